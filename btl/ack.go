@@ -1,0 +1,149 @@
+package btl
+
+import (
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/reliability"
+)
+
+// onAck processes the ACK that came with a packet; false if it acknowledges what was never sent.
+func (m *Module) onAck(ep *Endpoint, h *frag.Header) bool {
+	done, verdict, _ := ep.snd.OnAck(m.seg, m.now, h.Ack, h.Credit, h.Flags&frag.FlagDup != 0, m.done[:0])
+	switch verdict {
+	case reliability.AckBogus:
+		return false
+	case reliability.AckDuplicate:
+		m.stats.counters[CntDupAcks]++
+	}
+	for _, t := range done {
+		m.acked(t)
+	}
+	if len(done) > 0 {
+		ep.checkFlushed()
+	}
+	m.arm(ep)
+	return true
+}
+
+// acked books a segment that is in flight no more.
+func (m *Module) acked(t reliability.Token) {
+	f := m.segs[t].frag
+	m.releaseSeg(t)
+	if f == nil {
+		return
+	}
+	if f.out--; f.out == 0 && f.state == fragSent {
+		m.complete(f, f.err)
+	}
+}
+
+// complete ends an accepted send. Its OnDone is called when the book-keeping of the pass is done.
+func (m *Module) complete(f *Fragment, err error) {
+	f.state, f.err = fragEnded, err
+	if err == nil {
+		m.stats.counters[CntDone]++
+	} else {
+		m.stats.counters[CntFailed]++
+	}
+	m.completed.push(f)
+}
+
+// finish calls a fragment's OnDone and takes the descriptor back.
+func (m *Module) finish(f *Fragment) {
+	if f.tag == frag.TagBye && !f.put {
+		m.byeDone(f.ep, f.err)
+	} else if f.OnDone != nil {
+		f.OnDone(f, f.err)
+	}
+	m.freeFrag(f)
+}
+
+// owe puts an endpoint on the list of those that owe an ACK: at the end, for all delays are equal; at
+// the front if the ACK is due at once.
+func (m *Module) owe(ep *Endpoint) {
+	if ep.rcv.AckDue() <= m.now {
+		if ep.ackOwed {
+			m.acks.remove(ep, linkAcks)
+		}
+		m.acks.pushFront(ep, linkAcks)
+	} else if !ep.ackOwed {
+		m.acks.pushBack(ep, linkAcks)
+	}
+	ep.ackOwed = true
+}
+
+// takeAck moves the ACK that is owed into a header.
+func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
+	ack, credit, dup := ep.rcv.TakeAck(m.credits)
+	h.Ack, h.Credit = ack, credit
+	h.Flags = h.Flags&^frag.FlagDup | frag.FlagAck
+	if dup {
+		h.Flags |= frag.FlagDup
+	}
+	m.acks.remove(ep, linkAcks)
+	ep.ackOwed = false
+	m.stats.counters[CntAckPiggybacked]++
+}
+
+// acknowledge sends the ACKs that are due and found nothing to ride on.
+func (m *Module) acknowledge() {
+	for ep := m.acks.first; ep != nil && ep.rcv.AckDue() <= m.now; ep = m.acks.first {
+		b, ok := m.takeControl(&m.cmd)
+		if !ok {
+			return
+		}
+		m.out = frag.Header{Kind: frag.KindAck, Conn: ep.peerTag}
+		m.takeAck(ep, &m.out)
+		m.stats.counters[CntAckPiggybacked]--
+		m.stats.counters[CntSentAck]++
+		m.cmd.put(b, m.out.Encode(m.arena.Bytes(b)), ep.cmdAddr)
+	}
+}
+
+// nack tells the peer that a packet is refused for good. If there is no buffer now, the peer sends the
+// packet again and is told then.
+func (m *Module) nack(ep *Endpoint, h *frag.Header, reason uint8) {
+	b, ok := m.takeControl(&m.cmd)
+	if !ok {
+		return
+	}
+	m.out = frag.Header{Kind: frag.KindNack, Conn: ep.peerTag, Seq: h.Seq, Tag: reason}
+	m.stats.counters[CntSentNack]++
+	m.cmd.put(b, m.out.Encode(m.arena.Bytes(b)), ep.cmdAddr)
+}
+
+// onNack fails the fragment that the refused packet belongs to. The packet's number must still reach
+// the peer, so an empty packet takes its place; so will those of the fragment's other packets in
+// flight when they are refused in turn.
+func (m *Module) onNack(ep *Endpoint, h *frag.Header) bool {
+	t, ok := ep.snd.Token(h.Seq)
+	if !ok {
+		return false
+	}
+	s := &m.segs[t]
+	s.void = true
+	m.seg.ResendNow(t)
+	f := s.frag
+	if f == nil || f.err != nil {
+		return true
+	}
+	f.err = ErrRemoteAccess
+	if h.Tag == frag.NackNoHandler {
+		f.err = ErrNoHandler
+	}
+	if f.state == fragQueued { // its other packets are not sent at all
+		m.unqueue(ep, f)
+	}
+	return true
+}
+
+// takeControl takes a buffer for a packet that has no sequence number, if the channel has room for it.
+func (m *Module) takeControl(c *channel) (b fabric.Buf, ok bool) {
+	n := len(m.freeCtl)
+	if n == 0 || c.room() <= 0 {
+		return 0, false
+	}
+	b = m.freeCtl[n-1]
+	m.freeCtl = m.freeCtl[:n-1]
+	return b, true
+}

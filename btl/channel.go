@@ -1,0 +1,119 @@
+package btl
+
+import (
+	"errors"
+	"fmt"
+
+	"gobtl/fabric"
+)
+
+// What Module.wire says of a send buffer.
+const (
+	wireBusy    = 1 << 0 // waiting in a channel's batch, or posted and not completed
+	wireRelease = 1 << 1 // acknowledged meanwhile: free it when it is no longer busy
+)
+
+// channel is one of the module's two queue pairs, with the batches on their way in and out.
+type channel struct {
+	m      *Module
+	ep     fabric.Endpoint
+	caps   fabric.Caps
+	name   []byte
+	mtu    int
+	batch  []fabric.Send // to be posted; its capacity never grows
+	posted int           // sends whose completion is due
+	comps  []fabric.Completion
+	repost []fabric.Buf // receive buffers to be posted again
+	idle   int          // passes since something arrived
+}
+
+// batchMax is the number of sends that a channel collects before they are posted.
+const batchMax = 64
+
+func (c *channel) open(m *Module, depth int, first fabric.Buf, mtu int) error {
+	ep, err := m.dom.OpenEndpoint(fabric.EndpointConfig{
+		TxDepth:         m.cfg.TxDepth,
+		RxDepth:         depth,
+		RecvBufferBytes: m.cfg.RecvBufferBytes,
+	})
+	if err != nil {
+		return err
+	}
+	c.m, c.ep, c.caps, c.name = m, ep, ep.Caps(), ep.Name()
+	if c.mtu = min(mtu, c.caps.MTUBytes); c.mtu < tinyBytesMin {
+		return fmt.Errorf("%w: MTU of %d bytes, at least %d needed", ErrConfig, c.mtu, tinyBytesMin)
+	}
+	c.batch = make([]fabric.Send, 0, batchMax)
+	c.comps = make([]fabric.Completion, m.cfg.PollBatch)
+	c.repost = make([]fabric.Buf, 0, depth)
+	for i := range depth {
+		c.repost = append(c.repost, first+fabric.Buf(i))
+	}
+	c.postReceives()
+	if len(c.repost) == depth {
+		return fmt.Errorf("%w: not one of %d receive buffers could be posted", ErrConfig, depth)
+	}
+	return nil
+}
+
+// room is the number of packets that the channel takes now.
+func (c *channel) room() int {
+	return min(cap(c.batch)-len(c.batch), c.caps.TxDepth-c.posted-len(c.batch))
+}
+
+// put adds a packet of size bytes in b to the batch. There must be room.
+func (c *channel) put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
+	c.m.wire[b] |= wireBusy
+	c.batch = append(c.batch, fabric.Send{To: to, Buf: b, Len: uint32(sizeBytes)})
+}
+
+// flush posts the batch. What the fabric cannot take now stays for the next pass; what it refuses is
+// lost, as a packet can be, and comes again by its timer.
+func (c *channel) flush() {
+	taken := 0
+	for taken < len(c.batch) {
+		n, err := c.ep.Post(c.batch[taken:])
+		for i := taken; i < taken+n; i++ {
+			c.sent(&c.batch[i])
+		}
+		taken += n
+		if errors.Is(err, fabric.ErrAgain) {
+			break
+		}
+		if err != nil && taken < len(c.batch) {
+			c.m.stats.counters[CntPostErrors]++
+			c.m.idle(c.batch[taken].Buf)
+			taken++
+		}
+	}
+	c.batch = c.batch[:copy(c.batch, c.batch[taken:])]
+}
+
+// sent books a send that the fabric has taken.
+func (c *channel) sent(s *fabric.Send) {
+	if int(s.Len+s.RegionLen) <= c.caps.InjectBytes {
+		c.m.idle(s.Buf)
+	} else {
+		c.posted++
+	}
+}
+
+// postReceives posts the receive buffers that are free again.
+func (c *channel) postReceives() {
+	if len(c.repost) == 0 {
+		return
+	}
+	n, _ := c.ep.Recv(c.repost) // what is not taken is offered again in the next pass
+	c.repost = c.repost[:copy(c.repost, c.repost[n:])]
+}
+
+// idle notes that the fabric is done with a send buffer, and frees it if it was waited for.
+func (m *Module) idle(b fabric.Buf) {
+	state := m.wire[b]
+	m.wire[b] = 0
+	if int(b) >= m.cfg.SendBuffers {
+		m.freeCtl = append(m.freeCtl, b)
+	} else if state&wireRelease != 0 {
+		m.freeSegs = append(m.freeSegs, segToken(b))
+	}
+}

@@ -1,0 +1,206 @@
+package btl
+
+import (
+	"fmt"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/reliability"
+)
+
+// Config tunes a module. The zero value is a good default; Validate checks a filled one.
+type Config struct {
+	// Profile names the recovery rules: "usnic" (default).
+	Profile string
+	// Rules overrides single numbers of the profile; zero fields keep the profile's.
+	Rules reliability.Rules
+
+	// MTUBytes caps the datagrams of the data channel, 512 to 65507; 0 takes the provider's MTU.
+	MTUBytes int
+	// TinyBytes is the largest datagram of the command channel, 256 to MTUBytes. Fragments that fit
+	// it travel there, ahead of bulk data. 0 means 768 (or the MTU, if that is smaller).
+	TinyBytes int
+
+	// SendBuffers is the number of packets that can be in flight or lent to the caller, over all
+	// peers, 64 to 1<<20. 0 means 4096, one full window. Each takes MTUBytes of memory.
+	SendBuffers int
+	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. 0 means 1024.
+	RecvDepth int
+	// TxDepth is the number of sends that may wait for completion on each channel. 0: the provider's.
+	TxDepth int
+	// RecvBufferBytes asks for a kernel receive buffer of that size on each channel, where the
+	// provider has one. 0 asks for 4 MiB, negative leaves the system's default. What is granted bounds
+	// the credits given to peers, whatever was asked for.
+	RecvBufferBytes int
+
+	// FragmentsMax is the number of fragment descriptors: sends queued or unacknowledged, 16 to 1<<20.
+	// 0 means 4096.
+	FragmentsMax int
+	// FragmentBytesMax bounds one fragment, sent or received, up to 4 GiB - 1. 0 means 1 GiB.
+	FragmentBytesMax uint32
+	// ReassemblyBytesMax bounds the memory of all fragments being received; chunks beyond it are
+	// dropped and come again later. 0 means 2 GiB, and at least FragmentBytesMax.
+	ReassemblyBytesMax int64
+	// ReassemblyKeepBytes bounds the idle reassembly memory that is kept for reuse. 0 means 64 MiB.
+	ReassemblyKeepBytes int64
+
+	// PeersMax bounds the endpoints, 1 to 1<<20. 0 means 4096.
+	PeersMax int
+	// HalfOpenMax bounds the endpoints that a peer has opened and not yet proven its address for. 0
+	// means 256.
+	HalfOpenMax int
+	// RegionsMax bounds the exposed regions, 1 to 1<<16. 0 means 1024.
+	RegionsMax int
+	// RegistrationsKept is how many registrations stay cached after their last user is gone. 0 keeps
+	// none, which is the safe choice: memory that was unmapped meanwhile must not stay registered.
+	RegistrationsKept int
+
+	// HandshakeTimeout bounds Connect. 0 means 3 s.
+	HandshakeTimeout time.Duration
+	// PeerTimeout is how long a peer may stay silent while an answer is due before it is dead. 0 means
+	// 5 s.
+	PeerTimeout time.Duration
+	// KeepAlive is how long an idle connection stays silent before the peer is asked for a sign of
+	// life, so that a dead peer is noticed without traffic. 0 never asks.
+	KeepAlive time.Duration
+	// CloseTimeout bounds the drain of Endpoint.Close after the peer stops answering. 0 means 1 s.
+	CloseTimeout time.Duration
+
+	// QuantumBytes is what one endpoint may send before the next one's turn. 0 means 16 KiB.
+	QuantumBytes int
+	// PassPackets bounds the new packets posted in one pass of the progress loop, 1 to 1024. 0 means
+	// 32.
+	PassPackets int
+	// PollBatch bounds the completions taken from a channel in one pass, 1 to 1024. 0 means 64.
+	PollBatch int
+	// IdlePollEvery is the number of passes between polls of a data channel on which nothing arrived
+	// lately, 1 to 64. 0 means 4. An empty poll of a socket is a system call, which a tiny message
+	// need not wait for.
+	IdlePollEvery int
+
+	// Random returns random numbers for incarnation, tags and first sequence numbers. nil uses
+	// crypto/rand; a simulator gives its own.
+	Random func() uint64
+}
+
+// WithDefaults returns c with its zero fields filled in for a provider's Info.
+func (c Config) WithDefaults(info fabric.Info) (Config, error) {
+	setString(&c.Profile, "usnic")
+	rules, err := reliability.Profile(c.Profile)
+	if err != nil {
+		return c, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	c.Rules = c.Rules.WithDefaults(rules)
+	mtu := info.MTUBytes
+	if c.MTUBytes > 0 {
+		mtu = min(mtu, c.MTUBytes)
+	}
+	c.MTUBytes = min(mtu, mtuBytesMax)
+	set(&c.TinyBytes, 768)
+	c.TinyBytes = min(c.TinyBytes, c.MTUBytes)
+	set(&c.SendBuffers, 4096)
+	set(&c.RecvDepth, 1024)
+	set(&c.FragmentsMax, 4096)
+	set(&c.FragmentBytesMax, 1<<30)
+	set(&c.ReassemblyBytesMax, 2<<30)
+	c.ReassemblyBytesMax = max(c.ReassemblyBytesMax, int64(c.FragmentBytesMax))
+	set(&c.ReassemblyKeepBytes, 64<<20)
+	set(&c.PeersMax, 4096)
+	set(&c.HalfOpenMax, 256)
+	set(&c.RegionsMax, 1024)
+	set(&c.HandshakeTimeout, 3*time.Second)
+	set(&c.PeerTimeout, 5*time.Second)
+	set(&c.CloseTimeout, time.Second)
+	set(&c.QuantumBytes, 16<<10)
+	set(&c.PassPackets, 32)
+	set(&c.PollBatch, 64)
+	set(&c.IdlePollEvery, 4)
+	return c, c.Validate()
+}
+
+func set[T int | int64 | uint32 | time.Duration](p *T, v T) {
+	if *p == 0 {
+		*p = v
+	}
+}
+
+func setString(p *string, v string) {
+	if *p == "" {
+		*p = v
+	}
+}
+
+const (
+	mtuBytesMax = 65507
+	mtuBytesMin = 512
+	// tinyBytesMin holds a handshake packet.
+	tinyBytesMin = 256
+)
+
+// Validate reports the first value out of range of a configuration without zero fields.
+func (c Config) Validate() error {
+	if err := c.Rules.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	for _, r := range []struct {
+		name      string
+		v, lo, hi int64
+	}{
+		{"mtu_bytes", int64(c.MTUBytes), mtuBytesMin, mtuBytesMax},
+		{"tiny_bytes", int64(c.TinyBytes), tinyBytesMin, int64(c.MTUBytes)},
+		{"send_buffers", int64(c.SendBuffers), 64, 1 << 20},
+		{"recv_depth", int64(c.RecvDepth), 16, 1 << 16},
+		{"tx_depth", int64(c.TxDepth), 0, 1 << 16},
+		{"fragments_max", int64(c.FragmentsMax), 16, 1 << 20},
+		{"fragment_bytes_max", int64(c.FragmentBytesMax), 1 << 10, 1<<32 - 1},
+		{"reassembly_bytes_max", c.ReassemblyBytesMax, int64(c.FragmentBytesMax), 1 << 40},
+		{"reassembly_keep_bytes", c.ReassemblyKeepBytes, 0, 1 << 40},
+		{"peers_max", int64(c.PeersMax), 1, 1 << 20},
+		{"half_open_max", int64(c.HalfOpenMax), 1, 1 << 20},
+		{"regions_max", int64(c.RegionsMax), 1, 1 << 16},
+		{"registrations_kept", int64(c.RegistrationsKept), 0, 1 << 16},
+		{"handshake_timeout", int64(c.HandshakeTimeout), int64(time.Millisecond), int64(time.Hour)},
+		{"peer_timeout", int64(c.PeerTimeout), int64(10 * time.Millisecond), int64(time.Hour)},
+		{"keep_alive", int64(c.KeepAlive), 0, int64(time.Hour)},
+		{"close_timeout", int64(c.CloseTimeout), int64(time.Millisecond), int64(time.Hour)},
+		{"quantum_bytes", int64(c.QuantumBytes), 1, 1 << 30},
+		{"pass_packets", int64(c.PassPackets), 1, 1024},
+		{"poll_batch", int64(c.PollBatch), 1, 1024},
+		{"idle_poll_every", int64(c.IdlePollEvery), 1, 64},
+	} {
+		if r.v < r.lo || r.v > r.hi {
+			return fmt.Errorf("%w: %s is %d, must be %d to %d", ErrConfig, r.name, r.v, r.lo, r.hi)
+		}
+	}
+	return nil
+}
+
+// controlBuffers is the number of packet buffers for ACKs, NACKs and the handshake, which are not
+// retransmitted by the window and must not wait for a send buffer.
+const controlBuffers = 64
+
+// DomainConfig returns what to open the fabric's Domain with for a module of this configuration.
+func (c Config) DomainConfig(info fabric.Info) (fabric.DomainConfig, error) {
+	c, err := c.WithDefaults(info)
+	if err != nil {
+		return fabric.DomainConfig{}, err
+	}
+	return fabric.DomainConfig{
+		Buffers:     c.SendBuffers + controlBuffers + 2*c.recvDepth(info),
+		BufferBytes: c.MTUBytes,
+	}, nil
+}
+
+// recvDepth is the number of buffers posted on each channel.
+func (c Config) recvDepth(info fabric.Info) int {
+	if info.RxDepth > 0 {
+		return min(c.RecvDepth, info.RxDepth)
+	}
+	return c.RecvDepth
+}
+
+// segmentRoom returns the payload bytes of a datagram of size bytes behind a header of that kind.
+func segmentRoom(sizeBytes int, kind frag.Kind, flags frag.Flags) int {
+	return sizeBytes - frag.HeaderBytes(kind, flags)
+}

@@ -1,0 +1,551 @@
+package btl
+
+import (
+	"fmt"
+	"time"
+
+	"gobtl/frag"
+	"gobtl/internal/seq"
+)
+
+// peerTag identifies one connection of one life of a peer.
+type peerTag struct{ incarnation, tag uint64 }
+
+// handshake is what an endpoint keeps while it is not connected.
+type handshake struct {
+	until     Time          // then it has failed
+	interval  time.Duration // to the next round of Hellos: doubles
+	expected  uint64        // incarnation to reach
+	proven    uint8         // probes known to have made the round trip
+	bound     bool          // the peer's tag and first sequence number are known
+	confirmed bool          // the peer is known to know it too
+}
+
+const (
+	helloIntervalMin = 20 * time.Millisecond
+	helloIntervalMax = 500 * time.Millisecond
+	// helloCredit is what a Hello promises: the real credits follow with the first ACK, because those
+	// of peers that have not proven their address would be lost to the others.
+	helloCredit = 1
+	// slotMask is the part of a connection tag that is an index; the rest is random.
+	slotBits = 20
+	slotMask = 1<<slotBits - 1
+)
+
+// Connect returns the endpoint for a module's name, and begins the handshake if there is none yet.
+// What is sent before it is done waits in the queue. Its outcome is told to OnEndpoint: ErrUnreachable,
+// ErrVersion, ErrStale or ErrRefused if it fails. Connecting to this module's own name works.
+// Errors: ErrBadName, ErrRefused when PeersMax are there, ErrClosed.
+func (m *Module) Connect(name []byte) (*Endpoint, error) {
+	if m.closed || m.draining {
+		return nil, ErrClosed
+	}
+	n, err := frag.ParseName(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadName, err)
+	}
+	if n.Provider != m.info.Provider {
+		return nil, fmt.Errorf("%w: it is of provider %s, this module uses %s", ErrBadName, n.Provider,
+			m.info.Provider)
+	}
+	ep := m.byAddr[string(n.Command)]
+	if ep != nil && ep.peer.incarnation == n.Incarnation && !ep.closing && ep.err == nil &&
+		ep.state != stateAccepting {
+		return ep, nil
+	}
+	if ep != nil && ep.state == stateAccepting {
+		// The peer is connecting too. This side's own handshake proves more than its half-open one.
+		m.end(ep, EventFailed, ErrClosed)
+	}
+	ep, err = m.newEndpoint(n.Command, n.Data, int(n.CommandBytes), int(n.MTUBytes))
+	if err != nil {
+		return nil, err
+	}
+	ep.state = stateConnecting
+	ep.peer.incarnation = n.Incarnation
+	ep.hs.expected = n.Incarnation
+	m.byAddr[ep.addrKey] = ep
+	m.setTimer(ep, 0)
+	return ep, nil
+}
+
+// newEndpoint takes a slot and inserts the peer's addresses.
+func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoint, error) {
+	if len(m.freeSlots) == 0 && len(m.slots) == min(m.cfg.PeersMax, slotMask) {
+		return nil, fmt.Errorf("%w: %d endpoints are open here", ErrRefused, len(m.slots))
+	}
+	cmdAddr, err := m.dom.Insert(cmd)
+	if err != nil {
+		return nil, fmt.Errorf("%w: command channel: %w", ErrBadName, err)
+	}
+	dataAddr, err := m.dom.Insert(data)
+	if err != nil {
+		_ = m.dom.Remove(cmdAddr) // inserted just now
+		return nil, fmt.Errorf("%w: data channel: %w", ErrBadName, err)
+	}
+	ep := &Endpoint{
+		m: m, cmdAddr: cmdAddr, dataAddr: dataAddr, addrKey: string(cmd),
+		tiny: min(m.cmd.mtu, tinyBytes), mtu: min(m.data.mtu, mtuBytes),
+		fragBytesMax: 1<<32 - 1, heardAt: m.now, waitSince: m.now,
+		hs: &handshake{until: m.now.Add(m.cfg.HandshakeTimeout), interval: helloIntervalMin},
+	}
+	if n := len(m.freeSlots); n > 0 {
+		ep.slot = m.freeSlots[n-1]
+		m.freeSlots = m.freeSlots[:n-1]
+		m.slots[ep.slot] = ep
+	} else {
+		ep.slot = uint32(len(m.slots))
+		m.slots = append(m.slots, ep)
+	}
+	ep.tag = m.random()<<slotBits | uint64(ep.slot)
+	ep.snd.Init(ep.slot, seq.Num(m.random()), m.rules.WindowPackets)
+	ep.rcv.Init(0, m.rules.WindowPackets)
+	return ep, nil
+}
+
+// onHandshake handles a Hello, a HelloAck or a Reject.
+func (m *Module) onHandshake(c *channel, h *frag.Header, payload []byte) {
+	ok := false
+	switch h.Kind {
+	case frag.KindReject:
+		ok = m.onReject(h, payload)
+	case frag.KindHello:
+		ok = frag.DecodeHello(payload, &m.hello) == nil && m.onHello(c, h, &m.hello)
+	default:
+		ok = frag.DecodeHello(payload, &m.hello) == nil && m.onHelloAck(h, &m.hello)
+	}
+	if ok {
+		m.stats.counters[CntRecvHandshake]++
+	} else {
+		m.stats.counters[CntDropHandshake]++
+	}
+}
+
+// onHello answers a Hello with one HelloAck of the same size on the same channel.
+func (m *Module) onHello(c *channel, h *frag.Header, hello *frag.Hello) bool {
+	if (hello.Probe&frag.ProbeData != 0) != (c == &m.data) {
+		return false // names another channel than the one it came through
+	}
+	if hello.Expected != 0 && hello.Expected != m.incarnation {
+		m.reject(hello.CommandName, hello.Tag, frag.RejectStale, frag.Version)
+		return false
+	}
+	var ep *Endpoint
+	if h.Conn != 0 {
+		if ep = m.lookup(h.Conn); ep == nil || ep.peer.incarnation != hello.Incarnation {
+			return false
+		}
+		if !m.known(ep, h, hello) {
+			return false
+		}
+	} else if ep = m.unknown(h, hello); ep == nil {
+		return false
+	}
+	m.sendHello(ep, frag.KindHelloAck, hello.Probe, hello.Tag, frag.FragHeaderBytes+int(h.PayloadLen))
+	return true
+}
+
+// unknown finds or makes the endpoint for a Hello that does not carry its tag: nothing in it is proven.
+// It is the half-open endpoint that an earlier one of its kind made, or the endpoint that is itself
+// connecting to the Hello's sender (simultaneous opening), or a new one.
+func (m *Module) unknown(h *frag.Header, hello *frag.Hello) *Endpoint {
+	peer := peerTag{hello.Incarnation, hello.Tag}
+	if ep := m.byTag[peer]; ep != nil {
+		return ep
+	}
+	ep := m.byAddr[string(hello.CommandName)]
+	if ep != nil && ep.state == stateConnecting && ep.peer.incarnation == hello.Incarnation {
+		return ep
+	}
+	if m.halfOpen >= m.cfg.HalfOpenMax || m.draining {
+		return nil
+	}
+	ep, err := m.newEndpoint(hello.CommandName, hello.DataName, int(hello.CommandBytes),
+		int(hello.MTUBytes))
+	if err != nil {
+		m.reject(hello.CommandName, hello.Tag, frag.RejectFull, frag.Version)
+		return nil
+	}
+	ep.state = stateAccepting
+	m.halfOpen++
+	m.bind(ep, h, hello)
+	if m.byAddr[ep.addrKey] == nil {
+		m.byAddr[ep.addrKey] = ep
+	}
+	m.setTimer(ep, m.cfg.HandshakeTimeout)
+	return ep
+}
+
+// known processes a Hello that carries the endpoint's tag, which only the peer can have.
+func (m *Module) known(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
+	if hs := ep.hs; hs != nil && (!hs.bound || ep.state == stateConnecting && ep.peerTag != hello.Tag) {
+		m.bind(ep, h, hello)
+	}
+	if ep.peerTag != hello.Tag {
+		return false
+	}
+	m.heard(ep)
+	if ep.state == stateAccepting {
+		m.validate(ep)
+	}
+	if hs := ep.hs; hs != nil {
+		hs.confirmed = true
+		hs.proven |= hello.Proven
+		m.establish(ep)
+	}
+	return true
+}
+
+// bind notes what a peer says of itself. Until the endpoint is connected a later Hello may correct it.
+func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
+	if m.byTag[ep.peer] == ep {
+		delete(m.byTag, ep.peer)
+	}
+	ep.peer = peerTag{hello.Incarnation, hello.Tag}
+	m.byTag[ep.peer] = ep
+	ep.peerTag = hello.Tag
+	ep.hs.bound, ep.hs.proven = true, 0
+	ep.tiny = min(m.cmd.mtu, int(hello.CommandBytes))
+	ep.mtu = min(m.data.mtu, int(hello.MTUBytes))
+	ep.fragBytesMax = hello.FragBytesMax
+	_, first := ep.snd.Window()
+	ep.snd.Init(ep.slot, first, min(m.rules.WindowPackets, floorPowerOf2(int(hello.WindowPkts))))
+	ep.snd.Grant(hello.Credit)
+	ep.rcv.Init(h.Seq, m.rules.WindowPackets)
+	ep.asm.Init(m.pool, segmentRoom(ep.mtu, frag.KindChunk, 0))
+}
+
+// onHelloAck books a probe that made the round trip.
+func (m *Module) onHelloAck(h *frag.Header, hello *frag.Hello) bool {
+	ep := m.lookup(h.Conn)
+	if ep == nil || ep.peer.incarnation != hello.Incarnation {
+		return false
+	}
+	hs := ep.hs
+	if hs == nil {
+		if ep.peerTag != hello.Tag {
+			return false
+		}
+		m.heard(ep) // answers a keep-alive
+		return true
+	}
+	if !hs.bound || ep.state == stateConnecting && ep.peerTag != hello.Tag {
+		m.bind(ep, h, hello)
+	}
+	if ep.peerTag != hello.Tag {
+		return false
+	}
+	m.heard(ep)
+	hs.proven |= hello.Probe.Bit()
+	if hello.Proven == frag.ProvenAll {
+		hs.confirmed = true
+	}
+	if ep.state != stateAccepting { // there the peer does the asking
+		m.establish(ep)
+	}
+	return true
+}
+
+// validate accepts that a half-open endpoint's peer is where it says: it has returned the random tag
+// that was sent there. An earlier endpoint of the same place is over.
+func (m *Module) validate(ep *Endpoint) {
+	m.halfOpen--
+	ep.state = stateConnecting
+	old := m.byAddr[ep.addrKey]
+	if old != nil && old != ep {
+		err := ErrPeerRestarted
+		if old.peer.incarnation == ep.peer.incarnation {
+			err = ErrPeerClosed
+		}
+		m.end(old, EventFailed, err)
+	}
+	m.byAddr[ep.addrKey] = ep
+	ep.hs.until = m.now.Add(m.cfg.HandshakeTimeout)
+}
+
+// establish makes an endpoint connected once all four probes are known to have made the round trip.
+func (m *Module) establish(ep *Endpoint) {
+	hs := ep.hs
+	if hs.proven != frag.ProvenAll {
+		return
+	}
+	if ep.state != stateConnected {
+		ep.state = stateConnected
+		m.credits.Join()
+		ep.joined = true
+		m.stats.counters[CntPeersConnected]++
+		m.events = append(m.events, endpointEvent{ep: ep, event: EventConnected})
+		ep.rcv.AskAck(m.now, 0) // brings the peer its credits
+		m.owe(ep)
+		m.arm(ep)
+		m.dirty = true
+	}
+	if hs.confirmed {
+		ep.hs = nil
+		m.connectedTimer(ep)
+	} else {
+		m.setTimer(ep, 0)
+	}
+}
+
+// wakeUp decides about a packet with an endpoint's tag that comes before it is connected: the peer
+// sends nothing but Hellos until it knows that all probes made the round trip.
+func (m *Module) wakeUp(ep *Endpoint) bool {
+	switch {
+	case ep.state == stateLingering:
+		return true
+	case !ep.hs.bound:
+		return false
+	case ep.state == stateAccepting:
+		m.validate(ep)
+	}
+	ep.hs.proven, ep.hs.confirmed = frag.ProvenAll, true
+	m.establish(ep)
+	return true
+}
+
+// onReject ends a handshake that the peer refuses. The tag in it is random, so it is an answer.
+func (m *Module) onReject(h *frag.Header, payload []byte) bool {
+	ep := m.lookup(h.Conn)
+	if ep == nil || ep.state != stateConnecting {
+		return false
+	}
+	err := ErrRefused
+	switch h.Tag {
+	case frag.RejectVersion:
+		lo, hi := frag.RejectVersions(payload)
+		err = fmt.Errorf("%w: it speaks %d to %d, this side %d", ErrVersion, lo, hi, frag.Version)
+	case frag.RejectStale:
+		err = ErrStale
+	}
+	m.end(ep, EventFailed, err)
+	return true
+}
+
+// onForeign answers a Hello of another protocol version.
+func (m *Module) onForeign(pkt []byte) {
+	if tag, version, name, ok := frag.ForeignHello(pkt); ok {
+		m.reject(name, tag, frag.RejectVersion, version)
+	}
+}
+
+// reject refuses a Hello. Its sender's address is inserted for a while: the oldest of a few such
+// addresses leaves when another one comes. At most one is sent in a pass.
+func (m *Module) reject(name []byte, tag uint64, reason, version uint8) {
+	if m.rejectedIn == m.pass {
+		return
+	}
+	m.rejectedIn = m.pass
+	to, err := m.dom.Insert(name)
+	if err != nil {
+		return
+	}
+	if len(m.guests) == cap(m.guests) {
+		_ = m.dom.Remove(m.guests[0]) // it is known: it was inserted here
+		m.guests = m.guests[:copy(m.guests, m.guests[1:])]
+	}
+	m.guests = append(m.guests, to)
+	b, ok := m.takeControl(&m.cmd)
+	if !ok {
+		return
+	}
+	n := frag.EncodeReject(m.arena.Bytes(b), tag, reason, version, frag.Version, frag.Version)
+	m.stats.counters[CntSentControl]++
+	m.cmd.put(b, n, to)
+}
+
+// sendHello sends a Hello or HelloAck of sizeBytes through the probe's channel.
+func (m *Module) sendHello(ep *Endpoint, kind frag.Kind, p frag.Probe, conn uint64, sizeBytes int) {
+	c, to := &m.cmd, ep.cmdAddr
+	if p&frag.ProbeData != 0 {
+		c, to = &m.data, ep.dataAddr
+	}
+	b, ok := m.takeControl(c)
+	if !ok {
+		return
+	}
+	_, first := ep.snd.Window()
+	if ep.hs == nil {
+		first = 0 // counts only in a handshake
+	}
+	m.out = frag.Header{Kind: kind, Conn: conn, Seq: first}
+	hello := frag.Hello{
+		Incarnation: m.incarnation, Tag: ep.tag,
+		CommandName: m.cmd.name, DataName: m.data.name,
+		WindowPkts: uint32(m.rules.WindowPackets), FragBytesMax: m.cfg.FragmentBytesMax,
+		AckDelayUs: uint32(m.rules.AckDelay.Microseconds()),
+		MTUBytes:   uint16(m.data.mtu), CommandBytes: uint16(m.cmd.mtu),
+		Credit: helloCredit, VersionMin: frag.Version, VersionMax: frag.Version, Probe: p,
+	}
+	if hs := ep.hs; hs != nil {
+		hello.Expected, hello.Proven = hs.expected, hs.proven
+	} else {
+		hello.Proven = frag.ProvenAll
+	}
+	n := hello.Encode(m.arena.Bytes(b), &m.out, sizeBytes)
+	m.stats.counters[CntSentControl]++
+	c.put(b, n, to)
+}
+
+// sendProbes sends the Hellos that are still missing, or a small one to be confirmed.
+func (m *Module) sendProbes(ep *Endpoint) {
+	if ep.hs.proven == frag.ProvenAll {
+		m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peerTag, frag.HelloBytes)
+		return
+	}
+	for p := range frag.Probe(frag.ProbeCount) {
+		if ep.hs.proven&p.Bit() != 0 {
+			continue
+		}
+		size := frag.HelloBytes
+		if p&frag.ProbeFull != 0 {
+			if size = ep.tiny; p&frag.ProbeData != 0 {
+				size = ep.mtu
+			}
+		}
+		m.sendHello(ep, frag.KindHello, p, ep.peerTag, size)
+	}
+}
+
+// setTimer makes the endpoint's only timer run out after d.
+func (m *Module) setTimer(ep *Endpoint, d time.Duration) {
+	m.clearTimer(ep)
+	room, err := m.timers.Checkin(m.now, d, ep.slot)
+	if err != nil {
+		// As many rooms as endpoints, and one timer each.
+		panic("btl: no room for an endpoint's timer: " + err.Error())
+	}
+	ep.room = room
+}
+
+func (m *Module) clearTimer(ep *Endpoint) {
+	m.timers.Checkout(ep.room)
+	ep.room = 0
+}
+
+// connectedTimer starts the timer of a connected endpoint, if it needs one.
+func (m *Module) connectedTimer(ep *Endpoint) {
+	switch {
+	case ep.closing:
+		m.setTimer(ep, m.cfg.CloseTimeout)
+	case m.cfg.KeepAlive > 0:
+		m.setTimer(ep, m.cfg.KeepAlive)
+	default:
+		m.clearTimer(ep)
+	}
+}
+
+// expire handles the timers that have run out.
+func (m *Module) expire() {
+	m.seg.Expire(m.now)
+	if m.draining && m.now >= m.drainUntil {
+		for _, ep := range m.slots {
+			if ep != nil {
+				m.end(ep, EventClosed, ErrClosed)
+			}
+		}
+	}
+	for {
+		slot, _, ok := m.timers.Evict(m.now)
+		if !ok {
+			return
+		}
+		ep := m.slots[slot]
+		ep.room = 0
+		m.onTimer(ep)
+	}
+}
+
+func (m *Module) onTimer(ep *Endpoint) {
+	switch {
+	case ep.state == stateAccepting:
+		m.stats.counters[CntPeersFailed]++
+		m.end(ep, EventFailed, ErrUnreachable)
+	case ep.state == stateLingering:
+		m.end(ep, EventClosed, ErrPeerClosed)
+	case ep.hs != nil:
+		m.onHelloTimer(ep)
+	case ep.closing:
+		if quiet := m.now.Sub(ep.heardAt); quiet >= m.cfg.CloseTimeout {
+			m.end(ep, EventClosed, ErrClosed)
+		} else {
+			m.setTimer(ep, m.cfg.CloseTimeout-quiet)
+		}
+	default:
+		m.onKeepAlive(ep)
+	}
+}
+
+func (m *Module) onHelloTimer(ep *Endpoint) {
+	hs := ep.hs
+	if m.now >= hs.until {
+		if ep.state == stateConnected { // it works; only the confirmation never came
+			ep.hs = nil
+			m.connectedTimer(ep)
+			return
+		}
+		m.end(ep, EventFailed, ErrUnreachable)
+		return
+	}
+	m.sendProbes(ep)
+	m.setTimer(ep, min(hs.interval, hs.until.Sub(m.now)))
+	hs.interval = min(2*hs.interval, helloIntervalMax)
+}
+
+// onKeepAlive asks a silent peer for a sign of life, and gives it up after PeerTimeout.
+func (m *Module) onKeepAlive(ep *Endpoint) {
+	quiet := m.now.Sub(ep.heardAt)
+	if quiet < m.cfg.KeepAlive {
+		m.setTimer(ep, m.cfg.KeepAlive-quiet)
+		return
+	}
+	if quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin {
+		m.end(ep, EventFailed, ErrPeerDead)
+		return
+	}
+	ep.probes++
+	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peerTag, frag.HelloBytes)
+	again := min(m.cfg.KeepAlive, m.cfg.PeerTimeout/8)
+	if left := m.cfg.PeerTimeout - quiet; left > 0 {
+		again = min(again, left)
+	}
+	m.setTimer(ep, max(again, time.Millisecond))
+}
+
+// peerClosed ends an endpoint whose peer has said goodbye. Its slot stays for a while, to repeat the
+// ACK of the goodbye.
+func (m *Module) peerClosed(ep *Endpoint) {
+	err := ErrPeerClosed
+	if ep.closing {
+		err = ErrClosed // both closed at the same time
+	}
+	ep.state = stateLingering
+	m.fail(ep, EventClosed, err)
+	if m.byAddr[ep.addrKey] == ep {
+		delete(m.byAddr, ep.addrKey)
+	}
+	m.leave(ep)
+	ep.rcv.Repeated(m.now)
+	m.owe(ep)
+	m.setTimer(ep, m.cfg.CloseTimeout)
+}
+
+// leave gives an endpoint's share of the credits back to the others.
+func (m *Module) leave(ep *Endpoint) {
+	if ep.state == stateAccepting {
+		m.halfOpen--
+	}
+	if ep.joined {
+		ep.joined = false
+		ep.rcv.Leave(m.credits)
+		m.credits.Leave()
+	}
+}
+
+func floorPowerOf2(n int) int {
+	p := 1
+	for 2*p <= n {
+		p *= 2
+	}
+	return p
+}

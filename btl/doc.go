@@ -1,0 +1,28 @@
+// Package btl is a byte transfer layer over unreliable datagrams, modelled on Open MPI's usnic BTL: it
+// takes fragments from the layer above, cuts them into segments of one datagram each, and delivers
+// every fragment whole and exactly once to the handler of its tag at the peer, or puts it into memory
+// that the peer has exposed.
+//
+// # Two faces
+//
+// A Module belongs to one goroutine: the one that calls Progress. All methods of Module, Endpoint,
+// Fragment and Region must be called from it, also from inside callbacks, except for those that say
+// otherwise (Stats, Wake). Nothing happens between two calls of Progress: no goroutine, no lock, no
+// clock. A Runner wraps a module for ordinary programs: any goroutine, context, blocking calls.
+//
+// # The life of a message
+//
+//	Send        send.go       tiny and nothing before it: posted at once, else the endpoint's queue
+//	serve       send.go       endpoints in turn: header, payload, sequence number, timer, post
+//	Progress    progress.go   one pass: receive, expire timers, send again, send new, acknowledge
+//	receive     recv.go       decode, find the endpoint, process the ACK, test the window, deliver
+//	acknowledge ack.go        piggy-backed on whatever goes to the peer, else alone after 50 us
+//	complete    ack.go        an ACK frees segments; a fragment without any left has its OnDone called
+//
+// A module has two channels, each with its own endpoint and queues. Command carries ACKs and fragments
+// that fit a tiny datagram; it is polled first, and its first arrival is delivered before its
+// book-keeping (fast receive). Data carries the rest, and everything that is sent again.
+//
+// connect.go has the handshake, region.go the targets of puts, doc.go of package reliability the
+// states of a segment, and docs/protocol.md the wire.
+package btl

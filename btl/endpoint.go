@@ -1,0 +1,341 @@
+package btl
+
+import (
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/hotel"
+	"gobtl/internal/seq"
+	"gobtl/reliability"
+)
+
+type endpointState uint8
+
+const (
+	stateConnecting endpointState = iota // opened here, handshake under way
+	stateAccepting                       // opened by the peer, its address not proven yet
+	stateConnected
+	stateLingering // closed by the peer; only repeats its last ACK
+	stateEnded
+)
+
+// Endpoint is the connection to one peer.
+type Endpoint struct {
+	// Context is the caller's.
+	Context any
+
+	m    *Module
+	tag  uint64 // what the peer puts in its packets: random, the low bits are the slot
+	slot uint32
+
+	state    endpointState
+	closing  bool // Close was called: a bye is queued, sent, or acknowledged
+	isReady  bool
+	ackOwed  bool
+	joined   bool // has a share of the credits
+	byeSeen  bool
+	byeSeq   seq.Num
+	links    [2]endpointLink
+	peerTag  uint64
+	cmdAddr  fabric.Addr
+	dataAddr fabric.Addr
+	snd      reliability.Sender
+	rcv      reliability.Receiver
+	queue    fragmentList
+	asm      frag.Assembler
+
+	mtu          int // datagram sizes that both sides take
+	tiny         int
+	fragBytesMax uint32
+	nextFragID   uint32
+
+	heardAt       Time // latest packet of the peer
+	waitSince     Time // since when something has been in flight
+	silentResends int  // resends by time-out since heardAt
+	probes        int  // keep-alive questions since heardAt
+	room          hotel.Room
+
+	peer    peerTag // identity of the peer
+	addrKey string  // its command endpoint's name
+	hs      *handshake
+	flushes []flush
+	err     error
+}
+
+// usable returns why nothing can be sent any more, nil if it can.
+func (ep *Endpoint) usable() error {
+	switch {
+	case ep.err != nil:
+		return ep.err
+	case ep.closing:
+		return ErrClosed
+	}
+	return nil
+}
+
+// Err returns why the endpoint ended: ErrClosed, ErrPeerClosed, ErrPeerDead, ErrUnreachable and so on;
+// nil while it has not.
+func (ep *Endpoint) Err() error { return ep.err }
+
+// Connected says whether the handshake is done and the endpoint has not ended.
+func (ep *Endpoint) Connected() bool { return ep.state == stateConnected }
+
+// Outstanding is the number of packets that the peer has not acknowledged, and of fragments that wait
+// to be sent.
+func (ep *Endpoint) Outstanding() (packets, fragments int) {
+	return ep.snd.InFlight(), ep.queue.count
+}
+
+// MaxTiny is the largest fragment that takes the fast path to this peer.
+func (ep *Endpoint) MaxTiny() int { return segmentRoom(ep.tiny, frag.KindFrag, 0) }
+
+// MTUBytes is the datagram size agreed with this peer.
+func (ep *Endpoint) MTUBytes() int { return ep.mtu }
+
+// Close closes the endpoint in order: what was sent is delivered first, then the peer is told, then
+// EventClosed comes. It takes at most Config.CloseTimeout after the peer's last sign of life. Sends
+// from now on fail with ErrClosed.
+func (ep *Endpoint) Close() {
+	if ep.err != nil || ep.closing {
+		return
+	}
+	ep.closing = true
+	m := ep.m
+	if ep.state != stateConnected && ep.queue.first == nil {
+		m.end(ep, EventClosed, ErrClosed)
+		return
+	}
+	// The descriptor is not of the pool, which may be empty.
+	bye := &Fragment{ep: ep, tag: frag.TagBye}
+	ep.enqueue(bye)
+	if ep.state == stateConnected {
+		m.setTimer(ep, m.cfg.CloseTimeout)
+	}
+}
+
+// Abort ends the endpoint at once: unfinished sends fail with ErrClosed, the peer finds out by itself.
+func (ep *Endpoint) Abort() {
+	if ep.err == nil {
+		ep.m.end(ep, EventClosed, ErrClosed)
+	}
+}
+
+// byeDone ends an endpoint whose peer knows that it is closed, or cannot be told.
+func (m *Module) byeDone(ep *Endpoint, err error) {
+	if ep.err == nil {
+		m.end(ep, EventClosed, ErrClosed)
+	}
+}
+
+// flush is a call of Flush that waits.
+type flush struct {
+	fn    func(error)
+	after *Fragment // set while this fragment has not been sent whole
+	until seq.Num   // acknowledged below this number means flushed
+}
+
+// Flush calls fn from Progress when everything sent to the endpoint so far is acknowledged, or with an
+// error when the endpoint ends before.
+func (ep *Endpoint) Flush(fn func(error)) {
+	if ep.err != nil {
+		fn(ep.err)
+		return
+	}
+	_, next := ep.snd.Window()
+	ep.flushes = append(ep.flushes, flush{fn: fn, after: ep.queue.last, until: next})
+	ep.checkFlushed()
+}
+
+// markFlush notes the number behind a fragment whose last packet was sent.
+func (ep *Endpoint) markFlush(f *Fragment) {
+	for i := range ep.flushes {
+		if ep.flushes[i].after == f {
+			ep.flushes[i].after = nil
+			_, ep.flushes[i].until = ep.snd.Window()
+		}
+	}
+}
+
+// checkFlushed has the flushes called whose numbers are acknowledged.
+func (ep *Endpoint) checkFlushed() {
+	oldest, _ := ep.snd.Window()
+	for _, f := range ep.flushes {
+		if f.after == nil && !oldest.Before(f.until) {
+			ep.m.events = append(ep.m.events, endpointEvent{ep: ep, event: eventFlushed})
+			return
+		}
+	}
+}
+
+// callFlushed calls the flushes that are done, all of them with the endpoint's error once it has ended.
+func (ep *Endpoint) callFlushed(ev Event) {
+	if ev == EventConnected || len(ep.flushes) == 0 {
+		return
+	}
+	oldest, _ := ep.snd.Window()
+	waiting := ep.flushes
+	ep.flushes = nil
+	for _, f := range waiting {
+		switch {
+		case ep.err != nil && (f.after != nil || oldest.Before(f.until)):
+			f.fn(ep.err)
+		case f.after == nil && !oldest.Before(f.until):
+			f.fn(nil)
+		default:
+			ep.flushes = append(ep.flushes, f)
+		}
+	}
+}
+
+// eventFlushed is an event of the module's own.
+const eventFlushed Event = 255
+
+type endpointEvent struct {
+	ep    *Endpoint
+	err   error
+	event Event
+}
+
+// fail ends everything that is under way to a peer: sends complete with err, and nothing of the module
+// refers to the endpoint but its slot.
+func (m *Module) fail(ep *Endpoint, ev Event, err error) {
+	m.startFresh()
+	if err == nil {
+		err = ErrClosed
+	}
+	ep.err = err
+	for _, t := range ep.snd.Abort(m.seg, m.done[:0]) {
+		m.failSeg(t, err)
+	}
+	for f := ep.queue.pop(); f != nil; f = ep.queue.pop() {
+		if f.hasSeg {
+			m.seg.Unqueue(f.seg)
+		}
+		if f.out == 0 {
+			m.complete(f, err)
+		}
+	}
+	if ep.isReady {
+		m.ready.remove(ep, linkReady)
+		ep.isReady = false
+	}
+	if ep.ackOwed && ep.state != stateLingering {
+		m.acks.remove(ep, linkAcks)
+		ep.ackOwed = false
+	}
+	ep.asm.Drop()
+	if ev == EventFailed {
+		m.stats.counters[CntPeersFailed]++
+	}
+	if err == ErrClosed {
+		err = nil
+	}
+	m.events = append(m.events, endpointEvent{ep: ep, event: ev, err: err})
+	m.dirty = true
+}
+
+// failSeg books a segment in flight to a peer that is gone.
+func (m *Module) failSeg(t reliability.Token, err error) {
+	f := m.segs[t].frag
+	m.releaseSeg(t)
+	if f == nil {
+		return
+	}
+	if f.out--; f.out > 0 {
+		return
+	}
+	if f.state == fragQueued { // stands on the to-send list too
+		f.ep.queue.remove(f)
+	}
+	m.complete(f, err)
+}
+
+// end is fail, and removes the endpoint from every table.
+func (m *Module) end(ep *Endpoint, ev Event, err error) {
+	if ep.state == stateEnded {
+		return
+	}
+	if ep.state == stateAccepting || ep.state == stateLingering {
+		// The caller never heard of it, or has been told already.
+		if ep.err == nil {
+			ep.err = err
+		}
+	} else {
+		m.fail(ep, ev, err)
+	}
+	m.remove(ep)
+}
+
+// remove frees the slot of an endpoint: from here on no packet finds it.
+func (m *Module) remove(ep *Endpoint) {
+	if ep.ackOwed {
+		m.acks.remove(ep, linkAcks)
+		ep.ackOwed = false
+	}
+	m.clearTimer(ep)
+	m.leave(ep)
+	ep.state = stateEnded
+	ep.hs = nil
+	if m.byTag[ep.peer] == ep {
+		delete(m.byTag, ep.peer)
+	}
+	if m.byAddr[ep.addrKey] == ep {
+		delete(m.byAddr, ep.addrKey)
+	}
+	// An error could only mean that the address is unknown, which is what is wanted.
+	_ = m.dom.Remove(ep.cmdAddr)
+	_ = m.dom.Remove(ep.dataAddr)
+	m.slots[ep.slot] = nil
+	m.freeSlots = append(m.freeSlots, ep.slot)
+}
+
+// endpointLink chains an endpoint into one of the module's lists.
+type endpointLink struct{ prev, next *Endpoint }
+
+const (
+	linkReady = 0
+	linkAcks  = 1
+)
+
+// endpointList is a list of endpoints; each list uses its own link of Endpoint.links.
+type endpointList struct {
+	first, last *Endpoint
+	count       int
+}
+
+func (l *endpointList) pushBack(ep *Endpoint, link int) {
+	ep.links[link] = endpointLink{prev: l.last}
+	if l.last == nil {
+		l.first = ep
+	} else {
+		l.last.links[link].next = ep
+	}
+	l.last = ep
+	l.count++
+}
+
+func (l *endpointList) pushFront(ep *Endpoint, link int) {
+	ep.links[link] = endpointLink{next: l.first}
+	if l.first == nil {
+		l.last = ep
+	} else {
+		l.first.links[link].prev = ep
+	}
+	l.first = ep
+	l.count++
+}
+
+func (l *endpointList) remove(ep *Endpoint, link int) {
+	k := &ep.links[link]
+	if k.prev == nil {
+		l.first = k.next
+	} else {
+		k.prev.links[link].next = k.next
+	}
+	if k.next == nil {
+		l.last = k.prev
+	} else {
+		k.next.links[link].prev = k.prev
+	}
+	*k = endpointLink{}
+	l.count--
+}

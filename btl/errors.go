@@ -1,0 +1,43 @@
+package btl
+
+import "errors"
+
+// Errors of the package; test for them with errors.Is.
+var (
+	// ErrAgain: no resource now (descriptor, buffer, credit, queue). Call Progress and try again.
+	ErrAgain = errors.New("btl: out of resources for now, try again after progress")
+	// ErrClosed: the module or endpoint was closed on this side.
+	ErrClosed = errors.New("btl: closed")
+	// ErrPeerClosed: the peer closed its end.
+	ErrPeerClosed = errors.New("btl: closed by the peer")
+	// ErrPeerDead: nothing was heard from the peer for Config.PeerTimeout while an answer was due.
+	ErrPeerDead = errors.New("btl: peer does not answer")
+	// ErrPeerRestarted: the peer came back as another incarnation; what was in flight is lost.
+	ErrPeerRestarted = errors.New("btl: peer restarted")
+	// ErrUnreachable: the handshake was not finished within Config.HandshakeTimeout.
+	ErrUnreachable = errors.New("btl: peer cannot be reached")
+	// ErrVersion: the peer speaks no protocol version that this side speaks.
+	ErrVersion = errors.New("btl: peer speaks another protocol version")
+	// ErrStale: the address names an incarnation of the peer that is gone.
+	ErrStale = errors.New("btl: address of an earlier incarnation of the peer")
+	// ErrRefused: the peer has no room for another endpoint.
+	ErrRefused = errors.New("btl: peer refused the connection: its tables are full")
+	// ErrBadName: the bytes are no module name of this provider.
+	ErrBadName = errors.New("btl: malformed or foreign module name")
+	// ErrTooLarge: the fragment exceeds what one of the two sides allows.
+	ErrTooLarge = errors.New("btl: fragment too large")
+	// ErrTag: the tag is reserved to the transport.
+	ErrTag = errors.New("btl: tag out of range")
+	// ErrNoHandler: the peer has no handler for the fragment's tag.
+	ErrNoHandler = errors.New("btl: peer has no handler for this tag")
+	// ErrRemoteAccess: the target of a put is no region of the peer, lies outside it, or may not be
+	// written.
+	ErrRemoteAccess = errors.New("btl: remote memory access refused")
+	// ErrConfig: a configuration value is out of its range.
+	ErrConfig = errors.New("btl: invalid configuration")
+	// ErrReentrant: Progress was called from inside a callback.
+	ErrReentrant = errors.New("btl: Progress called from a callback")
+	// ErrState: the fragment is not the caller's to use (sent already, freed), or belongs to another
+	// endpoint.
+	ErrState = errors.New("btl: fragment is not in the caller's hands")
+)

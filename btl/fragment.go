@@ -1,0 +1,258 @@
+package btl
+
+import (
+	"fmt"
+
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/reliability"
+)
+
+// Status tells what became of an accepted send.
+type Status uint8
+
+// The outcomes of Send beside an error.
+const (
+	// Done: the fragment was sent and its bytes copied; OnDone is not called, the descriptor is gone.
+	Done Status = 1
+	// Queued: OnDone is called exactly once, with nil when the peer has acknowledged every byte.
+	Queued Status = 2
+)
+
+type fragState uint8
+
+const (
+	fragFree   fragState = iota
+	fragLent             // with the caller
+	fragQueued           // on its endpoint's to-send list
+	fragSent             // every segment posted, not all acknowledged
+	fragEnded            // waiting for its OnDone
+)
+
+// Fragment describes one message on its way out: a descriptor of the module, lent to the caller by
+// Alloc, Prepare or PreparePut, and taken back by an accepted Send or by Free.
+type Fragment struct {
+	// OnDone is called when a queued fragment ends; the descriptor is gone when it returns. It may be
+	// nil.
+	OnDone func(f *Fragment, err error)
+	// Context is the caller's.
+	Context uint64
+	// Signal asks for OnDone in any case: Send then never returns Done.
+	Signal bool
+
+	ep     *Endpoint
+	next   *Fragment
+	mem    []byte // the payload: in a send buffer, in own, or the caller's
+	own    []byte // memory of the descriptor for large fragments, kept for the next one
+	err    error
+	offset uint64 // of a put
+	handle Handle
+	size   uint32
+	cursor uint32 // bytes handed to segments
+	id     uint32
+	out    uint32 // segments not acknowledged
+	seg    reliability.Token
+	hasSeg bool // seg holds the payload already
+	put    bool
+	tag    uint8
+	state  fragState
+}
+
+// ownBytesMax bounds the memory that an idle descriptor keeps for the next large Alloc.
+const ownBytesMax = 256 << 10
+
+// sendSegment is what the module knows of a send buffer in flight, under the buffer's Token.
+type sendSegment struct {
+	frag  *Fragment // nil if nobody waits for it
+	ep    *Endpoint
+	bytes uint32 // of the datagram, header included
+	void  bool   // refused by the peer: to be sent again as an empty packet
+	fresh bool   // its timer starts in the next pass
+
+	gather    fabric.Region // payload beyond the buffer, if not zero
+	gatherLen uint32
+	gatherOff uint64
+}
+
+func segToken(b fabric.Buf) reliability.Token { return reliability.Token(b) }
+
+func segBuf(t reliability.Token) fabric.Buf { return fabric.Buf(t) }
+
+// Bytes is the fragment's payload: to be filled by the caller before Send. After an accepted Send it
+// belongs to the module.
+func (f *Fragment) Bytes() []byte { return f.mem }
+
+// Endpoint returns the endpoint that the fragment is for.
+func (f *Fragment) Endpoint() *Endpoint { return f.ep }
+
+// takeFrag lends a descriptor.
+func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
+	if err := ep.usable(); err != nil {
+		return nil, err
+	}
+	if size > int(min(ep.fragBytesMax, m.cfg.FragmentBytesMax)) {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d to this peer", ErrTooLarge, size,
+			min(ep.fragBytesMax, m.cfg.FragmentBytesMax))
+	}
+	var f *Fragment
+	if n := len(m.freeFrags); n > 0 {
+		f = m.freeFrags[n-1]
+		m.freeFrags = m.freeFrags[:n-1]
+	} else if m.fragCount < m.cfg.FragmentsMax {
+		m.fragCount++
+		f = new(Fragment)
+	} else {
+		return nil, ErrAgain
+	}
+	f.ep, f.size, f.state = ep, uint32(size), fragLent
+	return f, nil
+}
+
+// freeFrag takes a descriptor back, and its buffer if it never left.
+func (m *Module) freeFrag(f *Fragment) {
+	if f.hasSeg {
+		m.freeSegs = append(m.freeSegs, f.seg)
+	}
+	own := f.own
+	if cap(own) > ownBytesMax {
+		own = nil
+	}
+	*f = Fragment{own: own}
+	m.freeFrags = append(m.freeFrags, f)
+}
+
+// Alloc lends a fragment of sizeBytes whose memory is the module's: for up to Limits.SegmentBytes a
+// packet buffer, so that sending it copies nothing. Fill Bytes, then Send. Errors: ErrAgain,
+// ErrTooLarge, ErrTag, or why the endpoint ended.
+func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
+	if tag > TagMax {
+		return nil, ErrTag
+	}
+	m := ep.m
+	f, err := m.takeFrag(ep, sizeBytes)
+	if err != nil {
+		return nil, err
+	}
+	f.tag = uint8(tag)
+	if sizeBytes <= segmentRoom(ep.mtu, frag.KindFrag, 0) {
+		if !m.takeSeg(&f.seg) {
+			m.freeFrag(f)
+			return nil, ErrAgain
+		}
+		f.hasSeg = true
+		f.mem = m.arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:][:sizeBytes]
+		return f, nil
+	}
+	if cap(f.own) < sizeBytes {
+		f.own = make([]byte, sizeBytes)
+	}
+	f.mem = f.own[:sizeBytes]
+	return f, nil
+}
+
+// Prepare lends a fragment that takes its bytes from mem when its packets are sent. Until OnDone (or
+// Done) mem must not change. Errors as for Alloc.
+func (ep *Endpoint) Prepare(tag Tag, mem []byte) (*Fragment, error) {
+	if tag > TagMax {
+		return nil, ErrTag
+	}
+	f, err := ep.m.takeFrag(ep, len(mem))
+	if err != nil {
+		return nil, err
+	}
+	f.tag, f.mem = uint8(tag), mem
+	return f, nil
+}
+
+// PreparePut lends a fragment that writes mem into a region of the peer, from offset on. No handler is
+// called there; OnDone with nil means that all bytes are in place, with ErrRemoteAccess that the peer
+// has no such region or does not allow it (part of the bytes may have been written by then, if the
+// region was closed meanwhile).
+func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragment, error) {
+	f, err := ep.m.takeFrag(ep, len(mem))
+	if err != nil {
+		return nil, err
+	}
+	f.mem, f.put, f.handle, f.offset = mem, true, target, offset
+	return f, nil
+}
+
+// Free gives back a fragment that is not to be sent after all.
+func (ep *Endpoint) Free(f *Fragment) error {
+	if f.state != fragLent || f.ep != ep {
+		return ErrState
+	}
+	ep.m.freeFrag(f)
+	return nil
+}
+
+// takeSeg takes a free send buffer.
+func (m *Module) takeSeg(t *reliability.Token) bool {
+	n := len(m.freeSegs)
+	if n == 0 {
+		return false
+	}
+	*t = m.freeSegs[n-1]
+	m.freeSegs = m.freeSegs[:n-1]
+	return true
+}
+
+// releaseSeg frees an acknowledged send buffer, or has it freed when the fabric is done with it too.
+func (m *Module) releaseSeg(t reliability.Token) {
+	m.segs[t] = sendSegment{}
+	if m.wire[t]&wireBusy != 0 {
+		m.wire[t] |= wireRelease
+		return
+	}
+	m.freeSegs = append(m.freeSegs, t)
+}
+
+// fragmentList is a first-in-first-out list, linked through Fragment.next.
+type fragmentList struct {
+	first, last *Fragment
+	count       int
+}
+
+func (l *fragmentList) push(f *Fragment) {
+	f.next = nil
+	if l.last == nil {
+		l.first = f
+	} else {
+		l.last.next = f
+	}
+	l.last = f
+	l.count++
+}
+
+func (l *fragmentList) pop() *Fragment {
+	f := l.first
+	if f == nil {
+		return nil
+	}
+	l.first = f.next
+	if l.first == nil {
+		l.last = nil
+	}
+	f.next = nil
+	l.count--
+	return f
+}
+
+// remove takes f out of the list, wherever it stands.
+func (l *fragmentList) remove(f *Fragment) {
+	if l.first == f {
+		l.pop()
+		return
+	}
+	for p := l.first; p != nil; p = p.next {
+		if p.next == f {
+			p.next = f.next
+			if l.last == f {
+				l.last = p
+			}
+			f.next = nil
+			l.count--
+			return
+		}
+	}
+}

@@ -1,0 +1,332 @@
+package btl
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/hotel"
+	"gobtl/internal/mono"
+	"gobtl/reliability"
+)
+
+// Time is an instant in nanoseconds on a monotonic axis of the caller's choice. All instants given to
+// one module must be of one axis.
+type Time = mono.Time
+
+// Never is the deadline of a module that waits for nothing but the network.
+const Never = mono.Never
+
+// Tag picks the handler of a fragment at the peer: an active-message number, 0 to TagMax.
+type Tag uint8
+
+// TagMax is the last tag that callers may use; those above belong to the transport.
+const TagMax Tag = frag.TagUserMax
+
+// Handler receives a fragment. data is valid only during the call. A handler may send, connect, close
+// and free, but not call Progress.
+type Handler func(ep *Endpoint, tag Tag, data []byte)
+
+// Event is what happened to an endpoint.
+type Event uint8
+
+// The events. Closed and Failed end an endpoint; one of them comes exactly once.
+const (
+	EventConnected Event = iota // the handshake is done
+	EventClosed                 // closed in order, by this side (err nil) or the peer (ErrPeerClosed)
+	EventFailed                 // lost; err says why
+)
+
+// Module is one open transport: two channels of a fabric Domain, and the endpoints of its peers.
+type Module struct {
+	cfg     Config
+	rules   reliability.Rules
+	dom     fabric.Domain
+	info    fabric.Info
+	arena   fabric.Arena
+	cmd     channel
+	data    channel
+	rxFirst fabric.Buf // buffers from here on are for receiving
+
+	now        Time
+	inProgress bool
+	fastOK     bool
+	closed     bool
+	closeAsked bool
+	draining   bool
+	drainUntil Time
+	pass       uint64
+
+	seg      *reliability.Segments
+	segs     []sendSegment
+	freeSegs []reliability.Token
+	wire     []uint8 // per Buf: wireBusy, wireRelease
+	freeCtl  []fabric.Buf
+	fresh    []reliability.Token // sent outside Progress: their timers start in the next pass
+	credits  *reliability.Credits
+
+	slots      []*Endpoint // by slot; nil is free
+	freeSlots  []uint32
+	timers     *hotel.Hotel[uint32] // of endpoints, by slot
+	byTag      map[peerTag]*Endpoint
+	byAddr     map[string]*Endpoint
+	halfOpen   int
+	rejectedIn uint64        // pass of the latest Reject
+	guests     []fabric.Addr // addresses inserted for Rejects
+	ready      endpointList  // has something to send, and may
+	acks       endpointList  // owes an ACK; the first is due first
+
+	freeFrags []*Fragment
+	fragCount int
+	completed fragmentList // finished, OnDone not called yet
+	events    []endpointEvent
+
+	handlers [256]Handler
+	onEvent  func(*Endpoint, Event, error)
+	regions  regionTable
+	regCache registrationCache
+	pool     *frag.Pool
+
+	incarnation uint64
+	name        []byte
+
+	deferred deferredReceive
+	hdr      frag.Header // of the packet being received
+	out      frag.Header // of the packet being sent
+	hello    frag.Hello
+	done     []reliability.Token // scratch of acknowledge
+	one      [1]fabric.Send      // scratch of the fast path
+
+	stats       Stats
+	pub         published
+	dirty       bool
+	publishedAt Time
+}
+
+// rejectAddrs bounds the addresses that are kept inserted for Rejects on their way.
+const rejectAddrs = 8
+
+// publishEvery bounds the age of the counters that other goroutines see while the module is busy.
+const publishEvery = time.Millisecond
+
+// Open starts a module on a Domain that was opened with cfg.DomainConfig. The module owns the Domain
+// from then on, also when Open fails.
+func Open(dom fabric.Domain, cfg Config) (*Module, error) {
+	m := &Module{dom: dom, info: dom.Info(), arena: dom.Arena()}
+	if err := m.open(cfg); err != nil {
+		return nil, errors.Join(fmt.Errorf("btl: open: %w", err), dom.Close())
+	}
+	return m, nil
+}
+
+func (m *Module) open(cfg Config) error {
+	cfg, err := cfg.WithDefaults(m.info)
+	if err != nil {
+		return err
+	}
+	m.cfg, m.rules = cfg, cfg.Rules
+	if m.cfg.Random == nil {
+		m.cfg.Random = cryptoRandom
+	}
+	depth := cfg.recvDepth(m.info)
+	need := cfg.SendBuffers + controlBuffers + 2*depth
+	if m.arena.Len() < need || m.arena.Size() < cfg.MTUBytes {
+		return fmt.Errorf("%w: domain has %d buffers of %d bytes, needs %d of %d",
+			ErrConfig, m.arena.Len(), m.arena.Size(), need, cfg.MTUBytes)
+	}
+	if err := m.openTables(); err != nil {
+		return err
+	}
+	first := fabric.Buf(cfg.SendBuffers + controlBuffers)
+	m.rxFirst = first
+	if err := m.cmd.open(m, depth, first, cfg.TinyBytes); err != nil {
+		return fmt.Errorf("command channel: %w", err)
+	}
+	if err := m.data.open(m, depth, first+fabric.Buf(depth), cfg.MTUBytes); err != nil {
+		return fmt.Errorf("data channel: %w", err)
+	}
+	// An eighth of the room is left to ACKs and handshakes, which need no credit.
+	room := min(m.cmd.caps.RecvCapacity, m.data.caps.RecvCapacity)
+	m.credits = reliability.NewCredits(room - room/8)
+	return m.openName()
+}
+
+// openTables allocates everything that is sized by the configuration.
+func (m *Module) openTables() (err error) {
+	cfg := &m.cfg
+	if m.seg, err = reliability.NewSegments(cfg.SendBuffers, m.rules); err != nil {
+		return err
+	}
+	if m.timers, err = hotel.New[uint32](hotel.Config{Rooms: cfg.PeersMax}); err != nil {
+		return err
+	}
+	m.pool, err = frag.NewPool(frag.PoolConfig{
+		FragBytesMax: cfg.FragmentBytesMax,
+		BytesMax:     cfg.ReassemblyBytesMax,
+		KeepBytes:    cfg.ReassemblyKeepBytes,
+	})
+	if err != nil {
+		return err
+	}
+	m.segs = make([]sendSegment, cfg.SendBuffers)
+	m.freeSegs = make([]reliability.Token, cfg.SendBuffers)
+	for i := range m.freeSegs {
+		m.freeSegs[i] = reliability.Token(cfg.SendBuffers - 1 - i)
+	}
+	m.wire = make([]uint8, cfg.SendBuffers+controlBuffers)
+	for i := range controlBuffers {
+		m.freeCtl = append(m.freeCtl, fabric.Buf(cfg.SendBuffers+i))
+	}
+	m.done = make([]reliability.Token, 0, cfg.Rules.WindowPackets)
+	m.byTag = make(map[peerTag]*Endpoint)
+	m.byAddr = make(map[string]*Endpoint)
+	m.guests = make([]fabric.Addr, 0, rejectAddrs)
+	m.regions.init(cfg.RegionsMax)
+	m.regCache.init(m.dom, cfg.RegistrationsKept)
+	return nil
+}
+
+// openName draws the incarnation and writes the name that peers connect to.
+func (m *Module) openName() error {
+	m.incarnation = m.random()
+	n := frag.Name{
+		Provider:     m.info.Provider,
+		Incarnation:  m.incarnation,
+		MTUBytes:     uint16(m.data.mtu),
+		CommandBytes: uint16(m.cmd.mtu),
+		Command:      m.cmd.name,
+		Data:         m.data.name,
+	}
+	name, err := n.Append(nil)
+	m.name = name
+	return err
+}
+
+// cryptoRandom is the default of Config.Random.
+func cryptoRandom() uint64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// random returns a random number other than zero.
+func (m *Module) random() uint64 {
+	for {
+		if r := m.cfg.Random(); r != 0 {
+			return r
+		}
+	}
+}
+
+// Name returns the module's address, opaque bytes to be carried to peers out of band and given to
+// their Connect. It changes with every Open.
+func (m *Module) Name() []byte { return append([]byte(nil), m.name...) }
+
+// Config returns the configuration in force, with defaults filled in.
+func (m *Module) Config() Config { return m.cfg }
+
+// Info returns the fabric's description of the domain in use.
+func (m *Module) Info() fabric.Info { return m.info }
+
+// Limits are the sizes that a module works with.
+type Limits struct {
+	FragmentBytesMax int // largest fragment
+	SegmentBytes     int // largest fragment that travels as one packet
+	ChunkBytes       int // payload of each packet of a larger one
+	TinyBytes        int // largest fragment that takes the command channel
+	CreditPackets    int // packets that all peers together may have on their way here
+	RecvBufferBytes  int // kernel receive buffer of the data channel, 0 if it has none
+	MTUBytes         int // datagram size of the data channel
+}
+
+// Limits returns the module's sizes; to a peer with a smaller MTU they may be smaller.
+func (m *Module) Limits() Limits {
+	return Limits{
+		FragmentBytesMax: int(m.cfg.FragmentBytesMax),
+		SegmentBytes:     segmentRoom(m.data.mtu, frag.KindFrag, 0),
+		ChunkBytes:       segmentRoom(m.data.mtu, frag.KindChunk, 0),
+		TinyBytes:        segmentRoom(m.cmd.mtu, frag.KindFrag, 0),
+		CreditPackets:    m.credits.Capacity(),
+		RecvBufferBytes:  m.data.caps.RecvBufferBytes,
+		MTUBytes:         m.data.mtu,
+	}
+}
+
+// Handle registers the handler of a tag; nil removes it. A fragment whose tag has no handler is
+// refused, and its sender told (ErrNoHandler).
+func (m *Module) Handle(tag Tag, h Handler) error {
+	if tag > TagMax {
+		return fmt.Errorf("%w: %d (the last is %d)", ErrTag, tag, TagMax)
+	}
+	m.handlers[tag] = h
+	return nil
+}
+
+// OnEndpoint registers the function that is told when an endpoint connects, closes or fails, also of
+// endpoints that peers have opened. It is called from Progress.
+func (m *Module) OnEndpoint(fn func(ep *Endpoint, ev Event, err error)) { m.onEvent = fn }
+
+// Stats returns the counters as of the latest pass, at most a millisecond of progress old. Any
+// goroutine may call it.
+func (m *Module) Stats() Stats { return m.pub.load() }
+
+// Wait sleeps until something may have arrived, Wake is called, or the timeout is over (negative: no
+// limit). It may return early. Call Progress before and after it; a timeout beyond the Deadline makes
+// timers late. Without a fabric.Waiter it returns fabric.ErrNotSupported.
+func (m *Module) Wait(timeout time.Duration) error {
+	w, ok := m.dom.(fabric.Waiter)
+	if !ok {
+		return fabric.ErrNotSupported
+	}
+	return w.Wait(timeout)
+}
+
+// Wake ends a Wait in progress, or the next one. Any goroutine may call it.
+func (m *Module) Wake() {
+	if w, ok := m.dom.(fabric.Waiter); ok {
+		w.Wake()
+	}
+}
+
+// Drain begins to close every endpoint in order, and accepts no new one. Progress goes on until
+// Drained; what is not delivered at the instant until fails with ErrClosed.
+func (m *Module) Drain(until Time) {
+	m.draining, m.drainUntil = true, until
+	for _, ep := range m.slots {
+		if ep != nil {
+			ep.Close()
+		}
+	}
+}
+
+// Drained says whether no endpoint is left.
+func (m *Module) Drained() bool { return len(m.slots) == len(m.freeSlots) }
+
+// Close ends the module at once: every send that is not finished completes with ErrClosed, endpoints
+// get their event, the Domain is closed. Called from a callback it takes effect when the pass ends.
+// Further calls do nothing.
+func (m *Module) Close() error {
+	if m.closed {
+		return nil
+	}
+	if m.inProgress {
+		m.closeAsked = true
+		return nil
+	}
+	m.startFresh()
+	m.inProgress = true // callbacks run below; none of them may start a pass
+	for _, ep := range m.slots {
+		if ep != nil {
+			m.end(ep, EventFailed, ErrClosed)
+		}
+	}
+	m.callOut()
+	m.closed = true
+	m.publish()
+	m.inProgress = false
+	return m.dom.Close()
+}

@@ -1,0 +1,200 @@
+package btl
+
+import (
+	"fmt"
+
+	"gobtl/fabric"
+)
+
+// Progress does one pass: it receives what has arrived, expires timers, sends again what is due, sends
+// what is new, acknowledges, and calls handlers and OnDone functions. now must not go back. It returns
+// the number of packets received; it never blocks. The first call of a tiny fragment's arrival does
+// nothing but deliver it (fast receive); the next call catches up.
+//
+// An error means that the fabric is broken: the module can only be closed.
+func (m *Module) Progress(now Time) (int, error) {
+	if m.inProgress {
+		return 0, ErrReentrant
+	}
+	if m.closed {
+		return 0, ErrClosed
+	}
+	m.inProgress = true
+	if now > m.now {
+		m.now = now
+	}
+	n, err := m.progress()
+	m.inProgress = false
+	if m.closeAsked {
+		m.closeAsked = false
+		if e := m.Close(); err == nil {
+			err = e
+		}
+	}
+	return n, err
+}
+
+func (m *Module) progress() (int, error) {
+	m.pass++
+	m.stats.counters[CntPasses]++
+	m.startFresh()
+	m.finishDeferred()
+	n, fast, err := m.receiveFirst()
+	if fast || err != nil {
+		return n, err
+	}
+	got, err := m.receiveAll()
+	if err != nil {
+		return n, err
+	}
+	n += got
+	m.callOut()
+	m.expire()
+	m.sendAgain()
+	m.serve()
+	m.acknowledge()
+	m.cmd.flush()
+	m.data.flush()
+	m.cmd.postReceives()
+	m.data.postReceives()
+	m.callOut()
+	if n > 0 {
+		m.dirty = true
+	}
+	if m.dirty && (n == 0 || m.now.Sub(m.publishedAt) >= publishEvery) {
+		m.publish()
+	}
+	return n, nil
+}
+
+// receiveFirst takes one completion from the command channel. If it is a tiny fragment for a handler,
+// it is delivered at once and its book-keeping left for the next pass: usnic's fast receive path
+// (btl_usnic_component_progress, btl_usnic_recv_fast).
+func (m *Module) receiveFirst() (n int, fast bool, err error) {
+	if !m.fastOK {
+		m.fastOK = true
+		err = m.poll(&m.cmd, len(m.cmd.comps), &n)
+		return n, false, err
+	}
+	got, err := m.cmd.ep.Poll(m.cmd.comps[:1])
+	if err != nil || got == 0 {
+		return 0, false, m.broken(&m.cmd, err)
+	}
+	if m.cmd.comps[0].Op == fabric.OpRecv && m.receiveFast(&m.cmd, &m.cmd.comps[0]) {
+		m.fastOK = false
+		return 1, true, nil
+	}
+	if m.cmd.comps[0].Op == fabric.OpRecv {
+		n++
+	}
+	m.handle(&m.cmd, &m.cmd.comps[0])
+	err = m.poll(&m.cmd, len(m.cmd.comps), &n)
+	return n, false, err
+}
+
+// receiveAll polls the data channel. While nothing arrives there it is polled only now and then: each
+// empty poll of a socket costs a tiny message on the command channel a system call of delay.
+func (m *Module) receiveAll() (n int, err error) {
+	const idlePasses = 16 // about a round trip of passes, during which the next packet is likely
+	c := &m.data
+	if c.idle >= idlePasses && c.posted == 0 && m.pass%uint64(m.cfg.IdlePollEvery) != 0 {
+		return 0, nil
+	}
+	err = m.poll(c, len(c.comps), &n)
+	if n > 0 {
+		c.idle = 0
+	} else {
+		c.idle++
+	}
+	return n, err
+}
+
+// poll takes a batch of completions from a channel and handles them; *n counts the packets.
+func (m *Module) poll(c *channel, limit int, n *int) error {
+	got, err := c.ep.Poll(c.comps[:limit])
+	if err != nil {
+		return m.broken(c, err)
+	}
+	for i := range got {
+		if c.comps[i].Op == fabric.OpRecv {
+			*n++
+		}
+		m.handle(c, &c.comps[i])
+	}
+	c.postReceives()
+	return nil
+}
+
+func (m *Module) broken(c *channel, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("btl: %s channel: %w", c.label(), err)
+}
+
+func (c *channel) label() string {
+	if c == &c.m.cmd {
+		return "command"
+	}
+	return "data"
+}
+
+// handle books one completion.
+func (m *Module) handle(c *channel, comp *fabric.Completion) {
+	if comp.Op == fabric.OpSend {
+		c.posted--
+		if comp.Errno != 0 {
+			m.stats.counters[CntSendCompletionErrors]++
+		}
+		m.idle(comp.Buf)
+		return
+	}
+	m.receive(c, comp)
+	c.repost = append(c.repost, comp.Buf)
+}
+
+// callOut calls the functions that wait to be called: OnDone of finished fragments, and endpoint
+// events. All book-keeping is done before, so they may do anything but call Progress.
+func (m *Module) callOut() {
+	for {
+		if f := m.completed.pop(); f != nil {
+			m.finish(f)
+			continue
+		}
+		if len(m.events) == 0 {
+			return
+		}
+		e := m.events[0]
+		m.events = m.events[:copy(m.events, m.events[1:])]
+		if m.onEvent != nil {
+			m.onEvent(e.ep, e.event, e.err)
+		}
+		e.ep.callFlushed(e.event)
+	}
+}
+
+// Deadline is the instant by which Progress must be called again even if nothing arrives: at or before
+// now if there is work to do, Never if there is none.
+func (m *Module) Deadline() Time {
+	if m.deferred.pending || len(m.fresh) > 0 || len(m.cmd.batch) > 0 || len(m.data.batch) > 0 ||
+		m.ready.first != nil || m.seg.ResendsWaiting() > 0 || m.completed.first != nil ||
+		len(m.events) > 0 {
+		return m.now
+	}
+	d := m.seg.Deadline().Min(m.timers.Deadline())
+	if m.acks.first != nil {
+		d = d.Min(m.acks.first.rcv.AckDue())
+	}
+	return d
+}
+
+// publish lets other goroutines see the counters.
+func (m *Module) publish() {
+	s := &m.stats
+	s.Endpoints = uint64(len(m.slots) - len(m.freeSlots))
+	s.SendBuffersFree = uint64(len(m.freeSegs))
+	s.InFlight = uint64(m.seg.InFlight())
+	s.CreditsGranted = uint64(m.credits.Granted())
+	m.pub.store(s)
+	m.dirty, m.publishedAt = false, m.now
+}

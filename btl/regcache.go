@@ -1,0 +1,136 @@
+package btl
+
+import (
+	"errors"
+	"unsafe"
+
+	"github.com/google/btree"
+
+	"gobtl/fabric"
+)
+
+// Registration keeps memory registered with the fabric, so that large fragments prepared from it are
+// gathered by the network and not copied, where the provider can do that.
+type Registration struct {
+	cache *registrationCache
+	entry *regEntry
+}
+
+// regEntry is one registered address range, shared by all registrations inside it.
+type regEntry struct {
+	start, end uintptr
+	mem        []byte // keeps the memory reachable
+	region     fabric.Region
+	users      int
+	idlePrev   *regEntry // list of entries without users, oldest first
+	idleNext   *regEntry
+}
+
+// registrationCache holds the registered ranges in the order of their addresses. Of two ranges with the
+// same start the newer one, which is the longer, takes the other's place.
+type registrationCache struct {
+	dom     fabric.Domain
+	tree    *btree.BTreeG[*regEntry]
+	key     regEntry // scratch of find
+	idle    regEntry // head of a ring
+	idleLen int
+	keep    int
+}
+
+func (c *registrationCache) init(dom fabric.Domain, keep int) {
+	c.dom, c.keep = dom, keep
+	c.tree = btree.NewG(16, func(a, b *regEntry) bool { return a.start < b.start })
+	c.idle.idlePrev, c.idle.idleNext = &c.idle, &c.idle
+}
+
+// RegisterMemory registers mem with the fabric, or shares a registration that covers it. Go memory
+// stays pinned until Close. Without support of the provider it returns fabric.ErrNotSupported, and
+// fragments from this memory are copied.
+func (m *Module) RegisterMemory(mem []byte) (*Registration, error) {
+	if m.closed {
+		return nil, ErrClosed
+	}
+	if len(mem) == 0 {
+		return nil, errors.Join(ErrConfig, errors.New("btl: registration of no memory"))
+	}
+	c := &m.regCache
+	e := c.find(mem)
+	if e == nil {
+		region, err := c.dom.RegisterRegion(mem)
+		if err != nil {
+			return nil, err
+		}
+		e = &regEntry{mem: mem, region: region}
+		e.start, e.end = span(mem)
+		if old, ok := c.tree.ReplaceOrInsert(e); ok && old.users == 0 {
+			c.unlinkIdle(old)
+			c.release(old)
+		}
+	} else if e.users == 0 {
+		c.unlinkIdle(e)
+	}
+	e.users++
+	return &Registration{cache: c, entry: e}, nil
+}
+
+// Close ends the registration. It must not be called while a fragment from the memory is under way.
+// Further calls do nothing.
+func (r *Registration) Close() {
+	e, c := r.entry, r.cache
+	if e == nil {
+		return
+	}
+	r.entry = nil
+	if e.users--; e.users > 0 {
+		return
+	}
+	if cur, ok := c.tree.Get(e); !ok || cur != e { // replaced by a larger range meanwhile
+		c.release(e)
+		return
+	}
+	e.idlePrev, e.idleNext = c.idle.idlePrev, &c.idle
+	e.idlePrev.idleNext, e.idleNext.idlePrev = e, e
+	c.idleLen++
+	for c.idleLen > c.keep {
+		old := c.idle.idleNext
+		c.unlinkIdle(old)
+		c.tree.Delete(old)
+		c.release(old)
+	}
+}
+
+func (c *registrationCache) unlinkIdle(e *regEntry) {
+	e.idlePrev.idleNext, e.idleNext.idlePrev = e.idleNext, e.idlePrev
+	e.idlePrev, e.idleNext = nil, nil
+	c.idleLen--
+}
+
+func (c *registrationCache) release(e *regEntry) {
+	// The region is known; nothing can be done about a provider that does not let go of it.
+	_ = c.dom.DeregisterRegion(e.region)
+	e.mem = nil
+}
+
+// find returns the entry that covers mem: the last one that starts at or before it, if it ends behind.
+// A range that starts earlier may cover mem too; then mem is registered once more, which costs time
+// and is not wrong.
+func (c *registrationCache) find(mem []byte) *regEntry {
+	if len(mem) == 0 || c.tree.Len() == 0 {
+		return nil
+	}
+	lo, hi := span(mem)
+	var found *regEntry
+	c.key.start = lo
+	c.tree.DescendLessOrEqual(&c.key, func(e *regEntry) bool {
+		if e.end >= hi {
+			found = e
+		}
+		return false
+	})
+	return found
+}
+
+func span(mem []byte) (lo, hi uintptr) {
+	lo = uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
+	return lo, lo + uintptr(len(mem))
+}

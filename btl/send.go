@@ -1,0 +1,352 @@
+package btl
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/internal/seq"
+	"gobtl/reliability"
+)
+
+// Send gives a fragment to the module. A tiny one for a connected endpoint with an empty queue, an
+// open window and a free slot on the command channel is posted at once (usnic's fast send path) and
+// Send returns Done, unless f.Signal is set. Anything else joins the endpoint's queue: Queued. With an
+// error the fragment is still the caller's: ErrState, ErrClosed, or why the endpoint ended.
+func (ep *Endpoint) Send(f *Fragment) (Status, error) {
+	m := ep.m
+	if f.state != fragLent || f.ep != ep {
+		return 0, ErrState
+	}
+	if err := ep.usable(); err != nil {
+		return 0, err
+	}
+	m.dirty = true
+	m.stats.counters[CntSentPayloadBytes] += uint64(f.size)
+	if ep.fastSend(f) {
+		m.stats.counters[CntSendsFast]++
+		if f.Signal {
+			f.state = fragSent
+			return Queued, nil
+		}
+		m.stats.counters[CntDone]++
+		m.freeFrag(f)
+		return Done, nil
+	}
+	m.stats.counters[CntSendsQueued]++
+	ep.enqueue(f)
+	return Queued, nil
+}
+
+// SendImmediate sends a copy of data now or not at all: ErrAgain when the fast path is not open
+// (queue not empty, window closed, no buffer), ErrTooLarge beyond MaxTiny, else as Send. It is the
+// cheapest way to send a tiny message, usnic's sendi.
+func (ep *Endpoint) SendImmediate(tag Tag, data []byte) error {
+	m := ep.m
+	if tag > TagMax {
+		return ErrTag
+	}
+	if err := ep.usable(); err != nil {
+		return err
+	}
+	if len(data) > ep.MaxTiny() {
+		return ErrTooLarge
+	}
+	var t reliability.Token
+	if !ep.fastOpen() || !m.takeSeg(&t) {
+		m.stats.counters[CntSendsRefused]++
+		return ErrAgain
+	}
+	copy(m.arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
+	m.out = frag.Header{Kind: frag.KindFrag, Tag: uint8(tag), PayloadLen: uint16(len(data))}
+	m.postNow(ep, t, nil)
+	m.dirty = true
+	m.stats.counters[CntSentPayloadBytes] += uint64(len(data))
+	m.stats.counters[CntSendsFast]++
+	m.stats.counters[CntDone]++
+	return nil
+}
+
+// fastOpen says whether a tiny fragment may be posted at once without overtaking anything.
+func (ep *Endpoint) fastOpen() bool {
+	m := ep.m
+	return ep.queue.first == nil && ep.state == stateConnected && ep.snd.Open() &&
+		len(m.cmd.batch) == 0 && m.cmd.room() > 0
+}
+
+// fastSend posts f at once if the fast path is open for it.
+func (ep *Endpoint) fastSend(f *Fragment) bool {
+	m := ep.m
+	flags := f.flags()
+	if int(f.size)+frag.HeaderBytes(frag.KindFrag, flags) > ep.tiny || !ep.fastOpen() ||
+		!f.hasSeg && !m.fill(f, flags) {
+		return false
+	}
+	m.out = frag.Header{Kind: frag.KindFrag, Flags: flags, Tag: f.tag, PayloadLen: uint16(f.size),
+		Handle: uint64(f.handle), PutOffset: f.offset}
+	t := f.seg
+	f.hasSeg = false
+	if f.Signal {
+		f.out, f.cursor = 1, f.size
+		m.postNow(ep, t, f)
+	} else {
+		m.postNow(ep, t, nil)
+	}
+	return true
+}
+
+func (f *Fragment) flags() frag.Flags {
+	if f.put {
+		return frag.FlagPut
+	}
+	return 0
+}
+
+// fill takes a send buffer for a fragment of one packet and copies its payload there.
+func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
+	if !m.takeSeg(&f.seg) {
+		return false
+	}
+	f.hasSeg = true
+	copy(m.arena.Bytes(segBuf(f.seg))[frag.HeaderBytes(frag.KindFrag, flags):], f.mem)
+	return true
+}
+
+// postNow sends a tiny packet without waiting for the batch of the pass.
+func (m *Module) postNow(ep *Endpoint, t reliability.Token, f *Fragment) {
+	n := m.seal(ep, t, f)
+	m.wire[t] |= wireBusy
+	m.one[0] = fabric.Send{To: ep.cmdAddr, Buf: segBuf(t), Len: uint32(n)}
+	taken, err := m.cmd.ep.Post(m.one[:])
+	switch {
+	case taken == 1:
+		m.cmd.sent(&m.one[0])
+	case errors.Is(err, fabric.ErrAgain):
+		m.cmd.batch = append(m.cmd.batch, m.one[0])
+	default:
+		m.stats.counters[CntPostErrors]++
+		m.idle(segBuf(t))
+	}
+}
+
+// seal makes the segment in m.out ready to be posted: sequence number, piggy-backed ACK, header, timer.
+// It returns the datagram's length.
+func (m *Module) seal(ep *Endpoint, t reliability.Token, f *Fragment) int {
+	h := &m.out
+	h.Conn = ep.peerTag
+	if ep.snd.InFlight() == 0 {
+		ep.waitSince = m.now
+	}
+	h.Seq = ep.snd.Admit(t)
+	if ep.ackOwed {
+		m.takeAck(ep, h)
+	}
+	n := h.Encode(m.arena.Bytes(segBuf(t))) + int(h.PayloadLen)
+	s := &m.segs[t]
+	s.frag, s.ep, s.bytes = f, ep, uint32(n)
+	m.startTimer(ep, t, h.Seq)
+	if h.Kind == frag.KindChunk {
+		m.stats.counters[CntSentChunk]++
+	} else {
+		m.stats.counters[CntSentFrag]++
+	}
+	return n
+}
+
+// startTimer checks the segment in. Outside a pass the module does not know what time it is: the
+// segment's timer starts with the next pass.
+func (m *Module) startTimer(ep *Endpoint, t reliability.Token, n seq.Num) {
+	if m.inProgress {
+		m.seg.Post(m.now, t, ep.slot, n, math.MaxInt64)
+		return
+	}
+	m.segs[t].fresh = true
+	m.fresh = append(m.fresh, t)
+}
+
+// startFresh starts the timers of what was sent since the last pass.
+func (m *Module) startFresh() {
+	for _, t := range m.fresh {
+		s := &m.segs[t]
+		s.fresh = false
+		s.ep.waitSince = max(s.ep.waitSince, m.now)
+		m.seg.Post(m.now, t, s.ep.slot, m.seqOf(t), math.MaxInt64)
+	}
+	m.fresh = m.fresh[:0]
+}
+
+// seqOf reads a segment's sequence number from its packet.
+func (m *Module) seqOf(t reliability.Token) seq.Num {
+	return frag.SeqOf(m.arena.Bytes(segBuf(t)))
+}
+
+// enqueue puts f on the endpoint's to-send list.
+func (ep *Endpoint) enqueue(f *Fragment) {
+	f.state = fragQueued
+	if f.hasSeg {
+		ep.m.seg.Queue(f.seg)
+	}
+	ep.queue.push(f)
+	ep.m.arm(ep)
+}
+
+// arm puts an endpoint that has something to send, and may, on the ready list.
+func (m *Module) arm(ep *Endpoint) {
+	if !ep.isReady && ep.queue.first != nil && ep.state == stateConnected && ep.snd.Open() {
+		ep.isReady = true
+		m.ready.pushBack(ep, linkReady)
+	}
+}
+
+// serve sends what waits on the endpoints' lists: in turn, at most QuantumBytes each, at most
+// PassPackets in all. An endpoint whose window closes leaves the list until an ACK opens it.
+func (m *Module) serve() {
+	budget := m.cfg.PassPackets
+	for turns := m.ready.count; turns > 0 && budget > 0; turns-- {
+		ep := m.ready.first
+		for quantum := m.cfg.QuantumBytes; quantum > 0 && budget > 0; budget-- {
+			if ep.queue.first == nil || !ep.snd.Open() {
+				break
+			}
+			n := m.sendNext(ep)
+			if n == 0 {
+				return // no buffer or no slot in the queue: the same endpoint goes on in the next pass
+			}
+			quantum -= n
+		}
+		m.ready.remove(ep, linkReady)
+		ep.isReady = false
+		m.arm(ep)
+	}
+}
+
+// sendNext sends the next packet of the endpoint's first fragment. It returns the packet's length, 0
+// if there is no room for it now.
+func (m *Module) sendNext(ep *Endpoint) int {
+	f := ep.queue.first
+	flags := f.flags()
+	head := frag.HeaderBytes(frag.KindFrag, flags)
+	if int(f.size)+head > ep.mtu {
+		return m.sendChunk(ep, f, flags)
+	}
+	c, to := &m.data, ep.dataAddr
+	if int(f.size)+head <= ep.tiny {
+		c, to = &m.cmd, ep.cmdAddr
+	}
+	if c.room() <= 0 {
+		return 0
+	}
+	if f.hasSeg {
+		m.seg.Unqueue(f.seg)
+	} else if !m.fill(f, flags) {
+		return 0
+	}
+	m.out = frag.Header{Kind: frag.KindFrag, Flags: flags, Tag: f.tag, PayloadLen: uint16(f.size),
+		Handle: uint64(f.handle), PutOffset: f.offset}
+	f.hasSeg = false
+	f.out, f.cursor = 1, f.size
+	n := m.seal(ep, f.seg, f)
+	c.put(segBuf(f.seg), n, to)
+	m.unqueue(ep, f)
+	return n
+}
+
+// sendChunk sends the next chunk of a fragment that is larger than a packet, straight from the
+// fragment's memory.
+func (m *Module) sendChunk(ep *Endpoint, f *Fragment, flags frag.Flags) int {
+	c := &m.data
+	var t reliability.Token
+	if c.room() <= 0 || !m.takeSeg(&t) {
+		return 0
+	}
+	if f.cursor == 0 {
+		ep.nextFragID++
+		f.id = ep.nextFragID
+	}
+	head := frag.HeaderBytes(frag.KindChunk, flags)
+	size := min(int(f.size-f.cursor), ep.mtu-head)
+	m.out = frag.Header{
+		Kind: frag.KindChunk, Flags: flags, Tag: f.tag, PayloadLen: uint16(size),
+		FragID: f.id, SizeBytes: f.size, OffsetBytes: f.cursor,
+		Handle: uint64(f.handle), PutOffset: f.offset + uint64(f.cursor),
+	}
+	copy(m.arena.Bytes(segBuf(t))[head:], f.mem[f.cursor:][:size])
+	n := m.seal(ep, t, f)
+	c.put(segBuf(t), n, ep.dataAddr)
+	f.out++
+	f.cursor += uint32(size)
+	if f.cursor == f.size {
+		m.unqueue(ep, f)
+	}
+	return n
+}
+
+// unqueue takes a fragment whose last packet was sent off the to-send list.
+func (m *Module) unqueue(ep *Endpoint, f *Fragment) {
+	ep.queue.remove(f)
+	f.state = fragSent
+	ep.markFlush(f)
+}
+
+// sendAgain sends the segments of the resend list, at most ResendsPerPass, on the data channel, so
+// that ACKs never queue behind them.
+func (m *Module) sendAgain() {
+	for n := m.rules.ResendsPerPass; n > 0 && m.seg.ResendsWaiting() > 0 && m.data.room() > 0; n-- {
+		t, cause, _ := m.seg.PopResend()
+		s := &m.segs[t]
+		ep := s.ep
+		if cause == reliability.CauseTimeout && m.deadFor(ep) >= m.cfg.PeerTimeout &&
+			ep.silentResends >= silentResendsMin {
+			m.seg.Defer(t)
+			m.end(ep, EventFailed, ErrPeerDead)
+			continue
+		}
+		if m.wire[t]&wireBusy == 0 { // else the last copy has not even left
+			m.countResend(ep, cause)
+			m.refresh(ep, t, s)
+			m.data.put(segBuf(t), int(s.bytes), ep.dataAddr)
+		}
+		// The wait is cut short so that a dead peer is noticed when its time is up, not a back-off later.
+		m.seg.Repost(m.now, t, max(m.cfg.PeerTimeout-m.deadFor(ep), time.Millisecond))
+	}
+}
+
+// silentResendsMin is the number of unanswered resends without which no peer is declared dead: a
+// process that was itself stopped for a while finds all its timers expired.
+const silentResendsMin = 3
+
+// deadFor is how long an answer of the peer has been due.
+func (m *Module) deadFor(ep *Endpoint) time.Duration {
+	return m.now.Sub(max(ep.heardAt, ep.waitSince))
+}
+
+func (m *Module) countResend(ep *Endpoint, cause reliability.Cause) {
+	switch cause {
+	case reliability.CauseTimeout:
+		ep.silentResends++
+		m.stats.counters[CntRetransmitTimeout]++
+	case reliability.CauseDupAck:
+		m.stats.counters[CntRetransmitDupAck]++
+	default:
+		m.stats.counters[CntRetransmitNack]++
+	}
+	m.dirty = true
+}
+
+// refresh brings a packet that is sent again up to date: its ACK, or an empty packet in its place if
+// the peer has refused it.
+func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
+	b := m.arena.Bytes(segBuf(t))
+	if s.void {
+		m.out = frag.Header{Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.peerTag, Seq: m.seqOf(t)}
+		s.bytes = uint32(m.out.Encode(b))
+	}
+	if !ep.ackOwed {
+		frag.ClearAck(b)
+		return
+	}
+	m.takeAck(ep, &m.out)
+	frag.SetAck(b, m.out.Ack, m.out.Credit, m.out.Flags&frag.FlagDup != 0)
+}

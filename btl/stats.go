@@ -1,0 +1,237 @@
+package btl
+
+import (
+	"sync/atomic"
+)
+
+// Counter numbers one of a module's counters.
+type Counter uint8
+
+// The counters. Each packet that arrives is counted in CntReceived and in exactly one of the counters
+// from CntRecvFrag to CntDropState.
+const (
+	CntSendsFast    Counter = iota // sends posted inside Send
+	CntSendsQueued                 // sends that went through the endpoint's to-send list
+	CntSendsRefused                // sends refused with ErrAgain
+	CntSentFrag
+	CntSentChunk
+	CntSentAck
+	CntSentNack
+	CntSentControl
+	CntSentPayloadBytes
+	CntAckPiggybacked
+	CntRetransmitTimeout
+	CntRetransmitDupAck
+	CntRetransmitNack
+	CntPostErrors
+	CntSendCompletionErrors
+	CntDone
+	CntFailed
+
+	CntReceived
+	CntRecvFrag
+	CntRecvChunk
+	CntRecvPutFrag
+	CntRecvPutChunk
+	CntRecvAck
+	CntRecvNack
+	CntRecvHandshake
+	CntDuplicate
+	CntBelowWindow
+	CntAboveWindow
+	CntDropTruncated
+	CntDropMalformed
+	CntDropVersion
+	CntDropConn
+	CntDropAck
+	CntDropReassembly
+	CntDropNoHandler
+	CntDropAccess
+	CntDropHandshake
+	CntDropState
+	CntRecvErrors
+
+	CntRecvPayloadBytes
+	CntDelivered
+	CntFastReceives
+	CntEarly
+	CntDupAcks
+	CntPeersConnected
+	CntPeersFailed
+	CntPasses
+
+	numCounters
+)
+
+// counterInfo is a counter's Prometheus metric, its label pair, and what it counts.
+type counterInfo struct{ metric, label, value, help string }
+
+const (
+	helpSends  = "Sends accepted or refused, by the path they took."
+	helpSent   = "Packets sent for the first time, by type."
+	helpRetr   = "Packets sent again, by cause."
+	helpErrors = "Operations of the fabric that failed, by kind."
+	helpEnded  = "Accepted sends that ended, by outcome."
+	helpRecv   = "Packets received and used, by type."
+	helpRepeat = "Packets received that were no news, by their place in the receive window."
+	helpDrop   = "Packets received and dropped, by reason."
+	helpBytes  = "Payload bytes of fragments, without headers and retransmissions, by direction."
+	helpPeers  = "Connections, by what became of them."
+)
+
+var counterInfos = [numCounters]counterInfo{
+	CntSendsFast:            {"gobtl_sends_total", "path", "fast", helpSends},
+	CntSendsQueued:          {"gobtl_sends_total", "path", "queued", helpSends},
+	CntSendsRefused:         {"gobtl_sends_total", "path", "refused", helpSends},
+	CntSentFrag:             {"gobtl_sent_packets_total", "type", "frag", helpSent},
+	CntSentChunk:            {"gobtl_sent_packets_total", "type", "chunk", helpSent},
+	CntSentAck:              {"gobtl_sent_packets_total", "type", "ack", helpSent},
+	CntSentNack:             {"gobtl_sent_packets_total", "type", "nack", helpSent},
+	CntSentControl:          {"gobtl_sent_packets_total", "type", "handshake", helpSent},
+	CntSentPayloadBytes:     {"gobtl_payload_bytes_total", "direction", "sent", helpBytes},
+	CntAckPiggybacked:       {"gobtl_acks_piggybacked_total", "", "", "ACKs that rode on other packets."},
+	CntRetransmitTimeout:    {"gobtl_retransmits_total", "cause", "timeout", helpRetr},
+	CntRetransmitDupAck:     {"gobtl_retransmits_total", "cause", "duplicate_ack", helpRetr},
+	CntRetransmitNack:       {"gobtl_retransmits_total", "cause", "nack", helpRetr},
+	CntPostErrors:           {"gobtl_fabric_errors_total", "kind", "post", helpErrors},
+	CntSendCompletionErrors: {"gobtl_fabric_errors_total", "kind", "send_completion", helpErrors},
+	CntRecvErrors:           {"gobtl_fabric_errors_total", "kind", "receive_completion", helpErrors},
+	CntDone:                 {"gobtl_sends_ended_total", "outcome", "done", helpEnded},
+	CntFailed:               {"gobtl_sends_ended_total", "outcome", "failed", helpEnded},
+
+	CntReceived:      {"gobtl_received_packets_total", "", "", "Packets received, of any kind."},
+	CntRecvFrag:      {"gobtl_used_packets_total", "type", "frag", helpRecv},
+	CntRecvChunk:     {"gobtl_used_packets_total", "type", "chunk", helpRecv},
+	CntRecvPutFrag:   {"gobtl_used_packets_total", "type", "put_frag", helpRecv},
+	CntRecvPutChunk:  {"gobtl_used_packets_total", "type", "put_chunk", helpRecv},
+	CntRecvAck:       {"gobtl_used_packets_total", "type", "ack", helpRecv},
+	CntRecvNack:      {"gobtl_used_packets_total", "type", "nack", helpRecv},
+	CntRecvHandshake: {"gobtl_used_packets_total", "type", "handshake", helpRecv},
+	CntDuplicate:     {"gobtl_repeated_packets_total", "window", "inside", helpRepeat},
+	CntBelowWindow:   {"gobtl_repeated_packets_total", "window", "below", helpRepeat},
+	CntAboveWindow:   {"gobtl_repeated_packets_total", "window", "above", helpRepeat},
+
+	CntDropTruncated:  {"gobtl_dropped_packets_total", "reason", "truncated", helpDrop},
+	CntDropMalformed:  {"gobtl_dropped_packets_total", "reason", "malformed", helpDrop},
+	CntDropVersion:    {"gobtl_dropped_packets_total", "reason", "version", helpDrop},
+	CntDropConn:       {"gobtl_dropped_packets_total", "reason", "unknown_connection", helpDrop},
+	CntDropAck:        {"gobtl_dropped_packets_total", "reason", "ack_of_unsent", helpDrop},
+	CntDropReassembly: {"gobtl_dropped_packets_total", "reason", "reassembly", helpDrop},
+	CntDropNoHandler:  {"gobtl_dropped_packets_total", "reason", "no_handler", helpDrop},
+	CntDropAccess:     {"gobtl_dropped_packets_total", "reason", "access", helpDrop},
+	CntDropHandshake:  {"gobtl_dropped_packets_total", "reason", "handshake", helpDrop},
+	CntDropState:      {"gobtl_dropped_packets_total", "reason", "endpoint_state", helpDrop},
+
+	CntRecvPayloadBytes: {"gobtl_payload_bytes_total", "direction", "received", helpBytes},
+	CntDelivered:        {"gobtl_delivered_total", "", "", "Fragments handed to a handler."},
+	CntFastReceives:     {"gobtl_fast_receives_total", "", "", "Fragments delivered before their book-keeping."},
+	CntEarly:            {"gobtl_early_packets_total", "", "", "Packets that arrived beyond a gap."},
+	CntDupAcks:          {"gobtl_duplicate_acks_total", "", "", "ACKs that reported a gap."},
+	CntPeersConnected:   {"gobtl_connections_total", "outcome", "established", helpPeers},
+	CntPeersFailed:      {"gobtl_connections_total", "outcome", "failed", helpPeers},
+	CntPasses:           {"gobtl_progress_passes_total", "", "", "Passes of the progress loop."},
+}
+
+// Counters lists all counters.
+func Counters() []Counter {
+	all := make([]Counter, numCounters)
+	for i := range all {
+		all[i] = Counter(i)
+	}
+	return all
+}
+
+// Metric is the counter's Prometheus name; several counters that differ in a label share one.
+func (c Counter) Metric() string { return counterInfos[c].metric }
+
+// Label is the label that tells this counter from others of its Metric; both empty if it is alone.
+func (c Counter) Label() (name, value string) { return counterInfos[c].label, counterInfos[c].value }
+
+// Help says in a sentence what the Metric counts.
+func (c Counter) Help() string { return counterInfos[c].help }
+
+// String names the counter for people: metric, or metric{label="value"}.
+func (c Counter) String() string {
+	i := counterInfos[c]
+	if i.label == "" {
+		return i.metric
+	}
+	return i.metric + "{" + i.label + "=\"" + i.value + "\"}"
+}
+
+// Stats is a snapshot of a module's counters and gauges.
+type Stats struct {
+	counters [numCounters]uint64
+	// Endpoints, InFlight (packets), SendBuffersFree and CreditsGranted are as of the snapshot.
+	Endpoints, InFlight, SendBuffersFree, CreditsGranted uint64
+}
+
+// Get returns one counter.
+func (s *Stats) Get(c Counter) uint64 { return s.counters[c] }
+
+// SegmentsSent is the number of packets that carry a sequence number, without those sent again.
+func (s *Stats) SegmentsSent() uint64 { return s.counters[CntSentFrag] + s.counters[CntSentChunk] }
+
+// Retransmits is the number of packets sent again, whatever the cause.
+func (s *Stats) Retransmits() uint64 {
+	return s.counters[CntRetransmitTimeout] + s.counters[CntRetransmitDupAck] +
+		s.counters[CntRetransmitNack]
+}
+
+// Duplicates is the number of packets received that had been received before.
+func (s *Stats) Duplicates() uint64 {
+	return s.counters[CntDuplicate] + s.counters[CntBelowWindow]
+}
+
+// Drops is the number of packets received and dropped, whatever the reason.
+func (s *Stats) Drops() uint64 {
+	var n uint64
+	for c := CntDropTruncated; c <= CntDropState; c++ {
+		n += s.counters[c]
+	}
+	return n
+}
+
+// Unaccounted is the number of packets received that no other counter explains; always zero.
+func (s *Stats) Unaccounted() int64 {
+	n := int64(s.counters[CntReceived])
+	for c := CntRecvFrag; c <= CntDropState; c++ {
+		n -= int64(s.counters[c])
+	}
+	return n
+}
+
+// published is the copy of the counters that other goroutines read. The owner counts in plain memory,
+// which costs a packet next to nothing, and copies all of it here now and then; a sequence number that
+// is odd during the copy tells a reader to try again.
+type published struct {
+	version atomic.Uint64
+	values  [numCounters + 4]atomic.Uint64
+}
+
+func (p *published) store(s *Stats) {
+	p.version.Add(1)
+	for i := range s.counters {
+		p.values[i].Store(s.counters[i])
+	}
+	for i, v := range []uint64{s.Endpoints, s.InFlight, s.SendBuffersFree, s.CreditsGranted} {
+		p.values[int(numCounters)+i].Store(v)
+	}
+	p.version.Add(1)
+}
+
+func (p *published) load() Stats {
+	var s Stats
+	for {
+		before := p.version.Load()
+		for i := range s.counters {
+			s.counters[i] = p.values[i].Load()
+		}
+		for i, v := range []*uint64{&s.Endpoints, &s.InFlight, &s.SendBuffersFree, &s.CreditsGranted} {
+			*v = p.values[int(numCounters)+i].Load()
+		}
+		if before%2 == 0 && p.version.Load() == before {
+			return s
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package fabric
+
+import "fmt"
+
+// Arena is a Domain's packet buffers: equal slots of one block of memory outside the Go heap. It is a
+// small value; copy it and call Bytes without passing through the Domain's interface.
+type Arena struct {
+	mem      []byte
+	stride   int
+	headroom int
+	size     int
+	count    int
+}
+
+// NewArena is for providers: count slots of stride bytes in mem; in each, headroom bytes belong to
+// the provider (its packet prefix) and size bytes to the caller.
+func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
+	if count <= 0 || headroom < 0 || size <= 0 || stride < headroom+size || len(mem) < count*stride {
+		return Arena{}, fmt.Errorf("fabric: arena of %d slots, stride %d, headroom %d, size %d in %d bytes",
+			count, stride, headroom, size, len(mem))
+	}
+	return Arena{mem: mem, stride: stride, headroom: headroom, size: size, count: count}, nil
+}
+
+// Bytes returns the caller's part of a buffer, valid until the Domain closes.
+func (a *Arena) Bytes(b Buf) []byte {
+	lo := int(b)*a.stride + a.headroom
+	return a.mem[lo : lo+a.size : lo+a.size]
+}
+
+// Len is the number of buffers: valid Bufs are 0 to Len()-1.
+func (a *Arena) Len() int { return a.count }
+
+// Size is the number of bytes that Bytes returns.
+func (a *Arena) Size() int { return a.size }
+
+// Shrink returns an arena that shows only the first n buffers: what a wrapping provider gives out
+// when it keeps the others for itself.
+func (a Arena) Shrink(n int) Arena {
+	if n < a.count {
+		a.count = n
+	}
+	return a
+}

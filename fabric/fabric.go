@@ -1,0 +1,192 @@
+package fabric
+
+import "time"
+
+// Addr is a peer's address as a Domain knows it: a handle given by Insert, meaningful to that Domain
+// alone (fi_addr_t; on some providers a pointer, so it is opaque).
+type Addr uint64
+
+// AddrUnknown is the source of a datagram whose sender was never inserted, or that the provider
+// cannot tell.
+const AddrUnknown Addr = 1<<64 - 1
+
+// Buf is the index of a packet buffer in a Domain's Arena.
+type Buf uint32
+
+// Region names memory that was registered with a Domain; zero is no region.
+type Region uint32
+
+// Send describes one datagram: Len bytes from the start of Buf, then, when Region is not zero,
+// RegionLen bytes of that region from RegionOff (only if Caps.Gather).
+type Send struct {
+	To        Addr
+	RegionOff uint64
+	Buf       Buf
+	Len       uint32
+	Region    Region
+	RegionLen uint32
+}
+
+// Op tells what a Completion completes.
+type Op uint8
+
+// The operations that complete.
+const (
+	OpSend Op = 1 // the buffer of a posted send is the caller's again
+	OpRecv Op = 2 // a datagram stands in a buffer that was posted with Recv
+)
+
+// Completion reports one finished operation. After it the buffer belongs to the caller again.
+type Completion struct {
+	// From is the sender's Addr (OpRecv, only if Caps.Source), else AddrUnknown.
+	From Addr
+	Buf  Buf
+	// Len counts the bytes received, without any provider prefix. A datagram larger than the buffer
+	// is reported with Len greater than the buffer's size where the provider can tell, and must not
+	// be used.
+	Len uint32
+	// Errno is 0 for success, else the positive errno (or libfabric error number) of the failure.
+	Errno int32
+	Op    Op
+	_     [3]byte
+}
+
+// Caps is what an open Endpoint can really do.
+type Caps struct {
+	MTUBytes    int // largest datagram payload
+	InjectBytes int // sends up to this size are complete when Post returns, and make no Completion
+	TxDepth     int // sends that may wait for their completion
+	RxDepth     int // receive buffers that may be posted
+	// RecvCapacity is how many full-size datagrams surely wait at this endpoint without loss while
+	// nobody polls: the smaller of the posted receives and what the socket's buffer holds. It bounds
+	// the flow-control credits given to all peers together. At least 1.
+	RecvCapacity int
+	// RecvBufferBytes is the kernel's receive buffer as granted, 0 where there is none.
+	RecvBufferBytes int
+	Gather          bool // Send.Region works
+	Source          bool // Completion.From is filled
+}
+
+// Endpoint is a datagram queue pair with its completion queues (FI_EP_DGRAM).
+type Endpoint interface {
+	// Caps tells what the endpoint can do; constant while it is open.
+	Caps() Caps
+	// Name returns the address that peers insert to reach this endpoint (fi_getname): opaque bytes,
+	// at most MaxNameBytes. The slice is the caller's.
+	Name() []byte
+	// Post sends a batch in order and returns how many were taken. With n < len(sends) the error says
+	// why sends[n] was not: ErrAgain means that the queue is full (poll, then offer it again), any
+	// other error concerns sends[n] alone, which the caller may skip. A taken send whose bytes are at
+	// most Caps.InjectBytes is complete; any other yields exactly one Completion.
+	Post(sends []Send) (n int, err error)
+	// Poll writes up to len(out) completions and returns how many. It never blocks. An error
+	// (ErrClosed, a broken device) is final.
+	Poll(out []Completion) (n int, err error)
+	// Recv posts buffers to be filled by arriving datagrams, and returns how many were taken; with
+	// fewer than len(bufs) the error is ErrAgain (RxDepth reached) or final.
+	Recv(bufs []Buf) (n int, err error)
+	// Close releases the endpoint. Posted buffers do not complete any more.
+	Close() error
+}
+
+// Domain is an open device with its packet buffers and its address vector. Endpoints share both, so a
+// packet first sent through one endpoint can be sent again through another.
+type Domain interface {
+	// Info returns the Info that the domain was opened from, with actual values filled in.
+	Info() Info
+	// Arena returns the packet buffers.
+	Arena() Arena
+	// OpenEndpoint opens a queue pair. All its buffers come from the Arena.
+	OpenEndpoint(cfg EndpointConfig) (Endpoint, error)
+	// Insert makes a peer's endpoint name usable in Send.To. The same name gives the same Addr;
+	// Inserts are counted, and Remove undoes one. A malformed name is ErrBadName.
+	Insert(name []byte) (Addr, error)
+	Remove(a Addr) error
+	// RegisterRegion makes mem usable in Send.Region. Go memory is pinned until DeregisterRegion.
+	// Without Caps.Gather it is ErrNotSupported.
+	RegisterRegion(mem []byte) (Region, error)
+	DeregisterRegion(r Region) error
+	// Close closes what is still open, endpoints first, then releases the arena: no Bytes of the
+	// Arena may be touched afterwards.
+	Close() error
+}
+
+// Waiter is implemented by a Domain whose thread can sleep until something happens on any of its
+// endpoints.
+type Waiter interface {
+	// Wait returns when a completion may be there to poll on any endpoint of the domain, on Wake, on
+	// a signal, or after timeout (negative: no limit). It may return early; it never misses a
+	// completion that arrived before the call.
+	Wait(timeout time.Duration) error
+	// Wake ends a Wait in progress, or the next one. Any goroutine may call it, also while and after
+	// the Domain is closed.
+	Wake()
+}
+
+// MaxNameBytes bounds an endpoint's name (libfabric's FI_NAME_MAX).
+const MaxNameBytes = 64
+
+// DomainConfig sizes a Domain.
+type DomainConfig struct {
+	// Buffers is the number of packet buffers in the arena: all sends in flight and all posted
+	// receives of all endpoints together. 0 means 4096.
+	Buffers int
+	// BufferBytes is the room in each buffer for a datagram without provider prefix. 0 means the
+	// Info's MTUBytes.
+	BufferBytes int
+}
+
+// EndpointConfig sizes an Endpoint. Zero fields mean the provider's default.
+type EndpointConfig struct {
+	TxDepth int // sends waiting for completion
+	RxDepth int // posted receives
+	// RecvBufferBytes asks for a socket receive buffer of this size where the provider has one.
+	// 0 asks for 4 MiB; negative leaves the system's default. What was granted is in Caps.
+	RecvBufferBytes int
+	// Source asks for Completion.From where the provider can tell it, at a cost per packet.
+	Source bool
+}
+
+// Hints narrows what GetInfo returns; the zero value asks for everything.
+type Hints struct {
+	Provider string // registry name such as "ofi/udp", or a prefix ending in "/" such as "ofi/"
+	Domain   string // a domain's (device's) name
+	// Node is the local address to bind, in the provider's own notation ("127.0.0.1", "fe80::1",
+	// "eth0" where it takes such). Empty is the provider's choice.
+	Node string
+}
+
+// Info is one way to reach a network (fi_info): give it to Open.
+type Info struct {
+	Provider string // "ofi/udp"
+	Version  string // the provider's or its library's version, for people
+	Fabric   string // network name ("127.0.0.0/8")
+	Domain   string // device name ("lo")
+	// Node is the Hints.Node that this Info answered to; Src is the source address that endpoints
+	// will use, printable, when it is known.
+	Node, Src string
+	// AddrFormat names the form of the endpoint names ("FI_SOCKADDR_IN").
+	AddrFormat string
+
+	MTUBytes      int // largest datagram payload, without prefix
+	InjectBytes   int
+	TxPrefixBytes int
+	RxPrefixBytes int
+	TxDepth       int
+	RxDepth       int
+	IOVLimit      int
+
+	LocalMR  bool // buffers must be registered (FI_MR_LOCAL)
+	Source   bool // can tell a datagram's source (FI_SOURCE)
+	CanWait  bool // its Domain is a Waiter
+	Loopback bool // reaches endpoints on this host and in this process
+	// Reliable and Ordered describe delivery. FI_EP_DGRAM providers have neither.
+	Reliable, Ordered bool
+
+	// Attrs holds further attributes to show to people ("threading", "progress", "mode", "caps"), in
+	// the order in which they should be shown.
+	Attrs []Attr
+}
+
+// Attr is a named attribute for display.
+type Attr struct{ Name, Value string }

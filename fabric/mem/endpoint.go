@@ -1,0 +1,262 @@
+package mem
+
+import "gobtl/fabric"
+
+// endpoint implements fabric.Endpoint. All but its inbox belongs to the domain's goroutine.
+type endpoint struct {
+	domain *domain
+	inbox  *inbox
+	caps   fabric.Caps
+	number uint32
+	name   [nameBytes]byte
+	source bool
+	closed bool
+
+	sent    fifo[fabric.Buf] // sends whose completion was not polled yet
+	posted  fifo[fabric.Buf] // receive buffers, filled in the order in which they were posted
+	scratch []byte           // a filter's private copy of a datagram
+}
+
+var _ fabric.Endpoint = (*endpoint)(nil)
+
+func newEndpoint(d *domain, cfg fabric.EndpointConfig) (*endpoint, error) {
+	c := d.nw.cfg
+	in := newInbox(c.QueueDatagrams, c.MTUBytes, d.bell)
+	number, err := d.nw.attach(in)
+	if err != nil {
+		return nil, err
+	}
+	return &endpoint{
+		domain: d,
+		inbox:  in,
+		number: number,
+		name:   makeName(number),
+		source: cfg.Source,
+		caps: fabric.Caps{
+			MTUBytes:     c.MTUBytes,
+			InjectBytes:  c.InjectBytes,
+			TxDepth:      cfg.TxDepth,
+			RxDepth:      cfg.RxDepth,
+			RecvCapacity: c.QueueDatagrams, // datagrams wait in the inbox, with or without posted buffers
+			Gather:       !c.NoGather,
+			Source:       cfg.Source,
+		},
+		sent:    newFifo[fabric.Buf](cfg.TxDepth),
+		posted:  newFifo[fabric.Buf](cfg.RxDepth),
+		scratch: make([]byte, 0, c.MTUBytes),
+	}, nil
+}
+
+func (e *endpoint) Caps() fabric.Caps { return e.caps }
+
+func (e *endpoint) Name() []byte { return append([]byte(nil), e.name[:]...) }
+
+func (e *endpoint) Post(sends []fabric.Send) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	for i := range sends {
+		if err := e.postOne(&sends[i]); err != nil {
+			return i, err
+		}
+	}
+	return len(sends), nil
+}
+
+func (e *endpoint) postOne(s *fabric.Send) error {
+	d := e.domain
+	if int64(s.Buf) >= int64(d.arena.Len()) {
+		return errBadBuf
+	}
+	if d.use[s.Buf] == inUseByRecv {
+		return errBusyBuf
+	}
+	to := d.peer(s.To)
+	if to == nil {
+		return errUnknownAddr
+	}
+	head := d.arena.Bytes(s.Buf)
+	if uint64(s.Len) > uint64(len(head)) {
+		return errTooLong
+	}
+	head = head[:s.Len]
+	var tail []byte
+	if s.Region != 0 {
+		var err error
+		if tail, err = d.gather(s); err != nil {
+			return err
+		}
+	}
+	size := len(head) + len(tail)
+	if size > e.caps.MTUBytes {
+		return errTooLong
+	}
+	if size > e.caps.InjectBytes {
+		if e.sent.full() {
+			return fabric.ErrAgain
+		}
+		e.sent.push(s.Buf)
+		d.use[s.Buf]++
+	}
+	d.nw.sent.Add(1)
+	e.transmit(to, head, tail)
+	return nil
+}
+
+// gather returns the part of a region that a send names.
+func (d *domain) gather(s *fabric.Send) ([]byte, error) {
+	if d.nw.cfg.NoGather {
+		return nil, fabric.ErrNotSupported
+	}
+	if int64(s.Region) >= int64(len(d.regions)) || d.regions[s.Region] == nil {
+		return nil, errBadRegion
+	}
+	region := d.regions[s.Region]
+	// Compared this way round, no sum of the caller's numbers can wrap.
+	if s.RegionOff > uint64(len(region)) || uint64(s.RegionLen) > uint64(len(region))-s.RegionOff {
+		return nil, errBadRegion
+	}
+	return region[s.RegionOff : s.RegionOff+uint64(s.RegionLen)], nil
+}
+
+// transmit carries one datagram over the network: through the filter, if there is one, to its inbox.
+func (e *endpoint) transmit(to *peer, head, tail []byte) {
+	nw := e.domain.nw
+	filter := nw.filter.Load()
+	if filter == nil {
+		nw.deliver(e.number, to.inbox, head, tail)
+		return
+	}
+	pkt := append(append(e.scratch[:0], head...), tail...)
+	switch (*filter)(e.name[:], to.name[:], pkt) {
+	case Deliver:
+		nw.deliver(e.number, to.inbox, pkt, nil)
+	case Duplicate:
+		nw.duplicated.Add(1)
+		nw.deliver(e.number, to.inbox, pkt, nil)
+		nw.deliver(e.number, to.inbox, pkt, nil)
+	case Hold:
+		nw.hold(e.number, to.inbox, pkt)
+	default:
+		nw.filtered.Add(1)
+	}
+}
+
+// Poll reports sends before datagrams: they are few (at most TxDepth), while a flood of arrivals
+// could otherwise keep them from a caller that polls for one completion at a time.
+func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	n := 0
+	for n < len(out) && e.sent.count > 0 {
+		b := e.sent.pop()
+		e.domain.use[b]--
+		out[n] = fabric.Completion{From: fabric.AddrUnknown, Buf: b, Op: fabric.OpSend}
+		n++
+	}
+	if n < len(out) && e.posted.count > 0 {
+		n += e.receive(out[n:])
+	}
+	return n, nil
+}
+
+// receive copies waiting datagrams into posted buffers, as a NIC would at arrival.
+func (e *endpoint) receive(out []fabric.Completion) int {
+	in := e.inbox
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	n := 0
+	for n < len(out) && in.count > 0 && e.posted.count > 0 {
+		from, pkt := in.first()
+		b := e.posted.pop()
+		e.domain.use[b] = 0
+		copy(e.domain.arena.Bytes(b), pkt) // may cut it off; Len then tells
+		out[n] = fabric.Completion{
+			From: fabric.AddrUnknown,
+			Buf:  b,
+			Len:  uint32(len(pkt)),
+			Op:   fabric.OpRecv,
+		}
+		if e.source {
+			out[n].From = e.domain.addrOf(from)
+		}
+		in.drop()
+		n++
+	}
+	return n
+}
+
+func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	use := e.domain.use
+	for i, b := range bufs {
+		switch {
+		case int64(b) >= int64(len(use)):
+			return i, errBadBuf
+		case use[b] != 0:
+			return i, errBusyBuf
+		case e.posted.full():
+			return i, fabric.ErrAgain
+		}
+		e.posted.push(b)
+		use[b] = inUseByRecv
+	}
+	return len(bufs), nil
+}
+
+// pollable says whether Poll would return a completion now.
+func (e *endpoint) pollable() bool {
+	return e.sent.count > 0 || e.posted.count > 0 && e.inbox.waiting()
+}
+
+// Close is idempotent: the second one does nothing and returns nil. Datagrams that wait are lost.
+func (e *endpoint) Close() error {
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	e.domain.nw.detach(e.number)
+	e.inbox.shut()
+	// The caller has its buffers again, although none of them completes.
+	for e.sent.count > 0 {
+		e.domain.use[e.sent.pop()]--
+	}
+	for e.posted.count > 0 {
+		e.domain.use[e.posted.pop()] = 0
+	}
+	e.domain.forget(e)
+	return nil
+}
+
+// fifo is a queue of fixed capacity. Its users check full and count before push and pop.
+type fifo[T any] struct {
+	items []T
+	head  int
+	count int
+}
+
+func newFifo[T any](capacity int) fifo[T] { return fifo[T]{items: make([]T, capacity)} }
+
+func (f *fifo[T]) full() bool { return f.count == len(f.items) }
+
+func (f *fifo[T]) push(v T) {
+	i := f.head + f.count
+	if i >= len(f.items) {
+		i -= len(f.items)
+	}
+	f.items[i] = v
+	f.count++
+}
+
+func (f *fifo[T]) pop() T {
+	v := f.items[f.head]
+	f.head++
+	if f.head == len(f.items) {
+		f.head = 0
+	}
+	f.count--
+	return v
+}

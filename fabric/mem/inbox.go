@@ -1,0 +1,95 @@
+package mem
+
+import "sync"
+
+// inbox is the bounded queue of datagrams that wait at an endpoint: what a socket's receive buffer is
+// to UDP. All slots are allocated with it, so that a datagram costs a copy and nothing else.
+type inbox struct {
+	bell *doorbell // of the domain that owns the endpoint
+
+	mu        sync.Mutex
+	closed    bool
+	slotBytes int
+	mem       []byte // the datagrams' bytes, slotBytes for each slot
+	slots     []slot
+	head      int
+	count     int
+}
+
+type slot struct {
+	from      uint32 // number of the sending endpoint
+	sizeBytes uint32
+}
+
+type putResult uint8
+
+const (
+	putDone putResult = iota
+	putFull
+	putClosed
+)
+
+func newInbox(datagrams, slotBytes int, bell *doorbell) *inbox {
+	return &inbox{
+		bell:      bell,
+		slotBytes: slotBytes,
+		mem:       make([]byte, datagrams*slotBytes),
+		slots:     make([]slot, datagrams),
+	}
+}
+
+// put appends the datagram head+tail, which the caller has limited to slotBytes. Any goroutine.
+func (in *inbox) put(from uint32, head, tail []byte) putResult {
+	in.mu.Lock()
+	switch {
+	case in.closed:
+		in.mu.Unlock()
+		return putClosed
+	case in.count == len(in.slots):
+		in.mu.Unlock()
+		return putFull
+	}
+	i := in.head + in.count
+	if i >= len(in.slots) {
+		i -= len(in.slots)
+	}
+	room := in.mem[i*in.slotBytes : (i+1)*in.slotBytes]
+	n := copy(room, head)
+	n += copy(room[n:], tail)
+	in.slots[i] = slot{from: from, sizeBytes: uint32(n)}
+	in.count++
+	in.mu.Unlock()
+	// After the unlock, so that the woken goroutine does not run into the lock.
+	in.bell.ringIfAsleep()
+	return putDone
+}
+
+// first returns the oldest datagram, valid until drop. The caller holds the lock and count is not 0.
+func (in *inbox) first() (from uint32, pkt []byte) {
+	s := in.slots[in.head]
+	lo := in.head * in.slotBytes
+	return s.from, in.mem[lo : lo+int(s.sizeBytes)]
+}
+
+// drop removes the oldest datagram. The caller holds the lock.
+func (in *inbox) drop() {
+	in.head++
+	if in.head == len(in.slots) {
+		in.head = 0
+	}
+	in.count--
+}
+
+func (in *inbox) waiting() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.count > 0
+}
+
+// shut makes every later put fail and lets go of the memory; peers may keep the inbox itself.
+func (in *inbox) shut() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.closed = true
+	in.mem, in.slots, in.count = nil, nil, 0
+}

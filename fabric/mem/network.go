@@ -1,0 +1,202 @@
+package mem
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"gobtl/fabric"
+)
+
+// ProviderName is the Info.Provider of this package's networks.
+const ProviderName = "mem/local"
+
+const (
+	family     = "mem"
+	domainName = "local"
+
+	nameBytes  = 8
+	namePrefix = "mem:"
+
+	defaultMTUBytes       = 1472
+	defaultInjectBytes    = 1024
+	defaultDepth          = 1024
+	defaultQueueDatagrams = 1024
+
+	maxMTUBytes       = 1 << 20
+	maxDepth          = 1 << 20
+	maxQueueDatagrams = 1 << 20
+	maxQueueBytes     = 1 << 30
+	maxEndpoints      = 1 << 24 // bounds the tables that are indexed by an endpoint's number
+)
+
+// Config sizes a Network and the endpoints opened on it. Zero fields mean the defaults.
+type Config struct {
+	// MTUBytes is the largest datagram, 1 to 1 MiB. Default 1472, a UDP datagram on Ethernet.
+	MTUBytes int
+	// InjectBytes is the largest send that is complete when Post returns, at most MTUBytes. Default
+	// 1024 (or MTUBytes if that is less). Negative means 0: every send that is not empty completes
+	// through a Completion.
+	InjectBytes int
+	// TxDepth and RxDepth are the depths of an endpoint that does not ask for its own, 1 to 2^20.
+	// Default 1024.
+	TxDepth, RxDepth int
+	// QueueDatagrams is how many datagrams wait at an endpoint before more are dropped, 1 to 2^20 and
+	// at most 1 GiB of them. Default 1024.
+	QueueDatagrams int
+	// NoGather takes Caps.Gather away, for tests of callers that must do without it.
+	NoGather bool
+}
+
+func (c Config) withDefaults() Config {
+	if c.MTUBytes == 0 {
+		c.MTUBytes = defaultMTUBytes
+	}
+	if c.InjectBytes == 0 {
+		c.InjectBytes = min(defaultInjectBytes, c.MTUBytes)
+	}
+	c.InjectBytes = max(c.InjectBytes, 0)
+	if c.TxDepth == 0 {
+		c.TxDepth = defaultDepth
+	}
+	if c.RxDepth == 0 {
+		c.RxDepth = defaultDepth
+	}
+	if c.QueueDatagrams == 0 {
+		c.QueueDatagrams = defaultQueueDatagrams
+	}
+	return c
+}
+
+// Validate says which field is out of range, in an error that wraps fabric.ErrBadConfig.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	for _, f := range []struct {
+		name      string
+		value, hi int
+	}{
+		{"MTUBytes", c.MTUBytes, maxMTUBytes},
+		{"TxDepth", c.TxDepth, maxDepth},
+		{"RxDepth", c.RxDepth, maxDepth},
+		{"QueueDatagrams", c.QueueDatagrams, maxQueueDatagrams},
+	} {
+		if f.value < 1 || f.value > f.hi {
+			return badConfig("%s is %d, want 1 to %d", f.name, f.value, f.hi)
+		}
+	}
+	if c.InjectBytes > c.MTUBytes {
+		return badConfig("InjectBytes is %d, more than MTUBytes %d", c.InjectBytes, c.MTUBytes)
+	}
+	if c.QueueDatagrams > maxQueueBytes/c.MTUBytes {
+		return badConfig("a queue of %d datagrams of %d bytes is more than %d bytes",
+			c.QueueDatagrams, c.MTUBytes, maxQueueBytes)
+	}
+	return nil
+}
+
+func badConfig(format string, args ...any) error {
+	return fmt.Errorf("%w: mem: %s", fabric.ErrBadConfig, fmt.Sprintf(format, args...))
+}
+
+// Counts is what happened to the datagrams of a Network. Sent + Duplicated = Delivered + Overflowed +
+// Unreachable + Filtered + those held, whenever no Post is running.
+type Counts struct {
+	Sent        uint64 // datagrams taken by Post
+	Delivered   uint64 // put into a receiver's queue
+	Overflowed  uint64 // dropped because that queue was full
+	Unreachable uint64 // dropped because the receiver is closed
+	Filtered    uint64 // dropped by the filter
+	Duplicated  uint64 // additional copies made by the filter
+}
+
+// Network is a set of endpoints that reach each other. Its methods may be called from any goroutine.
+type Network struct {
+	cfg    Config
+	cfgErr error
+	filter atomic.Pointer[Filter]
+
+	sent, delivered, overflowed, unreachable, filtered, duplicated atomic.Uint64
+
+	mu         sync.Mutex
+	lastNumber uint32            // of an endpoint; 0 is none
+	lastDomain uint32            // 0 is none
+	inboxes    map[uint32]*inbox // open endpoints by number
+	held       []heldDatagram
+}
+
+// New returns a network of its own. A Config that does not Validate makes every Open fail with that
+// error.
+func New(cfg Config) *Network {
+	return &Network{
+		cfg:     cfg.withDefaults(),
+		cfgErr:  cfg.Validate(),
+		inboxes: make(map[uint32]*inbox),
+	}
+}
+
+// Counts returns the network's counters. Each is exact; together they are a snapshot only while no
+// Domain is posting.
+func (nw *Network) Counts() Counts {
+	return Counts{
+		Sent:        nw.sent.Load(),
+		Delivered:   nw.delivered.Load(),
+		Overflowed:  nw.overflowed.Load(),
+		Unreachable: nw.unreachable.Load(),
+		Filtered:    nw.filtered.Load(),
+		Duplicated:  nw.duplicated.Load(),
+	}
+}
+
+// Open opens a Domain on the network. Errors wrap fabric.ErrBadConfig.
+func (nw *Network) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
+	if nw.cfgErr != nil {
+		return nil, nw.cfgErr
+	}
+	nw.mu.Lock()
+	nw.lastDomain++
+	id := nw.lastDomain
+	nw.mu.Unlock()
+	return newDomain(nw, id, cfg)
+}
+
+// attach makes a new endpoint's inbox reachable and returns its number.
+func (nw *Network) attach(in *inbox) (uint32, error) {
+	nw.mu.Lock()
+	defer nw.mu.Unlock()
+	if nw.lastNumber == maxEndpoints {
+		return 0, badConfig("this network has opened its %d endpoints", maxEndpoints)
+	}
+	nw.lastNumber++
+	nw.inboxes[nw.lastNumber] = in
+	return nw.lastNumber, nil
+}
+
+func (nw *Network) detach(number uint32) {
+	nw.mu.Lock()
+	defer nw.mu.Unlock()
+	delete(nw.inboxes, number)
+}
+
+// resolve turns an endpoint's name into its number and inbox. The inbox is nil when the endpoint has
+// been closed: that is no error, a datagram sent there is lost as one to a dead host would be.
+func (nw *Network) resolve(name []byte) (number uint32, in *inbox, err error) {
+	if len(name) != nameBytes || string(name[:len(namePrefix)]) != namePrefix {
+		return 0, nil, fmt.Errorf("%w: mem: %d bytes, want %d starting with %q",
+			fabric.ErrBadName, len(name), nameBytes, namePrefix)
+	}
+	number = binary.BigEndian.Uint32(name[len(namePrefix):])
+	nw.mu.Lock()
+	defer nw.mu.Unlock()
+	if number == 0 || number > nw.lastNumber {
+		return 0, nil, fmt.Errorf("%w: mem: endpoint %d was never opened on this network",
+			fabric.ErrBadName, number)
+	}
+	return number, nw.inboxes[number], nil
+}
+
+func makeName(number uint32) (name [nameBytes]byte) {
+	copy(name[:], namePrefix)
+	binary.BigEndian.PutUint32(name[len(namePrefix):], number)
+	return name
+}

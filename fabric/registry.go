@@ -1,0 +1,96 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Provider opens Domains of one family of networks.
+type Provider interface {
+	// Family is the part of the provider names before the first slash ("ofi" for "ofi/udp").
+	Family() string
+	// GetInfo lists what the hints select, best first. No match is an empty list without error; a
+	// provider that cannot work here returns an error that wraps ErrUnavailable and says why.
+	GetInfo(h Hints) ([]Info, error)
+	// Open opens what an Info of this provider describes.
+	Open(info Info, cfg DomainConfig) (Domain, error)
+}
+
+var registry struct {
+	sync.Mutex
+	providers []Provider
+}
+
+// Register makes a provider known. Providers call it from init; a second one of the same family
+// replaces the first.
+func Register(p Provider) {
+	registry.Lock()
+	defer registry.Unlock()
+	registry.providers = slices.DeleteFunc(registry.providers, func(q Provider) bool {
+		return q.Family() == p.Family()
+	})
+	registry.providers = append(registry.providers, p)
+	slices.SortFunc(registry.providers, func(a, b Provider) int {
+		return strings.Compare(a.Family(), b.Family())
+	})
+}
+
+func registered() []Provider {
+	registry.Lock()
+	defer registry.Unlock()
+	return slices.Clone(registry.providers)
+}
+
+// Families lists the registered providers' families.
+func Families() []string {
+	var names []string
+	for _, p := range registered() {
+		names = append(names, p.Family())
+	}
+	return names
+}
+
+// family returns the part of a provider name that picks the Provider.
+func family(name string) string {
+	f, _, _ := strings.Cut(name, "/")
+	return f
+}
+
+// GetInfo asks every registered provider that the hints allow, as fi_getinfo does. If nothing
+// matches, the error wraps ErrNoProvider or, when a provider said why it cannot run here,
+// ErrUnavailable.
+func GetInfo(h Hints) ([]Info, error) {
+	var infos []Info
+	var reasons []error
+	for _, p := range registered() {
+		if h.Provider != "" && family(h.Provider) != p.Family() {
+			continue
+		}
+		got, err := p.GetInfo(h)
+		if err != nil {
+			reasons = append(reasons, err)
+		}
+		infos = append(infos, got...)
+	}
+	if len(infos) > 0 {
+		return infos, nil
+	}
+	if len(reasons) > 0 {
+		return nil, errors.Join(reasons...)
+	}
+	return nil, fmt.Errorf("%w: provider %q, domain %q, node %q (registered families: %s)",
+		ErrNoProvider, h.Provider, h.Domain, h.Node, strings.Join(Families(), ", "))
+}
+
+// Open opens the Domain that an Info describes.
+func Open(info Info, cfg DomainConfig) (Domain, error) {
+	for _, p := range registered() {
+		if p.Family() == family(info.Provider) {
+			return p.Open(info, cfg)
+		}
+	}
+	return nil, fmt.Errorf("%w: %q", ErrNoProvider, info.Provider)
+}

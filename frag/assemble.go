@@ -1,0 +1,222 @@
+package frag
+
+import (
+	"errors"
+	"math/bits"
+)
+
+// Errors of Assembler.Add beside ErrKind and ErrBounds. They are returned unwrapped.
+var (
+	// ErrMismatch: size or tag differ from those of the fragment's earlier chunks.
+	ErrMismatch = errors.New("frag: chunk contradicts its fragment")
+	// ErrOverlap: the fragment already has this chunk.
+	ErrOverlap = errors.New("frag: chunk received before")
+	// ErrTooLarge: a fragment larger than PoolConfig.FragBytesMax.
+	ErrTooLarge = errors.New("frag: fragment exceeds the limit")
+	// ErrSlot: too many unfinished fragments; another one holds the place of this one.
+	ErrSlot = errors.New("frag: too many unfinished fragments")
+	// ErrBudget: PoolConfig.BytesMax or PeerBytesMax is reached. The same packet may be taken
+	// later.
+	ErrBudget = errors.New("frag: reassembly memory exhausted")
+)
+
+// ActiveMax is the largest number of fragments that one Assembler has under way: half of the
+// largest window of the model, for a fragment in chunks takes at least two packets.
+const ActiveMax = 2048
+
+const (
+	tableSlotsMinBits = 3
+	tableSlotsMaxBits = 11 // ActiveMax
+	tableClasses      = tableSlotsMaxBits - tableSlotsMinBits + 1
+	tablesKept        = 64 // idle tables of each size that a pool keeps
+)
+
+// Assembler puts the chunks of one peer together. While it has no unfinished fragment it is only
+// these few words; else a table of 8 to ActiveMax slots, slot = fragID modulo the table's length.
+// The zero value must be given to Init first.
+type Assembler struct {
+	pool        *Pool
+	slots       []*Message
+	activeBytes int64
+	active      int
+	roomBytes   uint32
+}
+
+// Init makes the assembler ready for a peer whose chunks carry roomBytes of payload each, all but
+// the last one of a fragment: the MTU agreed with it, less ChunkHeaderBytes. It panics if
+// roomBytes is less than 1. Unfinished fragments of an earlier use must have been dropped.
+func (a *Assembler) Init(pool *Pool, roomBytes int) {
+	if roomBytes < 1 || roomBytes > PayloadBytesMax {
+		panic("frag: chunk room out of range")
+	}
+	*a = Assembler{pool: pool, roomBytes: uint32(roomBytes)}
+}
+
+// Active returns the number of unfinished fragments.
+func (a *Assembler) Active() int { return a.active }
+
+// ActiveBytes returns the capacity of the buffers of the unfinished fragments.
+func (a *Assembler) ActiveBytes() int64 { return a.activeBytes }
+
+// Add takes the chunk with header h, as decoded and not a put, and its payload, which it copies.
+// When that makes its fragment whole, the message is returned and is the caller's until its
+// Release. inOrder says that the packet is the next one of the peer's sequence, with nothing
+// missing before it.
+//
+// An error means that the packet was refused: nothing has changed, and the caller must not count it
+// as received. ErrBudget and ErrSlot are temporary; with any other the peer breaks the protocol.
+//
+// The last FragBytesMax bytes of either budget go only to a fragment whose first packet arrives in
+// order. Without this reserve, fragments that were started behind a gap could take all the memory,
+// the packet in the gap would be refused for want of it, and the sender's window, which cannot move
+// past that packet, would keep the others from ever being finished. With it, and a sender that ends
+// one fragment before it starts the next, the packet in the gap always gets memory in the end.
+func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
+	if h.Kind != KindChunk || h.Flags&FlagPut != 0 {
+		return nil, ErrKind
+	}
+	size, offset, n := h.SizeBytes, h.OffsetBytes, len(payload)
+	chunk := offset / a.roomBytes
+	if offset >= size || offset != chunk*a.roomBytes || n != int(min(a.roomBytes, size-offset)) {
+		return nil, ErrBounds
+	}
+	m := a.find(h.FragID)
+	if m == nil {
+		var err error
+		if m, err = a.begin(h, inOrder); err != nil {
+			return nil, err
+		}
+	} else if m.sizeBytes != size || m.Tag != h.Tag {
+		return nil, ErrMismatch
+	}
+	word, bit := &m.have[chunk>>6], uint64(1)<<(chunk&63)
+	if *word&bit != 0 {
+		return nil, ErrOverlap
+	}
+	*word |= bit
+	copy(m.mem[offset:], payload)
+	m.missing--
+	if m.missing != 0 {
+		return nil, nil
+	}
+	a.remove(m)
+	m.state = messageWhole
+	m.Bytes = m.mem[:size:size]
+	return m, nil
+}
+
+// find returns the unfinished fragment with this id, or nil.
+func (a *Assembler) find(fragID uint32) *Message {
+	if len(a.slots) == 0 {
+		return nil
+	}
+	m := a.slots[int(fragID)&(len(a.slots)-1)]
+	if m == nil || m.fragID != fragID {
+		return nil
+	}
+	return m
+}
+
+// begin makes a place for a new fragment.
+func (a *Assembler) begin(h *Header, inOrder bool) (*Message, error) {
+	p := a.pool
+	if h.SizeBytes > p.cfg.FragBytesMax {
+		return nil, ErrTooLarge
+	}
+	slotBits := a.slotBits(h.FragID)
+	if slotBits > tableSlotsMaxBits {
+		return nil, ErrSlot
+	}
+	reserveBytes := int64(p.cfg.FragBytesMax)
+	if inOrder {
+		reserveBytes = 0
+	}
+	if a.activeBytes+p.capacity(classOf(h.SizeBytes)) > p.cfg.PeerBytesMax-reserveBytes {
+		return nil, ErrBudget
+	}
+	m := p.get(h.SizeBytes, Chunks(h.SizeBytes, a.roomBytes), p.cfg.BytesMax-reserveBytes)
+	if m == nil {
+		return nil, ErrBudget
+	}
+	if len(a.slots) < 1<<slotBits {
+		a.grow(slotBits)
+	}
+	m.fragID, m.Tag = h.FragID, h.Tag
+	a.slots[int(h.FragID)&(len(a.slots)-1)] = m
+	a.active++
+	a.activeBytes += m.capBytes()
+	return m, nil
+}
+
+// slotBits returns the logarithm of the smallest table, not below the present one, in which the
+// new id has a slot of its own; more than tableSlotsMaxBits if there is none. Only the fragment
+// that holds the slot now can be in the way in a larger table: others differ from the new id in
+// the lower bits already.
+func (a *Assembler) slotBits(fragID uint32) int {
+	if len(a.slots) == 0 {
+		return tableSlotsMinBits
+	}
+	now := bits.TrailingZeros(uint(len(a.slots)))
+	other := a.slots[int(fragID)&(len(a.slots)-1)]
+	if other == nil {
+		return now
+	}
+	return bits.TrailingZeros32(fragID^other.fragID) + 1
+}
+
+// grow moves the fragments to a table of 2^slotBits slots.
+func (a *Assembler) grow(slotBits int) {
+	old := a.slots
+	a.slots = a.pool.getTable(slotBits)
+	for _, m := range old {
+		if m != nil {
+			a.slots[int(m.fragID)&(len(a.slots)-1)] = m
+		}
+	}
+	if len(old) != 0 {
+		clear(old)
+		a.pool.putTable(old)
+	}
+}
+
+// remove takes a fragment out of the table, and gives an empty table back.
+func (a *Assembler) remove(m *Message) {
+	a.slots[int(m.fragID)&(len(a.slots)-1)] = nil
+	a.activeBytes -= m.capBytes()
+	a.active--
+	if a.active == 0 {
+		a.pool.putTable(a.slots)
+		a.slots = nil
+	}
+}
+
+// Drop forgets all unfinished fragments: the peer is gone. Messages already returned by Add stay
+// valid until their Release. The assembler may be used again.
+func (a *Assembler) Drop() {
+	for i := 0; a.active > 0; i++ {
+		if m := a.slots[i]; m != nil {
+			a.remove(m)
+			a.pool.put(m)
+		}
+	}
+}
+
+// getTable returns an empty table of 2^slotBits slots.
+func (p *Pool) getTable(slotBits int) []*Message {
+	kept := &p.tables[slotBits-tableSlotsMinBits]
+	if n := len(*kept); n > 0 {
+		t := (*kept)[n-1]
+		(*kept)[n-1] = nil
+		*kept = (*kept)[:n-1]
+		return t
+	}
+	return make([]*Message, 1<<slotBits)
+}
+
+// putTable takes back a table, all of whose slots are nil.
+func (p *Pool) putTable(t []*Message) {
+	kept := &p.tables[bits.TrailingZeros(uint(len(t)))-tableSlotsMinBits]
+	if len(*kept) < tablesKept {
+		*kept = append(*kept, t)
+	}
+}

@@ -1,0 +1,363 @@
+package frag
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+)
+
+func mustPool(tb testing.TB, cfg PoolConfig) *Pool {
+	tb.Helper()
+	p, err := NewPool(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+// chunkOf returns the i-th chunk of a fragment.
+func chunkOf(id uint32, whole []byte, room, i int) (Header, []byte) {
+	lo, hi := i*room, min((i+1)*room, len(whole))
+	return Header{Kind: KindChunk, FragID: id, SizeBytes: uint32(len(whole)), OffsetBytes: uint32(lo),
+		PayloadLen: uint16(hi - lo)}, whole[lo:hi]
+}
+
+func randomBytes(r *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// TestSplitEncodeDecodeAdd sends fragments the whole way, their packets shuffled, through a wrap of
+// the ids.
+func TestSplitEncodeDecodeAdd(t *testing.T) {
+	const room = 100
+	r := rand.New(rand.NewPCG(1, 2))
+	var a Assembler
+	a.Init(mustPool(t, PoolConfig{}), room)
+	want := map[uint32][]byte{}
+	var packets [][]byte
+	for i := range uint32(300) {
+		id, whole := i-150, randomBytes(r, 1+r.IntN(5000))
+		want[id] = whole
+		for s := NewSplit(uint32(len(whole)), room); !s.Done(); {
+			offset, n, _ := s.Next()
+			h := Header{Kind: KindChunk, Tag: uint8(i % 200), Conn: 1, FragID: id,
+				SizeBytes: uint32(len(whole)), OffsetBytes: offset, PayloadLen: uint16(n)}
+			packets = append(packets, encodePacket(&h, whole[offset:offset+n]))
+		}
+	}
+	r.Shuffle(len(packets), func(i, j int) { packets[i], packets[j] = packets[j], packets[i] })
+	for _, pkt := range packets {
+		var h Header
+		payload, err := Decode(pkt, &h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := a.Add(&h, payload, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m == nil {
+			continue
+		}
+		if !bytes.Equal(m.Bytes, want[h.FragID]) || m.Tag != uint8((h.FragID+150)%200) {
+			t.Fatalf("fragment %d differs", h.FragID)
+		}
+		delete(want, h.FragID)
+		m.Release()
+	}
+	if len(want) != 0 || a.Active() != 0 {
+		t.Fatalf("%d fragments missing, %d unfinished", len(want), a.Active())
+	}
+}
+
+// TestBudgetNeverDeadlocks: a sender with a small window sends one fragment after the other to
+// a receiver whose memory holds little more than one. Packets are lost and shuffled, so that later
+// fragments arrive before earlier ones. All must get through.
+func TestBudgetNeverDeadlocks(t *testing.T) {
+	const (
+		room, window, fragments, peers = 100, 40, 60, 3
+		chunksPer                      = 50 // more than a window
+	)
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		pool := mustPool(t, PoolConfig{FragBytesMax: room * chunksPer, BytesMax: 4 * room * chunksPer,
+			PeerBytesMax: 2 * room * chunksPer, KeepBytes: -1})
+		type peer struct {
+			a    Assembler
+			wait []int // packets of the window that are not yet received, ascending
+			next int
+			done int
+		}
+		all := make([]peer, peers)
+		for i := range all {
+			all[i].a.Init(pool, room)
+		}
+		whole := make([]byte, room*chunksPer)
+		left := peers * fragments
+		for step := 0; left > 0; step++ {
+			if step > 2_000_000 {
+				t.Fatalf("seed %d: no progress with %d fragments left, %d bytes active", seed, left,
+					pool.ActiveBytes())
+			}
+			p := &all[r.IntN(peers)]
+			for len(p.wait) == 0 || p.next < p.wait[0]+window {
+				if p.next == fragments*chunksPer {
+					break
+				}
+				p.wait = append(p.wait, p.next)
+				p.next++
+			}
+			if len(p.wait) == 0 {
+				continue
+			}
+			i := r.IntN(len(p.wait))
+			h, payload := chunkOf(uint32(p.wait[i]/chunksPer), whole, room, p.wait[i]%chunksPer)
+			m, err := p.a.Add(&h, payload, i == 0)
+			if err != nil && !errors.Is(err, ErrBudget) {
+				t.Fatal(err)
+			}
+			if err == nil {
+				p.wait = append(p.wait[:i], p.wait[i+1:]...)
+			}
+			if m != nil {
+				left--
+				m.Release()
+			}
+		}
+	}
+}
+
+func TestTableGrowsAndGoes(t *testing.T) {
+	const room = 100
+	pool := mustPool(t, PoolConfig{})
+	var a Assembler
+	a.Init(pool, room)
+	whole := make([]byte, 2*room)
+	for id := range uint32(ActiveMax) {
+		h, payload := chunkOf(id, whole, room, 0)
+		if _, err := a.Add(&h, payload, true); err != nil {
+			t.Fatalf("fragment %d: %v", id, err)
+		}
+	}
+	if a.Active() != ActiveMax || len(a.slots) != ActiveMax {
+		t.Fatalf("%d active in %d slots", a.Active(), len(a.slots))
+	}
+	h, payload := chunkOf(ActiveMax, whole, room, 0)
+	if _, err := a.Add(&h, payload, true); !errors.Is(err, ErrSlot) {
+		t.Fatalf("one more: %v", err)
+	}
+	h, payload = chunkOf(5, whole, room, 1)
+	m, err := a.Add(&h, payload, true)
+	if err != nil || m == nil {
+		t.Fatal(err)
+	}
+	m.Release()
+	h, payload = chunkOf(ActiveMax+5, whole, room, 0)
+	if _, err := a.Add(&h, payload, true); err != nil {
+		t.Fatalf("in the slot that became free: %v", err)
+	}
+	a.Drop()
+	if a.Active() != 0 || a.ActiveBytes() != 0 || a.slots != nil || pool.ActiveBytes() != 0 {
+		t.Fatalf("after Drop: %d active, %d bytes, pool %d", a.Active(), a.ActiveBytes(),
+			pool.ActiveBytes())
+	}
+	a.Drop()
+}
+
+func TestIdleAssemblerIsSmall(t *testing.T) {
+	if n := unsafe.Sizeof(Assembler{}); n > 64 {
+		t.Errorf("%d bytes", n)
+	}
+}
+
+func TestMessagesOutliveTheirAssembler(t *testing.T) {
+	const room = 100
+	var a Assembler
+	a.Init(mustPool(t, PoolConfig{}), room)
+	var out []*Message
+	for id := range uint32(5) {
+		h, payload := chunkOf(id, bytes.Repeat([]byte{byte(id)}, room), room, 0)
+		m, err := a.Add(&h, payload, true)
+		if err != nil || m == nil {
+			t.Fatal(m, err)
+		}
+		out = append(out, m)
+	}
+	a.Drop()
+	for id, m := range out {
+		if !bytes.Equal(m.Bytes, bytes.Repeat([]byte{byte(id)}, room)) {
+			t.Fatalf("message %d changed", id)
+		}
+	}
+	out[2].Release()
+	defer func() {
+		if recover() == nil {
+			t.Fatal("a second Release does not panic")
+		}
+	}()
+	out[2].Release()
+}
+
+func TestClasses(t *testing.T) {
+	for class := range classCount {
+		size := uint32(min(classBytes(class), 1<<32-1))
+		if got := classOf(size); got != class {
+			t.Fatalf("classOf(%d) = %d, want %d", size, got, class)
+		}
+		if class == classCount-1 {
+			continue
+		}
+		if got := classOf(size + 1); got != class+1 {
+			t.Fatalf("classOf(%d) = %d, want %d", size+1, got, class+1)
+		}
+		if next := classBytes(class + 1); next <= int64(size) || next > int64(size)*5/4 {
+			t.Fatalf("class %d has %d bytes after %d", class+1, next, size)
+		}
+	}
+	if classOf(1) != 0 || classOf(1<<32-1) != classCount-1 {
+		t.Fatal("the ends")
+	}
+}
+
+func TestPoolConfig(t *testing.T) {
+	good := map[string]PoolConfig{
+		"zero":            {},
+		"large fragments": {FragBytesMax: 1<<32 - 1},
+		"small pool":      {BytesMax: 1000},
+		"tight":           {FragBytesMax: 1000, BytesMax: 1000, PeerBytesMax: 1000, KeepBytes: -1},
+	}
+	for name, cfg := range good {
+		if err := cfg.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	bad := map[string]PoolConfig{
+		"pool below fragment": {FragBytesMax: 1001, BytesMax: 1000},
+		"negative pool":       {BytesMax: -1},
+		"peer below fragment": {FragBytesMax: 1001, PeerBytesMax: 1000},
+		"peer above pool":     {BytesMax: 1000, PeerBytesMax: 1001},
+		"negative peer":       {PeerBytesMax: -5},
+	}
+	for name, cfg := range bad {
+		if err := cfg.Validate(); !errors.Is(err, ErrConfig) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if p, err := NewPool(cfg); p != nil || !errors.Is(err, ErrConfig) {
+			t.Errorf("%s: NewPool: %v", name, err)
+		}
+	}
+	if got := mustPool(t, PoolConfig{}).FragBytesMax(); got != DefaultFragBytesMax {
+		t.Errorf("default fragment %d", got)
+	}
+}
+
+// TestLargestFragmentFits: what the configuration allows can be received, at any size.
+func TestLargestFragmentFits(t *testing.T) {
+	for _, size := range []int{1, 999, 1024, 1025, 5001} {
+		var a Assembler
+		a.Init(mustPool(t, PoolConfig{FragBytesMax: uint32(size), BytesMax: int64(size)}), 5001)
+		h, payload := chunkOf(0, make([]byte, size), 5001, 0)
+		if m, err := a.Add(&h, payload, true); err != nil || len(m.Bytes) != size {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+// TestAddAllocatesNothing: in steady state, with fragments that overlap in time and tables that
+// grow and go.
+func TestAddAllocatesNothing(t *testing.T) {
+	const room, together = 1432, 20
+	var a Assembler
+	a.Init(mustPool(t, PoolConfig{}), room)
+	whole := make([]byte, 64<<10)
+	chunks := int(Chunks(uint32(len(whole)), room))
+	id := uint32(0)
+	round := func() {
+		for i := range chunks {
+			for j := range uint32(together) {
+				h, payload := chunkOf(id+j, whole, room, i)
+				m, err := a.Add(&h, payload, true)
+				if err != nil || (m != nil) != (i == chunks-1) {
+					t.Fatal(m, err)
+				}
+				if m != nil {
+					m.Release()
+				}
+			}
+		}
+		id += together
+	}
+	round()
+	if allocs := testing.AllocsPerRun(20, round); allocs != 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+	h, payload := chunkOf(id, whole, room, 0)
+	h.OffsetBytes++
+	if allocs := testing.AllocsPerRun(20, func() {
+		if _, err := a.Add(&h, payload, true); err == nil {
+			t.Fatal("no error")
+		}
+	}); allocs != 0 {
+		t.Errorf("%v allocations for a refused packet", allocs)
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	for _, size := range []int{2 << 10, 64 << 10, 1 << 20} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			const room = 1432
+			var a Assembler
+			a.Init(mustPool(b, PoolConfig{}), room)
+			whole := make([]byte, size)
+			chunks := int(Chunks(uint32(size), room))
+			id, i := uint32(0), 0
+			b.SetBytes(int64(min(size, room)))
+			for b.Loop() {
+				h, payload := chunkOf(id, whole, room, i)
+				m, err := a.Add(&h, payload, true)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if i++; i == chunks {
+					m.Release()
+					i = 0
+					id++
+				}
+			}
+		})
+	}
+}
+
+func ExampleAssembler() {
+	pool, err := NewPool(PoolConfig{})
+	if err != nil {
+		fmt.Println(err)
+	}
+	var a Assembler
+	a.Init(pool, 4)
+	for _, c := range []struct {
+		offset uint32
+		bytes  string
+	}{{8, "!!"}, {0, "asse"}, {4, "m"}, {4, "mbly"}} {
+		h := Header{Kind: KindChunk, FragID: 1, SizeBytes: 10, OffsetBytes: c.offset}
+		m, err := a.Add(&h, []byte(c.bytes), true)
+		switch {
+		case err != nil:
+			fmt.Println(err)
+		case m != nil:
+			fmt.Println(string(m.Bytes))
+			m.Release()
+		}
+	}
+	// Output:
+	// frag: chunk received before
+	// frag: offset or size out of bounds
+	// assembly!!
+}

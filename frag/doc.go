@@ -1,0 +1,35 @@
+// Package frag is the wire format of the transport: the codec of packet headers, hellos and module
+// names, the cutting of fragments into packets, and their reassembly. The protocol is described for
+// those who write a peer in docs/protocol.md, byte by byte.
+//
+// Every packet is one datagram: a header, then the payload, little-endian without padding.
+//
+//	 0      1      2     3    4         12    16    20          22       24
+//	+------+------+-----+----+---------+-----+-----+-----------+--------+---------------------
+//	|magic |ver   |flags|tag | conn    |seq  |ack  |payloadLen |credit  | extras, then payload
+//	|      |  kind|     |    |         |     |     |           |        |
+//	+------+------+-----+----+---------+-----+-----+-----------+--------+---------------------
+//
+//	extras of a Chunk:  fragID u32, sizeBytes u32, offsetBytes u32, zero u32
+//	extras of a put:    handle u64, offset u64 (after those of a Chunk)
+//
+// Decoding is total (any bytes give a packet or an error, never a panic) and canonical (one packet
+// has one encoding): what is reserved must be zero, and lengths must match exactly.
+//
+// A fragment that is larger than a packet is cut by Split into chunks on a grid: all of the same
+// length but the last. At the receiver the chunks of one peer go to its Assembler, which draws
+// buffers from the Pool that all peers of a module share:
+//
+//	                Add, new id              Add, last one missing         Message.Release
+//	(Pool, idle) --------------> assembling ---------------------> message ---------------> (Pool)
+//	                                 |                                                         ^
+//	                                 +------------------- Assembler.Drop ----------------------+
+//
+// A bitmap with one bit per chunk refuses overlaps. So a complete message was written whole, and
+// what a recycled buffer held before can never reach a reader. Every size that a peer can choose
+// has a bound: that of a fragment, of one peer's unfinished fragments, of all of them, of their
+// number.
+//
+// Functions are safe for use from any goroutine. A Pool, its Assemblers and its Messages belong
+// together to one goroutine at a time: that of the module.
+package frag

@@ -1,0 +1,344 @@
+package frag
+
+import (
+	"encoding/binary"
+
+	"gobtl/internal/seq"
+)
+
+// le is the byte order of every field on the wire.
+var le = binary.LittleEndian
+
+// Magic is the first byte of every packet. Version is the protocol version that this package
+// speaks: the high nibble of the second byte, 1 to VersionLimit.
+const (
+	Magic        = 0xB7
+	Version      = 1
+	VersionLimit = 15
+)
+
+// Kind is the type of a packet, the low nibble of its second byte.
+type Kind uint8
+
+// The kinds of packets. Frag and Chunk occupy a sequence number, the others do not.
+const (
+	KindFrag     Kind = 1 // a whole fragment, or a transport mark (TagBye, TagVoid)
+	KindChunk    Kind = 2 // a part of a fragment that is larger than a packet
+	KindAck      Kind = 3 // an acknowledgement alone
+	KindHello    Kind = 4 // asks for a connection, proves a path, keeps an idle connection alive
+	KindHelloAck Kind = 5 // answers one Hello, with the same size on the same channel
+	KindNack     Kind = 6 // one packet was refused for good; Tag tells why
+	KindReject   Kind = 7 // a Hello was refused; Tag tells why
+)
+
+var kindNames = [16]string{
+	KindFrag: "frag", KindChunk: "chunk", KindAck: "ack", KindHello: "hello",
+	KindHelloAck: "hello-ack", KindNack: "nack", KindReject: "reject",
+}
+
+// String returns the kind's name in lower case, "unknown" for an undefined kind.
+func (k Kind) String() string {
+	if k < 16 && kindNames[k] != "" {
+		return kindNames[k]
+	}
+	return "unknown"
+}
+
+// Flags is the third byte of a packet. Undefined bits are reserved and must be zero.
+type Flags uint8
+
+// The flags.
+const (
+	// FlagAck: Header.Ack and Header.Credit are valid. A packet without it carries zeros there.
+	FlagAck Flags = 1 << 0
+	// FlagPut: the payload goes to a registered region of the receiver (Header.Handle, PutOffset)
+	// instead of a handler. Only Frag and Chunk may carry it.
+	FlagPut Flags = 1 << 1
+	// FlagDup: the acknowledgement answers nothing but packets that had been received before; it
+	// does not report a gap. Only together with FlagAck.
+	FlagDup Flags = 1 << 2
+)
+
+// Tags of Frag and Chunk packets. A tag names the handler at the receiver; tags above TagUserMax
+// are the transport's, and those among them without a name here are reserved. A put carries tag 0.
+const (
+	TagUserMax = 0xEF // the last tag that a caller may use
+	TagVoid    = 0xFE // empty Frag in the place of a packet that was refused with a Nack
+	TagBye     = 0xFF // empty Frag that ends the connection after everything before it
+)
+
+// Reasons of a Nack, carried as its tag.
+const (
+	// NackAccess: a put to no region, out of its bounds, or without the right to write.
+	NackAccess = 1
+	// NackNoHandler: the receiver has no handler for the packet's tag.
+	NackNoHandler = 2
+)
+
+// Reasons of a Reject, carried as its tag.
+const (
+	RejectVersion = 1 // no protocol version in common; the payload tells which are spoken
+	RejectFull    = 2 // the receiver takes no more peers
+	RejectStale   = 3 // the incarnation asked for is gone
+)
+
+// Sizes of packets and of headers, in bytes.
+const (
+	FragHeaderBytes     = 24 // the common header, and the whole of it for all but Chunk and puts
+	PutHeaderBytes      = 40 // Frag with FlagPut
+	ChunkHeaderBytes    = 40
+	ChunkPutHeaderBytes = 56
+	AckBytes            = 24 // a whole Ack
+	NackBytes           = 24 // a whole Nack
+	RejectBytes         = 26 // a whole Reject
+	HeaderBytesMax      = ChunkPutHeaderBytes
+	PayloadBytesMax     = 1<<16 - 1
+
+	chunkExtraBytes = ChunkHeaderBytes - FragHeaderBytes
+	putExtraBytes   = PutHeaderBytes - FragHeaderBytes
+	rejectBodyBytes = RejectBytes - FragHeaderBytes
+)
+
+// Header is a decoded packet header. Which fields count depends on Kind and Flags; Decode sets the
+// others to zero and Encode ignores them.
+type Header struct {
+	Conn      uint64 // the receiver's connection tag; 0 only in a Hello whose sender has none yet
+	Handle    uint64 // FlagPut: the target region
+	PutOffset uint64 // FlagPut: where in the region this packet's payload goes, in bytes
+	// Seq is the packet's sequence number (Frag, Chunk), the sender's first one (Hello, HelloAck)
+	// or the refused one (Nack); else zero.
+	Seq seq.Num
+	// Ack (FlagAck) is the last sequence number that the sender has received in order.
+	Ack         seq.Num
+	FragID      uint32 // Chunk: which fragment of this sender, ascending from one to the next
+	SizeBytes   uint32 // Chunk: size of the whole fragment
+	OffsetBytes uint32 // Chunk: where in the fragment the payload goes
+	PayloadLen  uint16 // payload bytes after the header
+	Credit      uint16 // FlagAck: how many packets after Ack the sender has room for
+	Kind        Kind
+	Flags       Flags
+	Tag         uint8 // handler tag, transport tag or reason
+}
+
+// HeaderBytes returns the length of the header of a packet of this kind with these flags.
+func HeaderBytes(kind Kind, flags Flags) int {
+	n := FragHeaderBytes
+	if kind == KindChunk {
+		n += chunkExtraBytes
+	}
+	if flags&FlagPut != 0 {
+		n += putExtraBytes
+	}
+	return n
+}
+
+// Encode writes the header at the start of b and returns its length, HeaderBytes(h.Kind, h.Flags).
+// The caller has put, or will put, h.PayloadLen bytes of payload behind it. Encode does not check
+// what Decode would refuse; it panics if b is shorter than the header.
+func (h *Header) Encode(b []byte) int {
+	c := (*[FragHeaderBytes]byte)(b)
+	le.PutUint32(c[0:], Magic|(Version<<4|uint32(h.Kind))<<8|uint32(h.Flags)<<16|uint32(h.Tag)<<24)
+	le.PutUint64(c[4:], h.Conn)
+	le.PutUint32(c[12:], uint32(h.Seq))
+	ack, credit := uint32(h.Ack), h.Credit
+	if h.Flags&FlagAck == 0 {
+		ack, credit = 0, 0
+	}
+	le.PutUint32(c[16:], ack)
+	le.PutUint32(c[20:], uint32(h.PayloadLen)|uint32(credit)<<16)
+	n := FragHeaderBytes
+	if h.Kind == KindChunk {
+		e := (*[chunkExtraBytes]byte)(b[n:])
+		le.PutUint32(e[0:], h.FragID)
+		le.PutUint32(e[4:], h.SizeBytes)
+		le.PutUint32(e[8:], h.OffsetBytes)
+		le.PutUint32(e[12:], 0)
+		n += chunkExtraBytes
+	}
+	if h.Flags&FlagPut != 0 {
+		e := (*[putExtraBytes]byte)(b[n:])
+		le.PutUint64(e[0:], h.Handle)
+		le.PutUint64(e[8:], h.PutOffset)
+		n += putExtraBytes
+	}
+	return n
+}
+
+// SetAck writes an acknowledgement into the encoded packet b in place: what a retransmission does,
+// so that it does not repeat an old one. dup sets FlagDup. Only for packets that may carry FlagAck.
+func SetAck(b []byte, ack seq.Num, credit uint16, dup bool) {
+	c := (*[FragHeaderBytes]byte)(b)
+	c[2] = c[2]&^byte(FlagDup) | byte(FlagAck)
+	if dup {
+		c[2] |= byte(FlagDup)
+	}
+	le.PutUint32(c[16:], uint32(ack))
+	le.PutUint16(c[22:], credit)
+}
+
+// ClearAck removes the acknowledgement from the encoded packet b in place.
+func ClearAck(b []byte) {
+	c := (*[FragHeaderBytes]byte)(b)
+	c[2] &^= byte(FlagAck | FlagDup)
+	le.PutUint32(c[16:], 0)
+	le.PutUint16(c[22:], 0)
+}
+
+// SeqOf reads the sequence number of the encoded packet b, which has at least FragHeaderBytes.
+func SeqOf(b []byte) seq.Num { return seq.Num(le.Uint32(b[12:16])) }
+
+// Decode reads the packet pkt, a whole datagram, into *h and returns its payload, which aliases
+// pkt. It is total and strict: any bytes give a packet that Encode would write in just the same
+// way, or one of the package's decoding errors, after which the content of *h has no meaning. It
+// never allocates. The body of a Hello or HelloAck is left to DecodeHello, that of a Reject to
+// RejectVersions.
+func Decode(pkt []byte, h *Header) (payload []byte, err error) {
+	if len(pkt) < FragHeaderBytes {
+		return nil, ErrShort
+	}
+	c := (*[FragHeaderBytes]byte)(pkt)
+	if c[0] != Magic {
+		return nil, ErrMagic
+	}
+	if c[1]>>4 != Version {
+		return nil, ErrVersion
+	}
+	kind, flags := Kind(c[1]&0x0F), Flags(c[2])
+	if kind < KindFrag || kind > KindReject {
+		return nil, ErrKind
+	}
+	if flags&^allowedFlags[kind] != 0 || flags&FlagAck == 0 && (flags&FlagDup != 0 || kind == KindAck) {
+		return nil, ErrFlags
+	}
+	n := HeaderBytes(kind, flags)
+	if len(pkt) < n {
+		return nil, ErrShort
+	}
+	// Field by field: a composite literal would be built aside and copied.
+	h.Kind, h.Flags, h.Tag = kind, flags, c[3]
+	h.Conn = le.Uint64(c[4:])
+	h.Seq, h.Ack = seq.Num(le.Uint32(c[12:])), seq.Num(le.Uint32(c[16:]))
+	h.PayloadLen, h.Credit = le.Uint16(c[20:]), le.Uint16(c[22:])
+	h.FragID, h.SizeBytes, h.OffsetBytes = 0, 0, 0
+	h.Handle, h.PutOffset = 0, 0
+	if len(pkt)-n != int(h.PayloadLen) {
+		return nil, ErrLength
+	}
+	if flags&FlagAck == 0 && uint32(h.Ack)|uint32(h.Credit) != 0 {
+		return nil, ErrReserved
+	}
+	if h.Conn == 0 && kind != KindHello {
+		return nil, ErrConn
+	}
+	switch {
+	case kind > KindChunk:
+		err = checkControl(pkt, h)
+	case kind == KindChunk || flags&FlagPut != 0:
+		err = decodeExtra(pkt[FragHeaderBytes:n], h)
+	case h.Tag > TagUserMax:
+		err = checkMark(h)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return pkt[n:], nil
+}
+
+// allowedFlags says which flags each kind may carry.
+var allowedFlags = [16]Flags{
+	KindFrag:  FlagAck | FlagDup | FlagPut,
+	KindChunk: FlagAck | FlagDup | FlagPut,
+	KindAck:   FlagAck | FlagDup,
+	KindNack:  FlagAck | FlagDup,
+}
+
+// decodeExtra reads and checks what follows the common header of a Chunk or a put.
+func decodeExtra(e []byte, h *Header) error {
+	if h.Kind == KindChunk {
+		h.FragID = le.Uint32(e[0:])
+		h.SizeBytes = le.Uint32(e[4:])
+		h.OffsetBytes = le.Uint32(e[8:])
+		if le.Uint32(e[12:]) != 0 {
+			return ErrReserved
+		}
+		// The sum of a 32-bit and a 16-bit number cannot overflow 64 bits.
+		if h.PayloadLen == 0 ||
+			uint64(h.OffsetBytes)+uint64(h.PayloadLen) > uint64(h.SizeBytes) {
+			return ErrBounds
+		}
+		e = e[chunkExtraBytes:]
+	}
+	if h.Flags&FlagPut == 0 {
+		if h.Tag > TagUserMax {
+			return ErrTag
+		}
+		return nil
+	}
+	if h.Tag != 0 {
+		return ErrTag
+	}
+	h.Handle = le.Uint64(e[0:])
+	h.PutOffset = le.Uint64(e[8:])
+	if h.PutOffset+uint64(h.PayloadLen) < h.PutOffset {
+		return ErrBounds
+	}
+	return nil
+}
+
+// checkMark checks a Frag with one of the transport's tags.
+func checkMark(h *Header) error {
+	if h.Tag != TagBye && h.Tag != TagVoid {
+		return ErrTag
+	}
+	if h.PayloadLen != 0 {
+		return ErrLength
+	}
+	return nil
+}
+
+// checkControl checks a packet that occupies no sequence number.
+func checkControl(pkt []byte, h *Header) error {
+	switch h.Kind {
+	case KindAck:
+		if h.Tag != 0 {
+			return ErrTag
+		}
+		if h.Seq != 0 {
+			return ErrReserved
+		}
+		if h.PayloadLen != 0 {
+			return ErrLength
+		}
+	case KindNack:
+		if h.Tag != NackAccess && h.Tag != NackNoHandler {
+			return ErrTag
+		}
+		if h.PayloadLen != 0 {
+			return ErrLength
+		}
+	case KindReject:
+		if h.Tag < RejectVersion || h.Tag > RejectStale {
+			return ErrTag
+		}
+		if h.Seq != 0 {
+			return ErrReserved
+		}
+		if h.PayloadLen != rejectBodyBytes {
+			return ErrLength
+		}
+		if lo, hi := RejectVersions(pkt[FragHeaderBytes:]); !versionRange(lo, hi) {
+			return ErrBounds
+		}
+	default: // Hello, HelloAck
+		if h.Tag != 0 {
+			return ErrTag
+		}
+		if h.PayloadLen < helloBodyBytes {
+			return ErrLength
+		}
+	}
+	return nil
+}
+
+// versionRange says whether lo to hi is a range of protocol versions.
+func versionRange(lo, hi uint8) bool { return lo >= 1 && lo <= hi && hi <= VersionLimit }

@@ -1,0 +1,379 @@
+package frag
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"gobtl/internal/seq"
+)
+
+func goldenPacket(tb testing.TB, name string) []byte {
+	tb.Helper()
+	for _, v := range goldenVectors() {
+		if v.name == name {
+			return v.encode(tb)
+		}
+	}
+	tb.Fatalf("no vector %s", name)
+	return nil
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	set := func(at int, values ...byte) func([]byte) []byte {
+		return func(b []byte) []byte {
+			copy(b[at:], values)
+			return b
+		}
+	}
+	// length sets the payload length and makes the packet as long as that.
+	length := func(n int) func([]byte) []byte {
+		return func(b []byte) []byte {
+			header := HeaderBytes(Kind(b[1]&0x0F), Flags(b[2]))
+			le.PutUint16(b[20:], uint16(n))
+			return append(b[:header], make([]byte, n)...)
+		}
+	}
+	ones := []byte{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}
+	tests := []struct {
+		about, base string
+		change      func([]byte) []byte
+		want        error
+	}{
+		{"other magic", "frag", set(0, 0xB6), ErrMagic},
+		{"version 0", "frag", set(1, 0x01), ErrVersion},
+		{"version 2", "frag", set(1, 0x21), ErrVersion},
+		{"kind 0", "frag", set(1, 0x10), ErrKind},
+		{"kind 8", "frag", set(1, 0x18), ErrKind},
+		{"kind 15", "ack", set(1, 0x1F), ErrKind},
+		{"reserved flag 3", "frag", set(2, 0x09), ErrFlags},
+		{"dup without ack", "frag-empty", set(2, 4), ErrFlags},
+		{"ack with dup alone", "ack", set(2, 4), ErrFlags},
+		{"hello with dup", "hello", set(2, 4), ErrFlags},
+		{"hello with ack and dup", "hello", set(2, 5), ErrFlags},
+		{"put with dup but no ack", "frag-put", set(2, 6), ErrFlags},
+		{"reserved flag 7", "chunk-first", set(2, 0x80), ErrFlags},
+		{"ack without its flag", "ack", set(2, 0), ErrFlags},
+		{"ack with put", "ack", set(2, 3), ErrFlags},
+		{"nack with put", "nack", set(2, 2), ErrFlags},
+		{"hello with ack", "hello", set(2, 1), ErrFlags},
+		{"hello-ack with put", "hello-ack", set(2, 2), ErrFlags},
+		{"reject with ack", "reject", set(2, 1), ErrFlags},
+		{"put shorter than its header", "frag", set(2, 3), ErrShort},
+		{"first reserved tag", "frag", set(3, 0xF0), ErrTag},
+		{"last reserved tag", "frag", set(3, 0xFD), ErrTag},
+		{"put with a tag", "frag-put", set(3, 1), ErrTag},
+		{"put with a mark", "frag-put", set(3, TagBye), ErrTag},
+		{"chunk with a mark", "chunk-first", set(3, TagVoid), ErrTag},
+		{"chunk with a reserved tag", "chunk-first", set(3, 0xF0), ErrTag},
+		{"chunk put with a tag", "chunk-put", set(3, 9), ErrTag},
+		{"ack with a tag", "ack", set(3, 1), ErrTag},
+		{"hello with a tag", "hello", set(3, 1), ErrTag},
+		{"nack without reason", "nack", set(3, 0), ErrTag},
+		{"nack with an unknown reason", "nack", set(3, 3), ErrTag},
+		{"reject without reason", "reject", set(3, 0), ErrTag},
+		{"reject with an unknown reason", "reject", set(3, 4), ErrTag},
+		{"bye with payload", "frag-bye", length(1), ErrLength},
+		{"void with payload", "frag-void", length(9), ErrLength},
+		{"frag without connection", "frag", set(4, make([]byte, 8)...), ErrConn},
+		{"hello-ack without connection", "hello-ack", set(4, make([]byte, 8)...), ErrConn},
+		{"ack with a sequence number", "ack", set(15, 1), ErrReserved},
+		{"reject with a sequence number", "reject", set(12, 1), ErrReserved},
+		{"ack field without flag", "frag-put", set(19, 1), ErrReserved},
+		{"credit without flag", "frag-put", set(23, 1), ErrReserved},
+		{"hello with an ack field", "hello", set(16, 1), ErrReserved},
+		{"ack with payload", "ack", length(1), ErrLength},
+		{"nack with payload", "nack", length(2), ErrLength},
+		{"reject too short", "reject", length(1), ErrLength},
+		{"reject too long", "reject", length(3), ErrLength},
+		{"hello too short", "hello", length(helloBodyBytes - 1), ErrLength},
+		{"payload length too small", "frag", set(20, 4), ErrLength},
+		{"payload length too large", "frag", set(20, 6), ErrLength},
+		{"payload length huge", "frag", set(20, 0xFF, 0xFF), ErrLength},
+		{"empty chunk", "chunk-first", length(0), ErrBounds},
+		{"chunk past the end", "chunk-last", set(32, 9), ErrBounds},
+		{"chunk of an empty fragment", "chunk-first", set(28, 0, 0, 0, 0), ErrBounds},
+		{"chunk offset plus length wraps", "chunk-limits", set(32, 0xFF, 0xFF, 0xFF, 0xFF), ErrBounds},
+		{"chunk reserved field", "chunk-first", set(39, 1), ErrReserved},
+		{"chunk put reserved field", "chunk-put", set(36, 1), ErrReserved},
+		{"put end wraps", "frag-put-end", set(32, ones...), ErrBounds},
+		{"chunk put end wraps", "chunk-put", set(48, ones...), ErrBounds},
+		{"reject of no version", "reject", set(24, 0), ErrBounds},
+		{"reject of an empty range", "reject", set(24, 4), ErrBounds},
+		{"reject of a large version", "reject", set(25, 16), ErrBounds},
+	}
+	for _, test := range tests {
+		t.Run(test.about, func(t *testing.T) {
+			b := test.change(goldenPacket(t, test.base))
+			var h Header
+			if p, err := Decode(b, &h); !errors.Is(err, test.want) || p != nil {
+				t.Fatalf("Decode(%x) = %x, %v, want %v", b, p, err, test.want)
+			}
+		})
+	}
+}
+
+// TestTruncation: no part of a packet and no packet with something behind it is a packet.
+func TestTruncation(t *testing.T) {
+	for _, v := range packets() {
+		b := v.encode(t)
+		for n := range len(b) {
+			var h Header
+			if _, err := Decode(b[:n:n], &h); err == nil {
+				t.Errorf("%s: the first %d of %d bytes decode", v.name, n, len(b))
+			}
+		}
+		var h Header
+		if _, err := Decode(append(b, 0), &h); !errors.Is(err, ErrLength) {
+			t.Errorf("%s: with a byte behind it: %v", v.name, err)
+		}
+	}
+}
+
+// TestBitFlips: whatever one bit does, the result is refused or is the one encoding of a packet.
+func TestBitFlips(t *testing.T) {
+	for _, v := range packets() {
+		b := v.encode(t)
+		for bit := range 8 * len(b) {
+			b[bit/8] ^= 1 << (bit % 8)
+			checkCanonical(t, b)
+			b[bit/8] ^= 1 << (bit % 8)
+		}
+	}
+}
+
+// checkCanonical checks that b is refused, or decodes to a packet whose encoding is b.
+func checkCanonical(tb testing.TB, b []byte) {
+	tb.Helper()
+	var h Header
+	payload, err := Decode(b, &h)
+	if err != nil {
+		if payload != nil {
+			tb.Fatalf("Decode(%x) returned a payload beside %v", b, err)
+		}
+		return
+	}
+	if again, _ := reencode(b); !bytes.Equal(again, b) {
+		tb.Fatalf("decoded  %x\nencoded  %x", b, again)
+	}
+	if h.Kind != KindHello && h.Kind != KindHelloAck {
+		return
+	}
+	var m Hello
+	if DecodeHello(payload, &m) != nil {
+		return
+	}
+	again := make([]byte, len(b))
+	if m.Encode(again, &h, len(b)); !bytes.Equal(again, b) {
+		tb.Fatalf("decoded hello %x\nencoded hello %x", b, again)
+	}
+}
+
+// drawHeader draws a header that Decode accepts, with its payload.
+func drawHeader(t *rapid.T) (Header, []byte) {
+	payload := rapid.SliceOfN(rapid.Byte(), 0, 70).Draw(t, "payload")
+	h := Header{
+		Kind: rapid.SampledFrom([]Kind{KindFrag, KindChunk, KindAck, KindNack}).Draw(t, "kind"),
+		Conn: rapid.Uint64Range(1, math.MaxUint64).Draw(t, "conn"),
+		Seq:  drawSeq(t, "seq"),
+		Tag:  rapid.Uint8Range(0, TagUserMax).Draw(t, "tag"),
+	}
+	if h.Kind == KindAck || rapid.Bool().Draw(t, "ack?") {
+		h.Flags = FlagAck
+		h.Ack, h.Credit = drawSeq(t, "ack"), rapid.Uint16().Draw(t, "credit")
+		if rapid.Bool().Draw(t, "dup?") {
+			h.Flags |= FlagDup
+		}
+	}
+	switch h.Kind {
+	case KindAck:
+		h.Seq, h.Tag, payload = 0, 0, nil
+		return h, nil
+	case KindNack:
+		h.Tag = rapid.Uint8Range(NackAccess, NackNoHandler).Draw(t, "reason")
+		return h, nil
+	case KindChunk:
+		payload = append(payload, 1)
+		h.FragID = rapid.Uint32().Draw(t, "id")
+		h.OffsetBytes = rapid.Uint32Range(0, math.MaxUint32-uint32(len(payload))).Draw(t, "offset")
+		end := h.OffsetBytes + uint32(len(payload))
+		h.SizeBytes = rapid.Uint32Range(end, math.MaxUint32).Draw(t, "size")
+	}
+	if rapid.Bool().Draw(t, "put?") {
+		h.Flags |= FlagPut
+		h.Tag = 0
+		h.Handle = rapid.Uint64().Draw(t, "handle")
+		h.PutOffset = rapid.Uint64Range(0, math.MaxUint64-uint64(len(payload))).Draw(t, "put offset")
+	}
+	h.PayloadLen = uint16(len(payload))
+	return h, payload
+}
+
+func drawSeq(t *rapid.T, label string) seq.Num {
+	if rapid.Bool().Draw(t, label+" at a wrap point?") {
+		return rapid.SampledFrom(wrapPoints).Draw(t, label)
+	}
+	return seq.Num(rapid.Uint32().Draw(t, label))
+}
+
+func TestHeaderRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h, payload := drawHeader(t)
+		b := encodePacket(&h, payload)
+		if len(b) != HeaderBytes(h.Kind, h.Flags)+len(payload) {
+			t.Fatalf("%d bytes for %+v", len(b), h)
+		}
+		if SeqOf(b) != h.Seq {
+			t.Fatalf("SeqOf gives %d, want %d", SeqOf(b), h.Seq)
+		}
+		var got Header
+		p, err := Decode(b, &got)
+		if err != nil || got != h || !bytes.Equal(p, payload) {
+			t.Fatalf("decoded %+v, %x, %v\nwant    %+v, %x", got, p, err, h, payload)
+		}
+		if len(p) > 0 && &p[0] != &b[len(b)-len(p)] {
+			t.Fatal("the payload was copied")
+		}
+	})
+}
+
+// TestSetAckClearAck: refreshing and removing an ACK in place gives what encoding gives.
+func TestSetAckClearAck(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h, payload := drawHeader(t)
+		if h.Kind == KindAck {
+			t.Skip("always carries an ACK")
+		}
+		b := encodePacket(&h, payload)
+		h.Flags |= FlagAck
+		h.Ack, h.Credit = drawSeq(t, "new ack"), rapid.Uint16().Draw(t, "new credit")
+		if rapid.Bool().Draw(t, "new dup?") {
+			h.Flags |= FlagDup
+		} else {
+			h.Flags &^= FlagDup
+		}
+		SetAck(b, h.Ack, h.Credit, h.Flags&FlagDup != 0)
+		if !bytes.Equal(b, encodePacket(&h, payload)) {
+			t.Fatalf("SetAck gave %x", b)
+		}
+		h.Flags &^= FlagAck | FlagDup
+		if ClearAck(b); !bytes.Equal(b, encodePacket(&h, payload)) {
+			t.Fatalf("ClearAck gave %x", b)
+		}
+	})
+}
+
+func TestKindString(t *testing.T) {
+	want := map[Kind]string{0: "unknown", KindFrag: "frag", KindHelloAck: "hello-ack",
+		KindReject: "reject", 8: "unknown", 16: "unknown", 255: "unknown"}
+	for kind, name := range want {
+		if kind.String() != name {
+			t.Errorf("Kind(%d) is %q, want %q", uint8(kind), kind, name)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, v := range packets() {
+		f.Add(v.encode(f))
+	}
+	f.Fuzz(func(t *testing.T, pkt []byte) {
+		kept := bytes.Clone(pkt)
+		checkCanonical(t, pkt)
+		if _, version, name, ok := ForeignHello(pkt); ok &&
+			(version == Version || len(name) > AddrBytesMax) {
+			t.Fatalf("version %d, name %x taken for a foreign hello", version, name)
+		}
+		if !bytes.Equal(pkt, kept) {
+			t.Fatal("decoding changed the packet")
+		}
+	})
+}
+
+func TestCodecAllocatesNothing(t *testing.T) {
+	b := make([]byte, 2048)
+	chunk := Header{Kind: KindChunk, Flags: FlagAck | FlagPut, Conn: 1, SizeBytes: 9, PayloadLen: 4}
+	hello := testHello()
+	allocs := testing.AllocsPerRun(100, func() {
+		h := chunk
+		n := h.Encode(b)
+		var got Header
+		if _, err := Decode(b[:n+4], &got); err != nil {
+			t.Fatal(err)
+		}
+		SetAck(b, 1, 2, true)
+		ClearAck(b)
+		h = Header{Kind: KindHello, Seq: 1}
+		hello.Encode(b, &h, 1472)
+		p, err := Decode(b[:1472], &got)
+		var m Hello
+		if err != nil || DecodeHello(p, &m) != nil {
+			t.Fatal(err)
+		}
+		if _, err := Decode(b[:100], &got); err == nil {
+			t.Fatal("no error")
+		}
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	for _, name := range []string{"frag", "chunk-last", "chunk-put", "ack"} {
+		b.Run(name, func(b *testing.B) {
+			var h Header
+			if _, err := Decode(goldenPacket(b, name), &h); err != nil {
+				b.Fatal(err)
+			}
+			buf := make([]byte, HeaderBytesMax)
+			for b.Loop() {
+				h.Seq++
+				h.Encode(buf)
+			}
+		})
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	for _, name := range []string{"frag", "chunk-last", "chunk-put", "ack"} {
+		b.Run(name, func(b *testing.B) {
+			pkt := goldenPacket(b, name)
+			var h Header
+			for b.Loop() {
+				if _, err := Decode(pkt, &h); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkSetAck(b *testing.B) {
+	pkt := goldenPacket(b, "frag")
+	ack := seq.Num(0)
+	for b.Loop() {
+		ack++
+		SetAck(pkt, ack, 7, false)
+	}
+}
+
+func ExampleDecode() {
+	buf := make([]byte, 64)
+	out := Header{Kind: KindFrag, Flags: FlagAck, Tag: 7, Conn: 0xC0, Seq: 41, Ack: 12, PayloadLen: 5}
+	n := out.Encode(buf)
+	n += copy(buf[n:], "hello")
+
+	var in Header
+	payload, err := Decode(buf[:n], &in)
+	fmt.Println(in.Kind, in.Seq, in.Ack, string(payload), err)
+	_, err = Decode(buf[:n-1], &in)
+	fmt.Println(err)
+	// Output:
+	// frag 41 12 hello <nil>
+	// frag: packet length does not match its header
+}

@@ -1,0 +1,325 @@
+package frag
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// model is what a Pool with some Assemblers must do, said in the plainest way: maps, and a byte slice
+// for each fragment that is as long as what it received.
+type model struct {
+	cfg   PoolConfig
+	pool  *Pool
+	peers []*modelPeer
+	out   []modelMessage
+}
+
+type modelPeer struct {
+	real      Assembler
+	roomBytes uint32
+	undone    map[uint32]*modelFragment
+}
+
+type modelFragment struct {
+	size   uint32
+	tag    uint8
+	pieces map[uint32][]byte // by offset
+}
+
+type modelMessage struct {
+	real *Message
+	want []byte
+	cap  int64
+}
+
+func newModel(tb testing.TB, cfg PoolConfig, rooms ...int) *model {
+	tb.Helper()
+	pool, err := NewPool(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m := &model{cfg: cfg.withDefaults(), pool: pool}
+	for _, room := range rooms {
+		p := &modelPeer{roomBytes: uint32(room), undone: map[uint32]*modelFragment{}}
+		p.real.Init(pool, room)
+		m.peers = append(m.peers, p)
+	}
+	return m
+}
+
+// capacity is the smallest of 1024, 1280, 1536, 1792, 2048, 2560, ... that holds size, at most the
+// largest fragment.
+func (m *model) capacity(size uint32) int64 {
+	for double := int64(1024); ; double *= 2 {
+		for quarter := int64(4); quarter < 8; quarter++ {
+			if c := double / 4 * quarter; c >= int64(size) {
+				return min(c, int64(m.cfg.FragBytesMax))
+			}
+		}
+	}
+}
+
+func (m *model) peerBytes(p *modelPeer) (n int64) {
+	for _, f := range p.undone {
+		n += m.capacity(f.size)
+	}
+	return n
+}
+
+func (m *model) activeBytes() (n int64) {
+	for _, p := range m.peers {
+		n += m.peerBytes(p)
+	}
+	for _, o := range m.out {
+		n += o.cap
+	}
+	return n
+}
+
+// judge returns the error that the chunk deserves.
+func (m *model) judge(p *modelPeer, h *Header, payload []byte, inOrder bool) error {
+	size, offset, n := uint64(h.SizeBytes), uint64(h.OffsetBytes), uint64(len(payload))
+	if h.Kind != KindChunk || h.Flags&FlagPut != 0 {
+		return ErrKind
+	}
+	room := uint64(p.roomBytes)
+	if n == 0 || offset%room != 0 || n > room || offset+n > size || n < room && offset+n != size {
+		return ErrBounds
+	}
+	if f := p.undone[h.FragID]; f != nil {
+		if f.size != h.SizeBytes || f.tag != h.Tag {
+			return ErrMismatch
+		}
+		if f.pieces[h.OffsetBytes] != nil {
+			return ErrOverlap
+		}
+		return nil
+	}
+	if h.SizeBytes > m.cfg.FragBytesMax {
+		return ErrTooLarge
+	}
+	for id := range p.undone {
+		if id%ActiveMax == h.FragID%ActiveMax {
+			return ErrSlot
+		}
+	}
+	need := m.capacity(h.SizeBytes)
+	if !inOrder {
+		need += int64(m.cfg.FragBytesMax)
+	}
+	if m.peerBytes(p)+need > m.cfg.PeerBytesMax || m.activeBytes()+need > m.cfg.BytesMax {
+		return ErrBudget
+	}
+	return nil
+}
+
+func (m *model) add(tb rapid.TB, peer int, h Header, payload []byte, inOrder bool) error {
+	tb.Helper()
+	p := m.peers[peer%len(m.peers)]
+	want := m.judge(p, &h, payload, inOrder)
+	got, err := p.real.Add(&h, payload, inOrder)
+	if !errors.Is(err, want) || want == nil && err != nil {
+		tb.Fatalf("Add(%+v, %d bytes, %v): %v, want %v", h, len(payload), inOrder, err, want)
+	}
+	if err != nil {
+		if got != nil {
+			tb.Fatalf("a message beside %v", err)
+		}
+		return err
+	}
+	f := p.undone[h.FragID]
+	if f == nil {
+		f = &modelFragment{size: h.SizeBytes, tag: h.Tag, pieces: map[uint32][]byte{}}
+		p.undone[h.FragID] = f
+	}
+	f.pieces[h.OffsetBytes] = bytes.Clone(payload)
+	var whole []byte
+	for len(whole) < int(f.size) {
+		piece := f.pieces[uint32(len(whole))]
+		if piece == nil {
+			break
+		}
+		whole = append(whole, piece...)
+	}
+	if len(whole) < int(f.size) {
+		if got != nil {
+			tb.Fatalf("fragment %d is whole too early", h.FragID)
+		}
+		return nil
+	}
+	if got == nil || !bytes.Equal(got.Bytes, whole) || got.Tag != h.Tag ||
+		cap(got.Bytes) != len(got.Bytes) {
+		tb.Fatalf("fragment %d: message %+v, want %x", h.FragID, got, whole)
+	}
+	delete(p.undone, h.FragID)
+	m.out = append(m.out, modelMessage{got, whole, m.capacity(f.size)})
+	return nil
+}
+
+// release gives the i-th message back, after a look whether it is still unaltered, and poisons it.
+func (m *model) release(tb rapid.TB, i int) {
+	tb.Helper()
+	if len(m.out) == 0 {
+		return
+	}
+	i %= len(m.out)
+	o := m.out[i]
+	if !bytes.Equal(o.real.Bytes, o.want) {
+		tb.Fatalf("a message changed before its release: %x, want %x", o.real.Bytes, o.want)
+	}
+	for j := range o.real.Bytes {
+		o.real.Bytes[j] = 0xDD
+	}
+	o.real.Release()
+	m.out = append(m.out[:i], m.out[i+1:]...)
+}
+
+func (m *model) drop(peer int) {
+	p := m.peers[peer%len(m.peers)]
+	p.real.Drop()
+	clear(p.undone)
+}
+
+// check compares the accounts and the bounds.
+func (m *model) check(tb rapid.TB) {
+	tb.Helper()
+	p := m.pool
+	if p.ActiveBytes() != m.activeBytes() {
+		tb.Fatalf("%d bytes active, want %d", p.ActiveBytes(), m.activeBytes())
+	}
+	idle := int64(0)
+	for class, first := range p.idle {
+		for b := first; b != nil; b = b.nextIdle {
+			if b.state != messageIdle || int(b.class) != class || b.Bytes != nil {
+				tb.Fatalf("a buffer in use among the idle ones")
+			}
+			idle += b.capBytes()
+		}
+	}
+	if p.IdleBytes() != idle || idle > max(0, m.cfg.KeepBytes) {
+		tb.Fatalf("%d bytes idle, found %d, limit %d", p.IdleBytes(), idle, m.cfg.KeepBytes)
+	}
+	if p.ActiveBytes()+idle > m.cfg.BytesMax {
+		tb.Fatalf("%d bytes active and %d idle of %d", p.ActiveBytes(), idle, m.cfg.BytesMax)
+	}
+	for i, peer := range m.peers {
+		a := &peer.real
+		if a.Active() != len(peer.undone) || a.ActiveBytes() != m.peerBytes(peer) ||
+			len(a.slots) > ActiveMax || a.Active() == 0 && a.slots != nil {
+			tb.Fatalf("peer %d: %d active, %d bytes, %d slots; want %d, %d", i, a.Active(),
+				a.ActiveBytes(), len(a.slots), len(peer.undone), m.peerBytes(peer))
+		}
+	}
+	for _, table := range p.tables {
+		for _, t := range table {
+			for _, slot := range t {
+				if slot != nil {
+					tb.Fatal("a fragment in an idle table")
+				}
+			}
+		}
+	}
+}
+
+var modelConfig = PoolConfig{
+	FragBytesMax: 3000, BytesMax: 16 << 10, PeerBytesMax: 11 << 10, KeepBytes: 5 << 10,
+}
+
+func TestAssemblerModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newModel(&testing.T{}, modelConfig, 100, 333)
+		// Few ids, some of which want the same slot in tables of any size.
+		ids := []uint32{0, 1, 2, 8, 16, 1024, ActiveMax, ActiveMax + 1, 1<<32 - 1, 1 << 31}
+		chunk := func(t *rapid.T) {
+			peer := rapid.IntRange(0, 1).Draw(t, "peer")
+			room := m.peers[peer].roomBytes
+			h := Header{Kind: KindChunk, FragID: rapid.SampledFrom(ids).Draw(t, "id")}
+			h.SizeBytes = rapid.SampledFrom([]uint32{1, room, 2 * room, 3*room - 1}).Draw(t, "size")
+			if rapid.IntRange(0, 9).Draw(t, "large?") == 0 {
+				h.SizeBytes = rapid.Uint32Range(1, 3010).Draw(t, "any size")
+			}
+			if f := m.peers[peer].undone[h.FragID]; f != nil {
+				h.SizeBytes, h.Tag = f.size, f.tag
+			}
+			count := Chunks(h.SizeBytes, room)
+			h.OffsetBytes = room * rapid.Uint32Range(0, count-1).Draw(t, "chunk")
+			n := min(room, h.SizeBytes-h.OffsetBytes)
+			switch rapid.IntRange(0, 30).Draw(t, "fault") {
+			case 0:
+				h.OffsetBytes += rapid.Uint32().Draw(t, "shift")
+			case 1:
+				n = rapid.Uint32Range(0, 400).Draw(t, "length")
+			case 2:
+				h.SizeBytes = rapid.Uint32().Draw(t, "wrong size")
+			case 3:
+				h.Tag++
+			case 4:
+				h.Flags = FlagPut
+			}
+			payload := bytes.Repeat([]byte{rapid.Byte().Draw(t, "fill")}, int(n))
+			_ = m.add(t, peer, h, payload, rapid.Bool().Draw(t, "in order?"))
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"chunk":      chunk,
+			"more chunk": chunk,
+			"release":    func(t *rapid.T) { m.release(t, rapid.IntRange(0, 20).Draw(t, "which")) },
+			"drop": func(t *rapid.T) {
+				if rapid.IntRange(0, 5).Draw(t, "really?") == 0 {
+					m.drop(rapid.IntRange(0, 1).Draw(t, "peer"))
+				}
+			},
+			"": func(t *rapid.T) { m.check(t) },
+		})
+	})
+}
+
+// FuzzAssembler reads its input as a program: an operation byte, then the chunk's fields.
+func FuzzAssembler(f *testing.F) {
+	chunk := func(peer, id, size, index byte) []byte {
+		return []byte{0x10 | peer, id, size, index, 0x5A}
+	}
+	f.Add(bytes.Join([][]byte{chunk(0, 1, 3, 0), chunk(0, 1, 3, 2), chunk(0, 1, 3, 1), {2}}, nil))
+	f.Add(bytes.Join([][]byte{chunk(1, 1, 9, 0), chunk(1, 9, 9, 1), chunk(1, 17, 9, 0), {1}}, nil))
+	f.Add(bytes.Join([][]byte{chunk(0, 7, 2, 0), chunk(0, 7, 2, 0), chunk(0, 7, 3, 1), {9, 1}}, nil))
+	f.Fuzz(func(t *testing.T, program []byte) {
+		m := newModel(t, modelConfig, 100, 333)
+		next := func() byte {
+			if len(program) == 0 {
+				return 0
+			}
+			b := program[0]
+			program = program[1:]
+			return b
+		}
+		for range 2000 {
+			if len(program) == 0 {
+				break
+			}
+			switch op := next(); {
+			case op == 1:
+				m.drop(int(next()))
+			case op < 8:
+				m.release(t, int(op))
+			default:
+				room := m.peers[int(op)%2].roomBytes
+				h := Header{Kind: KindChunk, FragID: uint32(next()) * 8, Tag: op >> 7}
+				size, index, fill := next(), next(), next()
+				h.SizeBytes = uint32(size)*50 + uint32(size)/64
+				h.OffsetBytes = uint32(index) * room
+				n := room
+				if h.OffsetBytes < h.SizeBytes {
+					n = min(room, h.SizeBytes-h.OffsetBytes)
+				}
+				if op&0x20 != 0 { // a chunk with whatever offset and length
+					h.OffsetBytes = uint32(next())<<24 | uint32(next())
+					n = uint32(next()) * 2
+				}
+				_ = m.add(t, int(op), h, bytes.Repeat([]byte{fill}, int(n)), op&0x40 == 0)
+			}
+			m.check(t)
+		}
+	})
+}

@@ -1,0 +1,80 @@
+package frag
+
+import "slices"
+
+// Sizes of a Name's encoding, in bytes.
+const (
+	NameBytesMax     = nameHeaderBytes + ProviderBytesMax + 2*AddrBytesMax
+	ProviderBytesMax = 64
+
+	nameVersion     = 1
+	nameHeaderBytes = 16
+)
+
+// Name is what a module gives to its peers out of band (a launcher's key-value store, a file, a
+// command line) so that they can connect to it.
+type Name struct {
+	Provider     string // "ofi/udp": 1 to ProviderBytesMax printable ASCII characters
+	Incarnation  uint64 // random number of this life of the module, not 0
+	MTUBytes     uint16 // largest datagram on the data channel, at least MTUBytesMin
+	CommandBytes uint16 // largest datagram on the command channel, at least MTUBytesMin
+	Command      []byte // endpoint names, opaque, 1 to AddrBytesMax bytes each
+	Data         []byte
+}
+
+// Validate returns ErrName if a field is out of its range.
+func (n *Name) Validate() error {
+	if len(n.Provider) < 1 || len(n.Provider) > ProviderBytesMax || n.Incarnation == 0 ||
+		n.MTUBytes < MTUBytesMin || n.CommandBytes < MTUBytesMin ||
+		len(n.Command) < 1 || len(n.Command) > AddrBytesMax ||
+		len(n.Data) < 1 || len(n.Data) > AddrBytesMax {
+		return ErrName
+	}
+	for i := range len(n.Provider) {
+		if c := n.Provider[i]; c <= ' ' || c > '~' {
+			return ErrName
+		}
+	}
+	return nil
+}
+
+// Append appends the encoding of n, at most NameBytesMax bytes, to b and returns the extended
+// slice; with ErrName, b as it was, if n is not valid.
+func (n *Name) Append(b []byte) ([]byte, error) {
+	if err := n.Validate(); err != nil {
+		return b, err
+	}
+	b = append(b, nameVersion, byte(len(n.Provider)), byte(len(n.Command)), byte(len(n.Data)))
+	b = le.AppendUint64(b, n.Incarnation)
+	b = le.AppendUint16(b, n.MTUBytes)
+	b = le.AppendUint16(b, n.CommandBytes)
+	b = append(b, n.Provider...)
+	b = append(b, n.Command...)
+	return append(b, n.Data...), nil
+}
+
+// ParseName reads what Append wrote, all of b and nothing more. The result shares no memory with b.
+// Anything else is ErrName.
+func ParseName(b []byte) (Name, error) {
+	if len(b) < nameHeaderBytes || b[0] != nameVersion {
+		return Name{}, ErrName
+	}
+	providerEnd := nameHeaderBytes + int(b[1])
+	commandEnd := providerEnd + int(b[2])
+	dataEnd := commandEnd + int(b[3])
+	if len(b) != dataEnd {
+		return Name{}, ErrName
+	}
+	n := Name{
+		Provider:     string(b[nameHeaderBytes:providerEnd]),
+		Incarnation:  le.Uint64(b[4:]),
+		MTUBytes:     le.Uint16(b[12:]),
+		CommandBytes: le.Uint16(b[14:]),
+		Command:      slices.Clone(b[providerEnd:commandEnd]),
+		Data:         slices.Clone(b[commandEnd:dataEnd]),
+	}
+	if err := n.Validate(); err != nil {
+		return Name{}, err
+	}
+	return n, nil
+}

@@ -1,0 +1,222 @@
+package frag
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// ErrConfig: a PoolConfig whose limits contradict each other.
+var ErrConfig = errors.New("frag: invalid configuration")
+
+// Defaults of PoolConfig, in bytes.
+const (
+	DefaultFragBytesMax = 256 << 20
+	DefaultPoolBytesMax = 1 << 30
+	DefaultKeepBytes    = 64 << 20
+)
+
+// PoolConfig bounds the memory that reassembly may take. Zero fields mean the default.
+type PoolConfig struct {
+	// FragBytesMax is the largest fragment that is reassembled; what the module announces in its
+	// Hello. Default DefaultFragBytesMax, or BytesMax where that is less.
+	FragBytesMax uint32
+	// BytesMax bounds the buffers of all unfinished fragments, unreleased messages and idle buffers
+	// together. At least FragBytesMax. Default DefaultPoolBytesMax, or FragBytesMax where that is
+	// more.
+	BytesMax int64
+	// PeerBytesMax bounds the buffers of the unfinished fragments of one Assembler, so that one
+	// peer that leaves its fragments unfinished cannot stop all others. FragBytesMax to BytesMax.
+	// Default half of BytesMax, or FragBytesMax where that is more.
+	PeerBytesMax int64
+	// KeepBytes bounds the idle buffers that are kept for reuse; the rest goes to the garbage
+	// collector. A stream of fragments larger than this allocates one buffer for each. Default
+	// DefaultKeepBytes; negative keeps none.
+	KeepBytes int64
+}
+
+// withDefaults returns c with its zero fields filled in.
+func (c PoolConfig) withDefaults() PoolConfig {
+	switch {
+	case c.BytesMax == 0 && c.FragBytesMax == 0:
+		c.BytesMax, c.FragBytesMax = DefaultPoolBytesMax, DefaultFragBytesMax
+	case c.BytesMax == 0:
+		c.BytesMax = max(DefaultPoolBytesMax, int64(c.FragBytesMax))
+	case c.FragBytesMax == 0:
+		c.FragBytesMax = uint32(max(0, min(DefaultFragBytesMax, c.BytesMax)))
+	}
+	if c.PeerBytesMax == 0 {
+		c.PeerBytesMax = max(c.BytesMax/2, int64(c.FragBytesMax))
+	}
+	if c.KeepBytes == 0 {
+		c.KeepBytes = DefaultKeepBytes
+	}
+	return c
+}
+
+// Validate returns an error that wraps ErrConfig if the limits, with defaults filled in, contradict
+// each other.
+func (c PoolConfig) Validate() error {
+	c = c.withDefaults()
+	if c.FragBytesMax == 0 || c.BytesMax < int64(c.FragBytesMax) {
+		return fmt.Errorf("%w: BytesMax %d is below FragBytesMax %d", ErrConfig, c.BytesMax,
+			c.FragBytesMax)
+	}
+	if c.PeerBytesMax < int64(c.FragBytesMax) || c.PeerBytesMax > c.BytesMax {
+		return fmt.Errorf("%w: PeerBytesMax %d is not between FragBytesMax %d and BytesMax %d",
+			ErrConfig, c.PeerBytesMax, c.FragBytesMax, c.BytesMax)
+	}
+	return nil
+}
+
+// Buffers come in classes of capacities: four to a power of two, so that less than a quarter of
+// a buffer (a fifth of its capacity) is slack, and the smallest is 1 KiB.
+const (
+	classBytesMinBits = 10
+	classesPerDouble  = 4
+	classCount        = (32-classBytesMinBits)*classesPerDouble + 1
+)
+
+// classOf returns the smallest class whose capacity holds sizeBytes.
+func classOf(sizeBytes uint32) int {
+	if sizeBytes <= 1<<classBytesMinBits {
+		return 0
+	}
+	// With last = size-1 in [2^k, 2^(k+1)), its two bits after the leading one choose the quarter.
+	last := sizeBytes - 1
+	k := bits.Len32(last) - 1
+	quarter := int(last>>(k-2)) - classesPerDouble
+	return (k-classBytesMinBits)*classesPerDouble + quarter + 1
+}
+
+// classBytes returns the capacity of a class.
+func classBytes(class int) int64 {
+	k := classBytesMinBits + class/classesPerDouble
+	return int64(classesPerDouble+class%classesPerDouble) << (k - 2)
+}
+
+// Message is a fragment that is being reassembled, or is whole and on its way to its handler.
+type Message struct {
+	// Bytes is the message, valid until Release. Its capacity ends with it.
+	Bytes []byte
+	// Tag is the handler's tag.
+	Tag uint8
+
+	state     messageState
+	class     uint8
+	fragID    uint32
+	sizeBytes uint32
+	missing   uint32   // chunks not yet received
+	have      []uint64 // bit i: chunk i was received
+	mem       []byte
+	pool      *Pool
+	nextIdle  *Message
+}
+
+type messageState uint8
+
+const (
+	messageIdle messageState = iota
+	messageAssembling
+	messageWhole
+)
+
+// capBytes is what the message's buffer counts in the budgets.
+func (m *Message) capBytes() int64 { return int64(len(m.mem)) }
+
+// Release gives the message's buffer back to the pool; Bytes must not be touched afterwards. Any
+// number of messages may be out at a time, and they may be released in any order, each once.
+func (m *Message) Release() {
+	if m.state != messageWhole {
+		panic("frag: message released twice")
+	}
+	m.pool.put(m)
+}
+
+// Pool holds the reassembly buffers of a module.
+type Pool struct {
+	cfg         PoolConfig
+	activeBytes int64 // buffers of unfinished fragments and of unreleased messages
+	idleBytes   int64
+	idle        [classCount]*Message
+	// tables keeps the slot tables of assemblers that have become idle, by size.
+	tables [tableClasses][][]*Message
+}
+
+// NewPool returns an empty pool, or an error that wraps ErrConfig.
+func NewPool(cfg PoolConfig) (*Pool, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Pool{cfg: cfg.withDefaults()}, nil
+}
+
+// FragBytesMax returns the largest fragment that the pool's assemblers take.
+func (p *Pool) FragBytesMax() uint32 { return p.cfg.FragBytesMax }
+
+// ActiveBytes returns the capacity of the buffers of unfinished fragments and unreleased messages.
+func (p *Pool) ActiveBytes() int64 { return p.activeBytes }
+
+// IdleBytes returns the capacity of the buffers that are kept for reuse.
+func (p *Pool) IdleBytes() int64 { return p.idleBytes }
+
+// capacity returns the size of a class's buffers. The largest class in use is cut down to
+// FragBytesMax, so that a fragment that is allowed always fits an empty pool.
+func (p *Pool) capacity(class int) int64 {
+	return min(classBytes(class), int64(p.cfg.FragBytesMax))
+}
+
+// get returns a buffer for a fragment of sizeBytes cut into chunks pieces, none of them received;
+// nil if more than limitBytes would then be active.
+func (p *Pool) get(sizeBytes, chunks uint32, limitBytes int64) *Message {
+	class := classOf(sizeBytes)
+	capBytes := p.capacity(class)
+	if p.activeBytes+capBytes > limitBytes {
+		return nil
+	}
+	m := p.idle[class]
+	if m != nil {
+		p.idle[class] = m.nextIdle
+		m.nextIdle = nil
+		p.idleBytes -= capBytes
+	} else {
+		p.evict(p.cfg.BytesMax - p.activeBytes - capBytes)
+		m = &Message{pool: p, class: uint8(class), mem: make([]byte, capBytes)}
+	}
+	p.activeBytes += capBytes
+	words := (int(chunks-1) >> 6) + 1
+	if cap(m.have) < words {
+		m.have = make([]uint64, words)
+	} else {
+		m.have = m.have[:words]
+		clear(m.have)
+	}
+	m.state = messageAssembling
+	m.sizeBytes, m.missing = sizeBytes, chunks
+	return m
+}
+
+// put takes a buffer back.
+func (p *Pool) put(m *Message) {
+	m.state = messageIdle
+	m.Bytes = nil
+	p.activeBytes -= m.capBytes()
+	if p.idleBytes+m.capBytes() > p.cfg.KeepBytes {
+		return
+	}
+	m.nextIdle = p.idle[m.class]
+	p.idle[m.class] = m
+	p.idleBytes += m.capBytes()
+}
+
+// evict lets go of idle buffers, large ones first, until at most roomBytes are kept.
+func (p *Pool) evict(roomBytes int64) {
+	for class := classCount - 1; class >= 0 && p.idleBytes > roomBytes; class-- {
+		for p.idle[class] != nil && p.idleBytes > roomBytes {
+			m := p.idle[class]
+			p.idle[class] = m.nextIdle
+			m.nextIdle = nil
+			p.idleBytes -= m.capBytes()
+		}
+	}
+}

@@ -1,0 +1,303 @@
+package frag
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"gobtl/internal/seq"
+)
+
+// rewrite makes the golden test write the vectors to testdata and to the protocol's documentation
+// instead of comparing them. A change in them is a change of the protocol.
+var rewrite = flag.Bool("rewrite", false, "write the golden vectors instead of checking them")
+
+const (
+	goldenFile  = "testdata/golden.hex"
+	protocolDoc = "../docs/protocol.md"
+)
+
+// vector is one packet, or one Name, with what it decodes to.
+type vector struct {
+	name    string
+	about   string
+	header  Header
+	payload []byte
+	hello   *Hello // the body of a Hello or HelloAck
+	size    int    // of a Hello
+	lo, hi  uint8  // of a Reject
+	module  *Name  // a Name instead of a packet
+}
+
+const (
+	testConn   = 0x8877665544332211
+	testHandle = 0xA1A2A3A4A5A6A7A8
+)
+
+func testHello() *Hello {
+	return &Hello{
+		Incarnation: 0x0123456789ABCDEF, Tag: 0x1112131415161718, Expected: 0xFEDCBA9876543210,
+		Features: 0x8000000000000001, WindowPkts: 4096, FragBytesMax: 256 << 20, AckDelayUs: 50,
+		MTUBytes: 1472, CommandBytes: 768, Credit: 92, VersionMin: 1, VersionMax: 2,
+		Probe: ProbeData | ProbeFull, Proven: 0x5,
+		CommandName: []byte{2, 0, 0x1F, 0x90, 127, 0, 0, 1},
+		DataName:    []byte{2, 0, 0x1F, 0x91, 127, 0, 0, 1},
+	}
+}
+
+func goldenVectors() []vector {
+	first := testHello()
+	first.Expected, first.Probe, first.Proven, first.Credit = 0, ProbeCommand, 0, 0
+	edge := testHello()
+	edge.CommandName = bytes.Repeat([]byte{0xC1}, AddrBytesMax)
+	edge.DataName = bytes.Repeat([]byte{0xD1}, AddrBytesMax)
+	edge.WindowPkts, edge.AckDelayUs, edge.VersionMax = WindowMax, AckDelayUsMax, VersionLimit
+	edge.MTUBytes, edge.CommandBytes = 65535, MTUBytesMin
+	edge.FragBytesMax, edge.Probe, edge.Proven = 1<<32-1, ProbeFull, ProvenAll
+	return []vector{
+		{name: "frag-empty", about: "a Frag without payload, tag 0, first sequence number 0",
+			header: Header{Kind: KindFrag, Conn: 1}},
+		{name: "frag", about: "a Frag with five bytes and an acknowledgement",
+			header: Header{Kind: KindFrag, Flags: FlagAck, Tag: 0x41, Conn: testConn,
+				Seq: 0x01020304, Ack: 0x0A0B0C0D, Credit: 0x0102, PayloadLen: 5},
+			payload: []byte("hello")},
+		{name: "frag-limits", about: "the caller's last tag, numbers at the wrap",
+			header: Header{Kind: KindFrag, Flags: FlagAck, Tag: TagUserMax, Conn: 1<<64 - 1,
+				Seq: 1<<32 - 1, Ack: 1<<32 - 1, Credit: 1<<16 - 1, PayloadLen: 1},
+			payload: []byte{0xFF}},
+		{name: "frag-put", about: "a Frag into a region",
+			header: Header{Kind: KindFrag, Flags: FlagPut, Conn: testConn, Seq: 7,
+				Handle: testHandle, PutOffset: 0x0000000100000002, PayloadLen: 3}, payload: []byte("put")},
+		{name: "frag-put-end", about: "the largest put offset that does not overflow",
+			header: Header{Kind: KindFrag, Flags: FlagPut | FlagAck, Conn: testConn, Seq: 8, Ack: 9,
+				Handle: testHandle, PutOffset: 1<<64 - 2, PayloadLen: 1}, payload: []byte{0xEE}},
+		{name: "frag-bye", about: "the mark that ends a connection",
+			header: Header{Kind: KindFrag, Flags: FlagAck, Tag: TagBye, Conn: testConn,
+				Seq: 1 << 31, Ack: 1<<31 - 1, Credit: 8}},
+		{name: "frag-void", about: "the mark in the place of a refused packet",
+			header: Header{Kind: KindFrag, Tag: TagVoid, Conn: testConn, Seq: 12}},
+		{name: "chunk-first", about: "bytes 0 to 3 of a fragment of 10",
+			header: Header{Kind: KindChunk, Tag: 0x42, Conn: testConn, Seq: 20, FragID: 0x01020304,
+				SizeBytes: 10, PayloadLen: 4}, payload: []byte("0123")},
+		{name: "chunk-last", about: "bytes 8 and 9 of the same fragment, with an acknowledgement",
+			header: Header{Kind: KindChunk, Flags: FlagAck, Tag: 0x42, Conn: testConn, Seq: 22,
+				Ack: 5, Credit: 64, FragID: 0x01020304, SizeBytes: 10, OffsetBytes: 8,
+				PayloadLen: 2}, payload: []byte("89")},
+		{name: "chunk-limits", about: "the last byte of the largest fragment",
+			header: Header{Kind: KindChunk, Conn: testConn, Seq: 23, FragID: 1<<32 - 1,
+				SizeBytes: 1<<32 - 1, OffsetBytes: 1<<32 - 2, PayloadLen: 1},
+			payload: []byte{0x5A}},
+		{name: "chunk-put", about: "a chunk into a region, with an acknowledgement",
+			header: Header{Kind: KindChunk, Flags: FlagAck | FlagPut, Conn: testConn, Seq: 24,
+				Ack: 6, Credit: 63, FragID: 5, SizeBytes: 10, OffsetBytes: 4, Handle: testHandle,
+				PutOffset: 0x1004, PayloadLen: 4}, payload: []byte("4567")},
+		{name: "ack", about: "an acknowledgement alone",
+			header: Header{Kind: KindAck, Flags: FlagAck, Conn: testConn, Ack: 0xFFFFFFFE,
+				Credit: 4096}},
+		{name: "ack-dup", about: "the same in answer to a packet received before",
+			header: Header{Kind: KindAck, Flags: FlagAck | FlagDup, Conn: testConn, Ack: 0xFFFFFFFE,
+				Credit: 4095}},
+		{name: "nack", about: "put packet 24 refused",
+			header: Header{Kind: KindNack, Tag: NackAccess, Conn: testConn, Seq: 24}},
+		{name: "nack-ack", about: "packet 25 has no handler, with an acknowledgement",
+			header: Header{Kind: KindNack, Flags: FlagAck, Tag: NackNoHandler, Conn: testConn,
+				Seq: 25, Ack: 24, Credit: 1}},
+		{name: "hello", about: "a small Hello on the command channel, the peer's tag not yet known",
+			header: Header{Kind: KindHello, Seq: 0xDEADBEEF}, hello: first, size: HelloBytes},
+		{name: "hello-ack", about: "the answer to a Hello of 256 bytes on the data channel",
+			header: Header{Kind: KindHelloAck, Conn: testConn, Seq: 0x10},
+			hello:  testHello(), size: 256},
+		{name: "hello-limits", about: "every bounded field at a bound",
+			header: Header{Kind: KindHello, Conn: testConn, Seq: 1<<32 - 1}, hello: edge,
+			size: HelloBytes + 3},
+		{name: "reject", about: "no version in common; 1 to 3 are spoken",
+			header: Header{Kind: KindReject, Tag: RejectVersion, Conn: testConn}, lo: 1, hi: 3},
+		{name: "name", about: "a module's name, not a packet",
+			module: &Name{Provider: "ofi/udp", Incarnation: 0x0123456789ABCDEF, MTUBytes: 1472,
+				CommandBytes: 768, Command: []byte{2, 0, 0x1F, 0x90, 127, 0, 0, 1},
+				Data: []byte{2, 0, 0x1F, 0x91, 127, 0, 0, 1}}},
+	}
+}
+
+// encode returns the vector's bytes.
+func (v *vector) encode(tb testing.TB) []byte {
+	tb.Helper()
+	switch {
+	case v.module != nil:
+		b, err := v.module.Append(nil)
+		if err != nil {
+			tb.Fatalf("%s: %v", v.name, err)
+		}
+		return b
+	case v.hello != nil:
+		b, h := make([]byte, v.size), v.header
+		if n := v.hello.Encode(b, &h, v.size); n != v.size {
+			tb.Fatalf("%s: Encode returned %d, want %d", v.name, n, v.size)
+		}
+		return b
+	case v.header.Kind == KindReject:
+		b := make([]byte, RejectBytes)
+		EncodeReject(b, v.header.Conn, v.header.Tag, Version, v.lo, v.hi)
+		return b
+	}
+	return encodePacket(&v.header, v.payload)
+}
+
+// packets returns the golden vectors that are packets.
+func packets() []vector {
+	all := goldenVectors()
+	return all[:len(all)-1]
+}
+
+func encodePacket(h *Header, payload []byte) []byte {
+	b := make([]byte, HeaderBytesMax+len(payload))
+	// What Encode leaves alone must show.
+	for i := range b {
+		b[i] = 0xCC
+	}
+	n := h.Encode(b)
+	return append(b[:n], payload...)
+}
+
+// reencode decodes pkt and encodes the result; what the peer's canonical encoding must be.
+func reencode(pkt []byte) ([]byte, error) {
+	var h Header
+	payload, err := Decode(pkt, &h)
+	if err != nil {
+		return nil, err
+	}
+	return encodePacket(&h, payload), nil
+}
+
+func readGolden(t *testing.T) map[string][]byte {
+	t.Helper()
+	text, err := os.ReadFile(goldenFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parseVectors(t, string(text))
+}
+
+// parseVectors reads lines "name hex", where hex goes on in lines that start with a blank, and
+// comments that start with '#'.
+func parseVectors(t *testing.T, text string) map[string][]byte {
+	t.Helper()
+	digits := map[string]string{}
+	name := ""
+	for line := range strings.Lines(text) {
+		if strings.TrimSpace(line) == "" || line[0] == '#' {
+			continue
+		}
+		fields := strings.Fields(line)
+		if line[0] != ' ' {
+			name, fields = fields[0], fields[1:]
+			if _, twice := digits[name]; twice {
+				t.Fatalf("vector %s stands there twice", name)
+			}
+		}
+		digits[name] += strings.Join(fields, "")
+	}
+	out := map[string][]byte{}
+	for name, d := range digits {
+		b, err := hex.DecodeString(d)
+		if err != nil {
+			t.Fatalf("vector %s: %v", name, err)
+		}
+		out[name] = b
+	}
+	return out
+}
+
+// formatVectors is the inverse of parseVectors, 32 bytes a line.
+func formatVectors(tb testing.TB) string {
+	var s strings.Builder
+	for _, v := range goldenVectors() {
+		fmt.Fprintf(&s, "# %s\n%s\n", v.about, v.name)
+		for b := v.encode(tb); len(b) > 0; b = b[min(32, len(b)):] {
+			fmt.Fprintf(&s, "    %x\n", b[:min(32, len(b))])
+		}
+	}
+	return s.String()
+}
+
+func TestGoldenVectors(t *testing.T) {
+	if *rewrite {
+		if err := os.WriteFile(goldenFile, []byte(formatVectors(t)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden := readGolden(t)
+	for _, v := range goldenVectors() {
+		t.Run(v.name, func(t *testing.T) {
+			want, ok := golden[v.name]
+			if !ok {
+				t.Fatal("no golden bytes")
+			}
+			delete(golden, v.name)
+			if got := v.encode(t); !bytes.Equal(got, want) {
+				t.Fatalf("encoded\n%x, golden\n%x", got, want)
+			}
+			checkDecoded(t, &v, want)
+		})
+	}
+	for name := range golden {
+		t.Errorf("golden vector %s is not tested", name)
+	}
+}
+
+func checkDecoded(t *testing.T, v *vector, b []byte) {
+	t.Helper()
+	if v.module != nil {
+		got, err := ParseName(b)
+		if err != nil || !sameName(&got, v.module) {
+			t.Fatalf("ParseName: %+v, %v, want %+v", got, err, v.module)
+		}
+		return
+	}
+	// Stale content of the header must not survive.
+	h := Header{Handle: 1, PutOffset: 2, FragID: 3, SizeBytes: 4, OffsetBytes: 5, Tag: 6, Seq: 7}
+	payload, err := Decode(b, &h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := v.header
+	want.PayloadLen = uint16(len(b) - HeaderBytes(want.Kind, want.Flags))
+	if h != want {
+		t.Fatalf("decoded %+v\nwant    %+v", h, want)
+	}
+	switch {
+	case v.hello != nil:
+		var m Hello
+		if err := DecodeHello(payload, &m); err != nil || !sameHello(&m, v.hello) {
+			t.Fatalf("DecodeHello: %+v, %v\nwant %+v", m, err, v.hello)
+		}
+	case v.header.Kind == KindReject:
+		if lo, hi := RejectVersions(payload); lo != v.lo || hi != v.hi {
+			t.Fatalf("versions %d to %d, want %d to %d", lo, hi, v.lo, v.hi)
+		}
+	default:
+		if !bytes.Equal(payload, v.payload) {
+			t.Fatalf("payload %q, want %q", payload, v.payload)
+		}
+	}
+}
+
+func sameHello(a, b *Hello) bool {
+	x, y := *a, *b
+	x.CommandName, x.DataName, y.CommandName, y.DataName = nil, nil, nil, nil
+	return fmt.Sprint(x) == fmt.Sprint(y) && bytes.Equal(a.CommandName, b.CommandName) &&
+		bytes.Equal(a.DataName, b.DataName)
+}
+
+func sameName(a, b *Name) bool {
+	return a.Provider == b.Provider && a.Incarnation == b.Incarnation && a.MTUBytes == b.MTUBytes &&
+		a.CommandBytes == b.CommandBytes && bytes.Equal(a.Command, b.Command) &&
+		bytes.Equal(a.Data, b.Data)
+}
+
+// wrapPoints are the sequence numbers around which arithmetic goes wrong.
+var wrapPoints = []seq.Num{0, 1, 1<<31 - 1, 1 << 31, 1<<31 + 1, 1<<32 - 2, 1<<32 - 1}

@@ -1,0 +1,119 @@
+package hotel
+
+import (
+	"math/bits"
+
+	"gobtl/internal/mono"
+)
+
+// roundUp returns the first tick at or after t.
+func (w *wheel) roundUp(t mono.Time) int64 {
+	tick := int64(t) >> (w.tickShift & 63)
+	if int64(t)&w.tickMask != 0 {
+		tick++
+	}
+	return tick
+}
+
+// instant returns when a tick begins. The tick to which mono.Never is rounded up begins after the
+// last instant that a mono.Time can hold.
+func (w *wheel) instant(tick int64) mono.Time {
+	if tick > w.lastTick {
+		return mono.Never
+	}
+	return mono.Time(tick << (w.tickShift & 63))
+}
+
+// limitAt returns the limit that belongs to a current tick.
+func (w *wheel) limitAt(cur int64) int64 { return (cur>>w.slotShift + 2) << w.slotShift }
+
+// nearSlot returns the list of a tick of near.
+func (w *wheel) nearSlot(tick int64) uint32 { return uint32(tick & (w.nearSize - 1)) }
+
+// farSlot returns the list of a revolution, counted as tick >> slotShift.
+func (w *wheel) farSlot(revolution int64) uint32 {
+	return uint32(w.nearSize + revolution&(w.farSize-1))
+}
+
+func (w *wheel) empty(slot uint32) bool { return w.lists[slot].head == none }
+
+func (w *wheel) mark(slot uint32) { w.bitmap[slot>>6] |= 1 << (slot & 63) }
+
+func (w *wheel) unmark(slot uint32) { w.bitmap[slot>>6] &^= 1 << (slot & 63) }
+
+// slot returns the list that a tick asks for.
+func (w *wheel) slot(tick int64) uint32 {
+	if tick < w.limit {
+		return w.nearSlot(tick)
+	}
+	return w.farSlot(tick >> (w.slotShift & 63))
+}
+
+// count notes that a list has n guests more.
+func (w *wheel) count(slot uint32, n int) {
+	if int64(slot) < w.nearSize {
+		w.near += n
+	} else {
+		w.far += n
+	}
+}
+
+// link appends a room to a list.
+func (w *wheel) link(slot uint32, r *room, index uint32) {
+	l := &w.lists[slot]
+	r.slot = slot
+	r.prev = l.tail
+	r.next = none
+	if l.tail == none {
+		l.head = index
+		w.mark(slot)
+	} else {
+		w.rooms[l.tail].next = index
+	}
+	l.tail = index
+	w.count(slot, 1)
+}
+
+// unlink takes a room out of its list.
+func (w *wheel) unlink(r *room) {
+	l := &w.lists[r.slot]
+	switch {
+	case r.prev == none && r.next == none:
+		*l = list{head: none, tail: none}
+		w.unmark(r.slot)
+	case r.prev == none:
+		l.head = r.next
+		w.rooms[r.next].prev = none
+	case r.next == none:
+		l.tail = r.prev
+		w.rooms[r.prev].next = none
+	default:
+		w.rooms[r.prev].next = r.next
+		w.rooms[r.next].prev = r.prev
+	}
+	w.count(r.slot, -1)
+}
+
+// seekFar returns the first revolution at or after the given one, within one turn of far, whose
+// list is not empty. Far must not be empty.
+func (w *wheel) seekFar(revolution int64) int64 {
+	slot := w.farSlot(revolution)
+	found := w.seek(slot, uint32(w.nearSize>>6), uint32(w.farSize>>6))
+	return revolution + int64(found-slot)&(w.farSize-1)
+}
+
+// seek returns the first list that is not empty from slot on, round the words first to first+words
+// of the bitmap, of which one must not be zero. The number of words is a power of two.
+func (w *wheel) seek(slot, first, words uint32) uint32 {
+	at := slot >> 6
+	word := w.bitmap[at] >> (slot & 63) << (slot & 63)
+	// The last round looks at the first word again, at its bits below slot: the others are zero.
+	for range words + 1 {
+		if word != 0 {
+			return at<<6 + uint32(bits.TrailingZeros64(word))
+		}
+		at = first + (at-first+1)&(words-1)
+		word = w.bitmap[at]
+	}
+	panic("hotel: a wheel that is not empty has no list that is not")
+}

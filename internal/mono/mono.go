@@ -1,0 +1,35 @@
+// Package mono is the project's time axis: an instant is a count of nanoseconds on the caller's
+// monotonic axis, eight bytes, comparable with < and never read from a clock here. The packages of
+// the transport take an instant as an argument and give back the instant of their next deadline, so
+// the same code runs on a real clock and in a simulator's virtual time.
+package mono
+
+import "time"
+
+// Time is an instant in nanoseconds. Its zero is wherever the caller puts it; only differences and
+// order have a meaning.
+type Time int64
+
+// Never is later than every instant that a caller passes: the deadline of something that waits for
+// no time at all.
+const Never Time = 1<<63 - 1
+
+// Add returns the instant d after t; it stays at Never instead of wrapping round.
+func (t Time) Add(d time.Duration) Time {
+	sum := t + Time(d)
+	if d > 0 && sum < t {
+		return Never
+	}
+	return sum
+}
+
+// Sub returns the time from u to t.
+func (t Time) Sub(u Time) time.Duration { return time.Duration(t - u) }
+
+// Min returns the earlier of t and u.
+func (t Time) Min(u Time) Time {
+	if u < t {
+		return u
+	}
+	return t
+}

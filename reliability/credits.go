@@ -1,0 +1,42 @@
+package reliability
+
+// Credits shares out what a module's endpoints can hold unread (posted receives, socket buffer) among
+// its peers, so that all of them together cannot overrun it. A default socket buffer holds 92
+// full-size datagrams, a window 4096: without credits one sender overruns it at once.
+//
+// Each peer is granted an equal share. A share that shrinks (another peer joined) takes back nothing:
+// the peer's limit stands still until it has used up the difference, and the newcomer is granted only
+// what is really free, at least one packet so that no peer ever waits for nothing.
+type Credits struct {
+	capacity int
+	granted  int
+	peers    int
+}
+
+// NewCredits returns a pool of capacity packets (at least 1).
+func NewCredits(capacity int) *Credits { return &Credits{capacity: max(1, capacity)} }
+
+// Join and Leave count the peers that share the pool.
+func (c *Credits) Join() { c.peers++ }
+
+// Leave undoes a Join.
+func (c *Credits) Leave() { c.peers-- }
+
+// Capacity is the number of packets given to NewCredits.
+func (c *Credits) Capacity() int { return c.capacity }
+
+// Granted is what all peers together may send now: above Capacity only by the single packets of peers
+// that found the pool empty.
+func (c *Credits) Granted() int { return c.granted }
+
+// Share is the equal share of a peer.
+func (c *Credits) Share() int { return max(1, c.capacity/max(1, c.peers)) }
+
+// renew replaces a peer's booking of charged packets, of which it still holds held, by a new one.
+func (c *Credits) renew(charged, held uint32) uint32 {
+	others := c.granted - int(charged)
+	grant := max(min(c.Share(), c.capacity-others), int(held), 1)
+	grant = min(grant, 1<<16-1)
+	c.granted = others + grant
+	return uint32(grant)
+}

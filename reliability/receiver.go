@@ -1,0 +1,153 @@
+package reliability
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+
+	"gobtl/internal/mono"
+	"gobtl/internal/seq"
+)
+
+// Verdict is where a packet's number lies in the receive window.
+type Verdict uint8
+
+// Verdicts of Receiver.Check.
+const (
+	Accept    Verdict = iota // in the window and new
+	Duplicate                // in the window, and here before
+	Below                    // received in order earlier
+	Above                    // beyond the window
+)
+
+// Receiver is the receive side of one peer. The zero value must be given to Init.
+type Receiver struct {
+	early   []uint64 // bit n%window: packet n arrived before its turn; allocated at the first gap
+	next    seq.Num  // n_r: next to arrive in order
+	limit   seq.Num  // first number beyond the credits granted
+	window  uint32
+	held    uint32 // bits set in early
+	charged uint32 // credits booked in Credits
+	unacked uint32 // packets accepted since the last ACK
+	ackAt   mono.Time
+	fresh   bool // the pending ACK reports a packet that is no duplicate
+}
+
+// Init sets the peer's first sequence number and the window in packets (a power of two).
+func (r *Receiver) Init(first seq.Num, window int) {
+	*r = Receiver{next: first, limit: first, window: uint32(window), ackAt: mono.Never}
+}
+
+// Check classifies a packet's number. It changes nothing: the caller accepts the packet only when
+// everything above could take it.
+func (r *Receiver) Check(n seq.Num) Verdict {
+	d := n.Sub(r.next)
+	switch {
+	case d < 0:
+		return Below
+	case uint32(d) >= r.window:
+		return Above
+	case r.held > 0 && r.bit(n):
+		return Duplicate
+	}
+	return Accept
+}
+
+func (r *Receiver) bit(n seq.Num) bool {
+	i := uint32(n) & (r.window - 1)
+	return r.early[i/64]&(1<<(i%64)) != 0
+}
+
+// Accept books a packet that Check found acceptable and the caller has taken over: from now on ACKs
+// may cover it. An ACK is due after the rules' delay, or at once when AckEvery packets (or a quarter
+// of the credits) wait for one.
+func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
+	if n == r.next {
+		r.next++
+		if r.held > 0 {
+			r.advance()
+		}
+	} else {
+		r.hold(n)
+	}
+	r.fresh = true
+	r.unacked++
+	at := now.Add(rules.AckDelay)
+	if r.unacked >= min(uint32(rules.AckEvery), max(1, r.charged/4)) && r.unacked > 1 {
+		at = now
+	}
+	r.ackAt = r.ackAt.Min(at)
+}
+
+// hold remembers a packet that came before its turn.
+func (r *Receiver) hold(n seq.Num) {
+	if r.early == nil {
+		r.early = make([]uint64, max(1, r.window/64))
+	}
+	i := uint32(n) & (r.window - 1)
+	r.early[i/64] |= 1 << (i % 64)
+	r.held++
+}
+
+// advance moves the window over the packets that had come early.
+func (r *Receiver) advance() {
+	for r.held > 0 && r.bit(r.next) {
+		i := uint32(r.next) & (r.window - 1)
+		r.early[i/64] &^= 1 << (i % 64)
+		r.held--
+		r.next++
+	}
+}
+
+// Repeated books a packet that had come before: the peer missed an ACK, so one is due now.
+func (r *Receiver) Repeated(now mono.Time) { r.ackAt = now }
+
+// Next is n_r; Held the number of packets received beyond a gap.
+func (r *Receiver) Next() seq.Num { return r.next }
+
+// Held is the number of packets received beyond a gap.
+func (r *Receiver) Held() int { return int(r.held) }
+
+// AckDue is when an ACK has to leave by itself; mono.Never if none is pending.
+func (r *Receiver) AckDue() mono.Time { return r.ackAt }
+
+// AskAck makes an ACK due after d, even though nothing arrived: to tell the peer of new credits.
+func (r *Receiver) AskAck(now mono.Time, d time.Duration) { r.ackAt = r.ackAt.Min(now.Add(d)) }
+
+// TakeAck returns the ACK to send now and ends its being due. dup says that it answers nothing but
+// duplicates.
+func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
+	dup = !r.fresh
+	r.fresh, r.unacked, r.ackAt = false, 0, mono.Never
+	return r.next - 1, r.Grant(c), dup
+}
+
+// Grant renews the peer's credits and returns how many it has beyond the packets received in order.
+func (r *Receiver) Grant(c *Credits) uint16 {
+	held := uint32(max(r.limit.Sub(r.next), 0))
+	grant := min(c.renew(r.charged, held), r.window)
+	r.charged = grant
+	r.limit = r.limit.Max(r.next.Add(grant))
+	return uint16(grant)
+}
+
+// Leave gives the credits back when the peer is gone.
+func (r *Receiver) Leave(c *Credits) {
+	c.granted -= int(r.charged)
+	r.charged = 0
+}
+
+// Check reports the first broken invariant.
+func (r *Receiver) CheckState() error {
+	n := uint32(0)
+	for _, w := range r.early {
+		n += uint32(bits.OnesCount64(w))
+	}
+	if n != r.held || r.held >= r.window && r.window > 1 {
+		return fmt.Errorf("reliability: %d packets held, %d bits set", r.held, n)
+	}
+	if r.held > 0 && r.bit(r.next) {
+		return fmt.Errorf("reliability: packet %d is both held and missing", r.next)
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package reliability
+
+import (
+	"fmt"
+
+	"gobtl/internal/mono"
+	"gobtl/internal/seq"
+)
+
+// AckVerdict is what an ACK turned out to be.
+type AckVerdict uint8
+
+// Verdicts of Sender.OnAck.
+const (
+	AckNew       AckVerdict = iota // acknowledged something new
+	AckDuplicate                   // the same as before while packets are in flight: a gap at the peer
+	AckIdle                        // the same as before and nothing to conclude: idle, or a credit update
+	AckOld                         // overtaken by a later one
+	AckBogus                       // of packets never sent: ignored
+)
+
+// Sender is the send side of one peer: the window of packets in flight and its limit. The zero value
+// must be given to Init.
+type Sender struct {
+	ring   []Token // the segment of each number in flight; a power of two, grown on demand
+	oldest seq.Num // n_a: oldest unacknowledged
+	next   seq.Num // n_t: next to send
+	limit  seq.Num // first number beyond the credits
+	window uint32
+	number uint32
+}
+
+// Init sets the first sequence number, the window in packets (a power of two up to WindowMax) and the
+// number under which Segments.Owner will tell this sender. It has no credits yet.
+func (s *Sender) Init(number uint32, first seq.Num, window int) {
+	*s = Sender{oldest: first, next: first, limit: first, window: uint32(window), number: number}
+}
+
+// Grant sets the credits of a new connection: packets that the peer is ready for. Limits never
+// retreat.
+func (s *Sender) Grant(credit uint16) { s.limit = s.limit.Max(s.oldest.Add(uint32(credit))) }
+
+// Open says whether window and credits allow another packet.
+func (s *Sender) Open() bool {
+	return s.next.Before(s.limit) && uint32(s.next-s.oldest) < s.window
+}
+
+// Room is the number of packets that may be admitted now.
+func (s *Sender) Room() int {
+	return int(min(max(s.limit.Sub(s.next), 0), int32(s.window)-s.next.Sub(s.oldest)))
+}
+
+// InFlight is the number of packets not acknowledged.
+func (s *Sender) InFlight() int { return int(s.next - s.oldest) }
+
+// Window returns n_a and n_t.
+func (s *Sender) Window() (oldest, next seq.Num) { return s.oldest, s.next }
+
+// Admit gives a segment the next sequence number. The window must be Open. The caller starts the
+// segment's timer with Segments.Post.
+func (s *Sender) Admit(t Token) seq.Num {
+	if !s.Open() {
+		panic("reliability: packet admitted to a closed window")
+	}
+	if s.InFlight() == len(s.ring) {
+		s.grow()
+	}
+	n := s.next
+	s.ring[uint32(n)&uint32(len(s.ring)-1)] = t
+	s.next++
+	return n
+}
+
+// grow doubles the ring: an idle peer costs a few words, a busy one what it needs.
+func (s *Sender) grow() {
+	bigger := make([]Token, max(8, 2*len(s.ring)))
+	for n := s.oldest; n != s.next; n++ {
+		bigger[uint32(n)&uint32(len(bigger)-1)] = s.ring[uint32(n)&uint32(len(s.ring)-1)]
+	}
+	s.ring = bigger
+}
+
+// Number returns what Init was given.
+func (s *Sender) Number() uint32 { return s.number }
+
+// OnAck processes a cumulative ACK: ack is the last number that the peer has received in order, credit
+// how many more it is ready for, dup whether the ACK only answers a packet that the peer had already.
+// The segments that became free are appended to done; they left the hotel or the resend list. The
+// oldest segment may move to the resend list (AckDuplicate with resend true).
+func (s *Sender) OnAck(g *Segments, now mono.Time, ack seq.Num, credit uint16, dup bool,
+	done []Token) (_ []Token, verdict AckVerdict, resend bool) {
+	steps := ack.Sub(s.oldest) + 1
+	switch {
+	case steps < 0:
+		return done, AckOld, false
+	case steps > int32(s.InFlight()):
+		return done, AckBogus, false
+	}
+	limit := ack.Add(1 + uint32(credit))
+	grew := s.limit.Before(limit)
+	s.limit = s.limit.Max(limit)
+	if steps > 0 {
+		mask := uint32(len(s.ring) - 1)
+		for ; steps > 0; steps-- {
+			t := s.ring[uint32(s.oldest)&mask]
+			g.Acked(t)
+			done = append(done, t)
+			s.oldest++
+		}
+		return done, AckNew, false
+	}
+	if s.oldest == s.next || grew || dup {
+		return done, AckIdle, false
+	}
+	// usnic's rule: the first duplicate ACK sends the oldest segment again at once.
+	return done, AckDuplicate, g.fastRetransmit(now, s.ring[uint32(s.oldest)&uint32(len(s.ring)-1)])
+}
+
+// Plausible says whether an ACK can be of this connection: of packets sent, however old.
+func (s *Sender) Plausible(ack seq.Num) bool { return ack.Before(s.next) }
+
+// Token returns the segment of a number in flight; false if the number is not in flight.
+func (s *Sender) Token(n seq.Num) (Token, bool) {
+	if n.Before(s.oldest) || !n.Before(s.next) {
+		return 0, false
+	}
+	return s.ring[uint32(n)&uint32(len(s.ring)-1)], true
+}
+
+// Abort acknowledges everything in flight to nobody: the segments become free and are appended to
+// done. For a peer that is gone.
+func (s *Sender) Abort(g *Segments, done []Token) []Token {
+	for ; s.oldest != s.next; s.oldest++ {
+		t := s.ring[uint32(s.oldest)&uint32(len(s.ring)-1)]
+		g.Acked(t)
+		done = append(done, t)
+	}
+	s.limit = s.next
+	s.ring = nil
+	return done
+}
+
+// Check reports the first broken invariant of the window: its bounds, and that every number in it is
+// one segment that is posted or to be resent under that very number.
+func (s *Sender) Check(g *Segments) error {
+	if n := s.next.Sub(s.oldest); n < 0 || uint32(n) > s.window {
+		return fmt.Errorf("reliability: window [%d, %d) of at most %d", s.oldest, s.next, s.window)
+	}
+	for n := s.oldest; n != s.next; n++ {
+		t, _ := s.Token(n)
+		owner, got := g.Owner(t)
+		if owner != s.number || got != n || g.State(t) != Posted && g.State(t) != Resend {
+			return fmt.Errorf("reliability: number %d of sender %d: segment %d is %v, number %d of %d",
+				n, s.number, t, g.State(t), got, owner)
+		}
+	}
+	return nil
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gobtl/fabric"
+	"gobtl/reliability"
 )
 
 // What Module.wire says of a send buffer.
@@ -65,6 +66,17 @@ func (c *channel) room() int {
 func (c *channel) put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
 	c.m.wire[b] |= wireBusy
 	c.batch = append(c.batch, fabric.Send{To: to, Buf: b, Len: uint32(sizeBytes)})
+}
+
+// putSegment adds a send segment to the batch: its buffer, and what is to be gathered from registered
+// memory.
+func (c *channel) putSegment(t reliability.Token, to fabric.Addr) {
+	s := &c.m.segs[t]
+	c.m.wire[t] |= wireBusy
+	c.batch = append(c.batch, fabric.Send{
+		To: to, Buf: segBuf(t), Len: s.bytes - s.gatherLen,
+		Region: s.gather, RegionLen: s.gatherLen, RegionOff: s.gatherOff,
+	})
 }
 
 // flush posts the batch. What the fabric cannot take now stays for the next pass; what it refuses is

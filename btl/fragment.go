@@ -40,22 +40,24 @@ type Fragment struct {
 	// Signal asks for OnDone in any case: Send then never returns Done.
 	Signal bool
 
-	ep     *Endpoint
-	next   *Fragment
-	mem    []byte // the payload: in a send buffer, in own, or the caller's
-	own    []byte // memory of the descriptor for large fragments, kept for the next one
-	err    error
-	offset uint64 // of a put
-	handle Handle
-	size   uint32
-	cursor uint32 // bytes handed to segments
-	id     uint32
-	out    uint32 // segments not acknowledged
-	seg    reliability.Token
-	hasSeg bool // seg holds the payload already
-	put    bool
-	tag    uint8
-	state  fragState
+	ep        *Endpoint
+	next      *Fragment
+	mem       []byte // the payload: in a send buffer, in own, or the caller's
+	own       []byte // memory of the descriptor for large fragments, kept for the next one
+	err       error
+	offset    uint64        // of a put
+	gather    fabric.Region // registered memory that mem is part of, and where
+	gatherOff uint64
+	handle    Handle
+	size      uint32
+	cursor    uint32 // bytes handed to segments
+	id        uint32
+	out       uint32 // segments not acknowledged
+	seg       reliability.Token
+	hasSeg    bool // seg holds the payload already
+	put       bool
+	tag       uint8
+	state     fragState
 }
 
 // ownBytesMax bounds the memory that an idle descriptor keeps for the next large Alloc.
@@ -161,7 +163,19 @@ func (ep *Endpoint) Prepare(tag Tag, mem []byte) (*Fragment, error) {
 		return nil, err
 	}
 	f.tag, f.mem = uint8(tag), mem
+	ep.m.findRegion(f)
 	return f, nil
+}
+
+// findRegion notes the registration of the caller's memory, if it has one and the fabric can gather.
+func (m *Module) findRegion(f *Fragment) {
+	if !m.data.caps.Gather {
+		return
+	}
+	if e := m.regCache.find(f.mem); e != nil {
+		lo, _ := span(f.mem)
+		f.gather, f.gatherOff = e.region, uint64(lo-e.start)
+	}
 }
 
 // PreparePut lends a fragment that writes mem into a region of the peer, from offset on. No handler is
@@ -174,6 +188,7 @@ func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragm
 		return nil, err
 	}
 	f.mem, f.put, f.handle, f.offset = mem, true, target, offset
+	ep.m.findRegion(f)
 	return f, nil
 }
 

@@ -166,7 +166,7 @@ func (m *Module) callOut() {
 		}
 		e := m.events[0]
 		m.events = m.events[:copy(m.events, m.events[1:])]
-		if m.onEvent != nil {
+		if m.onEvent != nil && e.event != eventFlushed {
 			m.onEvent(e.ep, e.event, e.err)
 		}
 		e.ep.callFlushed(e.event)

@@ -248,7 +248,7 @@ func (m *Module) sendNext(ep *Endpoint) int {
 	f.hasSeg = false
 	f.out, f.cursor = 1, f.size
 	n := m.seal(ep, f.seg, f)
-	c.put(segBuf(f.seg), n, to)
+	c.putSegment(f.seg, to)
 	m.unqueue(ep, f)
 	return n
 }
@@ -272,9 +272,14 @@ func (m *Module) sendChunk(ep *Endpoint, f *Fragment, flags frag.Flags) int {
 		FragID: f.id, SizeBytes: f.size, OffsetBytes: f.cursor,
 		Handle: uint64(f.handle), PutOffset: f.offset + uint64(f.cursor),
 	}
-	copy(m.arena.Bytes(segBuf(t))[head:], f.mem[f.cursor:][:size])
+	if f.gather == 0 {
+		copy(m.arena.Bytes(segBuf(t))[head:], f.mem[f.cursor:][:size])
+	} else {
+		s := &m.segs[t]
+		s.gather, s.gatherLen, s.gatherOff = f.gather, uint32(size), f.gatherOff+uint64(f.cursor)
+	}
 	n := m.seal(ep, t, f)
-	c.put(segBuf(t), n, ep.dataAddr)
+	c.putSegment(t, ep.dataAddr)
 	f.out++
 	f.cursor += uint32(size)
 	if f.cursor == f.size {
@@ -306,7 +311,7 @@ func (m *Module) sendAgain() {
 		if m.wire[t]&wireBusy == 0 { // else the last copy has not even left
 			m.countResend(ep, cause)
 			m.refresh(ep, t, s)
-			m.data.put(segBuf(t), int(s.bytes), ep.dataAddr)
+			m.data.putSegment(t, ep.dataAddr)
 		}
 		// The wait is cut short so that a dead peer is noticed when its time is up, not a back-off later.
 		m.seg.Repost(m.now, t, max(m.cfg.PeerTimeout-m.deadFor(ep), time.Millisecond))
@@ -342,6 +347,7 @@ func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	if s.void {
 		m.out = frag.Header{Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.peerTag, Seq: m.seqOf(t)}
 		s.bytes = uint32(m.out.Encode(b))
+		s.gather, s.gatherLen = 0, 0
 	}
 	if !ep.ackOwed {
 		frag.ClearAck(b)

@@ -1,0 +1,111 @@
+package btl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"gobtl/fabric/mem"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// openRunners starts n runners on one network.
+func openRunners(t *testing.T, n int, handle func(i int, m *Module)) []*Runner {
+	t.Helper()
+	b := &bench{tb: t, net: mem.New(mem.Config{})}
+	var rs []*Runner
+	for i := range n {
+		m := b.open(Config{})
+		if handle != nil {
+			handle(i, m)
+		}
+		rs = append(rs, NewRunner(m, RunnerConfig{}, nil))
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		for i, r := range rs {
+			if err := r.Close(ctx); err != nil {
+				t.Errorf("runner %d: %v", i, err)
+			}
+		}
+	})
+	return rs
+}
+
+func TestRunnerManyGoroutines(t *testing.T) {
+	const senders, messages = 8, 50
+	var mu sync.Mutex
+	seen := map[string]int{}
+	rs := openRunners(t, 2, func(i int, m *Module) {
+		m.Handle(3, func(_ *Endpoint, _ Tag, data []byte) {
+			mu.Lock()
+			seen[string(data)]++
+			mu.Unlock()
+		})
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	var name []byte
+	if err := rs[1].Do(ctx, func(m *Module) error { name = m.Name(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	ep, err := rs[0].Connect(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for s := range senders {
+		wg.Go(func() {
+			for i := range messages {
+				if err := rs[0].Send(ctx, ep, 3, fmt.Appendf(nil, "%d/%d", s, i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := rs[0].Flush(ctx, ep); err != nil {
+		t.Error(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(seen) != senders*messages {
+		t.Errorf("%d different messages arrived, %d were sent", len(seen), senders*messages)
+	}
+	for msg, n := range seen {
+		if n != 1 {
+			t.Errorf("%s arrived %d times", msg, n)
+		}
+	}
+	if s := rs[1].Stats(); s.Get(CntDelivered) != senders*messages {
+		t.Errorf("%d delivered in the counters", s.Get(CntDelivered))
+	}
+}
+
+func TestRunnerErrors(t *testing.T) {
+	rs := openRunners(t, 1, nil)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if _, err := rs[0].Connect(ctx, []byte("nonsense")); !errors.Is(err, ErrBadName) {
+		t.Errorf("connect to nonsense: %v", err)
+	}
+	ended, end := context.WithCancel(ctx)
+	end()
+	if err := rs[0].Do(ended, func(*Module) error { return nil }); !errors.Is(err, context.Canceled) &&
+		err != nil {
+		t.Errorf("Do with a context that has ended: %v", err)
+	}
+	if err := rs[0].Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := rs[0].Do(ctx, func(*Module) error { return nil }); !errors.Is(err, ErrClosed) {
+		t.Errorf("Do after Close: %v", err)
+	}
+}

@@ -257,7 +257,8 @@ func (m *Module) Limits() Limits {
 }
 
 // Handle registers the handler of a tag; nil removes it. A fragment whose tag has no handler is
-// refused, and its sender told (ErrNoHandler).
+// refused, and its sender told (ErrNoHandler). Register handlers before peers connect: a fragment of
+// several packets whose handler changes while it arrives may be refused in part.
 func (m *Module) Handle(tag Tag, h Handler) error {
 	if tag > TagMax {
 		return fmt.Errorf("%w: %d (the last is %d)", ErrTag, tag, TagMax)
@@ -303,8 +304,19 @@ func (m *Module) Drain(until Time) {
 	}
 }
 
-// Drained says whether no endpoint is left.
-func (m *Module) Drained() bool { return len(m.slots) == len(m.freeSlots) }
+// Drained says whether no endpoint is left but those whose peers have closed them: they only stay to
+// repeat an ACK that has been sent once.
+func (m *Module) Drained() bool {
+	if len(m.cmd.batch) > 0 {
+		return false
+	}
+	for _, ep := range m.slots {
+		if ep != nil && (ep.state != stateLingering || ep.ackOwed) {
+			return false
+		}
+	}
+	return true
+}
 
 // Close ends the module at once: every send that is not finished completes with ErrClosed, endpoints
 // get their event, the Domain is closed. Called from a callback it takes effect when the pass ends.

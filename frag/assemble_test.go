@@ -21,8 +21,8 @@ func mustPool(tb testing.TB, cfg PoolConfig) *Pool {
 // chunkOf returns the i-th chunk of a fragment.
 func chunkOf(id uint32, whole []byte, room, i int) (Header, []byte) {
 	lo, hi := i*room, min((i+1)*room, len(whole))
-	return Header{Kind: KindChunk, FragID: id, SizeBytes: uint32(len(whole)), OffsetBytes: uint32(lo),
-		PayloadLen: uint16(hi - lo)}, whole[lo:hi]
+	return Header{Kind: KindChunk, FragID: id, SizeBytes: uint32(len(whole)),
+		OffsetBytes: uint32(lo), PayloadLen: uint16(hi - lo)}, whole[lo:hi]
 }
 
 func randomBytes(r *rand.Rand, n int) []byte {
@@ -77,6 +77,56 @@ func TestSplitEncodeDecodeAdd(t *testing.T) {
 	}
 }
 
+// TestBudgetEdges: the limits hold to the byte, and the reserve is for packets in order.
+func TestBudgetEdges(t *testing.T) {
+	const room, size = 512, 1024 // a fragment takes a buffer of 1024 bytes
+	tests := []struct {
+		about        string
+		pool, peer   int64
+		inOrder      bool
+		want         int // fragments begun
+		wantTwoPeers int
+	}{
+		{"in order, exactly", 4096, 4096, true, 4, 4},
+		{"in order, a byte less", 4095, 4095, true, 3, 3},
+		{"in order, the peer's limit", 4096, 3072, true, 3, 4},
+		{"in order, the peer's limit, a byte less", 4096, 3071, true, 2, 4},
+		{"early, exactly", 4096, 4096, false, 3, 3},
+		{"early, a byte less", 4095, 4095, false, 2, 2},
+		{"early, the peer's limit", 4096, 3072, false, 2, 3},
+		{"early, one fragment", 1024, 1024, false, 0, 0},
+		{"in order, one fragment", 1024, 1024, true, 1, 1},
+	}
+	for _, test := range tests {
+		t.Run(test.about, func(t *testing.T) {
+			pool := mustPool(t, PoolConfig{FragBytesMax: size, BytesMax: test.pool,
+				PeerBytesMax: test.peer})
+			var a, b Assembler
+			a.Init(pool, room)
+			b.Init(pool, room)
+			fill := func(a *Assembler) {
+				for id := range uint32(10) {
+					h, payload := chunkOf(id, make([]byte, size), room, 0)
+					if _, err := a.Add(&h, payload, test.inOrder); err != nil {
+						if !errors.Is(err, ErrBudget) {
+							t.Fatal(err)
+						}
+						return
+					}
+				}
+			}
+			fill(&a)
+			if a.Active() != test.want {
+				t.Fatalf("%d fragments, want %d", a.Active(), test.want)
+			}
+			fill(&b)
+			if n := a.Active() + b.Active(); n != test.wantTwoPeers {
+				t.Fatalf("%d fragments of two peers, want %d", n, test.wantTwoPeers)
+			}
+		})
+	}
+}
+
 // TestBudgetNeverDeadlocks: a sender with a small window sends one fragment after the other to
 // a receiver whose memory holds little more than one. Packets are lost and shuffled, so that later
 // fragments arrive before earlier ones. All must get through.
@@ -87,13 +137,13 @@ func TestBudgetNeverDeadlocks(t *testing.T) {
 	)
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 3))
-		pool := mustPool(t, PoolConfig{FragBytesMax: room * chunksPer, BytesMax: 4 * room * chunksPer,
-			PeerBytesMax: 2 * room * chunksPer, KeepBytes: -1})
+		const fragBytes = room * chunksPer
+		pool := mustPool(t, PoolConfig{FragBytesMax: fragBytes, BytesMax: 4 * fragBytes,
+			PeerBytesMax: 2 * fragBytes, KeepBytes: -1})
 		type peer struct {
 			a    Assembler
 			wait []int // packets of the window that are not yet received, ascending
 			next int
-			done int
 		}
 		all := make([]peer, peers)
 		for i := range all {
@@ -256,6 +306,11 @@ func TestPoolConfig(t *testing.T) {
 	if got := mustPool(t, PoolConfig{}).FragBytesMax(); got != DefaultFragBytesMax {
 		t.Errorf("default fragment %d", got)
 	}
+	// By default there is always something beside the reserve, if the pool has it.
+	cfg := PoolConfig{FragBytesMax: 1 << 30, BytesMax: 2 << 30}.withDefaults()
+	if cfg.PeerBytesMax != 3<<29 {
+		t.Errorf("default of a peer %d", cfg.PeerBytesMax)
+	}
 }
 
 // TestLargestFragmentFits: what the configuration allows can be received, at any size.
@@ -345,7 +400,7 @@ func ExampleAssembler() {
 	for _, c := range []struct {
 		offset uint32
 		bytes  string
-	}{{8, "!!"}, {0, "asse"}, {4, "m"}, {4, "mbly"}} {
+	}{{8, "!!"}, {0, "asse"}, {0, "asse"}, {4, "m"}, {4, "mbly"}} {
 		h := Header{Kind: KindChunk, FragID: 1, SizeBytes: 10, OffsetBytes: c.offset}
 		m, err := a.Add(&h, []byte(c.bytes), true)
 		switch {

@@ -207,7 +207,8 @@ func Decode(pkt []byte, h *Header) (payload []byte, err error) {
 	if kind < KindFrag || kind > KindReject {
 		return nil, ErrKind
 	}
-	if flags&^allowedFlags[kind] != 0 || flags&FlagAck == 0 && (flags&FlagDup != 0 || kind == KindAck) {
+	if flags&^allowedFlags[kind] != 0 ||
+		flags&FlagAck == 0 && (flags&FlagDup != 0 || kind == KindAck) {
 		return nil, ErrFlags
 	}
 	n := HeaderBytes(kind, flags)

@@ -23,90 +23,96 @@ func goldenPacket(tb testing.TB, name string) []byte {
 	return nil
 }
 
+// put returns a change that writes values at an offset.
+func put(at int, values ...byte) func([]byte) []byte {
+	return func(b []byte) []byte {
+		copy(b[at:], values)
+		return b
+	}
+}
+
+// resize returns a change of the payload's length that fits the packet to it.
+func resize(n int) func([]byte) []byte {
+	return func(b []byte) []byte {
+		header := HeaderBytes(Kind(b[1]&0x0F), Flags(b[2]))
+		le.PutUint16(b[20:], uint16(n))
+		return append(b[:header], make([]byte, n)...)
+	}
+}
+
+var ones = bytes.Repeat([]byte{0xFF}, 8)
+
+// refusals are golden packets with a change that makes them no packets any more.
+var refusals = []struct {
+	about, base string
+	change      func([]byte) []byte
+	want        error
+}{
+	{"other magic", "frag", put(0, 0xB6), ErrMagic},
+	{"version 0", "frag", put(1, 0x01), ErrVersion},
+	{"version 2", "frag", put(1, 0x21), ErrVersion},
+	{"kind 0", "frag", put(1, 0x10), ErrKind},
+	{"kind 8", "frag", put(1, 0x18), ErrKind},
+	{"kind 15", "ack", put(1, 0x1F), ErrKind},
+	{"reserved flag 3", "frag", put(2, 0x09), ErrFlags},
+	{"dup without ack", "frag-empty", put(2, 4), ErrFlags},
+	{"ack with dup alone", "ack", put(2, 4), ErrFlags},
+	{"hello with dup", "hello", put(2, 4), ErrFlags},
+	{"hello with ack and dup", "hello", put(2, 5), ErrFlags},
+	{"put with dup but no ack", "frag-put", put(2, 6), ErrFlags},
+	{"reserved flag 7", "chunk-first", put(2, 0x80), ErrFlags},
+	{"ack without its flag", "ack", put(2, 0), ErrFlags},
+	{"ack with put", "ack", put(2, 3), ErrFlags},
+	{"nack with put", "nack", put(2, 2), ErrFlags},
+	{"hello with ack", "hello", put(2, 1), ErrFlags},
+	{"hello-ack with put", "hello-ack", put(2, 2), ErrFlags},
+	{"reject with ack", "reject", put(2, 1), ErrFlags},
+	{"put shorter than its header", "frag", put(2, 3), ErrShort},
+	{"first reserved tag", "frag", put(3, 0xF0), ErrTag},
+	{"last reserved tag", "frag", put(3, 0xFD), ErrTag},
+	{"put with a tag", "frag-put", put(3, 1), ErrTag},
+	{"put with a mark", "frag-put", put(3, TagBye), ErrTag},
+	{"chunk with a mark", "chunk-first", put(3, TagVoid), ErrTag},
+	{"chunk with a reserved tag", "chunk-first", put(3, 0xF0), ErrTag},
+	{"chunk put with a tag", "chunk-put", put(3, 9), ErrTag},
+	{"ack with a tag", "ack", put(3, 1), ErrTag},
+	{"hello with a tag", "hello", put(3, 1), ErrTag},
+	{"nack without reason", "nack", put(3, 0), ErrTag},
+	{"nack with an unknown reason", "nack", put(3, 3), ErrTag},
+	{"reject without reason", "reject", put(3, 0), ErrTag},
+	{"reject with an unknown reason", "reject", put(3, 4), ErrTag},
+	{"bye with payload", "frag-bye", resize(1), ErrLength},
+	{"void with payload", "frag-void", resize(9), ErrLength},
+	{"frag without connection", "frag", put(4, make([]byte, 8)...), ErrConn},
+	{"hello-ack without connection", "hello-ack", put(4, make([]byte, 8)...), ErrConn},
+	{"ack with a sequence number", "ack", put(15, 1), ErrReserved},
+	{"reject with a sequence number", "reject", put(12, 1), ErrReserved},
+	{"ack field without flag", "frag-put", put(19, 1), ErrReserved},
+	{"credit without flag", "frag-put", put(23, 1), ErrReserved},
+	{"hello with an ack field", "hello", put(16, 1), ErrReserved},
+	{"ack with payload", "ack", resize(1), ErrLength},
+	{"nack with payload", "nack", resize(2), ErrLength},
+	{"reject too short", "reject", resize(1), ErrLength},
+	{"reject too long", "reject", resize(3), ErrLength},
+	{"hello too short", "hello", resize(helloBodyBytes - 1), ErrLength},
+	{"payload length too small", "frag", put(20, 4), ErrLength},
+	{"payload length too large", "frag", put(20, 6), ErrLength},
+	{"payload length huge", "frag", put(20, 0xFF, 0xFF), ErrLength},
+	{"empty chunk", "chunk-first", resize(0), ErrBounds},
+	{"chunk past the end", "chunk-last", put(32, 9), ErrBounds},
+	{"chunk of an empty fragment", "chunk-first", put(28, 0, 0, 0, 0), ErrBounds},
+	{"chunk offset plus length wraps", "chunk-limits", put(32, ones[:4]...), ErrBounds},
+	{"chunk reserved field", "chunk-first", put(39, 1), ErrReserved},
+	{"chunk put reserved field", "chunk-put", put(36, 1), ErrReserved},
+	{"put end wraps", "frag-put-end", put(32, ones...), ErrBounds},
+	{"chunk put end wraps", "chunk-put", put(48, ones...), ErrBounds},
+	{"reject of no version", "reject", put(24, 0), ErrBounds},
+	{"reject of an empty range", "reject", put(24, 4), ErrBounds},
+	{"reject of a large version", "reject", put(25, 16), ErrBounds},
+}
+
 func TestDecodeRefuses(t *testing.T) {
-	set := func(at int, values ...byte) func([]byte) []byte {
-		return func(b []byte) []byte {
-			copy(b[at:], values)
-			return b
-		}
-	}
-	// length sets the payload length and makes the packet as long as that.
-	length := func(n int) func([]byte) []byte {
-		return func(b []byte) []byte {
-			header := HeaderBytes(Kind(b[1]&0x0F), Flags(b[2]))
-			le.PutUint16(b[20:], uint16(n))
-			return append(b[:header], make([]byte, n)...)
-		}
-	}
-	ones := []byte{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}
-	tests := []struct {
-		about, base string
-		change      func([]byte) []byte
-		want        error
-	}{
-		{"other magic", "frag", set(0, 0xB6), ErrMagic},
-		{"version 0", "frag", set(1, 0x01), ErrVersion},
-		{"version 2", "frag", set(1, 0x21), ErrVersion},
-		{"kind 0", "frag", set(1, 0x10), ErrKind},
-		{"kind 8", "frag", set(1, 0x18), ErrKind},
-		{"kind 15", "ack", set(1, 0x1F), ErrKind},
-		{"reserved flag 3", "frag", set(2, 0x09), ErrFlags},
-		{"dup without ack", "frag-empty", set(2, 4), ErrFlags},
-		{"ack with dup alone", "ack", set(2, 4), ErrFlags},
-		{"hello with dup", "hello", set(2, 4), ErrFlags},
-		{"hello with ack and dup", "hello", set(2, 5), ErrFlags},
-		{"put with dup but no ack", "frag-put", set(2, 6), ErrFlags},
-		{"reserved flag 7", "chunk-first", set(2, 0x80), ErrFlags},
-		{"ack without its flag", "ack", set(2, 0), ErrFlags},
-		{"ack with put", "ack", set(2, 3), ErrFlags},
-		{"nack with put", "nack", set(2, 2), ErrFlags},
-		{"hello with ack", "hello", set(2, 1), ErrFlags},
-		{"hello-ack with put", "hello-ack", set(2, 2), ErrFlags},
-		{"reject with ack", "reject", set(2, 1), ErrFlags},
-		{"put shorter than its header", "frag", set(2, 3), ErrShort},
-		{"first reserved tag", "frag", set(3, 0xF0), ErrTag},
-		{"last reserved tag", "frag", set(3, 0xFD), ErrTag},
-		{"put with a tag", "frag-put", set(3, 1), ErrTag},
-		{"put with a mark", "frag-put", set(3, TagBye), ErrTag},
-		{"chunk with a mark", "chunk-first", set(3, TagVoid), ErrTag},
-		{"chunk with a reserved tag", "chunk-first", set(3, 0xF0), ErrTag},
-		{"chunk put with a tag", "chunk-put", set(3, 9), ErrTag},
-		{"ack with a tag", "ack", set(3, 1), ErrTag},
-		{"hello with a tag", "hello", set(3, 1), ErrTag},
-		{"nack without reason", "nack", set(3, 0), ErrTag},
-		{"nack with an unknown reason", "nack", set(3, 3), ErrTag},
-		{"reject without reason", "reject", set(3, 0), ErrTag},
-		{"reject with an unknown reason", "reject", set(3, 4), ErrTag},
-		{"bye with payload", "frag-bye", length(1), ErrLength},
-		{"void with payload", "frag-void", length(9), ErrLength},
-		{"frag without connection", "frag", set(4, make([]byte, 8)...), ErrConn},
-		{"hello-ack without connection", "hello-ack", set(4, make([]byte, 8)...), ErrConn},
-		{"ack with a sequence number", "ack", set(15, 1), ErrReserved},
-		{"reject with a sequence number", "reject", set(12, 1), ErrReserved},
-		{"ack field without flag", "frag-put", set(19, 1), ErrReserved},
-		{"credit without flag", "frag-put", set(23, 1), ErrReserved},
-		{"hello with an ack field", "hello", set(16, 1), ErrReserved},
-		{"ack with payload", "ack", length(1), ErrLength},
-		{"nack with payload", "nack", length(2), ErrLength},
-		{"reject too short", "reject", length(1), ErrLength},
-		{"reject too long", "reject", length(3), ErrLength},
-		{"hello too short", "hello", length(helloBodyBytes - 1), ErrLength},
-		{"payload length too small", "frag", set(20, 4), ErrLength},
-		{"payload length too large", "frag", set(20, 6), ErrLength},
-		{"payload length huge", "frag", set(20, 0xFF, 0xFF), ErrLength},
-		{"empty chunk", "chunk-first", length(0), ErrBounds},
-		{"chunk past the end", "chunk-last", set(32, 9), ErrBounds},
-		{"chunk of an empty fragment", "chunk-first", set(28, 0, 0, 0, 0), ErrBounds},
-		{"chunk offset plus length wraps", "chunk-limits", set(32, 0xFF, 0xFF, 0xFF, 0xFF), ErrBounds},
-		{"chunk reserved field", "chunk-first", set(39, 1), ErrReserved},
-		{"chunk put reserved field", "chunk-put", set(36, 1), ErrReserved},
-		{"put end wraps", "frag-put-end", set(32, ones...), ErrBounds},
-		{"chunk put end wraps", "chunk-put", set(48, ones...), ErrBounds},
-		{"reject of no version", "reject", set(24, 0), ErrBounds},
-		{"reject of an empty range", "reject", set(24, 4), ErrBounds},
-		{"reject of a large version", "reject", set(25, 16), ErrBounds},
-	}
-	for _, test := range tests {
+	for _, test := range refusals {
 		t.Run(test.about, func(t *testing.T) {
 			b := test.change(goldenPacket(t, test.base))
 			var h Header
@@ -207,7 +213,8 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 		h.Flags |= FlagPut
 		h.Tag = 0
 		h.Handle = rapid.Uint64().Draw(t, "handle")
-		h.PutOffset = rapid.Uint64Range(0, math.MaxUint64-uint64(len(payload))).Draw(t, "put offset")
+		limit := math.MaxUint64 - uint64(len(payload))
+		h.PutOffset = rapid.Uint64Range(0, limit).Draw(t, "put offset")
 	}
 	h.PayloadLen = uint16(len(payload))
 	return h, payload
@@ -364,7 +371,8 @@ func BenchmarkSetAck(b *testing.B) {
 
 func ExampleDecode() {
 	buf := make([]byte, 64)
-	out := Header{Kind: KindFrag, Flags: FlagAck, Tag: 7, Conn: 0xC0, Seq: 41, Ack: 12, PayloadLen: 5}
+	out := Header{Kind: KindFrag, Flags: FlagAck, Tag: 7, Conn: 0xC0, Seq: 41, Ack: 12,
+		PayloadLen: 5}
 	n := out.Encode(buf)
 	n += copy(buf[n:], "hello")
 

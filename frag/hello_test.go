@@ -93,8 +93,11 @@ func TestHelloRoundTrip(t *testing.T) {
 		m := drawHello(t)
 		size := HelloBytes + rapid.IntRange(0, 2000).Draw(t, "padding")
 		b := bytes.Repeat([]byte{0xCC}, size+8)
-		h := Header{Conn: rapid.Uint64Range(1, math.MaxUint64).Draw(t, "conn"), Seq: drawSeq(t, "seq"),
-			Kind: rapid.SampledFrom([]Kind{KindHello, KindHelloAck}).Draw(t, "kind")}
+		h := Header{
+			Kind: rapid.SampledFrom([]Kind{KindHello, KindHelloAck}).Draw(t, "kind"),
+			Conn: rapid.Uint64Range(1, math.MaxUint64).Draw(t, "conn"),
+			Seq:  drawSeq(t, "seq"),
+		}
 		if n := m.Encode(b, &h, size); n != size || b[size] != 0xCC {
 			t.Fatalf("Encode wrote %d bytes, want %d", n, size)
 		}

@@ -25,9 +25,12 @@ type PoolConfig struct {
 	// together. At least FragBytesMax. Default DefaultPoolBytesMax, or FragBytesMax where that is
 	// more.
 	BytesMax int64
-	// PeerBytesMax bounds the buffers of the unfinished fragments of one Assembler, so that one
-	// peer that leaves its fragments unfinished cannot stop all others. FragBytesMax to BytesMax.
-	// Default half of BytesMax, or FragBytesMax where that is more.
+	// PeerBytesMax bounds the buffers of the unfinished fragments of one Assembler, so that a peer
+	// that leaves its fragments unfinished cannot stop all others. FragBytesMax to BytesMax.
+	// Default half way between the two.
+	//
+	// FragBytesMax of either limit is a reserve for fragments that arrive in order (Assembler.Add).
+	// With a limit that is not well above it, each loss or reordering costs more packets.
 	PeerBytesMax int64
 	// KeepBytes bounds the idle buffers that are kept for reuse; the rest goes to the garbage
 	// collector. A stream of fragments larger than this allocates one buffer for each. Default
@@ -46,7 +49,7 @@ func (c PoolConfig) withDefaults() PoolConfig {
 		c.FragBytesMax = uint32(max(0, min(DefaultFragBytesMax, c.BytesMax)))
 	}
 	if c.PeerBytesMax == 0 {
-		c.PeerBytesMax = max(c.BytesMax/2, int64(c.FragBytesMax))
+		c.PeerBytesMax = (c.BytesMax + int64(c.FragBytesMax)) / 2
 	}
 	if c.KeepBytes == 0 {
 		c.KeepBytes = DefaultKeepBytes

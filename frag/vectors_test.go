@@ -49,15 +49,10 @@ func testHello() *Hello {
 	}
 }
 
-func goldenVectors() []vector {
-	first := testHello()
-	first.Expected, first.Probe, first.Proven, first.Credit = 0, ProbeCommand, 0, 0
-	edge := testHello()
-	edge.CommandName = bytes.Repeat([]byte{0xC1}, AddrBytesMax)
-	edge.DataName = bytes.Repeat([]byte{0xD1}, AddrBytesMax)
-	edge.WindowPkts, edge.AckDelayUs, edge.VersionMax = WindowMax, AckDelayUsMax, VersionLimit
-	edge.MTUBytes, edge.CommandBytes = 65535, MTUBytesMin
-	edge.FragBytesMax, edge.Probe, edge.Proven = 1<<32-1, ProbeFull, ProvenAll
+// goldenVectors are the packets of the documentation, in its order.
+func goldenVectors() []vector { return append(dataVectors(), handshakeVectors()...) }
+
+func dataVectors() []vector {
 	return []vector{
 		{name: "frag-empty", about: "a Frag without payload, tag 0, first sequence number 0",
 			header: Header{Kind: KindFrag, Conn: 1}},
@@ -71,7 +66,8 @@ func goldenVectors() []vector {
 			payload: []byte{0xFF}},
 		{name: "frag-put", about: "a Frag into a region",
 			header: Header{Kind: KindFrag, Flags: FlagPut, Conn: testConn, Seq: 7,
-				Handle: testHandle, PutOffset: 0x0000000100000002, PayloadLen: 3}, payload: []byte("put")},
+				Handle: testHandle, PutOffset: 0x0000000100000002, PayloadLen: 3},
+			payload: []byte("put")},
 		{name: "frag-put-end", about: "the largest put offset that does not overflow",
 			header: Header{Kind: KindFrag, Flags: FlagPut | FlagAck, Conn: testConn, Seq: 8, Ack: 9,
 				Handle: testHandle, PutOffset: 1<<64 - 2, PayloadLen: 1}, payload: []byte{0xEE}},
@@ -106,6 +102,20 @@ func goldenVectors() []vector {
 		{name: "nack-ack", about: "packet 25 has no handler, with an acknowledgement",
 			header: Header{Kind: KindNack, Flags: FlagAck, Tag: NackNoHandler, Conn: testConn,
 				Seq: 25, Ack: 24, Credit: 1}},
+	}
+}
+
+// handshakeVectors are the rest of them, the module name last.
+func handshakeVectors() []vector {
+	first := testHello()
+	first.Expected, first.Probe, first.Proven, first.Credit = 0, ProbeCommand, 0, 0
+	edge := testHello()
+	edge.CommandName = bytes.Repeat([]byte{0xC1}, AddrBytesMax)
+	edge.DataName = bytes.Repeat([]byte{0xD1}, AddrBytesMax)
+	edge.WindowPkts, edge.AckDelayUs, edge.VersionMax = WindowMax, AckDelayUsMax, VersionLimit
+	edge.MTUBytes, edge.CommandBytes = 65535, MTUBytesMin
+	edge.FragBytesMax, edge.Probe, edge.Proven = 1<<32-1, ProbeFull, ProvenAll
+	return []vector{
 		{name: "hello", about: "a small Hello on the command channel, the peer's tag not yet known",
 			header: Header{Kind: KindHello, Seq: 0xDEADBEEF}, hello: first, size: HelloBytes},
 		{name: "hello-ack", about: "the answer to a Hello of 256 bytes on the data channel",
@@ -226,7 +236,13 @@ func formatVectors(tb testing.TB) string {
 
 func TestGoldenVectors(t *testing.T) {
 	if *rewrite {
-		if err := os.WriteFile(goldenFile, []byte(formatVectors(t)), 0o644); err != nil {
+		text := formatVectors(t)
+		if err := os.WriteFile(goldenFile, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		before, _, after := docVectors(t)
+		doc := before + "```\n" + text + "```\n" + after
+		if err := os.WriteFile(protocolDoc, []byte(doc), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -246,6 +262,69 @@ func TestGoldenVectors(t *testing.T) {
 	}
 	for name := range golden {
 		t.Errorf("golden vector %s is not tested", name)
+	}
+}
+
+// docVectors returns the parts of the protocol's documentation before, in and after the vectors.
+func docVectors(t *testing.T) (before, vectors, after string) {
+	t.Helper()
+	doc, err := os.ReadFile(protocolDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- vectors -->\n", "<!-- end of vectors -->\n"
+	i, j := strings.Index(string(doc), begin), strings.Index(string(doc), end)
+	if i < 0 || j < i {
+		t.Fatalf("%s has no vectors", protocolDoc)
+	}
+	i += len(begin)
+	return string(doc[:i]), strings.Trim(string(doc[i:j]), "`\n") + "\n", string(doc[j:])
+}
+
+func TestDocumentedVectors(t *testing.T) {
+	_, text, _ := docVectors(t)
+	golden, documented := readGolden(t), parseVectors(t, text)
+	for name, want := range golden {
+		if got, ok := documented[name]; !ok || !bytes.Equal(got, want) {
+			t.Errorf("%s documents vector %s as %x, golden %x", protocolDoc, name, got, want)
+		}
+	}
+	for name := range documented {
+		if golden[name] == nil {
+			t.Errorf("%s documents vector %s, which is none", protocolDoc, name)
+		}
+	}
+}
+
+// TestDocumentedLayouts: in each layout table the fields follow each other without gap or overlap,
+// and the tables end where the code's headers do.
+func TestDocumentedLayouts(t *testing.T) {
+	doc, err := os.ReadFile(protocolDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends []int
+	inTable, next := false, 0
+	for line := range strings.Lines(string(doc)) {
+		var offset, size int
+		_, err := fmt.Sscanf(line, "| %d | %d |", &offset, &size)
+		switch {
+		case strings.HasPrefix(line, "| offset | bytes |"):
+			inTable, next = true, -1
+		case inTable && err == nil:
+			if next >= 0 && offset != next {
+				t.Errorf("offset %d, want %d: %s", offset, next, line)
+			}
+			next = offset + size
+		case inTable && !strings.HasPrefix(line, "|---"):
+			inTable = false
+			ends = append(ends, next)
+		}
+	}
+	want := []int{FragHeaderBytes, ChunkHeaderBytes, PutHeaderBytes, ChunkPutHeaderBytes,
+		helloBodyBytes, RejectBytes, nameHeaderBytes}
+	if fmt.Sprint(ends) != fmt.Sprint(want) {
+		t.Errorf("the tables end at %v, the headers at %v", ends, want)
 	}
 }
 

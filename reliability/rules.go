@@ -9,6 +9,9 @@ import (
 // WindowMax is the largest send window in packets: usnic's WINDOW_SIZE.
 const WindowMax = 4096
 
+// ackDelayMax is the longest ACK delay that the protocol lets a peer announce.
+const ackDelayMax = time.Second
+
 // ErrProfile: no recovery profile of that name.
 var ErrProfile = errors.New("reliability: unknown recovery profile")
 
@@ -86,7 +89,7 @@ func (r Rules) Validate() error {
 		return fmt.Errorf("%w: resend time-out %v up to %v", ErrRules, r.ResendTimeout, r.ResendTimeoutMax)
 	case r.ResendsPerPass < 1 || r.AckEvery < 1:
 		return fmt.Errorf("%w: %d resends per pass, ACK every %d", ErrRules, r.ResendsPerPass, r.AckEvery)
-	case r.AckDelay < 0 || r.AckDelay >= r.ResendTimeout || r.DupAckHold < 0:
+	case r.AckDelay < 0 || r.AckDelay >= r.ResendTimeout || r.AckDelay > ackDelayMax || r.DupAckHold < 0:
 		return fmt.Errorf("%w: ACK delay %v with a resend time-out of %v", ErrRules, r.AckDelay, r.ResendTimeout)
 	}
 	return nil

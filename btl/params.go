@@ -1,0 +1,208 @@
+package btl
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrParam: no tunable of that name, or a value that it cannot take.
+var ErrParam = errors.New("btl: invalid tunable")
+
+// EnvPrefix begins the environment variable of every tunable.
+const EnvPrefix = "GOBTL_"
+
+// Param describes one tunable of Config by name, for programs that let people set them.
+type Param struct {
+	Name    string // "ack_delay"
+	Default string // for people: the value, or what it depends on
+	Help    string // one line
+	field   func(*Config) any
+}
+
+// Env is the tunable's environment variable.
+func (p Param) Env() string { return EnvPrefix + strings.ToUpper(p.Name) }
+
+// params is the only list of tunables: names, environment, documentation and Set come from it.
+var params = []Param{
+	{"profile", "usnic", "recovery rules",
+		func(c *Config) any { return &c.Profile }},
+	{"window_packets", "4096", "packets in flight to one peer, a power of two up to 4096",
+		func(c *Config) any { return &c.Rules.WindowPackets }},
+	{"resend_timeout", "100ms", "time an unacknowledged packet waits before it is sent again",
+		func(c *Config) any { return &c.Rules.ResendTimeout }},
+	{"resend_timeout_max", "1.6s", "where doubling the resend time-out ends",
+		func(c *Config) any { return &c.Rules.ResendTimeoutMax }},
+	{"dup_ack_hold", "1ms", "time a packet sent again is left alone by duplicate ACKs",
+		func(c *Config) any { return &c.Rules.DupAckHold }},
+	{"resends_per_pass", "16", "packets sent again in one pass of the progress loop, at most",
+		func(c *Config) any { return &c.Rules.ResendsPerPass }},
+	{"ack_delay", "50us", "time an ACK waits for a packet to ride on",
+		func(c *Config) any { return &c.Rules.AckDelay }},
+	{"ack_every", "64", "packets after which an ACK waits no longer",
+		func(c *Config) any { return &c.Rules.AckEvery }},
+	{"mtu_bytes", "the provider's", "datagram size of the data channel, at most",
+		func(c *Config) any { return &c.MTUBytes }},
+	{"tiny_bytes", "768", "datagram size of the command channel: ACKs and tiny fragments",
+		func(c *Config) any { return &c.TinyBytes }},
+	{"send_buffers", "4096", "packets in flight or lent to the caller, all peers together",
+		func(c *Config) any { return &c.SendBuffers }},
+	{"recv_depth", "1024", "receive buffers posted on each channel",
+		func(c *Config) any { return &c.RecvDepth }},
+	{"tx_depth", "the provider's", "sends waiting for completion on each channel",
+		func(c *Config) any { return &c.TxDepth }},
+	{"recv_buffer_bytes", "4M", "kernel receive buffer to ask for; negative leaves the system's",
+		func(c *Config) any { return &c.RecvBufferBytes }},
+	{"fragments_max", "4096", "sends queued or unacknowledged, at most",
+		func(c *Config) any { return &c.FragmentsMax }},
+	{"fragment_bytes_max", "1G", "largest fragment",
+		func(c *Config) any { return &c.FragmentBytesMax }},
+	{"reassembly_bytes_max", "2G", "memory of all fragments being received, at most",
+		func(c *Config) any { return &c.ReassemblyBytesMax }},
+	{"reassembly_keep_bytes", "64M", "idle reassembly memory kept for reuse",
+		func(c *Config) any { return &c.ReassemblyKeepBytes }},
+	{"peers_max", "4096", "endpoints, at most",
+		func(c *Config) any { return &c.PeersMax }},
+	{"half_open_max", "256", "endpoints opened by peers that have not proven their address, at most",
+		func(c *Config) any { return &c.HalfOpenMax }},
+	{"regions_max", "1024", "exposed regions, at most",
+		func(c *Config) any { return &c.RegionsMax }},
+	{"registrations_kept", "0", "registrations kept after their last user is gone",
+		func(c *Config) any { return &c.RegistrationsKept }},
+	{"handshake_timeout", "3s", "time to reach a peer",
+		func(c *Config) any { return &c.HandshakeTimeout }},
+	{"peer_timeout", "5s", "silence after which a peer that owes an answer is dead",
+		func(c *Config) any { return &c.PeerTimeout }},
+	{"keep_alive", "0 (off)", "silence after which an idle peer is asked for a sign of life",
+		func(c *Config) any { return &c.KeepAlive }},
+	{"close_timeout", "1s", "silence after which closing an endpoint waits no longer",
+		func(c *Config) any { return &c.CloseTimeout }},
+	{"quantum_bytes", "16K", "bytes that one endpoint sends before the next one's turn",
+		func(c *Config) any { return &c.QuantumBytes }},
+	{"pass_packets", "32", "new packets in one pass of the progress loop, at most",
+		func(c *Config) any { return &c.PassPackets }},
+	{"poll_batch", "64", "completions taken from a channel in one pass, at most",
+		func(c *Config) any { return &c.PollBatch }},
+	{"idle_poll_every", "4", "passes between polls of an idle data channel",
+		func(c *Config) any { return &c.IdlePollEvery }},
+}
+
+// Params lists the tunables.
+func Params() []Param { return append([]Param(nil), params...) }
+
+func param(name string) (Param, error) {
+	for _, p := range params {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return Param{}, fmt.Errorf("%w: there is no %q", ErrParam, name)
+}
+
+// Set sets the tunable of that name. Durations take Go's notation (50us, 1.5s), sizes K, M or G for
+// powers of 1024. Ranges are checked by Validate.
+func (c *Config) Set(name, value string) error {
+	p, err := param(name)
+	if err != nil {
+		return err
+	}
+	if err := assign(p.field(c), value); err != nil {
+		return fmt.Errorf("%w: %s=%q: %s", ErrParam, name, value, err)
+	}
+	return nil
+}
+
+func assign(field any, value string) error {
+	switch f := field.(type) {
+	case *string:
+		*f = value
+		return nil
+	case *time.Duration:
+		d, err := time.ParseDuration(value)
+		if err != nil {
+			return errors.New("not a duration such as 50us, 100ms or 2s")
+		}
+		*f = d
+		return nil
+	}
+	n, err := parseSize(value)
+	if err != nil {
+		return err
+	}
+	switch f := field.(type) {
+	case *int:
+		*f = int(n)
+	case *int64:
+		*f = n
+	case *uint32:
+		if n < 0 || n > math.MaxUint32 {
+			return errors.New("out of range")
+		}
+		*f = uint32(n)
+	}
+	return nil
+}
+
+// parseSize reads a whole number with an optional binary suffix.
+func parseSize(s string) (int64, error) {
+	digits, shift := s, 0
+	if n := len(s); n > 0 {
+		switch s[n-1] {
+		case 'k', 'K':
+			digits, shift = s[:n-1], 10
+		case 'm', 'M':
+			digits, shift = s[:n-1], 20
+		case 'g', 'G':
+			digits, shift = s[:n-1], 30
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n > math.MaxInt64>>shift || n < math.MinInt64>>shift {
+		return 0, errors.New("not a whole number, optionally with K, M or G")
+	}
+	return n << shift, nil
+}
+
+// Get returns the value of a tunable as Set would take it; "" for an unknown name. Zero means that the
+// default applies.
+func (c *Config) Get(name string) string {
+	p, err := param(name)
+	if err != nil {
+		return ""
+	}
+	switch f := p.field(c).(type) {
+	case *string:
+		return *f
+	case *time.Duration:
+		return f.String()
+	case *int:
+		return strconv.Itoa(*f)
+	case *int64:
+		return strconv.FormatInt(*f, 10)
+	case *uint32:
+		return strconv.FormatUint(uint64(*f), 10)
+	}
+	return ""
+}
+
+// LoadEnv sets every tunable that has an environment variable in environ (os.Environ's form), and
+// returns their names. A variable with the prefix that belongs to no tunable is an error: a misspelt
+// one must not pass unnoticed.
+func (c *Config) LoadEnv(environ []string) (names []string, err error) {
+	for _, kv := range environ {
+		key, value, _ := strings.Cut(kv, "=")
+		name, ok := strings.CutPrefix(key, EnvPrefix)
+		if !ok || strings.HasPrefix(name, "TEST_") {
+			continue
+		}
+		name = strings.ToLower(name)
+		if err := c.Set(name, value); err != nil {
+			return names, fmt.Errorf("environment variable %s: %w", key, err)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}

@@ -1,0 +1,96 @@
+package btl
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"gobtl/fabric"
+)
+
+// TestParamsCoverConfig: every number of Config is a tunable, so that none hides from people.
+func TestParamsCoverConfig(t *testing.T) {
+	var c Config
+	seen := map[uintptr]string{}
+	for _, p := range Params() {
+		if other := seen[reflect.ValueOf(p.field(&c)).Pointer()]; other != "" {
+			t.Errorf("%s and %s are the same field", p.Name, other)
+		}
+		seen[reflect.ValueOf(p.field(&c)).Pointer()] = p.Name
+		if p.Help == "" || p.Default == "" || p.Env() != "GOBTL_"+strings.ToUpper(p.Name) {
+			t.Errorf("%s lacks help or default", p.Name)
+		}
+	}
+	var walk func(v reflect.Value)
+	walk = func(v reflect.Value) {
+		for i := range v.NumField() {
+			f := v.Field(i)
+			if f.Kind() == reflect.Struct {
+				walk(f)
+			} else if f.Kind() != reflect.Func && seen[f.Addr().Pointer()] == "" {
+				t.Errorf("field %s is no tunable", v.Type().Field(i).Name)
+			}
+		}
+	}
+	walk(reflect.ValueOf(&c).Elem())
+}
+
+func TestParamSetGet(t *testing.T) {
+	var c Config
+	for _, tc := range []struct{ name, value, want string }{
+		{"ack_delay", "75us", "75µs"},
+		{"recv_buffer_bytes", "-1", "-1"},
+		{"recv_buffer_bytes", "208K", "212992"},
+		{"fragment_bytes_max", "2G", "2147483648"},
+		{"reassembly_bytes_max", "3g", "3221225472"},
+		{"profile", "usnic", "usnic"},
+	} {
+		if err := c.Set(tc.name, tc.value); err != nil {
+			t.Errorf("%s=%s: %v", tc.name, tc.value, err)
+		}
+		if got := c.Get(tc.name); got != tc.want {
+			t.Errorf("%s=%s reads back as %s", tc.name, tc.value, got)
+		}
+	}
+	for _, kv := range [][2]string{
+		{"no_such", "1"}, {"ack_delay", "50"}, {"mtu_bytes", "1.5K"}, {"mtu_bytes", ""},
+		{"fragment_bytes_max", "5G"}, {"fragment_bytes_max", "-1"}, {"mtu_bytes", "9999999999999G"},
+	} {
+		if err := c.Set(kv[0], kv[1]); !errors.Is(err, ErrParam) {
+			t.Errorf("%s=%s: %v", kv[0], kv[1], err)
+		}
+	}
+}
+
+func TestParamEnv(t *testing.T) {
+	var c Config
+	names, err := c.LoadEnv([]string{"HOME=/", "GOBTL_ACK_DELAY=10us", "GOBTL_TEST_SEED=4"})
+	if err != nil || len(names) != 1 || c.Rules.AckDelay != 10*time.Microsecond {
+		t.Errorf("loaded %v, %v; ACK delay %v", names, err, c.Rules.AckDelay)
+	}
+	if _, err := c.LoadEnv([]string{"GOBTL_ACK_DELY=10us"}); !errors.Is(err, ErrParam) {
+		t.Errorf("a misspelt variable: %v", err)
+	}
+}
+
+func TestConfigRanges(t *testing.T) {
+	info := fabric.Info{MTUBytes: 1472}
+	if _, err := (Config{}).WithDefaults(info); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"profile": "nonsense", "window_packets": "3", "resend_timeout": "1ns", "mtu_bytes": "100",
+		"tiny_bytes": "10", "send_buffers": "1", "peers_max": "-1", "poll_batch": "100000",
+		"keep_alive": "-1s", "ack_delay": "200ms",
+	} {
+		var c Config
+		if err := c.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.WithDefaults(info); !errors.Is(err, ErrConfig) {
+			t.Errorf("%s=%s: %v", name, value, err)
+		}
+	}
+}

@@ -294,8 +294,8 @@ func TestFarJumpIsBounded(t *testing.T) {
 	// test would not come to this line.
 }
 
-// TestTurnsBeforeFar shows that a check-in after a long rest finds its tick near: the usual guest is
-// never moved, even if nobody was evicted for hours.
+// TestTurnsBeforeFar shows that a check-in after a long rest finds its tick near: the usual guest
+// is never moved, even if nobody was evicted for hours.
 func TestTurnsBeforeFar(t *testing.T) {
 	t.Parallel()
 	h := mustNew(t, small(2))

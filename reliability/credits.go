@@ -32,11 +32,12 @@ func (c *Credits) Granted() int { return c.granted }
 // Share is the equal share of a peer.
 func (c *Credits) Share() int { return max(1, c.capacity/max(1, c.peers)) }
 
-// renew replaces a peer's booking of charged packets, of which it still holds held, by a new one.
-func (c *Credits) renew(charged, held uint32) uint32 {
+// renew replaces a peer's booking of charged packets, of which it still holds held, by a new one of
+// at most window packets: what is booked is what the peer is told, or the pool would leak.
+func (c *Credits) renew(charged, held, window uint32) uint32 {
 	others := c.granted - int(charged)
 	grant := max(min(c.Share(), c.capacity-others), int(held), 1)
-	grant = min(grant, 1<<16-1)
+	grant = min(grant, int(window), 1<<16-1)
 	c.granted = others + grant
 	return uint32(grant)
 }

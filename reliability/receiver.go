@@ -60,7 +60,7 @@ func (r *Receiver) bit(n seq.Num) bool {
 
 // Accept books a packet that Check found acceptable and the caller has taken over: from now on ACKs
 // may cover it. An ACK is due after the rules' delay, or at once when AckEvery packets (or a quarter
-// of the credits) wait for one.
+// of the credits, but at least two packets) wait for one.
 func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	if n == r.next {
 		r.next++
@@ -73,7 +73,7 @@ func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	r.fresh = true
 	r.unacked++
 	at := now.Add(rules.AckDelay)
-	if r.unacked >= min(uint32(rules.AckEvery), max(1, r.charged/4)) && r.unacked > 1 {
+	if int(r.unacked) >= min(rules.AckEvery, max(2, int(r.charged/4))) {
 		at = now
 	}
 	r.ackAt = r.ackAt.Min(at)
@@ -125,7 +125,7 @@ func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 // Grant renews the peer's credits and returns how many it has beyond the packets received in order.
 func (r *Receiver) Grant(c *Credits) uint16 {
 	held := uint32(max(r.limit.Sub(r.next), 0))
-	grant := min(c.renew(r.charged, held), r.window)
+	grant := c.renew(r.charged, held, r.window)
 	r.charged = grant
 	r.limit = r.limit.Max(r.next.Add(grant))
 	return uint16(grant)
@@ -137,7 +137,7 @@ func (r *Receiver) Leave(c *Credits) {
 	r.charged = 0
 }
 
-// Check reports the first broken invariant.
+// CheckState reports the first broken invariant.
 func (r *Receiver) CheckState() error {
 	n := uint32(0)
 	for _, w := range r.early {

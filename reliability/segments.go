@@ -137,9 +137,13 @@ func (s *Segments) checkin(now mono.Time, t Token, limit time.Duration) {
 	g.room, g.postedAt, g.state = room, now, Posted
 }
 
-// stay is the back-off: the time-out doubles with every resend.
+// stay is the back-off: the time-out doubles with every resend until it reaches its maximum. The
+// maximum is halved for the comparison, because the doubled time-out might not fit.
 func (s *Segments) stay(g *segment) time.Duration {
-	return min(s.rules.ResendTimeout<<min(g.resends, 16), s.rules.ResendTimeoutMax)
+	if s.rules.ResendTimeout > s.rules.ResendTimeoutMax>>g.resends {
+		return s.rules.ResendTimeoutMax
+	}
+	return s.rules.ResendTimeout << g.resends
 }
 
 // Expire moves the segments whose time is up to the resend list and returns how many.
@@ -230,7 +234,13 @@ func (s *Segments) PopResend() (t Token, cause Cause, ok bool) {
 }
 
 // Defer puts a popped segment back at the end of the resend list.
-func (s *Segments) Defer(t Token) { s.enlist(t, s.segs[t].cause) }
+func (s *Segments) Defer(t Token) {
+	g := &s.segs[t]
+	if g.state != Resend || g.next != uint32(t) {
+		panic("reliability: segment deferred that was not popped")
+	}
+	s.enlist(t, g.cause)
+}
 
 // Acked frees a segment in whatever state it is in flight: its timer stops, it leaves the resend list.
 func (s *Segments) Acked(t Token) {

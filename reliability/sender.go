@@ -89,12 +89,12 @@ func (s *Sender) Number() uint32 { return s.number }
 // oldest segment may move to the resend list (AckDuplicate with resend true).
 func (s *Sender) OnAck(g *Segments, now mono.Time, ack seq.Num, credit uint16, dup bool,
 	done []Token) (_ []Token, verdict AckVerdict, resend bool) {
-	steps := ack.Sub(s.oldest) + 1
-	switch {
-	case steps < 0:
-		return done, AckOld, false
-	case steps > int32(s.InFlight()):
+	if !s.Plausible(ack) {
 		return done, AckBogus, false
+	}
+	steps := ack.Sub(s.oldest) + 1 // of a plausible ACK, this does not overflow
+	if steps < 0 {
+		return done, AckOld, false
 	}
 	limit := ack.Add(1 + uint32(credit))
 	grew := s.limit.Before(limit)

@@ -119,7 +119,8 @@ func (d *domain) gather(s *fabric.Send) ([]byte, error) {
 	return region[s.RegionOff : s.RegionOff+uint64(s.RegionLen)], nil
 }
 
-// transmit carries one datagram over the network: through the filter, if there is one, to its inbox.
+// transmit carries one datagram over the network: through the filter, if there is one, to its
+// inbox.
 func (e *endpoint) transmit(to *peer, head, tail []byte) {
 	nw := e.domain.nw
 	filter := nw.filter.Load()

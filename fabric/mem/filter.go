@@ -27,10 +27,10 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("Verdict(%d)", uint8(v))
 }
 
-// Filter decides what happens to a datagram on its way. It runs inside the sender's Post, so filters
-// for domains on several goroutines must be safe for that. from and to are endpoint names, not to be
-// altered. pkt is a copy that the filter may alter in place (that is corruption) but not keep. It may
-// call the Network's methods.
+// Filter decides what happens to a datagram on its way. It runs inside the sender's Post, so
+// filters for domains on several goroutines must be safe for that. from and to are endpoint names,
+// not to be altered. pkt is a copy that the filter may alter in place (that is corruption) but not
+// keep. It may call the Network's methods.
 type Filter func(from, to []byte, pkt []byte) Verdict
 
 type heldDatagram struct {
@@ -56,8 +56,8 @@ func (nw *Network) Held() int {
 	return len(nw.held)
 }
 
-// Release delivers every held datagram, the oldest first, without asking the filter again. It returns
-// how many there were.
+// Release delivers every held datagram, the oldest first, without asking the filter again. It
+// returns how many there were.
 func (nw *Network) Release() int {
 	nw.mu.Lock()
 	held := nw.held

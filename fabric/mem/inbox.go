@@ -2,8 +2,8 @@ package mem
 
 import "sync"
 
-// inbox is the bounded queue of datagrams that wait at an endpoint: what a socket's receive buffer is
-// to UDP. All slots are allocated with it, so that a datagram costs a copy and nothing else.
+// inbox is the bounded queue of datagrams that wait at an endpoint: what a socket's receive buffer
+// is to UDP. All slots are allocated with it, so that a datagram costs a copy and nothing else.
 type inbox struct {
 	bell *doorbell // of the domain that owns the endpoint
 
@@ -64,7 +64,8 @@ func (in *inbox) put(from uint32, head, tail []byte) putResult {
 	return putDone
 }
 
-// first returns the oldest datagram, valid until drop. The caller holds the lock and count is not 0.
+// first returns the oldest datagram, valid until drop. The caller holds the lock and count is not
+// 0.
 func (in *inbox) first() (from uint32, pkt []byte) {
 	s := in.slots[in.head]
 	lo := in.head * in.slotBytes

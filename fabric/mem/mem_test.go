@@ -201,7 +201,8 @@ func TestNamesAreTheSameInEveryRun(t *testing.T) {
 // A name that was never given out is malformed; one of a closed endpoint is a dead peer.
 func TestInsertUnknownNumbers(t *testing.T) {
 	r := newRig(t, mem.Config{})
-	for _, name := range []string{"mem:\x00\x00\x00\x00", "mem:\x00\x00\x00\x03", "mem:\xff\xff\xff\xff"} {
+	for _, number := range []string{"\x00\x00\x00\x00", "\x00\x00\x00\x03", "\xff\xff\xff\xff"} {
+		name := "mem:" + number
 		if _, err := r.dom.Insert([]byte(name)); !errors.Is(err, fabric.ErrBadName) {
 			t.Errorf("Insert(%q): %v, want ErrBadName", name, err)
 		}

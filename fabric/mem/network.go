@@ -99,8 +99,8 @@ func badConfig(format string, args ...any) error {
 	return fmt.Errorf("%w: mem: %s", fabric.ErrBadConfig, fmt.Sprintf(format, args...))
 }
 
-// Counts is what happened to the datagrams of a Network. Sent + Duplicated = Delivered + Overflowed +
-// Unreachable + Filtered + those held, whenever no Post is running.
+// Counts is what happened to the datagrams of a Network. Sent + Duplicated = Delivered + Overflowed
+// + Unreachable + Filtered + those held, whenever no Post is running.
 type Counts struct {
 	Sent        uint64 // datagrams taken by Post
 	Delivered   uint64 // put into a receiver's queue
@@ -110,7 +110,8 @@ type Counts struct {
 	Duplicated  uint64 // additional copies made by the filter
 }
 
-// Network is a set of endpoints that reach each other. Its methods may be called from any goroutine.
+// Network is a set of endpoints that reach each other. Its methods may be called from any
+// goroutine.
 type Network struct {
 	cfg    Config
 	cfgErr error
@@ -178,8 +179,8 @@ func (nw *Network) detach(number uint32) {
 	delete(nw.inboxes, number)
 }
 
-// resolve turns an endpoint's name into its number and inbox. The inbox is nil when the endpoint has
-// been closed: that is no error, a datagram sent there is lost as one to a dead host would be.
+// resolve turns an endpoint's name into its number and inbox. The inbox is nil when the endpoint
+// has been closed: that is no error, a datagram sent there is lost as one to a dead host would be.
 func (nw *Network) resolve(name []byte) (number uint32, in *inbox, err error) {
 	if len(name) != nameBytes || string(name[:len(namePrefix)]) != namePrefix {
 		return 0, nil, fmt.Errorf("%w: mem: %d bytes, want %d starting with %q",

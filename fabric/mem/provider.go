@@ -18,8 +18,8 @@ func (nw *Network) Provider() fabric.Provider { return provider{nw} }
 
 func (provider) Family() string { return family }
 
-// GetInfo answers to its names and to hints that ask for everything. It has no addresses to bind, so
-// any Hints.Node but its domain's name selects nothing.
+// GetInfo answers to its names and to hints that ask for everything. It has no addresses to bind,
+// so any Hints.Node but its domain's name selects nothing.
 func (p provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	if p.nw.cfgErr != nil {
 		return nil, p.nw.cfgErr

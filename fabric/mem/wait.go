@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// doorbell lets a domain's goroutine sleep until somebody delivers to one of its endpoints. A sender
-// pays one atomic load for a domain that is awake.
+// doorbell lets a domain's goroutine sleep until somebody delivers to one of its endpoints. A
+// sender pays one atomic load for a domain that is awake.
 //
 // No ring is lost: the sleeper says that it sleeps and then looks at its queues; a sender fills a
 // queue and then looks whether the owner sleeps. One of the two sees the other.

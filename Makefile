@@ -1,0 +1,118 @@
+# "make help" lists the targets. On a fresh Debian machine "make bench" and "make test" install what
+# they miss with apt-get; elsewhere they say what is missing. Go 1.26 or later is needed.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := bin
+GO ?= go
+
+# Debian packages, by what needs them: the build (cgo and libfabric), its tests, its measurements.
+BUILD_PACKAGES := gcc libc6-dev pkg-config libfabric-dev
+BENCH_PACKAGES := $(BUILD_PACKAGES) libfabric-bin
+TEST_PACKAGES := $(BENCH_PACKAGES) git prometheus
+
+# What "make bench" measures: latency, then bandwidth, of the bare fabric and of the transport.
+BENCH_TESTS ?= lat,bw
+BENCH_FLAGS ?= --provider ofi/udp --layer both
+
+FUZZTIME ?= 30s
+PACKAGES ?= ./...
+
+GOTESTSUM := $(GO) tool gotestsum --format pkgname-and-test-fails --
+GOLANGCI := $(GO) tool -modfile=tools/go.mod golangci-lint
+
+# need installs the Debian packages that are missing.
+define need
+	@missing=; for p in $(1); do \
+	  dpkg-query -W -f '$${db:Status-Status}' $$p 2>/dev/null | grep -qx installed || missing+=" $$p"; \
+	done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if ! command -v apt-get >/dev/null; then \
+	  echo "make: no apt-get here; trusting that this system has what Debian calls$$missing" >&2; exit 0; \
+	fi; \
+	sudo=; if [ "$$(id -u)" != 0 ]; then sudo=sudo; fi; \
+	echo "make: installing$$missing"; \
+	$$sudo apt-get -q update && \
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $$missing
+endef
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: deps deps-build deps-bench deps-go
+deps: deps-go ## Install what tests and measurements need
+	$(call need,$(TEST_PACKAGES))
+
+deps-build: deps-go
+	$(call need,$(BUILD_PACKAGES))
+
+deps-bench: deps-go
+	$(call need,$(BENCH_PACKAGES))
+
+deps-go:
+	@command -v $(GO) >/dev/null || { \
+	  echo "make: no '$(GO)' in PATH; install Go 1.26 or later from https://go.dev/dl/" >&2; exit 1; }
+
+.PHONY: build
+build: deps-build ## Build bin/btlbench
+	$(GO) build -trimpath -o $(BIN)/btlbench ./cmd/btlbench
+
+.PHONY: bench
+bench: deps-bench build ## Measure latency and bandwidth on this machine
+	$(BIN)/btlbench pair --test $(BENCH_TESTS) $(BENCH_FLAGS)
+
+# The tests with the race detector come last, so the log ends with their summary.
+.PHONY: test
+test: deps build lint nocgo unit smoke race ## Do all that CI does
+
+.PHONY: unit
+unit: ## Run the tests
+	$(GOTESTSUM) -shuffle=on -timeout=10m $(PACKAGES)
+
+.PHONY: race
+race: ## Run the tests with the race detector
+	$(GOTESTSUM) -race -shuffle=on -timeout=10m $(PACKAGES)
+
+.PHONY: lint
+lint: ## Check formatting, vet, linters, go.mod
+	@unformatted=$$(gofmt -l .); \
+	if [ -n "$$unformatted" ]; then printf 'not gofmted:\n%s\n' "$$unformatted" >&2; exit 1; fi
+	$(GO) mod tidy -diff
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GOLANGCI) run ./...
+
+# Without cgo libfabric is left out; everything else must still build and its tests pass.
+.PHONY: nocgo
+nocgo: ## Build, vet and test without cgo, build for other systems
+	CGO_ENABLED=0 $(GO) build ./...
+	CGO_ENABLED=0 $(GO) vet ./...
+	CGO_ENABLED=0 $(GO) test ./fabric/... ./btl/...
+	CGO_ENABLED=0 GOOS=linux GOARCH=386 $(GO) build ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build ./...
+
+# smoke runs every benchmark once and every fuzz target briefly, so that neither rots.
+.PHONY: smoke
+smoke:
+	$(GO) test -run='^$$' -bench=. -benchtime=1x $(PACKAGES)
+	$(MAKE) --no-print-directory fuzz FUZZTIME=5s
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (30s)
+	@$(GO) list -f '{{.Dir}}' $(PACKAGES) | while read -r dir; do \
+	  { grep -hos '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go || true; } | while read -r _ target; do \
+	    echo "$$target in $${dir#$(CURDIR)/}"; \
+	    $(GO) test -run='^$$' -fuzz="^$$target\$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s "$$dir" </dev/null; \
+	  done; \
+	done
+
+.PHONY: fmt
+fmt: ## Format the sources
+	$(GOLANGCI) fmt ./...
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf $(BIN)

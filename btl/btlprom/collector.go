@@ -1,0 +1,91 @@
+package btlprom
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"gobtl/btl"
+)
+
+// Collector is a prometheus.Collector over snapshots of one module. Register it once per registry;
+// several modules in one registry need labels that tell them apart.
+type Collector struct {
+	snapshot func() btl.Stats
+	counters []counterDesc
+	gauges   []gaugeDesc
+}
+
+var _ prometheus.Collector = (*Collector)(nil)
+
+type counterDesc struct {
+	counter btl.Counter
+	desc    *prometheus.Desc
+	labels  []string // values of the desc's variable labels
+}
+
+type gaugeDesc struct {
+	desc  *prometheus.Desc
+	value func(*btl.Stats) uint64
+}
+
+// NewCollector returns a collector that calls snapshot at every scrape, from the goroutine of the
+// scrape. The labels, which may be nil, are put on every metric.
+func NewCollector(snapshot func() btl.Stats, labels prometheus.Labels) *Collector {
+	c := &Collector{snapshot: snapshot}
+	// Counters that differ in a label are one metric, and must share its Desc.
+	descs := make(map[string]*prometheus.Desc)
+	for _, counter := range btl.Counters() {
+		name, value := counter.Label()
+		var names, values []string
+		if name != "" {
+			names, values = []string{name}, []string{value}
+		}
+		metric := counter.Metric()
+		if descs[metric] == nil {
+			descs[metric] = prometheus.NewDesc(metric, counter.Help(), names, labels)
+		}
+		c.counters = append(c.counters, counterDesc{counter, descs[metric], values})
+	}
+	for _, g := range []struct {
+		name, help string
+		value      func(*btl.Stats) uint64
+	}{
+		{"gobtl_endpoints", "Endpoints open, also those being connected or closed.",
+			func(s *btl.Stats) uint64 { return s.Endpoints }},
+		{"gobtl_packets_in_flight", "Packets sent and not acknowledged, to all peers.",
+			func(s *btl.Stats) uint64 { return s.InFlight }},
+		{"gobtl_send_buffers_free", "Packet buffers free for sending.",
+			func(s *btl.Stats) uint64 { return s.SendBuffersFree }},
+		{"gobtl_credits_granted", "Packets that peers may have on their way here, all together.",
+			func(s *btl.Stats) uint64 { return s.CreditsGranted }},
+	} {
+		desc := prometheus.NewDesc(g.name, g.help, nil, labels)
+		c.gauges = append(c.gauges, gaugeDesc{desc, g.value})
+	}
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	sent := make(map[*prometheus.Desc]bool)
+	for _, d := range c.counters {
+		if !sent[d.desc] {
+			sent[d.desc] = true
+			ch <- d.desc
+		}
+	}
+	for _, g := range c.gauges {
+		ch <- g.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	s := c.snapshot()
+	for _, d := range c.counters {
+		ch <- prometheus.MustNewConstMetric(d.desc, prometheus.CounterValue,
+			float64(s.Get(d.counter)), d.labels...)
+	}
+	for _, g := range c.gauges {
+		ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(g.value(&s)))
+	}
+}

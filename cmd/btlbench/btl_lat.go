@@ -1,0 +1,142 @@
+package main
+
+import (
+	"gobtl/btl"
+)
+
+// latClient plays ping-pong: with messages in lat, with puts into each other's memory in put_lat.
+func (p *btlPort) latClient(r *round) error {
+	play := p.pingPong
+	if r.Test == testPutLat {
+		play = p.putPingPong
+	}
+	if _, err := play(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
+		return err
+	}
+	r.meter.hist.reset()
+	watch, begin := startWatch(), clock()
+	done, err := play(r, newLimit(r.Messages, r.DurationNs, clock()))
+	r.meter.elapsed = clock().Sub(begin)
+	r.usage = watch.read()
+	// Each round trip is two messages.
+	r.meter.messages, r.meter.bytes = 2*done, 2*done*int64(r.SizeBytes)
+	return err
+}
+
+// pingPong is the client's hot loop. As in the raw layer a round trip begins where the one before it
+// ended, and is recorded while the next is under way. The clock is read once per pass, because
+// Progress wants it; the reading that ends a round trip is taken after the pass that brought the
+// reply.
+func (p *btlPort) pingPong(r *round, l limit) (done int64, err error) {
+	now := clock()
+	last := int64(-1)
+	for done < l.messages && now < l.until && !r.over() {
+		start := now
+		p.gotReply = false
+		if err := p.sendPing(r); err != nil {
+			return done, err
+		}
+		if last >= 0 {
+			r.meter.hist.record(last)
+		}
+		var s spin
+		for !p.gotReply {
+			n, err := p.m.Progress(now)
+			if err == nil {
+				err = p.check()
+			}
+			if err != nil {
+				return done, err
+			}
+			now = clock()
+			if n == 0 && s.idle() && now >= r.deadlineFrom(start.Add(p.cfg.peerTimeout())) {
+				return done, errSilent
+			}
+		}
+		last = int64(now - start)
+		done++
+	}
+	if last >= 0 {
+		r.meter.hist.record(last)
+	}
+	return done, nil
+}
+
+// sendPing sends the next message, whatever that takes.
+func (p *btlPort) sendPing(r *round) error {
+	for {
+		sent, err := p.tryMessage(r, r.sent)
+		if err != nil {
+			return err
+		}
+		if sent {
+			r.sent++
+			return nil
+		}
+		if err := p.pass(clock()); err != nil {
+			return err
+		}
+		if err := p.check(); err != nil {
+			return err
+		}
+	}
+}
+
+// tryMessage sends message n, if there is room for it.
+func (p *btlPort) tryMessage(r *round, n uint64) (bool, error) {
+	if r.Verify && r.SizeBytes == 1 && p.farAhead() {
+		return false, nil
+	}
+	slot, ok := p.take()
+	if !ok {
+		return false, nil
+	}
+	if r.Verify {
+		fillPattern(p.slot(slot), n)
+	}
+	return p.sendSlot(slot)
+}
+
+// farAhead says that as many messages are on their way as their stamps of one byte can tell apart.
+func (p *btlPort) farAhead() bool {
+	packets, fragments := p.ep.Outstanding()
+	return packets+fragments >= 64
+}
+
+// onPong takes the reply to a ping.
+func (p *btlPort) onPong(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	p.note(data)
+	p.gotReply = true
+}
+
+// note counts a message that arrived, and verifies it.
+func (p *btlPort) note(data []byte) {
+	r := p.r
+	p.received++
+	r.tally.Messages++
+	r.tally.Bytes += int64(len(data))
+	if r.Verify {
+		r.tally.check(data, r.SizeBytes)
+	}
+}
+
+// onPing answers a ping from inside the handler, which is what makes the answer fast. Each answer has
+// a number of its own, as each ping has: they are the same as long as none is lost.
+func (p *btlPort) onPing(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	p.note(data)
+	p.repliesDue++
+	_ = p.sendReplies(p.r) // An error will come again where it can be returned.
+}
+
+// sendReplies sends the replies that are due.
+func (p *btlPort) sendReplies(r *round) error {
+	for p.repliesDue > 0 {
+		sent, err := p.tryMessage(r, r.sent)
+		if err != nil || !sent {
+			return err
+		}
+		r.sent++
+		p.repliesDue--
+	}
+	return nil
+}

@@ -1,0 +1,399 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric"
+	"gobtl/internal/mono"
+)
+
+// The tags of the benchmark's messages. The transport may deliver messages in any order, so none of
+// them means anything by its place: counts and numbers are absolute within a round.
+const (
+	tagData    btl.Tag = 1 // a message that is measured
+	tagGo      btl.Tag = 2 // phase: the server of bibw may send
+	tagFin     btl.Tag = 3 // phase, sent: no more comes in this phase
+	tagFinSeen btl.Tag = 4 // received: all that the fin announced
+	tagWindow  btl.Tag = 5 // received: a window is complete (rate)
+	tagPut     btl.Tag = 6 // number, slot: a put is in place (put_bw with --verify)
+	tagPutSeen btl.Tag = 7 // slot: its place may be written again
+)
+
+// btlPort is one side's end of the transport: a module with one connection.
+type btlPort struct {
+	m   *btl.Module
+	ep  *btl.Endpoint
+	cfg *sideConfig
+	// err is why the connection ended.
+	err error
+
+	r *round
+	messages
+	puts
+	flow
+}
+
+var _ layer = (*btlPort)(nil)
+
+// openBTL opens a module.
+func openBTL(open openDomainFunc, info *fabric.Info, cfg *sideConfig) (*btlPort, error) {
+	config, err := moduleConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	dcfg, err := config.DomainConfig(*info)
+	if err != nil {
+		return nil, err
+	}
+	dom, err := open(dcfg)
+	if err != nil {
+		return nil, err
+	}
+	m, err := btl.Open(dom, config)
+	if err != nil {
+		return nil, err
+	}
+	p := &btlPort{m: m, cfg: cfg}
+	p.doneFn, p.putDoneFn = p.onDone, p.onPutDone
+	m.OnEndpoint(p.onEndpoint)
+	return p, nil
+}
+
+// onEndpoint follows the one connection: the client opens it, the server takes the first that comes.
+func (p *btlPort) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
+	switch {
+	case ev == btl.EventConnected && p.ep == nil:
+		p.ep = ep
+	case ev != btl.EventConnected && p.ep == ep:
+		if err == nil {
+			err = btl.ErrClosed
+		}
+		p.err = err
+	}
+}
+
+func (p *btlPort) offer() layerOffer {
+	limits := p.m.Limits()
+	return layerOffer{
+		Layer: layerBTL, Name: p.m.Name(), RecvCapacity: limits.CreditPackets,
+		MTUBytes: limits.MTUBytes, MessageBytesMax: limits.FragmentBytesMax,
+	}
+}
+
+// connect brings the connection up. Both sides are given the other's name, but only the client, which
+// is asked first, uses it: the server waits for it.
+func (p *btlPort) connect(peer layerOffer, timeout time.Duration) (err error) {
+	if !p.cfg.server {
+		if p.ep, err = p.m.Connect(peer.Name); err != nil {
+			return err
+		}
+	}
+	deadline := clock().Add(timeout)
+	for {
+		now := clock()
+		if err := p.pass(now); err != nil {
+			return err
+		}
+		if p.ep != nil && p.ep.Connected() {
+			return nil
+		}
+		if now >= deadline {
+			return fmt.Errorf("%w within %v", btl.ErrUnreachable, timeout)
+		}
+		p.nap()
+	}
+}
+
+// pass does one pass of progress, and returns why the connection ended, if it has.
+func (p *btlPort) pass(now mono.Time) error {
+	if _, err := p.m.Progress(now); err != nil {
+		return err
+	}
+	return p.err
+}
+
+// nap sleeps until something arrives, for a millisecond at most.
+func (p *btlPort) nap() {
+	if p.m.Wait(time.Millisecond) != nil {
+		time.Sleep(idleNap)
+	}
+}
+
+func (p *btlPort) idle() error {
+	if err := p.pass(clock()); err != nil {
+		return err
+	}
+	p.nap()
+	return nil
+}
+
+func (p *btlPort) facts() layerFacts {
+	limits, config := p.m.Limits(), p.m.Config()
+	return layerFacts{
+		MTUBytes: limits.MTUBytes, InjectBytes: p.m.Info().InjectBytes,
+		RecvCapacity: limits.CreditPackets, RecvBufferBytes: limits.RecvBufferBytes,
+		CreditPackets: limits.CreditPackets, TinyBytes: limits.TinyBytes, Profile: config.Profile,
+	}
+}
+
+func (p *btlPort) counters() layerCounters {
+	s := p.m.Stats()
+	c := layerCounters{
+		SegmentsSent: s.SegmentsSent(), Retransmits: s.Retransmits(), Duplicates: s.Duplicates(),
+		All: make(map[string]uint64),
+	}
+	for _, counter := range btl.Counters() {
+		c.All[counter.String()] = s.Get(counter)
+	}
+	return c
+}
+
+// closeGrace bounds how long a side waits for the peer to hear that it closes.
+const closeGrace = 300 * time.Millisecond
+
+func (p *btlPort) close() error {
+	if p.err == nil {
+		deadline := clock().Add(closeGrace)
+		p.m.Drain(deadline)
+		for now := clock(); !p.m.Drained() && now < deadline; now = clock() {
+			if p.pass(now) != nil {
+				break
+			}
+		}
+	}
+	return p.m.Close()
+}
+
+// prepare resets the counts of a round, and exposes memory for a test of puts.
+func (p *btlPort) prepare(r *round) (handle uint64, err error) {
+	p.r = r
+	p.flow = flow{windowAt: uint64(r.Window)}
+	p.messages.reset(r)
+	if handle, err = p.exposeFor(r); err != nil {
+		return 0, err
+	}
+	for tag, h := range p.handlers(r) {
+		if err := p.m.Handle(tag, h); err != nil {
+			return 0, err
+		}
+	}
+	return handle, p.err
+}
+
+// handlers are what a round does with the messages that arrive.
+func (p *btlPort) handlers(r *round) map[btl.Tag]btl.Handler {
+	data := p.onStreamData
+	if r.Test == testLat {
+		data = p.onPong
+		if r.server {
+			data = p.onPing
+		}
+	}
+	return map[btl.Tag]btl.Handler{
+		tagData: data, tagGo: p.onGo, tagFin: p.onFin, tagFinSeen: p.onFinSeen,
+		tagWindow: p.onWindow, tagPut: p.onPut, tagPutSeen: p.onPutSeen,
+	}
+}
+
+func (p *btlPort) client(r *round) error {
+	switch r.Test {
+	case testLat, testPutLat:
+		return p.latClient(r)
+	case testPutBW:
+		return p.putClient(r)
+	}
+	return p.streamClient(r)
+}
+
+// server answers a round: most of it happens in the handlers.
+func (p *btlPort) server(r *round) error {
+	watch := startWatch()
+	defer func() { r.usage = watch.read() }()
+	if r.Test == testPutLat {
+		return p.putLatServer(r)
+	}
+	var s spin
+	for !r.over() {
+		n, err := p.m.Progress(clock())
+		if err != nil {
+			return err
+		}
+		if p.err != nil {
+			return p.err
+		}
+		if err := p.serveDue(r); err != nil {
+			return err
+		}
+		if n > 0 {
+			s.busy()
+		} else {
+			s.idle()
+		}
+	}
+	return nil
+}
+
+// messages are the memory of the messages on their way.
+type messages struct {
+	mem  []byte
+	size int
+	// apart says that each slot has memory of its own: its contents are of one message.
+	apart    bool
+	free     []uint32 // slots that may be used
+	inFlight int
+	doneFn   func(*btl.Fragment, error)
+	// sendErr is how a send ended, if not well.
+	sendErr error
+}
+
+// reset makes the slots for a round: one for each message in flight. Without contents that matter they
+// share their memory.
+func (s *messages) reset(r *round) {
+	slots := r.Window
+	if isLatency(r.Test) {
+		slots = 4 // The latest, those whose acknowledgement is still on its way, and one to spare.
+	}
+	s.size, s.inFlight, s.sendErr = r.SizeBytes, 0, nil
+	s.apart = r.Verify || r.Test == testPutLat
+	need := s.size
+	if s.apart {
+		need *= slots
+	}
+	if cap(s.mem) < need {
+		s.mem = make([]byte, need)
+	}
+	s.mem = s.mem[:need]
+	s.free = s.free[:0]
+	for i := range slots {
+		s.free = append(s.free, uint32(slots-1-i))
+	}
+}
+
+// slot is the memory of a slot.
+func (s *messages) slot(i uint32) []byte {
+	if s.apart {
+		return s.mem[int(i)*s.size:][:s.size]
+	}
+	return s.mem
+}
+
+// take lends a slot, if there is one.
+func (s *messages) take() (uint32, bool) {
+	n := len(s.free) - 1
+	if n < 0 {
+		return 0, false
+	}
+	i := s.free[n]
+	s.free = s.free[:n]
+	return i, true
+}
+
+// onDone is called when a queued message was acknowledged, or failed.
+func (s *messages) onDone(f *btl.Fragment, err error) {
+	s.inFlight--
+	s.free = append(s.free, uint32(f.Context))
+	if err != nil && s.sendErr == nil {
+		s.sendErr = err
+	}
+}
+
+// sendSlot sends the message in a slot, and gives the slot back when the transport has no use for it
+// any more. false means back-pressure: nothing was sent, the slot is free again.
+func (p *btlPort) sendSlot(slot uint32) (bool, error) {
+	data := p.slot(slot)
+	if len(data) <= p.ep.MaxTiny() {
+		err := p.ep.SendImmediate(tagData, data)
+		if err == nil {
+			p.messages.free = append(p.messages.free, slot)
+			return true, nil
+		}
+		if !errors.Is(err, btl.ErrAgain) {
+			return false, err
+		}
+	}
+	f, err := p.ep.Prepare(tagData, data)
+	if err != nil {
+		p.messages.free = append(p.messages.free, slot)
+		return false, again(err)
+	}
+	f.Context, f.OnDone = uint64(slot), p.doneFn
+	return p.give(f, slot)
+}
+
+// give gives a prepared fragment to the transport.
+func (p *btlPort) give(f *btl.Fragment, slot uint32) (bool, error) {
+	status, err := p.ep.Send(f)
+	switch {
+	case err != nil:
+		_ = p.ep.Free(f) // It is ours after a refused Send.
+		p.messages.free = append(p.messages.free, slot)
+		return false, again(err)
+	case status == btl.Done:
+		p.messages.free = append(p.messages.free, slot)
+	default:
+		p.inFlight++
+	}
+	return true, nil
+}
+
+// again drops an error that means back-pressure.
+func again(err error) error {
+	if errors.Is(err, btl.ErrAgain) {
+		return nil
+	}
+	return err
+}
+
+// tell sends a note of up to two numbers. It must not be lost, so what cannot be sent now is queued; an
+// error is final.
+func (p *btlPort) tell(tag btl.Tag, a, b uint64) error {
+	var note [16]byte
+	binary.LittleEndian.PutUint64(note[:], a)
+	binary.LittleEndian.PutUint64(note[8:], b)
+	err := p.ep.SendImmediate(tag, note[:])
+	if !errors.Is(err, btl.ErrAgain) {
+		return err
+	}
+	f, err := p.ep.Alloc(tag, len(note))
+	if err == nil {
+		copy(f.Bytes(), note[:])
+		if _, err = p.ep.Send(f); err != nil {
+			_ = p.ep.Free(f)
+		}
+	}
+	if errors.Is(err, btl.ErrAgain) {
+		p.notes = append(p.notes, noteDue{tag: tag, a: a, b: b})
+		return nil
+	}
+	return err
+}
+
+// noteDue is a note that found no room.
+type noteDue struct {
+	tag  btl.Tag
+	a, b uint64
+}
+
+// readNote reads what tell sent. A note cut short has zeros in it.
+func readNote(data []byte) (a, b uint64) {
+	var note [16]byte
+	copy(note[:], data)
+	return binary.LittleEndian.Uint64(note[:]), binary.LittleEndian.Uint64(note[8:])
+}
+
+// check returns why the round cannot go on.
+func (p *btlPort) check() error {
+	switch {
+	case p.err != nil:
+		return p.err
+	case p.sendErr != nil:
+		return p.sendErr
+	case p.r.halted.Load():
+		return errHalted
+	}
+	return nil
+}

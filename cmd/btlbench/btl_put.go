@@ -1,0 +1,285 @@
+package main
+
+import (
+	"gobtl/btl"
+	"gobtl/internal/mono"
+)
+
+// puts is what a round of puts needs: the memory that the peer writes, and what it wrote.
+type puts struct {
+	region    *btl.Region
+	place     []byte // the region's memory
+	numbers   []uint64
+	putDoneFn func(*btl.Fragment, error)
+}
+
+// exposeFor exposes memory for a round of puts: one message in put_lat, a window of them in put_bw. It
+// begins as zeros. What an earlier round exposed is withdrawn.
+func (p *btlPort) exposeFor(r *round) (uint64, error) {
+	if p.region != nil {
+		p.region.Close()
+		p.region = nil
+	}
+	if !isPut(r.Test) || r.Test == testPutBW && !r.server {
+		return 0, nil
+	}
+	sizeBytes := r.SizeBytes
+	if r.Test == testPutBW {
+		sizeBytes *= r.Window
+	}
+	if cap(p.place) < sizeBytes {
+		p.place = make([]byte, sizeBytes)
+	}
+	p.place = p.place[:sizeBytes]
+	clear(p.place)
+	var err error
+	if p.region, err = p.m.Expose(p.place, btl.RemoteWrite); err != nil {
+		return 0, err
+	}
+	return uint64(p.region.Handle()), nil
+}
+
+// tryPut puts message n into place of the peer's memory, from a slot of this side's.
+func (p *btlPort) tryPut(r *round, slot uint32, offset uint64, tracked bool) (bool, error) {
+	f, err := p.ep.PreparePut(p.slot(slot), btl.Handle(r.Handle), offset)
+	if err != nil {
+		p.messages.free = append(p.messages.free, slot)
+		return false, again(err)
+	}
+	f.Context, f.OnDone = uint64(slot), p.doneFn
+	if tracked {
+		f.Signal, f.OnDone = true, p.putDoneFn
+	}
+	return p.give(f, slot)
+}
+
+// putPingPong is pingPong with puts: each side waits for the last byte of its memory to become what the
+// peer is about to write, as ucx_perftest does. Packets of a large put may be written in any order, so
+// under --verify a message has arrived when all of it is right; one that never becomes right ends the
+// round, and what is wrong of it is counted.
+func (p *btlPort) putPingPong(r *round, l limit) (done int64, err error) {
+	now := clock()
+	last := int64(-1)
+	for done < l.messages && now < l.until && !r.over() {
+		start := now
+		if err := p.sendPut(r); err != nil {
+			return done, err
+		}
+		if last >= 0 {
+			r.meter.hist.record(last)
+		}
+		if now, err = p.awaitPut(r, start); err != nil {
+			return done, err
+		}
+		last = int64(now - start)
+		done++
+	}
+	if last >= 0 {
+		r.meter.hist.record(last)
+	}
+	return done, nil
+}
+
+// sendPut puts the next message, whatever that takes.
+func (p *btlPort) sendPut(r *round) error {
+	for {
+		if slot, ok := p.take(); ok {
+			p.fillPut(r, p.slot(slot), r.sent)
+			sent, err := p.tryPut(r, slot, 0, false)
+			if err != nil {
+				return err
+			}
+			if sent {
+				r.sent++
+				return nil
+			}
+		}
+		if err := p.pass(clock()); err != nil {
+			return err
+		}
+		if err := p.check(); err != nil {
+			return err
+		}
+	}
+}
+
+// Puts are numbered from 1 in their contents: memory that nobody has written is no put.
+
+// fillPut writes put n: all of it under --verify, else its last byte, which differs from the one
+// before.
+func (p *btlPort) fillPut(r *round, b []byte, n uint64) {
+	if r.Verify {
+		fillPattern(b, n+1)
+	} else {
+		b[len(b)-1] = byte(n + 1)
+	}
+}
+
+// putHere says whether put n stands in this side's memory, by its last byte, and under --verify by all
+// of it.
+func (p *btlPort) putHere(r *round, n uint64) bool {
+	last := p.place[len(p.place)-1]
+	if !r.Verify {
+		return last == byte(n+1)
+	}
+	return last == patternLast(n+1, len(p.place)) && corruptBytes(p.place, n+1) == 0
+}
+
+// awaitPut polls this side's memory until the next put stands there, and returns when it did. It
+// returns without one when the server is stopped.
+func (p *btlPort) awaitPut(r *round, start mono.Time) (mono.Time, error) {
+	var s spin
+	now := start
+	for !p.putHere(r, p.received) {
+		n, err := p.m.Progress(now)
+		if err == nil {
+			err = p.check()
+		}
+		if err != nil || r.server && r.stopped.Load() {
+			return now, err
+		}
+		now = clock()
+		if n == 0 && s.idle() && now >= r.deadlineFrom(start.Add(p.cfg.peerTimeout())) {
+			if !r.Verify || p.place[len(p.place)-1] != patternLast(p.received+1, len(p.place)) {
+				return now, errSilent
+			}
+			break // It is there and stays wrong.
+		}
+	}
+	r.tally.Messages++
+	r.tally.Bytes += int64(r.SizeBytes)
+	if r.Verify {
+		p.verifyPut(r, p.place, p.received)
+	}
+	p.received++
+	return now, nil
+}
+
+// verifyPut compares put n.
+func (p *btlPort) verifyPut(r *round, b []byte, n uint64) {
+	wrong := corruptBytes(b, n+1)
+	r.tally.CorruptBytes += wrong
+	r.tally.VerifiedBytes += int64(len(b)) - wrong
+	if !r.tally.seen.mark(n) {
+		r.tally.Duplicates++
+	}
+}
+
+// putLatServer answers each put with one of its own.
+func (p *btlPort) putLatServer(r *round) error {
+	for now := clock(); !r.over(); {
+		var err error
+		if now, err = p.awaitPut(r, now); err != nil {
+			return err
+		}
+		if p.received > r.sent {
+			if err := p.sendPut(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// putClient measures a flow of puts: until the last one is acknowledged, which means in place.
+func (p *btlPort) putClient(r *round) error {
+	p.numbers = make([]uint64, r.Window)
+	if err := p.putPhase(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
+		return err
+	}
+	sent := r.sent
+	watch, begin := startWatch(), clock()
+	err := p.putPhase(r, newLimit(r.Messages, r.DurationNs, begin))
+	r.meter.elapsed = clock().Sub(begin)
+	r.usage = watch.read()
+	r.meter.messages = int64(r.sent - sent)
+	r.meter.bytes = r.meter.messages * int64(r.SizeBytes)
+	return err
+}
+
+// putPhase puts until the limit, then waits until all puts are in place, and under --verify read.
+func (p *btlPort) putPhase(r *round, l limit) error {
+	now := clock()
+	for begin := r.sent; now < l.until && !r.over() && int64(r.sent-begin) < l.messages; {
+		if err := p.putSome(r, l.messages-int64(r.sent-begin)); err != nil {
+			return err
+		}
+		if err := p.putPass(r, now); err != nil {
+			return err
+		}
+		now = clock()
+	}
+	flushed := false
+	p.ep.Flush(func(error) { flushed = true }) // An error has ended the connection as well.
+	for !flushed || len(p.messages.free) < r.Window {
+		if err := p.putPass(r, clock()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putPass does one pass of progress.
+func (p *btlPort) putPass(r *round, now mono.Time) error {
+	if _, err := p.m.Progress(now); err != nil {
+		return err
+	}
+	if err := p.serveDue(r); err != nil {
+		return err
+	}
+	return p.check()
+}
+
+// putSome puts what there is room for.
+func (p *btlPort) putSome(r *round, most int64) error {
+	for n := min(most, int64(r.Window)); n > 0; n-- {
+		slot, ok := p.take()
+		if !ok {
+			return nil
+		}
+		if r.Verify {
+			p.fillPut(r, p.slot(slot), r.sent)
+			p.numbers[slot] = r.sent
+		}
+		offset := uint64(slot) * uint64(r.SizeBytes)
+		sent, err := p.tryPut(r, slot, offset, r.Verify)
+		if err != nil || !sent {
+			return err
+		}
+		r.sent++
+	}
+	return nil
+}
+
+// onPutDone tells the peer that a put is in place, so that it verifies it. The slot stays taken until
+// the peer has.
+func (p *btlPort) onPutDone(f *btl.Fragment, err error) {
+	p.inFlight--
+	slot := f.Context
+	if err == nil {
+		err = p.tell(tagPut, p.numbers[slot], slot)
+	}
+	if err != nil && p.sendErr == nil {
+		p.sendErr = err
+	}
+}
+
+// onPut verifies a put.
+func (p *btlPort) onPut(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	r := p.r
+	n, slot := readNote(data)
+	if r.Test != testPutBW || slot >= uint64(r.Window) {
+		return
+	}
+	p.received++
+	r.tally.Messages++
+	r.tally.Bytes += int64(r.SizeBytes)
+	p.verifyPut(r, p.place[int(slot)*r.SizeBytes:][:r.SizeBytes], n)
+	p.tellOrFail(tagPutSeen, slot)
+}
+
+func (p *btlPort) onPutSeen(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	if slot, _ := readNote(data); slot < uint64(p.r.Window) {
+		p.messages.free = append(p.messages.free, uint32(slot))
+	}
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"gobtl/btl"
+	"gobtl/internal/mono"
+)
+
+// flow is the state of a round's messages, sending and receiving.
+type flow struct {
+	received   uint64
+	gotReply   bool
+	repliesDue int
+	notes      []noteDue
+
+	phase    uint64 // the client's: 1 warm-up, 2 what is measured
+	goPhase  uint64 // the latest phase that the peer has begun
+	finPhase uint64 // the latest phase that the peer has ended,
+	finSent  uint64 // and how many messages it had sent by then
+	finOwed  bool   // the end of a phase is still to be confirmed
+	finDone  bool   // this side's own fin of goPhase was sent
+	seen     uint64 // of this side's messages the peer has seen so many
+
+	// rate: the sent count at which the window began, and the received count at which it is whole.
+	windowFrom, windowAt uint64
+}
+
+// streamClient measures a flow of messages: from the first one sent until the server confirms that it
+// has all of them.
+func (p *btlPort) streamClient(r *round) error {
+	if err := p.streamPhase(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
+		return err
+	}
+	sent, received, bytes := r.sent, p.received, r.tally.Bytes
+	watch, begin := startWatch(), clock()
+	err := p.streamPhase(r, newLimit(r.Messages, r.DurationNs, begin))
+	r.meter.elapsed = clock().Sub(begin)
+	r.usage = watch.read()
+	r.meter.messages = int64(r.sent - sent + p.received - received)
+	r.meter.bytes = int64(r.sent-sent)*int64(r.SizeBytes) + r.tally.Bytes - bytes
+	return err
+}
+
+// streamPhase sends until the limit, then waits until everything has arrived, in bibw on both sides.
+func (p *btlPort) streamPhase(r *round, l limit) error {
+	p.phase++
+	if r.Test == testBiBW {
+		if err := p.tell(tagGo, p.phase, 0); err != nil {
+			return err
+		}
+	}
+	now := clock()
+	p.windowFrom = r.sent
+	for begin := r.sent; now < l.until && !r.over(); {
+		most := l.messages - int64(r.sent-begin)
+		if most <= 0 {
+			break
+		}
+		var err error
+		if now, err = p.streamPass(r, most, now); err != nil {
+			return err
+		}
+	}
+	if err := p.tell(tagFin, p.phase, r.sent); err != nil {
+		return err
+	}
+	var s spin
+	heard, heardAt := p.progressMark(), now
+	for p.seen < r.sent || r.Test == testBiBW && !p.peerFinished() {
+		n, err := p.m.Progress(now)
+		if err == nil {
+			err = p.serveDue(r)
+		}
+		if err == nil {
+			err = p.check()
+		}
+		if err != nil {
+			return err
+		}
+		now = clock()
+		if n > 0 {
+			s.busy()
+			if mark := p.progressMark(); mark != heard {
+				heard, heardAt = mark, now
+			}
+		} else if s.idle() && now >= r.deadlineFrom(heardAt.Add(p.cfg.peerTimeout())) {
+			return errSilent
+		}
+	}
+	return nil
+}
+
+// progressMark changes with every sign of the benchmark's own progress: a peer whose transport lives
+// while its benchmark does not would otherwise hold a round up for ever.
+func (p *btlPort) progressMark() uint64 {
+	packets, fragments := p.ep.Outstanding()
+	return p.received + p.seen + uint64(packets) + uint64(fragments)<<32
+}
+
+// peerFinished says that the peer has ended the phase too, and all of it has arrived.
+func (p *btlPort) peerFinished() bool {
+	return p.finPhase == p.phase && p.received >= p.finSent
+}
+
+// streamPass sends what there is room for, then does one pass of progress.
+func (p *btlPort) streamPass(r *round, most int64, now mono.Time) (mono.Time, error) {
+	room := int64(r.Window - p.inFlight)
+	if r.Test == testRate {
+		// A whole window is under way until the peer has seen it.
+		if r.sent == p.windowFrom+uint64(r.Window) && p.seen >= r.sent {
+			p.windowFrom = r.sent
+		}
+		room = int64(p.windowFrom + uint64(r.Window) - r.sent)
+	}
+	for n := min(room, most); n > 0; n-- {
+		sent, err := p.tryMessage(r, r.sent)
+		if err != nil {
+			return now, err
+		}
+		if !sent {
+			break
+		}
+		r.sent++
+	}
+	if _, err := p.m.Progress(now); err != nil {
+		return now, err
+	}
+	if err := p.serveDue(r); err != nil {
+		return now, err
+	}
+	return clock(), p.check()
+}
+
+// serveDue does what handlers left to be done: it sends what found no room, and as the server of bibw
+// its own stream.
+func (p *btlPort) serveDue(r *round) error {
+	if p.repliesDue > 0 {
+		if err := p.sendReplies(r); err != nil {
+			return err
+		}
+	}
+	if len(p.notes) > 0 {
+		notes := p.notes
+		p.notes = nil
+		for _, n := range notes {
+			if err := p.tell(n.tag, n.a, n.b); err != nil {
+				return err
+			}
+		}
+	}
+	if r.server && r.Test == testBiBW && p.goPhase > 0 && !p.finDone {
+		return p.serveBiBW(r)
+	}
+	return nil
+}
+
+// serveBiBW is the server's sending half: it sends from the client's go to the client's fin.
+func (p *btlPort) serveBiBW(r *round) error {
+	for n := r.Window - p.inFlight; n > 0 && p.finPhase < p.goPhase; n-- {
+		sent, err := p.tryMessage(r, r.sent)
+		if err != nil {
+			return err
+		}
+		if !sent {
+			return nil
+		}
+		r.sent++
+	}
+	if p.finPhase < p.goPhase {
+		return nil
+	}
+	p.finDone = true
+	return p.tell(tagFin, p.goPhase, r.sent)
+}
+
+// onStreamData counts a message, and tells the peer when it completes what the peer waits for.
+func (p *btlPort) onStreamData(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	p.note(data)
+	if p.r.Test == testRate && p.received >= p.windowAt {
+		p.windowAt += uint64(p.r.Window)
+		p.tellOrFail(tagWindow, p.received)
+	}
+	if p.finOwed {
+		p.confirmFin()
+	}
+}
+
+// tellOrFail is tell from inside a handler: an error waits for the next check.
+func (p *btlPort) tellOrFail(tag btl.Tag, a uint64) {
+	if err := p.tell(tag, a, 0); err != nil && p.sendErr == nil {
+		p.sendErr = err
+	}
+}
+
+func (p *btlPort) onGo(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	phase, _ := readNote(data)
+	if phase > p.goPhase && phase > p.finPhase {
+		p.goPhase, p.finDone = phase, false
+	}
+}
+
+func (p *btlPort) onFin(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	phase, sent := readNote(data)
+	if phase <= p.finPhase {
+		return
+	}
+	// A go that comes later than its fin has nothing to start any more, but the peer still waits for
+	// this side's fin.
+	if p.r.server {
+		p.goPhase, p.finDone = phase, false
+	}
+	p.finPhase, p.finSent, p.finOwed = phase, sent, true
+	p.confirmFin()
+}
+
+// confirmFin tells the peer that everything has arrived, when it has.
+func (p *btlPort) confirmFin() {
+	if p.received < p.finSent {
+		return
+	}
+	p.finOwed = false
+	p.windowAt = p.finSent + uint64(p.r.Window)
+	p.tellOrFail(tagFinSeen, p.received)
+}
+
+func (p *btlPort) onFinSeen(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	received, _ := readNote(data)
+	p.seen = max(p.seen, received)
+}
+
+func (p *btlPort) onWindow(ep *btl.Endpoint, tag btl.Tag, data []byte) { p.onFinSeen(ep, tag, data) }

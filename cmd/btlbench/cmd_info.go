@@ -1,0 +1,209 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"gobtl/fabric"
+)
+
+// infoCmd lists what the fabric offers, as fi_info does.
+//
+//nolint:lll // A struct tag cannot be broken.
+type infoCmd struct {
+	Provider string `help:"Only this provider, or family (\"ofi/\")." placeholder:"NAME"`
+	Domain   string `help:"Only this device." placeholder:"NAME"`
+	Node     string `help:"Only what reaches from this local address." placeholder:"ADDR"`
+	Verbose  bool   `short:"v" help:"Every attribute, a block for each."`
+	Format   string `help:"table or json." enum:"table,json" default:"table"`
+}
+
+// infoDocument is the JSON form.
+type infoDocument struct {
+	Schema      string            `json:"schema"`
+	Providers   []infoRecord      `json:"providers"`
+	Unavailable []unavailableInfo `json:"unavailable"`
+}
+
+// infoRecord is a fabric.Info with names for JSON.
+type infoRecord struct {
+	Provider      string       `json:"provider"`
+	Version       string       `json:"version"`
+	Fabric        string       `json:"fabric"`
+	Domain        string       `json:"domain"`
+	Node          string       `json:"node"`
+	Source        string       `json:"source_address"`
+	AddrFormat    string       `json:"addr_format"`
+	MTUBytes      int          `json:"mtu_bytes"`
+	InjectBytes   int          `json:"inject_bytes"`
+	TxPrefixBytes int          `json:"tx_prefix_bytes"`
+	RxPrefixBytes int          `json:"rx_prefix_bytes"`
+	TxDepth       int          `json:"tx_depth"`
+	RxDepth       int          `json:"rx_depth"`
+	IOVLimit      int          `json:"iov_limit"`
+	LocalMR       bool         `json:"local_mr"`
+	TellsSource   bool         `json:"tells_source"`
+	CanWait       bool         `json:"can_wait"`
+	Loopback      bool         `json:"loopback"`
+	Reliable      bool         `json:"reliable"`
+	Ordered       bool         `json:"ordered"`
+	Attrs         []attrRecord `json:"attributes"`
+}
+
+type attrRecord struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+type unavailableInfo struct {
+	Family string `json:"family"`
+	Reason string `json:"reason"`
+}
+
+// Run is called by kong.
+func (c *infoCmd) Run(env *environment) error {
+	d := &infoDocument{
+		Schema: "gobtl-info/1", Providers: []infoRecord{}, Unavailable: []unavailableInfo{},
+	}
+	for _, family := range fabric.Families() {
+		hints := fabric.Hints{Provider: c.Provider, Domain: c.Domain, Node: c.Node}
+		if hints.Provider == "" {
+			hints.Provider = family + "/"
+		}
+		if name, _, _ := strings.Cut(hints.Provider, "/"); name != family {
+			continue
+		}
+		infos, err := fabric.GetInfo(hints)
+		if errors.Is(err, fabric.ErrUnavailable) {
+			d.Unavailable = append(d.Unavailable, unavailableInfo{family, oneLine(err.Error())})
+		} else if err != nil && !errors.Is(err, fabric.ErrNoProvider) {
+			return err
+		}
+		for i := range infos {
+			d.Providers = append(d.Providers, newInfoRecord(&infos[i]))
+		}
+	}
+	if c.Provider != "" && len(d.Providers)+len(d.Unavailable) == 0 {
+		return fmt.Errorf("no provider matches %q%s", c.Provider,
+			suggestion(c.Provider, providerNames()))
+	}
+	if c.Format == formatJSON {
+		return writeJSON(env.stdout, d)
+	}
+	return c.writeText(env.stdout, d)
+}
+
+func newInfoRecord(i *fabric.Info) infoRecord {
+	r := infoRecord{
+		Provider: i.Provider, Version: i.Version, Fabric: i.Fabric, Domain: i.Domain, Node: i.Node,
+		Source: i.Src, AddrFormat: i.AddrFormat, MTUBytes: i.MTUBytes, InjectBytes: i.InjectBytes,
+		TxPrefixBytes: i.TxPrefixBytes, RxPrefixBytes: i.RxPrefixBytes, TxDepth: i.TxDepth,
+		RxDepth: i.RxDepth, IOVLimit: i.IOVLimit, LocalMR: i.LocalMR, TellsSource: i.Source,
+		CanWait: i.CanWait, Loopback: i.Loopback, Reliable: i.Reliable, Ordered: i.Ordered,
+		Attrs: []attrRecord{},
+	}
+	for _, a := range i.Attrs {
+		r.Attrs = append(r.Attrs, attrRecord{a.Name, a.Value})
+	}
+	return r
+}
+
+func (c *infoCmd) writeText(w io.Writer, d *infoDocument) error {
+	switch {
+	case len(d.Providers) == 0:
+	case c.Verbose:
+		for i := range d.Providers {
+			writeInfoBlock(w, &d.Providers[i])
+		}
+	default:
+		writeInfoTable(w, d.Providers)
+	}
+	for _, u := range d.Unavailable {
+		if _, err := fmt.Fprintf(w, "%s: not available here: %s\n", u.Family, u.Reason); err != nil {
+			return err
+		}
+	}
+	if len(d.Providers) > 0 && !c.Verbose {
+		_, err := fmt.Fprintln(w, "(all attributes: btlbench info -v)")
+		return err
+	}
+	return nil
+}
+
+// attributes are the fields of a record beyond its name, for people.
+func (r *infoRecord) attributes() []attrRecord {
+	attrs := []attrRecord{
+		{"version", r.Version}, {"fabric", r.Fabric}, {"domain", r.Domain}, {"node", r.Node},
+		{"source address", r.Source}, {"address format", r.AddrFormat},
+		{"MTU", strconv.Itoa(r.MTUBytes) + " B"}, {"inject", strconv.Itoa(r.InjectBytes) + " B"},
+		{"prefix tx/rx", fmt.Sprintf("%d/%d B", r.TxPrefixBytes, r.RxPrefixBytes)},
+		{"depth tx/rx", fmt.Sprintf("%d/%d", r.TxDepth, r.RxDepth)},
+		{"iov limit", strconv.Itoa(r.IOVLimit)}, {"local registration", yesNo(r.LocalMR)},
+		{"tells source", yesNo(r.TellsSource)}, {"can wait", yesNo(r.CanWait)},
+		{"loopback", yesNo(r.Loopback)}, {"reliable", yesNo(r.Reliable)},
+		{"ordered", yesNo(r.Ordered)},
+	}
+	return append(attrs, r.Attrs...)
+}
+
+// writeInfoBlock writes one record as fi_info -v does.
+func writeInfoBlock(w io.Writer, r *infoRecord) {
+	t := newTable(w)
+	t.Style().Options.SeparateHeader = false
+	t.SetTitle("%s", r.Provider)
+	for _, a := range r.attributes() {
+		if a.Value != "" {
+			t.AppendRow([]any{"  " + a.Name, a.Value})
+		}
+	}
+	t.Render()
+	_, _ = fmt.Fprintln(w) // As Render, which reports no errors.
+}
+
+func writeInfoTable(w io.Writer, records []infoRecord) {
+	t := newTable(w)
+	t.AppendHeader([]any{
+		"provider", "domain", "fabric", "address", "MTU", "inject", "tx/rx depth", "wait", "source",
+		"local MR",
+	})
+	for i := range records {
+		r := &records[i]
+		address := r.Source
+		if address == "" {
+			address = r.AddrFormat
+		}
+		t.AppendRow([]any{
+			r.Provider, r.Domain, r.Fabric, address, r.MTUBytes, r.InjectBytes,
+			fmt.Sprintf("%d/%d", r.TxDepth, r.RxDepth), yesNo(r.CanWait), yesNo(r.TellsSource),
+			yesNo(r.LocalMR),
+		})
+	}
+	t.Render()
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// providerNames lists the providers that can be used here, each once.
+func providerNames() []string {
+	infos, err := fabric.GetInfo(fabric.Hints{})
+	if err != nil {
+		return nil // Then there is none.
+	}
+	var names []string
+	seen := make(map[string]bool)
+	for i := range infos {
+		if name := infos[i].Provider; !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	return names
+}

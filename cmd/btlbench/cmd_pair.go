@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// pairCmd measures between two processes on this host: this one, and a server that it starts.
+type pairCmd struct {
+	runFlags
+}
+
+// Validate is called by kong after parsing.
+func (c *pairCmd) Validate() error { return c.validate() }
+
+// Run is called by kong.
+func (c *pairCmd) Run(env *environment) error {
+	clientCPU, serverCPU, err := c.cores(env)
+	if err != nil {
+		return err
+	}
+	if err := c.checkProvider(); err != nil {
+		return err
+	}
+	keepRuntimeOff(c.CPUs)
+	child, err := c.startServer(env, serverCPU)
+	if err != nil {
+		return err
+	}
+	defer child.end()
+	f := c.runFlags
+	f.CPUs = clientCPU
+	return measureAndReport(env, "pair", child.addr, &f)
+}
+
+// cores chooses the client's and the server's CPU: those asked for, or the first two that are allowed.
+func (c *pairCmd) cores(env *environment) (client, server cpuList, err error) {
+	if c.CPUs == nil {
+		allowed := allowedCPUs()
+		c.CPUs = allowed[:min(2, len(allowed))]
+		if len(c.CPUs) < 2 {
+			env.notef("only one CPU may be used: both sides share it, and the figures will be poor")
+		}
+	}
+	switch len(c.CPUs) {
+	case 0:
+		return nil, nil, nil
+	case 1:
+		return c.CPUs, c.CPUs, nil
+	case 2:
+		return c.CPUs[:1], c.CPUs[1:], nil
+	}
+	return nil, nil, &usageError{errors.New("--cpus: two are needed, the client's and the server's")}
+}
+
+// checkProvider finds out about a wrong provider before another process is started for it.
+func (c *pairCmd) checkProvider() error {
+	cfg := newSideConfig(&c.benchFlags, c.Timeout)
+	_, err := findInfo(&cfg, nodeOr(c.Node, loopback))
+	return err
+}
+
+// loopback is where both sides of a pair meet.
+var loopback = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+
+// child is the server process of a pair.
+type child struct {
+	cmd    *exec.Cmd
+	addr   string
+	exited chan struct{}
+	err    error // valid after exited is closed
+}
+
+// startServer starts the server and waits until it listens.
+func (c *pairCmd) startServer(env *environment, cpu cpuList) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("cannot find this program to start the server from: %w", err)
+	}
+	args := []string{
+		"serve", "--listen", net.JoinHostPort(loopback.IP.String(), "0"), "--once", "--quiet",
+		"--cpus", cpu.String(), "--avoid", c.CPUs.String(), "--timeout", c.Timeout.String(),
+	}
+	if c.Node != "" {
+		args = append(args, "--node", c.Node)
+	}
+	if c.Metrics != "" {
+		addr, err := nextPort(c.Metrics)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, "--metrics", addr)
+	}
+	p := &child{cmd: exec.Command(self, args...), exited: make(chan struct{})}
+	p.cmd.SysProcAttr = childAttr()
+	p.cmd.Stderr = &prefixWriter{w: env.stderr, prefix: "server: "}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.start(); err != nil {
+		return nil, fmt.Errorf("cannot start the server process: %w", err)
+	}
+	p.addr, err = readListening(stdout, c.Timeout)
+	if err != nil {
+		p.end()
+		return nil, fmt.Errorf("the server process does not start: %w", err)
+	}
+	return p, nil
+}
+
+// start starts the process from a thread that lives as long as it does: the kernel kills it when the
+// thread that started it ends, which is how it never outlives this process.
+func (p *child) start() error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+			close(p.exited)
+		}
+	}()
+	return <-started
+}
+
+// childGrace is how long a server may take to end by itself after its only client.
+const childGrace = 2 * time.Second
+
+// end waits for the process to end, and after a while makes it.
+func (p *child) end() {
+	select {
+	case <-p.exited:
+		return
+	case <-time.After(childGrace):
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.exited:
+	case <-time.After(childGrace):
+		_ = p.cmd.Process.Kill()
+		<-p.exited
+	}
+}
+
+// readListening reads where the server listens.
+func readListening(stdout io.Reader, timeout time.Duration) (string, error) {
+	line := make(chan string, 1)
+	go func() {
+		text, _ := bufio.NewReader(stdout).ReadString('\n') // An error leaves no address in it.
+		line <- text
+	}()
+	select {
+	case text := <-line:
+		if addr, ok := strings.CutPrefix(strings.TrimSpace(text), listeningPrefix); ok {
+			return addr, nil
+		}
+		return "", errors.New("it ended before it listened")
+	case <-time.After(timeout):
+		return "", fmt.Errorf("nothing heard from it in %v", timeout)
+	}
+}
+
+// nextPort is the address for the server's metrics: the port after the client's, or any if that was
+// any.
+func nextPort(addr string) (string, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", err
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		return "", err
+	}
+	if n++; n == 1 || n > 65535 {
+		n = 0
+	}
+	return net.JoinHostPort(host, strconv.Itoa(n)), nil
+}
+
+// prefixWriter passes lines on with a prefix: what the server process writes to standard error.
+type prefixWriter struct {
+	w       io.Writer
+	prefix  string
+	partial []byte
+}
+
+// Write is called from one goroutine, that of exec.Cmd.
+func (p *prefixWriter) Write(b []byte) (int, error) {
+	p.partial = append(p.partial, b...)
+	for {
+		line, rest, ok := strings.Cut(string(p.partial), "\n")
+		if !ok {
+			return len(b), nil
+		}
+		p.partial = append(p.partial[:0], rest...)
+		if _, err := fmt.Fprintln(p.w, p.prefix+line); err != nil {
+			return len(b), nil // Nobody reads it any more; the server need not hear of that.
+		}
+	}
+}

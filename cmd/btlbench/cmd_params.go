@@ -1,0 +1,87 @@
+package main
+
+import (
+	"os"
+	"slices"
+
+	"gobtl/btl"
+)
+
+// paramsCmd lists the transport's tunables, as ucx_info -c does.
+//
+//nolint:lll // A struct tag cannot be broken.
+type paramsCmd struct {
+	Name   string   `arg:"" optional:"" help:"Only this tunable."`
+	Set    []string `help:"Show the values as they would be with this setting. Repeatable." placeholder:"NAME=VALUE" sep:"none"`
+	Format string   `help:"table or json." enum:"table,json" default:"table"`
+}
+
+// paramRecord is one tunable.
+type paramRecord struct {
+	Name    string `json:"name"`
+	Env     string `json:"env"`
+	Default string `json:"default"`
+	Value   string `json:"value"`
+	Source  string `json:"source"` // default, env, flag
+	Help    string `json:"help"`
+}
+
+// Validate is called by kong after parsing.
+func (c *paramsCmd) Validate() error {
+	f := benchFlags{Set: c.Set}
+	return f.validateSet()
+}
+
+// Run is called by kong.
+func (c *paramsCmd) Run(env *environment) error {
+	records, err := c.records()
+	if err != nil {
+		return err
+	}
+	if c.Name != "" {
+		if !isParam(c.Name) {
+			return unknownParam(c.Name)
+		}
+		records = slices.DeleteFunc(records, func(r paramRecord) bool { return r.Name != c.Name })
+	}
+	if c.Format == formatJSON {
+		return writeJSON(env.stdout, struct {
+			Schema string        `json:"schema"`
+			Params []paramRecord `json:"params"`
+		}{"gobtl-params/1", records})
+	}
+	t := newTable(env.stdout)
+	t.AppendHeader([]any{"name", "value", "from", "default", "environment", "what it is"})
+	for _, r := range records {
+		t.AppendRow([]any{r.Name, r.Value, r.Source, r.Default, r.Env, r.Help})
+	}
+	t.Render()
+	return nil
+}
+
+// records lists the tunables with their values now and where those came from.
+func (c *paramsCmd) records() ([]paramRecord, error) {
+	var config btl.Config
+	fromEnv, err := config.LoadEnv(os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	if err := applySettings(&config, c.Set); err != nil {
+		return nil, err
+	}
+	var records []paramRecord
+	for _, p := range btl.Params() {
+		r := paramRecord{
+			Name: p.Name, Env: p.Env(), Default: p.Default, Value: p.Default, Source: "default",
+			Help: p.Help,
+		}
+		if slices.Contains(fromEnv, p.Name) {
+			r.Source, r.Value = "env", config.Get(p.Name)
+		}
+		if slices.ContainsFunc(c.Set, func(s string) bool { return settingName(s) == p.Name }) {
+			r.Source, r.Value = "flag", config.Get(p.Name)
+		}
+		records = append(records, r)
+	}
+	return records, nil
+}

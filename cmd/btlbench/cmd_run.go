@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// runFlags are the flags of a measuring side.
+//
+//nolint:lll // A struct tag cannot be broken.
+type runFlags struct {
+	benchFlags
+	reportFlags
+	Node string  `help:"Local address for the fabric. Default: the one that leads to the peer." placeholder:"ADDR"`
+	CPUs cpuList `name:"cpus" help:"CPUs to pin to: pair takes the client's and the server's (default the first two); run and serve take one (default none)." placeholder:"LIST"`
+}
+
+func (f *runFlags) validate() error {
+	if err := f.benchFlags.Validate(); err != nil {
+		return err
+	}
+	return f.reportFlags.Validate()
+}
+
+// cpu is the CPU of this side's hot loop, negative for none.
+func (f *runFlags) cpu() int {
+	if len(f.CPUs) == 0 {
+		return -1
+	}
+	return f.CPUs[0]
+}
+
+// runCmd measures against a server.
+type runCmd struct {
+	Address string `arg:"" help:"HOST:PORT of a \"btlbench serve\"." name:"host:port"`
+	runFlags
+}
+
+// Validate is called by kong after parsing.
+func (c *runCmd) Validate() error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	return checkAddress("address", c.Address)
+}
+
+// Run is called by kong.
+func (c *runCmd) Run(env *environment) error {
+	keepRuntimeOff(c.CPUs)
+	return measureAndReport(env, "run", c.Address, &c.runFlags)
+}
+
+// keepRuntimeOff keeps the threads of the Go runtime, which work for the control connection, away from
+// the cores of hot loops, where other cores remain.
+func keepRuntimeOff(hot []int) {
+	// The hot loop never leaves its P; the control connection needs another, and a runtime that
+	// follows the affinity of its threads might not have one.
+	runtime.GOMAXPROCS(max(2, runtime.NumCPU()))
+	if len(hot) > 0 {
+		keepOff(hot)
+	}
+}
+
+// measureAndReport runs everything that the flags ask for against a server, and writes the report,
+// also of a run that was cut short.
+func measureAndReport(env *environment, command, addr string, f *runFlags) error {
+	metrics, err := serveMetrics(env, f.Metrics)
+	if err != nil {
+		return err
+	}
+	defer metrics.close()
+	session, err := openClient(env, addr, f)
+	if err != nil {
+		return err
+	}
+	defer session.close()
+	metrics.watch(session.side)
+	b := &bench{
+		env: env, session: session, flags: &f.benchFlags, doc: newDocument(command, &f.benchFlags),
+	}
+	err = b.run()
+	if err != nil && len(b.doc.Runs) == 0 {
+		return err
+	}
+	if isInterrupt(err) {
+		b.doc.Interrupted = true
+		if bad := b.verdict(); bad != nil {
+			env.notef("%v", bad)
+		}
+	}
+	if werr := writeDocument(env.stdout, f.Format, b.doc); werr != nil && err == nil {
+		err = fmt.Errorf("writing the report: %w", werr)
+	}
+	return err
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"gobtl/btl/btlprom"
+)
+
+// metricsServer serves the transport's counters to Prometheus while the program runs. A nil one, for
+// a program that was not asked to, does nothing.
+type metricsServer struct {
+	registry *prometheus.Registry
+	http     *http.Server
+
+	lock      sync.Mutex
+	collector prometheus.Collector // of the module that runs now
+}
+
+// serveMetrics starts to serve on an address; empty serves nothing.
+func serveMetrics(env *environment, addr string) (*metricsServer, error) {
+	if addr == "" {
+		return nil, nil //nolint:nilnil // A nil server is one that does nothing.
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("cannot serve metrics on %s: %w; choose another address with --metrics",
+			addr, err)
+	}
+	s := &metricsServer{registry: prometheus.NewRegistry()}
+	s.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			env.notef("metrics: %v", err)
+		}
+	}()
+	env.notef("metrics on http://%v/metrics", listener.Addr())
+	return s, nil
+}
+
+// watch makes a side's module the one whose counters are served, in place of an earlier one.
+func (s *metricsServer) watch(side *side) {
+	if s == nil || side.btl == nil {
+		return
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.collector != nil {
+		s.registry.Unregister(s.collector)
+	}
+	labels := prometheus.Labels{"provider": side.info.Provider}
+	s.collector = btlprom.NewCollector(side.btl.m.Stats, labels)
+	s.registry.MustRegister(s.collector)
+}
+
+// close stops serving, after the scrape that is under way.
+func (s *metricsServer) close() {
+	if s == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if s.http.Shutdown(ctx) != nil {
+		_ = s.http.Close()
+	}
+}

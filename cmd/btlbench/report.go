@@ -1,0 +1,219 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// schema names the form of the JSON report. Fields may be added under the same name; none changes its
+// meaning or goes away.
+const schema = "gobtl-bench/1"
+
+// document is the report of a run: what the JSON format writes, and the other formats show parts of.
+type document struct {
+	Schema      string     `json:"schema"`
+	Version     string     `json:"version"`
+	StartedAt   time.Time  `json:"started_at"`
+	ElapsedS    float64    `json:"elapsed_s"`
+	Command     string     `json:"command"`
+	Interrupted bool       `json:"interrupted"`
+	Config      benchFlags `json:"config"`
+	Sides       struct {
+		Client sideFacts `json:"client"`
+		Server sideFacts `json:"server"`
+	} `json:"sides"`
+	Runs    []runRecord  `json:"runs"`
+	Skipped []skipRecord `json:"skipped"`
+}
+
+// runRecord is one test of one size on one layer. Figures of a rate are medians over the rounds;
+// latencies come from the histogram of all rounds; counts are sums over rounds and, but for those in
+// Counters, over both sides.
+type runRecord struct {
+	Test       string        `json:"test"`
+	Layer      string        `json:"layer"`
+	Provider   string        `json:"provider"`
+	Profile    string        `json:"profile"`
+	SizeBytes  int           `json:"size_bytes"`
+	Iterations int64         `json:"iterations"` // round trips, or messages
+	Latency    *latencyStats `json:"latency_us"` // null for tests of a flow
+	Bandwidth  float64       `json:"bandwidth_mb_per_s"`
+	Rate       float64       `json:"messages_per_s"`
+
+	Retransmits   uint64 `json:"retransmits"`
+	Duplicates    uint64 `json:"duplicates"`
+	VerifiedBytes int64  `json:"verified_bytes"`
+	CorruptBytes  int64  `json:"corrupt_bytes"`
+	CPUPercent    struct {
+		Client float64 `json:"client"`
+		Server float64 `json:"server"`
+	} `json:"cpu_percent"`
+
+	Window              int     `json:"window"`
+	MTUBytes            int     `json:"mtu_bytes"`
+	SegmentsSent        uint64  `json:"segments_sent"`
+	RetransmitRatio     float64 `json:"retransmit_ratio"` // of the segments sent
+	MissingMessages     int64   `json:"missing_messages"`
+	DuplicatedMessages  int64   `json:"duplicated_messages"`
+	LostDatagrams       int64   `json:"lost_datagrams"` // layer raw only
+	LatenciesOutOfRange int64   `json:"latencies_out_of_range"`
+	// RatioToRaw compares with the raw layer in the same rounds: p50 by p50, or rate by rate; null
+	// without it.
+	RatioToRaw *float64      `json:"ratio_to_raw"`
+	Rounds     []roundRecord `json:"rounds"`
+	Counters   struct {
+		Client map[string]uint64 `json:"client"`
+		Server map[string]uint64 `json:"server"`
+	} `json:"counters"`
+}
+
+// roundRecord is one round of a run.
+type roundRecord struct {
+	Iterations int64         `json:"iterations"`
+	ElapsedS   float64       `json:"elapsed_s"`
+	Latency    *latencyStats `json:"latency_us"`
+	Bandwidth  float64       `json:"bandwidth_mb_per_s"`
+	Rate       float64       `json:"messages_per_s"`
+}
+
+// skipRecord is a run that a layer cannot do by its nature.
+type skipRecord struct {
+	Test      string `json:"test"`
+	Layer     string `json:"layer"`
+	SizeBytes int    `json:"size_bytes"`
+	Reason    string `json:"reason"`
+}
+
+// measurement collects the rounds of one test, size and layer.
+type measurement struct {
+	test, layer       string
+	sizeBytes, window int
+	merged            *hist
+	rounds            []roundRecord
+	client, server    roundResult
+	lost              int64
+}
+
+func newMeasurement(test, layer string, sizeBytes, window int) *measurement {
+	m := &measurement{test: test, layer: layer, sizeBytes: sizeBytes, window: window}
+	if isLatency(test) {
+		m.merged = newHist()
+	}
+	return m
+}
+
+// add adds a round. One that the user interrupted before it measured anything adds nothing but its
+// verdict.
+func (m *measurement) add(o *outcome) {
+	m.client.addResult(&o.client)
+	m.server.addResult(&o.server)
+	m.lost += o.meter.lost
+	if o.meter.messages == 0 || o.meter.elapsed <= 0 {
+		return
+	}
+	seconds := o.meter.elapsed.Seconds()
+	r := roundRecord{
+		Iterations: o.meter.messages,
+		ElapsedS:   seconds,
+		Bandwidth:  round3(float64(o.meter.bytes) / seconds / 1e6),
+		Rate:       round3(float64(o.meter.messages) / seconds),
+	}
+	if m.merged != nil {
+		r.Iterations = o.meter.hist.count()
+		r.Latency = o.meter.hist.stats()
+		m.merged.merge(o.meter.hist)
+	}
+	m.rounds = append(m.rounds, r)
+}
+
+func (r *roundResult) addResult(o *roundResult) {
+	r.Tally.add(&o.Tally)
+	r.Usage.add(o.Usage)
+	r.Counters.add(o.Counters)
+}
+
+// record makes the report of the rounds; raw is the measurement to compare with, or nil.
+func (m *measurement) record(provider string, facts layerFacts, raw *measurement) runRecord {
+	rec := runRecord{
+		Test: m.test, Layer: m.layer, Provider: provider, Profile: facts.Profile,
+		SizeBytes: m.sizeBytes, Window: m.window, MTUBytes: facts.MTUBytes, Rounds: m.rounds,
+		Retransmits:        m.client.Counters.Retransmits + m.server.Counters.Retransmits,
+		Duplicates:         m.client.Counters.Duplicates + m.server.Counters.Duplicates,
+		SegmentsSent:       m.client.Counters.SegmentsSent + m.server.Counters.SegmentsSent,
+		VerifiedBytes:      m.client.Tally.VerifiedBytes + m.server.Tally.VerifiedBytes,
+		CorruptBytes:       m.client.Tally.CorruptBytes + m.server.Tally.CorruptBytes,
+		MissingMessages:    m.client.Tally.Missing + m.server.Tally.Missing,
+		DuplicatedMessages: m.client.Tally.Duplicates + m.server.Tally.Duplicates,
+		LostDatagrams:      m.lost,
+	}
+	rec.Bandwidth = median(m.rounds, func(r *roundRecord) float64 { return r.Bandwidth })
+	rec.Rate = median(m.rounds, func(r *roundRecord) float64 { return r.Rate })
+	for i := range m.rounds {
+		rec.Iterations += m.rounds[i].Iterations
+	}
+	if m.merged != nil {
+		rec.Latency = m.merged.stats()
+		rec.LatenciesOutOfRange = m.merged.clipped
+	}
+	if m.layer == layerRaw && rec.VerifiedBytes > 0 {
+		// What was checked is known exactly: a count is misled by datagrams that came twice.
+		rec.LostDatagrams = max(rec.LostDatagrams, rec.MissingMessages)
+	}
+	if rec.SegmentsSent > 0 {
+		rec.RetransmitRatio = float64(rec.Retransmits) / float64(rec.SegmentsSent)
+	}
+	rec.CPUPercent.Client = m.client.Usage.percent()
+	rec.CPUPercent.Server = m.server.Usage.percent()
+	rec.Counters.Client, rec.Counters.Server = m.client.Counters.All, m.server.Counters.All
+	rec.RatioToRaw = m.ratioTo(raw)
+	return rec
+}
+
+// ratioTo is the median, over the rounds that both have, of what this layer measured by what the other
+// did.
+func (m *measurement) ratioTo(raw *measurement) *float64 {
+	if raw == nil {
+		return nil
+	}
+	figure := func(r *roundRecord) float64 {
+		switch {
+		case r.Latency != nil:
+			return r.Latency.P50
+		case m.sizeBytes == 0:
+			return r.Rate
+		}
+		return r.Bandwidth
+	}
+	var ratios []float64
+	for i := range min(len(m.rounds), len(raw.rounds)) {
+		if base := figure(&raw.rounds[i]); base > 0 {
+			ratios = append(ratios, figure(&m.rounds[i])/base)
+		}
+	}
+	if len(ratios) == 0 {
+		return nil
+	}
+	ratio := round3(medianOf(ratios))
+	return &ratio
+}
+
+func median(rounds []roundRecord, figure func(*roundRecord) float64) float64 {
+	var all []float64
+	for i := range rounds {
+		all = append(all, figure(&rounds[i]))
+	}
+	return round3(medianOf(all))
+}
+
+// medianOf is the middle value, or the mean of the two in the middle; 0 of none.
+func medianOf(all []float64) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+}
+
+// round3 keeps three decimals: more would be noise.
+func round3(x float64) float64 { return math.Round(x*1000) / 1000 }

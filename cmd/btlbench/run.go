@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// environment is what a command may touch of the process that it runs in.
+type environment struct {
+	stdout, stderr io.Writer
+	// ctx ends with a *signalError as its cause when the user asks to stop.
+	ctx context.Context //nolint:containedctx // It is the lifetime of the command, not of a call.
+}
+
+// notef writes one line to standard error.
+func (e *environment) notef(format string, args ...any) {
+	fmt.Fprintln(e.stderr, "btlbench: "+oneLine(fmt.Sprintf(format, args...)))
+}
+
+// cause is why the user asked to stop, once ctx is done.
+func (e *environment) cause() error { return context.Cause(e.ctx) }
+
+// Exit statuses. After a signal it is 128 plus the signal's number, as shells have it.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// usageError is a mistake on the command line.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// signalError says that a signal asked the command to stop.
+type signalError struct{ sig syscall.Signal }
+
+func (e *signalError) Error() string { return "interrupted by " + e.sig.String() }
+
+// exitPanic carries the exit status out of kong's help flag.
+type exitPanic int
+
+// run executes a command line and returns the exit status.
+func run(args []string, stdout, stderr io.Writer) (status int) {
+	ctx, stop := notifyContext()
+	defer stop()
+	env := &environment{stdout: stdout, stderr: stderr, ctx: ctx}
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case exitPanic:
+			status = int(e)
+		default:
+			panic(e)
+		}
+	}()
+	var c cli
+	parser, err := newParser(&c, env, func(code int) { panic(exitPanic(code)) })
+	if err != nil {
+		env.notef("internal error: %v", err)
+		return exitFailure
+	}
+	kctx, err := parser.Parse(args)
+	if err != nil {
+		env.notef("%v (see btlbench --help)", err)
+		return exitUsage
+	}
+	return exitStatus(env, kctx.Run())
+}
+
+// exitStatus reports err, in one line, and returns the status that stands for it.
+func exitStatus(env *environment, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	env.notef("%v", err)
+	var usage *usageError
+	var sig *signalError
+	switch {
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &sig):
+		return 128 + int(sig.sig)
+	}
+	return exitFailure
+}
+
+// notifyContext returns a context that ends at the first SIGINT or SIGTERM. A second one ends the
+// process, in case that the orderly way out hangs.
+func notifyContext() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		for sig := range signals {
+			if ctx.Err() != nil {
+				os.Exit(128 + int(sig.(syscall.Signal)))
+			}
+			cancel(&signalError{sig.(syscall.Signal)})
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(signals)
+		cancel(nil)
+	}
+}
+
+// oneLine folds a text into a single line without control characters: whatever a peer or a library
+// put into an error stays one line on the user's terminal.
+func oneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return r < ' ' || r == 0x7f
+	}), " ")
+}

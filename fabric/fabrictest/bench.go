@@ -1,0 +1,63 @@
+package fabrictest
+
+import (
+	"cmp"
+	"fmt"
+	"testing"
+)
+
+// Bench measures what a provider's calls cost, in Go's benchmark format. One goroutine plays both
+// ends, so an exchange is a send and its receipt, not a round trip.
+func Bench(b *testing.B, f Fixture) {
+	f.Patience = cmp.Or(f.Patience, defaultPatience)
+	b.Run("PollEmpty", func(b *testing.B) {
+		l := newLoop(b, &f)
+		b.ReportAllocs()
+		for b.Loop() {
+			if n, err := l.rx.ep.Poll(l.out[:]); n != 0 || err != nil {
+				b.Fatalf("Poll: %d, %v", n, err)
+			}
+		}
+	})
+	mtu := newPort(b, &f).caps.MTUBytes
+	for _, size := range []int{8, mtu} {
+		b.Run(fmt.Sprintf("Post/%dB", size), func(b *testing.B) { benchPost(b, &f, size) })
+		b.Run(fmt.Sprintf("Exchange/%dB", size), func(b *testing.B) { benchExchange(b, &f, 1, size) })
+		b.Run(fmt.Sprintf("ExchangeBatch/%dB", size), func(b *testing.B) {
+			benchExchange(b, &f, batchMax, size)
+		})
+	}
+}
+
+// benchPost measures posting alone: what it posted is received with the timer stopped.
+func benchPost(b *testing.B, f *Fixture, size int) {
+	l := newLoop(b, f)
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	posted := 0
+	for b.Loop() {
+		if posted == l.batch {
+			b.StopTimer()
+			l.poll(l.rx, posted)
+			l.exchange(0, size)
+			posted = 0
+			b.StartTimer()
+		}
+		l.post(1, size)
+		posted++
+	}
+	b.StopTimer()
+	l.poll(l.rx, posted)
+}
+
+// benchExchange measures batches of datagrams from Post to the receiver's completions.
+func benchExchange(b *testing.B, f *Fixture, batch, size int) {
+	l := newLoop(b, f)
+	batch = min(batch, l.batch)
+	b.SetBytes(int64(batch * size))
+	b.ReportAllocs()
+	for b.Loop() {
+		l.exchange(batch, size)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(batch), "ns/datagram")
+}

@@ -1,0 +1,32 @@
+package fabrictest
+
+import (
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// interrupter returns a function that sends a signal to one thread of this process.
+func interrupter(tb testing.TB) (interrupt func(tid int), stop func()) {
+	// Catching it keeps the default action away; Go installs handlers with SA_RESTART, which
+	// epoll_wait and its like ignore: they return EINTR all the same.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGUSR2)
+	pid := os.Getpid()
+	interrupt = func(tid int) {
+		if err := unix.Tgkill(pid, tid, unix.SIGUSR2); err != nil && err != unix.ESRCH {
+			tb.Errorf("tgkill: %v", err)
+		}
+	}
+	return interrupt, func() { signal.Stop(caught) }
+}
+
+// lockThread binds the goroutine to its thread and returns the thread's number.
+func lockThread() (tid int, unlock func()) {
+	runtime.LockOSThread()
+	return unix.Gettid(), runtime.UnlockOSThread
+}

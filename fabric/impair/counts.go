@@ -1,0 +1,37 @@
+package impair
+
+import "sync/atomic"
+
+// Counts is what a Domain did to the datagrams that arrived. One datagram may count in several of
+// the fields after Passed; Duplicated, Corrupted, Truncated, Reordered and Delayed count copies.
+type Counts struct {
+	Arrived    uint64 // taken from the inner domain
+	Passed     uint64 // of these, left in peace
+	Lost       uint64
+	Duplicated uint64 // additional copies
+	Reordered  uint64 // overtaken by at least one later datagram
+	Delayed    uint64
+	Corrupted  uint64
+	Truncated  uint64
+}
+
+// counters are Counts as they are being counted.
+type counters struct {
+	arrived, passed, lost, duplicated, reordered, delayed, corrupted, truncated atomic.Uint64
+}
+
+// Counts returns the counters of all endpoints together, closed ones included. Any goroutine may
+// call it, at any time.
+func (d *Domain) Counts() Counts {
+	c := &d.counters
+	return Counts{
+		Arrived:    c.arrived.Load(),
+		Passed:     c.passed.Load(),
+		Lost:       c.lost.Load(),
+		Duplicated: c.duplicated.Load(),
+		Reordered:  c.reordered.Load(),
+		Delayed:    c.delayed.Load(),
+		Corrupted:  c.corrupted.Load(),
+		Truncated:  c.truncated.Load(),
+	}
+}

@@ -1,0 +1,359 @@
+package impair
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/internal/mono"
+)
+
+const (
+	overtakeMax = 16                   // later datagrams that may pass one that is held for reordering
+	holdMax     = 64                   // datagrams held for reordering at once; beyond, none is
+	holdTimeout = 1 * time.Millisecond // after which one is let go although too few have passed
+	pollBatch   = 32                   // completions taken from the inner endpoint at a time
+	pollRounds  = 16                   // such batches in one Poll, which may lose them all
+)
+
+// arrival is a copy of a datagram on its way to the caller.
+type arrival struct {
+	from      fabric.Addr
+	due       mono.Time // when its delay is over
+	buf       fabric.Buf
+	sizeBytes uint32
+	errno     int32
+	flipBit   int32 // the bit to invert, or -1
+}
+
+// hold is an arrival that later ones are to overtake.
+type hold struct {
+	arrival
+	until     mono.Time
+	remaining int // that have to overtake it yet
+	overtaken bool
+}
+
+// endpoint implements fabric.Endpoint. Each of its hidden buffers (quota) is in exactly one place:
+// posted to the inner endpoint, idle, or referred to by one or two arrivals in holds, line and
+// ready.
+type endpoint struct {
+	domain *Domain
+	inner  fabric.Endpoint
+	caps   fabric.Caps
+	dice   dice
+	closed bool
+
+	loss, dup, reorder, delayed, corrupt, truncate odds
+
+	posted fifo[fabric.Buf] // the caller's receive buffers; at most RxDepth
+	quota  []fabric.Buf
+	idle   []fabric.Buf // hidden buffers to be posted to the inner endpoint
+	outer  int          // hidden buffers posted there
+	copies []uint8      // by hidden buffer: arrivals that refer to it
+
+	holds []hold        // at most holdMax
+	line  fifo[arrival] // waiting out their delay, the earliest first; at most two for each of quota
+	ready fifo[arrival] // to be delivered; at most two for each of quota
+	batch [pollBatch]fabric.Completion
+}
+
+var _ fabric.Endpoint = (*endpoint)(nil)
+
+func newEndpoint(d *Domain, inner fabric.Endpoint, quota []fabric.Buf) *endpoint {
+	f := d.faults
+	e := &endpoint{
+		domain:   d,
+		inner:    inner,
+		caps:     inner.Caps(),
+		loss:     oddsOf(f.Loss),
+		dup:      oddsOf(f.Dup),
+		reorder:  oddsOf(f.Reorder),
+		corrupt:  oddsOf(f.Corrupt),
+		truncate: oddsOf(f.Truncate),
+		quota:    slices.Clone(quota),
+		idle:     slices.Clone(quota),
+		copies:   make([]uint8, d.all.Len()-d.visible),
+		holds:    make([]hold, 0, holdMax),
+		line:     newFifo[arrival](2 * len(quota)),
+		ready:    newFifo[arrival](2 * len(quota)),
+	}
+	e.dice.pcg = *rand.NewPCG(f.Seed, d.opened)
+	if f.Delay > 0 {
+		e.delayed = oddsOf(1)
+		if f.DelayP > 0 {
+			e.delayed = oddsOf(f.DelayP)
+		}
+	}
+	// The inner endpoint may count what it holds by the buffers posted to it, and has no more than the
+	// quota.
+	e.caps.RecvCapacity = min(e.caps.RecvCapacity, len(quota))
+	e.posted = newFifo[fabric.Buf](e.caps.RxDepth)
+	return e
+}
+
+func (e *endpoint) Caps() fabric.Caps { return e.caps }
+func (e *endpoint) Name() []byte      { return e.inner.Name() }
+
+// Post passes on to the inner endpoint; only buffers that the caller cannot see are refused here.
+func (e *endpoint) Post(sends []fabric.Send) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	for i := range sends {
+		if int64(sends[i].Buf) >= int64(e.domain.visible) {
+			n, err := e.inner.Post(sends[:i])
+			if err == nil {
+				err = errBadBuf
+			}
+			return n, err
+		}
+	}
+	return e.inner.Post(sends)
+}
+
+func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	for i, b := range bufs {
+		if int64(b) >= int64(e.domain.visible) {
+			return i, errBadBuf
+		}
+		if e.posted.count == len(e.posted.items) {
+			return i, fabric.ErrAgain
+		}
+		e.posted.push(b)
+	}
+	return len(bufs), nil
+}
+
+func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	now := e.time()
+	e.release(now)
+	n := e.deliver(out)
+	for round := 0; n < len(out) && round < pollRounds; round++ {
+		batch := e.batch[:min(len(out)-n, len(e.batch))]
+		got, err := e.inner.Poll(batch)
+		if err != nil && n == 0 {
+			return 0, err // with n > 0 the next Poll tells
+		}
+		for i := range batch[:got] {
+			if batch[i].Op == fabric.OpRecv {
+				e.outer--
+				e.arrive(&batch[i], now)
+				continue
+			}
+			out[n] = batch[i] // there is room: the batch was no larger
+			n++
+		}
+		n += e.deliver(out[n:])
+		if got < len(batch) {
+			break
+		}
+	}
+	if err := e.refill(); err != nil && n == 0 {
+		return 0, err
+	}
+	return n, nil
+}
+
+// time reads the clock if any fault goes by it.
+func (e *endpoint) time() mono.Time {
+	if e.delayed == 0 && e.reorder == 0 {
+		return 0
+	}
+	return e.domain.now()
+}
+
+// arrive decides what happens to a datagram.
+func (e *endpoint) arrive(c *fabric.Completion, now mono.Time) {
+	count := &e.domain.counters
+	count.arrived.Add(1)
+	if e.dice.hit(e.loss) {
+		count.lost.Add(1)
+		e.idle = append(e.idle, c.Buf)
+		return
+	}
+	copies := 1
+	if e.dice.hit(e.dup) {
+		count.duplicated.Add(1)
+		copies = 2
+	}
+	e.copies[int(c.Buf)-e.domain.visible] = uint8(copies)
+	touched := copies > 1
+	heldBefore, through := len(e.holds), false
+	for range copies {
+		a := arrival{
+			from: c.From, buf: c.Buf, sizeBytes: c.Len, errno: c.Errno, flipBit: -1,
+		}
+		damaged := e.damage(&a)
+		if len(e.holds) < holdMax && e.dice.hit(e.reorder) {
+			e.holds = append(e.holds, hold{
+				arrival:   a,
+				until:     now.Add(holdTimeout),
+				remaining: 1 + int(e.dice.below(overtakeMax)),
+			})
+			touched = true
+			continue
+		}
+		through = true
+		touched = e.enqueue(a, now) || damaged || touched
+	}
+	if !touched {
+		count.passed.Add(1)
+	}
+	if through {
+		e.overtake(heldBefore, now)
+	}
+}
+
+// damage cuts off and corrupts a copy, perhaps, and says whether it did.
+func (e *endpoint) damage(a *arrival) bool {
+	count := &e.domain.counters
+	damaged := false
+	// A datagram that is larger than its buffer has no bytes beyond it.
+	room := min(a.sizeBytes, uint32(e.domain.all.Size()))
+	if room > 0 && e.dice.hit(e.truncate) {
+		a.sizeBytes = e.dice.below(room)
+		room = a.sizeBytes
+		count.truncated.Add(1)
+		damaged = true
+	}
+	if room > 0 && e.dice.hit(e.corrupt) {
+		a.flipBit = int32(e.dice.below(room * 8))
+		count.corrupted.Add(1)
+		damaged = true
+	}
+	return damaged
+}
+
+// enqueue sends an arrival on to the delay line or past it, and says whether it is delayed.
+func (e *endpoint) enqueue(a arrival, now mono.Time) bool {
+	if !e.dice.hit(e.delayed) {
+		e.ready.push(a)
+		return false
+	}
+	e.domain.counters.delayed.Add(1)
+	a.due = now.Add(e.domain.faults.Delay)
+	e.line.push(a)
+	return true
+}
+
+// overtake tells the first n holds that one more datagram has passed them.
+func (e *endpoint) overtake(n int, now mono.Time) {
+	left := 0
+	for i := range e.holds {
+		h := &e.holds[i]
+		if i < n {
+			h.remaining--
+			h.overtaken = true
+		}
+		if h.remaining > 0 {
+			e.holds[left] = *h
+			left++
+			continue
+		}
+		e.letGo(h, now)
+	}
+	e.holds = e.holds[:left]
+}
+
+func (e *endpoint) letGo(h *hold, now mono.Time) {
+	if h.overtaken {
+		e.domain.counters.reordered.Add(1)
+	}
+	e.enqueue(h.arrival, now)
+}
+
+// release makes ready what was held back long enough.
+func (e *endpoint) release(now mono.Time) {
+	if len(e.holds) > 0 {
+		left := 0
+		for i := range e.holds {
+			if h := &e.holds[i]; h.until > now {
+				e.holds[left] = *h
+				left++
+			} else {
+				e.letGo(h, now)
+			}
+		}
+		e.holds = e.holds[:left]
+	}
+	for e.line.count > 0 && e.line.front().due <= now {
+		e.ready.push(e.line.pop())
+	}
+}
+
+// deliver completes posted buffers with what is ready.
+func (e *endpoint) deliver(out []fabric.Completion) int {
+	arena := &e.domain.all
+	n := 0
+	for n < len(out) && e.ready.count > 0 && e.posted.count > 0 {
+		a := e.ready.pop()
+		b := e.posted.pop()
+		room := arena.Bytes(b)
+		copy(room, arena.Bytes(a.buf)[:min(int(a.sizeBytes), len(room))])
+		if a.flipBit >= 0 {
+			room[a.flipBit/8] ^= 1 << (a.flipBit % 8)
+		}
+		out[n] = fabric.Completion{
+			From: a.from, Buf: b, Len: a.sizeBytes, Errno: a.errno, Op: fabric.OpRecv,
+		}
+		n++
+		copies := &e.copies[int(a.buf)-e.domain.visible]
+		if *copies--; *copies == 0 {
+			e.idle = append(e.idle, a.buf)
+		}
+	}
+	return n
+}
+
+// refill posts idle hidden buffers to the inner endpoint, up to its RxDepth.
+func (e *endpoint) refill() error {
+	want := min(len(e.idle), e.caps.RxDepth-e.outer)
+	if want <= 0 {
+		return nil
+	}
+	rest := len(e.idle) - want
+	n, err := e.inner.Recv(e.idle[rest:])
+	e.outer += n
+	// Those that were taken leave the list; the order of the others does not matter.
+	e.idle = e.idle[:rest+copy(e.idle[rest:], e.idle[rest+n:])]
+	if errors.Is(err, fabric.ErrAgain) {
+		return nil // it will take them another time
+	}
+	return err
+}
+
+// nextDue returns when something that is held back can be polled, or mono.Never.
+func (e *endpoint) nextDue() mono.Time {
+	if e.posted.count == 0 {
+		return mono.Never // nothing can, until the caller posts a buffer
+	}
+	due := mono.Never
+	for i := range e.holds {
+		due = due.Min(e.holds[i].until)
+	}
+	if e.line.count > 0 {
+		due = due.Min(e.line.front().due)
+	}
+	return due
+}
+
+// Close closes the inner endpoint. What was held back is lost. A second Close does nothing and
+// returns nil.
+func (e *endpoint) Close() error {
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	err := e.inner.Close()
+	e.domain.forget(e)
+	return err
+}

@@ -1,0 +1,739 @@
+package impair_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"gobtl/fabric"
+	"gobtl/fabric/fabrictest"
+	"gobtl/fabric/impair"
+	"gobtl/fabric/mem"
+	"gobtl/internal/mono"
+)
+
+// open wraps a domain of the network.
+func open(tb testing.TB, nw *mem.Network, cfg fabric.DomainConfig, f impair.Faults) *impair.Domain {
+	tb.Helper()
+	inner, err := nw.Open(impair.Reserve(cfg))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	visible := cfg.Buffers
+	if visible == 0 {
+		visible = 4096
+	}
+	d, err := impair.Wrap(inner, visible, f)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { d.Close() })
+	return d
+}
+
+func TestConformance(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		net    mem.Config
+		faults impair.Faults
+		skip   map[string]string
+	}{
+		{"none", mem.Config{}, impair.Faults{Seed: 1}, nil},
+		{"none, no inject", mem.Config{InjectBytes: -1, NoGather: true}, impair.Faults{}, nil},
+		{"delay", mem.Config{}, impair.Faults{Delay: 50 * time.Microsecond}, map[string]string{
+			"Overflow": "an empty Poll does not mean that all have arrived: some are delayed",
+			// It would take the time of the delay for each run of what it measures.
+			"NoAllocations": "TestNoAllocations does it with a clock that need not be waited for",
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			nw := mem.New(tc.net)
+			fabrictest.Run(t, fabrictest.Fixture{
+				Name: "impair " + tc.name,
+				Open: func(tb testing.TB, cfg fabric.DomainConfig) fabric.Domain {
+					return open(tb, nw, cfg, tc.faults)
+				},
+				Skip: tc.skip,
+			})
+		})
+	}
+}
+
+// bench is one impaired receiver and one sender that is not impaired, on a clock of the test's own.
+type bench struct {
+	tb     testing.TB
+	dom    *impair.Domain
+	tx, rx fabric.Endpoint
+	to     fabric.Addr
+	in     fabric.Arena
+	out    fabric.Arena
+	now    mono.Time
+	done   [64]fabric.Completion
+	// got are the datagrams that have arrived, with their numbers.
+	got []packet
+}
+
+type packet struct {
+	number int
+	data   []byte
+}
+
+const packetBytes = 64
+
+func newBench(tb testing.TB, f impair.Faults) *bench {
+	tb.Helper()
+	nw := mem.New(mem.Config{})
+	b := &bench{tb: tb, dom: open(tb, nw, fabric.DomainConfig{Buffers: 128}, f)}
+	b.dom.SetClock(func() mono.Time { return b.now })
+	b.in = b.dom.Arena()
+	var err error
+	if b.rx, err = b.dom.OpenEndpoint(fabric.EndpointConfig{}); err != nil {
+		tb.Fatal(err)
+	}
+	for i := range fabric.Buf(128) {
+		b.recv(i)
+	}
+	sender, err := nw.Open(fabric.DomainConfig{Buffers: 1})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { sender.Close() })
+	b.out = sender.Arena()
+	if b.tx, err = sender.OpenEndpoint(fabric.EndpointConfig{}); err != nil {
+		tb.Fatal(err)
+	}
+	if b.to, err = sender.Insert(b.rx.Name()); err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+func (b *bench) recv(buf fabric.Buf) {
+	if _, err := b.rx.Recv([]fabric.Buf{buf}); err != nil {
+		b.tb.Fatal(err)
+	}
+}
+
+// contents is what datagram number i says.
+func contents(i int) []byte {
+	p := make([]byte, packetBytes)
+	binary.LittleEndian.PutUint32(p, uint32(i))
+	for j := 4; j < len(p); j++ {
+		p[j] = byte(i*31 + j)
+	}
+	return p
+}
+
+// send sends datagram number i.
+func (b *bench) send(i int) {
+	copy(b.out.Bytes(0), contents(i))
+	if _, err := b.tx.Post([]fabric.Send{{To: b.to, Len: packetBytes}}); err != nil {
+		b.tb.Fatal(err)
+	}
+}
+
+// poll collects what has arrived.
+func (b *bench) poll() int {
+	n, err := b.rx.Poll(b.done[:])
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	for _, c := range b.done[:n] {
+		data := bytes.Clone(b.in.Bytes(c.Buf)[:c.Len])
+		number := -1
+		if len(data) >= 4 {
+			number = int(binary.LittleEndian.Uint32(data))
+		}
+		b.got = append(b.got, packet{number, data})
+		b.recv(c.Buf)
+	}
+	return n
+}
+
+// run sends count datagrams and collects all that becomes of them.
+func (b *bench) run(count int) {
+	for i := range count {
+		b.send(i)
+		b.now = b.now.Add(time.Microsecond)
+		b.poll()
+	}
+	for idle := 0; idle < 3; idle++ { // what was held for reordering may be delayed after that
+		b.now = b.now.Add(impair.DelayMax)
+		if b.poll() > 0 {
+			idle = 0
+		}
+	}
+}
+
+// within says whether a count of events of probability p in n trials is less than five standard
+// deviations off.
+func within(count, n int, p float64) bool {
+	return math.Abs(float64(count)-float64(n)*p) <= 5*math.Sqrt(float64(n)*p*(1-p))+1
+}
+
+func TestLoss(t *testing.T) {
+	const count = 100_000
+	for _, p := range []float64{0, 0.001, 0.01, 0.5, 1} {
+		b := newBench(t, impair.Faults{Loss: p, Seed: 7})
+		b.run(count)
+		c := b.dom.Counts()
+		if !within(int(c.Lost), count, p) {
+			t.Errorf("loss %v: %d of %d lost", p, c.Lost, count)
+		}
+		if c.Arrived != count || int(c.Passed) != len(b.got) || c.Passed+c.Lost != count {
+			t.Errorf("loss %v: counts %+v, got %d", p, c, len(b.got))
+		}
+		last := -1
+		for _, pkt := range b.got {
+			if pkt.number <= last || !bytes.Equal(pkt.data, contents(pkt.number)) {
+				t.Fatalf("loss %v: datagram %d after %d, or altered", p, pkt.number, last)
+			}
+			last = pkt.number
+		}
+	}
+}
+
+func TestDuplication(t *testing.T) {
+	const count = 50_000
+	b := newBench(t, impair.Faults{Dup: 0.02, Seed: 3})
+	b.run(count)
+	c := b.dom.Counts()
+	if !within(int(c.Duplicated), count, 0.02) || len(b.got) != count+int(c.Duplicated) {
+		t.Errorf("%d of %d duplicated, got %d", c.Duplicated, count, len(b.got))
+	}
+	twice := 0
+	for i, pkt := range b.got {
+		if !bytes.Equal(pkt.data, contents(pkt.number)) {
+			t.Fatalf("datagram %d was altered", pkt.number)
+		}
+		if i > 0 && b.got[i-1].number == pkt.number {
+			twice++
+		}
+	}
+	if twice != int(c.Duplicated) {
+		t.Errorf("%d came twice, counted %d", twice, c.Duplicated)
+	}
+}
+
+func TestReorder(t *testing.T) {
+	const count = 50_000
+	b := newBench(t, impair.Faults{Reorder: 0.05, Seed: 3})
+	b.run(count)
+	if len(b.got) != count {
+		t.Fatalf("%d of %d arrived", len(b.got), count)
+	}
+	late := 0
+	seen := make([]bool, count)
+	highest := -1
+	for place, pkt := range b.got {
+		if !bytes.Equal(pkt.data, contents(pkt.number)) || seen[pkt.number] {
+			t.Fatalf("datagram %d was altered or came twice", pkt.number)
+		}
+		seen[pkt.number] = true
+		// 16 have to pass a datagram at most, and of those that are sent meanwhile 5 % are held, too.
+		if off := place - pkt.number; off > 40 || off < -40 {
+			t.Fatalf("datagram %d came in place %d", pkt.number, place)
+		}
+		if pkt.number < highest {
+			late++
+		}
+		highest = max(highest, pkt.number)
+	}
+	c := b.dom.Counts()
+	if !within(int(c.Reordered), count, 0.05) || int(c.Reordered) != late {
+		t.Errorf("%d counted as reordered, %d came after a later one, of %d", c.Reordered, late, count)
+	}
+}
+
+// A datagram that no later one follows is held for a millisecond, no longer.
+func TestReorderTimeout(t *testing.T) {
+	b := newBench(t, impair.Faults{Reorder: 1})
+	b.send(0)
+	b.now = 100
+	for range 10 {
+		if b.poll() != 0 {
+			t.Fatal("it arrived at once")
+		}
+	}
+	b.now = 100 + mono.Time(time.Millisecond) - 1
+	if b.poll() != 0 {
+		t.Fatal("it arrived before its time")
+	}
+	b.now++
+	if b.poll() != 1 {
+		t.Fatal("it was still held after 1 ms")
+	}
+	if c := b.dom.Counts(); c.Reordered != 0 {
+		t.Errorf("%d reordered, but nothing overtook it", c.Reordered)
+	}
+}
+
+// With everything held, only as many are as the bound says.
+func TestReorderEverything(t *testing.T) {
+	b := newBench(t, impair.Faults{Reorder: 1})
+	for i := range 500 {
+		b.send(i)
+	}
+	for range 50 {
+		b.poll()
+	}
+	if len(b.got) != 500-64 && len(b.got) < 300 {
+		t.Errorf("%d of 500 arrived", len(b.got))
+	}
+	b.now = b.now.Add(time.Second)
+	b.poll()
+	b.poll()
+	if len(b.got) != 500 {
+		t.Errorf("%d of 500 arrived in the end", len(b.got))
+	}
+}
+
+func TestDelay(t *testing.T) {
+	const delay = 200 * time.Microsecond
+	b := newBench(t, impair.Faults{Delay: delay})
+	b.send(0)
+	b.poll()
+	b.now = 50_000
+	b.send(1)
+	b.poll()
+	for _, step := range []struct {
+		now  mono.Time
+		want int
+	}{
+		{mono.Time(delay) - 1, 0}, {mono.Time(delay), 1}, {mono.Time(delay) + 49_999, 1},
+		{mono.Time(delay) + 50_000, 2},
+	} {
+		b.now = step.now
+		b.poll()
+		if len(b.got) != step.want {
+			t.Errorf("at %d ns, %d have arrived, want %d", step.now, len(b.got), step.want)
+		}
+	}
+	if c := b.dom.Counts(); c.Delayed != 2 || c.Passed != 0 {
+		t.Errorf("counts %+v", c)
+	}
+}
+
+func TestDelaySome(t *testing.T) {
+	const count = 20_000
+	b := newBench(t, impair.Faults{Delay: 5 * time.Microsecond, DelayP: 0.25, Seed: 9})
+	b.run(count)
+	if c := b.dom.Counts(); !within(int(c.Delayed), count, 0.25) || len(b.got) != count {
+		t.Errorf("%d of %d delayed, %d arrived", c.Delayed, count, len(b.got))
+	}
+}
+
+func TestCorruption(t *testing.T) {
+	const count = 50_000
+	b := newBench(t, impair.Faults{Corrupt: 0.01, Seed: 3})
+	b.run(count)
+	c := b.dom.Counts()
+	if !within(int(c.Corrupted), count, 0.01) || len(b.got) != count {
+		t.Errorf("%d of %d corrupted, %d arrived", c.Corrupted, count, len(b.got))
+	}
+	wrong := 0
+	places := make(map[int]bool)
+	for place, pkt := range b.got { // nothing is reordered: the place is the number
+		for i, x := range contents(place) {
+			if diff := x ^ pkt.data[i]; diff != 0 {
+				wrong += bits.OnesCount8(diff)
+				places[i] = true
+			}
+		}
+	}
+	if wrong != int(c.Corrupted) {
+		t.Errorf("%d bits are wrong, %d datagrams counted", wrong, c.Corrupted)
+	}
+	if len(places) != packetBytes {
+		t.Errorf("only %d of %d bytes are ever corrupted", len(places), packetBytes)
+	}
+}
+
+func TestTruncation(t *testing.T) {
+	const count = 50_000
+	b := newBench(t, impair.Faults{Truncate: 0.02, Seed: 3})
+	b.run(count)
+	c := b.dom.Counts()
+	if !within(int(c.Truncated), count, 0.02) || len(b.got) != count {
+		t.Errorf("%d of %d truncated, %d arrived", c.Truncated, count, len(b.got))
+	}
+	short := 0
+	sizes := make(map[int]bool)
+	for place, pkt := range b.got {
+		if !bytes.HasPrefix(contents(place), pkt.data) {
+			t.Fatalf("datagram %d was altered", place)
+		}
+		if len(pkt.data) < packetBytes {
+			short++
+			sizes[len(pkt.data)] = true
+		}
+	}
+	if short != int(c.Truncated) || len(sizes) != packetBytes {
+		t.Errorf("%d are short of %d counted, in %d sizes", short, c.Truncated, len(sizes))
+	}
+}
+
+// all is every fault at once.
+var all = impair.Faults{
+	Loss: 0.05, Dup: 0.05, Reorder: 0.1, Delay: 30 * time.Microsecond, DelayP: 0.5, Corrupt: 0.05,
+	Truncate: 0.05, Seed: 42,
+}
+
+func TestSameSeedSameFaults(t *testing.T) {
+	runs := make([]*bench, 3)
+	for i := range runs {
+		f := all
+		if i == 2 {
+			f.Seed++
+		}
+		runs[i] = newBench(t, f)
+		runs[i].run(5000)
+	}
+	same := func(a, b *bench) bool {
+		return slices.EqualFunc(a.got, b.got, func(p, q packet) bool {
+			return bytes.Equal(p.data, q.data)
+		})
+	}
+	if !same(runs[0], runs[1]) || runs[0].dom.Counts() != runs[1].dom.Counts() {
+		t.Error("two runs with the same seed differ")
+	}
+	if same(runs[0], runs[2]) {
+		t.Error("two runs with different seeds are the same")
+	}
+}
+
+// The endpoints of a domain have sequences of their own.
+func TestEndpointsDiffer(t *testing.T) {
+	nw := mem.New(mem.Config{})
+	d := open(t, nw, fabric.DomainConfig{Buffers: 256}, impair.Faults{Loss: 0.5, Seed: 1})
+	var fates [2]string
+	for i := range fates {
+		e, err := d.OpenEndpoint(fabric.EndpointConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		self, err := d.Insert(e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out [4]fabric.Completion
+		for range 100 {
+			_, err := e.Recv([]fabric.Buf{fabric.Buf(i)})
+			if err != nil && !errors.Is(err, fabric.ErrAgain) {
+				t.Fatal(err)
+			}
+			if _, err := e.Post([]fabric.Send{{To: self, Buf: 200, Len: 8}}); err != nil {
+				t.Fatal(err)
+			}
+			n, err := e.Poll(out[:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			fates[i] += fmt.Sprint(n)
+		}
+	}
+	if fates[0] == fates[1] {
+		t.Error("two endpoints suffer the same sequence of faults")
+	}
+}
+
+// TestConservation: for any faults, every datagram that arrives is accounted for, and none is held
+// for ever.
+func TestConservation(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		p := rapid.SampledFrom([]float64{0, 0.01, 0.3, 1})
+		f := impair.Faults{
+			Loss:     rapid.SampledFrom([]float64{0, 0.1, 0.9}).Draw(rt, "loss"),
+			Dup:      p.Draw(rt, "dup"),
+			Reorder:  p.Draw(rt, "reorder"),
+			Delay:    rapid.SampledFrom([]time.Duration{0, 1, 5000, 1e6}).Draw(rt, "delay"),
+			DelayP:   p.Draw(rt, "delayp"),
+			Corrupt:  p.Draw(rt, "corrupt"),
+			Truncate: p.Draw(rt, "truncate"),
+			Seed:     rapid.Uint64().Draw(rt, "seed"),
+		}
+		b := newBench(t, f)
+		sent := 0
+		for _, burst := range rapid.SliceOfN(rapid.IntRange(0, 60), 1, 40).Draw(rt, "bursts") {
+			for range burst {
+				b.send(sent)
+				sent++
+			}
+			b.now = b.now.Add(time.Duration(burst) * time.Microsecond)
+			b.poll()
+		}
+		b.run(0)
+		c := b.dom.Counts()
+		if c.Arrived != uint64(sent) {
+			rt.Fatalf("%d sent, %d arrived", sent, c.Arrived)
+		}
+		if want := c.Arrived - c.Lost + c.Duplicated; uint64(len(b.got)) != want {
+			rt.Fatalf("%d delivered, want %d: %+v", len(b.got), want, c)
+		}
+	})
+}
+
+// A caller that posts no buffers for a while loses nothing that its RecvCapacity promises, and gets
+// its datagrams when it does.
+func TestNothingPosted(t *testing.T) {
+	nw := mem.New(mem.Config{})
+	d := open(t, nw, fabric.DomainConfig{Buffers: 16}, impair.Faults{Dup: 1})
+	e, err := d.OpenEndpoint(fabric.EndpointConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := d.Insert(e.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out [64]fabric.Completion
+	count := e.Caps().RecvCapacity
+	for range count {
+		if _, err := e.Post([]fabric.Send{{To: self, Buf: 15, Len: 8}}); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := e.Poll(out[:]); n != 0 || err != nil {
+			t.Fatalf("Poll with nothing posted: %d, %v", n, err)
+		}
+	}
+	got := 0
+	for range 2*count + 10 {
+		if _, err := e.Recv([]fabric.Buf{3}); err != nil {
+			t.Fatal(err)
+		}
+		n, err := e.Poll(out[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got += n; n == 0 {
+			break
+		}
+	}
+	if got != 2*count {
+		t.Errorf("%d arrived, want twice %d", got, count)
+	}
+}
+
+// Wait sleeps until what is held back is due, on the real clock, although nothing else happens.
+func TestWaitForDelayed(t *testing.T) {
+	nw := mem.New(mem.Config{})
+	d := open(t, nw, fabric.DomainConfig{Buffers: 16}, impair.Faults{Delay: 5 * time.Millisecond})
+	e, err := d.OpenEndpoint(fabric.EndpointConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := d.Insert(e.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Recv([]fabric.Buf{0}); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if _, err := e.Post([]fabric.Send{{To: self, Buf: 1, Len: 8}}); err != nil {
+		t.Fatal(err)
+	}
+	var out [4]fabric.Completion
+	for waits := 0; ; waits++ {
+		n, err := e.Poll(out[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			break
+		}
+		if waits == 100 {
+			t.Fatal("Wait returns over and over: it spins")
+		}
+		if err := d.Wait(-1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(start); took < 5*time.Millisecond {
+		t.Errorf("it arrived after %v, before its delay was over", took)
+	}
+}
+
+// deaf is a domain that is no Waiter.
+type deaf struct{ fabric.Domain }
+
+func TestInnerCannotWait(t *testing.T) {
+	inner, err := mem.New(mem.Config{}).Open(fabric.DomainConfig{Buffers: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := impair.Wrap(deaf{inner}, 8, impair.Faults{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Wake()
+	if err := d.Wait(-1); err != nil {
+		t.Errorf("Wait: %v", err)
+	}
+	d.Close()
+	d.Wake()
+	if err := d.Wait(-1); !errors.Is(err, fabric.ErrClosed) {
+		t.Errorf("Wait after Close: %v, want ErrClosed", err)
+	}
+}
+
+func TestWrapErrors(t *testing.T) {
+	inner, err := mem.New(mem.Config{}).Open(fabric.DomainConfig{Buffers: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		visible int
+		faults  impair.Faults
+	}{
+		{0, impair.Faults{}}, {-1, impair.Faults{}}, {32, impair.Faults{}}, {17, impair.Faults{}},
+		{8, impair.Faults{Loss: 2}},
+	} {
+		if _, err := impair.Wrap(inner, tc.visible, tc.faults); !errors.Is(err, fabric.ErrBadConfig) {
+			t.Errorf("Wrap of %d with %d visible and %v: %v, want ErrBadConfig", 32, tc.visible,
+				tc.faults, err)
+		}
+	}
+	if _, err := inner.OpenEndpoint(fabric.EndpointConfig{}); err != nil {
+		t.Errorf("the inner domain does not work any more: %v", err)
+	}
+	if got := impair.Reserve(fabric.DomainConfig{Buffers: -1}).Buffers; got != -1 {
+		t.Errorf("Reserve made %d of -1 buffers", got)
+	}
+}
+
+// The hidden buffers of closed endpoints serve others, and running out of them is an error.
+func TestHiddenBuffersComeBack(t *testing.T) {
+	inner, err := mem.New(mem.Config{}).Open(fabric.DomainConfig{Buffers: 8 + 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := impair.Wrap(inner, 8, impair.Faults{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for range 3 {
+		var open []fabric.Endpoint
+		for {
+			e, err := d.OpenEndpoint(fabric.EndpointConfig{})
+			if errors.Is(err, fabric.ErrBadConfig) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, e)
+		}
+		if len(open) != 4 { // 8, 4, 2 and 1 of 16 hidden buffers; the last cannot be halved
+			t.Fatalf("%d endpoints share 16 hidden buffers, want 4", len(open))
+		}
+		for _, e := range open {
+			e.Close()
+		}
+	}
+}
+
+func TestOpenByInfo(t *testing.T) {
+	infos, err := fabric.GetInfo(fabric.Hints{Provider: mem.ProviderName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := impair.Faults{Loss: 0.5}
+	d, err := impair.Open(infos[0], fabric.DomainConfig{}, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	arena := d.Arena()
+	if arena.Len() != 4096 || d.Faults() != f {
+		t.Errorf("%d buffers, faults %v", arena.Len(), d.Faults())
+	}
+	attrs := d.Info().Attrs
+	if last := attrs[len(attrs)-1]; last.Name != "impair" || last.Value != "loss=50%" {
+		t.Errorf("Attrs end with %+v", last)
+	}
+	if _, err := impair.Open(infos[0], fabric.DomainConfig{}, impair.Faults{Loss: -1}); !errors.Is(err,
+		fabric.ErrBadConfig) {
+		t.Errorf("Open with a negative loss: %v", err)
+	}
+	unknown := fabric.Info{Provider: "no/such"}
+	if _, err := impair.Open(unknown, fabric.DomainConfig{}, f); !errors.Is(err, fabric.ErrNoProvider) {
+		t.Errorf("Open of an unknown provider: %v", err)
+	}
+}
+
+// Counts may be read while the domain works.
+func TestCountsFromAnotherGoroutine(t *testing.T) {
+	b := newBench(t, all)
+	stop := make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for last := uint64(0); ; {
+			c := b.dom.Counts()
+			if c.Arrived < last {
+				t.Errorf("Arrived went back from %d to %d", last, c.Arrived)
+			}
+			last = c.Arrived
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	b.run(2000)
+	close(stop)
+	reader.Wait()
+}
+
+func TestNoAllocations(t *testing.T) {
+	b := newBench(t, all)
+	send := []fabric.Send{{To: b.to, Len: packetBytes}}
+	var one [1]fabric.Buf
+	step := func() {
+		if _, err := b.tx.Post(send); err != nil {
+			t.Fatal(err)
+		}
+		b.now = b.now.Add(time.Microsecond)
+		n, err := b.rx.Poll(b.done[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range b.done[:n] {
+			one[0] = b.done[i].Buf
+			if _, err := b.rx.Recv(one[:]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 100 {
+		step()
+	}
+	if got := testing.AllocsPerRun(5000, step); got != 0 {
+		t.Errorf("%v allocations for each datagram", got)
+	}
+	if c := b.dom.Counts(); c.Lost == 0 || c.Duplicated == 0 || c.Reordered == 0 || c.Delayed == 0 ||
+		c.Corrupted == 0 || c.Truncated == 0 {
+		t.Errorf("not every fault took part: %+v", c)
+	}
+}
+
+func BenchmarkFabric(b *testing.B) {
+	nw := mem.New(mem.Config{})
+	fabrictest.Bench(b, fabrictest.Fixture{
+		Name: "impair",
+		Open: func(tb testing.TB, cfg fabric.DomainConfig) fabric.Domain {
+			return open(tb, nw, cfg, impair.Faults{})
+		},
+	})
+}

@@ -1,0 +1,60 @@
+package impair
+
+import (
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/internal/mono"
+)
+
+// napMax is how long Wait sleeps on a provider that cannot wait: a poll every so often.
+const napMax = 100 * time.Microsecond
+
+// realClock returns the clock that a Domain goes by unless SetClock gives it another one.
+func realClock() func() mono.Time {
+	start := time.Now()
+	return func() mono.Time { return mono.Time(time.Since(start)) }
+}
+
+// SetClock replaces the clock that Delay and Reorder go by. Call it before the first endpoint is
+// opened.
+func (d *Domain) SetClock(now func() mono.Time) { d.now = now }
+
+// Wait implements fabric.Waiter. It does not sleep past the time at which a datagram that is held
+// back is due. Where the inner Domain is no Waiter it returns after 100 us at most.
+func (d *Domain) Wait(timeout time.Duration) error {
+	if d.closed {
+		return fabric.ErrClosed
+	}
+	due := mono.Never
+	for _, e := range d.endpoints {
+		if e.ready.count > 0 && e.posted.count > 0 {
+			return nil
+		}
+		due = due.Min(e.nextDue())
+	}
+	if due != mono.Never {
+		left := due.Sub(d.now())
+		if left <= 0 {
+			return nil
+		}
+		if timeout < 0 || left < timeout {
+			timeout = left
+		}
+	}
+	if d.waiter == nil {
+		if timeout < 0 || timeout > napMax {
+			timeout = napMax
+		}
+		time.Sleep(timeout)
+		return nil
+	}
+	return d.waiter.Wait(timeout)
+}
+
+// Wake implements fabric.Waiter. Where the inner Domain is none, Wait ends soon anyway.
+func (d *Domain) Wake() {
+	if d.waiter != nil {
+		d.waiter.Wake()
+	}
+}

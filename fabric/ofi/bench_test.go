@@ -1,0 +1,91 @@
+//go:build linux && cgo
+
+package ofi
+
+import (
+	"testing"
+
+	"gobtl/fabric"
+)
+
+func benchPair(b *testing.B, source bool) (e fabric.Endpoint, self fabric.Addr) {
+	b.Helper()
+	d := open(b, "ofi/udp", fabric.DomainConfig{Buffers: 2048})
+	e = openEndpoint(b, d, fabric.EndpointConfig{Source: source})
+	return e, insert(b, d, e.Name())
+}
+
+// BenchmarkPollEmpty polls with receives posted: the cost of one recvmsg that finds nothing.
+func BenchmarkPollEmpty(b *testing.B) {
+	e, _ := benchPair(b, false)
+	mustRecv(b, e, seqBufs(0, 512)...)
+	out := make([]fabric.Completion, 1)
+	for b.Loop() {
+		if n, err := e.Poll(out); n != 0 || err != nil {
+			b.Fatal(n, err)
+		}
+	}
+}
+
+// BenchmarkPollIdle polls without receives posted: the crossing into C and the queues' own cost.
+func BenchmarkPollIdle(b *testing.B) {
+	e, _ := benchPair(b, false)
+	out := make([]fabric.Completion, 1)
+	for b.Loop() {
+		if n, err := e.Poll(out); n != 0 || err != nil {
+			b.Fatal(n, err)
+		}
+	}
+}
+
+// BenchmarkPost injects into a socket that nobody reads: once its buffer is full, the kernel drops
+// what was sent, so this is the sender's cost alone.
+func BenchmarkPost(b *testing.B) {
+	for _, bb := range []struct {
+		name  string
+		bytes uint32
+	}{{"8B", 8}, {"1472B", 1472}} {
+		b.Run(bb.name, func(b *testing.B) {
+			e, self := benchPair(b, false)
+			s := []fabric.Send{{To: self, Buf: 1000, Len: bb.bytes}}
+			b.SetBytes(int64(bb.bytes))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := e.Post(s); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkSelf sends a datagram to its own endpoint, polls it and posts the buffer again: all that
+// one packet costs a sender and a receiver together.
+func BenchmarkSelf(b *testing.B) {
+	for _, bb := range []struct {
+		name   string
+		bytes  uint32
+		source bool
+	}{{"8B", 8, false}, {"8B-source", 8, true}, {"1472B", 1472, false}} {
+		b.Run(bb.name, func(b *testing.B) {
+			e, self := benchPair(b, bb.source)
+			bufs := seqBufs(0, 64)
+			mustRecv(b, e, bufs...)
+			s := []fabric.Send{{To: self, Buf: 1000, Len: bb.bytes}}
+			out := make([]fabric.Completion, 1)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := e.Post(s); err != nil {
+					b.Fatal(err)
+				}
+				if n, err := e.Poll(out); n != 1 || err != nil {
+					b.Fatal(n, err)
+				}
+				bufs[0] = out[0].Buf
+				if _, err := e.Recv(bufs[:1]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,41 @@
+//go:build linux && cgo
+
+package ofi
+
+import (
+	"testing"
+
+	"gobtl/fabric"
+	"gobtl/fabric/fabrictest"
+)
+
+func loopback(prov string) func(testing.TB, fabric.DomainConfig) fabric.Domain {
+	return func(tb testing.TB, cfg fabric.DomainConfig) fabric.Domain { return open(tb, prov, cfg) }
+}
+
+func fake(device string) func(testing.TB, fabric.DomainConfig) fabric.Domain {
+	return func(tb testing.TB, cfg fabric.DomainConfig) fabric.Domain {
+		return openFake(tb, device, cfg)
+	}
+}
+
+func TestConformanceUDP(t *testing.T) {
+	fabrictest.Run(t, fabrictest.Fixture{Name: "ofi/udp", Open: loopback("ofi/udp")})
+}
+
+func TestConformanceSockets(t *testing.T) {
+	const slow = "its threads and its TCP carry a few thousand datagrams a second on a busy machine"
+	fabrictest.Run(t, fabrictest.Fixture{
+		Name: "ofi/sockets",
+		Open: loopback("ofi/sockets"),
+		Skip: map[string]string{"NoAllocations": slow, "RandomTraffic": slow, "ConcurrentDomains": slow},
+	})
+}
+
+func TestConformanceFakeUD(t *testing.T) {
+	fabrictest.Run(t, fabrictest.Fixture{Name: "fake ud", Open: fake("ud")})
+}
+
+func TestConformanceFakeNIC(t *testing.T) {
+	fabrictest.Run(t, fabrictest.Fixture{Name: "fake nic", Open: fake("nic")})
+}

@@ -1,0 +1,350 @@
+//go:build linux && cgo
+
+// data.c: the calls per batch of packets. Nothing here allocates, locks or reads a clock.
+#include "internal.h"
+
+#include <string.h>
+#include <sys/uio.h>
+
+// Completions read by one call of libfabric: bounds the stack; longer batches loop.
+enum { READ_CHUNK = 32 };
+
+static inline char *slot(const struct gofi_domain *d, uint32_t buf)
+{
+	return d->arena + (size_t)buf * d->lay.stride + d->lay.headroom;
+}
+
+// A context is the buffer's fi_context where the provider wants one, else its index plus one.
+static inline void *context_of(const struct gofi_domain *d, uint32_t buf)
+{
+	return d->ctx ? (void *)&d->ctx[buf] : (void *)((uintptr_t)buf + 1);
+}
+
+// buf_of returns the buffer of a context, or lay.count for one that is not ours.
+static inline uint32_t buf_of(const struct gofi_domain *d, const void *context)
+{
+	uintptr_t i = (uintptr_t)context - 1;
+
+	if (d->ctx)
+		i = ((uintptr_t)context - (uintptr_t)d->ctx) / sizeof(*d->ctx);
+	return i < d->lay.count ? (uint32_t)i : d->lay.count;
+}
+
+static inline void done(struct gofi_ep *ep, uint32_t buf, int op)
+{
+	if (op == GOFI_OP_RECV) {
+		ep->d->use[buf] = 0;
+		ep->mine[buf] = 0;
+		ep->rx_out--;
+	} else {
+		ep->d->use[buf]--;
+		ep->mine[buf]--;
+		ep->tx_out--;
+	}
+}
+
+// find_tail checks the region that a send names and finds its bytes.
+static int find_tail(const struct gofi_domain *d, const struct gofi_send *s, char **tail,
+	void **desc)
+{
+	uint32_t index = s->region & GOFI_REGION_INDEX;
+	const struct gofi_region *r;
+
+	if (index >= d->region_cap)
+		return GOFI_BAD_REGION;
+	r = &d->regions[index];
+	if (!r->base || r->id != s->region)
+		return GOFI_BAD_REGION;
+	// Compared this way round, no sum of the caller's numbers can wrap.
+	if (s->region_off > r->len || s->region_len > r->len - s->region_off)
+		return GOFI_BAD_REGION;
+	*tail = r->base + s->region_off;
+	*desc = r->desc;
+	return 0;
+}
+
+// inject sends bytes that the provider copies before it returns. The prefix comes first on the wire
+// side of the interface, so a gathered datagram is put together in the endpoint's bounce buffer:
+// libfabric has no fi_injectv, and these bytes are few.
+static ssize_t inject(struct gofi_ep *ep, const struct gofi_send *s, char *head, const char *tail,
+	uint32_t tail_len, fi_addr_t to)
+{
+	uint32_t prefix = ep->d->lay.tx_prefix;
+
+	if (tail_len) {
+		memcpy(ep->bounce + prefix, head, s->len);
+		memcpy(ep->bounce + prefix + s->len, tail, tail_len);
+		head = ep->bounce + prefix;
+	}
+	return fi_inject(ep->ep, head - prefix, (size_t)prefix + s->len + tail_len, to);
+}
+
+// post_one returns 0, or a code and the call in the form of gofi_result with count 0.
+static inline int64_t post_one(struct gofi_ep *ep, const struct gofi_send *s)
+{
+	struct gofi_domain *d = ep->d;
+	const struct gofi_layout *lay = &d->lay;
+	uint32_t index = (uint32_t)s->to, prefix = lay->tx_prefix, tail_len = 0;
+	char *head, *tail = NULL;
+	void *tail_desc = NULL;
+	fi_addr_t to;
+	ssize_t ret;
+	int call;
+
+	if (s->buf >= lay->count)
+		return gofi_result(0, GOFI_BAD_BUF, GOFI_CALL_NONE);
+	if (d->use[s->buf] == GOFI_USE_RECV)
+		return gofi_result(0, GOFI_BUSY_BUF, GOFI_CALL_NONE);
+	if (index >= d->peer_cap || d->peers[index].gen != s->to >> 32 || !(s->to >> 32))
+		return gofi_result(0, GOFI_BAD_PEER, GOFI_CALL_NONE);
+	to = d->peers[index].fi;
+	if (s->len > lay->size)
+		return gofi_result(0, GOFI_TOO_LONG, GOFI_CALL_NONE);
+	if (s->region) {
+		int code = find_tail(d, s, &tail, &tail_desc);
+
+		if (code)
+			return gofi_result(0, code, GOFI_CALL_NONE);
+		tail_len = s->region_len;
+	}
+	if ((uint64_t)s->len + tail_len > lay->mtu)
+		return gofi_result(0, GOFI_TOO_LONG, GOFI_CALL_NONE);
+	head = slot(d, s->buf);
+	if (s->len + tail_len <= lay->inject) {
+		ret = inject(ep, s, head, tail, tail_len, to);
+		return ret ? gofi_result(0, (int)-ret, GOFI_CALL_INJECT) : 0;
+	}
+	// A provider with FI_CONTEXT writes into it until the completion, so it serves one send.
+	if (ep->tx_out + ep->stash_count >= ep->tx_depth || (d->ctx && d->use[s->buf]))
+		return gofi_result(0, GOFI_AGAIN, GOFI_CALL_NONE);
+	if (tail_len) {
+		struct iovec iov[2] = {{head - prefix, (size_t)prefix + s->len}, {tail, tail_len}};
+		void *desc[2] = {d->desc, tail_desc};
+
+		call = GOFI_CALL_SENDV;
+		ret = fi_sendv(ep->ep, iov, desc, 2, to, context_of(d, s->buf));
+	} else {
+		call = GOFI_CALL_SEND;
+		ret = fi_send(ep->ep, head - prefix, (size_t)prefix + s->len, d->desc, to,
+			context_of(d, s->buf));
+	}
+	if (ret)
+		return gofi_result(0, (int)-ret, call);
+	ep->tx_out++;
+	ep->mine[s->buf]++;
+	d->use[s->buf]++;
+	return 0;
+}
+
+int64_t gofi_post(struct gofi_ep *ep, const struct gofi_send *sends, int n)
+{
+	for (int i = 0; i < n; i++) {
+		int64_t stop = post_one(ep, &sends[i]);
+
+		if (stop)
+			return stop | i;
+	}
+	return n;
+}
+
+int64_t gofi_recv(struct gofi_ep *ep, const uint32_t *bufs, int n)
+{
+	struct gofi_domain *d = ep->d;
+	const struct gofi_layout *lay = &d->lay;
+	// One byte more than the caller has: providers that cut silently then show it by the length.
+	size_t len = (size_t)lay->rx_prefix + lay->size + 1;
+
+	for (int i = 0; i < n; i++) {
+		uint32_t buf = bufs[i];
+		ssize_t ret;
+
+		if (buf >= lay->count)
+			return gofi_result(i, GOFI_BAD_BUF, GOFI_CALL_NONE);
+		if (d->use[buf])
+			return gofi_result(i, GOFI_BUSY_BUF, GOFI_CALL_NONE);
+		if (ep->rx_out >= ep->rx_depth)
+			return gofi_result(i, GOFI_AGAIN, GOFI_CALL_NONE);
+		ret = fi_recv(ep->ep, slot(d, buf) - lay->rx_prefix, len, d->desc, FI_ADDR_UNSPEC,
+			context_of(d, buf));
+		if (ret)
+			return gofi_result(i, (int)-ret, GOFI_CALL_RECV);
+		ep->rx_out++;
+		ep->mine[buf] = GOFI_MINE_RECV;
+		d->use[buf] = GOFI_USE_RECV;
+	}
+	return n;
+}
+
+// complete fills one completion; 0 or a code.
+static inline int complete(struct gofi_ep *ep, int op, void *context, size_t len, uint64_t from,
+	int err, struct gofi_completion *out)
+{
+	uint32_t buf = buf_of(ep->d, context), prefix = ep->d->lay.rx_prefix;
+
+	if (buf == ep->d->lay.count || !ep->mine[buf] ||
+	    (ep->mine[buf] == GOFI_MINE_RECV) != (op == GOFI_OP_RECV))
+		return GOFI_BAD_CONTEXT;
+	if (op == GOFI_OP_SEND)
+		len = 0;
+	else
+		len = len > prefix ? len - prefix : 0;
+	*out = (struct gofi_completion){
+		.from = from,
+		.buf = buf,
+		.len = len < UINT32_MAX ? (uint32_t)len : UINT32_MAX,
+		.err = err,
+		.op = (uint8_t)op,
+	};
+	done(ep, buf, op);
+	return 0;
+}
+
+// read_error takes the error entry that stops a queue: 1 with a completion, 0 with none, or the
+// gofi_result form of a failure, which is negative-free and above every count.
+static int64_t read_error(struct gofi_ep *ep, struct fid_cq *cq, int op,
+	struct gofi_completion *out)
+{
+	struct fi_cq_err_entry e;
+	ssize_t ret;
+	int err, code;
+
+	memset(&e, 0, sizeof(e)); // err_data_size 0: the provider keeps its error data
+	ret = fi_cq_readerr(cq, &e, 0);
+	if (ret == -FI_EAGAIN || ret == 0)
+		return 0;
+	if (ret < 0)
+		return gofi_result(0, (int)-ret, GOFI_CALL_READERR);
+	err = e.err > 0 ? e.err : FI_EOTHER;
+	code = complete(ep, op, e.op_context, e.len + e.olen, FI_ADDR_NOTAVAIL, err, out);
+	// An entry without a buffer of ours speaks of the device: nothing can be given back for it.
+	if (code)
+		return gofi_result(0, e.op_context ? code : err, GOFI_CALL_READERR);
+	return 1;
+}
+
+// read_queue writes up to max completions of one queue: their number, with a failure above it.
+static int64_t read_queue(struct gofi_ep *ep, struct fid_cq *cq, int op,
+	struct gofi_completion *out, int max)
+{
+	struct fi_cq_msg_entry entry[READ_CHUNK];
+	fi_addr_t src[READ_CHUNK];
+	int sourced = op == GOFI_OP_RECV && ep->source;
+	int n = 0;
+
+	while (n < max) {
+		size_t want = max - n < READ_CHUNK ? (size_t)(max - n) : READ_CHUNK;
+		ssize_t got = sourced ? fi_cq_readfrom(cq, entry, want, src) : fi_cq_read(cq, entry, want);
+
+		if (got == -FI_EAVAIL) {
+			int64_t ret = read_error(ep, cq, op, &out[n]);
+
+			if (ret != 1)
+				return ret ? ret | n : n;
+			n++;
+			continue;
+		}
+		if (got == -FI_EAGAIN || got == 0)
+			break;
+		if (got < 0)
+			return gofi_result(n, (int)-got, GOFI_CALL_READ);
+		for (ssize_t i = 0; i < got; i++) {
+			uint64_t from = sourced ? gofi_addr_of(ep->d, src[i]) : FI_ADDR_NOTAVAIL;
+			int code = complete(ep, op, entry[i].op_context, entry[i].len, from, 0, &out[n]);
+
+			if (code)
+				return gofi_result(n, code, GOFI_CALL_READ);
+			n++;
+		}
+	}
+	return n;
+}
+
+// take_stash hands out send completions that were read before a sleep.
+static int take_stash(struct gofi_ep *ep, struct gofi_completion *out, int max)
+{
+	int n = 0;
+
+	while (n < max && ep->stash_count) {
+		out[n++] = ep->stash[ep->stash_head];
+		ep->stash_head = ep->stash_head + 1 < ep->tx_depth ? ep->stash_head + 1 : 0;
+		ep->stash_count--;
+	}
+	return n;
+}
+
+// keep_broken makes a failure the answer of every later call: completions may have been lost with
+// it, so the endpoint cannot be trusted to return its buffers any more.
+static int64_t keep_broken(struct gofi_ep *ep, int64_t result)
+{
+	ep->broken = result & ~(int64_t)UINT32_MAX;
+	return result;
+}
+
+// gofi_poll reads send completions first: they are few, while a flood of arrivals could keep them
+// from a caller that polls for one at a time. It stops as soon as out is full, because each read of
+// the udp provider's receive queue is a system call.
+int64_t gofi_poll(struct gofi_ep *ep, struct gofi_completion *out, int max)
+{
+	int64_t got;
+	int n = 0;
+
+	if (ep->broken)
+		return ep->broken;
+	if (ep->stash_count)
+		n = take_stash(ep, out, max);
+	if (ep->tx_out && n < max) {
+		got = read_queue(ep, ep->tx, GOFI_OP_SEND, out + n, max - n);
+		if (got > INT32_MAX)
+			return keep_broken(ep, got + n);
+		n += (int)got;
+	}
+	if (n == max)
+		return n;
+	got = read_queue(ep, ep->rx, GOFI_OP_RECV, out + n, max - n);
+	if (got > INT32_MAX)
+		return keep_broken(ep, got + n);
+	return n + got;
+}
+
+int gofi_reap(struct gofi_ep *ep)
+{
+	while (ep->tx_out) { // no more than tx_depth, with those in the stash: it cannot overflow
+		uint32_t end = ep->stash_head + ep->stash_count;
+		int64_t got;
+
+		end = end < ep->tx_depth ? end : end - ep->tx_depth;
+		got = read_queue(ep, ep->tx, GOFI_OP_SEND, &ep->stash[end], 1);
+		if (got != 1) {
+			if (got > INT32_MAX)
+				keep_broken(ep, got);
+			break;
+		}
+		ep->stash_count++;
+	}
+	return ep->stash_count > 0 || ep->broken;
+}
+
+int64_t gofi_before_sleep(struct gofi_domain *d)
+{
+	int flags = 0;
+
+	for (struct gofi_ep *ep = d->eps; ep; ep = ep->next) {
+		struct fid *fid = &ep->rx->fid;
+		int ret;
+
+		if (gofi_reap(ep))
+			return GOFI_SLEEP_READY;
+		if (ep->tx_out)
+			flags |= GOFI_SLEEP_SHORT;
+		if (ep->wait_fd < 0) {
+			flags |= GOFI_SLEEP_BLIND;
+			continue;
+		}
+		ret = fi_trywait(d->fabric, &fid, 1);
+		if (ret == -FI_EAGAIN)
+			return GOFI_SLEEP_READY;
+		if (ret)
+			return gofi_result(0, -ret, GOFI_CALL_TRYWAIT);
+	}
+	return flags;
+}

@@ -1,0 +1,158 @@
+//go:build linux && cgo
+
+package ofi
+
+/*
+#cgo noescape gofi_post
+#cgo nocallback gofi_post
+#cgo noescape gofi_recv
+#cgo nocallback gofi_recv
+#cgo noescape gofi_poll
+#cgo nocallback gofi_poll
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"math"
+	"slices"
+	"unsafe"
+
+	"gobtl/fabric"
+)
+
+// The shim reads and writes slices of these as they are. If the structures drift apart, a line here
+// does not compile: an index into an array of one is 0 or an error.
+var (
+	_ = [1]struct{}{}[unsafe.Sizeof(fabric.Send{})-C.sizeof_struct_gofi_send]
+	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Send{}.To)-unsafe.Offsetof(C.struct_gofi_send{}.to)]
+	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Send{}.RegionOff)-
+		unsafe.Offsetof(C.struct_gofi_send{}.region_off)]
+	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Send{}.Buf)-unsafe.Offsetof(C.struct_gofi_send{}.buf)]
+	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Send{}.Len)-unsafe.Offsetof(C.struct_gofi_send{}.len)]
+	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Send{}.Region)-
+		unsafe.Offsetof(C.struct_gofi_send{}.region)]
+	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Send{}.RegionLen)-
+		unsafe.Offsetof(C.struct_gofi_send{}.region_len)]
+
+	_ = [1]struct{}{}[unsafe.Sizeof(fabric.Completion{})-C.sizeof_struct_gofi_completion]
+	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Completion{}.From)-
+		unsafe.Offsetof(C.struct_gofi_completion{}.from)]
+	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Completion{}.Buf)-
+		unsafe.Offsetof(C.struct_gofi_completion{}.buf)]
+	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Completion{}.Len)-
+		unsafe.Offsetof(C.struct_gofi_completion{}.len)]
+	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Completion{}.Errno)-
+		unsafe.Offsetof(C.struct_gofi_completion{}.err)]
+	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Completion{}.Op)-
+		unsafe.Offsetof(C.struct_gofi_completion{}.op)]
+
+	_ = [1]struct{}{}[unsafe.Sizeof(fabric.Buf(0))-unsafe.Sizeof(C.uint32_t(0))]
+	_ = [1]struct{}{}[uint(fabric.OpSend)-C.GOFI_OP_SEND]
+	_ = [1]struct{}{}[uint(fabric.OpRecv)-C.GOFI_OP_RECV]
+	_ = [1]struct{}{}[fabric.MaxNameBytes-C.GOFI_NAME_MAX]
+	_ = [1]struct{}{}[codeBase-C.GOFI_CODE_BASE]
+	_ = [1]struct{}{}[len(refusals)-(C.GOFI_CODE_END-C.GOFI_CODE_BASE)]
+	_ = [1]struct{}{}[len(calls)-C.GOFI_CALL_END]
+)
+
+// endpoint implements fabric.Endpoint.
+type endpoint struct {
+	c      *C.struct_gofi_ep // nil after Close
+	domain *domain
+	caps   fabric.Caps
+	name   []byte
+	waitFd int // -1: none
+}
+
+var _ fabric.Endpoint = (*endpoint)(nil)
+
+func (e *endpoint) Caps() fabric.Caps { return e.caps }
+
+func (e *endpoint) Name() []byte { return slices.Clone(e.name) }
+
+// batch cuts a slice's length to what the shim counts in.
+func batch(n int) C.int { return C.int(min(n, math.MaxInt32)) }
+
+// result translates what a batch call returned; the error's words cost an allocation, ErrAgain does
+// not.
+func (e *endpoint) result(r int64) (int, error) {
+	code := resultCode(r)
+	switch code {
+	case 0:
+		return resultCount(r), nil
+	case C.GOFI_AGAIN:
+		return resultCount(r), fabric.ErrAgain
+	}
+	return resultCount(r), newError(e.domain.info.Provider, resultCall(r), code, strerror)
+}
+
+// Post implements fabric.Endpoint.
+func (e *endpoint) Post(sends []fabric.Send) (int, error) {
+	if e.c == nil {
+		return 0, fabric.ErrClosed
+	}
+	if len(sends) == 0 {
+		return 0, nil
+	}
+	p := (*C.struct_gofi_send)(unsafe.Pointer(unsafe.SliceData(sends)))
+	r := int64(C.gofi_post(e.c, p, batch(len(sends))))
+	if r>>codeShift == 0 {
+		return int(r), nil
+	}
+	return e.result(r)
+}
+
+// Poll implements fabric.Endpoint.
+func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
+	if e.c == nil {
+		return 0, fabric.ErrClosed
+	}
+	if len(out) == 0 {
+		return 0, nil
+	}
+	p := (*C.struct_gofi_completion)(unsafe.Pointer(unsafe.SliceData(out)))
+	r := int64(C.gofi_poll(e.c, p, batch(len(out))))
+	if r>>codeShift == 0 {
+		return int(r), nil
+	}
+	return e.result(r)
+}
+
+// Recv implements fabric.Endpoint.
+func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
+	if e.c == nil {
+		return 0, fabric.ErrClosed
+	}
+	if len(bufs) == 0 {
+		return 0, nil
+	}
+	p := (*C.uint32_t)(unsafe.Pointer(unsafe.SliceData(bufs)))
+	r := int64(C.gofi_recv(e.c, p, batch(len(bufs))))
+	if r>>codeShift == 0 {
+		return int(r), nil
+	}
+	return e.result(r)
+}
+
+// Close implements fabric.Endpoint. It releases everything even if it returns an error; a second
+// Close does nothing.
+func (e *endpoint) Close() error {
+	if e.c == nil {
+		return nil
+	}
+	d := e.domain
+	if e.waitFd >= 0 {
+		d.bell.unwatch(e.waitFd)
+	}
+	var fail C.struct_gofi_fail
+	C.gofi_ep_close(e.c, &fail)
+	e.c = nil
+	if i := slices.Index(d.endpoints, e); i >= 0 {
+		d.endpoints = slices.Delete(d.endpoints, i, i+1)
+	}
+	if fail.code != 0 {
+		return d.fail(&fail)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+//go:build linux && cgo
+
+package ofi
+
+import (
+	"syscall"
+
+	"gobtl/fabric"
+)
+
+// Codes that the shim uses beside libfabric's, in shim.h's order from its GOFI_CODE_BASE.
+const codeBase = 0x10000
+
+// refusals are the codes' meanings: which call refused, as which errno, in which words.
+var refusals = [...]struct {
+	op    string
+	errno syscall.Errno
+	text  string
+}{
+	{"post", syscall.EINVAL, "buffer outside the arena"},
+	{"post", syscall.EBUSY, "buffer still posted for another use"},
+	{"post", syscall.EINVAL, "unknown or removed peer address"},
+	{"post", syscall.EMSGSIZE, "datagram larger than the buffer or the MTU"},
+	{"post", syscall.EINVAL, "unknown region, or bytes outside it"},
+	{"poll", syscall.EIO, "a completion names no posted buffer"},
+	{"fi_av_insert", syscall.EADDRNOTAVAIL, "the provider cannot reach that address"},
+	{"fi_getname", syscall.ENAMETOOLONG, "the endpoint's name is longer than 64 bytes"},
+}
+
+// calls names the libfabric calls of the data path, in shim.h's order from GOFI_CALL_NONE.
+var calls = [...]string{
+	"post", "fi_inject", "fi_send", "fi_sendv", "fi_recv", "fi_cq_read", "fi_cq_readerr", "fi_trywait",
+}
+
+// newError makes the typed error of a code. text gives libfabric's words for its own codes.
+func newError(provider, op string, code int, text func(code int) string) *fabric.Error {
+	if i := code - codeBase; i >= 0 && i < len(refusals) {
+		r := refusals[i]
+		return &fabric.Error{Provider: provider, Op: r.op, Errno: int(r.errno), Text: r.text}
+	}
+	return &fabric.Error{Provider: provider, Op: op, Errno: code, Text: text(code)}
+}
+
+// The parts of a batch call's result (gofi_result in internal.h).
+const (
+	codeShift = 32
+	codeMask  = 1<<24 - 1
+	callShift = 56
+	callMask  = 1<<7 - 1
+)
+
+func resultCount(r int64) int { return int(uint32(r)) }
+func resultCode(r int64) int  { return int(r >> codeShift & codeMask) }
+
+func resultCall(r int64) string {
+	if i := int(r >> callShift & callMask); i < len(calls) {
+		return calls[i]
+	}
+	return "post"
+}

@@ -1,0 +1,112 @@
+// internal.h: what the C files of the shim share.
+#ifndef GOBTL_OFI_INTERNAL_H
+#define GOBTL_OFI_INTERNAL_H
+
+#include "shim.h"
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+
+// The API that this code is written for. A literal: the headers' own macro would ask an older
+// library for more than it has, and a newer one for behaviour that was not coded for.
+#define GOFI_API FI_VERSION(1, 9)
+
+// An Addr is generation << 32 | index, a Region is generation << 20 | index with an index above 0:
+// one that was removed is not mistaken for its successor. A living peer's generation is not 0.
+enum { GOFI_REGION_BITS = 20, GOFI_REGION_INDEX = (1 << GOFI_REGION_BITS) - 1 };
+
+struct gofi_peer {
+	fi_addr_t fi; // an index on some providers, a pointer on others
+	uint32_t gen;
+};
+
+struct gofi_region {
+	char *base; // NULL: free
+	uint64_t len;
+	struct fid_mr *mr;
+	void *desc;
+	uint32_t id;
+};
+
+// gofi_back is an entry of the hash from fi_addr_t to Addr; addr 0 is an empty one.
+struct gofi_back {
+	fi_addr_t fi;
+	uint64_t addr;
+};
+
+enum { GOFI_USE_RECV = -1 };
+
+struct gofi_domain {
+	struct gofi_layout lay;
+	char *arena;
+	size_t arena_bytes;
+	void *desc;               // fi_mr_desc of the arena, NULL without FI_MR_LOCAL
+	struct fi_context2 *ctx;  // one per buffer, NULL when the provider wants none
+	int32_t *use;             // per buffer: GOFI_USE_RECV, or sends that have not completed
+	struct gofi_peer *peers;
+	uint32_t peer_cap;
+	struct gofi_region *regions;
+	uint32_t region_cap;
+	struct gofi_back *back;
+	uint32_t back_bits;       // back has 1 << back_bits entries, 0: none yet
+	uint32_t back_used;
+	struct gofi_ep *eps;
+
+	struct fi_info *info;
+	struct fi_info *sourced;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_av *av;
+	struct fid_mr *mr;
+	uint64_t next_key;
+	int local_mr;
+	int can_wait;
+};
+
+struct gofi_ep {
+	struct gofi_domain *d;
+	struct fid_ep *ep;
+	struct fid_cq *tx;
+	struct fid_cq *rx;
+	uint32_t tx_depth, tx_out; // tx_out: sends whose completion was not read yet
+	uint32_t rx_depth, rx_out;
+	int source;
+	int wait_fd;
+	char *bounce; // a gathered send that is injected is put together here
+	// Send completions that were read before a sleep, to see whether there are any: a ring.
+	struct gofi_completion *stash;
+	uint32_t stash_head, stash_count;
+	uint16_t *mine; // per buffer: how many of d->use are this endpoint's, GOFI_MINE_RECV for a receive
+	int64_t broken; // the result of every later call, once a queue failed for good
+	struct gofi_ep *next;
+};
+
+enum { GOFI_MINE_RECV = 0xffff };
+
+static inline int64_t gofi_result(int64_t n, int code, int call)
+{
+	return (int64_t)call << 56 | (int64_t)code << 32 | n;
+}
+
+// gofi_failed records a failure; ret is what libfabric returned, or a GOFI_* code negated.
+static inline int gofi_failed(struct gofi_fail *fail, const char *op, int64_t ret)
+{
+	fail->op = op;
+	fail->code = ret < 0 ? (int)-ret : FI_EOTHER;
+	return fail->code;
+}
+
+// gofi_close_fid closes *fid if it is open and records only the first failure.
+void gofi_close_fid(struct fid *fid, const char *op, struct gofi_fail *fail);
+
+// gofi_addr_of returns the Addr of a source, or FI_ADDR_NOTAVAIL.
+uint64_t gofi_addr_of(const struct gofi_domain *d, fi_addr_t fi);
+
+// gofi_reap reads send completions into the stash.
+int gofi_reap(struct gofi_ep *ep);
+
+#endif

@@ -1,0 +1,120 @@
+//go:build linux && cgo
+
+package ofi
+
+import (
+	"fmt"
+	"math"
+
+	"gobtl/fabric"
+)
+
+const (
+	// maxDatagramBytes is the largest UDP payload over IPv4. Providers that emulate datagrams over a
+	// stream advertise nearly 2^64; a receive buffer has to end somewhere.
+	maxDatagramBytes = 65507
+
+	cacheLineBytes  = 64
+	defaultBuffers  = 4096
+	maxBuffers      = 1 << 24
+	maxBufferBytes  = 1 << 20
+	maxArenaBytes   = 1 << 40
+	maxDepth        = 1 << 15 // entries of a queue; the shim counts them in 16 bits
+	maxPrefixBytes  = 1 << 12 // the providers' are 40 and 64; anything huge is a broken provider
+	slackBytes      = 1       // see gofi_recv: shows a datagram that was cut
+	minInfoMTUBytes = 1
+)
+
+// limits are the sizes that a provider reports, before they mean anything to a caller.
+type limits struct {
+	maxMsgBytes, prefixBytes, injectBytes uint64
+	txPrefix, rxPrefix                    bool // FI_MSG_PREFIX in that direction
+	txDepth, rxDepth, iovLimit            uint64
+}
+
+// mtuBytes is the largest payload. Whether max_msg_size counts the prefix differs from provider to
+// provider, so the smaller reading is taken, as libfabric's own reliable-datagram layer does.
+func (l limits) mtuBytes() int { return clip(sub(l.maxMsgBytes, l.prefix()), maxDatagramBytes) }
+
+// inject is the largest payload that fi_inject takes, by the same rule.
+func (l limits) inject() int {
+	return min(clip(sub(l.injectBytes, l.tx()), math.MaxInt32), l.mtuBytes())
+}
+
+func (l limits) prefix() uint64 { return max(l.tx(), l.rx()) }
+
+func (l limits) tx() uint64 { return when(l.txPrefix, l.prefixBytes) }
+
+func (l limits) rx() uint64 { return when(l.rxPrefix, l.prefixBytes) }
+
+func when(yes bool, v uint64) uint64 {
+	if yes {
+		return v
+	}
+	return 0
+}
+
+func sub(a, b uint64) uint64 { return a - min(a, b) }
+
+func clip(v uint64, most int) int { return int(min(v, uint64(most))) }
+
+// depth returns a queue's depth: what was asked for within what the provider has.
+func depth(what string, asked int, provider uint64) (int, error) {
+	most := max(clip(provider, maxDepth), 1)
+	switch {
+	case asked < 0:
+		return 0, fmt.Errorf("%w: %s is %d, want 0 (the provider's %d) or more",
+			fabric.ErrBadConfig, what, asked, most)
+	case asked == 0:
+		return most, nil
+	}
+	return min(asked, most), nil
+}
+
+// layout is the geometry of an arena. In each slot of strideBytes, headroom bytes hold the
+// provider's prefix (right before the caller's bytes, which start on a cache line), then come
+// sizeBytes of the caller and at least slackBytes.
+type layout struct {
+	count, strideBytes, headroomBytes, sizeBytes int
+	txPrefixBytes, rxPrefixBytes                 int
+	mtuBytes, injectBytes                        int
+}
+
+func newLayout(l limits, cfg fabric.DomainConfig) (layout, error) {
+	if l.prefix() > maxPrefixBytes || l.mtuBytes() < minInfoMTUBytes {
+		return layout{}, fmt.Errorf("%w: the provider reports a prefix of %d bytes and an MTU of %d",
+			fabric.ErrUnavailable, l.prefix(), l.mtuBytes())
+	}
+	lay := layout{
+		count:         cfg.Buffers,
+		sizeBytes:     cfg.BufferBytes,
+		headroomBytes: roundUp(int(l.prefix()), cacheLineBytes),
+		txPrefixBytes: int(l.tx()),
+		rxPrefixBytes: int(l.rx()),
+		mtuBytes:      l.mtuBytes(),
+		injectBytes:   l.inject(),
+	}
+	if lay.count == 0 {
+		lay.count = defaultBuffers
+	}
+	if lay.sizeBytes == 0 {
+		lay.sizeBytes = lay.mtuBytes
+	}
+	if lay.count < 1 || lay.count > maxBuffers {
+		return layout{}, fmt.Errorf("%w: Buffers is %d, want 1 to %d",
+			fabric.ErrBadConfig, lay.count, maxBuffers)
+	}
+	if lay.sizeBytes < 1 || lay.sizeBytes > maxBufferBytes {
+		return layout{}, fmt.Errorf("%w: BufferBytes is %d, want 1 to %d",
+			fabric.ErrBadConfig, lay.sizeBytes, maxBufferBytes)
+	}
+	lay.strideBytes = roundUp(lay.headroomBytes+lay.sizeBytes+slackBytes, cacheLineBytes)
+	if lay.count > maxArenaBytes/lay.strideBytes {
+		return layout{}, fmt.Errorf("%w: %d buffers of %d bytes are more than %d bytes",
+			fabric.ErrBadConfig, lay.count, lay.strideBytes, maxArenaBytes)
+	}
+	return lay, nil
+}
+
+// roundUp rounds n up to a multiple of unit, a power of two.
+func roundUp(n, unit int) int { return (n + unit - 1) &^ (unit - 1) }

@@ -1,0 +1,119 @@
+//go:build linux && cgo
+
+package ofi
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"gobtl/fabric"
+)
+
+// nameForm is the form of an address family's endpoint names.
+type nameForm uint8
+
+const (
+	formOpaque  nameForm = iota // bytes that only the provider understands
+	formSockIn                  // struct sockaddr_in
+	formSockIn6                 // struct sockaddr_in6
+	formString                  // text that ends in a zero byte
+)
+
+const (
+	sockInBytes  = 16
+	sockIn6Bytes = 28
+)
+
+// nameRules tell which bytes can be a peer's name. They are the domain's guard against names that
+// came over the network: libfabric trusts its callers, and reads the length it expects.
+type nameRules struct {
+	form  nameForm
+	bytes int    // exact length, 0 while unknown
+	scope uint32 // IPv6 scope of our own link-local address, 0 for none
+}
+
+// check returns the canonical form of a name: names that mean the same peer become the same bytes.
+func (r nameRules) check(name []byte) (string, error) {
+	if len(name) == 0 || len(name) > fabric.MaxNameBytes || r.bytes != 0 && len(name) != r.bytes {
+		return "", badName("%d bytes long, want %s", len(name), r.want())
+	}
+	switch r.form {
+	case formSockIn, formSockIn6:
+		return r.checkSocket(name)
+	case formString:
+		if name[len(name)-1] != 0 {
+			return "", badName("text without its ending zero byte")
+		}
+	}
+	return string(name), nil
+}
+
+func (r nameRules) want() string {
+	if r.bytes != 0 {
+		return fmt.Sprint(r.bytes)
+	}
+	return fmt.Sprintf("1 to %d", fabric.MaxNameBytes)
+}
+
+// checkSocket refuses what cannot be the address of one peer: no port, nobody's address, or the
+// address of many (a forged name must not make us flood a multicast group).
+func (r nameRules) checkSocket(name []byte) (string, error) {
+	want := uint16(syscall.AF_INET)
+	if r.form == formSockIn6 {
+		want = syscall.AF_INET6
+	}
+	if family := binary.NativeEndian.Uint16(name); family != want {
+		return "", badName("address family %d, want %d", family, want)
+	}
+	ap, ok := r.form.addrPort(name)
+	if !ok {
+		return "", badName("malformed socket address")
+	}
+	if ap.Port() == 0 {
+		return "", badName("port 0")
+	}
+	ip := ap.Addr().Unmap()
+	if ip.IsUnspecified() || ip.IsMulticast() || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+		return "", badName("%v is not the address of one host", ip)
+	}
+	canon := append([]byte(nil), name...)
+	if r.form == formSockIn {
+		clear(canon[8:]) // sin_zero
+		return string(canon), nil
+	}
+	clear(canon[4:8]) // sin6_flowinfo
+	// A scope is a number of the host that wrote it. Ours is the one that leads to a neighbour.
+	scope := uint32(0)
+	if ip.IsLinkLocalUnicast() {
+		scope = r.scope
+	}
+	binary.NativeEndian.PutUint32(canon[24:], scope)
+	return string(canon), nil
+}
+
+// addrPort decodes a socket address. The zone is left out.
+func (f nameForm) addrPort(name []byte) (netip.AddrPort, bool) {
+	switch {
+	case f == formSockIn && len(name) >= 8:
+		ip := netip.AddrFrom4([4]byte(name[4:8]))
+		return netip.AddrPortFrom(ip, binary.BigEndian.Uint16(name[2:])), true
+	case f == formSockIn6 && len(name) >= sockIn6Bytes:
+		ip := netip.AddrFrom16([16]byte(name[8:24]))
+		return netip.AddrPortFrom(ip, binary.BigEndian.Uint16(name[2:])), true
+	}
+	return netip.AddrPort{}, false
+}
+
+// scopeOf returns the scope of our own address.
+func (f nameForm) scopeOf(name []byte) uint32 {
+	if f == formSockIn6 && len(name) >= sockIn6Bytes {
+		return binary.NativeEndian.Uint32(name[24:])
+	}
+	return 0
+}
+
+func badName(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{fabric.ErrBadName}, args...)...)
+}

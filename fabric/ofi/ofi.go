@@ -1,0 +1,347 @@
+//go:build linux && cgo
+
+package ofi
+
+/*
+#cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra
+#cgo LDFLAGS: -lfabric
+#include <stdlib.h>
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"gobtl/fabric"
+)
+
+// What fi_getinfo answers to "nothing matches" and to a version that is newer than the library.
+const (
+	errNoData = int(syscall.ENODATA)
+	errNoSys  = int(syscall.ENOSYS)
+)
+
+// getinfoLock serialises fi_getinfo: it may load and initialise providers.
+var getinfoLock sync.Mutex
+
+// entry is one result of fi_getinfo while its list lives.
+type entry struct {
+	fi     *C.struct_fi_info
+	info   fabric.Info
+	limits limits
+	form   nameForm
+	src    []byte // our own address as libfabric gave it, without port
+}
+
+// list is the result of one fi_getinfo.
+type list struct {
+	head    *C.struct_fi_info
+	entries []entry
+}
+
+func (l *list) free() { C.gofi_freeinfo(l.head) }
+
+// query calls fi_getinfo. Nothing found is an empty list.
+func query(h fabric.Hints, fabricName string, source bool) (*list, error) {
+	var q C.struct_gofi_query
+	for _, s := range []struct {
+		to   **C.char
+		text string
+	}{
+		{&q.prov, providerOf(h.Provider)}, {&q.fabric, fabricName},
+		{&q.domain, h.Domain}, {&q.node, h.Node},
+	} {
+		if strings.IndexByte(s.text, 0) >= 0 {
+			return &list{}, nil // no name has a zero byte; C would see half of it
+		}
+		if s.text != "" {
+			*s.to = C.CString(s.text)
+			defer C.free(unsafe.Pointer(*s.to))
+		}
+	}
+	if source {
+		q.source = 1
+	}
+	getinfoLock.Lock()
+	defer getinfoLock.Unlock()
+	l := &list{}
+	switch code := int(C.gofi_getinfo(&q, &l.head)); code {
+	case 0:
+	case errNoData:
+		return l, nil
+	case errNoSys:
+		v := uint32(C.gofi_version())
+		return l, fmt.Errorf("%w: libfabric %s is too old, this program needs 1.9 or newer",
+			fabric.ErrUnavailable, apiVersion(v))
+	default:
+		return l, newError(family, "fi_getinfo", code, strerror)
+	}
+	for fi := l.head; fi != nil; fi = C.gofi_next(fi) {
+		if e, ok := newEntry(fi, h); ok {
+			l.entries = append(l.entries, e)
+		}
+	}
+	return l, nil
+}
+
+// providerOf returns libfabric's name of a registry name, empty for all of the family.
+func providerOf(name string) string {
+	_, prov, _ := strings.Cut(name, "/")
+	return prov
+}
+
+// newEntry translates one result; false for what is not to be offered.
+func newEntry(fi *C.struct_fi_info, h fabric.Hints) (entry, bool) {
+	var raw C.struct_gofi_info
+	C.gofi_describe(fi, &raw)
+	prov := C.GoString(raw.prov)
+	want := providerOf(h.Provider)
+	// A ";" joins the layers of a provider that builds another endpoint type on a datagram one.
+	if raw.dgram == 0 || prov == "" || strings.Contains(prov, ";") ||
+		want != "" && !strings.EqualFold(prov, want) {
+		return entry{}, false
+	}
+	prov = strings.ToLower(prov) // "UDP" before libfabric 1.12
+	domain := C.GoString(raw.domain)
+	if h.Domain != "" && h.Domain != domain { // the udp provider ignores this hint
+		return entry{}, false
+	}
+	e := entry{
+		fi:   fi,
+		form: formOf(C.gofi_addr_kind(fi), int(raw.src_len)),
+		src:  C.GoBytes(unsafe.Pointer(&raw.src[0]), C.int(raw.src_len)),
+		limits: limits{
+			maxMsgBytes: uint64(raw.max_msg_size),
+			prefixBytes: uint64(raw.prefix_size),
+			injectBytes: uint64(raw.inject_size),
+			txPrefix:    raw.tx_prefix != 0,
+			rxPrefix:    raw.rx_prefix != 0,
+			txDepth:     uint64(raw.tx_size),
+			rxDepth:     uint64(raw.rx_size),
+			iovLimit:    uint64(raw.iov_limit),
+		},
+	}
+	e.info = fabric.Info{
+		Provider: family + "/" + prov,
+		Version: fmt.Sprintf("libfabric %s, provider %s",
+			apiVersion(uint32(C.gofi_version())), apiVersion(uint32(raw.prov_version))),
+		Fabric:        C.GoString(raw.fabric),
+		Domain:        domain,
+		Node:          h.Node,
+		Src:           e.form.printable(e.src),
+		AddrFormat:    attrText(fi, C.GOFI_ATTR_ADDR_FORMAT),
+		MTUBytes:      e.limits.mtuBytes(),
+		InjectBytes:   e.limits.inject(),
+		TxPrefixBytes: int(e.limits.tx()),
+		RxPrefixBytes: int(e.limits.rx()),
+		TxDepth:       clip(e.limits.txDepth, maxDepth),
+		RxDepth:       clip(e.limits.rxDepth, maxDepth),
+		IOVLimit:      clip(e.limits.iovLimit, maxDepth),
+		LocalMR:       raw.local_mr != 0,
+		Source:        raw.source != 0 && !slices.Contains(sourceless, prov),
+		CanWait:       !slices.Contains(pollOnly, prov),
+		Loopback:      prov != "usnic", // its NICs do not send to themselves
+		Attrs:         attrs(fi, uint32(raw.api_version)),
+	}
+	return e, e.info.MTUBytes > 0
+}
+
+// pollOnly lists the providers whose datagram queues have no wait descriptor. No attribute tells;
+// Domain.Info has what opening the domain showed.
+var pollOnly = []string{"verbs", "efa"}
+
+// sourceless lists the providers whose datagram endpoints say that they tell sources but do not:
+// sockets does so for FI_EP_RDM only, in all versions to date.
+var sourceless = []string{"sockets"}
+
+func formOf(kind C.int, srcBytes int) nameForm {
+	switch {
+	case kind == C.GOFI_ADDR_IN, kind == C.GOFI_ADDR_SOCKADDR && srcBytes == sockInBytes:
+		return formSockIn
+	case kind == C.GOFI_ADDR_IN6, kind == C.GOFI_ADDR_SOCKADDR && srcBytes == sockIn6Bytes:
+		return formSockIn6
+	case kind == C.GOFI_ADDR_STR:
+		return formString
+	}
+	return formOpaque
+}
+
+var attrNames = [...]struct {
+	name  string
+	which C.int
+}{
+	{"protocol", C.GOFI_ATTR_PROTOCOL},
+	{"caps", C.GOFI_ATTR_CAPS},
+	{"mode", C.GOFI_ATTR_MODE},
+	{"tx_attr.mode", C.GOFI_ATTR_TX_MODE},
+	{"rx_attr.mode", C.GOFI_ATTR_RX_MODE},
+	{"mr_mode", C.GOFI_ATTR_MR_MODE},
+	{"addr_format", C.GOFI_ATTR_ADDR_FORMAT},
+	{"av_type", C.GOFI_ATTR_AV_TYPE},
+	{"threading", C.GOFI_ATTR_THREADING},
+	{"data_progress", C.GOFI_ATTR_PROGRESS},
+	{"resource_mgmt", C.GOFI_ATTR_RESOURCE_MGMT},
+}
+
+func attrs(fi *C.struct_fi_info, api uint32) []fabric.Attr {
+	out := make([]fabric.Attr, 0, len(attrNames)+1)
+	for _, a := range attrNames {
+		if text := attrText(fi, a.which); text != "" {
+			out = append(out, fabric.Attr{Name: a.name, Value: text})
+		}
+	}
+	return append(out, fabric.Attr{Name: "api_version", Value: apiVersion(api)})
+}
+
+func attrText(fi *C.struct_fi_info, which C.int) string {
+	var text [C.GOFI_TEXT_MAX]C.char
+	C.gofi_attr_text(fi, which, &text[0], C.GOFI_TEXT_MAX)
+	return strings.TrimSpace(C.GoString(&text[0]))
+}
+
+// apiVersion prints a FI_VERSION number.
+func apiVersion(v uint32) string { return fmt.Sprintf("%d.%d", v>>16, v&0xffff) }
+
+func strerror(code int) string { return C.GoString(C.gofi_strerror(C.int(code))) }
+
+// printable returns an address as people write it, without port; empty where it has no such form.
+func (f nameForm) printable(src []byte) string {
+	if ap, ok := f.addrPort(src); ok {
+		return ap.Addr().String()
+	}
+	if f == formString {
+		return strings.TrimRight(string(src), "\x00")
+	}
+	return ""
+}
+
+// rank orders providers: hardware first, then what this list does not know, then the kernel's UDP,
+// and last the one that emulates datagrams over TCP for developers.
+func rank(info fabric.Info) int {
+	order := []string{"usnic", "efa", "verbs", "psm3", "psm2", "", "udp", "sockets"}
+	i := slices.Index(order, providerOf(info.Provider))
+	if i < 0 {
+		i = slices.Index(order, "")
+	}
+	return i
+}
+
+// reach orders addresses: those that other hosts reach first, the loopback device last.
+func reach(info fabric.Info) int {
+	ip, err := netip.ParseAddr(info.Src)
+	switch {
+	case err != nil:
+		return 0
+	case ip.IsLoopback():
+		return 3
+	case ip.IsLinkLocalUnicast():
+		return 2
+	case ip.Is6():
+		return 1
+	}
+	return 0
+}
+
+type provider struct{}
+
+func init() { fabric.Register(provider{}) }
+
+func (provider) Family() string { return family }
+
+func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
+	if f, _, _ := strings.Cut(h.Provider, "/"); f != "" && f != family {
+		return nil, nil
+	}
+	plain, err := query(h, "", false)
+	defer plain.free()
+	if err != nil {
+		return nil, err
+	}
+	var infos []fabric.Info
+	for _, e := range plain.entries {
+		infos = append(infos, e.info)
+	}
+	markSourced(infos, h)
+	slices.SortStableFunc(infos, func(a, b fabric.Info) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(reach(a), reach(b)))
+	})
+	return infos, nil
+}
+
+// markSourced sets Source on the infos that a query with FI_SOURCE finds too: a provider need not
+// name a capability that it was not asked for.
+func markSourced(infos []fabric.Info, h fabric.Hints) {
+	sourced, err := query(h, "", true)
+	defer sourced.free()
+	if err != nil {
+		return
+	}
+	for i := range infos {
+		infos[i].Source = slices.ContainsFunc(sourced.entries, func(e entry) bool {
+			return e.info.Source && same(infos[i], e.info)
+		})
+	}
+}
+
+// same says whether two infos describe the same way to the same network.
+func same(a, b fabric.Info) bool {
+	return strings.EqualFold(a.Provider, b.Provider) && a.Fabric == b.Fabric &&
+		a.Domain == b.Domain && a.Src == b.Src && a.AddrFormat == b.AddrFormat
+}
+
+// matches says whether an entry is what a caller's info asks for; empty fields ask for nothing.
+func (e *entry) matches(want fabric.Info) bool {
+	ok := func(want, have string) bool { return want == "" || want == have }
+	return ok(want.Fabric, e.info.Fabric) && ok(want.Domain, e.info.Domain) &&
+		ok(want.Src, e.info.Src) && ok(want.AddrFormat, e.info.AddrFormat)
+}
+
+func (l *list) find(want fabric.Info) *entry {
+	for i := range l.entries {
+		if l.entries[i].matches(want) {
+			return &l.entries[i]
+		}
+	}
+	return nil
+}
+
+// Open asks libfabric again and opens what answers to the info's names: an Info is plain data that
+// may have been kept, sent or written by hand.
+func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
+	h := fabric.Hints{Provider: info.Provider, Domain: info.Domain, Node: info.Node}
+	if providerOf(info.Provider) == "" {
+		return nil, fmt.Errorf("%w: %q names a family of providers, want one such as %q",
+			fabric.ErrNoProvider, info.Provider, "ofi/udp")
+	}
+	plain, err := query(h, info.Fabric, false)
+	defer plain.free()
+	if err != nil {
+		return nil, err
+	}
+	e := plain.find(info)
+	if e == nil {
+		return nil, fmt.Errorf("%w: libfabric has no datagram endpoint for %q, domain %q, node %q",
+			fabric.ErrNoProvider, info.Provider, info.Domain, info.Node)
+	}
+	// Failing to learn whether sources can be told only means that they are not.
+	sourced, err := query(h, info.Fabric, true)
+	defer sourced.free()
+	var withSource *entry
+	if err == nil {
+		withSource = sourced.find(e.info)
+	}
+	return openDomain(e, withSource, cfg)
+}
+
+// failed makes an error of what the shim says; op is a string constant of C.
+func failed(provider string, f *C.struct_gofi_fail) error {
+	return newError(provider, C.GoString(f.op), int(f.code), strerror)
+}

@@ -1,0 +1,23 @@
+//go:build !linux || !cgo
+
+package ofi
+
+import (
+	"fmt"
+
+	"gobtl/fabric"
+)
+
+// stub stands for the providers in a build that has no libfabric, and says so.
+type stub struct{}
+
+func init() { fabric.Register(stub{}) }
+
+var errLeftOut = fmt.Errorf("%w: libfabric was left out of this build; to have the ofi/ providers, "+
+	"install libfabric-dev and build on Linux with CGO_ENABLED=1", fabric.ErrUnavailable)
+
+func (stub) Family() string { return family }
+
+func (stub) GetInfo(fabric.Hints) ([]fabric.Info, error) { return nil, errLeftOut }
+
+func (stub) Open(fabric.Info, fabric.DomainConfig) (fabric.Domain, error) { return nil, errLeftOut }

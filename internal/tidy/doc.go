@@ -1,0 +1,15 @@
+// Package tidy holds the rules of the house as a test: which package may import which, who may read
+// a clock, start a goroutine, print or exit, and how long a line, a function and a file may be. Its
+// test reads every file of the repository that git knows or would add, and names each violation by
+// file, line and rule; the tests of the rules show on small sources that each of them can fail.
+//
+//	rules.go    the table of packages and what each may import: change it when the house changes
+//	imports.go  imports, cgo
+//	calls.go    clocks, goroutines, global randomness, output, exit, panics, init
+//	sizes.go    lines, functions, files
+//	text.go     words and paths that no file may contain
+//	files.go    the files of the repository
+//
+// The rules look at the syntax alone, without types and for all build tags at once. The package has
+// no state; any goroutine may call its functions.
+package tidy

@@ -1,0 +1,44 @@
+package tidy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Files reads the files below root that git tracks or would add. Links are left out, and so are
+// files that were deleted but not yet committed as such.
+func Files(root string) ([]File, error) {
+	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard",
+		"--deduplicate")
+	cmd.Dir = root
+	list, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
+		}
+		return nil, fmt.Errorf("tidy: git ls-files in %s: %w", root, err)
+	}
+	var files []File
+	for name := range bytes.SplitSeq(bytes.TrimRight(list, "\x00"), []byte{0}) {
+		full := filepath.Join(root, filepath.FromSlash(string(name)))
+		info, err := os.Lstat(full)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tidy: %w", err)
+		}
+		data, err := os.ReadFile(full)
+		if err != nil {
+			return nil, fmt.Errorf("tidy: %w", err)
+		}
+		files = append(files, File{Path: string(name), Data: data})
+	}
+	return files, nil
+}

@@ -1,0 +1,145 @@
+package tidy
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// module is the module's path: the prefix of imports that stay in the house.
+const module = "gobtl"
+
+// Limits of the house.
+const (
+	lineColumnsMax   = 100
+	funcLinesMax     = 70
+	fileLinesMax     = 500
+	testFileLinesMax = 800
+)
+
+// policy says what the code of a package may import, beside the standard library. Directories are
+// relative to the module; one that ends in "/..." stands for all below it too.
+type policy struct {
+	dir     string
+	imports []string // packages of the module
+	libs    []string // other modules
+	deny    []string // packages of the standard library that are not for it
+}
+
+// pureDeny is what the sans-I/O core does without. It takes instants and bytes as arguments, so it
+// runs in a simulator as it runs in production. "time" is not here: a time.Duration is a number,
+// and the clocks in it are found by name.
+var pureDeny = []string{
+	"context", "crypto/rand", "io", "log/...", "math/rand", "net/...", "os/...", "runtime/...",
+	"sync/...", "syscall", "testing/...", "unsafe",
+}
+
+// leaves are the packages below everything.
+var leaves = []string{"internal/mono", "internal/ring", "internal/seq"}
+
+// policies is the direction of the imports; the first row that matches a package holds. Code in a
+// directory that no row matches is a violation: whoever adds a package says here where it belongs.
+var policies = []policy{
+	{dir: "internal/tidy"},
+	{dir: "internal/...", imports: leaves, deny: pureDeny},
+	{dir: "hotel", imports: leaves, deny: pureDeny},
+	{dir: "frag", imports: []string{"internal/ring", "internal/seq"}, deny: with(pureDeny, "time")},
+	{dir: "reliability", imports: with(leaves, "hotel"), deny: pureDeny},
+	{dir: "fabric", imports: leaves},
+	{dir: "fabric/...", imports: with(leaves, "fabric"), libs: []string{"golang.org/x/sys"}},
+	{
+		dir:     "btl",
+		imports: with(leaves, "fabric", "frag", "hotel", "reliability"),
+		libs:    []string{"github.com/google/btree", "golang.org/x/sys"},
+	},
+	{
+		dir:     "btl/btlprom",
+		imports: []string{"btl"},
+		libs:    []string{"github.com/prometheus/client_golang"},
+	},
+	{
+		// What a user can do: nothing internal, hence the same rules as for another module.
+		dir:     "examples/...",
+		imports: []string{"btl/...", "fabric/...", "frag", "hotel", "reliability"},
+		libs:    []string{"github.com/prometheus/client_golang"},
+	},
+	{
+		dir:     "cmd/...",
+		imports: with(leaves, "btl/...", "cmd/...", "fabric/...", "frag", "hotel", "reliability"),
+		libs: []string{
+			"github.com/HdrHistogram/hdrhistogram-go", "github.com/agnivade/levenshtein",
+			"github.com/alecthomas/kong", "github.com/jedib0t/go-pretty/v6",
+			"github.com/prometheus/client_golang", "github.com/schollz/progressbar/v3",
+			"golang.org/x/sys", "golang.org/x/term", "golang.org/x/text",
+		},
+	},
+	{dir: "test/...", imports: []string{"..."}, libs: []string{"..."}},
+}
+
+// testOnly are packages of the house that only tests import.
+var testOnly = []string{"test/...", "fabric/fabrictest"}
+
+func with(list []string, more ...string) []string { return append(slices.Clone(list), more...) }
+
+// policyOf returns the row that holds for a directory.
+func policyOf(dir string) (policy, bool) {
+	for _, p := range policies {
+		if covers(p.dir, dir) {
+			return p, true
+		}
+	}
+	return policy{}, false
+}
+
+// covers says whether a pattern of the tables names a directory or an import path.
+func covers(pattern, name string) bool {
+	if pattern == "..." {
+		return true
+	}
+	prefix, below := strings.CutSuffix(pattern, "/...")
+	return name == prefix || below && strings.HasPrefix(name, prefix+"/")
+}
+
+func coversAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return covers(p, name) })
+}
+
+// isTest says whether a file is test code: it may do what it likes with clocks, output and sizes of
+// functions.
+func isTest(name string) bool {
+	return strings.HasSuffix(name, "_test.go") || strings.Contains("/"+name, "/testdata/") ||
+		coversAny(testOnly, path.Dir(name))
+}
+
+// isProgram says whether a file belongs to a program, which owns its process, instead of to the
+// library.
+func isProgram(name string) bool {
+	return coversAny([]string{"cmd/...", "examples/...", "test/..."}, path.Dir(name))
+}
+
+// isProvider says whether a directory is one of a fabric provider.
+func isProvider(dir string) bool { return dir != "fabric" && covers("fabric/...", dir) }
+
+// mayReadClock says whether a file may read the real clock or sleep by it. In the library those are
+// the Runner and the files of a provider that are named for it.
+func mayReadClock(name string) bool {
+	if isTest(name) || isProgram(name) {
+		return true
+	}
+	dir, base := path.Split(name)
+	dir = path.Clean(dir)
+	return dir == "btl" && strings.HasPrefix(base, "runner") ||
+		isProvider(dir) && (strings.HasPrefix(base, "clock") || strings.HasPrefix(base, "wait"))
+}
+
+// mayStartGoroutines says whether a file may use a go statement. The core is driven by its owner's
+// goroutine, and the simulator is deterministic only without any.
+func mayStartGoroutines(name string) bool {
+	if isTest(name) || isProgram(name) {
+		return true
+	}
+	dir, base := path.Split(name)
+	dir = path.Clean(dir)
+	return dir == "btl" && strings.HasPrefix(base, "runner") ||
+		dir != "fabric/sim" && isProvider(dir)
+}

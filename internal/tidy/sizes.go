@@ -1,0 +1,79 @@
+package tidy
+
+import (
+	"bytes"
+	"go/ast"
+	"strings"
+	"unicode/utf8"
+)
+
+// wideMarker exempts the node that starts on its line or on the next from the limit of columns. It
+// is the word of the linter of the same name, so one comment serves both.
+const wideMarker = "nolint:lll"
+
+// sizes checks the lengths of a Go file, its functions and its lines.
+func (c *checker) sizes(s *source) {
+	c.fileLength(s.File)
+	if !isTest(s.Path) {
+		for _, decl := range s.ast.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			if lines := s.line(fn.End()) - s.line(fn.Type.Pos()) + 1; lines > funcLinesMax {
+				c.at(s, fn.Pos(), "function", "%s has %d lines, at most %d",
+					fn.Name.Name, lines, funcLinesMax)
+			}
+		}
+	}
+	c.lineLength(s.File, s.wideLines())
+}
+
+func (c *checker) fileLength(f File) {
+	limit := fileLinesMax
+	if isTest(f.Path) {
+		limit = testFileLinesMax
+	}
+	if lines := bytes.Count(f.Data, []byte("\n")); lines > limit {
+		c.report(f.Path, lines, "file", "%d lines, at most %d", lines, limit)
+	}
+}
+
+// lineLength counts a tab as one column, as the linter does.
+func (c *checker) lineLength(f File, exempt map[int]bool) {
+	number := 0
+	for line := range bytes.Lines(f.Data) {
+		number++
+		columns := utf8.RuneCount(bytes.TrimRight(line, "\r\n"))
+		if columns > lineColumnsMax && !exempt[number] {
+			c.report(f.Path, number, "line", "%d columns, at most %d", columns, lineColumnsMax)
+		}
+	}
+}
+
+// wideLines returns the lines that a marker exempts.
+func (s *source) wideLines() map[int]bool {
+	starts := map[int]bool{}
+	for _, group := range s.ast.Comments {
+		for _, comment := range group.List {
+			if strings.Contains(comment.Text, wideMarker) {
+				starts[s.line(comment.Pos())] = true
+				starts[s.line(group.End())+1] = true
+			}
+		}
+	}
+	exempt := map[int]bool{}
+	if len(starts) == 0 {
+		return exempt
+	}
+	ast.Inspect(s.ast, func(n ast.Node) bool {
+		if n == nil || n == s.ast || !starts[s.line(n.Pos())] {
+			return true
+		}
+		for line := s.line(n.Pos()); line <= s.line(n.End()); line++ {
+			exempt[line] = true
+		}
+		return false
+	})
+	return exempt
+}

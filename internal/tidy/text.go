@@ -1,0 +1,46 @@
+package tidy
+
+import (
+	"bytes"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// The patterns are put together from pieces, so that this file does not contain what it forbids.
+var (
+	// unfinished finds the notes that stand for work not done.
+	unfinished = regexp.MustCompile(`\b(` + "TO" + "DO|FIX" + "ME|X" + "XX" + `)\b`)
+
+	// ownPath finds paths that exist on one machine alone.
+	ownPath = regexp.MustCompile(
+		`(^|[\s"'=:(\x60])/(` + "ho" + "me|ro" + "ot|Us" + "ers|wo" + "rk" + `)(/|\b)`)
+
+	// picture finds emoji and the dingbats that are used like them.
+	picture = regexp.MustCompile(`[\x{1F000}-\x{1FAFF}\x{2600}-\x{27BF}\x{FE0F}]`)
+)
+
+// text checks the words of a file of any kind.
+func (c *checker) text(f File) {
+	if path.Base(f.Path) == "go.sum" || strings.Contains("/"+f.Path, "/testdata/fuzz/") {
+		return // checksums and fuzzed bytes are nobody's words
+	}
+	number := 0
+	for line := range bytes.Lines(f.Data) {
+		number++
+		if found := unfinished.Find(line); found != nil {
+			c.report(f.Path, number, "word", "%s: do it, or say why it is as it is", found)
+		}
+		if found := ownPath.Find(line); found != nil {
+			c.report(f.Path, number, "path", "%q is a path of one machine", found)
+		}
+		if picture.Match(line) {
+			c.report(f.Path, number, "picture", "no emoji")
+		}
+	}
+}
+
+// isBinary says whether data is no text, as git decides it.
+func isBinary(data []byte) bool {
+	return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0
+}

@@ -1,0 +1,126 @@
+package reliability
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gobtl/hotel"
+	"gobtl/internal/mono"
+	"gobtl/internal/seq"
+)
+
+// A deadline is rounded up to the hotel's tick, so a timer may end that much late.
+const tick = time.Duration(hotel.DefaultTickNs)
+
+// forever is the limit of a segment that only the rules limit.
+const forever = time.Duration(1<<63 - 1)
+
+// starts are first sequence numbers from which even a window of a few packets crosses the places
+// where arithmetic of 16, 31 and 32 bits goes wrong.
+var starts = []seq.Num{
+	0, 1, 1<<16 - 3, 1<<16 - 1, 1<<31 - 3, 1<<31 - 1, 1 << 31, 1<<32 - 3, 1<<32 - 1,
+}
+
+// eachStart runs a test from every one of starts.
+func eachStart(t *testing.T, f func(t *testing.T, first seq.Num)) {
+	t.Helper()
+	for _, first := range starts {
+		t.Run(fmt.Sprintf("first=%#x", uint32(first)), func(t *testing.T) { f(t, first) })
+	}
+}
+
+// failer is what *testing.T, *testing.B and *rapid.T share.
+type failer interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// quick are rules whose times are round numbers of milliseconds, far above the hotel's tick.
+func quick() Rules {
+	return Rules{
+		WindowPackets:    16,
+		ResendTimeout:    10 * time.Millisecond,
+		ResendTimeoutMax: 80 * time.Millisecond,
+		DupAckHold:       2 * time.Millisecond,
+		ResendsPerPass:   16,
+		AckDelay:         50 * time.Microsecond,
+		AckEvery:         8,
+	}
+}
+
+func mustSegments(t failer, count int, rules Rules) *Segments {
+	t.Helper()
+	g, err := NewSegments(count, rules)
+	if err != nil {
+		t.Fatalf("NewSegments(%d, %+v): %v", count, rules, err)
+	}
+	return g
+}
+
+// flight is a sender with packets in flight. Tokens count down while numbers count up, so that mixing
+// up the two shows.
+type flight struct {
+	snd  Sender
+	segs *Segments
+	sent []Token // in the order of their numbers
+}
+
+// newFlight has count packets in flight, posted at 0, of a sender with room for credit packets.
+func newFlight(t failer, first seq.Num, window, credit, count int) *flight {
+	t.Helper()
+	f := &flight{segs: mustSegments(t, count+1, quick())}
+	f.snd.Init(7, first, window)
+	f.snd.Grant(uint16(credit))
+	for i := range count {
+		token := Token(count - i)
+		n := f.snd.Admit(token)
+		if want := first.Add(uint32(i)); n != want {
+			t.Fatalf("packet %d has number %d, want %d", i, n, want)
+		}
+		f.segs.Post(0, token, f.snd.Number(), n, forever)
+		f.sent = append(f.sent, token)
+	}
+	f.check(t)
+	return f
+}
+
+func (f *flight) check(t failer) {
+	t.Helper()
+	if err := f.snd.Check(f.segs); err != nil {
+		t.Fatalf("%v", err)
+	}
+	if err := f.segs.Check(); err != nil {
+		t.Fatalf("%v", err)
+	}
+	if in, timed := f.snd.InFlight(), f.segs.InFlight(); in != timed {
+		t.Fatalf("%d packets in the window, %d timed or to be resent", in, timed)
+	}
+}
+
+// expire moves everything in flight to the resend list.
+func (f *flight) expire(t failer, now mono.Time) {
+	t.Helper()
+	posted := f.segs.InFlight() - f.segs.ResendsWaiting()
+	if n := f.segs.Expire(now); n != posted {
+		t.Fatalf("%d segments expired, %d were posted", n, posted)
+	}
+}
+
+// panics runs f and says whether it panicked as this package does.
+func panics(t failer, f func()) (panicked bool) {
+	t.Helper()
+	defer func() {
+		if r := recover(); r != nil {
+			text, ok := r.(string)
+			if !ok || !strings.HasPrefix(text, "reliability: ") {
+				t.Errorf("panic with %v, want a message of the package", r)
+			}
+			panicked = true
+		}
+	}()
+	f()
+	return false
+}

@@ -1,0 +1,209 @@
+package reliability
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"gobtl/internal/mono"
+	"gobtl/internal/seq"
+)
+
+// drawFirst draws a first sequence number: mostly one from which the window will cross a wrap soon.
+func drawFirst(t *rapid.T) seq.Num {
+	wrap := rapid.SampledFrom([]uint32{0, 1 << 16, 1 << 31}).Draw(t, "wrap")
+	before := rapid.Uint32Range(0, 40).Draw(t, "before")
+	anywhere := rapid.Uint32().Draw(t, "anywhere")
+	if rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
+		return seq.Num(anywhere)
+	}
+	return seq.Num(wrap - before)
+}
+
+func drawRules(t *rapid.T) Rules {
+	r := quick()
+	r.WindowPackets = 1 << rapid.IntRange(0, 6).Draw(t, "windowShift")
+	r.ResendTimeoutMax = r.ResendTimeout * time.Duration(rapid.IntRange(1, 20).Draw(t, "timeouts"))
+	r.DupAckHold = time.Duration(rapid.IntRange(0, 30).Draw(t, "holdMs")) * time.Millisecond
+	r.AckEvery = rapid.IntRange(1, 12).Draw(t, "ackEvery")
+	return r
+}
+
+// drawDistance draws how far a number on the wire lies from the oldest in flight: in the window, at
+// its edges, or as far away as numbers go.
+func drawDistance(t *rapid.T, inFlight int64) int64 {
+	if inFlight > 0 && rapid.IntRange(0, 2).Draw(t, "inside") > 0 {
+		return rapid.Int64Range(-1, inFlight-1).Draw(t, "distance")
+	}
+	edge := rapid.SampledFrom([]int64{-1, inFlight, -1 << 31 >> 1, 1 << 31 >> 1}).Draw(t, "edge")
+	return edge + rapid.Int64Range(-2, 2).Draw(t, "off")
+}
+
+// TestSenderModel runs senders that share a set of segments through random calls in step with the
+// model.
+func TestSenderModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		firsts := make([]seq.Num, rapid.IntRange(1, 3).Draw(t, "senders"))
+		for i := range firsts {
+			firsts[i] = drawFirst(t)
+		}
+		p := newPair(t, drawRules(t), rapid.IntRange(1, 100).Draw(t, "segments"), firsts...)
+		sender := func(t *rapid.T) (int, int64) {
+			i := rapid.IntRange(0, len(firsts)-1).Draw(t, "sender")
+			return i, p.models[i].next - p.models[i].oldest
+		}
+		limit := rapid.SampledFrom([]time.Duration{
+			forever, forever, forever, 15 * time.Millisecond, 0, -1,
+		})
+		admit := func(t *rapid.T) {
+			i, _ := sender(t)
+			for range rapid.IntRange(1, 9).Draw(t, "packets") {
+				p.admit(i, rapid.Bool().Draw(t, "queue"), limit.Draw(t, "limit"))
+			}
+		}
+		pop := func(t *rapid.T) {
+			for range rapid.IntRange(1, 5).Draw(t, "pops") {
+				p.pop()
+			}
+		}
+		settle := func(t *rapid.T) {
+			again := rapid.IntRange(0, 3).Draw(t, "again") > 0
+			p.settle(rapid.IntRange(0, 99).Draw(t, "index"), again, limit.Draw(t, "limit"))
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"admit": admit, "admitMore": admit,
+			"pop": pop, "settle": settle, "settleMore": settle,
+			"ack": func(t *rapid.T) {
+				i, inFlight := sender(t)
+				credit := rapid.SampledFrom([]uint16{0, 1, 2, 5, 16, 65, 65535}).Draw(t, "credit")
+				p.ack(i, drawDistance(t, inFlight), credit, rapid.Bool().Draw(t, "dup"))
+			},
+			"ackAgain": func(t *rapid.T) {
+				i, _ := sender(t)
+				p.ack(i, -1, 0, false)
+			},
+			"grant": func(t *rapid.T) {
+				i, _ := sender(t)
+				p.grant(i, rapid.Uint16Range(0, 80).Draw(t, "credit"))
+			},
+			"expire": func(t *rapid.T) {
+				p.expire(time.Duration(rapid.IntRange(0, 30_000).Draw(t, "us")) * time.Microsecond)
+			},
+			"toDeadline": func(*rapid.T) {
+				if d := p.segs.Deadline(); d != mono.Never {
+					p.expire(max(0, d.Sub(p.now)))
+				}
+			},
+			"refuse": func(t *rapid.T) {
+				i, inFlight := sender(t)
+				p.refuse(i, drawDistance(t, inFlight))
+			},
+			"queue":   func(*rapid.T) { p.queue() },
+			"unqueue": func(*rapid.T) { p.unqueue() },
+			"abort": func(t *rapid.T) {
+				if i, _ := sender(t); rapid.IntRange(0, 4).Draw(t, "abort") == 0 {
+					p.abort(i)
+				}
+			},
+			"": func(*rapid.T) { p.check() },
+		})
+		p.end()
+	})
+}
+
+// TestReceiverModel compares the receive window with a set of numbers.
+func TestReceiverModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		rules := drawRules(t)
+		m := &modelReceiver{
+			first: drawFirst(t), window: int64(rules.WindowPackets), here: map[int64]bool{},
+			due: mono.Never,
+		}
+		var r Receiver
+		r.Init(m.first, rules.WindowPackets)
+		pool := NewCredits(rapid.IntRange(1, 100).Draw(t, "capacity"))
+		pool.Join()
+		now, credits, limit := mono.Time(0), int64(0), int64(0)
+
+		arrive := func(t *rapid.T, n int64) {
+			number := m.first + seq.Num(n)
+			got, want := r.Check(number), m.verdict(n)
+			if got != want {
+				t.Fatalf("packet %d (next %d): verdict %d, want %d", n, m.next(), got, want)
+			}
+			switch got {
+			case Accept:
+				if rapid.IntRange(0, 4).Draw(t, "refuse") == 0 {
+					return
+				}
+				r.Accept(now, number, &rules)
+				m.here[n], m.fresh = true, true
+				m.unacked++
+				m.due = m.due.Min(now.Add(rules.AckDelay))
+				if m.unacked >= min(rules.AckEvery, max(2, int(credits/4))) {
+					m.due = m.due.Min(now)
+				}
+			case Duplicate, Below:
+				r.Repeated(now)
+				m.due = now
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"next": func(t *rapid.T) {
+				for range rapid.IntRange(1, 20).Draw(t, "packets") {
+					arrive(t, m.next())
+				}
+			},
+			"near": func(t *rapid.T) {
+				arrive(t, m.next()+rapid.Int64Range(-3, 9).Draw(t, "distance"))
+			},
+			"edge": func(t *rapid.T) {
+				arrive(t, m.next()+m.window+rapid.Int64Range(-3, 2).Draw(t, "distance"))
+			},
+			"far": func(t *rapid.T) {
+				far := rapid.Int64Range(1<<31-4, 1<<31-1).Draw(t, "distance")
+				arrive(t, m.next()+far)
+				arrive(t, m.next()-far-1)
+			},
+			"wait": func(t *rapid.T) {
+				now = now.Add(time.Duration(rapid.IntRange(0, 60_000).Draw(t, "ns")))
+			},
+			"ask": func(t *rapid.T) {
+				d := time.Duration(rapid.IntRange(0, 60_000).Draw(t, "ns"))
+				r.AskAck(now, d)
+				m.due = m.due.Min(now.Add(d))
+			},
+			"take": func(t *rapid.T) {
+				ack, credit, dup := r.TakeAck(pool)
+				next := m.next()
+				if ack != m.first+seq.Num(next-1) || dup == m.fresh {
+					t.Fatalf("ACK of %d, dup %v; want %d, %v", ack, dup, next-1, !m.fresh)
+				}
+				want := max(1, min(int64(pool.Capacity()), m.window), limit-next)
+				if int64(credit) != want || pool.Granted() != int(credit) {
+					t.Fatalf("credit %d, booked %d, want %d", credit, pool.Granted(), want)
+				}
+				limit, credits = next+want, want
+				m.due, m.fresh, m.unacked = mono.Never, false, 0
+			},
+			"": func(t *rapid.T) {
+				if err := r.CheckState(); err != nil {
+					t.Fatal(err)
+				}
+				if r.Next() != m.first+seq.Num(m.next()) || r.Held() != m.early() {
+					t.Fatalf("next %d, held %d; want %d, %d", r.Next()-m.first, r.Held(), m.next(), m.early())
+				}
+				if r.AckDue() != m.due {
+					t.Fatalf("ACK due at %d, want %d", r.AckDue(), m.due)
+				}
+			},
+		})
+		r.Leave(pool)
+		if pool.Granted() != 0 {
+			t.Fatalf("%d granted to nobody", pool.Granted())
+		}
+	})
+}

@@ -1,0 +1,269 @@
+package reliability
+
+import (
+	"testing"
+	"time"
+
+	"gobtl/internal/mono"
+	"gobtl/internal/seq"
+)
+
+// received is a receiver that has taken the packets at the given distances from first.
+func received(t failer, first seq.Num, window int, distances ...int) *Receiver {
+	t.Helper()
+	rules := quick()
+	r := &Receiver{}
+	r.Init(first, window)
+	for _, d := range distances {
+		n := first.Add(uint32(d))
+		if v := r.Check(n); v != Accept {
+			t.Fatalf("packet %d: verdict %d", d, v)
+		}
+		r.Accept(0, n, &rules)
+		mustBeSound(t, r)
+	}
+	return r
+}
+
+func mustBeSound(t failer, r *Receiver) {
+	t.Helper()
+	if err := r.CheckState(); err != nil {
+		t.Fatalf("%v", err)
+	}
+}
+
+// TestReceiverCheck states the verdict on every kind of number; distances count from n_r.
+func TestReceiverCheck(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name     string
+		window   int
+		early    []int // packets here before their turn
+		distance int64
+		want     Verdict
+	}{
+		{"next", 64, nil, 0, Accept},
+		{"next, with a gap behind it", 64, []int{1, 63}, 0, Accept},
+		{"in the window", 64, nil, 7, Accept},
+		{"in a gap", 64, []int{6, 8}, 7, Accept},
+		{"last of the window", 64, nil, 63, Accept},
+		{"first beyond", 64, nil, 64, Above},
+		{"first beyond, on the place of an early one", 64, []int{1}, 65, Above},
+		{"farthest beyond", 64, nil, 1<<31 - 1, Above},
+		{"here already", 64, []int{7}, 7, Duplicate},
+		{"here already, last of the window", 64, []int{63}, 63, Duplicate},
+		{"before", 64, nil, -1, Below},
+		{"before, on the place of an early one", 64, []int{63}, -1, Below},
+		{"a window before", 64, nil, -64, Below},
+		{"farthest before", 64, nil, -1 << 31, Below},
+		{"window of one: next", 1, nil, 0, Accept},
+		{"window of one: beyond", 1, nil, 1, Above},
+		{"window of one: before", 1, nil, -1, Below},
+		{"window of two: early", 2, []int{1}, 1, Duplicate},
+		{"window of two: beyond", 2, []int{1}, 2, Above},
+		{"largest window: last", WindowMax, []int{64, 4000}, WindowMax - 1, Accept},
+		{"largest window: beyond", WindowMax, []int{64, 4000}, WindowMax, Above},
+		{"largest window: here already", WindowMax, []int{64, 4000}, 4000, Duplicate},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			eachStart(t, func(t *testing.T, first seq.Num) {
+				r := received(t, first, c.window, c.early...)
+				for range 2 { // Check changes nothing
+					if got := r.Check(first + seq.Num(c.distance)); got != c.want {
+						t.Errorf("verdict %d, want %d", got, c.want)
+					}
+				}
+				mustBeSound(t, r)
+			})
+		})
+	}
+}
+
+// TestReceiverAdvance: the window moves over what had come early and stops at the next gap.
+func TestReceiverAdvance(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		window int
+		take   []int
+		next   int
+		held   int
+	}{
+		{8, nil, 0, 0},
+		{8, []int{0, 1, 2}, 3, 0},
+		{8, []int{1, 2}, 0, 2},
+		{8, []int{2, 1, 0}, 3, 0},
+		{8, []int{1, 3, 4, 0}, 2, 2},
+		{8, []int{1, 3, 4, 0, 2}, 5, 0},
+		{8, []int{7, 6, 5, 4, 3, 2, 1}, 0, 7},
+		{8, []int{7, 6, 5, 4, 3, 2, 1, 0}, 8, 0},
+		{8, []int{1, 0, 9, 8, 3, 2, 4}, 5, 2},
+		{128, []int{127, 64, 63, 0}, 1, 3},
+	}
+	for _, c := range cases {
+		eachStart(t, func(t *testing.T, first seq.Num) {
+			r := received(t, first, c.window, c.take...)
+			if r.Next() != first.Add(uint32(c.next)) || r.Held() != c.held {
+				t.Errorf("%v: next %d, held %d; want %d, %d", c.take, r.Next()-first, r.Held(), c.next, c.held)
+			}
+			ack, _, dup := r.TakeAck(NewCredits(8))
+			if ack != first.Add(uint32(c.next))-1 || dup != (len(c.take) == 0) {
+				t.Errorf("%v: ACK of %d, dup %v", c.take, int32(ack-first), dup)
+			}
+		})
+	}
+}
+
+// TestAckDue lists when an ACK has to leave: after each of the arrivals, which come a microsecond
+// apart. The delay of the rules is 50 us.
+func TestAckDue(t *testing.T) {
+	t.Parallel()
+	const us = mono.Time(1000)
+	cases := []struct {
+		name   string
+		every  int
+		credit int // the peer's; 0: none granted yet
+		calls  string
+		want   []mono.Time // after each call
+	}{
+		// a: accepted in order; e: early; d: repeated; k: AskAck after 20 us; t: TakeAck.
+		{"delayed", 64, 4096, "aaa", []mono.Time{50 * us, 50 * us, 50 * us}},
+		{"early packets wait as well", 64, 4096, "eea", []mono.Time{50 * us, 50 * us, 50 * us}},
+		{"duplicate", 64, 4096, "d", []mono.Time{0}},
+		{"duplicate after accept", 64, 4096, "ad", []mono.Time{50 * us, us}},
+		{"accept after duplicate", 64, 4096, "da", []mono.Time{0, 0}},
+		{"every fourth", 4, 4096, "aaaa", []mono.Time{50 * us, 50 * us, 50 * us, 3 * us}},
+		{"every fourth, early ones count", 4, 4096, "aeea", []mono.Time{50 * us, 50 * us, 50 * us, 3 * us}},
+		{"due stays due", 2, 4096, "aaa", []mono.Time{50 * us, us, us}},
+		{"each", 1, 4096, "ata", []mono.Time{0, mono.Never, 2 * us}},
+		{"counted since the last ACK", 3, 4096, "aataaa",
+			[]mono.Time{50 * us, 50 * us, mono.Never, 53 * us, 53 * us, 5 * us}},
+		{"a quarter of the credits", 64, 12, "aaa", []mono.Time{50 * us, 50 * us, 2 * us}},
+		{"a quarter of few credits", 64, 4, "aa", []mono.Time{50 * us, us}},
+		{"one credit", 64, 1, "aa", []mono.Time{50 * us, us}},
+		{"a quarter comes before a number that wraps", 1 << 32, 12, "aaa",
+			[]mono.Time{50 * us, 50 * us, 2 * us}},
+		{"no credits yet", 64, 0, "aa", []mono.Time{50 * us, us}},
+		{"taken", 64, 4096, "at", []mono.Time{50 * us, mono.Never}},
+		{"asked for", 64, 4096, "k", []mono.Time{20 * us}},
+		{"asked for while one waits", 64, 4096, "ak", []mono.Time{50 * us, 21 * us}},
+		{"asked for after a duplicate", 64, 4096, "dk", []mono.Time{0, 0}},
+		{"delayed after asked for", 64, 4096, "ka", []mono.Time{20 * us, 20 * us}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			rules := quick()
+			rules.AckEvery = c.every
+			pool := NewCredits(max(1, c.credit))
+			pool.Join()
+			var r Receiver
+			r.Init(1<<32-2, WindowMax)
+			if c.credit > 0 {
+				r.Grant(pool)
+			}
+			if r.AckDue() != mono.Never {
+				t.Fatal("an ACK is due before anything came")
+			}
+			ahead := uint32(2000)
+			for i, call := range c.calls {
+				now := mono.Time(i) * us
+				switch call {
+				case 'a':
+					r.Accept(now, r.Next(), &rules)
+				case 'e':
+					r.Accept(now, r.Next().Add(ahead), &rules)
+					ahead++
+				case 'd':
+					r.Repeated(now)
+				case 'k':
+					r.AskAck(now, 20*time.Microsecond)
+				case 't':
+					r.TakeAck(pool)
+				}
+				if r.AckDue() != c.want[i] {
+					t.Fatalf("call %d: due at %d, want %d", i, r.AckDue(), c.want[i])
+				}
+			}
+		})
+	}
+}
+
+// TestAckDup: an ACK is marked as an answer to duplicates exactly when nothing new has come since
+// the last one.
+func TestAckDup(t *testing.T) {
+	t.Parallel()
+	for calls, want := range map[string]bool{
+		"": true, "a": false, "e": false, "d": true, "k": true, "dd": true, "ad": false, "da": false,
+		"ed": false, "kd": true, "ka": false, "at": true, "atd": true, "atda": false, "etdk": true,
+	} {
+		rules := quick()
+		pool := NewCredits(100)
+		pool.Join()
+		var r Receiver
+		r.Init(9, 64)
+		for _, call := range calls {
+			switch call {
+			case 'a':
+				r.Accept(0, r.Next(), &rules)
+			case 'e':
+				r.Accept(0, r.Next()+5, &rules)
+			case 'd':
+				r.Repeated(0)
+			case 'k':
+				r.AskAck(0, 0)
+			case 't':
+				r.TakeAck(pool)
+			}
+		}
+		if _, _, dup := r.TakeAck(pool); dup != want {
+			t.Errorf("after %q dup is %v", calls, dup)
+		}
+	}
+}
+
+// TestRefusedIsNotAcked: what passed Check but was not taken over is not acknowledged, nor is
+// anything behind it, and it is as new as before when it comes again.
+func TestRefusedIsNotAcked(t *testing.T) {
+	t.Parallel()
+	eachStart(t, func(t *testing.T, first seq.Num) {
+		r := received(t, first, 64, 0, 1)
+		refused := first + 2
+		for range 3 {
+			if v := r.Check(refused); v != Accept {
+				t.Fatalf("verdict %d", v)
+			}
+		}
+		rules := quick()
+		r.Accept(0, first+3, &rules)
+		if ack, _, _ := r.TakeAck(NewCredits(8)); ack != first+1 {
+			t.Errorf("ACK of %d covers what was refused", int32(ack-first))
+		}
+		if v := r.Check(refused); v != Accept {
+			t.Errorf("verdict %d after the ACK", v)
+		}
+	})
+}
+
+// TestReceiverCheckState breaks the window in every way that CheckState looks for.
+func TestReceiverCheckState(t *testing.T) {
+	t.Parallel()
+	breaks := map[string]func(r *Receiver){
+		"one too many counted": func(r *Receiver) { r.held++ },
+		"one too few counted":  func(r *Receiver) { r.held-- },
+		"held and missing":     func(r *Receiver) { r.next += 2 },
+		"all of the window":    func(r *Receiver) { r.early[0], r.held = 1<<8-1, 8 },
+		"a stray bit":          func(r *Receiver) { r.early[0] |= 1 << 40 },
+	}
+	for name, breakIt := range breaks {
+		r := received(t, 0, 8, 2, 3)
+		breakIt(r)
+		if r.CheckState() == nil {
+			t.Errorf("%s: CheckState found nothing", name)
+		}
+	}
+	one := received(t, 0, 1, 0)
+	one.early, one.held = []uint64{1}, 1
+	if one.CheckState() == nil {
+		t.Error("a window of one holds a packet, CheckState found nothing")
+	}
+}

@@ -28,7 +28,10 @@ func TestConformanceSockets(t *testing.T) {
 	fabrictest.Run(t, fabrictest.Fixture{
 		Name: "ofi/sockets",
 		Open: loopback("ofi/sockets"),
-		Skip: map[string]string{"NoAllocations": slow, "RandomTraffic": slow, "ConcurrentDomains": slow},
+		Skip: map[string]string{
+			"Overflow":      "TCP drops nothing: the flood goes on arriving after the test has drained it",
+			"NoAllocations": slow, "RandomTraffic": slow, "ConcurrentDomains": slow,
+		},
 	})
 }
 

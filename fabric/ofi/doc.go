@@ -5,12 +5,16 @@
 // # Layout
 //
 //	ofi.go           provider: fi_getinfo, choice and order of the results
-//	domain.go        Domain: arena, peers, regions          endpoint.go  Endpoint: post, poll, receive
-//	wait.go          Waiter: epoll over all receive queues   socket_linux.go  the udp provider's socket
-//	layout.go        sizes, prefixes, depths                 names.go     what a peer's name may be
-//	errors.go        codes of the shim to *fabric.Error      ofi_stub.go  builds without cgo or Linux
+//	domain.go        Domain: arena, peers, regions
+//	endpoint.go      Endpoint: post, poll, receive
+//	wait.go          Waiter: epoll over all receive queues
+//	socket_linux.go  the udp provider's socket
+//	layout.go        sizes, prefixes, depths
+//	names.go         what a peer's name may be
+//	errors.go        codes of the shim to *fabric.Error
+//	ofi_stub.go      builds without cgo or Linux
 //	shim.h           the C half as Go sees it
-//	info.c domain.c endpoint.c data.c                        the C half: owns all libfabric objects
+//	info.c, domain.c, endpoint.c, data.c   the C half: owns all libfabric objects
 //
 // A domain's objects, and the order in which they are closed:
 //
@@ -27,9 +31,9 @@
 // The API asked for is 1.9; the package builds with the headers of 1.17 and later, and a program
 // built with the oldest of them runs with all later ones.
 //
-// A batch costs one call into C: the shim loops over the provider. A datagram of at most InjectBytes
-// is injected (fi_inject, no completion), a larger one sent. Gathered datagrams of that size are
-// put together in a bounce buffer first, larger ones use fi_sendv.
+// A batch costs one call into C: the shim loops over the provider. A datagram of at most
+// Caps.InjectBytes is injected (fi_inject, no completion), a larger one sent. A gathered one that
+// is injected is put together in a bounce buffer first; larger ones use fi_sendv.
 //
 // An Addr is an index and a generation, not libfabric's fi_addr_t, which on some providers is a
 // pointer: a stale or invented one is an error, never a crash, and never the peer that came after.

@@ -372,8 +372,8 @@ func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, 
 	return e, nil
 }
 
-// tryBind binds a socket of our own as the udp provider is about to. When the provider fails in that,
-// all versions of libfabric to date leave its socket open for ever.
+// tryBind binds a socket of our own as the udp provider is about to. When the provider fails in
+// that, all versions of libfabric to date leave its socket open for ever.
 func (d *domain) tryBind() error {
 	ap, ok := d.rules.form.addrPort(d.src)
 	if !ok {
@@ -425,8 +425,8 @@ func (e *endpoint) sizeReceiveBuffer(ask int) {
 	e.caps.RecvCapacity = socketCapacity(bytes, e.caps.MTUBytes)
 }
 
-// Close implements fabric.Domain. It releases everything even if it returns an error; a second Close
-// does nothing.
+// Close implements fabric.Domain. It releases everything even if it returns an error; a second
+// Close does nothing.
 func (d *domain) Close() error {
 	if d.c == nil {
 		return nil

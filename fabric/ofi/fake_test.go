@@ -80,6 +80,12 @@ const (
 	foreignID                // a send to it completes with a context that nobody gave
 )
 
+func fill(b []byte, v byte) {
+	for i := range b {
+		b[i] = v
+	}
+}
+
 var devices = []string{"ud", "nic"}
 
 func TestFakeInfo(t *testing.T) {
@@ -132,7 +138,7 @@ func TestFakeTransfer(t *testing.T) {
 						continue
 					}
 					for i := range arena.Len() {
-						copy(arena.Bytes(fabric.Buf(i)), bytes.Repeat([]byte{byte(i + 1)}, arena.Size()))
+						fill(arena.Bytes(fabric.Buf(i)), byte(i+1))
 					}
 					mustRecv(t, b, 3)
 					mustPost(t, a, fabric.Send{
@@ -222,7 +228,12 @@ func TestFakeSourceFallback(t *testing.T) {
 		depth  int
 		source bool
 		want   bool
-	}{{"nic", 0, true, true}, {"nic", 0, false, false}, {"nic", 3, true, false}, {"ud", 0, true, false}} {
+	}{
+		{"nic", 0, true, true},
+		{"nic", 0, false, false},
+		{"nic", 3, true, false},
+		{"ud", 0, true, false},
+	} {
 		d := openFake(t, tt.dev, fabric.DomainConfig{Buffers: 2})
 		e := openEndpoint(t, d, fabric.EndpointConfig{RxDepth: tt.depth, Source: tt.source})
 		if got := e.Caps().Source; got != tt.want {
@@ -389,7 +400,7 @@ func TestFakeWait(t *testing.T) {
 	}
 }
 
-// TestFakeRelease opens and closes with everything in use: the fake refuses a wrong order with EBUSY.
+// TestFakeRelease opens and closes with everything in use: the fake refuses a wrong order (EBUSY).
 func TestFakeRelease(t *testing.T) {
 	for _, dev := range devices {
 		files, mem := openFiles(t), mapped(t)

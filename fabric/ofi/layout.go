@@ -4,7 +4,6 @@ package ofi
 
 import (
 	"fmt"
-	"math"
 
 	"gobtl/fabric"
 )
@@ -37,9 +36,7 @@ type limits struct {
 func (l limits) mtuBytes() int { return clip(sub(l.maxMsgBytes, l.prefix()), maxDatagramBytes) }
 
 // inject is the largest payload that fi_inject takes, by the same rule.
-func (l limits) inject() int {
-	return min(clip(sub(l.injectBytes, l.tx()), math.MaxInt32), l.mtuBytes())
-}
+func (l limits) inject() int { return clip(sub(l.injectBytes, l.tx()), l.mtuBytes()) }
 
 func (l limits) prefix() uint64 { return max(l.tx(), l.rx()) }
 

@@ -13,7 +13,7 @@ type stub struct{}
 
 func init() { fabric.Register(stub{}) }
 
-var errLeftOut = fmt.Errorf("%w: libfabric was left out of this build; to have the ofi/ providers, "+
+var errLeftOut = fmt.Errorf("%w: libfabric was left out of this build; for the ofi/ providers "+
 	"install libfabric-dev and build on Linux with CGO_ENABLED=1", fabric.ErrUnavailable)
 
 func (stub) Family() string { return family }

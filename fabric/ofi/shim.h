@@ -10,8 +10,8 @@ struct fi_info;
 struct gofi_domain;
 struct gofi_ep;
 
-// gofi_send and gofi_completion are fabric.Send and fabric.Completion byte for byte: slices of those
-// are passed as they are. Both languages assert sizes and offsets at compile time.
+// gofi_send and gofi_completion are fabric.Send and fabric.Completion byte for byte: slices of
+// those are passed as they are. Both languages assert sizes and offsets at compile time.
 struct gofi_send {
 	uint64_t to;
 	uint64_t region_off;

@@ -164,10 +164,9 @@ func TestTruncation(t *testing.T) {
 		t.Fatal(err)
 	}
 	arena := d.Arena()
-	fill := func(b fabric.Buf, v byte) { copy(arena.Bytes(b), bytes.Repeat([]byte{v}, 100)) }
-	fill(1, 1)
-	fill(2, 2)
-	fill(3, 3)
+	for b := range fabric.Buf(4) {
+		fill(arena.Bytes(b), byte(b))
+	}
 	s := fabric.Send{To: insert(t, d, e.Name()), Buf: 0, Region: region}
 	for tail, want := range map[uint32]uint32{99: 99, 100: 100, 101: 101, 1000: 101} {
 		mustRecv(t, e, 2)
@@ -209,7 +208,8 @@ func TestErrorText(t *testing.T) {
 
 // TestForeignNode binds an address that this host does not have: a typed error, nothing left open.
 func TestForeignNode(t *testing.T) {
-	d, err := fabric.Open(fabric.Info{Provider: "ofi/udp", Node: "198.51.100.7"}, fabric.DomainConfig{})
+	info := fabric.Info{Provider: "ofi/udp", Node: "198.51.100.7"}
+	d, err := fabric.Open(info, fabric.DomainConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,8 +247,8 @@ func mapped(tb testing.TB) int {
 	return pages * os.Getpagesize()
 }
 
-// leakBytes is half of what 20 arenas of 64 MiB are, and more than the Go runtime and malloc map for
-// reasons of their own in a small test.
+// leakBytes is half of what 20 arenas of 64 MiB are, and more than the Go runtime and malloc map
+// for reasons of their own in a small test.
 const leakBytes = 10 * 64 << 20
 
 func TestNoLeaks(t *testing.T) {
@@ -325,7 +325,8 @@ func TestStaleHandles(t *testing.T) {
 		{"last buffer", fabric.Send{To: self, Buf: 1<<32 - 1, Len: 1}, syscall.EINVAL},
 		{"posted buffer", fabric.Send{To: self, Buf: 1, Len: 1}, syscall.EBUSY},
 		{"long", fabric.Send{To: self, Len: 1473}, syscall.EMSGSIZE},
-		{"longest", fabric.Send{To: self, Len: 1<<32 - 1, Region: region, RegionLen: 1}, syscall.EMSGSIZE},
+		{"longest", fabric.Send{To: self, Len: 1<<32 - 1, Region: region, RegionLen: 1},
+			syscall.EMSGSIZE},
 		{"long together", fabric.Send{To: self, Len: 1450, Region: region, RegionLen: 23},
 			syscall.EMSGSIZE},
 		{"stale region", fabric.Send{To: self, Region: oldRegion, RegionLen: 1}, syscall.EINVAL},

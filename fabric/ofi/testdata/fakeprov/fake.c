@@ -248,8 +248,8 @@ static uint32_t id_of(const struct domain *d, const void *name)
 	return (uint32_t)id;
 }
 
-// The fi_addr_t of a peer: on "ud" its pointer; on "nic" its place in the table times the inverse of
-// the constant of Fibonacci hashing, so that in such a hash table all of them collide.
+// The fi_addr_t of a peer: on "ud" its pointer; on "nic" its place in the table times the inverse
+// of the constant of Fibonacci hashing, so that in such a hash table all of them collide.
 static const uint64_t golden = 0x9e3779b97f4a7c15u, inverse = 0xf1de83e19937733du;
 
 static fi_addr_t addr_of(const struct domain *d, struct peer *p)

@@ -8,11 +8,12 @@ import (
 
 // onAck processes the ACK that came with a packet; false if it acknowledges what was never sent.
 func (m *Module) onAck(ep *Endpoint, h *frag.Header) bool {
-	done, verdict, _ := ep.snd.OnAck(m.seg, m.now, h.Ack, h.Credit, h.Flags&frag.FlagDup != 0, m.done[:0])
-	switch verdict {
-	case reliability.AckBogus:
+	dup := h.Flags&frag.FlagDup != 0
+	done, verdict, _ := ep.snd.OnAck(m.seg, m.now, h.Ack, h.Credit, dup, m.done[:0])
+	if verdict == reliability.AckBogus {
 		return false
-	case reliability.AckDuplicate:
+	}
+	if verdict == reliability.AckDuplicate {
 		m.stats.counters[CntDupAcks]++
 	}
 	for _, t := range done {
@@ -51,15 +52,15 @@ func (m *Module) complete(f *Fragment, err error) {
 // finish calls a fragment's OnDone and takes the descriptor back.
 func (m *Module) finish(f *Fragment) {
 	if f.tag == frag.TagBye && !f.put {
-		m.byeDone(f.ep, f.err)
+		m.byeDone(f.ep)
 	} else if f.OnDone != nil {
 		f.OnDone(f, f.err)
 	}
 	m.freeFrag(f)
 }
 
-// owe puts an endpoint on the list of those that owe an ACK: at the end, for all delays are equal; at
-// the front if the ACK is due at once.
+// owe puts an endpoint on the list of those that owe an ACK: at the end, for all delays are equal;
+// at the front if the ACK is due at once.
 func (m *Module) owe(ep *Endpoint) {
 	if ep.rcv.AckDue() <= m.now {
 		if ep.ackOwed {
@@ -100,8 +101,8 @@ func (m *Module) acknowledge() {
 	}
 }
 
-// nack tells the peer that a packet is refused for good. If there is no buffer now, the peer sends the
-// packet again and is told then.
+// nack tells the peer that a packet is refused for good. If there is no buffer now, the peer sends
+// the packet again and is told then.
 func (m *Module) nack(ep *Endpoint, h *frag.Header, reason uint8) {
 	b, ok := m.takeControl(&m.cmd)
 	if !ok {
@@ -112,9 +113,9 @@ func (m *Module) nack(ep *Endpoint, h *frag.Header, reason uint8) {
 	m.cmd.put(b, m.out.Encode(m.arena.Bytes(b)), ep.cmdAddr)
 }
 
-// onNack fails the fragment that the refused packet belongs to. The packet's number must still reach
-// the peer, so an empty packet takes its place; so will those of the fragment's other packets in
-// flight when they are refused in turn.
+// onNack fails the fragment that the refused packet belongs to. The packet's number must still
+// reach the peer, so an empty packet takes its place; so will those of the fragment's other packets
+// in flight when they are refused in turn.
 func (m *Module) onNack(ep *Endpoint, h *frag.Header) bool {
 	t, ok := ep.snd.Token(h.Seq)
 	if !ok {
@@ -137,7 +138,8 @@ func (m *Module) onNack(ep *Endpoint, h *frag.Header) bool {
 	return true
 }
 
-// takeControl takes a buffer for a packet that has no sequence number, if the channel has room for it.
+// takeControl takes a buffer for a packet that has no sequence number, if the channel has room for
+// it.
 func (m *Module) takeControl(c *channel) (b fabric.Buf, ok bool) {
 	n := len(m.freeCtl)
 	if n == 0 || c.room() <= 0 {

@@ -68,8 +68,8 @@ func (c *channel) put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
 	c.batch = append(c.batch, fabric.Send{To: to, Buf: b, Len: uint32(sizeBytes)})
 }
 
-// putSegment adds a send segment to the batch: its buffer, and what is to be gathered from registered
-// memory.
+// putSegment adds a send segment to the batch: its buffer, and what is to be gathered from
+// registered memory.
 func (c *channel) putSegment(t reliability.Token, to fabric.Addr) {
 	s := &c.m.segs[t]
 	c.m.wire[t] |= wireBusy
@@ -79,8 +79,8 @@ func (c *channel) putSegment(t reliability.Token, to fabric.Addr) {
 	})
 }
 
-// flush posts the batch. What the fabric cannot take now stays for the next pass; what it refuses is
-// lost, as a packet can be, and comes again by its timer.
+// flush posts the batch. What the fabric cannot take now stays for the next pass; what it refuses
+// is lost, as a packet can be, and comes again by its timer.
 func (c *channel) flush() {
 	taken := 0
 	for taken < len(c.batch) {

@@ -6,8 +6,8 @@ import (
 	"gobtl/reliability"
 )
 
-// Check walks the module's whole state and returns the first broken invariant. It is slow: for tests
-// and simulators, which call it after every pass.
+// Check walks the module's whole state and returns the first broken invariant. It is slow: for
+// tests and simulators, which call it after every pass.
 func (m *Module) Check() error {
 	if err := m.seg.Check(); err != nil {
 		return err

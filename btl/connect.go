@@ -33,9 +33,9 @@ const (
 )
 
 // Connect returns the endpoint for a module's name, and begins the handshake if there is none yet.
-// What is sent before it is done waits in the queue. Its outcome is told to OnEndpoint: ErrUnreachable,
-// ErrVersion, ErrStale or ErrRefused if it fails. Connecting to this module's own name works.
-// Errors: ErrBadName, ErrRefused when PeersMax are there, ErrClosed.
+// What is sent before it is done waits in the queue. Its outcome is told to OnEndpoint:
+// ErrUnreachable, ErrVersion, ErrStale or ErrRefused if it fails. Connecting to this module's own
+// name works. Errors: ErrBadName, ErrRefused when PeersMax are there, ErrClosed.
 func (m *Module) Connect(name []byte) (*Endpoint, error) {
 	if m.closed || m.draining {
 		return nil, ErrClosed
@@ -145,9 +145,9 @@ func (m *Module) onHello(c *channel, h *frag.Header, hello *frag.Hello) bool {
 	return true
 }
 
-// unknown finds or makes the endpoint for a Hello that does not carry its tag: nothing in it is proven.
-// It is the half-open endpoint that an earlier one of its kind made, or the endpoint that is itself
-// connecting to the Hello's sender (simultaneous opening), or a new one.
+// unknown finds or makes the endpoint for a Hello that does not carry its tag: nothing in it is
+// proven. It is the half-open endpoint that an earlier one of its kind made, or the endpoint that
+// is itself connecting to the Hello's sender (simultaneous opening), or a new one.
 func (m *Module) unknown(h *frag.Header, hello *frag.Hello) *Endpoint {
 	peer := peerTag{hello.Incarnation, hello.Tag}
 	if ep := m.byTag[peer]; ep != nil {
@@ -178,7 +178,7 @@ func (m *Module) unknown(h *frag.Header, hello *frag.Hello) *Endpoint {
 
 // known processes a Hello that carries the endpoint's tag, which only the peer can have.
 func (m *Module) known(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
-	if hs := ep.hs; hs != nil && (!hs.bound || ep.state == stateConnecting && ep.peerTag != hello.Tag) {
+	if ep.hs != nil && ep.rebinds(hello) {
 		m.bind(ep, h, hello)
 	}
 	if ep.peerTag != hello.Tag {
@@ -196,7 +196,13 @@ func (m *Module) known(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
 	return true
 }
 
-// bind notes what a peer says of itself. Until the endpoint is connected a later Hello may correct it.
+// rebinds says whether a proven packet of a handshake tells something new about the peer.
+func (ep *Endpoint) rebinds(hello *frag.Hello) bool {
+	return !ep.hs.bound || ep.state == stateConnecting && ep.peerTag != hello.Tag
+}
+
+// bind notes what a peer says of itself. Until the endpoint is connected a later Hello may correct
+// it.
 func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	if m.byTag[ep.peer] == ep {
 		delete(m.byTag, ep.peer)
@@ -229,7 +235,7 @@ func (m *Module) onHelloAck(h *frag.Header, hello *frag.Hello) bool {
 		m.heard(ep) // answers a keep-alive
 		return true
 	}
-	if !hs.bound || ep.state == stateConnecting && ep.peerTag != hello.Tag {
+	if ep.rebinds(hello) {
 		m.bind(ep, h, hello)
 	}
 	if ep.peerTag != hello.Tag {
@@ -246,8 +252,8 @@ func (m *Module) onHelloAck(h *frag.Header, hello *frag.Hello) bool {
 	return true
 }
 
-// validate accepts that a half-open endpoint's peer is where it says: it has returned the random tag
-// that was sent there. An earlier endpoint of the same place is over.
+// validate accepts that a half-open endpoint's peer is where it says: it has returned the random
+// tag that was sent there. An earlier endpoint of the same place is over.
 func (m *Module) validate(ep *Endpoint) {
 	m.halfOpen--
 	ep.state = stateConnecting
@@ -404,141 +410,6 @@ func (m *Module) sendProbes(ep *Endpoint) {
 			}
 		}
 		m.sendHello(ep, frag.KindHello, p, ep.peerTag, size)
-	}
-}
-
-// setTimer makes the endpoint's only timer run out after d.
-func (m *Module) setTimer(ep *Endpoint, d time.Duration) {
-	m.clearTimer(ep)
-	room, err := m.timers.Checkin(m.now, d, ep.slot)
-	if err != nil {
-		// As many rooms as endpoints, and one timer each.
-		panic("btl: no room for an endpoint's timer: " + err.Error())
-	}
-	ep.room = room
-}
-
-func (m *Module) clearTimer(ep *Endpoint) {
-	m.timers.Checkout(ep.room)
-	ep.room = 0
-}
-
-// connectedTimer starts the timer of a connected endpoint, if it needs one.
-func (m *Module) connectedTimer(ep *Endpoint) {
-	switch {
-	case ep.closing:
-		m.setTimer(ep, m.cfg.CloseTimeout)
-	case m.cfg.KeepAlive > 0:
-		m.setTimer(ep, m.cfg.KeepAlive)
-	default:
-		m.clearTimer(ep)
-	}
-}
-
-// expire handles the timers that have run out.
-func (m *Module) expire() {
-	m.seg.Expire(m.now)
-	if m.draining && m.now >= m.drainUntil {
-		for _, ep := range m.slots {
-			if ep != nil {
-				m.end(ep, EventClosed, ErrClosed)
-			}
-		}
-	}
-	for {
-		slot, _, ok := m.timers.Evict(m.now)
-		if !ok {
-			return
-		}
-		ep := m.slots[slot]
-		ep.room = 0
-		m.onTimer(ep)
-	}
-}
-
-func (m *Module) onTimer(ep *Endpoint) {
-	switch {
-	case ep.state == stateAccepting:
-		m.stats.counters[CntPeersFailed]++
-		m.end(ep, EventFailed, ErrUnreachable)
-	case ep.state == stateLingering:
-		m.end(ep, EventClosed, ErrPeerClosed)
-	case ep.hs != nil:
-		m.onHelloTimer(ep)
-	case ep.closing:
-		if quiet := m.now.Sub(ep.heardAt); quiet >= m.cfg.CloseTimeout {
-			m.end(ep, EventClosed, ErrClosed)
-		} else {
-			m.setTimer(ep, m.cfg.CloseTimeout-quiet)
-		}
-	default:
-		m.onKeepAlive(ep)
-	}
-}
-
-func (m *Module) onHelloTimer(ep *Endpoint) {
-	hs := ep.hs
-	if m.now >= hs.until {
-		if ep.state == stateConnected { // it works; only the confirmation never came
-			ep.hs = nil
-			m.connectedTimer(ep)
-			return
-		}
-		m.end(ep, EventFailed, ErrUnreachable)
-		return
-	}
-	m.sendProbes(ep)
-	m.setTimer(ep, min(hs.interval, hs.until.Sub(m.now)))
-	hs.interval = min(2*hs.interval, helloIntervalMax)
-}
-
-// onKeepAlive asks a silent peer for a sign of life, and gives it up after PeerTimeout.
-func (m *Module) onKeepAlive(ep *Endpoint) {
-	quiet := m.now.Sub(ep.heardAt)
-	if quiet < m.cfg.KeepAlive {
-		m.setTimer(ep, m.cfg.KeepAlive-quiet)
-		return
-	}
-	if quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin {
-		m.end(ep, EventFailed, ErrPeerDead)
-		return
-	}
-	ep.probes++
-	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peerTag, frag.HelloBytes)
-	again := min(m.cfg.KeepAlive, m.cfg.PeerTimeout/8)
-	if left := m.cfg.PeerTimeout - quiet; left > 0 {
-		again = min(again, left)
-	}
-	m.setTimer(ep, max(again, time.Millisecond))
-}
-
-// peerClosed ends an endpoint whose peer has said goodbye. Its slot stays for a while, to repeat the
-// ACK of the goodbye.
-func (m *Module) peerClosed(ep *Endpoint) {
-	err := ErrPeerClosed
-	if ep.closing {
-		err = ErrClosed // both closed at the same time
-	}
-	ep.state = stateLingering
-	m.fail(ep, EventClosed, err)
-	if m.byAddr[ep.addrKey] == ep {
-		delete(m.byAddr, ep.addrKey)
-	}
-	m.leave(ep)
-	ep.rcv.Repeated(m.now)
-	m.owe(ep)
-	m.setTimer(ep, m.cfg.CloseTimeout)
-}
-
-// leave gives an endpoint's share of the credits back to the others.
-func (m *Module) leave(ep *Endpoint) {
-	if ep.state == stateAccepting {
-		m.halfOpen--
-	}
-	if ep.joined {
-		ep.joined = false
-		ep.rcv.Leave(m.credits)
-		m.credits.Leave()
 	}
 }
 

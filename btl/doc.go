@@ -1,7 +1,7 @@
-// Package btl is a byte transfer layer over unreliable datagrams, modelled on Open MPI's usnic BTL: it
-// takes fragments from the layer above, cuts them into segments of one datagram each, and delivers
-// every fragment whole and exactly once to the handler of its tag at the peer, or puts it into memory
-// that the peer has exposed.
+// Package btl is a byte transfer layer over unreliable datagrams, modelled on Open MPI's usnic BTL:
+// it takes fragments from the layer above, cuts them into segments of one datagram each, and
+// delivers every fragment whole and exactly once to the handler of its tag at the peer, or puts it
+// into memory that the peer has exposed.
 //
 // # Two faces
 //
@@ -17,11 +17,11 @@
 //	Progress    progress.go   one pass: receive, expire timers, send again, send new, acknowledge
 //	receive     recv.go       decode, find the endpoint, process the ACK, test the window, deliver
 //	acknowledge ack.go        piggy-backed on whatever goes to the peer, else alone after 50 us
-//	complete    ack.go        an ACK frees segments; a fragment without any left has its OnDone called
+//	complete    ack.go        an ACK frees segments; a fragment without any left is done
 //
-// A module has two channels, each with its own endpoint and queues. Command carries ACKs and fragments
-// that fit a tiny datagram; it is polled first, and its first arrival is delivered before its
-// book-keeping (fast receive). Data carries the rest, and everything that is sent again.
+// A module has two channels, each with its own endpoint and queues. Command carries ACKs and
+// fragments that fit a tiny datagram; it is polled first, and its first arrival is delivered before
+// its book-keeping (fast receive). Data carries the rest, and everything that is sent again.
 //
 // connect.go has the handshake, region.go the targets of puts, doc.go of package reliability the
 // states of a segment, and docs/protocol.md the wire.

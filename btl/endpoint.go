@@ -1,6 +1,8 @@
 package btl
 
 import (
+	"errors"
+
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/hotel"
@@ -72,15 +74,15 @@ func (ep *Endpoint) usable() error {
 	return nil
 }
 
-// Err returns why the endpoint ended: ErrClosed, ErrPeerClosed, ErrPeerDead, ErrUnreachable and so on;
-// nil while it has not.
+// Err returns why the endpoint ended: ErrClosed, ErrPeerClosed, ErrPeerDead, ErrUnreachable and so
+// on; nil while it has not.
 func (ep *Endpoint) Err() error { return ep.err }
 
 // Connected says whether the handshake is done and the endpoint has not ended.
 func (ep *Endpoint) Connected() bool { return ep.state == stateConnected }
 
-// Outstanding is the number of packets that the peer has not acknowledged, and of fragments that wait
-// to be sent.
+// Outstanding is the number of packets that the peer has not acknowledged, and of fragments that
+// wait to be sent.
 func (ep *Endpoint) Outstanding() (packets, fragments int) {
 	return ep.snd.InFlight(), ep.queue.count
 }
@@ -112,7 +114,8 @@ func (ep *Endpoint) Close() {
 	}
 }
 
-// Abort ends the endpoint at once: unfinished sends fail with ErrClosed, the peer finds out by itself.
+// Abort ends the endpoint at once: unfinished sends fail with ErrClosed, the peer finds out by
+// itself.
 func (ep *Endpoint) Abort() {
 	if ep.err == nil {
 		ep.m.end(ep, EventClosed, ErrClosed)
@@ -120,7 +123,7 @@ func (ep *Endpoint) Abort() {
 }
 
 // byeDone ends an endpoint whose peer knows that it is closed, or cannot be told.
-func (m *Module) byeDone(ep *Endpoint, err error) {
+func (m *Module) byeDone(ep *Endpoint) {
 	if ep.err == nil {
 		m.end(ep, EventClosed, ErrClosed)
 	}
@@ -133,8 +136,8 @@ type flush struct {
 	until seq.Num   // acknowledged below this number means flushed
 }
 
-// Flush calls fn from Progress when everything sent to the endpoint so far is acknowledged, or with an
-// error when the endpoint ends before.
+// Flush calls fn from Progress when everything sent to the endpoint so far is acknowledged, or with
+// an error when the endpoint ends before.
 func (ep *Endpoint) Flush(fn func(error)) {
 	if ep.err != nil {
 		fn(ep.err)
@@ -166,7 +169,8 @@ func (ep *Endpoint) checkFlushed() {
 	}
 }
 
-// callFlushed calls the flushes that are done, all of them with the endpoint's error once it has ended.
+// callFlushed calls the flushes that are done, all of them with the endpoint's error once it has
+// ended.
 func (ep *Endpoint) callFlushed(ev Event) {
 	if ev == EventConnected || len(ep.flushes) == 0 {
 		return
@@ -195,8 +199,8 @@ type endpointEvent struct {
 	event Event
 }
 
-// fail ends everything that is under way to a peer: sends complete with err, and nothing of the module
-// refers to the endpoint but its slot.
+// fail ends everything that is under way to a peer: sends complete with err, and nothing of the
+// module refers to the endpoint but its slot.
 func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	m.startFresh()
 	if err == nil {
@@ -226,7 +230,7 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	if ev == EventFailed {
 		m.stats.counters[CntPeersFailed]++
 	}
-	if err == ErrClosed {
+	if errors.Is(err, ErrClosed) {
 		err = nil
 	}
 	m.events = append(m.events, endpointEvent{ep: ep, event: ev, err: err})

@@ -80,8 +80,8 @@ func segToken(b fabric.Buf) reliability.Token { return reliability.Token(b) }
 
 func segBuf(t reliability.Token) fabric.Buf { return fabric.Buf(t) }
 
-// Bytes is the fragment's payload: to be filled by the caller before Send. After an accepted Send it
-// belongs to the module.
+// Bytes is the fragment's payload: to be filled by the caller before Send. After an accepted Send
+// it belongs to the module.
 func (f *Fragment) Bytes() []byte { return f.mem }
 
 // Endpoint returns the endpoint that the fragment is for.
@@ -152,8 +152,8 @@ func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
 	return f, nil
 }
 
-// Prepare lends a fragment that takes its bytes from mem when its packets are sent. Until OnDone (or
-// Done) mem must not change. Errors as for Alloc.
+// Prepare lends a fragment that takes its bytes from mem when its packets are sent. Until OnDone
+// (or Done) mem must not change. Errors as for Alloc.
 func (ep *Endpoint) Prepare(tag Tag, mem []byte) (*Fragment, error) {
 	if tag > TagMax {
 		return nil, ErrTag
@@ -167,7 +167,8 @@ func (ep *Endpoint) Prepare(tag Tag, mem []byte) (*Fragment, error) {
 	return f, nil
 }
 
-// findRegion notes the registration of the caller's memory, if it has one and the fabric can gather.
+// findRegion notes the registration of the caller's memory, if it has one and the fabric can
+// gather.
 func (m *Module) findRegion(f *Fragment) {
 	if !m.data.caps.Gather {
 		return
@@ -178,10 +179,10 @@ func (m *Module) findRegion(f *Fragment) {
 	}
 }
 
-// PreparePut lends a fragment that writes mem into a region of the peer, from offset on. No handler is
-// called there; OnDone with nil means that all bytes are in place, with ErrRemoteAccess that the peer
-// has no such region or does not allow it (part of the bytes may have been written by then, if the
-// region was closed meanwhile).
+// PreparePut lends a fragment that writes mem into a region of the peer, from offset on. No handler
+// is called there; OnDone with nil means that all bytes are in place, with ErrRemoteAccess that the
+// peer has no such region or does not allow it (part of the bytes may have been written by then, if
+// the region was closed meanwhile).
 func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragment, error) {
 	f, err := ep.m.takeFrag(ep, len(mem))
 	if err != nil {
@@ -212,7 +213,8 @@ func (m *Module) takeSeg(t *reliability.Token) bool {
 	return true
 }
 
-// releaseSeg frees an acknowledged send buffer, or has it freed when the fabric is done with it too.
+// releaseSeg frees an acknowledged send buffer, or has it freed when the fabric is done with it
+// too.
 func (m *Module) releaseSeg(t reliability.Token) {
 	m.segs[t] = sendSegment{}
 	if m.wire[t]&wireBusy != 0 {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/fabric"
 	"gobtl/fabric/mem"
 )
 
@@ -13,6 +14,7 @@ type bench struct {
 	net  *mem.Network
 	mods []*Module
 	now  Time
+	wrap func(fabric.Domain) fabric.Domain // put between a module and its domain; may be nil
 }
 
 func newBench(tb testing.TB, net mem.Config, n int, cfg Config) *bench {
@@ -44,6 +46,9 @@ func (b *bench) open(cfg Config) *Module {
 	dom, err := b.net.Open(dc)
 	if err != nil {
 		b.tb.Fatal(err)
+	}
+	if b.wrap != nil {
+		dom = b.wrap(dom)
 	}
 	m, err := Open(dom, cfg)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"gobtl/reliability"
 )
 
-// Time is an instant in nanoseconds on a monotonic axis of the caller's choice. All instants given to
-// one module must be of one axis.
+// Time is an instant in nanoseconds on a monotonic axis of the caller's choice. All instants given
+// to one module must be of one axis.
 type Time = mono.Time
 
 // Never is the deadline of a module that waits for nothing but the network.
@@ -27,8 +27,8 @@ type Tag uint8
 // TagMax is the last tag that callers may use; those above belong to the transport.
 const TagMax Tag = frag.TagUserMax
 
-// Handler receives a fragment. data is valid only during the call. A handler may send, connect, close
-// and free, but not call Progress.
+// Handler receives a fragment. data is valid only during the call. A handler may send, connect,
+// close and free, but not call Progress.
 type Handler func(ep *Endpoint, tag Tag, data []byte)
 
 // Event is what happened to an endpoint.
@@ -113,8 +113,8 @@ const rejectAddrs = 8
 // publishEvery bounds the age of the counters that other goroutines see while the module is busy.
 const publishEvery = time.Millisecond
 
-// Open starts a module on a Domain that was opened with cfg.DomainConfig. The module owns the Domain
-// from then on, also when Open fails.
+// Open starts a module on a Domain that was opened with cfg.DomainConfig. The module owns the
+// Domain from then on, also when Open fails.
 func Open(dom fabric.Domain, cfg Config) (*Module, error) {
 	m := &Module{dom: dom, info: dom.Info(), arena: dom.Arena()}
 	if err := m.open(cfg); err != nil {
@@ -257,8 +257,8 @@ func (m *Module) Limits() Limits {
 }
 
 // Handle registers the handler of a tag; nil removes it. A fragment whose tag has no handler is
-// refused, and its sender told (ErrNoHandler). Register handlers before peers connect: a fragment of
-// several packets whose handler changes while it arrives may be refused in part.
+// refused, and its sender told (ErrNoHandler). Register handlers before peers connect: a fragment
+// of several packets whose handler changes while it arrives may be refused in part.
 func (m *Module) Handle(tag Tag, h Handler) error {
 	if tag > TagMax {
 		return fmt.Errorf("%w: %d (the last is %d)", ErrTag, tag, TagMax)
@@ -267,17 +267,17 @@ func (m *Module) Handle(tag Tag, h Handler) error {
 	return nil
 }
 
-// OnEndpoint registers the function that is told when an endpoint connects, closes or fails, also of
-// endpoints that peers have opened. It is called from Progress.
+// OnEndpoint registers the function that is told when an endpoint connects, closes or fails, also
+// of endpoints that peers have opened. It is called from Progress.
 func (m *Module) OnEndpoint(fn func(ep *Endpoint, ev Event, err error)) { m.onEvent = fn }
 
 // Stats returns the counters as of the latest pass, at most a millisecond of progress old. Any
 // goroutine may call it.
 func (m *Module) Stats() Stats { return m.pub.load() }
 
-// Wait sleeps until something may have arrived, Wake is called, or the timeout is over (negative: no
-// limit). It may return early. Call Progress before and after it; a timeout beyond the Deadline makes
-// timers late. Without a fabric.Waiter it returns fabric.ErrNotSupported.
+// Wait sleeps until something may have arrived, Wake is called, or the timeout is over (negative:
+// no limit). It may return early. Call Progress before and after it; a timeout beyond the Deadline
+// makes timers late. Without a fabric.Waiter it returns fabric.ErrNotSupported.
 func (m *Module) Wait(timeout time.Duration) error {
 	w, ok := m.dom.(fabric.Waiter)
 	if !ok {
@@ -304,8 +304,8 @@ func (m *Module) Drain(until Time) {
 	}
 }
 
-// Drained says whether no endpoint is left but those whose peers have closed them: they only stay to
-// repeat an ACK that has been sent once.
+// Drained says whether no endpoint is left but those whose peers have closed them: they only stay
+// to repeat an ACK that has been sent once.
 func (m *Module) Drained() bool {
 	if len(m.cmd.batch) > 0 {
 		return false
@@ -318,9 +318,9 @@ func (m *Module) Drained() bool {
 	return true
 }
 
-// Close ends the module at once: every send that is not finished completes with ErrClosed, endpoints
-// get their event, the Domain is closed. Called from a callback it takes effect when the pass ends.
-// Further calls do nothing.
+// Close ends the module at once: every send that is not finished completes with ErrClosed,
+// endpoints get their event, the Domain is closed. Called from a callback it takes effect when the
+// pass ends. Further calls do nothing.
 func (m *Module) Close() error {
 	if m.closed {
 		return nil

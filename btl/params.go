@@ -110,7 +110,7 @@ func (c *Config) Set(name, value string) error {
 		return err
 	}
 	if err := assign(p.field(c), value); err != nil {
-		return fmt.Errorf("%w: %s=%q: %s", ErrParam, name, value, err)
+		return fmt.Errorf("%w: %s=%q: %w", ErrParam, name, value, err)
 	}
 	return nil
 }
@@ -166,8 +166,8 @@ func parseSize(s string) (int64, error) {
 	return n << shift, nil
 }
 
-// Get returns the value of a tunable as Set would take it; "" for an unknown name. Zero means that the
-// default applies.
+// Get returns the value of a tunable as Set would take it; "" for an unknown name. Zero means that
+// the default applies.
 func (c *Config) Get(name string) string {
 	p, err := param(name)
 	if err != nil {
@@ -189,8 +189,8 @@ func (c *Config) Get(name string) string {
 }
 
 // LoadEnv sets every tunable that has an environment variable in environ (os.Environ's form), and
-// returns their names. A variable with the prefix that belongs to no tunable is an error: a misspelt
-// one must not pass unnoticed.
+// returns their names. A variable with the prefix that belongs to no tunable is an error: a
+// misspelt one must not pass unnoticed.
 func (c *Config) LoadEnv(environ []string) (names []string, err error) {
 	for _, kv := range environ {
 		key, value, _ := strings.Cut(kv, "=")

@@ -6,10 +6,10 @@ import (
 	"gobtl/fabric"
 )
 
-// Progress does one pass: it receives what has arrived, expires timers, sends again what is due, sends
-// what is new, acknowledges, and calls handlers and OnDone functions. now must not go back. It returns
-// the number of packets received; it never blocks. The first call of a tiny fragment's arrival does
-// nothing but deliver it (fast receive); the next call catches up.
+// Progress does one pass: it receives what has arrived, expires timers, sends again what is due,
+// sends what is new, acknowledges, and calls handlers and OnDone functions. now must not go back.
+// It returns the number of packets received; it never blocks. The first call of a tiny fragment's
+// arrival does nothing but deliver it (fast receive); the next call catches up.
 //
 // An error means that the fabric is broken: the module can only be closed.
 func (m *Module) Progress(now Time) (int, error) {
@@ -67,9 +67,9 @@ func (m *Module) progress() (int, error) {
 	return n, nil
 }
 
-// receiveFirst takes one completion from the command channel. If it is a tiny fragment for a handler,
-// it is delivered at once and its book-keeping left for the next pass: usnic's fast receive path
-// (btl_usnic_component_progress, btl_usnic_recv_fast).
+// receiveFirst takes one completion from the command channel. If it is a tiny fragment for a
+// handler, it is delivered at once and its book-keeping left for the next pass: usnic's fast
+// receive path (btl_usnic_component_progress, btl_usnic_recv_fast).
 func (m *Module) receiveFirst() (n int, fast bool, err error) {
 	if !m.fastOK {
 		m.fastOK = true
@@ -80,7 +80,7 @@ func (m *Module) receiveFirst() (n int, fast bool, err error) {
 	if err != nil || got == 0 {
 		return 0, false, m.broken(&m.cmd, err)
 	}
-	if m.cmd.comps[0].Op == fabric.OpRecv && m.receiveFast(&m.cmd, &m.cmd.comps[0]) {
+	if m.cmd.comps[0].Op == fabric.OpRecv && m.receiveFast(&m.cmd.comps[0]) {
 		m.fastOK = false
 		return 1, true, nil
 	}
@@ -92,8 +92,8 @@ func (m *Module) receiveFirst() (n int, fast bool, err error) {
 	return n, false, err
 }
 
-// receiveAll polls the data channel. While nothing arrives there it is polled only now and then: each
-// empty poll of a socket costs a tiny message on the command channel a system call of delay.
+// receiveAll polls the data channel. While nothing arrives there it is polled only now and then:
+// each empty poll of a socket costs a tiny message on the command channel a system call of delay.
 func (m *Module) receiveAll() (n int, err error) {
 	const idlePasses = 16 // about a round trip of passes, during which the next packet is likely
 	c := &m.data
@@ -173,8 +173,8 @@ func (m *Module) callOut() {
 	}
 }
 
-// Deadline is the instant by which Progress must be called again even if nothing arrives: at or before
-// now if there is work to do, Never if there is none.
+// Deadline is the instant by which Progress must be called again even if nothing arrives: at or
+// before now if there is work to do, Never if there is none.
 func (m *Module) Deadline() Time {
 	if m.deferred.pending || len(m.fresh) > 0 || len(m.cmd.batch) > 0 || len(m.data.batch) > 0 ||
 		m.ready.first != nil || m.seg.ResendsWaiting() > 0 || m.completed.first != nil ||

@@ -16,7 +16,7 @@ type deferredReceive struct {
 	pending bool
 }
 
-// open decodes a packet into m.hdr and finds its endpoint. A nil endpoint means that the packet was
+// decode reads a packet into m.hdr and finds its endpoint. A nil endpoint means that the packet was
 // dealt with: dropped and counted, or part of a handshake.
 func (m *Module) decode(c *channel, comp *fabric.Completion) (*Endpoint, []byte) {
 	m.stats.counters[CntReceived]++
@@ -97,8 +97,8 @@ func (m *Module) receive(c *channel, comp *fabric.Completion) {
 	}
 }
 
-// inWindow tests a packet's sequence number; a packet that is no news is counted, and answered if the
-// peer seems to have missed an ACK.
+// inWindow tests a packet's sequence number; a packet that is no news is counted, and answered if
+// the peer seems to have missed an ACK.
 func (m *Module) inWindow(ep *Endpoint, h *frag.Header) bool {
 	switch ep.rcv.Check(h.Seq) {
 	case reliability.Accept:
@@ -116,7 +116,8 @@ func (m *Module) inWindow(ep *Endpoint, h *frag.Header) bool {
 	return false
 }
 
-// accept takes a new packet over, if everything above the window can; only then may an ACK cover it.
+// accept takes a new packet over, if everything above the window can; only then may an ACK cover
+// it.
 func (m *Module) accept(ep *Endpoint, h *frag.Header, payload []byte) {
 	switch {
 	case ep.state == stateLingering:
@@ -190,7 +191,7 @@ func (m *Module) checkBye(ep *Endpoint) {
 
 // receiveFast delivers a tiny fragment before its book-keeping, if nothing stands against it; false
 // means that the packet is still to be received, and nothing has changed.
-func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
+func (m *Module) receiveFast(comp *fabric.Completion) bool {
 	if comp.Errno != 0 || int(comp.Len) > m.arena.Size() {
 		return false
 	}
@@ -201,7 +202,8 @@ func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
 		return false
 	}
 	ep := m.lookup(h.Conn)
-	if ep == nil || ep.state != stateConnected || ep.byeSeen || ep.rcv.Check(h.Seq) != reliability.Accept ||
+	if ep == nil || ep.state != stateConnected || ep.byeSeen ||
+		ep.rcv.Check(h.Seq) != reliability.Accept ||
 		h.Flags&frag.FlagAck != 0 && !ep.snd.Plausible(h.Ack) {
 		return false
 	}

@@ -9,8 +9,8 @@ import (
 	"gobtl/fabric"
 )
 
-// Registration keeps memory registered with the fabric, so that large fragments prepared from it are
-// gathered by the network and not copied, where the provider can do that.
+// Registration keeps memory registered with the fabric, so that large fragments prepared from it
+// are gathered by the network and not copied, where the provider can do that.
 type Registration struct {
 	cache *registrationCache
 	entry *regEntry
@@ -26,8 +26,8 @@ type regEntry struct {
 	idleNext   *regEntry
 }
 
-// registrationCache holds the registered ranges in the order of their addresses. Of two ranges with the
-// same start the newer one, which is the longer, takes the other's place.
+// registrationCache holds the registered ranges in the order of their addresses. Of two ranges with
+// the same start the newer one, which is the longer, takes the other's place.
 type registrationCache struct {
 	dom     fabric.Domain
 	tree    *btree.BTreeG[*regEntry]
@@ -111,9 +111,9 @@ func (c *registrationCache) release(e *regEntry) {
 	e.mem = nil
 }
 
-// find returns the entry that covers mem: the last one that starts at or before it, if it ends behind.
-// A range that starts earlier may cover mem too; then mem is registered once more, which costs time
-// and is not wrong.
+// find returns the entry that covers mem: the last one that starts at or before it, if it ends
+// behind. A range that starts earlier may cover mem too; then mem is registered once more, which
+// costs time and is not wrong.
 func (c *registrationCache) find(mem []byte) *regEntry {
 	if len(mem) == 0 || c.tree.Len() == 0 {
 		return nil

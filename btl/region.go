@@ -6,8 +6,8 @@ import (
 	"gobtl/frag"
 )
 
-// Handle names an exposed region on the wire: opaque, random in its upper part. Tell it to the peers
-// that shall write there.
+// Handle names an exposed region on the wire: opaque, random in its upper part. Tell it to the
+// peers that shall write there.
 type Handle uint64
 
 // Rights say what peers may do with a region.
@@ -36,8 +36,8 @@ type regionTable struct {
 
 func (t *regionTable) init(maxRegions int) { t.max = maxRegions }
 
-// Expose makes mem a region that peers may access by puts. Peers write into it from Progress, without
-// any callback, until Close. An error is ErrAgain when RegionsMax are exposed.
+// Expose makes mem a region that peers may access by puts. Peers write into it from Progress,
+// without any callback, until Close. An error is ErrAgain when RegionsMax are exposed.
 func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	if m.closed {
 		return nil, ErrClosed
@@ -75,8 +75,8 @@ func (r *Region) Close() {
 	}
 }
 
-// target returns the n bytes at offset of the region named by a handle from the wire; false if there
-// is no such region, they are not inside it, or it may not be written.
+// target returns the n bytes at offset of the region named by a handle from the wire; false if
+// there is no such region, they are not inside it, or it may not be written.
 func (t *regionTable) target(h Handle, offset uint64, n int) ([]byte, bool) {
 	slot := uint64(h) & (1<<regionSlotBits - 1)
 	if slot >= uint64(len(t.slots)) {

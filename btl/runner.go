@@ -25,8 +25,8 @@ type RunnerConfig struct {
 
 // Runner drives a Module on a goroutine of its own, so that ordinary goroutines can use it. It owns
 // the OS thread, the clock and the idle strategy. All its methods may be called from any goroutine;
-// handlers, OnDone and OnEndpoint functions run on the loop's goroutine and must not call the Runner's
-// blocking methods, but may use the Module directly.
+// handlers, OnDone and OnEndpoint functions run on the loop's goroutine and must not call the
+// Runner's blocking methods, but may use the Module directly.
 type Runner struct {
 	m       *Module
 	cfg     RunnerConfig
@@ -42,8 +42,8 @@ type Runner struct {
 	err     error
 }
 
-// operation is a request to the loop. begin runs there, again and again while it returns ErrAgain; the
-// operation ends with another error, or later through end.
+// operation is a request to the loop. begin runs there, again and again while it returns ErrAgain;
+// the operation ends with another error, or later through end.
 type operation struct {
 	ctx   context.Context
 	begin func(*operation) (pending bool, err error)
@@ -53,8 +53,8 @@ type operation struct {
 
 func (o *operation) end(err error) { o.ended <- err }
 
-// NewRunner starts the loop of a module, which belongs to it from then on: use the module only inside
-// Do and from callbacks. It takes over OnEndpoint; give onEvent instead (may be nil).
+// NewRunner starts the loop of a module, which belongs to it from then on: use the module only
+// inside Do and from callbacks. It takes over OnEndpoint; give onEvent instead (may be nil).
 func NewRunner(m *Module, cfg RunnerConfig, onEvent func(*Endpoint, Event, error)) *Runner {
 	set(&cfg.Spin, 50*time.Microsecond)
 	set(&cfg.Park, 100*time.Millisecond)
@@ -100,7 +100,8 @@ func (r *Runner) loop() {
 	r.shutdown(err)
 }
 
-// park sleeps until something may have arrived, an operation comes in, or the module's next deadline.
+// park sleeps until something may have arrived, an operation comes in, or the module's next
+// deadline.
 func (r *Runner) park(now Time) error {
 	d := r.cfg.Park
 	if next := r.m.Deadline(); next != Never {
@@ -213,8 +214,8 @@ func (r *Runner) connected(ep *Endpoint, err error) {
 }
 
 // Send delivers a copy of data to the peer's handler of the tag and returns when the peer has
-// acknowledged it, or an error if it did not. It waits for resources as long as ctx allows. When ctx
-// ends first, the message may still be delivered.
+// acknowledged it, or an error if it did not. It waits for resources as long as ctx allows. When
+// ctx ends first, the message may still be delivered.
 func (r *Runner) Send(ctx context.Context, ep *Endpoint, tag Tag, data []byte) error {
 	return r.submit(ctx, func(o *operation) (bool, error) {
 		f, err := ep.Alloc(tag, len(data))
@@ -227,7 +228,8 @@ func (r *Runner) Send(ctx context.Context, ep *Endpoint, tag Tag, data []byte) e
 }
 
 // Put writes a copy of data into the peer's region and returns when it is in place.
-func (r *Runner) Put(ctx context.Context, ep *Endpoint, data []byte, target Handle, offset uint64) error {
+func (r *Runner) Put(ctx context.Context, ep *Endpoint, data []byte, target Handle,
+	offset uint64) error {
 	data = append([]byte(nil), data...) // the caller may take back its memory when ctx ends
 	return r.submit(ctx, func(o *operation) (bool, error) {
 		f, err := ep.PreparePut(data, target, offset)
@@ -267,8 +269,8 @@ func (r *Runner) Err() error {
 	return r.err
 }
 
-// Close closes every endpoint in order, as long as ctx allows, then the module. What is unfinished by
-// then ends with ErrClosed. Close returns when the loop has ended.
+// Close closes every endpoint in order, as long as ctx allows, then the module. What is unfinished
+// by then ends with ErrClosed. Close returns when the loop has ended.
 func (r *Runner) Close(ctx context.Context) error {
 	o := &operation{ctx: ctx, ended: make(chan error, 1)}
 	o.begin = func(o *operation) (bool, error) {

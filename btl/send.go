@@ -13,8 +13,8 @@ import (
 
 // Send gives a fragment to the module. A tiny one for a connected endpoint with an empty queue, an
 // open window and a free slot on the command channel is posted at once (usnic's fast send path) and
-// Send returns Done, unless f.Signal is set. Anything else joins the endpoint's queue: Queued. With an
-// error the fragment is still the caller's: ErrState, ErrClosed, or why the endpoint ended.
+// Send returns Done, unless f.Signal is set. Anything else joins the endpoint's queue: Queued. With
+// an error the fragment is still the caller's: ErrState, ErrClosed, or why the endpoint ended.
 func (ep *Endpoint) Send(f *Fragment) (Status, error) {
 	m := ep.m
 	if f.state != fragLent || f.ep != ep {
@@ -131,8 +131,8 @@ func (m *Module) postNow(ep *Endpoint, t reliability.Token, f *Fragment) {
 	}
 }
 
-// seal makes the segment in m.out ready to be posted: sequence number, piggy-backed ACK, header, timer.
-// It returns the datagram's length.
+// seal makes the segment in m.out ready to be posted: sequence number, piggy-backed ACK, header,
+// timer. It returns the datagram's length.
 func (m *Module) seal(ep *Endpoint, t reliability.Token, f *Fragment) int {
 	h := &m.out
 	h.Conn = ep.peerTag
@@ -222,8 +222,8 @@ func (m *Module) serve() {
 	}
 }
 
-// sendNext sends the next packet of the endpoint's first fragment. It returns the packet's length, 0
-// if there is no room for it now.
+// sendNext sends the next packet of the endpoint's first fragment. It returns the packet's length,
+// 0 if there is no room for it now.
 func (m *Module) sendNext(ep *Endpoint) int {
 	f := ep.queue.first
 	flags := f.flags()
@@ -340,8 +340,8 @@ func (m *Module) countResend(ep *Endpoint, cause reliability.Cause) {
 	m.dirty = true
 }
 
-// refresh brings a packet that is sent again up to date: its ACK, or an empty packet in its place if
-// the peer has refused it.
+// refresh brings a packet that is sent again up to date: its ACK, or an empty packet in its place
+// if the peer has refused it.
 func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	b := m.arena.Bytes(segBuf(t))
 	if s.void {

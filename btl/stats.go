@@ -7,8 +7,8 @@ import (
 // Counter numbers one of a module's counters.
 type Counter uint8
 
-// The counters. Each packet that arrives is counted in CntReceived and in exactly one of the counters
-// from CntRecvFrag to CntDropState.
+// The counters. Each packet that arrives is counted in CntReceived and in exactly one of the
+// counters from CntRecvFrag to CntDropState.
 const (
 	CntSendsFast    Counter = iota // sends posted inside Send
 	CntSendsQueued                 // sends that went through the endpoint's to-send list
@@ -76,6 +76,8 @@ const (
 	helpRepeat = "Packets received that were no news, by their place in the receive window."
 	helpDrop   = "Packets received and dropped, by reason."
 	helpBytes  = "Payload bytes of fragments, without headers and retransmissions, by direction."
+	helpPiggy  = "ACKs that rode on other packets."
+	helpFast   = "Fragments delivered before their book-keeping."
 	helpPeers  = "Connections, by what became of them."
 )
 
@@ -89,7 +91,7 @@ var counterInfos = [numCounters]counterInfo{
 	CntSentNack:             {"gobtl_sent_packets_total", "type", "nack", helpSent},
 	CntSentControl:          {"gobtl_sent_packets_total", "type", "handshake", helpSent},
 	CntSentPayloadBytes:     {"gobtl_payload_bytes_total", "direction", "sent", helpBytes},
-	CntAckPiggybacked:       {"gobtl_acks_piggybacked_total", "", "", "ACKs that rode on other packets."},
+	CntAckPiggybacked:       {"gobtl_acks_piggybacked_total", "", "", helpPiggy},
 	CntRetransmitTimeout:    {"gobtl_retransmits_total", "cause", "timeout", helpRetr},
 	CntRetransmitDupAck:     {"gobtl_retransmits_total", "cause", "duplicate_ack", helpRetr},
 	CntRetransmitNack:       {"gobtl_retransmits_total", "cause", "nack", helpRetr},
@@ -124,7 +126,7 @@ var counterInfos = [numCounters]counterInfo{
 
 	CntRecvPayloadBytes: {"gobtl_payload_bytes_total", "direction", "received", helpBytes},
 	CntDelivered:        {"gobtl_delivered_total", "", "", "Fragments handed to a handler."},
-	CntFastReceives:     {"gobtl_fast_receives_total", "", "", "Fragments delivered before their book-keeping."},
+	CntFastReceives:     {"gobtl_fast_receives_total", "", "", helpFast},
 	CntEarly:            {"gobtl_early_packets_total", "", "", "Packets that arrived beyond a gap."},
 	CntDupAcks:          {"gobtl_duplicate_acks_total", "", "", "ACKs that reported a gap."},
 	CntPeersConnected:   {"gobtl_connections_total", "outcome", "established", helpPeers},
@@ -145,7 +147,9 @@ func Counters() []Counter {
 func (c Counter) Metric() string { return counterInfos[c].metric }
 
 // Label is the label that tells this counter from others of its Metric; both empty if it is alone.
-func (c Counter) Label() (name, value string) { return counterInfos[c].label, counterInfos[c].value }
+func (c Counter) Label() (name, value string) {
+	return counterInfos[c].label, counterInfos[c].value
+}
 
 // Help says in a sentence what the Metric counts.
 func (c Counter) Help() string { return counterInfos[c].help }
@@ -201,9 +205,9 @@ func (s *Stats) Unaccounted() int64 {
 	return n
 }
 
-// published is the copy of the counters that other goroutines read. The owner counts in plain memory,
-// which costs a packet next to nothing, and copies all of it here now and then; a sequence number that
-// is odd during the copy tells a reader to try again.
+// published is the copy of the counters that other goroutines read. The owner counts in plain
+// memory, which costs a packet next to nothing, and copies all of it here now and then; a sequence
+// number that is odd during the copy tells a reader to try again.
 type published struct {
 	version atomic.Uint64
 	values  [numCounters + 4]atomic.Uint64

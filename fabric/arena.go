@@ -2,8 +2,8 @@ package fabric
 
 import "fmt"
 
-// Arena is a Domain's packet buffers: equal slots of one block of memory outside the Go heap. It is a
-// small value; copy it and call Bytes without passing through the Domain's interface.
+// Arena is a Domain's packet buffers: equal slots of one block of memory outside the Go heap. It is
+// a small value; copy it and call Bytes without passing through the Domain's interface.
 type Arena struct {
 	mem      []byte
 	stride   int
@@ -16,8 +16,8 @@ type Arena struct {
 // the provider (its packet prefix) and size bytes to the caller.
 func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
 	if count <= 0 || headroom < 0 || size <= 0 || stride < headroom+size || len(mem) < count*stride {
-		return Arena{}, fmt.Errorf("fabric: arena of %d slots, stride %d, headroom %d, size %d in %d bytes",
-			count, stride, headroom, size, len(mem))
+		return Arena{}, fmt.Errorf(
+			"fabric: arena of %d slots, stride %d, headroom %d, size %d in %d bytes", count, stride, headroom, size, len(mem))
 	}
 	return Arena{mem: mem, stride: stride, headroom: headroom, size: size, count: count}, nil
 }

@@ -1,5 +1,5 @@
-// Package fabric is the vocabulary in which the transport speaks to its network: unconnected datagram
-// endpoints, in libfabric's words, with calls that each carry a batch.
+// Package fabric is the vocabulary in which the transport speaks to its network: unconnected
+// datagram endpoints, in libfabric's words, with calls that each carry a batch.
 //
 //	Info      what a provider offers: name, domain, MTU, queue depths (fi_info)
 //	Domain    an open device: its arena of packet buffers, its address vector (fi_domain, fi_av)
@@ -11,7 +11,8 @@
 // the garbage collector never scans them, and nothing allocates per packet.
 //
 // A provider registers itself under a name (Register) from its package's init, as a database driver
-// does; a program names the providers it wants by importing their packages. GetInfo asks all of them.
+// does; a program names the providers it wants by importing their packages. GetInfo asks all of
+// them.
 //
 // One goroutine at a time may use a Domain and its Endpoints; only Waiter.Wake may be called from
 // any goroutine.

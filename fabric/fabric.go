@@ -2,8 +2,8 @@ package fabric
 
 import "time"
 
-// Addr is a peer's address as a Domain knows it: a handle given by Insert, meaningful to that Domain
-// alone (fi_addr_t; on some providers a pointer, so it is opaque).
+// Addr is a peer's address as a Domain knows it: a handle given by Insert, meaningful to that
+// Domain alone (fi_addr_t; on some providers a pointer, so it is opaque).
 type Addr uint64
 
 // AddrUnknown is the source of a datagram whose sender was never inserted, or that the provider
@@ -89,8 +89,8 @@ type Endpoint interface {
 	Close() error
 }
 
-// Domain is an open device with its packet buffers and its address vector. Endpoints share both, so a
-// packet first sent through one endpoint can be sent again through another.
+// Domain is an open device with its packet buffers and its address vector. Endpoints share both, so
+// a packet first sent through one endpoint can be sent again through another.
 type Domain interface {
 	// Info returns the Info that the domain was opened from, with actual values filled in.
 	Info() Info

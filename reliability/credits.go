@@ -1,12 +1,12 @@
 package reliability
 
-// Credits shares out what a module's endpoints can hold unread (posted receives, socket buffer) among
-// its peers, so that all of them together cannot overrun it. A default socket buffer holds 92
+// Credits shares out what a module's endpoints can hold unread (posted receives, socket buffer)
+// among its peers, so that all of them together cannot overrun it. A default socket buffer holds 92
 // full-size datagrams, a window 4096: without credits one sender overruns it at once.
 //
-// Each peer is granted an equal share. A share that shrinks (another peer joined) takes back nothing:
-// the peer's limit stands still until it has used up the difference, and the newcomer is granted only
-// what is really free, at least one packet so that no peer ever waits for nothing.
+// Each peer is granted an equal share. A share that shrinks (another peer joined) takes back
+// nothing: the peer's limit stands still until it has used up the difference, and the newcomer is
+// granted only what is really free, at least one packet so that no peer ever waits for nothing.
 type Credits struct {
 	capacity int
 	granted  int
@@ -25,8 +25,8 @@ func (c *Credits) Leave() { c.peers-- }
 // Capacity is the number of packets given to NewCredits.
 func (c *Credits) Capacity() int { return c.capacity }
 
-// Granted is what all peers together may send now: above Capacity only by the single packets of peers
-// that found the pool empty.
+// Granted is what all peers together may send now: above Capacity only by the single packets of
+// peers that found the pool empty.
 func (c *Credits) Granted() int { return c.granted }
 
 // Share is the equal share of a peer.

@@ -1,10 +1,11 @@
 // Package reliability decides, for the datagrams of one module, which are in flight, which have
 // arrived, what to acknowledge and what to send again. It sees sequence numbers and Tokens only: no
-// bytes, no socket, no clock, no goroutine; instants come in as arguments, deadlines go out as results.
+// bytes, no socket, no clock, no goroutine; instants come in as arguments, deadlines go out as
+// results.
 //
 //	Sender     one per peer: the send window [oldest, next), its credit limit, cumulative ACKs
 //	Receiver   one per peer: the receive window, duplicates, when to acknowledge, credits granted
-//	Segments   one per module: the state of every send segment, the retransmission hotel, the resend list
+//	Segments   one per module: every send segment, the retransmission hotel, the resend list
 //	Credits    one per module: how many packets all peers together may have on their way to us
 //	Rules      the numbers of a recovery profile
 //
@@ -22,11 +23,11 @@
 //
 // The `usnic` profile keeps the rules of Open MPI's usnic BTL (opal/mca/btl/usnic, btl_usnic_ack.c
 // and btl_usnic_recv.h) with its documented times: cumulative ACKs, retransmission of the oldest
-// segment on the first duplicate ACK, a fixed 100 ms timer per segment. Where usnic is known to fail
-// this package departs from it: numbers have 32 bits, repeated time-outs back off, an ACK that only
-// answers a duplicate starts no retransmission, and the receiver grants credits. Another profile adds
-// its Rules to rules.go and its decisions to the two places where they are taken: Sender.OnAck (what
-// an ACK says is lost) and Segments.stay (how long a segment may wait).
+// segment on the first duplicate ACK, a fixed 100 ms timer per segment. Where usnic is known to
+// fail this package departs from it: numbers have 32 bits, repeated time-outs back off, an ACK that
+// only answers a duplicate starts no retransmission, and the receiver grants credits. Another
+// profile adds its Rules to rules.go and its decisions to the two places where they are taken:
+// Sender.OnAck (what an ACK says is lost) and Segments.stay (how long a segment may wait).
 //
 // Nothing here is safe for concurrent use: one goroutine owns a module and everything in it.
 package reliability

@@ -50,6 +50,9 @@ func TestSenderModel(t *testing.T) {
 			firsts[i] = drawFirst(t)
 		}
 		p := newPair(t, drawRules(t), rapid.IntRange(1, 100).Draw(t, "segments"), firsts...)
+		for i := range firsts {
+			p.grant(i, rapid.Uint16Range(0, 80).Draw(t, "helloCredit"))
+		}
 		sender := func(t *rapid.T) (int, int64) {
 			i := rapid.IntRange(0, len(firsts)-1).Draw(t, "sender")
 			return i, p.models[i].next - p.models[i].oldest

@@ -1,7 +1,6 @@
 package reliability
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -25,11 +24,11 @@ type modelSegment struct {
 type modelSender struct {
 	first                       seq.Num
 	window, oldest, next, limit int64
-	inFlight                    map[int64]Token
+	inFlight                    []Token // of [oldest, next)
 }
 
 // pair drives Senders and their Segments and a model of them with the same calls, and compares every
-// answer. The model keeps maps and lists and looks for everything by walking.
+// answer. The model keeps plain lists and looks for everything by walking them.
 type pair struct {
 	t       failer
 	rules   Rules
@@ -37,7 +36,7 @@ type pair struct {
 	senders []Sender
 	segs    *Segments
 	models  []modelSender
-	flying  map[Token]*modelSegment
+	flying  []*modelSegment // by token; nil: not in flight
 	free    []Token
 	queued  []Token
 	list    []Token // the resend list
@@ -49,13 +48,11 @@ func newPair(t failer, rules Rules, segments int, firsts ...seq.Num) *pair {
 	p := &pair{
 		t: t, rules: rules, segs: mustSegments(t, segments, rules),
 		senders: make([]Sender, len(firsts)),
-		flying:  map[Token]*modelSegment{},
+		flying:  make([]*modelSegment, segments),
 	}
 	for i, first := range firsts {
 		p.senders[i].Init(uint32(i), first, rules.WindowPackets)
-		p.models = append(p.models, modelSender{
-			first: first, window: int64(rules.WindowPackets), inFlight: map[int64]Token{},
-		})
+		p.models = append(p.models, modelSender{first: first, window: int64(rules.WindowPackets)})
 	}
 	for i := range segments {
 		p.free = append(p.free, Token(i))
@@ -114,7 +111,7 @@ func (p *pair) admit(i int, queue bool, limit time.Duration) {
 	g := &modelSegment{sender: i, n: m.next}
 	p.posted(g, limit)
 	p.flying[token] = g
-	m.inFlight[m.next] = token
+	m.inFlight = append(m.inFlight, token)
 	m.next++
 }
 
@@ -124,12 +121,13 @@ func (p *pair) grant(i int, credit uint16) {
 	m.limit = max(m.limit, m.oldest+int64(credit))
 }
 
-// landed frees a packet in the model.
-func (p *pair) landed(i int, n int64) Token {
+// landed frees the oldest packet in the model.
+func (p *pair) landed(i int) Token {
 	m := &p.models[i]
-	token := m.inFlight[n]
-	delete(m.inFlight, n)
-	delete(p.flying, token)
+	token := m.inFlight[0]
+	m.inFlight = m.inFlight[1:]
+	m.oldest++
+	p.flying[token] = nil
 	p.list = slices.DeleteFunc(p.list, func(t Token) bool { return t == token })
 	p.popped = slices.DeleteFunc(p.popped, func(t Token) bool { return t == token })
 	p.free = append(p.free, token)
@@ -157,13 +155,12 @@ func (p *pair) ack(i int, distance int64, credit uint16, dup bool) {
 		grew := limit > m.limit
 		m.limit = max(m.limit, limit)
 		for range distance + 1 {
-			wantDone = append(wantDone, p.landed(i, m.oldest))
-			m.oldest++
+			wantDone = append(wantDone, p.landed(i))
 		}
 		if distance == -1 {
 			want = AckIdle
 			if inFlight > 0 && !grew && !dup {
-				want, wantResend = AckDuplicate, p.dupAcked(m.inFlight[m.oldest])
+				want, wantResend = AckDuplicate, p.dupAcked(m.inFlight[0])
 			}
 		}
 	}
@@ -215,7 +212,7 @@ func (p *pair) expire(d time.Duration) {
 		p.t.Fatalf("Expire counted %d more than the list", n)
 	}
 	for token, g := range p.flying {
-		if g.state == Posted && g.due.Add(tick) <= p.now {
+		if g != nil && g.state == Posted && g.due.Add(tick) <= p.now {
 			p.t.Fatalf("segment %d, due at %d, still waits at %d", token, g.due, p.now)
 		}
 	}
@@ -270,10 +267,9 @@ func (p *pair) refuse(i int, distance int64) {
 	p.t.Helper()
 	m := &p.models[i]
 	token, ok := p.senders[i].Token(m.wire(m.oldest + distance))
-	want, wantOK := m.inFlight[m.oldest+distance]
-	if ok != wantOK || token != want {
-		p.t.Fatalf("sender %d, number oldest%+d: segment %d %v, want %d %v", i, distance, token, ok,
-			want, wantOK)
+	inside := distance >= 0 && distance < m.next-m.oldest
+	if ok != inside || ok && token != m.inFlight[distance] {
+		p.t.Fatalf("sender %d, number oldest%+d: segment %d %v", i, distance, token, ok)
 	}
 	if !ok {
 		return
@@ -304,8 +300,8 @@ func (p *pair) abort(i int) {
 	p.t.Helper()
 	m := &p.models[i]
 	var want []Token
-	for ; m.oldest < m.next; m.oldest++ {
-		want = append(want, p.landed(i, m.oldest))
+	for m.oldest < m.next {
+		want = append(want, p.landed(i))
 	}
 	m.limit = m.next
 	if done := p.senders[i].Abort(p.segs, nil); !slices.Equal(done, want) {
@@ -322,11 +318,15 @@ func (p *pair) check() {
 	if got := p.listed(); !slices.Equal(got, p.list) || p.segs.ResendsWaiting() != len(p.list) {
 		p.t.Fatalf("resend list %v of %d, want %v", got, p.segs.ResendsWaiting(), p.list)
 	}
-	if got, want := p.segs.InFlight(), len(p.flying)-len(p.popped); got != want {
+	if got, want := p.segs.InFlight(), p.inFlight()-len(p.popped); got != want {
 		p.t.Fatalf("%d in flight, want %d", got, want)
 	}
 	earliest := mono.Never
-	for token, g := range p.flying {
+	for i, g := range p.flying {
+		if g == nil {
+			continue
+		}
+		token := Token(i)
 		owner, n := p.segs.Owner(token)
 		if p.segs.State(token) != g.state || p.segs.Resends(token) != g.resends ||
 			int(owner) != g.sender || n != p.models[g.sender].wire(g.n) {
@@ -350,6 +350,14 @@ func (p *pair) check() {
 	}
 }
 
+// inFlight is the number of packets in all windows.
+func (p *pair) inFlight() (n int) {
+	for i := range p.models {
+		n += len(p.models[i].inFlight)
+	}
+	return n
+}
+
 func (p *pair) checkSender(s *Sender, m *modelSender) {
 	p.t.Helper()
 	if err := s.Check(p.segs); err != nil {
@@ -367,7 +375,8 @@ func (p *pair) checkSender(s *Sender, m *modelSender) {
 		p.t.Fatalf("sender %d: open %v, room for %d, want room for %d", s.Number(), s.Open(), s.Room(),
 			m.room())
 	}
-	for n, token := range m.inFlight {
+	for i, token := range m.inFlight {
+		n := m.oldest + int64(i)
 		if got, ok := s.Token(m.wire(n)); !ok || got != token {
 			p.t.Fatalf("sender %d: packet %d is segment %d %v, want %d", s.Number(), n, got, ok, token)
 		}
@@ -381,10 +390,9 @@ func (p *pair) end() {
 		p.abort(i)
 	}
 	p.check()
-	if len(p.flying) != 0 || len(p.free)+len(p.queued) != len(p.segs.segs) ||
-		p.segs.Deadline() != mono.Never {
-		p.t.Fatalf("%v in flight, %d free, %d queued of %d", slices.Collect(maps.Keys(p.flying)),
-			len(p.free), len(p.queued), len(p.segs.segs))
+	if len(p.free)+len(p.queued) != len(p.segs.segs) || p.segs.Deadline() != mono.Never {
+		p.t.Fatalf("%d free, %d queued of %d, deadline %d", len(p.free), len(p.queued),
+			len(p.segs.segs), p.segs.Deadline())
 	}
 }
 

@@ -59,8 +59,8 @@ func (r *Receiver) bit(n seq.Num) bool {
 }
 
 // Accept books a packet that Check found acceptable and the caller has taken over: from now on ACKs
-// may cover it. An ACK is due after the rules' delay, or at once when AckEvery packets (or a quarter
-// of the credits, but at least two packets) wait for one.
+// may cover it. An ACK is due after the rules' delay, or at once when AckEvery packets (or a
+// quarter of the credits, but at least two packets) wait for one.
 func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	if n == r.next {
 		r.next++

@@ -82,15 +82,19 @@ func or[T int | time.Duration](v, d T) T {
 
 // Validate reports the first number out of range.
 func (r Rules) Validate() error {
+	window := r.WindowPackets
 	switch {
-	case r.WindowPackets < 1 || r.WindowPackets > WindowMax || r.WindowPackets&(r.WindowPackets-1) != 0:
-		return fmt.Errorf("%w: window of %d packets (a power of two up to %d)", ErrRules, r.WindowPackets, WindowMax)
+	case window < 1 || window > WindowMax || window&(window-1) != 0:
+		return fmt.Errorf("%w: window of %d packets (a power of two up to %d)",
+			ErrRules, window, WindowMax)
 	case r.ResendTimeout < time.Microsecond || r.ResendTimeoutMax < r.ResendTimeout:
-		return fmt.Errorf("%w: resend time-out %v up to %v", ErrRules, r.ResendTimeout, r.ResendTimeoutMax)
+		return fmt.Errorf("%w: resend time-out %v up to %v",
+			ErrRules, r.ResendTimeout, r.ResendTimeoutMax)
 	case r.ResendsPerPass < 1 || r.AckEvery < 1:
 		return fmt.Errorf("%w: %d resends per pass, ACK every %d", ErrRules, r.ResendsPerPass, r.AckEvery)
-	case r.AckDelay < 0 || r.AckDelay >= r.ResendTimeout || r.AckDelay > ackDelayMax || r.DupAckHold < 0:
-		return fmt.Errorf("%w: ACK delay %v with a resend time-out of %v", ErrRules, r.AckDelay, r.ResendTimeout)
+	case r.AckDelay < 0 || r.AckDelay >= min(r.ResendTimeout, ackDelayMax) || r.DupAckHold < 0:
+		return fmt.Errorf("%w: ACK delay %v with a resend time-out of %v",
+			ErrRules, r.AckDelay, r.ResendTimeout)
 	}
 	return nil
 }

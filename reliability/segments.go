@@ -52,8 +52,8 @@ type segment struct {
 	cause    Cause // why it is on the resend list
 }
 
-// Segments is the state of all send segments of a module, with the hotel that times them and the list
-// of those to be sent again, oldest first.
+// Segments is the state of all send segments of a module, with the hotel that times them and the
+// list of those to be sent again, oldest first.
 type Segments struct {
 	rules Rules
 	segs  []segment
@@ -81,8 +81,8 @@ func NewSegments(count int, rules Rules) (*Segments, error) {
 // State returns a segment's state.
 func (s *Segments) State(t Token) State { return s.segs[t].state }
 
-// Owner returns the number of the Sender that admitted the segment, and its sequence number; both are
-// meaningful while the segment is posted or to be resent.
+// Owner returns the number of the Sender that admitted the segment, and its sequence number; both
+// are meaningful while the segment is posted or to be resent.
 func (s *Segments) Owner(t Token) (sender uint32, n seq.Num) {
 	return s.segs[t].owner, s.segs[t].seq
 }
@@ -104,8 +104,9 @@ func (s *Segments) move(t Token, from, to State) {
 	g.state = to
 }
 
-// Post starts the timer of a free or queued segment that was admitted under n by the Sender numbered
-// owner. It waits at most limit even if the rules allow more (negative limits count as zero).
+// Post starts the timer of a free or queued segment that was admitted under n by the Sender
+// numbered owner. It waits at most limit even if the rules allow more (negative limits count as
+// zero).
 func (s *Segments) Post(now mono.Time, t Token, owner uint32, n seq.Num, limit time.Duration) {
 	g := &s.segs[t]
 	if g.state > Queued {
@@ -220,8 +221,8 @@ func (s *Segments) InFlight() int { return s.hotel.Len() + s.count }
 // ResendsWaiting is the length of the resend list.
 func (s *Segments) ResendsWaiting() int { return s.count }
 
-// PopResend takes the oldest segment off the resend list. The caller sends it again and calls Repost,
-// or Defer if it cannot be sent now.
+// PopResend takes the oldest segment off the resend list. The caller sends it again and calls
+// Repost, or Defer if it cannot be sent now.
 func (s *Segments) PopResend() (t Token, cause Cause, ok bool) {
 	if s.head == none {
 		return 0, 0, false
@@ -242,7 +243,8 @@ func (s *Segments) Defer(t Token) {
 	s.enlist(t, g.cause)
 }
 
-// Acked frees a segment in whatever state it is in flight: its timer stops, it leaves the resend list.
+// Acked frees a segment in whatever state it is in flight: its timer stops, it leaves the resend
+// list.
 func (s *Segments) Acked(t Token) {
 	g := &s.segs[t]
 	switch g.state {
@@ -262,6 +264,7 @@ func (s *Segments) Check() error {
 	for i := range s.segs {
 		g := &s.segs[i]
 		switch g.state {
+		case Free, Queued:
 		case Posted:
 			posted++
 			if guest, ok := s.hotel.Knock(g.room); !ok || guest != Token(i) {
@@ -281,7 +284,8 @@ func (s *Segments) Check() error {
 		walked++
 	}
 	if walked != s.count || listed != s.count {
-		return fmt.Errorf("reliability: resend list of %d has %d links and %d members", s.count, walked, listed)
+		return fmt.Errorf("reliability: resend list of %d has %d links and %d members",
+			s.count, walked, listed)
 	}
 	return nil
 }

@@ -14,13 +14,13 @@ type AckVerdict uint8
 const (
 	AckNew       AckVerdict = iota // acknowledged something new
 	AckDuplicate                   // the same as before while packets are in flight: a gap at the peer
-	AckIdle                        // the same as before and nothing to conclude: idle, or a credit update
+	AckIdle                        // the same as before, nothing to conclude: idle, or new credits
 	AckOld                         // overtaken by a later one
 	AckBogus                       // of packets never sent: ignored
 )
 
-// Sender is the send side of one peer: the window of packets in flight and its limit. The zero value
-// must be given to Init.
+// Sender is the send side of one peer: the window of packets in flight and its limit. The zero
+// value must be given to Init.
 type Sender struct {
 	ring   []Token // the segment of each number in flight; a power of two, grown on demand
 	oldest seq.Num // n_a: oldest unacknowledged
@@ -30,8 +30,8 @@ type Sender struct {
 	number uint32
 }
 
-// Init sets the first sequence number, the window in packets (a power of two up to WindowMax) and the
-// number under which Segments.Owner will tell this sender. It has no credits yet.
+// Init sets the first sequence number, the window in packets (a power of two up to WindowMax) and
+// the number under which Segments.Owner will tell this sender. It has no credits yet.
 func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	*s = Sender{oldest: first, next: first, limit: first, window: uint32(window), number: number}
 }
@@ -83,10 +83,10 @@ func (s *Sender) grow() {
 // Number returns what Init was given.
 func (s *Sender) Number() uint32 { return s.number }
 
-// OnAck processes a cumulative ACK: ack is the last number that the peer has received in order, credit
-// how many more it is ready for, dup whether the ACK only answers a packet that the peer had already.
-// The segments that became free are appended to done; they left the hotel or the resend list. The
-// oldest segment may move to the resend list (AckDuplicate with resend true).
+// OnAck processes a cumulative ACK: ack is the last number that the peer has received in order,
+// credit how many more it is ready for, dup whether the ACK only answers a packet that the peer had
+// already. The segments that became free are appended to done; they left the hotel or the resend
+// list. The oldest segment may move to the resend list (AckDuplicate with resend true).
 func (s *Sender) OnAck(g *Segments, now mono.Time, ack seq.Num, credit uint16, dup bool,
 	done []Token) (_ []Token, verdict AckVerdict, resend bool) {
 	if !s.Plausible(ack) {
@@ -140,8 +140,8 @@ func (s *Sender) Abort(g *Segments, done []Token) []Token {
 	return done
 }
 
-// Check reports the first broken invariant of the window: its bounds, and that every number in it is
-// one segment that is posted or to be resent under that very number.
+// Check reports the first broken invariant of the window: its bounds, and that every number in it
+// is one segment that is posted or to be resent under that very number.
 func (s *Sender) Check(g *Segments) error {
 	if n := s.next.Sub(s.oldest); n < 0 || uint32(n) > s.window {
 		return fmt.Errorf("reliability: window [%d, %d) of at most %d", s.oldest, s.next, s.window)

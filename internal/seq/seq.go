@@ -3,8 +3,8 @@
 // operators in places and was wrong at the wrap.
 package seq
 
-// Num is a packet's sequence number. Two numbers can be ordered while they are less than 2^31 apart;
-// a window is at most 2^16, so numbers in use always are.
+// Num is a packet's sequence number. Two numbers can be ordered while they are less than 2^31
+// apart; a window is at most 2^16, so numbers in use always are.
 type Num uint32
 
 // Add returns the number n steps after s.

@@ -161,7 +161,8 @@ func TestCalls(t *testing.T) {
 		},
 		{
 			"global randomness, first version", "btl/x.go",
-			"package x\nimport \"math/rand\"\nvar _ = rand.Intn(3)\n", []string{"3 random"},
+			"package x\nimport \"math/rand\"\nvar _ = rand.Intn(3)\n",
+			[]string{"3 random"},
 		},
 		{
 			"panic in a program", "cmd/btlbench/x.go",

@@ -1,0 +1,290 @@
+package btl
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/fabric/mem"
+	"gobtl/frag"
+	"gobtl/internal/seq"
+)
+
+// script is a peer played by a test: two bare endpoints of the network, every byte in the test's
+// hands.
+type script struct {
+	l    *lab
+	dom  fabric.Domain
+	ep   [2]fabric.Endpoint // command, data
+	name [2][]byte
+	to   [2]fabric.Addr // the module's channels
+	m    *Module
+	got  []packet // all that the module sent, in order
+
+	incarnation, tag uint64
+	conn             uint64  // the module's tag for this peer
+	next             seq.Num // own sequence number
+	peerFirst        seq.Num // the module's first
+	credit           uint16
+	hello            frag.Hello // what the hellos say
+}
+
+// packet is what arrived from the module.
+type packet struct {
+	channel int
+	bytes   []byte
+	hdr     frag.Header
+	payload []byte
+}
+
+const scriptBuffers = 512
+
+// newScript opens a peer for module i.
+func (l *lab) newScript(i int) *script {
+	l.tb.Helper()
+	dom, err := l.net.Open(fabric.DomainConfig{Buffers: scriptBuffers})
+	if err != nil {
+		l.tb.Fatal(err)
+	}
+	l.tb.Cleanup(func() {
+		if err := dom.Close(); err != nil {
+			l.tb.Error(err)
+		}
+	})
+	s := &script{l: l, dom: dom, m: l.mods[i], next: 1000, credit: 4096}
+	s.incarnation, s.tag = 0xABCD_0000+uint64(len(l.mods)), 0x5C21_0001
+	for c := range s.ep {
+		if s.ep[c], err = dom.OpenEndpoint(fabric.EndpointConfig{}); err != nil {
+			l.tb.Fatal(err)
+		}
+		s.name[c] = s.ep[c].Name()
+		var bufs []fabric.Buf
+		for b := range scriptBuffers / 4 {
+			bufs = append(bufs, fabric.Buf(1+c*scriptBuffers/4+b))
+		}
+		if _, err := s.ep[c].Recv(bufs); err != nil {
+			l.tb.Fatal(err)
+		}
+	}
+	for c, name := range [][]byte{s.m.cmd.name, s.m.data.name} {
+		if s.to[c], err = dom.Insert(name); err != nil {
+			l.tb.Fatal(err)
+		}
+	}
+	s.hello = frag.Hello{
+		Incarnation: s.incarnation, Tag: s.tag, CommandName: s.name[0], DataName: s.name[1],
+		WindowPkts: 4096, FragBytesMax: 1 << 30, AckDelayUs: 50, MTUBytes: 1472, CommandBytes: 768,
+		Credit: s.credit, VersionMin: frag.Version, VersionMax: frag.Version,
+	}
+	return s
+}
+
+// newStranger is a script for tests that only send rubbish.
+func newStranger(tb testing.TB, cfg Config) (*lab, *script) {
+	l := newLab(tb, mem.Config{}, 1, cfg)
+	return l, l.newScript(0)
+}
+
+// raw sends bytes to a channel of the module (0 command, 1 data).
+func (s *script) raw(channel int, pkt []byte) {
+	s.l.tb.Helper()
+	const b = scriptBuffers - 1
+	arena := s.dom.Arena()
+	n := copy(arena.Bytes(b), pkt)
+	if _, err := s.ep[channel].Post([]fabric.Send{{To: s.to[channel], Buf: b, Len: uint32(n)}}); err != nil {
+		s.l.tb.Fatal(err)
+	}
+	s.pump()
+}
+
+// pump takes what arrived at the script's endpoints.
+func (s *script) pump() {
+	s.l.tb.Helper()
+	arena := s.dom.Arena()
+	for c := range s.ep {
+		comps := make([]fabric.Completion, 64)
+		for {
+			n, err := s.ep[c].Poll(comps)
+			if err != nil {
+				s.l.tb.Fatal(err)
+			}
+			for _, comp := range comps[:n] {
+				if comp.Op != fabric.OpRecv {
+					continue
+				}
+				p := packet{channel: c, bytes: bytes.Clone(arena.Bytes(comp.Buf)[:comp.Len])}
+				if p.payload, err = frag.Decode(p.bytes, &p.hdr); err != nil {
+					// A Reject of another version is no packet of this one.
+					p.hdr = frag.Header{}
+				}
+				s.got = append(s.got, p)
+				if _, err := s.ep[c].Recv([]fabric.Buf{comp.Buf}); err != nil {
+					s.l.tb.Fatal(err)
+				}
+			}
+			if n == 0 {
+				break
+			}
+		}
+	}
+}
+
+// take returns what came since the last take.
+func (s *script) take() []packet {
+	s.pump()
+	got := s.got
+	s.got = nil
+	return got
+}
+
+// run gives all modules n passes and collects what they send.
+func (s *script) run(n int) []packet {
+	s.l.tb.Helper()
+	for range n {
+		s.l.step(10 * time.Microsecond)
+		s.pump()
+	}
+	return s.take()
+}
+
+// encode makes a packet.
+func encode(h frag.Header, payload []byte) []byte {
+	h.PayloadLen = uint16(len(payload))
+	b := make([]byte, frag.HeaderBytes(h.Kind, h.Flags)+len(payload))
+	copy(b[h.Encode(b):], payload)
+	return b
+}
+
+// packHello makes a Hello or HelloAck of the script.
+func (s *script) packHello(kind frag.Kind, conn uint64, p frag.Probe, sizeBytes int) []byte {
+	b := make([]byte, sizeBytes)
+	h := frag.Header{Kind: kind, Conn: conn, Seq: s.next}
+	hello := s.hello
+	hello.Probe = p
+	hello.Encode(b, &h, sizeBytes)
+	return b
+}
+
+func probeChannel(p frag.Probe) int { return int(p & frag.ProbeData) }
+
+func (s *script) probeBytes(p frag.Probe) int {
+	switch p {
+	case frag.ProbeCommand | frag.ProbeFull:
+		return int(s.hello.CommandBytes)
+	case frag.ProbeData | frag.ProbeFull:
+		return int(s.hello.MTUBytes)
+	}
+	return frag.HelloBytes
+}
+
+// connect plays the opening side of a handshake.
+func (s *script) connect() *Endpoint {
+	s.l.tb.Helper()
+	for round := 0; round < 4 && s.hello.Proven != frag.ProvenAll; round++ {
+		for p := range frag.Probe(frag.ProbeCount) {
+			s.raw(probeChannel(p), s.packHello(frag.KindHello, s.conn, p, s.probeBytes(p)))
+		}
+		for _, pkt := range s.run(3) {
+			s.learn(pkt)
+		}
+	}
+	s.raw(0, s.packHello(frag.KindHello, s.conn, 0, frag.HelloBytes))
+	s.run(4)
+	ep := s.m.lookup(s.conn)
+	if ep == nil || !ep.Connected() {
+		s.l.tb.Fatalf("the script is not connected: %d packets, proven %b", len(s.got), s.hello.Proven)
+	}
+	return ep
+}
+
+// accept plays the side that is connected to, for a module that was given the script's Address.
+func (s *script) accept() *Endpoint {
+	s.l.tb.Helper()
+	for range 200 {
+		for _, pkt := range s.run(1) {
+			if pkt.hdr.Kind != frag.KindHello {
+				continue
+			}
+			s.learn(pkt)
+			p := frag.Probe(pkt.payload[48])
+			s.hello.Proven = frag.ProvenAll
+			s.raw(pkt.channel, s.packHello(frag.KindHelloAck, s.conn, p, len(pkt.bytes)))
+		}
+		if ep := s.m.lookup(s.conn); ep != nil && ep.Connected() && ep.hs == nil {
+			return ep
+		}
+	}
+	s.l.tb.Fatal("the module did not connect to the script")
+	return nil
+}
+
+// learn takes the module's tag and first number from a Hello or HelloAck.
+func (s *script) learn(pkt packet) {
+	if pkt.hdr.Kind != frag.KindHello && pkt.hdr.Kind != frag.KindHelloAck {
+		return
+	}
+	var h frag.Hello
+	if frag.DecodeHello(pkt.payload, &h) != nil {
+		s.l.tb.Fatalf("malformed hello %x", pkt.bytes)
+	}
+	s.conn, s.peerFirst = h.Tag, pkt.hdr.Seq
+	if pkt.hdr.Kind == frag.KindHelloAck {
+		s.hello.Proven |= h.Probe.Bit()
+	}
+}
+
+// address is the script's module name.
+func (s *script) address() []byte {
+	n := frag.Name{
+		Provider: s.m.info.Provider, Incarnation: s.incarnation, MTUBytes: s.hello.MTUBytes,
+		CommandBytes: s.hello.CommandBytes, Command: s.name[0], Data: s.name[1],
+	}
+	b, err := n.Append(nil)
+	if err != nil {
+		s.l.tb.Fatal(err)
+	}
+	return b
+}
+
+// frag sends a fragment of one packet under number n.
+func (s *script) frag(n seq.Num, tag Tag, payload []byte) {
+	s.l.tb.Helper()
+	s.raw(0, encode(frag.Header{Kind: frag.KindFrag, Conn: s.conn, Seq: n, Tag: uint8(tag)}, payload))
+}
+
+// chunk sends a part of a fragment of size bytes.
+func (s *script) chunk(n seq.Num, id, size, offset uint32, payload []byte) {
+	s.l.tb.Helper()
+	s.raw(1, encode(frag.Header{Kind: frag.KindChunk, Conn: s.conn, Seq: n, Tag: 1, FragID: id,
+		SizeBytes: size, OffsetBytes: offset}, payload))
+}
+
+// ack acknowledges the module's packets up to n.
+func (s *script) ack(n seq.Num) {
+	s.l.tb.Helper()
+	s.raw(0, encode(frag.Header{Kind: frag.KindAck, Flags: frag.FlagAck, Conn: s.conn, Ack: n,
+		Credit: s.credit}, nil))
+}
+
+// acks returns the numbers acknowledged in packets.
+func acks(pkts []packet) []seq.Num {
+	var all []seq.Num
+	for _, p := range pkts {
+		if p.hdr.Flags&frag.FlagAck != 0 {
+			all = append(all, p.hdr.Ack)
+		}
+	}
+	return all
+}
+
+// kinds returns the packets of one kind.
+func kinds(pkts []packet, k frag.Kind) []packet {
+	var all []packet
+	for _, p := range pkts {
+		if p.hdr.Kind == k {
+			all = append(all, p)
+		}
+	}
+	return all
+}

@@ -1,0 +1,145 @@
+package btl
+
+import (
+	"time"
+
+	"gobtl/frag"
+)
+
+// An endpoint has one timer; what it means depends on the endpoint's state: the next round of
+// Hellos, the end of a half-open connection, a keep-alive question, or the end of a close.
+
+// setTimer makes the endpoint's only timer run out after d.
+func (m *Module) setTimer(ep *Endpoint, d time.Duration) {
+	m.clearTimer(ep)
+	room, err := m.timers.Checkin(m.now, d, ep.slot)
+	if err != nil {
+		// As many rooms as endpoints, and one timer each.
+		panic("btl: no room for an endpoint's timer: " + err.Error())
+	}
+	ep.room = room
+}
+
+func (m *Module) clearTimer(ep *Endpoint) {
+	m.timers.Checkout(ep.room)
+	ep.room = 0
+}
+
+// connectedTimer starts the timer of a connected endpoint, if it needs one.
+func (m *Module) connectedTimer(ep *Endpoint) {
+	switch {
+	case ep.closing:
+		m.setTimer(ep, m.cfg.CloseTimeout)
+	case m.cfg.KeepAlive > 0:
+		m.setTimer(ep, m.cfg.KeepAlive)
+	default:
+		m.clearTimer(ep)
+	}
+}
+
+// expire handles the timers that have run out.
+func (m *Module) expire() {
+	m.seg.Expire(m.now)
+	if m.draining && m.now >= m.drainUntil {
+		for _, ep := range m.slots {
+			if ep != nil {
+				m.end(ep, EventClosed, ErrClosed)
+			}
+		}
+	}
+	for {
+		slot, _, ok := m.timers.Evict(m.now)
+		if !ok {
+			return
+		}
+		ep := m.slots[slot]
+		ep.room = 0
+		m.onTimer(ep)
+	}
+}
+
+func (m *Module) onTimer(ep *Endpoint) {
+	switch {
+	case ep.state == stateAccepting:
+		m.stats.counters[CntPeersFailed]++
+		m.end(ep, EventFailed, ErrUnreachable)
+	case ep.state == stateLingering:
+		m.end(ep, EventClosed, ErrPeerClosed)
+	case ep.hs != nil:
+		m.onHelloTimer(ep)
+	case ep.closing:
+		if quiet := m.now.Sub(ep.heardAt); quiet >= m.cfg.CloseTimeout {
+			m.end(ep, EventClosed, ErrClosed)
+		} else {
+			m.setTimer(ep, m.cfg.CloseTimeout-quiet)
+		}
+	default:
+		m.onKeepAlive(ep)
+	}
+}
+
+func (m *Module) onHelloTimer(ep *Endpoint) {
+	hs := ep.hs
+	if m.now >= hs.until {
+		if ep.state == stateConnected { // it works; only the confirmation never came
+			ep.hs = nil
+			m.connectedTimer(ep)
+			return
+		}
+		m.end(ep, EventFailed, ErrUnreachable)
+		return
+	}
+	m.sendProbes(ep)
+	m.setTimer(ep, min(hs.interval, hs.until.Sub(m.now)))
+	hs.interval = min(2*hs.interval, helloIntervalMax)
+}
+
+// onKeepAlive asks a silent peer for a sign of life, and gives it up after PeerTimeout.
+func (m *Module) onKeepAlive(ep *Endpoint) {
+	quiet := m.now.Sub(ep.heardAt)
+	if quiet < m.cfg.KeepAlive {
+		m.setTimer(ep, m.cfg.KeepAlive-quiet)
+		return
+	}
+	if quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin {
+		m.end(ep, EventFailed, ErrPeerDead)
+		return
+	}
+	ep.probes++
+	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peerTag, frag.HelloBytes)
+	again := min(m.cfg.KeepAlive, m.cfg.PeerTimeout/8)
+	if left := m.cfg.PeerTimeout - quiet; left > 0 {
+		again = min(again, left)
+	}
+	m.setTimer(ep, max(again, time.Millisecond))
+}
+
+// peerClosed ends an endpoint whose peer has said goodbye. Its slot stays for a while, to repeat
+// the ACK of the goodbye.
+func (m *Module) peerClosed(ep *Endpoint) {
+	err := ErrPeerClosed
+	if ep.closing {
+		err = ErrClosed // both closed at the same time
+	}
+	ep.state = stateLingering
+	m.fail(ep, EventClosed, err)
+	if m.byAddr[ep.addrKey] == ep {
+		delete(m.byAddr, ep.addrKey)
+	}
+	m.leave(ep)
+	ep.rcv.Repeated(m.now)
+	m.owe(ep)
+	m.setTimer(ep, m.cfg.CloseTimeout)
+}
+
+// leave gives an endpoint's share of the credits back to the others.
+func (m *Module) leave(ep *Endpoint) {
+	if ep.state == stateAccepting {
+		m.halfOpen--
+	}
+	if ep.joined {
+		ep.joined = false
+		ep.rcv.Leave(m.credits)
+		m.credits.Leave()
+	}
+}

@@ -1,0 +1,211 @@
+package reliability
+
+import (
+	"testing"
+	"time"
+
+	"gobtl/internal/mono"
+	"gobtl/internal/seq"
+)
+
+// stream is a sender, its segments and a receiver in full flow: as many packets in flight as it is
+// made for, one acknowledged for each that is sent.
+type stream struct {
+	now  mono.Time
+	snd  Sender
+	rcv  Receiver
+	segs *Segments
+	pool *Credits
+	free []Token
+	done []Token
+	rule Rules
+}
+
+func newStream(t failer, inFlight int) *stream {
+	t.Helper()
+	s := &stream{rule: Usnic(), pool: NewCredits(WindowMax)}
+	s.segs = mustSegments(t, WindowMax, s.rule)
+	s.done = make([]Token, 0, WindowMax)
+	for i := range WindowMax {
+		s.free = append(s.free, Token(i))
+	}
+	s.pool.Join()
+	s.snd.Init(3, 1<<32-500, WindowMax)
+	s.rcv.Init(1<<32-500, WindowMax)
+	s.snd.Grant(s.rcv.Grant(s.pool))
+	for range inFlight {
+		s.send()
+	}
+	return s
+}
+
+// send admits a packet and starts its timer.
+func (s *stream) send() seq.Num {
+	token := s.free[len(s.free)-1]
+	s.free = s.free[:len(s.free)-1]
+	n := s.snd.Admit(token)
+	s.segs.Post(s.now, token, s.snd.Number(), n, forever)
+	return n
+}
+
+// land acknowledges packets of the sender.
+func (s *stream) land(packets uint32, credit uint16, dup bool) AckVerdict {
+	oldest, _ := s.snd.Window()
+	done, verdict, _ := s.snd.OnAck(s.segs, s.now, oldest.Add(packets)-1, credit, dup, s.done[:0])
+	s.free = append(s.free, done...)
+	return verdict
+}
+
+// TestNoAllocation: once rings have grown, nothing on the path of a packet allocates.
+func TestNoAllocation(t *testing.T) {
+	s := newStream(t, 64)
+	r := newStream(t, 0)
+	resend := newStream(t, 64)
+	cases := map[string]func(){
+		"send and ACK": func() {
+			s.now += 100
+			s.send()
+			s.land(1, WindowMax, false)
+		},
+		"ACK of many": func() {
+			for range 32 {
+				s.send()
+			}
+			s.land(32, WindowMax, false)
+		},
+		"ACKs that free nothing": func() {
+			s.land(0, 0, true)
+			s.land(1<<20, WindowMax, false)
+			s.land(1<<32-9, WindowMax, false)
+		},
+		"receive": func() {
+			r.now += 100
+			n := r.rcv.Next()
+			if r.rcv.Check(n) == Accept {
+				r.rcv.Accept(r.now, n, &r.rule)
+			}
+			if r.rcv.Check(n) == Below {
+				r.rcv.Repeated(r.now)
+			}
+			r.rcv.TakeAck(r.pool)
+		},
+		"receive out of order": func() {
+			n := r.rcv.Next()
+			for _, ahead := range []uint32{3, 1, 2, 0} {
+				r.rcv.Accept(r.now, n.Add(ahead), &r.rule)
+			}
+			r.rcv.TakeAck(r.pool)
+		},
+		"time out and send again": func() {
+			resend.now = resend.now.Add(2 * time.Second)
+			resend.segs.Expire(resend.now)
+			for token, _, ok := resend.segs.PopResend(); ok; token, _, ok = resend.segs.PopResend() {
+				resend.segs.Repost(resend.now, token, forever)
+			}
+		},
+		"duplicate ACK": func() {
+			resend.now = resend.now.Add(time.Millisecond)
+			resend.land(0, 0, false)
+			token, _, _ := resend.segs.PopResend()
+			resend.segs.Defer(token)
+			token, _, _ = resend.segs.PopResend()
+			resend.segs.Repost(resend.now, token, forever)
+			resend.segs.Deadline()
+		},
+	}
+	for _, name := range []string{
+		"send and ACK", "ACK of many", "ACKs that free nothing", "receive", "receive out of order",
+		"time out and send again", "duplicate ACK",
+	} {
+		if n := testing.AllocsPerRun(2000, cases[name]); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+	if s.snd.InFlight() != 64 || r.rcv.Next() == 1<<32-500 || resend.segs.Resends(WindowMax-1) == 0 {
+		t.Error("the runs did not do what they were to measure")
+	}
+}
+
+// BenchmarkSendAck is the life of a packet on the sending side: admitted, its timer started, freed by
+// an ACK of its own or of 32 packets.
+func BenchmarkSendAck(b *testing.B) {
+	for _, c := range []struct {
+		name            string
+		inFlight, every int
+	}{
+		{"inflight=1/every=1", 0, 1},
+		{"inflight=64/every=1", 63, 1},
+		{"inflight=64/every=32", 32, 32},
+		{"inflight=4000/every=32", 3968, 32},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s := newStream(b, c.inFlight)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := 1; i <= b.N; i++ {
+				s.now += 100
+				s.send()
+				if i%c.every == 0 && s.land(uint32(c.every), WindowMax, false) != AckNew {
+					b.Fatal("not acknowledged")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkReceive is a packet on the receiving side, with an ACK for each or for 32.
+func BenchmarkReceive(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		every int
+		swap  uint32 // neighbours change places
+	}{
+		{"every=1", 1, 0},
+		{"every=32", 32, 0},
+		{"every=32/swapped", 32, 1},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s := newStream(b, 0)
+			first := s.rcv.Next()
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range uint32(b.N) {
+				s.now += 100
+				n := first.Add(i ^ c.swap)
+				if s.rcv.Check(n) != Accept {
+					b.Fatal("refused")
+				}
+				s.rcv.Accept(s.now, n, &s.rule)
+				if i%uint32(c.every) == 0 {
+					s.rcv.TakeAck(s.pool)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkResend is a time-out: a segment leaves the hotel, goes through the resend list and checks
+// in again.
+func BenchmarkResend(b *testing.B) {
+	s := newStream(b, 64)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for n := 0; n < b.N; {
+		s.now = s.now.Add(2 * time.Second)
+		n += s.segs.Expire(s.now)
+		for token, _, ok := s.segs.PopResend(); ok; token, _, ok = s.segs.PopResend() {
+			s.segs.Repost(s.now, token, forever)
+		}
+	}
+}
+
+// BenchmarkExpireNothing is what every pass of the progress loop pays for the timers.
+func BenchmarkExpireNothing(b *testing.B) {
+	s := newStream(b, 64)
+	b.ReportAllocs()
+	for b.Loop() {
+		if s.segs.Expire(s.now) != 0 {
+			b.Fatal("expired")
+		}
+	}
+}

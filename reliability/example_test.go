@@ -1,0 +1,74 @@
+package reliability_test
+
+import (
+	"fmt"
+	"time"
+
+	"gobtl/internal/mono"
+	"gobtl/internal/seq"
+	"gobtl/reliability"
+)
+
+// Four packets are sent and the second is lost. The ACKs for the others say so, the packet is sent
+// again before its timer ends, and one more ACK covers everything.
+func Example() {
+	rules := reliability.Usnic()
+	segments, err := reliability.NewSegments(16, rules)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	credits := reliability.NewCredits(8) // what the receiving side can hold
+	credits.Join()
+
+	const first = seq.Num(1<<32 - 2) // chosen by the sender; the numbers wrap on the way
+	var snd reliability.Sender
+	var rcv reliability.Receiver
+	snd.Init(0, first, rules.WindowPackets)
+	rcv.Init(first, rules.WindowPackets)
+	snd.Grant(rcv.Grant(credits)) // in the handshake
+
+	now := mono.Time(0)
+	arrive := func(n seq.Num) {
+		if rcv.Check(n) == reliability.Accept {
+			rcv.Accept(now, n, &rules) // once the packet's bytes are in good hands
+		}
+	}
+	acknowledge := func() {
+		ack, credit, dup := rcv.TakeAck(credits)
+		freed, verdict, resend := snd.OnAck(segments, now, ack, credit, dup, nil)
+		duplicate := verdict == reliability.AckDuplicate
+		fmt.Printf("ACK of packet %d: freed %v, duplicate %v, resend %v\n",
+			ack.Sub(first), freed, duplicate, resend)
+	}
+
+	for packet := range 4 {
+		segment := reliability.Token(10 + packet) // names the buffer with the packet's bytes
+		n := snd.Admit(segment)
+		segments.Post(now, segment, snd.Number(), n, time.Hour)
+		if packet != 1 {
+			arrive(n)
+		}
+		if packet == 0 || packet == 2 {
+			acknowledge()
+		}
+	}
+	fmt.Println("received beyond the gap:", rcv.Held())
+
+	now = now.Add(30 * time.Microsecond)
+	segment, _, _ := segments.PopResend()
+	_, n := segments.Owner(segment)
+	fmt.Printf("send packet %d again, from buffer %d\n", n.Sub(first), segment)
+	arrive(n)
+	segments.Repost(now, segment, time.Hour)
+
+	acknowledge()
+	fmt.Println("in flight:", snd.InFlight(), "room:", snd.Room())
+	// Output:
+	// ACK of packet 0: freed [10], duplicate false, resend false
+	// ACK of packet 0: freed [], duplicate true, resend true
+	// received beyond the gap: 2
+	// send packet 1 again, from buffer 11
+	// ACK of packet 3: freed [11 12 13], duplicate false, resend false
+	// in flight: 0 room: 8
+}

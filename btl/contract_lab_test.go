@@ -23,7 +23,7 @@ type lab struct {
 	events [][]happening     // by module
 	rng    *rand.Rand
 
-	late, hold bool // what the spies of further modules are to be
+	late, hold bool // how the spies of further modules treat sends
 }
 
 // happening is a call of OnEndpoint.
@@ -308,8 +308,8 @@ func (d *spyDomain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, er
 		e.name = []byte(d.alias + "/" + strconv.Itoa(len(d.eps)))
 		d.lab.names[string(e.name)] = inner.Name()
 	}
-	if d.late || d.hold {
-		e.caps.InjectBytes = 0
+	if d.late || d.hold || d.failSend != nil {
+		e.caps.InjectBytes = 0 // every send completes through a Completion of the spy's
 	}
 	d.eps = append(d.eps, e)
 	return e, nil
@@ -365,13 +365,13 @@ func (e *spyEndpoint) postOne(s fabric.Send) error {
 	if s.Region != 0 {
 		e.d.gathered++
 	}
-	if !e.d.late && !e.d.hold {
+	if e.caps.InjectBytes > 0 {
 		return e.transmit(s)
 	}
 	if len(e.wait) == e.caps.TxDepth {
 		return fabric.ErrAgain
 	}
-	w := spySend{send: s, gone: e.d.hold}
+	w := spySend{send: s, gone: !e.d.late}
 	if w.gone {
 		if err := e.transmit(s); err != nil {
 			return err

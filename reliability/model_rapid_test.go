@@ -103,6 +103,19 @@ func TestSenderModel(t *testing.T) {
 				i, inFlight := sender(t)
 				p.refuse(i, drawDistance(t, inFlight))
 			},
+			// What follows a resend closely: duplicate ACKs before and after the hold.
+			"resendAndAck": func(t *rapid.T) {
+				i, _ := sender(t)
+				for len(p.list) > 0 {
+					p.pop()
+				}
+				for len(p.popped) > 0 {
+					p.settle(0, true, forever)
+				}
+				off := time.Duration(rapid.IntRange(-1, 1).Draw(t, "off"))
+				p.expire(max(0, p.rules.DupAckHold*time.Duration(rapid.IntRange(0, 1).Draw(t, "held"))+off))
+				p.ack(i, -1, 0, false)
+			},
 			"queue":   func(*rapid.T) { p.queue() },
 			"unqueue": func(*rapid.T) { p.unqueue() },
 			"abort": func(t *rapid.T) {

@@ -308,6 +308,9 @@ func TestAbort(t *testing.T) {
 		if !slices.Equal(done[1:], f.sent) || done[0] != 99 {
 			t.Errorf("done %v, want %v", done, f.sent)
 		}
+		if f.snd.ring != nil {
+			t.Error("the ring of a peer that is gone is kept")
+		}
 		if f.snd.InFlight() != 0 || f.snd.Open() || f.segs.InFlight() != 0 || f.segs.ResendsWaiting() != 0 {
 			t.Errorf("after Abort %d in flight, open %v", f.snd.InFlight(), f.snd.Open())
 		}

@@ -49,8 +49,8 @@ func (p *btlPort) pingPong(r *round, l limit) (done int64, err error) {
 				return done, err
 			}
 			now = clock()
-			if n == 0 && s.idle() && now >= r.deadlineFrom(start.Add(p.cfg.peerTimeout())) {
-				return done, errSilent
+			if n == 0 && s.idle() && p.stuck(now) {
+				return done, errStuck
 			}
 		}
 		last = int64(now - start)

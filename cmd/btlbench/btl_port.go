@@ -32,6 +32,7 @@ type btlPort struct {
 	err error
 
 	r *round
+	watchdog
 	messages
 	puts
 	flow
@@ -172,6 +173,7 @@ func (p *btlPort) close() error {
 func (p *btlPort) prepare(r *round) (handle uint64, err error) {
 	p.r = r
 	p.flow = flow{windowAt: uint64(r.Window)}
+	p.watchdog = watchdog{since: clock()}
 	p.messages.reset(r)
 	if handle, err = p.exposeFor(r); err != nil {
 		return 0, err
@@ -235,6 +237,29 @@ func (p *btlPort) server(r *round) error {
 		}
 	}
 	return nil
+}
+
+// errStuck would be a bug of the transport or of this program: both sides live, and a message that
+// was sent does not arrive.
+var errStuck = errors.New("no message arrives although the peer answers")
+
+// watchdog notices that nothing happens.
+type watchdog struct {
+	mark  uint64
+	since mono.Time
+}
+
+// stuck says that for twice the peer timeout nothing new was sent or delivered. The transport itself
+// notices a peer that is dead; this is about one that lives. It is asked only rarely.
+func (p *btlPort) stuck(now mono.Time) bool {
+	s := p.m.Stats()
+	packets, fragments := p.ep.Outstanding()
+	mark := s.SegmentsSent() + s.Get(btl.CntRecvPayloadBytes) + s.Get(btl.CntDelivered) +
+		s.Get(btl.CntDone) + uint64(packets)<<40 + uint64(fragments)<<52
+	if mark != p.mark {
+		p.mark, p.since = mark, now
+	}
+	return now.Sub(p.since) > 2*p.cfg.peerTimeout()
 }
 
 // messages are the memory of the messages on their way.

@@ -139,9 +139,9 @@ func (p *btlPort) awaitPut(r *round, start mono.Time) (mono.Time, error) {
 			return now, err
 		}
 		now = clock()
-		if n == 0 && s.idle() && now >= r.deadlineFrom(start.Add(p.cfg.peerTimeout())) {
+		if n == 0 && s.idle() && p.stuck(now) {
 			if !r.Verify || p.place[len(p.place)-1] != patternLast(p.received+1, len(p.place)) {
-				return now, errSilent
+				return now, errStuck
 			}
 			break // It is there and stays wrong.
 		}
@@ -204,30 +204,38 @@ func (p *btlPort) putPhase(r *round, l limit) error {
 		if err := p.putSome(r, l.messages-int64(r.sent-begin)); err != nil {
 			return err
 		}
-		if err := p.putPass(r, now); err != nil {
+		if _, err := p.putPass(r, now); err != nil {
 			return err
 		}
 		now = clock()
 	}
 	flushed := false
 	p.ep.Flush(func(error) { flushed = true }) // An error has ended the connection as well.
-	for !flushed || len(p.messages.free) < r.Window {
-		if err := p.putPass(r, clock()); err != nil {
+	for s := (spin{}); !flushed || len(p.messages.free) < r.Window; {
+		now := clock()
+		n, err := p.putPass(r, now)
+		if err != nil {
 			return err
+		}
+		if n > 0 {
+			s.busy()
+		} else if s.idle() && p.stuck(now) {
+			return errStuck
 		}
 	}
 	return nil
 }
 
-// putPass does one pass of progress.
-func (p *btlPort) putPass(r *round, now mono.Time) error {
-	if _, err := p.m.Progress(now); err != nil {
-		return err
+// putPass does one pass of progress, and returns the number of packets that it received.
+func (p *btlPort) putPass(r *round, now mono.Time) (int, error) {
+	n, err := p.m.Progress(now)
+	if err == nil {
+		err = p.serveDue(r)
 	}
-	if err := p.serveDue(r); err != nil {
-		return err
+	if err == nil {
+		err = p.check()
 	}
-	return p.check()
+	return n, err
 }
 
 // putSome puts what there is room for.

@@ -64,7 +64,6 @@ func (p *btlPort) streamPhase(r *round, l limit) error {
 		return err
 	}
 	var s spin
-	heard, heardAt := p.progressMark(), now
 	for p.seen < r.sent || r.Test == testBiBW && !p.peerFinished() {
 		n, err := p.m.Progress(now)
 		if err == nil {
@@ -79,21 +78,11 @@ func (p *btlPort) streamPhase(r *round, l limit) error {
 		now = clock()
 		if n > 0 {
 			s.busy()
-			if mark := p.progressMark(); mark != heard {
-				heard, heardAt = mark, now
-			}
-		} else if s.idle() && now >= r.deadlineFrom(heardAt.Add(p.cfg.peerTimeout())) {
-			return errSilent
+		} else if s.idle() && p.stuck(now) {
+			return errStuck
 		}
 	}
 	return nil
-}
-
-// progressMark changes with every sign of the benchmark's own progress: a peer whose transport lives
-// while its benchmark does not would otherwise hold a round up for ever.
-func (p *btlPort) progressMark() uint64 {
-	packets, fragments := p.ep.Outstanding()
-	return p.received + p.seen + uint64(packets) + uint64(fragments)<<32
 }
 
 // peerFinished says that the peer has ended the phase too, and all of it has arrived.

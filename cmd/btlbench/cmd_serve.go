@@ -81,7 +81,11 @@ func (c *serveCmd) Run(env *environment) error {
 	if _, err := fmt.Fprintln(env.stdout, listeningPrefix+listener.Addr().String()); err != nil {
 		return err
 	}
-	return s.serve()
+	err = s.serve()
+	if c.Quiet && err != nil {
+		return &toldError{err}
+	}
+	return err
 }
 
 // listeningPrefix begins the line that tells where a server listens; pair reads it.
@@ -124,9 +128,6 @@ func (s *server) serveConn(conn net.Conn) {
 	if err == nil {
 		err = checkHello(m)
 	}
-	if err == nil {
-		err = c.send(newHello(), s.Timeout)
-	}
 	if err == nil && !s.busy.TryLock() {
 		err = errors.New("busy with another client: try again later")
 	}
@@ -137,7 +138,9 @@ func (s *server) serveConn(conn net.Conn) {
 	}
 	defer s.busy.Unlock()
 	s.log("client %v", from)
-	err = serveClient(s.env, c, s.serveCmd, s.metrics.watch)
+	if err = c.send(newHello(), s.Timeout); err == nil {
+		err = serveClient(s.env, c, s.serveCmd, s.metrics.watch)
+	}
 	if err != nil {
 		err = fmt.Errorf("client %v: %w", from, err)
 	} else {

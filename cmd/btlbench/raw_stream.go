@@ -82,10 +82,8 @@ func (p *rawPort) newStream(r *round, server bool) *rawStream {
 		s.window = min(s.window, 64) // What stamps of one byte can tell apart.
 		s.countEvery = min(s.countEvery, 16)
 	}
-	// Counts arrive in the same buffer as data where both sides send.
-	if r.Test == testBiBW {
-		s.window = max(1, s.window-8)
-	}
+	// Control datagrams need room beside the data.
+	s.window -= min(8, s.window/4)
 	if r.Test == testRate {
 		s.stopAndWait = true
 		s.window = min(s.window, int64(r.Window))

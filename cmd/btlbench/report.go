@@ -165,9 +165,18 @@ func (m *measurement) record(provider string, facts layerFacts, raw *measurement
 	}
 	rec.CPUPercent.Client = m.client.Usage.percent()
 	rec.CPUPercent.Server = m.server.Usage.percent()
-	rec.Counters.Client, rec.Counters.Server = m.client.Counters.All, m.server.Counters.All
+	rec.Counters.Client = orEmpty(m.client.Counters.All)
+	rec.Counters.Server = orEmpty(m.server.Counters.All)
 	rec.RatioToRaw = m.ratioTo(raw)
 	return rec
+}
+
+// orEmpty makes an empty object of what would be null in JSON.
+func orEmpty(counts map[string]uint64) map[string]uint64 {
+	if counts == nil {
+		return map[string]uint64{}
+	}
+	return counts
 }
 
 // ratioTo is the median, over the rounds that both have, of what this layer measured by what the other

@@ -44,6 +44,12 @@ type signalError struct{ sig syscall.Signal }
 
 func (e *signalError) Error() string { return "interrupted by " + e.sig.String() }
 
+// toldError is an error that another process reports.
+type toldError struct{ err error }
+
+func (e *toldError) Error() string { return e.err.Error() }
+func (e *toldError) Unwrap() error { return e.err }
+
 // exitPanic carries the exit status out of kong's help flag.
 type exitPanic int
 
@@ -80,7 +86,10 @@ func exitStatus(env *environment, err error) int {
 	if err == nil {
 		return exitOK
 	}
-	env.notef("%v", err)
+	var told *toldError
+	if !errors.As(err, &told) {
+		env.notef("%v", err)
+	}
 	var usage *usageError
 	var sig *signalError
 	switch {

@@ -46,8 +46,9 @@ func registered() []Provider {
 
 // Families lists the registered providers' families.
 func Families() []string {
-	var names []string
-	for _, p := range registered() {
+	providers := registered()
+	names := make([]string, 0, len(providers))
+	for _, p := range providers {
 		names = append(names, p.Family())
 	}
 	return names

@@ -126,8 +126,8 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// BenchmarkSendAck is the life of a packet on the sending side: admitted, its timer started, freed by
-// an ACK of its own or of 32 packets.
+// BenchmarkSendAck is the life of a packet on the sending side: admitted, its timer started, freed
+// by an ACK of its own or of 32 packets.
 func BenchmarkSendAck(b *testing.B) {
 	for _, c := range []struct {
 		name            string
@@ -184,8 +184,8 @@ func BenchmarkReceive(b *testing.B) {
 	}
 }
 
-// BenchmarkResend is a time-out: a segment leaves the hotel, goes through the resend list and checks
-// in again.
+// BenchmarkResend is a time-out: a segment leaves the hotel, goes through the resend list and
+// checks in again.
 func BenchmarkResend(b *testing.B) {
 	s := newStream(b, 64)
 	b.ReportAllocs()

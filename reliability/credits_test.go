@@ -40,7 +40,8 @@ func (m *creditModel) leave(i int) {
 	m.peers = append(m.peers[:i:i], m.peers[i+1:]...)
 }
 
-// take books packets that arrive in order; more than granted only from a peer that breaks the rules.
+// take books packets that arrive in order; more than granted only from a peer that breaks the
+// rules.
 func (m *creditModel) take(p *creditPeer, packets int64) {
 	rules := Usnic()
 	for range packets {

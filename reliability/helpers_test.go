@@ -60,8 +60,8 @@ func mustSegments(t failer, count int, rules Rules) *Segments {
 	return g
 }
 
-// flight is a sender with packets in flight. Tokens count down while numbers count up, so that mixing
-// up the two shows.
+// flight is a sender with packets in flight. Tokens count down while numbers count up, so that
+// mixing up the two shows.
 type flight struct {
 	snd  Sender
 	segs *Segments

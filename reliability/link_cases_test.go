@@ -18,9 +18,9 @@ func cleanLink() linkConfig {
 	}
 }
 
-func withWindow(r Rules, packets int) Rules {
-	r.WindowPackets = packets
-	return r
+// window is the usnic profile with another window.
+func window(packets int) Rules {
+	return Rules{WindowPackets: packets}.WithDefaults(Usnic())
 }
 
 // TestLinkClean: where nothing is lost nothing is sent twice, and ACKs are few.
@@ -60,9 +60,9 @@ func TestLink(t *testing.T) {
 		{name: "refused", refuse: 0.05, nack: 0.05, total: 5000},
 		{name: "queue full", data: faults{loss: 0.05}, full: 0.8},
 		{name: "crowd", crowd: true, capacity: 50, data: faults{loss: 0.01}, total: 5000},
-		{name: "window of one", rules: withWindow(Usnic(), 1), data: faults{loss: 0.1, dup: 0.1}, total: 500},
-		{name: "window of two", rules: withWindow(Usnic(), 2), data: faults{loss: 0.1, dup: 0.1}, total: 500},
-		{name: "window of eight", rules: withWindow(Usnic(), 8), acks: faults{loss: 0.1}, total: 2000},
+		{name: "window of one", rules: window(1), data: faults{loss: 0.1, dup: 0.1}, total: 500},
+		{name: "window of two", rules: window(2), data: faults{loss: 0.1, dup: 0.1}, total: 500},
+		{name: "window of eight", rules: window(8), acks: faults{loss: 0.1}, total: 2000},
 		{name: "one credit", capacity: 1, data: faults{loss: 0.1}, acks: faults{loss: 0.1}, total: 300},
 		{name: "few segments", segments: 3, data: faults{loss: 0.05}, total: 1000},
 		{
@@ -121,8 +121,8 @@ func TestLinkRandom(t *testing.T) {
 	}
 }
 
-// TestLinkOutage cuts the link for a while. Meanwhile the packets in flight are sent again ever less
-// often; afterwards all of them arrive within two of the time-outs that were running.
+// TestLinkOutage cuts the link for a while. Meanwhile the packets in flight are sent again ever
+// less often; afterwards all of them arrive within two of the time-outs that were running.
 func TestLinkOutage(t *testing.T) {
 	t.Parallel()
 	seed := testSeed(t)

@@ -12,8 +12,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// testSeed is the seed of a test's randomness: GOBTL_TEST_SEED if it is set, else a fresh one. It is
-// logged, so a failure can be run again.
+// testSeed is the seed of a test's randomness: GOBTL_TEST_SEED if it is set, else a fresh one. It
+// is logged, so a failure can be run again.
 func testSeed(t *testing.T) uint64 {
 	t.Helper()
 	seed := rand.Uint64()
@@ -59,7 +59,8 @@ const (
 	kindNack
 )
 
-// datagram is on its way; stamp keeps those that arrive at one instant in the order of their sending.
+// datagram is on its way; stamp keeps those that arrive at one instant in the order of their
+// sending.
 type datagram struct {
 	at     mono.Time
 	stamp  int

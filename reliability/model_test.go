@@ -8,7 +8,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// modelSegment is a segment in flight as the model sees it: n counts packets from 0 and never wraps.
+// modelSegment is a segment in flight as the model sees it: n counts packets from 0 and never
+// wraps.
 type modelSegment struct {
 	sender   int
 	n        int64
@@ -27,8 +28,8 @@ type modelSender struct {
 	inFlight                    []Token // of [oldest, next)
 }
 
-// pair drives Senders and their Segments and a model of them with the same calls, and compares every
-// answer. The model keeps plain lists and looks for everything by walking them.
+// pair drives Senders and their Segments and a model of them with the same calls, and compares
+// every answer. The model keeps plain lists and looks for everything by walking them.
 type pair struct {
 	t       failer
 	rules   Rules
@@ -81,8 +82,8 @@ func (p *pair) posted(g *modelSegment, limit time.Duration) {
 	g.due = p.now.Add(p.stay(g, limit))
 }
 
-// admit sends a packet if there is a segment for it and the window is open; and if it is not, it must
-// be closed.
+// admit sends a packet if there is a segment for it and the window is open; and if it is not, it
+// must be closed.
 func (p *pair) admit(i int, queue bool, limit time.Duration) {
 	p.t.Helper()
 	s, m := &p.senders[i], &p.models[i]
@@ -165,8 +166,9 @@ func (p *pair) ack(i int, distance int64, credit uint16, dup bool) {
 		}
 	}
 	if verdict != want || resend != wantResend || plausible != (want != AckBogus) {
-		p.t.Fatalf("sender %d, ACK of oldest%+d, credit %d, dup %v: verdict %d, resend %v, plausible %v; "+
-			"want %d, %v", i, distance, credit, dup, verdict, resend, plausible, want, wantResend)
+		p.t.Fatalf("sender %d, ACK of oldest%+d, credit %d, dup %v: verdict %d, resend %v, "+
+			"plausible %v; want %d, %v", i, distance, credit, dup, verdict, resend, plausible, want,
+			wantResend)
 	}
 	if !slices.Equal(done, wantDone) {
 		p.t.Fatalf("sender %d, ACK of oldest%+d: freed %v, want %v", i, distance, done, wantDone)
@@ -337,8 +339,10 @@ func (p *pair) check() {
 			earliest = earliest.Min(g.due)
 		}
 	}
-	if got := p.segs.Deadline(); got > earliest.Add(tick) || (got == mono.Never) != (earliest == mono.Never) {
-		p.t.Fatalf("deadline %d, the earliest is due at %d", got, earliest)
+	deadline := p.segs.Deadline()
+	if deadline > earliest.Add(tick) || deadline == mono.Never && earliest != mono.Never ||
+		deadline != mono.Never && earliest == mono.Never {
+		p.t.Fatalf("deadline %d, the earliest is due at %d", deadline, earliest)
 	}
 	for _, token := range p.free {
 		if p.segs.State(token) != Free {

@@ -19,7 +19,8 @@ func TestProfile(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "Usnic", "usnic ", "fast"} {
-		if _, err := Profile(name); !errors.Is(err, ErrProfile) || !strings.Contains(err.Error(), "usnic") {
+		_, err := Profile(name)
+		if !errors.Is(err, ErrProfile) || !strings.Contains(err.Error(), "usnic") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

@@ -69,8 +69,8 @@ func TestStates(t *testing.T) {
 				if err := s.Check(); err != nil {
 					t.Error(err)
 				}
-				if listed := column == "listed" || column != "popped" || row.name == "Defer"; s.State(1) ==
-					Resend && listed != (s.ResendsWaiting() == 1) {
+				listed := column != "popped" || row.name == "Defer"
+				if s.State(1) == Resend && listed != (s.ResendsWaiting() == 1) {
 					t.Errorf("%d on the resend list", s.ResendsWaiting())
 				}
 			})
@@ -185,8 +185,8 @@ func TestPostForgets(t *testing.T) {
 	}
 }
 
-// TestDupAckHold: the first duplicate ACK sends a packet again at once; after that duplicate ACKs leave
-// it alone for a while, because they may have left before the copy arrived.
+// TestDupAckHold: the first duplicate ACK sends a packet again at once; after that duplicate ACKs
+// leave it alone for a while, because they may have left before the copy arrived.
 func TestDupAckHold(t *testing.T) {
 	t.Parallel()
 	const hold = 2 * time.Millisecond
@@ -327,8 +327,10 @@ func TestExpire(t *testing.T) {
 func TestSegmentsCheck(t *testing.T) {
 	t.Parallel()
 	breaks := map[string]func(f *flight){
-		"posted without a room":     func(f *flight) { f.segs.segs[f.sent[0]].room = 0 },
-		"posted in another's room":  func(f *flight) { f.segs.segs[f.sent[0]].room = f.segs.segs[f.sent[1]].room },
+		"posted without a room": func(f *flight) { f.segs.segs[f.sent[0]].room = 0 },
+		"posted in another's room": func(f *flight) {
+			f.segs.segs[f.sent[0]].room = f.segs.segs[f.sent[1]].room
+		},
 		"room of a free segment":    func(f *flight) { f.segs.segs[f.sent[0]].state = Free },
 		"listed without being so":   func(f *flight) { f.segs.segs[f.sent[4]].state = Free },
 		"a member that has no link": func(f *flight) { f.segs.head = f.segs.segs[f.segs.head].next },

@@ -7,8 +7,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// TestOnAck states what every kind of ACK does to a window of five packets with credit for eight: the
-// number acknowledged is given as its distance from the oldest packet in flight.
+// TestOnAck states what every kind of ACK does to a window of five packets with credit for eight:
+// the number acknowledged is given as its distance from the oldest packet in flight.
 func TestOnAck(t *testing.T) {
 	t.Parallel()
 	const inFlight, credits, window = 5, 8, 16
@@ -203,7 +203,8 @@ func TestWindowEdges(t *testing.T) {
 	})
 }
 
-// TestRingGrows slides a window over the wrap while its ring doubles: every number keeps its segment.
+// TestRingGrows slides a window over the wrap while its ring doubles: every number keeps its
+// segment.
 func TestRingGrows(t *testing.T) {
 	t.Parallel()
 	eachStart(t, func(t *testing.T, first seq.Num) {
@@ -311,7 +312,8 @@ func TestAbort(t *testing.T) {
 		if f.snd.ring != nil {
 			t.Error("the ring of a peer that is gone is kept")
 		}
-		if f.snd.InFlight() != 0 || f.snd.Open() || f.segs.InFlight() != 0 || f.segs.ResendsWaiting() != 0 {
+		if f.snd.InFlight() != 0 || f.snd.Open() || f.segs.InFlight() != 0 ||
+			f.segs.ResendsWaiting() != 0 {
 			t.Errorf("after Abort %d in flight, open %v", f.snd.InFlight(), f.snd.Open())
 		}
 		f.check(t)

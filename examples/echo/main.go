@@ -1,5 +1,5 @@
-// Command echo embeds the transport: without arguments it prints its name and echoes what peers send;
-// with a name and a text it sends the text there and prints what comes back.
+// Command echo embeds the transport: without arguments it prints its name and echoes what peers
+// send; with a name and a text it sends the text there and prints what comes back.
 package main
 
 import (

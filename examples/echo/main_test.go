@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestEcho runs the example as a reader would: two processes, and a text that comes back; first a tiny
-// one, then one of many packets.
+// TestEcho runs the example as a reader would: two processes, and a text that comes back; first a
+// tiny one, then one of many packets.
 func TestEcho(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "echo")
 	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {

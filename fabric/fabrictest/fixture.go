@@ -19,6 +19,8 @@ type Fixture struct {
 	Endpoint fabric.EndpointConfig
 	// Patience is how long the suite waits for something that must happen. 0 means 5 s.
 	Patience time.Duration
+	// Seed repeats the random traffic that a failure has named. 0 takes a new one for each run.
+	Seed uint64
 
 	// NoZeroLength, when it is not empty, is the reason why datagrams without bytes do not arrive.
 	NoZeroLength string

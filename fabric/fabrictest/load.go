@@ -2,6 +2,7 @@ package fabrictest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
@@ -144,8 +145,8 @@ func (s *stream) message(i uint64) []byte {
 // stream.
 func testRandomTraffic(t *testing.T, f *Fixture) {
 	const steps = 3000
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := cmp.Or(f.Seed, rand.Uint64())
+	t.Logf("seed %d: Fixture.Seed repeats it", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	left, right := newParty(t, f, fabric.DomainConfig{}), newParty(t, f, fabric.DomainConfig{})
 	ports := []*port{

@@ -28,8 +28,26 @@ func (m *Module) onAck(ep *Endpoint, h *frag.Header) bool {
 
 // acked books a segment that is in flight no more.
 func (m *Module) acked(t reliability.Token) {
+	if m.keepGathered(t) {
+		return
+	}
 	f := m.segs[t].frag
 	m.releaseSeg(t)
+	m.segEnded(f)
+}
+
+// keepGathered keeps a segment that is over for its peer while the fabric may still read its payload
+// from the caller's memory: the fragment cannot end before.
+func (m *Module) keepGathered(t reliability.Token) bool {
+	if m.segs[t].gather == 0 || m.wire[t]&wireBusy == 0 {
+		return false
+	}
+	m.wire[t] |= wireRelease
+	return true
+}
+
+// segEnded ends a fragment with its last segment.
+func (m *Module) segEnded(f *Fragment) {
 	if f == nil {
 		return
 	}
@@ -41,7 +59,9 @@ func (m *Module) acked(t reliability.Token) {
 // complete ends an accepted send. Its OnDone is called when the book-keeping of the pass is done.
 func (m *Module) complete(f *Fragment, err error) {
 	f.state, f.err = fragEnded, err
-	if err == nil {
+	if f.isBye() {
+		// It was nobody's send.
+	} else if err == nil {
 		m.stats.counters[CntDone]++
 	} else {
 		m.stats.counters[CntFailed]++
@@ -51,9 +71,11 @@ func (m *Module) complete(f *Fragment, err error) {
 
 // finish calls a fragment's OnDone and takes the descriptor back.
 func (m *Module) finish(f *Fragment) {
-	if f.tag == frag.TagBye && !f.put {
+	if f.isBye() {
 		m.byeDone(f.ep)
-	} else if f.OnDone != nil {
+		return // its descriptor is not of the pool
+	}
+	if f.OnDone != nil {
 		f.OnDone(f, f.err)
 	}
 	m.freeFrag(f)

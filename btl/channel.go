@@ -23,6 +23,7 @@ type channel struct {
 	mtu    int
 	batch  []fabric.Send // to be posted; its capacity never grows
 	posted int           // sends whose completion is due
+	total  uint64        // sends ever posted that complete later
 	comps  []fabric.Completion
 	repost []fabric.Buf // receive buffers to be posted again
 	idle   int          // passes since something arrived
@@ -107,7 +108,43 @@ func (c *channel) sent(s *fabric.Send) {
 		c.m.idle(s.Buf)
 	} else {
 		c.posted++
+		c.total++
 	}
+}
+
+// taken counts the sends that will complete, up to the last one of the batch.
+func (c *channel) taken() uint64 { return c.total + uint64(len(c.batch)) }
+
+// leavingAddr is an address that nothing is sent to any more, to be removed once the sends that were
+// under way have completed: hardware may still read the peer's address handle.
+type leavingAddr struct {
+	addr      fabric.Addr
+	cmd, data uint64 // channel.taken when it was left
+}
+
+// leaveAddr has an address removed when it is safe.
+func (m *Module) leaveAddr(a fabric.Addr) {
+	m.leaving = append(m.leaving, leavingAddr{a, m.cmd.taken(), m.data.taken()})
+}
+
+// removeAddrs removes the addresses whose last sends have completed. Sends of a queue complete in
+// order.
+func (m *Module) removeAddrs() {
+	n := 0
+	for _, l := range m.leaving {
+		if m.cmd.completed(l.cmd) && m.data.completed(l.data) {
+			// An error could only mean that the address is unknown, which is what is wanted.
+			_ = m.dom.Remove(l.addr)
+		} else {
+			m.leaving[n] = l
+			n++
+		}
+	}
+	m.leaving = m.leaving[:n]
+}
+
+func (c *channel) completed(mark uint64) bool {
+	return c.posted == 0 && len(c.batch) == 0 || c.total-uint64(c.posted) >= mark
 }
 
 // postReceives posts the receive buffers that are free again.
@@ -126,6 +163,8 @@ func (m *Module) idle(b fabric.Buf) {
 	if int(b) >= m.cfg.SendBuffers {
 		m.freeCtl = append(m.freeCtl, b)
 	} else if state&wireRelease != 0 {
-		m.freeSegs = append(m.freeSegs, segToken(b))
+		f := m.segs[b].frag // set only if the fragment waits for the fabric
+		m.releaseSeg(segToken(b))
+		m.segEnded(f)
 	}
 }

@@ -201,6 +201,6 @@ func (c Config) recvDepth(info fabric.Info) int {
 }
 
 // segmentRoom returns the payload bytes of a datagram of size bytes behind a header of that kind.
-func segmentRoom(sizeBytes int, kind frag.Kind, flags frag.Flags) int {
-	return sizeBytes - frag.HeaderBytes(kind, flags)
+func segmentRoom(sizeBytes int, kind frag.Kind) int {
+	return sizeBytes - frag.HeaderBytes(kind, 0)
 }

@@ -13,7 +13,7 @@ type peerTag struct{ incarnation, tag uint64 }
 
 // handshake is what an endpoint keeps while it is not connected.
 type handshake struct {
-	until     Time          // then it has failed
+	until     Time          // then it has failed; on the axis of Module.awake
 	interval  time.Duration // to the next round of Hellos: doubles
 	expected  uint64        // incarnation to reach
 	proven    uint8         // probes known to have made the round trip
@@ -48,25 +48,58 @@ func (m *Module) Connect(name []byte) (*Endpoint, error) {
 		return nil, fmt.Errorf("%w: it is of provider %s, this module uses %s", ErrBadName, n.Provider,
 			m.info.Provider)
 	}
-	ep := m.byAddr[string(n.Command)]
-	if ep != nil && ep.peer.incarnation == n.Incarnation && !ep.closing && ep.err == nil &&
-		ep.state != stateAccepting {
-		return ep, nil
+	old := m.byAddr[string(n.Command)]
+	if old != nil && old.peer.incarnation == n.Incarnation && !old.closing && old.err == nil {
+		if old.state != stateAccepting {
+			return old, nil
+		}
+		if err := m.adopt(old, &n); err != nil {
+			return nil, err
+		}
+		return old, nil
 	}
-	if ep != nil && ep.state == stateAccepting {
-		// The peer is connecting too. This side's own handshake proves more than its half-open one.
-		m.end(ep, EventFailed, ErrClosed)
-	}
-	ep, err = m.newEndpoint(n.Command, n.Data, int(n.CommandBytes), int(n.MTUBytes))
+	ep, err := m.newEndpoint(n.Command, n.Data, int(n.CommandBytes), int(n.MTUBytes))
 	if err != nil {
 		return nil, err
 	}
-	ep.state = stateConnecting
-	ep.peer.incarnation = n.Incarnation
-	ep.hs.expected = n.Incarnation
+	ep.displaced = old
 	m.byAddr[ep.addrKey] = ep
-	m.setTimer(ep, 0)
+	m.begin(ep, n.Incarnation)
 	return ep, nil
+}
+
+// begin starts this side's handshake with an incarnation.
+func (m *Module) begin(ep *Endpoint, incarnation uint64) {
+	ep.state = stateConnecting
+	ep.peer = peerTag{incarnation: incarnation}
+	ep.hs.expected = incarnation
+	m.setTimer(ep, 0)
+}
+
+// adopt makes a half-open endpoint the caller's: the peer is connecting too, and may know this
+// endpoint's tag already, so that another endpoint in its place would be a second connection. Of what
+// the peer's Hello said nothing is kept, for none of it is proven.
+func (m *Module) adopt(ep *Endpoint, n *frag.Name) error {
+	dataAddr, err := m.dom.Insert(n.Data)
+	if err != nil {
+		return fmt.Errorf("%w: data channel: %w", ErrBadName, err)
+	}
+	m.leaveAddr(ep.dataAddr)
+	ep.dataAddr = dataAddr
+	ep.tiny, ep.mtu = min(m.cmd.mtu, int(n.CommandBytes)), min(m.data.mtu, int(n.MTUBytes))
+	ep.fragBytesMax = 1<<32 - 1
+	if m.byTag[ep.peer] == ep {
+		delete(m.byTag, ep.peer)
+	}
+	ep.peerTag = 0
+	ep.hs = m.newHandshake()
+	m.halfOpen--
+	m.begin(ep, n.Incarnation)
+	return nil
+}
+
+func (m *Module) newHandshake() *handshake {
+	return &handshake{until: m.awake.Add(m.cfg.HandshakeTimeout), interval: helloIntervalMin}
 }
 
 // newEndpoint takes a slot and inserts the peer's addresses.
@@ -86,8 +119,8 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 	ep := &Endpoint{
 		m: m, cmdAddr: cmdAddr, dataAddr: dataAddr, addrKey: string(cmd),
 		tiny: min(m.cmd.mtu, tinyBytes), mtu: min(m.data.mtu, mtuBytes),
-		fragBytesMax: 1<<32 - 1, heardAt: m.now, waitSince: m.now,
-		hs: &handshake{until: m.now.Add(m.cfg.HandshakeTimeout), interval: helloIntervalMin},
+		fragBytesMax: 1<<32 - 1, heardAt: m.awake, waitSince: m.awake,
+		hs: m.newHandshake(),
 	}
 	if n := len(m.freeSlots); n > 0 {
 		ep.slot = m.freeSlots[n-1]
@@ -218,7 +251,7 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	ep.snd.Init(ep.slot, first, min(m.rules.WindowPackets, floorPowerOf2(int(hello.WindowPkts))))
 	ep.snd.Grant(hello.Credit)
 	ep.rcv.Init(h.Seq, m.rules.WindowPackets)
-	ep.asm.Init(m.pool, segmentRoom(ep.mtu, frag.KindChunk, 0))
+	ep.asm.Init(m.pool, segmentRoom(ep.mtu, frag.KindChunk))
 }
 
 // onHelloAck books a probe that made the round trip.
@@ -266,7 +299,7 @@ func (m *Module) validate(ep *Endpoint) {
 		m.end(old, EventFailed, err)
 	}
 	m.byAddr[ep.addrKey] = ep
-	ep.hs.until = m.now.Add(m.cfg.HandshakeTimeout)
+	ep.hs.until = m.awake.Add(m.cfg.HandshakeTimeout)
 }
 
 // establish makes an endpoint connected once all four probes are known to have made the round trip.
@@ -279,6 +312,8 @@ func (m *Module) establish(ep *Endpoint) {
 		ep.state = stateConnected
 		m.credits.Join()
 		ep.joined = true
+		m.failTooLarge(ep)
+		m.endDisplaced(ep)
 		m.stats.counters[CntPeersConnected]++
 		m.events = append(m.events, endpointEvent{ep: ep, event: EventConnected})
 		ep.rcv.AskAck(m.now, 0) // brings the peer its credits
@@ -292,6 +327,35 @@ func (m *Module) establish(ep *Endpoint) {
 	} else {
 		m.setTimer(ep, 0)
 	}
+}
+
+// endDisplaced ends the connections to earlier incarnations of a peer that was reached under a new
+// one.
+func (m *Module) endDisplaced(ep *Endpoint) {
+	for d := ep.displaced; d != nil; d = d.displaced {
+		if d.peer.incarnation != ep.peer.incarnation &&
+			(d.state == stateConnecting || d.state == stateConnected) {
+			m.end(d, EventFailed, ErrPeerRestarted)
+		}
+	}
+	ep.displaced = nil
+}
+
+// failTooLarge ends what was queued before the peer could say how much it takes.
+func (m *Module) failTooLarge(ep *Endpoint) {
+	for f := ep.queue.first; f != nil; {
+		next := f.next
+		if f.size > ep.fragBytesMax {
+			if f.hasSeg {
+				m.seg.Unqueue(f.seg)
+			}
+			m.unqueue(ep, f)
+			m.complete(f, fmt.Errorf("%w: %d bytes, at most %d to this peer", ErrTooLarge, f.size,
+				ep.fragBytesMax))
+		}
+		f = next
+	}
+	ep.checkFlushed()
 }
 
 // wakeUp decides about a packet with an endpoint's tag that comes before it is connected: the peer

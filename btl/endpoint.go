@@ -50,17 +50,20 @@ type Endpoint struct {
 	fragBytesMax uint32
 	nextFragID   uint32
 
-	heardAt       Time // latest packet of the peer
-	waitSince     Time // since when something has been in flight
+	heardAt       Time // latest packet of the peer, on the axis of Module.awake
+	waitSince     Time // since when something has been in flight, likewise
 	silentResends int  // resends by time-out since heardAt
 	probes        int  // keep-alive questions since heardAt
 	room          hotel.Room
 
 	peer    peerTag // identity of the peer
 	addrKey string  // its command endpoint's name
-	hs      *handshake
-	flushes []flush
-	err     error
+	// displaced is the endpoint of the same address that Module.byAddr held before Connect made this
+	// one for another incarnation: ended when this one connects, back in its place when it does not.
+	displaced *Endpoint
+	hs        *handshake
+	flushes   []flush
+	err       error
 }
 
 // usable returns why nothing can be sent any more, nil if it can.
@@ -88,7 +91,7 @@ func (ep *Endpoint) Outstanding() (packets, fragments int) {
 }
 
 // MaxTiny is the largest fragment that takes the fast path to this peer.
-func (ep *Endpoint) MaxTiny() int { return segmentRoom(ep.tiny, frag.KindFrag, 0) }
+func (ep *Endpoint) MaxTiny() int { return segmentRoom(ep.tiny, frag.KindFrag) }
 
 // MTUBytes is the datagram size agreed with this peer.
 func (ep *Endpoint) MTUBytes() int { return ep.mtu }
@@ -134,6 +137,7 @@ type flush struct {
 	fn    func(error)
 	after *Fragment // set while this fragment has not been sent whole
 	until seq.Num   // acknowledged below this number means flushed
+	done  bool      // flushed, fn not called yet
 }
 
 // Flush calls fn from Progress when everything sent to the endpoint so far is acknowledged, or with
@@ -161,11 +165,15 @@ func (ep *Endpoint) markFlush(f *Fragment) {
 // checkFlushed has the flushes called whose numbers are acknowledged.
 func (ep *Endpoint) checkFlushed() {
 	oldest, _ := ep.snd.Window()
-	for _, f := range ep.flushes {
-		if f.after == nil && !oldest.Before(f.until) {
-			ep.m.events = append(ep.m.events, endpointEvent{ep: ep, event: eventFlushed})
-			return
+	some := false
+	for i := range ep.flushes {
+		f := &ep.flushes[i]
+		if !f.done && f.after == nil && !oldest.Before(f.until) {
+			f.done, some = true, true
 		}
+	}
+	if some {
+		ep.m.events = append(ep.m.events, endpointEvent{ep: ep, event: eventFlushed})
 	}
 }
 
@@ -175,15 +183,14 @@ func (ep *Endpoint) callFlushed(ev Event) {
 	if ev == EventConnected || len(ep.flushes) == 0 {
 		return
 	}
-	oldest, _ := ep.snd.Window()
 	waiting := ep.flushes
 	ep.flushes = nil
 	for _, f := range waiting {
 		switch {
-		case ep.err != nil && (f.after != nil || oldest.Before(f.until)):
-			f.fn(ep.err)
-		case f.after == nil && !oldest.Before(f.until):
+		case f.done:
 			f.fn(nil)
+		case ep.err != nil:
+			f.fn(ep.err)
 		default:
 			ep.flushes = append(ep.flushes, f)
 		}
@@ -216,6 +223,8 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 		}
 		if f.out == 0 {
 			m.complete(f, err)
+		} else { // the fabric still reads its memory
+			f.err, f.state = err, fragSent
 		}
 	}
 	if ep.isReady {
@@ -240,17 +249,14 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 // failSeg books a segment in flight to a peer that is gone.
 func (m *Module) failSeg(t reliability.Token, err error) {
 	f := m.segs[t].frag
+	if f != nil {
+		f.err = err
+	}
+	if m.keepGathered(t) {
+		return
+	}
 	m.releaseSeg(t)
-	if f == nil {
-		return
-	}
-	if f.out--; f.out > 0 {
-		return
-	}
-	if f.state == fragQueued { // stands on the to-send list too
-		f.ep.queue.remove(f)
-	}
-	m.complete(f, err)
+	m.segEnded(f)
 }
 
 // end is fail, and removes the endpoint from every table.
@@ -284,10 +290,15 @@ func (m *Module) remove(ep *Endpoint) {
 	}
 	if m.byAddr[ep.addrKey] == ep {
 		delete(m.byAddr, ep.addrKey)
+		for d := ep.displaced; d != nil; d = d.displaced {
+			if d.state != stateEnded && d.err == nil { // the name that led here was not better
+				m.byAddr[ep.addrKey] = d
+				break
+			}
+		}
 	}
-	// An error could only mean that the address is unknown, which is what is wanted.
-	_ = m.dom.Remove(ep.cmdAddr)
-	_ = m.dom.Remove(ep.dataAddr)
+	m.leaveAddr(ep.cmdAddr)
+	m.leaveAddr(ep.dataAddr)
 	m.slots[ep.slot] = nil
 	m.freeSlots = append(m.freeSlots, ep.slot)
 }

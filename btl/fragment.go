@@ -80,6 +80,9 @@ func segToken(b fabric.Buf) reliability.Token { return reliability.Token(b) }
 
 func segBuf(t reliability.Token) fabric.Buf { return fabric.Buf(t) }
 
+// isBye says whether f is the transport's own, which ends a connection.
+func (f *Fragment) isBye() bool { return f.tag == frag.TagBye && !f.put }
+
 // Bytes is the fragment's payload: to be filled by the caller before Send. After an accepted Send
 // it belongs to the module.
 func (f *Fragment) Bytes() []byte { return f.mem }
@@ -136,7 +139,7 @@ func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
 		return nil, err
 	}
 	f.tag = uint8(tag)
-	if sizeBytes <= segmentRoom(ep.mtu, frag.KindFrag, 0) {
+	if sizeBytes <= segmentRoom(ep.mtu, frag.KindFrag) {
 		if !m.takeSeg(&f.seg) {
 			m.freeFrag(f)
 			return nil, ErrAgain
@@ -182,8 +185,13 @@ func (m *Module) findRegion(f *Fragment) {
 // PreparePut lends a fragment that writes mem into a region of the peer, from offset on. No handler
 // is called there; OnDone with nil means that all bytes are in place, with ErrRemoteAccess that the
 // peer has no such region or does not allow it (part of the bytes may have been written by then, if
-// the region was closed meanwhile).
+// the region was closed meanwhile). Errors as for Alloc, and ErrRemoteAccess if no region can have
+// that offset.
 func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragment, error) {
+	if offset+uint64(len(mem)) < offset {
+		// On the wire this would be a malformed packet, which the peer does not answer.
+		return nil, fmt.Errorf("%w: %d bytes at offset %d", ErrRemoteAccess, len(mem), offset)
+	}
 	f, err := ep.m.takeFrag(ep, len(mem))
 	if err != nil {
 		return nil, err

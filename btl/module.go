@@ -53,6 +53,7 @@ type Module struct {
 	rxFirst fabric.Buf // buffers from here on are for receiving
 
 	now        Time
+	awake      Time // now, without the time that the owner was stopped: what peers are judged by
 	inProgress bool
 	fastOK     bool
 	closed     bool
@@ -75,6 +76,7 @@ type Module struct {
 	byTag      map[peerTag]*Endpoint
 	byAddr     map[string]*Endpoint
 	halfOpen   int
+	leaving    []leavingAddr
 	rejectedIn uint64        // pass of the latest Reject
 	guests     []fabric.Addr // addresses inserted for Rejects
 	ready      endpointList  // has something to send, and may
@@ -247,9 +249,9 @@ type Limits struct {
 func (m *Module) Limits() Limits {
 	return Limits{
 		FragmentBytesMax: int(m.cfg.FragmentBytesMax),
-		SegmentBytes:     segmentRoom(m.data.mtu, frag.KindFrag, 0),
-		ChunkBytes:       segmentRoom(m.data.mtu, frag.KindChunk, 0),
-		TinyBytes:        segmentRoom(m.cmd.mtu, frag.KindFrag, 0),
+		SegmentBytes:     segmentRoom(m.data.mtu, frag.KindFrag),
+		ChunkBytes:       segmentRoom(m.data.mtu, frag.KindChunk),
+		TinyBytes:        segmentRoom(m.cmd.mtu, frag.KindFrag),
 		CreditPackets:    m.credits.Capacity(),
 		RecvBufferBytes:  m.data.caps.RecvBufferBytes,
 		MTUBytes:         m.data.mtu,
@@ -330,15 +332,26 @@ func (m *Module) Close() error {
 		return nil
 	}
 	m.startFresh()
+	m.finishDeferred()
 	m.inProgress = true // callbacks run below; none of them may start a pass
+	m.draining = true   // nor connect
 	for _, ep := range m.slots {
 		if ep != nil {
-			m.end(ep, EventFailed, ErrClosed)
+			m.end(ep, EventClosed, ErrClosed)
 		}
 	}
 	m.callOut()
 	m.closed = true
+	err := m.dom.Close()
+	// The fabric has let go of the callers' memory: what waited only for that ends too.
+	for t := range m.segs {
+		if f := m.segs[t].frag; f != nil {
+			m.segs[t] = sendSegment{}
+			m.segEnded(f)
+		}
+	}
+	m.callOut()
 	m.publish()
 	m.inProgress = false
-	return m.dom.Close()
+	return err
 }

@@ -2,6 +2,7 @@ package btl
 
 import (
 	"fmt"
+	"time"
 
 	"gobtl/fabric"
 )
@@ -21,6 +22,7 @@ func (m *Module) Progress(now Time) (int, error) {
 	}
 	m.inProgress = true
 	if now > m.now {
+		m.awake = m.awake.Add(now.Sub(m.now) - m.pause(now))
 		m.now = now
 	}
 	n, err := m.progress()
@@ -32,6 +34,16 @@ func (m *Module) Progress(now Time) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// pause is how much later than the Deadline the owner calls at now. A process that was stopped for a
+// while has heard nothing in that time, and asked for nothing: its peers must not be blamed for it.
+func (m *Module) pause(now Time) time.Duration {
+	const share = 8
+	if now.Sub(m.now) < min(m.cfg.PeerTimeout, m.cfg.HandshakeTimeout, m.cfg.CloseTimeout)/share {
+		return 0
+	}
+	return max(0, now.Sub(max(m.now, m.Deadline())))
 }
 
 func (m *Module) progress() (int, error) {
@@ -58,6 +70,9 @@ func (m *Module) progress() (int, error) {
 	m.cmd.postReceives()
 	m.data.postReceives()
 	m.callOut()
+	if len(m.leaving) > 0 {
+		m.removeAddrs()
+	}
 	if n > 0 {
 		m.dirty = true
 	}

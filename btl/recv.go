@@ -68,7 +68,7 @@ func (m *Module) lookup(tag uint64) *Endpoint {
 
 // heard notes a sign of life.
 func (m *Module) heard(ep *Endpoint) {
-	ep.heardAt = m.now
+	ep.heardAt = m.awake
 	ep.silentResends, ep.probes = 0, 0
 }
 

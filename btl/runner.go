@@ -47,7 +47,6 @@ type Runner struct {
 type operation struct {
 	ctx   context.Context
 	begin func(*operation) (pending bool, err error)
-	ep    *Endpoint
 	ended chan error // buffered: the loop never waits
 }
 

@@ -114,6 +114,16 @@ func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
 	return true
 }
 
+// unfill moves the payload of a fragment from its send buffer to memory of its own: it was lent for
+// one packet, and the peer's MTU turned out to be smaller than its name said.
+func (m *Module) unfill(f *Fragment) {
+	f.own = append(f.own[:0], f.mem...)
+	f.mem = f.own
+	m.seg.Unqueue(f.seg)
+	m.freeSegs = append(m.freeSegs, f.seg)
+	f.hasSeg = false
+}
+
 // postNow sends a tiny packet without waiting for the batch of the pass.
 func (m *Module) postNow(ep *Endpoint, t reliability.Token, f *Fragment) {
 	n := m.seal(ep, t, f)
@@ -137,7 +147,7 @@ func (m *Module) seal(ep *Endpoint, t reliability.Token, f *Fragment) int {
 	h := &m.out
 	h.Conn = ep.peerTag
 	if ep.snd.InFlight() == 0 {
-		ep.waitSince = m.now
+		ep.waitSince = m.awake
 	}
 	h.Seq = ep.snd.Admit(t)
 	if ep.ackOwed {
@@ -171,7 +181,7 @@ func (m *Module) startFresh() {
 	for _, t := range m.fresh {
 		s := &m.segs[t]
 		s.fresh = false
-		s.ep.waitSince = max(s.ep.waitSince, m.now)
+		s.ep.waitSince = max(s.ep.waitSince, m.awake)
 		m.seg.Post(m.now, t, s.ep.slot, m.seqOf(t), math.MaxInt64)
 	}
 	m.fresh = m.fresh[:0]
@@ -229,6 +239,9 @@ func (m *Module) sendNext(ep *Endpoint) int {
 	flags := f.flags()
 	head := frag.HeaderBytes(frag.KindFrag, flags)
 	if int(f.size)+head > ep.mtu {
+		if f.hasSeg {
+			m.unfill(f)
+		}
 		return m.sendChunk(ep, f, flags)
 	}
 	c, to := &m.data, ep.dataAddr
@@ -324,7 +337,7 @@ const silentResendsMin = 3
 
 // deadFor is how long an answer of the peer has been due.
 func (m *Module) deadFor(ep *Endpoint) time.Duration {
-	return m.now.Sub(max(ep.heardAt, ep.waitSince))
+	return m.awake.Sub(max(ep.heardAt, ep.waitSince))
 }
 
 func (m *Module) countResend(ep *Endpoint, cause reliability.Cause) {

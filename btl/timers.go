@@ -68,7 +68,7 @@ func (m *Module) onTimer(ep *Endpoint) {
 	case ep.hs != nil:
 		m.onHelloTimer(ep)
 	case ep.closing:
-		if quiet := m.now.Sub(ep.heardAt); quiet >= m.cfg.CloseTimeout {
+		if quiet := m.awake.Sub(ep.heardAt); quiet >= m.cfg.CloseTimeout {
 			m.end(ep, EventClosed, ErrClosed)
 		} else {
 			m.setTimer(ep, m.cfg.CloseTimeout-quiet)
@@ -80,7 +80,7 @@ func (m *Module) onTimer(ep *Endpoint) {
 
 func (m *Module) onHelloTimer(ep *Endpoint) {
 	hs := ep.hs
-	if m.now >= hs.until {
+	if m.awake >= hs.until {
 		if ep.state == stateConnected { // it works; only the confirmation never came
 			ep.hs = nil
 			m.connectedTimer(ep)
@@ -90,13 +90,13 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 		return
 	}
 	m.sendProbes(ep)
-	m.setTimer(ep, min(hs.interval, hs.until.Sub(m.now)))
+	m.setTimer(ep, min(hs.interval, hs.until.Sub(m.awake)))
 	hs.interval = min(2*hs.interval, helloIntervalMax)
 }
 
 // onKeepAlive asks a silent peer for a sign of life, and gives it up after PeerTimeout.
 func (m *Module) onKeepAlive(ep *Endpoint) {
-	quiet := m.now.Sub(ep.heardAt)
+	quiet := m.awake.Sub(ep.heardAt)
 	if quiet < m.cfg.KeepAlive {
 		m.setTimer(ep, m.cfg.KeepAlive-quiet)
 		return

@@ -72,13 +72,20 @@ func (c *clientSession) because(err error) error {
 	return fmt.Errorf("%s: %w", c.addr, err)
 }
 
+// byeGrace bounds how long a client waits for the server to hang up.
+const byeGrace = time.Second
+
 // close says goodbye, if there is somebody to hear it, and closes this side.
 func (c *clientSession) close() {
-	if c.err() == nil {
-		_ = c.conn.send(&message{Type: msgBye}, time.Second)
-	}
+	said := c.err() == nil && c.conn.send(&message{Type: msgBye}, time.Second) == nil
 	if c.side != nil {
 		c.side.close()
+	}
+	if said { // The server hangs up when it is ready for the next client.
+		select {
+		case <-c.failed:
+		case <-time.After(byeGrace):
+		}
 	}
 	c.session.close()
 }

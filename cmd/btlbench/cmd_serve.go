@@ -56,7 +56,7 @@ type server struct {
 	env      *environment
 	listener net.Listener
 	metrics  *metricsServer
-	busy     sync.Mutex // held by the connection whose client is served
+	serving  chan struct{} // holds a value while a client is served
 	conns    sync.WaitGroup
 	// ended receives the verdict of the first client that was served.
 	ended chan error
@@ -76,7 +76,8 @@ func (c *serveCmd) Run(env *environment) error {
 			c.Listen, err)
 	}
 	s := &server{
-		serveCmd: c, env: env, listener: listener, metrics: metrics, ended: make(chan error, 1),
+		serveCmd: c, env: env, listener: listener, metrics: metrics, serving: make(chan struct{}, 1),
+		ended: make(chan error, 1),
 	}
 	if _, err := fmt.Fprintln(env.stdout, listeningPrefix+listener.Addr().String()); err != nil {
 		return err
@@ -128,15 +129,15 @@ func (s *server) serveConn(conn net.Conn) {
 	if err == nil {
 		err = checkHello(m)
 	}
-	if err == nil && !s.busy.TryLock() {
-		err = errors.New("busy with another client: try again later")
+	if err == nil {
+		err = s.takeTurn()
 	}
 	if err != nil {
 		c.sendError(err)
 		s.log("client %v refused: %v", from, err)
 		return
 	}
-	defer s.busy.Unlock()
+	defer func() { <-s.serving }()
 	s.log("client %v", from)
 	if err = c.send(newHello(), s.Timeout); err == nil {
 		err = serveClient(s.env, c, s.serveCmd, s.metrics.watch)
@@ -155,6 +156,16 @@ func (s *server) serveConn(conn net.Conn) {
 	}
 	if err != nil && !isInterrupt(err) {
 		s.log("%v", err)
+	}
+}
+
+// takeTurn waits a moment for the client before to be gone.
+func (s *server) takeTurn() error {
+	select {
+	case s.serving <- struct{}{}:
+		return nil
+	case <-time.After(min(time.Second, s.Timeout/2)):
+		return errors.New("busy with another client: try again later")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -52,12 +53,27 @@ func writeTable(w io.Writer, d *document) error {
 			writeTestTable(w, test, runs, d)
 		}
 	}
-	for i := range d.Skipped {
-		s := &d.Skipped[i]
-		if _, err := fmt.Fprintf(w, "left out: %s %s (%s): %s\n", s.Test, sizeText(s.SizeBytes), s.Layer,
-			s.Reason); err != nil {
+	return writeSkipped(w, d.Skipped)
+}
+
+// writeSkipped writes what was left out, a line for each test and layer and reason.
+func writeSkipped(w io.Writer, skipped []skipRecord) error {
+	for len(skipped) > 0 {
+		first := skipped[0]
+		var sizes []string
+		for j := range skipped {
+			s := &skipped[j]
+			if s.Test == first.Test && s.Layer == first.Layer && s.Reason == first.Reason {
+				sizes = append(sizes, sizeText(s.SizeBytes))
+			}
+		}
+		if _, err := fmt.Fprintf(w, "left out: %s (%s) of %s: %s\n", first.Test, first.Layer,
+			strings.Join(sizes, ", "), first.Reason); err != nil {
 			return err
 		}
+		skipped = slices.DeleteFunc(slices.Clone(skipped), func(s skipRecord) bool {
+			return s.Test == first.Test && s.Layer == first.Layer && s.Reason == first.Reason
+		})
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func (p *rawPort) latClient(r *round) error {
 func (p *rawPort) pingPong(r *round, l limit) (done int64, err error) {
 	now := clock()
 	last := int64(-1)
-	for done < l.messages && now < l.until && !r.halted.Load() {
+	for done < l.messages && now < l.until && !r.over() {
 		start := now
 		if err := p.ping(r); err != nil {
 			return done, err

@@ -72,7 +72,7 @@ type rawStream struct {
 func (p *rawPort) newStream(r *round, server bool) *rawStream {
 	s := &rawStream{
 		p: p, r: r, server: server, dataLen: min(r.SizeBytes, p.mtu),
-		controlLen: rawControlBytes, window: int64(p.peerCapacity), movedAt: clock(),
+		controlLen: rawControlBytes, window: dataRoom(p.peerCapacity), movedAt: clock(),
 		countEvery: max(1, int64(p.caps.RecvCapacity)/4),
 	}
 	if s.dataLen == s.controlLen {
@@ -82,15 +82,17 @@ func (p *rawPort) newStream(r *round, server bool) *rawStream {
 		s.window = min(s.window, 64) // What stamps of one byte can tell apart.
 		s.countEvery = min(s.countEvery, 16)
 	}
-	// Control datagrams need room beside the data.
-	s.window -= min(8, s.window/4)
 	if r.Test == testRate {
 		s.stopAndWait = true
 		s.window = min(s.window, int64(r.Window))
-		s.countEvery = max(1, min(int64(p.caps.RecvCapacity), int64(r.Window)))
+		s.countEvery = min(dataRoom(p.caps.RecvCapacity), int64(r.Window))
 	}
 	return s
 }
+
+// dataRoom is how much data may be on the way to an endpoint that holds so many datagrams: control
+// datagrams need room as well.
+func dataRoom(capacity int) int64 { return max(1, int64(capacity-min(8, capacity/4))) }
 
 // streamClient measures a stream: from its first datagram until the receiver's final count.
 func (p *rawPort) streamClient(r *round) error {
@@ -154,10 +156,7 @@ func (s *rawStream) phase(l limit) error {
 		end = l.messages
 	}
 	now := clock()
-	for s.heardAt = now; s.sent < end && now < l.until; now = clock() {
-		if s.r.halted.Load() {
-			return errHalted
-		}
+	for s.heardAt = now; s.sent < end && now < l.until && !s.r.over(); now = clock() {
 		if now >= s.r.deadlineFrom(s.heardAt) {
 			return errSilent
 		}

@@ -43,8 +43,9 @@ func (c *sideConfig) validate() error {
 	}
 	day := int64(24 * time.Hour)
 	switch {
-	case len(c.Layers) == 0 || len(c.Layers) > 2:
-		return errors.New("one or two layers are needed")
+	case len(c.Layers) == 0 || len(c.Layers) > 2 ||
+		len(c.Layers) == 2 && (c.Layers[0] != layerRaw || c.Layers[1] != layerBTL):
+		return errors.New("layers are raw, btl, or raw and btl")
 	case c.PeerTimeoutNs <= 0 || c.PeerTimeoutNs > day || c.TimeoutNs <= 0 || c.TimeoutNs > day:
 		return errors.New("timeout out of range")
 	}
@@ -171,7 +172,7 @@ func (s *side) open() error {
 		}
 		s.layers = append(s.layers, l)
 	}
-	if raw, ok := s.layers[0].(*rawPort); ok && s.btl != nil {
+	if raw, ok := s.layers[0].(*rawPort); ok && s.btl != nil { // Both.
 		raw.background = func() { _ = s.btl.pass(clock()) }
 	}
 	s.engine.idle = s.idle
@@ -185,25 +186,28 @@ func (s *side) idle() {
 	}
 }
 
-func (s *side) offers() []layerOffer {
-	var offers []layerOffer
-	for _, l := range s.layers {
-		offers = append(offers, l.offer())
-	}
+// offers is what the peer must know of the layers.
+func (s *side) offers() (offers []layerOffer) {
+	_ = s.engine.do(func() error {
+		for _, l := range s.layers {
+			offers = append(offers, l.offer())
+		}
+		return nil
+	})
 	return offers
 }
 
 // connect connects each layer with the peer's end of it.
 func (s *side) connect(peer []layerOffer) error {
 	return s.engine.do(func() error {
-		for _, l := range s.layers {
-			mine := l.offer()
-			i := slices.IndexFunc(peer, func(o layerOffer) bool { return o.Layer == mine.Layer })
-			if i < 0 {
-				return fmt.Errorf("%w: peer offers no layer %s", errProtocol, mine.Layer)
+		for i, l := range s.layers {
+			name := s.cfg.Layers[i]
+			j := slices.IndexFunc(peer, func(o layerOffer) bool { return o.Layer == name })
+			if j < 0 {
+				return fmt.Errorf("%w: peer offers no layer %s", errProtocol, name)
 			}
-			if err := l.connect(peer[i], s.cfg.timeout()); err != nil {
-				return fmt.Errorf("connecting %s: %w", mine.Layer, err)
+			if err := l.connect(peer[j], s.cfg.timeout()); err != nil {
+				return fmt.Errorf("connecting %s: %w", name, err)
 			}
 		}
 		return nil
@@ -212,10 +216,8 @@ func (s *side) connect(peer []layerOffer) error {
 
 // layer returns a layer by name, or nil.
 func (s *side) layer(name string) layer {
-	for _, l := range s.layers {
-		if l.offer().Layer == name {
-			return l
-		}
+	if i := slices.Index(s.cfg.Layers, name); i >= 0 {
+		return s.layers[i]
 	}
 	return nil
 }
@@ -230,9 +232,12 @@ func (s *side) facts() sideFacts {
 		},
 		Layers: make(map[string]layerFacts),
 	}
-	for _, l := range s.layers {
-		f.Layers[l.offer().Layer] = l.facts()
-	}
+	_ = s.engine.do(func() error {
+		for i, l := range s.layers {
+			f.Layers[s.cfg.Layers[i]] = l.facts()
+		}
+		return nil
+	})
 	return f
 }
 

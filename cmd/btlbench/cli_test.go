@@ -1,0 +1,174 @@
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"strings"
+	"testing"
+
+	"gobtl/btl"
+)
+
+// TestUsageErrors holds that mistakes on the command line are one line, and status 2.
+func TestUsageErrors(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"", "expected one of"},
+		{"frobnicate", "unexpected argument"},
+		{"pair --siz 8", "did you mean"},
+		{"pair --size 8Q", `"8Q" is no size`},
+		{"pair --size 5G", "beyond the limit"},
+		{"pair --test latency", `unknown test "latency"`},
+		{"pair --layer cooked", `"cooked"`},
+		{"pair --format xml", `"xml"`},
+		{"pair --duration fast", "fast"},
+		{"pair --duration=-1s", "must be positive"},
+		{"pair --duration 1s --iterations 5", "exclude each other"},
+		{"pair --iterations=-5", "--iterations"},
+		{"pair --rounds 0", "--rounds must be"},
+		{"pair --window 0", "--window must be"},
+		{"pair --window 65537", "--window must be"},
+		{"pair --mtu=-1", "--mtu must not"},
+		{"pair --warmup x", "neither a number"},
+		{"pair --cpus a", "no list of CPUs"},
+		{"pair --cpus 0,1,2", "two are needed"},
+		{"pair --impair loss=200%", "--impair"},
+		{"pair --impair los=1%", "--impair"},
+		{"pair --set x", "write NAME=VALUE"},
+		{"pair --peer-timeout 1ms", "--peer-timeout must be"},
+		{"pair --timeout 0s", "--timeout must be"},
+		{"pair --metrics nonsense", "write HOST:PORT"},
+		{"run", "expected"},
+		{"run nonsense", "write HOST:PORT"},
+		{"run host:99999", "write HOST:PORT"},
+		{"run host:port", "write HOST:PORT"},
+		{"serve --listen nonsense", "write HOST:PORT"},
+		{"serve --set =5", "write NAME=VALUE"},
+		{"params --set x", "write NAME=VALUE"},
+		{"info --format csv", `"csv"`},
+	} {
+		status, stdout, stderr := runCLI(strings.Fields(c.args)...)
+		if status != exitUsage || stdout != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("btlbench %s: status %d, %q, want %q\n%s", c.args, status, stderr, c.want, stdout)
+		}
+		checkOneLine(t, stderr)
+	}
+}
+
+// TestFailures holds that what turns out to be wrong only when it is tried is one line, and status 1.
+func TestFailures(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	addr := busy.Addr().String()
+	for _, c := range []struct{ args, want string }{
+		{"run 127.0.0.1:1 --provider mem/local", "is \"btlbench serve\" running there?"},
+		{"run no-such-host.invalid:4711 --timeout 2s", "cannot reach"},
+		{"run " + addr + " --timeout 50ms", "does not answer as a btlbench server"},
+		{"pair --provider mem/loca", `did you mean "mem/local"?`},
+		{"pair --provider zzz", "btlbench info"},
+		{"pair --provider mem/local --domain nowhere", `has no domain "nowhere"`},
+		{"serve --listen " + addr, "choose another address with --listen"},
+		{"serve --listen 127.0.0.1:0 --metrics " + addr, "choose another address with --metrics"},
+		{"info --provider zzz/y", "no provider matches"},
+		{"params ack_dely", `did you mean "ack_delay"?`},
+		{"params --set ack_dely=1us", `did you mean "ack_delay"?`},
+		{"params --set ack_delay=soon", "--set ack_delay=soon"},
+	} {
+		status, stdout, stderr := runCLI(strings.Fields(c.args)...)
+		if status != exitFailure || stdout != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("btlbench %s: status %d, %q, want %q\n%s", c.args, status, stderr, c.want, stdout)
+		}
+		checkOneLine(t, stderr)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range []string{"--help", "pair --help", "run --help", "serve --help", "info --help",
+		"params --help"} {
+		status, stdout, stderr := runCLI(strings.Fields(args)...)
+		if status != exitOK || stderr != "" || !strings.HasPrefix(stdout, "Usage: btlbench") {
+			t.Errorf("%s: status %d, %q\n%s", args, status, stderr, stdout)
+		}
+		if strings.Contains(stdout, "--quiet") {
+			t.Errorf("%s shows a hidden flag", args)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	status, stdout, stderr := runCLI("version")
+	if status != exitOK || stderr != "" || !strings.HasPrefix(stdout, "btlbench ") {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+}
+
+func TestInfo(t *testing.T) {
+	status, stdout, stderr := runCLI("info", "--provider", "mem/local", "--format", "json")
+	var d infoDocument
+	if err := json.Unmarshal([]byte(stdout), &d); err != nil || status != exitOK {
+		t.Fatalf("status %d, %v, %q", status, err, stderr)
+	}
+	if len(d.Providers) != 1 || d.Providers[0].Provider != "mem/local" || d.Providers[0].MTUBytes == 0 ||
+		len(d.Providers[0].Attrs) == 0 {
+		t.Errorf("%+v", d)
+	}
+	for _, args := range [][]string{{"info"}, {"info", "-v"}, {"info", "--provider", "mem/"}} {
+		status, stdout, stderr := runCLI(args...)
+		if status != exitOK || stderr != "" || !strings.Contains(stdout, "mem/local") {
+			t.Errorf("%v: status %d, %q\n%s", args, status, stderr, stdout)
+		}
+	}
+}
+
+func TestParams(t *testing.T) {
+	t.Setenv("GOBTL_ACK_DELAY", "70us")
+	t.Setenv("GOBTL_ACK_EVERY", "8")
+	status, stdout, stderr := runCLI("params", "--format", "json", "--set", "ack_every=9")
+	var d struct{ Params []paramRecord }
+	if err := json.Unmarshal([]byte(stdout), &d); err != nil || status != exitOK {
+		t.Fatalf("status %d, %v, %q", status, err, stderr)
+	}
+	if len(d.Params) != len(btl.Params()) {
+		t.Errorf("%d parameters of %d", len(d.Params), len(btl.Params()))
+	}
+	for _, p := range d.Params {
+		value, source := p.Default, "default"
+		switch p.Name {
+		case "ack_delay":
+			value, source = "70µs", "env"
+		case "ack_every":
+			value, source = "9", "flag"
+		}
+		if p.Value != value || p.Source != source || p.Help == "" ||
+			p.Env != "GOBTL_"+strings.ToUpper(p.Name) {
+			t.Errorf("%+v", p)
+		}
+	}
+	status, stdout, _ = runCLI("params", "ack_delay")
+	if status != exitOK || !strings.Contains(stdout, "70µs") || strings.Contains(stdout, "ack_every") {
+		t.Errorf("status %d\n%s", status, stdout)
+	}
+	t.Setenv("GOBTL_ACK_DELLAY", "1us")
+	if status, _, stderr := runCLI("params"); status != exitFailure {
+		t.Errorf("a misspelt environment variable: status %d, %q", status, stderr)
+	}
+}
+
+// TestOneLine holds that what comes from elsewhere cannot write on the terminal what it likes.
+func TestOneLine(t *testing.T) {
+	if got := oneLine("a\nb\tc\x1b[31md\x7f"); got != "a b c [31md" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestNextPort(t *testing.T) {
+	for addr, want := range map[string]string{
+		"127.0.0.1:9100": "127.0.0.1:9101", "[::1]:0": "[::1]:0", ":65535": ":0",
+	} {
+		if got, err := nextPort(addr); err != nil || got != want {
+			t.Errorf("%s: %s, %v", addr, got, err)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/perf/benchfmt"
+)
+
+// sample is a document as a run over both layers makes it: lat and bw, three rounds.
+func sample() *document {
+	f := &benchFlags{Test: testList{testLat, testBW}, Size: sizeList{8}, Layer: layerBoth, Rounds: 3}
+	d := newDocument("pair", f)
+	d.Sides.Client.Provider.Name = "ofi/udp"
+	d.Sides.Client.Host = hostFacts{CPUModel: "Some CPU", OS: "linux", Arch: "amd64", PinnedCPU: 0}
+	d.Sides.Server.Host.PinnedCPU = 1
+	d.Sides.Client.Layers = map[string]layerFacts{
+		layerRaw: {MTUBytes: 1472}, layerBTL: {MTUBytes: 1472, Profile: "usnic"},
+	}
+	b := &bench{flags: f, doc: d}
+	for _, test := range f.Test {
+		measurements := make(map[string]*measurement)
+		for _, name := range f.layers() {
+			m := newMeasurement(test, name, 8, 64)
+			for i := range 3 {
+				m.add(sampleOutcome(test, name, int64(i)))
+			}
+			measurements[name] = m
+		}
+		b.report(&combination{test: test, sizeBytes: 8, layers: f.layers()}, measurements)
+	}
+	return d
+}
+
+// sampleOutcome is a round in which btl takes twice as long as raw, and round i is slower by i.
+func sampleOutcome(test, layer string, i int64) *outcome {
+	factor := int64(1)
+	o := &outcome{}
+	if layer == layerBTL {
+		factor = 2
+		o.client.Counters = layerCounters{
+			SegmentsSent: 100, Retransmits: 1, All: map[string]uint64{"gobtl_x_total": 5},
+		}
+		o.server.Counters = layerCounters{SegmentsSent: 100, Duplicates: 2}
+	}
+	o.client.Usage = usage{WallNs: 100, CPUNs: 100}
+	o.server.Usage = usage{WallNs: 100, CPUNs: 150}
+	o.meter.messages, o.meter.bytes = 1000, 8000
+	o.meter.elapsed = time.Duration(factor*(i+1)) * time.Millisecond
+	if isLatency(test) {
+		o.meter.hist = newHist()
+		for range 500 {
+			o.meter.hist.record(factor * (i + 1) * 300) // Small enough to be exact.
+		}
+	}
+	return o
+}
+
+func TestRecord(t *testing.T) {
+	d := sample()
+	if len(d.Runs) != 4 {
+		t.Fatalf("%d runs", len(d.Runs))
+	}
+	raw, btl, bw := &d.Runs[0], &d.Runs[1], &d.Runs[3]
+	if raw.Iterations != 1500 || raw.Latency.P50 != 0.3 || raw.RatioToRaw != nil {
+		t.Errorf("raw: %+v %+v", raw, raw.Latency)
+	}
+	if btl.Latency.P50 != 0.6 || btl.Latency.Min != 0.3 || *btl.RatioToRaw != 2 {
+		t.Errorf("btl: p50 %v, min %v, ratio %v", btl.Latency.P50, btl.Latency.Min, *btl.RatioToRaw)
+	}
+	if btl.Retransmits != 3 || btl.Duplicates != 6 || btl.SegmentsSent != 600 ||
+		btl.RetransmitRatio != 0.005 || btl.Counters.Client["gobtl_x_total"] != 15 {
+		t.Errorf("btl counts: %+v", btl)
+	}
+	// The middle of 2, 4 and 6 ms for 1000 messages of 8 bytes.
+	if bw.Rate != 250000 || bw.Bandwidth != 2 || bw.Latency != nil || *bw.RatioToRaw != 0.5 {
+		t.Errorf("bw: %v messages/s, %v MB/s, ratio %v", bw.Rate, bw.Bandwidth, *bw.RatioToRaw)
+	}
+	if bw.CPUPercent.Client != 100 || bw.CPUPercent.Server != 150 {
+		t.Errorf("CPU: %+v", bw.CPUPercent)
+	}
+}
+
+// TestRatioIsPaired has a machine that becomes ten times slower half-way: the rounds are compared each
+// with its neighbour, so the ratio stays what it was.
+func TestRatioIsPaired(t *testing.T) {
+	raw, btl := newMeasurement(testBW, layerRaw, 8, 1), newMeasurement(testBW, layerBTL, 8, 1)
+	for _, speed := range []float64{10, 10, 1, 1, 1} {
+		raw.rounds = append(raw.rounds, roundRecord{Bandwidth: 100 * speed})
+		btl.rounds = append(btl.rounds, roundRecord{Bandwidth: 80 * speed})
+	}
+	btl.rounds = btl.rounds[:4] // Interrupted.
+	if got := *btl.ratioTo(raw); got != 0.8 {
+		t.Errorf("ratio %v, want 0.8", got)
+	}
+	if got := medianOf([]float64{4, 1, 3, 2}); got != 2.5 {
+		t.Errorf("median %v, want 2.5", got)
+	}
+}
+
+// TestJSONSchema holds the names that the schema promises.
+func TestJSONSchema(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeDocument(&out, formatJSON, sample()); err != nil {
+		t.Fatal(err)
+	}
+	decoder := json.NewDecoder(&out)
+	var d map[string]any
+	if err := decoder.Decode(&d); err != nil {
+		t.Fatal(err)
+	}
+	if decoder.More() {
+		t.Error("more than one document")
+	}
+	if d["schema"] != "gobtl-bench/1" {
+		t.Errorf("schema %v", d["schema"])
+	}
+	for i, r := range d["runs"].([]any) {
+		run := r.(map[string]any)
+		for _, name := range []string{
+			"test", "layer", "provider", "profile", "size_bytes", "iterations", "latency_us",
+			"bandwidth_mb_per_s", "messages_per_s", "retransmits", "duplicates", "verified_bytes",
+			"corrupt_bytes", "cpu_percent", "ratio_to_raw", "rounds", "window", "segments_sent",
+			"missing_messages", "duplicated_messages", "lost_datagrams", "counters",
+		} {
+			if _, ok := run[name]; !ok {
+				t.Errorf("run %d has no %q", i, name)
+			}
+		}
+		cpu := run["cpu_percent"].(map[string]any)
+		if _, ok := cpu["client"].(float64); !ok || len(cpu) != 2 {
+			t.Errorf("run %d: cpu_percent %v", i, cpu)
+		}
+		latency, ok := run["latency_us"].(map[string]any)
+		if ok != isLatency(run["test"].(string)) {
+			t.Errorf("run %d: latency_us %v", i, run["latency_us"])
+		}
+		for _, name := range []string{"min", "p50", "p90", "p99", "p999", "max", "mean"} {
+			if _, found := latency[name].(float64); ok && !found {
+				t.Errorf("run %d: no latency_us.%s", i, name)
+			}
+		}
+	}
+}
+
+func TestCSV(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeDocument(&out, formatCSV, sample()); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(&out).ReadAll()
+	if err != nil || len(lines) != 5 {
+		t.Fatalf("%d lines, %v", len(lines), err)
+	}
+	at := func(line int, column string) string { return lines[line][slices.Index(lines[0], column)] }
+	if at(2, "latency_us_p50") != "0.6" || at(4, "latency_us_p50") != "" ||
+		at(4, "ratio_to_raw") != "0.5" || at(1, "ratio_to_raw") != "" || at(2, "retransmits") != "3" {
+		t.Errorf("%v", lines)
+	}
+}
+
+// TestGobench reads the format with benchstat's own reader.
+func TestGobench(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeDocument(&out, formatGobench, sample()); err != nil {
+		t.Fatal(err)
+	}
+	results := 0
+	for r := benchfmt.NewReader(&out, "sample"); r.Scan(); {
+		switch rec := r.Result().(type) {
+		case *benchfmt.SyntaxError:
+			t.Error(rec)
+		case *benchfmt.Result:
+			results++
+			if rec.GetConfig("cpu") != "Some CPU" {
+				t.Errorf("cpu %q", rec.GetConfig("cpu"))
+			}
+			base, parts := rec.Name.Parts()
+			if s := string(base); s != "Lat" && s != "Bw" || len(parts) < 3 {
+				t.Errorf("name %s in %q", base, parts)
+			}
+			if v, ok := rec.Value("sec/op"); !ok || v <= 0 {
+				t.Errorf("%s: no time", rec.Name)
+			}
+		}
+	}
+	if results != 12 {
+		t.Errorf("%d results, want a line per round", results)
+	}
+}
+
+func TestTable(t *testing.T) {
+	d := sample()
+	d.Skipped = []skipRecord{
+		{Test: testLat, Layer: layerRaw, SizeBytes: 4 << 10, Reason: "too large"},
+		{Test: testPutLat, Layer: layerRaw, SizeBytes: 4 << 10, Reason: "no puts"},
+		{Test: testLat, Layer: layerRaw, SizeBytes: 8 << 10, Reason: "too large"},
+	}
+	var out bytes.Buffer
+	if err := writeDocument(&out, formatTable, d); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	for _, want := range []string{
+		"Latency: ", "Bandwidth: ", "p99.9", "btl/raw", "2.00", "0.50", "left out: lat (raw) of 4K, 8K: too large\n",
+		"pinned to CPU 0 and 1",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if strings.HasSuffix(line, " \n") {
+			t.Errorf("trailing space: %q", line)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for _, c := range []struct {
+		run runRecord
+		bad bool
+	}{
+		{runRecord{Layer: layerBTL, VerifiedBytes: 5}, false},
+		{runRecord{Layer: layerBTL, CorruptBytes: 1}, true},
+		{runRecord{Layer: layerBTL, MissingMessages: 1}, true},
+		{runRecord{Layer: layerBTL, DuplicatedMessages: 1}, true},
+		{runRecord{Layer: layerRaw, MissingMessages: 1, DuplicatedMessages: 1}, false},
+		{runRecord{Layer: layerRaw, CorruptBytes: 1}, true},
+	} {
+		b := &bench{doc: &document{Runs: []runRecord{c.run}}}
+		if err := b.verdict(); errors.Is(err, errVerify) != c.bad {
+			t.Errorf("%+v: %v", c.run, err)
+		}
+	}
+}
+
+// failingWriter is a full disk.
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestReportToFullDisk(t *testing.T) {
+	for _, format := range []string{formatTable, formatJSON, formatCSV, formatGobench} {
+		if writeDocument(failingWriter{}, format, sample()) == nil {
+			t.Errorf("%s: no error", format)
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startServe runs serve in this process and returns its address. It ends with the test.
+func startServe(t *testing.T, args ...string) (addr string, stderr *output) {
+	t.Helper()
+	stdout, stderr := newOutput(), newOutput()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	c := &cli{}
+	env := &environment{stdout: stdout, stderr: stderr, ctx: ctx}
+	parser, err := newParser(c, env, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kctx, err := parser.Parse(append([]string{"serve", "--listen", "127.0.0.1:0"}, args...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- kctx.Run() }()
+	t.Cleanup(func() {
+		cancel(&signalError{syscall.SIGTERM})
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			t.Error("serve does not end")
+		}
+	})
+	select {
+	case <-stdout.wrote:
+	case err := <-done:
+		t.Fatalf("serve: %v", err)
+	}
+	addr, ok := strings.CutPrefix(strings.TrimSpace(stdout.String()), listeningPrefix)
+	if !ok {
+		t.Fatalf("serve wrote %q", stdout)
+	}
+	return addr, stderr
+}
+
+// measureJSON runs a client in this process and returns its report.
+func measureJSON(t *testing.T, addr string, args ...string) *document {
+	t.Helper()
+	args = append([]string{"run", addr, "--provider", "mem/local", "--format", "json"}, args...)
+	status, stdout, stderr := runCLI(args...)
+	if status != exitOK {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	d := new(document)
+	// The configuration is written for people, and is not read back.
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(stdout), &raw); err != nil {
+		t.Fatalf("%v in\n%s", err, stdout)
+	}
+	delete(raw, "config")
+	again, err := json.Marshal(raw)
+	if err == nil {
+		err = json.Unmarshal(again, d)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestAllTests runs every test on both layers, verified, between two sides in this process.
+func TestAllTests(t *testing.T) {
+	addr, _ := startServe(t)
+	d := measureJSON(t, addr, "--test", "all", "--size", "0,1,7,8,40,100,2000,70000", "--layer", "both",
+		"--verify", "--iterations", "130", "--rounds", "2", "--warmup", "3", "--window", "16")
+	type key struct {
+		test, layer string
+		size        int
+	}
+	runs := make(map[key]*runRecord)
+	for i := range d.Runs {
+		r := &d.Runs[i]
+		runs[key{r.Test, r.Layer, r.SizeBytes}] = r
+	}
+	for _, test := range allTests {
+		for _, size := range []int{0, 1, 7, 8, 40, 100, 2000, 70000} {
+			for _, layer := range []string{layerRaw, layerBTL} {
+				k := key{test, layer, size}
+				skip := isPut(test) && (size == 0 || layer == layerRaw) ||
+					layer == layerRaw && test == testLat && size > 1472
+				r := runs[k]
+				if (r == nil) != skip {
+					t.Errorf("%v: run %v, should be skipped: %v", k, r, skip)
+				}
+				if r != nil {
+					checkRun(t, r)
+				}
+			}
+		}
+	}
+	if len(d.Skipped) == 0 {
+		t.Error("nothing is reported as skipped")
+	}
+}
+
+// checkRun checks a verified run of 130 iterations in two rounds.
+func checkRun(t *testing.T, r *runRecord) {
+	t.Helper()
+	name := fmt.Sprintf("%s %s %d", r.Test, r.Layer, r.SizeBytes)
+	if r.CorruptBytes != 0 || r.MissingMessages != 0 || r.DuplicatedMessages != 0 {
+		t.Errorf("%s: %d corrupt, %d missing, %d twice", name, r.CorruptBytes, r.MissingMessages,
+			r.DuplicatedMessages)
+	}
+	// The warm-up is verified as well.
+	if want := int64(130+2*3) * int64(r.SizeBytes); r.LostDatagrams == 0 && r.VerifiedBytes < want {
+		t.Errorf("%s: %d bytes verified, want %d", name, r.VerifiedBytes, want)
+	}
+	exact := r.Test != testBiBW && r.LostDatagrams == 0 && (r.Layer == layerBTL || r.SizeBytes <= 1472)
+	if exact && r.Iterations != 130 {
+		t.Errorf("%s: %d iterations, want 130", name, r.Iterations)
+	}
+	if r.Test == testBiBW && r.Layer == layerBTL && r.Iterations < 130 {
+		t.Errorf("%s: %d iterations, want at least 130", name, r.Iterations)
+	}
+	if isLatency(r.Test) != (r.Latency != nil) || r.Rate <= 0 || (r.SizeBytes > 0) != (r.Bandwidth > 0) {
+		t.Errorf("%s: latency %v, %v messages/s, %v MB/s", name, r.Latency, r.Rate, r.Bandwidth)
+	}
+	if l := r.Latency; l != nil && (l.Min <= 0 || l.Min > l.P50 || l.P50 > l.P99 || l.P99 > l.Max) {
+		t.Errorf("%s: %+v", name, l)
+	}
+	if len(r.Rounds) != 2 {
+		t.Errorf("%s: %d rounds", name, len(r.Rounds))
+	}
+}
+
+// TestImpaired runs the transport over faults.
+func TestImpaired(t *testing.T) {
+	addr, _ := startServe(t)
+	d := measureJSON(t, addr, "--test", "all", "--size", "1,8,5000", "--verify", "--iterations", "120",
+		"--rounds", "1", "--impair", "loss=1%,dup=2%,reorder=5%,seed=7")
+	var retransmits uint64
+	for i := range d.Runs {
+		r := &d.Runs[i]
+		retransmits += r.Retransmits
+		if r.CorruptBytes != 0 || r.MissingMessages != 0 || r.DuplicatedMessages != 0 ||
+			r.VerifiedBytes < 120*int64(r.SizeBytes) {
+			t.Errorf("%s %d: %+v", r.Test, r.SizeBytes, r)
+		}
+	}
+	if len(d.Runs) != 3*len(allTests) || retransmits == 0 {
+		t.Errorf("%d runs, %d retransmissions", len(d.Runs), retransmits)
+	}
+}
+
+// TestRawLoss runs the bare fabric over faults: it ends, and says what was lost.
+func TestRawLoss(t *testing.T) {
+	addr, _ := startServe(t)
+	d := measureJSON(t, addr, "--layer", "raw", "--test", "lat,bw,bibw,rate", "--size", "100", "--verify",
+		"--iterations", "2000", "--rounds", "1", "--warmup", "0", "--impair", "loss=0.2%,seed=3")
+	for i := range d.Runs {
+		if r := &d.Runs[i]; r.LostDatagrams == 0 || r.CorruptBytes != 0 {
+			t.Errorf("%s: %d lost, %d bytes corrupt", r.Test, r.LostDatagrams, r.CorruptBytes)
+		}
+	}
+	if len(d.Runs) != 4 {
+		t.Errorf("%d runs", len(d.Runs))
+	}
+}
+
+// TestCorruptionIsFound has the faults alter bytes, which the bare fabric delivers.
+func TestCorruptionIsFound(t *testing.T) {
+	addr, _ := startServe(t)
+	status, stdout, stderr := runCLI("run", addr, "--provider", "mem/local", "--layer", "raw", "--test", "bw",
+		"--size", "1000", "--verify", "--iterations", "2000", "--impair", "corrupt=2%,seed=3", "--format",
+		"csv")
+	if status != exitFailure || !strings.Contains(stderr, "verification failed in bw 1000 (raw)") {
+		t.Errorf("status %d, %q", status, stderr)
+	}
+	checkOneLine(t, stderr)
+	if strings.Count(stdout, "\n") != 2 {
+		t.Errorf("the report of the failed run is\n%s", stdout)
+	}
+}
+
+// TestServeNext has one client after the other, good and bad.
+func TestServeNext(t *testing.T) {
+	addr, stderr := startServe(t)
+	quick := []string{"--test", "lat", "--size", "8", "--iterations", "10", "--warmup", "0"}
+	measureJSON(t, addr, quick...)
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, 4096)
+	n, err := conn.Read(answer)
+	if err != nil || !strings.Contains(string(answer[:n]), `"error"`) {
+		t.Errorf("junk was answered by %q, %v", answer[:n], err)
+	}
+	conn.Close()
+	status, _, clientErr := runCLI("run", addr, "--provider", "mem/local", "--size", "8", "--set", "nonsense=1")
+	if status != exitFailure || !strings.Contains(clientErr, `unknown tunable "nonsense"`) {
+		t.Errorf("status %d, %q", status, clientErr)
+	}
+	measureJSON(t, addr, quick...)
+	if !strings.Contains(stderr.String(), "control protocol violated") {
+		t.Errorf("the junk is not reported:\n%s", stderr)
+	}
+}
+
+// TestBusy has a second client while the first is served.
+func TestBusy(t *testing.T) {
+	addr, _ := startServe(t)
+	env := &environment{stderr: newOutput(), stdout: newOutput(), ctx: t.Context()}
+	first, err := dialControl(env, addr, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.close()
+	status, _, stderr := runCLI("run", addr, "--provider", "mem/local", "--size", "8")
+	if status != exitFailure || !strings.Contains(stderr, "busy") {
+		t.Errorf("status %d, %q", status, stderr)
+	}
+	checkOneLine(t, stderr)
+}
+
+// TestHostileClient sends a server what a well-behaved client does not.
+func TestHostileClient(t *testing.T) {
+	addr, _ := startServe(t)
+	good := sideConfig{
+		Provider: "mem/local", Layers: []string{layerBTL}, PeerTimeoutNs: 1e9, TimeoutNs: 1e9,
+	}
+	change := func(f func(*sideConfig)) *message {
+		cfg := good
+		f(&cfg)
+		return &message{Type: msgSetup, Setup: &setupMsg{Config: cfg}}
+	}
+	for name, m := range map[string]*message{
+		"no setup":        {Type: msgRound},
+		"empty setup":     {Type: msgSetup},
+		"unknown layer":   change(func(c *sideConfig) { c.Layers = []string{"x"} }),
+		"no layer":        change(func(c *sideConfig) { c.Layers = nil }),
+		"many layers":     change(func(c *sideConfig) { c.Layers = []string{"btl", "btl", "btl"} }),
+		"no timeout":      change(func(c *sideConfig) { c.TimeoutNs = 0 }),
+		"endless timeout": change(func(c *sideConfig) { c.PeerTimeoutNs = 1 << 62 }),
+		"provider":        change(func(c *sideConfig) { c.Provider = "mem/remote" }),
+		"faults":          change(func(c *sideConfig) { c.Impair = "loss=200%" }),
+		"profile":         change(func(c *sideConfig) { c.Profile = "nonsense" }),
+		"mtu":             change(func(c *sideConfig) { c.MTUBytes = 10 }),
+		"setting":         change(func(c *sideConfig) { c.Set = []string{"", "=", "a=b"} }),
+	} {
+		c := dialIdle(t, addr)
+		if err := c.send(m, time.Second); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var remote *remoteError
+		if _, err := c.receive(10 * time.Second); !errors.As(err, &remote) {
+			t.Errorf("%s: answered by %v", name, err)
+		} else if strings.Contains(err.Error(), "internal error") {
+			t.Errorf("%s: %v", name, err)
+		}
+		c.close()
+	}
+}
+
+// dialIdle connects to a server as soon as it has done with its client.
+func dialIdle(t *testing.T, addr string) *controlConn {
+	t.Helper()
+	env := &environment{stderr: newOutput(), stdout: newOutput(), ctx: t.Context()}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		c, err := dialControl(env, addr, 5*time.Second)
+		if err == nil {
+			return c
+		}
+		if !strings.Contains(err.Error(), "busy") || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}

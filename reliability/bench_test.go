@@ -30,13 +30,34 @@ func newStream(t failer, inFlight int) *stream {
 		s.free = append(s.free, Token(i))
 	}
 	s.pool.Join()
-	s.snd.Init(3, 1<<32-500, WindowMax)
-	s.rcv.Init(1<<32-500, WindowMax)
-	s.snd.Grant(s.rcv.Grant(s.pool))
+	credit := s.earn(t)
+	s.snd.Init(3, streamStart, WindowMax)
+	s.snd.Grant(credit)
 	for range inFlight {
 		s.send()
 	}
 	return s
+}
+
+// streamStart is the first number in full flow: soon it wraps.
+const streamStart seq.Num = 1<<32 - 500
+
+// earn lets the receiver take in what it takes to earn a whole window of credits.
+func (s *stream) earn(t failer) (credit uint16) {
+	t.Helper()
+	const packets = WindowMax/4 - firstCredits/4 // a quarter of 32, of 64, ... of half a window
+	s.rcv.Init(streamStart-packets, WindowMax)
+	credit = s.rcv.Grant(s.pool)
+	for s.rcv.Next() != streamStart {
+		for range min(max(1, credit/4), uint16(streamStart-s.rcv.Next())) {
+			s.rcv.Accept(s.now, s.rcv.Next(), &s.rule)
+		}
+		_, credit, _ = s.rcv.TakeAck(s.pool)
+	}
+	if credit != WindowMax {
+		t.Fatalf("%d credits after %d packets, want %d", credit, packets, WindowMax)
+	}
+	return credit
 }
 
 // send admits a packet and starts its timer.
@@ -121,7 +142,7 @@ func TestNoAllocation(t *testing.T) {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
-	if s.snd.InFlight() != 64 || r.rcv.Next() == 1<<32-500 || resend.segs.Resends(WindowMax-1) == 0 {
+	if s.snd.InFlight() != 64 || r.rcv.Next() == streamStart || resend.segs.Resends(WindowMax-1) == 0 {
 		t.Error("the runs did not do what they were to measure")
 	}
 }

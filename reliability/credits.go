@@ -4,9 +4,10 @@ package reliability
 // among its peers, so that all of them together cannot overrun it. A default socket buffer holds 92
 // full-size datagrams, a window 4096: without credits one sender overruns it at once.
 //
-// Each peer is granted an equal share. A share that shrinks (another peer joined) takes back
-// nothing: the peer's limit stands still until it has used up the difference, and the newcomer is
-// granted only what is really free, at least one packet so that no peer ever waits for nothing.
+// Each peer is granted what it has made use of, at most an equal share. A share that shrinks
+// (another peer joined) takes back nothing: the peer's limit stands still until it has used up the
+// difference, and the newcomer is granted only what is really free, at least one packet so that no
+// peer ever waits for nothing.
 type Credits struct {
 	capacity int
 	granted  int
@@ -33,11 +34,11 @@ func (c *Credits) Granted() int { return c.granted }
 func (c *Credits) Share() int { return max(1, c.capacity/max(1, c.peers)) }
 
 // renew replaces a peer's booking of charged packets, of which it still holds held, by a new one of
-// at most window packets: what is booked is what the peer is told, or the pool would leak.
-func (c *Credits) renew(charged, held, window uint32) uint32 {
+// at most want packets: what is booked is what the peer is told, or the pool would leak.
+func (c *Credits) renew(charged, held, want uint32) uint32 {
 	others := c.granted - int(charged)
-	grant := max(min(c.Share(), c.capacity-others), int(held), 1)
-	grant = min(grant, int(window), 1<<16-1)
+	grant := max(min(c.Share(), c.capacity-others, int(want)), int(held), 1)
+	grant = min(grant, 1<<16-1)
 	c.granted = others + grant
 	return uint32(grant)
 }

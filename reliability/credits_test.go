@@ -5,6 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"gobtl/internal/mono"
 	"gobtl/internal/seq"
 )
 
@@ -16,6 +17,7 @@ type creditPeer struct {
 	limit   int64 // packets that it may have sent
 	next    int64 // packets received in order
 	charged int64 // the last grant
+	earned  earned
 }
 
 func (p *creditPeer) held() int64 { return max(p.limit-p.next, 0) }
@@ -24,6 +26,7 @@ func (p *creditPeer) held() int64 { return max(p.limit-p.next, 0) }
 type creditModel struct {
 	pool  *Credits
 	peers []*creditPeer
+	gone  []*creditPeer // they may still send what they hold, and are answered
 }
 
 func (m *creditModel) join(first seq.Num, window int) *creditPeer {
@@ -37,7 +40,28 @@ func (m *creditModel) join(first seq.Num, window int) *creditPeer {
 func (m *creditModel) leave(i int) {
 	m.peers[i].rcv.Leave(m.pool)
 	m.pool.Leave()
+	m.gone = append(m.gone, m.peers[i])
 	m.peers = append(m.peers[:i:i], m.peers[i+1:]...)
+}
+
+// answer acknowledges packets of a peer that is gone. It is told what it still holds and granted
+// nothing, whatever it has used.
+func (m *creditModel) answer(t failer, p *creditPeer) {
+	t.Helper()
+	booked := m.pool.Granted()
+	ack, credit, _ := p.rcv.TakeAck(m.pool)
+	if ack != p.rcv.Next()-1 || int64(credit) != p.held() {
+		t.Fatalf("gone: ACK of packet %d (next is %d) with %d credits, it holds %d", ack, p.rcv.Next(),
+			credit, p.held())
+	}
+	if got := p.rcv.Grant(m.pool); int64(got) != p.held() {
+		t.Fatalf("gone: granted %d, it holds %d", got, p.held())
+	}
+	p.rcv.Leave(m.pool) // once more changes nothing
+	if m.pool.Granted() != booked {
+		t.Fatalf("%d granted before and %d after the answer to one that is gone", booked,
+			m.pool.Granted())
+	}
 }
 
 // take books packets that arrive in order; more than granted only from a peer that breaks the
@@ -62,11 +86,12 @@ func (m *creditModel) grant(t failer, p *creditPeer) {
 	free := int64(m.pool.Capacity()) - others
 	share := max(1, int64(m.pool.Capacity())/int64(len(m.peers)))
 	held := p.held()
+	most := p.earned.grant(p.next, int64(p.window))
 	got := int64(p.rcv.Grant(m.pool))
-	want := min(max(min(share, free), held, 1), int64(p.window))
+	want := max(min(share, free, most), held, 1)
 	if got != want {
-		t.Fatalf("granted %d, want %d: share %d, free %d, held %d, window %d", got, want, share, free,
-			held, p.window)
+		t.Fatalf("granted %d, want %d: share %d, free %d, earned %d, held %d, window %d", got, want,
+			share, free, most, held, p.window)
 	}
 	if got > max(free, held, 1) {
 		t.Fatalf("granted %d of %d free to a peer that held %d", got, free, held)
@@ -75,10 +100,12 @@ func (m *creditModel) grant(t failer, p *creditPeer) {
 		t.Fatalf("limit retreats from %d to %d", p.limit, p.next+got)
 	}
 	p.limit, p.charged = p.next+got, got
+	p.earned.given(p.next, got)
 }
 
 // check is the promise of the pool: whatever the peers do within their limits, no more than its
-// capacity is on the way, but for single packets of peers that found it empty.
+// capacity is on the way, but for single packets of peers that found it empty. And nobody holds
+// what it did not earn: each doubling takes a quarter of what was there.
 func (m *creditModel) check(t failer) {
 	t.Helper()
 	booked, onTheWay, singles := int64(0), int64(0), int64(0)
@@ -87,6 +114,9 @@ func (m *creditModel) check(t failer) {
 		onTheWay += p.held()
 		if p.charged == 1 {
 			singles++
+		}
+		if p.charged > min(firstCredits+4*p.next, int64(p.window)) {
+			t.Fatalf("%d credits after %d packets, window %d", p.charged, p.next, p.window)
 		}
 	}
 	if int64(m.pool.Granted()) != booked {
@@ -124,6 +154,12 @@ func TestCreditsModel(t *testing.T) {
 				p := pick(t)
 				m.take(p, rapid.Int64Range(0, p.held()).Draw(t, "packets"))
 			},
+			"takeQuarter": func(t *rapid.T) {
+				p := pick(t)
+				m.grant(t, p)
+				m.take(p, min(p.held(), p.earned.credits/4+rapid.Int64Range(-1, 0).Draw(t, "off")))
+				m.grant(t, p)
+			},
 			"takeAll": func(t *rapid.T) {
 				p := pick(t)
 				m.take(p, p.held())
@@ -134,24 +170,31 @@ func TestCreditsModel(t *testing.T) {
 			},
 			"grant":      func(t *rapid.T) { m.grant(t, pick(t)) },
 			"grantAgain": func(t *rapid.T) { p := pick(t); m.grant(t, p); m.grant(t, p) },
-			"":           func(t *rapid.T) { m.check(t) },
+			"use": func(t *rapid.T) {
+				p := pick(t)
+				for range rapid.IntRange(1, 9).Draw(t, "times") {
+					m.take(p, p.held())
+					m.grant(t, p)
+				}
+			},
+			"answer": func(t *rapid.T) {
+				if len(m.gone) == 0 {
+					t.Skip("nobody gone")
+				}
+				p := rapid.SampledFrom(m.gone).Draw(t, "gone")
+				m.take(p, rapid.Int64Range(0, p.held()+2).Draw(t, "packets"))
+				m.answer(t, p)
+			},
+			"": func(t *rapid.T) { m.check(t) },
 		})
-		// Once everybody has used up what it had, two rounds of grants leave each with its share.
-		for range 2 {
-			for _, p := range m.peers {
-				m.take(p, p.held())
-				m.grant(t, p)
-				m.check(t)
-			}
-		}
-		for _, p := range m.peers {
-			if want := int64(min(m.pool.Share(), p.window)); p.charged != want {
-				t.Fatalf("%d credits, the share is %d", p.charged, want)
-			}
-		}
+		m.settle(t)
 		for len(m.peers) > 0 {
 			m.leave(0)
 			m.check(t)
+		}
+		for _, p := range m.gone {
+			m.take(p, p.held())
+			m.answer(t, p)
 		}
 		if m.pool.Granted() != 0 {
 			t.Fatalf("%d still granted to nobody", m.pool.Granted())
@@ -162,15 +205,189 @@ func TestCreditsModel(t *testing.T) {
 	})
 }
 
+// settle lets everybody use up what it has, over and over. Two rounds of grants leave each with its
+// share as far as a newcomer may have it; with every further round what it may have doubles.
+func (m *creditModel) settle(t failer) {
+	t.Helper()
+	for round, most := 1, firstCredits; most <= WindowMax; round++ {
+		for _, p := range m.peers {
+			m.take(p, p.held())
+			m.grant(t, p)
+			m.check(t)
+		}
+		if round < 2 {
+			continue
+		}
+		for _, p := range m.peers {
+			if least := int64(min(m.pool.Share(), p.window, most)); p.charged < least {
+				t.Fatalf("round %d: %d credits, want %d at least", round, p.charged, least)
+			}
+		}
+		most *= 2
+	}
+	for _, p := range m.peers {
+		if want := int64(min(m.pool.Share(), p.window)); p.charged != want {
+			t.Fatalf("%d credits, the share is %d", p.charged, want)
+		}
+	}
+}
+
+// TestCreditsGrowth: credits double with every grant that finds a quarter of them used, and with no
+// other, up to share and window.
+func TestCreditsGrowth(t *testing.T) {
+	t.Parallel()
+	type step struct{ use, want int64 } // packets, then the grant
+	cases := []struct {
+		name             string
+		capacity, window int
+		steps            []step
+	}{
+		{"idle", 4096, 4096, []step{{0, 32}, {0, 32}, {0, 32}}},
+		{"a quarter", 4096, 4096, []step{
+			{0, 32}, {8, 64}, {16, 128}, {32, 256}, {64, 512}, {128, 1024}, {256, 2048}, {512, 4096},
+			{1024, 4096},
+		}},
+		{"all", 4096, 4096, []step{{0, 32}, {32, 64}, {64, 128}, {128, 256}}},
+		{"a quarter in two steps", 4096, 4096, []step{{0, 32}, {7, 32}, {1, 64}, {15, 64}, {1, 128}}},
+		{"kept while idle", 4096, 4096, []step{{0, 32}, {8, 64}, {0, 64}, {0, 64}, {16, 128}}},
+		{"more than granted", 4096, 4096, []step{{0, 32}, {500, 64}, {15, 64}, {500, 128}}},
+		{"before the first grant", 4096, 4096, []step{{500, 32}, {7, 32}}},
+		{"up to the share", 100, 4096, []step{{0, 32}, {8, 64}, {16, 100}, {100, 100}}},
+		{"up to the window", 4096, 64, []step{{0, 32}, {8, 64}, {64, 64}}},
+		{"window below the first credits", 4096, 16, []step{{0, 16}, {16, 16}}},
+		{"share below the first credits", 20, 4096, []step{{0, 20}, {7, 20}, {20, 20}}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			eachStart(t, func(t *testing.T, first seq.Num) {
+				m := &creditModel{pool: NewCredits(c.capacity)}
+				p := m.join(first, c.window)
+				for i, s := range c.steps {
+					m.take(p, s.use)
+					m.grant(t, p)
+					m.check(t)
+					if p.charged != s.want {
+						t.Fatalf("step %d: %d credits, want %d", i, p.charged, s.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestCreditsIdle: peers that use nothing hold their first credits however often they are granted,
+// and leave the rest to the one that works.
+func TestCreditsIdle(t *testing.T) {
+	t.Parallel()
+	m := &creditModel{pool: NewCredits(1000)}
+	for range 4 {
+		p := m.join(0, 4096)
+		for range 20 {
+			m.grant(t, p)
+			if p.charged != firstCredits {
+				t.Fatalf("an idle peer holds %d", p.charged)
+			}
+		}
+	}
+	busy := m.join(1<<32-50, 4096)
+	for range 20 {
+		m.take(busy, busy.held())
+		m.grant(t, busy)
+		m.check(t)
+	}
+	if busy.charged != 200 || m.pool.Granted() != 200+4*firstCredits {
+		t.Fatalf("%d of a share of 200, %d granted", busy.charged, m.pool.Granted())
+	}
+}
+
+// TestCreditsNewcomer: what the first peer earned and no longer uses, it keeps. A newcomer lives on
+// single packets, each acknowledged at once, until the first gives way by sending; where the first
+// never used what it had, the newcomer has its own first credits from the beginning.
+func TestCreditsNewcomer(t *testing.T) {
+	t.Parallel()
+	m := &creditModel{pool: NewCredits(100)}
+	first := m.join(7, 4096)
+	for range 5 {
+		m.grant(t, first)
+		m.take(first, first.held())
+	}
+	m.grant(t, first) // took all, and goes idle
+	newcomer := m.join(1<<32-20, 4096)
+	rules := Usnic()
+	for now := range mono.Time(50) {
+		if m.grant(t, newcomer); newcomer.charged != 1 || m.pool.Granted() != 101 {
+			t.Fatalf("the newcomer has %d, %d granted", newcomer.charged, m.pool.Granted())
+		}
+		newcomer.rcv.Accept(now, newcomer.rcv.Next(), &rules)
+		newcomer.next++
+		if newcomer.rcv.AckDue() != now {
+			t.Fatalf("packet %d: ACK due at %d, now is %d", newcomer.next, newcomer.rcv.AckDue(), now)
+		}
+		m.check(t)
+		if _, credit, _ := newcomer.rcv.TakeAck(m.pool); credit != 1 {
+			t.Fatalf("packet %d: ACK with %d credits", newcomer.next, credit)
+		}
+	}
+	for i, want := range []int64{10, 20, 30, 40, 50} { // the first sends ten a time
+		m.take(first, 10)
+		m.grant(t, first)
+		m.take(newcomer, newcomer.held())
+		if m.grant(t, newcomer); newcomer.charged != want {
+			t.Fatalf("%d: the newcomer has %d, want %d", i, newcomer.charged, want)
+		}
+		m.check(t)
+	}
+
+	idle := &creditModel{pool: NewCredits(100)}
+	for i, want := range []int64{32, 32, 32, 4, 1} {
+		p := idle.join(0, 4096)
+		if idle.grant(t, p); p.charged != want {
+			t.Fatalf("peer %d has %d, want %d", i, p.charged, want)
+		}
+		idle.check(t)
+	}
+}
+
+// TestCreditsLeft: a peer that is gone sends what it holds and more. It is granted nothing, so the
+// pool is as if it had never been, and the others may have all of it.
+func TestCreditsLeft(t *testing.T) {
+	t.Parallel()
+	eachStart(t, func(t *testing.T, first seq.Num) {
+		m := &creditModel{pool: NewCredits(100)}
+		p := m.join(first, 4096)
+		m.grant(t, p)
+		m.take(p, 12)
+		m.leave(0)
+		for _, packets := range []int64{0, 12, 8, 0, 3} { // the last three beyond what it holds
+			m.take(p, packets)
+			m.answer(t, p)
+			if m.pool.Granted() != 0 {
+				t.Fatalf("%d granted to one that is gone", m.pool.Granted())
+			}
+		}
+		other := m.join(0, 4096)
+		m.settle(t)
+		m.answer(t, p)
+		if other.charged != 100 || m.pool.Granted() != 100 {
+			t.Fatalf("the other has %d, %d granted", other.charged, m.pool.Granted())
+		}
+		p.rcv.Init(first, 4096) // back again
+		if p.rcv.Grant(m.pool) != 1 || m.pool.Granted() != 101 {
+			t.Fatalf("%d granted after it came back", m.pool.Granted())
+		}
+	})
+}
+
 // TestCreditsShare is the pool's rule by example.
 func TestCreditsShare(t *testing.T) {
 	t.Parallel()
 	m := &creditModel{pool: NewCredits(100)}
 	first := m.join(1<<32-50, 4096)
-	m.grant(t, first)
+	m.settle(t)
 	if first.charged != 100 {
 		t.Fatalf("the only peer has %d", first.charged)
 	}
+	used := first.next
 	second := m.join(0, 4096)
 	m.grant(t, second) // the pool is empty: one packet, so that it does not wait for nothing
 	if second.charged != 1 || m.pool.Granted() != 101 {
@@ -178,16 +395,22 @@ func TestCreditsShare(t *testing.T) {
 	}
 	m.take(first, 30)
 	m.grant(t, first) // still above its share: nothing new, nothing taken back
-	if first.charged != 70 || first.limit != 100 {
+	if first.charged != 70 || first.limit != used+100 {
 		t.Fatalf("the first has %d up to packet %d", first.charged, first.limit)
 	}
 	m.take(first, 60)
 	m.grant(t, first)
 	m.grant(t, second)
+	if first.charged != 50 || second.charged != firstCredits {
+		t.Fatalf("%d and the newcomer's %d", first.charged, second.charged)
+	}
+	m.take(second, 8)
+	m.grant(t, second)
 	if first.charged != 50 || second.charged != 50 {
 		t.Fatalf("shares %d and %d", first.charged, second.charged)
 	}
 	m.leave(0)
+	m.take(second, 16)
 	m.grant(t, second)
 	if second.charged != 100 {
 		t.Fatalf("alone again: %d", second.charged)
@@ -227,6 +450,12 @@ func TestCreditsExtremes(t *testing.T) {
 	huge := &creditModel{pool: NewCredits(1 << 40)}
 	p := huge.join(1<<32-1, 1<<16)
 	got := p.rcv.Grant(huge.pool)
+	for want := 64; want <= 1<<17; want *= 2 { // once more than it takes to fill the field
+		huge.take(p, int64(got))
+		if got = p.rcv.Grant(huge.pool); int(got) != min(want, 1<<16-1) {
+			t.Fatalf("%d credits, want %d", got, want)
+		}
+	}
 	if got != 65535 || huge.pool.Granted() != 65535 {
 		t.Errorf("%d credits, %d granted; the field on the wire holds 65535", got, huge.pool.Granted())
 	}

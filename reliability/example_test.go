@@ -9,6 +9,38 @@ import (
 	"gobtl/reliability"
 )
 
+// A peer's credits grow with the use that it makes of them. What it has it keeps while it is idle,
+// and a newcomer gets what is free.
+func ExampleCredits() {
+	rules := reliability.Usnic()
+	credits := reliability.NewCredits(100)
+	credits.Join()
+	var first, newcomer reliability.Receiver
+	first.Init(0, rules.WindowPackets)
+	fmt.Println("first:", first.Grant(credits), "and idle:", first.Grant(credits))
+	for range 3 {
+		for range 16 {
+			first.Accept(0, first.Next(), &rules)
+		}
+		_, credit, _ := first.TakeAck(credits)
+		fmt.Println("first, after 16 packets:", credit)
+	}
+
+	credits.Join()
+	newcomer.Init(0, rules.WindowPackets)
+	fmt.Println("newcomer:", newcomer.Grant(credits))
+	first.Leave(credits)
+	credits.Leave()
+	fmt.Println("newcomer, alone:", newcomer.Grant(credits), "granted:", credits.Granted())
+	// Output:
+	// first: 32 and idle: 32
+	// first, after 16 packets: 64
+	// first, after 16 packets: 100
+	// first, after 16 packets: 100
+	// newcomer: 1
+	// newcomer, alone: 32 granted: 32
+}
+
 // Four packets are sent and the second is lost. The ACKs for the others say so, the packet is sent
 // again before its timer ends, and one more ACK covers everything.
 func Example() {

@@ -60,6 +60,36 @@ func mustSegments(t failer, count int, rules Rules) *Segments {
 	return g
 }
 
+// firstCredits is what a peer may have before it has used any.
+const firstCredits = 32
+
+// earned is the model of what a peer's use of its credits earns it, in numbers that do not wrap.
+type earned struct {
+	credits int64 // earned so far
+	used    int64 // since they last grew
+	granted int64 // the last grant
+	at      int64 // packets received in order when it was given
+}
+
+// grant is a grant when next packets have come in order: it tells what the peer may have at most.
+// What it did not hold it cannot have used: packets beyond the last grant count for nothing.
+func (e *earned) grant(next, window int64) int64 {
+	if e.credits == 0 {
+		e.credits = firstCredits
+	}
+	e.used += min(next-e.at, e.granted)
+	if 4*e.used >= e.credits {
+		e.used = 0
+		if e.credits < window {
+			e.credits *= 2
+		}
+	}
+	return min(e.credits, window)
+}
+
+// given notes what the grant came to.
+func (e *earned) given(next, granted int64) { e.at, e.granted = next, granted }
+
 // flight is a sender with packets in flight. Tokens count down while numbers count up, so that
 // mixing up the two shows.
 type flight struct {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/internal/mono"
 	"gobtl/internal/seq"
 )
 
@@ -35,10 +36,21 @@ func TestLinkClean(t *testing.T) {
 			if l.copies != 0 || l.duplicates != 0 {
 				t.Errorf("%d packets sent again, %d duplicates", l.copies, l.duplicates)
 			}
-			// One ACK for every AckEvery packets or every quarter of the credits, and the delayed ones.
+			// One ACK for every AckEvery packets or every quarter of the credits, those of the first
+			// credits, which double with each of them, and the delayed ones.
 			most := c.total/min(c.rules.AckEvery, max(capacity/4, 1)) + 1
-			if most += c.total / capacity; l.explicit > most {
+			if most += min(8, capacity-1) + c.total/capacity; capacity == 1 {
+				most = c.total
+			}
+			if l.explicit > most {
 				t.Errorf("%d ACKs for %d packets, at most %d expected", l.explicit, c.total, most)
+			}
+			// Whoever is out of credits waits for the wire and a pass at either end, never for an ACK's
+			// delay. Credits double in the first trips, until ACKs of AckEvery are no quarter of them.
+			trip := c.data.delay + c.acks.delay + 2*pass
+			trips := c.total/min(capacity, 8*c.rules.AckEvery) + 8
+			if longest := time.Duration(trips) * trip; l.now > mono.Time(longest) {
+				t.Errorf("took %v, at most %v expected", time.Duration(l.now), longest)
 			}
 		})
 	}

@@ -103,6 +103,7 @@ type link struct {
 	rcv    Receiver
 	pool   *Credits
 	others []*Receiver
+	gone   []*Receiver
 
 	delivered []uint8
 	sent      int // packets admitted
@@ -278,19 +279,33 @@ func (l *link) notice(d datagram) {
 	}
 }
 
-// stir lets another peer come, take credits or go.
+// stir lets another peer come and use what it gets for a while, or go. One that is gone may still
+// be heard of.
 func (l *link) stir() {
 	if len(l.others) == 0 || len(l.others) < 5 && l.chance(0.5) {
 		r := &Receiver{}
 		r.Init(0, l.rules.WindowPackets)
 		l.pool.Join()
 		r.Grant(l.pool)
+		for range l.rng.IntN(5) { // none: it stays idle
+			l.exhaust(r)
+		}
 		l.others = append(l.others, r)
 		return
 	}
-	l.others[0].Leave(l.pool)
+	r := l.others[0]
+	r.Leave(l.pool)
 	l.pool.Leave()
-	l.others = l.others[1:]
+	l.others, l.gone = l.others[1:], append(l.gone, r)
+	l.exhaust(l.gone[l.rng.IntN(len(l.gone))])
+}
+
+// exhaust lets another peer send all that it may, which is acknowledged.
+func (l *link) exhaust(r *Receiver) {
+	for r.Next().Before(r.limit) {
+		r.Accept(l.now, r.Next(), &l.rules)
+	}
+	r.TakeAck(l.pool)
 }
 
 // outage cuts the wire when it is time, and notes how things stand when it heals.
@@ -373,11 +388,10 @@ func (l *link) run() {
 		l.t.Fatalf("not drained: %d in flight, %d held, %d of %d segments free", l.snd.InFlight(),
 			l.rcv.Held(), len(l.free), l.segments)
 	}
-	for len(l.others) > 0 {
-		l.others[0].Leave(l.pool)
-		l.others = l.others[1:]
+	for _, r := range append(l.others, &l.rcv) {
+		r.Leave(l.pool)
+		r.TakeAck(l.pool)
 	}
-	l.rcv.Leave(l.pool)
 	if l.pool.Granted() != 0 {
 		l.t.Fatalf("%d credits granted to nobody", l.pool.Granted())
 	}

@@ -143,6 +143,7 @@ func TestReceiverModel(t *testing.T) {
 		pool := NewCredits(rapid.IntRange(1, 100).Draw(t, "capacity"))
 		pool.Join()
 		now, credits, limit := mono.Time(0), int64(0), int64(0)
+		var earned earned
 
 		arrive := func(t *rapid.T, n int64) {
 			number := m.first + seq.Num(n)
@@ -159,7 +160,8 @@ func TestReceiverModel(t *testing.T) {
 				m.here[n], m.fresh = true, true
 				m.unacked++
 				m.due = m.due.Min(now.Add(rules.AckDelay))
-				if m.unacked >= min(rules.AckEvery, max(2, int(credits/4))) {
+				exhausted := m.next() >= limit
+				if exhausted || m.unacked >= min(rules.AckEvery, max(2, int(credits/4))) {
 					m.due = m.due.Min(now)
 				}
 			case Duplicate, Below:
@@ -198,11 +200,13 @@ func TestReceiverModel(t *testing.T) {
 				if ack != m.first+seq.Num(next-1) || dup == m.fresh {
 					t.Fatalf("ACK of %d, dup %v; want %d, %v", ack, dup, next-1, !m.fresh)
 				}
-				want := max(1, min(int64(pool.Capacity()), m.window), limit-next)
+				most := min(int64(pool.Capacity()), earned.grant(next, m.window))
+				want := max(1, most, limit-next)
 				if int64(credit) != want || pool.Granted() != int(credit) {
 					t.Fatalf("credit %d, booked %d, want %d", credit, pool.Granted(), want)
 				}
 				limit, credits = next+want, want
+				earned.given(next, want)
 				m.due, m.fresh, m.unacked = mono.Never, false, 0
 			},
 			"": func(t *rapid.T) {
@@ -218,6 +222,7 @@ func TestReceiverModel(t *testing.T) {
 			},
 		})
 		r.Leave(pool)
+		r.TakeAck(pool)
 		if pool.Granted() != 0 {
 			t.Fatalf("%d granted to nobody", pool.Granted())
 		}

@@ -28,14 +28,18 @@ type Receiver struct {
 	window  uint32
 	held    uint32 // bits set in early
 	charged uint32 // credits booked in Credits
+	want    uint32 // credits that the peer has earned by use
+	used    uint32 // credits used since want last grew
 	unacked uint32 // packets accepted since the last ACK
 	ackAt   mono.Time
 	fresh   bool // the pending ACK reports a packet that is no duplicate
+	left    bool // takes no part in the sharing of credits any more
 }
 
 // Init sets the peer's first sequence number and the window in packets (a power of two).
 func (r *Receiver) Init(first seq.Num, window int) {
-	*r = Receiver{next: first, limit: first, window: uint32(window), ackAt: mono.Never}
+	*r = Receiver{next: first, limit: first, window: uint32(window), want: wantFirst,
+		ackAt: mono.Never}
 }
 
 // Check classifies a packet's number. It changes nothing: the caller accepts the packet only when
@@ -59,8 +63,9 @@ func (r *Receiver) bit(n seq.Num) bool {
 }
 
 // Accept books a packet that Check found acceptable and the caller has taken over: from now on ACKs
-// may cover it. An ACK is due after the rules' delay, or at once when AckEvery packets (or a
-// quarter of the credits, but at least two packets) wait for one.
+// may cover it. An ACK is due after the rules' delay; at once when AckEvery packets (or a quarter
+// of the credits, but at least two packets) wait for one, or when the peer has used up its credits
+// and cannot go on without it.
 func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	if n == r.next {
 		r.next++
@@ -73,7 +78,8 @@ func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	r.fresh = true
 	r.unacked++
 	at := now.Add(rules.AckDelay)
-	if int(r.unacked) >= min(rules.AckEvery, max(2, int(r.charged/4))) {
+	if int(r.unacked) >= min(rules.AckEvery, max(2, int(r.charged/4))) ||
+		!r.next.Before(r.limit) {
 		at = now
 	}
 	r.ackAt = r.ackAt.Min(at)
@@ -122,19 +128,31 @@ func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	return r.next - 1, r.Grant(c), dup
 }
 
+// wantFirst is the credits of a peer that has not used any: enough for a burst of small messages,
+// and little enough for many idle peers.
+const wantFirst = 32
+
 // Grant renews the peer's credits and returns how many it has beyond the packets received in order.
+// They double whenever the peer has used a quarter of what it may have, so that many peers that
+// never do much hold little. What a peer has earned it keeps until it sends again.
 func (r *Receiver) Grant(c *Credits) uint16 {
 	held := uint32(max(r.limit.Sub(r.next), 0))
-	grant := c.renew(r.charged, held, r.window)
+	if r.left {
+		return uint16(held)
+	}
+	if r.used += r.charged - min(held, r.charged); r.used >= r.want/4 {
+		r.want, r.used = min(2*r.want, max(r.window, wantFirst)), 0
+	}
+	grant := c.renew(r.charged, held, min(r.want, r.window))
 	r.charged = grant
 	r.limit = r.limit.Max(r.next.Add(grant))
 	return uint16(grant)
 }
 
-// Leave gives the credits back when the peer is gone.
+// Leave gives the credits back when the peer is gone. It is granted no more.
 func (r *Receiver) Leave(c *Credits) {
 	c.granted -= int(r.charged)
-	r.charged = 0
+	r.charged, r.left = 0, true
 }
 
 // CheckState reports the first broken invariant.

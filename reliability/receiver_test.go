@@ -126,7 +126,8 @@ func TestAckDue(t *testing.T) {
 		calls  string
 		want   []mono.Time // after each call
 	}{
-		// a: accepted in order; e: early; d: repeated; k: AskAck after 20 us; t: TakeAck.
+		// a: accepted in order; e: early; g: behind a gap of one; d: repeated; k: AskAck after 20 us;
+		// t: TakeAck.
 		{"delayed", 64, 4096, "aaa", []mono.Time{50 * us, 50 * us, 50 * us}},
 		{"early packets wait as well", 64, 4096, "eea", []mono.Time{50 * us, 50 * us, 50 * us}},
 		{"duplicate", 64, 4096, "d", []mono.Time{0}},
@@ -141,10 +142,21 @@ func TestAckDue(t *testing.T) {
 			[]mono.Time{50 * us, 50 * us, mono.Never, 53 * us, 53 * us, 5 * us}},
 		{"a quarter of the credits", 64, 12, "aaa", []mono.Time{50 * us, 50 * us, 2 * us}},
 		{"a quarter of few credits", 64, 4, "aa", []mono.Time{50 * us, us}},
-		{"one credit", 64, 1, "aa", []mono.Time{50 * us, us}},
+		{"one credit", 64, 1, "a", []mono.Time{0}},
+		{"one credit after the other", 64, 1, "atata",
+			[]mono.Time{0, mono.Never, 2 * us, mono.Never, 4 * us}},
+		{"one credit, and more than it", 64, 1, "aa", []mono.Time{0, 0}},
+		{"two credits", 64, 2, "aa", []mono.Time{50 * us, us}},
+		{"the last credit fills a gap", 64, 2, "gta", []mono.Time{50 * us, mono.Never, 2 * us}},
+		{"a gap, one credit left", 64, 3, "gta", []mono.Time{50 * us, mono.Never, 52 * us}},
+		{"the last credit leaves a gap", 64, 2, "g", []mono.Time{50 * us}},
+		{"a quarter of a newcomer's credits", 64, 4096, "aaaaaaaa", []mono.Time{
+			50 * us, 50 * us, 50 * us, 50 * us, 50 * us, 50 * us, 50 * us, 7 * us,
+		}},
 		{"a quarter comes before a number that wraps", 1 << 32, 12, "aaa",
 			[]mono.Time{50 * us, 50 * us, 2 * us}},
-		{"no credits yet", 64, 0, "aa", []mono.Time{50 * us, us}},
+		{"no credits yet", 64, 0, "a", []mono.Time{0}},
+		{"no credits yet, a gap", 64, 0, "e", []mono.Time{0}},
 		{"taken", 64, 4096, "at", []mono.Time{50 * us, mono.Never}},
 		{"asked for", 64, 4096, "k", []mono.Time{20 * us}},
 		{"asked for while one waits", 64, 4096, "ak", []mono.Time{50 * us, 21 * us}},
@@ -174,6 +186,8 @@ func TestAckDue(t *testing.T) {
 				case 'e':
 					r.Accept(now, r.Next().Add(ahead), &rules)
 					ahead++
+				case 'g':
+					r.Accept(now, r.Next()+1, &rules)
 				case 'd':
 					r.Repeated(now)
 				case 'k':

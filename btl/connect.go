@@ -434,7 +434,9 @@ func (m *Module) sendHello(ep *Endpoint, kind frag.Kind, p frag.Probe, conn uint
 	if !ok {
 		return
 	}
-	_, first := ep.snd.Window()
+	// A peer that reads this Hello as news has received, and acknowledged, nothing: the oldest number
+	// in flight is the connection's first one.
+	first, _ := ep.snd.Window()
 	if ep.hs == nil {
 		first = 0 // counts only in a handshake
 	}

@@ -169,6 +169,16 @@ func (l *lab) wantIdle(i int) {
 			l.tb.Errorf("module %d when idle: %d %s, want %d", i, c.got, c.what, c.want)
 		}
 	}
+	if l.tb.Failed() {
+		for _, ep := range m.slots {
+			if ep != nil {
+				p, f := ep.Outstanding()
+				l.tb.Logf("module %d: endpoint %d: state %d, closing %v, handshake %+v, %d packets, %d fragments, "+
+					"room %d, asm %d, error %v", i, ep.slot, ep.state, ep.closing, ep.hs, p, f, ep.snd.Room(),
+					ep.asm.ActiveBytes(), ep.err)
+			}
+		}
+	}
 	if m.fragCount > m.cfg.FragmentsMax {
 		l.tb.Errorf("module %d has %d descriptors, at most %d", i, m.fragCount, m.cfg.FragmentsMax)
 	}

@@ -197,6 +197,9 @@ func (m *Module) Deadline() Time {
 		return m.now
 	}
 	d := m.seg.Deadline().Min(m.timers.Deadline())
+	if m.draining && len(m.slots) > len(m.freeSlots) {
+		d = d.Min(m.drainUntil)
+	}
 	if m.acks.first != nil {
 		d = d.Min(m.acks.first.rcv.AckDue())
 	}

@@ -8,7 +8,7 @@ import (
 type Counter uint8
 
 // The counters. Each packet that arrives is counted in CntReceived and in exactly one of the
-// counters from CntRecvFrag to CntDropState.
+// counters from CntRecvFrag to CntRecvErrors.
 const (
 	CntSendsFast    Counter = iota // sends posted inside Send
 	CntSendsQueued                 // sends that went through the endpoint's to-send list
@@ -199,7 +199,7 @@ func (s *Stats) Drops() uint64 {
 // Unaccounted is the number of packets received that no other counter explains; always zero.
 func (s *Stats) Unaccounted() int64 {
 	n := int64(s.counters[CntReceived])
-	for c := CntRecvFrag; c <= CntDropState; c++ {
+	for c := CntRecvFrag; c <= CntRecvErrors; c++ {
 		n -= int64(s.counters[c])
 	}
 	return n

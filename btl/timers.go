@@ -122,6 +122,7 @@ func (m *Module) peerClosed(ep *Endpoint) {
 		err = ErrClosed // both closed at the same time
 	}
 	ep.state = stateLingering
+	ep.hs = nil // a late answer to it must not connect the endpoint again
 	m.fail(ep, EventClosed, err)
 	if m.byAddr[ep.addrKey] == ep {
 		delete(m.byAddr, ep.addrKey)

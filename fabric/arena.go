@@ -17,7 +17,8 @@ type Arena struct {
 func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
 	if count <= 0 || headroom < 0 || size <= 0 || stride < headroom+size || len(mem) < count*stride {
 		return Arena{}, fmt.Errorf(
-			"fabric: arena of %d slots, stride %d, headroom %d, size %d in %d bytes", count, stride, headroom, size, len(mem))
+			"fabric: arena of %d slots, stride %d, headroom %d, size %d in %d bytes",
+			count, stride, headroom, size, len(mem))
 	}
 	return Arena{mem: mem, stride: stride, headroom: headroom, size: size, count: count}, nil
 }

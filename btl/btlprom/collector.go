@@ -49,14 +49,22 @@ func NewCollector(snapshot func() btl.Stats, labels prometheus.Labels) *Collecto
 		name, help string
 		value      func(*btl.Stats) uint64
 	}{
-		{"gobtl_endpoints", "Endpoints open, also those being connected or closed.",
-			func(s *btl.Stats) uint64 { return s.Endpoints }},
-		{"gobtl_packets_in_flight", "Packets sent and not acknowledged, to all peers.",
-			func(s *btl.Stats) uint64 { return s.InFlight }},
-		{"gobtl_send_buffers_free", "Packet buffers free for sending.",
-			func(s *btl.Stats) uint64 { return s.SendBuffersFree }},
-		{"gobtl_credits_granted", "Packets that peers may have on their way here, all together.",
-			func(s *btl.Stats) uint64 { return s.CreditsGranted }},
+		{
+			"gobtl_endpoints", "Endpoints open, also those being connected or closed.",
+			func(s *btl.Stats) uint64 { return s.Endpoints },
+		},
+		{
+			"gobtl_packets_in_flight", "Packets sent and not acknowledged, to all peers.",
+			func(s *btl.Stats) uint64 { return s.InFlight },
+		},
+		{
+			"gobtl_send_buffers_free", "Packet buffers free for sending.",
+			func(s *btl.Stats) uint64 { return s.SendBuffersFree },
+		},
+		{
+			"gobtl_credits_granted", "Packets that peers may have on their way here, all together.",
+			func(s *btl.Stats) uint64 { return s.CreditsGranted },
+		},
 	} {
 		desc := prometheus.NewDesc(g.name, g.help, nil, labels)
 		c.gauges = append(c.gauges, gaugeDesc{desc, g.value})

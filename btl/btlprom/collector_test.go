@@ -177,7 +177,8 @@ func TestTwoModules(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(btlprom.NewCollector(a.Stats, prometheus.Labels{"rail": "0"}),
 		btlprom.NewCollector(b.Stats, prometheus.Labels{"rail": "1"}))
-	if err := registry.Register(btlprom.NewCollector(a.Stats, prometheus.Labels{"rail": "0"})); err == nil {
+	again := btlprom.NewCollector(a.Stats, prometheus.Labels{"rail": "0"})
+	if err := registry.Register(again); err == nil {
 		t.Error("the same module was registered twice")
 	}
 	want := `

@@ -13,8 +13,8 @@ import (
 func localPair(t testing.TB) (client, server *side) {
 	t.Helper()
 	cfg := sideConfig{
-		Provider: "mem/local", Layers: []string{layerRaw, layerBTL}, PeerTimeoutNs: int64(5 * time.Second),
-		TimeoutNs: int64(5 * time.Second),
+		Provider: "mem/local", Layers: []string{layerRaw, layerBTL},
+		PeerTimeoutNs: int64(5 * time.Second), TimeoutNs: int64(5 * time.Second),
 	}
 	open := func(cfg sideConfig) *side {
 		s, err := openSide(cfg, "", -1)
@@ -59,8 +59,9 @@ func localRound(t testing.TB, client, server *side, spec roundSpec) (c, s *round
 	s.Handle = prepare(client, c)
 	c.Handle = prepare(server, s)
 	ended := make(chan error)
-	go func() { ended <- server.engine.do(func() error { return server.layer(spec.Layer).server(s) }) }()
-	if err := client.engine.do(func() error { return client.layer(spec.Layer).client(c) }); err != nil {
+	there, here := server.layer(spec.Layer), client.layer(spec.Layer)
+	go func() { ended <- server.engine.do(func() error { return there.server(s) }) }()
+	if err := client.engine.do(func() error { return here.client(c) }); err != nil {
 		t.Fatalf("%v: %v", &spec, err)
 	}
 	s.stopped.Store(true)

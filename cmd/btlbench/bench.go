@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// bench runs a plan of tests over an open session and fills the report. On an error, an interruption
-// included, the report holds what was measured until then.
+// bench runs a plan of tests over an open session and fills the report. On an error, an
+// interruption included, the report holds what was measured until then.
 type bench struct {
 	env     *environment
 	session *clientSession
@@ -147,15 +147,15 @@ func (b *bench) report(c *combination, measurements map[string]*measurement) {
 			base = nil
 		}
 		facts := b.doc.Sides.Client.Layers[name]
-		b.doc.Runs = append(b.doc.Runs, m.record(b.doc.Sides.Client.Provider.Name, facts, base))
+		b.doc.Runs = append(b.doc.Runs, m.record(b.doc.Sides.Client.Provider.Provider, facts, base))
 	}
 }
 
 // errVerify is a run in which the transport did not keep its promise.
 var errVerify = errors.New("verification failed")
 
-// verdict is an error if a message of the transport was altered, lost or doubled. The bare fabric has
-// promised nothing but unaltered bytes.
+// verdict is an error if a message of the transport was altered, lost or doubled. The bare fabric
+// has promised nothing but unaltered bytes.
 func (b *bench) verdict() error {
 	for i := range b.doc.Runs {
 		r := &b.doc.Runs[i]

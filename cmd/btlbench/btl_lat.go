@@ -23,8 +23,8 @@ func (p *btlPort) latClient(r *round) error {
 	return err
 }
 
-// pingPong is the client's hot loop. As in the raw layer a round trip begins where the one before it
-// ended, and is recorded while the next is under way. The clock is read once per pass, because
+// pingPong is the client's hot loop. As in the raw layer a round trip begins where the one before
+// it ended, and is recorded while the next is under way. The clock is read once per pass, because
 // Progress wants it; the reading that ends a round trip is taken after the pass that brought the
 // reply.
 func (p *btlPort) pingPong(r *round, l limit) (done int64, err error) {
@@ -120,8 +120,8 @@ func (p *btlPort) note(data []byte) {
 	}
 }
 
-// onPing answers a ping from inside the handler, which is what makes the answer fast. Each answer has
-// a number of its own, as each ping has: they are the same as long as none is lost.
+// onPing answers a ping from inside the handler, which is what makes the answer fast. Each answer
+// has a number of its own, as each ping has: they are the same as long as none is lost.
 func (p *btlPort) onPing(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	p.note(data)
 	p.repliesDue++

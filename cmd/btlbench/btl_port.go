@@ -64,7 +64,8 @@ func openBTL(open openDomainFunc, info *fabric.Info, cfg *sideConfig) (*btlPort,
 	return p, nil
 }
 
-// onEndpoint follows the one connection: the client opens it, the server takes the first that comes.
+// onEndpoint follows the one connection: the client opens it, the server takes the first that
+// comes.
 func (p *btlPort) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	switch {
 	case ev == btl.EventConnected && p.ep == nil:
@@ -85,8 +86,8 @@ func (p *btlPort) offer() layerOffer {
 	}
 }
 
-// connect brings the connection up. Both sides are given the other's name, but only the client, which
-// is asked first, uses it: the server waits for it.
+// connect brings the connection up. Both sides are given the other's name, but only the client,
+// which is asked first, uses it: the server waits for it.
 func (p *btlPort) connect(peer layerOffer, timeout time.Duration) (err error) {
 	if !p.cfg.server {
 		if p.ep, err = p.m.Connect(peer.Name); err != nil {
@@ -249,8 +250,8 @@ type watchdog struct {
 	since mono.Time
 }
 
-// stuck says that for twice the peer timeout nothing new was sent or delivered. The transport itself
-// notices a peer that is dead; this is about one that lives. It is asked only rarely.
+// stuck says that for twice the peer timeout nothing new was sent or delivered. The transport
+// itself notices a peer that is dead; this is about one that lives. It is asked only rarely.
 func (p *btlPort) stuck(now mono.Time) bool {
 	s := p.m.Stats()
 	packets, fragments := p.ep.Outstanding()
@@ -275,8 +276,8 @@ type messages struct {
 	sendErr error
 }
 
-// reset makes the slots for a round: one for each message in flight. Without contents that matter they
-// share their memory.
+// reset makes the slots for a round: one for each message in flight. Without contents that matter
+// they share their memory.
 func (s *messages) reset(r *round) {
 	slots := r.Window
 	if isLatency(r.Test) {
@@ -326,8 +327,8 @@ func (s *messages) onDone(f *btl.Fragment, err error) {
 	}
 }
 
-// sendSlot sends the message in a slot, and gives the slot back when the transport has no use for it
-// any more. false means back-pressure: nothing was sent, the slot is free again.
+// sendSlot sends the message in a slot, and gives the slot back when the transport has no use for
+// it any more. false means back-pressure: nothing was sent, the slot is free again.
 func (p *btlPort) sendSlot(slot uint32) (bool, error) {
 	data := p.slot(slot)
 	if len(data) <= p.ep.MaxTiny() {
@@ -373,8 +374,8 @@ func again(err error) error {
 	return err
 }
 
-// tell sends a note of up to two numbers. It must not be lost, so what cannot be sent now is queued; an
-// error is final.
+// tell sends a note of up to two numbers. It must not be lost, so what cannot be sent now is
+// queued; an error is final.
 func (p *btlPort) tell(tag btl.Tag, a, b uint64) error {
 	var note [16]byte
 	binary.LittleEndian.PutUint64(note[:], a)

@@ -13,8 +13,8 @@ type puts struct {
 	putDoneFn func(*btl.Fragment, error)
 }
 
-// exposeFor exposes memory for a round of puts: one message in put_lat, a window of them in put_bw. It
-// begins as zeros. What an earlier round exposed is withdrawn.
+// exposeFor exposes memory for a round of puts: one message in put_lat, a window of them in put_bw.
+// It begins as zeros. What an earlier round exposed is withdrawn.
 func (p *btlPort) exposeFor(r *round) (uint64, error) {
 	if p.region != nil {
 		p.region.Close()
@@ -53,10 +53,10 @@ func (p *btlPort) tryPut(r *round, slot uint32, offset uint64, tracked bool) (bo
 	return p.give(f, slot)
 }
 
-// putPingPong is pingPong with puts: each side waits for the last byte of its memory to become what the
-// peer is about to write, as ucx_perftest does. Packets of a large put may be written in any order, so
-// under --verify a message has arrived when all of it is right; one that never becomes right ends the
-// round, and what is wrong of it is counted.
+// putPingPong is pingPong with puts: each side waits for the last byte of its memory to become what
+// the peer is about to write, as ucx_perftest does. Packets of a large put may be written in any
+// order, so under --verify a message has arrived when all of it is right; one that never becomes
+// right ends the round, and what is wrong of it is counted.
 func (p *btlPort) putPingPong(r *round, l limit) (done int64, err error) {
 	now := clock()
 	last := int64(-1)
@@ -115,8 +115,8 @@ func (p *btlPort) fillPut(r *round, b []byte, n uint64) {
 	}
 }
 
-// putHere says whether put n stands in this side's memory, by its last byte, and under --verify by all
-// of it.
+// putHere says whether put n stands in this side's memory, by its last byte, and under --verify by
+// all of it.
 func (p *btlPort) putHere(r *round, n uint64) bool {
 	last := p.place[len(p.place)-1]
 	if !r.Verify {
@@ -259,8 +259,8 @@ func (p *btlPort) putSome(r *round, most int64) error {
 	return nil
 }
 
-// onPutDone tells the peer that a put is in place, so that it verifies it. The slot stays taken until
-// the peer has.
+// onPutDone tells the peer that a put is in place, so that it verifies it. The slot stays taken
+// until the peer has.
 func (p *btlPort) onPutDone(f *btl.Fragment, err error) {
 	p.inFlight--
 	slot := f.Context

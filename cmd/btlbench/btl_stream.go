@@ -24,8 +24,8 @@ type flow struct {
 	windowFrom, windowAt uint64
 }
 
-// streamClient measures a flow of messages: from the first one sent until the server confirms that it
-// has all of them.
+// streamClient measures a flow of messages: from the first one sent until the server confirms that
+// it has all of them.
 func (p *btlPort) streamClient(r *round) error {
 	if err := p.streamPhase(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
 		return err
@@ -40,7 +40,8 @@ func (p *btlPort) streamClient(r *round) error {
 	return err
 }
 
-// streamPhase sends until the limit, then waits until everything has arrived, in bibw on both sides.
+// streamPhase sends until the limit, then waits until everything has arrived, in bibw on both
+// sides.
 func (p *btlPort) streamPhase(r *round, l limit) error {
 	p.phase++
 	if r.Test == testBiBW {
@@ -119,8 +120,8 @@ func (p *btlPort) streamPass(r *round, most int64, now mono.Time) (mono.Time, er
 	return clock(), p.check()
 }
 
-// serveDue does what handlers left to be done: it sends what found no room, and as the server of bibw
-// its own stream.
+// serveDue does what handlers left to be done: it sends what found no room, and as the server of
+// bibw its own stream.
 func (p *btlPort) serveDue(r *round) error {
 	if p.repliesDue > 0 {
 		if err := p.sendReplies(r); err != nil {
@@ -216,4 +217,7 @@ func (p *btlPort) onFinSeen(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	p.seen = max(p.seen, received)
 }
 
-func (p *btlPort) onWindow(ep *btl.Endpoint, tag btl.Tag, data []byte) { p.onFinSeen(ep, tag, data) }
+// onWindow reads as onFinSeen does: both tell how much has arrived.
+func (p *btlPort) onWindow(ep *btl.Endpoint, tag btl.Tag, data []byte) {
+	p.onFinSeen(ep, tag, data)
+}

@@ -13,7 +13,7 @@ import (
 
 // cli is the command line: one field per command, each in a file cmd_*.go.
 type cli struct {
-	Pair    pairCmd    `cmd:"" help:"Measure between two processes on this host, each on its own core."`
+	Pair    pairCmd    `cmd:"" help:"Measure between two processes on this host, each on a core."`
 	Serve   serveCmd   `cmd:"" help:"Wait for clients; \"run\" on the other host measures."`
 	Run     runCmd     `cmd:"" help:"Measure against a \"serve\" on another host."`
 	Info    infoCmd    `cmd:"" help:"List the fabric's providers and their attributes."`
@@ -21,12 +21,12 @@ type cli struct {
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
-const cliDescription = `Latency and bandwidth between two processes, of the transport and of the bare
-fabric below it. Sizes are bytes with the binary suffixes K, M and G; latency is half a round trip;
-MB is 1000000 bytes.`
+const cliDescription = `Latency and bandwidth between two processes, of the transport and of the
+bare fabric below it. Sizes are bytes with the binary suffixes K, M and G; latency is half a round
+trip; MB is 1000000 bytes.`
 
-// benchFlags say what to measure. They are also the record of it in the JSON report, and travel to the
-// server, whose side of the work they describe as well.
+// benchFlags say what to measure. They are also the record of it in the JSON report, and travel to
+// the server, whose side of the work they describe as well.
 //
 //nolint:lll // A struct tag cannot be broken.
 type benchFlags struct {
@@ -50,7 +50,8 @@ type benchFlags struct {
 	PeerTimeout time.Duration `help:"How long a peer may stay silent before it is dead." default:"5s" json:"peer_timeout_ns"`
 }
 
-// Limits of the flags: generous, but such that no product of them overflows or exhausts the machine.
+// Limits of the flags: generous, but such that no product of them overflows or exhausts the
+// machine.
 const (
 	durationDefault = time.Second
 

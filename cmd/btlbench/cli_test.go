@@ -54,7 +54,8 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-// TestFailures holds that what turns out to be wrong only when it is tried is one line, and status 1.
+// TestFailures holds that what turns out to be wrong only when it is tried is one line, and status
+// 1.
 func TestFailures(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -85,8 +86,10 @@ func TestFailures(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"--help", "pair --help", "run --help", "serve --help", "info --help",
-		"params --help"} {
+	for _, args := range []string{
+		"--help", "pair --help", "run --help", "serve --help", "info --help",
+		"params --help",
+	} {
 		status, stdout, stderr := runCLI(strings.Fields(args)...)
 		if status != exitOK || stderr != "" || !strings.HasPrefix(stdout, "Usage: btlbench") {
 			t.Errorf("%s: status %d, %q\n%s", args, status, stderr, stdout)
@@ -110,8 +113,8 @@ func TestInfo(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &d); err != nil || status != exitOK {
 		t.Fatalf("status %d, %v, %q", status, err, stderr)
 	}
-	if len(d.Providers) != 1 || d.Providers[0].Provider != "mem/local" || d.Providers[0].MTUBytes == 0 ||
-		len(d.Providers[0].Attrs) == 0 {
+	if len(d.Providers) != 1 || d.Providers[0].Provider != "mem/local" ||
+		d.Providers[0].MTUBytes == 0 || len(d.Providers[0].Attrs) == 0 {
 		t.Errorf("%+v", d)
 	}
 	for _, args := range [][]string{{"info"}, {"info", "-v"}, {"info", "--provider", "mem/"}} {

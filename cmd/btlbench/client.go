@@ -97,7 +97,8 @@ type outcome struct {
 	server roundResult
 }
 
-// runRound runs one round. When the user interrupts it, what was measured until then is its outcome.
+// runRound runs one round. When the user interrupts it, what was measured until then is its
+// outcome.
 func (c *clientSession) runRound(spec *roundSpec, h *hist) (*outcome, error) {
 	o, err := c.tryRound(spec, h)
 	if err != nil {
@@ -178,8 +179,8 @@ func (c *clientSession) collect(r *round, l layer, before layerCounters) (*outco
 	return o, err
 }
 
-// nodeOr returns the address to bind that the user named, or else the one that the control connection
-// uses: it is of the network that leads to the peer.
+// nodeOr returns the address to bind that the user named, or else the one that the control
+// connection uses: it is of the network that leads to the peer.
 func nodeOr(node string, local net.Addr) string {
 	if node != "" {
 		return node

@@ -11,8 +11,6 @@ import (
 )
 
 // infoCmd lists what the fabric offers, as fi_info does.
-//
-//nolint:lll // A struct tag cannot be broken.
 type infoCmd struct {
 	Provider string `help:"Only this provider, or family (\"ofi/\")." placeholder:"NAME"`
 	Domain   string `help:"Only this device." placeholder:"NAME"`
@@ -136,14 +134,22 @@ func (c *infoCmd) writeText(w io.Writer, d *infoDocument) error {
 // attributes are the fields of a record beyond its name, for people.
 func (r *infoRecord) attributes() []attrRecord {
 	attrs := []attrRecord{
-		{"version", r.Version}, {"fabric", r.Fabric}, {"domain", r.Domain}, {"node", r.Node},
-		{"source address", r.Source}, {"address format", r.AddrFormat},
-		{"MTU", strconv.Itoa(r.MTUBytes) + " B"}, {"inject", strconv.Itoa(r.InjectBytes) + " B"},
+		{"version", r.Version},
+		{"fabric", r.Fabric},
+		{"domain", r.Domain},
+		{"node", r.Node},
+		{"source address", r.Source},
+		{"address format", r.AddrFormat},
+		{"MTU", strconv.Itoa(r.MTUBytes) + " B"},
+		{"inject", strconv.Itoa(r.InjectBytes) + " B"},
 		{"prefix tx/rx", fmt.Sprintf("%d/%d B", r.TxPrefixBytes, r.RxPrefixBytes)},
 		{"depth tx/rx", fmt.Sprintf("%d/%d", r.TxDepth, r.RxDepth)},
-		{"iov limit", strconv.Itoa(r.IOVLimit)}, {"local registration", yesNo(r.LocalMR)},
-		{"tells source", yesNo(r.TellsSource)}, {"can wait", yesNo(r.CanWait)},
-		{"loopback", yesNo(r.Loopback)}, {"reliable", yesNo(r.Reliable)},
+		{"iov limit", strconv.Itoa(r.IOVLimit)},
+		{"local registration", yesNo(r.LocalMR)},
+		{"tells source", yesNo(r.TellsSource)},
+		{"can wait", yesNo(r.CanWait)},
+		{"loopback", yesNo(r.Loopback)},
+		{"reliable", yesNo(r.Reliable)},
 		{"ordered", yesNo(r.Ordered)},
 	}
 	return append(attrs, r.Attrs...)

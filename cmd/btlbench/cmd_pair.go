@@ -43,7 +43,8 @@ func (c *pairCmd) Run(env *environment) error {
 	return measureAndReport(env, "pair", child.addr, &f)
 }
 
-// cores chooses the client's and the server's CPU: those asked for, or the first two that are allowed.
+// cores chooses the client's and the server's CPU: those asked for, or the first two that are
+// allowed.
 func (c *pairCmd) cores(env *environment) (client, server cpuList, err error) {
 	if c.CPUs == nil {
 		allowed := allowedCPUs()
@@ -119,8 +120,8 @@ func (c *pairCmd) startServer(env *environment, cpu cpuList) (*child, error) {
 	return p, nil
 }
 
-// start starts the process from a thread that lives as long as it does: the kernel kills it when the
-// thread that started it ends, which is how it never outlives this process.
+// start starts the process from a thread that lives as long as it does: the kernel kills it when
+// the thread that started it ends, which is how it never outlives this process.
 func (p *child) start() error {
 	started := make(chan error)
 	go func() {

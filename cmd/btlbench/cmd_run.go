@@ -50,8 +50,8 @@ func (c *runCmd) Run(env *environment) error {
 	return measureAndReport(env, "run", c.Address, &c.runFlags)
 }
 
-// keepRuntimeOff keeps the threads of the Go runtime, which work for the control connection, away from
-// the cores of hot loops, where other cores remain.
+// keepRuntimeOff keeps the threads of the Go runtime, which work for the control connection, away
+// from the cores of hot loops, where other cores remain.
 func keepRuntimeOff(hot []int) {
 	// The hot loop never leaves its P; the control connection needs another, and a runtime that
 	// follows the affinity of its threads might not have one.

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// The control connection: JSON objects, one a line, over TCP. The first line of each side is a hello
-// with a magic word and the version of this protocol, so that a stranger on the port is recognised
-// by his first line, and another version by a message that every version can read.
+// The control connection: JSON objects, one a line, over TCP. The first line of each side is a
+// hello with a magic word and the version of this protocol, so that a stranger on the port is
+// recognised by his first line, and another version by a message that every version can read.
 const (
 	controlMagic   = "gobtl-bench-control"
 	controlVersion = 1
@@ -128,8 +128,8 @@ func (c *controlConn) send(m *message, timeout time.Duration) error {
 	return goneOr(err)
 }
 
-// receive reads the next message, within the timeout; 0 waits for ever. A message of type error becomes
-// a *remoteError.
+// receive reads the next message, within the timeout; 0 waits for ever. A message of type error
+// becomes a *remoteError.
 func (c *controlConn) receive(timeout time.Duration) (*message, error) {
 	var deadline time.Time
 	if timeout > 0 {

@@ -31,7 +31,8 @@ func TestControlExchange(t *testing.T) {
 	}
 	go a.sendError(errors.New("two\nlines"))
 	var remote *remoteError
-	if _, err = b.receive(5 * time.Second); !errors.As(err, &remote) || remote.Error() != "peer: two lines" {
+	_, err = b.receive(5 * time.Second)
+	if !errors.As(err, &remote) || remote.Error() != "peer: two lines" {
 		t.Fatalf("%v", err)
 	}
 	go func() { _ = a.send(&message{Type: msgBye}, time.Second) }()

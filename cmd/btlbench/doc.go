@@ -7,10 +7,10 @@
 //	btlbench info                    providers and their attributes
 //	btlbench params                  every tunable of the transport
 //
-// The two sides meet on a TCP connection (control*.go) which carries the addresses of their endpoints,
-// the parameters of every round and its results, and never a message that is measured. Each side
-// has one engine (engine.go): a goroutine locked to its OS thread, which owns the fabric and runs the
-// hot loops.
+// The two sides meet on a TCP connection (control*.go) which carries the addresses of their
+// endpoints, the parameters of every round and its results, and never a message that is measured.
+// Each side has one engine (engine.go): a goroutine locked to its OS thread, which owns the fabric
+// and runs the hot loops.
 //
 //	run  -- hello -------------------> serve     versions, who is there
 //	     -- setup (config, names) ---> opens     answer: names, what the provider granted

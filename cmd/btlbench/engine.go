@@ -62,9 +62,9 @@ func (e *engine) loop(cpu int, pinned chan<- error) {
 	}
 }
 
-// do runs f on the engine's thread and returns its error. A panic in f, which would be a bug of ours,
-// becomes an error, so that the user sees a line and the peer a goodbye; with BTLBENCH_DEBUG set
-// its stack goes to standard error.
+// do runs f on the engine's thread and returns its error. A panic in f, which would be a bug of
+// ours, becomes an error, so that the user sees a line and the peer a goodbye; with BTLBENCH_DEBUG
+// set its stack goes to standard error.
 func (e *engine) do(f func() error) error {
 	result := make(chan error, 1)
 	e.jobs <- func() {

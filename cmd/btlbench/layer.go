@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -92,9 +91,6 @@ func (c *layerCounters) addAll(counts, earlier map[string]uint64) {
 		}
 	}
 }
-
-// errSkip says that a layer cannot run a round, by its nature; the report says so and goes on.
-var errSkip = errors.New("skipped")
 
 // skipReason says why a layer with that offer cannot run a test; "" when it can.
 func skipReason(offer *layerOffer, test string, sizeBytes int) string {

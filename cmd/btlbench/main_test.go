@@ -54,8 +54,8 @@ func runCLI(args ...string) (status int, stdout, stderr string) {
 	return status, out.String(), errOut.String()
 }
 
-// checkOneLine reports a message that is not exactly one line with the program's name, or that shows a
-// stack trace.
+// checkOneLine reports a message that is not exactly one line with the program's name, or that
+// shows a stack trace.
 func checkOneLine(t *testing.T, stderr string) {
 	t.Helper()
 	if strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "btlbench: ") {

@@ -16,8 +16,8 @@ import (
 	"gobtl/btl/btlprom"
 )
 
-// metricsServer serves the transport's counters to Prometheus while the program runs. A nil one, for
-// a program that was not asked to, does nothing.
+// metricsServer serves the transport's counters to Prometheus while the program runs. A nil one,
+// for a program that was not asked to, does nothing.
 type metricsServer struct {
 	registry *prometheus.Registry
 	http     *http.Server

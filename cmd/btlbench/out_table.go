@@ -31,7 +31,7 @@ func writeTable(w io.Writer, d *document) error {
 	client, server := &d.Sides.Client, &d.Sides.Server
 	p := &client.Provider
 	head := fmt.Sprintf("%s %s, domain %s; %s, Linux %s, %s; pinned to CPU %s and %s\n",
-		p.Name, p.Version, p.Domain, client.Host.CPUModel, client.Host.Kernel, client.Host.Go,
+		p.Provider, p.Version, p.Domain, client.Host.CPUModel, client.Host.Kernel, client.Host.Go,
 		cpuText(client.Host.PinnedCPU), cpuText(server.Host.PinnedCPU))
 	for _, name := range []string{layerRaw, layerBTL} {
 		if f, ok := client.Layers[name]; ok {

@@ -6,14 +6,14 @@ import (
 )
 
 // Message contents under --verify. Message number n of size bytes is the number itself in the first
-// eight bytes, little-endian, then words that depend on n and on their offset, cut off at size. So a
-// message identifies itself wherever it arrives, in whatever order, and a byte of another message, or
-// from another place of the same, is a wrong byte.
+// eight bytes, little-endian, then words that depend on n and on their offset, cut off at size. So
+// a message identifies itself wherever it arrives, in whatever order, and a byte of another
+// message, or from another place of the same, is a wrong byte.
 
 const stampBytes = 8
 
-// patternWord is the word at offset 8*k of message n: a finaliser in the manner of splitmix64 (Steele
-// et al., OOPSLA 2014), shortened because it needs to differ, not to be random.
+// patternWord is the word at offset 8*k of message n: a finaliser in the manner of splitmix64
+// (Steele et al., OOPSLA 2014), shortened because it needs to differ, not to be random.
 func patternWord(n uint64, k int) uint64 {
 	x := n*0x9e3779b97f4a7c15 + uint64(k)*0xbf58476d1ce4e5b9
 	return (x ^ x>>31) * 0x94d049bb133111eb
@@ -67,8 +67,8 @@ func differingBytes(x uint64) int64 {
 	return int64(bits.OnesCount64(x & 0x0101010101010101))
 }
 
-// stampOf returns the number that a message claims to have. A message shorter than the stamp holds its
-// low bytes only: then it is the number nearest to the expected one that ends in them, as QUIC
+// stampOf returns the number that a message claims to have. A message shorter than the stamp holds
+// its low bytes only: then it is the number nearest to the expected one that ends in them, as QUIC
 // decodes its packet numbers (RFC 9000, A.3).
 func stampOf(b []byte, expected uint64) uint64 {
 	if len(b) >= stampBytes {
@@ -124,6 +124,10 @@ func (t *tally) check(b []byte, size int) {
 	}
 	t.VerifiedBytes += int64(len(b)) - min(wrong, int64(len(b)))
 	t.CorruptBytes += wrong
+	// A message that is mostly wrong does not say which one it is: its stamp was altered.
+	if len(b) > 2*stampBytes && wrong > int64(len(b)/2) {
+		return
+	}
 	if !t.seen.mark(n) {
 		t.Duplicates++
 	}
@@ -132,15 +136,16 @@ func (t *tally) check(b []byte, size int) {
 // finish counts what is missing of the sent messages 0 to sent-1.
 func (t *tally) finish(sent uint64) { t.Missing += t.seen.missing(sent) }
 
-// seenBits is how far a message may be ahead of the oldest one missing and still be told apart: far
-// beyond any window. seenJump is how far ahead a number may be and still be one of ours.
+// seenBits is how far a message may be ahead of the oldest one missing and still be told apart:
+// far beyond any window. seenJump is how far ahead of all others a number may be and still be one
+// of ours.
 const (
 	seenBits = 1 << 20
-	seenJump = 1 << 24
+	seenJump = seenBits / 4
 )
 
-// seenSet remembers which message numbers were delivered: those below next are settled, delivered or
-// given up, and those from there on are in bits, a ring.
+// seenSet remembers which message numbers were delivered: those below next are settled, delivered
+// or given up, and those from there on are in bits, a ring.
 type seenSet struct {
 	next  uint64
 	top   uint64 // one more than the highest number marked
@@ -158,7 +163,7 @@ func (s *seenSet) mark(n uint64) bool {
 	if s.bits == nil {
 		s.bits = make([]uint64, seenBits/64)
 	}
-	if n < s.next || n-s.next >= seenJump {
+	if n < s.next || n >= s.top+seenJump {
 		return false
 	}
 	for n-s.next >= seenBits { // Only where messages were lost: they are given up.

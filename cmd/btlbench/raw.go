@@ -18,8 +18,8 @@ const (
 	rawBatch = 32
 )
 
-// rawPort is a bare fabric endpoint: the yardstick for the transport. It is as tight as the fabric's
-// interface allows, and knows of loss only what it takes not to hang.
+// rawPort is a bare fabric endpoint: the yardstick for the transport. It is as tight as the
+// fabric's interface allows, and knows of loss only what it takes not to hang.
 type rawPort struct {
 	dom   fabric.Domain
 	ep    fabric.Endpoint
@@ -149,8 +149,8 @@ func (p *rawPort) facts() layerFacts {
 
 func (p *rawPort) close() error { return p.dom.Close() }
 
-// poll fetches what was received, at most len(out), and takes the buffers of finished sends back. The
-// result may be smaller than the number of completions; 0 means that there was none.
+// poll fetches what was received, at most len(out), and takes the buffers of finished sends back.
+// The result may be smaller than the number of completions; 0 means that there was none.
 func (p *rawPort) poll(out []fabric.Completion) (received int, err error) {
 	if len(p.pending) > 0 {
 		received = copy(out, p.pending)
@@ -169,8 +169,8 @@ func (p *rawPort) poll(out []fabric.Completion) (received int, err error) {
 	return received, err
 }
 
-// send posts one datagram of size bytes from buf, waiting for room. A buffer that is not complete at
-// once comes back through poll.
+// send posts one datagram of size bytes from buf, waiting for room. A buffer that is not complete
+// at once comes back through poll.
 func (p *rawPort) send(buf fabric.Buf, size int) error {
 	p.sends[0] = fabric.Send{To: p.peer, Buf: buf, Len: uint32(size)}
 	for {
@@ -198,8 +198,8 @@ func (p *rawPort) checkHalted() error {
 	return nil
 }
 
-// pollSends looks for finished sends when there is no room for another. What it finds received waits
-// in p.pending for the next poll.
+// pollSends looks for finished sends when there is no room for another. What it finds received
+// waits in p.pending for the next poll.
 func (p *rawPort) pollSends() error {
 	n, err := p.ep.Poll(p.spare)
 	for i := range p.spare[:n] {

@@ -32,8 +32,8 @@ func (p *rawPort) latClient(r *round) error {
 	return err
 }
 
-// pingPong is the client's hot loop: one clock read per round trip. A round trip is recorded while the
-// next one is under way.
+// pingPong is the client's hot loop: one clock read per round trip. A round trip is recorded while
+// the next one is under way.
 func (p *rawPort) pingPong(r *round, l limit) (done int64, err error) {
 	now := clock()
 	last := int64(-1)
@@ -137,8 +137,8 @@ func (p *rawPort) noReply(r *round, start mono.Time, retryAt *mono.Time) error {
 	return nil
 }
 
-// accept tells whether a datagram is the message that is waited for, and verifies it. Faults can make
-// others of it: late replies to a ping that was sent again, copies, fragments.
+// accept tells whether a datagram is the message that is waited for, and verifies it. Faults can
+// make others of it: late replies to a ping that was sent again, copies, fragments.
 func (p *rawPort) accept(r *round, c *fabric.Completion) bool {
 	if c.Errno != 0 || int(c.Len) != r.SizeBytes {
 		return false

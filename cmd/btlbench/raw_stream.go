@@ -14,8 +14,8 @@ import (
 // flush, which the receiver answers with its final count. A sender whose window stays full sends a
 // probe, which follows the data: what the answer does not count is lost.
 //
-// Data datagrams all have one length, and control datagrams another: data has no header, so that its
-// size is the one asked for.
+// Data datagrams all have one length, and control datagrams another: data has no header, so that
+// its size is the one asked for.
 
 const (
 	rawControlBytes = 40
@@ -23,7 +23,7 @@ const (
 	// rawStall is how long a sender with a full window waits for a count before it probes, and after
 	// which it repeats a probe or a flush.
 	rawStall = 5 * time.Millisecond
-	// rawFlushTries is how often a flush is repeated while datagrams are still missing.
+	// rawFlushTries is how often a flush is repeated while datagrams are missing and none arrives.
 	rawFlushTries = 4
 )
 
@@ -308,11 +308,11 @@ func (s *rawStream) push(now mono.Time, most int64) error {
 	return nil
 }
 
-// flush asks for the receiver's final count until it answers, and a few times more while datagrams
-// that may be late are missing. In bibw it also waits for what the peer has sent.
+// flush asks for the receiver's final count until it answers, and goes on asking while datagrams that
+// may be late are missing and some still arrive. In bibw it also waits for what the peer has sent.
 func (s *rawStream) flush() error {
 	begin := clock()
-	for tries := 0; ; tries++ {
+	for tries, moved := 0, int64(-1); ; tries++ {
 		s.flushed = false
 		if err := s.control(rawFlush, 0); err != nil {
 			return err
@@ -325,6 +325,9 @@ func (s *rawStream) flush() error {
 			if err := s.pass(); err != nil {
 				return err
 			}
+		}
+		if arrived := s.peerReceived + s.received; arrived != moved {
+			moved, tries = arrived, 0
 		}
 		complete := s.peerReceived >= s.sent &&
 			(s.r.Test != testBiBW || s.received >= s.peerSent)

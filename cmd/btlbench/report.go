@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// schema names the form of the JSON report. Fields may be added under the same name; none changes its
-// meaning or goes away.
+// schema names the form of the JSON report. Fields may be added under the same name; none changes
+// its meaning or goes away.
 const schema = "gobtl-bench/1"
 
-// document is the report of a run: what the JSON format writes, and the other formats show parts of.
+// document is the report of a run: what the JSON format writes, and the other formats show parts
+// of.
 type document struct {
 	Schema      string     `json:"schema"`
 	Version     string     `json:"version"`
@@ -28,8 +29,8 @@ type document struct {
 }
 
 // runRecord is one test of one size on one layer. Figures of a rate are medians over the rounds;
-// latencies come from the histogram of all rounds; counts are sums over rounds and, but for those in
-// Counters, over both sides.
+// latencies come from the histogram of all rounds; counts are sums over rounds and, but for those
+// in Counters, over both sides.
 type runRecord struct {
 	Test       string        `json:"test"`
 	Layer      string        `json:"layer"`
@@ -116,7 +117,7 @@ func (m *measurement) add(o *outcome) {
 	r := roundRecord{
 		Iterations: o.meter.messages,
 		ElapsedS:   seconds,
-		Bandwidth:  round3(float64(o.meter.bytes) / seconds / 1e6),
+		Bandwidth:  roundTo(float64(o.meter.bytes)/seconds/1e6, 1e6),
 		Rate:       round3(float64(o.meter.messages) / seconds),
 	}
 	if m.merged != nil {
@@ -179,8 +180,8 @@ func orEmpty(counts map[string]uint64) map[string]uint64 {
 	return counts
 }
 
-// ratioTo is the median, over the rounds that both have, of what this layer measured by what the other
-// did.
+// ratioTo is the median, over the rounds that both have, of what this layer measured by what the
+// other did.
 func (m *measurement) ratioTo(raw *measurement) *float64 {
 	if raw == nil {
 		return nil
@@ -212,7 +213,7 @@ func median(rounds []roundRecord, figure func(*roundRecord) float64) float64 {
 	for i := range rounds {
 		all = append(all, figure(&rounds[i]))
 	}
-	return round3(medianOf(all))
+	return roundTo(medianOf(all), 1e6)
 }
 
 // medianOf is the middle value, or the mean of the two in the middle; 0 of none.
@@ -225,4 +226,7 @@ func medianOf(all []float64) float64 {
 }
 
 // round3 keeps three decimals: more would be noise.
-func round3(x float64) float64 { return math.Round(x*1000) / 1000 }
+func round3(x float64) float64 { return roundTo(x, 1e3) }
+
+// roundTo keeps as many decimals as unit has zeros.
+func roundTo(x, unit float64) float64 { return math.Round(x*unit) / unit }

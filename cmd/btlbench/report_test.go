@@ -17,7 +17,7 @@ import (
 func sample() *document {
 	f := &benchFlags{Test: testList{testLat, testBW}, Size: sizeList{8}, Layer: layerBoth, Rounds: 3}
 	d := newDocument("pair", f)
-	d.Sides.Client.Provider.Name = "ofi/udp"
+	d.Sides.Client.Provider.Provider = "ofi/udp"
 	d.Sides.Client.Host = hostFacts{CPUModel: "Some CPU", OS: "linux", Arch: "amd64", PinnedCPU: 0}
 	d.Sides.Server.Host.PinnedCPU = 1
 	d.Sides.Client.Layers = map[string]layerFacts{
@@ -87,8 +87,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestRatioIsPaired has a machine that becomes ten times slower half-way: the rounds are compared each
-// with its neighbour, so the ratio stays what it was.
+// TestRatioIsPaired has a machine that becomes ten times slower half-way: the rounds are compared
+// each with its neighbour, so the ratio stays what it was.
 func TestRatioIsPaired(t *testing.T) {
 	raw, btl := newMeasurement(testBW, layerRaw, 8, 1), newMeasurement(testBW, layerBTL, 8, 1)
 	for _, speed := range []float64{10, 10, 1, 1, 1} {
@@ -208,7 +208,8 @@ func TestTable(t *testing.T) {
 	}
 	text := out.String()
 	for _, want := range []string{
-		"Latency: ", "Bandwidth: ", "p99.9", "btl/raw", "2.00", "0.50", "left out: lat (raw) of 4K, 8K: too large\n",
+		"Latency: ", "Bandwidth: ", "p99.9", "btl/raw", "2.00", "0.50",
+		"left out: lat (raw) of 4K, 8K: too large\n",
 		"pinned to CPU 0 and 1",
 	} {
 		if !strings.Contains(text, want) {

@@ -78,7 +78,8 @@ func newLimit(messages, durationNs int64, now mono.Time) limit {
 	return l
 }
 
-// round is one side's state of a round. The engine runs it; other goroutines only call halt and stop.
+// round is one side's state of a round. The engine runs it; other goroutines only call halt and
+// stop.
 type round struct {
 	roundSpec
 	server bool // this side answers

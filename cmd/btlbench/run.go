@@ -42,7 +42,12 @@ func (e *usageError) Unwrap() error { return e.err }
 // signalError says that a signal asked the command to stop.
 type signalError struct{ sig syscall.Signal }
 
-func (e *signalError) Error() string { return "interrupted by " + e.sig.String() }
+func (e *signalError) Error() string {
+	if e.sig == syscall.SIGINT {
+		return "interrupted"
+	}
+	return "interrupted: " + e.sig.String()
+}
 
 // toldError is an error that another process reports.
 type toldError struct{ err error }
@@ -101,18 +106,16 @@ func exitStatus(env *environment, err error) int {
 	return exitFailure
 }
 
-// notifyContext returns a context that ends at the first SIGINT or SIGTERM. A second one ends the
-// process, in case that the orderly way out hangs.
+// notifyContext returns a context that ends at the first SIGINT or SIGTERM. A second one does what
+// it does to any process, in case that the orderly way out hangs.
 func notifyContext() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 2)
+	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
-		for sig := range signals {
-			if ctx.Err() != nil {
-				os.Exit(128 + int(sig.(syscall.Signal)))
-			}
-			cancel(&signalError{sig.(syscall.Signal)})
+		if sig, ok := (<-signals).(syscall.Signal); ok {
+			signal.Stop(signals)
+			cancel(&signalError{sig})
 		}
 	}()
 	return ctx, func() {

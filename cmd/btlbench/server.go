@@ -164,7 +164,9 @@ func (s *serverSession) awaitStop(r *round, ended <-chan error) (*stopMsg, error
 		return nil, err
 	case <-s.env.ctx.Done():
 		r.halted.Store(true)
-		<-ended
+		if err := <-ended; err != nil && !errors.Is(err, errHalted) {
+			return nil, err
+		}
 		return nil, s.env.cause()
 	}
 }

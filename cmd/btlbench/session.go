@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// session is what both sides share of a control connection that has said hello: a goroutine that reads
-// it, so that a peer's death is noticed while the engine is in a hot loop.
+// session is what both sides share of a control connection that has said hello: a goroutine that
+// reads it, so that a peer's death is noticed while the engine is in a hot loop.
 type session struct {
 	conn  *controlConn
 	inbox chan *message

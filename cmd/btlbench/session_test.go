@@ -77,8 +77,9 @@ func measureJSON(t *testing.T, addr string, args ...string) *document {
 // TestAllTests runs every test on both layers, verified, between two sides in this process.
 func TestAllTests(t *testing.T) {
 	addr, _ := startServe(t)
-	d := measureJSON(t, addr, "--test", "all", "--size", "0,1,7,8,40,100,2000,70000", "--layer", "both",
-		"--verify", "--iterations", "130", "--rounds", "2", "--warmup", "3", "--window", "16")
+	d := measureJSON(t, addr, "--test", "all", "--size", "0,1,7,8,40,100,2000,70000",
+		"--layer", "both", "--verify", "--iterations", "130", "--rounds", "2", "--warmup", "3",
+		"--window", "16")
 	type key struct {
 		test, layer string
 		size        int
@@ -128,7 +129,8 @@ func checkRun(t *testing.T, r *runRecord) {
 	if r.Test == testBiBW && r.Layer == layerBTL && r.Iterations < 130 {
 		t.Errorf("%s: %d iterations, want at least 130", name, r.Iterations)
 	}
-	if isLatency(r.Test) != (r.Latency != nil) || r.Rate <= 0 || (r.SizeBytes > 0) != (r.Bandwidth > 0) {
+	if isLatency(r.Test) != (r.Latency != nil) || r.Rate <= 0 ||
+		(r.SizeBytes > 0) != (r.Bandwidth > 0) {
 		t.Errorf("%s: latency %v, %v messages/s, %v MB/s", name, r.Latency, r.Rate, r.Bandwidth)
 	}
 	if l := r.Latency; l != nil && (l.Min <= 0 || l.Min > l.P50 || l.P50 > l.P99 || l.P99 > l.Max) {
@@ -158,27 +160,32 @@ func TestImpaired(t *testing.T) {
 	}
 }
 
-// TestRawLoss runs the bare fabric over faults: it ends, and says what was lost.
+// TestRawLoss runs the bare fabric over faults: it ends, and says what was lost, also where nobody
+// verifies.
 func TestRawLoss(t *testing.T) {
 	addr, _ := startServe(t)
-	d := measureJSON(t, addr, "--layer", "raw", "--test", "lat,bw,bibw,rate", "--size", "100", "--verify",
-		"--iterations", "2000", "--rounds", "1", "--warmup", "0", "--impair", "loss=0.2%,seed=3")
-	for i := range d.Runs {
-		if r := &d.Runs[i]; r.LostDatagrams == 0 || r.CorruptBytes != 0 {
-			t.Errorf("%s: %d lost, %d bytes corrupt", r.Test, r.LostDatagrams, r.CorruptBytes)
+	for _, verify := range []string{"--verify", "--verify=false"} {
+		d := measureJSON(t, addr, "--layer", "raw", "--test", "lat,bw,bibw,rate", "--size", "100",
+			verify, "--iterations", "2000", "--rounds", "1", "--warmup", "0",
+			"--impair", "loss=0.5%,seed=3")
+		for i := range d.Runs {
+			if r := &d.Runs[i]; r.LostDatagrams == 0 || r.CorruptBytes != 0 {
+				t.Errorf("%s %s: %d lost, %d bytes corrupt", r.Test, verify, r.LostDatagrams,
+					r.CorruptBytes)
+			}
 		}
-	}
-	if len(d.Runs) != 4 {
-		t.Errorf("%d runs", len(d.Runs))
+		if len(d.Runs) != 4 {
+			t.Errorf("%s: %d runs", verify, len(d.Runs))
+		}
 	}
 }
 
 // TestCorruptionIsFound has the faults alter bytes, which the bare fabric delivers.
 func TestCorruptionIsFound(t *testing.T) {
 	addr, _ := startServe(t)
-	status, stdout, stderr := runCLI("run", addr, "--provider", "mem/local", "--layer", "raw", "--test", "bw",
-		"--size", "1000", "--verify", "--iterations", "2000", "--impair", "corrupt=2%,seed=3", "--format",
-		"csv")
+	status, stdout, stderr := runCLI("run", addr, "--provider", "mem/local", "--layer", "raw",
+		"--test", "bw", "--size", "1000", "--verify", "--iterations", "2000",
+		"--impair", "corrupt=2%,seed=3", "--format", "csv")
 	if status != exitFailure || !strings.Contains(stderr, "verification failed in bw 1000 (raw)") {
 		t.Errorf("status %d, %q", status, stderr)
 	}
@@ -206,7 +213,8 @@ func TestServeNext(t *testing.T) {
 		t.Errorf("junk was answered by %q, %v", answer[:n], err)
 	}
 	conn.Close()
-	status, _, clientErr := runCLI("run", addr, "--provider", "mem/local", "--size", "8", "--set", "nonsense=1")
+	status, _, clientErr := runCLI("run", addr, "--provider", "mem/local", "--size", "8",
+		"--set", "nonsense=1")
 	if status != exitFailure || !strings.Contains(clientErr, `unknown tunable "nonsense"`) {
 		t.Errorf("status %d, %q", status, clientErr)
 	}

@@ -10,7 +10,8 @@ import (
 	"gobtl/fabric/impair"
 )
 
-// sideConfig is what a side needs to know to open its layers. The client sends its own to the server.
+// sideConfig is what a side needs to know to open its layers. The client sends its own to the
+// server.
 type sideConfig struct {
 	Provider      string   `json:"provider"`
 	Domain        string   `json:"domain"`
@@ -69,19 +70,8 @@ func (f *benchFlags) validateImpair() error {
 // sideFacts describe a side for the report.
 type sideFacts struct {
 	Host     hostFacts             `json:"host"`
-	Provider providerFacts         `json:"provider"`
+	Provider infoRecord            `json:"provider"`
 	Layers   map[string]layerFacts `json:"layers"`
-}
-
-// providerFacts name the fabric that a side uses.
-type providerFacts struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
-	Fabric  string `json:"fabric"`
-	Domain  string `json:"domain"`
-	Address string `json:"address"`
-	TxDepth int    `json:"tx_depth"`
-	RxDepth int    `json:"rx_depth"`
 }
 
 // openDomainFunc opens a domain of the side's provider, with its faults.
@@ -97,8 +87,8 @@ type side struct {
 	btl    *btlPort // the one of layers that is the transport, if any
 }
 
-// openSide opens the layers. node is the local address to bind, where the provider takes one; cpu is
-// the engine's, negative for any.
+// openSide opens the layers. node is the local address to bind, where the provider takes one; cpu
+// is the engine's, negative for any.
 func openSide(cfg sideConfig, node string, cpu int) (*side, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -118,8 +108,8 @@ func openSide(cfg sideConfig, node string, cpu int) (*side, error) {
 	return s, nil
 }
 
-// findInfo asks for the provider, first with the address to bind, then without: not every provider has
-// addresses of that form.
+// findInfo asks for the provider, first with the address to bind, then without: not every provider
+// has addresses of that form.
 func findInfo(cfg *sideConfig, node string) (fabric.Info, error) {
 	hints := fabric.Hints{Provider: cfg.Provider, Domain: cfg.Domain, Node: node}
 	infos, err := fabric.GetInfo(hints)
@@ -224,12 +214,7 @@ func (s *side) layer(name string) layer {
 
 func (s *side) facts() sideFacts {
 	f := sideFacts{
-		Host: newHostFacts(s.cpu),
-		Provider: providerFacts{
-			Name: s.info.Provider, Version: s.info.Version, Fabric: s.info.Fabric,
-			Domain: s.info.Domain, Address: s.info.Src, TxDepth: s.info.TxDepth,
-			RxDepth: s.info.RxDepth,
-		},
+		Host: newHostFacts(s.cpu), Provider: newInfoRecord(&s.info),
 		Layers: make(map[string]layerFacts),
 	}
 	_ = s.engine.do(func() error {

@@ -6,8 +6,8 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// suggestion returns `, did you mean "x"?` for the candidate nearest to a mistyped word, and nothing
-// when none is near.
+// suggestion returns `, did you mean "x"?` for the candidate nearest to a mistyped word, and
+// nothing when none is near.
 func suggestion(word string, candidates []string) string {
 	best, bestDistance := "", max(2, len(word)/3)+1
 	for _, candidate := range candidates {

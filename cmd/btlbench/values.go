@@ -68,8 +68,8 @@ const sizesMax = 256
 // sizeList is a list of message sizes in bytes.
 type sizeList []int
 
-// UnmarshalText parses "0,8,1K,..,4M": sizes with the binary suffixes K, M and G; ".." stands for the
-// doublings of the size before it up to the size after it.
+// UnmarshalText parses "0,8,1K,..,4M": sizes with the binary suffixes K, M and G; ".." stands for
+// the doublings of the size before it up to the size after it.
 func (l *sizeList) UnmarshalText(text []byte) error {
 	var list sizeList
 	parts := strings.Split(string(text), ",")
@@ -96,8 +96,8 @@ func (l *sizeList) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// doublings returns the sizes that ".." stands for between the last of before and the first of after,
-// without those two.
+// doublings returns the sizes that ".." stands for between the last of before and the first of
+// after, without those two.
 func doublings(before sizeList, after []string) (sizeList, error) {
 	if len(before) == 0 || len(after) == 0 {
 		return nil, errors.New(`".." needs a size before and after it, as in 1K,..,4M`)

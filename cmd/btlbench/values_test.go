@@ -23,8 +23,10 @@ func TestSizeList(t *testing.T) {
 		{"1,..,8", []int{1, 2, 4, 8}},
 		{"1K,..,1K", []int{k, k}},
 		{"3,..,20", []int{3, 6, 12, 20}},
-		{"0,8,1K,..,4M", []int{0, 8, k, 2 * k, 4 * k, 8 * k, 16 * k, 32 * k, 64 * k, 128 * k, 256 * k,
-			512 * k, m, 2 * m, 4 * m}},
+		{"0,8,1K,..,4M", []int{
+			0, 8, k, 2 * k, 4 * k, 8 * k, 16 * k, 32 * k, 64 * k, 128 * k, 256 * k,
+			512 * k, m, 2 * m, 4 * m,
+		}},
 		{"4294967295", []int{1<<32 - 1}},
 	} {
 		var got sizeList
@@ -96,13 +98,14 @@ func FuzzSizeList(f *testing.F) {
 
 func TestTestList(t *testing.T) {
 	var l testList
-	if err := l.UnmarshalText([]byte("bw, lat,bw")); err != nil || !slices.Equal(l, []string{"bw", "lat"}) {
+	err := l.UnmarshalText([]byte("bw, lat,bw"))
+	if err != nil || !slices.Equal(l, []string{"bw", "lat"}) {
 		t.Errorf("%v, %v", l, err)
 	}
 	if err := l.UnmarshalText([]byte("all")); err != nil || !slices.Equal(l, allTests) {
 		t.Errorf("%v, %v", l, err)
 	}
-	err := l.UnmarshalText([]byte("lat,bww"))
+	err = l.UnmarshalText([]byte("lat,bww"))
 	if err == nil || !strings.Contains(err.Error(), `did you mean "bw"?`) {
 		t.Errorf("%v", err)
 	}
@@ -162,7 +165,9 @@ func TestCPUList(t *testing.T) {
 		want cpuList
 		back string
 	}{
-		{"0,1", cpuList{0, 1}, "0,1"}, {"2-4,7", cpuList{2, 3, 4, 7}, "2,3,4,7"}, {"none", cpuList{}, "none"},
+		{"0,1", cpuList{0, 1}, "0,1"},
+		{"2-4,7", cpuList{2, 3, 4, 7}, "2,3,4,7"},
+		{"none", cpuList{}, "none"},
 	} {
 		var l cpuList
 		if err := l.UnmarshalText([]byte(c.text)); err != nil || !slices.Equal(l, c.want) || l == nil {

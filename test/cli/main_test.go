@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -86,8 +87,8 @@ func scriptStatus(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptOneLine is "oneline": the last command wrote one line to standard error, of the program, and
-// nothing to standard output.
+// scriptOneLine is "oneline": the last command wrote one line to standard error, of the program,
+// and nothing to standard output.
 func scriptOneLine(ts *testscript.TestScript, _ bool, _ []string) {
 	if out := ts.ReadFile("stdout"); out != "" {
 		ts.Fatalf("standard output:\n%s", out)
@@ -144,8 +145,8 @@ func start(t *testing.T, args ...string) *process {
 	return p
 }
 
-// wait returns the exit status, and fails the test if the process takes longer than that. A signal's
-// death is its negative number.
+// wait returns the exit status, and fails the test if the process takes longer than that. A
+// signal's death is its negative number.
 func (p *process) wait(limit time.Duration) int {
 	p.t.Helper()
 	select {
@@ -168,7 +169,8 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// oneLine checks that standard error is one line of the program, and no stack trace, and returns it.
+// oneLine checks that standard error is one line of the program, and no stack trace, and returns
+// it.
 func (p *process) oneLine() string {
 	p.t.Helper()
 	text := p.stderr.String()
@@ -182,7 +184,7 @@ func (p *process) oneLine() string {
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for tick := time.NewTicker(5 * time.Millisecond); ; {
 		if condition() {
@@ -209,12 +211,25 @@ func startServe(t *testing.T, args ...string) (p *process, addr string) {
 	return p, addr
 }
 
-// busy waits until a server's client is in the middle of its run.
-func (p *process) busy() {
-	p.t.Helper()
-	eventually(p.t, "a client comes", func() bool { return strings.Contains(p.stderr.String(), "client ") })
-	// The set-up takes some ten milliseconds, and the run much longer than this.
-	time.Sleep(300 * time.Millisecond)
+// busy waits until a process is in the middle of a run: its hot loop has used more CPU time than all
+// of the set-up does.
+func busy(t *testing.T, pid int) {
+	t.Helper()
+	const ticks = 30 // of 10 ms
+	eventually(t, "the run begins", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return false
+		}
+		_, after, _ := strings.Cut(string(stat), ") ")
+		fields := strings.Fields(after)
+		if len(fields) < 13 {
+			return false
+		}
+		user, uerr := strconv.Atoi(fields[11])
+		system, serr := strconv.Atoi(fields[12])
+		return uerr == nil && serr == nil && user+system >= ticks
+	})
 }
 
 // report is what these tests read of the JSON form.
@@ -227,8 +242,8 @@ type report struct {
 		SizeBytes  int `json:"size_bytes"`
 		Iterations int64
 		Latency    *struct{ Min, P50, P90, P99, P999, Max, Mean float64 } `json:"latency_us"`
-		Bandwidth  float64                                                 `json:"bandwidth_mb_per_s"`
-		Rate       float64                                                 `json:"messages_per_s"`
+		Bandwidth  float64                                                `json:"bandwidth_mb_per_s"`
+		Rate       float64                                                `json:"messages_per_s"`
 
 		Retransmits, Duplicates uint64
 		VerifiedBytes           int64 `json:"verified_bytes"`
@@ -236,7 +251,7 @@ type report struct {
 		MissingMessages         int64 `json:"missing_messages"`
 		DuplicatedMessages      int64 `json:"duplicated_messages"`
 
-		CPUPercent struct{ Client, Server float64 }          `json:"cpu_percent"`
+		CPUPercent struct{ Client, Server float64 }           `json:"cpu_percent"`
 		Counters   struct{ Client, Server map[string]uint64 } `json:"counters"`
 	}
 }

@@ -27,8 +27,8 @@ const margin = 5 * time.Second
 
 func TestPairReport(t *testing.T) {
 	needUDP(t)
-	p := start(t, "pair", "--test", "lat,bw", "--size", "8,4K", "--layer", "both", "--duration", "100ms",
-		"--format", "json")
+	p := start(t, "pair", "--test", "lat,bw", "--size", "8,4K", "--layer", "both",
+		"--duration", "100ms", "--format", "json")
 	if status := p.wait(30 * time.Second); status != 0 || p.stderr.String() != "" {
 		t.Fatalf("status %d, %q", status, p.stderr.String())
 	}
@@ -69,8 +69,9 @@ func TestServerKilled(t *testing.T) {
 	needUDP(t)
 	for _, layer := range []string{"btl", "raw", "both"} {
 		server, addr := startServe(t)
-		client := start(t, append([]string{"run", addr, "--layer", layer, "--peer-timeout", "2s"}, long...)...)
-		server.busy()
+		args := append([]string{"run", addr, "--layer", layer, "--peer-timeout", "2s"}, long...)
+		client := start(t, args...)
+		busy(t, server.cmd.Process.Pid)
 		server.signal(syscall.SIGKILL)
 		if status := client.wait(2*time.Second + margin); status != 1 {
 			t.Errorf("%s: status %d", layer, status)
@@ -89,7 +90,7 @@ func TestServerStopped(t *testing.T) {
 		server, addr := startServe(t)
 		client := start(t, "run", addr, "--peer-timeout", "500ms", "--test", test, "--size", "8",
 			"--duration", "60s")
-		server.busy()
+		busy(t, server.cmd.Process.Pid)
 		server.signal(syscall.SIGSTOP)
 		if status := client.wait(500*time.Millisecond + margin); status != 1 {
 			t.Errorf("%s: status %d", test, status)
@@ -101,12 +102,13 @@ func TestServerStopped(t *testing.T) {
 	}
 }
 
-// TestClientKilled kills a client in the middle of its run: the server says so, and serves the next.
+// TestClientKilled kills a client in the middle of its run: the server says so, and serves the
+// next.
 func TestClientKilled(t *testing.T) {
 	needUDP(t)
 	server, addr := startServe(t)
 	client := start(t, append([]string{"run", addr}, long...)...)
-	server.busy()
+	busy(t, server.cmd.Process.Pid)
 	client.signal(syscall.SIGKILL)
 	client.wait(margin)
 	eventually(t, "the server notices", func() bool {
@@ -130,7 +132,7 @@ func TestClientStopped(t *testing.T) {
 	needUDP(t)
 	server, addr := startServe(t, "--once")
 	client := start(t, append([]string{"run", addr, "--peer-timeout", "500ms"}, long...)...)
-	server.busy()
+	busy(t, server.cmd.Process.Pid)
 	client.signal(syscall.SIGSTOP)
 	if status := server.wait(500*time.Millisecond + margin); status != 1 {
 		t.Errorf("status %d", status)
@@ -167,7 +169,7 @@ func child(t *testing.T, p *process) (pid int) {
 		}
 		return pid != 0
 	})
-	time.Sleep(500 * time.Millisecond) // Set-up is over long before.
+	busy(t, pid)
 	return pid
 }
 
@@ -270,8 +272,10 @@ func answering(t *testing.T, answer string) (addr string) {
 // TestForeignServers connects to what is no server of this version.
 func TestForeignServers(t *testing.T) {
 	for _, c := range []struct{ answer, want string }{
-		{`{"type":"hello","hello":{"magic":"gobtl-bench-control","version":99,"software":"btlbench 9"}}` + "\n",
-			"use the same btlbench on both sides"},
+		{
+			`{"type":"hello","hello":{"magic":"gobtl-bench-control","version":99}}` + "\n",
+			"use the same btlbench on both sides",
+		},
 		{`{"type":"hello","hello":{"magic":"other","version":1}}` + "\n", "is it the right port?"},
 		{"HTTP/1.1 400 Bad Request\r\n\r\n", "is it the right port?"},
 		{"\x00\x01\x02\xff\n", "is it the right port?"},
@@ -288,8 +292,8 @@ func TestForeignServers(t *testing.T) {
 	}
 }
 
-// TestUnreachable connects to a port whose queue of connections is full: nothing answers, and nothing
-// refuses either.
+// TestUnreachable connects to a port whose queue of connections is full: nothing answers, and
+// nothing refuses either.
 func TestUnreachable(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {
@@ -327,7 +331,10 @@ func TestUnreachable(t *testing.T) {
 func TestForeignClients(t *testing.T) {
 	server, addr := startServe(t, "--timeout", "500ms")
 	for _, c := range []struct{ line, want string }{
-		{`{"type":"hello","hello":{"magic":"gobtl-bench-control","version":99}}` + "\n", "version mismatch"},
+		{
+			`{"type":"hello","hello":{"magic":"gobtl-bench-control","version":99}}` + "\n",
+			"version mismatch",
+		},
 		{"hello\n", "control protocol violated"},
 		{"", "no answer"},
 	} {
@@ -380,17 +387,18 @@ func scrape(t *testing.T, url string) map[string]float64 {
 
 var metricsURL = regexp.MustCompile(`http://\S+/metrics`)
 
-// TestMetrics scrapes both sides of a pair during a run with losses, and the server of a run after it,
-// when what it shows must be what the report counts.
+// TestMetrics scrapes both sides of a pair during a run with losses, and the server of a run after
+// it, when what it shows must be what the report counts.
 func TestMetrics(t *testing.T) {
 	needUDP(t)
 	p := start(t, append([]string{"pair", "--metrics", "127.0.0.1:0", "--impair", "loss=1%,seed=5"},
 		long...)...)
 	child(t, p)
-	urls := metricsURL.FindAllString(p.stderr.String(), -1)
-	if len(urls) != 2 {
-		t.Fatalf("the addresses are not told: %q", p.stderr.String())
-	}
+	var urls []string
+	eventually(t, "the addresses are told", func() bool {
+		urls = metricsURL.FindAllString(p.stderr.String(), -1)
+		return len(urls) == 2
+	})
 	for _, url := range urls {
 		before := scrape(t, url)["gobtl_retransmits_total"]
 		eventually(t, "the counter moves", func() bool {
@@ -401,8 +409,8 @@ func TestMetrics(t *testing.T) {
 	p.wait(margin)
 
 	server, addr := startServe(t, "--metrics", "127.0.0.1:0")
-	client := start(t, "run", addr, "--test", "lat", "--size", "8", "--duration", "1s", "--rounds", "1",
-		"--warmup", "0", "--impair", "loss=1%,seed=5", "--format", "json")
+	client := start(t, "run", addr, "--test", "lat", "--size", "8", "--duration", "1s",
+		"--rounds", "1", "--warmup", "0", "--impair", "loss=1%,seed=5", "--format", "json")
 	if status := client.wait(30 * time.Second); status != 0 {
 		t.Fatalf("status %d, %s", status, client.stderr.String())
 	}

@@ -1,0 +1,457 @@
+package btl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/fabric/mem"
+	"gobtl/frag"
+)
+
+// In a quick ping-pong every message takes both fast paths and every ACK rides on the reply: no packet
+// is sent but the messages themselves.
+func TestPathPingPong(t *testing.T) {
+	const rounds = 200
+	l := newLab(t, mem.Config{}, 2, smallConfig())
+	pongs := 0
+	l.mods[1].Handle(1, func(ep *Endpoint, tag Tag, data []byte) {
+		if err := ep.SendImmediate(tag, data); err != nil {
+			t.Error(err)
+		}
+	})
+	l.mods[0].Handle(1, func(*Endpoint, Tag, []byte) { pongs++ })
+	a, _ := l.pair()
+	l.settle(time.Second)
+	var before [2]Stats
+	for i, m := range l.mods {
+		before[i] = m.stats
+	}
+	for i := range rounds {
+		sendOrFail(t, a, 1, []byte("ping"))
+		l.until("pong", time.Microsecond, 40*time.Microsecond, func() bool { return pongs == i+1 })
+	}
+	for i, m := range l.mods {
+		diff := func(c Counter) int { return int(m.stats.Get(c) - before[i].Get(c)) }
+		for _, c := range []struct {
+			counter  Counter
+			min, max int
+		}{
+			{CntSendsFast, rounds, rounds},
+			{CntSendsQueued, 0, 0},
+			{CntSentFrag, rounds, rounds},
+			{CntFastReceives, rounds, rounds},
+			{CntDelivered, rounds, rounds},
+			{CntSentAck, 0, 0},
+			{CntAckPiggybacked, rounds - 2, rounds},
+			{CntRetransmitTimeout, 0, 0},
+			{CntDuplicate, 0, 0},
+		} {
+			if n := diff(c.counter); n < c.min || n > c.max {
+				t.Errorf("module %d: %v is %d, want %d to %d", i, c.counter, n, c.min, c.max)
+			}
+		}
+	}
+	l.settle(time.Second)
+	for i, m := range l.mods {
+		if n := m.stats.Get(CntSentAck) - before[i].Get(CntSentAck); i == 0 && n != 1 {
+			t.Errorf("module %d sent %d explicit ACKs, want the one of the last pong", i, n)
+		}
+	}
+}
+
+// An ACK that finds nothing to ride on leaves after AckDelay, not earlier and at most a pass later;
+// the Deadline says so.
+func TestPathDelayedAck(t *testing.T) {
+	l, s := newStranger(t, smallConfig())
+	l.mods[0].Handle(1, func(*Endpoint, Tag, []byte) {})
+	s.connect()
+	s.run(20)
+	s.frag(s.next, 1, []byte("x"))
+	l.step(time.Microsecond) // delivers fast
+	l.step(0)                // books
+	arrived := l.now
+	if d := l.mods[0].Deadline(); d != arrived.Add(50*time.Microsecond) {
+		t.Errorf("deadline %v after the arrival, want 50us", d.Sub(arrived))
+	}
+	l.now = arrived.Add(50*time.Microsecond - 1)
+	if pkts := s.run0(); len(pkts) != 0 {
+		t.Errorf("%d packets before the delay was over", len(pkts))
+	}
+	l.now++
+	pkts := s.run0()
+	if len(pkts) != 1 || pkts[0].hdr.Kind != frag.KindAck || pkts[0].hdr.Ack != s.next ||
+		pkts[0].hdr.Flags != frag.FlagAck || pkts[0].channel != 0 || len(pkts[0].bytes) != frag.AckBytes {
+		t.Errorf("after the delay: %+v", pkts)
+	}
+	// A packet that is no news is answered at once, and says so.
+	for range 2 {
+		s.frag(s.next, 1, []byte("x"))
+		pkts = s.run0()
+		if len(pkts) != 1 || pkts[0].hdr.Kind != frag.KindAck || pkts[0].hdr.Ack != s.next ||
+			pkts[0].hdr.Flags != frag.FlagAck|frag.FlagDup {
+			t.Errorf("after a repeated packet: %+v", pkts)
+		}
+	}
+	// A packet beyond a gap, and the same again inside the window.
+	s.frag(s.next+5, 1, []byte("early"))
+	s.run(20)
+	s.frag(s.next+5, 1, []byte("early"))
+	pkts = s.run0()
+	if len(pkts) != 1 || pkts[0].hdr.Ack != s.next {
+		t.Errorf("after a duplicate beyond the gap: %+v", pkts)
+	}
+	if n := l.mods[0].stats.Get(CntDelivered); n != 2 {
+		t.Errorf("%d delivered, want 2", n)
+	}
+	s.frag(s.next+5000, 1, []byte("beyond the window"))
+	if pkts = s.run(20); len(pkts) != 0 || l.mods[0].stats.Get(CntAboveWindow) != 1 {
+		t.Errorf("beyond the window: %+v", pkts)
+	}
+}
+
+// run0 gives all modules one pass without moving the time.
+func (s *script) run0() []packet {
+	s.l.tb.Helper()
+	for range 2 { // one pass may do nothing but a fast receive
+		s.l.step(0)
+	}
+	return s.take()
+}
+
+// A duplicate ACK has the oldest packet sent again at once, on the data channel; one that only answers
+// a duplicate has not.
+func TestPathFastRetransmit(t *testing.T) {
+	l, s := newStranger(t, smallConfig())
+	ep := s.connect()
+	s.ack(s.peerFirst - 1)
+	s.run(3)
+	for range 4 {
+		sendOrFail(t, ep, 1, []byte("tiny"))
+	}
+	if pkts := s.run(5); len(pkts) != 4 || pkts[0].channel != 0 {
+		t.Fatalf("%d packets came, want 4 on the command channel", len(pkts))
+	}
+	s.raw(0, encode(frag.Header{Kind: frag.KindAck, Flags: frag.FlagAck | frag.FlagDup, Conn: s.conn,
+		Ack: s.peerFirst - 1, Credit: s.credit}, nil))
+	if pkts := s.run(5); len(pkts) != 0 {
+		t.Errorf("an ACK of a duplicate had %d packets sent again", len(pkts))
+	}
+	s.ack(s.peerFirst - 1)
+	pkts := s.run(5)
+	if len(pkts) != 1 || pkts[0].hdr.Seq != s.peerFirst || pkts[0].channel != 1 {
+		t.Errorf("a duplicate ACK: %+v, want packet %d on the data channel", pkts, s.peerFirst)
+	}
+	st := &l.mods[0].stats
+	if st.Get(CntRetransmitDupAck) != 1 || st.Get(CntRetransmitTimeout) != 0 || st.Get(CntDupAcks) == 0 {
+		t.Errorf("counters: duplicate ACK %d, timeout %d", st.Get(CntRetransmitDupAck),
+			st.Get(CntRetransmitTimeout))
+	}
+	s.ack(s.peerFirst + 3)
+	s.run(3)
+	if n, _ := ep.Outstanding(); n != 0 {
+		t.Errorf("%d packets in flight", n)
+	}
+	s.ack(s.peerFirst + 4) // never sent
+	s.run(3)
+	if st.Get(CntDropAck) != 1 {
+		t.Errorf("%d ACKs of unsent packets dropped, want 1", st.Get(CntDropAck))
+	}
+}
+
+// Fairness: endpoints with much to send take turns, a quantum each.
+func TestPathFairness(t *testing.T) {
+	cfg := smallConfig()
+	cfg.SendBuffers, cfg.FragmentsMax = 512, 256
+	cfg.QuantumBytes = 4000
+	l := newLab(t, mem.Config{QueueDatagrams: 8192}, 4, cfg)
+	var order []int
+	for i := 1; i < 4; i++ {
+		l.mods[i].Handle(1, func(*Endpoint, Tag, []byte) {})
+	}
+	var eps []*Endpoint
+	for i := 1; i < 4; i++ {
+		eps = append(eps, l.connect(0, i))
+	}
+	l.settle(time.Second)
+	var data [][]byte
+	for _, m := range l.mods[1:] {
+		data = append(data, m.data.name)
+	}
+	l.net.SetFilter(func(_, to, _ []byte) mem.Verdict {
+		for i := range data {
+			if bytes.Equal(to, data[i]) {
+				order = append(order, i)
+			}
+		}
+		return mem.Deliver
+	})
+	for _, ep := range eps { // the first has the most, and comes first
+		for range 8 {
+			sendOrFail(t, ep, 1, make([]byte, 50_000))
+		}
+	}
+	l.settle(time.Second)
+	// A quantum is at most 3 packets here; all have the same to send, so nobody may run ahead or wait.
+	run, count := 0, [3]int{}
+	for k, i := range order[:len(order)*9/10] {
+		if count[i]++; k > 0 && order[k-1] == i {
+			run++
+		} else {
+			run = 1
+		}
+		if run > 3 {
+			t.Fatalf("endpoint %d sent %d packets in a row at packet %d", i, run, k)
+		}
+		if lead := max(count[0], count[1], count[2]) - min(count[0], count[1], count[2]); k > 100 &&
+			lead > 60 {
+			t.Fatalf("after %d packets the endpoints sent %v", k, count)
+		}
+	}
+	if len(order) < 800 {
+		t.Fatalf("only %d packets were sent", len(order))
+	}
+}
+
+// A tiny message overtakes nothing of its own endpoint, neither in the queue nor in a batch; it does
+// not wait for the bulk data of another endpoint.
+func TestPathOrderOfSends(t *testing.T) {
+	l := newLab(t, mem.Config{}, 3, smallConfig())
+	var got []int
+	for i := 1; i < 3; i++ {
+		l.mods[i].Handle(1, func(_ *Endpoint, _ Tag, data []byte) { got = append(got, len(data)) })
+	}
+	a, other := l.connect(0, 1), l.connect(0, 2)
+	l.settle(time.Second)
+	var seqs []uint32
+	l.net.SetFilter(func(_, _, pkt []byte) mem.Verdict {
+		var h frag.Header
+		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind <= frag.KindChunk && h.Conn == a.peerTag {
+			seqs = append(seqs, uint32(h.Tag)<<24|uint32(h.PayloadLen))
+		}
+		return mem.Deliver
+	})
+	for _, size := range []int{20_000, 8, 1400, 16, 20_000, 24} {
+		sendOrFail(t, a, 1, make([]byte, size))
+	}
+	if err := a.SendImmediate(1, make([]byte, 8)); !errors.Is(err, ErrAgain) {
+		t.Errorf("SendImmediate overtakes a queue: %v", err)
+	}
+	st, err := sendStatus(other, 32)
+	if err != nil || st != Done {
+		t.Errorf("a tiny message of another endpoint: status %d, %v", st, err)
+	}
+	l.settle(time.Second)
+	slices.Sort(got)
+	if want := []int{8, 16, 24, 32, 1400, 20_000, 20_000}; !slices.Equal(got, want) {
+		t.Errorf("delivered %v, want %v", got, want)
+	}
+	var tiny []int
+	for _, s := range seqs {
+		if n := int(s & 0xFFFF); n < 100 {
+			tiny = append(tiny, n)
+		}
+	}
+	if fmt.Sprint(tiny) != "[8 16 24]" {
+		t.Errorf("tiny messages left in the order %v", tiny)
+	}
+}
+
+func sendStatus(ep *Endpoint, size int) (Status, error) {
+	f, err := ep.Alloc(1, size)
+	if err != nil {
+		return 0, err
+	}
+	return ep.Send(f)
+}
+
+// The registration cache: registrations inside a registered range share it, those outside have their
+// own, idle ones are kept up to the bound and oldest first.
+func TestPathRegistrations(t *testing.T) {
+	cfg := smallConfig()
+	cfg.RegistrationsKept = 2
+	l := newLab(t, mem.Config{}, 1, cfg)
+	m, spy := l.mods[0], l.spies[0]
+	block := make([]byte, 10_000)
+	reg := func(lo, hi int) *Registration {
+		r, err := m.RegisterMemory(block[lo:hi])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	want := func(what string, n int) {
+		t.Helper()
+		if spy.regions != n {
+			t.Errorf("%s: %d ranges are registered, want %d", what, spy.regions, n)
+		}
+	}
+	whole := reg(1000, 5000)
+	inner, end := reg(2000, 3000), reg(4999, 5000)
+	want("two inside the first", 1)
+	inner.Close()
+	inner.Close()
+	end.Close()
+	want("one user is left", 1)
+	longer := reg(1000, 6000)
+	want("a longer range from the same start", 2)
+	whole.Close()
+	want("the shorter one has lost its last user", 1)
+	again := reg(1000, 4000)
+	want("shared with the longer one", 1)
+	again.Close()
+	longer.Close()
+	want("kept idle", 1)
+	reg(1500, 5500).Close()
+	want("found idle, used, idle again", 1)
+	for i := range 4 {
+		reg(7000+i*100, 7000+i*100+50).Close()
+	}
+	want("two idle ones are kept", 2)
+	if m.regCache.find(block[1000:1001]) != nil {
+		t.Error("the oldest idle range is still there")
+	}
+	if m.regCache.find(block[7300:7350]) == nil || m.regCache.find(block[7300:7351]) != nil {
+		t.Error("the youngest idle range is not found, or too much of it")
+	}
+	if _, err := m.RegisterMemory(nil); !errors.Is(err, ErrConfig) {
+		t.Errorf("registering nothing: %v", err)
+	}
+}
+
+// Registered memory is gathered, not copied, by chunks of messages and puts, and again when they are
+// sent again; what is not registered, or small, is copied. Bytes are right either way.
+func TestPathGather(t *testing.T) {
+	for _, noGather := range []bool{false, true} {
+		t.Run(fmt.Sprintf("noGather=%v", noGather), func(t *testing.T) {
+			cfg := smallConfig()
+			cfg.Rules.ResendTimeout = time.Millisecond
+			l := newLab(t, mem.Config{NoGather: noGather}, 2, cfg)
+			m, spy := l.mods[0], l.spies[0]
+			block := make([]byte, 60_000)
+			for i := range block {
+				block[i] = byte(i * 7 >> 3)
+			}
+			var got []byte
+			l.mods[1].Handle(1, func(_ *Endpoint, _ Tag, data []byte) { got = bytes.Clone(data) })
+			memory := make([]byte, len(block))
+			region, err := l.mods[1].Expose(memory, RemoteWrite)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, _ := l.pair()
+			l.settle(time.Second)
+			reg, err := m.RegisterMemory(block[5000:50_000])
+			if noGather != errors.Is(err, fabric.ErrNotSupported) {
+				t.Fatalf("RegisterMemory: %v", err)
+			}
+			if err == nil {
+				defer reg.Close()
+			}
+			l.chaos(chaos{loss: 0.2, dup: 0.05, hold: 0.05}, testSeed(t, 15))
+			for _, c := range []struct {
+				lo, hi int
+				put    bool
+				gather bool
+			}{
+				{5000, 50_000, false, true}, {5001, 30_000, false, true}, {5000, 50_000, true, true},
+				{4999, 30_000, false, false}, {5000, 50_001, true, false}, {6000, 7000, false, false},
+			} {
+				before := spy.gathered
+				got = nil
+				clear(memory)
+				sendRange(t, l, a, block[c.lo:c.hi], c.put, region.Handle())
+				if c.put {
+					got = memory[:c.hi-c.lo]
+				}
+				if !bytes.Equal(got, block[c.lo:c.hi]) {
+					t.Errorf("%+v: the bytes arrived altered", c)
+				}
+				if gathered := spy.gathered > before; gathered != (c.gather && !noGather) {
+					t.Errorf("%+v: gathered is %v", c, gathered)
+				}
+			}
+			if m.stats.Retransmits() == 0 {
+				t.Error("nothing was sent again")
+			}
+			l.calm()
+			l.settle(5 * time.Second)
+			l.wantIdle(0)
+		})
+	}
+}
+
+func sendRange(t *testing.T, l *lab, a *Endpoint, data []byte, put bool, h Handle) {
+	t.Helper()
+	f, err := a.Prepare(1, data)
+	if put {
+		if err := a.Free(f); err != nil {
+			t.Fatal(err)
+		}
+		f, err = a.PreparePut(data, h, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	f.Signal = true
+	f.OnDone = func(_ *Fragment, err error) {
+		if ended = true; err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := a.Send(f); err != nil {
+		t.Fatal(err)
+	}
+	for range 20_000 {
+		if ended {
+			return
+		}
+		l.step(50 * time.Microsecond)
+		l.chaosStep()
+	}
+	t.Fatal("the send did not end")
+}
+
+// The counters of a clean exchange, as other goroutines see them.
+func TestPathStats(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, smallConfig())
+	l.mods[1].Handle(1, func(*Endpoint, Tag, []byte) {})
+	a, _ := l.pair()
+	l.settle(time.Second)
+	before := l.mods[0].Stats()
+	if before.Endpoints != 1 || before.InFlight != 0 || before.SendBuffersFree != 64 {
+		t.Errorf("gauges %d, %d, %d", before.Endpoints, before.InFlight, before.SendBuffersFree)
+	}
+	sendOrFail(t, a, 1, make([]byte, 8))
+	sendOrFail(t, a, 1, make([]byte, 1400))
+	sendOrFail(t, a, 1, make([]byte, 3*1432))
+	l.settle(time.Second)
+	for range 100 {
+		l.step(20 * time.Microsecond) // counters are published now and then
+	}
+	after, peer := l.mods[0].Stats(), l.mods[1].Stats()
+	if n := after.SegmentsSent() - before.SegmentsSent(); n != 5 {
+		t.Errorf("%d segments sent, want 5", n)
+	}
+	if n := after.Get(CntSentPayloadBytes) - before.Get(CntSentPayloadBytes); n != 8+1400+3*1432 {
+		t.Errorf("%d payload bytes sent", n)
+	}
+	if n := peer.Get(CntRecvPayloadBytes); n != 8+1400+3*1432 {
+		t.Errorf("%d payload bytes received", n)
+	}
+	if peer.Get(CntRecvFrag) != 2 || peer.Get(CntRecvChunk) != 3 || peer.Get(CntDelivered) != 3 {
+		t.Errorf("received %d fragments, %d chunks; delivered %d", peer.Get(CntRecvFrag),
+			peer.Get(CntRecvChunk), peer.Get(CntDelivered))
+	}
+	if after.Retransmits()+after.Duplicates()+after.Drops()+peer.Duplicates()+peer.Drops() != 0 {
+		t.Error("a clean path has retransmissions, duplicates or drops")
+	}
+	if peer.CreditsGranted == 0 || after.Endpoints != 1 {
+		t.Errorf("gauges: credits %d, endpoints %d", peer.CreditsGranted, after.Endpoints)
+	}
+}

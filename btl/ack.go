@@ -20,6 +20,7 @@ func (m *Module) onAck(ep *Endpoint, h *frag.Header) bool {
 		m.acked(t)
 	}
 	if len(done) > 0 {
+		ep.ackedAt = m.awake
 		ep.checkFlushed()
 	}
 	m.arm(ep)

@@ -60,7 +60,7 @@ func (m *Module) checkBuffers() error {
 		}
 	}
 	for t := range m.segs {
-		if m.segs[t].ep == nil && m.wire[t]&wireBusy != 0 && m.wire[t]&wireRelease == 0 {
+		if m.segs[t].ep == nil && m.wire[t] != 0 {
 			return fmt.Errorf("btl: send buffer %d is on the wire for nobody", t)
 		}
 	}

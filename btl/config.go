@@ -59,7 +59,7 @@ type Config struct {
 	// HandshakeTimeout bounds Connect. 0 means 3 s.
 	HandshakeTimeout time.Duration
 	// PeerTimeout is how long a peer may stay silent while an answer is due before it is dead. 0 means
-	// 5 s.
+	// 5 s. Below four times the resend time-out it shortens that.
 	PeerTimeout time.Duration
 	// KeepAlive is how long an idle connection stays silent before the peer is asked for a sign of
 	// life, so that a dead peer is noticed without traffic. 0 never asks.

@@ -291,12 +291,16 @@ func (m *Module) validate(ep *Endpoint) {
 	m.halfOpen--
 	ep.state = stateConnecting
 	old := m.byAddr[ep.addrKey]
-	if old != nil && old != ep {
-		err := ErrPeerRestarted
-		if old.peer.incarnation == ep.peer.incarnation {
-			err = ErrPeerClosed
-		}
-		m.end(old, EventFailed, err)
+	switch {
+	case old == nil || old == ep:
+	case old.peer.incarnation != ep.peer.incarnation:
+		m.end(old, EventFailed, ErrPeerRestarted)
+	case old.state == stateConnected:
+		// The peer has closed the old connection or lost it. What it sent there may still arrive.
+		old.superseded = true
+		m.setTimer(old, m.cfg.CloseTimeout)
+	default:
+		m.end(old, EventFailed, ErrPeerClosed)
 	}
 	m.byAddr[ep.addrKey] = ep
 	ep.hs.until = m.awake.Add(m.cfg.HandshakeTimeout)

@@ -196,6 +196,51 @@ func testSimultaneous(t *testing.T, verdict mem.Verdict, lag int) {
 	}
 }
 
+// Under heavy loss, duplication and reordering a handshake succeeds in its time or fails with
+// ErrUnreachable on the side that began it; whatever connects works.
+func TestHandshakeUnderChaos(t *testing.T) {
+	seed := testSeed(t, 16)
+	cfg := smallConfig()
+	cfg.HandshakeTimeout, cfg.CloseTimeout = time.Second, 5*time.Millisecond
+	cfg.Rules.ResendTimeout, cfg.KeepAlive = 5*time.Millisecond, 100*time.Millisecond
+	l := newLab(t, mem.Config{}, 2, cfg)
+	connected := 0
+	for round := range uint64(40) {
+		l.chaos(chaos{loss: 0.2, dup: 0.15, hold: 0.15}, seed+round)
+		from := int(round % 2)
+		a, err := l.mods[from].Connect(l.mods[1-from].Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.until("connected or given up", 100*time.Microsecond, 2*time.Second, func() bool {
+			l.chaosStep()
+			return a.Connected() || a.Err() != nil
+		})
+		l.calm()
+		if a.Connected() {
+			connected++
+			tr := newTraffic(t, seed, 1)
+			l.mods[1-from].Handle(1, tr.receive)
+			tr.send(a, 8)
+			tr.send(a, 5000)
+			l.until("delivered", 50*time.Microsecond, time.Second, tr.finished)
+			tr.verify()
+		}
+		a.Close()
+		for range 1200 {
+			l.step(2 * time.Millisecond)
+		}
+		l.wantEmpty(0)
+		l.wantEmpty(1)
+		if t.Failed() {
+			t.Fatalf("in round %d", round)
+		}
+	}
+	if connected < 30 {
+		t.Errorf("only %d of 40 connected", connected)
+	}
+}
+
 // A module may connect to itself: messages, puts and the goodbye go round.
 func TestHandshakeSelf(t *testing.T) {
 	l := newLab(t, mem.Config{}, 1, smallConfig())

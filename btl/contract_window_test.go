@@ -222,8 +222,8 @@ func TestContract04ExactlyOnce(t *testing.T) {
 			there, back := newTraffic(t, seed+2, 1), newTraffic(t, seed+3, 2)
 			l.mods[1].Handle(1, there.receive)
 			l.mods[0].Handle(2, back.receive)
-			l.chaos(chaos{loss: 0.03, dup: 0.03, hold: 0.06}, seed+4)
 			a, b := l.pair()
+			l.chaos(chaos{loss: 0.03, dup: 0.03, hold: 0.06}, seed+4)
 			for len(there.sent)+len(back.sent) < 1200 {
 				there.send(a, drawSize(there.rng, 300<<10))
 				back.send(b, drawSize(back.rng, 60<<10))

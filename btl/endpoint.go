@@ -29,29 +29,33 @@ type Endpoint struct {
 	tag  uint64 // what the peer puts in its packets: random, the low bits are the slot
 	slot uint32
 
-	state    endpointState
-	closing  bool // Close was called: a bye is queued, sent, or acknowledged
-	isReady  bool
-	ackOwed  bool
-	joined   bool // has a share of the credits
-	byeSeen  bool
-	byeSeq   seq.Num
-	links    [2]endpointLink
-	peerTag  uint64
-	cmdAddr  fabric.Addr
-	dataAddr fabric.Addr
-	snd      reliability.Sender
-	rcv      reliability.Receiver
-	queue    fragmentList
-	asm      frag.Assembler
+	state      endpointState
+	closing    bool // Close was called: a bye is queued, sent, or acknowledged
+	isReady    bool
+	ackOwed    bool
+	joined     bool // has a share of the credits
+	superseded bool // the peer has connected anew: ends with its bye, or when it falls silent
+	byeSeen    bool
+	byeSeq     seq.Num
+	links      [2]endpointLink
+	peerTag    uint64
+	cmdAddr    fabric.Addr
+	dataAddr   fabric.Addr
+	snd        reliability.Sender
+	rcv        reliability.Receiver
+	queue      fragmentList
+	asm        frag.Assembler
 
 	mtu          int // datagram sizes that both sides take
 	tiny         int
 	fragBytesMax uint32
 	nextFragID   uint32
+	buffers      int // send buffers lent, queued or in flight
 
 	heardAt       Time // latest packet of the peer, on the axis of Module.awake
 	waitSince     Time // since when something has been in flight, likewise
+	ackedAt       Time // when the window last moved, likewise
+	closeAt       Time // when the first pass after Close was, likewise; 0 before
 	silentResends int  // resends by time-out since heardAt
 	probes        int  // keep-alive questions since heardAt
 	room          hotel.Room
@@ -97,7 +101,7 @@ func (ep *Endpoint) MaxTiny() int { return segmentRoom(ep.tiny, frag.KindFrag) }
 func (ep *Endpoint) MTUBytes() int { return ep.mtu }
 
 // Close closes the endpoint in order: what was sent is delivered first, then the peer is told, then
-// EventClosed comes. It takes at most Config.CloseTimeout after the peer's last sign of life. Sends
+// EventClosed comes. It takes at most Config.CloseTimeout after the peer's last new ACK. Sends
 // from now on fail with ErrClosed.
 func (ep *Endpoint) Close() {
 	if ep.err != nil || ep.closing {
@@ -113,7 +117,7 @@ func (ep *Endpoint) Close() {
 	bye := &Fragment{ep: ep, tag: frag.TagBye}
 	ep.enqueue(bye)
 	if ep.state == stateConnected {
-		m.setTimer(ep, m.cfg.CloseTimeout)
+		m.setTimer(ep, 0) // the next pass knows what time it is
 	}
 }
 

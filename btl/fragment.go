@@ -116,7 +116,7 @@ func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 // freeFrag takes a descriptor back, and its buffer if it never left.
 func (m *Module) freeFrag(f *Fragment) {
 	if f.hasSeg {
-		m.freeSegs = append(m.freeSegs, f.seg)
+		m.giveSeg(f.ep, f.seg)
 	}
 	own := f.own
 	if cap(own) > ownBytesMax {
@@ -140,7 +140,7 @@ func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
 	}
 	f.tag = uint8(tag)
 	if sizeBytes <= segmentRoom(ep.mtu, frag.KindFrag) {
-		if !m.takeSeg(&f.seg) {
+		if !m.takeSeg(ep, &f.seg) {
 			m.freeFrag(f)
 			return nil, ErrAgain
 		}
@@ -176,7 +176,8 @@ func (m *Module) findRegion(f *Fragment) {
 	if !m.data.caps.Gather {
 		return
 	}
-	if e := m.regCache.find(f.mem); e != nil {
+	// An idle entry may be evicted at any time, also under a send.
+	if e := m.regCache.find(f.mem); e != nil && e.users > 0 {
 		lo, _ := span(f.mem)
 		f.gather, f.gatherOff = e.region, uint64(lo-e.start)
 	}
@@ -210,26 +211,39 @@ func (ep *Endpoint) Free(f *Fragment) error {
 	return nil
 }
 
-// takeSeg takes a free send buffer.
-func (m *Module) takeSeg(t *reliability.Token) bool {
+// takeSeg takes a free send buffer for an endpoint. One of several endpoints may hold as many as are
+// free, so that a peer that does not acknowledge never takes the last ones from the others (dynamic
+// thresholds, Choudhury and Hahne 1998).
+func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 	n := len(m.freeSegs)
+	if ep.buffers >= n && len(m.slots)-len(m.freeSlots) > 1 {
+		return false
+	}
 	if n == 0 {
 		return false
 	}
 	*t = m.freeSegs[n-1]
 	m.freeSegs = m.freeSegs[:n-1]
+	ep.buffers++
 	return true
 }
 
-// releaseSeg frees an acknowledged send buffer, or has it freed when the fabric is done with it
-// too.
+// giveSeg makes a send buffer of an endpoint free again.
+func (m *Module) giveSeg(ep *Endpoint, t reliability.Token) {
+	ep.buffers--
+	m.freeSegs = append(m.freeSegs, t)
+}
+
+// releaseSeg frees an acknowledged send buffer, or has it freed when the fabric is done with it too.
 func (m *Module) releaseSeg(t reliability.Token) {
-	m.segs[t] = sendSegment{}
+	ep := m.segs[t].ep
 	if m.wire[t]&wireBusy != 0 {
+		m.segs[t] = sendSegment{ep: ep}
 		m.wire[t] |= wireRelease
 		return
 	}
-	m.freeSegs = append(m.freeSegs, t)
+	m.segs[t] = sendSegment{}
+	m.giveSeg(ep, t)
 }
 
 // fragmentList is a first-in-first-out list, linked through Fragment.next.

@@ -172,6 +172,8 @@ func (m *Module) acceptChunk(ep *Endpoint, h *frag.Header, payload []byte) {
 	msg, err := ep.asm.Add(h, payload, h.Seq == ep.rcv.Next())
 	if err != nil {
 		m.drop(CntDropReassembly) // comes again when there may be room
+		ep.rcv.Repeated(m.now)    // this side is alive, though it cannot take the packet
+		m.owe(ep)
 		return
 	}
 	m.accepted(ep, h)

@@ -36,8 +36,10 @@ type Runner struct {
 	stopped bool
 	retry   []*operation // the loop's: refused with ErrAgain, in order
 	swap    []*operation // the loop's: scratch
+	spare   []*operation // the loop's: scratch
 	waiting map[*Endpoint][]*operation
-	closing *operation
+	closers []context.Context // under mu: of the Closes that wait
+	closing bool              // the loop's: draining
 	done    chan struct{}
 	err     error
 }
@@ -89,7 +91,7 @@ func (r *Runner) loop() {
 		if n > 0 || busy {
 			lastEvent = now
 		}
-		if r.closing != nil && (r.m.Drained() || r.closing.ctx.Err() != nil) {
+		if r.closed() {
 			break
 		}
 		if err == nil && now.Sub(lastEvent) >= r.cfg.Spin {
@@ -99,6 +101,26 @@ func (r *Runner) loop() {
 	r.shutdown(err)
 }
 
+// closed begins to drain when a Close came in, and says whether the loop shall end: everything is
+// drained, or one of the Closes waits no longer.
+func (r *Runner) closed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.closers) == 0 {
+		return false
+	}
+	if !r.closing {
+		r.closing = true
+		r.m.Drain(Never)
+	}
+	for _, ctx := range r.closers {
+		if ctx.Err() != nil {
+			return true
+		}
+	}
+	return r.m.Drained()
+}
+
 // park sleeps until something may have arrived, an operation comes in, or the module's next
 // deadline.
 func (r *Runner) park(now Time) error {
@@ -106,7 +128,7 @@ func (r *Runner) park(now Time) error {
 	if next := r.m.Deadline(); next != Never {
 		d = min(d, next.Sub(now))
 	}
-	if len(r.retry) > 0 || r.closing != nil {
+	if len(r.retry) > 0 || r.closing {
 		d = min(d, time.Millisecond)
 	}
 	if d <= 0 {
@@ -132,7 +154,8 @@ func (r *Runner) takeInbox() bool {
 	}
 	queue := append(r.retry, in...)
 	clear(in)
-	r.retry = nil
+	r.retry = r.spare[:0]
+	r.spare = queue
 	for _, o := range queue {
 		if err := o.ctx.Err(); err != nil {
 			o.end(err)
@@ -146,7 +169,9 @@ func (r *Runner) takeInbox() bool {
 			o.end(err)
 		}
 	}
-	return true
+	progress := len(r.retry) < len(queue)
+	clear(queue)
+	return progress
 }
 
 // submit has the loop run an operation and waits for its end.
@@ -216,12 +241,12 @@ func (r *Runner) connected(ep *Endpoint, err error) {
 // acknowledged it, or an error if it did not. It waits for resources as long as ctx allows. When
 // ctx ends first, the message may still be delivered.
 func (r *Runner) Send(ctx context.Context, ep *Endpoint, tag Tag, data []byte) error {
+	data = append([]byte(nil), data...) // the caller may take back its memory when ctx ends
 	return r.submit(ctx, func(o *operation) (bool, error) {
-		f, err := ep.Alloc(tag, len(data))
+		f, err := ep.Prepare(tag, data)
 		if err != nil {
 			return false, err
 		}
-		copy(f.Bytes(), data)
 		return r.send(o, ep, f)
 	})
 }
@@ -271,21 +296,12 @@ func (r *Runner) Err() error {
 // Close closes every endpoint in order, as long as ctx allows, then the module. What is unfinished
 // by then ends with ErrClosed. Close returns when the loop has ended.
 func (r *Runner) Close(ctx context.Context) error {
-	o := &operation{ctx: ctx, ended: make(chan error, 1)}
-	o.begin = func(o *operation) (bool, error) {
-		if r.closing == nil {
-			r.closing = o
-			r.m.Drain(Never)
-		}
-		return true, nil
-	}
 	r.mu.Lock()
-	if !r.stopped {
-		r.inbox = append(r.inbox, o)
-	}
+	r.closers = append(r.closers, ctx)
 	r.mu.Unlock()
 	r.m.Wake()
-	// The loop ends even if ctx never does: a peer that is silent is dead after PeerTimeout.
+	// The loop ends even if ctx never does: no endpoint drains for longer than CloseTimeout without
+	// an ACK.
 	<-r.done
 	return r.err
 }

@@ -2,7 +2,7 @@ package btl
 
 import (
 	"errors"
-	"math"
+	"fmt"
 	"time"
 
 	"gobtl/fabric"
@@ -22,6 +22,9 @@ func (ep *Endpoint) Send(f *Fragment) (Status, error) {
 	}
 	if err := ep.usable(); err != nil {
 		return 0, err
+	}
+	if f.size > ep.fragBytesMax { // which the peer may have said since the fragment was lent
+		return 0, ErrTooLarge
 	}
 	m.dirty = true
 	m.stats.counters[CntSentPayloadBytes] += uint64(f.size)
@@ -55,7 +58,7 @@ func (ep *Endpoint) SendImmediate(tag Tag, data []byte) error {
 		return ErrTooLarge
 	}
 	var t reliability.Token
-	if !ep.fastOpen() || !m.takeSeg(&t) {
+	if !ep.fastOpen() || !m.takeSeg(ep, &t) {
 		m.stats.counters[CntSendsRefused]++
 		return ErrAgain
 	}
@@ -106,7 +109,7 @@ func (f *Fragment) flags() frag.Flags {
 
 // fill takes a send buffer for a fragment of one packet and copies its payload there.
 func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
-	if !m.takeSeg(&f.seg) {
+	if !m.takeSeg(f.ep, &f.seg) {
 		return false
 	}
 	f.hasSeg = true
@@ -120,7 +123,7 @@ func (m *Module) unfill(f *Fragment) {
 	f.own = append(f.own[:0], f.mem...)
 	f.mem = f.own
 	m.seg.Unqueue(f.seg)
-	m.freeSegs = append(m.freeSegs, f.seg)
+	m.giveSeg(f.ep, f.seg)
 	f.hasSeg = false
 }
 
@@ -165,11 +168,12 @@ func (m *Module) seal(ep *Endpoint, t reliability.Token, f *Fragment) int {
 	return n
 }
 
-// startTimer checks the segment in. Outside a pass the module does not know what time it is: the
+// startTimer checks the segment in, for no longer than a quarter of PeerTimeout, so that a dead peer
+// has been asked several times by then. Outside a pass the module does not know what time it is: the
 // segment's timer starts with the next pass.
 func (m *Module) startTimer(ep *Endpoint, t reliability.Token, n seq.Num) {
 	if m.inProgress {
-		m.seg.Post(m.now, t, ep.slot, n, math.MaxInt64)
+		m.seg.Post(m.now, t, ep.slot, n, m.cfg.PeerTimeout/4)
 		return
 	}
 	m.segs[t].fresh = true
@@ -182,7 +186,7 @@ func (m *Module) startFresh() {
 		s := &m.segs[t]
 		s.fresh = false
 		s.ep.waitSince = max(s.ep.waitSince, m.awake)
-		m.seg.Post(m.now, t, s.ep.slot, m.seqOf(t), math.MaxInt64)
+		m.seg.Post(m.now, t, s.ep.slot, m.seqOf(t), m.cfg.PeerTimeout/4)
 	}
 	m.fresh = m.fresh[:0]
 }
@@ -222,7 +226,7 @@ func (m *Module) serve() {
 			}
 			n := m.sendNext(ep)
 			if n == 0 {
-				return // no buffer or no slot in the queue: the same endpoint goes on in the next pass
+				break // no buffer, or no room in its channel: its next turn comes
 			}
 			quantum -= n
 		}
@@ -271,7 +275,7 @@ func (m *Module) sendNext(ep *Endpoint) int {
 func (m *Module) sendChunk(ep *Endpoint, f *Fragment, flags frag.Flags) int {
 	c := &m.data
 	var t reliability.Token
-	if c.room() <= 0 || !m.takeSeg(&t) {
+	if c.room() <= 0 || !m.takeSeg(ep, &t) {
 		return 0
 	}
 	if f.cursor == 0 {
@@ -318,7 +322,8 @@ func (m *Module) sendAgain() {
 		if cause == reliability.CauseTimeout && m.deadFor(ep) >= m.cfg.PeerTimeout &&
 			ep.silentResends >= silentResendsMin {
 			m.seg.Defer(t)
-			m.end(ep, EventFailed, ErrPeerDead)
+			m.end(ep, EventFailed, fmt.Errorf("%w: silent for %v, %d packets sent again", ErrPeerDead,
+				m.deadFor(ep).Round(time.Millisecond), ep.silentResends))
 			continue
 		}
 		if m.wire[t]&wireBusy == 0 { // else the last copy has not even left

@@ -29,7 +29,7 @@ func (m *Module) clearTimer(ep *Endpoint) {
 func (m *Module) connectedTimer(ep *Endpoint) {
 	switch {
 	case ep.closing:
-		m.setTimer(ep, m.cfg.CloseTimeout)
+		m.setTimer(ep, 0)
 	case m.cfg.KeepAlive > 0:
 		m.setTimer(ep, m.cfg.KeepAlive)
 	default:
@@ -65,17 +65,31 @@ func (m *Module) onTimer(ep *Endpoint) {
 		m.end(ep, EventFailed, ErrUnreachable)
 	case ep.state == stateLingering:
 		m.end(ep, EventClosed, ErrPeerClosed)
+	case ep.closing && ep.state == stateConnected:
+		m.onCloseTimer(ep)
 	case ep.hs != nil:
 		m.onHelloTimer(ep)
-	case ep.closing:
-		if quiet := m.awake.Sub(ep.heardAt); quiet >= m.cfg.CloseTimeout {
-			m.end(ep, EventClosed, ErrClosed)
-		} else {
-			m.setTimer(ep, m.cfg.CloseTimeout-quiet)
-		}
+	case ep.superseded && m.awake.Sub(ep.heardAt) >= m.cfg.CloseTimeout:
+		m.end(ep, EventFailed, ErrPeerClosed)
+	case ep.superseded:
+		m.setTimer(ep, m.cfg.CloseTimeout-m.awake.Sub(ep.heardAt))
 	default:
 		m.onKeepAlive(ep)
 	}
+}
+
+// onCloseTimer ends a close that does not get on: nothing was acknowledged for CloseTimeout. A peer
+// that only talks does not hold it up.
+func (m *Module) onCloseTimer(ep *Endpoint) {
+	if ep.closeAt == 0 {
+		ep.closeAt = m.awake
+	}
+	quiet := m.awake.Sub(max(ep.ackedAt, ep.closeAt))
+	if quiet >= m.cfg.CloseTimeout {
+		m.end(ep, EventClosed, ErrClosed)
+		return
+	}
+	m.setTimer(ep, m.cfg.CloseTimeout-quiet)
 }
 
 func (m *Module) onHelloTimer(ep *Endpoint) {

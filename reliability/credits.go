@@ -4,10 +4,11 @@ package reliability
 // among its peers, so that all of them together cannot overrun it. A default socket buffer holds 92
 // full-size datagrams, a window 4096: without credits one sender overruns it at once.
 //
-// Each peer is granted what it has made use of, at most an equal share. A share that shrinks
-// (another peer joined) takes back nothing: the peer's limit stands still until it has used up the
-// difference, and the newcomer is granted only what is really free, at least one packet so that no
-// peer ever waits for nothing.
+// Each peer is granted what it has earned by use, at most an equal share, and at most what is free;
+// one that has earned nothing yet, at most a quarter of what is free, so that idle peers, however
+// many, leave the most of it to those that work. A share that shrinks (another peer joined) takes
+// back nothing: the peer's limit stands still until it has used up the difference. A peer that finds
+// the pool empty is granted single packets, so that none ever waits for nothing.
 type Credits struct {
 	capacity int
 	granted  int
@@ -34,10 +35,14 @@ func (c *Credits) Granted() int { return c.granted }
 func (c *Credits) Share() int { return max(1, c.capacity/max(1, c.peers)) }
 
 // renew replaces a peer's booking of charged packets, of which it still holds held, by a new one of
-// at most want packets: what is booked is what the peer is told, or the pool would leak.
-func (c *Credits) renew(charged, held, want uint32) uint32 {
+// at most want packets, which the peer has earned or is given to begin with: what is booked is what the peer is told, or the pool would leak.
+func (c *Credits) renew(charged, held, want uint32, earned bool) uint32 {
 	others := c.granted - int(charged)
-	grant := max(min(c.Share(), c.capacity-others, int(want)), int(held), 1)
+	free := c.capacity - others
+	if !earned {
+		free = (free + 3) / 4
+	}
+	grant := max(min(c.Share(), free, int(want)), int(held), 1)
 	grant = min(grant, 1<<16-1)
 	c.granted = others + grant
 	return uint32(grant)

@@ -87,13 +87,14 @@ func (m *creditModel) grant(t failer, p *creditPeer) {
 	share := max(1, int64(m.pool.Capacity())/int64(len(m.peers)))
 	held := p.held()
 	most := p.earned.grant(p.next, int64(p.window))
+	free = p.earned.free(free)
 	got := int64(p.rcv.Grant(m.pool))
 	want := max(min(share, free, most), held, 1)
 	if got != want {
 		t.Fatalf("granted %d, want %d: share %d, free %d, earned %d, held %d, window %d", got, want,
 			share, free, most, held, p.window)
 	}
-	if got > max(free, held, 1) {
+	if got > max(int64(m.pool.Capacity())-others, held, 1) {
 		t.Fatalf("granted %d of %d free to a peer that held %d", got, free, held)
 	}
 	if p.next+got < p.limit {
@@ -205,10 +206,17 @@ func TestCreditsModel(t *testing.T) {
 	})
 }
 
-// settle lets everybody use up what it has, over and over. Two rounds of grants leave each with its
-// share as far as a newcomer may have it; with every further round what it may have doubles.
+// settle lets everybody use up what it has, over and over. A few rounds, of single packets at worst,
+// end everybody's time as a newcomer; with every further round what it may have doubles.
 func (m *creditModel) settle(t failer) {
 	t.Helper()
+	for range firstCredits / 4 {
+		for _, p := range m.peers {
+			m.take(p, p.held())
+			m.grant(t, p)
+			m.check(t)
+		}
+	}
 	for round, most := 1, firstCredits; most <= WindowMax; round++ {
 		for _, p := range m.peers {
 			m.take(p, p.held())
@@ -252,10 +260,10 @@ func TestCreditsGrowth(t *testing.T) {
 		{"kept while idle", 4096, 4096, []step{{0, 32}, {8, 64}, {0, 64}, {0, 64}, {16, 128}}},
 		{"more than granted", 4096, 4096, []step{{0, 32}, {500, 64}, {15, 64}, {500, 128}}},
 		{"before the first grant", 4096, 4096, []step{{500, 32}, {7, 32}}},
-		{"up to the share", 100, 4096, []step{{0, 32}, {8, 64}, {16, 100}, {100, 100}}},
+		{"up to the share", 100, 4096, []step{{0, 25}, {8, 64}, {16, 100}, {100, 100}}},
 		{"up to the window", 4096, 64, []step{{0, 32}, {8, 64}, {64, 64}}},
 		{"window below the first credits", 4096, 16, []step{{0, 16}, {16, 16}}},
-		{"share below the first credits", 20, 4096, []step{{0, 20}, {7, 20}, {20, 20}}},
+		{"share below the first credits", 20, 4096, []step{{0, 5}, {7, 5}, {20, 20}}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -339,7 +347,7 @@ func TestCreditsNewcomer(t *testing.T) {
 	}
 
 	idle := &creditModel{pool: NewCredits(100)}
-	for i, want := range []int64{32, 32, 32, 4, 1} {
+	for i, want := range []int64{25, 19, 14, 11, 8} {
 		p := idle.join(0, 4096)
 		if idle.grant(t, p); p.charged != want {
 			t.Fatalf("peer %d has %d, want %d", i, p.charged, want)
@@ -401,7 +409,7 @@ func TestCreditsShare(t *testing.T) {
 	m.take(first, 60)
 	m.grant(t, first)
 	m.grant(t, second)
-	if first.charged != 50 || second.charged != firstCredits {
+	if first.charged != 50 || second.charged != 13 { // a quarter of what is free
 		t.Fatalf("%d and the newcomer's %d", first.charged, second.charged)
 	}
 	m.take(second, 8)

@@ -33,12 +33,12 @@ func ExampleCredits() {
 	credits.Leave()
 	fmt.Println("newcomer, alone:", newcomer.Grant(credits), "granted:", credits.Granted())
 	// Output:
-	// first: 32 and idle: 32
+	// first: 25 and idle: 25
 	// first, after 16 packets: 64
 	// first, after 16 packets: 100
 	// first, after 16 packets: 100
 	// newcomer: 1
-	// newcomer, alone: 32 granted: 32
+	// newcomer, alone: 25 granted: 25
 }
 
 // Four packets are sent and the second is lost. The ACKs for the others say so, the packet is sent
@@ -50,7 +50,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	credits := reliability.NewCredits(8) // what the receiving side can hold
+	credits := reliability.NewCredits(32) // what the receiving side can hold
 	credits.Join()
 
 	const first = seq.Num(1<<32 - 2) // chosen by the sender; the numbers wrap on the way

@@ -80,11 +80,19 @@ func (e *earned) grant(next, window int64) int64 {
 	e.used += min(next-e.at, e.granted)
 	if 4*e.used >= e.credits {
 		e.used = 0
-		if e.credits < window {
+		if e.credits < max(window, 2*firstCredits) {
 			e.credits *= 2
 		}
 	}
 	return min(e.credits, window)
+}
+
+// free is how much of what is free in the pool the peer may have.
+func (e *earned) free(free int64) int64 {
+	if e.credits == firstCredits {
+		return (free + 3) / 4
+	}
+	return free
 }
 
 // given notes what the grant came to.

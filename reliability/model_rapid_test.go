@@ -200,7 +200,8 @@ func TestReceiverModel(t *testing.T) {
 				if ack != m.first+seq.Num(next-1) || dup == m.fresh {
 					t.Fatalf("ACK of %d, dup %v; want %d, %v", ack, dup, next-1, !m.fresh)
 				}
-				most := min(int64(pool.Capacity()), earned.grant(next, m.window))
+				most := earned.grant(next, m.window)
+				most = min(most, earned.free(int64(pool.Capacity())))
 				want := max(1, most, limit-next)
 				if int64(credit) != want || pool.Granted() != int(credit) {
 					t.Fatalf("credit %d, booked %d, want %d", credit, pool.Granted(), want)

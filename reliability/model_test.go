@@ -152,7 +152,7 @@ func (p *pair) ack(i int, distance int64, credit uint16, dup bool) {
 	case distance >= inFlight:
 		want = AckBogus
 	default:
-		limit := m.oldest + distance + 1 + int64(credit)
+		limit := m.oldest + distance + 1 + max(1, int64(credit))
 		grew := limit > m.limit
 		m.limit = max(m.limit, limit)
 		for range distance + 1 {

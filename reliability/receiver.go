@@ -141,9 +141,9 @@ func (r *Receiver) Grant(c *Credits) uint16 {
 		return uint16(held)
 	}
 	if r.used += r.charged - min(held, r.charged); r.used >= r.want/4 {
-		r.want, r.used = min(2*r.want, max(r.window, wantFirst)), 0
+		r.want, r.used = min(2*r.want, max(r.window, 2*wantFirst)), 0
 	}
-	grant := c.renew(r.charged, held, min(r.want, r.window))
+	grant := c.renew(r.charged, held, min(r.want, r.window), r.want > wantFirst)
 	r.charged = grant
 	r.limit = r.limit.Max(r.next.Add(grant))
 	return uint16(grant)

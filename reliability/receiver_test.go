@@ -167,7 +167,7 @@ func TestAckDue(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			rules := quick()
 			rules.AckEvery = c.every
-			pool := NewCredits(max(1, c.credit))
+			pool := NewCredits(max(1, 4*c.credit)) // the first grant is a quarter
 			pool.Join()
 			var r Receiver
 			r.Init(1<<32-2, WindowMax)

@@ -96,7 +96,8 @@ func (s *Sender) OnAck(g *Segments, now mono.Time, ack seq.Num, credit uint16, d
 	if steps < 0 {
 		return done, AckOld, false
 	}
-	limit := ack.Add(1 + uint32(credit))
+	// No credit at all would leave nothing to ask the peer with for more: one packet always goes.
+	limit := ack.Add(1 + max(1, uint32(credit)))
 	grew := s.limit.Before(limit)
 	s.limit = s.limit.Max(limit)
 	if steps > 0 {

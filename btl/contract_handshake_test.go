@@ -201,7 +201,7 @@ func testSimultaneous(t *testing.T, verdict mem.Verdict, lag int) {
 func TestHandshakeUnderChaos(t *testing.T) {
 	seed := testSeed(t, 16)
 	cfg := smallConfig()
-	cfg.HandshakeTimeout, cfg.CloseTimeout = time.Second, 5*time.Millisecond
+	cfg.HandshakeTimeout, cfg.CloseTimeout = time.Second, 100*time.Millisecond
 	cfg.Rules.ResendTimeout, cfg.KeepAlive = 5*time.Millisecond, 100*time.Millisecond
 	l := newLab(t, mem.Config{}, 2, cfg)
 	connected := 0
@@ -227,8 +227,8 @@ func TestHandshakeUnderChaos(t *testing.T) {
 			tr.verify()
 		}
 		a.Close()
-		for range 1200 {
-			l.step(2 * time.Millisecond)
+		for range 300 {
+			l.step(5 * time.Millisecond)
 		}
 		l.wantEmpty(0)
 		l.wantEmpty(1)

@@ -115,8 +115,8 @@ func (c *channel) sent(s *fabric.Send) {
 // taken counts the sends that will complete, up to the last one of the batch.
 func (c *channel) taken() uint64 { return c.total + uint64(len(c.batch)) }
 
-// leavingAddr is an address that nothing is sent to any more, to be removed once the sends that were
-// under way have completed: hardware may still read the peer's address handle.
+// leavingAddr is an address that nothing is sent to any more, to be removed once the sends that
+// were under way have completed: hardware may still read the peer's address handle.
 type leavingAddr struct {
 	addr      fabric.Addr
 	cmd, data uint64 // channel.taken when it was left

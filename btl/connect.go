@@ -77,8 +77,8 @@ func (m *Module) begin(ep *Endpoint, incarnation uint64) {
 }
 
 // adopt makes a half-open endpoint the caller's: the peer is connecting too, and may know this
-// endpoint's tag already, so that another endpoint in its place would be a second connection. Of what
-// the peer's Hello said nothing is kept, for none of it is proven.
+// endpoint's tag already, so that another endpoint in its place would be a second connection. Of
+// what the peer's Hello said nothing is kept, for none of it is proven.
 func (m *Module) adopt(ep *Endpoint, n *frag.Name) error {
 	dataAddr, err := m.dom.Insert(n.Data)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"gobtl/frag"
 )
 
-// Rule 7: credits, send buffers, rooms and descriptors return to their first values when idle, after
-// any mix of sends, losses, refusals, aborts and completion errors.
+// Rule 7: credits, send buffers, rooms and descriptors return to their first values when idle,
+// after any mix of sends, losses, refusals, aborts and completion errors.
 func TestContract07EverythingReturns(t *testing.T) {
 	seed := testSeed(t, 7)
 	rng := newRand(seed)
@@ -140,7 +140,8 @@ func TestContract10NothingRemains(t *testing.T) {
 	cfg.HandshakeTimeout, cfg.PeerTimeout = 100*time.Millisecond, 300*time.Millisecond
 	cfg.CloseTimeout = 50 * time.Millisecond
 	cfg.KeepAlive = 40 * time.Millisecond
-	for _, how := range []string{"abort", "close", "peer aborts", "peer closes", "cut", "module closes"} {
+	ways := []string{"abort", "close", "peer aborts", "peer closes", "cut", "module closes"}
+	for _, how := range ways {
 		for passes := range 14 {
 			t.Run(fmt.Sprintf("%s/%d", how, passes), func(t *testing.T) {
 				l := newLab(t, mem.Config{}, 2, cfg)
@@ -258,8 +259,8 @@ func TestContract11FragmentsAfterCloses(t *testing.T) {
 	}
 }
 
-// Rule 11: an endpoint holds at most as many send buffers as are free, so that what one of them keeps
-// never stops another.
+// Rule 11: an endpoint holds at most as many send buffers as are free, so that what one of them
+// keeps never stops another.
 func TestContract11SendBuffers(t *testing.T) {
 	cfg := smallConfig()
 	cfg.FragmentsMax = 256
@@ -328,7 +329,9 @@ func TestContract11Peers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.until("refused", 20*time.Microsecond, 100*time.Millisecond, func() bool { return ep.Err() != nil })
+	l.until("refused", 20*time.Microsecond, 100*time.Millisecond, func() bool {
+		return ep.Err() != nil
+	})
 	if !errors.Is(ep.Err(), ErrRefused) {
 		t.Errorf("the third peer was told %v", ep.Err())
 	}

@@ -36,12 +36,14 @@ func TestContract12Callbacks(t *testing.T) {
 		"flush": func(l *lab, _ *Module, ep *Endpoint, _ *Region) {
 			ep.Flush(func(error) { ep.Flush(func(error) {}) })
 		},
-		"close endpoint":  func(_ *lab, _ *Module, ep *Endpoint, _ *Region) { ep.Close() },
-		"abort endpoint":  func(_ *lab, _ *Module, ep *Endpoint, _ *Region) { ep.Abort() },
-		"close module":    func(_ *lab, m *Module, _ *Endpoint, _ *Region) { m.Close() },
-		"drain module":    func(l *lab, m *Module, _ *Endpoint, _ *Region) { m.Drain(l.now + 1e6) },
-		"close region":    func(_ *lab, _ *Module, _ *Endpoint, r *Region) { r.Close() },
-		"remove handlers": func(_ *lab, m *Module, _ *Endpoint, _ *Region) { m.handlers = [256]Handler{} },
+		"close endpoint": func(_ *lab, _ *Module, ep *Endpoint, _ *Region) { ep.Close() },
+		"abort endpoint": func(_ *lab, _ *Module, ep *Endpoint, _ *Region) { ep.Abort() },
+		"close module":   func(_ *lab, m *Module, _ *Endpoint, _ *Region) { m.Close() },
+		"drain module":   func(l *lab, m *Module, _ *Endpoint, _ *Region) { m.Drain(l.now + 1e6) },
+		"close region":   func(_ *lab, _ *Module, _ *Endpoint, r *Region) { r.Close() },
+		"remove handlers": func(_ *lab, m *Module, _ *Endpoint, _ *Region) {
+			m.handlers = [256]Handler{}
+		},
 		"progress": func(l *lab, m *Module, _ *Endpoint, _ *Region) {
 			if _, err := m.Progress(l.now); !errors.Is(err, ErrReentrant) {
 				l.tb.Errorf("Progress from a callback: %v", err)
@@ -147,8 +149,8 @@ func testCallback(t *testing.T, act func(*lab, *Module, *Endpoint, *Region), whe
 	l.afterCallbacks(t)
 }
 
-// afterCallbacks checks what must hold whatever the callbacks did: one final event for every endpoint
-// that was told of and has ended, and nothing left behind.
+// afterCallbacks checks what must hold whatever the callbacks did: one final event for every
+// endpoint that was told of and has ended, and nothing left behind.
 func (l *lab) afterCallbacks(t *testing.T) {
 	t.Helper()
 	for _, m := range l.mods {
@@ -183,8 +185,8 @@ func (l *lab) afterCallbacks(t *testing.T) {
 	}
 }
 
-// Rule 12 for the module's own Close: its callbacks run with all book-keeping done; what they try to
-// begin is refused, and every send of theirs that was accepted ends.
+// Rule 12 for the module's own Close: its callbacks run with all book-keeping done; what they try
+// to begin is refused, and every send of theirs that was accepted ends.
 func TestContract12CallbacksOfClose(t *testing.T) {
 	l := newLab(t, mem.Config{}, 3, smallConfig())
 	l.mods[1].Handle(1, func(*Endpoint, Tag, []byte) {})

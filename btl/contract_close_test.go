@@ -35,7 +35,9 @@ func (l *lab) idleFor(d time.Duration) {
 // Close delivers what was sent, then both sides end in order, also when the goodbye or its ACK is
 // lost.
 func TestCloseInOrder(t *testing.T) {
-	isBye := func(_ []byte, h *frag.Header) bool { return h.Kind == frag.KindFrag && h.Tag == frag.TagBye }
+	isBye := func(_ []byte, h *frag.Header) bool {
+		return h.Kind == frag.KindFrag && h.Tag == frag.TagBye
+	}
 	for _, c := range []struct {
 		name  string
 		n     int
@@ -92,8 +94,8 @@ func TestCloseInOrder(t *testing.T) {
 	}
 }
 
-// Both sides close at the same time, with and without loss: each is told once, without an error, and
-// nothing stays.
+// Both sides close at the same time, with and without loss: each is told once, without an error,
+// and nothing stays.
 func TestCloseBothAtOnce(t *testing.T) {
 	for _, drain := range []bool{false, true} {
 		for _, loss := range []float64{0, 0.3} {
@@ -176,8 +178,8 @@ func TestDrainLimit(t *testing.T) {
 	}
 }
 
-// Copies of hello-acks that come after their connection was used and closed again do not bring the dead
-// endpoint back.
+// Copies of hello-acks that come after their connection was used and closed again do not bring the
+// dead endpoint back.
 func TestCloseOvertakesHandshake(t *testing.T) {
 	l := newLab(t, mem.Config{}, 2, smallConfig())
 	l.mods[0].Handle(1, func(*Endpoint, Tag, []byte) {})

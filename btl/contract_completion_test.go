@@ -20,32 +20,48 @@ type ending struct {
 }
 
 var endings = []ending{
-	{name: "endpoint aborted", do: func(_ *lab, a *Endpoint) { a.Abort() },
-		want: []error{ErrClosed}, max: time.Millisecond, ev: EventClosed},
-	{name: "endpoint closed, peer silent", do: func(_ *lab, a *Endpoint) { a.Close() },
-		want: []error{ErrClosed}, max: 4 * time.Second, ev: EventClosed},
-	{name: "endpoint closed, network healed", do: func(l *lab, a *Endpoint) { a.Close(); l.calm() },
-		want: []error{nil, ErrNoHandler, ErrRemoteAccess}, max: 6 * time.Second, ev: EventClosed},
-	{name: "module closed", do: func(l *lab, _ *Endpoint) { l.mods[0].Close() },
-		want: []error{ErrClosed}, max: time.Millisecond, ev: EventClosed},
-	{name: "module drained, time over",
+	{
+		name: "endpoint aborted", do: func(_ *lab, a *Endpoint) { a.Abort() },
+		want: []error{ErrClosed}, max: time.Millisecond, ev: EventClosed,
+	},
+	{
+		name: "endpoint closed, peer silent", do: func(_ *lab, a *Endpoint) { a.Close() },
+		want: []error{ErrClosed}, max: 4 * time.Second, ev: EventClosed,
+	},
+	{
+		name: "endpoint closed, network healed", do: func(l *lab, a *Endpoint) { a.Close(); l.calm() },
+		want: []error{nil, ErrNoHandler, ErrRemoteAccess}, max: 6 * time.Second, ev: EventClosed,
+	},
+	{
+		name: "module closed", do: func(l *lab, _ *Endpoint) { l.mods[0].Close() },
+		want: []error{ErrClosed}, max: time.Millisecond, ev: EventClosed,
+	},
+	{
+		name: "module drained, time over",
 		do:   func(l *lab, _ *Endpoint) { l.mods[0].Drain(l.now.Add(10 * time.Millisecond)) },
-		want: []error{ErrClosed}, max: 20 * time.Millisecond, ev: EventClosed},
-	{name: "module drained, network healed",
+		want: []error{ErrClosed}, max: 20 * time.Millisecond, ev: EventClosed,
+	},
+	{
+		name: "module drained, network healed",
 		do:   func(l *lab, _ *Endpoint) { l.mods[0].Drain(Never); l.calm() },
-		want: []error{nil, ErrNoHandler, ErrRemoteAccess}, max: 6 * time.Second, ev: EventClosed},
-	{name: "peer silent", do: func(*lab, *Endpoint) {},
-		want: []error{ErrPeerDead, ErrUnreachable}, max: 7 * time.Second, ev: EventFailed},
-	{name: "peer closed", do: func(l *lab, _ *Endpoint) {
-		for _, ep := range l.mods[1].slots {
-			if ep != nil {
-				ep.Close()
+		want: []error{nil, ErrNoHandler, ErrRemoteAccess}, max: 6 * time.Second, ev: EventClosed,
+	},
+	{
+		name: "peer silent", do: func(*lab, *Endpoint) {},
+		want: []error{ErrPeerDead, ErrUnreachable}, max: 7 * time.Second, ev: EventFailed,
+	},
+	{
+		name: "peer closed", do: func(l *lab, _ *Endpoint) {
+			for _, ep := range l.mods[1].slots {
+				if ep != nil {
+					ep.Close()
+				}
 			}
-		}
-		l.mods[1].handlers = [256]Handler{} // from here on nothing is delivered
-		l.calm()
-	}, want: []error{nil, ErrPeerClosed, ErrUnreachable, ErrNoHandler, ErrRemoteAccess},
-		max: 7 * time.Second, ev: 255},
+			l.mods[1].handlers = [256]Handler{} // from here on nothing is delivered
+			l.calm()
+		}, want: []error{nil, ErrPeerClosed, ErrUnreachable, ErrNoHandler, ErrRemoteAccess},
+		max: 7 * time.Second, ev: 255,
+	},
 }
 
 // phases bring an endpoint to the point at which the ending comes: from nothing sent to half sent.
@@ -233,8 +249,8 @@ func wantEnd(t *testing.T, got []happening, e ending) {
 	}
 }
 
-// Rule 3 and Flush: when the peer dies, flushes that wait for its ACKs fail; one that was done before
-// has succeeded.
+// Rule 3 and Flush: when the peer dies, flushes that wait for its ACKs fail; one that was done
+// before has succeeded.
 func TestContract03FlushFails(t *testing.T) {
 	cfg := smallConfig()
 	cfg.PeerTimeout = time.Second
@@ -299,8 +315,8 @@ func TestFlushOrder(t *testing.T) {
 	}
 }
 
-// Rule 3: a put that is refused ends with ErrRemoteAccess, a send to no handler with ErrNoHandler, and
-// the connection goes on; what was sent around them arrives.
+// Rule 3: a put that is refused ends with ErrRemoteAccess, a send to no handler with ErrNoHandler,
+// and the connection goes on; what was sent around them arrives.
 func TestContract03Refusals(t *testing.T) {
 	l := newLab(t, mem.Config{}, 2, smallConfig())
 	tr := newTraffic(t, testSeed(t, 3), 1)

@@ -55,8 +55,8 @@ func (l *lab) helloFilter(kind frag.Kind, p frag.Probe, n int, v mem.Verdict) *i
 	return hits
 }
 
-// The handshake survives the loss, the doubling and the delay of every kind of its packets, and ends
-// with one connection that works both ways.
+// The handshake survives the loss, the doubling and the delay of every kind of its packets, and
+// ends with one connection that works both ways.
 func TestHandshakeDisturbed(t *testing.T) {
 	for _, kind := range []frag.Kind{frag.KindHello, frag.KindHelloAck} {
 		for p := range frag.Probe(frag.ProbeCount) {
@@ -271,7 +271,9 @@ func TestHandshakeSelf(t *testing.T) {
 		t.Errorf("region holds %q", memory[100:113])
 	}
 	ep.Close()
-	l.until("closed", 10*time.Microsecond, 3*time.Second, func() bool { return len(l.ends(0, ep)) > 0 })
+	l.until("closed", 10*time.Microsecond, 3*time.Second, func() bool {
+		return len(l.ends(0, ep)) > 0
+	})
 	for range 30 {
 		l.step(50 * time.Millisecond)
 	}
@@ -281,7 +283,8 @@ func TestHandshakeSelf(t *testing.T) {
 	l.wantEmpty(0)
 }
 
-// Close and connect again, many times: each connection is a new one, and nothing is left of the old.
+// Close and connect again, many times: each connection is a new one, and nothing is left of the
+// old.
 func TestReconnect(t *testing.T) {
 	cfg := smallConfig()
 	cfg.CloseTimeout = 5 * time.Millisecond
@@ -475,8 +478,10 @@ func TestHandshakeVersion(t *testing.T) {
 func TestConnectBadNames(t *testing.T) {
 	l, s := newStranger(t, smallConfig())
 	m := l.mods[0]
-	foreign := frag.Name{Provider: "other/net", Incarnation: 1, MTUBytes: 1472, CommandBytes: 768,
-		Command: s.name[0], Data: s.name[1]}
+	foreign := frag.Name{
+		Provider: "other/net", Incarnation: 1, MTUBytes: 1472, CommandBytes: 768,
+		Command: s.name[0], Data: s.name[1],
+	}
 	other, err := foreign.Append(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -486,8 +491,12 @@ func TestConnectBadNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range [][]byte{nil, {}, []byte("x"), m.Name()[:20], append(m.Name(), 0), other,
-		badData} {
+	for _, name := range [][]byte{
+		nil,
+		{},
+		[]byte("x"), m.Name()[:20], append(m.Name(), 0), other,
+		badData,
+	} {
 		if _, err := m.Connect(name); !errors.Is(err, ErrBadName) {
 			t.Errorf("%q: %v, want ErrBadName", name, err)
 		}

@@ -177,7 +177,8 @@ func (l *lab) wantIdle(i int) {
 		for _, ep := range m.slots {
 			if ep != nil {
 				p, f := ep.Outstanding()
-				l.tb.Logf("module %d: endpoint %d: state %d, closing %v, handshake %+v, %d packets, %d fragments, "+
+				l.tb.Logf("module %d: endpoint %d: state %d, closing %v, handshake %+v, %d packets, "+
+					"%d fragments, "+
 					"room %d, asm %d, error %v", i, ep.slot, ep.state, ep.closing, ep.hs, p, f, ep.snd.Room(),
 					ep.asm.ActiveBytes(), ep.err)
 			}
@@ -191,8 +192,8 @@ func (l *lab) wantIdle(i int) {
 	}
 }
 
-// creditsOf asks the receiver how many credits its peer holds, by taking them back and granting them
-// again from a pool that has no others.
+// creditsOf asks the receiver how many credits its peer holds, by taking them back and granting
+// them again from a pool that has no others.
 func creditsOf(ep *Endpoint) int {
 	probe := ep.rcv
 	c := reliability.NewCredits(1)
@@ -400,17 +401,17 @@ func (e *spyEndpoint) postOne(s fabric.Send) error {
 // transmit gives a send to the real endpoint, under the address that its name has now.
 func (e *spyEndpoint) transmit(s fabric.Send) error {
 	a := &e.d.addrs[s.To-1]
-	real := a.name
-	if n, ok := e.d.lab.names[real]; ok {
-		real = string(n)
+	actual := a.name
+	if n, ok := e.d.lab.names[actual]; ok {
+		actual = string(n)
 	}
-	to, ok := a.inner[real]
+	to, ok := a.inner[actual]
 	if !ok {
 		var err error
-		if to, err = e.d.Domain.Insert([]byte(real)); err != nil {
+		if to, err = e.d.Domain.Insert([]byte(actual)); err != nil {
 			return err
 		}
-		a.inner[real] = to
+		a.inner[actual] = to
 	}
 	s.To = to
 	_, err := e.Endpoint.Post([]fabric.Send{s})

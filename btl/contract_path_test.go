@@ -13,8 +13,8 @@ import (
 	"gobtl/frag"
 )
 
-// In a quick ping-pong every message takes both fast paths and every ACK rides on the reply: no packet
-// is sent but the messages themselves.
+// In a quick ping-pong every message takes both fast paths and every ACK rides on the reply: no
+// packet is sent but the messages themselves.
 func TestPathPingPong(t *testing.T) {
 	const rounds = 200
 	l := newLab(t, mem.Config{}, 2, smallConfig())
@@ -123,8 +123,8 @@ func (s *script) run0() []packet {
 	return s.take()
 }
 
-// A duplicate ACK has the oldest packet sent again at once, on the data channel; one that only answers
-// a duplicate has not.
+// A duplicate ACK has the oldest packet sent again at once, on the data channel; one that only
+// answers a duplicate has not.
 func TestPathFastRetransmit(t *testing.T) {
 	l, s := newStranger(t, smallConfig())
 	ep := s.connect()
@@ -136,8 +136,10 @@ func TestPathFastRetransmit(t *testing.T) {
 	if pkts := s.run(5); len(pkts) != 4 || pkts[0].channel != 0 {
 		t.Fatalf("%d packets came, want 4 on the command channel", len(pkts))
 	}
-	s.raw(0, encode(frag.Header{Kind: frag.KindAck, Flags: frag.FlagAck | frag.FlagDup, Conn: s.conn,
-		Ack: s.peerFirst - 1, Credit: s.credit}, nil))
+	s.raw(0, encode(frag.Header{
+		Kind: frag.KindAck, Flags: frag.FlagAck | frag.FlagDup, Conn: s.conn,
+		Ack: s.peerFirst - 1, Credit: s.credit,
+	}, nil))
 	if pkts := s.run(5); len(pkts) != 0 {
 		t.Errorf("an ACK of a duplicate had %d packets sent again", len(pkts))
 	}
@@ -147,7 +149,8 @@ func TestPathFastRetransmit(t *testing.T) {
 		t.Errorf("a duplicate ACK: %+v, want packet %d on the data channel", pkts, s.peerFirst)
 	}
 	st := &l.mods[0].stats
-	if st.Get(CntRetransmitDupAck) != 1 || st.Get(CntRetransmitTimeout) != 0 || st.Get(CntDupAcks) == 0 {
+	if st.Get(CntRetransmitDupAck) != 1 || st.Get(CntRetransmitTimeout) != 0 ||
+		st.Get(CntDupAcks) == 0 {
 		t.Errorf("counters: duplicate ACK %d, timeout %d", st.Get(CntRetransmitDupAck),
 			st.Get(CntRetransmitTimeout))
 	}
@@ -217,8 +220,8 @@ func TestPathFairness(t *testing.T) {
 	}
 }
 
-// A tiny message overtakes nothing of its own endpoint, neither in the queue nor in a batch; it does
-// not wait for the bulk data of another endpoint.
+// A tiny message overtakes nothing of its own endpoint, neither in the queue nor in a batch; it
+// does not wait for the bulk data of another endpoint.
 func TestPathOrderOfSends(t *testing.T) {
 	l := newLab(t, mem.Config{}, 3, smallConfig())
 	var got []int
@@ -269,8 +272,8 @@ func sendStatus(ep *Endpoint, size int) (Status, error) {
 	return ep.Send(f)
 }
 
-// The registration cache: registrations inside a registered range share it, those outside have their
-// own, idle ones are kept up to the bound and oldest first.
+// The registration cache: registrations inside a registered range share it, those outside have
+// their own, idle ones are kept up to the bound and oldest first.
 func TestPathRegistrations(t *testing.T) {
 	cfg := smallConfig()
 	cfg.RegistrationsKept = 2
@@ -323,8 +326,8 @@ func TestPathRegistrations(t *testing.T) {
 	}
 }
 
-// Registered memory is gathered, not copied, by chunks of messages and puts, and again when they are
-// sent again; what is not registered, or small, is copied. Bytes are right either way.
+// Registered memory is gathered, not copied, by chunks of messages and puts, and again when they
+// are sent again; what is not registered, or small, is copied. Bytes are right either way.
 func TestPathGather(t *testing.T) {
 	for _, noGather := range []bool{false, true} {
 		t.Run(fmt.Sprintf("noGather=%v", noGather), func(t *testing.T) {
@@ -358,8 +361,12 @@ func TestPathGather(t *testing.T) {
 				put    bool
 				gather bool
 			}{
-				{5000, 50_000, false, true}, {5001, 30_000, false, true}, {5000, 50_000, true, true},
-				{4999, 30_000, false, false}, {5000, 50_001, true, false}, {6000, 7000, false, false},
+				{5000, 50_000, false, true},
+				{5001, 30_000, false, true},
+				{5000, 50_000, true, true},
+				{4999, 30_000, false, false},
+				{5000, 50_001, true, false},
+				{6000, 7000, false, false},
 			} {
 				before := spy.gathered
 				got = nil

@@ -92,7 +92,8 @@ func (s *script) raw(channel int, pkt []byte) {
 	const b = scriptBuffers - 1
 	arena := s.dom.Arena()
 	n := copy(arena.Bytes(b), pkt)
-	if _, err := s.ep[channel].Post([]fabric.Send{{To: s.to[channel], Buf: b, Len: uint32(n)}}); err != nil {
+	send := []fabric.Send{{To: s.to[channel], Buf: b, Len: uint32(n)}}
+	if _, err := s.ep[channel].Post(send); err != nil {
 		s.l.tb.Fatal(err)
 	}
 	s.pump()
@@ -256,15 +257,19 @@ func (s *script) frag(n seq.Num, tag Tag, payload []byte) {
 // chunk sends a part of a fragment of size bytes.
 func (s *script) chunk(n seq.Num, id, size, offset uint32, payload []byte) {
 	s.l.tb.Helper()
-	s.raw(1, encode(frag.Header{Kind: frag.KindChunk, Conn: s.conn, Seq: n, Tag: 1, FragID: id,
-		SizeBytes: size, OffsetBytes: offset}, payload))
+	s.raw(1, encode(frag.Header{
+		Kind: frag.KindChunk, Conn: s.conn, Seq: n, Tag: 1, FragID: id,
+		SizeBytes: size, OffsetBytes: offset,
+	}, payload))
 }
 
 // ack acknowledges the module's packets up to n.
 func (s *script) ack(n seq.Num) {
 	s.l.tb.Helper()
-	s.raw(0, encode(frag.Header{Kind: frag.KindAck, Flags: frag.FlagAck, Conn: s.conn, Ack: n,
-		Credit: s.credit}, nil))
+	s.raw(0, encode(frag.Header{
+		Kind: frag.KindAck, Flags: frag.FlagAck, Conn: s.conn, Ack: n,
+		Credit: s.credit,
+	}, nil))
 }
 
 // acks returns the numbers acknowledged in packets.

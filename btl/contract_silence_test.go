@@ -10,7 +10,8 @@ import (
 	"gobtl/hotel"
 )
 
-// countSent counts the datagrams that module i's endpoints post, while the network loses all of them.
+// countSent counts the datagrams that module i's endpoints post, while the network loses all of
+// them.
 func (l *lab) countSent(i int) *int {
 	n := new(int)
 	cmd, data := string(l.mods[i].cmd.name), string(l.mods[i].data.name)
@@ -65,8 +66,8 @@ func TestContract08TotalLoss(t *testing.T) {
 	l.wantIdle(1)
 }
 
-// Rule 8, per pass: however many timers have expired, one pass sends at most ResendsPerPass again, and
-// goes on receiving between.
+// Rule 8, per pass: however many timers have expired, one pass sends at most ResendsPerPass again,
+// and goes on receiving between.
 func TestContract08ResendsPerPass(t *testing.T) {
 	cfg := smallConfig()
 	cfg.Rules.ResendsPerPass = 5
@@ -143,8 +144,8 @@ func testDeadPeer(t *testing.T, timeout time.Duration, size int) {
 	if !errors.Is(dead.Err(), ErrPeerDead) {
 		t.Errorf("error %v, want ErrPeerDead", dead.Err())
 	}
-	// A tick of the hotel, a pass, and the three last resends a millisecond apart where the time-out of
-	// the peer is short against that of a packet.
+	// A tick of the hotel, a pass, and the three last resends a millisecond apart where the time-out
+	// of the peer is short against that of a packet.
 	slack := time.Duration(hotel.DefaultTickNs) + 4*step
 	if timeout < 5*l.mods[0].rules.ResendTimeout {
 		slack += 3 * (time.Millisecond + time.Duration(hotel.DefaultTickNs) + step)

@@ -9,9 +9,9 @@ import (
 	"gobtl/frag"
 )
 
-// Rule 1: next to send minus oldest unacknowledged never exceeds the window, and every number between
-// them is one segment with a timer or on the resend list. Check proves it after every pass; here
-// windows of several sizes are driven into their limit under loss.
+// Rule 1: next to send minus oldest unacknowledged never exceeds the window, and every number
+// between them is one segment with a timer or on the resend list. Check proves it after every pass;
+// here windows of several sizes are driven into their limit under loss.
 func TestContract01WindowUnderLoss(t *testing.T) {
 	for _, window := range []int{1, 2, 8, 32} {
 		t.Run(fmt.Sprint(window), func(t *testing.T) {
@@ -63,8 +63,8 @@ func TestContract01WindowOfPeer(t *testing.T) {
 }
 
 // Rule 2: a buffer is reused only when it is acknowledged and its last post has completed. Here the
-// fabric reads buffers late and the spy compares them with what was posted; payloads are verified at
-// their destination too.
+// fabric reads buffers late and the spy compares them with what was posted; payloads are verified
+// at their destination too.
 func TestContract02LateReads(t *testing.T) {
 	cfg := smallConfig()
 	cfg.TxDepth = 24
@@ -144,8 +144,8 @@ func TestContract02HeldCompletions(t *testing.T) {
 	l.wantIdle(i)
 }
 
-// Rule 2 for memory that the fabric gathers from: a fragment's OnDone, after which the memory is the
-// caller's again, comes only when no post that reads it is outstanding.
+// Rule 2 for memory that the fabric gathers from: a fragment's OnDone, after which the memory is
+// the caller's again, comes only when no post that reads it is outstanding.
 func TestContract02GatheredMemoryHeld(t *testing.T) {
 	cfg := smallConfig()
 	l := newLab(t, mem.Config{InjectBytes: 1472}, 1, cfg)
@@ -258,8 +258,8 @@ func TestContract04ExactlyOnce(t *testing.T) {
 	}
 }
 
-// Rule 5: an ACK never covers a packet that was refused. The script sends what cannot be taken, with
-// good packets around it, and reads the ACKs.
+// Rule 5: an ACK never covers a packet that was refused. The script sends what cannot be taken,
+// with good packets around it, and reads the ACKs.
 func TestContract05RefusedNotAcknowledged(t *testing.T) {
 	const size = 40 << 10 // of a fragment; one fits the reassembly memory, two do not
 	cfg := smallConfig()
@@ -303,8 +303,10 @@ func TestContract05RefusedNotAcknowledged(t *testing.T) {
 		{
 			name: "put to no region",
 			refuse: func(s *script) {
-				s.raw(0, encode(frag.Header{Kind: frag.KindFrag, Flags: frag.FlagPut, Conn: s.conn,
-					Seq: s.next, Handle: 0x1234_0000}, []byte("x")))
+				s.raw(0, encode(frag.Header{
+					Kind: frag.KindFrag, Flags: frag.FlagPut, Conn: s.conn,
+					Seq: s.next, Handle: 0x1234_0000,
+				}, []byte("x")))
 			},
 			reason: CntDropAccess,
 			nack:   frag.NackAccess,
@@ -341,8 +343,10 @@ func TestContract05RefusedNotAcknowledged(t *testing.T) {
 				c.again(s, l.mods[0])
 				c.refuse(s)
 			} else { // what a sender does that gives up
-				s.raw(1, encode(frag.Header{Kind: frag.KindFrag, Conn: s.conn, Seq: refused,
-					Tag: frag.TagVoid}, nil))
+				s.raw(1, encode(frag.Header{
+					Kind: frag.KindFrag, Conn: s.conn, Seq: refused,
+					Tag: frag.TagVoid,
+				}, nil))
 			}
 			if seen = acks(s.run(20)); len(seen) == 0 || seen[len(seen)-1] != refused+1 {
 				t.Errorf("ACKs %v after the packet was taken, want %d", seen, refused+1)
@@ -351,8 +355,8 @@ func TestContract05RefusedNotAcknowledged(t *testing.T) {
 	}
 }
 
-// Rule 5 between modules: two senders whose fragments do not fit the receiver's memory together both
-// get them through.
+// Rule 5 between modules: two senders whose fragments do not fit the receiver's memory together
+// both get them through.
 func TestContract05BudgetRecovers(t *testing.T) {
 	cfg := smallConfig()
 	cfg.FragmentBytesMax, cfg.ReassemblyBytesMax = 64<<10, 64<<10

@@ -211,9 +211,9 @@ func (ep *Endpoint) Free(f *Fragment) error {
 	return nil
 }
 
-// takeSeg takes a free send buffer for an endpoint. One of several endpoints may hold as many as are
-// free, so that a peer that does not acknowledge never takes the last ones from the others (dynamic
-// thresholds, Choudhury and Hahne 1998).
+// takeSeg takes a free send buffer for an endpoint. One of several endpoints may hold as many as
+// are free, so that a peer that does not acknowledge never takes the last ones from the others
+// (dynamic thresholds, Choudhury and Hahne 1998).
 func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 	n := len(m.freeSegs)
 	if ep.buffers >= n && len(m.slots)-len(m.freeSlots) > 1 {
@@ -234,7 +234,8 @@ func (m *Module) giveSeg(ep *Endpoint, t reliability.Token) {
 	m.freeSegs = append(m.freeSegs, t)
 }
 
-// releaseSeg frees an acknowledged send buffer, or has it freed when the fabric is done with it too.
+// releaseSeg frees an acknowledged send buffer, or has it freed when the fabric is done with it
+// too.
 func (m *Module) releaseSeg(t reliability.Token) {
 	ep := m.segs[t].ep
 	if m.wire[t]&wireBusy != 0 {

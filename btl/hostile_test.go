@@ -30,8 +30,8 @@ func newVictim(t testing.TB, seed uint64) *victim {
 	return v
 }
 
-// hit sends hostile bytes on a channel to module 1 and checks what must always hold: the state (step
-// does), the account of packets, and the size of what comes back before an address is proven.
+// hit sends hostile bytes on a channel to module 1 and checks what must always hold: the state
+// (step does), the account of packets, and the size of what comes back before an address is proven.
 func (v *victim) hit(channel int, pkt []byte) {
 	v.tb.Helper()
 	v.sent++
@@ -47,8 +47,8 @@ func (v *victim) hit(channel int, pkt []byte) {
 	}
 }
 
-// survives checks that the connection between the two still works, and that only its own messages were
-// delivered.
+// survives checks that the connection between the two still works, and that only its own messages
+// were delivered.
 func (v *victim) survives(t *testing.T) {
 	t.Helper()
 	for _, size := range []int{8, 1400, 20_000} {
@@ -97,9 +97,10 @@ func TestContract06RandomBytes(t *testing.T) {
 	v.survives(t)
 }
 
-// Rule 6: packets of a live connection with bits turned, cut short, lengthened, on the wrong channel.
-// The packets' own numbers and tags are used, so many get deep. The transport has no checksum of its
-// own (its fabrics have): payloads that were hit may arrive altered, but nothing else may happen.
+// Rule 6: packets of a live connection with bits turned, cut short, lengthened, on the wrong
+// channel. The packets' own numbers and tags are used, so many get deep. The transport has no
+// checksum of its own (its fabrics have): payloads that were hit may arrive altered, but nothing
+// else may happen.
 func TestContract06BitFlips(t *testing.T) {
 	seed := testSeed(t, 62)
 	rng := newRand(seed)
@@ -224,18 +225,28 @@ func TestContract06ConnectedPeerMisbehaves(t *testing.T) {
 			[]byte("far")), CntAboveWindow},
 		{"number half way round", header(frag.Header{Kind: frag.KindFrag, Seq: good + 1<<31, Tag: 1},
 			[]byte("far")), CntBelowWindow},
-		{"reserved tag", header(frag.Header{Kind: frag.KindFrag, Seq: good, Tag: 0xF3}, nil),
-			CntDropMalformed},
+		{
+			"reserved tag", header(frag.Header{Kind: frag.KindFrag, Seq: good, Tag: 0xF3}, nil),
+			CntDropMalformed,
+		},
 		{"bye with payload", header(frag.Header{Kind: frag.KindFrag, Seq: good, Tag: frag.TagBye},
 			[]byte("x")), CntDropMalformed},
-		{"no handler", header(frag.Header{Kind: frag.KindFrag, Seq: good, Tag: 200}, nil),
-			CntDropNoHandler},
-		{"put to a made-up region", header(frag.Header{Kind: frag.KindFrag, Flags: frag.FlagPut,
-			Seq: good, Handle: 1 << 20}, []byte("x")), CntDropAccess},
-		{"put whose end wraps", header(frag.Header{Kind: frag.KindFrag, Flags: frag.FlagPut, Seq: good,
-			PutOffset: 1<<64 - 1}, []byte("xx")), CntDropMalformed},
-		{"NACK of what was never sent", header(frag.Header{Kind: frag.KindNack, Seq: s.peerFirst + 9,
-			Tag: frag.NackNoHandler}, nil), CntRecvNack},
+		{
+			"no handler", header(frag.Header{Kind: frag.KindFrag, Seq: good, Tag: 200}, nil),
+			CntDropNoHandler,
+		},
+		{"put to a made-up region", header(frag.Header{
+			Kind: frag.KindFrag, Flags: frag.FlagPut,
+			Seq: good, Handle: 1 << 20,
+		}, []byte("x")), CntDropAccess},
+		{"put whose end wraps", header(frag.Header{
+			Kind: frag.KindFrag, Flags: frag.FlagPut, Seq: good,
+			PutOffset: 1<<64 - 1,
+		}, []byte("xx")), CntDropMalformed},
+		{"NACK of what was never sent", header(frag.Header{
+			Kind: frag.KindNack, Seq: s.peerFirst + 9,
+			Tag: frag.NackNoHandler,
+		}, nil), CntRecvNack},
 		{"Reject of a live connection", func() {
 			b := make([]byte, frag.RejectBytes)
 			frag.EncodeReject(b, s.conn, frag.RejectStale, frag.Version, 1, 1)
@@ -297,7 +308,9 @@ func TestContract06OverlappingChunks(t *testing.T) {
 	v := newVictim(t, testSeed(t, 64))
 	s, m := v.s, v.mods[1]
 	var got [][]byte
-	m.Handle(1, func(_ *Endpoint, _ Tag, data []byte) { got = append(got, append([]byte(nil), data...)) })
+	m.Handle(1, func(_ *Endpoint, _ Tag, data []byte) {
+		got = append(got, append([]byte(nil), data...))
+	})
 	ep := s.connect()
 	room := uint32(ep.MTUBytes() - frag.ChunkHeaderBytes)
 	size := 2*room + 100
@@ -374,8 +387,8 @@ func TestContract06HelloFlood(t *testing.T) {
 	v.survives(t)
 }
 
-// Rule 6: forged hellos that name a live peer, as another incarnation of it, and replays of its own:
-// without the tag that only the peer has seen, nothing happens to its connection.
+// Rule 6: forged hellos that name a live peer, as another incarnation of it, and replays of its
+// own: without the tag that only the peer has seen, nothing happens to its connection.
 func TestContract06ForgedHellos(t *testing.T) {
 	v := newVictim(t, testSeed(t, 66))
 	m, s := v.mods[1], v.s
@@ -405,8 +418,9 @@ func TestContract06ForgedHellos(t *testing.T) {
 	v.survives(t)
 }
 
-// Rule 6: what a stranger can make a module send to a third party is never more than he sends himself,
-// packet for packet: replies go to the address that a hello names, not to where it came from.
+// Rule 6: what a stranger can make a module send to a third party is never more than he sends
+// himself, packet for packet: replies go to the address that a hello names, not to where it came
+// from.
 func TestContract06Reflection(t *testing.T) {
 	l, s := newStranger(t, smallConfig())
 	other := l.newScript(0)

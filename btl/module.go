@@ -259,8 +259,9 @@ func (m *Module) Limits() Limits {
 }
 
 // Handle registers the handler of a tag; nil removes it. A fragment whose tag has no handler is
-// refused, and its sender told (ErrNoHandler), unless its Send had returned Done. Register handlers before peers connect: a fragment
-// of several packets whose handler changes while it arrives may be refused in part.
+// refused, and its sender told (ErrNoHandler), unless its Send had returned Done. Register handlers
+// before peers connect: a fragment of several packets whose handler changes while it arrives may be
+// refused in part.
 func (m *Module) Handle(tag Tag, h Handler) error {
 	if tag > TagMax {
 		return fmt.Errorf("%w: %d (the last is %d)", ErrTag, tag, TagMax)

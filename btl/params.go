@@ -28,66 +28,126 @@ func (p Param) Env() string { return EnvPrefix + strings.ToUpper(p.Name) }
 
 // params is the only list of tunables: names, environment, documentation and Set come from it.
 var params = []Param{
-	{"profile", "usnic", "recovery rules",
-		func(c *Config) any { return &c.Profile }},
-	{"window_packets", "4096", "packets in flight to one peer, a power of two up to 4096",
-		func(c *Config) any { return &c.Rules.WindowPackets }},
-	{"resend_timeout", "100ms", "time an unacknowledged packet waits before it is sent again",
-		func(c *Config) any { return &c.Rules.ResendTimeout }},
-	{"resend_timeout_max", "1.6s", "where doubling the resend time-out ends",
-		func(c *Config) any { return &c.Rules.ResendTimeoutMax }},
-	{"dup_ack_hold", "1ms", "time a packet sent again is left alone by duplicate ACKs",
-		func(c *Config) any { return &c.Rules.DupAckHold }},
-	{"resends_per_pass", "16", "packets sent again in one pass of the progress loop, at most",
-		func(c *Config) any { return &c.Rules.ResendsPerPass }},
-	{"ack_delay", "50us", "time an ACK waits for a packet to ride on",
-		func(c *Config) any { return &c.Rules.AckDelay }},
-	{"ack_every", "64", "packets after which an ACK waits no longer",
-		func(c *Config) any { return &c.Rules.AckEvery }},
-	{"mtu_bytes", "the provider's", "datagram size of the data channel, at most",
-		func(c *Config) any { return &c.MTUBytes }},
-	{"tiny_bytes", "768", "datagram size of the command channel: ACKs and tiny fragments",
-		func(c *Config) any { return &c.TinyBytes }},
-	{"send_buffers", "4096", "packets in flight or lent to the caller, all peers together",
-		func(c *Config) any { return &c.SendBuffers }},
-	{"recv_depth", "1024", "receive buffers posted on each channel",
-		func(c *Config) any { return &c.RecvDepth }},
-	{"tx_depth", "the provider's", "sends waiting for completion on each channel",
-		func(c *Config) any { return &c.TxDepth }},
-	{"recv_buffer_bytes", "4M", "kernel receive buffer to ask for; negative leaves the system's",
-		func(c *Config) any { return &c.RecvBufferBytes }},
-	{"fragments_max", "4096", "sends queued or unacknowledged, at most",
-		func(c *Config) any { return &c.FragmentsMax }},
-	{"fragment_bytes_max", "1G", "largest fragment",
-		func(c *Config) any { return &c.FragmentBytesMax }},
-	{"reassembly_bytes_max", "2G", "memory of all fragments being received, at most",
-		func(c *Config) any { return &c.ReassemblyBytesMax }},
-	{"reassembly_keep_bytes", "64M", "idle reassembly memory kept for reuse",
-		func(c *Config) any { return &c.ReassemblyKeepBytes }},
-	{"peers_max", "4096", "endpoints, at most",
-		func(c *Config) any { return &c.PeersMax }},
-	{"half_open_max", "256", "endpoints opened by peers that have not proven their address, at most",
-		func(c *Config) any { return &c.HalfOpenMax }},
-	{"regions_max", "1024", "exposed regions, at most",
-		func(c *Config) any { return &c.RegionsMax }},
-	{"registrations_kept", "0", "registrations kept after their last user is gone",
-		func(c *Config) any { return &c.RegistrationsKept }},
-	{"handshake_timeout", "3s", "time to reach a peer",
-		func(c *Config) any { return &c.HandshakeTimeout }},
-	{"peer_timeout", "5s", "silence after which a peer that owes an answer is dead",
-		func(c *Config) any { return &c.PeerTimeout }},
-	{"keep_alive", "0 (off)", "silence after which an idle peer is asked for a sign of life",
-		func(c *Config) any { return &c.KeepAlive }},
-	{"close_timeout", "1s", "silence after which closing an endpoint waits no longer",
-		func(c *Config) any { return &c.CloseTimeout }},
-	{"quantum_bytes", "16K", "bytes that one endpoint sends before the next one's turn",
-		func(c *Config) any { return &c.QuantumBytes }},
-	{"pass_packets", "32", "new packets in one pass of the progress loop, at most",
-		func(c *Config) any { return &c.PassPackets }},
-	{"poll_batch", "64", "completions taken from a channel in one pass, at most",
-		func(c *Config) any { return &c.PollBatch }},
-	{"idle_poll_every", "4", "passes between polls of an idle data channel",
-		func(c *Config) any { return &c.IdlePollEvery }},
+	{
+		"profile", "usnic", "recovery rules",
+		func(c *Config) any { return &c.Profile },
+	},
+	{
+		"window_packets", "4096", "packets in flight to one peer, a power of two up to 4096",
+		func(c *Config) any { return &c.Rules.WindowPackets },
+	},
+	{
+		"resend_timeout", "100ms", "time an unacknowledged packet waits before it is sent again",
+		func(c *Config) any { return &c.Rules.ResendTimeout },
+	},
+	{
+		"resend_timeout_max", "1.6s", "where doubling the resend time-out ends",
+		func(c *Config) any { return &c.Rules.ResendTimeoutMax },
+	},
+	{
+		"dup_ack_hold", "1ms", "time a packet sent again is left alone by duplicate ACKs",
+		func(c *Config) any { return &c.Rules.DupAckHold },
+	},
+	{
+		"resends_per_pass", "16", "packets sent again in one pass of the progress loop, at most",
+		func(c *Config) any { return &c.Rules.ResendsPerPass },
+	},
+	{
+		"ack_delay", "50us", "time an ACK waits for a packet to ride on",
+		func(c *Config) any { return &c.Rules.AckDelay },
+	},
+	{
+		"ack_every", "64", "packets after which an ACK waits no longer",
+		func(c *Config) any { return &c.Rules.AckEvery },
+	},
+	{
+		"mtu_bytes", "the provider's", "datagram size of the data channel, at most",
+		func(c *Config) any { return &c.MTUBytes },
+	},
+	{
+		"tiny_bytes", "768", "datagram size of the command channel: ACKs and tiny fragments",
+		func(c *Config) any { return &c.TinyBytes },
+	},
+	{
+		"send_buffers", "4096", "packets in flight or lent to the caller, all peers together",
+		func(c *Config) any { return &c.SendBuffers },
+	},
+	{
+		"recv_depth", "1024", "receive buffers posted on each channel",
+		func(c *Config) any { return &c.RecvDepth },
+	},
+	{
+		"tx_depth", "the provider's", "sends waiting for completion on each channel",
+		func(c *Config) any { return &c.TxDepth },
+	},
+	{
+		"recv_buffer_bytes", "4M", "kernel receive buffer to ask for; negative leaves the system's",
+		func(c *Config) any { return &c.RecvBufferBytes },
+	},
+	{
+		"fragments_max", "4096", "sends queued or unacknowledged, at most",
+		func(c *Config) any { return &c.FragmentsMax },
+	},
+	{
+		"fragment_bytes_max", "1G", "largest fragment",
+		func(c *Config) any { return &c.FragmentBytesMax },
+	},
+	{
+		"reassembly_bytes_max", "2G", "memory of all fragments being received, at most",
+		func(c *Config) any { return &c.ReassemblyBytesMax },
+	},
+	{
+		"reassembly_keep_bytes", "64M", "idle reassembly memory kept for reuse",
+		func(c *Config) any { return &c.ReassemblyKeepBytes },
+	},
+	{
+		"peers_max", "4096", "endpoints, at most",
+		func(c *Config) any { return &c.PeersMax },
+	},
+	{
+		"half_open_max", "256", "endpoints opened by peers that have not proven their address, at most",
+		func(c *Config) any { return &c.HalfOpenMax },
+	},
+	{
+		"regions_max", "1024", "exposed regions, at most",
+		func(c *Config) any { return &c.RegionsMax },
+	},
+	{
+		"registrations_kept", "0", "registrations kept after their last user is gone",
+		func(c *Config) any { return &c.RegistrationsKept },
+	},
+	{
+		"handshake_timeout", "3s", "time to reach a peer",
+		func(c *Config) any { return &c.HandshakeTimeout },
+	},
+	{
+		"peer_timeout", "5s", "silence after which a peer that owes an answer is dead",
+		func(c *Config) any { return &c.PeerTimeout },
+	},
+	{
+		"keep_alive", "0 (off)", "silence after which an idle peer is asked for a sign of life",
+		func(c *Config) any { return &c.KeepAlive },
+	},
+	{
+		"close_timeout", "1s", "silence after which closing an endpoint waits no longer",
+		func(c *Config) any { return &c.CloseTimeout },
+	},
+	{
+		"quantum_bytes", "16K", "bytes that one endpoint sends before the next one's turn",
+		func(c *Config) any { return &c.QuantumBytes },
+	},
+	{
+		"pass_packets", "32", "new packets in one pass of the progress loop, at most",
+		func(c *Config) any { return &c.PassPackets },
+	},
+	{
+		"poll_batch", "64", "completions taken from a channel in one pass, at most",
+		func(c *Config) any { return &c.PollBatch },
+	},
+	{
+		"idle_poll_every", "4", "passes between polls of an idle data channel",
+		func(c *Config) any { return &c.IdlePollEvery },
+	},
 }
 
 // Params lists the tunables.

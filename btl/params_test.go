@@ -55,8 +55,13 @@ func TestParamSetGet(t *testing.T) {
 		}
 	}
 	for _, kv := range [][2]string{
-		{"no_such", "1"}, {"ack_delay", "50"}, {"mtu_bytes", "1.5K"}, {"mtu_bytes", ""},
-		{"fragment_bytes_max", "5G"}, {"fragment_bytes_max", "-1"}, {"mtu_bytes", "9999999999999G"},
+		{"no_such", "1"},
+		{"ack_delay", "50"},
+		{"mtu_bytes", "1.5K"},
+		{"mtu_bytes", ""},
+		{"fragment_bytes_max", "5G"},
+		{"fragment_bytes_max", "-1"},
+		{"mtu_bytes", "9999999999999G"},
 	} {
 		if err := c.Set(kv[0], kv[1]); !errors.Is(err, ErrParam) {
 			t.Errorf("%s=%s: %v", kv[0], kv[1], err)

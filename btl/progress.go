@@ -36,8 +36,9 @@ func (m *Module) Progress(now Time) (int, error) {
 	return n, err
 }
 
-// pause is how much later than the Deadline the owner calls at now. A process that was stopped for a
-// while has heard nothing in that time, and asked for nothing: its peers must not be blamed for it.
+// pause is how much later than the Deadline the owner calls at now. A process that was stopped for
+// a while has heard nothing in that time, and asked for nothing: its peers must not be blamed for
+// it.
 func (m *Module) pause(now Time) time.Duration {
 	const share = 8
 	if now.Sub(m.now) < min(m.cfg.PeerTimeout, m.cfg.HandshakeTimeout, m.cfg.CloseTimeout)/share {

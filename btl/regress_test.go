@@ -91,8 +91,8 @@ func TestCloseIgnoresTalk(t *testing.T) {
 	}
 }
 
-// A receiver without reassembly memory says that it is alive, and gets along when the dead peer that
-// holds the memory is given up.
+// A receiver without reassembly memory says that it is alive, and gets along when the dead peer
+// that holds the memory is given up.
 func TestReassemblyMemoryOfDeadPeer(t *testing.T) {
 	cfg := regressConfig()
 	cfg.FragmentBytesMax, cfg.ReassemblyBytesMax = 1<<16, 1<<16
@@ -115,9 +115,11 @@ func TestReassemblyMemoryOfDeadPeer(t *testing.T) {
 	}
 	ended := send(t, c, 1<<15)
 	b.until("delivered", time.Millisecond, 20*time.Second, func() bool {
-		return got == 1 || *ended != errPending
+		return got == 1 || !errors.Is(*ended, errPending)
 	})
-	b.until("ended", time.Millisecond, time.Second, func() bool { return *ended != errPending })
+	b.until("ended", time.Millisecond, time.Second, func() bool {
+		return !errors.Is(*ended, errPending)
+	})
 	if *ended != nil {
 		t.Errorf("the living receiver's peer: %v", *ended)
 	}

@@ -253,7 +253,8 @@ func (r *Runner) Send(ctx context.Context, ep *Endpoint, tag Tag, data []byte) e
 
 // Put writes a copy of data into the peer's region and returns when it is in place.
 func (r *Runner) Put(ctx context.Context, ep *Endpoint, data []byte, target Handle,
-	offset uint64) error {
+	offset uint64,
+) error {
 	data = append([]byte(nil), data...) // the caller may take back its memory when ctx ends
 	return r.submit(ctx, func(o *operation) (bool, error) {
 		f, err := ep.PreparePut(data, target, offset)

@@ -87,8 +87,10 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 		!f.hasSeg && !m.fill(f, flags) {
 		return false
 	}
-	m.out = frag.Header{Kind: frag.KindFrag, Flags: flags, Tag: f.tag, PayloadLen: uint16(f.size),
-		Handle: uint64(f.handle), PutOffset: f.offset}
+	m.out = frag.Header{
+		Kind: frag.KindFrag, Flags: flags, Tag: f.tag, PayloadLen: uint16(f.size),
+		Handle: uint64(f.handle), PutOffset: f.offset,
+	}
 	t := f.seg
 	f.hasSeg = false
 	if f.Signal {
@@ -168,9 +170,9 @@ func (m *Module) seal(ep *Endpoint, t reliability.Token, f *Fragment) int {
 	return n
 }
 
-// startTimer checks the segment in, for no longer than a quarter of PeerTimeout, so that a dead peer
-// has been asked several times by then. Outside a pass the module does not know what time it is: the
-// segment's timer starts with the next pass.
+// startTimer checks the segment in, for no longer than a quarter of PeerTimeout, so that a dead
+// peer has been asked several times by then. Outside a pass the module does not know what time it
+// is: the segment's timer starts with the next pass.
 func (m *Module) startTimer(ep *Endpoint, t reliability.Token, n seq.Num) {
 	if m.inProgress {
 		m.seg.Post(m.now, t, ep.slot, n, m.cfg.PeerTimeout/4)
@@ -260,8 +262,10 @@ func (m *Module) sendNext(ep *Endpoint) int {
 	} else if !m.fill(f, flags) {
 		return 0
 	}
-	m.out = frag.Header{Kind: frag.KindFrag, Flags: flags, Tag: f.tag, PayloadLen: uint16(f.size),
-		Handle: uint64(f.handle), PutOffset: f.offset}
+	m.out = frag.Header{
+		Kind: frag.KindFrag, Flags: flags, Tag: f.tag, PayloadLen: uint16(f.size),
+		Handle: uint64(f.handle), PutOffset: f.offset,
+	}
 	f.hasSeg = false
 	f.out, f.cursor = 1, f.size
 	n := m.seal(ep, f.seg, f)

@@ -21,8 +21,10 @@ func mustPool(tb testing.TB, cfg PoolConfig) *Pool {
 // chunkOf returns the i-th chunk of a fragment.
 func chunkOf(id uint32, whole []byte, room, i int) (Header, []byte) {
 	lo, hi := i*room, min((i+1)*room, len(whole))
-	return Header{Kind: KindChunk, FragID: id, SizeBytes: uint32(len(whole)),
-		OffsetBytes: uint32(lo), PayloadLen: uint16(hi - lo)}, whole[lo:hi]
+	return Header{
+		Kind: KindChunk, FragID: id, SizeBytes: uint32(len(whole)),
+		OffsetBytes: uint32(lo), PayloadLen: uint16(hi - lo),
+	}, whole[lo:hi]
 }
 
 func randomBytes(r *rand.Rand, n int) []byte {
@@ -47,8 +49,10 @@ func TestSplitEncodeDecodeAdd(t *testing.T) {
 		want[id] = whole
 		for s := NewSplit(uint32(len(whole)), room); !s.Done(); {
 			offset, n, _ := s.Next()
-			h := Header{Kind: KindChunk, Tag: uint8(i % 200), Conn: 1, FragID: id,
-				SizeBytes: uint32(len(whole)), OffsetBytes: offset, PayloadLen: uint16(n)}
+			h := Header{
+				Kind: KindChunk, Tag: uint8(i % 200), Conn: 1, FragID: id,
+				SizeBytes: uint32(len(whole)), OffsetBytes: offset, PayloadLen: uint16(n),
+			}
 			packets = append(packets, encodePacket(&h, whole[offset:offset+n]))
 		}
 	}
@@ -99,8 +103,10 @@ func TestBudgetEdges(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.about, func(t *testing.T) {
-			pool := mustPool(t, PoolConfig{FragBytesMax: size, BytesMax: test.pool,
-				PeerBytesMax: test.peer})
+			pool := mustPool(t, PoolConfig{
+				FragBytesMax: size, BytesMax: test.pool,
+				PeerBytesMax: test.peer,
+			})
 			var a, b Assembler
 			a.Init(pool, room)
 			b.Init(pool, room)
@@ -138,8 +144,10 @@ func TestBudgetNeverDeadlocks(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		const fragBytes = room * chunksPer
-		pool := mustPool(t, PoolConfig{FragBytesMax: fragBytes, BytesMax: 4 * fragBytes,
-			PeerBytesMax: 2 * fragBytes, KeepBytes: -1})
+		pool := mustPool(t, PoolConfig{
+			FragBytesMax: fragBytes, BytesMax: 4 * fragBytes,
+			PeerBytesMax: 2 * fragBytes, KeepBytes: -1,
+		})
 		type peer struct {
 			a    Assembler
 			wait []int // packets of the window that are not yet received, ascending

@@ -197,7 +197,7 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 	}
 	switch h.Kind {
 	case KindAck:
-		h.Seq, h.Tag, payload = 0, 0, nil
+		h.Seq, h.Tag = 0, 0
 		return h, nil
 	case KindNack:
 		h.Tag = rapid.Uint8Range(NackAccess, NackNoHandler).Draw(t, "reason")
@@ -275,8 +275,10 @@ func TestSetAckClearAck(t *testing.T) {
 }
 
 func TestKindString(t *testing.T) {
-	want := map[Kind]string{0: "unknown", KindFrag: "frag", KindHelloAck: "hello-ack",
-		KindReject: "reject", 8: "unknown", 16: "unknown", 255: "unknown"}
+	want := map[Kind]string{
+		0: "unknown", KindFrag: "frag", KindHelloAck: "hello-ack",
+		KindReject: "reject", 8: "unknown", 16: "unknown", 255: "unknown",
+	}
 	for kind, name := range want {
 		if kind.String() != name {
 			t.Errorf("Kind(%d) is %q, want %q", uint8(kind), kind, name)
@@ -371,8 +373,10 @@ func BenchmarkSetAck(b *testing.B) {
 
 func ExampleDecode() {
 	buf := make([]byte, 64)
-	out := Header{Kind: KindFrag, Flags: FlagAck, Tag: 7, Conn: 0xC0, Seq: 41, Ack: 12,
-		PayloadLen: 5}
+	out := Header{
+		Kind: KindFrag, Flags: FlagAck, Tag: 7, Conn: 0xC0, Seq: 41, Ack: 12,
+		PayloadLen: 5,
+	}
 	n := out.Encode(buf)
 	n += copy(buf[n:], "hello")
 

@@ -99,8 +99,10 @@ func FuzzName(f *testing.F) {
 }
 
 func ExampleName() {
-	mine := Name{Provider: "ofi/udp", Incarnation: 99, MTUBytes: 1472, CommandBytes: 768,
-		Command: []byte("address of the command channel"), Data: []byte("of the data channel")}
+	mine := Name{
+		Provider: "ofi/udp", Incarnation: 99, MTUBytes: 1472, CommandBytes: 768,
+		Command: []byte("address of the command channel"), Data: []byte("of the data channel"),
+	}
 	blob, err := mine.Append(nil)
 	if err != nil {
 		fmt.Println(err)

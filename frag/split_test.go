@@ -10,9 +10,16 @@ import (
 
 func TestChunks(t *testing.T) {
 	tests := []struct{ size, room, want uint32 }{
-		{0, 1, 0}, {1, 1, 1}, {1, 100, 1}, {100, 100, 1}, {101, 100, 2}, {200, 100, 2},
-		{math.MaxUint32, 1, math.MaxUint32}, {math.MaxUint32, math.MaxUint32, 1},
-		{math.MaxUint32, 1 << 31, 2}, {math.MaxUint32 - 1, math.MaxUint32, 1},
+		{0, 1, 0},
+		{1, 1, 1},
+		{1, 100, 1},
+		{100, 100, 1},
+		{101, 100, 2},
+		{200, 100, 2},
+		{math.MaxUint32, 1, math.MaxUint32},
+		{math.MaxUint32, math.MaxUint32, 1},
+		{math.MaxUint32, 1 << 31, 2},
+		{math.MaxUint32 - 1, math.MaxUint32, 1},
 	}
 	for _, test := range tests {
 		if got := Chunks(test.size, test.room); got != test.want {

@@ -54,54 +54,108 @@ func goldenVectors() []vector { return append(dataVectors(), handshakeVectors().
 
 func dataVectors() []vector {
 	return []vector{
-		{name: "frag-empty", about: "a Frag without payload, tag 0, first sequence number 0",
-			header: Header{Kind: KindFrag, Conn: 1}},
-		{name: "frag", about: "a Frag with five bytes and an acknowledgement",
-			header: Header{Kind: KindFrag, Flags: FlagAck, Tag: 0x41, Conn: testConn,
-				Seq: 0x01020304, Ack: 0x0A0B0C0D, Credit: 0x0102, PayloadLen: 5},
-			payload: []byte("hello")},
-		{name: "frag-limits", about: "the caller's last tag, numbers at the wrap",
-			header: Header{Kind: KindFrag, Flags: FlagAck, Tag: TagUserMax, Conn: 1<<64 - 1,
-				Seq: 1<<32 - 1, Ack: 1<<32 - 1, Credit: 1<<16 - 1, PayloadLen: 1},
-			payload: []byte{0xFF}},
-		{name: "frag-put", about: "a Frag into a region",
-			header: Header{Kind: KindFrag, Flags: FlagPut, Conn: testConn, Seq: 7,
-				Handle: testHandle, PutOffset: 0x0000000100000002, PayloadLen: 3},
-			payload: []byte("put")},
-		{name: "frag-put-end", about: "the largest put offset that does not overflow",
-			header: Header{Kind: KindFrag, Flags: FlagPut | FlagAck, Conn: testConn, Seq: 8, Ack: 9,
-				Handle: testHandle, PutOffset: 1<<64 - 2, PayloadLen: 1}, payload: []byte{0xEE}},
-		{name: "frag-bye", about: "the mark that ends a connection",
-			header: Header{Kind: KindFrag, Flags: FlagAck, Tag: TagBye, Conn: testConn,
-				Seq: 1 << 31, Ack: 1<<31 - 1, Credit: 8}},
-		{name: "frag-void", about: "the mark in the place of a refused packet",
-			header: Header{Kind: KindFrag, Tag: TagVoid, Conn: testConn, Seq: 12}},
-		{name: "chunk-first", about: "bytes 0 to 3 of a fragment of 10",
-			header: Header{Kind: KindChunk, Tag: 0x42, Conn: testConn, Seq: 20, FragID: 0x01020304,
-				SizeBytes: 10, PayloadLen: 4}, payload: []byte("0123")},
-		{name: "chunk-last", about: "bytes 8 and 9 of the same fragment, with an acknowledgement",
-			header: Header{Kind: KindChunk, Flags: FlagAck, Tag: 0x42, Conn: testConn, Seq: 22,
+		{
+			name: "frag-empty", about: "a Frag without payload, tag 0, first sequence number 0",
+			header: Header{Kind: KindFrag, Conn: 1},
+		},
+		{
+			name: "frag", about: "a Frag with five bytes and an acknowledgement",
+			header: Header{
+				Kind: KindFrag, Flags: FlagAck, Tag: 0x41, Conn: testConn,
+				Seq: 0x01020304, Ack: 0x0A0B0C0D, Credit: 0x0102, PayloadLen: 5,
+			},
+			payload: []byte("hello"),
+		},
+		{
+			name: "frag-limits", about: "the caller's last tag, numbers at the wrap",
+			header: Header{
+				Kind: KindFrag, Flags: FlagAck, Tag: TagUserMax, Conn: 1<<64 - 1,
+				Seq: 1<<32 - 1, Ack: 1<<32 - 1, Credit: 1<<16 - 1, PayloadLen: 1,
+			},
+			payload: []byte{0xFF},
+		},
+		{
+			name: "frag-put", about: "a Frag into a region",
+			header: Header{
+				Kind: KindFrag, Flags: FlagPut, Conn: testConn, Seq: 7,
+				Handle: testHandle, PutOffset: 0x0000000100000002, PayloadLen: 3,
+			},
+			payload: []byte("put"),
+		},
+		{
+			name: "frag-put-end", about: "the largest put offset that does not overflow",
+			header: Header{
+				Kind: KindFrag, Flags: FlagPut | FlagAck, Conn: testConn, Seq: 8, Ack: 9,
+				Handle: testHandle, PutOffset: 1<<64 - 2, PayloadLen: 1,
+			}, payload: []byte{0xEE},
+		},
+		{
+			name: "frag-bye", about: "the mark that ends a connection",
+			header: Header{
+				Kind: KindFrag, Flags: FlagAck, Tag: TagBye, Conn: testConn,
+				Seq: 1 << 31, Ack: 1<<31 - 1, Credit: 8,
+			},
+		},
+		{
+			name: "frag-void", about: "the mark in the place of a refused packet",
+			header: Header{Kind: KindFrag, Tag: TagVoid, Conn: testConn, Seq: 12},
+		},
+		{
+			name: "chunk-first", about: "bytes 0 to 3 of a fragment of 10",
+			header: Header{
+				Kind: KindChunk, Tag: 0x42, Conn: testConn, Seq: 20, FragID: 0x01020304,
+				SizeBytes: 10, PayloadLen: 4,
+			}, payload: []byte("0123"),
+		},
+		{
+			name: "chunk-last", about: "bytes 8 and 9 of the same fragment, with an acknowledgement",
+			header: Header{
+				Kind: KindChunk, Flags: FlagAck, Tag: 0x42, Conn: testConn, Seq: 22,
 				Ack: 5, Credit: 64, FragID: 0x01020304, SizeBytes: 10, OffsetBytes: 8,
-				PayloadLen: 2}, payload: []byte("89")},
-		{name: "chunk-limits", about: "the last byte of the largest fragment",
-			header: Header{Kind: KindChunk, Conn: testConn, Seq: 23, FragID: 1<<32 - 1,
-				SizeBytes: 1<<32 - 1, OffsetBytes: 1<<32 - 2, PayloadLen: 1},
-			payload: []byte{0x5A}},
-		{name: "chunk-put", about: "a chunk into a region, with an acknowledgement",
-			header: Header{Kind: KindChunk, Flags: FlagAck | FlagPut, Conn: testConn, Seq: 24,
+				PayloadLen: 2,
+			}, payload: []byte("89"),
+		},
+		{
+			name: "chunk-limits", about: "the last byte of the largest fragment",
+			header: Header{
+				Kind: KindChunk, Conn: testConn, Seq: 23, FragID: 1<<32 - 1,
+				SizeBytes: 1<<32 - 1, OffsetBytes: 1<<32 - 2, PayloadLen: 1,
+			},
+			payload: []byte{0x5A},
+		},
+		{
+			name: "chunk-put", about: "a chunk into a region, with an acknowledgement",
+			header: Header{
+				Kind: KindChunk, Flags: FlagAck | FlagPut, Conn: testConn, Seq: 24,
 				Ack: 6, Credit: 63, FragID: 5, SizeBytes: 10, OffsetBytes: 4, Handle: testHandle,
-				PutOffset: 0x1004, PayloadLen: 4}, payload: []byte("4567")},
-		{name: "ack", about: "an acknowledgement alone",
-			header: Header{Kind: KindAck, Flags: FlagAck, Conn: testConn, Ack: 0xFFFFFFFE,
-				Credit: 4096}},
-		{name: "ack-dup", about: "the same in answer to a packet received before",
-			header: Header{Kind: KindAck, Flags: FlagAck | FlagDup, Conn: testConn, Ack: 0xFFFFFFFE,
-				Credit: 4095}},
-		{name: "nack", about: "put packet 24 refused",
-			header: Header{Kind: KindNack, Tag: NackAccess, Conn: testConn, Seq: 24}},
-		{name: "nack-ack", about: "packet 25 has no handler, with an acknowledgement",
-			header: Header{Kind: KindNack, Flags: FlagAck, Tag: NackNoHandler, Conn: testConn,
-				Seq: 25, Ack: 24, Credit: 1}},
+				PutOffset: 0x1004, PayloadLen: 4,
+			}, payload: []byte("4567"),
+		},
+		{
+			name: "ack", about: "an acknowledgement alone",
+			header: Header{
+				Kind: KindAck, Flags: FlagAck, Conn: testConn, Ack: 0xFFFFFFFE,
+				Credit: 4096,
+			},
+		},
+		{
+			name: "ack-dup", about: "the same in answer to a packet received before",
+			header: Header{
+				Kind: KindAck, Flags: FlagAck | FlagDup, Conn: testConn, Ack: 0xFFFFFFFE,
+				Credit: 4095,
+			},
+		},
+		{
+			name: "nack", about: "put packet 24 refused",
+			header: Header{Kind: KindNack, Tag: NackAccess, Conn: testConn, Seq: 24},
+		},
+		{
+			name: "nack-ack", about: "packet 25 has no handler, with an acknowledgement",
+			header: Header{
+				Kind: KindNack, Flags: FlagAck, Tag: NackNoHandler, Conn: testConn,
+				Seq: 25, Ack: 24, Credit: 1,
+			},
+		},
 	}
 }
 
@@ -116,20 +170,32 @@ func handshakeVectors() []vector {
 	edge.MTUBytes, edge.CommandBytes = 65535, MTUBytesMin
 	edge.FragBytesMax, edge.Probe, edge.Proven = 1<<32-1, ProbeFull, ProvenAll
 	return []vector{
-		{name: "hello", about: "a small Hello on the command channel, the peer's tag not yet known",
-			header: Header{Kind: KindHello, Seq: 0xDEADBEEF}, hello: first, size: HelloBytes},
-		{name: "hello-ack", about: "the answer to a Hello of 256 bytes on the data channel",
+		{
+			name: "hello", about: "a small Hello on the command channel, the peer's tag not yet known",
+			header: Header{Kind: KindHello, Seq: 0xDEADBEEF}, hello: first, size: HelloBytes,
+		},
+		{
+			name: "hello-ack", about: "the answer to a Hello of 256 bytes on the data channel",
 			header: Header{Kind: KindHelloAck, Conn: testConn, Seq: 0x10},
-			hello:  testHello(), size: 256},
-		{name: "hello-limits", about: "every bounded field at a bound",
+			hello:  testHello(), size: 256,
+		},
+		{
+			name: "hello-limits", about: "every bounded field at a bound",
 			header: Header{Kind: KindHello, Conn: testConn, Seq: 1<<32 - 1}, hello: edge,
-			size: HelloBytes + 3},
-		{name: "reject", about: "no version in common; 1 to 3 are spoken",
-			header: Header{Kind: KindReject, Tag: RejectVersion, Conn: testConn}, lo: 1, hi: 3},
-		{name: "name", about: "a module's name, not a packet",
-			module: &Name{Provider: "ofi/udp", Incarnation: 0x0123456789ABCDEF, MTUBytes: 1472,
+			size: HelloBytes + 3,
+		},
+		{
+			name: "reject", about: "no version in common; 1 to 3 are spoken",
+			header: Header{Kind: KindReject, Tag: RejectVersion, Conn: testConn}, lo: 1, hi: 3,
+		},
+		{
+			name: "name", about: "a module's name, not a packet",
+			module: &Name{
+				Provider: "ofi/udp", Incarnation: 0x0123456789ABCDEF, MTUBytes: 1472,
 				CommandBytes: 768, Command: []byte{2, 0, 0x1F, 0x90, 127, 0, 0, 1},
-				Data: []byte{2, 0, 0x1F, 0x91, 127, 0, 0, 1}}},
+				Data: []byte{2, 0, 0x1F, 0x91, 127, 0, 0, 1},
+			},
+		},
 	}
 }
 
@@ -321,8 +387,10 @@ func TestDocumentedLayouts(t *testing.T) {
 			ends = append(ends, next)
 		}
 	}
-	want := []int{FragHeaderBytes, ChunkHeaderBytes, PutHeaderBytes, ChunkPutHeaderBytes,
-		helloBodyBytes, RejectBytes, nameHeaderBytes}
+	want := []int{
+		FragHeaderBytes, ChunkHeaderBytes, PutHeaderBytes, ChunkPutHeaderBytes,
+		helloBodyBytes, RejectBytes, nameHeaderBytes,
+	}
 	if fmt.Sprint(ends) != fmt.Sprint(want) {
 		t.Errorf("the tables end at %v, the headers at %v", ends, want)
 	}

@@ -7,8 +7,8 @@ package reliability
 // Each peer is granted what it has earned by use, at most an equal share, and at most what is free;
 // one that has earned nothing yet, at most a quarter of what is free, so that idle peers, however
 // many, leave the most of it to those that work. A share that shrinks (another peer joined) takes
-// back nothing: the peer's limit stands still until it has used up the difference. A peer that finds
-// the pool empty is granted single packets, so that none ever waits for nothing.
+// back nothing: the peer's limit stands still until it has used up the difference. A peer that
+// finds the pool empty is granted single packets, so that none ever waits for nothing.
 type Credits struct {
 	capacity int
 	granted  int
@@ -35,7 +35,8 @@ func (c *Credits) Granted() int { return c.granted }
 func (c *Credits) Share() int { return max(1, c.capacity/max(1, c.peers)) }
 
 // renew replaces a peer's booking of charged packets, of which it still holds held, by a new one of
-// at most want packets, which the peer has earned or is given to begin with: what is booked is what the peer is told, or the pool would leak.
+// at most want packets, which the peer has earned or is given to begin with: what is booked is what
+// the peer is told, or the pool would leak.
 func (c *Credits) renew(charged, held, want uint32, earned bool) uint32 {
 	others := c.granted - int(charged)
 	free := c.capacity - others

@@ -206,8 +206,8 @@ func TestCreditsModel(t *testing.T) {
 	})
 }
 
-// settle lets everybody use up what it has, over and over. A few rounds, of single packets at worst,
-// end everybody's time as a newcomer; with every further round what it may have doubles.
+// settle lets everybody use up what it has, over and over. A few rounds, of single packets at
+// worst, end everybody's time as a newcomer; with every further round what it may have doubles.
 func (m *creditModel) settle(t failer) {
 	t.Helper()
 	for range firstCredits / 4 {
@@ -252,7 +252,14 @@ func TestCreditsGrowth(t *testing.T) {
 	}{
 		{"idle", 4096, 4096, []step{{0, 32}, {0, 32}, {0, 32}}},
 		{"a quarter", 4096, 4096, []step{
-			{0, 32}, {8, 64}, {16, 128}, {32, 256}, {64, 512}, {128, 1024}, {256, 2048}, {512, 4096},
+			{0, 32},
+			{8, 64},
+			{16, 128},
+			{32, 256},
+			{64, 512},
+			{128, 1024},
+			{256, 2048},
+			{512, 4096},
 			{1024, 4096},
 		}},
 		{"all", 4096, 4096, []step{{0, 32}, {32, 64}, {64, 128}, {128, 256}}},

@@ -38,8 +38,10 @@ type Receiver struct {
 
 // Init sets the peer's first sequence number and the window in packets (a power of two).
 func (r *Receiver) Init(first seq.Num, window int) {
-	*r = Receiver{next: first, limit: first, window: uint32(window), want: wantFirst,
-		ackAt: mono.Never}
+	*r = Receiver{
+		next: first, limit: first, window: uint32(window), want: wantFirst,
+		ackAt: mono.Never,
+	}
 }
 
 // Check classifies a packet's number. It changes nothing: the caller accepts the packet only when

@@ -30,24 +30,42 @@ func TestStates(t *testing.T) {
 		call func(s *Segments)
 		want [6]State
 	}{
-		{"Queue", func(s *Segments) { s.Queue(1) },
-			[6]State{Queued, refused, refused, refused, refused, Queued}},
-		{"Unqueue", func(s *Segments) { s.Unqueue(1) },
-			[6]State{refused, Free, refused, refused, refused, refused}},
-		{"Post", func(s *Segments) { s.Post(now, 1, 5, 6, forever) },
-			[6]State{Posted, Posted, refused, refused, refused, Posted}},
-		{"Repost", func(s *Segments) { s.Repost(now, 1, forever) },
-			[6]State{refused, refused, refused, refused, Posted, refused}},
-		{"Defer", func(s *Segments) { s.Defer(1) },
-			[6]State{refused, refused, refused, refused, Resend, refused}},
-		{"ResendNow", func(s *Segments) { s.ResendNow(1) },
-			[6]State{Free, Queued, Resend, Resend, Resend, Free}},
-		{"fastRetransmit", func(s *Segments) { s.fastRetransmit(now, 1) },
-			[6]State{Free, Queued, Resend, Resend, Resend, Free}},
-		{"Expire", func(s *Segments) { s.Expire(now + 1e9) },
-			[6]State{Free, Queued, Resend, Resend, Resend, Free}},
-		{"Acked", func(s *Segments) { s.Acked(1) },
-			[6]State{refused, refused, Free, Free, Free, refused}},
+		{
+			"Queue", func(s *Segments) { s.Queue(1) },
+			[6]State{Queued, refused, refused, refused, refused, Queued},
+		},
+		{
+			"Unqueue", func(s *Segments) { s.Unqueue(1) },
+			[6]State{refused, Free, refused, refused, refused, refused},
+		},
+		{
+			"Post", func(s *Segments) { s.Post(now, 1, 5, 6, forever) },
+			[6]State{Posted, Posted, refused, refused, refused, Posted},
+		},
+		{
+			"Repost", func(s *Segments) { s.Repost(now, 1, forever) },
+			[6]State{refused, refused, refused, refused, Posted, refused},
+		},
+		{
+			"Defer", func(s *Segments) { s.Defer(1) },
+			[6]State{refused, refused, refused, refused, Resend, refused},
+		},
+		{
+			"ResendNow", func(s *Segments) { s.ResendNow(1) },
+			[6]State{Free, Queued, Resend, Resend, Resend, Free},
+		},
+		{
+			"fastRetransmit", func(s *Segments) { s.fastRetransmit(now, 1) },
+			[6]State{Free, Queued, Resend, Resend, Resend, Free},
+		},
+		{
+			"Expire", func(s *Segments) { s.Expire(now + 1e9) },
+			[6]State{Free, Queued, Resend, Resend, Resend, Free},
+		},
+		{
+			"Acked", func(s *Segments) { s.Acked(1) },
+			[6]State{refused, refused, Free, Free, Free, refused},
+		},
 	}
 	for _, row := range rows {
 		for i, column := range columns {
@@ -112,18 +130,26 @@ func TestBackOff(t *testing.T) {
 		limit      time.Duration
 		want       []time.Duration // the last one holds for ever
 	}{
-		{"usnic", 100 * ms, 1600 * ms, forever,
-			[]time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms}},
-		{"ceiling between", 100 * ms, 300 * ms, forever,
-			[]time.Duration{100 * ms, 200 * ms, 300 * ms}},
+		{
+			"usnic", 100 * ms, 1600 * ms, forever,
+			[]time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms},
+		},
+		{
+			"ceiling between", 100 * ms, 300 * ms, forever,
+			[]time.Duration{100 * ms, 200 * ms, 300 * ms},
+		},
 		{"no back-off", 100 * ms, 100 * ms, forever, []time.Duration{100 * ms}},
-		{"cut short", 100 * ms, 1600 * ms, 250 * ms,
-			[]time.Duration{100 * ms, 200 * ms, 250 * ms}},
+		{
+			"cut short", 100 * ms, 1600 * ms, 250 * ms,
+			[]time.Duration{100 * ms, 200 * ms, 250 * ms},
+		},
 		{"no wait", 100 * ms, 1600 * ms, 0, []time.Duration{0}},
 		{"negative limit", 100 * ms, 1600 * ms, -time.Hour, []time.Duration{0}},
 		{"more than sixteen doublings", ms, 1000 * time.Hour, forever, doublings(ms, 1000*time.Hour)},
-		{"the longest", 40 * time.Hour, math.MaxInt64 / 4, forever,
-			doublings(40*time.Hour, math.MaxInt64/4)},
+		{
+			"the longest", 40 * time.Hour, math.MaxInt64 / 4, forever,
+			doublings(40*time.Hour, math.MaxInt64/4),
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -88,7 +88,8 @@ func (s *Sender) Number() uint32 { return s.number }
 // already. The segments that became free are appended to done; they left the hotel or the resend
 // list. The oldest segment may move to the resend list (AckDuplicate with resend true).
 func (s *Sender) OnAck(g *Segments, now mono.Time, ack seq.Num, credit uint16, dup bool,
-	done []Token) (_ []Token, verdict AckVerdict, resend bool) {
+	done []Token,
+) (_ []Token, verdict AckVerdict, resend bool) {
 	if !s.Plausible(ack) {
 		return done, AckBogus, false
 	}

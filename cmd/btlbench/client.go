@@ -15,6 +15,7 @@ type clientSession struct {
 	side   *side
 	peer   []layerOffer
 	remote sideFacts // the server's
+	over   bool      // the server was told of an error, and need not be told goodbye
 }
 
 // openClient connects to a server and brings the layers of both sides together.
@@ -69,6 +70,7 @@ func (c *clientSession) because(err error) error {
 	} else {
 		c.conn.sendError(err)
 	}
+	c.over = true
 	return fmt.Errorf("%s: %w", c.addr, err)
 }
 
@@ -77,7 +79,7 @@ const byeGrace = time.Second
 
 // close says goodbye, if there is somebody to hear it, and closes this side.
 func (c *clientSession) close() {
-	said := c.err() == nil && c.conn.send(&message{Type: msgBye}, time.Second) == nil
+	said := !c.over && c.err() == nil && c.conn.send(&message{Type: msgBye}, time.Second) == nil
 	if c.side != nil {
 		c.side.close()
 	}
@@ -191,7 +193,7 @@ func nodeOr(node string, local net.Addr) string {
 	return ""
 }
 
-// errInterrupted tells the causes of a user's wish from failures.
+// isInterrupt tells a wish of the user from a failure.
 func isInterrupt(err error) bool {
 	var sig *signalError
 	return errors.As(err, &sig)

@@ -79,7 +79,7 @@ func measureAndReport(env *environment, command, addr string, f *runFlags) error
 		env: env, session: session, flags: &f.benchFlags, doc: newDocument(command, &f.benchFlags),
 	}
 	err = b.run()
-	if err != nil && len(b.doc.Runs) == 0 {
+	if err != nil && len(b.doc.Runs) == 0 && !isInterrupt(err) {
 		return err
 	}
 	if isInterrupt(err) {

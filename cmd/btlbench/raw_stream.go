@@ -308,8 +308,9 @@ func (s *rawStream) push(now mono.Time, most int64) error {
 	return nil
 }
 
-// flush asks for the receiver's final count until it answers, and goes on asking while datagrams that
-// may be late are missing and some still arrive. In bibw it also waits for what the peer has sent.
+// flush asks for the receiver's final count until it answers, and goes on asking while datagrams
+// that may be late are missing and some still arrive. In bibw it also waits for what the peer has
+// sent.
 func (s *rawStream) flush() error {
 	begin := clock()
 	for tries, moved := 0, int64(-1); ; tries++ {

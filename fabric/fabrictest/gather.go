@@ -55,9 +55,17 @@ func testGather(t *testing.T, f *Fixture) {
 	for i, tc := range []struct {
 		head, off, size int
 	}{
-		{8, 0, 1}, {8, 1, 7}, {1, len(memory) - 1, 1}, {32, 100, 200}, {0, 3, 50}, {16, 5, 0},
-		{inject / 2, 0, inject - inject/2}, {inject / 2, 9, inject - inject/2 + 1},
-		{mtu / 2, 7, mtu - mtu/2}, {1, len(memory) - (mtu - 1), mtu - 1}, {0, 0, mtu},
+		{8, 0, 1},
+		{8, 1, 7},
+		{1, len(memory) - 1, 1},
+		{32, 100, 200},
+		{0, 3, 50},
+		{16, 5, 0},
+		{inject / 2, 0, inject - inject/2},
+		{inject / 2, 9, inject - inject/2 + 1},
+		{mtu / 2, 7, mtu - mtu/2},
+		{1, len(memory) - (mtu - 1), mtu - 1},
+		{0, 0, mtu},
 	} {
 		if tc.head+tc.size > mtu || tc.head+tc.size == 0 || tc.size < 0 {
 			continue

@@ -1,6 +1,7 @@
 package impair
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"syscall"
@@ -133,8 +134,7 @@ func (d *Domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	e := newEndpoint(d, inner, d.spares[rest:])
 	d.spares = d.spares[:rest]
 	if err := e.refill(); err != nil {
-		e.Close()
-		return nil, err
+		return nil, errors.Join(err, e.Close())
 	}
 	d.endpoints = append(d.endpoints, e)
 	d.opened++

@@ -222,7 +222,10 @@ func TestWrapErrors(t *testing.T) {
 		visible int
 		faults  impair.Faults
 	}{
-		{0, impair.Faults{}}, {-1, impair.Faults{}}, {32, impair.Faults{}}, {17, impair.Faults{}},
+		{0, impair.Faults{}},
+		{-1, impair.Faults{}},
+		{32, impair.Faults{}},
+		{17, impair.Faults{}},
 		{8, impair.Faults{Loss: 2}},
 	} {
 		if _, err := impair.Wrap(inner, tc.visible, tc.faults); !errors.Is(err, fabric.ErrBadConfig) {

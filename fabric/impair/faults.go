@@ -38,8 +38,12 @@ type probability struct {
 
 func (f *Faults) probabilities() []probability {
 	return []probability{
-		{"loss", &f.Loss}, {"dup", &f.Dup}, {"reorder", &f.Reorder}, {"delayp", &f.DelayP},
-		{"corrupt", &f.Corrupt}, {"truncate", &f.Truncate},
+		{"loss", &f.Loss},
+		{"dup", &f.Dup},
+		{"reorder", &f.Reorder},
+		{"delayp", &f.DelayP},
+		{"corrupt", &f.Corrupt},
+		{"truncate", &f.Truncate},
 	}
 }
 

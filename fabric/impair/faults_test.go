@@ -25,14 +25,20 @@ func TestParse(t *testing.T) {
 		{"loss=1%", impair.Faults{Loss: 0.01}, "loss=1%"},
 		{"loss=0.01", impair.Faults{Loss: 0.01}, "loss=1%"},
 		{"loss=100%,dup=0", impair.Faults{Loss: 1}, "loss=100%"},
-		{" delay = 200us , seed = 7 ", impair.Faults{Delay: 200 * time.Microsecond, Seed: 7},
-			"delay=200µs,seed=7"},
+		{
+			" delay = 200us , seed = 7 ",
+			impair.Faults{Delay: 200 * time.Microsecond, Seed: 7},
+			"delay=200µs,seed=7",
+		},
 		{"loss=1%,dup=1%,reorder=5%,delay=200us,corrupt=0.1%,truncate=0.1%,seed=7", impair.Faults{
 			Loss: 0.01, Dup: 0.01, Reorder: 0.05, Delay: 200 * time.Microsecond, Corrupt: 0.001,
 			Truncate: 0.001, Seed: 7,
 		}, "loss=1%,dup=1%,reorder=5%,corrupt=0.1%,truncate=0.1%,delay=200µs,seed=7"},
-		{"delay=1ms,delayp=10%", impair.Faults{Delay: time.Millisecond, DelayP: 0.1},
-			"delayp=10%,delay=1ms"},
+		{
+			"delay=1ms,delayp=10%",
+			impair.Faults{Delay: time.Millisecond, DelayP: 0.1},
+			"delayp=10%,delay=1ms",
+		},
 		{"corrupt=1e-6", impair.Faults{Corrupt: 1e-6}, "corrupt=0.0001%"},
 		{"seed=18446744073709551615", impair.Faults{Seed: math.MaxUint64}, "seed=18446744073709551615"},
 	} {
@@ -79,8 +85,14 @@ func TestParseErrors(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for _, bad := range []impair.Faults{
-		{Loss: -0.1}, {Dup: 1.1}, {Reorder: math.NaN()}, {Corrupt: math.Inf(1)}, {Truncate: 2},
-		{DelayP: -1}, {Delay: -1}, {Delay: impair.DelayMax + 1},
+		{Loss: -0.1},
+		{Dup: 1.1},
+		{Reorder: math.NaN()},
+		{Corrupt: math.Inf(1)},
+		{Truncate: 2},
+		{DelayP: -1},
+		{Delay: -1},
+		{Delay: impair.DelayMax + 1},
 	} {
 		if err := bad.Validate(); !errors.Is(err, fabric.ErrBadConfig) {
 			t.Errorf("Validate of %+v: %v, want ErrBadConfig", bad, err)

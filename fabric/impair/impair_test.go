@@ -312,7 +312,9 @@ func TestDelay(t *testing.T) {
 		now  mono.Time
 		want int
 	}{
-		{mono.Time(delay) - 1, 0}, {mono.Time(delay), 1}, {mono.Time(delay) + 49_999, 1},
+		{mono.Time(delay) - 1, 0},
+		{mono.Time(delay), 1},
+		{mono.Time(delay) + 49_999, 1},
 		{mono.Time(delay) + 50_000, 2},
 	} {
 		b.now = step.now

@@ -31,8 +31,10 @@ func TestConformance(t *testing.T) {
 		{"default", mem.Config{}},
 		{"no inject", mem.Config{InjectBytes: -1}},
 		{"all inject", mem.Config{InjectBytes: 1472}},
-		{"small", mem.Config{MTUBytes: 256, InjectBytes: 64, TxDepth: 40, RxDepth: 40,
-			QueueDatagrams: 33}},
+		{"small", mem.Config{
+			MTUBytes: 256, InjectBytes: 64, TxDepth: 40, RxDepth: 40,
+			QueueDatagrams: 33,
+		}},
 		{"jumbo without gather", mem.Config{MTUBytes: 9000, NoGather: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { fabrictest.Run(t, fixture("mem "+tc.name, tc.cfg)) })

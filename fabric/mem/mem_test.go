@@ -132,7 +132,10 @@ func TestConfigValidate(t *testing.T) {
 func TestDomainConfig(t *testing.T) {
 	nw := mem.New(mem.Config{})
 	for _, cfg := range []fabric.DomainConfig{
-		{Buffers: -1}, {BufferBytes: -1}, {Buffers: 1<<24 + 1}, {BufferBytes: 1<<24 + 1},
+		{Buffers: -1},
+		{BufferBytes: -1},
+		{Buffers: 1<<24 + 1},
+		{BufferBytes: 1<<24 + 1},
 		{Buffers: 1 << 24, BufferBytes: 1 << 24},
 	} {
 		if _, err := nw.Open(cfg); !errors.Is(err, fabric.ErrBadConfig) {
@@ -233,8 +236,12 @@ func TestFilterVerdicts(t *testing.T) {
 		verdict mem.Verdict
 		text    string
 	}{
-		{mem.Hold, "held 1"}, {mem.Deliver, "plain"}, {mem.Drop, "lost"}, {mem.Duplicate, "twice"},
-		{mem.Verdict(99), "lost too"}, {mem.Hold, "held 2"},
+		{mem.Hold, "held 1"},
+		{mem.Deliver, "plain"},
+		{mem.Drop, "lost"},
+		{mem.Duplicate, "twice"},
+		{mem.Verdict(99), "lost too"},
+		{mem.Hold, "held 2"},
 	} {
 		next = step.verdict
 		r.send(step.text)

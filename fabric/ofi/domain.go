@@ -130,6 +130,7 @@ func newRules(e *entry) nameRules {
 		r.bytes = sockIn6Bytes
 	case formString:
 		r.bytes = 0 // texts differ in length
+	case formOpaque: // as long as our own name
 	}
 	return r
 }

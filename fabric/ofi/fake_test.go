@@ -145,8 +145,10 @@ func TestFakeTransfer(t *testing.T) {
 						To: toB, Buf: 5, Len: head, Region: region, RegionOff: 11, RegionLen: tail,
 					})
 					c := poll(t, b)
-					if want := (fabric.Completion{From: fabric.AddrUnknown, Buf: 3, Len: head + tail,
-						Op: fabric.OpRecv}); b.Caps().Source {
+					if want := (fabric.Completion{
+						From: fabric.AddrUnknown, Buf: 3, Len: head + tail,
+						Op: fabric.OpRecv,
+					}); b.Caps().Source {
 						want.From = fromA
 						if c != want {
 							t.Fatalf("%d+%d bytes: completion %+v, want %+v", head, tail, c, want)

@@ -30,12 +30,18 @@ func TestPrefixArithmetic(t *testing.T) {
 		want layout
 	}{
 		{"udp", layout{strideBytes: 1536, sizeBytes: 1472, mtuBytes: 1472, injectBytes: 1472}},
-		{"verbs", layout{strideBytes: 64 + 4096, headroomBytes: 64, rxPrefixBytes: 40,
-			sizeBytes: 4056, mtuBytes: 4056, injectBytes: 256}},
-		{"efa", layout{strideBytes: 64 + 8768, headroomBytes: 64, txPrefixBytes: 40, rxPrefixBytes: 40,
-			sizeBytes: 8720, mtuBytes: 8720}},
-		{"usnic", layout{strideBytes: 64 + 1536, headroomBytes: 64, txPrefixBytes: 64, rxPrefixBytes: 64,
-			sizeBytes: 1472, mtuBytes: 1472, injectBytes: 886}},
+		{"verbs", layout{
+			strideBytes: 64 + 4096, headroomBytes: 64, rxPrefixBytes: 40,
+			sizeBytes: 4056, mtuBytes: 4056, injectBytes: 256,
+		}},
+		{"efa", layout{
+			strideBytes: 64 + 8768, headroomBytes: 64, txPrefixBytes: 40, rxPrefixBytes: 40,
+			sizeBytes: 8720, mtuBytes: 8720,
+		}},
+		{"usnic", layout{
+			strideBytes: 64 + 1536, headroomBytes: 64, txPrefixBytes: 64, rxPrefixBytes: 64,
+			sizeBytes: 1472, mtuBytes: 1472, injectBytes: 886,
+		}},
 		{"sockets", layout{strideBytes: 65536, sizeBytes: 65507, mtuBytes: 65507, injectBytes: 255}},
 		{"psm3", layout{strideBytes: 65536, sizeBytes: 65507, mtuBytes: 65507, injectBytes: 64}},
 		{"unused", layout{strideBytes: 9024, sizeBytes: 9000, mtuBytes: 9000, injectBytes: 100}},
@@ -102,13 +108,24 @@ func TestLayoutRefuses(t *testing.T) {
 		{"negative size", udp, fabric.DomainConfig{BufferBytes: -1}, fabric.ErrBadConfig},
 		{"too many", udp, fabric.DomainConfig{Buffers: maxBuffers + 1}, fabric.ErrBadConfig},
 		{"too large", udp, fabric.DomainConfig{BufferBytes: maxBufferBytes + 1}, fabric.ErrBadConfig},
-		{"too much", udp, fabric.DomainConfig{Buffers: maxBuffers, BufferBytes: maxBufferBytes},
-			fabric.ErrBadConfig},
+		{
+			"too much", udp,
+			fabric.DomainConfig{Buffers: maxBuffers, BufferBytes: maxBufferBytes},
+			fabric.ErrBadConfig,
+		},
 		{"no MTU", limits{}, fabric.DomainConfig{}, fabric.ErrUnavailable},
-		{"prefix only", limits{maxMsgBytes: 40, prefixBytes: 40, txPrefix: true},
-			fabric.DomainConfig{}, fabric.ErrUnavailable},
-		{"huge prefix", limits{maxMsgBytes: 1 << 40, prefixBytes: 1 << 33, rxPrefix: true},
-			fabric.DomainConfig{}, fabric.ErrUnavailable},
+		{
+			"prefix only",
+			limits{maxMsgBytes: 40, prefixBytes: 40, txPrefix: true},
+			fabric.DomainConfig{},
+			fabric.ErrUnavailable,
+		},
+		{
+			"huge prefix",
+			limits{maxMsgBytes: 1 << 40, prefixBytes: 1 << 33, rxPrefix: true},
+			fabric.DomainConfig{},
+			fabric.ErrUnavailable,
+		},
 	} {
 		if _, err := newLayout(tt.l, tt.cfg); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
@@ -122,8 +139,14 @@ func TestDepth(t *testing.T) {
 		provider uint64
 		want     int
 	}{
-		{0, 1024, 1024}, {1, 1024, 1}, {1024, 1024, 1024}, {5000, 1024, 1024},
-		{0, math.MaxUint64, maxDepth}, {math.MaxInt, math.MaxUint64, maxDepth}, {0, 0, 1}, {9, 0, 1},
+		{0, 1024, 1024},
+		{1, 1024, 1},
+		{1024, 1024, 1024},
+		{5000, 1024, 1024},
+		{0, math.MaxUint64, maxDepth},
+		{math.MaxInt, math.MaxUint64, maxDepth},
+		{0, 0, 1},
+		{9, 0, 1},
 	} {
 		got, err := depth("TxDepth", tt.asked, tt.provider)
 		if err != nil || got != tt.want {

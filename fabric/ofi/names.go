@@ -46,6 +46,7 @@ func (r nameRules) check(name []byte) (string, error) {
 		if name[len(name)-1] != 0 {
 			return "", badName("text without its ending zero byte")
 		}
+	case formOpaque: // only the provider can tell
 	}
 	return string(name), nil
 }

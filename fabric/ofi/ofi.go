@@ -56,8 +56,10 @@ func query(h fabric.Hints, fabricName string, source bool) (*list, error) {
 		to   **C.char
 		text string
 	}{
-		{&q.prov, providerOf(h.Provider)}, {&q.fabric, fabricName},
-		{&q.domain, h.Domain}, {&q.node, h.Node},
+		{&q.prov, providerOf(h.Provider)},
+		{&q.fabric, fabricName},
+		{&q.domain, h.Domain},
+		{&q.node, h.Node},
 	} {
 		if strings.IndexByte(s.text, 0) >= 0 {
 			return &list{}, nil // no name has a zero byte; C would see half of it

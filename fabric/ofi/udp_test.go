@@ -325,16 +325,28 @@ func TestStaleHandles(t *testing.T) {
 		{"last buffer", fabric.Send{To: self, Buf: 1<<32 - 1, Len: 1}, syscall.EINVAL},
 		{"posted buffer", fabric.Send{To: self, Buf: 1, Len: 1}, syscall.EBUSY},
 		{"long", fabric.Send{To: self, Len: 1473}, syscall.EMSGSIZE},
-		{"longest", fabric.Send{To: self, Len: 1<<32 - 1, Region: region, RegionLen: 1},
-			syscall.EMSGSIZE},
-		{"long together", fabric.Send{To: self, Len: 1450, Region: region, RegionLen: 23},
-			syscall.EMSGSIZE},
+		{
+			"longest",
+			fabric.Send{To: self, Len: 1<<32 - 1, Region: region, RegionLen: 1},
+			syscall.EMSGSIZE,
+		},
+		{
+			"long together",
+			fabric.Send{To: self, Len: 1450, Region: region, RegionLen: 23},
+			syscall.EMSGSIZE,
+		},
 		{"stale region", fabric.Send{To: self, Region: oldRegion, RegionLen: 1}, syscall.EINVAL},
 		{"no region", fabric.Send{To: self, Region: 1<<32 - 1, RegionLen: 1}, syscall.EINVAL},
-		{"after region", fabric.Send{To: self, Region: region, RegionOff: 1, RegionLen: 64},
-			syscall.EINVAL},
-		{"far after region", fabric.Send{To: self, Region: region, RegionOff: 1<<64 - 1, RegionLen: 1},
-			syscall.EINVAL},
+		{
+			"after region",
+			fabric.Send{To: self, Region: region, RegionOff: 1, RegionLen: 64},
+			syscall.EINVAL,
+		},
+		{
+			"far after region",
+			fabric.Send{To: self, Region: region, RegionOff: 1<<64 - 1, RegionLen: 1},
+			syscall.EINVAL,
+		},
 	} {
 		good := fabric.Send{To: self, Len: 3}
 		n, err := e.Post([]fabric.Send{good, tt.s, good})
@@ -481,8 +493,11 @@ func TestGetInfo(t *testing.T) {
 		}
 	}
 	for _, bad := range []fabric.Info{
-		{Provider: "ofi"}, {Provider: "ofi/"}, {Provider: "ofi/nosuch"},
-		{Provider: "ofi/udp", Domain: "nosuch"}, {Provider: "ofi/udp", Src: "203.0.113.1"},
+		{Provider: "ofi"},
+		{Provider: "ofi/"},
+		{Provider: "ofi/nosuch"},
+		{Provider: "ofi/udp", Domain: "nosuch"},
+		{Provider: "ofi/udp", Src: "203.0.113.1"},
 	} {
 		if _, err := fabric.Open(bad, fabric.DomainConfig{}); !errors.Is(err, fabric.ErrNoProvider) {
 			t.Errorf("Open(%+v) = %v, want ErrNoProvider", bad, err)

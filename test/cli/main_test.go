@@ -184,7 +184,7 @@ func (p *process) oneLine() string {
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for tick := time.NewTicker(5 * time.Millisecond); ; {
 		if condition() {
@@ -211,11 +211,11 @@ func startServe(t *testing.T, args ...string) (p *process, addr string) {
 	return p, addr
 }
 
-// busy waits until a process is in the middle of a run: its hot loop has used more CPU time than all
-// of the set-up does.
+// busy waits until a process is in the middle of a run: its hot loop has used more CPU time than
+// all of the set-up does.
 func busy(t *testing.T, pid int) {
 	t.Helper()
-	const ticks = 30 // of 10 ms
+	const ticks = 50 // of 10 ms
 	eventually(t, "the run begins", func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {

@@ -166,6 +166,7 @@ func (l *lab) wantIdle(i int) {
 		{"events to be told", len(m.events), 0},
 		{"free descriptors", len(m.freeFrags), m.fragCount},
 		{"half-open endpoints", m.halfOpen, 0},
+		{"sends to removed addresses", l.spies[i].afterRemove, 0},
 		{"reassembly bytes in use", int(m.pool.ActiveBytes()), 0},
 		{"credits granted", m.credits.Granted(), charged},
 	} {

@@ -12,8 +12,9 @@ import (
 )
 
 // Send gives a fragment to the module. A tiny one for a connected endpoint with an empty queue, an
-// open window and a free slot on the command channel is posted at once (usnic's fast send path) and
-// Send returns Done, unless f.Signal is set. Anything else joins the endpoint's queue: Queued. With
+// open window and a free slot on the command channel is posted at once (usnic's fast send path), so
+// is a larger one of one packet when nothing is in flight, and Send returns Done, unless f.Signal is
+// set. Anything else joins the endpoint's queue: Queued. With
 // an error the fragment is still the caller's: ErrState, ErrClosed, or why the endpoint ended.
 func (ep *Endpoint) Send(f *Fragment) (Status, error) {
 	m := ep.m
@@ -58,13 +59,13 @@ func (ep *Endpoint) SendImmediate(tag Tag, data []byte) error {
 		return ErrTooLarge
 	}
 	var t reliability.Token
-	if !ep.fastOpen() || !m.takeSeg(ep, &t) {
+	if !ep.fastOpen(&m.cmd) || !m.takeSeg(ep, &t) {
 		m.stats.counters[CntSendsRefused]++
 		return ErrAgain
 	}
 	copy(m.arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
 	m.out = frag.Header{Kind: frag.KindFrag, Tag: uint8(tag), PayloadLen: uint16(len(data))}
-	m.postNow(ep, t, nil)
+	m.postNow(ep, &m.cmd, ep.cmdAddr, t, nil)
 	m.dirty = true
 	m.stats.counters[CntSentPayloadBytes] += uint64(len(data))
 	m.stats.counters[CntSendsFast]++
@@ -72,19 +73,27 @@ func (ep *Endpoint) SendImmediate(tag Tag, data []byte) error {
 	return nil
 }
 
-// fastOpen says whether a tiny fragment may be posted at once without overtaking anything.
-func (ep *Endpoint) fastOpen() bool {
-	m := ep.m
+// fastOpen says whether a fragment may be posted at once on c without overtaking anything.
+func (ep *Endpoint) fastOpen(c *channel) bool {
 	return ep.queue.first == nil && ep.state == stateConnected && ep.snd.Open() &&
-		len(m.cmd.batch) == 0 && m.cmd.room() > 0
+		len(c.batch) == 0 && c.room() > 0
 }
 
-// fastSend posts f at once if the fast path is open for it.
+// fastSend posts f at once if the fast path is open for it: to a tiny fragment always, to a larger
+// one of one packet when nothing is in flight, so that a lone message does not wait for the batch of
+// a pass that will hold nothing else.
 func (ep *Endpoint) fastSend(f *Fragment) bool {
 	m := ep.m
 	flags := f.flags()
-	if int(f.size)+frag.HeaderBytes(frag.KindFrag, flags) > ep.tiny || !ep.fastOpen() ||
-		!f.hasSeg && !m.fill(f, flags) {
+	size := int(f.size) + frag.HeaderBytes(frag.KindFrag, flags)
+	c, to := &m.cmd, ep.cmdAddr
+	if size > ep.tiny {
+		c, to = &m.data, ep.dataAddr
+		if size > ep.mtu || ep.snd.InFlight() > 0 {
+			return false
+		}
+	}
+	if !ep.fastOpen(c) || !f.hasSeg && !m.fill(f, flags) {
 		return false
 	}
 	m.out = frag.Header{
@@ -95,9 +104,9 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	f.hasSeg = false
 	if f.Signal {
 		f.out, f.cursor = 1, f.size
-		m.postNow(ep, t, f)
+		m.postNow(ep, c, to, t, f)
 	} else {
-		m.postNow(ep, t, nil)
+		m.postNow(ep, c, to, t, nil)
 	}
 	return true
 }
@@ -129,17 +138,17 @@ func (m *Module) unfill(f *Fragment) {
 	f.hasSeg = false
 }
 
-// postNow sends a tiny packet without waiting for the batch of the pass.
-func (m *Module) postNow(ep *Endpoint, t reliability.Token, f *Fragment) {
+// postNow sends a packet without waiting for the batch of the pass.
+func (m *Module) postNow(ep *Endpoint, c *channel, to fabric.Addr, t reliability.Token, f *Fragment) {
 	n := m.seal(ep, t, f)
 	m.wire[t] |= wireBusy
-	m.one[0] = fabric.Send{To: ep.cmdAddr, Buf: segBuf(t), Len: uint32(n)}
-	taken, err := m.cmd.ep.Post(m.one[:])
+	m.one[0] = fabric.Send{To: to, Buf: segBuf(t), Len: uint32(n)}
+	taken, err := c.ep.Post(m.one[:])
 	switch {
 	case taken == 1:
-		m.cmd.sent(&m.one[0])
+		c.sent(&m.one[0])
 	case errors.Is(err, fabric.ErrAgain):
-		m.cmd.batch = append(m.cmd.batch, m.one[0])
+		c.batch = append(c.batch, m.one[0])
 	default:
 		m.stats.counters[CntPostErrors]++
 		m.idle(segBuf(t))

@@ -16,7 +16,6 @@ type ending struct {
 	want []error                   // what sends may end with; nil among them means success
 	max  time.Duration             // until the endpoint has ended
 	ev   Event
-	err  error // of the event
 }
 
 var endings = []ending{

@@ -11,8 +11,8 @@ import (
 	"gobtl/fabric/mem"
 )
 
-// openModule opens a module on an in-process network. A program imports a provider's package for its
-// name instead, and asks fabric.GetInfo for it.
+// openModule opens a module on an in-process network. A program imports a provider's package for
+// its name instead, and asks fabric.GetInfo for it.
 func openModule(net *mem.Network, cfg btl.Config) (*btl.Module, error) {
 	infos, err := net.Provider().GetInfo(fabric.Hints{})
 	if err != nil {

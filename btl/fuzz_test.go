@@ -100,8 +100,10 @@ func fuzzSeeds() [][]byte {
 	}
 	room := 1472 - frag.ChunkHeaderBytes
 	chunk := func(offset, size int) frag.Header {
-		return frag.Header{Kind: frag.KindChunk, Tag: 1, FragID: 7, SizeBytes: uint32(size),
-			OffsetBytes: uint32(offset)}
+		return frag.Header{
+			Kind: frag.KindChunk, Tag: 1, FragID: 7, SizeBytes: uint32(size),
+			OffsetBytes: uint32(offset),
+		}
 	}
 	var talk []byte
 	for i := range 4 {
@@ -113,9 +115,11 @@ func fuzzSeeds() [][]byte {
 	second.Seq = second.Seq.Add(1)
 	bye := frag.Header{Kind: frag.KindFrag, Tag: frag.TagBye}
 	var hello, helloAck frag.Header
-	body := frag.Hello{Incarnation: 1, Tag: 2, CommandName: []byte("mem:\x00\x00\x00\x03"),
+	body := frag.Hello{
+		Incarnation: 1, Tag: 2, CommandName: []byte("mem:\x00\x00\x00\x03"),
 		DataName: []byte("mem:\x00\x00\x00\x04"), WindowPkts: 64, FragBytesMax: 1 << 20, MTUBytes: 1472,
-		CommandBytes: 768, VersionMin: 1, VersionMax: 1}
+		CommandBytes: 768, VersionMin: 1, VersionMax: 1,
+	}
 	hb, ab := make([]byte, frag.HelloBytes), make([]byte, frag.HelloBytes)
 	hello.Kind, helloAck.Kind, helloAck.Conn = frag.KindHello, frag.KindHelloAck, 1
 	body.Encode(hb, &hello, len(hb))

@@ -132,8 +132,8 @@ func (m *Module) receiveAll() (n int, err error) {
 	return n, err
 }
 
-// poll takes a batch of completions from a channel and handles them; *n counts the packets. more says
-// that there may be others.
+// poll takes a batch of completions from a channel and handles them; *n counts the packets. more
+// says that there may be others.
 func (m *Module) poll(c *channel, limit int, n *int) (more bool, err error) {
 	got, err := c.ep.Poll(c.comps[:limit])
 	if err != nil {

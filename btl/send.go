@@ -13,9 +13,9 @@ import (
 
 // Send gives a fragment to the module. A tiny one for a connected endpoint with an empty queue, an
 // open window and a free slot on the command channel is posted at once (usnic's fast send path), so
-// is a larger one of one packet when nothing is in flight, and Send returns Done, unless f.Signal is
-// set. Anything else joins the endpoint's queue: Queued. With
-// an error the fragment is still the caller's: ErrState, ErrClosed, or why the endpoint ended.
+// is a larger one of one packet when nothing is in flight, and Send returns Done, unless f.Signal
+// is set. Anything else joins the endpoint's queue: Queued. With an error the fragment is still the
+// caller's: ErrState, ErrClosed, or why the endpoint ended.
 func (ep *Endpoint) Send(f *Fragment) (Status, error) {
 	m := ep.m
 	if f.state != fragLent || f.ep != ep {
@@ -80,8 +80,8 @@ func (ep *Endpoint) fastOpen(c *channel) bool {
 }
 
 // fastSend posts f at once if the fast path is open for it: to a tiny fragment always, to a larger
-// one of one packet when nothing is in flight, so that a lone message does not wait for the batch of
-// a pass that will hold nothing else.
+// one of one packet when nothing is in flight, so that a lone message does not wait for the batch
+// of a pass that will hold nothing else.
 func (ep *Endpoint) fastSend(f *Fragment) bool {
 	m := ep.m
 	flags := f.flags()
@@ -139,7 +139,9 @@ func (m *Module) unfill(f *Fragment) {
 }
 
 // postNow sends a packet without waiting for the batch of the pass.
-func (m *Module) postNow(ep *Endpoint, c *channel, to fabric.Addr, t reliability.Token, f *Fragment) {
+func (m *Module) postNow(ep *Endpoint, c *channel, to fabric.Addr, t reliability.Token,
+	f *Fragment,
+) {
 	n := m.seal(ep, t, f)
 	m.wire[t] |= wireBusy
 	m.one[0] = fabric.Send{To: to, Buf: segBuf(t), Len: uint32(n)}

@@ -168,6 +168,35 @@ func TestContract10NothingRemains(t *testing.T) {
 	}
 }
 
+// Rule 10, at once: an endpoint that was about to send, and owed an ACK, is on no list once it has
+// ended.
+func TestContract10ListsAtOnce(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, smallConfig())
+	m := l.mods[0]
+	if err := m.Handle(1, func(*Endpoint, Tag, []byte) {}); err != nil {
+		t.Fatal(err)
+	}
+	a, b := l.pair()
+	l.settle(time.Second)
+	sendOrFail(t, b, 1, make([]byte, 1400))
+	for range 3 {
+		l.step(time.Microsecond)
+	}
+	sendOrFail(t, a, 1, make([]byte, 30_000))
+	if m.ready.count != 1 || m.acks.count != 1 {
+		t.Fatalf("%d endpoints ready, %d owe an ACK", m.ready.count, m.acks.count)
+	}
+	a.Abort()
+	if m.ready.count != 0 || m.acks.count != 0 {
+		t.Errorf("%d endpoints ready, %d owe an ACK after the end", m.ready.count, m.acks.count)
+	}
+	if err := m.Check(); err != nil {
+		t.Error(err)
+	}
+	l.step(time.Microsecond)
+	l.wantEmpty(0)
+}
+
 func (l *lab) endThus(how string, a *Endpoint) {
 	switch how {
 	case "abort":
@@ -206,7 +235,7 @@ func TestContract11Fragments(t *testing.T) {
 	l.settle(time.Second)
 	for round := range 3 {
 		var lent []*Fragment
-		for {
+		for range 100 {
 			f, err := a.Prepare(1, make([]byte, 100))
 			if err != nil {
 				if !errors.Is(err, ErrAgain) {
@@ -248,7 +277,7 @@ func TestContract11FragmentsAfterCloses(t *testing.T) {
 	}
 	a := l.connect(0, 1)
 	lent := 0
-	for {
+	for range 100 {
 		if _, err := a.Prepare(1, nil); err != nil {
 			break
 		}

@@ -166,6 +166,57 @@ func TestPathFastRetransmit(t *testing.T) {
 	}
 }
 
+// A sender never has more under way than the receiver has granted, and what is granted fits the
+// receiver's queue, however many send at a time.
+func TestPathCredits(t *testing.T) {
+	_, s := newStranger(t, smallConfig())
+	s.credit, s.hello.Credit = 3, 1
+	ep := s.connect()
+	s.ack(s.peerFirst - 1)
+	s.run(3)
+	for range 10 {
+		sendOrFail(t, ep, 1, []byte("x"))
+	}
+	s.run(5)
+	if n, _ := ep.Outstanding(); n != 3 {
+		t.Errorf("%d packets under way with 3 credits", n)
+	}
+	s.ack(s.peerFirst) // one has arrived; the limit moves by one
+	s.run(5)
+	if _, next := ep.snd.Window(); next != s.peerFirst+4 {
+		t.Errorf("%d packets sent, want 4", next-s.peerFirst)
+	}
+
+	const queue = 64
+	l := newLab(t, mem.Config{QueueDatagrams: queue}, 5, smallConfig())
+	var trs []*traffic
+	for i := 1; i < 5; i++ {
+		tr := newTraffic(t, uint64(i), Tag(i))
+		if err := l.mods[0].Handle(tr.tag, tr.receive); err != nil {
+			t.Fatal(err)
+		}
+		trs = append(trs, tr)
+		a := l.connect(i, 0)
+		for range 3 {
+			tr.send(a, 100_000)
+		}
+	}
+	l.until("delivered", 20*time.Microsecond, time.Second, func() bool {
+		for _, tr := range trs {
+			if !tr.finished() {
+				return false
+			}
+		}
+		return true
+	})
+	if c := l.net.Counts(); c.Overflowed > 0 {
+		t.Errorf("%d datagrams overran a queue of %d", c.Overflowed, queue)
+	}
+	if n := l.mods[0].Limits().CreditPackets; n > queue {
+		t.Errorf("%d credits for a queue of %d", n, queue)
+	}
+}
+
 // Fairness: endpoints with much to send take turns, a quantum each.
 func TestPathFairness(t *testing.T) {
 	cfg := smallConfig()

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 )
@@ -197,6 +198,36 @@ func TestContract02GatheredMemoryHeld(t *testing.T) {
 	if l.spies[i].gathered == 0 {
 		t.Error("nothing was gathered")
 	}
+}
+
+// Rule 2 for addresses: what waits in a batch, or is posted, when its endpoint ends still leaves
+// under an address that is inserted; then the address goes too.
+func TestContract02AddressHeld(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, smallConfig())
+	if err := l.mods[1].Handle(1, func(*Endpoint, Tag, []byte) {}); err != nil {
+		t.Fatal(err)
+	}
+	a, _ := l.pair()
+	l.settle(time.Second)
+	spy := l.spies[0]
+	spy.refuse = func() error { return fabric.ErrAgain }
+	sendOrFail(t, a, 1, make([]byte, 20_000))
+	l.step(time.Microsecond)
+	if len(l.mods[0].data.batch) == 0 {
+		t.Fatal("nothing waits in the batch")
+	}
+	a.Abort()
+	for range 3 {
+		l.step(time.Microsecond)
+	}
+	spy.refuse = nil
+	for range 3 {
+		l.step(time.Microsecond)
+	}
+	if spy.afterRemove > 0 {
+		t.Errorf("%d packets were posted to an address that had been removed", spy.afterRemove)
+	}
+	l.wantEmpty(0)
 }
 
 // wrapRandom returns random numbers whose lower half is first, so that every sequence starts there.

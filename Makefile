@@ -12,13 +12,19 @@ GO ?= go
 # Debian packages, by what needs them: the build (cgo and libfabric), its tests, its measurements.
 BUILD_PACKAGES := gcc libc6-dev pkg-config libfabric-dev
 BENCH_PACKAGES := $(BUILD_PACKAGES) libfabric-bin
-TEST_PACKAGES := $(BENCH_PACKAGES) git prometheus
+TEST_PACKAGES := $(BENCH_PACKAGES) git prometheus tshark
 
 # What "make bench" measures: latency, then bandwidth, of the bare fabric and of the transport.
 BENCH_TESTS ?= lat,bw
 BENCH_FLAGS ?= --provider ofi/udp --layer both
 
 FUZZTIME ?= 30s
+
+# The simulator: how many runs, from which seed on; the seed to replay.
+SEEDS ?= 1000
+FIRST ?= 1
+SEED ?=
+REPLAY_DIR ?= $(BIN)/replay
 PACKAGES ?= ./...
 
 GOTESTSUM := $(GO) tool gotestsum --format pkgname-and-test-fails --
@@ -108,6 +114,20 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s)
 	    $(GO) test -run='^$$' -fuzz="^$$target\$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s "$$dir" </dev/null; \
 	  done; \
 	done
+
+.PHONY: swarm
+swarm: deps-go ## Simulate SEEDS (1000) clusters under faults, from seed FIRST (1) on
+	$(GO) run ./test/sim/cmd/swarm --seeds $(SEEDS) --first $(FIRST) $(SWARM_FLAGS)
+
+.PHONY: replay
+replay: deps-go ## Trace the simulated run SEED, also as a pcapng file
+	@test -n "$(SEED)" || { echo "make: say which: make replay SEED=42" >&2; exit 1; }
+	@mkdir -p $(REPLAY_DIR)
+	$(GO) run ./test/sim/cmd/swarm --replay $(SEED) --pcap $(REPLAY_DIR)/$(SEED).pcapng $(SWARM_FLAGS)
+
+.PHONY: mutate
+mutate: deps-go ## Prove that deliberate faults in the sources are caught
+	$(GO) run ./test/sim/mutate $(MUTATE_FLAGS)
 
 .PHONY: fmt
 fmt: ## Format the sources

@@ -16,17 +16,18 @@ const (
 
 // channel is one of the module's two queue pairs, with the batches on their way in and out.
 type channel struct {
-	m      *Module
-	ep     fabric.Endpoint
-	caps   fabric.Caps
-	name   []byte
-	mtu    int
-	batch  []fabric.Send // to be posted; its capacity never grows
-	posted int           // sends whose completion is due
-	total  uint64        // sends ever posted that complete later
-	comps  []fabric.Completion
-	repost []fabric.Buf // receive buffers to be posted again
-	idle   int          // passes since something arrived
+	m         *Module
+	ep        fabric.Endpoint
+	caps      fabric.Caps
+	name      []byte
+	mtu       int
+	batch     []fabric.Send // to be posted; its capacity never grows
+	posted    int           // sends whose completion is due
+	receiving int           // receive buffers posted
+	total     uint64        // sends ever posted that complete later
+	comps     []fabric.Completion
+	repost    []fabric.Buf // receive buffers to be posted again
+	idle      int          // passes since something arrived
 }
 
 // batchMax is the number of sends that a channel collects before they are posted.
@@ -122,6 +123,22 @@ type leavingAddr struct {
 	cmd, data uint64 // channel.taken when it was left
 }
 
+// insert makes a peer's address known to the fabric.
+func (m *Module) insert(name []byte) (fabric.Addr, error) {
+	a, err := m.dom.Insert(name)
+	if err == nil {
+		m.inserted++
+	}
+	return a, err
+}
+
+// removeAddr undoes an insert.
+func (m *Module) removeAddr(a fabric.Addr) {
+	m.inserted--
+	// An error could only mean that the address is unknown, which is what is wanted.
+	_ = m.dom.Remove(a)
+}
+
 // leaveAddr has an address removed when it is safe.
 func (m *Module) leaveAddr(a fabric.Addr) {
 	m.leaving = append(m.leaving, leavingAddr{a, m.cmd.taken(), m.data.taken()})
@@ -133,8 +150,7 @@ func (m *Module) removeAddrs() {
 	n := 0
 	for _, l := range m.leaving {
 		if m.cmd.completed(l.cmd) && m.data.completed(l.data) {
-			// An error could only mean that the address is unknown, which is what is wanted.
-			_ = m.dom.Remove(l.addr)
+			m.removeAddr(l.addr)
 		} else {
 			m.leaving[n] = l
 			n++
@@ -153,6 +169,7 @@ func (c *channel) postReceives() {
 		return
 	}
 	n, _ := c.ep.Recv(c.repost) // what is not taken is offered again in the next pass
+	c.receiving += n
 	c.repost = c.repost[:copy(c.repost, c.repost[n:])]
 }
 

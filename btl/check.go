@@ -3,100 +3,379 @@ package btl
 import (
 	"fmt"
 
+	"gobtl/internal/seq"
 	"gobtl/reliability"
 )
 
-// Check walks the module's whole state and returns the first broken invariant. It is slow: for
-// tests and simulators, which call it after every pass.
+// checker is the scratch memory of Check, made by its first call so that a module that is never
+// checked pays nothing for it.
+type checker struct {
+	places   []place // where each send buffer was found
+	held     []int   // send buffers on the wire or queued, by slot of their endpoint
+	seen     []bool  // slots and receive buffers met on a list
+	round    uint32  // marks the fragments that this call has met
+	freeNext int     // free descriptors are looked at in turn, some in each call
+	joined   int     // endpoints with a share of the credits
+	charged  int     // what was granted to them
+	accept   int     // half-open endpoints
+	timers   int     // endpoints with a timer
+	byTag    int     // endpoints that Module.byTag leads to
+	byAddr   int     // and Module.byAddr
+	window   int     // packets in the send windows
+	asmBytes int64   // reassembly memory of the endpoints
+	sends    int     // accepted sends whose end was not counted yet
+	frags    [5]int  // descriptors by state
+	refs     int     // segments with a fragment
+	out      int     // what the fragments say that is
+	busy     int     // buffers in the hands of the fabric
+	lent     int     // send buffers with the caller, in lent fragments
+}
+
+// place is where a send buffer was found; it has to be found in exactly one.
+type place uint8
+
+const (
+	placeNone   place = iota // not yet: lent to the caller, or acknowledged and still posted
+	placeFree                // on the list of free ones
+	placeQueued              // holds a fragment of a to-send list
+	placeWindow              // a number in the window of an endpoint
+	placeEnded               // was queued, in a fragment whose OnDone is about to be called
+)
+
+func (p place) String() string {
+	return [...]string{"nowhere", "free", "queued", "in a window",
+		"in an ended fragment"}[p]
+}
+
+// reset makes the scratch memory ready for a call.
+func (c *checker) reset(m *Module) {
+	places, held, seen := c.places, c.held, c.seen
+	*c = checker{round: c.round + 1, freeNext: c.freeNext}
+	if len(places) == 0 {
+		places = make([]place, len(m.segs))
+		seen = make([]bool, m.arena.Len())
+	}
+	for len(held) < len(m.slots) {
+		held = append(held, 0)
+	}
+	clear(places)
+	clear(held)
+	c.places, c.held, c.seen = places, held, seen
+}
+
+// Check looks at the module's whole state and returns the first invariant that does not hold. It is
+// for tests and simulators, which call it between passes, after each of them: it takes a time in
+// proportion to the send buffers and endpoints, and allocates nothing after the first call.
 func (m *Module) Check() error {
+	if m.checker == nil {
+		m.checker = new(checker)
+	}
+	c := m.checker
+	c.reset(m)
+	if err := m.check(c); err != nil {
+		return fmt.Errorf("btl: check: %w", err)
+	}
+	return nil
+}
+
+func (m *Module) check(c *checker) error {
+	if m.awake > m.now {
+		return fmt.Errorf("awake since %d, and it is %d", m.awake, m.now)
+	}
 	if err := m.seg.Check(); err != nil {
 		return err
 	}
-	inFlight := len(m.fresh)
-	joined := 0
+	if err := m.checkFree(c); err != nil {
+		return err
+	}
 	for slot, ep := range m.slots {
 		if ep == nil {
 			continue
 		}
-		if ep.m != m || int(ep.slot) != slot || ep.state == stateEnded {
-			return fmt.Errorf("btl: slot %d holds an endpoint of slot %d, state %d", slot, ep.slot, ep.state)
+		if ep.m != m || int(ep.slot) != slot {
+			return fmt.Errorf("slot %d holds an endpoint of slot %d", slot, ep.slot)
 		}
-		if len(m.fresh) == 0 {
-			if err := ep.snd.Check(m.seg); err != nil {
-				return err
-			}
+		if err := m.checkEndpoint(c, ep); err != nil {
+			return fmt.Errorf("endpoint %d: %w", slot, err)
 		}
-		if err := ep.rcv.CheckState(); err != nil {
+	}
+	for _, step := range [...]func(*checker) error{
+		m.checkTables, m.checkCompleted, m.checkSegments, m.checkFragments, m.checkLists, m.checkWire, m.checkReceives,
+		m.checkRegions, m.checkStats,
+	} {
+		if err := step(c); err != nil {
 			return err
 		}
-		if ep.joined {
-			joined++
-		}
-		inFlight += ep.snd.InFlight()
 	}
-	if len(m.fresh) == 0 && inFlight != m.seg.InFlight() {
-		return fmt.Errorf("btl: %d packets in the windows, %d timed or to be resent", inFlight,
-			m.seg.InFlight())
-	}
-	if u := m.stats.Unaccounted(); u != 0 && !m.deferred.pending {
-		return fmt.Errorf("btl: %d packets received that no counter explains", u)
-	}
-	return m.checkBuffers()
+	return nil
 }
 
-// checkBuffers proves that every send buffer and every receive buffer is in exactly one place.
-func (m *Module) checkBuffers() error {
-	if m.closed {
-		return nil
+// checkEndpoint looks at one endpoint by itself and adds it to the sums of all.
+func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
+	if err := m.checkState(c, ep); err != nil {
+		return err
 	}
-	free := make([]bool, len(m.segs))
-	for _, t := range m.freeSegs {
-		if free[t] {
-			return fmt.Errorf("btl: send buffer %d is free twice", t)
-		}
-		free[t] = true
-		if m.seg.State(t) != reliability.Free || m.wire[t] != 0 {
-			return fmt.Errorf("btl: free send buffer %d is %v, wire %d", t, m.seg.State(t), m.wire[t])
-		}
+	if err := m.checkWindow(c, ep); err != nil {
+		return err
 	}
-	for t := range m.segs {
-		if m.segs[t].ep == nil && m.wire[t] != 0 {
-			return fmt.Errorf("btl: send buffer %d is on the wire for nobody", t)
-		}
+	if err := m.checkQueue(c, ep); err != nil {
+		return err
 	}
-	for i, e := range m.events {
-		if e.ep == nil {
-			return fmt.Errorf("btl: event %d without endpoint", i)
-		}
+	if err := ep.rcv.CheckState(); err != nil {
+		return err
 	}
-	return m.checkLists()
+	charged := ep.rcv.Charged()
+	c.charged += charged
+	if ep.joined {
+		c.joined++
+	} else if charged != 0 {
+		return fmt.Errorf("%d credits without a share", charged)
+	}
+	if err := ep.asm.Check(); err != nil {
+		return err
+	}
+	c.asmBytes += ep.asm.ActiveBytes()
+	if ep.state != stateConnected && ep.asm.Active() > 0 {
+		return fmt.Errorf("%d fragments arrive in state %d", ep.asm.Active(), ep.state)
+	}
+	if m.byTag[ep.peer] == ep {
+		c.byTag++
+	}
+	if m.byAddr[ep.addrKey] == ep {
+		c.byAddr++
+	}
+	return m.checkFlushes(ep)
 }
 
-// checkLists proves that the lists hold living endpoints only.
-func (m *Module) checkLists() error {
-	for link, l := range []*endpointList{linkReady: &m.ready, linkAcks: &m.acks} {
-		n := 0
-		for ep := l.first; ep != nil; ep = ep.links[link].next {
-			if n++; m.slots[ep.slot] != ep {
-				return fmt.Errorf("btl: list %d refers to an endpoint that is gone", link)
-			}
-			if link == linkReady && !ep.isReady || link == linkAcks && !ep.ackOwed {
-				return fmt.Errorf("btl: endpoint on list %d does not know it", link)
-			}
+// checkState compares what an endpoint says of itself with its state.
+func (m *Module) checkState(c *checker, ep *Endpoint) error {
+	handshake := ep.state == stateConnecting || ep.state == stateAccepting
+	switch {
+	case ep.state > stateLingering:
+		return fmt.Errorf("ended, but has a slot")
+	case ep.tag&slotMask != uint64(ep.slot):
+		return fmt.Errorf("its tag %#x names another slot", ep.tag)
+	case ep.joined != (ep.state == stateConnected):
+		return fmt.Errorf("in state %d, has a share of the credits: %v", ep.state, ep.joined)
+	case (ep.err != nil) != (ep.state == stateLingering):
+		return fmt.Errorf("in state %d with the error %v", ep.state, ep.err)
+	case handshake && ep.hs == nil || ep.state == stateLingering && ep.hs != nil:
+		return fmt.Errorf("in state %d, has a handshake: %v", ep.state, ep.hs != nil)
+	case max(ep.heardAt, ep.waitSince, ep.ackedAt, ep.closeAt) > m.awake:
+		return fmt.Errorf("heard %d, waits since %d, got on %d, closes since %d, and it is %d",
+			ep.heardAt, ep.waitSince, ep.ackedAt, ep.closeAt, m.awake)
+	case ep.isReady != (ep.queue.first != nil && ep.state == stateConnected && ep.snd.Open()):
+		return fmt.Errorf("ready: %v, with %d fragments queued in state %d, window open: %v", ep.isReady,
+			ep.queue.count, ep.state, ep.snd.Open())
+	case ep.ackOwed != (ep.rcv.AckDue() != Never):
+		return fmt.Errorf("owes an ACK: %v, due %d", ep.ackOwed, ep.rcv.AckDue())
+	}
+	if ep.state == stateAccepting {
+		c.accept++
+	}
+	if ep.room != 0 {
+		c.timers++
+		if slot, ok := m.timers.Knock(ep.room); !ok || slot != ep.slot {
+			return fmt.Errorf("its timer is not its own")
 		}
-		if n != l.count {
-			return fmt.Errorf("btl: list %d of %d has %d members", link, l.count, n)
+	} else if ep.hs != nil || ep.closing || ep.superseded || ep.state != stateConnected ||
+		m.cfg.KeepAlive > 0 {
+		return fmt.Errorf("has no timer in state %d (closing %v, superseded %v)", ep.state, ep.closing,
+			ep.superseded)
+	}
+	return nil
+}
+
+// checkWindow proves that each number in flight is one segment in one place.
+func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
+	oldest, next := ep.snd.Window()
+	count := ep.snd.InFlight()
+	c.window += count
+	if count < 0 || count > min(ep.snd.Size(), m.rules.WindowPackets) {
+		return fmt.Errorf("window [%d, %d) of at most %d", oldest, next, ep.snd.Size())
+	}
+	if count > 0 && ep.state != stateConnected {
+		return fmt.Errorf("%d packets in flight in state %d", count, ep.state)
+	}
+	for n := oldest; n != next; n++ {
+		t, ok := ep.snd.Token(n)
+		if !ok || int(t) >= len(m.segs) {
+			return fmt.Errorf("number %d is no segment", n)
+		}
+		if err := m.checkInFlight(c, ep, t, n); err != nil {
+			return fmt.Errorf("number %d, segment %d: %w", n, t, err)
 		}
 	}
-	for _, ep := range m.byTag {
-		if m.slots[ep.slot] != ep {
-			return fmt.Errorf("btl: a connection refers to an endpoint that is gone")
+	c.held[ep.slot] += count
+	return nil
+}
+
+// checkInFlight looks at the segment of a number in flight.
+func (m *Module) checkInFlight(c *checker, ep *Endpoint, t reliability.Token, n seq.Num) error {
+	s := &m.segs[t]
+	switch owner, got := m.seg.Owner(t); {
+	case c.places[t] != placeNone:
+		return fmt.Errorf("is %v too", c.places[t])
+	case s.ep != ep:
+		return fmt.Errorf("is not this endpoint's")
+	case m.wire[t]&wireRelease != 0:
+		return fmt.Errorf("is to be released")
+	case m.seqOf(t) != n:
+		return fmt.Errorf("its packet has the number %d", m.seqOf(t))
+	case s.fresh && m.seg.State(t) != reliability.Free:
+		return fmt.Errorf("is %v before its first timer", m.seg.State(t))
+	case s.fresh:
+	case m.seg.State(t) != reliability.Posted && m.seg.State(t) != reliability.Resend:
+		return fmt.Errorf("is %v", m.seg.State(t))
+	case owner != ep.slot || got != n:
+		return fmt.Errorf("belongs to number %d of endpoint %d", got, owner)
+	}
+	c.places[t] = placeWindow
+	return nil
+}
+
+// checkQueue looks at the fragments of an endpoint's to-send list.
+func (m *Module) checkQueue(c *checker, ep *Endpoint) error {
+	count := 0
+	for f := ep.queue.first; f != nil; f = f.next {
+		count++
+		switch {
+		case f.state != fragQueued || f.ep != ep:
+			return fmt.Errorf("fragment in state %d queued", f.state)
+		case f.cursor > f.size || f.out > 0 && f != ep.queue.first:
+			return fmt.Errorf("fragment with %d of %d bytes sent stands at %d of the queue", f.cursor,
+				f.size, count)
+		case f.next == nil && ep.queue.last != f || count > ep.queue.count:
+			return fmt.Errorf("queue of %d has another end", ep.queue.count)
+		case f.hasSeg && (c.places[f.seg] != placeNone || m.seg.State(f.seg) != reliability.Queued ||
+			m.segs[f.seg].ep != nil || m.wire[f.seg] != 0):
+			return fmt.Errorf("queued fragment's segment %d is %v, %v, wire %d", f.seg, c.places[f.seg],
+				m.seg.State(f.seg), m.wire[f.seg])
+		case f.out > 0:
+			c.meet(f)
+		case !f.isBye():
+			c.frags[fragQueued]++
+		}
+		if f.hasSeg {
+			c.places[f.seg] = placeQueued
+			c.held[ep.slot]++
 		}
 	}
-	for _, ep := range m.byAddr {
-		if m.slots[ep.slot] != ep {
-			return fmt.Errorf("btl: an address refers to an endpoint that is gone")
+	if count != ep.queue.count {
+		return fmt.Errorf("queue of %d has %d members", ep.queue.count, count)
+	}
+	return nil
+}
+
+// meet counts a fragment that has segments in flight when it is met first. A bye is nobody's send
+// and not of the pool.
+func (c *checker) meet(f *Fragment) {
+	if f.checked == c.round {
+		return
+	}
+	f.checked, f.unmet = c.round, f.out
+	c.out += int(f.out)
+	if !f.isBye() {
+		c.frags[f.state]++
+	}
+}
+
+// checkFlushes proves that no call of Flush is forgotten.
+func (m *Module) checkFlushes(ep *Endpoint) error {
+	oldest, _ := ep.snd.Window()
+	for i := range ep.flushes {
+		f := &ep.flushes[i]
+		if f.after != nil && (f.after.state != fragQueued || f.after.ep != ep) {
+			return fmt.Errorf("flush %d waits for a fragment that is not queued", i)
 		}
+		due := f.done || f.after == nil && !oldest.Before(f.until) || ep.err != nil
+		if !due {
+			continue
+		}
+		told := false
+		for j := range m.events {
+			told = told || m.events[j].ep == ep && m.events[j].event != EventConnected
+		}
+		if !told {
+			return fmt.Errorf("flush %d is due and will not be called", i)
+		}
+	}
+	return nil
+}
+
+// checkTables compares the sums over the endpoints with what the module says of them.
+func (m *Module) checkTables(c *checker) error {
+	live := len(m.slots) - len(m.freeSlots)
+	for _, slot := range m.freeSlots {
+		if int(slot) >= len(m.slots) || m.slots[slot] != nil || c.seen[slot] {
+			return fmt.Errorf("slot %d is free, and is not", slot)
+		}
+		c.seen[slot] = true
+	}
+	for _, slot := range m.freeSlots {
+		c.seen[slot] = false
+	}
+	for _, ep := range m.slots {
+		if ep != nil {
+			live--
+		}
+	}
+	switch cfg := &m.cfg; {
+	case live != 0:
+		return fmt.Errorf("%d slots more than endpoints and free ones", live)
+	case len(m.slots) > cfg.PeersMax:
+		return fmt.Errorf("%d slots, at most %d", len(m.slots), cfg.PeersMax)
+	case c.accept != m.halfOpen || c.accept > cfg.HalfOpenMax:
+		return fmt.Errorf("%d endpoints are half open, %d counted, at most %d", c.accept, m.halfOpen,
+			cfg.HalfOpenMax)
+	case c.timers != m.timers.Len():
+		return fmt.Errorf("%d endpoints have a timer, %d run", c.timers, m.timers.Len())
+	case c.byTag != len(m.byTag):
+		return fmt.Errorf("%d connection tags, %d endpoints", len(m.byTag), c.byTag)
+	case c.byAddr != len(m.byAddr):
+		return fmt.Errorf("%d addresses, %d endpoints", len(m.byAddr), c.byAddr)
+	case c.charged != m.credits.Granted():
+		return fmt.Errorf("%d credits granted to the endpoints, %d counted", c.charged,
+			m.credits.Granted())
+	case c.joined != m.credits.Peers():
+		return fmt.Errorf("%d endpoints share the credits, %d counted", c.joined, m.credits.Peers())
+	case c.asmBytes != m.pool.ActiveBytes():
+		return fmt.Errorf("%d bytes of reassembly of the endpoints, %d in use", c.asmBytes,
+			m.pool.ActiveBytes())
+	case m.inserted != 2*(len(m.slots)-len(m.freeSlots))+len(m.leaving)+len(m.guests):
+		return fmt.Errorf("%d addresses inserted by %d endpoints, %d leaving, %d guests", m.inserted,
+			len(m.slots)-len(m.freeSlots), len(m.leaving), len(m.guests))
+	case len(m.guests) > rejectAddrs:
+		return fmt.Errorf("%d addresses for Rejects, at most %d", len(m.guests), rejectAddrs)
+	}
+	if err := m.credits.Check(); err != nil {
+		return err
+	}
+	return m.pool.Check()
+}
+
+// checkStats proves that the counters add up.
+func (m *Module) checkStats(c *checker) error {
+	n := &m.stats.counters
+	waiting := int64(0) // delivered fast, and not booked yet
+	if m.deferred.pending {
+		waiting = 1
+	}
+	sends := n[CntSendsFast] + n[CntSendsQueued]
+	under := uint64(c.frags[fragQueued] + c.frags[fragSent])
+	switch u := m.stats.Unaccounted(); {
+	case u != waiting:
+		return fmt.Errorf("%d packets received that no counter explains, %d deferred", u, waiting)
+	case sends != n[CntDone]+n[CntFailed]+under:
+		return fmt.Errorf("%d sends accepted, %d done, %d failed, %d under way", sends, n[CntDone],
+			n[CntFailed], under)
+	case n[CntRetransmitDupAck] > n[CntDupAcks]:
+		return fmt.Errorf("%d resends for %d duplicate ACKs", n[CntRetransmitDupAck], n[CntDupAcks])
+	case n[CntRetransmitNack] > n[CntRecvNack]:
+		return fmt.Errorf("%d resends for %d Nacks", n[CntRetransmitNack], n[CntRecvNack])
+	case n[CntFastReceives] > n[CntReceived] || n[CntDelivered] < n[CntFastReceives]:
+		return fmt.Errorf("%d received, %d of them fast, %d delivered", n[CntReceived],
+			n[CntFastReceives], n[CntDelivered])
 	}
 	return nil
 }

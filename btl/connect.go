@@ -80,7 +80,7 @@ func (m *Module) begin(ep *Endpoint, incarnation uint64) {
 // endpoint's tag already, so that another endpoint in its place would be a second connection. Of
 // what the peer's Hello said nothing is kept, for none of it is proven.
 func (m *Module) adopt(ep *Endpoint, n *frag.Name) error {
-	dataAddr, err := m.dom.Insert(n.Data)
+	dataAddr, err := m.insert(n.Data)
 	if err != nil {
 		return fmt.Errorf("%w: data channel: %w", ErrBadName, err)
 	}
@@ -107,13 +107,13 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 	if len(m.freeSlots) == 0 && len(m.slots) == min(m.cfg.PeersMax, slotMask) {
 		return nil, fmt.Errorf("%w: %d endpoints are open here", ErrRefused, len(m.slots))
 	}
-	cmdAddr, err := m.dom.Insert(cmd)
+	cmdAddr, err := m.insert(cmd)
 	if err != nil {
 		return nil, fmt.Errorf("%w: command channel: %w", ErrBadName, err)
 	}
-	dataAddr, err := m.dom.Insert(data)
+	dataAddr, err := m.insert(data)
 	if err != nil {
-		_ = m.dom.Remove(cmdAddr) // inserted just now
+		m.removeAddr(cmdAddr)
 		return nil, fmt.Errorf("%w: data channel: %w", ErrBadName, err)
 	}
 	ep := &Endpoint{
@@ -410,12 +410,12 @@ func (m *Module) reject(name []byte, tag uint64, reason, version uint8) {
 		return
 	}
 	m.rejectedIn = m.pass
-	to, err := m.dom.Insert(name)
+	to, err := m.insert(name)
 	if err != nil {
 		return
 	}
 	if len(m.guests) == cap(m.guests) {
-		_ = m.dom.Remove(m.guests[0]) // it is known: it was inserted here
+		m.removeAddr(m.guests[0])
 		m.guests = m.guests[:copy(m.guests, m.guests[1:])]
 	}
 	m.guests = append(m.guests, to)

@@ -58,6 +58,8 @@ type Fragment struct {
 	put       bool
 	tag       uint8
 	state     fragState
+
+	checked, unmet uint32 // scratch of Module.Check: its round, segments in flight not met in it
 }
 
 // ownBytesMax bounds the memory that an idle descriptor keeps for the next large Alloc.
@@ -110,6 +112,7 @@ func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 		return nil, ErrAgain
 	}
 	f.ep, f.size, f.state = ep, uint32(size), fragLent
+	m.fragsLent++
 	return f, nil
 }
 
@@ -117,6 +120,9 @@ func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 func (m *Module) freeFrag(f *Fragment) {
 	if f.hasSeg {
 		m.giveSeg(f.ep, f.seg)
+	}
+	if f.state == fragLent {
+		m.fragsLent--
 	}
 	own := f.own
 	if cap(own) > ownBytesMax {

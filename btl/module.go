@@ -79,11 +79,13 @@ type Module struct {
 	leaving    []leavingAddr
 	rejectedIn uint64        // pass of the latest Reject
 	guests     []fabric.Addr // addresses inserted for Rejects
+	inserted   int           // addresses inserted and not removed
 	ready      endpointList  // has something to send, and may
 	acks       endpointList  // owes an ACK; the first is due first
 
 	freeFrags []*Fragment
 	fragCount int
+	fragsLent int          // with the caller
 	completed fragmentList // finished, OnDone not called yet
 	events    []endpointEvent
 
@@ -107,6 +109,7 @@ type Module struct {
 	pub         published
 	dirty       bool
 	publishedAt Time
+	checker     *checker // scratch of Check
 }
 
 // rejectAddrs bounds the addresses that are kept inserted for Rejects on their way.

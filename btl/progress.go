@@ -173,6 +173,7 @@ func (m *Module) handle(c *channel, comp *fabric.Completion) {
 		m.idle(comp.Buf)
 		return
 	}
+	c.receiving--
 	m.receive(c, comp)
 	c.repost = append(c.repost, comp.Buf)
 }

@@ -209,6 +209,7 @@ func (m *Module) receiveFast(comp *fabric.Completion) bool {
 		h.Flags&frag.FlagAck != 0 && !ep.snd.Plausible(h.Ack) {
 		return false
 	}
+	m.cmd.receiving--
 	m.deferred = deferredReceive{tag: h.Conn, hdr: *h, buf: comp.Buf, pending: true}
 	m.stats.counters[CntReceived]++
 	m.stats.counters[CntFastReceives]++

@@ -33,6 +33,7 @@ func (ep *Endpoint) Send(f *Fragment) (Status, error) {
 		m.stats.counters[CntSendsFast]++
 		if f.Signal {
 			f.state = fragSent
+			m.fragsLent--
 			return Queued, nil
 		}
 		m.stats.counters[CntDone]++
@@ -40,6 +41,7 @@ func (ep *Endpoint) Send(f *Fragment) (Status, error) {
 		return Done, nil
 	}
 	m.stats.counters[CntSendsQueued]++
+	m.fragsLent--
 	ep.enqueue(f)
 	return Queued, nil
 }

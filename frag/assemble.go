@@ -2,6 +2,7 @@ package frag
 
 import (
 	"errors"
+	"fmt"
 	"math/bits"
 )
 
@@ -219,4 +220,29 @@ func (p *Pool) putTable(t []*Message) {
 	if len(*kept) < tablesKept {
 		*kept = append(*kept, t)
 	}
+}
+
+// Check reports the first broken invariant. It is for tests and simulators.
+func (a *Assembler) Check() error {
+	if a.active == 0 && len(a.slots) == 0 && a.activeBytes == 0 {
+		return nil
+	}
+	active, bytes := 0, int64(0)
+	for i, m := range a.slots {
+		if m == nil {
+			continue
+		}
+		active++
+		bytes += m.capBytes()
+		if m.state != messageAssembling || m.missing == 0 || int(m.fragID)&(len(a.slots)-1) != i {
+			return fmt.Errorf("frag: slot %d holds fragment %d, state %d, %d chunks missing", i, m.fragID,
+				m.state, m.missing)
+		}
+	}
+	if active != a.active || active == 0 || bytes != a.activeBytes || len(a.slots) > ActiveMax ||
+		bytes > a.pool.cfg.PeerBytesMax {
+		return fmt.Errorf("frag: table of %d has %d fragments of %d bytes, %d of %d counted",
+			len(a.slots), active, bytes, a.active, a.activeBytes)
+	}
+	return nil
 }

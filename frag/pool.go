@@ -223,3 +223,31 @@ func (p *Pool) evict(roomBytes int64) {
 		}
 	}
 }
+
+// Check reports the first bound that does not hold. It is for tests and simulators.
+func (p *Pool) Check() error {
+	if p.activeBytes < 0 || p.idleBytes < 0 || p.activeBytes+p.idleBytes > p.cfg.BytesMax ||
+		p.idleBytes > max(p.cfg.KeepBytes, 0) {
+		return fmt.Errorf("frag: %d bytes in use, %d idle, at most %d and %d", p.activeBytes,
+			p.idleBytes, p.cfg.BytesMax, p.cfg.KeepBytes)
+	}
+	return nil
+}
+
+// CheckIdle is Check, and walks the idle buffers too: a slow look, for a pool at rest.
+func (p *Pool) CheckIdle() error {
+	idle := int64(0)
+	for class, m := range p.idle {
+		for ; m != nil; m = m.nextIdle {
+			if m.state != messageIdle || int(m.class) != class || m.capBytes() != p.capacity(class) {
+				return fmt.Errorf("frag: idle buffer of %d bytes, state %d, in class %d", m.capBytes(),
+					m.state, class)
+			}
+			idle += m.capBytes()
+		}
+	}
+	if idle != p.idleBytes {
+		return fmt.Errorf("frag: %d bytes are idle, %d counted", idle, p.idleBytes)
+	}
+	return p.Check()
+}

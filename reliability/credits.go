@@ -1,5 +1,7 @@
 package reliability
 
+import "fmt"
+
 // Credits shares out what a module's endpoints can hold unread (posted receives, socket buffer)
 // among its peers, so that all of them together cannot overrun it. A default socket buffer holds 92
 // full-size datagrams, a window 4096: without credits one sender overruns it at once.
@@ -23,6 +25,18 @@ func (c *Credits) Join() { c.peers++ }
 
 // Leave undoes a Join.
 func (c *Credits) Leave() { c.peers-- }
+
+// Peers is the number of peers that share the pool.
+func (c *Credits) Peers() int { return c.peers }
+
+// Check reports the first broken invariant: the bound on what is granted.
+func (c *Credits) Check() error {
+	if c.peers < 0 || c.granted < 0 || c.granted > c.capacity+c.peers {
+		return fmt.Errorf("reliability: %d credits of %d granted to %d peers", c.granted, c.capacity,
+			c.peers)
+	}
+	return nil
+}
 
 // Capacity is the number of packets given to NewCredits.
 func (c *Credits) Capacity() int { return c.capacity }

@@ -157,6 +157,9 @@ func (r *Receiver) Leave(c *Credits) {
 	r.charged, r.left = 0, true
 }
 
+// Charged is the number of credits that are booked for the peer in Credits.
+func (r *Receiver) Charged() int { return int(r.charged) }
+
 // CheckState reports the first broken invariant.
 func (r *Receiver) CheckState() error {
 	n := uint32(0)
@@ -168,6 +171,10 @@ func (r *Receiver) CheckState() error {
 	}
 	if r.held > 0 && r.bit(r.next) {
 		return fmt.Errorf("reliability: packet %d is both held and missing", r.next)
+	}
+	credit := max(r.limit.Sub(r.next), 0)
+	if r.left && r.charged != 0 || !r.left && uint32(credit) > r.charged {
+		return fmt.Errorf("reliability: the peer may send %d packets, %d booked", credit, r.charged)
 	}
 	return nil
 }

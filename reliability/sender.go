@@ -53,6 +53,9 @@ func (s *Sender) Room() int {
 // InFlight is the number of packets not acknowledged.
 func (s *Sender) InFlight() int { return int(s.next - s.oldest) }
 
+// Size is the window in packets.
+func (s *Sender) Size() int { return int(s.window) }
+
 // Window returns n_a and n_t.
 func (s *Sender) Window() (oldest, next seq.Num) { return s.oldest, s.next }
 

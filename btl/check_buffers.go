@@ -1,0 +1,325 @@
+package btl
+
+import (
+	"errors"
+	"fmt"
+
+	"gobtl/fabric"
+	"gobtl/reliability"
+)
+
+// checkFree looks at the free send buffers and, in turn, at the free descriptors.
+func (m *Module) checkFree(c *checker) error {
+	for _, t := range m.freeSegs {
+		s := &m.segs[t]
+		if c.places[t] != placeNone {
+			return fmt.Errorf("send buffer %d is free twice", t)
+		}
+		if m.seg.State(t) != reliability.Free || m.wire[t] != 0 || s.ep != nil || s.frag != nil ||
+			s.fresh {
+			return fmt.Errorf("free send buffer %d is %v, wire %d, of an endpoint: %v, of a fragment: %v",
+				t, m.seg.State(t), m.wire[t], s.ep != nil, s.frag != nil)
+		}
+		c.places[t] = placeFree
+	}
+	const some = 8
+	for range min(some, len(m.freeFrags)) {
+		if c.freeNext++; c.freeNext >= len(m.freeFrags) {
+			c.freeNext = 0
+		}
+		if f := m.freeFrags[c.freeNext]; f.state != fragFree || f.ep != nil || f.hasSeg || f.out != 0 {
+			return fmt.Errorf("free descriptor %d is in state %d", c.freeNext, f.state)
+		}
+	}
+	return nil
+}
+
+// checkSegments looks at every send buffer where the free list, the queues and the windows have
+// left it: what is in none of them is with the caller, or acknowledged but still posted.
+func (m *Module) checkSegments(c *checker) error {
+	fresh := 0
+	for i := range m.segs {
+		s, state := &m.segs[i], m.wire[i]
+		if state&wireBusy != 0 {
+			c.busy++
+		}
+		switch c.places[i] {
+		case placeFree, placeQueued, placeEnded:
+			continue
+		case placeNone:
+			if m.seg.State(reliability.Token(i)) != reliability.Free || s.fresh {
+				return fmt.Errorf("send buffer %d is %v in no window", i,
+					m.seg.State(reliability.Token(i)))
+			}
+			if state == 0 && s.ep == nil && s.frag == nil {
+				c.lent++
+				continue
+			}
+			if m.closed { // and the fabric with it
+				continue
+			}
+			if state != wireBusy|wireRelease || s.ep == nil {
+				return fmt.Errorf("send buffer %d is lost: wire %d", i, state)
+			}
+			if slot := int(s.ep.slot); slot < len(m.slots) && m.slots[slot] == s.ep {
+				c.held[slot]++
+			}
+		default:
+			if s.fresh {
+				fresh++
+			}
+		}
+		if s.frag == nil {
+			continue
+		}
+		c.refs++
+		c.meet(s.frag)
+		if f := s.frag; f.unmet == 0 || f.state != fragQueued && f.state != fragSent {
+			return fmt.Errorf("send buffer %d is one too many of a fragment in state %d with %d", i,
+				f.state, f.out)
+		}
+		s.frag.unmet--
+	}
+	for _, t := range m.fresh {
+		if !m.segs[t].fresh {
+			return fmt.Errorf("send buffer %d waits for a timer that it has", t)
+		}
+	}
+	switch inFlight := m.seg.InFlight(); {
+	case fresh != len(m.fresh):
+		return fmt.Errorf("%d send buffers wait for their timers, %d listed", fresh, len(m.fresh))
+	case c.window != inFlight+fresh:
+		return fmt.Errorf("%d packets in the windows, %d timed or to be resent, %d without timer",
+			c.window, inFlight, fresh)
+	case c.refs != c.out:
+		return fmt.Errorf("%d send buffers of fragments that count %d", c.refs, c.out)
+	}
+	return m.checkHeld(c)
+}
+
+// checkHeld compares the send buffers found of each endpoint with what it counts: the difference is
+// lent to the caller.
+func (m *Module) checkHeld(c *checker) error {
+	lent := 0
+	for slot, ep := range m.slots {
+		if ep == nil {
+			continue
+		}
+		if ep.buffers < c.held[slot] {
+			return fmt.Errorf("endpoint %d counts %d send buffers, %d found", slot, ep.buffers,
+				c.held[slot])
+		}
+		lent += ep.buffers - c.held[slot]
+	}
+	// Those of ended endpoints make up the rest.
+	if lent > c.lent || c.lent > m.fragsLent {
+		return fmt.Errorf("%d send buffers lent, %d of living endpoints, %d fragments lent", c.lent,
+			lent, m.fragsLent)
+	}
+	return nil
+}
+
+// checkCompleted looks at the fragments that wait for their OnDone. They give back a buffer that was
+// never sent only then.
+func (m *Module) checkCompleted(c *checker) error {
+	count := 0
+	for f := m.completed.first; f != nil; f = f.next {
+		if count++; f.state != fragEnded || f.out != 0 || count > m.completed.count {
+			return fmt.Errorf("fragment in state %d with %d packets in flight has ended", f.state, f.out)
+		}
+		if !f.isBye() {
+			c.frags[fragEnded]++
+		}
+		if !f.hasSeg {
+			continue
+		}
+		if c.places[f.seg] != placeNone || m.seg.State(f.seg) != reliability.Free {
+			return fmt.Errorf("send buffer %d of a fragment that has ended is %v, %v", f.seg,
+				c.places[f.seg], m.seg.State(f.seg))
+		}
+		c.places[f.seg] = placeEnded
+		if slot := f.ep.slot; m.slots[slot] == f.ep {
+			c.held[slot]++
+		}
+	}
+	if count != m.completed.count {
+		return fmt.Errorf("%d fragments have ended, %d counted", count, m.completed.count)
+	}
+	return nil
+}
+
+// checkFragments proves that every descriptor is free, lent, queued, sent, or waits for its OnDone.
+func (m *Module) checkFragments(c *checker) error {
+	found := len(m.freeFrags) + m.fragsLent + c.frags[fragQueued] + c.frags[fragSent] +
+		c.frags[fragEnded]
+	if found != m.fragCount || m.fragsLent < 0 || m.fragCount > m.cfg.FragmentsMax {
+		return fmt.Errorf("%d descriptors, at most %d: %d free, %d lent, %d queued, %d sent, %d ended",
+			m.fragCount, m.cfg.FragmentsMax, len(m.freeFrags), m.fragsLent, c.frags[fragQueued],
+			c.frags[fragSent], c.frags[fragEnded])
+	}
+	return nil
+}
+
+// checkLists proves that the module's lists hold exactly the living endpoints that belong there,
+// those whose ACK is due first.
+func (m *Module) checkLists(*checker) error {
+	ready, owing := 0, 0
+	for _, ep := range m.slots {
+		if ep != nil && ep.isReady {
+			ready++
+		}
+		if ep != nil && ep.ackOwed {
+			owing++
+		}
+	}
+	if err := m.checkList(&m.ready, linkReady, ready); err != nil {
+		return fmt.Errorf("ready list: %w", err)
+	}
+	if err := m.checkList(&m.acks, linkAcks, owing); err != nil {
+		return fmt.Errorf("list of ACKs: %w", err)
+	}
+	due := m.now
+	for ep := m.acks.first; ep != nil; ep = ep.links[linkAcks].next {
+		at := max(ep.rcv.AckDue(), m.now)
+		if at < due {
+			return fmt.Errorf("list of ACKs: one due %d stands behind one due %d", at, due)
+		}
+		due = at
+	}
+	for i := range m.events {
+		if m.events[i].ep == nil {
+			return fmt.Errorf("event %d without endpoint", i)
+		}
+	}
+	return nil
+}
+
+func (m *Module) checkList(l *endpointList, link, members int) error {
+	n := 0
+	var last *Endpoint
+	for ep := l.first; ep != nil && n <= l.count; ep = ep.links[link].next {
+		n++
+		if m.slots[ep.slot] != ep || link == linkReady && !ep.isReady ||
+			link == linkAcks && !ep.ackOwed {
+			return errors.New("an endpoint that does not belong there")
+		}
+		if ep.links[link].prev != last {
+			return errors.New("its links do not match")
+		}
+		last = ep
+	}
+	if n != l.count || n != members || l.last != last {
+		return fmt.Errorf("%d members, %d counted, %d endpoints say so", n, l.count, members)
+	}
+	return nil
+}
+
+// checkWire proves that every control buffer is free or with the fabric, and that the channels
+// count what is.
+func (m *Module) checkWire(c *checker) error {
+	if m.closed {
+		return nil // the fabric is gone, with what it held
+	}
+	free := 0
+	for b := len(m.segs); b < len(m.wire); b++ {
+		if m.wire[b]&wireBusy != 0 {
+			c.busy++
+		} else {
+			free++
+		}
+	}
+	for _, b := range m.freeCtl {
+		if int(b) < len(m.segs) || int(b) >= len(m.wire) || m.wire[b] != 0 || c.seen[b] {
+			return fmt.Errorf("control buffer %d is free, and is not", b)
+		}
+		c.seen[b] = true
+	}
+	for _, b := range m.freeCtl {
+		c.seen[b] = false
+	}
+	if free != len(m.freeCtl) {
+		return fmt.Errorf("%d control buffers on no wire, %d free", free, len(m.freeCtl))
+	}
+	with := 0
+	for _, ch := range [...]*channel{&m.cmd, &m.data} {
+		if ch.posted < 0 || ch.posted+len(ch.batch) > ch.caps.TxDepth || len(ch.batch) > batchMax {
+			return fmt.Errorf("%s channel: %d sends posted, %d to be posted, at most %d", ch.label(),
+				ch.posted, len(ch.batch), ch.caps.TxDepth)
+		}
+		with += ch.posted + len(ch.batch)
+		for i := range ch.batch {
+			if b := ch.batch[i].Buf; int(b) >= len(m.wire) || m.wire[b]&wireBusy == 0 {
+				return fmt.Errorf("%s channel: buffer %d to be posted is not busy", ch.label(), b)
+			}
+		}
+	}
+	if with != c.busy {
+		return fmt.Errorf("%d buffers on the wire, %d sends posted or to be posted", c.busy, with)
+	}
+	return nil
+}
+
+// checkReceives proves that every receive buffer is posted or about to be.
+func (m *Module) checkReceives(c *checker) error {
+	if m.closed {
+		return nil
+	}
+	first := m.rxFirst
+	for _, ch := range [...]*channel{&m.cmd, &m.data} {
+		here := ch.receiving + len(ch.repost)
+		if ch == &m.cmd && m.deferred.pending {
+			here++
+		}
+		depth := cap(ch.repost)
+		if here != depth || ch.receiving < 0 {
+			return fmt.Errorf("%s channel: %d receive buffers posted, %d to be posted, of %d", ch.label(),
+				ch.receiving, len(ch.repost), depth)
+		}
+		last := first + fabric.Buf(depth)
+		for _, b := range ch.repost {
+			if b < first || b >= last || c.seen[b] {
+				return fmt.Errorf("%s channel: receive buffer %d to be posted is not its own, or twice",
+					ch.label(), b)
+			}
+			c.seen[b] = true
+		}
+		for _, b := range ch.repost {
+			c.seen[b] = false
+		}
+		first = last
+	}
+	return nil
+}
+
+// checkRegions looks at the exposed regions and the cache of registrations.
+func (m *Module) checkRegions(*checker) error {
+	t, live := &m.regions, 0
+	for slot, r := range t.slots {
+		if r == nil {
+			continue
+		}
+		live++
+		if r.m != m || uint64(r.handle)&(1<<regionSlotBits-1) != uint64(slot) {
+			return fmt.Errorf("region %d has the handle %#x", slot, r.handle)
+		}
+	}
+	if live+len(t.free) != len(t.slots) || len(t.slots) > t.max {
+		return fmt.Errorf("%d regions and %d free places of %d, at most %d", live, len(t.free),
+			len(t.slots), t.max)
+	}
+	for _, slot := range t.free {
+		if t.slots[slot] != nil {
+			return fmt.Errorf("region %d is free and taken", slot)
+		}
+	}
+	c, idle := &m.regCache, 0
+	for e := c.idle.idleNext; e != &c.idle && idle <= c.idleLen; e = e.idleNext {
+		if idle++; e.users != 0 {
+			return fmt.Errorf("a registration with %d users is idle", e.users)
+		}
+	}
+	if idle != c.idleLen || idle > c.keep {
+		return fmt.Errorf("%d idle registrations, %d counted, at most %d", idle, c.idleLen, c.keep)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package btl
+
+import "fmt"
+
+// CheckIdle returns what is not as it must be when nothing is under way: no send, no handshake, no
+// close, no packet on the network. Then every buffer, timer and descriptor is back, nothing waits on
+// a list, and the credits granted are those of the connected endpoints; without endpoints nothing
+// refers to one any more. It includes Check, and is for tests and simulators.
+func (m *Module) CheckIdle() error {
+	if err := m.Check(); err != nil {
+		return err
+	}
+	if err := m.pool.CheckIdle(); err != nil {
+		return fmt.Errorf("btl: idle: %w", err)
+	}
+	for slot, ep := range m.slots {
+		if ep == nil {
+			continue
+		}
+		if err := ep.checkIdle(); err != nil {
+			return fmt.Errorf("btl: idle: endpoint %d in state %d: %w", slot, ep.state, err)
+		}
+	}
+	for _, v := range m.idleValues() {
+		if v.got != v.want {
+			return fmt.Errorf("btl: idle: %d %s, not %d", v.got, v.what, v.want)
+		}
+	}
+	if live := len(m.slots) - len(m.freeSlots); live > 0 {
+		return nil
+	}
+	for t := range m.segs {
+		if m.segs[t] != (sendSegment{}) && !m.closed {
+			return fmt.Errorf("btl: idle: without peers, send buffer %d refers to one", t)
+		}
+	}
+	if !m.Drained() {
+		return fmt.Errorf("btl: idle: without peers, and not drained")
+	}
+	return nil
+}
+
+type idleValue struct {
+	what      string
+	got, want int
+}
+
+// idleValues are the module's counts and what they are at rest.
+func (m *Module) idleValues() []idleValue {
+	pending := 0
+	if m.deferred.pending {
+		pending = 1
+	}
+	all := []idleValue{
+		{"packets in flight", m.seg.InFlight(), 0},
+		{"packets without timer", len(m.fresh), 0},
+		{"packets not booked", pending, 0},
+		{"endpoints ready", m.ready.count, 0},
+		{"ACKs owed", m.acks.count, 0},
+		{"fragments to be completed", m.completed.count, 0},
+		{"events to be told", len(m.events), 0},
+		{"fragments with the caller", m.fragsLent, 0},
+		{"free descriptors", len(m.freeFrags), m.fragCount},
+		{"half-open endpoints", m.halfOpen, 0},
+		{"reassembly bytes in use", int(m.pool.ActiveBytes()), 0},
+	}
+	if m.closed {
+		return all // the fabric is gone, with what it held
+	}
+	all = append(all,
+		idleValue{"free send buffers", len(m.freeSegs), m.cfg.SendBuffers},
+		idleValue{"free control buffers", len(m.freeCtl), controlBuffers},
+		idleValue{"sends posted", m.cmd.posted + m.data.posted, 0},
+		idleValue{"sends in batches", len(m.cmd.batch) + len(m.data.batch), 0},
+		idleValue{"addresses to be removed", len(m.leaving), 0},
+		idleValue{"receive buffers not posted", len(m.cmd.repost) + len(m.data.repost), 0},
+	)
+	if len(m.slots) == len(m.freeSlots) {
+		all = append(all,
+			idleValue{"connection tags without peers", len(m.byTag), 0},
+			idleValue{"addresses without peers", len(m.byAddr), 0},
+			idleValue{"timers without peers", m.timers.Len(), 0},
+			idleValue{"credits granted without peers", m.credits.Granted(), 0},
+			idleValue{"addresses inserted without peers", m.inserted, len(m.guests)},
+		)
+	}
+	return all
+}
+
+func (ep *Endpoint) checkIdle() error {
+	switch {
+	case ep.hs != nil:
+		return fmt.Errorf("its handshake is under way")
+	case ep.closing && ep.state == stateConnected:
+		return fmt.Errorf("its close is under way")
+	case ep.superseded && ep.state == stateConnected:
+		return fmt.Errorf("it waits for the end of a connection that the peer has replaced")
+	case ep.snd.InFlight() > 0 || ep.queue.count > 0:
+		return fmt.Errorf("%d packets in flight, %d fragments queued", ep.snd.InFlight(), ep.queue.count)
+	case ep.state == stateConnected && !ep.snd.Open():
+		return fmt.Errorf("it could send nothing: no credits")
+	case ep.buffers != 0:
+		return fmt.Errorf("it holds %d send buffers", ep.buffers)
+	case ep.rcv.Held() > 0 && ep.state == stateConnected:
+		return fmt.Errorf("%d packets wait behind a gap", ep.rcv.Held())
+	case ep.asm.Active() > 0:
+		return fmt.Errorf("%d fragments are not whole", ep.asm.Active())
+	case len(ep.flushes) > 0:
+		return fmt.Errorf("%d calls of Flush wait", len(ep.flushes))
+	}
+	return nil
+}

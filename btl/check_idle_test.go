@@ -1,0 +1,122 @@
+package btl
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/fabric/mem"
+)
+
+// Each case leaves something under way on a module that is otherwise at rest.
+func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		leave      func(l *lab, m *Module, ep *Endpoint)
+	}{
+		{"nothing", "", func(*lab, *Module, *Endpoint) {}},
+		{"broken", "check", func(_ *lab, m *Module, _ *Endpoint) { m.halfOpen++ }},
+		{"idle buffers", "idle", func(l *lab, m *Module, _ *Endpoint) {
+			send(l.tb, l.accepted(1), 4000)
+			l.settle(time.Second)
+			if err := m.CheckIdle(); err != nil || m.pool.IdleBytes() == 0 {
+				l.tb.Fatal(err, m.pool.IdleBytes())
+			}
+			send(l.tb, l.accepted(1), 4000)
+			l.until("half there", 0, time.Second, func() bool { return m.pool.ActiveBytes() > 0 })
+		}},
+		{"fragment lent", "with the caller", func(l *lab, _ *Module, ep *Endpoint) {
+			if _, err := ep.Prepare(3, make([]byte, 10)); err != nil {
+				l.tb.Fatal(err)
+			}
+		}},
+		{"buffer lent", "send buffers", func(l *lab, _ *Module, ep *Endpoint) {
+			if _, err := ep.Alloc(3, 10); err != nil {
+				l.tb.Fatal(err)
+			}
+		}},
+		{"in flight", "in flight", func(l *lab, _ *Module, ep *Endpoint) { send(l.tb, ep, 10) }},
+		{"queued", "queued", func(l *lab, _ *Module, ep *Endpoint) { send(l.tb, ep, 5000) }},
+		{"close", "close is under way", func(_ *lab, _ *Module, ep *Endpoint) { ep.Close() }},
+		{"connect", "handshake", func(l *lab, m *Module, _ *Endpoint) {
+			if _, err := m.Connect(m.Name()); err != nil {
+				l.tb.Fatal(err)
+			}
+		}},
+		{"superseded", "replaced", func(_ *lab, m *Module, ep *Endpoint) {
+			ep.superseded = true
+			m.setTimer(ep, time.Second)
+		}},
+		{"flush", "Flush", func(_ *lab, m *Module, ep *Endpoint) {
+			_, next := ep.snd.Window()
+			ep.flushes = append(ep.flushes, flush{fn: func(error) {}, until: next + 1})
+		}},
+		{"gap", "gap", func(_ *lab, m *Module, ep *Endpoint) {
+			ep.rcv.Accept(m.now, ep.rcv.Next()+1, &m.rules)
+			ep.rcv.TakeAck(m.credits)
+		}},
+		{"ACK owed", "ACKs owed", func(_ *lab, m *Module, ep *Endpoint) {
+			ep.rcv.AskAck(m.now, 0)
+			m.owe(ep)
+		}},
+		{"event", "events", func(_ *lab, m *Module, ep *Endpoint) {
+			m.events = append(m.events, endpointEvent{ep: ep})
+		}},
+		{"address", "to be removed", func(l *lab, m *Module, ep *Endpoint) {
+			if _, err := m.insert([]byte(ep.addrKey)); err != nil {
+				l.tb.Fatal(err)
+			}
+			m.leaving = append(m.leaving, leavingAddr{addr: ep.cmdAddr})
+		}},
+		{"control buffer", "control buffers", func(_ *lab, m *Module, ep *Endpoint) {
+			b, _ := m.takeControl(&m.cmd)
+			m.cmd.put(b, 24, ep.cmdAddr)
+		}},
+		{"receive buffer", "receive buffers not posted", func(_ *lab, m *Module, _ *Endpoint) {
+			m.cmd.receiving--
+			m.cmd.repost = append(m.cmd.repost, m.rxFirst)
+		}},
+		{"guest without peers", "", func(l *lab, m *Module, ep *Endpoint) {
+			ep.Abort()
+			l.step(time.Millisecond)
+			if _, err := m.insert([]byte(ep.addrKey)); err != nil {
+				l.tb.Fatal(err)
+			}
+			m.guests = append(m.guests, fabric.Addr(1))
+		}},
+		{"buffer of a peer gone", "refers to one", func(l *lab, m *Module, ep *Endpoint) {
+			ep.Abort()
+			l.step(time.Millisecond)
+			m.segs[0].bytes = 1
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLab(t, mem.Config{}, 2, regressConfig())
+			ep, _ := l.pair()
+			for _, m := range l.mods {
+				mustHandle(t, m, func() {})
+			}
+			l.settle(time.Second)
+			l.wantIdle(0)
+			c.leave(l, l.mods[0], ep)
+			err := l.mods[0].CheckIdle()
+			if c.want == "" && err != nil ||
+				c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("CheckIdle says %v, and not %q", err, c.want)
+			}
+			l.mods[0].closed = true // nothing else may be done with it
+		})
+	}
+}
+
+// A module that was closed is idle too.
+func TestCheckIdleAfterClose(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	ep, _ := l.pair()
+	send(t, ep, 4000)
+	if err := l.mods[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	l.wantIdle(0)
+}

@@ -1,0 +1,310 @@
+package btl
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/fabric/mem"
+	"gobtl/frag"
+	"gobtl/reliability"
+)
+
+// checkBench is a module with four peers, of which each has a dozen packets in flight.
+func checkBench(tb testing.TB) *Module {
+	b := newBench(tb, mem.Config{}, 5, regressConfig())
+	m := b.mods[0]
+	for i := range 4 {
+		ep := b.connect(0, i+1)
+		for range 3 {
+			send(tb, ep, 4000)
+		}
+	}
+	if _, err := m.Progress(b.now.Add(time.Microsecond)); err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+func BenchmarkCheck(b *testing.B) {
+	m := checkBench(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := m.Check(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(m.seg.InFlight()), "packets")
+}
+
+func TestCheckAllocatesNothing(t *testing.T) {
+	m := checkBench(t)
+	if n := testing.AllocsPerRun(100, func() {
+		if err := m.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("Check allocates %v times", n)
+	}
+}
+
+// busyModule is a module in the midst of everything that Check looks at.
+type busyModule struct {
+	*Module
+
+	tb     testing.TB
+	out    *Endpoint // has packets in flight and a queue
+	in     *Endpoint // has a fragment on its way here, and may send
+	owes   *Endpoint // an ACK
+	lent   *Fragment // with a buffer
+	queued *Fragment // behind a larger one, with a buffer
+	sent   reliability.Token
+	young  reliability.Token // its timer has not started
+}
+
+func newBusyModule(t *testing.T) *busyModule {
+	t.Helper()
+	cfg := regressConfig()
+	cfg.Rules.WindowPackets, cfg.KeepAlive = 8, time.Second
+	cfg.Rules.AckDelay = 10 * time.Millisecond
+	l := newLab(t, mem.Config{}, 5, cfg)
+	for _, m := range l.mods {
+		mustHandle(t, m, func() {})
+	}
+	m := l.mods[0]
+	if _, err := m.Expose(make([]byte, 8), RemoteWrite); err != nil {
+		t.Fatal(err)
+	}
+	b := &busyModule{Module: m, tb: t}
+	b.out = l.connect(0, 1)
+	gone := l.connect(0, 3)
+	b.in, b.owes = l.connect(0, 2), l.connect(0, 4)
+	for range 30 {
+		l.step(time.Millisecond)
+	}
+	dropped := false
+	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
+		var h frag.Header
+		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind == frag.KindChunk && !dropped &&
+			h.OffsetBytes > 0 {
+			dropped = true
+			return mem.Drop
+		}
+		return mem.Deliver
+	})
+	send(t, l.accepted(2), 4000)
+	send(t, l.accepted(4), 10)
+	for range 4 {
+		l.step(10 * time.Microsecond)
+	}
+	l.net.SetFilter(func(_, _ []byte, _ []byte) mem.Verdict { return mem.Drop })
+	send(t, b.out, 40000)
+	b.queued = b.alloc(b.out)
+	if _, err := b.out.Send(b.queued); err != nil {
+		t.Fatal(err)
+	}
+	l.step(time.Microsecond)
+	b.lent = b.alloc(b.out)
+	oldest, _ := b.out.snd.Window()
+	b.sent, _ = b.out.snd.Token(oldest)
+	send(t, gone, 4000)
+	gone.Abort()
+	if err := b.in.SendImmediate(3, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	b.young = m.fresh[0]
+	send(t, b.in, 4000)
+	return b
+}
+
+func (b *busyModule) alloc(ep *Endpoint) *Fragment {
+	b.tb.Helper()
+	f, err := ep.Alloc(3, 1000)
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	return f
+}
+
+// tampering changes one thing in a module's state; Check must say the words.
+var tamperings = []struct {
+	name, want string
+	tamper     func(b *busyModule)
+}{
+	{"nothing", "", func(*busyModule) {}},
+
+	{"time", "awake", func(b *busyModule) { b.awake = b.now + 1 }},
+	{"heard in the future", "heard", func(b *busyModule) { b.in.heardAt = b.awake + 1 }},
+	{"slot", "slot", func(b *busyModule) { b.in.slot = b.out.slot }},
+	{"slot lost", "slots more", func(b *busyModule) { b.freeSlots = b.freeSlots[:0] }},
+	{"tag", "names another slot", func(b *busyModule) { b.in.tag++ }},
+	{"state", "share of the credits", func(b *busyModule) { b.in.state = stateConnecting }},
+	{"ended", "ended", func(b *busyModule) { b.in.state = stateEnded }},
+	{"error", "with the error", func(b *busyModule) { b.in.err = ErrPeerDead }},
+	{"peers", "at most", func(b *busyModule) { b.cfg.PeersMax = 2 }},
+	{"half open", "half open", func(b *busyModule) { b.halfOpen++ }},
+	{"timer forgotten", "no timer", func(b *busyModule) { b.in.room = 0 }},
+	{"timer of another", "not its own", func(b *busyModule) { b.in.room = b.out.room }},
+	{"timer leaked", "have a timer", func(b *busyModule) {
+		if _, err := b.timers.Checkin(b.now, time.Second, 0); err != nil {
+			b.tb.Fatal(err)
+		}
+	}},
+	{"connection tag", "connection tags", func(b *busyModule) { b.byTag[peerTag{1, 2}] = b.out }},
+	{"address", "addresses, ", func(b *busyModule) { b.byAddr["x"] = b.out }},
+	{"address leaked", "addresses inserted", func(b *busyModule) { b.inserted++ }},
+	{"guests", "for Rejects", func(b *busyModule) {
+		b.guests = make([]fabric.Addr, rejectAddrs+1)
+		b.inserted += len(b.guests)
+	}},
+
+	{"credits leaked", "credits granted", func(b *busyModule) {
+		other := reliability.Receiver{}
+		other.Init(0, 8)
+		other.Grant(b.credits)
+	}},
+	{"sharers", "share the credits", func(b *busyModule) { b.credits.Join() }},
+
+	{"window", "window", func(b *busyModule) { b.rules.WindowPackets = 2 }},
+	{"window number", "number", func(b *busyModule) {
+		b.arena.Bytes(segBuf(b.sent))[12]++
+	}},
+	{"segment of another", "not this endpoint's", func(b *busyModule) { b.segs[b.sent].ep = b.in }},
+	{"segment acknowledged", "is free", func(b *busyModule) { b.seg.Acked(b.sent) }},
+	{"segment freed in the window", "free send buffer", func(b *busyModule) {
+		b.freeSegs = append(b.freeSegs, b.sent)
+	}},
+	{"segment released", "to be released", func(b *busyModule) { b.wire[b.sent] |= wireRelease }},
+	{"segment without fragment", "count", func(b *busyModule) { b.segs[b.sent].frag = nil }},
+	{"fragment counts too many", "count", func(b *busyModule) { b.segs[b.sent].frag.out++ }},
+	{"fragment counts too few", "one too many", func(b *busyModule) { b.segs[b.sent].frag.out-- }},
+	{"fresh has a timer", "before its first timer", func(b *busyModule) {
+		b.seg.Post(b.now, b.young, b.in.slot, b.seqOf(b.young), time.Second)
+	}},
+	{"fresh forgotten", "is free", func(b *busyModule) {
+		b.segs[b.young].fresh = false
+		b.fresh = b.fresh[:0]
+	}},
+	{"fresh not listed", "wait for their timers", func(b *busyModule) { b.fresh = b.fresh[:0] }},
+	{"free twice", "free twice", func(b *busyModule) {
+		b.freeSegs = append(b.freeSegs, b.freeSegs[0])
+	}},
+	{"free on the wire", "free send buffer", func(b *busyModule) { b.wire[b.freeSegs[0]] = wireBusy }},
+	{"free of an endpoint", "free send buffer", func(b *busyModule) {
+		b.segs[b.freeSegs[0]].ep = b.in
+	}},
+	{"buffer leaked", "send buffers lent", func(b *busyModule) {
+		b.freeSegs = b.freeSegs[:len(b.freeSegs)-1]
+	}},
+	{"buffer lost on the wire", "is lost", func(b *busyModule) {
+		b.wire[b.freeSegs[len(b.freeSegs)-1]] = wireBusy
+		b.freeSegs = b.freeSegs[:len(b.freeSegs)-1]
+	}},
+	{"timed in no window", "in no window", func(b *busyModule) {
+		t := b.freeSegs[len(b.freeSegs)-1]
+		b.freeSegs = b.freeSegs[:len(b.freeSegs)-1]
+		b.seg.Post(b.now, t, b.out.slot, 1, time.Second)
+	}},
+	{"buffers of an endpoint", "counts", func(b *busyModule) { b.out.buffers = 1 }},
+	{"buffers lent by an endpoint", "lent", func(b *busyModule) { b.out.buffers++ }},
+
+	{"queued in a wrong state", "queued", func(b *busyModule) { b.queued.state = fragLent }},
+	{"queued buffer", "queued", func(b *busyModule) { b.seg.Unqueue(b.queued.seg) }},
+	{"queue length", "queue of", func(b *busyModule) { b.out.queue.count++ }},
+	{"queue end", "another end", func(b *busyModule) { b.out.queue.last = b.out.queue.first }},
+	{"descriptor leaked", "descriptors", func(b *busyModule) { b.fragsLent++ }},
+	{"descriptor freed twice", "descriptors", func(b *busyModule) {
+		b.freeFrags = append(b.freeFrags, &Fragment{})
+	}},
+	{"descriptor free and lent", "free descriptor", func(b *busyModule) {
+		b.freeFrags = append(b.freeFrags[:0], b.lent)
+	}},
+	{"descriptors", "at most", func(b *busyModule) { b.cfg.FragmentsMax = 1 }},
+	{"ended in a wrong state", "has ended", func(b *busyModule) { b.completed.first.state = fragSent }},
+	{"ended not counted", "ended", func(b *busyModule) { b.completed.count++ }},
+	{"event", "event", func(b *busyModule) { b.events[0].ep = nil }},
+	{"flush forgotten", "flush 0 is due", func(b *busyModule) {
+		b.in.flushes = append(b.in.flushes, flush{done: true})
+	}},
+	{"flush of a fragment gone", "not queued", func(b *busyModule) {
+		b.out.flushes = append(b.out.flushes, flush{after: b.lent})
+	}},
+
+	{"not ready", "ready: false", func(b *busyModule) {
+		b.ready.remove(b.in, linkReady)
+		b.in.isReady = false
+	}},
+	{"ready for nothing", "ready: true", func(b *busyModule) { b.out.isReady = true }},
+	{"ready and not listed", "ready list", func(b *busyModule) { b.ready = endpointList{} }},
+	{"listed and not ready", "ready list", func(b *busyModule) { b.ready.pushBack(b.out, linkReady) }},
+	{"ACK not owed", "owes an ACK", func(b *busyModule) { b.owes.ackOwed = false }},
+	{"ACK not listed", "list of ACKs", func(b *busyModule) { b.acks = endpointList{} }},
+	{"ACK list counts", "list of ACKs", func(b *busyModule) { b.acks.count++ }},
+	{"ACK list order", "stands behind", func(b *busyModule) {
+		b.out.rcv.AskAck(b.now, time.Microsecond)
+		b.out.ackOwed = true
+		b.acks.pushBack(b.out, linkAcks)
+	}},
+
+	{"control buffer leaked", "control buffers", func(b *busyModule) { b.freeCtl = b.freeCtl[1:] }},
+	{"control buffer twice", "control buffer", func(b *busyModule) {
+		b.freeCtl = append(b.freeCtl, b.freeCtl[0])
+	}},
+	{"completion lost", "on the wire", func(b *busyModule) { b.data.posted++ }},
+	{"queue depth", "at most", func(b *busyModule) { b.data.posted = b.data.caps.TxDepth + 1 }},
+	{"batch", "is not busy", func(b *busyModule) {
+		b.data.batch = append(b.data.batch, fabric.Send{Buf: fabric.Buf(b.freeSegs[0])})
+	}},
+	{"receive buffer lost", "receive buffers", func(b *busyModule) { b.cmd.receiving-- }},
+	{"receive buffer twice", "or twice", func(b *busyModule) {
+		b.cmd.repost = append(b.cmd.repost, b.rxFirst, b.rxFirst)
+		b.cmd.receiving -= 2
+	}},
+	{"receive buffer of the other channel", "not its own", func(b *busyModule) {
+		b.data.repost = append(b.data.repost, b.rxFirst)
+		b.data.receiving--
+	}},
+
+	{"reassembly", "reassembly", func(b *busyModule) { b.in.asm = frag.Assembler{} }},
+	{"fragments of a peer gone", "arrive in state", func(b *busyModule) {
+		asm := b.in.asm
+		b.in.asm = frag.Assembler{}
+		b.peerClosed(b.in)
+		b.in.asm = asm
+	}},
+	{"region handle", "region", func(b *busyModule) { b.regions.slots[0].handle++ }},
+	{"region leaked", "regions", func(b *busyModule) { b.regions.slots[0] = nil }},
+	{"regions", "at most", func(b *busyModule) { b.regions.max = 0 }},
+	{"registrations", "registrations", func(b *busyModule) { b.regCache.idleLen++ }},
+
+	{"packet not counted", "no counter explains", func(b *busyModule) {
+		b.stats.counters[CntReceived]++
+	}},
+	{"send not counted", "sends accepted", func(b *busyModule) { b.stats.counters[CntSendsFast]++ }},
+	{"resend not explained", "duplicate ACKs", func(b *busyModule) {
+		b.stats.counters[CntRetransmitDupAck]++
+	}},
+	{"refusal not explained", "Nacks", func(b *busyModule) { b.stats.counters[CntRetransmitNack]++ }},
+	{"fast not received", "fast", func(b *busyModule) { b.stats.counters[CntFastReceives] += 1 << 20 }},
+}
+
+func TestCheckSeesTampering(t *testing.T) {
+	for _, c := range tamperings {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBusyModule(t)
+			if err := b.Check(); err != nil {
+				t.Fatal(err)
+			}
+			c.tamper(b)
+			err := b.Check()
+			b.closed = true // nothing else may be done with it
+			switch {
+			case c.want == "" && err != nil:
+				t.Error(err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("Check says %v, and not %q", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,758 @@
+-- A Wireshark dissector for the gobtl protocol, version 1 (docs/protocol.md), for Wireshark 3.6 and
+-- later. README.md beside this file tells how to install and use it.
+--
+-- The parts, in order: the fields; the rules that make bytes a packet (check); what is remembered
+-- of connections (analyse); the trees and columns (dissect); the registration.
+
+local gobtl = Proto("gobtl", "gobtl reliable datagrams")
+
+local HEADER, EXTRA, HELLO_BODY, NAME_MAX = 24, 16, 184, 64
+local FRAG, CHUNK, ACK, HELLO, HELLO_ACK, NACK, REJECT = 1, 2, 3, 4, 5, 6, 7
+local FLAG_ACK, FLAG_PUT, FLAG_DUP = 1, 2, 4
+local BYE, VOID, TAG_USER_MAX = 0xFF, 0xFE, 0xEF
+local PROVEN_ALL = 0x0F
+
+local kinds = {
+	[FRAG] = "Frag", [CHUNK] = "Chunk", [ACK] = "Ack", [HELLO] = "Hello",
+	[HELLO_ACK] = "HelloAck", [NACK] = "Nack", [REJECT] = "Reject",
+}
+local marks = { [BYE] = "Bye", [VOID] = "Void" }
+local nackReasons = { [1] = "access", [2] = "no handler" }
+local rejectReasons = { [1] = "version", [2] = "full", [3] = "stale" }
+local probes = {
+	[0] = "command, small", [1] = "data, small", [2] = "command, full", [3] = "data, full",
+}
+-- The flags that each kind may carry.
+local allowedFlags = { [FRAG] = 7, [CHUNK] = 7, [ACK] = 5, [HELLO] = 0, [HELLO_ACK] = 0,
+	[NACK] = 5, [REJECT] = 0 }
+
+---- Fields ----------------------------------------------------------------------------------------
+
+local f, set = {}, { "Set", "Not set" }
+local u8, u16, u32, u64 = ProtoField.uint8, ProtoField.uint16, ProtoField.uint32, ProtoField.uint64
+local bytes, bool, frame = ProtoField.bytes, ProtoField.bool, ProtoField.framenum
+local DEC, HEX = base.DEC, base.HEX
+
+f.magic = u8("gobtl.magic", "Magic", HEX)
+f.version = u8("gobtl.version", "Version", DEC, nil, 0xF0)
+f.kind = u8("gobtl.kind", "Kind", DEC, kinds, 0x0F)
+f.flags = u8("gobtl.flags", "Flags", HEX)
+f.flagReserved = u8("gobtl.flags.reserved", "Reserved", HEX, nil, 0xF8)
+f.flagDup = bool("gobtl.flags.dup", "Dup, answers only duplicates", 8, set, FLAG_DUP)
+f.flagPut = bool("gobtl.flags.put", "Put, to a region", 8, set, FLAG_PUT)
+f.flagAck = bool("gobtl.flags.ack", "Ack, ack and credit are valid", 8, set, FLAG_ACK)
+f.tag = u8("gobtl.tag", "Tag", HEX)
+f.mark = u8("gobtl.mark", "Mark", HEX, marks)
+f.nackReason = u8("gobtl.nack.reason", "Reason", DEC, nackReasons)
+f.rejectReason = u8("gobtl.reject.reason", "Reason", DEC, rejectReasons)
+f.conn = u64("gobtl.conn", "Connection tag of the receiver", HEX)
+f.seq = u32("gobtl.seq", "Sequence number", DEC)
+f.ack = u32("gobtl.ack", "Acknowledged up to", DEC)
+f.payloadLen = u16("gobtl.payload_len", "Payload length", DEC)
+f.credit = u16("gobtl.credit", "Credit", DEC)
+f.fragID = u32("gobtl.chunk.frag_id", "Fragment", DEC)
+f.size = u32("gobtl.chunk.size", "Size of the fragment", DEC)
+f.offset = u32("gobtl.chunk.offset", "Offset in the fragment", DEC)
+f.chunkReserved = u32("gobtl.chunk.reserved", "Reserved", HEX)
+f.handle = u64("gobtl.put.handle", "Region handle", HEX)
+f.putOffset = u64("gobtl.put.offset", "Offset in the region", DEC)
+f.payload = bytes("gobtl.payload", "Payload")
+f.rejectMin = u8("gobtl.reject.version_min", "Lowest version", DEC)
+f.rejectMax = u8("gobtl.reject.version_max", "Highest version", DEC)
+
+f.incarnation = u64("gobtl.hello.incarnation", "Incarnation", HEX)
+f.helloTag = u64("gobtl.hello.tag", "Connection tag of the sender", HEX)
+f.expected = u64("gobtl.hello.expected", "Expected incarnation", HEX)
+f.features = u64("gobtl.hello.features", "Features", HEX)
+f.window = u32("gobtl.hello.window", "Window, packets", DEC)
+f.fragMax = u32("gobtl.hello.fragment_max", "Largest fragment, bytes", DEC)
+f.mtu = u16("gobtl.hello.mtu", "MTU of the data channel", DEC)
+f.commandBytes = u16("gobtl.hello.command_bytes", "MTU of the command channel", DEC)
+f.helloCredit = u16("gobtl.hello.credit", "First credit", DEC)
+f.versionMin = u8("gobtl.hello.version_min", "Lowest version", DEC)
+f.versionMax = u8("gobtl.hello.version_max", "Highest version", DEC)
+f.probe = u8("gobtl.hello.probe", "Probe", DEC, probes)
+f.probeSize = bool("gobtl.hello.probe.full", "Size", 8, { "full", "small" }, 2)
+f.probeData = bool("gobtl.hello.probe.data", "Channel", 8, { "data", "command" }, 1)
+f.proven = u8("gobtl.hello.proven", "Proven probes", HEX)
+for p = 3, 0, -1 do
+	f["proven" .. p] = bool("gobtl.hello.proven." .. p, probes[p], 8, set, 2 ^ p)
+end
+f.commandNameLen = u8("gobtl.hello.command_name_len", "Length of the command name", DEC)
+f.dataNameLen = u8("gobtl.hello.data_name_len", "Length of the data name", DEC)
+f.ackDelay = u32("gobtl.hello.ack_delay_us", "Longest ack delay, microseconds", DEC)
+f.helloPadding = bytes("gobtl.hello.padding", "Padding to the size of the probe")
+for _, ch in ipairs({ "command", "data" }) do
+	f[ch .. "Name"] = bytes("gobtl.hello." .. ch .. "_name", "Address of the " .. ch .. " channel")
+	f[ch .. "Addr"] = ProtoField.ipv4("gobtl.hello." .. ch .. "_addr", "IPv4 address")
+	f[ch .. "Addr6"] = ProtoField.ipv6("gobtl.hello." .. ch .. "_addr6", "IPv6 address")
+	f[ch .. "Port"] = u16("gobtl.hello." .. ch .. "_port", "UDP port", DEC)
+end
+
+-- What is not on the wire but follows from other packets.
+f.stream = u32("gobtl.stream", "Connection number", DEC)
+f.senderTag = u64("gobtl.sender_tag", "Connection tag of the sender", HEX)
+f.seqRelative = u32("gobtl.seq_relative", "Sequence number, relative", DEC)
+f.ackRelative = u32("gobtl.ack_relative", "Acknowledged up to, relative", DEC)
+f.ackedIn = frame("gobtl.acked_in", "Acknowledged in frame", base.NONE, frametype.ACK)
+f.acksFrame = frame("gobtl.acks_frame", "Acknowledges up to the packet in frame", base.NONE)
+f.ackTime = ProtoField.relative_time("gobtl.ack_time", "Time from that packet to this ack")
+f.resentFrom = frame("gobtl.retransmission_of", "Retransmission of frame", base.NONE)
+f.replaces = frame("gobtl.replaces", "Takes the place of frame", base.NONE)
+f.refuses = frame("gobtl.refuses", "Refuses the packet in frame", base.NONE)
+gobtl.fields = f
+
+local x = {}
+local function note(key, text, group, severity)
+	x[key] = ProtoExpert.new("gobtl." .. key, text, group, severity)
+end
+-- One for each rule that a datagram can break; the names are those of package frag's errors.
+for _, rule in ipairs({ "short", "magic", "version", "kind", "flags", "tag", "conn", "length",
+	"bounds", "reserved", "hello" }) do
+	note("bad_" .. rule, "Not a packet: " .. rule, expert.group.MALFORMED, expert.severity.ERROR)
+end
+note("foreign", "Another protocol version", expert.group.PROTOCOL, expert.severity.NOTE)
+note("cut", "Cut by the capture", expert.group.UNDECODED, expert.severity.NOTE)
+note("retransmission", "Retransmission", expert.group.SEQUENCE, expert.severity.NOTE)
+note("duplicate_ack", "Duplicate ack, tells of a gap", expert.group.SEQUENCE,
+	expert.severity.NOTE)
+note("refused", "Packet refused for good", expert.group.RESPONSE_CODE, expert.severity.WARN)
+note("rejected", "Connection refused", expert.group.RESPONSE_CODE, expert.severity.WARN)
+note("voided", "Void in the place of a refused packet", expert.group.SEQUENCE,
+	expert.severity.NOTE)
+note("closes", "The sender closes the connection", expert.group.SEQUENCE, expert.severity.CHAT)
+gobtl.experts = x
+
+gobtl.prefs.relative = Pref.bool("Relative sequence numbers", true,
+	"Count sequence numbers from 1 in the Info column and in generated fields. "
+	.. "It needs the handshake in the capture.")
+gobtl.prefs.analyse = Pref.bool("Follow connections", true,
+	"Tell retransmissions and duplicate acks, and link packets to their acks.")
+gobtl.prefs.ports = Pref.range("UDP ports", "",
+	"Ports on which every datagram is taken for this protocol, and what is none is marked. "
+	.. "On other ports packets are recognised by their form.", 65535)
+
+---- The rules: what makes a datagram a packet ----------------------------------------------------
+
+local function has(byte, mask)
+	return byte % (2 * mask) >= mask
+end
+
+local function zeros(tvb, from, to)
+	return to <= from or not tvb:raw(from, to - from):find("[^\0]")
+end
+
+local function versionRange(lo, hi)
+	return lo >= 1 and lo <= hi and hi <= 15
+end
+
+local function headerBytes(kind, flags)
+	local n = HEADER
+	if kind == CHUNK then n = n + EXTRA end
+	if has(flags, FLAG_PUT) and (kind == FRAG or kind == CHUNK) then n = n + EXTRA end
+	return n
+end
+
+-- checkHello checks the body of a Hello or HelloAck, which begins at HEADER and is whole.
+local function checkHello(tvb, bad)
+	local body = tvb(HEADER)
+	if zeros(tvb, HEADER, HEADER + 8) then bad("hello", "the incarnation is 0") end
+	if zeros(tvb, HEADER + 8, HEADER + 16) then bad("hello", "the sender's tag is 0") end
+	local window = body(32, 4):le_uint()
+	if window < 1 or window > 65536 then bad("hello", "the window is out of range") end
+	if body(36, 4):le_uint() == 0 then bad("hello", "the largest fragment is 0") end
+	if body(40, 2):le_uint() < 256 then bad("hello", "the MTU is below 256") end
+	if body(42, 2):le_uint() < 256 then bad("hello", "the command channel's MTU is below 256") end
+	local lo, hi = body(46, 1):uint(), body(47, 1):uint()
+	if not versionRange(lo, hi) or lo > 1 then bad("hello", "the versions do not include 1") end
+	if body(48, 1):uint() > 3 then bad("hello", "no such probe") end
+	if body(49, 1):uint() > PROVEN_ALL then bad("hello", "no such proven probes") end
+	if body(52, 4):le_uint() > 1000000 then bad("hello", "the ack delay is above a second") end
+	local commandLen, dataLen = body(50, 1):uint(), body(51, 1):uint()
+	if commandLen > NAME_MAX or dataLen > NAME_MAX then
+		bad("hello", "an address is longer than 64 bytes")
+		return
+	end
+	local names = HEADER + 56
+	if not zeros(tvb, names + commandLen, names + NAME_MAX) then
+		bad("reserved", "not zero behind the command channel's address")
+	end
+	if not zeros(tvb, names + NAME_MAX + dataLen, tvb:len()) then
+		bad("reserved", "not zero behind the data channel's address")
+	end
+end
+
+-- checkExtras checks what follows the common header of a Chunk or a put.
+local function checkExtras(tvb, p, bad)
+	local at = HEADER
+	if p.kind == CHUNK then
+		if not zeros(tvb, at + 12, at + EXTRA) then bad("reserved", "the reserved field is not 0") end
+		if p.len == 0 then
+			bad("bounds", "a chunk without payload")
+		elseif tvb(at + 8, 4):le_uint() + p.len > tvb(at + 4, 4):le_uint() then
+			bad("bounds", "the chunk reaches beyond its fragment")
+		end
+		at = at + EXTRA
+	end
+	if has(p.flags, FLAG_PUT) then
+		if p.tag ~= 0 then bad("tag", "a put has a tag") end
+		local offset = tvb(at + 8, 8):le_uint64()
+		if offset + UInt64.new(p.len) < offset then
+			bad("bounds", "the end of the put does not fit 64 bits")
+		end
+	elseif p.kind == CHUNK and p.tag > TAG_USER_MAX then
+		bad("tag", "a chunk has a tag of the transport")
+	end
+end
+
+-- kindRules check what is particular to a kind. The header and its extras are there; payloadLen may
+-- be wrong.
+local kindRules = {}
+
+kindRules[FRAG] = function(tvb, p, bad)
+	if has(p.flags, FLAG_PUT) then
+		checkExtras(tvb, p, bad)
+	elseif p.tag > TAG_USER_MAX then
+		if not marks[p.tag] then bad("tag", "a reserved mark") end
+		if p.len ~= 0 then bad("length", "a mark has a payload") end
+	end
+end
+
+kindRules[CHUNK] = checkExtras
+
+kindRules[ACK] = function(_, p, bad)
+	if not has(p.flags, FLAG_ACK) then bad("flags", "an Ack without the Ack flag") end
+	if p.tag ~= 0 then bad("tag", "an Ack has a tag") end
+	if p.seq ~= 0 then bad("reserved", "an Ack has a sequence number") end
+	if p.len ~= 0 then bad("length", "an Ack has a payload") end
+end
+
+kindRules[HELLO] = function(tvb, p, bad)
+	if p.tag ~= 0 then bad("tag", "a Hello has a tag") end
+	if p.len < HELLO_BODY then
+		bad("length", "the payload is too short for a Hello")
+	elseif tvb:len() >= HEADER + HELLO_BODY then
+		checkHello(tvb, bad)
+	end
+end
+
+kindRules[HELLO_ACK] = kindRules[HELLO]
+
+kindRules[NACK] = function(_, p, bad)
+	if not nackReasons[p.tag] then bad("tag", "no such reason") end
+	if p.len ~= 0 then bad("length", "a Nack has a payload") end
+end
+
+kindRules[REJECT] = function(tvb, p, bad)
+	if not rejectReasons[p.tag] then bad("tag", "no such reason") end
+	if p.seq ~= 0 then bad("reserved", "a Reject has a sequence number") end
+	if p.len ~= 2 then bad("length", "the payload of a Reject is not 2 bytes") end
+	if tvb:len() >= 26 and not versionRange(tvb(24, 1):uint(), tvb(25, 1):uint()) then
+		bad("bounds", "no range of versions")
+	end
+end
+
+-- read reads the common header.
+local function read(tvb)
+	local second = tvb(1, 1):uint()
+	local p = {
+		version = math.floor(second / 16), kind = second % 16,
+		flags = tvb(2, 1):uint(), tag = tvb(3, 1):uint(), conn = tvb:raw(4, 8),
+		seq = tvb(12, 4):le_uint(), ack = tvb(16, 4):le_uint(),
+		len = tvb(20, 2):le_uint(), credit = tvb(22, 2):le_uint(),
+	}
+	p.headerBytes = headerBytes(p.kind, p.flags)
+	return p
+end
+
+-- foreign says whether a packet of another version is one whose form is the same in all.
+local function foreign(tvb, p)
+	return p.version ~= 1 and (p.kind == HELLO and tvb:len() >= HEADER + HELLO_BODY
+		and not zeros(tvb, 32, 40) and tvb(74, 1):uint() <= NAME_MAX
+		or p.kind == REJECT and tvb:len() == 26)
+end
+
+-- check returns the header, nil if there is none, and the list of broken rules, { rule, text }.
+-- With a header and no broken rule a datagram is a packet of version 1.
+local function check(tvb)
+	local broken, len = {}, tvb:reported_len()
+	local function bad(rule, text) table.insert(broken, { rule, text }) end
+	if len < HEADER then
+		bad("short", "shorter than any header")
+		return nil, broken
+	elseif tvb:len() < HEADER then
+		return nil, broken -- cut by the capture
+	elseif tvb(0, 1):uint() ~= 0xB7 then
+		bad("magic", "the first byte is not 0xb7")
+		return nil, broken
+	end
+	local p = read(tvb)
+	if p.version ~= 1 then
+		bad("version", "version " .. p.version)
+		return p, broken
+	elseif not kinds[p.kind] then
+		bad("kind", "no kind " .. p.kind)
+		return p, broken
+	end
+	for bit = 0, 7 do
+		if has(p.flags, 2 ^ bit) and not has(allowedFlags[p.kind], 2 ^ bit) then
+			bad("flags", string.format("a %s with flag 0x%02x", kinds[p.kind], 2 ^ bit))
+		end
+	end
+	if has(p.flags, FLAG_DUP) and not has(p.flags, FLAG_ACK) then
+		bad("flags", "Dup without Ack")
+	end
+	if len < p.headerBytes then
+		bad("short", "shorter than its header")
+		return p, broken
+	elseif len ~= p.headerBytes + p.len then
+		bad("length", string.format("%d bytes, the header says %d", len, p.headerBytes + p.len))
+	end
+	if not has(p.flags, FLAG_ACK) and (p.ack ~= 0 or p.credit ~= 0) then
+		bad("reserved", "ack or credit without the Ack flag")
+	end
+	if p.kind ~= HELLO and not p.conn:find("[^\0]") then bad("conn", "no connection tag") end
+	if tvb:len() >= p.headerBytes then kindRules[p.kind](tvb, p, bad) end
+	return p, broken
+end
+
+---- Connections ----------------------------------------------------------------------------------
+
+-- An endpoint is known by the tag that it has chosen: what packets to it carry in conn.
+--   number   that tag
+--   stream   { n }, shared by the two ends of a connection
+--   peer     the other end, when a handshake has told
+--   first    the first sequence number that it sends
+--   arrived  by sequence number: the packets sent to it, { first, acked } frame numbers and times
+--   oldest   of those, the first one that is not acknowledged
+--   newest   and the last one that was sent
+--   ack, limit  the last acknowledgement sent to it, and the end of its credits
+local endpoints, streams, frames
+
+local function forget()
+	endpoints, streams, frames = {}, 0, {}
+end
+forget()
+gobtl.init = forget -- a capture is opened
+
+-- before compares numbers that wrap: negative if a comes before b.
+local function before(a, b)
+	local d = (a - b) % 4294967296
+	return d < 2147483648 and d or d - 4294967296
+end
+
+local function after(n, count)
+	return (n + count) % 4294967296
+end
+
+local function endpoint(tag)
+	local e = endpoints[tag]
+	if not e then
+		e = { number = Struct.unpack("<E", tag), stream = { n = streams }, arrived = {} }
+		streams = streams + 1
+		endpoints[tag] = e
+	end
+	return e
+end
+
+-- noteHello learns the ends of a connection, and the sender's first sequence number, from a Hello.
+local function noteHello(tvb, p, info)
+	local from = endpoint(tvb:raw(HEADER + 8, 8))
+	-- The Hello of an established connection has no first number: 0, and all probes are proven.
+	if not from.first and (p.seq ~= 0 or tvb(HEADER + 49, 1):uint() ~= PROVEN_ALL) then
+		from.first = p.seq
+	end
+	info.from = from
+	if p.conn:find("[^\0]") then
+		local to = endpoint(p.conn)
+		if from.peer ~= to then
+			from.peer, to.peer, from.stream = to, from, to.stream
+		end
+		info.to = to
+	end
+end
+
+-- noteData books a packet with a sequence number.
+local function noteData(p, to, info)
+	local sent = to.arrived[p.seq]
+	if sent then
+		if p.kind == FRAG and p.tag == VOID and not has(p.flags, FLAG_PUT) then
+			info.replaces = sent.first
+		else
+			info.resentFrom = sent.first
+		end
+	else
+		sent = { first = info.number, time = info.time }
+		to.arrived[p.seq] = sent
+	end
+	info.sent = sent
+	to.oldest = to.oldest or p.seq
+	if not to.newest or before(to.newest, p.seq) < 0 then to.newest = p.seq end
+end
+
+-- noteAck books an acknowledgement: of what its receiver has sent.
+local function noteAck(p, to, info)
+	local by = to.peer
+	local limit = after(p.ack, 1 + math.max(1, p.credit))
+	local raised = not to.limit or before(to.limit, limit) < 0
+	local waiting = by and by.newest and before(p.ack, by.newest) < 0
+	info.duplicateAck = to.ack == p.ack and waiting and not raised
+		and not has(p.flags, FLAG_DUP)
+	if raised then to.limit = limit end
+	to.ack = p.ack
+	if not by or not by.oldest then return end
+	local last = by.arrived[p.ack]
+	if last and not last.acked then info.acks, info.acksTime = last.first, last.time end
+	local steps = before(p.ack, by.oldest) + 1
+	if steps > 65536 then return end -- no window is so large
+	for i = 0, steps - 1 do
+		local sent = by.arrived[after(by.oldest, i)]
+		if sent and not sent.acked then sent.acked = info.number end
+	end
+	if steps > 0 then by.oldest = after(p.ack, 1) end
+end
+
+-- analyse returns what is known of a packet beside its bytes. The first pass over the capture
+-- collects it, frame by frame; it grows while acknowledgements come.
+local function analyse(tvb, pinfo, p)
+	if frames[pinfo.number] or pinfo.visited then return frames[pinfo.number] end
+	local info = { number = pinfo.number, time = pinfo.abs_ts }
+	frames[pinfo.number] = info
+	if p.kind == HELLO or p.kind == HELLO_ACK then
+		noteHello(tvb, p, info)
+		return info
+	end
+	local to = endpoint(p.conn)
+	info.to = to
+	if p.kind == FRAG or p.kind == CHUNK then noteData(p, to, info) end
+	if p.kind == NACK then
+		local refused = to.peer and to.peer.arrived[p.seq]
+		info.refuses = refused and refused.first
+	end
+	if has(p.flags, FLAG_ACK) then noteAck(p, to, info) end
+	return info
+end
+
+-- relative counts n from the first number that e sends, which is 1. nil if that is not known.
+local function relative(n, e)
+	return gobtl.prefs.relative and e and e.first and after(n, 1 - e.first) or nil
+end
+
+---- Trees ----------------------------------------------------------------------------------------
+
+-- leaf adds a field if the capture has its bytes.
+local function leaf(tree, field, tvb, at, len)
+	if at + len > tvb:len() then return nil end
+	return tree:add_le(field, tvb(at, len))
+end
+
+local function generated(tree, field, value)
+	if value then tree:add(field, value):set_generated() end
+end
+
+-- addFlags adds the flags as bits.
+local function addFlags(tree, tvb, p)
+	local names = {}
+	if has(p.flags, FLAG_ACK) then table.insert(names, "Ack") end
+	if has(p.flags, FLAG_PUT) then table.insert(names, "Put") end
+	if has(p.flags, FLAG_DUP) then table.insert(names, "Dup") end
+	local sub = tree:add(f.flags, tvb(2, 1))
+	if #names > 0 then sub:append_text(" (" .. table.concat(names, ", ") .. ")") end
+	for _, field in ipairs({ f.flagReserved, f.flagDup, f.flagPut, f.flagAck }) do
+		sub:add(field, tvb(2, 1))
+	end
+end
+
+-- addTag adds byte 3 under the name that it has in this packet. Every packet has gobtl.tag.
+local function addTag(tree, tvb, p)
+	local sub = tree:add(f.tag, tvb(3, 1))
+	if p.kind == FRAG and p.tag > TAG_USER_MAX then
+		sub:add(f.mark, tvb(3, 1))
+		sub:append_text(" (" .. (marks[p.tag] or "reserved mark") .. ")")
+	elseif p.kind == NACK then
+		sub:add(f.nackReason, tvb(3, 1))
+		sub:append_text(" (" .. (nackReasons[p.tag] or "unknown reason") .. ")")
+	elseif p.kind == REJECT then
+		sub:add(f.rejectReason, tvb(3, 1))
+		sub:append_text(" (" .. (rejectReasons[p.tag] or "unknown reason") .. ")")
+	end
+end
+
+local function addHeader(tree, tvb, p, info)
+	tree:add(f.magic, tvb(0, 1))
+	tree:add(f.version, tvb(1, 1))
+	tree:add(f.kind, tvb(1, 1))
+	addFlags(tree, tvb, p)
+	addTag(tree, tvb, p)
+	tree:add_le(f.conn, tvb(4, 8))
+	tree:add_le(f.seq, tvb(12, 4))
+	if p.kind == HELLO or p.kind == HELLO_ACK then
+		if info and info.from.first == p.seq then
+			generated(tree, f.seqRelative, relative(p.seq, info.from))
+		end
+	elseif p.kind ~= ACK then
+		generated(tree, f.seqRelative, info and relative(p.seq, p.kind == NACK and info.to
+			or info.to and info.to.peer))
+	end
+	tree:add_le(f.ack, tvb(16, 4))
+	if info and has(p.flags, FLAG_ACK) then
+		generated(tree, f.ackRelative, relative(p.ack, info.to))
+	end
+	tree:add_le(f.payloadLen, tvb(20, 2))
+	tree:add_le(f.credit, tvb(22, 2))
+end
+
+local function addExtras(tree, tvb, p)
+	local at = HEADER
+	if p.kind == CHUNK then
+		leaf(tree, f.fragID, tvb, at, 4)
+		leaf(tree, f.size, tvb, at + 4, 4)
+		leaf(tree, f.offset, tvb, at + 8, 4)
+		leaf(tree, f.chunkReserved, tvb, at + 12, 4)
+		at = at + EXTRA
+	end
+	if at < p.headerBytes then
+		leaf(tree, f.handle, tvb, at, 8)
+		leaf(tree, f.putOffset, tvb, at + 8, 8)
+	end
+end
+
+-- addName adds an address of 0 to 64 bytes, and what it says if it is a sockaddr_in or
+-- sockaddr_in6 as a little-endian Linux has them: family, port, then the rest.
+local function addName(tree, tvb, channel, at, len)
+	local sub = leaf(tree, f[channel .. "Name"], tvb, at, len)
+	if not sub or len < 8 then return end
+	local family, port = tvb(at, 2):le_uint(), tvb(at + 2, 2)
+	if family == 2 then
+		sub:add(f[channel .. "Addr"], tvb(at + 4, 4))
+		sub:append_text(string.format(" (%s:%d)", tostring(tvb(at + 4, 4):ipv4()), port:uint()))
+	elseif family == 10 and len >= 24 then
+		sub:add(f[channel .. "Addr6"], tvb(at + 8, 16))
+		sub:append_text(string.format(" ([%s]:%d)", tostring(tvb(at + 8, 16):ipv6()), port:uint()))
+	else
+		return
+	end
+	sub:add(f[channel .. "Port"], port)
+end
+
+local helloFields = {
+	{ f.incarnation, 0, 8 }, { f.helloTag, 8, 8 }, { f.expected, 16, 8 }, { f.features, 24, 8 },
+	{ f.window, 32, 4 }, { f.fragMax, 36, 4 }, { f.mtu, 40, 2 }, { f.commandBytes, 42, 2 },
+	{ f.helloCredit, 44, 2 }, { f.versionMin, 46, 1 }, { f.versionMax, 47, 1 },
+}
+
+local function addHello(tree, tvb, p)
+	for _, e in ipairs(helloFields) do
+		leaf(tree, e[1], tvb, HEADER + e[2], e[3])
+	end
+	local at = HEADER + 48
+	local probe = leaf(tree, f.probe, tvb, at, 1)
+	if probe then
+		leaf(probe, f.probeSize, tvb, at, 1)
+		leaf(probe, f.probeData, tvb, at, 1)
+	end
+	local proven = leaf(tree, f.proven, tvb, at + 1, 1)
+	for bit = 3, 0, -1 do
+		if proven then leaf(proven, f["proven" .. bit], tvb, at + 1, 1) end
+	end
+	leaf(tree, f.commandNameLen, tvb, at + 2, 1)
+	leaf(tree, f.dataNameLen, tvb, at + 3, 1)
+	leaf(tree, f.ackDelay, tvb, at + 4, 4)
+	if tvb:len() < HEADER + HELLO_BODY then return end
+	local names = HEADER + 56
+	addName(tree, tvb, "command", names, math.min(tvb(at + 2, 1):uint(), NAME_MAX))
+	addName(tree, tvb, "data", names + NAME_MAX, math.min(tvb(at + 3, 1):uint(), NAME_MAX))
+	if p.len > HELLO_BODY and tvb:len() > HEADER + HELLO_BODY then
+		tree:add(f.helloPadding, tvb(HEADER + HELLO_BODY))
+	end
+end
+
+local function addPayload(tree, tvb, p)
+	if p.kind == HELLO or p.kind == HELLO_ACK then
+		addHello(tree, tvb, p)
+	elseif p.kind == REJECT then
+		leaf(tree, f.rejectMin, tvb, HEADER, 1)
+		leaf(tree, f.rejectMax, tvb, HEADER + 1, 1)
+	elseif tvb:len() > p.headerBytes then
+		tree:add(f.payload, tvb(p.headerBytes))
+	end
+end
+
+-- addForeign adds what is the same in every version.
+local function addForeign(tree, tvb, p)
+	tree:add(f.magic, tvb(0, 1))
+	tree:add(f.version, tvb(1, 1))
+	tree:add(f.kind, tvb(1, 1))
+	if p.kind == REJECT then addTag(tree, tvb, p) end
+	tree:add_le(f.conn, tvb(4, 8))
+	if p.kind == REJECT then
+		addPayload(tree, tvb, p)
+		return
+	end
+	tree:add_le(f.incarnation, tvb(HEADER, 8))
+	tree:add_le(f.helloTag, tvb(HEADER + 8, 8))
+	tree:add_le(f.commandNameLen, tvb(HEADER + 50, 1))
+	addName(tree, tvb, "command", HEADER + 56, tvb(HEADER + 50, 1):uint())
+end
+
+-- addFindings adds what follows from other packets.
+local function addFindings(tree, info)
+	local to, from = info.to, info.from or info.to and info.to.peer
+	generated(tree, f.stream, (to or from).stream.n)
+	generated(tree, f.senderTag, from and from.number)
+	if info.sent then generated(tree, f.ackedIn, info.sent.acked) end
+	generated(tree, f.acksFrame, info.acks)
+	if info.acksTime then
+		local d = math.max(0, info.time - info.acksTime)
+		local seconds = math.floor(d)
+		generated(tree, f.ackTime, NSTime.new(seconds, math.floor((d - seconds) * 1e9 + 0.5)))
+	end
+	generated(tree, f.resentFrom, info.resentFrom)
+	generated(tree, f.replaces, info.replaces)
+	generated(tree, f.refuses, info.refuses)
+	if info.resentFrom then tree:add_proto_expert_info(x.retransmission) end
+	if info.duplicateAck then tree:add_proto_expert_info(x.duplicate_ack) end
+end
+
+local function addNotes(tree, p)
+	local mark = p.kind == FRAG and not has(p.flags, FLAG_PUT) and marks[p.tag]
+	if p.kind == NACK then
+		tree:add_proto_expert_info(x.refused, "Packet refused for good: "
+			.. (nackReasons[p.tag] or "unknown reason"))
+	elseif p.kind == REJECT then
+		tree:add_proto_expert_info(x.rejected, "Connection refused: "
+			.. (rejectReasons[p.tag] or "unknown reason"))
+	elseif mark == "Void" then
+		tree:add_proto_expert_info(x.voided)
+	elseif mark == "Bye" then
+		tree:add_proto_expert_info(x.closes)
+	end
+end
+
+---- The Info column ------------------------------------------------------------------------------
+
+local summaries = {}
+
+summaries[FRAG] = function(tvb, p, seq)
+	if has(p.flags, FLAG_PUT) then
+		if tvb:len() < p.headerBytes then return "Put" end
+		return string.format("Put %s offset=%s len=%d", seq, tostring(tvb(32, 8):le_uint64()), p.len)
+	elseif p.tag > TAG_USER_MAX then
+		return (marks[p.tag] or "Mark") .. " " .. seq
+	end
+	return string.format("Frag %s tag=0x%02x len=%d", seq, p.tag, p.len)
+end
+
+summaries[CHUNK] = function(tvb, p, seq)
+	if tvb:len() < HEADER + EXTRA then return "Chunk" end
+	local at = tvb(32, 4):le_uint()
+	local what = has(p.flags, FLAG_PUT) and "Put chunk %s frag=%d [%d, %d) of %d"
+		or "Chunk %s frag=%d [%d, %d) of %d"
+	local text = string.format(what, seq, tvb(24, 4):le_uint(), at, at + p.len,
+		tvb(28, 4):le_uint())
+	if has(p.flags, FLAG_PUT) then return text end
+	return string.format("%s tag=0x%02x", text, p.tag)
+end
+
+summaries[ACK] = function() return "Ack" end
+
+summaries[HELLO] = function(tvb, p, seq)
+	local text = kinds[p.kind]
+	if tvb:len() < HEADER + HELLO_BODY then return text end
+	return string.format("%s (%s) %s proven=0x%x len=%d", text,
+		probes[tvb(HEADER + 48, 1):uint()] or "no such probe", seq, tvb(HEADER + 49, 1):uint(), p.len)
+end
+
+summaries[HELLO_ACK] = summaries[HELLO]
+
+summaries[NACK] = function(_, p, seq)
+	return string.format("Nack %s: %s", seq, nackReasons[p.tag] or "unknown reason")
+end
+
+summaries[REJECT] = function(tvb, p)
+	local text = "Reject: " .. (rejectReasons[p.tag] or "unknown reason")
+	if tvb:len() < 26 then return text end
+	return string.format("%s, speaks versions %d to %d", text, tvb(24, 1):uint(), tvb(25, 1):uint())
+end
+
+local function summary(tvb, p, info)
+	local to = info and info.to
+	local seq = p.seq
+	if p.kind == FRAG or p.kind == CHUNK then
+		seq = relative(seq, to and to.peer) or seq
+	elseif p.kind == NACK then
+		seq = relative(seq, to) or seq
+	end
+	local text = summaries[p.kind](tvb, p, "seq=" .. string.format("%d", seq))
+	if has(p.flags, FLAG_ACK) then
+		text = string.format("%s ack=%d credit=%d", text, relative(p.ack, to) or p.ack, p.credit)
+	end
+	if has(p.flags, FLAG_DUP) then text = text .. " dup" end
+	if info and info.resentFrom then text = "[Retransmission] " .. text end
+	if info and info.duplicateAck then text = "[Duplicate ack] " .. text end
+	return text
+end
+
+---- Dissection -----------------------------------------------------------------------------------
+
+local function dissect(tvb, pinfo, root, p, broken)
+	pinfo.cols.protocol = "gobtl"
+	local tree = root:add(gobtl, tvb(0))
+	if p and foreign(tvb, p) then
+		addForeign(tree, tvb, p)
+		local text = string.format("%s of version %d", kinds[p.kind], p.version)
+		tree:append_text(", " .. text)
+		pinfo.cols.info = text
+		tree:add_proto_expert_info(x.foreign)
+		return
+	end
+	local info
+	if p then
+		if #broken == 0 and gobtl.prefs.analyse then
+			if tvb:len() >= math.min(tvb:reported_len(), HEADER + HELLO_BODY) then
+				info = analyse(tvb, pinfo, p)
+			end
+		end
+		addHeader(tree, tvb, p, info)
+		addExtras(tree, tvb, p)
+		addPayload(tree, tvb, p)
+	end
+	local text = p and "not a packet" or "no header"
+	if p and #broken == 0 then
+		text = summary(tvb, p, info)
+		if info then addFindings(tree, info) end
+		addNotes(tree, p)
+	end
+	if tvb:len() < tvb:reported_len() then tree:add_proto_expert_info(x.cut) end
+	for i, b in ipairs(broken) do
+		tree:add_proto_expert_info(x["bad_" .. b[1]], "Not a packet: " .. b[2])
+		text = text .. (i == 1 and ": " or "; ") .. b[2]
+	end
+	tree:append_text(", " .. text)
+	pinfo.cols.info = text
+end
+
+-- On a port that was chosen for the protocol every datagram is its own, and shows what is wrong.
+function gobtl.dissector(tvb, pinfo, root)
+	local p, broken = check(tvb)
+	dissect(tvb, pinfo, root, p, broken)
+	return tvb:len()
+end
+
+-- On all other ports only what is exactly a packet is taken.
+gobtl:register_heuristic("udp", function(tvb, pinfo, root)
+	local p, broken = check(tvb)
+	if not p or #broken > 0 then return false end
+	dissect(tvb, pinfo, root, p, broken)
+	return true
+end)
+
+local udpPorts, chosen = DissectorTable.get("udp.port"), ""
+udpPorts:add_for_decode_as(gobtl)
+
+function gobtl.prefs_changed()
+	if chosen == gobtl.prefs.ports then return end
+	if chosen ~= "" then udpPorts:remove(chosen, gobtl) end
+	chosen = gobtl.prefs.ports
+	if chosen ~= "" then udpPorts:add(chosen, gobtl) end
+end

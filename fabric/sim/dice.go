@@ -1,0 +1,58 @@
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Purposes of random numbers, each with its own stream.
+const (
+	dicePath = 1 + iota
+	diceNode
+)
+
+// dice is one stream of random numbers.
+type dice struct{ pcg rand.PCG }
+
+// newDice derives the stream of one purpose, for example of the path from node a to node b.
+func newDice(seed uint64, purpose, a, b int) dice {
+	h := mix(mix(mix(mix(0, seed), uint64(purpose)), uint64(a)), uint64(b))
+	var d dice
+	d.pcg.Seed(h, mix(h, seed))
+	return d
+}
+
+// unit is uniform in [0,1).
+func (d *dice) unit() float64 { return float64(d.pcg.Uint64()>>11) / (1 << 53) }
+
+// chance is true with probability p. It uses no random number for a p of 0.
+func (d *dice) chance(p float64) bool { return p > 0 && d.unit() < p }
+
+// below is uniform in [0,n), 0 for n below 2.
+func (d *dice) below(n int) int {
+	if n < 2 {
+		return 0
+	}
+	// The remainder favours small numbers by less than n/2^64: nothing that a test could measure.
+	return int(d.pcg.Uint64() % uint64(n))
+}
+
+// within is uniform in [0,limit).
+func (d *dice) within(limit time.Duration) time.Duration { return time.Duration(d.below(int(limit))) }
+
+// replayDelay is between 1 us and 2 s, each order of magnitude as likely as the others.
+func (d *dice) replayDelay() time.Duration {
+	const loNs, hiNs = 1e3, 2e9
+	return time.Duration(loNs * math.Exp(d.unit()*math.Log(hiNs/loNs)))
+}
+
+// fill writes random bytes.
+func (d *dice) fill(b []byte) {
+	for len(b) > 0 {
+		for word := d.pcg.Uint64(); word != 0 && len(b) > 0; word >>= 8 {
+			b[0] = byte(word)
+			b = b[1:]
+		}
+	}
+}

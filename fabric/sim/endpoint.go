@@ -1,0 +1,336 @@
+package sim
+
+import (
+	"hash/crc32"
+	"syscall"
+
+	"gobtl/fabric"
+	"gobtl/internal/mono"
+)
+
+// endpoint implements fabric.Endpoint.
+type endpoint struct {
+	domain   *domain
+	port     Port
+	ref      uint32 // its number in the network
+	caps     fabric.Caps
+	source   bool
+	closed   bool
+	queue    ring[*packet]    // datagrams that wait for a buffer and a Poll
+	posted   ring[fabric.Buf] // receive buffers, filled in the order in which they were posted
+	sends    ring[sendOp]     // without their completion
+	left     int              // the oldest of sends that have left: they complete at the next Poll
+	lastLeft mono.Time        // when the latest of sends leaves: they leave in order
+}
+
+// sendOp is a send that completes by a Completion.
+type sendOp struct {
+	send  fabric.Send
+	to    Port
+	crc   uint32 // of the bytes at Post
+	errno int32
+}
+
+var _ fabric.Endpoint = (*endpoint)(nil)
+
+func newEndpoint(d *domain, cfg fabric.EndpointConfig) *endpoint {
+	nw := d.node.nw
+	e := &endpoint{
+		domain: d,
+		port:   Port{Node: d.node.index, Index: len(d.ports)},
+		ref:    uint32(len(nw.endpoints)),
+		source: cfg.Source,
+		caps: fabric.Caps{
+			MTUBytes:     nw.cfg.MTUBytes,
+			InjectBytes:  nw.cfg.InjectBytes,
+			TxDepth:      cfg.TxDepth,
+			RxDepth:      cfg.RxDepth,
+			RecvCapacity: nw.cfg.QueueDatagrams, // they wait with or without posted buffers
+			Gather:       !nw.cfg.NoGather,
+			Source:       cfg.Source,
+		},
+	}
+	nw.endpoints = append(nw.endpoints, e)
+	return e
+}
+
+func (e *endpoint) Caps() fabric.Caps { return e.caps }
+
+func (e *endpoint) Name() []byte { return e.port.Name() }
+
+func (e *endpoint) Post(sends []fabric.Send) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	limit := len(sends)
+	again := limit > 0 && e.again(&limit)
+	for i := range sends[:limit] {
+		if err := e.postOne(&sends[i]); err != nil {
+			return i, err
+		}
+	}
+	if again {
+		e.domain.node.nw.record(Event{Kind: KindPostAgain, From: e.port, To: e.port}, 0)
+		return limit, fabric.ErrAgain
+	}
+	return limit, nil
+}
+
+// again decides whether a Post ends with ErrAgain, and sets how many sends it takes before.
+func (e *endpoint) again(limit *int) bool {
+	n := e.domain.node
+	if n.againPosts > 0 {
+		n.againPosts--
+		*limit = 0
+		return true
+	}
+	if !n.dice.chance(n.faults.PostAgain) {
+		return false
+	}
+	n.againPosts = n.dice.below(n.faults.AgainPosts)
+	*limit = n.dice.below(*limit)
+	return true
+}
+
+func (e *endpoint) postOne(s *fabric.Send) error {
+	d := e.domain
+	if int64(s.Buf) >= int64(d.arena.Len()) {
+		return d.misuse(errBadBuf)
+	}
+	if d.use[s.Buf] == inUseByRecv {
+		return d.misuse(errBusyBuf)
+	}
+	to := d.peer(s.To)
+	if to == nil {
+		return d.misuse(errUnknownAddr)
+	}
+	d.used[s.Buf] = true
+	if uint64(s.Len) > uint64(d.arena.Size()) {
+		return errTooLong
+	}
+	size := int(s.Len)
+	if s.Region != 0 {
+		if _, err := d.gather(s); err != nil {
+			return err
+		}
+		size += int(s.RegionLen)
+	}
+	if size > e.caps.MTUBytes {
+		return errTooLong
+	}
+	if d.use[s.Buf] > 0 {
+		d.node.nw.violate(e.port, "buffer %d posted again before its completion", s.Buf)
+	}
+	fails := d.node.dice.chance(d.node.faults.SendError)
+	if size > e.caps.InjectBytes {
+		return e.postOp(s, to, fails)
+	}
+	if fails {
+		d.node.nw.record(Event{Kind: KindSendError, From: e.port, To: to.port}, 0)
+		return errSend
+	}
+	p := d.node.nw.newPacket()
+	p.from, p.to = e.port, to.port
+	e.read(s, p)
+	d.node.nw.transmit(p)
+	return nil
+}
+
+// postOp takes a send that completes by a Completion.
+func (e *endpoint) postOp(s *fabric.Send, to *peer, fails bool) error {
+	d := e.domain
+	nw := d.node.nw
+	if e.sends.count >= e.caps.TxDepth {
+		return fabric.ErrAgain
+	}
+	d.use[s.Buf]++
+	to.sending++
+	if s.Region != 0 {
+		d.regions[s.Region].sending++
+	}
+	op := sendOp{send: *s, to: to.port, crc: e.crc(s)}
+	if fails {
+		op.errno = int32(syscall.EIO)
+	}
+	e.sends.push(op)
+	at := nw.now
+	if late := d.node.faults.LateSends; late > 0 {
+		at = at.Add(d.node.dice.within(late + 1))
+	}
+	e.lastLeft = max(at, e.lastLeft)
+	if e.lastLeft > nw.now || e.left < e.sends.count-1 {
+		nw.timer(e.lastLeft, timerLeave, e.ref)
+		return nil
+	}
+	e.leaveNow(&op.crc)
+	return nil
+}
+
+// crc is that of the bytes of a send.
+func (e *endpoint) crc(s *fabric.Send) uint32 {
+	sum := crc32.Checksum(e.domain.arena.Bytes(s.Buf)[:s.Len], castagnoli)
+	if s.Region != 0 {
+		if tail, err := e.domain.gather(s); err == nil {
+			sum = crc32.Update(sum, castagnoli, tail)
+		}
+	}
+	return sum
+}
+
+// read copies the bytes of a send into a packet.
+func (e *endpoint) read(s *fabric.Send, p *packet) {
+	p.data = append(p.data, e.domain.arena.Bytes(s.Buf)[:s.Len]...)
+	if s.Region != 0 {
+		// Without the region, which the caller took away and which is noted, the datagram is short.
+		if tail, err := e.domain.gather(s); err == nil {
+			p.data = append(p.data, tail...)
+		}
+	}
+}
+
+// leave is the timer of a late send.
+func (e *endpoint) leave() {
+	if !e.closed {
+		e.leaveNow(nil)
+	}
+}
+
+// leaveNow sends the oldest send that has not left. crc is that of its bytes if it is known.
+func (e *endpoint) leaveNow(crc *uint32) {
+	op := e.sends.at(e.left)
+	e.left++
+	n := e.domain.node
+	if op.errno != 0 {
+		n.nw.record(Event{Kind: KindSendError, From: e.port, To: op.to}, 0)
+	} else {
+		p := n.nw.newPacket()
+		p.from, p.to = e.port, op.to
+		e.read(&op.send, p)
+		if crc != nil {
+			p.crc, p.hasCRC = *crc, true
+		}
+		n.nw.transmit(p)
+	}
+	n.wake(n.nw.now)
+}
+
+// Poll reports sends before datagrams, as they are few.
+func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	n := 0
+	for n < len(out) && e.left > 0 {
+		out[n] = e.completeSend()
+		n++
+	}
+	for n < len(out) && e.queue.count > 0 && e.posted.count > 0 {
+		out[n] = e.receive()
+		n++
+	}
+	return n, nil
+}
+
+// completeSend gives the buffer of a send back, after a look at whether it is what was posted.
+func (e *endpoint) completeSend() fabric.Completion {
+	d := e.domain
+	op := e.sends.pop()
+	e.left--
+	s := &op.send
+	gone := s.Region != 0 && d.regions[s.Region].mem == nil
+	if !gone && e.crc(s) != op.crc {
+		d.node.nw.violate(e.port, "buffer %d or its region altered before the completion", s.Buf)
+	}
+	d.use[s.Buf]--
+	d.peers[s.To-d.addrBase].sending--
+	if s.Region != 0 {
+		d.regions[s.Region].sending--
+	}
+	return fabric.Completion{
+		From: fabric.AddrUnknown, Buf: s.Buf, Errno: op.errno, Op: fabric.OpSend,
+	}
+}
+
+// receive copies the oldest datagram into the oldest posted buffer.
+func (e *endpoint) receive() fabric.Completion {
+	d := e.domain
+	nw := d.node.nw
+	p, b := e.queue.pop(), e.posted.pop()
+	nw.queued--
+	d.use[b] = 0
+	c := fabric.Completion{From: fabric.AddrUnknown, Buf: b, Op: fabric.OpRecv}
+	kind := KindDelivered
+	if d.node.dice.chance(d.node.faults.RecvError) {
+		c.Errno = int32(syscall.EIO)
+		kind = KindRecvError
+	} else {
+		copy(d.arena.Bytes(b), p.data) // may cut it off; Len then tells
+		c.Len = uint32(len(p.data))
+		if e.source {
+			c.From = d.addrOf(p.from)
+		}
+	}
+	nw.drop(kind, p)
+	return c
+}
+
+func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	d := e.domain
+	for i, b := range bufs {
+		switch {
+		case int64(b) >= int64(len(d.use)):
+			return i, d.misuse(errBadBuf)
+		case d.use[b] != 0:
+			return i, d.misuse(errBusyBuf)
+		case e.posted.count >= e.caps.RxDepth:
+			return i, fabric.ErrAgain
+		}
+		e.posted.push(b)
+		d.use[b] = inUseByRecv
+		d.used[b] = true
+	}
+	if e.pollable() {
+		d.node.wake(d.node.nw.now)
+	}
+	return len(bufs), nil
+}
+
+// pollable says whether Poll would return a completion now.
+func (e *endpoint) pollable() bool {
+	return e.left > 0 || e.posted.count > 0 && e.queue.count > 0
+}
+
+// Close is idempotent: the second one does nothing and returns nil. Datagrams that wait are lost,
+// and so are sends that have not left.
+func (e *endpoint) Close() error {
+	e.shut()
+	return nil
+}
+
+func (e *endpoint) shut() {
+	if e.closed {
+		return
+	}
+	e.closed = true
+	d := e.domain
+	d.ports[e.port.Index] = nil
+	for e.queue.count > 0 {
+		d.node.nw.queued--
+		d.node.nw.drop(KindUnreachable, e.queue.pop())
+	}
+	// The caller has its buffers again, although none of them completes.
+	for e.sends.count > 0 {
+		op := e.sends.pop()
+		d.use[op.send.Buf]--
+		d.peers[op.send.To-d.addrBase].sending--
+		if r := op.send.Region; r != 0 {
+			d.regions[r].sending--
+		}
+	}
+	for e.posted.count > 0 {
+		d.use[e.posted.pop()] = 0
+	}
+}

@@ -1,0 +1,141 @@
+package sim
+
+import (
+	"hash/crc32"
+	"math/bits"
+
+	"gobtl/internal/mono"
+)
+
+// Kind says what happened.
+type Kind uint8
+
+// The kinds of events. Those of one datagram carry its Data; those of a node stand with the Port 0
+// of the node in From and To.
+const (
+	KindSent         Kind = iota // left its node
+	KindDelivered                // copied into a posted receive buffer, by Poll
+	KindLost                     // Path.Loss
+	KindBurstLost                // Path.BurstLoss
+	KindDuplicated               // an extra copy is under way (Path.Duplicate, Verdict.Copies)
+	KindReordered                // held back (Path.Reorder)
+	KindBitFlip                  // one to three bits are wrong now
+	KindChecksum                 // dropped by the receiver for its wrong bits (Path.Checksum)
+	KindTruncated                // shorter now
+	KindJunk                     // random bytes are under way
+	KindReplayed                 // an old datagram is under way again
+	KindCut                      // dropped by Path.Cut
+	KindTooLong                  // dropped by Path.MTUBytes
+	KindTailDrop                 // dropped because the line's queue is full
+	KindQueueFull                // dropped because the receiver's queue is full
+	KindUnreachable              // dropped because no such endpoint is open, or not any more
+	KindFiltered                 // dropped by the Filter
+	KindInjected                 // put under way by Inject
+	KindPostAgain                // NodeFaults.PostAgain refused the rest of a Post
+	KindSendError                // NodeFaults.SendError: the datagram never left
+	KindRecvError                // NodeFaults.RecvError: the datagram is lost
+	KindPause                    // of a node
+	KindSlow                     // a node's pass came late because of SetPace
+	KindCrash                    // of a node
+	KindOpen                     // a node's first Open
+	KindRestart                  // a node's later Opens
+	KindProcessError             // a node's process failed and was stopped: Err
+	NumKinds
+)
+
+var kindNames = [NumKinds]string{
+	"sent", "delivered", "lost", "burst lost", "duplicated", "reordered", "bit flip", "checksum",
+	"truncated", "junk", "replayed", "cut", "too long", "tail drop", "queue full", "unreachable",
+	"filtered", "injected", "post again", "send error", "receive error", "pause", "slow", "crash",
+	"open", "restart", "process error",
+}
+
+// String returns lower-case words: "tail drop".
+func (k Kind) String() string {
+	if k >= NumKinds {
+		return "unknown"
+	}
+	return kindNames[k]
+}
+
+// Entry says whether a datagram enters the network with an event of this kind.
+func (k Kind) Entry() bool {
+	switch k {
+	case KindSent, KindDuplicated, KindJunk, KindReplayed, KindInjected:
+		return true
+	default:
+		return false
+	}
+}
+
+// Drop says whether a datagram ends with an event of this kind without having been delivered.
+func (k Kind) Drop() bool {
+	switch k {
+	case KindLost, KindBurstLost, KindChecksum, KindCut, KindTooLong, KindTailDrop, KindQueueFull,
+		KindUnreachable, KindFiltered, KindRecvError:
+		return true
+	default:
+		return false
+	}
+}
+
+// Event is something that happened. It and its Data are valid during the call of Config.Observe
+// only, and must not be altered.
+type Event struct {
+	At       mono.Time
+	Kind     Kind
+	From, To Port
+	// ID numbers the datagrams in the order in which they left, from 1. Copies and replays have the ID
+	// of their original.
+	ID   uint64
+	Data []byte
+	Err  error
+}
+
+// Counts counts the events by Kind.
+type Counts [NumKinds]uint64
+
+// Entered is the number of datagrams that entered the network, copies included.
+func (c *Counts) Entered() uint64 { return c.sum(Kind.Entry) }
+
+// Dropped is the number of datagrams that were dropped.
+func (c *Counts) Dropped() uint64 { return c.sum(Kind.Drop) }
+
+func (c *Counts) sum(of func(Kind) bool) (n uint64) {
+	for k := range NumKinds {
+		if of(k) {
+			n += c[k]
+		}
+	}
+	return n
+}
+
+// record counts an event, adds it to the hash, and tells the observer. crc is that of e.Data.
+func (nw *Network) record(e Event, crc uint32) {
+	nw.counts[e.Kind]++
+	h := mix(nw.hash, uint64(nw.now))
+	h = mix(h, uint64(e.Kind)<<56^pack(e.From)<<28^pack(e.To))
+	h = mix(h, e.ID)
+	nw.hash = mix(h, uint64(len(e.Data))<<32|uint64(crc))
+	if nw.cfg.Observe != nil {
+		e.At = nw.now
+		nw.event = e // not the argument: that would be allocated for each event
+		nw.cfg.Observe(&nw.event)
+		nw.event = Event{}
+	}
+}
+
+// datagram records what happened to a packet.
+func (nw *Network) datagram(kind Kind, p *packet) {
+	nw.record(Event{Kind: kind, From: p.from, To: p.to, ID: p.id, Data: p.data}, p.checksum())
+}
+
+func pack(p Port) uint64 { return uint64(p.Node)<<16 ^ uint64(p.Index) }
+
+// mix adds a word to a running hash: a multiplication spreads the bits upwards, the rotation brings
+// them down again.
+func mix(h, word uint64) uint64 {
+	return bits.RotateLeft64((h^word)*0x9e3779b97f4a7c15, 29)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -1,0 +1,130 @@
+package sim
+
+import "hash/crc32"
+
+// packet is a datagram inside the network.
+type packet struct {
+	data     []byte
+	id       uint64
+	from, to Port
+	ref      uint32 // its number in the network
+	crc      uint32 // of data, if hasCRC
+	hasCRC   bool
+	spoilt   bool // its checksum is wrong
+}
+
+func (p *packet) checksum() uint32 {
+	if !p.hasCRC {
+		p.crc, p.hasCRC = crc32.Checksum(p.data, castagnoli), true
+	}
+	return p.crc
+}
+
+// Memory keeps the memory of networks that were closed, for those that are made next: a thousand
+// short runs then do not make a thousand arenas. Give it to the Configs of networks that one
+// goroutine uses one after the other. The zero value is ready.
+//
+// All that was ever posted, for sending or receiving, is zero again when it is reused; what a
+// caller wrote to a buffer that it never posted may still stand there.
+type Memory struct {
+	packets []*packet
+	arenas  [][]byte
+}
+
+// packetChunk is the number of packets made at a time.
+const packetChunk = 32
+
+// newPacket takes a packet without bytes.
+func (nw *Network) newPacket() *packet {
+	if len(nw.free) == 0 {
+		nw.morePackets()
+	}
+	p := nw.free[len(nw.free)-1]
+	nw.free = nw.free[:len(nw.free)-1]
+	p.data, p.hasCRC, p.spoilt = p.data[:0], false, false
+	return p
+}
+
+func (nw *Network) morePackets() {
+	if mem := nw.cfg.Memory; mem != nil && len(mem.packets) > 0 {
+		p := mem.packets[len(mem.packets)-1]
+		mem.packets = mem.packets[:len(mem.packets)-1]
+		nw.adopt(p)
+		return
+	}
+	size := nw.cfg.MTUBytes
+	block := make([]byte, packetChunk*size)
+	packets := make([]packet, packetChunk)
+	for i := range packets {
+		packets[i].data = block[i*size : i*size : (i+1)*size]
+		nw.adopt(&packets[i])
+	}
+}
+
+func (nw *Network) adopt(p *packet) {
+	p.ref = uint32(len(nw.packets))
+	nw.packets = append(nw.packets, p)
+	nw.free = append(nw.free, p)
+}
+
+func (nw *Network) release(p *packet) { nw.free = append(nw.free, p) }
+
+// clone takes a packet with the same contents.
+func (nw *Network) clone(p *packet) *packet {
+	c := nw.newPacket()
+	c.copyOf(p)
+	return c
+}
+
+func (p *packet) copyOf(o *packet) {
+	p.data = append(p.data[:0], o.data...)
+	p.id, p.from, p.to = o.id, o.from, o.to
+	p.crc, p.hasCRC, p.spoilt = o.crc, o.hasCRC, o.spoilt
+}
+
+// arenaMemory takes memory for a domain's arena, all zero.
+func (nw *Network) arenaMemory(sizeBytes int) []byte {
+	mem := nw.cfg.Memory
+	if mem == nil {
+		return make([]byte, sizeBytes)
+	}
+	for i := len(mem.arenas) - 1; i >= 0; i-- {
+		if a := mem.arenas[i]; cap(a) >= sizeBytes {
+			last := len(mem.arenas) - 1
+			mem.arenas[i] = mem.arenas[last]
+			mem.arenas = mem.arenas[:last]
+			return a[:sizeBytes]
+		}
+	}
+	return make([]byte, sizeBytes)
+}
+
+// Close ends all processes and domains without another event, and gives the network's memory to
+// Config.Memory. No buffer of the network's domains may be used any more.
+func (nw *Network) Close() {
+	if nw.closed {
+		return
+	}
+	nw.closed = true
+	mem := nw.cfg.Memory
+	for _, d := range nw.domains {
+		d.closed = true
+		if mem != nil {
+			d.wipe()
+			mem.arenas = append(mem.arenas, d.memory[:cap(d.memory)])
+		}
+		d.memory = nil
+	}
+	for _, e := range nw.endpoints {
+		e.closed = true
+	}
+	for _, n := range nw.nodes {
+		n.dom = nil
+		n.Run(nil)
+	}
+	if mem != nil {
+		mem.packets = append(mem.packets, nw.packets...)
+	}
+	nw.domains, nw.packets, nw.free, nw.timers = nil, nil, nil, nil
+	nw.inFlight, nw.queued = 0, 0
+}

@@ -1,0 +1,239 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/internal/mono"
+)
+
+// Process is what a node runs; *btl.Module is one.
+type Process interface {
+	// Progress does one pass.
+	Progress(now mono.Time) (int, error)
+	// Deadline is when the next pass is due even if nothing arrives.
+	Deadline() mono.Time
+}
+
+// NodeFaults is how bad a host is. The zero value is a good one.
+type NodeFaults struct {
+	// PostAgain is the probability that a Post begins a storm of up to AgainPosts (at least 1) Posts
+	// that end with ErrAgain; the first of them may still take some of its sends.
+	PostAgain  float64
+	AgainPosts int
+	// SendError is the probability that a send completes with an Errno, its datagram lost; Post refuses
+	// one that would make no completion.
+	SendError float64
+	// RecvError is the probability that a datagram is lost and its receive completes with an Errno.
+	RecvError float64
+	// LateSends is how much later than Post a send may leave and complete. Its bytes are read at the
+	// end of that time, as hardware reads them, so a caller that reuses the buffer early is seen.
+	LateSends time.Duration
+	// QueueDatagrams is the length of the receive queues from now on; 0 is that of the Config.
+	QueueDatagrams int
+}
+
+// Node is a host with one process.
+type Node struct {
+	nw     *Network
+	name   string
+	index  int
+	dice   dice
+	faults NodeFaults
+	out    []*link // by index of the receiving node
+	dom    *domain // nil: none is open
+	opened bool    // there was an Open before
+
+	proc        Process
+	run         uint64 // counts the calls of Run
+	place       int    // in Network.passes
+	passAt      mono.Time
+	wanted      mono.Time // when the next pass would be without SetPace
+	passes      uint64
+	lastPass    mono.Time
+	pausedUntil mono.Time
+	pace        time.Duration
+	inPass      bool
+	kicked      bool // a Kick came during the pass
+	againPosts  int  // of a storm, still to come
+}
+
+// Node returns the node of that name, made if there was none. Names are 1 to 32 printable bytes:
+// others are made so. A network has at most 65536 nodes; asked for more, it returns the last one.
+func (nw *Network) Node(name string) *Node {
+	name = nodeName(name)
+	if n := nw.byName[name]; n != nil {
+		return n
+	}
+	if len(nw.nodes) == maxNodes {
+		return nw.nodes[maxNodes-1]
+	}
+	n := &Node{nw: nw, name: name, index: len(nw.nodes), passAt: mono.Never, wanted: mono.Never}
+	n.dice = newDice(nw.cfg.Seed, diceNode, n.index, 0)
+	nw.byName[name] = n
+	nw.nodes = append(nw.nodes, n)
+	nw.passes.add(n)
+	return n
+}
+
+func nodeName(name string) string {
+	if name == "" {
+		return "node"
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '_'
+		}
+		return r
+	}, name[:min(len(name), maxNodeNameBytes)])
+}
+
+// Nodes lists the nodes in the order in which they were made.
+func (nw *Network) Nodes() []*Node { return slices.Clone(nw.nodes) }
+
+// Name is the node's name.
+func (n *Node) Name() string { return n.name }
+
+// Index is the node's number, from 0: Port.Node.
+func (n *Node) Index() int { return n.index }
+
+// Open opens the node's domain. It fails while another one is open. After a Close or Crash it is a
+// restart at the same address: the endpoints have the same names as before.
+func (n *Node) Open(cfg fabric.DomainConfig) (fabric.Domain, error) {
+	if n.nw.closed {
+		return nil, fabric.ErrClosed
+	}
+	if n.dom != nil {
+		return nil, badConfig("node %s has an open domain", n.name)
+	}
+	d, err := newDomain(n, cfg)
+	if err != nil {
+		return nil, err
+	}
+	n.dom = d
+	n.againPosts = 0
+	kind := KindOpen
+	if n.opened {
+		kind = KindRestart
+	}
+	n.opened = true
+	n.note(kind, nil)
+	return d, nil
+}
+
+// Run gives passes to p from now on; nil stops that.
+func (n *Node) Run(p Process) {
+	n.proc = p
+	n.run++
+	n.setPass(mono.Never)
+	n.wanted = mono.Never
+	if p != nil {
+		n.Kick()
+	}
+}
+
+// Kick asks for a pass now: for an owner that did something with the process outside its passes.
+func (n *Node) Kick() {
+	n.kicked = n.inPass
+	n.wake(n.nw.now)
+}
+
+// Crash ends the process as a SIGKILL would: it gets no more passes, its domain is dead (calls
+// return ErrClosed), what waited in its queues is gone. What it sent is on its way.
+func (n *Node) Crash() {
+	n.note(KindCrash, nil)
+	n.Run(nil)
+	if n.dom != nil {
+		n.dom.shut()
+	}
+}
+
+// Pause gives the process no pass for d: it computes, or was stopped.
+func (n *Node) Pause(d time.Duration) {
+	n.note(KindPause, nil)
+	n.pausedUntil = max(n.pausedUntil, n.nw.now.Add(d))
+	if n.passAt != mono.Never {
+		n.setPass(max(n.passAt, n.pausedUntil))
+	}
+}
+
+// SetPace keeps at least d between the process's passes; 0 keeps Config.PassCost.
+func (n *Node) SetPace(d time.Duration) {
+	n.pace = d
+	if n.wanted != mono.Never {
+		n.setPass(mono.Never)
+		n.wake(n.wanted)
+	}
+}
+
+// SetFaults makes the host bad, or good again.
+func (n *Node) SetFaults(f NodeFaults) {
+	n.faults = f
+	if f.PostAgain <= 0 {
+		n.againPosts = 0
+	}
+}
+
+func (n *Node) queueDatagrams() int {
+	if n.faults.QueueDatagrams > 0 {
+		return n.faults.QueueDatagrams
+	}
+	return n.nw.cfg.QueueDatagrams
+}
+
+func (n *Node) note(kind Kind, err error) {
+	p := Port{Node: n.index}
+	n.nw.record(Event{Kind: kind, From: p, To: p, Err: err}, 0)
+}
+
+// wake asks for a pass at t, or as soon after it as the node can.
+func (n *Node) wake(t mono.Time) {
+	if n.proc == nil || n.inPass || t == mono.Never {
+		return
+	}
+	n.wanted = n.wanted.Min(t)
+	earliest := n.nw.now
+	if n.passes > 0 {
+		earliest = max(earliest, n.lastPass.Add(max(n.pace, n.nw.cfg.PassCost)))
+	}
+	n.setPass(n.passAt.Min(max(t, earliest, n.pausedUntil)))
+}
+
+func (n *Node) setPass(t mono.Time) {
+	if n.passAt != t {
+		n.passAt = t
+		n.nw.passes.moved(n)
+	}
+}
+
+// pass runs the process once and finds out when to do so again.
+func (n *Node) pass() {
+	now, proc, run := n.nw.now, n.proc, n.run
+	if n.passes > 0 && n.pace > n.nw.cfg.PassCost && now == n.lastPass.Add(n.pace) &&
+		n.wanted < now {
+		n.note(KindSlow, nil)
+	}
+	n.setPass(mono.Never)
+	n.wanted = mono.Never
+	n.lastPass = now
+	n.passes++
+	n.inPass, n.kicked = true, false
+	_, err := proc.Progress(now)
+	n.inPass = false
+	if n.run != run { // crashed or replaced meanwhile
+		n.wake(now)
+		return
+	}
+	if err != nil {
+		n.note(KindProcessError, err)
+		n.Run(nil)
+		return
+	}
+	if n.kicked || n.dom != nil && n.dom.pollable() {
+		n.wake(now)
+		return
+	}
+	n.wake(proc.Deadline())
+}

@@ -1,0 +1,263 @@
+package sim
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"gobtl/internal/mono"
+)
+
+// Path is what lies between two nodes, in one direction. The zero value is a perfect network without
+// delay. Probabilities are per datagram.
+type Path struct {
+	// Delay is what every datagram takes, Jitter what it may take longer, uniform in [0,Jitter). Later
+	// datagrams overtake earlier ones if the jitter makes them arrive first.
+	Delay, Jitter time.Duration
+	// BytesPerSecond is the rate of the line; 0: infinite.
+	BytesPerSecond int
+	// QueueBytes is what may wait for the line and be on it; a datagram that would make it more is
+	// dropped, unless the line is idle. 0: no limit.
+	QueueBytes int
+
+	// Loss is the probability to be lost, each datagram for itself.
+	Loss float64
+	// BurstStart and BurstEnd are the probabilities to enter and leave the bad state, in which
+	// datagrams are lost with the probability BurstLoss (the model of Gilbert and Elliott).
+	BurstStart, BurstEnd, BurstLoss float64
+	// Duplicate is the probability of a second copy, Reorder of being held back by up to ReorderDelay.
+	Duplicate, Reorder float64
+	ReorderDelay       time.Duration
+	// BitFlip damages one to three bits, Truncate cuts off a part, Junk sends random bytes along,
+	// Replay sends one of the last 64 datagrams again, up to two seconds later.
+	BitFlip, Truncate, Junk, Replay float64
+	// Checksum makes the receiver drop what BitFlip has damaged, as UDP's checksum does.
+	Checksum bool
+	// Cut lets nothing through.
+	Cut bool
+	// MTUBytes: larger datagrams vanish; 0: none do.
+	MTUBytes int
+}
+
+const (
+	replayRing = 64
+	nsPerS     = int(time.Second)
+)
+
+// link is a Path at work.
+type link struct {
+	nw   *Network
+	path Path
+	dice dice
+
+	burst    bool      // in the bad state
+	lineFree mono.Time // when the line has sent what it has taken
+	lineRest int       // the fraction of a nanosecond that it needs beyond that: in 1/BytesPerSecond
+
+	old     []*packet // the last datagrams, for Replay
+	oldNext int
+}
+
+func newLink(nw *Network, from, to int) *link {
+	return &link{nw: nw, dice: newDice(nw.cfg.Seed, dicePath, from, to)}
+}
+
+// link returns the path from one node to another.
+func (nw *Network) link(from, to int) *link {
+	if from < 0 || to < 0 || from >= len(nw.nodes) || to >= len(nw.nodes) {
+		return nw.nowhere
+	}
+	n := nw.nodes[from]
+	if to >= len(n.out) {
+		n.out = append(n.out, make([]*link, len(nw.nodes)-len(n.out))...)
+	}
+	if n.out[to] == nil {
+		n.out[to] = newLink(nw, from, to)
+	}
+	return n.out[to]
+}
+
+// SetPath sets the path of one direction for what leaves from now on; from and to may be the same
+// node.
+func (nw *Network) SetPath(from, to *Node, p Path) { nw.link(from.index, to.index).path = p }
+
+// Path returns the path of one direction.
+func (nw *Network) Path(from, to *Node) Path { return nw.link(from.index, to.index).path }
+
+// carry takes a datagram that leaves its node and does to it what the path does.
+func (l *link) carry(p *packet, v Verdict) {
+	nw, path := l.nw, &l.path
+	if path.Junk > 0 || path.Replay > 0 {
+		l.extras(p)
+	}
+	if path.Cut {
+		nw.drop(KindCut, p)
+		return
+	}
+	if path.MTUBytes > 0 && len(p.data) > path.MTUBytes {
+		nw.drop(KindTooLong, p)
+		return
+	}
+	at, ok := l.line(len(p.data))
+	if !ok {
+		nw.drop(KindTailDrop, p)
+		return
+	}
+	if kind := l.lost(); kind != KindSent {
+		nw.drop(kind, p)
+		return
+	}
+	copies := v.Copies
+	if l.dice.chance(path.Duplicate) {
+		copies++
+	}
+	for range copies {
+		c := nw.clone(p)
+		nw.datagram(KindDuplicated, c)
+		l.send(c, at, l.dice.within(path.Jitter)+v.Delay)
+	}
+	l.damage(p)
+	late := l.dice.within(path.Jitter) + v.Delay
+	if l.dice.chance(path.Reorder) {
+		late += l.dice.within(path.ReorderDelay)
+		nw.datagram(KindReordered, p)
+	}
+	l.send(p, at, late)
+}
+
+// send puts a datagram on its way that has left the line at a time.
+func (l *link) send(p *packet, at mono.Time, late time.Duration) {
+	l.nw.inFlight++
+	l.nw.timer(at.Add(l.path.Delay).Add(late), timerArrive, p.ref)
+}
+
+// line puts a datagram on the line and returns when it has left it; not ok: the queue is full.
+func (l *link) line(sizeBytes int) (at mono.Time, ok bool) {
+	rate := l.path.BytesPerSecond
+	if rate <= 0 {
+		return l.nw.now, true
+	}
+	if l.lineFree <= l.nw.now {
+		l.lineFree, l.lineRest = l.nw.now, 0
+	} else if l.path.QueueBytes > 0 {
+		if l.waiting()+sizeBytes > l.path.QueueBytes {
+			return 0, false
+		}
+	}
+	need := sizeBytes*nsPerS + l.lineRest
+	l.lineFree = l.lineFree.Add(time.Duration(need / rate))
+	l.lineRest = need % rate
+	return l.lineFree, true
+}
+
+// waiting is the number of bytes that the line has not sent yet, rounded up.
+func (l *link) waiting() int {
+	hi, lo := bits.Mul64(uint64(l.lineFree.Sub(l.nw.now)), uint64(l.path.BytesPerSecond))
+	if hi >= uint64(nsPerS) { // more than fits 64 bits
+		return math.MaxInt / 2
+	}
+	n, rest := bits.Div64(hi, lo, uint64(nsPerS))
+	if rest > 0 {
+		n++
+	}
+	return int(min(n, math.MaxInt/2))
+}
+
+// lost decides whether the datagram is lost, and how; KindSent: it is not.
+func (l *link) lost() Kind {
+	path := &l.path
+	if l.burst {
+		l.burst = !l.dice.chance(path.BurstEnd)
+	} else {
+		l.burst = l.dice.chance(path.BurstStart)
+	}
+	switch {
+	case l.burst && l.dice.chance(path.BurstLoss):
+		return KindBurstLost
+	case l.dice.chance(path.Loss):
+		return KindLost
+	default:
+		return KindSent
+	}
+}
+
+// damage alters a datagram.
+func (l *link) damage(p *packet) {
+	path := &l.path
+	if l.dice.chance(path.Truncate) && len(p.data) > 0 {
+		p.data, p.hasCRC = p.data[:l.dice.below(len(p.data))], false
+		l.nw.datagram(KindTruncated, p)
+	}
+	if l.dice.chance(path.BitFlip) && len(p.data) > 0 {
+		l.flip(p)
+		l.nw.datagram(KindBitFlip, p)
+	}
+}
+
+// flip inverts one to three different bits.
+func (l *link) flip(p *packet) {
+	var done [3]int
+	for i := range 1 + l.dice.below(len(done)) {
+		bit := l.dice.below(8 * len(p.data))
+		for again := true; again; {
+			again = false
+			for _, earlier := range done[:i] {
+				if bit == earlier {
+					bit = (bit + 1) % (8 * len(p.data))
+					again = true
+				}
+			}
+		}
+		done[i] = bit
+		p.data[bit/8] ^= 1 << (bit % 8)
+	}
+	p.hasCRC = false
+	p.spoilt = l.path.Checksum
+}
+
+// extras sends what travels beside a datagram: junk with its addresses, and old datagrams.
+func (l *link) extras(p *packet) {
+	nw, path := l.nw, &l.path
+	if l.dice.chance(path.Junk) {
+		j := nw.newPacket()
+		j.from, j.to = p.from, p.to
+		nw.lastID++
+		j.id = nw.lastID
+		l.junk(j)
+		nw.datagram(KindJunk, j)
+		l.send(j, nw.now, l.dice.within(path.Jitter))
+	}
+	if path.Replay <= 0 {
+		return
+	}
+	if len(l.old) > 0 && l.dice.chance(path.Replay) {
+		r := nw.clone(l.old[l.dice.below(len(l.old))])
+		nw.datagram(KindReplayed, r)
+		l.send(r, nw.now, l.dice.replayDelay())
+	}
+	if len(l.old) < replayRing {
+		l.old = append(l.old, nw.clone(p))
+		return
+	}
+	l.old[l.oldNext].copyOf(p)
+	l.oldNext = (l.oldNext + 1) % replayRing
+}
+
+// junk fills a packet with random bytes. Half of them begin as this project's packets do, to get
+// past the first check.
+func (l *link) junk(p *packet) {
+	const (
+		magic    = 0xB7
+		kindBase = 0x11
+		kinds    = 7
+	)
+	size := l.dice.below(l.nw.cfg.MTUBytes + 1)
+	if cap(p.data) < size {
+		p.data = make([]byte, size)
+	}
+	p.data = p.data[:size]
+	l.dice.fill(p.data)
+	if size >= 2 && l.dice.chance(0.5) {
+		p.data[0], p.data[1] = magic, byte(kindBase+l.dice.below(kinds))
+	}
+}

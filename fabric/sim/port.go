@@ -1,0 +1,41 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"gobtl/fabric"
+)
+
+const (
+	portNameBytes  = 8
+	portNamePrefix = "sim:"
+	maxPorts       = 1 << 16 // what a name can hold
+)
+
+// Port is the address of an endpoint: its node, and its number in the order in which the node's
+// domain opened its endpoints. A btl.Module has its command channel at 0 and its data channel at 1.
+type Port struct{ Node, Index int }
+
+// Name returns what Endpoint.Name returns at this port. It stays the same when the node restarts.
+func (p Port) Name() []byte {
+	name := make([]byte, 0, portNameBytes)
+	name = append(name, portNamePrefix...)
+	name = binary.BigEndian.AppendUint16(name, uint16(p.Node))
+	return binary.BigEndian.AppendUint16(name, uint16(p.Index))
+}
+
+// String returns "node/index".
+func (p Port) String() string { return fmt.Sprintf("%d/%d", p.Node, p.Index) }
+
+// ParsePort is the reverse of Port.Name. Errors wrap fabric.ErrBadName.
+func ParsePort(name []byte) (Port, error) {
+	if len(name) != portNameBytes || string(name[:len(portNamePrefix)]) != portNamePrefix {
+		return Port{}, fmt.Errorf("%w: sim: %d bytes, want %d starting with %q",
+			fabric.ErrBadName, len(name), portNameBytes, portNamePrefix)
+	}
+	return Port{
+		Node:  int(binary.BigEndian.Uint16(name[4:])),
+		Index: int(binary.BigEndian.Uint16(name[6:])),
+	}, nil
+}

@@ -1,0 +1,156 @@
+package sim
+
+import "gobtl/internal/mono"
+
+// ring is a queue that grows as needed and keeps its memory.
+type ring[T any] struct {
+	items []T // its length is 0 or a power of two
+	head  int
+	count int
+}
+
+func (r *ring[T]) push(v T) {
+	if r.count == len(r.items) {
+		r.grow()
+	}
+	r.items[(r.head+r.count)&(len(r.items)-1)] = v
+	r.count++
+}
+
+func (r *ring[T]) grow() {
+	items := make([]T, max(16, 2*len(r.items)))
+	for i := range r.count {
+		items[i] = *r.at(i)
+	}
+	r.items, r.head = items, 0
+}
+
+// pop removes the oldest item. There must be one.
+func (r *ring[T]) pop() T {
+	v := r.items[r.head]
+	r.head = (r.head + 1) & (len(r.items) - 1)
+	r.count--
+	return v
+}
+
+// at returns the item i places behind the oldest.
+func (r *ring[T]) at(i int) *T { return &r.items[(r.head+i)&(len(r.items)-1)] }
+
+// What a timer does.
+const (
+	timerArrive = 1 + iota // ref: a packet
+	timerLeave             // ref: an endpoint with a late send
+	timerCall              // ref: a function given to At
+)
+
+// timer is an event to come. It holds no pointers, so moving it in the heap is cheap.
+type timer struct {
+	at   mono.Time
+	seq  uint64 // order of those at the same time: as they were made
+	ref  uint32
+	what uint8
+}
+
+func (t *timer) before(u *timer) bool { return t.at < u.at || t.at == u.at && t.seq < u.seq }
+
+// timerHeap is a 4-ary heap: fewer levels than a binary one, and the children share a cache line or
+// two.
+type timerHeap []timer
+
+func (h *timerHeap) push(t timer) {
+	*h = append(*h, t)
+	s := *h
+	i := len(s) - 1
+	for i > 0 {
+		parent := (i - 1) / 4
+		if !t.before(&s[parent]) {
+			break
+		}
+		s[i] = s[parent]
+		i = parent
+	}
+	s[i] = t
+}
+
+// pop removes the first timer. There must be one.
+func (h *timerHeap) pop() timer {
+	s := *h
+	first, last := s[0], s[len(s)-1]
+	s = s[:len(s)-1]
+	*h = s
+	if len(s) == 0 {
+		return first
+	}
+	i := 0
+	for {
+		child := 4*i + 1
+		if child >= len(s) {
+			break
+		}
+		least := child
+		for c := child + 1; c < min(child+4, len(s)); c++ {
+			if s[c].before(&s[least]) {
+				least = c
+			}
+		}
+		if !s[least].before(&last) {
+			break
+		}
+		s[i] = s[least]
+		i = least
+	}
+	s[i] = last
+	return first
+}
+
+// passHeap is a binary heap of the nodes by the time of their next pass; a node knows its place.
+// Nodes without a pass to come stand in it too, with the time Never.
+type passHeap []*Node
+
+func (h passHeap) less(a, b *Node) bool {
+	return a.passAt < b.passAt || a.passAt == b.passAt && a.index < b.index
+}
+
+func (h *passHeap) add(n *Node) {
+	n.place = len(*h)
+	*h = append(*h, n)
+	h.up(n)
+}
+
+// moved restores the order after n.passAt has changed.
+func (h passHeap) moved(n *Node) {
+	h.up(n)
+	h.down(n)
+}
+
+func (h passHeap) up(n *Node) {
+	for n.place > 0 {
+		parent := h[(n.place-1)/2]
+		if !h.less(n, parent) {
+			return
+		}
+		h.swap(n, parent)
+	}
+}
+
+func (h passHeap) down(n *Node) {
+	for {
+		c := 2*n.place + 1
+		if c >= len(h) {
+			return
+		}
+		child := h[c]
+		if c+1 < len(h) && h.less(h[c+1], child) {
+			child = h[c+1]
+		}
+		if !h.less(child, n) {
+			return
+		}
+		h.swap(n, child)
+	}
+}
+
+func (h passHeap) swap(a, b *Node) {
+	h[a.place], h[b.place] = b, a
+	a.place, b.place = b.place, a.place
+}

@@ -1,0 +1,168 @@
+package conformance
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric"
+	"gobtl/fabric/mem"
+	_ "gobtl/fabric/ofi" // registers the family
+)
+
+// process is what a station runs: passes, as a program that calls Progress makes them.
+type process interface {
+	Progress(now btl.Time) (int, error)
+	Deadline() btl.Time
+}
+
+// network is where stations reach each other, with its time.
+type network interface {
+	station(tb testing.TB) station
+	now() btl.Time
+	// step lets something happen; false means that nothing will.
+	step() bool
+	// advance lets everything happen up to an instant.
+	advance(to btl.Time)
+	// check returns what the network has found wrong with the use that was made of it.
+	check() error
+}
+
+// station is a place in a network where one process at a time runs.
+type station interface {
+	open(cfg btl.Config) (fabric.Domain, error)
+	run(p process)
+	kick()                 // a pass now: something was done from outside
+	pause(d time.Duration) // no pass for so long
+	crash()                // no pass any more, and the domain is gone
+}
+
+// opts are a scenario's wishes about its network.
+type opts struct {
+	// queueDatagrams is a small receive queue, where the network's own is not a socket's. 0: its own.
+	queueDatagrams int
+}
+
+// fixture is a kind of network.
+type fixture struct {
+	name string
+	open func(tb testing.TB, o opts) network
+	// virtual time; real networks have threads and signals instead.
+	virtual bool
+	// rebinds says that a restarted process has the addresses of the one before.
+	rebinds bool
+	// rough networks lose, repeat, reorder and alter datagrams.
+	rough bool
+}
+
+// fixtures is the table of networks. One more provider is one more line.
+var fixtures = []fixture{
+	{name: "mem", open: openMem},
+	{name: "ofi_udp", open: registered("ofi/udp")},
+	{name: "sim_clean", open: openClean, virtual: true, rebinds: true},
+	{name: "sim_rough", open: openRough, virtual: true, rebinds: true, rough: true},
+}
+
+// realNet is a provider, driven on the real clock by one goroutine.
+type realNet struct {
+	infos    func() ([]fabric.Info, error)
+	domain   func(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error)
+	start    time.Time
+	stations []*realStation
+}
+
+func openMem(_ testing.TB, o opts) network {
+	nw := mem.New(mem.Config{QueueDatagrams: o.queueDatagrams})
+	return &realNet{
+		infos:  func() ([]fabric.Info, error) { return nw.Provider().GetInfo(fabric.Hints{}) },
+		domain: nw.Provider().Open,
+		start:  time.Now(),
+	}
+}
+
+// registered opens a provider of the registry, on the loopback device.
+func registered(provider string) func(testing.TB, opts) network {
+	return func(tb testing.TB, _ opts) network {
+		tb.Helper()
+		infos, err := fabric.GetInfo(fabric.Hints{Provider: provider, Node: "127.0.0.1"})
+		if err != nil && os.Getenv("CI") == "" {
+			tb.Skipf("needs provider %s (Debian: libfabric-dev, and a build with cgo): %v",
+				provider, err)
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return &realNet{
+			infos:  func() ([]fabric.Info, error) { return infos, nil },
+			domain: fabric.Open,
+			start:  time.Now(),
+		}
+	}
+}
+
+func (nw *realNet) now() btl.Time { return btl.Time(time.Since(nw.start)) + 1 }
+
+func (nw *realNet) check() error { return nil }
+
+// step gives every station one pass.
+func (nw *realNet) step() bool {
+	for _, s := range nw.stations {
+		if s.p == nil {
+			continue
+		}
+		if now := nw.now(); now >= s.asleepUntil {
+			_, _ = s.p.Progress(now) // a node keeps its error
+		}
+	}
+	return true
+}
+
+func (nw *realNet) advance(to btl.Time) {
+	for nw.now() < to {
+		nw.step()
+	}
+}
+
+func (nw *realNet) station(testing.TB) station {
+	s := &realStation{nw: nw}
+	nw.stations = append(nw.stations, s)
+	return s
+}
+
+type realStation struct {
+	nw          *realNet
+	p           process
+	dom         fabric.Domain
+	asleepUntil btl.Time
+}
+
+func (s *realStation) open(cfg btl.Config) (fabric.Domain, error) {
+	infos, err := s.nw.infos()
+	if err != nil {
+		return nil, err
+	}
+	if len(infos) == 0 {
+		return nil, errors.New("the provider has nothing to open")
+	}
+	dc, err := cfg.DomainConfig(infos[0])
+	if err != nil {
+		return nil, err
+	}
+	s.dom, err = s.nw.domain(infos[0], dc)
+	return s.dom, err
+}
+
+func (s *realStation) run(p process) { s.p = p }
+
+func (s *realStation) kick() {}
+
+func (s *realStation) pause(d time.Duration) { s.asleepUntil = s.nw.now().Add(d) }
+
+func (s *realStation) crash() {
+	s.p = nil
+	if s.dom != nil {
+		_ = s.dom.Close() // the module above it never hears of it, as after SIGKILL
+	}
+}

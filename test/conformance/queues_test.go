@@ -1,0 +1,165 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"gobtl/btl"
+)
+
+// testResmgmt, model: fabtests functional/resmgmt_test. Posting past every queue there is gives
+// ErrAgain, and never a message that is lost, doubled or altered.
+func testResmgmt(t *testing.T, fx *fixture) {
+	for _, tc := range []struct {
+		name string
+		cfg  btl.Config
+		size func(int) int
+		ways []way
+	}{
+		{"fragments", btl.Config{FragmentsMax: 16}, fixed(3000), []way{wayPrepare}},
+		{"send_buffers_alloc", btl.Config{SendBuffers: 64}, fixed(1000), []way{wayAlloc}},
+		{"send_buffers_immediate", btl.Config{SendBuffers: 64}, fixed(100), []way{wayImmediate}},
+		{"transmit_queue", btl.Config{TxDepth: 8, FragmentsMax: 32}, mixed(100, 1400, 9000), allWays},
+		{"receive_queue", btl.Config{RecvDepth: 16, FragmentsMax: 32}, mixed(100, 1400, 9000), allWays},
+		{"all", btl.Config{
+			FragmentsMax: 16, SendBuffers: 64, TxDepth: 4, RecvDepth: 16, PassPackets: 1, PollBatch: 1,
+			ReassemblyBytesMax: 64 << 10, FragmentBytesMax: 64 << 10,
+		}, mixed(12, 700, 745, 1448, 1449, 20000, 65536), allWays},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := newLab(t, fx, opts{})
+			a, b := l.add(tc.cfg), l.add(tc.cfg)
+			there := l.connect(a, b)
+			l.until("connected at the other side", func() bool { return len(b.accepted()) == 1 })
+			sp := spec{count: 400, size: tc.size, ways: tc.ways}
+			s := []*stream{l.stream(a, there, b, sp), l.stream(b, b.accepted()[0], a, sp)}
+			l.allDone("both ways", s...)
+			if s[0].refused == 0 || s[1].refused == 0 {
+				t.Errorf("no queue was ever full: refused %d and %d times", s[0].refused, s[1].refused)
+			}
+			l.settle()
+		})
+	}
+}
+
+// testTables, model: fabtests functional/resmgmt_test too: the tables of a module have bounds, and
+// say so with an error that tells what to do.
+func testTables(t *testing.T, fx *fixture) {
+	l := newLab(t, fx, opts{})
+	small := l.add(btl.Config{PeersMax: 2, RegionsMax: 3, FragmentBytesMax: 1 << 16, FragmentsMax: 16})
+	peers := l.addAll(3, btl.Config{})
+	ep := l.connect(small, peers[0])
+	l.connect(small, peers[1])
+	if _, err := small.mod.Connect(peers[2].mod.Name()); !errors.Is(err, btl.ErrRefused) {
+		t.Errorf("a third peer of two: %v", err)
+	}
+	late := l.dial(peers[2], small)
+	l.until("the peer is refused", func() bool { _, over := peers[2].ended(late); return over })
+	if e, _ := peers[2].ended(late); !errors.Is(e.err, btl.ErrRefused) {
+		t.Errorf("a peer that found no room: %v", e.err)
+	}
+
+	var regions []*btl.Region
+	for range 3 {
+		r, err := small.mod.Expose(make([]byte, 8), btl.RemoteWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		regions = append(regions, r)
+	}
+	if _, err := small.mod.Expose(nil, btl.RemoteWrite); !errors.Is(err, btl.ErrAgain) {
+		t.Errorf("a fourth region of three: %v", err)
+	}
+	regions[1].Close()
+	if _, err := small.mod.Expose(nil, btl.RemoteWrite); err != nil {
+		t.Errorf("after a region was closed: %v", err)
+	}
+
+	if _, err := ep.Prepare(tagStream, make([]byte, 1<<16+1)); !errors.Is(err, btl.ErrTooLarge) {
+		t.Errorf("a fragment that is too large: %v", err)
+	}
+	if err := ep.SendImmediate(tagStream, make([]byte, ep.MaxTiny()+1)); !errors.Is(
+		err, btl.ErrTooLarge) {
+		t.Errorf("a large message sent at once: %v", err)
+	}
+	var lent []*btl.Fragment
+	for {
+		f, err := ep.Alloc(tagStream, 100)
+		if errors.Is(err, btl.ErrAgain) {
+			break
+		}
+		if err != nil || len(lent) > 16 {
+			t.Fatalf("%d fragments of 16 lent, then %v", len(lent), err)
+		}
+		lent = append(lent, f)
+	}
+	if len(lent) != 16 {
+		t.Errorf("%d fragments of 16 could be lent", len(lent))
+	}
+	for _, f := range lent {
+		if err := ep.Free(f); err != nil {
+			t.Error(err)
+		}
+	}
+	s := l.stream(small, ep, peers[0], spec{count: 50, size: mixed(100, 3000)})
+	l.allDone("traffic afterwards", s)
+	l.settle()
+}
+
+// testInject, model: fabtests functional/inject_test. Memory belongs to the caller again when
+// SendImmediate, or Send with Done, returns: it is overwritten at once (every stream does that),
+// and what arrives is what was there before. No completion follows.
+func testInject(t *testing.T, fx *fixture) {
+	for _, w := range allWays {
+		t.Run(w.String(), func(t *testing.T) {
+			l := newLab(t, fx, opts{})
+			a, b := l.add(btl.Config{}), l.add(btl.Config{})
+			ep := l.connect(a, b)
+			var streams []*stream
+			for _, size := range []int{streamHead, 64, ep.MaxTiny()} {
+				s := l.stream(a, ep, b, spec{count: 300, size: fixed(size), ways: []way{w}})
+				streams = append(streams, s)
+			}
+			l.allDone("injected", streams...)
+			l.settle()
+			st := a.mod.Stats()
+			fast := st.Get(btl.CntSendsFast)
+			if w == wayImmediate && fast != 900 || fast == 0 {
+				t.Errorf("%d of 900 sends took the fast path", fast)
+			}
+		})
+	}
+	t.Run("done_is_final", func(t *testing.T) { testDoneIsFinal(t, fx) })
+}
+
+// testDoneIsFinal sends lone messages, which end in Send itself and call nobody.
+func testDoneIsFinal(t *testing.T, fx *fixture) {
+	l := newLab(t, fx, opts{})
+	a, b := l.add(btl.Config{}), l.add(btl.Config{})
+	got := 0
+	b.handle(10, func(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+		if !intact(data, uint64(got)) {
+			t.Errorf("message %d was altered", got)
+		}
+		got++
+	})
+	ep := l.connect(a, b)
+	l.settle()
+	mem := make([]byte, 200)
+	for i := range 20 {
+		pattern(mem, uint64(i))
+		f, err := ep.Prepare(10, mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.OnDone = func(*btl.Fragment, error) { t.Errorf("OnDone after Done, message %d", i) }
+		st, err := ep.Send(f)
+		if st != btl.Done || err != nil {
+			t.Fatalf("message %d: status %d, %v", i, st, err)
+		}
+		clear(mem)
+		l.until(fmt.Sprintf("message %d", i), func() bool { return got == i+1 })
+		l.settle()
+	}
+}

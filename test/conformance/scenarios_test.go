@@ -1,0 +1,60 @@
+package conformance
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scenario is a test that runs on every network that can take it.
+type scenario struct {
+	name string
+	run  func(t *testing.T, fx *fixture)
+	on   func(fx *fixture) bool // nil: everywhere
+}
+
+// threaded networks are those with goroutines of their own.
+func threaded(fx *fixture) bool { return !fx.virtual }
+
+// scenarios, from simple to involved.
+var scenarios = []scenario{
+	{name: "rdm_exchange", run: testExchange},
+	{name: "pingpong", run: testPingpong},
+	{name: "tagged_bw", run: testTaggedBW},
+	{name: "flood_sleeping_receiver", run: testFlood},
+	{name: "unexpected_msg", run: testUnexpected},
+	{name: "multi_ep", run: testMultiEP},
+	{name: "multi_domain", run: testMultiDomain},
+	{name: "resmgmt", run: testResmgmt},
+	{name: "resmgmt_tables", run: testTables},
+	{name: "inject", run: testInject},
+	{name: "multinode_all2all", run: testAllToAll},
+	{name: "multinode_one2all", run: testOneToAll},
+	{name: "multinode_all2one", run: testAllToOne},
+	{name: "multinode_ring", run: testRing},
+	{name: "rma_bw", run: testPuts},
+	{name: "rma_refused", run: testPutsRefused},
+	{name: "av_xfer", run: testAVXfer},
+	{name: "rdm_multi_client", run: testMultiClient},
+	{name: "rdm_stress", run: testStress},
+	{name: "close_outstanding", run: testClose},
+	{name: "peer_death", run: testPeerDeath},
+	{name: "ubertest", run: testUber, on: threaded},
+	{name: "multi_domain_threads", run: testMultiDomainThreads, on: threaded},
+}
+
+func TestConformance(t *testing.T) {
+	for i := range fixtures {
+		fx := &fixtures[i]
+		t.Run(fx.name, func(t *testing.T) {
+			for _, sc := range scenarios {
+				if sc.on != nil && !sc.on(fx) {
+					continue
+				}
+				t.Run(sc.name, func(t *testing.T) { sc.run(t, fx) })
+			}
+		})
+	}
+}

@@ -1,0 +1,107 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric"
+	"gobtl/fabric/sim"
+)
+
+// simNet is a network of the simulator.
+type simNet struct {
+	*sim.Network
+	path   sim.Path
+	faults sim.NodeFaults
+}
+
+// openClean is a network that loses nothing but what finds a queue full.
+func openClean(tb testing.TB, o opts) network {
+	return openSim(tb, sim.Config{QueueDatagrams: o.queueDatagrams},
+		sim.Path{Delay: 5 * time.Microsecond, BytesPerSecond: 10e9 / 8}, sim.NodeFaults{})
+}
+
+// openRough is a network with every fault that the transport has to live with, on hosts that refuse
+// and delay operations. Altered datagrams are dropped by the receiving NIC, as the protocol demands.
+func openRough(tb testing.TB, o opts) network {
+	return openSim(tb, sim.Config{QueueDatagrams: o.queueDatagrams, InjectBytes: -1},
+		sim.Path{
+			Delay: 10 * time.Microsecond, Jitter: 5 * time.Microsecond, BytesPerSecond: 1e9,
+			Loss: 0.01, BurstStart: 0.001, BurstEnd: 0.2, BurstLoss: 0.5,
+			Duplicate: 0.01, Reorder: 0.01, ReorderDelay: 100 * time.Microsecond,
+			BitFlip: 0.01, Checksum: true, Truncate: 0.005, Junk: 0.005, Replay: 0.005,
+		},
+		sim.NodeFaults{
+			PostAgain: 0.01, AgainPosts: 4, SendError: 0.002, RecvError: 0.002,
+			LateSends: 20 * time.Microsecond,
+		})
+}
+
+func openSim(tb testing.TB, cfg sim.Config, path sim.Path, faults sim.NodeFaults) network {
+	tb.Helper()
+	cfg.Seed = 1
+	if s := os.Getenv("GOBTL_TEST_SEED"); s != "" {
+		var err error
+		if cfg.Seed, err = strconv.ParseUint(s, 0, 64); err != nil {
+			tb.Fatalf("GOBTL_TEST_SEED: %v", err)
+		}
+	}
+	nw, err := sim.New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Logf("GOBTL_TEST_SEED=%d, counts %v", cfg.Seed, nw.Counts())
+		}
+	})
+	return &simNet{Network: nw, path: path, faults: faults}
+}
+
+func (nw *simNet) now() btl.Time { return nw.Now() }
+
+func (nw *simNet) step() bool { return nw.Step() }
+
+func (nw *simNet) advance(to btl.Time) { nw.RunUntil(to) }
+
+func (nw *simNet) check() error { return errors.Join(nw.Violations()...) }
+
+// station makes a node whose paths to and from all nodes, itself included, are the network's.
+func (nw *simNet) station(testing.TB) station {
+	n := nw.Node(fmt.Sprintf("node%d", len(nw.Nodes())))
+	n.SetFaults(nw.faults)
+	for _, other := range nw.Nodes() {
+		nw.SetPath(n, other, nw.path)
+		nw.SetPath(other, n, nw.path)
+	}
+	return simStation{n}
+}
+
+type simStation struct{ node *sim.Node }
+
+func (s simStation) open(cfg btl.Config) (fabric.Domain, error) {
+	dc, err := cfg.DomainConfig(s.node.Info())
+	if err != nil {
+		return nil, err
+	}
+	return s.node.Open(dc)
+}
+
+func (s simStation) run(p process) {
+	if p == nil {
+		s.node.Run(nil)
+		return
+	}
+	s.node.Run(p)
+}
+
+func (s simStation) kick() { s.node.Kick() }
+
+func (s simStation) pause(d time.Duration) { s.node.Pause(d) }
+
+func (s simStation) crash() { s.node.Crash() }

@@ -1,0 +1,284 @@
+package attacker
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"gobtl/fabric/sim"
+	"gobtl/frag"
+	"gobtl/internal/mono"
+	"gobtl/internal/seq"
+)
+
+// Mode is the kind of attack.
+type Mode uint8
+
+// The modes; the package's comment tells what each knows.
+const (
+	Blind Mode = iota
+	Replayer
+	AckForger
+	HelloFlood
+	Insider
+	TagThief
+	NumModes
+)
+
+var modeNames = [NumModes]string{
+	Blind: "blind", Replayer: "replayer", AckForger: "ack forger", HelloFlood: "hello flood",
+	Insider: "insider", TagThief: "tag thief",
+}
+
+// String returns the mode's name in lower case.
+func (m Mode) String() string {
+	if m < NumModes {
+		return modeNames[m]
+	}
+	return "unknown"
+}
+
+// FeignsLife says whether the attack may keep a module from noticing that a peer is dead: what is
+// replayed or forged with a true tag counts as a sign of life.
+func (m Mode) FeignsLife() bool { return m == Replayer || m == TagThief }
+
+// StopsConnecting says whether new connections of honest modules may fail while the attack lasts
+// (btl.ErrUnreachable, btl.ErrRefused): the tables for peers that have not proven their address are
+// bounded, and full of the attacker's. Those of a tainted pair may fail under any mode.
+func (m Mode) StopsConnecting() bool { return m == HelloFlood }
+
+// Config says who attacks whom.
+type Config struct {
+	Net  *sim.Network
+	Node *sim.Node // the attacker's own: nobody may open it
+	Seed uint64
+	Mode Mode
+	// Targets are the nodes of the modules under attack, at least one.
+	Targets []*sim.Node
+	// Rate is the mean time between two acts, most of which are one packet. 0 means 100 us.
+	Rate time.Duration
+	// Until is when the attack ends.
+	Until mono.Time
+}
+
+// Filler is each byte of each message that an attacker makes up, so that one that was delivered can
+// be told from an honest one that was altered.
+const Filler = 0xA7
+
+// Forged says whether a message delivered to a handler can be an attacker's.
+func Forged(message []byte) bool {
+	for _, b := range message {
+		if b != Filler {
+			return false
+		}
+	}
+	return true
+}
+
+// packetBytesMax is the largest packet sent, and the largest one remembered.
+const packetBytesMax = 1472
+
+// Attacker is an attack that is under way.
+type Attacker struct {
+	cfg  Config
+	rng  *rand.Rand
+	tick func()
+	own  uint16 // number of the own node
+	buf  []byte // the packet being made
+	sent uint64
+	done [numActs]uint64
+
+	heard  heard   // Replayer
+	tracks tracks  // AckForger, HelloFlood
+	self   session // Insider
+	theft  theft   // TagThief
+	hdr    frag.Header
+	hello  frag.Hello
+}
+
+// New starts an attack: the first act comes with one of the next events.
+func New(cfg Config) *Attacker {
+	if cfg.Rate <= 0 {
+		cfg.Rate = 100 * time.Microsecond
+	}
+	a := &Attacker{
+		cfg: cfg,
+		rng: rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Mode)+0xA77AC)),
+		own: uint16(cfg.Node.Index()),
+		buf: make([]byte, packetBytesMax),
+	}
+	a.theft.after = 1 + a.rng.IntN(300)
+	a.tick = a.act
+	a.schedule()
+	return a
+}
+
+// schedule sets the time of the next act.
+func (a *Attacker) schedule() {
+	at := a.cfg.Net.Now().Add(1 + time.Duration(a.rng.Int64N(2*int64(a.cfg.Rate))))
+	if at < a.cfg.Until {
+		a.cfg.Net.At(at, a.tick)
+	}
+}
+
+// act is one act of the attack.
+func (a *Attacker) act() {
+	switch a.cfg.Mode {
+	case Replayer:
+		a.replay()
+	case AckForger:
+		a.forgeAck()
+	case HelloFlood:
+		a.flood()
+	case Insider:
+		a.intrude()
+	case TagThief:
+		a.steal()
+	default:
+		a.blind()
+	}
+	a.schedule()
+}
+
+// See takes an event of the network: the attacker overhears it if its mode can.
+func (a *Attacker) See(e *sim.Event) {
+	if e.Kind != sim.KindSent {
+		return
+	}
+	switch a.cfg.Mode {
+	case Replayer:
+		a.heard.add(a.rng, e)
+	case AckForger, HelloFlood:
+		a.tracks.add(e)
+	case Insider:
+		if e.To.Node == int(a.own) {
+			a.answer(e)
+		}
+	case TagThief:
+		a.overhear(e)
+	default:
+	}
+}
+
+// Sent is the number of packets sent.
+func (a *Attacker) Sent() uint64 { return a.sent }
+
+// ByKind is the number of packets sent by what they are meant to be.
+func (a *Attacker) ByKind() map[string]uint64 {
+	m := make(map[string]uint64)
+	for act, n := range a.done {
+		if n > 0 {
+			m[actNames[act]] = n
+		}
+	}
+	return m
+}
+
+// Mode returns the attack's mode.
+func (a *Attacker) Mode() Mode { return a.cfg.Mode }
+
+// Victim returns the pair of nodes whose connections the attack may harm: the attacker's own and
+// its present target (Insider), or the pair whose tags it knows (TagThief). ok is false while there
+// is none.
+func (a *Attacker) Victim() (from, to int, ok bool) {
+	switch {
+	case a.cfg.Mode == Insider && a.self.target != nil:
+		return int(a.own), a.self.target.Index(), true
+	case a.cfg.Mode == TagThief && a.theft.chosen:
+		return a.theft.nodes[0], a.theft.nodes[1], true
+	}
+	return 0, 0, false
+}
+
+// Tainted says whether the attack may have harmed the connections between nodes x and y, in either
+// direction. It never becomes false again.
+func (a *Attacker) Tainted(x, y int) bool {
+	if a.cfg.Mode == TagThief && a.theft.chosen {
+		n := a.theft.nodes
+		return x == n[0] && y == n[1] || x == n[1] && y == n[0]
+	}
+	return a.cfg.Mode == Insider && (x == int(a.own) || y == int(a.own))
+}
+
+// act names what a packet is meant to be.
+type act uint8
+
+const (
+	actJunk act = iota
+	actStranger
+	actReplay
+	actMisdirected
+	actAck
+	actNack
+	actHello
+	actHelloAck
+	actReject
+	actForeign
+	actMalformed
+	actFrag
+	actChunk
+	actBadChunk
+	actOverlap
+	actUnfinished
+	actOversize
+	actPut
+	actWindow
+	actCredit
+	actMark
+	numActs
+)
+
+var actNames = [numActs]string{
+	actJunk: "junk", actStranger: "unknown connection", actReplay: "replay",
+	actMisdirected: "misdirected replay", actAck: "ack", actNack: "nack", actHello: "hello",
+	actHelloAck: "hello-ack", actReject: "reject", actForeign: "foreign version",
+	actMalformed: "malformed hello", actFrag: "frag", actChunk: "chunk",
+	actBadChunk: "chunk off the grid", actOverlap: "overlapping chunk",
+	actUnfinished: "unfinished fragment", actOversize: "oversize fragment", actPut: "bad put",
+	actWindow: "beyond the window", actCredit: "without credit", actMark: "mark",
+}
+
+// send puts n bytes of the buffer on the network.
+func (a *Attacker) send(what act, from, to sim.Port, n int) {
+	a.sent++
+	a.done[what]++
+	a.cfg.Net.Inject(from, to, a.buf[:n])
+}
+
+// packet sends a packet with header h and n bytes of filler.
+func (a *Attacker) packet(what act, from, to sim.Port, h frag.Header, n int) {
+	head := frag.HeaderBytes(h.Kind, h.Flags)
+	n = max(0, min(n, packetBytesMax-head))
+	h.PayloadLen = uint16(n)
+	h.Encode(a.buf)
+	fill(a.buf[head:][:n])
+	a.send(what, from, to, head+n)
+}
+
+func fill(b []byte) {
+	for i := range b {
+		b[i] = Filler
+	}
+}
+
+// anyTarget draws a target's port.
+func (a *Attacker) anyTarget() sim.Port {
+	return sim.Port{Node: a.target().Index(), Index: a.rng.IntN(2)}
+}
+
+func (a *Attacker) target() *sim.Node { return a.cfg.Targets[a.rng.IntN(len(a.cfg.Targets))] }
+
+// anySource draws where a packet claims to come from: its own node or somebody else's.
+func (a *Attacker) anySource() sim.Port {
+	if a.rng.IntN(4) == 0 {
+		return sim.Port{Node: int(a.own), Index: a.rng.IntN(2)}
+	}
+	return a.anyTarget()
+}
+
+// chance is true with probability 1/n.
+func (a *Attacker) chance(n int) bool { return a.rng.IntN(n) == 0 }
+
+func (a *Attacker) num() seq.Num { return seq.Num(a.rng.Uint32()) }
+
+// near draws a number close to n, on either side.
+func (a *Attacker) near(n seq.Num) seq.Num { return n + seq.Num(a.rng.IntN(64)) - 32 }

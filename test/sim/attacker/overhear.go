@@ -1,0 +1,115 @@
+package attacker
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+
+	"gobtl/fabric/sim"
+	"gobtl/frag"
+	"gobtl/internal/seq"
+)
+
+var le = binary.LittleEndian
+
+// heardMax bounds the packets that a Replayer remembers.
+const heardMax = 256
+
+// heard is what a Replayer has overheard: old packets, and new ones.
+type heard struct {
+	packets []overheard
+	total   uint64
+}
+
+type overheard struct {
+	from, to sim.Port
+	data     []byte
+}
+
+// add remembers a packet. When there are many, a new one takes the place of any other: so some stay
+// for very long.
+func (h *heard) add(rng *rand.Rand, e *sim.Event) {
+	if len(e.Data) > packetBytesMax {
+		return
+	}
+	h.total++
+	if len(h.packets) < heardMax {
+		h.packets = append(h.packets, overheard{e.From, e.To, append([]byte(nil), e.Data...)})
+		return
+	}
+	if h.total%4 != 0 { // one of four is enough, and cheaper
+		return
+	}
+	p := &h.packets[rng.IntN(heardMax)]
+	p.from, p.to = e.From, e.To
+	p.data = append(p.data[:0], e.Data...)
+}
+
+// replay sends a packet again that somebody has sent at any time, mostly to where it went.
+func (a *Attacker) replay() {
+	if len(a.heard.packets) == 0 {
+		return
+	}
+	for range 1 + a.rng.IntN(3) {
+		p := &a.heard.packets[a.rng.IntN(len(a.heard.packets))]
+		n := copy(a.buf, p.data)
+		switch a.rng.IntN(8) {
+		case 0:
+			a.send(actMisdirected, p.from, sim.Port{Node: p.to.Node, Index: a.rng.IntN(2)}, n)
+		case 1:
+			a.send(actMisdirected, p.from, a.anyTarget(), n)
+		case 2:
+			a.send(actMisdirected, p.to, p.from, n)
+		default:
+			a.send(actReplay, p.from, p.to, n)
+		}
+	}
+}
+
+// tracksMax bounds what is remembered of packets whose tags are to be guessed.
+const tracksMax = 32
+
+// tracks is what an AckForger or a HelloFlood remembers of the latest packets.
+type tracks struct {
+	latest       [tracksMax]track
+	count        int
+	incarnations [8]uint64
+	hellos       int
+}
+
+type track struct {
+	to       sim.Port
+	conn     uint64
+	seq, ack seq.Num
+}
+
+func (t *tracks) add(e *sim.Event) {
+	if len(e.Data) < frag.FragHeaderBytes || e.Data[0] != frag.Magic {
+		return
+	}
+	if frag.Kind(e.Data[1]&0x0F) == frag.KindHello && len(e.Data) >= frag.HelloBytes {
+		t.incarnations[t.hellos%len(t.incarnations)] = le.Uint64(e.Data[frag.FragHeaderBytes:])
+		t.hellos++
+	}
+	if conn := le.Uint64(e.Data[4:]); conn != 0 {
+		t.latest[t.count%tracksMax] = track{
+			to: e.To, conn: conn,
+			seq: seq.Num(le.Uint32(e.Data[12:])), ack: seq.Num(le.Uint32(e.Data[16:])),
+		}
+		t.count++
+	}
+}
+
+func (t *tracks) any(rng *rand.Rand) (track, bool) {
+	if t.count == 0 {
+		return track{}, false
+	}
+	return t.latest[rng.IntN(min(t.count, tracksMax))], true
+}
+
+// incarnation draws one that was overheard, or makes one up.
+func (t *tracks) incarnation(rng *rand.Rand) uint64 {
+	if t.hellos > 0 && rng.IntN(2) == 0 {
+		return max(1, t.incarnations[rng.IntN(min(t.hellos, len(t.incarnations)))])
+	}
+	return max(1, rng.Uint64())
+}

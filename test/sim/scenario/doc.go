@@ -1,0 +1,61 @@
+// Package scenario runs small stories on a simulated network: modules of package btl, faults at
+// chosen packets, and what must come of it. A story is a text file; its trace is kept beside it and
+// compared, so that every change of behaviour on the wire is seen.
+//
+// A file is a txtar archive. Its comment is a title, and a line that begins with "Rule:" and names
+// the rule that the story pins. Section "script" holds commands, one a line; section "trace" what
+// they gave (go test ./test/sim/scenario -rewrite).
+//
+// # Setting up
+//
+//	network [seed= mtu= inject= queue= pass=]     before the first node
+//	node NAME [first= window= mtu= tiny= ...]     opens a module; see nodeKeys
+//	path a>b|a<>b [delay= bandwidth= queue= mtu=] 10 us is the delay of every path at first
+//	handler NODE TAG on|off                       tags 1 to 9 have handlers at first
+//	expose NODE SIZE                              region 1, 2 ... of the node
+//	unexpose NODE REGION
+//	faults NODE [again= posts= senderror= recverror= late= queue=]
+//
+// # What applications do
+//
+//	connect a>b [life=N]                          to b's Nth life, the latest one if not said
+//	send a>b SIZE [tag= way= count=]              messages m1, m2 ...; ways: signal (OnDone in any
+//	                                              case), alloc, prepare, now
+//	put a>b SIZE [region= offset= count= handle=] to a region of b; a wrong handle if asked for
+//	flush a>b
+//	close a>b | abort a>b                         a's side of the connection
+//	drain NODE DURATION | stop NODE               Module.Drain, Module.Close
+//	crash NODE | restart NODE [node's keys] | pause NODE DURATION | pace NODE DURATION
+//
+// # What the network does
+//
+//	drop PACKETS | dup PACKETS [copies= after=] | delay PACKETS by=
+//	cut a>b|a<>b | heal a>b|a<>b
+//	keep PACKETS as NAME                          a copy, for inject
+//	inject NAME [to=b.data] [set=OFFSET:HEX]      sends the copy (again), perhaps altered
+//	inject a>b cmd|data KIND [field=value ...]    a packet made by hand; see injectPacket
+//	inject a>b cmd|data hex=BYTES
+//
+// PACKETS are: a>b [cmd|data] KIND [seq=] [probe=] [tag=] [N | N..M | all]. The Nth packet that
+// matches from now on, the first if not said. KIND is that of the trace, foreign (of another version), or any. Numbers are
+// relative to the connection's first.
+//
+// # Time, and what must be
+//
+//	run DURATION
+//	run until CONDITION [within DURATION]         10 s if not said
+//	expect CONDITION
+//	expect not CONDITION
+//
+// Conditions: idle; sent PACKETS; delivered PACKETS; and
+//
+//	NODE delivered N                              messages handed to handlers
+//	mN|mN..mM done|failed ERR|pending|refused ERR|arrived
+//	a>b connected|connecting|open|closed [ERR]|failed [ERR]|none
+//	a>b flushed
+//	a>b outstanding N
+//	NODE COUNTER =|>=|<= N                        a counter of btl.Stats: retransmits/timeout
+//	NODE gauge endpoints|inflight|buffers|credits =|>=|<= N
+//
+// After every pass of a module its Check must hold; at the end nothing may be left of the story.
+package scenario

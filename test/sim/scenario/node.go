@@ -1,0 +1,262 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"gobtl/btl"
+	"gobtl/fabric/sim"
+	"gobtl/internal/mono"
+)
+
+// node is a machine of the story, with or without a living module.
+type node struct {
+	w        *world
+	name     string
+	index    int
+	sim      *sim.Node
+	cfg      nodeConfig
+	mod      *btl.Module
+	lives    [][]byte // names of its modules
+	draws    uint32
+	regions  []*btl.Region
+	handlers map[btl.Tag]bool // in force in every life
+	sides    []*side          // of this life, in order of their making
+	arrived  int
+	lastFrom string // whose packet came last
+	quiet    bool   // writes no more notes
+}
+
+// side is an endpoint: one side of a connection.
+type side struct {
+	route
+
+	ep        *btl.Endpoint
+	connected bool
+	end       string // "closed", "failed"; "" while it lives
+	err       error
+	flushes   int // calls of Flush that wait
+}
+
+// handledTags are the tags that have handlers at first: 1 to this.
+const handledTags = 9
+
+// open starts a module on the node.
+func (n *node) open() error {
+	cfg := n.cfg.btl
+	cfg.Random = n.random
+	dc, err := cfg.DomainConfig(n.sim.Info())
+	if err != nil {
+		return err
+	}
+	dom, err := n.sim.Open(dc)
+	if err != nil {
+		return err
+	}
+	if n.mod, err = btl.Open(dom, cfg); err != nil {
+		n.mod = nil
+		return err
+	}
+	n.lives = append(n.lives, n.mod.Name())
+	n.w.nameLife(n)
+	n.sides, n.regions, n.quiet = nil, nil, false
+	n.mod.OnEndpoint(n.onEndpoint)
+	if n.handlers == nil {
+		n.handlers = map[btl.Tag]bool{}
+		for tag := range btl.Tag(handledTags) {
+			n.handlers[tag+1] = true
+		}
+	}
+	for _, tag := range slices.Sorted(maps.Keys(n.handlers)) {
+		if err := n.handle(tag, n.handlers[tag]); err != nil {
+			return err
+		}
+	}
+	n.sim.Run(n)
+	return nil
+}
+
+// random gives a module its numbers. The low half of each is the node's first sequence number; the
+// bits above make tags and incarnations unique in the story, which is all that they need to be here.
+func (n *node) random() uint64 {
+	n.draws++
+	high := uint32(n.index+1)<<8 | n.draws&0xff
+	return uint64(high|n.draws>>8<<12)<<32 | uint64(n.cfg.first)
+}
+
+// Progress and Deadline make a node a sim.Process: its module, checked after every pass.
+func (n *node) Progress(now mono.Time) (int, error) {
+	got, err := n.mod.Progress(now)
+	if err != nil {
+		n.w.fail("%s: %w", n.name, err)
+	} else {
+		n.check()
+	}
+	return got, err
+}
+
+// Deadline is the module's.
+func (n *node) Deadline() mono.Time { return n.mod.Deadline() }
+
+// pass gives the module a pass of its own accord, until nothing more arrives.
+func (n *node) pass() {
+	const passesMax = 8
+	for range passesMax {
+		if got, err := n.Progress(n.w.net.Now()); got == 0 || err != nil {
+			return
+		}
+	}
+}
+
+func (n *node) check() {
+	if err := n.mod.Check(); err != nil {
+		n.w.fail("%s: check: %w", n.name, err)
+	}
+	if s := n.mod.Stats(); s.Unaccounted() != 0 {
+		n.w.fail("%s: %d packets received that no counter explains", n.name, s.Unaccounted())
+	}
+}
+
+func (n *node) note(format string, args ...any) {
+	if !n.quiet {
+		n.w.trace.Note(n.w.net.Now(), n.name, fmt.Sprintf(format, args...))
+	}
+}
+
+// crash takes the node down without a word.
+func (n *node) crash() {
+	if n.mod == nil {
+		return
+	}
+	n.sim.Crash()
+	n.forget("crashed")
+}
+
+// forget ends a life: nobody is told of its sends any more.
+func (n *node) forget(how string) {
+	n.mod = nil
+	for _, s := range n.sides {
+		if s.end == "" {
+			s.end, s.err = how, nil
+		}
+	}
+	for _, m := range n.w.msgs {
+		if m.route.from == n.name && m.state == statePending {
+			m.state = stateForgotten
+		}
+	}
+}
+
+// stop closes the module.
+func (n *node) stop() error {
+	if n.mod == nil {
+		return nil
+	}
+	n.sim.Run(nil)
+	err := n.mod.Close()
+	n.mod = nil
+	return err
+}
+
+func (n *node) handle(tag btl.Tag, on bool) error {
+	n.handlers[tag] = on
+	if n.mod == nil {
+		return nil
+	}
+	if !on {
+		return n.mod.Handle(tag, nil)
+	}
+	return n.mod.Handle(tag, n.receive)
+}
+
+func (n *node) expose(size int) error {
+	if n.mod == nil {
+		return n.w.errorf("%s is down", n.name)
+	}
+	r, err := n.mod.Expose(make([]byte, size), btl.RemoteWrite)
+	if err == nil {
+		n.regions = append(n.regions, r)
+	}
+	return err
+}
+
+// onEndpoint is told of connections.
+func (n *node) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
+	s := n.side(ep)
+	if s == nil { // opened by the peer
+		s = n.addSide(ep, n.lastFrom)
+	}
+	switch {
+	case s.end != "":
+		n.w.fail("%v: an event after the last one", s.route)
+	case ev == btl.EventConnected:
+		if s.connected {
+			n.w.fail("%v connected twice", s.route)
+		}
+		s.connected = true
+		n.note("connected to %s", s.to)
+		return
+	case ev == btl.EventClosed:
+		s.end = "closed"
+	default:
+		s.end = "failed"
+	}
+	s.err = err
+	n.note("connection to %s %s%s", s.to, s.end, because(err))
+}
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + errorName(err)
+}
+
+func (n *node) side(ep *btl.Endpoint) *side {
+	for _, s := range n.sides {
+		if s.ep == ep {
+			return s
+		}
+	}
+	return nil
+}
+
+func (n *node) addSide(ep *btl.Endpoint, to string) *side {
+	s := &side{route: route{n.name, to}, ep: ep}
+	n.sides = append(n.sides, s)
+	n.w.sides[s.route] = s
+	return s
+}
+
+// errorNames are the errors that a script can name.
+var errorNames = []struct {
+	name string
+	err  error
+}{
+	{"ErrAgain", btl.ErrAgain},
+	{"ErrClosed", btl.ErrClosed},
+	{"ErrPeerClosed", btl.ErrPeerClosed},
+	{"ErrPeerDead", btl.ErrPeerDead},
+	{"ErrPeerRestarted", btl.ErrPeerRestarted},
+	{"ErrUnreachable", btl.ErrUnreachable},
+	{"ErrVersion", btl.ErrVersion},
+	{"ErrStale", btl.ErrStale},
+	{"ErrRefused", btl.ErrRefused},
+	{"ErrBadName", btl.ErrBadName},
+	{"ErrTooLarge", btl.ErrTooLarge},
+	{"ErrTag", btl.ErrTag},
+	{"ErrNoHandler", btl.ErrNoHandler},
+	{"ErrRemoteAccess", btl.ErrRemoteAccess},
+	{"ErrState", btl.ErrState},
+}
+
+func errorName(err error) string {
+	for _, e := range errorNames {
+		if errors.Is(err, e.err) {
+			return e.name
+		}
+	}
+	return err.Error()
+}

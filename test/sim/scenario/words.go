@@ -1,0 +1,172 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// SyntaxError is a line of a script that means nothing.
+type SyntaxError struct {
+	Line int
+	Msg  string
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("script:%d: %s", e.Line, e.Msg) }
+
+// words is a line of a script while it is parsed: words in their order, and key=value pairs. The
+// first thing that is wrong with it is kept, so that callers need not test each word.
+type words struct {
+	line int
+	pos  []string
+	keys []string
+	vals map[string]string
+	err  *SyntaxError
+}
+
+// comparisons are words with a = that are no pairs.
+var comparisons = []string{"=", ">=", "<="}
+
+func splitWords(line int, text string) *words {
+	w := &words{line: line, vals: map[string]string{}}
+	for _, f := range strings.Fields(text) {
+		if strings.HasPrefix(f, "#") {
+			break
+		}
+		key, val, ok := strings.Cut(f, "=")
+		switch {
+		case !ok || slices.Contains(comparisons, f):
+			w.pos = append(w.pos, f)
+		case key == "" || val == "":
+			w.fail("%q is neither a word nor key=value", f)
+		case w.vals[key] != "":
+			w.fail("%s is given twice", key)
+		default:
+			w.keys = append(w.keys, key)
+			w.vals[key] = val
+		}
+	}
+	return w
+}
+
+func (w *words) fail(format string, args ...any) {
+	if w.err == nil {
+		w.err = &SyntaxError{Line: w.line, Msg: fmt.Sprintf(format, args...)}
+	}
+}
+
+// peek returns the next word, "" at the end.
+func (w *words) peek() string {
+	if len(w.pos) == 0 {
+		return ""
+	}
+	return w.pos[0]
+}
+
+// next takes the next word; what says what is missing if there is none.
+func (w *words) next(what string) string {
+	s := w.peek()
+	if s == "" {
+		w.fail("%s is missing", what)
+		return ""
+	}
+	w.pos = w.pos[1:]
+	return s
+}
+
+// accept takes the next word if it is s.
+func (w *words) accept(s string) bool {
+	if w.peek() != s {
+		return false
+	}
+	w.pos = w.pos[1:]
+	return true
+}
+
+// oneOf takes the next word, which must be in list.
+func (w *words) oneOf(what string, list ...string) string {
+	s := w.next(what)
+	if s != "" && !slices.Contains(list, s) {
+		w.fail("%s %q is none of %s", what, s, strings.Join(list, ", "))
+	}
+	return s
+}
+
+// key takes the value of a pair; ok is false if there is none.
+func (w *words) key(key string) (val string, ok bool) {
+	val, ok = w.vals[key]
+	if ok {
+		delete(w.vals, key)
+		w.keys = slices.DeleteFunc(w.keys, func(k string) bool { return k == key })
+	}
+	return val, ok
+}
+
+// number reads an integer within bounds, decimal or with 0x.
+func (w *words) number(what, s string, lo, hi int64) int64 {
+	n, err := strconv.ParseInt(s, 0, 64)
+	if err != nil || n < lo || n > hi {
+		w.fail("%s %q must be a number, %d to %d", what, s, lo, hi)
+		return lo
+	}
+	return n
+}
+
+func (w *words) nextNumber(what string, lo, hi int64) int64 {
+	return w.number(what, w.next(what), lo, hi)
+}
+
+// keyNumber reads a pair's number, def if there is no such pair.
+func (w *words) keyNumber(key string, def, lo, hi int64) int64 {
+	if s, ok := w.key(key); ok {
+		return w.number(key, s, lo, hi)
+	}
+	return def
+}
+
+// durationMax bounds what a script can ask for: virtual time is cheap, keep-alives in it are not.
+const durationMax = time.Hour
+
+func (w *words) duration(what, s string) time.Duration {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || d > durationMax {
+		w.fail("%s %q must be a duration, 0s to %v", what, s, durationMax)
+		return 0
+	}
+	return d
+}
+
+func (w *words) nextDuration(what string) time.Duration { return w.duration(what, w.next(what)) }
+
+func (w *words) keyDuration(key string, def time.Duration) time.Duration {
+	if s, ok := w.key(key); ok {
+		return w.duration(key, s)
+	}
+	return def
+}
+
+// keyShare reads a pair's probability.
+func (w *words) keyShare(key string) float64 {
+	s, ok := w.key(key)
+	if !ok {
+		return 0
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(f >= 0 && f <= 1) {
+		w.fail("%s %q must be 0 to 1", key, s)
+		return 0
+	}
+	return f
+}
+
+// end says that the line must be over.
+func (w *words) end() {
+	if s := w.peek(); s != "" {
+		w.fail("unknown word %q", s)
+	}
+	if len(w.keys) > 0 {
+		w.fail("unknown key %q", w.keys[0])
+	}
+}

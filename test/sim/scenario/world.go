@@ -1,0 +1,212 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"gobtl/fabric/sim"
+	"gobtl/internal/mono"
+	"gobtl/test/sim/trace"
+)
+
+// world is a script while it runs.
+type world struct {
+	script  *Script
+	net     *sim.Network
+	trace   *trace.Writer
+	nodes   map[string]*node
+	order   []*node
+	sides   map[route]*side // the latest endpoint of each route
+	msgs    []*message      // message mN is msgs[N-1]
+	rules   []*rule
+	watches []*watch
+	kept    map[string]keptPacket
+	scratch []byte
+	err     error // the first thing that is wrong, whoever noticed
+	steps   int
+	waiting bool
+}
+
+// stepsMax bounds the events of a scenario, so that a script that goes wrong ends.
+const stepsMax = 2_000_000
+
+// Run runs the script and writes its trace to out. The error tells the line that did not hold.
+func (s *Script) Run(out io.Writer) error {
+	w := &world{
+		script: s, nodes: map[string]*node{}, sides: map[route]*side{},
+		kept: map[string]keptPacket{}, watches: s.watches(),
+	}
+	w.trace = trace.New(out, trace.Brief(), trace.Without(sim.KindSlow))
+	if err := w.open(); err != nil {
+		return err
+	}
+	defer w.close()
+	for _, st := range s.steps {
+		err := st.run(w)
+		if err == nil {
+			err = w.err
+		}
+		if err != nil {
+			return fmt.Errorf("script:%d: %s: at %v: %w", st.line, st.text, w.now(), err)
+		}
+	}
+	if err := w.finish(); err != nil {
+		return fmt.Errorf("script: at the end, %v: %w", w.now(), err)
+	}
+	return w.trace.Err()
+}
+
+func (w *world) open() (err error) {
+	cfg := w.script.setup.net
+	cfg.Observe = w.event
+	if w.net, err = sim.New(cfg); err != nil {
+		return err
+	}
+	w.net.SetFilter(w.filter)
+	for i, name := range w.script.nodes {
+		n := &node{w: w, name: name, index: i, sim: w.net.Node(name)}
+		w.nodes[name] = n
+		w.order = append(w.order, n)
+	}
+	for _, a := range w.order {
+		for _, b := range w.order {
+			w.net.SetPath(a.sim, b.sim, sim.Path{Delay: defaultDelay})
+		}
+	}
+	return nil
+}
+
+// close ends what is left when a script has failed.
+func (w *world) close() {
+	for _, n := range w.order {
+		n.quiet = true
+		n.stop()
+	}
+}
+
+func (w *world) node(name string) *node { return w.nodes[name] }
+
+func (w *world) now() time.Duration { return w.net.Now().Sub(0) }
+
+func (w *world) errorf(format string, args ...any) error { return fmt.Errorf(format, args...) }
+
+// fail notes what a callback found wrong.
+func (w *world) fail(format string, args ...any) {
+	if w.err == nil {
+		w.err = fmt.Errorf(format, args...)
+	}
+}
+
+// step runs one event of the network.
+func (w *world) step() (bool, error) {
+	if w.steps++; w.steps > stepsMax {
+		return false, w.errorf("more than %d events", stepsMax)
+	}
+	more := w.net.Step()
+	return more, w.err
+}
+
+func (w *world) runFor(d time.Duration) error {
+	over := false
+	w.net.After(d, func() { over = true })
+	for !over {
+		if _, err := w.step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runUntil runs until a condition holds.
+func (w *world) runUntil(cond condition, limit time.Duration) error {
+	over := false
+	end := w.net.Now().Add(limit)
+	w.net.At(end, func() { over = true })
+	for {
+		holds, is := cond()
+		if holds {
+			return nil
+		}
+		if over {
+			return w.errorf("not within %v: %s", limit, is)
+		}
+		if _, err := w.step(); err != nil {
+			return err
+		}
+	}
+}
+
+// idle says whether nothing is under way that a packet or a delayed ACK would end.
+func (w *world) idle() (bool, string) {
+	if n := w.net.InFlight() + w.net.Queued(); n > 0 {
+		return false, fmt.Sprintf("%d datagrams are on their way", n)
+	}
+	soon := w.net.Now().Add(settle)
+	for _, n := range w.order {
+		if n.mod == nil {
+			continue
+		}
+		if n.mod.Deadline() <= soon {
+			return false, n.name + " has something to do"
+		}
+		for _, s := range n.sides {
+			if s.end != "" {
+				continue
+			}
+			if packets, frags := s.ep.Outstanding(); packets+frags > 0 || !s.connected {
+				return false, fmt.Sprintf("%v: connected %v, %d packets, %d fragments to go", s.route,
+					s.connected, packets, frags)
+			}
+		}
+	}
+	return true, "idle"
+}
+
+// finish lets the story end, and looks for what it has left.
+func (w *world) finish() error {
+	if err := w.runUntil(w.quiet, finishMax); err != nil {
+		return err
+	}
+	for _, n := range w.order {
+		if n.mod == nil {
+			continue
+		}
+		// A method of newer modules: nothing may be in use when nothing is under way.
+		if c, ok := any(n.mod).(interface{ CheckIdle() error }); ok {
+			if err := c.CheckIdle(); err != nil {
+				return fmt.Errorf("%s: %w", n.name, err)
+			}
+		}
+	}
+	if err := w.checkMessages(); err != nil {
+		return err
+	}
+	for _, n := range w.order {
+		n.quiet = true
+		if err := n.stop(); err != nil {
+			return fmt.Errorf("%s: %w", n.name, err)
+		}
+	}
+	if err := errors.Join(w.net.Violations()...); err != nil {
+		return err
+	}
+	return w.err
+}
+
+// finishMax is virtual time enough for every timer of a story to run out.
+const finishMax = 5 * time.Minute
+
+// quiet is idle, and no timer of a module is running but keep-alives.
+func (w *world) quiet() (bool, string) {
+	if ok, is := w.idle(); !ok {
+		return ok, is
+	}
+	for _, n := range w.order {
+		if n.mod != nil && n.mod.Deadline() != mono.Never && n.cfg.btl.KeepAlive == 0 {
+			return false, n.name + " waits for a timer"
+		}
+	}
+	return true, "quiet"
+}

@@ -1,0 +1,351 @@
+package swarm
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"gobtl/btl"
+)
+
+// end is one module's end of a connection.
+type end struct {
+	w    *world
+	life *life
+	ep   *btl.Endpoint
+	name string
+	tag  uint64
+
+	// Of the peer, once known: its tag for this connection, and which life of it.
+	peerTag uint64
+	peer    *life
+	known   bool
+
+	ours      bool // made by Connect here, or told by an event
+	connected bool
+	over      bool
+	event     btl.Event
+	err       error
+
+	closing, aborted bool // the application has asked for it
+	lastWord         bool // has sent its message of phase 2
+
+	msgs    []int // accepted sends, in order
+	flushed int   // of these, known to have ended
+	open    int   // of these, not ended
+	flushes int   // to be called yet
+	small   [smallBytes][handledTags + 2]struct{ accepted, delivered int }
+	got     uint64
+}
+
+func (e *end) String() string { return e.name }
+
+// endOf returns the judge's record of an endpoint.
+func (l *life) endOf(ep *btl.Endpoint) *end {
+	if e, ok := ep.Context.(*end); ok {
+		if e.ep != ep || e.life != l {
+			l.w.fail("endpoint with the Context of another one")
+		}
+		return e
+	}
+	e := &end{w: l.w, life: l, ep: ep, tag: tagOf(ep)}
+	e.name = fmt.Sprintf("%s%d/%d", l.host.node.Name(), l.number, len(l.ends))
+	ep.Context = e
+	l.ends = append(l.ends, e)
+	l.w.byTag[e.tag] = e
+	l.w.res.Ends++
+	return e
+}
+
+// shown says whether the application knows of the endpoint, so that it must hear of its end.
+func (e *end) shown() bool { return e.ours || e.connected }
+
+// learn reads who the peer is, as soon as that is settled.
+func (e *end) learn() {
+	if e.known || !e.ep.Connected() && !e.connected {
+		return
+	}
+	e.peerTag = peerTagOf(e.ep)
+	e.peer = e.w.byInc[peerIncarnationOf(e.ep)]
+	e.known = true
+}
+
+// peerHost is the index of the peer's node: -1 if it is unknown or no module's.
+func (e *end) peerHost() int {
+	if e.learn(); e.peer != nil {
+		return e.peer.host.index
+	}
+	if l := e.w.byInc[peerIncarnationOf(e.ep)]; l != nil {
+		return l.host.index // whom it is trying to reach
+	}
+	return -1
+}
+
+// tainted says whether nothing is claimed about this connection.
+func (e *end) tainted() bool { return e.w.tainted(e.life.host.index, e.peerHost()) }
+
+// otherEnd is the peer's end, nil if the peer has not shown it yet.
+func (e *end) otherEnd() *end {
+	if e.learn(); !e.known {
+		return nil
+	}
+	o := e.w.byTag[e.peerTag]
+	if o != nil && o.life != e.peer {
+		return nil
+	}
+	return o
+}
+
+func (e *end) close() {
+	if e.over || e.closing {
+		return
+	}
+	e.closing = true
+	e.w.note(e.life.host, "%s Close", e)
+	e.ep.Close()
+}
+
+func (e *end) abort() {
+	if e.over {
+		return
+	}
+	e.aborted = true
+	e.w.note(e.life.host, "%s Abort", e)
+	e.ep.Abort()
+}
+
+// onEndpoint hears of an endpoint, from its module.
+func (l *life) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
+	w := l.w
+	e := l.endOf(ep)
+	w.note(l.host, "%s event %d %v", e, ev, err)
+	for range w.lieTwice(lieEventTwice) {
+		e.onEvent(ev, err)
+	}
+	if ev == btl.EventConnected {
+		w.res.Connected++
+	}
+	l.react(e, ev)
+}
+
+func (e *end) onEvent(ev btl.Event, err error) {
+	w := e.w
+	if e.over {
+		w.fail("%s got event %d after its last one (%d, %v)", e, ev, e.event, e.err)
+		return
+	}
+	if ev == btl.EventConnected {
+		if e.connected {
+			w.fail("%s connected twice", e)
+		}
+		e.connected = true
+		e.learn()
+		if e.peer == nil && !w.anyTaint(e.life.host.index) {
+			w.fail("%s connected to an incarnation that never was", e)
+		}
+		return
+	}
+	e.over, e.event, e.err = true, ev, err
+	e.learn()
+	if !e.tainted() {
+		if e.err = err; err == nil {
+			e.err = btl.ErrClosed
+		}
+		e.judgeEvent(ev, w.lieError(lieWrongEvent, err))
+	}
+	if e.ep.Err() == nil {
+		w.fail("%s ended, but its Err is nil", e)
+	}
+}
+
+// judgeEvent judges why an endpoint says that it ended.
+func (e *end) judgeEvent(ev btl.Event, err error) {
+	w := e.w
+	bad := func(why string) { w.fail("%s ended with event %d, %v: %s", e, ev, err, why) }
+	if ev == btl.EventClosed {
+		switch {
+		case err == nil:
+			if !e.closing && !e.aborted && !e.life.closing {
+				bad("nobody closed it")
+			}
+		case errors.Is(err, btl.ErrPeerClosed):
+			e.judgeBye(bad)
+		default:
+			bad("no reason to be closed")
+		}
+		return
+	}
+	if why := e.unjustified(err); why != "" {
+		bad(why)
+	}
+}
+
+// judgeBye judges the end of an endpoint whose peer said goodbye: everything that the peer sent
+// before has been delivered.
+func (e *end) judgeBye(bad func(string)) {
+	o := e.otherEnd()
+	if o == nil || !o.closing && !o.life.closing {
+		bad("the peer has not closed it")
+		return
+	}
+	if m := e.w.ledger.missing(o); m != nil {
+		bad(fmt.Sprintf("%s of the peer was accepted before it closed, and not delivered", m))
+	}
+	for size := range o.small {
+		for tag, c := range o.small[size] {
+			if tag < handledTags && c.delivered < c.accepted {
+				bad(fmt.Sprintf("%d messages of %d bytes were accepted, %d delivered", c.accepted, size,
+					c.delivered))
+			}
+		}
+	}
+}
+
+// unjustified says what is wrong with an error that ended the endpoint or one of its sends; "" if it
+// can be right.
+func (e *end) unjustified(err error) string {
+	w := e.w
+	target := w.byInc[peerIncarnationOf(e.ep)]
+	switch {
+	case errors.Is(err, btl.ErrClosed):
+		if !e.closing && !e.aborted && !e.life.closing {
+			return "nobody closed it here"
+		}
+	case errors.Is(err, btl.ErrPeerDead):
+		return e.judgeDead()
+	case errors.Is(err, btl.ErrPeerRestarted):
+		if target == nil || target.host.lives[len(target.host.lives)-1] == target {
+			return "the peer has not been restarted"
+		}
+	case errors.Is(err, btl.ErrStale):
+		if target == nil || e.connected || target.host.lives[len(target.host.lives)-1] == target {
+			return "the incarnation is the right one"
+		}
+	case errors.Is(err, btl.ErrPeerClosed):
+		if target == nil || !target.endedAny(e.life.host.index) {
+			return "the peer has closed nothing"
+		}
+	case errors.Is(err, btl.ErrUnreachable):
+		switch {
+		case e.connected:
+			return "it was connected"
+		case target != nil && !e.troubled(target):
+			return "nothing kept the peer from answering"
+		}
+	case errors.Is(err, btl.ErrRefused):
+		if !w.crowded(target) {
+			return "the peer has room"
+		}
+	default:
+		return "an error that cannot be"
+	}
+	return ""
+}
+
+// endedAny says whether a life has ended a connection to a node, or the whole module, or has seen it
+// end.
+func (l *life) endedAny(host int) bool {
+	if l.closing || l.closed {
+		return true
+	}
+	for _, e := range l.ends {
+		if (e.over || e.closing || e.aborted) && (e.peerHost() == host || !e.known) {
+			return true
+		}
+	}
+	return false
+}
+
+// crowded says whether a module may have no room for another endpoint.
+func (w *world) crowded(l *life) bool {
+	for _, a := range w.attackers {
+		if a.Mode().StopsConnecting() {
+			return true
+		}
+	}
+	return l == nil || len(l.ends) >= l.mod.Config().PeersMax/2
+}
+
+// troubled says whether anything may keep a handshake with another module from being finished.
+func (e *end) troubled(target *life) bool {
+	w := e.w
+	a, b := e.life.host, target.host
+	if a.restless || b.restless || b.life != target || target.closing || e.life.closing {
+		return true
+	}
+	for _, h := range []*host{a, b} {
+		f := h.plan.Faults
+		if f.PostAgain > 0 || f.SendError > 0 || f.RecvError > 0 || h.plan.Pace > 0 ||
+			f.QueueDatagrams > 0 || f.LateSends > 0 {
+			return true
+		}
+	}
+	for _, at := range w.attackers {
+		if at.Mode().StopsConnecting() {
+			return true
+		}
+	}
+	for _, p := range [...][2]int{{a.index, b.index}, {b.index, a.index}} {
+		q := &w.plan.Paths[p[0]][p[1]]
+		if q.Loss > 0 || q.BurstStart > 0 || q.QueueBytes > 0 || q.Truncate > 0 || q.BitFlip > 0 ||
+			w.trouble(p[0], p[1]) {
+			return true
+		}
+	}
+	// Bursts may fill any queue: then Hellos are lost as all else.
+	return w.net.Counts()[kindQueueFull] > 0 || w.crowded(target) || w.crowded(e.life) ||
+		len(target.ends)+8 > target.mod.Config().HalfOpenMax
+}
+
+// trouble says whether an incident may hold up the path from node i to node j.
+func (w *world) trouble(i, j int) bool {
+	for k := range w.plan.Incidents {
+		in := &w.plan.Incidents[k]
+		switch in.Kind {
+		case Cut, CutBoth, Turn:
+			if in.Node == i && in.Peer == j || in.Node == j && in.Peer == i {
+				return true
+			}
+		case Isolate, Pause, Pace, Crash, Reopen, Swallow:
+			if in.Node == i || in.Node == j {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// judgeDead judges ErrPeerDead: nothing of the connection may have arrived for PeerTimeout. Nor may
+// it come late: no more than slack after the time-out of the oldest send that was never answered.
+func (e *end) judgeDead() string {
+	w := e.w
+	now := w.net.Now()
+	timeout := e.life.cfg.PeerTimeout
+	heard := max(w.heard[e.tag], w.heard[helloKey(e.tag, e.peerTag)], e.life.began)
+	if quiet := now.Sub(heard); quiet < timeout {
+		return fmt.Sprintf("a packet of it arrived %v ago, less than %v", quiet, timeout)
+	}
+	if e.life.host.restless || e.life.host.limps() {
+		return ""
+	}
+	since := heard
+	if m := w.ledger.oldestOpen(e); m != nil {
+		since = max(since, m.at)
+	} else {
+		return "" // whoever waited for the packets in flight is not known
+	}
+	if late := now.Sub(since) - timeout; late > deadSlack+timeout/4 {
+		return fmt.Sprintf("%v later than the time-out of %v", late, timeout)
+	}
+	return ""
+}
+
+// deadSlack is a tick of the timers and some passes.
+const deadSlack = 20 * time.Millisecond
+
+// limps says whether faults may hold up a node's own packets.
+func (h *host) limps() bool {
+	f := h.plan.Faults
+	return f.PostAgain > 0 || f.LateSends > 0 || f.SendError > 0 || h.plan.Pace > 0 ||
+		h.w.trouble(h.index, h.index)
+}

@@ -1,0 +1,264 @@
+package swarm
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric"
+	"gobtl/fabric/sim"
+	"gobtl/internal/mono"
+)
+
+// host is a node of the network with the lives of its module, one after the other.
+type host struct {
+	w      *world
+	plan   *NodePlan
+	index  int
+	node   *sim.Node
+	life   *life // nil while it is down
+	lives  []*life
+	toOpen int // times that it is going to be opened
+
+	restless bool // has been paused, slowed or crashed
+}
+
+// life is one module, from Open to Close or to a crash.
+type life struct {
+	w      *world
+	host   *host
+	number int
+	cfg    btl.Config
+	mod    *btl.Module
+	inc    uint64
+	names  []byte
+	ends   []*end
+	random random
+
+	regions []*region
+	regs    []*registered
+
+	passing  bool // inside Progress
+	deafened int
+	closing  bool // Drain or Close was called
+	closed   bool
+	crashed  bool
+	err      error
+	began    mono.Time
+}
+
+// tags of messages.
+const (
+	tagPlain    btl.Tag = 1
+	tagFlicker  btl.Tag = 7   // its handler is removed at times
+	tagNobody   btl.Tag = 200 // has no handler
+	handledTags         = 6
+)
+
+// open starts a life.
+func (h *host) open() error {
+	w := h.w
+	l := &life{w: w, host: h, number: len(h.lives), cfg: h.plan.Config, began: w.net.Now()}
+	l.random = random{d: newDraw(w.plan.Seed, uint64(h.index)<<16|uint64(l.number)<<8|0x5EED)}
+	l.cfg.Random = l.random.next
+	l.random.full = true
+	dom, err := h.openDomain(&l.cfg)
+	if err != nil {
+		return err
+	}
+	if l.mod, err = btl.Open(dom, l.cfg); err != nil {
+		return err
+	}
+	l.random.full = false
+	l.inc, l.names = l.random.latest, l.mod.Name()
+	w.byInc[l.inc] = l
+	if w.opts.Life != nil {
+		w.opts.Life(l.inc, fmt.Sprintf("%s%d", h.node.Name(), l.number))
+	}
+	for t := range handledTags {
+		if err := l.mod.Handle(btl.Tag(t+1), l.receive); err != nil {
+			return err
+		}
+	}
+	if err := l.mod.Handle(tagFlicker, l.receive); err != nil {
+		return err
+	}
+	l.mod.OnEndpoint(l.onEndpoint)
+	h.life = l
+	h.lives = append(h.lives, l)
+	for range w.d.IntN(4) {
+		l.expose()
+	}
+	h.node.Run(l)
+	w.note(h, "life %d begins", l.number)
+	return nil
+}
+
+// openDomain opens the node with the sizes of cfg. The sizes depend on what the domain is like,
+// which only an open domain tells.
+func (h *host) openDomain(cfg *btl.Config) (fabric.Domain, error) {
+	info := fabric.Info{MTUBytes: h.w.plan.Net.MTUBytes}
+	dc, err := cfg.DomainConfig(info)
+	if err != nil {
+		return nil, err
+	}
+	return h.node.Open(dc)
+}
+
+// Progress is a pass of the module, with the judge behind it.
+func (l *life) Progress(now mono.Time) (int, error) {
+	l.passing = true
+	n, err := l.mod.Progress(now)
+	l.passing = false
+	w := l.w
+	if l.closed {
+		return 0, nil
+	}
+	if l.closing && l.mod.Deadline() == btl.Never && l.shutInPass() {
+		return n, nil
+	}
+	if err != nil {
+		w.fail("node %s: Progress: %w", l.host.node.Name(), err)
+		return n, nil
+	}
+	if err := l.mod.Check(); err != nil {
+		w.fail("node %s: %w", l.host.node.Name(), err)
+	}
+	return n, nil
+}
+
+// Deadline is the module's.
+func (l *life) Deadline() mono.Time {
+	if l.closed {
+		return mono.Never
+	}
+	return l.mod.Deadline()
+}
+
+// crash kills the process.
+func (l *life) crash() {
+	l.crashed, l.closed = true, true
+	l.host.life = nil
+	l.host.restless = true
+	l.host.node.Crash()
+	l.w.ledger.abandon(l)
+	for _, e := range l.ends {
+		l.w.flushes -= e.flushes
+		e.flushes = 0
+	}
+	l.w.note(l.host, "crash")
+}
+
+// shut closes the module: everything that is not finished ends with ErrClosed.
+func (l *life) shut() {
+	if l.closed {
+		return
+	}
+	w := l.w
+	l.closing = true
+	if err := l.mod.Close(); err != nil {
+		w.fail("node %s: Close: %w", l.host.node.Name(), err)
+	}
+	l.afterClose()
+}
+
+// shutInPass says whether a Close that a callback asked for has taken effect.
+func (l *life) shutInPass() bool {
+	if _, err := l.mod.Expose(nil, 0); !errors.Is(err, btl.ErrClosed) {
+		return false
+	}
+	l.afterClose()
+	return true
+}
+
+// afterClose judges what Close promises.
+func (l *life) afterClose() {
+	w := l.w
+	l.closed = true
+	l.host.life = nil
+	l.host.node.Run(nil)
+	w.note(l.host, "module closed")
+	for _, e := range l.ends {
+		if !e.over && e.shown() {
+			w.fail("node %s: %s got no event when the module was closed", l.host.node.Name(), e)
+		}
+		if e.flushes > 0 {
+			w.fail("node %s: %s: %d flushes not called when the module was closed",
+				l.host.node.Name(), e, e.flushes)
+		}
+	}
+	if m := w.ledger.openOf(l); m != nil {
+		w.fail("node %s: %s had not ended when the module was closed", l.host.node.Name(), m)
+	}
+}
+
+// closeInOrder begins to close the module's endpoints, in one of two ways.
+func (l *life) closeInOrder() {
+	if l.closed {
+		return
+	}
+	l.w.note(l.host, "closes everything in order")
+	if l.host.plan.Drain {
+		l.closing = true
+		l.mod.Drain(l.w.net.Now().Add(time.Hour))
+		for _, e := range l.ends {
+			e.closing = true
+		}
+	} else {
+		for _, e := range l.ends {
+			e.close()
+		}
+	}
+	l.host.node.Kick()
+}
+
+// notClosed says what is left of the module's endpoints.
+func (l *life) notClosed() error {
+	for _, e := range l.ends {
+		if !e.over && e.shown() {
+			return fmt.Errorf("%s is still there", e)
+		}
+	}
+	if n := endpointsOf(l.mod); n > 0 {
+		return fmt.Errorf("%d endpoints are left", n)
+	}
+	return nil
+}
+
+// judgeEnd compares the regions with what puts may have done.
+func (l *life) judgeEnd() {
+	for _, r := range l.regions {
+		r.judge()
+	}
+}
+
+// random is a module's Config.Random: good random numbers for incarnations, tags and handles, and
+// first sequence numbers close to where numbers wrap.
+type random struct {
+	d      draw
+	latest uint64
+	full   bool // no sequence number is asked for
+	second bool // a connection's tag was drawn, its sequence number comes next
+}
+
+func (r *random) next() uint64 {
+	v := r.d.Uint64()
+	if !r.full && r.second && r.d.chance(0.8) {
+		v = v&^0xFFFFFFFF | uint64(nearWrap(r.d))
+	}
+	if v == 0 {
+		v = 1
+	}
+	if !r.full {
+		r.second = !r.second
+	}
+	r.latest = v
+	return v
+}
+
+// nearWrap draws a number from which a wrap is near: 0, 2^16, 2^31 or 2^32.
+func nearWrap(d draw) uint32 {
+	at := [...]uint32{0, 1 << 16, 1 << 31}[d.IntN(3)]
+	return at - uint32(d.size(1, 300)) + 1
+}

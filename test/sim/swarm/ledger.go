@@ -1,0 +1,471 @@
+package swarm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"gobtl/btl"
+	"gobtl/internal/mono"
+	"gobtl/test/sim/attacker"
+)
+
+// message is one accepted send.
+type message struct {
+	number int
+	id     uint64
+	from   *end
+	size   int
+	tag    btl.Tag
+	at     mono.Time
+	mem    []byte // the caller's memory while the send is under way
+	put    *put
+
+	queued    bool // OnDone comes
+	done      bool // Send returned Done
+	ended     bool
+	lost      bool // its sender crashed
+	delivered int
+	err       error
+}
+
+func (m *message) String() string {
+	kind := "message"
+	if m.put != nil {
+		kind = "put"
+	}
+	return fmt.Sprintf("%s %d of %s (%d bytes, tag %d)", kind, m.number, m.from, m.size, m.tag)
+}
+
+// ledger holds all messages of a run.
+type ledger struct {
+	msgs   []*message
+	open   int // queued and not ended
+	failed uint64
+	key    uint64
+	slab   []message
+	mems   [][]byte
+}
+
+// smallBytes is the size below which a message has no room for its number: it is only counted.
+const smallBytes = 8
+
+// block is what messages are cut from.
+var block = makeBlock(1 << 20)
+
+// blockShift bounds where in the block a message begins.
+const blockShift = 4093
+
+func makeBlock(size int) []byte {
+	b := make([]byte, size+blockShift+8)
+	d := newDraw(1, 2)
+	for i := 0; i+8 <= len(b); i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], d.Uint64())
+	}
+	return b
+}
+
+// Ids are the numbers of messages, scattered so that an altered one belongs to no message.
+const (
+	idFactor  = 0x9E3779B97F4A7C15
+	idInverse = 0xF1DE83E19937733D
+)
+
+func (g *ledger) id(number int) uint64 { return (uint64(number) ^ 0x51A5) * idFactor }
+
+func (g *ledger) byID(id uint64) *message {
+	n := id*idInverse ^ 0x51A5
+	if n >= uint64(len(g.msgs)) {
+		return nil
+	}
+	return g.msgs[n]
+}
+
+// body returns the bytes of a message from its ninth on.
+func body(id uint64, size int) []byte { return block[id%blockShift:][:size] }
+
+// write fills p with a message.
+func write(p []byte, id uint64) {
+	if len(p) < smallBytes {
+		clear(p)
+		return
+	}
+	binary.LittleEndian.PutUint64(p, id)
+	copy(p[smallBytes:], body(id, len(p)-smallBytes))
+}
+
+// enter makes the record of a message about to be sent.
+func (g *ledger) enter(e *end, tag btl.Tag, size int) *message {
+	if len(g.slab) == 0 {
+		g.slab = make([]message, 512)
+	}
+	m := &g.slab[0]
+	g.slab = g.slab[1:]
+	*m = message{number: len(g.msgs), from: e, size: size, tag: tag, at: e.w.net.Now()}
+	m.id = g.id(m.number)
+	g.msgs = append(g.msgs, m)
+	return m
+}
+
+// cancel takes back the latest entry: the send was refused.
+func (g *ledger) cancel(m *message) {
+	g.msgs = g.msgs[:m.number]
+	g.giveMem(m)
+}
+
+// accept books an accepted send.
+func (g *ledger) accept(m *message, st btl.Status) {
+	e := m.from
+	e.msgs = append(e.msgs, m.number)
+	if m.put == nil && m.size < smallBytes {
+		e.small[m.size][tagIndex(m.tag)].accepted++
+	}
+	if st == btl.Done {
+		m.done, m.ended = true, true
+		g.giveMem(m)
+		return
+	}
+	m.queued = true
+	g.open++
+	e.open++
+}
+
+func tagIndex(t btl.Tag) int {
+	switch {
+	case t == tagFlicker:
+		return handledTags
+	case t > handledTags:
+		return handledTags + 1
+	}
+	return int(t) - 1
+}
+
+// mem returns memory of a caller for a message of size bytes.
+func (g *ledger) takeMem(size int) []byte {
+	if n := len(g.mems); n > 0 {
+		b := g.mems[n-1]
+		g.mems = g.mems[:n-1]
+		if cap(b) >= size {
+			return b[:size]
+		}
+	}
+	return make([]byte, size, max(size, 256))
+}
+
+// giveMem spoils a caller's memory as soon as it is the caller's again.
+func (g *ledger) giveMem(m *message) {
+	if m.mem == nil {
+		return
+	}
+	for i := 0; i < len(m.mem); i += 61 {
+		m.mem[i] ^= 0x5A
+	}
+	if len(g.mems) < 64 {
+		g.mems = append(g.mems, m.mem)
+	}
+	m.mem = nil
+}
+
+// onDone hears that a queued send ended.
+func (w *world) onDone(f *btl.Fragment, err error) {
+	m := w.ledger.msgs[f.Context]
+	if f.Endpoint() != m.from.ep {
+		w.fail("%s: OnDone with a fragment of another endpoint", m)
+	}
+	if w.lying(lieForgetDone) {
+		return
+	}
+	for range w.lieTwice(lieDoneTwice) {
+		w.ledger.end(w, m, w.lieError(lieWrongError, err))
+	}
+	m.from.life.onSent(m)
+}
+
+// end books the end of a queued send.
+func (g *ledger) end(w *world, m *message, err error) {
+	e := m.from
+	switch {
+	case m.done:
+		w.fail("%s: OnDone(%v) after Send returned Done", m, err)
+		return
+	case !m.queued:
+		w.fail("%s: OnDone(%v) before Send returned", m, err)
+		return
+	case m.ended:
+		w.fail("%s: OnDone(%v) after OnDone(%v)", m, err, m.err)
+		return
+	case m.lost:
+		w.fail("%s: OnDone(%v) after its process was killed", m, err)
+		return
+	}
+	m.ended, m.err = true, err
+	g.open--
+	e.open--
+	g.giveMem(m)
+	if w.opts.Note != nil {
+		w.note(e.life.host, "%s ended: %v", m, err)
+	}
+	if err != nil {
+		g.failed++
+	}
+	if !e.tainted() {
+		g.judge(w, m)
+	}
+}
+
+// judge judges the outcome of a send.
+func (g *ledger) judge(w *world, m *message) {
+	e, err := m.from, m.err
+	if m.put != nil && m.put.judge(w, m) {
+		return
+	}
+	if err == nil {
+		if m.put == nil && m.size >= smallBytes && m.delivered != 1 {
+			w.fail("%s ended well, and was delivered %d times", m, m.delivered)
+		}
+		if m.tag == tagNobody {
+			w.fail("%s ended well, and nobody handles it", m)
+		}
+		return
+	}
+	switch {
+	case errors.Is(err, btl.ErrNoHandler):
+		if m.put != nil || m.tag != tagNobody && m.tag != tagFlicker {
+			w.fail("%s ended with %v: the peer has a handler", m, err)
+		}
+		if m.delivered > 0 && m.tag != tagFlicker {
+			w.fail("%s ended with %v, and was delivered", m, err)
+		}
+		return
+	case errors.Is(err, btl.ErrTooLarge):
+		if p := e.peer; p != nil && m.size <= int(p.mod.Config().FragmentBytesMax) {
+			w.fail("%s ended with %v: the peer takes it", m, err)
+		}
+		return
+	}
+	if why := e.unjustified(err); why != "" {
+		w.fail("%s ended with %v: %s", m, err, why)
+	}
+	if cause := e.ep.Err(); !errors.Is(err, cause) && !errors.Is(cause, err) && cause.Error() != err.Error() {
+		w.fail("%s ended with %v, its endpoint with %v", m, err, cause)
+	}
+}
+
+// receive is the handler of a module.
+func (l *life) receive(ep *btl.Endpoint, tag btl.Tag, data []byte) {
+	w := l.w
+	e := l.endOf(ep)
+	if l.closed {
+		w.fail("%s: a delivery to a module that is closed", e)
+	}
+	if e.over {
+		w.fail("%s: a delivery after the end (%d, %v)", e, e.event, e.err)
+	}
+	if tag == tagFlicker && l.deaf() || tag == tagNobody {
+		w.fail("%s: a delivery to tag %d, which has no handler", e, tag)
+	}
+	e.got++
+	w.res.Delivered++
+	data = w.lieBytes(data)
+	for range w.lieTwice(lieDeliverTwice) {
+		w.ledger.deliver(w, e, tag, data)
+	}
+	l.respond(e, len(data))
+}
+
+// deliver books a delivery at end e.
+func (g *ledger) deliver(w *world, e *end, tag btl.Tag, data []byte) {
+	if e.learn(); !e.known {
+		w.fail("%s: a delivery before it is connected", e)
+		return
+	}
+	if e.tainted() {
+		if m := g.claimed(data); m != nil && m.from.tag == e.peerTag {
+			m.delivered++
+		}
+		return
+	}
+	if len(data) < smallBytes {
+		g.deliverSmall(w, e, tag, data)
+		return
+	}
+	m := g.claimed(data)
+	if m == nil {
+		if attacker.Forged(data) {
+			w.fail("%s: a message of an attacker was delivered", e)
+			return
+		}
+		w.fail("%s: a message of %d bytes that nobody sent was delivered: %x...", e, len(data), data[:8])
+		return
+	}
+	if m.delivered++; m.delivered > 1 {
+		w.fail("%s was delivered %d times", m, m.delivered)
+	}
+	from := m.from
+	from.learn()
+	switch {
+	case m.put != nil:
+		w.fail("%s was delivered as a message", m)
+	case from.peer != e.life:
+		w.fail("%s was delivered to %s, not to the life of the peer that was meant", m, e)
+	case from.peerTag != e.tag || e.peerTag != from.tag:
+		w.fail("%s was delivered to %s, which is another connection", m, e)
+	case m.tag != tag:
+		w.fail("%s was delivered to tag %d", m, tag)
+	case len(data) != m.size:
+		w.fail("%s was delivered with %d bytes", m, len(data))
+	case !bytes.Equal(data[smallBytes:], body(m.id, m.size-smallBytes)):
+		w.fail("%s was delivered altered", m)
+	case m.err != nil && !errors.Is(m.err, btl.ErrNoHandler):
+		// The sender gave up; what was on its way may arrive all the same.
+	}
+}
+
+func (g *ledger) claimed(data []byte) *message {
+	if len(data) < smallBytes {
+		return nil
+	}
+	return g.byID(binary.LittleEndian.Uint64(data))
+}
+
+func (g *ledger) deliverSmall(w *world, e *end, tag btl.Tag, data []byte) {
+	for _, b := range data {
+		if b != 0 {
+			w.fail("%s: a message of %d bytes was delivered altered: %x", e, len(data), data)
+		}
+	}
+	o := e.otherEnd()
+	if o == nil || o.peerTag != e.tag && o.known {
+		w.fail("%s: a small message of nobody", e)
+		return
+	}
+	c := &o.small[len(data)][tagIndex(tag)]
+	if c.delivered++; c.delivered > c.accepted {
+		w.fail("%s: %d messages of %d bytes to tag %d were delivered, %d were sent", e, c.delivered,
+			len(data), tag, c.accepted)
+	}
+}
+
+// abandon forgets the sends of a process that was killed.
+func (g *ledger) abandon(l *life) {
+	for _, e := range l.ends {
+		for _, n := range e.msgs {
+			if m := g.msgs[n]; m.queued && !m.ended {
+				m.ended, m.lost = true, true
+				g.open--
+				e.open--
+				m.mem = nil // the network may still hold it
+			}
+		}
+	}
+}
+
+// missing returns a message of an end that had to be delivered once everything before its goodbye
+// has arrived.
+func (g *ledger) missing(e *end) *message {
+	for _, n := range e.msgs {
+		m := g.msgs[n]
+		if m.put == nil && m.size >= smallBytes && m.delivered == 0 && m.tag <= handledTags &&
+			m.err == nil {
+			return m
+		}
+		if m.put != nil && m.put.missing(m) {
+			return m
+		}
+	}
+	return nil
+}
+
+// judgeDrained judges what must hold when nothing is under way any more: of every connection that
+// did not fail, everything that was accepted has been delivered.
+func (g *ledger) judgeDrained(w *world) {
+	for _, h := range w.hosts {
+		if h.life == nil {
+			continue
+		}
+		for _, e := range h.life.ends {
+			if e.over || e.closing || !e.connected || e.tainted() {
+				continue
+			}
+			if m := g.missing(e); m != nil {
+				w.fail("%s was accepted, its connection is well, and it was not delivered", m)
+			}
+			for size := range e.small {
+				for tag, c := range e.small[size] {
+					if tag < handledTags && c.accepted != c.delivered {
+						w.fail("%s: %d messages of %d bytes accepted, %d delivered, and the connection is well",
+							e, c.accepted, size, c.delivered)
+					}
+				}
+			}
+		}
+	}
+}
+
+// judgeEnd judges that everything has ended.
+func (g *ledger) judgeEnd(w *world) {
+	for _, m := range g.msgs {
+		if m.queued && !m.ended {
+			w.fail("%s never ended", m)
+		}
+	}
+}
+
+func (g *ledger) firstOpen() string {
+	for _, m := range g.msgs {
+		if m.queued && !m.ended {
+			return m.String()
+		}
+	}
+	return "none"
+}
+
+func (g *ledger) openOf(l *life) *message {
+	for _, e := range l.ends {
+		if m := g.oldestOpen(e); m != nil {
+			return m
+		}
+	}
+	return nil
+}
+
+// oldestOpen is the oldest send of an end that has not ended.
+func (g *ledger) oldestOpen(e *end) *message {
+	if e.open == 0 {
+		return nil
+	}
+	for _, n := range e.msgs {
+		if m := g.msgs[n]; m.queued && !m.ended {
+			return m
+		}
+	}
+	return nil
+}
+
+// onFlush hears that everything sent before the message of that index has been acknowledged.
+func (e *end) onFlush(before int, err error) {
+	w := e.w
+	w.flushes--
+	e.flushes--
+	if err != nil {
+		if !e.tainted() {
+			if why := e.unjustified(err); why != "" {
+				w.fail("%s: Flush ended with %v: %s", e, err, why)
+			}
+		}
+		return
+	}
+	if e.tainted() {
+		return
+	}
+	for ; e.flushed < before; e.flushed++ {
+		m := w.ledger.msgs[e.msgs[e.flushed]]
+		switch {
+		case m.queued && !m.ended:
+			w.fail("%s: flushed, but %s has not ended", e, m)
+		case m.done && m.put == nil && m.size >= smallBytes && m.tag <= handledTags && m.delivered != 1:
+			w.fail("%s: flushed, but %s was delivered %d times", e, m, m.delivered)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package swarm
+
+import (
+	"bytes"
+	"errors"
+
+	"gobtl/btl"
+)
+
+// region is memory that a module exposes, in the middle of memory that it does not.
+type region struct {
+	life   *life
+	all    []byte // with guards on both sides
+	mem    []byte
+	r      *btl.Region
+	rights btl.Rights
+	next   int // where the next put may go: each byte is the target of one put at most
+	puts   []*message
+	closed bool
+	image  []byte // as it was when it was closed
+}
+
+const (
+	guardBytes = 64
+	canary     = 0xC5
+	scribble   = 0x3C // what the owner writes over a put that has ended
+)
+
+// expose makes another region of the module.
+func (l *life) expose() {
+	w := l.w
+	size := w.d.size(1, 200_000)
+	r := &region{life: l, all: make([]byte, size+2*guardBytes)}
+	for i := range r.all {
+		r.all[i] = canary
+	}
+	r.mem = r.all[guardBytes : guardBytes+size : guardBytes+size]
+	if w.d.chance(0.85) {
+		r.rights = btl.RemoteWrite
+	}
+	l.random.full = true
+	var err error
+	r.r, err = l.mod.Expose(r.mem, r.rights)
+	l.random.full = false
+	if err != nil {
+		if !errors.Is(err, btl.ErrAgain) && !l.closing {
+			w.fail("node %s: Expose: %w", l.host.node.Name(), err)
+		}
+		return
+	}
+	l.regions = append(l.regions, r)
+}
+
+// withdraw closes a region: from now on nothing may change there.
+func (r *region) withdraw() {
+	if r.closed || r.life.closed {
+		return
+	}
+	r.closed = true
+	r.r.Close()
+	r.image = bytes.Clone(r.all)
+	for _, m := range r.puts {
+		if !m.ended {
+			m.put.may = true
+		}
+	}
+}
+
+// put says what a put must do.
+type put struct {
+	region *region // nil: there is none that it may change
+	offset int
+	must   bool // succeed, if the connection does not fail
+	may    bool // fail or succeed: the region was closed meanwhile
+	owned  bool // the owner has written over it since
+}
+
+// judge judges the end of a put; true if nothing more is to be said.
+func (p *put) judge(w *world, m *message) bool {
+	switch {
+	case m.err == nil:
+		if !p.must && !p.may {
+			w.fail("%s ended well, and it had no right to", m)
+			return true
+		}
+		p.check(w, m)
+		return true
+	case errors.Is(m.err, btl.ErrRemoteAccess):
+		if p.must && !p.may {
+			w.fail("%s ended with %v, and it was right", m, m.err)
+		}
+		return true
+	}
+	return false
+}
+
+// check compares the target of a put that ended well. Then its owner writes there, so that a copy
+// that comes late is seen.
+func (p *put) check(w *world, m *message) {
+	r := p.region
+	if r == nil || r.closed {
+		return
+	}
+	got := r.mem[p.offset:][:m.size]
+	if !bytes.Equal(got, body(m.id, m.size)) {
+		w.fail("%s ended well, and its bytes are not there", m)
+	}
+	if m.number%2 == 0 && !r.life.closed {
+		p.owned = true
+		for i := range got {
+			got[i] = scribble
+		}
+	}
+}
+
+// missing says whether a put that had to be done by now has not been.
+func (p *put) missing(m *message) bool {
+	if !p.must || p.may || p.owned || m.err != nil || p.region == nil || p.region.closed {
+		return false
+	}
+	return !bytes.Equal(p.region.mem[p.offset:][:m.size], body(m.id, m.size))
+}
+
+// judge compares the whole region, guards included, with what the puts may have written.
+func (r *region) judge() {
+	w := r.life.w
+	fail := func(at int, why string) {
+		w.fail("region of node %s life %d, %d bytes: byte %d: %s", r.life.host.node.Name(),
+			r.life.number, len(r.mem), at-guardBytes, why)
+	}
+	if r.closed {
+		if !bytes.Equal(r.all, r.image) {
+			fail(0, "changed after the region was closed")
+		}
+		return
+	}
+	if w.nodeTainted(r.life.host.index) {
+		r.judgeGuards(fail)
+		return
+	}
+	at := 0
+	for _, m := range r.puts {
+		start := guardBytes + m.put.offset
+		untouched(r.all[at:start], at, fail)
+		r.judgePut(m, r.all[start:][:m.size], start, fail)
+		at = start + m.size
+	}
+	untouched(r.all[at:], at, fail)
+}
+
+func (r *region) judgeGuards(fail func(int, string)) {
+	untouched(r.all[:guardBytes], 0, fail)
+	n := len(r.all) - guardBytes
+	untouched(r.all[n:], n, fail)
+}
+
+func untouched(b []byte, at int, fail func(int, string)) {
+	for i, c := range b {
+		if c != canary {
+			fail(at+i, "changed, and no put was aimed there")
+			return
+		}
+	}
+}
+
+func (r *region) judgePut(m *message, got []byte, at int, fail func(int, string)) {
+	want := body(m.id, m.size)
+	for i, c := range got {
+		switch {
+		case m.put.owned && c != scribble:
+			fail(at+i, "changed after "+m.String()+" had ended")
+			return
+		case m.put.owned || c == want[i]:
+		case m.err == nil && m.queued && !m.lost:
+			fail(at+i, m.String()+" ended well, and this byte is not its")
+			return
+		case c != canary:
+			fail(at+i, "is neither as before nor what "+m.String()+" writes")
+			return
+		}
+	}
+}
+
+// nodeTainted says whether puts to node i may be forged or altered by who knows a handle.
+func (w *world) nodeTainted(i int) bool {
+	for j := range w.hosts {
+		if w.tainted(i, j) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,102 @@
+package swarm
+
+import (
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric/sim"
+	"gobtl/test/sim/attacker"
+)
+
+// Result is what became of a run, or the sum of many.
+type Result struct {
+	Seed uint64
+	Err  error // the first violation
+	Hash uint64
+
+	Runs      uint64
+	Packets   uint64
+	Steps     uint64        // events of the network
+	Virtual   time.Duration // how long the run took there
+	Drained   time.Duration // how long phase 2 took; of a sum the longest
+	Messages  uint64
+	Delivered uint64
+	Failed    uint64 // sends that ended with an error
+	Ends      uint64
+	Connected uint64
+	Restarts  int
+	Wraps     [3]uint64
+	Counts    sim.Counts
+	Incidents [numIncidents]uint64
+	Attacks   [attacker.NumModes]uint64
+	Stats     Stats
+}
+
+// Stats are the modules' counters, summed.
+type Stats [256]uint64
+
+// Get returns one counter.
+func (s *Stats) Get(c btl.Counter) uint64 { return s[c] }
+
+// Add adds another run's result.
+func (r *Result) Add(o *Result) {
+	r.Runs += max(1, o.Runs)
+	r.Packets += o.Packets
+	r.Steps += o.Steps
+	r.Virtual += o.Virtual
+	r.Drained = max(r.Drained, o.Drained)
+	r.Messages += o.Messages
+	r.Delivered += o.Delivered
+	r.Failed += o.Failed
+	r.Ends += o.Ends
+	r.Connected += o.Connected
+	r.Restarts += o.Restarts
+	for i := range r.Wraps {
+		r.Wraps[i] += o.Wraps[i]
+	}
+	for i := range r.Counts {
+		r.Counts[i] += o.Counts[i]
+	}
+	for i := range r.Incidents {
+		r.Incidents[i] += o.Incidents[i]
+	}
+	for i := range r.Attacks {
+		r.Attacks[i] += o.Attacks[i]
+	}
+	for i := range r.Stats {
+		r.Stats[i] += o.Stats[i]
+	}
+}
+
+// Missing names what a sum of many runs should have exercised and has not.
+func (r *Result) Missing() []string {
+	var missing []string
+	lack := func(name string, n uint64) {
+		if n == 0 {
+			missing = append(missing, name)
+		}
+	}
+	for k := range sim.NumKinds {
+		switch k {
+		case sim.KindFiltered, sim.KindProcessError: // for scripts; a violation
+		default:
+			lack(k.String(), r.Counts[k])
+		}
+	}
+	for k := range numIncidents {
+		lack("incident: "+k.String(), r.Incidents[k])
+	}
+	for m := range attacker.NumModes {
+		lack("attack: "+m.String(), r.Attacks[m])
+	}
+	for i, n := range r.Wraps {
+		lack("wrap at "+WrapNames[i], n)
+	}
+	for _, c := range []btl.Counter{
+		btl.CntRetransmitTimeout, btl.CntRetransmitDupAck, btl.CntRetransmitNack,
+	} {
+		lack(c.String(), r.Stats[c])
+	}
+	lack("restarts", uint64(r.Restarts))
+	return missing
+}

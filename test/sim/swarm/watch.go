@@ -1,0 +1,101 @@
+package swarm
+
+import (
+	"encoding/binary"
+
+	"gobtl/fabric/sim"
+	"gobtl/frag"
+)
+
+// observe sees every event of the network.
+func (w *world) observe(e *sim.Event) {
+	switch e.Kind {
+	case sim.KindSent:
+		w.packets++
+		w.wraps.see(e.Data)
+	case sim.KindDelivered:
+		w.hear(e)
+	case sim.KindProcessError:
+		w.fail("node %d: its process ended: %w", e.From.Node, e.Err)
+	default:
+	}
+	for _, a := range w.attackers {
+		a.See(e)
+	}
+	if w.opts.Observe != nil {
+		w.opts.Observe(w.net, e)
+	}
+}
+
+// hear notes when the latest whole packet of a connection was delivered: what the receiver must take
+// for a sign of life. Of handshake packets only those of the very endpoint are that: of several ends
+// that a peer has opened one after the other, all can have learnt the same tag.
+func (w *world) hear(e *sim.Event) {
+	b := e.Data
+	if len(b) < frag.FragHeaderBytes || !whole(b) {
+		return
+	}
+	conn := binary.LittleEndian.Uint64(b[4:])
+	if conn == 0 {
+		return
+	}
+	if kind := frag.Kind(b[1] & 15); kind == frag.KindHello || kind == frag.KindHelloAck {
+		if len(b) < frag.HelloBytes {
+			return
+		}
+		conn = helloKey(conn, binary.LittleEndian.Uint64(b[frag.FragHeaderBytes+8:]))
+	}
+	w.heard[conn] = e.At
+}
+
+// helloKey is the key in world.heard of handshake packets from one end to another.
+func helloKey(to, from uint64) uint64 { return to ^ from*idFactor }
+
+// whole says whether a datagram has the length that its header tells.
+func whole(b []byte) bool {
+	kind, flags := frag.Kind(b[1]&15), frag.Flags(b[2])
+	n := frag.FragHeaderBytes
+	if kind == frag.KindFrag || kind == frag.KindChunk {
+		n = frag.HeaderBytes(kind, flags&frag.FlagPut)
+	}
+	return len(b) == n+int(binary.LittleEndian.Uint16(b[20:]))
+}
+
+// wraps counts the sequence numbers sent that are the last ones before a wrap, each connection's
+// once.
+type wraps struct {
+	count [3]uint64
+	seen  map[[2]uint64]bool
+}
+
+// WrapNames name the entries of Result.Wraps.
+var WrapNames = [3]string{"2^16", "2^31", "2^32"}
+
+func (c *wraps) see(b []byte) {
+	if len(b) < frag.FragHeaderBytes {
+		return
+	}
+	kind := frag.Kind(b[1] & 15)
+	if kind != frag.KindFrag && kind != frag.KindChunk {
+		return
+	}
+	n := binary.LittleEndian.Uint32(b[12:])
+	at := 0
+	switch n {
+	case 1<<16 - 1:
+	case 1<<31 - 1:
+		at = 1
+	case 1<<32 - 1:
+		at = 2
+	default:
+		return
+	}
+	key := [2]uint64{binary.LittleEndian.Uint64(b[4:]), uint64(at)}
+	if c.seen == nil {
+		c.seen = map[[2]uint64]bool{}
+	}
+	if !c.seen[key] {
+		c.seen[key] = true
+		c.count[at]++
+	}
+}

@@ -1,0 +1,441 @@
+package swarm
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric/sim"
+	"gobtl/internal/mono"
+	"gobtl/test/sim/attacker"
+)
+
+// Options are what can be said about a run beside its seed.
+type Options struct {
+	// Profile is the recovery profile of all modules; "" is the default one.
+	Profile string
+	// Without names faults, incidents and attacks that are left out, to find out which one matters.
+	Without []string
+	// Observe sees every event of the network; Note hears what the applications do and are told.
+	Observe func(nw *sim.Network, e *sim.Event)
+	Note    func(at mono.Time, node, text string)
+	// Life hears the incarnation number of each module, under a readable name.
+	Life func(incarnation uint64, name string)
+	// Lie falsifies what the judge hears, to prove that it notices.
+	Lie Lie
+	// Limit ends a run after so many events of the network; 0 means 100 million.
+	Limit uint64
+}
+
+func (o *Options) without(name string) bool {
+	for _, w := range o.Without {
+		if w == name {
+			return true
+		}
+	}
+	return false
+}
+
+// world is a run.
+type world struct {
+	plan  *Plan
+	opts  *Options
+	d     draw // the applications' decisions
+	net   *sim.Network
+	hosts []*host
+
+	attackers []*attacker.Attacker
+	taint     [][]bool // by node: nothing is claimed between these two
+
+	ledger ledger
+	byTag  map[uint64]*end
+	byInc  map[uint64]*life
+	heard  map[uint64]mono.Time // by connection tag: the latest whole packet delivered
+	wraps  wraps
+
+	phase    int
+	packets  uint64
+	flushes  int                // to be called yet
+	lent     map[int]lentMemory // registered memory under way, by message
+	onDoneFn func(*btl.Fragment, error)
+	err      error
+	res      Result
+}
+
+// Run runs the cluster of a seed.
+func Run(seed uint64, opts Options) (res Result) {
+	w := &world{
+		plan: NewPlan(seed, opts), opts: &opts, d: newDraw(seed, 0xA99),
+		byTag: map[uint64]*end{}, byInc: map[uint64]*life{}, heard: map[uint64]mono.Time{},
+	}
+	w.lent, w.onDoneFn = map[int]lentMemory{}, w.onDone
+	w.res.Seed = seed
+	defer func() {
+		if r := recover(); r != nil {
+			w.fail("panic: %v\n%s", r, debug.Stack())
+		}
+		w.finish()
+		res = w.res
+	}()
+	if err := w.build(); err != nil {
+		w.fail("building the cluster: %w", err)
+		return
+	}
+	w.run()
+	return
+}
+
+// fail notes the first violation.
+func (w *world) fail(format string, args ...any) {
+	if w.err != nil {
+		return
+	}
+	at := mono.Time(0)
+	if w.net != nil {
+		at = w.net.Now()
+	}
+	w.err = fmt.Errorf("at %v: %w", time.Duration(at), fmt.Errorf(format, args...))
+	if w.opts.Note != nil {
+		w.opts.Note(at, "", "VIOLATION: "+w.err.Error())
+	}
+}
+
+func (w *world) note(h *host, format string, args ...any) {
+	if w.opts.Note != nil {
+		w.opts.Note(w.net.Now(), h.node.Name(), fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *world) build() error {
+	p := w.plan
+	cfg := p.Net
+	cfg.Observe = w.observe
+	nw, err := sim.New(cfg)
+	if err != nil {
+		return err
+	}
+	w.net = nw
+	for i := range p.Nodes {
+		w.hosts = append(w.hosts, &host{w: w, plan: &p.Nodes[i], index: i, node: nw.Node(nodeName(i))})
+	}
+	w.taint = make([][]bool, len(w.hosts))
+	for i := range w.taint {
+		w.taint[i] = make([]bool, len(w.hosts))
+	}
+	w.setPaths(p.Paths)
+	for i, h := range w.hosts {
+		for j := range w.hosts {
+			if path := &p.Paths[i][j]; path.BitFlip > 0 && !path.Checksum {
+				w.taint[i][j], w.taint[j][i] = true, true
+			}
+		}
+		h.node.SetFaults(h.plan.Faults)
+		h.node.SetPace(h.plan.Pace)
+		if err := h.open(); err != nil {
+			return err
+		}
+	}
+	for i := range p.Attackers {
+		w.attack(i, &p.Attackers[i])
+	}
+	for i := range p.Flows {
+		f := &flow{w: w, plan: &p.Flows[i], number: i}
+		f.tickFn = f.tick
+		nw.After(f.plan.Start+1, f.tickFn)
+	}
+	for i := range p.Incidents {
+		in := &p.Incidents[i]
+		nw.After(in.At+1, func() { w.happen(in) })
+	}
+	nw.After(p.T1, w.heal)
+	return nil
+}
+
+func nodeName(i int) string { return string(rune('a' + i)) }
+
+func (w *world) setPaths(paths [][]sim.Path) {
+	for i, h := range w.hosts {
+		for j, to := range w.hosts {
+			w.net.SetPath(h.node, to.node, paths[i][j])
+		}
+	}
+}
+
+func (w *world) attack(i int, p *AttackPlan) {
+	node := w.net.Node("x" + nodeName(i))
+	var targets []*sim.Node
+	for j, h := range w.hosts {
+		if p.Target < 0 || p.Target == j {
+			targets = append(targets, h.node)
+		}
+	}
+	w.attackers = append(w.attackers, attacker.New(attacker.Config{
+		Net: w.net, Node: node, Seed: w.plan.Seed + uint64(i), Mode: p.Mode, Targets: targets,
+		Rate: p.Rate, Until: mono.Time(w.plan.T1),
+	}))
+}
+
+// tainted says whether nothing is claimed about connections between nodes i and j; j is -1 if the
+// peer is no module.
+func (w *world) tainted(i, j int) bool {
+	if j < 0 {
+		return w.anyTaint(i)
+	}
+	if w.taint[i][j] {
+		return true
+	}
+	for _, a := range w.attackers {
+		if a.Tainted(i, j) {
+			return true
+		}
+	}
+	return false
+}
+
+// anyTaint says whether node i may have a connection of which nothing is claimed.
+func (w *world) anyTaint(i int) bool {
+	for j := range w.hosts {
+		if w.tainted(i, j) {
+			return true
+		}
+	}
+	for _, a := range w.attackers {
+		if a.Mode() == attacker.Insider {
+			return true
+		}
+	}
+	return false
+}
+
+// phases.
+const (
+	phaseFaults = iota
+	phaseDrain
+	phaseClose
+	phaseOver
+)
+
+// stepsPerLook is how many events pass between looks at the clock.
+const drainLook = 2 * time.Millisecond
+
+// run steps through the three phases.
+func (w *world) run() {
+	limit := w.opts.Limit
+	if limit == 0 {
+		limit = 100_000_000
+	}
+	for w.phase != phaseOver && w.err == nil {
+		if w.res.Steps++; w.res.Steps > limit {
+			w.fail("no end after %d events: %s", limit, w.state())
+			return
+		}
+		if !w.net.Step() {
+			w.fail("nothing is pending any more in phase %d: %s", w.phase+1, w.state())
+			return
+		}
+	}
+	if w.err == nil {
+		w.judgeEnd()
+	}
+}
+
+// heal ends phase 1.
+func (w *world) heal() {
+	w.phase = phaseDrain
+	if w.opts.Note != nil {
+		w.opts.Note(w.net.Now(), "", "PHASE 2: the network is healed, nothing new is sent")
+	}
+	w.setPaths(w.plan.Calm)
+	for _, h := range w.hosts {
+		h.node.SetFaults(sim.NodeFaults{})
+		h.node.SetPace(0)
+		h.node.Kick()
+	}
+	w.res.Drained = -1
+	started := w.net.Now()
+	var look func()
+	look = func() {
+		if w.phase != phaseDrain {
+			return
+		}
+		why := errors.Join(w.lastWords(), w.busy())
+		if why == nil {
+			w.res.Drained = w.net.Now().Sub(started)
+			w.closeAll()
+			return
+		}
+		if took := w.net.Now().Sub(started); took > w.plan.DrainLimit() {
+			w.fail("not drained %v after the network was healed: %w; %s", took, why, w.state())
+			return
+		}
+		w.net.After(drainLook, look)
+	}
+	w.net.After(drainLook, look)
+}
+
+// lastWords has every connected end send one more message: an end whose peer is gone, and that has
+// nothing to ask it, would not notice otherwise. It says which one still has to.
+func (w *world) lastWords() (err error) {
+	for _, h := range w.hosts {
+		if h.life == nil || h.life.closing {
+			continue
+		}
+		for _, e := range h.life.ends {
+			if e.lastWord || e.over || e.closing || !e.connected {
+				continue
+			}
+			if e.lastWord = e.do(wayAlloc, 32); !e.lastWord && !e.over {
+				err = fmt.Errorf("%s finds no room for another message", e)
+			}
+			h.node.Kick()
+		}
+	}
+	return err
+}
+
+// idleChecker is what a module says about nothing being under way.
+type idleChecker interface{ CheckIdle() error }
+
+// busy says why phase 2 is not over yet.
+func (w *world) busy() error {
+	if w.ledger.open > 0 {
+		return fmt.Errorf("%d accepted sends have not ended (%s)", w.ledger.open, w.ledger.firstOpen())
+	}
+	if w.flushes > 0 {
+		return fmt.Errorf("%d flushes have not been called", w.flushes)
+	}
+	for _, h := range w.hosts {
+		if h.life == nil {
+			if h.toOpen > 0 {
+				return fmt.Errorf("node %s is still to be opened", h.node.Name())
+			}
+			continue
+		}
+		if c, ok := any(h.life.mod).(idleChecker); ok {
+			if err := c.CheckIdle(); err != nil {
+				return fmt.Errorf("node %s is not idle: %w", h.node.Name(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// closeAll begins phase 3.
+func (w *world) closeAll() {
+	w.phase = phaseClose
+	w.ledger.judgeDrained(w)
+	started := w.net.Now()
+	limit := time.Duration(0)
+	for i, h := range w.hosts {
+		limit = max(limit, 4*h.plan.Config.CloseTimeout+time.Second)
+		l := h.life
+		if l == nil {
+			continue
+		}
+		w.net.After(w.d.dur(time.Microsecond, 20*time.Millisecond), func() { l.closeInOrder() })
+		limit += 100 * w.plan.Calm[i][0].Delay
+	}
+	var look func()
+	look = func() {
+		why := w.open()
+		if why == nil {
+			w.shut()
+			return
+		}
+		if took := w.net.Now().Sub(started); took > limit {
+			w.fail("not closed %v after it began: %w; %s", took, why, w.state())
+			return
+		}
+		w.net.After(drainLook, look)
+	}
+	w.net.After(30*time.Millisecond, look)
+}
+
+// open says why phase 3 is not over yet.
+func (w *world) open() error {
+	for _, h := range w.hosts {
+		if l := h.life; l != nil {
+			if err := l.notClosed(); err != nil {
+				return fmt.Errorf("node %s: %w", h.node.Name(), err)
+			}
+		}
+	}
+	return w.busy()
+}
+
+// shut closes the modules.
+func (w *world) shut() {
+	w.phase = phaseOver
+	for _, h := range w.hosts {
+		if h.life != nil {
+			h.life.shut()
+		}
+	}
+}
+
+// judgeEnd judges what only the end can tell.
+func (w *world) judgeEnd() {
+	w.ledger.judgeEnd(w)
+	for _, h := range w.hosts {
+		for _, l := range h.lives {
+			l.judgeEnd()
+		}
+	}
+	if v := w.net.Violations(); len(v) > 0 {
+		w.fail("misuse of the fabric: %w", errors.Join(v...))
+	}
+}
+
+// finish fills in the result.
+func (w *world) finish() {
+	r := &w.res
+	r.Err = w.err
+	if w.net == nil {
+		return
+	}
+	r.Hash, r.Counts, r.Virtual = w.net.Hash(), w.net.Counts(), time.Duration(w.net.Now())
+	r.Packets = r.Counts[sim.KindSent] + r.Counts[sim.KindInjected] + r.Counts[sim.KindDuplicated] +
+		r.Counts[sim.KindJunk] + r.Counts[sim.KindReplayed]
+	for _, h := range w.hosts {
+		for _, l := range h.lives {
+			s := l.mod.Stats()
+			for _, c := range counters {
+				r.Stats[c] += s.Get(c)
+			}
+		}
+		r.Restarts += max(0, len(h.lives)-1)
+	}
+	r.Messages, r.Failed = uint64(len(w.ledger.msgs)), w.ledger.failed
+	r.Wraps = w.wraps.count
+	for _, a := range w.attackers {
+		r.Attacks[a.Mode()] += a.Sent()
+	}
+}
+
+var counters = btl.Counters()
+
+// state describes the cluster for a report.
+func (w *world) state() string {
+	s := ""
+	for _, h := range w.hosts {
+		if h.life == nil {
+			s += fmt.Sprintf("[%s down]", h.node.Name())
+			continue
+		}
+		s += fmt.Sprintf("[%s life %d:", h.node.Name(), h.life.number)
+		for _, e := range h.life.ends {
+			if !e.over {
+				packets, frags := e.ep.Outstanding()
+				s += fmt.Sprintf(" %s %d packets %d fragments connected %v closing %v;",
+					e, packets, frags, e.ep.Connected(), e.closing)
+			}
+		}
+		if next := h.life.mod.Deadline(); next != btl.Never {
+			s += fmt.Sprintf(" deadline in %v", next.Sub(w.net.Now()))
+		}
+		s += "]"
+	}
+	return s
+}

@@ -1,0 +1,305 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gobtl/frag"
+	"gobtl/internal/seq"
+)
+
+// decoder turns packets into text, relative to what it has learned from the handshakes.
+type decoder struct {
+	ends  map[uint64]*end // by connection tag
+	names map[string]*end // by name
+	count map[string]int  // tags told by each node
+	lives map[uint64]string
+	hdr   frag.Header
+	hello frag.Hello
+}
+
+// end is one side of a connection, as its Hellos describe it.
+type end struct {
+	name  string // "a:1": the first connection of node a
+	tag   uint64
+	first seq.Num // its first sequence number
+	peer  *end    // the other side, once a Hello has named both
+}
+
+func newDecoder() *decoder {
+	return &decoder{
+		ends: map[uint64]*end{}, names: map[string]*end{},
+		count: map[string]int{}, lives: map[uint64]string{},
+	}
+}
+
+// learn notes what a packet sent by a node tells about its connection.
+func (d *decoder) learn(node string, pkt []byte) {
+	payload, err := frag.Decode(pkt, &d.hdr)
+	if err != nil || d.hdr.Kind != frag.KindHello && d.hdr.Kind != frag.KindHelloAck ||
+		frag.DecodeHello(payload, &d.hello) != nil {
+		return
+	}
+	e := d.ends[d.hello.Tag]
+	if e == nil {
+		d.count[node]++
+		name := node + ":" + strconv.Itoa(d.count[node])
+		e = &end{name: name, tag: d.hello.Tag, first: d.hdr.Seq}
+		d.ends[e.tag], d.names[name] = e, e
+	}
+	if p := d.ends[d.hdr.Conn]; p != nil {
+		e.peer, p.peer = p, e
+	}
+}
+
+// Packet is a packet as a trace shows it.
+type Packet struct {
+	frag.Header
+
+	Name     string // kind, mark, or "foreign" of another version: "frag", "bye"
+	Seq      int64  // relative to the first number of its sender's, if SeqKnown; else absolute
+	SeqKnown bool
+	Probe    string // of a Hello or HelloAck: "cmd/small"
+}
+
+// Connection is one side of a connection, as its Hellos describe it.
+type Connection struct {
+	Tag       uint64  // what the other side puts in Header.Conn
+	First     seq.Num // the first number of this side
+	PeerFirst seq.Num // that of the other side, 0 while it is not known
+	PeerTag   uint64  // the other side's tag, 0 while it is not known
+}
+
+// Look decodes a packet in the light of the handshakes that the Writer has seen.
+func (w *Writer) Look(pkt []byte) (Packet, error) {
+	d := w.d
+	payload, err := frag.Decode(pkt, &d.hdr)
+	if errors.Is(err, frag.ErrVersion) {
+		return Packet{Name: "foreign"}, nil
+	}
+	if err != nil {
+		return Packet{}, err
+	}
+	p := Packet{Header: d.hdr, Name: kindName(&d.hdr), Seq: int64(d.hdr.Seq)}
+	e, sender := d.sides(&d.hdr)
+	if d.hdr.Kind != frag.KindNack { // the number in it is the receiver's
+		e = sender
+	}
+	if e != nil {
+		p.Seq, p.SeqKnown = int64(d.hdr.Seq.Sub(e.first)), true
+	}
+	if d.hdr.Kind == frag.KindHello || d.hdr.Kind == frag.KindHelloAck {
+		if err := frag.DecodeHello(payload, &d.hello); err != nil {
+			return Packet{}, err
+		}
+		p.Probe = probeName(d.hello.Probe)
+	}
+	return p, nil
+}
+
+// Connection finds a side of a connection by the name that it has in the trace: "a:1".
+func (w *Writer) Connection(name string) (c Connection, ok bool) {
+	e := w.d.names[name]
+	if e == nil {
+		return c, false
+	}
+	c = Connection{Tag: e.tag, First: e.first}
+	if e.peer != nil {
+		c.PeerFirst, c.PeerTag = e.peer.first, e.peer.tag
+	}
+	return c, true
+}
+
+// appendBrief appends the kind and the number of a packet.
+func (d *decoder) appendBrief(b, pkt []byte) []byte {
+	payload, err := frag.Decode(pkt, &d.hdr)
+	if err != nil {
+		return d.appendPacket(b, pkt)
+	}
+	h := &d.hdr
+	b = append(b, kindName(h)...)
+	_, sender := d.sides(h)
+	switch h.Kind {
+	case frag.KindFrag, frag.KindChunk:
+		b = appendSeq(b, h.Seq, sender)
+	case frag.KindAck:
+		b = d.appendAck(b, h)
+	case frag.KindHello, frag.KindHelloAck:
+		if frag.DecodeHello(payload, &d.hello) == nil {
+			b = fmt.Appendf(b, " probe=%s", probeName(d.hello.Probe))
+		}
+	default:
+	}
+	return b
+}
+
+// sides returns the two ends of the connection of a packet, nil where they are not known.
+func (d *decoder) sides(h *frag.Header) (receiver, sender *end) {
+	if receiver = d.ends[h.Conn]; receiver != nil {
+		sender = receiver.peer
+	}
+	return receiver, sender
+}
+
+// appendPacket appends all that a packet says.
+func (d *decoder) appendPacket(b, pkt []byte) []byte {
+	payload, err := frag.Decode(pkt, &d.hdr)
+	if errors.Is(err, frag.ErrVersion) { // magic, version and kind mean the same in all
+		return fmt.Appendf(b, "foreign   version=%d kind=%s %d B", pkt[1]>>4, frag.Kind(pkt[1]&0xf),
+			len(pkt))
+	}
+	if err != nil {
+		reason := strings.TrimPrefix(err.Error(), "frag: ")
+		return fmt.Appendf(b, "not a packet: %s, %d bytes", reason, len(pkt))
+	}
+	h := &d.hdr
+	b = fmt.Appendf(b, "%-9s", kindName(h))
+	receiver, sender := d.sides(h)
+	b = appendTag(append(b, " to="...), h.Conn, receiver)
+	switch h.Kind {
+	case frag.KindFrag, frag.KindChunk:
+		return d.appendData(b, h, sender)
+	case frag.KindAck:
+		return d.appendAck(b, h)
+	case frag.KindNack:
+		b = appendSeq(b, h.Seq, receiver)
+		b = fmt.Appendf(b, " refused=%s", nackName(h.Tag))
+		return d.appendAck(b, h)
+	case frag.KindReject:
+		lo, hi := frag.RejectVersions(payload)
+		return fmt.Appendf(b, " %s versions=%d..%d", rejectName(h.Tag), lo, hi)
+	default:
+		return d.appendHello(b, h, payload, len(pkt))
+	}
+}
+
+// appendData appends a Frag or Chunk.
+func (d *decoder) appendData(b []byte, h *frag.Header, sender *end) []byte {
+	mark := h.Kind == frag.KindFrag && h.Flags&frag.FlagPut == 0 && h.Tag > frag.TagUserMax
+	if !mark && h.Flags&frag.FlagPut == 0 {
+		b = fmt.Appendf(b, " tag=%d", h.Tag)
+	}
+	b = appendSeq(b, h.Seq, sender)
+	if h.Flags&frag.FlagPut != 0 {
+		// The upper part of a handle is random, the lower one an index.
+		b = fmt.Appendf(b, " put=%04x.%d+%d", h.Handle>>16&0xffff, h.Handle&0xffff, h.PutOffset)
+	}
+	if h.Kind == frag.KindChunk {
+		b = fmt.Appendf(b, " frag=%d at=%d of=%d", h.FragID, h.OffsetBytes, h.SizeBytes)
+	}
+	b = d.appendAck(b, h)
+	if !mark {
+		b = fmt.Appendf(b, " %d B", h.PayloadLen)
+	}
+	return b
+}
+
+// appendAck appends the acknowledgement that a packet carries, if it does.
+func (d *decoder) appendAck(b []byte, h *frag.Header) []byte {
+	if h.Flags&frag.FlagAck == 0 {
+		return b
+	}
+	b = append(b, " ack="...)
+	if receiver := d.ends[h.Conn]; receiver != nil {
+		b = strconv.AppendInt(b, int64(h.Ack.Sub(receiver.first)), 10)
+	} else {
+		b = fmt.Appendf(b, "%#08x", uint32(h.Ack))
+	}
+	b = fmt.Appendf(b, " credit=%d", h.Credit)
+	if h.Flags&frag.FlagDup != 0 {
+		b = append(b, " dup"...)
+	}
+	return b
+}
+
+// appendHello appends a Hello or HelloAck.
+func (d *decoder) appendHello(b []byte, h *frag.Header, payload []byte, sizeBytes int) []byte {
+	m := &d.hello
+	if err := frag.DecodeHello(payload, m); err != nil {
+		reason := strings.TrimPrefix(err.Error(), "frag: ")
+		return fmt.Appendf(b, " (%s), %d bytes", reason, sizeBytes)
+	}
+	b = fmt.Appendf(b, " probe=%s proven=%04b from=", probeName(m.Probe), m.Proven)
+	b = appendTag(b, m.Tag, d.ends[m.Tag])
+	b = fmt.Appendf(b, " life=%s", d.life(m.Incarnation))
+	if m.Expected != 0 {
+		b = fmt.Appendf(b, " expected=%s", d.life(m.Expected))
+	}
+	return fmt.Appendf(b, " first=%#08x window=%d mtu=%d/%d credit=%d %d B", uint32(h.Seq),
+		m.WindowPkts, m.CommandBytes, m.MTUBytes, m.Credit, sizeBytes)
+}
+
+// life names an incarnation.
+func (d *decoder) life(incarnation uint64) string {
+	if name, ok := d.lives[incarnation]; ok {
+		return name
+	}
+	return fmt.Sprintf("%#x", incarnation)
+}
+
+// appendSeq appends a sequence number, relative to the first one of its side if that is known.
+func appendSeq(b []byte, n seq.Num, e *end) []byte {
+	b = append(b, " seq="...)
+	if e == nil {
+		return fmt.Appendf(b, "%#08x", uint32(n))
+	}
+	return strconv.AppendInt(b, int64(n.Sub(e.first)), 10)
+}
+
+// appendTag appends the name of a connection tag.
+func appendTag(b []byte, tag uint64, e *end) []byte {
+	switch {
+	case e != nil:
+		return append(b, e.name...)
+	case tag == 0:
+		return append(b, '-')
+	}
+	return fmt.Appendf(b, "%#x", tag)
+}
+
+func kindName(h *frag.Header) string {
+	if h.Kind == frag.KindFrag && h.Flags&frag.FlagPut == 0 {
+		switch h.Tag {
+		case frag.TagBye:
+			return "bye"
+		case frag.TagVoid:
+			return "void"
+		}
+	}
+	return h.Kind.String()
+}
+
+func probeName(p frag.Probe) string {
+	name := "cmd"
+	if p&frag.ProbeData != 0 {
+		name = "data"
+	}
+	if p&frag.ProbeFull != 0 {
+		return name + "/full"
+	}
+	return name + "/small"
+}
+
+func nackName(reason uint8) string {
+	switch reason {
+	case frag.NackAccess:
+		return "access"
+	case frag.NackNoHandler:
+		return "no-handler"
+	}
+	return strconv.Itoa(int(reason))
+}
+
+func rejectName(reason uint8) string {
+	switch reason {
+	case frag.RejectVersion:
+		return "version"
+	case frag.RejectFull:
+		return "full"
+	case frag.RejectStale:
+		return "stale"
+	}
+	return strconv.Itoa(int(reason))
+}

@@ -1,0 +1,173 @@
+package trace
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"gobtl/fabric/sim"
+	"gobtl/internal/mono"
+)
+
+// Writer writes one line per event:
+//
+//	time_us      node(s) channel  what        datagram  packet
+//	      12.500 a>b     cmd      sent        #7        frag      to=b:1 tag=1 seq=0 ack=-1 credit=32 8 B
+//
+// Sequence numbers, acknowledgements and fragments count from the first number that their side told
+// in its handshake: the first packet of a connection has seq=0, and ack=-1 acknowledges nothing.
+// Connection tags are named after the node that chose them, a:1 being the first of node a; numbers
+// and tags of which no handshake was seen stand in hexadecimal.
+type Writer struct {
+	w       io.Writer
+	d       *decoder
+	line    []byte
+	err     error
+	brief   bool
+	without [sim.NumKinds]bool
+}
+
+// An Option changes what a Writer writes.
+type Option func(*Writer)
+
+// Brief shortens the packets of all events but the first of each datagram to kind and number.
+func Brief() Option { return func(w *Writer) { w.brief = true } }
+
+// Without leaves out events of these kinds.
+func Without(kinds ...sim.Kind) Option {
+	return func(w *Writer) {
+		for _, k := range kinds {
+			w.without[k] = true
+		}
+	}
+}
+
+// New returns a Writer to w.
+func New(w io.Writer, opts ...Option) *Writer {
+	t := &Writer{w: w, d: newDecoder()}
+	for _, o := range opts {
+		o(t)
+	}
+	return t
+}
+
+// Err returns the first error of writing; after it nothing more is written.
+func (w *Writer) Err() error { return w.err }
+
+// Life names an incarnation of a module: what Hellos show instead of the number.
+func (w *Writer) Life(incarnation uint64, name string) { w.d.lives[incarnation] = name }
+
+// Columns of a line.
+const (
+	pathColumns    = 9
+	channelColumns = 9
+	kindColumns    = 12
+	idColumns      = 7
+)
+
+// Event writes one event. It has the form of sim.Config.Observe.
+func (w *Writer) Event(nw *sim.Network, e *sim.Event) {
+	if e.Kind == sim.KindSent {
+		w.d.learn(nodeName(nw, e.From), e.Data)
+	}
+	if w.without[e.Kind] {
+		return
+	}
+	from := nodeName(nw, e.From)
+	if ofNode(e.Kind) {
+		w.begin(e.At, from, "", e.Kind.String())
+	} else {
+		path, channel := from+">"+nodeName(nw, e.To), channelName(e.From.Index)
+		if e.From.Index != e.To.Index {
+			channel += ">" + channelName(e.To.Index)
+		}
+		w.begin(e.At, path, channel, e.Kind.String())
+		w.pad("#"+strconv.FormatUint(e.ID, 10), idColumns)
+		if w.brief && repeats(e.Kind) {
+			w.line = w.d.appendBrief(w.line, e.Data)
+		} else {
+			w.line = w.d.appendPacket(w.line, e.Data)
+		}
+	}
+	if e.Err != nil {
+		w.line = append(w.line, ' ')
+		w.line = append(w.line, e.Err.Error()...)
+	}
+	w.end()
+}
+
+// Note writes a line about something that the network does not see: what an application did.
+func (w *Writer) Note(at mono.Time, node, text string) {
+	w.begin(at, node, "", "app")
+	w.pad("", idColumns)
+	w.line = append(w.line, text...)
+	w.end()
+}
+
+func (w *Writer) begin(at mono.Time, path, channel, kind string) {
+	w.line = fmt.Appendf(w.line[:0], "%10d.%03d ", int64(at)/1000, int64(at)%1000)
+	w.pad(path, pathColumns)
+	w.pad(channel, channelColumns)
+	w.pad(kind, kindColumns)
+}
+
+// pad appends a column, and a blank behind it in any case.
+func (w *Writer) pad(s string, columns int) {
+	w.line = append(w.line, s...)
+	for n := len(s); n < columns-1; n++ {
+		w.line = append(w.line, ' ')
+	}
+	w.line = append(w.line, ' ')
+}
+
+func (w *Writer) end() {
+	if w.err != nil {
+		return
+	}
+	n := len(w.line)
+	for n > 0 && w.line[n-1] == ' ' {
+		n--
+	}
+	w.line = append(w.line[:n], '\n')
+	_, w.err = w.w.Write(w.line)
+}
+
+// ofNode says whether an event is one of a node, without a datagram.
+func ofNode(k sim.Kind) bool {
+	switch k {
+	case sim.KindPostAgain, sim.KindPause, sim.KindSlow, sim.KindCrash, sim.KindOpen,
+		sim.KindRestart, sim.KindProcessError:
+		return true
+	default:
+		return false
+	}
+}
+
+// repeats says whether an event of this kind shows a datagram as an earlier event did.
+func repeats(k sim.Kind) bool {
+	switch k {
+	case sim.KindSent, sim.KindInjected, sim.KindBitFlip, sim.KindTruncated, sim.KindJunk,
+		sim.KindReplayed:
+		return false
+	default:
+		return true
+	}
+}
+
+func nodeName(nw *sim.Network, p sim.Port) string {
+	if nodes := nw.Nodes(); p.Node >= 0 && p.Node < len(nodes) {
+		return strings.ReplaceAll(nodes[p.Node].Name(), " ", "_")
+	}
+	return "node" + strconv.Itoa(p.Node)
+}
+
+func channelName(index int) string {
+	switch index {
+	case 0:
+		return "cmd"
+	case 1:
+		return "data"
+	}
+	return "ep" + strconv.Itoa(index)
+}

@@ -1,0 +1,288 @@
+package stranger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// The numbers of the page, sections 3 and 8.
+const (
+	magic   = 0xB7
+	version = 1
+
+	kindFrag, kindChunk, kindAck, kindHello = 1, 2, 3, 4
+	kindHelloAck, kindNack, kindReject      = 5, 6, 7
+
+	flagAck, flagPut, flagDup = 0x01, 0x02, 0x04
+
+	tagBye, tagVoid = 0xFF, 0xFE
+
+	nackAccess, nackNoHandler              = 1, 2
+	rejectVersion, rejectFull, rejectStale = 1, 2, 3
+
+	headerBytes  = 24
+	helloBytes   = 184 // of a Hello's payload, without padding
+	addrBytesMax = 64
+	provenAll    = 0xF
+)
+
+var errNoPacket = errors.New("no packet")
+
+var le = binary.LittleEndian
+
+// Packet is any packet; the fields that its kind does not have are zero.
+type Packet struct {
+	Version, Kind, Flags, Tag uint8
+
+	Conn     uint64
+	Seq, Ack uint32
+	Credit   uint16
+
+	FragID, Size, Offset uint32 // Chunk
+	Handle, PutOffset    uint64 // with the Put flag
+
+	Hello                  *Hello // Hello and HelloAck
+	VersionMin, VersionMax uint8  // Reject
+
+	Payload []byte // Frag and Chunk
+}
+
+// Hello is the body of a Hello or HelloAck.
+type Hello struct {
+	Incarnation, Tag, Expected, Features uint64
+	WindowPackets, FragmentBytesMax      uint32
+	MTUBytes, CommandBytes, Credit       uint16
+	VersionMin, VersionMax               uint8
+	Probe, Proven                        uint8
+	AckDelayUs                           uint32
+	CommandName, DataName                []byte
+	SizeBytes                            int // of the packet: the padding is not stored
+}
+
+// The flags that a kind may carry.
+var flagsOf = [8]uint8{
+	kindFrag: flagAck | flagDup | flagPut, kindChunk: flagAck | flagDup | flagPut,
+	kindAck: flagAck | flagDup, kindNack: flagAck | flagDup,
+}
+
+// Encode appends the packet to b. It trusts its caller with the values.
+func (p *Packet) Encode(b []byte) []byte {
+	start := len(b)
+	b = append(b, magic, p.Version<<4|p.Kind, p.Flags, p.Tag)
+	b = le.AppendUint64(b, p.Conn)
+	b = le.AppendUint32(b, p.Seq)
+	b = le.AppendUint32(b, p.Ack)
+	b = le.AppendUint16(b, 0) // payloadLen, below
+	b = le.AppendUint16(b, p.Credit)
+	if p.Kind == kindChunk {
+		b = le.AppendUint32(b, p.FragID)
+		b = le.AppendUint32(b, p.Size)
+		b = le.AppendUint32(b, p.Offset)
+		b = le.AppendUint32(b, 0)
+	}
+	if p.Flags&flagPut != 0 {
+		b = le.AppendUint64(b, p.Handle)
+		b = le.AppendUint64(b, p.PutOffset)
+	}
+	header := len(b) - start
+	switch p.Kind {
+	case kindHello, kindHelloAck:
+		b = p.Hello.encode(b)
+		b = append(b, make([]byte, p.Hello.SizeBytes-(len(b)-start))...)
+	case kindReject:
+		b = append(b, p.VersionMin, p.VersionMax)
+	default:
+		b = append(b, p.Payload...)
+	}
+	le.PutUint16(b[start+20:], uint16(len(b)-start-header))
+	return b
+}
+
+func (h *Hello) encode(b []byte) []byte {
+	b = le.AppendUint64(b, h.Incarnation)
+	b = le.AppendUint64(b, h.Tag)
+	b = le.AppendUint64(b, h.Expected)
+	b = le.AppendUint64(b, h.Features)
+	b = le.AppendUint32(b, h.WindowPackets)
+	b = le.AppendUint32(b, h.FragmentBytesMax)
+	b = le.AppendUint16(b, h.MTUBytes)
+	b = le.AppendUint16(b, h.CommandBytes)
+	b = le.AppendUint16(b, h.Credit)
+	b = append(b, h.VersionMin, h.VersionMax, h.Probe, h.Proven)
+	b = append(b, uint8(len(h.CommandName)), uint8(len(h.DataName)))
+	b = le.AppendUint32(b, h.AckDelayUs)
+	for _, name := range [][]byte{h.CommandName, h.DataName} {
+		b = append(b, name...)
+		b = append(b, make([]byte, addrBytesMax-len(name))...)
+	}
+	return b
+}
+
+// Decode reads a datagram of version 1. The payload points into b.
+func Decode(b []byte) (*Packet, error) {
+	if len(b) < headerBytes || b[0] != magic || b[1]>>4 != version {
+		return nil, fmt.Errorf("%w: header", errNoPacket)
+	}
+	p := &Packet{
+		Version: version, Kind: b[1] & 15, Flags: b[2], Tag: b[3], Conn: le.Uint64(b[4:]),
+		Seq: le.Uint32(b[12:]), Ack: le.Uint32(b[16:]), Credit: le.Uint16(b[22:]),
+	}
+	if err := p.checkHeader(); err != nil {
+		return nil, err
+	}
+	payloadLen, rest := int(le.Uint16(b[20:])), b[headerBytes:]
+	extras := 0
+	if p.Kind == kindChunk {
+		extras += 16
+	}
+	if p.Flags&flagPut != 0 {
+		extras += 16
+	}
+	if len(rest) != extras+payloadLen {
+		return nil, fmt.Errorf("%w: length", errNoPacket)
+	}
+	return p, p.decodeRest(rest, rest[extras:])
+}
+
+func (p *Packet) checkHeader() error {
+	ack := p.Flags&flagAck != 0
+	put := p.Flags&flagPut != 0
+	data := p.Kind == kindFrag || p.Kind == kindChunk
+	bad := ""
+	switch {
+	case p.Kind < kindFrag || p.Kind > kindReject:
+		bad = "kind"
+	case p.Flags&^flagsOf[p.Kind] != 0, p.Kind == kindAck && !ack, p.Flags&flagDup != 0 && !ack:
+		bad = "flags"
+	case !ack && (p.Ack != 0 || p.Credit != 0):
+		bad = "ack without the flag"
+	case p.Conn == 0 && p.Kind != kindHello:
+		bad = "conn"
+	case p.Seq != 0 && (p.Kind == kindAck || p.Kind == kindReject):
+		bad = "seq"
+	case data && put && p.Tag != 0, p.Kind == kindChunk && p.Tag >= 0xF0,
+		p.Kind == kindFrag && p.Tag >= 0xF0 && p.Tag < tagVoid,
+		p.Tag != 0 && (p.Kind == kindAck || p.Kind == kindHello || p.Kind == kindHelloAck),
+		p.Kind == kindNack && (p.Tag < nackAccess || p.Tag > nackNoHandler),
+		p.Kind == kindReject && (p.Tag < rejectVersion || p.Tag > rejectStale):
+		bad = "tag"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: %s", errNoPacket, bad)
+}
+
+// decodeRest reads what follows the header: extras first, then the payload.
+func (p *Packet) decodeRest(extras, payload []byte) error {
+	bad := false
+	if p.Kind == kindChunk {
+		p.FragID, p.Size = le.Uint32(extras), le.Uint32(extras[4:])
+		p.Offset = le.Uint32(extras[8:])
+		end := uint64(p.Offset) + uint64(len(payload))
+		bad = le.Uint32(extras[12:]) != 0 || end > uint64(p.Size) || len(payload) == 0
+		extras = extras[16:]
+	}
+	if p.Flags&flagPut != 0 {
+		p.Handle, p.PutOffset = le.Uint64(extras), le.Uint64(extras[8:])
+		bad = bad || p.PutOffset > math.MaxUint64-uint64(len(payload))
+	}
+	switch p.Kind {
+	case kindFrag:
+		bad = bad || p.Tag >= 0xF0 && len(payload) != 0
+		p.Payload = payload
+	case kindChunk:
+		p.Payload = payload
+	case kindHello, kindHelloAck:
+		if len(payload) < helloBytes {
+			return fmt.Errorf("%w: short Hello", errNoPacket)
+		}
+		p.Hello = decodeHello(payload)
+		bad = !p.Hello.valid() || !zero(payload[helloBytes:])
+	case kindReject:
+		if len(payload) != 2 {
+			return fmt.Errorf("%w: Reject's length", errNoPacket)
+		}
+		p.VersionMin, p.VersionMax = payload[0], payload[1]
+		bad = p.VersionMin < 1 || p.VersionMax < p.VersionMin || p.VersionMax > 15
+	default:
+		bad = len(payload) != 0
+	}
+	if bad {
+		return fmt.Errorf("%w: value out of range", errNoPacket)
+	}
+	return nil
+}
+
+// decodeHello returns nil if a name is malformed.
+func decodeHello(b []byte) *Hello {
+	commandLen, dataLen := int(b[50]), int(b[51])
+	if commandLen > addrBytesMax || dataLen > addrBytesMax ||
+		!zero(b[56+commandLen:120]) || !zero(b[120+dataLen:184]) {
+		return nil
+	}
+	return &Hello{
+		Incarnation: le.Uint64(b), Tag: le.Uint64(b[8:]), Expected: le.Uint64(b[16:]),
+		Features: le.Uint64(b[24:]), WindowPackets: le.Uint32(b[32:]),
+		FragmentBytesMax: le.Uint32(b[36:]), MTUBytes: le.Uint16(b[40:]),
+		CommandBytes: le.Uint16(b[42:]), Credit: le.Uint16(b[44:]),
+		VersionMin: b[46], VersionMax: b[47], Probe: b[48], Proven: b[49],
+		AckDelayUs:  le.Uint32(b[52:]),
+		CommandName: bytes.Clone(b[56 : 56+commandLen]), DataName: bytes.Clone(b[120 : 120+dataLen]),
+		SizeBytes: headerBytes + len(b),
+	}
+}
+
+func (h *Hello) valid() bool {
+	return h != nil && h.Incarnation != 0 && h.Tag != 0 &&
+		h.WindowPackets >= 1 && h.WindowPackets <= 65536 && h.FragmentBytesMax != 0 &&
+		h.MTUBytes >= 256 && h.CommandBytes >= 256 && h.AckDelayUs <= 1000000 &&
+		h.VersionMin >= 1 && h.VersionMin <= version && h.VersionMax >= version &&
+		h.VersionMax <= 15 && h.Probe < 4 && h.Proven <= provenAll
+}
+
+func zero(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
+
+// Name is a module's name, section 10.
+type Name struct {
+	Provider               string
+	Command, Data          []byte
+	Incarnation            uint64
+	MTUBytes, CommandBytes uint16
+}
+
+// Encode returns the name's bytes.
+func (n *Name) Encode() []byte {
+	b := []byte{1, uint8(len(n.Provider)), uint8(len(n.Command)), uint8(len(n.Data))}
+	b = le.AppendUint64(b, n.Incarnation)
+	b = le.AppendUint16(b, n.MTUBytes)
+	b = le.AppendUint16(b, n.CommandBytes)
+	b = append(b, n.Provider...)
+	b = append(b, n.Command...)
+	return append(b, n.Data...)
+}
+
+// DecodeName reads a module's name.
+func DecodeName(b []byte) (*Name, error) {
+	if len(b) < 16 || b[0] != 1 || len(b) != 16+int(b[1])+int(b[2])+int(b[3]) ||
+		min(b[1], b[2], b[3]) < 1 || max(b[1], b[2], b[3]) > addrBytesMax {
+		return nil, errors.New("no module name: length")
+	}
+	n := &Name{
+		Incarnation: le.Uint64(b[4:]), MTUBytes: le.Uint16(b[12:]), CommandBytes: le.Uint16(b[14:]),
+	}
+	if n.Incarnation == 0 || n.MTUBytes < 256 || n.CommandBytes < 256 {
+		return nil, errors.New("no module name: value out of range")
+	}
+	rest := b[16:]
+	n.Provider, rest = string(rest[:b[1]]), rest[b[1]:]
+	n.Command, n.Data = bytes.Clone(rest[:b[2]]), bytes.Clone(rest[b[2]:])
+	for _, c := range []byte(n.Provider) {
+		if c <= ' ' || c > '~' {
+			return nil, errors.New("no module name: provider")
+		}
+	}
+	return n, nil
+}

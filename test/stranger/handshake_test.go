@@ -1,0 +1,397 @@
+//go:build cgo
+
+package stranger
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gobtl/btl"
+)
+
+// raw is a module's two sockets without any protocol.
+type raw struct {
+	t     *testing.T
+	socks [channels]*net.UDPConn
+	names [channels][]byte
+	to    [channels]netip.AddrPort // the module's
+}
+
+func openRaw(t *testing.T, m *module) *raw {
+	t.Helper()
+	r := &raw{t: t}
+	for ch := range r.socks {
+		sock, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		must(t, err)
+		t.Cleanup(func() { _ = sock.Close() })
+		r.socks[ch], r.names[ch] = sock, sockaddr(sock.LocalAddr().(*net.UDPAddr).AddrPort())
+	}
+	n, err := DecodeName(m.name)
+	must(t, err)
+	for ch, name := range [channels][]byte{n.Command, n.Data} {
+		r.to[ch], err = fromSockaddr(name)
+		must(t, err)
+	}
+	return r
+}
+
+func (r *raw) send(channel int, b []byte) {
+	r.t.Helper()
+	_, err := r.socks[channel].WriteToUDPAddrPort(b, r.to[channel])
+	must(r.t, err)
+}
+
+// receive returns the next datagram of a channel, nil if none comes.
+func (r *raw) receive(channel int, wait time.Duration) []byte {
+	r.t.Helper()
+	buf := make([]byte, 65536)
+	must(r.t, r.socks[channel].SetReadDeadline(time.Now().Add(wait)))
+	n, err := r.socks[channel].Read(buf)
+	if err != nil {
+		return nil
+	}
+	return buf[:n]
+}
+
+// silence checks that nothing is waiting.
+func (r *raw) silence(after string) {
+	r.t.Helper()
+	for ch := range channels {
+		if b := r.receive(ch, 15*time.Millisecond); b != nil {
+			r.t.Errorf("%s: answered on channel %d with %x", after, ch, b)
+		}
+	}
+}
+
+// hello is a Hello of this socket pair, to be altered.
+func (r *raw) hello(probe uint8, sizeBytes int) *Packet {
+	return &Packet{Version: version, Kind: kindHello, Seq: 100, Hello: &Hello{
+		Incarnation: 0xabc, Tag: 0xdef, WindowPackets: 64, FragmentBytesMax: 1 << 20,
+		MTUBytes: 1472, CommandBytes: 768, Credit: 1, VersionMin: 1, VersionMax: 1, Probe: probe,
+		AckDelayUs: 1000, CommandName: r.names[command], DataName: r.names[data],
+		SizeBytes: sizeBytes,
+	}}
+}
+
+// TestHelloAnswers has the rules for the answer: one, of the same size, on the same channel.
+func TestHelloAnswers(t *testing.T) {
+	t.Parallel()
+	m := openModule(t, btl.Config{})
+	r := openRaw(t, m)
+	var tag uint64
+	for probe, size := range []int{208, 208, 768, 1472} {
+		for range 2 {
+			ch := probe & 1
+			r.send(ch, r.hello(uint8(probe), size).Encode(nil))
+			b := r.receive(ch, patience)
+			a, err := Decode(b)
+			must(t, err)
+			if len(b) != size || a.Kind != kindHelloAck || a.Conn != 0xdef ||
+				a.Hello.Probe != uint8(probe) {
+				t.Errorf("probe %d of %d bytes: %d bytes, %+v", probe, size, len(b), a)
+			}
+			if tag == 0 {
+				tag = a.Hello.Tag
+			}
+			if a.Hello.Tag != tag {
+				t.Error("repetitions made another endpoint")
+			}
+			r.silence("one answer")
+		}
+	}
+	r.send(data, r.hello(0, 208).Encode(nil))
+	r.silence("a command probe on the data channel")
+	r.send(command, r.hello(1, 208).Encode(nil))
+	r.silence("a data probe on the command channel")
+	stray := r.hello(0, 208)
+	stray.Conn = tag ^ 1<<63
+	r.send(command, stray.Encode(nil))
+	r.silence("a Hello for no endpoint")
+	for _, kind := range []uint8{kindFrag, kindNack, kindAck} {
+		p := &Packet{Version: version, Kind: kind, Tag: 1, Conn: tag ^ 1<<63}
+		if kind == kindAck {
+			p.Tag, p.Flags = 0, flagAck
+		}
+		r.send(command, p.Encode(nil))
+	}
+	r.silence("packets for no endpoint")
+	if n := m.Stats().Endpoints; n != 1 {
+		t.Errorf("%d endpoints", n)
+	}
+}
+
+// TestOtherVersion talks to the module as one of version 2 would, by what never changes.
+func TestOtherVersion(t *testing.T) {
+	m := openModule(t, btl.Config{})
+	r := openRaw(t, m)
+	hello := bytes.Repeat([]byte{0x5a}, 300) // a body of unknown meaning, but for the fixed fields
+	hello[0], hello[1] = magic, 2<<4|kindHello
+	le.PutUint64(hello[24:], 0x1111)
+	le.PutUint64(hello[32:], 0x2222)
+	hello[74] = uint8(len(r.names[command]))
+	copy(hello[80:144], append(bytes.Clone(r.names[command]), make([]byte, 64)...))
+	for _, b := range [][]byte{hello, hello[:208]} {
+		r.send(command, b)
+		got := r.receive(command, patience)
+		if len(got) != 26 || got[0] != magic || got[1] != 2<<4|kindReject || got[3] != rejectVersion ||
+			le.Uint64(got[4:]) != 0x2222 || got[24] != 1 || got[25] != 1 {
+			t.Errorf("a Hello of version 2 was answered with %x", got)
+		}
+	}
+	r.send(command, hello[:207])
+	r.silence("a Hello too short for any version")
+	for kind := range uint8(16) {
+		if kind != kindHello {
+			b := bytes.Clone(hello)
+			b[1] = 2<<4 | kind
+			r.send(command, b)
+		}
+	}
+	r.silence("other packets of version 2")
+	if n := m.Stats().Endpoints; n != 0 {
+		t.Errorf("%d endpoints", n)
+	}
+}
+
+// TestStrangerOfOtherVersion lets the module call somebody who speaks versions 2 to 3 only.
+func TestStrangerOfOtherVersion(t *testing.T) {
+	a := called(t, btl.Config{})
+	p := a.next(0)
+	reject := Packet{Version: p.Version, Kind: kindReject, Tag: rejectVersion, Conn: p.Hello.Tag,
+		VersionMin: 2, VersionMax: 3}
+	forged := reject
+	forged.Conn ^= 1 << 40
+	a.send(command, forged.Encode(nil))
+	a.send(command, reject.Encode(nil))
+	if err := receive(t, a.connect, "the end of Connect"); !errors.Is(err, btl.ErrVersion) {
+		t.Errorf("Connect: %v", err)
+	}
+}
+
+// TestRejects has the refusals between modules of the same version.
+func TestRejects(t *testing.T) {
+	m, p := openModule(t, btl.Config{PeersMax: 1}), openPeer(t, Config{})
+	stale := func(name []byte) []byte {
+		n, err := DecodeName(name)
+		must(t, err)
+		n.Incarnation ^= 1 << 20
+		return n.Encode()
+	}
+	c, err := p.Dial(stale(m.name))
+	must(t, err)
+	if err := c.Wait(); !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), "reason 3") {
+		t.Errorf("the stranger with an old name: %v", err)
+	}
+	if _, err := m.Connect(within(t), stale(p.Name())); !errors.Is(err, btl.ErrStale) {
+		t.Errorf("the module with an old name: %v", err)
+	}
+	eventually(t, "the module has forgotten it", func() bool { return m.Stats().Endpoints == 0 })
+	first, err := p.Dial(m.name)
+	must(t, err)
+	must(t, first.Wait())
+	second, err := openPeer(t, Config{}).Dial(m.name)
+	must(t, err)
+	if err := second.Wait(); !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), "reason 2") {
+		t.Errorf("a second peer of a module that takes one: %v", err)
+	}
+	must(t, first.Send(tagCheck, nil))
+}
+
+// answerer is a responder by hand.
+type answerer struct {
+	*raw
+	connect chan error
+}
+
+// called opens a responder by hand and lets a module call it.
+func called(t *testing.T, cfg btl.Config) *answerer {
+	t.Helper()
+	m := openModule(t, cfg)
+	a := &answerer{raw: openRaw(t, m), connect: make(chan error, 1)}
+	name := Name{Provider: "ofi/udp", Command: a.names[command], Data: a.names[data],
+		Incarnation: 7, MTUBytes: 1472, CommandBytes: 768}
+	go func() {
+		_, err := m.Connect(t.Context(), name.Encode())
+		a.connect <- err
+	}()
+	return a
+}
+
+// next returns the next Hello of one of the probes.
+func (a *answerer) next(probes ...uint8) *Packet {
+	a.t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		for ch := range channels {
+			b := a.receive(ch, time.Millisecond)
+			if b == nil {
+				continue
+			}
+			p, err := Decode(b)
+			must(a.t, err)
+			if p.Kind == kindHello && slices.Contains(probes, p.Hello.Probe) {
+				return p
+			}
+		}
+	}
+	a.t.Fatalf("no Hello with a probe of %v", probes)
+	return nil
+}
+
+func (a *answerer) answer(to *Packet, tag uint64, seq uint32) {
+	ack := a.hello(to.Hello.Probe, to.Hello.SizeBytes)
+	ack.Kind, ack.Conn, ack.Seq = kindHelloAck, to.Hello.Tag, seq
+	ack.Hello.Incarnation, ack.Hello.Tag = 7, tag
+	a.send(int(to.Hello.Probe&1), ack.Encode(nil))
+}
+
+// TestThreeProbes: a path on which one kind of packet never arrives is not trusted with data.
+func TestThreeProbes(t *testing.T) {
+	t.Parallel()
+	for lost := range uint8(4) {
+		t.Run(fmt.Sprint(lost), func(t *testing.T) {
+			t.Parallel()
+			a := called(t, btl.Config{HandshakeTimeout: time.Second})
+			for _, probe := range []uint8{0, 1, 2, 3} {
+				if probe != lost {
+					a.answer(a.next(probe), 0x99, 5)
+				}
+			}
+			for range 2 {
+				p := a.next(lost)
+				for p.Conn != 0x99 { // it was under way before the first answer
+					p = a.next(lost)
+				}
+				if p.Hello.Proven&(1<<lost) != 0 {
+					t.Errorf("probe %d again: proven %x", lost, p.Hello.Proven)
+				}
+			}
+			if err := receive(t, a.connect, "the end"); !errors.Is(err, btl.ErrUnreachable) {
+				t.Errorf("without probe %d: %v", lost, err)
+			}
+		})
+	}
+}
+
+// TestLearnAnew: the responder forgets its half-open endpoint and makes another, with another tag:
+// what was proven before counts no more.
+func TestLearnAnew(t *testing.T) {
+	a := called(t, btl.Config{})
+	for _, probe := range []uint8{0, 1, 2} {
+		a.answer(a.next(probe), 0x99, 5)
+	}
+	again := a.next(3)
+	for again.Conn != 0x99 || again.Hello.Proven != 7 { // it was under way
+		again = a.next(3)
+	}
+	if again.Hello.Expected != 7 {
+		t.Errorf("the Hello expects incarnation %x", again.Hello.Expected)
+	}
+	a.answer(again, 0xaa, 5000)
+	for _, probe := range []uint8{0, 1, 2} {
+		p := a.next(probe)
+		for p.Conn != 0xaa { // it was under way
+			p = a.next(probe)
+		}
+		if p.Hello.Proven&(1<<3) == 0 {
+			t.Errorf("probe %d again: proven %x", probe, p.Hello.Proven)
+		}
+		a.answer(p, 0xaa, 5000)
+	}
+	must(t, receive(t, a.connect, "the connection"))
+	if p := a.next(0); p.Conn != 0xaa || p.Hello.Proven != provenAll || p.Seq != again.Seq {
+		t.Errorf("the request for confirmation: %+v %+v, first number %d", p, p.Hello, again.Seq)
+	}
+}
+
+// TestForgedHello: a Hello in the name of somebody who did not send it harms no connection of his.
+func TestForgedHello(t *testing.T) {
+	pr := connect(t, btl.Config{}, Config{}, false)
+	flows(t, pr)
+	r := openRaw(t, pr.m)
+	r.names = pr.p.names
+	forged := r.hello(0, 208)
+	r.send(command, forged.Encode(nil)) // another incarnation at that address
+	forged.Hello.Incarnation = pr.p.incarnation
+	r.send(command, forged.Encode(nil)) // the same one, another tag
+	forged.Hello.Tag = pr.c.myTag
+	forged.Seq, forged.Hello.WindowPackets, forged.Hello.MTUBytes = 1, 1, 256
+	r.send(command, forged.Encode(nil)) // its very tag, other values
+	forged.Hello.Incarnation, forged.Conn = 0xabc, pr.c.peerTag
+	r.send(command, forged.Encode(nil)) // the module's tag, another incarnation
+	eventually(t, "the answers are here", func() bool { return pr.p.Count("unknown conn") == 2 })
+	flows(t, pr)
+	if len(pr.m.events) != 0 {
+		t.Errorf("an endpoint ended: %s", <-pr.m.events)
+	}
+}
+
+// TestRestart brings the stranger back as another incarnation at the same address: the module ends
+// the old connection, and the new one works. Then the same with the same incarnation.
+func TestRestart(t *testing.T) {
+	for _, byModule := range []bool{false, true} {
+		pr := connect(t, btl.Config{}, Config{}, byModule)
+		flows(t, pr)
+		commandPort, dataPort := pr.p.Ports()
+		old := pr.p.Name()
+		pr.p.Close()
+		p, err := Open(Config{CommandPort: commandPort, DataPort: dataPort,
+			OnMessage: func(_ *Conn, _ uint8, b []byte) { pr.msgs <- bytes.Clone(b) }})
+		must(t, err)
+		defer p.Close()
+		pr.p = p
+		again(t, pr)
+		if ev := receive(t, pr.m.events, "the end of the old one"); ev != btl.ErrPeerRestarted.Error() {
+			t.Errorf("the old endpoint's end: %s", ev)
+		}
+		if _, err := pr.m.Connect(within(t), old); !errors.Is(err, btl.ErrStale) {
+			t.Errorf("the module with the old name: %v", err)
+		}
+	}
+}
+
+// TestForgotten lets the stranger forget an endpoint without a word, and connect again in the same
+// life: a new tag from the same incarnation.
+func TestForgotten(t *testing.T) {
+	pr := connect(t, btl.Config{}, Config{}, false)
+	flows(t, pr)
+	pr.p.do(func() {
+		pr.c.end(ErrClosed)
+		delete(pr.p.conns, pr.c.myTag)
+	})
+	again(t, pr)
+}
+
+// TestKeepAlive: each side answers the other's question for a sign of life, and a module that gets
+// no answer gives the peer up.
+func TestKeepAlive(t *testing.T) {
+	t.Parallel()
+	pr := connect(t, btl.Config{
+		KeepAlive: 50 * time.Millisecond, PeerTimeout: 400 * time.Millisecond,
+	}, Config{}, false)
+	time.Sleep(20 * time.Millisecond) // the answers of the handshake are over
+	before := pr.p.Count("got HelloAck")
+	pr.c.KeepAlive()
+	eventually(t, "the module has answered", func() bool {
+		return pr.p.Count("got HelloAck") > before
+	})
+	hellos := pr.p.Count("got Hello")
+	time.Sleep(800 * time.Millisecond)
+	if n := pr.p.Count("got Hello"); n == hellos {
+		t.Error("the module never asked")
+	}
+	if len(pr.m.events) != 0 {
+		t.Fatalf("the module lost a peer that answers: %s", <-pr.m.events)
+	}
+	flows(t, pr)
+	pr.p.do(func() { pr.p.cfg.Faults.Loss = 1 })
+	if ev := receive(t, pr.m.events, "the end"); ev != btl.ErrPeerDead.Error() {
+		t.Errorf("the module's event: %s", ev)
+	}
+}

@@ -1,0 +1,12 @@
+// Package wireshark tests the dissector of docs/wireshark with tshark.
+//
+//	vectors_test.go  every field against package frag on the protocol's vectors; the trees of each
+//	                 kind against testdata/kinds.txt
+//	example_test.go  the example exchange of docs/protocol.md, decoded, and as tshark lists it
+//	capture_test.go  the same on traffic of btlbench, captured on the loopback interface; there also
+//	                 what the dissector concludes from other packets, against a model in Go
+//	broken_test.go   what is no packet: the dissector must agree with package frag
+//
+// Nothing here is skipped silently: without tshark the tests fail where CI is set, and say so
+// elsewhere. Capturing needs root or the right to run dumpcap.
+package wireshark

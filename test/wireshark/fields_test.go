@@ -1,0 +1,265 @@
+package wireshark
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gobtl/frag"
+)
+
+// packet is a datagram as package frag reads it.
+type packet struct {
+	frag.Header
+	payload []byte
+	hello   *frag.Hello // of a Hello or HelloAck
+}
+
+// decode is package frag's verdict on a datagram.
+func decode(pkt []byte) (*packet, error) {
+	p := new(packet)
+	var err error
+	if p.payload, err = frag.Decode(pkt, &p.Header); err != nil {
+		return nil, err
+	}
+	if p.Kind == frag.KindHello || p.Kind == frag.KindHelloAck {
+		p.hello = new(frag.Hello)
+		if err := frag.DecodeHello(p.payload, p.hello); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *packet) put() bool  { return p.Flags&frag.FlagPut != 0 }
+func (p *packet) mark() bool { return p.Kind == frag.KindFrag && p.Tag > frag.TagUserMax }
+
+// field is a field of the dissector that stands on the wire, and its value in a packet: a number,
+// text or bytes; nil if the packet does not have it.
+type field struct {
+	name string
+	want func(p *packet) any
+}
+
+func when(cond bool, v any) any {
+	if cond {
+		return v
+	}
+	return nil
+}
+
+func flag1(cond bool) uint64 {
+	if cond {
+		return 1
+	}
+	return 0
+}
+
+// onWire are all of them.
+var onWire = append([]field{
+	{"gobtl.magic", func(*packet) any { return frag.Magic }},
+	{"gobtl.version", func(*packet) any { return frag.Version }},
+	{"gobtl.kind", func(p *packet) any { return p.Kind }},
+	{"gobtl.flags", func(p *packet) any { return p.Flags }},
+	{"gobtl.flags.reserved", func(*packet) any { return 0 }},
+	{"gobtl.flags.ack", func(p *packet) any { return flag1(p.Flags&frag.FlagAck != 0) }},
+	{"gobtl.flags.put", func(p *packet) any { return flag1(p.put()) }},
+	{"gobtl.flags.dup", func(p *packet) any { return flag1(p.Flags&frag.FlagDup != 0) }},
+	{"gobtl.tag", func(p *packet) any { return p.Tag }},
+	{"gobtl.mark", func(p *packet) any { return when(p.mark(), p.Tag) }},
+	{"gobtl.nack.reason", func(p *packet) any { return when(p.Kind == frag.KindNack, p.Tag) }},
+	{"gobtl.reject.reason", func(p *packet) any { return when(p.Kind == frag.KindReject, p.Tag) }},
+	{"gobtl.conn", func(p *packet) any { return p.Conn }},
+	{"gobtl.seq", func(p *packet) any { return p.Seq }},
+	{"gobtl.ack", func(p *packet) any { return p.Ack }},
+	{"gobtl.payload_len", func(p *packet) any { return p.PayloadLen }},
+	{"gobtl.credit", func(p *packet) any { return p.Credit }},
+	{"gobtl.chunk.frag_id", func(p *packet) any { return when(p.Kind == frag.KindChunk, p.FragID) }},
+	{"gobtl.chunk.size", func(p *packet) any { return when(p.Kind == frag.KindChunk, p.SizeBytes) }},
+	{"gobtl.chunk.offset", func(p *packet) any {
+		return when(p.Kind == frag.KindChunk, p.OffsetBytes)
+	}},
+	{"gobtl.chunk.reserved", func(p *packet) any { return when(p.Kind == frag.KindChunk, 0) }},
+	{"gobtl.put.handle", func(p *packet) any { return when(p.put(), p.Handle) }},
+	{"gobtl.put.offset", func(p *packet) any { return when(p.put(), p.PutOffset) }},
+	{"gobtl.payload", func(p *packet) any {
+		return when(p.Kind <= frag.KindChunk && len(p.payload) > 0, p.payload)
+	}},
+	{"gobtl.reject.version_min", func(p *packet) any {
+		if p.Kind != frag.KindReject {
+			return nil
+		}
+		return p.payload[0]
+	}},
+	{"gobtl.reject.version_max", func(p *packet) any {
+		if p.Kind != frag.KindReject {
+			return nil
+		}
+		return p.payload[1]
+	}},
+}, helloFields()...)
+
+// inHello makes a field of the body of a Hello.
+func inHello(name string, want func(m *frag.Hello) any) field {
+	return field{"gobtl.hello." + name, func(p *packet) any {
+		if p.hello == nil {
+			return nil
+		}
+		return want(p.hello)
+	}}
+}
+
+func helloFields() []field {
+	list := []field{
+		inHello("incarnation", func(m *frag.Hello) any { return m.Incarnation }),
+		inHello("tag", func(m *frag.Hello) any { return m.Tag }),
+		inHello("expected", func(m *frag.Hello) any { return m.Expected }),
+		inHello("features", func(m *frag.Hello) any { return m.Features }),
+		inHello("window", func(m *frag.Hello) any { return m.WindowPkts }),
+		inHello("fragment_max", func(m *frag.Hello) any { return m.FragBytesMax }),
+		inHello("mtu", func(m *frag.Hello) any { return m.MTUBytes }),
+		inHello("command_bytes", func(m *frag.Hello) any { return m.CommandBytes }),
+		inHello("credit", func(m *frag.Hello) any { return m.Credit }),
+		inHello("version_min", func(m *frag.Hello) any { return m.VersionMin }),
+		inHello("version_max", func(m *frag.Hello) any { return m.VersionMax }),
+		inHello("probe", func(m *frag.Hello) any { return m.Probe }),
+		inHello("probe.full", func(m *frag.Hello) any { return flag1(m.Probe&frag.ProbeFull != 0) }),
+		inHello("probe.data", func(m *frag.Hello) any { return flag1(m.Probe&frag.ProbeData != 0) }),
+		inHello("proven", func(m *frag.Hello) any { return m.Proven }),
+		inHello("command_name_len", func(m *frag.Hello) any { return len(m.CommandName) }),
+		inHello("data_name_len", func(m *frag.Hello) any { return len(m.DataName) }),
+		inHello("ack_delay_us", func(m *frag.Hello) any { return m.AckDelayUs }),
+		{"gobtl.hello.padding", func(p *packet) any {
+			const body = frag.HelloBytes - frag.FragHeaderBytes
+			if p.hello == nil || len(p.payload) == body {
+				return nil
+			}
+			return p.payload[body:]
+		}},
+	}
+	for bit := range frag.Probe(frag.ProbeCount) {
+		list = append(list, inHello(fmt.Sprintf("proven.%d", bit), func(m *frag.Hello) any {
+			return flag1(m.Proven&bit.Bit() != 0)
+		}))
+	}
+	list = append(list, nameFields("command", func(m *frag.Hello) []byte { return m.CommandName })...)
+	return append(list, nameFields("data", func(m *frag.Hello) []byte { return m.DataName })...)
+}
+
+// nameFields are an address, and what it says if it is a sockaddr.
+func nameFields(channel string, name func(m *frag.Hello) []byte) []field {
+	return []field{
+		inHello(channel+"_name", func(m *frag.Hello) any {
+			return when(len(name(m)) > 0, name(m))
+		}),
+		inHello(channel+"_addr", func(m *frag.Hello) any {
+			addr, ok := sockaddr(name(m))
+			return when(ok && addr.Addr().Is4(), addr.Addr().String())
+		}),
+		inHello(channel+"_addr6", func(m *frag.Hello) any {
+			addr, ok := sockaddr(name(m))
+			return when(ok && addr.Addr().Is6(), addr.Addr().String())
+		}),
+		inHello(channel+"_port", func(m *frag.Hello) any {
+			addr, ok := sockaddr(name(m))
+			return when(ok, addr.Port())
+		}),
+	}
+}
+
+// sockaddr reads a sockaddr_in or sockaddr_in6.
+func sockaddr(name []byte) (netip.AddrPort, bool) {
+	if len(name) < 8 {
+		return netip.AddrPort{}, false
+	}
+	port := uint16(name[2])<<8 | uint16(name[3])
+	switch {
+	case name[0] == 2 && name[1] == 0:
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(name[4:8])), port), true
+	case name[0] == 10 && name[1] == 0 && len(name) >= 24:
+		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(name[8:24])), port), true
+	}
+	return netip.AddrPort{}, false
+}
+
+// text is a value as normal makes it of what tshark prints.
+func text(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case []byte:
+		return hex.EncodeToString(v)
+	case string:
+		return v
+	}
+	return fmt.Sprintf("%d", v)
+}
+
+// normal makes a value that tshark prints comparable: numbers decimal, bytes without colons.
+func normal(printed string, want any) string {
+	switch want.(type) {
+	case []byte:
+		return strings.ReplaceAll(printed, ":", "")
+	case string, nil:
+		return printed
+	}
+	switch printed {
+	case "True":
+		return "1"
+	case "False":
+		return "0"
+	}
+	n, err := strconv.ParseUint(printed, 0, 64)
+	if err != nil {
+		return printed
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+// checkFields compares every field of every packet of a capture with package frag. filter chooses
+// the packets; each must be one. It returns the packets, and how often each field was there.
+func checkFields(t *testing.T, file, filter string, args ...string) ([]*packet, map[string]int) {
+	t.Helper()
+	names := []string{"frame.number", "_ws.col.Protocol", "_ws.expert.severity", "udp.payload",
+		"_ws.malformed"}
+	fixed := len(names)
+	for _, f := range onWire {
+		names = append(names, f.name)
+	}
+	var packets []*packet
+	seen := map[string]int{}
+	for _, row := range rows(t, file, names, append(args, "-Y", filter)...) {
+		frame := row[0]
+		pkt, err := hex.DecodeString(strings.ReplaceAll(row[3], ":", ""))
+		if err != nil {
+			t.Fatalf("frame %s: %v", frame, err)
+		}
+		p, err := decode(pkt)
+		if err != nil {
+			t.Fatalf("frame %s is no packet: %v\n%x", frame, err, pkt)
+		}
+		if row[1] != "gobtl" || row[4] != "" {
+			t.Fatalf("frame %s is of protocol %s, malformed %q", frame, row[1], row[4])
+		}
+		for severity := range strings.SplitSeq(row[2], ",") {
+			const errorSeverity = 0x00800000
+			if n, err := strconv.ParseUint(severity, 0, 64); err == nil && n >= errorSeverity {
+				t.Errorf("frame %s: an expert error", frame)
+			}
+		}
+		for i, f := range onWire {
+			want := f.want(p)
+			if got := normal(row[fixed+i], want); got != text(want) {
+				t.Errorf("frame %s, %v: %s is %q, want %q", frame, p.Kind, f.name, got, text(want))
+			}
+			if want != nil {
+				seen[f.name]++
+			}
+		}
+		packets = append(packets, p)
+	}
+	return packets, seen
+}

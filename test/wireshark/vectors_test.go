@@ -1,0 +1,109 @@
+package wireshark
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"gobtl/frag"
+)
+
+// ports of the captures that the tests make; no other dissector has registered them.
+const (
+	portA, portB = 47001, 47002
+	portChosen   = 47003 // "decode as": everything here must be a packet
+)
+
+// concluded are the fields that are not on the wire: what follows from other packets.
+var concluded = []string{
+	"gobtl.stream", "gobtl.sender_tag", "gobtl.seq_relative", "gobtl.ack_relative",
+	"gobtl.acked_in", "gobtl.acks_frame", "gobtl.ack_time", "gobtl.retransmission_of",
+	"gobtl.replaces", "gobtl.refuses",
+}
+
+// experts are the notes that a valid packet can have; those on a datagram that is none begin with
+// gobtl.bad_.
+var experts = []string{
+	"gobtl.foreign", "gobtl.cut", "gobtl.retransmission", "gobtl.duplicate_ack", "gobtl.refused",
+	"gobtl.rejected", "gobtl.voided", "gobtl.closes",
+}
+
+// TestTable: the tests know every field of the dissector, and no other.
+func TestTable(t *testing.T) {
+	known := slices.Concat(concluded, experts)
+	for _, f := range onWire {
+		known = append(known, f.name)
+	}
+	for _, rule := range rules {
+		known = append(known, "gobtl.bad_"+rule)
+	}
+	for line := range strings.Lines(tshark(t, "-G", "fields")) {
+		columns := strings.Split(line, "\t")
+		if columns[0] != "F" || !strings.HasPrefix(columns[2], "gobtl.") {
+			continue
+		}
+		i := slices.Index(known, columns[2])
+		if i < 0 {
+			t.Errorf("field %s is not tested", columns[2])
+			continue
+		}
+		known = slices.Delete(known, i, i+1)
+	}
+	for _, name := range known {
+		t.Errorf("the dissector has no field %s", name)
+	}
+}
+
+// sample are the vectors, and one with addresses of IPv6.
+func sample(t *testing.T) []vector {
+	six := netip.MustParseAddrPort("[2001:db8::7]:8080")
+	ip := six.Addr().As16()
+	name := append([]byte{10, 0, 0x1F, 0x90, 0, 0, 0, 0}, ip[:]...)
+	name = append(name, 0, 0, 0, 0)
+	h := frag.Header{Kind: frag.KindHello, Seq: 77}
+	m := frag.Hello{
+		Incarnation: 5, Tag: 6, WindowPkts: 64, FragBytesMax: 1 << 20, MTUBytes: 1452,
+		CommandBytes: 768, Credit: 1, VersionMin: 1, VersionMax: 1,
+		CommandName: name, DataName: name,
+	}
+	pkt := make([]byte, frag.HelloBytes)
+	m.Encode(pkt, &h, len(pkt))
+	return append(vectors(t), vector{"hello-ipv6", pkt})
+}
+
+func capture(list []vector) (datagrams []datagram) {
+	for _, v := range list {
+		datagrams = append(datagrams, datagram{from: portA, to: portB, payload: v.pkt})
+	}
+	return datagrams
+}
+
+// TestVectors: every field has the value that package frag reads, and each one occurs.
+func TestVectors(t *testing.T) {
+	list := sample(t)
+	packets, seen := checkFields(t, writeCapture(t, capture(list)), "udp")
+	if len(packets) != len(list) {
+		t.Fatalf("%d packets, want %d", len(packets), len(list))
+	}
+	for _, f := range onWire {
+		if seen[f.name] == 0 {
+			t.Errorf("no vector has %s", f.name)
+		}
+	}
+}
+
+// TestTrees: what tshark -V shows of a packet of each kind, the readers' view.
+func TestTrees(t *testing.T) {
+	list := sample(t)
+	out := tshark(t, "-r", writeCapture(t, capture(list)), "-O", "gobtl")
+	var trees strings.Builder
+	for i, part := range strings.Split("\n"+out, "\nFrame ")[1:] {
+		_, tree, ok := strings.Cut(part, "\ngobtl ")
+		if !ok || i >= len(list) {
+			t.Fatalf("frame %d is not dissected:\n%s", i+1, part)
+		}
+		trees.WriteString("# " + list[i].name + "\ngobtl " + strings.TrimRight(tree, "\n") + "\n\n")
+	}
+	golden(t, "kinds.txt", trees.String())
+}

@@ -170,5 +170,6 @@ func (m *Module) takeControl(c *channel) (b fabric.Buf, ok bool) {
 	}
 	b = m.freeCtl[n-1]
 	m.freeCtl = m.freeCtl[:n-1]
+	m.dirty = true
 	return b, true
 }

@@ -13,9 +13,10 @@ type peerTag struct{ incarnation, tag uint64 }
 
 // handshake is what an endpoint keeps while it is not connected.
 type handshake struct {
-	until     Time          // then it has failed; on the axis of Module.awake
+	until     Time          // then it has failed; on the axis of Module.awake; 0: not begun
 	interval  time.Duration // to the next round of Hellos: doubles
 	expected  uint64        // incarnation to reach
+	offered   uint64        // tag of the peer's end that was told this endpoint's tag, 0 if none was
 	proven    uint8         // probes known to have made the round trip
 	bound     bool          // the peer's tag and first sequence number are known
 	confirmed bool          // the peer is known to know it too
@@ -91,16 +92,16 @@ func (m *Module) adopt(ep *Endpoint, n *frag.Name) error {
 	if m.byTag[ep.peer] == ep {
 		delete(m.byTag, ep.peer)
 	}
+	offered := ep.peerTag // knows this endpoint's tag
 	ep.peerTag = 0
-	ep.hs = m.newHandshake()
+	ep.hs = newHandshake()
+	ep.hs.offered = offered
 	m.halfOpen--
 	m.begin(ep, n.Incarnation)
 	return nil
 }
 
-func (m *Module) newHandshake() *handshake {
-	return &handshake{until: m.awake.Add(m.cfg.HandshakeTimeout), interval: helloIntervalMin}
-}
+func newHandshake() *handshake { return &handshake{interval: helloIntervalMin} }
 
 // newEndpoint takes a slot and inserts the peer's addresses.
 func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoint, error) {
@@ -120,7 +121,7 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 		m: m, cmdAddr: cmdAddr, dataAddr: dataAddr, addrKey: string(cmd),
 		tiny: min(m.cmd.mtu, tinyBytes), mtu: min(m.data.mtu, mtuBytes),
 		fragBytesMax: 1<<32 - 1, heardAt: m.awake, waitSince: m.awake,
-		hs: m.newHandshake(),
+		hs: newHandshake(),
 	}
 	if n := len(m.freeSlots); n > 0 {
 		ep.slot = m.freeSlots[n-1]
@@ -168,11 +169,14 @@ func (m *Module) onHello(c *channel, h *frag.Header, hello *frag.Hello) bool {
 		if ep = m.lookup(h.Conn); ep == nil || ep.peer.incarnation != hello.Incarnation {
 			return false
 		}
-		if !m.known(ep, h, hello) {
+		if ep = m.known(ep, h, hello); ep == nil {
 			return false
 		}
 	} else if ep = m.unknown(h, hello); ep == nil {
 		return false
+	}
+	if ep.hs != nil {
+		ep.hs.offered = hello.Tag
 	}
 	m.sendHello(ep, frag.KindHelloAck, hello.Probe, hello.Tag, frag.FragHeaderBytes+int(h.PayloadLen))
 	return true
@@ -180,14 +184,16 @@ func (m *Module) onHello(c *channel, h *frag.Header, hello *frag.Hello) bool {
 
 // unknown finds or makes the endpoint for a Hello that does not carry its tag: nothing in it is
 // proven. It is the half-open endpoint that an earlier one of its kind made, or the endpoint that
-// is itself connecting to the Hello's sender (simultaneous opening), or a new one.
+// is itself connecting to the Hello's sender (simultaneous opening), unless another end of the peer
+// may use that one's tag already, or a new one.
 func (m *Module) unknown(h *frag.Header, hello *frag.Hello) *Endpoint {
 	peer := peerTag{hello.Incarnation, hello.Tag}
 	if ep := m.byTag[peer]; ep != nil {
 		return ep
 	}
 	ep := m.byAddr[string(hello.CommandName)]
-	if ep != nil && ep.state == stateConnecting && ep.peer.incarnation == hello.Incarnation {
+	if ep != nil && ep.state == stateConnecting && ep.peer.incarnation == hello.Incarnation &&
+		!ep.hs.bound && (ep.hs.offered == 0 || ep.hs.offered == hello.Tag) {
 		return ep
 	}
 	if m.halfOpen >= m.cfg.HalfOpenMax || m.draining {
@@ -209,29 +215,52 @@ func (m *Module) unknown(h *frag.Header, hello *frag.Hello) *Endpoint {
 	return ep
 }
 
-// known processes a Hello that carries the endpoint's tag, which only the peer can have.
-func (m *Module) known(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
-	if ep.hs != nil && ep.rebinds(hello) {
-		m.bind(ep, h, hello)
-	}
-	if ep.peerTag != hello.Tag {
-		return false
+// known processes a Hello that carries the endpoint's tag, which only the peer can have. It returns
+// the endpoint to answer as, nil for none.
+func (m *Module) known(ep *Endpoint, h *frag.Header, hello *frag.Hello) *Endpoint {
+	if !m.meets(ep, h, hello) {
+		return nil
 	}
 	m.heard(ep)
 	if ep.state == stateAccepting {
-		m.validate(ep)
+		ep = m.validate(ep)
 	}
 	if hs := ep.hs; hs != nil {
 		hs.confirmed = true
 		hs.proven |= hello.Proven
 		m.establish(ep)
 	}
-	return true
+	return ep
 }
 
-// rebinds says whether a proven packet of a handshake tells something new about the peer.
-func (ep *Endpoint) rebinds(hello *frag.Hello) bool {
-	return !ep.hs.bound || ep.state == stateConnecting && ep.peerTag != hello.Tag
+// meets says whether a packet of a handshake that carries the endpoint's tag is of that end of the
+// peer which this endpoint deals with. An endpoint that deals with none yet takes it. It deals with
+// one only: two that both think themselves connected to it would mix their packets.
+func (m *Module) meets(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
+	hs := ep.hs
+	switch {
+	case hs == nil || hs.bound && ep.state != stateConnecting:
+		return ep.peerTag == hello.Tag
+	case hs.bound && ep.peerTag == hello.Tag:
+		return true
+	case hs.offered == 0 || hs.offered == hello.Tag:
+		// An end that it was bound to before was told no tag, and cannot be connected.
+		m.bind(ep, h, hello)
+		return true
+	case !hs.bound:
+		m.retag(ep)
+	}
+	return false
+}
+
+// retag makes an endpoint begin its handshake again under a new tag. The old one was told to an end
+// of the peer that has not proven itself, and now another one has.
+func (m *Module) retag(ep *Endpoint) {
+	ep.tag = m.random()<<slotBits | uint64(ep.slot)
+	until, expected := ep.hs.until, ep.hs.expected
+	ep.hs = newHandshake()
+	ep.hs.until, ep.hs.expected = until, expected
+	m.setTimer(ep, 0)
 }
 
 // bind notes what a peer says of itself. Until the endpoint is connected a later Hello may correct
@@ -260,19 +289,13 @@ func (m *Module) onHelloAck(h *frag.Header, hello *frag.Hello) bool {
 	if ep == nil || ep.peer.incarnation != hello.Incarnation {
 		return false
 	}
+	if !m.meets(ep, h, hello) {
+		return false
+	}
 	hs := ep.hs
 	if hs == nil {
-		if ep.peerTag != hello.Tag {
-			return false
-		}
 		m.heard(ep) // answers a keep-alive
 		return true
-	}
-	if ep.rebinds(hello) {
-		m.bind(ep, h, hello)
-	}
-	if ep.peerTag != hello.Tag {
-		return false
 	}
 	m.heard(ep)
 	hs.proven |= hello.Probe.Bit()
@@ -286,8 +309,10 @@ func (m *Module) onHelloAck(h *frag.Header, hello *frag.Hello) bool {
 }
 
 // validate accepts that a half-open endpoint's peer is where it says: it has returned the random
-// tag that was sent there. An earlier endpoint of the same place is over.
-func (m *Module) validate(ep *Endpoint) {
+// tag that was sent there. An endpoint of an earlier life of the peer is over. It returns the
+// endpoint to go on with: one that is connecting to the same peer, and has met nobody there yet,
+// takes the half-open one's place.
+func (m *Module) validate(ep *Endpoint) *Endpoint {
 	m.halfOpen--
 	ep.state = stateConnecting
 	old := m.byAddr[ep.addrKey]
@@ -299,11 +324,33 @@ func (m *Module) validate(ep *Endpoint) {
 		// The peer has closed the old connection or lost it. What it sent there may still arrive.
 		old.superseded = true
 		m.setTimer(old, m.cfg.CloseTimeout)
-	default:
-		m.end(old, EventFailed, ErrPeerClosed)
+	case old.state == stateConnecting && !old.hs.bound:
+		m.takeOver(old, ep)
+		ep = old
 	}
 	m.byAddr[ep.addrKey] = ep
 	ep.hs.until = m.awake.Add(m.cfg.HandshakeTimeout)
+	return ep
+}
+
+// takeOver makes half, which nobody knows of, vanish, and ep be what it was to the peer.
+func (m *Module) takeOver(ep, half *Endpoint) {
+	m.clearTimer(ep)
+	m.leaveAddr(ep.cmdAddr)
+	m.leaveAddr(ep.dataAddr)
+	m.slots[ep.slot] = nil
+	m.freeSlots = append(m.freeSlots, ep.slot)
+	m.slots[half.slot] = ep
+	if m.byTag[half.peer] == half {
+		m.byTag[half.peer] = ep
+	}
+	ep.slot, ep.tag, ep.room = half.slot, half.tag, half.room
+	ep.peer, ep.peerTag, ep.hs = half.peer, half.peerTag, half.hs
+	ep.cmdAddr, ep.dataAddr = half.cmdAddr, half.dataAddr
+	ep.mtu, ep.tiny, ep.fragBytesMax = half.mtu, half.tiny, half.fragBytesMax
+	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
+	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0
+	half.state, half.hs = stateEnded, nil
 }
 
 // establish makes an endpoint connected once all four probes are known to have made the round trip.
@@ -362,20 +409,21 @@ func (m *Module) failTooLarge(ep *Endpoint) {
 	ep.checkFlushed()
 }
 
-// wakeUp decides about a packet with an endpoint's tag that comes before it is connected: the peer
-// sends nothing but Hellos until it knows that all probes made the round trip.
-func (m *Module) wakeUp(ep *Endpoint) bool {
+// wakeUp decides about a packet with the tag of an endpoint that is not connected, or does not know
+// that the peer is: the peer sends nothing but Hellos until it knows that all probes made the round
+// trip. It returns the endpoint that the packet is for, nil to drop it.
+func (m *Module) wakeUp(ep *Endpoint) *Endpoint {
 	switch {
 	case ep.state == stateLingering:
-		return true
+		return ep
 	case !ep.hs.bound:
-		return false
+		return nil
 	case ep.state == stateAccepting:
-		m.validate(ep)
+		ep = m.validate(ep)
 	}
 	ep.hs.proven, ep.hs.confirmed = frag.ProvenAll, true
 	m.establish(ep)
-	return true
+	return ep
 }
 
 // onReject ends a handshake that the peer refuses. The tag in it is random, so it is an answer.

@@ -281,6 +281,7 @@ func (m *Module) end(ep *Endpoint, ev Event, err error) {
 
 // remove frees the slot of an endpoint: from here on no packet finds it.
 func (m *Module) remove(ep *Endpoint) {
+	m.dirty = true
 	if ep.ackOwed {
 		m.acks.remove(ep, linkAcks)
 		ep.ackOwed = false

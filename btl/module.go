@@ -54,6 +54,7 @@ type Module struct {
 
 	now        Time
 	awake      Time // now, without the time that the owner was stopped: what peers are judged by
+	promised   Time // the Deadline at the end of the latest pass
 	inProgress bool
 	fastOK     bool
 	closed     bool

@@ -26,6 +26,7 @@ func (m *Module) Progress(now Time) (int, error) {
 		m.now = now
 	}
 	n, err := m.progress()
+	m.promised = m.Deadline()
 	m.inProgress = false
 	if m.closeAsked {
 		m.closeAsked = false
@@ -36,15 +37,16 @@ func (m *Module) Progress(now Time) (int, error) {
 	return n, err
 }
 
-// pause is how much later than the Deadline the owner calls at now. A process that was stopped for
-// a while has heard nothing in that time, and asked for nothing: its peers must not be blamed for
-// it.
+// pause is how much later the owner calls at now than the Deadline that the latest pass ended with.
+// A process that was stopped for a while has heard nothing in that time, and asked for nothing: its
+// peers must not be blamed for it. What the owner did since that pass, a Send say, asks for a pass
+// at once, but does not make those late that nobody had asked for.
 func (m *Module) pause(now Time) time.Duration {
 	const share = 8
 	if now.Sub(m.now) < min(m.cfg.PeerTimeout, m.cfg.HandshakeTimeout, m.cfg.CloseTimeout)/share {
 		return 0
 	}
-	return max(0, now.Sub(max(m.now, m.Deadline())))
+	return max(0, now.Sub(max(m.now, m.promised)))
 }
 
 func (m *Module) progress() (int, error) {
@@ -167,6 +169,7 @@ func (c *channel) label() string {
 func (m *Module) handle(c *channel, comp *fabric.Completion) {
 	if comp.Op == fabric.OpSend {
 		c.posted--
+		m.dirty = true
 		if comp.Errno != 0 {
 			m.stats.counters[CntSendCompletionErrors]++
 		}

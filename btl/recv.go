@@ -43,8 +43,10 @@ func (m *Module) decode(c *channel, comp *fabric.Completion) (*Endpoint, []byte)
 	if ep == nil {
 		return m.drop(CntDropConn)
 	}
-	if ep.state != stateConnected && !m.wakeUp(ep) {
-		return m.drop(CntDropState)
+	if ep.state != stateConnected || ep.hs != nil {
+		if ep = m.wakeUp(ep); ep == nil {
+			return m.drop(CntDropState)
+		}
 	}
 	return ep, payload
 }
@@ -231,6 +233,9 @@ func (m *Module) finishDeferred() {
 	if ep == nil || ep.state != stateConnected {
 		m.stats.counters[CntRecvFrag]++
 		return
+	}
+	if ep.hs != nil {
+		m.wakeUp(ep)
 	}
 	if d.hdr.Flags&frag.FlagAck != 0 {
 		m.onAck(ep, &d.hdr)

@@ -30,6 +30,8 @@ func (m *Module) connectedTimer(ep *Endpoint) {
 	switch {
 	case ep.closing:
 		m.setTimer(ep, 0)
+	case ep.superseded:
+		m.setTimer(ep, m.cfg.CloseTimeout)
 	case m.cfg.KeepAlive > 0:
 		m.setTimer(ep, m.cfg.KeepAlive)
 	default:
@@ -69,10 +71,8 @@ func (m *Module) onTimer(ep *Endpoint) {
 		m.onCloseTimer(ep)
 	case ep.hs != nil:
 		m.onHelloTimer(ep)
-	case ep.superseded && m.awake.Sub(ep.heardAt) >= m.cfg.CloseTimeout:
-		m.end(ep, EventFailed, ErrPeerClosed)
 	case ep.superseded:
-		m.setTimer(ep, m.cfg.CloseTimeout-m.awake.Sub(ep.heardAt))
+		m.onSuperseded(ep)
 	default:
 		m.onKeepAlive(ep)
 	}
@@ -92,8 +92,23 @@ func (m *Module) onCloseTimer(ep *Endpoint) {
 	m.setTimer(ep, m.cfg.CloseTimeout-quiet)
 }
 
+// onSuperseded asks a peer that has connected anew whether its end of the old connection is there
+// still: that may be, for Hellos overtake each other. It ends when there is no answer.
+func (m *Module) onSuperseded(ep *Endpoint) {
+	if m.awake.Sub(ep.heardAt) >= m.cfg.CloseTimeout && ep.probes >= silentResendsMin {
+		m.end(ep, EventFailed, ErrPeerClosed)
+		return
+	}
+	ep.probes++
+	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peerTag, frag.HelloBytes)
+	m.setTimer(ep, m.cfg.CloseTimeout/(silentResendsMin+1))
+}
+
 func (m *Module) onHelloTimer(ep *Endpoint) {
 	hs := ep.hs
+	if hs.until == 0 { // begun outside of a pass, which does not know what time it is
+		hs.until = m.awake.Add(m.cfg.HandshakeTimeout)
+	}
 	if m.awake >= hs.until {
 		if ep.state == stateConnected { // it works; only the confirmation never came
 			ep.hs = nil

@@ -345,11 +345,16 @@ local function after(n, count)
 	return (n + count) % 4294967296
 end
 
-local function endpoint(tag)
+-- endpoint returns the endpoint with a tag; a new one belongs to a connection if that is given, else
+-- to a new one.
+local function endpoint(tag, stream)
 	local e = endpoints[tag]
 	if not e then
-		e = { number = Struct.unpack("<E", tag), stream = { n = streams }, arrived = {} }
-		streams = streams + 1
+		if not stream then
+			stream = { n = streams }
+			streams = streams + 1
+		end
+		e = { number = Struct.unpack("<E", tag), stream = stream, arrived = {} }
 		endpoints[tag] = e
 	end
 	return e
@@ -357,19 +362,17 @@ end
 
 -- noteHello learns the ends of a connection, and the sender's first sequence number, from a Hello.
 local function noteHello(tvb, p, info)
-	local from = endpoint(tvb:raw(HEADER + 8, 8))
+	local to = p.conn:find("[^\0]") and endpoint(p.conn)
+	local from = endpoint(tvb:raw(HEADER + 8, 8), to and to.stream)
 	-- The Hello of an established connection has no first number: 0, and all probes are proven.
 	if not from.first and (p.seq ~= 0 or tvb(HEADER + 49, 1):uint() ~= PROVEN_ALL) then
 		from.first = p.seq
 	end
 	info.from = from
-	if p.conn:find("[^\0]") then
-		local to = endpoint(p.conn)
-		if from.peer ~= to then
-			from.peer, to.peer, from.stream = to, from, to.stream
-		end
-		info.to = to
+	if to and from.peer ~= to then
+		from.peer, to.peer, from.stream = to, from, to.stream
 	end
+	info.to = to or nil
 end
 
 -- noteData books a packet with a sequence number.
@@ -416,7 +419,7 @@ end
 -- collects it, frame by frame; it grows while acknowledgements come.
 local function analyse(tvb, pinfo, p)
 	if frames[pinfo.number] or pinfo.visited then return frames[pinfo.number] end
-	local info = { number = pinfo.number, time = pinfo.abs_ts }
+	local info = { number = pinfo.number, time = pinfo.rel_ts }
 	frames[pinfo.number] = info
 	if p.kind == HELLO or p.kind == HELLO_ACK then
 		noteHello(tvb, p, info)

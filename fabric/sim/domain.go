@@ -89,20 +89,19 @@ func newDomain(n *Node, cfg fabric.DomainConfig) (*domain, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &domain{
+	nw.lastDomain++
+	return &domain{
 		node:     n,
 		info:     nw.info(n),
 		arena:    arena,
 		memory:   memory,
 		stride:   stride,
-		addrBase: fabric.Addr(len(nw.domains)+1) << 32,
+		addrBase: fabric.Addr(nw.lastDomain) << 32,
 		byPort:   make(map[Port]int),
 		regions:  make([]region, 1),
 		use:      make([]int32, cfg.Buffers),
 		used:     make([]bool, cfg.Buffers),
-	}
-	nw.domains = append(nw.domains, d)
-	return d, nil
+	}, nil
 }
 
 func (nw *Network) info(n *Node) fabric.Info {
@@ -273,14 +272,16 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 
 // Close is idempotent: the second one does nothing and returns nil.
 func (d *domain) Close() error {
-	d.shut()
+	if !d.closed {
+		d.shut()
+		d.node.nw.recycle(d)
+	}
 	return nil
 }
 
+// shut ends the domain. Its memory stays as it is: the owner of a crashed process may still look at
+// it.
 func (d *domain) shut() {
-	if d.closed {
-		return
-	}
 	for _, e := range d.ports {
 		if e != nil {
 			e.shut()
@@ -298,13 +299,4 @@ func (d *domain) pollable() bool {
 		}
 	}
 	return false
-}
-
-// wipe zeroes the buffers that were ever posted: what the fabric or its peers wrote.
-func (d *domain) wipe() {
-	for b, used := range d.used {
-		if used {
-			clear(d.memory[b*d.stride : (b+1)*d.stride])
-		}
-	}
 }

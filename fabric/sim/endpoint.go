@@ -162,7 +162,7 @@ func (e *endpoint) postOp(s *fabric.Send, to *peer, fails bool) error {
 		nw.timer(e.lastLeft, timerLeave, e.ref)
 		return nil
 	}
-	e.leaveNow(&op.crc)
+	e.leave(&op.crc)
 	return nil
 }
 
@@ -188,15 +188,8 @@ func (e *endpoint) read(s *fabric.Send, p *packet) {
 	}
 }
 
-// leave is the timer of a late send.
-func (e *endpoint) leave() {
-	if !e.closed {
-		e.leaveNow(nil)
-	}
-}
-
-// leaveNow sends the oldest send that has not left. crc is that of its bytes if it is known.
-func (e *endpoint) leaveNow(crc *uint32) {
+// leave sends the oldest send that has not left. crc is that of its bytes if it is known.
+func (e *endpoint) leave(crc *uint32) {
 	op := e.sends.at(e.left)
 	e.left++
 	n := e.domain.node
@@ -317,6 +310,7 @@ func (e *endpoint) shut() {
 	e.closed = true
 	d := e.domain
 	d.ports[e.port.Index] = nil
+	d.node.nw.endpoints[e.ref] = nil // which would keep the arena
 	for e.queue.count > 0 {
 		d.node.nw.queued--
 		d.node.nw.drop(KindUnreachable, e.queue.pop())

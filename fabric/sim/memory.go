@@ -106,25 +106,36 @@ func (nw *Network) Close() {
 		return
 	}
 	nw.closed = true
-	mem := nw.cfg.Memory
-	for _, d := range nw.domains {
-		d.closed = true
-		if mem != nil {
-			d.wipe()
-			mem.arenas = append(mem.arenas, d.memory[:cap(d.memory)])
-		}
-		d.memory = nil
-	}
 	for _, e := range nw.endpoints {
-		e.closed = true
+		if e != nil {
+			e.closed = true
+		}
 	}
 	for _, n := range nw.nodes {
-		n.dom = nil
 		n.Run(nil)
+		if d := n.dom; d != nil {
+			d.closed, n.dom = true, nil
+			nw.recycle(d)
+		}
 	}
-	if mem != nil {
+	if mem := nw.cfg.Memory; mem != nil {
 		mem.packets = append(mem.packets, nw.packets...)
 	}
-	nw.domains, nw.packets, nw.free, nw.timers = nil, nil, nil, nil
+	nw.endpoints, nw.packets, nw.free, nw.timers = nil, nil, nil, nil
 	nw.inFlight, nw.queued = 0, 0
+}
+
+// recycle gives the memory of a closed domain back.
+func (nw *Network) recycle(d *domain) {
+	mem := nw.cfg.Memory
+	if mem == nil {
+		return
+	}
+	for b, used := range d.used {
+		if used {
+			clear(d.memory[b*d.stride : (b+1)*d.stride])
+		}
+	}
+	mem.arenas = append(mem.arenas, d.memory[:cap(d.memory)])
+	d.memory = nil
 }

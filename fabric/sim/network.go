@@ -100,13 +100,13 @@ type Network struct {
 
 	packets   []*packet // by packet.ref
 	free      []*packet
-	domains   []*domain
-	endpoints []*endpoint // by endpoint.ref
+	endpoints []*endpoint // by endpoint.ref; nil after Close
 	nowhere   *link       // from or to nodes that do not exist
 
 	inFlight   int
 	queued     int
 	lastID     uint64
+	lastDomain uint32
 	counts     Counts
 	hash       uint64
 	event      Event
@@ -198,7 +198,9 @@ func (nw *Network) run(at mono.Time, pass bool) {
 		nw.inFlight--
 		nw.arrive(nw.packets[t.ref])
 	case timerLeave:
-		nw.endpoints[t.ref].leave()
+		if e := nw.endpoints[t.ref]; e != nil { // else it was closed meanwhile
+			e.leave(nil)
+		}
 	case timerCall:
 		fn := nw.calls[t.ref]
 		nw.calls[t.ref] = nil

@@ -57,6 +57,14 @@ type fixture struct {
 	rough bool
 }
 
+// allow returns a time-out: d, and more of it where packets are lost again and again.
+func (fx *fixture) allow(d time.Duration) time.Duration {
+	if fx.rough {
+		return 8 * d
+	}
+	return d
+}
+
 // fixtures is the table of networks. One more provider is one more line.
 var fixtures = []fixture{
 	{name: "mem", open: openMem},

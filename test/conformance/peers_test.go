@@ -14,7 +14,10 @@ import (
 // All packets of the first connection come once more during the second one, and are ignored.
 func testAVXfer(t *testing.T, fx *fixture) {
 	l := newLab(t, fx, opts{})
-	cfg := btl.Config{HandshakeTimeout: 200 * time.Millisecond, CloseTimeout: 300 * time.Millisecond}
+	cfg := btl.Config{
+		HandshakeTimeout: fx.allow(200 * time.Millisecond),
+		CloseTimeout:     fx.allow(300 * time.Millisecond),
+	}
 	a := &node{l: l, id: 0, at: l.net.station(t)}
 	var heard *tap
 	a.wrap = func(d fabric.Domain) fabric.Domain {
@@ -48,7 +51,6 @@ func testAVXfer(t *testing.T, fx *fixture) {
 	}
 	l.allDone("the second connection, among packets of the first", s, back)
 	l.until("half-open connections are gone", func() bool {
-		b.at.kick()
 		st := b.mod.Stats()
 		return st.Endpoints == 1
 	})
@@ -88,10 +90,14 @@ func closeInOrder(l *lab, a *node, ep *btl.Endpoint, b *node, back *btl.Endpoint
 // the middle of traffic in both directions. The sends of the server to a client that is gone end
 // once, with an error that says why.
 func testMultiClient(t *testing.T, fx *fixture) {
-	const lives, keepAlive, timeout = 10, 50 * time.Millisecond, 400 * time.Millisecond
+	const lives, keepAlive = 10, 50 * time.Millisecond
+	timeout := fx.allow(400 * time.Millisecond)
 	l := newLab(t, fx, opts{})
-	server := l.add(btl.Config{KeepAlive: keepAlive, PeerTimeout: timeout})
-	client := l.add(btl.Config{})
+	server := l.add(btl.Config{
+		KeepAlive: keepAlive, PeerTimeout: timeout, CloseTimeout: timeout,
+	})
+	cfg := btl.Config{CloseTimeout: timeout}
+	client := l.add(cfg)
 	lost := btl.ErrPeerDead
 	if fx.rebinds {
 		lost = btl.ErrPeerRestarted
@@ -100,7 +106,7 @@ func testMultiClient(t *testing.T, fx *fixture) {
 	died := map[*btl.Endpoint]bool{}
 	for i := range lives {
 		if i > 0 {
-			client.boot(btl.Config{})
+			client.boot(cfg)
 		}
 		ep := l.connect(client, server)
 		l.until("connected there", func() bool { return len(server.accepted()) == i+1 })
@@ -143,7 +149,6 @@ func testMultiClient(t *testing.T, fx *fixture) {
 		}
 	}
 	l.until("no endpoint is left", func() bool {
-		server.at.kick()
 		st := server.mod.Stats()
 		return st.Endpoints == 0
 	})
@@ -156,7 +161,7 @@ func testMultiClient(t *testing.T, fx *fixture) {
 func testStress(t *testing.T, fx *fixture) {
 	const count, dead = 5, 3 // the ranks from dead on
 	l := newLab(t, fx, opts{})
-	ranks := l.addAll(count, btl.Config{SendBuffers: 512, PeerTimeout: 400 * time.Millisecond})
+	ranks := l.addAll(count, btl.Config{SendBuffers: 512, PeerTimeout: fx.allow(400 * time.Millisecond)})
 	var living, lost []*stream
 	for i, from := range ranks {
 		for j, to := range ranks {
@@ -217,7 +222,8 @@ func testStress(t *testing.T, fx *fixture) {
 func testClose(t *testing.T, fx *fixture) {
 	start := func(t *testing.T, count int) (*lab, *stream, *stream) {
 		l := newLab(t, fx, opts{})
-		a, b := l.add(btl.Config{}), l.add(btl.Config{})
+		cfg := btl.Config{CloseTimeout: fx.allow(time.Second)}
+		a, b := l.add(cfg), l.add(cfg)
 		ep := l.connect(a, b)
 		l.until("connected there", func() bool { return len(b.accepted()) == 1 })
 		s := l.stream(a, ep, b, spec{count: count, size: rankSizes})
@@ -285,7 +291,7 @@ func testClose(t *testing.T, fx *fixture) {
 		back.limit = 0
 		l.until("all are accepted", func() bool { return s.next == s.count })
 		s.from.mod.Drain(btl.Never)
-		l.until("drained", func() bool { s.from.at.kick(); return s.from.mod.Drained() })
+		l.until("drained", s.from.mod.Drained)
 		if s.got != s.count || s.out != 0 || s.failed > 0 {
 			t.Errorf("when drained: %v", s)
 		}
@@ -297,7 +303,8 @@ func testClose(t *testing.T, fx *fixture) {
 // never noticed. A dead peer is an error within PeerTimeout where there is traffic or KeepAlive, and
 // never without; a peer that only sleeps, or that slept itself, is not.
 func testPeerDeath(t *testing.T, fx *fixture) {
-	const timeout, keepAlive = 500 * time.Millisecond, 100 * time.Millisecond
+	const keepAlive = 100 * time.Millisecond
+	timeout := fx.allow(500 * time.Millisecond)
 	slack := 3 * time.Second // of a machine that does other things
 	if fx.virtual {
 		slack = timeout

@@ -58,7 +58,7 @@ func testOneToAll(t *testing.T, fx *fixture) {
 	started := l.net.now()
 	leaves[0].at.pause(nap)
 	l.allDone("all but the sleeper", streams[1:]...)
-	if took := l.net.now().Sub(started); fx.virtual && took >= nap {
+	if took := l.net.now().Sub(started); fx.virtual && !fx.rough && took >= nap {
 		t.Errorf("a receiver that slept for %v held the others up: %v", nap, took)
 	}
 	l.allDone("the sleeper", streams[0])

@@ -20,19 +20,22 @@ type simNet struct {
 	faults sim.NodeFaults
 }
 
+// passCost is that of a slow host, which saves real time where a module is busy waiting.
+const passCost = 10 * time.Microsecond
+
 // openClean is a network that loses nothing but what finds a queue full.
 func openClean(tb testing.TB, o opts) network {
-	return openSim(tb, sim.Config{QueueDatagrams: o.queueDatagrams},
+	return openSim(tb, sim.Config{QueueDatagrams: o.queueDatagrams, PassCost: passCost},
 		sim.Path{Delay: 5 * time.Microsecond, BytesPerSecond: 10e9 / 8}, sim.NodeFaults{})
 }
 
 // openRough is a network with every fault that the transport has to live with, on hosts that refuse
 // and delay operations. Altered datagrams are dropped by the receiving NIC, as the protocol demands.
 func openRough(tb testing.TB, o opts) network {
-	return openSim(tb, sim.Config{QueueDatagrams: o.queueDatagrams, InjectBytes: -1},
+	return openSim(tb, sim.Config{QueueDatagrams: o.queueDatagrams, InjectBytes: -1, PassCost: passCost},
 		sim.Path{
 			Delay: 10 * time.Microsecond, Jitter: 5 * time.Microsecond, BytesPerSecond: 1e9,
-			Loss: 0.01, BurstStart: 0.001, BurstEnd: 0.2, BurstLoss: 0.5,
+			Loss: 0.01, BurstStart: 0.001, BurstEnd: 0.3, BurstLoss: 0.5,
 			Duplicate: 0.01, Reorder: 0.01, ReorderDelay: 100 * time.Microsecond,
 			BitFlip: 0.01, Checksum: true, Truncate: 0.005, Junk: 0.005, Replay: 0.005,
 		},

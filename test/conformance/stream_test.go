@@ -159,12 +159,12 @@ func (s *stream) send(i int) error {
 		return s.post(f, i, nil)
 	default:
 		mem := s.memory(size)
-		s.fill(mem, i)
 		f, err := s.ep.Prepare(tagStream, mem)
 		if err != nil {
-			s.release(mem)
+			s.idle = append(s.idle, mem)
 			return err
 		}
+		s.fill(mem, i)
 		return s.post(f, i, mem)
 	}
 }

@@ -83,7 +83,7 @@ func (r *raw) hello(probe uint8, sizeBytes int) *Packet {
 // TestHelloAnswers has the rules for the answer: one, of the same size, on the same channel.
 func TestHelloAnswers(t *testing.T) {
 	t.Parallel()
-	m := openModule(t, btl.Config{})
+	m := openModule(t, btl.Config{HandshakeTimeout: time.Minute})
 	r := openRaw(t, m)
 	var tag uint64
 	for probe, size := range []int{208, 208, 768, 1472} {
@@ -122,9 +122,7 @@ func TestHelloAnswers(t *testing.T) {
 		r.send(command, p.Encode(nil))
 	}
 	r.silence("packets for no endpoint")
-	if n := m.Stats().Endpoints; n != 1 {
-		t.Errorf("%d endpoints", n)
-	}
+	eventually(t, "the module has one endpoint", func() bool { return m.Stats().Endpoints == 1 })
 }
 
 // TestOtherVersion talks to the module as one of version 2 would, by what never changes.

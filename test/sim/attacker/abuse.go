@@ -118,19 +118,43 @@ func (a *Attacker) abusePut(l *link) {
 	h.Tag = 0
 	n := 1 + a.rng.IntN(256)
 	h.Handle = a.rng.Uint64()
-	if l.handle != 0 && !a.chance(3) { // true, but for one bit; or true, and far outside
-		if h.Handle = l.handle; a.chance(2) {
-			h.Handle ^= 1 << a.rng.IntN(64)
+	region, known := a.region(l)
+	switch {
+	case known && a.chance(2): // true, and over the end
+		h.Handle = region.Handle
+		h.PutOffset = region.SizeBytes - min(region.SizeBytes, uint64(n-1)) // by one byte
+		switch a.rng.IntN(4) {
+		case 0:
+			h.PutOffset = beyond(a.rng.IntN(6), n)
+		case 1:
+			h.PutOffset = region.SizeBytes - min(region.SizeBytes, uint64(a.rng.IntN(n)))
 		}
-		h.PutOffset = []uint64{
-			1 << 40, 1 << 63, -uint64(n), -uint64(n) - 1, 1<<32 - 1, 1<<31 - 1,
-		}[a.rng.IntN(6)]
+	case known && !a.chance(3): // true, but for one bit
+		h.Handle = region.Handle ^ 1<<a.rng.IntN(64)
+	case l.handle != 0 && a.chance(2):
+		h.Handle, h.PutOffset = l.handle, beyond(a.rng.IntN(6), n)
+	case l.handle != 0:
+		h.Handle = l.handle ^ 1<<a.rng.IntN(64)
 	}
 	if a.chance(3) {
 		h.Kind, h.FragID = frag.KindChunk, a.rng.Uint32()
 		h.SizeBytes, h.OffsetBytes = 1<<20, a.rng.Uint32N(1<<19)
 	}
 	a.give(actPut, l, h, n)
+}
+
+// beyond returns the i-th of some offsets that are in no region; n bytes from there may wrap.
+func beyond(i, n int) uint64 {
+	return []uint64{1 << 40, 1 << 63, -uint64(n), -uint64(n) - 1, 1<<32 - 1, 1<<31 - 1}[i]
+}
+
+// region draws a region of the target that the attacker was told of.
+func (a *Attacker) region(l *link) (Region, bool) {
+	if len(a.cfg.Regions) == 0 {
+		return Region{}, false
+	}
+	r := a.cfg.Regions[a.rng.IntN(len(a.cfg.Regions))]
+	return r, r.Node == l.to
 }
 
 // abuseWindow sends numbers at both edges of the window and beyond.
@@ -209,12 +233,17 @@ func (a *Attacker) abuseChunk(l *link) {
 	case 0: // larger than anybody takes, or than memory
 		h.SizeBytes = 1<<32 - 1 - a.rng.Uint32N(1<<31)
 		a.give(actOversize, l, h, room)
-	case 1: // off the grid
-		h.OffsetBytes = 1 + a.rng.Uint32N(uint32(room))
-		a.give(actBadChunk, l, h, room/2)
+	case 1: // off the grid: if it were taken, a part of the whole would be what was there before
+		h.SizeBytes, h.OffsetBytes = uint32(2*room), 1+a.rng.Uint32N(uint32(room)-1)
+		a.give(actBadChunk, l, h, room)
+		h.Seq, h.OffsetBytes = a.number(l), uint32(room)
+		a.give(actBadChunk, l, h, room)
 	case 2: // shorter than the grid wants
 		a.give(actBadChunk, l, h, 1+a.rng.IntN(room))
-	case 3: // the same piece under two numbers
+	case 3: // the same piece under two numbers: if both were taken, it would stand for the whole
+		if a.chance(2) {
+			h.SizeBytes = uint32(2 * room)
+		}
 		a.give(actOverlap, l, h, room)
 		h.Seq = a.number(l)
 		a.give(actOverlap, l, h, room)

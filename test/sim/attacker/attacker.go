@@ -58,6 +58,16 @@ type Config struct {
 	Rate time.Duration
 	// Until is when the attack ends.
 	Until mono.Time
+	// Regions are what an Insider or TagThief was told of the targets' regions. It never writes inside
+	// them.
+	Regions []Region
+}
+
+// Region is memory that a target has exposed.
+type Region struct {
+	Node      int
+	Handle    uint64
+	SizeBytes uint64
 }
 
 // Filler is each byte of each message that an attacker makes up, so that one that was delivered can

@@ -12,6 +12,7 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric"
 	"gobtl/fabric/sim"
+	"gobtl/frag"
 	"gobtl/internal/mono"
 	"gobtl/test/sim/attacker"
 )
@@ -35,6 +36,7 @@ type town struct {
 	mail  map[uint64]*letter
 	over  bool
 
+	asked                        map[uint64]int // bytes of the Hellos injected, by their tags
 	injectedBytes, strangerBytes int
 }
 
@@ -77,7 +79,7 @@ func (h *home) Progress(now mono.Time) (int, error) {
 
 func newTown(tb testing.TB, seed uint64) *town {
 	tb.Helper()
-	t := &town{tb: tb, rng: rand.New(rand.NewPCG(seed, 1)), mail: map[uint64]*letter{}}
+	t := &town{tb: tb, rng: rand.New(rand.NewPCG(seed, 1)), mail: map[uint64]*letter{}, asked: map[uint64]int{}}
 	var err error
 	if t.nw, err = sim.New(sim.Config{Seed: seed, Observe: t.see}); err != nil {
 		tb.Fatal(err)
@@ -150,12 +152,28 @@ func (t *town) see(e *sim.Event) {
 	switch e.Kind {
 	case sim.KindInjected:
 		t.injectedBytes += len(e.Data)
+		if len(e.Data) >= frag.HelloBytes && frag.Kind(e.Data[1]&15) == frag.KindHello {
+			tag := binary.LittleEndian.Uint64(e.Data[frag.FragHeaderBytes+8:])
+			t.asked[tag] = max(t.asked[tag], len(e.Data))
+		}
 	case sim.KindSent:
+		t.weigh(e)
 		if e.To.Node >= honest {
 			t.strangerBytes += len(e.Data)
 		}
 	case sim.KindProcessError:
 		t.tb.Errorf("node %d: %v", e.From.Node, e.Err)
+	}
+}
+
+// weigh checks that no answer to a forged Hello is larger than the Hello.
+func (t *town) weigh(e *sim.Event) {
+	if k := frag.Kind(e.Data[1] & 15); k != frag.KindHelloAck && k != frag.KindReject {
+		return
+	}
+	conn := binary.LittleEndian.Uint64(e.Data[4:])
+	if asked, ok := t.asked[conn]; ok && len(e.Data) > asked {
+		t.tb.Errorf("node %d answers a Hello of %d bytes with %d", e.From.Node, asked, len(e.Data))
 	}
 }
 
@@ -262,8 +280,14 @@ func (t *town) post() {
 // siege lets the attacker loose while the honest ones write to each other, and then lets the dust
 // settle.
 func (t *town) siege(mode attacker.Mode, seed uint64) {
+	var regions []attacker.Region
+	for i, h := range t.homes {
+		regions = append(regions, attacker.Region{
+			Node: i, Handle: uint64(h.region.Handle()), SizeBytes: uint64(len(h.region.Bytes())),
+		})
+	}
 	t.att = attacker.New(attacker.Config{
-		Net: t.nw, Node: t.evil, Seed: seed, Mode: mode, Targets: t.nodes[:],
+		Net: t.nw, Node: t.evil, Seed: seed, Mode: mode, Targets: t.nodes[:], Regions: regions,
 		Rate: 20 * time.Microsecond, Until: t.nw.Now().Add(300 * time.Millisecond),
 	})
 	end := t.nw.Now().Add(320 * time.Millisecond)

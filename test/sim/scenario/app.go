@@ -3,6 +3,7 @@ package scenario
 import (
 	"bytes"
 	"fmt"
+	"time"
 
 	"gobtl/btl"
 	"gobtl/frag"
@@ -76,29 +77,57 @@ func (p *parser) parseConnect() func(*world) error {
 	r := p.route()
 	life := int(p.w.keyNumber("life", 0, 1, 100))
 	return func(w *world) error {
-		from, to := w.node(r.from), w.node(r.to)
-		if life > len(to.lives) || len(to.lives) == 0 {
-			return w.errorf("%s has had %d lives", r.to, len(to.lives))
-		}
-		if from.mod == nil {
-			return w.errorf("%s is down", r.from)
-		}
 		which := life
 		if which == 0 {
-			which = len(to.lives)
+			which = len(w.node(r.to).lives)
 		}
-		ep, err := from.mod.Connect(to.lives[which-1])
-		if err != nil {
-			from.note("connect to %s: %s", r.to, errorName(err))
-			return nil
-		}
-		from.note("connect to %s", r.to)
-		if from.side(ep) == nil {
-			from.addSide(ep, r.to)
-		}
-		w.sides[r] = from.side(ep)
-		from.sim.Kick()
+		return w.connect(r, which)
+	}
+}
+
+// connect connects to a life of a node.
+func (w *world) connect(r route, life int) error {
+	from, to := w.node(r.from), w.node(r.to)
+	if life < 1 || life > len(to.lives) {
+		return w.errorf("%s has had %d lives", r.to, len(to.lives))
+	}
+	if from.mod == nil {
+		return w.errorf("%s is down", r.from)
+	}
+	ep, err := from.mod.Connect(to.lives[life-1])
+	if err != nil {
+		from.note("connect to %s: %s", r.to, errorName(err))
 		return nil
+	}
+	from.note("connect to %s", r.to)
+	if from.side(ep) == nil {
+		from.addSide(ep, r.to)
+	}
+	w.sides[r] = from.side(ep)
+	from.sim.Kick()
+	return nil
+}
+
+// parseLink parses a connect whose packets are not what the story is about: the trace leaves them
+// out, and what follows begins at a round time, so that it depends on no detail of the handshake.
+func (p *parser) parseLink() func(*world) error {
+	r := p.route()
+	return func(w *world) error {
+		w.trace.Mute()
+		err := w.connect(r, len(w.node(r.to).lives))
+		if err == nil {
+			err = w.runUntil(w.idle, durationMax)
+		}
+		if err == nil {
+			at := int64(w.net.Now()) + int64(time.Millisecond)
+			err = w.runFor(time.Duration(at/1e6*1e6 - int64(w.net.Now())))
+		}
+		w.trace.Unmute()
+		if s := w.sides[r]; err == nil && (s == nil || !s.connected) {
+			err = w.errorf("not connected")
+		}
+		w.node(r.from).note("linked to %s", r.to)
+		return err
 	}
 }
 

@@ -19,6 +19,8 @@
 // # What applications do
 //
 //	connect a>b [life=N]                          to b's Nth life, the latest one if not said
+//	link a>b                                      connect, until idle and a full millisecond,
+//	                                              without a trace
 //	send a>b SIZE [tag= way= count=]              messages m1, m2 ...; ways: signal (OnDone in any
 //	                                              case), alloc, prepare, now
 //	put a>b SIZE [region= offset= count= handle=] to a region of b; a wrong handle if asked for

@@ -12,7 +12,8 @@ type Script struct {
 	nodes []string // in order of their making
 	steps []step
 
-	watched []watch // what conditions count
+	watched  []watch // what conditions count
+	stepsMax int     // events of the network
 }
 
 // step is one line.
@@ -48,6 +49,7 @@ func init() {
 		"unexpose": (*parser).parseUnexpose,
 		"faults":   (*parser).parseFaults,
 		"connect":  (*parser).parseConnect,
+		"link":     (*parser).parseLink,
 		"send":     (*parser).parseSend,
 		"put":      (*parser).parsePut,
 		"flush":    (*parser).parseFlush,
@@ -73,7 +75,7 @@ func init() {
 
 // Parse reads a script. Its errors are of type *SyntaxError.
 func Parse(script string) (*Script, error) {
-	p := &parser{script: &Script{}}
+	p := &parser{script: &Script{stepsMax: stepsMax}}
 	for i, text := range strings.Split(script, "\n") {
 		if i >= linesMax {
 			return nil, &SyntaxError{Line: i + 1, Msg: "too many lines"}
@@ -108,7 +110,7 @@ func (p *parser) node() string {
 }
 
 func (p *parser) knownNode(s string) {
-	if s != "" && !slices.Contains(p.script.nodes, s) {
+	if !slices.Contains(p.script.nodes, s) {
 		p.w.fail("unknown node %q", s)
 	}
 }

@@ -101,8 +101,8 @@ func (w *world) fail(format string, args ...any) {
 
 // step runs one event of the network.
 func (w *world) step() (bool, error) {
-	if w.steps++; w.steps > stepsMax {
-		return false, w.errorf("more than %d events", stepsMax)
+	if w.steps++; w.steps > w.script.stepsMax {
+		return false, w.errorf("more than %d events", w.script.stepsMax)
 	}
 	more := w.net.Step()
 	return more, w.err

@@ -275,9 +275,10 @@ func (e *end) refused(m *message, err error) bool {
 	switch {
 	case errors.Is(err, btl.ErrAgain):
 	case errors.Is(err, btl.ErrTooLarge):
+		peer := w.byInc[peerIncarnationOf(e.ep)]
 		if m.size <= int(e.life.cfg.FragmentBytesMax) &&
-			(e.peer == nil || m.size <= int(e.peer.cfg.FragmentBytesMax)) && !e.tainted() {
-			w.fail("%s of %d bytes: %v", m, m.size, err)
+			peer != nil && m.size <= int(peer.cfg.FragmentBytesMax) && !e.tainted() {
+			w.fail("%s refused: %v", m, err)
 		}
 	case errors.Is(err, btl.ErrClosed) && (e.closing || e.aborted || e.life.closing):
 	case e.ep.Err() != nil && errors.Is(err, e.ep.Err()):

@@ -96,6 +96,17 @@ func (e *end) otherEnd() *end {
 	return o
 }
 
+// peerName names the peer for a report.
+func (e *end) peerName() string {
+	if o := e.otherEnd(); o != nil {
+		return o.name
+	}
+	if i := e.peerHost(); i >= 0 {
+		return nodeName(i) + "?"
+	}
+	return "?"
+}
+
 func (e *end) close() {
 	if e.over || e.closing {
 		return
@@ -118,7 +129,7 @@ func (e *end) abort() {
 func (l *life) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 	w := l.w
 	e := l.endOf(ep)
-	w.note(l.host, "%s event %d %v", e, ev, err)
+	w.note(l.host, "%s event %d %v, peer %s", e, ev, err, e.peerName())
 	for range w.lieTwice(lieEventTwice) {
 		e.onEvent(ev, err)
 	}

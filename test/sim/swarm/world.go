@@ -283,7 +283,14 @@ func (w *world) lastWords() (err error) {
 			continue
 		}
 		for _, e := range h.life.ends {
-			if e.lastWord || e.over || e.closing || !e.connected {
+			if e.over || e.closing || !e.connected {
+				continue
+			}
+			if e.lastWord {
+				if e.open == 0 && e.tainted() { // what was forged or altered may stay for ever
+					e.abort()
+					h.node.Kick()
+				}
 				continue
 			}
 			if e.lastWord = e.do(wayAlloc, 32); !e.lastWord && !e.over {
@@ -428,8 +435,14 @@ func (w *world) state() string {
 		for _, e := range h.life.ends {
 			if !e.over {
 				packets, frags := e.ep.Outstanding()
-				s += fmt.Sprintf(" %s %d packets %d fragments connected %v closing %v;",
-					e, packets, frags, e.ep.Connected(), e.closing)
+				s += fmt.Sprintf(" %s>%s %d+%d", e, e.peerName(), packets, frags)
+				if !e.ep.Connected() {
+					s += " connecting"
+				}
+				if e.closing {
+					s += " closing"
+				}
+				s += ";"
 			}
 		}
 		if next := h.life.mod.Deadline(); next != btl.Never {

@@ -120,10 +120,12 @@ func (d *decoder) appendBrief(b, pkt []byte) []byte {
 	}
 	h := &d.hdr
 	b = append(b, kindName(h)...)
-	_, sender := d.sides(h)
+	receiver, sender := d.sides(h)
 	switch h.Kind {
 	case frag.KindFrag, frag.KindChunk:
 		b = appendSeq(b, h.Seq, sender)
+	case frag.KindNack:
+		b = appendSeq(b, h.Seq, receiver)
 	case frag.KindAck:
 		b = d.appendAck(b, h)
 	case frag.KindHello, frag.KindHelloAck:

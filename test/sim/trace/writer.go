@@ -25,6 +25,9 @@ type Writer struct {
 	line    []byte
 	err     error
 	brief   bool
+	muted   bool
+	lastID  uint64 // of the datagrams that were seen
+	base    uint64 // numbers of datagrams are shown from here on
 	without [sim.NumKinds]bool
 }
 
@@ -58,6 +61,13 @@ func (w *Writer) Err() error { return w.err }
 // Life names an incarnation of a module: what Hellos show instead of the number.
 func (w *Writer) Life(incarnation uint64, name string) { w.d.lives[incarnation] = name }
 
+// Mute writes nothing until the next Unmute, which also numbers the datagrams anew, so that what is
+// written does not depend on what was not. What is learned of connections is kept.
+func (w *Writer) Mute() { w.muted = true }
+
+// Unmute ends a Mute.
+func (w *Writer) Unmute() { w.muted, w.base = false, w.lastID }
+
 // Columns of a line.
 const (
 	pathColumns    = 9
@@ -71,6 +81,7 @@ func (w *Writer) Event(nw *sim.Network, e *sim.Event) {
 	if e.Kind == sim.KindSent {
 		w.d.learn(nodeName(nw, e.From), e.Data)
 	}
+	w.lastID = max(w.lastID, e.ID)
 	if w.without[e.Kind] {
 		return
 	}
@@ -83,8 +94,10 @@ func (w *Writer) Event(nw *sim.Network, e *sim.Event) {
 			channel += ">" + channelName(e.To.Index)
 		}
 		w.begin(e.At, path, channel, e.Kind.String())
-		w.pad("#"+strconv.FormatUint(e.ID, 10), idColumns)
-		if w.brief && repeats(e.Kind) {
+		w.pad(w.number(e.ID), idColumns)
+		if e.Data == nil && e.Kind == sim.KindSendError {
+			// The datagram never was.
+		} else if w.brief && repeats(e.Kind) {
 			w.line = w.d.appendBrief(w.line, e.Data)
 		} else {
 			w.line = w.d.appendPacket(w.line, e.Data)
@@ -95,6 +108,17 @@ func (w *Writer) Event(nw *sim.Network, e *sim.Event) {
 		w.line = append(w.line, e.Err.Error()...)
 	}
 	w.end()
+}
+
+// number shows a datagram's number: one from before an Unmute with a minus.
+func (w *Writer) number(id uint64) string {
+	if id == 0 {
+		return ""
+	}
+	if id <= w.base {
+		return "#-" + strconv.FormatUint(w.base-id, 10)
+	}
+	return "#" + strconv.FormatUint(id-w.base, 10)
 }
 
 // Note writes a line about something that the network does not see: what an application did.
@@ -122,7 +146,7 @@ func (w *Writer) pad(s string, columns int) {
 }
 
 func (w *Writer) end() {
-	if w.err != nil {
+	if w.err != nil || w.muted {
 		return
 	}
 	n := len(w.line)

@@ -1,0 +1,332 @@
+package wireshark
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gobtl/frag"
+	"gobtl/internal/seq"
+)
+
+// step is a packet of the example exchange.
+type step struct {
+	about string
+	fromB bool
+	data  bool // on the data channel
+	lost  bool
+	pkt   []byte
+}
+
+// The two ends of the example.
+const (
+	tagA, tagB     = 0xAAAAAAAAAAA00001, 0xBBBBBBBBBBB00002
+	firstA, firstB = seq.Num(1000), seq.Num(2000)
+	mtuBytes       = 256
+	roomBytes      = mtuBytes - frag.ChunkHeaderBytes
+	messageBytes   = 2*roomBytes + 8
+)
+
+// example is the exchange of the page: a connection, a message, a fragment of three chunks one of
+// which is lost, the end.
+func example() []step {
+	a := func(about string, data bool, pkt []byte) step {
+		return step{about: about, data: data, pkt: pkt}
+	}
+	b := func(about string, pkt []byte) step { return step{about: about, fromB: true, pkt: pkt} }
+	chunk := func(i uint32) []byte { return chunkOf(firstA.Add(1+i), i*roomBytes) }
+	lost := a("The second, bytes 216 to 431, is lost", true, chunk(1))
+	lost.lost = true
+	list := []step{
+		a("A connects to B: the first probe of four; the others follow at once", false,
+			hello(frag.KindHello, 0, firstA, false, frag.ProbeCommand, 0)),
+		a("The second one is padded to the size of a full packet of the command channel", false,
+			hello(frag.KindHello, 0, firstA, false, frag.ProbeFull, 0)),
+		a("The third and the fourth go through the data channel", true,
+			hello(frag.KindHello, 0, firstA, false, frag.ProbeData, 0)),
+		a("", true, hello(frag.KindHello, 0, firstA, false, frag.ProbeData|frag.ProbeFull, 0)),
+	}
+	for p := range frag.Probe(frag.ProbeCount) {
+		about := "B answers each with its tag, on the channel and in the size of the question"
+		if p > 0 {
+			about = ""
+		}
+		s := b(about, hello(frag.KindHelloAck, tagA, firstB, true, p, 0))
+		s.data = p&frag.ProbeData != 0
+		list = append(list, s)
+	}
+	return append(
+		list,
+		a("A is established, and grants 32 packets; nothing of B has arrived yet", false,
+			ack(tagB, firstB-1, 32, true)),
+		a("It asks for confirmation", false,
+			hello(frag.KindHello, tagB, firstA, false, frag.ProbeCommand, frag.ProvenAll)),
+		b("B got its tag back and is established too: it confirms, and grants 32 packets",
+			hello(frag.KindHelloAck, tagA, 0, true, frag.ProbeCommand, frag.ProvenAll)),
+		b("", ack(tagA, firstA-1, 32, true)),
+		a(`A sends "hi" to handler 1; after 50 us B acknowledges it`, false,
+			packetOf(&frag.Header{Kind: frag.KindFrag, Tag: 1, Conn: tagB, Seq: firstA}, []byte("hi"))),
+		b("", ack(tagA, firstA, 32, false)),
+		a("A sends 440 bytes to handler 2: three chunks, 216 bytes in each but the last", true, chunk(0)),
+		lost,
+		a("", true, chunk(2)),
+		b("B has the first and the third, and can acknowledge the first",
+			ack(tagA, firstA+1, 32, false)),
+		a("After 100 ms A sends the second one again. Now B has all and delivers them", true, chunk(1)),
+		b("", ack(tagA, firstA+3, 32, false)),
+		a("A closes. When B has acknowledged it, A forgets the connection; B lingers", false,
+			markOf(frag.TagBye, firstA+4)),
+		b("", ack(tagA, firstA+4, 32, false)),
+	)
+}
+
+func hello(kind frag.Kind, conn uint64, first seq.Num, fromB bool, p frag.Probe,
+	proven uint8,
+) []byte {
+	m := frag.Hello{
+		Incarnation: 0xA1, Tag: tagA, Expected: 0xB1, WindowPkts: 64, FragBytesMax: 1 << 20,
+		MTUBytes: mtuBytes, CommandBytes: mtuBytes, Credit: 1, AckDelayUs: 50,
+		VersionMin: frag.Version, VersionMax: frag.Version, Probe: p, Proven: proven,
+		CommandName: sockaddrIn(1, portA), DataName: sockaddrIn(1, portA+100),
+	}
+	if fromB {
+		m.Incarnation, m.Tag, m.Expected = 0xB1, tagB, 0
+		m.CommandName, m.DataName = sockaddrIn(2, portB), sockaddrIn(2, portB+100)
+	}
+	size := frag.HelloBytes
+	if p&frag.ProbeFull != 0 {
+		size = mtuBytes
+	}
+	pkt := make([]byte, size)
+	m.Encode(pkt, &frag.Header{Kind: kind, Conn: conn, Seq: first}, size)
+	return pkt
+}
+
+// sockaddrIn is the address of 10.0.0.host.
+func sockaddrIn(host byte, port uint16) []byte {
+	return []byte{2, 0, byte(port >> 8), byte(port), 10, 0, 0, host, 0, 0, 0, 0, 0, 0, 0, 0}
+}
+
+func packetOf(h *frag.Header, payload []byte) []byte {
+	h.PayloadLen = uint16(len(payload))
+	pkt := make([]byte, frag.HeaderBytes(h.Kind, h.Flags))
+	h.Encode(pkt)
+	return append(pkt, payload...)
+}
+
+func markOf(mark uint8, n seq.Num) []byte {
+	return packetOf(&frag.Header{Kind: frag.KindFrag, Tag: mark, Conn: tagB, Seq: n}, nil)
+}
+
+func ack(conn uint64, n seq.Num, credit uint16, dup bool) []byte {
+	h := frag.Header{Kind: frag.KindAck, Flags: frag.FlagAck, Conn: conn, Ack: n, Credit: credit}
+	if dup {
+		h.Flags |= frag.FlagDup
+	}
+	return packetOf(&h, nil)
+}
+
+func chunkOf(n seq.Num, offset uint32) []byte {
+	letter := []byte{byte('a' + offset/roomBytes)}
+	payload := bytes.Repeat(letter, int(min(roomBytes, messageBytes-offset)))
+	return packetOf(&frag.Header{
+		Kind: frag.KindChunk, Tag: 2, Conn: tagB, Seq: n, FragID: 1, SizeBytes: messageBytes,
+		OffsetBytes: offset,
+	}, payload)
+}
+
+// formatExample writes the exchange as the page has it: the way and the channel of each packet, then
+// its bytes; a byte that comes n times is written xx*n.
+func formatExample(list []step) string {
+	var s strings.Builder
+	for i, st := range list {
+		if st.about != "" {
+			fmt.Fprintf(&s, "# %s\n", st.about)
+		}
+		way, channel, lost := "A>B", "command", ""
+		if st.fromB {
+			way = "B>A"
+		}
+		if st.data {
+			channel = "data"
+		}
+		if st.lost {
+			lost = " lost"
+		}
+		fmt.Fprintf(&s, "%d %s %s%s\n", i+1, way, channel, lost)
+		line := "   "
+		for _, token := range runs(st.pkt) {
+			if len(line)+1+len(token) > 100 {
+				s.WriteString(line + "\n")
+				line = "   "
+			}
+			line += " " + token
+		}
+		s.WriteString(line + "\n")
+	}
+	return s.String()
+}
+
+// runs cuts a packet into words of at most four bytes and runs of one byte.
+func runs(pkt []byte) (tokens []string) {
+	for len(pkt) > 0 {
+		n := 1
+		for n < len(pkt) && pkt[n] == pkt[0] {
+			n++
+		}
+		if n > 4 {
+			tokens = append(tokens, fmt.Sprintf("%02x*%d", pkt[0], n))
+			pkt = pkt[n:]
+			continue
+		}
+		word := 1
+		for word < min(4, len(pkt)) && !bytes.HasPrefix(pkt[word:], bytes.Repeat(pkt[word:word+1], 5)) {
+			word++
+		}
+		tokens = append(tokens, hex.EncodeToString(pkt[:word]))
+		pkt = pkt[word:]
+	}
+	return tokens
+}
+
+// parseExample is the inverse of formatExample, without the comments.
+func parseExample(t *testing.T, text string) (list []step) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		switch {
+		case line[0] == '#':
+		case line[0] != ' ':
+			list = append(list, step{
+				fromB: words[1] == "B>A", data: words[2] == "data", lost: len(words) > 3,
+			})
+		default:
+			for _, word := range words {
+				digits, count, _ := strings.Cut(word, "*")
+				b, err := hex.DecodeString(digits)
+				n := 1
+				if err == nil && count != "" {
+					n, err = strconv.Atoi(count)
+				}
+				if err != nil {
+					t.Fatalf("%q: %v", word, err)
+				}
+				st := &list[len(list)-1]
+				st.pkt = append(st.pkt, bytes.Repeat(b, n)...)
+			}
+		}
+	}
+	return list
+}
+
+// documentedExample reads the exchange from the page; with -rewrite it is written there first.
+func documentedExample(t *testing.T) string {
+	t.Helper()
+	doc, err := os.ReadFile(protocolDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- example -->\n```\n", "```\n<!-- end of example -->\n"
+	i, j := bytes.Index(doc, []byte(begin)), bytes.Index(doc, []byte(end))
+	if i < 0 || j < i {
+		t.Fatalf("%s has no example", protocolDoc)
+	}
+	i += len(begin)
+	if *rewrite {
+		text := formatExample(example())
+		out := string(doc[:i]) + text + string(doc[j:])
+		if err := os.WriteFile(protocolDoc, []byte(out), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	return string(doc[i:j])
+}
+
+// TestExample: the page shows what package frag encodes.
+func TestExample(t *testing.T) {
+	text := documentedExample(t)
+	if want := formatExample(example()); text != want {
+		t.Errorf("the page shows\n%s\nwant\n%s", text, want)
+	}
+}
+
+// asCapture is an exchange as it arrives: what is lost is not in it, or, at the sender, it is.
+func asCapture(list []step, withLost bool) (datagrams []datagram) {
+	for _, st := range list {
+		if st.lost && !withLost {
+			continue
+		}
+		d := datagram{from: portA, to: portB, payload: st.pkt}
+		if st.fromB {
+			d.from, d.to = d.to, d.from
+		}
+		if st.data {
+			d.from, d.to = d.from+100, d.to+100
+		}
+		datagrams = append(datagrams, d)
+	}
+	return datagrams
+}
+
+// refusals is an exchange with what the example lacks: a refused put and the Void in its place, a
+// chunk that comes while another one is missing, so that the ack repeats, and a Reject.
+func refusals() []step {
+	put := frag.Header{
+		Kind: frag.KindFrag, Flags: frag.FlagPut, Conn: tagB, Seq: firstA, Handle: 9, PutOffset: 64,
+	}
+	nack := frag.Header{
+		Kind: frag.KindNack, Flags: frag.FlagAck, Tag: frag.NackAccess, Conn: tagA, Seq: firstA,
+		Ack: firstA - 1, Credit: 32,
+	}
+	reject := make([]byte, frag.RejectBytes)
+	frag.EncodeReject(reject, tagA+0x100000, frag.RejectFull, 1, 1, 1)
+	list := append(example()[:1:1], example()[4], example()[9], example()[11])
+	return append(
+		list,
+		step{pkt: packetOf(&put, []byte("secret"))},
+		step{pkt: chunkOf(firstA+1, 0), data: true},
+		step{pkt: packetOf(&nack, nil), fromB: true},
+		step{pkt: ack(tagA, firstA-1, 32, false), fromB: true},
+		step{pkt: ack(tagA, firstA-1, 32, true), fromB: true},
+		step{pkt: markOf(frag.TagVoid, firstA), data: true},
+		step{pkt: ack(tagA, firstA+1, 30, false), fromB: true},
+		step{pkt: reject, fromB: true},
+	)
+}
+
+// TestListing: the lines that tshark prints for the example of the page, as a capture at A and at B
+// has it, and for refusals, with what the dissector concludes.
+func TestListing(t *testing.T) {
+	shown := parseExample(t, documentedExample(t))
+	var listing strings.Builder
+	for _, c := range []struct {
+		name string
+		list []datagram
+	}{
+		{"the example at A", asCapture(shown, true)},
+		{"the example at B", asCapture(shown, false)},
+		{"refusals", asCapture(refusals(), true)},
+	} {
+		file := writeCapture(t, c.list)
+		packets, _ := checkFields(t, file, "udp")
+		if len(packets) != len(c.list) {
+			t.Errorf("%s: %d packets, want %d", c.name, len(packets), len(c.list))
+		}
+		fmt.Fprintf(&listing, "# %s\n", c.name)
+		names := append([]string{"frame.number", "_ws.col.Info"}, concluded...)
+		for _, row := range rows(t, file, append(names, "_ws.expert.message"), "-2") {
+			fmt.Fprintf(&listing, "%2s %s\n", row[0], row[1])
+			for i, value := range row[2:] {
+				if name := append(concluded, "expert")[i]; value != "" {
+					fmt.Fprintf(&listing, "      %s %s\n", strings.TrimPrefix(name, "gobtl."), value)
+				}
+			}
+		}
+	}
+	golden(t, "listing.txt", listing.String())
+}

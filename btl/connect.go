@@ -18,6 +18,7 @@ type handshake struct {
 	expected  uint64        // incarnation to reach
 	offered   uint64        // tag of the peer's end that was told this endpoint's tag, 0 if none was
 	proven    uint8         // probes known to have made the round trip
+	contested bool          // another end of the peer than the one in offered has proven itself
 	bound     bool          // the peer's tag and first sequence number are known
 	confirmed bool          // the peer is known to know it too
 }
@@ -161,6 +162,9 @@ func (m *Module) onHello(c *channel, h *frag.Header, hello *frag.Hello) bool {
 		return false // names another channel than the one it came through
 	}
 	if hello.Expected != 0 && hello.Expected != m.incarnation {
+		if hello.Incarnation == m.incarnation {
+			return false // this module's own, to another one: somebody has sent it back
+		}
 		m.reject(hello.CommandName, hello.Tag, frag.RejectStale, frag.Version)
 		return false
 	}
@@ -247,8 +251,11 @@ func (m *Module) meets(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
 		// An end that it was bound to before was told no tag, and cannot be connected.
 		m.bind(ep, h, hello)
 		return true
-	case !hs.bound:
+	case hs.bound:
+	case m.incarnation <= ep.peer.incarnation:
 		m.retag(ep)
+	default:
+		hs.contested = true // the peer may be in the same position: not both at once
 	}
 	return false
 }
@@ -322,7 +329,7 @@ func (m *Module) validate(ep *Endpoint) *Endpoint {
 		m.end(old, EventFailed, ErrPeerRestarted)
 	case old.state == stateConnected:
 		// The peer has closed the old connection or lost it. What it sent there may still arrive.
-		old.superseded = true
+		old.superseded, old.asked, old.probes = true, false, 0
 		m.setTimer(old, m.cfg.CloseTimeout)
 	case old.state == stateConnecting && !old.hs.bound:
 		m.takeOver(old, ep)
@@ -330,6 +337,7 @@ func (m *Module) validate(ep *Endpoint) *Endpoint {
 	}
 	m.byAddr[ep.addrKey] = ep
 	ep.hs.until = m.awake.Add(m.cfg.HandshakeTimeout)
+	m.setTimer(ep, helloIntervalMin) // then it asks for itself what is not proven
 	return ep
 }
 
@@ -394,12 +402,16 @@ func (m *Module) endDisplaced(ep *Endpoint) {
 
 // failTooLarge ends what was queued before the peer could say how much it takes.
 func (m *Module) failTooLarge(ep *Endpoint) {
+	var before *Fragment // the last one that stays
 	for f := ep.queue.first; f != nil; {
 		next := f.next
-		if f.size > ep.fragBytesMax {
+		if f.size <= ep.fragBytesMax {
+			before = f
+		} else {
 			if f.hasSeg {
 				m.seg.Unqueue(f.seg)
 			}
+			ep.moveFlush(f, before)
 			m.unqueue(ep, f)
 			m.complete(f, fmt.Errorf("%w: %d bytes, at most %d to this peer", ErrTooLarge, f.size,
 				ep.fragBytesMax))
@@ -429,8 +441,8 @@ func (m *Module) wakeUp(ep *Endpoint) *Endpoint {
 // onReject ends a handshake that the peer refuses. The tag in it is random, so it is an answer.
 func (m *Module) onReject(h *frag.Header, payload []byte) bool {
 	ep := m.lookup(h.Conn)
-	if ep == nil || ep.state != stateConnecting {
-		return false
+	if ep == nil || ep.state != stateConnecting || ep.hs.bound {
+		return false // who has answered a Hello does not refuse the next one
 	}
 	err := ErrRefused
 	switch h.Tag {

@@ -34,7 +34,8 @@ type Endpoint struct {
 	isReady    bool
 	ackOwed    bool
 	joined     bool // has a share of the credits
-	superseded bool // the peer has connected anew: ends with its bye, or when it falls silent
+	superseded bool // the peer has connected anew: ends with its bye, or if it does not answer
+	asked      bool // whether it is there still, when superseded
 	byeSeen    bool
 	byeSeq     seq.Num
 	links      [2]endpointLink
@@ -154,6 +155,16 @@ func (ep *Endpoint) Flush(fn func(error)) {
 	_, next := ep.snd.Window()
 	ep.flushes = append(ep.flushes, flush{fn: fn, after: ep.queue.last, until: next})
 	ep.checkFlushed()
+}
+
+// moveFlush has the flushes that wait for a fragment, which is not sent after all, wait for the one
+// before it in the queue, if there is one.
+func (ep *Endpoint) moveFlush(f, before *Fragment) {
+	for i := range ep.flushes {
+		if ep.flushes[i].after == f && before != nil {
+			ep.flushes[i].after = before
+		}
+	}
 }
 
 // markFlush notes the number behind a fragment whose last packet was sent.
@@ -281,7 +292,7 @@ func (m *Module) end(ep *Endpoint, ev Event, err error) {
 
 // remove frees the slot of an endpoint: from here on no packet finds it.
 func (m *Module) remove(ep *Endpoint) {
-	m.dirty = true
+	m.dirty, m.starved = true, false
 	if ep.ackOwed {
 		m.acks.remove(ep, linkAcks)
 		ep.ackOwed = false

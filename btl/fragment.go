@@ -237,6 +237,7 @@ func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 // giveSeg makes a send buffer of an endpoint free again.
 func (m *Module) giveSeg(ep *Endpoint, t reliability.Token) {
 	ep.buffers--
+	m.starved = false
 	m.freeSegs = append(m.freeSegs, t)
 }
 

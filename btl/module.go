@@ -82,6 +82,7 @@ type Module struct {
 	guests     []fabric.Addr // addresses inserted for Rejects
 	inserted   int           // addresses inserted and not removed
 	ready      endpointList  // has something to send, and may
+	starved    bool          // none of them found a buffer, or room in its channel
 	acks       endpointList  // owes an ACK; the first is due first
 
 	freeFrags []*Fragment

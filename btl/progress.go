@@ -169,7 +169,7 @@ func (c *channel) label() string {
 func (m *Module) handle(c *channel, comp *fabric.Completion) {
 	if comp.Op == fabric.OpSend {
 		c.posted--
-		m.dirty = true
+		m.dirty, m.starved = true, false
 		if comp.Errno != 0 {
 			m.stats.counters[CntSendCompletionErrors]++
 		}
@@ -202,18 +202,19 @@ func (m *Module) callOut() {
 }
 
 // Deadline is the instant by which Progress must be called again even if nothing arrives: at or
-// before now if there is work to do, Never if there is none.
+// before now if there is work to do, Never if there is none. Work that lacks a buffer, or room in a
+// channel, waits for the packet or the completion that brings it.
 func (m *Module) Deadline() Time {
 	if m.deferred.pending || len(m.fresh) > 0 || len(m.cmd.batch) > 0 || len(m.data.batch) > 0 ||
-		m.ready.first != nil || m.seg.ResendsWaiting() > 0 || m.completed.first != nil ||
-		len(m.events) > 0 {
+		m.ready.first != nil && !m.starved || m.seg.ResendsWaiting() > 0 && m.data.room() > 0 ||
+		m.completed.first != nil || len(m.events) > 0 {
 		return m.now
 	}
 	d := m.seg.Deadline().Min(m.timers.Deadline())
 	if m.draining && len(m.slots) > len(m.freeSlots) {
 		d = d.Min(m.drainUntil)
 	}
-	if m.acks.first != nil {
+	if m.acks.first != nil && len(m.freeCtl) > 0 && m.cmd.room() > 0 {
 		d = d.Min(m.acks.first.rcv.AckDue())
 	}
 	return d

@@ -224,7 +224,7 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 // arm puts an endpoint that has something to send, and may, on the ready list.
 func (m *Module) arm(ep *Endpoint) {
 	if !ep.isReady && ep.queue.first != nil && ep.state == stateConnected && ep.snd.Open() {
-		ep.isReady = true
+		ep.isReady, m.starved = true, false
 		m.ready.pushBack(ep, linkReady)
 	}
 }
@@ -233,6 +233,7 @@ func (m *Module) arm(ep *Endpoint) {
 // PassPackets in all. An endpoint whose window closes leaves the list until an ACK opens it.
 func (m *Module) serve() {
 	budget := m.cfg.PassPackets
+	batched := len(m.cmd.batch) + len(m.data.batch) // takes room until the end of the pass
 	for turns := m.ready.count; turns > 0 && budget > 0; turns-- {
 		ep := m.ready.first
 		for quantum := m.cfg.QuantumBytes; quantum > 0 && budget > 0; budget-- {
@@ -249,6 +250,7 @@ func (m *Module) serve() {
 		ep.isReady = false
 		m.arm(ep)
 	}
+	m.starved = m.ready.first != nil && budget == m.cfg.PassPackets && batched == 0
 }
 
 // sendNext sends the next packet of the endpoint's first fragment. It returns the packet's length,

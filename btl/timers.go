@@ -93,12 +93,22 @@ func (m *Module) onCloseTimer(ep *Endpoint) {
 }
 
 // onSuperseded asks a peer that has connected anew whether its end of the old connection is there
-// still: that may be, for Hellos overtake each other. It ends when there is no answer.
+// still, which may be: the peer may have closed the new one's end before, for Hellos overtake each
+// other. Without an answer the endpoint ends.
 func (m *Module) onSuperseded(ep *Endpoint) {
-	if m.awake.Sub(ep.heardAt) >= m.cfg.CloseTimeout && ep.probes >= silentResendsMin {
+	switch {
+	case ep.asked && ep.probes == 0: // there was an answer
+		ep.superseded, ep.asked = false, false
+		if m.byAddr[ep.addrKey] == nil {
+			m.byAddr[ep.addrKey] = ep
+		}
+		m.connectedTimer(ep)
+		return
+	case m.awake.Sub(ep.heardAt) >= m.cfg.CloseTimeout && ep.probes >= silentResendsMin:
 		m.end(ep, EventFailed, ErrPeerClosed)
 		return
 	}
+	ep.asked = true
 	ep.probes++
 	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peerTag, frag.HelloBytes)
 	m.setTimer(ep, m.cfg.CloseTimeout/(silentResendsMin+1))
@@ -108,6 +118,10 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 	hs := ep.hs
 	if hs.until == 0 { // begun outside of a pass, which does not know what time it is
 		hs.until = m.awake.Add(m.cfg.HandshakeTimeout)
+	}
+	if hs.contested && !hs.bound {
+		m.retag(ep)
+		return // to here at once
 	}
 	if m.awake >= hs.until {
 		if ep.state == stateConnected { // it works; only the confirmation never came

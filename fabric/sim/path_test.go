@@ -181,13 +181,13 @@ func TestTailDropIsExact(t *testing.T) {
 }
 
 func TestFastLineDoesNotOverflow(t *testing.T) {
-	nw, a, b := pair(t, sim.Config{MTUBytes: 1 << 20}, sim.Path{
-		BytesPerSecond: math.MaxInt64 / 2, QueueBytes: 1 << 21,
+	nw, a, b := pair(t, sim.Config{MTUBytes: 1 << 16}, sim.Path{
+		BytesPerSecond: math.MaxInt64 / 2, QueueBytes: 1 << 17,
 	})
-	traffic(nw, a, b, 20, 1<<20, 0)
+	traffic(nw, a, b, 20, 1<<16, 0)
 	nw.SetPath(a.node, b.node, sim.Path{BytesPerSecond: 1, QueueBytes: math.MaxInt64, Delay: 1 << 62})
 	for range 20 {
-		a.send(b, make([]byte, 1<<20))
+		a.send(b, make([]byte, 1<<16))
 	}
 	nw.RunUntil(nw.Now().Add(1 << 61))
 	settled(t, nw)

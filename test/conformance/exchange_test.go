@@ -90,7 +90,7 @@ func testPingpong(t *testing.T, fx *fixture) {
 	for _, size = range classSizes(ep, client.mod) {
 		rounds := 8
 		if size > 64<<10 {
-			rounds = 2
+			rounds = 1
 		}
 		for range rounds {
 			key++
@@ -164,7 +164,7 @@ func testFlood(t *testing.T, fx *fixture) {
 			}
 			receiver, sender := l.add(cfg), l.add(cfg)
 			ep := l.connect(sender, receiver)
-			s := l.stream(sender, ep, receiver, spec{count: 600, size: fixed(size)})
+			s := l.stream(sender, ep, receiver, spec{count: 300, size: fixed(size)})
 			const nap = 250 * time.Millisecond
 			receiver.at.pause(nap)
 			l.run(nap - 50*time.Millisecond)

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -75,6 +76,46 @@ func TestVectors(t *testing.T) {
 		if _, err := recode(name, append(bytes.Clone(b), 0)); err == nil {
 			t.Errorf("%s: taken for a packet with a byte too many", name)
 		}
+	}
+}
+
+// TestExample reads the packets of the page's example, and writes them again.
+func TestExample(t *testing.T) {
+	page, err := os.ReadFile("../../docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "<!-- example -->\n```\n")
+	text, _, ok := strings.Cut(text, "```\n<!-- end of example -->")
+	if !ok {
+		t.Fatal("docs/protocol.md has no example")
+	}
+	var heads []string
+	var packets [][]byte
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(line, "#"):
+		case !strings.HasPrefix(line, " "):
+			heads, packets = append(heads, strings.TrimSpace(line)), append(packets, nil)
+		default:
+			for _, word := range strings.Fields(line) {
+				digits, times, _ := strings.Cut(word, "*")
+				n, err := strconv.Atoi("0" + times)
+				b, err2 := hex.DecodeString(digits)
+				if err != nil || err2 != nil || len(packets) == 0 {
+					t.Fatalf("%v: %q", heads, word)
+				}
+				packets[len(packets)-1] = append(packets[len(packets)-1], bytes.Repeat(b, max(n, 1))...)
+			}
+		}
+	}
+	for i, b := range packets {
+		if got, err := recode(heads[i], b); err != nil || !bytes.Equal(got, b) {
+			t.Errorf("%s: %v\n got %x\nwant %x", heads[i], err, got, b)
+		}
+	}
+	if len(packets) < 15 {
+		t.Errorf("only %d packets", len(packets))
 	}
 }
 

@@ -286,7 +286,7 @@ func TestNackByHand(t *testing.T) {
 	k.delivered("all", "behind")
 }
 
-// TestByeByHand: a Bye counts when everything before it is here, and is acknowledged again and again.
+// TestByeByHand: a Bye counts when everything before it is here, and is acknowledged each time.
 func TestByeByHand(t *testing.T) {
 	k := craft(t, btl.Config{})
 	k.send(mark(1, tagBye))
@@ -328,8 +328,8 @@ func TestModuleByeByHand(t *testing.T) {
 	k.answered("a packet for nobody")
 }
 
-// TestNoMemory: what there is no memory for now is asked for again, and the packet in the gap, which
-// must come first, always finds some.
+// TestNoMemory: what there is no memory for now has to come again, and the packet in the gap, which
+// must be first, always finds some.
 func TestNoMemory(t *testing.T) {
 	const size = 65536
 	k := craft(t, btl.Config{FragmentBytesMax: size, ReassemblyBytesMax: size})

@@ -196,7 +196,8 @@ func TestRejects(t *testing.T) {
 	must(t, first.Wait())
 	second, err := openPeer(t, Config{}).Dial(m.name)
 	must(t, err)
-	if err := second.Wait(); !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), "reason 2") {
+	err = second.Wait()
+	if !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), "reason 2") {
 		t.Errorf("a second peer of a module that takes one: %v", err)
 	}
 	must(t, first.Send(tagCheck, nil))

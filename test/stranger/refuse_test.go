@@ -84,7 +84,7 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// TestRefused has every reason for a Nack, both ways: the Void fills the gap, and the stream goes on.
+// TestRefused has every reason for a Nack, both ways: a Void fills the gap, the stream goes on.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, faults := range someFaults() {

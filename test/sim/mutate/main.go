@@ -43,7 +43,7 @@ func run(args []string) error {
 	f.IntVar(&o.seeds, "seeds", 60, "seeds that the swarm tries for each fault")
 	f.Uint64Var(&o.first, "first", 1, "first of them")
 	f.IntVar(&o.jobs, "jobs", 2, "faults to prove at the same time")
-	f.DurationVar(&o.limit, "limit", time.Minute, "time that a swarm or a test may take")
+	f.DurationVar(&o.limit, "limit", 10*time.Minute, "time that a swarm or a test may take")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func prove(o *options, all []mutation) error {
 	workers := make(chan error, o.jobs)
 	for i := range o.jobs {
 		go func() {
-			w := worker{o: o, dir: filepath.Join(temp, fmt.Sprint(i))}
+			w := worker{o: o, dir: filepath.Join(temp, fmt.Sprint(i)), first: i == 0}
 			workers <- w.work(root, work, all, results)
 		}()
 	}

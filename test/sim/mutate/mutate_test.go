@@ -172,7 +172,7 @@ func TestRewrite(t *testing.T) {
 
 func TestCommandLine(t *testing.T) {
 	for _, args := range [][]string{
-		{"-only", "no-such-fault"}, {"-rewrite", "-only", "no-wrap"}, {"-what"},
+		{"-only", "no-such-fault"}, {"-rewrite", "-only", "no-wrap"},
 	} {
 		if err := run(args); err == nil {
 			t.Errorf("%q: no error", args)

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,12 +26,16 @@ type result struct {
 
 // worker proves faults in its own copy of the sources.
 type worker struct {
-	o   *options
-	dir string
+	o     *options
+	dir   string
+	first bool // looks whether there is a failure without any fault
 }
 
 func (w *worker) work(root string, work <-chan int, all []mutation, results []result) error {
 	err := copyTree(root, w.dir)
+	if err == nil && w.first && !w.o.noSwarm {
+		err = w.baseline()
+	}
 	for i := range work {
 		if err != nil {
 			continue // let the sender finish
@@ -62,39 +67,77 @@ const bySwarm = "swarm"
 // try puts one fault into the copy, builds it, and looks who notices.
 func (w *worker) try(r *result) (err error) {
 	undo, err := r.apply(w.dir)
-	if err != nil {
+	if errors.Is(err, errApply) {
+		r.said = err.Error()
+		return nil
+	} else if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, undo()) }()
 	if !w.o.noSwarm {
-		binary := filepath.Join(w.dir, "swarm.exe")
-		out, err := w.run(10*time.Minute, "go", "build", "-o", binary, "./test/sim/cmd/swarm")
-		if err != nil {
-			r.said = "does not build: " + gist(out, err)
-			return nil
-		}
-		out, err = w.run(w.o.limit, binary, "--seeds", strconv.Itoa(w.o.seeds),
-			"--first", strconv.FormatUint(w.o.first, 10), "--workers", "1")
-		if err != nil {
-			r.by, r.said = bySwarm, gist(out, err)
-			r.seeds = seedOf(out, w.o.first)
+		if err := w.trySwarm(r); errors.Is(err, errBuild) || r.by != "" {
 			return nil
 		}
 	}
-	args := append([]string{"test", "-count=1"}, strings.Fields(r.test)...)
-	out, err := w.run(w.o.limit, "go", args...)
-	if err == nil {
-		return nil
-	}
-	if strings.Contains(out, "[build failed]") || strings.Contains(out, "no tests to run") {
+	out, err := w.run(w.o.limit, "go", testArgs(r.test)...)
+	switch {
+	case err == nil:
+	case errors.Is(err, errLimit): // of a slow machine, or of the fault: nobody can tell
+		r.said = err.Error()
+	case strings.Contains(out, "[build failed]") || strings.Contains(out, "no tests to run"):
 		r.said = "does not run: " + gist(out, err)
-		return nil
+	default:
+		r.by, r.said = "go test "+r.test, gist(out, err)
 	}
-	r.by, r.said = "go test "+r.test, gist(out, err)
 	return nil
 }
 
-// errLimit: a faulty program that never ends is a program that was noticed.
+// trySwarm lets the swarm look at the sources as they are.
+func (w *worker) trySwarm(r *result) error {
+	binary := filepath.Join(w.dir, "swarm.exe")
+	out, err := w.run(w.o.limit, "go", "build", "-o", binary, "./test/sim/cmd/swarm")
+	if err != nil {
+		r.said = "the swarm does not build: " + gist(out, err)
+		return errBuild
+	}
+	out, err = w.run(w.o.limit, binary, "--seeds", strconv.Itoa(w.o.seeds),
+		"--first", strconv.FormatUint(w.o.first, 10), "--workers", "1")
+	if err != nil && !errors.Is(err, errLimit) {
+		r.by, r.said = bySwarm, gist(out, err)
+		r.seeds = seedOf(out, w.o.first)
+	}
+	return nil
+}
+
+// baseline makes sure that the sources are fine without a fault.
+func (w *worker) baseline() error {
+	r := result{mutation: mutation{name: "no fault"}}
+	if err := w.trySwarm(&r); err != nil {
+		return fmt.Errorf("without any fault: %w: %s", err, r.said)
+	}
+	if r.by != "" {
+		return fmt.Errorf("the swarm fails without any fault: %s", r.said)
+	}
+	return nil
+}
+
+// rapidPackages have tests that would spend half a minute on making a failure smaller.
+var rapidPackages = []string{"./reliability", "./frag", "./hotel"}
+
+// testArgs are the arguments of the go command that runs a test of the table.
+func testArgs(test string) []string {
+	words := strings.Fields(test)
+	args := append([]string{"test", "-count=1"}, words...)
+	if slices.Contains(rapidPackages, words[0]) {
+		args = append(args, "-rapid.nofailfile", "-rapid.shrinktime=1ms")
+	}
+	return args
+}
+
+// errBuild: the sources do not compile, so that nothing was proven.
+var errBuild = errors.New("does not build")
+
+// errLimit: a program took too long.
 var errLimit = errors.New("did not end in time")
 
 func (w *worker) run(limit time.Duration, name string, args ...string) (string, error) {
@@ -129,7 +172,7 @@ func seedOf(out string, first uint64) uint64 {
 // noise begins the lines of a go test, a swarm or a panic that do not say what is wrong.
 var noise = regexp.MustCompile(
 	`^\s*(---|===|FAIL|ok|PASS|exit status|goroutine|$|make replay|\?|panic: test timed)|GOBTL_TEST_SEED|` +
-		`\[rapid\] (panic|failed) after`)
+		`\[rapid\]|To reproduce|Failed test output`)
 
 var place = regexp.MustCompile(`^\s*\w+_test\.go:\d+: `)
 

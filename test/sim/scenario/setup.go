@@ -11,9 +11,8 @@ import (
 
 // setup is what the network is made with.
 type setup struct {
-	net     sim.Config
-	fixed   bool // a node was declared
-	hasPath bool
+	net   sim.Config
+	fixed bool // a node was declared
 }
 
 // defaultDelay is the delay of every path at first.
@@ -25,8 +24,8 @@ func (p *parser) parseNetwork() func(*world) error {
 		p.w.fail("the network must come before the nodes")
 	}
 	s.net.Seed = uint64(p.w.keyNumber("seed", 1, 0, 1<<62))
-	s.net.MTUBytes = int(p.w.keyNumber("mtu", 1472, 512, 65507))
-	s.net.InjectBytes = int(p.w.keyNumber("inject", 0, -1, 65507))
+	s.net.MTUBytes = int(p.w.keyNumber("mtu", 1472, 512, 9000))
+	s.net.InjectBytes = int(p.w.keyNumber("inject", 0, -1, 9000))
 	s.net.QueueDatagrams = int(p.w.keyNumber("queue", 0, 1, 1<<16))
 	s.net.PassCost = p.w.keyDuration("pass", 0)
 	return nil
@@ -49,12 +48,12 @@ type nodeKey struct {
 var nodeKeys = []nodeKey{
 	{"first", 0, 1<<32 - 1, func(c *nodeConfig, v int64) { c.first = uint32(v) }},
 	{"window", 1, 4096, func(c *nodeConfig, v int64) { c.btl.Rules.WindowPackets = int(v) }},
-	{"mtu", 512, 65507, func(c *nodeConfig, v int64) { c.btl.MTUBytes = int(v) }},
-	{"tiny", 256, 65507, func(c *nodeConfig, v int64) { c.btl.TinyBytes = int(v) }},
-	{"buffers", 64, 4096, func(c *nodeConfig, v int64) { c.btl.SendBuffers = int(v) }},
-	{"depth", 16, 4096, func(c *nodeConfig, v int64) { c.btl.RecvDepth = int(v) }},
+	{"mtu", 512, 9000, func(c *nodeConfig, v int64) { c.btl.MTUBytes = int(v) }},
+	{"tiny", 256, 9000, func(c *nodeConfig, v int64) { c.btl.TinyBytes = int(v) }},
+	{"buffers", 64, 1024, func(c *nodeConfig, v int64) { c.btl.SendBuffers = int(v) }},
+	{"depth", 16, 1024, func(c *nodeConfig, v int64) { c.btl.RecvDepth = int(v) }},
 	{"txdepth", 1, 4096, func(c *nodeConfig, v int64) { c.btl.TxDepth = int(v) }},
-	{"fragments", 16, 4096, func(c *nodeConfig, v int64) { c.btl.FragmentsMax = int(v) }},
+	{"fragments", 16, 1024, func(c *nodeConfig, v int64) { c.btl.FragmentsMax = int(v) }},
 	{"fragmax", 1 << 10, 1 << 30, func(c *nodeConfig, v int64) {
 		c.btl.FragmentBytesMax = uint32(v)
 	}},

@@ -415,6 +415,7 @@ func (e *end) flush() {
 		called = true
 		e.onFlush(before, err)
 	})
+	e.w.lieFlush(e, before)
 }
 
 // sendPut sends a put that is right.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/test/sim/attacker"
 )
 
 // end is one module's end of a connection.
@@ -162,7 +163,7 @@ func (e *end) onEvent(ev btl.Event, err error) {
 		if e.err = err; err == nil {
 			e.err = btl.ErrClosed
 		}
-		e.judgeEvent(ev, w.lieError(lieWrongEvent, err))
+		e.judgeEvent(ev, w.lieEvent(err))
 	}
 	if e.ep.Err() == nil {
 		w.fail("%s ended, but its Err is nil", e)
@@ -229,6 +230,9 @@ func (e *end) unjustified(err error) string {
 			return "the peer has not been restarted"
 		}
 	case errors.Is(err, btl.ErrStale):
+		if w.attacked(attacker.Replayer) {
+			break // a Hello that is replayed to others is refused by them
+		}
 		if target == nil || e.connected || target.host.lives[len(target.host.lives)-1] == target {
 			return "the incarnation is the right one"
 		}
@@ -261,6 +265,16 @@ func (l *life) endedAny(host int) bool {
 	}
 	for _, e := range l.ends {
 		if (e.over || e.closing || e.aborted) && (e.peerHost() == host || !e.known) {
+			return true
+		}
+	}
+	return false
+}
+
+// attacked says whether an attacker of that mode is about.
+func (w *world) attacked(mode attacker.Mode) bool {
+	for _, a := range w.attackers {
+		if a.Mode() == mode {
 			return true
 		}
 	}
@@ -332,11 +346,16 @@ func (e *end) judgeDead() string {
 	w := e.w
 	now := w.net.Now()
 	timeout := e.life.cfg.PeerTimeout
-	heard := max(w.heard[e.tag], w.heard[helloKey(e.tag, e.peerTag)], e.life.began)
+	node := e.life.host.index
+	heard := max(w.heard[heardKey{node, e.tag}], w.heard[heardKey{node, helloKey(e.tag, e.peerTag)}],
+		e.life.began)
 	if quiet := now.Sub(heard); quiet < timeout {
 		return fmt.Sprintf("a packet of it arrived %v ago, less than %v", quiet, timeout)
 	}
 	if e.life.host.restless || e.life.host.limps() {
+		return ""
+	}
+	if w.feigned() {
 		return ""
 	}
 	since := heard
@@ -349,6 +368,16 @@ func (e *end) judgeDead() string {
 		return fmt.Sprintf("%v later than the time-out of %v", late, timeout)
 	}
 	return ""
+}
+
+// feigned says whether an attacker may keep a peer's death from being noticed.
+func (w *world) feigned() bool {
+	for _, a := range w.attackers {
+		if a.Mode().FeignsLife() {
+			return true
+		}
+	}
+	return false
 }
 
 // deadSlack is a tick of the timers and some passes.

@@ -60,7 +60,7 @@ const (
 func (h *host) open() error {
 	w := h.w
 	l := &life{w: w, host: h, number: len(h.lives), cfg: h.plan.Config, began: w.net.Now()}
-	l.random = random{d: newDraw(w.plan.Seed, uint64(h.index)<<16|uint64(l.number)<<8|0x5EED)}
+	l.random = random{d: newDraw(w.plan.Seed, 0x5EED<<32|uint64(h.index)<<16|uint64(l.number))}
 	l.cfg.Random = l.random.next
 	l.random.full = true
 	dom, err := h.openDomain(&l.cfg)

@@ -177,7 +177,7 @@ func (w *world) onDone(f *btl.Fragment, err error) {
 		return
 	}
 	for range w.lieTwice(lieDoneTwice) {
-		w.ledger.end(w, m, w.lieError(lieWrongError, err))
+		w.ledger.end(w, m, w.lieOutcome(m, err))
 	}
 	m.from.life.onSent(m)
 }
@@ -267,7 +267,7 @@ func (l *life) receive(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	}
 	e.got++
 	w.res.Delivered++
-	data = w.lieBytes(data)
+	data = w.lieBytes(e, data)
 	for range w.lieTwice(lieDeliverTwice) {
 		w.ledger.deliver(w, e, tag, data)
 	}
@@ -326,7 +326,7 @@ func (g *ledger) claimed(data []byte) *message {
 	if len(data) < smallBytes {
 		return nil
 	}
-	return g.byID(binary.LittleEndian.Uint64(data))
+	return g.byID(idOf(data))
 }
 
 func (g *ledger) deliverSmall(w *world, e *end, tag btl.Tag, data []byte) {
@@ -462,10 +462,11 @@ func (e *end) onFlush(before int, err error) {
 	for ; e.flushed < before; e.flushed++ {
 		m := w.ledger.msgs[e.msgs[e.flushed]]
 		switch {
-		case m.queued && !m.ended:
-			w.fail("%s: flushed, but %s has not ended", e, m)
-		case m.done && m.put == nil && m.size >= smallBytes && m.tag <= handledTags && m.delivered != 1:
+		case m.err != nil || m.tag > handledTags || m.put == nil && m.size < smallBytes:
+		case m.put == nil && m.delivered != 1:
 			w.fail("%s: flushed, but %s was delivered %d times", e, m, m.delivered)
+		case m.put != nil && m.put.missing(m):
+			w.fail("%s: flushed, but %s has not been written", e, m)
 		}
 	}
 }

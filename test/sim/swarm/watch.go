@@ -39,16 +39,26 @@ func (w *world) hear(e *sim.Event) {
 	if conn == 0 {
 		return
 	}
-	if kind := frag.Kind(b[1] & 15); kind == frag.KindHello || kind == frag.KindHelloAck {
+	switch frag.Kind(b[1] & 15) {
+	case frag.KindHello, frag.KindHelloAck:
 		if len(b) < frag.HelloBytes {
 			return
 		}
 		conn = helloKey(conn, binary.LittleEndian.Uint64(b[frag.FragHeaderBytes+8:]))
+	case frag.KindReject:
+		return
+	default:
 	}
-	w.heard[conn] = e.At
+	w.heard[heardKey{e.To.Node, conn}] = e.At
 }
 
-// helloKey is the key in world.heard of handshake packets from one end to another.
+// heardKey names the end of a connection to which packets go.
+type heardKey struct {
+	node int
+	conn uint64
+}
+
+// helloKey stands for conn in the key of handshake packets from one end to another.
 func helloKey(to, from uint64) uint64 { return to ^ from*idFactor }
 
 // whole says whether a datagram has the length that its header tells.

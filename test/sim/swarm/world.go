@@ -52,7 +52,7 @@ type world struct {
 	ledger ledger
 	byTag  map[uint64]*end
 	byInc  map[uint64]*life
-	heard  map[uint64]mono.Time // by connection tag: the latest whole packet delivered
+	heard  map[heardKey]mono.Time // when the latest whole packet was delivered
 	wraps  wraps
 
 	phase    int
@@ -68,7 +68,7 @@ type world struct {
 func Run(seed uint64, opts Options) (res Result) {
 	w := &world{
 		plan: NewPlan(seed, opts), opts: &opts, d: newDraw(seed, 0xA99),
-		byTag: map[uint64]*end{}, byInc: map[uint64]*life{}, heard: map[uint64]mono.Time{},
+		byTag: map[uint64]*end{}, byInc: map[uint64]*life{}, heard: map[heardKey]mono.Time{},
 	}
 	w.lent, w.onDoneFn = map[int]lentMemory{}, w.onDone
 	w.res.Seed = seed
@@ -260,7 +260,7 @@ func (w *world) heal() {
 		if w.phase != phaseDrain {
 			return
 		}
-		why := errors.Join(w.lastWords(), w.busy())
+		why := errors.Join(w.lastWords(w.net.Now().Sub(started)), w.busy())
 		if why == nil {
 			w.res.Drained = w.net.Now().Sub(started)
 			w.closeAll()
@@ -276,8 +276,9 @@ func (w *world) heal() {
 }
 
 // lastWords has every connected end send one more message: an end whose peer is gone, and that has
-// nothing to ask it, would not notice otherwise. It says which one still has to.
-func (w *world) lastWords() (err error) {
+// nothing to ask it, would not notice otherwise. It says which one still has to. Tainted ends are
+// aborted: after a forged ACK, say, both sides may be alive and never agree again.
+func (w *world) lastWords(since time.Duration) (err error) {
 	for _, h := range w.hosts {
 		if h.life == nil || h.life.closing {
 			continue
@@ -287,7 +288,7 @@ func (w *world) lastWords() (err error) {
 				continue
 			}
 			if e.lastWord {
-				if e.open == 0 && e.tainted() { // what was forged or altered may stay for ever
+				if e.tainted() && (e.open == 0 || since > w.plan.DrainLimit()/2) {
 					e.abort()
 					h.node.Kick()
 				}
@@ -384,6 +385,7 @@ func (w *world) shut() {
 
 // judgeEnd judges what only the end can tell.
 func (w *world) judgeEnd() {
+	w.lieMemory()
 	w.ledger.judgeEnd(w)
 	for _, h := range w.hosts {
 		for _, l := range h.lives {

@@ -23,8 +23,8 @@ type Pcap struct {
 	err    error
 }
 
-// UDPPort is the port of a node's first endpoint.
-const UDPPort = 47000
+// UDPPort is the port of a node's first endpoint: one to which Wireshark knows no protocol.
+const UDPPort = 47010
 
 // Interfaces are the names of the capture's interfaces: datagrams as they were posted, as they were
 // handed to a receiver, lost ones, and those that nobody posted (junk, replays, duplicates).

@@ -102,6 +102,9 @@ func checkFrame(t *testing.T, frame []byte, w *seen) {
 	if got != want || !bytes.Equal(udp.Payload, w.data) {
 		t.Errorf("%s with %x, want %s with %x", got, udp.Payload, want, w.data)
 	}
+	if err := udp.SetNetworkLayerForChecksum(ip); err != nil {
+		t.Fatal(err)
+	}
 	if bad, mismatches := p.VerifyChecksums(); bad != nil || len(mismatches) > 0 {
 		t.Errorf("checksums: %v, %v", bad, mismatches)
 	}

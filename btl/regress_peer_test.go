@@ -1,0 +1,464 @@
+package btl
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"gobtl/fabric/mem"
+	"gobtl/frag"
+)
+
+// kindOf is the kind of a packet, 0 if it is none.
+func kindOf(pkt []byte) frag.Kind {
+	var h frag.Header
+	if _, err := frag.Decode(pkt, &h); err != nil {
+		return 0
+	}
+	return h.Kind
+}
+
+// deliverAll is the network without faults.
+func deliverAll(_, _ []byte, _ []byte) mem.Verdict { return mem.Deliver }
+
+// An owner that has something for others every now and then does not put off the end of a dead peer.
+func TestDeadPeerWhileSendingToOthers(t *testing.T) {
+	l := newLab(t, mem.Config{}, 3, regressConfig())
+	ep, other := l.connect(0, 1), l.connect(0, 2)
+	mustHandle(t, l.mods[2], func() {})
+	l.settle(time.Second)
+	dead := l.mods[1]
+	l.mods = []*Module{l.mods[0], l.mods[2]}
+	ended := send(t, ep, 100)
+	start := l.now
+	for ep.Err() == nil && l.now.Sub(start) < 10*time.Second {
+		send(t, other, 100)
+		l.step(0) // at once
+		l.step(100 * time.Microsecond)
+		next := l.now.Add(200 * time.Millisecond)
+		for d := l.mods[0].Deadline(); d < next; d = l.mods[0].Deadline() {
+			l.step(max(0, d.Sub(l.now)))
+			l.step(100 * time.Microsecond)
+		}
+		l.now = next // the Deadline was later
+	}
+	if d := l.now.Sub(start); !errors.Is(*ended, ErrPeerDead) || d > 6*time.Second {
+		t.Errorf("after %v: %v", d, *ended)
+	}
+	l.mods = append(l.mods, dead)
+}
+
+// A handshake that begins long after the latest pass has all its time.
+func TestConnectAfterIdleness(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	l.step(time.Millisecond)
+	if d := l.mods[0].Deadline(); d != Never {
+		t.Fatalf("an idle module's deadline is %d", d)
+	}
+	l.now = l.now.Add(time.Hour)
+	ep, err := l.mods[0].Connect(l.mods[1].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.until("connected", 10*time.Microsecond, time.Second, ep.Connected)
+}
+
+// The initiator stops confirming when anything but a HelloAck has told it that the peer knows.
+func TestConfirmedByAnyPacket(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	acked, confirmations := false, 0
+	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
+		var h frag.Header
+		if _, err := frag.Decode(pkt, &h); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case h.Kind == frag.KindAck:
+			acked = true
+		case h.Kind == frag.KindHello && h.Conn != 0 && acked:
+			confirmations++
+		case h.Kind == frag.KindHelloAck && acked:
+			return mem.Drop
+		}
+		return mem.Deliver
+	})
+	ep := l.connect(0, 1)
+	for range 100 {
+		l.step(10 * time.Millisecond)
+	}
+	if ep.hs != nil || !acked || confirmations > 1 {
+		t.Errorf("%d confirmations after the first Ack, handshake %+v", confirmations, ep.hs)
+	}
+}
+
+// The counters tell of a change that came without a packet.
+func TestStatsAfterTimer(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	ep := l.connect(0, 1)
+	ep.Close()
+	for range 30 {
+		l.step(100 * time.Millisecond)
+	}
+	for i, m := range l.mods {
+		if s := m.Stats(); s.Endpoints != 0 || len(m.slots) != len(m.freeSlots) {
+			t.Errorf("module %d says it has %d endpoints", i, s.Endpoints)
+		}
+	}
+}
+
+// A module whose send buffers are all on their way asks for no pass until a timer is due, and goes
+// on when they come back.
+func TestDeadlineWhenStarved(t *testing.T) {
+	cfg := smallConfig()
+	cfg.FragmentsMax, cfg.RecvDepth = 256, 256
+	l := newLab(t, mem.Config{}, 2, cfg)
+	got := 0
+	mustHandle(t, l.mods[1], func() { got++ })
+	ep := l.connect(0, 1)
+	var ended []*error
+	for range 200 { // earns credits
+		ended = append(ended, send(t, ep, 1000))
+	}
+	l.settle(time.Second)
+	l.net.SetFilter(func(_, _ []byte, _ []byte) mem.Verdict { return mem.Hold })
+	for range 200 {
+		ended = append(ended, send(t, ep, 1000))
+	}
+	for range 10 {
+		l.step(time.Microsecond)
+	}
+	m := l.mods[0]
+	if n := len(m.freeSegs); n != 0 || m.ready.count != 1 {
+		t.Fatalf("%d buffers free, %d endpoints ready", n, m.ready.count)
+	}
+	if d := m.Deadline(); d <= l.now || d == Never {
+		t.Errorf("at %d the deadline is %d", l.now, d)
+	}
+	l.net.SetFilter(deliverAll)
+	l.net.Release()
+	l.until("all delivered", 10*time.Microsecond, time.Second, func() bool { return got == 400 })
+	l.settle(time.Second)
+	for _, e := range ended {
+		if *e != nil {
+			t.Fatal(*e)
+		}
+	}
+	l.wantIdle(0)
+}
+
+// With two ends of the peer at work, an endpoint that is connecting deals with one only: what is
+// sent to it comes from there.
+func TestTwoEndsOfThePeer(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	var from []*Endpoint
+	if err := l.mods[0].Handle(3, func(ep *Endpoint, _ Tag, _ []byte) {
+		from = append(from, ep)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	// Both connect; the last probe's answer is late for both of them.
+	held := 0
+	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
+		if kindOf(pkt) == frag.KindHelloAck {
+			if held++; held%4 == 0 {
+				return mem.Hold
+			}
+		}
+		return mem.Deliver
+	})
+	a, err := l.mods[0].Connect(l.mods[1].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := l.mods[1].Connect(l.mods[0].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 6 {
+		l.step(time.Microsecond)
+	}
+	if a.Connected() || b.Connected() {
+		t.Fatal("connected without the last answers")
+	}
+	b.Abort()
+	b, err = l.mods[1].Connect(l.mods[0].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.net.SetFilter(deliverAll)
+	for range 4 {
+		l.step(time.Microsecond)
+	}
+	l.net.Release()
+	l.until("connected anew", 10*time.Microsecond, 2*time.Second, b.Connected)
+	ended := send(t, b, 100)
+	l.until("ended", 10*time.Microsecond, 10*time.Second, func() bool {
+		return !errors.Is(*ended, errPending)
+	})
+	if *ended != nil || len(from) != 1 || from[0].peerTag != b.tag {
+		t.Errorf("to the new end: %v, delivered %d times (%+v)", *ended, len(from), from)
+	}
+	for i, m := range l.mods {
+		if err := m.oneEach(l.mods[1-i]); err != nil {
+			t.Errorf("module %d: %v", i, err)
+		}
+	}
+}
+
+// oneEach proves that of the peer's connected ends no two mean the same endpoint here.
+func (m *Module) oneEach(peer *Module) error {
+	seen := map[uint64]*Endpoint{}
+	for _, ep := range peer.slots {
+		if ep == nil || !ep.Connected() {
+			continue
+		}
+		if seen[ep.peerTag] != nil {
+			return errors.New("two ends of the peer have the same tag here")
+		}
+		seen[ep.peerTag] = ep
+		if here := m.lookup(ep.peerTag); here != nil && here.peerTag != ep.tag {
+			return errors.New("an end of the peer means an endpoint that means another")
+		}
+	}
+	return nil
+}
+
+// A Hello that nobody sent, or that an end sent that is gone, keeps two modules that connect to each
+// other, or one to the other, from nothing.
+func TestForgedHelloWhileConnecting(t *testing.T) {
+	for _, both := range []bool{false, true} {
+		for forgedTo := range 2 {
+			l := newLab(t, mem.Config{}, 2, regressConfig())
+			forgedHello(t, l, forgedTo, both)
+		}
+	}
+}
+
+func forgedHello(t *testing.T, l *lab, to int, both bool) {
+	t.Helper()
+	var caught []byte
+	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
+		if kindOf(pkt) == frag.KindHello && caught == nil {
+			caught = append([]byte(nil), pkt...)
+		}
+		return mem.Drop
+	})
+	connect := func(from int) *Endpoint {
+		ep, err := l.mods[from].Connect(l.mods[1-from].Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ep
+	}
+	gone := connect(1 - to)
+	l.step(time.Microsecond)
+	gone.Abort()
+	l.net.SetFilter(deliverAll)
+	a := connect(to)
+	l.mods[to].inject(t, caught)
+	if a.hs.offered != gone.tag {
+		t.Fatalf("the forged Hello was not answered as the endpoint: offered %#x", a.hs.offered)
+	}
+	var b *Endpoint
+	if both {
+		b = connect(1 - to)
+	}
+	l.until("connected", 10*time.Microsecond, time.Second, func() bool {
+		return a.Connected() && a.hs == nil && (b == nil || b.Connected())
+	})
+	if b == nil {
+		b = l.accepted(1 - to)
+	}
+	if a.peerTag != b.tag || b.peerTag != a.tag {
+		t.Errorf("connected to others: %#x and %#x, %#x and %#x", a.peerTag, b.tag, b.peerTag, a.tag)
+	}
+	for range 40 {
+		l.step(100 * time.Millisecond)
+	}
+	for i, m := range l.mods {
+		l.wantIdle(i)
+		if n := len(m.slots) - len(m.freeSlots); n != 1 {
+			t.Errorf("module %d has %d endpoints", i, n)
+		}
+	}
+}
+
+// inject has a packet arrive on the command channel.
+func (m *Module) inject(tb testing.TB, pkt []byte) {
+	tb.Helper()
+	var h frag.Header
+	payload, err := frag.Decode(pkt, &h)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m.stats.counters[CntReceived]++
+	m.onHandshake(&m.cmd, &h, payload)
+}
+
+// Of two ends of the peer the older one's handshake may be done last, and it may close at once. The
+// newer one's endpoint lives on.
+func TestOlderEndConnectsLast(t *testing.T) {
+	for _, keepAlive := range []time.Duration{0, 200 * time.Millisecond} {
+		cfg := regressConfig()
+		cfg.KeepAlive = keepAlive
+		l := newLab(t, mem.Config{}, 2, cfg)
+		got := 0
+		mustHandle(t, l.mods[0], func() { got++ })
+		old, err := l.mods[1].Connect(l.mods[0].Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
+			if kindOf(pkt) == frag.KindHello {
+				return mem.Hold
+			}
+			return mem.Deliver
+		})
+		late := send(t, old, 100)
+		l.step(time.Microsecond)
+		old.Close()
+		l.net.SetFilter(deliverAll)
+		young := l.connect(1, 0)
+		if young == old {
+			t.Fatal("the same end")
+		}
+		l.net.Release()
+		l.until("the old end has closed", 10*time.Microsecond, 2*time.Second, func() bool {
+			return old.Err() != nil
+		})
+		for range 60 {
+			l.step(50 * time.Millisecond)
+		}
+		ended := send(t, young, 100)
+		l.until("ended", 10*time.Microsecond, 10*time.Second, func() bool {
+			return !errors.Is(*ended, errPending)
+		})
+		if *late != nil || *ended != nil || got != 2 {
+			t.Errorf("%v: old end's message: %v, the young one's: %v, %d delivered", keepAlive, *late,
+				*ended, got)
+		}
+		l.settle(time.Second)
+		l.wantIdle(0)
+	}
+}
+
+// A superseded endpoint whose own handshake is confirmed late still ends.
+func TestSupersededWhileUnconfirmed(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
+		if kindOf(pkt) == frag.KindAck {
+			return mem.Drop
+		}
+		return mem.Deliver
+	})
+	a, err := l.mods[0].Connect(l.mods[1].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.until("connected here", time.Microsecond, time.Second, a.Connected)
+	if a.hs == nil {
+		t.Fatal("confirmed already")
+	}
+	l.mods[0].stateSuperseded(a)
+	a.hs.confirmed = true
+	l.mods[0].establish(a)
+	dead := l.mods[1]
+	l.mods = l.mods[:1]
+	for range 40 {
+		l.step(100 * time.Millisecond)
+	}
+	if !errors.Is(a.Err(), ErrPeerClosed) {
+		t.Errorf("the superseded endpoint: %v", a.Err())
+	}
+	l.mods = append(l.mods, dead)
+}
+
+// stateSuperseded is what validate does to an older endpoint.
+func (m *Module) stateSuperseded(ep *Endpoint) {
+	ep.superseded = true
+	m.setTimer(ep, m.cfg.CloseTimeout)
+}
+
+// A responder asks for the probes that the initiator has not shown to be proven.
+func TestResponderProbes(t *testing.T) {
+	cfg := regressConfig()
+	cfg.HandshakeTimeout = time.Minute
+	l := newLab(t, mem.Config{}, 2, cfg)
+	asked := 0
+	first := l.mods[0]
+	l.net.SetFilter(func(from, _ []byte, pkt []byte) mem.Verdict {
+		mine := string(from) == string(first.cmd.name) || string(from) == string(first.data.name)
+		switch {
+		case kindOf(pkt) == frag.KindHello && !mine:
+			asked++
+		case kindOf(pkt) == frag.KindHelloAck && asked == 0 && string(from) != string(l.mods[1].cmd.name):
+			return mem.Drop // the initiator does not get on with its own
+		}
+		return mem.Deliver
+	})
+	a, err := l.mods[0].Connect(l.mods[1].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.until("connected", time.Millisecond, time.Second, a.Connected)
+	if asked == 0 {
+		t.Error("the responder asked nothing")
+	}
+}
+
+// A Flush behind a fragment that turns out to be too large waits for what is before that.
+func TestFlushBehindTooLarge(t *testing.T) {
+	small := regressConfig()
+	small.FragmentBytesMax = 1 << 12
+	l := newLab(t, mem.Config{}, 1, regressConfig())
+	l.add(small, "")
+	got := 0
+	mustHandle(t, l.mods[1], func() { got++ })
+	ep, err := l.mods[0].Connect(l.mods[1].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fits := send(t, ep, 100)
+	large := send(t, ep, 1<<14)
+	flushed := false
+	ep.Flush(func(err error) {
+		if flushed = true; err != nil || *fits != nil || got != 1 {
+			t.Errorf("flushed with %v; the message before it: %v, %d delivered", err, *fits, got)
+		}
+	})
+	l.until("flushed", 10*time.Microsecond, time.Second, func() bool { return flushed })
+	if !errors.Is(*large, ErrTooLarge) {
+		t.Errorf("the one too large: %v", *large)
+	}
+}
+
+// A module's own Hello, sent back by somebody, ends nothing; nor does a Reject of one who has
+// answered.
+func TestReflectedHello(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	var hello []byte
+	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
+		if hello == nil {
+			hello = append([]byte(nil), pkt...)
+		}
+		return mem.Drop
+	})
+	ep, err := l.mods[0].Connect(l.mods[1].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.step(time.Microsecond)
+	l.mods[0].inject(t, hello)
+	l.net.SetFilter(func(_, to []byte, pkt []byte) mem.Verdict {
+		if kindOf(pkt) == frag.KindHelloAck && string(to) == string(l.mods[0].data.name) {
+			return mem.Drop
+		}
+		return mem.Deliver
+	})
+	l.until("bound", time.Millisecond, time.Second, func() bool { return ep.hs.bound })
+	reject := make([]byte, 26)
+	frag.EncodeReject(reject, ep.tag, frag.RejectStale, frag.Version, frag.Version, frag.Version)
+	l.mods[0].inject(t, reject)
+	l.net.SetFilter(deliverAll)
+	l.until("connected", time.Millisecond, time.Second, ep.Connected)
+}

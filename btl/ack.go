@@ -6,9 +6,10 @@ import (
 	"gobtl/reliability"
 )
 
-// onAck processes the ACK that came with a packet; false if it acknowledges what was never sent.
-func (m *Module) onAck(ep *Endpoint, h *frag.Header) bool {
-	dup := h.Flags&frag.FlagDup != 0
+// onAck processes the ACK that came with a packet, which may be an old one; false if it acknowledges
+// what was never sent.
+func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
+	dup := old || h.Flags&frag.FlagDup != 0
 	done, verdict, _ := ep.snd.OnAck(m.seg, m.now, h.Ack, h.Credit, dup, m.done[:0])
 	if verdict == reliability.AckBogus {
 		return false

@@ -441,8 +441,9 @@ func (m *Module) wakeUp(ep *Endpoint) *Endpoint {
 // onReject ends a handshake that the peer refuses. The tag in it is random, so it is an answer.
 func (m *Module) onReject(h *frag.Header, payload []byte) bool {
 	ep := m.lookup(h.Conn)
-	if ep == nil || ep.state != stateConnecting || ep.hs.bound {
-		return false // who has answered a Hello does not refuse the next one
+	if ep == nil || ep.state != stateConnecting ||
+		ep.hs.bound && m.awake.Sub(ep.heardAt) < helloIntervalMax {
+		return false // who has answered one Hello does not refuse the next, unless it died meanwhile
 	}
 	err := ErrRefused
 	switch h.Tag {

@@ -46,6 +46,7 @@ type Endpoint struct {
 	rcv        reliability.Receiver
 	queue      fragmentList
 	asm        frag.Assembler
+	refusals   []refusal
 
 	mtu          int // datagram sizes that both sides take
 	tiny         int

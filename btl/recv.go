@@ -81,7 +81,13 @@ func (m *Module) receive(c *channel, comp *fabric.Completion) {
 		return
 	}
 	h := &m.hdr
-	if h.Flags&frag.FlagAck != 0 && !m.onAck(ep, h) {
+	place := reliability.Accept
+	if h.Kind <= frag.KindChunk {
+		place = ep.rcv.Check(h.Seq)
+	}
+	// The ACK on a packet that is here already, a copy of the network's making perhaps, is the one of
+	// before: it reports no gap.
+	if h.Flags&frag.FlagAck != 0 && !m.onAck(ep, h, place != reliability.Accept) {
 		m.drop(CntDropAck)
 		return
 	}
@@ -93,16 +99,16 @@ func (m *Module) receive(c *channel, comp *fabric.Completion) {
 		m.stats.counters[CntRecvNack]++
 		m.onNack(ep, h)
 	default:
-		if m.inWindow(ep, h) {
+		if m.isNews(ep, place) {
 			m.accept(ep, h, payload)
 		}
 	}
 }
 
-// inWindow tests a packet's sequence number; a packet that is no news is counted, and answered if
-// the peer seems to have missed an ACK.
-func (m *Module) inWindow(ep *Endpoint, h *frag.Header) bool {
-	switch ep.rcv.Check(h.Seq) {
+// isNews says whether a packet's place is in the window; one that is no news is counted, and answered
+// if the peer seems to have missed an ACK.
+func (m *Module) isNews(ep *Endpoint, place reliability.Verdict) bool {
+	switch place {
 	case reliability.Accept:
 		return true
 	case reliability.Duplicate:
@@ -130,10 +136,15 @@ func (m *Module) accept(ep *Endpoint, h *frag.Header, payload []byte) {
 		m.accepted(ep, h)
 		if h.Tag == frag.TagBye {
 			ep.byeSeen, ep.byeSeq = true, h.Seq
+		} else {
+			ep.voided(h.Seq)
 		}
 		m.checkBye(ep)
 	case m.handlers[h.Tag] == nil:
 		m.drop(CntDropNoHandler)
+		if h.Kind == frag.KindChunk {
+			ep.refuse(h)
+		}
 		m.nack(ep, h, frag.NackNoHandler)
 	case h.Kind == frag.KindChunk:
 		m.acceptChunk(ep, h, payload)
@@ -171,6 +182,11 @@ func (m *Module) deliver(ep *Endpoint, tag uint8, data []byte) {
 
 // acceptChunk adds a chunk to its fragment and delivers the fragment when it is whole.
 func (m *Module) acceptChunk(ep *Endpoint, h *frag.Header, payload []byte) {
+	if ep.failedThere(h.FragID) {
+		m.accepted(ep, h)
+		m.checkBye(ep)
+		return
+	}
 	msg, err := ep.asm.Add(h, payload, h.Seq == ep.rcv.Next())
 	if err != nil {
 		m.drop(CntDropReassembly) // comes again when there may be room
@@ -238,7 +254,7 @@ func (m *Module) finishDeferred() {
 		m.wakeUp(ep)
 	}
 	if d.hdr.Flags&frag.FlagAck != 0 {
-		m.onAck(ep, &d.hdr)
+		m.onAck(ep, &d.hdr, false)
 	}
 	m.heard(ep)
 	m.accepted(ep, &d.hdr)

@@ -202,6 +202,14 @@ func (a *Assembler) Drop() {
 	}
 }
 
+// Forget drops one unfinished fragment, if there is one of that id: its sender has given it up.
+func (a *Assembler) Forget(fragID uint32) {
+	if m := a.find(fragID); m != nil {
+		a.remove(m)
+		a.pool.put(m)
+	}
+}
+
 // getTable returns an empty table of 2^slotBits slots.
 func (p *Pool) getTable(slotBits int) []*Message {
 	kept := &p.tables[slotBits-tableSlotsMinBits]

@@ -110,6 +110,9 @@ func (r *Receiver) advance() {
 // Repeated books a packet that had come before: the peer missed an ACK, so one is due now.
 func (r *Receiver) Repeated(now mono.Time) { r.ackAt = now }
 
+// Size is the window in packets.
+func (r *Receiver) Size() uint32 { return r.window }
+
 // Next is n_r; Held the number of packets received beyond a gap.
 func (r *Receiver) Next() seq.Num { return r.next }
 

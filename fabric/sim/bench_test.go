@@ -57,7 +57,9 @@ func TestNoAllocations(t *testing.T) {
 		x := newExchange(t, tc.path, 16, tc.size)
 		x.a.node.SetFaults(tc.faults)
 		x.b.node.SetFaults(tc.faults)
-		x.nw.SetFilter(func(d *sim.Datagram) sim.Verdict { return sim.Verdict{Delay: time.Duration(d.ID % 3)} })
+		x.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
+			return sim.Verdict{Delay: time.Duration(d.ID % 3)}
+		})
 		for range 300 {
 			x.run()
 		}

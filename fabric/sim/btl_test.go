@@ -8,12 +8,7 @@ import (
 	"gobtl/fabric/sim"
 )
 
-// host is a node that runs a module.
-type host struct {
-	node *sim.Node
-	mod  *btl.Module
-}
-
+// openModule opens a module on a node and runs it there.
 func openModule(tb testing.TB, n *sim.Node, cfg btl.Config, seed uint64) *btl.Module {
 	tb.Helper()
 	x := seed
@@ -69,7 +64,8 @@ func talk(t *testing.T, seed uint64) uint64 {
 	ma := openModule(t, a, small, seed)
 	mb := openModule(t, b, small, seed+1)
 	got := 0
-	if err := mb.Handle(5, func(_ *btl.Endpoint, _ btl.Tag, data []byte) { got += len(data) }); err != nil {
+	count := func(_ *btl.Endpoint, _ btl.Tag, data []byte) { got += len(data) }
+	if err := mb.Handle(5, count); err != nil {
 		t.Fatal(err)
 	}
 	ep, err := ma.Connect(mb.Name())

@@ -39,7 +39,9 @@ func (d *dice) below(n int) int {
 }
 
 // within is uniform in [0,limit).
-func (d *dice) within(limit time.Duration) time.Duration { return time.Duration(d.below(int(limit))) }
+func (d *dice) within(limit time.Duration) time.Duration {
+	return time.Duration(d.below(int(limit)))
+}
 
 // replayDelay is between 1 us and 2 s, each order of magnitude as likely as the others.
 func (d *dice) replayDelay() time.Duration {

@@ -98,11 +98,10 @@ func TestLateSends(t *testing.T) {
 	const late = 100 * time.Microsecond
 	nw, a, b := pair(t, sim.Config{Seed: 6}, sim.Path{})
 	a.node.SetFaults(sim.NodeFaults{LateSends: late})
-	start := nw.Now()
 	var first, last time.Duration
 	for round := range 30 {
 		a.spent, b.arrived = nil, nil
-		start = nw.Now()
+		start := nw.Now()
 		var order []fabric.Buf
 		for i := range 20 {
 			order = append(order, a.free[len(a.free)-1])
@@ -303,6 +302,27 @@ func TestMemoryIsZero(t *testing.T) {
 		if nw.Step() {
 			t.Error("a closed network has events")
 		}
+	}
+}
+
+func TestReceiveQueueIsExact(t *testing.T) {
+	const queue = 7
+	nw, a, b := pair(t, sim.Config{QueueDatagrams: queue}, sim.Path{})
+	for _, tc := range []struct{ now, want int }{{0, queue}, {3, 3}, {12, 12}, {0, queue}} {
+		b.received = 0
+		b.node.SetFaults(sim.NodeFaults{QueueDatagrams: tc.now})
+		b.node.Pause(time.Millisecond)
+		for range 20 {
+			a.send(b, []byte("x"))
+		}
+		nw.RunUntil(nw.Now().Add(10 * time.Millisecond))
+		if b.received != tc.want {
+			t.Errorf("with a queue of %d (%d now) %d datagrams arrived, want %d", queue, tc.now,
+				b.received, tc.want)
+		}
+	}
+	if got := b.ep.Caps().RecvCapacity; got != queue {
+		t.Errorf("RecvCapacity is %d, want %d", got, queue)
 	}
 }
 

@@ -283,8 +283,8 @@ func (nw *Network) endpoint(p Port) *endpoint {
 	return d.ports[p.Index]
 }
 
-// Inject puts a datagram under way that no endpoint has posted: an attacker's, or junk. It takes the
-// path's delay and none of its faults, and no filter sees it.
+// Inject puts a datagram under way that no endpoint has posted: an attacker's, or junk. It takes
+// the path's delay and none of its faults, and no filter sees it.
 func (nw *Network) Inject(from, to Port, data []byte) {
 	p := nw.newPacket()
 	p.data = append(p.data, data...)

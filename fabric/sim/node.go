@@ -23,8 +23,8 @@ type NodeFaults struct {
 	// that end with ErrAgain; the first of them may still take some of its sends.
 	PostAgain  float64
 	AgainPosts int
-	// SendError is the probability that a send completes with an Errno, its datagram lost; Post refuses
-	// one that would make no completion.
+	// SendError is the probability that a send completes with an Errno, its datagram lost; Post
+	// refuses one that would make no completion.
 	SendError float64
 	// RecvError is the probability that a datagram is lost and its receive completes with an Errno.
 	RecvError float64

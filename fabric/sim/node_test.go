@@ -33,7 +33,8 @@ func TestPortNames(t *testing.T) {
 			t.Errorf("%v: %v, %v", p, got, err)
 		}
 	}
-	if got := (sim.Port{Node: 258, Index: 772}).Name(); !bytes.Equal(got, []byte("sim:\x01\x02\x03\x04")) {
+	got := (sim.Port{Node: 258, Index: 772}).Name()
+	if want := "sim:\x01\x02\x03\x04"; string(got) != want {
 		t.Errorf("name %q", got)
 	}
 	for _, bad := range []string{"", "sim:123", "sim:12345", "mem:1234"} {
@@ -340,7 +341,7 @@ func TestPauseAndPace(t *testing.T) {
 	a.send(b, []byte("x"))
 	nw.RunUntil(2000000)
 	check("paused", 0, 1500000)
-	a.send(b, []byte("x"))
+	b.node.Kick()
 	b.node.Pause(500000) // a pass is due already
 	nw.RunUntil(3000000)
 	check("paused with a pass due", 0, 2500000)
@@ -361,6 +362,10 @@ func TestPauseAndPace(t *testing.T) {
 	b.node.SetPace(300000) // does not concern what is due much later
 	nw.RunUntil(8000000)
 	check("pace and deadline", 2, 5000000, 7000000)
+	b.deadline = 8300000 // when the pace allows it anyway
+	b.node.Kick()
+	nw.RunUntil(9000000)
+	check("pace and deadline at once", 2, 8000000, 8300000)
 	if nw.Counts()[sim.KindPause] != 3 {
 		t.Errorf("counts %v", nw.Counts())
 	}

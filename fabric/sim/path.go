@@ -8,8 +8,8 @@ import (
 	"gobtl/internal/mono"
 )
 
-// Path is what lies between two nodes, in one direction. The zero value is a perfect network without
-// delay. Probabilities are per datagram.
+// Path is what lies between two nodes, in one direction. The zero value is a perfect network
+// without delay. Probabilities are per datagram.
 type Path struct {
 	// Delay is what every datagram takes, Jitter what it may take longer, uniform in [0,Jitter). Later
 	// datagrams overtake earlier ones if the jitter makes them arrive first.

@@ -194,9 +194,19 @@ func TestFastLineDoesNotOverflow(t *testing.T) {
 	if b.received != 20 {
 		t.Errorf("%d of 20 arrived", b.received)
 	}
+	a.send(b, make([]byte, 1<<16))
+	// At the new rate, the time that the line is still busy for is a number of bytes beyond any.
+	nw.SetPath(a.node, b.node, sim.Path{
+		BytesPerSecond: math.MaxInt64 / 2, QueueBytes: math.MaxInt64 / 4,
+	})
+	a.send(b, nil)
+	if got := nw.Counts()[sim.KindTailDrop]; got != 1 {
+		t.Errorf("%d tail drops, want 1", got)
+	}
 }
 
-// TestBurstsAreBursty compares the runs of losses with those of independent losses at the same rate.
+// TestBurstsAreBursty compares the runs of losses with those of independent losses at the same
+// rate.
 func TestBurstsAreBursty(t *testing.T) {
 	run := func(p sim.Path) (rate, meanRun float64) {
 		const count = 20000
@@ -225,11 +235,11 @@ func TestReorderHoldsBack(t *testing.T) {
 	nw, a, b := pair(t, sim.Config{Seed: 2}, sim.Path{Reorder: 0.1, ReorderDelay: hold})
 	start := nw.Now()
 	traffic(nw, a, b, 1000, 8, gap)
-	var late, longest time.Duration
+	var longest, sum time.Duration
 	held := 0
 	for _, x := range b.arrived {
-		late = x.at.Sub(start.Add(time.Duration(number(x.data)) * gap))
-		longest = max(longest, late)
+		late := x.at.Sub(start.Add(time.Duration(number(x.data)) * gap))
+		longest, sum = max(longest, late), sum+late
 		if late > time.Microsecond {
 			held++
 		}
@@ -237,13 +247,14 @@ func TestReorderHoldsBack(t *testing.T) {
 	if c := nw.Counts()[sim.KindReordered]; held > int(c) || held < int(c)*9/10 {
 		t.Errorf("%d datagrams came late, %d were held back", held, c)
 	}
+	within(t, "share of ReorderDelay", float64(sum)/float64(held)/float64(hold), 0.5, 0.15)
 	if longest > hold+time.Microsecond || longest < hold*8/10 {
 		t.Errorf("the longest was held back for %v, want up to %v", longest, hold)
 	}
 }
 
-// TestDamage looks at what arrives: flips of one to three bits, all lengths down to nothing, junk of
-// all kinds.
+// TestDamage looks at what arrives: flips of one to three bits, all lengths down to nothing, junk
+// of all kinds.
 func TestDamage(t *testing.T) {
 	const size = 64
 	nw, a, b := pair(t, sim.Config{Seed: 4}, sim.Path{BitFlip: 1})
@@ -364,6 +375,35 @@ func TestPathsAreApart(t *testing.T) {
 		if alone[i] != among[i] {
 			t.Fatalf("arrival %d is datagram %d, with other traffic %d", i, alone[i], among[i])
 		}
+	}
+}
+
+// TestPathsDiffer: the same faults on two paths, and on both directions of one, hit different
+// datagrams.
+func TestPathsDiffer(t *testing.T) {
+	bad := sim.Path{Loss: 0.5}
+	nw, a, b := pair(t, sim.Config{}, bad)
+	c := newStation(t, nw, "c")
+	nw.SetPath(a.node, c.node, bad)
+	nw.SetPath(b.node, a.node, bad)
+	nw.RunUntil(1)
+	for i := range 64 {
+		data := []byte{0, 0, 0, byte(i)}
+		a.send(b, data)
+		a.send(c, data)
+		b.send(a, data)
+		nw.RunUntil(nw.Now().Add(10 * time.Microsecond))
+	}
+	masks := make(map[uint64]bool)
+	for _, s := range []*station{a, b, c} {
+		var mask uint64
+		for _, x := range s.arrived {
+			mask |= 1 << number(x.data)
+		}
+		masks[mask] = true
+	}
+	if len(masks) != 3 {
+		t.Errorf("three paths lose by %d patterns", len(masks))
 	}
 }
 

@@ -322,9 +322,15 @@ func TestForgedHello(t *testing.T) {
 	forged.Hello.Tag = pr.c.myTag
 	forged.Seq, forged.Hello.WindowPackets, forged.Hello.MTUBytes = 1, 1, 256
 	r.send(command, forged.Encode(nil)) // its very tag, other values
+	eventually(t, "the answers are here", func() bool { return pr.p.Count("unknown conn") == 2 })
+	time.Sleep(20 * time.Millisecond)
+	answers := pr.p.Count("got HelloAck")
 	forged.Hello.Incarnation, forged.Conn = 0xabc, pr.c.peerTag
 	r.send(command, forged.Encode(nil)) // the module's tag, another incarnation
-	eventually(t, "the answers are here", func() bool { return pr.p.Count("unknown conn") == 2 })
+	time.Sleep(20 * time.Millisecond)
+	if n := pr.p.Count("got HelloAck"); n != answers {
+		t.Error("a Hello with the tag, but another incarnation, was answered")
+	}
 	flows(t, pr)
 	if len(pr.m.events) != 0 {
 		t.Errorf("an endpoint ended: %s", <-pr.m.events)

@@ -79,7 +79,9 @@ func (h *home) Progress(now mono.Time) (int, error) {
 
 func newTown(tb testing.TB, seed uint64) *town {
 	tb.Helper()
-	t := &town{tb: tb, rng: rand.New(rand.NewPCG(seed, 1)), mail: map[uint64]*letter{}, asked: map[uint64]int{}}
+	t := &town{
+		tb: tb, rng: rand.New(rand.NewPCG(seed, 1)), mail: map[uint64]*letter{}, asked: map[uint64]int{},
+	}
 	var err error
 	if t.nw, err = sim.New(sim.Config{Seed: seed, Observe: t.see}); err != nil {
 		tb.Fatal(err)
@@ -415,11 +417,14 @@ func (t *town) wantDamage(mode attacker.Mode) {
 
 var abuses = []string{
 	"ack", "nack", "hello", "hello-ack", "frag", "chunk", "chunk off the grid", "overlapping chunk",
-	"unfinished fragment", "oversize fragment", "bad put", "beyond the window", "without credit", "mark",
+	"unfinished fragment", "oversize fragment", "bad put", "beyond the window", "without credit",
+	"mark",
 }
 
 var kindsOf = [attacker.NumModes][]string{
-	attacker.Blind:     {"junk", "unknown connection", "hello", "foreign version", "malformed hello", "reject"},
+	attacker.Blind: {
+		"junk", "unknown connection", "hello", "foreign version", "malformed hello", "reject",
+	},
 	attacker.Replayer:  {"replay", "misdirected replay"},
 	attacker.AckForger: {"ack", "nack", "unknown connection"},
 	attacker.HelloFlood: {

@@ -122,8 +122,12 @@ func TestGist(t *testing.T) {
 	for _, c := range []struct{ out, want string }{
 		{"", "exit status 1"},
 		{"--- FAIL: TestX (0.00s)\n    x_test.go:12: seven is not eight\nFAIL\n", "seven is not eight"},
-		{"\nseed 7: delivered twice\nmake replay SEED=7\n", "seed 7: delivered twice"},
-		{strings.Repeat("x", 200), strings.Repeat("x", gistBytesMax) + "..."},
+		{
+			"\nFAIL seed 7: at 1m2.5s: message 3 of b0/8: delivered twice\n  make replay SEED=7\n| a |\n",
+			"message 3 of b0/8: delivered twice",
+		},
+		{"FAIL seed 7: panic: no\ngoroutine 1\n", "panic: no"},
+		{strings.Repeat("x", 200), strings.Repeat("x", gistRunesMax) + "..."},
 	} {
 		if got := gist(c.out, failed); got != c.want {
 			t.Errorf("%q: %q, want %q", c.out, got, c.want)
@@ -139,7 +143,11 @@ func TestSeedOf(t *testing.T) {
 		out  string
 		want uint64
 	}{
-		{"seed 12: x", 3}, {"FAIL seed=10", 1}, {"SEED: 11", 2}, {"nothing", 0}, {"seed 3", 0},
+		{"seed 12: x", 3},
+		{"FAIL seed=10", 1},
+		{"SEED: 11", 2},
+		{"nothing", 0},
+		{"seed 3", 0},
 		{"100 seeds", 0},
 	} {
 		if got := seedOf(c.out, 10); got != c.want {

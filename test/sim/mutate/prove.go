@@ -95,7 +95,7 @@ func (w *worker) try(r *result) (err error) {
 // trySwarm lets the swarm look at the sources as they are.
 func (w *worker) trySwarm(r *result) error {
 	binary := filepath.Join(w.dir, "swarm.exe")
-	out, err := w.run(w.o.limit, "go", "build", "-o", binary, "./test/sim/cmd/swarm")
+	out, err := w.run(w.o.limit, "go", "build", "-ldflags=-s -w", "-o", binary, "./test/sim/cmd/swarm")
 	if err != nil {
 		r.said = "the swarm does not build: " + gist(out, err)
 		return errBuild
@@ -127,7 +127,7 @@ var rapidPackages = []string{"./reliability", "./frag", "./hotel"}
 // testArgs are the arguments of the go command that runs a test of the table.
 func testArgs(test string) []string {
 	words := strings.Fields(test)
-	args := append([]string{"test", "-count=1"}, words...)
+	args := append([]string{"test", "-count=1", "-vet=off"}, words...)
 	if slices.Contains(rapidPackages, words[0]) {
 		args = append(args, "-rapid.nofailfile", "-rapid.shrinktime=1ms")
 	}
@@ -171,28 +171,37 @@ func seedOf(out string, first uint64) uint64 {
 
 // noise begins the lines of a go test, a swarm or a panic that do not say what is wrong.
 var noise = regexp.MustCompile(
-	`^\s*(---|===|FAIL|ok|PASS|exit status|goroutine|$|make replay|\?|panic: test timed)|GOBTL_TEST_SEED|` +
-		`\[rapid\]|To reproduce|Failed test output`)
+	`^\s*(---|===|FAIL|ok|PASS|exit status|goroutine|$|make replay|\?|panic: test timed)|` +
+		`GOBTL_TEST_SEED|\[rapid\]|To reproduce|Failed test output`)
 
 var place = regexp.MustCompile(`^\s*\w+_test\.go:\d+: `)
 
-const gistBytesMax = 110
+// failedSeed is the line of a swarm that tells a failure, without seed and time.
+var failedSeed = regexp.MustCompile(`(?m)^FAIL seed \d+: (?:at [^:]*s: )?(.*)$`)
+
+const gistRunesMax = 120
 
 // gist finds the line that says what is wrong.
 func gist(out string, err error) string {
 	if errors.Is(err, errLimit) {
 		return err.Error()
 	}
+	if m := failedSeed.FindStringSubmatch(out); m != nil {
+		return cut(m[1])
+	}
 	for line := range strings.Lines(out) {
 		line = strings.TrimRight(line, "\n")
-		if noise.MatchString(line) {
-			continue
+		if !noise.MatchString(line) {
+			return cut(place.ReplaceAllString(line, ""))
 		}
-		line = strings.TrimSpace(place.ReplaceAllString(line, ""))
-		if len(line) > gistBytesMax {
-			line = line[:gistBytesMax] + "..."
-		}
-		return line
 	}
 	return err.Error()
+}
+
+func cut(line string) string {
+	line = strings.TrimSpace(line)
+	if r := []rune(line); len(r) > gistRunesMax {
+		line = strings.TrimSpace(string(r[:gistRunesMax])) + "..."
+	}
+	return line
 }

@@ -375,7 +375,7 @@ func (p *parser) parseAbort() func(*world) error {
 
 func (p *parser) parseDrain() func(*world) error {
 	name := p.node()
-	d := p.w.nextDuration("a duration")
+	d := p.w.nextDuration()
 	return func(w *world) error {
 		n := w.node(name)
 		if n.mod == nil {

@@ -39,8 +39,8 @@
 //	inject a>b cmd|data hex=BYTES
 //
 // PACKETS are: a>b [cmd|data] KIND [seq=] [probe=] [tag=] [N | N..M | all]. The Nth packet that
-// matches from now on, the first if not said. KIND is that of the trace, foreign (of another version), or any. Numbers are
-// relative to the connection's first.
+// matches from now on, the first if not said. KIND is that of the trace, foreign (of another
+// version), or any. Numbers are relative to the connection's first.
 //
 // # Time, and what must be
 //

@@ -78,13 +78,13 @@ func (p *parser) channel(s string) int {
 func (p *parser) injectMade() func(*world) error {
 	r := p.route()
 	channel := p.channel(p.w.next("a channel"))
+	var raw []byte
 	var build func(w *world) ([]byte, error)
 	if s, ok := p.w.key("hex"); ok {
-		b, err := hex.DecodeString(s)
-		if err != nil {
+		var err error
+		if raw, err = hex.DecodeString(s); err != nil {
 			p.w.fail("hex: %v", err)
 		}
-		build = func(*world) ([]byte, error) { return b, nil }
 	} else {
 		kind := p.w.oneOf("a kind", kinds[:len(kinds)-2]...)
 		if kind == "hello" || kind == "hello-ack" {
@@ -93,10 +93,12 @@ func (p *parser) injectMade() func(*world) error {
 			build = p.injectPacket(r, kind)
 		}
 	}
-	return func(w *world) error {
-		b, err := build(w)
-		if err != nil {
-			return err
+	return func(w *world) (err error) {
+		b := raw
+		if build != nil {
+			if b, err = build(w); err != nil {
+				return err
+			}
 		}
 		w.net.Inject(sim.Port{Node: w.node(r.from).index, Index: channel},
 			sim.Port{Node: w.node(r.to).index, Index: channel}, b)

@@ -79,7 +79,7 @@ func (n *node) open() error {
 }
 
 // random gives a module its numbers. The low half of each is the node's first sequence number; the
-// bits above make tags and incarnations unique in the story, which is all that they need to be here.
+// bits above make tags and incarnations unique in the story, which is all that is needed here.
 func (n *node) random() uint64 {
 	n.draws++
 	high := uint32(n.index+1)<<8 | n.draws&0xff

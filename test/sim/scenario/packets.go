@@ -123,7 +123,7 @@ func (p *parser) parseDrop() func(*world) error {
 }
 
 func (p *parser) parseDelay() func(*world) error {
-	by := p.w.keyDuration("by", 0)
+	by := p.w.keyDuration("by")
 	if by == 0 {
 		p.w.fail("by= is missing")
 	}
@@ -132,7 +132,7 @@ func (p *parser) parseDelay() func(*world) error {
 
 func (p *parser) parseDup() func(*world) error {
 	copies := int(p.w.keyNumber("copies", 1, 1, 100))
-	after := p.w.keyDuration("after", 0)
+	after := p.w.keyDuration("after")
 	if after == 0 {
 		return p.rule(func(_ *world, _ *sim.Datagram, v *sim.Verdict) { v.Copies = copies })
 	}

@@ -150,7 +150,7 @@ func (p *parser) parseRun() func(*world) error {
 		cond := p.condition()
 		limit := 10 * time.Second
 		if p.w.accept("within") {
-			limit = p.w.nextDuration("a duration")
+			limit = p.w.nextDuration()
 		}
 		return func(w *world) error {
 			w.waiting = true // packets count from now on
@@ -159,7 +159,7 @@ func (p *parser) parseRun() func(*world) error {
 			return w.runUntil(c, limit)
 		}
 	}
-	d := p.w.nextDuration("a duration")
+	d := p.w.nextDuration()
 	return func(w *world) error { return w.runFor(d) }
 }
 

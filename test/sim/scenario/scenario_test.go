@@ -59,8 +59,8 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// TestRulesAreCited: a scenario is worth what the rule is worth that it pins, so the rule must stand
-// where the scenario says.
+// TestRulesAreCited: a scenario is worth what the rule is worth that it pins, so the rule must
+// stand where the scenario says.
 func TestRulesAreCited(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/protocol.md")
 	if err != nil {
@@ -71,11 +71,11 @@ func TestRulesAreCited(t *testing.T) {
 		number, text, _ := strings.Cut(s, ". ")
 		sections[number] = text
 	}
-	any := regexp.MustCompile(`docs/protocol\.md section \d+|RFC \d+|usnic|architecture`)
+	place := regexp.MustCompile(`docs/protocol\.md section \d+|RFC \d+|usnic|architecture`)
 	cite := regexp.MustCompile(`section (\d+)(?:, ([A-Z][a-z]+(?:-[a-z]+| [a-z]+)*))?`)
 	for _, path := range files(t) {
 		f := readFile(t, path)
-		if !any.MatchString(f.Rule) {
+		if !place.MatchString(f.Rule) {
 			t.Errorf("%s: the rule names no place where it stands: %q", path, f.Rule)
 		}
 		for _, m := range cite.FindAllStringSubmatch(f.Rule, -1) {

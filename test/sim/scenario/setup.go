@@ -27,7 +27,7 @@ func (p *parser) parseNetwork() func(*world) error {
 	s.net.MTUBytes = int(p.w.keyNumber("mtu", 1472, 512, 9000))
 	s.net.InjectBytes = int(p.w.keyNumber("inject", 0, -1, 9000))
 	s.net.QueueDatagrams = int(p.w.keyNumber("queue", 0, 1, 1<<16))
-	s.net.PassCost = p.w.keyDuration("pass", 0)
+	s.net.PassCost = p.w.keyDuration("pass")
 	return nil
 }
 
@@ -213,7 +213,7 @@ func (p *parser) parseFaults() func(*world) error {
 		AgainPosts:     int(p.w.keyNumber("posts", 8, 1, 1<<20)),
 		SendError:      p.w.keyShare("senderror"),
 		RecvError:      p.w.keyShare("recverror"),
-		LateSends:      p.w.keyDuration("late", 0),
+		LateSends:      p.w.keyDuration("late"),
 		QueueDatagrams: int(p.w.keyNumber("queue", 0, 1, 1<<16)),
 	}
 	return func(w *world) error {
@@ -232,7 +232,7 @@ func (p *parser) parseCrash() func(*world) error {
 
 func (p *parser) parsePause() func(*world) error {
 	name := p.node()
-	d := p.w.nextDuration("a duration")
+	d := p.w.nextDuration()
 	return func(w *world) error {
 		w.node(name).sim.Pause(d)
 		return nil
@@ -241,7 +241,7 @@ func (p *parser) parsePause() func(*world) error {
 
 func (p *parser) parsePace() func(*world) error {
 	name := p.node()
-	d := p.w.nextDuration("a duration")
+	d := p.w.nextDuration()
 	return func(w *world) error {
 		w.node(name).sim.SetPace(d)
 		return nil

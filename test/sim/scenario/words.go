@@ -138,13 +138,17 @@ func (w *words) duration(what, s string) time.Duration {
 	return d
 }
 
-func (w *words) nextDuration(what string) time.Duration { return w.duration(what, w.next(what)) }
+func (w *words) nextDuration() time.Duration {
+	const what = "a duration"
+	return w.duration(what, w.next(what))
+}
 
-func (w *words) keyDuration(key string, def time.Duration) time.Duration {
+// keyDuration reads a pair's duration, 0 if there is no such pair.
+func (w *words) keyDuration(key string) time.Duration {
 	if s, ok := w.key(key); ok {
 		return w.duration(key, s)
 	}
-	return def
+	return 0
 }
 
 // keyShare reads a pair's probability.

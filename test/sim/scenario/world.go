@@ -82,7 +82,9 @@ func (w *world) open() (err error) {
 func (w *world) close() {
 	for _, n := range w.order {
 		n.quiet = true
-		n.stop()
+		if err := n.stop(); err != nil {
+			w.fail("%s: %w", n.name, err)
+		}
 	}
 }
 
@@ -100,19 +102,19 @@ func (w *world) fail(format string, args ...any) {
 }
 
 // step runs one event of the network.
-func (w *world) step() (bool, error) {
+func (w *world) step() error {
 	if w.steps++; w.steps > w.script.stepsMax {
-		return false, w.errorf("more than %d events", w.script.stepsMax)
+		return w.errorf("more than %d events", w.script.stepsMax)
 	}
-	more := w.net.Step()
-	return more, w.err
+	w.net.Step()
+	return w.err
 }
 
 func (w *world) runFor(d time.Duration) error {
 	over := false
 	w.net.After(d, func() { over = true })
 	for !over {
-		if _, err := w.step(); err != nil {
+		if err := w.step(); err != nil {
 			return err
 		}
 	}
@@ -132,7 +134,7 @@ func (w *world) runUntil(cond condition, limit time.Duration) error {
 		if over {
 			return w.errorf("not within %v: %s", limit, is)
 		}
-		if _, err := w.step(); err != nil {
+		if err := w.step(); err != nil {
 			return err
 		}
 	}

@@ -119,6 +119,7 @@ func (l *life) connect(peer int) *end {
 	if w.d.chance(0.05) {
 		target = to.lives[w.d.IntN(len(to.lives))]
 	}
+	l.random.second = false
 	ep, err := l.mod.Connect(target.names)
 	if err != nil {
 		switch {

@@ -49,11 +49,10 @@ func (l *life) endOf(ep *btl.Endpoint) *end {
 		}
 		return e
 	}
-	e := &end{w: l.w, life: l, ep: ep, tag: tagOf(ep)}
+	e := &end{w: l.w, life: l, ep: ep}
 	e.name = fmt.Sprintf("%s%d/%d", l.host.node.Name(), l.number, len(l.ends))
 	ep.Context = e
 	l.ends = append(l.ends, e)
-	l.w.byTag[e.tag] = e
 	l.w.res.Ends++
 	return e
 }
@@ -61,11 +60,17 @@ func (l *life) endOf(ep *btl.Endpoint) *end {
 // shown says whether the application knows of the endpoint, so that it must hear of its end.
 func (e *end) shown() bool { return e.ours || e.connected }
 
-// learn reads who the peer is, as soon as that is settled.
+// learn reads who the peer is, as soon as that is settled, and the own tag, which may change until
+// then.
 func (e *end) learn() {
 	if e.known || !e.ep.Connected() && !e.connected {
 		return
 	}
+	e.tag = tagOf(e.ep)
+	if o := e.w.byTag[e.tag]; o != nil {
+		e.w.fail("%s and %s have the same tag", e, o)
+	}
+	e.w.byTag[e.tag] = e
 	e.peerTag = peerTagOf(e.ep)
 	e.peer = e.w.byInc[peerIncarnationOf(e.ep)]
 	e.known = true
@@ -91,6 +96,12 @@ func (e *end) otherEnd() *end {
 		return nil
 	}
 	o := e.w.byTag[e.peerTag]
+	if o == nil && e.peer != nil { // the peer's is connected, and its event still to come
+		for _, p := range e.peer.ends {
+			p.learn()
+		}
+		o = e.w.byTag[e.peerTag]
+	}
 	if o != nil && o.life != e.peer {
 		return nil
 	}

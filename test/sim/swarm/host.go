@@ -108,7 +108,7 @@ func (h *host) openDomain(cfg *btl.Config) (fabric.Domain, error) {
 
 // Progress is a pass of the module, with the judge behind it.
 func (l *life) Progress(now mono.Time) (int, error) {
-	l.passing = true
+	l.passing, l.random.second = true, false
 	n, err := l.mod.Progress(now)
 	l.passing = false
 	w := l.w
@@ -234,7 +234,9 @@ func (l *life) judgeEnd() {
 }
 
 // random is a module's Config.Random: good random numbers for incarnations, tags and handles, and
-// first sequence numbers close to where numbers wrap.
+// first sequence numbers close to where numbers wrap. A new endpoint asks for its tag and then for
+// its first sequence number; whatever else asks for one number in the same pass costs a few tags
+// their good randomness, and nothing more.
 type random struct {
 	d      draw
 	latest uint64

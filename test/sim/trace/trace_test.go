@@ -229,10 +229,12 @@ func TestPackets(t *testing.T) {
 		pkt  []byte
 		want string
 	}{
-		{"frag", enc(frag.Header{Kind: frag.KindFrag, Conn: 7, Seq: 9, Tag: 1, PayloadLen: 2}),
-			"frag      to=0x7 tag=1 seq=0x00000009 2 B"},
-		{"void", enc(frag.Header{Kind: frag.KindFrag, Conn: 7, Seq: 9, Tag: frag.TagVoid}),
-			"void      to=0x7 seq=0x00000009"},
+		{"frag", enc(frag.Header{
+			Kind: frag.KindFrag, Conn: 7, Seq: 9, Tag: 1, PayloadLen: 2,
+		}), "frag      to=0x7 tag=1 seq=0x00000009 2 B"},
+		{"void", enc(frag.Header{
+			Kind: frag.KindFrag, Conn: 7, Seq: 9, Tag: frag.TagVoid,
+		}), "void      to=0x7 seq=0x00000009"},
 		{"bye", enc(frag.Header{
 			Kind: frag.KindFrag, Conn: 7, Tag: frag.TagBye, Flags: frag.FlagAck | frag.FlagDup,
 			Ack: 3, Credit: 8,
@@ -241,8 +243,9 @@ func TestPackets(t *testing.T) {
 			Kind: frag.KindChunk, Conn: 7, Flags: frag.FlagPut, FragID: 2, SizeBytes: 10, OffsetBytes: 4,
 			PayloadLen: 6, Handle: 0xaabb_cccc_0001, PutOffset: 90,
 		}), "chunk     to=0x7 seq=0x00000000 put=cccc.1+90 frag=2 at=4 of=10 6 B"},
-		{"nack", enc(frag.Header{Kind: frag.KindNack, Conn: 7, Seq: 9, Tag: frag.NackAccess}),
-			"nack      to=0x7 seq=0x00000009 refused=access"},
+		{"nack", enc(frag.Header{
+			Kind: frag.KindNack, Conn: 7, Seq: 9, Tag: frag.NackAccess,
+		}), "nack      to=0x7 seq=0x00000009 refused=access"},
 		{"reject", reject, "reject    to=0x7 version versions=1..3"},
 		{"foreign", foreign, "foreign   version=2 kind=reject 26 B"},
 		{"", hello, "hello     to=- (malformed hello), 208 bytes"},

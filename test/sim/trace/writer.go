@@ -13,7 +13,7 @@ import (
 // Writer writes one line per event:
 //
 //	time_us      node(s) channel  what        datagram  packet
-//	      12.500 a>b     cmd      sent        #7        frag      to=b:1 tag=1 seq=0 ack=-1 credit=32 8 B
+//	      12.500 a>b     cmd      sent        #7        frag      to=b:1 tag=1 seq=0 ack=-1 credit=8
 //
 // Sequence numbers, acknowledgements and fragments count from the first number that their side told
 // in its handshake: the first packet of a connection has seq=0, and ack=-1 acknowledges nothing.

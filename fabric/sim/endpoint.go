@@ -5,22 +5,20 @@ import (
 	"syscall"
 
 	"gobtl/fabric"
-	"gobtl/internal/mono"
 )
 
 // endpoint implements fabric.Endpoint.
 type endpoint struct {
-	domain   *domain
-	port     Port
-	ref      uint32 // its number in the network
-	caps     fabric.Caps
-	source   bool
-	closed   bool
-	queue    ring[*packet]    // datagrams that wait for a buffer and a Poll
-	posted   ring[fabric.Buf] // receive buffers, filled in the order in which they were posted
-	sends    ring[sendOp]     // without their completion
-	left     int              // the oldest of sends that have left: they complete at the next Poll
-	lastLeft mono.Time        // when the latest of sends leaves: they leave in order
+	domain *domain
+	port   Port
+	ref    uint32 // its number in the network
+	caps   fabric.Caps
+	source bool
+	closed bool
+	queue  ring[*packet]    // datagrams that wait for a buffer and a Poll
+	posted ring[fabric.Buf] // receive buffers, filled in the order in which they were posted
+	sends  ring[sendOp]     // without their completion
+	left   int              // the oldest of sends that have left: they complete at the next Poll
 }
 
 // sendOp is a send that completes by a Completion.
@@ -153,16 +151,13 @@ func (e *endpoint) postOp(s *fabric.Send, to *peer, fails bool) error {
 		op.errno = int32(syscall.EIO)
 	}
 	e.sends.push(op)
-	at := nw.now
-	if late := d.node.faults.LateSends; late > 0 {
-		at = at.Add(d.node.dice.within(late + 1))
-	}
-	e.lastLeft = max(at, e.lastLeft)
-	if e.lastLeft > nw.now || e.left < e.sends.count-1 {
-		nw.timer(e.lastLeft, timerLeave, e.ref)
+	late := d.node.faults.LateSends
+	if late <= 0 && e.left == e.sends.count-1 {
+		e.leave(&op.crc)
 		return nil
 	}
-	e.leave(&op.crc)
+	// Whichever timer comes first, it lets the oldest one leave: sends keep their order.
+	nw.timer(nw.now.Add(d.node.dice.within(late)), timerLeave, e.ref)
 	return nil
 }
 

@@ -129,6 +129,27 @@ func TestLateSends(t *testing.T) {
 	settled(t, nw)
 }
 
+// TestLateSendsEndWithTheirEndpoint: what has not left when the endpoint closes never does.
+func TestLateSendsEndWithTheirEndpoint(t *testing.T) {
+	for name, end := range map[string]func(*station){
+		"endpoint": func(s *station) { s.ep.Close() },
+		"domain":   func(s *station) { s.dom.Close() },
+		"crash":    func(s *station) { s.node.Crash() },
+	} {
+		nw, a, b := pair(t, sim.Config{}, sim.Path{})
+		a.node.Run(nil)
+		a.node.SetFaults(sim.NodeFaults{LateSends: time.Second})
+		a.send(b, make([]byte, 1200))
+		a.send(b, make([]byte, 1200))
+		end(a)
+		nw.RunUntil(nw.Now().Add(2 * time.Second))
+		if got := nw.Counts()[sim.KindSent]; got != 0 {
+			t.Errorf("%s: %d sends left after the end", name, got)
+		}
+		settled(t, nw)
+	}
+}
+
 // TestViolations does what a user of the fabric must not do, each on a network of its own.
 func TestViolations(t *testing.T) {
 	big := make([]byte, 1200)
@@ -182,7 +203,13 @@ func TestViolations(t *testing.T) {
 			a.dom.Remove(to)
 			a.ep.Post([]fabric.Send{{To: to, Buf: a.free[0], Len: 10}})
 		}, "removed"},
+		"removed after a send": {func(a, b *station) {
+			a.send(b, big)
+			a.nw.RunUntil(a.nw.Now().Add(time.Second))
+			a.dom.Remove(a.addr(b))
+		}, ""},
 		"another domain's address": {func(a, b *station) {
+			a.addr(b)
 			a.ep.Post([]fabric.Send{{To: b.addr(a), Buf: a.free[0], Len: 10}})
 		}, "unknown"},
 		"removed twice": {func(a, b *station) {

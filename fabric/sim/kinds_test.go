@@ -245,4 +245,29 @@ func TestHashSeesBytes(t *testing.T) {
 	if run(0, "b", 0) != base {
 		t.Error("the hash changes by itself")
 	}
+	// Two seeds that differ in the bits that are flipped, and in nothing else.
+	hashes := make(map[uint64]bool)
+	for seed := range uint64(2) {
+		nw, a, b := pair(t, sim.Config{Seed: seed}, sim.Path{BitFlip: 1})
+		a.send(b, make([]byte, 800))
+		nw.RunUntil(nw.Now().Add(time.Millisecond))
+		hashes[nw.Hash()] = true
+	}
+	if len(hashes) != 2 {
+		t.Error("the hash does not see flipped bits")
+	}
+	// Two late sends that differ, followed by one that leaves at once.
+	clear(hashes)
+	for content := range byte(2) {
+		nw, a, b := pair(t, sim.Config{}, sim.Path{})
+		a.node.SetFaults(sim.NodeFaults{LateSends: time.Second})
+		a.send(b, append(make([]byte, 1200), content))
+		a.node.SetFaults(sim.NodeFaults{})
+		a.send(b, make([]byte, 1200))
+		nw.RunUntil(nw.Now().Add(2 * time.Second))
+		hashes[nw.Hash()] = true
+	}
+	if len(hashes) != 2 {
+		t.Error("the hash does not see the bytes of a late send")
+	}
 }

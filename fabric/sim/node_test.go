@@ -46,8 +46,12 @@ func TestPortNames(t *testing.T) {
 
 func TestBadConfig(t *testing.T) {
 	for _, cfg := range []sim.Config{
-		{MTUBytes: -1}, {MTUBytes: 1<<20 + 1}, {TxDepth: -1}, {RxDepth: 1<<20 + 1},
-		{QueueDatagrams: -1}, {PassCost: -1},
+		{MTUBytes: -1},
+		{MTUBytes: 1<<20 + 1},
+		{TxDepth: -1},
+		{RxDepth: 1<<20 + 1},
+		{QueueDatagrams: -1},
+		{PassCost: -1},
 	} {
 		if _, err := sim.New(cfg); !errors.Is(err, fabric.ErrBadConfig) {
 			t.Errorf("%+v: %v", cfg, err)
@@ -320,6 +324,31 @@ func TestPasses(t *testing.T) {
 	a.send(b, []byte("x"))
 	nw.RunUntil(13000000)
 	check("arrival before the deadline", 11000000, 11550000, 12000000)
+}
+
+// TestRecvMakesPass: datagrams waited for want of buffers until the owner posts one from outside.
+func TestRecvMakesPass(t *testing.T) {
+	nw, a, b := pair(t, sim.Config{}, sim.Path{})
+	ep, err := b.dom.OpenEndpoint(fabric.EndpointConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nw.Inject(sim.Port{Node: a.node.Index()}, sim.Port{Node: 1, Index: 1}, []byte("x"))
+	nw.RunUntil(1000000)
+	b.passes = nil
+	b.each = func(*station) {
+		var out [1]fabric.Completion
+		if n, err := ep.Poll(out[:]); n != 1 || err != nil {
+			t.Errorf("Poll: %d, %v", n, err)
+		}
+	}
+	if _, err := ep.Recv(b.free[:1]); err != nil {
+		t.Fatal(err)
+	}
+	nw.RunUntil(2000000)
+	if !slices.Equal(b.passes, []mono.Time{1000000}) {
+		t.Errorf("passes at %v", b.passes)
+	}
 }
 
 func TestPauseAndPace(t *testing.T) {

@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"time"
 
 	"gobtl/internal/mono"
@@ -199,14 +200,8 @@ func (l *link) flip(p *packet) {
 	var done [3]int
 	for i := range 1 + l.dice.below(len(done)) {
 		bit := l.dice.below(8 * len(p.data))
-		for again := true; again; {
-			again = false
-			for _, earlier := range done[:i] {
-				if bit == earlier {
-					bit = (bit + 1) % (8 * len(p.data))
-					again = true
-				}
-			}
+		for slices.Contains(done[:i], bit) {
+			bit = (bit + 1) % (8 * len(p.data))
 		}
 		done[i] = bit
 		p.data[bit/8] ^= 1 << (bit % 8)

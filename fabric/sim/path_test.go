@@ -170,6 +170,9 @@ func TestTailDropIsExact(t *testing.T) {
 		}
 		nw.RunUntil(nw.Now().Add(time.Millisecond - 1))
 		a.send(b, data) // one nanosecond early
+		if got := nw.Counts()[sim.KindTailDrop]; got != 16 {
+			t.Errorf("%d tail drops of 21, want 16", got)
+		}
 		nw.RunUntil(nw.Now().Add(1))
 		a.send(b, data)
 		nw.RunUntil(nw.Now().Add(time.Second))
@@ -314,7 +317,18 @@ func TestCopiesAreExact(t *testing.T) {
 // TestReplay looks at which old datagrams come again, and when.
 func TestReplay(t *testing.T) {
 	const count, gap = 3000, 2 * time.Microsecond
-	nw, a, b := pair(t, sim.Config{Seed: 9}, sim.Path{Replay: 1})
+	sent := uint64(0)
+	cfg := sim.Config{Seed: 9, Observe: func(e *sim.Event) {
+		switch e.Kind {
+		case sim.KindSent:
+			sent = e.ID
+		case sim.KindReplayed:
+			if e.ID >= sent || sent-e.ID > 64 {
+				t.Errorf("datagram %d is sent again with %d, want one of the 64 before", e.ID, sent)
+			}
+		}
+	}}
+	nw, a, b := pair(t, cfg, sim.Path{Replay: 1})
 	start := nw.Now()
 	traffic(nw, a, b, count, 20, gap)
 	seen := make(map[int]bool)

@@ -8,6 +8,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/fabric"
+	"gobtl/frag"
 )
 
 // testAVXfer, model: fabtests functional/av_xfer. Connect, talk, close, connect again, talk again.
@@ -38,6 +39,12 @@ func testAVXfer(t *testing.T, fx *fixture) {
 		t.Errorf("a fragment for a closed endpoint: %v", err)
 	}
 
+	// Connected again only when both sides have forgotten the first connection, the second one has
+	// its place in their tables: only the tags tell them apart.
+	l.until("the first connection is forgotten", func() bool {
+		here, there := a.mod.Stats(), b.mod.Stats()
+		return here.Endpoints == 0 && there.Endpoints == 0
+	})
 	second := l.connect(a, b)
 	if second == first {
 		t.Fatal("the endpoint of the first connection was used again")
@@ -58,8 +65,17 @@ func testAVXfer(t *testing.T, fx *fixture) {
 		t.Errorf("%d connections at the peer", n)
 	}
 	st := b.mod.Stats()
-	if n := st.Get(btl.CntDropConn) + st.Get(btl.CntDropState) + st.Duplicates(); n == 0 {
-		t.Errorf("of %d packets sent again none was noticed", len(heard.packets))
+	late := uint64(0)
+	for _, p := range heard.packets {
+		var h frag.Header
+		if _, err := frag.Decode(p.data, &h); err != nil {
+			t.Errorf("a module sent what is no packet: %v", err)
+		} else if h.Kind != frag.KindHello && h.Kind != frag.KindHelloAck {
+			late++
+		}
+	}
+	if n := st.Get(btl.CntDropConn); n == 0 || n < late && !fx.rough {
+		t.Errorf("%d of %d late packets were told from those of the second connection", n, late)
 	}
 
 	closeInOrder(l, b, b.accepted()[1], a, second)
@@ -85,8 +101,8 @@ func closeInOrder(l *lab, a *node, ep *btl.Endpoint, b *node, back *btl.Endpoint
 	}
 }
 
-// testMultiClient, model: fabtests functional/rdm_multi_client -C 10. A server outlives ten clients,
-// one after the other, at the same address where the network allows that. Every other one dies in
+// testMultiClient, model: fabtests functional/rdm_multi_client -C 10. A server outlives ten
+// clients, one after the other, at the same address where the network allows that. Every other one dies in
 // the middle of traffic in both directions. The sends of the server to a client that is gone end
 // once, with an error that says why.
 func testMultiClient(t *testing.T, fx *fixture) {
@@ -161,7 +177,8 @@ func testMultiClient(t *testing.T, fx *fixture) {
 func testStress(t *testing.T, fx *fixture) {
 	const count, dead = 5, 3 // the ranks from dead on
 	l := newLab(t, fx, opts{})
-	ranks := l.addAll(count, btl.Config{SendBuffers: 512, PeerTimeout: fx.allow(400 * time.Millisecond)})
+	cfg := btl.Config{SendBuffers: 512, PeerTimeout: fx.allow(400 * time.Millisecond)}
+	ranks := l.addAll(count, cfg)
 	var living, lost []*stream
 	for i, from := range ranks {
 		for j, to := range ranks {
@@ -217,8 +234,8 @@ func testStress(t *testing.T, fx *fixture) {
 	}
 }
 
-// testClose, model: the teardown of every program of fabtests, with work outstanding. Whatever way a
-// connection ends, every accepted send ends once.
+// testClose, model: the teardown of every program of fabtests, with work outstanding. Whatever way
+// a connection ends, every accepted send ends once.
 func testClose(t *testing.T, fx *fixture) {
 	start := func(t *testing.T, count int) (*lab, *stream, *stream) {
 		l := newLab(t, fx, opts{})
@@ -300,8 +317,8 @@ func testClose(t *testing.T, fx *fixture) {
 }
 
 // testPeerDeath, model: the killed peers of fabtests' rdm_stress, and libfabric's ofi_rxd, which
-// never noticed. A dead peer is an error within PeerTimeout where there is traffic or KeepAlive, and
-// never without; a peer that only sleeps, or that slept itself, is not.
+// never noticed. A dead peer is an error within PeerTimeout where there is traffic or KeepAlive,
+// and never without; a peer that only sleeps, or that slept itself, is not.
 func testPeerDeath(t *testing.T, fx *fixture) {
 	const keepAlive = 100 * time.Millisecond
 	timeout := fx.allow(500 * time.Millisecond)
@@ -355,7 +372,7 @@ func testPeerDeath(t *testing.T, fx *fixture) {
 		t.Errorf("without traffic and KeepAlive: %v", toVictim[deaf].Err())
 	}
 	l.settle()
-	if s.failed == 0 || s.failed != s.next-s.got && s.got > 0 || !errors.Is(s.lastErr, btl.ErrPeerDead) {
+	if s.failed == 0 || s.got > 0 || !errors.Is(s.lastErr, btl.ErrPeerDead) {
 		t.Errorf("to the dead: %v", s)
 	}
 }

@@ -29,10 +29,12 @@ func openClean(tb testing.TB, o opts) network {
 		sim.Path{Delay: 5 * time.Microsecond, BytesPerSecond: 10e9 / 8}, sim.NodeFaults{})
 }
 
-// openRough is a network with every fault that the transport has to live with, on hosts that refuse
-// and delay operations. Altered datagrams are dropped by the receiving NIC, as the protocol demands.
+// openRough is a network with every fault that the transport has to live with, on hosts that
+// refuse and delay operations. Altered datagrams are dropped by the receiving NIC, as the protocol
+// demands.
 func openRough(tb testing.TB, o opts) network {
-	return openSim(tb, sim.Config{QueueDatagrams: o.queueDatagrams, InjectBytes: -1, PassCost: passCost},
+	cfg := sim.Config{QueueDatagrams: o.queueDatagrams, InjectBytes: -1, PassCost: passCost}
+	return openSim(tb, cfg,
 		sim.Path{
 			Delay: 10 * time.Microsecond, Jitter: 5 * time.Microsecond, BytesPerSecond: 1e9,
 			Loss: 0.01, BurstStart: 0.001, BurstEnd: 0.3, BurstLoss: 0.5,

@@ -47,8 +47,9 @@ var btlMutations = []mutation{
 		name:  "no-handler-swallowed",
 		fault: "a message without handler is acknowledged instead of refused",
 		file:  "btl/recv.go",
-		old:   "m.drop(CntDropNoHandler)\n\t\tm.nack(ep, h, frag.NackNoHandler)",
-		new:   "m.accepted(ep, h)",
+		old:   "\tcase m.handlers[h.Tag] == nil:\n",
+		new: "\tcase m.handlers[h.Tag] == nil:\n\t\tm.accepted(ep, h)\n" +
+			"\tcase m.handlers[h.Tag] == nil && ep == nil:\n",
 		test:  "./btl -run TestContract05RefusedNotAcknowledged",
 	},
 	{

@@ -197,6 +197,9 @@ func (w *world) sendMany(m message, count int, send func(*message) (btl.Status, 
 	if m.side, err = w.latest(m.route); err != nil {
 		return err
 	}
+	if w.bytes += count * m.size; w.bytes > w.script.bytesMax {
+		return w.errorf("more than %d bytes are sent in all", w.script.bytesMax)
+	}
 	m.life = len(to.lives)
 	for range count {
 		one := m

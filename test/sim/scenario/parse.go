@@ -14,6 +14,7 @@ type Script struct {
 
 	watched  []watch // what conditions count
 	stepsMax int     // events of the network
+	bytesMax int     // of all messages
 }
 
 // step is one line.
@@ -75,7 +76,7 @@ func init() {
 
 // Parse reads a script. Its errors are of type *SyntaxError.
 func Parse(script string) (*Script, error) {
-	p := &parser{script: &Script{stepsMax: stepsMax}}
+	p := &parser{script: &Script{stepsMax: stepsMax, bytesMax: bytesMax}}
 	for i, text := range strings.Split(script, "\n") {
 		if i >= linesMax {
 			return nil, &SyntaxError{Line: i + 1, Msg: "too many lines"}

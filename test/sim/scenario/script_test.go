@@ -198,7 +198,7 @@ func FuzzScript(f *testing.F) {
 			}
 			return
 		}
-		s.stepsMax = 20_000
+		s.stepsMax, s.bytesMax = 20_000, 1<<20
 		var first, second bytes.Buffer
 		err = s.Run(&first)
 		again := s.Run(&second)

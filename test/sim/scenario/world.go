@@ -26,11 +26,15 @@ type world struct {
 	scratch []byte
 	err     error // the first thing that is wrong, whoever noticed
 	steps   int
+	bytes   int // of all messages
 	waiting bool
 }
 
 // stepsMax bounds the events of a scenario, so that a script that goes wrong ends.
 const stepsMax = 2_000_000
+
+// bytesMax bounds what a scenario sends.
+const bytesMax = 64 << 20
 
 // Run runs the script and writes its trace to out. The error tells the line that did not hold.
 func (s *Script) Run(out io.Writer) error {

@@ -30,6 +30,7 @@ type end struct {
 
 	closing, aborted bool // the application has asked for it
 	lastWord         bool // has sent its message of phase 2
+	lastWord2        bool // has sent another one since its peer was gone
 
 	msgs    []int // accepted sends, in order
 	flushed int   // of these, known to have ended
@@ -292,6 +293,10 @@ func (w *world) attacked(mode attacker.Mode) bool {
 	return false
 }
 
+// peersEnough is the number of peers that a module of a run has room for if it is not one of the few
+// that are to become full.
+const peersEnough = 64
+
 // crowded says whether a module may have no room for another endpoint.
 func (w *world) crowded(l *life) bool {
 	for _, a := range w.attackers {
@@ -299,7 +304,7 @@ func (w *world) crowded(l *life) bool {
 			return true
 		}
 	}
-	return l == nil || len(l.ends) >= l.mod.Config().PeersMax/2
+	return l == nil || l.cfg.PeersMax < peersEnough || len(l.ends) >= peersEnough/2
 }
 
 // troubled says whether anything may keep a handshake with another module from being finished.

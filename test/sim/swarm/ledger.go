@@ -284,6 +284,9 @@ func (g *ledger) deliver(w *world, e *end, tag btl.Tag, data []byte) {
 		if m := g.claimed(data); m != nil && m.from.tag == e.peerTag {
 			m.delivered++
 		}
+		if e.peer == nil && !w.altered(e.life.host.index) && !attacker.Forged(data) {
+			w.fail("%s: an attacker's message holds bytes that it never sent: %x", e, data[:min(16, len(data))])
+		}
 		return
 	}
 	if len(data) < smallBytes {

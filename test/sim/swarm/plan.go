@@ -189,7 +189,7 @@ func (p *Plan) drawNode(d draw, opts Options) NodePlan {
 	c.FragmentBytesMax = uint32(d.size(1<<10, 1<<20))
 	c.ReassemblyBytesMax = int64(d.scale(float64(c.FragmentBytesMax), 16<<20))
 	maybe(0.5, func() { c.ReassemblyKeepBytes = int64(d.scale(1, 1<<20)) })
-	c.PeersMax, c.HalfOpenMax = 64, d.size(4, 64)
+	c.PeersMax, c.HalfOpenMax = peersEnough, d.size(4, 64)
 	maybe(0.1, func() { c.PeersMax = d.between(2, 8) })
 	c.RegionsMax = 32
 	maybe(0.5, func() { c.RegistrationsKept = d.between(1, 8) })

@@ -134,7 +134,7 @@ func (r *region) judge() {
 		}
 		return
 	}
-	if w.nodeTainted(r.life.host.index) {
+	if w.altered(r.life.host.index) {
 		r.judgeGuards(fail)
 		return
 	}
@@ -171,7 +171,7 @@ func (r *region) judgePut(m *message, got []byte, at int, fail func(int, string)
 			fail(at+i, "changed after "+m.String()+" had ended")
 			return
 		case m.put.owned || c == want[i]:
-		case m.err == nil && m.queued && !m.lost:
+		case m.err == nil && m.queued && !m.lost && !m.from.tainted():
 			fail(at+i, m.String()+" ended well, and this byte is not its")
 			return
 		case c != canary:
@@ -181,10 +181,10 @@ func (r *region) judgePut(m *message, got []byte, at int, fail func(int, string)
 	}
 }
 
-// nodeTainted says whether puts to node i may be forged or altered by who knows a handle.
-func (w *world) nodeTainted(i int) bool {
+// altered says whether packets to node i may have been altered on their way, and nobody noticed.
+func (w *world) altered(i int) bool {
 	for j := range w.hosts {
-		if w.tainted(i, j) {
+		if w.taint[i][j] {
 			return true
 		}
 	}

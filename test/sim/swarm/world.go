@@ -166,14 +166,23 @@ func (w *world) setPaths(paths [][]sim.Path) {
 func (w *world) attack(i int, p *AttackPlan) {
 	node := w.net.Node("x" + nodeName(i))
 	var targets []*sim.Node
+	var regions []attacker.Region
 	for j, h := range w.hosts {
-		if p.Target < 0 || p.Target == j {
-			targets = append(targets, h.node)
+		if p.Target >= 0 && p.Target != j {
+			continue
+		}
+		targets = append(targets, h.node)
+		for _, r := range h.life.regions {
+			size := len(r.mem)
+			if r.rights&btl.RemoteWrite == 0 {
+				size = 0
+			}
+			regions = append(regions, attacker.Region{Node: j, Handle: uint64(r.r.Handle()), SizeBytes: uint64(size)})
 		}
 	}
 	w.attackers = append(w.attackers, attacker.New(attacker.Config{
 		Net: w.net, Node: node, Seed: w.plan.Seed + uint64(i), Mode: p.Mode, Targets: targets,
-		Rate: p.Rate, Until: mono.Time(w.plan.T1),
+		Rate: p.Rate, Until: mono.Time(w.plan.T1), Regions: regions,
 	}))
 }
 
@@ -286,6 +295,9 @@ func (w *world) lastWords(since time.Duration) (err error) {
 		for _, e := range h.life.ends {
 			if e.over || e.closing || !e.connected {
 				continue
+			}
+			if o := e.otherEnd(); e.lastWord && !e.lastWord2 && (o != nil && o.over || e.peer != nil && e.peer.closed) {
+				e.lastWord, e.lastWord2 = false, true // it was still heard, and nothing after it would be
 			}
 			if e.lastWord {
 				if e.tainted() && (e.open == 0 || since > w.plan.DrainLimit()/2) {

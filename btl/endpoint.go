@@ -56,6 +56,7 @@ type Endpoint struct {
 
 	heardAt       Time // latest packet of the peer, on the axis of Module.awake
 	waitSince     Time // since when something has been in flight, likewise
+	waitFresh     bool // since after the latest pass: waitSince is to be set by the next one
 	ackedAt       Time // when the window last moved, likewise
 	closeAt       Time // when the first pass after Close was, likewise; 0 before
 	silentResends int  // resends by time-out since heardAt
@@ -225,7 +226,7 @@ type endpointEvent struct {
 // fail ends everything that is under way to a peer: sends complete with err, and nothing of the
 // module refers to the endpoint but its slot.
 func (m *Module) fail(ep *Endpoint, ev Event, err error) {
-	m.startFresh()
+	m.startFreshOf(ep)
 	if err == nil {
 		err = ErrClosed
 	}

@@ -35,7 +35,9 @@ func TestHandlerGoesMidFragment(t *testing.T) {
 			l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
 				switch kindOf(pkt) {
 				case frag.KindChunk:
-					chunks++
+					if chunks++; chunks == 16 && c.got == 0 {
+						return mem.Drop // comes again after the Void
+					}
 				case frag.KindNack:
 					return mem.Hold // or no chunk would come after it
 				}
@@ -56,6 +58,9 @@ func TestHandlerGoesMidFragment(t *testing.T) {
 					in.asm.Active())
 			}
 			l.net.SetFilter(deliverAll)
+			for range 100 {
+				l.step(time.Microsecond) // what is acknowledged is refused no more
+			}
 			l.net.Release()
 			l.until("ended", 10*time.Microsecond, time.Second, func() bool {
 				return !errors.Is(*ended, errPending)
@@ -143,5 +148,101 @@ func TestDuplicatedPacketIsNoDuplicateAck(t *testing.T) {
 	if copies == 0 || int(s.Duplicates()) != copies || s.Get(CntDupAcks) != 0 || s.Retransmits() != 0 {
 		t.Errorf("%d copies, %d duplicate ACKs, %d resends", s.Duplicates(), s.Get(CntDupAcks),
 			s.Retransmits())
+	}
+}
+
+// The first fragment of a queue finds a buffer though those behind it hold all that the endpoint may
+// have, or all that there are.
+func TestBuffersHeldByOwnQueue(t *testing.T) {
+	for _, peers := range []int{1, 2} {
+		for _, size := range []int{1000, 5000} { // one packet, chunks
+			cfg := smallConfig()
+			cfg.FragmentsMax = 256
+			l := newLab(t, mem.Config{}, 3, cfg)
+			if peers == 2 {
+				l.connect(0, 2)
+			}
+			got := 0
+			mustHandle(t, l.mods[1], func() { got++ })
+			ep, err := l.mods[0].Connect(l.mods[1].Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := []*error{send(t, ep, size)}
+			for {
+				f, err := ep.Alloc(3, 100)
+				if err != nil {
+					break
+				}
+				for i := range f.Bytes() {
+					f.Bytes()[i] = byte(i)
+				}
+				end := errPending
+				f.OnDone = func(_ *Fragment, err error) { end = err }
+				if _, err := ep.Send(f); err != nil {
+					t.Fatal(err)
+				}
+				ended = append(ended, &end)
+			}
+			if len(ended) < 20 {
+				t.Fatalf("only %d could be queued", len(ended))
+			}
+			l.until("all delivered", 10*time.Microsecond, time.Second, func() bool {
+				return got == len(ended)
+			})
+			l.settle(time.Second)
+			for i, e := range ended {
+				if *e != nil {
+					t.Fatalf("message %d: %v", i, *e)
+				}
+			}
+			l.wantIdle(0)
+		}
+	}
+}
+
+// A dead peer is noticed in time though something is sent to it now and then.
+func TestDeadPeerWhileSendingToIt(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	ep := l.connect(0, 1)
+	l.settle(time.Second)
+	dead := l.mods[1]
+	l.mods = l.mods[:1]
+	start := l.now
+	for ep.Err() == nil && l.now.Sub(start) < 20*time.Second {
+		if l.now.Sub(start)%(500*time.Millisecond) == 0 {
+			if err := ep.SendImmediate(3, []byte("x")); err != nil && !errors.Is(err, ErrAgain) {
+				t.Fatal(err)
+			}
+		}
+		l.step(10 * time.Millisecond)
+	}
+	if d := l.now.Sub(start); !errors.Is(ep.Err(), ErrPeerDead) || d > 5500*time.Millisecond {
+		t.Errorf("after %v: %v", d, ep.Err())
+	}
+	l.mods = append(l.mods, dead)
+}
+
+// Ending one endpoint between two passes, long after the first of them, makes what was sent to
+// another one no older than it is.
+func TestAbortKeepsOthersYoung(t *testing.T) {
+	l := newLab(t, mem.Config{}, 3, regressConfig())
+	ep, other := l.connect(0, 1), l.connect(0, 2)
+	mustHandle(t, l.mods[1], func() {})
+	l.settle(time.Second)
+	late := l.mods[1]
+	l.mods = []*Module{l.mods[0], l.mods[2]}
+	l.now = l.now.Add(time.Minute)
+	ended := send(t, ep, 10)
+	other.Abort()
+	for range 20 {
+		l.step(10 * time.Millisecond)
+	}
+	l.mods = append(l.mods, late)
+	l.until("ended", 10*time.Microsecond, time.Second, func() bool {
+		return !errors.Is(*ended, errPending)
+	})
+	if n := l.mods[0].stats.Get(CntRetransmitTimeout); *ended != nil || n > 2 {
+		t.Errorf("to a peer that answers after 200 ms: %v, %d resends", *ended, n)
 	}
 }

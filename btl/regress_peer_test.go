@@ -35,14 +35,14 @@ func TestDeadPeerWhileSendingToOthers(t *testing.T) {
 		send(t, other, 100)
 		l.step(0) // at once
 		l.step(100 * time.Microsecond)
-		next := l.now.Add(200 * time.Millisecond)
+		next := l.now.Add(900 * time.Millisecond)
 		for d := l.mods[0].Deadline(); d < next; d = l.mods[0].Deadline() {
 			l.step(max(0, d.Sub(l.now)))
 			l.step(100 * time.Microsecond)
 		}
 		l.now = next // the Deadline was later
 	}
-	if d := l.now.Sub(start); !errors.Is(*ended, ErrPeerDead) || d > 6*time.Second {
+	if d := l.now.Sub(start); !errors.Is(*ended, ErrPeerDead) || d > 5500*time.Millisecond {
 		t.Errorf("after %v: %v", d, *ended)
 	}
 	l.mods = append(l.mods, dead)

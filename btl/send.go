@@ -122,7 +122,7 @@ func (f *Fragment) flags() frag.Flags {
 
 // fill takes a send buffer for a fragment of one packet and copies its payload there.
 func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
-	if !m.takeSeg(f.ep, &f.seg) {
+	if !m.takeSeg(f.ep, &f.seg) && !m.borrowSeg(f, &f.seg) {
 		return false
 	}
 	f.hasSeg = true
@@ -133,11 +133,32 @@ func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
 // unfill moves the payload of a fragment from its send buffer to memory of its own: it was lent for
 // one packet, and the peer's MTU turned out to be smaller than its name said.
 func (m *Module) unfill(f *Fragment) {
+	m.emptySeg(f)
+	m.giveSeg(f.ep, f.seg)
+}
+
+func (m *Module) emptySeg(f *Fragment) {
 	f.own = append(f.own[:0], f.mem...)
 	f.mem = f.own
 	m.seg.Unqueue(f.seg)
-	m.giveSeg(f.ep, f.seg)
 	f.hasSeg = false
+}
+
+// borrowSeg takes the send buffer for the first fragment of a queue from a later one of that queue,
+// if the endpoint has nothing in flight that would bring one: else it could wait for ever, for what
+// waits behind it.
+func (m *Module) borrowSeg(f *Fragment, t *reliability.Token) bool {
+	if f.ep.snd.InFlight() > 0 {
+		return false
+	}
+	for l := f.next; l != nil; l = l.next {
+		if l.hasSeg {
+			*t = l.seg
+			m.emptySeg(l)
+			return true
+		}
+	}
+	return false
 }
 
 // postNow sends a packet without waiting for the batch of the pass.
@@ -165,7 +186,7 @@ func (m *Module) seal(ep *Endpoint, t reliability.Token, f *Fragment) int {
 	h := &m.out
 	h.Conn = ep.peerTag
 	if ep.snd.InFlight() == 0 {
-		ep.waitSince = m.awake
+		ep.waitSince, ep.waitFresh = m.awake, !m.inProgress
 	}
 	h.Seq = ep.snd.Admit(t)
 	if ep.ackOwed {
@@ -198,12 +219,34 @@ func (m *Module) startTimer(ep *Endpoint, t reliability.Token, n seq.Num) {
 // startFresh starts the timers of what was sent since the last pass.
 func (m *Module) startFresh() {
 	for _, t := range m.fresh {
-		s := &m.segs[t]
-		s.fresh = false
-		s.ep.waitSince = max(s.ep.waitSince, m.awake)
-		m.seg.Post(m.now, t, s.ep.slot, m.seqOf(t), m.cfg.PeerTimeout/4)
+		ep := m.segs[t].ep
+		if ep.waitFresh { // it is the first one in flight
+			ep.waitSince, ep.waitFresh = m.awake, false
+		}
+		m.startFirst(t)
 	}
 	m.fresh = m.fresh[:0]
+}
+
+func (m *Module) startFirst(t reliability.Token) {
+	s := &m.segs[t]
+	s.fresh = false
+	m.seg.Post(m.now, t, s.ep.slot, m.seqOf(t), m.cfg.PeerTimeout/4)
+}
+
+// startFreshOf does so for an endpoint that ends. The others' timers wait for the next pass, which
+// knows what time it is.
+func (m *Module) startFreshOf(ep *Endpoint) {
+	n := 0
+	for _, t := range m.fresh {
+		if m.segs[t].ep == ep {
+			m.startFirst(t)
+		} else {
+			m.fresh[n] = t
+			n++
+		}
+	}
+	m.fresh = m.fresh[:n]
 }
 
 // seqOf reads a segment's sequence number from its packet.
@@ -294,7 +337,7 @@ func (m *Module) sendNext(ep *Endpoint) int {
 func (m *Module) sendChunk(ep *Endpoint, f *Fragment, flags frag.Flags) int {
 	c := &m.data
 	var t reliability.Token
-	if c.room() <= 0 || !m.takeSeg(ep, &t) {
+	if c.room() <= 0 || !m.takeSeg(ep, &t) && !m.borrowSeg(f, &t) {
 		return 0
 	}
 	if f.cursor == 0 {

@@ -297,6 +297,12 @@ func FuzzDecode(f *testing.F) {
 			(version == Version || len(name) > AddrBytesMax) {
 			t.Fatalf("version %d, name %x taken for a foreign hello", version, name)
 		}
+		var h Header
+		if payload, err := Decode(pkt, &h); err == nil && h.Kind == KindReject {
+			if lo, hi := RejectVersions(payload); lo < 1 || lo > hi || hi > VersionLimit {
+				t.Fatalf("a reject that tells of versions %d to %d", lo, hi)
+			}
+		}
 		if !bytes.Equal(pkt, kept) {
 			t.Fatal("decoding changed the packet")
 		}

@@ -183,6 +183,12 @@ func (m *model) drop(peer int) {
 	clear(p.undone)
 }
 
+func (m *model) forget(peer int, fragID uint32) {
+	p := m.peers[peer%len(m.peers)]
+	p.real.Forget(fragID)
+	delete(p.undone, fragID)
+}
+
 // check compares the accounts and the bounds.
 func (m *model) check(tb rapid.TB) {
 	tb.Helper()
@@ -205,8 +211,14 @@ func (m *model) check(tb rapid.TB) {
 	if p.ActiveBytes()+idle > m.cfg.BytesMax {
 		tb.Fatalf("%d bytes active and %d idle of %d", p.ActiveBytes(), idle, m.cfg.BytesMax)
 	}
+	if err := p.CheckIdle(); err != nil {
+		tb.Fatal(err)
+	}
 	for i, peer := range m.peers {
 		a := &peer.real
+		if err := a.Check(); err != nil {
+			tb.Fatal(err)
+		}
 		if a.Active() != len(peer.undone) || a.ActiveBytes() != m.peerBytes(peer) ||
 			len(a.slots) > ActiveMax || a.Active() == 0 && a.slots != nil {
 			tb.Fatalf("peer %d: %d active, %d bytes, %d slots; want %d, %d", i, a.Active(),
@@ -273,6 +285,9 @@ func TestAssemblerModel(t *testing.T) {
 					m.drop(rapid.IntRange(0, 1).Draw(t, "peer"))
 				}
 			},
+			"forget": func(t *rapid.T) {
+				m.forget(rapid.IntRange(0, 1).Draw(t, "peer"), rapid.SampledFrom(ids).Draw(t, "id"))
+			},
 			"": func(t *rapid.T) { m.check(t) },
 		})
 	})
@@ -304,6 +319,9 @@ func FuzzAssembler(f *testing.F) {
 			switch op := next(); {
 			case op == 1:
 				m.drop(int(next()))
+			case op == 2:
+				id := next()
+				m.forget(int(id&1), uint32(id)*8)
 			case op < 8:
 				m.release(t, int(op))
 			default:

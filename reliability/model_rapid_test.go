@@ -133,99 +133,37 @@ func TestSenderModel(t *testing.T) {
 func TestReceiverModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		rules := drawRules(t)
-		m := &modelReceiver{
-			first: drawFirst(t), window: int64(rules.WindowPackets), here: map[int64]bool{},
-			due: mono.Never,
-		}
-		var r Receiver
-		r.Init(m.first, rules.WindowPackets)
-		pool := NewCredits(rapid.IntRange(1, 100).Draw(t, "capacity"))
-		pool.Join()
-		now, credits, limit := mono.Time(0), int64(0), int64(0)
-		var earned earned
-
+		p := newReceiverPair(t, drawRules(t), drawFirst(t), rapid.IntRange(1, 100).Draw(t, "capacity"))
 		arrive := func(t *rapid.T, n int64) {
-			number := m.first + seq.Num(n)
-			got, want := r.Check(number), m.verdict(n)
-			if got != want {
-				t.Fatalf("packet %d (next %d): verdict %d, want %d", n, m.next(), got, want)
-			}
-			switch got {
-			case Accept:
-				if rapid.IntRange(0, 4).Draw(t, "refuse") == 0 {
-					return
-				}
-				r.Accept(now, number, &rules)
-				m.here[n], m.fresh = true, true
-				m.unacked++
-				m.due = m.due.Min(now.Add(rules.AckDelay))
-				exhausted := m.next() >= limit
-				if exhausted || m.unacked >= min(rules.AckEvery, max(2, int(credits/4))) {
-					m.due = m.due.Min(now)
-				}
-			case Duplicate, Below:
-				r.Repeated(now)
-				m.due = now
-			}
+			p.arrive(n, rapid.IntRange(0, 4).Draw(t, "refuse") == 0)
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"next": func(t *rapid.T) {
 				for range rapid.IntRange(1, 20).Draw(t, "packets") {
-					arrive(t, m.next())
+					arrive(t, p.model.next())
 				}
 			},
 			"near": func(t *rapid.T) {
-				arrive(t, m.next()+rapid.Int64Range(-3, 9).Draw(t, "distance"))
+				arrive(t, p.model.next()+rapid.Int64Range(-3, 9).Draw(t, "distance"))
 			},
 			"edge": func(t *rapid.T) {
-				arrive(t, m.next()+m.window+rapid.Int64Range(-3, 2).Draw(t, "distance"))
+				edge := p.model.next() + p.model.window
+				arrive(t, edge+rapid.Int64Range(-3, 2).Draw(t, "distance"))
 			},
 			"far": func(t *rapid.T) {
 				far := rapid.Int64Range(1<<31-4, 1<<31-1).Draw(t, "distance")
-				arrive(t, m.next()+far)
-				arrive(t, m.next()-far-1)
+				arrive(t, p.model.next()+far)
+				arrive(t, p.model.next()-far-1)
 			},
 			"wait": func(t *rapid.T) {
-				now = now.Add(time.Duration(rapid.IntRange(0, 60_000).Draw(t, "ns")))
+				p.now = p.now.Add(time.Duration(rapid.IntRange(0, 60_000).Draw(t, "ns")))
 			},
 			"ask": func(t *rapid.T) {
-				d := time.Duration(rapid.IntRange(0, 60_000).Draw(t, "ns"))
-				r.AskAck(now, d)
-				m.due = m.due.Min(now.Add(d))
+				p.ask(time.Duration(rapid.IntRange(0, 60_000).Draw(t, "ns")))
 			},
-			"take": func(t *rapid.T) {
-				ack, credit, dup := r.TakeAck(pool)
-				next := m.next()
-				if ack != m.first+seq.Num(next-1) || dup == m.fresh {
-					t.Fatalf("ACK of %d, dup %v; want %d, %v", ack, dup, next-1, !m.fresh)
-				}
-				most := earned.grant(next, m.window)
-				most = min(most, earned.free(int64(pool.Capacity())))
-				want := max(1, most, limit-next)
-				if int64(credit) != want || pool.Granted() != int(credit) {
-					t.Fatalf("credit %d, booked %d, want %d", credit, pool.Granted(), want)
-				}
-				limit, credits = next+want, want
-				earned.given(next, want)
-				m.due, m.fresh, m.unacked = mono.Never, false, 0
-			},
-			"": func(t *rapid.T) {
-				if err := r.CheckState(); err != nil {
-					t.Fatal(err)
-				}
-				if r.Next() != m.first+seq.Num(m.next()) || r.Held() != m.early() {
-					t.Fatalf("next %d, held %d; want %d, %d", r.Next()-m.first, r.Held(), m.next(), m.early())
-				}
-				if r.AckDue() != m.due {
-					t.Fatalf("ACK due at %d, want %d", r.AckDue(), m.due)
-				}
-			},
+			"take": func(*rapid.T) { p.take() },
+			"":     func(*rapid.T) { p.check() },
 		})
-		r.Leave(pool)
-		r.TakeAck(pool)
-		if pool.Granted() != 0 {
-			t.Fatalf("%d granted to nobody", pool.Granted())
-		}
+		p.end()
 	})
 }

@@ -244,6 +244,8 @@ func TestCrashInsidePass(t *testing.T) {
 		s.each = nil
 		s.node.Crash()
 		s.open()
+		s.fail = errors.New("of the old process, not of the new one")
+		nw.After(0, func() { s.fail = nil })
 	}
 	b.node.Kick()
 	nw.RunUntil(nw.Now().Add(time.Millisecond))

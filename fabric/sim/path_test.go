@@ -275,6 +275,16 @@ func TestDamage(t *testing.T) {
 	if flips[0] > 0 || flips[4] > 0 || min(flips[1], flips[2], flips[3]) < 800 {
 		t.Errorf("numbers of flipped bits (0, 1, 2, 3, more): %v", flips)
 	}
+	nw, a, b = pair(t, sim.Config{Seed: 4}, sim.Path{BitFlip: 1})
+	for range 500 { // among eight bits, the same one comes up twice often
+		a.send(b, []byte{0})
+		nw.RunUntil(nw.Now().Add(2 * time.Microsecond))
+	}
+	for _, x := range b.arrived {
+		if x.data[0] == 0 {
+			t.Fatal("a flip has undone another")
+		}
+	}
 	nw, a, b = pair(t, sim.Config{Seed: 4}, sim.Path{Truncate: 1})
 	lengths := make(map[int]int)
 	b.sizes = func(n int) { lengths[n]++ }

@@ -102,9 +102,9 @@ func closeInOrder(l *lab, a *node, ep *btl.Endpoint, b *node, back *btl.Endpoint
 }
 
 // testMultiClient, model: fabtests functional/rdm_multi_client -C 10. A server outlives ten
-// clients, one after the other, at the same address where the network allows that. Every other one dies in
-// the middle of traffic in both directions. The sends of the server to a client that is gone end
-// once, with an error that says why.
+// clients, one after the other, at the same address where the network allows that. Every other one
+// dies in the middle of traffic in both directions. The sends of the server to a client that is
+// gone end once, with an error that says why.
 func testMultiClient(t *testing.T, fx *fixture) {
 	const lives, keepAlive = 10, 50 * time.Millisecond
 	timeout := fx.allow(400 * time.Millisecond)

@@ -50,7 +50,7 @@ var btlMutations = []mutation{
 		old:   "\tcase m.handlers[h.Tag] == nil:\n",
 		new: "\tcase m.handlers[h.Tag] == nil:\n\t\tm.accepted(ep, h)\n" +
 			"\tcase m.handlers[h.Tag] == nil && ep == nil:\n",
-		test:  "./btl -run TestContract05RefusedNotAcknowledged",
+		test: "./btl -run TestContract05RefusedNotAcknowledged",
 	},
 	{
 		name:  "put-bounds",
@@ -182,18 +182,18 @@ var btlMutations = []mutation{
 	},
 	{
 		name:  "incarnation-ignored",
-		fault: "the Hello of a restarted peer joins the handshake with the one before",
+		fault: "connecting to a restarted peer returns the endpoint of its earlier life",
 		file:  "btl/connect.go",
-		old:   "ep.state == stateConnecting && ep.peer.incarnation == hello.Incarnation &&\n",
-		new:   "ep.state == stateConnecting &&\n",
-		test:  "./btl -run TestRestart|TestHandshake",
+		old:   "old.peer.incarnation == n.Incarnation && !old.closing",
+		new:   "!old.closing",
+		test:  "./btl -run TestRestart",
 	},
 	{
 		name:  "two-ends-one-tag",
-		fault: "an endpoint tells its tag to two ends of the peer",
+		fault: "an endpoint joins the handshakes of two ends of its peer",
 		file:  "btl/connect.go",
-		old:   "!ep.hs.bound && (ep.hs.offered == 0 || ep.hs.offered == hello.Tag) {",
-		new:   "!ep.hs.bound {",
+		old:   "case hs.offered == 0 || hs.offered == hello.Tag:",
+		new:   "case hs.offered != 1:",
 		test:  "./btl -run TestHandshake|TestReconnect",
 	},
 	{
@@ -229,11 +229,19 @@ var btlMutations = []mutation{
 		test:  "./btl -run TestHandshakeProvesEveryPath",
 	},
 	{
-		name:  "lost-wake-ready",
-		fault: "the deadline forgets what waits to be sent",
+		name:  "lost-wake-resends",
+		fault: "the deadline forgets the timers of packets in flight",
 		file:  "btl/progress.go",
-		old:   "m.ready.first != nil && !m.starved || m.seg",
-		new:   "m.seg",
+		old:   "d := m.seg.Deadline().Min(m.timers.Deadline())",
+		new:   "d := m.timers.Deadline()",
+		test:  "./btl -run TestPath",
+	},
+	{
+		name:  "lost-wake-handshake",
+		fault: "the deadline forgets the timers of endpoints",
+		file:  "btl/progress.go",
+		old:   "d := m.seg.Deadline().Min(m.timers.Deadline())",
+		new:   "d := m.seg.Deadline()",
 		test:  "./btl -run TestPath",
 	},
 	{
@@ -243,14 +251,6 @@ var btlMutations = []mutation{
 		old:   "if m.acks.first != nil && len(m.freeCtl)",
 		new:   "if m.acks.first != nil && m.draining && len(m.freeCtl)",
 		test:  "./btl -run TestPathDelayedAck",
-	},
-	{
-		name:  "starved-for-ever",
-		fault: "what waits for a send buffer is not woken when there is one",
-		file:  "btl/send.go",
-		old:   "ep.isReady, m.starved = true, false",
-		new:   "ep.isReady = true",
-		test:  "./btl -run TestPath|TestContract11",
 	},
 	{
 		name:  "pause-blamed",

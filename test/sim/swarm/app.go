@@ -471,7 +471,8 @@ func (e *end) sendBadPut(size int) bool {
 	default:
 		if r := e.anyRegion(func(r *region) bool { return !r.closed }); r != nil {
 			handle = r.r.Handle()
-			beyond := [...]uint64{uint64(len(r.mem)), uint64(len(r.mem)) + 1, 1 << 32, ^uint64(0) - uint64(size)}
+			end := uint64(len(r.mem))
+			beyond := [...]uint64{end, end + 1, 1 << 32, ^uint64(0) - uint64(size)}
 			if offset = beyond[w.d.IntN(len(beyond))]; w.d.chance(0.3) {
 				size = 1
 			}

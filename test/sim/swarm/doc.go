@@ -16,7 +16,8 @@
 // every pass of a module its Check must hold.
 //
 // Two things are not claimed. The protocol leaves the integrity of datagrams to their carrier, so
-// between two nodes whose path alters datagrams unnoticed anything may be delivered or lost; and who
-// knows a connection's tag may harm that connection. Such pairs of nodes are tainted. What may not
-// happen even there: a panic, a broken invariant, a send that never ends, a leak, harm to others.
+// between two nodes whose path alters datagrams unnoticed anything may be delivered or lost; and
+// who knows a connection's tag may harm that connection. Such pairs of nodes are tainted. What may
+// not happen even there: a panic, a broken invariant, a send that never ends, a leak, harm to
+// others.
 package swarm

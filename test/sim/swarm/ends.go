@@ -109,6 +109,12 @@ func (e *end) otherEnd() *end {
 	return o
 }
 
+// deserted says whether the peer's end is gone.
+func (e *end) deserted() bool {
+	o := e.otherEnd()
+	return o != nil && o.over || e.peer != nil && e.peer.closed
+}
+
 // peerName names the peer for a report.
 func (e *end) peerName() string {
 	if o := e.otherEnd(); o != nil {
@@ -225,8 +231,8 @@ func (e *end) judgeBye(bad func(string)) {
 	}
 }
 
-// unjustified says what is wrong with an error that ended the endpoint or one of its sends; "" if it
-// can be right.
+// unjustified says what is wrong with an error that ended the endpoint or one of its sends; "" if
+// it can be right.
 func (e *end) unjustified(err error) string {
 	w := e.w
 	target := w.byInc[peerIncarnationOf(e.ep)]
@@ -269,8 +275,8 @@ func (e *end) unjustified(err error) string {
 	return ""
 }
 
-// endedAny says whether a life has ended a connection to a node, or the whole module, or has seen it
-// end.
+// endedAny says whether a life has ended a connection to a node, or the whole module, or has seen
+// it end.
 func (l *life) endedAny(host int) bool {
 	if l.closing || l.closed {
 		return true
@@ -293,8 +299,8 @@ func (w *world) attacked(mode attacker.Mode) bool {
 	return false
 }
 
-// peersEnough is the number of peers that a module of a run has room for if it is not one of the few
-// that are to become full.
+// peersEnough is the number of peers that a module of a run has room for if it is not one of the
+// few that are to become full.
 const peersEnough = 64
 
 // crowded says whether a module may have no room for another endpoint.
@@ -351,6 +357,7 @@ func (w *world) trouble(i, j int) bool {
 			if in.Node == i || in.Node == j {
 				return true
 			}
+		default:
 		}
 	}
 	return false

@@ -44,7 +44,6 @@ type life struct {
 	closing  bool // Drain or Close was called
 	closed   bool
 	crashed  bool
-	err      error
 	began    mono.Time
 }
 

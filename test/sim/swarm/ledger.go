@@ -43,7 +43,6 @@ type ledger struct {
 	msgs   []*message
 	open   int // queued and not ended
 	failed uint64
-	key    uint64
 	slab   []message
 	mems   [][]byte
 }
@@ -247,7 +246,7 @@ func (g *ledger) judge(w *world, m *message) {
 	if why := e.unjustified(err); why != "" {
 		w.fail("%s ended with %v: %s", m, err, why)
 	}
-	if cause := e.ep.Err(); !errors.Is(err, cause) && !errors.Is(cause, err) && cause.Error() != err.Error() {
+	if cause := e.ep.Err(); cause == nil || !errors.Is(err, cause) && err.Error() != cause.Error() {
 		w.fail("%s ended with %v, its endpoint with %v", m, err, cause)
 	}
 }
@@ -285,7 +284,8 @@ func (g *ledger) deliver(w *world, e *end, tag btl.Tag, data []byte) {
 			m.delivered++
 		}
 		if e.peer == nil && !w.altered(e.life.host.index) && !attacker.Forged(data) {
-			w.fail("%s: an attacker's message holds bytes that it never sent: %x", e, data[:min(16, len(data))])
+			w.fail("%s: an attacker's message holds bytes that it never sent: %x", e,
+				data[:min(16, len(data))])
 		}
 		return
 	}

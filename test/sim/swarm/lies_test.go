@@ -25,8 +25,10 @@ func TestJudgeNoticesLies(t *testing.T) {
 		{lieEventTwice, []string{"connected twice", "after its last one"}},
 		{lieWrongEvent, []string{"an error that cannot be", "no reason to be closed"}},
 		{lieMisroute, []string{"another connection", "not to the life"}},
-		{lieScribble, []string{"no put was aimed there", "changed after", "is neither as before",
-			"this byte is not its", "its bytes are not there"}},
+		{lieScribble, []string{
+			"no put was aimed there", "changed after", "is neither as before",
+			"this byte is not its", "its bytes are not there",
+		}},
 		{lieFlush, []string{"flushed, but"}},
 	} {
 		t.Run(c.kind.String(), func(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"gobtl/btl"
 )
 
-// What the judge must know and no application needs: the numbers by which packets name connections.
-// They are read from the module's own fields; a field that is renamed fails here and is found by the
-// first run.
+// What the judge must know and no application needs: the numbers by which packets name
+// connections. They are read from the module's own fields; a field that is renamed fails here and
+// is found by the first run.
 
 func tagOf(ep *btl.Endpoint) uint64 { return peek(ep, "tag").Uint() }
 

@@ -126,7 +126,7 @@ func NewPlan(seed uint64, opts Options) *Plan {
 		nodes++
 	}
 	p.T1 = d.dur(60*time.Millisecond, 2500*time.Millisecond)
-	p.Budget = uint64(d.size(2500, 14_000))
+	p.Budget = uint64(d.size(4000, 30_000))
 	p.drawNet(d, seed)
 	for range nodes {
 		p.Nodes = append(p.Nodes, p.drawNode(d, opts))
@@ -173,7 +173,9 @@ func (p *Plan) drawNode(d draw, opts Options) NodePlan {
 	r.WindowPackets = d.pow2(4, 12)
 	r.ResendTimeout = d.dur(2*time.Millisecond, 150*time.Millisecond)
 	r.ResendTimeoutMax = time.Duration(float64(r.ResendTimeout) * d.scale(1, 16))
-	maybe(0.5, func() { r.AckDelay = min(d.dur(time.Microsecond, 10*time.Millisecond), r.ResendTimeout/2) })
+	maybe(0.5, func() {
+		r.AckDelay = min(d.dur(time.Microsecond, 10*time.Millisecond), r.ResendTimeout/2)
+	})
 	maybe(0.5, func() { r.AckEvery = d.size(1, 256) })
 	maybe(0.3, func() { r.DupAckHold = d.dur(10*time.Microsecond, 20*time.Millisecond) })
 	maybe(0.5, func() { r.ResendsPerPass = d.size(1, 64) })
@@ -213,7 +215,9 @@ type fault struct {
 
 // pathFaults are the faults of paths. Their names are those of Options.Without.
 var pathFaults = []fault{
-	{"jitter", 0.6, func(d draw, p *sim.Path) { p.Jitter = d.dur(time.Microsecond, 3*time.Millisecond) }},
+	{"jitter", 0.6, func(d draw, p *sim.Path) {
+		p.Jitter = d.dur(time.Microsecond, 3*time.Millisecond)
+	}},
 	{"bandwidth", 0.3, func(d draw, p *sim.Path) {
 		p.BytesPerSecond = d.size(2_000_000, 2_000_000_000)
 		if d.chance(0.6) {
@@ -222,7 +226,8 @@ var pathFaults = []fault{
 	}},
 	{"loss", 0.5, func(d draw, p *sim.Path) { p.Loss = d.scale(0.001, 0.25) }},
 	{"burst", 0.25, func(d draw, p *sim.Path) {
-		p.BurstStart, p.BurstEnd, p.BurstLoss = d.scale(0.0005, 0.02), d.scale(0.02, 0.5), 0.5+d.Float64()/2
+		p.BurstStart, p.BurstEnd = d.scale(0.0005, 0.02), d.scale(0.02, 0.5)
+		p.BurstLoss = 0.5 + d.Float64()/2
 	}},
 	{"duplicate", 0.4, func(d draw, p *sim.Path) { p.Duplicate = d.scale(0.001, 0.3) }},
 	{"reorder", 0.4, func(d draw, p *sim.Path) {
@@ -314,7 +319,7 @@ func (p *Plan) drawFlows(d draw) {
 		f.Burst = d.size(1, 40)
 		f.Gap = d.dur(20*time.Microsecond, 20*time.Millisecond)
 		if i == 0 { // one is busy in every run
-			f.Gap = min(f.Gap, p.T1/400)
+			f.Gap = min(f.Gap, p.T1/time.Duration(d.size(400, 4000)))
 		}
 		f.Wander = d.Float64() * d.Float64()
 		f.ways = drawWeights(d)
@@ -390,8 +395,8 @@ func (p *Plan) drawAttackers(d draw, opts Options) {
 	}
 	for range d.between(1, 2) {
 		a := AttackPlan{
-			Mode: attacker.Mode(d.IntN(int(attacker.NumModes))), Rate: p.T1 / time.Duration(d.size(50, 2000)),
-			Target: -1,
+			Mode: attacker.Mode(d.IntN(int(attacker.NumModes))), Target: -1,
+			Rate: p.T1 / time.Duration(d.size(50, 2000)),
 		}
 		if d.chance(0.4) {
 			a.Target = d.IntN(len(p.Nodes))
@@ -419,5 +424,5 @@ func (p *Plan) DrainLimit() time.Duration {
 			delay = max(delay, p.Calm[i][j].Delay)
 		}
 	}
-	return 2*peer + 2*shake + 2*closing + 40*resend + 2000*delay + 2*time.Second
+	return 2*peer + 2*shake + 2*closing + 16*resend + 2000*delay + 2*time.Second
 }

@@ -19,6 +19,7 @@ type Result struct {
 	Steps     uint64        // events of the network
 	Virtual   time.Duration // how long the run took there
 	Drained   time.Duration // how long phase 2 took; of a sum the longest
+	Share     float64       // Drained of its limit; of a sum the largest
 	Messages  uint64
 	Delivered uint64
 	Failed    uint64 // sends that ended with an error
@@ -45,6 +46,7 @@ func (r *Result) Add(o *Result) {
 	r.Steps += o.Steps
 	r.Virtual += o.Virtual
 	r.Drained = max(r.Drained, o.Drained)
+	r.Share = max(r.Share, o.Share)
 	r.Messages += o.Messages
 	r.Delivered += o.Delivered
 	r.Failed += o.Failed

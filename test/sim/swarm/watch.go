@@ -27,9 +27,9 @@ func (w *world) observe(e *sim.Event) {
 	}
 }
 
-// hear notes when the latest whole packet of a connection was delivered: what the receiver must take
-// for a sign of life. Of handshake packets only those of the very endpoint are that: of several ends
-// that a peer has opened one after the other, all can have learnt the same tag.
+// hear notes when the latest whole packet of a connection was delivered: what the receiver must
+// take for a sign of life. Of handshake packets only those of the very endpoint are that: of
+// several ends that a peer has opened one after the other, all can have learnt the same tag.
 func (w *world) hear(e *sim.Event) {
 	b := e.Data
 	if len(b) < frag.FragHeaderBytes || !whole(b) {

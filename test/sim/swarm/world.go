@@ -177,7 +177,9 @@ func (w *world) attack(i int, p *AttackPlan) {
 			if r.rights&btl.RemoteWrite == 0 {
 				size = 0
 			}
-			regions = append(regions, attacker.Region{Node: j, Handle: uint64(r.r.Handle()), SizeBytes: uint64(size)})
+			regions = append(regions, attacker.Region{
+				Node: j, Handle: uint64(r.r.Handle()), SizeBytes: uint64(size),
+			})
 		}
 	}
 	w.attackers = append(w.attackers, attacker.New(attacker.Config{
@@ -272,6 +274,7 @@ func (w *world) heal() {
 		why := errors.Join(w.lastWords(w.net.Now().Sub(started)), w.busy())
 		if why == nil {
 			w.res.Drained = w.net.Now().Sub(started)
+			w.res.Share = float64(w.res.Drained) / float64(w.plan.DrainLimit())
 			w.closeAll()
 			return
 		}
@@ -296,7 +299,7 @@ func (w *world) lastWords(since time.Duration) (err error) {
 			if e.over || e.closing || !e.connected {
 				continue
 			}
-			if o := e.otherEnd(); e.lastWord && !e.lastWord2 && (o != nil && o.over || e.peer != nil && e.peer.closed) {
+			if e.lastWord && !e.lastWord2 && e.deserted() {
 				e.lastWord, e.lastWord2 = false, true // it was still heard, and nothing after it would be
 			}
 			if e.lastWord {
@@ -321,7 +324,7 @@ type idleChecker interface{ CheckIdle() error }
 // busy says why phase 2 is not over yet.
 func (w *world) busy() error {
 	if w.ledger.open > 0 {
-		return fmt.Errorf("%d accepted sends have not ended (%s)", w.ledger.open, w.ledger.firstOpen())
+		return fmt.Errorf("%d accepted sends have not ended", w.ledger.open)
 	}
 	if w.flushes > 0 {
 		return fmt.Errorf("%d flushes have not been called", w.flushes)
@@ -440,6 +443,9 @@ var counters = btl.Counters()
 // state describes the cluster for a report.
 func (w *world) state() string {
 	s := ""
+	if w.ledger.open > 0 {
+		s = "the oldest send under way is " + w.ledger.firstOpen() + " "
+	}
 	for _, h := range w.hosts {
 		if h.life == nil {
 			s += fmt.Sprintf("[%s down]", h.node.Name())

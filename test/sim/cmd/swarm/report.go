@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"time"
 
@@ -27,6 +28,7 @@ func report(out io.Writer, r *swarm.Result, took, slow time.Duration, worst uint
 	row("restarts", r.Restarts)
 	row("virtual time", r.Virtual.Round(time.Millisecond))
 	row("longest drain", r.Drained.Round(time.Millisecond))
+	row("  of its limit at most", fmt.Sprintf("%.0f %%", 100*r.Share))
 	row("wall time", took.Round(time.Millisecond))
 	if r.Packets > 0 {
 		row("processor time per packet, about", took/time.Duration(max(1, r.Packets))*2)

@@ -23,12 +23,12 @@ type cli struct {
 	First     uint64        `default:"1" help:"The first seed."`
 	Workers   int           `default:"0" help:"Seeds run at once; 0 takes the number of processors."`
 	Profile   string        `help:"Recovery profile of all modules."`
-	Without   []string      `help:"Leave out these faults, incidents and attacks, to see which one matters."`
+	Without   []string      `help:"Leave out these faults, incidents and attacks."`
 	TimeLimit time.Duration `help:"Begin no further seed after this time."`
 	KeepGoing bool          `help:"Go on after a failure, and list all seeds that fail."`
 	Slow      time.Duration `help:"List the seeds that take longer than this."`
 	Replay    uint64        `help:"Run this seed again, and trace it."`
-	Trace     string        `help:"Where the trace of a replay goes instead of the standard output." type:"path"`
+	Trace     string        `help:"Where a replay's trace goes; default: standard output." type:"path"`
 	Pcap      string        `help:"Where a replay's packets go, for Wireshark." type:"path"`
 }
 

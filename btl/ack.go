@@ -6,7 +6,7 @@ import (
 	"gobtl/reliability"
 )
 
-// onAck processes the ACK that came with a packet, which may be an old one; false if it acknowledges
+// onAck processes the ACK that came with a packet, and may be an old one; false if it acknowledges
 // what was never sent.
 func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 	dup := old || h.Flags&frag.FlagDup != 0

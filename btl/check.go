@@ -23,7 +23,6 @@ type checker struct {
 	byAddr   int     // and Module.byAddr
 	window   int     // packets in the send windows
 	asmBytes int64   // reassembly memory of the endpoints
-	sends    int     // accepted sends whose end was not counted yet
 	frags    [5]int  // descriptors by state
 	refs     int     // segments with a fragment
 	out      int     // what the fragments say that is
@@ -43,8 +42,7 @@ const (
 )
 
 func (p place) String() string {
-	return [...]string{"nowhere", "free", "queued", "in a window",
-		"in an ended fragment"}[p]
+	return [...]string{"nowhere", "free", "queued", "in a window", "in an ended fragment"}[p]
 }
 
 // reset makes the scratch memory ready for a call.
@@ -100,8 +98,8 @@ func (m *Module) check(c *checker) error {
 		}
 	}
 	for _, step := range [...]func(*checker) error{
-		m.checkTables, m.checkCompleted, m.checkSegments, m.checkFragments, m.checkLists, m.checkWire, m.checkReceives,
-		m.checkRegions, m.checkStats,
+		m.checkTables, m.checkCompleted, m.checkSegments, m.checkFragments, m.checkLists,
+		m.checkWire, m.checkReceives, m.checkRegions, m.checkStats,
 	} {
 		if err := step(c); err != nil {
 			return err
@@ -158,7 +156,7 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 	case ep.joined != (ep.state == stateConnected):
 		return fmt.Errorf("in state %d, has a share of the credits: %v", ep.state, ep.joined)
 	case (ep.err != nil) != (ep.state == stateLingering):
-		return fmt.Errorf("in state %d with the error %v", ep.state, ep.err)
+		return fmt.Errorf("in state %d, has ended: %v", ep.state, ep.err != nil)
 	case handshake && ep.hs == nil || ep.state == stateLingering && ep.hs != nil:
 		return fmt.Errorf("in state %d, has a handshake: %v", ep.state, ep.hs != nil)
 	case max(ep.heardAt, ep.waitSince, ep.ackedAt, ep.closeAt) > m.awake:

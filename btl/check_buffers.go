@@ -119,8 +119,8 @@ func (m *Module) checkHeld(c *checker) error {
 	return nil
 }
 
-// checkCompleted looks at the fragments that wait for their OnDone. They give back a buffer that was
-// never sent only then.
+// checkCompleted looks at the fragments that wait for their OnDone. A buffer that was never sent is
+// given back only then.
 func (m *Module) checkCompleted(c *checker) error {
 	count := 0
 	for f := m.completed.first; f != nil; f = f.next {

@@ -3,9 +3,9 @@ package btl
 import "fmt"
 
 // CheckIdle returns what is not as it must be when nothing is under way: no send, no handshake, no
-// close, no packet on the network. Then every buffer, timer and descriptor is back, nothing waits on
-// a list, and the credits granted are those of the connected endpoints; without endpoints nothing
-// refers to one any more. It includes Check, and is for tests and simulators.
+// close, no packet on the network. Then every buffer, timer and descriptor is back, nothing waits
+// on a list, and the credits granted are those of the connected endpoints; without endpoints
+// nothing refers to one any more. It includes Check, and is for tests and simulators.
 func (m *Module) CheckIdle() error {
 	if err := m.Check(); err != nil {
 		return err

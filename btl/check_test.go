@@ -141,7 +141,7 @@ var tamperings = []struct {
 	{"tag", "names another slot", func(b *busyModule) { b.in.tag++ }},
 	{"state", "share of the credits", func(b *busyModule) { b.in.state = stateConnecting }},
 	{"ended", "ended", func(b *busyModule) { b.in.state = stateEnded }},
-	{"error", "with the error", func(b *busyModule) { b.in.err = ErrPeerDead }},
+	{"error", "has ended", func(b *busyModule) { b.in.err = ErrPeerDead }},
 	{"peers", "at most", func(b *busyModule) { b.cfg.PeersMax = 2 }},
 	{"half open", "half open", func(b *busyModule) { b.halfOpen++ }},
 	{"timer forgotten", "no timer", func(b *busyModule) { b.in.room = 0 }},
@@ -221,7 +221,9 @@ var tamperings = []struct {
 		b.freeFrags = append(b.freeFrags[:0], b.lent)
 	}},
 	{"descriptors", "at most", func(b *busyModule) { b.cfg.FragmentsMax = 1 }},
-	{"ended in a wrong state", "has ended", func(b *busyModule) { b.completed.first.state = fragSent }},
+	{"ended in a wrong state", "has ended", func(b *busyModule) {
+		b.completed.first.state = fragSent
+	}},
 	{"ended not counted", "ended", func(b *busyModule) { b.completed.count++ }},
 	{"event", "event", func(b *busyModule) { b.events[0].ep = nil }},
 	{"flush forgotten", "flush 0 is due", func(b *busyModule) {
@@ -286,7 +288,9 @@ var tamperings = []struct {
 		b.stats.counters[CntRetransmitDupAck]++
 	}},
 	{"refusal not explained", "Nacks", func(b *busyModule) { b.stats.counters[CntRetransmitNack]++ }},
-	{"fast not received", "fast", func(b *busyModule) { b.stats.counters[CntFastReceives] += 1 << 20 }},
+	{"fast not received", "fast", func(b *busyModule) {
+		b.stats.counters[CntFastReceives] += 1 << 20
+	}},
 }
 
 func TestCheckSeesTampering(t *testing.T) {

@@ -23,7 +23,8 @@ type Config struct {
 	TinyBytes int
 
 	// SendBuffers is the number of packets that can be in flight or lent to the caller, over all
-	// peers, 64 to 1<<20. 0 means 4096, one full window. Each takes MTUBytes of memory.
+	// peers, 64 to 1<<20. 0 means 4096, one full window. Each takes MTUBytes of memory. One peer alone
+	// has seven eighths of them at most, of several each as many as are free.
 	SendBuffers int
 	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. 0 means 1024.
 	RecvDepth int

@@ -132,8 +132,12 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 		ep.slot = uint32(len(m.slots))
 		m.slots = append(m.slots, ep)
 	}
+	m.births++
+	ep.born = m.births
 	ep.tag = m.random()<<slotBits | uint64(ep.slot)
-	ep.snd.Init(ep.slot, seq.Num(m.random()), m.rules.WindowPackets)
+	first := m.random()
+	ep.snd.Init(ep.slot, seq.Num(first), m.rules.WindowPackets)
+	ep.nextFragID = uint32(first >> 32)
 	ep.rcv.Init(0, m.rules.WindowPackets)
 	return ep, nil
 }
@@ -186,90 +190,6 @@ func (m *Module) onHello(c *channel, h *frag.Header, hello *frag.Hello) bool {
 	return true
 }
 
-// unknown finds or makes the endpoint for a Hello that does not carry its tag: nothing in it is
-// proven. It is the half-open endpoint that an earlier one of its kind made, or the endpoint that
-// is itself connecting to the Hello's sender (simultaneous opening), unless another end of the peer
-// may use that one's tag already, or a new one.
-func (m *Module) unknown(h *frag.Header, hello *frag.Hello) *Endpoint {
-	peer := peerTag{hello.Incarnation, hello.Tag}
-	if ep := m.byTag[peer]; ep != nil {
-		return ep
-	}
-	ep := m.byAddr[string(hello.CommandName)]
-	if ep != nil && ep.state == stateConnecting && ep.peer.incarnation == hello.Incarnation &&
-		!ep.hs.bound && (ep.hs.offered == 0 || ep.hs.offered == hello.Tag) {
-		return ep
-	}
-	if m.halfOpen >= m.cfg.HalfOpenMax || m.draining {
-		return nil
-	}
-	ep, err := m.newEndpoint(hello.CommandName, hello.DataName, int(hello.CommandBytes),
-		int(hello.MTUBytes))
-	if err != nil {
-		m.reject(hello.CommandName, hello.Tag, frag.RejectFull, frag.Version)
-		return nil
-	}
-	ep.state = stateAccepting
-	m.halfOpen++
-	m.bind(ep, h, hello)
-	if m.byAddr[ep.addrKey] == nil {
-		m.byAddr[ep.addrKey] = ep
-	}
-	m.setTimer(ep, m.cfg.HandshakeTimeout)
-	return ep
-}
-
-// known processes a Hello that carries the endpoint's tag, which only the peer can have. It returns
-// the endpoint to answer as, nil for none.
-func (m *Module) known(ep *Endpoint, h *frag.Header, hello *frag.Hello) *Endpoint {
-	if !m.meets(ep, h, hello) {
-		return nil
-	}
-	m.heard(ep)
-	if ep.state == stateAccepting {
-		ep = m.validate(ep)
-	}
-	if hs := ep.hs; hs != nil {
-		hs.confirmed = true
-		hs.proven |= hello.Proven
-		m.establish(ep)
-	}
-	return ep
-}
-
-// meets says whether a packet of a handshake that carries the endpoint's tag is of that end of the
-// peer which this endpoint deals with. An endpoint that deals with none yet takes it. It deals with
-// one only: two that both think themselves connected to it would mix their packets.
-func (m *Module) meets(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
-	hs := ep.hs
-	switch {
-	case hs == nil || hs.bound && ep.state != stateConnecting:
-		return ep.peerTag == hello.Tag
-	case hs.bound && ep.peerTag == hello.Tag:
-		return true
-	case hs.offered == 0 || hs.offered == hello.Tag:
-		// An end that it was bound to before was told no tag, and cannot be connected.
-		m.bind(ep, h, hello)
-		return true
-	case hs.bound:
-	case m.incarnation <= ep.peer.incarnation:
-		m.retag(ep)
-	default:
-		hs.contested = true // the peer may be in the same position: not both at once
-	}
-	return false
-}
-
-// retag makes an endpoint begin its handshake again under a new tag. The old one was told to an end
-// of the peer that has not proven itself, and now another one has.
-func (m *Module) retag(ep *Endpoint) {
-	ep.tag = m.random()<<slotBits | uint64(ep.slot)
-	until, expected := ep.hs.until, ep.hs.expected
-	ep.hs = newHandshake()
-	ep.hs.until, ep.hs.expected = until, expected
-	m.setTimer(ep, 0)
-}
-
 // bind notes what a peer says of itself. Until the endpoint is connected a later Hello may correct
 // it.
 func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
@@ -302,6 +222,7 @@ func (m *Module) onHelloAck(h *frag.Header, hello *frag.Hello) bool {
 	hs := ep.hs
 	if hs == nil {
 		m.heard(ep) // answers a keep-alive
+		ep.answered = true
 		return true
 	}
 	m.heard(ep)
@@ -313,52 +234,6 @@ func (m *Module) onHelloAck(h *frag.Header, hello *frag.Hello) bool {
 		m.establish(ep)
 	}
 	return true
-}
-
-// validate accepts that a half-open endpoint's peer is where it says: it has returned the random
-// tag that was sent there. An endpoint of an earlier life of the peer is over. It returns the
-// endpoint to go on with: one that is connecting to the same peer, and has met nobody there yet,
-// takes the half-open one's place.
-func (m *Module) validate(ep *Endpoint) *Endpoint {
-	m.halfOpen--
-	ep.state = stateConnecting
-	old := m.byAddr[ep.addrKey]
-	switch {
-	case old == nil || old == ep:
-	case old.peer.incarnation != ep.peer.incarnation:
-		m.end(old, EventFailed, ErrPeerRestarted)
-	case old.state == stateConnected:
-		// The peer has closed the old connection or lost it. What it sent there may still arrive.
-		old.superseded, old.asked, old.probes = true, false, 0
-		m.setTimer(old, m.cfg.CloseTimeout)
-	case old.state == stateConnecting && !old.hs.bound:
-		m.takeOver(old, ep)
-		ep = old
-	}
-	m.byAddr[ep.addrKey] = ep
-	ep.hs.until = m.awake.Add(m.cfg.HandshakeTimeout)
-	m.setTimer(ep, helloIntervalMin) // then it asks for itself what is not proven
-	return ep
-}
-
-// takeOver makes half, which nobody knows of, vanish, and ep be what it was to the peer.
-func (m *Module) takeOver(ep, half *Endpoint) {
-	m.clearTimer(ep)
-	m.leaveAddr(ep.cmdAddr)
-	m.leaveAddr(ep.dataAddr)
-	m.slots[ep.slot] = nil
-	m.freeSlots = append(m.freeSlots, ep.slot)
-	m.slots[half.slot] = ep
-	if m.byTag[half.peer] == half {
-		m.byTag[half.peer] = ep
-	}
-	ep.slot, ep.tag, ep.room = half.slot, half.tag, half.room
-	ep.peer, ep.peerTag, ep.hs = half.peer, half.peerTag, half.hs
-	ep.cmdAddr, ep.dataAddr = half.cmdAddr, half.dataAddr
-	ep.mtu, ep.tiny, ep.fragBytesMax = half.mtu, half.tiny, half.fragBytesMax
-	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
-	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0
-	half.state, half.hs = stateEnded, nil
 }
 
 // establish makes an endpoint connected once all four probes are known to have made the round trip.
@@ -431,7 +306,9 @@ func (m *Module) wakeUp(ep *Endpoint) *Endpoint {
 	case !ep.hs.bound:
 		return nil
 	case ep.state == stateAccepting:
-		ep = m.validate(ep)
+		if ep = m.validate(ep); ep == nil {
+			return nil
+		}
 	}
 	ep.hs.proven, ep.hs.confirmed = frag.ProvenAll, true
 	m.establish(ep)

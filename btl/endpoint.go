@@ -28,6 +28,7 @@ type Endpoint struct {
 	m    *Module
 	tag  uint64 // what the peer puts in its packets: random, the low bits are the slot
 	slot uint32
+	born uint64 // number of endpoints made before this one
 
 	state      endpointState
 	closing    bool // Close was called: a bye is queued, sent, or acknowledged
@@ -36,6 +37,7 @@ type Endpoint struct {
 	joined     bool // has a share of the credits
 	superseded bool // the peer has connected anew: ends with its bye, or if it does not answer
 	asked      bool // whether it is there still, when superseded
+	answered   bool // a question since
 	byeSeen    bool
 	byeSeq     seq.Num
 	links      [2]endpointLink

@@ -217,15 +217,16 @@ func (ep *Endpoint) Free(f *Fragment) error {
 	return nil
 }
 
+// newcomersShare is the part of the send buffers that an endpoint leaves free when it is alone, for
+// those to come: it may be waiting for a peer that is dead.
+const newcomersShare = 8
+
 // takeSeg takes a free send buffer for an endpoint. One of several endpoints may hold as many as
 // are free, so that a peer that does not acknowledge never takes the last ones from the others
 // (dynamic thresholds, Choudhury and Hahne 1998).
 func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 	n := len(m.freeSegs)
-	if ep.buffers >= n && len(m.slots)-len(m.freeSlots) > 1 {
-		return false
-	}
-	if n == 0 {
+	if ep.buffers >= n && (n <= len(m.segs)/newcomersShare || len(m.slots)-len(m.freeSlots) > 1) {
 		return false
 	}
 	*t = m.freeSegs[n-1]

@@ -77,6 +77,7 @@ type Module struct {
 	byTag      map[peerTag]*Endpoint
 	byAddr     map[string]*Endpoint
 	halfOpen   int
+	births     uint64 // endpoints ever made
 	leaving    []leavingAddr
 	rejectedIn uint64        // pass of the latest Reject
 	guests     []fabric.Addr // addresses inserted for Rejects

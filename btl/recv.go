@@ -105,8 +105,8 @@ func (m *Module) receive(c *channel, comp *fabric.Completion) {
 	}
 }
 
-// isNews says whether a packet's place is in the window; one that is no news is counted, and answered
-// if the peer seems to have missed an ACK.
+// isNews says whether a packet's place is in the window; one that is no news is counted, and
+// answered if the peer seems to have missed an ACK.
 func (m *Module) isNews(ep *Endpoint, place reliability.Verdict) bool {
 	switch place {
 	case reliability.Accept:

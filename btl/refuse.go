@@ -5,8 +5,8 @@ import (
 	"gobtl/internal/seq"
 )
 
-// refusal is a chunk that was refused for good. When a Void comes in its place, its sender has failed
-// the fragment: what has arrived of it is thrown away, and so is what still arrives.
+// refusal is a chunk that was refused for good. When a Void comes in its place, its sender has
+// failed the fragment: what has arrived of it is thrown away, and so is what still arrives.
 type refusal struct {
 	seq    seq.Num
 	fragID uint32

@@ -9,8 +9,8 @@ import (
 	"gobtl/frag"
 )
 
-// A handler that goes while a fragment arrives, for good or for a while, leaves nothing of it behind;
-// and what comes when the handler is back is delivered.
+// A handler that goes while a fragment arrives, for good or for a while, leaves nothing of it
+// behind; and what comes when the handler is back is delivered.
 func TestHandlerGoesMidFragment(t *testing.T) {
 	const size = 30_000 // 21 chunks
 	for _, c := range []struct {
@@ -118,8 +118,8 @@ func TestRefusalsAreBounded(t *testing.T) {
 	in.rcv.TakeAck(l.mods[1].credits)
 }
 
-// A copy of a data packet that the network makes is no duplicate ACK, though the one that it carries
-// was here before.
+// A copy of a data packet that the network makes is no duplicate ACK, though the one that it
+// carries was here before.
 func TestDuplicatedPacketIsNoDuplicateAck(t *testing.T) {
 	l := newLab(t, mem.Config{}, 2, regressConfig())
 	a, b := l.pair()
@@ -151,8 +151,8 @@ func TestDuplicatedPacketIsNoDuplicateAck(t *testing.T) {
 	}
 }
 
-// The first fragment of a queue finds a buffer though those behind it hold all that the endpoint may
-// have, or all that there are.
+// The first fragment of a queue finds a buffer though those behind it hold all that the endpoint
+// may have, or all that there are.
 func TestBuffersHeldByOwnQueue(t *testing.T) {
 	for _, peers := range []int{1, 2} {
 		for _, size := range []int{1000, 5000} { // one packet, chunks
@@ -245,4 +245,82 @@ func TestAbortKeepsOthersYoung(t *testing.T) {
 	if n := l.mods[0].stats.Get(CntRetransmitTimeout); *ended != nil || n > 2 {
 		t.Errorf("to a peer that answers after 200 ms: %v, %d resends", *ended, n)
 	}
+}
+
+// A peer that acknowledges nothing, and was the only one, leaves buffers to those that come later.
+func TestNewcomerFindsBuffers(t *testing.T) {
+	cfg := smallConfig()
+	cfg.FragmentsMax = 256
+	l := newLab(t, mem.Config{}, 3, cfg)
+	dead := l.connect(0, 1)
+	mustHandle(t, l.mods[1], func() {})
+	mustHandle(t, l.mods[2], func() {})
+	for range 200 { // earns credits
+		send(t, dead, 1000)
+	}
+	l.settle(time.Second)
+	gone := l.mods[1]
+	l.mods = []*Module{l.mods[0], l.mods[2]}
+	for range 100 {
+		send(t, dead, 1000)
+	}
+	for range 10 {
+		l.step(time.Microsecond)
+	}
+	if p, _ := dead.Outstanding(); p < 50 {
+		t.Fatalf("only %d packets are in flight to the dead peer", p)
+	}
+	ep := l.connect(0, 1) // the third module is second now
+	ended := []*error{send(t, ep, 100), send(t, ep, 3000), send(t, ep, 1000)}
+	start := l.now
+	l.until("delivered", 10*time.Microsecond, time.Second, func() bool {
+		for _, e := range ended {
+			if *e != nil {
+				return false
+			}
+		}
+		return true
+	})
+	if d := l.now.Sub(start); d > 10*time.Millisecond {
+		t.Errorf("delivered after %v", d)
+	}
+	l.mods = append(l.mods, gone)
+}
+
+// An endpoint that could send more, but for the bound of a pass, has the next pass asked for at once.
+func TestDeadlineWhenReady(t *testing.T) {
+	cfg := regressConfig()
+	cfg.PassPackets = 1
+	l := newLab(t, mem.Config{}, 2, cfg)
+	ep := l.connect(0, 1)
+	mustHandle(t, l.mods[1], func() {})
+	l.settle(time.Second)
+	m := l.mods[0]
+	l.net.SetFilter(func(_, _ []byte, _ []byte) mem.Verdict { return mem.Hold })
+	for range 3 {
+		f, err := ep.Alloc(3, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ep.enqueue(f); m.Deadline() != m.now {
+			t.Fatalf("after Send the deadline is %d, and it is %d", m.Deadline(), m.now)
+		}
+		m.fragsLent--
+		m.stats.counters[CntSendsQueued]++
+	}
+	for left := 2; left >= 0; left-- {
+		if _, err := m.Progress(l.now); err != nil {
+			t.Fatal(err)
+		}
+		if _, queued := ep.Outstanding(); queued != left {
+			t.Fatalf("%d fragments are queued, want %d", queued, left)
+		}
+		if busy := m.Deadline() <= l.now; busy != (left > 0) {
+			t.Errorf("%d fragments are queued, and a pass is asked for: %v", left, busy)
+		}
+	}
+	l.net.SetFilter(deliverAll)
+	l.net.Release()
+	l.settle(time.Second)
+	l.wantIdle(0)
 }

@@ -97,7 +97,7 @@ func (m *Module) onCloseTimer(ep *Endpoint) {
 // other. Without an answer the endpoint ends.
 func (m *Module) onSuperseded(ep *Endpoint) {
 	switch {
-	case ep.asked && ep.probes == 0: // there was an answer
+	case ep.asked && ep.answered:
 		ep.superseded, ep.asked = false, false
 		if m.byAddr[ep.addrKey] == nil {
 			m.byAddr[ep.addrKey] = ep
@@ -108,7 +108,7 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 		m.end(ep, EventFailed, ErrPeerClosed)
 		return
 	}
-	ep.asked = true
+	ep.asked, ep.answered = true, false
 	ep.probes++
 	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peerTag, frag.HelloBytes)
 	m.setTimer(ep, m.cfg.CloseTimeout/(silentResendsMin+1))

@@ -405,17 +405,17 @@ type modelReceiver struct {
 	first   seq.Num
 	window  int64
 	here    map[int64]bool
+	inOrder int64 // packets before it are here, all of them
 	due     mono.Time
 	unacked int
 	fresh   bool
 }
 
 func (m *modelReceiver) next() int64 {
-	n := int64(0)
-	for m.here[n] {
-		n++
+	for m.here[m.inOrder] {
+		m.inOrder++
 	}
-	return n
+	return m.inOrder
 }
 
 func (m *modelReceiver) verdict(n int64) Verdict {

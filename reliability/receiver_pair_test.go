@@ -116,8 +116,8 @@ func (p *receiverPair) end() {
 	}
 }
 
-// FuzzReceiver lets the fuzzer choose what arrives, in step with the model. The first four bytes are
-// the window's size, the capacity, and where the sequence numbers begin; then every call is an
+// FuzzReceiver lets the fuzzer choose what arrives, in step with the model. The first four bytes
+// are the window's size, the capacity, and where the sequence numbers begin; then every call is an
 // opcode byte and an argument byte.
 func FuzzReceiver(f *testing.F) {
 	f.Add([]byte{3, 40, 0, 2, 0, 9, 5, 0, 1, 5, 1, 4, 5, 0, 0, 3, 4, 60, 5, 0})

@@ -22,12 +22,14 @@ type Conn struct {
 	err         error         // why it ended
 	up, down    chan struct{} // closed when established, when ended
 	dialed      bool
-	begun       time.Time
+	born, begun time.Time     // made; began to be opening
 	heard       time.Time
 	endedAt     time.Time
 	incarnation uint64 // the peer's; of its name, or of its first Hello
 	myTag       uint64
-	peerTag     uint64 // 0 if not known yet
+	peerTag     uint64    // 0 if not known yet
+	answered    uint64    // tag of the peer's end whose Hellos were answered, 0 if there was none
+	contested   time.Time // then a new tag is due, if no peer is known by then; zero: never
 	addrs       [channels]netip.AddrPort
 	sizes       [channels]int // largest packet, agreed
 	peerMax     uint32        // largest fragment that the peer takes
@@ -46,8 +48,8 @@ type Conn struct {
 func (p *Peer) newConn(st state, incarnation uint64) *Conn {
 	now := time.Now()
 	c := &Conn{
-		p: p, state: st, incarnation: incarnation, myTag: random(), begun: now, heard: now,
-		up: make(chan struct{}), down: make(chan struct{}), probeWait: 20 * time.Millisecond,
+		p: p, state: st, incarnation: incarnation, myTag: random(), born: now, begun: now,
+		heard: now, up: make(chan struct{}), down: make(chan struct{}), probeWait: 20 * time.Millisecond,
 	}
 	c.initSender(orDefault(p.cfg.FirstSeq, uint32(random())))
 	p.conns[c.myTag] = c
@@ -118,7 +120,8 @@ func (p *Peer) find(pkt *Packet) *Conn {
 			return c
 		}
 		if addr, err := fromSockaddr(h.CommandName); c.incarnation == h.Incarnation &&
-			c.state == opening && err == nil && addr == c.addrs[command] {
+			c.state == opening && err == nil && addr == c.addrs[command] && c.peerTag == 0 &&
+			(c.answered == 0 || c.answered == h.Tag) {
 			merge = c
 		}
 	}
@@ -155,6 +158,9 @@ func (c *Conn) sendHello(kind uint8, conn uint64, probe uint8, sizeBytes int) {
 
 // probes sends the Hellos that are due.
 func (c *Conn) probes(now time.Time) {
+	if !c.contested.IsZero() && c.peerTag == 0 && now.After(c.contested) {
+		c.retag()
+	}
 	if now.Before(c.nextProbe) || c.confirmed || c.state == halfOpen || c.state == ended {
 		return
 	}
@@ -183,6 +189,9 @@ func (p *Peer) hello(channel int, pkt *Packet) {
 		return
 	}
 	if h.Expected != 0 && h.Expected != p.incarnation {
+		if h.Incarnation == p.incarnation {
+			return // somebody has sent it back
+		}
 		if to, err := fromSockaddr(h.CommandName); err == nil {
 			p.send(command, to, &Packet{
 				Kind: kindReject, Tag: rejectStale, Conn: h.Tag, VersionMin: version, VersionMax: version,
@@ -203,13 +212,13 @@ func (p *Peer) hello(channel int, pkt *Packet) {
 			return
 		}
 		c.heard = time.Now()
-		if c.state == halfOpen {
-			c.state, c.begun = opening, c.heard
+		if c.state == halfOpen && !c.proveAddress() {
+			return
 		}
-		p.endOlder(c)
 		c.prove(h.Proven)
 		c.confirmed = c.state == established
 	}
+	c.answered = h.Tag
 	c.sendHello(kindHelloAck, h.Tag, h.Probe, h.SizeBytes)
 }
 
@@ -229,25 +238,61 @@ func (p *Peer) newHalfOpen(pkt *Packet) *Conn {
 	return c
 }
 
-// endOlder ends the endpoints of earlier lives at the same address, and those of this life that are
-// not established.
-func (p *Peer) endOlder(c *Conn) {
-	for _, old := range p.conns {
-		if old != c && old.addrs[command] == c.addrs[command] &&
-			(old.incarnation != c.incarnation || old.state != established) {
+// proveAddress makes a half-open endpoint opening, for it got its tag back, and ends those of other
+// lives at that address; false if it is itself of an earlier life.
+func (c *Conn) proveAddress() bool {
+	for _, old := range c.others() {
+		switch {
+		case old.state == established && old.born.After(c.born):
+			c.end(ErrRestarted)
+			return false
+		case old.state == opening && old.dialed: // who is established will tell
+		default:
 			old.end(ErrRestarted)
 		}
 	}
+	c.state, c.begun = opening, time.Now()
+	return true
+}
+
+// others returns the endpoints of other lives of the peer.
+func (c *Conn) others() (list []*Conn) {
+	for _, o := range c.p.conns {
+		if o.addrs[command] == c.addrs[command] && o.incarnation != c.incarnation && o.state != ended {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// retag begins again under another tag: two ends of the peer know the one so far.
+func (c *Conn) retag() {
+	delete(c.p.conns, c.myTag)
+	c.myTag = random()
+	c.p.conns[c.myTag] = c
+	c.answered, c.proven, c.contested = 0, 0, time.Time{}
+	c.nextProbe, c.probeWait = time.Time{}, 20*time.Millisecond
+	c.p.counts["new tag"]++
 }
 
 // learn takes the values of the first packet of the peer that counts; false if a later one has
-// another tag, and the peer cannot have begun anew.
+// another tag, and this endpoint cannot turn to it.
 func (c *Conn) learn(pkt *Packet) bool {
 	h := pkt.Hello
 	if h.Tag == c.peerTag {
 		return true
 	}
 	if c.peerTag != 0 && c.state != opening {
+		return false
+	}
+	if c.answered != 0 && c.answered != h.Tag {
+		switch {
+		case c.peerTag != 0 || !c.contested.IsZero():
+		case c.p.incarnation < c.incarnation:
+			c.retag()
+		default:
+			c.contested = time.Now().Add(20 * time.Millisecond)
+		}
 		return false
 	}
 	c.setSizes(h.MTUBytes, h.CommandBytes)
@@ -263,6 +308,11 @@ func (c *Conn) prove(mask uint8) {
 		return
 	}
 	c.state = established
+	if c.dialed {
+		for _, old := range c.others() {
+			old.end(ErrRestarted)
+		}
+	}
 	c.nextProbe, c.probeWait = time.Time{}, 20*time.Millisecond
 	c.ackNow() // the credits
 	close(c.up)
@@ -273,10 +323,13 @@ func (c *Conn) prove(mask uint8) {
 
 // receive takes any packet but a Hello that has the endpoint's tag.
 func (c *Conn) receive(channel int, pkt *Packet) {
-	c.heard = time.Now()
+	since := time.Since(c.heard)
+	if pkt.Kind != kindReject {
+		c.heard = time.Now()
+	}
 	switch pkt.Kind {
 	case kindReject:
-		if c.state == opening {
+		if c.state == opening && (c.peerTag == 0 || since >= 500*time.Millisecond) {
 			c.end(fmt.Errorf("%w: reason %d, versions %d to %d", ErrRejected, pkt.Tag,
 				pkt.VersionMin, pkt.VersionMax))
 		}
@@ -287,6 +340,9 @@ func (c *Conn) receive(channel int, pkt *Packet) {
 	}
 	if c.peerTag == 0 {
 		c.p.counts["early"]++
+		return
+	}
+	if c.state == halfOpen && !c.proveAddress() {
 		return
 	}
 	c.prove(provenAll) // before that the peer sends nothing like this

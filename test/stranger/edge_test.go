@@ -239,8 +239,10 @@ func TestBadChunks(t *testing.T) {
 	room := k.c.sizes[data] - headerBytes - 16
 	whole := pattern(2*room + 10)
 	chunk := func(seq uint32, at, end int) Packet {
-		return Packet{Kind: kindChunk, Tag: tagCheck, Seq: seq, FragID: 5, Size: uint32(len(whole)),
-			Offset: uint32(at), Payload: whole[at:end]}
+		return Packet{
+			Kind: kindChunk, Tag: tagCheck, Seq: seq, FragID: 5, Size: uint32(len(whole)),
+			Offset: uint32(at), Payload: whole[at:end],
+		}
 	}
 	k.send(chunk(0, 0, room))
 	k.answered("the first chunk", "Ack 0")
@@ -335,8 +337,10 @@ func TestNoMemory(t *testing.T) {
 	k := craft(t, btl.Config{FragmentBytesMax: size, ReassemblyBytesMax: size})
 	room := k.c.sizes[data] - headerBytes - 16
 	chunk := func(seq, id uint32, sizeBytes int) Packet {
-		return Packet{Kind: kindChunk, Tag: tagCheck, Seq: seq, FragID: id, Size: uint32(sizeBytes),
-			Payload: make([]byte, min(room, sizeBytes))}
+		return Packet{
+			Kind: kindChunk, Tag: tagCheck, Seq: seq, FragID: id, Size: uint32(sizeBytes),
+			Payload: make([]byte, min(room, sizeBytes)),
+		}
 	}
 	k.send(chunk(1, 2, size))
 	k.answered("a chunk behind a gap", "Ack -1 dup")

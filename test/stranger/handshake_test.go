@@ -22,6 +22,8 @@ type raw struct {
 	socks [channels]*net.UDPConn
 	names [channels][]byte
 	to    [channels]netip.AddrPort // the module's
+
+	sentinel uint64 // how many packets of silence were sent
 }
 
 func openRaw(t *testing.T, m *module) *raw {
@@ -60,13 +62,30 @@ func (r *raw) receive(channel int, wait time.Duration) []byte {
 	return buf[:n]
 }
 
-// silence checks that nothing is waiting.
+// silence checks that nothing is answered to what was sent so far. On each channel it sends a Hello
+// for another incarnation behind that, whose Reject, on the command channel, changes nothing at the
+// module; what comes before the Reject is an answer to something else.
 func (r *raw) silence(after string) {
 	r.t.Helper()
 	for ch := range channels {
-		if b := r.receive(ch, 15*time.Millisecond); b != nil {
-			r.t.Errorf("%s: answered on channel %d with %x", after, ch, b)
+		r.sentinel++
+		last := r.hello(uint8(ch), 208)
+		last.Hello.Expected, last.Hello.Tag = 1, 1<<32+r.sentinel
+		r.send(ch, last.Encode(nil))
+		for {
+			b := r.receive(command, patience)
+			p, err := Decode(b)
+			if err == nil && p.Kind == kindReject && p.Conn == last.Hello.Tag {
+				break
+			}
+			r.t.Errorf("%s: answered with %x", after, b)
+			if b == nil {
+				return
+			}
 		}
+	}
+	if b := r.receive(data, time.Millisecond); b != nil { // it would have been sent before the Rejects
+		r.t.Errorf("%s: answered on the data channel with %x", after, b)
 	}
 }
 
@@ -162,8 +181,10 @@ func TestOtherVersion(t *testing.T) {
 func TestStrangerOfOtherVersion(t *testing.T) {
 	a := called(t, btl.Config{})
 	p := a.next(0)
-	reject := Packet{Version: p.Version, Kind: kindReject, Tag: rejectVersion, Conn: p.Hello.Tag,
-		VersionMin: 2, VersionMax: 3}
+	reject := Packet{
+		Version: p.Version, Kind: kindReject, Tag: rejectVersion, Conn: p.Hello.Tag,
+		VersionMin: 2, VersionMax: 3,
+	}
 	forged := reject
 	forged.Conn ^= 1 << 40
 	a.send(command, forged.Encode(nil))
@@ -214,8 +235,10 @@ func called(t *testing.T, cfg btl.Config) *answerer {
 	t.Helper()
 	m := openModule(t, cfg)
 	a := &answerer{raw: openRaw(t, m), connect: make(chan error, 1)}
-	name := Name{Provider: "ofi/udp", Command: a.names[command], Data: a.names[data],
-		Incarnation: 7, MTUBytes: 1472, CommandBytes: 768}
+	name := Name{
+		Provider: "ofi/udp", Command: a.names[command], Data: a.names[data],
+		Incarnation: 7, MTUBytes: 1472, CommandBytes: 768,
+	}
 	go func() {
 		_, err := m.Connect(t.Context(), name.Encode())
 		a.connect <- err
@@ -314,21 +337,34 @@ func TestForgedHello(t *testing.T) {
 	pr := connect(t, btl.Config{}, Config{}, false)
 	flows(t, pr)
 	r := openRaw(t, pr.m)
-	r.names = pr.p.names
+	r.names = pr.p.names // the answers go to the stranger
+	strays := func(tag uint64) int { return pr.p.Count(fmt.Sprintf("unknown conn %x", tag)) }
+	// fence waits until all that was sent before is answered. It returns how many HelloAcks the
+	// stranger's connection has got.
+	fence := func(tag uint64) int {
+		for ch := range channels {
+			last := r.hello(uint8(ch), 208)
+			last.Hello.Tag = tag + uint64(ch)
+			r.send(ch, last.Encode(nil))
+			eventually(t, "the fence is answered", func() bool { return strays(last.Hello.Tag) > 0 })
+		}
+		return pr.p.Count("got HelloAck") - pr.p.Count("unknown conn")
+	}
+	before := fence(0x10)
 	forged := r.hello(0, 208)
 	r.send(command, forged.Encode(nil)) // another incarnation at that address
-	forged.Hello.Incarnation = pr.p.incarnation
+	forged.Hello.Incarnation, forged.Hello.Tag = pr.p.incarnation, 0xde0
 	r.send(command, forged.Encode(nil)) // the same one, another tag
 	forged.Hello.Tag = pr.c.myTag
 	forged.Seq, forged.Hello.WindowPackets, forged.Hello.MTUBytes = 1, 1, 256
 	r.send(command, forged.Encode(nil)) // its very tag, other values
-	eventually(t, "the answers are here", func() bool { return pr.p.Count("unknown conn") == 2 })
-	time.Sleep(20 * time.Millisecond)
-	answers := pr.p.Count("got HelloAck")
+	answers := fence(0x20)
+	if a, b := strays(0xdef), strays(0xde0); a != 1 || b != 1 || answers != before+1 {
+		t.Errorf("%d, %d and %d answers instead of one each", a, b, answers-before)
+	}
 	forged.Hello.Incarnation, forged.Conn = 0xabc, pr.c.peerTag
 	r.send(command, forged.Encode(nil)) // the module's tag, another incarnation
-	time.Sleep(20 * time.Millisecond)
-	if n := pr.p.Count("got HelloAck"); n != answers {
+	if n := fence(0x30); n != answers {
 		t.Error("a Hello with the tag, but another incarnation, was answered")
 	}
 	flows(t, pr)
@@ -346,8 +382,10 @@ func TestRestart(t *testing.T) {
 		commandPort, dataPort := pr.p.Ports()
 		old := pr.p.Name()
 		pr.p.Close()
-		p, err := Open(Config{CommandPort: commandPort, DataPort: dataPort,
-			OnMessage: func(_ *Conn, _ uint8, b []byte) { pr.msgs <- bytes.Clone(b) }})
+		p, err := Open(Config{
+			CommandPort: commandPort, DataPort: dataPort,
+			OnMessage: func(_ *Conn, _ uint8, b []byte) { pr.msgs <- bytes.Clone(b) },
+		})
 		must(t, err)
 		defer p.Close()
 		pr.p = p
@@ -377,20 +415,17 @@ func TestForgotten(t *testing.T) {
 // no answer gives the peer up.
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
-	pr := connect(t, btl.Config{
-		KeepAlive: 50 * time.Millisecond, PeerTimeout: 400 * time.Millisecond,
-	}, Config{}, false)
-	time.Sleep(20 * time.Millisecond) // the answers of the handshake are over
-	before := pr.p.Count("got HelloAck")
+	const keepAlive, peerTimeout = 50 * time.Millisecond, 2 * time.Second
+	pr := connect(t, btl.Config{KeepAlive: keepAlive, PeerTimeout: peerTimeout}, Config{}, false)
+	answered := func() bool { return pr.p.Count("got HelloAck") >= pr.p.Count("sent Hello") }
+	eventually(t, "the answers of the handshake are over", answered)
 	pr.c.KeepAlive()
-	eventually(t, "the module has answered", func() bool {
-		return pr.p.Count("got HelloAck") > before
+	eventually(t, "the module has answered", answered)
+	// Each question needs a silence of keepAlive, so that this takes two time-outs at least.
+	questions := pr.p.Count("got Hello") + int(2*peerTimeout/keepAlive)
+	eventually(t, "the module has asked often", func() bool {
+		return len(pr.m.events) != 0 || pr.p.Count("got Hello") >= questions
 	})
-	hellos := pr.p.Count("got Hello")
-	time.Sleep(800 * time.Millisecond)
-	if n := pr.p.Count("got Hello"); n == hellos {
-		t.Error("the module never asked")
-	}
 	if len(pr.m.events) != 0 {
 		t.Fatalf("the module lost a peer that answers: %s", <-pr.m.events)
 	}

@@ -330,6 +330,7 @@ func (p *Peer) receive(channel int, b []byte) {
 	c := p.conns[pkt.Conn]
 	if c == nil {
 		p.counts["unknown conn"]++
+		p.counts[fmt.Sprintf("unknown conn %x", pkt.Conn)]++
 		return
 	}
 	c.receive(channel, pkt)

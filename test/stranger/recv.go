@@ -20,6 +20,8 @@ type receiver struct {
 	lastID   uint32            // fragID of the last chunk in order
 	anyID    bool
 	parts    map[uint32]*assembly
+	refused  map[uint32]uint32 // fragID of the chunks that were refused, by number
+	failed   map[uint32]uint32 // number of a Void in such a one's place, by fragID
 	bye      bool // a Bye is here
 	byeSeq   uint32
 
@@ -42,6 +44,7 @@ func (r *receiver) initReceiver(first uint32) {
 	r.expected, r.granted = first, first // the Hello's one credit
 	r.here, r.seen = map[uint32]bool{}, map[uint32]uint64{}
 	r.chunkOf, r.parts = map[uint32]uint32{}, map[uint32]*assembly{}
+	r.refused, r.failed = map[uint32]uint32{}, map[uint32]uint32{}
 }
 
 // sequenced takes a Frag, Chunk, Ack or Nack.
@@ -78,6 +81,12 @@ func (c *Conn) number(pkt *Packet) {
 	}
 }
 
+// isOld says whether a packet is no news, so that its acknowledgement is the one of before.
+func (c *Conn) isOld(pkt *Packet) bool {
+	return (pkt.Kind == kindFrag || pkt.Kind == kindChunk) &&
+		(pkt.Seq-c.expected >= c.p.cfg.WindowPackets || c.here[pkt.Seq])
+}
+
 // checkSame notes a packet that differs from the one that had the number before.
 func (c *Conn) checkSame(pkt *Packet) {
 	if pkt.Kind == kindFrag && pkt.Tag == tagVoid {
@@ -110,8 +119,16 @@ func (c *Conn) accept(pkt *Packet) bool {
 		c.bye, c.byeSeq = true, pkt.Seq
 	case pkt.Kind == kindFrag && pkt.Tag == tagVoid:
 		c.p.counts["void"]++
+		if id, ok := c.refused[pkt.Seq]; ok {
+			delete(c.refused, pkt.Seq)
+			delete(c.parts, id)
+			c.failed[id] = pkt.Seq
+		}
 	case c.p.cfg.Accept != nil && !c.p.cfg.Accept(pkt.Tag):
 		reason = nackNoHandler
+		if pkt.Kind == kindChunk {
+			c.refused[pkt.Seq] = pkt.FragID
+		}
 	case pkt.Kind == kindFrag:
 		c.deliver(pkt.Tag, pkt.Payload)
 	default:
@@ -135,6 +152,9 @@ func (c *Conn) deliver(tag uint8, message []byte) {
 // chunk puts a chunk to the others of its fragment.
 func (c *Conn) chunk(pkt *Packet) bool {
 	room := uint32(c.sizes[data] - headerBytes - 16)
+	if void, ok := c.failed[pkt.FragID]; ok && !before(void+c.p.cfg.WindowPackets, c.expected) {
+		return true // and thrown away
+	}
 	a := c.parts[pkt.FragID]
 	if a == nil {
 		if pkt.Size > c.p.cfg.FragmentBytesMax || len(c.parts) >= slots {

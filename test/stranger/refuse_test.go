@@ -52,8 +52,16 @@ func flows(t *testing.T, pr *pair) {
 func TestPut(t *testing.T) {
 	t.Parallel()
 	puts := []struct{ at, n int }{
-		{0, 0}, {0, 1}, {7, 300}, {1000, 1431}, {3000, 1432}, {5000, 1433}, {8000, 1472},
-		{10001, 150000}, {200000 - 1, 1}, {200000, 0},
+		{0, 0},
+		{0, 1},
+		{7, 300},
+		{1000, 1431},
+		{3000, 1432},
+		{5000, 1433},
+		{8000, 1472},
+		{10001, 150000},
+		{200000 - 1, 1},
+		{200000, 0},
 	}
 	for name, faults := range someFaults() {
 		t.Run(name, func(t *testing.T) {
@@ -97,8 +105,14 @@ func TestRefused(t *testing.T) {
 				handle, at uint64
 				n          int
 			}{
-				{1, 0, 1}, {1, 0, 100000}, {0, 5001, 0}, {0, 5000, 1}, {0, 4999, 2}, {0, 1, 5000},
-				{0, math.MaxUint64 - 10, 10}, {0, 10, 100000},
+				{1, 0, 1},
+				{1, 0, 100000},
+				{0, 5001, 0},
+				{0, 5000, 1},
+				{0, 4999, 2},
+				{0, 1, 5000},
+				{0, math.MaxUint64 - 10, 10},
+				{0, 10, 100000},
 			} {
 				if err := pr.c.Put(pattern(put.n), handle^put.handle, put.at); !errors.Is(err, ErrRefused) {
 					t.Errorf("%d bytes at %d: %v", put.n, put.at, err)

@@ -200,7 +200,8 @@ func (c *Conn) acked(pkt *Packet) bool {
 				o.msg.done <- o.msg.failure
 			}
 		}
-	case pkt.Ack == last && !raised && pkt.Flags&flagDup == 0 && c.una != c.next:
+	case pkt.Ack == last && !raised && pkt.Flags&flagDup == 0 && c.una != c.next &&
+		!c.isOld(pkt):
 		if o := c.out[c.una]; time.Since(o.sent) >= resendHold {
 			c.again(o)
 		}

@@ -139,8 +139,8 @@ func chunkOf(n seq.Num, offset uint32) []byte {
 	}, payload)
 }
 
-// formatExample writes the exchange as the page has it: the way and the channel of each packet, then
-// its bytes; a byte that comes n times is written xx*n.
+// formatExample writes the exchange as the page has it: the way and the channel of each packet,
+// then its bytes; a byte that comes n times is written xx*n.
 func formatExample(list []step) string {
 	var s strings.Builder
 	for i, st := range list {

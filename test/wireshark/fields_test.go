@@ -223,8 +223,10 @@ func normal(printed string, want any) string {
 // the packets; each must be one. It returns the packets, and how often each field was there.
 func checkFields(t *testing.T, file, filter string, args ...string) ([]*packet, map[string]int) {
 	t.Helper()
-	names := []string{"frame.number", "_ws.col.Protocol", "_ws.expert.severity", "udp.payload",
-		"_ws.malformed"}
+	names := []string{
+		"frame.number", "_ws.col.Protocol", "_ws.expert.severity", "udp.payload",
+		"_ws.malformed",
+	}
 	fixed := len(names)
 	for _, f := range onWire {
 		names = append(names, f.name)

@@ -35,8 +35,8 @@ func missing(t *testing.T, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// tshark runs tshark with the dissector and returns what it prints. An error in loading it fails the
-// test.
+// tshark runs tshark with the dissector and returns what it prints. An error in loading it fails
+// the test.
 func tshark(t *testing.T, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("tshark")

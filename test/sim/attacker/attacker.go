@@ -2,6 +2,7 @@ package attacker
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"gobtl/fabric/sim"
@@ -182,6 +183,9 @@ func (a *Attacker) ByKind() map[string]uint64 {
 	}
 	return m
 }
+
+// Kinds lists the names that ByKind counts under, over all modes.
+func Kinds() []string { return slices.Clone(actNames[:]) }
 
 // Mode returns the attack's mode.
 func (a *Attacker) Mode() Mode { return a.cfg.Mode }

@@ -525,6 +525,24 @@ func TestModeString(t *testing.T) {
 	}
 }
 
+// Every kind of packet is sent by some mode.
+func TestKinds(t *testing.T) {
+	sent := map[string]bool{}
+	for _, kinds := range kindsOf {
+		for _, k := range kinds {
+			sent[k] = true
+		}
+	}
+	for _, k := range attacker.Kinds() {
+		if !sent[k] {
+			t.Errorf("%q is asked of no mode", k)
+		}
+	}
+	if n := len(attacker.Kinds()); n != len(sent) {
+		t.Errorf("%d kinds, %d are asked for", n, len(sent))
+	}
+}
+
 func TestForged(t *testing.T) {
 	for _, c := range []struct {
 		message []byte

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -40,7 +42,7 @@ func run(args []string) error {
 	f.BoolVar(&o.rewrite, "rewrite", false, "write the table into test/sim/README.md")
 	f.BoolVar(&o.keep, "keep", false, "keep the copies of the sources")
 	f.BoolVar(&o.noSwarm, "no-swarm", false, "run the named tests only")
-	f.IntVar(&o.seeds, "seeds", 60, "seeds that the swarm tries for each fault")
+	f.IntVar(&o.seeds, "seeds", 100, "seeds that the swarm tries for each fault")
 	f.Uint64Var(&o.first, "first", 1, "first of them")
 	f.IntVar(&o.jobs, "jobs", 2, "faults to prove at the same time")
 	f.DurationVar(&o.limit, "limit", 10*time.Minute, "time that a swarm or a test may take")
@@ -90,9 +92,8 @@ func prove(o *options, all []mutation) error {
 	if err != nil {
 		return err
 	}
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt)
-	defer signal.Stop(interrupted)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	if o.keep {
 		fmt.Println("copies in", temp)
 	} else {
@@ -104,7 +105,7 @@ func prove(o *options, all []mutation) error {
 	workers := make(chan error, o.jobs)
 	for i := range o.jobs {
 		go func() {
-			w := worker{o: o, dir: filepath.Join(temp, fmt.Sprint(i)), first: i == 0}
+			w := worker{o: o, ctx: ctx, dir: filepath.Join(temp, fmt.Sprint(i)), first: i == 0}
 			workers <- w.work(root, work, all, results)
 		}()
 	}
@@ -113,7 +114,7 @@ func prove(o *options, all []mutation) error {
 		for i := range all {
 			select {
 			case work <- i:
-			case <-interrupted:
+			case <-ctx.Done():
 				return
 			}
 		}
@@ -122,6 +123,7 @@ func prove(o *options, all []mutation) error {
 	for range o.jobs {
 		errs = append(errs, <-workers)
 	}
+	errs = append(errs, ctx.Err())
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

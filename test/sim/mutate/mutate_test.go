@@ -197,7 +197,7 @@ func TestRun(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command")
 	}
-	w := worker{o: &options{}, dir: "."}
+	w := worker{o: &options{}, ctx: t.Context(), dir: "."}
 	if out, err := w.run(0, "go", "version"); !errors.Is(err, errLimit) {
 		t.Errorf("%q, %v", out, err)
 	}

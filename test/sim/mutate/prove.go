@@ -27,6 +27,7 @@ type result struct {
 // worker proves faults in its own copy of the sources.
 type worker struct {
 	o     *options
+	ctx   context.Context // is over when the user has had enough
 	dir   string
 	first bool // looks whether there is a failure without any fault
 }
@@ -141,7 +142,7 @@ var errBuild = errors.New("does not build")
 var errLimit = errors.New("did not end in time")
 
 func (w *worker) run(limit time.Duration, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(w.ctx, limit)
 	defer cancel()
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = w.dir

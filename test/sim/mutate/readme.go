@@ -28,7 +28,7 @@ func markdown(results []result, o *options) string {
 			by = "`" + strings.TrimPrefix(r.by, "go test ") + "`"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", r.name, cell(r.fault), cell(by), seeds,
-			cell(r.said))
+			code(r.said))
 	}
 	fmt.Fprintf(&b, "\nOf %d faults the swarm notices %d within %d seeds (from %d on), named tests "+
 		"the rest.\n", len(results), swarm, o.seeds, o.first)
@@ -36,6 +36,14 @@ func markdown(results []result, o *options) string {
 }
 
 func cell(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
+
+// code is a cell that shows a program's words as they are.
+func code(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "`" + strings.ReplaceAll(cell(s), "`", "'") + "`"
+}
 
 // rewrite replaces what stands between the markers of a file; without markers, both are appended.
 func rewrite(path, table string) error {

@@ -191,15 +191,15 @@ var btlMutations = []mutation{
 	{
 		name:  "two-ends-one-tag",
 		fault: "an endpoint joins the handshakes of two ends of its peer",
-		file:  "btl/connect.go",
+		file:  "btl/meet.go",
 		old:   "case hs.offered == 0 || hs.offered == hello.Tag:",
-		new:   "case hs.offered != 1:",
-		test:  "./btl -run TestHandshake|TestReconnect",
+		new:   "case hs.offered == 0 || !hs.bound || hs.offered == hello.Tag:",
+		test:  "./btl -run TestTwoEndsOfThePeer|TestForgedHello",
 	},
 	{
 		name:  "restart-unnoticed",
 		fault: "the proven Hello of a new incarnation does not end the connection to the old one",
-		file:  "btl/connect.go",
+		file:  "btl/meet.go",
 		old:   "case old.peer.incarnation != ep.peer.incarnation:\n",
 		new:   "case old.peer.incarnation == 0:\n",
 		test:  "./btl -run TestRestart",
@@ -207,7 +207,7 @@ var btlMutations = []mutation{
 	{
 		name:  "half-open-unbounded",
 		fault: "peers that have not proven their address may open any number of endpoints",
-		file:  "btl/connect.go",
+		file:  "btl/meet.go",
 		old:   "if m.halfOpen >= m.cfg.HalfOpenMax || m.draining {",
 		new:   "if m.draining {",
 		test:  "./btl -run TestContract11HalfOpen",
@@ -245,6 +245,14 @@ var btlMutations = []mutation{
 		test:  "./btl -run TestPath",
 	},
 	{
+		name:  "lost-wake-ready",
+		fault: "the deadline forgets what waits to be sent",
+		file:  "btl/progress.go",
+		old:   "m.ready.first != nil && !m.starved || m.seg",
+		new:   "m.seg",
+		test:  "./btl -run TestDeadlineWhenReady",
+	},
+	{
 		name:  "lost-wake-acks",
 		fault: "the deadline forgets the acknowledgements that are owed",
 		file:  "btl/progress.go",
@@ -275,6 +283,14 @@ var btlMutations = []mutation{
 		old:   "\t\tep.rcv.Leave(m.credits)\n",
 		new:   "",
 		test:  "./btl -run TestContract07|TestContract10",
+	},
+	{
+		name:  "close-is-abort",
+		fault: "a close does not wait for what was sent before it",
+		file:  "btl/timers.go",
+		old:   "if quiet >= m.cfg.CloseTimeout {",
+		new:   "if quiet >= 0 {",
+		test:  "./btl -run TestClose",
 	},
 	{
 		name:  "talk-holds-close",

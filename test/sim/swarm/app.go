@@ -378,7 +378,7 @@ func (l *life) respond(e *end, size int) {
 		}
 	case w.d.chance(p.CloseIn / 20):
 		l.w.note(l.host, "closes its module in a handler")
-		l.closing = true
+		l.closing, l.closeAsked = true, true
 		if err := l.mod.Close(); err != nil {
 			w.fail("Close in a handler: %w", err)
 		}

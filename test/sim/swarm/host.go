@@ -39,12 +39,13 @@ type life struct {
 	regions []*region
 	regs    []*registered
 
-	passing  bool // inside Progress
-	deafened int
-	closing  bool // Drain or Close was called
-	closed   bool
-	crashed  bool
-	began    mono.Time
+	passing    bool // inside Progress
+	deafened   int
+	closing    bool // Drain or Close was called
+	closeAsked bool // Close was called in a callback
+	closed     bool
+	crashed    bool
+	began      mono.Time
 }
 
 // tags of messages.
@@ -114,11 +115,12 @@ func (l *life) Progress(now mono.Time) (int, error) {
 	if l.closed {
 		return 0, nil
 	}
-	if l.closing && l.mod.Deadline() == btl.Never && l.shutInPass() {
-		return n, nil
-	}
 	if err != nil {
 		w.fail("node %s: Progress: %w", l.host.node.Name(), err)
+		return n, nil
+	}
+	if l.closeAsked {
+		l.judgeClosed()
 		return n, nil
 	}
 	if err := l.mod.Check(); err != nil {
@@ -162,13 +164,12 @@ func (l *life) shut() {
 	l.afterClose()
 }
 
-// shutInPass says whether a Close that a callback asked for has taken effect.
-func (l *life) shutInPass() bool {
+// judgeClosed judges that a Close of which a callback asked has taken effect with the end of the pass.
+func (l *life) judgeClosed() {
 	if _, err := l.mod.Expose(nil, 0); !errors.Is(err, btl.ErrClosed) {
-		return false
+		l.w.fail("node %s: closed in a callback, and still open after the pass", l.host.node.Name())
 	}
 	l.afterClose()
-	return true
 }
 
 // afterClose judges what Close promises.

@@ -23,6 +23,7 @@ type Result struct {
 	Messages  uint64
 	Delivered uint64
 	Failed    uint64 // sends that ended with an error
+	Unjudged  uint64 // messages of tainted pairs
 	Ends      uint64
 	Connected uint64
 	Restarts  int
@@ -50,6 +51,7 @@ func (r *Result) Add(o *Result) {
 	r.Messages += o.Messages
 	r.Delivered += o.Delivered
 	r.Failed += o.Failed
+	r.Unjudged += o.Unjudged
 	r.Ends += o.Ends
 	r.Connected += o.Connected
 	r.Restarts += o.Restarts

@@ -432,6 +432,15 @@ func (w *world) finish() {
 		r.Restarts += max(0, len(h.lives)-1)
 	}
 	r.Messages, r.Failed = uint64(len(w.ledger.msgs)), w.ledger.failed
+	for _, h := range w.hosts {
+		for _, l := range h.lives {
+			for _, e := range l.ends {
+				if e.tainted() {
+					r.Unjudged += uint64(len(e.msgs))
+				}
+			}
+		}
+	}
 	r.Wraps = w.wraps.count
 	for _, a := range w.attackers {
 		r.Attacks[a.Mode()] += a.Sent()

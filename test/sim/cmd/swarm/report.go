@@ -24,6 +24,7 @@ func report(out io.Writer, r *swarm.Result, took, slow time.Duration, worst uint
 	row("messages accepted", r.Messages)
 	row("messages delivered", r.Delivered)
 	row("sends ended with an error", r.Failed)
+	row("messages between tainted pairs", r.Unjudged)
 	row("connections", r.Connected)
 	row("restarts", r.Restarts)
 	row("virtual time", r.Virtual.Round(time.Millisecond))

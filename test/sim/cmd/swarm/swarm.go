@@ -38,6 +38,10 @@ var errFailed = errors.New("failed")
 // coverageSeeds is the number of seeds from which on a fault that never came is a failure.
 const coverageSeeds = 1000
 
+// progressSeeds is the number of seeds between two lines about the progress where there is no
+// terminal.
+const progressSeeds = 1000
+
 func (c *cli) run(out, diag io.Writer) error {
 	if c.Replay != 0 {
 		return c.replay(out, diag)
@@ -137,6 +141,9 @@ func (f *fleet) took(res *swarm.Result, took time.Duration) {
 	}
 	if f.bar != nil {
 		_ = f.bar.Add(1) // only a display
+	} else if f.sum.Runs%progressSeeds == 0 {
+		fmt.Fprintf(f.out, "%d seeds, %d packets, %d failed, %v\n", f.sum.Runs, f.sum.Packets, f.failed,
+			time.Since(f.began).Round(time.Second))
 	}
 	if f.c.Slow > 0 && took > f.c.Slow {
 		fmt.Fprintf(f.out, "seed %d took %v: %d packets, %d events, %v of virtual time\n", res.Seed,

@@ -93,9 +93,9 @@ func (m *Module) retag(ep *Endpoint) {
 }
 
 // validate accepts that a half-open endpoint's peer is where it says: it has returned the random
-// tag that was sent there. It returns the endpoint to go on with: one that is connecting to the same
-// peer, and that nobody there knows, takes the half-open one's place. It returns nil if what proves
-// the peer comes late, from a life that is over.
+// tag that was sent there. It returns the endpoint to go on with: one that is connecting to the
+// same peer, and that nobody there knows, takes the half-open one's place. It returns nil if what
+// proves the peer comes late, from a life that is over.
 func (m *Module) validate(ep *Endpoint) *Endpoint {
 	old := m.byAddr[ep.addrKey]
 	if old != nil && old.peer.incarnation != ep.peer.incarnation && old.state == stateConnected &&

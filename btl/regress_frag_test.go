@@ -287,7 +287,8 @@ func TestNewcomerFindsBuffers(t *testing.T) {
 	l.mods = append(l.mods, gone)
 }
 
-// An endpoint that could send more, but for the bound of a pass, has the next pass asked for at once.
+// An endpoint that could send more, but for the bound of a pass, has the next pass asked for at
+// once.
 func TestDeadlineWhenReady(t *testing.T) {
 	cfg := regressConfig()
 	cfg.PassPackets = 1

@@ -22,7 +22,7 @@ type Conn struct {
 	err         error         // why it ended
 	up, down    chan struct{} // closed when established, when ended
 	dialed      bool
-	born, begun time.Time     // made; began to be opening
+	born, begun time.Time // made; began to be opening
 	heard       time.Time
 	endedAt     time.Time
 	incarnation uint64 // the peer's; of its name, or of its first Hello

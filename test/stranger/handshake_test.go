@@ -332,6 +332,48 @@ func TestLearnAnew(t *testing.T) {
 	}
 }
 
+// TestNewTag: the module has answered one end of the peer by its own tag when another end of it
+// proves itself. It never takes both: the second one is answered by another endpoint, and the
+// handshake that has met both begins again under a new tag.
+func TestNewTag(t *testing.T) {
+	a := called(t, btl.Config{HandshakeTimeout: patience})
+	first := a.next(0)
+	own := first.Hello.Tag
+	tagFor := func(tag uint64) uint64 { // what the module answers to an end that calls it
+		hello := a.hello(0, 208)
+		hello.Hello.Incarnation, hello.Hello.Tag = 7, tag
+		a.send(command, hello.Encode(nil))
+		for {
+			p, err := Decode(a.receive(command, patience))
+			must(t, err)
+			if p.Kind == kindHelloAck && p.Conn == tag {
+				return p.Hello.Tag
+			}
+		}
+	}
+	if got := tagFor(0x51); got != own {
+		t.Errorf("the first end was told tag %x, the module connects with %x", got, own)
+	}
+	if tagFor(0x52) == own {
+		t.Error("the second end was told the same tag as the first")
+	}
+	if tagFor(0x51) != own {
+		t.Error("the first end was told another tag than before")
+	}
+	a.answer(first, 0x52, 5)
+	for probe := range uint8(4) {
+		p := a.next(probe)
+		for p.Hello.Tag == own { // it was under way
+			p = a.next(probe)
+		}
+		if probe == 0 && (p.Conn != 0 || p.Hello.Proven != 0 || p.Hello.Expected != 7) {
+			t.Errorf("under the new tag: %+v %+v", p, p.Hello)
+		}
+		a.answer(p, 0x52, 5)
+	}
+	must(t, receive(t, a.connect, "the connection"))
+}
+
 // TestForgedHello: a Hello in the name of somebody who did not send it harms no connection of his.
 func TestForgedHello(t *testing.T) {
 	pr := connect(t, btl.Config{}, Config{}, false)

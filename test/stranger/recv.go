@@ -22,7 +22,7 @@ type receiver struct {
 	parts    map[uint32]*assembly
 	refused  map[uint32]uint32 // fragID of the chunks that were refused, by number
 	failed   map[uint32]uint32 // number of a Void in such a one's place, by fragID
-	bye      bool // a Bye is here
+	bye      bool              // a Bye is here
 	byeSeq   uint32
 
 	granted  uint32 // last number allowed

@@ -127,6 +127,9 @@ func NewPlan(seed uint64, opts Options) *Plan {
 	}
 	p.T1 = d.dur(60*time.Millisecond, 2500*time.Millisecond)
 	p.Budget = uint64(d.size(4000, 30_000))
+	if opts.PacketsMax > 0 {
+		p.Budget = min(p.Budget, opts.PacketsMax)
+	}
 	p.drawNet(d, seed)
 	for range nodes {
 		p.Nodes = append(p.Nodes, p.drawNode(d, opts))

@@ -23,6 +23,8 @@ type Options struct {
 	Note    func(at mono.Time, node, text string)
 	// Life hears the incarnation number of each module, under a readable name.
 	Life func(incarnation uint64, name string)
+	// PacketsMax bounds the packets after which the workload ends; 0 leaves it to the plan.
+	PacketsMax uint64
 	// Lie falsifies what the judge hears, to prove that it notices.
 	Lie Lie
 	// Limit ends a run after so many events of the network; 0 means 100 million.
@@ -302,17 +304,16 @@ func (w *world) lastWords(since time.Duration) (err error) {
 			if e.lastWord && !e.lastWord2 && e.deserted() {
 				e.lastWord, e.lastWord2 = false, true // it was still heard, and nothing after it would be
 			}
-			if e.lastWord {
-				if e.tainted() && (e.open == 0 || since > w.plan.DrainLimit()/2) {
-					e.abort()
-					h.node.Kick()
+			switch {
+			case e.tainted() && (e.lastWord && e.open == 0 || since > w.plan.DrainLimit()/2):
+				e.abort()
+				h.node.Kick()
+			case !e.lastWord:
+				if e.lastWord = e.do(wayAlloc, 32); !e.lastWord && !e.over {
+					err = fmt.Errorf("%s finds no room for another message", e)
 				}
-				continue
+				h.node.Kick()
 			}
-			if e.lastWord = e.do(wayAlloc, 32); !e.lastWord && !e.over {
-				err = fmt.Errorf("%s finds no room for another message", e)
-			}
-			h.node.Kick()
 		}
 	}
 	return err

@@ -325,3 +325,28 @@ func TestDeadlineWhenReady(t *testing.T) {
 	l.settle(time.Second)
 	l.wantIdle(0)
 }
+
+// A living connection that another end of the peer has superseded outlives a partition that is
+// shorter than PeerTimeout.
+func TestSupersededThroughPartition(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	a, b := l.pair()
+	mustHandle(t, l.mods[1], func() {})
+	l.settle(time.Second)
+	for i, ep := range []*Endpoint{a, b} {
+		l.mods[i].stateSuperseded(ep)
+	}
+	l.net.SetFilter(func(_, _ []byte, _ []byte) mem.Verdict { return mem.Drop })
+	for range 30 {
+		l.step(100 * time.Millisecond)
+	}
+	l.net.SetFilter(deliverAll)
+	for range 30 {
+		l.step(100 * time.Millisecond)
+	}
+	ended := send(t, a, 100)
+	l.settle(time.Second)
+	if *ended != nil || a.superseded || b.superseded {
+		t.Errorf("after the partition: %v, superseded %v and %v", *ended, a.superseded, b.superseded)
+	}
+}

@@ -375,10 +375,10 @@ func TestSupersededWhileUnconfirmed(t *testing.T) {
 	l.mods[0].establish(a)
 	dead := l.mods[1]
 	l.mods = l.mods[:1]
-	for range 40 {
+	for range 70 {
 		l.step(100 * time.Millisecond)
 	}
-	if !errors.Is(a.Err(), ErrPeerClosed) {
+	if !errors.Is(a.Err(), ErrPeerDead) {
 		t.Errorf("the superseded endpoint: %v", a.Err())
 	}
 	l.mods = append(l.mods, dead)

@@ -146,7 +146,8 @@ func (m *Module) emptySeg(f *Fragment) {
 
 // borrowSeg takes the send buffer for the first fragment of a queue from a later one of that queue,
 // if the endpoint has nothing in flight that would bring one: else it could wait for ever, for what
-// waits behind it.
+// waits behind it. What the queues of other endpoints hold comes back without that: when they are
+// served, or end.
 func (m *Module) borrowSeg(f *Fragment, t *reliability.Token) bool {
 	if f.ep.snd.InFlight() > 0 {
 		return false

@@ -94,8 +94,9 @@ func (m *Module) onCloseTimer(ep *Endpoint) {
 
 // onSuperseded asks a peer that has connected anew whether its end of the old connection is there
 // still, which may be: the peer may have closed the new one's end before, for Hellos overtake each
-// other. Without an answer the endpoint ends.
+// other. Without an answer for PeerTimeout the endpoint ends.
 func (m *Module) onSuperseded(ep *Endpoint) {
+	quiet := m.awake.Sub(ep.heardAt)
 	switch {
 	case ep.asked && ep.answered:
 		ep.superseded, ep.asked = false, false
@@ -104,14 +105,24 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 		}
 		m.connectedTimer(ep)
 		return
-	case m.awake.Sub(ep.heardAt) >= m.cfg.CloseTimeout && ep.probes >= silentResendsMin:
-		m.end(ep, EventFailed, ErrPeerClosed)
+	case quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin:
+		m.end(ep, EventFailed, m.whySuperseded(ep, quiet))
 		return
 	}
 	ep.asked, ep.answered = true, false
 	ep.probes++
 	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peerTag, frag.HelloBytes)
-	m.setTimer(ep, m.cfg.CloseTimeout/(silentResendsMin+1))
+	again := min(m.cfg.CloseTimeout, m.cfg.PeerTimeout) / (silentResendsMin + 1)
+	m.setTimer(ep, max(again, time.Millisecond))
+}
+
+// whySuperseded is the reason for the end of a superseded endpoint: the peer's end of it is gone,
+// if the peer was heard elsewhere meanwhile.
+func (m *Module) whySuperseded(ep *Endpoint, quiet time.Duration) error {
+	if now := m.byAddr[ep.addrKey]; now != nil && m.awake.Sub(now.heardAt) < quiet/2 {
+		return ErrPeerClosed
+	}
+	return ErrPeerDead
 }
 
 func (m *Module) onHelloTimer(ep *Endpoint) {

@@ -15,6 +15,8 @@
 // which life of which node, how the send ended and how often, and what was delivered where. After
 // every pass of a module its Check must hold.
 //
+// Messages are delivered in any order, which is not judged.
+//
 // Two things are not claimed. The protocol leaves the integrity of datagrams to their carrier, so
 // between two nodes whose path alters datagrams unnoticed anything may be delivered or lost; and
 // who knows a connection's tag may harm that connection. Such pairs of nodes are tainted. What may

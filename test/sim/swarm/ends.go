@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/internal/mono"
 	"gobtl/test/sim/attacker"
 )
 
@@ -28,9 +29,10 @@ type end struct {
 	event     btl.Event
 	err       error
 
-	closing, aborted bool // the application has asked for it
-	lastWord         bool // has sent its message of phase 2
-	lastWord2        bool // has sent another one since its peer was gone
+	closing, aborted bool      // the application has asked for it
+	closedAt         mono.Time // when it asked first
+	lastWord         bool      // has sent its message of phase 2
+	lastWord2        bool      // has sent another one since its peer was gone
 
 	msgs    []int // accepted sends, in order
 	flushed int   // of these, known to have ended
@@ -130,7 +132,7 @@ func (e *end) close() {
 	if e.over || e.closing {
 		return
 	}
-	e.closing = true
+	e.closing, e.closedAt = true, e.w.net.Now()
 	e.w.note(e.life.host, "%s Close", e)
 	e.ep.Close()
 }
@@ -170,6 +172,9 @@ func (e *end) onEvent(ev btl.Event, err error) {
 		}
 		e.connected = true
 		e.learn()
+		if e.ours && e.peer != nil && !e.troubled(e.peer) {
+			w.res.SureConnects++
+		}
 		if e.peer == nil && !w.anyTaint(e.life.host.index) {
 			w.fail("%s connected to an incarnation that never was", e)
 		}
@@ -197,6 +202,8 @@ func (e *end) judgeEvent(ev btl.Event, err error) {
 		case err == nil:
 			if !e.closing && !e.aborted && !e.life.closing {
 				bad("nobody closed it")
+			} else if m := w.ledger.missing(e); m != nil && e.hurried() {
+				bad(fmt.Sprintf("%s was accepted before, and not delivered", m))
 			}
 		case errors.Is(err, btl.ErrPeerClosed):
 			e.judgeBye(bad)
@@ -238,8 +245,11 @@ func (e *end) unjustified(err error) string {
 	target := w.byInc[peerIncarnationOf(e.ep)]
 	switch {
 	case errors.Is(err, btl.ErrClosed):
-		if !e.closing && !e.aborted && !e.life.closing {
+		switch {
+		case !e.closing && !e.aborted && !e.life.closing:
 			return "nobody closed it here"
+		case e.hurried():
+			return "closed in order, and its time is not over"
 		}
 	case errors.Is(err, btl.ErrPeerDead):
 		return e.judgeDead()
@@ -255,7 +265,11 @@ func (e *end) unjustified(err error) string {
 			return "the incarnation is the right one"
 		}
 	case errors.Is(err, btl.ErrPeerClosed):
-		if target == nil || !target.endedAny(e.life.host.index) {
+		if o := e.otherEnd(); o != nil {
+			if !o.over && !o.closing && !o.aborted && !o.life.closing && !o.life.closed {
+				return "the peer has not closed it"
+			}
+		} else if target == nil || !target.endedAny(e.life.host.index) {
 			return "the peer has closed nothing"
 		}
 	case errors.Is(err, btl.ErrUnreachable):
@@ -273,6 +287,17 @@ func (e *end) unjustified(err error) string {
 		return "an error that cannot be"
 	}
 	return ""
+}
+
+// hurried says whether an end that closes in order has no reason yet to give up what is under way:
+// CloseTimeout is not over, and the peer is there and does not close at the same time.
+func (e *end) hurried() bool {
+	if !e.closing || e.aborted || e.life.closing || !e.known ||
+		e.w.net.Now().Sub(e.closedAt) >= e.life.cfg.CloseTimeout {
+		return false
+	}
+	o := e.otherEnd()
+	return o != nil && !o.over && !o.closing && !o.aborted && !o.life.closing && !o.life.closed
 }
 
 // endedAny says whether a life has ended a connection to a node, or the whole module, or has seen
@@ -301,7 +326,10 @@ func (w *world) attacked(mode attacker.Mode) bool {
 
 // peersEnough is the number of peers that a module of a run has room for if it is not one of the
 // few that are to become full.
-const peersEnough = 64
+const (
+	peersEnough    = 64
+	halfOpenEnough = 48
+)
 
 // crowded says whether a module may have no room for another endpoint.
 func (w *world) crowded(l *life) bool {
@@ -310,7 +338,7 @@ func (w *world) crowded(l *life) bool {
 			return true
 		}
 	}
-	return l == nil || l.cfg.PeersMax < peersEnough || len(l.ends) >= peersEnough/2
+	return l == nil || l.cfg.PeersMax < peersEnough || endpointsOf(l.mod) >= peersEnough/4
 }
 
 // troubled says whether anything may keep a handshake with another module from being finished.
@@ -341,7 +369,7 @@ func (e *end) troubled(target *life) bool {
 	}
 	// Bursts may fill any queue: then Hellos are lost as all else.
 	return w.net.Counts()[kindQueueFull] > 0 || w.crowded(target) || w.crowded(e.life) ||
-		len(target.ends)+8 > target.mod.Config().HalfOpenMax
+		target.cfg.HalfOpenMax < halfOpenEnough
 }
 
 // trouble says whether an incident may hold up the path from node i to node j.
@@ -378,7 +406,7 @@ func (e *end) judgeDead() string {
 	if e.life.host.restless || e.life.host.limps() {
 		return ""
 	}
-	if w.feigned() {
+	if w.feigned(node) || w.feigned(e.peerHost()) {
 		return ""
 	}
 	since := heard
@@ -387,16 +415,17 @@ func (e *end) judgeDead() string {
 	} else {
 		return "" // whoever waited for the packets in flight is not known
 	}
+	w.res.DeadJudged++
 	if late := now.Sub(since) - timeout; late > deadSlack+timeout/4 {
 		return fmt.Sprintf("%v later than the time-out of %v", late, timeout)
 	}
 	return ""
 }
 
-// feigned says whether an attacker may keep a peer's death from being noticed.
-func (w *world) feigned() bool {
-	for _, a := range w.attackers {
-		if a.Mode().FeignsLife() {
+// feigned says whether an attacker of a node may keep a death from being noticed.
+func (w *world) feigned(node int) bool {
+	for i, a := range w.attackers {
+		if to := w.plan.Attackers[i].Target; a.Mode().FeignsLife() && (to < 0 || to == node) {
 			return true
 		}
 	}

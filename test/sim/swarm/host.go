@@ -164,7 +164,7 @@ func (l *life) shut() {
 	l.afterClose()
 }
 
-// judgeClosed judges that a Close of which a callback asked has taken effect with the end of the pass.
+// judgeClosed judges that a Close for which a callback asked takes effect when the pass ends.
 func (l *life) judgeClosed() {
 	if _, err := l.mod.Expose(nil, 0); !errors.Is(err, btl.ErrClosed) {
 		l.w.fail("node %s: closed in a callback, and still open after the pass", l.host.node.Name())

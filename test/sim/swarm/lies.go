@@ -29,6 +29,9 @@ const (
 	lieDead                   // ... because the peer is dead
 	lieRestarted              // ... because the peer was restarted
 	lieRefusedPut             // ... because it may not be written there
+	lieClosed                 // ... because its endpoint was closed
+	liePeerClosed             // ... because the peer closed it
+	lieUnreachable            // ... because the peer was not reached
 	lieEventTwice             // an endpoint's event is told twice
 	lieWrongEvent             // an endpoint's end is told with an error that cannot be
 	lieMisroute               // a message is told to have come from another connection
@@ -39,7 +42,8 @@ const (
 
 var lieNames = [numLies]string{
 	"none", "deliver twice", "forget delivery", "alter", "cut", "done twice", "forget done",
-	"wrong error", "no handler", "dead", "restarted", "refused put", "event twice", "wrong event",
+	"wrong error", "no handler", "dead", "restarted", "refused put", "closed", "peer closed",
+	"unreachable", "event twice", "wrong event",
 	"misroute", "scribble", "flush",
 }
 
@@ -90,6 +94,12 @@ func (w *world) lieOutcome(m *message, err error) error {
 		return btl.ErrPeerRestarted
 	case m.put != nil && m.put.must && w.lying(lieRefusedPut):
 		return btl.ErrRemoteAccess
+	case w.lying(lieClosed):
+		return btl.ErrClosed
+	case w.lying(liePeerClosed):
+		return btl.ErrPeerClosed
+	case w.lying(lieUnreachable):
+		return btl.ErrUnreachable
 	}
 	return nil
 }

@@ -130,6 +130,9 @@ func NewPlan(seed uint64, opts Options) *Plan {
 	if opts.PacketsMax > 0 {
 		p.Budget = min(p.Budget, opts.PacketsMax)
 	}
+	if d.chance(quietOdds) { // nothing is lost: then every handshake must succeed, and no peer be dead
+		opts.Without = append(opts.Without[:len(opts.Without):len(opts.Without)], quietPlan...)
+	}
 	p.drawNet(d, seed)
 	for range nodes {
 		p.Nodes = append(p.Nodes, p.drawNode(d, opts))
@@ -141,6 +144,15 @@ func NewPlan(seed uint64, opts Options) *Plan {
 	p.drawIncidents(d, opts)
 	p.drawAttackers(d, opts)
 	return p
+}
+
+// quietOdds is how often a plan leaves out all that can keep packets from arriving.
+const quietOdds = 0.2
+
+var quietPlan = []string{
+	"bandwidth", "loss", "burst", "bitflip", "truncate", "again", "senderror", "recverror", "late",
+	"queue", "pace", "pause", "crash", "reopen", "cut", "cut both ways", "isolate", "turn", "swallow",
+	"attack",
 }
 
 func (p *Plan) drawNet(d draw, seed uint64) {
@@ -194,7 +206,8 @@ func (p *Plan) drawNode(d draw, opts Options) NodePlan {
 	c.FragmentBytesMax = uint32(d.size(1<<10, 1<<20))
 	c.ReassemblyBytesMax = int64(d.scale(float64(c.FragmentBytesMax), 16<<20))
 	maybe(0.5, func() { c.ReassemblyKeepBytes = int64(d.scale(1, 1<<20)) })
-	c.PeersMax, c.HalfOpenMax = peersEnough, d.size(4, 64)
+	c.PeersMax, c.HalfOpenMax = peersEnough, halfOpenEnough
+	maybe(0.2, func() { c.HalfOpenMax = d.size(4, 64) })
 	maybe(0.1, func() { c.PeersMax = d.between(2, 8) })
 	c.RegionsMax = 32
 	maybe(0.5, func() { c.RegistrationsKept = d.between(1, 8) })

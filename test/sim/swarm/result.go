@@ -24,14 +24,18 @@ type Result struct {
 	Delivered uint64
 	Failed    uint64 // sends that ended with an error
 	Unjudged  uint64 // messages of tainted pairs
-	Ends      uint64
-	Connected uint64
-	Restarts  int
-	Wraps     [3]uint64
-	Counts    sim.Counts
-	Incidents [numIncidents]uint64
-	Attacks   [attacker.NumModes]uint64
-	Stats     Stats
+	// SureConnects counts handshakes that nothing disturbed: had they failed, that had been a
+	// violation. DeadJudged counts dead peers that had to be noticed in time.
+	SureConnects, DeadJudged uint64
+	Ends                     uint64
+	Connected                uint64
+	Restarts                 int
+	Wraps                    [3]uint64
+	Counts                   sim.Counts
+	Incidents                [numIncidents]uint64
+	Attacks                  [attacker.NumModes]uint64
+	Acts                     map[string]uint64 // packets of attackers by what they are
+	Stats                    Stats
 }
 
 // Stats are the modules' counters, summed.
@@ -52,6 +56,14 @@ func (r *Result) Add(o *Result) {
 	r.Delivered += o.Delivered
 	r.Failed += o.Failed
 	r.Unjudged += o.Unjudged
+	r.SureConnects += o.SureConnects
+	r.DeadJudged += o.DeadJudged
+	for act, n := range o.Acts {
+		if r.Acts == nil {
+			r.Acts = map[string]uint64{}
+		}
+		r.Acts[act] += n
+	}
 	r.Ends += o.Ends
 	r.Connected += o.Connected
 	r.Restarts += o.Restarts
@@ -102,5 +114,11 @@ func (r *Result) Missing() []string {
 		lack(c.String(), r.Stats[c])
 	}
 	lack("restarts", uint64(r.Restarts))
+	lack("bit flips that no checksum finds", r.Counts[sim.KindBitFlip]-r.Counts[sim.KindChecksum])
+	lack("handshakes that had to succeed", r.SureConnects)
+	lack("dead peers that had to be noticed in time", r.DeadJudged)
+	for _, act := range attacker.Kinds() {
+		lack("attack: "+act, r.Acts[act])
+	}
 	return missing
 }

@@ -12,9 +12,10 @@ func (w *world) observe(e *sim.Event) {
 	switch e.Kind {
 	case sim.KindSent:
 		w.packets++
-		w.wraps.see(e.Data)
+		w.wraps.see(e.Data, false)
 	case sim.KindDelivered:
 		w.hear(e)
+		w.wraps.see(e.Data, true)
 	case sim.KindProcessError:
 		w.fail("node %d: its process ended: %w", e.From.Node, e.Err)
 	default:
@@ -71,41 +72,52 @@ func whole(b []byte) bool {
 	return len(b) == n+int(binary.LittleEndian.Uint16(b[20:]))
 }
 
-// wraps counts the sequence numbers sent that are the last ones before a wrap, each connection's
-// once.
+// wraps counts the connections that crossed a wrap: the last number before it was sent, and the one
+// behind it delivered.
 type wraps struct {
 	count [3]uint64
-	seen  map[[2]uint64]bool
+	seen  map[wrapKey]bool // false: sent before the wrap; true: crossed
+}
+
+type wrapKey struct {
+	conn uint64
+	at   uint32 // the first number behind the wrap
 }
 
 // WrapNames name the entries of Result.Wraps.
 var WrapNames = [3]string{"2^16", "2^31", "2^32"}
 
-func (c *wraps) see(b []byte) {
+func (c *wraps) see(b []byte, delivered bool) {
 	if len(b) < frag.FragHeaderBytes {
 		return
 	}
-	kind := frag.Kind(b[1] & 15)
-	if kind != frag.KindFrag && kind != frag.KindChunk {
+	if kind := frag.Kind(b[1] & 15); kind != frag.KindFrag && kind != frag.KindChunk {
 		return
 	}
 	n := binary.LittleEndian.Uint32(b[12:])
-	at := 0
+	if !delivered {
+		n++
+	}
+	which := 0
 	switch n {
-	case 1<<16 - 1:
-	case 1<<31 - 1:
-		at = 1
-	case 1<<32 - 1:
-		at = 2
+	case 1 << 16:
+	case 1 << 31:
+		which = 1
+	case 0:
+		which = 2
 	default:
 		return
 	}
-	key := [2]uint64{binary.LittleEndian.Uint64(b[4:]), uint64(at)}
-	if c.seen == nil {
-		c.seen = map[[2]uint64]bool{}
-	}
-	if !c.seen[key] {
+	key := wrapKey{binary.LittleEndian.Uint64(b[4:]), n}
+	crossed, sent := c.seen[key]
+	switch {
+	case !delivered && !sent:
+		if c.seen == nil {
+			c.seen = map[wrapKey]bool{}
+		}
+		c.seen[key] = false
+	case delivered && sent && !crossed:
 		c.seen[key] = true
-		c.count[at]++
+		c.count[which]++
 	}
 }

@@ -445,6 +445,12 @@ func (w *world) finish() {
 	r.Wraps = w.wraps.count
 	for _, a := range w.attackers {
 		r.Attacks[a.Mode()] += a.Sent()
+		for act, n := range a.ByKind() {
+			if r.Acts == nil {
+				r.Acts = map[string]uint64{}
+			}
+			r.Acts[act] += n
+		}
 	}
 }
 

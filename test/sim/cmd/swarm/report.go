@@ -26,6 +26,8 @@ func report(out io.Writer, r *swarm.Result, took, slow time.Duration, worst uint
 	row("sends ended with an error", r.Failed)
 	row("messages between tainted pairs", r.Unjudged)
 	row("connections", r.Connected)
+	row("  that had to succeed", r.SureConnects)
+	row("dead peers that had to be noticed in time", r.DeadJudged)
 	row("restarts", r.Restarts)
 	row("virtual time", r.Virtual.Round(time.Millisecond))
 	row("longest drain", r.Drained.Round(time.Millisecond))

@@ -32,6 +32,8 @@ type options struct {
 	first   uint64
 	jobs    int
 	limit   time.Duration
+
+	swarmLimit time.Duration
 }
 
 func run(args []string) error {
@@ -45,7 +47,8 @@ func run(args []string) error {
 	f.IntVar(&o.seeds, "seeds", 100, "seeds that the swarm tries for each fault")
 	f.Uint64Var(&o.first, "first", 1, "first of them")
 	f.IntVar(&o.jobs, "jobs", 2, "faults to prove at the same time")
-	f.DurationVar(&o.limit, "limit", 10*time.Minute, "time that a swarm or a test may take")
+	f.DurationVar(&o.limit, "limit", 5*time.Minute, "time that a build or a test may take")
+	f.DurationVar(&o.swarmLimit, "swarm-limit", time.Minute, "time that a swarm may take")
 	if err := f.Parse(args); err != nil {
 		return err
 	}

@@ -101,7 +101,8 @@ func (w *worker) trySwarm(r *result) error {
 		r.said = "the swarm does not build: " + gist(out, err)
 		return errBuild
 	}
-	out, err = w.run(w.o.limit, binary, "--seeds", strconv.Itoa(w.o.seeds),
+	// A fault that keeps the swarm busy for ever is left to the named test.
+	out, err = w.run(w.o.swarmLimit, binary, "--seeds", strconv.Itoa(w.o.seeds),
 		"--first", strconv.FormatUint(w.o.first, 10), "--workers", "1")
 	if err != nil && !errors.Is(err, errLimit) {
 		r.by, r.said = bySwarm, gist(out, err)
@@ -130,7 +131,7 @@ func testArgs(test string) []string {
 	words := strings.Fields(test)
 	args := append([]string{"test", "-count=1", "-vet=off"}, words...)
 	if slices.Contains(rapidPackages, words[0]) {
-		args = append(args, "-rapid.nofailfile", "-rapid.shrinktime=1ms")
+		args = append(args, "-rapid.nofailfile", "-rapid.shrinktime=1ms", "-rapid.checks=1000")
 	}
 	return args
 }

@@ -143,7 +143,7 @@ var partMutations = []mutation{
 		file:  "frag/assemble.go",
 		old:   "} else if m.sizeBytes != size || m.Tag != h.Tag {",
 		new:   "} else if m.Tag != h.Tag {",
-		test:  "./frag -run TestAssemblerModel",
+		test:  "./btl -run TestContract06OverlappingChunks",
 	},
 	{
 		name:  "no-memory-reserve",

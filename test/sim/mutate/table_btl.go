@@ -190,11 +190,11 @@ var btlMutations = []mutation{
 	},
 	{
 		name:  "two-ends-one-tag",
-		fault: "an endpoint joins the handshakes of two ends of its peer",
+		fault: "an endpoint answers the Hellos of two ends of its peer",
 		file:  "btl/meet.go",
-		old:   "case hs.offered == 0 || hs.offered == hello.Tag:",
-		new:   "case hs.offered == 0 || !hs.bound || hs.offered == hello.Tag:",
-		test:  "./btl -run TestTwoEndsOfThePeer|TestForgedHello",
+		old:   "!ep.hs.bound && (ep.hs.offered == 0 || ep.hs.offered == hello.Tag) {",
+		new:   "ep.hs != nil {",
+		test:  "./btl -run TestHandshakeSimultaneous",
 	},
 	{
 		name:  "restart-unnoticed",

@@ -424,11 +424,11 @@ func (p *Plan) drawAttackers(d draw, opts Options) {
 }
 
 // DrainLimit bounds phase 2. Behind it stand the waits that can follow each other once every packet
-// arrives: the largest back-off until the last packet that was lost goes out again, and as long
-// until it is sent once more if it found no room (reassembly memory, a receive queue full of the
-// others' first packets); the longest handshake; and the time-out of a peer that does not come
-// back, of which a send may wait for two (one connection ends, the application's next one was on
-// its way already). Half-open and closing endpoints run beside these.
+// arrives: the largest back-off until what was lost goes out again, and again for what found no
+// room then (reassembly memory that others hold, a receive queue full of first packets):
+// some rounds of it; the longest handshake; and the time-out of a peer that does not come back.
+// A send may wait for several of these: until a dead peer is given up its packets hold the buffers
+// that others need to notice that theirs is dead too. Half-open and closing endpoints run beside.
 func (p *Plan) DrainLimit() time.Duration {
 	var peer, shake, closing, resend, delay time.Duration
 	for i := range p.Nodes {
@@ -440,5 +440,5 @@ func (p *Plan) DrainLimit() time.Duration {
 			delay = max(delay, p.Calm[i][j].Delay)
 		}
 	}
-	return 2*peer + 2*shake + 2*closing + 16*resend + 2000*delay + 2*time.Second
+	return 4*peer + 2*shake + 2*closing + 20*resend + 2000*delay + 2*time.Second
 }

@@ -20,7 +20,7 @@ const seedsEnv = "GOBTL_TEST_SEEDS"
 
 // How many seeds are run: about two minutes of two cores, and little where time is dear.
 const (
-	seedsUsual = 1200
+	seedsUsual = 2000
 	seedsShort = 60
 	seedsRace  = 25
 	batch      = 100

@@ -44,7 +44,7 @@ func run(args []string) error {
 	f.BoolVar(&o.rewrite, "rewrite", false, "write the table into test/sim/README.md")
 	f.BoolVar(&o.keep, "keep", false, "keep the copies of the sources")
 	f.BoolVar(&o.noSwarm, "no-swarm", false, "run the named tests only")
-	f.IntVar(&o.seeds, "seeds", 100, "seeds that the swarm tries for each fault")
+	f.IntVar(&o.seeds, "seeds", 150, "seeds that the swarm tries for each fault")
 	f.Uint64Var(&o.first, "first", 1, "first of them")
 	f.IntVar(&o.jobs, "jobs", 2, "faults to prove at the same time")
 	f.DurationVar(&o.limit, "limit", 5*time.Minute, "time that a build or a test may take")

@@ -190,11 +190,11 @@ var btlMutations = []mutation{
 	},
 	{
 		name:  "two-ends-one-tag",
-		fault: "an endpoint answers the Hellos of two ends of its peer",
-		file:  "btl/meet.go",
-		old:   "!ep.hs.bound && (ep.hs.offered == 0 || ep.hs.offered == hello.Tag) {",
-		new:   "ep.hs != nil {",
-		test:  "./btl -run TestHandshakeSimultaneous",
+		fault: "a connecting endpoint forgets to which end of its peer it has told its tag",
+		file:  "btl/connect.go",
+		old:   "ep.hs.offered = hello.Tag",
+		new:   "ep.hs.offered = 0",
+		test:  "./btl -run TestForgedHelloWhileConnecting|TestTwoEndsOfThePeer",
 	},
 	{
 		name:  "restart-unnoticed",

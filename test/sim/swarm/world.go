@@ -351,9 +351,12 @@ func (w *world) closeAll() {
 	w.phase = phaseClose
 	w.ledger.judgeDrained(w)
 	started := w.net.Now()
+	// A Hello that was held up for up to two seconds may open half an endpoint meanwhile.
+	const late = 3 * time.Second
 	limit := time.Duration(0)
 	for i, h := range w.hosts {
-		limit = max(limit, 4*h.plan.Config.CloseTimeout+time.Second)
+		c := &h.plan.Config
+		limit = max(limit, 4*c.CloseTimeout+c.HandshakeTimeout+late)
 		l := h.life
 		if l == nil {
 			continue

@@ -158,6 +158,7 @@ func (m *Module) onNack(ep *Endpoint, h *frag.Header) bool {
 	}
 	if f.state == fragQueued { // its other packets are not sent at all
 		m.unqueue(ep, f)
+		m.disarm(ep)
 	}
 	return true
 }

@@ -350,3 +350,33 @@ func TestSupersededThroughPartition(t *testing.T) {
 		t.Errorf("after the partition: %v, superseded %v and %v", *ended, a.superseded, b.superseded)
 	}
 }
+
+// An endpoint whose last queued fragment the peer has refused has nothing to send: it does not stay
+// on the ready list when others use up the packets of the pass.
+func TestRefusedLeavesReadyList(t *testing.T) {
+	cfg := regressConfig()
+	cfg.PassPackets = 1
+	l := newLab(t, mem.Config{}, 3, cfg)
+	refused, busy := l.connect(0, 1), l.connect(0, 2)
+	mustHandle(t, l.mods[2], func() {})
+	l.settle(time.Second)
+	for range 40 {
+		f, err := refused.PreparePut(make([]byte, 4000), Handle(1<<40), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ended error
+		f.OnDone = func(_ *Fragment, err error) { ended = err }
+		if _, err := refused.Send(f); err != nil {
+			t.Fatal(err)
+		}
+		send(t, busy, 4000)
+		l.until("the end of the put", 10*time.Microsecond, time.Second, func() bool {
+			return ended != nil
+		})
+		if !errors.Is(ended, ErrRemoteAccess) {
+			t.Fatal(ended)
+		}
+		l.settle(time.Second)
+	}
+}

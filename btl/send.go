@@ -273,6 +273,14 @@ func (m *Module) arm(ep *Endpoint) {
 	}
 }
 
+// disarm takes an endpoint that has nothing left to send off the ready list, without its turn.
+func (m *Module) disarm(ep *Endpoint) {
+	if ep.isReady && ep.queue.first == nil {
+		m.ready.remove(ep, linkReady)
+		ep.isReady = false
+	}
+}
+
 // serve sends what waits on the endpoints' lists: in turn, at most QuantumBytes each, at most
 // PassPackets in all. An endpoint whose window closes leaves the list until an ACK opens it.
 func (m *Module) serve() {

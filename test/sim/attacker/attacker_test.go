@@ -353,7 +353,7 @@ func (t *town) close() {
 func eachMode(t *testing.T, run func(t *testing.T, mode attacker.Mode, seed uint64)) {
 	for mode := range attacker.NumModes {
 		t.Run(mode.String(), func(t *testing.T) {
-			for seed := range uint64(3) {
+			for seed := range uint64(seeds) {
 				run(t, mode, seed+1)
 			}
 		})

@@ -353,7 +353,7 @@ func (m *Module) reject(name []byte, tag uint64, reason, version uint8) {
 		return
 	}
 	if len(m.guests) == cap(m.guests) {
-		m.removeAddr(m.guests[0])
+		m.leaveAddr(m.guests[0])
 		m.guests = m.guests[:copy(m.guests, m.guests[1:])]
 	}
 	m.guests = append(m.guests, to)
@@ -377,11 +377,9 @@ func (m *Module) sendHello(ep *Endpoint, kind frag.Kind, p frag.Probe, conn uint
 		return
 	}
 	// A peer that reads this Hello as news has received, and acknowledged, nothing: the oldest number
-	// in flight is the connection's first one.
+	// in flight is the connection's first one. So it is also when this side is sure of the connection:
+	// the peer may have begun again since (adopt, retag).
 	first, _ := ep.snd.Window()
-	if ep.hs == nil {
-		first = 0 // counts only in a handshake
-	}
 	m.out = frag.Header{Kind: kind, Conn: conn, Seq: first}
 	hello := frag.Hello{
 		Incarnation: m.incarnation, Tag: ep.tag,

@@ -281,7 +281,8 @@ func (e *end) unjustified(err error) string {
 		}
 	case errors.Is(err, btl.ErrRefused):
 		if !w.crowded(target) {
-			return "the peer has room"
+			return fmt.Sprintf("the peer has room: %d endpoints of %d", endpointsOf(target.mod),
+				target.cfg.PeersMax)
 		}
 	default:
 		return "an error that cannot be"
@@ -338,7 +339,7 @@ func (w *world) crowded(l *life) bool {
 			return true
 		}
 	}
-	return l == nil || l.cfg.PeersMax < peersEnough || endpointsOf(l.mod) >= peersEnough/4
+	return l == nil || l.closed || l.cfg.PeersMax < peersEnough || endpointsOf(l.mod) >= peersEnough/4
 }
 
 // troubled says whether anything may keep a handshake with another module from being finished.
@@ -416,7 +417,14 @@ func (e *end) judgeDead() string {
 		return "" // whoever waited for the packets in flight is not known
 	}
 	w.res.DeadJudged++
-	if late := now.Sub(since) - timeout; late > deadSlack+timeout/4 {
+	slack := deadSlack + timeout/4
+	for _, o := range e.life.ends {
+		if o != e && o.open > 0 {
+			slack += timeout // its packets may have held the buffers that this one's first needed
+			break
+		}
+	}
+	if late := now.Sub(since) - timeout; late > slack {
 		return fmt.Sprintf("%v later than the time-out of %v", late, timeout)
 	}
 	return ""

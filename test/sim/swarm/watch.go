@@ -45,6 +45,10 @@ func (w *world) hear(e *sim.Event) {
 		if len(b) < frag.HelloBytes {
 			return
 		}
+		probe := frag.Probe(b[frag.FragHeaderBytes+48])
+		if frag.Kind(b[1]&15) == frag.KindHello && probe&frag.ProbeData != 0 != (e.To.Index == 1) {
+			return // names another channel than the one it came through: dropped
+		}
 		conn = helloKey(conn, binary.LittleEndian.Uint64(b[frag.FragHeaderBytes+8:]))
 	case frag.KindReject:
 		return

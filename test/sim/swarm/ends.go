@@ -419,7 +419,7 @@ func (e *end) judgeDead() string {
 	w.res.DeadJudged++
 	slack := deadSlack + timeout/4
 	for _, o := range e.life.ends {
-		if o != e && o.open > 0 {
+		if o != e && (o.open > 0 || errors.Is(o.err, btl.ErrPeerDead)) {
 			slack += timeout // its packets may have held the buffers that this one's first needed
 			break
 		}

@@ -195,7 +195,7 @@ func TestCommandLine(t *testing.T) {
 // A program that does not end is stopped, and one that fails is seen.
 func TestRun(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("needs the go command")
+		t.Fatal("needs the go command")
 	}
 	w := worker{o: &options{}, ctx: t.Context(), dir: "."}
 	if out, err := w.run(0, "go", "version"); !errors.Is(err, errLimit) {

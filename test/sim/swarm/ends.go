@@ -17,6 +17,7 @@ type end struct {
 	ep   *btl.Endpoint
 	name string
 	tag  uint64
+	born mono.Time // when the module made it, or told of it
 
 	// Of the peer, once known: its tag for this connection, and which life of it.
 	peerTag uint64
@@ -52,7 +53,7 @@ func (l *life) endOf(ep *btl.Endpoint) *end {
 		}
 		return e
 	}
-	e := &end{w: l.w, life: l, ep: ep}
+	e := &end{w: l.w, life: l, ep: ep, born: l.w.net.Now()}
 	e.name = fmt.Sprintf("%s%d/%d", l.host.node.Name(), l.number, len(l.ends))
 	ep.Context = e
 	l.ends = append(l.ends, e)
@@ -370,7 +371,24 @@ func (e *end) troubled(target *life) bool {
 	}
 	// Bursts may fill any queue: then Hellos are lost as all else.
 	return w.net.Counts()[kindQueueFull] > 0 || w.crowded(target) || w.crowded(e.life) ||
-		target.cfg.HalfOpenMax < halfOpenEnough
+		target.cfg.HalfOpenMax < halfOpenEnough || w.besieged(target)
+}
+
+// besieged says whether so many have tried to connect to a module lately, and may have given up,
+// that no half-open place may have been left.
+func (w *world) besieged(target *life) bool {
+	n, now := 0, w.net.Now()
+	for _, h := range w.hosts {
+		for _, l := range h.lives {
+			for _, e := range l.ends {
+				if e.ours && w.byInc[peerIncarnationOf(e.ep)] == target &&
+					now.Sub(e.born) < 3*target.cfg.HandshakeTimeout {
+					n++
+				}
+			}
+		}
+	}
+	return n > target.cfg.HalfOpenMax
 }
 
 // trouble says whether an incident may hold up the path from node i to node j.

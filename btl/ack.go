@@ -33,9 +33,13 @@ func (m *Module) acked(t reliability.Token) {
 	if m.keepGathered(t) {
 		return
 	}
-	f := m.segs[t].frag
+	f, pack := m.segs[t].frag, m.segs[t].pack
 	m.releaseSeg(t)
-	m.segEnded(f)
+	if pack {
+		m.chainEnded(f, nil)
+	} else {
+		m.segEnded(f)
+	}
 }
 
 // keepGathered keeps a segment that is over for its peer while the fabric may still read its
@@ -140,22 +144,31 @@ func (m *Module) nack(ep *Endpoint, h *frag.Header, reason uint8) {
 // onNack fails the fragment that the refused packet belongs to. The packet's number must still
 // reach the peer, so an empty packet takes its place; so will those of the fragment's other packets
 // in flight when they are refused in turn.
-func (m *Module) onNack(ep *Endpoint, h *frag.Header) bool {
+func (m *Module) onNack(ep *Endpoint, h *frag.Header, payload []byte) bool {
 	t, ok := ep.snd.Token(h.Seq)
 	if !ok {
 		return false
 	}
+	if h.Tag == frag.NackRecord {
+		return m.onNackRecord(t, payload[0])
+	}
 	s := &m.segs[t]
 	s.void = true
 	m.seg.ResendNow(t)
+	err := ErrRemoteAccess
+	if h.Tag == frag.NackNoHandler {
+		err = ErrNoHandler
+	}
 	f := s.frag
+	if s.pack { // such a Nack is of a peer that breaks the protocol
+		for ; f != nil; f = f.next {
+			f.err = err
+		}
+	}
 	if f == nil || f.err != nil {
 		return true
 	}
-	f.err = ErrRemoteAccess
-	if h.Tag == frag.NackNoHandler {
-		f.err = ErrNoHandler
-	}
+	f.err = err
 	if f.state == fragQueued { // its other packets are not sent at all
 		m.unqueue(ep, f)
 		m.disarm(ep)

@@ -3,6 +3,7 @@ package btl
 import (
 	"fmt"
 
+	"gobtl/frag"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
 )
@@ -38,11 +39,14 @@ const (
 	placeFree                // on the list of free ones
 	placeQueued              // holds a fragment of a to-send list
 	placeWindow              // a number in the window of an endpoint
+	placePack                // is the open pack of an endpoint
 	placeEnded               // was queued, in a fragment whose OnDone is about to be called
 )
 
 func (p place) String() string {
-	return [...]string{"nowhere", "free", "queued", "in a window", "in an ended fragment"}[p]
+	return [...]string{
+		"nowhere", "free", "queued", "in a window", "an open pack", "in an ended fragment",
+	}[p]
 }
 
 // reset makes the scratch memory ready for a call.
@@ -119,6 +123,9 @@ func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 	if err := m.checkQueue(c, ep); err != nil {
 		return err
 	}
+	if err := m.checkPack(c, ep); err != nil {
+		return err
+	}
 	if err := ep.rcv.CheckState(); err != nil {
 		return err
 	}
@@ -162,7 +169,7 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 	case max(ep.heardAt, ep.waitSince, ep.ackedAt, ep.closeAt) > m.awake:
 		return fmt.Errorf("heard %d, waits since %d, got on %d, closes since %d, and it is %d",
 			ep.heardAt, ep.waitSince, ep.ackedAt, ep.closeAt, m.awake)
-	case ep.isReady != (ep.queue.first != nil && ep.state == stateConnected && ep.snd.Open()):
+	case ep.isReady != (ep.waiting() && ep.state == stateConnected && ep.snd.Open()):
 		return fmt.Errorf("ready: %v, with %d fragments queued in state %d, window open: %v", ep.isReady,
 			ep.queue.count, ep.state, ep.snd.Open())
 	case ep.ackOwed != (ep.rcv.AckDue() != Never):
@@ -278,6 +285,35 @@ func (c *checker) meet(f *Fragment) {
 	}
 }
 
+// checkPack looks at the open pack of an endpoint. Its fragments are looked at with its segment.
+func (m *Module) checkPack(c *checker, ep *Endpoint) error {
+	p := &ep.pack
+	if !p.open() {
+		if *p != (openPack{}) {
+			return fmt.Errorf("no pack is open, and %d records are in it", p.records)
+		}
+		return nil
+	}
+	s := &m.segs[p.seg]
+	switch {
+	case ep.state != stateConnected || !ep.snd.Open():
+		return fmt.Errorf("a pack is open in state %d, window open: %v", ep.state, ep.snd.Open())
+	case c.places[p.seg] != placeNone || m.seg.State(p.seg) != reliability.Queued ||
+		m.wire[p.seg] != 0 || s.ep != ep || !s.pack || s.fresh || s.void || s.strip:
+		return fmt.Errorf("the open pack's segment %d is %v, %v, wire %d", p.seg, c.places[p.seg],
+			m.seg.State(p.seg), m.wire[p.seg])
+	case p.records == 0 || int(p.bytes) > ep.packBytesMax() ||
+		p.records > 1 && frag.FragHeaderBytes+p.records*frag.RecordHeaderBytes > p.bytes:
+		return fmt.Errorf("the open pack has %d records in %d bytes, at most %d", p.records, p.bytes,
+			ep.packBytesMax())
+	case (s.frag == nil) != (p.last == nil) || p.last != nil && p.last.next != nil:
+		return fmt.Errorf("the chain of the open pack has another end")
+	}
+	c.places[p.seg] = placePack
+	c.held[ep.slot]++
+	return nil
+}
+
 // checkFlushes proves that no call of Flush is forgotten.
 func (m *Module) checkFlushes(ep *Endpoint) error {
 	oldest, _ := ep.snd.Window()
@@ -359,7 +395,7 @@ func (m *Module) checkStats(c *checker) error {
 	if m.deferred.pending {
 		waiting = 1
 	}
-	sends := n[CntSendsFast] + n[CntSendsQueued]
+	sends := n[CntSendsFast] + n[CntSendsPacked] + n[CntSendsQueued]
 	under := uint64(c.frags[fragQueued] + c.frags[fragSent])
 	switch u := m.stats.Unaccounted(); {
 	case u != waiting:

@@ -16,7 +16,7 @@ func (m *Module) checkFree(c *checker) error {
 			return fmt.Errorf("send buffer %d is free twice", t)
 		}
 		if m.seg.State(t) != reliability.Free || m.wire[t] != 0 || s.ep != nil || s.frag != nil ||
-			s.fresh {
+			s.fresh || s.pack {
 			return fmt.Errorf("free send buffer %d is %v, wire %d, of an endpoint: %v, of a fragment: %v",
 				t, m.seg.State(t), m.wire[t], s.ep != nil, s.frag != nil)
 		}
@@ -69,16 +69,18 @@ func (m *Module) checkSegments(c *checker) error {
 				fresh++
 			}
 		}
-		if s.frag == nil {
-			continue
+		for f := s.frag; f != nil; f = f.next {
+			c.refs++
+			c.meet(f)
+			if f.unmet == 0 || f.state != fragQueued && f.state != fragSent {
+				return fmt.Errorf("send buffer %d is one too many of a fragment in state %d with %d", i,
+					f.state, f.out)
+			}
+			f.unmet--
+			if !s.pack {
+				break
+			}
 		}
-		c.refs++
-		c.meet(s.frag)
-		if f := s.frag; f.unmet == 0 || f.state != fragQueued && f.state != fragSent {
-			return fmt.Errorf("send buffer %d is one too many of a fragment in state %d with %d", i,
-				f.state, f.out)
-		}
-		s.frag.unmet--
 	}
 	for _, t := range m.fresh {
 		if !m.segs[t].fresh {

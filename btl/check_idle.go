@@ -95,8 +95,9 @@ func (ep *Endpoint) checkIdle() error {
 		return fmt.Errorf("its close is under way")
 	case ep.superseded && ep.state == stateConnected:
 		return fmt.Errorf("it waits for the end of a connection that the peer has replaced")
-	case ep.snd.InFlight() > 0 || ep.queue.count > 0:
-		return fmt.Errorf("%d packets in flight, %d fragments queued", ep.snd.InFlight(), ep.queue.count)
+	case ep.snd.InFlight() > 0 || ep.queue.count > 0 || ep.pack.open():
+		return fmt.Errorf("%d packets in flight, %d fragments queued, %d in a pack", ep.snd.InFlight(),
+			ep.queue.count, ep.pack.records)
 	case ep.state == stateConnected && !ep.snd.Open():
 		return fmt.Errorf("it could send nothing: no credits")
 	case ep.buffers != 0:

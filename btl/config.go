@@ -22,6 +22,10 @@ type Config struct {
 	// it travel there, ahead of bulk data. 0 means 768 (or the MTU, if that is smaller).
 	TinyBytes int
 
+	// PackBytes is the largest packet that small fragments share, up to 65507; it is never above the
+	// peer's MTU. Fragments share packets if two of them fit. 0 means 8 KiB, 1 turns sharing off.
+	PackBytes int
+
 	// SendBuffers is the number of packets that can be in flight or lent to the caller, over all
 	// peers, 64 to 1<<20. 0 means 4096, one full window. Each takes MTUBytes of memory. One peer alone
 	// has seven eighths of them at most, of several each as many as are free.
@@ -100,6 +104,7 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	c.MTUBytes = min(mtu, mtuBytesMax)
 	set(&c.TinyBytes, 768)
 	c.TinyBytes = min(c.TinyBytes, c.MTUBytes)
+	set(&c.PackBytes, 8<<10)
 	set(&c.SendBuffers, 4096)
 	set(&c.RecvDepth, 1024)
 	set(&c.FragmentsMax, 4096)
@@ -150,6 +155,7 @@ func (c Config) Validate() error {
 	}{
 		{"mtu_bytes", int64(c.MTUBytes), mtuBytesMin, mtuBytesMax},
 		{"tiny_bytes", int64(c.TinyBytes), tinyBytesMin, int64(c.MTUBytes)},
+		{"pack_bytes", int64(c.PackBytes), 1, mtuBytesMax},
 		{"send_buffers", int64(c.SendBuffers), 64, 1 << 20},
 		{"recv_depth", int64(c.RecvDepth), 16, 1 << 16},
 		{"tx_depth", int64(c.TxDepth), 0, 1 << 16},

@@ -88,7 +88,7 @@ func TestContract07EverythingReturns(t *testing.T) {
 	for i, m := range l.mods {
 		l.wantEmpty(i)
 		s := &m.stats
-		accepted := s.Get(CntSendsFast) + s.Get(CntSendsQueued)
+		accepted := s.Get(CntSendsFast) + s.Get(CntSendsPacked) + s.Get(CntSendsQueued)
 		if ended := s.Get(CntDone) + s.Get(CntFailed); ended != accepted {
 			t.Errorf("module %d: %d sends accepted, %d ended", i, accepted, ended)
 		}

@@ -54,6 +54,13 @@ func smallConfig() Config {
 	return Config{SendBuffers: 64, RecvDepth: 64, FragmentsMax: 64, PeersMax: 16}
 }
 
+// apart is a small configuration of which every message is a packet by itself.
+func apart() Config {
+	cfg := smallConfig()
+	cfg.PackBytes = 1
+	return cfg
+}
+
 // newLab opens n modules of one configuration.
 func newLab(tb testing.TB, net mem.Config, n int, cfg Config) *lab {
 	tb.Helper()

@@ -126,7 +126,7 @@ func (s *script) run0() []packet {
 // A duplicate ACK has the oldest packet sent again at once, on the data channel; one that only
 // answers a duplicate has not.
 func TestPathFastRetransmit(t *testing.T) {
-	l, s := newStranger(t, smallConfig())
+	l, s := newStranger(t, apart())
 	ep := s.connect()
 	s.ack(s.peerFirst - 1)
 	s.run(3)
@@ -169,7 +169,7 @@ func TestPathFastRetransmit(t *testing.T) {
 // A sender never has more under way than the receiver has granted, and what is granted fits the
 // receiver's queue, however many send at a time.
 func TestPathCredits(t *testing.T) {
-	_, s := newStranger(t, smallConfig())
+	_, s := newStranger(t, apart())
 	s.credit, s.hello.Credit = 3, 1
 	ep := s.connect()
 	s.ack(s.peerFirst - 1)

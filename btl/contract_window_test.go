@@ -50,7 +50,7 @@ func TestContract01WindowUnderLoss(t *testing.T) {
 
 // Rule 1, the windows of two sides: the smaller of what the sender may and the receiver can take.
 func TestContract01WindowOfPeer(t *testing.T) {
-	l, s := newStranger(t, smallConfig())
+	l, s := newStranger(t, apart())
 	s.hello.WindowPkts = 6 // not a power of two: 4 are used
 	ep := s.connect()
 	for range 20 {
@@ -105,7 +105,7 @@ func TestContract02LateReads(t *testing.T) {
 // Rule 2, the other order: everything is acknowledged and no post has completed. No buffer that an
 // endpoint may have is free until the completions come, then all are.
 func TestContract02HeldCompletions(t *testing.T) {
-	cfg := smallConfig()
+	cfg := apart()
 	l := newLab(t, mem.Config{InjectBytes: 1472}, 1, cfg)
 	l.hold = true
 	i := l.add(cfg, "")

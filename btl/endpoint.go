@@ -47,6 +47,8 @@ type Endpoint struct {
 	snd        reliability.Sender
 	rcv        reliability.Receiver
 	queue      fragmentList
+	pack       openPack
+	sentIn     uint64 // pass in which something was sealed last, or before which
 	asm        frag.Assembler
 	refusals   []refusal
 
@@ -96,7 +98,7 @@ func (ep *Endpoint) Connected() bool { return ep.state == stateConnected }
 // Outstanding is the number of packets that the peer has not acknowledged, and of fragments that
 // wait to be sent.
 func (ep *Endpoint) Outstanding() (packets, fragments int) {
-	return ep.snd.InFlight(), ep.queue.count
+	return ep.snd.InFlight(), ep.queue.count + int(ep.pack.records)
 }
 
 // MaxTiny is the largest fragment that takes the fast path to this peer.
@@ -156,8 +158,7 @@ func (ep *Endpoint) Flush(fn func(error)) {
 		fn(ep.err)
 		return
 	}
-	_, next := ep.snd.Window()
-	ep.flushes = append(ep.flushes, flush{fn: fn, after: ep.queue.last, until: next})
+	ep.flushes = append(ep.flushes, flush{fn: fn, after: ep.queue.last, until: ep.sentUntil()})
 	ep.checkFlushed()
 }
 
@@ -171,12 +172,22 @@ func (ep *Endpoint) moveFlush(f, before *Fragment) {
 	}
 }
 
+// sentUntil is the number behind everything that has left the queue: an open pack is promised the
+// next one.
+func (ep *Endpoint) sentUntil() seq.Num {
+	_, next := ep.snd.Window()
+	if ep.pack.open() {
+		next++
+	}
+	return next
+}
+
 // markFlush notes the number behind a fragment whose last packet was sent.
 func (ep *Endpoint) markFlush(f *Fragment) {
 	for i := range ep.flushes {
 		if ep.flushes[i].after == f {
 			ep.flushes[i].after = nil
-			_, ep.flushes[i].until = ep.snd.Window()
+			ep.flushes[i].until = ep.sentUntil()
 		}
 	}
 }
@@ -236,6 +247,7 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	for _, t := range ep.snd.Abort(m.seg, m.done[:0]) {
 		m.failSeg(t, err)
 	}
+	m.failPack(ep, err)
 	for f := ep.queue.pop(); f != nil; f = ep.queue.pop() {
 		if f.hasSeg {
 			m.seg.Unqueue(f.seg)
@@ -267,7 +279,12 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 
 // failSeg books a segment in flight to a peer that is gone.
 func (m *Module) failSeg(t reliability.Token, err error) {
-	f := m.segs[t].frag
+	f, pack := m.segs[t].frag, m.segs[t].pack
+	if pack {
+		m.releaseSeg(t)
+		m.chainEnded(f, err)
+		return
+	}
 	if f != nil {
 		f.err = err
 	}

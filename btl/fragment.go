@@ -67,12 +67,15 @@ const ownBytesMax = 256 << 10
 
 // sendSegment is what the module knows of a send buffer in flight, under the buffer's Token.
 type sendSegment struct {
-	frag  *Fragment // nil if nobody waits for it
+	frag  *Fragment // nil if nobody waits for it; of a pack the first of those that do
 	ep    *Endpoint
 	bytes uint32 // of the datagram, header included
 	void  bool   // refused by the peer: to be sent again as an empty packet
 	fresh bool   // its timer starts in the next pass
+	pack  bool   // open, or sealed with several records
+	strip bool   // records of a pack were refused, which are to be taken out when it is sent again
 
+	stripTag  uint8         // their tag
 	gather    fabric.Region // payload beyond the buffer, if not zero
 	gatherLen uint32
 	gatherOff uint64

@@ -69,6 +69,10 @@ var params = []Param{
 		func(c *Config) any { return &c.TinyBytes },
 	},
 	{
+		"pack_bytes", "8K", "largest packet that small fragments share; 1: they share none",
+		func(c *Config) any { return &c.PackBytes },
+	},
+	{
 		"send_buffers", "4096", "packets in flight or lent to the caller, all peers together",
 		func(c *Config) any { return &c.SendBuffers },
 	},

@@ -35,7 +35,7 @@ func (m *Module) decode(c *channel, comp *fabric.Completion) (*Endpoint, []byte)
 		}
 		return m.drop(CntDropMalformed)
 	}
-	if m.hdr.Kind >= frag.KindHello && m.hdr.Kind != frag.KindNack {
+	if isHandshake[m.hdr.Kind&0x0F] {
 		m.onHandshake(c, &m.hdr, payload)
 		return nil, nil
 	}
@@ -50,6 +50,9 @@ func (m *Module) decode(c *channel, comp *fabric.Completion) (*Endpoint, []byte)
 	}
 	return ep, payload
 }
+
+// isHandshake says which kinds of packets belong to handshakes.
+var isHandshake = [16]bool{frag.KindHello: true, frag.KindHelloAck: true, frag.KindReject: true}
 
 func (m *Module) drop(reason Counter) (*Endpoint, []byte) {
 	m.stats.counters[reason]++
@@ -82,7 +85,7 @@ func (m *Module) receive(c *channel, comp *fabric.Completion) {
 	}
 	h := &m.hdr
 	place := reliability.Accept
-	if h.Kind <= frag.KindChunk {
+	if h.Kind.HasSeq() {
 		place = ep.rcv.Check(h.Seq)
 	}
 	// The ACK on a packet that is here already, a copy of the network's making perhaps, is the one of
@@ -97,7 +100,7 @@ func (m *Module) receive(c *channel, comp *fabric.Completion) {
 		m.stats.counters[CntRecvAck]++
 	case frag.KindNack:
 		m.stats.counters[CntRecvNack]++
-		m.onNack(ep, h)
+		m.onNack(ep, h, payload)
 	default:
 		if m.isNews(ep, place) {
 			m.accept(ep, h, payload)
@@ -132,6 +135,8 @@ func (m *Module) accept(ep *Endpoint, h *frag.Header, payload []byte) {
 		m.drop(CntDropState) // the peer said goodbye: nothing may follow
 	case h.Flags&frag.FlagPut != 0:
 		m.acceptPut(ep, h, payload)
+	case h.Kind == frag.KindPack:
+		m.acceptPack(ep, h, payload)
 	case h.Tag > frag.TagUserMax:
 		m.accepted(ep, h)
 		if h.Tag == frag.TagBye {
@@ -169,6 +174,8 @@ func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 		m.stats.counters[CntRecvPutFrag]++
 	case h.Kind == frag.KindChunk:
 		m.stats.counters[CntRecvChunk]++
+	case h.Kind == frag.KindPack:
+		m.stats.counters[CntRecvPack]++
 	default:
 		m.stats.counters[CntRecvFrag]++
 	}

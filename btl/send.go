@@ -40,6 +40,16 @@ func (ep *Endpoint) Send(f *Fragment) (Status, error) {
 		m.freeFrag(f)
 		return Done, nil
 	}
+	if ep.packSend(f) {
+		m.stats.counters[CntSendsPacked]++
+		if f.Signal {
+			m.fragsLent--
+			return Queued, nil
+		}
+		m.stats.counters[CntDone]++
+		m.freeFrag(f)
+		return Done, nil
+	}
 	m.stats.counters[CntSendsQueued]++
 	m.fragsLent--
 	ep.enqueue(f)
@@ -61,29 +71,33 @@ func (ep *Endpoint) SendImmediate(tag Tag, data []byte) error {
 		return ErrTooLarge
 	}
 	var t reliability.Token
-	if !ep.fastOpen(&m.cmd) || !m.takeSeg(ep, &t) {
+	path := CntSendsFast
+	if (ep.alone() || !ep.packs(len(data))) && ep.fastOpen(&m.cmd) && m.takeSeg(ep, &t) {
+		copy(m.arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
+		m.out = frag.Header{Kind: frag.KindFrag, Tag: uint8(tag), PayloadLen: uint16(len(data))}
+		m.postNow(ep, &m.cmd, ep.cmdAddr, t, nil)
+	} else if ep.packData(uint8(tag), data) {
+		path = CntSendsPacked
+	} else {
 		m.stats.counters[CntSendsRefused]++
 		return ErrAgain
 	}
-	copy(m.arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
-	m.out = frag.Header{Kind: frag.KindFrag, Tag: uint8(tag), PayloadLen: uint16(len(data))}
-	m.postNow(ep, &m.cmd, ep.cmdAddr, t, nil)
 	m.dirty = true
 	m.stats.counters[CntSentPayloadBytes] += uint64(len(data))
-	m.stats.counters[CntSendsFast]++
+	m.stats.counters[path]++
 	m.stats.counters[CntDone]++
 	return nil
 }
 
 // fastOpen says whether a fragment may be posted at once on c without overtaking anything.
 func (ep *Endpoint) fastOpen(c *channel) bool {
-	return ep.queue.first == nil && ep.state == stateConnected && ep.snd.Open() &&
+	return !ep.waiting() && ep.state == stateConnected && ep.snd.Open() &&
 		len(c.batch) == 0 && c.room() > 0
 }
 
-// fastSend posts f at once if the fast path is open for it: to a tiny fragment always, to a larger
-// one of one packet when nothing is in flight, so that a lone message does not wait for the batch
-// of a pass that will hold nothing else.
+// fastSend posts f at once if the fast path is open for it: to a tiny fragment if it comes alone, or
+// cannot share a packet; to a larger one of one packet when nothing is in flight, so that a lone
+// message does not wait for the batch of a pass that will hold nothing else.
 func (ep *Endpoint) fastSend(f *Fragment) bool {
 	m := ep.m
 	flags := f.flags()
@@ -94,6 +108,9 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 		if size > ep.mtu || ep.snd.InFlight() > 0 {
 			return false
 		}
+	}
+	if !ep.alone() && ep.packable(f) {
+		return false
 	}
 	if !ep.fastOpen(c) || !f.hasSeg && !m.fill(f, flags) {
 		return false
@@ -193,16 +210,18 @@ func (m *Module) seal(ep *Endpoint, t reliability.Token, f *Fragment) int {
 	if ep.ackOwed {
 		m.takeAck(ep, h)
 	}
+	ep.sentIn = m.pass
 	n := h.Encode(m.arena.Bytes(segBuf(t))) + int(h.PayloadLen)
 	s := &m.segs[t]
 	s.frag, s.ep, s.bytes = f, ep, uint32(n)
 	m.startTimer(ep, t, h.Seq)
-	if h.Kind == frag.KindChunk {
-		m.stats.counters[CntSentChunk]++
-	} else {
-		m.stats.counters[CntSentFrag]++
-	}
+	m.stats.counters[sentCounter[h.Kind&0x0F]]++
 	return n
+}
+
+// sentCounter is the counter of each kind of packet that is sealed.
+var sentCounter = [16]Counter{
+	frag.KindFrag: CntSentFrag, frag.KindChunk: CntSentChunk, frag.KindPack: CntSentPack,
 }
 
 // startTimer checks the segment in, for no longer than a quarter of PeerTimeout, so that a dead
@@ -267,7 +286,7 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 
 // arm puts an endpoint that has something to send, and may, on the ready list.
 func (m *Module) arm(ep *Endpoint) {
-	if !ep.isReady && ep.queue.first != nil && ep.state == stateConnected && ep.snd.Open() {
+	if !ep.isReady && ep.waiting() && ep.state == stateConnected && ep.snd.Open() {
 		ep.isReady, m.starved = true, false
 		m.ready.pushBack(ep, linkReady)
 	}
@@ -275,7 +294,7 @@ func (m *Module) arm(ep *Endpoint) {
 
 // disarm takes an endpoint that has nothing left to send off the ready list, without its turn.
 func (m *Module) disarm(ep *Endpoint) {
-	if ep.isReady && ep.queue.first == nil {
+	if ep.isReady && !ep.waiting() {
 		m.ready.remove(ep, linkReady)
 		ep.isReady = false
 	}
@@ -289,7 +308,7 @@ func (m *Module) serve() {
 	for turns := m.ready.count; turns > 0 && budget > 0; turns-- {
 		ep := m.ready.first
 		for quantum := m.cfg.QuantumBytes; quantum > 0 && budget > 0; budget-- {
-			if ep.queue.first == nil || !ep.snd.Open() {
+			if !ep.waiting() || !ep.snd.Open() {
 				break
 			}
 			n := m.sendNext(ep)
@@ -305,10 +324,14 @@ func (m *Module) serve() {
 	m.starved = m.ready.first != nil && budget == m.cfg.PassPackets && batched == 0
 }
 
-// sendNext sends the next packet of the endpoint's first fragment. It returns the packet's length,
-// 0 if there is no room for it now.
+// sendNext sends the next packet of the endpoint: its open pack, the small fragments at the front
+// of its queue together, or else a packet of the first fragment. It returns the packet's length, 0
+// if there is no room for it now.
 func (m *Module) sendNext(ep *Endpoint) int {
 	f := ep.queue.first
+	if ep.pack.open() || ep.packable(f) {
+		return m.sendPack(ep)
+	}
 	flags := f.flags()
 	head := frag.HeaderBytes(frag.KindFrag, flags)
 	if int(f.size)+head > ep.mtu {
@@ -433,6 +456,9 @@ func (m *Module) countResend(ep *Endpoint, cause reliability.Cause) {
 // if the peer has refused it.
 func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	b := m.arena.Bytes(segBuf(t))
+	if s.strip {
+		m.stripPack(ep, t, s)
+	}
 	if s.void {
 		m.out = frag.Header{Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.peerTag, Seq: m.seqOf(t)}
 		s.bytes = uint32(m.out.Encode(b))

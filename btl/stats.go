@@ -11,10 +11,12 @@ type Counter uint8
 // counters from CntRecvFrag to CntRecvErrors.
 const (
 	CntSendsFast    Counter = iota // sends posted inside Send
+	CntSendsPacked                 // sends put into an open pack inside Send
 	CntSendsQueued                 // sends that went through the endpoint's to-send list
 	CntSendsRefused                // sends refused with ErrAgain
 	CntSentFrag
 	CntSentChunk
+	CntSentPack
 	CntSentAck
 	CntSentNack
 	CntSentControl
@@ -31,6 +33,7 @@ const (
 	CntReceived
 	CntRecvFrag
 	CntRecvChunk
+	CntRecvPack
 	CntRecvPutFrag
 	CntRecvPutChunk
 	CntRecvAck
@@ -52,6 +55,8 @@ const (
 	CntRecvErrors
 
 	CntRecvPayloadBytes
+	CntPacked         // fragments that left in packs
+	CntRecordsDropped // of packs that were taken over, whose handler was removed meanwhile
 	CntDelivered
 	CntFastReceives
 	CntEarly
@@ -67,26 +72,29 @@ const (
 type counterInfo struct{ metric, label, value, help string }
 
 const (
-	helpSends  = "Sends accepted or refused, by the path they took."
-	helpSent   = "Packets sent for the first time, by type."
-	helpRetr   = "Packets sent again, by cause."
-	helpErrors = "Operations of the fabric that failed, by kind."
-	helpEnded  = "Accepted sends that ended, by outcome."
-	helpRecv   = "Packets received and used, by type."
-	helpRepeat = "Packets received that were no news, by their place in the receive window."
-	helpDrop   = "Packets received and dropped, by reason."
-	helpBytes  = "Payload bytes of fragments, without headers and retransmissions, by direction."
-	helpPiggy  = "ACKs that rode on other packets."
-	helpFast   = "Fragments delivered before their book-keeping."
-	helpPeers  = "Connections, by what became of them."
+	helpSends   = "Sends accepted or refused, by the path they took."
+	helpSent    = "Packets sent for the first time, by type."
+	helpRetr    = "Packets sent again, by cause."
+	helpErrors  = "Operations of the fabric that failed, by kind."
+	helpEnded   = "Accepted sends that ended, by outcome."
+	helpRecv    = "Packets received and used, by type."
+	helpRepeat  = "Packets received that were no news, by their place in the receive window."
+	helpDrop    = "Packets received and dropped, by reason."
+	helpBytes   = "Payload bytes of fragments, without headers and retransmissions, by direction."
+	helpPiggy   = "ACKs that rode on other packets."
+	helpFast    = "Fragments delivered before their book-keeping."
+	helpRecords = "Fragments of packs that lost their handler, or endpoint, while the pack was delivered."
+	helpPeers   = "Connections, by what became of them."
 )
 
 var counterInfos = [numCounters]counterInfo{
 	CntSendsFast:            {"gobtl_sends_total", "path", "fast", helpSends},
+	CntSendsPacked:          {"gobtl_sends_total", "path", "packed", helpSends},
 	CntSendsQueued:          {"gobtl_sends_total", "path", "queued", helpSends},
 	CntSendsRefused:         {"gobtl_sends_total", "path", "refused", helpSends},
 	CntSentFrag:             {"gobtl_sent_packets_total", "type", "frag", helpSent},
 	CntSentChunk:            {"gobtl_sent_packets_total", "type", "chunk", helpSent},
+	CntSentPack:             {"gobtl_sent_packets_total", "type", "pack", helpSent},
 	CntSentAck:              {"gobtl_sent_packets_total", "type", "ack", helpSent},
 	CntSentNack:             {"gobtl_sent_packets_total", "type", "nack", helpSent},
 	CntSentControl:          {"gobtl_sent_packets_total", "type", "handshake", helpSent},
@@ -104,6 +112,7 @@ var counterInfos = [numCounters]counterInfo{
 	CntReceived:      {"gobtl_received_packets_total", "", "", "Packets received, of any kind."},
 	CntRecvFrag:      {"gobtl_used_packets_total", "type", "frag", helpRecv},
 	CntRecvChunk:     {"gobtl_used_packets_total", "type", "chunk", helpRecv},
+	CntRecvPack:      {"gobtl_used_packets_total", "type", "pack", helpRecv},
 	CntRecvPutFrag:   {"gobtl_used_packets_total", "type", "put_frag", helpRecv},
 	CntRecvPutChunk:  {"gobtl_used_packets_total", "type", "put_chunk", helpRecv},
 	CntRecvAck:       {"gobtl_used_packets_total", "type", "ack", helpRecv},
@@ -125,6 +134,8 @@ var counterInfos = [numCounters]counterInfo{
 	CntDropState:      {"gobtl_dropped_packets_total", "reason", "endpoint_state", helpDrop},
 
 	CntRecvPayloadBytes: {"gobtl_payload_bytes_total", "direction", "received", helpBytes},
+	CntPacked:           {"gobtl_packed_total", "", "", "Fragments that left in a packet with others."},
+	CntRecordsDropped:   {"gobtl_records_dropped_total", "", "", helpRecords},
 	CntDelivered:        {"gobtl_delivered_total", "", "", "Fragments handed to a handler."},
 	CntFastReceives:     {"gobtl_fast_receives_total", "", "", helpFast},
 	CntEarly:            {"gobtl_early_packets_total", "", "", "Packets that arrived beyond a gap."},
@@ -174,7 +185,9 @@ type Stats struct {
 func (s *Stats) Get(c Counter) uint64 { return s.counters[c] }
 
 // SegmentsSent is the number of packets that carry a sequence number, without those sent again.
-func (s *Stats) SegmentsSent() uint64 { return s.counters[CntSentFrag] + s.counters[CntSentChunk] }
+func (s *Stats) SegmentsSent() uint64 {
+	return s.counters[CntSentFrag] + s.counters[CntSentChunk] + s.counters[CntSentPack]
+}
 
 // Retransmits is the number of packets sent again, whatever the cause.
 func (s *Stats) Retransmits() uint64 {

@@ -49,6 +49,10 @@ type Completion struct {
 	Errno int32
 	Op    Op
 	_     [3]byte
+	// Landed counts the last bytes of the datagram that Poll put into the landing (Lander), from
+	// LandedOff on, instead of into Buf; Buf holds the first Len-Landed.
+	Landed    uint32
+	LandedOff uint32
 }
 
 // Caps is what an open Endpoint can really do.
@@ -64,7 +68,12 @@ type Caps struct {
 	// RecvBufferBytes is the kernel's receive buffer as granted, 0 where there is none.
 	RecvBufferBytes int
 	Gather          bool // Send.Region works
-	Source          bool // Completion.From is filled
+	// FreeRegions: RegisterRegion costs next to nothing, so that memory may be registered for a single
+	// send. Only with Gather.
+	FreeRegions bool
+	// Landing: the Endpoint is a Lander whose Land works.
+	Landing bool
+	Source  bool // Completion.From is filled
 }
 
 // Endpoint is a datagram queue pair with its completion queues (FI_EP_DGRAM).
@@ -109,6 +118,18 @@ type Domain interface {
 	// Close closes what is still open, endpoints first, then releases the arena: no Bytes of the
 	// Arena may be touched afterwards.
 	Close() error
+}
+
+// Lander is implemented by an Endpoint that can put what arrives straight where it is wanted, so
+// that a large message is copied once: header-data split, with the place told in advance.
+type Lander interface {
+	// Land names the landing: memory for what follows the first headBytes of each datagram that Poll
+	// takes in from now on. Each goes behind the one before, whatever it is; one that is no longer
+	// than headBytes, or that the rest of the landing cannot hold, goes to its buffer whole. A nil mem
+	// ends it. mem is written only during calls of Poll; bytes of it that no completion names keep
+	// their values. It returns false, and nothing changes, while datagrams of an earlier landing wait
+	// to be polled: Poll has just filled out. Without Caps.Landing it does nothing and returns false.
+	Land(mem []byte, headBytes int) bool
 }
 
 // Waiter is implemented by a Domain whose thread can sleep until something happens on any of its

@@ -10,10 +10,12 @@ import (
 
 // Provider opens Domains of one family of networks.
 type Provider interface {
-	// Family is the part of the provider names before the first slash ("ofi" for "ofi/udp").
+	// Family is the part of the provider names before the first slash or semicolon: "ofi" of
+	// "ofi/udp", "udp" of "udp" and of its variant "udp;nogso".
 	Family() string
-	// GetInfo lists what the hints select, best first. No match is an empty list without error; a
-	// provider that cannot work here returns an error that wraps ErrUnavailable and says why.
+	// GetInfo lists what the hints select, best first; an empty Hints.Provider selects the whole
+	// family. No match is an empty list without error; a provider that cannot work here returns an
+	// error that wraps ErrUnavailable and says why.
 	GetInfo(h Hints) ([]Info, error)
 	// Open opens what an Info of this provider describes.
 	Open(info Info, cfg DomainConfig) (Domain, error)
@@ -54,10 +56,12 @@ func Families() []string {
 	return names
 }
 
-// family returns the part of a provider name that picks the Provider.
-func family(name string) string {
-	f, _, _ := strings.Cut(name, "/")
-	return f
+// FamilyOf returns the part of a provider name that picks the Provider.
+func FamilyOf(name string) string {
+	if i := strings.IndexAny(name, "/;"); i >= 0 {
+		return name[:i]
+	}
+	return name
 }
 
 // GetInfo asks every registered provider that the hints allow, as fi_getinfo does. If nothing
@@ -67,10 +71,14 @@ func GetInfo(h Hints) ([]Info, error) {
 	var infos []Info
 	var reasons []error
 	for _, p := range registered() {
-		if h.Provider != "" && family(h.Provider) != p.Family() {
+		if h.Provider != "" && FamilyOf(h.Provider) != p.Family() {
 			continue
 		}
-		got, err := p.GetInfo(h)
+		hints := h
+		if h.Provider == p.Family()+"/" {
+			hints.Provider = ""
+		}
+		got, err := p.GetInfo(hints)
 		if err != nil {
 			reasons = append(reasons, err)
 		}
@@ -89,7 +97,7 @@ func GetInfo(h Hints) ([]Info, error) {
 // Open opens the Domain that an Info describes.
 func Open(info Info, cfg DomainConfig) (Domain, error) {
 	for _, p := range registered() {
-		if p.Family() == family(info.Provider) {
+		if p.Family() == FamilyOf(info.Provider) {
 			return p.Open(info, cfg)
 		}
 	}

@@ -20,7 +20,7 @@ const (
 // Kind is the type of a packet, the low nibble of its second byte.
 type Kind uint8
 
-// The kinds of packets. Frag and Chunk occupy a sequence number, the others do not.
+// The kinds of packets. Frag, Chunk and Pack occupy a sequence number, the others do not.
 const (
 	KindFrag     Kind = 1 // a whole fragment, or a transport mark (TagBye, TagVoid)
 	KindChunk    Kind = 2 // a part of a fragment that is larger than a packet
@@ -29,11 +29,13 @@ const (
 	KindHelloAck Kind = 5 // answers one Hello, with the same size on the same channel
 	KindNack     Kind = 6 // one packet was refused for good; Tag tells why
 	KindReject   Kind = 7 // a Hello was refused; Tag tells why
+	KindPack     Kind = 8 // several whole fragments, each of them a record (PutRecord)
 )
 
 var kindNames = [16]string{
 	KindFrag: "frag", KindChunk: "chunk", KindAck: "ack", KindHello: "hello",
 	KindHelloAck: "hello-ack", KindNack: "nack", KindReject: "reject",
+	KindPack: "pack",
 }
 
 // String returns the kind's name in lower case, "unknown" for an undefined kind.
@@ -43,6 +45,9 @@ func (k Kind) String() string {
 	}
 	return "unknown"
 }
+
+// HasSeq says whether packets of this kind occupy a sequence number.
+func (k Kind) HasSeq() bool { return k == KindFrag || k == KindChunk || k == KindPack }
 
 // Flags is the third byte of a packet. Undefined bits are reserved and must be zero.
 type Flags uint8
@@ -59,8 +64,9 @@ const (
 	FlagDup Flags = 1 << 2
 )
 
-// Tags of Frag and Chunk packets. A tag names the handler at the receiver; tags above TagUserMax
-// are the transport's, and those among them without a name here are reserved. A put carries tag 0.
+// Tags of Frags, Chunks and records. A tag names the handler at the receiver; tags above TagUserMax
+// are the transport's, and those among them without a name here are reserved. A put carries tag 0,
+// a Pack too.
 const (
 	TagUserMax = 0xEF // the last tag that a caller may use
 	TagVoid    = 0xFE // empty Frag in the place of a packet that was refused with a Nack
@@ -73,6 +79,9 @@ const (
 	NackAccess = 1
 	// NackNoHandler: the receiver has no handler for the packet's tag.
 	NackNoHandler = 2
+	// NackRecord: a Pack holds a record for whose tag the receiver has no handler. The Nack's payload
+	// is one byte, that tag. Nothing of the Pack was delivered.
+	NackRecord = 3
 )
 
 // Reasons of a Reject, carried as its tag.
@@ -89,7 +98,8 @@ const (
 	ChunkHeaderBytes    = 40
 	ChunkPutHeaderBytes = 56
 	AckBytes            = 24 // a whole Ack
-	NackBytes           = 24 // a whole Nack
+	NackBytes           = 24 // a whole Nack, but for reason NackRecord
+	NackRecordBytes     = 25 // a whole Nack of reason NackRecord
 	RejectBytes         = 26 // a whole Reject
 	HeaderBytesMax      = ChunkPutHeaderBytes
 	PayloadBytesMax     = 1<<16 - 1
@@ -97,6 +107,7 @@ const (
 	chunkExtraBytes = ChunkHeaderBytes - FragHeaderBytes
 	putExtraBytes   = PutHeaderBytes - FragHeaderBytes
 	rejectBodyBytes = RejectBytes - FragHeaderBytes
+	recordNackBytes = NackRecordBytes - FragHeaderBytes
 )
 
 // Header is a decoded packet header. Which fields count depends on Kind and Flags; Decode sets the
@@ -105,7 +116,7 @@ type Header struct {
 	Conn      uint64 // the receiver's connection tag; 0 only in a Hello whose sender has none yet
 	Handle    uint64 // FlagPut: the target region
 	PutOffset uint64 // FlagPut: where in the region this packet's payload goes, in bytes
-	// Seq is the packet's sequence number (Frag, Chunk), the sender's first one (Hello, HelloAck)
+	// Seq is the packet's sequence number (Frag, Chunk, Pack), the sender's first one (Hello, HelloAck)
 	// or the refused one (Nack); else zero.
 	Seq seq.Num
 	// Ack (FlagAck) is the last sequence number that the sender has received in order.
@@ -204,7 +215,7 @@ func Decode(pkt []byte, h *Header) (payload []byte, err error) {
 		return nil, ErrVersion
 	}
 	kind, flags := Kind(c[1]&0x0F), Flags(c[2])
-	if kind < KindFrag || kind > KindReject {
+	if kind < KindFrag || kind > KindPack {
 		return nil, ErrKind
 	}
 	if flags&^allowedFlags[kind] != 0 ||
@@ -232,6 +243,8 @@ func Decode(pkt []byte, h *Header) (payload []byte, err error) {
 		return nil, ErrConn
 	}
 	switch {
+	case kind == KindPack:
+		err = checkPack(pkt[n:], h)
 	case kind > KindChunk:
 		err = checkControl(pkt, h)
 	case kind == KindChunk || flags&FlagPut != 0:
@@ -251,6 +264,7 @@ var allowedFlags = [16]Flags{
 	KindChunk: FlagAck | FlagDup | FlagPut,
 	KindAck:   FlagAck | FlagDup,
 	KindNack:  FlagAck | FlagDup,
+	KindPack:  FlagAck | FlagDup,
 }
 
 // decodeExtra reads and checks what follows the common header of a Chunk or a put.
@@ -311,12 +325,7 @@ func checkControl(pkt []byte, h *Header) error {
 			return ErrLength
 		}
 	case KindNack:
-		if h.Tag != NackAccess && h.Tag != NackNoHandler {
-			return ErrTag
-		}
-		if h.PayloadLen != 0 {
-			return ErrLength
-		}
+		return checkNack(pkt[FragHeaderBytes:], h)
 	case KindReject:
 		if h.Tag < RejectVersion || h.Tag > RejectStale {
 			return ErrTag
@@ -337,6 +346,19 @@ func checkControl(pkt []byte, h *Header) error {
 		if h.PayloadLen < helloBodyBytes {
 			return ErrLength
 		}
+	}
+	return nil
+}
+
+// checkNack checks a Nack with payload p.
+func checkNack(p []byte, h *Header) error {
+	switch {
+	case h.Tag < NackAccess || h.Tag > NackRecord:
+		return ErrTag
+	case h.Tag != NackRecord && len(p) != 0 || h.Tag == NackRecord && len(p) != recordNackBytes:
+		return ErrLength
+	case h.Tag == NackRecord && p[0] > TagUserMax:
+		return ErrTag
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ var refusals = []struct {
 	{"version 0", "frag", put(1, 0x01), ErrVersion},
 	{"version 2", "frag", put(1, 0x21), ErrVersion},
 	{"kind 0", "frag", put(1, 0x10), ErrKind},
-	{"kind 8", "frag", put(1, 0x18), ErrKind},
+	{"kind 9", "frag", put(1, 0x19), ErrKind},
 	{"kind 15", "ack", put(1, 0x1F), ErrKind},
 	{"reserved flag 3", "frag", put(2, 0x09), ErrFlags},
 	{"dup without ack", "frag-empty", put(2, 4), ErrFlags},
@@ -78,7 +78,8 @@ var refusals = []struct {
 	{"ack with a tag", "ack", put(3, 1), ErrTag},
 	{"hello with a tag", "hello", put(3, 1), ErrTag},
 	{"nack without reason", "nack", put(3, 0), ErrTag},
-	{"nack with an unknown reason", "nack", put(3, 3), ErrTag},
+	{"nack with an unknown reason", "nack", put(3, 4), ErrTag},
+	{"nack for a record of the transport's", "nack-record", put(24, TagUserMax+1), ErrTag},
 	{"reject without reason", "reject", put(3, 0), ErrTag},
 	{"reject with an unknown reason", "reject", put(3, 4), ErrTag},
 	{"bye with payload", "frag-bye", resize(1), ErrLength},
@@ -92,6 +93,9 @@ var refusals = []struct {
 	{"hello with an ack field", "hello", put(16, 1), ErrReserved},
 	{"ack with payload", "ack", resize(1), ErrLength},
 	{"nack with payload", "nack", resize(2), ErrLength},
+	{"nack for no record with a tag", "nack-record", put(3, NackNoHandler), ErrLength},
+	{"nack for a record without its tag", "nack-record", resize(0), ErrLength},
+	{"nack for two records", "nack-record", resize(2), ErrLength},
 	{"reject too short", "reject", resize(1), ErrLength},
 	{"reject too long", "reject", resize(3), ErrLength},
 	{"hello too short", "hello", resize(helloBodyBytes - 1), ErrLength},
@@ -166,6 +170,9 @@ func checkCanonical(tb testing.TB, b []byte) {
 	if again, _ := reencode(b); !bytes.Equal(again, b) {
 		tb.Fatalf("decoded  %x\nencoded  %x", b, again)
 	}
+	if h.Kind == KindPack {
+		checkPacked(tb, payload)
+	}
 	if h.Kind != KindHello && h.Kind != KindHelloAck {
 		return
 	}
@@ -179,11 +186,13 @@ func checkCanonical(tb testing.TB, b []byte) {
 	}
 }
 
+var drawnKinds = []Kind{KindFrag, KindChunk, KindAck, KindNack, KindPack}
+
 // drawHeader draws a header that Decode accepts, with its payload.
 func drawHeader(t *rapid.T) (Header, []byte) {
 	payload := rapid.SliceOfN(rapid.Byte(), 0, 70).Draw(t, "payload")
 	h := Header{
-		Kind: rapid.SampledFrom([]Kind{KindFrag, KindChunk, KindAck, KindNack}).Draw(t, "kind"),
+		Kind: rapid.SampledFrom(drawnKinds).Draw(t, "kind"),
 		Conn: rapid.Uint64Range(1, math.MaxUint64).Draw(t, "conn"),
 		Seq:  drawSeq(t, "seq"),
 		Tag:  rapid.Uint8Range(0, TagUserMax).Draw(t, "tag"),
@@ -200,8 +209,16 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 		h.Seq, h.Tag = 0, 0
 		return h, nil
 	case KindNack:
-		h.Tag = rapid.Uint8Range(NackAccess, NackNoHandler).Draw(t, "reason")
+		h.Tag = rapid.Uint8Range(NackAccess, NackRecord).Draw(t, "reason")
+		if h.Tag == NackRecord {
+			h.PayloadLen = 1
+			return h, []byte{rapid.Uint8Range(0, TagUserMax).Draw(t, "tag")}
+		}
 		return h, nil
+	case KindPack:
+		payload = records(drawRecords(t)...)
+		h.Tag, h.PayloadLen = 0, uint16(len(payload))
+		return h, payload
 	case KindChunk:
 		payload = append(payload, 1)
 		h.FragID = rapid.Uint32().Draw(t, "id")
@@ -277,11 +294,20 @@ func TestSetAckClearAck(t *testing.T) {
 func TestKindString(t *testing.T) {
 	want := map[Kind]string{
 		0: "unknown", KindFrag: "frag", KindHelloAck: "hello-ack",
-		KindReject: "reject", 8: "unknown", 16: "unknown", 255: "unknown",
+		KindReject: "reject", KindPack: "pack", 9: "unknown", 16: "unknown", 255: "unknown",
 	}
 	for kind, name := range want {
 		if kind.String() != name {
 			t.Errorf("Kind(%d) is %q, want %q", uint8(kind), kind, name)
+		}
+	}
+}
+
+func TestHasSeq(t *testing.T) {
+	for n := range 256 {
+		kind := Kind(n)
+		if want := kind == 1 || kind == 2 || kind == 8; kind.HasSeq() != want {
+			t.Errorf("kind %d has a number: %v", n, !want)
 		}
 	}
 }
@@ -312,6 +338,7 @@ func FuzzDecode(f *testing.F) {
 func TestCodecAllocatesNothing(t *testing.T) {
 	b := make([]byte, 2048)
 	chunk := Header{Kind: KindChunk, Flags: FlagAck | FlagPut, Conn: 1, SizeBytes: 9, PayloadLen: 4}
+	pack, data := Header{Kind: KindPack, Conn: 1, PayloadLen: 2 * (RecordHeaderBytes + 3)}, []byte("abc")
 	hello := testHello()
 	allocs := testing.AllocsPerRun(100, func() {
 		h := chunk
@@ -322,6 +349,16 @@ func TestCodecAllocatesNothing(t *testing.T) {
 		}
 		SetAck(b, 1, 2, true)
 		ClearAck(b)
+		n = pack.Encode(b)
+		n += PutRecord(b[n:], 7, data)
+		n += PutRecord(b[n:], 8, data)
+		rest, err := Decode(b[:n], &got)
+		for len(rest) > 0 {
+			_, _, rest = NextRecord(rest)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		h = Header{Kind: KindHello, Seq: 1}
 		hello.Encode(b, &h, 1472)
 		p, err := Decode(b[:1472], &got)
@@ -339,7 +376,7 @@ func TestCodecAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	for _, name := range []string{"frag", "chunk-last", "chunk-put", "ack"} {
+	for _, name := range []string{"frag", "chunk-last", "chunk-put", "ack", "pack"} {
 		b.Run(name, func(b *testing.B) {
 			var h Header
 			if _, err := Decode(goldenPacket(b, name), &h); err != nil {
@@ -355,7 +392,7 @@ func BenchmarkEncode(b *testing.B) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	for _, name := range []string{"frag", "chunk-last", "chunk-put", "ack"} {
+	for _, name := range []string{"frag", "chunk-last", "chunk-put", "ack", "pack"} {
 		b.Run(name, func(b *testing.B) {
 			pkt := goldenPacket(b, name)
 			var h Header

@@ -132,6 +132,16 @@ func dataVectors() []vector {
 			}, payload: []byte("4567"),
 		},
 		{
+			name: "pack", about: "three messages: none, one and eight bytes long",
+			header: Header{
+				Kind: KindPack, Flags: FlagAck, Conn: testConn, Seq: 26, Ack: 25, Credit: 62,
+				PayloadLen: 21,
+			},
+			payload: records(
+				record{tag: 0x41}, record{0x42, []byte("1")}, record{TagUserMax, []byte("12345678")},
+			),
+		},
+		{
 			name: "ack", about: "an acknowledgement alone",
 			header: Header{
 				Kind: KindAck, Flags: FlagAck, Conn: testConn, Ack: 0xFFFFFFFE,
@@ -156,7 +166,30 @@ func dataVectors() []vector {
 				Seq: 25, Ack: 24, Credit: 1,
 			},
 		},
+		{
+			name: "nack-record", about: "pack 26 has a message for tag 0x42, which has no handler",
+			header: Header{
+				Kind: KindNack, Tag: NackRecord, Conn: testConn, Seq: 26, PayloadLen: 1,
+			},
+			payload: []byte{0x42},
+		},
 	}
+}
+
+// record is a fragment in a pack.
+type record struct {
+	tag  uint8
+	data []byte
+}
+
+// records is the payload of a pack.
+func records(list ...record) []byte {
+	b := bytes.Repeat([]byte{0xCC}, PayloadBytesMax)
+	n := 0
+	for _, r := range list {
+		n += PutRecord(b[n:], r.tag, r.data)
+	}
+	return b[:n]
 }
 
 // handshakeVectors are the rest of them, the module name last.
@@ -388,7 +421,7 @@ func TestDocumentedLayouts(t *testing.T) {
 		}
 	}
 	want := []int{
-		FragHeaderBytes, ChunkHeaderBytes, PutHeaderBytes, ChunkPutHeaderBytes,
+		FragHeaderBytes, ChunkHeaderBytes, PutHeaderBytes, ChunkPutHeaderBytes, RecordHeaderBytes,
 		helloBodyBytes, RejectBytes, nameHeaderBytes,
 	}
 	if fmt.Sprint(ends) != fmt.Sprint(want) {

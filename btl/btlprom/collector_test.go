@@ -115,6 +115,7 @@ func TestValues(t *testing.T) {
 # HELP gobtl_sends_total Sends accepted or refused, by the path they took.
 # TYPE gobtl_sends_total counter
 gobtl_sends_total{path="fast"} 5
+gobtl_sends_total{path="packed"} 0
 gobtl_sends_total{path="queued"} 0
 gobtl_sends_total{path="refused"} 0
 # HELP gobtl_retransmits_total Packets sent again, by cause.

@@ -17,7 +17,7 @@ func localPair(t testing.TB) (client, server *side) {
 		PeerTimeoutNs: int64(5 * time.Second), TimeoutNs: int64(5 * time.Second),
 	}
 	open := func(cfg sideConfig) *side {
-		s, err := openSide(cfg, "", -1)
+		s, err := openSide(cfg, nodeHint{}, -1)
 		if err != nil {
 			t.Fatal(err)
 		}

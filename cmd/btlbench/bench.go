@@ -16,11 +16,25 @@ type bench struct {
 	doc     *document
 }
 
-// combination is one test and size, on the layers that can run it.
+// combination is one test, size and window, in variants that take turns.
 type combination struct {
-	test      string
-	sizeBytes int
-	layers    []string
+	test              string
+	sizeBytes, window int
+	variants          []variant
+}
+
+// variant is a layer that can run the test, or in lat_load one load on such a layer.
+type variant struct {
+	layer string
+	load  load
+}
+
+// String names the variant for people.
+func (v variant) String() string {
+	if v.load == loadIdle {
+		return v.layer
+	}
+	return v.layer + " load " + v.load.String()
 }
 
 func newDocument(command string, f *benchFlags) *document {
@@ -35,10 +49,11 @@ func (b *bench) run() error {
 	begin := time.Now()
 	defer func() { b.doc.ElapsedS = round3(time.Since(begin).Seconds()) }()
 	b.doc.Sides.Client, b.doc.Sides.Server = b.session.side.facts(), b.session.remote
+	b.doc.Config.MTU = b.session.side.cfg.MTUBytes
 	plan := b.plan()
 	total := 0
 	for i := range plan {
-		total += len(plan[i].layers) * b.flags.rounds()
+		total += len(plan[i].variants) * b.flags.rounds()
 	}
 	b.bar = newProgressBar(b.env.stderr, total)
 	defer b.bar.finish()
@@ -59,7 +74,7 @@ func (b *bench) plan() []combination {
 	offers := append(b.session.side.offers(), b.session.peer...)
 	for _, test := range b.flags.Test {
 		for _, sizeBytes := range b.flags.sizes(test) {
-			c := combination{test: test, sizeBytes: sizeBytes}
+			var variants []variant
 			for _, name := range b.flags.layers() {
 				if reason := skipReasonOf(offers, name, test, sizeBytes); reason != "" {
 					b.doc.Skipped = append(b.doc.Skipped, skipRecord{
@@ -67,14 +82,28 @@ func (b *bench) plan() []combination {
 					})
 					continue
 				}
-				c.layers = append(c.layers, name)
+				variants = append(variants, b.flags.variants(test, name)...)
 			}
-			if len(c.layers) > 0 {
-				plan = append(plan, c)
+			if len(variants) == 0 {
+				continue
+			}
+			for _, window := range b.flags.windows(test, sizeBytes) {
+				plan = append(plan, combination{test, sizeBytes, window, variants})
 			}
 		}
 	}
 	return plan
+}
+
+// variants lists what a test measures on a layer, what the others are compared with first.
+func (f *benchFlags) variants(test, layer string) []variant {
+	list := []variant{{layer: layer}}
+	if test == testLatLoad {
+		for _, l := range f.Load {
+			list = append(list, variant{layer, l})
+		}
+	}
+	return list
 }
 
 // skipReasonOf is skipReason over the offers of both sides.
@@ -90,32 +119,31 @@ func skipReasonOf(offers []layerOffer, layer, test string, sizeBytes int) string
 	return ""
 }
 
-// measure runs all rounds of a test and size. The layers take turns, and the one that began a round
-// comes last in the next, so that neither has the better half of whatever the machine is doing.
+// measure runs all rounds of a combination. Its variants take turns, and the one that began a round
+// comes last in the next, so that none has the better part of whatever the machine is doing.
 func (b *bench) measure(c *combination) error {
-	measurements := make(map[string]*measurement)
-	scratch := make(map[string]*hist)
-	window := windowFor(b.flags.Window, c.sizeBytes)
-	for _, name := range c.layers {
-		measurements[name] = newMeasurement(c.test, name, c.sizeBytes, window)
+	measurements := make(map[variant]*measurement)
+	scratch := make(map[variant]*hist)
+	for _, v := range c.variants {
+		measurements[v] = newMeasurement(c, v)
 		if isLatency(c.test) {
-			scratch[name] = newHist()
+			scratch[v] = newHist()
 		}
 	}
 	defer b.report(c, measurements)
 	rounds := b.flags.rounds()
 	for i := range rounds {
-		for turn := range c.layers {
-			name := c.layers[(turn+i)%len(c.layers)]
+		for turn := range c.variants {
+			v := c.variants[(turn+i)%len(c.variants)]
 			if b.env.ctx.Err() != nil {
 				return b.env.cause()
 			}
-			b.bar.begin(fmt.Sprintf("%s %s %s", c.test, sizeText(c.sizeBytes), name))
-			o, err := b.session.runRound(b.spec(c, name, window, i, rounds), scratch[name])
+			b.bar.begin(fmt.Sprintf("%s %s %v", c.test, sizeText(c.sizeBytes), v))
+			o, err := b.session.runRound(b.spec(c, v, i, rounds), scratch[v])
 			if err != nil {
 				return err
 			}
-			measurements[name].add(o)
+			measurements[v].add(o)
 			b.bar.step()
 		}
 	}
@@ -123,31 +151,37 @@ func (b *bench) measure(c *combination) error {
 }
 
 // spec describes round i of a measurement.
-func (b *bench) spec(c *combination, layer string, window, i, rounds int) *roundSpec {
+func (b *bench) spec(c *combination, v variant, i, rounds int) *roundSpec {
 	f := b.flags
 	part := f.measured().split(i, rounds)
-	return &roundSpec{
-		Test: c.test, Layer: layer, SizeBytes: c.sizeBytes, Window: window, Verify: f.Verify,
+	s := &roundSpec{
+		Test: c.test, Layer: v.layer, SizeBytes: c.sizeBytes, Window: c.window, Verify: f.Verify,
 		WarmupMessages: f.Warmup.Messages, WarmupNs: int64(f.Warmup.Time),
 		Messages: part.Messages, DurationNs: int64(part.Time),
 		PeerTimeoutNs: int64(f.PeerTimeout),
 	}
+	if c.test == testLatLoad {
+		s.Load, s.LoadBytes = v.load, int(f.LoadSize)
+	}
+	return s
 }
 
 // report writes a combination's measurements into the document, if there are any.
-func (b *bench) report(c *combination, measurements map[string]*measurement) {
-	raw := measurements[layerRaw]
-	for _, name := range c.layers {
-		m := measurements[name]
+func (b *bench) report(c *combination, measurements map[variant]*measurement) {
+	for _, v := range c.variants {
+		m := measurements[v]
 		if len(m.rounds) == 0 {
 			continue
 		}
-		base := raw
-		if name == layerRaw {
-			base = nil
+		facts := b.doc.Sides.Client.Layers[v.layer]
+		r := m.record(b.doc.Sides.Client.Provider.Provider, facts)
+		if v.layer != layerRaw {
+			r.RatioToRaw = m.ratioTo(measurements[variant{layer: layerRaw}])
 		}
-		facts := b.doc.Sides.Client.Layers[name]
-		b.doc.Runs = append(b.doc.Runs, m.record(b.doc.Sides.Client.Provider.Provider, facts, base))
+		if v.load != loadIdle {
+			r.RatioToIdle = m.ratioTo(measurements[variant{layer: v.layer}])
+		}
+		b.doc.Runs = append(b.doc.Runs, r)
 	}
 }
 

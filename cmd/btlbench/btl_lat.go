@@ -45,6 +45,9 @@ func (p *btlPort) pingPong(r *round, l limit) (done int64, err error) {
 			if err == nil {
 				err = p.check()
 			}
+			if err == nil && p.stream.on {
+				err = p.feed(r, now)
+			}
 			if err != nil {
 				return done, err
 			}
@@ -94,7 +97,7 @@ func (p *btlPort) tryMessage(r *round, n uint64) (bool, error) {
 	if r.Verify {
 		fillPattern(p.slot(slot), n)
 	}
-	return p.sendSlot(slot)
+	return p.messages.send(p.ep, tagData, slot)
 }
 
 // farAhead says that as many messages are on their way as their stamps of one byte can tell apart.

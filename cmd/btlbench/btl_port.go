@@ -21,6 +21,7 @@ const (
 	tagWindow  btl.Tag = 5 // received: a window is complete (rate)
 	tagPut     btl.Tag = 6 // number, slot: a put is in place (put_bw with --verify)
 	tagPutSeen btl.Tag = 7 // slot: its place may be written again
+	tagLoad    btl.Tag = 8 // a message of the stream beside a ping-pong (lat_load)
 )
 
 // btlPort is one side's end of the transport: a module with one connection.
@@ -36,6 +37,7 @@ type btlPort struct {
 	messages
 	puts
 	flow
+	stream loadStream
 }
 
 var _ layer = (*btlPort)(nil)
@@ -60,6 +62,7 @@ func openBTL(open openDomainFunc, info *fabric.Info, cfg *sideConfig) (*btlPort,
 	}
 	p := &btlPort{m: m, cfg: cfg}
 	p.doneFn, p.putDoneFn = p.onDone, p.onPutDone
+	p.stream.doneFn = p.stream.onDone
 	m.OnEndpoint(p.onEndpoint)
 	return p, nil
 }
@@ -175,7 +178,8 @@ func (p *btlPort) prepare(r *round) (handle uint64, err error) {
 	p.r = r
 	p.flow = flow{windowAt: uint64(r.Window)}
 	p.watchdog = watchdog{since: clock()}
-	p.messages.reset(r)
+	p.messages.resetFor(r)
+	p.stream.resetFor(r)
 	if handle, err = p.exposeFor(r); err != nil {
 		return 0, err
 	}
@@ -190,7 +194,7 @@ func (p *btlPort) prepare(r *round) (handle uint64, err error) {
 // handlers are what a round does with the messages that arrive.
 func (p *btlPort) handlers(r *round) map[btl.Tag]btl.Handler {
 	data := p.onStreamData
-	if r.Test == testLat {
+	if isPingPong(r.Test) {
 		data = p.onPong
 		if r.server {
 			data = p.onPing
@@ -198,7 +202,7 @@ func (p *btlPort) handlers(r *round) map[btl.Tag]btl.Handler {
 	}
 	return map[btl.Tag]btl.Handler{
 		tagData: data, tagGo: p.onGo, tagFin: p.onFin, tagFinSeen: p.onFinSeen,
-		tagWindow: p.onWindow, tagPut: p.onPut, tagPutSeen: p.onPutSeen,
+		tagWindow: p.onWindow, tagPut: p.onPut, tagPutSeen: p.onPutSeen, tagLoad: p.onLoad,
 	}
 }
 
@@ -206,6 +210,8 @@ func (p *btlPort) client(r *round) error {
 	switch r.Test {
 	case testLat, testPutLat:
 		return p.latClient(r)
+	case testLatLoad:
+		return p.latLoadClient(r)
 	case testPutBW:
 		return p.putClient(r)
 	}
@@ -271,20 +277,25 @@ type messages struct {
 	apart    bool
 	free     []uint32 // slots that may be used
 	inFlight int
+	acked    uint64 // of those that were in flight
 	doneFn   func(*btl.Fragment, error)
 	// sendErr is how a send ended, if not well.
 	sendErr error
 }
 
-// reset makes the slots for a round: one for each message in flight. Without contents that matter
-// they share their memory.
-func (s *messages) reset(r *round) {
+// resetFor makes the slots for a round: one for each message in flight.
+func (s *messages) resetFor(r *round) {
 	slots := r.Window
 	if isLatency(r.Test) {
 		slots = 4 // The latest, those whose acknowledgement is still on its way, and one to spare.
 	}
-	s.size, s.inFlight, s.sendErr = r.SizeBytes, 0, nil
-	s.apart = r.Verify || r.Test == testPutLat
+	s.reset(slots, r.SizeBytes, r.Verify || r.Test == testPutLat)
+}
+
+// reset makes slots for messages of a size. Without contents that matter, which is what apart says,
+// they share their memory.
+func (s *messages) reset(slots, size int, apart bool) {
+	s.size, s.apart, s.inFlight, s.acked, s.sendErr = size, apart, 0, 0, nil
 	need := s.size
 	if s.apart {
 		need *= slots
@@ -321,47 +332,48 @@ func (s *messages) take() (uint32, bool) {
 // onDone is called when a queued message was acknowledged, or failed.
 func (s *messages) onDone(f *btl.Fragment, err error) {
 	s.inFlight--
+	s.acked++
 	s.free = append(s.free, uint32(f.Context))
 	if err != nil && s.sendErr == nil {
 		s.sendErr = err
 	}
 }
 
-// sendSlot sends the message in a slot, and gives the slot back when the transport has no use for
-// it any more. false means back-pressure: nothing was sent, the slot is free again.
-func (p *btlPort) sendSlot(slot uint32) (bool, error) {
-	data := p.slot(slot)
-	if len(data) <= p.ep.MaxTiny() {
-		err := p.ep.SendImmediate(tagData, data)
+// send sends the message in a slot, and gives the slot back when the transport has no use for it
+// any more. false means back-pressure: nothing was sent, the slot is free again.
+func (s *messages) send(ep *btl.Endpoint, tag btl.Tag, slot uint32) (bool, error) {
+	data := s.slot(slot)
+	if len(data) <= ep.MaxTiny() {
+		err := ep.SendImmediate(tag, data)
 		if err == nil {
-			p.messages.free = append(p.messages.free, slot)
+			s.free = append(s.free, slot)
 			return true, nil
 		}
 		if !errors.Is(err, btl.ErrAgain) {
 			return false, err
 		}
 	}
-	f, err := p.ep.Prepare(tagData, data)
+	f, err := ep.Prepare(tag, data)
 	if err != nil {
-		p.messages.free = append(p.messages.free, slot)
+		s.free = append(s.free, slot)
 		return false, again(err)
 	}
-	f.Context, f.OnDone = uint64(slot), p.doneFn
-	return p.give(f, slot)
+	f.Context, f.OnDone = uint64(slot), s.doneFn
+	return s.give(ep, f, slot)
 }
 
 // give gives a prepared fragment to the transport.
-func (p *btlPort) give(f *btl.Fragment, slot uint32) (bool, error) {
-	status, err := p.ep.Send(f)
+func (s *messages) give(ep *btl.Endpoint, f *btl.Fragment, slot uint32) (bool, error) {
+	status, err := ep.Send(f)
 	switch {
 	case err != nil:
-		_ = p.ep.Free(f) // It is ours after a refused Send.
-		p.messages.free = append(p.messages.free, slot)
+		_ = ep.Free(f) // It is ours after a refused Send.
+		s.free = append(s.free, slot)
 		return false, again(err)
 	case status == btl.Done:
-		p.messages.free = append(p.messages.free, slot)
+		s.free = append(s.free, slot)
 	default:
-		p.inFlight++
+		s.inFlight++
 	}
 	return true, nil
 }
@@ -418,6 +430,8 @@ func (p *btlPort) check() error {
 		return p.err
 	case p.sendErr != nil:
 		return p.sendErr
+	case p.stream.sendErr != nil:
+		return p.stream.sendErr
 	case p.r.halted.Load():
 		return errHalted
 	}

@@ -50,7 +50,7 @@ func (p *btlPort) tryPut(r *round, slot uint32, offset uint64, tracked bool) (bo
 	if tracked {
 		f.Signal, f.OnDone = true, p.putDoneFn
 	}
-	return p.give(f, slot)
+	return p.messages.give(p.ep, f, slot)
 }
 
 // putPingPong is pingPong with puts: each side waits for the last byte of its memory to become what

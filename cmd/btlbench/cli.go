@@ -11,11 +11,16 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// cli is the command line: one field per command, each in a file cmd_*.go.
+// cli is the command line: one field per command, each in a file cmd_*.go. What a command sets are
+// the defaults of its flags.
+//
+//nolint:lll // A struct tag cannot be broken.
 type cli struct {
-	Pair    pairCmd    `cmd:"" help:"Measure between two processes on this host, each on a core."`
+	Pair    pairCmd    `cmd:"" set:"tests=lat,bw" set:"layer=btl" help:"Measure between two processes on this host, each on a core."`
 	Serve   serveCmd   `cmd:"" help:"Wait for clients; \"run\" on the other host measures."`
-	Run     runCmd     `cmd:"" help:"Measure against a \"serve\" on another host."`
+	Run     runCmd     `cmd:"" set:"tests=lat,bw" set:"layer=btl" help:"Measure against a \"serve\" on another host."`
+	Rate    pairCmd    `cmd:"" set:"tests=rate" set:"layer=both" help:"Small messages per second: pair --test rate --layer both."`
+	Compare compareCmd `cmd:"" help:"Measure beside libfabric, UCX, Open MPI and iperf3, in turns."`
 	Info    infoCmd    `cmd:"" help:"List the fabric's providers and their attributes."`
 	Params  paramsCmd  `cmd:"" help:"List every tunable of the transport, its value and its source."`
 	Version versionCmd `cmd:"" help:"Print the version."`
@@ -30,24 +35,30 @@ trip; MB is 1000000 bytes.`
 //
 //nolint:lll // A struct tag cannot be broken.
 type benchFlags struct {
-	Test     testList `help:"Tests: lat, bw, bibw, rate, put_lat, put_bw; several with commas, or all. Default: ${default}." default:"lat,bw" placeholder:"NAMES" json:"test"`
+	Test     testList `help:"Tests: lat, bw, bibw, rate, lat_load, put_lat, put_bw; several with commas, or all. Default: ${default}." default:"${tests}" placeholder:"NAMES" json:"test"`
 	Size     sizeList `help:"Message sizes such as 0,8,1K,..,4M (\"..\" doubles). Default: a few that suit the test." placeholder:"LIST" json:"size_bytes"`
-	Provider string   `help:"Fabric provider; see \"btlbench info\". Default: ${default}." default:"ofi/udp" placeholder:"NAME" json:"provider"`
+	Provider string   `help:"Fabric provider; see \"btlbench info\". auto: RDMA hardware, else udp, else ofi/udp. Default: ${default}." default:"auto" placeholder:"NAME" json:"provider"`
+	Offload  bool     `help:"Use segmentation offload with --provider ofi/udp: opt-in, tests itself, and goes off at the first doubt." json:"-"`
 	Domain   string   `help:"Device (libfabric domain). Default: the provider's first." placeholder:"NAME" json:"domain"`
-	Layer    string   `help:"btl: the transport. raw: the same on the bare fabric endpoint. both: in turn, with their ratio. Default: ${default}." placeholder:"NAME" enum:"btl,raw,both" default:"btl" json:"layer"`
+	Layer    string   `help:"btl: the transport. raw: the same on the bare fabric endpoint. both: in turn, with their ratio. Default: ${default}." placeholder:"NAME" enum:"btl,raw,both" default:"${layer}" json:"layer"`
 	Profile  string   `help:"Recovery profile of the transport. Default: the transport's own." placeholder:"NAME" json:"profile"`
-	MTU      int      `name:"mtu" help:"Largest datagram in bytes. Default: the provider's." placeholder:"BYTES" json:"mtu_bytes"`
+	MTU      int      `name:"mtu" help:"MTU of the network, with UDP that of the interface: 1500 makes datagrams of 1472 bytes over IPv4, 1452 over IPv6. Default: the provider's." placeholder:"BYTES" json:"mtu_bytes"`
 
 	Duration   time.Duration `help:"Time for each test, size and layer, over all rounds. Default: 1s." json:"duration_ns"`
 	Iterations int64         `help:"Messages (round trips) for each test, size and layer, instead of a time." placeholder:"N" json:"iterations"`
 	Warmup     amount        `help:"Messages or time before each round that is not measured. Default: ${default}." default:"20ms" placeholder:"N|TIME" json:"warmup"`
 	Rounds     int           `help:"Parts into which each measurement is cut; layers take turns, medians are reported. Default: ${default}." default:"5" placeholder:"N" json:"rounds"`
-	Window     int           `help:"Messages in flight in bw, bibw, rate and put_bw. Default: ${default}." default:"64" placeholder:"N" json:"window"`
+	Window     windowList    `help:"Messages in flight in bw, bibw, rate, put_bw and the stream of lat_load; several with commas. Default: 64, rate 1,8,64,512, lat_load 2." placeholder:"LIST" json:"window"`
+	Load       loadList      `help:"The stream in lat_load: max, or a part such as 50% of what it reaches alone; several with commas. Default: ${default}." default:"max" placeholder:"LIST" json:"load"`
+	LoadSize   oneSize       `help:"Message size of that stream. Default: ${default}." default:"1M" placeholder:"SIZE" json:"load_size_bytes"`
 	Verify     bool          `help:"Check every byte and that each message arrives once." json:"verify"`
 	Impair     string        `help:"Faults on both sides: loss=1%,dup=1%,reorder=5%,delay=200us,corrupt=..,truncate=..,seed=7." placeholder:"FAULTS" json:"impair"`
 	Set        []string      `help:"Set a tunable on both sides; see \"btlbench params\". Repeatable." placeholder:"NAME=VALUE" sep:"none" json:"set"`
 
 	PeerTimeout time.Duration `help:"How long a peer may stay silent before it is dead." default:"5s" json:"peer_timeout_ns"`
+
+	// ProviderReason says why the provider was chosen, if its user left that open.
+	ProviderReason string `kong:"-" json:"provider_reason,omitempty"`
 }
 
 // Limits of the flags: generous, but such that no product of them overflows or exhausts the
@@ -57,7 +68,6 @@ const (
 
 	iterationsMax = 1 << 40
 	roundsMax     = 1000
-	windowMax     = 1 << 16
 )
 
 // Validate is called by kong after parsing; its error is one of usage.
@@ -73,8 +83,10 @@ func (f *benchFlags) Validate() error {
 		return errors.New("--warmup is too long")
 	case f.Rounds < 1 || f.Rounds > roundsMax:
 		return fmt.Errorf("--rounds must be 1 to %d", roundsMax)
-	case f.Window < 1 || f.Window > windowMax:
-		return fmt.Errorf("--window must be 1 to %d", windowMax)
+	case f.LoadSize < 1 || f.LoadSize > loadSizeMax:
+		return fmt.Errorf("--load-size must be 1 to %s", loadSizeMax)
+	case f.Offload && f.Provider != providerOfiUDP:
+		return fmt.Errorf("--offload needs --provider %s", providerOfiUDP)
 	case f.MTU < 0:
 		return errors.New("--mtu must not be negative")
 	case f.PeerTimeout < 10*time.Millisecond || f.PeerTimeout > time.Hour:
@@ -112,6 +124,8 @@ func (f *benchFlags) sizes(test string) []int {
 	switch test {
 	case testRate:
 		return []int{8}
+	case testLatLoad:
+		return []int{8, 1 << 10}
 	case testLat, testPutLat:
 		return []int{8, 64, 1 << 10, 8 << 10, 64 << 10}
 	default:

@@ -39,7 +39,7 @@ func (c *clientSession) setup(f *runFlags) (err error) {
 		c.conn.sendError(err)
 		return err
 	}
-	setup := &setupMsg{Config: cfg, Layers: c.side.offers()}
+	setup := &setupMsg{Config: c.side.cfg, Layers: c.side.offers()}
 	if err := c.conn.send(&message{Type: msgSetup, Setup: setup}, f.Timeout); err != nil {
 		return c.because(err)
 	}
@@ -158,7 +158,7 @@ func (c *clientSession) stopOnInterrupt(r *round) (release func()) {
 
 // collect stops the server's side of a round and puts both sides together.
 func (c *clientSession) collect(r *round, l layer, before layerCounters) (*outcome, error) {
-	stop := &message{Type: msgStop, Stop: &stopMsg{Sent: r.sent}}
+	stop := &message{Type: msgStop, Stop: &stopMsg{Sent: r.sent, LoadSent: r.loadSent}}
 	if err := c.conn.send(stop, c.side.cfg.peerTimeout()); err != nil {
 		return nil, err
 	}
@@ -169,9 +169,7 @@ func (c *clientSession) collect(r *round, l layer, before layerCounters) (*outco
 	if m.Result == nil {
 		return nil, fmt.Errorf("%w: empty result", errProtocol)
 	}
-	if r.Verify {
-		r.tally.finish(m.Result.Sent)
-	}
+	r.finish(m.Result.Sent, 0)
 	o := &outcome{meter: r.meter, server: *m.Result}
 	o.client = roundResult{Tally: r.tally, Usage: r.usage, Sent: r.sent}
 	err = c.side.engine.do(func() error {
@@ -183,14 +181,19 @@ func (c *clientSession) collect(r *round, l layer, before layerCounters) (*outco
 
 // nodeOr returns the address to bind that the user named, or else the one that the control
 // connection uses: it is of the network that leads to the peer.
-func nodeOr(node string, local net.Addr) string {
+func nodeOr(node string, local net.Addr) nodeHint {
 	if node != "" {
-		return node
+		return nodeHint{node, true}
 	}
-	if tcp, ok := local.(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
-		return tcp.IP.String()
+	tcp, ok := local.(*net.TCPAddr)
+	if !ok || tcp.IP.IsUnspecified() {
+		return nodeHint{}
 	}
-	return ""
+	hint := nodeHint{addr: tcp.IP.String()}
+	if tcp.Zone != "" {
+		hint.addr += "%" + tcp.Zone
+	}
+	return hint
 }
 
 // isInterrupt tells a wish of the user from a failure.

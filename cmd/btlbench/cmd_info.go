@@ -24,6 +24,8 @@ type infoDocument struct {
 	Schema      string            `json:"schema"`
 	Providers   []infoRecord      `json:"providers"`
 	Unavailable []unavailableInfo `json:"unavailable"`
+	// Default is what --provider auto stands for; null if it stands for nothing here.
+	Default *choice `json:"default"`
 }
 
 // infoRecord is a fabric.Info with names for JSON.
@@ -49,6 +51,8 @@ type infoRecord struct {
 	Reliable      bool         `json:"reliable"`
 	Ordered       bool         `json:"ordered"`
 	Attrs         []attrRecord `json:"attributes"`
+	// Default marks the one of --provider auto.
+	Default bool `json:"default"`
 }
 
 type attrRecord struct {
@@ -71,7 +75,7 @@ func (c *infoCmd) Run(env *environment) error {
 		if hints.Provider == "" {
 			hints.Provider = family + "/"
 		}
-		if name, _, _ := strings.Cut(hints.Provider, "/"); name != family {
+		if fabric.FamilyOf(hints.Provider) != family {
 			continue
 		}
 		infos, err := fabric.GetInfo(hints)
@@ -88,10 +92,28 @@ func (c *infoCmd) Run(env *environment) error {
 		return fmt.Errorf("no provider matches %q%s", c.Provider,
 			suggestion(c.Provider, providerNames()))
 	}
+	c.markDefault(d)
 	if c.Format == formatJSON {
 		return writeJSON(env.stdout, d)
 	}
 	return c.writeText(env.stdout, d)
+}
+
+// markDefault finds out what --provider auto stands for, among all providers, and marks it if it is
+// listed.
+func (c *infoCmd) markDefault(d *infoDocument) {
+	chosen, err := chooseProvider(fabric.Hints{Domain: c.Domain, Node: c.Node}, false)
+	if err != nil {
+		return
+	}
+	d.Default = &chosen
+	for i := range d.Providers {
+		r := &d.Providers[i]
+		if r.Provider == chosen.Provider && r.Domain == chosen.Domain {
+			r.Default = true
+			return
+		}
+	}
 }
 
 func newInfoRecord(i *fabric.Info) infoRecord {
@@ -124,11 +146,25 @@ func (c *infoCmd) writeText(w io.Writer, d *infoDocument) error {
 			return err
 		}
 	}
+	if d.Default != nil {
+		_, err := fmt.Fprintf(w, "* the default here is %s: %s\n", d.Default.Provider, d.Default.Reason)
+		if err != nil {
+			return err
+		}
+	}
 	if len(d.Providers) > 0 && !c.Verbose {
 		_, err := fmt.Fprintln(w, "(all attributes: btlbench info -v)")
 		return err
 	}
 	return nil
+}
+
+// title is the provider's name, with a mark if it is the default.
+func (r *infoRecord) title() string {
+	if r.Default {
+		return "* " + r.Provider
+	}
+	return "  " + r.Provider
 }
 
 // attributes are the fields of a record beyond its name, for people.
@@ -159,7 +195,7 @@ func (r *infoRecord) attributes() []attrRecord {
 func writeInfoBlock(w io.Writer, r *infoRecord) {
 	t := newTable(w)
 	t.Style().Options.SeparateHeader = false
-	t.SetTitle("%s", r.Provider)
+	t.SetTitle("%s", strings.TrimSpace(r.title()))
 	for _, a := range r.attributes() {
 		if a.Value != "" {
 			t.AppendRow([]any{"  " + a.Name, a.Value})
@@ -172,8 +208,7 @@ func writeInfoBlock(w io.Writer, r *infoRecord) {
 func writeInfoTable(w io.Writer, records []infoRecord) {
 	t := newTable(w)
 	t.AppendHeader([]any{
-		"provider", "domain", "fabric", "address", "MTU", "inject", "tx/rx depth", "wait", "source",
-		"local MR",
+		"  provider", "domain", "fabric", "address", "MTU", "inject", "wait",
 	})
 	for i := range records {
 		r := &records[i]
@@ -182,9 +217,7 @@ func writeInfoTable(w io.Writer, records []infoRecord) {
 			address = r.AddrFormat
 		}
 		t.AppendRow([]any{
-			r.Provider, r.Domain, r.Fabric, address, r.MTUBytes, r.InjectBytes,
-			fmt.Sprintf("%d/%d", r.TxDepth, r.RxDepth), yesNo(r.CanWait), yesNo(r.TellsSource),
-			yesNo(r.LocalMR),
+			r.title(), r.Domain, r.Fabric, address, r.MTUBytes, r.InjectBytes, yesNo(r.CanWait),
 		})
 	}
 	t.Render()
@@ -195,21 +228,4 @@ func yesNo(b bool) string {
 		return "yes"
 	}
 	return "no"
-}
-
-// providerNames lists the providers that can be used here, each once.
-func providerNames() []string {
-	infos, err := fabric.GetInfo(fabric.Hints{})
-	if err != nil {
-		return nil // Then there is none.
-	}
-	var names []string
-	seen := make(map[string]bool)
-	for i := range infos {
-		if name := infos[i].Provider; !seen[name] {
-			seen[name] = true
-			names = append(names, name)
-		}
-	}
-	return names
 }

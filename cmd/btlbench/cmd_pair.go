@@ -29,6 +29,9 @@ func (c *pairCmd) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
+	if err := c.resolveProvider(true); err != nil {
+		return err
+	}
 	if err := c.checkProvider(); err != nil {
 		return err
 	}

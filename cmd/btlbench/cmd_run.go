@@ -46,6 +46,9 @@ func (c *runCmd) Validate() error {
 
 // Run is called by kong.
 func (c *runCmd) Run(env *environment) error {
+	if err := c.resolveProvider(false); err != nil {
+		return err
+	}
 	keepRuntimeOff(c.CPUs)
 	return measureAndReport(env, "run", c.Address, &c.runFlags)
 }

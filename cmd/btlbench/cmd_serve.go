@@ -48,7 +48,7 @@ func (c *serveCmd) cpu() int {
 }
 
 // nodeFor is the address to bind for a client that came to the local address.
-func (c *serveCmd) nodeFor(local net.Addr) string { return nodeOr(c.Node, local) }
+func (c *serveCmd) nodeFor(local net.Addr) nodeHint { return nodeOr(c.Node, local) }
 
 // server is a running serveCmd.
 type server struct {

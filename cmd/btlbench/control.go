@@ -72,9 +72,11 @@ type readyMsg struct {
 	Handle uint64 `json:"handle"`
 }
 
-// stopMsg ends a round. Sent is how many messages the client sent in it, warm-up included.
+// stopMsg ends a round. Sent is how many messages the client sent in it, warm-up included, and
+// LoadSent the same of its stream in lat_load.
 type stopMsg struct {
-	Sent uint64 `json:"sent"`
+	Sent     uint64 `json:"sent"`
+	LoadSent uint64 `json:"load_sent,omitempty"`
 }
 
 // roundResult is one side's share of a round.

@@ -5,6 +5,7 @@ import (
 
 	// The providers that the program offers, by name, to --provider.
 	_ "gobtl/fabric/ofi"
+	_ "gobtl/fabric/udp"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

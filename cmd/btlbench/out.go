@@ -59,12 +59,7 @@ var csvColumns = []struct {
 	{"latency_us_mean", latencyColumn(func(l *latencyStats) float64 { return l.Mean })},
 	{"bandwidth_mb_per_s", func(r *runRecord) string { return number(r.Bandwidth) }},
 	{"messages_per_s", func(r *runRecord) string { return number(r.Rate) }},
-	{"ratio_to_raw", func(r *runRecord) string {
-		if r.RatioToRaw == nil {
-			return ""
-		}
-		return number(*r.RatioToRaw)
-	}},
+	{"ratio_to_raw", func(r *runRecord) string { return optional(r.RatioToRaw) }},
 	{"segments_sent", func(r *runRecord) string { return strconv.FormatUint(r.SegmentsSent, 10) }},
 	{"retransmits", func(r *runRecord) string { return strconv.FormatUint(r.Retransmits, 10) }},
 	{"duplicates", func(r *runRecord) string { return strconv.FormatUint(r.Duplicates, 10) }},
@@ -79,6 +74,36 @@ var csvColumns = []struct {
 	}},
 	{"cpu_percent_client", func(r *runRecord) string { return number(r.CPUPercent.Client) }},
 	{"cpu_percent_server", func(r *runRecord) string { return number(r.CPUPercent.Server) }},
+	{"window", func(r *runRecord) string { return strconv.Itoa(r.Window) }},
+	{"ns_per_message", func(r *runRecord) string {
+		if r.Latency != nil {
+			return ""
+		}
+		return number(r.NsPerMessage)
+	}},
+	{"load", func(r *runRecord) string { return r.Load }},
+	{"load_mb_per_s", func(r *runRecord) string {
+		if r.Load == "" {
+			return ""
+		}
+		return number(r.LoadBandwidth)
+	}},
+	{"ratio_to_idle", func(r *runRecord) string { return optional(r.RatioToIdle) }},
+	{"retransmit_ratio", func(r *runRecord) string { return number(r.RetransmitRatio) }},
+	{"garbage_collections_client", func(r *runRecord) string {
+		return strconv.FormatUint(r.GarbageCollections.Client, 10)
+	}},
+	{"garbage_collections_server", func(r *runRecord) string {
+		return strconv.FormatUint(r.GarbageCollections.Server, 10)
+	}},
+}
+
+// optional is a figure that is not there in every run.
+func optional(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return number(*x)
 }
 
 // latencyColumn is a column that is empty for tests of a flow.
@@ -144,6 +169,12 @@ func gobenchName(r *runRecord) string {
 	provider := strings.ReplaceAll(r.Provider, "/", "_")
 	name := fmt.Sprintf("Benchmark%s/provider=%s/layer=%s/size=%d", camel.String(), provider, r.Layer,
 		r.SizeBytes)
+	switch r.Test {
+	case testRate:
+		name += "/window=" + strconv.Itoa(r.Window)
+	case testLatLoad:
+		name += fmt.Sprintf("/window=%d/load=%s", r.Window, strings.TrimSuffix(r.Load, "%"))
+	}
 	if n := runtime.GOMAXPROCS(0); n > 1 {
 		name += "-" + strconv.Itoa(n)
 	}

@@ -98,77 +98,168 @@ func layerLine(name string, f *layerFacts) string {
 }
 
 var testTitles = map[string]string{
-	testLat:    "Latency: ping-pong, half round trips in us",
-	testBW:     "Bandwidth: one direction",
-	testBiBW:   "Bandwidth: both directions together",
-	testRate:   "Message rate: windows, each answered before the next",
-	testPutLat: "Put latency: ping-pong through memory, half round trips in us",
-	testPutBW:  "Put bandwidth: one direction",
+	testLat:     "Latency: ping-pong, half round trips in us",
+	testBW:      "Bandwidth: one direction",
+	testBiBW:    "Bandwidth: both directions together",
+	testRate:    "Message rate: windows, each answered as a whole before the next",
+	testLatLoad: "Latency under load: ping-pong beside a stream of %s messages, half round trips in us",
+	testPutLat:  "Put latency: ping-pong through memory, half round trips in us",
+	testPutBW:   "Put bandwidth: one direction",
 }
 
-// writeTestTable writes the runs of one test. Columns that would be empty are left out.
-func writeTestTable(w io.Writer, test string, runs []runRecord, d *document) {
-	verified := d.Config.Verify
-	ratios := slices.ContainsFunc(runs, func(r runRecord) bool { return r.RatioToRaw != nil })
-	lost := slices.ContainsFunc(runs, func(r runRecord) bool { return r.LostDatagrams != 0 })
-	header := table.Row{"size", "layer", "messages"}
-	if isLatency(test) {
-		header[2] = "round trips"
-		header = append(header, "min", "p50", "p90", "p99", "p99.9", "max", "mean")
-	} else {
-		header = append(header, "MB/s", "messages/s")
+// column is one of a test's table.
+type column struct {
+	name  string
+	value func(r *runRecord) string
+	left  bool // aligned left
+}
+
+// columns are those of a test's table. Those that would be empty are left out.
+func columns(test string, runs []runRecord, verified bool) []column {
+	some := func(has func(*runRecord) bool) bool {
+		return slices.ContainsFunc(runs, func(r runRecord) bool { return has(&r) })
 	}
-	header = append(header, "resent", "dup", "CPU % c/s")
-	if lost {
-		header = append(header, "lost")
+	list := []column{{name: "size", value: func(r *runRecord) string { return sizeText(r.SizeBytes) }}}
+	list = append(list, column{name: "layer", left: true, value: func(r *runRecord) string {
+		return r.Layer
+	}})
+	if test == testRate || test == testLatLoad {
+		list = append(list, count("window", func(r *runRecord) int64 { return int64(r.Window) }))
+	}
+	if isLatency(test) {
+		list = append(list, latencyColumns(test)...)
+	} else {
+		list = append(list, flowColumns(test)...)
+	}
+	if some(func(r *runRecord) bool { return r.SegmentsSent > 0 }) {
+		list = append(list, column{name: "resent", value: resentText},
+			count("dup", func(r *runRecord) int64 { return int64(r.Duplicates) }))
+	}
+	if some(func(r *runRecord) bool { return r.LostDatagrams != 0 }) {
+		list = append(list, count("lost", func(r *runRecord) int64 { return r.LostDatagrams }))
+	}
+	list = append(list, column{name: "CPU % c/s", value: func(r *runRecord) string {
+		return fmt.Sprintf("%.0f/%.0f", r.CPUPercent.Client, r.CPUPercent.Server)
+	}})
+	if some(func(r *runRecord) bool { return r.GarbageCollections.Client+r.GarbageCollections.Server > 0 }) {
+		list = append(list, column{name: "GC c/s", value: func(r *runRecord) string {
+			return fmt.Sprintf("%d/%d", r.GarbageCollections.Client, r.GarbageCollections.Server)
+		}})
 	}
 	if verified {
-		header = append(header, "verified", "corrupt")
+		list = append(list, count("verified", func(r *runRecord) int64 { return r.VerifiedBytes }),
+			count("corrupt", func(r *runRecord) int64 { return r.CorruptBytes }))
 	}
-	if ratios {
-		header = append(header, "btl/raw")
+	for _, ratio := range []struct {
+		name string
+		of   func(*runRecord) *float64
+	}{
+		{"btl/raw", func(r *runRecord) *float64 { return r.RatioToRaw }},
+		{"p50/idle", func(r *runRecord) *float64 { return r.RatioToIdle }},
+	} {
+		if some(func(r *runRecord) bool { return ratio.of(r) != nil }) {
+			list = append(list, column{name: ratio.name, value: func(r *runRecord) string {
+				if ratio.of(r) == nil {
+					return ""
+				}
+				return fmt.Sprintf("%.2f", *ratio.of(r))
+			}})
+		}
 	}
+	return list
+}
+
+func count(name string, value func(*runRecord) int64) column {
+	return column{name: name, value: func(r *runRecord) string {
+		return strconv.FormatInt(value(r), 10)
+	}}
+}
+
+// latencyColumns are the figures of a ping-pong, and of the stream beside it.
+func latencyColumns(test string) (list []column) {
+	figure := func(name string, of func(*latencyStats) float64) {
+		list = append(list, column{name: name, value: func(r *runRecord) string {
+			if r.Latency == nil {
+				return ""
+			}
+			return fmt.Sprintf("%.2f", of(r.Latency))
+		}})
+	}
+	if test == testLatLoad {
+		list = append(list,
+			column{name: "load", left: true, value: func(r *runRecord) string { return r.Load }},
+			column{name: "load MB/s", value: func(r *runRecord) string {
+				return fmt.Sprintf("%.0f", r.LoadBandwidth)
+			}})
+	} else {
+		list = append(list, count("round trips", func(r *runRecord) int64 { return r.Iterations }))
+		figure("min", func(l *latencyStats) float64 { return l.Min })
+	}
+	figure("p50", func(l *latencyStats) float64 { return l.P50 })
+	if test != testLatLoad {
+		figure("p90", func(l *latencyStats) float64 { return l.P90 })
+	}
+	figure("p99", func(l *latencyStats) float64 { return l.P99 })
+	figure("p99.9", func(l *latencyStats) float64 { return l.P999 })
+	figure("max", func(l *latencyStats) float64 { return l.Max })
+	if test != testLatLoad {
+		figure("mean", func(l *latencyStats) float64 { return l.Mean })
+	}
+	return list
+}
+
+// flowColumns are the figures of a flow: what its test is about comes first.
+func flowColumns(test string) []column {
+	messages := count("messages", func(r *runRecord) int64 { return r.Iterations })
+	rate := column{name: "messages/s", value: func(r *runRecord) string {
+		return fmt.Sprintf("%.0f", r.Rate)
+	}}
+	bandwidth := column{name: "MB/s", value: func(r *runRecord) string {
+		return fmt.Sprintf("%.1f", r.Bandwidth)
+	}}
+	if test != testRate {
+		return []column{messages, bandwidth, rate}
+	}
+	return []column{rate, {name: "ns/message", value: func(r *runRecord) string {
+		return fmt.Sprintf("%.1f", r.NsPerMessage)
+	}}, bandwidth}
+}
+
+// resentText is how much was sent again, and if that is anything its share of all segments.
+func resentText(r *runRecord) string {
+	if r.Retransmits == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d (%.2g%%)", r.Retransmits, 100*r.RetransmitRatio)
+}
+
+// writeTestTable writes the runs of one test.
+func writeTestTable(w io.Writer, test string, runs []runRecord, d *document) {
 	t := newTable(w)
-	t.SetTitle("%s", testTitles[test])
-	t.AppendHeader(header)
-	var columns []table.ColumnConfig
-	for i := range header {
-		if i != 1 {
-			columns = append(columns, table.ColumnConfig{
+	title := testTitles[test]
+	if test == testLatLoad {
+		title = fmt.Sprintf(title, d.Config.LoadSize)
+	}
+	t.SetTitle("%s", title)
+	list := columns(test, runs, d.Config.Verify)
+	var header table.Row
+	var configs []table.ColumnConfig
+	for i, c := range list {
+		header = append(header, c.name)
+		if !c.left {
+			configs = append(configs, table.ColumnConfig{
 				Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight,
 			})
 		}
 	}
-	t.SetColumnConfigs(columns)
+	t.AppendHeader(header)
+	t.SetColumnConfigs(configs)
 	for i := range runs {
-		t.AppendRow(tableRow(&runs[i], lost, verified, ratios))
+		var row table.Row
+		for _, c := range list {
+			row = append(row, c.value(&runs[i]))
+		}
+		t.AppendRow(row)
 	}
 	t.Render()
-}
-
-func tableRow(r *runRecord, lost, verified, ratios bool) table.Row {
-	row := table.Row{sizeText(r.SizeBytes), r.Layer, r.Iterations}
-	if l := r.Latency; l != nil {
-		for _, us := range []float64{l.Min, l.P50, l.P90, l.P99, l.P999, l.Max, l.Mean} {
-			row = append(row, fmt.Sprintf("%.2f", us))
-		}
-	} else {
-		row = append(row, fmt.Sprintf("%.1f", r.Bandwidth), fmt.Sprintf("%.0f", r.Rate))
-	}
-	row = append(row, r.Retransmits, r.Duplicates,
-		fmt.Sprintf("%.0f/%.0f", r.CPUPercent.Client, r.CPUPercent.Server))
-	if lost {
-		row = append(row, r.LostDatagrams)
-	}
-	if verified {
-		row = append(row, r.VerifiedBytes, r.CorruptBytes)
-	}
-	if ratios {
-		ratio := ""
-		if r.RatioToRaw != nil {
-			ratio = fmt.Sprintf("%.2f", *r.RatioToRaw)
-		}
-		row = append(row, ratio)
-	}
-	return row
 }

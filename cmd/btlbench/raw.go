@@ -14,8 +14,11 @@ const (
 	// holds no more datagrams than it has receives posted, so those are many.
 	rawTxBuffers = 256
 	rawRxBuffers = 4096
-	// rawBatch is how many sends and completions move in one call.
-	rawBatch = 32
+	// rawRxBytes bounds the memory of the receive buffers, where datagrams are large.
+	rawRxBytes = 64 << 20
+	// rawBatch is how many sends and completions move in one call: a few of the runs that a provider
+	// makes of them.
+	rawBatch = 128
 )
 
 // rawPort is a bare fabric endpoint: the yardstick for the transport. It is as tight as the
@@ -56,7 +59,15 @@ func openRaw(open openDomainFunc, info *fabric.Info, mtuBytes int) (_ *rawPort, 
 		return most
 	}
 	tx, rx := depth(info.TxDepth, rawTxBuffers), depth(info.RxDepth, rawRxBuffers)
-	dom, err := open(fabric.DomainConfig{Buffers: tx + rx})
+	bufferBytes := info.MTUBytes
+	if mtuBytes > 0 {
+		bufferBytes = min(bufferBytes, mtuBytes)
+	}
+	if bufferBytes < rawControlBytes+8 {
+		return nil, fmt.Errorf("MTU of %d bytes is too small to measure with", bufferBytes)
+	}
+	rx = min(rx, max(64, rawRxBytes/bufferBytes))
+	dom, err := open(fabric.DomainConfig{Buffers: tx + rx, BufferBytes: bufferBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -77,10 +88,7 @@ func openRaw(open openDomainFunc, info *fabric.Info, mtuBytes int) (_ *rawPort, 
 		sends:  make([]fabric.Send, rawBatch),
 		repost: make([]fabric.Buf, 0, rawBatch),
 	}
-	p.mtu = min(p.caps.MTUBytes, p.arena.Size())
-	if mtuBytes > 0 {
-		p.mtu = min(p.mtu, mtuBytes)
-	}
+	p.mtu = min(p.caps.MTUBytes, p.arena.Size(), bufferBytes)
 	if p.mtu < rawControlBytes+8 {
 		return nil, fmt.Errorf("MTU of %d bytes is too small to measure with", p.mtu)
 	}

@@ -78,14 +78,17 @@ func (p *rawPort) newStream(r *round, server bool) *rawStream {
 	if s.dataLen == s.controlLen {
 		s.controlLen += 8
 	}
+	if r.Test == testRate {
+		// The window as asked for: small datagrams take less room than the capacity says, and what is
+		// lost all the same is counted.
+		s.stopAndWait, s.window, s.countEvery = true, int64(r.Window), int64(r.Window)
+	}
 	if r.Verify && s.dataLen == 1 {
 		s.window = min(s.window, 64) // What stamps of one byte can tell apart.
 		s.countEvery = min(s.countEvery, 16)
 	}
-	if r.Test == testRate {
-		s.stopAndWait = true
-		s.window = min(s.window, int64(r.Window))
-		s.countEvery = min(dataRoom(p.caps.RecvCapacity), int64(r.Window))
+	if s.stopAndWait {
+		r.meter.window = int(s.window)
 	}
 	return s
 }

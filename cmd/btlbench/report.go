@@ -63,7 +63,21 @@ type runRecord struct {
 	// without it.
 	RatioToRaw *float64      `json:"ratio_to_raw"`
 	Rounds     []roundRecord `json:"rounds"`
-	Counters   struct {
+	// NsPerMessage is the time that each message of a flow took, 0 for latencies.
+	NsPerMessage float64 `json:"ns_per_message"`
+	// GarbageCollections counts them within the measured spans: of the client's rounds without their
+	// warm-up, and of the server's with it.
+	GarbageCollections struct {
+		Client uint64 `json:"client"`
+		Server uint64 `json:"server"`
+	} `json:"garbage_collections"`
+	// Load is what lat_load measured under, and LoadBandwidth what that stream reached; RatioToIdle
+	// compares p50 with that of the idle rounds beside it. Empty and null in other tests.
+	Load          string   `json:"load"`
+	LoadBandwidth float64  `json:"load_mb_per_s"`
+	RatioToIdle   *float64 `json:"ratio_to_idle"`
+
+	Counters struct {
 		Client map[string]uint64 `json:"client"`
 		Server map[string]uint64 `json:"server"`
 	} `json:"counters"`
@@ -76,6 +90,8 @@ type roundRecord struct {
 	Latency    *latencyStats `json:"latency_us"`
 	Bandwidth  float64       `json:"bandwidth_mb_per_s"`
 	Rate       float64       `json:"messages_per_s"`
+	// LoadBandwidth is that of the stream of lat_load.
+	LoadBandwidth float64 `json:"load_mb_per_s"`
 }
 
 // skipRecord is a run that a layer cannot do by its nature.
@@ -86,9 +102,10 @@ type skipRecord struct {
 	Reason    string `json:"reason"`
 }
 
-// measurement collects the rounds of one test, size and layer.
+// measurement collects the rounds of one variant of a combination.
 type measurement struct {
-	test, layer       string
+	variant
+	test              string
 	sizeBytes, window int
 	merged            *hist
 	rounds            []roundRecord
@@ -96,9 +113,9 @@ type measurement struct {
 	lost              int64
 }
 
-func newMeasurement(test, layer string, sizeBytes, window int) *measurement {
-	m := &measurement{test: test, layer: layer, sizeBytes: sizeBytes, window: window}
-	if isLatency(test) {
+func newMeasurement(c *combination, v variant) *measurement {
+	m := &measurement{variant: v, test: c.test, sizeBytes: c.sizeBytes, window: c.window}
+	if isLatency(c.test) {
 		m.merged = newHist()
 	}
 	return m
@@ -119,6 +136,11 @@ func (m *measurement) add(o *outcome) {
 		ElapsedS:   seconds,
 		Bandwidth:  roundTo(float64(o.meter.bytes)/seconds/1e6, 1e6),
 		Rate:       round3(float64(o.meter.messages) / seconds),
+
+		LoadBandwidth: roundTo(float64(o.meter.loadBytes)/seconds/1e6, 1e6),
+	}
+	if o.meter.window > 0 {
+		m.window = min(m.window, o.meter.window)
 	}
 	if m.merged != nil {
 		r.Iterations = o.meter.hist.count()
@@ -134,8 +156,8 @@ func (r *roundResult) addResult(o *roundResult) {
 	r.Counters.add(o.Counters)
 }
 
-// record makes the report of the rounds; raw is the measurement to compare with, or nil.
-func (m *measurement) record(provider string, facts layerFacts, raw *measurement) runRecord {
+// record makes the report of the rounds, but for comparisons with others.
+func (m *measurement) record(provider string, facts layerFacts) runRecord {
 	rec := runRecord{
 		Test: m.test, Layer: m.layer, Provider: provider, Profile: facts.Profile,
 		SizeBytes: m.sizeBytes, Window: m.window, MTUBytes: facts.MTUBytes, Rounds: m.rounds,
@@ -150,6 +172,13 @@ func (m *measurement) record(provider string, facts layerFacts, raw *measurement
 	}
 	rec.Bandwidth = median(m.rounds, func(r *roundRecord) float64 { return r.Bandwidth })
 	rec.Rate = median(m.rounds, func(r *roundRecord) float64 { return r.Rate })
+	rec.LoadBandwidth = median(m.rounds, func(r *roundRecord) float64 { return r.LoadBandwidth })
+	if m.test == testLatLoad {
+		rec.Load = m.load.String()
+	}
+	if m.merged == nil && rec.Rate > 0 {
+		rec.NsPerMessage = round3(1e9 / rec.Rate)
+	}
 	for i := range m.rounds {
 		rec.Iterations += m.rounds[i].Iterations
 	}
@@ -166,9 +195,10 @@ func (m *measurement) record(provider string, facts layerFacts, raw *measurement
 	}
 	rec.CPUPercent.Client = m.client.Usage.percent()
 	rec.CPUPercent.Server = m.server.Usage.percent()
+	rec.GarbageCollections.Client = m.client.Usage.Collections
+	rec.GarbageCollections.Server = m.server.Usage.Collections
 	rec.Counters.Client = orEmpty(m.client.Counters.All)
 	rec.Counters.Server = orEmpty(m.server.Counters.All)
-	rec.RatioToRaw = m.ratioTo(raw)
 	return rec
 }
 
@@ -180,10 +210,10 @@ func orEmpty(counts map[string]uint64) map[string]uint64 {
 	return counts
 }
 
-// ratioTo is the median, over the rounds that both have, of what this layer measured by what the
-// other did.
-func (m *measurement) ratioTo(raw *measurement) *float64 {
-	if raw == nil {
+// ratioTo is the median, over the rounds that both have, of what this one measured by what the other
+// did; nil without another.
+func (m *measurement) ratioTo(base *measurement) *float64 {
+	if base == nil {
 		return nil
 	}
 	figure := func(r *roundRecord) float64 {
@@ -196,9 +226,9 @@ func (m *measurement) ratioTo(raw *measurement) *float64 {
 		return r.Bandwidth
 	}
 	var ratios []float64
-	for i := range min(len(m.rounds), len(raw.rounds)) {
-		if base := figure(&raw.rounds[i]); base > 0 {
-			ratios = append(ratios, figure(&m.rounds[i])/base)
+	for i := range min(len(m.rounds), len(base.rounds)) {
+		if per := figure(&base.rounds[i]); per > 0 {
+			ratios = append(ratios, figure(&m.rounds[i])/per)
 		}
 	}
 	if len(ratios) == 0 {

@@ -25,15 +25,17 @@ func sample() *document {
 	}
 	b := &bench{flags: f, doc: d}
 	for _, test := range f.Test {
-		measurements := make(map[string]*measurement)
+		measurements := make(map[variant]*measurement)
+		c := &combination{test: test, sizeBytes: 8, window: 64}
 		for _, name := range f.layers() {
-			m := newMeasurement(test, name, 8, 64)
+			c.variants = append(c.variants, variant{layer: name})
+			m := newMeasurement(c, variant{layer: name})
 			for i := range 3 {
 				m.add(sampleOutcome(test, name, int64(i)))
 			}
-			measurements[name] = m
+			measurements[variant{layer: name}] = m
 		}
-		b.report(&combination{test: test, sizeBytes: 8, layers: f.layers()}, measurements)
+		b.report(c, measurements)
 	}
 	return d
 }
@@ -90,7 +92,9 @@ func TestRecord(t *testing.T) {
 // TestRatioIsPaired has a machine that becomes ten times slower half-way: the rounds are compared
 // each with its neighbour, so the ratio stays what it was.
 func TestRatioIsPaired(t *testing.T) {
-	raw, btl := newMeasurement(testBW, layerRaw, 8, 1), newMeasurement(testBW, layerBTL, 8, 1)
+	c := &combination{test: testBW, sizeBytes: 8, window: 1}
+	raw := newMeasurement(c, variant{layer: layerRaw})
+	btl := newMeasurement(c, variant{layer: layerBTL})
 	for _, speed := range []float64{10, 10, 1, 1, 1} {
 		raw.rounds = append(raw.rounds, roundRecord{Bandwidth: 100 * speed})
 		btl.rounds = append(btl.rounds, roundRecord{Bandwidth: 80 * speed})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime/metrics"
 	"sync/atomic"
 	"time"
 
@@ -26,11 +27,22 @@ type roundSpec struct {
 	Handle uint64 `json:"handle,omitempty"`
 	// PeerTimeoutNs ends a round in which nothing arrives.
 	PeerTimeoutNs int64 `json:"peer_timeout_ns"`
+	// Load is the stream beside the ping-pong of lat_load, in Window messages of LoadBytes.
+	Load      load `json:"load,omitempty"`
+	LoadBytes int  `json:"load_bytes,omitempty"`
 }
 
 // String names the round for people.
 func (s *roundSpec) String() string {
 	return fmt.Sprintf("%s %s (%s)", s.Test, sizeText(s.SizeBytes), s.Layer)
+}
+
+// windowBytes is the size of the messages that the window counts.
+func (s *roundSpec) windowBytes() int {
+	if s.Test == testLatLoad {
+		return s.LoadBytes
+	}
+	return s.SizeBytes
 }
 
 // inFlightBytesMax bounds the memory of a window: it shrinks for large messages, to two at least.
@@ -54,8 +66,10 @@ func (s *roundSpec) validate() error {
 		return fmt.Errorf("unknown layer %q", s.Layer)
 	case s.SizeBytes < 0 || s.SizeBytes > sizeBytesMax:
 		return fmt.Errorf("size %d out of range", s.SizeBytes)
-	case s.Window < 1 || s.Window > windowMax || s.Window > windowFor(windowMax, s.SizeBytes):
-		return fmt.Errorf("window %d out of range for messages of %d bytes", s.Window, s.SizeBytes)
+	case s.Load < 0 || s.Load > loadMax || s.LoadBytes < 0 || s.LoadBytes > int(loadSizeMax):
+		return fmt.Errorf("load %d of %d bytes out of range", s.Load, s.LoadBytes)
+	case s.Window < 1 || s.Window > windowMax || s.Window > windowFor(windowMax, s.windowBytes()):
+		return fmt.Errorf("window %d out of range for messages of %d bytes", s.Window, s.windowBytes())
 	case s.PeerTimeoutNs <= 0:
 		return errors.New("peer timeout out of range")
 	}
@@ -93,6 +107,20 @@ type round struct {
 	sent  uint64 // messages sent by this side, warm-up included
 	tally tally  // what arrived at this side
 	usage usage  // what the measured span cost this side
+
+	// The same of the stream of lat_load, which numbers its messages apart.
+	loadSent  uint64
+	loadTally tally
+}
+
+// finish ends the verification of what arrived of so many messages that the peer sent.
+func (r *round) finish(sent, loadSent uint64) {
+	if !r.Verify {
+		return
+	}
+	r.tally.finish(sent)
+	r.loadTally.finish(loadSent)
+	r.tally.add(&r.loadTally)
 }
 
 // over says that the hot loops should end: one load each, of flags that rarely change.
@@ -105,17 +133,23 @@ type meter struct {
 	bytes    int64
 	elapsed  time.Duration
 	lost     int64 // raw datagrams that never arrived
+	// window is how many messages really were in flight, where that is less than was asked for.
+	window    int
+	loadBytes int64 // acknowledged of the stream of lat_load
 }
 
 // usage is what a span cost a process.
 type usage struct {
 	WallNs int64 `json:"wall_ns"`
 	CPUNs  int64 `json:"cpu_ns"`
+	// Collections counts the garbage collections that ended within it.
+	Collections uint64 `json:"garbage_collections"`
 }
 
 func (u *usage) add(o usage) {
 	u.WallNs += o.WallNs
 	u.CPUNs += o.CPUNs
+	u.Collections += o.Collections
 }
 
 // percent is the CPU time as a percentage of one CPU.
@@ -128,14 +162,30 @@ func (u *usage) percent() float64 {
 
 // stopwatch measures a span's usage.
 type stopwatch struct {
-	wall mono.Time
-	cpu  time.Duration
+	wall        mono.Time
+	cpu         time.Duration
+	collections uint64
 }
 
-func startWatch() stopwatch { return stopwatch{wall: clock(), cpu: processCPU()} }
+func startWatch() stopwatch {
+	return stopwatch{collections: collections(), cpu: processCPU(), wall: clock()}
+}
 
 func (w stopwatch) read() usage {
-	return usage{WallNs: int64(clock() - w.wall), CPUNs: int64(processCPU() - w.cpu)}
+	return usage{
+		WallNs: int64(clock() - w.wall), CPUNs: int64(processCPU() - w.cpu),
+		Collections: collections() - w.collections,
+	}
+}
+
+// collections is how many garbage collections this process has done.
+func collections() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return sample[0].Value.Uint64()
 }
 
 // Errors of a round.

@@ -129,9 +129,7 @@ func (s *serverSession) serveRound(spec *roundSpec) error {
 	if err != nil {
 		return fmt.Errorf("in the middle of %s: %w", spec, err)
 	}
-	if r.Verify {
-		r.tally.finish(stop.Sent)
-	}
+	r.finish(stop.Sent, stop.LoadSent)
 	result := &roundResult{Tally: r.tally, Usage: r.usage, Sent: r.sent}
 	if err := s.side.engine.do(func() error {
 		result.Counters = l.counters().since(before)

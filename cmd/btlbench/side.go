@@ -17,7 +17,7 @@ type sideConfig struct {
 	Domain        string   `json:"domain"`
 	Layers        []string `json:"layers"`
 	Profile       string   `json:"profile"`
-	MTUBytes      int      `json:"mtu_bytes"`
+	MTUBytes      int      `json:"mtu_bytes"` // largest datagram
 	Impair        string   `json:"impair"`
 	Set           []string `json:"set"`
 	PeerTimeoutNs int64    `json:"peer_timeout_ns"`
@@ -89,13 +89,16 @@ type side struct {
 
 // openSide opens the layers. node is the local address to bind, where the provider takes one; cpu
 // is the engine's, negative for any.
-func openSide(cfg sideConfig, node string, cpu int) (*side, error) {
+func openSide(cfg sideConfig, node nodeHint, cpu int) (*side, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	info, err := findInfo(&cfg, node)
 	if err != nil {
 		return nil, err
+	}
+	if !cfg.server { // The server is told the datagrams of the client.
+		cfg.MTUBytes = datagramBytes(&info, cfg.MTUBytes)
 	}
 	s := &side{cfg: cfg, cpu: cpu, info: info}
 	if s.engine, err = startEngine(cpu); err != nil {
@@ -106,30 +109,6 @@ func openSide(cfg sideConfig, node string, cpu int) (*side, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-// findInfo asks for the provider, first with the address to bind, then without: not every provider
-// has addresses of that form.
-func findInfo(cfg *sideConfig, node string) (fabric.Info, error) {
-	hints := fabric.Hints{Provider: cfg.Provider, Domain: cfg.Domain, Node: node}
-	infos, err := fabric.GetInfo(hints)
-	if node != "" && (err != nil || len(infos) == 0) {
-		hints.Node = ""
-		infos, err = fabric.GetInfo(hints)
-	}
-	if err == nil && len(infos) > 0 {
-		return infos[0], nil
-	}
-	if errors.Is(err, fabric.ErrUnavailable) {
-		return fabric.Info{}, err
-	}
-	names := providerNames()
-	if cfg.Domain != "" && slices.Contains(names, cfg.Provider) {
-		return fabric.Info{}, fmt.Errorf("provider %q has no domain %q; see \"btlbench info\"",
-			cfg.Provider, cfg.Domain)
-	}
-	return fabric.Info{}, fmt.Errorf("unknown provider %q%s; see \"btlbench info\"",
-		cfg.Provider, suggestion(cfg.Provider, names))
 }
 
 // open opens the layers, on the engine's thread.

@@ -12,18 +12,24 @@ import (
 
 // The tests, in the order in which they are reported.
 const (
-	testLat    = "lat"
-	testBW     = "bw"
-	testBiBW   = "bibw"
-	testRate   = "rate"
-	testPutLat = "put_lat"
-	testPutBW  = "put_bw"
+	testLat     = "lat"
+	testBW      = "bw"
+	testBiBW    = "bibw"
+	testRate    = "rate"
+	testLatLoad = "lat_load"
+	testPutLat  = "put_lat"
+	testPutBW   = "put_bw"
 )
 
-var allTests = []string{testLat, testBW, testBiBW, testRate, testPutLat, testPutBW}
+var allTests = []string{testLat, testBW, testBiBW, testRate, testLatLoad, testPutLat, testPutBW}
 
 // isLatency tells the tests that measure single round trips from those that measure a flow.
-func isLatency(test string) bool { return test == testLat || test == testPutLat }
+func isLatency(test string) bool {
+	return test == testLat || test == testLatLoad || test == testPutLat
+}
+
+// isPingPong tells the tests in which messages are answered each by one.
+func isPingPong(test string) bool { return test == testLat || test == testLatLoad }
 
 // isPut tells the tests that write into exposed memory, which the bare fabric cannot.
 func isPut(test string) bool { return test == testPutLat || test == testPutBW }

@@ -6,25 +6,28 @@
 
 local gobtl = Proto("gobtl", "gobtl reliable datagrams")
 
-local HEADER, EXTRA, HELLO_BODY, NAME_MAX = 24, 16, 184, 64
-local FRAG, CHUNK, ACK, HELLO, HELLO_ACK, NACK, REJECT = 1, 2, 3, 4, 5, 6, 7
+local HEADER, EXTRA, RECORD, HELLO_BODY, NAME_MAX = 24, 16, 4, 184, 64
+local FRAG, CHUNK, ACK, HELLO, HELLO_ACK, NACK, REJECT, PACK = 1, 2, 3, 4, 5, 6, 7, 8
 local FLAG_ACK, FLAG_PUT, FLAG_DUP = 1, 2, 4
 local BYE, VOID, TAG_USER_MAX = 0xFF, 0xFE, 0xEF
 local PROVEN_ALL = 0x0F
 
 local kinds = {
 	[FRAG] = "Frag", [CHUNK] = "Chunk", [ACK] = "Ack", [HELLO] = "Hello",
-	[HELLO_ACK] = "HelloAck", [NACK] = "Nack", [REJECT] = "Reject",
+	[HELLO_ACK] = "HelloAck", [NACK] = "Nack", [REJECT] = "Reject", [PACK] = "Pack",
 }
 local marks = { [BYE] = "Bye", [VOID] = "Void" }
-local nackReasons = { [1] = "access", [2] = "no handler" }
+local NACK_RECORD = 3
+local nackReasons = { [1] = "access", [2] = "no handler", [NACK_RECORD] = "no handler for a record" }
 local rejectReasons = { [1] = "version", [2] = "full", [3] = "stale" }
 local probes = {
 	[0] = "command, small", [1] = "data, small", [2] = "command, full", [3] = "data, full",
 }
 -- The flags that each kind may carry.
 local allowedFlags = { [FRAG] = 7, [CHUNK] = 7, [ACK] = 5, [HELLO] = 0, [HELLO_ACK] = 0,
-	[NACK] = 5, [REJECT] = 0 }
+	[NACK] = 5, [REJECT] = 0, [PACK] = 5 }
+-- The kinds that occupy a sequence number.
+local hasSeq = { [FRAG] = true, [CHUNK] = true, [PACK] = true }
 
 ---- Fields ----------------------------------------------------------------------------------------
 
@@ -44,6 +47,7 @@ f.flagAck = bool("gobtl.flags.ack", "Ack, ack and credit are valid", 8, set, FLA
 f.tag = u8("gobtl.tag", "Tag", HEX)
 f.mark = u8("gobtl.mark", "Mark", HEX, marks)
 f.nackReason = u8("gobtl.nack.reason", "Reason", DEC, nackReasons)
+f.nackRecordTag = u8("gobtl.nack.record_tag", "Tag without a handler", HEX)
 f.rejectReason = u8("gobtl.reject.reason", "Reason", DEC, rejectReasons)
 f.conn = u64("gobtl.conn", "Connection tag of the receiver", HEX)
 f.seq = u32("gobtl.seq", "Sequence number", DEC)
@@ -57,6 +61,11 @@ f.chunkReserved = u32("gobtl.chunk.reserved", "Reserved", HEX)
 f.handle = u64("gobtl.put.handle", "Region handle", HEX)
 f.putOffset = u64("gobtl.put.offset", "Offset in the region", DEC)
 f.payload = bytes("gobtl.payload", "Payload")
+f.record = bytes("gobtl.record", "Record")
+f.recordTag = u8("gobtl.record.tag", "Tag", HEX)
+f.recordReserved = u8("gobtl.record.reserved", "Reserved", HEX)
+f.recordLength = u16("gobtl.record.length", "Length", DEC)
+f.recordPayload = bytes("gobtl.record.payload", "Payload")
 f.rejectMin = u8("gobtl.reject.version_min", "Lowest version", DEC)
 f.rejectMax = u8("gobtl.reject.version_max", "Highest version", DEC)
 
@@ -205,6 +214,34 @@ local function checkExtras(tvb, p, bad)
 	end
 end
 
+-- eachRecord calls visit(at, header, size, bad) for each record of a pack: where it begins, whether
+-- its header was captured, its length with the header as far as it is in the datagram, and its broken
+-- rules as a list. What is no record ends it.
+local function eachRecord(tvb, visit)
+	local at, stop = HEADER, tvb:reported_len()
+	repeat
+		local broken, size, captured = {}, stop - at, at + RECORD <= tvb:len()
+		if size < RECORD then
+			table.insert(broken, { "length", "too short for a record" })
+		elseif captured then
+			local tag, length = tvb(at, 1):uint(), tvb(at + 2, 2):le_uint()
+			if tag > TAG_USER_MAX then
+				table.insert(broken, { "tag", "a record with a tag of the transport" })
+			end
+			if tvb(at + 1, 1):uint() ~= 0 then
+				table.insert(broken, { "reserved", "the reserved byte of a record is not 0" })
+			end
+			if RECORD + length > size then
+				table.insert(broken, { "length", "a record reaches beyond the packet" })
+			else
+				size = RECORD + length
+			end
+		end
+		visit(at, captured, size, broken)
+		at = at + size
+	until at >= stop
+end
+
 -- kindRules check what is particular to a kind. The header and its extras are there; payloadLen may
 -- be wrong.
 local kindRules = {}
@@ -238,9 +275,24 @@ end
 
 kindRules[HELLO_ACK] = kindRules[HELLO]
 
-kindRules[NACK] = function(_, p, bad)
+kindRules[NACK] = function(tvb, p, bad)
 	if not nackReasons[p.tag] then bad("tag", "no such reason") end
-	if p.len ~= 0 then bad("length", "a Nack has a payload") end
+	if p.tag == NACK_RECORD then
+		if p.len ~= 1 then
+			bad("length", "the payload of a Nack for a record is not 1 byte")
+		elseif tvb:len() > HEADER and tvb(HEADER, 1):uint() > TAG_USER_MAX then
+			bad("tag", "a Nack for a record with a tag of the transport")
+		end
+	elseif p.len ~= 0 then
+		bad("length", "a Nack has a payload")
+	end
+end
+
+kindRules[PACK] = function(tvb, p, bad)
+	if p.tag ~= 0 then bad("tag", "a Pack has a tag") end
+	eachRecord(tvb, function(_, _, _, broken)
+		for _, b in ipairs(broken) do bad(b[1], b[2]) end
+	end)
 end
 
 kindRules[REJECT] = function(tvb, p, bad)
@@ -379,13 +431,15 @@ end
 local function noteData(p, to, info)
 	local sent = to.arrived[p.seq]
 	if sent then
-		if p.kind == FRAG and p.tag == VOID and not has(p.flags, FLAG_PUT) then
-			info.replaces = sent.first
+		-- A pack that is smaller than before lacks the records that were refused.
+		local void = p.kind == FRAG and p.tag == VOID and not has(p.flags, FLAG_PUT)
+		if void or p.kind == PACK and p.len < sent.len then
+			info.replaces, sent.len = sent.first, p.len
 		else
 			info.resentFrom = sent.first
 		end
 	else
-		sent = { first = info.number, time = info.time }
+		sent = { first = info.number, time = info.time, len = p.len }
 		to.arrived[p.seq] = sent
 	end
 	info.sent = sent
@@ -427,7 +481,7 @@ local function analyse(tvb, pinfo, p)
 	end
 	local to = endpoint(p.conn)
 	info.to = to
-	if p.kind == FRAG or p.kind == CHUNK then noteData(p, to, info) end
+	if hasSeq[p.kind] then noteData(p, to, info) end
 	if p.kind == NACK then
 		local refused = to.peer and to.peer.arrived[p.seq]
 		info.refuses = refused and refused.first
@@ -570,12 +624,35 @@ local function addHello(tree, tvb, p)
 	end
 end
 
+-- addRecords adds the records of a pack, and marks those that are none.
+local function addRecords(tree, tvb)
+	eachRecord(tvb, function(at, captured, size, broken)
+		local here = math.min(size, tvb:len() - at)
+		if here <= 0 then return end
+		local sub = tree:add(f.record, tvb(at, here))
+		for _, b in ipairs(broken) do
+			sub:add_proto_expert_info(x["bad_" .. b[1]], "Not a packet: " .. b[2])
+		end
+		if not captured then return end
+		leaf(sub, f.recordTag, tvb, at, 1)
+		leaf(sub, f.recordReserved, tvb, at + 1, 1)
+		leaf(sub, f.recordLength, tvb, at + 2, 2)
+		if here > RECORD then sub:add(f.recordPayload, tvb(at + RECORD, here - RECORD)) end
+		sub:set_text(string.format("Record: tag=0x%02x len=%d", tvb(at, 1):uint(),
+			tvb(at + 2, 2):le_uint()))
+	end)
+end
+
 local function addPayload(tree, tvb, p)
 	if p.kind == HELLO or p.kind == HELLO_ACK then
 		addHello(tree, tvb, p)
 	elseif p.kind == REJECT then
 		leaf(tree, f.rejectMin, tvb, HEADER, 1)
 		leaf(tree, f.rejectMax, tvb, HEADER + 1, 1)
+	elseif p.kind == PACK then
+		addRecords(tree, tvb)
+	elseif p.kind == NACK and p.tag == NACK_RECORD and p.len == 1 then
+		leaf(tree, f.nackRecordTag, tvb, HEADER, 1)
 	elseif tvb:len() > p.headerBytes then
 		tree:add(f.payload, tvb(p.headerBytes))
 	end
@@ -668,8 +745,16 @@ end
 
 summaries[HELLO_ACK] = summaries[HELLO]
 
-summaries[NACK] = function(_, p, seq)
-	return string.format("Nack %s: %s", seq, nackReasons[p.tag] or "unknown reason")
+summaries[NACK] = function(tvb, p, seq)
+	local text = string.format("Nack %s: %s", seq, nackReasons[p.tag] or "unknown reason")
+	if p.tag ~= NACK_RECORD or tvb:len() <= HEADER then return text end
+	return string.format("%s, tag=0x%02x", text, tvb(HEADER, 1):uint())
+end
+
+summaries[PACK] = function(tvb, p, seq)
+	local count = 0
+	eachRecord(tvb, function(_, captured) count = captured and count + 1 or count end)
+	return string.format("Pack %s records=%d len=%d", seq, count, p.len)
 end
 
 summaries[REJECT] = function(tvb, p)
@@ -681,7 +766,7 @@ end
 local function summary(tvb, p, info)
 	local to = info and info.to
 	local seq = p.seq
-	if p.kind == FRAG or p.kind == CHUNK then
+	if hasSeq[p.kind] then
 		seq = relative(seq, to and to.peer) or seq
 	elseif p.kind == NACK then
 		seq = relative(seq, to) or seq

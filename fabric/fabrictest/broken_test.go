@@ -29,6 +29,12 @@ var faults = []struct{ name, subtest string }{
 	{"everything to the first peer", "EndpointsDoNotMix"},
 	{"batches reversed", "BatchOrder"},
 	{"bad send skipped in silence", "BatchStopsAtBadSend"},
+	{"short last of a run lost", "EqualBursts"},
+	{"batches end at the 64th", "EqualBursts"},
+	{"runs go to the first peer", "MixedBursts"},
+	{"runs come from nobody", "MixedBursts"},
+	{"length never shrinks", "SizesChange"},
+	{"what waits for a buffer is lost", "SurplusWaits"},
 	{"poll invents completions", "PollNothing"},
 	{"poll for one finds nothing", "PollOne"},
 	{"buffer read at the next poll", "InjectLeavesBuffer"},
@@ -40,6 +46,8 @@ var faults = []struct{ name, subtest string }{
 	{"a receive buffer is forgotten", "ReceiveBuffersRotate"},
 	{"every fiftieth lost", "RecvCapacity"},
 	{"capacity is twice the truth", "RecvCapacity"},
+	{"every fiftieth lost", "RecvCapacityBursts"},
+	{"capacity is twice the truth", "RecvCapacityBursts"},
 	{"flood repeats datagrams", "Overflow"},
 	{"oversize cut to the MTU", "Oversize"},
 	{"length cut to the buffer", "Truncation"},
@@ -52,6 +60,7 @@ var faults = []struct{ name, subtest string }{
 	{"source before insert", "Source"},
 	{"region offset ignored", "Gather"},
 	{"region bounds clipped", "GatherBounds"},
+	{"runs gather from one place", "GatherLengths"},
 	{"wait returns at once", "WaitTimesOut"},
 	{"wait sees no datagram", "WaitSeesDatagram"},
 	{"wait sees no datagram", "WaitSeesEarlierDatagram"},
@@ -237,6 +246,11 @@ type brokenEndpoint struct {
 	posts   int
 	recvs   int
 	waiting int
+	posted  int         // receive buffers
+	inPost  int         // the place of a send in its batch
+	before  fabric.Send // the send before it there
+	longest uint32      // datagram received
+	lost    [1]fabric.Completion
 	swallow map[fabric.Buf]int // completions of sends that the caller did not make
 	closed  bool
 }
@@ -261,7 +275,9 @@ func (e *brokenEndpoint) Name() []byte {
 
 func (e *brokenEndpoint) Post(sends []fabric.Send) (int, error) {
 	for i := range sends {
-		e.one[0] = sends[i]
+		if e.one[0], e.inPost = sends[i], i; i > 0 {
+			e.before = sends[i-1]
+		}
 		s := &e.one[0]
 		ok, err := e.bend(s)
 		if ok {
@@ -286,9 +302,22 @@ func (e *brokenEndpoint) bend(s *fabric.Send) (ok bool, err error) {
 	e.posts++
 	injected := int(s.Len+s.RegionLen) <= e.Endpoint.Caps().InjectBytes
 	arena := e.d.Arena()
+	follows := e.inPost > 0 && s.To == e.before.To
 	switch e.d.fault {
 	case "zero-length lost":
 		return s.Len > 0, nil
+	case "short last of a run lost":
+		return !follows || s.Len >= e.before.Len, nil
+	case "batches end at the 64th":
+		return e.inPost < 64, nil
+	case "runs go to the first peer":
+		if e.inPost > 0 && s.Len == e.before.Len {
+			s.To = e.before.To
+		}
+	case "runs gather from one place":
+		if follows && s.Region != 0 && s.Region == e.before.Region {
+			s.RegionOff = e.before.RegionOff
+		}
 	case "everything twice":
 		e.repeat(*s, injected)
 	case "flood repeats datagrams":
@@ -385,8 +414,18 @@ func (e *brokenEndpoint) bendCompletions(out []fabric.Completion, n int) int {
 		}
 		if send {
 			e.waiting--
+		} else {
+			e.posted--
 		}
 		switch e.d.fault {
+		case "runs come from nobody":
+			if !send && len(kept) > 0 {
+				c.From = fabric.AddrUnknown
+			}
+		case "length never shrinks":
+			if !send {
+				c.Len, e.longest = max(c.Len, e.longest), max(c.Len, e.longest)
+			}
 		case "last byte altered":
 			if !send && c.Len > 0 {
 				arena.Bytes(c.Buf)[c.Len-1] ^= 1
@@ -428,6 +467,12 @@ func (e *brokenEndpoint) Recv(bufs []fabric.Buf) (int, error) {
 		}
 		e.oneBuf[0] = b
 		_, err := e.Endpoint.Recv(e.oneBuf[:])
+		if e.d.fault == "what waits for a buffer is lost" && e.posted == 0 && err == nil {
+			if n, _ := e.Endpoint.Poll(e.lost[:]); n == 1 {
+				_, err = e.Endpoint.Recv(e.oneBuf[:])
+			}
+		}
+		e.posted++
 		if err != nil && e.d.fault != "full receive queue forgets" {
 			return i, err
 		}

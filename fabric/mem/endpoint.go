@@ -14,10 +14,14 @@ type endpoint struct {
 
 	sent    fifo[fabric.Buf] // sends whose completion was not polled yet
 	posted  fifo[fabric.Buf] // receive buffers, filled in the order in which they were posted
-	scratch []byte           // a filter's private copy of a datagram
+	landing fabric.Landing
+	scratch []byte // a filter's private copy of a datagram
 }
 
-var _ fabric.Endpoint = (*endpoint)(nil)
+var (
+	_ fabric.Endpoint = (*endpoint)(nil)
+	_ fabric.Lander   = (*endpoint)(nil)
+)
 
 func newEndpoint(d *domain, cfg fabric.EndpointConfig) (*endpoint, error) {
 	c := d.nw.cfg
@@ -39,6 +43,8 @@ func newEndpoint(d *domain, cfg fabric.EndpointConfig) (*endpoint, error) {
 			RxDepth:      cfg.RxDepth,
 			RecvCapacity: c.QueueDatagrams, // datagrams wait in the inbox, with or without posted buffers
 			Gather:       !c.NoGather,
+			FreeRegions:  !c.NoGather && c.FreeRegions,
+			Landing:      !c.NoLanding,
 			Source:       cfg.Source,
 		},
 		sent:    newFifo[fabric.Buf](cfg.TxDepth),
@@ -172,13 +178,8 @@ func (e *endpoint) receive(out []fabric.Completion) int {
 		from, pkt := in.first()
 		b := e.posted.pop()
 		e.domain.use[b] = 0
-		copy(e.domain.arena.Bytes(b), pkt) // may cut it off; Len then tells
-		out[n] = fabric.Completion{
-			From: fabric.AddrUnknown,
-			Buf:  b,
-			Len:  uint32(len(pkt)),
-			Op:   fabric.OpRecv,
-		}
+		out[n] = fabric.Completion{From: fabric.AddrUnknown, Buf: b, Op: fabric.OpRecv}
+		e.landing.Copy(&out[n], e.domain.arena.Bytes(b), pkt)
 		if e.source {
 			out[n].From = e.domain.addrOf(from)
 		}
@@ -206,6 +207,15 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 		use[b] = inUseByRecv
 	}
 	return len(bufs), nil
+}
+
+// Land implements fabric.Lander: a datagram leaves the inbox only to be polled at once.
+func (e *endpoint) Land(mem []byte, headBytes int) bool {
+	if !e.caps.Landing {
+		return false
+	}
+	e.landing = fabric.NewLanding(mem, headBytes)
+	return true
 }
 
 // pollable says whether Poll would return a completion now.

@@ -47,6 +47,10 @@ type Config struct {
 	QueueDatagrams int
 	// NoGather takes Caps.Gather away, for tests of callers that must do without it.
 	NoGather bool
+	// FreeRegions sets Caps.FreeRegions, unless NoGather does.
+	FreeRegions bool
+	// NoLanding takes Caps.Landing away.
+	NoLanding bool
 }
 
 func (c Config) withDefaults() Config {

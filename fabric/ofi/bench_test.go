@@ -89,3 +89,39 @@ func BenchmarkSelf(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkBurst sends a burst of full datagrams to its own endpoint, polls it and posts the
+// buffers again: what a stream costs its sender and its receiver together.
+func BenchmarkBurst(b *testing.B) {
+	const count = 44
+	for _, name := range []string{udpName, offloadName} {
+		b.Run(name, func(b *testing.B) {
+			d := open(b, name, fabric.DomainConfig{Buffers: 2048})
+			e := openEndpoint(b, d, fabric.EndpointConfig{})
+			size := e.Caps().MTUBytes
+			sends := make([]fabric.Send, count)
+			for i := range sends {
+				sends[i] = fabric.Send{To: insert(b, d, e.Name()), Buf: fabric.Buf(1000 + i), Len: uint32(size)}
+			}
+			bufs := seqBufs(0, count)
+			mustRecv(b, e, bufs...)
+			out := make([]fabric.Completion, count)
+			b.ReportAllocs()
+			b.SetBytes(int64(count * size))
+			for b.Loop() {
+				mustPost(b, e, sends...)
+				for got := 0; got < count; {
+					n, err := e.Poll(out)
+					if err != nil {
+						b.Fatal(err)
+					}
+					for i := range n {
+						bufs[i] = out[i].Buf
+					}
+					mustRecv(b, e, bufs[:n]...)
+					got += n
+				}
+			}
+		})
+	}
+}

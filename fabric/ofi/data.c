@@ -66,66 +66,78 @@ static int find_tail(const struct gofi_domain *d, const struct gofi_send *s, cha
 // inject sends bytes that the provider copies before it returns. The prefix comes first on the wire
 // side of the interface, so a gathered datagram is put together in the endpoint's bounce buffer:
 // libfabric has no fi_injectv, and these bytes are few.
-static ssize_t inject(struct gofi_ep *ep, const struct gofi_send *s, char *head, const char *tail,
-	uint32_t tail_len, fi_addr_t to)
+static ssize_t inject(struct gofi_ep *ep, const struct gofi_parts *p)
 {
 	uint32_t prefix = ep->d->lay.tx_prefix;
+	char *head = p->head;
 
-	if (tail_len) {
-		memcpy(ep->bounce + prefix, head, s->len);
-		memcpy(ep->bounce + prefix + s->len, tail, tail_len);
+	if (p->tail_len) {
+		memcpy(ep->bounce + prefix, head, p->head_len);
+		memcpy(ep->bounce + prefix + p->head_len, p->tail, p->tail_len);
 		head = ep->bounce + prefix;
 	}
-	return fi_inject(ep->ep, head - prefix, (size_t)prefix + s->len + tail_len, to);
+	return fi_inject(ep->ep, head - prefix, (size_t)prefix + p->head_len + p->tail_len, p->to);
+}
+
+// find_parts checks a send and finds its bytes; 0 or a code.
+static inline int find_parts(struct gofi_domain *d, const struct gofi_send *s,
+	struct gofi_parts *p)
+{
+	const struct gofi_layout *lay = &d->lay;
+	uint32_t index = (uint32_t)s->to;
+
+	if (s->buf >= lay->count)
+		return GOFI_BAD_BUF;
+	if (d->use[s->buf] == GOFI_USE_RECV)
+		return GOFI_BUSY_BUF;
+	if (index >= d->peer_cap || d->peers[index].gen != s->to >> 32 || !(s->to >> 32))
+		return GOFI_BAD_PEER;
+	if (s->len > lay->size)
+		return GOFI_TOO_LONG;
+	*p = (struct gofi_parts){.head = slot(d, s->buf), .head_len = s->len, .to = d->peers[index].fi};
+	if (s->region) {
+		int code = find_tail(d, s, &p->tail, &p->tail_desc);
+
+		if (code)
+			return code;
+		p->tail_len = s->region_len;
+	}
+	return (uint64_t)s->len + p->tail_len > lay->mtu ? GOFI_TOO_LONG : 0;
+}
+
+int gofi_find_parts(struct gofi_domain *d, const struct gofi_send *s, struct gofi_parts *p)
+{
+	return find_parts(d, s, p);
 }
 
 // post_one returns 0, or a code and the call in the form of gofi_result with count 0.
 static inline int64_t post_one(struct gofi_ep *ep, const struct gofi_send *s)
 {
 	struct gofi_domain *d = ep->d;
-	const struct gofi_layout *lay = &d->lay;
-	uint32_t index = (uint32_t)s->to, prefix = lay->tx_prefix, tail_len = 0;
-	char *head, *tail = NULL;
-	void *tail_desc = NULL;
-	fi_addr_t to;
+	uint32_t prefix = d->lay.tx_prefix;
+	struct gofi_parts p;
 	ssize_t ret;
-	int call;
+	int call = find_parts(d, s, &p);
 
-	if (s->buf >= lay->count)
-		return gofi_result(0, GOFI_BAD_BUF, GOFI_CALL_NONE);
-	if (d->use[s->buf] == GOFI_USE_RECV)
-		return gofi_result(0, GOFI_BUSY_BUF, GOFI_CALL_NONE);
-	if (index >= d->peer_cap || d->peers[index].gen != s->to >> 32 || !(s->to >> 32))
-		return gofi_result(0, GOFI_BAD_PEER, GOFI_CALL_NONE);
-	to = d->peers[index].fi;
-	if (s->len > lay->size)
-		return gofi_result(0, GOFI_TOO_LONG, GOFI_CALL_NONE);
-	if (s->region) {
-		int code = find_tail(d, s, &tail, &tail_desc);
-
-		if (code)
-			return gofi_result(0, code, GOFI_CALL_NONE);
-		tail_len = s->region_len;
-	}
-	if ((uint64_t)s->len + tail_len > lay->mtu)
-		return gofi_result(0, GOFI_TOO_LONG, GOFI_CALL_NONE);
-	head = slot(d, s->buf);
-	if (s->len + tail_len <= lay->inject) {
-		ret = inject(ep, s, head, tail, tail_len, to);
+	if (call)
+		return gofi_result(0, call, GOFI_CALL_NONE);
+	if (p.head_len + p.tail_len <= d->lay.inject) {
+		ret = inject(ep, &p);
 		return ret ? gofi_result(0, (int)-ret, GOFI_CALL_INJECT) : 0;
 	}
 	// A provider with FI_CONTEXT writes into it until the completion, so it serves one send.
 	if (ep->tx_out + ep->stash_count >= ep->tx_depth || (d->ctx && d->use[s->buf]))
 		return gofi_result(0, GOFI_AGAIN, GOFI_CALL_NONE);
-	if (tail_len) {
-		struct iovec iov[2] = {{head - prefix, (size_t)prefix + s->len}, {tail, tail_len}};
-		void *desc[2] = {d->desc, tail_desc};
+	if (p.tail_len) {
+		struct iovec iov[2] = {
+			{p.head - prefix, (size_t)prefix + p.head_len}, {p.tail, p.tail_len}};
+		void *desc[2] = {d->desc, p.tail_desc};
 
 		call = GOFI_CALL_SENDV;
-		ret = fi_sendv(ep->ep, iov, desc, 2, to, context_of(d, s->buf));
+		ret = fi_sendv(ep->ep, iov, desc, 2, p.to, context_of(d, s->buf));
 	} else {
 		call = GOFI_CALL_SEND;
-		ret = fi_send(ep->ep, head - prefix, (size_t)prefix + s->len, d->desc, to,
+		ret = fi_send(ep->ep, p.head - prefix, (size_t)prefix + p.head_len, d->desc, p.to,
 			context_of(d, s->buf));
 	}
 	if (ret)
@@ -136,8 +148,15 @@ static inline int64_t post_one(struct gofi_ep *ep, const struct gofi_send *s)
 	return 0;
 }
 
+int64_t gofi_post_one(struct gofi_ep *ep, const struct gofi_send *s)
+{
+	return post_one(ep, s);
+}
+
 int64_t gofi_post(struct gofi_ep *ep, const struct gofi_send *sends, int n)
 {
+	if (ep->off)
+		return gofi_offload_post(ep, sends, n);
 	for (int i = 0; i < n; i++) {
 		int64_t stop = post_one(ep, &sends[i]);
 
@@ -164,8 +183,11 @@ int64_t gofi_recv(struct gofi_ep *ep, const uint32_t *bufs, int n)
 			return gofi_result(i, GOFI_BUSY_BUF, GOFI_CALL_NONE);
 		if (ep->rx_out >= ep->rx_depth)
 			return gofi_result(i, GOFI_AGAIN, GOFI_CALL_NONE);
-		ret = fi_recv(ep->ep, slot(d, buf) - lay->rx_prefix, len, d->desc, FI_ADDR_UNSPEC,
-			context_of(d, buf));
+		if (ep->off)
+			ret = gofi_offload_recv(ep->off, buf);
+		else
+			ret = fi_recv(ep->ep, slot(d, buf) - lay->rx_prefix, len, d->desc, FI_ADDR_UNSPEC,
+				context_of(d, buf));
 		if (ret)
 			return gofi_result(i, (int)-ret, GOFI_CALL_RECV);
 		ep->rx_out++;
@@ -300,10 +322,17 @@ int64_t gofi_poll(struct gofi_ep *ep, struct gofi_completion *out, int max)
 	}
 	if (n == max)
 		return n;
-	got = read_queue(ep, ep->rx, GOFI_OP_RECV, out + n, max - n);
+	got = ep->off ? gofi_offload_poll(ep, out + n, max - n) :
+		read_queue(ep, ep->rx, GOFI_OP_RECV, out + n, max - n);
 	if (got > INT32_MAX)
 		return keep_broken(ep, got + n);
 	return n + got;
+}
+
+void gofi_progress(struct gofi_ep *ep)
+{
+	(void)fi_cq_read(ep->tx, NULL, 0);
+	(void)fi_cq_read(ep->rx, NULL, 0);
 }
 
 int gofi_reap(struct gofi_ep *ep)
@@ -336,6 +365,11 @@ int64_t gofi_before_sleep(struct gofi_domain *d)
 			return GOFI_SLEEP_READY;
 		if (ep->tx_out)
 			flags |= GOFI_SLEEP_SHORT;
+		if (ep->off) { // its own descriptor is waited for: fi_trywait would read the socket unasked
+			if (gofi_offload_ready(ep->off))
+				return GOFI_SLEEP_READY;
+			continue;
+		}
 		if (ep->wait_fd < 0) {
 			flags |= GOFI_SLEEP_BLIND;
 			continue;

@@ -24,7 +24,8 @@ const (
 	// fallbackSocketBytes is counted on where the socket could not be found: less than any default.
 	fallbackSocketBytes = 64 << 10
 
-	udpName = family + "/udp"
+	udpName     = family + "/" + udpProvider
+	offloadName = udpName + optionOffload
 
 	regionIndexBits = 20
 	regionGenBits   = 32 - regionIndexBits
@@ -119,6 +120,11 @@ func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, erro
 	return d, nil
 }
 
+// isUDP says whether the domain is the udp provider's, whose sockets this package knows.
+func (d *domain) isUDP() bool {
+	return d.info.Provider == udpName || d.info.Provider == offloadName
+}
+
 // newRules derives what a name looks like from our own address. Where libfabric does not tell it
 // beforehand, the first endpoint's name does.
 func newRules(e *entry) nameRules {
@@ -138,6 +144,11 @@ func newRules(e *entry) nameRules {
 func (d *domain) Info() fabric.Info {
 	info := d.info
 	info.Attrs = slices.Clone(info.Attrs)
+	for _, e := range d.endpoints {
+		if text := e.offload(); text != "" {
+			info.Attrs = append(info.Attrs, fabric.Attr{Name: "offload", Value: text})
+		}
+	}
 	return info
 }
 
@@ -340,7 +351,7 @@ func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, 
 	if d.info.CanWait {
 		ccfg.wait = 1
 	}
-	if d.info.Provider == udpName {
+	if d.isUDP() {
 		if err := d.tryBind(); err != nil {
 			return nil, err
 		}
@@ -399,7 +410,7 @@ func (e *endpoint) finish(recvBufferBytes int) error {
 	if canon, err := d.rules.check(e.name); err == nil {
 		e.name = []byte(canon)
 	}
-	if d.info.Provider == udpName {
+	if d.isUDP() {
 		e.sizeReceiveBuffer(recvBufferBytes)
 	}
 	if e.waitFd < 0 {
@@ -414,10 +425,15 @@ func (e *endpoint) sizeReceiveBuffer(ask int) {
 	if ask == 0 {
 		ask = wantSocketBytes
 	}
+	fd := -1
 	if local, ok := e.domain.rules.form.addrPort(e.name); ok {
-		if fd, err := findSocket(e.waitFd, local); err == nil {
+		var err error
+		if fd, err = findSocket(e.waitFd, local); err == nil {
 			e.caps.RecvBufferBytes, _ = sizeSocket(fd, ask)
 		}
+	}
+	if e.domain.info.Provider == offloadName {
+		e.startOffload(fd)
 	}
 	bytes := e.caps.RecvBufferBytes
 	if bytes == 0 {

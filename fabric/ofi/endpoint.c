@@ -151,5 +151,6 @@ void gofi_ep_close(struct gofi_ep *ep, struct gofi_fail *fail)
 	free(ep->mine);
 	free(ep->stash);
 	free(ep->bounce);
+	gofi_offload_free(ep->off);
 	free(ep);
 }

@@ -63,6 +63,8 @@ type endpoint struct {
 	caps   fabric.Caps
 	name   []byte
 	waitFd int // -1: none
+	// noOffload is why segmentation offload was asked for but not started.
+	noOffload string
 }
 
 var _ fabric.Endpoint = (*endpoint)(nil)
@@ -134,6 +136,9 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	}
 	return e.result(r)
 }
+
+// progress lets the provider work: a reliable one accepts connections in its completion queues.
+func (e *endpoint) progress() { C.gofi_progress(e.c) }
 
 // Close implements fabric.Endpoint. It releases everything even if it returns an error; a second
 // Close does nothing.

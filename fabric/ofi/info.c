@@ -20,7 +20,7 @@ static int set_hints(struct fi_info *hints, const struct gofi_query *q)
 	hints->caps = FI_MSG | (q->source ? FI_SOURCE : 0);
 	// These modes are what the shim can live with; what a provider really wants is in its answer.
 	hints->mode = FI_CONTEXT | FI_CONTEXT2 | FI_MSG_PREFIX;
-	hints->ep_attr->type = FI_EP_DGRAM;
+	hints->ep_attr->type = q->rdm ? FI_EP_RDM : FI_EP_DGRAM;
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
 	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
 	if (q->prov && !(hints->fabric_attr->prov_name = strdup(q->prov)))
@@ -81,6 +81,9 @@ void gofi_describe(const struct fi_info *fi, struct gofi_info *out)
 	out->local_mr = (ATTR(fi, domain_attr, mr_mode, 0) & FI_MR_LOCAL) != 0;
 	out->source = (fi->caps & FI_SOURCE) != 0;
 	out->dgram = ATTR(fi, ep_attr, type, FI_EP_UNSPEC) == FI_EP_DGRAM;
+	out->rdm = ATTR(fi, ep_attr, type, FI_EP_UNSPEC) == FI_EP_RDM;
+	out->ordered = (ATTR(fi, tx_attr, msg_order, 0) & ATTR(fi, rx_attr, msg_order, 0) &
+		FI_ORDER_SAS) != 0;
 	if (fi->src_addr && fi->src_addrlen <= sizeof(out->src)) {
 		out->src_len = (uint32_t)fi->src_addrlen;
 		memcpy(out->src, fi->src_addr, fi->src_addrlen);

@@ -81,6 +81,7 @@ struct gofi_ep {
 	struct gofi_completion *stash;
 	uint32_t stash_head, stash_count;
 	uint16_t *mine; // per buffer: how many of d->use are this endpoint's, GOFI_MINE_RECV for a receive
+	struct gofi_offload *off; // NULL: none
 	int64_t broken; // the result of every later call, once a queue failed for good
 	struct gofi_ep *next;
 };
@@ -105,6 +106,27 @@ void gofi_close_fid(struct fid *fid, const char *op, struct gofi_fail *fail);
 
 // gofi_addr_of returns the Addr of a source, or FI_ADDR_NOTAVAIL.
 uint64_t gofi_addr_of(const struct gofi_domain *d, fi_addr_t fi);
+
+// gofi_parts is a checked send.
+struct gofi_parts {
+	char *head, *tail;
+	uint32_t head_len, tail_len;
+	void *tail_desc;
+	fi_addr_t to;
+};
+
+// gofi_find_parts checks a send and finds its bytes; 0 or a code.
+int gofi_find_parts(struct gofi_domain *d, const struct gofi_send *s, struct gofi_parts *p);
+
+// gofi_post_one posts one send: 0, or the form of gofi_result with count 0.
+int64_t gofi_post_one(struct gofi_ep *ep, const struct gofi_send *s);
+
+// Segmentation offload, in offload.c.
+int64_t gofi_offload_post(struct gofi_ep *ep, const struct gofi_send *sends, int n);
+int gofi_offload_recv(struct gofi_offload *o, uint32_t buf);
+int64_t gofi_offload_poll(struct gofi_ep *ep, struct gofi_completion *out, int max);
+int gofi_offload_ready(struct gofi_offload *o);
+void gofi_offload_free(struct gofi_offload *o);
 
 // gofi_reap reads send completions into the stash.
 int gofi_reap(struct gofi_ep *ep);

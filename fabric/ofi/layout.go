@@ -12,6 +12,9 @@ const (
 	// maxDatagramBytes is the largest UDP payload over IPv4. Providers that emulate datagrams over a
 	// stream advertise nearly 2^64; a receive buffer has to end somewhere.
 	maxDatagramBytes = 65507
+	// maxSegmentBytes is what a datagram may be on reliable providers, whose messages have no limit
+	// that matters: what the layer rxm sends without asking the receiver first.
+	maxSegmentBytes = 16 << 10
 
 	cacheLineBytes  = 64
 	defaultBuffers  = 4096
@@ -29,11 +32,18 @@ type limits struct {
 	maxMsgBytes, prefixBytes, injectBytes uint64
 	txPrefix, rxPrefix                    bool // FI_MSG_PREFIX in that direction
 	txDepth, rxDepth, iovLimit            uint64
+	reliable                              bool // FI_EP_RDM
 }
 
 // mtuBytes is the largest payload. Whether max_msg_size counts the prefix differs from provider to
 // provider, so the smaller reading is taken, as libfabric's own reliable-datagram layer does.
-func (l limits) mtuBytes() int { return clip(sub(l.maxMsgBytes, l.prefix()), maxDatagramBytes) }
+func (l limits) mtuBytes() int {
+	most := maxDatagramBytes
+	if l.reliable {
+		most = maxSegmentBytes
+	}
+	return clip(sub(l.maxMsgBytes, l.prefix()), most)
+}
 
 // inject is the largest payload that fi_inject takes, by the same rule.
 func (l limits) inject() int { return clip(sub(l.injectBytes, l.tx()), l.mtuBytes()) }

@@ -3,6 +3,7 @@
 package ofi
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -43,8 +44,8 @@ func (r nameRules) check(name []byte) (string, error) {
 	case formSockIn, formSockIn6:
 		return r.checkSocket(name)
 	case formString:
-		if name[len(name)-1] != 0 {
-			return "", badName("text without its ending zero byte")
+		if i := bytes.IndexByte(name, 0); i != len(name)-1 || i == 0 {
+			return "", badName("not one text that ends with its zero byte")
 		}
 	case formOpaque: // only the provider can tell
 	}

@@ -12,6 +12,7 @@ import "C"
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -49,17 +50,30 @@ type list struct {
 
 func (l *list) free() { C.gofi_freeinfo(l.head) }
 
+// request narrows fi_getinfo.
+type request struct {
+	hints   fabric.Hints
+	variant variant
+	fabric  string // its name, empty for any
+	source  bool   // with FI_SOURCE
+	rdm     bool   // reliable endpoints, else datagram endpoints
+}
+
 // query calls fi_getinfo. Nothing found is an empty list.
-func query(h fabric.Hints, fabricName string, source bool) (*list, error) {
+func query(r request) (*list, error) {
+	node := r.hints.Node
+	if r.rdm && strings.EqualFold(r.variant.prov, shmProvider) {
+		node = "" // all of its addresses are this host's; it would take the node for an endpoint's name
+	}
 	var q C.struct_gofi_query
 	for _, s := range []struct {
 		to   **C.char
 		text string
 	}{
-		{&q.prov, providerOf(h.Provider)},
-		{&q.fabric, fabricName},
-		{&q.domain, h.Domain},
-		{&q.node, h.Node},
+		{&q.prov, r.variant.prov},
+		{&q.fabric, r.fabric},
+		{&q.domain, r.hints.Domain},
+		{&q.node, node},
 	} {
 		if strings.IndexByte(s.text, 0) >= 0 {
 			return &list{}, nil // no name has a zero byte; C would see half of it
@@ -69,8 +83,11 @@ func query(h fabric.Hints, fabricName string, source bool) (*list, error) {
 			defer C.free(unsafe.Pointer(*s.to))
 		}
 	}
-	if source {
+	if r.source {
 		q.source = 1
+	}
+	if r.rdm {
+		q.rdm = 1
 	}
 	getinfoLock.Lock()
 	defer getinfoLock.Unlock()
@@ -87,31 +104,29 @@ func query(h fabric.Hints, fabricName string, source bool) (*list, error) {
 		return l, newError(family, "fi_getinfo", code, strerror)
 	}
 	for fi := l.head; fi != nil; fi = C.gofi_next(fi) {
-		if e, ok := newEntry(fi, h); ok {
+		if e, ok := newEntry(fi, r); ok {
 			l.entries = append(l.entries, e)
 		}
 	}
 	return l, nil
 }
 
-// providerOf returns libfabric's name of a registry name, empty for all of the family.
-func providerOf(name string) string {
-	_, prov, _ := strings.Cut(name, "/")
-	return prov
-}
-
 // newEntry translates one result; false for what is not to be offered.
-func newEntry(fi *C.struct_fi_info, h fabric.Hints) (entry, bool) {
+func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 	var raw C.struct_gofi_info
 	C.gofi_describe(fi, &raw)
-	prov := C.GoString(raw.prov)
-	want := providerOf(h.Provider)
-	// A ";" joins the layers of a provider that builds another endpoint type on a datagram one.
-	if raw.dgram == 0 || prov == "" || strings.Contains(prov, ";") ||
-		want != "" && !strings.EqualFold(prov, want) {
+	h, prov := r.hints, C.GoString(raw.prov)
+	if prov == "" || !r.variant.is(prov, r.rdm) {
+		return entry{}, false
+	}
+	// A layer on a datagram provider makes endpoints of another type of it.
+	if r.rdm && raw.rdm == 0 || !r.rdm && (raw.dgram == 0 || strings.Contains(prov, layerMark)) {
 		return entry{}, false
 	}
 	prov = strings.ToLower(prov) // "UDP" before libfabric 1.12
+	if prov == shmProvider && r.variant.prov == "" && h.Node != "" {
+		return entry{}, false // see query
+	}
 	domain := C.GoString(raw.domain)
 	if h.Domain != "" && h.Domain != domain { // the udp provider ignores this hint
 		return entry{}, false
@@ -129,10 +144,11 @@ func newEntry(fi *C.struct_fi_info, h fabric.Hints) (entry, bool) {
 			txDepth:     uint64(raw.tx_size),
 			rxDepth:     uint64(raw.rx_size),
 			iovLimit:    uint64(raw.iov_limit),
+			reliable:    r.rdm,
 		},
 	}
 	e.info = fabric.Info{
-		Provider: family + "/" + prov,
+		Provider: family + "/" + prov + r.variant.option(),
 		Version: fmt.Sprintf("libfabric %s, provider %s",
 			apiVersion(uint32(C.gofi_version())), apiVersion(uint32(raw.prov_version))),
 		Fabric:        C.GoString(raw.fabric),
@@ -148,9 +164,11 @@ func newEntry(fi *C.struct_fi_info, h fabric.Hints) (entry, bool) {
 		RxDepth:       clip(e.limits.rxDepth, maxDepth),
 		IOVLimit:      clip(e.limits.iovLimit, maxDepth),
 		LocalMR:       raw.local_mr != 0,
-		Source:        raw.source != 0 && !slices.Contains(sourceless, prov),
+		Source:        raw.source != 0 && (r.rdm || !slices.Contains(sourceless, prov)),
 		CanWait:       !slices.Contains(pollOnly, prov),
 		Loopback:      prov != "usnic", // its NICs do not send to themselves
+		Reliable:      r.rdm,
+		Ordered:       r.rdm && raw.ordered != 0,
 		Attrs:         attrs(fi, uint32(raw.api_version)),
 	}
 	return e, e.info.MTUBytes > 0
@@ -225,10 +243,11 @@ func (f nameForm) printable(src []byte) string {
 	return ""
 }
 
-// rank orders providers: hardware first, then what this list does not know, then the kernel's UDP,
-// and last the one that emulates datagrams over TCP for developers.
+// rank orders providers: hardware first, then what this list does not know, then the kernel's UDP
+// and TCP, what reaches this host only, and last what emulates for developers.
 func rank(info fabric.Info) int {
-	order := []string{"usnic", "efa", "verbs", "psm3", "psm2", "", "udp", "sockets"}
+	order := []string{"usnic", "efa", "verbs", "psm3", "psm2", "", "udp", "net", "tcp",
+		"tcp;ofi_rxm", "shm", "udp;ofi_rxd", "sockets"}
 	i := slices.Index(order, providerOf(info.Provider))
 	if i < 0 {
 		i = slices.Index(order, "")
@@ -262,16 +281,51 @@ func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	if f, _, _ := strings.Cut(h.Provider, "/"); f != "" && f != family {
 		return nil, nil
 	}
-	plain, err := query(h, "", false)
+	v, ok := variantOf(h.Provider)
+	if !ok {
+		return nil, nil
+	}
+	var infos []fabric.Info
+	if !v.rdm {
+		var err error
+		if infos, err = listOne(request{hints: h, variant: v}); err != nil {
+			return nil, err
+		}
+	}
+	if v.offload || v.prov != "" && len(infos) > 0 {
+		return infos, nil
+	}
+	reliable, err := listOne(request{hints: h, variant: v, rdm: true})
+	if err != nil {
+		return infos, nil // what was found is good
+	}
+	datagram := infos
+	for _, info := range reliable {
+		if !v.rdm && slices.ContainsFunc(datagram, func(i fabric.Info) bool {
+			return i.Provider == info.Provider
+		}) {
+			info.Provider += optionRDM
+		}
+		infos = append(infos, info)
+	}
+	return infos, nil
+}
+
+// listOne lists what one request finds, best first.
+func listOne(r request) ([]fabric.Info, error) {
+	plain, err := query(r)
 	defer plain.free()
 	if err != nil {
 		return nil, err
 	}
 	var infos []fabric.Info
 	for _, e := range plain.entries {
-		infos = append(infos, e.info)
+		// Shm has a second entry, for the memory of accelerators.
+		if !slices.ContainsFunc(infos, func(i fabric.Info) bool { return same(i, e.info) }) {
+			infos = append(infos, e.info)
+		}
 	}
-	markSourced(infos, h)
+	markSourced(infos, r)
 	slices.SortStableFunc(infos, func(a, b fabric.Info) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(reach(a), reach(b)))
 	})
@@ -280,8 +334,9 @@ func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 
 // markSourced sets Source on the infos that a query with FI_SOURCE finds too: a provider need not
 // name a capability that it was not asked for.
-func markSourced(infos []fabric.Info, h fabric.Hints) {
-	sourced, err := query(h, "", true)
+func markSourced(infos []fabric.Info, r request) {
+	r.source = true
+	sourced, err := query(r)
 	defer sourced.free()
 	if err != nil {
 		return
@@ -318,23 +373,41 @@ func (l *list) find(want fabric.Info) *entry {
 // Open asks libfabric again and opens what answers to the info's names: an Info is plain data that
 // may have been kept, sent or written by hand.
 func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
-	h := fabric.Hints{Provider: info.Provider, Domain: info.Domain, Node: info.Node}
-	if providerOf(info.Provider) == "" {
-		return nil, fmt.Errorf("%w: %q names a family of providers, want one such as %q",
-			fabric.ErrNoProvider, info.Provider, "ofi/udp")
+	v, ok := variantOf(info.Provider)
+	if !ok || v.prov == "" {
+		return nil, fmt.Errorf("%w: %q, want a name such as %q", fabric.ErrNoProvider,
+			info.Provider, "ofi/udp")
 	}
-	plain, err := query(h, info.Fabric, false)
+	r := request{
+		hints:   fabric.Hints{Provider: info.Provider, Domain: info.Domain, Node: info.Node},
+		variant: v, fabric: info.Fabric, rdm: v.rdm,
+	}
+	d, err := openFound(r, info, cfg)
+	if errors.Is(err, errNotFound) && !v.rdm && !v.offload {
+		r.rdm = true
+		d, err = openFound(r, info, cfg)
+	}
+	return d, err
+}
+
+// errNotFound: libfabric knows nothing of what was asked for.
+var errNotFound = fmt.Errorf("%w of libfabric", fabric.ErrNoProvider)
+
+// openFound opens the first result of a request that is what info describes.
+func openFound(r request, info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
+	plain, err := query(r)
 	defer plain.free()
 	if err != nil {
 		return nil, err
 	}
 	e := plain.find(info)
 	if e == nil {
-		return nil, fmt.Errorf("%w: libfabric has no datagram endpoint for %q, domain %q, node %q",
-			fabric.ErrNoProvider, info.Provider, info.Domain, info.Node)
+		return nil, fmt.Errorf("%w: nothing for %q, domain %q, node %q", errNotFound,
+			info.Provider, info.Domain, info.Node)
 	}
 	// Failing to learn whether sources can be told only means that they are not.
-	sourced, err := query(h, info.Fabric, true)
+	r.source = true
+	sourced, err := query(r)
 	defer sourced.free()
 	var withSource *entry
 	if err == nil {

@@ -28,6 +28,7 @@ struct gofi_completion {
 	int32_t err;
 	uint8_t op;
 	uint8_t zero[3];
+	uint32_t landed, landed_off; // always 0
 };
 
 _Static_assert(sizeof(struct gofi_send) == 32, "fabric.Send changed");
@@ -36,7 +37,7 @@ _Static_assert(offsetof(struct gofi_send, buf) == 16, "fabric.Send.Buf moved");
 _Static_assert(offsetof(struct gofi_send, len) == 20, "fabric.Send.Len moved");
 _Static_assert(offsetof(struct gofi_send, region) == 24, "fabric.Send.Region moved");
 _Static_assert(offsetof(struct gofi_send, region_len) == 28, "fabric.Send.RegionLen moved");
-_Static_assert(sizeof(struct gofi_completion) == 24, "fabric.Completion changed");
+_Static_assert(sizeof(struct gofi_completion) == 32, "fabric.Completion changed");
 _Static_assert(offsetof(struct gofi_completion, buf) == 8, "fabric.Completion.Buf moved");
 _Static_assert(offsetof(struct gofi_completion, len) == 12, "fabric.Completion.Len moved");
 _Static_assert(offsetof(struct gofi_completion, err) == 16, "fabric.Completion.Errno moved");
@@ -105,6 +106,8 @@ struct gofi_info {
 	uint8_t local_mr;
 	uint8_t source;
 	uint8_t dgram;
+	uint8_t rdm;
+	uint8_t ordered; // sends arrive in their order (FI_ORDER_SAS)
 	uint8_t src[GOFI_NAME_MAX];
 };
 
@@ -140,6 +143,7 @@ struct gofi_query {
 	const char *domain;
 	const char *node; // local address to bind
 	int source;       // ask for FI_SOURCE
+	int rdm;          // FI_EP_RDM, else FI_EP_DGRAM
 };
 
 // gofi_layout is the arena's geometry, computed in Go (layout.go).
@@ -200,10 +204,29 @@ struct gofi_ep *gofi_ep_open(struct gofi_domain *d, const struct gofi_ep_cfg *cf
 	struct gofi_ep_info *out, struct gofi_fail *fail);
 void gofi_ep_close(struct gofi_ep *ep, struct gofi_fail *fail);
 
+// gofi_offload_start sets segmentation offload on the endpoint's socket, whose descriptor is fd, and
+// tries it out with a burst to the endpoint's own name. 0, or why the endpoint goes on without. It
+// is asked for right after gofi_ep_open, before anything is posted. From then on a sleep waits for
+// fd, not for gofi_ep_info.wait_fd.
+int gofi_offload_start(struct gofi_ep *ep, int fd, uint32_t max_run_bytes, const void *name,
+	struct gofi_fail *fail);
+int gofi_offload_on(const struct gofi_ep *ep); // whether fd is to be waited for
+
+// gofi_offload_info is the state of an endpoint's offload.
+struct gofi_offload_info {
+	int send, recv; // 1: in use
+	int send_err;   // the errno that ended it, 0: none did
+	uint64_t lost;  // receives dropped because nobody could tell where their datagrams begin
+};
+void gofi_offload_describe(const struct gofi_ep *ep, struct gofi_offload_info *out);
+
 // Data path.
 int64_t gofi_post(struct gofi_ep *ep, const struct gofi_send *sends, int n);
 int64_t gofi_recv(struct gofi_ep *ep, const uint32_t *bufs, int n);
 int64_t gofi_poll(struct gofi_ep *ep, struct gofi_completion *out, int max);
+
+// gofi_progress lets the provider work, and takes no completion.
+void gofi_progress(struct gofi_ep *ep);
 
 // gofi_before_sleep says what stands against sleeping: the count bits hold GOFI_SLEEP_* flags.
 enum {

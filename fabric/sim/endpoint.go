@@ -19,6 +19,7 @@ type endpoint struct {
 	posted ring[fabric.Buf] // receive buffers, filled in the order in which they were posted
 	sends  ring[sendOp]     // without their completion
 	left   int              // the oldest of sends that have left: they complete at the next Poll
+	land   fabric.Landing
 }
 
 // sendOp is a send that completes by a Completion.
@@ -29,7 +30,10 @@ type sendOp struct {
 	errno int32
 }
 
-var _ fabric.Endpoint = (*endpoint)(nil)
+var (
+	_ fabric.Endpoint = (*endpoint)(nil)
+	_ fabric.Lander   = (*endpoint)(nil)
+)
 
 func newEndpoint(d *domain, cfg fabric.EndpointConfig) *endpoint {
 	nw := d.node.nw
@@ -45,6 +49,8 @@ func newEndpoint(d *domain, cfg fabric.EndpointConfig) *endpoint {
 			RxDepth:      cfg.RxDepth,
 			RecvCapacity: nw.cfg.QueueDatagrams, // they wait with or without posted buffers
 			Gather:       !nw.cfg.NoGather,
+			FreeRegions:  !nw.cfg.NoGather && nw.cfg.FreeRegions,
+			Landing:      !nw.cfg.NoLanding,
 			Source:       cfg.Source,
 		},
 	}
@@ -252,8 +258,7 @@ func (e *endpoint) receive() fabric.Completion {
 		c.Errno = int32(syscall.EIO)
 		kind = KindRecvError
 	} else {
-		copy(d.arena.Bytes(b), p.data) // may cut it off; Len then tells
-		c.Len = uint32(len(p.data))
+		e.land.Copy(&c, d.arena.Bytes(b), p.data)
 		if e.source {
 			c.From = d.addrOf(p.from)
 		}
@@ -284,6 +289,15 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 		d.node.wake(d.node.nw.now)
 	}
 	return len(bufs), nil
+}
+
+// Land implements fabric.Lander: a datagram leaves the queue only to be polled at once.
+func (e *endpoint) Land(mem []byte, headBytes int) bool {
+	if !e.caps.Landing {
+		return false
+	}
+	e.land = fabric.NewLanding(mem, headBytes)
+	return true
 }
 
 // pollable says whether Poll would return a completion now.

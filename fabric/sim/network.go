@@ -41,6 +41,10 @@ type Config struct {
 	QueueDatagrams int
 	// NoGather takes Caps.Gather away.
 	NoGather bool
+	// FreeRegions sets Caps.FreeRegions, unless NoGather does.
+	FreeRegions bool
+	// NoLanding takes Caps.Landing away.
+	NoLanding bool
 	// PassCost is the virtual time that one pass of a process takes. Default 1 us.
 	PassCost time.Duration
 	// Observe is called for every event, in order; nil is nobody.

@@ -19,7 +19,8 @@ func testResmgmt(t *testing.T, fx *fixture) {
 	}{
 		{"fragments", btl.Config{FragmentsMax: 16}, fixed(3000), []way{wayPrepare}},
 		{"send_buffers_alloc", btl.Config{SendBuffers: 64}, fixed(1000), []way{wayAlloc}},
-		{"send_buffers_immediate", btl.Config{SendBuffers: 64}, fixed(100), []way{wayImmediate}},
+		{"send_buffers_immediate", btl.Config{SendBuffers: 64, PackBytes: 1}, fixed(100),
+			[]way{wayImmediate}},
 		{"transmit_queue", btl.Config{TxDepth: 8, FragmentsMax: 32}, mixed(100, 1400, 9000), allWays},
 		{"receive_queue", btl.Config{RecvDepth: 16, FragmentsMax: 32}, mixed(100, 1400, 9000), allWays},
 		{"all", btl.Config{
@@ -128,9 +129,9 @@ func testInject(t *testing.T, fx *fixture) {
 			l.allDone("injected", streams...)
 			l.settle()
 			st := a.mod.Stats()
-			fast := st.Get(btl.CntSendsFast)
-			if w == wayImmediate && fast != 900 || fast == 0 {
-				t.Errorf("%d of 900 sends took the fast path", fast)
+			fast, packed := st.Get(btl.CntSendsFast), st.Get(btl.CntSendsPacked)
+			if w == wayImmediate && fast+packed != 900 || fast == 0 {
+				t.Errorf("of 900 sends %d left at once, %d in packs", fast, packed)
 			}
 		})
 	}

@@ -13,6 +13,7 @@ type scenario struct {
 	name string
 	run  func(t *testing.T, fx *fixture)
 	on   func(fx *fixture) bool // nil: everywhere
+	long bool                   // and about peers and time: not for networks that are brief
 }
 
 // threaded networks are those with goroutines of their own.
@@ -31,16 +32,16 @@ var scenarios = []scenario{
 	{name: "resmgmt_tables", run: testTables},
 	{name: "inject", run: testInject},
 	{name: "multinode_all2all", run: testAllToAll},
-	{name: "multinode_one2all", run: testOneToAll},
+	{name: "multinode_one2all", run: testOneToAll, long: true},
 	{name: "multinode_all2one", run: testAllToOne},
 	{name: "multinode_ring", run: testRing},
 	{name: "rma_bw", run: testPuts},
 	{name: "rma_refused", run: testPutsRefused},
-	{name: "av_xfer", run: testAVXfer},
-	{name: "rdm_multi_client", run: testMultiClient},
-	{name: "rdm_stress", run: testStress},
+	{name: "av_xfer", run: testAVXfer, long: true},
+	{name: "rdm_multi_client", run: testMultiClient, long: true},
+	{name: "rdm_stress", run: testStress, long: true},
 	{name: "close_outstanding", run: testClose},
-	{name: "peer_death", run: testPeerDeath},
+	{name: "peer_death", run: testPeerDeath, long: true},
 	{name: "ubertest", run: testUber, on: threaded},
 	{name: "multi_domain_threads", run: testMultiDomainThreads, on: threaded},
 }
@@ -50,7 +51,7 @@ func TestConformance(t *testing.T) {
 		fx := &fixtures[i]
 		t.Run(fx.name, func(t *testing.T) {
 			for _, sc := range scenarios {
-				if sc.on != nil && !sc.on(fx) {
+				if sc.on != nil && !sc.on(fx) || sc.long && fx.brief {
 					continue
 				}
 				t.Run(sc.name, func(t *testing.T) { sc.run(t, fx) })

@@ -15,12 +15,13 @@ const (
 
 	kindFrag, kindChunk, kindAck, kindHello = 1, 2, 3, 4
 	kindHelloAck, kindNack, kindReject      = 5, 6, 7
+	kindPack                                = 8
 
 	flagAck, flagPut, flagDup = 0x01, 0x02, 0x04
 
 	tagBye, tagVoid = 0xFF, 0xFE
 
-	nackAccess, nackNoHandler              = 1, 2
+	nackAccess, nackNoHandler, nackRecord  = 1, 2, 3
 	rejectVersion, rejectFull, rejectStale = 1, 2, 3
 
 	headerBytes  = 24
@@ -47,7 +48,8 @@ type Packet struct {
 	Hello                  *Hello // Hello and HelloAck
 	VersionMin, VersionMax uint8  // Reject
 
-	Payload []byte // Frag and Chunk
+	Records []Record // Pack
+	Payload []byte   // Frag, Chunk, Nack
 }
 
 // Hello is the body of a Hello or HelloAck.
@@ -63,9 +65,9 @@ type Hello struct {
 }
 
 // The flags that a kind may carry.
-var flagsOf = [8]uint8{
+var flagsOf = [9]uint8{
 	kindFrag: flagAck | flagDup | flagPut, kindChunk: flagAck | flagDup | flagPut,
-	kindAck: flagAck | flagDup, kindNack: flagAck | flagDup,
+	kindAck: flagAck | flagDup, kindNack: flagAck | flagDup, kindPack: flagAck | flagDup,
 }
 
 // Encode appends the packet to b. It trusts its caller with the values.
@@ -95,6 +97,7 @@ func (p *Packet) Encode(b []byte) []byte {
 	case kindReject:
 		b = append(b, p.VersionMin, p.VersionMax)
 	default:
+		b = appendRecords(b, p.Records)
 		b = append(b, p.Payload...)
 	}
 	le.PutUint16(b[start+20:], uint16(len(b)-start-header))
@@ -153,7 +156,7 @@ func (p *Packet) checkHeader() error {
 	data := p.Kind == kindFrag || p.Kind == kindChunk
 	bad := ""
 	switch {
-	case p.Kind < kindFrag || p.Kind > kindReject:
+	case p.Kind < kindFrag || p.Kind > kindPack:
 		bad = "kind"
 	case p.Flags&^flagsOf[p.Kind] != 0, p.Kind == kindAck && !ack, p.Flags&flagDup != 0 && !ack:
 		bad = "flags"
@@ -166,13 +169,19 @@ func (p *Packet) checkHeader() error {
 	case data && put && p.Tag != 0, p.Kind == kindChunk && p.Tag >= 0xF0,
 		p.Kind == kindFrag && p.Tag >= 0xF0 && p.Tag < tagVoid,
 		p.Tag != 0 && (p.Kind == kindAck || p.Kind == kindHello || p.Kind == kindHelloAck),
-		p.Kind == kindNack && (p.Tag < nackAccess || p.Tag > nackNoHandler),
+		p.Tag != 0 && p.Kind == kindPack,
+		p.Kind == kindNack && (p.Tag < nackAccess || p.Tag > nackRecord),
 		p.Kind == kindReject && (p.Tag < rejectVersion || p.Tag > rejectStale):
 		bad = "tag"
 	default:
 		return nil
 	}
 	return fmt.Errorf("%w: %s", errNoPacket, bad)
+}
+
+// numbered says whether the packet occupies a sequence number.
+func (p *Packet) numbered() bool {
+	return p.Kind == kindFrag || p.Kind == kindChunk || p.Kind == kindPack
 }
 
 // decodeRest reads what follows the header: extras first, then the payload.
@@ -207,6 +216,15 @@ func (p *Packet) decodeRest(extras, payload []byte) error {
 		}
 		p.VersionMin, p.VersionMax = payload[0], payload[1]
 		bad = p.VersionMin < 1 || p.VersionMax < p.VersionMin || p.VersionMax > 15
+	case kindPack:
+		var err error
+		if p.Records, err = decodeRecords(payload); err != nil {
+			return err
+		}
+	case kindNack:
+		record := p.Tag == nackRecord
+		bad = record && (len(payload) != 1 || payload[0] >= 0xF0) || !record && len(payload) != 0
+		p.Payload = payload
 	default:
 		bad = len(payload) != 0
 	}

@@ -68,7 +68,7 @@ func (k *crafted) send(p Packet) {
 	k.t.Helper()
 	k.p.do(func() {
 		p.Conn = k.c.peerTag
-		if p.Kind == kindFrag || p.Kind == kindChunk {
+		if p.numbered() {
 			p.Seq += k.c.first
 		}
 		if p.Kind == kindNack {
@@ -82,7 +82,7 @@ func (k *crafted) send(p Packet) {
 }
 
 // answered checks the packets that the module sends next. An Ack in "ack 4" counts like seq, "dup"
-// has the Dup flag, "nack 7 2" is for number 7 with reason 2.
+// has the Dup flag, "Nack 7 2" is for number 7 with reason 2, "Nack 7 3 9" for its records of tag 9.
 func (k *crafted) answered(what string, want ...string) {
 	k.t.Helper()
 	for _, w := range want {
@@ -94,6 +94,9 @@ func (k *crafted) answered(what string, want ...string) {
 			}
 			if p.Kind == kindNack {
 				got = fmt.Sprintf("Nack %d %d", p.Seq-k.c.first, p.Tag)
+				for _, tag := range p.Payload {
+					got += fmt.Sprintf(" %d", tag)
+				}
 			}
 			if got != w {
 				k.t.Errorf("%s: answered with %s, not %s", what, got, w)
@@ -200,16 +203,26 @@ func TestNoPackets(t *testing.T) {
 		"an empty chunk":    {Kind: kindChunk, Tag: 1, Size: 10},
 		"a chunk too far":   {Kind: kindChunk, Tag: 1, Size: 2, Offset: 1, Payload: []byte("xy")},
 		"kind 0":            {Tag: 1},
-		"kind 8":            {Kind: 8, Tag: 1},
+		"kind 9":            {Kind: 9, Tag: 1},
 		"an Ack with bytes": {Kind: kindAck, Flags: flagAck, Payload: []byte("x")},
 		"an Ack without":    {Kind: kindAck},
 		"a Nack, reason 0":  {Kind: kindNack},
-		"a Nack, reason 3":  {Kind: kindNack, Tag: 3},
+		"a Nack, reason 4":  {Kind: kindNack, Tag: 4},
+		"a Nack for no tag": {Kind: kindNack, Tag: nackRecord},
+		"a Nack for a mark": {Kind: kindNack, Tag: nackRecord, Payload: []byte{tagVoid}},
+		"a Nack, too long":  {Kind: kindNack, Tag: nackNoHandler, Payload: []byte{1}},
+		"an empty pack":     {Kind: kindPack},
+		"a pack with a tag": {Kind: kindPack, Tag: 1, Records: records("a")},
+		"a pack with Put":   {Kind: kindPack, Flags: flagPut, Records: records("a")},
+		"a padded pack":     {Kind: kindPack, Records: records("a"), Payload: []byte{0}},
+		"a mark in a pack":  {Kind: kindPack, Records: []Record{{1, nil}, {tagBye, nil}}},
+		"a reserved byte":   {Kind: kindPack, Payload: []byte{1, 1, 0, 0}},
+		"a record too long": {Kind: kindPack, Payload: []byte{1, 0, 2, 0, 'x'}},
 	} {
 		p.Version = version
 		p.Conn = k.c.peerTag
 		p.Seq = k.c.first
-		if p.Kind == kindAck || p.Kind == 0 || p.Kind == 8 {
+		if p.Kind == kindAck || p.Kind == 0 || p.Kind == 9 {
 			p.Seq = 0
 		}
 		k.p.do(func() {

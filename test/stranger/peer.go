@@ -291,7 +291,9 @@ func (p *Peer) pass(d datagram) {
 	p.receive(d.channel, d.bytes)
 }
 
-var kindNames = [8]string{"", "Frag", "Chunk", "Ack", "Hello", "HelloAck", "Nack", "Reject"}
+var kindNames = [9]string{
+	"", "Frag", "Chunk", "Ack", "Hello", "HelloAck", "Nack", "Reject", "Pack",
+}
 
 func (p *Peer) send(channel int, to netip.AddrPort, pkt *Packet) {
 	pkt.Version = version

@@ -1,7 +1,7 @@
 package stranger
 
 import (
-	"hash/fnv"
+	"slices"
 	"time"
 )
 
@@ -13,11 +13,11 @@ const (
 
 // receiver is the incoming direction.
 type receiver struct {
-	expected uint32            // next number in order
-	here     map[uint32]bool   // numbers behind a gap
-	seen     map[uint32]uint64 // checksum of the packet with that number
-	chunkOf  map[uint32]uint32 // fragID of the chunks behind a gap
-	lastID   uint32            // fragID of the last chunk in order
+	expected uint32              // next number in order
+	here     map[uint32]bool     // numbers behind a gap
+	seen     map[uint32][]uint64 // checksums that the packet with that number may have
+	chunkOf  map[uint32]uint32   // fragID of the chunks behind a gap
+	lastID   uint32              // fragID of the last chunk in order
 	anyID    bool
 	parts    map[uint32]*assembly
 	refused  map[uint32]uint32 // fragID of the chunks that were refused, by number
@@ -42,12 +42,12 @@ type assembly struct {
 
 func (r *receiver) initReceiver(first uint32) {
 	r.expected, r.granted = first, first // the Hello's one credit
-	r.here, r.seen = map[uint32]bool{}, map[uint32]uint64{}
+	r.here, r.seen = map[uint32]bool{}, map[uint32][]uint64{}
 	r.chunkOf, r.parts = map[uint32]uint32{}, map[uint32]*assembly{}
 	r.refused, r.failed = map[uint32]uint32{}, map[uint32]uint32{}
 }
 
-// sequenced takes a Frag, Chunk, Ack or Nack.
+// sequenced takes a Frag, Chunk, Pack, Ack or Nack.
 func (c *Conn) sequenced(pkt *Packet) {
 	if !c.acked(pkt) {
 		return
@@ -55,7 +55,7 @@ func (c *Conn) sequenced(pkt *Packet) {
 	switch pkt.Kind {
 	case kindNack:
 		c.nacked(pkt)
-	case kindFrag, kindChunk:
+	case kindFrag, kindChunk, kindPack:
 		c.number(pkt)
 	}
 }
@@ -83,7 +83,7 @@ func (c *Conn) number(pkt *Packet) {
 
 // isOld says whether a packet is no news, so that its acknowledgement is the one of before.
 func (c *Conn) isOld(pkt *Packet) bool {
-	return (pkt.Kind == kindFrag || pkt.Kind == kindChunk) &&
+	return pkt.numbered() &&
 		(pkt.Seq-c.expected >= c.p.cfg.WindowPackets || c.here[pkt.Seq])
 }
 
@@ -92,15 +92,13 @@ func (c *Conn) checkSame(pkt *Packet) {
 	if pkt.Kind == kindFrag && pkt.Tag == tagVoid {
 		return
 	}
-	same := *pkt
-	same.Flags, same.Ack, same.Credit = pkt.Flags&flagPut, 0, 0
-	hash := fnv.New64a()
-	_, _ = hash.Write(same.Encode(nil))
-	sum := hash.Sum64()
-	if old, ok := c.seen[pkt.Seq]; ok && old != sum {
+	old, now := c.seen[pkt.Seq], sum(pkt)
+	if len(old) > 0 && !slices.Contains(old, now) {
 		c.p.breachf("number %d was another packet before", pkt.Seq-c.expected)
 	}
-	c.seen[pkt.Seq] = sum
+	if len(old) == 0 {
+		c.seen[pkt.Seq] = []uint64{now}
+	}
 }
 
 // accept delivers a packet or refuses it; a refused one counts as not received.
@@ -124,6 +122,8 @@ func (c *Conn) accept(pkt *Packet) bool {
 			delete(c.parts, id)
 			c.failed[id] = pkt.Seq
 		}
+	case pkt.Kind == kindPack:
+		return c.acceptPack(pkt)
 	case c.p.cfg.Accept != nil && !c.p.cfg.Accept(pkt.Tag):
 		reason = nackNoHandler
 		if pkt.Kind == kindChunk {

@@ -33,6 +33,8 @@ type message struct {
 	handle    uint64
 	putOffset uint64
 
+	packed []*message // of a pack: what is in it
+
 	fragID  uint32
 	chunks  bool
 	cut     int // bytes in packets already
@@ -119,7 +121,7 @@ func (c *Conn) pump(now time.Time) {
 		c.out[pkt.Seq] = &outgoing{pkt: pkt, msg: m, sent: now, wait: resendAfter}
 		c.piggyback(pkt)
 		ch := data
-		if size := len(pkt.Encode(nil)); pkt.Kind == kindFrag && size <= c.sizes[command] {
+		if size := len(pkt.Encode(nil)); pkt.Kind != kindChunk && size <= c.sizes[command] {
 			ch = command
 		}
 		c.p.send(ch, c.addrs[ch], pkt)
@@ -128,6 +130,9 @@ func (c *Conn) pump(now time.Time) {
 
 // cutPacket takes the next packet from a message.
 func (c *Conn) cutPacket(m *message) *Packet {
+	if m.packed != nil {
+		return m.packPacket()
+	}
 	pkt := &Packet{Kind: kindFrag, Tag: m.tag}
 	room := c.sizes[data] - headerBytes
 	if m.put {
@@ -197,7 +202,7 @@ func (c *Conn) acked(pkt *Packet) bool {
 				if o.msg.chunks {
 					delete(c.open, o.msg.fragID%slots)
 				}
-				o.msg.done <- o.msg.failure
+				o.msg.finish(o.msg.failure)
 			}
 		}
 	case pkt.Ack == last && !raised && pkt.Flags&flagDup == 0 && c.una != c.next &&
@@ -215,6 +220,13 @@ func (c *Conn) nacked(pkt *Packet) {
 	if o == nil || o.pkt.Tag == tagVoid && o.pkt.Kind == kindFrag {
 		return
 	}
+	if pkt.Tag == nackRecord {
+		c.nackedRecord(o, pkt)
+		return
+	}
+	if o.pkt.Kind == kindPack {
+		c.p.breachf("reason %d for a pack", pkt.Tag)
+	}
 	o.msg.failure, o.msg.whole = ErrRefused, true
 	c.queue = slices.DeleteFunc(c.queue, func(m *message) bool { return m == o.msg })
 	o.pkt = &Packet{Kind: kindFrag, Tag: tagVoid, Conn: c.peerTag, Seq: pkt.Seq}
@@ -231,11 +243,11 @@ func (c *Conn) failAll(err error) {
 		m.failure = err
 		delete(c.out, seq)
 		if m.flying--; m.flying == 0 && m.whole {
-			m.done <- err
+			m.finish(err)
 		}
 	}
 	for _, m := range c.queue {
-		m.done <- err
+		m.finish(err)
 	}
 	c.queue, c.una = nil, c.next
 }

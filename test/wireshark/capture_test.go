@@ -22,7 +22,9 @@ import (
 // unseen are the fields that a run of btlbench cannot show: nothing is refused there, and its
 // addresses are of IPv4. The vectors and the listing have them.
 var unseen = []string{
-	"gobtl.nack.reason", "gobtl.reject.reason", "gobtl.reject.version_min",
+	"gobtl.record", "gobtl.record.tag", "gobtl.record.reserved", "gobtl.record.length",
+	"gobtl.record.payload",
+	"gobtl.nack.reason", "gobtl.nack.record_tag", "gobtl.reject.reason", "gobtl.reject.version_min",
 	"gobtl.reject.version_max", "gobtl.hello.command_addr6", "gobtl.hello.data_addr6",
 }
 
@@ -190,7 +192,7 @@ func newModel(packets []*packet) *model {
 		if m.sent[p.Conn] == nil {
 			m.sent[p.Conn], m.acked[p.Conn] = map[seq.Num][]int{}, map[seq.Num]int{}
 		}
-		if p.Kind <= frag.KindChunk {
+		if p.Kind.HasSeq() {
 			m.sent[p.Conn][p.Seq] = append(m.sent[p.Conn][p.Seq], i)
 		}
 		if p.Flags&frag.FlagAck != 0 {
@@ -232,7 +234,7 @@ func checkConcluded(t *testing.T, file string, packets []*packet, args []string)
 			}
 		}
 		want[0] = fmt.Sprintf("0x%016x", from)
-		if p.Kind <= frag.KindChunk {
+		if p.Kind.HasSeq() {
 			want[1] = strconv.Itoa(int(p.Seq.Sub(m.first[from])) + 1)
 			copies := m.sent[p.Conn][p.Seq]
 			if a, ok := m.acked[p.Conn][p.Seq]; ok {

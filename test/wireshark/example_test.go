@@ -273,8 +273,22 @@ func asCapture(list []step, withLost bool) (datagrams []datagram) {
 	return datagrams
 }
 
+// packed is a pack of three messages, without those of the tag that is left out.
+func packed(leftOut uint8) []byte {
+	var payload []byte
+	for i, tag := range []uint8{1, 9, 1} {
+		if tag != leftOut {
+			record := make([]byte, frag.RecordHeaderBytes+1)
+			frag.PutRecord(record, tag, []byte{byte('a' + i)})
+			payload = append(payload, record...)
+		}
+	}
+	return packetOf(&frag.Header{Kind: frag.KindPack, Conn: tagB, Seq: firstA + 2}, payload)
+}
+
 // refusals is an exchange with what the example lacks: a refused put and the Void in its place, a
-// chunk that comes while another one is missing, so that the ack repeats, and a Reject.
+// chunk that comes while another one is missing, so that the ack repeats, a pack with a message
+// that is refused, which is sent again without, then once more, and a Reject.
 func refusals() []step {
 	put := frag.Header{
 		Kind: frag.KindFrag, Flags: frag.FlagPut, Conn: tagB, Seq: firstA, Handle: 9, PutOffset: 64,
@@ -283,6 +297,7 @@ func refusals() []step {
 		Kind: frag.KindNack, Flags: frag.FlagAck, Tag: frag.NackAccess, Conn: tagA, Seq: firstA,
 		Ack: firstA - 1, Credit: 32,
 	}
+	record := frag.Header{Kind: frag.KindNack, Tag: frag.NackRecord, Conn: tagA, Seq: firstA + 2}
 	reject := make([]byte, frag.RejectBytes)
 	frag.EncodeReject(reject, tagA+0x100000, frag.RejectFull, 1, 1, 1)
 	list := append(example()[:1:1], example()[4], example()[9], example()[11])
@@ -295,6 +310,11 @@ func refusals() []step {
 		step{pkt: ack(tagA, firstA-1, 32, true), fromB: true},
 		step{pkt: markOf(frag.TagVoid, firstA), data: true},
 		step{pkt: ack(tagA, firstA+1, 30, false), fromB: true},
+		step{pkt: packed(0)},
+		step{pkt: packetOf(&record, []byte{9}), fromB: true},
+		step{pkt: packed(9), data: true},
+		step{pkt: packed(9), data: true},
+		step{pkt: ack(tagA, firstA+2, 30, false), fromB: true},
 		step{pkt: reject, fromB: true},
 	)
 }

@@ -71,6 +71,12 @@ var onWire = append([]field{
 	{"gobtl.tag", func(p *packet) any { return p.Tag }},
 	{"gobtl.mark", func(p *packet) any { return when(p.mark(), p.Tag) }},
 	{"gobtl.nack.reason", func(p *packet) any { return when(p.Kind == frag.KindNack, p.Tag) }},
+	{"gobtl.nack.record_tag", func(p *packet) any {
+		if p.Kind != frag.KindNack || p.Tag != frag.NackRecord {
+			return nil
+		}
+		return p.payload[0]
+	}},
 	{"gobtl.reject.reason", func(p *packet) any { return when(p.Kind == frag.KindReject, p.Tag) }},
 	{"gobtl.conn", func(p *packet) any { return p.Conn }},
 	{"gobtl.seq", func(p *packet) any { return p.Seq }},
@@ -88,6 +94,16 @@ var onWire = append([]field{
 	{"gobtl.payload", func(p *packet) any {
 		return when(p.Kind <= frag.KindChunk && len(p.payload) > 0, p.payload)
 	}},
+	inRecords("", func(_ uint8, record []byte) any { return record }),
+	inRecords(".tag", func(tag uint8, _ []byte) any { return tag }),
+	inRecords(".reserved", func(uint8, []byte) any { return 0 }),
+	inRecords(".length", func(_ uint8, record []byte) any {
+		return len(record) - frag.RecordHeaderBytes
+	}),
+	inRecords(".payload", func(_ uint8, record []byte) any {
+		payload := record[frag.RecordHeaderBytes:]
+		return when(len(payload) > 0, payload)
+	}),
 	{"gobtl.reject.version_min", func(p *packet) any {
 		if p.Kind != frag.KindReject {
 			return nil
@@ -101,6 +117,27 @@ var onWire = append([]field{
 		return p.payload[1]
 	}},
 }, helloFields()...)
+
+// each is the values of a field that a packet has several times.
+type each []any
+
+// inRecords makes a field that each record of a Pack may have; record is all of it, with its header.
+func inRecords(name string, want func(tag uint8, record []byte) any) field {
+	return field{"gobtl.record" + name, func(p *packet) any {
+		if p.Kind != frag.KindPack {
+			return nil
+		}
+		var values each
+		for rest := p.payload; len(rest) > 0; {
+			tag, data, next := frag.NextRecord(rest)
+			if v := want(tag, rest[:frag.RecordHeaderBytes+len(data)]); v != nil {
+				values = append(values, v)
+			}
+			rest = next
+		}
+		return when(len(values) > 0, values)
+	}}
+}
 
 // inHello makes a field of the body of a Hello.
 func inHello(name string, want func(m *frag.Hello) any) field {
@@ -194,13 +231,25 @@ func text(v any) string {
 		return hex.EncodeToString(v)
 	case string:
 		return v
+	case each:
+		list := make([]string, len(v))
+		for i := range v {
+			list[i] = text(v[i])
+		}
+		return strings.Join(list, ",")
 	}
 	return fmt.Sprintf("%d", v)
 }
 
 // normal makes a value that tshark prints comparable: numbers decimal, bytes without colons.
 func normal(printed string, want any) string {
-	switch want.(type) {
+	switch want := want.(type) {
+	case each:
+		list := strings.Split(printed, ",")
+		for i := range list {
+			list[i] = normal(list[i], want[0])
+		}
+		return strings.Join(list, ",")
 	case []byte:
 		return strings.ReplaceAll(printed, ":", "")
 	case string, nil:

@@ -52,13 +52,17 @@ func (a *Attacker) give(what act, l *link, h frag.Header, n int) {
 
 // abuse does one of the things that no peer does, or does what a peer does at the wrong time.
 func (a *Attacker) abuse(l *link) {
-	switch a.rng.IntN(16) {
+	switch a.rng.IntN(20) {
 	case 0, 1:
 		a.abuseAck(l)
 	case 2:
 		h := l.header(frag.KindNack, l.peerNext-seq.Num(a.rng.IntN(16))+4)
 		h.Tag = frag.NackAccess + uint8(a.rng.IntN(2))
 		a.give(actNack, l, h, 0)
+	case 16:
+		a.nackRecord(l)
+	case 17, 18, 19:
+		a.abusePack(l)
 	case 3, 4:
 		a.abusePut(l)
 	case 5:

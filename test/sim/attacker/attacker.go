@@ -75,6 +75,10 @@ type Region struct {
 // be told from an honest one that was altered.
 const Filler = 0xA7
 
+// poison is each byte of what an attacker puts into messages that nobody may take over: one that is
+// delivered is not Forged.
+const poison = 0x6B
+
 // Forged says whether a message delivered to a handler can be an attacker's.
 func Forged(message []byte) bool {
 	for _, b := range message {
@@ -238,6 +242,10 @@ const (
 	actWindow
 	actCredit
 	actMark
+	actPack
+	actBadPack
+	actUnhandledPack
+	actNackRecord
 	numActs
 )
 
@@ -249,6 +257,8 @@ var actNames = [numActs]string{
 	actBadChunk: "chunk off the grid", actOverlap: "overlapping chunk",
 	actUnfinished: "unfinished fragment", actOversize: "oversize fragment", actPut: "bad put",
 	actWindow: "beyond the window", actCredit: "without credit", actMark: "mark",
+	actPack: "pack", actBadPack: "bad pack", actUnhandledPack: "pack without handler",
+	actNackRecord: "nack of a record",
 }
 
 // send puts n bytes of the buffer on the network.
@@ -264,13 +274,13 @@ func (a *Attacker) packet(what act, from, to sim.Port, h frag.Header, n int) {
 	n = max(0, min(n, packetBytesMax-head))
 	h.PayloadLen = uint16(n)
 	h.Encode(a.buf)
-	fill(a.buf[head:][:n])
+	fill(a.buf[head:][:n], Filler)
 	a.send(what, from, to, head+n)
 }
 
-func fill(b []byte) {
+func fill(b []byte, with byte) {
 	for i := range b {
-		b[i] = Filler
+		b[i] = with
 	}
 }
 

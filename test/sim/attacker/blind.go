@@ -15,6 +15,8 @@ func (a *Attacker) blind() {
 		a.helloOf(from, to)
 	case 2:
 		a.reject(from, to, a.guess())
+	case 3: // as long as what others send
+		a.packet(actStranger, from, to, a.header(a.guess()), packetBytesMax)
 	default:
 		a.packet(actStranger, from, to, a.header(a.guess()), a.rng.IntN(200))
 	}
@@ -47,7 +49,7 @@ func (a *Attacker) header(conn uint64) frag.Header {
 	default:
 		h.Kind = frag.KindFrag
 	}
-	if h.Kind <= frag.KindChunk && a.chance(4) {
+	if h.Kind.HasSeq() && a.chance(4) {
 		h.Flags |= frag.FlagPut
 		h.Tag, h.Handle, h.PutOffset = 0, a.rng.Uint64(), a.rng.Uint64N(1<<20)
 	}

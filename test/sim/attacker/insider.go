@@ -123,7 +123,7 @@ func (l *link) hear(h *frag.Header) {
 			}
 		}
 	}
-	if h.Kind <= frag.KindChunk {
+	if h.Kind.HasSeq() {
 		l.peerNext = l.peerNext.Max(h.Seq + 1)
 	}
 }

@@ -60,7 +60,7 @@ func (t *theft) take(dir int, h *frag.Header, payload []byte) {
 			t.incarnation = le.Uint64(payload)
 		}
 		return
-	case frag.KindFrag, frag.KindChunk:
+	case frag.KindFrag, frag.KindChunk, frag.KindPack:
 		l.next = l.next.Max(h.Seq + 1)
 		if h.Flags&frag.FlagPut != 0 {
 			l.handle = h.Handle

@@ -13,7 +13,7 @@ type mutation struct {
 }
 
 // mutations is every fault there is.
-func mutations() []mutation { return slices.Concat(btlMutations, partMutations) }
+func mutations() []mutation { return slices.Concat(btlMutations, packMutations, partMutations) }
 
 // The faults in the packages below btl.
 var partMutations = []mutation{

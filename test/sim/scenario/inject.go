@@ -110,12 +110,13 @@ func (p *parser) injectMade() func(*world) error {
 var kindOf = map[string]frag.Kind{
 	"frag": frag.KindFrag, "bye": frag.KindFrag, "void": frag.KindFrag, "chunk": frag.KindChunk,
 	"ack": frag.KindAck, "hello": frag.KindHello, "hello-ack": frag.KindHelloAck,
-	"nack": frag.KindNack, "reject": frag.KindReject,
+	"nack": frag.KindNack, "reject": frag.KindReject, "pack": frag.KindPack,
 }
 
 // injectPacket parses the fields of a packet: conn (b:1, by default the latest of the receiver's,
 // or a number), seq and ack (relative), credit, tag, flags (ack+dup+put), id, at, of, handle,
-// offset, payload (bytes, all zero).
+// offset, payload (bytes, all zero), records (of a pack: TAG:BYTES,TAG:BYTES), record (the tag in a
+// Nack that refuses one).
 func (p *parser) injectPacket(r route, kind string) func(*world) ([]byte, error) {
 	h := frag.Header{
 		Kind:        kindOf[kind],
@@ -138,6 +139,8 @@ func (p *parser) injectPacket(r route, kind string) func(*world) ([]byte, error)
 	if s, ok := p.w.key("flags"); ok {
 		h.Flags |= p.flags(s)
 	}
+	payload := p.payload(int(h.PayloadLen))
+	h.PayloadLen = uint16(len(payload))
 	conn := p.connWord()
 	return func(w *world) ([]byte, error) {
 		c, tag, err := w.connection(r, conn)
@@ -161,10 +164,32 @@ func (p *parser) injectPacket(r route, kind string) func(*world) ([]byte, error)
 			frag.EncodeReject(b, h.Conn, h.Tag, frag.Version, frag.Version, frag.Version)
 			return b, nil
 		}
-		b := make([]byte, frag.HeaderBytes(h.Kind, h.Flags)+int(h.PayloadLen))
-		h.Encode(b)
+		b := make([]byte, frag.HeaderBytes(h.Kind, h.Flags)+len(payload))
+		copy(b[h.Encode(b):], payload)
 		return b, nil
 	}
+}
+
+// payload makes the payload of a packet: zeros, or what the keys records and record say.
+func (p *parser) payload(sizeBytes int) []byte {
+	b := make([]byte, sizeBytes)
+	if s, ok := p.w.key("record"); ok {
+		b = append(b, byte(p.w.number("record", s, 0, 255)))
+	}
+	if s, ok := p.w.key("records"); ok {
+		for one := range strings.SplitSeq(s, ",") {
+			tag, size, _ := strings.Cut(one, ":")
+			data := make([]byte, p.w.number("record", size, 0, 9000))
+			at := len(b)
+			b = append(b, make([]byte, frag.RecordHeaderBytes+len(data))...)
+			frag.PutRecord(b[at:], uint8(p.w.number("tag", tag, 0, 255)), data)
+		}
+	}
+	if len(b) > 1<<16-1-frag.HeaderBytesMax {
+		p.w.fail("a payload of %d bytes", len(b))
+		b = nil
+	}
+	return b
 }
 
 func defaultTag(kind string) int64 {

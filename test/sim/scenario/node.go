@@ -21,6 +21,7 @@ type node struct {
 	mod      *btl.Module
 	lives    [][]byte // names of its modules
 	draws    uint32
+	second   bool // a connection's tag was drawn, its first numbers come next
 	regions  []*btl.Region
 	handlers map[btl.Tag]bool // in force in every life
 	sides    []*side          // of this life, in order of their making
@@ -61,7 +62,7 @@ func (n *node) open() error {
 	}
 	n.lives = append(n.lives, n.mod.Name())
 	n.w.nameLife(n)
-	n.sides, n.regions, n.quiet = nil, nil, false
+	n.sides, n.regions, n.quiet, n.second = nil, nil, false, false
 	n.mod.OnEndpoint(n.onEndpoint)
 	if n.handlers == nil {
 		n.handlers = map[btl.Tag]bool{}
@@ -79,11 +80,18 @@ func (n *node) open() error {
 }
 
 // random gives a module its numbers. The low half of each is the node's first sequence number; the
-// bits above make tags and incarnations unique in the story, which is all that is needed here.
+// bits above make tags and incarnations unique in the story, which is all that is needed here; of
+// the number that a connection's first numbers come from they are its first fragment id.
 func (n *node) random() uint64 {
 	n.draws++
-	high := uint32(n.index+1)<<8 | n.draws&0xff
-	return uint64(high|n.draws>>8<<12)<<32 | uint64(n.cfg.first)
+	high := uint32(n.index+1)<<8 | n.draws&0xff | n.draws>>8<<12
+	if n.mod != nil {
+		if n.second && n.cfg.hasFragID {
+			high = n.cfg.fragID
+		}
+		n.second = !n.second
+	}
+	return uint64(high)<<32 | uint64(n.cfg.first)
 }
 
 // Progress and Deadline make a node a sim.Process: its module, checked after every pass.
@@ -175,7 +183,9 @@ func (n *node) expose(size int) error {
 	if n.mod == nil {
 		return n.w.errorf("%s is down", n.name)
 	}
+	second := n.second
 	r, err := n.mod.Expose(make([]byte, size), btl.RemoteWrite)
+	n.second = second // the handle took a number that is no connection's
 	if err == nil {
 		n.regions = append(n.regions, r)
 	}

@@ -11,7 +11,8 @@ import (
 
 // kinds are the names of packets in a script, besides "any".
 var kinds = []string{
-	"frag", "chunk", "ack", "hello", "hello-ack", "nack", "reject", "bye", "void", "foreign", "any",
+	"frag", "chunk", "pack", "ack", "hello", "hello-ack", "nack", "reject", "bye", "void", "foreign",
+	"any",
 }
 
 // probes are the values of the key probe.

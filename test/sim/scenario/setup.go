@@ -33,8 +33,10 @@ func (p *parser) parseNetwork() func(*world) error {
 
 // nodeConfig is what a node's module is opened with.
 type nodeConfig struct {
-	btl   btl.Config
-	first uint32 // its first sequence numbers
+	btl       btl.Config
+	first     uint32 // its first sequence numbers
+	fragID    uint32 // its first fragment ids, if hasFragID
+	hasFragID bool
 }
 
 // nodeKey is a key of the commands node and restart.
@@ -47,9 +49,11 @@ type nodeKey struct {
 // nodeKeys are the keys of node and restart. Most are fields of btl.Config.
 var nodeKeys = []nodeKey{
 	{"first", 0, 1<<32 - 1, func(c *nodeConfig, v int64) { c.first = uint32(v) }},
+	{"fragid", 0, 1<<32 - 1, func(c *nodeConfig, v int64) { c.fragID, c.hasFragID = uint32(v), true }},
 	{"window", 1, 4096, func(c *nodeConfig, v int64) { c.btl.Rules.WindowPackets = int(v) }},
 	{"mtu", 512, 9000, func(c *nodeConfig, v int64) { c.btl.MTUBytes = int(v) }},
 	{"tiny", 256, 9000, func(c *nodeConfig, v int64) { c.btl.TinyBytes = int(v) }},
+	{"pack", 1, 9000, func(c *nodeConfig, v int64) { c.btl.PackBytes = int(v) }},
 	{"buffers", 64, 1024, func(c *nodeConfig, v int64) { c.btl.SendBuffers = int(v) }},
 	{"depth", 16, 1024, func(c *nodeConfig, v int64) { c.btl.RecvDepth = int(v) }},
 	{"txdepth", 1, 4096, func(c *nodeConfig, v int64) { c.btl.TxDepth = int(v) }},

@@ -82,8 +82,15 @@ func (f *flow) tick() {
 	if e == nil {
 		return
 	}
+	small := f.plan.Small > 0 && w.d.chance(f.plan.Small)
 	for range w.d.between(1, f.plan.Burst) {
-		if !e.do(f.plan.ways.pick(w.d), w.drawSize(f.plan.SizeMax)) {
+		size := 0
+		if small {
+			size = w.d.IntN(f.plan.SmallMax + 1)
+		} else {
+			size = w.drawSize(f.plan.SizeMax)
+		}
+		if !e.do(f.plan.ways.pick(w.d), size) {
 			break
 		}
 	}
@@ -168,7 +175,7 @@ func (e *end) do(how way, size int) bool {
 	tag := btl.Tag(1 + w.d.IntN(handledTags))
 	switch how {
 	case wayNobody:
-		tag = tagNobody
+		tag = tagNobody + btl.Tag(w.d.IntN(nobodies))
 	case wayFlicker:
 		tag = tagFlicker
 	default:

@@ -52,9 +52,13 @@ type life struct {
 const (
 	tagPlain    btl.Tag = 1
 	tagFlicker  btl.Tag = 7   // its handler is removed at times
-	tagNobody   btl.Tag = 200 // has no handler
+	tagNobody   btl.Tag = 200 // it and some behind it have no handlers
+	nobodies            = 3
 	handledTags         = 6
 )
+
+// nobodys says whether a tag never has a handler.
+func nobodys(t btl.Tag) bool { return t >= tagNobody }
 
 // open starts a life.
 func (h *host) open() error {
@@ -234,8 +238,9 @@ func (l *life) judgeEnd() {
 }
 
 // random is a module's Config.Random: good random numbers for incarnations, tags and handles, and
-// first sequence numbers close to where numbers wrap. A new endpoint asks for its tag and then for
-// its first sequence number; whatever else asks for one number in the same pass costs a few tags
+// first sequence numbers and fragment ids close to where they wrap. A new endpoint asks for its tag
+// and then for a number that has its first sequence number in the lower half and its first fragment
+// id in the upper one; whatever else asks for one number in the same pass costs a few tags
 // their good randomness, and nothing more.
 type random struct {
 	d      draw
@@ -247,7 +252,11 @@ type random struct {
 func (r *random) next() uint64 {
 	v := r.d.Uint64()
 	if !r.full && r.second && r.d.chance(0.8) {
-		v = v&^0xFFFFFFFF | uint64(nearWrap(r.d))
+		fragID := uint32(v >> 32)
+		if fragID>>31 == 0 {
+			fragID = -(1 + fragID%16)
+		}
+		v = uint64(fragID)<<32 | uint64(nearWrap(r.d))
 	}
 	if v == 0 {
 		v = 1

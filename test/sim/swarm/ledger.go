@@ -223,14 +223,14 @@ func (g *ledger) judge(w *world, m *message) {
 		if m.put == nil && m.size >= smallBytes && m.delivered != 1 {
 			w.fail("%s ended well, and was delivered %d times", m, m.delivered)
 		}
-		if m.tag == tagNobody {
+		if nobodys(m.tag) {
 			w.fail("%s ended well, and nobody handles it", m)
 		}
 		return
 	}
 	switch {
 	case errors.Is(err, btl.ErrNoHandler):
-		if m.put != nil || m.tag != tagNobody && m.tag != tagFlicker {
+		if m.put != nil || !nobodys(m.tag) && m.tag != tagFlicker {
 			w.fail("%s ended with %v: the peer has a handler", m, err)
 		}
 		if m.delivered > 0 && m.tag != tagFlicker {
@@ -261,7 +261,7 @@ func (l *life) receive(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	if e.over {
 		w.fail("%s: a delivery after the end (%d, %v)", e, e.event, e.err)
 	}
-	if tag == tagFlicker && l.deaf() || tag == tagNobody {
+	if tag == tagFlicker && l.deaf() || nobodys(tag) {
 		w.fail("%s: a delivery to tag %d, which has no handler", e, tag)
 	}
 	e.got++

@@ -44,8 +44,11 @@ type FlowPlan struct {
 	Start, Gap time.Duration
 	Burst      int
 	SizeMax    int
-	ways       weights
-	Wander     float64 // probability to send on any of the node's connections instead
+	// Small is the probability that all messages of a burst are small ones, up to SmallMax.
+	Small    float64
+	SmallMax int
+	ways     weights
+	Wander   float64 // probability to send on any of the node's connections instead
 }
 
 // Incident is something that happens to a node, or to the path between two, at a time.
@@ -143,6 +146,9 @@ func NewPlan(seed uint64, opts Options) *Plan {
 	p.drawHabits(d)
 	p.drawIncidents(d, opts)
 	p.drawAttackers(d, opts)
+	d = newDraw(seed, 0x9AC4)
+	p.drawPacks(d, opts)
+	p.Net.FreeRegions, p.Net.NoLanding = d.chance(0.5), d.chance(0.5)
 	return p
 }
 
@@ -256,6 +262,33 @@ var pathFaults = []fault{
 	{"junk", 0.2, func(d draw, p *sim.Path) { p.Junk = d.scale(0.001, 0.1) }},
 	{"replay", 0.25, func(d draw, p *sim.Path) { p.Replay = d.scale(0.001, 0.15) }},
 }
+
+// drawPacks draws which modules share packets among small messages, how large such packets are, and
+// which flows have bursts of small messages.
+func (p *Plan) drawPacks(d draw, opts Options) {
+	for i := range p.Nodes {
+		p.drawPackBytes(d, &p.Nodes[i].Config, opts)
+	}
+	for i := range p.Flows {
+		f := &p.Flows[i]
+		if d.chance(0.5) {
+			f.Small, f.SmallMax = d.scale(0.05, 1), d.size(1, 300)
+			f.Burst = min(200, f.Burst*d.size(1, 8))
+		}
+	}
+}
+
+func (p *Plan) drawPackBytes(d draw, c *btl.Config, opts Options) {
+	switch {
+	case d.chance(packsOff) || opts.without("packs"):
+		c.PackBytes = 1
+	case d.chance(0.4):
+		c.PackBytes = d.size(64, p.Net.MTUBytes)
+	}
+}
+
+// packsOff is how often a node's module sends every message in packets of its own.
+const packsOff = 0.2
 
 func (p *Plan) drawPaths(d draw, opts Options) {
 	base := d.dur(2*time.Microsecond, 5*time.Millisecond)

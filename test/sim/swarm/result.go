@@ -30,7 +30,8 @@ type Result struct {
 	Ends                     uint64
 	Connected                uint64
 	Restarts                 int
-	Wraps                    [3]uint64
+	Wraps                    [numWraps]uint64
+	Packs                    [numPackKinds]uint64
 	Counts                   sim.Counts
 	Incidents                [numIncidents]uint64
 	Attacks                  [attacker.NumModes]uint64
@@ -70,6 +71,9 @@ func (r *Result) Add(o *Result) {
 	for i := range r.Wraps {
 		r.Wraps[i] += o.Wraps[i]
 	}
+	for i := range r.Packs {
+		r.Packs[i] += o.Packs[i]
+	}
 	for i := range r.Counts {
 		r.Counts[i] += o.Counts[i]
 	}
@@ -106,10 +110,13 @@ func (r *Result) Missing() []string {
 		lack("attack: "+m.String(), r.Attacks[m])
 	}
 	for i, n := range r.Wraps {
-		lack("wrap at "+WrapNames[i], n)
+		lack("wrap of "+WrapNames[i], n)
+	}
+	for i, n := range r.Packs {
+		lack(PackNames[i], n)
 	}
 	for _, c := range []btl.Counter{
-		btl.CntRetransmitTimeout, btl.CntRetransmitDupAck, btl.CntRetransmitNack,
+		btl.CntRetransmitTimeout, btl.CntRetransmitDupAck, btl.CntRetransmitNack, btl.CntSendsPacked,
 	} {
 		lack(c.String(), r.Stats[c])
 	}

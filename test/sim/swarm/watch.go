@@ -13,6 +13,7 @@ func (w *world) observe(e *sim.Event) {
 	case sim.KindSent:
 		w.packets++
 		w.wraps.see(e.Data, false)
+		w.packs.see(e.Data)
 	case sim.KindDelivered:
 		w.hear(e)
 		w.wraps.see(e.Data, true)
@@ -79,40 +80,63 @@ func whole(b []byte) bool {
 // wraps counts the connections that crossed a wrap: the last number before it was sent, and the one
 // behind it delivered.
 type wraps struct {
-	count [3]uint64
+	count [numWraps]uint64
 	seen  map[wrapKey]bool // false: sent before the wrap; true: crossed
 }
 
-type wrapKey struct {
-	conn uint64
-	at   uint32 // the first number behind the wrap
-}
+// Where numbers wrap.
+const (
+	wrap16 = iota
+	wrap31
+	wrap32
+	wrapFragID
+	numWraps
+)
 
 // WrapNames name the entries of Result.Wraps.
-var WrapNames = [3]string{"2^16", "2^31", "2^32"}
+var WrapNames = [numWraps]string{
+	"sequence numbers at 2^16", "sequence numbers at 2^31", "sequence numbers at 2^32",
+	"fragment ids at 2^32",
+}
+
+type wrapKey struct {
+	conn  uint64
+	which int
+}
 
 func (c *wraps) see(b []byte, delivered bool) {
 	if len(b) < frag.FragHeaderBytes {
 		return
 	}
-	if kind := frag.Kind(b[1] & 15); kind != frag.KindFrag && kind != frag.KindChunk {
+	kind := frag.Kind(b[1] & 15)
+	if !kind.HasSeq() {
 		return
 	}
-	n := binary.LittleEndian.Uint32(b[12:])
+	switch behind(binary.LittleEndian.Uint32(b[12:]), delivered) {
+	case 1 << 16:
+		c.cross(b, wrap16, delivered)
+	case 1 << 31:
+		c.cross(b, wrap31, delivered)
+	case 0:
+		c.cross(b, wrap32, delivered)
+	}
+	if kind == frag.KindChunk && frag.Flags(b[2])&frag.FlagPut == 0 && len(b) >= frag.ChunkHeaderBytes &&
+		behind(binary.LittleEndian.Uint32(b[24:]), delivered) == 0 {
+		c.cross(b, wrapFragID, delivered)
+	}
+}
+
+// behind is the first number behind the wrap that n may stand at.
+func behind(n uint32, delivered bool) uint32 {
 	if !delivered {
 		n++
 	}
-	which := 0
-	switch n {
-	case 1 << 16:
-	case 1 << 31:
-		which = 1
-	case 0:
-		which = 2
-	default:
-		return
-	}
-	key := wrapKey{binary.LittleEndian.Uint64(b[4:]), n}
+	return n
+}
+
+// cross notes a number on one of the sides of a wrap.
+func (c *wraps) cross(b []byte, which int, delivered bool) {
+	key := wrapKey{binary.LittleEndian.Uint64(b[4:]), which}
 	crossed, sent := c.seen[key]
 	switch {
 	case !delivered && !sent:

@@ -56,6 +56,7 @@ type world struct {
 	byInc  map[uint64]*life
 	heard  map[heardKey]mono.Time // when the latest whole packet was delivered
 	wraps  wraps
+	packs  packs
 
 	phase    int
 	packets  uint64
@@ -445,7 +446,7 @@ func (w *world) finish() {
 			}
 		}
 	}
-	r.Wraps = w.wraps.count
+	r.Wraps, r.Packs = w.wraps.count, w.packs.count
 	for _, a := range w.attackers {
 		r.Attacks[a.Mode()] += a.Sent()
 		for act, n := range a.ByKind() {

@@ -3,6 +3,7 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -122,7 +123,7 @@ func (d *decoder) appendBrief(b, pkt []byte) []byte {
 	b = append(b, kindName(h)...)
 	receiver, sender := d.sides(h)
 	switch h.Kind {
-	case frag.KindFrag, frag.KindChunk:
+	case frag.KindFrag, frag.KindChunk, frag.KindPack:
 		b = appendSeq(b, h.Seq, sender)
 	case frag.KindNack:
 		b = appendSeq(b, h.Seq, receiver)
@@ -163,11 +164,17 @@ func (d *decoder) appendPacket(b, pkt []byte) []byte {
 	switch h.Kind {
 	case frag.KindFrag, frag.KindChunk:
 		return d.appendData(b, h, sender)
+	case frag.KindPack:
+		b = d.appendAck(appendSeq(b, h.Seq, sender), h)
+		return appendRecords(b, payload)
 	case frag.KindAck:
 		return d.appendAck(b, h)
 	case frag.KindNack:
 		b = appendSeq(b, h.Seq, receiver)
 		b = fmt.Appendf(b, " refused=%s", nackName(h.Tag))
+		if h.Tag == frag.NackRecord {
+			b = fmt.Appendf(b, ":%d", payload[0])
+		}
 		return d.appendAck(b, h)
 	case frag.KindReject:
 		lo, hi := frag.RejectVersions(payload)
@@ -196,6 +203,29 @@ func (d *decoder) appendData(b []byte, h *frag.Header, sender *end) []byte {
 		b = fmt.Appendf(b, " %d B", h.PayloadLen)
 	}
 	return b
+}
+
+// appendRecords appends how many records a pack has, and the tag and the size of each; those that
+// are alike and follow each other are counted: "7:8*3" are three records of 8 bytes with tag 7.
+func appendRecords(b, payload []byte) []byte {
+	at := len(b)
+	count, alike := 0, 0
+	for len(payload) > 0 {
+		tag, data, rest := frag.NextRecord(payload)
+		count, alike = count+1, alike+1
+		payload = rest
+		if len(rest) > 0 {
+			if next, nextData, _ := frag.NextRecord(rest); next == tag && len(nextData) == len(data) {
+				continue
+			}
+		}
+		b = fmt.Appendf(b, " %d:%d", tag, len(data))
+		if alike > 1 {
+			b = fmt.Appendf(b, "*%d", alike)
+		}
+		alike = 0
+	}
+	return slices.Insert(b, at, fmt.Appendf(nil, " records=%d", count)...)
 }
 
 // appendAck appends the acknowledgement that a packet carries, if it does.
@@ -290,6 +320,8 @@ func nackName(reason uint8) string {
 		return "access"
 	case frag.NackNoHandler:
 		return "no-handler"
+	case frag.NackRecord:
+		return "record"
 	}
 	return strconv.Itoa(int(reason))
 }

@@ -218,6 +218,16 @@ func TestPackets(t *testing.T) {
 		h.Encode(b)
 		return b
 	}
+	pack := enc(frag.Header{
+		Kind: frag.KindPack, Conn: 7, Seq: 9, Flags: frag.FlagAck, Ack: 3, Credit: 8, PayloadLen: 24,
+	})
+	at := frag.FragHeaderBytes
+	for _, r := range []struct {
+		tag  uint8
+		data string
+	}{{1, "ab"}, {1, ""}, {1, ""}, {2, ""}, {1, "cd"}} {
+		at += frag.PutRecord(pack[at:], r.tag, []byte(r.data))
+	}
 	reject := make([]byte, frag.RejectBytes)
 	frag.EncodeReject(reject, 7, frag.RejectVersion, frag.Version, 1, 3)
 	foreign := bytes.Clone(reject)
@@ -246,6 +256,11 @@ func TestPackets(t *testing.T) {
 		{"nack", enc(frag.Header{
 			Kind: frag.KindNack, Conn: 7, Seq: 9, Tag: frag.NackAccess,
 		}), "nack      to=0x7 seq=0x00000009 refused=access"},
+		{"nack", append(enc(frag.Header{
+			Kind: frag.KindNack, Conn: 7, Seq: 9, Tag: frag.NackRecord, PayloadLen: 1,
+		})[:frag.FragHeaderBytes], 66), "nack      to=0x7 seq=0x00000009 refused=record:66"},
+		{"pack", pack, "pack      to=0x7 seq=0x00000009 ack=0x00000003 credit=8 records=5" +
+			" 1:2 1:0*2 2:0 1:2"},
 		{"reject", reject, "reject    to=0x7 version versions=1..3"},
 		{"foreign", foreign, "foreign   version=2 kind=reject 26 B"},
 		{"", hello, "hello     to=- (malformed hello), 208 bytes"},
@@ -299,6 +314,13 @@ func TestWriteErrors(t *testing.T) {
 func FuzzPacket(f *testing.F) {
 	w := New(io.Discard)
 	tell(f, func(_ *sim.Network, e *sim.Event) { f.Add(bytes.Clone(e.Data)) })
+	pack := make([]byte, 100)
+	h := frag.Header{Kind: frag.KindPack, Conn: 2 << 40, PayloadLen: 14}
+	n := h.Encode(pack)
+	for _, text := range []string{"a", "", "b"} {
+		n += frag.PutRecord(pack[n:], 3, []byte(text))
+	}
+	f.Add(pack[:n])
 	f.Fuzz(func(t *testing.T, pkt []byte) {
 		w.d.learn("x", pkt)
 		line := w.d.appendBrief(w.d.appendPacket(nil, pkt), pkt)

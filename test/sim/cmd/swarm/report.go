@@ -40,13 +40,16 @@ func report(out io.Writer, r *swarm.Result, took, slow time.Duration, worst uint
 	row("  it took", slow.Round(time.Millisecond))
 	t.AppendSeparator()
 	for i, n := range r.Wraps {
-		row("wraps at "+swarm.WrapNames[i], n)
+		row("wraps of "+swarm.WrapNames[i], n)
+	}
+	for i, n := range r.Packs {
+		row(swarm.PackNames[i], n)
 	}
 	for _, c := range []btl.Counter{
 		btl.CntRetransmitTimeout, btl.CntRetransmitDupAck, btl.CntRetransmitNack, btl.CntSentNack,
 		btl.CntDupAcks, btl.CntDuplicate, btl.CntBelowWindow, btl.CntAboveWindow, btl.CntEarly,
 		btl.CntDropReassembly, btl.CntDropMalformed, btl.CntDropConn, btl.CntDropHandshake,
-		btl.CntFastReceives,
+		btl.CntFastReceives, btl.CntSendsPacked, btl.CntRecvPack, btl.CntRecordsDropped,
 	} {
 		row(c.String(), r.Stats.Get(c))
 	}

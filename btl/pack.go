@@ -1,0 +1,354 @@
+package btl
+
+import (
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/reliability"
+)
+
+// Small fragments that are sent one right after the other share a packet, a pack. The first of them
+// leaves at once, alone: whether others follow is not known, and a lone message waits for no
+// company. Those behind it, until the next pass, are copied one behind the other into a send
+// buffer, the endpoint's open pack. It is sealed (sequence number, ACK, timer) and goes to its
+// channel's batch when it is full, or when that pass serves the endpoint. So a burst costs a system
+// call for its first message, and one for all the others.
+//
+// An open pack is something that waits to be sent: it keeps the endpoint on the ready list, and it
+// has been promised the next sequence number, for nothing else of the endpoint is sealed before it.
+// So it can be opened only while the window is open, and sealed always.
+
+// openPack is an endpoint's pack under construction.
+type openPack struct {
+	last    *Fragment // of those whose senders want to be told, the first of which is the segment's
+	seg     reliability.Token
+	bytes   uint32 // of the datagram, header included; 0: no pack is open
+	records uint32
+	tag     uint8 // of the first record, which has no record header while it is alone
+}
+
+func (p *openPack) open() bool { return p.bytes != 0 }
+
+// waiting says whether the endpoint has something to send.
+func (ep *Endpoint) waiting() bool { return ep.queue.first != nil || ep.pack.open() }
+
+// alone says whether nothing of the endpoint was sent since the latest pass began: a message that
+// comes now may be a lone one.
+func (ep *Endpoint) alone() bool { return ep.sentIn != ep.m.pass }
+
+// packBytesMax is the size of the largest pack to this peer.
+func (ep *Endpoint) packBytesMax() int { return min(ep.mtu, ep.m.cfg.PackBytes) }
+
+// packs says whether a fragment of that size may share a packet: two of them must fit, for else
+// there would be nothing but another copy.
+func (ep *Endpoint) packs(sizeBytes int) bool {
+	return 2*(sizeBytes+frag.RecordHeaderBytes) <= ep.packBytesMax()-frag.FragHeaderBytes
+}
+
+// packable says so of a fragment on its way. Marks and puts travel by themselves.
+func (ep *Endpoint) packable(f *Fragment) bool {
+	return !f.put && f.tag <= frag.TagUserMax && ep.packs(int(f.size))
+}
+
+// packSend puts a fragment into the endpoint's open pack, inside Send, if nothing waits before it.
+// The descriptor is still the caller's, unless it is to be told of the end.
+func (ep *Endpoint) packSend(f *Fragment) bool {
+	if ep.queue.first != nil || ep.state != stateConnected || !ep.packable(f) {
+		return false
+	}
+	m := ep.m
+	if !m.packRoom(ep, int(f.size)) || !ep.pack.open() && !m.openPack(ep, f) {
+		return false
+	}
+	m.addRecord(ep, f)
+	if f.Signal {
+		m.chain(ep, f)
+	}
+	m.arm(ep)
+	return true
+}
+
+// packData does so for a copy of data, without a descriptor.
+func (ep *Endpoint) packData(tag uint8, data []byte) bool {
+	if ep.queue.first != nil || ep.state != stateConnected || !ep.packs(len(data)) {
+		return false
+	}
+	m := ep.m
+	var t reliability.Token
+	if !m.packRoom(ep, len(data)) || !ep.pack.open() && (!ep.snd.Open() || !m.takeSeg(ep, &t)) {
+		return false
+	}
+	if p := &ep.pack; !p.open() {
+		m.beginPack(ep, t, tag, len(data))
+		copy(m.arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
+	} else {
+		m.appendRecord(p, tag, data)
+	}
+	m.arm(ep)
+	return true
+}
+
+// packRoom makes room for a record of sizeBytes: a pack that is too full for it goes to the batch.
+// Half of a batch is left to what a pass sends by itself: packets that are sent again, other
+// endpoints.
+func (m *Module) packRoom(ep *Endpoint, sizeBytes int) bool {
+	if ep.pack.fits(sizeBytes, ep.packBytesMax()) {
+		return true
+	}
+	if c, _ := ep.pack.channel(ep); c.room() <= batchMax/2 {
+		return false
+	}
+	m.sealPack(ep)
+	m.rearm(ep)
+	return true
+}
+
+// fits says whether a record of sizeBytes fits into the pack, or there is none open.
+func (p *openPack) fits(sizeBytes, maxBytes int) bool {
+	if p.records > 1 {
+		return int(p.bytes)+frag.RecordHeaderBytes+sizeBytes <= maxBytes
+	}
+	return !p.open() || int(p.bytes)+2*frag.RecordHeaderBytes+sizeBytes <= maxBytes
+}
+
+// channel is the one that the pack takes, with the peer's address there.
+func (p *openPack) channel(ep *Endpoint) (*channel, fabric.Addr) {
+	if int(p.bytes) <= ep.tiny {
+		return &ep.m.cmd, ep.cmdAddr
+	}
+	return &ep.m.data, ep.dataAddr
+}
+
+// openPack makes a send buffer the endpoint's open pack: that of a fragment which has one already
+// becomes the pack as it is, for a single record lies as a whole fragment does.
+func (m *Module) openPack(ep *Endpoint, f *Fragment) bool {
+	return ep.snd.Open() && (f.hasSeg || m.fill(f, 0))
+}
+
+// addRecord puts a fragment into the pack; if none is open its buffer becomes one.
+func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
+	p := &ep.pack
+	if !p.open() {
+		if m.seg.State(f.seg) == reliability.Queued {
+			m.seg.Unqueue(f.seg)
+		}
+		f.hasSeg = false
+		m.beginPack(ep, f.seg, f.tag, int(f.size))
+		return
+	}
+	m.appendRecord(p, f.tag, f.mem)
+	if f.hasSeg {
+		f.hasSeg = false
+		if m.seg.State(f.seg) == reliability.Queued {
+			m.seg.Unqueue(f.seg)
+		}
+		m.giveSeg(ep, f.seg)
+	}
+}
+
+// beginPack opens a pack with one record, whose payload stands, or will stand, behind the header.
+func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeBytes int) {
+	m.seg.Queue(t)
+	m.segs[t].ep, m.segs[t].pack = ep, true
+	ep.pack = openPack{
+		seg: t, bytes: uint32(frag.FragHeaderBytes + sizeBytes), records: 1, tag: tag,
+	}
+}
+
+// appendRecord copies a further record into the pack. The first one gets its record header now.
+func (m *Module) appendRecord(p *openPack, tag uint8, data []byte) {
+	b := m.arena.Bytes(segBuf(p.seg))
+	if p.records == 1 {
+		const at = frag.FragHeaderBytes + frag.RecordHeaderBytes
+		first := b[at:][:copy(b[at:], b[frag.FragHeaderBytes:p.bytes])]
+		frag.PutRecord(b[frag.FragHeaderBytes:], p.tag, first)
+		p.bytes += frag.RecordHeaderBytes
+	}
+	p.bytes += uint32(frag.PutRecord(b[p.bytes:], tag, data))
+	p.records++
+}
+
+// chain has a fragment in the open pack told when the pack is acknowledged.
+func (m *Module) chain(ep *Endpoint, f *Fragment) {
+	p := &ep.pack
+	f.state, f.out, f.cursor, f.next = fragSent, 1, f.size, nil
+	if p.last == nil {
+		m.segs[p.seg].frag = f
+	} else {
+		p.last.next = f
+	}
+	p.last = f
+}
+
+// sendPack sends the open pack, after moving as many fragments from the queue's front into it as
+// fit. It returns the packet's length, 0 if there is no room for it now.
+func (m *Module) sendPack(ep *Endpoint) int {
+	for f := ep.queue.first; f != nil && ep.packable(f); f = ep.queue.first {
+		if !ep.pack.fits(int(f.size), ep.packBytesMax()) || !ep.pack.open() && !m.openPack(ep, f) {
+			break
+		}
+		m.addRecord(ep, f)
+		m.unqueue(ep, f)
+		m.chain(ep, f)
+	}
+	if !ep.pack.open() {
+		return 0
+	}
+	return m.sealPack(ep)
+}
+
+// sealPack makes the open pack a packet of its channel's batch: a plain fragment if it has only one
+// record. It returns the packet's length, 0 if there is no room for it now.
+func (m *Module) sealPack(ep *Endpoint) int {
+	p := ep.pack
+	c, to := p.channel(ep)
+	if c.room() <= 0 {
+		return 0
+	}
+	m.out = frag.Header{Kind: frag.KindPack, PayloadLen: uint16(p.bytes - frag.FragHeaderBytes)}
+	if p.records == 1 {
+		m.out.Kind, m.out.Tag = frag.KindFrag, p.tag
+		m.segs[p.seg].pack = false
+	} else {
+		m.stats.counters[CntPacked] += uint64(p.records)
+	}
+	m.seg.Unqueue(p.seg)
+	ep.pack = openPack{}
+	n := m.seal(ep, p.seg, m.segs[p.seg].frag)
+	c.putSegment(p.seg, to)
+	return n
+}
+
+// rearm keeps the endpoint on the ready list only if it still belongs there.
+func (m *Module) rearm(ep *Endpoint) {
+	if ep.isReady && !(ep.waiting() && ep.snd.Open()) {
+		m.ready.remove(ep, linkReady)
+		ep.isReady = false
+	}
+	m.arm(ep)
+}
+
+// failPack ends the fragments in the open pack of an endpoint that is gone.
+func (m *Module) failPack(ep *Endpoint, err error) {
+	p := ep.pack
+	if !p.open() {
+		return
+	}
+	ep.pack = openPack{}
+	f := m.segs[p.seg].frag
+	m.seg.Unqueue(p.seg)
+	m.segs[p.seg] = sendSegment{}
+	m.giveSeg(ep, p.seg)
+	m.chainEnded(f, err)
+}
+
+// chainEnded ends the fragments of a pack with its segment.
+func (m *Module) chainEnded(f *Fragment, err error) {
+	for f != nil {
+		next := f.next
+		if err != nil {
+			f.err = err
+		}
+		m.segEnded(f)
+		f = next
+	}
+}
+
+// acceptPack takes a pack over and delivers its records in their order, if all of them have a
+// handler: else nothing of it. A handler may remove another one, or end the endpoint; then what
+// is left for that is dropped.
+func (m *Module) acceptPack(ep *Endpoint, h *frag.Header, payload []byte) {
+	for rest := payload; len(rest) > 0; {
+		var tag uint8
+		tag, _, rest = frag.NextRecord(rest)
+		if m.handlers[tag] == nil {
+			m.drop(CntDropNoHandler)
+			m.nackRecord(ep, h, tag)
+			return
+		}
+	}
+	m.accepted(ep, h)
+	ep.sentIn = m.pass // a burst has come: the answers will be one
+	for rest := payload; len(rest) > 0; {
+		var tag uint8
+		var data []byte
+		tag, data, rest = frag.NextRecord(rest)
+		if m.handlers[tag] == nil || ep.state != stateConnected {
+			m.stats.counters[CntRecordsDropped]++
+			continue
+		}
+		m.deliver(ep, tag, data)
+	}
+	m.checkBye(ep)
+}
+
+// nackRecord tells the peer that a pack is refused because of the records with one tag.
+func (m *Module) nackRecord(ep *Endpoint, h *frag.Header, tag uint8) {
+	b, ok := m.takeControl(&m.cmd)
+	if !ok {
+		return
+	}
+	m.out = frag.Header{
+		Kind: frag.KindNack, Conn: ep.peerTag, Seq: h.Seq, Tag: frag.NackRecord, PayloadLen: 1,
+	}
+	pkt := m.arena.Bytes(b)
+	n := m.out.Encode(pkt)
+	pkt[n] = tag
+	m.stats.counters[CntSentNack]++
+	m.cmd.put(b, n+1, ep.cmdAddr)
+}
+
+// onNackRecord fails the fragments with the tag that the peer has no handler for, and has the pack
+// sent again without them. A Nack that came twice finds none of them.
+func (m *Module) onNackRecord(t reliability.Token, tag uint8) bool {
+	s := &m.segs[t]
+	if !s.pack || s.void || s.strip || !m.hasRecord(t, tag) {
+		return false
+	}
+	s.strip, s.stripTag = true, tag
+	for f := s.frag; f != nil; f = f.next {
+		if f.tag == tag && f.err == nil {
+			f.err = ErrNoHandler
+		}
+	}
+	m.seg.ResendNow(t)
+	return true
+}
+
+// records is the payload of a sealed pack.
+func (m *Module) records(t reliability.Token) []byte {
+	return m.arena.Bytes(segBuf(t))[frag.FragHeaderBytes:m.segs[t].bytes]
+}
+
+func (m *Module) hasRecord(t reliability.Token, tag uint8) bool {
+	for rest := m.records(t); len(rest) > 0; {
+		var got uint8
+		if got, _, rest = frag.NextRecord(rest); got == tag {
+			return true
+		}
+	}
+	return false
+}
+
+// stripPack takes the records that the peer has refused out of a pack that is sent again. If none
+// is left it becomes a Void.
+func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
+	s.strip = false
+	all := m.records(t)
+	n := 0
+	for rest := all; len(rest) > 0; {
+		var tag uint8
+		var data []byte
+		tag, data, rest = frag.NextRecord(rest)
+		if tag != s.stripTag {
+			n += frag.PutRecord(all[n:], tag, data) // never beyond where it was
+		}
+	}
+	if n == 0 {
+		s.void = true
+		return
+	}
+	m.out = frag.Header{
+		Kind: frag.KindPack, Conn: ep.peerTag, Seq: m.seqOf(t), PayloadLen: uint16(n),
+	}
+	s.bytes = uint32(m.out.Encode(m.arena.Bytes(segBuf(t))) + n)
+}

@@ -1,0 +1,192 @@
+package btl
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/fabric/mem"
+	"gobtl/frag"
+	"gobtl/internal/seq"
+)
+
+// The first number in a Hello is the oldest one that the peer has not acknowledged, in every state:
+// whoever reads it as news has acknowledged none. An established, confirmed endpoint tells it in
+// its answers, with and without its tag in the question, and in the Hellos that it sends itself.
+func TestHelloTellsOldestNumber(t *testing.T) {
+	cfg := apart()
+	cfg.KeepAlive = 200 * time.Millisecond
+	l, s := newStranger(t, cfg)
+	ep := s.connect()
+	if ep.hs != nil {
+		t.Fatal("not confirmed")
+	}
+	wantFirst := func(what string, kind frag.Kind, want seq.Num) {
+		t.Helper()
+		for _, conn := range []uint64{0, s.conn} {
+			s.raw(0, s.packHello(frag.KindHello, conn, 0, frag.HelloBytes))
+			got := kinds(s.run(3), frag.KindHelloAck)
+			if len(got) != 1 || got[0].hdr.Seq != want {
+				t.Errorf("%s, Hello to %#x: %+v, want an answer with first number %d", what, conn, got,
+					want)
+			}
+		}
+		// In silence the keep-alive asks by itself.
+		var asked []packet
+		for range 30 {
+			l.step(10 * time.Millisecond)
+			asked = append(asked, kinds(s.take(), kind)...)
+		}
+		if len(asked) == 0 || asked[0].hdr.Seq != want {
+			t.Errorf("%s, keep-alive: %+v, want the first number %d", what, asked, want)
+		}
+	}
+	first := s.peerFirst
+	if first == 0 {
+		t.Fatal("the first number is 0: nothing can be told apart")
+	}
+	wantFirst("nothing sent", frag.KindHello, first)
+	for range 3 {
+		sendOrFail(t, ep, 1, []byte("three"))
+	}
+	wantFirst("three sent", frag.KindHello, first)
+	s.ack(first.Add(1))
+	wantFirst("two acknowledged", frag.KindHello, first.Add(2))
+	s.ack(first.Add(2))
+	wantFirst("all acknowledged", frag.KindHello, first.Add(3))
+}
+
+// A responder whose peer is established and confirmed already, but that has begun anew itself,
+// learns the peer's first number from a Hello of the established endpoint, and both agree.
+func TestBeginAnewWithEstablishedPeer(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	got := [2]int{}
+	for i, m := range l.mods {
+		mustHandle(t, m, func() { got[i]++ })
+	}
+	// The responder hears the four probes, and nothing that proves the initiator.
+	probes := 0
+	l.net.SetFilter(func(from, _ []byte, pkt []byte) mem.Verdict {
+		mine := string(from) == string(l.mods[0].cmd.name) || string(from) == string(l.mods[0].data.name)
+		if mine {
+			if probes++; probes > frag.ProbeCount {
+				return mem.Drop
+			}
+		}
+		return mem.Deliver
+	})
+	a, err := l.mods[0].Connect(l.mods[1].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.until("established", time.Microsecond, time.Second, a.Connected)
+	if l.mods[1].halfOpen != 1 {
+		t.Fatalf("%d half-open endpoints at the responder", l.mods[1].halfOpen)
+	}
+	a.hs.confirmed = true // as by a packet that was under way
+	l.mods[0].establish(a)
+	ended := []*error{send(t, a, 100), send(t, a, 100)}
+	b, err := l.mods[1].Connect(l.mods[0].Name()) // forgets what its half-open endpoint has learnt
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.hs == nil || b.hs.bound || b.hs.offered != a.tag {
+		t.Fatalf("the half-open endpoint was not adopted: %+v", b.hs)
+	}
+	l.net.SetFilter(deliverAll)
+	l.until("connected", 10*time.Microsecond, time.Second, b.Connected)
+	if a.Err() != nil || b.peerTag != a.tag || a.peerTag != b.tag {
+		t.Fatalf("tags %#x and %#x, error %v", b.peerTag, a.peerTag, a.Err())
+	}
+	ended = append(ended, send(t, b, 100))
+	l.until("ended", 100*time.Microsecond, 10*time.Second, func() bool {
+		for _, e := range ended {
+			if errors.Is(*e, errPending) {
+				return false
+			}
+		}
+		return true
+	})
+	for i, e := range ended {
+		if *e != nil {
+			t.Errorf("message %d: %v", i, *e)
+		}
+	}
+	if got != [2]int{1, 2} {
+		t.Errorf("%v delivered, want 1 and 2", got)
+	}
+	l.settle(time.Second)
+	l.wantIdle(0)
+	l.wantIdle(1)
+}
+
+// The addresses of Rejects leave the fabric in the order in which they came, and each only when the
+// sends to it have completed.
+func TestRejectAddressesLeave(t *testing.T) {
+	l := &lab{
+		bench: newBench(t, mem.Config{}, 0, smallConfig()), names: map[string][]byte{},
+		rng: newRand(1), hold: true,
+	}
+	l.add(smallConfig(), "")
+	m, spy := l.mods[0], l.spies[0]
+	const refused = rejectAddrs + 6
+	var strangers []*script
+	for range refused {
+		s := l.newScript(0)
+		s.hello.Expected = m.incarnation + 1 // of another life: a Reject is the answer
+		s.raw(0, s.packHello(frag.KindHello, 0, 0, frag.HelloBytes))
+		l.step(10 * time.Microsecond)
+		wantPostedInserted(t, spy)
+		strangers = append(strangers, s)
+	}
+	if n := len(spy.eps[0].wait); n != refused || spy.inserts() != refused || len(m.leaving) != 6 {
+		t.Fatalf("%d Rejects under way, %d addresses inserted, %d leaving; want %d, %d, 6", n,
+			spy.inserts(), len(m.leaving), refused, refused)
+	}
+	// They complete one by one, the oldest first. All that were posted before an address was left may
+	// have been sent to it.
+	spy.hold = false
+	wait := spy.eps[0].wait
+	for done := 1; done <= refused; done++ {
+		spy.eps[0].wait = wait[:1]
+		l.step(10 * time.Microsecond)
+		wait = wait[1:]
+		spy.eps[0].wait = wait
+		wantPostedInserted(t, spy)
+		gone := max(0, min(done-rejectAddrs+1, 6))
+		for i, s := range strangers {
+			if in := inserted(spy, s.name[0]); in != (i >= gone) {
+				t.Fatalf("after %d completions the address of stranger %d is inserted: %v", done, i, in)
+			}
+		}
+	}
+	for i, s := range strangers {
+		if got := s.take(); len(got) != 1 || got[0].hdr.Kind != frag.KindReject {
+			t.Errorf("stranger %d got %+v", i, got)
+		}
+	}
+	l.wantIdle(0)
+}
+
+// wantPostedInserted checks that the addresses of all sends under way are inserted.
+func wantPostedInserted(t *testing.T, d *spyDomain) {
+	t.Helper()
+	for _, e := range d.eps {
+		for i := range e.wait {
+			to := e.wait[i].send.To
+			if to == fabric.AddrUnknown || d.addrs[to-1].inserts == 0 {
+				t.Fatalf("address %d was removed before the send to it completed", to)
+			}
+		}
+	}
+}
+
+func inserted(d *spyDomain, name []byte) bool {
+	for i := range d.addrs {
+		if d.addrs[i].name == string(name) {
+			return d.addrs[i].inserts > 0
+		}
+	}
+	return false
+}

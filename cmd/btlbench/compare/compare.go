@@ -1,0 +1,244 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+)
+
+// Config says what to compare. All fields are used as they are; there are no defaults here.
+type Config struct {
+	Rounds int
+	Each   time.Duration // for each figure of each round
+	Limit  time.Duration // for each process
+	Quick  bool          // a few points instead of all
+	CPUs   []int         // the client's and the server's; empty leaves both unpinned
+	Only   []string      // IDs of systems; empty is all
+
+	// Self is this program's file, for its command "pair"; Present says why a provider is not here.
+	Self    string
+	Present func(provider string) error
+	// GobtlOnly leaves out the peers.
+	GobtlOnly bool
+
+	Machine Machine
+	// Progress, if not nil, is called before each step of total.
+	Progress func(step, total int, what string)
+}
+
+// Machine describes where the run took place.
+type Machine struct {
+	CPUModel string `json:"cpu_model"`
+	CPUs     int    `json:"cpus"`
+	Kernel   string `json:"kernel"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+	Go       string `json:"go"`
+	Version  string `json:"version"` // of this program
+}
+
+// failuresMax is how often a system may fail in a workload before it is left alone.
+const failuresMax = 2
+
+// comparison is a run under way.
+type comparison struct {
+	cfg     *Config
+	host    *host
+	systems []system // that are there
+	points  []Point
+	report  *Report
+	values  map[valueKey]*Result
+	skipped map[valueKey]bool
+	failed  map[failKey]int
+}
+
+type valueKey struct {
+	id    string
+	point Point
+}
+
+type failKey struct {
+	id       string
+	workload Workload
+}
+
+// Systems lists what the configuration selects, present or not, in the order of the report.
+func Systems(cfg *Config) ([]Info, error) {
+	list, err := selected(cfg)
+	var infos []Info
+	for _, s := range list {
+		infos = append(infos, *s.info())
+	}
+	return infos, err
+}
+
+// selected lists the systems that the configuration names.
+func selected(cfg *Config) ([]system, error) {
+	all := systems(cfg)
+	if len(cfg.Only) == 0 {
+		return all, nil
+	}
+	var list []system
+	known := map[string]bool{}
+	for _, s := range all {
+		known[s.info().ID] = true
+		if slices.Contains(cfg.Only, s.info().ID) {
+			list = append(list, s)
+		}
+	}
+	for _, id := range cfg.Only {
+		if !known[id] {
+			return nil, fmt.Errorf("no system %q", id)
+		}
+	}
+	return list, nil
+}
+
+// Run measures, and returns the report, of what was measured until an error as well. The error is
+// ctx's cause when ctx ended the run, else of what kept it from starting: a system that fails is a
+// failure in the report.
+func Run(ctx context.Context, cfg *Config) (*Report, error) {
+	dir, err := os.MkdirTemp("", "btlbench-compare-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	c := &comparison{
+		cfg: cfg, points: points(cfg.Quick), report: newReport(cfg),
+		host:   &host{cpus: cfg.CPUs, each: cfg.Each, limit: cfg.Limit, dir: dir},
+		values: map[valueKey]*Result{}, skipped: map[valueKey]bool{}, failed: map[failKey]int{},
+	}
+	begin := time.Now()
+	if err := c.probe(ctx); err != nil {
+		return nil, err
+	}
+	err = c.run(ctx)
+	c.report.Interrupted = err != nil
+	c.report.ElapsedS = float64(time.Since(begin).Round(time.Millisecond)) / float64(time.Second)
+	c.report.finish()
+	return c.report, err
+}
+
+// probe finds out which systems are there, and prepares those.
+func (c *comparison) probe(ctx context.Context) error {
+	all, err := selected(c.cfg)
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		about := *s.info()
+		version, err := s.probe(ctx, c.host)
+		var missing *missingError
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.As(err, &missing):
+			about.Missing = missing.what
+		case err != nil:
+			about.Missing = err.Error()
+			c.report.Failures = append(c.report.Failures, Failure{System: about.ID, Message: err.Error()})
+		default:
+			about.Version = version
+			c.systems = append(c.systems, s)
+		}
+		c.report.Systems = append(c.report.Systems, about)
+	}
+	return nil
+}
+
+// run makes the rounds. In each, every workload is measured on every system before the next
+// workload is, and the system that began comes last the next time: those that are compared run
+// close to each other, and none has the better half of whatever the machine is doing.
+func (c *comparison) run(ctx context.Context) error {
+	total := c.cfg.Rounds * len(workloads) * len(c.systems)
+	step, turn := 0, 0
+	for round := range c.cfg.Rounds {
+		for _, w := range workloads {
+			for i := range c.systems {
+				s := c.systems[(i+turn)%len(c.systems)]
+				if c.cfg.Progress != nil {
+					c.cfg.Progress(step, total, fmt.Sprintf("%s: %s", w, s.info().Label))
+				}
+				step++
+				if err := c.measure(ctx, s, w, round); err != nil {
+					return err
+				}
+			}
+			turn++
+		}
+	}
+	return nil
+}
+
+// measure measures one workload on one system once. An error ends the run.
+func (c *comparison) measure(ctx context.Context, s system, w Workload, round int) error {
+	id := s.info().ID
+	key := failKey{id, w}
+	if c.failed[key] >= failuresMax {
+		return nil
+	}
+	var todo []Point
+	for _, p := range c.points {
+		if p.Workload != w {
+			continue
+		}
+		if reason := s.cannot(p); reason != "" {
+			c.skip(id, p, reason)
+			continue
+		}
+		if !c.skipped[valueKey{id, p}] {
+			todo = append(todo, p)
+		}
+	}
+	if len(todo) == 0 {
+		return nil
+	}
+	samples, err := s.measure(ctx, c.host, todo)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for _, sample := range samples {
+		c.add(id, sample, round)
+	}
+	var skipped *skippedError
+	switch {
+	case errors.As(err, &skipped):
+		for p, reason := range skipped.reasons {
+			c.skip(id, p, reason)
+		}
+	case err != nil:
+		c.failed[key]++
+		c.report.Failures = append(c.report.Failures, Failure{
+			System: id, Workload: w, Round: round + 1, Message: err.Error(),
+		})
+	}
+	return nil
+}
+
+// add notes a value.
+func (c *comparison) add(id string, s Sample, round int) {
+	key := valueKey{id, s.Point}
+	r := c.values[key]
+	if r == nil {
+		r = &Result{System: id, Point: s.Point, Unit: unitOf(s.Workload)}
+		c.values[key] = r
+		c.report.Results = append(c.report.Results, r)
+	}
+	r.Rounds = append(r.Rounds, Value{
+		Round: round + 1, Value: s.Value, MedianUs: s.MedianUs, ResentRatio: s.ResentRatio,
+		LostRatio: s.LostRatio,
+	})
+}
+
+// skip notes, once, that a system has no figure at a point.
+func (c *comparison) skip(id string, p Point, reason string) {
+	key := valueKey{id, p}
+	if c.skipped[key] {
+		return
+	}
+	c.skipped[key] = true
+	c.report.Skipped = append(c.report.Skipped, Skip{System: id, Point: p, Reason: reason})
+}

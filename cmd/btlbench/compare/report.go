@@ -1,0 +1,282 @@
+package compare
+
+import (
+	"cmp"
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Schema names the form of the JSON report. Fields may be added under the same name; none changes
+// its meaning or goes away.
+const Schema = "gobtl-compare/1"
+
+// Report is what a run found out.
+type Report struct {
+	Schema      string    `json:"schema"`
+	StartedAt   time.Time `json:"started_at"`
+	ElapsedS    float64   `json:"elapsed_s"`
+	Interrupted bool      `json:"interrupted"`
+	Machine     Machine   `json:"machine"`
+	CPUs        []int     `json:"pinned_cpus"`
+	Rounds      int       `json:"rounds"`
+	EachMs      float64   `json:"each_ms"`
+	Systems     []Info    `json:"systems"`
+	Results     []*Result `json:"results"`
+	Skipped     []Skip    `json:"skipped"`
+	Failures    []Failure `json:"failures"`
+}
+
+// Result is what all rounds measured of one system at one point.
+type Result struct {
+	System string `json:"system"`
+	Point
+	Unit   string  `json:"unit"`
+	Median float64 `json:"median"`
+	// P50Us is the median over the rounds of the median half round trip, 0 where that is not known.
+	P50Us float64 `json:"p50_us,omitempty"`
+	// ToBest is the median, over the rounds that both have, of the value by the best peer's; that
+	// peer is the one with the best median. ToRaw is the same by the bare fabric's. null without it.
+	ToBest *float64 `json:"ratio_to_best_peer"`
+	ToRaw  *float64 `json:"ratio_to_raw"`
+	Rounds []Value  `json:"rounds"`
+}
+
+// Value is what one round measured.
+type Value struct {
+	Round       int     `json:"round"`
+	Value       float64 `json:"value"`
+	MedianUs    float64 `json:"p50_us,omitempty"`
+	ResentRatio float64 `json:"resent_ratio,omitempty"`
+	LostRatio   float64 `json:"lost_ratio,omitempty"`
+}
+
+// Skip is a figure that a system cannot have.
+type Skip struct {
+	System string `json:"system"`
+	Point
+	Reason string `json:"reason"`
+}
+
+// Failure is a measurement that failed.
+type Failure struct {
+	System   string   `json:"system"`
+	Workload Workload `json:"workload,omitempty"`
+	Round    int      `json:"round,omitempty"`
+	Message  string   `json:"message"`
+}
+
+func newReport(cfg *Config) *Report {
+	return &Report{
+		Schema: Schema, StartedAt: time.Now().UTC().Truncate(time.Second), Machine: cfg.Machine,
+		CPUs: append([]int{}, cfg.CPUs...), Rounds: cfg.Rounds,
+		EachMs:  float64(cfg.Each) / float64(time.Millisecond),
+		Systems: []Info{}, Results: []*Result{}, Skipped: []Skip{}, Failures: []Failure{},
+	}
+}
+
+func unitOf(w Workload) string {
+	switch w {
+	case Latency:
+		return "us"
+	case Stream:
+		return "MB/s"
+	}
+	return "messages/s"
+}
+
+// find returns a system's result at a point, or nil.
+func (r *Report) find(id string, p Point) *Result {
+	for _, res := range r.Results {
+		if res.System == id && res.Point == p {
+			return res
+		}
+	}
+	return nil
+}
+
+// system returns a system's description.
+func (r *Report) system(id string) *Info {
+	for i := range r.Systems {
+		if r.Systems[i].ID == id {
+			return &r.Systems[i]
+		}
+	}
+	return &Info{}
+}
+
+// order is the place of a system in the report.
+func (r *Report) order(id string) int {
+	return slices.IndexFunc(r.Systems, func(s Info) bool { return s.ID == id })
+}
+
+// finish sorts the results and computes what is computed of them.
+func (r *Report) finish() {
+	for _, res := range r.Results {
+		res.Median = round4(medianOf(res.values()))
+		var p50s []float64
+		for i := range res.Rounds {
+			if us := res.Rounds[i].MedianUs; us > 0 {
+				p50s = append(p50s, us)
+			}
+		}
+		res.P50Us = round4(medianOf(p50s))
+	}
+	slices.SortStableFunc(r.Results, func(a, b *Result) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(workloads, a.Workload), slices.Index(workloads, b.Workload)),
+			cmp.Compare(a.Window*sign(a.Workload), b.Window*sign(b.Workload)),
+			cmp.Compare(a.SizeBytes, b.SizeBytes),
+			cmp.Compare(r.order(a.System), r.order(b.System)))
+	})
+	for _, res := range r.Results {
+		if best := r.best(res.Point); best != nil {
+			res.ToBest = res.ratioTo(best)
+		}
+		if about := r.system(res.System); about.rawID != "" {
+			if raw := r.find(about.rawID, res.Point); raw != nil {
+				res.ToRaw = res.ratioTo(raw)
+			}
+		}
+	}
+}
+
+// sign keeps a stream's window, which follows from its size, out of the order.
+func sign(w Workload) int {
+	if w == Rate {
+		return 1
+	}
+	return 0
+}
+
+// best is the peer's result with the best median at a point, or nil.
+func (r *Report) best(p Point) *Result {
+	var best *Result
+	for _, res := range r.Results {
+		if res.Point != p || r.system(res.System).Kind != KindPeer {
+			continue
+		}
+		if best == nil || better(p.Workload, res.Median, best.Median) {
+			best = res
+		}
+	}
+	return best
+}
+
+// better says whether a value beats another.
+func better(w Workload, a, b float64) bool {
+	if w == Latency {
+		return a < b
+	}
+	return a > b
+}
+
+func (res *Result) values() []float64 {
+	var all []float64
+	for i := range res.Rounds {
+		all = append(all, res.Rounds[i].Value)
+	}
+	return all
+}
+
+// ratioTo is the median of the ratios in the rounds that both have, nil if there is none.
+func (res *Result) ratioTo(base *Result) *float64 {
+	var ratios []float64
+	for i := range res.Rounds {
+		for j := range base.Rounds {
+			if base.Rounds[j].Round == res.Rounds[i].Round && base.Rounds[j].Value > 0 {
+				ratios = append(ratios, res.Rounds[i].Value/base.Rounds[j].Value)
+			}
+		}
+	}
+	if len(ratios) == 0 {
+		return nil
+	}
+	ratio := round4(medianOf(ratios))
+	return &ratio
+}
+
+// GobtlFailed says why the comparison is worth nothing: the transport, or the bare fabric below it,
+// failed. It is "" when neither did.
+func (r *Report) GobtlFailed() string {
+	for i := range r.Failures {
+		f := &r.Failures[i]
+		if kind := r.system(f.System).Kind; kind == KindBTL || kind == KindRaw {
+			return f.describe(r)
+		}
+	}
+	return ""
+}
+
+// describe writes a failure for people.
+func (f *Failure) describe(r *Report) string {
+	what := r.system(f.System).Label
+	if f.Workload != "" {
+		what += ", " + string(f.Workload) + ", round " + strconv.Itoa(f.Round)
+	}
+	return what + ": " + f.Message
+}
+
+// WriteJSON writes the report as one document.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(r)
+}
+
+// csvHeader names the columns: one line is one round's value.
+var csvHeader = []string{
+	"started_at", "cpu_model", "kernel", "system", "kind", "version", "workload", "size_bytes",
+	"window", "round", "value", "unit", "p50_us", "resent_ratio", "lost_ratio",
+}
+
+// WriteCSV writes every round's value.
+func (r *Report) WriteCSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	if err := c.Write(csvHeader); err != nil {
+		return err
+	}
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
+	for _, res := range r.Results {
+		about := r.system(res.System)
+		for i := range res.Rounds {
+			v := &res.Rounds[i]
+			p50 := ""
+			if v.MedianUs > 0 {
+				p50 = number(v.MedianUs)
+			}
+			err := c.Write([]string{
+				r.StartedAt.Format(time.RFC3339), r.Machine.CPUModel, r.Machine.Kernel, res.System,
+				string(about.Kind), about.Version, string(res.Workload), strconv.Itoa(res.SizeBytes),
+				strconv.Itoa(res.Window), strconv.Itoa(v.Round), number(v.Value), res.Unit, p50,
+				number(v.ResentRatio), number(v.LostRatio),
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// medianOf is the middle value, or the mean of the two in the middle; 0 of none.
+func medianOf(all []float64) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+}
+
+// round4 keeps four significant digits: more would be noise.
+func round4(x float64) float64 {
+	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
+	if err != nil {
+		return x
+	}
+	return y
+}

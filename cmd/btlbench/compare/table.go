@@ -1,0 +1,315 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// tableColumns is the width that tables keep to.
+const tableColumns = 100
+
+// grid is a table in the making: the first column is left-aligned, the others right.
+type grid struct{ rows [][]string }
+
+func (g *grid) row(cells ...string) { g.rows = append(g.rows, cells) }
+
+// write writes the rows with a line below the first.
+func (g *grid) write(b *strings.Builder) {
+	var widths []int
+	for _, row := range g.rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for n, row := range g.rows {
+		var line strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if i == 0 {
+				line.WriteString(cell + pad)
+			} else {
+				line.WriteString("  " + pad + cell)
+			}
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		if n == 0 {
+			total := 2 * (len(widths) - 1)
+			for _, w := range widths {
+				total += w
+			}
+			b.WriteString(strings.Repeat("-", total) + "\n")
+		}
+	}
+}
+
+// Table writes the report for people, within 100 columns.
+func (r *Report) Table() string {
+	var b strings.Builder
+	if r.Interrupted {
+		b.WriteString("interrupted: what follows is not all\n\n")
+	}
+	r.writeSummary(&b)
+	for _, w := range workloads {
+		r.writeWorkload(&b, w)
+	}
+	r.writeNotes(&b)
+	return b.String()
+}
+
+// headline is the point of a workload that the summary shows: the last that was measured if the
+// one that it should be was not.
+func (r *Report) headline(w Workload) (p Point, ok bool) {
+	wanted := map[Workload]Point{
+		Latency: {Latency, rateBytes, 1}, Stream: {Stream, 1 << 20, streamWindow(1 << 20)},
+		Rate: {Rate, rateBytes, 64},
+	}[w]
+	for _, res := range r.Results {
+		if res.Workload == w && p != wanted {
+			p, ok = res.Point, true
+		}
+	}
+	return p, ok
+}
+
+// writeSummary writes one line for each system: its medians at the headline points, their ratio to
+// the best peer's, and the transport's to the bare fabric's.
+func (r *Report) writeSummary(b *strings.Builder) {
+	fmt.Fprintf(b, "Medians of %d rounds; x: by the best peer's; /raw: by the bare fabric's\n\n",
+		r.Rounds)
+	var g grid
+	header := []string{"system"}
+	for _, w := range workloads {
+		p, ok := r.headline(w)
+		if !ok {
+			continue
+		}
+		switch w {
+		case Latency:
+			header = append(header, sizeText(p.SizeBytes)+" B us", "p50")
+		case Stream:
+			header = append(header, sizeText(p.SizeBytes)+" MB/s")
+		case Rate:
+			header = append(header, strconv.Itoa(p.Window)+" x 8 B k/s")
+		}
+		header = append(header, "x", "/raw")
+	}
+	g.row(header...)
+	for i := range r.Systems {
+		if about := &r.Systems[i]; about.Missing == "" {
+			g.row(r.summaryRow(about.ID, about.Label)...)
+		}
+	}
+	g.write(b)
+}
+
+func (r *Report) summaryRow(id, label string) []string {
+	row := []string{label}
+	for _, w := range workloads {
+		p, ok := r.headline(w)
+		if !ok {
+			continue
+		}
+		res := r.find(id, p)
+		if res == nil {
+			res = &Result{}
+		}
+		row = append(row, figure(w, res.Median))
+		if w == Latency {
+			row = append(row, figure(w, res.P50Us))
+		}
+		row = append(row, ratioText(res.ToBest), ratioText(res.ToRaw))
+	}
+	return row
+}
+
+// figure writes a median: three digits that mean something, or all before the point; "-" for none.
+func figure(w Workload, x float64) string {
+	if w == Rate {
+		x /= 1e3
+	}
+	switch {
+	case x == 0:
+		return "-"
+	case x < 10:
+		return strconv.FormatFloat(x, 'f', 2, 64)
+	case x < 100:
+		return strconv.FormatFloat(x, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(x, 'f', 0, 64)
+}
+
+func ratioText(ratio *float64) string {
+	if ratio == nil {
+		return ""
+	}
+	if *ratio >= 100 {
+		return strconv.FormatFloat(*ratio, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(*ratio, 'f', 2, 64)
+}
+
+var workloadTitles = map[Workload]string{
+	Latency: "Latency: half a mean round trip in us, by message size",
+	Stream:  "Stream: MB/s in one direction, by message size",
+	Rate:    "Rate: 1000 messages/s of 8 B, by messages in flight",
+}
+
+// writeWorkload writes the medians of one workload, a line a system, a column a point.
+func (r *Report) writeWorkload(b *strings.Builder, w Workload) {
+	var columns []Point
+	for _, res := range r.Results {
+		if res.Workload == w && !slices.Contains(columns, res.Point) {
+			columns = append(columns, res.Point)
+		}
+	}
+	if len(columns) == 0 {
+		return
+	}
+	var g grid
+	header := []string{"system"}
+	for _, p := range columns {
+		if w == Rate {
+			header = append(header, strconv.Itoa(p.Window))
+		} else {
+			header = append(header, sizeText(p.SizeBytes))
+		}
+	}
+	g.row(header...)
+	for i := range r.Systems {
+		about := &r.Systems[i]
+		row := []string{about.Label}
+		some := false
+		for _, p := range columns {
+			cell := "-"
+			if res := r.find(about.ID, p); res != nil {
+				cell, some = figure(w, res.Median), true
+			}
+			row = append(row, cell)
+		}
+		if some {
+			g.row(row...)
+		}
+	}
+	b.WriteString("\n" + workloadTitles[w] + "\n\n")
+	g.write(b)
+}
+
+// note is a line below the tables, and the systems that it is true of.
+type note struct {
+	text    string
+	systems []string
+}
+
+// notes collects notes in the order of their first systems.
+type notes []note
+
+func (n *notes) add(label, text string) {
+	for i := range *n {
+		if (*n)[i].text == text {
+			(*n)[i].systems = append((*n)[i].systems, label)
+			return
+		}
+	}
+	*n = append(*n, note{text, []string{label}})
+}
+
+func (n *notes) write(b *strings.Builder, prefix string) {
+	for i := range *n {
+		wrap(b, prefix+strings.Join((*n)[i].systems, "; ")+": "+(*n)[i].text)
+	}
+}
+
+// writeNotes writes what a reader must know beside the figures: versions, what is missing, what a
+// system cannot do, and what failed.
+func (r *Report) writeNotes(b *strings.Builder) {
+	b.WriteString("\n")
+	var versions, missing, left notes
+	for i := range r.Systems {
+		about := &r.Systems[i]
+		switch {
+		case about.Missing == "":
+			text := about.Version
+			if about.Note != "" {
+				text += "; " + about.Note
+			}
+			versions.add(about.Label, text)
+		case about.Package != "":
+			missing.add(about.Label, about.Missing+" (Debian: "+about.Package+")")
+		default:
+			missing.add(about.Label, about.Missing)
+		}
+		for _, text := range r.leftOut(about.ID) {
+			left.add(about.Label, text)
+		}
+	}
+	versions.write(b, "")
+	missing.write(b, "not measured: ")
+	left.write(b, "left out: ")
+	for i := range r.Failures {
+		wrap(b, "failed: "+r.Failures[i].describe(r))
+	}
+}
+
+// leftOut says what a system cannot do, a text for each reason.
+func (r *Report) leftOut(id string) []string {
+	var reasons []string
+	which := map[string][]string{} // by reason, what is left out of each workload
+	for _, w := range workloads {
+		sizes := map[string][]string{}
+		all := !slices.ContainsFunc(r.Results, func(res *Result) bool {
+			return res.System == id && res.Workload == w
+		})
+		for i := range r.Skipped {
+			s := &r.Skipped[i]
+			if s.System != id || s.Workload != w {
+				continue
+			}
+			if !slices.Contains(reasons, s.Reason) {
+				reasons = append(reasons, s.Reason)
+			}
+			size := sizeText(s.SizeBytes)
+			if w == Rate {
+				size = strconv.Itoa(s.Window)
+			}
+			sizes[s.Reason] = append(sizes[s.Reason], size)
+		}
+		for reason, list := range sizes {
+			text := string(w)
+			if !all || len(sizes) > 1 {
+				text += " of " + strings.Join(list, ", ")
+			}
+			which[reason] = append(which[reason], text)
+		}
+	}
+	var texts []string
+	for _, reason := range reasons {
+		texts = append(texts, strings.Join(which[reason], ", ")+": "+reason)
+	}
+	return texts
+}
+
+// wrap writes a line, cut at blanks to fit, the rest indented.
+func wrap(b *strings.Builder, line string) {
+	column := 0
+	for i, word := range strings.Fields(line) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+n > tableColumns:
+			b.WriteString("\n  ")
+			column = 2
+		default:
+			b.WriteString(" ")
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	b.WriteString("\n")
+}

@@ -1,0 +1,29 @@
+package fabric
+
+// Landing is for providers that copy datagrams themselves: the state behind Lander.Land. The zero
+// value puts everything into its buffer.
+type Landing struct {
+	mem       []byte
+	headBytes int
+	off       int // where the next datagram goes
+}
+
+// NewLanding returns the landing that Land was called with.
+func NewLanding(mem []byte, headBytes int) Landing {
+	return Landing{mem: mem, headBytes: max(headBytes, 0)}
+}
+
+// Copy puts the datagram pkt where it belongs: into buf, cut off if it is longer, or split between
+// buf and the landing. It sets Len, Landed and LandedOff of c.
+func (l *Landing) Copy(c *Completion, buf, pkt []byte) {
+	c.Len, c.Landed, c.LandedOff = uint32(len(pkt)), 0, 0
+	n := len(pkt) - l.headBytes
+	if l.mem == nil || n <= 0 || n > len(l.mem)-l.off || l.headBytes > len(buf) {
+		copy(buf, pkt)
+		return
+	}
+	copy(buf, pkt[:l.headBytes])
+	copy(l.mem[l.off:], pkt[l.headBytes:])
+	c.Landed, c.LandedOff = uint32(n), uint32(l.off)
+	l.off += n
+}

@@ -1,0 +1,65 @@
+//go:build linux && cgo
+
+package ofi
+
+/*
+#include <stdlib.h>
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"fmt"
+)
+
+// The most bytes that one datagram has over IPv4 and over IPv6: what a run may be.
+const (
+	runBytes4 = 65535 - 20 - 8
+	runBytes6 = 65535 - 40 - 8
+)
+
+// startOffload sets segmentation offload on the endpoint's socket. It works without, too, and says
+// why in Info.Attrs.
+func (e *endpoint) startOffload(fd int) {
+	if fd < 0 {
+		e.noOffload = "libfabric's socket was not found"
+		return
+	}
+	run := runBytes4
+	if e.domain.rules.form == formSockIn6 {
+		run = runBytes6
+	}
+	var fail C.struct_gofi_fail
+	name := C.CBytes(e.name)
+	defer C.free(name)
+	if C.gofi_offload_start(e.c, C.int(fd), C.uint32_t(run), name, &fail) != 0 {
+		e.noOffload = failed(e.domain.info.Provider, &fail).Error()
+	}
+	if e.waitFd >= 0 && C.gofi_offload_on(e.c) != 0 {
+		e.waitFd = fd
+	}
+	e.caps.FreeRegions = e.caps.Gather
+}
+
+// offload tells people the state of the endpoint's offload; empty if none was asked for.
+func (e *endpoint) offload() string {
+	if e.domain.info.Provider != offloadName {
+		return ""
+	}
+	if e.noOffload != "" {
+		return "off: " + e.noOffload
+	}
+	var info C.struct_gofi_offload_info
+	C.gofi_offload_describe(e.c, &info)
+	send, recv := "gso", "gro"
+	if info.send == 0 {
+		send = fmt.Sprintf("gso ended by: %s", strerror(int(info.send_err)))
+	}
+	if info.recv == 0 {
+		recv = "no gro"
+	}
+	if info.lost != 0 {
+		recv += fmt.Sprintf(", %d receives dropped", info.lost)
+	}
+	return send + ", " + recv
+}

@@ -1,0 +1,107 @@
+//go:build linux
+
+package udp
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The kernel's structures, with numbers where it has pointers: blocks of them hold nothing for the
+// garbage collector to look at, and entries can be written without its barriers. The padding that C
+// has is what Go's own alignment makes.
+
+type iovec struct {
+	base, len uintptr
+}
+
+type msghdr struct {
+	name    uintptr
+	nameLen uint32
+	iov     uintptr
+	iovLen  uintptr
+	control uintptr
+	ctlLen  uintptr
+	flags   int32
+}
+
+type mmsghdr struct {
+	msghdr
+	size uint32 // bytes sent or received
+}
+
+// cmsg is a control message with a small number: UDP_SEGMENT's is 16 bits, UDP_GRO's 32.
+type cmsg struct {
+	len   uintptr
+	level int32
+	kind  int32
+	value [8]byte
+}
+
+const (
+	cmsgHeaderBytes = unsafe.Sizeof(uintptr(0)) + 8
+	cmsgBytes       = unsafe.Sizeof(cmsg{})
+)
+
+// The compiler checks the sizes: a negative array length does not build.
+type (
+	_ [unsafe.Sizeof(msghdr{}) - unix.SizeofMsghdr]byte
+	_ [unix.SizeofMsghdr - unsafe.Sizeof(msghdr{})]byte
+	_ [unsafe.Sizeof(iovec{}) - unix.SizeofIovec]byte
+)
+
+// segmentControl returns the control message that makes the kernel cut a message into datagrams of
+// a size.
+func segmentControl() cmsg {
+	return cmsg{len: cmsgHeaderBytes + 2, level: unix.SOL_UDP, kind: unix.UDP_SEGMENT}
+}
+
+func (c *cmsg) setSegment(sizeBytes int) {
+	*(*uint16)(unsafe.Pointer(&c.value)) = uint16(sizeBytes)
+}
+
+// segment returns the size of the datagrams that the kernel has coalesced, 0 if it did not; ctlLen
+// is what it wrote to the message's header.
+func (c *cmsg) segment(ctlLen uintptr) int {
+	if ctlLen < cmsgHeaderBytes+4 || c.level != unix.SOL_UDP || c.kind != unix.UDP_GRO {
+		return 0
+	}
+	return int(*(*int32)(unsafe.Pointer(&c.value)))
+}
+
+// sockaddr holds a sockaddr_in or sockaddr_in6.
+type sockaddr [unix.SizeofSockaddrInet6]byte
+
+// makeSockaddr returns the socket address of an IP address and port; scope is that of a link-local
+// one.
+func makeSockaddr(ap netip.AddrPort, scope uint32) (sa sockaddr, lenBytes uint32) {
+	binary.BigEndian.PutUint16(sa[2:], ap.Port())
+	if ap.Addr().Is4() {
+		binary.NativeEndian.PutUint16(sa[:], unix.AF_INET)
+		ip := ap.Addr().As4()
+		copy(sa[4:], ip[:])
+		return sa, unix.SizeofSockaddrInet4
+	}
+	binary.NativeEndian.PutUint16(sa[:], unix.AF_INET6)
+	ip := ap.Addr().As16()
+	copy(sa[8:], ip[:])
+	if ap.Addr().IsLinkLocalUnicast() {
+		binary.NativeEndian.PutUint32(sa[24:], scope)
+	}
+	return sa, unix.SizeofSockaddrInet6
+}
+
+// addrPort returns the address without zone; what is neither form is the zero value.
+func (sa *sockaddr) addrPort() netip.AddrPort {
+	port := binary.BigEndian.Uint16(sa[2:])
+	switch binary.NativeEndian.Uint16(sa[:]) {
+	case unix.AF_INET:
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(sa[4:8])), port)
+	case unix.AF_INET6:
+		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(sa[8:24])), port)
+	}
+	return netip.AddrPort{}
+}

@@ -1,0 +1,37 @@
+// Package udp is a provider of package fabric on the kernel's UDP sockets, in Go alone: the
+// provider "udp". It needs no library and no cgo, and is as fast as the kernel's segmentation and
+// coalescing of datagrams allow.
+//
+//	Post                                             Poll
+//	consecutive sends to one peer, of one size       one message = a run of datagrams (UDP_GRO)
+//	  = one message with UDP_SEGMENT                   scattered into the posted buffers, one
+//	all messages of the batch = one sendmmsg           datagram each; several by one recvmmsg
+//
+// Each Endpoint is a socket that Go's network poller does not know. It is never blocked on, so its
+// system calls are raw ones. All sends are complete when the kernel has copied them: none makes a
+// Completion.
+//
+// The kernel gets addresses of the arena and of the message headers as numbers. That is safe
+// because the arena is mapped outside the Go heap, headers live in heap blocks without pointers
+// that the endpoint holds, and Go's collector moves nothing on the heap; a registered region is
+// held, hence neither freed nor moved, until DeregisterRegion, and its memory is on the heap
+// because it passed through an interface.
+//
+// Linux's don't-fragment policy IP_PMTUDISC_DO is set: a datagram larger than the path allows is an
+// error of its send (EMSGSIZE), and the path's MTU is what routers have reported. The alternative,
+// IP_PMTUDISC_PROBE, would send on and let the datagrams vanish. ICMP errors are not asked for
+// (IP_RECVERR): datagrams may be lost anyway, and a pending error would hit an unrelated call.
+// A datagram that the device's queue drops is therefore lost in silence.
+//
+// What the kernel lacks is found by asking it and by the first error, and done without. Names such
+// as "udp;nogso;nogro;nommsg" switch single features off, for tests and for the cautious; Options
+// does the same for a Provider of one's own.
+//
+//	options.go   provider names and their options
+//	provider.go  GetInfo and Open
+//	local.go     the host's addresses, Hints.Node
+//	domain.go    domain: arena, peers (peers.go), regions (region.go), sleeping (wait.go)
+//	endpoint.go  endpoint: socket (socket.go), sending (send.go), receiving (recv.go)
+//	names.go     endpoint names
+//	abi.go       the kernel's structures
+package udp

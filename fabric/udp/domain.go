@@ -1,0 +1,247 @@
+//go:build linux
+
+package udp
+
+import (
+	"math"
+	"net/netip"
+	"slices"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+)
+
+const (
+	cacheLineBytes = 64
+	defaultBuffers = 4096
+	maxBuffers     = 1 << 24
+	maxBufferBytes = 1 << 20
+	maxArenaBytes  = 1 << 36
+	hugePageBytes  = 2 << 20
+)
+
+// domain implements fabric.Domain and fabric.Waiter. Everything but bell belongs to the goroutine
+// that uses the domain.
+type domain struct {
+	options  Options
+	local    local
+	info     fabric.Info
+	mtuBytes int
+	arena    fabric.Arena
+	buffers  buffers
+	peers    peerTable
+	regions  regionTable
+
+	endpoints []*endpoint
+	past      counts // of closed endpoints
+	bell      *bell
+	pollFds   []unix.PollFd
+	pollTime  unix.Timespec
+	closed    bool
+}
+
+// buffers is the arena as the endpoints see it.
+type buffers struct {
+	mem                []byte // mapped, not of the Go heap
+	base               uintptr
+	count, stride, len int
+}
+
+// bytes returns a buffer's memory.
+func (a *buffers) bytes(b fabric.Buf) []byte {
+	lo := int(b) * a.stride
+	return a.mem[lo : lo+a.len]
+}
+
+// addr returns a buffer's address for the kernel.
+func (a *buffers) addr(b fabric.Buf) uintptr { return a.base + uintptr(b)*uintptr(a.stride) }
+
+var (
+	_ fabric.Domain = (*domain)(nil)
+	_ fabric.Waiter = (*domain)(nil)
+)
+
+func openDomain(
+	l *local, o Options, nodeText string, cfg fabric.DomainConfig,
+) (fabric.Domain, error) {
+	have, err := probe(l, o)
+	if err != nil {
+		return nil, err
+	}
+	d := &domain{
+		options: o,
+		local:   *l,
+		info:    newInfo(l, o, have, nodeText),
+		peers:   peerTable{byName: make(map[netip.AddrPort]uint32)},
+	}
+	if err := d.mapArena(cfg); err != nil {
+		return nil, err
+	}
+	if d.bell, err = newBell(); err != nil {
+		_ = unix.Munmap(d.buffers.mem)
+		return nil, err
+	}
+	return d, nil
+}
+
+// mapArena sizes and maps the arena.
+func (d *domain) mapArena(cfg fabric.DomainConfig) error {
+	count, size := cfg.Buffers, cfg.BufferBytes
+	if count == 0 {
+		count = defaultBuffers
+	}
+	if size == 0 {
+		size = d.info.MTUBytes
+	}
+	if count < 0 || count > maxBuffers {
+		return badConfig("Buffers is %d, want 1 to %d", count, maxBuffers)
+	}
+	if size < 0 || size > maxBufferBytes {
+		return badConfig("BufferBytes is %d, want 1 to %d", size, maxBufferBytes)
+	}
+	stride := strideBytes(size)
+	if uint64(count)*uint64(stride) > min(maxArenaBytes, math.MaxInt) {
+		return badConfig("%d buffers of %d bytes are more than this provider maps", count, stride)
+	}
+	mem, err := mapMemory(count * stride)
+	if err != nil {
+		return err
+	}
+	if stride <= 16<<10 {
+		// Small buffers fill huge pages; of large ones most stay untouched. Only a hint.
+		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
+	}
+	if d.arena, err = fabric.NewArena(mem, count, stride, 0, size); err != nil {
+		_ = unix.Munmap(mem)
+		return err
+	}
+	d.buffers = buffers{
+		mem: mem, base: uintptr(unsafe.Pointer(&mem[0])), count: count, stride: stride, len: size,
+	}
+	d.mtuBytes = min(d.info.MTUBytes, size)
+	return nil
+}
+
+// strideBytes returns the distance of buffers: whole cache lines, and an odd number of them, so that
+// the beginnings of the buffers spread over all sets of a cache.
+func strideBytes(size int) int {
+	lines := (size + cacheLineBytes - 1) / cacheLineBytes
+	return (lines | 1) * cacheLineBytes
+}
+
+// mapMemory maps zeroed memory that becomes real when it is touched.
+func mapMemory(sizeBytes int) ([]byte, error) {
+	mem, err := unix.Mmap(-1, 0, sizeBytes, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	return mem, sysError("mmap", err)
+}
+
+// Info returns what the domain was opened from; its attributes tell the present state and what has
+// happened so far.
+func (d *domain) Info() fabric.Info {
+	info := d.info
+	info.Attrs = slices.Clone(info.Attrs)
+	total := d.past
+	for _, e := range d.endpoints {
+		total.add(&e.counts)
+		if !e.sock.have.gso {
+			info.Attrs[0] = e.sock.have.attrs()[0]
+		}
+	}
+	for _, c := range total.list() {
+		if c.value > 0 {
+			info.Attrs = append(info.Attrs,
+				fabric.Attr{Name: c.name, Value: strconv.FormatUint(c.value, 10)})
+		}
+	}
+	return info
+}
+
+func (d *domain) Arena() fabric.Arena { return d.arena }
+
+// Insert implements fabric.Domain. A link-local name is taken as one on our own link.
+func (d *domain) Insert(name []byte) (fabric.Addr, error) {
+	if d.closed {
+		return fabric.AddrUnknown, fabric.ErrClosed
+	}
+	ap, err := decodeName(name, d.local.version())
+	if err != nil {
+		return fabric.AddrUnknown, err
+	}
+	return d.peers.insert(ap, d.local.scope())
+}
+
+// Remove implements fabric.Domain.
+func (d *domain) Remove(a fabric.Addr) error {
+	if d.closed {
+		return fabric.ErrClosed
+	}
+	if !d.peers.remove(a) {
+		return errRemoveAddr
+	}
+	return nil
+}
+
+func (d *domain) RegisterRegion(mem []byte) (fabric.Region, error) {
+	if d.closed {
+		return 0, fabric.ErrClosed
+	}
+	return d.regions.add(mem)
+}
+
+func (d *domain) DeregisterRegion(r fabric.Region) error {
+	if d.closed {
+		return fabric.ErrClosed
+	}
+	if !d.regions.drop(r) {
+		return errDropRegion
+	}
+	return nil
+}
+
+// OpenEndpoint implements fabric.Domain. Depths are cut to what the provider has: Caps tells.
+func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
+	if d.closed {
+		return nil, fabric.ErrClosed
+	}
+	if cfg.TxDepth < 0 || cfg.RxDepth < 0 {
+		return nil, badConfig("TxDepth is %d, RxDepth %d, want 0 or more", cfg.TxDepth, cfg.RxDepth)
+	}
+	if cfg.TxDepth == 0 {
+		cfg.TxDepth = defaultTxDepth
+	}
+	if cfg.RxDepth == 0 {
+		cfg.RxDepth = defaultRxDepth
+	}
+	cfg.TxDepth, cfg.RxDepth = min(cfg.TxDepth, maxDepth), min(cfg.RxDepth, maxDepth)
+	e, err := newEndpoint(d, cfg)
+	if err != nil {
+		return nil, err
+	}
+	d.endpoints = append(d.endpoints, e)
+	return e, nil
+}
+
+// Close implements fabric.Domain. It releases everything even if it returns an error; a second
+// Close does nothing.
+func (d *domain) Close() error {
+	if d.closed {
+		return nil
+	}
+	var first error
+	for len(d.endpoints) > 0 {
+		if err := d.endpoints[0].Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	d.closed = true
+	d.bell.close()
+	if err := unix.Munmap(d.buffers.mem); err != nil && first == nil {
+		first = sysError("munmap", err)
+	}
+	d.peers, d.regions, d.buffers.mem = peerTable{}, regionTable{}, nil
+	return first
+}

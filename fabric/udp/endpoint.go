@@ -1,0 +1,124 @@
+//go:build linux
+
+package udp
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+)
+
+// Errors of single operations; values, so that reporting one allocates nothing.
+var (
+	errUnknownAddr = failure("send", unix.EINVAL, "unknown or removed peer address")
+	errRemoveAddr  = failure("remove", unix.EINVAL, "unknown or removed peer address")
+	errBadBuf      = failure("post", unix.EINVAL, "buffer outside the arena")
+	errTooLong     = failure("send", unix.EMSGSIZE, "datagram larger than the buffer or the MTU")
+	errBadRegion   = failure("send", unix.EINVAL, "unknown region, or bytes outside it")
+	errDropRegion  = failure("deregister", unix.EINVAL, "unknown region")
+)
+
+func failure(op string, errno unix.Errno, text string) error {
+	return &fabric.Error{Provider: family, Op: op, Errno: int(errno), Text: text}
+}
+
+// counts are events that people may want to know of.
+type counts struct {
+	again     uint64 // Post found no room
+	refused   uint64 // sends that failed
+	pending   uint64 // errors of the socket that a call has reported and the next one did not
+	gsoSingly uint64 // runs that went again as single datagrams
+	misfit    uint64 // coalesced messages that had to be copied apart
+	dropped   uint64 // coalesced datagrams without a place
+}
+
+type namedCount struct {
+	name  string
+	value uint64
+}
+
+func (c *counts) list() []namedCount {
+	return []namedCount{
+		{"posts that found no room", c.again},
+		{"sends refused", c.refused},
+		{"socket errors survived", c.pending},
+		{"runs sent singly", c.gsoSingly},
+		{"coalesced runs copied", c.misfit},
+		{"datagrams dropped", c.dropped},
+	}
+}
+
+func (c *counts) add(o *counts) {
+	c.again += o.again
+	c.refused += o.refused
+	c.pending += o.pending
+	c.gsoSingly += o.gsoSingly
+	c.misfit += o.misfit
+	c.dropped += o.dropped
+}
+
+// endpoint implements fabric.Endpoint. It belongs to its domain's goroutine.
+type endpoint struct {
+	domain *domain
+	sock   *socket
+	caps   fabric.Caps
+	closed bool
+	counts counts
+	tx     sender
+	rx     receiver
+}
+
+var _ fabric.Endpoint = (*endpoint)(nil)
+
+func newEndpoint(d *domain, cfg fabric.EndpointConfig) (*endpoint, error) {
+	s, err := openSocket(&d.local, d.options, cfg.RecvBufferBytes)
+	if err != nil {
+		return nil, err
+	}
+	e := &endpoint{
+		domain: d,
+		sock:   s,
+		caps: fabric.Caps{
+			MTUBytes:        d.mtuBytes,
+			InjectBytes:     d.mtuBytes, // the kernel has copied it when Post returns
+			TxDepth:         cfg.TxDepth,
+			RxDepth:         cfg.RxDepth,
+			RecvCapacity:    socketCapacity(s.recvBytes, d.mtuBytes),
+			RecvBufferBytes: s.recvBytes,
+			Gather:          true,
+			FreeRegions:     true,
+			Source:          cfg.Source,
+		},
+	}
+	e.tx.init(d, s.have.gso)
+	if err := e.rx.init(e, cfg.RxDepth); err != nil {
+		_ = s.close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *endpoint) Caps() fabric.Caps { return e.caps }
+
+func (e *endpoint) Name() []byte { return encodeName(e.sock.name) }
+
+// pollable says whether Poll would return a completion without asking the kernel.
+func (e *endpoint) pollable() bool { return e.rx.deliverable() }
+
+// Close is idempotent: the second one does nothing and returns nil. Datagrams that wait are lost.
+func (e *endpoint) Close() error {
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	d := e.domain
+	d.past.add(&e.counts)
+	if i := slices.Index(d.endpoints, e); i >= 0 {
+		d.endpoints = slices.Delete(d.endpoints, i, i+1)
+	}
+	err := e.sock.close()
+	e.rx.release()
+	return err
+}

@@ -1,0 +1,160 @@
+//go:build linux
+
+package udp
+
+import (
+	"cmp"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	headers4Bytes = 20 + 8
+	headers6Bytes = 40 + 8
+	// The largest payloads of one IP packet. IPv6 could carry a little more; the kernel's
+	// segmentation counts its header in.
+	maxPayload4Bytes = 65535 - headers4Bytes
+	maxPayload6Bytes = 65535 - headers6Bytes
+)
+
+// local is an address of this host to which a socket can be bound.
+type local struct {
+	device  string
+	index   int // of the device
+	mtu     int // of the device, with IP headers
+	network netip.Prefix
+	addr    netip.Addr // with zone if it is link-local
+	port    uint16     // 0 for any
+}
+
+// version is 4 or 6.
+func (l *local) version() int {
+	if l.addr.Is4() {
+		return 4
+	}
+	return 6
+}
+
+// payloadBytes is the largest datagram that leaves the device whole.
+func (l *local) payloadBytes() int {
+	if l.addr.Is4() {
+		return min(l.mtu-headers4Bytes, maxPayload4Bytes)
+	}
+	return min(l.mtu-headers6Bytes, maxPayload6Bytes)
+}
+
+// node is a parsed Hints.Node.
+type node struct {
+	device string     // or
+	addr   netip.Addr // valid if it names an address
+	port   uint16
+}
+
+// parseNode reads "", "192.0.2.1", "fe80::1%eth0", "eth0", "192.0.2.1:4000" or "[::1]:4000".
+func parseNode(text string) node {
+	if ap, err := netip.ParseAddrPort(text); err == nil {
+		return node{addr: ap.Addr().Unmap(), port: ap.Port()}
+	}
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return node{addr: addr.Unmap()}
+	}
+	return node{device: text}
+}
+
+// match returns the local that the node picks of a device's address, if it does. All of 127.0.0.0/8
+// is this host's, although the device names one address of it.
+func (n node) match(l local) (local, bool) {
+	switch {
+	case !n.addr.IsValid():
+		return l, n.device == "" || n.device == l.device
+	case n.addr.WithZone("") == l.addr.WithZone(""):
+		zone := n.addr.Zone()
+		l.port = n.port
+		return l, zone == "" || zone == l.device || zone == strconv.Itoa(l.index)
+	case n.addr.Is4() && n.addr.IsLoopback() && l.addr.IsLoopback() && l.network.Contains(n.addr):
+		l.addr, l.port = n.addr, n.port
+		return l, true
+	}
+	return l, false
+}
+
+// locals lists the addresses that a Hints.Node picks, best first: those that other hosts reach
+// first, the loopback device last.
+func locals(nodeText string) ([]local, error) {
+	devices, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	want := parseNode(nodeText)
+	var list []local
+	for _, dev := range devices {
+		if dev.Flags&net.FlagUp == 0 {
+			continue
+		}
+		addrs, err := dev.Addrs()
+		if err != nil {
+			continue // it went away meanwhile
+		}
+		for _, a := range addrs {
+			l, ok := newLocal(dev, a)
+			if !ok {
+				continue
+			}
+			if l, ok = want.match(l); ok {
+				list = append(list, l)
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b local) int { return cmp.Compare(a.reach(), b.reach()) })
+	return list, nil
+}
+
+func newLocal(dev net.Interface, a net.Addr) (local, bool) {
+	ipnet, ok := a.(*net.IPNet)
+	if !ok {
+		return local{}, false
+	}
+	ip, ok := netip.AddrFromSlice(ipnet.IP)
+	if !ok {
+		return local{}, false
+	}
+	ip = ip.Unmap()
+	bits, _ := ipnet.Mask.Size()
+	l := local{device: dev.Name, index: dev.Index, mtu: dev.MTU, addr: ip}
+	l.network = netip.PrefixFrom(ip, bits).Masked()
+	if ip.Is6() && ip.IsLinkLocalUnicast() {
+		l.addr = ip.WithZone(dev.Name)
+	}
+	return l, l.payloadBytes() > 0
+}
+
+// reach orders addresses by who can use them.
+func (l *local) reach() int {
+	switch {
+	case l.addr.IsLoopback():
+		return 3
+	case l.addr.IsLinkLocalUnicast():
+		return 2
+	case l.addr.Is6():
+		return 1
+	}
+	return 0
+}
+
+// scope is the zone of link-local addresses as this host numbers it.
+func (l *local) scope() uint32 { return uint32(l.index) }
+
+func (l *local) sockaddr() unix.Sockaddr {
+	if l.addr.Is4() {
+		return &unix.SockaddrInet4{Port: int(l.port), Addr: l.addr.As4()}
+	}
+	sa := &unix.SockaddrInet6{Port: int(l.port), Addr: l.addr.As16()}
+	if l.addr.IsLinkLocalUnicast() {
+		sa.ZoneId = l.scope()
+	}
+	return sa
+}

@@ -1,0 +1,50 @@
+package udp
+
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+// An endpoint's name: a byte that tells the IP version, the port in network order, the address. The
+// zone of a link-local address is not part of it, because it is a number of the host that has it.
+const (
+	nameBytes4 = 1 + 2 + 4
+	nameBytes6 = 1 + 2 + 16
+)
+
+// encodeName returns the name of an endpoint with this address.
+func encodeName(ap netip.AddrPort) []byte {
+	version := byte(4)
+	if ap.Addr().Is6() {
+		version = 6
+	}
+	name := binary.BigEndian.AppendUint16([]byte{version}, ap.Port())
+	return append(name, ap.Addr().WithZone("").AsSlice()...)
+}
+
+// decodeName reads a name that came from anywhere. It refuses what cannot be the address of one
+// peer that a socket of the given IP version reaches: no port, nobody's address, or the address of
+// many (a forged name must not make us flood a multicast group).
+func decodeName(name []byte, version int) (netip.AddrPort, error) {
+	want := nameBytes4
+	if version == 6 {
+		want = nameBytes6
+	}
+	if len(name) != want {
+		return netip.AddrPort{}, badName("%d bytes long, want %d", len(name), want)
+	}
+	if int(name[0]) != version {
+		return netip.AddrPort{}, badName("IP version %d, want %d", name[0], version)
+	}
+	port := binary.BigEndian.Uint16(name[1:])
+	ip, _ := netip.AddrFromSlice(name[3:])
+	switch {
+	case port == 0:
+		return netip.AddrPort{}, badName("port 0")
+	case ip.Is4In6():
+		return netip.AddrPort{}, badName("%v is an IPv4 address in the name of an IPv6 one", ip)
+	case ip.IsUnspecified() || ip.IsMulticast() || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return netip.AddrPort{}, badName("%v is not the address of one host", ip)
+	}
+	return netip.AddrPortFrom(ip, port), nil
+}

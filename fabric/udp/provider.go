@@ -1,0 +1,108 @@
+//go:build linux
+
+package udp
+
+import (
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+)
+
+const (
+	defaultTxDepth = 4096
+	defaultRxDepth = 4096
+	maxDepth       = 1 << 16
+)
+
+// kernelRelease is for people.
+var kernelRelease = sync.OnceValue(func() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return "Linux"
+	}
+	return "Linux " + unix.ByteSliceToString(u.Release[:])
+})
+
+func (p provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
+	options := p.options
+	if h.Provider != "" {
+		var ok bool
+		if options, ok = options.parseName(h.Provider); !ok {
+			return nil, nil
+		}
+	}
+	list, err := locals(h.Node)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the network devices cannot be listed: %w",
+			fabric.ErrUnavailable, err)
+	}
+	var infos []fabric.Info
+	for i := range list {
+		l := &list[i]
+		if h.Domain != "" && h.Domain != l.device {
+			continue
+		}
+		have, err := probe(l, options)
+		if err != nil {
+			return infos, fmt.Errorf("%w: %w", fabric.ErrUnavailable, err)
+		}
+		infos = append(infos, newInfo(l, options, have, h.Node))
+	}
+	return infos, nil
+}
+
+func newInfo(l *local, o Options, have features, nodeText string) fabric.Info {
+	format := "udp/ip4"
+	if l.version() == 6 {
+		format = "udp/ip6"
+	}
+	return fabric.Info{
+		Provider:    o.name(),
+		Version:     kernelRelease(),
+		Fabric:      l.network.String(),
+		Domain:      l.device,
+		Node:        nodeText,
+		Src:         l.addr.String(),
+		AddrFormat:  format,
+		MTUBytes:    l.payloadBytes(),
+		InjectBytes: l.payloadBytes(),
+		TxDepth:     defaultTxDepth,
+		RxDepth:     defaultRxDepth,
+		IOVLimit:    2,
+		Source:      true,
+		CanWait:     true,
+		Loopback:    true,
+		Attrs:       have.attrs(),
+	}
+}
+
+// Open looks at the host's addresses again: an Info is plain data that may have been kept, sent or
+// written by hand.
+func (p provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
+	options, ok := p.options.parseName(info.Provider)
+	if !ok {
+		return nil, fmt.Errorf("%w: %q is no name of the udp provider", fabric.ErrNoProvider,
+			info.Provider)
+	}
+	list, err := locals(info.Node)
+	if err != nil {
+		return nil, fmt.Errorf("the network devices cannot be listed: %w", err)
+	}
+	for i := range list {
+		l := &list[i]
+		if info.Domain != "" && info.Domain != l.device || info.Src != "" && info.Src != l.addr.String() {
+			continue
+		}
+		return openDomain(l, options, info.Node, cfg)
+	}
+	return nil, fmt.Errorf("%w: no address for domain %q, node %q, source %q is up on this host",
+		fabric.ErrNoProvider, info.Domain, info.Node, info.Src)
+}
+
+// newError makes the error of a system call.
+func newError(op string, errno unix.Errno) error {
+	return &fabric.Error{Provider: family, Op: op, Errno: int(errno), Text: errno.Error()}
+}

@@ -1,0 +1,409 @@
+//go:build linux
+
+package udp
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+)
+
+const (
+	rxRows     = 16  // messages of one system call
+	rxSegments = 128 // datagrams that the kernel coalesces; 64 before Linux 6.9
+	// A message of UDP is shorter than this, coalesced or not.
+	messageBytes = 1 << 16
+	// adaptBytes is the size of a run that is worth predicting: shorter ones are copied cheaply.
+	adaptBytes = 4 << 10
+	// calmSingles ends the prediction of runs.
+	calmSingles = 16
+	// Each row has a scratch tail of messageBytes for what does not fit its buffers, and before it room
+	// to put what was in them (less than two messages).
+	headroomBytes = 2 * messageBytes
+	scratchBytes  = headroomBytes + messageBytes
+
+	errorsInRow = 4 // errors of the socket survived in one Poll
+)
+
+// receiver holds the posted buffers and the headers for the kernel. One message has a row: wide
+// buffers of stride bytes each, and the scratch tail. When stride is the size of the datagrams that
+// the kernel has coalesced, each stands in its buffer, without another copy. Else they are copied
+// apart.
+//
+// While no runs come, rows are one buffer wide: a header of two iovecs is what the kernel reads
+// fastest.
+type receiver struct {
+	domain *domain
+	counts *counts
+	mmsg   bool
+	source bool
+
+	stack  []fabric.Buf // posted buffers; the last posted, still in the cache, is used first
+	top    int
+	stride int // bytes used of each buffer in a row, at most its size
+	wide   int // buffers in a row
+	burst  int // messages to ask for
+	quiet  int // single datagrams since the last run
+
+	hdr     []mmsghdr
+	iov     []iovec
+	ctl     []cmsg
+	names   []sockaddr
+	rows    []fabric.Buf // the buffers of each row, copied from the stack
+	scratch []byte       // mapped; scratchBytes for each row
+
+	pending []pendingRecv // ring of what did not fit the caller's completions
+	head    int
+	waiting int
+
+	lastFrom sockaddr // of the last datagram
+	lastAddr fabric.Addr
+	lastSeq  uint64 // of the changes to the peer table when lastAddr was looked up
+}
+
+// pendingRecv is a datagram that was received and not polled: in its buffer, or still in scratch.
+type pendingRecv struct {
+	done fabric.Completion
+	off  int // in scratch; -1 for in done.Buf
+}
+
+func (r *receiver) init(e *endpoint, depth int) error {
+	r.domain, r.counts = e.domain, &e.counts
+	r.mmsg, r.source = e.sock.have.mmsg, e.caps.Source
+	r.lastSeq = 1<<64 - 1
+	r.stack = make([]fabric.Buf, depth)
+	r.burst = 1
+	r.narrow()
+	r.hdr = make([]mmsghdr, rxRows)
+	r.iov = make([]iovec, rxRows*(rxSegments+1))
+	r.ctl = make([]cmsg, rxRows)
+	r.names = make([]sockaddr, rxRows)
+	r.rows = make([]fabric.Buf, rxRows*rxSegments)
+	r.pending = make([]pendingRecv, rxRows*2*rxSegments)
+	var err error
+	if r.scratch, err = mapMemory(rxRows * scratchBytes); err != nil {
+		return err
+	}
+	for i := range r.hdr {
+		h := &r.hdr[i]
+		h.control = uintptr(unsafe.Pointer(&r.ctl[i]))
+		if r.source {
+			h.name = uintptr(unsafe.Pointer(&r.names[i]))
+		}
+	}
+	return nil
+}
+
+func (r *receiver) release() {
+	_ = unix.Munmap(r.scratch) // of an address that mmap gave
+	r.scratch = nil
+	r.top, r.waiting = 0, 0
+}
+
+// narrow makes rows for single datagrams.
+func (r *receiver) narrow() {
+	r.stride = min(r.domain.buffers.len, messageBytes)
+	r.wide = 1
+}
+
+// widen makes rows for runs of datagrams of a size.
+func (r *receiver) widen(segment int) {
+	r.stride = segment
+	r.wide = min((messageBytes-1)/segment+1, rxSegments)
+}
+
+// Recv implements fabric.Endpoint.
+func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	r := &e.rx
+	count := uint64(e.domain.buffers.count)
+	for i, b := range bufs {
+		if uint64(b) >= count {
+			return i, errBadBuf
+		}
+		if r.top == len(r.stack) {
+			return i, fabric.ErrAgain
+		}
+		r.stack[r.top] = b
+		r.top++
+	}
+	return len(bufs), nil
+}
+
+// Poll implements fabric.Endpoint. It makes one system call at most, so that a datagram that is
+// there is reported before the next one is looked for.
+func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	r := &e.rx
+	n := 0
+	if r.waiting > 0 {
+		n = r.drain(out)
+		if r.waiting > 0 {
+			return n, nil
+		}
+	}
+	if n == len(out) || r.top == 0 {
+		return n, nil
+	}
+	wide := min(r.wide, r.top)
+	rows := r.prepare(wide, len(out)-n)
+	got, err := e.receive(rows)
+	if err != nil || got == 0 {
+		r.burst = 1
+		return n, err
+	}
+	if got == rows {
+		r.burst = min(4*rows, rxRows)
+	}
+	return r.deliver(out, n, got, wide), nil
+}
+
+// deliverable says whether something is there that Poll would report without a system call.
+func (r *receiver) deliverable() bool {
+	return r.waiting > 0 && (r.pending[r.head].off < 0 || r.top > 0)
+}
+
+// prepare fills headers for messages with wide buffers each, for a caller with room for some
+// completions, and returns how many messages.
+func (r *receiver) prepare(wide, room int) int {
+	rows := 1
+	if r.burst > 1 && r.mmsg {
+		perRow := 1
+		if wide > 1 {
+			perRow = max(messageBytes/r.stride, 1)
+		}
+		rows = max(min(r.burst, (room+perRow-1)/perRow, r.top/wide), 1)
+	}
+	bufs := &r.domain.buffers
+	stride := uintptr(r.stride)
+	next := r.top
+	for row := range rows {
+		iov := r.iov[row*(wide+1) : (row+1)*(wide+1)]
+		list := r.rows[row*wide : (row+1)*wide]
+		for i := range list {
+			next--
+			b := r.stack[next]
+			list[i] = b
+			iov[i] = iovec{bufs.addr(b), stride}
+		}
+		iov[wide] = iovec{uintptr(unsafe.Pointer(&r.scratch[r.tail(row)])), messageBytes}
+		h := &r.hdr[row]
+		h.iov, h.iovLen = uintptr(unsafe.Pointer(&iov[0])), uintptr(wide+1)
+		h.ctlLen = cmsgBytes
+		h.nameLen = 0
+		if r.source {
+			h.nameLen = unix.SizeofSockaddrInet6
+		}
+	}
+	return rows
+}
+
+// tail is where the scratch tail of a row begins.
+func (r *receiver) tail(row int) int { return row*scratchBytes + headroomBytes }
+
+// receive asks the kernel for messages. An error is final.
+func (e *endpoint) receive(rows int) (int, error) {
+	for range errorsInRow {
+		var n int
+		var errno unix.Errno
+		if rows > 1 {
+			n, errno = recvMmsg(e.sock.fd, e.rx.hdr[:rows])
+		} else {
+			n, errno = recvMsg(e.sock.fd, &e.rx.hdr[0])
+		}
+		switch errno {
+		case 0:
+			return n, nil
+		case unix.EAGAIN:
+			return 0, nil
+		case unix.EINTR:
+			continue
+		case unix.ENOSYS:
+			e.rx.mmsg, rows = false, 1
+		case unix.EBADF, unix.ENOTSOCK, unix.EFAULT, unix.EINVAL:
+			return 0, newError("recv", errno)
+		}
+		// An error that something sent has met on its way: it is nothing to who receives.
+		e.counts.pending++
+	}
+	return 0, nil
+}
+
+// deliver reports the messages in the first rows, after n completions, and returns how many
+// completions there are then. What does not fit waits in pending.
+func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
+	stride := r.stride // as the rows were made; adapt changes it for the next ones
+	r.top -= rows * wide
+	for row := range rows {
+		h := &r.hdr[row]
+		size := int(h.size)
+		segment := r.ctl[row].segment(h.ctlLen)
+		done := fabric.Completion{From: fabric.AddrUnknown, Op: fabric.OpRecv}
+		if r.source {
+			done.From = r.from(row)
+		}
+		list := r.rows[row*wide : (row+1)*wide]
+		if segment <= 0 || size <= segment {
+			if size > stride {
+				r.join(row, list, size, stride)
+			}
+			done.Buf, done.Len = list[0], uint32(size)
+			n = r.report(out, n, done)
+			r.top += copy(r.stack[r.top:], list[1:])
+			r.single(size)
+			continue
+		}
+		placed, off := r.placed(row, list, size, segment, stride)
+		for i := range placed {
+			done.Buf, done.Len = list[i], uint32(min(segment, size))
+			size -= int(done.Len)
+			n = r.report(out, n, done)
+		}
+		// What this row did not need is posted still.
+		r.top += copy(r.stack[r.top:], list[placed:])
+		if size > 0 {
+			n = r.spread(out, n, done, off, size, segment)
+		}
+	}
+	return n
+}
+
+// placed says how many datagrams of a run stand in their buffers, and where in scratch the others
+// begin.
+func (r *receiver) placed(row int, list []fabric.Buf, size, segment, stride int) (count, off int) {
+	r.adapt(size, segment)
+	if segment == stride {
+		return min((size-1)/segment+1, len(list)), r.tail(row)
+	}
+	r.counts.misfit++
+	return 0, r.gather(row, list, size, stride)
+}
+
+// gather copies what is in the buffers of a row to scratch, right before its tail, and returns
+// where.
+func (r *receiver) gather(row int, list []fabric.Buf, size, stride int) (off int) {
+	inside := min(size, len(list)*stride)
+	off = r.tail(row) - inside
+	to := r.scratch[off : off+inside]
+	for i := 0; len(to) > 0; i++ {
+		to = to[copy(to, r.domain.buffers.bytes(list[i])[:stride]):]
+	}
+	return off
+}
+
+// join puts together a single datagram that began in the first buffer of a row and goes on in the
+// next ones and the tail, as far as the buffer reaches.
+func (r *receiver) join(row int, list []fabric.Buf, size, stride int) {
+	bufs := &r.domain.buffers
+	whole := bufs.bytes(list[0])
+	whole = whole[:min(size, len(whole))]
+	to := whole[min(stride, len(whole)):]
+	for _, b := range list[1:] {
+		to = to[copy(to, bufs.bytes(b)[:stride]):]
+	}
+	copy(to, r.scratch[r.tail(row):])
+}
+
+// spread reports the datagrams of a run that stand in scratch.
+func (r *receiver) spread(
+	out []fabric.Completion, n int, done fabric.Completion, off, size, segment int,
+) int {
+	for ; size > 0; size -= segment {
+		done.Len = uint32(min(segment, size))
+		if n < len(out) && r.waiting == 0 && r.top > 0 {
+			r.fetch(&done, off)
+			out[n] = done
+			n++
+		} else {
+			r.hold(done, off)
+		}
+		off += segment
+	}
+	return n
+}
+
+// fetch takes a posted buffer for a datagram that stands in scratch.
+func (r *receiver) fetch(done *fabric.Completion, off int) {
+	r.top--
+	done.Buf = r.stack[r.top]
+	copy(r.domain.buffers.bytes(done.Buf), r.scratch[off:off+int(done.Len)])
+}
+
+// report reports a datagram that stands in its buffer.
+func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion) int {
+	if n < len(out) && r.waiting == 0 {
+		out[n] = done
+		return n + 1
+	}
+	r.hold(done, -1)
+	return n
+}
+
+// hold keeps a datagram for a later Poll.
+func (r *receiver) hold(done fabric.Completion, off int) {
+	if r.waiting == len(r.pending) { // more than the kernel coalesces
+		r.counts.dropped++
+		if off < 0 {
+			r.stack[r.top] = done.Buf
+			r.top++
+		}
+		return
+	}
+	r.pending[(r.head+r.waiting)%len(r.pending)] = pendingRecv{done, off}
+	r.waiting++
+}
+
+// drain reports what earlier messages have left.
+func (r *receiver) drain(out []fabric.Completion) (n int) {
+	for n < len(out) && r.waiting > 0 {
+		p := &r.pending[r.head]
+		if p.off >= 0 {
+			if r.top == 0 {
+				break
+			}
+			r.fetch(&p.done, p.off)
+		}
+		out[n] = p.done
+		n++
+		r.head = (r.head + 1) % len(r.pending)
+		r.waiting--
+	}
+	return n
+}
+
+// single and adapt learn how to make the next rows.
+
+func (r *receiver) single(size int) {
+	if r.wide == 1 {
+		return
+	}
+	r.quiet++
+	if size > r.stride || r.quiet >= calmSingles {
+		r.narrow()
+	}
+}
+
+func (r *receiver) adapt(size, segment int) {
+	r.quiet = 0
+	fits := segment <= r.domain.buffers.len
+	if size >= adaptBytes && fits && (segment != r.stride || r.wide == 1) {
+		r.widen(segment)
+	}
+}
+
+// from returns the Addr of a row's sender. Looking it up costs; most datagrams are of the same
+// sender as the one before.
+func (r *receiver) from(row int) fabric.Addr {
+	name, peers := &r.names[row], &r.domain.peers
+	if *name != r.lastFrom || r.lastSeq != peers.changes {
+		r.lastFrom, r.lastSeq = *name, peers.changes
+		r.lastAddr = peers.find(name.addrPort())
+	}
+	return r.lastAddr
+}

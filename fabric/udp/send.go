@@ -1,0 +1,271 @@
+//go:build linux
+
+package udp
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+)
+
+const (
+	// Bounds of one system call. They also bound how long the thread stays in the kernel, which the
+	// garbage collector may have to wait for.
+	txMessages = 32
+	txIovecs   = 1024
+	// txSegments is what every kernel with UDP_SEGMENT takes in one message.
+	txSegments = 64
+)
+
+// sender plans batches of sends as messages for the kernel.
+type sender struct {
+	domain   *domain
+	gso      bool
+	runBytes uint64 // largest message that the kernel cuts up
+
+	msgs  []mmsghdr
+	iov   []iovec
+	ctl   []cmsg
+	first []int // of each message, the index of its first send; one more behind the last
+	count int   // messages planned
+}
+
+func (t *sender) init(d *domain, gso bool) {
+	t.domain = d
+	t.gso = gso
+	t.runBytes = maxPayload4Bytes
+	nameLen := uint32(unix.SizeofSockaddrInet4)
+	if d.local.version() == 6 {
+		t.runBytes = maxPayload6Bytes
+		nameLen = unix.SizeofSockaddrInet6
+	}
+	t.msgs = make([]mmsghdr, txMessages)
+	t.iov = make([]iovec, txIovecs)
+	t.ctl = make([]cmsg, txMessages)
+	t.first = make([]int, txMessages+1)
+	for i := range t.msgs {
+		t.ctl[i] = segmentControl()
+		t.msgs[i].nameLen = nameLen
+	}
+}
+
+// run is the message that is being planned: its datagrams all have the size of the first, but for
+// the last, which may be shorter.
+type run struct {
+	to          fabric.Addr
+	segment     uint64 // size of the first datagram
+	bytes       uint64
+	segs        int
+	open        bool // more may join
+	firstIovecs int
+}
+
+// plan makes messages of sends, from the first on, as many as one system call takes. It returns how
+// many sends they hold. The error, if any, is that of the send behind them.
+func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
+	var r run
+	m, v := -1, 0
+	mtu := uint64(t.domain.mtuBytes)
+	bufs := &t.domain.buffers
+	for i := range sends {
+		s := &sends[i]
+		tail, ok := t.tail(s)
+		size := uint64(s.Len) + uint64(len(tail))
+		switch {
+		case uint64(s.Buf) >= uint64(bufs.count):
+			err = errBadBuf
+		case !ok:
+			err = errBadRegion
+		case uint64(s.Len) > uint64(bufs.len) || size > mtu:
+			err = errTooLong
+		}
+		if err != nil || v+2 > len(t.iov) {
+			break
+		}
+		if r.open && s.To == r.to && size <= r.segment && size > 0 && r.bytes+size <= t.runBytes {
+			r.segs++
+			r.bytes += size
+			r.open = size == r.segment && r.segs < txSegments
+		} else {
+			slot := t.domain.peers.slot(s.To)
+			if slot == nil {
+				err = errUnknownAddr
+				break
+			}
+			if m+1 == len(t.msgs) {
+				break
+			}
+			t.seal(m, v, &r)
+			m++
+			t.first[m] = i
+			t.msgs[m].name = uintptr(unsafe.Pointer(&slot.sock))
+			t.msgs[m].iov = uintptr(unsafe.Pointer(&t.iov[v]))
+			r = run{to: s.To, segment: size, bytes: size, segs: 1, open: gso && size > 0, firstIovecs: v}
+		}
+		if s.Len > 0 || len(tail) == 0 {
+			t.iov[v] = iovec{bufs.addr(s.Buf), uintptr(s.Len)}
+			v++
+		}
+		if len(tail) > 0 {
+			t.iov[v] = iovec{uintptr(unsafe.Pointer(unsafe.SliceData(tail))), uintptr(len(tail))}
+			v++
+		}
+		taken++
+	}
+	t.seal(m, v, &r)
+	t.count = m + 1
+	t.first[t.count] = taken
+	return taken, err
+}
+
+// tail returns the part of a region that a send names, false if there is none.
+func (t *sender) tail(s *fabric.Send) ([]byte, bool) {
+	if s.Region == 0 {
+		return nil, true
+	}
+	mem := t.domain.regions.get(s.Region)
+	size := uint64(len(mem))
+	// Compared this way round, no sum of the caller's numbers can wrap.
+	if mem == nil || s.RegionOff > size || uint64(s.RegionLen) > size-s.RegionOff {
+		return nil, false
+	}
+	return mem[s.RegionOff : s.RegionOff+uint64(s.RegionLen)], true
+}
+
+// seal finishes message m (-1 for none), whose last iovec is before v.
+func (t *sender) seal(m, v int, r *run) {
+	if m < 0 {
+		return
+	}
+	h := &t.msgs[m]
+	h.iovLen = uintptr(v - r.firstIovecs)
+	h.control, h.ctlLen = 0, 0
+	if r.segs > 1 {
+		c := &t.ctl[m]
+		c.setSegment(int(r.segment))
+		h.control, h.ctlLen = uintptr(unsafe.Pointer(c)), cmsgBytes
+	}
+}
+
+// Post implements fabric.Endpoint. ErrAgain means that the socket's send buffer or the device's
+// queue is full.
+func (e *endpoint) Post(sends []fabric.Send) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	done := 0
+	for done < len(sends) {
+		planned, bad := e.tx.plan(sends[done:], e.tx.gso)
+		sent, errno := e.flush()
+		if errno == 0 {
+			done += planned
+			if bad != nil {
+				e.counts.refused++
+				return done, bad
+			}
+			continue
+		}
+		lo, hi := done+e.tx.first[sent], done+e.tx.first[sent+1]
+		done = lo
+		if hi-lo == 1 || !maybeOffload(errno) {
+			return done, e.sendError(errno)
+		}
+		n, err := e.postSingly(sends[lo:hi], errno)
+		done += n
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// flush gives the planned messages to the kernel. It returns how many that took; with an errno it
+// did not take the next one.
+func (e *endpoint) flush() (sent int, errno unix.Errno) {
+	again := false
+	for sent < e.tx.count {
+		n := 0
+		if n, errno = e.push(e.tx.msgs[sent:e.tx.count]); errno == 0 {
+			sent += n
+			again = false
+			continue
+		}
+		switch {
+		case errno == unix.EINTR:
+		case errno == unix.ENOSYS && e.sock.have.mmsg:
+			e.sock.have.mmsg, e.sock.have.noMmsgWhy = false, errno.Error()
+		case again || isFull(errno):
+			return sent, errno
+		default:
+			// It may be an earlier error of the socket that this call only reports.
+			again = true
+		}
+		if errno != unix.EINTR && again {
+			e.counts.pending++
+		}
+	}
+	return sent, 0
+}
+
+// push makes one system call.
+func (e *endpoint) push(msgs []mmsghdr) (int, unix.Errno) {
+	if len(msgs) > 1 && e.sock.have.mmsg {
+		return sendMmsg(e.sock.fd, msgs)
+	}
+	m := &msgs[0].msghdr
+	if m.iovLen == 1 && m.ctlLen == 0 {
+		return 1, sendTo(e.sock.fd, e.tx.iovecAt(m.iov), m)
+	}
+	return 1, sendMsg(e.sock.fd, m)
+}
+
+// iovecAt returns the iovec at an address that plan has noted.
+func (t *sender) iovecAt(addr uintptr) *iovec {
+	base := uintptr(unsafe.Pointer(&t.iov[0]))
+	return &t.iov[(addr-base)/unsafe.Sizeof(iovec{})]
+}
+
+// isFull tells errors that pass by themselves.
+func isFull(errno unix.Errno) bool {
+	return errno == unix.EAGAIN || errno == unix.ENOBUFS || errno == unix.ENOMEM
+}
+
+// maybeOffload tells errors of a run that its datagrams may not have when they are sent singly: EIO
+// from a device that cannot compute checksums, EINVAL and EMSGSIZE from kernels that refuse for
+// other reasons.
+func maybeOffload(errno unix.Errno) bool {
+	return errno == unix.EIO || errno == unix.EINVAL || errno == unix.EMSGSIZE
+}
+
+// sendError makes the error of a send that the kernel did not take.
+func (e *endpoint) sendError(errno unix.Errno) error {
+	if isFull(errno) {
+		e.counts.again++
+		return fabric.ErrAgain
+	}
+	e.counts.refused++
+	return newError("send", errno)
+}
+
+// postSingly sends the datagrams of a run that failed with why. When they pass, it was the kernel
+// or the device that does not cut up messages, and the endpoint does without from now on; but for
+// EMSGSIZE, which may pass with the next path.
+func (e *endpoint) postSingly(sends []fabric.Send, why unix.Errno) (int, error) {
+	e.counts.gsoSingly++
+	done := 0
+	for done < len(sends) {
+		planned, _ := e.tx.plan(sends[done:], false) // they were planned before, so they are good
+		sent, errno := e.flush()
+		if errno != 0 {
+			return done + e.tx.first[sent], e.sendError(errno)
+		}
+		done += planned
+	}
+	if why != unix.EMSGSIZE {
+		e.tx.gso = false
+		e.sock.have.gso, e.sock.have.noGSO = false, "a send failed: "+why.Error()
+	}
+	return done, nil
+}

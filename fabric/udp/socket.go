@@ -1,0 +1,251 @@
+//go:build linux
+
+package udp
+
+import (
+	"fmt"
+	"math/bits"
+	"net/netip"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+)
+
+const (
+	// wantRecvBytes is the receive buffer asked for when the caller names none.
+	wantRecvBytes = 4 << 20
+	// wantSendBytes has room for some messages of 64 KiB on their way to a device, and bounds what a
+	// slow one makes us queue.
+	wantSendBytes = 1 << 20
+)
+
+// openSocket opens a socket bound to a local address, with its options set and its buffers sized.
+func openSocket(l *local, o Options, recvBytes int) (*socket, error) {
+	family := unix.AF_INET
+	if l.version() == 6 {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, sysError("socket", err)
+	}
+	s := &socket{fd: fd}
+	if err := s.setUp(l, o, recvBytes); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return s, nil
+}
+
+// socket is an open socket and what was found about it.
+type socket struct {
+	fd        int
+	name      netip.AddrPort
+	have      features
+	recvBytes int // the receive buffer as the kernel counts
+}
+
+func (s *socket) close() error { return sysError("close", unix.Close(s.fd)) }
+
+func (s *socket) setUp(l *local, o Options, recvBytes int) error {
+	if err := dontFragment(s.fd, l.version()); err != nil {
+		return err
+	}
+	if err := unix.Bind(s.fd, l.sockaddr()); err != nil {
+		return sysError("bind", err)
+	}
+	sa, err := unix.Getsockname(s.fd)
+	if err != nil {
+		return sysError("getsockname", err)
+	}
+	switch sa := sa.(type) {
+	case *unix.SockaddrInet4:
+		s.name = netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port))
+	case *unix.SockaddrInet6:
+		s.name = netip.AddrPortFrom(netip.AddrFrom16(sa.Addr), uint16(sa.Port))
+	}
+	s.have = detect(s.fd, o)
+	setBuffer(s.fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, wantSendBytes)
+	if recvBytes == 0 {
+		recvBytes = wantRecvBytes
+	}
+	if recvBytes > 0 {
+		setBuffer(s.fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, recvBytes)
+	}
+	s.recvBytes, err = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	return sysError("getsockopt", err)
+}
+
+// dontFragment makes a datagram that the path does not take whole an error of its send.
+func dontFragment(fd, version int) error {
+	if version == 4 {
+		return sysError("setsockopt", unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER,
+			unix.IP_PMTUDISC_DO))
+	}
+	for _, opt := range []struct{ name, value int }{
+		{unix.IPV6_V6ONLY, 1},
+		{unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO},
+		{unix.IPV6_DONTFRAG, 1},
+	} {
+		if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, opt.name, opt.value); err != nil {
+			return sysError("setsockopt", err)
+		}
+	}
+	return nil
+}
+
+// setBuffer asks for a socket buffer, beyond the system's limit where we may. What is granted is
+// read back, so failing here is no error.
+func setBuffer(fd, option, force, sizeBytes int) {
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, sizeBytes) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, sizeBytes)
+	}
+}
+
+// features are what a socket can do, and why not.
+type features struct {
+	gso, gro, mmsg          bool
+	noGSO, noGRO, noMmsgWhy string
+}
+
+// detect asks the kernel what it can do, and switches coalescing on.
+func detect(fd int, o Options) features {
+	var f features
+	f.gso, f.noGSO = true, ""
+	switch _, err := unix.GetsockoptInt(fd, unix.SOL_UDP, unix.UDP_SEGMENT); {
+	case o.NoGSO:
+		f.gso, f.noGSO = false, "by option"
+	case err != nil:
+		f.gso, f.noGSO = false, err.Error()
+	}
+	if o.NoGRO {
+		f.noGRO = "by option"
+	} else if err := unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1); err != nil {
+		f.noGRO = err.Error()
+	} else {
+		f.gro = true
+	}
+	// Sending no messages does nothing where the call exists.
+	if o.NoMmsg {
+		f.noMmsgWhy = "by option"
+	} else if _, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), 0, 0, 0, 0, 0); errno != 0 {
+		f.noMmsgWhy = errno.Error()
+	} else {
+		f.mmsg = true
+	}
+	return f
+}
+
+func (f *features) attrs() []fabric.Attr {
+	state := func(on bool, why string) string {
+		if on {
+			return "on"
+		}
+		return "off: " + why
+	}
+	return []fabric.Attr{
+		{Name: "gso", Value: state(f.gso, f.noGSO)},
+		{Name: "gro", Value: state(f.gro, f.noGRO)},
+		{Name: "mmsg", Value: state(f.mmsg, f.noMmsgWhy)},
+	}
+}
+
+// probe opens a socket on an address to learn what works there.
+func probe(l *local, o Options) (features, error) {
+	probed := *l
+	probed.port = 0 // the port may be in use by the one who asks
+	s, err := openSocket(&probed, o, -1)
+	if err != nil {
+		return features{}, fmt.Errorf("%s: %w", l.addr, err)
+	}
+	defer s.close()
+	return s.have, nil
+}
+
+// sysError makes a fabric.Error of what package unix returns, nil of nil.
+func sysError(op string, err error) error {
+	if errno, ok := err.(unix.Errno); ok { //nolint:errorlint // unix returns them bare
+		return newError(op, errno)
+	}
+	return err
+}
+
+// What a datagram costs of a socket's receive buffer (skb->truesize): the block that its bytes, the
+// headers before them and the skb_shared_info behind them are allocated in, and the sk_buff itself.
+const (
+	skbSharedBytes = 320
+	skbHeadBytes   = 28 + 64 // UDP and IP headers, and room for the link's
+	skbBytes       = 256
+	minSkbBytes    = 1024
+	// Above this the bytes stand in pages of their own.
+	skbLinearMax = 16 << 10
+	pageBytes    = 4 << 10
+)
+
+// truesizeBytes returns the cost of a datagram, rounded up where kernels differ.
+func truesizeBytes(payload int) int {
+	n := max(payload+skbHeadBytes+skbSharedBytes, minSkbBytes)
+	if n <= skbLinearMax {
+		return 1<<bits.Len(uint(n-1)) + skbBytes
+	}
+	return (payload+pageBytes-1)/pageBytes*pageBytes + minSkbBytes + skbBytes
+}
+
+// socketCapacity returns how many datagrams of mtu bytes a receive buffer holds at any time; buffer
+// is what SO_RCVBUF reads back. Linux returns the memory of datagrams that were read only when it
+// has a quarter of the buffer together (udp_rmem_release), so a receiver that reads some and lets
+// its peers send as many again can count on three quarters.
+func socketCapacity(buffer, mtu int) int {
+	return max((buffer-buffer/4)/truesizeBytes(mtu), 1)
+}
+
+// The system calls of the hot path. None of them blocks, so the scheduler need not know; the
+// kernel's work for one is bounded by the batch. The pointers are to heap blocks that the endpoint
+// holds.
+
+func sendTo(fd int, v *iovec, m *msghdr) unix.Errno {
+	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), v.base, v.len, 0, m.name,
+		uintptr(m.nameLen))
+	return errno
+}
+
+func sendMsg(fd int, m *msghdr) unix.Errno {
+	_, _, errno := syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(m)), 0)
+	return errno
+}
+
+func sendMmsg(fd int, m []mmsghdr) (int, unix.Errno) {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd),
+		uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)), 0, 0, 0)
+	return int(n), errno
+}
+
+func recvMsg(fd int, m *mmsghdr) (int, unix.Errno) {
+	n, _, errno := syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(m)), 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	m.size = uint32(n)
+	return 1, 0
+}
+
+func recvMmsg(fd int, m []mmsghdr) (int, unix.Errno) {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd),
+		uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)), 0, 0, 0)
+	return int(n), errno
+}
+
+// joinReasons shortens the list of what is off for an error or a test's log.
+func (f *features) joinReasons() string {
+	var off []string
+	for _, a := range f.attrs() {
+		if a.Value != "on" {
+			off = append(off, a.Name+" "+a.Value)
+		}
+	}
+	return strings.Join(off, ", ")
+}

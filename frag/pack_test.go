@@ -1,0 +1,190 @@
+package frag
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// packOf is a pack with this payload.
+func packOf(payload []byte) []byte {
+	return encodePacket(&Header{Kind: KindPack, Conn: testConn, PayloadLen: uint16(len(payload))},
+		payload)
+}
+
+// plainRecords reads the payload of a pack in the plainest way; the error is that of the first
+// record that is none.
+func plainRecords(p []byte) (list []record, err error) {
+	for first := true; first || len(p) > 0; first = false {
+		switch {
+		case len(p) < 4:
+			return nil, ErrLength
+		case p[1] != 0:
+			return nil, ErrReserved
+		case p[0] > 0xEF:
+			return nil, ErrTag
+		}
+		n := int(p[2]) + int(p[3])<<8
+		if 4+n > len(p) {
+			return nil, ErrLength
+		}
+		list = append(list, record{p[0], p[4 : 4+n]})
+		p = p[4+n:]
+	}
+	return list, nil
+}
+
+// unpack reads the payload of a pack with NextRecord.
+func unpack(payload []byte) (list []record) {
+	for len(payload) > 0 {
+		tag, data, rest := NextRecord(payload)
+		list = append(list, record{tag, data})
+		payload = rest
+	}
+	return list
+}
+
+// checkPacked checks that NextRecord takes the payload of a pack, which Decode has accepted, apart
+// into records that PutRecord makes it of again.
+func checkPacked(tb rapid.TB, payload []byte) {
+	tb.Helper()
+	got := unpack(payload)
+	want, err := plainRecords(payload)
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		tb.Fatalf("records %v, want %v, %v", got, want, err)
+	}
+	for _, r := range got {
+		if cap(r.data) != len(r.data) {
+			tb.Fatalf("a record of %d bytes reaches into the next one, to %d", len(r.data), cap(r.data))
+		}
+	}
+	if again := records(got...); !bytes.Equal(again, payload) {
+		tb.Fatalf("records %x, again %x", payload, again)
+	}
+}
+
+func drawRecords(t *rapid.T) (list []record) {
+	for range rapid.IntRange(1, 5).Draw(t, "records") {
+		list = append(list, record{
+			tag:  rapid.Uint8Range(0, TagUserMax).Draw(t, "tag"),
+			data: rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "data"),
+		})
+	}
+	return list
+}
+
+func TestPackRefuses(t *testing.T) {
+	for _, test := range []struct {
+		about  string
+		change func([]byte) []byte
+		want   error
+	}{
+		{"with put", put(2, 3), ErrFlags},
+		{"with dup alone", put(2, 4), ErrFlags},
+		{"with a reserved flag", put(2, 9), ErrFlags},
+		{"with a tag", put(3, 1), ErrTag},
+		{"with a mark", put(3, TagVoid), ErrTag},
+		{"without connection", put(4, make([]byte, 8)...), ErrConn},
+		{"without records", resize(0), ErrLength},
+		{"less than a record's header", resize(3), ErrLength},
+		{"padding", resize(22), ErrLength},
+		{"first reserved tag", put(24, TagUserMax+1), ErrTag},
+		{"a mark in the last record", put(33, TagBye), ErrTag},
+		{"reserved byte", put(25, 1), ErrReserved},
+		{"reserved byte of the last record", put(34, 0x80), ErrReserved},
+		{"record one byte short", put(35, 7), ErrLength},
+		{"record one byte long", put(35, 9), ErrLength},
+		{"record beyond all", put(26, 0xFF, 0xFF), ErrLength},
+	} {
+		t.Run(test.about, func(t *testing.T) {
+			b := test.change(goldenPacket(t, "pack"))
+			var h Header
+			if p, err := Decode(b, &h); !errors.Is(err, test.want) || p != nil {
+				t.Fatalf("Decode(%x) = %x, %v, want %v", b, p, err, test.want)
+			}
+		})
+	}
+}
+
+// TestPackModel: Decode takes what the plain reader takes, names the rule that it names, and the
+// records are the same.
+func TestPackModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := records(drawRecords(t)...)
+		for range rapid.IntRange(0, 2).Draw(t, "changes") {
+			at := rapid.IntRange(0, len(b)-1).Draw(t, "at")
+			b[at] = rapid.SampledFrom([]byte{0, 1, 2, 4, 0xEF, 0xF0, 0xFF}).Draw(t, "value")
+		}
+		b = b[:len(b)-rapid.SampledFrom([]int{0, 0, 0, 1, 3, 4}).Draw(t, "cut")]
+		_, want := plainRecords(b)
+		var h Header
+		p, err := Decode(packOf(b), &h)
+		if !errors.Is(err, want) {
+			t.Fatalf("%x: %v, want %v", b, err, want)
+		}
+		if err == nil {
+			checkPacked(t, p)
+		}
+	})
+}
+
+// TestRecordLimits: the largest record, the most of them, and what does not fit.
+func TestRecordLimits(t *testing.T) {
+	large := make([]byte, PayloadBytesMax-RecordHeaderBytes)
+	empty := make([]record, PayloadBytesMax/RecordHeaderBytes)
+	for _, list := range [][]record{{{1, large}}, empty} {
+		var h Header
+		p, err := Decode(packOf(records(list...)), &h)
+		if got := unpack(p); err != nil || len(got) != len(list) || len(got[0].data) != len(list[0].data) {
+			t.Errorf("%d records, want %d: %v", len(got), len(list), err)
+		}
+	}
+	b := bytes.Repeat([]byte{0xCC}, 16)
+	if n := PutRecord(b[:7], 3, []byte("abc")); n != 7 || string(b[4:8]) != "abc\xCC" {
+		t.Errorf("PutRecord wrote %d bytes: %x", n, b)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a record was cut to the buffer's length")
+		}
+	}()
+	PutRecord(b[:6], 3, []byte("abc"))
+}
+
+// BenchmarkDecodePack: a full packet of 62 small messages, checked and taken apart.
+func BenchmarkDecodePack(b *testing.B) {
+	const count = 62
+	list := make([]record, count)
+	for i := range list {
+		list[i] = record{uint8(i), []byte("12345678")}
+	}
+	pkt := packOf(records(list...))
+	for _, apart := range []bool{false, true} {
+		b.Run(fmt.Sprintf("apart=%v", apart), func(b *testing.B) {
+			var h Header
+			sum := 0
+			for b.Loop() {
+				p, err := Decode(pkt, &h)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for apart && len(p) > 0 {
+					tag, data, rest := NextRecord(p)
+					sum += int(tag) + len(data)
+					p = rest
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/count, "ns/record")
+		})
+	}
+}
+
+func BenchmarkPutRecord(b *testing.B) {
+	buf, data := make([]byte, 16), []byte("12345678")
+	for b.Loop() {
+		PutRecord(buf, 1, data)
+	}
+}

@@ -1,0 +1,184 @@
+//go:build linux
+
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// prefix begins the names of all namespaces of this package; the number of the process and of the
+// namespace follow.
+const prefix = "gobtl-"
+
+var made atomic.Int64
+
+// Lab is a set of hosts that are removed with the test.
+type Lab struct {
+	tb     testing.TB
+	cables int
+}
+
+// New returns a lab without hosts. Without the right to make namespaces, or without the programs,
+// the test is skipped, or fails where CI is set.
+func New(tb testing.TB) *Lab {
+	tb.Helper()
+	l := &Lab{tb: tb}
+	if os.Geteuid() != 0 {
+		l.lacks("network namespaces are for root")
+	}
+	l.Need("ip", "iproute2")
+	sweep()
+	return l
+}
+
+// lacks skips the test, or fails it where CI is set: there nothing may be missing.
+func (l *Lab) lacks(what string) {
+	l.tb.Helper()
+	if os.Getenv("CI") != "" {
+		l.tb.Fatal(what)
+	}
+	l.tb.Skip(what)
+}
+
+// Need skips the test (or fails it, in CI) without a program.
+func (l *Lab) Need(program, debianPackage string) {
+	l.tb.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		l.lacks(fmt.Sprintf("needs %s (Debian: %s)", program, debianPackage))
+	}
+}
+
+// sweep removes the namespaces of processes that are gone.
+func sweep() {
+	out, err := exec.Command("ip", "netns", "list").Output()
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(out)) {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), " ") // "name (id: 3)"
+		rest, ours := strings.CutPrefix(name, prefix)
+		number, _, _ := strings.Cut(rest, "-")
+		pid, err := strconv.Atoi(number)
+		if !ours || err != nil || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			continue
+		}
+		_ = exec.Command("ip", "netns", "del", name).Run() // another process may have been faster
+	}
+}
+
+// Host is a namespace: interfaces, addresses, routes and filters of its own.
+type Host struct {
+	Name  string // as it was asked for
+	NS    string // the namespace, for "ip netns exec"
+	lab   *Lab
+	ports int
+}
+
+// Host makes a host with nothing but its loopback interface.
+func (l *Lab) Host(name string) *Host {
+	l.tb.Helper()
+	h := &Host{
+		Name: name, NS: fmt.Sprintf("%s%d-%d", prefix, os.Getpid(), made.Add(1)), lab: l,
+	}
+	if out, err := exec.Command("ip", "netns", "add", h.NS).CombinedOutput(); err != nil {
+		l.lacks(fmt.Sprintf("cannot make a network namespace: %v: %s", err, out))
+	}
+	l.tb.Cleanup(func() {
+		if out, err := exec.Command("ip", "netns", "del", h.NS).CombinedOutput(); err != nil {
+			l.tb.Errorf("removing host %s: %v: %s", name, err, out)
+		}
+	})
+	// Addresses are used as soon as they are there: nobody else is, no need to ask for duplicates.
+	h.Sysctl("net/ipv6/conf/all/accept_dad", "0")
+	h.Sysctl("net/ipv6/conf/default/accept_dad", "0")
+	h.IP("link set lo up")
+	return h
+}
+
+// Command prepares a program that is to run on the host.
+func (h *Host) Command(program string, args ...string) *exec.Cmd {
+	return exec.CommandContext(h.lab.tb.Context(), "ip",
+		append([]string{"netns", "exec", h.NS, program}, args...)...)
+}
+
+// Test prepares a run of one test of this test binary on the host, with further settings of the
+// environment ("NAME=value"). Command("btlbench") is for other programs.
+func (h *Host) Test(name string, env ...string) *exec.Cmd {
+	h.lab.tb.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		h.lab.tb.Fatal(err)
+	}
+	cmd := h.Command(self, "-test.run=^"+name+"$", "-test.v")
+	cmd.Env = append(os.Environ(), env...)
+	return cmd
+}
+
+// Run runs a program on the host, and fails the test if it fails.
+func (h *Host) Run(program string, args ...string) string {
+	h.lab.tb.Helper()
+	out, err := h.Command(program, args...).CombinedOutput()
+	if err != nil {
+		h.lab.tb.Fatalf("host %s: %s %s: %v\n%s", h.Name, program, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// IP runs commands of ip, one per argument, as in a script: "route add default via 10.0.0.1".
+func (h *Host) IP(commands ...string) {
+	h.lab.tb.Helper()
+	cmd := exec.CommandContext(h.lab.tb.Context(), "ip", "-n", h.NS, "-batch", "-")
+	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		h.lab.tb.Fatalf("host %s: ip %q: %v\n%s", h.Name, commands, err, out)
+	}
+}
+
+// Sysctl sets a parameter of the host's network ("net/ipv4/ip_forward").
+func (h *Host) Sysctl(name, value string) {
+	h.lab.tb.Helper()
+	h.Do(func() {
+		if err := os.WriteFile("/proc/sys/"+name, []byte(value), 0); err != nil {
+			h.lab.tb.Fatalf("host %s: %v", h.Name, err)
+		}
+	})
+}
+
+// Do calls f on this goroutine, with its thread on the host: what f opens stays there. Goroutines
+// that f starts are not on the host.
+func (h *Host) Do(f func()) {
+	h.lab.tb.Helper()
+	runtime.LockOSThread() // a thread that does not find back is not unlocked, so it ends
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		h.lab.tb.Fatal(err)
+	}
+	defer home.Close()
+	away, err := os.Open("/run/netns/" + h.NS)
+	if err != nil {
+		h.lab.tb.Fatal(err)
+	}
+	defer away.Close()
+	if err := unix.Setns(int(away.Fd()), unix.CLONE_NEWNET); err != nil {
+		h.lab.tb.Fatalf("host %s: setns: %v", h.Name, err)
+	}
+	defer func() {
+		if err := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); err != nil {
+			h.lab.tb.Errorf("leaving host %s: setns: %v", h.Name, err)
+			return
+		}
+		runtime.UnlockOSThread()
+	}()
+	f()
+}

@@ -65,6 +65,9 @@ func (m *Module) segEnded(f *Fragment) {
 // complete ends an accepted send. Its OnDone is called when the book-keeping of the pass is done.
 func (m *Module) complete(f *Fragment, err error) {
 	f.state, f.err = fragEnded, err
+	if f.ownRegion {
+		m.dropRegion(f)
+	}
 	if f.isBye() {
 		// It was nobody's send.
 	} else if err == nil {
@@ -160,7 +163,7 @@ func (m *Module) onNack(ep *Endpoint, h *frag.Header, payload []byte) bool {
 		err = ErrNoHandler
 	}
 	f := s.frag
-	if s.pack { // such a Nack is of a peer that breaks the protocol
+	if s.pack { // not what a peer should say of a pack, but it will not take any of it
 		for ; f != nil; f = f.next {
 			f.err = err
 		}

@@ -31,7 +31,7 @@ type channel struct {
 }
 
 // batchMax is the number of sends that a channel collects before they are posted.
-const batchMax = 64
+const batchMax = 256
 
 func (c *channel) open(m *Module, depth int, first fabric.Buf, mtu int) error {
 	ep, err := m.dom.OpenEndpoint(fabric.EndpointConfig{
@@ -47,7 +47,7 @@ func (c *channel) open(m *Module, depth int, first fabric.Buf, mtu int) error {
 		return fmt.Errorf("%w: MTU of %d bytes, at least %d needed", ErrConfig, c.mtu, tinyBytesMin)
 	}
 	c.batch = make([]fabric.Send, 0, batchMax)
-	c.comps = make([]fabric.Completion, m.cfg.PollBatch)
+	c.comps = make([]fabric.Completion, 2*m.cfg.PollBatch) // half of it is for pollLanding
 	c.repost = make([]fabric.Buf, 0, depth)
 	for i := range depth {
 		c.repost = append(c.repost, first+fabric.Buf(i))

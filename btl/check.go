@@ -27,6 +27,7 @@ type checker struct {
 	frags    [5]int  // descriptors by state
 	refs     int     // segments with a fragment
 	out      int     // what the fragments say that is
+	regions  int     // fragments with a region of their own
 	busy     int     // buffers in the hands of the fabric
 	lent     int     // send buffers with the caller, in lent fragments
 }
@@ -260,6 +261,9 @@ func (m *Module) checkQueue(c *checker, ep *Endpoint) error {
 			c.meet(f)
 		case !f.isBye():
 			c.frags[fragQueued]++
+			if f.ownRegion { // its packets so far are acknowledged
+				c.regions++
+			}
 		}
 		if f.hasSeg {
 			c.places[f.seg] = placeQueued
@@ -280,6 +284,9 @@ func (c *checker) meet(f *Fragment) {
 	}
 	f.checked, f.unmet = c.round, f.out
 	c.out += int(f.out)
+	if f.ownRegion {
+		c.regions++
+	}
 	if !f.isBye() {
 		c.frags[f.state]++
 	}

@@ -27,7 +27,8 @@ func (m *Module) checkFree(c *checker) error {
 		if c.freeNext++; c.freeNext >= len(m.freeFrags) {
 			c.freeNext = 0
 		}
-		if f := m.freeFrags[c.freeNext]; f.state != fragFree || f.ep != nil || f.hasSeg || f.out != 0 {
+		if f := m.freeFrags[c.freeNext]; f.state != fragFree || f.ep != nil || f.hasSeg || f.out != 0 ||
+			f.ownRegion {
 			return fmt.Errorf("free descriptor %d is in state %d", c.freeNext, f.state)
 		}
 	}
@@ -126,7 +127,8 @@ func (m *Module) checkHeld(c *checker) error {
 func (m *Module) checkCompleted(c *checker) error {
 	count := 0
 	for f := m.completed.first; f != nil; f = f.next {
-		if count++; f.state != fragEnded || f.out != 0 || count > m.completed.count {
+		if count++; f.state != fragEnded || f.out != 0 || f.ownRegion ||
+			count > m.completed.count {
 			return fmt.Errorf("fragment in state %d with %d packets in flight has ended", f.state, f.out)
 		}
 		if !f.isBye() {
@@ -294,7 +296,7 @@ func (m *Module) checkReceives(c *checker) error {
 }
 
 // checkRegions looks at the exposed regions and the cache of registrations.
-func (m *Module) checkRegions(*checker) error {
+func (m *Module) checkRegions(checked *checker) error {
 	t, live := &m.regions, 0
 	for slot, r := range t.slots {
 		if r == nil {
@@ -313,6 +315,9 @@ func (m *Module) checkRegions(*checker) error {
 		if t.slots[slot] != nil {
 			return fmt.Errorf("region %d is free and taken", slot)
 		}
+	}
+	if checked.regions != m.ownRegions {
+		return fmt.Errorf("%d regions of fragments under way, %d counted", checked.regions, m.ownRegions)
 	}
 	c, idle := &m.regCache, 0
 	for e := c.idle.idleNext; e != &c.idle && idle <= c.idleLen; e = e.idleNext {

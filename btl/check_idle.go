@@ -61,6 +61,7 @@ func (m *Module) idleValues() []idleValue {
 		{"events to be told", len(m.events), 0},
 		{"fragments with the caller", m.fragsLent, 0},
 		{"free descriptors", len(m.freeFrags), m.fragCount},
+		{"regions of fragments", m.ownRegions, 0},
 		{"half-open endpoints", m.halfOpen, 0},
 		{"reassembly bytes in use", int(m.pool.ActiveBytes()), 0},
 	}

@@ -72,12 +72,12 @@ type Config struct {
 	// CloseTimeout bounds the drain of Endpoint.Close after the peer stops answering. 0 means 1 s.
 	CloseTimeout time.Duration
 
-	// QuantumBytes is what one endpoint may send before the next one's turn. 0 means 16 KiB.
+	// QuantumBytes is what one endpoint may send before the next one's turn. 0 means 64 KiB.
 	QuantumBytes int
 	// PassPackets bounds the new packets posted in one pass of the progress loop, 1 to 1024. 0 means
-	// 32.
+	// 96.
 	PassPackets int
-	// PollBatch bounds the completions taken from a channel in one pass, 1 to 1024. 0 means 64.
+	// PollBatch bounds the completions taken from a channel in one pass, 1 to 1024. 0 means 128.
 	PollBatch int
 	// IdlePollEvery is the number of passes between polls of a data channel on which nothing arrived
 	// lately, 1 to 64. 0 means 4. An empty poll of a socket is a system call, which a tiny message
@@ -118,9 +118,9 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.HandshakeTimeout, 3*time.Second)
 	set(&c.PeerTimeout, 5*time.Second)
 	set(&c.CloseTimeout, time.Second)
-	set(&c.QuantumBytes, 16<<10)
-	set(&c.PassPackets, 32)
-	set(&c.PollBatch, 64)
+	set(&c.QuantumBytes, 64<<10)
+	set(&c.PassPackets, 96)
+	set(&c.PollBatch, 128)
 	set(&c.IdlePollEvery, 4)
 	return c, c.Validate()
 }

@@ -299,6 +299,11 @@ type spySend struct {
 func (e *spyEndpoint) Caps() fabric.Caps { return e.caps }
 func (e *spyEndpoint) Name() []byte      { return bytes.Clone(e.name) }
 
+// Land implements fabric.Lander for the endpoint under the spy.
+func (e *spyEndpoint) Land(mem []byte, headBytes int) bool {
+	return e.Endpoint.(fabric.Lander).Land(mem, headBytes)
+}
+
 var errSpy = &fabric.Error{Provider: "spy", Op: "post", Errno: int(syscall.EIO), Text: "on request"}
 
 func (e *spyEndpoint) Post(sends []fabric.Send) (int, error) {

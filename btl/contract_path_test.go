@@ -221,7 +221,7 @@ func TestPathCredits(t *testing.T) {
 func TestPathFairness(t *testing.T) {
 	cfg := smallConfig()
 	cfg.SendBuffers, cfg.FragmentsMax = 512, 256
-	cfg.QuantumBytes = 4000
+	cfg.QuantumBytes, cfg.PassPackets = 4000, 32
 	l := newLab(t, mem.Config{QueueDatagrams: 8192}, 4, cfg)
 	var order []int
 	for i := 1; i < 4; i++ {
@@ -284,7 +284,7 @@ func TestPathOrderOfSends(t *testing.T) {
 	var seqs []uint32
 	l.net.SetFilter(func(_, _, pkt []byte) mem.Verdict {
 		var h frag.Header
-		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind <= frag.KindChunk && h.Conn == a.peerTag {
+		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind.HasSeq() && h.Conn == a.peerTag {
 			seqs = append(seqs, uint32(h.Tag)<<24|uint32(h.PayloadLen))
 		}
 		return mem.Deliver

@@ -12,9 +12,11 @@
 //
 // # The life of a message
 //
-//	Send        send.go       tiny and nothing before it: posted at once, else the endpoint's queue
+//	Send        send.go       tiny, alone, nothing before it: posted at once, else the endpoint's queue
+//	pack        pack.go       small ones behind it share a packet, which the next pass sends
 //	serve       send.go       endpoints in turn: header, payload, sequence number, timer, post
 //	Progress    progress.go   one pass: receive, expire timers, send again, send new, acknowledge
+//	land        landing.go    chunks that come as expected are put into their place by the provider
 //	receive     recv.go       decode, find the endpoint, process the ACK, test the window, deliver
 //	acknowledge ack.go        piggy-backed on whatever goes to the peer, else alone after 50 us
 //	complete    ack.go        an ACK frees segments; a fragment without any left is done

@@ -48,7 +48,7 @@ type Endpoint struct {
 	rcv        reliability.Receiver
 	queue      fragmentList
 	pack       openPack
-	sentIn     uint64 // pass in which something was sealed last, or before which
+	sentIn     uint64 // the module's period in which something was sealed last
 	asm        frag.Assembler
 	refusals   []refusal
 

@@ -55,6 +55,7 @@ type Fragment struct {
 	out       uint32 // segments not acknowledged
 	seg       reliability.Token
 	hasSeg    bool // seg holds the payload already
+	ownRegion bool // gather is registered for this fragment alone
 	put       bool
 	tag       uint8
 	state     fragState

@@ -62,6 +62,7 @@ type Module struct {
 	draining   bool
 	drainUntil Time
 	pass       uint64
+	period     uint64 // passes, and the times between them
 
 	seg      *reliability.Segments
 	segs     []sendSegment
@@ -92,16 +93,18 @@ type Module struct {
 	completed fragmentList // finished, OnDone not called yet
 	events    []endpointEvent
 
-	handlers [256]Handler
-	onEvent  func(*Endpoint, Event, error)
-	regions  regionTable
-	regCache registrationCache
-	pool     *frag.Pool
+	handlers   [256]Handler
+	onEvent    func(*Endpoint, Event, error)
+	regions    regionTable
+	regCache   registrationCache
+	ownRegions int // registered for single fragments under way
+	pool       *frag.Pool
 
 	incarnation uint64
 	name        []byte
 
 	deferred deferredReceive
+	landing  landing
 	hdr      frag.Header // of the packet being received
 	out      frag.Header // of the packet being sent
 	hello    frag.Hello
@@ -156,6 +159,9 @@ func (m *Module) open(cfg Config) error {
 	}
 	if err := m.data.open(m, depth, first+fabric.Buf(depth), cfg.MTUBytes); err != nil {
 		return fmt.Errorf("data channel: %w", err)
+	}
+	if lander, ok := m.data.ep.(fabric.Lander); ok && m.data.caps.Landing {
+		m.landing.lander = lander
 	}
 	// An eighth of the room is left to ACKs and handshakes, which need no credit.
 	room := min(m.cmd.caps.RecvCapacity, m.data.caps.RecvCapacity)

@@ -8,9 +8,9 @@ import (
 
 // Small fragments that are sent one right after the other share a packet, a pack. The first of them
 // leaves at once, alone: whether others follow is not known, and a lone message waits for no
-// company. Those behind it, until the next pass, are copied one behind the other into a send
+// company. Those behind it, in the same pass or before the next one, are copied one behind the other into a send
 // buffer, the endpoint's open pack. It is sealed (sequence number, ACK, timer) and goes to its
-// channel's batch when it is full, or when that pass serves the endpoint. So a burst costs a system
+// channel's batch when it is full, or when the pass serves the endpoint. So a burst costs a system
 // call for its first message, and one for all the others.
 //
 // An open pack is something that waits to be sent: it keeps the endpoint on the ready list, and it
@@ -31,9 +31,9 @@ func (p *openPack) open() bool { return p.bytes != 0 }
 // waiting says whether the endpoint has something to send.
 func (ep *Endpoint) waiting() bool { return ep.queue.first != nil || ep.pack.open() }
 
-// alone says whether nothing of the endpoint was sent since the latest pass began: a message that
-// comes now may be a lone one.
-func (ep *Endpoint) alone() bool { return ep.sentIn != ep.m.pass }
+// alone says whether nothing of the endpoint was sent in this pass, or since the latest one: a
+// message that comes now may be a lone one.
+func (ep *Endpoint) alone() bool { return ep.sentIn != ep.m.period }
 
 // packBytesMax is the size of the largest pack to this peer.
 func (ep *Endpoint) packBytesMax() int { return min(ep.mtu, ep.m.cfg.PackBytes) }
@@ -121,7 +121,14 @@ func (p *openPack) channel(ep *Endpoint) (*channel, fabric.Addr) {
 // openPack makes a send buffer the endpoint's open pack: that of a fragment which has one already
 // becomes the pack as it is, for a single record lies as a whole fragment does.
 func (m *Module) openPack(ep *Endpoint, f *Fragment) bool {
-	return ep.snd.Open() && (f.hasSeg || m.fill(f, 0))
+	if !ep.snd.Open() || !f.hasSeg && !m.takeSeg(ep, &f.seg) && !m.borrowSeg(f, &f.seg) {
+		return false
+	}
+	if !f.hasSeg {
+		f.hasSeg = true
+		copy(m.arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:], f.mem)
+	}
+	return true
 }
 
 // addRecord puts a fragment into the pack; if none is open its buffer becomes one.
@@ -267,7 +274,7 @@ func (m *Module) acceptPack(ep *Endpoint, h *frag.Header, payload []byte) {
 		}
 	}
 	m.accepted(ep, h)
-	ep.sentIn = m.pass // a burst has come: the answers will be one
+	ep.sentIn = m.period // a burst has come: the answers will be one
 	for rest := payload; len(rest) > 0; {
 		var tag uint8
 		var data []byte

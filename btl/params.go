@@ -137,15 +137,15 @@ var params = []Param{
 		func(c *Config) any { return &c.CloseTimeout },
 	},
 	{
-		"quantum_bytes", "16K", "bytes that one endpoint sends before the next one's turn",
+		"quantum_bytes", "64K", "bytes that one endpoint sends before the next one's turn",
 		func(c *Config) any { return &c.QuantumBytes },
 	},
 	{
-		"pass_packets", "32", "new packets in one pass of the progress loop, at most",
+		"pass_packets", "96", "new packets in one pass of the progress loop, at most",
 		func(c *Config) any { return &c.PassPackets },
 	},
 	{
-		"poll_batch", "64", "completions taken from a channel in one pass, at most",
+		"poll_batch", "128", "completions taken from a channel in one pass, at most",
 		func(c *Config) any { return &c.PollBatch },
 	},
 	{

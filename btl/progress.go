@@ -25,7 +25,9 @@ func (m *Module) Progress(now Time) (int, error) {
 		m.awake = m.awake.Add(now.Sub(m.now) - m.pause(now))
 		m.now = now
 	}
+	m.period++
 	n, err := m.progress()
+	m.period++
 	m.promised = m.Deadline()
 	m.inProgress = false
 	if m.closeAsked {
@@ -91,7 +93,7 @@ func (m *Module) progress() (int, error) {
 func (m *Module) receiveFirst() (n int, fast bool, err error) {
 	if !m.fastOK {
 		m.fastOK = true
-		_, err = m.poll(&m.cmd, len(m.cmd.comps), &n)
+		_, err = m.poll(&m.cmd, m.cfg.PollBatch, &n)
 		return n, false, err
 	}
 	got, err := m.cmd.ep.Poll(m.cmd.comps[:1])
@@ -106,7 +108,7 @@ func (m *Module) receiveFirst() (n int, fast bool, err error) {
 		n++
 	}
 	m.handle(&m.cmd, &m.cmd.comps[0])
-	_, err = m.poll(&m.cmd, len(m.cmd.comps), &n)
+	_, err = m.poll(&m.cmd, m.cfg.PollBatch, &n)
 	return n, false, err
 }
 
@@ -119,12 +121,12 @@ func (m *Module) receiveAll() (n int, err error) {
 		return 0, nil
 	}
 	more := true
-	if c.idle > 0 {
+	if c.idle > 0 && m.landing.tag == 0 {
 		// A lone packet is delivered, and answered, before the poll that finds nothing behind it.
 		more, err = m.poll(c, 1, &n)
 	}
 	if more && err == nil {
-		_, err = m.poll(c, len(c.comps), &n)
+		_, err = m.poll(c, m.cfg.PollBatch, &n)
 	}
 	if n > 0 {
 		c.idle = 0
@@ -137,18 +139,31 @@ func (m *Module) receiveAll() (n int, err error) {
 // poll takes a batch of completions from a channel and handles them; *n counts the packets. more
 // says that there may be others.
 func (m *Module) poll(c *channel, limit int, n *int) (more bool, err error) {
-	got, err := c.ep.Poll(c.comps[:limit])
+	var got int
+	landing := c == &m.data && m.landing.lander != nil
+	if landing {
+		got, err = m.pollLanding(c, limit)
+		landing = m.landing.mem != nil || m.landing.stale
+	} else {
+		got, err = c.ep.Poll(c.comps[:limit])
+	}
 	if err != nil {
 		return false, m.broken(c, err)
 	}
-	for i := range got {
-		if c.comps[i].Op == fabric.OpRecv {
+	comps := c.comps[:got]
+	for i := range comps {
+		if comps[i].Op == fabric.OpRecv {
 			*n++
 		}
-		m.handle(c, &c.comps[i])
+		if !landing {
+			m.handle(c, &comps[i])
+		}
+	}
+	if landing {
+		m.handleLanded(c, comps)
 	}
 	c.postReceives()
-	return got == limit, nil
+	return got >= limit, nil
 }
 
 func (m *Module) broken(c *channel, err error) error {

@@ -203,8 +203,11 @@ func (m *Module) acceptChunk(ep *Endpoint, h *frag.Header, payload []byte) {
 	}
 	m.accepted(ep, h)
 	if msg != nil {
+		m.landing.tag = 0
 		m.deliver(ep, msg.Tag, msg.Bytes)
 		msg.Release()
+	} else {
+		m.landing.expect(h)
 	}
 	m.checkBye(ep)
 }

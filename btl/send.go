@@ -31,7 +31,7 @@ func (ep *Endpoint) Send(f *Fragment) (Status, error) {
 	m.stats.counters[CntSentPayloadBytes] += uint64(f.size)
 	if ep.fastSend(f) {
 		m.stats.counters[CntSendsFast]++
-		if f.Signal {
+		if f.out != 0 { // its end is the ACK
 			f.state = fragSent
 			m.fragsLent--
 			return Queued, nil
@@ -121,7 +121,7 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	}
 	t := f.seg
 	f.hasSeg = false
-	if f.Signal {
+	if f.Signal || m.segs[t].gather != 0 {
 		f.out, f.cursor = 1, f.size
 		m.postNow(ep, c, to, t, f)
 	} else {
@@ -137,13 +137,19 @@ func (f *Fragment) flags() frag.Flags {
 	return 0
 }
 
-// fill takes a send buffer for a fragment of one packet and copies its payload there.
+// fill takes a send buffer for a fragment of one packet and copies its payload there, unless it is
+// to be gathered.
 func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
 	if !m.takeSeg(f.ep, &f.seg) && !m.borrowSeg(f, &f.seg) {
 		return false
 	}
+	if m.gathers(f) {
+		s := &m.segs[f.seg]
+		s.gather, s.gatherLen, s.gatherOff = f.gather, f.size, f.gatherOff
+	} else {
+		copy(m.arena.Bytes(segBuf(f.seg))[frag.HeaderBytes(frag.KindFrag, flags):], f.mem)
+	}
 	f.hasSeg = true
-	copy(m.arena.Bytes(segBuf(f.seg))[frag.HeaderBytes(frag.KindFrag, flags):], f.mem)
 	return true
 }
 
@@ -185,7 +191,11 @@ func (m *Module) postNow(ep *Endpoint, c *channel, to fabric.Addr, t reliability
 ) {
 	n := m.seal(ep, t, f)
 	m.wire[t] |= wireBusy
-	m.one[0] = fabric.Send{To: to, Buf: segBuf(t), Len: uint32(n)}
+	s := &m.segs[t]
+	m.one[0] = fabric.Send{
+		To: to, Buf: segBuf(t), Len: uint32(n) - s.gatherLen,
+		Region: s.gather, RegionLen: s.gatherLen, RegionOff: s.gatherOff,
+	}
 	taken, err := c.ep.Post(m.one[:])
 	switch {
 	case taken == 1:
@@ -210,7 +220,7 @@ func (m *Module) seal(ep *Endpoint, t reliability.Token, f *Fragment) int {
 	if ep.ackOwed {
 		m.takeAck(ep, h)
 	}
-	ep.sentIn = m.pass
+	ep.sentIn = m.period
 	n := h.Encode(m.arena.Bytes(segBuf(t))) + int(h.PayloadLen)
 	s := &m.segs[t]
 	s.frag, s.ep, s.bytes = f, ep, uint32(n)
@@ -222,51 +232,6 @@ func (m *Module) seal(ep *Endpoint, t reliability.Token, f *Fragment) int {
 // sentCounter is the counter of each kind of packet that is sealed.
 var sentCounter = [16]Counter{
 	frag.KindFrag: CntSentFrag, frag.KindChunk: CntSentChunk, frag.KindPack: CntSentPack,
-}
-
-// startTimer checks the segment in, for no longer than a quarter of PeerTimeout, so that a dead
-// peer has been asked several times by then. Outside a pass the module does not know what time it
-// is: the segment's timer starts with the next pass.
-func (m *Module) startTimer(ep *Endpoint, t reliability.Token, n seq.Num) {
-	if m.inProgress {
-		m.seg.Post(m.now, t, ep.slot, n, m.cfg.PeerTimeout/4)
-		return
-	}
-	m.segs[t].fresh = true
-	m.fresh = append(m.fresh, t)
-}
-
-// startFresh starts the timers of what was sent since the last pass.
-func (m *Module) startFresh() {
-	for _, t := range m.fresh {
-		ep := m.segs[t].ep
-		if ep.waitFresh { // it is the first one in flight
-			ep.waitSince, ep.waitFresh = m.awake, false
-		}
-		m.startFirst(t)
-	}
-	m.fresh = m.fresh[:0]
-}
-
-func (m *Module) startFirst(t reliability.Token) {
-	s := &m.segs[t]
-	s.fresh = false
-	m.seg.Post(m.now, t, s.ep.slot, m.seqOf(t), m.cfg.PeerTimeout/4)
-}
-
-// startFreshOf does so for an endpoint that ends. The others' timers wait for the next pass, which
-// knows what time it is.
-func (m *Module) startFreshOf(ep *Endpoint) {
-	n := 0
-	for _, t := range m.fresh {
-		if m.segs[t].ep == ep {
-			m.startFirst(t)
-		} else {
-			m.fresh[n] = t
-			n++
-		}
-	}
-	m.fresh = m.fresh[:n]
 }
 
 // seqOf reads a segment's sequence number from its packet.
@@ -300,37 +265,52 @@ func (m *Module) disarm(ep *Endpoint) {
 	}
 }
 
-// serve sends what waits on the endpoints' lists: in turn, at most QuantumBytes each, at most
-// PassPackets in all. An endpoint whose window closes leaves the list until an ACK opens it.
+// serve sends what waits on the endpoints' lists: in turn, at most QuantumBytes each, again and again
+// until PassPackets are sent in all. An endpoint whose window closes leaves the list until an ACK
+// opens it.
 func (m *Module) serve() {
 	budget := m.cfg.PassPackets
 	batched := len(m.cmd.batch) + len(m.data.batch) // takes room until the end of the pass
-	for turns := m.ready.count; turns > 0 && budget > 0; turns-- {
-		ep := m.ready.first
-		for quantum := m.cfg.QuantumBytes; quantum > 0 && budget > 0; budget-- {
-			if !ep.waiting() || !ep.snd.Open() {
-				break
-			}
-			n := m.sendNext(ep)
-			if n == 0 {
-				break // no buffer, or no room in its channel: its next turn comes
-			}
-			quantum -= n
+	for before := -1; budget > 0 && budget != before; {
+		before = budget
+		for turns := m.ready.count; turns > 0 && budget > 0; turns-- {
+			ep := m.ready.first
+			budget -= m.serveOne(ep, budget)
+			m.ready.remove(ep, linkReady)
+			ep.isReady = false
+			m.arm(ep)
 		}
-		m.ready.remove(ep, linkReady)
-		ep.isReady = false
-		m.arm(ep)
 	}
 	m.starved = m.ready.first != nil && budget == m.cfg.PassPackets && batched == 0
 }
 
+// serveOne is an endpoint's turn: at most a quantum, and budget packets. It returns how many were
+// sent: fewer if there is no buffer, or no room in a channel.
+func (m *Module) serveOne(ep *Endpoint, budget int) (packets int) {
+	for quantum := m.cfg.QuantumBytes; quantum > 0 && packets < budget; {
+		if !ep.waiting() || !ep.snd.Open() {
+			break
+		}
+		sizeBytes, n := m.sendNext(ep, quantum, budget-packets)
+		if n == 0 {
+			break
+		}
+		quantum -= sizeBytes
+		packets += n
+	}
+	return packets
+}
+
 // sendNext sends the next packet of the endpoint: its open pack, the small fragments at the front
-// of its queue together, or else a packet of the first fragment. It returns the packet's length, 0
-// if there is no room for it now.
-func (m *Module) sendNext(ep *Endpoint) int {
+// of its queue together, or else the first fragment, of which it sends at most quantum bytes and
+// budget packets. It returns the bytes and packets sent: none if there is no room now.
+func (m *Module) sendNext(ep *Endpoint, quantum, budget int) (sizeBytes, packets int) {
 	f := ep.queue.first
 	if ep.pack.open() || ep.packable(f) {
-		return m.sendPack(ep)
+		if sizeBytes = m.sendPack(ep); sizeBytes == 0 {
+			return 0, 0
+		}
+		return sizeBytes, 1
 	}
 	flags := f.flags()
 	head := frag.HeaderBytes(frag.KindFrag, flags)
@@ -338,19 +318,19 @@ func (m *Module) sendNext(ep *Endpoint) int {
 		if f.hasSeg {
 			m.unfill(f)
 		}
-		return m.sendChunk(ep, f, flags)
+		return m.sendChunks(ep, f, quantum, budget)
 	}
 	c, to := &m.data, ep.dataAddr
 	if int(f.size)+head <= ep.tiny {
 		c, to = &m.cmd, ep.cmdAddr
 	}
 	if c.room() <= 0 {
-		return 0
+		return 0, 0
 	}
 	if f.hasSeg {
 		m.seg.Unqueue(f.seg)
 	} else if !m.fill(f, flags) {
-		return 0
+		return 0, 0
 	}
 	m.out = frag.Header{
 		Kind: frag.KindFrag, Flags: flags, Tag: f.tag, PayloadLen: uint16(f.size),
@@ -358,45 +338,52 @@ func (m *Module) sendNext(ep *Endpoint) int {
 	}
 	f.hasSeg = false
 	f.out, f.cursor = 1, f.size
-	n := m.seal(ep, f.seg, f)
+	sizeBytes = m.seal(ep, f.seg, f)
 	c.putSegment(f.seg, to)
 	m.unqueue(ep, f)
-	return n
+	return sizeBytes, 1
 }
 
-// sendChunk sends the next chunk of a fragment that is larger than a packet, straight from the
-// fragment's memory.
-func (m *Module) sendChunk(ep *Endpoint, f *Fragment, flags frag.Flags) int {
+// sendChunks sends the next chunks of a fragment that is larger than a packet, straight from the
+// fragment's memory. They stand one behind the other in the batch and have one size, so that a
+// provider can hand them down as one.
+func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sent, packets int) {
 	c := &m.data
-	var t reliability.Token
-	if c.room() <= 0 || !m.takeSeg(ep, &t) && !m.borrowSeg(f, &t) {
-		return 0
-	}
-	if f.cursor == 0 {
-		ep.nextFragID++
-		f.id = ep.nextFragID
-	}
+	flags := f.flags()
 	head := frag.HeaderBytes(frag.KindChunk, flags)
-	size := min(int(f.size-f.cursor), ep.mtu-head)
-	m.out = frag.Header{
-		Kind: frag.KindChunk, Flags: flags, Tag: f.tag, PayloadLen: uint16(size),
-		FragID: f.id, SizeBytes: f.size, OffsetBytes: f.cursor,
-		Handle: uint64(f.handle), PutOffset: f.offset + uint64(f.cursor),
+	h := &m.out
+	*h = frag.Header{
+		Kind: frag.KindChunk, Flags: flags, Tag: f.tag, SizeBytes: f.size, Handle: uint64(f.handle),
 	}
-	if f.gather == 0 {
-		copy(m.arena.Bytes(segBuf(t))[head:], f.mem[f.cursor:][:size])
-	} else {
-		s := &m.segs[t]
-		s.gather, s.gatherLen, s.gatherOff = f.gather, uint32(size), f.gatherOff+uint64(f.cursor)
+	for limit := min(budget, c.room(), ep.snd.Room()); packets < limit && sent < quantum; packets++ {
+		var t reliability.Token
+		if !m.takeSeg(ep, &t) && !m.borrowSeg(f, &t) {
+			return sent, packets
+		}
+		if f.cursor == 0 {
+			ep.nextFragID++
+			f.id = ep.nextFragID
+			m.gathers(f)
+		}
+		size := min(f.size-f.cursor, uint32(ep.mtu-head))
+		h.PayloadLen, h.FragID, h.OffsetBytes = uint16(size), f.id, f.cursor
+		h.PutOffset = f.offset + uint64(f.cursor)
+		h.Flags = flags // but for the ACK that the one before may have taken
+		if f.gather == 0 {
+			copy(m.arena.Bytes(segBuf(t))[head:], f.mem[f.cursor:][:size])
+		} else {
+			s := &m.segs[t]
+			s.gather, s.gatherLen, s.gatherOff = f.gather, size, f.gatherOff+uint64(f.cursor)
+		}
+		sent += m.seal(ep, t, f)
+		c.putSegment(t, ep.dataAddr)
+		f.out++
+		if f.cursor += size; f.cursor == f.size {
+			m.unqueue(ep, f)
+			return sent, packets + 1
+		}
 	}
-	n := m.seal(ep, t, f)
-	c.putSegment(t, ep.dataAddr)
-	f.out++
-	f.cursor += uint32(size)
-	if f.cursor == f.size {
-		m.unqueue(ep, f)
-	}
-	return n
+	return sent, packets
 }
 
 // unqueue takes a fragment whose last packet was sent off the to-send list.

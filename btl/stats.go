@@ -57,6 +57,7 @@ const (
 	CntRecvPayloadBytes
 	CntPacked         // fragments that left in packs
 	CntRecordsDropped // of packs that were taken over, whose handler was removed meanwhile
+	CntLanded         // chunks that the provider put into their place
 	CntDelivered
 	CntFastReceives
 	CntEarly
@@ -136,6 +137,7 @@ var counterInfos = [numCounters]counterInfo{
 	CntRecvPayloadBytes: {"gobtl_payload_bytes_total", "direction", "received", helpBytes},
 	CntPacked:           {"gobtl_packed_total", "", "", "Fragments that left in a packet with others."},
 	CntRecordsDropped:   {"gobtl_records_dropped_total", "", "", helpRecords},
+	CntLanded:           {"gobtl_landed_chunks_total", "", "", "Chunks received without a copy here."},
 	CntDelivered:        {"gobtl_delivered_total", "", "", "Fragments handed to a handler."},
 	CntFastReceives:     {"gobtl_fast_receives_total", "", "", helpFast},
 	CntEarly:            {"gobtl_early_packets_total", "", "", "Packets that arrived beyond a gap."},

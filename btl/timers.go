@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"gobtl/frag"
+	"gobtl/internal/seq"
+	"gobtl/reliability"
 )
 
 // An endpoint has one timer; what it means depends on the endpoint's state: the next round of
@@ -197,4 +199,49 @@ func (m *Module) leave(ep *Endpoint) {
 		ep.rcv.Leave(m.credits)
 		m.credits.Leave()
 	}
+}
+
+// startTimer checks the segment in, for no longer than a quarter of PeerTimeout, so that a dead
+// peer has been asked several times by then. Outside a pass the module does not know what time it
+// is: the segment's timer starts with the next pass.
+func (m *Module) startTimer(ep *Endpoint, t reliability.Token, n seq.Num) {
+	if m.inProgress {
+		m.seg.Post(m.now, t, ep.slot, n, m.cfg.PeerTimeout/4)
+		return
+	}
+	m.segs[t].fresh = true
+	m.fresh = append(m.fresh, t)
+}
+
+// startFresh starts the timers of what was sent since the last pass.
+func (m *Module) startFresh() {
+	for _, t := range m.fresh {
+		ep := m.segs[t].ep
+		if ep.waitFresh { // it is the first one in flight
+			ep.waitSince, ep.waitFresh = m.awake, false
+		}
+		m.startFirst(t)
+	}
+	m.fresh = m.fresh[:0]
+}
+
+func (m *Module) startFirst(t reliability.Token) {
+	s := &m.segs[t]
+	s.fresh = false
+	m.seg.Post(m.now, t, s.ep.slot, m.seqOf(t), m.cfg.PeerTimeout/4)
+}
+
+// startFreshOf does so for an endpoint that ends. The others' timers wait for the next pass, which
+// knows what time it is.
+func (m *Module) startFreshOf(ep *Endpoint) {
+	n := 0
+	for _, t := range m.fresh {
+		if m.segs[t].ep == ep {
+			m.startFirst(t)
+		} else {
+			m.fresh[n] = t
+			n++
+		}
+	}
+	m.fresh = m.fresh[:n]
 }

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// The providers that Choose knows, by the name that follows a family's slash. The shim providers
-// that run over any kernel socket besides their own hardware (psm, psm3) are not among the hardware:
-// their name does not tell what is below them.
+// The providers of hardware, by the name that follows a family's slash. Those that run over any
+// kernel socket beside their own hardware (psm, psm3) are not here: their name does not tell what
+// is below them.
 var hardware = []string{"cxi", "efa", "opx", "psm2", "verbs", "usnic", "gni", "bgq"}
 
 // softwareDevices begin the names of verbs devices without hardware: RDMA over Converged Ethernet

@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// Errors of Assembler.Add beside ErrKind and ErrBounds. They are returned unwrapped.
+// Errors of Assembler.Add and AddLanded beside ErrKind and ErrBounds. They are returned unwrapped.
 var (
 	// ErrMismatch: size or tag differ from those of the fragment's earlier chunks.
 	ErrMismatch = errors.New("frag: chunk contradicts its fragment")
@@ -16,6 +16,8 @@ var (
 	ErrTooLarge = errors.New("frag: fragment exceeds the limit")
 	// ErrSlot: too many unfinished fragments; another one holds the place of this one.
 	ErrSlot = errors.New("frag: too many unfinished fragments")
+	// ErrNotBegun: a chunk that has landed belongs to no unfinished fragment.
+	ErrNotBegun = errors.New("frag: landed chunk of no unfinished fragment")
 	// ErrBudget: PoolConfig.BytesMax or PeerBytesMax is reached. The same packet may be taken
 	// later.
 	ErrBudget = errors.New("frag: reassembly memory exhausted")
@@ -73,37 +75,125 @@ func (a *Assembler) ActiveBytes() int64 { return a.activeBytes }
 // past that packet, would keep the others from ever being finished. With it, and a sender that ends
 // one fragment before it starts the next, the packet in the gap always gets memory in the end.
 func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
-	if h.Kind != KindChunk || h.Flags&FlagPut != 0 {
-		return nil, ErrKind
-	}
-	size, offset, n := h.SizeBytes, h.OffsetBytes, len(payload)
-	chunk := offset / a.roomBytes
-	if offset >= size || offset != chunk*a.roomBytes || n != int(min(a.roomBytes, size-offset)) {
-		return nil, ErrBounds
+	chunk, err := a.locate(h, len(payload))
+	if err != nil {
+		return nil, err
 	}
 	m := a.find(h.FragID)
 	if m == nil {
-		var err error
 		if m, err = a.begin(h, inOrder); err != nil {
 			return nil, err
 		}
-	} else if m.sizeBytes != size || m.Tag != h.Tag {
-		return nil, ErrMismatch
+	}
+	if err := m.mark(h, chunk); err != nil {
+		return nil, err
+	}
+	copy(m.mem[h.OffsetBytes:], payload)
+	if m.missing == 0 {
+		a.complete(m)
+		return m, nil
+	}
+	return nil, nil
+}
+
+// AddLanded is Add for a chunk whose payload, of payloadBytes, stands in its place already: it was
+// written to what Landing returned, and nothing else since. ErrNotBegun: the fragment is not, or no
+// longer, under way.
+func (a *Assembler) AddLanded(h *Header, payloadBytes int) (*Message, error) {
+	chunk, err := a.locate(h, payloadBytes)
+	if err != nil {
+		return nil, err
+	}
+	m := a.find(h.FragID)
+	if m == nil {
+		return nil, ErrNotBegun
+	}
+	if err := m.mark(h, chunk); err != nil {
+		return nil, err
+	}
+	if m.missing == 0 {
+		a.complete(m)
+		return m, nil
+	}
+	return nil, nil
+}
+
+// Landing returns memory of an unfinished fragment for what comes next: the places of whole chunks
+// from offset on, up to the first one that was received already, and of at most maxBytes. It is nil
+// if there is no such fragment, or no room: offset is no chunk's or past the end, that chunk was
+// received, maxBytes is too small for it.
+//
+// The memory may be written until one of its chunks is added, or the fragment is dropped, forgotten
+// or whole. What is written there never shows: a fragment is whole only when each of its chunks was
+// added, so one that landed wrongly is written over by Add.
+func (a *Assembler) Landing(fragID, offset uint32, maxBytes int) []byte {
+	m := a.find(fragID)
+	chunk := offset / a.roomBytes
+	if m == nil || offset >= m.sizeBytes || offset != chunk*a.roomBytes || maxBytes <= 0 {
+		return nil
+	}
+	restBytes := int64(m.sizeBytes - offset)
+	limitBytes := min(restBytes, int64(maxBytes))
+	if limitBytes < restBytes {
+		limitBytes -= limitBytes % int64(a.roomBytes)
+	}
+	gapBytes := int64(a.roomBytes) * int64(m.gap(chunk, Chunks(uint32(limitBytes), a.roomBytes)))
+	if gapBytes = min(gapBytes, limitBytes); gapBytes == 0 {
+		return nil
+	}
+	end := int64(offset) + gapBytes
+	return m.mem[offset:end:end]
+}
+
+// locate checks whether a chunk with n bytes lies on the grid, and returns its index.
+func (a *Assembler) locate(h *Header, n int) (chunk uint32, err error) {
+	if h.Kind != KindChunk || h.Flags&FlagPut != 0 {
+		return 0, ErrKind
+	}
+	size, offset := h.SizeBytes, h.OffsetBytes
+	chunk = offset / a.roomBytes
+	if offset >= size || offset != chunk*a.roomBytes || n != int(min(a.roomBytes, size-offset)) {
+		return 0, ErrBounds
+	}
+	return chunk, nil
+}
+
+// mark notes that a chunk has come.
+func (m *Message) mark(h *Header, chunk uint32) error {
+	if m.sizeBytes != h.SizeBytes || m.Tag != h.Tag {
+		return ErrMismatch
 	}
 	word, bit := &m.have[chunk>>6], uint64(1)<<(chunk&63)
 	if *word&bit != 0 {
-		return nil, ErrOverlap
+		return ErrOverlap
 	}
 	*word |= bit
-	copy(m.mem[offset:], payload)
 	m.missing--
-	if m.missing != 0 {
-		return nil, nil
+	return nil
+}
+
+// gap returns how many of limit chunks from the given one on follow each other and have not come.
+func (m *Message) gap(chunk, limit uint32) uint32 {
+	word := chunk >> 6
+	n := uint32(bits.TrailingZeros64(m.have[word] >> (chunk & 63)))
+	if n < 64 {
+		return min(n, limit)
 	}
+	for n = 64 - chunk&63; n < limit; n += 64 {
+		word++
+		if w := m.have[word]; w != 0 {
+			n += uint32(bits.TrailingZeros64(w))
+			break
+		}
+	}
+	return min(n, limit)
+}
+
+// complete takes a fragment that has all its chunks out of the table.
+func (a *Assembler) complete(m *Message) {
 	a.remove(m)
 	m.state = messageWhole
-	m.Bytes = m.mem[:size:size]
-	return m, nil
+	m.Bytes = m.mem[:m.sizeBytes:m.sizeBytes]
 }
 
 // find returns the unfinished fragment with this id, or nil.

@@ -12,6 +12,7 @@
 //
 //	extras of a Chunk:  fragID u32, sizeBytes u32, offsetBytes u32, zero u32
 //	extras of a put:    handle u64, offset u64 (after those of a Chunk)
+//	payload of a Pack:  records: tag u8, zero u8, lengthBytes u16, then so many bytes
 //
 // Decoding is total (any bytes give a packet or an error, never a panic) and canonical (one packet
 // has one encoding): what is reserved must be zero, and lengths must match exactly.
@@ -25,7 +26,8 @@
 //	                                 |                                                         ^
 //	                                 +------------------- Assembler.Drop ----------------------+
 //
-// A bitmap with one bit per chunk refuses overlaps. So a complete message was written whole, and
+// A chunk is copied to its place (Add), or has been put there by the fabric (Landing, AddLanded). A
+// bitmap with one bit per chunk refuses overlaps. So a complete message was written whole, and
 // what a recycled buffer held before can never reach a reader. Every size that a peer can choose
 // has a bound: that of a fragment, of one peer's unfinished fragments, of all of them, of their
 // number.

@@ -116,8 +116,8 @@ type Header struct {
 	Conn      uint64 // the receiver's connection tag; 0 only in a Hello whose sender has none yet
 	Handle    uint64 // FlagPut: the target region
 	PutOffset uint64 // FlagPut: where in the region this packet's payload goes, in bytes
-	// Seq is the packet's sequence number (Frag, Chunk, Pack), the sender's first one (Hello, HelloAck)
-	// or the refused one (Nack); else zero.
+	// Seq is the packet's sequence number (Frag, Chunk, Pack), the sender's first one (Hello,
+	// HelloAck) or the refused one (Nack); else zero.
 	Seq seq.Num
 	// Ack (FlagAck) is the last sequence number that the sender has received in order.
 	Ack         seq.Num
@@ -202,60 +202,105 @@ func SeqOf(b []byte) seq.Num { return seq.Num(le.Uint32(b[12:16])) }
 // pkt. It is total and strict: any bytes give a packet that Encode would write in just the same
 // way, or one of the package's decoding errors, after which the content of *h has no meaning. It
 // never allocates. The body of a Hello or HelloAck is left to DecodeHello, that of a Reject to
-// RejectVersions.
+// RejectVersions, that of a Pack to NextRecord.
 func Decode(pkt []byte, h *Header) (payload []byte, err error) {
+	n, err := decodeHeader(pkt, len(pkt), h)
+	if err != nil {
+		return nil, err
+	}
+	payload = pkt[n:]
+	if h.hasBody() {
+		if err := checkBody(payload, h); err != nil {
+			return nil, err
+		}
+	}
+	return payload, nil
+}
+
+// DecodeSplit is Decode for a datagram of sizeBytes of which only head is at hand, its first bytes:
+// the header at least. It returns the header's length; the payload is whatever follows. ErrKind:
+// the packet is of a kind whose payload must be looked at (Pack, Hello, HelloAck, Reject, Nack of a
+// record), and has to be put together and given to Decode, or of none.
+func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
+	n, err := decodeHeader(head, sizeBytes, h)
+	if err != nil {
+		return 0, err
+	}
+	if h.hasBody() {
+		return 0, ErrKind
+	}
+	return n, nil
+}
+
+// hasBody says whether the payload is more than bytes for somebody else.
+func (h *Header) hasBody() bool {
+	const plain = 1<<KindFrag | 1<<KindChunk | 1<<KindAck | 1<<KindNack
+	return plain>>h.Kind&1 == 0 || h.Kind == KindNack && h.Tag == NackRecord
+}
+
+// decodeHeader reads and checks the header of a datagram of sizeBytes that begins with pkt, and
+// returns its length.
+func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	if len(pkt) < FragHeaderBytes {
-		return nil, ErrShort
+		return 0, ErrShort
 	}
 	c := (*[FragHeaderBytes]byte)(pkt)
 	if c[0] != Magic {
-		return nil, ErrMagic
+		return 0, ErrMagic
 	}
 	if c[1]>>4 != Version {
-		return nil, ErrVersion
+		return 0, ErrVersion
 	}
 	kind, flags := Kind(c[1]&0x0F), Flags(c[2])
 	if kind < KindFrag || kind > KindPack {
-		return nil, ErrKind
+		return 0, ErrKind
 	}
 	if flags&^allowedFlags[kind] != 0 ||
 		flags&FlagAck == 0 && (flags&FlagDup != 0 || kind == KindAck) {
-		return nil, ErrFlags
+		return 0, ErrFlags
 	}
 	n := HeaderBytes(kind, flags)
 	if len(pkt) < n {
-		return nil, ErrShort
+		return 0, ErrShort
 	}
 	// Field by field: a composite literal would be built aside and copied.
 	h.Kind, h.Flags, h.Tag = kind, flags, c[3]
 	h.Conn = le.Uint64(c[4:])
 	h.Seq, h.Ack = seq.Num(le.Uint32(c[12:])), seq.Num(le.Uint32(c[16:]))
 	h.PayloadLen, h.Credit = le.Uint16(c[20:]), le.Uint16(c[22:])
-	h.FragID, h.SizeBytes, h.OffsetBytes = 0, 0, 0
 	h.Handle, h.PutOffset = 0, 0
-	if len(pkt)-n != int(h.PayloadLen) {
-		return nil, ErrLength
+	if kind == KindChunk { // in place: most packets of a stream are chunks
+		e := (*[chunkExtraBytes]byte)(pkt[FragHeaderBytes:])
+		h.FragID, h.SizeBytes, h.OffsetBytes = le.Uint32(e[0:]), le.Uint32(e[4:]), le.Uint32(e[8:])
+		if le.Uint32(e[12:]) != 0 {
+			return 0, ErrReserved
+		}
+		// The sum of a 32-bit and a 16-bit number cannot overflow 64 bits.
+		if h.PayloadLen == 0 ||
+			uint64(h.OffsetBytes)+uint64(h.PayloadLen) > uint64(h.SizeBytes) {
+			return 0, ErrBounds
+		}
+	} else {
+		h.FragID, h.SizeBytes, h.OffsetBytes = 0, 0, 0
+	}
+	if sizeBytes-n != int(h.PayloadLen) {
+		return 0, ErrLength
 	}
 	if flags&FlagAck == 0 && uint32(h.Ack)|uint32(h.Credit) != 0 {
-		return nil, ErrReserved
+		return 0, ErrReserved
 	}
 	if h.Conn == 0 && kind != KindHello {
-		return nil, ErrConn
+		return 0, ErrConn
 	}
 	switch {
-	case kind == KindPack:
-		err = checkPack(pkt[n:], h)
 	case kind > KindChunk:
-		err = checkControl(pkt, h)
-	case kind == KindChunk || flags&FlagPut != 0:
-		err = decodeExtra(pkt[FragHeaderBytes:n], h)
+		err = checkOther(h)
+	case flags&FlagPut != 0:
+		err = decodePut(pkt[n-putExtraBytes:n], h)
 	case h.Tag > TagUserMax:
 		err = checkMark(h)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return pkt[n:], nil
+	return n, err
 }
 
 // allowedFlags says which flags each kind may carry.
@@ -267,28 +312,8 @@ var allowedFlags = [16]Flags{
 	KindPack:  FlagAck | FlagDup,
 }
 
-// decodeExtra reads and checks what follows the common header of a Chunk or a put.
-func decodeExtra(e []byte, h *Header) error {
-	if h.Kind == KindChunk {
-		h.FragID = le.Uint32(e[0:])
-		h.SizeBytes = le.Uint32(e[4:])
-		h.OffsetBytes = le.Uint32(e[8:])
-		if le.Uint32(e[12:]) != 0 {
-			return ErrReserved
-		}
-		// The sum of a 32-bit and a 16-bit number cannot overflow 64 bits.
-		if h.PayloadLen == 0 ||
-			uint64(h.OffsetBytes)+uint64(h.PayloadLen) > uint64(h.SizeBytes) {
-			return ErrBounds
-		}
-		e = e[chunkExtraBytes:]
-	}
-	if h.Flags&FlagPut == 0 {
-		if h.Tag > TagUserMax {
-			return ErrTag
-		}
-		return nil
-	}
+// decodePut reads and checks what follows the common header of a put.
+func decodePut(e []byte, h *Header) error {
 	if h.Tag != 0 {
 		return ErrTag
 	}
@@ -300,9 +325,9 @@ func decodeExtra(e []byte, h *Header) error {
 	return nil
 }
 
-// checkMark checks a Frag with one of the transport's tags.
+// checkMark checks a packet with one of the transport's tags, which only a Frag may have.
 func checkMark(h *Header) error {
-	if h.Tag != TagBye && h.Tag != TagVoid {
+	if h.Kind != KindFrag || h.Tag != TagBye && h.Tag != TagVoid {
 		return ErrTag
 	}
 	if h.PayloadLen != 0 {
@@ -311,8 +336,8 @@ func checkMark(h *Header) error {
 	return nil
 }
 
-// checkControl checks a packet that occupies no sequence number.
-func checkControl(pkt []byte, h *Header) error {
+// checkOther checks the header of a packet that is neither a Frag nor a Chunk.
+func checkOther(h *Header) error {
 	switch h.Kind {
 	case KindAck:
 		if h.Tag != 0 {
@@ -325,7 +350,13 @@ func checkControl(pkt []byte, h *Header) error {
 			return ErrLength
 		}
 	case KindNack:
-		return checkNack(pkt[FragHeaderBytes:], h)
+		if h.Tag < NackAccess || h.Tag > NackRecord {
+			return ErrTag
+		}
+		if h.Tag != NackRecord && h.PayloadLen != 0 ||
+			h.Tag == NackRecord && h.PayloadLen != recordNackBytes {
+			return ErrLength
+		}
 	case KindReject:
 		if h.Tag < RejectVersion || h.Tag > RejectStale {
 			return ErrTag
@@ -336,29 +367,31 @@ func checkControl(pkt []byte, h *Header) error {
 		if h.PayloadLen != rejectBodyBytes {
 			return ErrLength
 		}
-		if lo, hi := RejectVersions(pkt[FragHeaderBytes:]); !versionRange(lo, hi) {
-			return ErrBounds
-		}
-	default: // Hello, HelloAck
+	default: // Hello, HelloAck, Pack
 		if h.Tag != 0 {
 			return ErrTag
 		}
-		if h.PayloadLen < helloBodyBytes {
+		if h.Kind != KindPack && h.PayloadLen < helloBodyBytes {
 			return ErrLength
 		}
 	}
 	return nil
 }
 
-// checkNack checks a Nack with payload p.
-func checkNack(p []byte, h *Header) error {
-	switch {
-	case h.Tag < NackAccess || h.Tag > NackRecord:
-		return ErrTag
-	case h.Tag != NackRecord && len(p) != 0 || h.Tag == NackRecord && len(p) != recordNackBytes:
-		return ErrLength
-	case h.Tag == NackRecord && p[0] > TagUserMax:
-		return ErrTag
+// checkBody checks what Decode itself looks at in payloads.
+func checkBody(p []byte, h *Header) error {
+	switch h.Kind {
+	case KindPack:
+		return checkRecords(p)
+	case KindNack:
+		if p[0] > TagUserMax {
+			return ErrTag
+		}
+	case KindReject:
+		if lo, hi := RejectVersions(p); !versionRange(lo, hi) {
+			return ErrBounds
+		}
+	default:
 	}
 	return nil
 }

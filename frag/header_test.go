@@ -156,11 +156,41 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
+// checkSplit checks that DecodeSplit says of each part of b that has the header what Decode says of
+// all, h and err, or that it has to be put together.
+func checkSplit(tb testing.TB, b []byte, h *Header, err error) {
+	tb.Helper()
+	if len(b) < FragHeaderBytes {
+		return
+	}
+	header := min(len(b), HeaderBytes(Kind(b[1]&0x0F), Flags(b[2])))
+	for _, n := range []int{header, (header + len(b)) / 2, len(b)} {
+		var part Header
+		got, splitErr := DecodeSplit(b[:n:n], len(b), &part)
+		plain := part.Kind <= KindAck || part.Kind == KindNack && part.Tag != NackRecord
+		switch {
+		case splitErr != nil && got != 0:
+			tb.Fatalf("%x: a header of %d bytes beside %v", b, got, splitErr)
+		case errors.Is(splitErr, err) && (err != nil || plain && part == *h && got == header):
+		case !plain && errors.Is(splitErr, ErrKind): // the whole packet will tell
+		default:
+			tb.Fatalf("%d bytes of %x: %d, %v, %+v\nall of it: %v, %+v", n, b, got, splitErr, part, err, h)
+		}
+	}
+	for _, n := range []int{0, FragHeaderBytes - 1, header - 1} {
+		var part Header
+		if _, splitErr := DecodeSplit(b[:n], len(b), &part); splitErr == nil {
+			tb.Fatalf("%d bytes of %x are taken for a header", n, b)
+		}
+	}
+}
+
 // checkCanonical checks that b is refused, or decodes to a packet whose encoding is b.
 func checkCanonical(tb testing.TB, b []byte) {
 	tb.Helper()
 	var h Header
 	payload, err := Decode(b, &h)
+	checkSplit(tb, b, &h, err)
 	if err != nil {
 		if payload != nil {
 			tb.Fatalf("Decode(%x) returned a payload beside %v", b, err)
@@ -338,13 +368,17 @@ func FuzzDecode(f *testing.F) {
 func TestCodecAllocatesNothing(t *testing.T) {
 	b := make([]byte, 2048)
 	chunk := Header{Kind: KindChunk, Flags: FlagAck | FlagPut, Conn: 1, SizeBytes: 9, PayloadLen: 4}
-	pack, data := Header{Kind: KindPack, Conn: 1, PayloadLen: 2 * (RecordHeaderBytes + 3)}, []byte("abc")
+	data := []byte("abc")
+	pack := Header{Kind: KindPack, Conn: 1, PayloadLen: 2 * (RecordHeaderBytes + 3)}
 	hello := testHello()
 	allocs := testing.AllocsPerRun(100, func() {
 		h := chunk
 		n := h.Encode(b)
 		var got Header
 		if _, err := Decode(b[:n+4], &got); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := DecodeSplit(b[:n], n+4, &got); err != nil {
 			t.Fatal(err)
 		}
 		SetAck(b, 1, 2, true)

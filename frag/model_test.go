@@ -121,6 +121,65 @@ func (m *model) add(tb rapid.TB, peer int, h Header, payload []byte, inOrder boo
 	p := m.peers[peer%len(m.peers)]
 	want := m.judge(p, &h, payload, inOrder)
 	got, err := p.real.Add(&h, payload, inOrder)
+	return m.added(tb, p, h, payload, inOrder, got, err, want)
+}
+
+// land is add for a chunk that is written to its landing first, if there is one; wrong: what lands
+// is something else, and the chunk is added in the ordinary way, or not at all.
+func (m *model) land(tb rapid.TB, peer int, h Header, payload []byte, wrong bool) error {
+	tb.Helper()
+	p := m.peers[peer%len(m.peers)]
+	mem := m.landing(tb, p, h.FragID, h.OffsetBytes, 2*int(p.roomBytes))
+	if wrong {
+		for i := range mem {
+			mem[i] = 0xBA
+		}
+		if len(payload)%2 == 0 {
+			return m.add(tb, peer, h, payload, true)
+		}
+		return nil
+	}
+	want := m.judge(p, &h, payload, true)
+	onGrid := !errors.Is(want, ErrKind) && !errors.Is(want, ErrBounds)
+	if p.undone[h.FragID] == nil && onGrid {
+		want = ErrNotBegun
+	}
+	if want == nil && len(mem) < len(payload) {
+		tb.Fatalf("no landing for %+v: %d bytes", h, len(mem))
+	}
+	if want == nil {
+		copy(mem, payload)
+	}
+	got, err := p.real.AddLanded(&h, len(payload))
+	return m.added(tb, p, h, payload, true, got, err, want)
+}
+
+// landing checks a landing of one peer, chunk by chunk.
+func (m *model) landing(tb rapid.TB, p *modelPeer, id, offset uint32, maxBytes int) []byte {
+	tb.Helper()
+	want := 0
+	if f := p.undone[id]; f != nil && offset%p.roomBytes == 0 {
+		for at := offset; at < f.size && f.pieces[at] == nil; at += p.roomBytes {
+			n := int(min(p.roomBytes, f.size-at))
+			if want+n > maxBytes {
+				break
+			}
+			want += n
+		}
+	}
+	mem := p.real.Landing(id, offset, maxBytes)
+	if len(mem) != want || cap(mem) != want || (mem == nil) != (want == 0) {
+		tb.Fatalf("a landing of %d bytes (%d) for fragment %d from %d on, want %d of at most %d",
+			len(mem), cap(mem), id, offset, want, maxBytes)
+	}
+	return mem
+}
+
+// added compares what came of a chunk with the model, and books it there.
+func (m *model) added(tb rapid.TB, p *modelPeer, h Header, payload []byte, inOrder bool,
+	got *Message, err, want error,
+) error {
+	tb.Helper()
 	if !errors.Is(err, want) || want == nil && err != nil {
 		tb.Fatalf("Add(%+v, %d bytes, %v): %v, want %v", h, len(payload), inOrder, err, want)
 	}
@@ -274,7 +333,16 @@ func TestAssemblerModel(t *testing.T) {
 				h.Flags = FlagPut
 			}
 			payload := bytes.Repeat([]byte{rapid.Byte().Draw(t, "fill")}, int(n))
-			_ = m.add(t, peer, h, payload, rapid.Bool().Draw(t, "in order?"))
+			switch rapid.IntRange(0, 3).Draw(t, "way") {
+			case 0:
+				_ = m.land(t, peer, h, payload, false)
+			case 1:
+				_ = m.land(t, peer, h, payload, true)
+			default:
+				_ = m.add(t, peer, h, payload, rapid.Bool().Draw(t, "in order?"))
+			}
+			m.landing(t, m.peers[peer], h.FragID, h.OffsetBytes/room*room,
+				rapid.IntRange(-1, 3200).Draw(t, "landing"))
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"chunk":      chunk,
@@ -300,6 +368,11 @@ func FuzzAssembler(f *testing.F) {
 	}
 	f.Add(bytes.Join([][]byte{chunk(0, 1, 3, 0), chunk(0, 1, 3, 2), chunk(0, 1, 3, 1), {2}}, nil))
 	f.Add(bytes.Join([][]byte{chunk(1, 1, 9, 0), chunk(1, 9, 9, 1), chunk(1, 17, 9, 0), {1}}, nil))
+	landed := func(id, index, how byte) []byte { return []byte{how, id, 9, index, 0xA5} }
+	f.Add(bytes.Join([][]byte{
+		chunk(0, 1, 9, 0), landed(1, 1, 0x10), landed(1, 2, 0x50), landed(1, 2, 0x10),
+		landed(1, 3, 0x10), landed(1, 4, 0x10), landed(2, 0, 0x10),
+	}, nil))
 	twice := chunk(0, 7, 2, 0)
 	f.Add(bytes.Join([][]byte{twice, twice, chunk(0, 7, 3, 1), {9, 1}}, nil))
 	f.Fuzz(func(t *testing.T, program []byte) {
@@ -338,7 +411,12 @@ func FuzzAssembler(f *testing.F) {
 					h.OffsetBytes = uint32(next())<<24 | uint32(next())
 					n = uint32(next()) * 2
 				}
-				_ = m.add(t, int(op), h, bytes.Repeat([]byte{fill}, int(n)), op&0x40 == 0)
+				payload := bytes.Repeat([]byte{fill}, int(n))
+				if fill < 0x80 {
+					_ = m.add(t, int(op), h, payload, op&0x40 == 0)
+				} else {
+					_ = m.land(t, int(op), h, payload, op&0x40 == 0)
+				}
 			}
 			m.check(t)
 		}

@@ -31,11 +31,8 @@ func NextRecord(payload []byte) (tag uint8, data, rest []byte) {
 	return payload[0], payload[RecordHeaderBytes:n:n], payload[n:]
 }
 
-// checkPack checks a Pack with payload p: records, one at least, and nothing else.
-func checkPack(p []byte, h *Header) error {
-	if h.Tag != 0 {
-		return ErrTag
-	}
+// checkRecords checks that p consists of records, of one at least.
+func checkRecords(p []byte) error {
 	for {
 		if len(p) < RecordHeaderBytes {
 			return ErrLength

@@ -138,7 +138,8 @@ func TestRecordLimits(t *testing.T) {
 	for _, list := range [][]record{{{1, large}}, empty} {
 		var h Header
 		p, err := Decode(packOf(records(list...)), &h)
-		if got := unpack(p); err != nil || len(got) != len(list) || len(got[0].data) != len(list[0].data) {
+		got := unpack(p)
+		if err != nil || len(got) != len(list) || len(got[0].data) != len(list[0].data) {
 			t.Errorf("%d records, want %d: %v", len(got), len(list), err)
 		}
 	}

@@ -87,7 +87,9 @@ func TestNoAllocations(t *testing.T) {
 	for _, layer := range []string{layerRaw, layerBTL} {
 		for _, test := range allTests {
 			for _, size := range []int{8, 1200, 4000} {
-				spec := roundSpec{Test: test, Layer: layer, SizeBytes: size, Window: 32}
+				spec := roundSpec{
+					Test: test, Layer: layer, SizeBytes: size, Window: 32, Load: loadMax, LoadBytes: 3000,
+				}
 				offer := client.layer(layer).offer()
 				if skipReason(&offer, test, size) != "" {
 					continue
@@ -169,13 +171,13 @@ func TestSilentRaw(t *testing.T) {
 func TestHaltedRound(t *testing.T) {
 	for _, layer := range []string{layerRaw, layerBTL} {
 		for _, test := range allTests {
-			if layer == layerRaw && isPut(test) {
+			if layer == layerRaw && (isPut(test) || test == testLatLoad) {
 				continue
 			}
 			client, server := localPair(t)
 			r := &round{roundSpec: roundSpec{
 				Test: test, Layer: layer, SizeBytes: 8, Window: 4, Messages: 1 << 40,
-				PeerTimeoutNs: int64(time.Hour),
+				PeerTimeoutNs: int64(time.Hour), Load: 50, LoadBytes: 3000,
 			}}
 			r.meter.hist = newHist()
 			err := server.engine.do(func() (err error) {
@@ -198,6 +200,30 @@ func TestHaltedRound(t *testing.T) {
 				t.Errorf("%v: %v", &r.roundSpec, err)
 			}
 		}
+	}
+}
+
+// TestCollectionsAreCounted has a collection within a measured span, and one outside.
+func TestCollectionsAreCounted(t *testing.T) {
+	runtime.GC()
+	watch := startWatch()
+	runtime.GC()
+	if n := watch.read().Collections; n < 1 {
+		t.Errorf("%d collections", n)
+	}
+	before := time.Now()
+	if n := collectionsSince(before); n != 0 {
+		t.Errorf("%d collections since now", n)
+	}
+	runtime.GC()
+	if n := collectionsSince(before); n < 1 {
+		t.Errorf("%d collections since before one", n)
+	}
+	var u usage
+	u.add(usage{Collections: 2})
+	u.add(usage{Collections: 3})
+	if u.Collections != 5 {
+		t.Errorf("2 and 3 add up to %d", u.Collections)
 	}
 }
 

@@ -87,7 +87,7 @@ func (p *btlPort) sendPing(r *round) error {
 
 // tryMessage sends message n, if there is room for it.
 func (p *btlPort) tryMessage(r *round, n uint64) (bool, error) {
-	if r.Verify && r.SizeBytes == 1 && p.farAhead() {
+	if r.Verify && r.SizeBytes == 1 && p.farAhead(n) {
 		return false, nil
 	}
 	slot, ok := p.take()
@@ -100,10 +100,13 @@ func (p *btlPort) tryMessage(r *round, n uint64) (bool, error) {
 	return p.messages.send(p.ep, tagData, slot)
 }
 
-// farAhead says that as many messages are on their way as their stamps of one byte can tell apart.
-func (p *btlPort) farAhead() bool {
-	packets, fragments := p.ep.Outstanding()
-	return packets+fragments >= 64
+// farAhead says that before message n as many may be on their way as their stamps of one byte can
+// tell apart. A packet may hold many of them, so they are counted from when nothing was on its way.
+func (p *btlPort) farAhead(n uint64) bool {
+	if packets, fragments := p.ep.Outstanding(); packets+fragments == 0 {
+		p.settled = n
+	}
+	return n-p.settled >= 64
 }
 
 // onPong takes the reply to a ping.

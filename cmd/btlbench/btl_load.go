@@ -79,7 +79,7 @@ func (p *btlPort) latLoadClient(r *round) error {
 	if err != nil {
 		return err
 	}
-	return p.drainLoad(r)
+	return p.drainLoad()
 }
 
 // calibrate returns what the stream reaches alone.
@@ -96,7 +96,7 @@ func (p *btlPort) calibrate(r *round) (bytesPerNs float64, err error) {
 	reached := float64(s.acked-acked) * float64(r.LoadBytes) / float64(clock().Sub(begin))
 	// A stream that got nothing through in that time has to be given some rate.
 	reached = max(reached, float64(r.LoadBytes)/float64(loadCalibration))
-	return reached, p.drainLoad(r)
+	return reached, p.drainLoad()
 }
 
 // flowFor lets the stream run alone for a time.
@@ -137,7 +137,7 @@ func (p *btlPort) feed(r *round, now mono.Time) error {
 }
 
 // drainLoad ends the stream: it waits until the peer has acknowledged all of it.
-func (p *btlPort) drainLoad(r *round) error {
+func (p *btlPort) drainLoad() error {
 	s := &p.stream
 	s.on = false
 	flushed := false

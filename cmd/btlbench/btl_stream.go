@@ -11,6 +11,7 @@ type flow struct {
 	gotReply   bool
 	repliesDue int
 	notes      []noteDue
+	settled    uint64 // of this side's messages so many have certainly arrived (farAhead)
 
 	phase    uint64 // the client's: 1 warm-up, 2 what is measured
 	goPhase  uint64 // the latest phase that the peer has begun

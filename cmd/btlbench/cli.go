@@ -12,14 +12,14 @@ import (
 )
 
 // cli is the command line: one field per command, each in a file cmd_*.go. What a command sets are
-// the defaults of its flags.
+// defaults of its flags.
 //
 //nolint:lll // A struct tag cannot be broken.
 type cli struct {
-	Pair    pairCmd    `cmd:"" set:"tests=lat,bw" set:"layer=btl" help:"Measure between two processes on this host, each on a core."`
+	Pair    pairCmd    `cmd:"" help:"Measure between two processes on this host, each on a core."`
 	Serve   serveCmd   `cmd:"" help:"Wait for clients; \"run\" on the other host measures."`
-	Run     runCmd     `cmd:"" set:"tests=lat,bw" set:"layer=btl" help:"Measure against a \"serve\" on another host."`
-	Rate    pairCmd    `cmd:"" set:"tests=rate" set:"layer=both" help:"Small messages per second: pair --test rate --layer both."`
+	Run     runCmd     `cmd:"" help:"Measure against a \"serve\" on another host."`
+	Rate    pairCmd    `kong:"cmd,set='tests=rate',set='layer=both',help='Small messages per second: pair --test rate --layer both.'"`
 	Compare compareCmd `cmd:"" help:"Measure beside libfabric, UCX, Open MPI and iperf3, in turns."`
 	Info    infoCmd    `cmd:"" help:"List the fabric's providers and their attributes."`
 	Params  paramsCmd  `cmd:"" help:"List every tunable of the transport, its value and its source."`
@@ -44,10 +44,10 @@ type benchFlags struct {
 	Profile  string   `help:"Recovery profile of the transport. Default: the transport's own." placeholder:"NAME" json:"profile"`
 	MTU      int      `name:"mtu" help:"MTU of the network, with UDP that of the interface: 1500 makes datagrams of 1472 bytes over IPv4, 1452 over IPv6. Default: the provider's." placeholder:"BYTES" json:"mtu_bytes"`
 
-	Duration   time.Duration `help:"Time for each test, size and layer, over all rounds. Default: 1s." json:"duration_ns"`
-	Iterations int64         `help:"Messages (round trips) for each test, size and layer, instead of a time." placeholder:"N" json:"iterations"`
+	Duration   time.Duration `help:"Time for each line of the report, over all rounds. Default: 1s." json:"duration_ns"`
+	Iterations int64         `help:"Messages (round trips) for each line of the report, instead of a time." placeholder:"N" json:"iterations"`
 	Warmup     amount        `help:"Messages or time before each round that is not measured. Default: ${default}." default:"20ms" placeholder:"N|TIME" json:"warmup"`
-	Rounds     int           `help:"Parts into which each measurement is cut; layers take turns, medians are reported. Default: ${default}." default:"5" placeholder:"N" json:"rounds"`
+	Rounds     int           `help:"Parts into which each measurement is cut; layers and loads take turns, medians are reported. Default: ${default}." default:"5" placeholder:"N" json:"rounds"`
 	Window     windowList    `help:"Messages in flight in bw, bibw, rate, put_bw and the stream of lat_load; several with commas. Default: 64, rate 1,8,64,512, lat_load 2." placeholder:"LIST" json:"window"`
 	Load       loadList      `help:"The stream in lat_load: max, or a part such as 50% of what it reaches alone; several with commas. Default: ${default}." default:"max" placeholder:"LIST" json:"load"`
 	LoadSize   oneSize       `help:"Message size of that stream. Default: ${default}." default:"1M" placeholder:"SIZE" json:"load_size_bytes"`
@@ -191,6 +191,7 @@ func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
 		kong.Description(cliDescription),
 		kong.Writers(env.stdout, env.stderr),
 		kong.Exit(exit),
+		kong.Vars{"tests": testLat + "," + testBW, "layer": layerBTL},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Bind(env),
 	)

@@ -27,6 +27,15 @@ func TestUsageErrors(t *testing.T) {
 		{"pair --rounds 0", "--rounds must be"},
 		{"pair --window 0", "--window must be"},
 		{"pair --window 65537", "--window must be"},
+		{"pair --window 8,x", "--window must be"},
+		{"pair --load 0%", `"0%" is no load`},
+		{"pair --load 101%", `"101%" is no load`},
+		{"pair --load 50", `"50" is no load`},
+		{"pair --load-size 0", "--load-size must be 1 to 32M"},
+		{"pair --load-size 1G", "--load-size must be 1 to 32M"},
+		{"pair --offload", "--offload needs --provider ofi/udp"},
+		{"pair --offload --provider udp", "--offload needs --provider ofi/udp"},
+		{"rate --window 0", "--window must be"},
 		{"pair --mtu=-1", "--mtu must not"},
 		{"pair --warmup x", "neither a number"},
 		{"pair --cpus a", "no list of CPUs"},
@@ -70,6 +79,8 @@ func TestFailures(t *testing.T) {
 		{"pair --provider mem/loca", `did you mean "mem/local"?`},
 		{"pair --provider zzz", "btlbench info"},
 		{"pair --provider mem/local --domain nowhere", `has no domain "nowhere"`},
+		{"pair --provider mem/local --node 192.0.2.77", `has no local address "192.0.2.77"`},
+		{"pair --domain nowhere", `has no domain "nowhere"`},
 		{"serve --listen " + addr, "choose another address with --listen"},
 		{"serve --listen 127.0.0.1:0 --metrics " + addr, "choose another address with --metrics"},
 		{"info --provider zzz/y", "no provider matches"},
@@ -88,7 +99,7 @@ func TestFailures(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for _, args := range []string{
 		"--help", "pair --help", "run --help", "serve --help", "info --help",
-		"params --help",
+		"params --help", "rate --help",
 	} {
 		status, stdout, stderr := runCLI(strings.Fields(args)...)
 		if status != exitOK || stderr != "" || !strings.HasPrefix(stdout, "Usage: btlbench") {
@@ -96,6 +107,23 @@ func TestHelp(t *testing.T) {
 		}
 		if strings.Contains(stdout, "--quiet") {
 			t.Errorf("%s shows a hidden flag", args)
+		}
+	}
+}
+
+// TestDefaultsOfCommands holds that a command's defaults are its own.
+func TestDefaultsOfCommands(t *testing.T) {
+	for _, c := range []struct{ command, tests, layer string }{
+		{"pair", "lat,bw", "btl"}, {"run", "lat,bw", "btl"}, {"rate", "rate", "both"},
+	} {
+		_, stdout, _ := runCLI(c.command, "--help")
+		text := strings.Join(strings.Fields(stdout), " ")
+		for _, want := range []string{
+			"commas, or all. Default: " + c.tests + ".", "with their ratio. Default: " + c.layer + ".",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in\n%s", c.command, want, stdout)
+			}
 		}
 	}
 }
@@ -116,6 +144,9 @@ func TestInfo(t *testing.T) {
 	if len(d.Providers) != 1 || d.Providers[0].Provider != "mem/local" ||
 		d.Providers[0].MTUBytes == 0 || len(d.Providers[0].Attrs) == 0 {
 		t.Errorf("%+v", d)
+	}
+	if d.Providers[0].Default {
+		t.Error("a network for tests is the default")
 	}
 	for _, args := range [][]string{{"info"}, {"info", "-v"}, {"info", "--provider", "mem/"}} {
 		status, stdout, stderr := runCLI(args...)

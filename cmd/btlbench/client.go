@@ -158,7 +158,9 @@ func (c *clientSession) stopOnInterrupt(r *round) (release func()) {
 
 // collect stops the server's side of a round and puts both sides together.
 func (c *clientSession) collect(r *round, l layer, before layerCounters) (*outcome, error) {
-	stop := &message{Type: msgStop, Stop: &stopMsg{Sent: r.sent, LoadSent: r.loadSent}}
+	stop := &message{Type: msgStop, Stop: &stopMsg{
+		Sent: r.sent, LoadSent: r.loadSent, MeasuredNs: int64(r.meter.elapsed),
+	}}
 	if err := c.conn.send(stop, c.side.cfg.peerTimeout()); err != nil {
 		return nil, err
 	}

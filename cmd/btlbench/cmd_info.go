@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -99,20 +100,29 @@ func (c *infoCmd) Run(env *environment) error {
 	return c.writeText(env.stdout, d)
 }
 
-// markDefault finds out what --provider auto stands for, among all providers, and marks it if it is
-// listed.
+// markDefault finds out what --provider auto stands for, among all providers. If it is listed, it
+// is marked, and its provider comes first.
 func (c *infoCmd) markDefault(d *infoDocument) {
 	chosen, err := chooseProvider(fabric.Hints{Domain: c.Domain, Node: c.Node}, false)
 	if err != nil {
 		return
 	}
 	d.Default = &chosen
-	for i := range d.Providers {
-		r := &d.Providers[i]
-		if r.Provider == chosen.Provider && r.Domain == chosen.Domain {
-			r.Default = true
-			return
+	is := func(r infoRecord) bool { return r.Provider == chosen.Provider }
+	slices.SortStableFunc(d.Providers, func(a, b infoRecord) int {
+		switch {
+		case is(a) == is(b):
+			return 0
+		case is(a):
+			return -1
 		}
+		return 1
+	})
+	i := slices.IndexFunc(d.Providers, func(r infoRecord) bool {
+		return is(r) && r.Domain == chosen.Domain
+	})
+	if i >= 0 {
+		d.Providers[i].Default = true
 	}
 }
 
@@ -157,6 +167,14 @@ func (c *infoCmd) writeText(w io.Writer, d *infoDocument) error {
 		return err
 	}
 	return nil
+}
+
+// kind names the service.
+func (r *infoRecord) kind() string {
+	if r.Reliable {
+		return "reliable"
+	}
+	return "datagram"
 }
 
 // title is the provider's name, with a mark if it is the default.
@@ -208,7 +226,7 @@ func writeInfoBlock(w io.Writer, r *infoRecord) {
 func writeInfoTable(w io.Writer, records []infoRecord) {
 	t := newTable(w)
 	t.AppendHeader([]any{
-		"  provider", "domain", "fabric", "address", "MTU", "inject", "wait",
+		"  provider", "domain", "address", "MTU", "kind",
 	})
 	for i := range records {
 		r := &records[i]
@@ -217,7 +235,7 @@ func writeInfoTable(w io.Writer, records []infoRecord) {
 			address = r.AddrFormat
 		}
 		t.AppendRow([]any{
-			r.title(), r.Domain, r.Fabric, address, r.MTUBytes, r.InjectBytes, yesNo(r.CanWait),
+			r.title(), r.Domain, address, r.MTUBytes, r.kind(),
 		})
 	}
 	t.Render()

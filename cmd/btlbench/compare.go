@@ -22,7 +22,7 @@ type compareCmd struct {
 	Duration   time.Duration `help:"Time for each figure in each round. Default: ${default}." default:"200ms"`
 	Quick      bool          `help:"One short round of a few sizes: does everything work?"`
 	System     []string      `help:"Only these systems; see --list." placeholder:"NAMES"`
-	List       bool          `help:"List the systems and what they bring along, and measure nothing."`
+	List       bool          `help:"List the systems, each with a command that it runs, and measure nothing."`
 	CPUs       cpuList       `name:"cpus" help:"The client's and the server's CPU, or none. Default: the first two." placeholder:"LIST"`
 	Out        string        `help:"Directory for compare.json, compare.csv and the plots. Default: ${default}." default:"bin/compare" placeholder:"DIR" type:"path"`
 	UpdateDocs string        `help:"Write the report into FILE between its lines compare:begin and compare:end, and the plots into plots/ beside it." placeholder:"FILE" type:"path"`

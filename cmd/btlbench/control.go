@@ -73,10 +73,11 @@ type readyMsg struct {
 }
 
 // stopMsg ends a round. Sent is how many messages the client sent in it, warm-up included, and
-// LoadSent the same of its stream in lat_load.
+// LoadSent the same of its stream in lat_load. What was measured took MeasuredNs, until just now.
 type stopMsg struct {
-	Sent     uint64 `json:"sent"`
-	LoadSent uint64 `json:"load_sent,omitempty"`
+	Sent       uint64 `json:"sent"`
+	LoadSent   uint64 `json:"load_sent,omitempty"`
+	MeasuredNs int64  `json:"measured_ns,omitempty"`
 }
 
 // roundResult is one side's share of a round.

@@ -102,7 +102,7 @@ func skipReason(offer *layerOffer, test string, sizeBytes int) string {
 	case offer.Layer == layerRaw && isPut(test):
 		return "the bare fabric has no puts"
 	case offer.Layer == layerRaw && test == testLatLoad:
-		return "the bare fabric has no messages beyond a datagram to stream"
+		return "the bare fabric has no stream of messages"
 	case offer.Layer == layerRaw && isLatency(test) && sizeBytes > offer.MTUBytes:
 		return fmt.Sprintf("larger than one datagram (%d bytes)", offer.MTUBytes)
 	}

@@ -3,18 +3,23 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/term"
 )
 
 // newTable returns a table in the program's one style: no frame, headers as they are written.
 func newTable(w io.Writer) table.Writer {
 	t := table.NewWriter()
-	t.SetOutputMirror(w)
+	if w != nil {
+		t.SetOutputMirror(w)
+	}
 	style := table.StyleLight
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Options.SeparateHeader = true
@@ -30,9 +35,13 @@ func newTable(w io.Writer) table.Writer {
 func writeTable(w io.Writer, d *document) error {
 	client, server := &d.Sides.Client, &d.Sides.Server
 	p := &client.Provider
-	head := fmt.Sprintf("%s %s, domain %s; %s, Linux %s, %s; pinned to CPU %s and %s\n",
-		p.Provider, p.Version, p.Domain, client.Host.CPUModel, client.Host.Kernel, client.Host.Go,
-		cpuText(client.Host.PinnedCPU), cpuText(server.Host.PinnedCPU))
+	head := fmt.Sprintf("%s (%s), domain %s; pinned to CPU %s and %s\n", p.Provider, p.Version,
+		p.Domain, cpuText(client.Host.PinnedCPU), cpuText(server.Host.PinnedCPU))
+	if reason := d.Config.ProviderReason; reason != "" {
+		head += "chosen: " + reason + "\n"
+	}
+	head += fmt.Sprintf("%s, Linux %s, %s\n", client.Host.CPUModel, client.Host.Kernel,
+		client.Host.Go)
 	for _, name := range []string{layerRaw, layerBTL} {
 		if f, ok := client.Layers[name]; ok {
 			head += layerLine(name, &f)
@@ -86,10 +95,10 @@ func cpuText(cpu int) string {
 }
 
 func layerLine(name string, f *layerFacts) string {
-	line := fmt.Sprintf("%s: datagrams of %d B, %d surely held by the receiver", name, f.MTUBytes,
+	line := fmt.Sprintf("%s: datagrams of %d B, receiver surely holds %d", name, f.MTUBytes,
 		f.RecvCapacity)
 	if f.RecvBufferBytes > 0 {
-		line += fmt.Sprintf(" (buffer %d KiB)", f.RecvBufferBytes>>10)
+		line += fmt.Sprintf(" (%d KiB)", f.RecvBufferBytes>>10)
 	}
 	if f.Profile != "" {
 		line += ", profile " + f.Profile
@@ -102,146 +111,43 @@ var testTitles = map[string]string{
 	testBW:      "Bandwidth: one direction",
 	testBiBW:    "Bandwidth: both directions together",
 	testRate:    "Message rate: windows, each answered as a whole before the next",
-	testLatLoad: "Latency under load: ping-pong beside a stream of %s messages, half round trips in us",
+	testLatLoad: "Latency under load: beside a stream of %s messages, half round trips in us",
 	testPutLat:  "Put latency: ping-pong through memory, half round trips in us",
 	testPutBW:   "Put bandwidth: one direction",
 }
 
-// column is one of a test's table.
-type column struct {
-	name  string
-	value func(r *runRecord) string
-	left  bool // aligned left
-}
-
-// columns are those of a test's table. Those that would be empty are left out.
-func columns(test string, runs []runRecord, verified bool) []column {
-	some := func(has func(*runRecord) bool) bool {
-		return slices.ContainsFunc(runs, func(r runRecord) bool { return has(&r) })
-	}
-	list := []column{{name: "size", value: func(r *runRecord) string { return sizeText(r.SizeBytes) }}}
-	list = append(list, column{name: "layer", left: true, value: func(r *runRecord) string {
-		return r.Layer
-	}})
-	if test == testRate || test == testLatLoad {
-		list = append(list, count("window", func(r *runRecord) int64 { return int64(r.Window) }))
-	}
-	if isLatency(test) {
-		list = append(list, latencyColumns(test)...)
-	} else {
-		list = append(list, flowColumns(test)...)
-	}
-	if some(func(r *runRecord) bool { return r.SegmentsSent > 0 }) {
-		list = append(list, column{name: "resent", value: resentText},
-			count("dup", func(r *runRecord) int64 { return int64(r.Duplicates) }))
-	}
-	if some(func(r *runRecord) bool { return r.LostDatagrams != 0 }) {
-		list = append(list, count("lost", func(r *runRecord) int64 { return r.LostDatagrams }))
-	}
-	list = append(list, column{name: "CPU % c/s", value: func(r *runRecord) string {
-		return fmt.Sprintf("%.0f/%.0f", r.CPUPercent.Client, r.CPUPercent.Server)
-	}})
-	if some(func(r *runRecord) bool { return r.GarbageCollections.Client+r.GarbageCollections.Server > 0 }) {
-		list = append(list, column{name: "GC c/s", value: func(r *runRecord) string {
-			return fmt.Sprintf("%d/%d", r.GarbageCollections.Client, r.GarbageCollections.Server)
-		}})
-	}
-	if verified {
-		list = append(list, count("verified", func(r *runRecord) int64 { return r.VerifiedBytes }),
-			count("corrupt", func(r *runRecord) int64 { return r.CorruptBytes }))
-	}
-	for _, ratio := range []struct {
-		name string
-		of   func(*runRecord) *float64
-	}{
-		{"btl/raw", func(r *runRecord) *float64 { return r.RatioToRaw }},
-		{"p50/idle", func(r *runRecord) *float64 { return r.RatioToIdle }},
-	} {
-		if some(func(r *runRecord) bool { return ratio.of(r) != nil }) {
-			list = append(list, column{name: ratio.name, value: func(r *runRecord) string {
-				if ratio.of(r) == nil {
-					return ""
-				}
-				return fmt.Sprintf("%.2f", *ratio.of(r))
-			}})
-		}
-	}
-	return list
-}
-
-func count(name string, value func(*runRecord) int64) column {
-	return column{name: name, value: func(r *runRecord) string {
-		return strconv.FormatInt(value(r), 10)
-	}}
-}
-
-// latencyColumns are the figures of a ping-pong, and of the stream beside it.
-func latencyColumns(test string) (list []column) {
-	figure := func(name string, of func(*latencyStats) float64) {
-		list = append(list, column{name: name, value: func(r *runRecord) string {
-			if r.Latency == nil {
-				return ""
-			}
-			return fmt.Sprintf("%.2f", of(r.Latency))
-		}})
-	}
-	if test == testLatLoad {
-		list = append(list,
-			column{name: "load", left: true, value: func(r *runRecord) string { return r.Load }},
-			column{name: "load MB/s", value: func(r *runRecord) string {
-				return fmt.Sprintf("%.0f", r.LoadBandwidth)
-			}})
-	} else {
-		list = append(list, count("round trips", func(r *runRecord) int64 { return r.Iterations }))
-		figure("min", func(l *latencyStats) float64 { return l.Min })
-	}
-	figure("p50", func(l *latencyStats) float64 { return l.P50 })
-	if test != testLatLoad {
-		figure("p90", func(l *latencyStats) float64 { return l.P90 })
-	}
-	figure("p99", func(l *latencyStats) float64 { return l.P99 })
-	figure("p99.9", func(l *latencyStats) float64 { return l.P999 })
-	figure("max", func(l *latencyStats) float64 { return l.Max })
-	if test != testLatLoad {
-		figure("mean", func(l *latencyStats) float64 { return l.Mean })
-	}
-	return list
-}
-
-// flowColumns are the figures of a flow: what its test is about comes first.
-func flowColumns(test string) []column {
-	messages := count("messages", func(r *runRecord) int64 { return r.Iterations })
-	rate := column{name: "messages/s", value: func(r *runRecord) string {
-		return fmt.Sprintf("%.0f", r.Rate)
-	}}
-	bandwidth := column{name: "MB/s", value: func(r *runRecord) string {
-		return fmt.Sprintf("%.1f", r.Bandwidth)
-	}}
-	if test != testRate {
-		return []column{messages, bandwidth, rate}
-	}
-	return []column{rate, {name: "ns/message", value: func(r *runRecord) string {
-		return fmt.Sprintf("%.1f", r.NsPerMessage)
-	}}, bandwidth}
-}
-
-// resentText is how much was sent again, and if that is anything its share of all segments.
-func resentText(r *runRecord) string {
-	if r.Retransmits == 0 {
-		return "0"
-	}
-	return fmt.Sprintf("%d (%.2g%%)", r.Retransmits, 100*r.RetransmitRatio)
-}
-
-// writeTestTable writes the runs of one test.
+// writeTestTable writes the runs of one test. On a terminal that is too narrow the columns that
+// matter least are left out.
 func writeTestTable(w io.Writer, test string, runs []runRecord, d *document) {
-	t := newTable(w)
 	title := testTitles[test]
 	if test == testLatLoad {
 		title = fmt.Sprintf(title, d.Config.LoadSize)
 	}
-	t.SetTitle("%s", title)
-	list := columns(test, runs, d.Config.Verify)
+	rendered, dropped := fitTable(columns(test, runs, d.Config.Verify), runs, terminalColumns(w))
+	text := title + "\n" + rendered + "\n"
+	if len(dropped) > 0 {
+		text += "(no room here for: " + strings.Join(dropped, ", ") + ")\n"
+	}
+	_, _ = io.WriteString(w, text) // As table.Render, which reports no errors.
+}
+
+// fitTable renders a table in so many columns of characters, 0 for any number, and names what it
+// left out for that.
+func fitTable(list []column, runs []runRecord, limit int) (rendered string, dropped []string) {
+	for {
+		rendered = renderTable(list, runs)
+		width, spare := tableColumns(rendered), sparest(list)
+		if limit == 0 || spare < 0 || width <= limit {
+			return strings.Replace(rendered, ruleOf(rendered), strings.Repeat("─", width), 1), dropped
+		}
+		dropped = append(dropped, list[spare].name)
+		list = slices.Delete(list, spare, spare+1)
+	}
+}
+
+// renderTable lays columns out.
+func renderTable(list []column, runs []runRecord) string {
+	t := newTable(nil)
 	var header table.Row
 	var configs []table.ColumnConfig
 	for i, c := range list {
@@ -261,5 +167,49 @@ func writeTestTable(w io.Writer, test string, runs []runRecord, d *document) {
 		}
 		t.AppendRow(row)
 	}
-	t.Render()
+	return t.Render()
+}
+
+// terminalColumns is the width of the terminal that w is, 0 for anything else.
+func terminalColumns(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
+}
+
+// tableColumns is the width of the rows of a rendered table; the rule under its header goes beyond
+// them.
+func tableColumns(rendered string) (columns int) {
+	for line := range strings.Lines(rendered) {
+		if !strings.HasPrefix(line, "─") {
+			columns = max(columns, utf8.RuneCountInString(strings.TrimRight(line, " \n")))
+		}
+	}
+	return columns
+}
+
+// ruleOf is the rule under the header.
+func ruleOf(rendered string) string {
+	begin := strings.Index(rendered, "─")
+	if begin < 0 {
+		return rendered
+	}
+	return rendered[begin : strings.LastIndex(rendered, "─")+len("─")]
+}
+
+// sparest is the column that is missed least, -1 if all matter.
+func sparest(list []column) int {
+	found := -1
+	for i := range list {
+		if list[i].spare > 0 && (found < 0 || list[i].spare > list[found].spare) {
+			found = i
+		}
+	}
+	return found
 }

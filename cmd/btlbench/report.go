@@ -65,8 +65,7 @@ type runRecord struct {
 	Rounds     []roundRecord `json:"rounds"`
 	// NsPerMessage is the time that each message of a flow took, 0 for latencies.
 	NsPerMessage float64 `json:"ns_per_message"`
-	// GarbageCollections counts them within the measured spans: of the client's rounds without their
-	// warm-up, and of the server's with it.
+	// GarbageCollections counts them within what was measured, warm-up apart.
 	GarbageCollections struct {
 		Client uint64 `json:"client"`
 		Server uint64 `json:"server"`
@@ -210,8 +209,8 @@ func orEmpty(counts map[string]uint64) map[string]uint64 {
 	return counts
 }
 
-// ratioTo is the median, over the rounds that both have, of what this one measured by what the other
-// did; nil without another.
+// ratioTo is the median, over the rounds that both have, of what this one measured by what the
+// other did; nil without another.
 func (m *measurement) ratioTo(base *measurement) *float64 {
 	if base == nil {
 		return nil

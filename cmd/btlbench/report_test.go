@@ -18,7 +18,7 @@ func sample() *document {
 	f := &benchFlags{Test: testList{testLat, testBW}, Size: sizeList{8}, Layer: layerBoth, Rounds: 3}
 	d := newDocument("pair", f)
 	d.Sides.Client.Provider.Provider = "ofi/udp"
-	d.Sides.Client.Host = hostFacts{CPUModel: "Some CPU", OS: "linux", Arch: "amd64", PinnedCPU: 0}
+	d.Sides.Client.Host = hostFacts{CPUModel: "Some CPU", OS: "linux", Arch: "amd64", Go: "go1.26"}
 	d.Sides.Server.Host.PinnedCPU = 1
 	d.Sides.Client.Layers = map[string]layerFacts{
 		layerRaw: {MTUBytes: 1472}, layerBTL: {MTUBytes: 1472, Profile: "usnic"},
@@ -51,7 +51,7 @@ func sampleOutcome(test, layer string, i int64) *outcome {
 		}
 		o.server.Counters = layerCounters{SegmentsSent: 100, Duplicates: 2}
 	}
-	o.client.Usage = usage{WallNs: 100, CPUNs: 100}
+	o.client.Usage = usage{WallNs: 100, CPUNs: 100, Collections: 1}
 	o.server.Usage = usage{WallNs: 100, CPUNs: 150}
 	o.meter.messages, o.meter.bytes = 1000, 8000
 	o.meter.elapsed = time.Duration(factor*(i+1)) * time.Millisecond
@@ -132,6 +132,8 @@ func TestJSONSchema(t *testing.T) {
 			"bandwidth_mb_per_s", "messages_per_s", "retransmits", "duplicates", "verified_bytes",
 			"corrupt_bytes", "cpu_percent", "ratio_to_raw", "rounds", "window", "segments_sent",
 			"missing_messages", "duplicated_messages", "lost_datagrams", "counters",
+			"ns_per_message", "garbage_collections", "load", "load_mb_per_s", "ratio_to_idle",
+			"retransmit_ratio",
 		} {
 			if _, ok := run[name]; !ok {
 				t.Errorf("run %d has no %q", i, name)
@@ -163,6 +165,11 @@ func TestCSV(t *testing.T) {
 		t.Fatalf("%d lines, %v", len(lines), err)
 	}
 	at := func(line int, column string) string { return lines[line][slices.Index(lines[0], column)] }
+	if at(4, "ns_per_message") != "4000" || at(2, "ns_per_message") != "" ||
+		at(2, "window") != "64" || at(2, "retransmit_ratio") != "0.005" || at(2, "load") != "" ||
+		at(2, "garbage_collections_client") != "3" {
+		t.Errorf("%v", lines)
+	}
 	if at(2, "latency_us_p50") != "0.6" || at(4, "latency_us_p50") != "" ||
 		at(4, "ratio_to_raw") != "0.5" || at(1, "ratio_to_raw") != "" || at(2, "retransmits") != "3" {
 		t.Errorf("%v", lines)
@@ -223,6 +230,51 @@ func TestTable(t *testing.T) {
 	for line := range strings.Lines(text) {
 		if strings.HasSuffix(line, " \n") {
 			t.Errorf("trailing space: %q", line)
+		}
+	}
+}
+
+// TestNarrowTable leaves out what matters least, and nothing else, until the rest fits.
+func TestNarrowTable(t *testing.T) {
+	d := sample()
+	list := func() []column { return columns(testLat, d.Runs[:2], true) }
+	whole, dropped := fitTable(list(), d.Runs[:2], 0)
+	if len(dropped) != 0 {
+		t.Errorf("without a limit %q are left out", dropped)
+	}
+	width := tableColumns(whole)
+	for _, limit := range []int{width, width - 1, 80, 20} {
+		text, dropped := fitTable(list(), d.Runs[:2], limit)
+		if got := tableColumns(text); got > limit && limit > 20 {
+			t.Errorf("%d columns, want %d:\n%s", got, limit, text)
+		}
+		if (len(dropped) == 0) != (limit == width) {
+			t.Errorf("%d of %d columns: %q left out", limit, width, dropped)
+		}
+		header, _, _ := strings.Cut(text, "\n")
+		for _, name := range []string{"size", "layer", "p50", "p99", "corrupt", "btl/raw"} {
+			if !strings.Contains(header, name) {
+				t.Errorf("%d columns: no %s in\n%s", limit, name, text)
+			}
+		}
+		for _, name := range dropped {
+			if slices.Contains(strings.Fields(header), name) {
+				t.Errorf("%d columns: %s was not left out of\n%s", limit, name, text)
+			}
+		}
+		rule := ruleOf(text)
+		if n := strings.Count(rule, "─"); n != tableColumns(text) || len(rule) != n*len("─") {
+			t.Errorf("%d columns, a rule of %d", tableColumns(text), n)
+		}
+	}
+}
+
+func TestMicroseconds(t *testing.T) {
+	for us, want := range map[float64]string{
+		0: "0.00", 3.456: "3.46", 99.99: "99.99", 123.45: "123.5", 1234.5: "1234", 65432.1: "65432",
+	} {
+		if got := microseconds(us); got != want {
+			t.Errorf("%v: %s, want %s", us, got, want)
 		}
 	}
 }

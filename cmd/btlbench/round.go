@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
 	"time"
@@ -142,7 +143,8 @@ type meter struct {
 type usage struct {
 	WallNs int64 `json:"wall_ns"`
 	CPUNs  int64 `json:"cpu_ns"`
-	// Collections counts the garbage collections that ended within it.
+	// Collections counts the garbage collections that ended within it; on the server, which does not
+	// know when the warm-up ends, those of the time that the client has measured.
 	Collections uint64 `json:"garbage_collections"`
 }
 
@@ -176,6 +178,18 @@ func (w stopwatch) read() usage {
 		WallNs: int64(clock() - w.wall), CPUNs: int64(processCPU() - w.cpu),
 		Collections: collections() - w.collections,
 	}
+}
+
+// collectionsSince is how many garbage collections have ended after an instant.
+func collectionsSince(from time.Time) (n uint64) {
+	var stats debug.GCStats
+	debug.ReadGCStats(&stats)
+	for _, end := range stats.PauseEnd {
+		if end.After(from) {
+			n++
+		}
+	}
+	return n
 }
 
 // collections is how many garbage collections this process has done.

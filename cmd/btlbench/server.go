@@ -129,6 +129,7 @@ func (s *serverSession) serveRound(spec *roundSpec) error {
 	if err != nil {
 		return fmt.Errorf("in the middle of %s: %w", spec, err)
 	}
+	r.usage.Collections = collectionsSince(time.Now().Add(-time.Duration(stop.MeasuredNs)))
 	r.finish(stop.Sent, stop.LoadSent)
 	result := &roundResult{Tally: r.tally, Usage: r.usage, Sent: r.sent}
 	if err := s.side.engine.do(func() error {

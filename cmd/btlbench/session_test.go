@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -79,28 +80,32 @@ func TestAllTests(t *testing.T) {
 	addr, _ := startServe(t)
 	d := measureJSON(t, addr, "--test", "all", "--size", "0,1,7,8,40,100,2000,70000",
 		"--layer", "both", "--verify", "--iterations", "130", "--rounds", "2", "--warmup", "3",
-		"--window", "16")
+		"--window", "16", "--load-size", "5000")
 	type key struct {
 		test, layer string
 		size        int
+		load        string
 	}
 	runs := make(map[key]*runRecord)
 	for i := range d.Runs {
 		r := &d.Runs[i]
-		runs[key{r.Test, r.Layer, r.SizeBytes}] = r
+		runs[key{r.Test, r.Layer, r.SizeBytes, r.Load}] = r
 	}
+	loads := map[string][]string{testLatLoad: {"idle", "max"}}
 	for _, test := range allTests {
 		for _, size := range []int{0, 1, 7, 8, 40, 100, 2000, 70000} {
 			for _, layer := range []string{layerRaw, layerBTL} {
-				k := key{test, layer, size}
 				skip := isPut(test) && (size == 0 || layer == layerRaw) ||
-					layer == layerRaw && test == testLat && size > 1472
-				r := runs[k]
-				if (r == nil) != skip {
-					t.Errorf("%v: run %v, should be skipped: %v", k, r, skip)
-				}
-				if r != nil {
-					checkRun(t, r)
+					layer == layerRaw && (test == testLat && size > 1472 || test == testLatLoad)
+				for _, load := range append(loads[test], "")[:max(1, len(loads[test]))] {
+					k := key{test, layer, size, load}
+					r := runs[k]
+					if (r == nil) != skip {
+						t.Errorf("%v: run %v, should be skipped: %v", k, r, skip)
+					}
+					if r != nil {
+						checkRun(t, r)
+					}
 				}
 			}
 		}
@@ -143,11 +148,60 @@ func checkRun(t *testing.T, r *runRecord) {
 	}
 }
 
+// TestLatLoad measures at three loads: the stream flows, a limited one less than an unlimited one,
+// and is verified.
+func TestLatLoad(t *testing.T) {
+	addr, _ := startServe(t)
+	d := measureJSON(t, addr, "--test", "lat_load", "--size", "1,8", "--load", "1%,max,1%",
+		"--load-size", "20000", "--window", "3,200", "--verify", "--duration", "300ms", "--rounds", "1", "--warmup", "0")
+	if len(d.Runs) != 2*2*3 {
+		t.Fatalf("%d runs", len(d.Runs))
+	}
+	for i := range d.Runs {
+		r := &d.Runs[i]
+		if load := []string{"idle", "1%", "max"}[i%3]; r.Load != load {
+			t.Errorf("run %d: load %q, want %q", i, r.Load, load)
+		}
+		idle := r.Load == "idle"
+		if (r.LoadBandwidth == 0) != idle || (r.RatioToIdle == nil) != idle || r.RatioToRaw != nil {
+			t.Errorf("%s %d: %v MB/s, ratio %v", r.Load, r.SizeBytes, r.LoadBandwidth, r.RatioToIdle)
+		}
+		pings := r.Iterations * int64(r.SizeBytes)
+		if r.CorruptBytes+r.MissingMessages+r.DuplicatedMessages != 0 ||
+			!idle && r.VerifiedBytes < 20000+pings {
+			t.Errorf("%s %d: %+v", r.Load, r.SizeBytes, r)
+		}
+		if r.Load == "max" && r.LoadBandwidth < d.Runs[i-1].LoadBandwidth {
+			t.Errorf("1%% reaches %v MB/s, max %v", d.Runs[i-1].LoadBandwidth, r.LoadBandwidth)
+		}
+	}
+}
+
+// TestRateWindows measures the rate with several windows, each once.
+func TestRateWindows(t *testing.T) {
+	addr, _ := startServe(t)
+	d := measureJSON(t, addr, "--test", "rate", "--layer", "both", "--window", "1,8,8,64",
+		"--iterations", "640", "--rounds", "2", "--warmup", "0")
+	var windows []int
+	for i := range d.Runs {
+		r := &d.Runs[i]
+		windows = append(windows, r.Window)
+		if r.SizeBytes != 8 || r.Rate <= 0 || r.NsPerMessage < 0.99e9/r.Rate ||
+			r.NsPerMessage > 1.01e9/r.Rate || (r.RatioToRaw != nil) != (r.Layer == layerBTL) {
+			t.Errorf("%+v", r)
+		}
+	}
+	if !slices.Equal(windows, []int{1, 1, 8, 8, 64, 64}) {
+		t.Errorf("windows %v", windows)
+	}
+}
+
 // TestImpaired runs the transport over faults.
 func TestImpaired(t *testing.T) {
 	addr, _ := startServe(t)
 	d := measureJSON(t, addr, "--test", "all", "--size", "1,8,5000", "--verify", "--iterations", "120",
-		"--rounds", "1", "--impair", "loss=1%,dup=2%,reorder=5%,seed=7")
+		"--rounds", "1", "--window", "64", "--load-size", "20000",
+		"--impair", "loss=1%,dup=2%,reorder=5%,seed=7")
 	var retransmits uint64
 	for i := range d.Runs {
 		r := &d.Runs[i]
@@ -157,7 +211,7 @@ func TestImpaired(t *testing.T) {
 			t.Errorf("%s %d: %+v", r.Test, r.SizeBytes, r)
 		}
 	}
-	if len(d.Runs) != 3*len(allTests) || retransmits == 0 {
+	if len(d.Runs) != 3*(len(allTests)+1) || retransmits == 0 { // lat_load: idle and loaded.
 		t.Errorf("%d runs, %d retransmissions", len(d.Runs), retransmits)
 	}
 }
@@ -168,7 +222,7 @@ func TestRawLoss(t *testing.T) {
 	addr, _ := startServe(t)
 	for _, verify := range []string{"--verify", "--verify=false"} {
 		d := measureJSON(t, addr, "--layer", "raw", "--test", "lat,bw,bibw,rate", "--size", "100",
-			verify, "--iterations", "2000", "--rounds", "1", "--warmup", "0",
+			"--window", "64", verify, "--iterations", "2000", "--rounds", "1", "--warmup", "0",
 			"--impair", "loss=0.5%,seed=3")
 		for i := range d.Runs {
 			if r := &d.Runs[i]; r.LostDatagrams == 0 || r.CorruptBytes != 0 {

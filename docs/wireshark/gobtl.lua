@@ -122,6 +122,8 @@ for _, rule in ipairs({ "short", "magic", "version", "kind", "flags", "tag", "co
 end
 note("foreign", "Another protocol version", expert.group.PROTOCOL, expert.severity.NOTE)
 note("cut", "Cut by the capture", expert.group.UNDECODED, expert.severity.NOTE)
+note("joined", "Several packets, cut or joined by the interface", expert.group.REASSEMBLE,
+	expert.severity.CHAT)
 note("retransmission", "Retransmission", expert.group.SEQUENCE, expert.severity.NOTE)
 note("duplicate_ack", "Duplicate ack, tells of a gap", expert.group.SEQUENCE,
 	expert.severity.NOTE)
@@ -368,6 +370,27 @@ local function check(tvb)
 	return p, broken
 end
 
+-- split returns the packets of a captured datagram that a network card with segmentation offload, or
+-- a loopback interface, has not cut yet, or has joined again: all of the same size but the last one.
+-- nil if it is none. Of one that the capture has cut it returns what is whole.
+local function split(tvb)
+	local list, at, size, len = {}, 0, nil, tvb:reported_len()
+	while at < len and at + HEADER <= tvb:len() do
+		local p = read(tvb(at, HEADER):tvb())
+		local n = p.headerBytes + p.len
+		size = size or n
+		if p.version ~= 1 or n > size or at + n > len or n < size and at + n < len then return nil end
+		if at + n > tvb:len() then break end
+		local part = tvb(at, n):tvb()
+		local whole, broken = check(part)
+		if not whole or #broken > 0 then return nil end
+		table.insert(list, { part, whole })
+		at = at + n
+	end
+	if #list < 2 or at < len and tvb:len() == len then return nil end
+	return list
+end
+
 ---- Connections ----------------------------------------------------------------------------------
 
 -- An endpoint is known by the tag that it has chosen: what packets to it carry in conn.
@@ -469,12 +492,13 @@ local function noteAck(p, to, info)
 	if steps > 0 then by.oldest = after(p.ack, 1) end
 end
 
--- analyse returns what is known of a packet beside its bytes. The first pass over the capture
--- collects it, frame by frame; it grows while acknowledgements come.
-local function analyse(tvb, pinfo, p)
-	if frames[pinfo.number] or pinfo.visited then return frames[pinfo.number] end
+-- analyse returns what is known of a packet, the index-th in its frame, beside its bytes. The first
+-- pass over the capture collects it, frame by frame; it grows while acknowledgements come.
+local function analyse(tvb, pinfo, p, index)
+	local inFrame = frames[pinfo.number] or {}
+	if inFrame[index] or pinfo.visited then return inFrame[index] end
 	local info = { number = pinfo.number, time = pinfo.rel_ts }
-	frames[pinfo.number] = info
+	frames[pinfo.number], inFrame[index] = inFrame, info
 	if p.kind == HELLO or p.kind == HELLO_ACK then
 		noteHello(tvb, p, info)
 		return info
@@ -783,22 +807,21 @@ end
 
 ---- Dissection -----------------------------------------------------------------------------------
 
-local function dissect(tvb, pinfo, root, p, broken)
-	pinfo.cols.protocol = "gobtl"
+-- dissectOne shows a packet, or what is none, and returns its line.
+local function dissectOne(tvb, pinfo, root, p, broken, index)
 	local tree = root:add(gobtl, tvb(0))
 	if p and foreign(tvb, p) then
 		addForeign(tree, tvb, p)
 		local text = string.format("%s of version %d", kinds[p.kind], p.version)
 		tree:append_text(", " .. text)
-		pinfo.cols.info = text
 		tree:add_proto_expert_info(x.foreign)
-		return
+		return text
 	end
 	local info
 	if p then
 		if #broken == 0 and gobtl.prefs.analyse then
 			if tvb:len() >= math.min(tvb:reported_len(), HEADER + HELLO_BODY) then
-				info = analyse(tvb, pinfo, p)
+				info = analyse(tvb, pinfo, p, index)
 			end
 		end
 		addHeader(tree, tvb, p, info)
@@ -817,7 +840,23 @@ local function dissect(tvb, pinfo, root, p, broken)
 		text = text .. (i == 1 and ": " or "; ") .. b[2]
 	end
 	tree:append_text(", " .. text)
-	pinfo.cols.info = text
+	return text
+end
+
+local function dissect(tvb, pinfo, root, p, broken)
+	pinfo.cols.protocol = "gobtl"
+	local list = #broken > 0 and p and p.version == 1 and split(tvb)
+	if not list then
+		pinfo.cols.info = dissectOne(tvb, pinfo, root, p, broken, 1)
+		return
+	end
+	local text
+	for i, part in ipairs(list) do
+		local line = dissectOne(part[1], pinfo, root, part[2], {}, i)
+		text = text or line
+	end
+	pinfo.cols.info = string.format("%s (and %d more)", text, #list - 1)
+	root:add_proto_expert_info(x.joined)
 end
 
 -- On a port that was chosen for the protocol every datagram is its own, and shows what is wrong.
@@ -830,7 +869,7 @@ end
 -- On all other ports only what is exactly a packet is taken.
 gobtl:register_heuristic("udp", function(tvb, pinfo, root)
 	local p, broken = check(tvb)
-	if not p or #broken > 0 then return false end
+	if not p or #broken > 0 and not split(tvb) then return false end
 	dissect(tvb, pinfo, root, p, broken)
 	return true
 end)

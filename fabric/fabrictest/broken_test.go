@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"gobtl/fabric"
 	"gobtl/fabric/fabrictest"
@@ -61,6 +62,12 @@ var faults = []struct{ name, subtest string }{
 	{"region offset ignored", "Gather"},
 	{"region bounds clipped", "GatherBounds"},
 	{"runs gather from one place", "GatherLengths"},
+	{"nothing lands", "Landing"},
+	{"lands a byte too late", "Landing"},
+	{"lands outside", "Landing"},
+	{"landings overlap", "Landing"},
+	{"only the first landing counts", "LandingsChange"},
+	{"refuses landings", "LandingsChange"},
 	{"wait returns at once", "WaitTimesOut"},
 	{"wait sees no datagram", "WaitSeesDatagram"},
 	{"wait sees no datagram", "WaitSeesEarlierDatagram"},
@@ -251,6 +258,7 @@ type brokenEndpoint struct {
 	before  fabric.Send // the send before it there
 	longest uint32      // datagram received
 	lost    [1]fabric.Completion
+	landing []byte
 	swallow map[fabric.Buf]int // completions of sends that the caller did not make
 	closed  bool
 }
@@ -422,6 +430,13 @@ func (e *brokenEndpoint) bendCompletions(out []fabric.Completion, n int) int {
 			if !send && len(kept) > 0 {
 				c.From = fabric.AddrUnknown
 			}
+		case "lands outside":
+			if c.Landed > 0 {
+				before := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(&e.landing[0]), -1)), 1)
+				before[0]++
+			}
+		case "landings overlap":
+			c.LandedOff = 0
 		case "length never shrinks":
 			if !send {
 				c.Len, e.longest = max(c.Len, e.longest), max(c.Len, e.longest)
@@ -478,6 +493,23 @@ func (e *brokenEndpoint) Recv(bufs []fabric.Buf) (int, error) {
 		}
 	}
 	return len(bufs), nil
+}
+
+func (e *brokenEndpoint) Land(mem []byte, headBytes int) bool {
+	switch e.d.fault {
+	case "nothing lands":
+		return true
+	case "lands a byte too late":
+		headBytes++
+	case "refuses landings":
+		return false
+	case "only the first landing counts":
+		if e.landing != nil {
+			return true
+		}
+	}
+	e.landing = mem
+	return e.Endpoint.(fabric.Lander).Land(mem, headBytes)
 }
 
 func (e *brokenEndpoint) Close() error {

@@ -92,6 +92,15 @@ func testMixedBursts(t *testing.T, f *Fixture) {
 	if room == 0 {
 		t.Skipf("%s: holds %d datagrams unread", f.Name, to[0].caps.RecvCapacity)
 	}
+	source := make(map[[2]*port]fabric.Addr) // known before anything is sent
+	for _, rx := range to {
+		for _, tx := range from {
+			source[[2]*port{rx, tx}] = fabric.AddrUnknown
+			if rx.caps.Source {
+				source[[2]*port{rx, tx}] = rx.insert(tx)
+			}
+		}
+	}
 	const seed = 0x5eed
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for round := range uint64(60) {
@@ -99,12 +108,8 @@ func testMixedBursts(t *testing.T, f *Fixture) {
 		for i, tx := range from {
 			count := 1 + rng.IntN(room)
 			for j, burst := range tx.scatter(rng, to, round<<1|uint64(i), count) {
-				source := fabric.AddrUnknown
-				if to[j].caps.Source {
-					source = to[j].insert(tx)
-				}
 				for _, data := range burst {
-					want[j] = append(want[j], datagram{source, data})
+					want[j] = append(want[j], datagram{source[[2]*port{to[j], tx}], data})
 				}
 			}
 		}

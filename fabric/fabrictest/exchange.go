@@ -175,8 +175,14 @@ func testSendToSelf(t *testing.T, f *Fixture) {
 	q.stock(2)
 	small, large := pattern(1, 8), pattern(2, q.caps.MTUBytes)
 	q.send(self, small)
-	q.send(self, large)
-	q.expect(small, large)
+	if q.burstRoom() < 2 {
+		q.expect(small)
+		q.send(self, large)
+		q.expect(large)
+	} else {
+		q.send(self, large)
+		q.expect(small, large)
+	}
 	q.settle()
 }
 
@@ -214,6 +220,9 @@ func testBatchOrder(t *testing.T, f *Fixture) {
 func testBatchStopsAtBadSend(t *testing.T, f *Fixture) {
 	a, b := newPort(t, f), newPort(t, f)
 	to := a.insert(b)
+	if b.burstRoom() < 4 {
+		t.Skipf("%s: holds %d datagrams unread", f.Name, b.burstRoom())
+	}
 	b.stock(4)
 	good := [][]byte{pattern(1, 10), pattern(2, 20), pattern(3, 30), pattern(4, 40)}
 	sends := []fabric.Send{

@@ -73,6 +73,8 @@ var subtests = []subtest{
 	{"Gather", testGather},
 	{"GatherBounds", testGatherBounds},
 	{"GatherLengths", testGatherLengths},
+	{"Landing", testLanding},
+	{"LandingsChange", testLandingsChange},
 	{"WaitTimesOut", testWaitTimesOut},
 	{"WaitSeesDatagram", testWaitSeesDatagram},
 	{"WaitSeesEarlierDatagram", testWaitSeesEarlierDatagram},

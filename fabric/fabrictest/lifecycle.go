@@ -110,6 +110,9 @@ func testCloseDomain(t *testing.T, f *Fixture) {
 func testCloseWithPostedBuffers(t *testing.T, f *Fixture) {
 	p, other := newParty(t, f, fabric.DomainConfig{Buffers: 12}), newPort(t, f)
 	to := p.insert(other)
+	if room := other.burstRoom(); room < 2 {
+		t.Skipf("%s: holds %d datagrams unread", f.Name, room)
+	}
 	for i := range uint64(5) {
 		q := p.open(f.Endpoint)
 		q.stock(min(8, q.caps.RxDepth))

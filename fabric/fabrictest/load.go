@@ -240,6 +240,9 @@ func testConcurrentDomains(t *testing.T, f *Fixture) {
 	var workers sync.WaitGroup
 	for pair := range uint64(pairs) {
 		ports := [2]*port{newPort(t, f), newPort(t, f)}
+		if room := ports[0].burstRoom(); room < 2 {
+			t.Skipf("%s: holds %d datagrams unread", f.Name, room)
+		}
 		for i, q := range ports {
 			to := q.insert(ports[1-i])
 			q.stock(min(8, q.caps.RxDepth))
@@ -252,7 +255,7 @@ func testConcurrentDomains(t *testing.T, f *Fixture) {
 
 // pingPong sends a few datagrams, waits for as many of the peer, and so on.
 func pingPong(q *port, to fabric.Addr, pair uint64, first bool, rounds int) {
-	window := min(4, q.caps.RecvCapacity, q.caps.RxDepth)
+	window := min(4, q.burstRoom()/2) // the peer may be a round ahead
 	message := func(mine bool, round, i int) []byte {
 		side := uint64(0)
 		if mine == first {

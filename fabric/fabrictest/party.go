@@ -49,6 +49,8 @@ type port struct {
 	sending int // sends without their completion
 	posted  int // receive buffers
 	out     [batchMax]fabric.Completion
+	landing landing
+	filled  bool // the last Poll used all its room
 	// tolerant ports collect failed and truncated completions in spoiled; others fail the test.
 	tolerant bool
 }
@@ -239,7 +241,7 @@ func (q *port) send(to fabric.Addr, data []byte) {
 func (q *port) poll(room int) int {
 	q.tb.Helper()
 	for i := range q.out {
-		q.out[i] = fabric.Completion{Buf: ^fabric.Buf(0), Op: 77, Errno: -77}
+		q.out[i] = fabric.Completion{Buf: ^fabric.Buf(0), Op: 77, Errno: -77, Landed: 1 << 31}
 	}
 	n, err := q.ep.Poll(q.out[:room])
 	if err != nil {
@@ -248,6 +250,7 @@ func (q *port) poll(room int) int {
 	if n < 0 || n > room {
 		q.fatalf("Poll for %d completions returned %d", room, n)
 	}
+	q.filled = n == room
 	for i := range q.out[:n] {
 		q.complete(q.out[i])
 	}
@@ -279,9 +282,15 @@ func (q *port) complete(c fabric.Completion) {
 	if !whole && !q.tolerant {
 		q.fatalf("completion with an error or cut off at %d bytes: %+v", q.arena.Size(), c)
 	}
-	if !whole {
+	switch {
+	case !whole:
 		q.spoiled = append(q.spoiled, c)
-	} else if c.Op == fabric.OpRecv {
+	case c.Landed > 0:
+		if c.Op != fabric.OpRecv {
+			q.fatalf("a send that landed: %+v", c)
+		}
+		q.arrived = append(q.arrived, datagram{c.From, q.landed(c)})
+	case c.Op == fabric.OpRecv:
 		data := bytes.Clone(q.arena.Bytes(c.Buf)[:c.Len])
 		q.arrived = append(q.arrived, datagram{c.From, data})
 	}

@@ -9,12 +9,15 @@ package ofi
 #cgo nocallback gofi_recv
 #cgo noescape gofi_poll
 #cgo nocallback gofi_poll
+#cgo noescape gofi_offload_land
+#cgo nocallback gofi_offload_land
 #include "shim.h"
 */
 import "C"
 
 import (
 	"math"
+	"runtime"
 	"slices"
 	"unsafe"
 
@@ -47,6 +50,11 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Completion{}.Op)-
 		unsafe.Offsetof(C.struct_gofi_completion{}.op)]
 
+	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Completion{}.Landed)-
+		unsafe.Offsetof(C.struct_gofi_completion{}.landed)]
+	_ = [1]struct{}{}[unsafe.Offsetof(fabric.Completion{}.LandedOff)-
+		unsafe.Offsetof(C.struct_gofi_completion{}.landed_off)]
+
 	_ = [1]struct{}{}[unsafe.Sizeof(fabric.Buf(0))-unsafe.Sizeof(C.uint32_t(0))]
 	_ = [1]struct{}{}[uint(fabric.OpSend)-C.GOFI_OP_SEND]
 	_ = [1]struct{}{}[uint(fabric.OpRecv)-C.GOFI_OP_RECV]
@@ -65,9 +73,13 @@ type endpoint struct {
 	waitFd int // -1: none
 	// noOffload is why segmentation offload was asked for but not started.
 	noOffload string
+	landing   runtime.Pinner
 }
 
-var _ fabric.Endpoint = (*endpoint)(nil)
+var (
+	_ fabric.Endpoint = (*endpoint)(nil)
+	_ fabric.Lander   = (*endpoint)(nil)
+)
 
 func (e *endpoint) Caps() fabric.Caps { return e.caps }
 
@@ -137,6 +149,23 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return e.result(r)
 }
 
+// Land implements fabric.Lander. The memory is pinned: the shim keeps its address.
+func (e *endpoint) Land(mem []byte, headBytes int) bool {
+	if e.c == nil || !e.caps.Landing {
+		return false
+	}
+	e.landing.Unpin()
+	if len(mem) == 0 {
+		C.gofi_offload_land(e.c, nil, 0, 0)
+		return true
+	}
+	base := unsafe.Pointer(unsafe.SliceData(mem))
+	e.landing.Pin(base)
+	C.gofi_offload_land(e.c, base, C.uint64_t(len(mem)),
+		C.uint32_t(min(max(headBytes, 0), math.MaxUint32)))
+	return true
+}
+
 // progress lets the provider work: a reliable one accepts connections in its completion queues.
 func (e *endpoint) progress() { C.gofi_progress(e.c) }
 
@@ -153,6 +182,7 @@ func (e *endpoint) Close() error {
 	var fail C.struct_gofi_fail
 	C.gofi_ep_close(e.c, &fail)
 	e.c = nil
+	e.landing.Unpin()
 	if i := slices.Index(d.endpoints, e); i >= 0 {
 		d.endpoints = slices.Delete(d.endpoints, i, i+1)
 	}

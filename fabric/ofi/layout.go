@@ -107,6 +107,11 @@ func newLayout(l limits, cfg fabric.DomainConfig) (layout, error) {
 	if lay.sizeBytes == 0 {
 		lay.sizeBytes = lay.mtuBytes
 	}
+	if l.reliable {
+		// Reliable providers do not survive a message that is larger than the buffer posted for it:
+		// shm 1.17 never returns from fi_cq_read, net and tcp lose the connection.
+		lay.sizeBytes = max(lay.sizeBytes, lay.mtuBytes)
+	}
 	if lay.count < 1 || lay.count > maxBuffers {
 		return layout{}, fmt.Errorf("%w: Buffers is %d, want 1 to %d",
 			fabric.ErrBadConfig, lay.count, maxBuffers)

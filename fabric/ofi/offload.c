@@ -46,6 +46,9 @@ struct gofi_offload {
 	uint32_t left, at, end, step;
 	uint64_t from;
 	uint64_t lost;
+	char *land;           // where what follows the first land_head bytes goes, NULL: nowhere
+	uint64_t land_len, land_at;
+	uint32_t land_head;
 	uint32_t *posted;     // the caller's buffers that wait: a stack, so that warm ones come first
 	uint32_t count;
 };
@@ -308,6 +311,35 @@ static char *next_piece(struct gofi_offload *o, uint32_t *len)
 	return piece;
 }
 
+void gofi_offload_land(struct gofi_ep *ep, void *mem, uint64_t len, uint32_t head)
+{
+	struct gofi_offload *o = ep->off;
+
+	if (!o)
+		return;
+	o->land = mem;
+	o->land_len = len;
+	o->land_at = 0;
+	o->land_head = head;
+}
+
+// place copies a datagram into a buffer of size bytes, or splits it between that and the landing.
+static void place(struct gofi_offload *o, char *slot, uint32_t size, const char *piece,
+	uint32_t len, struct gofi_completion *out)
+{
+	out->len = len;
+	if (!o->land || len <= o->land_head || len - o->land_head > o->land_len - o->land_at ||
+	    o->land_head > size) {
+		memcpy(slot, piece, len < size ? len : size);
+		return;
+	}
+	memcpy(slot, piece, o->land_head);
+	out->landed = len - o->land_head;
+	out->landed_off = (uint32_t)o->land_at;
+	memcpy(o->land + o->land_at, piece + o->land_head, out->landed);
+	o->land_at += out->landed;
+}
+
 static void hand_out(struct gofi_ep *ep, int err, struct gofi_completion *out)
 {
 	struct gofi_offload *o = ep->off;
@@ -319,9 +351,8 @@ static void hand_out(struct gofi_ep *ep, int err, struct gofi_completion *out)
 	if (!err) {
 		char *piece = next_piece(o, &len);
 
-		memcpy(ep->d->arena + (size_t)buf * lay->stride + lay->headroom, piece,
-			len < lay->size ? len : lay->size);
-		out->len = len;
+		place(o, ep->d->arena + (size_t)buf * lay->stride + lay->headroom, lay->size, piece, len,
+			out);
 	}
 	ep->d->use[buf] = 0;
 	ep->mine[buf] = 0;

@@ -35,10 +35,14 @@ func (e *endpoint) startOffload(fd int) {
 	if C.gofi_offload_start(e.c, C.int(fd), C.uint32_t(run), name, &fail) != 0 {
 		e.noOffload = failed(e.domain.info.Provider, &fail).Error()
 	}
-	if e.waitFd >= 0 && C.gofi_offload_on(e.c) != 0 {
+	if C.gofi_offload_on(e.c) == 0 {
+		return
+	}
+	if e.waitFd >= 0 {
 		e.waitFd = fd
 	}
-	e.caps.FreeRegions = e.caps.Gather
+	// Datagrams are copied anyhow, into runs and out of them: from and to where they belong.
+	e.caps.FreeRegions, e.caps.Landing = e.caps.Gather, true
 }
 
 // offload tells people the state of the endpoint's offload; empty if none was asked for.

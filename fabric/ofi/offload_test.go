@@ -3,7 +3,16 @@
 package ofi
 
 import (
+	"bytes"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
 	"gobtl/fabric/fabrictest"
@@ -13,11 +22,315 @@ func TestConformanceOffload(t *testing.T) {
 	fabrictest.Run(t, fabrictest.Fixture{Name: offloadName, Open: loopback(offloadName)})
 }
 
-func TestOffloadStarts(t *testing.T) {
-	d := open(t, offloadName, fabric.DomainConfig{Buffers: 64})
-	openEndpoint(t, d, fabric.EndpointConfig{})
-	attrs := d.Info().Attrs
-	if got := attrs[len(attrs)-1]; got != (fabric.Attr{Name: "offload", Value: "gso, gro"}) {
-		t.Errorf("the last attribute is %+v", got)
+// offloaded opens an endpoint with offload and n receives, 0 to n-1, posted.
+func offloaded(t *testing.T, n int) (fabric.Domain, *endpoint) {
+	t.Helper()
+	d := open(t, offloadName, fabric.DomainConfig{Buffers: 512})
+	e := openEndpoint(t, d, fabric.EndpointConfig{}).(*endpoint)
+	wantState(t, e, "gso, gro")
+	mustRecv(t, e, seqBufs(0, n)...)
+	return d, e
+}
+
+func wantState(t *testing.T, e *endpoint, want string) {
+	t.Helper()
+	attrs := e.domain.Info().Attrs
+	got := attrs[len(attrs)-1]
+	if got.Name != "offload" || !strings.HasPrefix(got.Value, want) {
+		t.Errorf("the last attribute is %+v, want offload: %s", got, want)
 	}
+}
+
+// stranger is a UDP socket that is none of libfabric's.
+func stranger(t *testing.T) (conn *net.UDPConn, name []byte) {
+	t.Helper()
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.SetReadBuffer(1 << 20); err != nil { // for the longest burst
+		t.Fatal(err)
+	}
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return conn, sockIn("127.0.0.1", uint16(conn.LocalAddr().(*net.UDPAddr).Port))
+}
+
+func setSegment(t *testing.T, conn *net.UDPConn, sizeBytes int) {
+	t.Helper()
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(err, raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.SOL_UDP, unix.UDP_SEGMENT, sizeBytes)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// text is a datagram that tells itself from others.
+func text(key, sizeBytes int) []byte {
+	b := make([]byte, sizeBytes)
+	for i := range b {
+		b[i] = byte(key*31 + i*7 + i>>8)
+	}
+	return b
+}
+
+// TestOffloadOnTheWire: whatever is posted in one call, peers without offload get those datagrams.
+func TestOffloadOnTheWire(t *testing.T) {
+	d, e := offloaded(t, 0)
+	conn, name := stranger(t)
+	to, arena := insert(t, d, name), d.Arena()
+	region := bytes.Repeat(text(99, 256), 8)
+	id, err := d.RegisterRegion(region)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sizes := range [][]int{
+		{1472}, {1472, 1472, 1472, 5}, {100, 100, 100, 1472, 1472, 100, 100}, {8, 8, 8, 8},
+		{9, 8, 7, 7, 8, 9, 0, 9, 9, 0, 1472, 1471, 1472}, slices.Repeat([]int{1472}, 100),
+		slices.Repeat([]int{300}, 130), {1, 1472, 1472}, {1472, 1, 1, 1, 1472},
+	} {
+		var sends []fabric.Send
+		var want [][]byte
+		for i, size := range sizes {
+			s := fabric.Send{To: to, Buf: fabric.Buf(i), Len: uint32(size)}
+			msg := text(i, size)
+			if i%3 == 1 { // the second half from elsewhere
+				s.Len = uint32(size / 2)
+				s.Region, s.RegionOff, s.RegionLen = id, uint64(i), uint32(size-size/2)
+				copy(msg[s.Len:], region[i:])
+			}
+			copy(arena.Bytes(s.Buf), msg[:s.Len])
+			sends, want = append(sends, s), append(want, msg)
+		}
+		mustPost(t, e, sends...)
+		buf := make([]byte, 1<<16)
+		for i, msg := range want {
+			n, err := conn.Read(buf)
+			if err != nil || !bytes.Equal(buf[:n], msg) {
+				t.Fatalf("sizes %v: datagram %d has %d bytes, %v; want %d", sizes, i, n, err, len(msg))
+			}
+		}
+	}
+	wantState(t, e, "gso, gro")
+}
+
+// TestOffloadCutsRight: the size of the pieces is the sender's choice, and never the MTU by chance.
+func TestOffloadCutsRight(t *testing.T) {
+	d, e := offloaded(t, 256)
+	arena := d.Arena()
+	conn, _ := stranger(t)
+	to := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: portOf(t, e)}
+	for _, tt := range []struct{ piece, total int }{
+		{1472, 44 * 1472}, {1472, 3*1472 + 1}, {736, 1472}, {500, 5007}, {1, 60}, {8, 512}, {1400, 1472},
+		{1472, 1472}, {1472, 0}, {40, 80},
+	} {
+		setSegment(t, conn, tt.piece)
+		msg := text(tt.piece, tt.total)
+		if _, err := conn.WriteToUDP(msg, to); err != nil {
+			t.Fatal(err)
+		}
+		for rest, first := msg, true; first || len(rest) > 0; first = false {
+			want := rest[:min(tt.piece, len(rest))]
+			rest = rest[len(want):]
+			c := poll(t, e)
+			if got := arena.Bytes(c.Buf)[:c.Len]; c.Errno != 0 || !bytes.Equal(got, want) {
+				t.Fatalf("%+v: a piece of %d bytes, errno %d; want %d", tt, c.Len, c.Errno, len(want))
+			}
+			mustRecv(t, e, c.Buf)
+		}
+	}
+	wantState(t, e, "gso, gro")
+}
+
+func portOf(t *testing.T, e *endpoint) int {
+	t.Helper()
+	ap, ok := e.domain.rules.form.addrPort(e.name)
+	if !ok {
+		t.Fatalf("%x is no socket address", e.name)
+	}
+	return int(ap.Port())
+}
+
+// TestOffloadKeepsSurplus: what no buffer was posted for waits until one is.
+func TestOffloadKeepsSurplus(t *testing.T) {
+	d, e := offloaded(t, 3)
+	arena := d.Arena()
+	conn, _ := stranger(t)
+	setSegment(t, conn, 100)
+	msg := text(3, 1000)
+	if _, err := conn.WriteToUDP(msg, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: portOf(t, e)}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if i >= 3 {
+			if got := drain(t, e, 1); len(got) != 0 {
+				t.Fatalf("%d completions without a posted buffer", len(got))
+			}
+			mustRecv(t, e, fabric.Buf(i))
+			if err := d.(fabric.Waiter).Wait(-1); err != nil { // must see what is staged
+				t.Fatal(err)
+			}
+		}
+		c := poll(t, e)
+		if !bytes.Equal(arena.Bytes(c.Buf)[:c.Len], msg[i*100:][:100]) {
+			t.Fatalf("piece %d is wrong", i)
+		}
+	}
+}
+
+// TestOffloadLands: with a landing the bytes behind the head of each datagram go there.
+func TestOffloadLands(t *testing.T) {
+	d, e := offloaded(t, 64)
+	arena := d.Arena()
+	self := insert(t, d, e.Name())
+	const head, size, count = 40, 1000, 5
+	if !e.Caps().Landing {
+		t.Fatal("no landing")
+	}
+	var sends []fabric.Send
+	for i := range count {
+		s := fabric.Send{To: self, Buf: fabric.Buf(100 + i), Len: size}
+		copy(arena.Bytes(s.Buf), text(i, size))
+		sends = append(sends, s)
+	}
+	mem := make([]byte, 3*(size-head)+10) // holds three
+	if !e.Land(mem, head) {
+		t.Fatal("Land was refused")
+	}
+	mustPost(t, e, sends...)
+	for i := range count {
+		c := poll(t, e)
+		want, buf := text(i, size), arena.Bytes(c.Buf)
+		if i >= 3 {
+			if c.Landed != 0 || c.Len != size || !bytes.Equal(buf[:size], want) {
+				t.Errorf("datagram %d: %+v", i, c)
+			}
+			continue
+		}
+		if c.Len != size || c.Landed != size-head || c.LandedOff != uint32(i*(size-head)) ||
+			!bytes.Equal(buf[:head], want[:head]) ||
+			!bytes.Equal(mem[c.LandedOff:][:c.Landed], want[head:]) {
+			t.Errorf("datagram %d: %+v", i, c)
+		}
+	}
+	if !e.Land(nil, 0) {
+		t.Fatal("Land(nil) was refused")
+	}
+	mustPost(t, e, sends[:1]...)
+	if c := poll(t, e); c.Landed != 0 || !bytes.Equal(arena.Bytes(c.Buf)[:size], text(0, size)) {
+		t.Errorf("after the landing: %+v", c)
+	}
+	plain := openEndpoint(t, open(t, udpName, fabric.DomainConfig{Buffers: 4}), fabric.EndpointConfig{})
+	if plain.Caps().Landing || plain.(fabric.Lander).Land(mem, head) {
+		t.Error("an endpoint without offload lands")
+	}
+}
+
+// TestOffloadEndsByError: a kernel that refuses to cut ends it, and every datagram is sent alone.
+func TestOffloadEndsByError(t *testing.T) {
+	d, e := offloaded(t, 0)
+	arena := d.Arena()
+	conn, name := stranger(t)
+	// Without checksums there is no offload (udp_send_skb).
+	if err := unix.SetsockoptInt(e.waitFd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1); err != nil {
+		t.Fatal(err)
+	}
+	var sends []fabric.Send
+	for i := range 10 {
+		sends = append(sends, fabric.Send{To: insert(t, d, name), Buf: fabric.Buf(i), Len: 1000})
+		copy(arena.Bytes(fabric.Buf(i)), text(i, 1000))
+	}
+	mustPost(t, e, sends...)
+	buf := make([]byte, 1<<16)
+	for i := range sends {
+		if n, err := conn.Read(buf); err != nil || !bytes.Equal(buf[:n], text(i, 1000)) {
+			t.Fatalf("datagram %d: %d bytes, %v", i, n, err)
+		}
+	}
+	wantState(t, e, "gso ended by: ")
+}
+
+// TestOffloadAndUnreachable: a peer that cannot be sent to says nothing against offload.
+func TestOffloadAndUnreachable(t *testing.T) {
+	d, e := offloaded(t, 0)
+	away := insert(t, d, sockIn("192.0.2.77", 9)) // the loopback address is bound
+	s := fabric.Send{To: away, Len: 1000}
+	if n, err := e.Post([]fabric.Send{s, s, s}); n != 0 || !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("Post took %d, %v; want EINVAL of the first", n, err)
+	}
+	wantState(t, e, "gso, gro")
+}
+
+// TestOffloadEndsByDoubt: libfabric reads another datagram than the one looked at. Nothing of what
+// waits is believed, and nothing is coalesced from then on.
+func TestOffloadEndsByDoubt(t *testing.T) {
+	d, e := offloaded(t, 8)
+	arena := d.Arena()
+	conn, _ := stranger(t)
+	to := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: portOf(t, e)}
+	send := func(msg []byte) {
+		t.Helper()
+		if _, err := conn.WriteToUDP(msg, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// From this offset on a peek sees the second datagram.
+	if err := unix.SetsockoptInt(e.waitFd, unix.SOL_SOCKET, unix.SO_PEEK_OFF, 100); err != nil {
+		t.Fatal(err)
+	}
+	setSegment(t, conn, 10)
+	send(text(1, 100))
+	send(text(2, 50))
+	send(text(3, 70))
+	c := poll(t, e)
+	if c.Errno != int32(syscall.EIO) || c.Op != fabric.OpRecv {
+		t.Errorf("the doubtful receive completed as %+v", c)
+	}
+	if more := drain(t, e, 9); len(more) != 0 {
+		t.Errorf("%d datagrams were cut by guess", len(more))
+	}
+	wantState(t, e, "gso, no gro, 3 receives dropped")
+	send(text(4, 25))
+	for i := range 3 {
+		want := text(4, 25)[i*10 : min(25, i*10+10)]
+		if c := poll(t, e); !bytes.Equal(arena.Bytes(c.Buf)[:c.Len], want) {
+			t.Errorf("piece %d after the end of coalescing has %d bytes, want %d", i, c.Len, len(want))
+		}
+	}
+}
+
+// TestOffloadDoesNotStart: on what is no UDP socket the self-test fails, and the endpoint works.
+func TestOffloadDoesNotStart(t *testing.T) {
+	d := open(t, udpName, fabric.DomainConfig{Buffers: 64})
+	var pipe [2]int
+	if err := unix.Pipe(pipe[:]); err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range []int{-1, pipe[0]} {
+		e := openEndpoint(t, d, fabric.EndpointConfig{}).(*endpoint)
+		waitFd := e.waitFd
+		e.startOffload(fd)
+		if e.noOffload == "" {
+			t.Errorf("offload started on descriptor %d", fd)
+		}
+		e.waitFd = waitFd // what the domain watches already
+		self := insert(t, d, e.Name())
+		mustRecv(t, e, 1)
+		mustPost(t, e, fabric.Send{To: self, Len: 100}, fabric.Send{To: self, Len: 100})
+		mustRecv(t, e, 2)
+		for range 2 {
+			if c := poll(t, e); c.Len != 100 || c.Errno != 0 {
+				t.Errorf("without offload came %+v", c)
+			}
+		}
+	}
+	unix.Close(pipe[0])
+	unix.Close(pipe[1])
 }

@@ -164,7 +164,7 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 		RxDepth:       clip(e.limits.rxDepth, maxDepth),
 		IOVLimit:      clip(e.limits.iovLimit, maxDepth),
 		LocalMR:       raw.local_mr != 0,
-		Source:        raw.source != 0 && (r.rdm || !slices.Contains(sourceless, prov)),
+		Source:        raw.source != 0 && !r.rdm && !slices.Contains(sourceless, prov),
 		CanWait:       !slices.Contains(pollOnly, prov),
 		Loopback:      prov != "usnic", // its NICs do not send to themselves
 		Reliable:      r.rdm,
@@ -179,7 +179,8 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 var pollOnly = []string{"verbs", "efa"}
 
 // sourceless lists the providers whose datagram endpoints say that they tell sources but do not:
-// sockets does so for FI_EP_RDM only, in all versions to date.
+// sockets does so for FI_EP_RDM only, in all versions to date. Of reliable endpoints none is asked:
+// shm tells the sources of peers that were removed, net does not tell all.
 var sourceless = []string{"sockets"}
 
 func formOf(kind C.int, srcBytes int) nameForm {

@@ -28,7 +28,7 @@ struct gofi_completion {
 	int32_t err;
 	uint8_t op;
 	uint8_t zero[3];
-	uint32_t landed, landed_off; // always 0
+	uint32_t landed, landed_off;
 };
 
 _Static_assert(sizeof(struct gofi_send) == 32, "fabric.Send changed");
@@ -42,6 +42,7 @@ _Static_assert(offsetof(struct gofi_completion, buf) == 8, "fabric.Completion.Bu
 _Static_assert(offsetof(struct gofi_completion, len) == 12, "fabric.Completion.Len moved");
 _Static_assert(offsetof(struct gofi_completion, err) == 16, "fabric.Completion.Errno moved");
 _Static_assert(offsetof(struct gofi_completion, op) == 20, "fabric.Completion.Op moved");
+_Static_assert(offsetof(struct gofi_completion, landed) == 24, "fabric.Completion.Landed moved");
 
 enum { GOFI_OP_SEND = 1, GOFI_OP_RECV = 2 };
 
@@ -211,6 +212,10 @@ void gofi_ep_close(struct gofi_ep *ep, struct gofi_fail *fail);
 int gofi_offload_start(struct gofi_ep *ep, int fd, uint32_t max_run_bytes, const void *name,
 	struct gofi_fail *fail);
 int gofi_offload_on(const struct gofi_ep *ep); // whether fd is to be waited for
+
+// gofi_offload_land has the bytes of the datagrams to come behind their first head bytes put into
+// mem, one behind the other (fabric.Lander). NULL ends it.
+void gofi_offload_land(struct gofi_ep *ep, void *mem, uint64_t len, uint32_t head);
 
 // gofi_offload_info is the state of an endpoint's offload.
 struct gofi_offload_info {

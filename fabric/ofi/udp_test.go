@@ -454,13 +454,16 @@ func TestGetInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := 0
+	last, reliable := 0, false
 	for _, info := range all {
 		if info.MTUBytes < 1 || info.Version == "" || info.Domain == "" || len(info.Attrs) == 0 {
 			t.Errorf("incomplete info %+v", info)
 		}
-		if strings.Contains(info.Provider, ";") || info.Reliable || info.Ordered {
-			t.Errorf("%s is not a bare datagram provider", info.Provider)
+		if !info.Reliable && (strings.Contains(info.Provider, ";") || info.Ordered || reliable) {
+			t.Errorf("%s is not a bare datagram provider, or comes after a reliable one", info.Provider)
+		}
+		if info.Reliable && !reliable {
+			last, reliable = 0, true
 		}
 		if r := rank(info)*10 + reach(info); r < last {
 			t.Errorf("%s on %s comes after something worse", info.Provider, info.Src)
@@ -477,7 +480,14 @@ func TestGetInfo(t *testing.T) {
 		{fabric.Hints{Provider: "ofi/udp", Domain: "lo"}, true},
 		{fabric.Hints{Provider: "ofi/udp", Node: "::1"}, true},
 		{fabric.Hints{Provider: "ofi/udp", Domain: "nosuchdevice"}, false},
-		{fabric.Hints{Provider: "ofi/udp;ofi_rxd"}, false},
+		{fabric.Hints{Provider: "ofi/udp;ofi_rxd"}, true},
+		{fabric.Hints{Provider: "ofi/udp+offload", Node: "127.0.0.1"}, true},
+		{fabric.Hints{Provider: "ofi/sockets+offload"}, false},
+		{fabric.Hints{Provider: "ofi/udp+"}, false},
+		{fabric.Hints{Provider: "ofi/+rdm"}, false},
+		{fabric.Hints{Provider: "ofi/shm", Node: "127.0.0.1"}, true},
+		{fabric.Hints{Provider: "ofi/tcp"}, true},
+		{fabric.Hints{Provider: "ofi/sockets+rdm"}, true},
 		{fabric.Hints{Provider: "ofi/udp\x00"}, false},
 		{fabric.Hints{Provider: "ofi/nosuch"}, false},
 		{fabric.Hints{Provider: "udp"}, false},
@@ -497,6 +507,9 @@ func TestGetInfo(t *testing.T) {
 		{Provider: "ofi/"},
 		{Provider: "ofi/nosuch"},
 		{Provider: "ofi/udp", Domain: "nosuch"},
+		{Provider: "ofi/sockets+offload"},
+		{Provider: "ofi/shm+offload"},
+		{Provider: "ofi/+rdm"},
 		{Provider: "ofi/udp", Src: "203.0.113.1"},
 	} {
 		if _, err := fabric.Open(bad, fabric.DomainConfig{}); !errors.Is(err, fabric.ErrNoProvider) {

@@ -46,13 +46,15 @@ func variantOf(name string) (variant, bool) {
 }
 
 // is says whether libfabric's provider prov is the one asked for. A layered provider is known by
-// the name of the one it is built on too, if it is what that one's reliable endpoints are.
+// the name of the one it is built on too, if it is what that one's reliable endpoints are. "udp" is
+// always the bare one.
 func (v variant) is(prov string, rdm bool) bool {
 	if v.prov == "" || strings.EqualFold(v.prov, prov) {
 		return true
 	}
 	base, _, layered := strings.Cut(prov, layerMark)
-	return rdm && layered && strings.EqualFold(v.prov, base)
+	return rdm && layered && strings.EqualFold(v.prov, base) &&
+		(v.rdm || !strings.EqualFold(base, udpProvider))
 }
 
 // option is the end of the registry name.

@@ -29,6 +29,10 @@ func (d stepped) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	return &steppedEndpoint{e, d.nw}, nil
 }
 
+func (e *steppedEndpoint) Land(mem []byte, headBytes int) bool {
+	return e.Endpoint.(fabric.Lander).Land(mem, headBytes)
+}
+
 func (e *steppedEndpoint) Poll(out []fabric.Completion) (int, error) {
 	e.nw.RunUntil(e.nw.Now())
 	return e.Endpoint.Poll(out)

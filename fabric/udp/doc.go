@@ -31,7 +31,7 @@
 //	provider.go  GetInfo and Open
 //	local.go     the host's addresses, Hints.Node
 //	domain.go    domain: arena, peers (peers.go), regions (region.go), sleeping (wait.go)
-//	endpoint.go  endpoint: socket (socket.go), sending (send.go), receiving (recv.go)
+//	endpoint.go  endpoint: socket (socket.go), sending (send.go), receiving (recv.go, land.go)
 //	names.go     endpoint names
 //	abi.go       the kernel's structures
 package udp

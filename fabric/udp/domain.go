@@ -20,7 +20,6 @@ const (
 	maxBuffers     = 1 << 24
 	maxBufferBytes = 1 << 20
 	maxArenaBytes  = 1 << 36
-	hugePageBytes  = 2 << 20
 )
 
 // domain implements fabric.Domain and fabric.Waiter. Everything but bell belongs to the goroutine
@@ -125,8 +124,8 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) error {
 	return nil
 }
 
-// strideBytes returns the distance of buffers: whole cache lines, and an odd number of them, so that
-// the beginnings of the buffers spread over all sets of a cache.
+// strideBytes returns the distance of buffers: whole cache lines, and an odd number of them, so
+// that the beginnings of the buffers spread over all sets of a cache.
 func strideBytes(size int) int {
 	lines := (size + cacheLineBytes - 1) / cacheLineBytes
 	return (lines | 1) * cacheLineBytes

@@ -89,6 +89,7 @@ func newEndpoint(d *domain, cfg fabric.EndpointConfig) (*endpoint, error) {
 			RecvBufferBytes: s.recvBytes,
 			Gather:          true,
 			FreeRegions:     true,
+			Landing:         true,
 			Source:          cfg.Source,
 		},
 	}

@@ -3,6 +3,7 @@
 package udp
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -40,6 +41,7 @@ func (p provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 			fabric.ErrUnavailable, err)
 	}
 	var infos []fabric.Info
+	var unusable []error // addresses such as a tentative one of IPv6
 	for i := range list {
 		l := &list[i]
 		if h.Domain != "" && h.Domain != l.device {
@@ -47,9 +49,13 @@ func (p provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 		}
 		have, err := probe(l, options)
 		if err != nil {
-			return infos, fmt.Errorf("%w: %w", fabric.ErrUnavailable, err)
+			unusable = append(unusable, err)
+			continue
 		}
 		infos = append(infos, newInfo(l, options, have, h.Node))
+	}
+	if len(infos) == 0 && len(unusable) > 0 {
+		return nil, fmt.Errorf("%w: %w", fabric.ErrUnavailable, errors.Join(unusable...))
 	}
 	return infos, nil
 }

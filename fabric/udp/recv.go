@@ -19,8 +19,8 @@ const (
 	adaptBytes = 4 << 10
 	// calmSingles ends the prediction of runs.
 	calmSingles = 16
-	// Each row has a scratch tail of messageBytes for what does not fit its buffers, and before it room
-	// to put what was in them (less than two messages).
+	// Each row has a scratch tail of messageBytes for what does not fit its buffers, and before it
+	// room to put what was in them (less than two messages).
 	headroomBytes = 2 * messageBytes
 	scratchBytes  = headroomBytes + messageBytes
 
@@ -57,6 +57,9 @@ type receiver struct {
 	pending []pendingRecv // ring of what did not fit the caller's completions
 	head    int
 	waiting int
+	// inScratch of them stand in scratch. A datagram in its buffer never waits behind one of those.
+	inScratch int
+	land      landing
 
 	lastFrom sockaddr // of the last datagram
 	lastAddr fabric.Addr
@@ -81,7 +84,7 @@ func (r *receiver) init(e *endpoint, depth int) error {
 	r.ctl = make([]cmsg, rxRows)
 	r.names = make([]sockaddr, rxRows)
 	r.rows = make([]fabric.Buf, rxRows*rxSegments)
-	r.pending = make([]pendingRecv, rxRows*2*rxSegments)
+	r.pending = make([]pendingRecv, rxRows*rxSegments)
 	var err error
 	if r.scratch, err = mapMemory(rxRows * scratchBytes); err != nil {
 		return err
@@ -99,7 +102,8 @@ func (r *receiver) init(e *endpoint, depth int) error {
 func (r *receiver) release() {
 	_ = unix.Munmap(r.scratch) // of an address that mmap gave
 	r.scratch = nil
-	r.top, r.waiting = 0, 0
+	r.land = landing{}
+	r.top, r.waiting, r.inScratch = 0, 0, 0
 }
 
 // narrow makes rows for single datagrams.
@@ -152,7 +156,13 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 		return n, nil
 	}
 	wide := min(r.wide, r.top)
-	rows := r.prepare(wide, len(out)-n)
+	landing := r.lands(wide)
+	rows := 1
+	if landing {
+		r.prepareLanding(wide)
+	} else {
+		rows = r.prepare(wide, len(out)-n)
+	}
 	got, err := e.receive(rows)
 	if err != nil || got == 0 {
 		r.burst = 1
@@ -160,6 +170,9 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	}
 	if got == rows {
 		r.burst = min(4*rows, rxRows)
+	}
+	if landing {
+		return r.deliverLanded(out, n, wide), nil
 	}
 	return r.deliver(out, n, got, wide), nil
 }
@@ -184,24 +197,40 @@ func (r *receiver) prepare(wide, room int) int {
 	stride := uintptr(r.stride)
 	next := r.top
 	for row := range rows {
-		iov := r.iov[row*(wide+1) : (row+1)*(wide+1)]
+		iov := r.iov[row*(wide+1) : row*(wide+1)+wide]
 		list := r.rows[row*wide : (row+1)*wide]
-		for i := range list {
+		for i := range iov {
 			next--
 			b := r.stack[next]
 			list[i] = b
 			iov[i] = iovec{bufs.addr(b), stride}
 		}
-		iov[wide] = iovec{uintptr(unsafe.Pointer(&r.scratch[r.tail(row)])), messageBytes}
-		h := &r.hdr[row]
-		h.iov, h.iovLen = uintptr(unsafe.Pointer(&iov[0])), uintptr(wide+1)
-		h.ctlLen = cmsgBytes
-		h.nameLen = 0
-		if r.source {
-			h.nameLen = unix.SizeofSockaddrInet6
-		}
+		r.seal(row, row*(wide+1), wide)
 	}
 	return rows
+}
+
+// seal finishes the header of a row with count iovecs from first on, and the scratch tail.
+func (r *receiver) seal(row, first, count int) {
+	r.iov[first+count] = iovec{uintptr(unsafe.Pointer(&r.scratch[r.tail(row)])), messageBytes}
+	h := &r.hdr[row]
+	h.iov, h.iovLen = uintptr(unsafe.Pointer(&r.iov[first])), uintptr(count+1)
+	h.ctlLen = cmsgBytes
+	h.nameLen = 0
+	if r.source {
+		h.nameLen = unix.SizeofSockaddrInet6
+	}
+}
+
+// arrived returns the size of the message in a row, that of the datagrams it was made of if it is
+// a run, and a completion with what all of them share.
+func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) {
+	h := &r.hdr[row]
+	done = fabric.Completion{From: fabric.AddrUnknown, Op: fabric.OpRecv}
+	if r.source {
+		done.From = r.from(row)
+	}
+	return int(h.size), r.ctl[row].segment(h.ctlLen), done
 }
 
 // tail is where the scratch tail of a row begins.
@@ -223,14 +252,14 @@ func (e *endpoint) receive(rows int) (int, error) {
 		case unix.EAGAIN:
 			return 0, nil
 		case unix.EINTR:
-			continue
 		case unix.ENOSYS:
 			e.rx.mmsg, rows = false, 1
 		case unix.EBADF, unix.ENOTSOCK, unix.EFAULT, unix.EINVAL:
 			return 0, newError("recv", errno)
+		default:
+			// An error that something sent has met on its way: it is nothing to who receives.
+			e.counts.pending++
 		}
-		// An error that something sent has met on its way: it is nothing to who receives.
-		e.counts.pending++
 	}
 	return 0, nil
 }
@@ -241,20 +270,14 @@ func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 	stride := r.stride // as the rows were made; adapt changes it for the next ones
 	r.top -= rows * wide
 	for row := range rows {
-		h := &r.hdr[row]
-		size := int(h.size)
-		segment := r.ctl[row].segment(h.ctlLen)
-		done := fabric.Completion{From: fabric.AddrUnknown, Op: fabric.OpRecv}
-		if r.source {
-			done.From = r.from(row)
-		}
+		size, segment, done := r.arrived(row)
 		list := r.rows[row*wide : (row+1)*wide]
 		if segment <= 0 || size <= segment {
 			if size > stride {
 				r.join(row, list, size, stride)
 			}
 			done.Buf, done.Len = list[0], uint32(size)
-			n = r.report(out, n, done)
+			n = r.report(out, n, done, row*scratchBytes)
 			r.top += copy(r.stack[r.top:], list[1:])
 			r.single(size)
 			continue
@@ -263,7 +286,7 @@ func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 		for i := range placed {
 			done.Buf, done.Len = list[i], uint32(min(segment, size))
 			size -= int(done.Len)
-			n = r.report(out, n, done)
+			n = r.report(out, n, done, row*scratchBytes+i*stride)
 		}
 		// What this row did not need is posted still.
 		r.top += copy(r.stack[r.top:], list[placed:])
@@ -335,13 +358,21 @@ func (r *receiver) fetch(done *fabric.Completion, off int) {
 	copy(r.domain.buffers.bytes(done.Buf), r.scratch[off:off+int(done.Len)])
 }
 
-// report reports a datagram that stands in its buffer.
-func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion) int {
+// report reports a datagram that stands in its buffer. The headroom of its row is free at spare.
+func (r *receiver) report(out []fabric.Completion, n int, done fabric.Completion, spare int) int {
 	if n < len(out) && r.waiting == 0 {
 		out[n] = done
 		return n + 1
 	}
-	r.hold(done, -1)
+	if r.inScratch == 0 {
+		r.hold(done, -1)
+		return n
+	}
+	// A datagram before this one needs a buffer. It must not wait for one while we have one.
+	copy(r.scratch[spare:spare+int(done.Len)], r.domain.buffers.bytes(done.Buf))
+	r.stack[r.top] = done.Buf
+	r.top++
+	r.hold(done, spare)
 	return n
 }
 
@@ -357,6 +388,12 @@ func (r *receiver) hold(done fabric.Completion, off int) {
 	}
 	r.pending[(r.head+r.waiting)%len(r.pending)] = pendingRecv{done, off}
 	r.waiting++
+	if off >= 0 {
+		r.inScratch++
+	}
+	if done.Landed > 0 {
+		r.land.waiting++
+	}
 }
 
 // drain reports what earlier messages have left.
@@ -368,6 +405,10 @@ func (r *receiver) drain(out []fabric.Completion) (n int) {
 				break
 			}
 			r.fetch(&p.done, p.off)
+			r.inScratch--
+		}
+		if p.done.Landed > 0 {
+			r.land.waiting--
 		}
 		out[n] = p.done
 		n++

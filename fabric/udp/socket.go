@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/bits"
 	"net/netip"
-	"strings"
 	"syscall"
 	"unsafe"
 
@@ -129,13 +128,14 @@ func detect(fd int, o Options) features {
 	} else {
 		f.gro = true
 	}
-	// Sending no messages does nothing where the call exists.
 	if o.NoMmsg {
 		f.noMmsgWhy = "by option"
-	} else if _, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), 0, 0, 0, 0, 0); errno != 0 {
+		return f
+	}
+	// Sending no messages does nothing where the call exists.
+	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), 0, 0, 0, 0, 0)
+	if f.mmsg = errno == 0; !f.mmsg {
 		f.noMmsgWhy = errno.Error()
-	} else {
-		f.mmsg = true
 	}
 	return f
 }
@@ -162,8 +162,7 @@ func probe(l *local, o Options) (features, error) {
 	if err != nil {
 		return features{}, fmt.Errorf("%s: %w", l.addr, err)
 	}
-	defer s.close()
-	return s.have, nil
+	return s.have, s.close()
 }
 
 // sysError makes a fabric.Error of what package unix returns, nil of nil.
@@ -237,15 +236,4 @@ func recvMmsg(fd int, m []mmsghdr) (int, unix.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd),
 		uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)), 0, 0, 0)
 	return int(n), errno
-}
-
-// joinReasons shortens the list of what is off for an error or a test's log.
-func (f *features) joinReasons() string {
-	var off []string
-	for _, a := range f.attrs() {
-		if a.Value != "on" {
-			off = append(off, a.Name+" "+a.Value)
-		}
-	}
-	return strings.Join(off, ", ")
 }

@@ -60,6 +60,14 @@ type fixture struct {
 	// brief networks are another one with a feature left out: scenarios that are long and have nothing
 	// to do with it are not run again.
 	brief bool
+	// reliable networks are slow libfabric providers with a reliability of their own; they run the
+	// scenarios of the core only.
+	reliable bool
+}
+
+// runs says whether a scenario is for the network.
+func (fx *fixture) runs(sc *scenario) bool {
+	return (sc.on == nil || sc.on(fx)) && !(sc.long && fx.brief) && (sc.core || !fx.reliable)
 }
 
 // allow returns a time-out: d, and more of it where packets are lost again and again.
@@ -85,6 +93,10 @@ var fixtures = []fixture{
 	{name: "udp_bare", open: registered("udp;nogso;nogro;nommsg", "127.0.0.1", 0), brief: true},
 	{name: "udp_ip6", open: registered("udp", "::1", ethernet), brief: true},
 	{name: "ofi_udp", open: registered("ofi/udp", "127.0.0.1", 0)},
+	{name: "ofi_udp_offload", open: registered("ofi/udp+offload", "127.0.0.1", 0), brief: true},
+	{name: "ofi_shm", open: registered("ofi/shm", "", 0), reliable: true},
+	{name: "ofi_net", open: registered("ofi/net", "127.0.0.1", 0), reliable: true},
+	{name: "ofi_tcp", open: registered("ofi/tcp", "127.0.0.1", 0), reliable: true},
 	{name: "sim_clean", open: openClean, virtual: true, rebinds: true},
 	{name: "sim_rough", open: openRough, virtual: true, rebinds: true, rough: true},
 }
@@ -121,15 +133,34 @@ func registered(provider, node string, mtuBytes int) func(testing.TB, opts) netw
 		default:
 			tb.Fatal(err)
 		}
-		if mtuBytes > 0 { // the sizes of the buffers follow, and they bound the datagrams
+		if mtuBytes > 0 {
 			infos[0].MTUBytes = min(infos[0].MTUBytes, mtuBytes)
 		}
 		return &realNet{
-			infos:  func() ([]fabric.Info, error) { return infos[:1], nil },
-			domain: fabric.Open,
-			start:  time.Now(),
+			infos: func() ([]fabric.Info, error) { return infos[:1], nil },
+			domain: func(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
+				d, err := fabric.Open(info, cfg)
+				if err != nil {
+					return nil, err
+				}
+				return narrow{d, d.(fabric.Waiter), info.MTUBytes}, nil
+			},
+			start: time.Now(),
 		}
 	}
+}
+
+// narrow is a domain on a device with another MTU. The size of its buffers bounds the datagrams.
+type narrow struct {
+	fabric.Domain
+	fabric.Waiter
+	mtuBytes int
+}
+
+func (d narrow) Info() fabric.Info {
+	info := d.Domain.Info()
+	info.MTUBytes = d.mtuBytes
+	return info
 }
 
 func (nw *realNet) now() btl.Time { return btl.Time(time.Since(nw.start)) + 1 }

@@ -14,6 +14,7 @@ type scenario struct {
 	run  func(t *testing.T, fx *fixture)
 	on   func(fx *fixture) bool // nil: everywhere
 	long bool                   // and about peers and time: not for networks that are brief
+	core bool                   // what everybody uses
 }
 
 // threaded networks are those with goroutines of their own.
@@ -21,21 +22,21 @@ func threaded(fx *fixture) bool { return !fx.virtual }
 
 // scenarios, from simple to involved.
 var scenarios = []scenario{
-	{name: "rdm_exchange", run: testExchange},
-	{name: "pingpong", run: testPingpong},
-	{name: "tagged_bw", run: testTaggedBW},
+	{name: "rdm_exchange", run: testExchange, core: true},
+	{name: "pingpong", run: testPingpong, core: true},
+	{name: "tagged_bw", run: testTaggedBW, core: true},
 	{name: "flood_sleeping_receiver", run: testFlood},
-	{name: "unexpected_msg", run: testUnexpected},
-	{name: "multi_ep", run: testMultiEP},
+	{name: "unexpected_msg", run: testUnexpected, core: true},
+	{name: "multi_ep", run: testMultiEP, core: true},
 	{name: "multi_domain", run: testMultiDomain},
 	{name: "resmgmt", run: testResmgmt},
 	{name: "resmgmt_tables", run: testTables},
-	{name: "inject", run: testInject},
-	{name: "multinode_all2all", run: testAllToAll},
+	{name: "inject", run: testInject, core: true},
+	{name: "multinode_all2all", run: testAllToAll, core: true},
 	{name: "multinode_one2all", run: testOneToAll, long: true},
 	{name: "multinode_all2one", run: testAllToOne},
 	{name: "multinode_ring", run: testRing},
-	{name: "rma_bw", run: testPuts},
+	{name: "rma_bw", run: testPuts, core: true},
 	{name: "rma_refused", run: testPutsRefused},
 	{name: "av_xfer", run: testAVXfer, long: true},
 	{name: "rdm_multi_client", run: testMultiClient, long: true},
@@ -51,7 +52,7 @@ func TestConformance(t *testing.T) {
 		fx := &fixtures[i]
 		t.Run(fx.name, func(t *testing.T) {
 			for _, sc := range scenarios {
-				if sc.on != nil && !sc.on(fx) || sc.long && fx.brief {
+				if !fx.runs(&sc) {
 					continue
 				}
 				t.Run(sc.name, func(t *testing.T) { sc.run(t, fx) })

@@ -51,6 +51,7 @@ type stream struct {
 	failed  int // ended with an error
 	lastErr error
 	ended   []bool
+	acked   []bool // ended well later than its send: it was delivered
 
 	seen   []bool
 	got    int
@@ -85,6 +86,7 @@ func (l *lab) stream(from *node, ep *btl.Endpoint, to *node, sp spec) *stream {
 		count: sp.count,
 		size:  sp.size, ways: sp.ways, window: sp.window, limit: -1,
 		seen: make([]bool, sp.count), ended: make([]bool, sp.count),
+		acked: make([]bool, sp.count),
 	}
 	for i := range sp.count {
 		if s.size(i) < streamHead {
@@ -176,6 +178,7 @@ func (s *stream) post(f *btl.Fragment, i int, mem []byte) error {
 		s.out--
 		s.release(mem)
 		s.note(i, err)
+		s.acked[i] = err == nil
 	}
 	st, err := s.ep.Send(f)
 	switch {

@@ -17,12 +17,16 @@ type packet struct{ to, data []byte }
 type tap struct {
 	fabric.Domain
 	names   map[fabric.Addr][]byte
+	regions map[fabric.Region][]byte
 	packets []packet
 	open    bool
 }
 
 func newTap(d fabric.Domain) *tap {
-	return &tap{Domain: d, names: make(map[fabric.Addr][]byte), open: true}
+	return &tap{
+		Domain: d, names: make(map[fabric.Addr][]byte), regions: make(map[fabric.Region][]byte),
+		open: true,
+	}
 }
 
 // Insert notes which name an address stands for.
@@ -32,6 +36,15 @@ func (d *tap) Insert(name []byte) (fabric.Addr, error) {
 		d.names[a] = bytes.Clone(name)
 	}
 	return a, err
+}
+
+// RegisterRegion notes which memory a region is.
+func (d *tap) RegisterRegion(mem []byte) (fabric.Region, error) {
+	r, err := d.Domain.RegisterRegion(mem)
+	if err == nil {
+		d.regions[r] = mem
+	}
+	return r, err
 }
 
 // OpenEndpoint opens an endpoint that is listened to.
@@ -55,10 +68,11 @@ func (e *tapEndpoint) Post(sends []fabric.Send) (int, error) {
 		arena := e.dom.Arena()
 		for i := range sends[:n] {
 			s := &sends[i]
-			e.dom.packets = append(e.dom.packets, packet{
-				to:   e.dom.names[s.To],
-				data: bytes.Clone(arena.Bytes(s.Buf)[:s.Len]),
-			})
+			data := bytes.Clone(arena.Bytes(s.Buf)[:s.Len])
+			if s.Region != 0 {
+				data = append(data, e.dom.regions[s.Region][s.RegionOff:][:s.RegionLen]...)
+			}
+			e.dom.packets = append(e.dom.packets, packet{to: e.dom.names[s.To], data: data})
 		}
 	}
 	return n, err

@@ -82,7 +82,8 @@ func (k *crafted) send(p Packet) {
 }
 
 // answered checks the packets that the module sends next. An Ack in "ack 4" counts like seq, "dup"
-// has the Dup flag, "Nack 7 2" is for number 7 with reason 2, "Nack 7 3 9" for its records of tag 9.
+// has the Dup flag, "Nack 7 2" is for number 7 with reason 2, "Nack 7 3 9" for its records of tag
+// 9.
 func (k *crafted) answered(what string, want ...string) {
 	k.t.Helper()
 	for _, w := range want {

@@ -49,8 +49,9 @@ func without(list []Record, tag uint8) (rest []Record) {
 	return rest
 }
 
-// StartPacked queues messages in packs, as many in each as fit, or max if that is less; the channels
-// tell how each ended. The connection must be established, and each message fit into a pack.
+// StartPacked queues messages in packs, as many in each as fit, or max if that is less; the
+// channels tell how each ended. The connection must be established, and each message fit into a
+// pack.
 func (c *Conn) StartPacked(list []Record, maxRecords int) []<-chan error {
 	ends := make([]<-chan error, len(list))
 	var pack *message
@@ -124,8 +125,8 @@ func (c *Conn) nackedRecord(o *outgoing, pkt *Packet) {
 	c.again(o)
 }
 
-// acceptPack delivers the messages of a pack, or refuses all of them. What may come in its place then
-// is a Void, or the same pack without those of the tag that was named.
+// acceptPack delivers the messages of a pack, or refuses all of them. What may come in its place
+// then is a Void, or the same pack without those of the tag that was named.
 func (c *Conn) acceptPack(pkt *Packet) bool {
 	for _, r := range pkt.Records {
 		if c.p.cfg.Accept == nil || c.p.cfg.Accept(r.Tag) {

@@ -22,8 +22,6 @@ import (
 // unseen are the fields that a run of btlbench cannot show: nothing is refused there, and its
 // addresses are of IPv4. The vectors and the listing have them.
 var unseen = []string{
-	"gobtl.record", "gobtl.record.tag", "gobtl.record.reserved", "gobtl.record.length",
-	"gobtl.record.payload",
 	"gobtl.nack.reason", "gobtl.nack.record_tag", "gobtl.reject.reason", "gobtl.reject.version_min",
 	"gobtl.reject.version_max", "gobtl.hello.command_addr6", "gobtl.hello.data_addr6",
 }
@@ -31,7 +29,9 @@ var unseen = []string{
 // TestCapture: every packet of a real run, with loss, duplication and reordering, is dissected as
 // package frag reads it.
 func TestCapture(t *testing.T) {
-	file := captureRun(t)
+	file := captureRun(t, "ofi/udp", []string{
+		"--test", "lat,put_bw", "--size", "8,4K", "--impair", "loss=5%,dup=3%,reorder=5%,seed=7",
+	}, []string{"--test", "bw", "--size", "0,700,16K"})
 	// A random port may be one that another dissector has registered.
 	first := []string{"-o", "udp.try_heuristic_first:TRUE"}
 	packets, seen := checkFields(t, file, "!(udp.payload contains \""+sentinel+"\")", first...)
@@ -48,23 +48,46 @@ func TestCapture(t *testing.T) {
 	checkConcluded(t, file, packets, first)
 }
 
+// TestCaptureJoined: with segmentation offload the loopback interface shows many packets as one
+// datagram; each is dissected.
+func TestCaptureJoined(t *testing.T) {
+	file := captureRun(t, "udp", []string{"--test", "bw", "--size", "8,16K", "--mtu", "1500"})
+	first := []string{"-o", "udp.try_heuristic_first:TRUE"}
+	packets, seen := checkFields(t, file, "!(udp.payload contains \""+sentinel+"\")", first...)
+	frames := rows(t, file, []string{"gobtl.joined"}, append(first, "-Y", "gobtl")...)
+	joined := 0
+	for _, row := range frames {
+		if row[0] != "" {
+			joined++
+		}
+	}
+	t.Logf("%d packets in %d frames, %d of them of several", len(packets), len(frames), joined)
+	if joined == 0 {
+		t.Log("this kernel cuts datagrams itself: nothing is joined")
+	} else if len(packets) == len(frames) {
+		t.Error("frames are marked as joined, and none is")
+	}
+	for _, name := range []string{"gobtl.record.payload", "gobtl.chunk.offset"} {
+		if seen[name] == 0 {
+			t.Errorf("no packet has %s", name)
+		}
+	}
+}
+
 // sentinel ends the capture: when it is in the file, so is everything before.
 const sentinel = "end of the capture"
 
 // captureRun captures runs of btlbench on the loopback interface, on an address of their own.
-func captureRun(t *testing.T) string {
+func captureRun(t *testing.T, provider string, runs ...[]string) string {
 	bench := buildBench(t)
 	pid := os.Getpid()
 	host := fmt.Sprintf("127.%d.%d.%d", 64+pid>>16&63, pid>>8&255, 1+pid%250)
 	file := filepath.Join(t.TempDir(), "run.pcapng")
 	stop := startCapture(t, host, file)
-	for _, args := range [][]string{
-		{"--test", "lat,put_bw", "--size", "8,4K", "--impair", "loss=5%,dup=3%,reorder=5%,seed=7"},
-		{"--test", "bw", "--size", "0,700,16K"},
-	} {
+	for _, args := range runs {
 		cmd := exec.CommandContext(t.Context(), bench, append([]string{
-			"pair", "--node", host, "--iterations", "40", "--warmup", "2", "--rounds", "1",
-			"--window", "8", "--format", "json",
+			"pair", "--provider", provider, "--node", host, "--iterations", "40", "--warmup", "2",
+			"--rounds", "1", "--window", "8", "--format", "json",
 		}, args...)...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("btlbench %q: %v\n%s", args, err, out)

@@ -121,7 +121,8 @@ var onWire = append([]field{
 // each is the values of a field that a packet has several times.
 type each []any
 
-// inRecords makes a field that each record of a Pack may have; record is all of it, with its header.
+// inRecords makes a field that each record of a Pack may have; record is all of it, with its
+// header.
 func inRecords(name string, want func(tag uint8, record []byte) any) field {
 	return field{"gobtl.record" + name, func(p *packet) any {
 		if p.Kind != frag.KindPack {
@@ -268,8 +269,37 @@ func normal(printed string, want any) string {
 	return strconv.FormatUint(n, 10)
 }
 
+// apart cuts a captured datagram into its packets: more than one if the interface has them joined.
+func apart(pkt []byte) (parts [][]byte) {
+	for len(pkt) >= frag.FragHeaderBytes {
+		header := frag.HeaderBytes(frag.Kind(pkt[1]&0x0F), frag.Flags(pkt[2]))
+		n := min(len(pkt), header+int(pkt[20])+int(pkt[21])<<8)
+		parts, pkt = append(parts, pkt[:n]), pkt[n:]
+	}
+	if len(pkt) > 0 {
+		parts = append(parts, pkt)
+	}
+	return parts
+}
+
+// all is the values of a field in packets that are joined.
+func all(f field, joined []*packet) any {
+	var values each
+	for _, p := range joined {
+		switch v := f.want(p).(type) {
+		case nil:
+		case each:
+			values = append(values, v...)
+		default:
+			values = append(values, v)
+		}
+	}
+	return when(len(values) > 0, values)
+}
+
 // checkFields compares every field of every packet of a capture with package frag. filter chooses
-// the packets; each must be one. It returns the packets, and how often each field was there.
+// the frames; each must be one packet, or several that are joined. It returns the packets, and how
+// often each field was there.
 func checkFields(t *testing.T, file, filter string, args ...string) ([]*packet, map[string]int) {
 	t.Helper()
 	names := []string{
@@ -288,9 +318,13 @@ func checkFields(t *testing.T, file, filter string, args ...string) ([]*packet, 
 		if err != nil {
 			t.Fatalf("frame %s: %v", frame, err)
 		}
-		p, err := decode(pkt)
-		if err != nil {
-			t.Fatalf("frame %s is no packet: %v\n%x", frame, err, pkt)
+		var joined []*packet
+		for _, part := range apart(pkt) {
+			p, err := decode(part)
+			if err != nil {
+				t.Fatalf("frame %s is no packet: %v\n%x", frame, err, pkt)
+			}
+			joined = append(joined, p)
 		}
 		if row[1] != "gobtl" || row[4] != "" {
 			t.Fatalf("frame %s is of protocol %s, malformed %q", frame, row[1], row[4])
@@ -302,15 +336,15 @@ func checkFields(t *testing.T, file, filter string, args ...string) ([]*packet, 
 			}
 		}
 		for i, f := range onWire {
-			want := f.want(p)
+			want := all(f, joined)
 			if got := normal(row[fixed+i], want); got != text(want) {
-				t.Errorf("frame %s, %v: %s is %q, want %q", frame, p.Kind, f.name, got, text(want))
+				t.Errorf("frame %s, %v: %s is %q, want %q", frame, joined[0].Kind, f.name, got, text(want))
 			}
 			if want != nil {
 				seen[f.name]++
 			}
 		}
-		packets = append(packets, p)
+		packets = append(packets, joined...)
 	}
 	return packets, seen
 }

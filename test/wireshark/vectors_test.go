@@ -1,6 +1,7 @@
 package wireshark
 
 import (
+	"bytes"
 	"net/netip"
 	"slices"
 	"strings"
@@ -25,7 +26,8 @@ var concluded = []string{
 // experts are the notes that a valid packet can have; those on a datagram that is none begin with
 // gobtl.bad_.
 var experts = []string{
-	"gobtl.foreign", "gobtl.cut", "gobtl.retransmission", "gobtl.duplicate_ack", "gobtl.refused",
+	"gobtl.foreign", "gobtl.cut", "gobtl.joined", "gobtl.retransmission", "gobtl.duplicate_ack",
+	"gobtl.refused",
 	"gobtl.rejected", "gobtl.voided", "gobtl.closes",
 }
 
@@ -106,4 +108,41 @@ func TestTrees(t *testing.T) {
 		trees.WriteString("# " + list[i].name + "\ngobtl " + strings.TrimRight(tree, "\n") + "\n\n")
 	}
 	golden(t, "kinds.txt", trees.String())
+}
+
+// TestJoined: a datagram of several packets as offloads leave it is dissected packet by packet;
+// what only looks like one is not.
+func TestJoined(t *testing.T) {
+	pack := func(n int) []byte {
+		record := make([]byte, frag.RecordHeaderBytes+n)
+		frag.PutRecord(record, 1, record[:n])
+		return packetOf(&frag.Header{Kind: frag.KindPack, Conn: tagB, Seq: 7}, record)
+	}
+	join := func(list ...[]byte) []byte { return bytes.Join(list, nil) }
+	chunks := join(chunkOf(firstA, 0), chunkOf(firstA+1, roomBytes), chunkOf(firstA+2, 2*roomBytes))
+	var datagrams []datagram
+	want := []int{3, 4, 2, 3, 0, 0, 0, 0, 2, 0}
+	for _, b := range [][]byte{
+		chunks,
+		join(pack(9), pack(9), pack(9), pack(0)),
+		join(pack(20), ack(tagA, 9, 8, false)),
+		join(ack(tagA, 1, 8, false), ack(tagA, 2, 8, false), ack(tagA, 3, 8, false)),
+		join(pack(9), pack(0), pack(9)),
+		join(pack(9), pack(10)),
+		join(pack(9), []byte{0}),
+		join(pack(9), pack(9)[:32], []byte{1}),
+		chunks,
+		chunks,
+	} {
+		datagrams = append(datagrams, datagram{from: portA, to: portB, payload: b, host: len(datagrams)})
+	}
+	datagrams[8].cutBytes, datagrams[9].cutBytes = 40, 200 // one chunk is whole only
+	names := []string{"gobtl.magic", "gobtl.joined"}
+	for i, row := range rows(t, writeCapture(t, datagrams), names) {
+		n := strings.Count(row[0], "0x")
+		if n != want[i] || (row[1] != "") != (n > 1) {
+			t.Errorf("datagram %d: %d packets, joined %q, want %d", i, n, row[1], want[i])
+		}
+	}
+	checkFields(t, writeCapture(t, datagrams[:4]), "udp")
 }

@@ -131,7 +131,6 @@ func (p *process) end() {
 		return
 	case <-time.After(termGrace):
 	}
-	endSession(p.cmd.Process.Pid)
 	_ = p.cmd.Process.Kill()
 	<-p.exited
 }

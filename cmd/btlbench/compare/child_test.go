@@ -69,7 +69,7 @@ func alive(pid int) bool {
 func TestNothingLeft(t *testing.T) {
 	for _, c := range []struct{ name, script string }{
 		{"child", "sleep 1000 & echo $! > $FILE; wait"},
-		{"own group", "set -m; sleep 1000 & echo $! > $FILE; wait"},
+		{"own group", "bash -c 'set -m; sleep 1000 & echo $! > $FILE; wait'"},
 		{"deaf", "trap '' TERM; sleep 1000 & echo $! > $FILE; while :; do wait; done"},
 		{"orphan", "sleep 1000 & echo $! > $FILE"},
 	} {
@@ -81,13 +81,17 @@ func TestNothingLeft(t *testing.T) {
 			pid := make(chan int, 1)
 			go func() {
 				pid <- waitFile(t, file)
-				cancel(stop)
+				if c.name != "orphan" {
+					cancel(stop)
+				}
 			}()
 			script := shell(c.script)
 			script.env = []string{"FILE=" + file}
-			if _, err := h.run(ctx, anyCPU, script); c.name != "orphan" && !errors.Is(err, stop) {
+			_, err := h.run(ctx, anyCPU, script)
+			if c.name != "orphan" && !errors.Is(err, stop) {
 				t.Errorf("error %v", err)
 			}
+			cancel(nil)
 			if pid := <-pid; alive(pid) {
 				t.Errorf("process %d lives on", pid)
 			}

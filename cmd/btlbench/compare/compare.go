@@ -105,7 +105,7 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // What stays is a few KiB in the temporary directory.
 	c := &comparison{
 		cfg: cfg, points: points(cfg.Quick), report: newReport(cfg),
 		host:   &host{cpus: cfg.CPUs, each: cfg.Each, limit: cfg.Limit, dir: dir},
@@ -115,11 +115,17 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	if err := c.probe(ctx); err != nil {
 		return nil, err
 	}
-	err = c.run(ctx)
-	c.report.Interrupted = err != nil
+	err = c.complete(ctx)
 	c.report.ElapsedS = float64(time.Since(begin).Round(time.Millisecond)) / float64(time.Second)
-	c.report.finish()
 	return c.report, err
+}
+
+// complete makes the rounds and completes the report.
+func (c *comparison) complete(ctx context.Context) error {
+	err := c.run(ctx)
+	c.report.Interrupted = err != nil
+	c.report.finish()
+	return err
 }
 
 // probe finds out which systems are there, and prepares those.

@@ -63,9 +63,7 @@ func compareFakes(ctx context.Context, rounds int, list ...system) (*Report, err
 	for _, s := range list {
 		c.report.Systems = append(c.report.Systems, *s.info())
 	}
-	err := c.run(ctx)
-	c.report.Interrupted = err != nil
-	c.report.finish()
+	err := c.complete(ctx)
 	return c.report, err
 }
 
@@ -122,6 +120,18 @@ func TestMediansAndRatios(t *testing.T) {
 	}
 }
 
+// TestRatioOfRounds holds that a ratio compares what was measured in the same round.
+func TestRatioOfRounds(t *testing.T) {
+	a := Result{Rounds: []Value{{Round: 1, Value: 8}, {Round: 3, Value: 100}}}
+	b := Result{Rounds: []Value{{Round: 2, Value: 1}, {Round: 3, Value: 50}}}
+	if r := a.ratioTo(&b); r == nil || *r != 2 {
+		t.Errorf("%v", r)
+	}
+	if r := a.ratioTo(&Result{Rounds: []Value{{Round: 2, Value: 1}}}); r != nil {
+		t.Errorf("%v of no common round", *r)
+	}
+}
+
 // TestFailures holds that a system that fails is reported, keeps what it measured, is left alone
 // after a while, and costs the others nothing.
 func TestFailures(t *testing.T) {
@@ -149,7 +159,8 @@ func TestFailures(t *testing.T) {
 	if r := report.find("good", Point{Latency, 1024, 1}); r == nil || len(r.Rounds) != 5 {
 		t.Errorf("the other system: %+v", r)
 	}
-	if table := report.Table(); !strings.Contains(table, "failed: label of bad, latency, round 1: no") {
+	failed := "failed: label of bad, latency, round 1: no route"
+	if table := report.Table(); !strings.Contains(table, failed) {
 		t.Error(table)
 	}
 	if why := report.GobtlFailed(); why != "" {
@@ -210,7 +221,8 @@ func TestSelect(t *testing.T) {
 		if _, ok := lineStyles[id]; !ok {
 			t.Errorf("%s has no line style", id)
 		}
-		if raw := all[i].rawID; raw != "" && !slices.ContainsFunc(all, func(s Info) bool { return s.ID == raw }) {
+		raw := all[i].rawID
+		if raw != "" && !slices.ContainsFunc(all, func(s Info) bool { return s.ID == raw }) {
 			t.Errorf("%s is compared with %s, which is not there", id, raw)
 		}
 		if all[i].Kind == KindPeer && all[i].Package == "" {

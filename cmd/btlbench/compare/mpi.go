@@ -29,8 +29,13 @@ func newMPI(id, label, provider string, flags ...string) *mpi {
 	m := &mpi{flags: flags}
 	m.about = Info{
 		ID: id, Label: label, Kind: KindPeer, Package: "openmpi-bin and libopenmpi-dev",
-		Command: "mpirun -np 2 --bind-to none " + strings.Join(flags, " ") +
-			" peer 0,1 200 latency:8:1",
+		Command: "mpirun -np 2 --bind-to none",
+	}
+	for _, flag := range append(flags, "peer", "0,1", "200", "latency:8:1") {
+		if strings.ContainsAny(flag, ";^") {
+			flag = "'" + flag + "'"
+		}
+		m.about.Command += " " + flag
 	}
 	if provider != "" {
 		m.about.Note = "over libfabric's " + provider

@@ -52,7 +52,9 @@ func TestParseUCX(t *testing.T) {
 	if want := (ucxFigures{5.6, 6.1, 1540}); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, text := range []string{"", "| Test | # | 50 | a | o | a | o | a | o |\n", "1 2 3 0 5 6 7 8\n"} {
+	for _, text := range []string{
+		"", "| Test | # | 50 | a | o | a | o | a | o |\n", "1 2 3 0 5 6 7 8\n",
+	} {
 		if got, err := parseUCX([]byte(text)); err == nil {
 			t.Errorf("%q: %+v", text, got)
 		}
@@ -74,6 +76,9 @@ func TestParseMPI(t *testing.T) {
 	}
 	if samples[0].MedianUs != 6.498 || samples[2].MedianUs != 0 {
 		t.Errorf("medians %v and %v", samples[0].MedianUs, samples[2].MedianUs)
+	}
+	if samples, err := parseMPI([]byte("rate 8 1 5 0\n"), points[3:]); err == nil {
+		t.Errorf("another window: %+v", samples)
 	}
 	// What came before a failure counts; what did not come is named.
 	samples, err = parseMPI(recorded(t, "mpi.txt"), append(points, Point{Rate, 8, 512}))
@@ -116,7 +121,8 @@ func TestParsePair(t *testing.T) {
 	if err != nil || len(samples) != 1 || !near(samples[0].Value, 143.682) {
 		t.Errorf("%+v, %v", samples, err)
 	}
-	if samples, err := parsePair(recorded(t, "pair-rate.json"), "btl", []Point{{Rate, 8, 64}}); err == nil {
+	other := []Point{{Rate, 8, 64}}
+	if samples, err := parsePair(recorded(t, "pair-rate.json"), "btl", other); err == nil {
 		t.Errorf("another window: %+v", samples)
 	}
 	// A report without what was asked for, and none at all.

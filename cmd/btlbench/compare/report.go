@@ -79,13 +79,7 @@ func newReport(cfg *Config) *Report {
 }
 
 func unitOf(w Workload) string {
-	switch w {
-	case Latency:
-		return "us"
-	case Stream:
-		return "MB/s"
-	}
-	return "messages/s"
+	return map[Workload]string{Latency: "us", Stream: "MB/s", Rate: "messages/s"}[w]
 }
 
 // find returns a system's result at a point, or nil.

@@ -80,8 +80,11 @@ func (r *Report) headline(w Workload) (p Point, ok bool) {
 // writeSummary writes one line for each system: its medians at the headline points, their ratio to
 // the best peer's, and the transport's to the bare fabric's.
 func (r *Report) writeSummary(b *strings.Builder) {
-	fmt.Fprintf(b, "Medians of %d rounds; x: by the best peer's; /raw: by the bare fabric's\n\n",
-		r.Rounds)
+	rounds := fmt.Sprintf("Medians of %d rounds", r.Rounds)
+	if r.Rounds == 1 {
+		rounds = "One round"
+	}
+	b.WriteString(rounds + "; x: by the best peer's; /raw: by the bare fabric's\n\n")
 	var g grid
 	header := []string{"system"}
 	for _, w := range workloads {

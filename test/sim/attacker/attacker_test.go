@@ -21,6 +21,7 @@ const (
 	honest    = 3
 	halfOpen  = 24
 	poolBytes = 1 << 20
+	handled   = 6 // tags from 1 on
 )
 
 // town is three honest modules, each connected to each, and one node that means harm.
@@ -36,6 +37,7 @@ type town struct {
 	mail  map[uint64]*letter
 	over  bool
 
+	packs                        [2]int         // of an insider: broken ones and sound ones
 	asked                        map[uint64]int // bytes of the Hellos injected, by their tags
 	injectedBytes, strangerBytes int
 }
@@ -138,8 +140,10 @@ func (t *town) open(i int) {
 	if h.region, err = h.m.Expose(h.memory[1024:2048], btl.RemoteWrite); err != nil {
 		t.tb.Fatal(err)
 	}
-	if err := h.m.Handle(1, h.receive); err != nil {
-		t.tb.Fatal(err)
+	for tag := range btl.Tag(handled) {
+		if err := h.m.Handle(tag+1, h.receive); err != nil {
+			t.tb.Fatal(err)
+		}
 	}
 	h.m.OnEndpoint(h.event)
 	t.homes[i] = h
@@ -158,6 +162,7 @@ func (t *town) see(e *sim.Event) {
 			tag := binary.LittleEndian.Uint64(e.Data[frag.FragHeaderBytes+8:])
 			t.asked[tag] = max(t.asked[tag], len(e.Data))
 		}
+		t.checkPack(e.Data)
 	case sim.KindSent:
 		t.weigh(e)
 		if e.To.Node >= honest {
@@ -165,6 +170,32 @@ func (t *town) see(e *sim.Event) {
 		}
 	case sim.KindProcessError:
 		t.tb.Errorf("node %d: %v", e.From.Node, e.Err)
+	}
+}
+
+// checkPack checks that a pack of an insider that is sound, and has handlers for all records, holds
+// only filler, and any other one nothing but what nobody may take over.
+func (t *town) checkPack(b []byte) {
+	if t.att.Mode() != attacker.Insider || len(b) < 2 || frag.Kind(b[1]&15) != frag.KindPack {
+		return
+	}
+	var h frag.Header
+	payload, err := frag.Decode(b, &h)
+	if err != nil {
+		t.packs[0]++
+		return
+	}
+	t.packs[1]++
+	takeable, filler := true, true
+	for len(payload) > 0 {
+		var tag uint8
+		var data []byte
+		tag, data, payload = frag.NextRecord(payload)
+		takeable = takeable && tag <= handled
+		filler = filler && attacker.Forged(data)
+	}
+	if takeable != filler {
+		t.tb.Errorf("a pack that can be taken: %v, that holds filler: %v", takeable, filler)
 	}
 }
 
@@ -388,8 +419,10 @@ func (t *town) wantDamage(mode attacker.Mode) {
 	x, y, ok := a.Victim()
 	switch mode {
 	case attacker.Insider:
-		if !ok || x != t.evil.Index() || strangers < 2 || forged < 100 {
-			t.tb.Errorf("the insider: %d connections, %d messages, victim %d, %v", strangers, forged, x, ok)
+		if !ok || x != t.evil.Index() || strangers < 2 || forged < 100 ||
+			min(t.packs[0], t.packs[1]) < 10 {
+			t.tb.Errorf("the insider: %d connections, %d messages, %v packs, victim %d, %v", strangers,
+				forged, t.packs, x, ok)
 		}
 	case attacker.TagThief:
 		if !ok || x == y || !a.Tainted(x, y) || !a.Tainted(y, x) || a.Tainted(x, t.evil.Index()) {
@@ -418,7 +451,7 @@ func (t *town) wantDamage(mode attacker.Mode) {
 var abuses = []string{
 	"ack", "nack", "hello", "hello-ack", "frag", "chunk", "chunk off the grid", "overlapping chunk",
 	"unfinished fragment", "oversize fragment", "bad put", "beyond the window", "without credit",
-	"mark",
+	"mark", "pack", "bad pack", "pack without handler", "nack of a record",
 }
 
 var kindsOf = [attacker.NumModes][]string{

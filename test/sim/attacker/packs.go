@@ -22,7 +22,7 @@ func (a *Attacker) nackRecord(l *link) {
 	})
 }
 
-// abusePack sends packs: sound ones that hold more than the grid of small ones, some of which nobody
+// abusePack sends packs: sound ones, some too large for the channel, some with records that nobody
 // handles, and some that are no packets.
 func (a *Attacker) abusePack(l *link) {
 	h := l.header(frag.KindPack, a.number(l))

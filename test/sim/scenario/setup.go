@@ -123,12 +123,14 @@ func (p *parser) parseNode() func(*world) error {
 	change := p.config()
 	return func(w *world) error {
 		n := w.node(name)
-		// Small numbers keep the bounds near, and Check cheap.
+		// Small numbers keep the bounds near, and Check cheap. Those of a pass are said here so that traces
+		// do not depend on how the defaults are tuned.
 		n.cfg = nodeConfig{
 			first: uint32(0x1000 * (n.index + 1)),
 			btl: btl.Config{
 				SendBuffers: 64, RecvDepth: 64, FragmentsMax: 64, PeersMax: 16,
 				FragmentBytesMax: 16 << 20,
+				QuantumBytes:     16 << 10, PassPackets: 12, PollBatch: 64,
 			},
 		}
 		change(&n.cfg)

@@ -2,6 +2,7 @@ package swarm
 
 import (
 	"errors"
+	"time"
 
 	"gobtl/btl"
 )
@@ -383,6 +384,9 @@ func (l *life) respond(e *end, size int) {
 		if o := l.connect(w.d.IntN(len(w.hosts))); o != nil {
 			o.do(wayAlloc, w.drawSize(2000))
 		}
+	case p.DeafIn > 0 && w.d.chance(p.DeafIn):
+		l.deafIn = true
+		l.deafen(w.d.dur(time.Microsecond, 5*time.Millisecond))
 	case w.d.chance(p.CloseIn / 20):
 		l.w.note(l.host, "closes its module in a handler")
 		l.closing, l.closeAsked = true, true

@@ -31,6 +31,8 @@ type end struct {
 	err       error
 
 	closing, aborted bool      // the application has asked for it
+	cutOff           bool      // ... to abort, or to close the module, in a handler of this end
+	handling         bool      // a handler of this end is running
 	closedAt         mono.Time // when it asked first
 	lastWord         bool      // has sent its message of phase 2
 	lastWord2        bool      // has sent another one since its peer was gone
@@ -143,6 +145,7 @@ func (e *end) abort() {
 		return
 	}
 	e.aborted = true
+	e.cutOff = e.cutOff || e.handling
 	e.w.note(e.life.host, "%s Abort", e)
 	e.ep.Abort()
 }

@@ -41,6 +41,7 @@ type life struct {
 
 	passing    bool // inside Progress
 	deafened   int
+	deafIn     bool // was deafened in a handler
 	closing    bool // Drain or Close was called
 	closeAsked bool // Close was called in a callback
 	closed     bool

@@ -141,7 +141,9 @@ func (l *life) deafen(d time.Duration) {
 		l.w.fail("removing a handler: %w", err)
 	}
 	l.w.net.After(d, func() {
-		l.deafened--
+		if l.deafened--; l.deaf() {
+			return
+		}
 		if err := l.mod.Handle(tagFlicker, l.receive); err != nil {
 			l.w.fail("registering a handler: %w", err)
 		}

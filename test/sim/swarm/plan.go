@@ -22,7 +22,7 @@ type Plan struct {
 	Incidents []Incident
 	Attackers []AttackPlan
 	// Habits of the applications: probabilities of what they do in a callback.
-	Reply, CloseIn, AbortIn, ConnectIn, SendIn, Reconnect float64
+	Reply, CloseIn, AbortIn, ConnectIn, SendIn, Reconnect, DeafIn float64
 	// T1 is when the faults end; Budget ends the workload earlier, after so many packets.
 	T1     time.Duration
 	Budget uint64
@@ -268,6 +268,9 @@ var pathFaults = []fault{
 func (p *Plan) drawPacks(d draw, opts Options) {
 	for i := range p.Nodes {
 		p.drawPackBytes(d, &p.Nodes[i].Config, opts)
+	}
+	if d.chance(0.3) && !opts.without(Deafen.String()) {
+		p.DeafIn = d.scale(0.001, 0.05)
 	}
 	for i := range p.Flows {
 		f := &p.Flows[i]

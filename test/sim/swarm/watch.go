@@ -120,7 +120,8 @@ func (c *wraps) see(b []byte, delivered bool) {
 	case 0:
 		c.cross(b, wrap32, delivered)
 	}
-	if kind == frag.KindChunk && frag.Flags(b[2])&frag.FlagPut == 0 && len(b) >= frag.ChunkHeaderBytes &&
+	message := kind == frag.KindChunk && frag.Flags(b[2])&frag.FlagPut == 0
+	if message && len(b) >= frag.ChunkHeaderBytes &&
 		behind(binary.LittleEndian.Uint32(b[24:]), delivered) == 0 {
 		c.cross(b, wrapFragID, delivered)
 	}

@@ -1,0 +1,180 @@
+package btl
+
+import (
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/reliability"
+)
+
+// A large fragment is received without a copy of this side's making where the provider can be told
+// where to put what arrives: before each poll of the data channel it is told the place of the chunk
+// that is expected next, behind the latest one that came. What it puts there counts only if it
+// turns out to be just those chunks. Anything else that came with them is put together in its buffer
+// again, and goes the ordinary way. For that the landed bytes must still be there, so nothing may be
+// written to the fragment's memory, no handler called and no endpoint ended before: the first packet
+// of a batch that is not as expected has all those behind it put together.
+
+// landing is what the data channel expects.
+type landing struct {
+	lander fabric.Lander // nil: the provider cannot do it
+	told   bool          // it has been told a landing
+	stale  bool          // it keeps datagrams of a landing that is over
+	pause  int           // polls without a landing, after one that was of no use
+
+	tag    uint64 // of the endpoint whose chunk came last; 0: none is expected
+	fragID uint32
+	offset uint32 // of the next one
+	mem    []byte // what was told: from there on
+}
+
+// landingBytesMax bounds a landing.
+const landingBytesMax = 1 << 20
+
+// landingPause is the number of polls without a landing after one that had packets in it which were
+// not expected: of two peers that both send large fragments, say.
+const landingPause = 8
+
+// expect notes that the chunk in h has come, and its fragment is not whole.
+func (l *landing) expect(h *frag.Header) {
+	l.tag, l.fragID, l.offset = h.Conn, h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
+}
+
+// pollLanding is poll for the data channel while large fragments arrive.
+func (m *Module) pollLanding(c *channel, limit int) (got int, err error) {
+	l := &m.landing
+	m.land(limit > 1)
+	if got, err = c.ep.Poll(c.comps[:limit]); err != nil || l.mem == nil {
+		return got, err
+	}
+	// What the provider could not report yet lies in the landing too: it is taken now, before anything
+	// is done with the memory.
+	for n := got; n == limit; got += n {
+		if l.lander.Land(nil, 0) {
+			l.told = false
+			break
+		}
+		if limit = min(limit, len(c.comps)-got); limit == 0 {
+			l.stale = true
+			break
+		}
+		if n, err = c.ep.Poll(c.comps[got:][:limit]); err != nil {
+			return got, err
+		}
+	}
+	return got, nil
+}
+
+// land tells the provider where the next chunk belongs, if one is expected.
+func (m *Module) land(bulk bool) {
+	l := &m.landing
+	l.mem = nil
+	if l.pause > 0 {
+		l.pause--
+		bulk = false
+	}
+	if bulk && l.tag != 0 {
+		if ep := m.lookup(l.tag); ep != nil && ep.state == stateConnected {
+			l.mem = ep.asm.Landing(l.fragID, l.offset, landingBytesMax)
+		} else {
+			l.tag = 0
+		}
+	}
+	if l.mem == nil && !l.told {
+		return
+	}
+	if l.lander.Land(l.mem, frag.ChunkHeaderBytes) {
+		l.told, l.stale = l.mem != nil, false
+	} else {
+		l.mem, l.stale = nil, true
+	}
+}
+
+// handleLanded books a batch of which some may have landed.
+func (m *Module) handleLanded(c *channel, comps []fabric.Completion) {
+	base := m.landing.offset
+	for i := range comps {
+		comp := &comps[i]
+		if comp.Op == fabric.OpSend {
+			m.handle(c, comp)
+			continue
+		}
+		if comp.Landed == 0 || !m.receiveLanded(comp, base, comps[i+1:]) {
+			m.rescue(comps[i:])
+			for ; i < len(comps); i++ {
+				m.handle(c, &comps[i])
+			}
+			return
+		}
+		c.receiving--
+		c.repost = append(c.repost, comp.Buf)
+	}
+}
+
+// rescue puts what landed back behind the rest of its packet.
+func (m *Module) rescue(comps []fabric.Completion) {
+	l := &m.landing
+	for i := range comps {
+		comp := &comps[i]
+		if comp.Landed == 0 || comp.Op != fabric.OpRecv {
+			continue
+		}
+		l.pause = landingPause
+		landed := comp.Landed
+		comp.Landed = 0
+		if b := m.arena.Bytes(comp.Buf); l.stale && l.mem == nil || int(comp.Len) > len(b) {
+			comp.Len = fabricTooLong // its bytes are gone: it is lost
+		} else {
+			copy(b[comp.Len-landed:comp.Len], l.mem[comp.LandedOff:])
+		}
+	}
+}
+
+// fabricTooLong is the length of a packet that no buffer holds.
+const fabricTooLong = 1<<32 - 1
+
+// receiveLanded takes over a chunk whose payload stands in its place already. False means that it is
+// not the one that was expected there, or something stands against it, and nothing has changed. What
+// comes behind it in the batch is put together before anything can write to the landing.
+func (m *Module) receiveLanded(comp *fabric.Completion, base uint32, rest []fabric.Completion) bool {
+	l, h := &m.landing, &m.hdr
+	headBytes := comp.Len - comp.Landed
+	if comp.Errno != 0 || l.mem == nil || int(headBytes) > m.arena.Size() {
+		return false
+	}
+	n, err := frag.DecodeSplit(m.arena.Bytes(comp.Buf)[:headBytes], int(comp.Len), h)
+	if err != nil || n != int(headBytes) || h.Kind != frag.KindChunk || h.Flags&frag.FlagPut != 0 ||
+		h.Conn != l.tag || h.FragID != l.fragID || h.OffsetBytes != base+comp.LandedOff {
+		return false
+	}
+	ep := m.lookup(h.Conn)
+	if ep == nil || ep.state != stateConnected || ep.hs != nil || len(ep.refusals) > 0 ||
+		m.handlers[h.Tag] == nil || ep.rcv.Check(h.Seq) != reliability.Accept ||
+		h.Flags&frag.FlagAck != 0 && !ep.snd.Plausible(h.Ack) {
+		return false
+	}
+	msg, err := ep.asm.AddLanded(h, int(comp.Landed))
+	if err != nil {
+		return false
+	}
+	m.stats.counters[CntReceived]++
+	m.stats.counters[CntLanded]++
+	if h.Flags&frag.FlagAck != 0 {
+		m.onAck(ep, h, false)
+	}
+	m.heard(ep)
+	m.accepted(ep, h)
+	if msg == nil && !ep.byeSeen {
+		l.expect(h)
+		return true
+	}
+	m.rescue(rest)
+	l.tag = 0
+	if msg != nil {
+		m.deliver(ep, msg.Tag, msg.Bytes)
+		msg.Release()
+	} else {
+		l.expect(h)
+	}
+	m.checkBye(ep)
+	return true
+}

@@ -1,0 +1,241 @@
+//go:build linux
+
+package udp
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"gobtl/fabric"
+)
+
+const (
+	runLength = 44
+	wireBytes = 1472
+	headBytes = 32
+)
+
+// bulk is a run that is sent again and again.
+type bulk struct {
+	*pair
+	sends []fabric.Send
+	bufs  []fabric.Buf
+	out   []fabric.Completion
+	land  []byte
+}
+
+func newBulk(tb testing.TB, o Options, gather bool) *bulk {
+	const rxBuffers = 256
+	cfg := fabric.DomainConfig{Buffers: runLength + rxBuffers, BufferBytes: wireBytes}
+	k := &bulk{pair: newPair(tb, o, cfg, fabric.EndpointConfig{})}
+	k.out = make([]fabric.Completion, 64)
+	k.bufs = make([]fabric.Buf, 0, 64)
+	k.land = make([]byte, 1<<20)
+	for i := range runLength {
+		s := fabric.Send{To: k.to, Buf: fabric.Buf(i), Len: wireBytes}
+		if gather {
+			region, err := k.d.RegisterRegion(k.land)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			s.Len, s.Region, s.RegionLen = headBytes, region, wireBytes-headBytes
+			s.RegionOff = uint64(i * (wireBytes - headBytes))
+		}
+		k.sends = append(k.sends, s)
+	}
+	k.stock(runLength, rxBuffers)
+	return k
+}
+
+func (k *bulk) post() {
+	if n, err := k.a.Post(k.sends); err != nil {
+		k.tb.Fatalf("Post: %d, %v", n, err)
+	}
+}
+
+// drain polls until a run has arrived.
+func (k *bulk) drain() {
+	for got := 0; got < runLength; {
+		n, err := k.b.Poll(k.out)
+		if err != nil {
+			k.tb.Fatal(err)
+		}
+		got += n
+		k.bufs = k.bufs[:0]
+		for i := range k.out[:n] {
+			k.bufs = append(k.bufs, k.out[i].Buf)
+		}
+		if _, err := k.b.Recv(k.bufs); err != nil {
+			k.tb.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPlan measures what Post does itself for a run.
+func BenchmarkPlan(b *testing.B) {
+	for _, gather := range []bool{false, true} {
+		b.Run(fmt.Sprintf("gather=%v", gather), func(b *testing.B) {
+			k := newBulk(b, Options{}, gather)
+			b.ReportAllocs()
+			for b.Loop() {
+				k.a.tx.plan(k.sends, true)
+			}
+			perDatagram(b)
+		})
+	}
+}
+
+// BenchmarkPost and BenchmarkPoll share the runs that they carry: what the other does is not timed.
+func BenchmarkPost(b *testing.B) {
+	for _, gather := range []bool{false, true} {
+		b.Run(fmt.Sprintf("gather=%v", gather), func(b *testing.B) {
+			k := newBulk(b, Options{}, gather)
+			b.SetBytes(runLength * wireBytes)
+			b.ReportAllocs()
+			for b.Loop() {
+				k.post()
+				b.StopTimer()
+				k.drain()
+				b.StartTimer()
+			}
+			perDatagram(b)
+		})
+	}
+}
+
+func BenchmarkPoll(b *testing.B) {
+	for _, landing := range []bool{false, true} {
+		b.Run(fmt.Sprintf("landing=%v", landing), func(b *testing.B) {
+			k := newBulk(b, Options{}, false)
+			b.SetBytes(runLength * wireBytes)
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				k.post()
+				if landing {
+					k.b.Land(k.land, headBytes)
+				}
+				b.StartTimer()
+				k.drain()
+			}
+			perDatagram(b)
+		})
+	}
+}
+
+// BenchmarkStream carries runs by one goroutine: both copies, both system calls.
+func BenchmarkStream(b *testing.B) {
+	for _, o := range []Options{{}, {NoGSO: true}, {NoGRO: true}} {
+		b.Run(o.name(), func(b *testing.B) {
+			k := newBulk(b, o, false)
+			b.SetBytes(runLength * wireBytes)
+			b.ReportAllocs()
+			for b.Loop() {
+				k.post()
+				k.drain()
+			}
+			perDatagram(b)
+		})
+	}
+}
+
+func perDatagram(b *testing.B) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/runLength, "ns/datagram")
+}
+
+// BenchmarkHalfRoundTrip bounces a datagram between two threads that poll without a pause.
+func BenchmarkHalfRoundTrip(b *testing.B) {
+	for _, size := range []uint32{8, wireBytes} {
+		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {
+			near, far := newPair(b, Options{}, smallConfig, fabric.EndpointConfig{}).end(),
+				newPair(b, Options{}, smallConfig, fabric.EndpointConfig{}).end()
+			near.meet(far)
+			far.meet(near)
+			var stop atomic.Bool
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				for !stop.Load() {
+					if far.poll() {
+						far.send(size)
+					}
+				}
+			}()
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			b.ReportAllocs()
+			for b.Loop() {
+				near.send(size)
+				for !near.poll() {
+				}
+			}
+			b.StopTimer()
+			stop.Store(true)
+			<-done
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/2, "ns/half")
+		})
+	}
+}
+
+var smallConfig = fabric.DomainConfig{Buffers: 64, BufferBytes: wireBytes}
+
+// end is one side of a ping-pong.
+type end struct {
+	tb    testing.TB
+	d     *domain
+	e     *endpoint
+	send1 [1]fabric.Send
+	out   [16]fabric.Completion
+	buf   [1]fabric.Buf
+}
+
+func (p *pair) end() *end {
+	p.stock(1, 32)
+	return &end{tb: p.tb, d: p.d, e: p.b}
+}
+
+func (x *end) meet(peer *end) {
+	to, err := x.d.Insert(peer.e.Name())
+	if err != nil {
+		x.tb.Fatal(err)
+	}
+	x.send1[0].To = to
+}
+
+func (x *end) send(size uint32) {
+	x.send1[0].Len = size
+	_, _ = x.e.Post(x.send1[:])
+}
+
+func (x *end) poll() bool {
+	n, _ := x.e.Poll(x.out[:])
+	for i := range x.out[:n] {
+		x.buf[0] = x.out[i].Buf
+		_, _ = x.e.Recv(x.buf[:])
+	}
+	return n > 0
+}
+
+func BenchmarkPollNothing(b *testing.B) {
+	k := newPair(b, Options{}, smallConfig, fabric.EndpointConfig{})
+	k.stock(0, 64)
+	var out [64]fabric.Completion
+	for b.Loop() {
+		_, _ = k.b.Poll(out[:])
+	}
+}
+
+func BenchmarkRegisterRegion(b *testing.B) {
+	d := open(b, Options{}, smallConfig)
+	defer d.Close()
+	mem := make([]byte, 4096)
+	b.ReportAllocs()
+	for b.Loop() {
+		r, _ := d.RegisterRegion(mem)
+		_ = d.DeregisterRegion(r)
+	}
+}

@@ -1,0 +1,170 @@
+//go:build linux
+
+package udp
+
+import (
+	"unsafe"
+
+	"gobtl/fabric"
+)
+
+// landMinBytes is the size of single datagrams from which a landing pays. For shorter ones, several
+// messages by one system call do more than a copy less.
+const landMinBytes = 16 << 10
+
+// landing is where the bytes behind the heads of datagrams go. A row with a landing has two iovecs
+// for each datagram, so it is right only for datagrams of the stride's size: all others are put
+// together again in their buffers.
+type landing struct {
+	mem     []byte
+	head    int // bytes of each datagram that stay in its buffer
+	off     int // where the next datagram lands
+	waiting int // landed datagrams in pending
+
+	// Of the row that was prepared last: datagrams whose body lands, and behind them the room for
+	// one that may be shorter.
+	slots, rest int
+}
+
+var _ fabric.Lander = (*endpoint)(nil)
+
+// Land implements fabric.Lander. Only datagrams of the expected size land: those of a coalesced run
+// with its last one, and single ones of a full buffer.
+func (e *endpoint) Land(mem []byte, headBytes int) bool {
+	l := &e.rx.land
+	if e.closed || l.waiting > 0 {
+		return false
+	}
+	*l = landing{mem: mem, head: max(headBytes, 0)}
+	return true
+}
+
+// lands says whether rows get a landing, and lays it out.
+func (r *receiver) lands(wide int) bool {
+	l := &r.land
+	l.slots, l.rest = 0, 0
+	free := len(l.mem) - l.off
+	body := r.stride - l.head
+	if free <= 0 || body <= 0 || r.wide == 1 && r.stride < landMinBytes {
+		return false
+	}
+	l.slots = min(wide, free/body)
+	if l.slots < wide {
+		l.rest = free - l.slots*body
+	}
+	return true
+}
+
+// prepareLanding is prepare for one row whose datagrams land.
+func (r *receiver) prepareLanding(wide int) {
+	l := &r.land
+	bufs := &r.domain.buffers
+	body := r.stride - l.head
+	to := uintptr(unsafe.Pointer(&l.mem[l.off]))
+	list := r.rows[:wide]
+	v := 0
+	for i := range list {
+		b := r.stack[r.top-1-i]
+		list[i] = b
+		from := bufs.addr(b)
+		switch {
+		case i < l.slots:
+			r.iov[v] = iovec{from, uintptr(l.head)}
+			r.iov[v+1] = iovec{to, uintptr(body)}
+			to += uintptr(body)
+			v += 2
+		case i == l.slots && l.rest > 0:
+			r.iov[v] = iovec{from, uintptr(l.head)}
+			r.iov[v+1] = iovec{to, uintptr(l.rest)}
+			r.iov[v+2] = iovec{from + uintptr(l.head+l.rest), uintptr(body - l.rest)}
+			v += 3
+		default:
+			r.iov[v] = iovec{from, uintptr(r.stride)}
+			v++
+		}
+	}
+	r.seal(0, 0, v)
+}
+
+// deliverLanded is deliver for the row of prepareLanding.
+func (r *receiver) deliverLanded(out []fabric.Completion, n, wide int) int {
+	l := &r.land
+	stride := r.stride
+	r.top -= wide
+	size, segment, done := r.arrived(0)
+	list := r.rows[:wide]
+	run := segment > 0 && size > segment
+	placed, off := 1, 0
+	switch {
+	case run && segment == stride:
+		placed, off = min((size-1)/segment+1, wide), r.tail(0)
+	case run:
+		r.counts.misfit++
+		placed, off = 0, r.gatherLanded(list, size, stride)
+	case size > l.head && (size != stride || l.slots == 0):
+		// Alone and of another size.
+		off = r.gatherLanded(list, size, stride)
+		copy(r.domain.buffers.bytes(list[0]), r.scratch[off:off+size])
+		l.slots, l.rest = 0, 0
+	}
+	next := l.off
+	for i := range placed {
+		done.Buf, done.Len = list[i], uint32(size)
+		if run {
+			done.Len = uint32(min(segment, size))
+		}
+		size -= int(done.Len)
+		r.landOne(&done, i, stride)
+		next += int(done.Landed)
+		n = r.report(out, n, done, i*stride)
+	}
+	l.off = next
+	r.top += copy(r.stack[r.top:], list[placed:])
+	if size > 0 {
+		done.Landed, done.LandedOff = 0, 0
+		n = r.spread(out, n, done, off, size, segment)
+	}
+	if run {
+		r.adapt(int(r.hdr[0].size), segment)
+	} else {
+		r.single(int(r.hdr[0].size))
+	}
+	return n
+}
+
+// landOne sets what of datagram i of a row has landed, and brings back what was not to.
+func (r *receiver) landOne(done *fabric.Completion, i, stride int) {
+	l := &r.land
+	at := l.off + i*(stride-l.head)
+	body := int(done.Len) - l.head
+	done.Landed, done.LandedOff = 0, 0
+	switch {
+	case body <= 0 || i > l.slots || i == l.slots && l.rest == 0:
+	case i < l.slots || body <= l.rest:
+		done.Landed, done.LandedOff = uint32(body), uint32(at)
+	default:
+		copy(r.domain.buffers.bytes(done.Buf)[l.head:], l.mem[at:at+l.rest])
+	}
+}
+
+// gatherLanded is gather for the row of prepareLanding.
+func (r *receiver) gatherLanded(list []fabric.Buf, size, stride int) (off int) {
+	l := &r.land
+	inside := min(size, len(list)*stride)
+	off = r.tail(0) - inside
+	to := r.scratch[off : off+inside]
+	for i := 0; len(to) > 0; i++ {
+		piece := to[:min(stride, len(to))]
+		copy(piece, r.domain.buffers.bytes(list[i])[:stride])
+		landed := stride - l.head
+		if i == l.slots {
+			landed = l.rest
+		}
+		if i <= l.slots && len(piece) > l.head {
+			at := l.off + i*(stride-l.head)
+			copy(piece[l.head:], l.mem[at:at+landed])
+		}
+		to = to[len(piece):]
+	}
+	return off
+}

@@ -1,0 +1,472 @@
+//go:build linux
+
+package udp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+)
+
+// pair is a domain with two endpoints on the loopback device.
+type pair struct {
+	tb   testing.TB
+	d    *domain
+	a, b *endpoint
+	to   fabric.Addr
+}
+
+func newPair(tb testing.TB, o Options, cfg fabric.DomainConfig, ep fabric.EndpointConfig) *pair {
+	tb.Helper()
+	p := &pair{tb: tb, d: open(tb, o, cfg)}
+	tb.Cleanup(func() { p.d.Close() })
+	for _, to := range []**endpoint{&p.a, &p.b} {
+		e, err := p.d.OpenEndpoint(ep)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		*to = e.(*endpoint)
+	}
+	var err error
+	if p.to, err = p.d.Insert(p.b.Name()); err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+func open(tb testing.TB, o Options, cfg fabric.DomainConfig) *domain {
+	tb.Helper()
+	p := New(o)
+	infos, err := p.GetInfo(fabric.Hints{Node: "127.0.0.1"})
+	if err != nil || len(infos) == 0 {
+		tb.Fatalf("GetInfo: %d infos, %v", len(infos), err)
+	}
+	d, err := p.Open(infos[0], cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return d.(*domain)
+}
+
+// shape is what plan made of a batch: for each message, the sizes of its datagrams' total, the
+// number of sends, the segment size (0 for none) and the iovecs.
+type shape struct{ sends, segment, iovecs, bytes int }
+
+func (t *sender) shapes() []shape {
+	var list []shape
+	for m := range t.count {
+		h := &t.msgs[m]
+		s := shape{sends: t.first[m+1] - t.first[m], iovecs: int(h.iovLen)}
+		first := int(h.iov-uintptr(unsafe.Pointer(&t.iov[0]))) / int(unsafe.Sizeof(iovec{}))
+		for _, v := range t.iov[first : first+s.iovecs] {
+			s.bytes += int(v.len)
+		}
+		if h.ctlLen > 0 {
+			s.segment = int(binary.NativeEndian.Uint16(t.ctl[m].value[:]))
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func TestPlan(t *testing.T) {
+	d := open(t, Options{}, fabric.DomainConfig{Buffers: 4, BufferBytes: 9000})
+	defer d.Close()
+	var to [2]fabric.Addr
+	for i := range to {
+		name := encodeName(netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(1000+i)))
+		to[i], _ = d.Insert(name)
+	}
+	region, err := d.RegisterRegion(make([]byte, 5000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lens := func(sizes ...uint32) (sends []fabric.Send) {
+		for _, n := range sizes {
+			sends = append(sends, fabric.Send{To: to[0], Len: n})
+		}
+		return sends
+	}
+	same := func(count int, size uint32) []fabric.Send {
+		return lens(slices.Repeat([]uint32{size}, count)...)
+	}
+	mixed := lens(100, 100, 100)
+	mixed[1].To = to[1]
+	gather := lens(10, 10, 10, 0)
+	for i := range gather {
+		gather[i].Region, gather[i].RegionOff, gather[i].RegionLen = region, uint64(i), 1000
+	}
+	gather[3].RegionLen = 1009
+	bad := func(at int, change func(*fabric.Send)) []fabric.Send {
+		sends := same(3, 50)
+		change(&sends[at])
+		return sends
+	}
+	for _, tc := range []struct {
+		name  string
+		sends []fabric.Send
+		noGSO bool
+		want  []shape
+		taken int
+		err   error
+	}{
+		{name: "nothing"},
+		{name: "one", sends: lens(8), want: []shape{{1, 0, 1, 8}}, taken: 1},
+		{name: "equal", sends: lens(8, 8, 8), want: []shape{{3, 8, 3, 24}}, taken: 3},
+		{name: "last shorter", sends: lens(9, 9, 2), want: []shape{{3, 9, 3, 20}}, taken: 3},
+		{name: "after the shorter", sends: lens(9, 2, 2, 9), want: []shape{
+			{2, 9, 2, 11}, {1, 0, 1, 2}, {1, 0, 1, 9},
+		}, taken: 4},
+		{name: "growing", sends: lens(8, 9, 10), want: []shape{
+			{1, 0, 1, 8}, {1, 0, 1, 9}, {1, 0, 1, 10},
+		}, taken: 3},
+		{name: "empty ones stay alone", sends: lens(0, 0, 5, 0), want: []shape{
+			{1, 0, 1, 0}, {1, 0, 1, 0}, {1, 0, 1, 5}, {1, 0, 1, 0},
+		}, taken: 4},
+		{name: "other peer", sends: mixed, want: []shape{
+			{1, 0, 1, 100}, {1, 0, 1, 100}, {1, 0, 1, 100},
+		}, taken: 3},
+		{name: "without segmentation", sends: lens(8, 8), noGSO: true, want: []shape{
+			{1, 0, 1, 8}, {1, 0, 1, 8},
+		}, taken: 2},
+		{name: "64 at most", sends: same(70, 8), want: []shape{
+			{64, 8, 64, 512}, {6, 8, 6, 48},
+		}, taken: 70},
+		{name: "65507 bytes fit", sends: append(same(7, 9000), lens(2507)...), want: []shape{
+			{8, 9000, 8, 65507},
+		}, taken: 8},
+		{name: "65508 bytes do not", sends: append(same(7, 9000), lens(2508)...), want: []shape{
+			{7, 9000, 7, 63000}, {1, 0, 1, 2508},
+		}, taken: 8},
+		{name: "gather", sends: gather, want: []shape{{4, 1010, 7, 4039}}, taken: 4},
+		{
+			name: "32 messages at most", sends: same(40, 8), noGSO: true,
+			want: slices.Repeat([]shape{{1, 0, 1, 8}}, 32), taken: 32,
+		},
+		{
+			name: "bad buffer", sends: bad(1, func(s *fabric.Send) { s.Buf = 4 }),
+			want: []shape{{1, 0, 1, 50}}, taken: 1, err: errBadBuf,
+		},
+		{
+			name: "bad peer", sends: bad(2, func(s *fabric.Send) { s.To = to[1] + 1 }),
+			want: []shape{{2, 50, 2, 100}}, taken: 2, err: errUnknownAddr,
+		},
+		{
+			name: "bad region", sends: bad(0, func(s *fabric.Send) { s.Region = region + 1 }),
+			err: errBadRegion,
+		},
+		{
+			name: "too long", sends: bad(1, func(s *fabric.Send) { s.Len = 9001 }),
+			want: []shape{{1, 0, 1, 50}}, taken: 1, err: errTooLong,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var tx sender
+			tx.init(d, true)
+			taken, err := tx.plan(tc.sends, !tc.noGSO)
+			got := tx.shapes()
+			if !slices.Equal(got, tc.want) || taken != tc.taken || !errors.Is(err, tc.err) {
+				t.Errorf("plan: %v, %d taken, %v\nwant %v, %d, %v", got, taken, err, tc.want, tc.taken,
+					tc.err)
+			}
+		})
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, text := range []string{"192.0.2.1:1", "127.0.0.1:65535", "[::1]:80", "[fe80::1]:9"} {
+		ap := netip.MustParseAddrPort(text)
+		version := 4
+		if ap.Addr().Is6() {
+			version = 6
+		}
+		got, err := decodeName(encodeName(ap), version)
+		if err != nil || got != ap {
+			t.Errorf("%v became %v, %v", ap, got, err)
+		}
+		if _, err := decodeName(encodeName(ap), 10-version); !errors.Is(err, fabric.ErrBadName) {
+			t.Errorf("%v as a name of the other IP version: %v", ap, err)
+		}
+	}
+	zoned := netip.MustParseAddrPort("[fe80::1%eth0]:9")
+	if got := encodeName(zoned); len(got) != nameBytes6 {
+		t.Errorf("the name of %v has %d bytes", zoned, len(got))
+	}
+	for _, text := range []string{
+		"192.0.2.1:0", "0.0.0.0:5", "255.255.255.255:5", "224.0.0.1:5", "[::]:5", "[ff02::1]:5",
+		"[::ffff:192.0.2.1]:5",
+	} {
+		ap := netip.MustParseAddrPort(text)
+		name := encodeName(ap)
+		version := int(name[0])
+		if _, err := decodeName(name, version); !errors.Is(err, fabric.ErrBadName) {
+			t.Errorf("%v is taken as a peer: %v", ap, err)
+		}
+	}
+}
+
+func TestNode(t *testing.T) {
+	lo := local{
+		device: "lo", index: 1, mtu: 65536, addr: netip.MustParseAddr("127.0.0.1"),
+		network: netip.MustParsePrefix("127.0.0.0/8"),
+	}
+	link := local{
+		device: "eth0", index: 3, mtu: 1500, addr: netip.MustParseAddr("fe80::1%eth0"),
+		network: netip.MustParsePrefix("fe80::/64"),
+	}
+	for _, tc := range []struct {
+		node string
+		l    local
+		ok   bool
+		addr string
+		port uint16
+	}{
+		{"", lo, true, "127.0.0.1", 0},
+		{"lo", lo, true, "127.0.0.1", 0},
+		{"eth0", lo, false, "", 0},
+		{"127.0.0.1", lo, true, "127.0.0.1", 0},
+		{"127.0.0.1:99", lo, true, "127.0.0.1", 99},
+		{"::ffff:127.0.0.1", lo, true, "127.0.0.1", 0},
+		{"127.9.9.9", lo, true, "127.9.9.9", 0},
+		{"128.0.0.1", lo, false, "", 0},
+		{"fe80::1", link, true, "fe80::1%eth0", 0},
+		{"fe80::1%eth0", link, true, "fe80::1%eth0", 0},
+		{"fe80::1%3", link, true, "fe80::1%eth0", 0},
+		{"fe80::1%eth1", link, false, "", 0},
+		{"[fe80::1%eth0]:7", link, true, "fe80::1%eth0", 7},
+		{"fe80::2", link, false, "", 0},
+	} {
+		got, ok := parseNode(tc.node).match(tc.l)
+		if ok != tc.ok || ok && (got.addr.String() != tc.addr || got.port != tc.port) {
+			t.Errorf("node %q on %v: %v %v %d", tc.node, tc.l.addr, ok, got.addr, got.port)
+		}
+	}
+	if lo.payloadBytes() != 65507 || link.payloadBytes() != 1452 {
+		t.Errorf("payloads of %d and %d bytes", lo.payloadBytes(), link.payloadBytes())
+	}
+}
+
+func TestProviderNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"udp": "udp", "udp/": "udp", "udp;nogso": "udp;nogso",
+		"udp;nommsg;nogso": "udp;nogso;nommsg", "udp;": "", "udp;fast": "", "ofi/udp": "", "udpx": "",
+	} {
+		o, ok := Options{}.parseName(name)
+		if ok != (want != "") || ok && o.name() != want {
+			t.Errorf("%q: %v %q, want %q", name, ok, o.name(), want)
+		}
+	}
+}
+
+// TestOffloadRefused makes the kernel refuse segmentation while it takes the same datagrams singly:
+// it does so for sockets that compute no checksums.
+func TestOffloadRefused(t *testing.T) {
+	cfg := fabric.DomainConfig{Buffers: 64, BufferBytes: 1472}
+	p := newPair(t, Options{}, cfg, fabric.EndpointConfig{})
+	if !p.a.tx.gso {
+		t.Skip("this kernel has no UDP_SEGMENT")
+	}
+	if err := unix.SetsockoptInt(p.a.sock.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 2 {
+		sends := make([]fabric.Send, 5)
+		for i := range sends {
+			p.d.buffers.bytes(fabric.Buf(i))[0] = byte(10*round + i)
+			sends[i] = fabric.Send{To: p.to, Buf: fabric.Buf(i), Len: 700}
+		}
+		if n, err := p.a.Post(sends); n != 5 || err != nil {
+			t.Fatalf("Post: %d, %v", n, err)
+		}
+		p.stock(8, 8)
+		for i, c := range p.collect(5) {
+			if got := p.d.buffers.bytes(c.Buf)[0]; got != byte(10*round+i) || c.Len != 700 {
+				t.Fatalf("datagram %d begins with %d and has %d bytes", i, got, c.Len)
+			}
+		}
+		p.b.rx.top = 0
+	}
+	if p.a.tx.gso || p.a.counts.gsoSingly != 1 {
+		t.Errorf("segmentation on: %v, runs sent singly: %d, want 1", p.a.tx.gso, p.a.counts.gsoSingly)
+	}
+	if got := p.d.Info().Attrs[0].Value; got == "on" {
+		t.Errorf("Info says that gso is %q", got)
+	}
+}
+
+// stock posts count receive buffers from first on.
+func (p *pair) stock(first, count int) {
+	p.tb.Helper()
+	for i := range count {
+		if _, err := p.b.Recv([]fabric.Buf{fabric.Buf(first + i)}); err != nil {
+			p.tb.Fatal(err)
+		}
+	}
+}
+
+// collect polls count completions.
+func (p *pair) collect(count int) []fabric.Completion {
+	p.tb.Helper()
+	list := make([]fabric.Completion, 0, count)
+	for range 1 << 16 {
+		n, err := p.b.Poll(list[len(list):count])
+		if err != nil {
+			p.tb.Fatal(err)
+		}
+		if list = list[:len(list)+n]; len(list) == count {
+			return list
+		}
+	}
+	p.tb.Fatalf("%d of %d datagrams arrived", len(list), count)
+	return nil
+}
+
+// TestLanding sends random bursts while the receiver lands them, with all kinds of landings, few
+// buffers and small polls, and wants every datagram whole and in order.
+func TestLanding(t *testing.T) {
+	for _, o := range []Options{{}, {NoGSO: true}, {NoGRO: true}, {NoMmsg: true}} {
+		for _, size := range []int{1472, 30000} {
+			t.Run(fmt.Sprintf("%s/%d", o.name(), size), func(t *testing.T) { testLanding(t, o, size) })
+		}
+	}
+}
+
+func testLanding(t *testing.T, o Options, size int) {
+	const count, rxBuffers = 64, 128
+	cfg := fabric.DomainConfig{Buffers: count + rxBuffers, BufferBytes: size}
+	p := newPair(t, o, cfg, fabric.EndpointConfig{})
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	free := make([]fabric.Buf, rxBuffers)
+	for i := range free {
+		free[i] = fabric.Buf(count + i)
+	}
+	landing := make([]byte, 1<<18)
+	landed := 0
+	for round := range 200 {
+		var want [][]byte
+		var sends []fabric.Send
+		base := 1 + rng.IntN(size)
+		if round%2 == 0 {
+			base = size
+		}
+		limit := min(1+rng.IntN(count), p.b.caps.RecvCapacity)
+		for i := range limit {
+			n := base
+			if rng.IntN(20) == 0 || i == limit-1 {
+				n = rng.IntN(base + 1)
+			}
+			data := p.d.buffers.bytes(fabric.Buf(i))[:n]
+			for j := range data {
+				data[j] = byte(j*7) ^ byte(j>>8) ^ byte(i*31+round)
+			}
+			want = append(want, bytes.Clone(data))
+			sends = append(sends, fabric.Send{To: p.to, Buf: fabric.Buf(i), Len: uint32(n)})
+		}
+		if n, err := p.a.Post(sends); err != nil {
+			t.Fatalf("Post: %d, %v", n, err)
+		}
+		for polls := 0; len(want) > 0; polls++ {
+			if polls == 1<<16 {
+				t.Fatalf("round %d: %d datagrams are missing", round, len(want))
+			}
+			if k := rng.IntN(len(free) + 1); rng.IntN(3) == 0 {
+				if _, err := p.b.Recv(free[:k]); err != nil {
+					t.Fatal(err)
+				}
+				free = free[k:]
+			}
+			if rng.IntN(3) == 0 {
+				p.b.Land(landing[:rng.IntN(len(landing))], rng.IntN(100))
+			} else if rng.IntN(10) == 0 {
+				p.b.Land(nil, 0)
+			}
+			var out [80]fabric.Completion
+			n, err := p.b.Poll(out[:rng.IntN(len(out))])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range out[:n] {
+				got := bytes.Clone(p.d.buffers.bytes(c.Buf)[:c.Len-c.Landed])
+				if c.Landed > 0 {
+					got = append(got, p.b.rx.land.mem[c.LandedOff:c.LandedOff+c.Landed]...)
+					landed++
+				}
+				if !bytes.Equal(got, want[0]) {
+					t.Fatalf("round %d: got %d bytes (%d landed at %d), want %d", round, c.Len, c.Landed,
+						c.LandedOff, len(want[0]))
+				}
+				want = want[1:]
+				free = append(free, c.Buf)
+			}
+		}
+	}
+	t.Logf("%d landed; %+v", landed, p.b.counts)
+	if landed == 0 && size > landMinBytes {
+		t.Error("nothing has landed")
+	}
+}
+
+func TestPeers(t *testing.T) {
+	table := peerTable{byName: map[netip.AddrPort]uint32{}}
+	name := func(i int) netip.AddrPort {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 7)
+	}
+	addrs := make([]fabric.Addr, 1000)
+	for i := range addrs {
+		a, err := table.insert(name(i), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addrs[i] = a
+	}
+	first := table.slot(addrs[0])
+	for i, a := range addrs {
+		if got := table.slot(a).sock.addrPort(); got != name(i) || table.find(name(i)) != a {
+			t.Fatalf("Addr %x leads to %v, want %v", a, got, name(i))
+		}
+	}
+	if !table.remove(addrs[0]) || table.remove(addrs[0]) || table.slot(addrs[0]) != nil {
+		t.Error("a removed peer is still there")
+	}
+	again, _ := table.insert(name(5000), 0)
+	if uint32(again) != uint32(addrs[0]) || again == addrs[0] || table.slot(again) != first {
+		t.Errorf("the place of %x went to %x", addrs[0], again)
+	}
+	if table.slot(fabric.AddrUnknown) != nil || table.slot(0) != nil || table.slot(999999) != nil {
+		t.Error("an Addr that was never given has a slot")
+	}
+}
+
+func TestRegions(t *testing.T) {
+	var table regionTable
+	if table.get(0) != nil || table.get(1) != nil || table.drop(0) {
+		t.Error("an empty table has regions")
+	}
+	mem := make([]byte, 8)
+	old := fabric.Region(0)
+	for range 3 << regionGenBits {
+		r, err := table.add(mem)
+		if err != nil || r == 0 || r == old || table.get(old) != nil || len(table.get(r)) != 8 {
+			t.Fatalf("region %x after %x: %v", r, old, err)
+		}
+		if !table.drop(r) || table.drop(r) {
+			t.Fatal("a region is dropped not once")
+		}
+		old = r
+	}
+	if len(table.slots) != 2 {
+		t.Errorf("%d slots for one region at a time", len(table.slots))
+	}
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestStatic builds btlbench without cgo: a file that needs nothing else, and that measures
+// everything there is over the provider udp.
+func TestStatic(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("for Linux")
+	}
+	static := filepath.Join(t.TempDir(), "btlbench")
+	build := exec.Command("go", "build", "-o", static, "gobtl/cmd/btlbench")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	file, err := elf.Open(static)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, p := range file.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("a build without cgo has a segment %v: it is not static", p.Type)
+		}
+	}
+	if libs, err := file.ImportedLibraries(); err != nil || len(libs) != 0 {
+		t.Errorf("a build without cgo needs %v, %v", libs, err)
+	}
+
+	// Nothing of the environment is needed either.
+	run := func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), static, args...)
+		cmd.Env = []string{}
+		var stdout, stderr stream
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Run(); err != nil || stderr.String() != "" {
+			t.Fatalf("btlbench %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+		}
+		return stdout.String()
+	}
+	out := run("info")
+	if !strings.Contains(out, "* udp ") || !strings.Contains(out, "ofi: not available here") {
+		t.Errorf("info:\n%s", out)
+	}
+	run("pair", "--test", "all", "--size", "8,64K", "--iterations", "40", "--rounds", "1",
+		"--warmup", "0", "--verify")
+	run("pair", "--layer", "raw", "--size", "8,1K", "--duration", "50ms", "--rounds", "1")
+}
+
+// TestVariants measures, verified, over each way of using the kernel's UDP, at both families of
+// addresses, with the loopback's MTU and Ethernet's.
+func TestVariants(t *testing.T) {
+	for _, args := range [][]string{
+		{"--provider", "udp", "--mtu", "1500"},
+		{"--provider", "udp;nogso;nogro;nommsg"},
+		{"--provider", "udp;nogso", "--node", "::1", "--mtu", "1500"},
+		{"--provider", "udp;nogro", "--domain", "lo"},
+	} {
+		p := start(t, append([]string{
+			"pair", "--test", "lat,bw,put_bw", "--size", "8,20K", "--iterations", "30", "--rounds", "1",
+			"--warmup", "0", "--verify", "--format", "json",
+		}, args...)...)
+		if status := p.wait(time.Minute); status != 0 {
+			t.Errorf("%v: status %d, %s", args, status, p.stderr.String())
+			continue
+		}
+		runs := p.report().Runs
+		if len(runs) != 6 {
+			t.Errorf("%v: %d runs", args, len(runs))
+		}
+		for _, r := range runs {
+			if r.CorruptBytes != 0 || r.MissingMessages != 0 || r.DuplicatedMessages != 0 ||
+				r.VerifiedBytes < 30*int64(r.SizeBytes) {
+				t.Errorf("%v: %+v", args, r)
+			}
+		}
+	}
+	p := start(t, "pair", "--provider", "udp;nogsö", "--test", "lat", "--size", "8")
+	if status := p.wait(margin); status != 1 {
+		t.Errorf("an unknown variant: status %d", status)
+	}
+	p.oneLine()
+}
+
+// TestKilledByProvider kills and stops each side of a run, on both of the providers that could be the
+// default here.
+func TestKilledByProvider(t *testing.T) {
+	for _, provider := range []string{"udp", "ofi/udp"} {
+		t.Run(provider, func(t *testing.T) {
+			if strings.HasPrefix(provider, "ofi/") {
+				needUDP(t)
+			}
+			run := append([]string{"--provider", provider, "--peer-timeout", "500ms"}, long...)
+			for _, tc := range []struct {
+				sig  syscall.Signal
+				want string
+			}{{syscall.SIGKILL, "peer died"}, {syscall.SIGSTOP, "peer does not answer"}} {
+				server, addr := startServe(t)
+				client := start(t, append([]string{"run", addr}, run...)...)
+				busy(t, server.cmd.Process.Pid)
+				server.signal(tc.sig)
+				if status := client.wait(2*time.Second + margin); status != 1 {
+					t.Errorf("server, %v: status %d", tc.sig, status)
+				}
+				if line := client.oneLine(); !strings.Contains(line, tc.want) {
+					t.Errorf("server, %v: %s", tc.sig, line)
+				}
+
+				server, addr = startServe(t, "--once")
+				client = start(t, append([]string{"run", addr}, run...)...)
+				busy(t, server.cmd.Process.Pid)
+				client.signal(tc.sig)
+				if status := server.wait(2*time.Second + margin); status != 1 {
+					t.Errorf("client, %v: status %d", tc.sig, status)
+				}
+				if text := server.stderr.String(); !strings.Contains(text, tc.want) {
+					t.Errorf("client, %v: %s", tc.sig, text)
+				}
+			}
+		})
+	}
+}

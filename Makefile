@@ -12,7 +12,8 @@ GO ?= go
 # Debian packages, by what needs them: the build (cgo and libfabric), its tests, its measurements.
 BUILD_PACKAGES := gcc libc6-dev pkg-config libfabric-dev
 BENCH_PACKAGES := $(BUILD_PACKAGES) libfabric-bin
-TEST_PACKAGES := $(BENCH_PACKAGES) git prometheus tshark
+COMPARE_PACKAGES := $(BENCH_PACKAGES) ucx-utils openmpi-bin libopenmpi-dev iperf3
+TEST_PACKAGES := $(BENCH_PACKAGES) git prometheus tshark iproute2 nftables ethtool
 
 # What "make bench" measures: latency, then bandwidth, of the bare fabric and of the transport.
 BENCH_TESTS ?= lat,bw
@@ -70,6 +71,13 @@ build: deps-build ## Build bin/btlbench
 .PHONY: bench
 bench: deps-bench build ## Measure latency and bandwidth on this machine
 	$(BIN)/btlbench pair --test $(BENCH_TESTS) $(BENCH_FLAGS)
+
+.PHONY: compare deps-compare
+compare: deps-bench build ## Measure beside libfabric, UCX, Open MPI, iperf3; update the docs
+	$(BIN)/btlbench compare --update-docs docs/performance.md $(COMPARE_FLAGS)
+
+deps-compare: deps-go ## Install the peers of "make compare"
+	$(call need,$(COMPARE_PACKAGES))
 
 # The tests with the race detector come last, so the log ends with their summary.
 .PHONY: test

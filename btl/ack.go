@@ -30,11 +30,17 @@ func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 
 // acked books a segment that is in flight no more.
 func (m *Module) acked(t reliability.Token) {
-	if m.keepGathered(t) {
+	s := &m.segs[t]
+	f, pack := s.frag, s.pack
+	if m.wire[t]&wireBusy == 0 { // as it mostly is
+		ep := s.ep
+		*s = sendSegment{}
+		m.giveSeg(ep, t)
+	} else if m.keepGathered(t) {
 		return
+	} else {
+		m.releaseSeg(t)
 	}
-	f, pack := m.segs[t].frag, m.segs[t].pack
-	m.releaseSeg(t)
 	if pack {
 		m.chainEnded(f, nil)
 	} else {

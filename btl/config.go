@@ -11,7 +11,8 @@ import (
 
 // Config tunes a module. The zero value is a good default; Validate checks a filled one.
 type Config struct {
-	// Profile names the recovery rules: "usnic" (default).
+	// Profile names the recovery rules: "usnic", or "lossless", the default over a provider that is
+	// reliable and ordered.
 	Profile string
 	// Rules overrides single numbers of the profile; zero fields keep the profile's.
 	Rules reliability.Rules
@@ -89,9 +90,17 @@ type Config struct {
 	Random func() uint64
 }
 
+// profileFor names the recovery rules that suit a provider.
+func profileFor(info fabric.Info) string {
+	if info.Reliable && info.Ordered {
+		return "lossless"
+	}
+	return "usnic"
+}
+
 // WithDefaults returns c with its zero fields filled in for a provider's Info.
 func (c Config) WithDefaults(info fabric.Info) (Config, error) {
-	setString(&c.Profile, "usnic")
+	setString(&c.Profile, profileFor(info))
 	rules, err := reliability.Profile(c.Profile)
 	if err != nil {
 		return c, fmt.Errorf("%w: %w", ErrConfig, err)

@@ -105,8 +105,8 @@ func TestPackLoneAndBurst(t *testing.T) {
 		t.Fatalf("the first of a burst: %+v", got)
 	}
 	got := s.run(1)
-	if len(got) != 1 || got[0].hdr.Kind != frag.KindPack || !slices.Equal(recordsOf(got[0]), want[1:]) ||
-		got[0].channel != 0 {
+	if len(got) != 1 || got[0].hdr.Kind != frag.KindPack || got[0].channel != 0 ||
+		!slices.Equal(recordsOf(got[0]), want[1:]) {
 		t.Fatalf("the others of a burst: %+v", got)
 	}
 	if p, f := ep.Outstanding(); p != 4 || f != 0 {
@@ -354,7 +354,8 @@ func TestPackHandlerInterferes(t *testing.T) {
 		{
 			"close module",
 			func(ep *Endpoint) { ep.m.Close() },
-			[]record{{1, "a"}, {2, "b"}, {3, "c"}}, 0,
+			[]record{{1, "a"}, {2, "b"}, {3, "c"}},
+			0,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -363,6 +364,9 @@ func TestPackHandlerInterferes(t *testing.T) {
 			for tag := Tag(1); tag <= 3; tag++ {
 				s.m.Handle(tag, func(ep *Endpoint, tag Tag, data []byte) {
 					got = append(got, record{uint8(tag), string(data)})
+					for range 3 { // fills a pack, which is sealed at once
+						_ = ep.SendImmediate(1, make([]byte, 700)) // fails where the endpoint is closed
+					}
 					if tag == 1 {
 						c.act(ep)
 					}
@@ -374,6 +378,11 @@ func TestPackHandlerInterferes(t *testing.T) {
 				packPayload(record{1, "a"}, record{2, "b"}, record{3, "c"})))
 			for range 6 {
 				l.step(10 * time.Microsecond)
+			}
+			for _, p := range s.take() { // answers may acknowledge the pack only if it was delivered
+				if c.name == "abort" && p.hdr.Flags&frag.FlagAck != 0 && !p.hdr.Ack.Before(s.next) {
+					t.Errorf("a pack that was not delivered is acknowledged: %+v", p.hdr)
+				}
 			}
 			if !slices.Equal(got, c.want) || s.m.stats.Get(CntRecordsDropped) != c.dropped {
 				t.Errorf("delivered %v, dropped %d", got, s.m.stats.Get(CntRecordsDropped))

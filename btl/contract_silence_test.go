@@ -8,6 +8,7 @@ import (
 
 	"gobtl/fabric/mem"
 	"gobtl/hotel"
+	"gobtl/reliability"
 )
 
 // countSent counts the datagrams that module i's endpoints post, while the network loses all of
@@ -98,18 +99,20 @@ func TestContract08ResendsPerPass(t *testing.T) {
 // which an answer was due; a peer that answers notices nothing.
 func TestContract09DeadPeer(t *testing.T) {
 	for _, timeout := range []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second} {
-		for _, size := range []int{8, 20_000} {
-			t.Run(fmt.Sprintf("%v/%d", timeout, size), func(t *testing.T) {
-				testDeadPeer(t, timeout, size)
-			})
+		for _, profile := range reliability.Profiles() {
+			for _, size := range []int{8, 20_000} {
+				t.Run(fmt.Sprintf("%v/%s/%d", timeout, profile, size), func(t *testing.T) {
+					testDeadPeer(t, profile, timeout, size)
+				})
+			}
 		}
 	}
 }
 
-func testDeadPeer(t *testing.T, timeout time.Duration, size int) {
+func testDeadPeer(t *testing.T, profile string, timeout time.Duration, size int) {
 	const step = 100 * time.Microsecond
 	cfg := smallConfig()
-	cfg.PeerTimeout = timeout
+	cfg.PeerTimeout, cfg.Profile = timeout, profile
 	l := newLab(t, mem.Config{}, 3, cfg)
 	l.mods[1].Handle(1, func(*Endpoint, Tag, []byte) {})
 	tr := newTraffic(t, testSeed(t, 9), 1)

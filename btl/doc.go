@@ -12,7 +12,7 @@
 //
 // # The life of a message
 //
-//	Send        send.go       tiny, alone, nothing before it: posted at once, else the endpoint's queue
+//	Send        send.go       tiny and alone: posted at once, else the endpoint's queue
 //	pack        pack.go       small ones behind it share a packet, which the next pass sends
 //	serve       send.go       endpoints in turn: header, payload, sequence number, timer, post
 //	Progress    progress.go   one pass: receive, expire timers, send again, send new, acknowledge

@@ -47,7 +47,12 @@ func sendOrFail(tb testing.TB, ep *Endpoint, tag Tag, data []byte) {
 
 // stream returns a function that sends one message of size bytes and waits for its ACK.
 func stream(tb testing.TB, size int, put bool) func() {
-	b := newBench(tb, mem.Config{InjectBytes: 1472, QueueDatagrams: 4096}, 2, Config{})
+	return streamOn(tb, mem.Config{InjectBytes: 1472}, size, put)
+}
+
+func streamOn(tb testing.TB, net mem.Config, size int, put bool) func() {
+	net.QueueDatagrams = 4096
+	b := newBench(tb, net, 2, Config{})
 	b.mods[1].Handle(1, func(*Endpoint, Tag, []byte) {})
 	region, err := b.mods[1].Expose(make([]byte, size), RemoteWrite)
 	if err != nil {
@@ -85,8 +90,41 @@ func stream(tb testing.TB, size int, put bool) func() {
 	}
 }
 
+// burst returns a function that sends 64 tiny messages, told and untold, and waits for their
+// echoes.
+func burst(tb testing.TB) func() {
+	b := newBench(tb, mem.Config{InjectBytes: 1472}, 2, Config{})
+	b.mods[1].Handle(1, func(ep *Endpoint, tag Tag, data []byte) {
+		if err := ep.SendImmediate(tag, data); err != nil {
+			tb.Error(err)
+		}
+	})
+	echoes, ended := 0, 0
+	b.mods[0].Handle(1, func(*Endpoint, Tag, []byte) { echoes++ })
+	ep := b.connect(0, 1)
+	onDone := func(*Fragment, error) { ended++ }
+	return func() {
+		want := echoes + 64
+		for i := range 64 {
+			f, err := ep.Alloc(1, 8)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			f.Signal, f.OnDone = i%2 == 0, onDone
+			if _, err := ep.Send(f); err != nil {
+				tb.Fatal(err)
+			}
+		}
+		for echoes != want || ended*2 != want {
+			b.now = b.now.Add(5 * time.Microsecond)
+			b.mods[0].Progress(b.now)
+			b.mods[1].Progress(b.now)
+		}
+	}
+}
+
 // TestNoAllocations: the steady-state path allocates nothing per message, in either direction, for
-// fast sends, queued sends, chunks, ACKs and puts.
+// fast sends, queued sends, packs, chunks, copied, gathered or landed, ACKs and puts.
 func TestNoAllocations(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -94,7 +132,14 @@ func TestNoAllocations(t *testing.T) {
 	}{
 		{"tiny ping-pong", func(tb testing.TB) func() { return pingPong(tb, 8) }},
 		{"packet ping-pong", func(tb testing.TB) func() { return pingPong(tb, 1400) }},
+		{"burst", burst},
 		{"stream of chunks", func(tb testing.TB) func() { return stream(tb, 64<<10, false) }},
+		{"gathered packets", func(tb testing.TB) func() {
+			return streamOn(tb, mem.Config{FreeRegions: true, MTUBytes: 32 << 10}, 16<<10, false)
+		}},
+		{"gathered chunks", func(tb testing.TB) func() {
+			return streamOn(tb, mem.Config{FreeRegions: true}, 256<<10, false)
+		}},
 		{"tiny put", func(tb testing.TB) func() { return stream(tb, 8, true) }},
 		{"put of chunks", func(tb testing.TB) func() { return stream(tb, 64<<10, true) }},
 	} {

@@ -9,10 +9,10 @@ import (
 // A large fragment is received without a copy of this side's making where the provider can be told
 // where to put what arrives: before each poll of the data channel it is told the place of the chunk
 // that is expected next, behind the latest one that came. What it puts there counts only if it
-// turns out to be just those chunks. Anything else that came with them is put together in its buffer
-// again, and goes the ordinary way. For that the landed bytes must still be there, so nothing may be
-// written to the fragment's memory, no handler called and no endpoint ended before: the first packet
-// of a batch that is not as expected has all those behind it put together.
+// turns out to be just those chunks. Anything else that came with them is put together in its
+// buffer again, and goes the ordinary way. For that the landed bytes must still be there, so
+// nothing may be written to the fragment's memory, no handler called and no endpoint ended before:
+// the first packet of a batch that is not as expected has all those behind it put together.
 
 // landing is what the data channel expects.
 type landing struct {
@@ -132,10 +132,12 @@ func (m *Module) rescue(comps []fabric.Completion) {
 // fabricTooLong is the length of a packet that no buffer holds.
 const fabricTooLong = 1<<32 - 1
 
-// receiveLanded takes over a chunk whose payload stands in its place already. False means that it is
-// not the one that was expected there, or something stands against it, and nothing has changed. What
-// comes behind it in the batch is put together before anything can write to the landing.
-func (m *Module) receiveLanded(comp *fabric.Completion, base uint32, rest []fabric.Completion) bool {
+// receiveLanded takes over a chunk whose payload stands in its place already. False means that it
+// is not the one that was expected there, or something stands against it, and nothing has changed.
+// What comes behind it in the batch is put together before anything can write to the landing.
+func (m *Module) receiveLanded(comp *fabric.Completion, base uint32,
+	rest []fabric.Completion,
+) bool {
 	l, h := &m.landing, &m.hdr
 	headBytes := comp.Len - comp.Landed
 	if comp.Errno != 0 || l.mem == nil || int(headBytes) > m.arena.Size() {

@@ -8,10 +8,10 @@ import (
 
 // Small fragments that are sent one right after the other share a packet, a pack. The first of them
 // leaves at once, alone: whether others follow is not known, and a lone message waits for no
-// company. Those behind it, in the same pass or before the next one, are copied one behind the other into a send
-// buffer, the endpoint's open pack. It is sealed (sequence number, ACK, timer) and goes to its
-// channel's batch when it is full, or when the pass serves the endpoint. So a burst costs a system
-// call for its first message, and one for all the others.
+// company. Those behind it, in the same pass or before the next one, are copied one behind the
+// other into a send buffer, the endpoint's open pack. It is sealed (sequence number, ACK, timer)
+// and goes to its channel's batch when it is full, or when the pass serves the endpoint. So a burst
+// costs a system call for its first message, and one for all the others.
 //
 // An open pack is something that waits to be sent: it keeps the endpoint on the ready list, and it
 // has been promised the next sequence number, for nothing else of the endpoint is sealed before it.
@@ -227,7 +227,7 @@ func (m *Module) sealPack(ep *Endpoint) int {
 
 // rearm keeps the endpoint on the ready list only if it still belongs there.
 func (m *Module) rearm(ep *Endpoint) {
-	if ep.isReady && !(ep.waiting() && ep.snd.Open()) {
+	if ep.isReady && (!ep.waiting() || !ep.snd.Open()) {
 		m.ready.remove(ep, linkReady)
 		ep.isReady = false
 	}
@@ -273,7 +273,6 @@ func (m *Module) acceptPack(ep *Endpoint, h *frag.Header, payload []byte) {
 			return
 		}
 	}
-	m.accepted(ep, h)
 	ep.sentIn = m.period // a burst has come: the answers will be one
 	for rest := payload; len(rest) > 0; {
 		var tag uint8
@@ -285,6 +284,12 @@ func (m *Module) acceptPack(ep *Endpoint, h *frag.Header, payload []byte) {
 		}
 		m.deliver(ep, tag, data)
 	}
+	if ep.state != stateConnected {
+		m.stats.counters[CntRecvPack]++
+		return
+	}
+	// Only now, so that no answer acknowledges what an Abort keeps from being delivered.
+	m.accepted(ep, h)
 	m.checkBye(ep)
 }
 

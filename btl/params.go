@@ -29,7 +29,7 @@ func (p Param) Env() string { return EnvPrefix + strings.ToUpper(p.Name) }
 // params is the only list of tunables: names, environment, documentation and Set come from it.
 var params = []Param{
 	{
-		"profile", "usnic", "recovery rules",
+		"profile", "by the provider", "recovery rules: usnic, or lossless over reliable providers",
 		func(c *Config) any { return &c.Profile },
 	},
 	{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gobtl/fabric"
+	"gobtl/reliability"
 )
 
 // TestParamsCoverConfig: every number of Config is a tunable, so that none hides from people.
@@ -77,6 +78,28 @@ func TestParamEnv(t *testing.T) {
 	}
 	if _, err := c.LoadEnv([]string{"GOBTL_ACK_DELY=10us"}); !errors.Is(err, ErrParam) {
 		t.Errorf("a misspelt variable: %v", err)
+	}
+}
+
+// TestProfileOfProvider: a provider that loses nothing and keeps the order gets the rules for that,
+// unless other ones are asked for.
+func TestProfileOfProvider(t *testing.T) {
+	for _, tc := range []struct {
+		reliable, ordered bool
+		asked, want       string
+	}{
+		{false, false, "", "usnic"},
+		{true, false, "", "usnic"},
+		{true, true, "", "lossless"},
+		{true, true, "usnic", "usnic"},
+		{false, false, "lossless", "lossless"},
+	} {
+		info := fabric.Info{MTUBytes: 1472, Reliable: tc.reliable, Ordered: tc.ordered}
+		c, err := Config{Profile: tc.asked}.WithDefaults(info)
+		rules, _ := reliability.Profile(tc.want)
+		if err != nil || c.Profile != tc.want || c.Rules != rules {
+			t.Errorf("%+v: profile %q, rules %+v, %v", tc, c.Profile, c.Rules, err)
+		}
 	}
 }
 

@@ -11,10 +11,12 @@ import (
 	"gobtl/reliability"
 )
 
-// Send gives a fragment to the module. A tiny one for a connected endpoint with an empty queue, an
-// open window and a free slot on the command channel is posted at once (usnic's fast send path), so
-// is a larger one of one packet when nothing is in flight, and Send returns Done, unless f.Signal
-// is set. Anything else joins the endpoint's queue: Queued. With an error the fragment is still the
+// Send gives a fragment to the module. A tiny one that comes alone, for a connected endpoint with
+// an empty queue, an open window and a free slot on the command channel, is posted at once (usnic's
+// fast send path), so is a larger one of one packet when nothing is in flight; small ones that
+// follow in the same pass, or before the next one, are put into a common packet that this pass
+// sends. Send then returns Done, unless f.Signal is set or the fabric reads the payload where it
+// lies. Anything else joins the endpoint's queue: Queued. With an error the fragment is still the
 // caller's: ErrState, ErrClosed, or why the endpoint ended.
 func (ep *Endpoint) Send(f *Fragment) (Status, error) {
 	m := ep.m
@@ -56,9 +58,9 @@ func (ep *Endpoint) Send(f *Fragment) (Status, error) {
 	return Queued, nil
 }
 
-// SendImmediate sends a copy of data now or not at all: ErrAgain when the fast path is not open
-// (queue not empty, window closed, no buffer), ErrTooLarge beyond MaxTiny, else as Send. It is the
-// cheapest way to send a tiny message, usnic's sendi.
+// SendImmediate sends a copy of data now, or in the common packet of the pass to come, or not at
+// all: ErrAgain when neither is open (queue not empty, window closed, no buffer), ErrTooLarge
+// beyond MaxTiny, else as Send. It is the cheapest way to send a tiny message, usnic's sendi.
 func (ep *Endpoint) SendImmediate(tag Tag, data []byte) error {
 	m := ep.m
 	if tag > TagMax {
@@ -95,8 +97,8 @@ func (ep *Endpoint) fastOpen(c *channel) bool {
 		len(c.batch) == 0 && c.room() > 0
 }
 
-// fastSend posts f at once if the fast path is open for it: to a tiny fragment if it comes alone, or
-// cannot share a packet; to a larger one of one packet when nothing is in flight, so that a lone
+// fastSend posts f at once if the fast path is open for it: to a tiny fragment if it comes alone,
+// or cannot share a packet; to a larger one of one packet when nothing is in flight, so that a lone
 // message does not wait for the batch of a pass that will hold nothing else.
 func (ep *Endpoint) fastSend(f *Fragment) bool {
 	m := ep.m
@@ -265,17 +267,23 @@ func (m *Module) disarm(ep *Endpoint) {
 	}
 }
 
-// serve sends what waits on the endpoints' lists: in turn, at most QuantumBytes each, again and again
-// until PassPackets are sent in all. An endpoint whose window closes leaves the list until an ACK
-// opens it.
+// passBytes bounds what one pass sends, so that large packets do not keep it from receiving for
+// long.
+const passBytes = 256 << 10
+
+// serve sends what waits on the endpoints' lists: in turn, at most QuantumBytes each, again and
+// again until PassPackets or passBytes are sent in all. An endpoint whose window closes leaves the
+// list until an ACK opens it.
 func (m *Module) serve() {
-	budget := m.cfg.PassPackets
+	budget, bytes := m.cfg.PassPackets, passBytes
 	batched := len(m.cmd.batch) + len(m.data.batch) // takes room until the end of the pass
-	for before := -1; budget > 0 && budget != before; {
+	for before := -1; budget > 0 && budget != before && bytes > 0; {
 		before = budget
-		for turns := m.ready.count; turns > 0 && budget > 0; turns-- {
+		for turns := m.ready.count; turns > 0 && budget > 0 && bytes > 0; turns-- {
 			ep := m.ready.first
-			budget -= m.serveOne(ep, budget)
+			sent, n := m.serveOne(ep, min(m.cfg.QuantumBytes, bytes), budget)
+			budget -= n
+			bytes -= sent
 			m.ready.remove(ep, linkReady)
 			ep.isReady = false
 			m.arm(ep)
@@ -284,21 +292,18 @@ func (m *Module) serve() {
 	m.starved = m.ready.first != nil && budget == m.cfg.PassPackets && batched == 0
 }
 
-// serveOne is an endpoint's turn: at most a quantum, and budget packets. It returns how many were
-// sent: fewer if there is no buffer, or no room in a channel.
-func (m *Module) serveOne(ep *Endpoint, budget int) (packets int) {
-	for quantum := m.cfg.QuantumBytes; quantum > 0 && packets < budget; {
-		if !ep.waiting() || !ep.snd.Open() {
-			break
-		}
-		sizeBytes, n := m.sendNext(ep, quantum, budget-packets)
+// serveOne is an endpoint's turn: at most a quantum of bytes, and budget packets. It returns what
+// was sent: less if there is no buffer, or no room in a channel.
+func (m *Module) serveOne(ep *Endpoint, quantum, budget int) (sent, packets int) {
+	for sent < quantum && packets < budget && ep.waiting() && ep.snd.Open() {
+		sizeBytes, n := m.sendNext(ep, quantum-sent, budget-packets)
 		if n == 0 {
 			break
 		}
-		quantum -= sizeBytes
+		sent += sizeBytes
 		packets += n
 	}
-	return packets
+	return sent, packets
 }
 
 // sendNext sends the next packet of the endpoint: its open pack, the small fragments at the front

@@ -84,7 +84,7 @@ const (
 	helpBytes   = "Payload bytes of fragments, without headers and retransmissions, by direction."
 	helpPiggy   = "ACKs that rode on other packets."
 	helpFast    = "Fragments delivered before their book-keeping."
-	helpRecords = "Fragments of packs that lost their handler, or endpoint, while the pack was delivered."
+	helpRecords = "Fragments of packs whose handler, or endpoint, went during the delivery."
 	helpPeers   = "Connections, by what became of them."
 )
 
@@ -135,7 +135,7 @@ var counterInfos = [numCounters]counterInfo{
 	CntDropState:      {"gobtl_dropped_packets_total", "reason", "endpoint_state", helpDrop},
 
 	CntRecvPayloadBytes: {"gobtl_payload_bytes_total", "direction", "received", helpBytes},
-	CntPacked:           {"gobtl_packed_total", "", "", "Fragments that left in a packet with others."},
+	CntPacked:           {"gobtl_packed_total", "", "", "Fragments that shared a packet."},
 	CntRecordsDropped:   {"gobtl_records_dropped_total", "", "", helpRecords},
 	CntLanded:           {"gobtl_landed_chunks_total", "", "", "Chunks received without a copy here."},
 	CntDelivered:        {"gobtl_delivered_total", "", "", "Fragments handed to a handler."},

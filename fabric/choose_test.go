@@ -7,7 +7,7 @@ import (
 
 func TestChoose(t *testing.T) {
 	for _, c := range []struct {
-		name, infos string // provider@domain ...
+		name, infos string // provider@domain ..., reliable with a "!" after it
 		want        int
 		reason      string
 	}{
@@ -21,6 +21,7 @@ func TestChoose(t *testing.T) {
 		{"the better of two by the list", "ofi/usnic@usnic_0 ofi/verbs@mlx5_0", 0, "usnic"},
 		{"emulated devices", "ofi/verbs@rxe0-dgram ofi/verbs@siw_eth0 udp@lo", 2, "no RDMA"},
 		{"real beside emulated", "ofi/verbs@rxe0-dgram ofi/verbs@mlx5_0-dgram", 1, "mlx5_0"},
+		{"reliable ones are asked for", "ofi/efa@x! ofi/verbs@mlx5_0!", -1, "no provider"},
 		{"psm3 on sockets", "ofi/psm3@eth0 udp@eth0", 1, "no RDMA"},
 		{"for tests, for one host", "mem/local@mem ofi/shm@shm sim/x@sim", -1, "no provider"},
 		{"names by their end", "mem/verbsy@x verbs@y", -1, "no provider"},
@@ -28,7 +29,8 @@ func TestChoose(t *testing.T) {
 		var infos []Info
 		for field := range strings.FieldsSeq(c.infos) {
 			provider, domain, _ := strings.Cut(field, "@")
-			infos = append(infos, Info{Provider: provider, Domain: domain})
+			domain, reliable := strings.CutSuffix(domain, "!")
+			infos = append(infos, Info{Provider: provider, Domain: domain, Reliable: reliable})
 		}
 		got, reason := Choose(infos)
 		if got != c.want || !strings.Contains(reason, c.reason) {

@@ -12,7 +12,7 @@
 //
 // A provider registers itself under a name (Register) from its package's init, as a database driver
 // does; a program names the providers it wants by importing their packages. GetInfo asks all of
-// them.
+// them, and Choose picks one for a user who named none.
 //
 // One goroutine at a time may use a Domain and its Endpoints; only Waiter.Wake may be called from
 // any goroutine.

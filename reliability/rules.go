@@ -50,13 +50,27 @@ func Usnic() Rules {
 	}
 }
 
+// Lossless returns the rules for a network that delivers everything, in order, by itself. Its timers
+// do not run out in life: they are left for what the peer could not take when it came, for want of
+// memory. ACKs do no more than complete sends and open the window, so there are few.
+func Lossless() Rules {
+	r := Usnic()
+	r.ResendTimeout, r.ResendTimeoutMax = 2*time.Second, 4*time.Second
+	r.DupAckHold = time.Second
+	r.AckEvery = WindowMax / 4
+	return r
+}
+
 // Profiles lists the names that Profile knows.
-func Profiles() []string { return []string{"usnic"} }
+func Profiles() []string { return []string{"usnic", "lossless"} }
 
 // Profile returns the rules of a profile by its name.
 func Profile(name string) (Rules, error) {
-	if name == "usnic" {
+	switch name {
+	case "usnic":
 		return Usnic(), nil
+	case "lossless":
+		return Lossless(), nil
 	}
 	return Rules{}, fmt.Errorf("%w: %q (known: %v)", ErrProfile, name, Profiles())
 }

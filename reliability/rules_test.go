@@ -43,6 +43,17 @@ func TestUsnic(t *testing.T) {
 	}
 }
 
+// TestLossless pins what the profile changes of usnic's.
+func TestLossless(t *testing.T) {
+	t.Parallel()
+	want := Usnic()
+	want.ResendTimeout, want.ResendTimeoutMax = 2*time.Second, 4*time.Second
+	want.DupAckHold, want.AckEvery = time.Second, 1024
+	if got, err := Profile("lossless"); got != want || err != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestWithDefaults(t *testing.T) {
 	t.Parallel()
 	if got := (Rules{}).WithDefaults(Usnic()); got != Usnic() {

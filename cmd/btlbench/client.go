@@ -122,6 +122,7 @@ func (c *clientSession) tryRound(spec *roundSpec, h *hist) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	tidyHeap()
 	request := &message{Type: msgRound, Round: &r.roundSpec}
 	if err := c.conn.send(request, c.side.cfg.peerTimeout()); err != nil {
 		return nil, err

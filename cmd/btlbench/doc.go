@@ -4,7 +4,8 @@
 //	btlbench pair                    both processes on this host, each on a core of its own
 //	btlbench serve --listen :4711    one side, waits for clients
 //	btlbench run HOST:4711           the other side, measures and reports
-//	btlbench info                    providers and their attributes
+//	btlbench rate                    small messages per second between both, by messages in flight
+//	btlbench info                    providers, which one is the default and why
 //	btlbench params                  every tunable of the transport
 //
 // The two sides meet on a TCP connection (control*.go) which carries the addresses of their

@@ -19,6 +19,9 @@ const (
 	// rawBatch is how many sends and completions move in one call: a few of the runs that a provider
 	// makes of them.
 	rawBatch = 128
+	// rawBatchBytes bounds what one call sends, so that the buffers, which are used again for the next
+	// batch where the provider copies them, stay in the cache.
+	rawBatchBytes = 256 << 10
 )
 
 // rawPort is a bare fabric endpoint: the yardstick for the transport. It is as tight as the

@@ -285,7 +285,8 @@ func (s *rawStream) push(now mono.Time, most int64) error {
 		s.movedAt = now
 		return s.control(rawProbe, 0)
 	}
-	n := int(min(room, most, rawBatch, int64(len(p.free))))
+	fit := max(1, rawBatchBytes/max(1, s.dataLen))
+	n := int(min(room, most, int64(min(rawBatch, fit, len(p.free)))))
 	if n <= 0 {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
@@ -179,6 +180,10 @@ func (w stopwatch) read() usage {
 		Collections: collections() - w.collections,
 	}
 }
+
+// tidyHeap collects garbage before a round, as package testing does before a benchmark: what lies
+// around from between the rounds is no reason for a collection in the middle of one.
+func tidyHeap() { runtime.GC() }
 
 // collectionsSince is how many garbage collections have ended after an instant.
 func collectionsSince(from time.Time) (n uint64) {

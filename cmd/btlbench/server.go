@@ -119,6 +119,7 @@ func (s *serverSession) serveRound(spec *roundSpec) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", spec, err)
 	}
+	tidyHeap()
 	ended := make(chan error, 1)
 	go func() { ended <- s.side.engine.do(func() error { return l.server(r) }) }()
 	ready := &message{Type: msgReady, Ready: &readyMsg{Handle: handle}}

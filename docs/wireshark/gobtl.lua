@@ -18,7 +18,9 @@ local kinds = {
 }
 local marks = { [BYE] = "Bye", [VOID] = "Void" }
 local NACK_RECORD = 3
-local nackReasons = { [1] = "access", [2] = "no handler", [NACK_RECORD] = "no handler for a record" }
+local nackReasons = {
+	[1] = "access", [2] = "no handler", [NACK_RECORD] = "no handler for a record",
+}
 local rejectReasons = { [1] = "version", [2] = "full", [3] = "stale" }
 local probes = {
 	[0] = "command, small", [1] = "data, small", [2] = "command, full", [3] = "data, full",
@@ -216,9 +218,9 @@ local function checkExtras(tvb, p, bad)
 	end
 end
 
--- eachRecord calls visit(at, header, size, bad) for each record of a pack: where it begins, whether
--- its header was captured, its length with the header as far as it is in the datagram, and its broken
--- rules as a list. What is no record ends it.
+-- eachRecord calls visit(at, captured, size, broken) for each record of a pack: where it begins,
+-- whether its header was captured, its length with the header as far as it is in the datagram, and
+-- its broken rules as a list. What is no record ends it.
 local function eachRecord(tvb, visit)
 	local at, stop = HEADER, tvb:reported_len()
 	repeat
@@ -370,9 +372,9 @@ local function check(tvb)
 	return p, broken
 end
 
--- split returns the packets of a captured datagram that a network card with segmentation offload, or
--- a loopback interface, has not cut yet, or has joined again: all of the same size but the last one.
--- nil if it is none. Of one that the capture has cut it returns what is whole.
+-- split returns the packets of a captured datagram that a network card with segmentation offload,
+-- or a loopback interface, has not cut yet, or has joined again: all of the same size but the last
+-- one. nil if it is none. Of one that the capture has cut it returns what is whole.
 local function split(tvb)
 	local list, at, size, len = {}, 0, nil, tvb:reported_len()
 	while at < len and at + HEADER <= tvb:len() do
@@ -598,20 +600,31 @@ local function addExtras(tree, tvb, p)
 	end
 end
 
--- addName adds an address of 0 to 64 bytes, and what it says if it is a sockaddr_in or
--- sockaddr_in6 as a little-endian Linux has them: family, port, then the rest.
+-- addName adds an address of 0 to 64 bytes, and what it says if it is one of the provider udp
+-- (version of IP, port, address) or of ofi/udp (a sockaddr_in or sockaddr_in6 as a little-endian
+-- Linux has them: family, port, then the rest).
 local function addName(tree, tvb, channel, at, len)
 	local sub = leaf(tree, f[channel .. "Name"], tvb, at, len)
-	if not sub or len < 8 then return end
-	local family, port = tvb(at, 2):le_uint(), tvb(at + 2, 2)
-	if family == 2 then
-		sub:add(f[channel .. "Addr"], tvb(at + 4, 4))
-		sub:append_text(string.format(" (%s:%d)", tostring(tvb(at + 4, 4):ipv4()), port:uint()))
-	elseif family == 10 and len >= 24 then
-		sub:add(f[channel .. "Addr6"], tvb(at + 8, 16))
-		sub:append_text(string.format(" ([%s]:%d)", tostring(tvb(at + 8, 16):ipv6()), port:uint()))
+	if not sub or len < 7 then return end
+	local version, family = tvb(at, 1):uint(), tvb(at, 2):le_uint()
+	local port, addr, addr6
+	if len == 7 and version == 4 then
+		port, addr = tvb(at + 1, 2), tvb(at + 3, 4)
+	elseif len == 19 and version == 6 then
+		port, addr6 = tvb(at + 1, 2), tvb(at + 3, 16)
+	elseif len >= 8 and family == 2 then
+		port, addr = tvb(at + 2, 2), tvb(at + 4, 4)
+	elseif len >= 24 and family == 10 then
+		port, addr6 = tvb(at + 2, 2), tvb(at + 8, 16)
 	else
 		return
+	end
+	if addr then
+		sub:add(f[channel .. "Addr"], addr)
+		sub:append_text(string.format(" (%s:%d)", tostring(addr:ipv4()), port:uint()))
+	else
+		sub:add(f[channel .. "Addr6"], addr6)
+		sub:append_text(string.format(" ([%s]:%d)", tostring(addr6:ipv6()), port:uint()))
 	end
 	sub:add(f[channel .. "Port"], port)
 end

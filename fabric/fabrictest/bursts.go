@@ -79,8 +79,8 @@ func testEqualBursts(t *testing.T, f *Fixture) {
 	}
 }
 
-// testMixedBursts posts batches in which sizes and destinations change at random, with runs of equal
-// ones among them, from two domains to three endpoints that tell their source.
+// testMixedBursts posts batches in which sizes and destinations change at random, with runs of
+// equal ones among them, from two domains to three endpoints that tell their source.
 func testMixedBursts(t *testing.T, f *Fixture) {
 	cfg := f.Endpoint
 	cfg.Source = true
@@ -157,15 +157,15 @@ func (q *port) expectFrom(room int, want []datagram) {
 	})
 	for _, d := range q.collect(len(want)) {
 		// Without sources the senders cannot be told apart, so any of the next ones will do.
+		same := func(w datagram) bool { return w.from == d.from }
 		i := slices.IndexFunc(want, func(w datagram) bool {
-			return w.from == d.from && bytes.Equal(w.data, d.data)
+			return same(w) && bytes.Equal(w.data, d.data)
 		})
 		if i < 0 {
 			q.fatalf("%d bytes %x... from %d: nobody sent that here, or not now", len(d.data),
 				head(d.data), d.from)
 		}
-		if first := slices.IndexFunc(want, func(w datagram) bool { return w.from == d.from }); first < i &&
-			q.caps.Source {
+		if q.caps.Source && slices.IndexFunc(want, same) < i {
 			q.fatalf("%d bytes %x... from %d come before their turn", len(d.data), head(d.data), d.from)
 		}
 		want = slices.Delete(want, i, i+1)
@@ -181,7 +181,10 @@ func testSizesChange(t *testing.T, f *Fixture) {
 	mtu := a.caps.MTUBytes
 	mid := (mtu + 1) / 2
 	for i, bursts := range [][][]int{
-		{{mtu}, {1}}, {{1}, {mtu}}, {{mtu, 1}, {1, mtu}}, {{1}, {1}, {mtu, mtu}, {1}},
+		{{mtu}, {1}},
+		{{1}, {mtu}},
+		{{mtu, 1}, {1, mtu}},
+		{{1}, {1}, {mtu, mtu}, {1}},
 		{{mtu, mtu, mid}, {mid, mid, 1}, {1, 1, 1}, {mid, mid}, {mtu, mtu}},
 		{{mid, mid, mid}, {mtu}, {mid, mid, mid}, {1}, {mid, mid, mid}},
 		{{8, 8, 8, 8, 8, 8}, {mtu}, {8}, {8, 8, 8, 8}, {mtu, mtu, mtu}, {8, 8}},

@@ -95,7 +95,8 @@ func (q *port) checkLanding() {
 	q.tb.Helper()
 	l := &q.landing
 	guard := bytes.Repeat([]byte{guardFill}, guardBytes)
-	if len(l.whole) > 0 && !(bytes.HasPrefix(l.whole, guard) && bytes.HasSuffix(l.whole, guard)) {
+	if len(l.whole) > 0 &&
+		(!bytes.HasPrefix(l.whole, guard) || !bytes.HasSuffix(l.whole, guard)) {
 		q.fatalf("memory outside of the landing was changed")
 	}
 	for _, part := range l.named {

@@ -140,8 +140,10 @@ struct gofi_domain *gofi_domain_open(const struct fi_info *info, const struct fi
 		d->sourced = fi_dupinfo(sourced);
 	if (!d->info || (sourced && !d->sourced))
 		gofi_failed(fail, "fi_dupinfo", -FI_ENOMEM);
-	else if (!open_objects(d, fail))
+	else if (!open_objects(d, fail)) {
+		gofi_linger_open(d);
 		return d;
+	}
 	gofi_domain_close(d, &ignored);
 	return NULL;
 }
@@ -152,6 +154,14 @@ void gofi_domain_close(struct gofi_domain *d, struct gofi_fail *fail)
 {
 	while (d->eps)
 		gofi_ep_close(d->eps, fail);
+	if (d->lingers)
+		gofi_linger_close(d, fail);
+	else
+		gofi_domain_free(d, fail);
+}
+
+void gofi_domain_free(struct gofi_domain *d, struct gofi_fail *fail)
+{
 	gofi_close_fid(d->av ? &d->av->fid : NULL, "fi_close(av)", fail);
 	for (uint32_t i = 0; i < d->region_cap; i++)
 		gofi_close_fid(d->regions[i].mr ? &d->regions[i].mr->fid : NULL, "fi_close(mr)", fail);

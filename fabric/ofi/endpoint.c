@@ -138,16 +138,31 @@ static void release_buffers(struct gofi_ep *ep)
 
 void gofi_ep_close(struct gofi_ep *ep, struct gofi_fail *fail)
 {
-	struct gofi_ep **link = &ep->d->eps;
+	struct gofi_domain *d = ep->d;
+	struct gofi_ep **link = &d->eps;
 
-	gofi_close_fid(ep->ep ? &ep->ep->fid : NULL, "fi_close(ep)", fail);
-	gofi_close_fid(ep->rx ? &ep->rx->fid : NULL, "fi_close(cq)", fail);
-	gofi_close_fid(ep->tx ? &ep->tx->fid : NULL, "fi_close(cq)", fail);
-	release_buffers(ep);
 	while (*link && *link != ep)
 		link = &(*link)->next;
 	if (*link)
 		*link = ep->next;
+	if (!d->lingers) {
+		gofi_ep_free(ep, fail);
+		return;
+	}
+	release_buffers(ep);
+	ep->next = d->dead;
+	d->dead = ep;
+}
+
+void gofi_ep_free(struct gofi_ep *ep, struct gofi_fail *fail)
+{
+	int lingered = ep->d->lingers;
+
+	gofi_close_fid(ep->ep ? &ep->ep->fid : NULL, "fi_close(ep)", fail);
+	gofi_close_fid(ep->rx ? &ep->rx->fid : NULL, "fi_close(cq)", fail);
+	gofi_close_fid(ep->tx ? &ep->tx->fid : NULL, "fi_close(cq)", fail);
+	if (!lingered)
+		release_buffers(ep);
 	free(ep->mine);
 	free(ep->stash);
 	free(ep->bounce);

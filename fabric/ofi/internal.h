@@ -65,6 +65,9 @@ struct gofi_domain {
 	uint64_t next_key;
 	int local_mr;
 	int can_wait;
+	int lingers;              // see linger.c
+	struct gofi_ep *dead;     // closed endpoints that linger
+	struct gofi_domain *next; // closed domains that linger
 };
 
 struct gofi_ep {
@@ -106,6 +109,16 @@ void gofi_close_fid(struct fid *fid, const char *op, struct gofi_fail *fail);
 
 // gofi_addr_of returns the Addr of a source, or FI_ADDR_NOTAVAIL.
 uint64_t gofi_addr_of(const struct gofi_domain *d, fi_addr_t fi);
+
+// gofi_ep_free closes and frees an endpoint that is no longer on the domain's list.
+void gofi_ep_free(struct gofi_ep *ep, struct gofi_fail *fail);
+
+// gofi_domain_free closes and frees a domain without endpoints.
+void gofi_domain_free(struct gofi_domain *d, struct gofi_fail *fail);
+
+// Lingering, in linger.c.
+void gofi_linger_open(struct gofi_domain *d);
+void gofi_linger_close(struct gofi_domain *d, struct gofi_fail *fail);
 
 // gofi_parts is a checked send.
 struct gofi_parts {

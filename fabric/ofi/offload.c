@@ -148,8 +148,8 @@ static int pairs(const struct gofi_send *s, int n)
 }
 
 // post_run posts the first sends as one if they are a run, and returns their number; 0 if they are
-// none, or cannot go as one now.
-static int64_t post_run(struct gofi_ep *ep, const struct gofi_send *sends, int n)
+// none, or cannot go as one. *run_err is why, if that may be due to the offload.
+static int64_t post_run(struct gofi_ep *ep, const struct gofi_send *sends, int n, int *run_err)
 {
 	struct gofi_offload *o = ep->off;
 	uint32_t bytes, segment;
@@ -172,7 +172,9 @@ static int64_t post_run(struct gofi_ep *ep, const struct gofi_send *sends, int n
 		return run;
 	if (ret == -FI_EAGAIN)
 		return gofi_result(0, GOFI_AGAIN, GOFI_CALL_INJECT);
-	// The first datagram goes alone: does it fail too, then that is not the offload's fault.
+	// The first datagram goes alone: does it fail too, then that is not the offload's fault. Nor is a
+	// want of memory, which a large send feels first.
+	*run_err = ret == -FI_ENOMEM || ret == -FI_ENOBUFS ? 0 : (int)-ret;
 	return 0;
 }
 
@@ -181,7 +183,8 @@ int64_t gofi_offload_post(struct gofi_ep *ep, const struct gofi_send *sends, int
 	int i = 0;
 
 	while (i < n) {
-		int64_t run = post_run(ep, &sends[i], n - i);
+		int run_err = 0;
+		int64_t run = post_run(ep, &sends[i], n - i, &run_err);
 
 		if (run > INT32_MAX)
 			return run | i;
@@ -189,6 +192,8 @@ int64_t gofi_offload_post(struct gofi_ep *ep, const struct gofi_send *sends, int
 			run = post_plain(ep, &sends[i]);
 			if (run)
 				return run | i;
+			if (run_err)
+				end_gso(ep->off, run_err);
 			run = 1;
 		}
 		i += (int)run;

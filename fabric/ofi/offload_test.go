@@ -94,7 +94,7 @@ func TestOffloadOnTheWire(t *testing.T) {
 	for _, sizes := range [][]int{
 		{1472}, {1472, 1472, 1472, 5}, {100, 100, 100, 1472, 1472, 100, 100}, {8, 8, 8, 8},
 		{9, 8, 7, 7, 8, 9, 0, 9, 9, 0, 1472, 1471, 1472}, slices.Repeat([]int{1472}, 100),
-		slices.Repeat([]int{300}, 130), {1, 1472, 1472}, {1472, 1, 1, 1, 1472},
+		slices.Repeat([]int{300}, 130), slices.Repeat([]int{1024}, 64), {1, 1472, 1472}, {1472, 1, 1, 1, 1472},
 	} {
 		var sends []fabric.Send
 		var want [][]byte

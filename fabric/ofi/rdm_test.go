@@ -117,7 +117,6 @@ var rdmProviders = []struct {
 	skip map[string]string
 }{
 	{"ofi/shm", map[string]string{
-		"CloseEndpoint": "a send to a closed endpoint of the same process ends the process",
 		"RandomTraffic": unread,
 	}},
 	{"ofi/net", map[string]string{"RandomTraffic": unread}},

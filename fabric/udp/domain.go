@@ -121,6 +121,7 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) error {
 		mem: mem, base: uintptr(unsafe.Pointer(&mem[0])), count: count, stride: stride, len: size,
 	}
 	d.mtuBytes = min(d.info.MTUBytes, size)
+	d.info.MTUBytes, d.info.InjectBytes = d.mtuBytes, d.mtuBytes
 	return nil
 }
 

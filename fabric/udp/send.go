@@ -189,7 +189,10 @@ func (e *endpoint) flush() (sent int, errno unix.Errno) {
 		n := 0
 		if n, errno = e.push(e.tx.msgs[sent:e.tx.count]); errno == 0 {
 			sent += n
-			again = false
+			if again {
+				e.counts.pending++
+				again = false
+			}
 			continue
 		}
 		switch {
@@ -201,9 +204,6 @@ func (e *endpoint) flush() (sent int, errno unix.Errno) {
 		default:
 			// It may be an earlier error of the socket that this call only reports.
 			again = true
-		}
-		if errno != unix.EINTR && again {
-			e.counts.pending++
 		}
 	}
 	return sent, 0

@@ -20,6 +20,8 @@ const (
 	// wantSendBytes has room for some messages of 64 KiB on their way to a device, and bounds what a
 	// slow one makes us queue.
 	wantSendBytes = 1 << 20
+	// maxSocketBytes is what the kernel's 32 bits hold, doubled.
+	maxSocketBytes = 1<<30 - 1
 )
 
 // openSocket opens a socket bound to a local address, with its options set and its buffers sized.
@@ -73,7 +75,7 @@ func (s *socket) setUp(l *local, o Options, recvBytes int) error {
 		recvBytes = wantRecvBytes
 	}
 	if recvBytes > 0 {
-		setBuffer(s.fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, recvBytes)
+		setBuffer(s.fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, min(recvBytes, maxSocketBytes))
 	}
 	s.recvBytes, err = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	return sysError("getsockopt", err)

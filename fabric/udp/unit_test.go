@@ -470,3 +470,53 @@ func TestRegions(t *testing.T) {
 		t.Errorf("%d slots for one region at a time", len(table.slots))
 	}
 }
+
+// TestPendingErrors asks the kernel for ICMP errors, which it then reports to whichever call comes
+// next: neither a send nor a receive may suffer from it.
+func TestPendingErrors(t *testing.T) {
+	cfg := fabric.DomainConfig{Buffers: 16, BufferBytes: 100}
+	p := newPair(t, Options{}, cfg, fabric.EndpointConfig{})
+	gone, err := p.d.OpenEndpoint(fabric.EndpointConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nowhere, err := p.d.Insert(gone.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.SetsockoptInt(p.a.sock.fd, unix.IPPROTO_IP, unix.IP_RECVERR, 1); err != nil {
+		t.Fatal(err)
+	}
+	lost := []fabric.Send{{To: nowhere, Buf: 0, Len: 8}}
+	good := []fabric.Send{{To: p.to, Buf: 0, Len: 8}, {To: p.to, Buf: 1, Len: 9}}
+	if _, err := p.a.Recv([]fabric.Buf{2}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		before := p.a.counts.pending
+		if n, err := p.a.Post(lost); n != 1 || err != nil {
+			t.Fatalf("Post to nobody: %d, %v", n, err)
+		}
+		if i%2 == 0 {
+			p.stock(8, 2)
+			if n, err := p.a.Post(good); n != 2 || err != nil {
+				t.Fatalf("Post after an ICMP error: %d, %v", n, err)
+			}
+			p.collect(2)
+		} else {
+			var out [1]fabric.Completion
+			if n, err := p.a.Poll(out[:]); n != 0 || err != nil {
+				t.Fatalf("Poll after an ICMP error: %d, %v", n, err)
+			}
+		}
+		if p.a.counts.pending == before {
+			t.Fatalf("round %d: the error was not seen", i)
+		}
+	}
+	if p.a.counts.refused != 0 {
+		t.Errorf("%d sends refused", p.a.counts.refused)
+	}
+}

@@ -86,7 +86,7 @@ func TestServerKilled(t *testing.T) {
 // TestServerStopped stops the server, so that only the transport can notice.
 func TestServerStopped(t *testing.T) {
 	needUDP(t)
-	for _, test := range []string{"lat", "bw", "put_lat", "put_bw", "bibw", "rate"} {
+	for _, test := range []string{"lat", "bw", "put_lat", "put_bw", "bibw", "rate", "lat_load"} {
 		server, addr := startServe(t)
 		client := start(t, "run", addr, "--peer-timeout", "500ms", "--test", test, "--size", "8",
 			"--duration", "60s")

@@ -94,7 +94,7 @@ func TestVariants(t *testing.T) {
 	p.oneLine()
 }
 
-// TestKilledByProvider kills and stops each side of a run, on both of the providers that could be the
+// TestKilledByProvider kills and stops each side of a run, on both providers that could be the
 // default here.
 func TestKilledByProvider(t *testing.T) {
 	for _, provider := range []string{"udp", "ofi/udp"} {

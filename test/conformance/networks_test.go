@@ -60,14 +60,18 @@ type fixture struct {
 	// brief networks are another one with a feature left out: scenarios that are long and have nothing
 	// to do with it are not run again.
 	brief bool
-	// reliable networks are slow libfabric providers with a reliability of their own; they run the
-	// scenarios of the core only.
+	// reliable networks are libfabric providers with a reliability of their own, which make them slow;
+	// they run the scenarios of the core only.
 	reliable bool
 }
 
 // runs says whether a scenario is for the network.
 func (fx *fixture) runs(sc *scenario) bool {
-	return (sc.on == nil || sc.on(fx)) && !(sc.long && fx.brief) && (sc.core || !fx.reliable)
+	switch {
+	case sc.long && fx.brief, !sc.core && fx.reliable:
+		return false
+	}
+	return sc.on == nil || sc.on(fx)
 }
 
 // allow returns a time-out: d, and more of it where packets are lost again and again.

@@ -11,6 +11,7 @@ import (
 // testResmgmt, model: fabtests functional/resmgmt_test. Posting past every queue there is gives
 // ErrAgain, and never a message that is lost, doubled or altered.
 func testResmgmt(t *testing.T, fx *fixture) {
+	immediate := []way{wayImmediate}
 	for _, tc := range []struct {
 		name string
 		cfg  btl.Config
@@ -19,8 +20,7 @@ func testResmgmt(t *testing.T, fx *fixture) {
 	}{
 		{"fragments", btl.Config{FragmentsMax: 16}, fixed(3000), []way{wayPrepare}},
 		{"send_buffers_alloc", btl.Config{SendBuffers: 64}, fixed(1000), []way{wayAlloc}},
-		{"send_buffers_immediate", btl.Config{SendBuffers: 64, PackBytes: 1}, fixed(100),
-			[]way{wayImmediate}},
+		{"send_buffers_immediate", btl.Config{SendBuffers: 64, PackBytes: 1}, fixed(100), immediate},
 		{"transmit_queue", btl.Config{TxDepth: 8, FragmentsMax: 32}, mixed(100, 1400, 9000), allWays},
 		{"receive_queue", btl.Config{RecvDepth: 16, FragmentsMax: 32}, mixed(100, 1400, 9000), allWays},
 		{"all", btl.Config{

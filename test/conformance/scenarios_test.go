@@ -41,7 +41,7 @@ var scenarios = []scenario{
 	{name: "av_xfer", run: testAVXfer, long: true},
 	{name: "rdm_multi_client", run: testMultiClient, long: true},
 	{name: "rdm_stress", run: testStress, long: true},
-	{name: "close_outstanding", run: testClose},
+	{name: "close_outstanding", run: testClose, core: true},
 	{name: "peer_death", run: testPeerDeath, long: true},
 	{name: "ubertest", run: testUber, on: threaded},
 	{name: "multi_domain_threads", run: testMultiDomainThreads, on: threaded},

@@ -5,7 +5,6 @@ package netns
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"syscall"
 	"testing"
 	"time"
@@ -40,7 +39,9 @@ func openInfo(t *testing.T, h *Host, hints fabric.Hints) (info fabric.Info) {
 	return info
 }
 
-func openDomain(t testing.TB, h *Host, info fabric.Info, cfg fabric.DomainConfig) (d fabric.Domain) {
+func openDomain(
+	t testing.TB, h *Host, info fabric.Info, cfg fabric.DomainConfig,
+) (d fabric.Domain) {
 	t.Helper()
 	h.Do(func() {
 		var err error
@@ -245,7 +246,8 @@ func TestNodes(t *testing.T) {
 			exchange(ea, eb)
 		})
 	}
-	for _, bad := range []string{"eth7", "10.99.77.7", "fe80::77%eth0", pa.LinkLocal.String() + "%eth7"} {
+	elsewhere := pa.LinkLocal.WithZone("eth7").String()
+	for _, bad := range []string{"eth7", "10.99.77.7", "fe80::77%eth0", elsewhere} {
 		a.Do(func() {
 			if infos, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: bad}); err == nil {
 				t.Errorf("node %s: %+v", bad, infos)
@@ -257,40 +259,37 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestOffloads sends runs through devices that lack what segmentation and coalescing like to have.
+// TestOffloads sends runs through devices that lack what segmentation and coalescing like to have,
+// or that have what coalesces more.
 func TestOffloads(t *testing.T) {
-	for _, off := range [][]string{
-		{"tx-checksum-ip-generic"},
-		{"tx-udp-segmentation"},
-		{"tx-udp-segmentation", "tx-checksum-ip-generic", "tx-scatter-gather"},
-		{"rx-gro"},
-		{"rx-checksum"},
-	} {
-		t.Run(off[0], func(t *testing.T) {
-			lab := New(t)
-			a, b := lab.Cable(lab.Host("a"), lab.Host("b"), 1500)
-			for _, name := range off {
-				a.Feature(name, false)
-				b.Feature(name, false)
-			}
-			for _, nodes := range [][2]string{
-				{a.V4.String(), b.V4.String()}, {a.V6.String(), b.V6.String()},
-			} {
-				for _, provider := range []string{"udp", "udp;nogro"} {
-					exchange(openEnd(t, a.Host, "udp", nodes[0]), openEnd(t, b.Host, provider, nodes[1]))
-				}
-			}
-		})
-	}
-	t.Run("rx-gro on", func(t *testing.T) {
-		lab := New(t)
-		a, b := lab.Cable(lab.Host("a"), lab.Host("b"), 1500)
-		for _, p := range []Port{a, b} {
-			p.Feature("rx-gro", true)
-			p.Feature("tx-udp-segmentation", false) // there is something to coalesce only then
+	lab := New(t)
+	a, b := lab.Cable(lab.Host("a"), lab.Host("b"), 1500)
+	set := func(on bool, names ...string) {
+		for _, name := range names {
+			a.Feature(name, on)
+			b.Feature(name, on)
 		}
-		exchange(openEnd(t, a.Host, "udp", a.V4.String()), openEnd(t, b.Host, "udp", b.V4.String()))
-	})
+	}
+	all := []string{"tx-checksum-ip-generic", "tx-scatter-gather", "tx-udp-segmentation"}
+	for _, tc := range []struct{ off, on []string }{
+		{off: all[:1]},
+		{off: all[2:]},
+		{off: all},
+		{on: []string{"rx-gro"}},
+		{off: []string{"tx-udp-segmentation"}, on: []string{"rx-gro"}}, // something to coalesce
+	} {
+		set(false, tc.off...)
+		set(true, tc.on...)
+		for _, nodes := range [][2]string{
+			{a.V4.String(), b.V4.String()}, {a.V6.String(), b.V6.String()},
+		} {
+			for _, provider := range []string{"udp", "udp;nogro"} {
+				exchange(openEnd(t, a.Host, "udp", nodes[0]), openEnd(t, b.Host, provider, nodes[1]))
+			}
+		}
+		set(true, all...)
+		set(false, "rx-gro")
+	}
 }
 
 // TestPathMTU has a router refuse what the sender's own cable allows: that is an error of the
@@ -372,8 +371,8 @@ func TestFiltered(t *testing.T) {
 	}
 }
 
-// TestSlowCable offers much more than a slow device takes: what Post returns is success or ErrAgain, and what
-// arrives is in order.
+// TestSlowCable offers much more than a slow device takes: Post succeeds or returns ErrAgain, and
+// what arrives is in order.
 func TestSlowCable(t *testing.T) {
 	lab := New(t)
 	a, b := lab.Cable(lab.Host("a"), lab.Host("b"), 1500)
@@ -402,8 +401,8 @@ func TestSlowCable(t *testing.T) {
 			}
 			take()
 		}
-		fmt.Printf("limit %d: %d taken, %d times ErrAgain, %d arrived so far\n", limitBytes, offered,
-			again, arrived)
+		t.Logf("limit %d: %d taken, %d times ErrAgain, %d arrived so far", limitBytes, offered, again,
+			arrived)
 		if arrived == 0 {
 			t.Errorf("limit %d: %d taken, %d times ErrAgain, none arrived", limitBytes, offered, again)
 		}

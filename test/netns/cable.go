@@ -5,6 +5,9 @@ package netns
 import (
 	"fmt"
 	"net/netip"
+	"os"
+	"strings"
+	"time"
 )
 
 // Port is one end of a cable.
@@ -45,7 +48,36 @@ func (l *Lab) Cable(a, b *Host, mtuBytes int) (Port, Port) {
 			"link set "+p.Dev+" up",
 		)
 	}
+	pa.await()
+	pb.await()
 	return pa, pb
+}
+
+// await waits until the port takes part in IPv6: the kernel looks at a new link's carrier some time
+// later, and a question for a neighbour that was lost before that is asked again after a second.
+func (p Port) await() {
+	tb := p.Host.lab.tb
+	tb.Helper()
+	const multicast = "ff000000000000000000000000000000 08"
+	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+		ready := false
+		p.Host.Do(func() {
+			routes, err := os.ReadFile("/proc/thread-self/net/ipv6_route")
+			if err != nil {
+				tb.Fatalf("host %s: no IPv6: %v", p.Host.Name, err)
+			}
+			for line := range strings.Lines(string(routes)) {
+				fields := strings.Fields(line)
+				ready = ready || strings.HasPrefix(line, multicast) && fields[len(fields)-1] == p.Dev
+			}
+		})
+		if ready {
+			return
+		}
+		if time.Since(start) > 10*time.Second {
+			tb.Fatalf("host %s: %s does not get ready for IPv6", p.Host.Name, p.Dev)
+		}
+	}
 }
 
 // Route joins two hosts by way of a router, with an MTU for the cable on each side of it. The

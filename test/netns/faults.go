@@ -40,9 +40,9 @@ func (h *Host) nft(script string) {
 	}
 }
 
-// Lose has the port drop a share of the UDP packets that come in, at random. The peer's port is told to
-// cut coalesced messages itself, or the veth pair would hand over, and lose, dozens of packets in
-// one piece.
+// Lose has the port drop a share of the UDP packets that come in, at random. The peer's port is told
+// to cut runs of datagrams itself, or the veth pair would hand over, and lose, dozens of them in one
+// piece.
 func (p Port) Lose(peer Port, share float64) {
 	p.Host.lab.tb.Helper()
 	const million = 1_000_000
@@ -122,8 +122,10 @@ func setFeature(dev, name string, on bool) error {
 			set.blocks[i/32].requested = 1 << (i % 32)
 		}
 		// The answer has bits that say why the feature is not as it was wanted.
-		if why, err := ethtool(fd, dev, unsafe.Pointer(&set)); err != nil || why != 0 {
-			return fmt.Errorf("not changed: %v (answer %#x)", err, why)
+		if why, err := ethtool(fd, dev, unsafe.Pointer(&set)); err != nil {
+			return err
+		} else if why != 0 {
+			return fmt.Errorf("not changed: answer %#x", why)
 		}
 		return nil
 	}

@@ -93,7 +93,7 @@ func (c *Conn) Err() error { return c.err }
 
 func (c *Conn) setAddrs(commandName, dataName []byte) (err error) {
 	for ch, name := range [channels][]byte{commandName, dataName} {
-		if c.addrs[ch], err = fromSockaddr(name); err != nil {
+		if c.addrs[ch], err = parseAddress(name); err != nil {
 			return err
 		}
 	}
@@ -119,7 +119,7 @@ func (p *Peer) find(pkt *Packet) *Conn {
 		if c.incarnation == h.Incarnation && c.peerTag == h.Tag {
 			return c
 		}
-		if addr, err := fromSockaddr(h.CommandName); c.incarnation == h.Incarnation &&
+		if addr, err := parseAddress(h.CommandName); c.incarnation == h.Incarnation &&
 			c.state == opening && err == nil && addr == c.addrs[command] && c.peerTag == 0 &&
 			(c.answered == 0 || c.answered == h.Tag) {
 			merge = c
@@ -192,7 +192,7 @@ func (p *Peer) hello(channel int, pkt *Packet) {
 		if h.Incarnation == p.incarnation {
 			return // somebody has sent it back
 		}
-		if to, err := fromSockaddr(h.CommandName); err == nil {
+		if to, err := parseAddress(h.CommandName); err == nil {
 			p.send(command, to, &Packet{
 				Kind: kindReject, Tag: rejectStale, Conn: h.Tag, VersionMin: version, VersionMax: version,
 			})

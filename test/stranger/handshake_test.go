@@ -33,12 +33,12 @@ func openRaw(t *testing.T, m *module) *raw {
 		sock, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		must(t, err)
 		t.Cleanup(func() { _ = sock.Close() })
-		r.socks[ch], r.names[ch] = sock, sockaddr(sock.LocalAddr().(*net.UDPAddr).AddrPort())
+		r.socks[ch], r.names[ch] = sock, address("ofi/udp", sock.LocalAddr().(*net.UDPAddr).AddrPort())
 	}
 	n, err := DecodeName(m.name)
 	must(t, err)
 	for ch, name := range [channels][]byte{n.Command, n.Data} {
-		r.to[ch], err = fromSockaddr(name)
+		r.to[ch], err = parseAddress(name)
 		must(t, err)
 	}
 	return r

@@ -16,6 +16,7 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric"
 	_ "gobtl/fabric/ofi"
+	_ "gobtl/fabric/udp"
 )
 
 const patience = 30 * time.Second // enough for a machine that has other work
@@ -27,7 +28,7 @@ const (
 	tagUnknown = 9 // has none
 )
 
-// module is the counterpart: a real module over ofi/udp.
+// module is the counterpart: a real module over ofi/udp, or over udp.
 type module struct {
 	*btl.Runner
 	t      *testing.T
@@ -41,10 +42,15 @@ type module struct {
 
 func openModule(t *testing.T, cfg btl.Config) *module {
 	t.Helper()
-	infos, err := fabric.GetInfo(fabric.Hints{Provider: "ofi/udp", Node: "127.0.0.1"})
+	return openModuleOn(t, "ofi/udp", cfg)
+}
+
+func openModuleOn(t *testing.T, provider string, cfg btl.Config) *module {
+	t.Helper()
+	infos, err := fabric.GetInfo(fabric.Hints{Provider: provider, Node: "127.0.0.1"})
 	if err != nil || len(infos) == 0 {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("no libfabric: %v", err)
+			t.Fatalf("no %s: %v", provider, err)
 		}
 		t.Skipf("needs libfabric's udp provider (Debian: libfabric-dev, libfabric-bin): %v", err)
 	}
@@ -160,7 +166,8 @@ func connect(t *testing.T, mcfg btl.Config, pcfg Config, byModule bool) *pair {
 	conns := make(chan *Conn, 16)
 	pcfg.OnMessage = func(_ *Conn, _ uint8, b []byte) { pr.msgs <- bytes.Clone(b) }
 	pcfg.OnConn = func(c *Conn) { conns <- c }
-	pr.m, pr.p = openModule(t, mcfg), openPeer(t, pcfg)
+	provider := orDefault(pcfg.Provider, "ofi/udp")
+	pr.m, pr.p = openModuleOn(t, provider, mcfg), openPeer(t, pcfg)
 	if byModule {
 		ep, err := pr.m.Connect(within(t), pr.p.Name())
 		must(t, err)
@@ -251,6 +258,12 @@ func TestExchange(t *testing.T) {
 		}}},
 		"faults, module begins": {byModule: true, cfg: Config{Faults: Faults{
 			Seed: 2, Loss: 0.03, Dup: 0.03, Delay: 0.05, DelayMax: 3 * time.Millisecond,
+		}}},
+		"over udp, stranger begins": {cfg: Config{Provider: "udp"}},
+		"over udp, module begins":   {cfg: Config{Provider: "udp"}, byModule: true},
+		"over udp, large MTU":       {cfg: Config{Provider: "udp", MTUBytes: 65507}},
+		"over udp, faults": {cfg: Config{Provider: "udp", Faults: Faults{
+			Seed: 4, Loss: 0.03, Dup: 0.03, Delay: 0.05, DelayMax: 3 * time.Millisecond,
 		}}},
 		"numbers at the wrap": {
 			mod: btl.Config{Random: countDown()}, cfg: Config{FirstSeq: 1<<32 - 20},

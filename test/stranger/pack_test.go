@@ -129,10 +129,13 @@ func TestPackedStrangers(t *testing.T) {
 func TestPacked(t *testing.T) {
 	t.Parallel()
 	for name, faults := range someFaults() {
+		provider := map[string]string{"clean": "udp", "faulty": "ofi/udp"}[name]
 		for what, third := range map[string]uint8{"all taken": tagOther, "refused": tagUnknown} {
 			t.Run(name+", "+what, func(t *testing.T) {
 				accept := func(tag uint8) bool { return tag != tagUnknown }
-				pr := connect(t, btl.Config{}, Config{Faults: faults, Accept: accept}, false)
+				pr := connect(t, btl.Config{}, Config{
+					Provider: provider, Faults: faults, Accept: accept,
+				}, false)
 				list := burst(1500, third)
 				ends := pr.c.StartPacked(list, 40)
 				theirs := sendBurst(t, pr.m, pr.ep, list)

@@ -39,6 +39,7 @@ var (
 
 // Config describes a peer; zero fields take the values on the right.
 type Config struct {
+	Provider              string        // ofi/udp; what the module's name says
 	CommandPort, DataPort uint16        // any free one
 	MTUBytes              uint16        // 1472
 	CommandBytes          uint16        // 768
@@ -92,6 +93,7 @@ type Peer struct {
 
 // Open binds the sockets on 127.0.0.1 and starts the peer.
 func Open(cfg Config) (*Peer, error) {
+	cfg.Provider = orDefault(cfg.Provider, "ofi/udp")
 	cfg.MTUBytes = orDefault(cfg.MTUBytes, 1472)
 	cfg.CommandBytes = orDefault(cfg.CommandBytes, 768)
 	cfg.WindowPackets = orDefault(cfg.WindowPackets, 1024)
@@ -112,7 +114,7 @@ func Open(cfg Config) (*Peer, error) {
 		if err != nil {
 			return nil, err // what is open already closes with the process
 		}
-		p.socks[ch], p.names[ch] = sock, sockaddr(sock.LocalAddr().(*net.UDPAddr).AddrPort())
+		p.socks[ch], p.names[ch] = sock, p.address(sock)
 	}
 	p.wg.Add(3)
 	go p.read(command)
@@ -135,20 +137,33 @@ func random() uint64 {
 	return le.Uint64(b[:]) | 1
 }
 
-// sockaddr is an address as the provider ofi/udp writes it: a sockaddr_in.
-func sockaddr(a netip.AddrPort) []byte {
+// address is an address as the providers write it: a sockaddr_in for ofi/udp.
+func address(provider string, a netip.AddrPort) []byte {
+	if provider == "udp" {
+		b := binary.BigEndian.AppendUint16([]byte{4}, a.Port())
+		return append(b, a.Addr().AsSlice()...)
+	}
 	b := binary.NativeEndian.AppendUint16(nil, 2)
 	b = binary.BigEndian.AppendUint16(b, a.Port())
 	b = append(b, a.Addr().AsSlice()...)
 	return append(b, make([]byte, 8)...)
 }
 
-func fromSockaddr(b []byte) (netip.AddrPort, error) {
-	if len(b) != 16 || binary.NativeEndian.Uint16(b) != 2 {
-		return netip.AddrPort{}, fmt.Errorf("no sockaddr_in: %x", b)
+func (p *Peer) address(sock *net.UDPConn) []byte {
+	return address(p.cfg.Provider, sock.LocalAddr().(*net.UDPAddr).AddrPort())
+}
+
+func parseAddress(b []byte) (netip.AddrPort, error) {
+	switch {
+	case len(b) == 7 && b[0] == 4:
+		b = b[1:]
+	case len(b) == 16 && binary.NativeEndian.Uint16(b) == 2:
+		b = b[2:8]
+	default:
+		return netip.AddrPort{}, fmt.Errorf("no IPv4 address: %x", b)
 	}
-	ip, _ := netip.AddrFromSlice(b[4:8])
-	return netip.AddrPortFrom(ip, binary.BigEndian.Uint16(b[2:])), nil
+	ip, _ := netip.AddrFromSlice(b[2:])
+	return netip.AddrPortFrom(ip, binary.BigEndian.Uint16(b)), nil
 }
 
 // Close ends the peer without a word to anybody, as a crash would.
@@ -164,7 +179,7 @@ func (p *Peer) Close() {
 // Name is the module's name.
 func (p *Peer) Name() []byte {
 	n := Name{
-		Provider: "ofi/udp", Command: p.names[command], Data: p.names[data],
+		Provider: p.cfg.Provider, Command: p.names[command], Data: p.names[data],
 		Incarnation: p.incarnation, MTUBytes: p.cfg.MTUBytes, CommandBytes: p.cfg.CommandBytes,
 	}
 	return n.Encode()
@@ -172,7 +187,7 @@ func (p *Peer) Name() []byte {
 
 // Ports are those of the two channels.
 func (p *Peer) Ports() (commandPort, dataPort uint16) {
-	port := func(ch int) uint16 { return binary.BigEndian.Uint16(p.names[ch][2:]) }
+	port := func(ch int) uint16 { return uint16(p.socks[ch].LocalAddr().(*net.UDPAddr).Port) }
 	return port(command), port(data)
 }
 
@@ -344,7 +359,7 @@ func (p *Peer) rejectVersion(b []byte) {
 	if nameLen > addrBytesMax {
 		return
 	}
-	to, err := fromSockaddr(b[80 : 80+nameLen])
+	to, err := parseAddress(b[80 : 80+nameLen])
 	if err != nil {
 		return
 	}

@@ -25,6 +25,9 @@ var ruleErrors = []error{
 // thousand with several bytes changed. Some of them are packets all the same.
 func broken(t *testing.T) (list [][]byte) {
 	for _, v := range sample(t) {
+		if strings.HasPrefix(v.name, "hello-udp") {
+			continue // to these rules it is as good as the others
+		}
 		list = append(list, append(slices.Clone(v.pkt), 0))
 		for n := 1; n < len(v.pkt); n++ {
 			list = append(list, v.pkt[:n])

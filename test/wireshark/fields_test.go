@@ -187,7 +187,7 @@ func helloFields() []field {
 	return append(list, nameFields("data", func(m *frag.Hello) []byte { return m.DataName })...)
 }
 
-// nameFields are an address, and what it says if it is a sockaddr.
+// nameFields are an address, and what it says if it is one of a provider.
 func nameFields(channel string, name func(m *frag.Hello) []byte) []field {
 	return []field{
 		inHello(channel+"_name", func(m *frag.Hello) any {
@@ -208,8 +208,12 @@ func nameFields(channel string, name func(m *frag.Hello) []byte) []field {
 	}
 }
 
-// sockaddr reads a sockaddr_in or sockaddr_in6.
+// sockaddr reads a sockaddr_in or sockaddr_in6, or an address of the provider udp.
 func sockaddr(name []byte) (netip.AddrPort, bool) {
+	if len(name) == 7 && name[0] == 4 || len(name) == 19 && name[0] == 6 {
+		ip, _ := netip.AddrFromSlice(name[3:])
+		return netip.AddrPortFrom(ip, uint16(name[1])<<8|uint16(name[2])), true
+	}
 	if len(name) < 8 {
 		return netip.AddrPort{}, false
 	}

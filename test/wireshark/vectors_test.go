@@ -57,7 +57,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// sample are the vectors, and one with addresses of IPv6.
+// sample are the vectors, and Hellos with the other forms of addresses: sockaddr_in6, those of the
+// provider udp.
 func sample(t *testing.T) []vector {
 	six := netip.MustParseAddrPort("[2001:db8::7]:8080")
 	ip := six.Addr().As16()
@@ -67,11 +68,22 @@ func sample(t *testing.T) []vector {
 	m := frag.Hello{
 		Incarnation: 5, Tag: 6, WindowPkts: 64, FragBytesMax: 1 << 20, MTUBytes: 1452,
 		CommandBytes: 768, Credit: 1, VersionMin: 1, VersionMax: 1,
-		CommandName: name, DataName: name,
 	}
-	pkt := make([]byte, frag.HelloBytes)
-	m.Encode(pkt, &h, len(pkt))
-	return append(vectors(t), vector{"hello-ipv6", pkt})
+	list := vectors(t)
+	for _, form := range []struct {
+		name string
+		addr []byte
+	}{
+		{"hello-ipv6", name},
+		{"hello-udp", []byte{4, 0x1F, 0x90, 127, 0, 0, 1}},
+		{"hello-udp-ipv6", append([]byte{6, 0x1F, 0x90}, ip[:]...)},
+	} {
+		m.CommandName, m.DataName = form.addr, form.addr
+		pkt := make([]byte, frag.HelloBytes)
+		m.Encode(pkt, &h, len(pkt))
+		list = append(list, vector{form.name, pkt})
+	}
+	return list
 }
 
 func capture(list []vector) (datagrams []datagram) {

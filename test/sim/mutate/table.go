@@ -13,7 +13,9 @@ type mutation struct {
 }
 
 // mutations is every fault there is.
-func mutations() []mutation { return slices.Concat(btlMutations, packMutations, partMutations) }
+func mutations() []mutation {
+	return slices.Concat(btlMutations, packMutations, memoryMutations, partMutations)
+}
 
 // The faults in the packages below btl.
 var partMutations = []mutation{

@@ -198,7 +198,7 @@ func FuzzScript(f *testing.F) {
 			}
 			return
 		}
-		s.stepsMax, s.bytesMax = 20_000, 1<<20
+		s.stepsMax, s.bytesMax = 2_000, 1<<18 // an input takes some milliseconds
 		var first, second bytes.Buffer
 		err = s.Run(&first)
 		again := s.Run(&second)

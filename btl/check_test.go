@@ -55,7 +55,7 @@ type busyModule struct {
 
 	tb     testing.TB
 	out    *Endpoint // has packets in flight and a queue
-	in     *Endpoint // has a fragment on its way here, and may send
+	in     *Endpoint // has a fragment on its way here, may send, and has an open pack
 	owes   *Endpoint // an ACK
 	lent   *Fragment // with a buffer
 	queued *Fragment // behind a larger one, with a buffer
@@ -68,7 +68,7 @@ func newBusyModule(t *testing.T) *busyModule {
 	cfg := regressConfig()
 	cfg.Rules.WindowPackets, cfg.KeepAlive = 8, time.Second
 	cfg.Rules.AckDelay = 10 * time.Millisecond
-	l := newLab(t, mem.Config{}, 5, cfg)
+	l := newLab(t, mem.Config{FreeRegions: true}, 5, cfg)
 	for _, m := range l.mods {
 		mustHandle(t, m, func() {})
 	}
@@ -114,6 +114,9 @@ func newBusyModule(t *testing.T) *busyModule {
 		t.Fatal(err)
 	}
 	b.young = m.fresh[0]
+	for range 2 { // stay in the open pack
+		sendTold(t, b.in, 3, "packed")
+	}
 	send(t, b.in, 4000)
 	return b
 }
@@ -279,6 +282,27 @@ var tamperings = []struct {
 	{"region leaked", "regions", func(b *busyModule) { b.regions.slots[0] = nil }},
 	{"regions", "at most", func(b *busyModule) { b.regions.max = 0 }},
 	{"registrations", "registrations", func(b *busyModule) { b.regCache.idleLen++ }},
+
+	{"region of a fragment leaked", "regions of fragments", func(b *busyModule) { b.ownRegions++ }},
+	{"region of a fragment forgotten", "regions of fragments", func(b *busyModule) {
+		b.out.queue.first.ownRegion = false
+	}},
+	{"pack in a closed window", "a pack is open in state", func(b *busyModule) {
+		b.in.snd.Init(b.in.slot, 0, 8)
+		b.rearm(b.in)
+	}},
+	{"pack forgotten", "no pack is open", func(b *busyModule) { b.in.pack.bytes = 0 }},
+	{"pack lost", "queued in no window", func(b *busyModule) {
+		b.in.pack = openPack{}
+		b.rearm(b.in)
+	}},
+	{"pack free", "free send buffer", func(b *busyModule) { b.freeSegs = append(b.freeSegs, b.in.pack.seg) }},
+	{"pack too large", "the open pack has", func(b *busyModule) { b.in.pack.bytes = 2000 }},
+	{"pack without records", "the open pack has", func(b *busyModule) { b.in.pack.records = 0 }},
+	{"chain of a pack", "another end", func(b *busyModule) { b.in.pack.last = nil }},
+	{"chain cut", "descriptors", func(b *busyModule) {
+		b.segs[b.in.pack.seg].frag.next, b.in.pack.last = nil, b.segs[b.in.pack.seg].frag
+	}},
 
 	{"packet not counted", "no counter explains", func(b *busyModule) {
 		b.stats.counters[CntReceived]++

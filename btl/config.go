@@ -73,10 +73,11 @@ type Config struct {
 	// CloseTimeout bounds the drain of Endpoint.Close after the peer stops answering. 0 means 1 s.
 	CloseTimeout time.Duration
 
-	// QuantumBytes is what one endpoint may send before the next one's turn. 0 means 64 KiB.
+	// QuantumBytes is what one endpoint may send before the next one's turn. 0 means 64000: 44 packets
+	// of an Ethernet's size, which UDP segmentation offload takes as one.
 	QuantumBytes int
 	// PassPackets bounds the new packets posted in one pass of the progress loop, 1 to 1024. 0 means
-	// 96.
+	// 88.
 	PassPackets int
 	// PollBatch bounds the completions taken from a channel in one pass, 1 to 1024. 0 means 128.
 	PollBatch int
@@ -127,8 +128,8 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.HandshakeTimeout, 3*time.Second)
 	set(&c.PeerTimeout, 5*time.Second)
 	set(&c.CloseTimeout, time.Second)
-	set(&c.QuantumBytes, 64<<10)
-	set(&c.PassPackets, 96)
+	set(&c.QuantumBytes, 64000)
+	set(&c.PassPackets, 88)
 	set(&c.PollBatch, 128)
 	set(&c.IdlePollEvery, 4)
 	return c, c.Validate()

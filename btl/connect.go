@@ -46,9 +46,9 @@ func (m *Module) Connect(name []byte) (*Endpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadName, err)
 	}
-	if n.Provider != m.info.Provider {
+	if n.Provider != m.wireName() {
 		return nil, fmt.Errorf("%w: it is of provider %s, this module uses %s", ErrBadName, n.Provider,
-			m.info.Provider)
+			m.wireName())
 	}
 	old := m.byAddr[string(n.Command)]
 	if old != nil && old.peer.incarnation == n.Incarnation && !old.closing && old.err == nil {

@@ -1,6 +1,7 @@
 package btl
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -208,7 +209,7 @@ func (m *Module) openTables() (err error) {
 func (m *Module) openName() error {
 	m.incarnation = m.random()
 	n := frag.Name{
-		Provider:     m.info.Provider,
+		Provider:     m.wireName(),
 		Incarnation:  m.incarnation,
 		MTUBytes:     uint16(m.data.mtu),
 		CommandBytes: uint16(m.cmd.mtu),
@@ -219,6 +220,9 @@ func (m *Module) openName() error {
 	m.name = name
 	return err
 }
+
+// wireName is what this module's fabric must have in common with its peers'.
+func (m *Module) wireName() string { return cmp.Or(m.info.Wire, m.info.Provider) }
 
 // cryptoRandom is the default of Config.Random.
 func cryptoRandom() uint64 {

@@ -137,11 +137,11 @@ var params = []Param{
 		func(c *Config) any { return &c.CloseTimeout },
 	},
 	{
-		"quantum_bytes", "64K", "bytes that one endpoint sends before the next one's turn",
+		"quantum_bytes", "64000", "bytes that one endpoint sends before the next one's turn",
 		func(c *Config) any { return &c.QuantumBytes },
 	},
 	{
-		"pass_packets", "96", "new packets in one pass of the progress loop, at most",
+		"pass_packets", "88", "new packets in one pass of the progress loop, at most",
 		func(c *Config) any { return &c.PassPackets },
 	},
 	{

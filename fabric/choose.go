@@ -24,7 +24,7 @@ func Choose(infos []Info) (chosen int, reason string) {
 		return i, "RDMA hardware: " + device + " device " + infos[i].Domain
 	}
 	for _, c := range []struct{ name, reason string }{
-		{"udp", "no RDMA hardware here; the kernel's UDP, called directly and in batches"},
+		{"udp", "no RDMA hardware here; the kernel's UDP, called directly"},
 		{"ofi/udp", "no RDMA hardware here, and no udp provider; libfabric's UDP"},
 	} {
 		i := slices.IndexFunc(infos, func(info Info) bool { return info.Provider == c.name })

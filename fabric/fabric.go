@@ -181,9 +181,12 @@ type Hints struct {
 // Info is one way to reach a network (fi_info): give it to Open.
 type Info struct {
 	Provider string // "ofi/udp"
-	Version  string // the provider's or its library's version, for people
-	Fabric   string // network name ("127.0.0.0/8")
-	Domain   string // device name ("lo")
+	// Wire names what both ends must have in common, "udp" for every variant of udp. Empty is the same
+	// as Provider.
+	Wire    string
+	Version string // the provider's or its library's version, for people
+	Fabric  string // network name ("127.0.0.0/8")
+	Domain  string // device name ("lo")
 	// Node is the Hints.Node that this Info answered to; Src is the source address that endpoints
 	// will use, printable, when it is known.
 	Node, Src string

@@ -50,9 +50,9 @@ func Usnic() Rules {
 	}
 }
 
-// Lossless returns the rules for a network that delivers everything, in order, by itself. Its timers
-// do not run out in life: they are left for what the peer could not take when it came, for want of
-// memory. ACKs do no more than complete sends and open the window, so there are few.
+// Lossless returns the rules for a network that delivers everything, in order, by itself. Their
+// timers do not run out in life: they are left for what the peer could not take when it came, for
+// want of memory. ACKs do no more than complete sends and open the window, so there are few.
 func Lossless() Rules {
 	r := Usnic()
 	r.ResendTimeout, r.ResendTimeoutMax = 2*time.Second, 4*time.Second

@@ -157,7 +157,7 @@ func (c *infoCmd) writeText(w io.Writer, d *infoDocument) error {
 		}
 	}
 	if d.Default != nil {
-		_, err := fmt.Fprintf(w, "* the default here is %s: %s\n", d.Default.Provider, d.Default.Reason)
+		_, err := fmt.Fprintf(w, "* default %s: %s\n", d.Default.Provider, d.Default.Reason)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,11 @@
 // Package ofi offers libfabric's unconnected datagram endpoints (FI_EP_DGRAM) as fabric providers:
 // "ofi/udp", "ofi/sockets", "ofi/verbs", "ofi/efa", "ofi/usnic", "ofi/psm3" and whatever else the
-// installed library has. Importing it registers the family "ofi".
+// installed library has; and its reliable ones (FI_EP_RDM), such as "ofi/shm", "ofi/tcp" and
+// "ofi/udp;ofi_rxd". Importing it registers the family "ofi".
+//
+// The name alone decides which of the two an endpoint is: where a provider has both, its reliable
+// endpoints have "+rdm" behind its name, as in "ofi/efa+rdm". "ofi/udp+offload" is "ofi/udp" with
+// segmentation offload.
 //
 // # Layout
 //
@@ -9,12 +14,16 @@
 //	endpoint.go      Endpoint: post, poll, receive
 //	wait.go          Waiter: epoll over all receive queues
 //	socket_linux.go  the udp provider's socket
+//	offload.go       segmentation offload on it
+//	variant.go       what a registry name says
 //	layout.go        sizes, prefixes, depths
 //	names.go         what a peer's name may be
 //	errors.go        codes of the shim to *fabric.Error
 //	ofi_stub.go      builds without cgo or Linux
 //	shim.h           the C half as Go sees it
 //	info.c, domain.c, endpoint.c, data.c   the C half: owns all libfabric objects
+//	offload.c        runs of datagrams for one system call, and cutting them
+//	linger.c         what has to outlive its owner
 //
 // A domain's objects, and the order in which they are closed:
 //
@@ -45,6 +54,26 @@
 //
 // Receives are posted with a byte of slack behind the buffer, so that a datagram which is too large
 // shows itself on providers that cut without a word.
+//
+// # Segmentation offload
+//
+// With "ofi/udp+offload" the kernel cuts and coalesces on libfabric's own socket. Datagrams of one
+// length to one peer that are posted together go to the kernel as one (UDP_SEGMENT); the last one
+// may be shorter. What arrives coalesced (UDP_GRO) is cut at the size that the kernel names, for
+// which each receive is looked at before libfabric reads it: 250 ns for up to 64 KiB. On the wire
+// and towards peers without offload nothing changes.
+//
+// An endpoint tries it with bursts to itself when it opens. It ends, one direction at a time, when
+// the kernel refuses what it takes datagram by datagram, and when libfabric reads something else
+// than was looked at; then everything that waits is dropped, as a network may. Info.Attrs of the
+// Domain tells what is on, and why something is off.
+//
+// # Reliable endpoints
+//
+// Info.Reliable and Info.Ordered say so. A datagram is a message there, of at most 16 KiB. Both
+// sides have to poll: a first send is ErrAgain until the peer has worked on the connection, and a
+// large one completes when the peer has taken it. Buffers are never smaller than the MTU, because
+// providers do not survive a message that does not fit.
 //
 // # Concurrency
 //

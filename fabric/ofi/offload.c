@@ -97,8 +97,7 @@ static int64_t post_plain(struct gofi_ep *ep, const struct gofi_send *s)
 	if (!o->segment || !doubtful(stop) || set_segment(o, 0))
 		return stop;
 	err = (int)(stop >> 32 & 0xffffff);
-	stop = gofi_post_one(ep, s);
-	if (!stop)
+	if (!(stop = gofi_post_one(ep, s)))
 		end_gso(o, err);
 	return stop;
 }
@@ -167,8 +166,7 @@ static int64_t post_run(struct gofi_ep *ep, const struct gofi_send *sends, int n
 		end_gso(o, err);
 		return 0;
 	}
-	ret = fi_inject(ep->ep, o->out, bytes, to);
-	if (!ret)
+	if (!(ret = fi_inject(ep->ep, o->out, bytes, to)))
 		return run;
 	if (ret == -FI_EAGAIN)
 		return gofi_result(0, GOFI_AGAIN, GOFI_CALL_INJECT);
@@ -288,8 +286,7 @@ static int64_t fetch(struct gofi_ep *ep)
 
 	if (o->gro && (want = peek(o, &step)) < 0)
 		return 0;
-	got = read_one(ep, &len);
-	if (got != 1)
+	if ((got = read_one(ep, &len)) != 1)
 		return got;
 	if (!o->gro)
 		step = (uint32_t)len;
@@ -398,20 +395,13 @@ void gofi_offload_free(struct gofi_offload *o)
 	free(o);
 }
 
-int gofi_offload_on(const struct gofi_ep *ep)
-{
-	return ep->off != NULL;
-}
-
 void gofi_offload_describe(const struct gofi_ep *ep, struct gofi_offload_info *out)
 {
-	memset(out, 0, sizeof(*out));
-	if (!ep->off)
-		return;
-	out->send = ep->off->gso;
-	out->recv = ep->off->gro;
-	out->send_err = ep->off->gso_err;
-	out->lost = ep->off->lost;
+	const struct gofi_offload *o = ep->off;
+
+	*out = (struct gofi_offload_info){0};
+	if (o)
+		*out = (struct gofi_offload_info){1, o->gso, o->gro, o->gso_err, o->lost};
 }
 
 // try_burst sends three pieces to the endpoint itself and wants exactly them back.
@@ -427,8 +417,7 @@ static int try_burst(struct gofi_ep *ep, fi_addr_t self, uint32_t size, int key)
 		return err;
 	for (uint32_t i = 0; i < bytes; i++)
 		want[i] = (char)(i * 7 + i / size + (uint32_t)key);
-	err = (int)-fi_inject(ep->ep, want, bytes, self);
-	if (err)
+	if ((err = (int)-fi_inject(ep->ep, want, bytes, self)))
 		return err;
 	for (int i = 0; i < PIECES; i++) {
 		struct pollfd p = {.fd = o->fd, .events = POLLIN};

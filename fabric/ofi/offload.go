@@ -35,7 +35,8 @@ func (e *endpoint) startOffload(fd int) {
 	if C.gofi_offload_start(e.c, C.int(fd), C.uint32_t(run), name, &fail) != 0 {
 		e.noOffload = failed(e.domain.info.Provider, &fail).Error()
 	}
-	if C.gofi_offload_on(e.c) == 0 {
+	var info C.struct_gofi_offload_info
+	if C.gofi_offload_describe(e.c, &info); info.on == 0 {
 		return
 	}
 	if e.waitFd >= 0 {

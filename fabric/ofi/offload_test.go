@@ -92,9 +92,16 @@ func TestOffloadOnTheWire(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, sizes := range [][]int{
-		{1472}, {1472, 1472, 1472, 5}, {100, 100, 100, 1472, 1472, 100, 100}, {8, 8, 8, 8},
-		{9, 8, 7, 7, 8, 9, 0, 9, 9, 0, 1472, 1471, 1472}, slices.Repeat([]int{1472}, 100),
-		slices.Repeat([]int{300}, 130), slices.Repeat([]int{1024}, 64), {1, 1472, 1472}, {1472, 1, 1, 1, 1472},
+		{1472},
+		{1472, 1472, 1472, 5},
+		{100, 100, 100, 1472, 1472, 100, 100},
+		{8, 8, 8, 8},
+		{9, 8, 7, 7, 8, 9, 0, 9, 9, 0, 1472, 1471, 1472},
+		slices.Repeat([]int{1472}, 100),
+		slices.Repeat([]int{300}, 130),
+		slices.Repeat([]int{1024}, 64),
+		{1, 1472, 1472},
+		{1472, 1, 1, 1, 1472},
 	} {
 		var sends []fabric.Send
 		var want [][]byte
@@ -128,8 +135,16 @@ func TestOffloadCutsRight(t *testing.T) {
 	conn, _ := stranger(t)
 	to := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: portOf(t, e)}
 	for _, tt := range []struct{ piece, total int }{
-		{1472, 44 * 1472}, {1472, 3*1472 + 1}, {736, 1472}, {500, 5007}, {1, 60}, {8, 512}, {1400, 1472},
-		{1472, 1472}, {1472, 0}, {40, 80},
+		{1472, 44 * 1472},
+		{1472, 3*1472 + 1},
+		{736, 1472},
+		{500, 5007},
+		{1, 60},
+		{8, 512},
+		{1400, 1472},
+		{1472, 1472},
+		{1472, 0},
+		{40, 80},
 	} {
 		setSegment(t, conn, tt.piece)
 		msg := text(tt.piece, tt.total)
@@ -165,7 +180,8 @@ func TestOffloadKeepsSurplus(t *testing.T) {
 	conn, _ := stranger(t)
 	setSegment(t, conn, 100)
 	msg := text(3, 1000)
-	if _, err := conn.WriteToUDP(msg, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: portOf(t, e)}); err != nil {
+	to := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: portOf(t, e)}
+	if _, err := conn.WriteToUDP(msg, to); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 10 {
@@ -227,7 +243,8 @@ func TestOffloadLands(t *testing.T) {
 	if c := poll(t, e); c.Landed != 0 || !bytes.Equal(arena.Bytes(c.Buf)[:size], text(0, size)) {
 		t.Errorf("after the landing: %+v", c)
 	}
-	plain := openEndpoint(t, open(t, udpName, fabric.DomainConfig{Buffers: 4}), fabric.EndpointConfig{})
+	bare := open(t, udpName, fabric.DomainConfig{Buffers: 4})
+	plain := openEndpoint(t, bare, fabric.EndpointConfig{})
 	if plain.Caps().Landing || plain.(fabric.Lander).Land(mem, head) {
 		t.Error("an endpoint without offload lands")
 	}

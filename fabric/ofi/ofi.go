@@ -247,8 +247,10 @@ func (f nameForm) printable(src []byte) string {
 // rank orders providers: hardware first, then what this list does not know, then the kernel's UDP
 // and TCP, what reaches this host only, and last what emulates for developers.
 func rank(info fabric.Info) int {
-	order := []string{"usnic", "efa", "verbs", "psm3", "psm2", "", "udp", "net", "tcp",
-		"tcp;ofi_rxm", "shm", "udp;ofi_rxd", "sockets"}
+	order := []string{
+		"usnic", "efa", "verbs", "psm3", "psm2", "", "udp", "net", "tcp", "tcp;ofi_rxm", "shm",
+		"udp;ofi_rxd", "sockets",
+	}
 	i := slices.Index(order, providerOf(info.Provider))
 	if i < 0 {
 		i = slices.Index(order, "")

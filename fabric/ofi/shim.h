@@ -211,7 +211,6 @@ void gofi_ep_close(struct gofi_ep *ep, struct gofi_fail *fail);
 // fd, not for gofi_ep_info.wait_fd.
 int gofi_offload_start(struct gofi_ep *ep, int fd, uint32_t max_run_bytes, const void *name,
 	struct gofi_fail *fail);
-int gofi_offload_on(const struct gofi_ep *ep); // whether fd is to be waited for
 
 // gofi_offload_land has the bytes of the datagrams to come behind their first head bytes put into
 // mem, one behind the other (fabric.Lander). NULL ends it.
@@ -219,6 +218,7 @@ void gofi_offload_land(struct gofi_ep *ep, void *mem, uint64_t len, uint32_t hea
 
 // gofi_offload_info is the state of an endpoint's offload.
 struct gofi_offload_info {
+	int on;         // fd is what a sleep waits for
 	int send, recv; // 1: in use
 	int send_err;   // the errno that ended it, 0: none did
 	uint64_t lost;  // receives dropped because nobody could tell where their datagrams begin

@@ -67,6 +67,7 @@ func newInfo(l *local, o Options, have features, nodeText string) fabric.Info {
 	}
 	return fabric.Info{
 		Provider:    o.name(),
+		Wire:        family,
 		Version:     kernelRelease(),
 		Fabric:      l.network.String(),
 		Domain:      l.device,

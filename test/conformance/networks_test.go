@@ -70,6 +70,8 @@ func (fx *fixture) runs(sc *scenario) bool {
 	switch {
 	case sc.long && fx.brief, !sc.core && fx.reliable:
 		return false
+	case raceDetector && (fx.brief || fx.reliable): // the threads are those of the other networks
+		return false
 	}
 	return sc.on == nil || sc.on(fx)
 }

@@ -32,7 +32,7 @@ var memoryMutations = []mutation{
 		file:  "btl/send.go",
 		old:   "if f.Signal || m.segs[t].gather != 0 {",
 		new:   "if f.Signal {",
-		test:  "./btl -run TestContract02|TestGather",
+		test:  "./test/sim/scenario -run TestScenarios/gather-lone",
 	},
 	{
 		name:  "gathered-region-kept",

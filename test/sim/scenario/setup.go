@@ -28,6 +28,14 @@ func (p *parser) parseNetwork() func(*world) error {
 	s.net.InjectBytes = int(p.w.keyNumber("inject", 0, -1, 9000))
 	s.net.QueueDatagrams = int(p.w.keyNumber("queue", 0, 1, 1<<16))
 	s.net.PassCost = p.w.keyDuration("pass")
+	if regions, ok := p.w.key("regions"); ok {
+		p.oneOf("regions", regions, []string{"free", "none"})
+		s.net.FreeRegions, s.net.NoGather = regions == "free", regions == "none"
+	}
+	if landing, ok := p.w.key("landing"); ok {
+		p.oneOf("landing", landing, []string{"off"})
+		s.net.NoLanding = true
+	}
 	return nil
 }
 
@@ -123,7 +131,7 @@ func (p *parser) parseNode() func(*world) error {
 	change := p.config()
 	return func(w *world) error {
 		n := w.node(name)
-		// Small numbers keep the bounds near, and Check cheap. Those of a pass are said here so that traces
+		// Small numbers keep the bounds near, and Check cheap. Those of a pass stand here so that traces
 		// do not depend on how the defaults are tuned.
 		n.cfg = nodeConfig{
 			first: uint32(0x1000 * (n.index + 1)),

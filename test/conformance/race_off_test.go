@@ -1,0 +1,6 @@
+//go:build !race
+
+package conformance
+
+// raceDetector makes everything several times as slow.
+const raceDetector = false

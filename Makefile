@@ -13,11 +13,11 @@ GO ?= go
 BUILD_PACKAGES := gcc libc6-dev pkg-config libfabric-dev
 BENCH_PACKAGES := $(BUILD_PACKAGES) libfabric-bin
 COMPARE_PACKAGES := $(BENCH_PACKAGES) ucx-utils openmpi-bin libopenmpi-dev iperf3
-TEST_PACKAGES := $(BENCH_PACKAGES) git prometheus tshark iproute2 nftables ethtool
+TEST_PACKAGES := $(BENCH_PACKAGES) git prometheus tshark iproute2 nftables
 
-# What "make bench" measures: latency, then bandwidth, of the bare fabric and of the transport.
-BENCH_TESTS ?= lat,bw
-BENCH_FLAGS ?= --provider ofi/udp --layer both
+# What "make bench" measures: latency, bandwidth, message rate, of the bare fabric and of the transport.
+BENCH_TESTS ?= lat,bw,rate
+BENCH_FLAGS ?= --layer both
 
 FUZZTIME ?= 30s
 
@@ -105,7 +105,7 @@ lint: ## Check formatting, vet, linters, go.mod
 nocgo: ## Build, vet and test without cgo, build for other systems
 	CGO_ENABLED=0 $(GO) build ./...
 	CGO_ENABLED=0 $(GO) vet ./...
-	CGO_ENABLED=0 $(GO) test ./fabric/... ./btl/...
+	CGO_ENABLED=0 $(GO) test ./fabric/... ./btl/... ./test/conformance
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build ./...
 
 # smoke runs every benchmark once and every fuzz target briefly, so that neither rots.

@@ -47,7 +47,8 @@ func (c *channel) open(m *Module, depth int, first fabric.Buf, mtu int) error {
 		return fmt.Errorf("%w: MTU of %d bytes, at least %d needed", ErrConfig, c.mtu, tinyBytesMin)
 	}
 	c.batch = make([]fabric.Send, 0, batchMax)
-	c.comps = make([]fabric.Completion, 2*m.cfg.PollBatch) // half of it is for pollLanding
+	// Of these a poll asks for PollBatch; pollLanding for all that can come.
+	c.comps = make([]fabric.Completion, max(m.cfg.PollBatch, depth+c.caps.TxDepth))
 	c.repost = make([]fabric.Buf, 0, depth)
 	for i := range depth {
 		c.repost = append(c.repost, first+fabric.Buf(i))

@@ -296,7 +296,9 @@ var tamperings = []struct {
 		b.in.pack = openPack{}
 		b.rearm(b.in)
 	}},
-	{"pack free", "free send buffer", func(b *busyModule) { b.freeSegs = append(b.freeSegs, b.in.pack.seg) }},
+	{"pack free", "free send buffer", func(b *busyModule) {
+		b.freeSegs = append(b.freeSegs, b.in.pack.seg)
+	}},
 	{"pack too large", "the open pack has", func(b *busyModule) { b.in.pack.bytes = 2000 }},
 	{"pack without records", "the open pack has", func(b *busyModule) { b.in.pack.records = 0 }},
 	{"chain of a pack", "another end", func(b *busyModule) { b.in.pack.last = nil }},

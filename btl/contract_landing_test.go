@@ -1,9 +1,11 @@
 package btl
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
+	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 )
@@ -163,5 +165,151 @@ func TestLandingEndsInHandler(t *testing.T) {
 	}
 	if err := s.m.Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A provider that has taken in more than a poll asks for keeps the rest, which lies in the landing
+// too: it is asked for before anything is done with the memory.
+func TestLandingSurplus(t *testing.T) {
+	for _, c := range []struct{ chunks, landed, lost int }{
+		{300, 300, 0}, {256, 256, 0}, {130, 130, 0},
+	} {
+		b := newNullBench(t, 1472, false, Config{RecvDepth: 1024})
+		b.m.Handle(1, func(*Endpoint, Tag, []byte) {})
+		room := segmentRoom(1472, frag.KindChunk)
+		sent := 0
+		chunk := func(p []byte) int {
+			b.hdr = frag.Header{
+				Kind: frag.KindChunk, Conn: b.ep.tag, Seq: nullPeerFirst.Add(uint32(sent)), Tag: 1,
+				FragID: 5, SizeBytes: uint32(1000 * room), OffsetBytes: uint32(sent * room),
+				PayloadLen: uint16(room),
+			}
+			sent++
+			return b.hdr.Encode(p) + room
+		}
+		limit := 1 // one arrives, and is expected to be followed
+		b.data.arrive = func(out []fabric.Completion) int {
+			k := 0
+			for ; k < len(out) && sent < limit; k++ {
+				b.data.fill(&out[k], chunk)
+				if sent > 1 {
+					b.data.land(&out[k], room)
+				}
+			}
+			b.data.surplus = sent < limit && sent > 1
+			return k
+		}
+		for range 5 {
+			b.pass()
+		}
+		limit += c.chunks // all of these are in the provider at once
+		for range 10 {
+			b.pass()
+		}
+		s := &b.m.stats
+		if n := int(s.Get(CntLanded)); n != c.landed {
+			t.Errorf("%d of %d chunks landed, want %d", n, c.chunks, c.landed)
+		}
+		if n := int(s.Get(CntDropTruncated)); n != c.lost {
+			t.Errorf("%d of %d chunks lost, want %d", n, c.chunks, c.lost)
+		}
+		if err := b.m.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// surplusDomain's endpoints receive in runs, as fabric/udp does with what the kernel has coalesced:
+// what Poll's caller has no room for waits in the provider, landed already, and Land is refused
+// until it is polled.
+type surplusDomain struct{ fabric.Domain }
+
+func (d *surplusDomain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
+	e, err := d.Domain.OpenEndpoint(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &surplusEndpoint{Endpoint: e}, nil
+}
+
+type surplusEndpoint struct {
+	fabric.Endpoint
+	wait []fabric.Completion
+}
+
+func (e *surplusEndpoint) Land(mem []byte, headBytes int) bool {
+	for i := range e.wait {
+		if e.wait[i].Landed > 0 {
+			return false
+		}
+	}
+	return e.Endpoint.(fabric.Lander).Land(mem, headBytes)
+}
+
+func (e *surplusEndpoint) Poll(out []fabric.Completion) (int, error) {
+	n := copy(out, e.wait)
+	e.wait = e.wait[n:]
+	if len(e.wait) > 0 || n == len(out) {
+		return n, nil
+	}
+	run := make([]fabric.Completion, 45)
+	got, err := e.Endpoint.Poll(run)
+	if err != nil {
+		return n, err
+	}
+	k := copy(out[n:], run[:got])
+	e.wait = append([]fabric.Completion(nil), run[k:got]...)
+	return n + k, nil
+}
+
+// A landing that the provider has not let go of yet must not be written to when its memory holds
+// what came otherwise.
+func TestLandingSurplusRuns(t *testing.T) {
+	cfg := smallConfig()
+	cfg.PollBatch = 4
+	l := &lab{bench: newBench(t, mem.Config{}, 0, cfg), names: map[string][]byte{}, rng: newRand(1)}
+	l.wrap = func(d fabric.Domain) fabric.Domain { return &surplusDomain{d} }
+	l.mods = append(l.mods, l.open(cfg))
+	l.wrap = nil
+	l.events = append(l.events, nil)
+	s := l.newScript(0)
+	var got [][]byte
+	s.m.Handle(1, func(_ *Endpoint, _ Tag, data []byte) { got = append(got, bytes.Clone(data)) })
+	ep := s.connect()
+	s.run(20)
+	room := segmentRoom(ep.mtu, frag.KindChunk)
+	const chunks = 16
+	want := make([]byte, chunks*room)
+	for i := range want {
+		want[i] = byte(i/room) + 'a'
+	}
+	first := s.next
+	send := func(is ...int) {
+		for _, i := range is {
+			s.chunk(first.Add(uint32(i)), 1, uint32(len(want)), uint32(i*room), want[i*room:][:room])
+		}
+	}
+	send(0)
+	s.run(4)
+	send(11, 1, 2, 3, 4, 5, 6, 7, 8, 9) // one run: more than the module polls for
+	s.l.step(10 * time.Microsecond)     // takes eight of them
+	send(12, 13, 14)
+	s.run(20)
+	for range 3 { // what was lost comes again
+		for i := range chunks {
+			send(i)
+			s.run(2)
+		}
+	}
+	if len(got) != 1 || !bytes.Equal(got[0], want) {
+		t.Errorf("%d messages", len(got))
+		for i := range chunks {
+			if len(got) == 1 && !bytes.Equal(got[0][i*room:][:room], want[i*room:][:room]) {
+				t.Errorf("chunk %d holds %q", i, got[0][i*room:][:1])
+			}
+		}
+	}
+	if n := s.m.stats.Get(CntDropTruncated); n != 0 {
+		t.Errorf("%d whole packets were lost", n)
 	}
 }

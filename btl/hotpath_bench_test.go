@@ -31,7 +31,8 @@ type nullEndpoint struct {
 	last   fabric.Send
 	arrive func(out []fabric.Completion) int
 
-	landing, landed int // bytes that may land, and have
+	landing, landed int  // bytes that may land, and have
+	surplus         bool // what has landed was not polled yet
 }
 
 func newNullDomain(tb testing.TB, cfg Config, mtu int, gather bool) *nullDomain {
@@ -95,6 +96,9 @@ func (e *nullEndpoint) Poll(out []fabric.Completion) (int, error) {
 
 // Land implements fabric.Lander, without writing anything.
 func (e *nullEndpoint) Land(mem []byte, _ int) bool {
+	if e.surplus {
+		return false
+	}
 	e.landing, e.landed = len(mem), 0
 	return true
 }

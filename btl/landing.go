@@ -1,6 +1,8 @@
 package btl
 
 import (
+	"errors"
+
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/reliability"
@@ -18,7 +20,6 @@ import (
 type landing struct {
 	lander fabric.Lander // nil: the provider cannot do it
 	told   bool          // it has been told a landing
-	stale  bool          // it keeps datagrams of a landing that is over
 	pause  int           // polls without a landing, after one that was of no use
 
 	tag    uint64 // of the endpoint whose chunk came last; 0: none is expected
@@ -42,20 +43,22 @@ func (l *landing) expect(h *frag.Header) {
 // pollLanding is poll for the data channel while large fragments arrive.
 func (m *Module) pollLanding(c *channel, limit int) (got int, err error) {
 	l := &m.landing
-	m.land(limit > 1)
+	if err = m.land(limit > 1); err != nil {
+		return 0, err
+	}
 	if got, err = c.ep.Poll(c.comps[:limit]); err != nil || l.mem == nil {
 		return got, err
 	}
 	// What the provider could not report yet lies in the landing too: it is taken now, before anything
-	// is done with the memory.
+	// is done with the memory. One at a time, for a poll that finds room takes in further datagrams.
+	// There are no more than receive buffers and sends posted, which is what comps holds.
 	for n := got; n == limit; got += n {
 		if l.lander.Land(nil, 0) {
 			l.told = false
 			break
 		}
-		if limit = min(limit, len(c.comps)-got); limit == 0 {
-			l.stale = true
-			break
+		if limit = 1; got == len(c.comps) {
+			return got, errSurplus
 		}
 		if n, err = c.ep.Poll(c.comps[got:][:limit]); err != nil {
 			return got, err
@@ -65,7 +68,7 @@ func (m *Module) pollLanding(c *channel, limit int) (got int, err error) {
 }
 
 // land tells the provider where the next chunk belongs, if one is expected.
-func (m *Module) land(bulk bool) {
+func (m *Module) land(bulk bool) error {
 	l := &m.landing
 	l.mem = nil
 	if l.pause > 0 {
@@ -80,14 +83,22 @@ func (m *Module) land(bulk bool) {
 		}
 	}
 	if l.mem == nil && !l.told {
-		return
+		return nil
 	}
 	if l.lander.Land(l.mem, frag.ChunkHeaderBytes) {
-		l.told, l.stale = l.mem != nil, false
-	} else {
-		l.mem, l.stale = nil, true
+		l.told = l.mem != nil
+		return nil
 	}
+	// Datagrams of polls without a landing may wait; of one with a landing none is left.
+	l.mem = nil
+	if l.told {
+		return errSurplus
+	}
+	return nil
 }
+
+// errSurplus is of a provider that breaks the contract of package fabric.
+var errSurplus = errors.New("more completions than were posted")
 
 // handleLanded books a batch of which some may have landed.
 func (m *Module) handleLanded(c *channel, comps []fabric.Completion) {
@@ -121,16 +132,11 @@ func (m *Module) rescue(comps []fabric.Completion) {
 		l.pause = landingPause
 		landed := comp.Landed
 		comp.Landed = 0
-		if b := m.arena.Bytes(comp.Buf); l.stale && l.mem == nil || int(comp.Len) > len(b) {
-			comp.Len = fabricTooLong // its bytes are gone: it is lost
-		} else {
+		if b := m.arena.Bytes(comp.Buf); int(comp.Len) <= len(b) { // else it is dropped as truncated
 			copy(b[comp.Len-landed:comp.Len], l.mem[comp.LandedOff:])
 		}
 	}
 }
-
-// fabricTooLong is the length of a packet that no buffer holds.
-const fabricTooLong = 1<<32 - 1
 
 // receiveLanded takes over a chunk whose payload stands in its place already. False means that it
 // is not the one that was expected there, or something stands against it, and nothing has changed.

@@ -143,7 +143,7 @@ func (m *Module) poll(c *channel, limit int, n *int) (more bool, err error) {
 	landing := c == &m.data && m.landing.lander != nil
 	if landing {
 		got, err = m.pollLanding(c, limit)
-		landing = m.landing.mem != nil || m.landing.stale
+		landing = m.landing.mem != nil
 	} else {
 		got, err = c.ep.Poll(c.comps[:limit])
 	}

@@ -123,13 +123,13 @@ type Domain interface {
 // Lander is implemented by an Endpoint that can put what arrives straight where it is wanted, so
 // that a large message is copied once: header-data split, with the place told in advance.
 type Lander interface {
-	// Land names the landing: memory for what follows the first headBytes of each datagram that Poll
-	// takes in from now on. Each goes behind the one before, whatever it is; one that is no longer
-	// than headBytes, or that the rest of the landing cannot hold, goes to its buffer whole, and so may
-	// any other, of which the Completion tells. A nil mem ends it. mem is written only during calls of
-	// Poll; bytes of it that no completion has named have no defined value after one. It returns false,
-	// and nothing changes, while datagrams of an earlier landing wait to be polled: Poll has just
-	// filled out. Without Caps.Landing it does nothing and returns false.
+	// Land names the landing: memory for what follows the first headBytes of each datagram that
+	// Poll takes in from now on. Each goes behind the one before, whatever it is; one that is no
+	// longer than headBytes, or that the rest of the landing cannot hold, goes to its buffer whole,
+	// and so may any other, of which the Completion tells. A nil mem ends it. mem is written only
+	// during calls of Poll; bytes of it that no completion has named have no defined value after
+	// one. It returns false, and nothing changes, while datagrams of an earlier landing wait to be
+	// polled: Poll has just filled out. Without Caps.Landing it does nothing and returns false.
 	Land(mem []byte, headBytes int) bool
 }
 

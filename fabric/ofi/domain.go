@@ -3,6 +3,10 @@
 package ofi
 
 /*
+#cgo noescape gofi_region_add
+#cgo nocallback gofi_region_add
+#cgo noescape gofi_region_drop
+#cgo nocallback gofi_region_drop
 #include "shim.h"
 */
 import "C"

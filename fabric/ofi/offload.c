@@ -1,14 +1,14 @@
 //go:build linux && cgo
 
-// offload.c: segmentation offload on the udp provider's own socket. A run of equal datagrams for one
-// peer is one fi_inject, which the kernel cuts (UDP_SEGMENT); what the kernel has coalesced
-// (UDP_GRO) is one receive, and cut here. Nothing here allocates, locks or reads a clock once it has
-// started.
+// offload.c: segmentation offload on the udp provider's own socket. A run of equal datagrams for
+// one peer is one fi_inject, which the kernel cuts (UDP_SEGMENT); what the kernel has coalesced
+// (UDP_GRO) is one receive, and cut here. Nothing here allocates, locks or reads a clock once it
+// has started.
 //
-// Where to cut is never guessed. The size of the pieces comes with the datagram in a control message
-// that libfabric does not ask for, so the head of the queue is looked at first (MSG_PEEK, no bytes),
-// and libfabric has one receive posted at a time: it reads that datagram and no other. Does it read
-// one of another length all the same, everything that waits is dropped, and coalescing ends.
+// Where to cut is never guessed. The size of the pieces comes with the datagram in a control
+// message that libfabric does not ask for, so the head of the queue is looked at first (MSG_PEEK,
+// no bytes), and libfabric has one receive posted at a time: it reads that datagram and no other.
+// Does it read one of another length all the same, all that waits is dropped, and coalescing ends.
 #include "internal.h"
 
 #include <errno.h>

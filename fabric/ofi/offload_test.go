@@ -351,3 +351,28 @@ func TestOffloadDoesNotStart(t *testing.T) {
 	unix.Close(pipe[0])
 	unix.Close(pipe[1])
 }
+
+// TestOffloadRegionsAreFree: FreeRegions is true, so each send may register its memory.
+func TestOffloadRegionsAreFree(t *testing.T) {
+	d, e := offloaded(t, 0)
+	if !e.Caps().FreeRegions {
+		t.Fatal("FreeRegions is false")
+	}
+	mem := make([]byte, 1<<16)
+	land := make([]byte, 1<<16)
+	allocs := testing.AllocsPerRun(200, func() {
+		id, err := d.RegisterRegion(mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.DeregisterRegion(id); err != nil {
+			t.Fatal(err)
+		}
+		if !e.Land(land, 40) {
+			t.Fatal("Land was refused")
+		}
+	})
+	if allocs != 0 {
+		t.Errorf("registering and landing allocate %v times", allocs)
+	}
+}

@@ -108,7 +108,20 @@ func query(r request) (*list, error) {
 			l.entries = append(l.entries, e)
 		}
 	}
+	l.dropNeedless(r.variant)
 	return l, nil
+}
+
+// dropNeedless leaves out layers on providers that are reliable without, unless one is asked for.
+func (l *list) dropNeedless(v variant) {
+	bare := make(map[string]bool)
+	for _, e := range l.entries {
+		bare[e.info.Provider] = true
+	}
+	l.entries = slices.DeleteFunc(l.entries, func(e entry) bool {
+		base, _, layered := strings.Cut(e.info.Provider, layerMark)
+		return layered && bare[base] && !strings.EqualFold(v.prov, providerOf(e.info.Provider))
+	})
 }
 
 // newEntry translates one result; false for what is not to be offered.

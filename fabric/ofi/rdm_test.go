@@ -149,6 +149,8 @@ func TestReliableByName(t *testing.T) {
 		{"ofi/tcp", "ofi/tcp;ofi_rxm", true},
 		{"ofi/tcp;ofi_rxm", "ofi/tcp;ofi_rxm", true},
 		{"ofi/shm", "ofi/shm", true},
+		{"ofi/net", "ofi/net", true},
+		{"ofi/net;ofi_rxm", "ofi/net;ofi_rxm", true},
 	} {
 		info := open(t, tt.name, fabric.DomainConfig{Buffers: 4}).Info()
 		if info.Reliable != tt.reliable || info.Ordered != tt.reliable || info.Provider != tt.opened {

@@ -205,10 +205,10 @@ struct gofi_ep *gofi_ep_open(struct gofi_domain *d, const struct gofi_ep_cfg *cf
 	struct gofi_ep_info *out, struct gofi_fail *fail);
 void gofi_ep_close(struct gofi_ep *ep, struct gofi_fail *fail);
 
-// gofi_offload_start sets segmentation offload on the endpoint's socket, whose descriptor is fd, and
-// tries it out with a burst to the endpoint's own name. 0, or why the endpoint goes on without. It
-// is asked for right after gofi_ep_open, before anything is posted. From then on a sleep waits for
-// fd, not for gofi_ep_info.wait_fd.
+// gofi_offload_start sets segmentation offload on the endpoint's socket, whose descriptor is fd,
+// and tries it out with a burst to the endpoint's own name. 0, or why the endpoint goes on without.
+// It is asked for right after gofi_ep_open, before anything is posted. From then on a sleep waits
+// for fd, not for gofi_ep_info.wait_fd.
 int gofi_offload_start(struct gofi_ep *ep, int fd, uint32_t max_run_bytes, const void *name,
 	struct gofi_fail *fail);
 

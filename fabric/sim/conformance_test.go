@@ -49,6 +49,7 @@ func TestConformance(t *testing.T) {
 		},
 		"jumbo without gather": {MTUBytes: 9000, NoGather: true},
 		"with memory":          {Memory: new(sim.Memory)},
+		"ahead":                {PollAhead: 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nw := newNetwork(t, cfg)

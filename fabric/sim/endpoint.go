@@ -20,6 +20,7 @@ type endpoint struct {
 	sends  ring[sendOp]     // without their completion
 	left   int              // the oldest of sends that have left: they complete at the next Poll
 	land   fabric.Landing
+	ahead  ring[fabric.Completion] // of datagrams taken in, to be told by the next Poll
 }
 
 // sendOp is a send that completes by a Completion.
@@ -218,9 +219,23 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 		out[n] = e.completeSend()
 		n++
 	}
+	d := e.domain
+	for n < len(out) && e.ahead.count > 0 {
+		out[n] = e.ahead.pop()
+		d.use[out[n].Buf] = 0
+		n++
+	}
+	received := false
 	for n < len(out) && e.queue.count > 0 && e.posted.count > 0 {
 		out[n] = e.receive()
+		d.use[out[n].Buf] = 0
 		n++
+		received = true
+	}
+	if received && n == len(out) { // what came in the same call as the last one
+		for e.ahead.count < d.node.nw.cfg.PollAhead && e.queue.count > 0 && e.posted.count > 0 {
+			e.ahead.push(e.receive())
+		}
 	}
 	return n, nil
 }
@@ -245,13 +260,13 @@ func (e *endpoint) completeSend() fabric.Completion {
 	}
 }
 
-// receive copies the oldest datagram into the oldest posted buffer.
+// receive copies the oldest datagram into the oldest posted buffer, which stays in use until the
+// completion is told.
 func (e *endpoint) receive() fabric.Completion {
 	d := e.domain
 	nw := d.node.nw
 	p, b := e.queue.pop(), e.posted.pop()
 	nw.queued--
-	d.use[b] = 0
 	c := fabric.Completion{From: fabric.AddrUnknown, Buf: b, Op: fabric.OpRecv}
 	kind := KindDelivered
 	if d.node.dice.chance(d.node.faults.RecvError) {
@@ -291,9 +306,9 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// Land implements fabric.Lander: a datagram leaves the queue only to be polled at once.
+// Land implements fabric.Lander.
 func (e *endpoint) Land(mem []byte, headBytes int) bool {
-	if !e.caps.Landing {
+	if !e.caps.Landing || e.ahead.count > 0 {
 		return false
 	}
 	e.land = fabric.NewLanding(mem, headBytes)
@@ -302,7 +317,7 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 
 // pollable says whether Poll would return a completion now.
 func (e *endpoint) pollable() bool {
-	return e.left > 0 || e.posted.count > 0 && e.queue.count > 0
+	return e.left > 0 || e.ahead.count > 0 || e.posted.count > 0 && e.queue.count > 0
 }
 
 // Close is idempotent: the second one does nothing and returns nil. Datagrams that wait are lost,
@@ -335,5 +350,8 @@ func (e *endpoint) shut() {
 	}
 	for e.posted.count > 0 {
 		d.use[e.posted.pop()] = 0
+	}
+	for e.ahead.count > 0 {
+		d.use[e.ahead.pop().Buf] = 0
 	}
 }

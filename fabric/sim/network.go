@@ -45,6 +45,9 @@ type Config struct {
 	FreeRegions bool
 	// NoLanding takes Caps.Landing away.
 	NoLanding bool
+	// PollAhead is how many datagrams a Poll that fills out may take in beyond it, into buffers and
+	// landing, for the next one to tell of: as providers do that receive several in one call.
+	PollAhead int
 	// PassCost is the virtual time that one pass of a process takes. Default 1 us.
 	PassCost time.Duration
 	// Observe is called for every event, in order; nil is nobody.

@@ -21,7 +21,8 @@
 // error of its send (EMSGSIZE), and the path's MTU is what routers have reported. The alternative,
 // IP_PMTUDISC_PROBE, would send on and let the datagrams vanish. ICMP errors are not asked for
 // (IP_RECVERR): datagrams may be lost anyway, and a pending error would hit an unrelated call.
-// A datagram that the device's queue drops is therefore lost in silence.
+// A datagram that the device's queue drops is therefore lost in silence. Those that found a receive
+// buffer full are counted: the attributes of the Domain's Info tell that, and other events.
 //
 // What the kernel lacks is found by asking it and by the first error, and done without. Names such
 // as "udp;nogso;nogro;nommsg" switch single features off, for tests and for the cautious; Options

@@ -146,7 +146,8 @@ func (d *domain) Info() fabric.Info {
 	info.Attrs = slices.Clone(info.Attrs)
 	total := d.past
 	for _, e := range d.endpoints {
-		total.add(&e.counts)
+		c := e.total()
+		total.add(&c)
 		if !e.sock.have.gso {
 			info.Attrs[0] = e.sock.have.attrs()[0]
 		}

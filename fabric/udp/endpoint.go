@@ -32,6 +32,7 @@ type counts struct {
 	gsoSingly uint64 // runs that went again as single datagrams
 	misfit    uint64 // coalesced messages that had to be copied apart
 	dropped   uint64 // coalesced datagrams without a place
+	overflown uint64 // datagrams that the kernel has dropped at the socket; by socket.drops
 }
 
 type namedCount struct {
@@ -47,6 +48,7 @@ func (c *counts) list() []namedCount {
 		{"runs sent singly", c.gsoSingly},
 		{"coalesced runs copied", c.misfit},
 		{"datagrams dropped", c.dropped},
+		{"datagrams lost to a full receive buffer", c.overflown},
 	}
 }
 
@@ -57,6 +59,7 @@ func (c *counts) add(o *counts) {
 	c.gsoSingly += o.gsoSingly
 	c.misfit += o.misfit
 	c.dropped += o.dropped
+	c.overflown += o.overflown
 }
 
 // endpoint implements fabric.Endpoint. It belongs to its domain's goroutine.
@@ -105,6 +108,13 @@ func (e *endpoint) Caps() fabric.Caps { return e.caps }
 
 func (e *endpoint) Name() []byte { return encodeName(e.sock.name) }
 
+// total returns the endpoint's counts so far.
+func (e *endpoint) total() counts {
+	c := e.counts
+	c.overflown = e.sock.drops()
+	return c
+}
+
 // pollable says whether Poll would return a completion without asking the kernel.
 func (e *endpoint) pollable() bool { return e.rx.deliverable() }
 
@@ -115,7 +125,8 @@ func (e *endpoint) Close() error {
 	}
 	e.closed = true
 	d := e.domain
-	d.past.add(&e.counts)
+	total := e.total()
+	d.past.add(&total)
 	if i := slices.Index(d.endpoints, e); i >= 0 {
 		d.endpoints = slices.Delete(d.endpoints, i, i+1)
 	}

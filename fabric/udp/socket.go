@@ -167,6 +167,25 @@ func probe(l *local, o Options) (features, error) {
 	return s.have, s.close()
 }
 
+// The kernel's SK_MEMINFO_DROPS and SK_MEMINFO_VARS.
+const (
+	memInfoDrops = 8
+	memInfoWords = 9
+)
+
+// drops returns how many datagrams the kernel has dropped at the socket, which is for want of room
+// in the receive buffer but for those damaged on their way; 0 if it does not tell (Linux 4.12).
+func (s *socket) drops() uint64 {
+	var words [memInfoWords]uint32
+	sizeBytes := uint32(unsafe.Sizeof(words))
+	_, _, errno := syscall.Syscall6(unix.SYS_GETSOCKOPT, uintptr(s.fd), unix.SOL_SOCKET,
+		unix.SO_MEMINFO, uintptr(unsafe.Pointer(&words)), uintptr(unsafe.Pointer(&sizeBytes)), 0)
+	if errno != 0 {
+		return 0
+	}
+	return uint64(words[memInfoDrops])
+}
+
 // sysError makes a fabric.Error of what package unix returns, nil of nil.
 func sysError(op string, err error) error {
 	if errno, ok := err.(unix.Errno); ok { //nolint:errorlint // unix returns them bare
@@ -187,7 +206,9 @@ const (
 	pageBytes    = 4 << 10
 )
 
-// truesizeBytes returns the cost of a datagram, rounded up where kernels differ.
+// truesizeBytes returns the cost of a datagram, rounded up where kernels differ. It is that of one
+// which was sent on this host; drivers of devices that give each small datagram a whole page make it
+// cost up to twice as much.
 func truesizeBytes(payload int) int {
 	n := max(payload+skbHeadBytes+skbSharedBytes, minSkbBytes)
 	if n <= skbLinearMax {

@@ -44,7 +44,6 @@ var variants = []struct {
 	{"nommsg", udp.Options{NoMmsg: true}, "127.0.0.1"},
 	{"bare", udp.Options{NoGSO: true, NoGRO: true, NoMmsg: true}, "127.0.0.1"},
 	{"ip6", udp.Options{}, "::1"},
-	{"ip6 bare", udp.Options{NoGSO: true, NoGRO: true, NoMmsg: true}, "::1"},
 }
 
 func TestSuite(t *testing.T) {
@@ -91,7 +90,7 @@ func needNode(t *testing.T, node string) {
 }
 
 func BenchmarkSuite(b *testing.B) {
-	for _, v := range variants[:6] {
+	for _, v := range variants {
 		b.Run(v.name, func(b *testing.B) { fabrictest.Bench(b, variant(v.options, v.node)) })
 	}
 }

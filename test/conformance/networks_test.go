@@ -97,6 +97,7 @@ var fixtures = []fixture{
 	{name: "udp_nogro", open: registered("udp;nogro", "127.0.0.1", ethernet), brief: true},
 	{name: "udp_nommsg", open: registered("udp;nommsg", "127.0.0.1", ethernet), brief: true},
 	{name: "udp_bare", open: registered("udp;nogso;nogro;nommsg", "127.0.0.1", 0), brief: true},
+	{name: "udp_variants", open: openVariants, brief: true},
 	{name: "udp_ip6", open: registered("udp", "::1", ethernet), brief: true},
 	{name: "ofi_udp", open: registered("ofi/udp", "127.0.0.1", 0)},
 	{name: "ofi_udp_offload", open: registered("ofi/udp+offload", "127.0.0.1", 0), brief: true},
@@ -143,17 +144,39 @@ func registered(provider, node string, mtuBytes int) func(testing.TB, opts) netw
 			infos[0].MTUBytes = min(infos[0].MTUBytes, mtuBytes)
 		}
 		return &realNet{
-			infos: func() ([]fabric.Info, error) { return infos[:1], nil },
-			domain: func(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
-				d, err := fabric.Open(info, cfg)
-				if err != nil {
-					return nil, err
-				}
-				return narrow{d, d.(fabric.Waiter), info.MTUBytes}, nil
-			},
-			start: time.Now(),
+			infos:  func() ([]fabric.Info, error) { return infos[:1], nil },
+			domain: openNarrow,
+			start:  time.Now(),
 		}
 	}
+}
+
+// openVariants is a network in which every process has another variant of udp than the one before.
+func openVariants(testing.TB, opts) network {
+	opened := 0
+	return &realNet{
+		infos: func() ([]fabric.Info, error) {
+			variants := []string{"udp", "udp;nogso;nogro;nommsg", "udp;nogro", "udp;nogso", "udp;nommsg"}
+			h := fabric.Hints{Provider: variants[opened%len(variants)], Node: "127.0.0.1"}
+			opened++
+			infos, err := fabric.GetInfo(h)
+			if err == nil {
+				infos[0].MTUBytes = ethernet
+			}
+			return infos, err
+		},
+		domain: openNarrow,
+		start:  time.Now(),
+	}
+}
+
+// openNarrow opens a domain on a device with the Info's MTU.
+func openNarrow(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
+	d, err := fabric.Open(info, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return narrow{d, d.(fabric.Waiter), info.MTUBytes}, nil
 }
 
 // narrow is a domain on a device with another MTU. The size of its buffers bounds the datagrams.

@@ -40,9 +40,9 @@ func (h *Host) nft(script string) {
 	}
 }
 
-// Lose has the port drop a share of the UDP packets that come in, at random. The peer's port is told
-// to cut runs of datagrams itself, or the veth pair would hand over, and lose, dozens of them in one
-// piece.
+// Lose has the port drop a share of the UDP packets that come in, at random. The peer's port is
+// told to cut runs of datagrams itself, or the veth pair would hand over, and lose, dozens of them
+// in one piece.
 func (p Port) Lose(peer Port, share float64) {
 	p.Host.lab.tb.Helper()
 	const million = 1_000_000

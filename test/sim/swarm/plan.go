@@ -149,6 +149,9 @@ func NewPlan(seed uint64, opts Options) *Plan {
 	d = newDraw(seed, 0x9AC4)
 	p.drawPacks(d, opts)
 	p.Net.FreeRegions, p.Net.NoLanding = d.chance(0.5), d.chance(0.5)
+	if d.chance(0.4) {
+		p.Net.PollAhead = d.size(1, 64)
+	}
 	return p
 }
 

@@ -1,0 +1,101 @@
+//go:build linux
+
+package udp
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"gobtl/fabric"
+)
+
+// TestCapacityOfRuns keeps as many datagrams unread as RecvCapacity allows, with some read in
+// between, whose memory the kernel gives back late, and in runs, which cost otherwise than single
+// datagrams.
+func TestCapacityOfRuns(t *testing.T) {
+	for _, size := range []int{600, 1472, 1636, 8972} {
+		for _, run := range []int{1, 2, 3, 5, 27} {
+			if run*size > maxPayload4Bytes {
+				continue
+			}
+			t.Run(fmt.Sprintf("%dx%d", run, size), func(t *testing.T) { testCapacity(t, size, run) })
+		}
+	}
+}
+
+func testCapacity(t *testing.T, size, run int) {
+	cfg := fabric.DomainConfig{Buffers: 2 * 64, BufferBytes: size}
+	p := newPair(t, Options{}, cfg, fabric.EndpointConfig{RecvBufferBytes: 208 << 10})
+	sends := make([]fabric.Send, run)
+	for i := range sends {
+		sends[i] = fabric.Send{To: p.to, Buf: fabric.Buf(i), Len: uint32(size)}
+	}
+	p.stock(64, 64)
+	rng := rand.New(rand.NewPCG(uint64(size), uint64(run)))
+	capacity, unread := p.b.caps.RecvCapacity, 0
+	for range 200 {
+		for capacity-unread > 0 {
+			n := min(run, capacity-unread)
+			if k, err := p.a.Post(sends[:n]); k != n || err != nil {
+				t.Fatalf("Post: %d, %v", k, err)
+			}
+			unread += n
+		}
+		n := 1 + rng.IntN(unread)
+		p.collectAll(n)
+		unread -= n
+	}
+	p.collectAll(unread)
+}
+
+// collectAll polls count datagrams and posts their buffers again.
+func (p *pair) collectAll(count int) {
+	p.tb.Helper()
+	for count > 0 {
+		list := p.collect(min(count, 32))
+		for _, c := range list {
+			if _, err := p.b.Recv([]fabric.Buf{c.Buf}); err != nil {
+				p.tb.Fatal(err)
+			}
+		}
+		count -= len(list)
+	}
+}
+
+// TestOverflowIsCounted loses datagrams to a full receive buffer: Info tells how many.
+func TestOverflowIsCounted(t *testing.T) {
+	const size = 1000
+	cfg := fabric.DomainConfig{Buffers: 64, BufferBytes: size}
+	p := newPair(t, Options{NoGSO: true}, cfg, fabric.EndpointConfig{RecvBufferBytes: 1})
+	count := 0
+	for range 4 * p.b.caps.RecvCapacity {
+		if _, err := p.a.Post([]fabric.Send{{To: p.to, Len: size}}); err != nil {
+			t.Fatal(err)
+		}
+		count++
+	}
+	p.stock(1, 60)
+	var out [60]fabric.Completion
+	received := 0
+	for {
+		n, err := p.b.Poll(out[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if received += n; n == 0 {
+			break
+		}
+	}
+	want := fabric.Attr{
+		Name: "datagrams lost to a full receive buffer", Value: strconv.Itoa(count - received),
+	}
+	for _, state := range []string{"open", "closed"} {
+		if attrs := p.d.Info().Attrs; received == count || !slices.Contains(attrs, want) {
+			t.Errorf("%d of %d received, endpoint %s: want %v in %v", received, count, state, want, attrs)
+		}
+		p.b.Close()
+	}
+}

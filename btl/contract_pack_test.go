@@ -510,3 +510,18 @@ func TestPackBeforeOthers(t *testing.T) {
 		t.Errorf("sent %v, the last of each kind under %v", order, at)
 	}
 }
+
+// SendImmediate keeps to what the peer takes, like the other ways to send.
+func TestImmediateTooLarge(t *testing.T) {
+	_, s := newStranger(t, smallConfig())
+	s.hello.FragBytesMax = 100
+	ep := s.connect()
+	s.ack(s.peerFirst - 1)
+	s.run(3)
+	if err := ep.SendImmediate(1, make([]byte, 101)); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("%v, want ErrTooLarge", err)
+	}
+	if err := ep.SendImmediate(1, make([]byte, 100)); err != nil {
+		t.Error(err)
+	}
+}

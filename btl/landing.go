@@ -33,7 +33,7 @@ const landingBytesMax = 1 << 20
 
 // landingPause is the number of polls without a landing after one that had packets in it which were
 // not expected: of two peers that both send large fragments, say.
-const landingPause = 8
+const landingPause = 2
 
 // expect notes that the chunk in h has come, and its fragment is not whole.
 func (l *landing) expect(h *frag.Header) {

@@ -69,7 +69,7 @@ func (ep *Endpoint) SendImmediate(tag Tag, data []byte) error {
 	if err := ep.usable(); err != nil {
 		return err
 	}
-	if len(data) > ep.MaxTiny() {
+	if len(data) > min(ep.MaxTiny(), int(ep.fragBytesMax)) {
 		return ErrTooLarge
 	}
 	var t reliability.Token

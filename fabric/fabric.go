@@ -129,7 +129,8 @@ type Lander interface {
 	// and so may any other, of which the Completion tells. A nil mem ends it. mem is written only
 	// during calls of Poll; bytes of it that no completion has named have no defined value after
 	// one. It returns false, and nothing changes, while datagrams of an earlier landing wait to be
-	// polled: Poll has just filled out. Without Caps.Landing it does nothing and returns false.
+	// polled: Poll has just filled out. A Poll that reports such datagrams takes in no new ones.
+	// Without Caps.Landing it does nothing and returns false.
 	Land(mem []byte, headBytes int) bool
 }
 

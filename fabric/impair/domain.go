@@ -107,6 +107,7 @@ func (d *Domain) Faults() Faults { return d.faults }
 // Info returns the inner Domain's Info with the faults among its Attrs.
 func (d *Domain) Info() fabric.Info {
 	info := d.inner.Info()
+	info.Reliable, info.Ordered = false, false // not through what is done here
 	info.Attrs = append(slices.Clone(info.Attrs),
 		fabric.Attr{Name: "impair", Value: d.faults.String()})
 	return info

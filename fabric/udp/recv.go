@@ -148,7 +148,8 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	n := 0
 	if r.waiting > 0 {
 		n = r.drain(out)
-		if r.waiting > 0 {
+		// What was left over may move the landing: nothing new goes there before the caller has seen it.
+		if r.waiting > 0 || n > 0 && r.land.mem != nil {
 			return n, nil
 		}
 	}

@@ -207,8 +207,8 @@ const (
 )
 
 // truesizeBytes returns the cost of a datagram, rounded up where kernels differ. It is that of one
-// which was sent on this host; drivers of devices that give each small datagram a whole page make it
-// cost up to twice as much.
+// sent on this host: drivers of devices that give each datagram a whole page make small ones cost
+// up to twice as much.
 func truesizeBytes(payload int) int {
 	n := max(payload+skbHeadBytes+skbSharedBytes, minSkbBytes)
 	if n <= skbLinearMax {

@@ -27,6 +27,14 @@ var memoryMutations = []mutation{
 		test:  "./btl -run TestLanding",
 	},
 	{
+		name:  "landed-ahead-no-room",
+		fault: "a poll keeps no room for what the provider has taken in ahead",
+		file:  "btl/channel.go",
+		old:   "max(m.cfg.PollBatch, depth+c.caps.TxDepth))",
+		new:   "m.cfg.PollBatch)",
+		test:  "./test/sim -run TestRegressions",
+	},
+	{
 		name:  "gathered-done-at-once",
 		fault: "a lone message that the fabric gathers from the caller's memory is done at once",
 		file:  "btl/send.go",

@@ -27,7 +27,7 @@ const margin = 15 * time.Second
 
 func TestPairReport(t *testing.T) {
 	needUDP(t)
-	p := start(t, "pair", "--test", "lat,bw", "--size", "8,4K", "--layer", "both",
+	p := start(t, "pair", "--test", "lat,bw", "--size", "8,4K", "--layer", "both", "--mtu", "1500",
 		"--duration", "100ms", "--format", "json")
 	if status := p.wait(30 * time.Second); status != 0 || p.stderr.String() != "" {
 		t.Fatalf("status %d, %q", status, p.stderr.String())

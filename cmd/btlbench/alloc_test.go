@@ -71,9 +71,15 @@ func localRound(t testing.TB, client, server *side, spec roundSpec) (c, s *round
 	return c, s
 }
 
+// raceDetector says whether the tests run under the race detector.
+var raceDetector bool
+
 // TestNoAllocations compares a long round with a short one: what they differ by is what a message
 // costs, on both sides together.
 func TestNoAllocations(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector makes it ten times as long, and other tests run the same loops")
+	}
 	client, server := localPair(t)
 	const short, long = 500, 2500
 	mallocs := func(spec roundSpec, messages int64) uint64 {

@@ -51,14 +51,19 @@ func (m *Module) Connect(name []byte) (*Endpoint, error) {
 			m.wireName())
 	}
 	old := m.byAddr[string(n.Command)]
-	if old != nil && old.peer.incarnation == n.Incarnation && !old.closing && old.err == nil {
-		if old.state != stateAccepting {
-			return old, nil
-		}
-		if err := m.adopt(old, &n); err != nil {
+	if old != nil && old.state != stateAccepting && old.peer.incarnation == n.Incarnation &&
+		!old.closing && old.err == nil {
+		return old, nil
+	}
+	if half := m.halfOpenTo(&n); half != nil {
+		if err := m.adopt(half, &n); err != nil {
 			return nil, err
 		}
-		return old, nil
+		if old != half {
+			half.displaced = old
+			m.byAddr[half.addrKey] = half
+		}
+		return half, nil
 	}
 	ep, err := m.newEndpoint(n.Command, n.Data, int(n.CommandBytes), int(n.MTUBytes))
 	if err != nil {
@@ -68,6 +73,22 @@ func (m *Module) Connect(name []byte) (*Endpoint, error) {
 	m.byAddr[ep.addrKey] = ep
 	m.begin(ep, n.Incarnation)
 	return ep, nil
+}
+
+// halfOpenTo finds the latest half-open endpoint of a module that is known by name. It need not be
+// the one in byAddr, where an earlier connection may be on its way out.
+func (m *Module) halfOpenTo(n *frag.Name) *Endpoint {
+	if m.halfOpen == 0 {
+		return nil
+	}
+	var found *Endpoint
+	for _, ep := range m.slots {
+		if ep != nil && ep.state == stateAccepting && ep.peer.incarnation == n.Incarnation &&
+			ep.addrKey == string(n.Command) && (found == nil || ep.born > found.born) {
+			found = ep
+		}
+	}
+	return found
 }
 
 // begin starts this side's handshake with an incarnation.

@@ -190,3 +190,53 @@ func inserted(d *spyDomain, name []byte) bool {
 	}
 	return false
 }
+
+// A peer connects anew while this module's end of the old connection is still closing. Whoever
+// connects to it then gets the endpoint that has answered the peer's Hellos already: with two ends
+// here the peer would begin anew again and again, because it cannot tell which one it is to take.
+func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	old := l.connect(0, 1)
+	first := string(l.mods[0].cmd.name)
+	l.net.SetFilter(func(from, _ []byte, pkt []byte) mem.Verdict {
+		if kind := kindOf(pkt); string(from) == first && kind != frag.KindHello ||
+			kind == frag.KindHelloAck {
+			return mem.Drop // the goodbye's acknowledgement, and what would prove the new end
+		}
+		return mem.Deliver
+	})
+	var closing *Endpoint
+	for _, ep := range l.mods[1].slots {
+		closing = ep
+	}
+	closing.Close()
+	l.until("the goodbye", 10*time.Microsecond, time.Second, func() bool { return old.Err() != nil })
+	a, err := l.mods[0].Connect(l.mods[1].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.until("half open", 10*time.Microsecond, time.Second, func() bool { return l.mods[1].halfOpen == 1 })
+	if l.mods[1].byAddr[first] != closing {
+		t.Fatal("the old connection is not closing any more")
+	}
+	b, err := l.mods[1].Connect(l.mods[0].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.mods[1].halfOpen != 0 || b.hs == nil || b.hs.offered != a.tag {
+		t.Fatalf("%d half-open endpoints beside the one that connects", l.mods[1].halfOpen)
+	}
+	l.net.SetFilter(deliverAll)
+	l.until("connected", 10*time.Microsecond, time.Second, func() bool {
+		return a.Connected() && b.Connected()
+	})
+	if b.peerTag != a.tag || a.peerTag != b.tag {
+		t.Fatalf("tags %#x and %#x", b.peerTag, a.peerTag)
+	}
+	l.until("the old one's end", time.Millisecond, 10*time.Second, func() bool {
+		return closing.state == stateEnded
+	})
+	if l.mods[1].byAddr[first] != b {
+		t.Error("the new connection is not found by its address")
+	}
+}

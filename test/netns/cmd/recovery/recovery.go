@@ -1,0 +1,95 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"gobtl/test/netns/recovery"
+)
+
+type cli struct {
+	Case    []string      `help:"Measure only these: loss, share, incast, clean."`
+	System  []string      `help:"Measure only these: usnic, adaptive, fixed, tcp, rxd."`
+	Variant []string      `sep:"none" help:"Measure this too, as id:name=value,name=value of gobtl."`
+	Rounds  int           `help:"Rounds (3)."`
+	Each    time.Duration `help:"Measured time of a stream or a ping-pong (1.2s)."`
+	Limit   time.Duration `help:"Begin nothing after this time (8m)."`
+	Loss    []float64     `help:"Percentages of loss (0,0.1,1,5)."`
+	Queue   []int         `help:"Bytes of the bottleneck's queue (20000,100000,1000000)."`
+	TCP     string        `name:"tcp" help:"Congestion control of TCP (cubic)."`
+	Quick   bool          `help:"One short round of a part, within a minute."`
+
+	JSON       string `name:"json" type:"path" help:"Write everything to this file."`
+	CSV        string `name:"csv" type:"path" help:"Write every figure of every round to this file."`
+	UpdateDocs string `type:"path" help:"Write the tables into this document."`
+}
+
+func (c *cli) options() recovery.Options {
+	o := recovery.Options{
+		Cases: c.Case, Systems: c.System, More: c.Variant, Rounds: c.Rounds, Each: c.Each,
+		Limit: c.Limit, Queues: c.Queue, Congestion: c.TCP,
+	}
+	for _, l := range c.Loss {
+		o.Losses = append(o.Losses, l/100)
+	}
+	if c.Quick {
+		o.Quick()
+	}
+	return o
+}
+
+func (c *cli) run(out, diag io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+	defer stop()
+	o := c.options()
+	terminal := term.IsTerminal(int(os.Stderr.Fd()))
+	o.Progress = func(done, total int, what string) {
+		end := "\n"
+		if terminal {
+			end = "\033[K\r"
+		}
+		fmt.Fprintf(diag, "%d of %d: %s%s", done+1, total, what, end)
+	}
+	r, err := onStand(ctx, o)
+	if r == nil {
+		return err
+	}
+	return errors.Join(err, c.write(r, out))
+}
+
+func (c *cli) write(r *recovery.Result, out io.Writer) error {
+	err := r.Write(out)
+	if c.JSON != "" {
+		data, e := json.MarshalIndent(r, "", " ")
+		err = errors.Join(err, e, os.WriteFile(c.JSON, append(data, '\n'), 0o644))
+	}
+	if c.CSV != "" {
+		f, e := os.Create(c.CSV)
+		if e != nil {
+			return errors.Join(err, e)
+		}
+		err = errors.Join(err, r.CSV(f), f.Close())
+	}
+	if c.UpdateDocs != "" {
+		doc, e := os.ReadFile(c.UpdateDocs)
+		if e != nil {
+			return errors.Join(err, e)
+		}
+		if doc, e = r.UpdateDocs(doc); e != nil {
+			return errors.Join(err, e)
+		}
+		err = errors.Join(err, os.WriteFile(c.UpdateDocs, doc, 0o644))
+	}
+	return err
+}

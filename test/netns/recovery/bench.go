@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/fabric"
 	"gobtl/reliability"
 	"gobtl/test/netns"
 )
@@ -49,7 +50,7 @@ func (o Options) withDefaults() Options {
 	def(&o.Rounds, 3)
 	def(&o.Senders, 16)
 	if o.Each == 0 {
-		o.Each = 1200 * time.Millisecond
+		o.Each = time.Second
 	}
 	if o.Limit == 0 {
 		o.Limit = 8 * time.Minute
@@ -74,7 +75,12 @@ func (o Options) withDefaults() Options {
 
 // Quick makes it one short round of the most telling part.
 func (o *Options) Quick() {
-	o.Rounds, o.Limit = 1, time.Minute
+	if o.Rounds == 0 {
+		o.Rounds = 1
+	}
+	if o.Limit == 0 {
+		o.Limit = time.Minute
+	}
 	if o.Each == 0 {
 		o.Each = 500 * time.Millisecond
 	}
@@ -120,9 +126,11 @@ func (o Options) systems() ([]System, error) {
 		}
 		all = append(all, System{ID: id, Label: "gobtl " + id, Kind: "btl", Set: set})
 	}
-	all = append(all,
-		System{ID: "tcp", Label: "TCP " + o.Congestion, Kind: "tcp"},
-		System{ID: "rxd", Label: "udp;ofi_rxd", Kind: "rxd", Provider: "ofi/udp;ofi_rxd"})
+	all = append(all, System{ID: "tcp", Label: "TCP " + o.Congestion, Kind: "tcp"})
+	const rxd = "ofi/udp;ofi_rxd"
+	if _, err := fabric.GetInfo(fabric.Hints{Provider: rxd}); err == nil { // not without cgo
+		all = append(all, System{ID: "rxd", Label: "udp;ofi_rxd", Kind: "rxd", Provider: rxd})
+	}
 	if len(o.Systems) == 0 {
 		return all, nil
 	}

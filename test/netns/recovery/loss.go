@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,6 +61,9 @@ func percent(share float64) string {
 const trainsLoss = 0.01
 
 func (b *bench) loss() (points []point) {
+	if slices.ContainsFunc(b.systems, func(s System) bool { return s.Kind == "tcp" }) {
+		netns.New(b.tb).Need("iperf3", "iperf3")
+	}
 	from, to := b.cable(false)
 	add := func(setting string, share float64, from, to netns.Port, latency bool) {
 		for _, sys := range b.systems {
@@ -129,9 +132,6 @@ func (b *bench) pingPong(s *Sample, sys System, from, to netns.Port) error {
 
 // iperf measures TCP's goodput with iperf3.
 func (b *bench) iperf(s *Sample, from, to netns.Port) error {
-	if _, err := exec.LookPath("iperf3"); err != nil {
-		return errors.New("iperf3 is not installed (Debian: iperf3)")
-	}
 	server := to.Host.Command("iperf3", "-s", "-1", "-B", to.V4.String())
 	if err := server.Start(); err != nil {
 		return err

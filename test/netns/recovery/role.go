@@ -170,10 +170,16 @@ func (l *ledger) add(tag, n int) {
 }
 
 func (l *ledger) tick(now int64) {
-	if now >= l.next {
-		l.next = now + int64(every)
-		l.ticks = append(l.ticks, Tick{T: now, Bytes: slices.Clone(l.got)})
+	if now < l.next {
+		return
 	}
+	l.next = now + int64(every)
+	n := len(l.ticks)
+	if n >= 2 && slices.Equal(l.got, l.ticks[n-1].Bytes) && slices.Equal(l.got, l.ticks[n-2].Bytes) {
+		l.ticks[n-1].T = now // nothing came: the pause has a beginning and an end
+		return
+	}
+	l.ticks = append(l.ticks, Tick{T: now, Bytes: slices.Clone(l.got)})
 }
 
 // between is what a tag got from one time to another, interpolated.

@@ -112,7 +112,9 @@ func (h *btlHost) pass() (int64, error) {
 func (h *btlHost) counters() map[string]uint64 {
 	stats, all := h.m.Stats(), make(map[string]uint64)
 	for _, c := range btl.Counters() {
-		all[c.String()] = stats.Get(c)
+		if n := stats.Get(c); n != 0 {
+			all[c.String()] = n
+		}
 	}
 	// The sums that tables want, under short names.
 	all["sent"], all["resent"], all["duplicates"] = stats.SegmentsSent(), stats.Retransmits(),

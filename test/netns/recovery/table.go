@@ -75,6 +75,7 @@ var layouts = map[string]struct {
 			{head: "MB/s", key: "goodput_MBps", digits: 1},
 			{head: "% of 0", key: "goodput_MBps", ofSetting: "0 %", digits: 0},
 			{head: "resent %", key: "resent_pct", digits: 2},
+			{head: "trips", key: "round_trips", digits: 0},
 			{head: "p50 us", key: "p50_us", digits: 0},
 			{head: "p99 us", key: "p99_us", digits: 0},
 			{head: "p99.9 us", key: "p999_us", digits: 0},

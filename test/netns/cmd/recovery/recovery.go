@@ -65,7 +65,16 @@ func (c *cli) run(out, diag io.Writer) error {
 	if r == nil {
 		return err
 	}
+	if c.UpdateDocs != "" && (c.part() || err != nil || r.Unfinished != "") {
+		fmt.Fprintln(diag, "recovery: only a part was measured:", c.UpdateDocs, "stays as it is")
+		c.UpdateDocs = ""
+	}
 	return errors.Join(err, c.write(r, out))
+}
+
+// part says that the tables would not be those that documents show.
+func (c *cli) part() bool {
+	return len(c.Case)+len(c.System)+len(c.Variant)+len(c.Loss)+len(c.Queue) > 0 || c.Quick
 }
 
 func (c *cli) write(r *recovery.Result, out io.Writer) error {

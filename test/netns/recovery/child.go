@@ -154,8 +154,8 @@ type outcome struct {
 	servers, clients []*Report
 }
 
-// connectLimit bounds what comes before a measurement: usnic's handshake with losses.
-const connectLimit = 8 * time.Second
+// connectLimit bounds what comes before a measurement: starting, usnic's handshake with losses.
+const connectLimit = 30 * time.Second
 
 // play runs servers and clients: all clients are connected before they start together. limit is how
 // long they may need.

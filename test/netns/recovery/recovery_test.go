@@ -30,6 +30,12 @@ func TestMain(m *testing.M) {
 func TestMeasures(t *testing.T) {
 	o := Options{
 		Each: 250 * time.Millisecond, Senders: 4, Losses: []float64{0, 0.01}, Limit: 2 * time.Minute,
+		Systems: []string{"usnic", "tcp"},
+	}
+	_, err := reliability.Profile("adaptive")
+	adaptive := err == nil
+	if adaptive {
+		o.Systems = append(o.Systems, "adaptive")
 	}
 	o.Quick()
 	r, err := Run(t, o)
@@ -42,7 +48,7 @@ func TestMeasures(t *testing.T) {
 	}
 	t.Log(text.String())
 	for _, s := range r.Samples {
-		// The others may be too slow for what they are asked, and libfabric's may hang.
+		// The others may be too slow for what they are asked.
 		if s.Err != "" && s.System == "adaptive" {
 			t.Errorf("%s, %s, %s: %s", s.Case, s.Setting, s.System, s.Err)
 		}
@@ -72,7 +78,7 @@ func TestMeasures(t *testing.T) {
 	figure("loss", "1 %", "usnic", "resent_pct", 0.1, 1e4) // the filter drops
 	figure("share", "100 KB, one flow", "tcp", "use_pct", 20, 103)
 	figure("share", "100 KB, one flow", "usnic", "use_pct", 0, 103) // the bottleneck is one
-	if _, err := reliability.Profile("adaptive"); err != nil {
+	if !adaptive {
 		t.Log("this build has no profile adaptive")
 		return
 	}
@@ -83,6 +89,25 @@ func TestMeasures(t *testing.T) {
 	figure("share", "100 KB, one flow", "adaptive", "resent_pct", 0, 20)
 	figure("incast", fmt.Sprintf("%d to 1", o.Senders), "adaptive", "complete", float64(o.Senders),
 		float64(o.Senders))
+}
+
+// TestRxd sees whether libfabric's ofi_rxd is measured at all.
+func TestRxd(t *testing.T) {
+	o := Options{Cases: []string{"loss"}, Losses: []float64{0}, Limit: time.Minute}
+	o.Quick()
+	if all, err := o.systems(); err != nil || all[len(all)-1].ID != "rxd" {
+		t.Skip("this build has no libfabric")
+	}
+	o.Systems = []string{"rxd"}
+	r, err := Run(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"goodput_MBps", "p50_us"} {
+		if v, ok := r.Median("loss", "0 %", "rxd", key); !ok || v <= 0 {
+			t.Errorf("%s is %v: %+v", key, v, r.Samples)
+		}
+	}
 }
 
 func TestBetween(t *testing.T) {

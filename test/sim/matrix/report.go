@@ -1,0 +1,259 @@
+package matrix
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// column is a figure of a Result.
+type column struct {
+	name  string // in the CSV's first line, with its unit
+	title string // in tables; empty: not there
+	of    func(r *Result) float64
+	text  func(x float64) string
+}
+
+// columns are the figures in all outputs.
+var columns = []column{
+	{"goodput_mbit", "", func(r *Result) float64 { return r.Goodput * 8 / 1e6 }, decimals(3)},
+	{"share", "goodput", func(r *Result) float64 { return r.Share }, percents},
+	{"resent", "resent", func(r *Result) float64 { return r.Resent }, percents},
+	{"spurious", "spurious", func(r *Result) float64 { return r.Spurious }, percents},
+	{"jain", "Jain", func(r *Result) float64 { return r.Jain }, decimals(2)},
+	{"pair_share", "", func(r *Result) float64 { return r.PairShare }, percents},
+	{"p50_us", "", func(r *Result) float64 { return us(r.P50) }, micros},
+	{"p99_us", "", func(r *Result) float64 { return us(r.P99) }, micros},
+	{"p999_us", "p99.9", func(r *Result) float64 { return us(r.P999) }, micros},
+}
+
+func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+func decimals(n int) func(float64) string {
+	return func(x float64) string { return strconv.FormatFloat(x, 'f', n, 64) }
+}
+
+func percents(x float64) string {
+	switch {
+	case x == 0:
+		return "0%"
+	case x < 0.0995:
+		return decimals(1)(100*x) + "%"
+	}
+	return decimals(0)(100*x) + "%"
+}
+
+// micros writes microseconds as a user reads them: 25us, 1.3ms, 0.1s.
+func micros(x float64) string {
+	switch {
+	case x < 999.5:
+		return decimals(0)(x) + "us"
+	case x < 9.95e3:
+		return decimals(1)(x/1e3) + "ms"
+	case x < 999.5e3:
+		return decimals(0)(x/1e3) + "ms"
+	}
+	return decimals(1)(x/1e6) + "s"
+}
+
+// profilesOf lists the profiles of results in the order in which they come.
+func profilesOf(results []Result) []string {
+	var names []string
+	for i := range results {
+		if !slices.Contains(names, results[i].Profile) {
+			names = append(names, results[i].Profile)
+		}
+	}
+	return names
+}
+
+// find returns the result of a profile on a cell, or nil.
+func find(results []Result, c Cell, profile string) *Result {
+	i := slices.IndexFunc(results, func(r Result) bool { return r.Cell == c && r.Profile == profile })
+	if i < 0 {
+		return nil
+	}
+	return &results[i]
+}
+
+// JSON writes the results for programs.
+func JSON(results []Result) ([]byte, error) { return json.MarshalIndent(results, "", "  ") }
+
+// CSV writes the results for spreadsheets, a line for each cell and profile.
+func CSV(results []Result) []byte {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	head := []string{"profile", "rtt_us", "mbit", "queue_bdp", "loss", "reorder"}
+	for _, col := range columns {
+		head = append(head, col.name)
+	}
+	_ = w.Write(head) // a bytes.Buffer takes everything
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
+	for i := range results {
+		r := &results[i]
+		line := []string{
+			r.Profile, number(us(r.RTT)), number(float64(r.BitsPerSecond) / 1e6), number(r.QueueBDP),
+			number(r.Loss), number(r.Reorder),
+		}
+		for _, col := range columns {
+			line = append(line, number(col.of(r)))
+		}
+		_ = w.Write(line)
+	}
+	w.Flush()
+	return b.Bytes()
+}
+
+// Table writes the results for people: a line for each cell, the profiles beside each other.
+func Table(results []Result) string {
+	profiles := profilesOf(results)
+	first := []string{"", "", "", "", ""}
+	second := []string{"rtt", "rate", "queue", "loss", "reorder"}
+	for _, col := range columns {
+		for i, p := range profiles {
+			if col.title == "" {
+				continue
+			}
+			title := ""
+			if i == 0 {
+				title = col.title
+			}
+			first, second = append(first, title), append(second, p)
+		}
+	}
+	rows := [][]string{first, second}
+	for i := range results {
+		if results[i].Profile != profiles[0] {
+			continue
+		}
+		c := results[i].Cell
+		row := []string{
+			c.RTT.String(), bits(c.BitsPerSecond), fmt.Sprint(c.QueueBDP), percent(c.Loss),
+			percent(c.Reorder),
+		}
+		for _, col := range columns {
+			for _, p := range profiles {
+				if col.title == "" {
+					continue
+				}
+				text := "-"
+				if r := find(results, c, p); r != nil {
+					text = col.text(col.of(r))
+				}
+				row = append(row, text)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return grid(rows, 2)
+}
+
+// grid writes rows with aligned columns, and a line below the first so many.
+func grid(rows [][]string, heads int) string {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for n, row := range rows {
+		total := 0
+		var line strings.Builder
+		for i, cell := range row {
+			fmt.Fprintf(&line, "%s%s  ", strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)), cell)
+			total += widths[i] + 2
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		if n == heads-1 {
+			b.WriteString(strings.Repeat("-", total-2) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// Summary writes, for each rate of loss and reordering, the median and the worst of all paths.
+func Summary(results []Result) string {
+	profiles := profilesOf(results)
+	first, second := []string{"", ""}, []string{"loss", "reorder"}
+	for _, col := range columns {
+		for i, p := range profiles {
+			if col.title == "" {
+				continue
+			}
+			title := ""
+			if i == 0 {
+				title = col.title
+			}
+			first, second = append(first, title), append(second, p)
+		}
+	}
+	rows := [][]string{first, second}
+	for _, reorder := range reorders {
+		for _, loss := range losses {
+			row := []string{percent(loss), percent(reorder)}
+			for _, col := range columns {
+				for _, p := range profiles {
+					if col.title == "" {
+						continue
+					}
+					var all []float64
+					for i := range results {
+						if r := &results[i]; r.Profile == p && r.Loss == loss && r.Reorder == reorder {
+							all = append(all, col.of(r))
+						}
+					}
+					row = append(row, spread(col, all))
+				}
+			}
+			rows = append(rows, row)
+		}
+	}
+	return grid(rows, 2)
+}
+
+// spread writes the median and the worst of a figure: the least of goodput and fairness, the
+// greatest of all others.
+func spread(col column, all []float64) string {
+	if len(all) == 0 {
+		return "-"
+	}
+	slices.Sort(all)
+	worst := all[len(all)-1]
+	if col.title == "goodput" || col.title == "Jain" {
+		worst = all[0]
+	}
+	return col.text(all[len(all)/2]) + "/" + col.text(worst)
+}
+
+// The lines between which UpdateDocs writes.
+const (
+	docsBegin = "<!-- matrix:begin -->"
+	docsEnd   = "<!-- matrix:end -->"
+)
+
+// UpdateDocs returns a document with what stands between its markers replaced by the summary and
+// the maps; plots is the path of their folder as the document shall link it.
+func UpdateDocs(doc []byte, results []Result, plots string) ([]byte, error) {
+	before, rest, ok := bytes.Cut(doc, []byte(docsBegin+"\n"))
+	_, after, okEnd := bytes.Cut(rest, []byte(docsEnd))
+	if !ok || !okEnd {
+		return nil, errors.New("no lines " + docsBegin + " and " + docsEnd)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%d paths; for each rate of loss and reordering the median of all paths and the "+
+		"worst one.\n\n```text\n%s```\n\n", docsBegin, len(results)/max(1, len(profilesOf(results))),
+		Summary(results))
+	for _, m := range Maps() {
+		fmt.Fprintf(&b, "![%s](%s/%s)\n\n", m.title, plots, m.File)
+	}
+	b.WriteString(docsEnd)
+	return bytes.Join([][]byte{before, []byte(b.String()), after}, nil), nil
+}

@@ -48,7 +48,8 @@ const (
 	nsPerS     = int(time.Second)
 )
 
-// Line sends one datagram after the other. The zero value is an idle one; it belongs to one Network.
+// Line sends one datagram after the other. The zero value is an idle one; a Line belongs to one
+// Network.
 type Line struct {
 	free mono.Time // when it has sent what it has taken
 	rest int       // the fraction of a nanosecond that it needs beyond that: in 1/BytesPerSecond

@@ -43,7 +43,7 @@ type Cell struct {
 
 // Cells returns the whole matrix.
 func Cells() []Cell {
-	var all []Cell
+	all := make([]Cell, 0, len(rtts)*len(rates)*len(queues)*len(reorders)*len(losses))
 	for _, rtt := range rtts {
 		for _, rate := range rates {
 			for _, queue := range queues {

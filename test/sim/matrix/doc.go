@@ -10,6 +10,6 @@
 //	heat.go     the maps
 //
 // A cell gives the same Result whenever it is measured, on every machine. To look at another path,
-// add a value to an axis in cell.go, or write down a Cell and Measure it; floors.txt of the tests
-// holds cells with what they must reach.
+// add a value to an axis in cell.go, or write down a Cell and Measure it; the table floors of the
+// tests holds some cells with what must be reached there.
 package matrix

@@ -19,15 +19,15 @@ type Map struct {
 // Maps lists the maps.
 func Maps() []Map {
 	linear := func(_ *Result, x float64) float64 { return x }
+	fair := func(_ *Result, x float64) float64 { return 2*x - 1 }
 	few := func(_ *Result, x float64) float64 { return 1 - x/0.2 }
+	fewer := func(_ *Result, x float64) float64 { return 1 - x/0.05 }
 	return []Map{
 		{"recovery-goodput.svg", "Goodput of one stream, % of what the path takes", "share", linear},
 		{"recovery-latency.svg", "8-byte messages: 99.9 % are under way no longer than", "p999_us", late},
-		{"recovery-jain.svg", "Two streams at one bottleneck: Jain's index", "jain",
-			func(_ *Result, x float64) float64 { return 2*x - 1 }},
+		{"recovery-jain.svg", "Two streams at one bottleneck: Jain's index", "jain", fair},
 		{"recovery-resent.svg", "Packets sent again, % of those sent", "resent", few},
-		{"recovery-spurious.svg", "Packets that arrived again, % of those sent", "spurious",
-			func(_ *Result, x float64) float64 { return 1 - x/0.05 }},
+		{"recovery-spurious.svg", "Packets that arrived again, % of those sent", "spurious", fewer},
 	}
 }
 
@@ -51,9 +51,9 @@ func (m *Map) SVG(results []Result) string {
 	width := labelWidth + len(profiles)*(panel+panelGap)
 	height := mapTop + len(rows)*boxHeight + len(rtts)*groupGap + 16
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d"`+
-		` font-family="DejaVu Sans, Verdana, sans-serif" font-size="10">`+"\n", width, height, width,
-		height)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" `+
+		`height="%d" font-family="DejaVu Sans, Verdana, sans-serif" font-size="10">`+"\n",
+		width, height, width, height)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#FFFFFF"/>`+"\n", width, height)
 	text(&b, 8, 24, "start", 16, "#000000", m.title)
 	for n, p := range profiles {
@@ -122,7 +122,9 @@ func (m *Map) box(b *strings.Builder, x, y int, r *Result) {
 }
 
 // colours runs from bad to good; in grey, too, good is lighter.
-var colours = [][3]float64{{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37}}
+var colours = [][3]float64{
+	{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37},
+}
 
 // colour returns the colour of a value between 0 and 1, and that of text on it.
 func colour(x float64) (fill, ink string) {

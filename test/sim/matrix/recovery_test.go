@@ -70,8 +70,8 @@ func isData(d *sim.Datagram) bool {
 	return h.Kind == frag.KindFrag || h.Kind == frag.KindChunk || h.Kind == frag.KindPack
 }
 
-// TestLostTail loses the last packet of a message, behind which nothing comes that would tell of it,
-// and compares with the same message when nothing is lost.
+// TestLostTail loses the last packet of a message, behind which nothing comes that would tell of
+// it, and compares with the same message when nothing is lost.
 func TestLostTail(t *testing.T) {
 	send := func(t *testing.T, profile string, rtt time.Duration, size, lose int) time.Duration {
 		w, all := begin(t, clean(rtt, 10e9, 4), profile, 1)
@@ -293,8 +293,8 @@ func TestPausedReceiver(t *testing.T) {
 	}
 }
 
-// TestBulkHoldsNothingUp sends one very large message, and meanwhile small ones to the same peer and
-// to another one: these do not wait for it.
+// TestBulkHoldsNothingUp sends one very large message, and meanwhile small ones to the same peer
+// and to another one: these do not wait for it.
 func TestBulkHoldsNothingUp(t *testing.T) {
 	const bulkBytes = 64 << 20 // half a second
 	for _, same := range []bool{true, false} {

@@ -90,7 +90,8 @@ func JSON(results []Result) ([]byte, error) { return json.MarshalIndent(results,
 func CSV(results []Result) []byte {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
-	head := []string{"profile", "rtt_us", "mbit", "queue_bdp", "loss", "reorder"}
+	head := append(make([]string, 0, 6+len(columns)), "profile", "rtt_us", "mbit", "queue_bdp", "loss",
+		"reorder")
 	for _, col := range columns {
 		head = append(head, col.name)
 	}
@@ -98,10 +99,8 @@ func CSV(results []Result) []byte {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 	for i := range results {
 		r := &results[i]
-		line := []string{
-			r.Profile, number(us(r.RTT)), number(float64(r.BitsPerSecond) / 1e6), number(r.QueueBDP),
-			number(r.Loss), number(r.Reorder),
-		}
+		line := append(make([]string, 0, len(head)), r.Profile, number(us(r.RTT)),
+			number(float64(r.BitsPerSecond)/1e6), number(r.QueueBDP), number(r.Loss), number(r.Reorder))
 		for _, col := range columns {
 			line = append(line, number(col.of(r)))
 		}
@@ -114,21 +113,7 @@ func CSV(results []Result) []byte {
 // Table writes the results for people: a line for each cell, the profiles beside each other.
 func Table(results []Result) string {
 	profiles := profilesOf(results)
-	first := []string{"", "", "", "", ""}
-	second := []string{"rtt", "rate", "queue", "loss", "reorder"}
-	for _, col := range columns {
-		for i, p := range profiles {
-			if col.title == "" {
-				continue
-			}
-			title := ""
-			if i == 0 {
-				title = col.title
-			}
-			first, second = append(first, title), append(second, p)
-		}
-	}
-	rows := [][]string{first, second}
+	rows := heads(profiles, "rtt", "rate", "queue", "loss", "reorder")
 	for i := range results {
 		if results[i].Profile != profiles[0] {
 			continue
@@ -153,6 +138,21 @@ func Table(results []Result) string {
 		rows = append(rows, row)
 	}
 	return grid(rows, 2)
+}
+
+// heads returns the two rows above a table: figures, and below each the profiles.
+func heads(profiles []string, names ...string) [][]string {
+	first, second := make([]string, len(names)), slices.Clone(names)
+	for _, col := range columns {
+		title := col.title
+		for _, p := range profiles {
+			if col.title != "" {
+				first, second = append(first, title), append(second, p)
+				title = ""
+			}
+		}
+	}
+	return [][]string{first, second}
 }
 
 // grid writes rows with aligned columns, and a line below the first so many.
@@ -182,20 +182,7 @@ func grid(rows [][]string, heads int) string {
 // Summary writes, for each rate of loss and reordering, the median and the worst of all paths.
 func Summary(results []Result) string {
 	profiles := profilesOf(results)
-	first, second := []string{"", ""}, []string{"loss", "reorder"}
-	for _, col := range columns {
-		for i, p := range profiles {
-			if col.title == "" {
-				continue
-			}
-			title := ""
-			if i == 0 {
-				title = col.title
-			}
-			first, second = append(first, title), append(second, p)
-		}
-	}
-	rows := [][]string{first, second}
+	rows := heads(profiles, "loss", "reorder")
 	for _, reorder := range reorders {
 		for _, loss := range losses {
 			row := []string{percent(loss), percent(reorder)}
@@ -248,9 +235,9 @@ func UpdateDocs(doc []byte, results []Result, plots string) ([]byte, error) {
 		return nil, errors.New("no lines " + docsBegin + " and " + docsEnd)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%d paths; for each rate of loss and reordering the median of all paths and the "+
-		"worst one.\n\n```text\n%s```\n\n", docsBegin, len(results)/max(1, len(profilesOf(results))),
-		Summary(results))
+	fmt.Fprintf(&b, "%s\n%d paths; for each rate of loss and reordering the median of all paths "+
+		"and the worst one.\n\n```text\n%s```\n\n", docsBegin,
+		len(results)/max(1, len(profilesOf(results))), Summary(results))
 	for _, m := range Maps() {
 		fmt.Fprintf(&b, "![%s](%s/%s)\n\n", m.title, plots, m.File)
 	}

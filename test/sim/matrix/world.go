@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -158,8 +159,7 @@ func (s *stream) fill() {
 		}
 		f.Signal, f.OnDone = true, s.ended
 		if _, err := s.ep.Send(f); err != nil {
-			s.ep.Free(f)
-			s.err = err
+			s.err = errors.Join(err, s.ep.Free(f))
 			return
 		}
 		s.under++

@@ -15,24 +15,32 @@ import (
 
 // column is a figure of a Result.
 type column struct {
-	name  string // in the CSV's first line, with its unit
-	title string // in tables; empty: not there
-	of    func(r *Result) float64
-	text  func(x float64) string
+	name    string // in the CSV's first line, with its unit
+	table   string // above a column of the table; empty: not there
+	summary string // the same of the summary
+	of      func(r *Result) float64
+	text    func(x float64) string
 }
 
 // columns are the figures in all outputs.
 var columns = []column{
-	{"goodput_mbit", "", func(r *Result) float64 { return r.Goodput * 8 / 1e6 }, decimals(3)},
-	{"share", "goodput", func(r *Result) float64 { return r.Share }, percents},
-	{"resent", "resent", func(r *Result) float64 { return r.Resent }, percents},
-	{"spurious", "spurious", func(r *Result) float64 { return r.Spurious }, percents},
-	{"jain", "Jain", func(r *Result) float64 { return r.Jain }, decimals(2)},
-	{"pair_share", "", func(r *Result) float64 { return r.PairShare }, percents},
-	{"p50_us", "", func(r *Result) float64 { return us(r.P50) }, micros},
-	{"p99_us", "", func(r *Result) float64 { return us(r.P99) }, micros},
-	{"p999_us", "p99.9", func(r *Result) float64 { return us(r.P999) }, micros},
+	{"goodput_mbit", "", "", func(r *Result) float64 { return r.Goodput * 8 / 1e6 }, decimals(3)},
+	{"share", "goodput", "goodput", func(r *Result) float64 { return r.Share }, percents},
+	{"resent", "resent", "resent", func(r *Result) float64 { return r.Resent }, percents},
+	{"spurious", "spurious", "spurious", func(r *Result) float64 { return r.Spurious }, percents},
+	{"jain", "Jain", "Jain", func(r *Result) float64 { return r.Jain }, decimals(2)},
+	{"pair_share", "", "", func(r *Result) float64 { return r.PairShare }, percents},
+	{"p50_us", "", "", func(r *Result) float64 { return us(r.P50) }, micros},
+	{"p99_us", "", "", func(r *Result) float64 { return us(r.P99) }, micros},
+	{"p999_us", "p99.9", "", func(r *Result) float64 { return us(r.P999) }, micros},
+	{"p999_rtt", "", "p99.9, RTTs", roundTrips, decimals(1)},
 }
+
+func roundTrips(r *Result) float64 { return us(r.P999) / us(r.RTT) }
+
+// inTable and inSummary are a column's titles.
+func inTable(c *column) string   { return c.table }
+func inSummary(c *column) string { return c.summary }
 
 func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
@@ -113,7 +121,7 @@ func CSV(results []Result) []byte {
 // Table writes the results for people: a line for each cell, the profiles beside each other.
 func Table(results []Result) string {
 	profiles := profilesOf(results)
-	rows := heads(profiles, "rtt", "rate", "queue", "loss", "reorder")
+	rows := heads(inTable, profiles, "rtt", "rate", "queue", "loss", "reorder")
 	for i := range results {
 		if results[i].Profile != profiles[0] {
 			continue
@@ -123,35 +131,38 @@ func Table(results []Result) string {
 			c.RTT.String(), bits(c.BitsPerSecond), fmt.Sprint(c.QueueBDP), percent(c.Loss),
 			percent(c.Reorder),
 		}
-		for _, col := range columns {
-			for _, p := range profiles {
-				if col.title == "" {
-					continue
-				}
-				text := "-"
-				if r := find(results, c, p); r != nil {
-					text = col.text(col.of(r))
-				}
-				row = append(row, text)
+		rows = append(rows, cells(inTable, profiles, row, func(col *column, profile string) string {
+			if r := find(results, c, profile); r != nil {
+				return col.text(col.of(r))
 			}
-		}
-		rows = append(rows, row)
+			return "-"
+		}))
 	}
 	return grid(rows, 2)
 }
 
-// heads returns the two rows above a table: figures, and below each the profiles.
-func heads(profiles []string, names ...string) [][]string {
-	first, second := make([]string, len(names)), slices.Clone(names)
-	for _, col := range columns {
-		title := col.title
+// cells appends the cells of a row: for each column that has a title, one for each profile.
+func cells(title func(*column) string, profiles, row []string, text func(*column, string) string,
+) []string {
+	for i := range columns {
 		for _, p := range profiles {
-			if col.title != "" {
-				first, second = append(first, title), append(second, p)
-				title = ""
+			if title(&columns[i]) != "" {
+				row = append(row, text(&columns[i], p))
 			}
 		}
 	}
+	return row
+}
+
+// heads returns the two rows above a table: figures, and below each the profiles.
+func heads(title func(*column) string, profiles []string, names ...string) [][]string {
+	first := cells(title, profiles, make([]string, len(names)), func(col *column, p string) string {
+		if p == profiles[0] {
+			return title(col)
+		}
+		return ""
+	})
+	second := cells(title, profiles, names, func(_ *column, p string) string { return p })
 	return [][]string{first, second}
 }
 
@@ -182,25 +193,19 @@ func grid(rows [][]string, heads int) string {
 // Summary writes, for each rate of loss and reordering, the median and the worst of all paths.
 func Summary(results []Result) string {
 	profiles := profilesOf(results)
-	rows := heads(profiles, "loss", "reorder")
+	rows := heads(inSummary, profiles, "loss", "reorder")
 	for _, reorder := range reorders {
 		for _, loss := range losses {
 			row := []string{percent(loss), percent(reorder)}
-			for _, col := range columns {
-				for _, p := range profiles {
-					if col.title == "" {
-						continue
+			rows = append(rows, cells(inSummary, profiles, row, func(col *column, profile string) string {
+				var all []float64
+				for i := range results {
+					if r := &results[i]; r.Profile == profile && r.Loss == loss && r.Reorder == reorder {
+						all = append(all, col.of(r))
 					}
-					var all []float64
-					for i := range results {
-						if r := &results[i]; r.Profile == p && r.Loss == loss && r.Reorder == reorder {
-							all = append(all, col.of(r))
-						}
-					}
-					row = append(row, spread(col, all))
 				}
-			}
-			rows = append(rows, row)
+				return spread(col, all)
+			}))
 		}
 	}
 	return grid(rows, 2)
@@ -208,13 +213,13 @@ func Summary(results []Result) string {
 
 // spread writes the median and the worst of a figure: the least of goodput and fairness, the
 // greatest of all others.
-func spread(col column, all []float64) string {
+func spread(col *column, all []float64) string {
 	if len(all) == 0 {
 		return "-"
 	}
 	slices.Sort(all)
 	worst := all[len(all)-1]
-	if col.title == "goodput" || col.title == "Jain" {
+	if col.table == "goodput" || col.table == "Jain" {
 		worst = all[0]
 	}
 	return col.text(all[len(all)/2]) + "/" + col.text(worst)

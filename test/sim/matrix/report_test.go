@@ -42,7 +42,7 @@ func TestOutputs(t *testing.T) {
 		t.Errorf("CSV has %d rows: %v", len(rows), err)
 	}
 	if got := strings.Join(rows[4], " "); got != "adaptive 50 100 0.25 0.001 0 0.024 0.003 0.0015 "+
-		"0.001 0.9985 0.003 25 50 150" {
+		"0.001 0.9985 0.003 25 50 150 3" {
 		t.Errorf("CSV's row 4: %s", got)
 	}
 	table := strings.Split(Table(results), "\n")
@@ -59,10 +59,11 @@ func TestOutputs(t *testing.T) {
 }
 
 func TestSpread(t *testing.T) {
-	for _, col := range columns {
+	for i := range columns {
+		col := &columns[i]
 		got := spread(col, []float64{0.3, 0.1, 0.2})
 		want := col.text(0.2) + "/" + col.text(0.3)
-		if col.title == "goodput" || col.title == "Jain" {
+		if col.table == "goodput" || col.table == "Jain" {
 			want = col.text(0.2) + "/" + col.text(0.1)
 		}
 		if got != want {

@@ -150,6 +150,10 @@ replay: deps-go ## Trace the simulated run SEED, also as a pcapng file
 mutate: deps-go ## Prove that deliberate faults in the sources are caught
 	$(GO) run ./test/sim/mutate $(MUTATE_FLAGS)
 
+.PHONY: matrix
+matrix: deps-go ## Measure the recovery profiles on simulated paths; update the docs
+	$(GO) run ./test/sim/cmd/matrix --out $(BIN)/matrix --update-docs docs/recovery.md $(MATRIX_FLAGS)
+
 .PHONY: fmt
 fmt: ## Format the sources
 	$(GOLANGCI) fmt ./...

@@ -20,6 +20,9 @@ type Path struct {
 	// QueueBytes is what may wait for the line and be on it; a datagram that would make it more is
 	// dropped, unless the line is idle. 0: no limit.
 	QueueBytes int
+	// Line is shared by all paths that name it: a bottleneck of several. Rate and queue limit are then
+	// those of the path that a datagram takes. nil: the path has a line of its own.
+	Line *Line
 
 	// Loss is the probability to be lost, each datagram for itself.
 	Loss float64
@@ -45,15 +48,21 @@ const (
 	nsPerS     = int(time.Second)
 )
 
+// Line sends one datagram after the other. The zero value is an idle one; a Line belongs to one
+// Network.
+type Line struct {
+	free mono.Time // when it has sent what it has taken
+	rest int       // the fraction of a nanosecond that it needs beyond that: in 1/BytesPerSecond
+}
+
 // link is a Path at work.
 type link struct {
 	nw   *Network
 	path Path
 	dice dice
 
-	burst    bool      // in the bad state
-	lineFree mono.Time // when the line has sent what it has taken
-	lineRest int       // the fraction of a nanosecond that it needs beyond that: in 1/BytesPerSecond
+	burst bool // in the bad state
+	own   Line
 
 	old     []*packet // the last datagrams, for Replay
 	oldNext int
@@ -138,22 +147,26 @@ func (l *link) line(sizeBytes int) (at mono.Time, ok bool) {
 	if rate <= 0 {
 		return l.nw.now, true
 	}
-	if l.lineFree <= l.nw.now {
-		l.lineFree, l.lineRest = l.nw.now, 0
+	line := l.path.Line
+	if line == nil {
+		line = &l.own
+	}
+	if line.free <= l.nw.now {
+		line.free, line.rest = l.nw.now, 0
 	} else if l.path.QueueBytes > 0 {
-		if l.waiting()+sizeBytes > l.path.QueueBytes {
+		if line.waiting(l.nw.now, rate)+sizeBytes > l.path.QueueBytes {
 			return 0, false
 		}
 	}
-	need := sizeBytes*nsPerS + l.lineRest
-	l.lineFree = l.lineFree.Add(time.Duration(need / rate))
-	l.lineRest = need % rate
-	return l.lineFree, true
+	need := sizeBytes*nsPerS + line.rest
+	line.free = line.free.Add(time.Duration(need / rate))
+	line.rest = need % rate
+	return line.free, true
 }
 
 // waiting is the number of bytes that the line has not sent yet, rounded up.
-func (l *link) waiting() int {
-	hi, lo := bits.Mul64(uint64(l.lineFree.Sub(l.nw.now)), uint64(l.path.BytesPerSecond))
+func (line *Line) waiting(now mono.Time, bytesPerSecond int) int {
+	hi, lo := bits.Mul64(uint64(line.free.Sub(now)), uint64(bytesPerSecond))
 	if hi >= uint64(nsPerS) { // more than fits 64 bits
 		return math.MaxInt / 2
 	}

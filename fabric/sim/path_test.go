@@ -183,6 +183,34 @@ func TestTailDropIsExact(t *testing.T) {
 	}
 }
 
+// TestLineIsShared has two nodes send through one bottleneck, which takes from both in the order in
+// which they sent, and has one queue for them.
+func TestLineIsShared(t *testing.T) {
+	const rate, size = 1e6, 1000 // a millisecond each
+	nw, a, b := pair(t, sim.Config{}, sim.Path{})
+	c := newStation(t, nw, "c")
+	shared := sim.Path{BytesPerSecond: rate, QueueBytes: 4 * size, Line: new(sim.Line)}
+	nw.SetPath(a.node, c.node, shared)
+	nw.SetPath(b.node, c.node, shared)
+	start, data := nw.Now(), make([]byte, size)
+	for range 3 {
+		a.send(c, data)
+		b.send(c, data)
+	}
+	a.send(b, data) // has a path of its own
+	nw.RunUntil(start.Add(time.Second))
+	if len(c.arrived) != 4 || nw.Counts()[sim.KindTailDrop] != 2 || b.received != 1 {
+		t.Errorf("%d arrived through the bottleneck, %d beside it; want 4 and 1", len(c.arrived),
+			b.received)
+	}
+	for i, x := range c.arrived {
+		if want := start.Add(time.Duration(i+1) * time.Millisecond); x.at != want {
+			t.Errorf("datagram %d arrived at %d, want %d", i, x.at, want)
+		}
+	}
+	settled(t, nw)
+}
+
 func TestFastLineDoesNotOverflow(t *testing.T) {
 	nw, a, b := pair(t, sim.Config{MTUBytes: 1 << 16}, sim.Path{
 		BytesPerSecond: math.MaxInt64 / 2, QueueBytes: 1 << 17,

@@ -1,0 +1,112 @@
+package matrix
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"time"
+
+	"gobtl/fabric/sim"
+	"gobtl/frag"
+	"gobtl/reliability"
+)
+
+// The axes of the matrix.
+var (
+	rtts     = []time.Duration{50 * time.Microsecond, time.Millisecond, 20 * time.Millisecond}
+	rates    = []int{100e6, 1e9, 10e9}         // bits per second
+	queues   = []float64{0.25, 1, 4}           // in bandwidth-delay products
+	losses   = []float64{0, 0.001, 0.01, 0.05} // of the packets, each for itself
+	reorders = []float64{0, 0.05, 0.2}         // of the packets, held back by up to half an RTT
+)
+
+const (
+	mtuBytes         = 1472
+	queuePacketsMin  = 20 // a queue is not shorter, however short the path
+	streamBytes      = 16 << 10
+	streamPackets    = (streamBytes + chunkBytes - 1) / chunkBytes
+	chunkBytes       = mtuBytes - frag.ChunkHeaderBytes
+	receiverPackets  = 8192 // that a receiver holds unread: more than a window
+	streamEfficiency = float64(streamBytes) / (streamBytes + streamPackets*frag.ChunkHeaderBytes)
+)
+
+// Cell is a kind of path, the same in both directions.
+type Cell struct {
+	RTT           time.Duration `json:"rttNs"`
+	BitsPerSecond int           `json:"bitsPerSecond"`
+	// QueueBDP is the length of the bottleneck's queue, in bandwidth-delay products.
+	QueueBDP float64 `json:"queueBdp"`
+	// Loss and Reorder are probabilities of each packet.
+	Loss    float64 `json:"loss"`
+	Reorder float64 `json:"reorder"`
+}
+
+// Cells returns the whole matrix.
+func Cells() []Cell {
+	all := make([]Cell, 0, len(rtts)*len(rates)*len(queues)*len(reorders)*len(losses))
+	for _, rtt := range rtts {
+		for _, rate := range rates {
+			for _, queue := range queues {
+				for _, reorder := range reorders {
+					for _, loss := range losses {
+						all = append(all, Cell{rtt, rate, queue, loss, reorder})
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// String names the cell: "1ms 1G queue 0.25 loss 0.1% reorder 5%".
+func (c Cell) String() string {
+	return fmt.Sprintf("%s loss %s reorder %s", c.line(), percent(c.Loss), percent(c.Reorder))
+}
+
+// line names what the cell has in common with others of its row in a map.
+func (c Cell) line() string {
+	return fmt.Sprintf("%v %s queue %g", c.RTT, bits(c.BitsPerSecond), c.QueueBDP)
+}
+
+func bits(perSecond int) string {
+	if perSecond >= 1e9 {
+		return strconv.FormatFloat(float64(perSecond)/1e9, 'g', -1, 64) + "G"
+	}
+	return strconv.FormatFloat(float64(perSecond)/1e6, 'g', -1, 64) + "M"
+}
+
+func percent(p float64) string { return strconv.FormatFloat(100*p, 'g', 4, 64) + "%" }
+
+// seed makes the run of a cell depend on nothing but the cell.
+func (c Cell) seed() uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(c.String())) // never fails
+	return h.Sum64()
+}
+
+func (c Cell) bytesPerSecond() int { return c.BitsPerSecond / 8 }
+
+// bdpBytes is the bandwidth-delay product.
+func (c Cell) bdpBytes() int {
+	return int(float64(c.bytesPerSecond()) * c.RTT.Seconds())
+}
+
+// path is a direction of the cell's path; all that are given the same line share the bottleneck.
+func (c Cell) path(line *sim.Line) sim.Path {
+	return sim.Path{
+		Delay:          c.RTT / 2,
+		BytesPerSecond: c.bytesPerSecond(),
+		QueueBytes:     max(int(c.QueueBDP*float64(c.bdpBytes())), queuePacketsMin*mtuBytes),
+		Line:           line,
+		Loss:           c.Loss,
+		Reorder:        c.Reorder,
+		ReorderDelay:   c.RTT / 2,
+	}
+}
+
+// ceiling is the payload, in bytes per second, that so many streams get together at best: what the
+// line takes, or what their windows let through, if that is less.
+func (c Cell) ceiling(streams int) float64 {
+	window := float64(streams*reliability.WindowMax*mtuBytes) / c.RTT.Seconds()
+	return min(float64(c.bytesPerSecond()), window) * streamEfficiency
+}

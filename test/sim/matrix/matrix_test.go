@@ -1,0 +1,141 @@
+package matrix
+
+import (
+	"reflect"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// floor is a cell and what the adaptive profile must reach there.
+type floor struct {
+	cell     Cell
+	share    float64 // goodput of one stream, at least, of the cell's ceiling
+	jain     float64 // fairness of two streams, at least
+	spurious float64 // packets that arrive twice, at most, of those sent
+	p999     float64 // latency of 8-byte messages, at most, in round trips; 0.5 is the least
+}
+
+// floors is the matrix in small. To hold the profile to more, add a line; the figures are those of
+// the acceptance where it names one, else what is reached, less some room for chance.
+var floors = []floor{
+	//    RTT                  rate  queue  loss reorder  share jain spurious p999
+	{Cell{50 * time.Microsecond, 1e9, 1, 0, 0}, 0.90, 0.90, 0, 0.6},
+	{Cell{50 * time.Microsecond, 1e9, 1, 0.001, 0}, 0.90, 0.90, 0.01, 25},
+	{Cell{50 * time.Microsecond, 1e9, 1, 0.01, 0}, 0.80, 0.90, 0.02, 25},
+	{Cell{50 * time.Microsecond, 1e9, 1, 0.05, 0}, 0.40, 0.90, 0.05, 100},
+	{Cell{50 * time.Microsecond, 10e9, 4, 0.01, 0}, 0.80, 0.80, 0.02, 25},
+	{Cell{50 * time.Microsecond, 1e9, 4, 0, 0.2}, 0.80, 0.90, 0.01, 2},
+	{Cell{time.Millisecond, 100e6, 1, 0, 0}, 0.90, 0.95, 0.01, 0.6},
+	{Cell{time.Millisecond, 100e6, 4, 0.01, 0}, 0.80, 0.95, 0.02, 4},
+	{Cell{time.Millisecond, 1e9, 0.25, 0, 0}, 0.80, 0.90, 0.01, 0.6},
+	{Cell{time.Millisecond, 1e9, 1, 0.01, 0.05}, 0.80, 0.90, 0.02, 4},
+	{Cell{time.Millisecond, 1e9, 1, 0.05, 0.2}, 0.40, 0.80, 0.05, 12},
+	{Cell{time.Millisecond, 10e9, 1, 0.01, 0}, 0.70, 0.70, 0.02, 4},
+	{Cell{20 * time.Millisecond, 100e6, 1, 0.001, 0}, 0.80, 0.80, 0.01, 4},
+	{Cell{20 * time.Millisecond, 1e9, 1, 0.01, 0.2}, 0.40, 0.60, 0.02, 4},
+}
+
+// TestFloors measures the cells of floors with both profiles: the adaptive one reaches what it
+// must, and is nowhere behind the other.
+func TestFloors(t *testing.T) {
+	skipUnknown(t, "adaptive")
+	some := floors
+	if raceDetector || testing.Short() {
+		some = []floor{floors[2], floors[5], floors[9]}
+	}
+	cells := make([]Cell, len(some))
+	for i := range some {
+		cells[i] = some[i].cell
+	}
+	profiles := []string{"usnic", "adaptive"}
+	results, err := Run(cells, profiles, Quick, runtime.GOMAXPROCS(0), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", Table(results))
+	for i := range some {
+		some[i].judge(t, find(results, cells[i], "adaptive"), find(results, cells[i], "usnic"))
+	}
+}
+
+func (f *floor) judge(t *testing.T, got, usnic *Result) {
+	t.Helper()
+	p999 := float64(got.P999) / float64(got.RTT)
+	if got.Share < f.share || got.Jain < f.jain || got.Spurious > f.spurious || p999 > f.p999 {
+		t.Errorf("%s\nwant %.1f%%, spurious %.2f%%, Jain %.3f, %.1f round trips", got.Text(), 100*f.share,
+			100*f.spurious, f.jain, f.p999)
+	}
+	if got.Share < 0.97*usnic.Share || got.P999 > usnic.P999 || got.Spurious > usnic.Spurious {
+		t.Errorf("behind the other profile:\n%s\n%s", got.Text(), usnic.Text())
+	}
+}
+
+// TestSameSeed measures a cell twice, with and without used memory.
+func TestSameSeed(t *testing.T) {
+	c := Cell{time.Millisecond, 100e6, 1, 0.01, 0.05}
+	var first Result
+	for n := range 2 {
+		results, err := Run([]Cell{c, c}, []string{"usnic"}, Quick, n+1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			first = results[0]
+		}
+		for _, r := range results {
+			if !reflect.DeepEqual(r, first) {
+				t.Errorf("a second run gave something else:\n%s\n%s", first.Text(), r.Text())
+			}
+		}
+	}
+	other := c
+	other.Loss = 0.0101
+	r, err := Measure(other, "usnic", Quick, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Goodput == first.Goodput {
+		t.Error("another cell gave the same")
+	}
+}
+
+func TestCellsAreDifferent(t *testing.T) {
+	names, seeds := map[string]bool{}, map[uint64]bool{}
+	for _, c := range Cells() {
+		names[c.String()], seeds[c.seed()] = true, true
+	}
+	if want := 3 * 3 * 3 * 4 * 3; len(names) != want || len(seeds) != want {
+		t.Errorf("%d names and %d seeds of cells, want %d", len(names), len(seeds), want)
+	}
+}
+
+func TestCeiling(t *testing.T) {
+	for _, tc := range []struct {
+		cell Cell
+		want float64 // Mbit/s of datagrams
+	}{
+		{clean(time.Millisecond, 1e9, 1), 1000},
+		{clean(20*time.Millisecond, 10e9, 1), 4096 * 1472 * 8 / 20e3}, // a window each round trip
+	} {
+		if got := tc.cell.ceiling(1) * 8 / 1e6 / streamEfficiency; got < tc.want-1 || got > tc.want+1 {
+			t.Errorf("%s: ceiling %.1f Mbit/s, want %.1f", tc.cell, got, tc.want)
+		}
+	}
+	if c := clean(20*time.Millisecond, 10e9, 1); c.ceiling(2) != 2*c.ceiling(1) {
+		t.Error("two streams have two windows")
+	}
+}
+
+func TestJain(t *testing.T) {
+	for _, tc := range []struct {
+		rates []float64
+		want  float64
+	}{
+		{[]float64{1, 1}, 1}, {[]float64{0, 3}, 0.5}, {[]float64{0, 0}, 0}, {[]float64{5}, 1},
+	} {
+		if got := jain(tc.rates); got != tc.want {
+			t.Errorf("%v: %v, want %v", tc.rates, got, tc.want)
+		}
+	}
+}

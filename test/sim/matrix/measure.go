@@ -1,0 +1,223 @@
+package matrix
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric/sim"
+	"gobtl/internal/mono"
+	"gobtl/reliability"
+)
+
+// Result is what a profile gets on a cell.
+type Result struct {
+	Profile string `json:"profile"`
+	Cell
+
+	// Goodput is the payload that one stream delivers, in bytes per second, and Share its part of the
+	// cell's ceiling.
+	Goodput float64 `json:"goodputBytesPerSecond"`
+	Share   float64 `json:"share"`
+	// Resent are packets sent again, and Spurious packets that arrived again after they had arrived,
+	// each for a packet sent.
+	Resent   float64 `json:"resent"`
+	Spurious float64 `json:"spurious"`
+	// Jain is the fairness of two streams at one bottleneck, of which one began later: 1 if they get
+	// the same, 0.5 if one gets all. PairShare is their common part of the ceiling.
+	Jain      float64 `json:"jain"`
+	PairShare float64 `json:"pairShare"`
+	// P50, P99 and P999 are of the times that messages of 8 bytes are under way, one at a time.
+	P50  time.Duration `json:"p50Ns"`
+	P99  time.Duration `json:"p99Ns"`
+	P999 time.Duration `json:"p999Ns"`
+}
+
+// Effort is how much a measurement sends.
+type Effort struct {
+	// RoundTrips is the length of a stream in round trips, within PacketsMin and PacketsMax packets,
+	// and TimeMax of virtual time, as usnic stalls for 100 ms at a time.
+	RoundTrips             int
+	PacketsMin, PacketsMax int
+	TimeMax                time.Duration
+	// Pings is the number of 8-byte messages.
+	Pings int
+}
+
+// Full is the effort of the whole matrix, Quick that of a test.
+var (
+	Full = Effort{
+		RoundTrips: 40, PacketsMin: 5000, PacketsMax: 120000, TimeMax: 4 * time.Second, Pings: 4000,
+	}
+	Quick = Effort{
+		RoundTrips: 40, PacketsMin: 3000, PacketsMax: 20000, TimeMax: 3 * time.Second, Pings: 2000,
+	}
+)
+
+// volume is what a stream delivers in a measurement, in bytes, and the time that it has for it.
+func (e Effort) volume(c Cell) (sizeBytes int, limit time.Duration) {
+	window := min(c.bdpBytes()/mtuBytes, reliability.WindowMax)
+	packets := min(max(e.RoundTrips*window, e.PacketsMin), e.PacketsMax)
+	return packets * chunkBytes, max(e.TimeMax, time.Duration(e.RoundTrips)*c.RTT)
+}
+
+// Measure runs a cell. memory is reused; nil makes new memory.
+func Measure(c Cell, profile string, e Effort, memory *sim.Memory) (Result, error) {
+	r := Result{Profile: profile, Cell: c}
+	for _, run := range []func(*Result, Effort, *sim.Memory) error{
+		(*Result).measureOne, (*Result).measureTwo, (*Result).measurePings,
+	} {
+		if err := run(&r, e, memory); err != nil {
+			return r, fmt.Errorf("%s, %s: %w", profile, c, err)
+		}
+	}
+	return r, nil
+}
+
+// pair is a sender and a receiver.
+type pair struct {
+	from, to *host
+	ep       *btl.Endpoint
+}
+
+// pairs makes senders and receivers, all with the one bottleneck of the cell between them.
+func (c Cell) pairs(count int, profile string, memory *sim.Memory) (*world, []pair, error) {
+	w, err := newWorld(sim.Config{
+		Seed: c.seed(), QueueDatagrams: receiverPackets, Memory: memory,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	// Twice a window of send buffers: one endpoint may have seven eighths of them.
+	cfg := btl.Config{Profile: profile, SendBuffers: 2 * reliability.WindowMax}
+	there, back := new(sim.Line), new(sim.Line)
+	all := make([]pair, count)
+	for i := range all {
+		hosts, err := w.openAll(2, cfg)
+		if err != nil {
+			return nil, nil, err
+		}
+		p := pair{from: hosts[0], to: hosts[1]}
+		if p.ep, err = w.connect(p.from, p.to); err != nil {
+			return nil, nil, err
+		}
+		w.net.SetPath(p.from.node, p.to.node, c.path(there))
+		w.net.SetPath(p.to.node, p.from.node, c.path(back))
+		all[i] = p
+	}
+	return w, all, nil
+}
+
+// stream starts a stream without end.
+func (p *pair) stream() {
+	// Two windows of messages: there is always one to send.
+	newStream(p.ep, streamBytes, 2*reliability.WindowMax/streamPackets).start(p.from)
+}
+
+// delivered runs until the receivers have got so much more together, or the time is up. It returns
+// what each has got, in bytes per second.
+func (w *world) delivered(sizeBytes int, limit time.Duration, to ...*host) []float64 {
+	sum := func() (n int) {
+		for _, h := range to {
+			n += h.gotBytes
+		}
+		return n
+	}
+	began, enough := w.net.Now(), sum()+sizeBytes
+	rates := make([]float64, len(to))
+	for i, h := range to {
+		rates[i] = -float64(h.gotBytes)
+	}
+	w.until(began.Add(limit), func() bool { return sum() >= enough })
+	took := w.net.Now().Sub(began).Seconds()
+	for i, h := range to {
+		rates[i] = (rates[i] + float64(h.gotBytes)) / took
+	}
+	return rates
+}
+
+// measureOne is one stream: a quarter to get going, the rest is measured.
+func (r *Result) measureOne(e Effort, memory *sim.Memory) error {
+	w, all, err := r.pairs(1, r.Profile, memory)
+	if err != nil {
+		return err
+	}
+	defer w.net.Close()
+	p := &all[0]
+	p.stream()
+	size, limit := e.volume(r.Cell)
+	w.delivered(size/4, limit/4, p.to)
+	r.Goodput = w.delivered(size*3/4, limit*3/4, p.to)[0]
+	r.Share = r.Goodput / r.ceiling(1)
+	from, to := p.from.mod.Stats(), p.to.mod.Stats()
+	sent := float64(from.SegmentsSent())
+	r.Resent = float64(from.Retransmits()) / sent
+	r.Spurious = float64(to.Duplicates()) / sent
+	return w.check()
+}
+
+// measureTwo is two streams at one bottleneck, between two pairs of hosts: the second one begins
+// when the first one has got going, and is given as long.
+func (r *Result) measureTwo(e Effort, memory *sim.Memory) error {
+	w, all, err := r.pairs(2, r.Profile, memory)
+	if err != nil {
+		return err
+	}
+	defer w.net.Close()
+	size, limit := e.volume(r.Cell)
+	all[0].stream()
+	w.delivered(size/4, limit/4, all[0].to)
+	all[1].stream()
+	w.delivered(size/2, limit/2, all[0].to, all[1].to)
+	rates := w.delivered(size, limit, all[0].to, all[1].to)
+	r.Jain = jain(rates)
+	r.PairShare = (rates[0] + rates[1]) / r.ceiling(2)
+	return w.check()
+}
+
+// jain is Jain's index of fairness: 1 if all get the same, 1/n if one gets all.
+func jain(rates []float64) float64 {
+	var sum, squares float64
+	for _, x := range rates {
+		sum += x
+		squares += x * x
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / (float64(len(rates)) * squares)
+}
+
+// measurePings is a ping-pong on the idle path.
+func (r *Result) measurePings(e Effort, memory *sim.Memory) error {
+	w, all, err := r.pairs(1, r.Profile, memory)
+	if err != nil {
+		return err
+	}
+	defer w.net.Close()
+	p, err := newPings(all[0].from, all[0].to, all[0].ep, e.Pings)
+	if err != nil {
+		return err
+	}
+	p.start(all[0].from)
+	if !w.until(mono.Never, p.done) || p.err != nil {
+		return fmt.Errorf("%d of %d messages of 8 bytes arrived: %w", len(p.took), p.wanted, p.err)
+	}
+	r.P50, r.P99, r.P999 = quantiles(p.took)
+	return w.check()
+}
+
+// quantiles sorts.
+func quantiles(took []time.Duration) (p50, p99, p999 time.Duration) {
+	slices.Sort(took)
+	at := func(q float64) time.Duration { return took[min(int(q*float64(len(took))), len(took)-1)] }
+	return at(0.5), at(0.99), at(0.999)
+}
+
+// Text is the result in a line.
+func (r *Result) Text() string {
+	return fmt.Sprintf("%-45v %-9s %5.1f%% of %7.1f Mbit/s, resent %.2f%%, spurious %.2f%%; two: "+
+		"Jain %.3f, %.1f%%; 8 B: %v %v %v", r.Cell, r.Profile, 100*r.Share, r.ceiling(1)*8/1e6,
+		100*r.Resent, 100*r.Spurious, r.Jain, 100*r.PairShare, r.P50, r.P99, r.P999)
+}

@@ -36,7 +36,7 @@ type Options struct {
 }
 
 // Cases are the measurements.
-var Cases = []string{"loss", "share", "incast", "clean"}
+var Cases = []string{"loss", "share", "incast", "pause", "clean"}
 
 func (o Options) withDefaults() Options {
 	if len(o.Cases) == 0 {
@@ -204,6 +204,8 @@ func Run(tb netns.TB, o Options) (*Result, error) {
 			points[c] = b.share()
 		case "incast":
 			points[c] = b.incast()
+		case "pause":
+			points[c] = b.pause()
 		case "clean":
 			points[c] = b.clean()
 		default:

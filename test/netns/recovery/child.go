@@ -159,7 +159,14 @@ const connectLimit = 30 * time.Second
 
 // play runs servers and clients: all clients are connected before they start together. limit is how
 // long they may need.
-func play(servers, clients []party, limit time.Duration) (o outcome, err error) {
+func play(servers, clients []party, limit time.Duration) (outcome, error) {
+	return playWhile(servers, clients, limit, func([]int) {})
+}
+
+// playWhile calls during with the servers' processes when the clients start.
+func playWhile(servers, clients []party, limit time.Duration, during func(servers []int)) (
+	o outcome, err error,
+) {
 	var children []*child
 	defer func() {
 		for _, c := range children {
@@ -213,6 +220,11 @@ func play(servers, clients []party, limit time.Duration) (o outcome, err error) 
 		}
 	}
 	deadline := time.Now().Add(limit)
+	pids := make([]int, len(serving))
+	for i, c := range serving {
+		pids[i] = c.cmd.Process.Pid
+	}
+	during(pids)
 	for _, c := range playing {
 		m, err := c.hear("report", time.Until(deadline))
 		if err != nil {

@@ -5,6 +5,7 @@
 //	loss     nftables drops packets at random, in both directions: goodput, latency and its tail
 //	share    tc tbf makes a bottleneck behind a router: use of the link, resends, fairness
 //	incast   sixteen processes send to one: completion, fairness, overruns of its socket
+//	pause    the receiver's process stands still for a while: resends, time to get going again
 //	clean    nothing is lost: what congestion control costs
 //
 // The hosts' programs are this program again: RoleMain is what they run, told what to do by a Spec.
@@ -14,6 +15,6 @@
 //	role*.go    what runs on the hosts
 //	child.go    starting and asking them
 //	bench.go    options, rounds, the time limit
-//	loss.go share.go incast.go clean.go    the measurements
+//	loss.go share.go incast.go pause.go clean.go    the measurements
 //	table.go    medians, tables, CSV
 package recovery

@@ -87,6 +87,7 @@ func TestMeasures(t *testing.T) {
 	figure("loss", "1 %", "adaptive", "resent_pct", 0.1, 20)
 	figure("share", "100 KB, one flow", "adaptive", "use_pct", 30, 103)
 	figure("share", "100 KB, one flow", "adaptive", "resent_pct", 0, 20)
+	figure("pause", "200ms", "adaptive", "resent", 0, 500) // of several thousand in flight
 	figure("incast", fmt.Sprintf("%d to 1", o.Senders), "adaptive", "complete", float64(o.Senders),
 		float64(o.Senders))
 }

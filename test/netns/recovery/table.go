@@ -106,6 +106,17 @@ var layouts = map[string]struct {
 			{head: "resent %", key: "resent_pct", digits: 2},
 		},
 	},
+	"pause": {
+		"The receiver's process stands still for 200 ms in a stream of 64 KiB messages",
+		[]column{
+			{head: "MB/s before", key: "before_MBps", digits: 0},
+			{head: "after", key: "after_MBps", digits: 0},
+			{head: "back ms", key: "back_ms", digits: 0},
+			{head: "resent", key: "resent", digits: 0},
+			{head: "in vain", key: "duplicates", digits: 0},
+			{head: "overruns", key: "overruns", digits: 0},
+		},
+	},
 	"clean": {
 		"Clean cable, with offloads; %: of adaptive without congestion control",
 		[]column{

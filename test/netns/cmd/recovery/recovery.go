@@ -19,7 +19,7 @@ import (
 )
 
 type cli struct {
-	Case    []string      `help:"Measure only these: loss, share, incast, clean."`
+	Case    []string      `help:"Measure only these: loss, share, incast, pause, clean."`
 	System  []string      `help:"Measure only these: usnic, adaptive, fixed, tcp, rxd."`
 	Variant []string      `sep:"none" help:"Measure this too, as id:name=value,name=value of gobtl."`
 	Rounds  int           `help:"Rounds (3)."`

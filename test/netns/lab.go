@@ -23,8 +23,8 @@ const prefix = "gobtl-"
 
 var made atomic.Int64
 
-// TB is what a lab needs of a testing.TB, so that a program can have one too. Skip, Fatal and Fatalf
-// do not return.
+// TB is what a lab needs of a testing.TB, so that a program can have one too. Skip, Fatal and
+// Fatalf do not return.
 type TB interface {
 	Helper()
 	Cleanup(f func())

@@ -139,7 +139,9 @@ func (o Options) systems() ([]System, error) {
 			return nil, fmt.Errorf("no such system here: %q", id)
 		}
 	}
-	return slices.DeleteFunc(all, func(s System) bool { return !slices.Contains(o.Systems, s.ID) }), nil
+	return slices.DeleteFunc(all, func(s System) bool {
+		return !slices.Contains(o.Systems, s.ID)
+	}), nil
 }
 
 func checkSet(set []string) error {

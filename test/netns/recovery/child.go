@@ -173,22 +173,21 @@ func playWhile(servers, clients []party, limit time.Duration, during func(server
 			c.kill()
 		}
 	}()
-	open := func(p party, event string) (*child, message, error) {
+	open := func(p party) (*child, error) {
 		p.sp.Node = p.at.V4.String()
 		c, err := start(p.at, p.sp)
-		if err != nil {
-			return nil, message{}, err
+		if err == nil {
+			children = append(children, c)
 		}
-		children = append(children, c)
-		if event == "" {
-			return c, message{}, nil
-		}
-		m, err := c.hear(event, connectLimit)
-		return c, m, err
+		return c, err
 	}
 	names := make([]string, len(servers))
 	for i, p := range servers {
-		_, m, err := open(p, "name")
+		c, err := open(p)
+		if err != nil {
+			return o, err
+		}
+		m, err := c.hear("name", connectLimit)
 		if err != nil {
 			return o, err
 		}
@@ -196,7 +195,7 @@ func playWhile(servers, clients []party, limit time.Duration, during func(server
 	}
 	for _, p := range clients {
 		p.sp.Peer = names[p.server]
-		if _, _, err := open(p, ""); err != nil {
+		if _, err := open(p); err != nil {
 			return o, err
 		}
 	}

@@ -1,6 +1,6 @@
-// Package recovery measures what loss, bottlenecks and many senders cost on real sockets: gobtl with
-// each of its profiles, the kernel's TCP, and libfabric's reliable datagrams over UDP (ofi_rxd), side
-// by side between network namespaces joined by veth cables.
+// Package recovery measures what loss, bottlenecks and many senders cost on real sockets: gobtl
+// with each of its profiles, the kernel's TCP, and libfabric's reliable datagrams over UDP
+// (ofi_rxd), side by side between network namespaces joined by veth cables.
 //
 //	loss     nftables drops packets at random, in both directions: goodput, latency and its tail
 //	share    tc tbf makes a bottleneck behind a router: use of the link, resends, fairness

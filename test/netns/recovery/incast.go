@@ -29,14 +29,16 @@ func (b *bench) incast() (points []point) {
 		if sys.Kind != "btl" {
 			continue
 		}
-		points = append(points, point{fmt.Sprintf("%d to 1", b.Senders), sys.ID,
-			func(s *Sample) error { return b.converge(s, sys, from, to) }})
+		setting := fmt.Sprintf("%d to 1", b.Senders)
+		points = append(points, point{setting, sys.ID, func(s *Sample) error {
+			return b.converge(s, sys, from, to)
+		}})
 	}
 	return points
 }
 
 func (b *bench) converge(s *Sample, sys System, from []netns.Port, to netns.Port) error {
-	var clients []party
+	clients := make([]party, 0, len(from))
 	for i, at := range from {
 		c := b.send(sys, at, 0, "stream", incastBytes)
 		c.sp.Tag, c.sp.Warm, c.sp.Each = i, 0, 10*time.Second

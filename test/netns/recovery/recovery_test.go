@@ -112,7 +112,9 @@ func TestRxd(t *testing.T) {
 }
 
 func TestBetween(t *testing.T) {
-	ticks := []Tick{{T: 100, Bytes: nil}, {T: 200, Bytes: []int64{1000}}, {T: 400, Bytes: []int64{1000, 5}}}
+	ticks := []Tick{
+		{T: 100, Bytes: nil}, {T: 200, Bytes: []int64{1000}}, {T: 400, Bytes: []int64{1000, 5}},
+	}
 	for _, tc := range []struct {
 		tag      int
 		from, to int64
@@ -219,7 +221,8 @@ func TestUpdateDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.HasPrefix(got, []byte(before+docsBegin)) || !bytes.HasSuffix(got, []byte(docsEnd+after)) ||
+	if !bytes.HasPrefix(got, []byte(before+docsBegin)) ||
+		!bytes.HasSuffix(got, []byte(docsEnd+after)) ||
 		bytes.Contains(got, []byte("old")) || !bytes.Contains(got, []byte("gobtl usnic")) {
 		t.Errorf("%s", got)
 	}

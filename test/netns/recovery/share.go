@@ -97,7 +97,7 @@ func (b *bench) share() (points []point) {
 
 func (b *bench) bottleneck(s *Sample, n narrow, queueBytes int, flows []System) error {
 	n.exit.Slow(linkRate, linkBurstBytes, queueBytes)
-	var servers, clients []party
+	servers, clients := make([]party, 0, len(flows)), make([]party, 0, len(flows))
 	for i, sys := range flows {
 		servers = append(servers, b.serve(sys, n.to, false))
 		c := b.send(sys, n.from[i], i, "stream", shareBytes)

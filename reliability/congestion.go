@@ -6,28 +6,39 @@ import "time"
 // fall once in a round trip.
 //
 // The first signal is delay, as in Swift (Kumar et al., SIGCOMM 2020): when even the least round
-// trip of a round is above the target, the window shrinks in proportion to the excess, else it
-// grows. The target is the same for everybody whose path is short, so that one who comes late, and
-// has never seen the path empty, asks for no more than the others.
+// trip of a round is above the target, the window shrinks, else it grows. It shrinks to what the
+// path holds without a queue, so that the queue empties now and then, and one who has come late
+// sees what the path is like; at most by half. The target is the same for everybody whose path is
+// short.
 //
-// Loss is the back-stop. While there is a queue, losing packets shrinks the window: draining a
-// queue costs nothing. Without a queue loss need not be congestion: only what is lost beyond the
-// usual share, the least one of the last rounds, is taken for it. That much the path did not hold.
+// Loss is the back-stop. With a queue on the way it shrinks the window too, but never below what
+// the path holds without one: draining a queue costs nothing, so random loss may be taken for
+// congestion there. Where no queue is seen, more loss than is usual on this path shrinks the window
+// by what was lost. What is usual is measured in some rounds after each such step: if the window
+// was too large, nothing is lost then.
 type congestion struct {
-	window   int32 // packets that may be in flight
-	slow     bool  // slow start: the window doubles in each round
-	limited  bool  // the window was what bounded this round
-	cautious uint8 // rounds for which the window grows by single packets, after a loss
-	acked    int32 // packets delivered in this round
-	lost     int32 // packets found lost in this round
-	least    time.Duration
-	usual    lossShare
+	window  int32 // packets that may be in flight
+	slow    bool  // slow start: the window doubles in each round
+	limited bool  // the window was what bounded this round
+	testing uint8 // rounds until the usual share of lost packets is known
+	careful uint8 // rounds for which the window grows by single packets
+	acked   int32 // packets delivered in this round
+	lost    int32 // packets found lost in this round
+	least   time.Duration
+	usual   int32    // of shareUnits packets so many are lost as a rule
+	tested  [2]int32 // packets lost, and delivered, in this test
 }
 
 const (
 	windowLeast = 2
-	// delayNoise is a queue that may be none: what batches and the peer's scheduler add to a round trip.
+	// delayNoise is a delay that need not be a queue: what batches and the peer's scheduler add.
 	delayNoise = 250 * time.Microsecond
+
+	shareUnits  = 1 << 12
+	shareLeast  = shareUnits / 64 // a share of packets lost that is not worth a reaction
+	shareMost   = shareUnits / 16 // a share that is congestion, however usual
+	testRounds  = 4
+	carefulTime = 16
 )
 
 func (c *congestion) init(rules *Rules) {
@@ -49,65 +60,58 @@ func (c *congestion) grow(packets int32, most uint32) {
 
 // endRound takes the decision of a round trip.
 func (c *congestion) endRound(p *path, rules *Rules, most uint32) {
-	share := c.usual.excess(c.lost, c.acked)
+	share := int32(0)
+	if c.lost > 0 {
+		share = c.lost * shareUnits / (c.lost + c.acked)
+	}
 	queue := c.least - p.base
 	goal := target(p.base, rules)
-	switch w := c.window; {
-	case c.least == 0: // not measured
+	switch {
 	case c.least > goal:
-		cut := min(int64(w)*8*int64(c.least-goal)/(10*int64(c.least)), int64(w)/2)
-		c.shrink(w - int32(cut))
-	case c.lost > 0 && queue > max(delayNoise, p.base/8):
-		c.shrink(w - w/8)
-	case share > 0:
-		c.shrink(w - int32(int64(w)*share>>shareBits))
+		c.drain(p, c.window/2)
+	case c.lost > 0 && queue > delayNoise:
+		c.drain(p, c.window-c.window/8)
+	case c.testing > 0:
+		c.test()
+	case c.lost > 2 && share > c.usual+c.usual/2+shareLeast:
+		c.shrink(c.window - c.window*(share-c.usual)/shareUnits)
+		c.testing, c.tested = testRounds, [2]int32{}
 	case !c.limited || c.slow:
-	case c.cautious > 0 || queue > (goal-p.base)/4:
+	case c.careful > 0 || queue > (goal-p.base)/4:
 		c.window++
 	default:
-		c.window += max(1, w/16)
+		c.window += max(1, c.window/16)
 	}
-	if c.cautious > 0 {
-		c.cautious--
+	if c.careful > 0 {
+		c.careful--
+	}
+	if share < c.usual {
+		c.usual -= (c.usual - share) / 16
 	}
 	c.window = min(max(c.window, windowLeast), int32(most))
 	c.acked, c.lost, c.least, c.limited = 0, 0, 0, false
 }
 
+// drain shrinks the window to what is on the path when there is no queue, but not below least.
+func (c *congestion) drain(p *path, least int32) {
+	c.shrink(max(int32(int64(c.window)*int64(p.base+delayNoise)/int64(c.least)), least))
+}
+
 func (c *congestion) shrink(window int32) {
-	c.window, c.slow, c.cautious = window, false, 8
+	c.window, c.slow, c.careful = min(window, c.window), false, carefulTime
+}
+
+// test notes what was lost in a round of a test.
+func (c *congestion) test() {
+	c.tested[0] += c.lost
+	c.tested[1] += c.acked
+	if c.testing--; c.testing == 0 && c.tested[0] > 0 {
+		share := int32(int64(c.tested[0]) * shareUnits / int64(c.tested[0]+c.tested[1]))
+		c.usual = min(max(c.usual, share), shareMost)
+	}
 }
 
 // restart begins again after a silence of several time-outs: what was known of the path is old.
 func (c *congestion) restart(rules *Rules) {
 	c.window, c.slow = min(c.window, int32(rules.InitialWindow)), true
-}
-
-// lossShare is the least share of packets lost in the last rounds: what gets lost however much or
-// little is sent. Shares are fixed-point numbers of shareBits.
-type lossShare struct {
-	before, least int64 // of the last, and of the present, span of rounds
-	rounds        uint8
-}
-
-const (
-	shareBits  = 16
-	shareSpan  = 8 // rounds
-	shareUnits = 1 << shareBits
-)
-
-// excess returns which share of a round's packets was lost beyond the usual.
-func (l *lossShare) excess(lost, acked int32) int64 {
-	if lost+acked == 0 {
-		return 0
-	}
-	share := int64(lost) * shareUnits / int64(lost+acked)
-	over := share - min(l.before, l.least)
-	if l.rounds == 0 || share < l.least {
-		l.least = share
-	}
-	if l.rounds++; l.rounds == shareSpan {
-		l.before, l.rounds = l.least, 0
-	}
-	return max(over, 0)
 }

@@ -36,3 +36,7 @@ func (p *path) sample(now mono.Time, rtt time.Duration) {
 
 // wait is how long an answer may take that is not late: what both kinds of time-outs begin with.
 func (p *path) wait() time.Duration { return p.srtt + max(4*p.rttvar, p.srtt/2) }
+
+// probe is how long to wait for the first answer: not much longer than usual, for asking costs a
+// packet.
+func (p *path) probe() time.Duration { return p.srtt + min(max(4*p.rttvar, p.srtt/2), p.srtt) }

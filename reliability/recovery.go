@@ -41,32 +41,33 @@ type Sack struct {
 // There is one timer for all packets in flight, and it is lazy: sending only notes the time, and a
 // timer that ends too early finds that out and starts again.
 type recovery struct {
-	path           path
-	cong           congestion
-	rack           [channels]delivered
-	hold           hotel.Room    // of the timer; 0: it does not run
-	holdAt         mono.Time     // when that ends
-	lossAt         mono.Time     // when packets may be found lost without further news; Never: none
-	touched        mono.Time     // when something was sent or acknowledged last
-	limit          time.Duration // longest wait for an answer
-	peerDelay      time.Duration // how long the peer may hold an ACK back
-	late           time.Duration // by how much packets have come late that were not lost
-	patience       uint8         // doublings of the while, after copies that were sent in vain
-	backoff        uint8         // time-outs since anything was acknowledged
-	selective      bool
-	fixed          bool     // there is no congestion window
-	news           bool     // a packet has arrived out of turn since losses were looked for
-	holes          bool     // a packet of the window has arrived before an older one
-	copies         uint16   // what the peer has counted
-	sacked         int32    // packets of the window that have arrived
-	gone           int32    // packets of the window that are taken for lost, and not sent again yet
-	marked         int32    // of these, those that are not on the resend list
-	tokens         int32    // packets that may be sent again, times tokenUnits
-	vain, vainSeen uint32   // packets sent again in vain; those known when this round began
-	calm           uint8    // rounds since there was one
-	again          [2]int32 // packets sent again in this round and in the one before, and not known to be in vain
-	roundEnd       seq.Num  // when this has arrived, a round trip is over
-	newest         seq.Num  // latest number that has arrived
+	path            path
+	cong            congestion
+	rack            [channels]delivered
+	hold            hotel.Room    // of the timer; 0: it does not run
+	holdAt          mono.Time     // when that ends
+	lossAt          mono.Time     // when packets may be found lost without further news; Never: none
+	sentAt, ackedAt mono.Time     // when something was sent, or acknowledged, last
+	wait            time.Duration // for an answer, before the oldest packet is sent again
+	limit           time.Duration // most that wait may be
+	peerDelay       time.Duration // how long the peer may hold an ACK back
+	late            time.Duration // by how much packets have come late that were not lost
+	patience        uint8         // doublings of the while, after copies that were sent in vain
+	backoff         uint8         // time-outs since anything was acknowledged
+	selective       bool
+	fixed           bool     // there is no congestion window
+	news            bool     // a packet has arrived out of turn since losses were looked for
+	holes           bool     // a packet of the window has arrived before an older one
+	copies          uint16   // what the peer has counted
+	sacked          int32    // packets of the window that have arrived
+	gone            int32    // packets of the window that are taken for lost, and not sent again yet
+	marked          int32    // of these, those that are not on the resend list
+	tokens          int32    // packets that may be sent again, times tokenUnits
+	vain, vainSeen  uint32   // packets sent again in vain; those known when this round began
+	calm            uint8    // rounds since there was one
+	again           [2]int32 // packets sent again in this round and in the one before, and not known to be in vain
+	roundEnd        seq.Num  // when this has arrived, a round trip is over
+	newest          seq.Num  // latest number that has arrived
 }
 
 // delivered is the packet of a channel that was sent last of all that have arrived.
@@ -100,6 +101,7 @@ func (s *Sender) Adapt(g *Segments, peerDelay time.Duration, selective bool) {
 	}
 	s.rec.fixed = g.rules.Congestion == CongestionFixed
 	s.rec.cong.init(&g.rules)
+	s.rec.setWait(&g.rules)
 	s.settle()
 }
 
@@ -141,27 +143,35 @@ func (g *Segments) Resent(now mono.Time, t Token, s *Sender, limit time.Duration
 
 // sent notes the time, and has the timer run.
 func (r *recovery) sent(g *Segments, s *Sender, now mono.Time, limit time.Duration) {
-	r.touched, r.limit = now, limit
-	if r.hold == 0 {
-		r.wake(g, s, now, r.due(g))
+	r.sentAt, r.limit = now, limit
+	if due := r.due(); r.hold == 0 || due < r.holdAt {
+		r.wake(g, s, now, due)
 	}
 }
 
 // due is when the lack of an answer becomes a time-out.
-func (r *recovery) due(g *Segments) mono.Time {
-	wait := g.rules.ResendTimeout
-	if r.path.srtt != 0 {
-		wait = max(r.path.wait()+r.peerDelay, g.rules.ProbeTimeoutMin)
-		if r.backoff > 0 {
-			wait = max(wait, g.rules.ResendTimeoutMin)
-		}
+func (r *recovery) due() mono.Time {
+	at := r.sentAt.Add(max(min(r.wait, r.limit), 0))
+	return max(at, r.ackedAt.Add(r.path.srtt/2+r.peerDelay)) // while it gets on, others may follow
+}
+
+// setWait finds out how long to wait for an answer.
+func (r *recovery) setWait(rules *Rules) {
+	switch wait := rules.ResendTimeout; {
+	case r.path.srtt == 0:
+		r.wait = wait
+	case r.backoff == 0:
+		r.wait = max(r.path.probe()+r.peerDelay, rules.ProbeTimeoutMin)
+		return
+	default:
+		r.wait = max(r.path.wait()+r.peerDelay, rules.ResendTimeoutMin)
 	}
-	if wait > g.rules.ResendTimeoutMax>>r.backoff {
-		wait = g.rules.ResendTimeoutMax
+	// The maximum is shifted for the comparison, because the longer time might not fit.
+	if r.wait > rules.ResendTimeoutMax>>r.backoff {
+		r.wait = rules.ResendTimeoutMax
 	} else {
-		wait <<= r.backoff
+		r.wait <<= r.backoff
 	}
-	return r.touched.Add(max(min(wait, r.limit), 0))
 }
 
 // wake has the timer run out at the instant at, or before.
@@ -198,10 +208,10 @@ func (g *Segments) ExpireNext(now mono.Time) *Sender {
 	if r.lossAt <= now {
 		s.findLost(g, now)
 	}
-	if due := r.due(g); due <= now {
+	if due := r.due(); due <= now {
 		s.timeout(g, now)
 	}
-	r.wake(g, s, now, max(r.due(g).Min(r.lossAt), now.Add(time.Microsecond)))
+	r.wake(g, s, now, max(r.due().Min(r.lossAt), now.Add(time.Microsecond)))
 	s.settle()
 	return s
 }
@@ -209,10 +219,11 @@ func (g *Segments) ExpireNext(now mono.Time) *Sender {
 // timeout sends the oldest packet again that is not to be sent again anyway.
 func (s *Sender) timeout(g *Segments, now mono.Time) {
 	r := s.rec
-	r.touched = now
+	r.sentAt = now
 	if r.backoff < backoffMax {
 		r.backoff++
 	}
+	r.setWait(&g.rules)
 	if r.backoff == backoffRestart {
 		r.cong.restart(&g.rules)
 	}
@@ -361,7 +372,11 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 		r.onCopies(sack.Copies)
 	}
 	if n := int32(len(done) - before); n > 0 {
-		r.touched, r.backoff = now, 0
+		r.ackedAt, r.backoff = now, 0
+		r.setWait(&g.rules)
+		if due := r.due(); s.oldest != s.next && due < r.holdAt {
+			r.wake(g, s, now, due)
+		}
 		r.cong.grow(n, s.window)
 		r.tokens = min(r.tokens+n, tokensFirst+tokenUnits*r.cong.window/2)
 		if !r.newest.Before(r.roundEnd) {

@@ -5,7 +5,9 @@ package recovery
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,6 +33,8 @@ type Options struct {
 	IncastBytes int64
 	// Congestion is that of TCP.
 	Congestion string
+	// Calm is how long a measurement waits at most for a machine that does nothing else.
+	Calm time.Duration
 	// Progress is told what comes next.
 	Progress func(done, total int, what string)
 }
@@ -231,6 +235,7 @@ func Run(tb netns.TB, o Options) (*Result, error) {
 					Case: c, Setting: p.setting, System: p.system, Round: round + 1,
 					Values: make(map[string]float64), Counters: make(map[string]map[string]uint64),
 				}
+				b.calm()
 				if err := p.measure(&s); err != nil {
 					s.Err = err.Error()
 				}
@@ -239,6 +244,40 @@ func Run(tb netns.TB, o Options) (*Result, error) {
 		}
 	}
 	return r, nil
+}
+
+// calm waits until the processors have little to do.
+func (b *bench) calm() {
+	const busyMost = 0.2
+	begin := time.Now()
+	idle, total := ticks()
+	for time.Since(begin) < b.Calm && b.tb.Context().Err() == nil {
+		time.Sleep(200 * time.Millisecond)
+		idleNow, totalNow := ticks()
+		if idleNow-idle > (totalNow-total)*(1-busyMost) {
+			return
+		}
+		idle, total = idleNow, totalNow
+	}
+}
+
+// ticks reads the time of all processors: that without work, and all.
+func ticks() (idle, total float64) {
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, 0
+	}
+	line, _, _ := strings.Cut(string(stat), "\n")
+	for i, f := range strings.Fields(line) { // cpu user nice system idle iowait ...
+		n, err := strconv.ParseFloat(f, 64)
+		if err != nil {
+			continue
+		}
+		if total += n; i == 4 || i == 5 {
+			idle += n
+		}
+	}
+	return idle, total
 }
 
 // note keeps the counters of a process with a sample, without those that are zero.

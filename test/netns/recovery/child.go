@@ -157,6 +157,15 @@ type outcome struct {
 // connectLimit bounds what comes before a measurement: starting, usnic's handshake with losses.
 const connectLimit = 30 * time.Second
 
+// apart gives the two ends of a flow processors of their own. TCP's sleep in the kernel, which knows
+// better where to wake them.
+func apart(server, client party) (servers, clients []party) {
+	if server.sp.Kind != "tcp" {
+		server.sp.CPU, client.sp.CPU = 2, 1
+	}
+	return []party{server}, []party{client}
+}
+
 // play runs servers and clients: all clients are connected before they start together. limit is how
 // long they may need.
 func play(servers, clients []party, limit time.Duration) (outcome, error) {

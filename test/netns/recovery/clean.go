@@ -14,8 +14,8 @@ func (b *bench) clean() (points []point) {
 		points = append(points, point{"clean", sys.ID, func(s *Sample) error {
 			err := b.pingPong(s, sys, from, to)
 			err = errors.Join(err, b.stream(s, sys, from, to))
-			o, e := play([]party{b.serve(sys, to, false)},
-				[]party{b.send(sys, from, 0, "stream", pingBytes)}, b.Each*5/4+slack)
+			servers, clients := apart(b.serve(sys, to, false), b.send(sys, from, 0, "stream", pingBytes))
+			o, e := play(servers, clients, b.Each*5/4+slack)
 			if e != nil {
 				return errors.Join(err, e)
 			}

@@ -95,8 +95,8 @@ func (b *bench) stream(s *Sample, sys System, from, to netns.Port) error {
 	if sys.Kind == "tcp" {
 		return b.iperf(s, from, to)
 	}
-	o, err := play([]party{b.serve(sys, to, false)},
-		[]party{b.send(sys, from, 0, "stream", streamBytes)}, b.Each*5/4+slack)
+	servers, clients := apart(b.serve(sys, to, false), b.send(sys, from, 0, "stream", streamBytes))
+	o, err := play(servers, clients, b.Each*5/4+slack)
 	if err != nil {
 		return fmt.Errorf("stream: %w", err)
 	}
@@ -113,8 +113,8 @@ func (b *bench) stream(s *Sample, sys System, from, to netns.Port) error {
 
 // pingPong measures round trips, in microseconds.
 func (b *bench) pingPong(s *Sample, sys System, from, to netns.Port) error {
-	o, err := play([]party{b.serve(sys, to, true)},
-		[]party{b.send(sys, from, 0, "pingpong", pingBytes)}, b.Each*5/4+slack)
+	servers, clients := apart(b.serve(sys, to, true), b.send(sys, from, 0, "pingpong", pingBytes))
+	o, err := play(servers, clients, b.Each*5/4+slack)
 	if err != nil {
 		return fmt.Errorf("ping-pong: %w", err)
 	}

@@ -23,15 +23,15 @@ func (b *bench) pause() (points []point) {
 			client := b.send(sys, from, 0, "stream", shareBytes)
 			client.sp.Each += 2 * pauseTime
 			var stopped, continued int64
-			o, err := playWhile([]party{b.serve(sys, to, false)}, []party{client}, client.sp.Each+slack,
-				func(servers []int) {
-					time.Sleep(client.sp.Warm + b.Each/2)
-					stopped = clockNs()
-					_ = unix.Kill(servers[0], unix.SIGSTOP) // It may have ended.
-					time.Sleep(pauseTime)
-					continued = clockNs()
-					_ = unix.Kill(servers[0], unix.SIGCONT)
-				})
+			servers, clients := apart(b.serve(sys, to, false), client)
+			o, err := playWhile(servers, clients, client.sp.Each+slack, func(servers []int) {
+				time.Sleep(client.sp.Warm + b.Each/2)
+				stopped = clockNs()
+				_ = unix.Kill(servers[0], unix.SIGSTOP) // It may have ended.
+				time.Sleep(pauseTime)
+				continued = clockNs()
+				_ = unix.Kill(servers[0], unix.SIGCONT)
+			})
 			if err != nil {
 				return err
 			}

@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,6 +34,7 @@ type Spec struct {
 	LimitBytes  int64 // ends a stream; 0: only the time does
 	Warm, Each  time.Duration
 	Congestion  string // TCP's congestion control
+	CPU         int    // 1 is the first that the process may use; 0: any
 }
 
 // What a process says, one JSON object per line.
@@ -135,6 +138,9 @@ func RoleMain(spec string, in io.Reader, out io.Writer) error {
 	var sp Spec
 	err := json.Unmarshal([]byte(spec), &sp)
 	if err == nil {
+		err = pin(sp.CPU)
+	}
+	if err == nil {
 		switch sp.Kind {
 		case "btl":
 			err = btlRole(sp, s)
@@ -150,6 +156,29 @@ func RoleMain(spec string, in io.Reader, out io.Writer) error {
 		_ = s.say(message{Event: "error", Error: err.Error()})
 	}
 	return err
+}
+
+// pin keeps the thread that calls on one processor: two processes that spin would else often share
+// one, each of them waiting for the other to sleep. With fewer processors it does nothing.
+func pin(cpu int) error {
+	var all, one unix.CPUSet
+	if cpu == 0 {
+		return nil
+	}
+	runtime.LockOSThread() // for good: the role runs here
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		return err
+	}
+	for i := range 8 * len(all) * int(unsafe.Sizeof(all[0])) {
+		if !all.IsSet(i) {
+			continue
+		}
+		if cpu--; cpu == 0 {
+			one.Set(i)
+			return unix.SchedSetaffinity(0, &one)
+		}
+	}
+	return nil
 }
 
 // ledger keeps what a server gets.

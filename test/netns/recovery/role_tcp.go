@@ -46,7 +46,7 @@ func tcpServe(sp Spec, s *steering) error {
 			return
 		}
 		if sp.Echo {
-			_ = blocking(conn, func(fd int) error { return echoTCP(fd) })
+			_ = blocking(conn, sp.CPU, func(fd int) error { return echoTCP(fd) })
 			return
 		}
 		for buf := make([]byte, 256<<10); ; {
@@ -70,8 +70,11 @@ func tcpServe(sp Spec, s *steering) error {
 
 // blocking calls f with a blocking socket, on a thread of its own, as a program in C would have it:
 // Go's network poller would show in latencies.
-func blocking(conn net.Conn, f func(fd int) error) error {
+func blocking(conn net.Conn, cpu int, f func(fd int) error) error {
 	runtime.LockOSThread()
+	if err := pin(cpu); err != nil {
+		return err
+	}
 	file, err := conn.(*net.TCPConn).File()
 	if err != nil {
 		return err
@@ -134,7 +137,7 @@ func tcpClient(sp Spec, s *steering) error {
 	case <-s.stop:
 		return nil
 	}
-	return blocking(conn, func(fd int) error {
+	return blocking(conn, sp.CPU, func(fd int) error {
 		play := streamTCP
 		if sp.Role == "pingpong" {
 			play = pingTCP

@@ -27,6 +27,7 @@ type cli struct {
 	Limit   time.Duration `help:"Begin nothing after this time (8m)."`
 	Loss    []float64     `help:"Percentages of loss (0,0.1,1,5)."`
 	Queue   []int         `help:"Bytes of the bottleneck's queue (20000,100000,1000000)."`
+	Calm    time.Duration `help:"Wait so long before each measurement for a machine that is idle (0)."`
 	TCP     string        `name:"tcp" help:"Congestion control of TCP (cubic)."`
 	Quick   bool          `help:"One short round of a part, within a minute."`
 
@@ -38,7 +39,7 @@ type cli struct {
 func (c *cli) options() recovery.Options {
 	o := recovery.Options{
 		Cases: c.Case, Systems: c.System, More: c.Variant, Rounds: c.Rounds, Each: c.Each,
-		Limit: c.Limit, Queues: c.Queue, Congestion: c.TCP,
+		Limit: c.Limit, Queues: c.Queue, Congestion: c.TCP, Calm: c.Calm,
 	}
 	for _, l := range c.Loss {
 		o.Losses = append(o.Losses, l/100)

@@ -17,4 +17,5 @@
 //	bench.go    options, rounds, the time limit
 //	loss.go share.go incast.go pause.go clean.go    the measurements
 //	table.go    medians, tables, CSV
+//	plot.go     bars
 package recovery

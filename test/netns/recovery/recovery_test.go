@@ -4,7 +4,10 @@ package recovery
 
 import (
 	"bytes"
+	"encoding/xml"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"slices"
@@ -229,6 +232,31 @@ func TestUpdateDocs(t *testing.T) {
 	for _, bad := range []string{"", docsBegin, docsEnd + "\n" + docsBegin + "\n"} {
 		if _, err := result().UpdateDocs([]byte(bad)); err == nil {
 			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+// TestPlots parses the plots, and looks for a bar of each figure.
+func TestPlots(t *testing.T) {
+	r := result()
+	r.Options.Losses = []float64{0, 0.01}
+	plots := r.Plots()
+	if len(plots) != len(PlotNames()) {
+		t.Errorf("%d plots, %d names", len(plots), len(PlotNames()))
+	}
+	for _, name := range PlotNames() {
+		for d := xml.NewDecoder(strings.NewReader(plots[name])); ; {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v\n%s", name, err, plots[name])
+			}
+		}
+	}
+	goodput := plots["sockets-goodput.svg"]
+	for _, want := range []string{">15<", ">100<", ">-<", "TCP", "gobtl usnic"} {
+		if !strings.Contains(goodput, want) {
+			t.Errorf("no %s in\n%s", want, goodput)
 		}
 	}
 }

@@ -71,12 +71,14 @@ func (n narrow) counts() (queueCounts, error) {
 	return all[0], nil
 }
 
+func queueName(bytes int) string { return strconv.Itoa(bytes/1000) + " KB" }
+
 func (b *bench) share() (points []point) {
 	n := b.narrow()
 	tcp := System{ID: "tcp", Kind: "tcp"}
 	for _, queue := range b.Queues {
 		add := func(system, what string, flows ...System) {
-			setting := strconv.Itoa(queue/1000) + " KB, " + what
+			setting := queueName(queue) + ", " + what
 			points = append(points, point{setting, system, func(s *Sample) error {
 				return b.bottleneck(s, n, queue, flows)
 			}})

@@ -296,6 +296,10 @@ func (r *Result) UpdateDocs(doc []byte) ([]byte, error) {
 	if err := r.Write(&b); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(&b, "```\n%s", docsEnd)
+	fmt.Fprint(&b, "```\n\n")
+	for _, plot := range PlotNames() {
+		fmt.Fprintf(&b, "![%s](plots/%s)\n\n", strings.TrimSuffix(plot, ".svg"), plot)
+	}
+	fmt.Fprint(&b, docsEnd)
 	return bytes.Join([][]byte{before, b.Bytes(), after}, nil), nil
 }

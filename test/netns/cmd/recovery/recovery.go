@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,7 +34,7 @@ type cli struct {
 
 	JSON       string `name:"json" type:"path" help:"Write everything to this file."`
 	CSV        string `name:"csv" type:"path" help:"Write every figure of every round to this file."`
-	UpdateDocs string `type:"path" help:"Write the tables into this document."`
+	UpdateDocs string `type:"path" help:"Write tables and plots into this document and its folder plots."`
 }
 
 func (c *cli) options() recovery.Options {
@@ -100,6 +101,10 @@ func (c *cli) write(r *recovery.Result, out io.Writer) error {
 			return errors.Join(err, e)
 		}
 		err = errors.Join(err, os.WriteFile(c.UpdateDocs, doc, 0o644))
+		for name, plot := range r.Plots() {
+			at := filepath.Join(filepath.Dir(c.UpdateDocs), "plots", name)
+			err = errors.Join(err, os.WriteFile(at, []byte(plot), 0o644))
+		}
 	}
 	return err
 }

@@ -59,20 +59,31 @@ func (m *Module) Connect(name []byte) (*Endpoint, error) {
 		if err := m.adopt(half, &n); err != nil {
 			return nil, err
 		}
-		if old != half {
-			half.displaced = old
-			m.byAddr[half.addrKey] = half
-		}
+		m.displace(half, old)
 		return half, nil
 	}
 	ep, err := m.newEndpoint(n.Command, n.Data, int(n.CommandBytes), int(n.MTUBytes))
 	if err != nil {
 		return nil, err
 	}
-	ep.displaced = old
-	m.byAddr[ep.addrKey] = ep
+	m.displace(ep, old)
 	m.begin(ep, n.Incarnation)
 	return ep, nil
+}
+
+// displace puts an endpoint that Connect made, or found half open, in the place of the one that was
+// known by its address before. That one may have displaced it in turn.
+func (m *Module) displace(ep, old *Endpoint) {
+	if old == ep {
+		return
+	}
+	for d := old; d != nil; d = d.displaced {
+		if d.displaced == ep {
+			d.displaced, ep.displaced = ep.displaced, nil
+		}
+	}
+	ep.displaced = old
+	m.byAddr[ep.addrKey] = ep
 }
 
 // halfOpenTo finds the latest half-open endpoint of a module that is known by name. It need not be

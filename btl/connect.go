@@ -51,8 +51,8 @@ func (m *Module) Connect(name []byte) (*Endpoint, error) {
 			m.wireName())
 	}
 	old := m.byAddr[string(n.Command)]
-	if old != nil && old.state != stateAccepting && old.peer.incarnation == n.Incarnation &&
-		!old.closing && old.err == nil {
+	if old != nil && old.peer.incarnation == n.Incarnation && !old.closing && old.err == nil &&
+		old.state != stateAccepting {
 		return old, nil
 	}
 	if half := m.halfOpenTo(&n); half != nil {

@@ -215,7 +215,9 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.until("half open", 10*time.Microsecond, time.Second, func() bool { return l.mods[1].halfOpen == 1 })
+	l.until("half open", 10*time.Microsecond, time.Second, func() bool {
+		return l.mods[1].halfOpen == 1
+	})
 	if l.mods[1].byAddr[first] != closing {
 		t.Fatal("the old connection is not closing any more")
 	}
@@ -241,8 +243,8 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	}
 }
 
-// Connect may name the life of a peer whose half-open endpoint was displaced by a Connect to another
-// life: each takes the other's place, and neither displaces itself.
+// Connect may name the life of a peer whose half-open endpoint was displaced by a Connect to
+// another life: each takes the other's place, and neither displaces itself.
 func TestConnectToDisplaced(t *testing.T) {
 	l := newLab(t, mem.Config{}, 2, regressConfig())
 	if _, err := l.mods[0].Connect(l.mods[1].Name()); err != nil {
@@ -254,7 +256,9 @@ func TestConnectToDisplaced(t *testing.T) {
 		}
 		return mem.Deliver
 	})
-	l.until("half open", 10*time.Microsecond, time.Second, func() bool { return l.mods[1].halfOpen == 1 })
+	l.until("half open", 10*time.Microsecond, time.Second, func() bool {
+		return l.mods[1].halfOpen == 1
+	})
 	living := l.mods[0].Name()
 	name, err := frag.ParseName(living)
 	if err != nil {

@@ -215,7 +215,9 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.until("half open", 10*time.Microsecond, time.Second, func() bool { return l.mods[1].halfOpen == 1 })
+	l.until("half open", 10*time.Microsecond, time.Second, func() bool {
+		return l.mods[1].halfOpen == 1
+	})
 	if l.mods[1].byAddr[first] != closing {
 		t.Fatal("the old connection is not closing any more")
 	}
@@ -238,5 +240,81 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	})
 	if l.mods[1].byAddr[first] != b {
 		t.Error("the new connection is not found by its address")
+	}
+}
+
+// Connect may name the life of a peer whose half-open endpoint was displaced by a Connect to
+// another life: each takes the other's place, and neither displaces itself.
+func TestConnectToDisplaced(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	if _, err := l.mods[0].Connect(l.mods[1].Name()); err != nil {
+		t.Fatal(err)
+	}
+	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
+		if kindOf(pkt) == frag.KindHelloAck {
+			return mem.Drop
+		}
+		return mem.Deliver
+	})
+	l.until("half open", 10*time.Microsecond, time.Second, func() bool {
+		return l.mods[1].halfOpen == 1
+	})
+	living := l.mods[0].Name()
+	name, err := frag.ParseName(living)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name.Incarnation++
+	later, err := name.Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := l.mods[1].Connect(later)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := l.mods[1].Connect(living)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b == other || l.mods[1].halfOpen != 0 || b.displaced != other || other.displaced != nil {
+		t.Errorf("%d half-open, displaced %p and %p", l.mods[1].halfOpen, b.displaced, other.displaced)
+	}
+	if err := l.mods[1].Check(); err != nil {
+		t.Fatal(err)
+	}
+	l.net.SetFilter(deliverAll)
+	l.until("connected", 10*time.Microsecond, time.Second, b.Connected)
+}
+
+// The end of the peer that has answered, and was told this one's tag, is gone before it was proven:
+// closed, or begun again under another tag. The peer says nothing to what comes for it; asked
+// without a tag it does.
+func TestPeersEndGoneWhileConnecting(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	acks := 0
+	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
+		if kindOf(pkt) == frag.KindHelloAck {
+			if acks++; acks > 1 {
+				return mem.Drop
+			}
+		}
+		return mem.Deliver
+	})
+	a, err := l.mods[0].Connect(l.mods[1].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.until("an answer", 10*time.Microsecond, time.Second, func() bool { return a.hs.bound })
+	gone := l.mods[1].byTag[peerTag{l.mods[0].incarnation, a.tag}]
+	if gone == nil || gone.tag != a.peerTag {
+		t.Fatal("the peer's end is not the one that answered")
+	}
+	a.hs.offered = a.peerTag // as by a Hello of that end
+	l.mods[1].end(gone, EventFailed, ErrUnreachable)
+	l.net.SetFilter(deliverAll)
+	l.until("connected", time.Millisecond, time.Second, a.Connected)
+	if b := l.mods[1].byTag[peerTag{l.mods[0].incarnation, a.tag}]; b == nil || b.tag != a.peerTag {
+		t.Error("the two ends do not belong together")
 	}
 }

@@ -17,22 +17,23 @@ import "time"
 // by what was lost and some more. What is usual is measured after each such step: if the window was
 // too large, nothing is lost then.
 type congestion struct {
-	window  int32  // packets that may be in flight
-	whole   int32  // the window before it was halved for a moment; 0: it is not
-	slow    bool   // slow start: the window doubles in each round
-	limited bool   // the window was what bounded this round
-	met     bool   // the target, since the window was halved last
-	compete bool   // others fill the queue, whatever this side does: only loss counts
-	testing bool   // what is counted will be the usual loss
-	careful uint8  // rounds for which the window grows by single packets
-	rounds  uint8  // since the window was halved, or made whole again
-	skip    uint8  // rounds in which losses were caused by the window of before
-	pressed uint16 // rounds above the target with next to no window; in competition, all
-	acked   int32  // packets delivered in this round
-	lost    int32  // packets found lost in this round
-	least   time.Duration
-	usual   int32    // of shareUnits packets so many are lost as a rule
-	counted [2]int32 // packets delivered, and lost, since that was judged last
+	window  int32         // packets that may be in flight
+	whole   int32         // the window before it was halved for a moment; 0: it is not
+	slow    bool          // slow start: the window doubles in each round
+	limited bool          // the window was what bounded this round
+	met     bool          // the target, since the window was halved last
+	compete bool          // others fill the queue, whatever this side does: only loss counts
+	testing bool          // what is counted will be the usual loss
+	careful uint8         // rounds for which the window grows by single packets
+	rounds  uint8         // since the window was halved, or made whole again
+	skip    uint8         // rounds in which losses were caused by the window of before
+	pressed uint16        // rounds above the target with next to no window; in competition, all
+	acked   int32         // packets delivered in this round
+	lost    int32         // packets found lost in this round
+	least   time.Duration // round trip of this round
+	base    time.Duration // the path's own, of the channel where it was measured
+	usual   int32         // of shareUnits packets so many are lost as a rule
+	counted [2]int32      // packets delivered, and lost, since that was judged last
 }
 
 const (
@@ -65,7 +66,7 @@ func target(base time.Duration, rules *Rules) time.Duration {
 // sample takes a measured round trip. Slow start ends with the first that is clearly above base.
 func (c *congestion) sample(rtt, base time.Duration, rules *Rules) {
 	if c.least == 0 || rtt < c.least {
-		c.least = rtt
+		c.least, c.base = rtt, base
 	}
 	if c.slow && rtt > max(rules.TargetDelay, base+base/8+delayNoise) {
 		c.slow = false
@@ -81,14 +82,14 @@ func (c *congestion) grow(packets int32, most uint32) {
 }
 
 // endRound takes the decision of a round trip.
-func (c *congestion) endRound(p *path, rules *Rules, most int32) {
+func (c *congestion) endRound(rules *Rules, most int32) {
 	if c.skip > 0 {
 		c.skip--
 	} else {
 		c.counted[0] += c.acked
 		c.counted[1] += c.lost
 	}
-	goal := target(p.base, rules)
+	goal := target(c.base, rules)
 	c.press(goal)
 	switch {
 	case c.compete:
@@ -100,12 +101,12 @@ func (c *congestion) endRound(p *path, rules *Rules, most int32) {
 	case c.half():
 	case c.least > goal:
 		c.met = true
-		c.drain(p, c.window/2)
-	case c.lost > 0 && c.least > p.base+delayNoise:
-		c.drain(p, c.window-c.window/8)
+		c.drain(c.window / 2)
+	case c.lost > 0 && c.least > c.base+delayNoise:
+		c.drain(c.window - c.window/8)
 	case c.judge():
 	case !c.limited || c.slow || c.testing:
-	case c.careful > 0 || c.least-p.base > (goal-p.base)/4:
+	case c.careful > 0 || c.least-c.base > (goal-c.base)/4:
 		c.window++
 	case c.lost > 0:
 		c.window += max(1, c.window/64)
@@ -154,8 +155,8 @@ func (c *congestion) half() bool {
 }
 
 // drain shrinks the window to what is on the path when there is no queue, but not below least.
-func (c *congestion) drain(p *path, least int32) {
-	c.shrink(max(int32(int64(c.window)*int64(p.base+delayNoise)/int64(c.least)), least))
+func (c *congestion) drain(least int32) {
+	c.shrink(max(int32(int64(c.window)*int64(c.base+delayNoise)/int64(c.least)), least))
 }
 
 func (c *congestion) shrink(window int32) {

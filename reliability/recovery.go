@@ -42,35 +42,35 @@ type Sack struct {
 // There is one timer for all packets in flight, and it is lazy: sending only notes the time, and a
 // timer that ends too early finds that out and starts again.
 type recovery struct {
-	path            path
-	cong            congestion
-	rack            [channels]delivered
-	hold            hotel.Room    // of the timer; 0: it does not run
-	holdAt          mono.Time     // when that ends
-	lossAt          mono.Time     // when packets may be found lost without further news; Never: none
-	sentAt, ackedAt mono.Time     // when something was sent, or acknowledged, last
-	wait            time.Duration // for an answer, before the oldest packet is sent again
-	limit           time.Duration // most that wait may be
-	peerDelay       time.Duration // how long the peer may hold an ACK back
-	late            time.Duration // by how much packets have come late that were not lost
-	patience        uint8         // doublings of the while, after copies that were sent in vain
-	backoff         uint8         // time-outs since anything was acknowledged
-	selective       bool
-	tried           [channels]bool // something has arrived by this channel
-	untried         bool           // nothing has by that of the latest packet
-	fixed           bool           // there is no congestion window
-	news            bool           // a packet has arrived out of turn since losses were looked for
-	holes           bool           // a packet of the window has arrived before an older one
-	copies          uint32         // what the peer has counted
-	sacked          int32          // packets of the window that have arrived
-	gone            int32          // packets of the window that are taken for lost, and not sent again yet
-	marked          int32          // of these, those that are not on the resend list
-	tokens          int32          // packets that may be sent again, times tokenUnits
-	vain, vainSeen  uint32         // packets sent again in vain; those known when this round began
-	calm            uint8          // rounds since there was one
-	again           [2]int32       // packets sent again in this round and in the one before, and not known to be in vain
-	roundEnd        seq.Num        // when this has arrived, a round trip is over
-	newest          seq.Num        // latest number that has arrived
+	paths          [channels]path // measured by the packets of each
+	cong           congestion
+	rack           [channels]delivered
+	hold           hotel.Room              // of the timer; 0: it does not run
+	holdAt         mono.Time               // when that ends
+	lossAt         mono.Time               // when packets may be found lost without further news; Never: none
+	sentAt         [channels]mono.Time     // when something was sent last
+	ackedAt        mono.Time               // when something was acknowledged last
+	latest         Channel                 // by which the latest measured packet went
+	wait           [channels]time.Duration // for an answer, before the oldest packet is sent again
+	limit          time.Duration           // most that wait may be
+	peerDelay      time.Duration           // how long the peer may hold an ACK back
+	late           time.Duration           // by how much packets have come late that were not lost
+	patience       uint8                   // doublings of the while, after copies that were sent in vain
+	backoff        uint8                   // time-outs since anything was acknowledged
+	selective      bool
+	fixed          bool     // there is no congestion window
+	news           bool     // a packet has arrived out of turn since losses were looked for
+	holes          bool     // a packet of the window has arrived before an older one
+	copies         uint32   // what the peer has counted
+	sacked         int32    // packets of the window that have arrived
+	gone           int32    // packets of the window that are taken for lost, and not sent again yet
+	marked         int32    // of these, those that are not on the resend list
+	tokens         int32    // packets that may be sent again, times tokenUnits
+	vain, vainSeen uint32   // packets sent again in vain; those known when this round began
+	calm           uint8    // rounds since there was one
+	again          [2]int32 // packets sent again in this round and in the one before, and not known to be in vain
+	roundEnd       seq.Num  // when this has arrived, a round trip is over
+	newest         seq.Num  // latest number that has arrived
 }
 
 // delivered is the packet of a channel that was sent last of all that have arrived.
@@ -100,12 +100,16 @@ const (
 	backoffRestart = 3
 )
 
+// longAgo is before everything that happens to a sender.
+const longAgo = -mono.Never / 2
+
 // Adapt gives a sender, fresh from Init, the adaptive rules. The peer may hold an ACK back for
 // peerDelay; selective says whether its ACKs are selective.
 func (s *Sender) Adapt(g *Segments, peerDelay time.Duration, selective bool) {
 	s.rec = &recovery{
 		lossAt: mono.Never, peerDelay: peerDelay, selective: selective, tokens: tokensFirst,
 		roundEnd: s.next, newest: s.next - 1, limit: g.rules.ResendTimeoutMax,
+		sentAt: [channels]mono.Time{longAgo, longAgo}, ackedAt: longAgo,
 	}
 	s.rec.fixed = g.rules.Congestion == CongestionFixed
 	s.rec.cong.init(&g.rules)
@@ -130,8 +134,7 @@ func (g *Segments) PostTo(now mono.Time, t Token, s *Sender, n seq.Num, c Channe
 	p.channel, p.vague, p.lost = c, vague, false
 	p.state, p.postedAt = Posted, now
 	g.posted++
-	s.rec.untried = !s.rec.tried[c]
-	s.rec.sent(g, s, now, limit)
+	s.rec.sent(g, s, now, c, limit)
 }
 
 // Resent notes that a segment which PopResend gave out was sent again, on the data channel.
@@ -146,13 +149,13 @@ func (g *Segments) Resent(now mono.Time, t Token, s *Sender, limit time.Duration
 	r := s.rec
 	r.gone--
 	r.again[0]++
-	r.sent(g, s, now, limit)
+	r.sent(g, s, now, Data, limit)
 	s.settle()
 }
 
 // sent notes the time, and has the timer run.
-func (r *recovery) sent(g *Segments, s *Sender, now mono.Time, limit time.Duration) {
-	r.sentAt, r.limit = now, limit
+func (r *recovery) sent(g *Segments, s *Sender, now mono.Time, c Channel, limit time.Duration) {
+	r.sentAt[c], r.limit = now, limit
 	if due := r.due(); r.hold == 0 || due < r.holdAt {
 		r.wake(g, s, now, due)
 	}
@@ -160,30 +163,38 @@ func (r *recovery) sent(g *Segments, s *Sender, now mono.Time, limit time.Durati
 
 // due is when the lack of an answer becomes a time-out.
 func (r *recovery) due() mono.Time {
-	wait := r.wait
-	if r.untried {
-		wait *= 2 // the other channel may be the faster one
+	at := r.ackedAt.Add(r.paths[r.latest].srtt/2 + r.peerDelay) // while it gets on, more may follow
+	for c, sent := range r.sentAt {
+		at = max(at, sent.Add(max(min(r.wait[c], r.limit), 0)))
 	}
-	at := r.sentAt.Add(max(min(wait, r.limit), 0))
-	return max(at, r.ackedAt.Add(r.path.srtt/2+r.peerDelay)) // while it gets on, others may follow
+	return at
 }
 
-// setWait finds out how long to wait for an answer.
+// setWait finds out how long to wait for an answer. A channel that was not measured yet may be much
+// slower than the other one.
 func (r *recovery) setWait(rules *Rules) {
-	switch wait := rules.ResendTimeout; {
-	case r.path.srtt == 0:
-		r.wait = wait
-	case r.backoff == 0:
-		r.wait = max(r.path.probe()+r.peerDelay, rules.ProbeTimeoutMin)
-		return
-	default:
-		r.wait = max(r.path.wait()+r.peerDelay, rules.ResendTimeoutMin)
-	}
-	// The maximum is shifted for the comparison, because the longer time might not fit.
-	if r.wait > rules.ResendTimeoutMax>>r.backoff {
-		r.wait = rules.ResendTimeoutMax
-	} else {
-		r.wait <<= r.backoff
+	for c := range channels {
+		p, times := &r.paths[c], time.Duration(1)
+		if p.srtt == 0 {
+			p, times = &r.paths[1-c], 2
+		}
+		var wait time.Duration
+		switch {
+		case p.srtt == 0:
+			wait = rules.ResendTimeout
+		case r.backoff == 0:
+			r.wait[c] = max(times*p.probe()+r.peerDelay, rules.ProbeTimeoutMin)
+			continue
+		default:
+			wait = max(times*p.wait()+r.peerDelay, rules.ResendTimeoutMin)
+		}
+		// The maximum is shifted for the comparison, because the longer time might not fit.
+		if wait > rules.ResendTimeoutMax>>r.backoff {
+			wait = rules.ResendTimeoutMax
+		} else {
+			wait <<= r.backoff
+		}
+		r.wait[c] = wait
 	}
 }
 
@@ -232,7 +243,7 @@ func (g *Segments) ExpireNext(now mono.Time) *Sender {
 // timeout sends the oldest packet again that is not to be sent again anyway.
 func (s *Sender) timeout(g *Segments, now mono.Time) {
 	r := s.rec
-	r.sentAt = now
+	r.sentAt[Data] = now
 	if r.backoff < backoffMax {
 		r.backoff++
 	}
@@ -289,7 +300,6 @@ func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
 			s.unmark(p)
 		}
 	}
-	r.tried[p.channel] = true
 	if p.resends == 0 && !r.holes {
 		// The common case: in order, for the first time.
 		g.release(t, p)
@@ -299,7 +309,7 @@ func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
 	c := &r.rack[p.channel]
 	later := c.at > p.postedAt || c.at == p.postedAt && p.seq.Before(c.seq)
 	switch {
-	case p.resends > 0 && took < r.path.base: // an earlier copy arrived
+	case p.resends > 0 && took < r.paths[p.channel].base: // an earlier copy arrived
 	case later:
 		if p.resends == 0 && c.rtt != 0 { // it was not lost, only late
 			r.late = max(r.late, took-c.rtt)
@@ -311,18 +321,19 @@ func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
 	g.release(t, p)
 }
 
-// while is how long a packet may be later than one that was sent after it, before it is lost.
-func (r *recovery) while() time.Duration {
-	w := max(r.path.base/4, r.late+r.late/4) << r.patience
-	return min(w, r.path.wait())
+// while is how long a packet of a channel may be later than one that was sent after it, before it is
+// lost.
+func (r *recovery) while(c Channel) time.Duration {
+	p := &r.paths[c]
+	return min(max(p.base/4, r.late+r.late/4)<<r.patience, p.wait())
 }
 
 // findLost marks the packets that are lost by now, and has as many sent again as the budget allows.
 func (s *Sender) findLost(g *Segments, now mono.Time) {
 	r := s.rec
 	r.news, r.lossAt = false, mono.Never
-	grace := r.while()
-	across := r.path.wait() + grace
+	grace := [channels]time.Duration{r.while(Command), r.while(Data)}
+	across := max(r.paths[Command].wait()+grace[Command], r.paths[Data].wait()+grace[Data])
 	last := max(r.rack[Command].at, r.rack[Data].at)
 	for n := s.oldest; n != s.next; n++ {
 		t := s.at(n)
@@ -335,7 +346,7 @@ func (s *Sender) findLost(g *Segments, now mono.Time) {
 			var at mono.Time
 			switch {
 			case c.at > p.postedAt || c.at == p.postedAt && p.seq.Before(c.seq) && c.rtt != 0:
-				at = p.postedAt.Add(max(c.rtt, r.path.base) + grace)
+				at = p.postedAt.Add(max(c.rtt, r.paths[p.channel].base) + grace[p.channel])
 			case last > p.postedAt.Add(across):
 				at = now
 			case p.postedAt >= last && p.resends == 0 && r.newest.Before(n):
@@ -428,11 +439,13 @@ func (r *recovery) measure(g *Segments, s *Sender, now mono.Time, ack seq.Num, s
 	if delay < rtt {
 		rtt -= delay
 	}
-	r.path.sample(now, rtt)
+	r.latest = p.channel
+	path := &r.paths[p.channel]
+	path.sample(now, rtt)
 	if sack != nil && sack.Unread > unreadLeast {
-		rtt = max(rtt-sack.Unread, min(rtt, r.path.base)) // what the network can have taken at least
+		rtt = max(rtt-sack.Unread, min(rtt, path.base)) // what the network can have taken at least
 	}
-	r.cong.sample(rtt, r.path.base, &g.rules)
+	r.cong.sample(rtt, path.base, &g.rules)
 }
 
 // onWords frees the packets that arrived beyond the first gap.
@@ -478,7 +491,7 @@ func (r *recovery) onCopies(copies uint32) {
 
 // endRound takes the decisions that fall once in a round trip.
 func (r *recovery) endRound(g *Segments, s *Sender) {
-	r.cong.endRound(&r.path, &g.rules, int32(s.window))
+	r.cong.endRound(&g.rules, int32(s.window))
 	r.tokens += tokensRound + tokenUnits*r.cong.window/4
 	r.again[0], r.again[1] = 0, r.again[0]
 	if r.vain != r.vainSeen {
@@ -550,7 +563,7 @@ func (s *Sender) onPlainAck(g *Segments, now mono.Time, ack seq.Num, idle bool,
 	}
 	t := s.at(s.oldest)
 	p := &g.segs[t]
-	if p.state != Posted || now.Sub(p.postedAt) < s.rec.path.base {
+	if p.state != Posted || now.Sub(p.postedAt) < s.rec.paths[p.channel].base {
 		return done, AckDuplicate, false
 	}
 	s.sendAgain(g, t, CauseDupAck)

@@ -168,7 +168,7 @@ func (d *decoder) appendPacket(b, pkt []byte) []byte {
 		b = d.appendAck(appendSeq(b, h.Seq, sender), h)
 		return appendRecords(b, payload)
 	case frag.KindAck:
-		return d.appendAck(b, h)
+		return appendSack(d.appendAck(b, h), h, payload)
 	case frag.KindNack:
 		b = appendSeq(b, h.Seq, receiver)
 		b = fmt.Appendf(b, " refused=%s", nackName(h.Tag))
@@ -242,6 +242,34 @@ func (d *decoder) appendAck(b []byte, h *frag.Header) []byte {
 	b = fmt.Appendf(b, " credit=%d", h.Credit)
 	if h.Flags&frag.FlagDup != 0 {
 		b = append(b, " dup"...)
+	}
+	return b
+}
+
+// appendSack appends which packets an Ack tells of that are beyond a gap, as distances from its ack.
+func appendSack(b []byte, h *frag.Header, payload []byte) []byte {
+	if h.Flags&frag.FlagSack == 0 {
+		return b
+	}
+	var s frag.Sack
+	frag.DecodeSack(payload, &s)
+	if s.Copies > 0 {
+		b = fmt.Appendf(b, " copies=%d", s.Copies)
+	}
+	sep := " sack=+"
+	for i := 0; i < 64*s.Count; i++ {
+		if s.Words[i/64]&(1<<(i%64)) == 0 {
+			continue
+		}
+		from := i
+		for i+1 < 64*s.Count && s.Words[(i+1)/64]&(1<<((i+1)%64)) != 0 {
+			i++
+		}
+		b = fmt.Appendf(b, "%s%d", sep, from+frag.SackAhead)
+		if i > from {
+			b = fmt.Appendf(b, "-%d", i+frag.SackAhead)
+		}
+		sep = ","
 	}
 	return b
 }

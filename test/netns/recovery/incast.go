@@ -12,6 +12,9 @@ import (
 // incastBytes is the size of an incast's messages.
 const incastBytes = 64 << 10
 
+// incastTime is how long the senders may take.
+const incastTime = 15 * time.Second
+
 // incast has many hosts send to one at once, by way of a router.
 func (b *bench) incast() (points []point) {
 	lab := netns.New(b.tb)
@@ -41,12 +44,12 @@ func (b *bench) converge(s *Sample, sys System, from []netns.Port, to netns.Port
 	clients := make([]party, 0, len(from))
 	for i, at := range from {
 		c := b.send(sys, at, 0, "stream", incastBytes)
-		c.sp.Tag, c.sp.Warm, c.sp.Each = i, 0, 10*time.Second
+		c.sp.Tag, c.sp.Warm, c.sp.Each = i, 0, incastTime
 		c.sp.Outstanding = 64
 		c.sp.LimitBytes = b.IncastBytes
 		clients = append(clients, c)
 	}
-	o, err := play([]party{b.serve(sys, to, false)}, clients, 10*time.Second+slack)
+	o, err := play([]party{b.serve(sys, to, false)}, clients, incastTime+slack)
 	if err != nil {
 		return err
 	}

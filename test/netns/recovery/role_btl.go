@@ -289,7 +289,7 @@ func (h *btlHost) done(_ *btl.Fragment, err error) {
 }
 
 // lastEcho is how long the last round trip may take beyond the measured time.
-const lastEcho = int64(2 * time.Second)
+const lastEcho = int64(8 * time.Second)
 
 func (h *btlHost) pingPong(until int64, r *Report) error {
 	var took []int64

@@ -56,6 +56,7 @@ type Module struct {
 	now        Time
 	awake      Time          // now, without the time that the owner was stopped: what peers are judged by
 	promised   Time          // the Deadline at the end of the latest pass
+	spared     bool          // the timers of packets have been spared for a pass
 	gap        time.Duration // between the latest pass and the one before
 	inProgress bool
 	fastOK     bool

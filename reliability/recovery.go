@@ -58,6 +58,7 @@ type recovery struct {
 	patience       uint8                   // doublings of the while, after copies that were sent in vain
 	backoff        uint8                   // time-outs since anything was acknowledged
 	selective      bool
+	whole          bool     // the ACK being processed, and those before, report no gap
 	fixed          bool     // there is no congestion window
 	news           bool     // a packet has arrived out of turn since losses were looked for
 	holes          bool     // a packet of the window has arrived before an older one
@@ -309,6 +310,7 @@ func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
 	c := &r.rack[p.channel]
 	later := c.at > p.postedAt || c.at == p.postedAt && p.seq.Before(c.seq)
 	switch {
+	case r.whole: // the first of several, none missing: this was not lost, the copy is not here yet
 	case p.resends > 0 && took < r.paths[p.channel].base: // an earlier copy arrived
 	case later:
 		if p.resends == 0 && c.rtt != 0 { // it was not lost, only late
@@ -373,13 +375,15 @@ func (s *Sender) findLost(g *Segments, now mono.Time) {
 func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done []Token) []Token {
 	r := s.rec
 	before := len(done)
-	if r.pipe(s) >= r.cong.window {
+	// Some places may be kept for small messages.
+	if r.pipe(s) >= r.cong.window-min(8, r.cong.window/16) {
 		r.cong.limited = true
 	}
 	r.measure(g, s, now, ack, sack)
 	if sack != nil && len(sack.Words) > 0 {
 		r.holes = true
 	}
+	r.whole = !r.holes && ack.Sub(s.oldest) > 0
 	for ; s.oldest != ack+1; s.oldest++ {
 		if t := s.at(s.oldest); t != noToken {
 			s.arrived(g, now, t)

@@ -157,8 +157,8 @@ type outcome struct {
 // connectLimit bounds what comes before a measurement: starting, usnic's handshake with losses.
 const connectLimit = 30 * time.Second
 
-// apart gives the two ends of a flow processors of their own. TCP's sleep in the kernel, which knows
-// better where to wake them.
+// apart gives the two ends of a flow processors of their own. TCP's sleep in the kernel, which
+// knows better where to wake them.
 func apart(server, client party) (servers, clients []party) {
 	if server.sp.Kind != "tcp" {
 		server.sp.CPU, client.sp.CPU = 2, 1

@@ -35,14 +35,16 @@ type bars struct {
 
 // Plots returns the plots by file name.
 func (r *Result) Plots() map[string]string {
-	var losses []string
+	losses := make([]string, 0, len(r.Options.Losses))
 	for _, share := range r.Options.Losses {
 		losses = append(losses, percent(share))
 	}
 	loss := func(key string) func(setting, system string) (float64, bool) {
-		return func(setting, system string) (float64, bool) { return r.Median("loss", setting, system, key) }
+		return func(setting, system string) (float64, bool) {
+			return r.Median("loss", setting, system, key)
+		}
 	}
-	var queues []string
+	queues := make([]string, 0, len(r.Options.Queues))
 	for _, bytes := range r.Options.Queues {
 		queues = append(queues, queueName(bytes))
 	}
@@ -118,8 +120,8 @@ func (p bars) svg() string {
 	text(boxLeft, 24, "start", p.title)
 	text(boxLeft, 42, "start", p.unit)
 	for _, v := range p.grid() {
-		fmt.Fprintf(&b, `<line x1="%d" y1="%.1f" x2="%d" y2="%[2]f" stroke="#DDD"/>`+"\n", boxLeft, p.y(v),
-			boxRight)
+		fmt.Fprintf(&b, `<line x1="%d" y1="%.1f" x2="%d" y2="%[2]f" stroke="#DDD"/>`+"\n", boxLeft,
+			p.y(v), boxRight)
 		text(boxLeft-6, p.y(v)+4, "end", short(v))
 	}
 	group := float64(boxRight-boxLeft) / float64(max(1, len(p.groups)))
@@ -139,8 +141,8 @@ func (p bars) svg() string {
 			text(x+width/2, p.y(v)-4, "middle", short(v))
 		}
 	}
-	fmt.Fprintf(&b, `<line x1="%d" y1="%d" x2="%d" y2="%[2]d" stroke="black"/>`+"\n", boxLeft, boxBottom,
-		boxRight)
+	fmt.Fprintf(&b, `<line x1="%d" y1="%d" x2="%d" y2="%[2]d" stroke="black"/>`+"\n", boxLeft,
+		boxBottom, boxRight)
 	step := float64(boxRight-boxLeft) / float64(max(1, len(p.systems)))
 	for j, sys := range p.systems {
 		x := boxLeft + step*float64(j)

@@ -34,7 +34,7 @@ type cli struct {
 
 	JSON       string `name:"json" type:"path" help:"Write everything to this file."`
 	CSV        string `name:"csv" type:"path" help:"Write every figure of every round to this file."`
-	UpdateDocs string `type:"path" help:"Write tables and plots into this document and its folder plots."`
+	UpdateDocs string `type:"path" help:"Write tables into this document, plots beside it."`
 }
 
 func (c *cli) options() recovery.Options {

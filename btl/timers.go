@@ -41,14 +41,18 @@ func (m *Module) connectedTimer(ep *Endpoint) {
 	}
 }
 
-// expire handles the timers that have run out.
-func (m *Module) expire() {
-	if m.rules.Adaptive {
+// expire handles the timers that have run out, in a pass that has received something, or nothing.
+func (m *Module) expire(received bool) {
+	switch {
+	case !m.rules.Adaptive:
+		m.seg.Expire(m.now)
+	case m.gap > lateGap && received && !m.spared:
+		m.spared = true // what the peers have sent meanwhile may not all be read yet
+	default:
+		m.spared = false
 		for s := m.seg.ExpireNext(m.now); s != nil; s = m.seg.ExpireNext(m.now) {
 			m.arm(m.slots[s.Number()])
 		}
-	} else {
-		m.seg.Expire(m.now)
 	}
 	if m.draining && m.now >= m.drainUntil {
 		for _, ep := range m.slots {
@@ -239,6 +243,9 @@ func (m *Module) startFirst(t reliability.Token) {
 	s.fresh = false
 	m.posted(s.ep, t, m.seqOf(t), m.gap > vagueGap)
 }
+
+// lateGap is the time between two passes from which on the timers of packets wait for another pass.
+const lateGap = time.Millisecond
 
 // vagueGap is the time between two passes from which on it matters for the measured round trip when
 // between them a packet was sent.

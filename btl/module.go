@@ -54,10 +54,10 @@ type Module struct {
 	rxFirst fabric.Buf // buffers from here on are for receiving
 
 	now        Time
-	awake      Time          // now, without the time that the owner was stopped: what peers are judged by
+	awake      Time          // without the time that the owner was stopped: peers are judged by it
 	promised   Time          // the Deadline at the end of the latest pass
-	spared     bool          // the timers of packets have been spared for a pass
 	gap        time.Duration // between the latest pass and the one before
+	spared     bool          // the timers of packets waited for another pass
 	inProgress bool
 	fastOK     bool
 	closed     bool

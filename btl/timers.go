@@ -244,7 +244,7 @@ func (m *Module) startFirst(t reliability.Token) {
 	m.posted(s.ep, t, m.seqOf(t), m.gap > vagueGap)
 }
 
-// lateGap is the time between two passes from which on the timers of packets wait for one pass more.
+// lateGap is the time between two passes from which on the timers of packets wait for another pass.
 const lateGap = time.Millisecond
 
 // vagueGap is the time between two passes from which on it matters for the measured round trip when

@@ -7,10 +7,11 @@ import "fmt"
 // full-size datagrams, a window 4096: without credits one sender overruns it at once.
 //
 // Each peer is granted what it has earned by use, at most an equal share, and at most what is free;
-// one that has earned nothing yet, at most a quarter of what is free, and of n peers the nth part of
-// it, so that idle peers, however many, leave something to those that work and to those to come. A share that shrinks (another peer joined) takes
-// back nothing: the peer's limit stands still until it has used up the difference. A peer that
-// finds the pool empty is granted single packets, so that none ever waits for nothing.
+// one that has earned nothing yet, at most a quarter of what is free, of many peers less, so that
+// idle ones leave something to those that work, and to those to come. A share that shrinks (another
+// peer joined) takes back nothing: the peer's limit stands still until it has used up the
+// difference. A peer that finds the pool empty is granted single packets, so that none ever waits
+// for nothing.
 type Credits struct {
 	capacity int
 	granted  int

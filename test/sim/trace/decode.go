@@ -246,7 +246,7 @@ func (d *decoder) appendAck(b []byte, h *frag.Header) []byte {
 	return b
 }
 
-// appendSack appends which packets an Ack tells of that are beyond a gap, as distances from its ack.
+// appendSack appends which packets beyond a gap an Ack tells of, as distances from its ack.
 func appendSack(b []byte, h *frag.Header, payload []byte) []byte {
 	if h.Flags&frag.FlagSack == 0 {
 		return b

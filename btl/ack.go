@@ -126,6 +126,12 @@ func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 // acknowledge sends the ACKs that are due and found nothing to ride on.
 func (m *Module) acknowledge() {
 	for ep := m.acks.first; ep != nil && ep.rcv.AckDue() <= m.now; ep = m.acks.first {
+		if ep.reliable {
+			if !m.confirm(ep) {
+				return
+			}
+			continue
+		}
 		b, ok := m.takeControl(&m.cmd)
 		if !ok {
 			return

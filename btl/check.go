@@ -119,7 +119,11 @@ func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 	if err := m.checkState(c, ep); err != nil {
 		return err
 	}
-	if err := m.checkWindow(c, ep); err != nil {
+	if ep.reliable {
+		if err := m.checkReliable(c, ep); err != nil {
+			return err
+		}
+	} else if err := m.checkWindow(c, ep); err != nil {
 		return err
 	}
 	if err := m.checkQueue(c, ep); err != nil {
@@ -174,7 +178,7 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 	case max(ep.heardAt, ep.waitSince, ep.ackedAt, ep.closeAt) > m.awake:
 		return fmt.Errorf("heard %d, waits since %d, got on %d, closes since %d, and it is %d",
 			ep.heardAt, ep.waitSince, ep.ackedAt, ep.closeAt, m.awake)
-	case ep.isReady != (ep.waiting() && ep.state == stateConnected && ep.snd.Open()):
+	case ep.isReady != (ep.waiting() && ep.state == stateConnected && ep.maySend()):
 		return fmt.Errorf("ready: %v, with %d fragments queued in state %d, window open: %v", ep.isReady,
 			ep.queue.count, ep.state, ep.snd.Open())
 	case ep.ackOwed != (ep.rcv.AckDue() != Never):

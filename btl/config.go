@@ -14,6 +14,9 @@ type Config struct {
 	// Profile names the recovery rules: "usnic", or "lossless", the default over a provider that is
 	// reliable and ordered.
 	Profile string
+	// Reliability says who sees to it that nothing is lost: "auto", the provider if it is reliable and
+	// ordered and the peer says the same of its own, else the module; or "own", always the module.
+	Reliability string
 	// Rules overrides single numbers of the profile; zero fields keep the profile's.
 	Rules reliability.Rules
 
@@ -91,6 +94,12 @@ type Config struct {
 	Random func() uint64
 }
 
+// The values of Config.Reliability.
+const (
+	reliabilityAuto = "auto"
+	reliabilityOwn  = "own"
+)
+
 // profileFor names the recovery rules that suit a provider.
 func profileFor(info fabric.Info) string {
 	if info.Reliable && info.Ordered {
@@ -102,6 +111,7 @@ func profileFor(info fabric.Info) string {
 // WithDefaults returns c with its zero fields filled in for a provider's Info.
 func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	setString(&c.Profile, profileFor(info))
+	setString(&c.Reliability, reliabilityAuto)
 	rules, err := reliability.Profile(c.Profile)
 	if err != nil {
 		return c, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -158,6 +168,10 @@ const (
 func (c Config) Validate() error {
 	if err := c.Rules.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if c.Reliability != reliabilityAuto && c.Reliability != reliabilityOwn {
+		return fmt.Errorf("%w: reliability is %q, must be %s or %s", ErrConfig, c.Reliability,
+			reliabilityAuto, reliabilityOwn)
 	}
 	for _, r := range []struct {
 		name      string

@@ -122,6 +122,7 @@ func (m *Module) adopt(ep *Endpoint, n *frag.Name) error {
 	ep.dataAddr = dataAddr
 	ep.tiny, ep.mtu = min(m.cmd.mtu, int(n.CommandBytes)), min(m.data.mtu, int(n.MTUBytes))
 	ep.fragBytesMax = 1<<32 - 1
+	ep.reliable = false
 	if m.byTag[ep.peer] == ep {
 		delete(m.byTag, ep.peer)
 	}
@@ -237,9 +238,13 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	ep.fragBytesMax = hello.FragBytesMax
 	_, first := ep.snd.Window()
 	ep.snd.Init(ep.slot, first, min(m.rules.WindowPackets, floorPowerOf2(int(hello.WindowPkts))))
-	ep.snd.Grant(hello.Credit)
 	ep.rcv.Init(h.Seq, m.rules.WindowPackets)
 	ep.asm.Init(m.pool, segmentRoom(ep.mtu, frag.KindChunk))
+	if ep.reliable = m.reliable && hello.Features&frag.FeatureReliable != 0; ep.reliable {
+		ep.tiny = ep.mtu // all goes one way; what may be sent, the first ACK tells
+	} else {
+		ep.snd.Grant(hello.Credit)
+	}
 }
 
 // onHelloAck books a probe that made the round trip.
@@ -281,6 +286,9 @@ func (m *Module) establish(ep *Endpoint) {
 		m.failTooLarge(ep)
 		m.endDisplaced(ep)
 		m.stats.counters[CntPeersConnected]++
+		if ep.reliable {
+			m.stats.counters[CntPeersReliable]++
+		}
 		m.events = append(m.events, endpointEvent{ep: ep, event: EventConnected})
 		ep.rcv.AskAck(m.now, 0) // brings the peer its credits
 		m.owe(ep)
@@ -290,6 +298,10 @@ func (m *Module) establish(ep *Endpoint) {
 	if hs.confirmed {
 		ep.hs = nil
 		m.connectedTimer(ep)
+		if ep.reliable { // the ACK before may have come too early
+			ep.rcv.AskAck(m.now, 0)
+			m.owe(ep)
+		}
 	} else {
 		m.setTimer(ep, 0)
 	}
@@ -425,6 +437,9 @@ func (m *Module) sendHello(ep *Endpoint, kind frag.Kind, p frag.Probe, conn uint
 		hello.Expected, hello.Proven = hs.expected, hs.proven
 	} else {
 		hello.Proven = frag.ProvenAll
+	}
+	if m.reliable {
+		hello.Features |= frag.FeatureReliable
 	}
 	n := hello.Encode(m.arena.Bytes(b), &m.out, sizeBytes)
 	m.stats.counters[CntSentControl]++

@@ -31,6 +31,7 @@ type Endpoint struct {
 	born uint64 // number of endpoints made before this one
 
 	state      endpointState
+	reliable   bool // the fabric loses nothing, and the peer knows: see reliable.go
 	closing    bool // Close was called: a bye is queued, sent, or acknowledged
 	isReady    bool
 	ackOwed    bool
@@ -51,6 +52,7 @@ type Endpoint struct {
 	sentIn     uint64 // the module's period in which something was sealed last
 	asm        frag.Assembler
 	refusals   []refusal
+	rel        reliableState
 
 	mtu          int // datagram sizes that both sides take
 	tiny         int
@@ -160,6 +162,9 @@ func (ep *Endpoint) Flush(fn func(error)) {
 	}
 	ep.flushes = append(ep.flushes, flush{fn: fn, after: ep.queue.last, until: ep.sentUntil()})
 	ep.checkFlushed()
+	if ep.reliable {
+		ep.m.askFlush(ep)
+	}
 }
 
 // moveFlush has the flushes that wait for a fragment, which is not sent after all, wait for the one
@@ -244,8 +249,12 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 		err = ErrClosed
 	}
 	ep.err = err
-	for _, t := range ep.snd.Abort(m.seg, m.done[:0]) {
-		m.failSeg(t, err)
+	if ep.reliable {
+		m.failUnconfirmed(ep, err)
+	} else {
+		for _, t := range ep.snd.Abort(m.seg, m.done[:0]) {
+			m.failSeg(t, err)
+		}
 	}
 	m.failPack(ep, err)
 	for f := ep.queue.pop(); f != nil; f = ep.queue.pop() {

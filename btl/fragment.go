@@ -5,6 +5,7 @@ import (
 
 	"gobtl/fabric"
 	"gobtl/frag"
+	"gobtl/internal/seq"
 	"gobtl/reliability"
 )
 
@@ -52,7 +53,8 @@ type Fragment struct {
 	size      uint32
 	cursor    uint32 // bytes handed to segments
 	id        uint32
-	out       uint32 // segments not acknowledged
+	out       uint32  // segments not acknowledged; over reliable fabrics not read yet, 1 unconfirmed
+	until     seq.Num // number of the last packet, over a reliable fabric
 	seg       reliability.Token
 	hasSeg    bool // seg holds the payload already
 	ownRegion bool // gather is registered for this fragment alone

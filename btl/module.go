@@ -58,6 +58,7 @@ type Module struct {
 	promised   Time // the Deadline at the end of the latest pass
 	inProgress bool
 	fastOK     bool
+	reliable   bool // the fabric is reliable and ordered, and may be relied on
 	closed     bool
 	closeAsked bool
 	draining   bool
@@ -70,7 +71,8 @@ type Module struct {
 	freeSegs []reliability.Token
 	wire     []uint8 // per Buf: wireBusy, wireRelease
 	freeCtl  []fabric.Buf
-	fresh    []reliability.Token // sent outside Progress: their timers start in the next pass
+	ctlOwner [controlBuffers]*Endpoint // reliable ones, whose packets must not fail
+	fresh    []reliability.Token       // sent outside Progress: their timers start in the next pass
 	credits  *reliability.Credits
 
 	slots      []*Endpoint // by slot; nil is free
@@ -141,6 +143,7 @@ func (m *Module) open(cfg Config) error {
 		return err
 	}
 	m.cfg, m.rules = cfg, cfg.Rules
+	m.reliable = m.info.Reliable && m.info.Ordered && cfg.Reliability == reliabilityAuto
 	if m.cfg.Random == nil {
 		m.cfg.Random = cryptoRandom
 	}

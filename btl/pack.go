@@ -220,14 +220,18 @@ func (m *Module) sealPack(ep *Endpoint) int {
 	}
 	m.seg.Unqueue(p.seg)
 	ep.pack = openPack{}
-	n := m.seal(ep, p.seg, m.segs[p.seg].frag)
+	f := m.segs[p.seg].frag
+	n := m.seal(ep, p.seg, f)
+	if ep.reliable {
+		ep.confirmChain(f)
+	}
 	c.putSegment(p.seg, to)
 	return n
 }
 
 // rearm keeps the endpoint on the ready list only if it still belongs there.
 func (m *Module) rearm(ep *Endpoint) {
-	if ep.isReady && (!ep.waiting() || !ep.snd.Open()) {
+	if ep.isReady && (!ep.waiting() || !ep.maySend()) {
 		m.ready.remove(ep, linkReady)
 		ep.isReady = false
 	}

@@ -187,6 +187,7 @@ func (m *Module) handle(c *channel, comp *fabric.Completion) {
 		m.dirty, m.starved = true, false
 		if comp.Errno != 0 {
 			m.stats.counters[CntSendCompletionErrors]++
+			m.breakOff(comp.Buf)
 		}
 		m.idle(comp.Buf)
 		return
@@ -229,8 +230,8 @@ func (m *Module) Deadline() Time {
 	if m.draining && len(m.slots) > len(m.freeSlots) {
 		d = d.Min(m.drainUntil)
 	}
-	if m.acks.first != nil && len(m.freeCtl) > 0 && m.cmd.room() > 0 {
-		d = d.Min(m.acks.first.rcv.AckDue())
+	if ep := m.acks.first; ep != nil && len(m.freeCtl) > 0 && ep.ackChannel().room() > 0 {
+		d = d.Min(ep.rcv.AckDue())
 	}
 	return d
 }

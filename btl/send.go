@@ -107,7 +107,7 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	c, to := &m.cmd, ep.cmdAddr
 	if size > ep.tiny {
 		c, to = &m.data, ep.dataAddr
-		if size > ep.mtu || ep.snd.InFlight() > 0 {
+		if size > ep.mtu || ep.snd.InFlight() > 0 { // of a reliable one none is larger than tiny
 			return false
 		}
 	}
@@ -126,6 +126,9 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	if f.Signal || m.segs[t].gather != 0 {
 		f.out, f.cursor = 1, f.size
 		m.postNow(ep, c, to, t, f)
+		if ep.reliable {
+			ep.rel.confirm.push(f)
+		}
 	} else {
 		m.postNow(ep, c, to, t, nil)
 	}
@@ -174,7 +177,7 @@ func (m *Module) emptySeg(f *Fragment) {
 // waits behind it. What the queues of other endpoints hold comes back without that: when they are
 // served, or end.
 func (m *Module) borrowSeg(f *Fragment, t *reliability.Token) bool {
-	if f.ep.snd.InFlight() > 0 {
+	if f.ep.reliable && f.ep.rel.wire > 0 || !f.ep.reliable && f.ep.snd.InFlight() > 0 {
 		return false
 	}
 	for l := f.next; l != nil; l = l.next {
@@ -206,6 +209,7 @@ func (m *Module) postNow(ep *Endpoint, c *channel, to fabric.Addr, t reliability
 		c.batch = append(c.batch, m.one[0])
 	default:
 		m.stats.counters[CntPostErrors]++
+		m.breakOff(segBuf(t))
 		m.idle(segBuf(t))
 	}
 }
@@ -213,6 +217,9 @@ func (m *Module) postNow(ep *Endpoint, c *channel, to fabric.Addr, t reliability
 // seal makes the segment in m.out ready to be posted: sequence number, piggy-backed ACK, header,
 // timer. It returns the datagram's length.
 func (m *Module) seal(ep *Endpoint, t reliability.Token, f *Fragment) int {
+	if ep.reliable {
+		return m.sealReliable(ep, t, f)
+	}
 	h := &m.out
 	h.Conn = ep.peerTag
 	if ep.snd.InFlight() == 0 {
@@ -253,7 +260,7 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 
 // arm puts an endpoint that has something to send, and may, on the ready list.
 func (m *Module) arm(ep *Endpoint) {
-	if !ep.isReady && ep.waiting() && ep.state == stateConnected && ep.snd.Open() {
+	if !ep.isReady && ep.waiting() && ep.state == stateConnected && ep.maySend() {
 		ep.isReady, m.starved = true, false
 		m.ready.pushBack(ep, linkReady)
 	}
@@ -295,7 +302,7 @@ func (m *Module) serve() {
 // serveOne is an endpoint's turn: at most a quantum of bytes, and budget packets. It returns what
 // was sent: less if there is no buffer, or no room in a channel.
 func (m *Module) serveOne(ep *Endpoint, quantum, budget int) (sent, packets int) {
-	for sent < quantum && packets < budget && ep.waiting() && ep.snd.Open() {
+	for sent < quantum && packets < budget && ep.waiting() && ep.maySend() {
 		sizeBytes, n := m.sendNext(ep, quantum-sent, budget-packets)
 		if n == 0 {
 			break
@@ -346,6 +353,9 @@ func (m *Module) sendNext(ep *Endpoint, quantum, budget int) (sizeBytes, packets
 	sizeBytes = m.seal(ep, f.seg, f)
 	c.putSegment(f.seg, to)
 	m.unqueue(ep, f)
+	if ep.reliable {
+		ep.rel.confirm.push(f)
+	}
 	return sizeBytes, 1
 }
 
@@ -353,7 +363,10 @@ func (m *Module) sendNext(ep *Endpoint, quantum, budget int) (sizeBytes, packets
 // fragment's memory. They stand one behind the other in the batch and have one size, so that a
 // provider can hand them down as one.
 func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sent, packets int) {
-	c := &m.data
+	c, to := &m.data, ep.dataAddr
+	if ep.reliable {
+		c, to = &m.cmd, ep.cmdAddr
+	}
 	flags := f.flags()
 	head := frag.HeaderBytes(frag.KindChunk, flags)
 	h := &m.out
@@ -381,10 +394,16 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 			s.gather, s.gatherLen, s.gatherOff = f.gather, size, f.gatherOff+uint64(f.cursor)
 		}
 		sent += m.seal(ep, t, f)
-		c.putSegment(t, ep.dataAddr)
-		f.out++
+		c.putSegment(t, to)
+		if !ep.reliable {
+			f.out++
+		}
 		if f.cursor += size; f.cursor == f.size {
 			m.unqueue(ep, f)
+			if ep.reliable {
+				f.out++
+				ep.rel.confirm.push(f)
+			}
 			return sent, packets + 1
 		}
 	}

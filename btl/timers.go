@@ -1,6 +1,7 @@
 package btl
 
 import (
+	"fmt"
 	"time"
 
 	"gobtl/frag"
@@ -25,6 +26,7 @@ func (m *Module) setTimer(ep *Endpoint, d time.Duration) {
 func (m *Module) clearTimer(ep *Endpoint) {
 	m.timers.Checkout(ep.room)
 	ep.room = 0
+	ep.rel.watched = false
 }
 
 // connectedTimer starts the timer of a connected endpoint, if it needs one.
@@ -34,6 +36,8 @@ func (m *Module) connectedTimer(ep *Endpoint) {
 		m.setTimer(ep, 0)
 	case ep.superseded:
 		m.setTimer(ep, m.cfg.CloseTimeout)
+	case ep.reliable && ep.snd.InFlight() > 0:
+		m.watch(ep, m.watchEvery())
 	case m.cfg.KeepAlive > 0:
 		m.setTimer(ep, m.cfg.KeepAlive)
 	default:
@@ -57,13 +61,15 @@ func (m *Module) expire() {
 			return
 		}
 		ep := m.slots[slot]
-		ep.room = 0
+		ep.room, ep.rel.watched = 0, false
 		m.onTimer(ep)
 	}
 }
 
 func (m *Module) onTimer(ep *Endpoint) {
 	switch {
+	case ep.rel.broken && ep.state == stateConnected:
+		m.end(ep, EventFailed, fmt.Errorf("%w: the fabric cannot carry its packets", ErrPeerDead))
 	case ep.state == stateAccepting:
 		m.stats.counters[CntPeersFailed]++
 		m.end(ep, EventFailed, ErrUnreachable)
@@ -75,6 +81,9 @@ func (m *Module) onTimer(ep *Endpoint) {
 		m.onHelloTimer(ep)
 	case ep.superseded:
 		m.onSuperseded(ep)
+	case ep.reliable && ep.snd.InFlight() > 0:
+		m.onWatch(ep)
+	case ep.reliable && m.cfg.KeepAlive == 0: // of packets that are confirmed meanwhile
 	default:
 		m.onKeepAlive(ep)
 	}
@@ -137,6 +146,10 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 		return // to here at once
 	}
 	if m.awake >= hs.until {
+		if ep.state == stateConnected && ep.reliable {
+			m.onUnconfirmed(ep)
+			return
+		}
 		if ep.state == stateConnected { // it works; only the confirmation never came
 			ep.hs = nil
 			m.connectedTimer(ep)

@@ -55,6 +55,8 @@ type link struct {
 	lineFree mono.Time // when the line has sent what it has taken
 	lineRest int       // the fraction of a nanosecond that it needs beyond that: in 1/BytesPerSecond
 
+	last map[[2]int]mono.Time // arrival of the latest datagram, by endpoints, where that is kept
+
 	old     []*packet // the last datagrams, for Replay
 	oldNext int
 }
@@ -88,6 +90,10 @@ func (nw *Network) Path(from, to *Node) Path { return nw.link(from.index, to.ind
 // carry takes a datagram that leaves its node and does to it what the path does.
 func (l *link) carry(p *packet, v Verdict) {
 	nw, path := l.nw, &l.path
+	if nw.cfg.Reliable {
+		l.carryReliably(p, v)
+		return
+	}
 	if path.Junk > 0 || path.Replay > 0 {
 		l.extras(p)
 	}
@@ -124,6 +130,28 @@ func (l *link) carry(p *packet, v Verdict) {
 		nw.datagram(KindReordered, p)
 	}
 	l.send(p, at, late)
+}
+
+// carryReliably carries a datagram that neither is lost nor overtakes another one of its endpoints.
+func (l *link) carryReliably(p *packet, v Verdict) {
+	if l.path.Cut {
+		l.nw.drop(KindCut, p)
+		return
+	}
+	at := l.nw.now
+	if l.path.BytesPerSecond > 0 {
+		l.lineFree = max(l.lineFree, at).Add(
+			time.Duration(len(p.data) * nsPerS / l.path.BytesPerSecond))
+		at = l.lineFree
+	}
+	if l.last == nil {
+		l.last = map[[2]int]mono.Time{}
+	}
+	ports := [2]int{p.from.Index, p.to.Index}
+	at = max(l.last[ports], at.Add(l.path.Delay).Add(l.dice.within(l.path.Jitter)).Add(v.Delay))
+	l.last[ports] = at
+	l.nw.inFlight++
+	l.nw.timer(at, timerArrive, p.ref)
 }
 
 // send puts a datagram on its way that has left the line at a time.

@@ -11,8 +11,8 @@ func (m *Module) checkReliable(c *checker, ep *Endpoint) error {
 	case unconfirmed > 0 && ep.state != stateConnected || ep.state != stateConnected && r.confirm.count > 0:
 		return fmt.Errorf("%d packets, %d fragments not confirmed in state %d", unconfirmed,
 			r.confirm.count, ep.state)
-	case unconfirmed > 0 && ep.room == 0:
-		return fmt.Errorf("%d packets not confirmed, and no timer", unconfirmed)
+	case ep.state == stateConnected && ep.owed() && ep.room == 0:
+		return fmt.Errorf("%d packets not confirmed, or no credits, and no timer", unconfirmed)
 	case r.wire < 0 || r.wire > ep.buffers:
 		return fmt.Errorf("the fabric holds %d send buffers of %d", r.wire, ep.buffers)
 	case r.watched && ep.room == 0:

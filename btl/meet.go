@@ -142,7 +142,7 @@ func (m *Module) validateAnother(ep, old *Endpoint) *Endpoint {
 	case old.state == stateConnected:
 		// The peer has closed the old connection or lost it. What it sent there may still arrive.
 		old.superseded, old.asked, old.answered, old.probes = true, false, false, 0
-		m.setTimer(old, m.cfg.CloseTimeout)
+		m.setTimer(old, m.supersededTimeout(old))
 	case old.state == stateConnecting && !old.hs.bound && old.hs.offered == 0:
 		m.takeOver(old, ep)
 		return old

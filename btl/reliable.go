@@ -374,8 +374,13 @@ func (m *Module) breakOff(b fabric.Buf) {
 	}
 }
 
-// A sender that asks for nothing must still notice when its peer is gone. While something is not
-// confirmed the endpoint's timer asks now and then: with a Void, which counts as any packet.
+// A sender that asks for nothing must still notice when its peer is gone. While something is
+// not confirmed the endpoint's timer asks now and then: with a Void, which counts as any packet.
+
+// owed says whether a reliable peer owes an answer: a confirmation, or its first credits.
+func (ep *Endpoint) owed() bool {
+	return ep.reliable && (ep.snd.InFlight() > 0 || !ep.snd.Open())
+}
 
 // watchEvery is the time between such questions.
 func (m *Module) watchEvery() time.Duration {

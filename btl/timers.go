@@ -35,8 +35,8 @@ func (m *Module) connectedTimer(ep *Endpoint) {
 	case ep.closing:
 		m.setTimer(ep, 0)
 	case ep.superseded:
-		m.setTimer(ep, m.cfg.CloseTimeout)
-	case ep.reliable && ep.snd.InFlight() > 0:
+		m.setTimer(ep, m.supersededTimeout(ep))
+	case ep.owed():
 		m.watch(ep, m.watchEvery())
 	case m.cfg.KeepAlive > 0:
 		m.setTimer(ep, m.cfg.KeepAlive)
@@ -81,7 +81,7 @@ func (m *Module) onTimer(ep *Endpoint) {
 		m.onHelloTimer(ep)
 	case ep.superseded:
 		m.onSuperseded(ep)
-	case ep.reliable && ep.snd.InFlight() > 0:
+	case ep.owed():
 		m.onWatch(ep)
 	case ep.reliable && m.cfg.KeepAlive == 0: // of packets that are confirmed meanwhile
 	default:
@@ -124,7 +124,19 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 	ep.probes++
 	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peerTag, frag.HelloBytes)
 	again := min(m.cfg.CloseTimeout, m.cfg.PeerTimeout) / (silentResendsMin + 1)
+	if left := m.cfg.PeerTimeout - quiet; ep.reliable && left > 0 {
+		again = min(again, left)
+	}
 	m.setTimer(ep, max(again, time.Millisecond))
+}
+
+// supersededTimeout is when a superseded peer is asked first. A reliable endpoint has no other timer
+// that would notice its death.
+func (m *Module) supersededTimeout(ep *Endpoint) time.Duration {
+	if ep.reliable {
+		return min(m.cfg.CloseTimeout, m.watchEvery())
+	}
+	return m.cfg.CloseTimeout
 }
 
 // whySuperseded is the reason for the end of a superseded endpoint: the peer's end of it is gone,

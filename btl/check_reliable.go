@@ -8,7 +8,7 @@ func (m *Module) checkReliable(c *checker, ep *Endpoint) error {
 	unconfirmed := ep.snd.InFlight()
 	r := &ep.rel
 	switch {
-	case unconfirmed > 0 && ep.state != stateConnected || ep.state != stateConnected && r.confirm.count > 0:
+	case ep.state != stateConnected && (unconfirmed > 0 || r.confirm.count > 0):
 		return fmt.Errorf("%d packets, %d fragments not confirmed in state %d", unconfirmed,
 			r.confirm.count, ep.state)
 	case ep.state == stateConnected && ep.owed() && ep.room == 0:

@@ -230,8 +230,8 @@ func (m *Module) Deadline() Time {
 	if m.draining && len(m.slots) > len(m.freeSlots) {
 		d = d.Min(m.drainUntil)
 	}
-	if ep := m.acks.first; ep != nil && len(m.freeCtl) > 0 && ep.ackChannel().room() > 0 {
-		d = d.Min(ep.rcv.AckDue())
+	if m.acks.first != nil && len(m.freeCtl) > 0 && m.acks.first.ackChannel().room() > 0 {
+		d = d.Min(m.acks.first.rcv.AckDue())
 	}
 	return d
 }

@@ -13,20 +13,21 @@ import (
 
 // A reliable endpoint is one whose fabric is reliable and ordered by itself, and whose peer has
 // announced the same in its Hello (frag.FeatureReliable). What the transport does elsewhere to
-// recover is off: packets have no sequence numbers, no ACKs and no timers, and a send buffer is free
-// as soon as the fabric has let go of it.
+// recover from losses is off: packets have no sequence numbers, no ACKs and no timers, and a send
+// buffer is free as soon as the fabric has let go of it.
 //
 // All packets take the command channel, one behind the other, for only there the fabric keeps their
 // order. Both sides count them. A packet for whose end somebody waits carries its count in the
 // place of the sequence number, and so asks for a confirmation: an Ack with the receiver's count,
-// which comes alone, on the data channel, as does one that renews the credits. (These stay. A
+// which comes alone, on the data channel, as does one that renews the credits. (These stay: a
 // fabric that is out of room for one peer refuses the packets for all, so no peer that is slow may
-// take that room.) A packet whose count is not the receiver's own means that the fabric did not keep
-// its promise: that ends the connection with ErrLost.
+// take that room.) A packet whose count is not the receiver's own means that the fabric did not
+// keep its promise: that ends the connection with ErrLost.
 //
 // Nothing can come again by itself. So nothing is sent before the peer's first Ack, which says that
-// it will take what comes; a refused packet counts as any other, its Nack goes ahead of the Ack that
-// confirms it; and a fragment in chunks for which the peer had no memory is sent anew as a whole.
+// it will take what comes; a refused packet counts as any other, its Nack goes ahead of the Ack
+// that confirms it; and a fragment in chunks for which the peer had no memory is sent anew as a
+// whole.
 
 // reliableState is what only reliable endpoints have.
 type reliableState struct {

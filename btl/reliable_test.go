@@ -61,7 +61,9 @@ func newRelied(tb testing.TB, net sim.Config, cfgs ...Config) *relied {
 	return r
 }
 
-func (r *relied) open(name string, cfg Config, wrap func(fabric.Domain, int) fabric.Domain) *Module {
+func (r *relied) open(name string, cfg Config,
+	wrap func(d fabric.Domain, visibleBuffers int) fabric.Domain,
+) *Module {
 	r.tb.Helper()
 	node := r.nw.Node(name)
 	info := node.Info()

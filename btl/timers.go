@@ -130,8 +130,8 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 	m.setTimer(ep, max(again, time.Millisecond))
 }
 
-// supersededTimeout is when a superseded peer is asked first. A reliable endpoint has no other timer
-// that would notice its death.
+// supersededTimeout is when a superseded peer is asked first. A reliable endpoint has no other
+// timer that would notice its death.
 func (m *Module) supersededTimeout(ep *Endpoint) time.Duration {
 	if ep.reliable {
 		return min(m.cfg.CloseTimeout, m.watchEvery())

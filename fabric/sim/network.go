@@ -41,8 +41,8 @@ type Config struct {
 	QueueDatagrams int
 	// Reliable makes the network one of a provider that is reliable and ordered by itself: Info says
 	// so, and of a Path only Delay, Jitter, BytesPerSecond and Cut count. Between two endpoints
-	// nothing overtakes. A receiver whose queue is full holds its senders up (ErrAgain). What is sent to an
-	// endpoint that is not open is lost, and so is what a Filter drops.
+	// nothing overtakes. A receiver whose queue is full holds its senders up (ErrAgain). What is sent
+	// to an endpoint that is not open is lost, and so is what a Filter drops.
 	Reliable bool
 	// NoGather takes Caps.Gather away.
 	NoGather bool

@@ -465,11 +465,17 @@ func (m *Module) ask(ep *Endpoint) {
 // onUnconfirmed goes on asking a peer of which it is not known whether it is connected too, for
 // until then nothing may be sent to it.
 func (m *Module) onUnconfirmed(ep *Endpoint) {
-	if m.awake.Sub(ep.heardAt) >= m.cfg.PeerTimeout {
+	quiet := m.awake.Sub(ep.heardAt)
+	if quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin {
 		m.end(ep, EventFailed, ErrPeerDead)
 		return
 	}
+	ep.probes++
 	m.sendProbes(ep)
-	m.setTimer(ep, ep.hs.interval)
+	again := ep.hs.interval
+	if left := m.cfg.PeerTimeout - quiet; left > 0 {
+		again = min(again, left)
+	}
+	m.setTimer(ep, max(again, time.Millisecond))
 	ep.hs.interval = min(2*ep.hs.interval, helloIntervalMax)
 }

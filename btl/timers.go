@@ -157,11 +157,11 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 		m.retag(ep)
 		return // to here at once
 	}
+	if ep.state == stateConnected && ep.reliable {
+		m.onUnconfirmed(ep)
+		return
+	}
 	if m.awake >= hs.until {
-		if ep.state == stateConnected && ep.reliable {
-			m.onUnconfirmed(ep)
-			return
-		}
 		if ep.state == stateConnected { // it works; only the confirmation never came
 			ep.hs = nil
 			m.connectedTimer(ep)

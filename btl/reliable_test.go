@@ -367,8 +367,15 @@ func TestReliableRefusals(t *testing.T) {
 		end  error
 	}
 	tries := []*attempt{
-		{1, 10, nil}, {9, 10, nil}, {1, 20, nil}, {8, 20, nil}, {1, 9000, nil}, {9, 9000, nil},
-		{8, 1200, nil}, {1, 30, nil}, {9, 5, nil},
+		{1, 10, nil},
+		{9, 10, nil},
+		{1, 20, nil},
+		{8, 20, nil},
+		{1, 9000, nil},
+		{9, 9000, nil},
+		{8, 1200, nil},
+		{1, 30, nil},
+		{9, 5, nil},
 	}
 	for _, a := range tries {
 		r.send(ep, a.tag, a.size, &a.end)

@@ -180,7 +180,7 @@ func (m *Module) onNack(ep *Endpoint, h *frag.Header, payload []byte) bool {
 	f.err = err
 	if f.state == fragQueued { // its other packets are not sent at all
 		m.unqueue(ep, f)
-		m.disarm(ep)
+		m.rearm(ep)
 	}
 	return true
 }

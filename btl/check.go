@@ -253,8 +253,10 @@ func (m *Module) checkFlow(f *flow) error {
 	case (f.list != nil) != f.may():
 		return fmt.Errorf("ready: %v, with %d fragments queued in state %d, window open: %v",
 			f.list != nil, f.queue.count, ep.state, ep.snd.Open())
-	case f.deficit > m.quantum() || f.deficit < -2*m.data.mtu:
-		return fmt.Errorf("a deficit of %d bytes, with a quantum of %d", f.deficit, m.quantum())
+	case max(f.deficit, ep.balance-m.data.mtu) > m.quantum() ||
+		min(f.deficit, ep.balance) < -2*m.data.mtu:
+		return fmt.Errorf("a deficit of %d bytes, a balance of %d, with a quantum of %d", f.deficit,
+			ep.balance, m.quantum())
 	}
 	return nil
 }

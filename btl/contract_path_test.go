@@ -313,7 +313,7 @@ func TestPathOrderOfSends(t *testing.T) {
 	if fmt.Sprint(tiny) != "[8 48]" { // 16 and 24 share a packet
 		t.Errorf("tiny messages left in the order %v", tiny)
 	}
-	if !slices.Equal(seqs[:3], []uint32{1<<24 | 8, 1<<24 | 1400, 48}) {
+	if !slices.Equal(seqs[:3], []uint32{1<<24 | 8, 48, 1<<24 | 1400}) {
 		t.Errorf("bulk data left before %#x", seqs)
 	}
 }

@@ -47,6 +47,7 @@ type Endpoint struct {
 	rcv        reliability.Receiver
 	small      flow // fragments of one packet that wait to be sent
 	large      flow // and the others
+	balance    int  // bytes that the small ones may be ahead of the others
 	pack       openPack
 	sentIn     uint64 // the module's period in which something was sealed last
 	asm        frag.Assembler
@@ -149,7 +150,7 @@ type flush struct {
 	fn    func(error)
 	after [2]*Fragment // set while these fragments, the last of each flow, have not been sent whole
 	until seq.Num      // acknowledged below this number means flushed
-	done  bool      // flushed, fn not called yet
+	done  bool         // flushed, fn not called yet
 }
 
 // Flush calls fn from Progress when everything sent to the endpoint so far is acknowledged, or with

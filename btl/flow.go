@@ -12,6 +12,10 @@ import "gobtl/frag"
 // A flow that has something to send after a pause, and has not used up its quantum when it fell
 // silent, does not wait for the others' turns (the new flows of FQ-CoDel, RFC 8290). It gets a new
 // quantum only in its place behind all others, so it gains time by that, but not a byte.
+//
+// The two flows of an endpoint share its window besides, which mostly is what bounds them, and small
+// fragments need no turn to leave at once. So there is a balance of what the two have sent while both
+// had to: neither may be ahead of the other by more than a quantum.
 
 // flow is one of the two of an endpoint.
 type flow struct {
@@ -26,6 +30,7 @@ func (ep *Endpoint) initFlows() {
 	quantum := ep.m.quantum()
 	ep.small = flow{ep: ep, deficit: quantum}
 	ep.large = flow{ep: ep}
+	ep.balance = quantum
 }
 
 // quantum is what a flow may send in a turn: not less than a packet, for else a turn might only
@@ -58,16 +63,30 @@ func (ep *Endpoint) bulk() bool {
 }
 
 // overtakes says whether a small fragment may leave at once, or into the open pack: if none waits,
-// and if the large ones that do are not due.
+// and if they are not ahead of a large one.
 func (ep *Endpoint) overtakes() bool {
-	return ep.small.queue.first == nil && (ep.small.deficit > 0 || !ep.bulk())
+	return ep.small.queue.first == nil && (ep.balance > 0 || !ep.bulk())
 }
 
-// overtook books bytes that were sent of the small fragments while they had not their turn.
-func (m *Module) overtook(ep *Endpoint, sizeBytes int) {
+// sentSmall puts bytes of small fragments into the balance.
+func (ep *Endpoint) sentSmall(sizeBytes int) {
 	if ep.large.queue.first != nil {
-		ep.small.deficit -= sizeBytes
+		ep.balance -= sizeBytes
 	}
+}
+
+// sentLarge puts bytes of large fragments into the balance. Small ones that did not wait meanwhile
+// do not catch up with more than a quantum.
+func (ep *Endpoint) sentLarge(sizeBytes int) {
+	ep.balance += sizeBytes
+	if ep.small.queue.first == nil {
+		ep.balance = min(ep.balance, ep.m.quantum())
+	}
+}
+
+// overtook books bytes that were sent of the small fragments out of turn.
+func (m *Module) overtook(ep *Endpoint, sizeBytes int) {
+	ep.sentSmall(sizeBytes)
 	m.rearm(ep)
 }
 
@@ -83,6 +102,14 @@ func (ep *Endpoint) bulkRoom() int {
 	return room - min(spareMax, (ep.snd.InFlight()+room)/share)
 }
 
+// bulkBytes is what may be sent of large fragments before small ones that wait.
+func (ep *Endpoint) bulkBytes() int {
+	if ep.small.queue.first == nil {
+		return passBytes
+	}
+	return ep.m.quantum() - ep.balance
+}
+
 // may says whether the flow has something to send, and its window is open.
 func (f *flow) may() bool {
 	ep := f.ep
@@ -96,15 +123,10 @@ func (f *flow) may() bool {
 		case f.queue.first.isBye():
 			return ep.small.queue.first == nil && !ep.pack.open() && ep.snd.Open()
 		}
-		return ep.bulkRoom() > 0
+		return ep.bulkRoom() > 0 && ep.bulkBytes() > 0
 	}
-	if ep.pack.open() {
-		return true
-	}
-	// What a window has left that is too narrow for large fragments goes to small ones only as long
-	// as these are not in debt, or it would never widen.
-	return f.queue.first != nil && ep.snd.Open() &&
-		(f.deficit > 0 || !ep.bulk() || ep.bulkRoom() > 0)
+	return ep.pack.open() ||
+		f.queue.first != nil && ep.snd.Open() && (ep.balance > 0 || !ep.bulk())
 }
 
 // arm puts the flows of an endpoint that may send on a list.
@@ -183,10 +205,6 @@ func (m *Module) endTurn(f *flow) {
 	if f.may() {
 		m.ready.pushBack(f)
 	}
-	if small := &f.ep.small; f.deficit <= 0 && f != small && small.list == nil {
-		// So what is sent while none of them waits is measured against one turn of the large ones.
-		small.deficit = m.quantum()
-	}
 }
 
 // serveFlow is a flow's turn, or what the pass has left for it: bytes, and budget packets. It
@@ -194,22 +212,25 @@ func (m *Module) endTurn(f *flow) {
 func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 	ep := f.ep
 	for f.deficit > 0 && sent < bytes && packets < budget && f.may() {
-		size, n, payer := 0, 1, f
+		size, n := 0, 1
 		switch {
 		case f == &ep.small:
 			size = m.sendSmall(ep)
+			ep.sentSmall(size)
 		case ep.pack.open(): // has been promised the next sequence number
-			payer = &ep.small
 			size = m.sealPack(ep)
+			ep.sentSmall(size)
 		case f.queue.first.isBye():
 			size = m.sendFrag(ep, f.queue.first)
 		default:
-			size, n = m.sendChunks(ep, f.queue.first, min(f.deficit, bytes-sent), budget-packets)
+			size, n = m.sendChunks(ep, f.queue.first, min(f.deficit, bytes-sent, ep.bulkBytes()),
+				budget-packets)
+			ep.sentLarge(size)
 		}
 		if size == 0 {
 			break
 		}
-		payer.deficit -= size
+		f.deficit -= size
 		sent += size
 		packets += n
 	}

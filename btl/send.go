@@ -254,9 +254,8 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 		ep.m.seg.Queue(f.seg)
 	}
 	f.large = f.isBye() || !ep.fitsPacket(f)
-	fl := ep.flowOf(f)
-	fl.queue.push(f)
-	ep.m.armFlow(fl)
+	ep.flowOf(f).queue.push(f)
+	ep.m.rearm(ep)
 }
 
 // sendSmall sends the next packet of an endpoint's small fragments: the open pack, those at the

@@ -215,7 +215,9 @@ var tamperings = []struct {
 	{"queued in a wrong state", "queued", func(b *busyModule) { b.queued.state = fragLent }},
 	{"queued buffer", "queued", func(b *busyModule) { b.seg.Unqueue(b.queued.seg) }},
 	{"queue length", "queue of", func(b *busyModule) { b.out.small.queue.count++ }},
-	{"queue end", "another end", func(b *busyModule) { b.out.small.queue.last = b.out.large.queue.last }},
+	{"queue end", "another end", func(b *busyModule) {
+		b.out.small.queue.last = b.out.large.queue.last
+	}},
 	{"descriptor leaked", "descriptors", func(b *busyModule) { b.fragsLent++ }},
 	{"descriptor freed twice", "descriptors", func(b *busyModule) {
 		b.freeFrags = append(b.freeFrags, &Fragment{})

@@ -187,8 +187,8 @@ func TestContract10ListsAtOnce(t *testing.T) {
 		t.Fatalf("%d endpoints ready, %d owe an ACK", m.early.count+m.ready.count, m.acks.count)
 	}
 	a.Abort()
-	if m.early.count+m.ready.count != 0 || m.acks.count != 0 {
-		t.Errorf("%d endpoints ready, %d owe an ACK after the end", m.early.count+m.ready.count, m.acks.count)
+	if n := m.early.count + m.ready.count; n != 0 || m.acks.count != 0 {
+		t.Errorf("%d endpoints ready, %d owe an ACK after the end", n, m.acks.count)
 	}
 	if err := m.Check(); err != nil {
 		t.Error(err)

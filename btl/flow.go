@@ -13,9 +13,9 @@ import "gobtl/frag"
 // silent, does not wait for the others' turns (the new flows of FQ-CoDel, RFC 8290). It gets a new
 // quantum only in its place behind all others, so it gains time by that, but not a byte.
 //
-// The two flows of an endpoint share its window besides, which mostly is what bounds them, and small
-// fragments need no turn to leave at once. So there is a balance of what the two have sent while both
-// had to: neither may be ahead of the other by more than a quantum.
+// The two flows of an endpoint share its window besides, which mostly is what bounds them, and a
+// small fragment that leaves at once waits for no turn. So there is a balance of what the two have
+// sent while both had to: neither may be ahead of the other by more than a quantum.
 
 // flow is one of the two of an endpoint.
 type flow struct {
@@ -70,7 +70,7 @@ func (ep *Endpoint) overtakes() bool {
 
 // sentSmall puts bytes of small fragments into the balance.
 func (ep *Endpoint) sentSmall(sizeBytes int) {
-	if ep.large.queue.first != nil {
+	if ep.bulk() {
 		ep.balance -= sizeBytes
 	}
 }

@@ -240,9 +240,9 @@ func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 	return true
 }
 
-// takeBulkSeg takes a send buffer for a chunk. Of those that the endpoint may have it leaves some to
-// small fragments, unless nothing of the large one is in flight: then it takes even the buffer of a
-// small one that waits, or it could wait for ever for a caller that holds all of them.
+// takeBulkSeg takes a send buffer for a chunk. Of those that the endpoint may have it leaves some
+// to small fragments, unless nothing of the large one is in flight: then it takes even the buffer
+// of a small one that waits, or it could wait for ever for a caller that holds all of them.
 func (m *Module) takeBulkSeg(f *Fragment, t *reliability.Token) bool {
 	const share = 16
 	ep := f.ep

@@ -72,7 +72,7 @@ var flowMutations = []mutation{
 		file:  "btl/flow.go",
 		old:   "return ep.small.queue.first == nil && !ep.pack.open() && ep.snd.Open()",
 		new:   "return ep.snd.Open()",
-		test:  "./btl -run TestFairFlushAndClose",
+		test:  "./btl -run TestFairByeLast",
 	},
 	{
 		name:  "flush-forgets-large",

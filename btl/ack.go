@@ -101,11 +101,11 @@ func (m *Module) finish(f *Fragment) {
 func (m *Module) owe(ep *Endpoint) {
 	if ep.rcv.AckDue() <= m.now {
 		if ep.ackOwed {
-			m.acks.remove(ep, linkAcks)
+			m.acks.remove(ep)
 		}
-		m.acks.pushFront(ep, linkAcks)
+		m.acks.pushFront(ep)
 	} else if !ep.ackOwed {
-		m.acks.pushBack(ep, linkAcks)
+		m.acks.pushBack(ep)
 	}
 	ep.ackOwed = true
 }
@@ -118,7 +118,7 @@ func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 	if dup {
 		h.Flags |= frag.FlagDup
 	}
-	m.acks.remove(ep, linkAcks)
+	m.acks.remove(ep)
 	ep.ackOwed = false
 	m.stats.counters[CntAckPiggybacked]++
 }

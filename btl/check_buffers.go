@@ -190,11 +190,11 @@ func (m *Module) checkLists(*checker) error {
 	if err := m.checkFlows(&m.ready, ready); err != nil {
 		return fmt.Errorf("ready list: %w", err)
 	}
-	if err := m.checkList(&m.acks, linkAcks, owing); err != nil {
+	if err := m.checkList(&m.acks, owing); err != nil {
 		return fmt.Errorf("list of ACKs: %w", err)
 	}
 	due := m.now
-	for ep := m.acks.first; ep != nil; ep = ep.links[linkAcks].next {
+	for ep := m.acks.first; ep != nil; ep = ep.ackLink.next {
 		at := max(ep.rcv.AckDue(), m.now)
 		if at < due {
 			return fmt.Errorf("list of ACKs: one due %d stands behind one due %d", at, due)
@@ -209,15 +209,15 @@ func (m *Module) checkLists(*checker) error {
 	return nil
 }
 
-func (m *Module) checkList(l *endpointList, link, members int) error {
+func (m *Module) checkList(l *endpointList, members int) error {
 	n := 0
 	var last *Endpoint
-	for ep := l.first; ep != nil && n <= l.count; ep = ep.links[link].next {
+	for ep := l.first; ep != nil && n <= l.count; ep = ep.ackLink.next {
 		n++
 		if m.slots[ep.slot] != ep || !ep.ackOwed {
 			return errors.New("an endpoint that does not belong there")
 		}
-		if ep.links[link].prev != last {
+		if ep.ackLink.prev != last {
 			return errors.New("its links do not match")
 		}
 		last = ep

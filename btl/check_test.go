@@ -253,7 +253,7 @@ var tamperings = []struct {
 	{"ACK list order", "stands behind", func(b *busyModule) {
 		b.out.rcv.AskAck(b.now, time.Microsecond)
 		b.out.ackOwed = true
-		b.acks.pushBack(b.out, linkAcks)
+		b.acks.pushBack(b.out)
 	}},
 
 	{"control buffer leaked", "control buffers", func(b *busyModule) { b.freeCtl = b.freeCtl[1:] }},

@@ -39,7 +39,7 @@ type Endpoint struct {
 	answered   bool // a question since
 	byeSeen    bool
 	byeSeq     seq.Num
-	links      [1]endpointLink
+	ackLink    endpointLink // in Module.acks
 	peerTag    uint64
 	cmdAddr    fabric.Addr
 	dataAddr   fabric.Addr
@@ -266,7 +266,7 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	m.failQueue(&ep.small.queue, err)
 	m.failQueue(&ep.large.queue, err)
 	if ep.ackOwed && ep.state != stateLingering {
-		m.acks.remove(ep, linkAcks)
+		m.acks.remove(ep)
 		ep.ackOwed = false
 	}
 	ep.asm.Drop()
@@ -332,7 +332,7 @@ func (m *Module) end(ep *Endpoint, ev Event, err error) {
 func (m *Module) remove(ep *Endpoint) {
 	m.dirty, m.starved = true, false
 	if ep.ackOwed {
-		m.acks.remove(ep, linkAcks)
+		m.acks.remove(ep)
 		ep.ackOwed = false
 	}
 	m.clearTimer(ep)
@@ -357,52 +357,48 @@ func (m *Module) remove(ep *Endpoint) {
 	m.freeSlots = append(m.freeSlots, ep.slot)
 }
 
-// endpointLink chains an endpoint into one of the module's lists.
+// endpointLink chains an endpoint into a list.
 type endpointLink struct{ prev, next *Endpoint }
 
-const (
-	linkAcks = 0
-)
-
-// endpointList is a list of endpoints; each list uses its own link of Endpoint.links.
+// endpointList is a list of endpoints, linked through Endpoint.ackLink.
 type endpointList struct {
 	first, last *Endpoint
 	count       int
 }
 
-func (l *endpointList) pushBack(ep *Endpoint, link int) {
-	ep.links[link] = endpointLink{prev: l.last}
+func (l *endpointList) pushBack(ep *Endpoint) {
+	ep.ackLink = endpointLink{prev: l.last}
 	if l.last == nil {
 		l.first = ep
 	} else {
-		l.last.links[link].next = ep
+		l.last.ackLink.next = ep
 	}
 	l.last = ep
 	l.count++
 }
 
-func (l *endpointList) pushFront(ep *Endpoint, link int) {
-	ep.links[link] = endpointLink{next: l.first}
+func (l *endpointList) pushFront(ep *Endpoint) {
+	ep.ackLink = endpointLink{next: l.first}
 	if l.first == nil {
 		l.last = ep
 	} else {
-		l.first.links[link].prev = ep
+		l.first.ackLink.prev = ep
 	}
 	l.first = ep
 	l.count++
 }
 
-func (l *endpointList) remove(ep *Endpoint, link int) {
-	k := &ep.links[link]
+func (l *endpointList) remove(ep *Endpoint) {
+	k := &ep.ackLink
 	if k.prev == nil {
 		l.first = k.next
 	} else {
-		k.prev.links[link].next = k.next
+		k.prev.ackLink.next = k.next
 	}
 	if k.next == nil {
 		l.last = k.prev
 	} else {
-		k.next.links[link].prev = k.prev
+		k.next.ackLink.prev = k.prev
 	}
 	*k = endpointLink{}
 	l.count--

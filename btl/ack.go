@@ -101,11 +101,11 @@ func (m *Module) finish(f *Fragment) {
 func (m *Module) owe(ep *Endpoint) {
 	if ep.rcv.AckDue() <= m.now {
 		if ep.ackOwed {
-			m.acks.remove(ep, linkAcks)
+			m.acks.remove(ep)
 		}
-		m.acks.pushFront(ep, linkAcks)
+		m.acks.pushFront(ep)
 	} else if !ep.ackOwed {
-		m.acks.pushBack(ep, linkAcks)
+		m.acks.pushBack(ep)
 	}
 	ep.ackOwed = true
 }
@@ -118,7 +118,7 @@ func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 	if dup {
 		h.Flags |= frag.FlagDup
 	}
-	m.acks.remove(ep, linkAcks)
+	m.acks.remove(ep)
 	ep.ackOwed = false
 	m.stats.counters[CntAckPiggybacked]++
 }
@@ -186,7 +186,7 @@ func (m *Module) onNack(ep *Endpoint, h *frag.Header, payload []byte) bool {
 	f.err = err
 	if f.state == fragQueued { // its other packets are not sent at all
 		m.unqueue(ep, f)
-		m.disarm(ep)
+		m.rearm(ep)
 	}
 	return true
 }

@@ -76,8 +76,9 @@ type Config struct {
 	// CloseTimeout bounds the drain of Endpoint.Close after the peer stops answering. 0 means 1 s.
 	CloseTimeout time.Duration
 
-	// QuantumBytes is what one endpoint may send before the next one's turn. 0 means 64000: 44 packets
-	// of an Ethernet's size, which UDP segmentation offload takes as one.
+	// QuantumBytes is what an endpoint may send of its small or its large fragments before the others'
+	// turns. 0 means 64768: 44 packets of an Ethernet's size, which UDP segmentation offload takes as
+	// one. It is a packet at least.
 	QuantumBytes int
 	// PassPackets bounds the new packets posted in one pass of the progress loop, 1 to 1024. 0 means
 	// 88.
@@ -138,7 +139,7 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.HandshakeTimeout, 3*time.Second)
 	set(&c.PeerTimeout, 5*time.Second)
 	set(&c.CloseTimeout, time.Second)
-	set(&c.QuantumBytes, 64000)
+	set(&c.QuantumBytes, 44*1472)
 	set(&c.PassPackets, 88)
 	set(&c.PollBatch, 128)
 	set(&c.IdlePollEvery, 4)

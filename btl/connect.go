@@ -165,6 +165,7 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 		ep.slot = uint32(len(m.slots))
 		m.slots = append(m.slots, ep)
 	}
+	ep.initFlows()
 	m.births++
 	ep.born = m.births
 	ep.tag = m.random()<<slotBits | uint64(ep.slot)
@@ -283,7 +284,7 @@ func (m *Module) establish(ep *Endpoint) {
 		ep.state = stateConnected
 		m.credits.Join()
 		ep.joined = true
-		m.failTooLarge(ep)
+		m.sortQueues(ep)
 		m.endDisplaced(ep)
 		m.stats.counters[CntPeersConnected]++
 		if ep.reliable {
@@ -319,10 +320,38 @@ func (m *Module) endDisplaced(ep *Endpoint) {
 	ep.displaced = nil
 }
 
-// failTooLarge ends what was queued before the peer could say how much it takes.
-func (m *Module) failTooLarge(ep *Endpoint) {
+// sortQueues puts what was queued before the peer could say how much it takes where it belongs: a
+// fragment that is larger than a packet of the peer's among the others in chunks, and one that is
+// larger than any that the peer takes nowhere.
+func (m *Module) sortQueues(ep *Endpoint) {
+	moved := false
+	for f := ep.small.queue.first; f != nil; {
+		next := f.next
+		if !ep.fitsPacket(f) {
+			if f.hasSeg {
+				m.unfill(f)
+			}
+			ep.small.queue.remove(f)
+			f.large = true
+			ep.large.queue.pushFront(f) // the last one may be a bye
+			moved = true
+		}
+		f = next
+	}
+	for i := range ep.flushes {
+		if moved { // some may wait for a little more than they must
+			ep.flushes[i].after = ep.lastQueued()
+		}
+	}
+	m.failTooLarge(ep, &ep.small.queue)
+	m.failTooLarge(ep, &ep.large.queue)
+	ep.checkFlushed()
+}
+
+// failTooLarge ends the fragments of a queue that are too large for the peer.
+func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 	var before *Fragment // the last one that stays
-	for f := ep.queue.first; f != nil; {
+	for f := q.first; f != nil; {
 		next := f.next
 		if f.size <= ep.fragBytesMax {
 			before = f
@@ -337,7 +366,6 @@ func (m *Module) failTooLarge(ep *Endpoint) {
 		}
 		f = next
 	}
-	ep.checkFlushed()
 }
 
 // wakeUp decides about a packet with the tag of an endpoint that is not connected, or does not know

@@ -59,6 +59,7 @@ type Fragment struct {
 	hasSeg    bool // seg holds the payload already
 	ownRegion bool // gather is registered for this fragment alone
 	put       bool
+	large     bool // waits among those in chunks
 	tag       uint8
 	state     fragState
 
@@ -241,6 +242,22 @@ func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 	return true
 }
 
+// takeBulkSeg takes a send buffer for a chunk. Of those that the endpoint may have it leaves some
+// to small fragments, unless nothing of the large one is in flight: then it takes even the buffer
+// of a small one that waits, or it could wait for ever for a caller that holds all of them.
+func (m *Module) takeBulkSeg(f *Fragment, t *reliability.Token) bool {
+	const share = 16
+	ep := f.ep
+	if f.out == 0 && !(ep.reliable && ep.busy()) {
+		return m.takeSeg(ep, t) || m.borrowFrom(ep.small.queue.first, t)
+	}
+	n := len(m.freeSegs) - min(spareMax, len(m.segs)/share)
+	if ep.buffers >= n && (n <= len(m.segs)/newcomersShare || len(m.slots)-len(m.freeSlots) > 1) {
+		return false
+	}
+	return m.takeSeg(ep, t)
+}
+
 // giveSeg makes a send buffer of an endpoint free again.
 func (m *Module) giveSeg(ep *Endpoint, t reliability.Token) {
 	ep.buffers--
@@ -275,6 +292,15 @@ func (l *fragmentList) push(f *Fragment) {
 		l.last.next = f
 	}
 	l.last = f
+	l.count++
+}
+
+func (l *fragmentList) pushFront(f *Fragment) {
+	f.next = l.first
+	if l.first == nil {
+		l.last = f
+	}
+	l.first = f
 	l.count++
 }
 

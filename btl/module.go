@@ -86,7 +86,8 @@ type Module struct {
 	rejectedIn uint64        // pass of the latest Reject
 	guests     []fabric.Addr // addresses inserted for Rejects
 	inserted   int           // addresses inserted and not removed
-	ready      endpointList  // has something to send, and may
+	early      flowList      // has something to send, may, and need not wait for its turn
+	ready      flowList      // the others that may, in turn
 	starved    bool          // none of them found a buffer, or room in its channel
 	acks       endpointList  // owes an ACK; the first is due first
 

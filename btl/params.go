@@ -141,7 +141,7 @@ var params = []Param{
 		func(c *Config) any { return &c.CloseTimeout },
 	},
 	{
-		"quantum_bytes", "64000", "bytes that one endpoint sends before the next one's turn",
+		"quantum_bytes", "64768", "bytes that an endpoint sends before the next one's turn",
 		func(c *Config) any { return &c.QuantumBytes },
 	},
 	{

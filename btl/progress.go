@@ -222,8 +222,8 @@ func (m *Module) callOut() {
 // channel, waits for the packet or the completion that brings it.
 func (m *Module) Deadline() Time {
 	if m.deferred.pending || len(m.fresh) > 0 || len(m.cmd.batch) > 0 || len(m.data.batch) > 0 ||
-		m.ready.first != nil && !m.starved || m.seg.ResendsWaiting() > 0 && m.data.room() > 0 ||
-		m.completed.first != nil || len(m.events) > 0 {
+		m.early.count+m.ready.count > 0 && !m.starved ||
+		m.seg.ResendsWaiting() > 0 && m.data.room() > 0 || m.completed.first != nil || len(m.events) > 0 {
 		return m.now
 	}
 	d := m.seg.Deadline().Min(m.timers.Deadline())

@@ -46,12 +46,17 @@ type pendingNack struct {
 	reason, tag uint8
 }
 
-// maySend says whether the endpoint may send what waits. A reliable one keeps its goodbye until
-// everything before is confirmed: of that something may have to be sent again.
-func (ep *Endpoint) maySend() bool {
-	return ep.snd.Open() && (!ep.reliable || ep.rel.confirm.first == nil || ep.pack.open() ||
-		ep.queue.first == nil || !ep.queue.first.isBye())
+// busy says whether send buffers of the endpoint are under way, which will be free again.
+func (ep *Endpoint) busy() bool {
+	if ep.reliable {
+		return ep.rel.wire > 0
+	}
+	return ep.snd.InFlight() > 0
 }
+
+// mayClose says whether a goodbye may be sent. A reliable endpoint keeps it until everything before
+// is confirmed: of that something may have to be sent again.
+func (ep *Endpoint) mayClose() bool { return !ep.reliable || ep.rel.confirm.first == nil }
 
 // sealReliable is seal for a reliable endpoint.
 func (m *Module) sealReliable(ep *Endpoint, t reliability.Token, f *Fragment) int {
@@ -321,14 +326,14 @@ func (m *Module) onNackReliable(ep *Endpoint, h *frag.Header, payload []byte) {
 // sendAnew puts a fragment in chunks, for which the peer had no memory, back to the front of the
 // to-send list: but behind one of which chunks have been sent, for they must not mix.
 func (m *Module) sendAnew(ep *Endpoint, f *Fragment) {
-	if f.size <= uint32(segmentRoom(ep.mtu, frag.KindFrag)) {
+	if !f.large {
 		return // it needs none
 	}
 	m.stats.counters[CntRetransmitNack]++
 	ep.rel.confirm.remove(f)
 	f.out--
 	f.cursor, f.state = 0, fragQueued
-	q := &ep.queue
+	q := &ep.large.queue
 	busy := q.first
 	if busy != nil && busy.cursor == 0 {
 		busy = nil
@@ -344,11 +349,12 @@ func (m *Module) sendAnew(ep *Endpoint, f *Fragment) {
 	}
 	for i := range ep.flushes { // those that waited for it do so again
 		w := &ep.flushes[i]
-		if w.after == nil && f.until.Before(w.until) || w.after != nil && w.after == busy {
-			w.after = f
+		after := &w.after[1]
+		if *after == nil && f.until.Before(w.until) || *after != nil && *after == busy {
+			*after = f
 		}
 	}
-	m.arm(ep)
+	m.rearm(ep)
 }
 
 // failUnconfirmed ends what is sent to a reliable peer that is gone.
@@ -445,10 +451,11 @@ func (m *Module) onWatch(ep *Endpoint) {
 // ask sends a Void that asks for a confirmation. If there is no room now, the next one will do.
 func (m *Module) ask(ep *Endpoint) {
 	if ep.pack.open() { // which has been promised the next number
-		if m.sealPack(ep) == 0 {
+		sizeBytes := m.sealPack(ep)
+		if sizeBytes == 0 {
 			return
 		}
-		m.rearm(ep)
+		m.overtook(ep, sizeBytes)
 	}
 	b, ok := m.takeControl(&m.cmd)
 	if !ok {
@@ -460,6 +467,7 @@ func (m *Module) ask(ep *Endpoint) {
 	m.stats.counters[CntAsked]++
 	m.stats.counters[CntSentFrag]++
 	m.putControl(ep, &m.cmd, b, m.out.Encode(m.arena.Bytes(b)), ep.cmdAddr)
+	m.rearm(ep) // it may have used up the credits
 }
 
 // onUnconfirmed goes on asking a peer of which it is not known whether it is connected too, for

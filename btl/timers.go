@@ -171,6 +171,9 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 		return
 	}
 	m.sendProbes(ep)
+	if m.doubts(ep) {
+		m.sendHello(ep, frag.KindHello, frag.ProbeCommand, 0, frag.HelloBytes)
+	}
 	m.setTimer(ep, min(hs.interval, hs.until.Sub(m.awake)))
 	hs.interval = min(2*hs.interval, helloIntervalMax)
 }

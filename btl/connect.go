@@ -210,11 +210,7 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	ep.snd.Init(ep.slot, first, min(m.rules.WindowPackets, floorPowerOf2(int(hello.WindowPkts))))
 	ep.rcv.Init(h.Seq, m.rules.WindowPackets)
 	ep.asm.Init(m.pool, segmentRoom(ep.mtu, frag.KindChunk))
-	if ep.reliable = m.reliable && hello.Features&frag.FeatureReliable != 0; ep.reliable {
-		ep.tiny = ep.mtu // all goes one way; what may be sent, the first ACK tells
-	} else {
-		ep.snd.Grant(hello.Credit)
-	}
+	m.agree(ep, hello)
 }
 
 // onHelloAck books a probe that made the round trip.

@@ -46,6 +46,17 @@ type pendingNack struct {
 	reason, tag uint8
 }
 
+// agree decides by the peer's Hello whether the endpoint is reliable. What a reliable one may send,
+// its peer's first Ack tells.
+func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
+	ep.reliable = m.reliable && hello.Features&frag.FeatureReliable != 0
+	if ep.reliable {
+		ep.tiny = ep.mtu // all goes one way
+	} else {
+		ep.snd.Grant(hello.Credit)
+	}
+}
+
 // busy says whether send buffers of the endpoint are under way, which will be free again.
 func (ep *Endpoint) busy() bool {
 	if ep.reliable {

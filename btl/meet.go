@@ -160,7 +160,7 @@ func (m *Module) validateAnother(ep, old *Endpoint) *Endpoint {
 	case old.state == stateConnected:
 		// The peer has closed the old connection or lost it. What it sent there may still arrive.
 		old.superseded, old.asked, old.answered, old.probes = true, false, false, 0
-		m.setTimer(old, m.cfg.CloseTimeout)
+		m.setTimer(old, m.supersededTimeout(old))
 	case old.state == stateConnecting && !old.hs.bound && old.hs.offered == 0:
 		m.takeOver(old, ep)
 		return old
@@ -185,6 +185,38 @@ func (m *Module) takeOver(ep, half *Endpoint) {
 	ep.cmdAddr, ep.dataAddr = half.cmdAddr, half.dataAddr
 	ep.mtu, ep.tiny, ep.fragBytesMax = half.mtu, half.tiny, half.fragBytesMax
 	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
+	ep.reliable = half.reliable
 	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0
 	half.state, half.hs = stateEnded, nil
+}
+
+// displace puts an endpoint that Connect made, or found half open, in the place of the one that was
+// known by its address before. That one may have displaced it in turn.
+func (m *Module) displace(ep, old *Endpoint) {
+	if old == ep {
+		return
+	}
+	for d := old; d != nil; d = d.displaced {
+		if d.displaced == ep {
+			d.displaced, ep.displaced = ep.displaced, nil
+		}
+	}
+	ep.displaced = old
+	m.byAddr[ep.addrKey] = ep
+}
+
+// halfOpenTo finds the latest half-open endpoint of a module that is known by name. It need not be
+// the one in byAddr, where an earlier connection may be on its way out.
+func (m *Module) halfOpenTo(n *frag.Name) *Endpoint {
+	if m.halfOpen == 0 {
+		return nil
+	}
+	var found *Endpoint
+	for _, ep := range m.slots {
+		if ep != nil && ep.state == stateAccepting && ep.peer.incarnation == n.Incarnation &&
+			ep.addrKey == string(n.Command) && (found == nil || ep.born > found.born) {
+			found = ep
+		}
+	}
+	return found
 }

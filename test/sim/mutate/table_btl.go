@@ -191,7 +191,7 @@ var btlMutations = []mutation{
 	{
 		name:  "half-open-missed",
 		fault: "connecting does not find the half-open endpoint behind a closing one",
-		file:  "btl/connect.go",
+		file:  "btl/meet.go",
 		old:   "(found == nil || ep.born > found.born)",
 		new:   "found != nil",
 		test:  "./btl -run TestConnectFindsHalfOpen",
@@ -256,8 +256,8 @@ var btlMutations = []mutation{
 		name:  "lost-wake-ready",
 		fault: "the deadline forgets what waits to be sent",
 		file:  "btl/progress.go",
-		old:   "m.ready.first != nil && !m.starved || m.seg",
-		new:   "m.seg",
+		old:   "m.early.count+m.ready.count > 0 && !m.starved ||\n",
+		new:   "\n",
 		test:  "./btl -run TestDeadlineWhenReady",
 	},
 	{

@@ -54,7 +54,7 @@ func (o Options) withDefaults() Options {
 	def(&o.Rounds, 3)
 	def(&o.Senders, 16)
 	if o.Each == 0 {
-		o.Each = time.Second
+		o.Each = 900 * time.Millisecond
 	}
 	if o.Limit == 0 {
 		o.Limit = 8 * time.Minute

@@ -1,6 +1,9 @@
 package btl
 
 import (
+	"math"
+	"time"
+
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/reliability"
@@ -11,6 +14,27 @@ import (
 func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 	dup := old || h.Flags&frag.FlagDup != 0
 	done, verdict, _ := ep.snd.OnAck(m.seg, m.now, h.Ack, h.Credit, dup, m.done[:0])
+	return m.afterAck(ep, done, verdict)
+}
+
+// onSack processes an Ack with a Sack.
+func (m *Module) onSack(ep *Endpoint, h *frag.Header, payload []byte) bool {
+	if !ep.selective {
+		return false
+	}
+	s := &m.sack
+	frag.DecodeSack(payload, s)
+	done, verdict := ep.snd.OnSack(m.seg, m.now, h.Ack, h.Credit, &reliability.Sack{
+		Words: s.Words[:s.Count], Last: s.Last, Copies: s.Copies,
+		Delay: time.Duration(s.DelayUs) * time.Microsecond,
+	}, m.done[:0])
+	return m.afterAck(ep, done, verdict)
+}
+
+// afterAck books what an ACK has freed; false if it acknowledges what was never sent.
+func (m *Module) afterAck(ep *Endpoint, done []reliability.Token,
+	verdict reliability.AckVerdict,
+) bool {
 	if verdict == reliability.AckBogus {
 		return false
 	}
@@ -21,6 +45,10 @@ func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 		m.acked(t)
 	}
 	if len(done) > 0 {
+		if f := ep.byeAhead; f != nil && ep.snd.InFlight() == 0 {
+			ep.byeAhead = nil
+			m.segEnded(f)
+		}
 		ep.ackedAt = m.awake
 		ep.checkFlushed()
 	}
@@ -41,9 +69,12 @@ func (m *Module) acked(t reliability.Token) {
 	} else {
 		m.releaseSeg(t)
 	}
-	if pack {
+	switch {
+	case pack:
 		m.chainEnded(f, nil)
-	} else {
+	case f != nil && f.isBye() && f.ep.snd.InFlight() > 0:
+		f.ep.byeAhead = f // a goodbye ends the connection after everything before it
+	default:
 		m.segEnded(f)
 	}
 }
@@ -110,6 +141,12 @@ func (m *Module) owe(ep *Endpoint) {
 	ep.ackOwed = true
 }
 
+// ackRides says whether the ACK that is owed may go with another packet. A selective one that has a
+// gap to report goes alone.
+func (ep *Endpoint) ackRides() bool {
+	return ep.ackOwed && !(ep.selective && ep.rcv.Held() > 0)
+}
+
 // takeAck moves the ACK that is owed into a header.
 func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 	ack, credit, dup := ep.rcv.TakeAck(m.credits)
@@ -134,8 +171,29 @@ func (m *Module) acknowledge() {
 		m.takeAck(ep, &m.out)
 		m.stats.counters[CntAckPiggybacked]--
 		m.stats.counters[CntSentAck]++
-		m.cmd.put(b, m.out.Encode(m.arena.Bytes(b)), ep.cmdAddr)
+		n := frag.AckBytes
+		if ep.selective {
+			n += m.addSack(ep, m.arena.Bytes(b))
+		}
+		m.out.Encode(m.arena.Bytes(b))
+		m.cmd.put(b, n, ep.cmdAddr)
 	}
+}
+
+// addSack puts a Sack behind the header of an Ack in b, and returns its length.
+func (m *Module) addSack(ep *Endpoint, b []byte) int {
+	s := &m.sack
+	most := min(frag.SackWordsMax, (ep.tiny-frag.AckBytes-frag.SackHeadBytes)/8)
+	s.Count = 0
+	if ep.rcv.Held() > 0 {
+		s.Count = ep.rcv.Early(s.Words[:most])
+	}
+	last, ago, copies := ep.rcv.Latest(m.now)
+	s.Last, s.Copies = last, copies
+	s.DelayUs = uint16(min(ago.Microseconds(), math.MaxUint16))
+	m.out.Flags |= frag.FlagSack
+	m.out.PayloadLen = uint16(s.Bytes())
+	return s.Encode(b[frag.AckBytes:])
 }
 
 // nack tells the peer that a packet is refused for good. If there is no buffer now, the peer sends
@@ -159,11 +217,11 @@ func (m *Module) onNack(ep *Endpoint, h *frag.Header, payload []byte) bool {
 		return false
 	}
 	if h.Tag == frag.NackRecord {
-		return m.onNackRecord(t, payload[0])
+		return m.onNackRecord(ep, t, payload[0])
 	}
 	s := &m.segs[t]
 	s.void = true
-	m.seg.ResendNow(t)
+	ep.snd.Refuse(m.seg, t)
 	err := ErrRemoteAccess
 	if h.Tag == frag.NackNoHandler {
 		err = ErrNoHandler

@@ -195,7 +195,7 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 // checkWindow proves that each number in flight is one segment in one place.
 func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 	oldest, next := ep.snd.Window()
-	count := ep.snd.InFlight()
+	count, early := ep.snd.InFlight(), 0
 	c.window += count
 	if count < 0 || count > min(ep.snd.Size(), m.rules.WindowPackets) {
 		return fmt.Errorf("window [%d, %d) of at most %d", oldest, next, ep.snd.Size())
@@ -205,6 +205,10 @@ func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 	}
 	for n := oldest; n != next; n++ {
 		t, ok := ep.snd.Token(n)
+		if !ok && ep.selective {
+			early++
+			continue
+		}
 		if !ok || int(t) >= len(m.segs) {
 			return fmt.Errorf("number %d is no segment", n)
 		}
@@ -213,7 +217,10 @@ func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 		}
 	}
 	c.held[ep.slot] += count
-	return nil
+	if int(next-oldest) != count+early {
+		return fmt.Errorf("window [%d, %d) of %d packets, %d arrived early", oldest, next, count, early)
+	}
+	return ep.snd.CheckRecovery(m.seg)
 }
 
 // checkInFlight looks at the segment of a number in flight.

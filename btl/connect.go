@@ -226,9 +226,23 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	ep.fragBytesMax = hello.FragBytesMax
 	_, first := ep.snd.Window()
 	ep.snd.Init(ep.slot, first, min(m.rules.WindowPackets, floorPowerOf2(int(hello.WindowPkts))))
+	ep.selective = hello.Features&m.features()&frag.FeatureSack != 0
+	if m.rules.Adaptive {
+		delay := time.Duration(hello.AckDelayUs) * time.Microsecond
+		ep.snd.Adapt(m.seg, delay, ep.selective)
+	}
 	ep.snd.Grant(hello.Credit)
 	ep.rcv.Init(h.Seq, m.rules.WindowPackets)
+	ep.rcv.Selective = ep.selective
 	ep.asm.Init(m.pool, segmentRoom(ep.mtu, frag.KindChunk))
+}
+
+// features are the optional abilities that this side announces.
+func (m *Module) features() (bits uint64) {
+	if m.rules.Adaptive {
+		bits |= frag.FeatureSack
+	}
+	return bits
 }
 
 // onHelloAck books a probe that made the round trip.
@@ -404,7 +418,7 @@ func (m *Module) sendHello(ep *Endpoint, kind frag.Kind, p frag.Probe, conn uint
 	m.out = frag.Header{Kind: kind, Conn: conn, Seq: first}
 	hello := frag.Hello{
 		Incarnation: m.incarnation, Tag: ep.tag,
-		CommandName: m.cmd.name, DataName: m.data.name,
+		CommandName: m.cmd.name, DataName: m.data.name, Features: m.features(),
 		WindowPkts: uint32(m.rules.WindowPackets), FragBytesMax: m.cfg.FragmentBytesMax,
 		AckDelayUs: uint32(m.rules.AckDelay.Microseconds()),
 		MTUBytes:   uint16(m.data.mtu), CommandBytes: uint16(m.cmd.mtu),

@@ -33,6 +33,7 @@ type Endpoint struct {
 	state      endpointState
 	closing    bool // Close was called: a bye is queued, sent, or acknowledged
 	isReady    bool
+	selective  bool // ACKs that go alone are selective, here and there
 	ackOwed    bool
 	joined     bool // has a share of the credits
 	superseded bool // the peer has connected anew: ends with its bye, or if it does not answer
@@ -40,6 +41,7 @@ type Endpoint struct {
 	answered   bool // a question since
 	byeSeen    bool
 	byeSeq     seq.Num
+	byeAhead   *Fragment // the own bye, which has arrived before older packets
 	links      [2]endpointLink
 	peerTag    uint64
 	cmdAddr    fabric.Addr

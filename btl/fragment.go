@@ -71,6 +71,7 @@ type sendSegment struct {
 	frag  *Fragment // nil if nobody waits for it; of a pack the first of those that do
 	ep    *Endpoint
 	bytes uint32 // of the datagram, header included
+	data  bool   // goes by the data channel at first
 	void  bool   // refused by the peer: to be sent again as an empty packet
 	fresh bool   // its timer starts in the next pass
 	pack  bool   // open, or sealed with several records

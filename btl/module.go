@@ -54,8 +54,9 @@ type Module struct {
 	rxFirst fabric.Buf // buffers from here on are for receiving
 
 	now        Time
-	awake      Time // now, without the time that the owner was stopped: what peers are judged by
-	promised   Time // the Deadline at the end of the latest pass
+	awake      Time          // now, without the time that the owner was stopped: what peers are judged by
+	promised   Time          // the Deadline at the end of the latest pass
+	gap        time.Duration // between the latest pass and the one before
 	inProgress bool
 	fastOK     bool
 	closed     bool
@@ -109,6 +110,7 @@ type Module struct {
 	hdr      frag.Header // of the packet being received
 	out      frag.Header // of the packet being sent
 	hello    frag.Hello
+	sack     frag.Sack           // being received, or sent
 	done     []reliability.Token // scratch of acknowledge
 	one      [1]fabric.Send      // scratch of the fast path
 
@@ -173,7 +175,12 @@ func (m *Module) open(cfg Config) error {
 // openTables allocates everything that is sized by the configuration.
 func (m *Module) openTables() (err error) {
 	cfg := &m.cfg
-	if m.seg, err = reliability.NewSegments(cfg.SendBuffers, m.rules); err != nil {
+	if m.rules.Adaptive {
+		m.seg, err = reliability.NewAdaptive(cfg.SendBuffers, cfg.PeersMax, m.rules)
+	} else {
+		m.seg, err = reliability.NewSegments(cfg.SendBuffers, m.rules)
+	}
+	if err != nil {
 		return err
 	}
 	if m.timers, err = hotel.New[uint32](hotel.Config{Rooms: cfg.PeersMax}); err != nil {

@@ -311,7 +311,7 @@ func (m *Module) nackRecord(ep *Endpoint, h *frag.Header, tag uint8) {
 
 // onNackRecord fails the fragments with the tag that the peer has no handler for, and has the pack
 // sent again without them. A Nack that came twice finds none of them.
-func (m *Module) onNackRecord(t reliability.Token, tag uint8) bool {
+func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool {
 	s := &m.segs[t]
 	if !s.pack || s.void || s.strip || !m.hasRecord(t, tag) {
 		return false
@@ -322,7 +322,7 @@ func (m *Module) onNackRecord(t reliability.Token, tag uint8) bool {
 			f.err = ErrNoHandler
 		}
 	}
-	m.seg.ResendNow(t)
+	ep.snd.Refuse(m.seg, t)
 	return true
 }
 

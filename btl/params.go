@@ -29,7 +29,7 @@ func (p Param) Env() string { return EnvPrefix + strings.ToUpper(p.Name) }
 // params is the only list of tunables: names, environment, documentation and Set come from it.
 var params = []Param{
 	{
-		"profile", "by the provider", "recovery rules: usnic, or lossless over reliable providers",
+		"profile", "by the provider", "recovery rules: usnic, adaptive, or lossless over reliable providers",
 		func(c *Config) any { return &c.Profile },
 	},
 	{
@@ -59,6 +59,26 @@ var params = []Param{
 	{
 		"ack_every", "64", "packets after which an ACK waits no longer",
 		func(c *Config) any { return &c.Rules.AckEvery },
+	},
+	{
+		"probe_timeout_min", "250us", "adaptive: least wait before the oldest packet is sent again",
+		func(c *Config) any { return &c.Rules.ProbeTimeoutMin },
+	},
+	{
+		"resend_timeout_min", "1ms", "adaptive: least wait before it is sent again once more",
+		func(c *Config) any { return &c.Rules.ResendTimeoutMin },
+	},
+	{
+		"congestion", "delay", "adaptive: congestion window, delay or fixed (none)",
+		func(c *Config) any { return &c.Rules.Congestion },
+	},
+	{
+		"initial_window", "64", "adaptive: congestion window to begin with, in packets",
+		func(c *Config) any { return &c.Rules.InitialWindow },
+	},
+	{
+		"target_delay", "1ms", "adaptive: round trip up to which a queue on the way is welcome",
+		func(c *Config) any { return &c.Rules.TargetDelay },
 	},
 	{
 		"mtu_bytes", "the provider's", "datagram size of the data channel, at most",

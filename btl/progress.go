@@ -23,6 +23,7 @@ func (m *Module) Progress(now Time) (int, error) {
 	m.inProgress = true
 	if now > m.now {
 		m.awake = m.awake.Add(now.Sub(m.now) - m.pause(now))
+		m.gap = now.Sub(m.now)
 		m.now = now
 	}
 	m.period++

@@ -90,7 +90,12 @@ func (m *Module) receive(c *channel, comp *fabric.Completion) {
 	}
 	// The ACK on a packet that is here already, a copy of the network's making perhaps, is the one of
 	// before: it reports no gap.
-	if h.Flags&frag.FlagAck != 0 && !m.onAck(ep, h, place != reliability.Accept) {
+	if h.Flags&frag.FlagSack != 0 {
+		if !m.onSack(ep, h, payload) {
+			m.drop(CntDropAck)
+			return
+		}
+	} else if h.Flags&frag.FlagAck != 0 && !m.onAck(ep, h, place != reliability.Accept) {
 		m.drop(CntDropAck)
 		return
 	}

@@ -219,13 +219,14 @@ func (m *Module) seal(ep *Endpoint, t reliability.Token, f *Fragment) int {
 		ep.waitSince, ep.waitFresh = m.awake, !m.inProgress
 	}
 	h.Seq = ep.snd.Admit(t)
-	if ep.ackOwed {
+	if ep.ackRides() {
 		m.takeAck(ep, h)
 	}
 	ep.sentIn = m.period
 	n := h.Encode(m.arena.Bytes(segBuf(t))) + int(h.PayloadLen)
 	s := &m.segs[t]
 	s.frag, s.ep, s.bytes = f, ep, uint32(n)
+	s.data = h.Kind == frag.KindChunk || n > ep.tiny
 	m.startTimer(ep, t, h.Seq)
 	m.stats.counters[sentCounter[h.Kind&0x0F]]++
 	return n
@@ -418,7 +419,13 @@ func (m *Module) sendAgain() {
 			m.data.putSegment(t, ep.dataAddr)
 		}
 		// The wait is cut short so that a dead peer is noticed when its time is up, not a back-off later.
-		m.seg.Repost(m.now, t, max(m.cfg.PeerTimeout-m.deadFor(ep), time.Millisecond))
+		limit := max(m.cfg.PeerTimeout-m.deadFor(ep), time.Millisecond)
+		if m.rules.Adaptive {
+			m.seg.Resent(m.now, t, &ep.snd, limit)
+			m.arm(ep)
+		} else {
+			m.seg.Repost(m.now, t, limit)
+		}
 	}
 }
 
@@ -438,6 +445,8 @@ func (m *Module) countResend(ep *Endpoint, cause reliability.Cause) {
 		m.stats.counters[CntRetransmitTimeout]++
 	case reliability.CauseDupAck:
 		m.stats.counters[CntRetransmitDupAck]++
+	case reliability.CauseLost:
+		m.stats.counters[CntRetransmitLost]++
 	default:
 		m.stats.counters[CntRetransmitNack]++
 	}
@@ -456,7 +465,7 @@ func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 		s.bytes = uint32(m.out.Encode(b))
 		s.gather, s.gatherLen = 0, 0
 	}
-	if !ep.ackOwed {
+	if !ep.ackRides() {
 		frag.ClearAck(b)
 		return
 	}

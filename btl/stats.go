@@ -24,6 +24,7 @@ const (
 	CntAckPiggybacked
 	CntRetransmitTimeout
 	CntRetransmitDupAck
+	CntRetransmitLost
 	CntRetransmitNack
 	CntPostErrors
 	CntSendCompletionErrors
@@ -103,6 +104,7 @@ var counterInfos = [numCounters]counterInfo{
 	CntAckPiggybacked:       {"gobtl_acks_piggybacked_total", "", "", helpPiggy},
 	CntRetransmitTimeout:    {"gobtl_retransmits_total", "cause", "timeout", helpRetr},
 	CntRetransmitDupAck:     {"gobtl_retransmits_total", "cause", "duplicate_ack", helpRetr},
+	CntRetransmitLost:       {"gobtl_retransmits_total", "cause", "lost", helpRetr},
 	CntRetransmitNack:       {"gobtl_retransmits_total", "cause", "nack", helpRetr},
 	CntPostErrors:           {"gobtl_fabric_errors_total", "kind", "post", helpErrors},
 	CntSendCompletionErrors: {"gobtl_fabric_errors_total", "kind", "send_completion", helpErrors},
@@ -194,7 +196,7 @@ func (s *Stats) SegmentsSent() uint64 {
 // Retransmits is the number of packets sent again, whatever the cause.
 func (s *Stats) Retransmits() uint64 {
 	return s.counters[CntRetransmitTimeout] + s.counters[CntRetransmitDupAck] +
-		s.counters[CntRetransmitNack]
+		s.counters[CntRetransmitNack] + s.counters[CntRetransmitLost]
 }
 
 // Duplicates is the number of packets received that had been received before.

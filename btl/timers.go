@@ -43,7 +43,13 @@ func (m *Module) connectedTimer(ep *Endpoint) {
 
 // expire handles the timers that have run out.
 func (m *Module) expire() {
-	m.seg.Expire(m.now)
+	if m.rules.Adaptive {
+		for s := m.seg.ExpireNext(m.now); s != nil; s = m.seg.ExpireNext(m.now) {
+			m.arm(m.slots[s.Number()])
+		}
+	} else {
+		m.seg.Expire(m.now)
+	}
 	if m.draining && m.now >= m.drainUntil {
 		for _, ep := range m.slots {
 			if ep != nil {
@@ -206,7 +212,7 @@ func (m *Module) leave(ep *Endpoint) {
 // is: the segment's timer starts with the next pass.
 func (m *Module) startTimer(ep *Endpoint, t reliability.Token, n seq.Num) {
 	if m.inProgress {
-		m.seg.Post(m.now, t, ep.slot, n, m.cfg.PeerTimeout/4)
+		m.posted(ep, t, n, false)
 		return
 	}
 	m.segs[t].fresh = true
@@ -228,7 +234,23 @@ func (m *Module) startFresh() {
 func (m *Module) startFirst(t reliability.Token) {
 	s := &m.segs[t]
 	s.fresh = false
-	m.seg.Post(m.now, t, s.ep.slot, m.seqOf(t), m.cfg.PeerTimeout/4)
+	m.posted(s.ep, t, m.seqOf(t), m.gap > vagueGap)
+}
+
+// vagueGap is the time between two passes from which on it matters for the measured round trip when
+// between them a packet was sent.
+const vagueGap = 20 * time.Microsecond
+
+func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num, vague bool) {
+	if !m.rules.Adaptive {
+		m.seg.Post(m.now, t, ep.slot, n, m.cfg.PeerTimeout/4)
+		return
+	}
+	c := reliability.Command
+	if m.segs[t].data {
+		c = reliability.Data
+	}
+	m.seg.PostTo(m.now, t, &ep.snd, n, c, vague, m.cfg.PeerTimeout/4)
 }
 
 // startFreshOf does so for an endpoint that ends. The others' timers wait for the next pass, which

@@ -62,6 +62,9 @@ const (
 	// FlagDup: the acknowledgement answers nothing but packets that had been received before; it
 	// does not report a gap. Only together with FlagAck.
 	FlagDup Flags = 1 << 2
+	// FlagSack: the payload of an Ack is a Sack. Only an Ack may carry it, and only where both sides
+	// have announced FeatureSack.
+	FlagSack Flags = 1 << 3
 )
 
 // Tags of Frags, Chunks and records. A tag names the handler at the receiver; tags above TagUserMax
@@ -97,7 +100,7 @@ const (
 	PutHeaderBytes      = 40 // Frag with FlagPut
 	ChunkHeaderBytes    = 40
 	ChunkPutHeaderBytes = 56
-	AckBytes            = 24 // a whole Ack
+	AckBytes            = 24 // a whole Ack without a Sack
 	NackBytes           = 24 // a whole Nack, but for reason NackRecord
 	NackRecordBytes     = 25 // a whole Nack of reason NackRecord
 	RejectBytes         = 26 // a whole Reject
@@ -202,7 +205,7 @@ func SeqOf(b []byte) seq.Num { return seq.Num(le.Uint32(b[12:16])) }
 // pkt. It is total and strict: any bytes give a packet that Encode would write in just the same
 // way, or one of the package's decoding errors, after which the content of *h has no meaning. It
 // never allocates. The body of a Hello or HelloAck is left to DecodeHello, that of a Reject to
-// RejectVersions, that of a Pack to NextRecord.
+// RejectVersions, that of a Pack to NextRecord, that of an Ack to DecodeSack.
 func Decode(pkt []byte, h *Header) (payload []byte, err error) {
 	n, err := decodeHeader(pkt, len(pkt), h)
 	if err != nil {
@@ -220,7 +223,7 @@ func Decode(pkt []byte, h *Header) (payload []byte, err error) {
 // DecodeSplit is Decode for a datagram of sizeBytes of which only head is at hand, its first bytes:
 // the header at least. It returns the header's length; the payload is whatever follows. ErrKind:
 // the packet is of a kind whose payload must be looked at (Pack, Hello, HelloAck, Reject, Nack of a
-// record), and has to be put together and given to Decode, or of none.
+// record, Ack with a Sack), and has to be put together and given to Decode, or of none.
 func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	n, err := decodeHeader(head, sizeBytes, h)
 	if err != nil {
@@ -235,7 +238,8 @@ func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err er
 // hasBody says whether the payload is more than bytes for somebody else.
 func (h *Header) hasBody() bool {
 	const plain = 1<<KindFrag | 1<<KindChunk | 1<<KindAck | 1<<KindNack
-	return plain>>h.Kind&1 == 0 || h.Kind == KindNack && h.Tag == NackRecord
+	return plain>>h.Kind&1 == 0 || h.Kind == KindNack && h.Tag == NackRecord ||
+		h.Flags&FlagSack != 0
 }
 
 // decodeHeader reads and checks the header of a datagram of sizeBytes that begins with pkt, and
@@ -307,7 +311,7 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 var allowedFlags = [16]Flags{
 	KindFrag:  FlagAck | FlagDup | FlagPut,
 	KindChunk: FlagAck | FlagDup | FlagPut,
-	KindAck:   FlagAck | FlagDup,
+	KindAck:   FlagAck | FlagDup | FlagSack,
 	KindNack:  FlagAck | FlagDup,
 	KindPack:  FlagAck | FlagDup,
 }
@@ -346,7 +350,8 @@ func checkOther(h *Header) error {
 		if h.Seq != 0 {
 			return ErrReserved
 		}
-		if h.PayloadLen != 0 {
+		if h.Flags&FlagSack == 0 && h.PayloadLen != 0 ||
+			h.Flags&FlagSack != 0 && !sackLength(int(h.PayloadLen)) {
 			return ErrLength
 		}
 	case KindNack:
@@ -383,6 +388,10 @@ func checkBody(p []byte, h *Header) error {
 	switch h.Kind {
 	case KindPack:
 		return checkRecords(p)
+	case KindAck:
+		if n := len(p); n > SackHeadBytes && le.Uint64(p[n-8:]) == 0 {
+			return ErrReserved // one word fewer says the same
+		}
 	case KindNack:
 		if p[0] > TagUserMax {
 			return ErrTag

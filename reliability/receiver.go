@@ -32,14 +32,19 @@ type Receiver struct {
 	used    uint32 // credits used since want last grew
 	unacked uint32 // packets accepted since the last ACK
 	ackAt   mono.Time
-	fresh   bool // the pending ACK reports a packet that is no duplicate
-	left    bool // takes no part in the sharing of credits any more
+	lastAt  mono.Time // when the latest packet was accepted
+	last    seq.Num   // its number
+	copies  uint16    // packets that had come before, modulo 2^16
+	fresh   bool      // the pending ACK reports a packet that is no duplicate
+	left    bool      // takes no part in the sharing of credits any more
+	// Selective: the peer takes selective acknowledgements, so a gap is reported at once.
+	Selective bool
 }
 
 // Init sets the peer's first sequence number and the window in packets (a power of two).
 func (r *Receiver) Init(first seq.Num, window int) {
 	*r = Receiver{
-		next: first, limit: first, window: uint32(window), want: wantFirst,
+		next: first, limit: first, last: first - 1, window: uint32(window), want: wantFirst,
 		ackAt: mono.Never,
 	}
 }
@@ -67,21 +72,26 @@ func (r *Receiver) bit(n seq.Num) bool {
 // Accept books a packet that Check found acceptable and the caller has taken over: from now on ACKs
 // may cover it. An ACK is due after the rules' delay; at once when AckEvery packets (or a quarter
 // of the credits, but at least two packets) wait for one, or when the peer has used up its credits
-// and cannot go on without it.
+// and cannot go on without it. To a peer that takes selective ACKs one is also due at once when a
+// gap opens or closes: it has something to send again, or to learn about the path.
 func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
+	gap := false
 	if n == r.next {
 		r.next++
 		if r.held > 0 {
 			r.advance()
+			gap = true
 		}
 	} else {
+		gap = r.held == 0 || !r.bit(n-1)
 		r.hold(n)
 	}
 	r.fresh = true
+	r.last, r.lastAt = n, now
 	r.unacked++
 	at := now.Add(rules.AckDelay)
 	if int(r.unacked) >= min(rules.AckEvery, max(2, int(r.charged/4))) ||
-		!r.next.Before(r.limit) {
+		!r.next.Before(r.limit) || gap && r.Selective {
 		at = now
 	}
 	r.ackAt = r.ackAt.Min(at)
@@ -108,7 +118,54 @@ func (r *Receiver) advance() {
 }
 
 // Repeated books a packet that had come before: the peer missed an ACK, so one is due now.
-func (r *Receiver) Repeated(now mono.Time) { r.ackAt = now }
+func (r *Receiver) Repeated(now mono.Time) {
+	r.ackAt = now
+	r.copies++
+}
+
+// Latest returns the number of the packet accepted last, the peer's first one less 1 if there was
+// none, how long ago that was, and how many packets had come before, modulo 2^16.
+func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago time.Duration, copies uint16) {
+	return r.last, now.Sub(r.lastAt), r.copies
+}
+
+// Early writes which packets are here beyond the first gap: bit i of words[w] stands for number
+// Next()+1+64w+i. It returns how many words it wrote, of which the last is not zero. What does not
+// fit is left out.
+func (r *Receiver) Early(words []uint64) int {
+	left := r.held
+	for w := range words {
+		if left == 0 {
+			return w
+		}
+		words[w] = r.earlyWord(r.next + 1 + seq.Num(64*w))
+		left -= uint32(bits.OnesCount64(words[w]))
+	}
+	n := len(words)
+	for n > 0 && words[n-1] == 0 {
+		n--
+	}
+	return n
+}
+
+// earlyWord returns the 64 bits of the ring from that of number n on.
+func (r *Receiver) earlyWord(n seq.Num) (word uint64) {
+	if r.window < 64 {
+		for i := range seq.Num(64) {
+			if uint32(n+i-r.next) < r.window && r.bit(n+i) {
+				word |= 1 << i
+			}
+		}
+		return word
+	}
+	// The bit behind the last of the window is that of r.next, which is not set.
+	at := uint32(n) & (r.window - 1)
+	word = r.early[at/64] >> (at % 64)
+	if at%64 != 0 {
+		word |= r.early[(at/64+1)&(r.window/64-1)] << (64 - at%64)
+	}
+	return word
+}
 
 // Size is the window in packets.
 func (r *Receiver) Size() uint32 { return r.window }
@@ -141,17 +198,27 @@ const wantFirst = 32
 // They double whenever the peer has used a quarter of what it may have, so that many peers that
 // never do much hold little. What a peer has earned it keeps until it sends again.
 func (r *Receiver) Grant(c *Credits) uint16 {
-	held := uint32(max(r.limit.Sub(r.next), 0))
+	held := uint32(max(r.limit.Sub(r.next)-int32(r.ahead()), 0))
 	if r.left {
-		return uint16(held)
+		return uint16(min(max(r.limit.Sub(r.next), 0), 1<<16-1))
 	}
 	if r.used += r.charged - min(held, r.charged); r.used >= r.want/4 {
 		r.want, r.used = min(2*r.want, max(r.window, 2*wantFirst)), 0
 	}
 	grant := c.renew(r.charged, held, min(r.want, r.window), r.want > wantFirst)
 	r.charged = grant
-	r.limit = r.limit.Max(r.next.Add(grant))
-	return uint16(grant)
+	r.limit = r.limit.Max(r.next.Add(r.ahead() + grant))
+	return uint16(min(r.ahead()+grant, 1<<16-1))
+}
+
+// ahead is the number of packets beyond a gap that take no credit: they have been taken over, and
+// the peer knows it, so a lost packet does not stop it before the copy can be here. A peer that
+// takes no selective ACKs must see from an unchanged limit that there is a gap.
+func (r *Receiver) ahead() uint32 {
+	if r.Selective {
+		return r.held
+	}
+	return 0
 }
 
 // Leave gives the credits back when the peer is gone. It is granted no more.
@@ -175,7 +242,7 @@ func (r *Receiver) CheckState() error {
 	if r.held > 0 && r.bit(r.next) {
 		return fmt.Errorf("reliability: packet %d is both held and missing", r.next)
 	}
-	credit := max(r.limit.Sub(r.next), 0)
+	credit := max(r.limit.Sub(r.next)-int32(r.ahead()), 0)
 	if r.left && r.charged != 0 || !r.left && uint32(credit) > r.charged {
 		return fmt.Errorf("reliability: the peer may send %d packets, %d booked", credit, r.charged)
 	}

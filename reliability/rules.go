@@ -35,7 +35,29 @@ type Rules struct {
 	AckDelay time.Duration
 	// AckEvery is the number of packets after which an ACK waits no longer.
 	AckEvery int
+
+	// Adaptive says that loss is found by time and selective ACKs, that time-outs follow the measured
+	// round trip (ResendTimeout is their first guess), and what is below holds. DupAckHold counts for
+	// nothing then.
+	Adaptive bool
+	// ProbeTimeoutMin is the least wait for an answer before the oldest packet is sent again, and
+	// ResendTimeoutMin that before it is sent again once more.
+	ProbeTimeoutMin, ResendTimeoutMin time.Duration
+	// Congestion is how the congestion window is found: CongestionDelay, or CongestionFixed for none
+	// at all, on networks that need it not.
+	Congestion string
+	// InitialWindow is the congestion window to begin with, in packets.
+	InitialWindow int
+	// TargetDelay is the round trip up to which a queue on the way is welcome; on a long path it is
+	// somewhat more than the path's own.
+	TargetDelay time.Duration
 }
+
+// Values of Rules.Congestion.
+const (
+	CongestionDelay = "delay"
+	CongestionFixed = "fixed"
+)
 
 // Usnic returns the rules of the usnic profile.
 func Usnic() Rules {
@@ -61,14 +83,31 @@ func Lossless() Rules {
 	return r
 }
 
+// Adaptive returns the rules of the adaptive profile: usnic's window and ACKs, with a recovery that
+// follows the path.
+//
+// ProbeTimeoutMin and ResendTimeoutMin are far above the round trip of a fast network, because what
+// they wait for is a process: a scheduler's turn takes longer than a network's. The first is the
+// shorter one, for a single packet sent in vain now and then costs nothing.
+func Adaptive() Rules {
+	r := Usnic()
+	r.Adaptive = true
+	r.ResendsPerPass = 32
+	r.ProbeTimeoutMin, r.ResendTimeoutMin = 250*time.Microsecond, time.Millisecond
+	r.Congestion, r.InitialWindow, r.TargetDelay = CongestionDelay, 64, time.Millisecond
+	return r
+}
+
 // Profiles lists the names that Profile knows.
-func Profiles() []string { return []string{"usnic", "lossless"} }
+func Profiles() []string { return []string{"usnic", "adaptive", "lossless"} }
 
 // Profile returns the rules of a profile by its name.
 func Profile(name string) (Rules, error) {
 	switch name {
 	case "usnic":
 		return Usnic(), nil
+	case "adaptive":
+		return Adaptive(), nil
 	case "lossless":
 		return Lossless(), nil
 	}
@@ -84,11 +123,18 @@ func (r Rules) WithDefaults(d Rules) Rules {
 	r.ResendsPerPass = or(r.ResendsPerPass, d.ResendsPerPass)
 	r.AckDelay = or(r.AckDelay, d.AckDelay)
 	r.AckEvery = or(r.AckEvery, d.AckEvery)
+	r.Adaptive = r.Adaptive || d.Adaptive
+	r.ProbeTimeoutMin = or(r.ProbeTimeoutMin, d.ProbeTimeoutMin)
+	r.ResendTimeoutMin = or(r.ResendTimeoutMin, d.ResendTimeoutMin)
+	r.Congestion = or(r.Congestion, d.Congestion)
+	r.InitialWindow = or(r.InitialWindow, d.InitialWindow)
+	r.TargetDelay = or(r.TargetDelay, d.TargetDelay)
 	return r
 }
 
-func or[T int | time.Duration](v, d T) T {
-	if v != 0 {
+func or[T comparable](v, d T) T {
+	var zero T
+	if v != zero {
 		return v
 	}
 	return d
@@ -109,6 +155,23 @@ func (r Rules) Validate() error {
 	case r.AckDelay < 0 || r.AckDelay >= min(r.ResendTimeout, ackDelayMax) || r.DupAckHold < 0:
 		return fmt.Errorf("%w: ACK delay %v with a resend time-out of %v",
 			ErrRules, r.AckDelay, r.ResendTimeout)
+	}
+	return r.validateAdaptive()
+}
+
+func (r Rules) validateAdaptive() error {
+	switch {
+	case r.Congestion != "" && r.Congestion != CongestionDelay && r.Congestion != CongestionFixed:
+		return fmt.Errorf("%w: congestion control %q (known: %s, %s)", ErrRules, r.Congestion,
+			CongestionDelay, CongestionFixed)
+	case !r.Adaptive:
+	case r.ProbeTimeoutMin < time.Microsecond || r.ResendTimeoutMin < r.ProbeTimeoutMin ||
+		r.ResendTimeoutMin > r.ResendTimeoutMax:
+		return fmt.Errorf("%w: time-outs of at least %v and %v", ErrRules, r.ProbeTimeoutMin,
+			r.ResendTimeoutMin)
+	case r.InitialWindow < 1 || r.InitialWindow > WindowMax || r.TargetDelay < time.Microsecond:
+		return fmt.Errorf("%w: initial window of %d packets, target delay %v", ErrRules,
+			r.InitialWindow, r.TargetDelay)
 	}
 	return nil
 }

@@ -36,6 +36,7 @@ const (
 	CauseTimeout Cause = iota // its timer ended
 	CauseDupAck               // a duplicate ACK
 	CauseRefused              // the peer refused it; something else is sent under its number
+	CauseLost                 // a packet sent later has arrived (adaptive profile)
 )
 
 const none = ^uint32(0)
@@ -50,18 +51,41 @@ type segment struct {
 	state    State
 	resends  uint8
 	cause    Cause // why it is on the resend list
+	// Of the adaptive profile:
+	channel Channel // that the latest copy took
+	lost    bool    // taken for lost; posted while it waits for the resend budget
+	vague   bool    // when it was sent is not known exactly
 }
 
 // Segments is the state of all send segments of a module, with the hotel that times them and the
 // list of those to be sent again, oldest first.
 type Segments struct {
-	rules Rules
-	segs  []segment
-	hotel *hotel.Hotel[Token]
-	head  uint32
-	tail  uint32
-	count int
+	rules  Rules
+	segs   []segment
+	hotel  *hotel.Hotel[Token]   // a room for each segment; with adaptive rules, one for all
+	clocks *hotel.Hotel[*Sender] // of the adaptive profile: a room for each sender
+	posted int                   // segments without a room of their own
+	head   uint32
+	tail   uint32
+	count  int
 }
+
+// NewAdaptive is NewSegments for the adaptive rules and up to peers Senders: these have a timer each
+// instead of the segments, and every one of them must be given to Adapt after Init.
+func NewAdaptive(count, peers int, rules Rules) (*Segments, error) {
+	g, err := NewSegments(count, rules)
+	if err != nil {
+		return nil, err
+	}
+	if g.hotel, err = hotel.New[Token](hotel.Config{Rooms: 1}); err != nil {
+		return nil, err
+	}
+	g.clocks, err = hotel.New[*Sender](hotel.Config{Rooms: peers, TickNs: clockTickNs})
+	return g, err
+}
+
+// clockTickNs is how exact the timers of the adaptive profile are: much finer than a round trip.
+const clockTickNs = 1 << 13
 
 // NewSegments allocates the state of count segments, all free. Nothing is allocated later.
 func NewSegments(count int, rules Rules) (*Segments, error) {
@@ -160,8 +184,13 @@ func (s *Segments) Expire(now mono.Time) int {
 	}
 }
 
-// Deadline is when Expire next has work; mono.Never if no timer runs.
-func (s *Segments) Deadline() mono.Time { return s.hotel.Deadline() }
+// Deadline is when Expire, or ExpireNext, next has work; mono.Never if no timer runs.
+func (s *Segments) Deadline() mono.Time {
+	if s.clocks != nil {
+		return s.clocks.Deadline()
+	}
+	return s.hotel.Deadline()
+}
 
 // fastRetransmit moves a posted segment to the resend list because of a duplicate ACK.
 func (s *Segments) fastRetransmit(now mono.Time, t Token) bool {
@@ -216,7 +245,7 @@ func (s *Segments) delist(t Token) {
 }
 
 // InFlight is the number of segments posted or to be sent again.
-func (s *Segments) InFlight() int { return s.hotel.Len() + s.count }
+func (s *Segments) InFlight() int { return s.hotel.Len() + s.posted + s.count }
 
 // ResendsWaiting is the length of the resend list.
 func (s *Segments) ResendsWaiting() int { return s.count }
@@ -246,11 +275,17 @@ func (s *Segments) Defer(t Token) {
 // Acked frees a segment in whatever state it is in flight: its timer stops, it leaves the resend
 // list.
 func (s *Segments) Acked(t Token) {
-	g := &s.segs[t]
-	switch g.state {
-	case Posted:
+	s.release(t, &s.segs[t])
+}
+
+// release is Acked for a segment that is at hand.
+func (s *Segments) release(t Token, g *segment) {
+	switch {
+	case g.state == Posted && s.clocks != nil:
+		s.posted--
+	case g.state == Posted:
 		s.hotel.Checkout(g.room)
-	case Resend:
+	case g.state == Resend:
 		s.delist(t)
 	default:
 		panic("reliability: segment acknowledged while " + g.state.String())
@@ -267,6 +302,9 @@ func (s *Segments) Check() error {
 		case Free, Queued:
 		case Posted:
 			posted++
+			if s.clocks != nil {
+				break
+			}
 			if guest, ok := s.hotel.Knock(g.room); !ok || guest != Token(i) {
 				return fmt.Errorf("reliability: posted segment %d has no room", i)
 			}
@@ -276,8 +314,9 @@ func (s *Segments) Check() error {
 			}
 		}
 	}
-	if posted != s.hotel.Len() {
-		return fmt.Errorf("reliability: %d posted segments, %d rooms let", posted, s.hotel.Len())
+	if posted != s.hotel.Len()+s.posted {
+		return fmt.Errorf("reliability: %d posted segments, %d rooms let, %d counted", posted,
+			s.hotel.Len(), s.posted)
 	}
 	walked := 0
 	for i := s.head; i != none && walked <= len(s.segs); i = s.segs[i].next {

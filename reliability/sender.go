@@ -26,32 +26,61 @@ type Sender struct {
 	oldest seq.Num // n_a: oldest unacknowledged
 	next   seq.Num // n_t: next to send
 	limit  seq.Num // first number beyond the credits
+	wall   seq.Num // first number that may not be sent now
 	window uint32
 	number uint32
+	rec    *recovery // of the adaptive profile; nil in the others
 }
+
+// noToken stands in the ring for a packet that arrived before an older one.
+const noToken = ^Token(0)
 
 // Init sets the first sequence number, the window in packets (a power of two up to WindowMax) and
 // the number under which Segments.Owner will tell this sender. It has no credits yet.
 func (s *Sender) Init(number uint32, first seq.Num, window int) {
-	*s = Sender{oldest: first, next: first, limit: first, window: uint32(window), number: number}
+	*s = Sender{
+		oldest: first, next: first, limit: first, wall: first, window: uint32(window), number: number,
+	}
 }
 
 // Grant sets the credits of a new connection: packets that the peer is ready for. Limits never
 // retreat.
-func (s *Sender) Grant(credit uint16) { s.limit = s.limit.Max(s.oldest.Add(uint32(credit))) }
-
-// Open says whether window and credits allow another packet.
-func (s *Sender) Open() bool {
-	return s.next.Before(s.limit) && uint32(s.next-s.oldest) < s.window
+func (s *Sender) Grant(credit uint16) {
+	s.limit = s.limit.Max(s.oldest.Add(uint32(credit)))
+	s.settle()
 }
+
+// settle finds out how many packets may be sent until something happens. What was open stays so for
+// one packet, which may have been promised a number (the congestion window can shrink, the others
+// cannot).
+func (s *Sender) settle() {
+	room := min(max(s.limit.Sub(s.next), 0), int32(s.window)-s.next.Sub(s.oldest))
+	if r := s.rec; r != nil && !r.fixed {
+		least := int32(0)
+		if s.Open() {
+			least = 1
+		}
+		room = min(room, max(r.cong.window-r.pipe(s), least))
+	}
+	s.wall = s.next.Add(uint32(room))
+}
+
+// Open says whether the windows and the credits allow another packet.
+func (s *Sender) Open() bool { return s.next.Before(s.wall) }
 
 // Room is the number of packets that may be admitted now.
-func (s *Sender) Room() int {
-	return int(min(max(s.limit.Sub(s.next), 0), int32(s.window)-s.next.Sub(s.oldest)))
-}
+func (s *Sender) Room() int { return int(s.wall - s.next) }
 
 // InFlight is the number of packets not acknowledged.
-func (s *Sender) InFlight() int { return int(s.next - s.oldest) }
+func (s *Sender) InFlight() int {
+	if s.rec != nil {
+		return int(s.next-s.oldest) - int(s.rec.sacked)
+	}
+	return int(s.next - s.oldest)
+}
+
+// at returns the segment of a number of the window, or noToken.
+func (s *Sender) at(n seq.Num) Token { return s.ring[uint32(n)&uint32(len(s.ring)-1)] }
 
 // Size is the window in packets.
 func (s *Sender) Size() int { return int(s.window) }
@@ -65,7 +94,7 @@ func (s *Sender) Admit(t Token) seq.Num {
 	if !s.Open() {
 		panic("reliability: packet admitted to a closed window")
 	}
-	if s.InFlight() == len(s.ring) {
+	if int(s.next-s.oldest) == len(s.ring) {
 		s.grow()
 	}
 	n := s.next
@@ -104,6 +133,10 @@ func (s *Sender) OnAck(g *Segments, now mono.Time, ack seq.Num, credit uint16, d
 	limit := ack.Add(1 + max(1, uint32(credit)))
 	grew := s.limit.Before(limit)
 	s.limit = s.limit.Max(limit)
+	if s.rec != nil {
+		return s.onPlainAck(g, now, ack, grew || dup, done)
+	}
+	defer s.settle()
 	if steps > 0 {
 		mask := uint32(len(s.ring) - 1)
 		for ; steps > 0; steps-- {
@@ -129,19 +162,24 @@ func (s *Sender) Token(n seq.Num) (Token, bool) {
 	if n.Before(s.oldest) || !n.Before(s.next) {
 		return 0, false
 	}
-	return s.ring[uint32(n)&uint32(len(s.ring)-1)], true
+	t := s.at(n)
+	return t, t != noToken
 }
 
 // Abort acknowledges everything in flight to nobody: the segments become free and are appended to
 // done. For a peer that is gone.
 func (s *Sender) Abort(g *Segments, done []Token) []Token {
 	for ; s.oldest != s.next; s.oldest++ {
-		t := s.ring[uint32(s.oldest)&uint32(len(s.ring)-1)]
+		t := s.at(s.oldest)
+		if t == noToken {
+			continue
+		}
 		g.Acked(t)
 		done = append(done, t)
 	}
-	s.limit = s.next
+	s.limit, s.wall = s.next, s.next
 	s.ring = nil
+	s.abandon(g)
 	return done
 }
 
@@ -152,12 +190,15 @@ func (s *Sender) Check(g *Segments) error {
 		return fmt.Errorf("reliability: window [%d, %d) of at most %d", s.oldest, s.next, s.window)
 	}
 	for n := s.oldest; n != s.next; n++ {
-		t, _ := s.Token(n)
+		t, ok := s.Token(n)
+		if !ok && s.rec != nil {
+			continue // has arrived
+		}
 		owner, got := g.Owner(t)
 		if owner != s.number || got != n || g.State(t) != Posted && g.State(t) != Resend {
 			return fmt.Errorf("reliability: number %d of sender %d: segment %d is %v, number %d of %d",
 				n, s.number, t, g.State(t), got, owner)
 		}
 	}
-	return nil
+	return s.CheckRecovery(g)
 }

@@ -1,0 +1,42 @@
+package reliability
+
+import (
+	"time"
+
+	"gobtl/internal/mono"
+)
+
+// path is what a sender knows of the round trip to its peer (RFC 6298, RFC 9002 section 5): samples
+// are free of the time for which the peer held its acknowledgement back, as far as it tells.
+type path struct {
+	srtt, rttvar time.Duration // smoothed round trip and its mean deviation; 0: no sample yet
+	base         time.Duration // the least one of the last one or two baseSpans
+	spanLeast    time.Duration // the least one of the present span
+	spanBegan    mono.Time
+}
+
+// baseSpan is how long the least round trip is remembered, at least: routes change.
+const baseSpan = 10 * time.Second
+
+// sample takes a measured round trip.
+func (p *path) sample(now mono.Time, rtt time.Duration) {
+	rtt = max(rtt, time.Microsecond)
+	if p.srtt == 0 {
+		p.srtt, p.rttvar, p.base, p.spanLeast, p.spanBegan = rtt, rtt/2, rtt, rtt, now
+		return
+	}
+	p.spanLeast = min(p.spanLeast, rtt)
+	p.base = min(p.base, rtt)
+	if now.Sub(p.spanBegan) > baseSpan {
+		p.base, p.spanLeast, p.spanBegan = p.spanLeast, rtt, now
+	}
+	p.rttvar += (max(p.srtt-rtt, rtt-p.srtt) - p.rttvar) / 4
+	p.srtt += (rtt - p.srtt) / 8
+}
+
+// wait is how long an answer may take that is not late: what both kinds of time-outs begin with.
+func (p *path) wait() time.Duration { return p.srtt + max(4*p.rttvar, p.srtt/2) }
+
+// probe is how long to wait for the first answer: not much longer than usual, for asking costs a
+// packet.
+func (p *path) probe() time.Duration { return p.srtt + min(max(4*p.rttvar, p.srtt/2), p.srtt) }

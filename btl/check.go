@@ -1,6 +1,7 @@
 package btl
 
 import (
+	"errors"
 	"fmt"
 
 	"gobtl/frag"
@@ -149,6 +150,9 @@ func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 	}
 	if m.byAddr[ep.addrKey] == ep {
 		c.byAddr++
+	}
+	if ep.displacesItself() {
+		return errors.New("it has displaced itself")
 	}
 	return m.checkFlushes(ep)
 }

@@ -112,3 +112,16 @@ func (ep *Endpoint) checkIdle() error {
 	}
 	return nil
 }
+
+// displacesItself says whether the chain of endpoints that were displaced comes back to one of it
+// (Floyd's tortoise and hare).
+func (ep *Endpoint) displacesItself() bool {
+	slow, fast := ep, ep
+	for fast != nil && fast.displaced != nil {
+		slow, fast = slow.displaced, fast.displaced.displaced
+		if slow == fast {
+			return true
+		}
+	}
+	return false
+}

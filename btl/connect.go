@@ -51,28 +51,39 @@ func (m *Module) Connect(name []byte) (*Endpoint, error) {
 			m.wireName())
 	}
 	old := m.byAddr[string(n.Command)]
-	if old != nil && old.state != stateAccepting && old.peer.incarnation == n.Incarnation &&
-		!old.closing && old.err == nil {
+	if old != nil && old.peer.incarnation == n.Incarnation && !old.closing && old.err == nil &&
+		old.state != stateAccepting {
 		return old, nil
 	}
 	if half := m.halfOpenTo(&n); half != nil {
 		if err := m.adopt(half, &n); err != nil {
 			return nil, err
 		}
-		if old != half {
-			half.displaced = old
-			m.byAddr[half.addrKey] = half
-		}
+		m.displace(half, old)
 		return half, nil
 	}
 	ep, err := m.newEndpoint(n.Command, n.Data, int(n.CommandBytes), int(n.MTUBytes))
 	if err != nil {
 		return nil, err
 	}
-	ep.displaced = old
-	m.byAddr[ep.addrKey] = ep
+	m.displace(ep, old)
 	m.begin(ep, n.Incarnation)
 	return ep, nil
+}
+
+// displace puts an endpoint that Connect made, or found half open, in the place of the one that was
+// known by its address before. That one may have displaced it in turn.
+func (m *Module) displace(ep, old *Endpoint) {
+	if old == ep {
+		return
+	}
+	for d := old; d != nil; d = d.displaced {
+		if d.displaced == ep {
+			d.displaced, ep.displaced = ep.displaced, nil
+		}
+	}
+	ep.displaced = old
+	m.byAddr[ep.addrKey] = ep
 }
 
 // halfOpenTo finds the latest half-open endpoint of a module that is known by name. It need not be

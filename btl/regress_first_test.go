@@ -215,7 +215,9 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.until("half open", 10*time.Microsecond, time.Second, func() bool { return l.mods[1].halfOpen == 1 })
+	l.until("half open", 10*time.Microsecond, time.Second, func() bool {
+		return l.mods[1].halfOpen == 1
+	})
 	if l.mods[1].byAddr[first] != closing {
 		t.Fatal("the old connection is not closing any more")
 	}
@@ -239,4 +241,48 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	if l.mods[1].byAddr[first] != b {
 		t.Error("the new connection is not found by its address")
 	}
+}
+
+// Connect may name the life of a peer whose half-open endpoint was displaced by a Connect to
+// another life: each takes the other's place, and neither displaces itself.
+func TestConnectToDisplaced(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	if _, err := l.mods[0].Connect(l.mods[1].Name()); err != nil {
+		t.Fatal(err)
+	}
+	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
+		if kindOf(pkt) == frag.KindHelloAck {
+			return mem.Drop
+		}
+		return mem.Deliver
+	})
+	l.until("half open", 10*time.Microsecond, time.Second, func() bool {
+		return l.mods[1].halfOpen == 1
+	})
+	living := l.mods[0].Name()
+	name, err := frag.ParseName(living)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name.Incarnation++
+	later, err := name.Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := l.mods[1].Connect(later)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := l.mods[1].Connect(living)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b == other || l.mods[1].halfOpen != 0 || b.displaced != other || other.displaced != nil {
+		t.Errorf("%d half-open, displaced %p and %p", l.mods[1].halfOpen, b.displaced, other.displaced)
+	}
+	if err := l.mods[1].Check(); err != nil {
+		t.Fatal(err)
+	}
+	l.net.SetFilter(deliverAll)
+	l.until("connected", 10*time.Microsecond, time.Second, b.Connected)
 }

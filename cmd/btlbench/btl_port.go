@@ -175,6 +175,9 @@ func (p *btlPort) close() error {
 
 // prepare resets the counts of a round, and exposes memory for a test of puts.
 func (p *btlPort) prepare(r *round) (handle uint64, err error) {
+	if err := p.settle(); err != nil {
+		return 0, err
+	}
 	p.r = r
 	p.flow = flow{windowAt: uint64(r.Window)}
 	p.watchdog = watchdog{since: clock()}
@@ -189,6 +192,23 @@ func (p *btlPort) prepare(r *round) (handle uint64, err error) {
 		}
 	}
 	return handle, p.err
+}
+
+// settle waits until what the round before has sent is acknowledged: the last message of a
+// ping-pong is not when the reply to it arrives, and its slot would be given back to a round that
+// has it already. The peer makes progress meanwhile.
+func (p *btlPort) settle() error {
+	p.watchdog = watchdog{since: clock()}
+	for p.inFlight+p.stream.inFlight > 0 {
+		now := clock()
+		if err := p.pass(now); err != nil {
+			return err
+		}
+		if p.stuck(now) {
+			return errStuck
+		}
+	}
+	return nil
 }
 
 // handlers are what a round does with the messages that arrive.
@@ -249,6 +269,9 @@ func (p *btlPort) server(r *round) error {
 // errStuck would be a bug of the transport or of this program: both sides live, and a message that
 // was sent does not arrive.
 var errStuck = errors.New("no message arrives although the peer answers")
+
+// errStray would be a bug of this program: a message of the round before has ended in this one.
+var errStray = errors.New("a message ended that this round did not send")
 
 // watchdog notices that nothing happens.
 type watchdog struct {
@@ -331,6 +354,10 @@ func (s *messages) take() (uint32, bool) {
 
 // onDone is called when a queued message was acknowledged, or failed.
 func (s *messages) onDone(f *btl.Fragment, err error) {
+	if s.inFlight == 0 {
+		s.sendErr = errStray
+		return
+	}
 	s.inFlight--
 	s.acked++
 	s.free = append(s.free, uint32(f.Context))

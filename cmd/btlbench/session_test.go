@@ -217,6 +217,22 @@ func TestImpaired(t *testing.T) {
 	}
 }
 
+// TestRoundsAreApart has messages of one round unacknowledged when the next one begins.
+func TestRoundsAreApart(t *testing.T) {
+	addr, _ := startServe(t)
+	d := measureJSON(t, addr, "--test", "put_lat,bibw", "--size", "5000", "--verify", "--iterations",
+		"50", "--rounds", "2", "--warmup", "0", "--window", "8", "--set", "ack_delay=20ms")
+	for i := range d.Runs {
+		r := &d.Runs[i]
+		if r.CorruptBytes+r.MissingMessages+r.DuplicatedMessages != 0 {
+			t.Errorf("%s: %+v", r.Test, r)
+		}
+	}
+	if len(d.Runs) != 2 {
+		t.Errorf("%d runs", len(d.Runs))
+	}
+}
+
 // TestRawLoss runs the bare fabric over faults: it ends, and says what was lost, also where nobody
 // verifies.
 func TestRawLoss(t *testing.T) {

@@ -189,6 +189,14 @@ var btlMutations = []mutation{
 		test:  "./btl -run TestRestart",
 	},
 	{
+		name:  "half-open-missed",
+		fault: "connecting does not find the half-open endpoint behind a closing one",
+		file:  "btl/connect.go",
+		old:   "(found == nil || ep.born > found.born)",
+		new:   "found != nil",
+		test:  "./btl -run TestConnectFindsHalfOpen",
+	},
+	{
 		name:  "two-ends-one-tag",
 		fault: "a connecting endpoint forgets to which end of its peer it has told its tag",
 		file:  "btl/connect.go",

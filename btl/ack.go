@@ -27,6 +27,8 @@ func (m *Module) onSack(ep *Endpoint, h *frag.Header, payload []byte) bool {
 	done, verdict := ep.snd.OnSack(m.seg, m.now, h.Ack, h.Credit, &reliability.Sack{
 		Words: s.Words[:s.Count], Last: s.Last, Copies: s.Copies,
 		Delay: time.Duration(s.DelayUs) * time.Microsecond,
+		// An ACK may have waited unread on this side, too.
+		Unread: time.Duration(s.UnreadUs)*time.Microsecond + m.gap,
 	}, m.done[:0])
 	return m.afterAck(ep, done, verdict)
 }
@@ -188,9 +190,10 @@ func (m *Module) addSack(ep *Endpoint, b []byte) int {
 	if ep.rcv.Held() > 0 {
 		s.Count = ep.rcv.Early(s.Words[:most])
 	}
-	last, ago, copies := ep.rcv.Latest(m.now)
+	last, ago, unread, copies := ep.rcv.Latest(m.now)
 	s.Last, s.Copies = last, copies
 	s.DelayUs = uint16(min(ago.Microseconds(), math.MaxUint16))
+	s.UnreadUs = uint16(min(unread.Microseconds(), math.MaxUint16))
 	m.out.Flags |= frag.FlagSack
 	m.out.PayloadLen = uint16(s.Bytes())
 	return s.Encode(b[frag.AckBytes:])

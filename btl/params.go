@@ -73,7 +73,7 @@ var params = []Param{
 		func(c *Config) any { return &c.Rules.Congestion },
 	},
 	{
-		"initial_window", "64", "adaptive: congestion window to begin with, in packets",
+		"initial_window", "32", "adaptive: congestion window to begin with, in packets",
 		func(c *Config) any { return &c.Rules.InitialWindow },
 	},
 	{

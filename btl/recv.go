@@ -171,6 +171,7 @@ func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 		m.stats.counters[CntEarly]++
 	}
 	ep.rcv.Accept(m.now, h.Seq, &m.rules)
+	ep.rcv.Unread(m.gap)
 	m.owe(ep)
 	switch {
 	case h.Flags&frag.FlagPut != 0 && h.Kind == frag.KindChunk:

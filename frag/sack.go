@@ -10,7 +10,7 @@ const (
 
 // Sizes of the body of an Ack with FlagSack.
 const (
-	SackHeadBytes = 8  // a Sack without words
+	SackHeadBytes = 12 // a Sack without words
 	SackWordsMax  = 64 // words of a Sack, at most
 	SackAhead     = 2  // bit 0 of word 0 is that many numbers after the ack
 
@@ -27,12 +27,13 @@ type Sack struct {
 	Words [SackWordsMax]uint64
 	// Count is how many of Words there are.
 	Count int
-	// Last is the number of the packet that was taken over last, and DelayUs how long ago that was, or
-	// 65535 if it was longer ago.
-	Last    seq.Num
-	DelayUs uint16
-	// Copies counts, modulo 2^16, the packets received that had been taken over before.
-	Copies uint16
+	// Last is the number of the packet that was taken over last, and DelayUs how long ago that was.
+	// Before that it had waited unread for at most UnreadUs: so long the receiver had not looked. Both
+	// are 65535 if it was longer.
+	Last              seq.Num
+	DelayUs, UnreadUs uint16
+	// Copies counts, modulo 2^32, the packets received that had been taken over before.
+	Copies uint32
 }
 
 // Bytes is the length of the encoded Sack.
@@ -43,8 +44,9 @@ func (s *Sack) Encode(b []byte) int {
 	n := s.Bytes()
 	b = b[:n]
 	le.PutUint16(b[0:], s.DelayUs)
-	le.PutUint16(b[2:], s.Copies)
-	le.PutUint32(b[4:], uint32(s.Last))
+	le.PutUint16(b[2:], s.UnreadUs)
+	le.PutUint32(b[4:], s.Copies)
+	le.PutUint32(b[8:], uint32(s.Last))
 	for i, w := range s.Words[:s.Count] {
 		le.PutUint64(b[SackHeadBytes+8*i:], w)
 	}
@@ -54,7 +56,8 @@ func (s *Sack) Encode(b []byte) int {
 // DecodeSack reads the payload of an Ack with FlagSack, which Decode has checked. Words beyond
 // Count keep what they had.
 func DecodeSack(p []byte, s *Sack) {
-	s.DelayUs, s.Copies, s.Last = le.Uint16(p[0:]), le.Uint16(p[2:]), seq.Num(le.Uint32(p[4:]))
+	s.DelayUs, s.UnreadUs = le.Uint16(p[0:]), le.Uint16(p[2:])
+	s.Copies, s.Last = le.Uint32(p[4:]), seq.Num(le.Uint32(p[8:]))
 	s.Count = (len(p) - SackHeadBytes) / 8
 	for i := range s.Count {
 		s.Words[i] = le.Uint64(p[SackHeadBytes+8*i:])

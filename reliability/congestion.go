@@ -7,26 +7,32 @@ import "time"
 //
 // The first signal is delay, as in Swift (Kumar et al., SIGCOMM 2020): when even the least round
 // trip of a round is above the target, the window shrinks, else it grows. It shrinks to what the
-// path holds without a queue, so that the queue empties now and then, and one who has come late
-// sees what the path is like; at most by half. The target is the same for everybody whose path is
-// short.
+// path holds without a queue, at most by half. The target is the same for everybody whose path is
+// short. Now and then a window that has met the target is halved for a moment: who came late, and
+// took a queue for the path's own delay, learns better (as with BBR's probes of the round trip).
 //
 // Loss is the back-stop. With a queue on the way it shrinks the window too, but never below what
 // the path holds without one: draining a queue costs nothing, so random loss may be taken for
 // congestion there. Where no queue is seen, more loss than is usual on this path shrinks the window
-// by what was lost. What is usual is measured in some rounds after each such step: if the window
-// was too large, nothing is lost then.
+// by what was lost and some more. What is usual is measured after each such step: if the window was
+// too large, nothing is lost then.
 type congestion struct {
-	window  int32 // packets that may be in flight
-	slow    bool  // slow start: the window doubles in each round
-	limited bool  // the window was what bounded this round
-	testing uint8 // rounds until the usual share of lost packets is known
-	careful uint8 // rounds for which the window grows by single packets
-	acked   int32 // packets delivered in this round
-	lost    int32 // packets found lost in this round
+	window  int32  // packets that may be in flight
+	whole   int32  // the window before it was halved for a moment; 0: it is not
+	slow    bool   // slow start: the window doubles in each round
+	limited bool   // the window was what bounded this round
+	met     bool   // the target, since the window was halved last
+	compete bool   // others fill the queue, whatever this side does: only loss counts
+	testing bool   // what is counted will be the usual loss
+	careful uint8  // rounds for which the window grows by single packets
+	rounds  uint8  // since the window was halved, or made whole again
+	skip    uint8  // rounds in which losses were caused by the window of before
+	pressed uint16 // rounds above the target with next to no window; in competition, all
+	acked   int32  // packets delivered in this round
+	lost    int32  // packets found lost in this round
 	least   time.Duration
 	usual   int32    // of shareUnits packets so many are lost as a rule
-	tested  [2]int32 // packets lost, and delivered, in this test
+	counted [2]int32 // packets delivered, and lost, since that was judged last
 }
 
 const (
@@ -35,19 +41,35 @@ const (
 	delayNoise = 250 * time.Microsecond
 
 	shareUnits  = 1 << 12
-	shareLeast  = shareUnits / 64 // a share of packets lost that is not worth a reaction
-	shareMost   = shareUnits / 16 // a share that is congestion, however usual
-	testRounds  = 4
+	shareLeast  = shareUnits / 40 // a share of packets lost that is not worth a reaction
+	shareMost   = shareUnits / 16 // one that is congestion, however usual
+	shareSlow   = shareUnits / 8  // one that ends slow start
+	judgeAfter  = 512             // packets
+	judgeLost   = 12              // or packets lost
+	skipRounds  = 2
+	pressedMax  = 8
+	competeTime = 256
 	carefulTime = 16
+	halfEvery   = 64
 )
 
 func (c *congestion) init(rules *Rules) {
-	*c = congestion{window: int32(rules.InitialWindow), slow: true}
+	*c = congestion{window: int32(rules.InitialWindow), slow: true, rounds: halfEvery * 3 / 4}
 }
 
 // target is the round trip above which the window shrinks.
 func target(base time.Duration, rules *Rules) time.Duration {
 	return max(rules.TargetDelay, base+base/4+delayNoise)
+}
+
+// sample takes a measured round trip. Slow start ends with the first that is clearly above base.
+func (c *congestion) sample(rtt, base time.Duration, rules *Rules) {
+	if c.least == 0 || rtt < c.least {
+		c.least = rtt
+	}
+	if c.slow && rtt > max(rules.TargetDelay, base+base/8+delayNoise) {
+		c.slow = false
+	}
 }
 
 // grow counts packets delivered; in slow start they open the window at once.
@@ -59,37 +81,76 @@ func (c *congestion) grow(packets int32, most uint32) {
 }
 
 // endRound takes the decision of a round trip.
-func (c *congestion) endRound(p *path, rules *Rules, most uint32) {
-	share := int32(0)
-	if c.lost > 0 {
-		share = c.lost * shareUnits / (c.lost + c.acked)
+func (c *congestion) endRound(p *path, rules *Rules, most int32) {
+	if c.skip > 0 {
+		c.skip--
+	} else {
+		c.counted[0] += c.acked
+		c.counted[1] += c.lost
 	}
-	queue := c.least - p.base
 	goal := target(p.base, rules)
+	c.press(goal)
 	switch {
+	case c.compete:
+		if c.lost > 0 {
+			c.shrink(c.window - c.window*3/10)
+		} else if c.limited {
+			c.window++
+		}
+	case c.half():
 	case c.least > goal:
+		c.met = true
 		c.drain(p, c.window/2)
-	case c.lost > 0 && queue > delayNoise:
+	case c.lost > 0 && c.least > p.base+delayNoise:
 		c.drain(p, c.window-c.window/8)
-	case c.testing > 0:
-		c.test()
-	case c.lost > 2 && share > c.usual+c.usual/2+shareLeast:
-		c.shrink(c.window - c.window*(share-c.usual)/shareUnits)
-		c.testing, c.tested = testRounds, [2]int32{}
-	case !c.limited || c.slow:
-	case c.careful > 0 || queue > (goal-p.base)/4:
+	case c.judge():
+	case !c.limited || c.slow || c.testing:
+	case c.careful > 0 || c.least-p.base > (goal-p.base)/4:
 		c.window++
+	case c.lost > 0:
+		c.window += max(1, c.window/64)
 	default:
 		c.window += max(1, c.window/16)
 	}
 	if c.careful > 0 {
 		c.careful--
 	}
-	if share < c.usual {
-		c.usual -= (c.usual - share) / 16
-	}
-	c.window = min(max(c.window, windowLeast), int32(most))
+	c.window = min(max(c.window, windowLeast), most)
 	c.acked, c.lost, c.least, c.limited = 0, 0, 0, false
+}
+
+// press finds out whether somebody else fills the queue, who heeds loss alone (TCP does): the delay
+// stays far above the target though this side has next to nothing on the way. Then this side does
+// as they do, for a while, and as long as the queue does not empty.
+func (c *congestion) press(goal time.Duration) {
+	switch {
+	case c.compete:
+		if c.pressed++; c.pressed >= competeTime || c.least != 0 && c.least < goal {
+			c.compete, c.pressed = false, 0
+		}
+	case c.least > 2*goal && c.window <= 2*windowLeast:
+		if c.pressed++; c.pressed >= pressedMax {
+			c.compete, c.pressed = true, 0
+		}
+	default:
+		c.pressed = 0
+	}
+}
+
+// half halves a window that has met the target, for two rounds: one to get there, one to see.
+func (c *congestion) half() bool {
+	c.rounds = min(c.rounds, 254) + 1
+	switch {
+	case c.whole != 0:
+		if c.rounds >= 2 {
+			c.window, c.whole, c.rounds = c.whole, 0, 0
+		}
+		return true
+	case c.met && c.rounds >= halfEvery:
+		c.window, c.whole, c.rounds, c.met = c.window/2, c.window, 0, false
+		return true
+	}
+	return false
 }
 
 // drain shrinks the window to what is on the path when there is no queue, but not below least.
@@ -101,17 +162,30 @@ func (c *congestion) shrink(window int32) {
 	c.window, c.slow, c.careful = min(window, c.window), false, carefulTime
 }
 
-// test notes what was lost in a round of a test.
-func (c *congestion) test() {
-	c.tested[0] += c.lost
-	c.tested[1] += c.acked
-	if c.testing--; c.testing == 0 && c.tested[0] > 0 {
-		share := int32(int64(c.tested[0]) * shareUnits / int64(c.tested[0]+c.tested[1]))
-		c.usual = min(max(c.usual, share), shareMost)
+// judge shrinks a window with which more is lost than usual. It waits until it has seen enough
+// packets to tell.
+func (c *congestion) judge() bool {
+	total := c.counted[0] + c.counted[1]
+	if total < judgeAfter && c.counted[1] < judgeLost {
+		return false
 	}
+	share := int32(int64(c.counted[1]) * shareUnits / int64(total))
+	c.counted = [2]int32{}
+	switch {
+	case c.testing:
+		c.testing = false
+		c.usual = min(share, shareMost)
+	case share <= c.usual+c.usual/2+shareLeast || c.slow && share < shareSlow:
+		c.usual -= max(c.usual-share, 0) / 16
+	default:
+		c.shrink(c.window - c.window*(share-c.usual)/shareUnits - c.window/8)
+		c.testing, c.skip = true, skipRounds
+		return true
+	}
+	return false
 }
 
 // restart begins again after a silence of several time-outs: what was known of the path is old.
 func (c *congestion) restart(rules *Rules) {
-	c.window, c.slow = min(c.window, int32(rules.InitialWindow)), true
+	c.window, c.whole, c.slow = min(c.window, int32(rules.InitialWindow)), 0, true
 }

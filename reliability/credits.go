@@ -10,18 +10,23 @@ import "fmt"
 // one that has earned nothing yet, at most a quarter of what is free, so that idle peers, however
 // many, leave the most of it to those that work. A share that shrinks (another peer joined) takes
 // back nothing: the peer's limit stands still until it has used up the difference. A peer that
-// finds the pool empty is granted single packets, so that none ever waits for nothing.
+// finds the pool empty is granted single packets, so that none ever waits for nothing; one for each
+// peer is kept back for that.
 type Credits struct {
 	capacity int
 	granted  int
 	peers    int
+	bare     int // peers that hold nothing yet: a packet is kept for each of them
 }
 
 // NewCredits returns a pool of capacity packets (at least 1).
 func NewCredits(capacity int) *Credits { return &Credits{capacity: max(1, capacity)} }
 
 // Join and Leave count the peers that share the pool.
-func (c *Credits) Join() { c.peers++ }
+func (c *Credits) Join() {
+	c.peers++
+	c.bare++
+}
 
 // Leave undoes a Join.
 func (c *Credits) Leave() { c.peers-- }
@@ -52,8 +57,11 @@ func (c *Credits) Share() int { return max(1, c.capacity/max(1, c.peers)) }
 // at most want packets, which the peer has earned or is given to begin with: what is booked is what
 // the peer is told, or the pool would leak.
 func (c *Credits) renew(charged, held, want uint32, earned bool) uint32 {
+	if charged == 0 {
+		c.bare = max(c.bare-1, 0)
+	}
 	others := c.granted - int(charged)
-	free := c.capacity - others
+	free := c.capacity - others - c.bare
 	if !earned {
 		free = (free + 3) / 4
 	}

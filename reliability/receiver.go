@@ -32,11 +32,12 @@ type Receiver struct {
 	used    uint32 // credits used since want last grew
 	unacked uint32 // packets accepted since the last ACK
 	ackAt   mono.Time
-	lastAt  mono.Time // when the latest packet was accepted
-	last    seq.Num   // its number
-	copies  uint16    // packets that had come before, modulo 2^16
-	fresh   bool      // the pending ACK reports a packet that is no duplicate
-	left    bool      // takes no part in the sharing of credits any more
+	lastAt  mono.Time     // when the latest packet was accepted
+	unread  time.Duration // how long it may have waited before
+	last    seq.Num       // its number
+	copies  uint32        // packets that had come before, modulo 2^32
+	fresh   bool          // the pending ACK reports a packet that is no duplicate
+	left    bool          // takes no part in the sharing of credits any more
 	// Selective: the peer takes selective acknowledgements, so a gap is reported at once.
 	Selective bool
 }
@@ -124,10 +125,15 @@ func (r *Receiver) Repeated(now mono.Time) {
 }
 
 // Latest returns the number of the packet accepted last, the peer's first one less 1 if there was
-// none, how long ago that was, and how many packets had come before, modulo 2^16.
-func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago time.Duration, copies uint16) {
-	return r.last, now.Sub(r.lastAt), r.copies
+// none, how long ago that was, for how long it may have waited to be read, and how many packets had
+// come before, modulo 2^32.
+func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago, unread time.Duration, copies uint32) {
+	return r.last, now.Sub(r.lastAt), r.unread, r.copies
 }
+
+// Unread notes how long the packet accepted last may have waited to be read: since when the caller
+// had not looked.
+func (r *Receiver) Unread(d time.Duration) { r.unread = d }
 
 // Early writes which packets are here beyond the first gap: bit i of words[w] stands for number
 // Next()+1+64w+i. It returns how many words it wrote, of which the last is not zero. What does not
@@ -223,6 +229,9 @@ func (r *Receiver) ahead() uint32 {
 
 // Leave gives the credits back when the peer is gone. It is granted no more.
 func (r *Receiver) Leave(c *Credits) {
+	if !r.left && r.charged == 0 {
+		c.bare = max(c.bare-1, 0)
+	}
 	c.granted -= int(r.charged)
 	r.charged, r.left = 0, true
 }

@@ -26,7 +26,8 @@ type Sack struct {
 	Words  []uint64      // bit i of word w: packet ack+2+64w+i has arrived
 	Last   seq.Num       // the packet that arrived last
 	Delay  time.Duration // how long ago
-	Copies uint16        // packets that had arrived before, modulo 2^16
+	Unread time.Duration // for how long it, and the ACK, may have waited for processes to look
+	Copies uint32        // packets that had arrived before, modulo 2^32
 }
 
 // recovery is what the adaptive profile keeps for a sender.
@@ -55,19 +56,21 @@ type recovery struct {
 	patience        uint8         // doublings of the while, after copies that were sent in vain
 	backoff         uint8         // time-outs since anything was acknowledged
 	selective       bool
-	fixed           bool     // there is no congestion window
-	news            bool     // a packet has arrived out of turn since losses were looked for
-	holes           bool     // a packet of the window has arrived before an older one
-	copies          uint16   // what the peer has counted
-	sacked          int32    // packets of the window that have arrived
-	gone            int32    // packets of the window that are taken for lost, and not sent again yet
-	marked          int32    // of these, those that are not on the resend list
-	tokens          int32    // packets that may be sent again, times tokenUnits
-	vain, vainSeen  uint32   // packets sent again in vain; those known when this round began
-	calm            uint8    // rounds since there was one
-	again           [2]int32 // packets sent again in this round and in the one before, and not known to be in vain
-	roundEnd        seq.Num  // when this has arrived, a round trip is over
-	newest          seq.Num  // latest number that has arrived
+	tried           [channels]bool // something has arrived by this channel
+	untried         bool           // nothing has by that of the latest packet
+	fixed           bool           // there is no congestion window
+	news            bool           // a packet has arrived out of turn since losses were looked for
+	holes           bool           // a packet of the window has arrived before an older one
+	copies          uint32         // what the peer has counted
+	sacked          int32          // packets of the window that have arrived
+	gone            int32          // packets of the window that are taken for lost, and not sent again yet
+	marked          int32          // of these, those that are not on the resend list
+	tokens          int32          // packets that may be sent again, times tokenUnits
+	vain, vainSeen  uint32         // packets sent again in vain; those known when this round began
+	calm            uint8          // rounds since there was one
+	again           [2]int32       // packets sent again in this round and in the one before, and not known to be in vain
+	roundEnd        seq.Num        // when this has arrived, a round trip is over
+	newest          seq.Num        // latest number that has arrived
 }
 
 // delivered is the packet of a channel that was sent last of all that have arrived.
@@ -77,9 +80,14 @@ type delivered struct {
 	rtt time.Duration
 }
 
-// The resend budget: an eighth of what is delivered, and a few packets in each round trip. A path
-// that loses more than that is not helped by copies.
+// The resend budget: an eighth of what is delivered, and in each round trip a few packets and a
+// quarter of the window; at most a window is saved up, which may be lost at once. A path that loses
+// more than that is not helped by copies.
 const (
+	// unreadLeast is how long a process has not looked that was not just busy: it had no processor. No
+	// network is to blame for that, as Swift tells the delay of hosts from that of the fabric.
+	unreadLeast = 500 * time.Microsecond
+
 	// sackAhead is how far from the ack the first bit of a selective acknowledgement is.
 	sackAhead = 2
 
@@ -122,6 +130,7 @@ func (g *Segments) PostTo(now mono.Time, t Token, s *Sender, n seq.Num, c Channe
 	p.channel, p.vague, p.lost = c, vague, false
 	p.state, p.postedAt = Posted, now
 	g.posted++
+	s.rec.untried = !s.rec.tried[c]
 	s.rec.sent(g, s, now, limit)
 }
 
@@ -151,7 +160,11 @@ func (r *recovery) sent(g *Segments, s *Sender, now mono.Time, limit time.Durati
 
 // due is when the lack of an answer becomes a time-out.
 func (r *recovery) due() mono.Time {
-	at := r.sentAt.Add(max(min(r.wait, r.limit), 0))
+	wait := r.wait
+	if r.untried {
+		wait *= 2 // the other channel may be the faster one
+	}
+	at := r.sentAt.Add(max(min(wait, r.limit), 0))
 	return max(at, r.ackedAt.Add(r.path.srtt/2+r.peerDelay)) // while it gets on, others may follow
 }
 
@@ -276,6 +289,7 @@ func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
 			s.unmark(p)
 		}
 	}
+	r.tried[p.channel] = true
 	if p.resends == 0 && !r.holes {
 		// The common case: in order, for the first time.
 		g.release(t, p)
@@ -378,7 +392,7 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 			r.wake(g, s, now, due)
 		}
 		r.cong.grow(n, s.window)
-		r.tokens = min(r.tokens+n, tokensFirst+tokenUnits*r.cong.window/2)
+		r.tokens = min(r.tokens+n, tokensFirst+tokenUnits*r.cong.window)
 		if !r.newest.Before(r.roundEnd) {
 			r.roundEnd = s.next
 			r.endRound(g, s)
@@ -415,12 +429,10 @@ func (r *recovery) measure(g *Segments, s *Sender, now mono.Time, ack seq.Num, s
 		rtt -= delay
 	}
 	r.path.sample(now, rtt)
-	if r.cong.least == 0 || rtt < r.cong.least {
-		r.cong.least = rtt
+	if sack != nil && sack.Unread > unreadLeast {
+		rtt = max(rtt-sack.Unread, min(rtt, r.path.base)) // what the network can have taken at least
 	}
-	if r.cong.slow && rtt > target(r.path.base, &g.rules) {
-		r.cong.slow = false
-	}
+	r.cong.sample(rtt, r.path.base, &g.rules)
 }
 
 // onWords frees the packets that arrived beyond the first gap.
@@ -449,8 +461,8 @@ func (s *Sender) onWords(g *Segments, now mono.Time, ack seq.Num, words []uint64
 
 // onCopies counts the packets that were sent again in vain: the peer tells how many came twice.
 // What the network has copied counts too, as long as something was sent again.
-func (r *recovery) onCopies(copies uint16) {
-	d := int32(int16(copies - r.copies))
+func (r *recovery) onCopies(copies uint32) {
+	d := int32(copies - r.copies)
 	if d <= 0 {
 		return // an older ACK
 	}
@@ -466,8 +478,8 @@ func (r *recovery) onCopies(copies uint16) {
 
 // endRound takes the decisions that fall once in a round trip.
 func (r *recovery) endRound(g *Segments, s *Sender) {
-	r.cong.endRound(&r.path, &g.rules, s.window)
-	r.tokens += tokensRound
+	r.cong.endRound(&r.path, &g.rules, int32(s.window))
+	r.tokens += tokensRound + tokenUnits*r.cong.window/4
 	r.again[0], r.again[1] = 0, r.again[0]
 	if r.vain != r.vainSeen {
 		r.vainSeen = r.vain

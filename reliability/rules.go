@@ -94,7 +94,7 @@ func Adaptive() Rules {
 	r.Adaptive = true
 	r.ResendsPerPass = 32
 	r.ProbeTimeoutMin, r.ResendTimeoutMin = 250*time.Microsecond, time.Millisecond
-	r.Congestion, r.InitialWindow, r.TargetDelay = CongestionDelay, 64, time.Millisecond
+	r.Congestion, r.InitialWindow, r.TargetDelay = CongestionDelay, 32, time.Millisecond
 	return r
 }
 

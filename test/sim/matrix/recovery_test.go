@@ -7,14 +7,13 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric/sim"
 	"gobtl/frag"
-	"gobtl/reliability"
 )
 
-// skipUnknown leaves out what needs a profile that there is not.
-func skipUnknown(t *testing.T, profile string) {
+// skipRace leaves out what runs on one goroutine, where the race detector finds nothing.
+func skipRace(t *testing.T) {
 	t.Helper()
-	if _, err := reliability.Profile(profile); err != nil {
-		t.Skip(err)
+	if raceDetector {
+		t.Skip("no goroutines")
 	}
 }
 
@@ -26,7 +25,7 @@ func clean(rtt time.Duration, bitsPerSecond int, queueBDP float64) Cell {
 // begin makes so many pairs of hosts.
 func begin(t *testing.T, c Cell, profile string, count int) (*world, []pair) {
 	t.Helper()
-	skipUnknown(t, profile)
+	skipRace(t)
 	w, all, err := c.pairs(count, profile, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +131,7 @@ func TestLostTail(t *testing.T) {
 
 // TestIncast has 64 hosts send to one that can hold 256 packets and reads slowly.
 func TestIncast(t *testing.T) {
-	skipUnknown(t, "adaptive")
+	skipRace(t)
 	const senders, each = 64, 20
 	w, err := newWorld(sim.Config{Seed: 1, QueueDatagrams: 256})
 	if err != nil {

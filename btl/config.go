@@ -11,8 +11,8 @@ import (
 
 // Config tunes a module. The zero value is a good default; Validate checks a filled one.
 type Config struct {
-	// Profile names the recovery rules: "usnic", "adaptive", or "lossless", the default over a provider
-	// that is reliable and ordered.
+	// Profile names the recovery rules: "usnic", "adaptive", or "lossless", which is the default over a
+	// provider that is reliable and ordered.
 	Profile string
 	// Rules overrides single numbers of the profile; zero fields keep the profile's.
 	Rules reliability.Rules

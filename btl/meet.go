@@ -73,6 +73,9 @@ func (m *Module) meets(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
 		m.bind(ep, h, hello)
 		return true
 	case hs.bound:
+		if m.doubts(ep) {
+			m.retag(ep)
+		}
 	case m.incarnation <= ep.peer.incarnation:
 		m.retag(ep)
 	default:
@@ -82,9 +85,24 @@ func (m *Module) meets(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
 	return false
 }
 
+// doubts says whether the end of the peer that a connecting endpoint deals with may be gone, or
+// have begun again under another tag: it was silent for more than a round of Hellos. Then the
+// endpoint asks without a tag too. If that end is there still, and knows this one, it answers; if
+// another one does, it is not.
+func (m *Module) doubts(ep *Endpoint) bool {
+	return ep.state == stateConnecting && ep.hs.bound && ep.hs.expected != 0 &&
+		m.awake.Sub(ep.heardAt) > 2*helloIntervalMin
+}
+
 // retag makes an endpoint begin its handshake again under a new tag. The old one was told to an end
-// of the peer that has not proven itself, and now another one has.
+// of the peer that has not proven itself, and now another one has, or that is not there any more.
 func (m *Module) retag(ep *Endpoint) {
+	if ep.hs.bound {
+		if m.byTag[ep.peer] == ep {
+			delete(m.byTag, ep.peer)
+		}
+		ep.peer.tag, ep.peerTag = 0, 0
+	}
 	ep.tag = m.random()<<slotBits | uint64(ep.slot)
 	until, expected := ep.hs.until, ep.hs.expected
 	ep.hs = newHandshake()

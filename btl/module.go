@@ -54,9 +54,10 @@ type Module struct {
 	rxFirst fabric.Buf // buffers from here on are for receiving
 
 	now        Time
-	awake      Time          // now, without the time that the owner was stopped: what peers are judged by
+	awake      Time          // now, but for the time that the owner was stopped: what peers are judged by
 	promised   Time          // the Deadline at the end of the latest pass
 	gap        time.Duration // between the latest pass and the one before
+	spared     bool          // the timers of packets waited for another pass
 	inProgress bool
 	fastOK     bool
 	closed     bool

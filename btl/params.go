@@ -29,7 +29,7 @@ func (p Param) Env() string { return EnvPrefix + strings.ToUpper(p.Name) }
 // params is the only list of tunables: names, environment, documentation and Set come from it.
 var params = []Param{
 	{
-		"profile", "by the provider", "recovery rules: usnic, adaptive, or lossless over reliable providers",
+		"profile", "by the provider", "recovery rules: usnic, adaptive or lossless",
 		func(c *Config) any { return &c.Profile },
 	},
 	{

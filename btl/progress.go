@@ -67,7 +67,7 @@ func (m *Module) progress() (int, error) {
 	}
 	n += got
 	m.callOut()
-	m.expire()
+	m.expire(n > 0)
 	m.sendAgain()
 	m.serve()
 	m.acknowledge()

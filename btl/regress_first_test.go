@@ -286,3 +286,35 @@ func TestConnectToDisplaced(t *testing.T) {
 	l.net.SetFilter(deliverAll)
 	l.until("connected", 10*time.Microsecond, time.Second, b.Connected)
 }
+
+// The end of the peer that has answered, and was told this one's tag, is gone before it was proven:
+// closed, or begun again under another tag. The peer says nothing to what comes for it; asked
+// without a tag it does.
+func TestPeersEndGoneWhileConnecting(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	acks := 0
+	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
+		if kindOf(pkt) == frag.KindHelloAck {
+			if acks++; acks > 1 {
+				return mem.Drop
+			}
+		}
+		return mem.Deliver
+	})
+	a, err := l.mods[0].Connect(l.mods[1].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.until("an answer", 10*time.Microsecond, time.Second, func() bool { return a.hs.bound })
+	gone := l.mods[1].byTag[peerTag{l.mods[0].incarnation, a.tag}]
+	if gone == nil || gone.tag != a.peerTag {
+		t.Fatal("the peer's end is not the one that answered")
+	}
+	a.hs.offered = a.peerTag // as by a Hello of that end
+	l.mods[1].end(gone, EventFailed, ErrUnreachable)
+	l.net.SetFilter(deliverAll)
+	l.until("connected", time.Millisecond, time.Second, a.Connected)
+	if b := l.mods[1].byTag[peerTag{l.mods[0].incarnation, a.tag}]; b == nil || b.tag != a.peerTag {
+		t.Error("the two ends do not belong together")
+	}
+}

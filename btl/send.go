@@ -419,7 +419,10 @@ func (m *Module) sendAgain() {
 			m.data.putSegment(t, ep.dataAddr)
 		}
 		// The wait is cut short so that a dead peer is noticed when its time is up, not a back-off later.
-		limit := max(m.cfg.PeerTimeout-m.deadFor(ep), time.Millisecond)
+		limit := m.cfg.PeerTimeout - m.deadFor(ep)
+		if limit <= 0 {
+			limit = time.Millisecond
+		}
 		if m.rules.Adaptive {
 			m.seg.Resent(m.now, t, &ep.snd, limit)
 			m.arm(ep)

@@ -41,14 +41,18 @@ func (m *Module) connectedTimer(ep *Endpoint) {
 	}
 }
 
-// expire handles the timers that have run out.
-func (m *Module) expire() {
-	if m.rules.Adaptive {
+// expire handles the timers that have run out, in a pass that has received something, or nothing.
+func (m *Module) expire(received bool) {
+	switch {
+	case !m.rules.Adaptive:
+		m.seg.Expire(m.now)
+	case m.gap > lateGap && received && !m.spared:
+		m.spared = true // what the peers have sent meanwhile may not all be read yet
+	default:
+		m.spared = false
 		for s := m.seg.ExpireNext(m.now); s != nil; s = m.seg.ExpireNext(m.now) {
 			m.arm(m.slots[s.Number()])
 		}
-	} else {
-		m.seg.Expire(m.now)
 	}
 	if m.draining && m.now >= m.drainUntil {
 		for _, ep := range m.slots {
@@ -152,6 +156,9 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 		return
 	}
 	m.sendProbes(ep)
+	if m.doubts(ep) {
+		m.sendHello(ep, frag.KindHello, frag.ProbeCommand, 0, frag.HelloBytes)
+	}
 	m.setTimer(ep, min(hs.interval, hs.until.Sub(m.awake)))
 	hs.interval = min(2*hs.interval, helloIntervalMax)
 }
@@ -236,6 +243,9 @@ func (m *Module) startFirst(t reliability.Token) {
 	s.fresh = false
 	m.posted(s.ep, t, m.seqOf(t), m.gap > vagueGap)
 }
+
+// lateGap is the time between two passes from which on the timers of packets wait for another pass.
+const lateGap = time.Millisecond
 
 // vagueGap is the time between two passes from which on it matters for the measured round trip when
 // between them a packet was sent.

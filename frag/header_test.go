@@ -167,7 +167,8 @@ func checkSplit(tb testing.TB, b []byte, h *Header, err error) {
 	for _, n := range []int{header, (header + len(b)) / 2, len(b)} {
 		var part Header
 		got, splitErr := DecodeSplit(b[:n:n], len(b), &part)
-		plain := part.Kind <= KindAck || part.Kind == KindNack && part.Tag != NackRecord
+		plain := part.Kind <= KindAck && part.Flags&FlagSack == 0 ||
+			part.Kind == KindNack && part.Tag != NackRecord
 		switch {
 		case splitErr != nil && got != 0:
 			tb.Fatalf("%x: a header of %d bytes beside %v", b, got, splitErr)
@@ -237,6 +238,11 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 	switch h.Kind {
 	case KindAck:
 		h.Seq, h.Tag = 0, 0
+		if rapid.Bool().Draw(t, "sack?") {
+			sack := sackBytes(drawSack(t))
+			h.Flags, h.PayloadLen = h.Flags|FlagSack, uint16(len(sack))
+			return h, sack
+		}
 		return h, nil
 	case KindNack:
 		h.Tag = rapid.Uint8Range(NackAccess, NackRecord).Draw(t, "reason")

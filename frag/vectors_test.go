@@ -156,6 +156,26 @@ func dataVectors() []vector {
 			},
 		},
 		{
+			name: "ack-sack", about: "the same, selective: nothing is missing; packet -2 came 50 us ago",
+			header: Header{
+				Kind: KindAck, Flags: FlagAck | FlagSack, Conn: testConn, Ack: 0xFFFFFFFE,
+				Credit: 4096, PayloadLen: 12,
+			},
+			payload: sackBytes(Sack{Last: 0xFFFFFFFE, DelayUs: 50}),
+		},
+		{
+			name:  "ack-sack-gaps",
+			about: "packet 6 is missing, 7 is here, so are 9 and 71, which came last; 3 came twice",
+			header: Header{
+				Kind: KindAck, Flags: FlagAck | FlagSack, Conn: testConn, Ack: 5, Credit: 66,
+				PayloadLen: 28,
+			},
+			payload: sackBytes(Sack{
+				Words: [SackWordsMax]uint64{0b101, 1}, Count: 2, Last: 71, DelayUs: 3, UnreadUs: 400,
+				Copies: 1,
+			}),
+		},
+		{
 			name: "nack", about: "put packet 24 refused",
 			header: Header{Kind: KindNack, Tag: NackAccess, Conn: testConn, Seq: 24},
 		},
@@ -174,6 +194,12 @@ func dataVectors() []vector {
 			payload: []byte{0x42},
 		},
 	}
+}
+
+// sackBytes is the payload of an Ack with a Sack.
+func sackBytes(s Sack) []byte {
+	b := make([]byte, s.Bytes())
+	return b[:s.Encode(b)]
 }
 
 // record is a fragment in a pack.

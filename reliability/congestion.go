@@ -17,22 +17,26 @@ import "time"
 // by what was lost and some more. What is usual is measured after each such step: if the window was
 // too large, nothing is lost then.
 type congestion struct {
-	window  int32  // packets that may be in flight
-	whole   int32  // the window before it was halved for a moment; 0: it is not
-	slow    bool   // slow start: the window doubles in each round
-	limited bool   // the window was what bounded this round
-	met     bool   // the target, since the window was halved last
-	compete bool   // others fill the queue, whatever this side does: only loss counts
-	testing bool   // what is counted will be the usual loss
-	careful uint8  // rounds for which the window grows by single packets
-	rounds  uint8  // since the window was halved, or made whole again
-	skip    uint8  // rounds in which losses were caused by the window of before
-	pressed uint16 // rounds above the target with next to no window; in competition, all
-	acked   int32  // packets delivered in this round
-	lost    int32  // packets found lost in this round
-	least   time.Duration
-	usual   int32    // of shareUnits packets so many are lost as a rule
-	counted [2]int32 // packets delivered, and lost, since that was judged last
+	window  int32         // packets that may be in flight
+	whole   int32         // the window before it was halved for a moment; 0: it is not
+	slow    bool          // slow start: the window doubles in each round
+	limited bool          // the window was what bounded this round
+	met     bool          // the target, since the window was halved last
+	compete bool          // others fill the queue, whatever this side does: only loss counts
+	testing bool          // what is counted will be the usual loss
+	above   int32         // round trips measured one after the other that are clearly above base
+	careful uint8         // rounds for which the window grows by single packets
+	rounds  uint8         // since the window was halved, or made whole again
+	skip    uint8         // rounds in which losses were caused by the window of before
+	pressed uint16        // rounds above the target with next to no window; in competition, all
+	acked   int32         // packets delivered in this round
+	lost    int32         // packets found lost in this round
+	least   time.Duration // round trip of this round
+	base    time.Duration // the path's own, of the channel where it was measured
+	before  int32         // the window before the test
+	share   int32         // what was lost then
+	usual   int32         // of shareUnits packets so many are lost as a rule
+	counted [2]int32      // packets delivered, and lost, since that was judged last
 }
 
 const (
@@ -44,8 +48,9 @@ const (
 	shareLeast  = shareUnits / 40 // a share of packets lost that is not worth a reaction
 	shareMost   = shareUnits / 16 // one that is congestion, however usual
 	shareSlow   = shareUnits / 8  // one that ends slow start
+	aboveMax    = 8               // samples
 	judgeAfter  = 512             // packets
-	judgeLost   = 12              // or packets lost
+	judgeLost   = 4               // packets lost beyond twice the usual
 	skipRounds  = 2
 	pressedMax  = 8
 	competeTime = 256
@@ -62,12 +67,15 @@ func target(base time.Duration, rules *Rules) time.Duration {
 	return max(rules.TargetDelay, base+base/4+delayNoise)
 }
 
-// sample takes a measured round trip. Slow start ends with the first that is clearly above base.
+// sample takes a measured round trip. Slow start ends when several are clearly above base: one may
+// be of a packet that was held back.
 func (c *congestion) sample(rtt, base time.Duration, rules *Rules) {
 	if c.least == 0 || rtt < c.least {
-		c.least = rtt
+		c.least, c.base = rtt, base
 	}
-	if c.slow && rtt > max(rules.TargetDelay, base+base/8+delayNoise) {
+	if rtt <= max(rules.TargetDelay, base+base/8+delayNoise) {
+		c.above = 0
+	} else if c.above++; c.above >= aboveMax {
 		c.slow = false
 	}
 }
@@ -81,14 +89,14 @@ func (c *congestion) grow(packets int32, most uint32) {
 }
 
 // endRound takes the decision of a round trip.
-func (c *congestion) endRound(p *path, rules *Rules, most int32) {
+func (c *congestion) endRound(rules *Rules, most int32) {
 	if c.skip > 0 {
 		c.skip--
 	} else {
 		c.counted[0] += c.acked
 		c.counted[1] += c.lost
 	}
-	goal := target(p.base, rules)
+	goal := target(c.base, rules)
 	c.press(goal)
 	switch {
 	case c.compete:
@@ -100,14 +108,14 @@ func (c *congestion) endRound(p *path, rules *Rules, most int32) {
 	case c.half():
 	case c.least > goal:
 		c.met = true
-		c.drain(p, c.window/2)
-	case c.lost > 0 && c.least > p.base+delayNoise:
-		c.drain(p, c.window-c.window/8)
+		c.drain(c.window / 2)
+	case c.unusual() && c.least > c.base+delayNoise:
+		c.drain(c.window - c.window/8)
 	case c.judge():
 	case !c.limited || c.slow || c.testing:
-	case c.careful > 0 || c.least-p.base > (goal-p.base)/4:
+	case c.careful > 0 || c.least-c.base > (goal-c.base)/4:
 		c.window++
-	case c.lost > 0:
+	case c.unusual():
 		c.window += max(1, c.window/64)
 	default:
 		c.window += max(1, c.window/16)
@@ -117,6 +125,11 @@ func (c *congestion) endRound(p *path, rules *Rules, most int32) {
 	}
 	c.window = min(max(c.window, windowLeast), most)
 	c.acked, c.lost, c.least, c.limited = 0, 0, 0, false
+}
+
+// unusual says whether clearly more was lost in this round than is lost as a rule.
+func (c *congestion) unusual() bool {
+	return int64(c.lost)*shareUnits > 2*int64(c.usual)*int64(c.acked+c.lost)
 }
 
 // press finds out whether somebody else fills the queue, who heeds loss alone (TCP does): the delay
@@ -154,35 +167,46 @@ func (c *congestion) half() bool {
 }
 
 // drain shrinks the window to what is on the path when there is no queue, but not below least.
-func (c *congestion) drain(p *path, least int32) {
-	c.shrink(max(int32(int64(c.window)*int64(p.base+delayNoise)/int64(c.least)), least))
+func (c *congestion) drain(least int32) {
+	c.shrink(max(int32(int64(c.window)*int64(c.base+delayNoise)/int64(c.least)), least))
 }
 
 func (c *congestion) shrink(window int32) {
 	c.window, c.slow, c.careful = min(window, c.window), false, carefulTime
 }
 
-// judge shrinks a window with which more is lost than usual. It waits until it has seen enough
-// packets to tell.
+// judge shrinks a window with which more is lost than usual, then looks whether less is lost. If so,
+// the window was too large, and is made smaller still while that helps; if not the path loses
+// that much, and the window is as large again as before.
 func (c *congestion) judge() bool {
 	total := c.counted[0] + c.counted[1]
-	if total < judgeAfter && c.counted[1] < judgeLost {
+	expected := int32(int64(total) * int64(c.usual) / shareUnits)
+	many := c.counted[1] > 2*expected+judgeLost
+	if c.testing {
+		many = c.counted[1] > total*shareMost/shareUnits+2*judgeLost // that is never usual
+	}
+	if total < judgeAfter && !many || total == 0 {
 		return false
 	}
 	share := int32(int64(c.counted[1]) * shareUnits / int64(total))
 	c.counted = [2]int32{}
 	switch {
-	case c.testing:
-		c.testing = false
-		c.usual = min(share, shareMost)
-	case share <= c.usual+c.usual/2+shareLeast || c.slow && share < shareSlow:
-		c.usual -= max(c.usual-share, 0) / 16
-	default:
-		c.shrink(c.window - c.window*(share-c.usual)/shareUnits - c.window/8)
-		c.testing, c.skip = true, skipRounds
+	case c.testing && share > c.share-c.share/4 && share < shareMost:
+		c.testing, c.usual = false, share
+		c.window = max(c.window, c.before)
 		return true
+	case c.testing && many:
+	case c.testing:
+		c.testing, c.usual = false, min(share, shareMost)
+		return false
+	case !many || c.slow && share < shareSlow:
+		c.usual -= max(c.usual-share, 0) / 16
+		return false
 	}
-	return false
+	c.before, c.share = c.window, share
+	c.shrink(min(c.window-c.window*(share-c.usual)/shareUnits-c.window/8, c.window*7/10))
+	c.testing, c.skip = true, skipRounds
+	return true
 }
 
 // restart begins again after a silence of several time-outs: what was known of the path is old.

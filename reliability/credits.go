@@ -7,26 +7,22 @@ import "fmt"
 // full-size datagrams, a window 4096: without credits one sender overruns it at once.
 //
 // Each peer is granted what it has earned by use, at most an equal share, and at most what is free;
-// one that has earned nothing yet, at most a quarter of what is free, so that idle peers, however
-// many, leave the most of it to those that work. A share that shrinks (another peer joined) takes
-// back nothing: the peer's limit stands still until it has used up the difference. A peer that
-// finds the pool empty is granted single packets, so that none ever waits for nothing; one for each
-// peer is kept back for that.
+// one that has earned nothing yet, at most a quarter of what is free, of many peers less, so that
+// idle ones leave something to those that work, and to those to come. A share that shrinks (another
+// peer joined) takes back nothing: the peer's limit stands still until it has used up the
+// difference. A peer that finds the pool empty is granted single packets, so that none ever waits
+// for nothing.
 type Credits struct {
 	capacity int
 	granted  int
 	peers    int
-	bare     int // peers that hold nothing yet: a packet is kept for each of them
 }
 
 // NewCredits returns a pool of capacity packets (at least 1).
 func NewCredits(capacity int) *Credits { return &Credits{capacity: max(1, capacity)} }
 
 // Join and Leave count the peers that share the pool.
-func (c *Credits) Join() {
-	c.peers++
-	c.bare++
-}
+func (c *Credits) Join() { c.peers++ }
 
 // Leave undoes a Join.
 func (c *Credits) Leave() { c.peers-- }
@@ -57,13 +53,11 @@ func (c *Credits) Share() int { return max(1, c.capacity/max(1, c.peers)) }
 // at most want packets, which the peer has earned or is given to begin with: what is booked is what
 // the peer is told, or the pool would leak.
 func (c *Credits) renew(charged, held, want uint32, earned bool) uint32 {
-	if charged == 0 {
-		c.bare = max(c.bare-1, 0)
-	}
 	others := c.granted - int(charged)
-	free := c.capacity - others - c.bare
+	free := c.capacity - others
 	if !earned {
-		free = (free + 3) / 4
+		n := max(c.peers, 4)
+		free = (free + n - 1) / n
 	}
 	grant := max(min(c.Share(), free, int(want)), int(held), 1)
 	grant = min(grant, 1<<16-1)

@@ -87,7 +87,7 @@ func (m *creditModel) grant(t failer, p *creditPeer) {
 	share := max(1, int64(m.pool.Capacity())/int64(len(m.peers)))
 	held := p.held()
 	most := p.earned.grant(p.next, int64(p.window))
-	free = p.earned.free(free)
+	free = p.earned.free(free, int64(len(m.peers)))
 	got := int64(p.rcv.Grant(m.pool))
 	want := max(min(share, free, most), held, 1)
 	if got != want {
@@ -354,7 +354,7 @@ func TestCreditsNewcomer(t *testing.T) {
 	}
 
 	idle := &creditModel{pool: NewCredits(100)}
-	for i, want := range []int64{25, 19, 14, 11, 8} {
+	for i, want := range []int64{25, 19, 14, 11, 7} {
 		p := idle.join(0, 4096)
 		if idle.grant(t, p); p.charged != want {
 			t.Fatalf("peer %d has %d, want %d", i, p.charged, want)

@@ -88,9 +88,10 @@ func (e *earned) grant(next, window int64) int64 {
 }
 
 // free is how much of what is free in the pool the peer may have.
-func (e *earned) free(free int64) int64 {
+func (e *earned) free(free, peers int64) int64 {
 	if e.credits == firstCredits {
-		return (free + 3) / 4
+		n := max(peers, 4)
+		return (free + n - 1) / n
 	}
 	return free
 }

@@ -229,9 +229,6 @@ func (r *Receiver) ahead() uint32 {
 
 // Leave gives the credits back when the peer is gone. It is granted no more.
 func (r *Receiver) Leave(c *Credits) {
-	if !r.left && r.charged == 0 {
-		c.bare = max(c.bare-1, 0)
-	}
 	c.granted -= int(r.charged)
 	r.charged, r.left = 0, true
 }

@@ -75,7 +75,7 @@ func (p *receiverPair) take() {
 		p.t.Fatalf("ACK of %d, dup %v; want %d, %v", ack, dup, next-1, !m.fresh)
 	}
 	most := p.earned.grant(next, m.window)
-	most = min(most, p.earned.free(int64(p.pool.Capacity())))
+	most = min(most, p.earned.free(int64(p.pool.Capacity()), 1))
 	want := max(1, most, p.limit-next)
 	if int64(credit) != want || p.pool.Granted() != int(credit) || p.real.Charged() != int(credit) {
 		p.t.Fatalf("credit %d, booked %d, want %d", credit, p.pool.Granted(), want)

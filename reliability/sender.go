@@ -136,7 +136,6 @@ func (s *Sender) OnAck(g *Segments, now mono.Time, ack seq.Num, credit uint16, d
 	if s.rec != nil {
 		return s.onPlainAck(g, now, ack, grew || dup, done)
 	}
-	defer s.settle()
 	if steps > 0 {
 		mask := uint32(len(s.ring) - 1)
 		for ; steps > 0; steps-- {
@@ -145,7 +144,11 @@ func (s *Sender) OnAck(g *Segments, now mono.Time, ack seq.Num, credit uint16, d
 			done = append(done, t)
 			s.oldest++
 		}
+		s.settle()
 		return done, AckNew, false
+	}
+	if grew {
+		s.settle()
 	}
 	if s.oldest == s.next || grew || dup {
 		return done, AckIdle, false

@@ -8,7 +8,8 @@ local gobtl = Proto("gobtl", "gobtl reliable datagrams")
 
 local HEADER, EXTRA, RECORD, HELLO_BODY, NAME_MAX = 24, 16, 4, 184, 64
 local FRAG, CHUNK, ACK, HELLO, HELLO_ACK, NACK, REJECT, PACK = 1, 2, 3, 4, 5, 6, 7, 8
-local FLAG_ACK, FLAG_PUT, FLAG_DUP = 1, 2, 4
+local FLAG_ACK, FLAG_PUT, FLAG_DUP, FLAG_SACK = 1, 2, 4, 8
+local SACK_HEAD, SACK_WORDS_MAX = 12, 64
 local BYE, VOID, TAG_USER_MAX = 0xFF, 0xFE, 0xEF
 local PROVEN_ALL = 0x0F
 
@@ -26,7 +27,7 @@ local probes = {
 	[0] = "command, small", [1] = "data, small", [2] = "command, full", [3] = "data, full",
 }
 -- The flags that each kind may carry.
-local allowedFlags = { [FRAG] = 7, [CHUNK] = 7, [ACK] = 5, [HELLO] = 0, [HELLO_ACK] = 0,
+local allowedFlags = { [FRAG] = 7, [CHUNK] = 7, [ACK] = 13, [HELLO] = 0, [HELLO_ACK] = 0,
 	[NACK] = 5, [REJECT] = 0, [PACK] = 5 }
 -- The kinds that occupy a sequence number.
 local hasSeq = { [FRAG] = true, [CHUNK] = true, [PACK] = true }
@@ -42,12 +43,18 @@ f.magic = u8("gobtl.magic", "Magic", HEX)
 f.version = u8("gobtl.version", "Version", DEC, nil, 0xF0)
 f.kind = u8("gobtl.kind", "Kind", DEC, kinds, 0x0F)
 f.flags = u8("gobtl.flags", "Flags", HEX)
-f.flagReserved = u8("gobtl.flags.reserved", "Reserved", HEX, nil, 0xF8)
+f.flagReserved = u8("gobtl.flags.reserved", "Reserved", HEX, nil, 0xF0)
+f.flagSack = bool("gobtl.flags.sack", "Sack, tells of packets beyond a gap", 8, set, FLAG_SACK)
 f.flagDup = bool("gobtl.flags.dup", "Dup, answers only duplicates", 8, set, FLAG_DUP)
 f.flagPut = bool("gobtl.flags.put", "Put, to a region", 8, set, FLAG_PUT)
 f.flagAck = bool("gobtl.flags.ack", "Ack, ack and credit are valid", 8, set, FLAG_ACK)
 f.tag = u8("gobtl.tag", "Tag", HEX)
 f.mark = u8("gobtl.mark", "Mark", HEX, marks)
+f.sackDelay = u16("gobtl.sack.delay_us", "Since the last one was accepted, in us", DEC)
+f.sackUnread = u16("gobtl.sack.unread_us", "It may have waited to be read, in us", DEC)
+f.sackCopies = u32("gobtl.sack.copies", "Packets that had been received before", DEC)
+f.sackLast = u32("gobtl.sack.last", "Packet accepted last", DEC)
+f.sackWord = u64("gobtl.sack.word", "Packets beyond the gap", HEX)
 f.nackReason = u8("gobtl.nack.reason", "Reason", DEC, nackReasons)
 f.nackRecordTag = u8("gobtl.nack.record_tag", "Tag without a handler", HEX)
 f.rejectReason = u8("gobtl.reject.reason", "Reason", DEC, rejectReasons)
@@ -261,11 +268,18 @@ end
 
 kindRules[CHUNK] = checkExtras
 
-kindRules[ACK] = function(_, p, bad)
+kindRules[ACK] = function(tvb, p, bad)
 	if not has(p.flags, FLAG_ACK) then bad("flags", "an Ack without the Ack flag") end
 	if p.tag ~= 0 then bad("tag", "an Ack has a tag") end
 	if p.seq ~= 0 then bad("reserved", "an Ack has a sequence number") end
-	if p.len ~= 0 then bad("length", "an Ack has a payload") end
+	if not has(p.flags, FLAG_SACK) then
+		if p.len ~= 0 then bad("length", "an Ack without the Sack flag has a payload") end
+	elseif p.len < SACK_HEAD or p.len > SACK_HEAD + 8 * SACK_WORDS_MAX
+		or (p.len - SACK_HEAD) % 8 ~= 0 then
+		bad("length", "no Sack has that length")
+	elseif p.len > SACK_HEAD and zeros(tvb, HEADER + p.len - 8, HEADER + p.len) then
+		bad("reserved", "the last word of the Sack is 0")
+	end
 end
 
 kindRules[HELLO] = function(tvb, p, bad)
@@ -479,7 +493,7 @@ local function noteAck(p, to, info)
 	local raised = not to.limit or before(to.limit, limit) < 0
 	local waiting = by and by.newest and before(p.ack, by.newest) < 0
 	info.duplicateAck = to.ack == p.ack and waiting and not raised
-		and not has(p.flags, FLAG_DUP)
+		and not has(p.flags, FLAG_DUP) and not has(p.flags, FLAG_SACK)
 	if raised then to.limit = limit end
 	to.ack = p.ack
 	if not by or not by.oldest then return end
@@ -539,9 +553,10 @@ local function addFlags(tree, tvb, p)
 	if has(p.flags, FLAG_ACK) then table.insert(names, "Ack") end
 	if has(p.flags, FLAG_PUT) then table.insert(names, "Put") end
 	if has(p.flags, FLAG_DUP) then table.insert(names, "Dup") end
+	if has(p.flags, FLAG_SACK) then table.insert(names, "Sack") end
 	local sub = tree:add(f.flags, tvb(2, 1))
 	if #names > 0 then sub:append_text(" (" .. table.concat(names, ", ") .. ")") end
-	for _, field in ipairs({ f.flagReserved, f.flagDup, f.flagPut, f.flagAck }) do
+	for _, field in ipairs({ f.flagReserved, f.flagSack, f.flagDup, f.flagPut, f.flagAck }) do
 		sub:add(field, tvb(2, 1))
 	end
 end
@@ -680,6 +695,16 @@ local function addRecords(tree, tvb)
 	end)
 end
 
+local function addSack(tree, tvb, p)
+	leaf(tree, f.sackDelay, tvb, HEADER, 2)
+	leaf(tree, f.sackUnread, tvb, HEADER + 2, 2)
+	leaf(tree, f.sackCopies, tvb, HEADER + 4, 4)
+	leaf(tree, f.sackLast, tvb, HEADER + 8, 4)
+	for at = HEADER + SACK_HEAD, HEADER + p.len - 8, 8 do
+		leaf(tree, f.sackWord, tvb, at, 8)
+	end
+end
+
 local function addPayload(tree, tvb, p)
 	if p.kind == HELLO or p.kind == HELLO_ACK then
 		addHello(tree, tvb, p)
@@ -688,6 +713,8 @@ local function addPayload(tree, tvb, p)
 		leaf(tree, f.rejectMax, tvb, HEADER + 1, 1)
 	elseif p.kind == PACK then
 		addRecords(tree, tvb)
+	elseif p.kind == ACK and has(p.flags, FLAG_SACK) then
+		addSack(tree, tvb, p)
 	elseif p.kind == NACK and p.tag == NACK_RECORD and p.len == 1 then
 		leaf(tree, f.nackRecordTag, tvb, HEADER, 1)
 	elseif tvb:len() > p.headerBytes then
@@ -813,6 +840,9 @@ local function summary(tvb, p, info)
 		text = string.format("%s ack=%d credit=%d", text, relative(p.ack, to) or p.ack, p.credit)
 	end
 	if has(p.flags, FLAG_DUP) then text = text .. " dup" end
+	if has(p.flags, FLAG_SACK) then
+		text = string.format("%s sack=%d", text, (p.len - SACK_HEAD) / 8)
+	end
 	if info and info.resentFrom then text = "[Retransmission] " .. text end
 	if info and info.duplicateAck then text = "[Duplicate ack] " .. text end
 	return text

@@ -37,6 +37,18 @@ func decode(pkt []byte) (*packet, error) {
 func (p *packet) put() bool  { return p.Flags&frag.FlagPut != 0 }
 func (p *packet) mark() bool { return p.Kind == frag.KindFrag && p.Tag > frag.TagUserMax }
 
+// ofSack is a field of the Sack of an Ack.
+func ofSack(name string, get func(*frag.Sack) any) field {
+	return field{"gobtl.sack." + name, func(p *packet) any {
+		if p.Flags&frag.FlagSack == 0 {
+			return nil
+		}
+		var s frag.Sack
+		frag.DecodeSack(p.payload, &s)
+		return get(&s)
+	}}
+}
+
 // field is a field of the dissector that stands on the wire, and its value in a packet: a number,
 // text or bytes; nil if the packet does not have it.
 type field struct {
@@ -68,6 +80,18 @@ var onWire = append([]field{
 	{"gobtl.flags.ack", func(p *packet) any { return flag1(p.Flags&frag.FlagAck != 0) }},
 	{"gobtl.flags.put", func(p *packet) any { return flag1(p.put()) }},
 	{"gobtl.flags.dup", func(p *packet) any { return flag1(p.Flags&frag.FlagDup != 0) }},
+	{"gobtl.flags.sack", func(p *packet) any { return flag1(p.Flags&frag.FlagSack != 0) }},
+	ofSack("delay_us", func(s *frag.Sack) any { return s.DelayUs }),
+	ofSack("unread_us", func(s *frag.Sack) any { return s.UnreadUs }),
+	ofSack("copies", func(s *frag.Sack) any { return s.Copies }),
+	ofSack("last", func(s *frag.Sack) any { return s.Last }),
+	ofSack("word", func(s *frag.Sack) any {
+		var values each
+		for _, w := range s.Words[:s.Count] {
+			values = append(values, w)
+		}
+		return when(len(values) > 0, values)
+	}),
 	{"gobtl.tag", func(p *packet) any { return p.Tag }},
 	{"gobtl.mark", func(p *packet) any { return when(p.mark(), p.Tag) }},
 	{"gobtl.nack.reason", func(p *packet) any { return when(p.Kind == frag.KindNack, p.Tag) }},

@@ -96,7 +96,7 @@ var btlMutations = []mutation{
 		name:  "resend-timer-not-restarted",
 		fault: "the timer of a packet that was sent again is not restarted: it is sent in every pass",
 		file:  "btl/send.go",
-		old:   "m.seg.Repost(m.now, t, max(m.cfg.PeerTimeout-m.deadFor(ep), time.Millisecond))",
+		old:   "m.seg.Repost(m.now, t, limit)",
 		new:   "m.seg.Defer(t)",
 		test:  "./btl -run TestContract08",
 	},

@@ -1,0 +1,295 @@
+package reliability
+
+import (
+	"math/bits"
+	"time"
+
+	"gobtl/internal/mono"
+	"gobtl/internal/seq"
+)
+
+// What an acknowledgement means under the adaptive rules: what has arrived, what is lost.
+
+// arrived frees the segment of number n, which the peer has.
+func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
+	r, p := s.rec, &g.segs[t]
+	if p.state == Resend || p.lost {
+		r.gone--
+		if p.lost {
+			s.unmark(p)
+		}
+	}
+	if p.resends == 0 && !r.holes {
+		// The common case: in order, for the first time.
+		g.release(t, p)
+		return
+	}
+	took := now.Sub(p.postedAt)
+	c := &r.rack[p.channel]
+	later := c.at > p.postedAt || c.at == p.postedAt && p.seq.Before(c.seq)
+	switch {
+	case r.whole: // the first of several, none missing: this was not lost, the copy is not here yet
+	case p.resends > 0 && took < r.paths[p.channel].base: // an earlier copy arrived
+	case later:
+		if p.resends == 0 && c.rtt != 0 { // it was not lost, only late
+			r.late = max(r.late, took-c.rtt)
+		}
+	default:
+		*c = delivered{at: p.postedAt, seq: p.seq, rtt: took}
+		r.news = true
+	}
+	g.release(t, p)
+}
+
+// while is how long a packet of a channel may be later than one that was sent after it: then it is
+// lost.
+func (r *recovery) while(c Channel) time.Duration {
+	p := &r.paths[c]
+	return min(max(p.base/4, r.late+r.late/4)<<r.patience, p.wait())
+}
+
+// findLost marks the packets that are lost by now, and has as many sent again as the budget allows.
+func (s *Sender) findLost(g *Segments, now mono.Time) {
+	r := s.rec
+	r.news, r.lossAt = false, mono.Never
+	grace := [channels]time.Duration{r.while(Command), r.while(Data)}
+	across := max(r.paths[Command].wait()+grace[Command], r.paths[Data].wait()+grace[Data])
+	last := max(r.rack[Command].at, r.rack[Data].at)
+	for n := s.oldest; n != s.next; n++ {
+		t := s.at(n)
+		if t == noToken || g.segs[t].state != Posted {
+			continue
+		}
+		p := &g.segs[t]
+		if !p.lost {
+			c := &r.rack[p.channel]
+			var at mono.Time
+			switch {
+			case c.at > p.postedAt || c.at == p.postedAt && p.seq.Before(c.seq) && c.rtt != 0:
+				at = p.postedAt.Add(max(c.rtt, r.paths[p.channel].base) + grace[p.channel])
+			case last > p.postedAt.Add(across):
+				at = now
+			case p.postedAt >= last && p.resends == 0 && r.newest.Before(n):
+				return // neither this one nor any behind it was sent before what has arrived
+			default:
+				continue
+			}
+			if at > now {
+				r.lossAt = r.lossAt.Min(at)
+				continue
+			}
+			p.lost = true
+			r.gone++
+			r.marked++
+			r.cong.lost++
+		}
+		if r.tokens >= tokenUnits {
+			s.sendAgain(g, t, CauseLost)
+		}
+	}
+}
+
+// onAck processes an acknowledgement under the adaptive rules; it is plausible and not old.
+func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done []Token) []Token {
+	r := s.rec
+	before := len(done)
+	// Some places may be kept for small messages.
+	if r.pipe(s) >= r.cong.window-min(8, r.cong.window/16) {
+		r.cong.limited = true
+	}
+	r.measure(g, s, now, ack, sack)
+	if sack != nil && len(sack.Words) > 0 {
+		r.holes = true
+	}
+	r.whole = !r.holes && ack.Sub(s.oldest) > 0
+	for ; s.oldest != ack+1; s.oldest++ {
+		if t := s.at(s.oldest); t != noToken {
+			s.arrived(g, now, t)
+			done = append(done, t)
+		} else {
+			r.sacked--
+		}
+	}
+	for ; s.oldest != s.next && s.at(s.oldest) == noToken; s.oldest++ {
+		r.sacked-- // a peer that contradicts itself
+	}
+	r.newest = r.newest.Max(ack)
+	if sack != nil {
+		done = s.onWords(g, now, ack, sack.Words, done)
+		r.onCopies(sack.Copies)
+	}
+	if n := int32(len(done) - before); n > 0 {
+		r.ackedAt, r.backoff = now, 0
+		r.setWait(&g.rules)
+		if due := r.due(); s.oldest != s.next && due < r.holdAt {
+			r.wake(g, s, now, due)
+		}
+		r.cong.grow(n, s.window)
+		r.tokens = min(r.tokens+n, tokensFirst+tokenUnits*r.cong.window)
+		if !r.newest.Before(r.roundEnd) {
+			r.roundEnd = s.next
+			r.endRound(g, s)
+		}
+	}
+	if r.news || r.marked > 0 || r.lossAt <= now {
+		s.findLost(g, now)
+		if r.lossAt != mono.Never {
+			r.wake(g, s, now, r.lossAt)
+		}
+	}
+	r.holes = r.sacked > 0 || r.gone > 0
+	s.settle()
+	return done
+}
+
+// measure takes the round trip of the packet that arrived last, if this is its first
+// acknowledgement and there was only one copy of it (Karn's rule).
+func (r *recovery) measure(g *Segments, s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
+	n, delay := ack, time.Duration(0)
+	if sack != nil {
+		n, delay = sack.Last, sack.Delay
+	}
+	t, ok := s.Token(n)
+	if !ok {
+		return
+	}
+	p := &g.segs[t]
+	if p.state != Posted || p.resends > 0 || p.vague {
+		return
+	}
+	rtt := now.Sub(p.postedAt)
+	if delay < rtt {
+		rtt -= delay
+	}
+	r.latest = p.channel
+	path := &r.paths[p.channel]
+	path.sample(now, rtt)
+	if sack != nil && sack.Unread > unreadLeast {
+		rtt = max(rtt-sack.Unread, min(rtt, path.base)) // what the network can have taken at least
+	}
+	r.cong.sample(rtt, path.base, &g.rules)
+}
+
+// onWords frees the packets that arrived beyond the first gap.
+func (s *Sender) onWords(g *Segments, now mono.Time, ack seq.Num, words []uint64,
+	done []Token,
+) []Token {
+	first := ack + sackAhead
+	for _, word := range words {
+		for ; word != 0; word &= word - 1 {
+			n := first + seq.Num(bits.TrailingZeros64(word))
+			i := uint32(n) & uint32(len(s.ring)-1)
+			t := s.ring[i]
+			if t == noToken || n.Before(s.oldest) {
+				continue
+			}
+			s.arrived(g, now, t)
+			done = append(done, t)
+			s.ring[i] = noToken
+			s.rec.sacked++
+			s.rec.newest = s.rec.newest.Max(n)
+		}
+		first += 64
+	}
+	return done
+}
+
+// onCopies counts the packets that were sent again in vain: the peer tells how many came twice.
+// What the network has copied counts too, as long as something was sent again.
+func (r *recovery) onCopies(copies uint32) {
+	d := int32(copies - r.copies)
+	if d <= 0 {
+		return // an older ACK
+	}
+	r.copies = copies
+	vain := min(d, r.again[0]+r.again[1])
+	r.vain += uint32(vain)
+	for i := range r.again {
+		n := min(vain, r.again[i])
+		r.again[i] -= n
+		vain -= n
+	}
+}
+
+// endRound takes the decisions that fall once in a round trip.
+func (r *recovery) endRound(g *Segments, s *Sender) {
+	r.cong.endRound(&g.rules, int32(s.window))
+	r.tokens += tokensRound + tokenUnits*r.cong.window/4
+	r.again[0], r.again[1] = 0, r.again[0]
+	if r.vain != r.vainSeen {
+		r.vainSeen = r.vain
+		r.patience = min(r.patience+1, patienceMax)
+		r.calm = 0
+	} else if r.calm++; r.calm >= calmRounds {
+		r.calm = 0
+		r.late -= r.late / 8
+		if r.patience > 0 {
+			r.patience--
+		}
+	}
+}
+
+// sackOK says whether a selective acknowledgement speaks of nothing but packets sent.
+func (s *Sender) sackOK(ack seq.Num, sack *Sack) bool {
+	if !sack.Last.Before(s.next) {
+		return false
+	}
+	n := len(sack.Words)
+	if n == 0 {
+		return true
+	}
+	top := ack + sackAhead + seq.Num(64*n-1-bits.LeadingZeros64(sack.Words[n-1]))
+	return ack.Before(s.oldest-1) || top.Before(s.next)
+}
+
+// OnSack is OnAck for an acknowledgement that is selective. A Sender that was not given to Adapt
+// heeds its cumulative part alone.
+func (s *Sender) OnSack(g *Segments, now mono.Time, ack seq.Num, credit uint16, sack *Sack,
+	done []Token,
+) ([]Token, AckVerdict) {
+	if !s.Plausible(ack) || !s.sackOK(ack, sack) {
+		return done, AckBogus
+	}
+	if s.rec == nil {
+		done, verdict, _ := s.OnAck(g, now, ack, credit, true, done)
+		return done, verdict
+	}
+	if ack.Sub(s.oldest)+1 < 0 {
+		return done, AckOld
+	}
+	s.limit = s.limit.Max(ack.Add(1 + max(1, uint32(credit))))
+	before := len(done)
+	done = s.onAck(g, now, ack, sack, done)
+	switch {
+	case len(done) > before:
+		return done, AckNew
+	case len(sack.Words) > 0:
+		return done, AckDuplicate
+	}
+	return done, AckIdle
+}
+
+// onPlainAck processes an acknowledgement without a selective part under the adaptive rules. From a
+// peer that knows no other, the repetition of one says that there is a gap: as in the usnic
+// profile, but never about a packet that is out for less than a round trip.
+func (s *Sender) onPlainAck(g *Segments, now mono.Time, ack seq.Num, idle bool,
+	done []Token,
+) (_ []Token, verdict AckVerdict, resend bool) {
+	before := len(done)
+	done = s.onAck(g, now, ack, nil, done)
+	switch {
+	case len(done) > before || ack+1 != s.oldest:
+		return done, AckNew, false
+	case s.oldest == s.next || idle || s.rec.selective:
+		return done, AckIdle, false
+	}
+	t := s.at(s.oldest)
+	p := &g.segs[t]
+	if p.state != Posted || now.Sub(p.postedAt) < s.rec.paths[p.channel].base {
+		return done, AckDuplicate, false
+	}
+	s.sendAgain(g, t, CauseDupAck)
+	s.rec.cong.lost++
+	s.settle()
+	return done, AckDuplicate, true
+}

@@ -54,7 +54,7 @@ func (m *Module) afterAck(ep *Endpoint, done []reliability.Token,
 		ep.ackedAt = m.awake
 		ep.checkFlushed()
 	}
-	m.arm(ep)
+	m.rearm(ep)
 	return true
 }
 
@@ -134,11 +134,11 @@ func (m *Module) finish(f *Fragment) {
 func (m *Module) owe(ep *Endpoint) {
 	if ep.rcv.AckDue() <= m.now {
 		if ep.ackOwed {
-			m.acks.remove(ep, linkAcks)
+			m.acks.remove(ep)
 		}
-		m.acks.pushFront(ep, linkAcks)
+		m.acks.pushFront(ep)
 	} else if !ep.ackOwed {
-		m.acks.pushBack(ep, linkAcks)
+		m.acks.pushBack(ep)
 	}
 	ep.ackOwed = true
 }
@@ -157,7 +157,7 @@ func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 	if dup {
 		h.Flags |= frag.FlagDup
 	}
-	m.acks.remove(ep, linkAcks)
+	m.acks.remove(ep)
 	ep.ackOwed = false
 	m.stats.counters[CntAckPiggybacked]++
 }
@@ -165,6 +165,12 @@ func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 // acknowledge sends the ACKs that are due and found nothing to ride on.
 func (m *Module) acknowledge() {
 	for ep := m.acks.first; ep != nil && ep.rcv.AckDue() <= m.now; ep = m.acks.first {
+		if ep.reliable {
+			if !m.confirm(ep) {
+				return
+			}
+			continue
+		}
 		b, ok := m.takeControl(&m.cmd)
 		if !ok {
 			return
@@ -225,6 +231,7 @@ func (m *Module) onNack(ep *Endpoint, h *frag.Header, payload []byte) bool {
 	s := &m.segs[t]
 	s.void = true
 	ep.snd.Refuse(m.seg, t)
+	m.rearm(ep)
 	err := ErrRemoteAccess
 	if h.Tag == frag.NackNoHandler {
 		err = ErrNoHandler
@@ -241,7 +248,7 @@ func (m *Module) onNack(ep *Endpoint, h *frag.Header, payload []byte) bool {
 	f.err = err
 	if f.state == fragQueued { // its other packets are not sent at all
 		m.unqueue(ep, f)
-		m.disarm(ep)
+		m.rearm(ep)
 	}
 	return true
 }

@@ -97,6 +97,7 @@ func (c *channel) flush() {
 		}
 		if err != nil && taken < len(c.batch) {
 			c.m.stats.counters[CntPostErrors]++
+			c.m.breakOff(c.batch[taken].Buf)
 			c.m.idle(c.batch[taken].Buf)
 			taken++
 		}
@@ -180,7 +181,11 @@ func (m *Module) idle(b fabric.Buf) {
 	m.wire[b] = 0
 	if int(b) >= m.cfg.SendBuffers {
 		m.freeCtl = append(m.freeCtl, b)
+		m.ctlOwner[int(b)-m.cfg.SendBuffers] = nil
 	} else if state&wireRelease != 0 {
+		if ep := m.segs[b].ep; ep.reliable {
+			ep.rel.wire--
+		}
 		f := m.segs[b].frag // set only if the fragment waits for the fabric
 		m.releaseSeg(segToken(b))
 		m.segEnded(f)

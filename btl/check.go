@@ -119,14 +119,23 @@ func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 	if err := m.checkState(c, ep); err != nil {
 		return err
 	}
-	if err := m.checkWindow(c, ep); err != nil {
-		return err
-	}
-	if err := m.checkQueue(c, ep); err != nil {
+	if ep.reliable {
+		if err := m.checkReliable(c, ep); err != nil {
+			return err
+		}
+	} else if err := m.checkWindow(c, ep); err != nil {
 		return err
 	}
 	if err := m.checkPack(c, ep); err != nil {
 		return err
+	}
+	for _, f := range [...]*flow{&ep.small, &ep.large} {
+		if err := m.checkFlow(f); err != nil {
+			return err
+		}
+		if err := m.checkQueue(c, f); err != nil {
+			return err
+		}
 	}
 	if err := ep.rcv.CheckState(); err != nil {
 		return err
@@ -174,9 +183,6 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 	case max(ep.heardAt, ep.waitSince, ep.ackedAt, ep.closeAt) > m.awake:
 		return fmt.Errorf("heard %d, waits since %d, got on %d, closes since %d, and it is %d",
 			ep.heardAt, ep.waitSince, ep.ackedAt, ep.closeAt, m.awake)
-	case ep.isReady != (ep.waiting() && ep.state == stateConnected && ep.snd.Open()):
-		return fmt.Errorf("ready: %v, with %d fragments queued in state %d, window open: %v", ep.isReady,
-			ep.queue.count, ep.state, ep.snd.Open())
 	case ep.ackOwed != (ep.rcv.AckDue() != Never):
 		return fmt.Errorf("owes an ACK: %v, due %d", ep.ackOwed, ep.rcv.AckDue())
 	}
@@ -251,19 +257,35 @@ func (m *Module) checkInFlight(c *checker, ep *Endpoint, t reliability.Token, n 
 	return nil
 }
 
-// checkQueue looks at the fragments of an endpoint's to-send list.
-func (m *Module) checkQueue(c *checker, ep *Endpoint) error {
+// checkFlow looks at one of an endpoint's flows.
+func (m *Module) checkFlow(f *flow) error {
+	ep := f.ep
+	switch {
+	case (f.list != nil) != f.may():
+		return fmt.Errorf("ready: %v, with %d fragments queued in state %d, window open: %v",
+			f.list != nil, f.queue.count, ep.state, ep.snd.Open())
+	case max(f.deficit, ep.balance-m.data.mtu) > m.quantum() ||
+		min(f.deficit, ep.balance) < -2*m.data.mtu:
+		return fmt.Errorf("a deficit of %d bytes, a balance of %d, with a quantum of %d", f.deficit,
+			ep.balance, m.quantum())
+	}
+	return nil
+}
+
+// checkQueue looks at the fragments of a to-send list.
+func (m *Module) checkQueue(c *checker, fl *flow) error {
 	count := 0
-	for f := ep.queue.first; f != nil; f = f.next {
+	ep, q := fl.ep, &fl.queue
+	for f := q.first; f != nil; f = f.next {
 		count++
 		switch {
-		case f.state != fragQueued || f.ep != ep:
+		case f.state != fragQueued || f.ep != ep || ep.flowOf(f) != fl:
 			return fmt.Errorf("fragment in state %d queued", f.state)
-		case f.cursor > f.size || f.out > 0 && f != ep.queue.first:
+		case f.cursor > f.size || f.out > 0 && !ep.reliable && (f != q.first || !f.large):
 			return fmt.Errorf("fragment with %d of %d bytes sent stands at %d of the queue", f.cursor,
 				f.size, count)
-		case f.next == nil && ep.queue.last != f || count > ep.queue.count:
-			return fmt.Errorf("queue of %d has another end", ep.queue.count)
+		case f.next == nil && q.last != f || count > q.count:
+			return fmt.Errorf("queue of %d has another end", q.count)
 		case f.hasSeg && (c.places[f.seg] != placeNone || m.seg.State(f.seg) != reliability.Queued ||
 			m.segs[f.seg].ep != nil || m.wire[f.seg] != 0):
 			return fmt.Errorf("queued fragment's segment %d is %v, %v, wire %d", f.seg, c.places[f.seg],
@@ -281,8 +303,8 @@ func (m *Module) checkQueue(c *checker, ep *Endpoint) error {
 			c.held[ep.slot]++
 		}
 	}
-	if count != ep.queue.count {
-		return fmt.Errorf("queue of %d has %d members", ep.queue.count, count)
+	if count != q.count {
+		return fmt.Errorf("queue of %d has %d members", q.count, count)
 	}
 	return nil
 }
@@ -337,10 +359,12 @@ func (m *Module) checkFlushes(ep *Endpoint) error {
 	oldest, _ := ep.snd.Window()
 	for i := range ep.flushes {
 		f := &ep.flushes[i]
-		if f.after != nil && (f.after.state != fragQueued || f.after.ep != ep) {
-			return fmt.Errorf("flush %d waits for a fragment that is not queued", i)
+		for _, after := range f.after {
+			if after != nil && (after.state != fragQueued || after.ep != ep) {
+				return fmt.Errorf("flush %d waits for a fragment that is not queued", i)
+			}
 		}
-		due := f.done || f.after == nil && !oldest.Before(f.until) || ep.err != nil
+		due := f.done || !f.waits() && !oldest.Before(f.until) || ep.err != nil
 		if !due {
 			continue
 		}

@@ -167,23 +167,34 @@ func (m *Module) checkFragments(c *checker) error {
 // checkLists proves that the module's lists hold exactly the living endpoints that belong there,
 // those whose ACK is due first.
 func (m *Module) checkLists(*checker) error {
-	ready, owing := 0, 0
+	early, ready, owing := 0, 0, 0
 	for _, ep := range m.slots {
-		if ep != nil && ep.isReady {
-			ready++
+		if ep == nil {
+			continue
 		}
-		if ep != nil && ep.ackOwed {
+		for _, f := range [...]*flow{&ep.small, &ep.large} {
+			switch f.list {
+			case &m.early:
+				early++
+			case &m.ready:
+				ready++
+			}
+		}
+		if ep.ackOwed {
 			owing++
 		}
 	}
-	if err := m.checkList(&m.ready, linkReady, ready); err != nil {
+	if err := m.checkFlows(&m.early, early); err != nil {
+		return fmt.Errorf("early list: %w", err)
+	}
+	if err := m.checkFlows(&m.ready, ready); err != nil {
 		return fmt.Errorf("ready list: %w", err)
 	}
-	if err := m.checkList(&m.acks, linkAcks, owing); err != nil {
+	if err := m.checkList(&m.acks, owing); err != nil {
 		return fmt.Errorf("list of ACKs: %w", err)
 	}
 	due := m.now
-	for ep := m.acks.first; ep != nil; ep = ep.links[linkAcks].next {
+	for ep := m.acks.first; ep != nil; ep = ep.ackLink.next {
 		at := max(ep.rcv.AckDue(), m.now)
 		if at < due {
 			return fmt.Errorf("list of ACKs: one due %d stands behind one due %d", at, due)
@@ -198,22 +209,41 @@ func (m *Module) checkLists(*checker) error {
 	return nil
 }
 
-func (m *Module) checkList(l *endpointList, link, members int) error {
+func (m *Module) checkList(l *endpointList, members int) error {
 	n := 0
 	var last *Endpoint
-	for ep := l.first; ep != nil && n <= l.count; ep = ep.links[link].next {
+	for ep := l.first; ep != nil && n <= l.count; ep = ep.ackLink.next {
 		n++
-		if m.slots[ep.slot] != ep || link == linkReady && !ep.isReady ||
-			link == linkAcks && !ep.ackOwed {
+		if m.slots[ep.slot] != ep || !ep.ackOwed {
 			return errors.New("an endpoint that does not belong there")
 		}
-		if ep.links[link].prev != last {
+		if ep.ackLink.prev != last {
 			return errors.New("its links do not match")
 		}
 		last = ep
 	}
 	if n != l.count || n != members || l.last != last {
 		return fmt.Errorf("%d members, %d counted, %d endpoints say so", n, l.count, members)
+	}
+	return nil
+}
+
+// checkFlows does so for a list of flows.
+func (m *Module) checkFlows(l *flowList, members int) error {
+	n := 0
+	var last *flow
+	for f := l.first; f != nil && n <= l.count; f = f.next {
+		n++
+		if m.slots[f.ep.slot] != f.ep || f.list != l {
+			return errors.New("an endpoint that does not belong there")
+		}
+		if f.prev != last {
+			return errors.New("its links do not match")
+		}
+		last = f
+	}
+	if n != l.count || n != members || l.last != last {
+		return fmt.Errorf("%d members, %d counted, %d flows say so", n, l.count, members)
 	}
 	return nil
 }

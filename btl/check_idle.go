@@ -55,7 +55,7 @@ func (m *Module) idleValues() []idleValue {
 		{"packets in flight", m.seg.InFlight(), 0},
 		{"packets without timer", len(m.fresh), 0},
 		{"packets not booked", pending, 0},
-		{"endpoints ready", m.ready.count, 0},
+		{"endpoints ready", m.early.count + m.ready.count, 0},
 		{"ACKs owed", m.acks.count, 0},
 		{"fragments to be completed", m.completed.count, 0},
 		{"events to be told", len(m.events), 0},
@@ -96,9 +96,9 @@ func (ep *Endpoint) checkIdle() error {
 		return fmt.Errorf("its close is under way")
 	case ep.superseded && ep.state == stateConnected:
 		return fmt.Errorf("it waits for the end of a connection that the peer has replaced")
-	case ep.snd.InFlight() > 0 || ep.queue.count > 0 || ep.pack.open():
+	case ep.snd.InFlight() > 0 || ep.waiting():
 		return fmt.Errorf("%d packets in flight, %d fragments queued, %d in a pack", ep.snd.InFlight(),
-			ep.queue.count, ep.pack.records)
+			ep.small.queue.count+ep.large.queue.count, ep.pack.records)
 	case ep.state == stateConnected && !ep.snd.Open():
 		return fmt.Errorf("it could send nothing: no credits")
 	case ep.buffers != 0:

@@ -100,11 +100,11 @@ func newBusyModule(t *testing.T) *busyModule {
 	}
 	l.net.SetFilter(func(_, _ []byte, _ []byte) mem.Verdict { return mem.Drop })
 	send(t, b.out, 40000)
+	l.step(time.Microsecond) // it fills the window
 	b.queued = b.alloc(b.out)
 	if _, err := b.out.Send(b.queued); err != nil {
 		t.Fatal(err)
 	}
-	l.step(time.Microsecond)
 	b.lent = b.alloc(b.out)
 	oldest, _ := b.out.snd.Window()
 	b.sent, _ = b.out.snd.Token(oldest)
@@ -214,8 +214,10 @@ var tamperings = []struct {
 
 	{"queued in a wrong state", "queued", func(b *busyModule) { b.queued.state = fragLent }},
 	{"queued buffer", "queued", func(b *busyModule) { b.seg.Unqueue(b.queued.seg) }},
-	{"queue length", "queue of", func(b *busyModule) { b.out.queue.count++ }},
-	{"queue end", "another end", func(b *busyModule) { b.out.queue.last = b.out.queue.first }},
+	{"queue length", "queue of", func(b *busyModule) { b.out.small.queue.count++ }},
+	{"queue end", "another end", func(b *busyModule) {
+		b.out.small.queue.last = b.out.large.queue.last
+	}},
 	{"descriptor leaked", "descriptors", func(b *busyModule) { b.fragsLent++ }},
 	{"descriptor freed twice", "descriptors", func(b *busyModule) {
 		b.freeFrags = append(b.freeFrags, &Fragment{})
@@ -233,23 +235,25 @@ var tamperings = []struct {
 		b.in.flushes = append(b.in.flushes, flush{done: true})
 	}},
 	{"flush of a fragment gone", "not queued", func(b *busyModule) {
-		b.out.flushes = append(b.out.flushes, flush{after: b.lent})
+		b.out.flushes = append(b.out.flushes, flush{after: [2]*Fragment{b.lent}})
 	}},
 
 	{"not ready", "ready: false", func(b *busyModule) {
-		b.ready.remove(b.in, linkReady)
-		b.in.isReady = false
+		b.in.small.list.remove(&b.in.small)
 	}},
-	{"ready for nothing", "ready: true", func(b *busyModule) { b.out.isReady = true }},
-	{"ready and not listed", "ready list", func(b *busyModule) { b.ready = endpointList{} }},
-	{"listed and not ready", "ready list", func(b *busyModule) { b.ready.pushBack(b.out, linkReady) }},
+	{"ready for nothing", "ready: true", func(b *busyModule) { b.out.large.list = &b.ready }},
+	{"ready and not listed", "early list", func(b *busyModule) { b.early = flowList{} }},
+	{"listed and not ready", "ready list", func(b *busyModule) {
+		b.ready.pushBack(&b.out.large)
+		b.out.large.list = nil
+	}},
 	{"ACK not owed", "owes an ACK", func(b *busyModule) { b.owes.ackOwed = false }},
 	{"ACK not listed", "list of ACKs", func(b *busyModule) { b.acks = endpointList{} }},
 	{"ACK list counts", "list of ACKs", func(b *busyModule) { b.acks.count++ }},
 	{"ACK list order", "stands behind", func(b *busyModule) {
 		b.out.rcv.AskAck(b.now, time.Microsecond)
 		b.out.ackOwed = true
-		b.acks.pushBack(b.out, linkAcks)
+		b.acks.pushBack(b.out)
 	}},
 
 	{"control buffer leaked", "control buffers", func(b *busyModule) { b.freeCtl = b.freeCtl[1:] }},
@@ -285,7 +289,7 @@ var tamperings = []struct {
 
 	{"region of a fragment leaked", "regions of fragments", func(b *busyModule) { b.ownRegions++ }},
 	{"region of a fragment forgotten", "regions of fragments", func(b *busyModule) {
-		b.out.queue.first.ownRegion = false
+		b.out.large.queue.first.ownRegion = false
 	}},
 	{"pack in a closed window", "a pack is open in state", func(b *busyModule) {
 		b.in.snd.Init(b.in.slot, 0, 8)

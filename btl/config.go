@@ -11,9 +11,12 @@ import (
 
 // Config tunes a module. The zero value is a good default; Validate checks a filled one.
 type Config struct {
-	// Profile names the recovery rules: "usnic", "adaptive", or "lossless", which is the default over a
-	// provider that is reliable and ordered.
+	// Profile names the recovery rules: "usnic", "adaptive", or "lossless", the default over what is
+	// reliable and ordered.
 	Profile string
+	// Reliability says who sees to it that nothing is lost: "auto", the provider if it is reliable and
+	// ordered and the peer says the same of its own, else the module; or "own", always the module.
+	Reliability string
 	// Rules overrides single numbers of the profile; zero fields keep the profile's.
 	Rules reliability.Rules
 
@@ -73,8 +76,9 @@ type Config struct {
 	// CloseTimeout bounds the drain of Endpoint.Close after the peer stops answering. 0 means 1 s.
 	CloseTimeout time.Duration
 
-	// QuantumBytes is what one endpoint may send before the next one's turn. 0 means 64000: 44 packets
-	// of an Ethernet's size, which UDP segmentation offload takes as one.
+	// QuantumBytes is what an endpoint may send of its small or its large fragments before the others'
+	// turns. 0 means 64768: 44 packets of an Ethernet's size, which UDP segmentation offload takes as
+	// one. It is a packet at least.
 	QuantumBytes int
 	// PassPackets bounds the new packets posted in one pass of the progress loop, 1 to 1024. 0 means
 	// 88.
@@ -91,6 +95,12 @@ type Config struct {
 	Random func() uint64
 }
 
+// The values of Config.Reliability.
+const (
+	reliabilityAuto = "auto"
+	reliabilityOwn  = "own"
+)
+
 // profileFor names the recovery rules that suit a provider.
 func profileFor(info fabric.Info) string {
 	if info.Reliable && info.Ordered {
@@ -102,6 +112,7 @@ func profileFor(info fabric.Info) string {
 // WithDefaults returns c with its zero fields filled in for a provider's Info.
 func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	setString(&c.Profile, profileFor(info))
+	setString(&c.Reliability, reliabilityAuto)
 	rules, err := reliability.Profile(c.Profile)
 	if err != nil {
 		return c, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -128,7 +139,7 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.HandshakeTimeout, 3*time.Second)
 	set(&c.PeerTimeout, 5*time.Second)
 	set(&c.CloseTimeout, time.Second)
-	set(&c.QuantumBytes, 64000)
+	set(&c.QuantumBytes, 44*1472)
 	set(&c.PassPackets, 88)
 	set(&c.PollBatch, 128)
 	set(&c.IdlePollEvery, 4)
@@ -158,6 +169,10 @@ const (
 func (c Config) Validate() error {
 	if err := c.Rules.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if c.Reliability != reliabilityAuto && c.Reliability != reliabilityOwn {
+		return fmt.Errorf("%w: reliability is %q, must be %s or %s", ErrConfig, c.Reliability,
+			reliabilityAuto, reliabilityOwn)
 	}
 	for _, r := range []struct {
 		name      string

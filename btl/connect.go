@@ -122,6 +122,7 @@ func (m *Module) adopt(ep *Endpoint, n *frag.Name) error {
 	ep.dataAddr = dataAddr
 	ep.tiny, ep.mtu = min(m.cmd.mtu, int(n.CommandBytes)), min(m.data.mtu, int(n.MTUBytes))
 	ep.fragBytesMax = 1<<32 - 1
+	ep.reliable = false
 	if m.byTag[ep.peer] == ep {
 		delete(m.byTag, ep.peer)
 	}
@@ -164,6 +165,7 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 		ep.slot = uint32(len(m.slots))
 		m.slots = append(m.slots, ep)
 	}
+	ep.initFlows()
 	m.births++
 	ep.born = m.births
 	ep.tag = m.random()<<slotBits | uint64(ep.slot)
@@ -237,15 +239,19 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	ep.fragBytesMax = hello.FragBytesMax
 	_, first := ep.snd.Window()
 	ep.snd.Init(ep.slot, first, min(m.rules.WindowPackets, floorPowerOf2(int(hello.WindowPkts))))
+	ep.rcv.Init(h.Seq, m.rules.WindowPackets)
+	ep.asm.Init(m.pool, segmentRoom(ep.mtu, frag.KindChunk))
+	if ep.reliable = m.reliable && hello.Features&frag.FeatureReliable != 0; ep.reliable {
+		ep.tiny = ep.mtu // all goes one way; what may be sent, the first ACK tells
+		ep.selective = false
+		return
+	}
 	ep.selective = hello.Features&m.features()&frag.FeatureSack != 0
+	ep.rcv.Selective = ep.selective
 	if m.rules.Adaptive {
-		delay := time.Duration(hello.AckDelayUs) * time.Microsecond
-		ep.snd.Adapt(m.seg, delay, ep.selective)
+		ep.snd.Adapt(m.seg, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
 	}
 	ep.snd.Grant(hello.Credit)
-	ep.rcv.Init(h.Seq, m.rules.WindowPackets)
-	ep.rcv.Selective = ep.selective
-	ep.asm.Init(m.pool, segmentRoom(ep.mtu, frag.KindChunk))
 }
 
 // features are the optional abilities that this side announces.
@@ -292,9 +298,12 @@ func (m *Module) establish(ep *Endpoint) {
 		ep.state = stateConnected
 		m.credits.Join()
 		ep.joined = true
-		m.failTooLarge(ep)
+		m.sortQueues(ep)
 		m.endDisplaced(ep)
 		m.stats.counters[CntPeersConnected]++
+		if ep.reliable {
+			m.stats.counters[CntPeersReliable]++
+		}
 		m.events = append(m.events, endpointEvent{ep: ep, event: EventConnected})
 		ep.rcv.AskAck(m.now, 0) // brings the peer its credits
 		m.owe(ep)
@@ -304,6 +313,10 @@ func (m *Module) establish(ep *Endpoint) {
 	if hs.confirmed {
 		ep.hs = nil
 		m.connectedTimer(ep)
+		if ep.reliable { // the ACK before may have come too early
+			ep.rcv.AskAck(m.now, 0)
+			m.owe(ep)
+		}
 	} else {
 		m.setTimer(ep, 0)
 	}
@@ -321,10 +334,38 @@ func (m *Module) endDisplaced(ep *Endpoint) {
 	ep.displaced = nil
 }
 
-// failTooLarge ends what was queued before the peer could say how much it takes.
-func (m *Module) failTooLarge(ep *Endpoint) {
+// sortQueues puts what was queued before the peer could say how much it takes where it belongs: a
+// fragment that is larger than a packet of the peer's among the others in chunks, and one that is
+// larger than any that the peer takes nowhere.
+func (m *Module) sortQueues(ep *Endpoint) {
+	moved := false
+	for f := ep.small.queue.first; f != nil; {
+		next := f.next
+		if !ep.fitsPacket(f) {
+			if f.hasSeg {
+				m.unfill(f)
+			}
+			ep.small.queue.remove(f)
+			f.large = true
+			ep.large.queue.pushFront(f) // the last one may be a bye
+			moved = true
+		}
+		f = next
+	}
+	for i := range ep.flushes {
+		if moved { // some may wait for a little more than they must
+			ep.flushes[i].after = ep.lastQueued()
+		}
+	}
+	m.failTooLarge(ep, &ep.small.queue)
+	m.failTooLarge(ep, &ep.large.queue)
+	ep.checkFlushed()
+}
+
+// failTooLarge ends the fragments of a queue that are too large for the peer.
+func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 	var before *Fragment // the last one that stays
-	for f := ep.queue.first; f != nil; {
+	for f := q.first; f != nil; {
 		next := f.next
 		if f.size <= ep.fragBytesMax {
 			before = f
@@ -339,7 +380,6 @@ func (m *Module) failTooLarge(ep *Endpoint) {
 		}
 		f = next
 	}
-	ep.checkFlushed()
 }
 
 // wakeUp decides about a packet with the tag of an endpoint that is not connected, or does not know
@@ -439,6 +479,9 @@ func (m *Module) sendHello(ep *Endpoint, kind frag.Kind, p frag.Probe, conn uint
 		hello.Expected, hello.Proven = hs.expected, hs.proven
 	} else {
 		hello.Proven = frag.ProvenAll
+	}
+	if m.reliable {
+		hello.Features |= frag.FeatureReliable
 	}
 	n := hello.Encode(m.arena.Bytes(b), &m.out, sizeBytes)
 	m.stats.counters[CntSentControl]++

@@ -228,8 +228,8 @@ func TestPackWindowClosed(t *testing.T) {
 	for range 20 {
 		ends = append(ends, sendTold(t, ep, 1, "later"))
 	}
-	if got := s.run(3); len(got) != 0 || ep.queue.count != 20 {
-		t.Fatalf("without credits: %d packets, %d queued", len(got), ep.queue.count)
+	if got := s.run(3); len(got) != 0 || ep.small.queue.count != 20 {
+		t.Fatalf("without credits: %d packets, %d queued", len(got), ep.small.queue.count)
 	}
 	s.ack(s.peerFirst)
 	got := s.run(3)
@@ -485,7 +485,8 @@ func TestPackOpenAtTheEnd(t *testing.T) {
 	})
 }
 
-// A large message behind an open pack leaves after it, and a put does not overtake it.
+// A large message leaves after the open pack, which small ones behind it join; a put that follows
+// does not overtake the pack.
 func TestPackBeforeOthers(t *testing.T) {
 	s, ep := packScript(t, smallConfig())
 	sendOrFail(t, ep, 1, []byte("leaves"))
@@ -506,7 +507,7 @@ func TestPackBeforeOthers(t *testing.T) {
 		at[p.hdr.Kind] = int(p.hdr.Seq - s.peerFirst)
 		order = append(order, p.hdr.Kind)
 	}
-	if len(order) != 7 || at[frag.KindPack] != 1 || at[frag.KindChunk] != 4 || at[frag.KindFrag] != 6 {
+	if len(order) != 6 || at[frag.KindPack] != 1 || at[frag.KindFrag] != 2 || at[frag.KindChunk] != 5 {
 		t.Errorf("sent %v, the last of each kind under %v", order, at)
 	}
 }

@@ -271,8 +271,8 @@ func TestPathFairness(t *testing.T) {
 	}
 }
 
-// A tiny message overtakes nothing of its own endpoint, neither in the queue nor in a batch; it
-// does not wait for the bulk data of another endpoint.
+// A tiny message overtakes the bulk data of its own endpoint and of others, and nothing else of its
+// own, neither in the queue nor in a batch.
 func TestPathOrderOfSends(t *testing.T) {
 	l := newLab(t, mem.Config{}, 3, smallConfig())
 	var got []int
@@ -310,8 +310,11 @@ func TestPathOrderOfSends(t *testing.T) {
 			tiny = append(tiny, n)
 		}
 	}
-	if fmt.Sprint(tiny) != "[8 16 24]" {
+	if fmt.Sprint(tiny) != "[8 48]" { // 16 and 24 share a packet
 		t.Errorf("tiny messages left in the order %v", tiny)
+	}
+	if !slices.Equal(seqs[:3], []uint32{1<<24 | 8, 48, 1<<24 | 1400}) {
+		t.Errorf("bulk data left before %#x", seqs)
 	}
 }
 

@@ -31,8 +31,8 @@ type Endpoint struct {
 	born uint64 // number of endpoints made before this one
 
 	state      endpointState
+	reliable   bool // the fabric loses nothing, and the peer knows: see reliable.go
 	closing    bool // Close was called: a bye is queued, sent, or acknowledged
-	isReady    bool
 	selective  bool // ACKs that go alone are selective, here and there
 	ackOwed    bool
 	joined     bool // has a share of the credits
@@ -41,18 +41,21 @@ type Endpoint struct {
 	answered   bool // a question since
 	byeSeen    bool
 	byeSeq     seq.Num
-	byeAhead   *Fragment // the own bye, which has arrived before older packets
-	links      [2]endpointLink
+	byeAhead   *Fragment    // the own bye, which has arrived before older packets
+	ackLink    endpointLink // in Module.acks
 	peerTag    uint64
 	cmdAddr    fabric.Addr
 	dataAddr   fabric.Addr
 	snd        reliability.Sender
 	rcv        reliability.Receiver
-	queue      fragmentList
+	small      flow // fragments of one packet that wait to be sent
+	large      flow // and the others
+	balance    int  // bytes that the small ones may be ahead of the others
 	pack       openPack
 	sentIn     uint64 // the module's period in which something was sealed last
 	asm        frag.Assembler
 	refusals   []refusal
+	rel        reliableState
 
 	mtu          int // datagram sizes that both sides take
 	tiny         int
@@ -100,7 +103,8 @@ func (ep *Endpoint) Connected() bool { return ep.state == stateConnected }
 // Outstanding is the number of packets that the peer has not acknowledged, and of fragments that
 // wait to be sent.
 func (ep *Endpoint) Outstanding() (packets, fragments int) {
-	return ep.snd.InFlight(), ep.queue.count + int(ep.pack.records)
+	return ep.snd.InFlight(),
+		ep.small.queue.count + ep.large.queue.count + int(ep.pack.records)
 }
 
 // MaxTiny is the largest fragment that takes the fast path to this peer.
@@ -118,7 +122,7 @@ func (ep *Endpoint) Close() {
 	}
 	ep.closing = true
 	m := ep.m
-	if ep.state != stateConnected && ep.queue.first == nil {
+	if ep.state != stateConnected && !ep.waiting() {
 		m.end(ep, EventClosed, ErrClosed)
 		return
 	}
@@ -148,9 +152,9 @@ func (m *Module) byeDone(ep *Endpoint) {
 // flush is a call of Flush that waits.
 type flush struct {
 	fn    func(error)
-	after *Fragment // set while this fragment has not been sent whole
-	until seq.Num   // acknowledged below this number means flushed
-	done  bool      // flushed, fn not called yet
+	after [2]*Fragment // set while these fragments, the last of each flow, have not been sent whole
+	until seq.Num      // acknowledged below this number means flushed
+	done  bool         // flushed, fn not called yet
 }
 
 // Flush calls fn from Progress when everything sent to the endpoint so far is acknowledged, or with
@@ -160,16 +164,29 @@ func (ep *Endpoint) Flush(fn func(error)) {
 		fn(ep.err)
 		return
 	}
-	ep.flushes = append(ep.flushes, flush{fn: fn, after: ep.queue.last, until: ep.sentUntil()})
+	ep.flushes = append(ep.flushes, flush{fn: fn, after: ep.lastQueued(), until: ep.sentUntil()})
 	ep.checkFlushed()
+	if ep.reliable {
+		ep.m.askFlush(ep)
+	}
 }
 
+// lastQueued returns the fragments that stand last in the endpoint's queues.
+func (ep *Endpoint) lastQueued() [2]*Fragment {
+	return [2]*Fragment{ep.small.queue.last, ep.large.queue.last}
+}
+
+// waits says whether the flush waits for something to be sent.
+func (f *flush) waits() bool { return f.after[0] != nil || f.after[1] != nil }
+
 // moveFlush has the flushes that wait for a fragment, which is not sent after all, wait for the one
-// before it in the queue, if there is one.
+// before it in its queue, if there is one.
 func (ep *Endpoint) moveFlush(f, before *Fragment) {
 	for i := range ep.flushes {
-		if ep.flushes[i].after == f && before != nil {
-			ep.flushes[i].after = before
+		for k, after := range ep.flushes[i].after {
+			if after == f && before != nil {
+				ep.flushes[i].after[k] = before
+			}
 		}
 	}
 }
@@ -187,9 +204,11 @@ func (ep *Endpoint) sentUntil() seq.Num {
 // markFlush notes the number behind a fragment whose last packet was sent.
 func (ep *Endpoint) markFlush(f *Fragment) {
 	for i := range ep.flushes {
-		if ep.flushes[i].after == f {
-			ep.flushes[i].after = nil
-			ep.flushes[i].until = ep.sentUntil()
+		for k, after := range ep.flushes[i].after {
+			if after == f {
+				ep.flushes[i].after[k] = nil
+				ep.flushes[i].until = ep.sentUntil()
+			}
 		}
 	}
 }
@@ -200,7 +219,7 @@ func (ep *Endpoint) checkFlushed() {
 	some := false
 	for i := range ep.flushes {
 		f := &ep.flushes[i]
-		if !f.done && f.after == nil && !oldest.Before(f.until) {
+		if !f.done && !f.waits() && !oldest.Before(f.until) {
 			f.done, some = true, true
 		}
 	}
@@ -246,26 +265,19 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 		err = ErrClosed
 	}
 	ep.err = err
-	for _, t := range ep.snd.Abort(m.seg, m.done[:0]) {
-		m.failSeg(t, err)
+	if ep.reliable {
+		m.failUnconfirmed(ep, err)
+	} else {
+		for _, t := range ep.snd.Abort(m.seg, m.done[:0]) {
+			m.failSeg(t, err)
+		}
 	}
 	m.failPack(ep, err)
-	for f := ep.queue.pop(); f != nil; f = ep.queue.pop() {
-		if f.hasSeg {
-			m.seg.Unqueue(f.seg)
-		}
-		if f.out == 0 {
-			m.complete(f, err)
-		} else { // the fabric still reads its memory
-			f.err, f.state = err, fragSent
-		}
-	}
-	if ep.isReady {
-		m.ready.remove(ep, linkReady)
-		ep.isReady = false
-	}
+	ep.disarm()
+	m.failQueue(&ep.small.queue, err)
+	m.failQueue(&ep.large.queue, err)
 	if ep.ackOwed && ep.state != stateLingering {
-		m.acks.remove(ep, linkAcks)
+		m.acks.remove(ep)
 		ep.ackOwed = false
 	}
 	ep.asm.Drop()
@@ -277,6 +289,20 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	}
 	m.events = append(m.events, endpointEvent{ep: ep, event: ev, err: err})
 	m.dirty = true
+}
+
+// failQueue ends what waits to be sent to a peer that is gone.
+func (m *Module) failQueue(q *fragmentList, err error) {
+	for f := q.pop(); f != nil; f = q.pop() {
+		if f.hasSeg {
+			m.seg.Unqueue(f.seg)
+		}
+		if f.out == 0 {
+			m.complete(f, err)
+		} else { // the fabric still reads its memory
+			f.err, f.state = err, fragSent
+		}
+	}
 }
 
 // failSeg books a segment in flight to a peer that is gone.
@@ -317,7 +343,7 @@ func (m *Module) end(ep *Endpoint, ev Event, err error) {
 func (m *Module) remove(ep *Endpoint) {
 	m.dirty, m.starved = true, false
 	if ep.ackOwed {
-		m.acks.remove(ep, linkAcks)
+		m.acks.remove(ep)
 		ep.ackOwed = false
 	}
 	m.clearTimer(ep)
@@ -342,53 +368,48 @@ func (m *Module) remove(ep *Endpoint) {
 	m.freeSlots = append(m.freeSlots, ep.slot)
 }
 
-// endpointLink chains an endpoint into one of the module's lists.
+// endpointLink chains an endpoint into a list.
 type endpointLink struct{ prev, next *Endpoint }
 
-const (
-	linkReady = 0
-	linkAcks  = 1
-)
-
-// endpointList is a list of endpoints; each list uses its own link of Endpoint.links.
+// endpointList is a list of endpoints, linked through Endpoint.ackLink.
 type endpointList struct {
 	first, last *Endpoint
 	count       int
 }
 
-func (l *endpointList) pushBack(ep *Endpoint, link int) {
-	ep.links[link] = endpointLink{prev: l.last}
+func (l *endpointList) pushBack(ep *Endpoint) {
+	ep.ackLink = endpointLink{prev: l.last}
 	if l.last == nil {
 		l.first = ep
 	} else {
-		l.last.links[link].next = ep
+		l.last.ackLink.next = ep
 	}
 	l.last = ep
 	l.count++
 }
 
-func (l *endpointList) pushFront(ep *Endpoint, link int) {
-	ep.links[link] = endpointLink{next: l.first}
+func (l *endpointList) pushFront(ep *Endpoint) {
+	ep.ackLink = endpointLink{next: l.first}
 	if l.first == nil {
 		l.last = ep
 	} else {
-		l.first.links[link].prev = ep
+		l.first.ackLink.prev = ep
 	}
 	l.first = ep
 	l.count++
 }
 
-func (l *endpointList) remove(ep *Endpoint, link int) {
-	k := &ep.links[link]
+func (l *endpointList) remove(ep *Endpoint) {
+	k := &ep.ackLink
 	if k.prev == nil {
 		l.first = k.next
 	} else {
-		k.prev.links[link].next = k.next
+		k.prev.ackLink.next = k.next
 	}
 	if k.next == nil {
 		l.last = k.prev
 	} else {
-		k.next.links[link].prev = k.prev
+		k.next.ackLink.prev = k.prev
 	}
 	*k = endpointLink{}
 	l.count--

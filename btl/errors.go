@@ -10,8 +10,11 @@ var (
 	ErrClosed = errors.New("btl: closed")
 	// ErrPeerClosed: the peer closed its end.
 	ErrPeerClosed = errors.New("btl: closed by the peer")
-	// ErrPeerDead: nothing was heard from the peer for Config.PeerTimeout while an answer was due.
+	// ErrPeerDead: nothing was heard from the peer for Config.PeerTimeout while an answer was due,
+	// or a reliable fabric could not carry a packet to it.
 	ErrPeerDead = errors.New("btl: peer does not answer")
+	// ErrLost: a reliable fabric has lost a packet after all, or mixed up their order.
+	ErrLost = errors.New("btl: packet lost by a fabric that is said to be reliable")
 	// ErrPeerRestarted: the peer came back as another incarnation; what was in flight is lost.
 	ErrPeerRestarted = errors.New("btl: peer restarted")
 	// ErrUnreachable: the handshake was not finished within Config.HandshakeTimeout.

@@ -5,6 +5,7 @@ import (
 
 	"gobtl/fabric"
 	"gobtl/frag"
+	"gobtl/internal/seq"
 	"gobtl/reliability"
 )
 
@@ -52,11 +53,13 @@ type Fragment struct {
 	size      uint32
 	cursor    uint32 // bytes handed to segments
 	id        uint32
-	out       uint32 // segments not acknowledged
+	out       uint32  // segments not acknowledged; over reliable fabrics not read yet, 1 unconfirmed
+	until     seq.Num // number of the last packet, over a reliable fabric
 	seg       reliability.Token
 	hasSeg    bool // seg holds the payload already
 	ownRegion bool // gather is registered for this fragment alone
 	put       bool
+	large     bool // waits among those in chunks
 	tag       uint8
 	state     fragState
 
@@ -240,6 +243,22 @@ func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 	return true
 }
 
+// takeBulkSeg takes a send buffer for a chunk. Of those that the endpoint may have it leaves some
+// to small fragments, unless nothing of the large one is in flight: then it takes even the buffer
+// of a small one that waits, or it could wait for ever for a caller that holds all of them.
+func (m *Module) takeBulkSeg(f *Fragment, t *reliability.Token) bool {
+	const share = 16
+	ep := f.ep
+	if f.out == 0 && !(ep.reliable && ep.busy()) {
+		return m.takeSeg(ep, t) || m.borrowFrom(ep.small.queue.first, t)
+	}
+	n := len(m.freeSegs) - min(spareMax, len(m.segs)/share)
+	if ep.buffers >= n && (n <= len(m.segs)/newcomersShare || len(m.slots)-len(m.freeSlots) > 1) {
+		return false
+	}
+	return m.takeSeg(ep, t)
+}
+
 // giveSeg makes a send buffer of an endpoint free again.
 func (m *Module) giveSeg(ep *Endpoint, t reliability.Token) {
 	ep.buffers--
@@ -274,6 +293,15 @@ func (l *fragmentList) push(f *Fragment) {
 		l.last.next = f
 	}
 	l.last = f
+	l.count++
+}
+
+func (l *fragmentList) pushFront(f *Fragment) {
+	f.next = l.first
+	if l.first == nil {
+		l.last = f
+	}
+	l.first = f
 	l.count++
 }
 

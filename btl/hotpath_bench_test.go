@@ -245,7 +245,7 @@ func BenchmarkSendSegment(b *testing.B) {
 				if _, err := n.ep.Send(f); err != nil {
 					b.Fatal(err)
 				}
-				for n.ep.queue.first != nil {
+				for n.ep.large.queue.first != nil {
 					n.pass()
 				}
 				n.acknowledge()

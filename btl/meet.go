@@ -160,7 +160,7 @@ func (m *Module) validateAnother(ep, old *Endpoint) *Endpoint {
 	case old.state == stateConnected:
 		// The peer has closed the old connection or lost it. What it sent there may still arrive.
 		old.superseded, old.asked, old.answered, old.probes = true, false, false, 0
-		m.setTimer(old, m.cfg.CloseTimeout)
+		m.setTimer(old, m.supersededTimeout(old))
 	case old.state == stateConnecting && !old.hs.bound && old.hs.offered == 0:
 		m.takeOver(old, ep)
 		return old
@@ -185,6 +185,7 @@ func (m *Module) takeOver(ep, half *Endpoint) {
 	ep.cmdAddr, ep.dataAddr = half.cmdAddr, half.dataAddr
 	ep.mtu, ep.tiny, ep.fragBytesMax = half.mtu, half.tiny, half.fragBytesMax
 	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
+	ep.reliable = half.reliable
 	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0
 	half.state, half.hs = stateEnded, nil
 }

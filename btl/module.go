@@ -54,12 +54,13 @@ type Module struct {
 	rxFirst fabric.Buf // buffers from here on are for receiving
 
 	now        Time
-	awake      Time          // now, but for the time that the owner was stopped: what peers are judged by
+	awake      Time          // without the time that the owner was stopped: peers are judged by it
 	promised   Time          // the Deadline at the end of the latest pass
 	gap        time.Duration // between the latest pass and the one before
 	spared     bool          // the timers of packets waited for another pass
 	inProgress bool
 	fastOK     bool
+	reliable   bool // the fabric is reliable and ordered, and may be relied on
 	closed     bool
 	closeAsked bool
 	draining   bool
@@ -72,7 +73,8 @@ type Module struct {
 	freeSegs []reliability.Token
 	wire     []uint8 // per Buf: wireBusy, wireRelease
 	freeCtl  []fabric.Buf
-	fresh    []reliability.Token // sent outside Progress: their timers start in the next pass
+	ctlOwner [controlBuffers]*Endpoint // reliable ones, whose packets must not fail
+	fresh    []reliability.Token       // sent outside Progress: their timers start in the next pass
 	credits  *reliability.Credits
 
 	slots      []*Endpoint // by slot; nil is free
@@ -86,7 +88,8 @@ type Module struct {
 	rejectedIn uint64        // pass of the latest Reject
 	guests     []fabric.Addr // addresses inserted for Rejects
 	inserted   int           // addresses inserted and not removed
-	ready      endpointList  // has something to send, and may
+	early      flowList      // has something to send, may, and need not wait for its turn
+	ready      flowList      // the others that may, in turn
 	starved    bool          // none of them found a buffer, or room in its channel
 	acks       endpointList  // owes an ACK; the first is due first
 
@@ -144,6 +147,7 @@ func (m *Module) open(cfg Config) error {
 		return err
 	}
 	m.cfg, m.rules = cfg, cfg.Rules
+	m.reliable = m.info.Reliable && m.info.Ordered && cfg.Reliability == reliabilityAuto
 	if m.cfg.Random == nil {
 		m.cfg.Random = cryptoRandom
 	}

@@ -28,9 +28,6 @@ type openPack struct {
 
 func (p *openPack) open() bool { return p.bytes != 0 }
 
-// waiting says whether the endpoint has something to send.
-func (ep *Endpoint) waiting() bool { return ep.queue.first != nil || ep.pack.open() }
-
 // alone says whether nothing of the endpoint was sent in this pass, or since the latest one: a
 // message that comes now may be a lone one.
 func (ep *Endpoint) alone() bool { return ep.sentIn != ep.m.period }
@@ -52,7 +49,7 @@ func (ep *Endpoint) packable(f *Fragment) bool {
 // packSend puts a fragment into the endpoint's open pack, inside Send, if nothing waits before it.
 // The descriptor is still the caller's, unless it is to be told of the end.
 func (ep *Endpoint) packSend(f *Fragment) bool {
-	if ep.queue.first != nil || ep.state != stateConnected || !ep.packable(f) {
+	if !ep.overtakes() || ep.state != stateConnected || !ep.packable(f) {
 		return false
 	}
 	m := ep.m
@@ -63,13 +60,13 @@ func (ep *Endpoint) packSend(f *Fragment) bool {
 	if f.Signal {
 		m.chain(ep, f)
 	}
-	m.arm(ep)
+	m.armFlow(&ep.small)
 	return true
 }
 
 // packData does so for a copy of data, without a descriptor.
 func (ep *Endpoint) packData(tag uint8, data []byte) bool {
-	if ep.queue.first != nil || ep.state != stateConnected || !ep.packs(len(data)) {
+	if !ep.overtakes() || ep.state != stateConnected || !ep.packs(len(data)) {
 		return false
 	}
 	m := ep.m
@@ -83,7 +80,7 @@ func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 	} else {
 		m.appendRecord(p, tag, data)
 	}
-	m.arm(ep)
+	m.armFlow(&ep.small)
 	return true
 }
 
@@ -97,8 +94,7 @@ func (m *Module) packRoom(ep *Endpoint, sizeBytes int) bool {
 	if c, _ := ep.pack.channel(ep); c.room() <= batchMax/2 {
 		return false
 	}
-	m.sealPack(ep)
-	m.rearm(ep)
+	m.overtook(ep, m.sealPack(ep))
 	return true
 }
 
@@ -189,7 +185,7 @@ func (m *Module) chain(ep *Endpoint, f *Fragment) {
 // sendPack sends the open pack, after moving as many fragments from the queue's front into it as
 // fit. It returns the packet's length, 0 if there is no room for it now.
 func (m *Module) sendPack(ep *Endpoint) int {
-	for f := ep.queue.first; f != nil && ep.packable(f); f = ep.queue.first {
+	for f := ep.small.queue.first; f != nil && ep.packable(f); f = ep.small.queue.first {
 		if !ep.pack.fits(int(f.size), ep.packBytesMax()) || !ep.pack.open() && !m.openPack(ep, f) {
 			break
 		}
@@ -220,18 +216,13 @@ func (m *Module) sealPack(ep *Endpoint) int {
 	}
 	m.seg.Unqueue(p.seg)
 	ep.pack = openPack{}
-	n := m.seal(ep, p.seg, m.segs[p.seg].frag)
+	f := m.segs[p.seg].frag
+	n := m.seal(ep, p.seg, f)
+	if ep.reliable {
+		ep.confirmChain(f)
+	}
 	c.putSegment(p.seg, to)
 	return n
-}
-
-// rearm keeps the endpoint on the ready list only if it still belongs there.
-func (m *Module) rearm(ep *Endpoint) {
-	if ep.isReady && (!ep.waiting() || !ep.snd.Open()) {
-		m.ready.remove(ep, linkReady)
-		ep.isReady = false
-	}
-	m.arm(ep)
 }
 
 // failPack ends the fragments in the open pack of an endpoint that is gone.
@@ -323,6 +314,7 @@ func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool
 		}
 	}
 	ep.snd.Refuse(m.seg, t)
+	m.rearm(ep)
 	return true
 }
 

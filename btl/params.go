@@ -33,6 +33,10 @@ var params = []Param{
 		func(c *Config) any { return &c.Profile },
 	},
 	{
+		"reliability", "auto", "who recovers losses: auto, a reliable provider if both ends have it; own",
+		func(c *Config) any { return &c.Reliability },
+	},
+	{
 		"window_packets", "4096", "packets in flight to one peer, a power of two up to 4096",
 		func(c *Config) any { return &c.Rules.WindowPackets },
 	},
@@ -157,7 +161,7 @@ var params = []Param{
 		func(c *Config) any { return &c.CloseTimeout },
 	},
 	{
-		"quantum_bytes", "64000", "bytes that one endpoint sends before the next one's turn",
+		"quantum_bytes", "64768", "bytes that an endpoint sends before the next one's turn",
 		func(c *Config) any { return &c.QuantumBytes },
 	},
 	{

@@ -188,6 +188,7 @@ func (m *Module) handle(c *channel, comp *fabric.Completion) {
 		m.dirty, m.starved = true, false
 		if comp.Errno != 0 {
 			m.stats.counters[CntSendCompletionErrors]++
+			m.breakOff(comp.Buf)
 		}
 		m.idle(comp.Buf)
 		return
@@ -222,15 +223,15 @@ func (m *Module) callOut() {
 // channel, waits for the packet or the completion that brings it.
 func (m *Module) Deadline() Time {
 	if m.deferred.pending || len(m.fresh) > 0 || len(m.cmd.batch) > 0 || len(m.data.batch) > 0 ||
-		m.ready.first != nil && !m.starved || m.seg.ResendsWaiting() > 0 && m.data.room() > 0 ||
-		m.completed.first != nil || len(m.events) > 0 {
+		m.early.count+m.ready.count > 0 && !m.starved ||
+		m.seg.ResendsWaiting() > 0 && m.data.room() > 0 || m.completed.first != nil || len(m.events) > 0 {
 		return m.now
 	}
 	d := m.seg.Deadline().Min(m.timers.Deadline())
 	if m.draining && len(m.slots) > len(m.freeSlots) {
 		d = d.Min(m.drainUntil)
 	}
-	if m.acks.first != nil && len(m.freeCtl) > 0 && m.cmd.room() > 0 {
+	if m.acks.first != nil && len(m.freeCtl) > 0 && m.acks.first.ackChannel().room() > 0 {
 		d = d.Min(m.acks.first.rcv.AckDue())
 	}
 	return d

@@ -84,6 +84,10 @@ func (m *Module) receive(c *channel, comp *fabric.Completion) {
 		return
 	}
 	h := &m.hdr
+	if ep.reliable {
+		m.receiveReliable(ep, h, payload)
+		return
+	}
 	place := reliability.Accept
 	if h.Kind.HasSeq() {
 		place = ep.rcv.Check(h.Seq)
@@ -167,12 +171,16 @@ func (m *Module) accept(ep *Endpoint, h *frag.Header, payload []byte) {
 
 // accepted books a packet in the window: it is acknowledged from now on.
 func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
-	if h.Seq != ep.rcv.Next() {
-		m.stats.counters[CntEarly]++
+	if ep.reliable {
+		m.count(ep, h)
+	} else {
+		if h.Seq != ep.rcv.Next() {
+			m.stats.counters[CntEarly]++
+		}
+		ep.rcv.Accept(m.now, h.Seq, &m.rules)
+		ep.rcv.Unread(m.gap)
+		m.owe(ep)
 	}
-	ep.rcv.Accept(m.now, h.Seq, &m.rules)
-	ep.rcv.Unread(m.gap)
-	m.owe(ep)
 	switch {
 	case h.Flags&frag.FlagPut != 0 && h.Kind == frag.KindChunk:
 		m.stats.counters[CntRecvPutChunk]++
@@ -238,8 +246,14 @@ func (m *Module) receiveFast(comp *fabric.Completion) bool {
 		return false
 	}
 	ep := m.lookup(h.Conn)
-	if ep == nil || ep.state != stateConnected || ep.byeSeen ||
-		ep.rcv.Check(h.Seq) != reliability.Accept ||
+	if ep == nil || ep.state != stateConnected || ep.byeSeen {
+		return false
+	}
+	if ep.reliable {
+		if h.Seq != 0 && h.Seq != ep.rcv.Expected() || h.Flags&frag.FlagAck != 0 {
+			return false
+		}
+	} else if ep.rcv.Check(h.Seq) != reliability.Accept ||
 		h.Flags&frag.FlagAck != 0 && !ep.snd.Plausible(h.Ack) {
 		return false
 	}

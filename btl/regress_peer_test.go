@@ -128,8 +128,8 @@ func TestDeadlineWhenStarved(t *testing.T) {
 		l.step(time.Microsecond)
 	}
 	m := l.mods[0]
-	if n := len(m.freeSegs); n != len(m.segs)/newcomersShare || m.ready.count != 1 {
-		t.Fatalf("%d buffers free, %d endpoints ready", n, m.ready.count)
+	if n := len(m.freeSegs); n != len(m.segs)/newcomersShare || m.early.count+m.ready.count != 1 {
+		t.Fatalf("%d buffers free, %d endpoints ready", n, m.early.count+m.ready.count)
 	}
 	if d := m.Deadline(); d <= l.now || d == Never {
 		t.Errorf("at %d the deadline is %d", l.now, d)

@@ -91,9 +91,10 @@ func (ep *Endpoint) SendImmediate(tag Tag, data []byte) error {
 	return nil
 }
 
-// fastOpen says whether a fragment may be posted at once on c without overtaking anything.
+// fastOpen says whether a fragment may be posted at once on c without overtaking anything but large
+// fragments.
 func (ep *Endpoint) fastOpen(c *channel) bool {
-	return !ep.waiting() && ep.state == stateConnected && ep.snd.Open() &&
+	return ep.overtakes() && !ep.pack.open() && ep.state == stateConnected && ep.snd.Open() &&
 		len(c.batch) == 0 && c.room() > 0
 }
 
@@ -107,7 +108,7 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	c, to := &m.cmd, ep.cmdAddr
 	if size > ep.tiny {
 		c, to = &m.data, ep.dataAddr
-		if size > ep.mtu || ep.snd.InFlight() > 0 {
+		if size > ep.mtu || ep.snd.InFlight() > 0 { // of a reliable one none is larger than tiny
 			return false
 		}
 	}
@@ -126,6 +127,9 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	if f.Signal || m.segs[t].gather != 0 {
 		f.out, f.cursor = 1, f.size
 		m.postNow(ep, c, to, t, f)
+		if ep.reliable {
+			ep.rel.confirm.push(f)
+		}
 	} else {
 		m.postNow(ep, c, to, t, nil)
 	}
@@ -174,10 +178,12 @@ func (m *Module) emptySeg(f *Fragment) {
 // waits behind it. What the queues of other endpoints hold comes back without that: when they are
 // served, or end.
 func (m *Module) borrowSeg(f *Fragment, t *reliability.Token) bool {
-	if f.ep.snd.InFlight() > 0 {
-		return false
-	}
-	for l := f.next; l != nil; l = l.next {
+	return !f.ep.busy() && m.borrowFrom(f.next, t)
+}
+
+// borrowFrom takes the send buffer of the first fragment that has one, from l on.
+func (m *Module) borrowFrom(l *Fragment, t *reliability.Token) bool {
+	for ; l != nil; l = l.next {
 		if l.hasSeg {
 			*t = l.seg
 			m.emptySeg(l)
@@ -192,6 +198,9 @@ func (m *Module) postNow(ep *Endpoint, c *channel, to fabric.Addr, t reliability
 	f *Fragment,
 ) {
 	n := m.seal(ep, t, f)
+	if ep.large.queue.first != nil {
+		m.overtook(ep, n)
+	}
 	m.wire[t] |= wireBusy
 	s := &m.segs[t]
 	m.one[0] = fabric.Send{
@@ -206,6 +215,7 @@ func (m *Module) postNow(ep *Endpoint, c *channel, to fabric.Addr, t reliability
 		c.batch = append(c.batch, m.one[0])
 	default:
 		m.stats.counters[CntPostErrors]++
+		m.breakOff(segBuf(t))
 		m.idle(segBuf(t))
 	}
 }
@@ -213,6 +223,9 @@ func (m *Module) postNow(ep *Endpoint, c *channel, to fabric.Addr, t reliability
 // seal makes the segment in m.out ready to be posted: sequence number, piggy-backed ACK, header,
 // timer. It returns the datagram's length.
 func (m *Module) seal(ep *Endpoint, t reliability.Token, f *Fragment) int {
+	if ep.reliable {
+		return m.sealReliable(ep, t, f)
+	}
 	h := &m.out
 	h.Conn = ep.peerTag
 	if ep.snd.InFlight() == 0 {
@@ -248,95 +261,38 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 	if f.hasSeg {
 		ep.m.seg.Queue(f.seg)
 	}
-	ep.queue.push(f)
-	ep.m.arm(ep)
+	f.large = f.isBye() || !ep.fitsPacket(f)
+	ep.flowOf(f).queue.push(f)
+	ep.m.rearm(ep)
 }
 
-// arm puts an endpoint that has something to send, and may, on the ready list.
-func (m *Module) arm(ep *Endpoint) {
-	if !ep.isReady && ep.waiting() && ep.state == stateConnected && ep.snd.Open() {
-		ep.isReady, m.starved = true, false
-		m.ready.pushBack(ep, linkReady)
-	}
-}
-
-// disarm takes an endpoint that has nothing left to send off the ready list, without its turn.
-func (m *Module) disarm(ep *Endpoint) {
-	if ep.isReady && !ep.waiting() {
-		m.ready.remove(ep, linkReady)
-		ep.isReady = false
-	}
-}
-
-// passBytes bounds what one pass sends, so that large packets do not keep it from receiving for
-// long.
-const passBytes = 256 << 10
-
-// serve sends what waits on the endpoints' lists: in turn, at most QuantumBytes each, again and
-// again until PassPackets or passBytes are sent in all. An endpoint whose window closes leaves the
-// list until an ACK opens it.
-func (m *Module) serve() {
-	budget, bytes := m.cfg.PassPackets, passBytes
-	batched := len(m.cmd.batch) + len(m.data.batch) // takes room until the end of the pass
-	for before := -1; budget > 0 && budget != before && bytes > 0; {
-		before = budget
-		for turns := m.ready.count; turns > 0 && budget > 0 && bytes > 0; turns-- {
-			ep := m.ready.first
-			sent, n := m.serveOne(ep, min(m.cfg.QuantumBytes, bytes), budget)
-			budget -= n
-			bytes -= sent
-			m.ready.remove(ep, linkReady)
-			ep.isReady = false
-			m.arm(ep)
-		}
-	}
-	m.starved = m.ready.first != nil && budget == m.cfg.PassPackets && batched == 0
-}
-
-// serveOne is an endpoint's turn: at most a quantum of bytes, and budget packets. It returns what
-// was sent: less if there is no buffer, or no room in a channel.
-func (m *Module) serveOne(ep *Endpoint, quantum, budget int) (sent, packets int) {
-	for sent < quantum && packets < budget && ep.waiting() && ep.snd.Open() {
-		sizeBytes, n := m.sendNext(ep, quantum-sent, budget-packets)
-		if n == 0 {
-			break
-		}
-		sent += sizeBytes
-		packets += n
-	}
-	return sent, packets
-}
-
-// sendNext sends the next packet of the endpoint: its open pack, the small fragments at the front
-// of its queue together, or else the first fragment, of which it sends at most quantum bytes and
-// budget packets. It returns the bytes and packets sent: none if there is no room now.
-func (m *Module) sendNext(ep *Endpoint, quantum, budget int) (sizeBytes, packets int) {
-	f := ep.queue.first
+// sendSmall sends the next packet of an endpoint's small fragments: the open pack, those at the
+// front of the queue together, or else the first of them. It returns the packet's length, 0 if
+// there is no room now.
+func (m *Module) sendSmall(ep *Endpoint) int {
+	f := ep.small.queue.first
 	if ep.pack.open() || ep.packable(f) {
-		if sizeBytes = m.sendPack(ep); sizeBytes == 0 {
-			return 0, 0
-		}
-		return sizeBytes, 1
+		return m.sendPack(ep)
 	}
+	return m.sendFrag(ep, f)
+}
+
+// sendFrag sends the first fragment of a queue as a packet of its own. It returns the packet's
+// length, 0 if there is no room now.
+func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 	flags := f.flags()
 	head := frag.HeaderBytes(frag.KindFrag, flags)
-	if int(f.size)+head > ep.mtu {
-		if f.hasSeg {
-			m.unfill(f)
-		}
-		return m.sendChunks(ep, f, quantum, budget)
-	}
 	c, to := &m.data, ep.dataAddr
 	if int(f.size)+head <= ep.tiny {
 		c, to = &m.cmd, ep.cmdAddr
 	}
 	if c.room() <= 0 {
-		return 0, 0
+		return 0
 	}
 	if f.hasSeg {
 		m.seg.Unqueue(f.seg)
 	} else if !m.fill(f, flags) {
-		return 0, 0
+		return 0
 	}
 	m.out = frag.Header{
 		Kind: frag.KindFrag, Flags: flags, Tag: f.tag, PayloadLen: uint16(f.size),
@@ -344,26 +300,34 @@ func (m *Module) sendNext(ep *Endpoint, quantum, budget int) (sizeBytes, packets
 	}
 	f.hasSeg = false
 	f.out, f.cursor = 1, f.size
-	sizeBytes = m.seal(ep, f.seg, f)
+	n := m.seal(ep, f.seg, f)
 	c.putSegment(f.seg, to)
 	m.unqueue(ep, f)
-	return sizeBytes, 1
+	if ep.reliable {
+		ep.rel.confirm.push(f)
+	}
+	return n
 }
 
 // sendChunks sends the next chunks of a fragment that is larger than a packet, straight from the
 // fragment's memory. They stand one behind the other in the batch and have one size, so that a
 // provider can hand them down as one.
 func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sent, packets int) {
-	c := &m.data
+	c, to := &m.data, ep.dataAddr
+	if ep.reliable {
+		c, to = &m.cmd, ep.cmdAddr
+	}
 	flags := f.flags()
 	head := frag.HeaderBytes(frag.KindChunk, flags)
 	h := &m.out
 	*h = frag.Header{
 		Kind: frag.KindChunk, Flags: flags, Tag: f.tag, SizeBytes: f.size, Handle: uint64(f.handle),
 	}
-	for limit := min(budget, c.room(), ep.snd.Room()); packets < limit && sent < quantum; packets++ {
+	// Half of the batch is left to other packets if the fabric does not take it.
+	limit := min(budget, c.room(), batchMax/2-len(c.batch), ep.bulkRoom())
+	for ; packets < limit && sent < quantum; packets++ {
 		var t reliability.Token
-		if !m.takeSeg(ep, &t) && !m.borrowSeg(f, &t) {
+		if !m.takeBulkSeg(f, &t) {
 			return sent, packets
 		}
 		if f.cursor == 0 {
@@ -382,10 +346,16 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 			s.gather, s.gatherLen, s.gatherOff = f.gather, size, f.gatherOff+uint64(f.cursor)
 		}
 		sent += m.seal(ep, t, f)
-		c.putSegment(t, ep.dataAddr)
-		f.out++
+		c.putSegment(t, to)
+		if !ep.reliable {
+			f.out++
+		}
 		if f.cursor += size; f.cursor == f.size {
 			m.unqueue(ep, f)
+			if ep.reliable {
+				f.out++
+				ep.rel.confirm.push(f)
+			}
 			return sent, packets + 1
 		}
 	}
@@ -394,7 +364,7 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 
 // unqueue takes a fragment whose last packet was sent off the to-send list.
 func (m *Module) unqueue(ep *Endpoint, f *Fragment) {
-	ep.queue.remove(f)
+	ep.flowOf(f).queue.remove(f)
 	f.state = fragSent
 	ep.markFlush(f)
 }
@@ -425,7 +395,7 @@ func (m *Module) sendAgain() {
 		}
 		if m.rules.Adaptive {
 			m.seg.Resent(m.now, t, &ep.snd, limit)
-			m.arm(ep)
+			m.rearm(ep)
 		} else {
 			m.seg.Repost(m.now, t, limit)
 		}

@@ -52,6 +52,7 @@ const (
 	CntDropNoHandler
 	CntDropAccess
 	CntDropHandshake
+	CntDropLost
 	CntDropState
 	CntRecvErrors
 
@@ -65,6 +66,8 @@ const (
 	CntDupAcks
 	CntPeersConnected
 	CntPeersFailed
+	CntPeersReliable
+	CntAsked // packets that ask the peer of a reliable connection for a confirmation
 	CntPasses
 
 	numCounters
@@ -74,19 +77,21 @@ const (
 type counterInfo struct{ metric, label, value, help string }
 
 const (
-	helpSends   = "Sends accepted or refused, by the path they took."
-	helpSent    = "Packets sent for the first time, by type."
-	helpRetr    = "Packets sent again, by cause."
-	helpErrors  = "Operations of the fabric that failed, by kind."
-	helpEnded   = "Accepted sends that ended, by outcome."
-	helpRecv    = "Packets received and used, by type."
-	helpRepeat  = "Packets received that were no news, by their place in the receive window."
-	helpDrop    = "Packets received and dropped, by reason."
-	helpBytes   = "Payload bytes of fragments, without headers and retransmissions, by direction."
-	helpPiggy   = "ACKs that rode on other packets."
-	helpFast    = "Fragments delivered before their book-keeping."
-	helpRecords = "Fragments of packs whose handler, or endpoint, went during the delivery."
-	helpPeers   = "Connections, by what became of them."
+	helpSends    = "Sends accepted or refused, by the path they took."
+	helpSent     = "Packets sent for the first time, by type."
+	helpRetr     = "Packets sent again, by cause."
+	helpErrors   = "Operations of the fabric that failed, by kind."
+	helpEnded    = "Accepted sends that ended, by outcome."
+	helpRecv     = "Packets received and used, by type."
+	helpRepeat   = "Packets received that were no news, by their place in the receive window."
+	helpDrop     = "Packets received and dropped, by reason."
+	helpBytes    = "Payload bytes of fragments, without headers and retransmissions, by direction."
+	helpPiggy    = "ACKs that rode on other packets."
+	helpFast     = "Fragments delivered before their book-keeping."
+	helpRecords  = "Fragments of packs whose handler, or endpoint, went during the delivery."
+	helpReliable = "Connections that leave it to the fabric that nothing is lost."
+	helpAsked    = "Packets of such connections that asked for a confirmation."
+	helpPeers    = "Connections, by what became of them."
 )
 
 var counterInfos = [numCounters]counterInfo{
@@ -134,6 +139,7 @@ var counterInfos = [numCounters]counterInfo{
 	CntDropNoHandler:  {"gobtl_dropped_packets_total", "reason", "no_handler", helpDrop},
 	CntDropAccess:     {"gobtl_dropped_packets_total", "reason", "access", helpDrop},
 	CntDropHandshake:  {"gobtl_dropped_packets_total", "reason", "handshake", helpDrop},
+	CntDropLost:       {"gobtl_dropped_packets_total", "reason", "lost_before", helpDrop},
 	CntDropState:      {"gobtl_dropped_packets_total", "reason", "endpoint_state", helpDrop},
 
 	CntRecvPayloadBytes: {"gobtl_payload_bytes_total", "direction", "received", helpBytes},
@@ -146,6 +152,8 @@ var counterInfos = [numCounters]counterInfo{
 	CntDupAcks:          {"gobtl_duplicate_acks_total", "", "", "ACKs that reported a gap."},
 	CntPeersConnected:   {"gobtl_connections_total", "outcome", "established", helpPeers},
 	CntPeersFailed:      {"gobtl_connections_total", "outcome", "failed", helpPeers},
+	CntPeersReliable:    {"gobtl_reliable_connections_total", "", "", helpReliable},
+	CntAsked:            {"gobtl_asked_packets_total", "", "", helpAsked},
 	CntPasses:           {"gobtl_progress_passes_total", "", "", "Passes of the progress loop."},
 }
 

@@ -1,6 +1,7 @@
 package btl
 
 import (
+	"fmt"
 	"time"
 
 	"gobtl/frag"
@@ -25,6 +26,7 @@ func (m *Module) setTimer(ep *Endpoint, d time.Duration) {
 func (m *Module) clearTimer(ep *Endpoint) {
 	m.timers.Checkout(ep.room)
 	ep.room = 0
+	ep.rel.watched = false
 }
 
 // connectedTimer starts the timer of a connected endpoint, if it needs one.
@@ -33,7 +35,9 @@ func (m *Module) connectedTimer(ep *Endpoint) {
 	case ep.closing:
 		m.setTimer(ep, 0)
 	case ep.superseded:
-		m.setTimer(ep, m.cfg.CloseTimeout)
+		m.setTimer(ep, m.supersededTimeout(ep))
+	case ep.owed():
+		m.watch(ep, m.watchEvery())
 	case m.cfg.KeepAlive > 0:
 		m.setTimer(ep, m.cfg.KeepAlive)
 	default:
@@ -51,7 +55,7 @@ func (m *Module) expire(received bool) {
 	default:
 		m.spared = false
 		for s := m.seg.ExpireNext(m.now); s != nil; s = m.seg.ExpireNext(m.now) {
-			m.arm(m.slots[s.Number()])
+			m.rearm(m.slots[s.Number()])
 		}
 	}
 	if m.draining && m.now >= m.drainUntil {
@@ -67,13 +71,15 @@ func (m *Module) expire(received bool) {
 			return
 		}
 		ep := m.slots[slot]
-		ep.room = 0
+		ep.room, ep.rel.watched = 0, false
 		m.onTimer(ep)
 	}
 }
 
 func (m *Module) onTimer(ep *Endpoint) {
 	switch {
+	case ep.rel.broken && ep.state == stateConnected:
+		m.end(ep, EventFailed, fmt.Errorf("%w: the fabric cannot carry its packets", ErrPeerDead))
 	case ep.state == stateAccepting:
 		m.stats.counters[CntPeersFailed]++
 		m.end(ep, EventFailed, ErrUnreachable)
@@ -85,6 +91,9 @@ func (m *Module) onTimer(ep *Endpoint) {
 		m.onHelloTimer(ep)
 	case ep.superseded:
 		m.onSuperseded(ep)
+	case ep.owed():
+		m.onWatch(ep)
+	case ep.reliable && m.cfg.KeepAlive == 0: // of packets that are confirmed meanwhile
 	default:
 		m.onKeepAlive(ep)
 	}
@@ -125,7 +134,19 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 	ep.probes++
 	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peerTag, frag.HelloBytes)
 	again := min(m.cfg.CloseTimeout, m.cfg.PeerTimeout) / (silentResendsMin + 1)
+	if left := m.cfg.PeerTimeout - quiet; ep.reliable && left > 0 {
+		again = min(again, left)
+	}
 	m.setTimer(ep, max(again, time.Millisecond))
+}
+
+// supersededTimeout is when a superseded peer is asked first. A reliable endpoint has no other
+// timer that would notice its death.
+func (m *Module) supersededTimeout(ep *Endpoint) time.Duration {
+	if ep.reliable {
+		return min(m.cfg.CloseTimeout, m.watchEvery())
+	}
+	return m.cfg.CloseTimeout
 }
 
 // whySuperseded is the reason for the end of a superseded endpoint: the peer's end of it is gone,
@@ -145,6 +166,10 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 	if hs.contested && !hs.bound {
 		m.retag(ep)
 		return // to here at once
+	}
+	if ep.state == stateConnected && ep.reliable {
+		m.onUnconfirmed(ep)
+		return
 	}
 	if m.awake >= hs.until {
 		if ep.state == stateConnected { // it works; only the confirmation never came

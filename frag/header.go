@@ -85,6 +85,9 @@ const (
 	// NackRecord: a Pack holds a record for whose tag the receiver has no handler. The Nack's payload
 	// is one byte, that tag. Nothing of the Pack was delivered.
 	NackRecord = 3
+	// NackMemory: the receiver had no memory to put the fragment together, which ends with the
+	// refused packet: it is to be sent again as a whole. Only in a reliable connection.
+	NackMemory = 4
 )
 
 // Reasons of a Reject, carried as its tag.
@@ -355,7 +358,7 @@ func checkOther(h *Header) error {
 			return ErrLength
 		}
 	case KindNack:
-		if h.Tag < NackAccess || h.Tag > NackRecord {
+		if h.Tag < NackAccess || h.Tag > NackMemory {
 			return ErrTag
 		}
 		if h.Tag != NackRecord && h.PayloadLen != 0 ||

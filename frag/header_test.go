@@ -78,7 +78,7 @@ var refusals = []struct {
 	{"ack with a tag", "ack", put(3, 1), ErrTag},
 	{"hello with a tag", "hello", put(3, 1), ErrTag},
 	{"nack without reason", "nack", put(3, 0), ErrTag},
-	{"nack with an unknown reason", "nack", put(3, 4), ErrTag},
+	{"nack with an unknown reason", "nack", put(3, 5), ErrTag},
 	{"nack for a record of the transport's", "nack-record", put(24, TagUserMax+1), ErrTag},
 	{"reject without reason", "reject", put(3, 0), ErrTag},
 	{"reject with an unknown reason", "reject", put(3, 4), ErrTag},

@@ -18,6 +18,12 @@ const (
 	foreignNameAt    = FragHeaderBytes + commandNameAt
 )
 
+// Features of a Hello: optional abilities that are in use if both sides announce them.
+const (
+	// FeatureReliable: the sender's network loses, repeats and reorders nothing by itself.
+	FeatureReliable uint64 = 1 << 1
+)
+
 // Probe tells over which channel and in which size a Hello travels. Four probes prove that a small
 // and a full-size packet pass through both channels.
 type Probe uint8

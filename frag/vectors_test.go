@@ -193,6 +193,11 @@ func dataVectors() []vector {
 			},
 			payload: []byte{0x42},
 		},
+		{
+			name:   "nack-memory",
+			about:  "there was no memory for the fragment that packet 27 ends, in a reliable connection",
+			header: Header{Kind: KindNack, Tag: NackMemory, Conn: testConn, Seq: 27},
+		},
 	}
 }
 

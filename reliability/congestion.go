@@ -175,8 +175,8 @@ func (c *congestion) shrink(window int32) {
 	c.window, c.slow, c.careful = min(window, c.window), false, carefulTime
 }
 
-// judge shrinks a window with which more is lost than usual, then looks whether less is lost. If so,
-// the window was too large, and is made smaller still while that helps; if not the path loses
+// judge shrinks a window with which more is lost than usual, and looks if less is lost then. If
+// so the window was too large, and is made smaller still while that helps; if not the path loses
 // that much, and the window is as large again as before.
 func (c *congestion) judge() bool {
 	total := c.counted[0] + c.counted[1]

@@ -70,8 +70,8 @@ type Segments struct {
 	count  int
 }
 
-// NewAdaptive is NewSegments for the adaptive rules and up to peers Senders: these have a timer each,
-// the segments have none. Every one of them must be given to Adapt after Init.
+// NewAdaptive is NewSegments for the adaptive rules and up to peers Senders: these have timers, the
+// segments have none. Every one of them must be given to Adapt after Init.
 func NewAdaptive(count, peers int, rules Rules) (*Segments, error) {
 	g, err := NewSegments(count, rules)
 	if err != nil {

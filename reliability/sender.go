@@ -69,7 +69,7 @@ func (s *Sender) settle() {
 func (s *Sender) Open() bool { return s.next.Before(s.wall) }
 
 // Room is the number of packets that may be admitted now.
-func (s *Sender) Room() int { return int(s.wall - s.next) }
+func (s *Sender) Room() int { return int(max(s.wall.Sub(s.next), 0)) }
 
 // InFlight is the number of packets not acknowledged.
 func (s *Sender) InFlight() int {

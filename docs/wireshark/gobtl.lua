@@ -21,6 +21,7 @@ local marks = { [BYE] = "Bye", [VOID] = "Void" }
 local NACK_RECORD = 3
 local nackReasons = {
 	[1] = "access", [2] = "no handler", [NACK_RECORD] = "no handler for a record",
+	[4] = "memory",
 }
 local rejectReasons = { [1] = "version", [2] = "full", [3] = "stale" }
 local probes = {
@@ -417,6 +418,7 @@ end
 --   arrived  by sequence number: the packets sent to it, { first, acked } frame numbers and times
 --   oldest   of those, the first one that is not acknowledged
 --   newest   and the last one that was sent
+--   features what its Hello announces
 --   ack, limit  the last acknowledgement sent to it, and the end of its credits
 local endpoints, streams, frames
 
@@ -459,11 +461,18 @@ local function noteHello(tvb, p, info)
 	if not from.first and (p.seq ~= 0 or tvb(HEADER + 49, 1):uint() ~= PROVEN_ALL) then
 		from.first = p.seq
 	end
+	from.features = tvb(HEADER + 24, 8):le_uint64()
 	info.from = from
 	if to and from.peer ~= to then
 		from.peer, to.peer, from.stream = to, from, to.stream
 	end
 	info.to = to or nil
+end
+
+-- isReliable says whether the connection of an endpoint leaves it to the carrier that nothing is lost.
+local function isReliable(e)
+	local function announces(a) return a and a.features and a.features:band(2) ~= UInt64(0) end
+	return announces(e) and announces(e.peer)
 end
 
 -- noteData books a packet with a sequence number.
@@ -521,6 +530,10 @@ local function analyse(tvb, pinfo, p, index)
 	end
 	local to = endpoint(p.conn)
 	info.to = to
+	if isReliable(to) then -- numbers are counts, and only in packets that ask for a confirmation
+		info.asks = hasSeq[p.kind] and p.seq ~= 0
+		return info
+	end
 	if hasSeq[p.kind] then noteData(p, to, info) end
 	if p.kind == NACK then
 		local refused = to.peer and to.peer.arrived[p.seq]
@@ -843,6 +856,7 @@ local function summary(tvb, p, info)
 	if has(p.flags, FLAG_SACK) then
 		text = string.format("%s sack=%d", text, (p.len - SACK_HEAD) / 8)
 	end
+	if info and info.asks then text = text .. " asks" end
 	if info and info.resentFrom then text = "[Retransmission] " .. text end
 	if info and info.duplicateAck then text = "[Duplicate ack] " .. text end
 	return text

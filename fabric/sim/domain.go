@@ -123,6 +123,8 @@ func (nw *Network) info(n *Node) fabric.Info {
 		IOVLimit:    iov,
 		Source:      true,
 		Loopback:    true,
+		Reliable:    nw.cfg.Reliable,
+		Ordered:     nw.cfg.Reliable,
 	}
 }
 

@@ -126,6 +126,9 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 	if d.use[s.Buf] > 0 {
 		d.node.nw.violate(e.port, "buffer %d posted again before its completion", s.Buf)
 	}
+	if d.node.nw.cfg.Reliable && e.heldUp(to.port, size) {
+		return fabric.ErrAgain
+	}
 	fails := d.node.dice.chance(d.node.faults.SendError)
 	if size > e.caps.InjectBytes {
 		return e.postOp(s, to, fails)
@@ -139,6 +142,14 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 	e.read(s, p)
 	d.node.nw.transmit(p)
 	return nil
+}
+
+// heldUp says whether a reliable network takes no datagram to the port now: its queue is full, or
+// what needs no Completion would overtake what has not left.
+func (e *endpoint) heldUp(port Port, sizeBytes int) bool {
+	to := e.domain.node.nw.endpoint(port)
+	return to != nil && to.queue.count >= to.domain.node.queueDatagrams() ||
+		sizeBytes <= e.caps.InjectBytes && e.left < e.sends.count
 }
 
 // postOp takes a send that completes by a Completion.

@@ -39,6 +39,11 @@ type Config struct {
 	TxDepth, RxDepth int
 	// QueueDatagrams is how many datagrams wait at an endpoint before more are dropped. Default 1024.
 	QueueDatagrams int
+	// Reliable makes the network one of a provider that is reliable and ordered by itself: Info says
+	// so, and of a Path only Delay, Jitter, BytesPerSecond and Cut count. Between two endpoints
+	// nothing overtakes. A receiver whose queue is full holds its senders up (ErrAgain). What is sent
+	// to an endpoint that is not open is lost, and so is what a Filter drops.
+	Reliable bool
 	// NoGather takes Caps.Gather away.
 	NoGather bool
 	// FreeRegions sets Caps.FreeRegions, unless NoGather does.
@@ -267,7 +272,7 @@ func (nw *Network) arrive(p *packet) {
 		nw.drop(KindUnreachable, p)
 	case p.spoilt:
 		nw.drop(KindChecksum, p)
-	case e.queue.count >= e.domain.node.queueDatagrams():
+	case e.queue.count >= e.domain.node.queueDatagrams() && !nw.cfg.Reliable:
 		nw.drop(KindQueueFull, p)
 	default:
 		e.queue.push(p)

@@ -64,6 +64,8 @@ type link struct {
 	burst bool // in the bad state
 	own   Line
 
+	last map[[2]int]mono.Time // arrival of the latest datagram, by endpoints, where that is kept
+
 	old     []*packet // the last datagrams, for Replay
 	oldNext int
 }
@@ -97,6 +99,10 @@ func (nw *Network) Path(from, to *Node) Path { return nw.link(from.index, to.ind
 // carry takes a datagram that leaves its node and does to it what the path does.
 func (l *link) carry(p *packet, v Verdict) {
 	nw, path := l.nw, &l.path
+	if nw.cfg.Reliable {
+		l.carryReliably(p, v)
+		return
+	}
 	if path.Junk > 0 || path.Replay > 0 {
 		l.extras(p)
 	}
@@ -133,6 +139,32 @@ func (l *link) carry(p *packet, v Verdict) {
 		nw.datagram(KindReordered, p)
 	}
 	l.send(p, at, late)
+}
+
+// carryReliably carries a datagram that neither is lost nor overtakes another one of its endpoints.
+func (l *link) carryReliably(p *packet, v Verdict) {
+	if l.path.Cut {
+		l.nw.drop(KindCut, p)
+		return
+	}
+	at := l.nw.now
+	if l.path.BytesPerSecond > 0 {
+		line := l.path.Line
+		if line == nil {
+			line = &l.own
+		}
+		line.free = max(line.free, at).Add(
+			time.Duration(len(p.data) * nsPerS / l.path.BytesPerSecond))
+		at = line.free
+	}
+	if l.last == nil {
+		l.last = map[[2]int]mono.Time{}
+	}
+	ports := [2]int{p.from.Index, p.to.Index}
+	at = max(l.last[ports], at.Add(l.path.Delay).Add(l.dice.within(l.path.Jitter)).Add(v.Delay))
+	l.last[ports] = at
+	l.nw.inFlight++
+	l.nw.timer(at, timerArrive, p.ref)
 }
 
 // send puts a datagram on its way that has left the line at a time.

@@ -22,6 +22,7 @@ const (
 	tagBye, tagVoid = 0xFF, 0xFE
 
 	nackAccess, nackNoHandler, nackRecord  = 1, 2, 3
+	nackMemory                             = 4
 	rejectVersion, rejectFull, rejectStale = 1, 2, 3
 
 	headerBytes  = 24
@@ -170,7 +171,7 @@ func (p *Packet) checkHeader() error {
 		p.Kind == kindFrag && p.Tag >= 0xF0 && p.Tag < tagVoid,
 		p.Tag != 0 && (p.Kind == kindAck || p.Kind == kindHello || p.Kind == kindHelloAck),
 		p.Tag != 0 && p.Kind == kindPack,
-		p.Kind == kindNack && (p.Tag < nackAccess || p.Tag > nackRecord),
+		p.Kind == kindNack && (p.Tag < nackAccess || p.Tag > nackMemory),
 		p.Kind == kindReject && (p.Tag < rejectVersion || p.Tag > rejectStale):
 		bad = "tag"
 	default:

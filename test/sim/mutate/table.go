@@ -14,7 +14,7 @@ type mutation struct {
 
 // mutations is every fault there is.
 func mutations() []mutation {
-	return slices.Concat(btlMutations, packMutations, memoryMutations, partMutations)
+	return slices.Concat(btlMutations, packMutations, flowMutations, memoryMutations, partMutations)
 }
 
 // The faults in the packages below btl.

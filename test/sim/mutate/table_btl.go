@@ -256,8 +256,8 @@ var btlMutations = []mutation{
 		name:  "lost-wake-ready",
 		fault: "the deadline forgets what waits to be sent",
 		file:  "btl/progress.go",
-		old:   "m.ready.first != nil && !m.starved || m.seg",
-		new:   "m.seg",
+		old:   "m.early.count+m.ready.count > 0 && !m.starved ||\n",
+		new:   "\n",
 		test:  "./btl -run TestDeadlineWhenReady",
 	},
 	{

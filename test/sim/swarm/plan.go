@@ -136,7 +136,9 @@ func NewPlan(seed uint64, opts Options) *Plan {
 	if d.chance(quietOdds) { // nothing is lost: then every handshake must succeed, and no peer be dead
 		opts.Without = append(opts.Without[:len(opts.Without):len(opts.Without)], quietPlan...)
 	}
+	reliable := drawReliable(seed, &opts)
 	p.drawNet(d, seed)
+	p.Net.Reliable = reliable
 	for range nodes {
 		p.Nodes = append(p.Nodes, p.drawNode(d, opts))
 	}
@@ -152,6 +154,7 @@ func NewPlan(seed uint64, opts Options) *Plan {
 	if d.chance(0.4) {
 		p.Net.PollAhead = d.size(1, 64)
 	}
+	p.drawOwnReliability()
 	return p
 }
 

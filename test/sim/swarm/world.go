@@ -16,6 +16,8 @@ import (
 type Options struct {
 	// Profile is the recovery profile of all modules; "" is the default one.
 	Profile string
+	// Reliable makes the network of every run reliable and ordered by itself.
+	Reliable bool
 	// Without names faults, incidents and attacks that are left out, to find out which one matters.
 	Without []string
 	// Observe sees every event of the network; Note hears what the applications do and are told.

@@ -1,0 +1,270 @@
+package btl
+
+import "gobtl/frag"
+
+// What an endpoint has to send waits in two flows: the fragments that fit a packet, with the open
+// pack, and the larger ones, which are cut into chunks. All flows of all endpoints take turns by
+// deficit round robin (Shreedhar and Varghese 1995), so that neither a large fragment nor a busy
+// endpoint holds up anything else for more than a quantum of bytes. The packet that exceeds the
+// deficit is still sent, and the excess taken from the next turn: so nothing has to be known of a
+// packet before it is made.
+//
+// A flow that has something to send after a pause, and has not used up its quantum when it fell
+// silent, does not wait for the others' turns (the new flows of FQ-CoDel, RFC 8290). It gets a new
+// quantum only in its place behind all others, so it gains time by that, but not a byte.
+//
+// The two flows of an endpoint share its window besides, which mostly is what bounds them, and a
+// small fragment that leaves at once waits for no turn. So there is a balance of what the two have
+// sent while both had to: neither may be ahead of the other by more than a quantum.
+
+// flow is one of the two of an endpoint.
+type flow struct {
+	ep         *Endpoint
+	queue      fragmentList // the to-send list
+	list       *flowList    // that it stands on: nil if it has nothing to send, or may not
+	prev, next *flow
+	deficit    int // bytes to send until the others' turns
+}
+
+func (ep *Endpoint) initFlows() {
+	quantum := ep.m.quantum()
+	ep.small = flow{ep: ep, deficit: quantum}
+	ep.large = flow{ep: ep}
+	ep.balance = quantum
+}
+
+// quantum is what a flow may send in a turn: not less than a packet, for else a turn might only
+// pay for what the last one exceeded.
+func (m *Module) quantum() int { return max(m.cfg.QuantumBytes, m.data.mtu) }
+
+// flowOf is the flow that a queued fragment stands in. A bye is the last of the large ones: it is
+// sent when nothing else waits.
+func (ep *Endpoint) flowOf(f *Fragment) *flow {
+	if f.large {
+		return &ep.large
+	}
+	return &ep.small
+}
+
+// fitsPacket says whether a fragment is sent as one packet.
+func (ep *Endpoint) fitsPacket(f *Fragment) bool {
+	return int(f.size)+frag.HeaderBytes(frag.KindFrag, f.flags()) <= ep.mtu
+}
+
+// waiting says whether the endpoint has something to send.
+func (ep *Endpoint) waiting() bool {
+	return ep.small.queue.first != nil || ep.large.queue.first != nil || ep.pack.open()
+}
+
+// bulk says whether a large fragment waits, or is under way.
+func (ep *Endpoint) bulk() bool {
+	f := ep.large.queue.first
+	return f != nil && !f.isBye()
+}
+
+// overtakes says whether a small fragment may leave at once, or into the open pack: if none waits,
+// and if they are not ahead of a large one.
+func (ep *Endpoint) overtakes() bool {
+	return ep.small.queue.first == nil && (ep.balance > 0 || !ep.bulk())
+}
+
+// sentSmall puts bytes of small fragments into the balance.
+func (ep *Endpoint) sentSmall(sizeBytes int) {
+	if ep.bulk() {
+		ep.balance -= sizeBytes
+	}
+}
+
+// sentLarge puts bytes of large fragments into the balance. Small ones that did not wait meanwhile
+// do not catch up with more than a quantum.
+func (ep *Endpoint) sentLarge(sizeBytes int) {
+	ep.balance += sizeBytes
+	if ep.small.queue.first == nil {
+		ep.balance = min(ep.balance, ep.m.quantum())
+	}
+}
+
+// overtook books bytes that were sent of the small fragments out of turn.
+func (m *Module) overtook(ep *Endpoint, sizeBytes int) {
+	ep.sentSmall(sizeBytes)
+	m.rearm(ep)
+}
+
+// spareMax bounds what large fragments leave to small ones of everything that they share: the
+// places of the window and the send buffers. They fill whatever there is, and a small one should
+// not have to wait for an acknowledgement of theirs.
+const spareMax = 8
+
+// bulkRoom is the number of packets of large fragments that the window is open to.
+func (ep *Endpoint) bulkRoom() int {
+	const share = 16
+	room := ep.snd.Room()
+	return room - min(spareMax, (ep.snd.InFlight()+room)/share)
+}
+
+// bulkBytes is what may be sent of large fragments before small ones that wait.
+func (ep *Endpoint) bulkBytes() int {
+	if ep.small.queue.first == nil {
+		return passBytes
+	}
+	return ep.m.quantum() - ep.balance
+}
+
+// may says whether the flow has something to send, and its window is open.
+func (f *flow) may() bool {
+	ep := f.ep
+	if ep.state != stateConnected {
+		return false
+	}
+	if f == &ep.large {
+		switch {
+		case f.queue.first == nil:
+			return false
+		case f.queue.first.isBye():
+			return ep.small.queue.first == nil && !ep.pack.open() && ep.snd.Open() && ep.mayClose()
+		}
+		return ep.bulkRoom() > 0 && ep.bulkBytes() > 0
+	}
+	return ep.pack.open() ||
+		f.queue.first != nil && ep.snd.Open() && (ep.balance > 0 || !ep.bulk())
+}
+
+// arm puts the flows of an endpoint that may send on a list.
+func (m *Module) arm(ep *Endpoint) {
+	m.armFlow(&ep.small)
+	m.armFlow(&ep.large)
+}
+
+func (m *Module) armFlow(f *flow) {
+	if f.list != nil || !f.may() {
+		return
+	}
+	m.starved = false
+	if f.deficit > 0 {
+		m.early.pushBack(f)
+	} else {
+		m.ready.pushBack(f)
+	}
+}
+
+// rearm keeps the flows of an endpoint on their lists only if they still belong there.
+func (m *Module) rearm(ep *Endpoint) {
+	for _, f := range [...]*flow{&ep.small, &ep.large} {
+		if f.list != nil && !f.may() {
+			f.list.remove(f)
+		}
+		m.armFlow(f)
+	}
+}
+
+// disarm takes the flows of an endpoint that ends off their lists.
+func (ep *Endpoint) disarm() {
+	for _, f := range [...]*flow{&ep.small, &ep.large} {
+		if f.list != nil {
+			f.list.remove(f)
+		}
+	}
+}
+
+// passBytes bounds what one pass sends, so that large packets do not keep it from receiving for
+// long.
+const passBytes = 256 << 10
+
+// serve sends what waits in the flows, in turn, until PassPackets or passBytes are sent in all. A
+// turn that the pass cuts short goes on in the next one. A flow whose window closes leaves its list
+// until an ACK opens it.
+func (m *Module) serve() {
+	budget, bytes := m.cfg.PassPackets, passBytes
+	batched := len(m.cmd.batch) + len(m.data.batch) // takes room until the end of the pass
+	for stuck := 0; budget > 0 && bytes > 0 && stuck < m.early.count+m.ready.count; {
+		f := m.early.first
+		if f == nil {
+			f = m.ready.first
+		}
+		if f.deficit <= 0 {
+			f.deficit += m.quantum()
+		}
+		sent, n := m.serveFlow(f, bytes, budget)
+		budget -= n
+		bytes -= sent
+		stuck++
+		if n > 0 {
+			stuck = 0
+		}
+		if n == 0 || f.deficit <= 0 || !f.may() {
+			m.endTurn(f)
+		}
+		m.rearm(f.ep)
+	}
+	m.starved = m.early.count+m.ready.count > 0 && budget == m.cfg.PassPackets && batched == 0
+}
+
+// endTurn puts a flow behind all others.
+func (m *Module) endTurn(f *flow) {
+	f.list.remove(f)
+	if f.may() {
+		m.ready.pushBack(f)
+	}
+}
+
+// serveFlow is a flow's turn, or what the pass has left for it: bytes, and budget packets. It
+// returns what was sent: less if there is no buffer, or no room in a channel.
+func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
+	ep := f.ep
+	for f.deficit > 0 && sent < bytes && packets < budget && f.may() {
+		size, n := 0, 1
+		switch {
+		case f == &ep.small:
+			size = m.sendSmall(ep)
+			ep.sentSmall(size)
+		case ep.pack.open(): // has been promised the next sequence number
+			size = m.sealPack(ep)
+			ep.sentSmall(size)
+		case f.queue.first.isBye():
+			size = m.sendFrag(ep, f.queue.first)
+		default:
+			size, n = m.sendChunks(ep, f.queue.first, min(f.deficit, bytes-sent, ep.bulkBytes()),
+				budget-packets)
+			ep.sentLarge(size)
+		}
+		if size == 0 {
+			break
+		}
+		f.deficit -= size
+		sent += size
+		packets += n
+	}
+	return sent, packets
+}
+
+// flowList is a list of flows, linked through flow.next and flow.prev.
+type flowList struct {
+	first, last *flow
+	count       int
+}
+
+func (l *flowList) pushBack(f *flow) {
+	f.list, f.prev, f.next = l, l.last, nil
+	if l.last == nil {
+		l.first = f
+	} else {
+		l.last.next = f
+	}
+	l.last = f
+	l.count++
+}
+
+func (l *flowList) remove(f *flow) {
+	if f.prev == nil {
+		l.first = f.next
+	} else {
+		f.prev.next = f.next
+	}
+	if f.next == nil {
+		l.last = f.prev
+	} else {
+		f.next.prev = f.prev
+	}
+	f.list, f.prev, f.next = nil, nil, nil
+	l.count--
+}

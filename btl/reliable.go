@@ -1,0 +1,489 @@
+package btl
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/internal/seq"
+	"gobtl/reliability"
+)
+
+// A reliable endpoint is one whose fabric is reliable and ordered by itself, and whose peer has
+// announced the same in its Hello (frag.FeatureReliable). What the transport does elsewhere to
+// recover from losses is off: packets have no sequence numbers, no ACKs and no timers, and a send
+// buffer is free as soon as the fabric has let go of it.
+//
+// All packets take the command channel, one behind the other, for only there the fabric keeps their
+// order. Both sides count them. A packet for whose end somebody waits carries its count in the
+// place of the sequence number, and so asks for a confirmation: an Ack with the receiver's count,
+// which comes alone, on the data channel, as does one that renews the credits. (These stay: a
+// fabric that is out of room for one peer refuses the packets for all, so no peer that is slow may
+// take that room.) A packet whose count is not the receiver's own means that the fabric did not
+// keep its promise: that ends the connection with ErrLost.
+//
+// Nothing can come again by itself. So nothing is sent before the peer's first Ack, which says that
+// it will take what comes; a refused packet counts as any other, its Nack goes ahead of the Ack
+// that confirms it; and a fragment in chunks for which the peer had no memory is sent anew as a
+// whole.
+
+// reliableState is what only reliable endpoints have.
+type reliableState struct {
+	confirm  fragmentList  // sent whole, not confirmed, oldest first
+	wire     int           // send buffers that the fabric holds
+	nacks    []pendingNack // refusals that the peer is to be told before the next Ack
+	failed   uint8         // reason for which the fragment failedID is refused; 0: none is
+	failedID uint32
+	watched  bool // the endpoint's timer is that of watch
+	broken   bool // the fabric could not carry a packet
+}
+
+// pendingNack is a Nack to be sent. The peer's credits, which no Ack renews before, bound them.
+type pendingNack struct {
+	seq         seq.Num
+	reason, tag uint8
+}
+
+// busy says whether send buffers of the endpoint are under way, which will be free again.
+func (ep *Endpoint) busy() bool {
+	if ep.reliable {
+		return ep.rel.wire > 0
+	}
+	return ep.snd.InFlight() > 0
+}
+
+// mayClose says whether a goodbye may be sent. A reliable endpoint keeps it until everything before
+// is confirmed: of that something may have to be sent again.
+func (ep *Endpoint) mayClose() bool { return !ep.reliable || ep.rel.confirm.first == nil }
+
+// sealReliable is seal for a reliable endpoint.
+func (m *Module) sealReliable(ep *Endpoint, t reliability.Token, f *Fragment) int {
+	h, s := &m.out, &m.segs[t]
+	if ep.snd.InFlight() == 0 {
+		m.beginWatch(ep)
+	}
+	n := ep.snd.Count()
+	h.Conn, h.Seq = ep.peerTag, 0
+	last := h.Kind != frag.KindChunk || h.OffsetBytes+uint32(h.PayloadLen) == h.SizeBytes
+	if f != nil && last {
+		f.until = n
+	}
+	if f != nil && last || len(ep.flushes) > 0 && last {
+		h.Seq = n
+		m.stats.counters[CntAsked]++
+	}
+	ep.sentIn = m.period
+	sizeBytes := h.Encode(m.arena.Bytes(segBuf(t))) + int(h.PayloadLen)
+	s.ep, s.bytes, s.frag = ep, uint32(sizeBytes), nil
+	if s.gather != 0 { // read from the caller's memory until the fabric is done
+		s.frag = f
+		f.out++
+	}
+	m.wire[t] = wireRelease
+	ep.rel.wire++
+	m.stats.counters[sentCounter[h.Kind&0x0F]]++
+	return sizeBytes
+}
+
+// confirmChain has the fragments of a pack, which are told of its end, wait for the confirmation.
+func (ep *Endpoint) confirmChain(f *Fragment) {
+	for until := f; f != nil; {
+		next := f.next
+		f.until = until.until
+		ep.rel.confirm.push(f)
+		f = next
+	}
+}
+
+// receiveReliable is receive for a reliable endpoint.
+func (m *Module) receiveReliable(ep *Endpoint, h *frag.Header, payload []byte) {
+	data := h.Kind.HasSeq()
+	if ep.state == stateLingering {
+		m.drop(CntDropState) // the peer said goodbye: nothing may follow
+		return
+	}
+	if data && h.Seq != 0 && h.Seq != ep.rcv.Expected() ||
+		h.Flags&frag.FlagAck != 0 && !ep.snd.Plausible(h.Ack) {
+		m.lost(ep, h)
+		return
+	}
+	m.heard(ep)
+	if h.Flags&frag.FlagAck != 0 {
+		m.onConfirm(ep, h)
+	}
+	switch h.Kind {
+	case frag.KindAck:
+		m.stats.counters[CntRecvAck]++
+	case frag.KindNack:
+		m.stats.counters[CntRecvNack]++
+		m.onNackReliable(ep, h, payload)
+	case frag.KindPack:
+		m.acceptReliablePack(ep, h, payload)
+	default:
+		m.acceptReliable(ep, h, payload)
+	}
+}
+
+// lost ends an endpoint of which a packet is missing.
+func (m *Module) lost(ep *Endpoint, h *frag.Header) {
+	m.drop(CntDropLost)
+	m.end(ep, EventFailed, fmt.Errorf("%w: packet %d came, %d was the next one", ErrLost, h.Seq,
+		ep.rcv.Expected()))
+}
+
+// acceptReliable takes over a packet that is no pack.
+func (m *Module) acceptReliable(ep *Endpoint, h *frag.Header, payload []byte) {
+	switch {
+	case h.Kind == frag.KindChunk && ep.rel.failed != 0 && ep.rel.failedID == h.FragID:
+		m.drop(CntDropState)
+		m.refuseReliable(ep, h, ep.rel.failed)
+	case h.Flags&frag.FlagPut != 0:
+		mem, ok := m.regions.target(Handle(h.Handle), h.PutOffset, len(payload))
+		if !ok {
+			m.drop(CntDropAccess)
+			m.refuseReliable(ep, h, frag.NackAccess)
+			return
+		}
+		copy(mem, payload)
+		m.stats.counters[CntRecvPayloadBytes] += uint64(len(payload))
+		m.accepted(ep, h)
+	case h.Tag > frag.TagUserMax:
+		m.accepted(ep, h)
+		if h.Tag == frag.TagBye {
+			m.peerClosed(ep)
+		}
+	case m.handlers[h.Tag] == nil:
+		m.drop(CntDropNoHandler)
+		m.refuseReliable(ep, h, frag.NackNoHandler)
+	case h.Kind == frag.KindChunk:
+		m.acceptReliableChunk(ep, h, payload)
+	default:
+		m.accepted(ep, h)
+		m.deliver(ep, h.Tag, payload)
+	}
+}
+
+func (m *Module) acceptReliableChunk(ep *Endpoint, h *frag.Header, payload []byte) {
+	msg, err := ep.asm.Add(h, payload, true)
+	switch {
+	case errors.Is(err, frag.ErrBudget):
+		m.drop(CntDropReassembly)
+		m.refuseReliable(ep, h, frag.NackMemory)
+	case err != nil: // what no sender sends
+		m.lost(ep, h)
+	default:
+		m.accepted(ep, h)
+		if msg != nil {
+			m.deliver(ep, msg.Tag, msg.Bytes)
+			msg.Release()
+		}
+	}
+}
+
+// acceptReliablePack delivers the records of a pack that have a handler.
+func (m *Module) acceptReliablePack(ep *Endpoint, h *frag.Header, payload []byte) {
+	n := ep.rcv.Expected()
+	before := len(ep.rel.nacks)
+	for rest := payload; len(rest) > 0 && h.Seq != 0; {
+		var tag uint8
+		tag, _, rest = frag.NextRecord(rest)
+		if m.handlers[tag] == nil && !ep.refused(before, tag) {
+			ep.rel.nacks = append(ep.rel.nacks, pendingNack{seq: n, reason: frag.NackRecord, tag: tag})
+		}
+	}
+	ep.sentIn = m.period // a burst has come: the answers will be one
+	for rest := payload; len(rest) > 0; {
+		var tag uint8
+		var data []byte
+		tag, data, rest = frag.NextRecord(rest)
+		if m.handlers[tag] == nil || ep.state != stateConnected || ep.refused(before, tag) {
+			m.stats.counters[CntRecordsDropped]++
+			continue
+		}
+		m.deliver(ep, tag, data)
+	}
+	if ep.state != stateConnected {
+		m.stats.counters[CntRecvPack]++
+		return
+	}
+	m.accepted(ep, h)
+}
+
+// refused says whether one of the Nacks from the given one on names the tag.
+func (ep *Endpoint) refused(from int, tag uint8) bool {
+	for i := from; i < len(ep.rel.nacks); i++ {
+		if ep.rel.nacks[i].tag == tag {
+			return true
+		}
+	}
+	return false
+}
+
+// count books a packet that was taken over, or refused.
+func (m *Module) count(ep *Endpoint, h *frag.Header) {
+	ep.rcv.Count(m.now)
+	if h.Seq != 0 {
+		ep.rcv.AskAck(m.now, m.rules.AckDelay)
+	}
+	if ep.rcv.AckDue() != Never {
+		m.owe(ep)
+	}
+}
+
+// refuseReliable books a refused packet. Its sender is told if it asks; if it is a chunk, with the
+// last one, which asks, and so are all behind it refused.
+func (m *Module) refuseReliable(ep *Endpoint, h *frag.Header, reason uint8) {
+	n := ep.rcv.Expected()
+	m.count(ep, h)
+	if h.Kind == frag.KindChunk {
+		ep.rel.failed, ep.rel.failedID = reason, h.FragID
+		ep.asm.Forget(h.FragID)
+	}
+	if h.Seq != 0 {
+		ep.rel.nacks = append(ep.rel.nacks, pendingNack{seq: n, reason: reason})
+	}
+}
+
+// ackChannel is the one that ACKs to the peer take.
+func (ep *Endpoint) ackChannel() *channel {
+	if ep.reliable {
+		return &ep.m.data
+	}
+	return &ep.m.cmd
+}
+
+// confirm sends an Ack to a reliable peer, after the Nacks that belong before it. False means that
+// there is no room for it now.
+func (m *Module) confirm(ep *Endpoint) bool {
+	for len(ep.rel.nacks) > 0 {
+		b, ok := m.takeControl(&m.data)
+		if !ok {
+			return false
+		}
+		k := ep.rel.nacks[0]
+		ep.rel.nacks = ep.rel.nacks[:copy(ep.rel.nacks, ep.rel.nacks[1:])]
+		m.out = frag.Header{Kind: frag.KindNack, Conn: ep.peerTag, Seq: k.seq, Tag: k.reason}
+		if k.reason == frag.NackRecord {
+			m.out.PayloadLen = 1
+		}
+		pkt := m.arena.Bytes(b)
+		n := m.out.Encode(pkt)
+		pkt[n] = k.tag
+		m.stats.counters[CntSentNack]++
+		m.putControl(ep, &m.data, b, n+int(m.out.PayloadLen), ep.dataAddr)
+	}
+	b, ok := m.takeControl(&m.data)
+	if !ok {
+		return false
+	}
+	m.out = frag.Header{Kind: frag.KindAck, Conn: ep.peerTag}
+	m.takeAck(ep, &m.out)
+	m.stats.counters[CntAckPiggybacked]--
+	m.stats.counters[CntSentAck]++
+	m.putControl(ep, &m.data, b, m.out.Encode(m.arena.Bytes(b)), ep.dataAddr)
+	return true
+}
+
+// putControl puts a packet to a reliable peer into a channel's batch.
+func (m *Module) putControl(ep *Endpoint, c *channel, b fabric.Buf, sizeBytes int,
+	to fabric.Addr,
+) {
+	m.ctlOwner[int(b)-m.cfg.SendBuffers] = ep
+	c.put(b, sizeBytes, to)
+}
+
+// onConfirm ends the sends that the peer's Ack confirms.
+func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
+	if ep.snd.Confirm(h.Ack, h.Credit) {
+		ep.ackedAt = m.awake
+		for f := ep.rel.confirm.first; f != nil && !h.Ack.Before(f.until); {
+			m.segEnded(ep.rel.confirm.pop())
+			f = ep.rel.confirm.first
+		}
+		ep.checkFlushed()
+	}
+	m.arm(ep)
+}
+
+// onNackReliable notes why a fragment will end, or sends it anew.
+func (m *Module) onNackReliable(ep *Endpoint, h *frag.Header, payload []byte) {
+	for f := ep.rel.confirm.first; f != nil && !h.Seq.Before(f.until); f = f.next {
+		switch {
+		case h.Seq != f.until:
+		case h.Tag == frag.NackMemory:
+			m.sendAnew(ep, f)
+			return
+		case h.Tag == frag.NackAccess:
+			f.err = ErrRemoteAccess
+		case h.Tag == frag.NackNoHandler || f.tag == payload[0] && !f.put:
+			f.err = ErrNoHandler
+		}
+	}
+}
+
+// sendAnew puts a fragment in chunks, for which the peer had no memory, back to the front of the
+// to-send list: but behind one of which chunks have been sent, for they must not mix.
+func (m *Module) sendAnew(ep *Endpoint, f *Fragment) {
+	if !f.large {
+		return // it needs none
+	}
+	m.stats.counters[CntRetransmitNack]++
+	ep.rel.confirm.remove(f)
+	f.out--
+	f.cursor, f.state = 0, fragQueued
+	q := &ep.large.queue
+	busy := q.first
+	if busy != nil && busy.cursor == 0 {
+		busy = nil
+	}
+	q.count++
+	if busy == nil {
+		f.next, q.first = q.first, f
+	} else {
+		f.next, busy.next = busy.next, f
+	}
+	if f.next == nil {
+		q.last = f
+	}
+	for i := range ep.flushes { // those that waited for it do so again
+		w := &ep.flushes[i]
+		after := &w.after[1]
+		if *after == nil && f.until.Before(w.until) || *after != nil && *after == busy {
+			*after = f
+		}
+	}
+	m.rearm(ep)
+}
+
+// failUnconfirmed ends what is sent to a reliable peer that is gone.
+func (m *Module) failUnconfirmed(ep *Endpoint, err error) {
+	ep.snd.Settle()
+	for f := ep.rel.confirm.pop(); f != nil; f = ep.rel.confirm.pop() {
+		f.err = err
+		m.segEnded(f)
+	}
+}
+
+// breakOff has the endpoint end to which the fabric could not send what is in b, if it relies on
+// the fabric. Not here: this may be inside Send.
+func (m *Module) breakOff(b fabric.Buf) {
+	ep := (*Endpoint)(nil)
+	if n := int(b) - m.cfg.SendBuffers; n >= 0 {
+		ep = m.ctlOwner[n]
+	} else {
+		ep = m.segs[b].ep
+	}
+	if ep != nil && ep.reliable && ep.state == stateConnected && !ep.rel.broken {
+		ep.rel.broken = true
+		m.setTimer(ep, 0)
+	}
+}
+
+// A sender that asks for nothing must still notice when its peer is gone. While something is
+// not confirmed the endpoint's timer asks now and then: with a Void, which counts as any packet.
+
+// owed says whether a reliable peer owes an answer: a confirmation, or its first credits.
+func (ep *Endpoint) owed() bool {
+	return ep.reliable && (ep.snd.InFlight() > 0 || !ep.snd.Open())
+}
+
+// watchEvery is the time between such questions.
+func (m *Module) watchEvery() time.Duration {
+	d := m.cfg.PeerTimeout / 4
+	if m.cfg.KeepAlive > 0 {
+		d = min(d, m.cfg.KeepAlive)
+	}
+	return d
+}
+
+// beginWatch notes that something is not confirmed from now on.
+func (m *Module) beginWatch(ep *Endpoint) {
+	ep.waitSince, ep.waitFresh = m.awake, !m.inProgress
+	if ep.rel.watched || ep.closing || ep.superseded || ep.rel.broken || ep.hs != nil {
+		return
+	}
+	if m.inProgress {
+		m.watch(ep, m.watchEvery())
+	} else {
+		m.watch(ep, 0) // the next pass knows what time it is
+	}
+}
+
+func (m *Module) watch(ep *Endpoint, d time.Duration) {
+	m.setTimer(ep, d)
+	ep.rel.watched = true
+}
+
+// askFlush asks for the confirmation that a Flush waits for, unless something is to be sent that
+// does.
+func (m *Module) askFlush(ep *Endpoint) {
+	if ep.state == stateConnected && ep.snd.InFlight() > 0 && !ep.waiting() && !ep.closing &&
+		!ep.superseded && !ep.rel.broken {
+		m.watch(ep, 0)
+	}
+}
+
+// onWatch asks for a confirmation, and gives the peer up that has long not answered.
+func (m *Module) onWatch(ep *Endpoint) {
+	fresh := ep.waitFresh
+	if fresh {
+		ep.waitSince, ep.waitFresh = m.awake, false
+	}
+	quiet := m.deadFor(ep)
+	if quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin {
+		m.end(ep, EventFailed, fmt.Errorf("%w: silent for %v, asked %d times", ErrPeerDead,
+			quiet.Round(time.Millisecond), ep.probes))
+		return
+	}
+	if !fresh || len(ep.flushes) > 0 {
+		ep.probes++
+		m.ask(ep)
+	}
+	again := m.watchEvery()
+	if left := m.cfg.PeerTimeout - quiet; left > 0 {
+		again = min(again, left)
+	}
+	m.watch(ep, max(again, time.Millisecond))
+}
+
+// ask sends a Void that asks for a confirmation. If there is no room now, the next one will do.
+func (m *Module) ask(ep *Endpoint) {
+	if ep.pack.open() { // which has been promised the next number
+		sizeBytes := m.sealPack(ep)
+		if sizeBytes == 0 {
+			return
+		}
+		m.overtook(ep, sizeBytes)
+	}
+	b, ok := m.takeControl(&m.cmd)
+	if !ok {
+		return
+	}
+	m.out = frag.Header{
+		Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.peerTag, Seq: ep.snd.Count(),
+	}
+	m.stats.counters[CntAsked]++
+	m.stats.counters[CntSentFrag]++
+	m.putControl(ep, &m.cmd, b, m.out.Encode(m.arena.Bytes(b)), ep.cmdAddr)
+	m.rearm(ep) // it may have used up the credits
+}
+
+// onUnconfirmed goes on asking a peer of which it is not known whether it is connected too, for
+// until then nothing may be sent to it.
+func (m *Module) onUnconfirmed(ep *Endpoint) {
+	quiet := m.awake.Sub(ep.heardAt)
+	if quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin {
+		m.end(ep, EventFailed, ErrPeerDead)
+		return
+	}
+	ep.probes++
+	m.sendProbes(ep)
+	again := ep.hs.interval
+	if left := m.cfg.PeerTimeout - quiet; left > 0 {
+		again = min(again, left)
+	}
+	m.setTimer(ep, max(again, time.Millisecond))
+	ep.hs.interval = min(2*ep.hs.interval, helloIntervalMax)
+}

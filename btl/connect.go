@@ -71,37 +71,6 @@ func (m *Module) Connect(name []byte) (*Endpoint, error) {
 	return ep, nil
 }
 
-// displace puts an endpoint that Connect made, or found half open, in the place of the one that was
-// known by its address before. That one may have displaced it in turn.
-func (m *Module) displace(ep, old *Endpoint) {
-	if old == ep {
-		return
-	}
-	for d := old; d != nil; d = d.displaced {
-		if d.displaced == ep {
-			d.displaced, ep.displaced = ep.displaced, nil
-		}
-	}
-	ep.displaced = old
-	m.byAddr[ep.addrKey] = ep
-}
-
-// halfOpenTo finds the latest half-open endpoint of a module that is known by name. It need not be
-// the one in byAddr, where an earlier connection may be on its way out.
-func (m *Module) halfOpenTo(n *frag.Name) *Endpoint {
-	if m.halfOpen == 0 {
-		return nil
-	}
-	var found *Endpoint
-	for _, ep := range m.slots {
-		if ep != nil && ep.state == stateAccepting && ep.peer.incarnation == n.Incarnation &&
-			ep.addrKey == string(n.Command) && (found == nil || ep.born > found.born) {
-			found = ep
-		}
-	}
-	return found
-}
-
 // begin starts this side's handshake with an incarnation.
 func (m *Module) begin(ep *Endpoint, incarnation uint64) {
 	ep.state = stateConnecting
@@ -241,20 +210,10 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	ep.snd.Init(ep.slot, first, min(m.rules.WindowPackets, floorPowerOf2(int(hello.WindowPkts))))
 	ep.rcv.Init(h.Seq, m.rules.WindowPackets)
 	ep.asm.Init(m.pool, segmentRoom(ep.mtu, frag.KindChunk))
-	if ep.reliable = m.reliable && hello.Features&frag.FeatureReliable != 0; ep.reliable {
-		ep.tiny = ep.mtu // all goes one way; what may be sent, the first ACK tells
-		ep.selective = false
-		return
-	}
-	ep.selective = hello.Features&m.features()&frag.FeatureSack != 0
-	ep.rcv.Selective = ep.selective
-	if m.rules.Adaptive {
-		ep.snd.Adapt(m.seg, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
-	}
-	ep.snd.Grant(hello.Credit)
+	m.agree(ep, hello)
 }
 
-// features are the optional abilities that this side announces.
+// features are the optional abilities of this side beside FeatureReliable.
 func (m *Module) features() (bits uint64) {
 	if m.rules.Adaptive {
 		bits |= frag.FeatureSack

@@ -189,3 +189,34 @@ func (m *Module) takeOver(ep, half *Endpoint) {
 	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0
 	half.state, half.hs = stateEnded, nil
 }
+
+// displace puts an endpoint that Connect made, or found half open, in the place of the one that was
+// known by its address before. That one may have displaced it in turn.
+func (m *Module) displace(ep, old *Endpoint) {
+	if old == ep {
+		return
+	}
+	for d := old; d != nil; d = d.displaced {
+		if d.displaced == ep {
+			d.displaced, ep.displaced = ep.displaced, nil
+		}
+	}
+	ep.displaced = old
+	m.byAddr[ep.addrKey] = ep
+}
+
+// halfOpenTo finds the latest half-open endpoint of a module that is known by name. It need not be
+// the one in byAddr, where an earlier connection may be on its way out.
+func (m *Module) halfOpenTo(n *frag.Name) *Endpoint {
+	if m.halfOpen == 0 {
+		return nil
+	}
+	var found *Endpoint
+	for _, ep := range m.slots {
+		if ep != nil && ep.state == stateAccepting && ep.peer.incarnation == n.Incarnation &&
+			ep.addrKey == string(n.Command) && (found == nil || ep.born > found.born) {
+			found = ep
+		}
+	}
+	return found
+}

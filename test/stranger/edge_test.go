@@ -15,14 +15,22 @@ import (
 func TestCredits(t *testing.T) {
 	t.Parallel()
 	for _, credit := range []uint16{1, 2, 7, 100} {
-		pr := connect(t, btl.Config{}, Config{Credit: credit}, false)
+		pr := connect(t, btl.Config{PackBytes: 1}, Config{Credit: credit}, false)
 		must(t, pr.m.Send(within(t), pr.ep, tagCheck, []byte("the credits are known")))
 		receive(t, pr.msgs, "the first message")
 		time.Sleep(20 * time.Millisecond) // its Ack is out
 		pr.c.HoldAcks(true)
 		start := pr.c.Taken()
-		end := make(chan error, 1)
-		go func() { end <- pr.m.Send(t.Context(), pr.ep, tagCheck, pattern(1<<20)) }()
+		const small = 12
+		end := make(chan error, 1+small)
+		send := func(n int) { end <- pr.m.Send(t.Context(), pr.ep, tagCheck, pattern(n)) }
+		go send(1 << 20)
+		eventually(t, "most credits are used up", func() bool {
+			return pr.c.Taken() >= start+int(credit)*15/16
+		})
+		for range small { // for them the large one leaves some
+			go send(500)
+		}
 		eventually(t, "the credits are used up", func() bool {
 			return pr.c.Taken() >= start+int(credit)
 		})
@@ -31,9 +39,11 @@ func TestCredits(t *testing.T) {
 			t.Errorf("%d packets came with %d credits", n, credit)
 		}
 		pr.c.HoldAcks(false)
-		must(t, receive(t, end, "the end of the send"))
-		if !bytes.Equal(receive(t, pr.msgs, "the message"), pattern(1<<20)) {
-			t.Error("altered")
+		for range 1 + small {
+			must(t, receive(t, end, "the end of the send"))
+			if msg := receive(t, pr.msgs, "a message"); !bytes.Equal(msg, pattern(len(msg))) {
+				t.Error("altered")
+			}
 		}
 	}
 }
@@ -208,7 +218,7 @@ func TestNoPackets(t *testing.T) {
 		"an Ack with bytes": {Kind: kindAck, Flags: flagAck, Payload: []byte("x")},
 		"an Ack without":    {Kind: kindAck},
 		"a Nack, reason 0":  {Kind: kindNack},
-		"a Nack, reason 5":  {Kind: kindNack, Tag: 5},
+		"a Nack, reason 4":  {Kind: kindNack, Tag: 4},
 		"a Nack for no tag": {Kind: kindNack, Tag: nackRecord},
 		"a Nack for a mark": {Kind: kindNack, Tag: nackRecord, Payload: []byte{tagVoid}},
 		"a Nack, too long":  {Kind: kindNack, Tag: nackNoHandler, Payload: []byte{1}},

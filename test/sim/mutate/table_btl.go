@@ -191,7 +191,7 @@ var btlMutations = []mutation{
 	{
 		name:  "half-open-missed",
 		fault: "connecting does not find the half-open endpoint behind a closing one",
-		file:  "btl/connect.go",
+		file:  "btl/meet.go",
 		old:   "(found == nil || ep.born > found.born)",
 		new:   "found != nil",
 		test:  "./btl -run TestConnectFindsHalfOpen",

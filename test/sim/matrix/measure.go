@@ -21,7 +21,7 @@ type Result struct {
 	Goodput float64 `json:"goodputBytesPerSecond"`
 	Share   float64 `json:"share"`
 	// Resent are packets sent again, and Spurious packets that arrived again after they had arrived,
-	// each for a packet sent.
+	// each for a packet sent, of the same part of the run.
 	Resent   float64 `json:"resent"`
 	Spurious float64 `json:"spurious"`
 	// Jain is the fairness of two streams at one bottleneck, of which one began later: 1 if they get
@@ -51,7 +51,7 @@ var (
 		RoundTrips: 40, PacketsMin: 5000, PacketsMax: 120000, TimeMax: 4 * time.Second, Pings: 4000,
 	}
 	Quick = Effort{
-		RoundTrips: 40, PacketsMin: 3000, PacketsMax: 20000, TimeMax: 3 * time.Second, Pings: 2000,
+		RoundTrips: 40, PacketsMin: 6000, PacketsMax: 20000, TimeMax: 3 * time.Second, Pings: 2000,
 	}
 )
 
@@ -148,12 +148,13 @@ func (r *Result) measureOne(e Effort, memory *sim.Memory) error {
 	p.stream()
 	size, limit := e.volume(r.Cell)
 	w.delivered(size/4, limit/4, p.to)
+	from, to := p.from.mod.Stats(), p.to.mod.Stats()
 	r.Goodput = w.delivered(size*3/4, limit*3/4, p.to)[0]
 	r.Share = r.Goodput / r.ceiling(1)
-	from, to := p.from.mod.Stats(), p.to.mod.Stats()
-	sent := float64(from.SegmentsSent())
-	r.Resent = float64(from.Retransmits()) / sent
-	r.Spurious = float64(to.Duplicates()) / sent
+	fromNow, toNow := p.from.mod.Stats(), p.to.mod.Stats()
+	sent := float64(fromNow.SegmentsSent() - from.SegmentsSent())
+	r.Resent = float64(fromNow.Retransmits()-from.Retransmits()) / max(1, sent)
+	r.Spurious = float64(toNow.Duplicates()-to.Duplicates()) / max(1, sent)
 	return w.check()
 }
 

@@ -228,6 +228,14 @@ func TestPackets(t *testing.T) {
 	}{{1, "ab"}, {1, ""}, {1, ""}, {2, ""}, {1, "cd"}} {
 		at += frag.PutRecord(pack[at:], r.tag, []byte(r.data))
 	}
+	sack := frag.Sack{Count: 2, Last: 12, DelayUs: 7, Copies: 1}
+	sack.Words[0], sack.Words[1] = 1<<63|0b1011, 1
+	selective := make([]byte, frag.FragHeaderBytes+sack.Bytes())
+	sack.Encode(selective[frag.FragHeaderBytes:])
+	copy(selective, enc(frag.Header{
+		Kind: frag.KindAck, Conn: 7, Flags: frag.FlagAck | frag.FlagSack, Ack: 9, Credit: 8,
+		PayloadLen: uint16(sack.Bytes()),
+	})[:frag.FragHeaderBytes])
 	reject := make([]byte, frag.RejectBytes)
 	frag.EncodeReject(reject, 7, frag.RejectVersion, frag.Version, 1, 3)
 	foreign := bytes.Clone(reject)
@@ -261,6 +269,8 @@ func TestPackets(t *testing.T) {
 		})[:frag.FragHeaderBytes], 66), "nack      to=0x7 seq=0x00000009 refused=record:66"},
 		{"pack", pack, "pack      to=0x7 seq=0x00000009 ack=0x00000003 credit=8 records=5" +
 			" 1:2 1:0*2 2:0 1:2"},
+		{"ack", selective, "ack       to=0x7 ack=0x00000009 credit=8 last=12/7us copies=1 " +
+			"have=11..12,14,74..75"},
 		{"reject", reject, "reject    to=0x7 version versions=1..3"},
 		{"foreign", foreign, "foreign   version=2 kind=reject 26 B"},
 		{"", hello, "hello     to=- (malformed hello), 208 bytes"},

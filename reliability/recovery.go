@@ -123,37 +123,37 @@ func (s *Sender) Adapt(g *Segments, peerDelay time.Duration, selective bool) {
 // pipe is the number of packets on their way.
 func (r *recovery) pipe(s *Sender) int32 { return s.next.Sub(s.oldest) - r.sacked - r.gone }
 
-// PostTo notes that a segment, free or queued, was sent as number n of s on a channel. An answer is
-// waited for at most limit. With vague, the time at which it was sent is not known well enough to
-// measure a round trip.
-func (g *Segments) PostTo(now mono.Time, t Token, s *Sender, n seq.Num, c Channel, vague bool,
+// PostTo notes that a segment, free or queued, was sent as number n of a Sender on a channel. An
+// answer is waited for at most limit. With vague, the time at which it was sent is not known well
+// enough to measure a round trip.
+func (s *Segments) PostTo(now mono.Time, t Token, to *Sender, n seq.Num, c Channel, vague bool,
 	limit time.Duration,
 ) {
-	p := &g.segs[t]
+	p := &s.segs[t]
 	if p.state > Queued {
 		panic("reliability: segment posted twice")
 	}
-	p.owner, p.seq, p.resends = s.number, n, 0
+	p.owner, p.seq, p.resends = to.number, n, 0
 	p.channel, p.vague, p.lost = c, vague, false
 	p.state, p.postedAt = Posted, now
-	g.posted++
-	s.rec.sent(g, s, now, c, limit)
+	s.posted++
+	to.rec.sent(s, to, now, c, limit)
 }
 
 // Resent notes that a segment which PopResend gave out was sent again, on the data channel.
-func (g *Segments) Resent(now mono.Time, t Token, s *Sender, limit time.Duration) {
-	p := &g.segs[t]
+func (s *Segments) Resent(now mono.Time, t Token, to *Sender, limit time.Duration) {
+	p := &s.segs[t]
 	if p.state != Resend || p.next != uint32(t) {
 		panic("reliability: segment reposted that was not popped")
 	}
 	p.resends = min(p.resends, 254) + 1
 	p.channel, p.state, p.postedAt = Data, Posted, now
-	g.posted++
-	r := s.rec
+	s.posted++
+	r := to.rec
 	r.gone--
 	r.again[0]++
-	r.sent(g, s, now, Data, limit)
-	s.settle()
+	r.sent(s, to, now, Data, limit)
+	to.settle()
 }
 
 // sent notes the time, and has the timer run.
@@ -219,28 +219,28 @@ func (r *recovery) wake(g *Segments, s *Sender, now, at mono.Time) {
 
 // ExpireNext deals with a sender whose timer has run out, and returns it; nil if there is none. Its
 // window may be open again. Call it until it returns nil.
-func (g *Segments) ExpireNext(now mono.Time) *Sender {
-	if g.clocks == nil {
+func (s *Segments) ExpireNext(now mono.Time) *Sender {
+	if s.clocks == nil {
 		return nil
 	}
-	s, _, ok := g.clocks.Evict(now)
+	to, _, ok := s.clocks.Evict(now)
 	if !ok {
 		return nil
 	}
-	r := s.rec
+	r := to.rec
 	r.hold, r.holdAt = 0, mono.Never
-	if s.oldest == s.next {
-		return s
+	if to.oldest == to.next {
+		return to
 	}
 	if r.lossAt <= now {
-		s.findLost(g, now)
+		to.findLost(s, now)
 	}
 	if due := r.due(); due <= now {
-		s.timeout(g, now)
+		to.timeout(s, now)
 	}
-	r.wake(g, s, now, max(r.due().Min(r.lossAt), now.Add(time.Microsecond)))
-	s.settle()
-	return s
+	r.wake(s, to, now, max(r.due().Min(r.lossAt), now.Add(time.Microsecond)))
+	to.settle()
+	return to
 }
 
 // timeout sends the oldest packet again that is not to be sent again anyway.

@@ -20,7 +20,7 @@ const seedsEnv = "GOBTL_TEST_SEEDS"
 
 // How many seeds are run: about two minutes of two cores, and little where time is dear.
 const (
-	seedsUsual = 2000
+	seedsUsual = 1600
 	seedsShort = 60
 	seedsRace  = 25
 	batch      = 100
@@ -65,6 +65,17 @@ func TestSeeds(t *testing.T) {
 		sum.Runs, sum.Packets, sum.Messages, sum.Restarts, sum.Virtual, sum.Drained)
 	if missing := sum.Missing(); sum.Runs >= coverageSeeds && len(missing) > 0 {
 		t.Errorf("never exercised: %s", strings.Join(missing, ", "))
+	}
+}
+
+// TestAdaptive runs a part of the clusters with the adaptive profile.
+func TestAdaptive(t *testing.T) {
+	for first, n := uint64(1), max(1, seedCount(t)/4); first <= n; first += batch {
+		seeds := make([]uint64, 0, batch)
+		for s := first; s <= min(n, first+batch-1); s++ {
+			seeds = append(seeds, s)
+		}
+		runSeeds(t, seeds, swarm.Options{Profile: "adaptive"})
 	}
 }
 

@@ -159,7 +159,7 @@ func (r *Result) measureOne(e Effort, memory *sim.Memory) error {
 }
 
 // measureTwo is two streams at one bottleneck, between two pairs of hosts: the second one begins
-// when the first one has got going, and is given as long.
+// when the first one has got going, and is given three times as long as that one alone.
 func (r *Result) measureTwo(e Effort, memory *sim.Memory) error {
 	w, all, err := r.pairs(2, r.Profile, memory)
 	if err != nil {
@@ -170,8 +170,8 @@ func (r *Result) measureTwo(e Effort, memory *sim.Memory) error {
 	all[0].stream()
 	w.delivered(size/4, limit/4, all[0].to)
 	all[1].stream()
-	w.delivered(size/2, limit/2, all[0].to, all[1].to)
-	rates := w.delivered(size, limit, all[0].to, all[1].to)
+	w.delivered(3*size, limit, all[0].to, all[1].to)
+	rates := w.delivered(2*size, limit, all[0].to, all[1].to)
 	r.Jain = jain(rates)
 	r.PairShare = (rates[0] + rates[1]) / r.ceiling(2)
 	return w.check()

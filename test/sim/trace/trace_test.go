@@ -141,12 +141,12 @@ func TestWriter(t *testing.T) {
 		` bob>alice data +sent +#\d+ +hello-ack to=alice:1 probe=data/full .* life=bob1 ` +
 			`first=0x00000005 .* 1472 B$`,
 		` alice>bob cmd +delivered +#\d+ +frag +to=bob:1 tag=3 seq=0 10 B$`,
-		` alice>bob data +sent +#\d+ +chunk +to=bob:1 tag=3 seq=1 frag=\d+ at=0 of=3000 1432 B$`,
-		` alice>bob data +filtered +#\d+ +chunk +to=bob:1 tag=3 seq=1 `,
+		` alice>bob data +sent +#\d+ +chunk +to=bob:1 tag=3 seq=3 frag=\d+ at=0 of=3000 1432 B$`,
+		` alice>bob data +filtered +#\d+ +chunk +to=bob:1 tag=3 seq=3 `,
 		` alice>bob cmd +sent +#\d+ +frag +to=bob:1 seq=\d put=0005\.0\+80 20 B$`,
 		` bob>alice cmd +sent +#\d+ +ack +to=alice:1 ack=-1 credit=\d+ dup$`,
-		` bob>alice cmd +sent +#\d+ +ack +to=alice:1 ack=4 credit=\d+$`,
-		` alice>bob cmd +sent +#\d+ +bye +to=bob:1 seq=5`,
+		` bob>alice cmd +sent +#\d+ +ack +to=alice:1 ack=5 credit=\d+$`,
+		` alice>bob cmd +sent +#\d+ +bye +to=bob:1 seq=6`,
 		` alice>bob data>cmd +injected +#\d+ +not a packet: packet shorter than its header, 4 bytes$`,
 		` alice>bob cmd +unreachable +#\d+ +not a packet: packet shorter than its header, 0 bytes$`,
 		`^ +\d+\.\d{3} bob +crash$`,
@@ -167,9 +167,9 @@ func TestBrief(t *testing.T) {
 	w := New(&out, Brief(), Without(sim.KindOpen, sim.KindInjected))
 	tell(t, w.Event)
 	for _, want := range []string{
-		` delivered +#\d+ +hello probe=cmd/small$`, ` delivered +#\d+ +chunk seq=2$`,
-		` filtered +#\d+ +chunk seq=1$`, ` delivered +#\d+ +ack ack=4 credit=\d+$`,
-		` sent +#\d+ +chunk +to=bob:1 tag=3 seq=2 frag=\d+ at=1432 `,
+		` delivered +#\d+ +hello probe=cmd/small$`, ` delivered +#\d+ +chunk seq=4$`,
+		` filtered +#\d+ +chunk seq=3$`, ` delivered +#\d+ +ack ack=5 credit=\d+$`,
+		` sent +#\d+ +chunk +to=bob:1 tag=3 seq=4 frag=\d+ at=1432 `,
 	} {
 		if !regexp.MustCompile(`(?m)` + want).MatchString(out.String()) {
 			t.Errorf("no line like %s", want)

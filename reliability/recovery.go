@@ -85,8 +85,8 @@ type delivered struct {
 }
 
 // The resend budget: an eighth of what is delivered, and in each round trip a few packets and a
-// quarter of what is in flight; at most that is saved up, for it may be lost at once. A path that loses
-// more than that is not helped by copies.
+// quarter of what is in flight; at most that is saved up, for it may be lost at once. A path that
+// loses more than that is not helped by copies.
 const (
 	// unreadLeast is how long a process has not looked that was not just busy: it had no processor. No
 	// network is to blame for that, as Swift tells the delay of hosts from that of the fabric.

@@ -123,8 +123,8 @@ func wantAgain(t *testing.T, a *adaptive, want ...int) {
 	}
 }
 
-// A packet is lost when one that was sent later by its channel has arrived, and a while is over: not
-// sooner, not when the later one went by the other channel, and only once.
+// A packet is lost when one that was sent later by its channel has arrived, and a while is over:
+// not sooner, not when the later one went by the other channel, and only once.
 func TestLossByTime(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond

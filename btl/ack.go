@@ -155,7 +155,7 @@ func (m *Module) owe(ep *Endpoint) {
 // ackRides says whether the ACK that is owed may go with another packet. A selective one that has a
 // gap to report goes alone.
 func (ep *Endpoint) ackRides() bool {
-	return ep.ackOwed && !(ep.selective && ep.rcv.Held() > 0)
+	return ep.ackOwed && (!ep.selective || ep.rcv.Held() == 0)
 }
 
 // takeAck moves the ACK that is owed into a header.

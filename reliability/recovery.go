@@ -127,34 +127,34 @@ func (r *recovery) pipe(s *Sender) int32 { return s.next.Sub(s.oldest) - r.sacke
 // PostTo notes that a segment, free or queued, was sent as number n of s on a channel. An answer is
 // waited for at most limit. With vague, the time at which it was sent is not known well enough to
 // measure a round trip.
-func (g *Segments) PostTo(now mono.Time, t Token, s *Sender, n seq.Num, c Channel, vague bool,
+func (s *Segments) PostTo(now mono.Time, t Token, snd *Sender, n seq.Num, c Channel, vague bool,
 	limit time.Duration,
 ) {
-	p := &g.segs[t]
+	p := &s.segs[t]
 	if p.state > Queued {
 		panic("reliability: segment posted twice")
 	}
-	p.owner, p.seq, p.resends = s.number, n, 0
+	p.owner, p.seq, p.resends = snd.number, n, 0
 	p.channel, p.vague, p.lost = c, vague, false
 	p.state, p.postedAt = Posted, now
-	g.posted++
-	s.rec.sent(g, s, now, c, limit)
+	s.posted++
+	snd.rec.sent(s, snd, now, c, limit)
 }
 
 // Resent notes that a segment which PopResend gave out was sent again, on the data channel.
-func (g *Segments) Resent(now mono.Time, t Token, s *Sender, limit time.Duration) {
-	p := &g.segs[t]
+func (s *Segments) Resent(now mono.Time, t Token, snd *Sender, limit time.Duration) {
+	p := &s.segs[t]
 	if p.state != Resend || p.next != uint32(t) {
 		panic("reliability: segment reposted that was not popped")
 	}
 	p.resends = min(p.resends, 254) + 1
 	p.channel, p.state, p.postedAt = Data, Posted, now
-	g.posted++
-	r := s.rec
+	s.posted++
+	r := snd.rec
 	r.gone--
 	r.again[0]++
-	r.sent(g, s, now, Data, limit)
-	s.settle()
+	r.sent(s, snd, now, Data, limit)
+	snd.settle()
 }
 
 // sent notes the time, and has the timer run.
@@ -220,28 +220,28 @@ func (r *recovery) wake(g *Segments, s *Sender, now, at mono.Time) {
 
 // ExpireNext deals with a sender whose timer has run out, and returns it; nil if there is none. Its
 // window may be open again. Call it until it returns nil.
-func (g *Segments) ExpireNext(now mono.Time) *Sender {
-	if g.clocks == nil {
+func (s *Segments) ExpireNext(now mono.Time) *Sender {
+	if s.clocks == nil {
 		return nil
 	}
-	s, _, ok := g.clocks.Evict(now)
+	snd, _, ok := s.clocks.Evict(now)
 	if !ok {
 		return nil
 	}
-	r := s.rec
+	r := snd.rec
 	r.hold, r.holdAt = 0, mono.Never
-	if s.oldest == s.next {
-		return s
+	if snd.oldest == snd.next {
+		return snd
 	}
 	if r.lossAt <= now {
-		s.findLost(g, now)
+		snd.findLost(s, now)
 	}
 	if due := r.due(); due <= now {
-		s.timeout(g, now)
+		snd.timeout(s, now)
 	}
-	r.wake(g, s, now, max(r.due().Min(r.lossAt), now.Add(time.Microsecond)))
-	s.settle()
-	return s
+	r.wake(s, snd, now, max(r.due().Min(r.lossAt), now.Add(time.Microsecond)))
+	snd.settle()
+	return snd
 }
 
 // timeout sends the oldest packet again that is not to be sent again anyway.

@@ -13,7 +13,8 @@ GO ?= go
 BUILD_PACKAGES := gcc libc6-dev pkg-config libfabric-dev
 BENCH_PACKAGES := $(BUILD_PACKAGES) libfabric-bin
 COMPARE_PACKAGES := $(BENCH_PACKAGES) ucx-utils openmpi-bin libopenmpi-dev iperf3
-TEST_PACKAGES := $(BENCH_PACKAGES) git prometheus tshark iproute2 nftables
+RECOVERY_PACKAGES := $(BUILD_PACKAGES) iproute2 nftables iperf3
+TEST_PACKAGES := $(BENCH_PACKAGES) $(RECOVERY_PACKAGES) git prometheus tshark
 
 # What "make bench" measures: latency, bandwidth, message rate, of the bare fabric and of the transport.
 BENCH_TESTS ?= lat,bw,rate
@@ -78,6 +79,12 @@ compare: deps-bench build ## Measure beside libfabric, UCX, Open MPI, iperf3; up
 
 deps-compare: deps-go ## Install the peers of "make compare"
 	$(call need,$(COMPARE_PACKAGES))
+
+.PHONY: recovery
+recovery: deps-go ## Measure loss, bottlenecks, incast beside TCP and rxd, as root; update the docs
+	$(call need,$(RECOVERY_PACKAGES))
+	$(GO) build -o $(BIN)/recovery ./test/netns/cmd/recovery
+	$(BIN)/recovery --update-docs docs/recovery.md $(RECOVERY_FLAGS)
 
 # The tests with the race detector come last, so the log ends with their summary.
 .PHONY: test

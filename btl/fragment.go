@@ -249,7 +249,7 @@ func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 func (m *Module) takeBulkSeg(f *Fragment, t *reliability.Token) bool {
 	const share = 16
 	ep := f.ep
-	if f.out == 0 && !(ep.reliable && ep.busy()) {
+	if f.out == 0 && (!ep.reliable || !ep.busy()) {
 		return m.takeSeg(ep, t) || m.borrowFrom(ep.small.queue.first, t)
 	}
 	n := len(m.freeSegs) - min(spareMax, len(m.segs)/share)

@@ -332,8 +332,8 @@ func TestReliableDead(t *testing.T) {
 		kill(r, ep)
 		_ = ep.SendImmediate(1, []byte("anybody?"))
 		r.run(4 * time.Second)
-		if name == "crash" && ep.Err() != nil {
-			t.Errorf("%s: ended too early: %v", name, ep.Err())
+		if late := ep.Err() == nil; late != (name == "crash") {
+			t.Errorf("%s: after 4 s: %v", name, ep.Err())
 		}
 		r.run(2 * time.Second)
 		if !errors.Is(ep.Err(), ErrPeerDead) {

@@ -124,25 +124,25 @@ func (s *Sender) Adapt(g *Segments, peerDelay time.Duration, selective bool) {
 // pipe is the number of packets on their way.
 func (r *recovery) pipe(s *Sender) int32 { return s.next.Sub(s.oldest) - r.sacked - r.gone }
 
-// PostTo notes that a segment, free or queued, was sent as number n of s on a channel. An answer is
-// waited for at most limit. With vague, the time at which it was sent is not known well enough to
-// measure a round trip.
-func (s *Segments) PostTo(now mono.Time, t Token, snd *Sender, n seq.Num, c Channel, vague bool,
+// PostTo notes that a segment, free or queued, was sent as number n of a Sender on a channel. An
+// answer is waited for at most limit. With vague, the time at which it was sent is not known well
+// enough to measure a round trip.
+func (s *Segments) PostTo(now mono.Time, t Token, to *Sender, n seq.Num, c Channel, vague bool,
 	limit time.Duration,
 ) {
 	p := &s.segs[t]
 	if p.state > Queued {
 		panic("reliability: segment posted twice")
 	}
-	p.owner, p.seq, p.resends = snd.number, n, 0
+	p.owner, p.seq, p.resends = to.number, n, 0
 	p.channel, p.vague, p.lost = c, vague, false
 	p.state, p.postedAt = Posted, now
 	s.posted++
-	snd.rec.sent(s, snd, now, c, limit)
+	to.rec.sent(s, to, now, c, limit)
 }
 
 // Resent notes that a segment which PopResend gave out was sent again, on the data channel.
-func (s *Segments) Resent(now mono.Time, t Token, snd *Sender, limit time.Duration) {
+func (s *Segments) Resent(now mono.Time, t Token, to *Sender, limit time.Duration) {
 	p := &s.segs[t]
 	if p.state != Resend || p.next != uint32(t) {
 		panic("reliability: segment reposted that was not popped")
@@ -150,11 +150,11 @@ func (s *Segments) Resent(now mono.Time, t Token, snd *Sender, limit time.Durati
 	p.resends = min(p.resends, 254) + 1
 	p.channel, p.state, p.postedAt = Data, Posted, now
 	s.posted++
-	r := snd.rec
+	r := to.rec
 	r.gone--
 	r.again[0]++
-	r.sent(s, snd, now, Data, limit)
-	snd.settle()
+	r.sent(s, to, now, Data, limit)
+	to.settle()
 }
 
 // sent notes the time, and has the timer run.
@@ -224,24 +224,24 @@ func (s *Segments) ExpireNext(now mono.Time) *Sender {
 	if s.clocks == nil {
 		return nil
 	}
-	snd, _, ok := s.clocks.Evict(now)
+	to, _, ok := s.clocks.Evict(now)
 	if !ok {
 		return nil
 	}
-	r := snd.rec
+	r := to.rec
 	r.hold, r.holdAt = 0, mono.Never
-	if snd.oldest == snd.next {
-		return snd
+	if to.oldest == to.next {
+		return to
 	}
 	if r.lossAt <= now {
-		snd.findLost(s, now)
+		to.findLost(s, now)
 	}
 	if due := r.due(); due <= now {
-		snd.timeout(s, now)
+		to.timeout(s, now)
 	}
-	r.wake(s, snd, now, max(r.due().Min(r.lossAt), now.Add(time.Microsecond)))
-	snd.settle()
-	return snd
+	r.wake(s, to, now, max(r.due().Min(r.lossAt), now.Add(time.Microsecond)))
+	to.settle()
+	return to
 }
 
 // timeout sends the oldest packet again that is not to be sent again anyway.

@@ -121,6 +121,7 @@ gobtl_sends_total{path="refused"} 0
 # HELP gobtl_retransmits_total Packets sent again, by cause.
 # TYPE gobtl_retransmits_total counter
 gobtl_retransmits_total{cause="duplicate_ack"} 0
+gobtl_retransmits_total{cause="lost"} 0
 gobtl_retransmits_total{cause="nack"} 0
 gobtl_retransmits_total{cause="timeout"} 0
 # HELP gobtl_endpoints Endpoints open, also those being connected or closed.

@@ -278,7 +278,7 @@ kindRules[ACK] = function(tvb, p, bad)
 	elseif p.len < SACK_HEAD or p.len > SACK_HEAD + 8 * SACK_WORDS_MAX
 		or (p.len - SACK_HEAD) % 8 ~= 0 then
 		bad("length", "no Sack has that length")
-	elseif p.len > SACK_HEAD and zeros(tvb, HEADER + p.len - 8, HEADER + p.len) then
+	elseif p.len > SACK_HEAD and tvb:len() >= HEADER + p.len and zeros(tvb, HEADER + p.len - 8, HEADER + p.len) then
 		bad("reserved", "the last word of the Sack is 0")
 	end
 end
@@ -854,7 +854,7 @@ local function summary(tvb, p, info)
 	end
 	if has(p.flags, FLAG_DUP) then text = text .. " dup" end
 	if has(p.flags, FLAG_SACK) then
-		text = string.format("%s sack=%d", text, (p.len - SACK_HEAD) / 8)
+		text = string.format("%s sack=%d", text, math.max(0, math.floor((p.len - SACK_HEAD) / 8)))
 	end
 	if info and info.asks then text = text .. " asks" end
 	if info and info.resentFrom then text = "[Retransmission] " .. text end

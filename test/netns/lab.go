@@ -3,6 +3,7 @@
 package netns
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +13,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
-	"testing"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,15 +23,27 @@ const prefix = "gobtl-"
 
 var made atomic.Int64
 
+// TB is what a lab needs of a testing.TB, so that a program can have one too. Skip, Fatal and
+// Fatalf do not return.
+type TB interface {
+	Helper()
+	Cleanup(f func())
+	Context() context.Context
+	Skip(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // Lab is a set of hosts that are removed with the test.
 type Lab struct {
-	tb     testing.TB
+	tb     TB
 	cables int
 }
 
 // New returns a lab without hosts. Without the right to make namespaces, or without the programs,
 // the test is skipped, or fails where CI is set.
-func New(tb testing.TB) *Lab {
+func New(tb TB) *Lab {
 	tb.Helper()
 	l := &Lab{tb: tb}
 	if os.Geteuid() != 0 {

@@ -17,7 +17,9 @@ const (
 	kindHelloAck, kindNack, kindReject      = 5, 6, 7
 	kindPack                                = 8
 
-	flagAck, flagPut, flagDup = 0x01, 0x02, 0x04
+	flagAck, flagPut, flagDup, flagSack = 0x01, 0x02, 0x04, 0x08
+
+	sackHeadBytes, sackWordsMax = 12, 64
 
 	tagBye, tagVoid = 0xFF, 0xFE
 
@@ -50,7 +52,7 @@ type Packet struct {
 	VersionMin, VersionMax uint8  // Reject
 
 	Records []Record // Pack
-	Payload []byte   // Frag, Chunk, Nack
+	Payload []byte   // Frag, Chunk, Nack, Ack with the Sack flag
 }
 
 // Hello is the body of a Hello or HelloAck.
@@ -68,7 +70,7 @@ type Hello struct {
 // The flags that a kind may carry.
 var flagsOf = [9]uint8{
 	kindFrag: flagAck | flagDup | flagPut, kindChunk: flagAck | flagDup | flagPut,
-	kindAck: flagAck | flagDup, kindNack: flagAck | flagDup, kindPack: flagAck | flagDup,
+	kindAck: flagAck | flagDup | flagSack, kindNack: flagAck | flagDup, kindPack: flagAck | flagDup,
 }
 
 // Encode appends the packet to b. It trusts its caller with the values.
@@ -227,12 +229,23 @@ func (p *Packet) decodeRest(extras, payload []byte) error {
 		bad = record && (len(payload) != 1 || payload[0] >= 0xF0) || !record && len(payload) != 0
 		p.Payload = payload
 	default:
-		bad = len(payload) != 0
+		bad = !p.sackFits(payload)
+		p.Payload = payload
 	}
 	if bad {
 		return fmt.Errorf("%w: value out of range", errNoPacket)
 	}
 	return nil
+}
+
+// sackFits says whether an Ack may have that payload: none, or what the Sack flag announces.
+func (p *Packet) sackFits(payload []byte) bool {
+	if p.Flags&flagSack == 0 {
+		return len(payload) == 0
+	}
+	words := len(payload) - sackHeadBytes
+	return words >= 0 && words%8 == 0 && words <= 8*sackWordsMax &&
+		(words == 0 || !zero(payload[len(payload)-8:]))
 }
 
 // decodeHello returns nil if a name is malformed.

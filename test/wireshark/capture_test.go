@@ -31,7 +31,10 @@ var unseen = []string{
 func TestCapture(t *testing.T) {
 	file := captureRun(t, "ofi/udp", []string{
 		"--test", "lat,put_bw", "--size", "8,4K", "--impair", "loss=5%,dup=3%,reorder=5%,seed=7",
-	}, []string{"--test", "bw", "--size", "0,700,16K"})
+		"--profile", "adaptive",
+	}, []string{
+		"--test", "bw", "--size", "0,700,16K", "--impair", "loss=2%,seed=3", "--profile", "usnic",
+	})
 	// A random port may be one that another dissector has registered.
 	first := []string{"-o", "udp.try_heuristic_first:TRUE"}
 	packets, seen := checkFields(t, file, "!(udp.payload contains \""+sentinel+"\")", first...)

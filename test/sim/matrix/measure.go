@@ -21,7 +21,7 @@ type Result struct {
 	Goodput float64 `json:"goodputBytesPerSecond"`
 	Share   float64 `json:"share"`
 	// Resent are packets sent again, and Spurious packets that arrived again after they had arrived,
-	// each for a packet sent.
+	// each for a packet sent, of the same part of the run.
 	Resent   float64 `json:"resent"`
 	Spurious float64 `json:"spurious"`
 	// Jain is the fairness of two streams at one bottleneck, of which one began later: 1 if they get
@@ -51,7 +51,7 @@ var (
 		RoundTrips: 40, PacketsMin: 5000, PacketsMax: 120000, TimeMax: 4 * time.Second, Pings: 4000,
 	}
 	Quick = Effort{
-		RoundTrips: 40, PacketsMin: 3000, PacketsMax: 20000, TimeMax: 3 * time.Second, Pings: 2000,
+		RoundTrips: 40, PacketsMin: 6000, PacketsMax: 20000, TimeMax: 3 * time.Second, Pings: 2000,
 	}
 )
 
@@ -148,17 +148,18 @@ func (r *Result) measureOne(e Effort, memory *sim.Memory) error {
 	p.stream()
 	size, limit := e.volume(r.Cell)
 	w.delivered(size/4, limit/4, p.to)
+	from, to := p.from.mod.Stats(), p.to.mod.Stats()
 	r.Goodput = w.delivered(size*3/4, limit*3/4, p.to)[0]
 	r.Share = r.Goodput / r.ceiling(1)
-	from, to := p.from.mod.Stats(), p.to.mod.Stats()
-	sent := float64(from.SegmentsSent())
-	r.Resent = float64(from.Retransmits()) / sent
-	r.Spurious = float64(to.Duplicates()) / sent
+	fromNow, toNow := p.from.mod.Stats(), p.to.mod.Stats()
+	sent := float64(fromNow.SegmentsSent() - from.SegmentsSent())
+	r.Resent = float64(fromNow.Retransmits()-from.Retransmits()) / max(1, sent)
+	r.Spurious = float64(toNow.Duplicates()-to.Duplicates()) / max(1, sent)
 	return w.check()
 }
 
 // measureTwo is two streams at one bottleneck, between two pairs of hosts: the second one begins
-// when the first one has got going, and is given as long.
+// when the first one has got going, and is given three times as long as that one alone.
 func (r *Result) measureTwo(e Effort, memory *sim.Memory) error {
 	w, all, err := r.pairs(2, r.Profile, memory)
 	if err != nil {
@@ -169,8 +170,8 @@ func (r *Result) measureTwo(e Effort, memory *sim.Memory) error {
 	all[0].stream()
 	w.delivered(size/4, limit/4, all[0].to)
 	all[1].stream()
-	w.delivered(size/2, limit/2, all[0].to, all[1].to)
-	rates := w.delivered(size, limit, all[0].to, all[1].to)
+	w.delivered(3*size, limit, all[0].to, all[1].to)
+	rates := w.delivered(2*size, limit, all[0].to, all[1].to)
 	r.Jain = jain(rates)
 	r.PairShare = (rates[0] + rates[1]) / r.ceiling(2)
 	return w.check()

@@ -7,14 +7,13 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric/sim"
 	"gobtl/frag"
-	"gobtl/reliability"
 )
 
-// skipUnknown leaves out what needs a profile that there is not.
-func skipUnknown(t *testing.T, profile string) {
+// skipRace leaves out what runs on one goroutine, where the race detector finds nothing.
+func skipRace(t *testing.T) {
 	t.Helper()
-	if _, err := reliability.Profile(profile); err != nil {
-		t.Skip(err)
+	if raceDetector {
+		t.Skip("no goroutines")
 	}
 }
 
@@ -26,7 +25,7 @@ func clean(rtt time.Duration, bitsPerSecond int, queueBDP float64) Cell {
 // begin makes so many pairs of hosts.
 func begin(t *testing.T, c Cell, profile string, count int) (*world, []pair) {
 	t.Helper()
-	skipUnknown(t, profile)
+	skipRace(t)
 	w, all, err := c.pairs(count, profile, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -130,16 +129,17 @@ func TestLostTail(t *testing.T) {
 	}
 }
 
-// TestIncast has 64 hosts send to one that can hold 256 packets and reads slowly.
+// TestIncast has 64 hosts send to one that can hold 256 packets and reads slowly: 16 packets in 20
+// us, less than comes.
 func TestIncast(t *testing.T) {
-	skipUnknown(t, "adaptive")
-	const senders, each = 64, 20
+	skipRace(t)
+	const senders, each = 64, 40
 	w, err := newWorld(sim.Config{Seed: 1, QueueDatagrams: 256})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.net.Close()
-	cfg := btl.Config{Profile: "adaptive", SendBuffers: 512, RecvDepth: 256}
+	cfg := btl.Config{Profile: "adaptive", SendBuffers: 512, RecvDepth: 256, PollBatch: 16}
 	hosts, err := w.openAll(senders+1, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -153,19 +153,20 @@ func TestIncast(t *testing.T) {
 	if err := receiver.mod.Handle(tagStream, count); err != nil {
 		t.Fatal(err)
 	}
-	path := sim.Path{Delay: 25 * time.Microsecond}
 	streams := make([]*stream, senders)
 	for i := range streams {
 		ep, err := w.connect(hosts[i], receiver)
 		if err != nil {
 			t.Fatal(err)
 		}
+		// All different, as in life: else all would be in step.
+		path := sim.Path{Delay: time.Duration(20+i) * time.Microsecond}
 		w.net.SetPath(hosts[i].node, receiver.node, path)
 		w.net.SetPath(receiver.node, hosts[i].node, path)
 		streams[i] = newStream(ep, streamBytes, 4)
 		streams[i].left = each
 	}
-	receiver.node.SetPace(100 * time.Microsecond)
+	receiver.node.SetPace(20 * time.Microsecond)
 	for i, s := range streams {
 		s.start(hosts[i])
 	}
@@ -186,11 +187,14 @@ func TestIncast(t *testing.T) {
 	}
 	w.until(end, func() bool { return total >= all })
 	t.Logf("%d bytes in %v", total, w.net.Now().Sub(began))
+	var sent, again uint64
 	for i, s := range streams {
 		finish(t, w, s, time.Second)
-		if n := hosts[i].mod.Stats(); n.Retransmits() > 0 {
-			t.Errorf("sender %d sent %d packets again", i, n.Retransmits())
-		}
+		n := hosts[i].mod.Stats()
+		sent, again = sent+n.SegmentsSent(), again+n.Retransmits()
+	}
+	if t.Logf("of %d packets %d were sent again", sent, again); again > sent/100 {
+		t.Errorf("of %d packets %d were sent again", sent, again)
 	}
 	if n := w.net.Counts()[sim.KindQueueFull]; n > 0 {
 		t.Errorf("the receiver was overrun by %d packets", n)
@@ -251,7 +255,12 @@ func TestMixedSizesAreNotLost(t *testing.T) {
 				finish(t, w, s, 20*time.Second)
 			}
 			from, to := p.from.mod.Stats(), p.to.mod.Stats()
-			if from.Retransmits() > 0 || to.Duplicates() > 0 {
+			// Two round trips are more than the sender expects of a channel at first.
+			most := uint64(0)
+			if slower > rtt {
+				most = from.SegmentsSent() / 40
+			}
+			if from.Retransmits() > most || to.Duplicates() > most {
 				t.Errorf("rtt %v, data channel slower by %v: of %d packets %d were sent again, %d arrived "+
 					"twice", rtt, slower, from.SegmentsSent(), from.Retransmits(), to.Duplicates())
 			}

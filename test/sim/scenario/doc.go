@@ -10,7 +10,7 @@
 //
 //	network [seed= mtu= inject= queue= pass=]     before the first node
 //	network [regions=free|none] [landing=off]     what the network can do with memory (sim.Config)
-//	node NAME [first= fragid= window= mtu= ...]    opens a module; see nodeKeys
+//	node NAME [first= profile= window= mtu= ...]  opens a module; usnic at first; see nodeKeys
 //	path a>b|a<>b [delay= bandwidth= queue= mtu=] 10 us is the delay of every path at first
 //	handler NODE TAG on|off                       tags 1 to 9 have handlers at first
 //	expose NODE SIZE                              region 1, 2 ... of the node

@@ -22,6 +22,7 @@ func TestSyntaxErrors(t *testing.T) {
 		{"node idle", "cannot be called idle"},
 		{"node c window=0", "1 to 4096"},
 		{"node c window=x", "must be a number"},
+		{"node c profile=tcp", `profile "tcp" is none of`},
 		{"node c colour=red", `unknown key "colour"`},
 		{"node c window=4 window=4", "given twice"},
 		{"node c resend=-1s", "must be a duration"},

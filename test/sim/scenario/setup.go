@@ -7,6 +7,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/fabric/sim"
+	"gobtl/reliability"
 )
 
 // setup is what the network is made with.
@@ -91,6 +92,10 @@ var nodeKeys = []nodeKey{
 // config takes the keys of a node's configuration: what is to be changed in it.
 func (p *parser) config() func(*nodeConfig) {
 	var changes []func(*nodeConfig)
+	if profile, ok := p.w.key("profile"); ok {
+		p.oneOf("profile", profile, reliability.Profiles())
+		changes = append(changes, func(c *nodeConfig) { c.btl.Profile = profile })
+	}
 	for _, k := range nodeKeys {
 		s, ok := p.w.key(k.name)
 		if !ok {
@@ -131,11 +136,13 @@ func (p *parser) parseNode() func(*world) error {
 	change := p.config()
 	return func(w *world) error {
 		n := w.node(name)
+		// Stories tell of the profile that they name, whichever is the default.
 		// Small numbers keep the bounds near, and Check cheap. Those of a pass stand here so that traces
 		// do not depend on how the defaults are tuned.
 		n.cfg = nodeConfig{
 			first: uint32(0x1000 * (n.index + 1)),
 			btl: btl.Config{
+				Profile:     "usnic",
 				SendBuffers: 64, RecvDepth: 64, FragmentsMax: 64, PeersMax: 16,
 				FragmentBytesMax: 16 << 20,
 				QuantumBytes:     16 << 10, PassPackets: 12, PollBatch: 64,

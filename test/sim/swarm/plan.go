@@ -188,21 +188,9 @@ func (p *Plan) drawNet(d draw, seed uint64) {
 	p.Net.PassCost = d.dur(time.Microsecond, 20*time.Microsecond)
 }
 
-// drawProfile draws the recovery profile of the next node. Nodes of one network need not agree.
-func (p *Plan) drawProfile() string {
-	d := newDraw(p.Seed, 0xADA0+uint64(len(p.Nodes)))
-	if d.chance(0.5) {
-		return "usnic"
-	}
-	return "adaptive"
-}
-
 // drawNode draws a node's configuration.
 func (p *Plan) drawNode(d draw, opts Options) NodePlan {
 	c := btl.Config{Profile: opts.Profile}
-	if c.Profile == "" && !p.Net.Reliable {
-		c.Profile = p.drawProfile()
-	}
 	maybe := func(odds float64, set func()) {
 		if d.chance(odds) {
 			set()

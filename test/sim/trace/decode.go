@@ -19,6 +19,7 @@ type decoder struct {
 	lives map[uint64]string
 	hdr   frag.Header
 	hello frag.Hello
+	sack  frag.Sack
 }
 
 // end is one side of a connection, as its Hellos describe it.
@@ -168,7 +169,7 @@ func (d *decoder) appendPacket(b, pkt []byte) []byte {
 		b = d.appendAck(appendSeq(b, h.Seq, sender), h)
 		return appendRecords(b, payload)
 	case frag.KindAck:
-		return appendSack(d.appendAck(b, h), h, payload)
+		return d.appendSack(d.appendAck(b, h), h, payload, receiver)
 	case frag.KindNack:
 		b = appendSeq(b, h.Seq, receiver)
 		b = fmt.Appendf(b, " refused=%s", nackName(h.Tag))
@@ -246,28 +247,35 @@ func (d *decoder) appendAck(b []byte, h *frag.Header) []byte {
 	return b
 }
 
-// appendSack appends which packets beyond a gap an Ack tells of, as distances from its ack.
-func appendSack(b []byte, h *frag.Header, payload []byte) []byte {
+// appendSack appends what a selective acknowledgement adds to the cumulative one: the number that
+// arrived last and how long ago, the copies counted, and the numbers that arrived beyond the gap.
+func (d *decoder) appendSack(b []byte, h *frag.Header, payload []byte, receiver *end) []byte {
 	if h.Flags&frag.FlagSack == 0 {
 		return b
 	}
-	var s frag.Sack
-	frag.DecodeSack(payload, &s)
-	if s.Copies > 0 {
-		b = fmt.Appendf(b, " copies=%d", s.Copies)
+	frag.DecodeSack(payload, &d.sack)
+	var first seq.Num // absolute numbers if the connection is not known
+	if receiver != nil {
+		first = receiver.first
 	}
-	sep := " sack=+"
-	for i := 0; i < 64*s.Count; i++ {
-		if s.Words[i/64]&(1<<(i%64)) == 0 {
+	number := func(ahead int) int64 { return int64((h.Ack + seq.Num(ahead)).Sub(first)) }
+	b = fmt.Appendf(b, " last=%d/%dus copies=%d", int64(d.sack.Last.Sub(first)), d.sack.DelayUs,
+		d.sack.Copies)
+	has := func(bit int) bool {
+		return bit < 64*d.sack.Count && d.sack.Words[bit/64]>>(bit%64)&1 != 0
+	}
+	sep := " have="
+	for bit := 0; bit < 64*d.sack.Count; bit++ {
+		if !has(bit) {
 			continue
 		}
-		from := i
-		for i+1 < 64*s.Count && s.Words[(i+1)/64]&(1<<((i+1)%64)) != 0 {
-			i++
+		from := bit
+		for has(bit + 1) {
+			bit++
 		}
-		b = fmt.Appendf(b, "%s%d", sep, from+frag.SackAhead)
-		if i > from {
-			b = fmt.Appendf(b, "-%d", i+frag.SackAhead)
+		b = strconv.AppendInt(append(b, sep...), number(from+frag.SackAhead), 10)
+		if bit > from {
+			b = strconv.AppendInt(append(b, ".."...), number(bit+frag.SackAhead), 10)
 		}
 		sep = ","
 	}

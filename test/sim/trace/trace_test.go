@@ -141,12 +141,12 @@ func TestWriter(t *testing.T) {
 		` bob>alice data +sent +#\d+ +hello-ack to=alice:1 probe=data/full .* life=bob1 ` +
 			`first=0x00000005 .* 1472 B$`,
 		` alice>bob cmd +delivered +#\d+ +frag +to=bob:1 tag=3 seq=0 10 B$`,
-		` alice>bob data +sent +#\d+ +chunk +to=bob:1 tag=3 seq=1 frag=\d+ at=0 of=3000 1432 B$`,
-		` alice>bob data +filtered +#\d+ +chunk +to=bob:1 tag=3 seq=1 `,
+		` alice>bob data +sent +#\d+ +chunk +to=bob:1 tag=3 seq=3 frag=\d+ at=0 of=3000 1432 B$`,
+		` alice>bob data +filtered +#\d+ +chunk +to=bob:1 tag=3 seq=3 `,
 		` alice>bob cmd +sent +#\d+ +frag +to=bob:1 seq=\d put=0005\.0\+80 20 B$`,
 		` bob>alice cmd +sent +#\d+ +ack +to=alice:1 ack=-1 credit=\d+ dup$`,
-		` bob>alice cmd +sent +#\d+ +ack +to=alice:1 ack=4 credit=\d+$`,
-		` alice>bob cmd +sent +#\d+ +bye +to=bob:1 seq=5`,
+		` bob>alice cmd +sent +#\d+ +ack +to=alice:1 ack=5 credit=\d+$`,
+		` alice>bob cmd +sent +#\d+ +bye +to=bob:1 seq=6`,
 		` alice>bob data>cmd +injected +#\d+ +not a packet: packet shorter than its header, 4 bytes$`,
 		` alice>bob cmd +unreachable +#\d+ +not a packet: packet shorter than its header, 0 bytes$`,
 		`^ +\d+\.\d{3} bob +crash$`,
@@ -167,9 +167,9 @@ func TestBrief(t *testing.T) {
 	w := New(&out, Brief(), Without(sim.KindOpen, sim.KindInjected))
 	tell(t, w.Event)
 	for _, want := range []string{
-		` delivered +#\d+ +hello probe=cmd/small$`, ` delivered +#\d+ +chunk seq=2$`,
-		` filtered +#\d+ +chunk seq=1$`, ` delivered +#\d+ +ack ack=4 credit=\d+$`,
-		` sent +#\d+ +chunk +to=bob:1 tag=3 seq=2 frag=\d+ at=1432 `,
+		` delivered +#\d+ +hello probe=cmd/small$`, ` delivered +#\d+ +chunk seq=4$`,
+		` filtered +#\d+ +chunk seq=3$`, ` delivered +#\d+ +ack ack=5 credit=\d+$`,
+		` sent +#\d+ +chunk +to=bob:1 tag=3 seq=4 frag=\d+ at=1432 `,
 	} {
 		if !regexp.MustCompile(`(?m)` + want).MatchString(out.String()) {
 			t.Errorf("no line like %s", want)
@@ -228,6 +228,14 @@ func TestPackets(t *testing.T) {
 	}{{1, "ab"}, {1, ""}, {1, ""}, {2, ""}, {1, "cd"}} {
 		at += frag.PutRecord(pack[at:], r.tag, []byte(r.data))
 	}
+	sack := frag.Sack{Count: 2, Last: 12, DelayUs: 7, Copies: 1}
+	sack.Words[0], sack.Words[1] = 1<<63|0b1011, 1
+	selective := make([]byte, frag.FragHeaderBytes+sack.Bytes())
+	sack.Encode(selective[frag.FragHeaderBytes:])
+	copy(selective, enc(frag.Header{
+		Kind: frag.KindAck, Conn: 7, Flags: frag.FlagAck | frag.FlagSack, Ack: 9, Credit: 8,
+		PayloadLen: uint16(sack.Bytes()),
+	})[:frag.FragHeaderBytes])
 	reject := make([]byte, frag.RejectBytes)
 	frag.EncodeReject(reject, 7, frag.RejectVersion, frag.Version, 1, 3)
 	foreign := bytes.Clone(reject)
@@ -261,6 +269,8 @@ func TestPackets(t *testing.T) {
 		})[:frag.FragHeaderBytes], 66), "nack      to=0x7 seq=0x00000009 refused=record:66"},
 		{"pack", pack, "pack      to=0x7 seq=0x00000009 ack=0x00000003 credit=8 records=5" +
 			" 1:2 1:0*2 2:0 1:2"},
+		{"ack", selective, "ack       to=0x7 ack=0x00000009 credit=8 last=12/7us copies=1 " +
+			"have=11..12,14,74..75"},
 		{"reject", reject, "reject    to=0x7 version versions=1..3"},
 		{"foreign", foreign, "foreign   version=2 kind=reject 26 B"},
 		{"", hello, "hello     to=- (malformed hello), 208 bytes"},

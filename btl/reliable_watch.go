@@ -1,0 +1,115 @@
+package btl
+
+import (
+	"fmt"
+	"time"
+
+	"gobtl/frag"
+)
+
+// Without timers for packets a reliable endpoint finds out in another way that its peer is gone: it
+// asks, when something waits for a confirmation that does not come.
+
+// owed says whether a reliable peer owes an answer: a confirmation, or its first credits.
+func (ep *Endpoint) owed() bool {
+	return ep.reliable && (ep.snd.InFlight() > 0 || !ep.snd.Open())
+}
+
+// watchEvery is the time between such questions.
+func (m *Module) watchEvery() time.Duration {
+	d := m.cfg.PeerTimeout / 4
+	if m.cfg.KeepAlive > 0 {
+		d = min(d, m.cfg.KeepAlive)
+	}
+	return d
+}
+
+// beginWatch notes that something is not confirmed from now on.
+func (m *Module) beginWatch(ep *Endpoint) {
+	ep.waitSince, ep.waitFresh = m.awake, !m.inProgress
+	if ep.rel.watched || ep.closing || ep.superseded || ep.rel.broken || ep.hs != nil {
+		return
+	}
+	if m.inProgress {
+		m.watch(ep, m.watchEvery())
+	} else {
+		m.watch(ep, 0) // the next pass knows what time it is
+	}
+}
+
+func (m *Module) watch(ep *Endpoint, d time.Duration) {
+	m.setTimer(ep, d)
+	ep.rel.watched = true
+}
+
+// askFlush asks for the confirmation that a Flush waits for, unless something is to be sent that
+// does.
+func (m *Module) askFlush(ep *Endpoint) {
+	if ep.state == stateConnected && ep.snd.InFlight() > 0 && !ep.waiting() && !ep.closing &&
+		!ep.superseded && !ep.rel.broken {
+		m.watch(ep, 0)
+	}
+}
+
+// onWatch asks for a confirmation, and gives the peer up that has long not answered.
+func (m *Module) onWatch(ep *Endpoint) {
+	fresh := ep.waitFresh
+	if fresh {
+		ep.waitSince, ep.waitFresh = m.awake, false
+	}
+	quiet := m.deadFor(ep)
+	if quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin {
+		m.end(ep, EventFailed, fmt.Errorf("%w: silent for %v, asked %d times", ErrPeerDead,
+			quiet.Round(time.Millisecond), ep.probes))
+		return
+	}
+	if !fresh || len(ep.flushes) > 0 {
+		ep.probes++
+		m.ask(ep)
+	}
+	again := m.watchEvery()
+	if left := m.cfg.PeerTimeout - quiet; left > 0 {
+		again = min(again, left)
+	}
+	m.watch(ep, max(again, time.Millisecond))
+}
+
+// ask sends a Void that asks for a confirmation. If there is no room now, the next one will do.
+func (m *Module) ask(ep *Endpoint) {
+	if ep.pack.open() { // which has been promised the next number
+		sizeBytes := m.sealPack(ep)
+		if sizeBytes == 0 {
+			return
+		}
+		m.overtook(ep, sizeBytes)
+	}
+	b, ok := m.takeControl(&m.cmd)
+	if !ok {
+		return
+	}
+	m.out = frag.Header{
+		Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.peerTag, Seq: ep.snd.Count(),
+	}
+	m.stats.counters[CntAsked]++
+	m.stats.counters[CntSentFrag]++
+	m.putControl(ep, &m.cmd, b, m.out.Encode(m.arena.Bytes(b)), ep.cmdAddr)
+	m.rearm(ep) // it may have used up the credits
+}
+
+// onUnconfirmed goes on asking a peer of which it is not known whether it is connected too, for
+// until then nothing may be sent to it.
+func (m *Module) onUnconfirmed(ep *Endpoint) {
+	quiet := m.awake.Sub(ep.heardAt)
+	if quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin {
+		m.end(ep, EventFailed, ErrPeerDead)
+		return
+	}
+	ep.probes++
+	m.sendProbes(ep)
+	again := ep.hs.interval
+	if left := m.cfg.PeerTimeout - quiet; left > 0 {
+		again = min(again, left)
+	}
+	m.setTimer(ep, max(again, time.Millisecond))
+	ep.hs.interval = min(2*ep.hs.interval, helloIntervalMax)
+}

@@ -1,0 +1,58 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gobtl/test/netns/recovery"
+)
+
+// stand is what a lab needs of a test, for a program: a failure unwinds to onStand.
+type stand struct {
+	ctx      context.Context
+	cleanups []func()
+	errs     []error
+}
+
+// failure is why a stand broke down.
+type failure struct{ error }
+
+// onStand measures, and takes the network down again whatever happens.
+func onStand(ctx context.Context, o recovery.Options) (r *recovery.Result, err error) {
+	s := &stand{ctx: ctx}
+	defer func() {
+		for _, f := range slices.Backward(s.cleanups) {
+			f()
+		}
+		err = errors.Join(err, errors.Join(s.errs...))
+	}()
+	defer func() {
+		switch broken := recover().(type) {
+		case nil:
+		case failure:
+			err = broken.error
+		default:
+			panic(broken)
+		}
+	}()
+	return recovery.Run(s, o)
+}
+
+func (s *stand) Helper()                  {}
+func (s *stand) Cleanup(f func())         { s.cleanups = append(s.cleanups, f) }
+func (s *stand) Context() context.Context { return s.ctx }
+func (s *stand) Skip(args ...any)         { s.Fatal(args...) }
+
+func (s *stand) Errorf(format string, args ...any) {
+	s.errs = append(s.errs, fmt.Errorf(format, args...))
+}
+
+func (s *stand) Fatal(args ...any) { panic(failure{errors.New(fmt.Sprint(args...))}) }
+
+func (s *stand) Fatalf(format string, args ...any) {
+	panic(failure{fmt.Errorf(format, args...)})
+}

@@ -17,6 +17,15 @@ func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 	return m.afterAck(ep, done, verdict)
 }
 
+// agreeRecovery decides by the peer's Hello by which rules an endpoint recovers.
+func (m *Module) agreeRecovery(ep *Endpoint, hello *frag.Hello) {
+	ep.selective = !ep.reliable && hello.Features&m.features()&frag.FeatureSack != 0
+	ep.rcv.Selective = ep.selective
+	if m.rules.Adaptive && !ep.reliable {
+		ep.snd.Adapt(m.seg, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
+	}
+}
+
 // onSack processes an Ack with a Sack.
 func (m *Module) onSack(ep *Endpoint, h *frag.Header, payload []byte) bool {
 	if !ep.selective {

@@ -211,6 +211,7 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	ep.rcv.Init(h.Seq, m.rules.WindowPackets)
 	ep.asm.Init(m.pool, segmentRoom(ep.mtu, frag.KindChunk))
 	m.agree(ep, hello)
+	m.agreeRecovery(ep, hello)
 }
 
 // features are the optional abilities of this side beside FeatureReliable.

@@ -3,7 +3,6 @@ package btl
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"gobtl/fabric"
 	"gobtl/frag"
@@ -46,20 +45,15 @@ type pendingNack struct {
 	reason, tag uint8
 }
 
-// agree decides by the peer's Hello whether the endpoint is reliable, and if it is not, by which
-// rules it recovers. What a reliable one may send, its peer's first Ack tells.
+// agree decides by the peer's Hello whether the endpoint is reliable. What a reliable one may send,
+// its peer's first Ack tells.
 func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 	ep.reliable = m.reliable && hello.Features&frag.FeatureReliable != 0
 	if ep.reliable {
-		ep.tiny, ep.selective = ep.mtu, false // all goes one way
-		return
+		ep.tiny = ep.mtu // all goes one way
+	} else {
+		ep.snd.Grant(hello.Credit)
 	}
-	ep.selective = hello.Features&m.features()&frag.FeatureSack != 0
-	ep.rcv.Selective = ep.selective
-	if m.rules.Adaptive {
-		ep.snd.Adapt(m.seg, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
-	}
-	ep.snd.Grant(hello.Credit)
 }
 
 // busy says whether send buffers of the endpoint are under way, which will be free again.

@@ -125,9 +125,10 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 			r.wake(g, s, now, due)
 		}
 		r.cong.grow(n, s.window)
-		r.tokens = min(r.tokens+n, tokensFirst+tokenUnits*r.cong.window)
-		if !r.newest.Before(r.roundEnd) {
-			r.roundEnd = s.next
+		r.tokens = min(r.tokens+n, tokensFirst+tokenUnits*s.next.Sub(s.oldest))
+		// While nothing new may be sent, a round is a time.
+		if !r.newest.Before(r.roundEnd) || r.holes && now.Sub(r.roundAt) > r.paths[r.latest].wait() {
+			r.roundEnd, r.roundAt = s.next, now
 			r.endRound(g, s)
 		}
 	}
@@ -214,7 +215,7 @@ func (r *recovery) onCopies(copies uint32) {
 // endRound takes the decisions that fall once in a round trip.
 func (r *recovery) endRound(g *Segments, s *Sender) {
 	r.cong.endRound(&g.rules, int32(s.window))
-	r.tokens += tokensRound + tokenUnits*r.cong.window/4
+	r.tokens += tokensRound + tokenUnits*s.next.Sub(s.oldest)/4
 	r.again[0], r.again[1] = 0, r.again[0]
 	if r.vain != r.vainSeen {
 		r.vainSeen = r.vain

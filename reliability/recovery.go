@@ -68,12 +68,13 @@ type recovery struct {
 	marked    int32 // of these, those that are not on the resend list
 	tokens    int32 // packets that may be sent again, times tokenUnits
 
-	copies         uint32   // received before, as the peer counts them
-	vain, vainSeen uint32   // packets sent again in vain; those known when this round began
-	calm           uint8    // rounds since there was one
-	again          [2]int32 // packets sent again in this round and the one before, but those in vain
-	roundEnd       seq.Num  // when this has arrived, a round trip is over
-	newest         seq.Num  // latest number that has arrived
+	copies         uint32    // received before, as the peer counts them
+	vain, vainSeen uint32    // packets sent again in vain; those known when this round began
+	calm           uint8     // rounds since there was one
+	again          [2]int32  // packets sent again in this round and the one before, but those in vain
+	roundEnd       seq.Num   // when this has arrived, a round trip is over
+	roundAt        mono.Time // when this one began
+	newest         seq.Num   // latest number that has arrived
 }
 
 // delivered is the packet of a channel that was sent last of all that have arrived.
@@ -84,8 +85,8 @@ type delivered struct {
 }
 
 // The resend budget: an eighth of what is delivered, and in each round trip a few packets and a
-// quarter of the window; at most a window is saved up, which may be lost at once. A path that loses
-// more than that is not helped by copies.
+// quarter of what is in flight; at most that is saved up, for it may be lost at once. A path that
+// loses more than that is not helped by copies.
 const (
 	// unreadLeast is how long a process has not looked that was not just busy: it had no processor. No
 	// network is to blame for that, as Swift tells the delay of hosts from that of the fabric.

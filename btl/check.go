@@ -230,6 +230,9 @@ func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 	if int(next-oldest) != count+early {
 		return fmt.Errorf("window [%d, %d) of %d packets, %d arrived early", oldest, next, count, early)
 	}
+	if ep.selective != ep.rcv.Selective {
+		return fmt.Errorf("ACKs are selective: %v, of the receiver: %v", ep.selective, ep.rcv.Selective)
+	}
 	return ep.snd.CheckRecovery(m.seg)
 }
 

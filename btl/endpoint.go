@@ -68,7 +68,8 @@ type Endpoint struct {
 	waitFresh     bool // since after the latest pass: waitSince is to be set by the next one
 	ackedAt       Time // when the window last moved, likewise
 	closeAt       Time // when the first pass after Close was, likewise; 0 before
-	silentResends int  // resends by time-out since heardAt
+	silentResends int  // resends by time-out since heardAt, those shortly after another not counted
+	silentAt      Time // when the latest of them was
 	probes        int  // keep-alive questions since heardAt
 	room          hotel.Room
 

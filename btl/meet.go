@@ -185,7 +185,7 @@ func (m *Module) takeOver(ep, half *Endpoint) {
 	ep.cmdAddr, ep.dataAddr = half.cmdAddr, half.dataAddr
 	ep.mtu, ep.tiny, ep.fragBytesMax = half.mtu, half.tiny, half.fragBytesMax
 	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
-	ep.reliable = half.reliable
+	ep.reliable, ep.selective = half.reliable, half.selective
 	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0
 	half.state, half.hs = stateEnded, nil
 }

@@ -414,7 +414,12 @@ func (m *Module) deadFor(ep *Endpoint) time.Duration {
 func (m *Module) countResend(ep *Endpoint, cause reliability.Cause) {
 	switch cause {
 	case reliability.CauseTimeout:
-		ep.silentResends++
+		// A process that was stopped finds all timers expired, and short ones again at once: only what
+		// follows after a while asks the peer again.
+		if ep.silentResends == 0 || m.awake.Sub(ep.silentAt) >= m.cfg.PeerTimeout/16 {
+			ep.silentResends++
+			ep.silentAt = m.awake
+		}
 		m.stats.counters[CntRetransmitTimeout]++
 	case reliability.CauseDupAck:
 		m.stats.counters[CntRetransmitDupAck]++

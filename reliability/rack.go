@@ -110,13 +110,13 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 			r.sacked--
 		}
 	}
-	for ; s.oldest != s.next && s.at(s.oldest) == noToken; s.oldest++ {
-		r.sacked-- // a peer that contradicts itself
-	}
 	r.newest = r.newest.Max(ack)
 	if sack != nil {
 		done = s.onWords(g, now, ack, sack.Words, done)
 		r.onCopies(sack.Copies)
+	}
+	for ; s.oldest != s.next && s.at(s.oldest) == noToken; s.oldest++ {
+		r.sacked-- // a peer that contradicts itself
 	}
 	if n := int32(len(done) - before); n > 0 {
 		r.ackedAt, r.backoff = now, 0

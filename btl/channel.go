@@ -28,6 +28,7 @@ type channel struct {
 	comps     []fabric.Completion
 	repost    []fabric.Buf // receive buffers to be posted again
 	idle      int          // passes since something arrived
+	left      bool         // the latest poll may have left something
 }
 
 // batchMax is the number of sends that a channel collects before they are posted.

@@ -164,7 +164,8 @@ func (m *Module) poll(c *channel, limit int, n *int) (more bool, err error) {
 		m.handleLanded(c, comps)
 	}
 	c.postReceives()
-	return got >= limit, nil
+	c.left = got >= limit
+	return c.left, nil
 }
 
 func (m *Module) broken(c *channel, err error) error {

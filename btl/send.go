@@ -414,9 +414,10 @@ func (m *Module) deadFor(ep *Endpoint) time.Duration {
 func (m *Module) countResend(ep *Endpoint, cause reliability.Cause) {
 	switch cause {
 	case reliability.CauseTimeout:
-		// A process that was stopped finds all timers expired, and short ones again at once: only what
-		// follows after a while asks the peer again.
-		if ep.silentResends == 0 || m.awake.Sub(ep.silentAt) >= m.cfg.PeerTimeout/16 {
+		// A process that was stopped finds all timers expired, and short ones again at once, while the
+		// answers are still to be read: then only what follows after a while asks the peer again.
+		if ep.silentResends == 0 || !m.cmd.left && !m.data.left ||
+			m.awake.Sub(ep.silentAt) >= m.cfg.PeerTimeout/16 {
 			ep.silentResends++
 			ep.silentAt = m.awake
 		}

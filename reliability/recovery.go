@@ -49,7 +49,7 @@ type recovery struct {
 	holdAt    mono.Time               // when that ends
 	lossAt    mono.Time               // when packets may be found lost without further news, or Never
 	sentAt    [channels]mono.Time     // when something was sent last
-	since     mono.Time               // of the latest time-out or progress; longAgo: nothing is in flight
+	since     mono.Time               // of the latest progress or time-out; or longAgo
 	ackedAt   mono.Time               // when something was acknowledged last
 	latest    Channel                 // by which the packet went that was measured last
 	wait      [channels]time.Duration // for an answer, before the oldest packet is sent again
@@ -173,8 +173,8 @@ func (r *recovery) sent(g *Segments, s *Sender, now mono.Time, c Channel, limit 
 	}
 }
 
-// due is when the lack of an answer becomes a time-out. The first one follows the latest packet, for
-// its ACK will tell of all, but not for long; the others follow each other.
+// due is when the lack of an answer becomes a time-out. The first one follows the latest packet:
+// its ACK will tell of all. But not for long; the others follow each other.
 func (r *recovery) due() mono.Time {
 	at := r.ackedAt.Add(r.paths[r.latest].srtt/2 + r.peerDelay) // while it gets on, more may follow
 	longest := max(r.wait[Command], r.wait[Data])

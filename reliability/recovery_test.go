@@ -393,7 +393,7 @@ func TestAdaptiveAllocatesNothing(t *testing.T) {
 func TestSendingPutsNothingOff(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
-	a := newAdaptive(t, nil)
+	a := newAdaptive(t, func(r *Rules) { r.Congestion = CongestionFixed })
 	a.warm(rtt)
 	n := a.sent
 	began := a.now

@@ -453,7 +453,7 @@ func TestDocumentedLayouts(t *testing.T) {
 	}
 	want := []int{
 		FragHeaderBytes, ChunkHeaderBytes, PutHeaderBytes, ChunkPutHeaderBytes, RecordHeaderBytes,
-		helloBodyBytes, RejectBytes, nameHeaderBytes,
+		SackHeadBytes, helloBodyBytes, RejectBytes, nameHeaderBytes,
 	}
 	if fmt.Sprint(ends) != fmt.Sprint(want) {
 		t.Errorf("the tables end at %v, the headers at %v", ends, want)

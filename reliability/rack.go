@@ -119,7 +119,10 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 		r.sacked-- // a peer that contradicts itself
 	}
 	if n := int32(len(done) - before); n > 0 {
-		r.ackedAt, r.backoff = now, 0
+		r.ackedAt, r.since, r.backoff = now, now, 0
+		if s.oldest == s.next {
+			r.since = longAgo
+		}
 		r.setWait(&g.rules)
 		if due := r.due(); s.oldest != s.next && due < r.holdAt {
 			r.wake(g, s, now, due)

@@ -49,6 +49,7 @@ type recovery struct {
 	holdAt    mono.Time               // when that ends
 	lossAt    mono.Time               // when packets may be found lost without further news, or Never
 	sentAt    [channels]mono.Time     // when something was sent last
+	since     mono.Time               // of the latest progress or time-out; or longAgo
 	ackedAt   mono.Time               // when something was acknowledged last
 	latest    Channel                 // by which the packet went that was measured last
 	wait      [channels]time.Duration // for an answer, before the oldest packet is sent again
@@ -113,7 +114,7 @@ func (s *Sender) Adapt(g *Segments, peerDelay time.Duration, selective bool) {
 	s.rec = &recovery{
 		lossAt: mono.Never, peerDelay: peerDelay, selective: selective, tokens: tokensFirst,
 		roundEnd: s.next, newest: s.next - 1, limit: g.rules.ResendTimeoutMax,
-		sentAt: [channels]mono.Time{longAgo, longAgo}, ackedAt: longAgo,
+		sentAt: [channels]mono.Time{longAgo, longAgo}, ackedAt: longAgo, since: longAgo,
 	}
 	s.rec.fixed = g.rules.Congestion == CongestionFixed
 	s.rec.cong.init(&g.rules)
@@ -153,25 +154,38 @@ func (s *Segments) Resent(now mono.Time, t Token, to *Sender, limit time.Duratio
 	r := to.rec
 	r.gone--
 	r.again[0]++
+	r.limit = limit
 	r.sent(s, to, now, Data, limit)
 	to.settle()
 }
 
 // sent notes the time, and has the timer run.
 func (r *recovery) sent(g *Segments, s *Sender, now mono.Time, c Channel, limit time.Duration) {
-	r.sentAt[c], r.limit = now, limit
+	r.sentAt[c] = now
+	if r.since == longAgo {
+		r.since = now
+	}
+	if r.backoff == 0 {
+		r.limit = limit
+	}
 	if due := r.due(); r.hold == 0 || due < r.holdAt {
 		r.wake(g, s, now, due)
 	}
 }
 
-// due is when the lack of an answer becomes a time-out.
+// due is when the lack of an answer becomes a time-out. The first one follows the latest packet:
+// its ACK will tell of all. But not for long; the others follow each other.
 func (r *recovery) due() mono.Time {
 	at := r.ackedAt.Add(r.paths[r.latest].srtt/2 + r.peerDelay) // while it gets on, more may follow
+	longest := max(r.wait[Command], r.wait[Data])
+	if r.backoff > 0 {
+		return max(at, r.since.Add(max(min(longest, r.limit), 0)))
+	}
+	last := max(at, r.since.Add(max(min(4*longest, r.limit), 0)))
 	for c, sent := range r.sentAt {
 		at = max(at, sent.Add(max(min(r.wait[c], r.limit), 0)))
 	}
-	return at
+	return min(at, last)
 }
 
 // setWait finds out how long to wait for an answer. A channel that was not measured yet may be much
@@ -247,7 +261,7 @@ func (s *Segments) ExpireNext(now mono.Time) *Sender {
 // timeout sends the oldest packet again that is not to be sent again anyway.
 func (s *Sender) timeout(g *Segments, now mono.Time) {
 	r := s.rec
-	r.sentAt[Data] = now
+	r.since = now
 	if r.backoff < backoffMax {
 		r.backoff++
 	}

@@ -388,3 +388,24 @@ func TestAdaptiveAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations in a round", n)
 	}
 }
+
+// Whoever goes on sending does not put off the time-out: it comes as if nothing were sent.
+func TestSendingPutsNothingOff(t *testing.T) {
+	t.Parallel()
+	const rtt = time.Millisecond
+	a := newAdaptive(t, func(r *Rules) { r.Congestion = CongestionFixed })
+	a.warm(rtt)
+	n := a.sent
+	began := a.now
+	var at []time.Duration
+	for a.now.Sub(began) < 100*time.Millisecond && a.snd.Open() {
+		a.send(1, Data)
+		a.after(rtt / 2).expire()
+		if tokens, _ := a.again(); len(tokens) > 0 && tokens[0] == Token(n) {
+			at = append(at, a.now.Sub(began))
+		}
+	}
+	if len(at) < 3 || at[0] > 10*time.Millisecond {
+		t.Errorf("the oldest packet was sent again at %v", at)
+	}
+}

@@ -68,6 +68,15 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// TestReliable runs a part of the clusters on networks that lose nothing by themselves.
+func TestReliable(t *testing.T) {
+	var seeds []uint64
+	for s := uint64(1); s <= max(1, seedCount(t)/10); s++ {
+		seeds = append(seeds, s)
+	}
+	runSeeds(t, seeds, swarm.Options{Reliable: true})
+}
+
 // TestRegressions runs the seeds of testdata/seeds.txt.
 func TestRegressions(t *testing.T) {
 	runSeeds(t, regressions(t), swarm.Options{})

@@ -136,9 +136,9 @@ func NewPlan(seed uint64, opts Options) *Plan {
 	if d.chance(quietOdds) { // nothing is lost: then every handshake must succeed, and no peer be dead
 		opts.Without = append(opts.Without[:len(opts.Without):len(opts.Without)], quietPlan...)
 	}
-	reliable := drawReliable(seed, &opts)
+	leaveOutUnreliable(&opts)
 	p.drawNet(d, seed)
-	p.Net.Reliable = reliable
+	p.Net.Reliable = opts.Reliable
 	for range nodes {
 		p.Nodes = append(p.Nodes, p.drawNode(d, opts))
 	}

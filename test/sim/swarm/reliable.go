@@ -2,17 +2,15 @@ package swarm
 
 import "slices"
 
-// Some networks are reliable and ordered by themselves (sim.Config.Reliable), so that modules leave
-// the recovery to them. They have no faults but delays, nodes that are slow, paused, killed and
+// On request (Options.Reliable) the networks are reliable and ordered by themselves
+// (sim.Config.Reliable), so that modules leave the recovery to them. They have no faults but delays, nodes that are slow, paused, killed and
 // restarted, and fabrics that are busy for a while. Some modules there do not rely on the network:
 // then a pair of them must agree on the recovery of their own.
 
-// reliableOdds is how often a network is reliable, and ownOdds how often a module of a mixed one
-// does not rely on it.
+// mixedOdds is how often some modules do not rely on the network, and ownOdds how many these are.
 const (
-	reliableOdds = 0.15
-	mixedOdds    = 0.3
-	ownOdds      = 0.4
+	mixedOdds = 0.3
+	ownOdds   = 0.4
 )
 
 // unreliable names what no reliable network has.
@@ -21,14 +19,11 @@ var unreliable = []string{
 	"recverror", "queue", "cut", "cut both ways", "isolate", "turn", "swallow", "attack",
 }
 
-// drawReliable decides whether the network is reliable, and leaves out what it does not have.
-func drawReliable(seed uint64, opts *Options) bool {
-	d := newDraw(seed, 0x4E11)
-	if !d.chance(reliableOdds) && !opts.Reliable || opts.without("reliable") {
-		return false
+// leaveOutUnreliable leaves out what the network does not have if it is to be reliable.
+func leaveOutUnreliable(opts *Options) {
+	if opts.Reliable {
+		opts.Without = append(slices.Clip(opts.Without), unreliable...)
 	}
-	opts.Without = append(slices.Clip(opts.Without), unreliable...)
-	return true
 }
 
 // drawOwnReliability draws which modules see to it themselves that nothing is lost.

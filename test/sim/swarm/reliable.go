@@ -3,9 +3,10 @@ package swarm
 import "slices"
 
 // On request (Options.Reliable) the networks are reliable and ordered by themselves
-// (sim.Config.Reliable), so that modules leave the recovery to them. They have no faults but delays, nodes that are slow, paused, killed and
-// restarted, and fabrics that are busy for a while. Some modules there do not rely on the network:
-// then a pair of them must agree on the recovery of their own.
+// (sim.Config.Reliable), so that modules leave the recovery to them. They have no faults but
+// delays, nodes that are slow, paused, killed and restarted, and fabrics that are busy for a while.
+// Some modules there do not rely on the network: then a pair of them must agree on the recovery of
+// their own.
 
 // mixedOdds is how often some modules do not rely on the network, and ownOdds how many these are.
 const (

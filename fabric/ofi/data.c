@@ -356,6 +356,11 @@ int gofi_reap(struct gofi_ep *ep)
 	return ep->stash_count > 0 || ep->broken;
 }
 
+void gofi_wait_socket(struct gofi_ep *ep)
+{
+	ep->socket = 1;
+}
+
 int64_t gofi_before_sleep(struct gofi_domain *d)
 {
 	int flags = 0;
@@ -368,11 +373,10 @@ int64_t gofi_before_sleep(struct gofi_domain *d)
 			return GOFI_SLEEP_READY;
 		if (ep->tx_out)
 			flags |= GOFI_SLEEP_SHORT;
-		if (ep->off) { // its own descriptor is waited for: fi_trywait would read the socket unasked
-			if (gofi_offload_ready(ep->off))
-				return GOFI_SLEEP_READY;
+		if (ep->off && gofi_offload_ready(ep->off))
+			return GOFI_SLEEP_READY;
+		if (ep->socket) // fi_trywait would read it for nothing: its queue holds no unread completion
 			continue;
-		}
 		if (ep->wait_fd < 0) {
 			flags |= GOFI_SLEEP_BLIND;
 			continue;

@@ -169,7 +169,8 @@ func (r Rules) validateAdaptive() error {
 		r.ResendTimeoutMin > r.ResendTimeoutMax:
 		return fmt.Errorf("%w: time-outs of at least %v and %v", ErrRules, r.ProbeTimeoutMin,
 			r.ResendTimeoutMin)
-	case r.InitialWindow < windowLeast || r.InitialWindow > WindowMax || r.TargetDelay < time.Microsecond:
+	case r.InitialWindow < windowLeast || r.InitialWindow > WindowMax ||
+		r.TargetDelay < time.Microsecond:
 		return fmt.Errorf("%w: initial window of %d packets, target delay %v", ErrRules,
 			r.InitialWindow, r.TargetDelay)
 	}

@@ -19,12 +19,12 @@ type path struct {
 // PathState is what a sender knows of the path to its peer. The usnic and lossless profiles measure
 // nothing: there only the packets count.
 type PathState struct {
-	// RoundTrip is the smoothed round trip, Deviation its smoothed mean deviation, and Least the least
-	// one of the last ten to twenty seconds, all of the channel by which something was measured last
-	// and without the time for which the peer held its ACKs back. 0: nothing was measured yet.
+	// RoundTrip is the smoothed round trip, Deviation its smoothed mean deviation, and Least the
+	// least one of the last ten to twenty seconds, all of the channel by which something was measured
+	// last, and without the time for which the peer held its ACKs back. 0: nothing was measured yet.
 	RoundTrip, Deviation, Least time.Duration
-	// WindowPackets is how many packets may be in flight by the congestion window, or the peer's window
-	// where there is no such thing; InFlightPackets is how many are on their way, without those that
+	// WindowPackets is how many packets may be in flight by the congestion window, or the
+	// peer's where there is none; InFlightPackets is how many are on their way, without those that
 	// have arrived and those that are taken for lost.
 	WindowPackets, InFlightPackets int
 	// SlowStart says that the congestion window still doubles in each round trip.

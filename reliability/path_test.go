@@ -38,7 +38,7 @@ func TestPathState(t *testing.T) {
 	}
 }
 
-// Without a congestion window it is the peer's that counts, and without the adaptive profile nothing
+// Without a congestion window it is the peer's that counts; without the adaptive profile nothing
 // is measured.
 func TestPathStateWithout(t *testing.T) {
 	a := newAdaptive(t, func(r *Rules) { r.Congestion, r.WindowPackets = CongestionFixed, 256 })

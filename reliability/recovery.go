@@ -260,8 +260,11 @@ func (s *Segments) ExpireNext(now mono.Time) *Sender {
 
 // timeout sends the oldest packet again that is not to be sent again anyway.
 func (s *Sender) timeout(g *Segments, now mono.Time) {
-	r := s.rec
+	r, cause := s.rec, CauseTimeout
 	r.since = now
+	if r.backoff == 0 {
+		cause = CauseProbe
+	}
 	if r.backoff < backoffMax {
 		r.backoff++
 	}
@@ -271,7 +274,7 @@ func (s *Sender) timeout(g *Segments, now mono.Time) {
 	}
 	for n := s.oldest; n != s.next; n++ {
 		if t := s.at(n); t != noToken {
-			s.sendAgain(g, t, CauseTimeout)
+			s.sendAgain(g, t, cause)
 			return
 		}
 	}
@@ -351,7 +354,7 @@ func (s *Sender) CheckRecovery(g *Segments) error {
 		return fmt.Errorf("reliability: oldest packet %d has arrived", s.oldest)
 	case waits && r.hold == 0:
 		return fmt.Errorf("reliability: packets in flight without a timer")
-	case r.cong.window < windowLeast || r.tokens < 0:
+	case r.cong.window < min(windowLeast, int32(s.window)) || r.tokens < 0:
 		return fmt.Errorf("reliability: window of %d packets, %d tokens", r.cong.window, r.tokens)
 	}
 	if r.hold != 0 {

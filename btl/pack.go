@@ -11,7 +11,8 @@ import (
 // company. Those behind it, in the same pass or before the next one, are copied one behind the
 // other into a send buffer, the endpoint's open pack. It is sealed (sequence number, ACK, timer)
 // and goes to its channel's batch when it is full, or when the pass serves the endpoint. So a burst
-// costs a system call for its first message, and one for all the others.
+// costs a system call for its first message, and one for all the others; a burst that follows
+// another only the latter, for after a burst the next message is taken for the first of many.
 //
 // An open pack is something that waits to be sent: it keeps the endpoint on the ready list, and it
 // has been promised the next sequence number, for nothing else of the endpoint is sealed before it.

@@ -89,8 +89,9 @@ type delivered struct {
 // quarter of what is in flight; at most that is saved up, for it may be lost at once. A path that
 // loses more than that is not helped by copies.
 const (
-	// unreadLeast is how long a process has not looked that was not just busy: it had no processor. No
-	// network is to blame for that, as Swift tells the delay of hosts from that of the fabric.
+	// unreadLeast is how long a process has left something unread that was not just busy: it had no
+	// processor, or was behind, which is for credits to bound. No network is to blame for that, as
+	// Swift tells the delay of hosts from that of the fabric.
 	unreadLeast = 500 * time.Microsecond
 
 	// sackAhead is how far from the ack the first bit of a selective acknowledgement is.

@@ -13,6 +13,7 @@ type path struct {
 	base         time.Duration // the least one of the last one or two baseSpans
 	spanLeast    time.Duration // the least one of the present span
 	spanBegan    mono.Time
+	sampledAt    mono.Time // when something was measured last
 }
 
 // baseSpan is how long the least round trip is remembered, at least: routes change.
@@ -21,6 +22,7 @@ const baseSpan = 10 * time.Second
 // sample takes a measured round trip.
 func (p *path) sample(now mono.Time, rtt time.Duration) {
 	rtt = max(rtt, time.Microsecond)
+	p.sampledAt = now
 	if p.srtt == 0 {
 		p.srtt, p.rttvar, p.base, p.spanLeast, p.spanBegan = rtt, rtt/2, rtt, rtt, now
 		return
@@ -33,6 +35,13 @@ func (p *path) sample(now mono.Time, rtt time.Duration) {
 	p.rttvar += (max(p.srtt-rtt, rtt-p.srtt) - p.rttvar) / 4
 	p.srtt += (rtt - p.srtt) / 8
 }
+
+// fresh says whether the least round trip is one of late. While everything has to be sent again
+// nothing can be measured, and the path may have become shorter.
+func (p *path) fresh(now mono.Time) bool { return now.Sub(p.sampledAt) <= freshWaits*p.wait() }
+
+// freshWaits is for how many usual waits a measurement holds.
+const freshWaits = 16
 
 // wait is how long an answer may take that is not late: what both kinds of time-outs begin with.
 func (p *path) wait() time.Duration { return p.srtt + max(4*p.rttvar, p.srtt/2) }

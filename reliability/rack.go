@@ -29,12 +29,16 @@ func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
 	later := c.at > p.postedAt || c.at == p.postedAt && p.seq.Before(c.seq)
 	switch {
 	case r.whole: // the first of several, none missing: this was not lost, the copy is not here yet
-	case p.resends > 0 && took < r.paths[p.channel].base: // an earlier copy arrived
+	case p.resends > 0 && took < r.paths[p.channel].base && r.paths[p.channel].fresh(now):
+		// An earlier copy arrived.
 	case later:
-		if p.resends == 0 && c.rtt != 0 { // it was not lost, only late
+		if p.resends == 0 && c.rtt != 0 && r.selective { // it was not lost, only late
 			r.late = max(r.late, took-c.rtt)
 		}
 	default:
+		if path := &r.paths[p.channel]; !r.selective && path.srtt != 0 {
+			took = min(took, path.wait()) // it may have been there for long
+		}
 		*c = delivered{at: p.postedAt, seq: p.seq, rtt: took}
 		r.news = true
 	}
@@ -147,7 +151,9 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 }
 
 // measure takes the round trip of the packet that arrived last, if this is its first
-// acknowledgement and there was only one copy of it (Karn's rule).
+// acknowledgement and there was only one copy of it (Karn's rule). An ACK that does not say which
+// one arrived last tells nothing when it covers a packet that was sent again: what is behind that
+// may have arrived long before.
 func (r *recovery) measure(g *Segments, s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	n, delay := ack, time.Duration(0)
 	if sack != nil {
@@ -158,7 +164,7 @@ func (r *recovery) measure(g *Segments, s *Sender, now mono.Time, ack seq.Num, s
 		return
 	}
 	p := &g.segs[t]
-	if p.state != Posted || p.resends > 0 || p.vague {
+	if p.state != Posted || p.resends > 0 || p.vague || sack == nil && s.again(g, ack) {
 		return
 	}
 	rtt := now.Sub(p.postedAt)
@@ -172,6 +178,16 @@ func (r *recovery) measure(g *Segments, s *Sender, now mono.Time, ack seq.Num, s
 		rtt = max(rtt-sack.Unread, min(rtt, path.base)) // what the network can have taken at least
 	}
 	r.cong.sample(rtt, path.base, &g.rules)
+}
+
+// again says whether a packet up to ack was sent again.
+func (s *Sender) again(g *Segments, ack seq.Num) bool {
+	for n := s.oldest; n != ack; n++ {
+		if t := s.at(n); t != noToken && (g.segs[t].resends > 0 || g.segs[t].state == Resend) {
+			return true
+		}
+	}
+	return false
 }
 
 // onWords frees the packets that arrived beyond the first gap.

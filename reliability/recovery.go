@@ -351,7 +351,7 @@ func (s *Sender) CheckRecovery(g *Segments) error {
 		return fmt.Errorf("reliability: oldest packet %d has arrived", s.oldest)
 	case waits && r.hold == 0:
 		return fmt.Errorf("reliability: packets in flight without a timer")
-	case r.cong.window < windowLeast || r.tokens < 0:
+	case r.cong.window < min(windowLeast, int32(s.window)) || r.tokens < 0:
 		return fmt.Errorf("reliability: window of %d packets, %d tokens", r.cong.window, r.tokens)
 	}
 	if r.hold != 0 {

@@ -50,8 +50,8 @@
 //
 // The udp provider reads its socket only when its receive queue is read, one datagram by one call,
 // and leaves the socket's receive buffer as it is. The package finds the socket and enlarges that,
-// and Caps.RecvCapacity counts what it holds. It sleeps on the socket itself, and takes it out of the
-// epoll instance that is libfabric's wait descriptor: that would be run for every arrival.
+// and Caps.RecvCapacity counts what it holds. It sleeps on the socket itself, and takes it out of
+// the epoll instance that is libfabric's wait descriptor: that would be run for every arrival.
 //
 // The sockets provider hangs for good if the receive window of its TCP connection closes at the
 // wrong byte, so an endpoint of it has 31 KiB under way at most: 31 datagrams of up to 1 KiB, none

@@ -62,8 +62,8 @@ func atMost(timeout, most time.Duration) time.Duration {
 	return timeout
 }
 
-// bell is the descriptors that a sleep looks at: an eventfd for Wake, and those of the endpoints. It
-// is looked at with ppoll, not kept in an epoll instance, because that would take part in every
+// bell is the descriptors that a sleep looks at: an eventfd for Wake, and those of the endpoints.
+// It is looked at with ppoll, not kept in an epoll instance, because that would take part in every
 // arrival, of which next to none finds a sleeper.
 type bell struct {
 	fds  []unix.PollFd // of the waiting goroutine; the first is the eventfd

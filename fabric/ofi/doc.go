@@ -54,6 +54,10 @@
 // and Caps.RecvCapacity counts what it holds. It sleeps on the socket itself, and takes it out of
 // the epoll instance that is libfabric's wait descriptor: that would be run for every arrival.
 //
+// The sockets provider hangs for good if the receive window of its TCP connection closes at the
+// wrong byte, so an endpoint of it has 31 KiB under way at most: 31 datagrams of up to 1 KiB, none
+// of them injected.
+//
 // Receives are posted with a byte of slack behind the buffer, so that a datagram which is too large
 // shows itself on providers that cut without a word.
 //

@@ -107,6 +107,9 @@ func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, erro
 		mtu:       C.uint32_t(lay.mtuBytes),
 		inject:    C.uint32_t(lay.injectBytes),
 	}
+	if e.limits.private {
+		clay.private = 1
+	}
 	var fail C.struct_gofi_fail
 	d.c = C.gofi_domain_open(e.fi, sourcedInfo, &clay, &fail)
 	if d.c == nil {

@@ -159,6 +159,7 @@ struct gofi_layout {
 	uint32_t rx_prefix;
 	uint32_t mtu;
 	uint32_t inject;
+	uint32_t private; // the provider sends messages of its own by the queue of the caller's sends
 };
 
 struct gofi_ep_cfg {

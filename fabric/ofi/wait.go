@@ -63,7 +63,7 @@ func atMost(timeout, most time.Duration) time.Duration {
 }
 
 // bell is the descriptors that a sleep looks at: an eventfd for Wake, and those of the endpoints.
-// That is by ppoll, not by an epoll instance that keeps them, because that would take part in every
+// It is looked at with ppoll, not kept in an epoll instance, because that would take part in every
 // arrival, of which next to none finds a sleeper.
 type bell struct {
 	fds  []unix.PollFd // of the waiting goroutine; the first is the eventfd

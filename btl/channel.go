@@ -29,6 +29,7 @@ type channel struct {
 	repost    []fabric.Buf // receive buffers to be posted again
 	idle      int          // passes since something arrived
 	left      bool         // the latest poll may have left something
+	emptyAt   Time         // when a poll left nothing
 }
 
 // batchMax is the number of sends that a channel collects before they are posted.

@@ -109,6 +109,9 @@ func (ep *Endpoint) Outstanding() (packets, fragments int) {
 		ep.small.queue.count + ep.large.queue.count + int(ep.pack.records)
 }
 
+// Path returns what is known of the path to the peer: round trip, window, packets in flight.
+func (ep *Endpoint) Path() reliability.PathState { return ep.snd.Path() }
+
 // MaxTiny is the largest fragment that takes the fast path to this peer.
 func (ep *Endpoint) MaxTiny() int { return segmentRoom(ep.tiny, frag.KindFrag) }
 

@@ -29,8 +29,8 @@ type openPack struct {
 
 func (p *openPack) open() bool { return p.bytes != 0 }
 
-// alone says whether a message that comes now may be a lone one: nothing of the endpoint was sent in
-// this pass, or since the latest one, and the latest pack had but one record.
+// alone says whether a message that comes now may be a lone one: nothing of the endpoint was sent
+// in this pass, or since the latest one, and the latest pack had but one record.
 func (ep *Endpoint) alone() bool { return ep.sentIn != ep.m.period && !ep.bursts }
 
 // packBytesMax is the size of the largest pack to this peer.

@@ -99,8 +99,8 @@ func (m *recoveryModel) resend(t *rapid.T) {
 		case cause == CauseRefused && !m.refused[int(token)]:
 			t.Fatalf("packet %d was not refused", token)
 		case cause != CauseRefused && age < min(2*m.oneWay, m.segs.rules.ProbeTimeoutMin):
-			t.Fatalf("packet %d is sent again, cause %d, %v after it was sent, with %v one way", token, cause,
-				age, m.oneWay)
+			t.Fatalf("packet %d is sent again, cause %d, %v after it was sent, with %v one way", token,
+				cause, age, m.oneWay)
 		case (cause == CauseLost || cause == CauseDupAck) && age < 2*m.oneWay && m.measured():
 			t.Fatalf("packet %d is found lost, cause %d, %v after it was sent, with %v one way", token, cause,
 				age, m.oneWay)

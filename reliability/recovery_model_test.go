@@ -102,8 +102,8 @@ func (m *recoveryModel) resend(t *rapid.T) {
 			t.Fatalf("packet %d is sent again, cause %d, %v after it was sent, with %v one way", token,
 				cause, age, m.oneWay)
 		case (cause == CauseLost || cause == CauseDupAck) && age < 2*m.oneWay && m.measured():
-			t.Fatalf("packet %d is found lost, cause %d, %v after it was sent, with %v one way", token, cause,
-				age, m.oneWay)
+			t.Fatalf("packet %d is found lost, cause %d, %v after it was sent, with %v one way", token,
+				cause, age, m.oneWay)
 		case cause == CauseLost:
 			m.again++
 		}

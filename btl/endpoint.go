@@ -53,6 +53,7 @@ type Endpoint struct {
 	balance    int  // bytes that the small ones may be ahead of the others
 	pack       openPack
 	sentIn     uint64 // the module's period in which something was sealed last
+	bursts     bool   // the latest pack had several records: the next message will not be alone
 	asm        frag.Assembler
 	refusals   []refusal
 	rel        reliableState

@@ -17,7 +17,7 @@ var recoveryMutations = []mutation{
 		old:   "\t\t\tc := &r.rack[p.channel]\n",
 		new: "\t\t\tc := &r.rack[Command]\n\t\t\tif o := &r.rack[Data]; o.at > c.at {\n" +
 			"\t\t\t\tc = o\n\t\t\t}\n",
-		test:  "./reliability -run TestChannelsApart",
+		test: "./reliability -run TestChannelsApart",
 	},
 	{
 		name:  "no-probe",

@@ -8,6 +8,7 @@ import (
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 	"gobtl/internal/seq"
+	"gobtl/reliability"
 )
 
 // fairScript is a script that grants so many credits to a module with room for them.
@@ -24,6 +25,7 @@ func fairScript(t *testing.T, cfg Config, credit uint16) (*script, *Endpoint) {
 func fairConfig() Config {
 	cfg := smallConfig()
 	cfg.SendBuffers, cfg.FragmentsMax = 512, 256
+	cfg.Rules.Congestion = reliability.CongestionFixed // or the windows would still grow
 	return cfg
 }
 

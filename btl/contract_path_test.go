@@ -11,6 +11,7 @@ import (
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
+	"gobtl/reliability"
 )
 
 // In a quick ping-pong every message takes both fast paths and every ACK rides on the reply: no
@@ -222,6 +223,7 @@ func TestPathFairness(t *testing.T) {
 	cfg := smallConfig()
 	cfg.SendBuffers, cfg.FragmentsMax = 512, 256
 	cfg.QuantumBytes, cfg.PassPackets = 4000, 32
+	cfg.Rules.Congestion = reliability.CongestionFixed // or the windows would still grow
 	l := newLab(t, mem.Config{QueueDatagrams: 8192}, 4, cfg)
 	var order []int
 	for i := 1; i < 4; i++ {

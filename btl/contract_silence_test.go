@@ -25,11 +25,18 @@ func (l *lab) countSent(i int) *int {
 	return n
 }
 
-// Rule 8: under total loss at most the packets in flight are sent again per time-out, and time-outs
-// double; after the network has healed everything drains within two time-outs.
+// Rule 8: under total loss at most the packets in flight are sent again per time-out, with the
+// adaptive profile just one of them, and time-outs double; after the network has healed everything
+// drains within two time-outs.
 func TestContract08TotalLoss(t *testing.T) {
+	for _, profile := range []string{"usnic", "adaptive"} {
+		t.Run(profile, func(t *testing.T) { contract08TotalLoss(t, profile) })
+	}
+}
+
+func contract08TotalLoss(t *testing.T, profile string) {
 	cfg := smallConfig()
-	cfg.PeerTimeout = time.Minute
+	cfg.PeerTimeout, cfg.Profile = time.Minute, profile
 	l := newLab(t, mem.Config{}, 2, cfg)
 	tr := newTraffic(t, testSeed(t, 8), 1)
 	l.mods[1].Handle(1, tr.receive)
@@ -49,6 +56,10 @@ func TestContract08TotalLoss(t *testing.T) {
 		}
 		inFlight, _ = a.Outstanding()
 		switch n := *sent - before; {
+		case i > 0 && profile == "adaptive":
+			if n != 1 {
+				t.Errorf("%d packets sent again up to %v", n, end*time.Millisecond)
+			}
 		case i == 0 && n != inFlight:
 			t.Errorf("%d packets sent for the first time, %d are in flight", n, inFlight)
 		case i > 0 && (n > inFlight || n < inFlight/2):
@@ -72,7 +83,7 @@ func TestContract08TotalLoss(t *testing.T) {
 func TestContract08ResendsPerPass(t *testing.T) {
 	cfg := smallConfig()
 	cfg.Rules.ResendsPerPass = 5
-	cfg.PeerTimeout = time.Minute
+	cfg.PeerTimeout, cfg.Profile = time.Minute, "usnic" // of which all timers run out at once
 	l := newLab(t, mem.Config{}, 2, cfg)
 	l.mods[1].Handle(1, func(*Endpoint, Tag, []byte) {})
 	a, _ := l.pair()

@@ -251,6 +251,8 @@ func (m *Module) publish() {
 	s.SendBuffersFree = uint64(len(m.freeSegs))
 	s.InFlight = uint64(m.seg.InFlight())
 	s.CreditsGranted = uint64(m.credits.Granted())
+	again := m.seg.Counts()
+	s.counters[CntSpurious], s.counters[CntThrottled] = again.Spurious, again.Throttled
 	m.pub.store(s)
 	m.dirty, m.publishedAt = false, m.now
 }

@@ -51,6 +51,7 @@ func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 	ep.reliable = m.reliable && hello.Features&frag.FeatureReliable != 0
 	if ep.reliable {
 		ep.tiny = ep.mtu // all goes one way
+		ep.snd.Unbind()
 	} else {
 		ep.snd.Grant(hello.Credit)
 	}

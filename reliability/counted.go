@@ -1,6 +1,8 @@
 package reliability
 
 import (
+	"math"
+
 	"gobtl/internal/mono"
 	"gobtl/internal/seq"
 )
@@ -23,6 +25,13 @@ func (s *Sender) Count() seq.Num {
 	n := skipZero(s.next)
 	s.next = n + 1
 	return n
+}
+
+// Unbind lets nothing but the credits bound what is sent. A Receiver that counts confirms unasked
+// only to renew them, after a share of them that may be more than the sender's window.
+func (s *Sender) Unbind() {
+	s.window = math.MaxInt32
+	s.settle()
 }
 
 // Confirm books that everything up to ack has arrived, and the new credits. It reports whether that

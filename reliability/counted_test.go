@@ -70,3 +70,23 @@ func TestCountAcksForCredits(t *testing.T) {
 		t.Errorf("%d not confirmed after Settle", s.InFlight())
 	}
 }
+
+// An unbound Sender goes on until its credits are used up, however small its window.
+func TestCountUnbound(t *testing.T) {
+	for _, first := range []seq.Num{1, 1<<31 - 2, 1<<32 - 50} {
+		var s Sender
+		s.Init(0, first, 16)
+		s.Unbind()
+		if s.Open() {
+			t.Fatal("open without credits")
+		}
+		s.Confirm(first-1, 128)
+		n := 0
+		for ; s.Open(); n++ {
+			s.Count()
+		}
+		if n < 127 || n > 128 || s.Room() != 0 { // one number less if zero was left out
+			t.Errorf("first %d: %d packets sent for 128 credits", first, n)
+		}
+	}
+}

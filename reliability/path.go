@@ -13,6 +13,39 @@ type path struct {
 	base         time.Duration // the least one of the last one or two baseSpans
 	spanLeast    time.Duration // the least one of the present span
 	spanBegan    mono.Time
+	sampledAt    mono.Time // when something was measured last
+}
+
+// PathState is what a sender knows of the path to its peer. The usnic and lossless profiles measure
+// nothing: there only the packets count.
+type PathState struct {
+	// RoundTrip is the smoothed round trip, Deviation its smoothed mean deviation, and Least the
+	// least one of the last ten to twenty seconds, all of the channel by which something was measured
+	// last, and without the time for which the peer held its ACKs back. 0: nothing was measured yet.
+	RoundTrip, Deviation, Least time.Duration
+	// WindowPackets is how many packets may be in flight by the congestion window, or the
+	// peer's where there is none; InFlightPackets is how many are on their way, without those that
+	// have arrived and those that are taken for lost.
+	WindowPackets, InFlightPackets int
+	// SlowStart says that the congestion window still doubles in each round trip.
+	SlowStart bool
+}
+
+// Path returns what is known of the path.
+func (s *Sender) Path() PathState {
+	r := s.rec
+	if r == nil {
+		return PathState{WindowPackets: int(s.window), InFlightPackets: s.InFlight()}
+	}
+	p := &r.paths[r.latest]
+	state := PathState{
+		RoundTrip: p.srtt, Deviation: p.rttvar, Least: p.base,
+		WindowPackets: int(s.window), InFlightPackets: int(r.pipe(s)),
+	}
+	if !r.fixed {
+		state.WindowPackets, state.SlowStart = int(min(r.cong.window, int32(s.window))), r.cong.slow
+	}
+	return state
 }
 
 // baseSpan is how long the least round trip is remembered, at least: routes change.
@@ -21,6 +54,7 @@ const baseSpan = 10 * time.Second
 // sample takes a measured round trip.
 func (p *path) sample(now mono.Time, rtt time.Duration) {
 	rtt = max(rtt, time.Microsecond)
+	p.sampledAt = now
 	if p.srtt == 0 {
 		p.srtt, p.rttvar, p.base, p.spanLeast, p.spanBegan = rtt, rtt/2, rtt, rtt, now
 		return
@@ -33,6 +67,13 @@ func (p *path) sample(now mono.Time, rtt time.Duration) {
 	p.rttvar += (max(p.srtt-rtt, rtt-p.srtt) - p.rttvar) / 4
 	p.srtt += (rtt - p.srtt) / 8
 }
+
+// fresh says whether the least round trip is one of late. While everything has to be sent again
+// nothing can be measured, and the path may have become shorter.
+func (p *path) fresh(now mono.Time) bool { return now.Sub(p.sampledAt) <= freshWaits*p.wait() }
+
+// freshWaits is for how many usual waits a measurement holds.
+const freshWaits = 16
 
 // wait is how long an answer may take that is not late: what both kinds of time-outs begin with.
 func (p *path) wait() time.Duration { return p.srtt + max(4*p.rttvar, p.srtt/2) }

@@ -29,12 +29,16 @@ func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
 	later := c.at > p.postedAt || c.at == p.postedAt && p.seq.Before(c.seq)
 	switch {
 	case r.whole: // the first of several, none missing: this was not lost, the copy is not here yet
-	case p.resends > 0 && took < r.paths[p.channel].base: // an earlier copy arrived
+	case p.resends > 0 && took < r.paths[p.channel].base && r.paths[p.channel].fresh(now):
+		// An earlier copy arrived.
 	case later:
-		if p.resends == 0 && c.rtt != 0 { // it was not lost, only late
+		if p.resends == 0 && c.rtt != 0 && r.selective { // it was not lost, only late
 			r.late = max(r.late, took-c.rtt)
 		}
 	default:
+		if path := &r.paths[p.channel]; !r.selective && path.srtt != 0 {
+			took = min(took, path.wait()) // it may have been there for long
+		}
 		*c = delivered{at: p.postedAt, seq: p.seq, rtt: took}
 		r.news = true
 	}
@@ -50,8 +54,14 @@ func (r *recovery) while(c Channel) time.Duration {
 
 // findLost marks the packets that are lost by now, and has them sent again.
 func (s *Sender) findLost(g *Segments, now mono.Time) {
+	r := s.rec
+	known := r.marked
 	s.markLost(g, now)
+	found := r.marked - known
 	s.sendLost(g)
+	if r.tokens < tokenUnits {
+		g.counts.Throttled += uint64(max(min(found, r.marked), 0))
+	}
 }
 
 func (s *Sender) markLost(g *Segments, now mono.Time) {
@@ -126,7 +136,7 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 	r.newest = r.newest.Max(ack)
 	if sack != nil {
 		done = s.onWords(g, now, ack, sack.Words, done)
-		r.onCopies(sack.Copies)
+		r.onCopies(g, sack.Copies)
 	}
 	for ; s.oldest != s.next && s.at(s.oldest) == noToken; s.oldest++ {
 		r.sacked-- // a peer that contradicts itself
@@ -161,7 +171,9 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 }
 
 // measure takes the round trip of the packet that arrived last, if this is its first
-// acknowledgement and there was only one copy of it (Karn's rule).
+// acknowledgement and there was only one copy of it (Karn's rule). An ACK that does not say which
+// one arrived last tells nothing when it covers a packet that was sent again: what is behind that
+// may have arrived long before.
 func (r *recovery) measure(g *Segments, s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	n, delay := ack, time.Duration(0)
 	if sack != nil {
@@ -172,7 +184,7 @@ func (r *recovery) measure(g *Segments, s *Sender, now mono.Time, ack seq.Num, s
 		return
 	}
 	p := &g.segs[t]
-	if p.state != Posted || p.resends > 0 || p.vague {
+	if p.state != Posted || p.resends > 0 || p.vague || sack == nil && s.again(g, ack) {
 		return
 	}
 	rtt := now.Sub(p.postedAt)
@@ -186,6 +198,16 @@ func (r *recovery) measure(g *Segments, s *Sender, now mono.Time, ack seq.Num, s
 		rtt = max(rtt-sack.Unread, min(rtt, path.base)) // what the network can have taken at least
 	}
 	r.cong.sample(rtt, path.base, &g.rules)
+}
+
+// again says whether a packet up to ack was sent again.
+func (s *Sender) again(g *Segments, ack seq.Num) bool {
+	for n := s.oldest; n != ack; n++ {
+		if t := s.at(n); t != noToken && (g.segs[t].resends > 0 || g.segs[t].state == Resend) {
+			return true
+		}
+	}
+	return false
 }
 
 // onWords frees the packets that arrived beyond the first gap.
@@ -214,7 +236,7 @@ func (s *Sender) onWords(g *Segments, now mono.Time, ack seq.Num, words []uint64
 
 // onCopies counts the packets that were sent again in vain: the peer tells how many came twice.
 // What the network has copied counts too, as long as something was sent again.
-func (r *recovery) onCopies(copies uint32) {
+func (r *recovery) onCopies(g *Segments, copies uint32) {
 	d := int32(copies - r.copies)
 	if d <= 0 {
 		return // an older ACK
@@ -222,6 +244,7 @@ func (r *recovery) onCopies(copies uint32) {
 	r.copies = copies
 	vain := min(d, r.again[0]+r.again[1])
 	r.vain += uint32(vain)
+	g.counts.Spurious += uint64(vain)
 	for i := range r.again {
 		n := min(vain, r.again[i])
 		r.again[i] -= n

@@ -46,7 +46,7 @@ type Rules struct {
 	// Congestion is how the congestion window is found: CongestionDelay, or CongestionFixed for none
 	// at all, on networks that need it not.
 	Congestion string
-	// InitialWindow is the congestion window to begin with, in packets.
+	// InitialWindow is the congestion window to begin with, in packets, at least 2.
 	InitialWindow int
 	// TargetDelay is the round trip up to which a queue on the way is welcome; on a long path it is
 	// somewhat more than the path's own.
@@ -169,7 +169,8 @@ func (r Rules) validateAdaptive() error {
 		r.ResendTimeoutMin > r.ResendTimeoutMax:
 		return fmt.Errorf("%w: time-outs of at least %v and %v", ErrRules, r.ProbeTimeoutMin,
 			r.ResendTimeoutMin)
-	case r.InitialWindow < 1 || r.InitialWindow > WindowMax || r.TargetDelay < time.Microsecond:
+	case r.InitialWindow < windowLeast || r.InitialWindow > WindowMax ||
+		r.TargetDelay < time.Microsecond:
 		return fmt.Errorf("%w: initial window of %d packets, target delay %v", ErrRules,
 			r.InitialWindow, r.TargetDelay)
 	}

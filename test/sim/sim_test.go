@@ -68,6 +68,15 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// TestAdaptive runs a part of the clusters with all modules on the adaptive profile.
+func TestAdaptive(t *testing.T) {
+	var seeds []uint64
+	for s := uint64(1); s <= max(1, seedCount(t)/10); s++ {
+		seeds = append(seeds, s)
+	}
+	runSeeds(t, seeds, swarm.Options{Profile: "adaptive"})
+}
+
 // TestReliable runs a part of the clusters on networks that lose nothing by themselves.
 func TestReliable(t *testing.T) {
 	var seeds []uint64
@@ -77,9 +86,12 @@ func TestReliable(t *testing.T) {
 	runSeeds(t, seeds, swarm.Options{Reliable: true})
 }
 
-// TestRegressions runs the seeds of testdata/seeds.txt.
+// TestRegressions runs the seeds of testdata/seeds.txt: with the profiles that they draw, and with
+// the one that all modules had when most of them failed.
 func TestRegressions(t *testing.T) {
-	runSeeds(t, regressions(t), swarm.Options{})
+	for _, profile := range []string{"", "usnic"} {
+		runSeeds(t, regressions(t), swarm.Options{Profile: profile})
+	}
 }
 
 func regressions(t *testing.T) (seeds []uint64) {
@@ -126,7 +138,7 @@ func runSeeds(t *testing.T, seeds []uint64, opts swarm.Options) (sum swarm.Resul
 				mu.Lock()
 				sum.Add(&res)
 				if res.Err != nil {
-					t.Errorf("seed %d: %v\n  make replay SEED=%d", seeds[i], res.Err, seeds[i])
+					t.Errorf("seed %d: %v\n  make replay SEED=%d%s", seeds[i], res.Err, seeds[i], flags(&opts))
 				}
 				mu.Unlock()
 			}
@@ -134,6 +146,17 @@ func runSeeds(t *testing.T, seeds []uint64, opts swarm.Options) (sum swarm.Resul
 	}
 	wg.Wait()
 	return sum
+}
+
+// flags are what a replay needs beside the seed.
+func flags(opts *swarm.Options) string {
+	switch {
+	case opts.Reliable:
+		return " SWARM_FLAGS=--reliable"
+	case opts.Profile != "":
+		return " SWARM_FLAGS='--profile " + opts.Profile + "'"
+	}
+	return ""
 }
 
 // TestDeterministic: two runs of a seed are the same event by event, also while others run beside

@@ -154,6 +154,7 @@ func NewPlan(seed uint64, opts Options) *Plan {
 	if d.chance(0.4) {
 		p.Net.PollAhead = d.size(1, 64)
 	}
+	p.drawProfiles(opts)
 	p.drawOwnReliability()
 	return p
 }

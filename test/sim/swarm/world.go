@@ -14,7 +14,7 @@ import (
 
 // Options are what can be said about a run beside its seed.
 type Options struct {
-	// Profile is the recovery profile of all modules; "" is the default one.
+	// Profile is the recovery profile of all modules; "" draws one for each.
 	Profile string
 	// Reliable makes the network of every run reliable and ordered by itself.
 	Reliable bool

@@ -22,7 +22,7 @@ type cli struct {
 	Seeds     uint64        `default:"1000" help:"How many seeds to run."`
 	First     uint64        `default:"1" help:"The first seed."`
 	Workers   int           `default:"0" help:"Seeds run at once; 0 takes the number of processors."`
-	Profile   string        `help:"Recovery profile of all modules."`
+	Profile   string        `help:"Recovery profile of all modules; default: drawn for each."`
 	Reliable  bool          `help:"Only networks that are reliable and ordered by themselves."`
 	Without   []string      `help:"Leave out these faults, incidents and attacks."`
 	TimeLimit time.Duration `help:"Begin no further seed after this time."`

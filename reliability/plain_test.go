@@ -1,0 +1,90 @@
+package reliability
+
+import (
+	"testing"
+	"time"
+)
+
+// plainPeer is a sender of the adaptive profile whose peer sends no selective ACKs.
+func plainPeer(t *testing.T) *adaptive {
+	t.Helper()
+	a := newAdaptive(t, nil)
+	a.snd.rec.selective = false
+	return a
+}
+
+// plain acknowledges the packets below upTo, without a selective part.
+func (a *adaptive) plain(upTo int) AckVerdict {
+	ack := adaptiveFirst.Add(uint32(upTo)) - 1
+	var verdict AckVerdict
+	a.done, verdict, _ = a.snd.OnAck(a.segs, a.now, ack, 4096, false, a.done[:0])
+	a.check()
+	return verdict
+}
+
+// What waited at the peer behind a lost packet says nothing about the path when it is acknowledged
+// at last.
+func TestPlainAckMeasures(t *testing.T) {
+	t.Parallel()
+	const rtt = time.Millisecond
+	a := plainPeer(t)
+	a.warm(rtt)
+	n := a.sent
+	a.send(4, Data) // n is lost
+	a.after(rtt).plain(n)
+	a.plain(n)
+	wantAgain(t, a, n) // and its copy too
+	a.after(100 * time.Millisecond).expire()
+	wantAgain(t, a, n)
+	a.after(rtt).plain(n + 4)
+	path := a.snd.rec.paths[Data]
+	if len(a.done) != 4 || path.srtt > rtt+rtt/8 {
+		t.Errorf("%d freed, round trip of %v measured", len(a.done), path.srtt)
+	}
+	a.send(2, Data)
+	a.after(2 * rtt).plain(a.sent)
+	if got := a.snd.rec.paths[Data].srtt; got <= path.srtt {
+		t.Errorf("round trip of %v not measured: %v", 2*rtt, got)
+	}
+}
+
+// A path that has become shorter while everything had to be sent again: the ACK of a copy that
+// comes sooner than the least round trip that was ever seen is believed after a while, and tells
+// that what was sent before is lost.
+func TestShorterPathIsLearnt(t *testing.T) {
+	t.Parallel()
+	const rtt = 10 * time.Millisecond
+	for _, c := range []struct {
+		silence time.Duration
+		again   int
+	}{{3 * rtt, 0}, {time.Second, 3}} {
+		a := plainPeer(t)
+		a.warm(rtt)
+		n := a.sent
+		a.send(4, Data) // all are lost
+		a.after(c.silence).expire()
+		wantAgain(t, a, n)
+		a.after(rtt / 2).plain(n + 1)
+		a.expire()
+		if got, _ := a.again(); len(got) != c.again {
+			t.Errorf("after a silence of %v: sent again: %v", c.silence, got)
+		}
+	}
+}
+
+// Packets that are acknowledged late because one before them was lost were not late on the way.
+func TestPlainAckNotLate(t *testing.T) {
+	t.Parallel()
+	const rtt = time.Millisecond
+	a := plainPeer(t)
+	a.warm(rtt)
+	n := a.sent
+	a.send(8, Data) // n is lost
+	a.after(50 * time.Millisecond).expire()
+	a.plain(n) // of a packet behind the gap
+	wantAgain(t, a, n)
+	a.after(rtt).plain(n + 8)
+	if got := a.snd.rec.late; got != 0 {
+		t.Errorf("late by %v", got)
+	}
+}

@@ -117,7 +117,7 @@ func (r *Result) Missing() []string {
 	}
 	for _, c := range []btl.Counter{
 		btl.CntRetransmitTimeout, btl.CntRetransmitDupAck, btl.CntRetransmitNack, btl.CntSendsPacked,
-		btl.CntRecordsDropped, btl.CntLanded,
+		btl.CntRecordsDropped, btl.CntLanded, btl.CntPeersReliable, btl.CntAsked, btl.CntDropLost,
 	} {
 		lack(c.String(), r.Stats[c])
 	}

@@ -37,7 +37,7 @@ func (m *Module) onSack(ep *Endpoint, h *frag.Header, payload []byte) bool {
 		Words: s.Words[:s.Count], Last: s.Last, Copies: s.Copies,
 		Delay: time.Duration(s.DelayUs) * time.Microsecond,
 		// An ACK may have waited unread on this side, too.
-		Unread: time.Duration(s.UnreadUs)*time.Microsecond + m.gap,
+		Unread: time.Duration(s.UnreadUs)*time.Microsecond + m.unread,
 	}, m.done[:0])
 	return m.afterAck(ep, done, verdict)
 }

@@ -29,6 +29,7 @@ type channel struct {
 	repost    []fabric.Buf // receive buffers to be posted again
 	idle      int          // passes since something arrived
 	left      bool         // the latest poll may have left something
+	emptyAt   Time         // when a poll left nothing
 }
 
 // batchMax is the number of sends that a channel collects before they are posted.
@@ -69,18 +70,27 @@ func (c *channel) room() int {
 // put adds a packet of size bytes in b to the batch. There must be room.
 func (c *channel) put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
 	c.m.wire[b] |= wireBusy
-	c.batch = append(c.batch, fabric.Send{To: to, Buf: b, Len: uint32(sizeBytes)})
+	s := c.next()
+	s.To, s.Buf, s.Len = to, b, uint32(sizeBytes)
+	s.Region, s.RegionLen, s.RegionOff = 0, 0, 0
+}
+
+// next adds a place to the batch, to be filled in field by field: a struct that is built elsewhere
+// and copied costs as much as all the rest, for the processor waits for the fields to be written.
+func (c *channel) next() *fabric.Send {
+	n := len(c.batch)
+	c.batch = c.batch[:n+1]
+	return &c.batch[n]
 }
 
 // putSegment adds a send segment to the batch: its buffer, and what is to be gathered from
 // registered memory.
 func (c *channel) putSegment(t reliability.Token, to fabric.Addr) {
-	s := &c.m.segs[t]
+	g := &c.m.segs[t]
 	c.m.wire[t] |= wireBusy
-	c.batch = append(c.batch, fabric.Send{
-		To: to, Buf: segBuf(t), Len: s.bytes - s.gatherLen,
-		Region: s.gather, RegionLen: s.gatherLen, RegionOff: s.gatherOff,
-	})
+	s := c.next()
+	s.To, s.Buf, s.Len = to, segBuf(t), g.bytes-g.gatherLen
+	s.Region, s.RegionLen, s.RegionOff = g.gather, g.gatherLen, g.gatherOff
 }
 
 // flush posts the batch. What the fabric cannot take now stays for the next pass; what it refuses

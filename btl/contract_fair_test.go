@@ -7,8 +7,8 @@ import (
 
 	"gobtl/fabric/mem"
 	"gobtl/frag"
-	"gobtl/reliability"
 	"gobtl/internal/seq"
+	"gobtl/reliability"
 )
 
 // fairScript is a script that grants so many credits to a module with room for them.

@@ -117,6 +117,37 @@ func TestPackLoneAndBurst(t *testing.T) {
 	}
 }
 
+// After a burst the next message waits for the pass, so that all of a further burst share their
+// packet. The first one that comes alone after that is the last to wait.
+func TestPackBurstAfterBurst(t *testing.T) {
+	s, ep := packScript(t, smallConfig())
+	for burst := range 3 {
+		want := []record{{1, "a"}, {2, "b"}, {3, "c"}}
+		for _, r := range want {
+			sendOrFail(t, ep, Tag(r.tag), []byte(r.data))
+		}
+		if got := s.take(); burst > 0 && (len(got) != 0 || s.m.Deadline() > s.m.now) {
+			t.Fatalf("burst %d: %d packets before the pass, deadline %v", burst, len(got), s.m.Deadline())
+		}
+		got := s.run(1)
+		if burst == 0 {
+			want = want[1:]
+		}
+		if len(got) != 1 || !slices.Equal(recordsOf(got[0]), want) {
+			t.Fatalf("burst %d: %+v, want %v", burst, got, want)
+		}
+	}
+	for i, waits := range []bool{true, false, false} {
+		sendOrFail(t, ep, 1, []byte("lone"))
+		if got := s.take(); (len(got) == 0) != waits {
+			t.Fatalf("lone message %d: %d packets before the pass", i, len(got))
+		}
+		if got := s.run(1); (len(got) == 1) != waits {
+			t.Fatalf("lone message %d: %d packets in the pass", i, len(got))
+		}
+	}
+}
+
 // A burst is carried by as few packets as hold it, each of them within the sizes that were agreed.
 func TestPackBurstSize(t *testing.T) {
 	for _, c := range []struct {

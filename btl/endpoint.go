@@ -53,6 +53,7 @@ type Endpoint struct {
 	balance    int  // bytes that the small ones may be ahead of the others
 	pack       openPack
 	sentIn     uint64 // the module's period in which something was sealed last
+	bursts     bool   // the latest pack had several records: the next message will not be alone
 	asm        frag.Assembler
 	refusals   []refusal
 	rel        reliableState
@@ -107,6 +108,9 @@ func (ep *Endpoint) Outstanding() (packets, fragments int) {
 	return ep.snd.InFlight(),
 		ep.small.queue.count + ep.large.queue.count + int(ep.pack.records)
 }
+
+// Path returns what is known of the path to the peer: round trip, window, packets in flight.
+func (ep *Endpoint) Path() reliability.PathState { return ep.snd.Path() }
 
 // MaxTiny is the largest fragment that takes the fast path to this peer.
 func (ep *Endpoint) MaxTiny() int { return segmentRoom(ep.tiny, frag.KindFrag) }

@@ -57,6 +57,7 @@ type Module struct {
 	awake      Time          // without the time that the owner was stopped: peers are judged by it
 	promised   Time          // the Deadline at the end of the latest pass
 	gap        time.Duration // between the latest pass and the one before
+	unread     time.Duration // for how long what is handled now may have waited to be read
 	spared     bool          // the timers of packets waited for another pass
 	inProgress bool
 	fastOK     bool

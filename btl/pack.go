@@ -11,7 +11,8 @@ import (
 // company. Those behind it, in the same pass or before the next one, are copied one behind the
 // other into a send buffer, the endpoint's open pack. It is sealed (sequence number, ACK, timer)
 // and goes to its channel's batch when it is full, or when the pass serves the endpoint. So a burst
-// costs a system call for its first message, and one for all the others.
+// costs a system call for its first message, and one for all the others; a burst that follows
+// another only the latter, for after a burst the next message is taken for the first of many.
 //
 // An open pack is something that waits to be sent: it keeps the endpoint on the ready list, and it
 // has been promised the next sequence number, for nothing else of the endpoint is sealed before it.
@@ -28,9 +29,9 @@ type openPack struct {
 
 func (p *openPack) open() bool { return p.bytes != 0 }
 
-// alone says whether nothing of the endpoint was sent in this pass, or since the latest one: a
-// message that comes now may be a lone one.
-func (ep *Endpoint) alone() bool { return ep.sentIn != ep.m.period }
+// alone says whether a message that comes now may be a lone one: nothing of the endpoint was sent
+// in this pass, or since the latest one, and the latest pack had but one record.
+func (ep *Endpoint) alone() bool { return ep.sentIn != ep.m.period && !ep.bursts }
 
 // packBytesMax is the size of the largest pack to this peer.
 func (ep *Endpoint) packBytesMax() int { return min(ep.mtu, ep.m.cfg.PackBytes) }
@@ -208,7 +209,8 @@ func (m *Module) sealPack(ep *Endpoint) int {
 		return 0
 	}
 	m.out = frag.Header{Kind: frag.KindPack, PayloadLen: uint16(p.bytes - frag.FragHeaderBytes)}
-	if p.records == 1 {
+	ep.bursts = p.records > 1
+	if !ep.bursts {
 		m.out.Kind, m.out.Tag = frag.KindFrag, p.tag
 		m.segs[p.seg].pack = false
 	} else {

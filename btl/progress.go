@@ -99,8 +99,10 @@ func (m *Module) receiveFirst() (n int, fast bool, err error) {
 	}
 	got, err := m.cmd.ep.Poll(m.cmd.comps[:1])
 	if err != nil || got == 0 {
+		m.cmd.emptyAt = m.now
 		return 0, false, m.broken(&m.cmd, err)
 	}
+	m.unread = m.now.Sub(m.cmd.emptyAt)
 	if m.cmd.comps[0].Op == fabric.OpRecv && m.receiveFast(&m.cmd.comps[0]) {
 		m.fastOK = false
 		return 1, true, nil
@@ -152,6 +154,7 @@ func (m *Module) poll(c *channel, limit int, n *int) (more bool, err error) {
 		return false, m.broken(c, err)
 	}
 	comps := c.comps[:got]
+	m.unread = m.now.Sub(c.emptyAt)
 	for i := range comps {
 		if comps[i].Op == fabric.OpRecv {
 			*n++
@@ -165,6 +168,9 @@ func (m *Module) poll(c *channel, limit int, n *int) (more bool, err error) {
 	}
 	c.postReceives()
 	c.left = got >= limit
+	if got == 0 || !c.left && c.caps.PollsAll {
+		c.emptyAt = m.now
+	}
 	return c.left, nil
 }
 
@@ -245,6 +251,8 @@ func (m *Module) publish() {
 	s.SendBuffersFree = uint64(len(m.freeSegs))
 	s.InFlight = uint64(m.seg.InFlight())
 	s.CreditsGranted = uint64(m.credits.Granted())
+	again := m.seg.Counts()
+	s.counters[CntSpurious], s.counters[CntThrottled] = again.Spurious, again.Throttled
 	m.pub.store(s)
 	m.dirty, m.publishedAt = false, m.now
 }

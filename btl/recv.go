@@ -178,7 +178,7 @@ func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 			m.stats.counters[CntEarly]++
 		}
 		ep.rcv.Accept(m.now, h.Seq, &m.rules)
-		ep.rcv.Unread(m.gap)
+		ep.rcv.Unread(m.unread)
 		m.owe(ep)
 	}
 	switch {

@@ -118,3 +118,29 @@ func TestReliableChunkMissing(t *testing.T) {
 		}
 	}
 }
+
+// Nothing is sent before the peer's first ACK, whatever its Hello promised.
+func TestReliableFirstAck(t *testing.T) {
+	r := newRelied(t, sim.Config{}, relyConfig(), relyConfig())
+	deaf := true
+	r.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
+		return sim.Verdict{Drop: deaf && frag.Kind(d.Data[1]&15) == frag.KindAck}
+	})
+	n := 0
+	if err := r.mods[1].Handle(1, func(*Endpoint, Tag, []byte) { n++ }); err != nil {
+		t.Fatal(err)
+	}
+	ep := r.connect(0, 1)
+	var end error
+	r.send(ep, 1, 10, &end)
+	r.run(100 * time.Millisecond)
+	for i := range r.sent {
+		if h := &r.sent[i]; h.Kind != frag.KindAck && h.Tag != frag.TagVoid {
+			t.Errorf("a %v was sent without an ACK", h.Kind)
+		}
+	}
+	deaf = false // a question brings one
+	if r.run(4 * time.Second); n != 1 || end != nil {
+		t.Errorf("%d delivered, ended with %v", n, end)
+	}
+}

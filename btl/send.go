@@ -11,13 +11,13 @@ import (
 	"gobtl/reliability"
 )
 
-// Send gives a fragment to the module. A tiny one that comes alone, for a connected endpoint with
-// an empty queue, an open window and a free slot on the command channel, is posted at once (usnic's
-// fast send path), so is a larger one of one packet when nothing is in flight; small ones that
-// follow in the same pass, or before the next one, are put into a common packet that this pass
-// sends. Send then returns Done, unless f.Signal is set or the fabric reads the payload where it
-// lies. Anything else joins the endpoint's queue: Queued. With an error the fragment is still the
-// caller's: ErrState, ErrClosed, or why the endpoint ended.
+// Send gives a fragment to the module. A tiny one that comes alone, and not after a burst, for a
+// connected endpoint with an empty queue, an open window and a free slot on the command channel, is
+// posted at once (usnic's fast send path), so is a larger one of one packet when nothing is in
+// flight; small ones that follow in the same pass, or before the next one, are put into a common
+// packet that this pass sends. Send then returns Done, unless f.Signal is set or the fabric reads
+// the payload where it lies. Anything else joins the endpoint's queue: Queued. With an error the
+// fragment is still the caller's: ErrState, ErrClosed, or why the endpoint ended.
 func (ep *Endpoint) Send(f *Fragment) (Status, error) {
 	m := ep.m
 	if f.state != fragLent || f.ep != ep {
@@ -376,7 +376,7 @@ func (m *Module) sendAgain() {
 		t, cause, _ := m.seg.PopResend()
 		s := &m.segs[t]
 		ep := s.ep
-		if cause == reliability.CauseTimeout && m.deadFor(ep) >= m.cfg.PeerTimeout &&
+		if timedOut(cause) && m.deadFor(ep) >= m.cfg.PeerTimeout &&
 			ep.silentResends >= silentResendsMin {
 			m.seg.Defer(t)
 			m.end(ep, EventFailed, fmt.Errorf("%w: silent for %v, %d packets sent again", ErrPeerDead,
@@ -411,9 +411,13 @@ func (m *Module) deadFor(ep *Endpoint) time.Duration {
 	return m.awake.Sub(max(ep.heardAt, ep.waitSince))
 }
 
+// timedOut says whether a packet is sent again because no answer came.
+func timedOut(cause reliability.Cause) bool {
+	return cause == reliability.CauseTimeout || cause == reliability.CauseProbe
+}
+
 func (m *Module) countResend(ep *Endpoint, cause reliability.Cause) {
-	switch cause {
-	case reliability.CauseTimeout:
+	if timedOut(cause) {
 		// A process that was stopped finds all timers expired, and short ones again at once, while the
 		// answers are still to be read: then only what follows after a while asks the peer again.
 		if ep.silentResends == 0 || !m.cmd.left && !m.data.left ||
@@ -421,7 +425,12 @@ func (m *Module) countResend(ep *Endpoint, cause reliability.Cause) {
 			ep.silentResends++
 			ep.silentAt = m.awake
 		}
+	}
+	switch cause {
+	case reliability.CauseTimeout:
 		m.stats.counters[CntRetransmitTimeout]++
+	case reliability.CauseProbe:
+		m.stats.counters[CntRetransmitProbe]++
 	case reliability.CauseDupAck:
 		m.stats.counters[CntRetransmitDupAck]++
 	case reliability.CauseLost:

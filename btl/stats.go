@@ -25,7 +25,10 @@ const (
 	CntRetransmitTimeout
 	CntRetransmitDupAck
 	CntRetransmitLost
+	CntRetransmitProbe // the oldest packet, for the first time after a silence
 	CntRetransmitNack
+	CntSpurious  // packets sent again that had arrived before
+	CntThrottled // packets found lost that had to wait for the resend budget
 	CntPostErrors
 	CntSendCompletionErrors
 	CntDone
@@ -80,6 +83,8 @@ const (
 	helpSends    = "Sends accepted or refused, by the path they took."
 	helpSent     = "Packets sent for the first time, by type."
 	helpRetr     = "Packets sent again, by cause."
+	helpSpurious = "Packets sent again in vain: they had arrived before, as the peers tell."
+	helpThrottle = "Packets found lost that had to wait, because too much was being sent again."
 	helpErrors   = "Operations of the fabric that failed, by kind."
 	helpEnded    = "Accepted sends that ended, by outcome."
 	helpRecv     = "Packets received and used, by type."
@@ -110,6 +115,9 @@ var counterInfos = [numCounters]counterInfo{
 	CntRetransmitTimeout:    {"gobtl_retransmits_total", "cause", "timeout", helpRetr},
 	CntRetransmitDupAck:     {"gobtl_retransmits_total", "cause", "duplicate_ack", helpRetr},
 	CntRetransmitLost:       {"gobtl_retransmits_total", "cause", "lost", helpRetr},
+	CntRetransmitProbe:      {"gobtl_retransmits_total", "cause", "probe", helpRetr},
+	CntSpurious:             {"gobtl_spurious_retransmits_total", "", "", helpSpurious},
+	CntThrottled:            {"gobtl_throttled_retransmits_total", "", "", helpThrottle},
 	CntRetransmitNack:       {"gobtl_retransmits_total", "cause", "nack", helpRetr},
 	CntPostErrors:           {"gobtl_fabric_errors_total", "kind", "post", helpErrors},
 	CntSendCompletionErrors: {"gobtl_fabric_errors_total", "kind", "send_completion", helpErrors},
@@ -204,7 +212,8 @@ func (s *Stats) SegmentsSent() uint64 {
 // Retransmits is the number of packets sent again, whatever the cause.
 func (s *Stats) Retransmits() uint64 {
 	return s.counters[CntRetransmitTimeout] + s.counters[CntRetransmitDupAck] +
-		s.counters[CntRetransmitNack] + s.counters[CntRetransmitLost]
+		s.counters[CntRetransmitNack] + s.counters[CntRetransmitLost] +
+		s.counters[CntRetransmitProbe]
 }
 
 // Duplicates is the number of packets received that had been received before.

@@ -74,6 +74,8 @@ type Caps struct {
 	// Landing: the Endpoint is a Lander whose Land works.
 	Landing bool
 	Source  bool // Completion.From is filled
+	// PollsAll: a Poll that reports less than it has room for has left nothing.
+	PollsAll bool
 }
 
 // Endpoint is a datagram queue pair with its completion queues (FI_EP_DGRAM).

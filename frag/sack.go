@@ -28,8 +28,8 @@ type Sack struct {
 	// Count is how many of Words there are.
 	Count int
 	// Last is the number of the packet that was taken over last, and DelayUs how long ago that was.
-	// Before that it had waited unread for at most UnreadUs: so long the receiver had not looked. Both
-	// are 65535 if it was longer.
+	// Before that it had waited unread for at most UnreadUs: so long ago the receiver last found
+	// nothing left to read. Both are 65535 if it was longer.
 	Last              seq.Num
 	DelayUs, UnreadUs uint16
 	// Copies counts, modulo 2^32, the packets received that had been taken over before.

@@ -86,6 +86,9 @@ func (s *Sender) findLost(g *Segments, now mono.Time) {
 			r.gone++
 			r.marked++
 			r.cong.lost++
+			if r.tokens < tokenUnits {
+				g.counts.Throttled++
+			}
 		}
 		if r.tokens >= tokenUnits {
 			s.sendAgain(g, t, CauseLost)
@@ -117,7 +120,7 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 	r.newest = r.newest.Max(ack)
 	if sack != nil {
 		done = s.onWords(g, now, ack, sack.Words, done)
-		r.onCopies(sack.Copies)
+		r.onCopies(g, sack.Copies)
 	}
 	for ; s.oldest != s.next && s.at(s.oldest) == noToken; s.oldest++ {
 		r.sacked-- // a peer that contradicts itself
@@ -216,7 +219,7 @@ func (s *Sender) onWords(g *Segments, now mono.Time, ack seq.Num, words []uint64
 
 // onCopies counts the packets that were sent again in vain: the peer tells how many came twice.
 // What the network has copied counts too, as long as something was sent again.
-func (r *recovery) onCopies(copies uint32) {
+func (r *recovery) onCopies(g *Segments, copies uint32) {
 	d := int32(copies - r.copies)
 	if d <= 0 {
 		return // an older ACK
@@ -224,6 +227,7 @@ func (r *recovery) onCopies(copies uint32) {
 	r.copies = copies
 	vain := min(d, r.again[0]+r.again[1])
 	r.vain += uint32(vain)
+	g.counts.Spurious += uint64(vain)
 	for i := range r.again {
 		n := min(vain, r.again[i])
 		r.again[i] -= n

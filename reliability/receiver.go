@@ -132,7 +132,7 @@ func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago, unread time.Duratio
 }
 
 // Unread notes how long the packet accepted last may have waited to be read: since when the caller
-// had not looked.
+// has not seen the end of what has arrived.
 func (r *Receiver) Unread(d time.Duration) { r.unread = d }
 
 // Early writes which packets are here beyond the first gap: bit i of words[w] stands for number

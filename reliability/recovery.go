@@ -89,8 +89,9 @@ type delivered struct {
 // quarter of what is in flight; at most that is saved up, for it may be lost at once. A path that
 // loses more than that is not helped by copies.
 const (
-	// unreadLeast is how long a process has not looked that was not just busy: it had no processor. No
-	// network is to blame for that, as Swift tells the delay of hosts from that of the fabric.
+	// unreadLeast is how long a process has left something unread that was not just busy: it had no
+	// processor, or was behind, which is for credits to bound. No network is to blame for that, as
+	// Swift tells the delay of hosts from that of the fabric.
 	unreadLeast = 500 * time.Microsecond
 
 	// sackAhead is how far from the ack the first bit of a selective acknowledgement is.
@@ -154,19 +155,28 @@ func (s *Segments) Resent(now mono.Time, t Token, to *Sender, limit time.Duratio
 	r := to.rec
 	r.gone--
 	r.again[0]++
-	r.limit = limit
-	r.sent(s, to, now, Data, limit)
+	r.sentAt[Data], r.limit = now, limit
+	r.run(s, to, now)
 	to.settle()
 }
 
-// sent notes the time, and has the timer run.
+// sent notes the time, and has the timer run. If it runs for what was sent before, it ends early
+// enough: another packet only makes the time-out later.
 func (r *recovery) sent(g *Segments, s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	r.sentAt[c] = now
-	if r.since == longAgo {
-		r.since = now
+	if r.hold != 0 && r.since != longAgo && limit == r.limit {
+		return
 	}
 	if r.backoff == 0 {
 		r.limit = limit
+	}
+	r.run(g, s, now)
+}
+
+// run has the timer run.
+func (r *recovery) run(g *Segments, s *Sender, now mono.Time) {
+	if r.since == longAgo {
+		r.since = now
 	}
 	if due := r.due(); r.hold == 0 || due < r.holdAt {
 		r.wake(g, s, now, due)
@@ -260,8 +270,11 @@ func (s *Segments) ExpireNext(now mono.Time) *Sender {
 
 // timeout sends the oldest packet again that is not to be sent again anyway.
 func (s *Sender) timeout(g *Segments, now mono.Time) {
-	r := s.rec
+	r, cause := s.rec, CauseTimeout
 	r.since = now
+	if r.backoff == 0 {
+		cause = CauseProbe
+	}
 	if r.backoff < backoffMax {
 		r.backoff++
 	}
@@ -271,7 +284,7 @@ func (s *Sender) timeout(g *Segments, now mono.Time) {
 	}
 	for n := s.oldest; n != s.next; n++ {
 		if t := s.at(n); t != noToken {
-			s.sendAgain(g, t, CauseTimeout)
+			s.sendAgain(g, t, cause)
 			return
 		}
 	}
@@ -351,6 +364,8 @@ func (s *Sender) CheckRecovery(g *Segments) error {
 		return fmt.Errorf("reliability: oldest packet %d has arrived", s.oldest)
 	case waits && r.hold == 0:
 		return fmt.Errorf("reliability: packets in flight without a timer")
+	case waits && r.holdAt > r.due().Add(time.Microsecond):
+		return fmt.Errorf("reliability: the timer ends at %d, the time is up at %d", r.holdAt, r.due())
 	case r.cong.window < min(windowLeast, int32(s.window)) || r.tokens < 0:
 		return fmt.Errorf("reliability: window of %d packets, %d tokens", r.cong.window, r.tokens)
 	}

@@ -213,7 +213,11 @@ func TestProbeAndTimeouts(t *testing.T) {
 		a.expire()
 		tokens, causes := a.again()
 		for i, token := range tokens {
-			if token != Token(n) || causes[i] != CauseTimeout {
+			want := CauseTimeout
+			if len(at) == 0 {
+				want = CauseProbe
+			}
+			if token != Token(n) || causes[i] != want {
 				t.Fatalf("packet %d sent again, cause %d", token, causes[i])
 			}
 			at = append(at, a.now.Sub(began))
@@ -286,8 +290,10 @@ func TestResendBudget(t *testing.T) {
 	if len(got) < 32 || len(got) > 700 {
 		t.Fatalf("%d of 1999 lost packets were sent again at once", len(got))
 	}
-	if a.snd.rec.marked != int32(1999-len(got)) {
-		t.Errorf("%d packets wait for the budget", a.snd.rec.marked)
+	waiting := 1999 - len(got)
+	if a.snd.rec.marked != int32(waiting) || a.segs.Counts().Throttled != uint64(waiting) {
+		t.Errorf("%d packets wait for the budget, want %d; counted %+v", a.snd.rec.marked, waiting,
+			a.segs.Counts())
 	}
 	sent := len(got)
 	for rounds := 0; sent < 1999; rounds++ {
@@ -298,6 +304,9 @@ func TestResendBudget(t *testing.T) {
 		a.expire()
 		got, _ = a.again()
 		sent += len(got)
+	}
+	if n := a.segs.Counts().Throttled; n != uint64(waiting) {
+		t.Errorf("%d of %d packets counted that had to wait", n, waiting)
 	}
 }
 
@@ -318,8 +327,8 @@ func TestCopiesInVain(t *testing.T) {
 	a.after(rtt)
 	sack := Sack{Last: adaptiveFirst.Add(uint32(n + 2)), Copies: 1}
 	a.done, _ = a.snd.OnSack(a.segs, a.now, adaptiveFirst.Add(uint32(n+2)), 4096, &sack, a.done[:0])
-	if a.snd.rec.vain != 1 {
-		t.Errorf("%d copies in vain, want 1", a.snd.rec.vain)
+	if a.snd.rec.vain != 1 || a.segs.Counts().Spurious != 1 {
+		t.Errorf("%d copies in vain, want 1; counted %+v", a.snd.rec.vain, a.segs.Counts())
 	}
 	a.send(1, Data)
 	a.after(rtt).ack(a.sent, a.sent-1)

@@ -36,7 +36,9 @@ const (
 	CauseTimeout Cause = iota // its timer ended
 	CauseDupAck               // a duplicate ACK
 	CauseRefused              // the peer refused it; something else is sent under its number
-	CauseLost                 // a packet sent later has arrived (adaptive profile)
+	// Of the adaptive profile:
+	CauseLost  // a packet sent later has arrived
+	CauseProbe // the first time-out since something was acknowledged
 )
 
 const none = ^uint32(0)
@@ -68,7 +70,20 @@ type Segments struct {
 	head   uint32
 	tail   uint32
 	count  int
+	counts Counts
 }
+
+// Counts are what the adaptive profile counts beside the resends themselves.
+type Counts struct {
+	// Spurious is the number of packets that were sent again and had arrived before, as the peers tell
+	// that send selective ACKs. (What the network copies meanwhile counts too.)
+	Spurious uint64
+	// Throttled is the number of packets found lost that had to wait for the resend budget.
+	Throttled uint64
+}
+
+// Counts returns what was counted so far.
+func (s *Segments) Counts() Counts { return s.counts }
 
 // NewAdaptive is NewSegments for the adaptive rules and up to peers Senders: these have timers, the
 // segments have none. Every one of them must be given to Adapt after Init.

@@ -123,6 +123,7 @@ gobtl_sends_total{path="refused"} 0
 gobtl_retransmits_total{cause="duplicate_ack"} 0
 gobtl_retransmits_total{cause="lost"} 0
 gobtl_retransmits_total{cause="nack"} 0
+gobtl_retransmits_total{cause="probe"} 0
 gobtl_retransmits_total{cause="timeout"} 0
 # HELP gobtl_endpoints Endpoints open, also those being connected or closed.
 # TYPE gobtl_endpoints gauge

@@ -46,6 +46,7 @@ func newEndpoint(d *domain, cfg fabric.EndpointConfig) (*endpoint, error) {
 			FreeRegions:  !c.NoGather && c.FreeRegions,
 			Landing:      !c.NoLanding,
 			Source:       cfg.Source,
+			PollsAll:     true,
 		},
 		sent:    newFifo[fabric.Buf](cfg.TxDepth),
 		posted:  newFifo[fabric.Buf](cfg.RxDepth),

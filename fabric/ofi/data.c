@@ -236,6 +236,9 @@ static int64_t read_error(struct gofi_ep *ep, struct fid_cq *cq, int op,
 		return 0;
 	if (ret < 0)
 		return gofi_result(0, (int)-ret, GOFI_CALL_READERR);
+	// One of its own messages to a peer that is gone; sends to that peer fail by themselves.
+	if (op == GOFI_OP_SEND && !e.op_context && ep->d->lay.private)
+		return 0;
 	err = e.err > 0 ? e.err : FI_EOTHER;
 	code = complete(ep, op, e.op_context, e.len + e.olen, FI_ADDR_NOTAVAIL, err, out);
 	// An entry without a buffer of ours speaks of the device: nothing can be given back for it.
@@ -353,6 +356,11 @@ int gofi_reap(struct gofi_ep *ep)
 	return ep->stash_count > 0 || ep->broken;
 }
 
+void gofi_wait_socket(struct gofi_ep *ep)
+{
+	ep->socket = 1;
+}
+
 int64_t gofi_before_sleep(struct gofi_domain *d)
 {
 	int flags = 0;
@@ -365,11 +373,10 @@ int64_t gofi_before_sleep(struct gofi_domain *d)
 			return GOFI_SLEEP_READY;
 		if (ep->tx_out)
 			flags |= GOFI_SLEEP_SHORT;
-		if (ep->off) { // its own descriptor is waited for: fi_trywait would read the socket unasked
-			if (gofi_offload_ready(ep->off))
-				return GOFI_SLEEP_READY;
+		if (ep->off && gofi_offload_ready(ep->off))
+			return GOFI_SLEEP_READY;
+		if (ep->socket) // fi_trywait would read it for nothing: its queue holds no unread completion
 			continue;
-		}
 		if (ep->wait_fd < 0) {
 			flags |= GOFI_SLEEP_BLIND;
 			continue;

@@ -12,7 +12,7 @@
 //	ofi.go           provider: fi_getinfo, choice and order of the results
 //	domain.go        Domain: arena, peers, regions
 //	endpoint.go      Endpoint: post, poll, receive
-//	wait.go          Waiter: epoll over all receive queues
+//	wait.go          Waiter: sleeping on all receive queues
 //	socket_linux.go  the udp provider's socket
 //	offload.go       segmentation offload on it
 //	variant.go       what a registry name says
@@ -50,7 +50,12 @@
 //
 // The udp provider reads its socket only when its receive queue is read, one datagram by one call,
 // and leaves the socket's receive buffer as it is. The package finds the socket and enlarges that,
-// and Caps.RecvCapacity counts what it holds.
+// and Caps.RecvCapacity counts what it holds. It sleeps on the socket itself, and takes it out of
+// the epoll instance that is libfabric's wait descriptor: that would be run for every arrival.
+//
+// The sockets provider hangs for good if the receive window of its TCP connection closes at the
+// wrong byte, so an endpoint of it has 31 KiB under way at most: 31 datagrams of up to 1 KiB, none
+// of them injected.
 //
 // Receives are posted with a byte of slack behind the buffer, so that a datagram which is too large
 // shows itself on providers that cut without a word.

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"gobtl/fabric"
 )
 
@@ -104,6 +106,9 @@ func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, erro
 		rx_prefix: C.uint32_t(lay.rxPrefixBytes),
 		mtu:       C.uint32_t(lay.mtuBytes),
 		inject:    C.uint32_t(lay.injectBytes),
+	}
+	if e.limits.private {
+		clay.private = 1
 	}
 	var fail C.struct_gofi_fail
 	d.c = C.gofi_domain_open(e.fi, sourcedInfo, &clay, &fail)
@@ -381,10 +386,7 @@ func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, 
 			Source:       got.source != 0,
 		},
 	}
-	if err := e.finish(cfg.RecvBufferBytes); err != nil {
-		C.gofi_ep_close(c, &fail)
-		return nil, err
-	}
+	e.finish(cfg.RecvBufferBytes)
 	return e, nil
 }
 
@@ -404,7 +406,7 @@ func (d *domain) tryBind() error {
 }
 
 // finish does what follows from the endpoint's name and descriptor.
-func (e *endpoint) finish(recvBufferBytes int) error {
+func (e *endpoint) finish(recvBufferBytes int) {
 	d := e.domain
 	if d.rules.bytes == 0 && d.rules.form != formString {
 		d.rules.bytes = len(e.name)
@@ -415,29 +417,46 @@ func (e *endpoint) finish(recvBufferBytes int) error {
 		e.name = []byte(canon)
 	}
 	if d.isUDP() {
-		e.sizeReceiveBuffer(recvBufferBytes)
+		fd := e.takeSocket()
+		e.sizeReceiveBuffer(fd, recvBufferBytes)
+		if d.info.Provider == offloadName {
+			e.startOffload(fd)
+		}
 	}
-	if e.waitFd < 0 {
-		return nil
+	if e.waitFd >= 0 {
+		d.bell.watch(e.waitFd)
 	}
-	return d.bell.watch(e.waitFd)
+}
+
+// takeSocket returns the descriptor of the udp provider's socket, -1 if it was not found, and has
+// sleeps wait for that. libfabric's own wait descriptor is an epoll instance: as long as it watches
+// the socket it takes part in every arrival.
+func (e *endpoint) takeSocket() int {
+	local, ok := e.domain.rules.form.addrPort(e.name)
+	if !ok {
+		return -1
+	}
+	fd, err := findSocket(e.waitFd, local)
+	if err != nil {
+		return -1
+	}
+	if e.waitFd >= 0 {
+		// It fails if the socket was not there, which is as well.
+		_ = unix.EpollCtl(e.waitFd, unix.EPOLL_CTL_DEL, fd, nil)
+		e.waitFd = fd
+		C.gofi_wait_socket(e.c)
+	}
+	return fd
 }
 
 // sizeReceiveBuffer enlarges the udp provider's socket. Failing that is no reason not to run: the
 // capacity then is what any socket holds.
-func (e *endpoint) sizeReceiveBuffer(ask int) {
+func (e *endpoint) sizeReceiveBuffer(fd, ask int) {
 	if ask == 0 {
 		ask = wantSocketBytes
 	}
-	fd := -1
-	if local, ok := e.domain.rules.form.addrPort(e.name); ok {
-		var err error
-		if fd, err = findSocket(e.waitFd, local); err == nil {
-			e.caps.RecvBufferBytes, _ = sizeSocket(fd, ask)
-		}
-	}
-	if e.domain.info.Provider == offloadName {
-		e.startOffload(fd)
+	if fd >= 0 {
+		e.caps.RecvBufferBytes, _ = sizeSocket(fd, ask)
 	}
 	bytes := e.caps.RecvBufferBytes
 	if bytes == 0 {

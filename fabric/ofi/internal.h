@@ -79,6 +79,7 @@ struct gofi_ep {
 	uint32_t rx_depth, rx_out;
 	int source;
 	int wait_fd;
+	int socket; // a sleep waits for the provider's socket, not for wait_fd
 	char *bounce; // a gathered send that is injected is put together here
 	// Send completions that were read before a sleep, to see whether there are any: a ring.
 	struct gofi_completion *stash;

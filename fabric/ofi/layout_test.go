@@ -42,18 +42,36 @@ func TestPrefixArithmetic(t *testing.T) {
 			strideBytes: 64 + 1536, headroomBytes: 64, txPrefixBytes: 64, rxPrefixBytes: 64,
 			sizeBytes: 1472, mtuBytes: 1472, injectBytes: 886,
 		}},
-		{"sockets", layout{strideBytes: 65536, sizeBytes: 65507, mtuBytes: 65507, injectBytes: 255}},
+		{"sockets", layout{strideBytes: 1088, sizeBytes: 1024, mtuBytes: 1024}},
 		{"psm3", layout{strideBytes: 65536, sizeBytes: 65507, mtuBytes: 65507, injectBytes: 64}},
 		{"unused", layout{strideBytes: 9024, sizeBytes: 9000, mtuBytes: 9000, injectBytes: 100}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.prov, func(t *testing.T) {
 			tt.want.count = defaultBuffers
-			got, err := newLayout(providerLimits[tt.prov], fabric.DomainConfig{})
+			got, err := newLayout(providerLimits[tt.prov].tamed(tt.prov), fabric.DomainConfig{})
 			if err != nil || got != tt.want {
 				t.Errorf("newLayout = %+v, %v; want %+v", got, err, tt.want)
 			}
 		})
+	}
+}
+
+// TestSocketsUnderWay: what an endpoint of the sockets provider can have under way stays below what
+// closes a receive window.
+func TestSocketsUnderWay(t *testing.T) {
+	for _, prov := range []string{"ofi/sockets", "ofi/sockets+rdm"} {
+		d := open(t, prov, fabric.DomainConfig{Buffers: 1})
+		ep, err := d.OpenEndpoint(fabric.EndpointConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := ep.Caps()
+		most := c.TxDepth * (c.MTUBytes + socketsHeaderBytes)
+		if most > socketsUnderWayBytes || c.InjectBytes > 0 {
+			t.Errorf("%s: %d bytes under way, want at most %d; %d bytes are injected beside them", prov,
+				most, socketsUnderWayBytes, c.InjectBytes)
+		}
 	}
 }
 

@@ -39,9 +39,6 @@ func (e *endpoint) startOffload(fd int) {
 	if C.gofi_offload_describe(e.c, &info); info.on == 0 {
 		return
 	}
-	if e.waitFd >= 0 {
-		e.waitFd = fd
-	}
 	// Datagrams are copied anyhow, into runs and out of them: from and to where they belong.
 	e.caps.FreeRegions, e.caps.Landing = e.caps.Gather, true
 }

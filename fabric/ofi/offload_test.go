@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"syscall"
@@ -164,13 +165,18 @@ func TestOffloadCutsRight(t *testing.T) {
 	wantState(t, e, "gso, gro")
 }
 
-func portOf(t *testing.T, e *endpoint) int {
+func addrOf(t *testing.T, e *endpoint) netip.AddrPort {
 	t.Helper()
 	ap, ok := e.domain.rules.form.addrPort(e.name)
 	if !ok {
 		t.Fatalf("%x is no socket address", e.name)
 	}
-	return int(ap.Port())
+	return ap
+}
+
+func portOf(t *testing.T, e *endpoint) int {
+	t.Helper()
+	return int(addrOf(t, e).Port())
 }
 
 // TestOffloadKeepsSurplus: what no buffer was posted for waits until one is.
@@ -332,12 +338,10 @@ func TestOffloadDoesNotStart(t *testing.T) {
 	}
 	for _, fd := range []int{-1, pipe[0]} {
 		e := openEndpoint(t, d, fabric.EndpointConfig{}).(*endpoint)
-		waitFd := e.waitFd
 		e.startOffload(fd)
 		if e.noOffload == "" {
 			t.Errorf("offload started on descriptor %d", fd)
 		}
-		e.waitFd = waitFd // what the domain watches already
 		self := insert(t, d, e.Name())
 		mustRecv(t, e, 1)
 		mustPost(t, e, fabric.Send{To: self, Len: 100}, fabric.Send{To: self, Len: 100})

@@ -158,7 +158,7 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 			rxDepth:     uint64(raw.rx_size),
 			iovLimit:    uint64(raw.iov_limit),
 			reliable:    r.rdm,
-		},
+		}.tamed(prov),
 	}
 	e.info = fabric.Info{
 		Provider: family + "/" + prov + r.variant.option(),

@@ -157,6 +157,7 @@ struct gofi_layout {
 	uint32_t rx_prefix;
 	uint32_t mtu;
 	uint32_t inject;
+	uint32_t private; // the provider sends messages of its own by the queue of the caller's sends
 };
 
 struct gofi_ep_cfg {
@@ -207,8 +208,7 @@ void gofi_ep_close(struct gofi_ep *ep, struct gofi_fail *fail);
 
 // gofi_offload_start sets segmentation offload on the endpoint's socket, whose descriptor is fd,
 // and tries it out with a burst to the endpoint's own name. 0, or why the endpoint goes on without.
-// It is asked for right after gofi_ep_open, before anything is posted. From then on a sleep waits
-// for fd, not for gofi_ep_info.wait_fd.
+// It is asked for right after gofi_ep_open and gofi_wait_socket, before anything is posted.
 int gofi_offload_start(struct gofi_ep *ep, int fd, uint32_t max_run_bytes, const void *name,
 	struct gofi_fail *fail);
 
@@ -218,7 +218,7 @@ void gofi_offload_land(struct gofi_ep *ep, void *mem, uint64_t len, uint32_t hea
 
 // gofi_offload_info is the state of an endpoint's offload.
 struct gofi_offload_info {
-	int on;         // fd is what a sleep waits for
+	int on;         // runs are sent as one, received as one, or both
 	int send, recv; // 1: in use
 	int send_err;   // the errno that ended it, 0: none did
 	uint64_t lost;  // receives dropped because nobody could tell where their datagrams begin
@@ -232,6 +232,10 @@ int64_t gofi_poll(struct gofi_ep *ep, struct gofi_completion *out, int max);
 
 // gofi_progress lets the provider work, and takes no completion.
 void gofi_progress(struct gofi_ep *ep);
+
+// gofi_wait_socket tells that sleeps wait for the udp provider's socket, not for
+// gofi_ep_info.wait_fd.
+void gofi_wait_socket(struct gofi_ep *ep);
 
 // gofi_before_sleep says what stands against sleeping: the count bits hold GOFI_SLEEP_* flags.
 enum {

@@ -5,10 +5,14 @@ package ofi
 import (
 	"net"
 	"net/netip"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"gobtl/fabric"
 )
 
 // TestTruesize compares the model with what loopback sockets were measured to hold.
@@ -66,19 +70,33 @@ func TestFindSocket(t *testing.T) {
 	}
 }
 
-func TestMilliseconds(t *testing.T) {
-	for timeout, want := range map[time.Duration]int{
-		-1: -1, 0: 0, 1: 1, time.Millisecond: 1, time.Millisecond + 1: 2, 1<<63 - 1: 1 << 30,
-	} {
-		if got := milliseconds(timeout); got != want {
-			t.Errorf("milliseconds(%d) = %d, want %d", timeout, got, want)
-		}
-	}
+func TestAtMost(t *testing.T) {
 	for _, tt := range []struct{ timeout, most, want time.Duration }{
 		{-1, 5, 5}, {0, 5, 0}, {4, 5, 4}, {6, 5, 5},
 	} {
 		if got := atMost(tt.timeout, tt.most); got != tt.want {
 			t.Errorf("atMost(%d, %d) = %d, want %d", tt.timeout, tt.most, got, tt.want)
+		}
+	}
+}
+
+// TestSocketIsWatchedByNobody: what watches the socket all the time takes part in every arrival.
+func TestSocketIsWatchedByNobody(t *testing.T) {
+	for _, prov := range []string{udpName, offloadName} {
+		d := open(t, prov, fabric.DomainConfig{Buffers: 8})
+		e := openEndpoint(t, d, fabric.EndpointConfig{}).(*endpoint)
+		if local := addrOf(t, e); !isSocket(e.waitFd, local) {
+			t.Errorf("%s: a sleep waits for descriptor %d, which is not the socket", prov, e.waitFd)
+		}
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			fd, err := strconv.Atoi(entry.Name())
+			if err == nil && slices.Contains(watched(fd), e.waitFd) {
+				t.Errorf("%s: epoll instance %d watches the socket", prov, fd)
+			}
 		}
 	}
 }

@@ -11,8 +11,8 @@ import "C"
 
 import (
 	"encoding/binary"
-	"errors"
 	"os"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -62,41 +62,36 @@ func atMost(timeout, most time.Duration) time.Duration {
 	return timeout
 }
 
-// bell is an epoll instance over the endpoints' wait descriptors, and an eventfd for Wake.
+// bell is the descriptors that a sleep looks at: an eventfd for Wake, and those of the endpoints.
+// It is looked at with ppoll, not kept in an epoll instance, because that would take part in every
+// arrival, of which next to none finds a sleeper.
 type bell struct {
-	epoll  int
-	events [8]unix.EpollEvent // of the waiting goroutine; their number does not matter
+	fds  []unix.PollFd // of the waiting goroutine; the first is the eventfd
+	time unix.Timespec
 
 	mu    sync.Mutex // held while event is written, so that a closed descriptor's number never is
 	event int        // -1 after close
 }
 
 func newBell() (*bell, error) {
-	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		return nil, os.NewSyscallError("epoll_create1", err)
-	}
 	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		unix.Close(epoll)
 		return nil, os.NewSyscallError("eventfd", err)
 	}
-	b := &bell{epoll: epoll, event: event}
-	if err := b.watch(event); err != nil {
-		b.close()
-		return nil, err
-	}
+	b := &bell{event: event}
+	b.watch(event)
 	return b, nil
 }
 
-// watch adds a descriptor; level-triggered, because who is woken need not poll all that is there.
-func (b *bell) watch(fd int) error {
-	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
-	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(b.epoll, unix.EPOLL_CTL_ADD, fd, &ev))
+// watch adds a descriptor.
+func (b *bell) watch(fd int) {
+	b.fds = append(b.fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 }
 
-// unwatch removes a descriptor, which must still be open. If that fails it was not watched.
-func (b *bell) unwatch(fd int) { _ = unix.EpollCtl(b.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
+// unwatch removes a descriptor that may be watched.
+func (b *bell) unwatch(fd int) {
+	b.fds = slices.DeleteFunc(b.fds, func(p unix.PollFd) bool { return p.Fd == int32(fd) })
+}
 
 // ring makes the present or the next wait return.
 func (b *bell) ring() {
@@ -113,62 +108,32 @@ func (b *bell) ring() {
 
 // wait sleeps until a descriptor is readable, a signal, or the timeout (negative: none).
 func (b *bell) wait(timeout time.Duration) error {
-	n, err := b.epollWait(timeout)
-	if errors.Is(err, unix.EINTR) {
-		return nil
-	}
-	if err != nil {
-		return os.NewSyscallError("epoll_wait", err)
-	}
-	for _, ev := range b.events[:n] {
-		if int(ev.Fd) == b.event {
-			var count [8]byte
-			_, _ = unix.Read(b.event, count[:]) // back to silence
-		}
-	}
-	return nil
-}
-
-// epollWait sleeps with the resolution of nanoseconds where the kernel can (Linux 5.11), else of
-// milliseconds, rounded up: too late is a delay, too early a busy loop.
-func (b *bell) epollWait(timeout time.Duration) (int, error) {
 	var ts *unix.Timespec
 	if timeout >= 0 {
-		v := unix.NsecToTimespec(timeout.Nanoseconds())
-		ts = &v
+		b.time = unix.NsecToTimespec(timeout.Nanoseconds())
+		ts = &b.time
 	}
-	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(b.epoll),
-		uintptr(unsafe.Pointer(&b.events[0])), uintptr(len(b.events)),
-		uintptr(unsafe.Pointer(ts)), 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&b.fds[0])),
+		uintptr(len(b.fds)), uintptr(unsafe.Pointer(ts)), 0, 0, 0)
 	switch errno {
 	case 0:
-		return int(n), nil
-	case unix.ENOSYS, unix.EPERM: // an old kernel, or a container whose filter is older than the call
-		return unix.EpollWait(b.epoll, b.events[:], milliseconds(timeout))
+	case unix.EINTR:
+		return nil
+	default:
+		return os.NewSyscallError("ppoll", errno)
 	}
-	return 0, errno
-}
-
-// milliseconds rounds a timeout up for epoll_wait.
-func milliseconds(timeout time.Duration) int {
-	if timeout < 0 {
-		return -1
+	if b.fds[0].Revents != 0 {
+		var count [8]byte
+		_, _ = unix.Read(b.event, count[:]) // back to silence
 	}
-	const most = 1 << 30 // about twelve days: waiting again is cheap
-	whole := timeout / time.Millisecond
-	if timeout%time.Millisecond != 0 {
-		whole++
-	}
-	return int(min(whole, most))
+	return nil
 }
 
 func (b *bell) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.event < 0 {
-		return
+	if b.event >= 0 {
+		unix.Close(b.event)
+		b.event = -1
 	}
-	unix.Close(b.event)
-	unix.Close(b.epoll)
-	b.event = -1
 }

@@ -53,6 +53,7 @@ func newEndpoint(d *domain, cfg fabric.EndpointConfig) *endpoint {
 			FreeRegions:  !nw.cfg.NoGather && nw.cfg.FreeRegions,
 			Landing:      !nw.cfg.NoLanding,
 			Source:       cfg.Source,
+			PollsAll:     true,
 		},
 	}
 	nw.endpoints = append(nw.endpoints, e)

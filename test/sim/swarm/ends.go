@@ -336,14 +336,18 @@ const (
 	halfOpenEnough = 48
 )
 
-// crowded says whether a module may have no room for another endpoint.
+// crowded says whether a module may have, or have had lately, no room for another endpoint.
 func (w *world) crowded(l *life) bool {
 	for _, a := range w.attackers {
 		if a.Mode().StopsConnecting() {
 			return true
 		}
 	}
-	return l == nil || l.closed || l.cfg.PeersMax < peersEnough || endpointsOf(l.mod) >= peersEnough/4
+	if l == nil || l.closed || l.cfg.PeersMax < peersEnough || endpointsOf(l.mod) >= peersEnough/4 {
+		return true
+	}
+	// A refusal was under way for a while, and stays known.
+	return l.fullAt != 0 && w.net.Now().Sub(l.fullAt) < 3*l.cfg.HandshakeTimeout
 }
 
 // troubled says whether anything may keep a handshake with another module from being finished.

@@ -47,6 +47,7 @@ type life struct {
 	closed     bool
 	crashed    bool
 	began      mono.Time
+	fullAt     mono.Time // when it last had many endpoints; 0: never
 }
 
 // tags of messages.
@@ -130,6 +131,9 @@ func (l *life) Progress(now mono.Time) (int, error) {
 	}
 	if err := l.mod.Check(); err != nil {
 		w.fail("node %s: %w", l.host.node.Name(), err)
+	}
+	if endpointsOf(l.mod) >= peersEnough/4 {
+		l.fullAt = now
 	}
 	return n, nil
 }

@@ -46,7 +46,8 @@ func report(out io.Writer, r *swarm.Result, took, slow time.Duration, worst uint
 		row(swarm.PackNames[i], n)
 	}
 	for _, c := range []btl.Counter{
-		btl.CntRetransmitTimeout, btl.CntRetransmitDupAck, btl.CntRetransmitNack, btl.CntSentNack,
+		btl.CntRetransmitTimeout, btl.CntRetransmitDupAck, btl.CntRetransmitNack, btl.CntRetransmitLost,
+		btl.CntRetransmitProbe, btl.CntSpurious, btl.CntThrottled, btl.CntSentNack,
 		btl.CntDupAcks, btl.CntDuplicate, btl.CntBelowWindow, btl.CntAboveWindow, btl.CntEarly,
 		btl.CntDropReassembly, btl.CntDropMalformed, btl.CntDropConn, btl.CntDropHandshake,
 		btl.CntFastReceives, btl.CntSendsPacked, btl.CntRecvPack, btl.CntRecordsDropped,

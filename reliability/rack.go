@@ -29,7 +29,7 @@ func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
 	later := c.at > p.postedAt || c.at == p.postedAt && p.seq.Before(c.seq)
 	switch {
 	case r.whole: // the first of several, none missing: this was not lost, the copy is not here yet
-	case p.resends > 0 && took < r.paths[p.channel].base && r.paths[p.channel].fresh(now):
+	case p.resends > 0 && took < r.least(p.channel, &g.rules) && !r.paths[p.channel].stale(now):
 		// An earlier copy arrived.
 	case later:
 		if p.resends == 0 && c.rtt != 0 && r.selective { // it was not lost, only late
@@ -43,6 +43,18 @@ func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
 		r.news = true
 	}
 	g.release(t, p)
+}
+
+// least is less than any answer to a packet of a channel takes: the least round trip that was
+// measured, of the other channel if need be, or a guess.
+func (r *recovery) least(c Channel, rules *Rules) time.Duration {
+	if base := r.paths[c].base; base != 0 {
+		return base
+	}
+	if base := r.paths[1-c].base; base != 0 {
+		return base
+	}
+	return rules.ResendTimeoutMin
 }
 
 // while is how long a packet of a channel may be later than one that was sent after it: then it is
@@ -328,7 +340,7 @@ func (s *Sender) onPlainAck(g *Segments, now mono.Time, ack seq.Num, idle bool,
 	}
 	t := s.at(s.oldest)
 	p := &g.segs[t]
-	if p.state != Posted || now.Sub(p.postedAt) < s.rec.paths[p.channel].base {
+	if p.state != Posted || now.Sub(p.postedAt) < s.rec.least(p.channel, &g.rules) {
 		return done, AckDuplicate, false
 	}
 	s.sendAgain(g, t, CauseDupAck)

@@ -14,7 +14,7 @@ var recoveryMutations = []mutation{
 		name:  "channels-mixed",
 		fault: "packets of one channel tell that those of the other one are lost",
 		file:  "reliability/rack.go",
-		old:   "\t\t\tc := &r.rack[p.channel]\n",
+		old:   "\t\tc := &r.rack[p.channel]\n",
 		new: "\t\t\tc := &r.rack[Command]\n\t\t\tif o := &r.rack[Data]; o.at > c.at {\n" +
 			"\t\t\t\tc = o\n\t\t\t}\n",
 		test: "./reliability -run TestChannelsApart",

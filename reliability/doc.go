@@ -25,9 +25,13 @@
 // and btl_usnic_recv.h) with its documented times: cumulative ACKs, retransmission of the oldest
 // segment on the first duplicate ACK, a fixed 100 ms timer per segment. Where usnic is known to
 // fail this package departs from it: numbers have 32 bits, repeated time-outs back off, an ACK that
-// only answers a duplicate starts no retransmission, and the receiver grants credits. Another
-// profile adds its Rules to rules.go and its decisions to the two places where they are taken:
-// Sender.OnAck (what an ACK says is lost) and Segments.stay (how long a segment may wait).
+// only answers a duplicate starts no retransmission, and the receiver grants credits. Its decisions
+// are in Sender.OnAck (what an ACK says is lost) and Segments.stay (how long a segment may wait).
+//
+// The `adaptive` profile, the default over what is not reliable, shares window, credits and the
+// resend list with it. Its Senders have timers, segments have none (NewAdaptive, Sender.Adapt):
+// recovery.go has the timer and the time-outs, rack.go what an ACK says has arrived or is lost,
+// path.go the round trip, congestion.go the window.
 //
 // Nothing here is safe for concurrent use: one goroutine owns a module and everything in it.
 package reliability

@@ -68,12 +68,14 @@ func (p *path) sample(now mono.Time, rtt time.Duration) {
 	p.srtt += (rtt - p.srtt) / 8
 }
 
-// fresh says whether the least round trip is one of late. While everything has to be sent again
+// stale says whether the least round trip is none of late. While everything has to be sent again
 // nothing can be measured, and the path may have become shorter.
-func (p *path) fresh(now mono.Time) bool { return now.Sub(p.sampledAt) <= freshWaits*p.wait() }
+func (p *path) stale(now mono.Time) bool {
+	return p.srtt != 0 && now.Sub(p.sampledAt) > staleWaits*p.wait()
+}
 
-// freshWaits is for how many usual waits a measurement holds.
-const freshWaits = 16
+// staleWaits is for how many usual waits a measurement holds.
+const staleWaits = 16
 
 // wait is how long an answer may take that is not late: what both kinds of time-outs begin with.
 func (p *path) wait() time.Duration { return p.srtt + max(4*p.rttvar, p.srtt/2) }

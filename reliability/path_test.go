@@ -3,6 +3,8 @@ package reliability
 import (
 	"testing"
 	"time"
+
+	"gobtl/internal/mono"
 )
 
 // What a sender tells of its path.
@@ -55,5 +57,41 @@ func TestPathStateWithout(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { _, _ = a.snd.Path(), s.Path() }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// The least round trip is one of the last two spans: a route may become longer.
+func TestPathRenewsLeast(t *testing.T) {
+	t.Parallel()
+	const short, long = time.Millisecond, 3 * time.Millisecond
+	var p path
+	now := mono.Time(1e9)
+	p.sample(now, short)
+	for _, c := range []struct {
+		after time.Duration
+		want  time.Duration
+	}{{time.Second, short}, {baseSpan, short}, {time.Second, short}, {baseSpan, long}} {
+		now = now.Add(c.after)
+		if p.sample(now, long); p.base != c.want {
+			t.Errorf("%v after the begin: least round trip %v, want %v", now.Sub(1e9), p.base, c.want)
+		}
+	}
+}
+
+// A packet that was sent twice measures nothing: nobody knows which copy was answered.
+func TestKarn(t *testing.T) {
+	t.Parallel()
+	const rtt = time.Millisecond
+	a := newAdaptive(t, nil)
+	a.warm(rtt)
+	n := a.sent
+	a.send(1, Data)
+	a.after(5 * time.Millisecond).expire()
+	wantAgain(t, a, n)
+	before := a.snd.Path()
+	a.after(rtt/100).ack(n+1, n)
+	if after := a.snd.Path(); after.RoundTrip != before.RoundTrip || after.Least != before.Least {
+		t.Errorf("round trip %v, least %v; before %v, %v", after.RoundTrip, after.Least,
+			before.RoundTrip, before.Least)
 	}
 }

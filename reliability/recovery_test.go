@@ -153,6 +153,24 @@ func TestLossByTime(t *testing.T) {
 	}
 }
 
+// A packet that is later than one of the other channel is not lost for that: they overtake each
+// other, by as much as a usual wait.
+func TestChannelsApart(t *testing.T) {
+	t.Parallel()
+	const rtt = time.Millisecond
+	a := newAdaptive(t, nil)
+	a.warm(rtt)
+	n := a.sent
+	a.send(1, Data)
+	a.after(10*time.Microsecond).send(1, Command)
+	a.after(rtt).ack(n, n+1, n+1)
+	a.after(rtt / 3).expire()
+	wantAgain(t, a)
+	a.after(rtt/10).ack(n+2, n)
+	a.expire()
+	wantAgain(t, a)
+}
+
 // A lost copy is found lost too, by what was sent after it.
 func TestLostCopy(t *testing.T) {
 	t.Parallel()

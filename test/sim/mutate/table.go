@@ -14,8 +14,8 @@ type mutation struct {
 
 // mutations is every fault there is.
 func mutations() []mutation {
-	return slices.Concat(btlMutations, packMutations, flowMutations, memoryMutations, reliableMutations,
-		partMutations)
+	return slices.Concat(btlMutations, packMutations, flowMutations, memoryMutations,
+		reliableMutations, recoveryMutations, partMutations)
 }
 
 // The faults in the packages below btl.

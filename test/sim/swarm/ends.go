@@ -284,7 +284,8 @@ func (e *end) unjustified(err error) string {
 			return "nothing kept the peer from answering"
 		}
 	case errors.Is(err, btl.ErrRefused):
-		if !w.crowded(target) {
+		// The refusal may have been under way for long: the peer may have room by now.
+		if !w.crowded(target) && !w.besieged(target) {
 			return fmt.Sprintf("the peer has room: %d endpoints of %d", endpointsOf(target.mod),
 				target.cfg.PeersMax)
 		}

@@ -23,7 +23,9 @@ func TestJudgeNoticesLies(t *testing.T) {
 		{lieRestarted, []string{"has not been restarted"}},
 		{lieRefusedPut, []string{"and it was right", "the peer has a handler"}},
 		{lieClosed, []string{"nobody closed it here", "its time is not over"}},
-		{liePeerClosed, []string{"the peer has not closed it", "the peer has closed nothing"}},
+		{liePeerClosed, []string{
+			"the peer has not closed it", "the peer has closed nothing", "its endpoint with",
+		}},
 		{lieUnreachable, []string{"it was connected"}},
 		{lieEventTwice, []string{"connected twice", "after its last one"}},
 		{lieWrongEvent, []string{"an error that cannot be", "no reason to be closed"}},

@@ -1,0 +1,344 @@
+package reliability
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"gobtl/internal/mono"
+)
+
+// A model of both ends and of the network between them, as naive as can be: what each packet's
+// copies became is kept in maps, and every count is a walk over them. Token i carries packet i.
+
+// modelPacket is a packet that was sent at least once.
+type modelPacket struct {
+	sentAt  mono.Time // the latest copy
+	known   bool      // the sender has been told that it arrived
+	pending bool      // it is on the resend list
+}
+
+// modelCopy is a packet on its way.
+type modelCopy struct {
+	packet int
+	at     mono.Time // when it left
+}
+
+// modelAck is an acknowledgement on its way.
+type modelAck struct {
+	upTo  int // all packets below have arrived
+	early []int
+	sack  bool
+	last  int
+	delay time.Duration
+	at    mono.Time // when it left
+	dups  uint32
+}
+
+type recoveryModel struct {
+	*adaptive
+
+	oneWay  time.Duration // nothing is faster
+	packets []modelPacket
+	copies  []modelCopy
+	acks    []modelAck
+	arrived map[int]bool
+	last    int // that arrived last, and when
+	lastAt  mono.Time
+	dups    uint32
+
+	acked   int // packets that the sender knows to have arrived
+	again   int // sent again because they were found lost
+	most    int // in the window at once
+	began   mono.Time
+	refused map[int]bool
+}
+
+func newRecoveryModel(t *rapid.T) *recoveryModel {
+	m := &recoveryModel{
+		arrived: map[int]bool{}, refused: map[int]bool{}, last: -1,
+		oneWay: time.Duration(rapid.IntRange(1, 5000).Draw(t, "oneWayUs")) * time.Microsecond,
+	}
+	m.adaptive = newAdaptive(t, func(r *Rules) {
+		r.WindowPackets = 1 << rapid.IntRange(0, 9).Draw(t, "windowShift")
+		r.InitialWindow = rapid.IntRange(2, 64).Draw(t, "initialWindow")
+		if rapid.Bool().Draw(t, "fixed") {
+			r.Congestion = CongestionFixed
+		}
+	})
+	m.snd.rec.selective = rapid.IntRange(0, 3).Draw(t, "selective") > 0
+	m.began = m.now
+	return m
+}
+
+// post sends new packets, as many as the window takes.
+func (m *recoveryModel) post(count int, c Channel) {
+	for count = min(count, m.snd.Room(), len(m.segs.segs)-m.sent); count > 0; count-- {
+		m.packets = append(m.packets, modelPacket{sentAt: m.now})
+		m.copies = append(m.copies, modelCopy{packet: m.sent, at: m.now})
+		m.send(1, c)
+	}
+	m.most = max(m.most, int(m.snd.next.Sub(m.snd.oldest)))
+}
+
+// resend sends what is on the resend list.
+func (m *recoveryModel) resend(t *rapid.T) {
+	for {
+		token, cause, ok := m.segs.PopResend()
+		if !ok {
+			return
+		}
+		p := &m.packets[token]
+		age := m.now.Sub(p.sentAt)
+		switch {
+		case p.known:
+			t.Fatalf("packet %d is sent again, and has arrived", token)
+		case cause == CauseRefused && !m.refused[int(token)]:
+			t.Fatalf("packet %d was not refused", token)
+		case cause != CauseRefused && age < min(2*m.oneWay, m.segs.rules.ProbeTimeoutMin):
+			t.Fatalf("packet %d is sent again, cause %d, %v after it was sent, with %v one way", token,
+				cause, age, m.oneWay)
+		case (cause == CauseLost || cause == CauseDupAck) && age < 2*m.oneWay && m.measured():
+			t.Fatalf("packet %d is found lost, cause %d, %v after it was sent, with %v one way", token,
+				cause, age, m.oneWay)
+		case cause == CauseLost:
+			m.again++
+		}
+		p.sentAt, p.pending = m.now, false
+		m.copies = append(m.copies, modelCopy{packet: int(token), at: m.now})
+		m.segs.Resent(m.now, token, &m.snd, time.Hour)
+	}
+}
+
+// measured says whether any round trip was: before, what is sent again follows a guess.
+func (m *recoveryModel) measured() bool {
+	return m.snd.rec.paths[Command].srtt+m.snd.rec.paths[Data].srtt != 0
+}
+
+// budget is more than may have been sent again as lost: what is there at first, a share of what has
+// arrived, and in each round trip some packets and a share of the window.
+func (m *recoveryModel) budget() int {
+	rounds := int(m.now.Sub(m.began)/(2*m.oneWay)) + 1
+	return tokensFirst/tokenUnits + m.acked/tokenUnits + rounds*(tokensRound/tokenUnits+m.most/4)
+}
+
+// arrive takes a copy off the network, to the peer.
+func (m *recoveryModel) arrive(i int) {
+	c := m.copies[i]
+	m.copies = slices.Delete(m.copies, i, i+1)
+	m.now = max(m.now, c.at.Add(m.oneWay))
+	if m.arrived[c.packet] {
+		m.dups++
+		return
+	}
+	m.arrived[c.packet] = true
+	m.last, m.lastAt = c.packet, m.now
+}
+
+// answer has the peer send an acknowledgement.
+func (m *recoveryModel) answer() {
+	a := modelAck{last: m.last, at: m.now, dups: m.dups, sack: m.snd.rec.selective}
+	for m.arrived[a.upTo] {
+		a.upTo++
+	}
+	for i := a.upTo; i < m.sent; i++ {
+		if m.arrived[i] {
+			a.early = append(a.early, i)
+		}
+	}
+	if a.last < 0 {
+		a.last = a.upTo - 1
+	} else {
+		a.delay = m.now.Sub(m.lastAt)
+	}
+	if m.snd.rec.selective && len(a.early) == 0 && m.sent%3 == 0 { // on another packet
+		a.sack = false
+	}
+	m.acks = append(m.acks, a)
+}
+
+// hear hands an acknowledgement to the sender, and compares what it frees.
+func (m *recoveryModel) hear(t *rapid.T, i int) {
+	a := m.acks[i]
+	m.acks = slices.Delete(m.acks, i, i+1)
+	m.now = max(m.now, a.at.Add(m.oneWay))
+	var want []Token
+	oldest := int(m.snd.oldest - adaptiveFirst)
+	news := func(i int) {
+		if p := &m.packets[i]; !p.known {
+			p.known, p.pending = true, false
+			want = append(want, Token(i))
+		}
+	}
+	if a.upTo >= oldest { // else it is old, and all of it counts for nothing
+		for i := range a.upTo {
+			news(i)
+		}
+		for _, i := range a.early {
+			if a.sack {
+				news(i)
+			}
+		}
+	}
+	if a.sack {
+		sack := Sack{Last: adaptiveFirst.Add(uint32(a.last)), Delay: a.delay, Copies: a.dups}
+		for _, i := range a.early {
+			bit := i - a.upTo - 1
+			for len(sack.Words) <= bit/64 {
+				sack.Words = append(sack.Words, 0)
+			}
+			sack.Words[bit/64] |= 1 << (bit % 64)
+		}
+		m.done, _ = m.snd.OnSack(m.segs, m.now, adaptiveFirst.Add(uint32(a.upTo))-1, 4096, &sack,
+			m.done[:0])
+	} else {
+		m.done, _, _ = m.snd.OnAck(m.segs, m.now, adaptiveFirst.Add(uint32(a.upTo))-1, 4096, false,
+			m.done[:0])
+	}
+	slices.Sort(m.done)
+	if !slices.Equal(m.done, want) {
+		t.Fatalf("an ACK of %d and %v frees %v, want %v", a.upTo, a.early, m.done, want)
+	}
+	m.acked += len(want)
+}
+
+// refuse has the peer refuse a packet in flight.
+func (m *recoveryModel) refuse(i int) {
+	if token, ok := m.snd.Token(adaptiveFirst.Add(uint32(i))); ok {
+		m.refused[i] = true
+		m.snd.Refuse(m.segs, token)
+	}
+}
+
+// compare looks whether the sender counts what the model counts.
+func (m *recoveryModel) compare() error {
+	inFlight, pipe, oldest := 0, 0, len(m.packets)
+	for i, p := range m.packets {
+		if p.known {
+			continue
+		}
+		oldest = min(oldest, i)
+		inFlight++
+		s := &m.segs.segs[i]
+		if s.state == Posted && !s.lost {
+			pipe++
+		}
+	}
+	r := m.snd.rec
+	switch {
+	case m.snd.InFlight() != inFlight:
+		return fmt.Errorf("%d packets not acknowledged, counted %d", inFlight, m.snd.InFlight())
+	case int(r.pipe(&m.snd)) != pipe || m.snd.Path().InFlightPackets != pipe:
+		return fmt.Errorf("%d packets in flight, counted %d", pipe, r.pipe(&m.snd))
+	case m.snd.oldest != adaptiveFirst.Add(uint32(oldest)):
+		return fmt.Errorf("oldest packet %d, by the sender %d", oldest, m.snd.oldest-adaptiveFirst)
+	case m.again > m.budget():
+		return fmt.Errorf("%d lost packets sent again, the budget is %d", m.again, m.budget())
+	case !r.fixed && m.snd.Room() > max(1, int(r.cong.window)-pipe):
+		return fmt.Errorf("room for %d packets, %d in flight, congestion window %d", m.snd.Room(), pipe,
+			r.cong.window)
+	case m.snd.Room() > int(m.snd.window)-int(m.snd.next.Sub(m.snd.oldest)):
+		return fmt.Errorf("room for %d packets, the window is %d", m.snd.Room(), m.snd.window)
+	}
+	return nil
+}
+
+// drain has everything arrive from now on; it must end, and in time.
+func (m *recoveryModel) drain(t *rapid.T) {
+	for range 100 * (m.sent + 10) {
+		if m.snd.InFlight() == 0 {
+			return
+		}
+		for len(m.copies) > 0 {
+			m.arrive(0)
+		}
+		m.answer()
+		for len(m.acks) > 0 {
+			m.hear(t, 0)
+		}
+		m.resend(t)
+		if len(m.copies) == 0 {
+			m.now = max(m.now, m.segs.Deadline())
+			m.expire()
+			m.resend(t)
+		}
+		if err := m.compare(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatalf("%d of %d packets are still in flight", m.snd.InFlight(), m.sent)
+}
+
+// TestRecoveryModel runs a sender of the adaptive profile through random events, in step with the
+// model.
+func TestRecoveryModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		m := newRecoveryModel(t)
+		pick := func(n int, label string) int {
+			if rapid.IntRange(0, 3).Draw(t, label+"First") > 0 {
+				return 0 // in order, mostly
+			}
+			return rapid.IntRange(0, n-1).Draw(t, label)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(t *rapid.T) {
+				m.check()
+				if err := m.compare(); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"send": func(t *rapid.T) {
+				m.post(rapid.IntRange(1, 200).Draw(t, "count"),
+					Channel(rapid.IntRange(0, 1).Draw(t, "channel")))
+			},
+			"arrive": func(t *rapid.T) {
+				for n := rapid.IntRange(1, 50).Draw(t, "n"); n > 0 && len(m.copies) > 0; n-- {
+					m.arrive(pick(len(m.copies), "copy"))
+				}
+			},
+			"duplicate": func(t *rapid.T) {
+				if n := len(m.copies); n > 0 {
+					m.copies = append(m.copies, m.copies[rapid.IntRange(0, n-1).Draw(t, "copy")])
+				}
+			},
+			"lose": func(t *rapid.T) {
+				for n := rapid.IntRange(1, 100).Draw(t, "n"); n > 0 && len(m.copies) > 0; n-- {
+					i := rapid.IntRange(0, len(m.copies)-1).Draw(t, "copy")
+					m.copies = slices.Delete(m.copies, i, i+1)
+				}
+			},
+			"answer": func(*rapid.T) { m.answer() },
+			"hear": func(t *rapid.T) {
+				if n := len(m.acks); n > 0 {
+					m.hear(t, pick(n, "ack"))
+				}
+			},
+			"loseAck": func(t *rapid.T) {
+				if n := len(m.acks); n > 0 {
+					i := rapid.IntRange(0, n-1).Draw(t, "ack")
+					m.acks = slices.Delete(m.acks, i, i+1)
+				}
+			},
+			"refuse": func(t *rapid.T) {
+				if m.sent > 0 {
+					m.refuse(rapid.IntRange(0, m.sent-1).Draw(t, "packet"))
+				}
+			},
+			"wait": func(t *rapid.T) {
+				m.now = m.now.Add(time.Duration(rapid.IntRange(0, 20_000).Draw(t, "us")) * time.Microsecond)
+			},
+			"expire": func(t *rapid.T) {
+				if rapid.Bool().Draw(t, "due") {
+					m.now = max(m.now, min(m.segs.Deadline(), m.now.Add(time.Second)))
+				}
+				m.expire()
+			},
+			"resend": m.resend,
+		})
+		m.drain(t)
+	})
+}

@@ -326,8 +326,8 @@ func relying(pkt []byte) []byte {
 	return pkt
 }
 
-// reliable is an exchange of two that rely on their carrier. Packets for which nobody waits all have
-// number 0, which is neither a number nor a sign that one was sent again; the others have the count.
+// reliable is an exchange of two that rely on their carrier. Packets for which nobody waits have
+// number 0, which is neither a number nor a sign that one was sent again; others have the count.
 func reliable() []step {
 	frags := func(n seq.Num) step {
 		return step{pkt: packetOf(&frag.Header{Kind: frag.KindFrag, Tag: 1, Conn: tagB, Seq: n},

@@ -188,6 +188,14 @@ func (c *channel) postReceives() {
 
 // idle notes that the fabric is done with a send buffer, and frees it if it was waited for.
 func (m *Module) idle(b fabric.Buf) {
+	if w := &m.wire[b]; *w == wireBusy && int(b) < len(m.segs) { // as it mostly is
+		*w = 0
+		return
+	}
+	m.letGo(b)
+}
+
+func (m *Module) letGo(b fabric.Buf) {
 	state := m.wire[b]
 	m.wire[b] = 0
 	if int(b) >= m.cfg.SendBuffers {

@@ -247,11 +247,16 @@ func BenchmarkSendSegment(b *testing.B) {
 				}
 				for n.ep.large.queue.first != nil {
 					n.pass()
+					if n.ep.bulkRoom() <= 0 { // a window that begins small and grows
+						n.acknowledge()
+					}
 				}
 				n.acknowledge()
 				n.pass()
 			}
-			op()
+			for range 32 { // until the window is what it stays
+				op()
+			}
 			sent := n.data.sends
 			ended = 0
 			measure(b, segments, "segment", op)

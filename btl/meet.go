@@ -160,10 +160,10 @@ func (m *Module) validateAnother(ep, old *Endpoint) *Endpoint {
 	case old.state == stateConnected:
 		// The peer has closed the old connection or lost it. What it sent there may still arrive.
 		old.superseded, old.asked, old.answered = true, false, false
-		if old.hs == nil { // else it is asking as it is
+		if !old.reliable { // which has been asking for the same
 			old.probes = 0
-			m.setTimer(old, m.supersededTimeout(old))
 		}
+		m.setTimer(old, m.supersededTimeout(old))
 	case old.state == stateConnecting && !old.hs.bound && old.hs.offered == 0:
 		m.takeOver(old, ep)
 		return old

@@ -35,8 +35,10 @@ type reliableState struct {
 	nacks    []pendingNack // refusals that the peer is to be told before the next Ack
 	failed   uint8         // reason for which the fragment failedID is refused; 0: none is
 	failedID uint32
-	watched  bool // the endpoint's timer is that of watch
-	broken   bool // the fabric could not carry a packet
+	// Of the fragment in chunks that is arriving, if there is one: its id, and where it goes on.
+	arriving, arrived uint32
+	watched           bool // the endpoint's timer is that of watch
+	broken            bool // the fabric could not carry a packet
 }
 
 // pendingNack is a Nack to be sent. The peer's credits, which no Ack renews before, bound them.
@@ -140,8 +142,12 @@ func (m *Module) receiveReliable(ep *Endpoint, h *frag.Header, payload []byte) {
 // lost ends an endpoint of which a packet is missing.
 func (m *Module) lost(ep *Endpoint, h *frag.Header) {
 	m.drop(CntDropLost)
-	m.end(ep, EventFailed, fmt.Errorf("%w: packet %d came, %d was the next one", ErrLost, h.Seq,
-		ep.rcv.Expected()))
+	err := fmt.Errorf("%w: packet %d came, %d was the next one", ErrLost, h.Seq, ep.rcv.Expected())
+	if h.Seq == 0 && h.Kind == frag.KindChunk {
+		err = fmt.Errorf("%w: a chunk of fragment %d, at byte %d, was not the next one", ErrLost,
+			h.FragID, h.OffsetBytes)
+	}
+	m.end(ep, EventFailed, err)
 }
 
 // acceptReliable takes over a packet that is no pack.
@@ -177,6 +183,12 @@ func (m *Module) acceptReliable(ep *Endpoint, h *frag.Header, payload []byte) {
 }
 
 func (m *Module) acceptReliableChunk(ep *Endpoint, h *frag.Header, payload []byte) {
+	arriving := ep.asm.Active() > 0
+	if arriving && (h.FragID != ep.rel.arriving || h.OffsetBytes != ep.rel.arrived) ||
+		!arriving && h.OffsetBytes != 0 {
+		m.lost(ep, h)
+		return
+	}
 	msg, err := ep.asm.Add(h, payload, true)
 	switch {
 	case errors.Is(err, frag.ErrBudget):
@@ -185,6 +197,7 @@ func (m *Module) acceptReliableChunk(ep *Endpoint, h *frag.Header, payload []byt
 	case err != nil: // what no sender sends
 		m.lost(ep, h)
 	default:
+		ep.rel.arriving, ep.rel.arrived = h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
 		m.accepted(ep, h)
 		if msg != nil {
 			m.deliver(ep, msg.Tag, msg.Bytes)

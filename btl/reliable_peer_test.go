@@ -34,51 +34,113 @@ func TestReliableSmallWindow(t *testing.T) {
 	}
 }
 
-// A peer whose end vanishes before it has confirmed the connection, and that then connects anew, is
-// given up in time: that the endpoint is superseded puts off neither its questions nor their count.
-func TestReliableSupersededUnconfirmed(t *testing.T) {
-	cfg := relyConfig()
-	cfg.PeerTimeout, cfg.CloseTimeout = time.Second, 700*time.Millisecond
-	r := newRelied(t, sim.Config{}, cfg, cfg)
-	ep, err := r.mods[0].Connect(r.mods[1].Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := true // no word of the peer's first end but the answers to the probes
-	r.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
-		var h frag.Header
-		if _, err := frag.Decode(d.Data, &h); err != nil {
-			t.Error(err)
+// A peer whose end vanishes, and that then connects anew, is given up in time: that the endpoint is
+// superseded puts off neither its questions nor their count. So it is for one that the peer has not
+// confirmed, and for one that waits for an answer.
+func TestReliableSuperseded(t *testing.T) {
+	for _, confirmed := range []bool{false, true} {
+		cfg := relyConfig()
+		cfg.PeerTimeout, cfg.CloseTimeout = time.Second, 700*time.Millisecond
+		r := newRelied(t, sim.Config{}, cfg, cfg)
+		ep, err := r.mods[0].Connect(r.mods[1].Name())
+		if err != nil {
+			t.Fatal(err)
 		}
-		fromPeer := d.From.Node == 1
-		mute := fromPeer && h.Conn == ep.tag && !(old && h.Kind == frag.KindHelloAck && !ep.Connected())
-		return sim.Verdict{Drop: mute}
-	})
-	r.run(10 * time.Millisecond)
-	if !ep.Connected() || ep.hs == nil || ep.hs.confirmed {
-		t.Fatal("not as it should be: connected without being confirmed")
-	}
-	heard, end := ep.heardAt, error(nil)
-	r.mods[0].OnEndpoint(func(e *Endpoint, _ Event, err error) {
-		if e == ep {
-			end = err
-			if late := e.m.awake.Sub(heard) - cfg.PeerTimeout; late > cfg.PeerTimeout/4 {
-				t.Errorf("given up %v later than its time", late)
+		probed := false // then no word of the peer's first end arrives
+		r.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
+			var h frag.Header
+			if _, err := frag.Decode(d.Data, &h); err != nil {
+				t.Error(err)
+			}
+			probed = probed || ep.Connected() && (!confirmed || ep.snd.Open())
+			return sim.Verdict{Drop: d.From.Node == 1 && h.Conn == ep.tag &&
+				(probed || !confirmed && h.Kind != frag.KindHelloAck)}
+		})
+		r.run(10 * time.Millisecond)
+		if !ep.Connected() || (ep.hs == nil) != confirmed {
+			t.Fatalf("not as it should be: connected: %v", ep.Connected())
+		}
+		if confirmed {
+			if err := ep.SendImmediate(1, nil); err != nil {
+				t.Fatal(err)
 			}
 		}
+		heard, end := ep.heardAt, error(nil)
+		r.mods[0].OnEndpoint(func(e *Endpoint, _ Event, err error) {
+			if e != ep {
+				return
+			}
+			end = err
+			if late := e.m.awake.Sub(heard) - cfg.PeerTimeout; late > cfg.PeerTimeout/4 {
+				t.Errorf("confirmed %v: given up %v later than its time", confirmed, late)
+			}
+		})
+		r.mods[1].slots[0].Abort()
+		r.run(800 * time.Millisecond)
+		if _, err := r.mods[1].Connect(r.mods[0].Name()); err != nil {
+			t.Fatal(err)
+		}
+		if r.run(10 * time.Millisecond); !ep.superseded {
+			t.Fatal("not as it should be: the peer has not connected anew")
+		}
+		want := ErrPeerDead
+		if confirmed {
+			want = ErrPeerClosed // for it was heard elsewhere
+		}
+		if r.run(3 * time.Second); !errors.Is(end, want) {
+			t.Errorf("confirmed %v: ended with %v, want %v", confirmed, end, want)
+		}
+	}
+}
+
+// A chunk that is not the next one of its fragment is found out where it comes.
+func TestReliableChunkMissing(t *testing.T) {
+	for _, missing := range []int{0, 2} {
+		r := newRelied(t, sim.Config{}, relyConfig(), relyConfig())
+		var lost error
+		r.mods[1].OnEndpoint(func(_ *Endpoint, _ Event, err error) { lost = err })
+		ep := r.connect(0, 1)
+		if err := r.mods[1].Handle(1, func(*Endpoint, Tag, []byte) {}); err != nil {
+			t.Fatal(err)
+		}
+		chunks := 0
+		r.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
+			if frag.Kind(d.Data[1]&15) != frag.KindChunk {
+				return sim.Verdict{}
+			}
+			chunks++ // the last one, which is counted, does not come
+			return sim.Verdict{Drop: chunks == missing+1 || chunks > missing+2}
+		})
+		var end error
+		r.send(ep, 1, 20_000, &end)
+		if r.run(10 * time.Millisecond); !errors.Is(lost, ErrLost) || chunks < 10 {
+			t.Errorf("chunk %d of %d lost: %v", missing, chunks, lost)
+		}
+	}
+}
+
+// Nothing is sent before the peer's first ACK, whatever its Hello promised.
+func TestReliableFirstAck(t *testing.T) {
+	r := newRelied(t, sim.Config{}, relyConfig(), relyConfig())
+	deaf := true
+	r.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
+		return sim.Verdict{Drop: deaf && frag.Kind(d.Data[1]&15) == frag.KindAck}
 	})
-	old = false
-	r.mods[1].slots[0].Abort()
-	r.run(600 * time.Millisecond)
-	if _, err := r.mods[1].Connect(r.mods[0].Name()); err != nil {
+	n := 0
+	if err := r.mods[1].Handle(1, func(*Endpoint, Tag, []byte) { n++ }); err != nil {
 		t.Fatal(err)
 	}
-	r.run(10 * time.Millisecond)
-	if !ep.superseded {
-		t.Fatal("not as it should be: the peer has not connected anew")
+	ep := r.connect(0, 1)
+	var end error
+	r.send(ep, 1, 10, &end)
+	r.run(100 * time.Millisecond)
+	for i := range r.sent {
+		if h := &r.sent[i]; h.Kind != frag.KindAck && h.Tag != frag.TagVoid {
+			t.Errorf("a %v was sent without an ACK", h.Kind)
+		}
 	}
-	r.run(2 * time.Second)
-	if !errors.Is(end, ErrPeerDead) {
-		t.Error("ended with", end)
+	deaf = false // a question brings one
+	if r.run(4 * time.Second); n != 1 || end != nil {
+		t.Errorf("%d delivered, ended with %v", n, end)
 	}
 }

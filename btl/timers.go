@@ -144,7 +144,8 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 // timer that would notice its death.
 func (m *Module) supersededTimeout(ep *Endpoint) time.Duration {
 	if ep.reliable {
-		return min(m.cfg.CloseTimeout, m.watchEvery())
+		left := m.cfg.PeerTimeout - m.awake.Sub(ep.heardAt)
+		return max(min(m.cfg.CloseTimeout, m.watchEvery(), left), time.Millisecond)
 	}
 	return m.cfg.CloseTimeout
 }

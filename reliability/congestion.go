@@ -34,6 +34,7 @@ type congestion struct {
 	least   time.Duration // round trip of this round
 	base    time.Duration // the path's own, of the channel where it was measured
 	before  int32         // the window before the test
+	flight  int32         // packets on their way when the round began
 	share   int32         // what was lost then
 	usual   int32         // of shareUnits packets so many are lost as a rule
 	counted [2]int32      // packets delivered, and lost, since that was judged last
@@ -51,6 +52,7 @@ const (
 	aboveMax    = 8               // samples
 	judgeAfter  = 512             // packets
 	judgeLost   = 4               // packets lost beyond twice the usual
+	floodLeast  = 16              // packets lost in a round of slow start, beyond an eighth
 	skipRounds  = 2
 	pressedMax  = 8
 	competeTime = 256
@@ -75,21 +77,37 @@ func (c *congestion) sample(rtt, base time.Duration, rules *Rules) {
 	}
 	if rtt <= max(rules.TargetDelay, base+base/8+delayNoise) {
 		c.above = 0
-	} else if c.above++; c.above >= aboveMax {
+	} else if c.above++; c.above >= aboveMax && c.slow {
 		c.slow = false
+		c.window = max(min(c.window, c.flight), c.window/2) // before this round's doubling
 	}
 }
 
 // grow counts packets delivered; in slow start they open the window at once.
 func (c *congestion) grow(packets int32, most uint32) {
 	c.acked += packets
-	if c.slow && c.limited {
+	if c.slow && c.limited && !c.flooded() {
 		c.window = min(c.window+packets, int32(most))
 	}
 }
 
-// endRound takes the decision of a round trip.
-func (c *congestion) endRound(rules *Rules, most int32) {
+// flooded says whether in slow start so much is lost that the window must be too large.
+func (c *congestion) flooded() bool { return c.lost > floodLeast+c.acked/8 }
+
+// leaveSlow ends slow start when much of what was on its way at the beginning of the round, which
+// took that long, is lost, or missing: the window becomes what the path holds.
+func (c *congestion) leaveSlow(took time.Duration) bool {
+	if !c.slow || !c.flooded() && (c.flight < 2*floodLeast || c.acked+c.lost > c.flight*3/4) {
+		return false
+	}
+	holds := int64(c.acked) * int64(c.base+delayNoise) / max(1, int64(took))
+	c.shrink(max(int32(holds)*7/8, c.window/4))
+	c.skip, c.counted = skipRounds, [2]int32{}
+	return true
+}
+
+// endRound takes the decision of a round trip, which took that long.
+func (c *congestion) endRound(rules *Rules, most int32, took time.Duration) {
 	if c.skip > 0 {
 		c.skip--
 	} else {
@@ -105,6 +123,7 @@ func (c *congestion) endRound(rules *Rules, most int32) {
 		} else if c.limited {
 			c.window++
 		}
+	case c.leaveSlow(took):
 	case c.half():
 	case c.least > goal:
 		c.met = true
@@ -204,7 +223,8 @@ func (c *congestion) judge() bool {
 		return false
 	}
 	c.before, c.share = c.window, share
-	c.shrink(min(c.window-c.window*(share-c.usual)/shareUnits-c.window/8, c.window*7/10))
+	excess := c.window*(share-c.usual)/shareUnits + c.window/8
+	c.shrink(max(min(c.window-excess, c.window*7/10), c.window/2))
 	c.testing, c.skip = true, skipRounds
 	return true
 }

@@ -64,8 +64,19 @@ func (r *recovery) while(c Channel) time.Duration {
 	return min(max(p.base/4, r.late+r.late/4)<<r.patience, p.wait())
 }
 
-// findLost marks the packets that are lost by now, and has as many sent again as the budget allows.
+// findLost marks the packets that are lost by now, and has them sent again.
 func (s *Sender) findLost(g *Segments, now mono.Time) {
+	r := s.rec
+	known := r.marked
+	s.markLost(g, now)
+	found := r.marked - known
+	s.sendLost(g)
+	if r.tokens < tokenUnits {
+		g.counts.Throttled += uint64(max(min(found, r.marked), 0))
+	}
+}
+
+func (s *Sender) markLost(g *Segments, now mono.Time) {
 	r := s.rec
 	r.news, r.lossAt = false, mono.Never
 	grace := [channels]time.Duration{r.while(Command), r.while(Data)}
@@ -73,37 +84,42 @@ func (s *Sender) findLost(g *Segments, now mono.Time) {
 	last := max(r.rack[Command].at, r.rack[Data].at)
 	for n := s.oldest; n != s.next; n++ {
 		t := s.at(n)
-		if t == noToken || g.segs[t].state != Posted {
+		if t == noToken || g.segs[t].state != Posted || g.segs[t].lost {
 			continue
 		}
 		p := &g.segs[t]
-		if !p.lost {
-			c := &r.rack[p.channel]
-			var at mono.Time
-			switch {
-			case c.at > p.postedAt || c.at == p.postedAt && p.seq.Before(c.seq) && c.rtt != 0:
-				at = p.postedAt.Add(max(c.rtt, r.paths[p.channel].base) + grace[p.channel])
-			case last > p.postedAt.Add(across):
-				at = now
-			case p.postedAt >= last && p.resends == 0 && r.newest.Before(n):
-				return // neither this one nor any behind it was sent before what has arrived
-			default:
-				continue
-			}
-			if at > now {
-				r.lossAt = r.lossAt.Min(at)
-				continue
-			}
-			p.lost = true
-			r.gone++
-			r.marked++
-			r.cong.lost++
-			if r.tokens < tokenUnits {
-				g.counts.Throttled++
-			}
+		c := &r.rack[p.channel]
+		var at mono.Time
+		switch {
+		case c.at > p.postedAt || c.at == p.postedAt && p.seq.Before(c.seq) && c.rtt != 0:
+			at = p.postedAt.Add(max(c.rtt, r.paths[p.channel].base) + grace[p.channel])
+		case last > p.postedAt.Add(across):
+			at = now
+		case p.postedAt >= last && p.resends == 0 && r.newest.Before(n):
+			return // neither this one nor any behind it was sent before what has arrived
+		default:
+			continue
 		}
-		if r.tokens >= tokenUnits {
+		if at > now {
+			r.lossAt = r.lossAt.Min(at)
+			continue
+		}
+		p.lost = true
+		r.gone++
+		r.marked++
+		r.cong.lost++
+	}
+}
+
+// sendLost has as many of the lost packets sent again as the budget and the congestion window
+// allow: copies take no less room than other packets.
+func (s *Sender) sendLost(g *Segments) {
+	r := s.rec
+	room := r.room(s)
+	for n := s.oldest; n != s.next && r.marked > 0 && r.tokens >= tokenUnits && room > 0; n++ {
+		if t := s.at(n); t != noToken && g.segs[t].state == Posted && g.segs[t].lost {
 			s.sendAgain(g, t, CauseLost)
+			room--
 		}
 	}
 }
@@ -150,8 +166,9 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 		r.tokens = min(r.tokens+n, tokensFirst+tokenUnits*s.next.Sub(s.oldest))
 		// While nothing new may be sent, a round is a time.
 		if !r.newest.Before(r.roundEnd) || r.holes && now.Sub(r.roundAt) > r.paths[r.latest].wait() {
+			took := now.Sub(r.roundAt)
 			r.roundEnd, r.roundAt = s.next, now
-			r.endRound(g, s)
+			r.endRound(g, s, took)
 		}
 	}
 	if r.news || r.marked > 0 || r.lossAt <= now {
@@ -248,8 +265,9 @@ func (r *recovery) onCopies(g *Segments, copies uint32) {
 }
 
 // endRound takes the decisions that fall once in a round trip.
-func (r *recovery) endRound(g *Segments, s *Sender) {
-	r.cong.endRound(&g.rules, int32(s.window))
+func (r *recovery) endRound(g *Segments, s *Sender, took time.Duration) {
+	r.cong.endRound(&g.rules, int32(s.window), took)
+	r.cong.flight = r.pipe(s)
 	r.tokens += tokensRound + tokenUnits*s.next.Sub(s.oldest)/4
 	r.again[0], r.again[1] = 0, r.again[0]
 	if r.vain != r.vainSeen {

@@ -126,6 +126,15 @@ func (s *Sender) Adapt(g *Segments, peerDelay time.Duration, selective bool) {
 // pipe is the number of packets on their way.
 func (r *recovery) pipe(s *Sender) int32 { return s.next.Sub(s.oldest) - r.sacked - r.gone }
 
+// room is the number of packets, new ones or such to be sent again, that the congestion window is
+// open to.
+func (r *recovery) room(s *Sender) int32 {
+	if r.fixed {
+		return int32(s.window)
+	}
+	return r.cong.window - r.pipe(s) - (r.gone - r.marked)
+}
+
 // PostTo notes that a segment, free or queued, was sent as number n of a Sender on a channel. An
 // answer is waited for at most limit. With vague, the time at which it was sent is not known well
 // enough to measure a round trip.

@@ -60,7 +60,7 @@ func (s *Sender) settle() {
 		if s.Open() {
 			least = 1
 		}
-		room = min(room, max(r.cong.window-r.pipe(s), least))
+		room = min(room, max(r.room(s), least))
 	}
 	s.wall = s.next.Add(uint32(room))
 }

@@ -17,7 +17,8 @@ type Fixture struct {
 	Open func(tb testing.TB, cfg fabric.DomainConfig) fabric.Domain
 	// Endpoint is what the suite's endpoints are opened with; a subtest changes what it is about.
 	Endpoint fabric.EndpointConfig
-	// Patience is how long the suite waits for something that must happen. 0 means 5 s.
+	// Patience is how long the suite waits for something that must happen. 0 means 30 s, which only a
+	// machine without a core to spare comes near.
 	Patience time.Duration
 	// Seed repeats the random traffic that a failure has named. 0 takes a new one for each run.
 	Seed uint64
@@ -31,7 +32,7 @@ type Fixture struct {
 	Skip map[string]string
 }
 
-const defaultPatience = 5 * time.Second
+const defaultPatience = 30 * time.Second
 
 type subtest struct {
 	name string

@@ -22,7 +22,8 @@
 //	ofi_stub.go      builds without cgo or Linux
 //	shim.h           the C half as Go sees it
 //	info.c, domain.c, endpoint.c, data.c   the C half: owns all libfabric objects
-//	offload.c        runs of datagrams for one system call, and cutting them
+//	offload.c        runs of datagrams by one send
+//	offload_recv.c   and by one receive
 //	linger.c         what has to outlive its owner
 //
 // A domain's objects, and the order in which they are closed:
@@ -64,14 +65,16 @@
 //
 // With "ofi/udp+offload" the kernel cuts and coalesces on libfabric's own socket. Datagrams of one
 // length to one peer that are posted together go to the kernel as one (UDP_SEGMENT); the last one
-// may be shorter. What arrives coalesced (UDP_GRO) is cut at the size that the kernel names, for
-// which each receive is looked at before libfabric reads it: 250 ns for up to 64 KiB. On the wire
+// may be shorter. That is one fi_sendmsg from wherever their parts are. What arrives coalesced
+// (UDP_GRO) is cut at the size that the kernel names in a control message. libfabric does not ask
+// for that, and its receives have at most four places, so here the socket is read without it: one
+// recvmsg puts up to 64 KiB into their buffers and the landing, without another copy. On the wire
 // and towards peers without offload nothing changes.
 //
-// An endpoint tries it with bursts to itself when it opens. It ends, one direction at a time, when
-// the kernel refuses what it takes datagram by datagram, and when libfabric reads something else
-// than was looked at; then everything that waits is dropped, as a network may. Info.Attrs of the
-// Domain tells what is on, and why something is off.
+// An endpoint tries it with bursts to itself when it opens; where that fails it is one without. It
+// ends, one direction at a time, when the kernel refuses what it takes datagram by datagram, and
+// when the control message is cut off; then everything that waits is dropped, as a network may.
+// Info.Attrs of the Domain tells what is on, and why something is off.
 //
 // # Reliable endpoints
 //

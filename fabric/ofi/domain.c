@@ -3,6 +3,7 @@
 // domain.c: opening and closing a domain, its address vector and its regions.
 #include "internal.h"
 
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -176,7 +177,8 @@ void gofi_domain_free(struct gofi_domain *d, struct gofi_fail *fail)
 	free(d->use);
 	free(d->peers);
 	free(d->regions);
-	free(d->back);
+	free(d->back.entries);
+	free(d->named.entries);
 	free(d);
 }
 
@@ -218,72 +220,115 @@ static void *grown(void *table, size_t item, uint32_t *cap, uint32_t index)
 	return mem;
 }
 
-static uint32_t home(fi_addr_t fi, uint32_t bits)
+static uint32_t home(uint64_t key, uint32_t bits)
 {
-	return (uint32_t)((fi * 0x9e3779b97f4a7c15u) >> (64 - bits)); // Fibonacci hashing
+	return (uint32_t)((key * 0x9e3779b97f4a7c15u) >> (64 - bits)); // Fibonacci hashing
 }
 
-static void back_put(struct gofi_back *back, uint32_t bits, fi_addr_t fi, uint64_t addr)
+static uint64_t table_get(const struct gofi_table *t, uint64_t key)
 {
-	uint32_t mask = (1u << bits) - 1, i = home(fi, bits);
+	uint32_t mask, i;
 
-	while (back[i].addr && back[i].fi != fi)
+	if (!t->bits)
+		return FI_ADDR_NOTAVAIL;
+	mask = (1u << t->bits) - 1;
+	for (i = home(key, t->bits); t->entries[i].addr; i = (i + 1) & mask)
+		if (t->entries[i].key == key)
+			return t->entries[i].addr;
+	return FI_ADDR_NOTAVAIL;
+}
+
+// table_put adds an entry unless another Addr has the key.
+static void table_put(struct gofi_table *t, uint64_t key, uint64_t addr)
+{
+	uint32_t mask = (1u << t->bits) - 1, i = home(key, t->bits);
+
+	while (t->entries[i].addr && t->entries[i].key != key)
 		i = (i + 1) & mask;
-	back[i] = (struct gofi_back){fi, addr};
+	if (t->entries[i].addr)
+		return;
+	t->entries[i] = (struct gofi_entry){key, addr};
+	t->used++;
 }
 
-// back_reserve keeps the hash at most half full, so that every probe ends.
-static int back_reserve(struct gofi_domain *d)
+// table_reserve keeps a table at most half full, so that every probe ends.
+static int table_reserve(struct gofi_table *t)
 {
-	uint32_t bits = d->back_bits ? d->back_bits + 1 : 6;
-	struct gofi_back *bigger;
+	struct gofi_table bigger = {.bits = t->bits ? t->bits + 1 : 6};
 
-	if (d->back_bits && 2 * (d->back_used + 1) <= 1u << d->back_bits)
+	if (t->bits && 2 * (t->used + 1) <= 1u << t->bits)
 		return 0;
-	bigger = calloc((size_t)1 << bits, sizeof(*bigger));
-	if (!bigger)
+	bigger.entries = calloc((size_t)1 << bigger.bits, sizeof(*bigger.entries));
+	if (!bigger.entries)
 		return FI_ENOMEM;
-	for (uint32_t i = 0; d->back_bits && i < 1u << d->back_bits; i++)
-		if (d->back[i].addr)
-			back_put(bigger, bits, d->back[i].fi, d->back[i].addr);
-	free(d->back);
-	d->back = bigger;
-	d->back_bits = bits;
+	for (uint32_t i = 0; t->bits && i < 1u << t->bits; i++)
+		if (t->entries[i].addr)
+			table_put(&bigger, t->entries[i].key, t->entries[i].addr);
+	free(t->entries);
+	*t = bigger;
 	return 0;
 }
 
-// back_drop removes an entry and closes the gap that it leaves in its probe sequence.
-static void back_drop(struct gofi_domain *d, fi_addr_t fi, uint64_t addr)
+// table_drop removes an entry and closes the gap that it leaves in its probe sequence.
+static void table_drop(struct gofi_table *t, uint64_t key, uint64_t addr)
 {
-	uint32_t mask = (1u << d->back_bits) - 1, i = home(fi, d->back_bits), j;
+	uint32_t mask = (1u << t->bits) - 1, i = home(key, t->bits), j;
 
-	while (d->back[i].addr && d->back[i].fi != fi)
+	while (t->entries[i].addr && t->entries[i].key != key)
 		i = (i + 1) & mask;
-	if (d->back[i].addr != addr)
-		return; // another name with the same provider address owns the entry
-	for (j = (i + 1) & mask; d->back[j].addr; j = (j + 1) & mask) {
-		uint32_t h = home(d->back[j].fi, d->back_bits);
+	if (t->entries[i].addr != addr)
+		return; // another name with the same key owns the entry
+	for (j = (i + 1) & mask; t->entries[j].addr; j = (j + 1) & mask) {
+		uint32_t h = home(t->entries[j].key, t->bits);
 
 		if (((j - h) & mask) < ((j - i) & mask))
 			continue; // lies between its home and the gap's end already
-		d->back[i] = d->back[j];
+		t->entries[i] = t->entries[j];
 		i = j;
 	}
-	d->back[i] = (struct gofi_back){0, 0};
-	d->back_used--;
+	t->entries[i] = (struct gofi_entry){0, 0};
+	t->used--;
 }
 
 uint64_t gofi_addr_of(const struct gofi_domain *d, fi_addr_t fi)
 {
-	uint32_t mask, i;
+	return fi == FI_ADDR_NOTAVAIL ? FI_ADDR_NOTAVAIL : table_get(&d->back, fi);
+}
 
-	if (fi == FI_ADDR_NOTAVAIL || !d->back_bits)
+static struct gofi_name name_of(const void *sockaddr)
+{
+	const struct sockaddr_in *in = sockaddr;
+	const struct sockaddr_in6 *in6 = sockaddr;
+	struct gofi_name n = {.family = in->sin_family};
+
+	if (n.family == AF_INET) {
+		n.port = in->sin_port;
+		memcpy(n.ip, &in->sin_addr, sizeof(in->sin_addr));
+	} else if (n.family == AF_INET6) {
+		n.port = in6->sin6_port;
+		n.scope = in6->sin6_scope_id;
+		memcpy(n.ip, &in6->sin6_addr, sizeof(in6->sin6_addr));
+	}
+	return n;
+}
+
+static uint64_t key_of(const struct gofi_name *n)
+{
+	uint64_t key = n->ip[0];
+
+	key = (key ^ key >> 32) * 0xff51afd7ed558ccdu + n->ip[1];
+	key = (key ^ key >> 32) * 0xff51afd7ed558ccdu + n->scope;
+	return (key ^ key >> 32) * 0xff51afd7ed558ccdu + n->port;
+}
+
+uint64_t gofi_addr_named(const struct gofi_domain *d, const struct sockaddr_in6 *sockaddr)
+{
+	struct gofi_name name = name_of(sockaddr);
+	uint64_t addr = table_get(&d->named, key_of(&name));
+
+	if (addr == FI_ADDR_NOTAVAIL || memcmp(&d->peers[(uint32_t)addr].name, &name, sizeof(name)))
 		return FI_ADDR_NOTAVAIL;
-	mask = (1u << d->back_bits) - 1;
-	for (i = home(fi, d->back_bits); d->back[i].addr; i = (i + 1) & mask)
-		if (d->back[i].fi == fi)
-			return d->back[i].addr;
-	return FI_ADDR_NOTAVAIL;
+	return addr;
 }
 
 int gofi_insert(struct gofi_domain *d, uint64_t addr, const void *name, struct gofi_fail *fail)
@@ -291,20 +336,26 @@ int gofi_insert(struct gofi_domain *d, uint64_t addr, const void *name, struct g
 	uint32_t index = (uint32_t)addr;
 	void *peers = grown(d->peers, sizeof(*d->peers), &d->peer_cap, index);
 	fi_addr_t fi = FI_ADDR_NOTAVAIL;
+	struct gofi_peer *p;
 	int ret;
 
 	if (!peers)
 		return gofi_failed(fail, "realloc", -FI_ENOMEM);
 	d->peers = peers;
-	if (back_reserve(d))
+	if (table_reserve(&d->back) || table_reserve(&d->named))
 		return gofi_failed(fail, "calloc", -FI_ENOMEM);
 	ret = fi_av_insert(d->av, name, 1, &fi, 0, NULL);
 	if (ret != 1 || fi == FI_ADDR_NOTAVAIL)
 		return gofi_failed(fail, "fi_av_insert", ret < 0 ? ret : -GOFI_NO_ADDRESS);
-	d->peers[index] = (struct gofi_peer){fi, (uint32_t)(addr >> 32)};
-	if (gofi_addr_of(d, fi) == FI_ADDR_NOTAVAIL) {
-		back_put(d->back, d->back_bits, fi, addr);
-		d->back_used++;
+	p = &d->peers[index];
+	*p = (struct gofi_peer){.fi = fi, .gen = (uint32_t)(addr >> 32)};
+	table_put(&d->back, fi, addr);
+	switch (gofi_addr_kind(d->info)) {
+	case GOFI_ADDR_SOCKADDR:
+	case GOFI_ADDR_IN:
+	case GOFI_ADDR_IN6:
+		p->name = name_of(name);
+		table_put(&d->named, key_of(&p->name), addr);
 	}
 	return 0;
 }
@@ -316,7 +367,9 @@ int gofi_remove(struct gofi_domain *d, uint64_t addr, struct gofi_fail *fail)
 	int ret;
 
 	p->gen = 0; // from here on no send finds it, whatever libfabric answers
-	back_drop(d, fi, addr);
+	table_drop(&d->back, fi, addr);
+	if (p->name.family)
+		table_drop(&d->named, key_of(&p->name), addr);
 	ret = fi_av_remove(d->av, &fi, 1, 0);
 	return ret ? gofi_failed(fail, "fi_av_remove", ret) : 0;
 }

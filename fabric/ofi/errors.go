@@ -30,6 +30,7 @@ var refusals = [...]struct {
 // calls names the libfabric calls of the data path, in shim.h's order from GOFI_CALL_NONE.
 var calls = [...]string{
 	"post", "fi_inject", "fi_send", "fi_sendv", "fi_recv", "fi_cq_read", "fi_cq_readerr", "fi_trywait",
+	"fi_sendmsg", "recvmsg",
 }
 
 // newError makes the typed error of a code. text gives libfabric's words for its own codes.

@@ -19,9 +19,17 @@
 // one that was removed is not mistaken for its successor. A living peer's generation is not 0.
 enum { GOFI_REGION_BITS = 20, GOFI_REGION_INDEX = (1 << GOFI_REGION_BITS) - 1 };
 
+// gofi_name is a socket address without padding, so that names compare as bytes.
+struct gofi_name {
+	uint64_t ip[2];
+	uint32_t scope;
+	uint16_t port, family;
+};
+
 struct gofi_peer {
 	fi_addr_t fi; // an index on some providers, a pointer on others
 	uint32_t gen;
+	struct gofi_name name; // zero where it is no socket address
 };
 
 struct gofi_region {
@@ -32,10 +40,15 @@ struct gofi_region {
 	uint32_t id;
 };
 
-// gofi_back is an entry of the hash from fi_addr_t to Addr; addr 0 is an empty one.
-struct gofi_back {
-	fi_addr_t fi;
+// gofi_table is a hash from a key, such as a fi_addr_t, to an Addr; addr 0 is an empty entry.
+struct gofi_entry {
+	uint64_t key;
 	uint64_t addr;
+};
+
+struct gofi_table {
+	struct gofi_entry *entries; // 1 << bits, 0 for none yet
+	uint32_t bits, used;
 };
 
 enum { GOFI_USE_RECV = -1 };
@@ -51,9 +64,8 @@ struct gofi_domain {
 	uint32_t peer_cap;
 	struct gofi_region *regions;
 	uint32_t region_cap;
-	struct gofi_back *back;
-	uint32_t back_bits;       // back has 1 << back_bits entries, 0: none yet
-	uint32_t back_used;
+	struct gofi_table back;   // from fi_addr_t
+	struct gofi_table named;  // from a hash of gofi_name
 	struct gofi_ep *eps;
 
 	struct fi_info *info;
@@ -110,6 +122,10 @@ void gofi_close_fid(struct fid *fid, const char *op, struct gofi_fail *fail);
 
 // gofi_addr_of returns the Addr of a source, or FI_ADDR_NOTAVAIL.
 uint64_t gofi_addr_of(const struct gofi_domain *d, fi_addr_t fi);
+
+// gofi_addr_named returns the Addr of a source that a socket named, or FI_ADDR_NOTAVAIL.
+struct sockaddr_in6;
+uint64_t gofi_addr_named(const struct gofi_domain *d, const struct sockaddr_in6 *name);
 
 // gofi_ep_free closes and frees an endpoint that is no longer on the domain's list.
 void gofi_ep_free(struct gofi_ep *ep, struct gofi_fail *fail);

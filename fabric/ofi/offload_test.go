@@ -256,6 +256,54 @@ func TestOffloadLands(t *testing.T) {
 	}
 }
 
+// TestOffloadLandsRunsAlone: with a landing, in the middle of runs, a datagram of another length
+// that comes alone stays whole in its buffer, and does not move what lands behind it; one that is
+// too long for the buffer shows it.
+func TestOffloadLandsRunsAlone(t *testing.T) {
+	d, e := offloaded(t, 128)
+	arena := d.Arena()
+	conn, _ := stranger(t)
+	to := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: portOf(t, e)}
+	const head, piece, run = 40, 1472, 10
+	setSegment(t, conn, piece)
+	send := func(sizeBytes int) {
+		t.Helper()
+		if _, err := conn.WriteToUDP(text(7, sizeBytes), to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := make([]fabric.Completion, 64)
+	recv := func(want int) []fabric.Completion {
+		t.Helper()
+		n, err := e.Poll(out) // with room for a run
+		if n != want || err != nil {
+			t.Fatalf("%d datagrams, %v; want %d", n, err, want)
+		}
+		return out[:n]
+	}
+	send(run * piece) // after this one runs are expected
+	recv(run)
+	mem := make([]byte, 30*piece)
+	if !e.Land(mem, head) {
+		t.Fatal("Land was refused")
+	}
+	send(100)
+	if c := recv(1)[0]; c.Landed != 0 || !bytes.Equal(arena.Bytes(c.Buf)[:c.Len], text(7, 100)) {
+		t.Errorf("a datagram of 100 bytes: %+v", c)
+	}
+	send(run * piece)
+	for i, c := range recv(run) {
+		if c.Landed != piece-head || int(c.LandedOff) != i*(piece-head) {
+			t.Errorf("datagram %d of a run: %+v", i, c)
+		}
+	}
+	setSegment(t, conn, 0)
+	send(2000)
+	if c := recv(1)[0]; c.Landed != 0 || c.Len != 2000 {
+		t.Errorf("a datagram of 2000 bytes: %+v", c)
+	}
+}
+
 // TestOffloadEndsByError: a kernel that refuses to cut ends it, and every datagram is sent alone.
 func TestOffloadEndsByError(t *testing.T) {
 	d, e := offloaded(t, 0)
@@ -291,8 +339,9 @@ func TestOffloadAndUnreachable(t *testing.T) {
 	wantState(t, e, "gso, gro")
 }
 
-// TestOffloadEndsByDoubt: libfabric reads another datagram than the one looked at. Nothing of what
-// waits is believed, and nothing is coalesced from then on.
+// TestOffloadEndsByDoubt: the kernel has more to say of a datagram than there is room for, so that
+// the size of the pieces is not told. Nothing of what waits is believed, and nothing is coalesced
+// from then on.
 func TestOffloadEndsByDoubt(t *testing.T) {
 	d, e := offloaded(t, 8)
 	arena := d.Arena()
@@ -304,8 +353,7 @@ func TestOffloadEndsByDoubt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// From this offset on a peek sees the second datagram.
-	if err := unix.SetsockoptInt(e.waitFd, unix.SOL_SOCKET, unix.SO_PEEK_OFF, 100); err != nil {
+	if err := unix.SetsockoptInt(e.waitFd, unix.SOL_SOCKET, unix.SO_TIMESTAMP, 1); err != nil {
 		t.Fatal(err)
 	}
 	setSegment(t, conn, 10)

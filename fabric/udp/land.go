@@ -109,13 +109,19 @@ func (r *receiver) deliverLanded(out []fabric.Completion, n, wide int) int {
 	}
 	next := l.off
 	for i := range placed {
-		done.Buf, done.Len = list[i], uint32(size)
+		lenBytes := size
 		if run {
-			done.Len = uint32(min(segment, size))
+			lenBytes = min(segment, size)
 		}
-		size -= int(done.Len)
-		r.landOne(&done, i, stride)
-		next += int(done.Landed)
+		size -= lenBytes
+		landed, at := r.landOne(list[i], i, lenBytes, stride)
+		next += landed
+		if n < len(out) && r.waiting == 0 {
+			complete(&out[n], done.From, list[i], lenBytes, landed, at)
+			n++
+			continue
+		}
+		complete(&done, done.From, list[i], lenBytes, landed, at)
 		n = r.report(out, n, done, i*stride)
 	}
 	l.off = next
@@ -132,19 +138,20 @@ func (r *receiver) deliverLanded(out []fabric.Completion, n, wide int) int {
 	return n
 }
 
-// landOne sets what of datagram i of a row has landed, and brings back what was not to.
-func (r *receiver) landOne(done *fabric.Completion, i, stride int) {
+// landOne says how much of datagram i of a row has landed, and where, and brings back to its buffer
+// what was not to land.
+func (r *receiver) landOne(b fabric.Buf, i, lenBytes, stride int) (landed, at int) {
 	l := &r.land
-	at := l.off + i*(stride-l.head)
-	body := int(done.Len) - l.head
-	done.Landed, done.LandedOff = 0, 0
+	at = l.off + i*(stride-l.head)
+	body := lenBytes - l.head
 	switch {
 	case body <= 0 || i > l.slots || i == l.slots && l.rest == 0:
 	case i < l.slots || body <= l.rest:
-		done.Landed, done.LandedOff = uint32(body), uint32(at)
+		return body, at
 	default:
-		copy(r.domain.buffers.bytes(done.Buf)[l.head:], l.mem[at:at+l.rest])
+		copy(r.domain.buffers.bytes(b)[l.head:], l.mem[at:at+l.rest])
 	}
+	return 0, 0
 }
 
 // gatherLanded is gather for the row of prepareLanding.

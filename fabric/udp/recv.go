@@ -285,8 +285,14 @@ func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 		}
 		placed, off := r.placed(row, list, size, segment, stride)
 		for i := range placed {
-			done.Buf, done.Len = list[i], uint32(min(segment, size))
-			size -= int(done.Len)
+			lenBytes := min(segment, size)
+			size -= lenBytes
+			if n < len(out) && r.waiting == 0 {
+				complete(&out[n], done.From, list[i], lenBytes, 0, 0)
+				n++
+				continue
+			}
+			done.Buf, done.Len = list[i], uint32(lenBytes)
 			n = r.report(out, n, done, row*scratchBytes+i*stride)
 		}
 		// What this row did not need is posted still.
@@ -296,6 +302,13 @@ func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 		}
 	}
 	return n
+}
+
+// complete makes a completion of a datagram, field by field: a struct that is built elsewhere and
+// copied costs more, for the processor waits for the fields to be written.
+func complete(c *fabric.Completion, from fabric.Addr, b fabric.Buf, lenBytes, landed, at int) {
+	c.From, c.Buf, c.Len, c.Errno, c.Op = from, b, uint32(lenBytes), 0, fabric.OpRecv
+	c.Landed, c.LandedOff = uint32(landed), uint32(at)
 }
 
 // placed says how many datagrams of a run stand in their buffers, and where in scratch the others

@@ -17,6 +17,8 @@ type link struct {
 	acked    seq.Num // the last of the target's numbers that was acknowledged
 	window   uint32  // packets
 	room     uint32  // payload of a chunk, bytes
+	counted  bool    // a reliable connection: its packets are counted
+	count    seq.Num // the number of the next one there
 	handle   uint64  // of a region of the target, if one was seen
 	fragID   uint32
 }
@@ -46,8 +48,33 @@ func (a *Attacker) number(l *link) seq.Num {
 
 // give sends one packet of the connection to the target.
 func (a *Attacker) give(what act, l *link, h frag.Header, n int) {
-	ports := [2]sim.Port{{Node: l.from, Index: a.rng.IntN(2)}, {Node: l.to, Index: a.rng.IntN(2)}}
-	a.packet(what, ports[0], ports[1], h, n)
+	from, to := a.ports(l, &h)
+	a.packet(what, from, to, h, n)
+}
+
+// ports draws the channels of a packet. In a reliable connection it mostly takes the one that it
+// belongs to, and tells no number, or the right one: who is out of step there is found out at once.
+func (a *Attacker) ports(l *link, h *frag.Header) (from, to sim.Port) {
+	from, to = sim.Port{Node: l.from}, sim.Port{Node: l.to}
+	if !l.counted || a.chance(64) {
+		from.Index, to.Index = a.rng.IntN(2), a.rng.IntN(2)
+		return from, to
+	}
+	if !h.Kind.HasSeq() {
+		from.Index, to.Index = 1, 1
+		return from, to
+	}
+	h.Seq = 0
+	l.count = max(1, l.count)
+	if a.chance(4) {
+		h.Seq = l.count
+	}
+	l.count++
+	if !a.chance(8) {
+		h.Flags &^= frag.FlagAck | frag.FlagDup
+		h.Ack, h.Credit = 0, 0
+	}
+	return from, to
 }
 
 // abuse does one of the things that no peer does, or does what a peer does at the wrong time.

@@ -62,6 +62,9 @@ type Config struct {
 	// Regions are what an Insider or TagThief was told of the targets' regions. It never writes inside
 	// them.
 	Regions []Region
+	// Reliable says that the network is reliable and ordered by itself, so that an Insider may say the
+	// same of its connections.
+	Reliable bool
 }
 
 // Region is memory that a target has exposed.

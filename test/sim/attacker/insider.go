@@ -51,11 +51,15 @@ func (a *Attacker) beginSession() {
 		target: a.target(), incarnation: incarnation, tag: max(1, a.rng.Uint64()),
 		left: 20 + a.rng.IntN(2000),
 		link: link{
-			from: int(a.own), base: first, next: first, fragID: a.rng.Uint32(),
+			from: int(a.own), base: first, next: first, count: first, fragID: a.rng.Uint32(),
 			window: 1, room: packetBytesMax - frag.ChunkHeaderBytes,
 		},
 	}
 	a.self.to = a.self.target.Index()
+	if a.cfg.Reliable && !a.chance(4) {
+		a.self.counted = true
+		a.self.left = 20 + a.rng.IntN(200) // soon one of them ends it
+	}
 	a.connect()
 }
 
@@ -69,6 +73,9 @@ func (a *Attacker) connect() {
 		WindowPkts:  4096, FragBytesMax: 1 << 30, AckDelayUs: 50,
 		MTUBytes: packetBytesMax, CommandBytes: 768, Credit: 1,
 		VersionMin: frag.Version, VersionMax: frag.Version,
+	}
+	if s.counted {
+		a.hello.Features = frag.FeatureReliable
 	}
 	probes := frag.Probe(frag.ProbeCount)
 	if s.conn != 0 {

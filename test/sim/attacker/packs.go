@@ -1,7 +1,6 @@
 package attacker
 
 import (
-	"gobtl/fabric/sim"
 	"gobtl/frag"
 	"gobtl/internal/seq"
 )
@@ -50,14 +49,18 @@ func (a *Attacker) abusePack(l *link) {
 			return a.records(b, 1+a.rng.IntN(400), Filler)
 		})
 	case 4, 5: // the record without handler is the last, the first, or between others
+		with := byte(poison)
+		if l.counted { // the others are delivered
+			with = Filler
+		}
 		a.build(actUnhandledPack, l, h, func(b []byte) int {
 			n := 0
 			if !a.chance(3) {
-				n = a.records(b, 1+a.rng.IntN(200), poison)
+				n = a.records(b, 1+a.rng.IntN(200), with)
 			}
 			n += frag.PutRecord(b[n:], nobody+uint8(a.rng.IntN(3)), []byte{poison})
 			if a.chance(2) {
-				n += a.records(b[n:], 1+a.rng.IntN(200), poison)
+				n += a.records(b[n:], 1+a.rng.IntN(200), with)
 			}
 			return n
 		})
@@ -112,9 +115,8 @@ func (a *Attacker) badPack(b []byte) int {
 func (a *Attacker) build(what act, l *link, h frag.Header, write func(b []byte) int) {
 	head := frag.HeaderBytes(h.Kind, h.Flags)
 	n := write(a.buf[head:])
+	from, to := a.ports(l, &h)
 	h.PayloadLen = uint16(n)
 	h.Encode(a.buf)
-	from := sim.Port{Node: l.from, Index: a.rng.IntN(2)}
-	to := sim.Port{Node: l.to, Index: a.rng.IntN(2)}
 	a.send(what, from, to, head+n)
 }

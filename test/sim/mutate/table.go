@@ -15,7 +15,7 @@ type mutation struct {
 // mutations is every fault there is.
 func mutations() []mutation {
 	return slices.Concat(btlMutations, packMutations, flowMutations, memoryMutations,
-		recoveryMutations, partMutations)
+		reliableMutations, recoveryMutations, partMutations)
 }
 
 // The faults in the packages below btl.

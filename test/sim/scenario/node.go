@@ -260,6 +260,7 @@ var errorNames = []struct {
 	{"ErrNoHandler", btl.ErrNoHandler},
 	{"ErrRemoteAccess", btl.ErrRemoteAccess},
 	{"ErrState", btl.ErrState},
+	{"ErrLost", btl.ErrLost},
 }
 
 func errorName(err error) string {

@@ -37,6 +37,10 @@ func (p *parser) parseNetwork() func(*world) error {
 		p.oneOf("landing", landing, []string{"off"})
 		s.net.NoLanding = true
 	}
+	if reliable, ok := p.w.key("reliable"); ok {
+		p.oneOf("reliable", reliable, []string{"yes"})
+		s.net.Reliable = true
+	}
 	return nil
 }
 
@@ -95,6 +99,10 @@ func (p *parser) config() func(*nodeConfig) {
 	if profile, ok := p.w.key("profile"); ok {
 		p.oneOf("profile", profile, reliability.Profiles())
 		changes = append(changes, func(c *nodeConfig) { c.btl.Profile = profile })
+	}
+	if who, ok := p.w.key("reliability"); ok {
+		p.oneOf("reliability", who, []string{"own"})
+		changes = append(changes, func(c *nodeConfig) { c.btl.Reliability = who })
 	}
 	for _, k := range nodeKeys {
 		s, ok := p.w.key(k.name)

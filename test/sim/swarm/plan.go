@@ -136,9 +136,9 @@ func NewPlan(seed uint64, opts Options) *Plan {
 	if d.chance(quietOdds) { // nothing is lost: then every handshake must succeed, and no peer be dead
 		opts.Without = append(opts.Without[:len(opts.Without):len(opts.Without)], quietPlan...)
 	}
-	leaveOutUnreliable(&opts)
+	reliable := drawReliable(seed, &opts)
 	p.drawNet(d, seed)
-	p.Net.Reliable = opts.Reliable
+	p.Net.Reliable = reliable
 	for range nodes {
 		p.Nodes = append(p.Nodes, p.drawNode(d, opts))
 	}

@@ -189,7 +189,7 @@ func (w *world) attack(i int, p *AttackPlan) {
 	}
 	w.attackers = append(w.attackers, attacker.New(attacker.Config{
 		Net: w.net, Node: node, Seed: w.plan.Seed + uint64(i), Mode: p.Mode, Targets: targets,
-		Rate: p.Rate, Until: mono.Time(w.plan.T1), Regions: regions,
+		Rate: p.Rate, Until: mono.Time(w.plan.T1), Regions: regions, Reliable: w.plan.Net.Reliable,
 	}))
 }
 

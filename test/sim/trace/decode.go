@@ -28,6 +28,8 @@ type end struct {
 	tag   uint64
 	first seq.Num // its first sequence number
 	peer  *end    // the other side, once a Hello has named both
+
+	reliable bool // it relies on its network
 }
 
 func newDecoder() *decoder {
@@ -49,6 +51,7 @@ func (d *decoder) learn(node string, pkt []byte) {
 		d.count[node]++
 		name := node + ":" + strconv.Itoa(d.count[node])
 		e = &end{name: name, tag: d.hello.Tag, first: d.hdr.Seq}
+		e.reliable = d.hello.Features&frag.FeatureReliable != 0
 		d.ends[e.tag], d.names[name] = e, e
 	}
 	if p := d.ends[d.hdr.Conn]; p != nil {
@@ -295,6 +298,9 @@ func (d *decoder) appendHello(b []byte, h *frag.Header, payload []byte, sizeByte
 	if m.Expected != 0 {
 		b = fmt.Appendf(b, " expected=%s", d.life(m.Expected))
 	}
+	if m.Features&frag.FeatureReliable != 0 {
+		b = append(b, " reliable"...)
+	}
 	return fmt.Appendf(b, " first=%#08x window=%d mtu=%d/%d credit=%d %d B", uint32(h.Seq),
 		m.WindowPkts, m.CommandBytes, m.MTUBytes, m.Credit, sizeBytes)
 }
@@ -307,11 +313,15 @@ func (d *decoder) life(incarnation uint64) string {
 	return fmt.Sprintf("%#x", incarnation)
 }
 
-// appendSeq appends a sequence number, relative to the first one of its side if that is known.
+// appendSeq appends a sequence number, relative to the first one of its side if that is known: "-"
+// if a packet of a reliable connection has none.
 func appendSeq(b []byte, n seq.Num, e *end) []byte {
 	b = append(b, " seq="...)
 	if e == nil {
 		return fmt.Appendf(b, "%#08x", uint32(n))
+	}
+	if n == 0 && e.reliable && e.peer != nil && e.peer.reliable {
+		return append(b, '-')
 	}
 	return strconv.AppendInt(b, int64(n.Sub(e.first)), 10)
 }
@@ -358,6 +368,8 @@ func nackName(reason uint8) string {
 		return "no-handler"
 	case frag.NackRecord:
 		return "record"
+	case frag.NackMemory:
+		return "memory"
 	}
 	return strconv.Itoa(int(reason))
 }

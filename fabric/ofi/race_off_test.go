@@ -1,0 +1,6 @@
+//go:build linux && cgo && !race
+
+package ofi
+
+// raceDetector says whether the tests run under the race detector.
+const raceDetector = false

@@ -124,8 +124,8 @@ func (s *script) run0() []packet {
 	return s.take()
 }
 
-// With the profile usnic a duplicate ACK has the oldest packet sent again at once, on the data channel; one that only
-// answers a duplicate has not.
+// With the profile usnic a duplicate ACK has the oldest packet sent again at once, on the data
+// channel; one that only answers a duplicate has not.
 func TestPathFastRetransmit(t *testing.T) {
 	cfg := apart()
 	cfg.Profile = "usnic"

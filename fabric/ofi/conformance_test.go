@@ -25,8 +25,8 @@ func TestConformanceUDP(t *testing.T) {
 
 func TestConformanceSockets(t *testing.T) {
 	if raceDetector {
-		t.Skip("the race detector sees nothing of the provider's own threads, and TestConformanceUDP shows " +
-			"it the same lines of this package")
+		t.Skip("the race detector sees nothing of the provider's own threads, and TestConformanceUDP " +
+			"shows it the same lines of this package")
 	}
 	const slow = "its threads and its TCP carry a few thousand datagrams a second on a busy machine"
 	fabrictest.Run(t, fabrictest.Fixture{

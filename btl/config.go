@@ -11,8 +11,8 @@ import (
 
 // Config tunes a module. The zero value is a good default; Validate checks a filled one.
 type Config struct {
-	// Profile names the recovery rules: "usnic", "adaptive", or "lossless", the default over what is
-	// reliable and ordered.
+	// Profile names the recovery rules: "adaptive", the default; "usnic", which keeps the rules of
+	// Open MPI's BTL of that name; or "lossless", the default over what is reliable and ordered.
 	Profile string
 	// Reliability says who sees to it that nothing is lost: "auto", the provider if it is reliable and
 	// ordered and the peer says the same of its own, else the module; or "own", always the module.
@@ -106,7 +106,7 @@ func profileFor(info fabric.Info) string {
 	if info.Reliable && info.Ordered {
 		return "lossless"
 	}
-	return "usnic"
+	return "adaptive"
 }
 
 // WithDefaults returns c with its zero fields filled in for a provider's Info.

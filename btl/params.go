@@ -29,7 +29,7 @@ func (p Param) Env() string { return EnvPrefix + strings.ToUpper(p.Name) }
 // params is the only list of tunables: names, environment, documentation and Set come from it.
 var params = []Param{
 	{
-		"profile", "by the provider", "recovery rules: usnic, adaptive or lossless",
+		"profile", "by the provider", "recovery rules: adaptive, usnic, or lossless if the provider is",
 		func(c *Config) any { return &c.Profile },
 	},
 	{
@@ -41,7 +41,7 @@ var params = []Param{
 		func(c *Config) any { return &c.Rules.WindowPackets },
 	},
 	{
-		"resend_timeout", "100ms", "time an unacknowledged packet waits before it is sent again",
+		"resend_timeout", "100ms", "wait before a packet is sent again; adaptive: the first guess",
 		func(c *Config) any { return &c.Rules.ResendTimeout },
 	},
 	{
@@ -49,11 +49,11 @@ var params = []Param{
 		func(c *Config) any { return &c.Rules.ResendTimeoutMax },
 	},
 	{
-		"dup_ack_hold", "1ms", "time a packet sent again is left alone by duplicate ACKs",
+		"dup_ack_hold", "1ms", "usnic: time a packet sent again is spared by duplicate ACKs",
 		func(c *Config) any { return &c.Rules.DupAckHold },
 	},
 	{
-		"resends_per_pass", "16", "packets sent again in one pass of the progress loop, at most",
+		"resends_per_pass", "32; usnic: 16", "packets sent again in a pass of the progress loop, at most",
 		func(c *Config) any { return &c.Rules.ResendsPerPass },
 	},
 	{

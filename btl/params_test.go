@@ -91,10 +91,11 @@ func TestProfileOfProvider(t *testing.T) {
 		reliable, ordered bool
 		asked, want       string
 	}{
-		{false, false, "", "usnic"},
-		{true, false, "", "usnic"},
+		{false, false, "", "adaptive"},
+		{true, false, "", "adaptive"},
 		{true, true, "", "lossless"},
 		{true, true, "usnic", "usnic"},
+		{false, false, "usnic", "usnic"},
 		{false, false, "lossless", "lossless"},
 	} {
 		info := fabric.Info{MTUBytes: 1472, Reliable: tc.reliable, Ordered: tc.ordered}

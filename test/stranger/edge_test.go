@@ -15,7 +15,8 @@ import (
 func TestCredits(t *testing.T) {
 	t.Parallel()
 	for _, credit := range []uint16{1, 2, 7, 100} {
-		pr := connect(t, btl.Config{PackBytes: 1}, Config{Credit: credit}, false)
+		cfg := btl.Config{PackBytes: 1, Profile: "usnic"} // without a congestion window
+		pr := connect(t, cfg, Config{Credit: credit}, false)
 		must(t, pr.m.Send(within(t), pr.ep, tagCheck, []byte("the credits are known")))
 		receive(t, pr.msgs, "the first message")
 		time.Sleep(20 * time.Millisecond) // its Ack is out

@@ -80,7 +80,8 @@ func (s *Sender) markLost(g *Segments, now mono.Time) {
 	r := s.rec
 	r.news, r.lossAt = false, mono.Never
 	grace := [channels]time.Duration{r.while(Command), r.while(Data)}
-	across := max(r.paths[Command].wait()+grace[Command], r.paths[Data].wait()+grace[Data])
+	across := max(r.paths[Command].wait()+grace[Command], r.paths[Data].wait()+grace[Data],
+		g.rules.ProbeTimeoutMin)
 	last := max(r.rack[Command].at, r.rack[Data].at)
 	for n := s.oldest; n != s.next; n++ {
 		t := s.at(n)

@@ -255,12 +255,7 @@ func TestMixedSizesAreNotLost(t *testing.T) {
 				finish(t, w, s, 20*time.Second)
 			}
 			from, to := p.from.mod.Stats(), p.to.mod.Stats()
-			// Two round trips are more than the sender expects of a channel at first.
-			most := uint64(0)
-			if slower > rtt {
-				most = from.SegmentsSent() / 40
-			}
-			if from.Retransmits() > most || to.Duplicates() > most {
+			if from.Retransmits() > 0 || to.Duplicates() > 0 {
 				t.Errorf("rtt %v, data channel slower by %v: of %d packets %d were sent again, %d arrived "+
 					"twice", rtt, slower, from.SegmentsSent(), from.Retransmits(), to.Duplicates())
 			}

@@ -543,8 +543,10 @@ local function analyse(tvb, pinfo, p, index)
 	return info
 end
 
--- relative counts n from the first number that e sends, which is 1. nil if that is not known.
+-- relative counts n from the first number that e sends, which is 1. nil if that is not known, and for
+-- the 0 of a reliable connection, which is no number.
 local function relative(n, e)
+	if n == 0 and isReliable(e) then return nil end
 	return gobtl.prefs.relative and e and e.first and after(n, 1 - e.first) or nil
 end
 
@@ -771,16 +773,16 @@ local function addFindings(tree, info)
 	if info.duplicateAck then tree:add_proto_expert_info(x.duplicate_ack) end
 end
 
-local function addNotes(tree, p)
+local function addNotes(tree, p, info)
 	local mark = p.kind == FRAG and not has(p.flags, FLAG_PUT) and marks[p.tag]
 	if p.kind == NACK then
-		tree:add_proto_expert_info(x.refused, "Packet refused for good: "
+		tree:add_proto_expert_info(x.refused, "Packet refused" .. (p.tag == 4 and ": " or " for good: ")
 			.. (nackReasons[p.tag] or "unknown reason"))
 	elseif p.kind == REJECT then
 		tree:add_proto_expert_info(x.rejected, "Connection refused: "
 			.. (rejectReasons[p.tag] or "unknown reason"))
 	elseif mark == "Void" then
-		tree:add_proto_expert_info(x.voided)
+		if not (info and info.asks) then tree:add_proto_expert_info(x.voided) end
 	elseif mark == "Bye" then
 		tree:add_proto_expert_info(x.closes)
 	end
@@ -889,7 +891,7 @@ local function dissectOne(tvb, pinfo, root, p, broken, index)
 	if p and #broken == 0 then
 		text = summary(tvb, p, info)
 		if info then addFindings(tree, info) end
-		addNotes(tree, p)
+		addNotes(tree, p, info)
 	end
 	if tvb:len() < tvb:reported_len() then tree:add_proto_expert_info(x.cut) end
 	for i, b in ipairs(broken) do

@@ -319,8 +319,44 @@ func refusals() []step {
 	)
 }
 
+// relying is a Hello of a side that relies on its carrier.
+func relying(pkt []byte) []byte {
+	const featuresAt = frag.FragHeaderBytes + 24
+	pkt[featuresAt] |= byte(frag.FeatureReliable)
+	return pkt
+}
+
+// reliable is an exchange of two that rely on their carrier. Packets for which nobody waits have
+// number 0, which is neither a number nor a sign that one was sent again; others have the count.
+func reliable() []step {
+	frags := func(n seq.Num) step {
+		return step{pkt: packetOf(&frag.Header{Kind: frag.KindFrag, Tag: 1, Conn: tagB, Seq: n},
+			[]byte("hi"))}
+	}
+	chunk := func(n seq.Num, offset uint32) step { return step{pkt: chunkOf(n, offset)} }
+	nack := frag.Header{Kind: frag.KindNack, Tag: frag.NackMemory, Conn: tagA, Seq: firstA + 5}
+	answer := func(pkt []byte) step { return step{pkt: pkt, fromB: true, data: true} }
+	return []step{
+		{pkt: relying(hello(frag.KindHello, 0, firstA, false, frag.ProbeCommand, 0))},
+		{pkt: relying(hello(frag.KindHelloAck, tagA, firstB, true, frag.ProbeCommand, 0)), fromB: true},
+		{pkt: ack(tagB, firstB-1, 32, true), data: true},
+		answer(ack(tagA, firstA-1, 32, true)),
+		frags(0),
+		frags(0),
+		frags(firstA + 2),
+		answer(ack(tagA, firstA+2, 32, false)),
+		chunk(0, 0),
+		chunk(0, roomBytes),
+		chunk(firstA+5, 2*roomBytes),
+		answer(packetOf(&nack, nil)),
+		answer(ack(tagA, firstA+5, 32, false)),
+		{pkt: markOf(frag.TagVoid, firstA+6)},
+		answer(ack(tagA, firstA+6, 32, false)),
+	}
+}
+
 // TestListing: the lines that tshark prints for the example of the page, as a capture at A and at B
-// has it, and for refusals, with what the dissector concludes.
+// has it, for refusals, and for a reliable connection, with what the dissector concludes.
 func TestListing(t *testing.T) {
 	shown := parseExample(t, documentedExample(t))
 	var listing strings.Builder
@@ -331,6 +367,7 @@ func TestListing(t *testing.T) {
 		{"the example at A", asCapture(shown, true)},
 		{"the example at B", asCapture(shown, false)},
 		{"refusals", asCapture(refusals(), true)},
+		{"reliable", asCapture(reliable(), true)},
 	} {
 		file := writeCapture(t, c.list)
 		packets, _ := checkFields(t, file, "udp")

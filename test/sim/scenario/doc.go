@@ -10,7 +10,7 @@
 //
 //	network [seed= mtu= inject= queue= pass=]     before the first node
 //	network [regions=free|none] [landing=off]     what the network can do with memory (sim.Config)
-//	network [reliable=yes]                        reliable and ordered by itself; drop works too
+//	network [reliable=yes]                        reliable and ordered by itself, but for drop
 //	node NAME [reliability=own]                   does not rely on such a network
 //	node NAME [first= profile= window= mtu= ...]  opens a module; usnic at first; see nodeKeys
 //	path a>b|a<>b [delay= bandwidth= queue= mtu=] 10 us is the delay of every path at first

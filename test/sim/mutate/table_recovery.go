@@ -14,9 +14,9 @@ var recoveryMutations = []mutation{
 		name:  "channels-mixed",
 		fault: "packets of one channel tell that those of the other one are lost",
 		file:  "reliability/rack.go",
-		old:   "\t\tc := &r.rack[p.channel]\n",
-		new: "\t\t\tc := &r.rack[Command]\n\t\t\tif o := &r.rack[Data]; o.at > c.at {\n" +
-			"\t\t\t\tc = o\n\t\t\t}\n",
+		old:   "\t\tc := &r.rack[p.channel]\n\t\tvar at",
+		new: "\t\tc := &r.rack[Command]\n\t\tif o := &r.rack[Data]; o.at > c.at {\n" +
+			"\t\t\tc = o\n\t\t}\n\t\tvar at",
 		test: "./reliability -run TestChannelsApart",
 	},
 	{

@@ -77,7 +77,7 @@ func (c *congestion) sample(rtt, base time.Duration, rules *Rules) {
 	}
 	if rtt <= max(rules.TargetDelay, base+base/8+delayNoise) {
 		c.above = 0
-	} else if c.above++; c.above >= aboveMax && c.slow {
+	} else if c.above = min(c.above+1, aboveMax); c.above >= aboveMax && c.slow {
 		c.slow = false
 		c.window = max(min(c.window, c.flight), c.window/2) // before this round's doubling
 	}
@@ -92,7 +92,7 @@ func (c *congestion) grow(packets int32, most uint32) {
 }
 
 // flooded says whether in slow start so much is lost that the window must be too large.
-func (c *congestion) flooded() bool { return c.lost > floodLeast+c.acked/8 }
+func (c *congestion) flooded() bool { return c.skip == 0 && c.lost > floodLeast+c.acked/8 }
 
 // leaveSlow ends slow start when much of what was on its way at the beginning of the round, which
 // took that long, is lost, or missing: the window becomes what the path holds.
@@ -230,6 +230,8 @@ func (c *congestion) judge() bool {
 }
 
 // restart begins again after a silence of several time-outs: what was known of the path is old.
+// What is found lost next was sent before, and what is on its way mostly is not any more.
 func (c *congestion) restart(rules *Rules) {
 	c.window, c.whole, c.slow = min(c.window, int32(rules.InitialWindow)), 0, true
+	c.skip, c.flight, c.above, c.counted, c.testing = skipRounds, 0, 0, [2]int32{}, false
 }

@@ -1,0 +1,70 @@
+package reliability
+
+import (
+	"testing"
+	"time"
+)
+
+// After a silence in which all was lost, slow start begins anew: what was on its way before, and
+// what of it is found lost now, says nothing about the window of today.
+func TestSlowStartAfterSilence(t *testing.T) {
+	t.Parallel()
+	const rtt, count = time.Millisecond, 400
+	first := int32(Adaptive().InitialWindow)
+	a := newAdaptive(t, nil)
+	a.warm(rtt)
+	c := &a.snd.rec.cong
+	c.window = 2 * count
+	a.snd.settle()
+	n := a.sent
+	a.send(count, Data)
+	a.after(rtt).ack(n+1, n) // a round begins with all others on their way
+	a.send(1, Data)
+	for range backoffRestart {
+		a.after(100 * time.Millisecond).expire()
+		a.again()
+	}
+	if !c.slow || c.window != first {
+		t.Fatalf("after the silence: slow start %v, window of %d", c.slow, c.window)
+	}
+	for got, copies := n+1, 1; got < a.sent; { // what is sent again arrives, one behind the other
+		a.after(rtt)
+		for range copies {
+			got++
+			a.ack(got, got-1)
+		}
+		again, _ := a.again()
+		if copies = len(again); copies == 0 && got < a.sent {
+			t.Fatalf("%d of %d left, and nothing is sent again", a.sent-got, count)
+		}
+	}
+	if !c.slow || c.window < 4*first {
+		t.Errorf("slow start %v, window of %d packets", c.slow, c.window)
+	}
+}
+
+// A single round trip above the path's own does not end the slow start after a silence, whatever
+// was measured before.
+func TestLateSampleAfterSilence(t *testing.T) {
+	t.Parallel()
+	const rtt = time.Millisecond
+	rules := Adaptive()
+	var c congestion
+	c.init(&rules)
+	for range 2 * aboveMax {
+		c.sample(3*rtt, rtt, &rules)
+	}
+	if c.slow {
+		t.Fatal("still in slow start")
+	}
+	c.restart(&rules)
+	for i := range aboveMax {
+		if !c.slow {
+			t.Fatalf("slow start ended by %d samples", i)
+		}
+		c.sample(3*rtt, rtt, &rules)
+	}
+	if c.slow {
+		t.Error("still in slow start")
+	}
+}

@@ -250,7 +250,7 @@ func (m *Module) receiveFast(comp *fabric.Completion) bool {
 		return false
 	}
 	if ep.reliable {
-		if h.Seq != 0 && h.Seq != ep.rcv.Expected() || h.Flags&frag.FlagAck != 0 {
+		if h.Flags&frag.FlagAck != 0 || ep.whyLost(h) != nil {
 			return false
 		}
 	} else if ep.rcv.Check(h.Seq) != reliability.Accept ||

@@ -41,7 +41,8 @@ type reliableState struct {
 	broken            bool // the fabric could not carry a packet
 }
 
-// pendingNack is a Nack to be sent. The peer's credits, which no Ack renews before, bound them.
+// pendingNack is a Nack to be sent. The peer's credits, which no Ack renews before, bound them: who
+// sends without any is not listened to.
 type pendingNack struct {
 	seq         seq.Num
 	reason, tag uint8
@@ -112,14 +113,12 @@ func (ep *Endpoint) confirmChain(f *Fragment) {
 
 // receiveReliable is receive for a reliable endpoint.
 func (m *Module) receiveReliable(ep *Endpoint, h *frag.Header, payload []byte) {
-	data := h.Kind.HasSeq()
 	if ep.state == stateLingering {
 		m.drop(CntDropState) // the peer said goodbye: nothing may follow
 		return
 	}
-	if data && h.Seq != 0 && h.Seq != ep.rcv.Expected() ||
-		h.Flags&frag.FlagAck != 0 && !ep.snd.Plausible(h.Ack) {
-		m.lost(ep, h)
+	if why := ep.whyLost(h); why != nil {
+		m.lost(ep, why)
 		return
 	}
 	m.heard(ep)
@@ -139,15 +138,24 @@ func (m *Module) receiveReliable(ep *Endpoint, h *frag.Header, payload []byte) {
 	}
 }
 
-// lost ends an endpoint of which a packet is missing.
-func (m *Module) lost(ep *Endpoint, h *frag.Header) {
-	m.drop(CntDropLost)
-	err := fmt.Errorf("%w: packet %d came, %d was the next one", ErrLost, h.Seq, ep.rcv.Expected())
-	if h.Seq == 0 && h.Kind == frag.KindChunk {
-		err = fmt.Errorf("%w: a chunk of fragment %d, at byte %d, was not the next one", ErrLost,
-			h.FragID, h.OffsetBytes)
+// whyLost says how a packet shows that not all arrive once and in order, nil if it does not.
+func (ep *Endpoint) whyLost(h *frag.Header) error {
+	data := h.Kind.HasSeq()
+	switch {
+	case data && h.Seq != 0 && h.Seq != ep.rcv.Expected():
+		return fmt.Errorf("packet %d came, %d was the next one", h.Seq, ep.rcv.Expected())
+	case data && h.Tag != frag.TagVoid && !ep.rcv.Credited():
+		return fmt.Errorf("packet %d came without a credit", ep.rcv.Expected())
+	case h.Flags&frag.FlagAck != 0 && !ep.snd.Plausible(h.Ack):
+		return fmt.Errorf("packet %d is acknowledged, which was not sent", h.Ack)
 	}
-	m.end(ep, EventFailed, err)
+	return nil
+}
+
+// lost ends an endpoint of which a packet is missing.
+func (m *Module) lost(ep *Endpoint, why error) {
+	m.drop(CntDropLost)
+	m.end(ep, EventFailed, fmt.Errorf("%w: %w", ErrLost, why))
 }
 
 // acceptReliable takes over a packet that is no pack.
@@ -186,7 +194,8 @@ func (m *Module) acceptReliableChunk(ep *Endpoint, h *frag.Header, payload []byt
 	arriving := ep.asm.Active() > 0
 	if arriving && (h.FragID != ep.rel.arriving || h.OffsetBytes != ep.rel.arrived) ||
 		!arriving && h.OffsetBytes != 0 {
-		m.lost(ep, h)
+		m.lost(ep, fmt.Errorf("a chunk of fragment %d, at byte %d, was not the next one", h.FragID,
+			h.OffsetBytes))
 		return
 	}
 	msg, err := ep.asm.Add(h, payload, true)
@@ -195,7 +204,7 @@ func (m *Module) acceptReliableChunk(ep *Endpoint, h *frag.Header, payload []byt
 		m.drop(CntDropReassembly)
 		m.refuseReliable(ep, h, frag.NackMemory)
 	case err != nil: // what no sender sends
-		m.lost(ep, h)
+		m.lost(ep, err)
 	default:
 		ep.rel.arriving, ep.rel.arrived = h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
 		m.accepted(ep, h)
@@ -281,22 +290,13 @@ func (ep *Endpoint) ackChannel() *channel {
 // confirm sends an Ack to a reliable peer, after the Nacks that belong before it. False means that
 // there is no room for it now.
 func (m *Module) confirm(ep *Endpoint) bool {
-	for len(ep.rel.nacks) > 0 {
-		b, ok := m.takeControl(&m.data)
-		if !ok {
-			return false
-		}
-		k := ep.rel.nacks[0]
-		ep.rel.nacks = ep.rel.nacks[:copy(ep.rel.nacks, ep.rel.nacks[1:])]
-		m.out = frag.Header{Kind: frag.KindNack, Conn: ep.peerTag, Seq: k.seq, Tag: k.reason}
-		if k.reason == frag.NackRecord {
-			m.out.PayloadLen = 1
-		}
-		pkt := m.arena.Bytes(b)
-		n := m.out.Encode(pkt)
-		pkt[n] = k.tag
-		m.stats.counters[CntSentNack]++
-		m.putControl(ep, &m.data, b, n+int(m.out.PayloadLen), ep.dataAddr)
+	nacks, told := ep.rel.nacks, 0
+	for told < len(nacks) && m.tellRefusal(ep, nacks[told]) {
+		told++
+	}
+	ep.rel.nacks = nacks[:copy(nacks, nacks[told:])]
+	if len(ep.rel.nacks) > 0 {
+		return false
 	}
 	b, ok := m.takeControl(&m.data)
 	if !ok {
@@ -307,6 +307,24 @@ func (m *Module) confirm(ep *Endpoint) bool {
 	m.stats.counters[CntAckPiggybacked]--
 	m.stats.counters[CntSentAck]++
 	m.putControl(ep, &m.data, b, m.out.Encode(m.arena.Bytes(b)), ep.dataAddr)
+	return true
+}
+
+// tellRefusal sends a Nack to a reliable peer, if there is room for it now.
+func (m *Module) tellRefusal(ep *Endpoint, k pendingNack) bool {
+	b, ok := m.takeControl(&m.data)
+	if !ok {
+		return false
+	}
+	m.out = frag.Header{Kind: frag.KindNack, Conn: ep.peerTag, Seq: k.seq, Tag: k.reason}
+	if k.reason == frag.NackRecord {
+		m.out.PayloadLen = 1
+	}
+	pkt := m.arena.Bytes(b)
+	n := m.out.Encode(pkt)
+	pkt[n] = k.tag
+	m.stats.counters[CntSentNack]++
+	m.putControl(ep, &m.data, b, n+int(m.out.PayloadLen), ep.dataAddr)
 	return true
 }
 

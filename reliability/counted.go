@@ -53,6 +53,9 @@ func (s *Sender) Settle() { s.oldest, s.limit, s.wall = s.next, s.next, s.next }
 // Expected is the number of the packet that comes next.
 func (r *Receiver) Expected() seq.Num { return skipZero(r.next) }
 
+// Credited says whether the peer has been given a credit for the packet that comes next.
+func (r *Receiver) Credited() bool { return r.next.Before(r.limit) }
+
 // Count books the packet that came next. An ACK is due only if the peer needs credits: after a
 // quarter of them, or when they are used up. AskAck makes one due for another reason.
 func (r *Receiver) Count(now mono.Time) {

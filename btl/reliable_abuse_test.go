@@ -1,0 +1,46 @@
+package btl
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"gobtl/fabric/sim"
+)
+
+// A reliable peer that sends more than it has credits for is not listened to any longer: what it is
+// to be told of refused packets would have no bound. Questions need no credits.
+func TestReliableBeyondCredits(t *testing.T) {
+	deep := relyConfig()
+	deep.RecvDepth = 512 // so that a pass takes in more than it has given credits for
+	r := newRelied(t, sim.Config{}, relyConfig(), deep)
+	if err := r.mods[1].Handle(1, func(*Endpoint, Tag, []byte) {}); err != nil {
+		t.Fatal(err)
+	}
+	var end error
+	r.mods[1].OnEndpoint(func(_ *Endpoint, _ Event, err error) { end = err })
+	ep := r.connect(0, 1)
+	there := r.mods[1].slots[0]
+	credits := ep.snd.Room()
+	for range credits + 10 {
+		r.mods[0].ask(ep)
+	}
+	if ep.snd.Open() {
+		t.Fatal("not as it should be: there are credits left")
+	}
+	if r.run(time.Second); end != nil || there.rcv.Next() != ep.sentUntil() {
+		t.Fatalf("questions without credits: %v", end)
+	}
+	oldest, _ := ep.snd.Window()
+	ep.snd.Confirm(oldest-1, 1000) // which nobody has given
+	r.nodes[1].Pause(time.Millisecond)
+	for range r.mods[1].credits.Granted() + 1 {
+		if err := ep.SendImmediate(1, make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.run(time.Second); !errors.Is(end, ErrLost) || !strings.Contains(end.Error(), "credit") {
+		t.Errorf("beyond the credits: ended with %v", end)
+	}
+}

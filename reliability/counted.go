@@ -30,9 +30,11 @@ func (s *Sender) Count() seq.Num {
 // Unbind lets nothing but the credits bound what is sent. A Receiver that counts confirms unasked
 // only to renew them, after a share of them that may be more than the sender's window.
 func (s *Sender) Unbind() {
-	s.window = math.MaxInt32
+	s.window = unbound
 	s.settle()
 }
+
+const unbound = math.MaxInt32
 
 // Confirm books that everything up to ack has arrived, and the new credits. It reports whether that
 // is news; an ack that is not Plausible must not be given to it.

@@ -23,9 +23,9 @@ type PathState struct {
 	// least one of the last ten to twenty seconds, all of the channel by which something was measured
 	// last, and without the time for which the peer held its ACKs back. 0: nothing was measured yet.
 	RoundTrip, Deviation, Least time.Duration
-	// WindowPackets is how many packets may be in flight by the congestion window, or the
-	// peer's where there is none; InFlightPackets is how many are on their way, without those that
-	// have arrived and those that are taken for lost.
+	// WindowPackets is how many packets may be in flight by the congestion window, or the peer's
+	// where there is none, or its credits where nothing else counts; InFlightPackets is how many are
+	// on their way, without those that have arrived and those that are taken for lost.
 	WindowPackets, InFlightPackets int
 	// SlowStart says that the congestion window still doubles in each round trip.
 	SlowStart bool
@@ -35,7 +35,11 @@ type PathState struct {
 func (s *Sender) Path() PathState {
 	r := s.rec
 	if r == nil {
-		return PathState{WindowPackets: int(s.window), InFlightPackets: s.InFlight()}
+		window := int(s.window)
+		if s.window == unbound {
+			window = int(max(s.limit.Sub(s.oldest), 0))
+		}
+		return PathState{WindowPackets: window, InFlightPackets: s.InFlight()}
 	}
 	p := &r.paths[r.latest]
 	state := PathState{

@@ -55,6 +55,14 @@ func TestPathStateWithout(t *testing.T) {
 	if got := s.Path(); got != (PathState{WindowPackets: 64, InFlightPackets: 1}) {
 		t.Errorf("usnic: %+v", got)
 	}
+	var counted Sender
+	counted.Init(2, 7, 64)
+	counted.Unbind()
+	counted.Confirm(6, 100)
+	counted.Count()
+	if got := counted.Path(); got != (PathState{WindowPackets: 100, InFlightPackets: 1}) {
+		t.Errorf("counted: %+v", got)
+	}
 	if n := testing.AllocsPerRun(100, func() { _, _ = a.snd.Path(), s.Path() }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

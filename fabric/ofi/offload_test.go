@@ -404,8 +404,8 @@ func TestOffloadDoesNotStart(t *testing.T) {
 	unix.Close(pipe[1])
 }
 
-// TestOffloadStartsAmongStrangers: what others have sent to the address before, even of no bytes, is
-// no reason to go without offload.
+// TestOffloadStartsAmongStrangers: what others have sent to the address before, even of no bytes,
+// is no reason to go without offload.
 func TestOffloadStartsAmongStrangers(t *testing.T) {
 	d := open(t, udpName, fabric.DomainConfig{Buffers: 64})
 	e := openEndpoint(t, d, fabric.EndpointConfig{}).(*endpoint)

@@ -74,7 +74,8 @@ type Caps struct {
 	// Landing: the Endpoint is a Lander whose Land works.
 	Landing bool
 	Source  bool // Completion.From is filled
-	// PollsAll: a Poll that reports less than it has room for has left nothing.
+	// PollsAll: a Poll that reports less than it has room for, and than buffers are posted, has left
+	// nothing.
 	PollsAll bool
 }
 

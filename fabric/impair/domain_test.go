@@ -89,6 +89,34 @@ func TestPollLooksFurther(t *testing.T) {
 	}
 }
 
+// A Poll that loses some reports less than it has room for and leaves others, so PollsAll of the
+// inner endpoint is not handed on.
+func TestPollLeavesSome(t *testing.T) {
+	d := open(t, mem.New(mem.Config{QueueDatagrams: 1000}), fabric.DomainConfig{Buffers: 64},
+		impair.Faults{Loss: 0.95, Seed: 5})
+	e, self := endpointOf(t, d)
+	for i := range 63 {
+		if _, err := e.Recv([]fabric.Buf{fabric.Buf(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 1000 {
+		if _, err := e.Post([]fabric.Send{{To: self, Buf: 63, Len: packetBytes}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out [64]fabric.Completion
+	first, err := e.Poll(out[:])
+	if err != nil || first == len(out) {
+		t.Fatalf("the first Poll reports %d, %v", first, err)
+	}
+	if second, err := e.Poll(out[:]); err != nil || second > 0 && e.Caps().PollsAll {
+		t.Errorf("PollsAll, but after %d came %d, %v", first, second, err)
+	} else if second == 0 {
+		t.Errorf("nothing was left after %d: no test of that", first)
+	}
+}
+
 // Hidden buffers are no buffers to the caller, and a bad one stops a batch where it stands.
 func TestHiddenBuffersAreRefused(t *testing.T) {
 	cfg := fabric.DomainConfig{Buffers: 8}

@@ -89,7 +89,8 @@ func newEndpoint(d *Domain, inner fabric.Endpoint, quota []fabric.Buf) *endpoint
 	}
 	// The inner endpoint may count what it holds by the buffers posted to it, and has no more than the
 	// quota.
-	e.caps.Landing = false // what arrives may be held back, altered or doubled first
+	e.caps.Landing = false  // what arrives may be held back, altered or doubled first
+	e.caps.PollsAll = false // there may be more behind what a Poll has lost
 	e.caps.RecvCapacity = min(e.caps.RecvCapacity, len(quota))
 	e.posted = newFifo[fabric.Buf](e.caps.RxDepth)
 	return e

@@ -71,10 +71,11 @@
 // recvmsg puts up to 64 KiB into their buffers and the landing, without another copy. On the wire
 // and towards peers without offload nothing changes.
 //
-// An endpoint tries it with bursts to itself when it opens; where that fails it is one without. It
-// ends, one direction at a time, when the kernel refuses what it takes datagram by datagram, and
-// when the control message is cut off; then everything that waits is dropped, as a network may.
-// Info.Attrs of the Domain tells what is on, and why something is off.
+// An endpoint tries it with bursts to itself when it opens, and drops what others have sent to it
+// before; where that fails it is one without. It ends, one direction at a time, when the kernel
+// refuses what it takes datagram by datagram, and when the control message is cut off; then
+// everything that waits is dropped, as a network may. Info.Attrs of the Domain tells what is on,
+// and why something is off.
 //
 // # Reliable endpoints
 //

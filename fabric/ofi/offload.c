@@ -185,11 +185,54 @@ void gofi_offload_describe(const struct gofi_ep *ep, struct gofi_offload_info *o
 		*out = (struct gofi_offload_info){1, o->gso, o->gro, o->gso_err, o->lost};
 }
 
+// take_message waits until something is staged: 0, or the errno of why nothing will be.
+static int take_message(struct gofi_ep *ep)
+{
+	enum { PATIENCE_MS = 100 };
+	struct gofi_offload *o = ep->off;
+	struct pollfd p = {.fd = o->fd, .events = POLLIN};
+
+	while (!o->left) {
+		int64_t got = gofi_offload_stage(ep);
+		int ready;
+
+		if (got == 1)
+			break;
+		ready = got ? 0 : poll(&p, 1, PATIENCE_MS);
+		if (!ready || (ready < 0 && errno != EINTR))
+			return ETIMEDOUT;
+	}
+	return 0;
+}
+
+// take_piece wants the next piece of a burst. A message that does not begin with it is somebody
+// else's, who knew the address before, and is dropped.
+static int take_piece(struct gofi_ep *ep, const char *want, uint32_t bytes)
+{
+	struct gofi_offload *o = ep->off;
+	uint32_t len;
+
+	for (int i = 0; i < DRAIN_MAX; i++) {
+		int begun = o->left > 0, err = take_message(ep);
+		const char *piece;
+
+		if (err)
+			return err;
+		piece = gofi_offload_piece(o, &len);
+		if (len == bytes && !memcmp(piece, want, bytes))
+			return 0;
+		if (begun)
+			break;
+		o->left = 0;
+	}
+	return EBADMSG;
+}
+
 // try_burst sends three pieces, of two parts each, to the endpoint itself, and wants exactly those
 // pieces back.
 static int try_burst(struct gofi_ep *ep, fi_addr_t self, uint32_t size, int key)
 {
-	enum { PIECES = 3, PATIENCE_MS = 100 };
+	enum { PIECES = 3 };
 	struct gofi_offload *o = ep->off;
 	struct fi_msg msg = {.msg_iov = o->out, .iov_count = 2 * PIECES, .addr = self, .context = o};
 	uint32_t bytes = (PIECES - 1) * size + (size + 1) / 2, at = 0, len;
@@ -206,25 +249,11 @@ static int try_burst(struct gofi_ep *ep, fi_addr_t self, uint32_t size, int key)
 	}
 	if ((err = (int)-send_run(ep, &msg)))
 		return err;
-	at = 0;
-	for (int i = 0; i < PIECES; i++) {
-		struct pollfd p = {.fd = o->fd, .events = POLLIN};
-		char *piece;
-
-		while (!o->left) {
-			int64_t got = gofi_offload_stage(ep);
-
-			if (got == 1)
-				break;
-			if (got || poll(&p, 1, PATIENCE_MS) <= 0)
-				return ETIMEDOUT;
-		}
-		piece = gofi_offload_piece(o, &len);
-		if (len != (i < PIECES - 1 ? size : bytes - at) || memcmp(piece, want + at, len))
-			return EBADMSG;
-		at += len;
+	for (at = 0; at < bytes && !err; at += len) {
+		len = size < bytes - at ? size : bytes - at;
+		err = take_piece(ep, want + at, len);
 	}
-	return o->left ? EBADMSG : 0;
+	return !err && o->left ? EBADMSG : err;
 }
 
 static int self_test(struct gofi_ep *ep, const void *name)
@@ -250,7 +279,7 @@ static int start(struct gofi_ep *ep, const void *name)
 	struct gofi_offload *o = ep->off;
 
 	if (lay->tx_prefix || lay->rx_prefix || ep->d->ctx || ep->d->local_mr ||
-	    lay->inject < lay->mtu || o->run_bytes > STAGE_BYTES)
+	    lay->inject < lay->mtu || o->run_bytes > STAGE_BYTES || lay->mtu > STAGE_BYTES / 3)
 		return EOPNOTSUPP;
 	o->gro = !gofi_offload_option(o, UDP_GRO, 1);
 	gofi_offload_narrow(ep);

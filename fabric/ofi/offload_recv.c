@@ -211,7 +211,7 @@ static void stage_rest(struct gofi_offload *o, uint32_t at, uint32_t len, uint32
 	o->at = at;
 	o->end = at + len;
 	o->step = step;
-	o->left = (len + step - 1) / step;
+	o->left = len ? (len + step - 1) / step : 1;
 }
 
 // gather puts the message together in stage that stands in wide buffers and behind them.

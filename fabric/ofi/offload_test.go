@@ -404,6 +404,35 @@ func TestOffloadDoesNotStart(t *testing.T) {
 	unix.Close(pipe[1])
 }
 
+// TestOffloadStartsAmongStrangers: what others have sent to the address before, even of no bytes,
+// is no reason to go without offload.
+func TestOffloadStartsAmongStrangers(t *testing.T) {
+	d := open(t, udpName, fabric.DomainConfig{Buffers: 64})
+	e := openEndpoint(t, d, fabric.EndpointConfig{}).(*endpoint)
+	conn, _ := stranger(t)
+	to := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: portOf(t, e)}
+	for _, sizes := range []struct{ piece, total int }{
+		{0, 0}, {0, 1}, {0, e.Caps().MTUBytes}, {100, 1000}, {0, 0}, {e.Caps().MTUBytes, 30_000},
+	} {
+		setSegment(t, conn, sizes.piece)
+		if _, err := conn.WriteToUDP(text(5, sizes.total), to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.startOffload(e.waitFd)
+	if e.noOffload != "" || !e.Caps().Landing {
+		t.Fatalf("no offload: %s", e.noOffload)
+	}
+	self := insert(t, d, e.Name())
+	mustRecv(t, e, 1, 2)
+	mustPost(t, e, fabric.Send{To: self, Len: 100}, fabric.Send{To: self, Len: 100})
+	for range 2 {
+		if c := poll(t, e); c.Len != 100 || c.Errno != 0 {
+			t.Errorf("with offload came %+v", c)
+		}
+	}
+}
+
 // TestOffloadRegionsAreFree: FreeRegions is true, so each send may register its memory.
 func TestOffloadRegionsAreFree(t *testing.T) {
 	d, e := offloaded(t, 0)

@@ -285,7 +285,10 @@ func (e *end) unjustified(err error) string {
 		}
 	case errors.Is(err, btl.ErrRefused):
 		// The refusal may have been under way for long: the peer may have room by now.
-		if !w.crowded(target) && !w.besieged(target) {
+		switch {
+		case e.connected:
+			return "it was connected"
+		case !w.crowded(target) && !w.besieged(target):
 			return fmt.Sprintf("the peer has room: %d endpoints of %d", endpointsOf(target.mod),
 				target.cfg.PeersMax)
 		}

@@ -32,6 +32,7 @@ const (
 	lieClosed                 // ... because its endpoint was closed
 	liePeerClosed             // ... because the peer closed it
 	lieUnreachable            // ... because the peer was not reached
+	lieRefused                // ... because the peer had no room
 	lieEventTwice             // an endpoint's event is told twice
 	lieWrongEvent             // an endpoint's end is told with an error that cannot be
 	lieMisroute               // a message is told to have come from another connection
@@ -43,7 +44,7 @@ const (
 var lieNames = [numLies]string{
 	"none", "deliver twice", "forget delivery", "alter", "cut", "done twice", "forget done",
 	"wrong error", "no handler", "dead", "restarted", "refused put", "closed", "peer closed",
-	"unreachable", "event twice", "wrong event",
+	"unreachable", "refused", "event twice", "wrong event",
 	"misroute", "scribble", "flush",
 }
 
@@ -100,6 +101,8 @@ func (w *world) lieOutcome(m *message, err error) error {
 		return btl.ErrPeerClosed
 	case w.lying(lieUnreachable):
 		return btl.ErrUnreachable
+	case w.lying(lieRefused):
+		return btl.ErrRefused
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ func TestJudgeNoticesLies(t *testing.T) {
 			"the peer has not closed it", "the peer has closed nothing", "its endpoint with",
 		}},
 		{lieUnreachable, []string{"it was connected"}},
+		{lieRefused, []string{"it was connected"}},
 		{lieEventTwice, []string{"connected twice", "after its last one"}},
 		{lieWrongEvent, []string{"an error that cannot be", "no reason to be closed"}},
 		{lieMisroute, []string{"another connection", "not to the life"}},

@@ -57,7 +57,7 @@ func (o Options) withDefaults() Options {
 		o.Each = 900 * time.Millisecond
 	}
 	if o.Limit == 0 {
-		o.Limit = 8 * time.Minute
+		o.Limit = 12 * time.Minute
 	}
 	if o.Losses == nil {
 		o.Losses = []float64{0, 0.001, 0.01, 0.05}

@@ -25,7 +25,7 @@ type cli struct {
 	Variant []string      `sep:"none" help:"Measure this too, as id:name=value,name=value of gobtl."`
 	Rounds  int           `help:"Rounds (3)."`
 	Each    time.Duration `help:"Measured time of a stream or a ping-pong (900ms)."`
-	Limit   time.Duration `help:"Begin nothing after this time (8m)."`
+	Limit   time.Duration `help:"Begin nothing after this time (12m)."`
 	Loss    []float64     `help:"Percentages of loss (0,0.1,1,5)."`
 	Queue   []int         `help:"Bytes of the bottleneck's queue (20000,100000,1000000)."`
 	Calm    time.Duration `help:"Wait so long before each measurement for a machine that is idle (0)."`

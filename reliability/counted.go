@@ -55,8 +55,17 @@ func (s *Sender) Settle() { s.oldest, s.limit, s.wall = s.next, s.next, s.next }
 // Expected is the number of the packet that comes next.
 func (r *Receiver) Expected() seq.Num { return skipZero(r.next) }
 
-// Credited says whether the peer has been given a credit for the packet that comes next.
-func (r *Receiver) Credited() bool { return r.next.Before(r.limit) }
+// Credited says whether the peer has been given a credit for the packet that comes next. Where
+// numbers wrap a sender has one more than numbers, for zero is none.
+func (r *Receiver) Credited() bool {
+	limit := r.limit
+	if limit < creditMax {
+		limit++
+	}
+	return r.next.Before(limit)
+}
+
+const creditMax = 1 << 16
 
 // Count books the packet that came next. An ACK is due only if the peer needs credits: after a
 // quarter of them, or when they are used up. AskAck makes one due for another reason.

@@ -90,3 +90,25 @@ func TestCountUnbound(t *testing.T) {
 		}
 	}
 }
+
+// A packet is credited if it is one of as many as the peer has credits, also where the numbers wrap:
+// there the sender may count zero as a packet.
+func TestCountCredited(t *testing.T) {
+	for _, first := range []seq.Num{1, 1<<31 - 2, 1<<32 - 3, 1<<32 - 1} {
+		var r Receiver
+		r.Init(first, 64)
+		c := NewCredits(100)
+		c.Join()
+		_, credit, _ := r.TakeAck(c)
+		for i := range int(credit) {
+			if !r.Credited() {
+				t.Fatalf("first %d: packet %d of %d has no credit", first, i+1, credit)
+			}
+			r.Count(1)
+		}
+		r.Count(1)
+		if r.Credited() {
+			t.Errorf("first %d: two packets more than %d credits", first, credit)
+		}
+	}
+}

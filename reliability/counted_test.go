@@ -91,7 +91,7 @@ func TestCountUnbound(t *testing.T) {
 	}
 }
 
-// A packet is credited if it is one of as many as the peer has credits, also where the numbers wrap:
+// A packet is credited if it is one of as many as the peer has credits, also where numbers wrap:
 // there the sender may count zero as a packet.
 func TestCountCredited(t *testing.T) {
 	for _, first := range []seq.Num{1, 1<<31 - 2, 1<<32 - 3, 1<<32 - 1} {

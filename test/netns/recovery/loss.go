@@ -65,28 +65,30 @@ func (b *bench) loss() (points []point) {
 		netns.New(b.tb).Need("iperf3", "iperf3")
 	}
 	from, to := b.cable(false)
-	add := func(setting string, share float64, from, to netns.Port, latency bool) {
-		for _, sys := range b.systems {
-			if sys.ID == "fixed" {
-				continue
-			}
+	trainFrom, trainTo := b.cable(true)
+	// What is compared with each other stands together.
+	for _, sys := range b.systems {
+		if sys.ID == "fixed" {
+			continue
+		}
+		add := func(setting string, share float64, from, to netns.Port,
+			measure func(*Sample, System, netns.Port, netns.Port) error,
+		) {
 			points = append(points, point{setting, sys.ID, func(s *Sample) error {
 				lose(share, from, to)
 				defer lose(0, from, to)
-				err := b.stream(s, sys, from, to)
-				if latency {
-					err = errors.Join(err, b.pingPong(s, sys, from, to))
-				}
-				return err
+				return measure(s, sys, from, to)
 			}})
 		}
+		for _, share := range b.Losses {
+			add(percent(share), share, from, to, b.stream)
+		}
+		add("no loss, offloads", 0, trainFrom, trainTo, b.stream)
+		add(percent(trainsLoss)+" of trains", trainsLoss, trainFrom, trainTo, b.stream)
+		for _, share := range b.Losses {
+			add(percent(share), share, from, to, b.pingPong)
+		}
 	}
-	for _, share := range b.Losses {
-		add(percent(share), share, from, to, true)
-	}
-	trainFrom, trainTo := b.cable(true)
-	add("no loss, offloads", 0, trainFrom, trainTo, false)
-	add(percent(trainsLoss)+" of trains", trainsLoss, trainFrom, trainTo, false)
 	return points
 }
 

@@ -40,15 +40,18 @@ func cut(ports ...netns.Port) {
 	}
 }
 
-// lose drops a share of what comes in at each of the ports.
-func lose(share float64, ports ...netns.Port) {
+// lose drops a share of what comes in at each of the ports, until restore is called. The filter is
+// there for a share of 0, too: it costs time for each packet.
+func lose(share float64, ports ...netns.Port) (restore func()) {
 	const million = 1_000_000
 	for _, p := range ports {
-		p.Host.Unfilter()
-		if share > 0 {
-			p.Host.Filter("input", fmt.Sprintf(
-				"iifname %q meta l4proto { tcp, udp } numgen random mod %d < %d counter drop", p.Dev,
-				million, int(share*million)))
+		p.Host.Filter("input", fmt.Sprintf(
+			"iifname %q meta l4proto { tcp, udp } numgen random mod %d < %d counter drop", p.Dev,
+			million, int(share*million)))
+	}
+	return func() {
+		for _, p := range ports {
+			p.Host.Unfilter()
 		}
 	}
 }
@@ -75,8 +78,7 @@ func (b *bench) loss() (points []point) {
 			measure func(*Sample, System, netns.Port, netns.Port) error,
 		) {
 			points = append(points, point{setting, sys.ID, func(s *Sample) error {
-				lose(share, from, to)
-				defer lose(0, from, to)
+				defer lose(share, from, to)()
 				return measure(s, sys, from, to)
 			}})
 		}

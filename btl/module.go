@@ -261,8 +261,9 @@ func (m *Module) Name() []byte { return append([]byte(nil), m.name...) }
 // Config returns the configuration in force, with defaults filled in.
 func (m *Module) Config() Config { return m.cfg }
 
-// Info returns the fabric's description of the domain in use.
-func (m *Module) Info() fabric.Info { return m.info }
+// Info returns the fabric's description of the domain in use. Its attributes tell the present
+// state, with what a provider counts: errors that it survived, datagrams for which it had no room.
+func (m *Module) Info() fabric.Info { return m.dom.Info() }
 
 // Limits are the sizes that a module works with.
 type Limits struct {

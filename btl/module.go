@@ -67,6 +67,8 @@ type Module struct {
 	draining   bool
 	drainUntil Time
 	pass       uint64
+	delivered  uint64 // messages, when the data channel was polled last, or not
+	dataLast   bool   // the latest one came there
 	period     uint64 // passes, and the times between them
 
 	seg      *reliability.Segments

@@ -120,6 +120,7 @@ type Module struct {
 	hello    frag.Hello
 	sack     frag.Sack           // being received, or sent
 	done     []reliability.Token // scratch of acknowledge
+	run      []reliability.Token // scratch of sendChunks
 	one      [1]fabric.Send      // scratch of the fast path
 
 	stats       Stats
@@ -212,6 +213,7 @@ func (m *Module) openTables() (err error) {
 	for i := range controlBuffers {
 		m.freeCtl = append(m.freeCtl, fabric.Buf(cfg.SendBuffers+i))
 	}
+	m.run = make([]reliability.Token, 0, batchMax)
 	m.done = make([]reliability.Token, 0, cfg.Rules.WindowPackets)
 	m.byTag = make(map[peerTag]*Endpoint)
 	m.byAddr = make(map[string]*Endpoint)

@@ -118,9 +118,9 @@ func (m *Module) receiveFirst() (n int, fast bool, err error) {
 	return n, false, err
 }
 
-// receiveAll polls the data channel. While nothing arrives there, and the latest message came by the
-// other one, it is polled only now and then: each empty poll of a socket costs a tiny message on the
-// command channel a system call of delay.
+// receiveAll polls the data channel. While nothing arrives there, and the latest message came by
+// the other one, it is polled only now and then: each empty poll of a socket costs a tiny message
+// on the command channel a system call of delay.
 func (m *Module) receiveAll() (n int, err error) {
 	const idlePasses = 16 // about a round trip of passes, during which the next packet is likely
 	c := &m.data

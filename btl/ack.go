@@ -73,20 +73,20 @@ func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
 	for _, t := range done {
 		s := &m.segs[t]
 		if s.frag == nil || !s.frag.large || s.frag.isBye() || m.wire[t]&wireBusy != 0 {
-			m.segsEnded(f, chunks)
+			m.chunksEnded(f, chunks)
 			f, chunks = nil, 0
 			m.acked(t)
 			continue
 		}
 		if s.frag != f {
-			m.segsEnded(f, chunks)
+			m.chunksEnded(f, chunks)
 			f, chunks = s.frag, 0
 		}
 		chunks++
 		*s = sendSegment{}
 		m.giveSeg(ep, t)
 	}
-	m.segsEnded(f, chunks)
+	m.chunksEnded(f, chunks)
 }
 
 // acked books a segment that is in flight no more.
@@ -123,14 +123,18 @@ func (m *Module) keepGathered(t reliability.Token) bool {
 }
 
 // segEnded ends a fragment with its last segment.
-func (m *Module) segEnded(f *Fragment) { m.segsEnded(f, 1) }
+func (m *Module) segEnded(f *Fragment) {
+	if f != nil {
+		m.chunksEnded(f, 1)
+	}
+}
 
-// segsEnded is segEnded for a number of segments.
-func (m *Module) segsEnded(f *Fragment, count uint32) {
-	if f == nil {
+// chunksEnded is segEnded for a number of chunks.
+func (m *Module) chunksEnded(f *Fragment, chunks uint32) {
+	if chunks == 0 {
 		return
 	}
-	if f.out -= count; f.out == 0 && f.state == fragSent {
+	if f.out -= chunks; f.out == 0 && f.state == fragSent {
 		m.complete(f, f.err)
 	}
 }

@@ -188,6 +188,7 @@ func TestLostCopy(t *testing.T) {
 	wantAgain(t, a, n)
 }
 
+// While the peer stands still, packets in its socket are asked for and sent again. When it goes on
 // and acknowledges the first copy of one, the sender must not take that for the latest copy, and
 // all that was sent before this one for lost.
 func TestEarlierCopyArrives(t *testing.T) {
@@ -206,7 +207,7 @@ func TestEarlierCopyArrives(t *testing.T) {
 	a.after(2*rtt).ack(n+3, n) // and now the first copy
 	wantAgain(t, a)
 	for i := range count {
-		a.after(100*time.Microsecond).expire()
+		a.after(100 * time.Microsecond).expire()
 		wantAgain(t, a)
 		a.ack(n+4+i, n+3+i)
 		wantAgain(t, a)

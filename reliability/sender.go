@@ -60,7 +60,11 @@ func (s *Sender) settle() {
 		if s.Open() {
 			least = 1
 		}
-		room = min(room, max(r.room(s), least))
+		open := r.room(s)
+		if r.pacer.on {
+			open = min(open, r.pacer.end.Sub(s.next))
+		}
+		room = min(room, max(open, least))
 	}
 	s.wall = s.next.Add(uint32(room))
 }

@@ -55,7 +55,7 @@ const (
 	shareSlow   = shareUnits / 8  // one that ends slow start
 	aboveMax    = 8               // samples
 	judgeAfter  = 512             // packets
-	testRounds  = 4
+	testRounds  = 8
 	judgeLost   = 4  // packets lost beyond twice the usual
 	floodLeast  = 16 // packets lost in a round of slow start, beyond an eighth
 	skipRounds  = 2
@@ -154,15 +154,23 @@ func (c *congestion) endRound(rules *Rules, most int32, took time.Duration) {
 	c.acked, c.lost, c.least, c.limited = 0, 0, 0, false
 }
 
-// step is by how much the window grows in a round: fast while it is far from where too much was
-// lost, or a queue was seen, last, on either side of that; slowly near it. It grows by its square
-// root, so that of several the small ones catch up.
+// step is by how much the window grows in a round. That goes by its square root, so that of several
+// the small ones catch up, and faster where it was larger already. On a path so short that no delay
+// tells of a queue it is less near the window with which too much was lost last, on either side.
 func (c *congestion) step() int32 {
-	far, most := c.window-c.peak, root(c.window)
-	if far < 0 {
-		far, most = -far, max(most, c.window/8)
+	most := max(min(root(c.window), c.window/8), 1)
+	below := (c.peak - c.window) / 4
+	if c.base >= delayNoise {
+		return max(most, min(below, c.window/8))
 	}
-	return max(min(far/4, most), most/4, 1)
+	if below <= 0 {
+		below = min((c.window-c.peak)/4, c.window*c.window/512)
+	}
+	step := max(min(below, max(most, c.window/8)), most/4)
+	if step <= 1 && c.spread%2 == 1 {
+		return 0 // of a small window one packet is much
+	}
+	return max(step, 1)
 }
 
 func root(n int32) int32 { return 1 << (bits.Len32(uint32(n)) / 2) }
@@ -231,8 +239,8 @@ func (c *congestion) judge() bool {
 		many = c.counted[1] > total*shareMost/shareUnits+2*judgeLost // that is never usual
 	}
 	enough := int32(judgeAfter)
-	if c.testing {
-		enough = min(enough, testRounds*c.window) // else a small window is tested for long
+	if c.testing && c.base < delayNoise {
+		enough = max(enough, testRounds*c.window) // else a large window is as large again before others
 	}
 	if total < enough && !many || total == 0 {
 		return false

@@ -30,6 +30,7 @@ type checker struct {
 	out      int     // what the fragments say that is
 	regions  int     // fragments with a region of their own
 	busy     int     // buffers in the hands of the fabric
+	packs    int     // open ones
 	lent     int     // send buffers with the caller, in lent fragments
 }
 
@@ -353,6 +354,7 @@ func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 		return fmt.Errorf("the chain of the open pack has another end")
 	}
 	c.places[p.seg] = placePack
+	c.packs++
 	c.held[ep.slot]++
 	return nil
 }

@@ -166,7 +166,10 @@ func (m *Module) checkFragments(c *checker) error {
 
 // checkLists proves that the module's lists hold exactly the living endpoints that belong there,
 // those whose ACK is due first.
-func (m *Module) checkLists(*checker) error {
+func (m *Module) checkLists(c *checker) error {
+	if c.packs != m.packs {
+		return fmt.Errorf("%d packs are open, %d counted", c.packs, m.packs)
+	}
 	early, ready, owing := 0, 0, 0
 	for _, ep := range m.slots {
 		if ep == nil {

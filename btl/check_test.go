@@ -300,6 +300,7 @@ var tamperings = []struct {
 		b.in.pack = openPack{}
 		b.rearm(b.in)
 	}},
+	{"pack not counted", "packs are open", func(b *busyModule) { b.packs-- }},
 	{"pack free", "free send buffer", func(b *busyModule) {
 		b.freeSegs = append(b.freeSegs, b.in.pack.seg)
 	}},

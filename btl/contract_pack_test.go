@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 )
@@ -117,15 +118,19 @@ func TestPackLoneAndBurst(t *testing.T) {
 	}
 }
 
-// After a burst the next message waits for the pass, so that all of a further burst share their
-// packet. The first one that comes alone after that is the last to wait.
+// Behind a burst that is still in flight the next message waits for the pass, so that all of a
+// further burst share their packet. The first one that comes alone after that is the last to wait.
 func TestPackBurstAfterBurst(t *testing.T) {
 	s, ep := packScript(t, smallConfig())
-	for burst := range 3 {
-		want := []record{{1, "a"}, {2, "b"}, {3, "c"}}
-		for _, r := range want {
+	sendBurst := func() []record {
+		all := []record{{1, "a"}, {2, "b"}, {3, "c"}}
+		for _, r := range all {
 			sendOrFail(t, ep, Tag(r.tag), []byte(r.data))
 		}
+		return all
+	}
+	for burst := range 3 {
+		want := sendBurst()
 		if got := s.take(); burst > 0 && (len(got) != 0 || s.m.Deadline() > s.m.now) {
 			t.Fatalf("burst %d: %d packets before the pass, deadline %v", burst, len(got), s.m.Deadline())
 		}
@@ -145,6 +150,38 @@ func TestPackBurstAfterBurst(t *testing.T) {
 		if got := s.run(1); (len(got) == 1) != waits {
 			t.Fatalf("lone message %d: %d packets in the pass", i, len(got))
 		}
+	}
+	// Once the burst has arrived, a lone message leaves inside Send.
+	for round := range 3 {
+		sendBurst()
+		s.run(1)
+		_, next := ep.snd.Window()
+		s.ack(next - 1)
+		s.run(2)
+		sendOrFail(t, ep, 1, []byte("lone"))
+		if got := s.take(); len(got) != 1 || got[0].hdr.Kind != frag.KindFrag {
+			t.Fatalf("lone message after burst %d: %d packets before the pass", round, len(got))
+		}
+	}
+}
+
+// A pack that was opened between two passes leaves before the polls of the next one.
+func TestPackBeforePolls(t *testing.T) {
+	n := newNullBench(t, 1472, true, Config{})
+	for range 3 {
+		sendOrFail(t, n.ep, 1, []byte("message"))
+	}
+	before, polled := n.cmd.sends+n.data.sends, false
+	n.cmd.arrive = func([]fabric.Completion) int {
+		if sent := n.cmd.sends + n.data.sends - before; !polled && sent != 1 {
+			t.Errorf("%d packets had left when the pass looked for what has arrived, want the pack", sent)
+		}
+		polled = true
+		return 0
+	}
+	n.pass()
+	if !polled || n.ep.pack.open() {
+		t.Errorf("polled: %v, pack open: %v", polled, n.ep.pack.open())
 	}
 }
 
@@ -422,7 +459,8 @@ func TestPackHandlerInterferes(t *testing.T) {
 	}
 }
 
-// The answers to a pack are a pack.
+// Of the answers to a pack the first leaves at once, and the others are a pack. Only the answer to
+// the last record acknowledges it.
 func TestPackAnswers(t *testing.T) {
 	l := newLab(t, mem.Config{}, 2, smallConfig())
 	l.mods[1].Handle(1, func(ep *Endpoint, tag Tag, data []byte) { sendOrFail(t, ep, tag, data) })
@@ -435,8 +473,34 @@ func TestPackAnswers(t *testing.T) {
 		sendOrFail(t, a, 1, []byte("question"))
 	}
 	l.until("answers", 5*time.Microsecond, time.Second, func() bool { return answers == 33 })
-	if n := l.mods[1].stats.SegmentsSent() - before.SegmentsSent(); n != 2 {
-		t.Errorf("33 questions in 2 packets were answered in %d", n)
+	if n := l.mods[1].stats.SegmentsSent() - before.SegmentsSent(); n != 3 {
+		t.Errorf("33 questions, of which one came alone, were answered in %d packets, want 3", n)
+	}
+
+	for answered := range uint8(3) {
+		_, s := newStranger(t, smallConfig())
+		for tag := range uint8(3) {
+			s.m.Handle(Tag(tag), func(ep *Endpoint, _ Tag, _ []byte) {
+				if tag != answered {
+					return
+				}
+				sendOrFail(t, ep, 9, []byte("answer"))
+				got := s.take()
+				if len(got) != 1 {
+					t.Fatalf("the only answer: %d packets have left inside Send, want 1", len(got))
+				}
+				acks := got[0].hdr.Flags&frag.FlagAck != 0 && got[0].hdr.Ack == s.next
+				if last := tag == 2; acks != last {
+					t.Errorf("the answer to record %d acknowledges the pack: %v", tag, acks)
+				}
+			})
+		}
+		s.connect()
+		s.ack(s.peerFirst - 1)
+		s.run(20)
+		s.raw(0, encode(frag.Header{Kind: frag.KindPack, Conn: s.conn, Seq: s.next},
+			packPayload(record{0, "a"}, record{1, "b"}, record{2, "c"})))
+		s.run(1)
 	}
 }
 

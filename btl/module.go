@@ -92,6 +92,7 @@ type Module struct {
 	early      flowList      // has something to send, may, and need not wait for its turn
 	ready      flowList      // the others that may, in turn
 	starved    bool          // none of them found a buffer, or room in its channel
+	packs      int           // open ones
 	acks       endpointList  // owes an ACK; the first is due first
 
 	freeFrags []*Fragment

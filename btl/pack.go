@@ -10,9 +10,10 @@ import (
 // leaves at once, alone: whether others follow is not known, and a lone message waits for no
 // company. Those behind it, in the same pass or before the next one, are copied one behind the
 // other into a send buffer, the endpoint's open pack. It is sealed (sequence number, ACK, timer)
-// and goes to its channel's batch when it is full, or when the pass serves the endpoint. So a burst
-// costs a system call for its first message, and one for all the others; a burst that follows
-// another only the latter, for after a burst the next message is taken for the first of many.
+// and sent when it is full, when the next pass begins, or, if it was opened in a pass, when that
+// serves the endpoint. So a burst costs a system call for its first message, and one for all the
+// others; one that follows another which is still under way only the latter, for then a message has
+// company. One that finds nothing of its endpoint in flight leaves at once, whatever was before.
 //
 // An open pack is something that waits to be sent: it keeps the endpoint on the ready list, and it
 // has been promised the next sequence number, for nothing else of the endpoint is sealed before it.
@@ -30,8 +31,10 @@ type openPack struct {
 func (p *openPack) open() bool { return p.bytes != 0 }
 
 // alone says whether a message that comes now may be a lone one: nothing of the endpoint was sent
-// in this pass, or since the latest one, and the latest pack had but one record.
-func (ep *Endpoint) alone() bool { return ep.sentIn != ep.m.period && !ep.bursts }
+// in this pass, or since the latest one, and it does not follow a burst that is still in flight.
+func (ep *Endpoint) alone() bool {
+	return ep.sentIn != ep.m.period && (!ep.bursts || !ep.busy())
+}
 
 // packBytesMax is the size of the largest pack to this peer.
 func (ep *Endpoint) packBytesMax() int { return min(ep.mtu, ep.m.cfg.PackBytes) }
@@ -151,6 +154,7 @@ func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 
 // beginPack opens a pack with one record, whose payload stands, or will stand, behind the header.
 func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeBytes int) {
+	m.packs++
 	m.seg.Queue(t)
 	m.segs[t].ep, m.segs[t].pack = ep, true
 	ep.pack = openPack{
@@ -200,6 +204,26 @@ func (m *Module) sendPack(ep *Endpoint) int {
 	return m.sealPack(ep)
 }
 
+// sendPacks sends the packs that are open when a pass begins: what is in them need not wait for its
+// polls, of which an empty one costs a system call as well.
+func (m *Module) sendPacks() {
+	for f := m.early.first; f != nil && m.packs > 0; {
+		next := f.next
+		if ep := f.ep; f == &ep.small && ep.pack.open() {
+			n := m.sealPack(ep)
+			f.deficit -= n
+			ep.sentSmall(n)
+			if f.deficit <= 0 || !f.may() {
+				m.endTurn(f)
+			}
+			m.rearm(ep)
+		}
+		f = next
+	}
+	m.cmd.flush()
+	m.data.flush()
+}
+
 // sealPack makes the open pack a packet of its channel's batch: a plain fragment if it has only one
 // record. It returns the packet's length, 0 if there is no room for it now.
 func (m *Module) sealPack(ep *Endpoint) int {
@@ -217,6 +241,7 @@ func (m *Module) sealPack(ep *Endpoint) int {
 		m.stats.counters[CntPacked] += uint64(p.records)
 	}
 	m.seg.Unqueue(p.seg)
+	m.packs--
 	ep.pack = openPack{}
 	f := m.segs[p.seg].frag
 	n := m.seal(ep, p.seg, f)
@@ -233,6 +258,7 @@ func (m *Module) failPack(ep *Endpoint, err error) {
 	if !p.open() {
 		return
 	}
+	m.packs--
 	ep.pack = openPack{}
 	f := m.segs[p.seg].frag
 	m.seg.Unqueue(p.seg)
@@ -266,23 +292,27 @@ func (m *Module) acceptPack(ep *Endpoint, h *frag.Header, payload []byte) {
 			return
 		}
 	}
-	ep.sentIn = m.period // a burst has come: the answers will be one
+	taken := false
 	for rest := payload; len(rest) > 0; {
 		var tag uint8
 		var data []byte
 		tag, data, rest = frag.NextRecord(rest)
+		if len(rest) == 0 && ep.state == stateConnected {
+			// Not before, so that no answer acknowledges what an Abort keeps from being delivered; not
+			// later, so that the answer to the last one does.
+			m.accepted(ep, h)
+			taken = true
+		}
 		if m.handlers[tag] == nil || ep.state != stateConnected {
 			m.stats.counters[CntRecordsDropped]++
 			continue
 		}
 		m.deliver(ep, tag, data)
 	}
-	if ep.state != stateConnected {
+	if !taken {
 		m.stats.counters[CntRecvPack]++
 		return
 	}
-	// Only now, so that no answer acknowledges what an Abort keeps from being delivered.
-	m.accepted(ep, h)
 	m.checkBye(ep)
 }
 

@@ -57,6 +57,9 @@ func (m *Module) progress() (int, error) {
 	m.stats.counters[CntPasses]++
 	m.startFresh()
 	m.finishDeferred()
+	if m.packs > 0 {
+		m.sendPacks()
+	}
 	n, fast, err := m.receiveFirst()
 	if fast || err != nil {
 		return n, err

@@ -226,7 +226,6 @@ func (m *Module) acceptReliablePack(ep *Endpoint, h *frag.Header, payload []byte
 			ep.rel.nacks = append(ep.rel.nacks, pendingNack{seq: n, reason: frag.NackRecord, tag: tag})
 		}
 	}
-	ep.sentIn = m.period // a burst has come: the answers will be one
 	for rest := payload; len(rest) > 0; {
 		var tag uint8
 		var data []byte

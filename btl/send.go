@@ -11,13 +11,14 @@ import (
 	"gobtl/reliability"
 )
 
-// Send gives a fragment to the module. A tiny one that comes alone, and not after a burst, for a
-// connected endpoint with an empty queue, an open window and a free slot on the command channel, is
-// posted at once (usnic's fast send path), so is a larger one of one packet when nothing is in
-// flight; small ones that follow in the same pass, or before the next one, are put into a common
-// packet that this pass sends. Send then returns Done, unless f.Signal is set or the fabric reads
-// the payload where it lies. Anything else joins the endpoint's queue: Queued. With an error the
-// fragment is still the caller's: ErrState, ErrClosed, or why the endpoint ended.
+// Send gives a fragment to the module. A tiny one that comes alone (and not behind a burst that is
+// still in flight) for a connected endpoint with an empty queue, an open window and a free slot on
+// the command channel, is posted at once (usnic's fast send path), so is a larger one of one packet
+// when nothing is in flight; small ones that follow in the same pass, or before the next one, are
+// put into a common packet, which leaves with this pass, or when the next one begins. Send then
+// returns Done, unless f.Signal is set or the fabric reads the payload where it lies. Anything else
+// joins the endpoint's queue: Queued. With an error the fragment is still the caller's: ErrState,
+// ErrClosed, or why the endpoint ended.
 func (ep *Endpoint) Send(f *Fragment) (Status, error) {
 	m := ep.m
 	if f.state != fragLent || f.ep != ep {

@@ -250,12 +250,20 @@ type published struct {
 func (p *published) store(s *Stats) {
 	p.version.Add(1)
 	for i := range s.counters {
-		p.values[i].Store(s.counters[i])
+		p.set(i, s.counters[i])
 	}
-	for i, v := range []uint64{s.Endpoints, s.InFlight, s.SendBuffersFree, s.CreditsGranted} {
-		p.values[int(numCounters)+i].Store(v)
+	for i, v := range [...]uint64{s.Endpoints, s.InFlight, s.SendBuffersFree, s.CreditsGranted} {
+		p.set(int(numCounters)+i, v)
 	}
 	p.version.Add(1)
+}
+
+// set writes what has changed: an atomic store costs as much as ten loads, and of the counters few
+// change from one time to the next.
+func (p *published) set(i int, v uint64) {
+	if p.values[i].Load() != v {
+		p.values[i].Store(v)
+	}
 }
 
 func (p *published) load() Stats {

@@ -27,6 +27,7 @@ func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
 	took := now.Sub(p.postedAt)
 	c := &r.rack[p.channel]
 	later := c.at > p.postedAt || c.at == p.postedAt && p.seq.Before(c.seq)
+	copied := p.resends > 0 && r.selective
 	switch {
 	case r.whole: // the first of several, none missing: this was not lost, the copy is not here yet
 	case p.resends > 0 && took < r.least(p.channel, &g.rules) && !r.paths[p.channel].stale(now):
@@ -39,10 +40,34 @@ func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
 		if path := &r.paths[p.channel]; !r.selective && path.srtt != 0 {
 			took = min(took, path.wait()) // it may have been there for long
 		}
-		*c = delivered{at: p.postedAt, seq: p.seq, rtt: took}
+		if copied {
+			r.onCopy(delivered{at: p.postedAt, seq: p.seq, rtt: took, seenAt: now})
+			break
+		}
+		*c = delivered{at: p.postedAt, seq: p.seq, rtt: took, seenAt: now}
+		if p.channel == Data || p.postedAt > r.copied.at {
+			r.copied = delivered{}
+		}
 		r.news = true
 	}
 	g.release(t, p)
+}
+
+// onCopy notes that a packet which was sent again has arrived, perhaps the copy. If the peer stood
+// still it may as well have been an earlier one, and all that was sent before the copy is still to
+// be read there. Then other packets follow, or have come with this one, that were sent only once:
+// these say more, and this is forgotten.
+func (r *recovery) onCopy(d delivered) {
+	if r.rack[Data].seenAt == d.seenAt || r.copied.at > d.at {
+		return
+	}
+	r.copied = d
+	r.news = true
+}
+
+// proves says whether a packet of the same channel was sent before the one that has arrived.
+func (d *delivered) proves(p *segment) bool {
+	return d.at > p.postedAt || d.at == p.postedAt && p.seq.Before(d.seq) && d.rtt != 0
 }
 
 // least is less than any answer to a packet of a channel takes: the least round trip that was
@@ -83,20 +108,25 @@ func (s *Sender) markLost(g *Segments, now mono.Time) {
 	across := max(r.paths[Command].wait()+grace[Command], r.paths[Data].wait()+grace[Data],
 		g.rules.ProbeTimeoutMin)
 	last := max(r.rack[Command].at, r.rack[Data].at)
+	proven := r.copied.seenAt.Add(r.peerDelay + delayNoise) // what was sent before would have followed
 	for n := s.oldest; n != s.next; n++ {
 		t := s.at(n)
 		if t == noToken || g.segs[t].state != Posted || g.segs[t].lost {
 			continue
 		}
 		p := &g.segs[t]
-		c := &r.rack[p.channel]
+		c, base := &r.rack[p.channel], r.paths[p.channel].base
 		var at mono.Time
 		switch {
-		case c.at > p.postedAt || c.at == p.postedAt && p.seq.Before(c.seq) && c.rtt != 0:
-			at = p.postedAt.Add(max(c.rtt, r.paths[p.channel].base) + grace[p.channel])
+		case c.proves(p):
+			at = p.postedAt.Add(max(c.rtt, base) + grace[p.channel])
 		case last > p.postedAt.Add(across):
 			at = now
-		case p.postedAt >= last && p.resends == 0 && r.newest.Before(n):
+		case p.channel == Data && r.copied.proves(p):
+			at = max(p.postedAt.Add(max(r.copied.rtt, base)+grace[Data]), proven)
+		case r.copied.at > p.postedAt.Add(across):
+			at = proven
+		case p.postedAt >= max(last, r.copied.at) && p.resends == 0 && r.newest.Before(n):
 			return // neither this one nor any behind it was sent before what has arrived
 		default:
 			continue
@@ -178,7 +208,7 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 			r.wake(g, s, now, r.lossAt)
 		}
 	}
-	r.holes = r.sacked > 0 || r.gone > 0
+	r.holes = r.sacked > 0 || r.gone > 0 || r.copied.at != 0
 	s.pace(g, now)
 	s.settle()
 	return done

@@ -45,6 +45,9 @@ type recovery struct {
 	cong  congestion
 	rack  [channels]delivered
 	pacer pacer
+	// copied is the latest, by the data channel, of the packets that were sent again, unless one that
+	// was sent only once has arrived since: see onCopy.
+	copied delivered
 
 	hold      hotel.Room              // of the timer; 0: it does not run
 	holdAt    mono.Time               // when that ends
@@ -65,7 +68,7 @@ type recovery struct {
 	fixed     bool  // there is no congestion window
 	whole     bool  // the ACK being processed covers several packets, and no gap is known
 	news      bool  // a packet has arrived out of turn since losses were looked for
-	holes     bool  // a packet of the window has arrived before an older one
+	holes     bool  // a packet of the window has arrived before an older one, or copied is set
 	sacked    int32 // packets of the window that have arrived
 	gone      int32 // packets that are taken for lost, and not sent again yet
 	marked    int32 // of these, those that are not on the resend list
@@ -82,9 +85,10 @@ type recovery struct {
 
 // delivered is the packet of a channel that was sent last of all that have arrived.
 type delivered struct {
-	at  mono.Time
-	seq seq.Num
-	rtt time.Duration
+	at     mono.Time
+	seq    seq.Num
+	rtt    time.Duration
+	seenAt mono.Time // when that became known
 }
 
 // The resend budget: an eighth of what is delivered, and in each round trip a few packets and a

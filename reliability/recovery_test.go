@@ -189,6 +189,53 @@ func TestLostCopy(t *testing.T) {
 	wantAgain(t, a, n)
 }
 
+// While the peer stands still, packets in its socket are asked for and sent again. When it goes on,
+// and acknowledges the first copy of one, the sender must not take that for the latest copy, and all
+// that was sent before this one for lost.
+func TestEarlierCopyArrives(t *testing.T) {
+	t.Parallel()
+	const rtt, count = time.Millisecond, 20
+	a := newAdaptive(t, nil)
+	a.warm(rtt)
+	n := a.sent
+	a.send(3, Data)
+	a.after(rtt).ack(n, n+2, n+1, n+2)
+	a.after(rtt / 3).expire()
+	wantAgain(t, a, n)
+	a.after(10*time.Microsecond).send(count, Data)
+	a.after(5 * rtt).expire() // the peer has read nothing yet
+	wantAgain(t, a, n)
+	a.after(2*rtt).ack(n+3, n) // and now the first copy
+	wantAgain(t, a)
+	for i := range count {
+		a.after(100*time.Microsecond).expire()
+		wantAgain(t, a)
+		a.ack(n+4+i, n+3+i)
+		wantAgain(t, a)
+	}
+	if spare := a.segs.Counts(); a.snd.InFlight() != 0 || spare.Throttled != 0 {
+		t.Errorf("%d packets in flight, %+v", a.snd.InFlight(), spare)
+	}
+}
+
+// If nothing but copies arrives, all that was sent before them is found lost, on both channels, a
+// little later: the peer would have acknowledged it by then.
+func TestOnlyCopiesArrive(t *testing.T) {
+	t.Parallel()
+	const rtt = time.Millisecond
+	a := newAdaptive(t, nil)
+	a.warm(rtt)
+	n := a.sent
+	a.send(2, Data)
+	a.send(2, Command)
+	a.after(5 * rtt).expire()
+	wantAgain(t, a, n)
+	a.after(rtt).ack(n+1, n)
+	wantAgain(t, a)
+	a.after(50*time.Microsecond + delayNoise + 10*time.Microsecond).expire()
+	wantAgain(t, a, n+1, n+2, n+3)
+}
+
 // Packets that come late, within a round trip, are not lost, and later ones are waited for longer.
 func TestReorderingIsLearnt(t *testing.T) {
 	t.Parallel()

@@ -413,12 +413,16 @@ func again(err error) error {
 	return err
 }
 
+// noteBytes is the size of a note: the number of its round, and two more.
+const noteBytes = 24
+
 // tell sends a note of up to two numbers. It must not be lost, so what cannot be sent now is
 // queued; an error is final.
 func (p *btlPort) tell(tag btl.Tag, a, b uint64) error {
-	var note [16]byte
-	binary.LittleEndian.PutUint64(note[:], a)
-	binary.LittleEndian.PutUint64(note[8:], b)
+	var note [noteBytes]byte
+	binary.LittleEndian.PutUint64(note[:], p.r.Number)
+	binary.LittleEndian.PutUint64(note[8:], a)
+	binary.LittleEndian.PutUint64(note[16:], b)
 	err := p.ep.SendImmediate(tag, note[:])
 	if !errors.Is(err, btl.ErrAgain) {
 		return err
@@ -443,11 +447,13 @@ type noteDue struct {
 	a, b uint64
 }
 
-// readNote reads what tell sent. A note cut short has zeros in it.
-func readNote(data []byte) (a, b uint64) {
-	var note [16]byte
-	copy(note[:], data)
-	return binary.LittleEndian.Uint64(note[:]), binary.LittleEndian.Uint64(note[8:])
+// readNote reads what tell sent. A note of an earlier round is none: nobody waits for the last
+// notes of a round, and one that was lost comes again when the next round has begun.
+func (p *btlPort) readNote(data []byte) (a, b uint64, ok bool) {
+	if len(data) != noteBytes || binary.LittleEndian.Uint64(data) != p.r.Number {
+		return 0, 0, false
+	}
+	return binary.LittleEndian.Uint64(data[8:]), binary.LittleEndian.Uint64(data[16:]), true
 }
 
 // check returns why the round cannot go on.

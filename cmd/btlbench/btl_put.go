@@ -275,8 +275,8 @@ func (p *btlPort) onPutDone(f *btl.Fragment, err error) {
 // onPut verifies a put.
 func (p *btlPort) onPut(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 	r := p.r
-	n, slot := readNote(data)
-	if r.Test != testPutBW || slot >= uint64(r.Window) {
+	n, slot, ok := p.readNote(data)
+	if !ok || r.Test != testPutBW || slot >= uint64(r.Window) {
 		return
 	}
 	p.received++
@@ -287,7 +287,7 @@ func (p *btlPort) onPut(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 }
 
 func (p *btlPort) onPutSeen(_ *btl.Endpoint, _ btl.Tag, data []byte) {
-	if slot, _ := readNote(data); slot < uint64(p.r.Window) {
+	if slot, _, ok := p.readNote(data); ok && slot < uint64(p.r.Window) {
 		p.messages.free = append(p.messages.free, uint32(slot))
 	}
 }

@@ -183,15 +183,15 @@ func (p *btlPort) tellOrFail(tag btl.Tag, a uint64) {
 }
 
 func (p *btlPort) onGo(_ *btl.Endpoint, _ btl.Tag, data []byte) {
-	phase, _ := readNote(data)
-	if phase > p.goPhase && phase > p.finPhase {
+	phase, _, ok := p.readNote(data)
+	if ok && phase > p.goPhase && phase > p.finPhase {
 		p.goPhase, p.finDone = phase, false
 	}
 }
 
 func (p *btlPort) onFin(_ *btl.Endpoint, _ btl.Tag, data []byte) {
-	phase, sent := readNote(data)
-	if phase <= p.finPhase {
+	phase, sent, ok := p.readNote(data)
+	if !ok || phase <= p.finPhase {
 		return
 	}
 	// A go that comes later than its fin has nothing to start any more, but the peer still waits for
@@ -214,8 +214,9 @@ func (p *btlPort) confirmFin() {
 }
 
 func (p *btlPort) onFinSeen(_ *btl.Endpoint, _ btl.Tag, data []byte) {
-	received, _ := readNote(data)
-	p.seen = max(p.seen, received)
+	if received, _, ok := p.readNote(data); ok {
+		p.seen = max(p.seen, received)
+	}
 }
 
 // onWindow reads as onFinSeen does: both tell how much has arrived.

@@ -15,6 +15,7 @@ type clientSession struct {
 	side   *side
 	peer   []layerOffer
 	remote sideFacts // the server's
+	rounds uint64    // begun so far
 	over   bool      // the server was told of an error, and need not be told goodbye
 }
 
@@ -112,6 +113,8 @@ func (c *clientSession) runRound(spec *roundSpec, h *hist) (*outcome, error) {
 func (c *clientSession) tryRound(spec *roundSpec, h *hist) (*outcome, error) {
 	l := c.side.layer(spec.Layer)
 	r := &round{roundSpec: *spec, meter: meter{hist: h}}
+	c.rounds++
+	r.Number = c.rounds
 	c.begin(r)
 	var before layerCounters
 	err := c.side.engine.do(func() (err error) {

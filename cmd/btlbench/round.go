@@ -15,6 +15,8 @@ import (
 
 // roundSpec is what both sides must know of a round: one stretch of one test, size and layer.
 type roundSpec struct {
+	// Number tells the rounds of a session apart.
+	Number    uint64 `json:"number"`
 	Test      string `json:"test"`
 	Layer     string `json:"layer"`
 	SizeBytes int    `json:"size_bytes"`

@@ -233,6 +233,17 @@ func TestRoundsAreApart(t *testing.T) {
 	}
 }
 
+// TestLateNotes has notes lost that nobody waits for: what a window or a round has seen, told once
+// more. They come again in the next round, which must not take them for its own.
+func TestLateNotes(t *testing.T) {
+	addr, _ := startServe(t)
+	d := measureJSON(t, addr, "--test", "rate", "--size", "5000", "--verify", "--iterations", "320",
+		"--rounds", "20", "--warmup", "0", "--window", "8", "--impair", "loss=10%,reorder=5%,seed=2")
+	if r := &d.Runs[0]; r.Iterations != 320 {
+		t.Errorf("%d iterations", r.Iterations)
+	}
+}
+
 // TestRawLoss runs the bare fabric over faults: it ends, and says what was lost, also where nobody
 // verifies.
 func TestRawLoss(t *testing.T) {

@@ -51,10 +51,10 @@ func (o Options) withDefaults() Options {
 			*p = v
 		}
 	}
-	def(&o.Rounds, 3)
+	def(&o.Rounds, 5)
 	def(&o.Senders, 16)
 	if o.Each == 0 {
-		o.Each = 900 * time.Millisecond
+		o.Each = 600 * time.Millisecond
 	}
 	if o.Limit == 0 {
 		o.Limit = 12 * time.Minute
@@ -175,6 +175,7 @@ type Result struct {
 	Systems    []System
 	Samples    []Sample
 	Unfinished string `json:",omitempty"` // why not all rounds are there
+	Complete   int    // rounds
 }
 
 // point is something to be measured in every round.
@@ -217,33 +218,60 @@ func Run(tb netns.TB, o Options) (*Result, error) {
 		default:
 			return nil, fmt.Errorf("no such case: %q of %v", c, Cases)
 		}
-		total += len(points[c]) * o.Rounds
+		total += len(points[c]) * o.Rounds * times(c)
 	}
 	r := &Result{Options: o, Machine: machine(o), Systems: b.systems}
 	for round := range o.Rounds {
 		for _, c := range o.Cases {
-			for _, p := range points[c] {
-				if err := tb.Context().Err(); err != nil {
-					return r, err
-				}
-				if time.Since(begin) > o.Limit {
-					r.Unfinished = fmt.Sprintf("the time limit of %v came in round %d", o.Limit, round+1)
-					return r, nil
-				}
-				o.Progress(len(r.Samples), total, fmt.Sprintf("%s, %s, %s", c, p.setting, p.system))
-				s := Sample{
-					Case: c, Setting: p.setting, System: p.system, Round: round + 1,
-					Values: make(map[string]float64), Counters: make(map[string]map[string]uint64),
-				}
-				b.calm()
-				if err := p.measure(&s); err != nil {
-					s.Err = err.Error()
-				}
-				r.Samples = append(r.Samples, s)
+			if err := b.round(r, c, points[c], round, begin, total); err != nil || r.Unfinished != "" {
+				return r, err
 			}
 		}
+		r.Complete++
 	}
 	return r, nil
+}
+
+// times is how often a round measures a case.
+func times(c string) int {
+	if c == "clean" {
+		return cleanTimes
+	}
+	return 1
+}
+
+// round measures the points of a case, every second time in the opposite order: none always comes
+// first, or behind the same other one.
+func (b *bench) round(r *Result, c string, points []point, round int, begin time.Time,
+	total int,
+) error {
+	for turn := range times(c) {
+		for i := range points {
+			number := round*times(c) + turn
+			if number%2 == 1 {
+				i = len(points) - 1 - i
+			}
+			if err := b.tb.Context().Err(); err != nil {
+				return err
+			}
+			if time.Since(begin) > b.Limit {
+				r.Unfinished = fmt.Sprintf("the time limit of %v came in round %d", b.Limit, round+1)
+				return nil
+			}
+			p := points[i]
+			b.Progress(len(r.Samples), total, fmt.Sprintf("%s, %s, %s", c, p.setting, p.system))
+			s := Sample{
+				Case: c, Setting: p.setting, System: p.system, Round: number + 1,
+				Values: make(map[string]float64), Counters: make(map[string]map[string]uint64),
+			}
+			b.calm()
+			if err := p.measure(&s); err != nil {
+				s.Err = err.Error()
+			}
+			r.Samples = append(r.Samples, s)
+		}
+	}
+	return nil
 }
 
 // calm waits until the processors have little to do.

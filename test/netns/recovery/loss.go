@@ -40,15 +40,18 @@ func cut(ports ...netns.Port) {
 	}
 }
 
-// lose drops a share of what comes in at each of the ports.
-func lose(share float64, ports ...netns.Port) {
+// lose drops a share of what comes in at each of the ports, until restore is called. The filter is
+// there for a share of 0, too: it costs time for each packet.
+func lose(share float64, ports ...netns.Port) (restore func()) {
 	const million = 1_000_000
 	for _, p := range ports {
-		p.Host.Unfilter()
-		if share > 0 {
-			p.Host.Filter("input", fmt.Sprintf(
-				"iifname %q meta l4proto { tcp, udp } numgen random mod %d < %d counter drop", p.Dev,
-				million, int(share*million)))
+		p.Host.Filter("input", fmt.Sprintf(
+			"iifname %q meta l4proto { tcp, udp } numgen random mod %d < %d counter drop", p.Dev,
+			million, int(share*million)))
+	}
+	return func() {
+		for _, p := range ports {
+			p.Host.Unfilter()
 		}
 	}
 }
@@ -65,28 +68,29 @@ func (b *bench) loss() (points []point) {
 		netns.New(b.tb).Need("iperf3", "iperf3")
 	}
 	from, to := b.cable(false)
-	add := func(setting string, share float64, from, to netns.Port, latency bool) {
-		for _, sys := range b.systems {
-			if sys.ID == "fixed" {
-				continue
-			}
+	trainFrom, trainTo := b.cable(true)
+	// What is compared with each other stands together.
+	for _, sys := range b.systems {
+		if sys.ID == "fixed" {
+			continue
+		}
+		add := func(setting string, share float64, from, to netns.Port,
+			measure func(*Sample, System, netns.Port, netns.Port) error,
+		) {
 			points = append(points, point{setting, sys.ID, func(s *Sample) error {
-				lose(share, from, to)
-				defer lose(0, from, to)
-				err := b.stream(s, sys, from, to)
-				if latency {
-					err = errors.Join(err, b.pingPong(s, sys, from, to))
-				}
-				return err
+				defer lose(share, from, to)()
+				return measure(s, sys, from, to)
 			}})
 		}
+		for _, share := range b.Losses {
+			add(percent(share), share, from, to, b.stream)
+		}
+		add("no loss, offloads", 0, trainFrom, trainTo, b.stream)
+		add(percent(trainsLoss)+" of trains", trainsLoss, trainFrom, trainTo, b.stream)
+		for _, share := range b.Losses {
+			add(percent(share), share, from, to, b.pingPong)
+		}
 	}
-	for _, share := range b.Losses {
-		add(percent(share), share, from, to, true)
-	}
-	trainFrom, trainTo := b.cable(true)
-	add("no loss, offloads", 0, trainFrom, trainTo, false)
-	add(percent(trainsLoss)+" of trains", trainsLoss, trainFrom, trainTo, false)
 	return points
 }
 

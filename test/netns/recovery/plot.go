@@ -61,9 +61,9 @@ func (r *Result) Plots() map[string]string {
 		"sockets-goodput.svg": bars{
 			"Goodput by random loss (higher is better)", "% of the system's own without loss",
 			losses, shown, func(setting, system string) (float64, bool) {
-				v, ok := loss("goodput_MBps")(setting, system)
-				base, okBase := loss("goodput_MBps")(percent(0), system)
-				return 100 * v / base, ok && okBase && base > 0
+				v, ok := r.ratio(place{"loss", setting, system, "goodput_MBps"},
+					place{"loss", percent(0), system, "goodput_MBps"})
+				return 100 * v, ok
 			}, false, 0, 120,
 		}.svg(),
 		"sockets-latency.svg": bars{

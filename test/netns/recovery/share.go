@@ -103,7 +103,7 @@ func (b *bench) bottleneck(s *Sample, n narrow, queueBytes int, flows []System) 
 	for i, sys := range flows {
 		servers = append(servers, b.serve(sys, n.to, false))
 		c := b.send(sys, n.from[i], i, "stream", shareBytes)
-		c.sp.Warm, c.sp.Each = b.Each, b.Each*3/2
+		c.sp.Warm, c.sp.Each = b.Each*3/2, b.Each*3/2
 		clients = append(clients, c)
 	}
 	before, err := n.counts()

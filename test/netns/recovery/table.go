@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -39,14 +40,40 @@ func machine(o Options) []string {
 	}
 }
 
-// Median is that of the rounds' values; ok is false if there are none.
-func (r *Result) Median(c, setting, system, key string) (value float64, ok bool) {
-	var all []float64
+// place is where a figure stands in the tables.
+type place struct{ measured, setting, system, key string }
+
+// rounds are the figures of a place by their rounds.
+func (r *Result) rounds(p place) map[int]float64 {
+	all := make(map[int]float64)
 	for _, s := range r.Samples {
-		if v, has := s.Values[key]; has && s.Case == c && s.Setting == setting && s.System == system {
-			all = append(all, v)
+		if v, has := s.Values[p.key]; has && s.Case == p.measured && s.Setting == p.setting &&
+			s.System == p.system {
+			all[s.Round] = v
 		}
 	}
+	return all
+}
+
+// Median is that of the rounds' values; ok is false if there are none.
+func (r *Result) Median(c, setting, system, key string) (value float64, ok bool) {
+	return median(slices.Collect(maps.Values(r.rounds(place{c, setting, system, key}))))
+}
+
+// ratio is the median of what the rounds' values are of those of another place, each of its own
+// round: a machine that was slow for a while was so for both.
+func (r *Result) ratio(of, to place) (value float64, ok bool) {
+	var all []float64
+	base := r.rounds(to)
+	for round, v := range r.rounds(of) {
+		if b := base[round]; b > 0 {
+			all = append(all, v/b)
+		}
+	}
+	return median(all)
+}
+
+func median(all []float64) (value float64, ok bool) {
 	if len(all) == 0 {
 		return 0, false
 	}
@@ -59,7 +86,8 @@ func (r *Result) Median(c, setting, system, key string) (value float64, ok bool)
 type column struct {
 	head string
 	key  string
-	// of, if not empty, makes it the percentage of the same figure of another setting or system.
+	// of, if not empty, makes it the percentage of the same figure of another setting or system, the
+	// median of those of the rounds.
 	ofSetting, ofSystem string
 	digits              int // behind the point; -1 as needed
 }
@@ -211,21 +239,19 @@ func (r *Result) table(b *bytes.Buffer, c string) {
 
 func (r *Result) cell(c, setting, system string, col column) string {
 	v, ok := r.Median(c, setting, system, col.key)
-	if !ok {
-		return "-"
-	}
 	if col.ofSetting != "" || col.ofSystem != "" {
+		base := place{c, setting, system, col.key}
 		if col.ofSetting != "" {
-			setting = col.ofSetting
+			base.setting = col.ofSetting
 		}
 		if col.ofSystem != "" {
-			system = col.ofSystem
+			base.system = col.ofSystem
 		}
-		base, ok := r.Median(c, setting, system, col.key)
-		if !ok || base == 0 {
-			return "-"
-		}
-		v = 100 * v / base
+		v, ok = r.ratio(place{c, setting, system, col.key}, base)
+		v *= 100
+	}
+	if !ok {
+		return "-"
 	}
 	return strconv.FormatFloat(v, 'f', col.digits, 64)
 }

@@ -10,19 +10,39 @@ import (
 // connections. They are read from the module's own fields; a field that is renamed fails here and
 // is found by the first run.
 
-func tagOf(ep *btl.Endpoint) uint64 { return peek(ep, "tag").Uint() }
+// The places of those fields, looked up once: the judge reads them at each message.
+var (
+	endpointTag     = placeOf(reflect.TypeFor[btl.Endpoint](), "tag")
+	endpointPeerTag = placeOf(reflect.TypeFor[btl.Endpoint](), "peerTag")
+	endpointPeerInc = placeOf(reflect.TypeFor[btl.Endpoint](), "peer", "incarnation")
+	moduleSlots     = placeOf(reflect.TypeFor[btl.Module](), "slots")
+	moduleFreeSlots = placeOf(reflect.TypeFor[btl.Module](), "freeSlots")
+)
 
-func peerTagOf(ep *btl.Endpoint) uint64 { return peek(ep, "peerTag").Uint() }
+func tagOf(ep *btl.Endpoint) uint64 { return peek(ep, endpointTag).Uint() }
 
-func peerIncarnationOf(ep *btl.Endpoint) uint64 {
-	return peek(ep, "peer").FieldByName("incarnation").Uint()
-}
+func peerTagOf(ep *btl.Endpoint) uint64 { return peek(ep, endpointPeerTag).Uint() }
+
+func peerIncarnationOf(ep *btl.Endpoint) uint64 { return peek(ep, endpointPeerInc).Uint() }
 
 // endpointsOf is the number of endpoints that the module knows of, half-open ones too.
 func endpointsOf(m *btl.Module) int {
-	return peek(m, "slots").Len() - peek(m, "freeSlots").Len()
+	return peek(m, moduleSlots).Len() - peek(m, moduleFreeSlots).Len()
 }
 
-func peek(from any, field string) reflect.Value {
-	return reflect.ValueOf(from).Elem().FieldByName(field)
+// placeOf is the index of a field, or of one within it, in the form of FieldByIndex.
+func placeOf(in reflect.Type, names ...string) (index []int) {
+	for _, name := range names {
+		field, ok := in.FieldByName(name)
+		if !ok {
+			panic("swarm: " + in.String() + " has no field " + name)
+		}
+		index = append(index, field.Index...)
+		in = field.Type
+	}
+	return index
+}
+
+func peek(from any, index []int) reflect.Value {
+	return reflect.ValueOf(from).Elem().FieldByIndex(index)
 }

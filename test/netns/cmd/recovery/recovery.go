@@ -23,8 +23,8 @@ type cli struct {
 	Case    []string      `help:"Measure only these: loss, share, incast, pause, clean."`
 	System  []string      `help:"Measure only these: usnic, adaptive, fixed, tcp, rxd."`
 	Variant []string      `sep:"none" help:"Measure this too, as id:name=value,name=value of gobtl."`
-	Rounds  int           `help:"Rounds (3)."`
-	Each    time.Duration `help:"Measured time of a stream or a ping-pong (900ms)."`
+	Rounds  int           `help:"Rounds (5)."`
+	Each    time.Duration `help:"Measured time of a stream or a ping-pong (600ms)."`
 	Limit   time.Duration `help:"Begin nothing after this time (12m)."`
 	Loss    []float64     `help:"Percentages of loss (0,0.1,1,5)."`
 	Queue   []int         `help:"Bytes of the bottleneck's queue (20000,100000,1000000)."`
@@ -67,12 +67,15 @@ func (c *cli) run(out, diag io.Writer) error {
 	if r == nil {
 		return err
 	}
-	if c.UpdateDocs != "" && (c.part() || err != nil || r.Unfinished != "") {
+	if c.UpdateDocs != "" && (c.part() || err != nil || r.Complete < roundsLeast) {
 		fmt.Fprintln(diag, "recovery: only a part was measured:", c.UpdateDocs, "stays as it is")
 		c.UpdateDocs = ""
 	}
 	return errors.Join(err, c.write(r, out))
 }
+
+// roundsLeast is the number of complete rounds whose medians are worth showing.
+const roundsLeast = 3
 
 // part says that the tables would not be those that documents show.
 func (c *cli) part() bool {

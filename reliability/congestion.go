@@ -16,9 +16,9 @@ import (
 //
 // Loss is the back-stop. With a queue on the way it shrinks the window too, but never below what
 // the path holds without one: draining a queue costs nothing, so random loss may be taken for
-// congestion there. Where no queue is seen, more loss than is usual on this path shrinks the window
-// by what was lost and some more. What is usual is measured after each such step: if the window was
-// too large, nothing is lost then.
+// congestion there. Where no queue is seen, more loss than is usual on this path has packets paced
+// (see pacer), and if that does not help shrinks the window by what was lost and some more. What is
+// usual is measured after each such step: if the window was too large, less is lost then.
 type congestion struct {
 	window  int32         // packets that may be in flight
 	whole   int32         // the window before it was halved for a moment; 0: it is not
@@ -27,7 +27,7 @@ type congestion struct {
 	met     bool          // the target, since the window was halved last
 	compete bool          // others fill the queue, whatever this side does: only loss counts
 	testing bool          // what is counted will be the usual loss
-	spread  uint8         // rounds for which packets are paced
+	spread  uint8         // rounds for which packets are paced still
 	above   int32         // round trips measured one after the other that are clearly above base
 	peak    int32         // the window that was too large last
 	rounds  uint8         // since the window was halved, or made whole again
@@ -55,14 +55,14 @@ const (
 	shareSlow   = shareUnits / 8  // one that ends slow start
 	aboveMax    = 8               // samples
 	judgeAfter  = 512             // packets
-	testRounds  = 8
-	judgeLost   = 4  // packets lost beyond twice the usual
-	floodLeast  = 16 // packets lost in a round of slow start, beyond an eighth
+	testRounds  = 8               // that the usual loss is measured for, at least, where no delay tells
+	judgeLost   = 4               // packets lost beyond twice the usual
+	floodLeast  = 16              // packets lost in a round of slow start, beyond an eighth
 	skipRounds  = 2
 	pressedMax  = 8
 	competeTime = 256
 	halfEvery   = 64
-	spreadTime  = 255
+	spreadTime  = 255 // rounds
 )
 
 func (c *congestion) init(rules *Rules) {
@@ -105,13 +105,13 @@ func (c *congestion) leaveSlow(took time.Duration) bool {
 	if !c.slow || !c.flooded() && (c.flight < 2*floodLeast || c.acked+c.lost > c.flight*3/4) {
 		return false
 	}
-	most := c.acked // path and queue have taken
 	if took > 4*max(c.least, c.base) {
-		c.least = took
+		c.least = took // it has stood still meanwhile
 	}
-	holds := int64(most) * int64(c.base) / int64(max(c.least, c.base, 1))
+	// What was delivered has filled the queue, too.
+	holds := int64(c.acked) * int64(c.base) / int64(max(c.least, c.base, 1))
 	c.shrink(max(int32(holds)*7/8, c.window/4))
-	c.peak = max(c.window, most)
+	c.peak = max(c.window, c.acked)
 	c.skip, c.counted = skipRounds, [2]int32{}
 	return true
 }

@@ -61,5 +61,15 @@ func (s *Sender) pace(g *Segments, now mono.Time) {
 	}
 }
 
-// short says whether nearly all is sent that may leave now.
-func (p *pacer) short(s *Sender) bool { return p.on && !s.next.Before(p.mark) }
+// room is the number of packets that may leave now.
+func (p *pacer) room(s *Sender) int32 {
+	if !p.on {
+		return WindowMax
+	}
+	return p.end.Sub(s.next)
+}
+
+// short says whether nearly all of these have left.
+func (p *pacer) short(s *Sender) bool {
+	return p.on && !s.next.Before(p.mark)
+}

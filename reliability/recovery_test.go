@@ -207,7 +207,7 @@ func TestEarlierCopyArrives(t *testing.T) {
 	a.after(2*rtt).ack(n+3, n) // and now the first copy
 	wantAgain(t, a)
 	for i := range count {
-		a.after(100*time.Microsecond).expire()
+		a.after(100 * time.Microsecond).expire()
 		wantAgain(t, a)
 		a.ack(n+4+i, n+3+i)
 		wantAgain(t, a)

@@ -60,10 +60,7 @@ func (s *Sender) settle() {
 		if s.Open() {
 			least = 1
 		}
-		open := r.room(s)
-		if r.pacer.on {
-			open = min(open, r.pacer.end.Sub(s.next))
-		}
+		open := min(r.room(s), r.pacer.room(s))
 		room = min(room, max(open, least))
 	}
 	s.wall = s.next.Add(uint32(room))

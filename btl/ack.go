@@ -52,9 +52,7 @@ func (m *Module) afterAck(ep *Endpoint, done []reliability.Token,
 	if verdict == reliability.AckDuplicate {
 		m.stats.counters[CntDupAcks]++
 	}
-	for _, t := range done {
-		m.acked(t)
-	}
+	m.ackedAll(ep, done)
 	if len(done) > 0 {
 		if f := ep.byeAhead; f != nil && ep.snd.InFlight() == 0 {
 			ep.byeAhead = nil
@@ -65,6 +63,30 @@ func (m *Module) afterAck(ep *Endpoint, done []reliability.Token,
 	}
 	m.rearm(ep)
 	return true
+}
+
+// ackedAll books the segments that an ACK has freed. Most are of the middle of one large fragment,
+// which is told once how many.
+func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
+	var f *Fragment
+	chunks := uint32(0)
+	for _, t := range done {
+		s := &m.segs[t]
+		if s.frag == nil || !s.frag.large || s.frag.isBye() || m.wire[t]&wireBusy != 0 {
+			m.chunksEnded(f, chunks)
+			f, chunks = nil, 0
+			m.acked(t)
+			continue
+		}
+		if s.frag != f {
+			m.chunksEnded(f, chunks)
+			f, chunks = s.frag, 0
+		}
+		chunks++
+		*s = sendSegment{}
+		m.giveSeg(ep, t)
+	}
+	m.chunksEnded(f, chunks)
 }
 
 // acked books a segment that is in flight no more.
@@ -106,6 +128,16 @@ func (m *Module) segEnded(f *Fragment) {
 		return
 	}
 	if f.out--; f.out == 0 && f.state == fragSent {
+		m.complete(f, f.err)
+	}
+}
+
+// chunksEnded is segEnded for a number of chunks.
+func (m *Module) chunksEnded(f *Fragment, chunks uint32) {
+	if chunks == 0 {
+		return
+	}
+	if f.out -= chunks; f.out == 0 && f.state == fragSent {
 		m.complete(f, f.err)
 	}
 }

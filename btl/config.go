@@ -86,8 +86,8 @@ type Config struct {
 	// PollBatch bounds the completions taken from a channel in one pass, 1 to 1024. 0 means 128.
 	PollBatch int
 	// IdlePollEvery is the number of passes between polls of a data channel on which nothing arrived
-	// lately, 1 to 64. 0 means 4. An empty poll of a socket is a system call, which a tiny message
-	// need not wait for.
+	// lately, and not the latest message, 1 to 64. 0 means 16. An empty poll of a socket is a system
+	// call, which a tiny message need not wait for.
 	IdlePollEvery int
 
 	// Random returns random numbers for incarnation, tags and first sequence numbers. nil uses
@@ -142,7 +142,7 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.QuantumBytes, 44*1472)
 	set(&c.PassPackets, 88)
 	set(&c.PollBatch, 128)
-	set(&c.IdlePollEvery, 4)
+	set(&c.IdlePollEvery, 16)
 	return c, c.Validate()
 }
 

@@ -520,3 +520,57 @@ func TestPathStats(t *testing.T) {
 		t.Errorf("gauges: credits %d, endpoints %d", peer.CreditsGranted, after.Endpoints)
 	}
 }
+
+// Where nothing arrives the data channel is polled only now and then, but in every pass if the
+// latest message came there.
+func TestPathIdlePolls(t *testing.T) {
+	n := newNullBench(t, 1472, true, Config{})
+	n.m.Handle(1, func(*Endpoint, Tag, []byte) {})
+	const passes = 1 << 10
+	next := nullPeerFirst
+	polls := 0
+	// arriving is a message that the next poll of a channel finds, if it came by that one.
+	arriving := (*nullEndpoint)(nil)
+	for _, ch := range []*nullEndpoint{n.cmd, n.data} {
+		ch.arrive = func(out []fabric.Completion) int {
+			if ch == n.data {
+				polls++
+			}
+			if arriving != ch {
+				return 0
+			}
+			arriving = nil
+			ch.fill(&out[0], func(p []byte) int {
+				n.hdr = frag.Header{Kind: frag.KindFrag, Conn: n.ep.tag, Tag: 1, Seq: next}
+				next++
+				return n.hdr.Encode(p)
+			})
+			return 1
+		}
+	}
+	every := n.m.cfg.IdlePollEvery
+	for _, c := range []struct {
+		channel       *nullEndpoint
+		least, atMost int
+	}{
+		{n.cmd, passes / every, passes/every + every + 2},
+		{n.data, passes, passes + every},
+		{n.cmd, passes / every, passes/every + every + 2},
+	} {
+		arriving = c.channel
+		for i := 0; arriving != nil; i++ {
+			if i > every {
+				t.Fatalf("what came by the data channel was not seen in %d passes", i)
+			}
+			n.pass()
+		}
+		polls = 0
+		for range passes {
+			n.pass()
+		}
+		if polls < c.least || polls > c.atMost {
+			t.Errorf("%d polls of the data channel in %d passes, want %d to %d", polls, passes, c.least,
+				c.atMost)
+		}
+	}
+}

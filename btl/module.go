@@ -67,6 +67,8 @@ type Module struct {
 	draining   bool
 	drainUntil Time
 	pass       uint64
+	delivered  uint64 // messages, when the data channel was polled last, or not
+	dataLast   bool   // the latest one came there
 	period     uint64 // passes, and the times between them
 
 	seg      *reliability.Segments
@@ -118,6 +120,7 @@ type Module struct {
 	hello    frag.Hello
 	sack     frag.Sack           // being received, or sent
 	done     []reliability.Token // scratch of acknowledge
+	run      []reliability.Token // scratch of sendChunks
 	one      [1]fabric.Send      // scratch of the fast path
 
 	stats       Stats
@@ -210,6 +213,7 @@ func (m *Module) openTables() (err error) {
 	for i := range controlBuffers {
 		m.freeCtl = append(m.freeCtl, fabric.Buf(cfg.SendBuffers+i))
 	}
+	m.run = make([]reliability.Token, 0, batchMax)
 	m.done = make([]reliability.Token, 0, cfg.Rules.WindowPackets)
 	m.byTag = make(map[peerTag]*Endpoint)
 	m.byAddr = make(map[string]*Endpoint)
@@ -261,8 +265,9 @@ func (m *Module) Name() []byte { return append([]byte(nil), m.name...) }
 // Config returns the configuration in force, with defaults filled in.
 func (m *Module) Config() Config { return m.cfg }
 
-// Info returns the fabric's description of the domain in use.
-func (m *Module) Info() fabric.Info { return m.info }
+// Info returns the fabric's description of the domain in use. Its attributes tell the present
+// state, with what a provider counts: errors that it survived, datagrams for which it had no room.
+func (m *Module) Info() fabric.Info { return m.dom.Info() }
 
 // Limits are the sizes that a module works with.
 type Limits struct {

@@ -118,12 +118,19 @@ func (m *Module) receiveFirst() (n int, fast bool, err error) {
 	return n, false, err
 }
 
-// receiveAll polls the data channel. While nothing arrives there it is polled only now and then:
-// each empty poll of a socket costs a tiny message on the command channel a system call of delay.
+// receiveAll polls the data channel. While nothing arrives there, and the latest message came by the
+// other one, it is polled only now and then: each empty poll of a socket costs a tiny message on the
+// command channel a system call of delay.
 func (m *Module) receiveAll() (n int, err error) {
 	const idlePasses = 16 // about a round trip of passes, during which the next packet is likely
 	c := &m.data
-	if c.idle >= idlePasses && c.posted == 0 && m.pass%uint64(m.cfg.IdlePollEvery) != 0 {
+	delivered := m.stats.counters[CntDelivered]
+	if delivered != m.delivered {
+		m.dataLast = false
+	}
+	if c.idle >= idlePasses && !m.dataLast && c.posted == 0 &&
+		m.pass%uint64(m.cfg.IdlePollEvery) != 0 {
+		m.delivered = delivered
 		return 0, nil
 	}
 	more := true
@@ -138,6 +145,9 @@ func (m *Module) receiveAll() (n int, err error) {
 		c.idle = 0
 	} else {
 		c.idle++
+	}
+	if m.delivered = m.stats.counters[CntDelivered]; m.delivered != delivered {
+		m.dataLast = true
 	}
 	return n, err
 }

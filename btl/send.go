@@ -227,22 +227,35 @@ func (m *Module) seal(ep *Endpoint, t reliability.Token, f *Fragment) int {
 	if ep.reliable {
 		return m.sealReliable(ep, t, f)
 	}
-	h := &m.out
-	h.Conn = ep.peerTag
+	m.stamp(ep)
+	n := m.number(ep, t, f)
+	m.startTimer(ep, t, m.out.Seq)
+	m.stats.counters[sentCounter[m.out.Kind&0x0F]]++
+	return n
+}
+
+// stamp puts into m.out, the first packet of one or several to be sent, what the others do not
+// have: the ACK that is owed.
+func (m *Module) stamp(ep *Endpoint) {
+	m.out.Conn = ep.peerTag
 	if ep.snd.InFlight() == 0 {
 		ep.waitSince, ep.waitFresh = m.awake, !m.inProgress
 	}
-	h.Seq = ep.snd.Admit(t)
 	if ep.ackRides() {
-		m.takeAck(ep, h)
+		m.takeAck(ep, &m.out)
 	}
 	ep.sentIn = m.period
+}
+
+// number gives the packet in m.out its sequence number and writes its header. It returns the
+// datagram's length.
+func (m *Module) number(ep *Endpoint, t reliability.Token, f *Fragment) int {
+	h := &m.out
+	h.Seq = ep.snd.Admit(t)
 	n := h.Encode(m.arena.Bytes(segBuf(t))) + int(h.PayloadLen)
 	s := &m.segs[t]
 	s.frag, s.ep, s.bytes = f, ep, uint32(n)
 	s.data = h.Kind == frag.KindChunk || n > ep.tiny
-	m.startTimer(ep, t, h.Seq)
-	m.stats.counters[sentCounter[h.Kind&0x0F]]++
 	return n
 }
 
@@ -326,10 +339,11 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	}
 	// Half of the batch is left to other packets if the fabric does not take it.
 	limit := min(budget, c.room(), batchMax/2-len(c.batch), ep.bulkRoom())
-	for ; packets < limit && sent < quantum; packets++ {
+	run := m.run[:0]
+	for ; packets < limit && sent < quantum && f.cursor < f.size; packets++ {
 		var t reliability.Token
 		if !m.takeBulkSeg(f, &t) {
-			return sent, packets
+			break
 		}
 		if f.cursor == 0 {
 			ep.nextFragID++
@@ -339,25 +353,32 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 		size := min(f.size-f.cursor, uint32(ep.mtu-head))
 		h.PayloadLen, h.FragID, h.OffsetBytes = uint16(size), f.id, f.cursor
 		h.PutOffset = f.offset + uint64(f.cursor)
-		h.Flags = flags // but for the ACK that the one before may have taken
+		h.Flags = flags // but for the ACK that the first may have taken
 		if f.gather == 0 {
 			copy(m.arena.Bytes(segBuf(t))[head:], f.mem[f.cursor:][:size])
 		} else {
 			s := &m.segs[t]
 			s.gather, s.gatherLen, s.gatherOff = f.gather, size, f.gatherOff+uint64(f.cursor)
 		}
-		sent += m.seal(ep, t, f)
-		c.putSegment(t, to)
-		if !ep.reliable {
-			f.out++
-		}
-		if f.cursor += size; f.cursor == f.size {
-			m.unqueue(ep, f)
-			if ep.reliable {
-				f.out++
-				ep.rel.confirm.push(f)
+		f.cursor += size
+		if ep.reliable {
+			sent += m.sealReliable(ep, t, f)
+		} else {
+			if packets == 0 {
+				m.stamp(ep)
 			}
-			return sent, packets + 1
+			sent += m.number(ep, t, f)
+			f.out++
+			run = append(run, t)
+		}
+		c.putSegment(t, to)
+	}
+	m.postedRun(ep, run)
+	if f.cursor == f.size {
+		m.unqueue(ep, f)
+		if ep.reliable {
+			f.out++
+			ep.rel.confirm.push(f)
 		}
 	}
 	return sent, packets

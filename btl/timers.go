@@ -289,6 +289,21 @@ func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num, vague bool
 	m.seg.PostTo(m.now, t, &ep.snd, n, c, vague, m.cfg.PeerTimeout/4)
 }
 
+// postedRun starts the timers of chunks that one pass has sent one after the other; m.out is the
+// last of them.
+func (m *Module) postedRun(ep *Endpoint, run []reliability.Token) {
+	m.stats.counters[CntSentChunk] += uint64(len(run))
+	n := m.out.Seq - seq.Num(len(run)) + 1
+	if m.rules.Adaptive && len(run) > 0 {
+		m.seg.PostRun(m.now, run, &ep.snd, n, reliability.Data, m.cfg.PeerTimeout/4)
+		return
+	}
+	for _, t := range run {
+		m.posted(ep, t, n, false)
+		n++
+	}
+}
+
 // startFreshOf does so for an endpoint that ends. The others' timers wait for the next pass, which
 // knows what time it is.
 func (m *Module) startFreshOf(ep *Endpoint) {

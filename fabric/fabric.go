@@ -104,7 +104,8 @@ type Endpoint interface {
 // Domain is an open device with its packet buffers and its address vector. Endpoints share both, so
 // a packet first sent through one endpoint can be sent again through another.
 type Domain interface {
-	// Info returns the Info that the domain was opened from, with actual values filled in.
+	// Info returns the Info that the domain was opened from, with actual values filled in. Its Attrs
+	// may tell what has happened since.
 	Info() Info
 	// Arena returns the packet buffers.
 	Arena() Arena

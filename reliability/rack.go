@@ -115,7 +115,8 @@ func (s *Sender) markLost(g *Segments, now mono.Time) {
 			continue
 		}
 		p := &g.segs[t]
-		c, base := &r.rack[p.channel], r.paths[p.channel].base
+		base := r.paths[p.channel].base
+		c := &r.rack[p.channel]
 		var at mono.Time
 		switch {
 		case c.proves(p):

@@ -158,6 +158,24 @@ func (s *Segments) PostTo(now mono.Time, t Token, to *Sender, n seq.Num, c Chann
 	to.rec.sent(s, to, now, c, limit)
 }
 
+// PostRun is PostTo for segments sent at once under consecutive numbers from n on.
+func (s *Segments) PostRun(now mono.Time, run []Token, to *Sender, n seq.Num, c Channel,
+	limit time.Duration,
+) {
+	for _, t := range run {
+		p := &s.segs[t]
+		if p.state > Queued {
+			panic("reliability: segment posted twice")
+		}
+		p.owner, p.seq, p.resends = to.number, n, 0
+		p.channel, p.vague, p.lost = c, false, false
+		p.state, p.postedAt = Posted, now
+		n++
+	}
+	s.posted += len(run)
+	to.rec.sent(s, to, now, c, limit)
+}
+
 // Resent notes that a segment which PopResend gave out was sent again, on the data channel.
 func (s *Segments) Resent(now mono.Time, t Token, to *Sender, limit time.Duration) {
 	p := &s.segs[t]

@@ -189,6 +189,7 @@ func TestLostCopy(t *testing.T) {
 	wantAgain(t, a, n)
 }
 
+// While the peer stands still, packets in its socket are asked for and sent again. When it goes on
 // and acknowledges the first copy of one, the sender must not take that for the latest copy, and
 // all that was sent before this one for lost.
 func TestEarlierCopyArrives(t *testing.T) {

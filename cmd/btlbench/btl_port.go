@@ -157,6 +157,10 @@ func (p *btlPort) counters() layerCounters {
 	return c
 }
 
+func (p *btlPort) state() layerState {
+	return layerState{Path: newPathRecord(p.ep), Fabric: newAttrRecords(p.m.Info().Attrs)}
+}
+
 // closeGrace bounds how long a side waits for the peer to hear that it closes.
 const closeGrace = 300 * time.Millisecond
 

@@ -157,6 +157,7 @@ func (f *benchFlags) rounds() int {
 //nolint:lll // A struct tag cannot be broken.
 type reportFlags struct {
 	Format  string        `help:"table, json (one document), csv or gobench (for benchstat). Default: ${default}." placeholder:"NAME" enum:"table,json,csv,gobench" default:"table"`
+	Verbose bool          `short:"v" help:"In the table also what both sides knew of the path, say of the provider, and counted; json always has it."`
 	Metrics string        `help:"Serve Prometheus metrics of this side on HOST:PORT/metrics while running." placeholder:"ADDR"`
 	Timeout time.Duration `help:"Time to reach the peer and to agree with it." default:"5s"`
 }

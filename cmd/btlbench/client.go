@@ -179,7 +179,7 @@ func (c *clientSession) collect(r *round, l layer, before layerCounters) (*outco
 	o := &outcome{meter: r.meter, server: *m.Result}
 	o.client = roundResult{Tally: r.tally, Usage: r.usage, Sent: r.sent}
 	err = c.side.engine.do(func() error {
-		o.client.Counters = l.counters().since(before)
+		o.client.Counters, o.client.State = l.counters().since(before), l.state()
 		return nil
 	})
 	return o, err

@@ -133,10 +133,7 @@ func newInfoRecord(i *fabric.Info) infoRecord {
 		TxPrefixBytes: i.TxPrefixBytes, RxPrefixBytes: i.RxPrefixBytes, TxDepth: i.TxDepth,
 		RxDepth: i.RxDepth, IOVLimit: i.IOVLimit, LocalMR: i.LocalMR, TellsSource: i.Source,
 		CanWait: i.CanWait, Loopback: i.Loopback, Reliable: i.Reliable, Ordered: i.Ordered,
-		Attrs: []attrRecord{},
-	}
-	for _, a := range i.Attrs {
-		r.Attrs = append(r.Attrs, attrRecord{a.Name, a.Value})
+		Attrs: newAttrRecords(i.Attrs),
 	}
 	return r
 }

@@ -81,6 +81,7 @@ func measureAndReport(env *environment, command, addr string, f *runFlags) error
 	b := &bench{
 		env: env, session: session, flags: &f.benchFlags, doc: newDocument(command, &f.benchFlags),
 	}
+	b.doc.verbose = f.Verbose
 	err = b.run()
 	if err != nil && len(b.doc.Runs) == 0 && !isInterrupt(err) {
 		return err

@@ -101,6 +101,7 @@ func points(report *compare.Report, id string) int {
 // TestCompareQuick compares the transport with fi_pingpong, which is there wherever its libfabric
 // is measured.
 func TestCompareQuick(t *testing.T) {
+	notRaced(t)
 	if providerPresent("ofi/udp") != nil && os.Getenv("CI") == "" {
 		t.Skip("needs libfabric: install libfabric-dev")
 	}
@@ -132,6 +133,7 @@ func TestCompareQuick(t *testing.T) {
 // TestComparePeers runs what else is installed. Whatever else runs on this machine may keep a peer
 // from finishing in time; then the report must say so.
 func TestComparePeers(t *testing.T) {
+	notRaced(t)
 	peers := []string{"ucx-tcp", "mpi-tcp", "mpi-ucx", "mpi-rxd", "iperf3-tcp", "iperf3-udp"}
 	report, table := quick(t, "5s", peers...)
 	for i := range report.Systems {

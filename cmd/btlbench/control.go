@@ -85,6 +85,7 @@ type roundResult struct {
 	Tally    tally         `json:"tally"`
 	Usage    usage         `json:"usage"`
 	Counters layerCounters `json:"counters"`
+	State    layerState    `json:"state"`
 	// Sent is how many messages this side sent, where both do.
 	Sent uint64 `json:"sent"`
 }

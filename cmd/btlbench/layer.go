@@ -26,6 +26,8 @@ type layer interface {
 	idle() error
 	// counters is a snapshot of what the layer counted since it was opened.
 	counters() layerCounters
+	// state is what the layer shows of itself now.
+	state() layerState
 	facts() layerFacts
 	close() error
 }

@@ -60,6 +60,11 @@ func writeTable(w io.Writer, d *document) error {
 				return err
 			}
 			writeTestTable(w, test, runs, d)
+			if d.verbose {
+				if err := writeDetails(w, runs); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return writeSkipped(w, d.Skipped)

@@ -151,6 +151,10 @@ func (p *rawPort) idle() error { return nil }
 
 func (p *rawPort) counters() layerCounters { return layerCounters{} }
 
+func (p *rawPort) state() layerState {
+	return layerState{Fabric: newAttrRecords(p.dom.Info().Attrs)}
+}
+
 func (p *rawPort) facts() layerFacts {
 	return layerFacts{
 		MTUBytes: p.mtu, InjectBytes: p.caps.InjectBytes, RecvCapacity: p.caps.RecvCapacity,

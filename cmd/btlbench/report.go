@@ -26,6 +26,8 @@ type document struct {
 	} `json:"sides"`
 	Runs    []runRecord  `json:"runs"`
 	Skipped []skipRecord `json:"skipped"`
+
+	verbose bool // the table shows what the sides knew and counted as well
 }
 
 // runRecord is one test of one size on one layer. Figures of a rate are medians over the rounds;
@@ -80,6 +82,11 @@ type runRecord struct {
 		Client map[string]uint64 `json:"client"`
 		Server map[string]uint64 `json:"server"`
 	} `json:"counters"`
+	// AtEnd is what the sides knew at the end of the last round.
+	AtEnd struct {
+		Client layerState `json:"client"`
+		Server layerState `json:"server"`
+	} `json:"at_end"`
 }
 
 // roundRecord is one round of a run.
@@ -153,6 +160,7 @@ func (r *roundResult) addResult(o *roundResult) {
 	r.Tally.add(&o.Tally)
 	r.Usage.add(o.Usage)
 	r.Counters.add(o.Counters)
+	r.State = o.State
 }
 
 // record makes the report of the rounds, but for comparisons with others.
@@ -198,6 +206,7 @@ func (m *measurement) record(provider string, facts layerFacts) runRecord {
 	rec.GarbageCollections.Server = m.server.Usage.Collections
 	rec.Counters.Client = orEmpty(m.client.Counters.All)
 	rec.Counters.Server = orEmpty(m.server.Counters.All)
+	rec.AtEnd.Client, rec.AtEnd.Server = m.client.State, m.server.State
 	return rec
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -133,7 +134,7 @@ func TestJSONSchema(t *testing.T) {
 			"corrupt_bytes", "cpu_percent", "ratio_to_raw", "rounds", "window", "segments_sent",
 			"missing_messages", "duplicated_messages", "lost_datagrams", "counters",
 			"ns_per_message", "garbage_collections", "load", "load_mb_per_s", "ratio_to_idle",
-			"retransmit_ratio",
+			"retransmit_ratio", "at_end",
 		} {
 			if _, ok := run[name]; !ok {
 				t.Errorf("run %d has no %q", i, name)
@@ -230,6 +231,47 @@ func TestTable(t *testing.T) {
 	for line := range strings.Lines(text) {
 		if strings.HasSuffix(line, " \n") {
 			t.Errorf("trailing space: %q", line)
+		}
+	}
+}
+
+// TestDetails has the verbose report tell what both sides knew of the path and of the provider, and
+// counted; the usual one does not.
+func TestDetails(t *testing.T) {
+	d := sample()
+	r := &d.Runs[1]
+	r.AtEnd.Client = layerState{
+		Path:   &pathRecord{RoundTripUs: 12.5, LeastUs: 9, WindowPackets: 32, SlowStart: true},
+		Fabric: []attrRecord{{"segmentation offload", "on"}, {"socket errors survived", "3"}},
+	}
+	r.AtEnd.Server = layerState{
+		Path: &pathRecord{RoundTripUs: 13.5, WindowPackets: 64, InFlight: 1},
+		Fabric: []attrRecord{
+			{"segmentation offload", "off"}, {"datagrams lost to a full receive buffer", "7"},
+		},
+	}
+	want := []string{
+		"lat 8 (btl)|client|server",
+		"round trip, us|12.5|13.5", "its deviation, us|0|0", "least round trip, us|9|0",
+		"window, packets|32, slow start|64", "in flight, packets|0|1",
+		"segmentation offload|on|off", "socket errors survived|3|-",
+		"datagrams lost to a full receive buffer|-|7", "gobtl_x_total|15|-",
+	}
+	for _, verbose := range []bool{true, false} {
+		d.verbose = verbose
+		var out bytes.Buffer
+		if err := writeDocument(&out, formatTable, d); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		spaces := regexp.MustCompile("  +")
+		for line := range strings.Lines(out.String()) {
+			got = append(got, spaces.ReplaceAllString(strings.TrimSpace(line), "|"))
+		}
+		for _, line := range want {
+			if slices.Contains(got, line) != verbose {
+				t.Errorf("verbose %v, line %q\n%s", verbose, line, out.String())
+			}
 		}
 	}
 }

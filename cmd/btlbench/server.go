@@ -134,7 +134,7 @@ func (s *serverSession) serveRound(spec *roundSpec) error {
 	r.finish(stop.Sent, stop.LoadSent)
 	result := &roundResult{Tally: r.tally, Usage: r.usage, Sent: r.sent}
 	if err := s.side.engine.do(func() error {
-		result.Counters = l.counters().since(before)
+		result.Counters, result.State = l.counters().since(before), l.state()
 		return nil
 	}); err != nil {
 		return err

@@ -153,7 +153,7 @@ func checkRun(t *testing.T, r *runRecord) {
 func TestLatLoad(t *testing.T) {
 	addr, _ := startServe(t)
 	d := measureJSON(t, addr, "--test", "lat_load", "--size", "1,8", "--load", "1%,max,1%",
-		"--load-size", "20000", "--window", "3,200", "--verify", "--duration", "300ms", "--rounds", "1",
+		"--load-size", "20000", "--window", "3,200", "--verify", "--duration", "100ms", "--rounds", "1",
 		"--warmup", "0")
 	if len(d.Runs) != 2*2*3 {
 		t.Fatalf("%d runs", len(d.Runs))
@@ -182,7 +182,7 @@ func TestLatLoad(t *testing.T) {
 func TestRateWindows(t *testing.T) {
 	addr, _ := startServe(t)
 	d := measureJSON(t, addr, "--test", "rate", "--layer", "both", "--window", "1,8,8,64",
-		"--iterations", "640", "--rounds", "2", "--warmup", "0")
+		"--iterations", "128", "--rounds", "2", "--warmup", "0")
 	var windows []int
 	for i := range d.Runs {
 		r := &d.Runs[i]
@@ -199,6 +199,7 @@ func TestRateWindows(t *testing.T) {
 
 // TestImpaired runs the transport over faults.
 func TestImpaired(t *testing.T) {
+	notRaced(t)
 	addr, _ := startServe(t)
 	d := measureJSON(t, addr, "--test", "all", "--size", "1,8,5000", "--verify", "--iterations", "120",
 		"--rounds", "1", "--window", "64", "--load-size", "20000",
@@ -236,6 +237,7 @@ func TestRoundsAreApart(t *testing.T) {
 // TestLateNotes has notes lost that nobody waits for: what a window or a round has seen, told once
 // more. They come again in the next round, which must not take them for its own.
 func TestLateNotes(t *testing.T) {
+	notRaced(t)
 	addr, _ := startServe(t)
 	d := measureJSON(t, addr, "--test", "rate", "--size", "5000", "--verify", "--iterations", "320",
 		"--rounds", "20", "--warmup", "0", "--window", "8", "--impair", "loss=10%,reorder=5%,seed=2")
@@ -247,6 +249,7 @@ func TestLateNotes(t *testing.T) {
 // TestRawLoss runs the bare fabric over faults: it ends, and says what was lost, also where nobody
 // verifies.
 func TestRawLoss(t *testing.T) {
+	notRaced(t)
 	addr, _ := startServe(t)
 	for _, verify := range []string{"--verify", "--verify=false"} {
 		d := measureJSON(t, addr, "--layer", "raw", "--test", "lat,bw,bibw,rate", "--size", "100",

@@ -50,7 +50,7 @@ func TestSuite(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
 			needNode(t, v.node)
-			if raceDetector && v.options != (udp.Options{}) {
+			if (raceDetector || testing.Short()) && v.options != (udp.Options{}) {
 				t.Skip("the same threads as by default, and slow")
 			}
 			fabrictest.Run(t, variant(v.options, v.node))
@@ -63,7 +63,7 @@ func TestSuite(t *testing.T) {
 		"shallow":                 {RxDepth: 33, TxDepth: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if raceDetector {
+			if raceDetector || testing.Short() {
 				t.Skip("the same threads as by default, and slow")
 			}
 			f := variant(udp.Options{}, "127.0.0.1")

@@ -215,7 +215,7 @@ func startServe(t *testing.T, args ...string) (p *process, addr string) {
 // all of the set-up does.
 func busy(t *testing.T, pid int) {
 	t.Helper()
-	const ticks = 50 // of 10 ms
+	const ticks = 25 // of 10 ms
 	eventually(t, "the run begins", func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
@@ -251,9 +251,20 @@ type report struct {
 		MissingMessages         int64 `json:"missing_messages"`
 		DuplicatedMessages      int64 `json:"duplicated_messages"`
 
+		AtEnd      struct{ Client, Server state }             `json:"at_end"`
 		CPUPercent struct{ Client, Server float64 }           `json:"cpu_percent"`
 		Counters   struct{ Client, Server map[string]uint64 } `json:"counters"`
 	}
+}
+
+// state is what a side of a run knew at its end.
+type state struct {
+	Path *struct {
+		RoundTripUs   float64 `json:"round_trip_us"`
+		LeastUs       float64 `json:"least_us"`
+		WindowPackets int     `json:"window_packets"`
+	}
+	Fabric []struct{ Name, Value string }
 }
 
 // report reads standard output, which must be one JSON document and nothing else.

@@ -29,7 +29,7 @@ func TestPairReport(t *testing.T) {
 	needUDP(t)
 	p := start(t, "pair", "--test", "lat,bw", "--size", "8,4K", "--layer", "both", "--mtu", "1500",
 		"--duration", "100ms", "--format", "json")
-	if status := p.wait(30 * time.Second); status != 0 || p.stderr.String() != "" {
+	if status := p.wait(2 * time.Minute); status != 0 || p.stderr.String() != "" {
 		t.Fatalf("status %d, %q", status, p.stderr.String())
 	}
 	runs := p.report().Runs
@@ -42,6 +42,16 @@ func TestPairReport(t *testing.T) {
 		}
 		if r.CPUPercent.Client <= 0 || r.CPUPercent.Server <= 0 {
 			t.Errorf("%s %s: CPU %+v", r.Test, r.Layer, r.CPUPercent)
+		}
+		for name, s := range map[string]*state{"client": &r.AtEnd.Client, "server": &r.AtEnd.Server} {
+			if (s.Path != nil) != (r.Layer == "btl") || s.Path != nil && s.Path.WindowPackets == 0 ||
+				len(s.Fabric) == 0 {
+				t.Errorf("%s %s: the %s knows %+v at the end", r.Test, r.Layer, name, s)
+			}
+		}
+		if p := r.AtEnd.Client.Path; r.Test == "lat" && p != nil &&
+			(p.RoundTripUs < p.LeastUs || p.LeastUs <= 0 || p.LeastUs > r.Latency.Max*2) {
+			t.Errorf("half round trips %+v, the path's %+v", r.Latency, p)
 		}
 	}
 }

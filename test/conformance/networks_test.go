@@ -72,6 +72,8 @@ func (fx *fixture) runs(sc *scenario) bool {
 		return false
 	case raceDetector && (fx.brief || fx.reliable): // the threads are those of the other networks
 		return false
+	case testing.Short() && (fx.brief || fx.virtual):
+		return false
 	}
 	return sc.on == nil || sc.on(fx)
 }

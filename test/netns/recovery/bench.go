@@ -218,7 +218,7 @@ func Run(tb netns.TB, o Options) (*Result, error) {
 		default:
 			return nil, fmt.Errorf("no such case: %q of %v", c, Cases)
 		}
-		total += len(points[c]) * o.Rounds * times(c)
+		total += len(points[c]) * o.Rounds * o.times(c)
 	}
 	r := &Result{Options: o, Machine: machine(o), Systems: b.systems}
 	for round := range o.Rounds {
@@ -233,8 +233,8 @@ func Run(tb netns.TB, o Options) (*Result, error) {
 }
 
 // times is how often a round measures a case.
-func times(c string) int {
-	if c == "clean" {
+func (o *Options) times(c string) int {
+	if c == "clean" && o.Rounds > 1 {
 		return cleanTimes
 	}
 	return 1
@@ -245,9 +245,9 @@ func times(c string) int {
 func (b *bench) round(r *Result, c string, points []point, round int, begin time.Time,
 	total int,
 ) error {
-	for turn := range times(c) {
+	for turn := range b.times(c) {
 		for i := range points {
-			number := round*times(c) + turn
+			number := round*b.times(c) + turn
 			if number%2 == 1 {
 				i = len(points) - 1 - i
 			}

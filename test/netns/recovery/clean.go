@@ -7,7 +7,7 @@ import "gobtl/test/netns"
 // cleanTimes is how often a round measures on the clean cable, for a share of the time: the systems
 // differ by little there, and many short measurements side by side tell more than a long one.
 const (
-	cleanTimes = 3
+	cleanTimes = 2
 	cleanShare = 2
 )
 

@@ -1,6 +1,9 @@
 package reliability
 
-import "time"
+import (
+	"math/bits"
+	"time"
+)
 
 // congestion bounds the packets in flight to one peer. Per packet it costs a compare; its decisions
 // fall once in a round trip.
@@ -13,9 +16,9 @@ import "time"
 //
 // Loss is the back-stop. With a queue on the way it shrinks the window too, but never below what
 // the path holds without one: draining a queue costs nothing, so random loss may be taken for
-// congestion there. Where no queue is seen, more loss than is usual on this path shrinks the window
-// by what was lost and some more. What is usual is measured after each such step: if the window was
-// too large, nothing is lost then.
+// congestion there. Where no queue is seen, more loss than is usual on this path has packets paced
+// (see pacer), and if that does not help shrinks the window by what was lost and some more. What is
+// usual is measured after each such step: if the window was too large, less is lost then.
 type congestion struct {
 	window  int32         // packets that may be in flight
 	whole   int32         // the window before it was halved for a moment; 0: it is not
@@ -24,8 +27,9 @@ type congestion struct {
 	met     bool          // the target, since the window was halved last
 	compete bool          // others fill the queue, whatever this side does: only loss counts
 	testing bool          // what is counted will be the usual loss
+	spread  uint8         // rounds for which packets are paced still
 	above   int32         // round trips measured one after the other that are clearly above base
-	careful uint8         // rounds for which the window grows by single packets
+	peak    int32         // the window that was too large last
 	rounds  uint8         // since the window was halved, or made whole again
 	skip    uint8         // rounds in which losses were caused by the window of before
 	pressed uint16        // rounds above the target with next to no window; in competition, all
@@ -51,13 +55,14 @@ const (
 	shareSlow   = shareUnits / 8  // one that ends slow start
 	aboveMax    = 8               // samples
 	judgeAfter  = 512             // packets
+	testRounds  = 8               // that the usual loss is measured for, at least, where no delay tells
 	judgeLost   = 4               // packets lost beyond twice the usual
 	floodLeast  = 16              // packets lost in a round of slow start, beyond an eighth
 	skipRounds  = 2
 	pressedMax  = 8
 	competeTime = 256
-	carefulTime = 16
 	halfEvery   = 64
+	spreadTime  = 255 // rounds
 )
 
 func (c *congestion) init(rules *Rules) {
@@ -78,7 +83,7 @@ func (c *congestion) sample(rtt, base time.Duration, rules *Rules) {
 	if rtt <= max(rules.TargetDelay, base+base/8+delayNoise) {
 		c.above = 0
 	} else if c.above = min(c.above+1, aboveMax); c.above >= aboveMax && c.slow {
-		c.slow = false
+		c.slow, c.peak = false, c.window
 		c.window = max(min(c.window, c.flight), c.window/2) // before this round's doubling
 	}
 }
@@ -100,8 +105,13 @@ func (c *congestion) leaveSlow(took time.Duration) bool {
 	if !c.slow || !c.flooded() && (c.flight < 2*floodLeast || c.acked+c.lost > c.flight*3/4) {
 		return false
 	}
-	holds := int64(c.acked) * int64(c.base+delayNoise) / max(1, int64(took))
+	if took > 4*max(c.least, c.base) {
+		c.least = took // it has stood still meanwhile
+	}
+	// What was delivered has filled the queue, too.
+	holds := int64(c.acked) * int64(c.base) / int64(max(c.least, c.base, 1))
 	c.shrink(max(int32(holds)*7/8, c.window/4))
+	c.peak = max(c.window, c.acked)
 	c.skip, c.counted = skipRounds, [2]int32{}
 	return true
 }
@@ -132,23 +142,42 @@ func (c *congestion) endRound(rules *Rules, most int32, took time.Duration) {
 		c.drain(c.window - c.window/8)
 	case c.judge():
 	case !c.limited || c.slow || c.testing:
-	case c.careful > 0 || c.least-c.base > (goal-c.base)/4:
-		c.window++
-	case c.unusual():
-		c.window += max(1, c.window/64)
+	case c.least-c.base > (goal-c.base)/4:
+		c.window += max(root(c.window)/4, 1)
 	default:
-		c.window += max(1, c.window/16)
+		c.window += c.step()
 	}
-	if c.careful > 0 {
-		c.careful--
+	if c.spread > 0 {
+		c.spread--
 	}
 	c.window = min(max(c.window, windowLeast), most)
 	c.acked, c.lost, c.least, c.limited = 0, 0, 0, false
 }
 
+// step is by how much the window grows in a round. That goes by its square root, so that of several
+// the small ones catch up, and faster where it was larger already. On a path so short that no delay
+// tells of a queue it is less near the window with which too much was lost last, on either side.
+func (c *congestion) step() int32 {
+	most := max(min(root(c.window), c.window/8), 1)
+	below := (c.peak - c.window) / 4
+	if c.base >= delayNoise {
+		return max(most, min(below, c.window/8))
+	}
+	if below <= 0 {
+		below = min((c.window-c.peak)/4, c.window*c.window/512)
+	}
+	step := max(min(below, max(most, c.window/8)), most/4)
+	if step <= 1 && c.spread%2 == 1 {
+		return 0 // of a small window one packet is much
+	}
+	return max(step, 1)
+}
+
+func root(n int32) int32 { return 1 << (bits.Len32(uint32(n)) / 2) }
+
 // unusual says whether clearly more was lost in this round than is lost as a rule.
 func (c *congestion) unusual() bool {
-	return int64(c.lost)*shareUnits > 2*int64(c.usual)*int64(c.acked+c.lost)
+	return int64(c.lost-judgeLost)*shareUnits > 2*int64(c.usual)*int64(c.acked+c.lost)
 }
 
 // press finds out whether somebody else fills the queue, who heeds loss alone (TCP does): the delay
@@ -188,10 +217,15 @@ func (c *congestion) half() bool {
 // drain shrinks the window to what is on the path when there is no queue, but not below least.
 func (c *congestion) drain(least int32) {
 	c.shrink(max(int32(int64(c.window)*int64(c.base+delayNoise)/int64(c.least)), least))
+	c.peak = c.window // as much as the path holds
 }
 
 func (c *congestion) shrink(window int32) {
-	c.window, c.slow, c.careful = min(window, c.window), false, carefulTime
+	last := c.peak
+	if c.peak = c.window; c.peak < last {
+		c.peak -= c.peak / 8 // others have come
+	}
+	c.window, c.slow = min(window, c.window), false
 }
 
 // judge shrinks a window with which more is lost than usual, and looks if less is lost then. If
@@ -204,15 +238,26 @@ func (c *congestion) judge() bool {
 	if c.testing {
 		many = c.counted[1] > total*shareMost/shareUnits+2*judgeLost // that is never usual
 	}
-	if total < judgeAfter && !many || total == 0 {
+	enough := int32(judgeAfter)
+	if c.testing && c.base < delayNoise {
+		enough = max(enough, testRounds*c.window) // else a large window is as large again before others
+	}
+	if total < enough && !many || total == 0 {
 		return false
 	}
 	share := int32(int64(c.counted[1]) * shareUnits / int64(total))
+	lost, before := c.counted[1], int32(int64(total)*int64(c.share)/shareUnits)
+	first := c.spread == 0
 	c.counted = [2]int32{}
+	if many {
+		c.spread = spreadTime
+	}
 	switch {
-	case c.testing && share > c.share-c.share/4 && share < shareMost:
+	case many && first && !c.testing && share < shareSlow:
+		return true // that may be enough
+	case c.testing && lost+judgeLost > before-before/4 && share < shareMost:
 		c.testing, c.usual = false, share
-		c.window = max(c.window, c.before)
+		c.window, c.peak = max(c.window, c.before), 0
 		return true
 	case c.testing && many:
 	case c.testing:

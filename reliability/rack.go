@@ -210,6 +210,7 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 		}
 	}
 	r.holes = r.sacked > 0 || r.gone > 0 || r.copied.at != 0
+	s.pace(g, now)
 	s.settle()
 	return done
 }
@@ -299,6 +300,7 @@ func (r *recovery) onCopies(g *Segments, copies uint32) {
 // endRound takes the decisions that fall once in a round trip.
 func (r *recovery) endRound(g *Segments, s *Sender, took time.Duration) {
 	r.cong.endRound(&g.rules, int32(s.window), took)
+	r.lag = min(max(took-r.paths[r.latest].srtt, 0), r.peerDelay)
 	r.cong.flight = r.pipe(s)
 	r.tokens += tokensRound + tokenUnits*s.next.Sub(s.oldest)/4
 	r.again[0], r.again[1] = 0, r.again[0]

@@ -44,6 +44,7 @@ type recovery struct {
 	paths [channels]path // measured by the packets of each channel
 	cong  congestion
 	rack  [channels]delivered
+	pacer pacer
 	// copied is the latest, by the data channel, of the packets that were sent again, unless one that
 	// was sent only once has arrived since: see onCopy.
 	copied delivered
@@ -58,6 +59,7 @@ type recovery struct {
 	wait      [channels]time.Duration // for an answer, before the oldest packet is sent again
 	limit     time.Duration           // most that wait may be
 	peerDelay time.Duration           // how long the peer may hold an ACK back
+	lag       time.Duration           // by which that made the latest round longer
 	late      time.Duration           // by how much packets have come late that were not lost
 	patience  uint8                   // doublings of the while, after copies that were sent in vain
 	backoff   uint8                   // time-outs since anything was acknowledged
@@ -186,6 +188,7 @@ func (s *Segments) Resent(now mono.Time, t Token, to *Sender, limit time.Duratio
 	r := to.rec
 	r.gone--
 	r.again[0]++
+	r.pacer.again++
 	r.sentAt[Data], r.limit = now, limit
 	r.run(s, to, now)
 	to.settle()
@@ -195,7 +198,7 @@ func (s *Segments) Resent(now mono.Time, t Token, to *Sender, limit time.Duratio
 // enough: another packet only makes the time-out later.
 func (r *recovery) sent(g *Segments, s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	r.sentAt[c] = now
-	if r.hold != 0 && r.since != longAgo && limit == r.limit {
+	if r.hold != 0 && r.since != longAgo && limit == r.limit && !r.pacer.short(s) {
 		return
 	}
 	if r.backoff == 0 {
@@ -209,7 +212,11 @@ func (r *recovery) run(g *Segments, s *Sender, now mono.Time) {
 	if r.since == longAgo {
 		r.since = now
 	}
-	if due := r.due(); r.hold == 0 || due < r.holdAt {
+	due := r.due()
+	if r.pacer.short(s) {
+		due = due.Min(r.pacer.due)
+	}
+	if r.hold == 0 || due < r.holdAt {
 		r.wake(g, s, now, due)
 	}
 }
@@ -286,6 +293,8 @@ func (s *Segments) ExpireNext(now mono.Time) *Sender {
 	r := to.rec
 	r.hold, r.holdAt = 0, mono.Never
 	if to.oldest == to.next {
+		to.pace(s, now)
+		to.settle()
 		return to
 	}
 	if r.lossAt <= now {
@@ -295,6 +304,7 @@ func (s *Segments) ExpireNext(now mono.Time) *Sender {
 		to.timeout(s, now)
 	}
 	r.wake(s, to, now, max(r.due().Min(r.lossAt), now.Add(time.Microsecond)))
+	to.pace(s, now)
 	to.settle()
 	return to
 }
@@ -397,6 +407,8 @@ func (s *Sender) CheckRecovery(g *Segments) error {
 		return fmt.Errorf("reliability: packets in flight without a timer")
 	case waits && r.holdAt > r.due().Add(time.Microsecond):
 		return fmt.Errorf("reliability: the timer ends at %d, the time is up at %d", r.holdAt, r.due())
+	case waits && r.pacer.short(s) && r.holdAt > r.pacer.due.Add(time.Microsecond):
+		return fmt.Errorf("reliability: the timer ends at %d, others may go at %d", r.holdAt, r.pacer.due)
 	case r.cong.window < min(windowLeast, int32(s.window)) || r.tokens < 0:
 		return fmt.Errorf("reliability: window of %d packets, %d tokens", r.cong.window, r.tokens)
 	}

@@ -108,6 +108,7 @@ func (a *adaptive) warm(rtt time.Duration) {
 		a.ack(a.sent, a.sent-1)
 	}
 	a.snd.rec.cong.slow = false
+	a.snd.pace(a.segs, a.now) // which it is in slow start
 }
 
 func wantAgain(t *testing.T, a *adaptive, want ...int) {

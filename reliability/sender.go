@@ -60,7 +60,8 @@ func (s *Sender) settle() {
 		if s.Open() {
 			least = 1
 		}
-		room = min(room, max(r.room(s), least))
+		open := min(r.room(s), r.pacer.room(s))
+		room = min(room, max(open, least))
 	}
 	s.wall = s.next.Add(uint32(room))
 }

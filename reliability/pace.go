@@ -8,9 +8,9 @@ import (
 )
 
 // pacer spreads the packets of a window over the round trip where bursts have been lost: a queue
-// much shorter than what the path holds takes no whole window at once. It works in passes: each ACK,
-// and each end of the timer, lets as many packets go as the path has taken since; the timer brings
-// the next ones if no ACK does.
+// much shorter than what the path holds takes no whole window at once. It works in passes: each
+// ACK, and each end of the timer, lets as many packets go as the path has taken since; the timer
+// brings the next ones if no ACK does.
 type pacer struct {
 	on    bool
 	began mono.Time     // what was sent so far occupies the path until then

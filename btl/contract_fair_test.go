@@ -180,6 +180,7 @@ func TestFairBuffers(t *testing.T) {
 func TestFairBytes(t *testing.T) {
 	cfg := fairConfig()
 	cfg.QuantumBytes, cfg.PassPackets = 4000, 16
+	cfg.IdlePollEvery = 4 // or the first credits, which are of packets, would bound them too long
 	l := newLab(t, mem.Config{QueueDatagrams: 8192}, 1, cfg)
 	mtus := []int{512, 1000, 1472}
 	sent := map[string]int{}

@@ -124,11 +124,8 @@ func (m *Module) keepGathered(t reliability.Token) bool {
 
 // segEnded ends a fragment with its last segment.
 func (m *Module) segEnded(f *Fragment) {
-	if f == nil {
-		return
-	}
-	if f.out--; f.out == 0 && f.state == fragSent {
-		m.complete(f, f.err)
+	if f != nil {
+		m.chunksEnded(f, 1)
 	}
 }
 

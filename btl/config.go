@@ -85,8 +85,8 @@ type Config struct {
 	PassPackets int
 	// PollBatch bounds the completions taken from a channel in one pass, 1 to 1024. 0 means 128.
 	PollBatch int
-	// IdlePollEvery is the number of passes between polls of a data channel on which nothing arrived
-	// lately, and not the latest message, 1 to 64. 0 means 16. An empty poll of a socket is a system
+	// IdlePollEvery is the number of swift passes between polls of a data channel on which nothing
+	// came lately, and not the latest message, 1 to 64. 0 means 16. An empty poll of a socket is a system
 	// call, which a tiny message need not wait for.
 	IdlePollEvery int
 

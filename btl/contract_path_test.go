@@ -573,4 +573,12 @@ func TestPathIdlePolls(t *testing.T) {
 				c.atMost)
 		}
 	}
+	polls = 0
+	for range passes {
+		n.now = n.now.Add(20 * time.Microsecond) // an owner that does something else, too
+		n.pass()
+	}
+	if polls != passes {
+		t.Errorf("%d polls of the data channel in %d passes that are far apart", polls, passes)
+	}
 }

@@ -118,17 +118,18 @@ func (m *Module) receiveFirst() (n int, fast bool, err error) {
 	return n, false, err
 }
 
-// receiveAll polls the data channel. While nothing arrives there, and the latest message came by the
-// other one, it is polled only now and then: each empty poll of a socket costs a tiny message on the
-// command channel a system call of delay.
+// receiveAll polls the data channel. While nothing arrives there, and the latest message came by
+// the other one, it is polled only now and then: each empty poll of a socket costs a tiny message
+// on the command channel a system call of delay.
 func (m *Module) receiveAll() (n int, err error) {
-	const idlePasses = 16 // about a round trip of passes, during which the next packet is likely
+	const idlePasses = 16                 // about a round trip, during which the next packet is likely
+	const swiftly = 10 * time.Microsecond // an owner that comes less often has the time for a poll
 	c := &m.data
 	delivered := m.stats.counters[CntDelivered]
 	if delivered != m.delivered {
 		m.dataLast = false
 	}
-	if c.idle >= idlePasses && !m.dataLast && c.posted == 0 &&
+	if c.idle >= idlePasses && !m.dataLast && m.gap < swiftly && c.posted == 0 &&
 		m.pass%uint64(m.cfg.IdlePollEvery) != 0 {
 		m.delivered = delivered
 		return 0, nil

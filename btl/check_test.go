@@ -83,12 +83,12 @@ func newBusyModule(t *testing.T) *busyModule {
 	for range 30 {
 		l.step(time.Millisecond)
 	}
-	dropped := false
+	dropped := uint32(0)
 	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
 		var h frag.Header
-		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind == frag.KindChunk && !dropped &&
-			h.OffsetBytes > 0 {
-			dropped = true
+		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind == frag.KindChunk && h.OffsetBytes > 0 &&
+			(dropped == 0 || dropped == h.OffsetBytes) { // also when it is sent again
+			dropped = h.OffsetBytes
 			return mem.Drop
 		}
 		return mem.Deliver

@@ -55,7 +55,7 @@ const (
 	shareSlow   = shareUnits / 8  // one that ends slow start
 	aboveMax    = 8               // samples
 	judgeAfter  = 512             // packets
-	testRounds  = 8               // that the usual loss is measured for, at least, where no delay tells
+	testRounds  = 8               // of the test what loss is usual, at least, where no delay tells
 	judgeLost   = 4               // packets lost beyond twice the usual
 	floodLeast  = 16              // packets lost in a round of slow start, beyond an eighth
 	skipRounds  = 2

@@ -34,7 +34,7 @@ func (s *Sender) pace(g *Segments, now mono.Time) {
 	r := s.rec
 	p := &r.pacer
 	c, path := &r.cong, &r.paths[r.latest]
-	if r.fixed || c.spread == 0 && !(c.slow && path.base > g.rules.TargetDelay/2) {
+	if r.fixed || c.spread == 0 && (!c.slow || path.base <= g.rules.TargetDelay/2) {
 		p.on = false
 		return
 	}

@@ -13,6 +13,9 @@ func (a *adaptive) sendAll(t *testing.T, d time.Duration) (total, most int) {
 	for end := a.now.Add(d); ; {
 		n := max(a.snd.Room()-spare, 0)
 		a.send(n, Data)
+		if p := &a.snd.rec.pacer; p.on && n > 0 && a.segs.Deadline() > max(p.due, a.now)+clockTickNs {
+			t.Fatalf("nothing brings the next packets at %d: the timer ends at %d", p.due, a.segs.Deadline())
+		}
 		total, most = total+n, max(most, n)
 		at := a.segs.Deadline()
 		if at > end {
@@ -42,7 +45,10 @@ func TestPace(t *testing.T) {
 		"short, and losses": {CongestionDelay, false, false, rtt / 100, 100, 200, 460},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := newAdaptive(t, func(r *Rules) { r.Congestion, r.WindowPackets = tc.congestion, 1024 })
+			a := newAdaptive(t, func(r *Rules) {
+				r.Congestion, r.WindowPackets = tc.congestion, 1024
+				r.ProbeTimeoutMin, r.ResendTimeoutMin = time.Second, time.Second // no other timer helps
+			})
 			a.warm(tc.rtt)
 			c := &a.snd.rec.cong
 			c.window, c.slow, c.spread = window, tc.slow, spreadTime

@@ -151,9 +151,10 @@ func checkRun(t *testing.T, r *runRecord) {
 // TestLatLoad measures at three loads: the stream flows, a limited one less than an unlimited one,
 // and is verified.
 func TestLatLoad(t *testing.T) {
+	notRaced(t)
 	addr, _ := startServe(t)
 	d := measureJSON(t, addr, "--test", "lat_load", "--size", "1,8", "--load", "1%,max,1%",
-		"--load-size", "20000", "--window", "3,200", "--verify", "--duration", "100ms", "--rounds", "1",
+		"--load-size", "20000", "--window", "3,200", "--verify", "--duration", "300ms", "--rounds", "1",
 		"--warmup", "0")
 	if len(d.Runs) != 2*2*3 {
 		t.Fatalf("%d runs", len(d.Runs))

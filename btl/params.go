@@ -53,7 +53,8 @@ var params = []Param{
 		func(c *Config) any { return &c.Rules.DupAckHold },
 	},
 	{
-		"resends_per_pass", "32; usnic: 16", "packets sent again in a pass of the progress loop, at most",
+		"resends_per_pass", "adaptive: 32; else 16",
+		"packets sent again in a pass of the progress loop, at most",
 		func(c *Config) any { return &c.Rules.ResendsPerPass },
 	},
 	{

@@ -98,8 +98,8 @@ recovery: deps-go ## Measure loss, bottlenecks, incast beside TCP and rxd, as ro
 test: deps build lint nocgo unit smoke race ## Do all that CI does
 
 .PHONY: unit
-unit: ## Run the tests, and every benchmark once
-	$(GOTESTSUM) -bench=. -benchtime=1x $(PACKAGES)
+unit: ## Run the tests
+	$(GOTESTSUM) $(PACKAGES)
 
 .PHONY: race
 race: ## Run the tests of what has goroutines with the race detector
@@ -128,7 +128,8 @@ nocgo: ## Build, vet and test without cgo, build for other systems
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build ./...
 
 .PHONY: smoke
-smoke: ## Run every fuzz target briefly, so that none rots
+smoke: ## Run every benchmark once and every fuzz target briefly, so that none rots
+	$(GO) test -vet=off -run='^$$' -bench=. -benchtime=1x $(PACKAGES)
 	$(MAKE) --no-print-directory fuzz FUZZTIME=3s
 
 # Go's fuzzer now and then reports its own deadline as a failure ("context deadline exceeded"), hence

@@ -31,7 +31,7 @@ PACKAGES ?= ./...
 
 # What the race detector has nothing to find in: packages of one goroutine, and tests of processes
 # that are built without it. Of btl it runs the tests of what goroutines may share, and of unsafe.
-NOT_RACED := btl|examples/.*|fabric/(impair|sim)|frag|hotel|internal/.*|reliability
+NOT_RACED := btl|examples/.*|fabric/sim|frag|hotel|internal/.*|reliability
 NOT_RACED := $(NOT_RACED)|test/(cli|netns(/.*)?|sim/.*|stranger|wireshark)
 RACED_BTL := Runner|Regions|Registrations|Stats
 

@@ -27,7 +27,9 @@ type channel struct {
 	total     uint64        // sends ever posted that complete later
 	comps     []fabric.Completion
 	repost    []fabric.Buf // receive buffers to be posted again
-	idle      int          // passes since something arrived
+	idle      int          // polls since something arrived
+	skipped   int          // passes since the latest poll
+	polledAt  Time         // when that was
 	left      bool         // the latest poll may have left something
 	emptyAt   Time         // when a poll left nothing
 }

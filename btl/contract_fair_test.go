@@ -180,7 +180,6 @@ func TestFairBuffers(t *testing.T) {
 func TestFairBytes(t *testing.T) {
 	cfg := fairConfig()
 	cfg.QuantumBytes, cfg.PassPackets = 4000, 16
-	cfg.IdlePollEvery = 4 // or the first credits, which are of packets, would bound them too long
 	l := newLab(t, mem.Config{QueueDatagrams: 8192}, 1, cfg)
 	mtus := []int{512, 1000, 1472}
 	sent := map[string]int{}
@@ -191,6 +190,9 @@ func TestFairBytes(t *testing.T) {
 		l.add(peer, "")
 		mustHandle(t, l.mods[i+1], func() {})
 		eps = append(eps, l.connect(0, i+1))
+	}
+	for _, ep := range eps {
+		send(t, ep, 40_000) // the first credits are few, and of packets
 	}
 	l.settle(time.Second)
 	l.net.SetFilter(func(_, to, pkt []byte) mem.Verdict {

@@ -549,6 +549,10 @@ func TestPathIdlePolls(t *testing.T) {
 		}
 	}
 	every := n.m.cfg.IdlePollEvery
+	pass := func() {
+		n.now = n.now.Add(-1500 * time.Nanosecond) // so this is half a microsecond after the latest
+		n.pass()
+	}
 	for _, c := range []struct {
 		channel       *nullEndpoint
 		least, atMost int
@@ -562,16 +566,29 @@ func TestPathIdlePolls(t *testing.T) {
 			if i > every {
 				t.Fatalf("what came by the data channel was not seen in %d passes", i)
 			}
-			n.pass()
+			pass()
 		}
 		polls = 0
 		for range passes {
-			n.pass()
+			pass()
 		}
 		if polls < c.least || polls > c.atMost {
 			t.Errorf("%d polls of the data channel in %d passes, want %d to %d", polls, passes, c.least,
 				c.atMost)
 		}
+	}
+	// Where each poll of the command channel finds a message, every second pass is a short one.
+	for range 2 {
+		polls = 0
+		for range passes {
+			arriving = n.cmd
+			pass()
+		}
+		if least := passes / (2*every + 1); polls < least {
+			t.Errorf("%d polls of the data channel in %d passes that receive, want %d", polls, passes, least)
+		}
+		arriving = nil
+		pass()
 	}
 	polls = 0
 	for range passes {

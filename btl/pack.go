@@ -204,8 +204,9 @@ func (m *Module) sendPack(ep *Endpoint) int {
 	return m.sealPack(ep)
 }
 
-// sendPacks sends the packs that are open when a pass begins: what is in them need not wait for its
-// polls, of which an empty one costs a system call as well.
+// sendPacks sends the packs that are open when a pass begins, of flows whose turn it is: what is in
+// them need not wait for its polls, of which an empty one costs a system call as well. Others leave
+// when the pass serves their flow.
 func (m *Module) sendPacks() {
 	for f := m.early.first; f != nil && m.packs > 0; {
 		next := f.next

@@ -120,20 +120,23 @@ func (m *Module) receiveFirst() (n int, fast bool, err error) {
 
 // receiveAll polls the data channel. While nothing arrives there, and the latest message came by
 // the other one, it is polled only now and then: each empty poll of a socket costs a tiny message
-// on the command channel a system call of delay.
+// on the command channel a system call of delay. What is sent again comes by the data channel too:
+// so passes without a poll are few in number, and in time.
 func (m *Module) receiveAll() (n int, err error) {
-	const idlePasses = 16                 // about a round trip, during which the next packet is likely
-	const swiftly = 10 * time.Microsecond // an owner that comes less often has the time for a poll
+	const idlePasses = 16 // about a round trip, during which the next packet is likely
+	const longest = 20 * time.Microsecond
 	c := &m.data
 	delivered := m.stats.counters[CntDelivered]
 	if delivered != m.delivered {
 		m.dataLast = false
 	}
-	if c.idle >= idlePasses && !m.dataLast && m.gap < swiftly && c.posted == 0 &&
-		m.pass%uint64(m.cfg.IdlePollEvery) != 0 {
+	if c.idle >= idlePasses && !m.dataLast && c.posted == 0 &&
+		c.skipped+1 < m.cfg.IdlePollEvery && m.now.Sub(c.polledAt) < longest {
+		c.skipped++
 		m.delivered = delivered
 		return 0, nil
 	}
+	c.skipped, c.polledAt = 0, m.now
 	more := true
 	if c.idle > 0 && m.landing.tag == 0 {
 		// A lone packet is delivered, and answered, before the poll that finds nothing behind it.

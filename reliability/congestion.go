@@ -120,7 +120,7 @@ func (c *congestion) leaveSlow(took time.Duration) bool {
 func (c *congestion) endRound(rules *Rules, most int32, took time.Duration) {
 	if c.skip > 0 {
 		c.skip--
-	} else {
+	} else if !c.compete {
 		c.counted[0] += c.acked
 		c.counted[1] += c.lost
 	}
@@ -187,11 +187,11 @@ func (c *congestion) press(goal time.Duration) {
 	switch {
 	case c.compete:
 		if c.pressed++; c.pressed >= competeTime || c.least != 0 && c.least < goal {
-			c.compete, c.pressed = false, 0
+			c.compete, c.pressed, c.counted = false, 0, [2]int32{}
 		}
 	case c.least > 2*goal && c.window <= 2*windowLeast:
 		if c.pressed++; c.pressed >= pressedMax {
-			c.compete, c.pressed = true, 0
+			c.compete, c.pressed, c.counted = true, 0, [2]int32{}
 		}
 	default:
 		c.pressed = 0
@@ -236,7 +236,8 @@ func (c *congestion) judge() bool {
 	expected := int32(int64(total) * int64(c.usual) / shareUnits)
 	many := c.counted[1] > 2*expected+judgeLost
 	if c.testing {
-		many = c.counted[1] > total*shareMost/shareUnits+2*judgeLost // that is never usual
+		// That is never usual.
+		many = int64(c.counted[1]) > int64(total)*shareMost/shareUnits+2*judgeLost
 	}
 	enough := int32(judgeAfter)
 	if c.testing && c.base < delayNoise {

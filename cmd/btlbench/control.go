@@ -17,7 +17,7 @@ import (
 // recognised by his first line, and another version by a message that every version can read.
 const (
 	controlMagic   = "gobtl-bench-control"
-	controlVersion = 1
+	controlVersion = 2
 	// controlLineMax bounds a line: what a peer may make this side hold in memory.
 	controlLineMax = 256 << 10
 )

@@ -257,9 +257,22 @@ func (w *world) ended(m *message, err error) {
 			w.fail("%s is done, and its bytes are not in place", m.name())
 		}
 		m.arrived = true
-	} else if !m.arrived {
+	} else if !m.arrived && !w.arrivedAsAnother(m) {
 		w.fail("%s is done and has not arrived", m.name())
 	}
+}
+
+// arrivedAsAnother says whether a message has arrived that receive took for another one: shorter
+// than its number, they look alike. The other one is then still to come.
+func (w *world) arrivedAsAnother(m *message) bool {
+	for _, o := range w.msgs {
+		if o.arrived && o.state == statePending && !o.put && o.side == m.side && o.life == m.life &&
+			o.tag == m.tag && m.size < 4 && bytes.Equal(o.content(nil), m.content(nil)) {
+			m.arrived, o.arrived = true, false
+			return true
+		}
+	}
+	return false
 }
 
 // receive is the handler of every tag.

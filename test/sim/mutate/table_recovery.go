@@ -136,7 +136,7 @@ var recoveryMutations = []mutation{
 		fault: "the congestion window is computed, and bounds nothing",
 		file:  "reliability/sender.go",
 		old:   "room = min(room, max(open, least))",
-		new:   "room = max(room, least)",
+		new:   "_, room = open, max(room, least)",
 		test:  "./reliability -run TestRecoveryModel",
 	},
 	{

@@ -172,6 +172,27 @@ func TestChannelsApart(t *testing.T) {
 	wantAgain(t, a)
 }
 
+// A channel may become much slower than the other one at once, on a path so short that a usual wait
+// says nothing: then its packets are given as long as the first probe waits.
+func TestSlowChannelIsAwaited(t *testing.T) {
+	t.Parallel()
+	const rtt = 20 * time.Microsecond
+	a := newAdaptive(t, nil)
+	a.warm(rtt)
+	least := a.segs.rules.ProbeTimeoutMin
+	if usual := a.snd.rec.paths[Data].wait() + a.snd.rec.while(Data); usual > least/2 {
+		t.Fatalf("%v is no short wait", usual)
+	}
+	n := a.sent
+	a.send(1, Data)
+	a.after(least-rtt).send(1, Command)
+	a.after(rtt-time.Microsecond).ack(n, n+1, n+1)
+	wantAgain(t, a)
+	a.after(2*time.Microsecond).send(1, Command)
+	a.after(rtt).ack(n, n+2, n+1, n+2)
+	wantAgain(t, a, n) // but no longer
+}
+
 // A lost copy is found lost too, by what was sent after it.
 func TestLostCopy(t *testing.T) {
 	t.Parallel()

@@ -129,7 +129,7 @@ var recoveryMutations = []mutation{
 		file:  "reliability/rack.go",
 		old:   "\t\tg.rules.ProbeTimeoutMin)",
 		new:   "\t\t0)",
-		test:  "./test/sim/matrix -run TestMixedSizesAreNotLost",
+		test:  "./reliability -run TestSlowChannelIsAwaited",
 	},
 	{
 		name:  "congestion-window-ignored",

@@ -69,8 +69,7 @@ func TestPace(t *testing.T) {
 // A few packets on an idle path do not wait, however slow it is.
 func TestLoneBurstIsNotPaced(t *testing.T) {
 	const rtt = 10 * time.Millisecond
-	a := newAdaptive(t, nil)
-	a.warm(rtt)
+	a, _ := newWarm(t, rtt)
 	c := &a.snd.rec.cong
 	for range 3 {
 		c.window, c.spread = 20, spreadTime

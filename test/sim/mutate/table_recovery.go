@@ -148,6 +148,14 @@ var recoveryMutations = []mutation{
 		test:  "./reliability -run TestPace",
 	},
 	{
+		name:  "paced-never-grows",
+		fault: "a window grows only if packets fill it, though the pace holds them back",
+		file:  "reliability/rack.go",
+		old:   " || r.pacer.short(s) {",
+		new:   " {",
+		test:  "./reliability -run TestPacedWindowGrows",
+	},
+	{
 		name:  "pace-without-timer",
 		fault: "packets that are held back for the pace wait for an ACK",
 		file:  "reliability/pace.go",

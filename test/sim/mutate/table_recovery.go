@@ -119,8 +119,8 @@ var recoveryMutations = []mutation{
 		name:  "backlog-is-queue",
 		fault: "what a process that is behind has not read is taken for a queue on the way",
 		file:  "btl/progress.go",
-		old:   "m.unread = m.now.Sub(c.emptyAt)",
-		new:   "m.unread = m.gap",
+		old:   "comps := c.comps[:got]\n\tm.unread = m.now.Sub(c.emptyAt)",
+		new:   "comps := c.comps[:got]\n\tm.unread = m.gap",
 		test:  "./btl -run TestUnreadSinceNothingWasLeft",
 	},
 	{

@@ -304,7 +304,7 @@ func (m *Module) checkReceives(c *checker) error {
 	first := m.rxFirst
 	for _, ch := range [...]*channel{&m.cmd, &m.data} {
 		here := ch.receiving + len(ch.repost)
-		if ch == &m.cmd && m.deferred.pending {
+		if ch == m.deferred.on && m.deferred.pending {
 			here++
 		}
 		depth := cap(ch.repost)

@@ -85,9 +85,9 @@ type Config struct {
 	PassPackets int
 	// PollBatch bounds the completions taken from a channel in one pass, 1 to 1024. 0 means 128.
 	PollBatch int
-	// IdlePollEvery is the number of passes between polls of a data channel on which nothing came
+	// IdlePollEvery is the number of passes between polls of a channel on which nothing came
 	// lately, and not the latest message, 1 to 64; after 20 us it is polled in any case. 0 means 16.
-	// An empty poll of a socket is a system call, which a tiny message need not wait for.
+	// An empty poll of a socket is a system call, which other messages need not wait for.
 	IdlePollEvery int
 
 	// Random returns random numbers for incarnation, tags and first sequence numbers. nil uses

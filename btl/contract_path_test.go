@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -15,25 +16,32 @@ import (
 )
 
 // In a quick ping-pong every message takes both fast paths and every ACK rides on the reply: no
-// packet is sent but the messages themselves.
+// packet is sent but the messages themselves. So it is on either channel.
 func TestPathPingPong(t *testing.T) {
+	for _, sizeBytes := range []int{4, 1000} {
+		t.Run(strconv.Itoa(sizeBytes), func(t *testing.T) { testPingPong(t, sizeBytes) })
+	}
+}
+
+func testPingPong(t *testing.T, sizeBytes int) {
 	const rounds = 200
 	l := newLab(t, mem.Config{}, 2, smallConfig())
 	pongs := 0
 	l.mods[1].Handle(1, func(ep *Endpoint, tag Tag, data []byte) {
-		if err := ep.SendImmediate(tag, data); err != nil {
-			t.Error(err)
-		}
+		sendOrFail(t, ep, tag, data)
 	})
 	l.mods[0].Handle(1, func(*Endpoint, Tag, []byte) { pongs++ })
 	a, _ := l.pair()
+	if large := sizeBytes > a.MaxTiny(); large != (sizeBytes == 1000) {
+		t.Fatalf("up to %d bytes go by the command channel", a.MaxTiny())
+	}
 	l.settle(time.Second)
 	var before [2]Stats
 	for i, m := range l.mods {
 		before[i] = m.stats
 	}
 	for i := range rounds {
-		sendOrFail(t, a, 1, []byte("ping"))
+		sendOrFail(t, a, 1, make([]byte, sizeBytes))
 		l.until("pong", time.Microsecond, 40*time.Microsecond, func() bool { return pongs == i+1 })
 	}
 	for i, m := range l.mods {
@@ -528,14 +536,12 @@ func TestPathIdlePolls(t *testing.T) {
 	n.m.Handle(1, func(*Endpoint, Tag, []byte) {})
 	const passes = 1 << 10
 	next := nullPeerFirst
-	polls := 0
+	polls := map[*nullEndpoint]int{}
 	// arriving is a message that the next poll of a channel finds, if it came by that one.
 	arriving := (*nullEndpoint)(nil)
 	for _, ch := range []*nullEndpoint{n.cmd, n.data} {
 		ch.arrive = func(out []fabric.Completion) int {
-			if ch == n.data {
-				polls++
-			}
+			polls[ch]++
 			if arriving != ch {
 				return 0
 			}
@@ -553,49 +559,65 @@ func TestPathIdlePolls(t *testing.T) {
 		n.now = n.now.Add(-1500 * time.Nanosecond) // so this is half a microsecond after the latest
 		n.pass()
 	}
-	for _, c := range []struct {
-		channel       *nullEndpoint
-		least, atMost int
-	}{
-		{n.cmd, passes / every, passes/every + every + 2},
-		{n.data, passes, passes + every},
-		{n.cmd, passes / every, passes/every + every + 2},
-	} {
-		arriving = c.channel
+	for range passes / every { // and nothing was ever received
+		pass()
+	}
+	for _, busy := range []*nullEndpoint{n.cmd, n.data, n.cmd} {
+		idle := n.data
+		if busy == n.data {
+			idle = n.cmd
+		}
+		arriving = busy
 		for i := 0; arriving != nil; i++ {
 			if i > every {
-				t.Fatalf("what came by the data channel was not seen in %d passes", i)
+				t.Fatalf("what came by the other channel was not seen in %d passes", i)
 			}
 			pass()
 		}
-		polls = 0
+		clear(polls)
 		for range passes {
 			pass()
 		}
-		if polls < c.least || polls > c.atMost {
-			t.Errorf("%d polls of the data channel in %d passes, want %d to %d", polls, passes, c.least,
-				c.atMost)
+		if least := passes / every; polls[idle] < least || polls[idle] > least+every+2 {
+			t.Errorf("%d polls of the idle channel in %d passes, want about %d", polls[idle], passes, least)
+		}
+		if polls[busy] < passes || polls[busy] > passes+every {
+			t.Errorf("%d polls of the other channel in %d passes", polls[busy], passes)
 		}
 	}
 	// Where each poll of the command channel finds a message, every second pass is a short one.
 	for range 2 {
-		polls = 0
+		clear(polls)
 		for range passes {
 			arriving = n.cmd
 			pass()
 		}
-		if least := passes / (2*every + 1); polls < least {
-			t.Errorf("%d polls of the data channel in %d passes that receive, want %d", polls, passes, least)
+		if least := passes / (2*every + 1); polls[n.data] < least {
+			t.Errorf("%d polls of the data channel in %d passes that receive, want %d", polls[n.data],
+				passes, least)
 		}
 		arriving = nil
 		pass()
 	}
-	polls = 0
+	// Where large messages arrive, each pass polls the command channel: passes take longer then.
+	arriving = n.data
+	for arriving != nil {
+		pass()
+	}
+	clear(polls)
+	for range passes {
+		arriving = n.data
+		pass()
+	}
+	if polls[n.cmd] < passes {
+		t.Errorf("%d polls of the command channel in %d passes beside a stream", polls[n.cmd], passes)
+	}
+	clear(polls)
 	for range passes {
 		n.now = n.now.Add(20 * time.Microsecond) // an owner that does something else, too
 		n.pass()
 	}
-	if polls != passes {
-		t.Errorf("%d polls of the data channel in %d passes that are far apart", polls, passes)
+	if polls[n.data] != passes {
+		t.Errorf("%d polls of the data channel in %d passes that are far apart", polls[n.data], passes)
 	}
 }

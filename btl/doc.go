@@ -22,8 +22,9 @@
 //	complete    ack.go        an ACK frees segments; a fragment without any left is done
 //
 // A module has two channels, each with its own endpoint and queues. Command carries ACKs and
-// fragments that fit a tiny datagram; it is polled first, and its first arrival is delivered before
-// its book-keeping (fast receive). Data carries the rest, and everything that is sent again.
+// fragments that fit a tiny datagram; it is polled first. Data carries the rest, and everything
+// that is sent again. A fragment of one packet that comes first on either is delivered before its
+// book-keeping (fast receive).
 //
 // connect.go has the handshake, region.go the targets of puts, doc.go of package reliability the
 // states of a segment, and docs/protocol.md the wire.

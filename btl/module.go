@@ -60,7 +60,7 @@ type Module struct {
 	unread     time.Duration // for how long what is handled now may have waited to be read
 	spared     bool          // the timers of packets waited for another pass
 	inProgress bool
-	fastOK     bool
+	fastLast   bool // the latest pass has received fast
 	reliable   bool // the fabric is reliable and ordered, and may be relied on
 	closed     bool
 	closeAsked bool

@@ -174,7 +174,7 @@ var params = []Param{
 		func(c *Config) any { return &c.PollBatch },
 	},
 	{
-		"idle_poll_every", "16", "passes between polls of an idle data channel, within 20 us",
+		"idle_poll_every", "16", "passes between polls of an idle channel, within 20 us",
 		func(c *Config) any { return &c.IdlePollEvery },
 	},
 }

@@ -9,8 +9,8 @@ import (
 
 // Progress does one pass: it receives what has arrived, expires timers, sends again what is due,
 // sends what is new, acknowledges, and calls handlers and OnDone functions. now must not go back.
-// It returns the number of packets received; it never blocks. The first call of a tiny fragment's
-// arrival does nothing but deliver it (fast receive); the next call catches up.
+// It returns the number of packets received; it never blocks. The first call of the arrival of a
+// fragment of one packet does nothing but deliver it (fast receive); the next call catches up.
 //
 // An error means that the fabric is broken: the module can only be closed.
 func (m *Module) Progress(now Time) (int, error) {
@@ -60,15 +60,17 @@ func (m *Module) progress() (int, error) {
 	if m.packs > 0 {
 		m.sendPacks()
 	}
-	n, fast, err := m.receiveFirst()
+	mayFast := !m.fastLast
+	m.fastLast = false
+	n, fast, err := m.receiveFirst(mayFast)
 	if fast || err != nil {
 		return n, err
 	}
-	got, err := m.receiveAll()
-	if err != nil {
+	got, fast, err := m.receiveAll(mayFast && n == 0)
+	n += got
+	if fast || err != nil {
 		return n, err
 	}
-	n += got
 	m.callOut()
 	m.expire(n > 0)
 	m.sendAgain()
@@ -91,58 +93,88 @@ func (m *Module) progress() (int, error) {
 	return n, nil
 }
 
-// receiveFirst takes one completion from the command channel. If it is a tiny fragment for a
-// handler, it is delivered at once and its book-keeping left for the next pass: usnic's fast
-// receive path (btl_usnic_component_progress, btl_usnic_recv_fast).
-func (m *Module) receiveFirst() (n int, fast bool, err error) {
-	if !m.fastOK {
-		m.fastOK = true
-		_, err = m.poll(&m.cmd, m.cfg.PollBatch, &n)
-		return n, false, err
+// receiveFirst polls the command channel, unless it rests. A tiny fragment that comes first may be
+// delivered fast.
+func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
+	c := &m.cmd
+	if mayFast && m.dataLast && m.data.idle > 0 && c.rests() {
+		return 0, false, nil
 	}
-	got, err := m.cmd.ep.Poll(m.cmd.comps[:1])
-	if err != nil || got == 0 {
-		m.cmd.emptyAt = m.now
-		return 0, false, m.broken(&m.cmd, err)
+	c.idle++
+	more := true
+	if mayFast {
+		more, fast, err = m.pollFirst(c, &n)
 	}
-	m.unread = m.now.Sub(m.cmd.emptyAt)
-	if m.cmd.comps[0].Op == fabric.OpRecv && m.receiveFast(&m.cmd.comps[0]) {
-		m.fastOK = false
-		return 1, true, nil
+	if more && !fast && err == nil {
+		_, err = m.poll(c, m.cfg.PollBatch, &n)
 	}
-	if m.cmd.comps[0].Op == fabric.OpRecv {
-		n++
+	if n > 0 {
+		c.idle = 0
 	}
-	m.handle(&m.cmd, &m.cmd.comps[0])
-	_, err = m.poll(&m.cmd, m.cfg.PollBatch, &n)
-	return n, false, err
+	return n, fast, err
 }
 
-// receiveAll polls the data channel. While nothing arrives there, and the latest message came by
-// the other one, it is polled only now and then: each empty poll of a socket costs a tiny message
-// on the command channel a system call of delay. What is sent again comes by the data channel too:
-// so passes without a poll are few in number, and in time.
-func (m *Module) receiveAll() (n int, err error) {
-	const idlePasses = 16 // about a round trip, during which the next packet is likely
+// pollFirst takes one completion from a channel. If it is a fragment of one packet for a handler,
+// it is delivered at once and its book-keeping left for the next pass: usnic's fast receive path
+// (btl_usnic_component_progress, btl_usnic_recv_fast). more says that there may be others.
+func (m *Module) pollFirst(c *channel, n *int) (more, fast bool, err error) {
+	got, err := c.ep.Poll(c.comps[:1])
+	if err != nil || got == 0 {
+		c.emptyAt = m.now
+		return false, false, m.broken(c, err)
+	}
+	m.unread = m.now.Sub(c.emptyAt)
+	c.left = true
+	comp := &c.comps[0]
+	if comp.Op == fabric.OpRecv {
+		*n++
+		if m.receiveFast(c, comp) {
+			m.fastLast = true
+			return true, true, nil
+		}
+	}
+	m.handle(c, comp)
+	c.postReceives()
+	return true, false, nil
+}
+
+// rests says whether the channel need not be polled in this pass, if the latest message came by the
+// other one: each empty poll of a socket costs that a system call of delay. So a channel by which
+// nothing comes is polled only now and then. But ACKs, and what is sent again, come by either: so
+// passes without a poll are few in number, and in time.
+func (c *channel) rests() bool {
+	const idlePolls = 16 // about a round trip, during which the next packet is likely
 	const longest = 20 * time.Microsecond
+	if c.idle >= idlePolls && c.posted == 0 && c.skipped+1 < c.m.cfg.IdlePollEvery &&
+		c.m.now.Sub(c.polledAt) < longest {
+		c.skipped++
+		return true
+	}
+	c.skipped, c.polledAt = 0, c.m.now
+	return false
+}
+
+// receiveAll polls the data channel, unless it rests.
+func (m *Module) receiveAll(mayFast bool) (n int, fast bool, err error) {
 	c := &m.data
 	delivered := m.stats.counters[CntDelivered]
 	if delivered != m.delivered {
 		m.dataLast = false
 	}
-	if c.idle >= idlePasses && !m.dataLast && c.posted == 0 &&
-		c.skipped+1 < m.cfg.IdlePollEvery && m.now.Sub(c.polledAt) < longest {
-		c.skipped++
+	if !m.dataLast && c.rests() {
 		m.delivered = delivered
-		return 0, nil
+		return 0, false, nil
 	}
-	c.skipped, c.polledAt = 0, m.now
 	more := true
 	if c.idle > 0 && m.landing.tag == 0 {
 		// A lone packet is delivered, and answered, before the poll that finds nothing behind it.
-		more, err = m.poll(c, 1, &n)
+		if mayFast && !m.landing.told {
+			more, fast, err = m.pollFirst(c, &n)
+		} else {
+			more, err = m.poll(c, 1, &n)
+		}
 	}
-	if more && err == nil {
+	if more && !fast && err == nil {
 		_, err = m.poll(c, m.cfg.PollBatch, &n)
 	}
 	if n > 0 {
@@ -153,7 +185,7 @@ func (m *Module) receiveAll() (n int, err error) {
 	if m.delivered = m.stats.counters[CntDelivered]; m.delivered != delivered {
 		m.dataLast = true
 	}
-	return n, err
+	return n, fast, err
 }
 
 // poll takes a batch of completions from a channel and handles them; *n counts the packets. more

@@ -10,6 +10,7 @@ import (
 
 // deferredReceive is the book-keeping that fast receive left for the next pass.
 type deferredReceive struct {
+	on      *channel
 	tag     uint64 // of the endpoint, which may be gone by then
 	hdr     frag.Header
 	buf     fabric.Buf
@@ -233,9 +234,9 @@ func (m *Module) checkBye(ep *Endpoint) {
 	}
 }
 
-// receiveFast delivers a tiny fragment before its book-keeping, if nothing stands against it; false
-// means that the packet is still to be received, and nothing has changed.
-func (m *Module) receiveFast(comp *fabric.Completion) bool {
+// receiveFast delivers a fragment of one packet before its book-keeping, if nothing stands against
+// it; false means that the packet is still to be received, and nothing has changed.
+func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
 	if comp.Errno != 0 || int(comp.Len) > m.arena.Size() {
 		return false
 	}
@@ -257,8 +258,8 @@ func (m *Module) receiveFast(comp *fabric.Completion) bool {
 		h.Flags&frag.FlagAck != 0 && !ep.snd.Plausible(h.Ack) {
 		return false
 	}
-	m.cmd.receiving--
-	m.deferred = deferredReceive{tag: h.Conn, hdr: *h, buf: comp.Buf, pending: true}
+	c.receiving--
+	m.deferred = deferredReceive{on: c, tag: h.Conn, hdr: *h, buf: comp.Buf, pending: true}
 	m.stats.counters[CntReceived]++
 	m.stats.counters[CntFastReceives]++
 	m.dirty = true
@@ -274,7 +275,7 @@ func (m *Module) finishDeferred() {
 		return
 	}
 	d.pending = false
-	m.cmd.repost = append(m.cmd.repost, d.buf)
+	d.on.repost = append(d.on.repost, d.buf)
 	ep := m.lookup(d.tag)
 	if ep == nil || ep.state != stateConnected {
 		m.stats.counters[CntRecvFrag]++

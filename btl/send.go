@@ -109,7 +109,7 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	c, to := &m.cmd, ep.cmdAddr
 	if size > ep.tiny {
 		c, to = &m.data, ep.dataAddr
-		if size > ep.mtu || ep.snd.InFlight() > 0 { // of a reliable one none is larger than tiny
+		if size > ep.mtu || !ep.quiet() { // of a reliable one none is larger than tiny
 			return false
 		}
 	}
@@ -135,6 +135,14 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 		m.postNow(ep, c, to, t, nil)
 	}
 	return true
+}
+
+// quiet says that a message has nothing to share a batch with: nothing was sent in this pass, and
+// next to nothing is in flight. In a ping-pong two packets are: the latest answer brings their
+// acknowledgement with it, but its book-keeping is left for later.
+func (ep *Endpoint) quiet() bool {
+	const few = 2
+	return ep.sentIn != ep.m.period && ep.snd.InFlight() <= few
 }
 
 func (f *Fragment) flags() frag.Flags {

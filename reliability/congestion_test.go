@@ -9,8 +9,7 @@ import (
 // more room on the path.
 func TestResendsFitTheWindow(t *testing.T) {
 	const rtt = time.Millisecond
-	a := newAdaptive(t, nil)
-	a.warm(rtt)
+	a, _ := newWarm(t, rtt)
 	c := &a.snd.rec.cong
 	c.window = 64
 	a.snd.settle()

@@ -69,8 +69,7 @@ func TestPace(t *testing.T) {
 // A few packets on an idle path do not wait, however slow it is.
 func TestLoneBurstIsNotPaced(t *testing.T) {
 	const rtt = 10 * time.Millisecond
-	a := newAdaptive(t, nil)
-	a.warm(rtt)
+	a, _ := newWarm(t, rtt)
 	c := &a.snd.rec.cong
 	for range 3 {
 		c.window, c.spread = 20, spreadTime
@@ -81,5 +80,27 @@ func TestLoneBurstIsNotPaced(t *testing.T) {
 		}
 		a.send(paceBurst, Data)
 		a.after(rtt).ack(a.sent, a.sent-1)
+	}
+}
+
+// A sender that gets a processor now and then, and sends a burst then, as the pace allows, has its
+// window bound it no less than one whose packets fill the window: it grows.
+func TestPacedWindowGrows(t *testing.T) {
+	const rtt, spare = 10 * time.Millisecond, 8
+	for name, slow := range map[string]bool{"slow start": true, "after losses": false} {
+		t.Run(name, func(t *testing.T) {
+			a, _ := newWarm(t, rtt)
+			c := &a.snd.rec.cong
+			c.window, c.slow, c.spread, c.peak = 64, slow, spreadTime, 512
+			for range 20 {
+				a.snd.pace(a.segs, a.now)
+				a.snd.settle()
+				a.send(max(a.snd.Room()-spare, 1), Data)
+				a.after(rtt).ack(a.sent, a.sent-1)
+			}
+			if c.window < 128 {
+				t.Errorf("the window has grown to %d", c.window)
+			}
+		})
 	}
 }

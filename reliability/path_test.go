@@ -90,9 +90,7 @@ func TestPathRenewsLeast(t *testing.T) {
 func TestKarn(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
-	a := newAdaptive(t, nil)
-	a.warm(rtt)
-	n := a.sent
+	a, n := newWarm(t, rtt)
 	a.send(1, Data)
 	a.after(5 * time.Millisecond).expire()
 	wantAgain(t, a, n)

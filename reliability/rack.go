@@ -160,8 +160,8 @@ func (s *Sender) sendLost(g *Segments) {
 func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done []Token) []Token {
 	r := s.rec
 	before := len(done)
-	// Some places may be kept for small messages.
-	if r.pipe(s) >= r.cong.window-min(8, r.cong.window/16) {
+	// Some places may be kept for small messages. What the pace holds back fills no window.
+	if r.pipe(s) >= r.cong.window-min(8, r.cong.window/16) || r.pacer.short(s) {
 		r.cong.limited = true
 	}
 	r.measure(g, s, now, ack, sack)

@@ -147,13 +147,7 @@ func (r *recovery) room(s *Sender) int32 {
 func (s *Segments) PostTo(now mono.Time, t Token, to *Sender, n seq.Num, c Channel, vague bool,
 	limit time.Duration,
 ) {
-	p := &s.segs[t]
-	if p.state > Queued {
-		panic("reliability: segment posted twice")
-	}
-	p.owner, p.seq, p.resends = to.number, n, 0
-	p.channel, p.vague, p.lost = c, vague, false
-	p.state, p.postedAt = Posted, now
+	s.segs[t].post(now, to, n, c, vague)
 	s.posted++
 	to.rec.sent(s, to, now, c, limit)
 }
@@ -163,17 +157,20 @@ func (s *Segments) PostRun(now mono.Time, run []Token, to *Sender, n seq.Num, c 
 	limit time.Duration,
 ) {
 	for _, t := range run {
-		p := &s.segs[t]
-		if p.state > Queued {
-			panic("reliability: segment posted twice")
-		}
-		p.owner, p.seq, p.resends = to.number, n, 0
-		p.channel, p.vague, p.lost = c, false, false
-		p.state, p.postedAt = Posted, now
+		s.segs[t].post(now, to, n, c, false)
 		n++
 	}
 	s.posted += len(run)
 	to.rec.sent(s, to, now, c, limit)
+}
+
+func (p *segment) post(now mono.Time, to *Sender, n seq.Num, c Channel, vague bool) {
+	if p.state > Queued {
+		panic("reliability: segment posted twice")
+	}
+	p.owner, p.seq, p.resends = to.number, n, 0
+	p.channel, p.vague, p.lost = c, vague, false
+	p.state, p.postedAt = Posted, now
 }
 
 // Resent notes that a segment which PopResend gave out was sent again, on the data channel.

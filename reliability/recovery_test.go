@@ -111,6 +111,14 @@ func (a *adaptive) warm(rtt time.Duration) {
 	a.snd.pace(a.segs, a.now) // which it is in slow start
 }
 
+// newWarm is one whose paths are measured, and the number of its next packet.
+func newWarm(t failer, rtt time.Duration) (a *adaptive, next int) {
+	t.Helper()
+	a = newAdaptive(t, nil)
+	a.warm(rtt)
+	return a, a.sent
+}
+
 func wantAgain(t *testing.T, a *adaptive, want ...int) {
 	t.Helper()
 	got, _ := a.again()
@@ -129,9 +137,7 @@ func wantAgain(t *testing.T, a *adaptive, want ...int) {
 func TestLossByTime(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
-	a := newAdaptive(t, nil)
-	a.warm(rtt)
-	n := a.sent
+	a, n := newWarm(t, rtt)
 	a.send(5, Data)
 	a.after(10*time.Microsecond).send(1, Command)
 	a.after(rtt / 2)
@@ -159,9 +165,7 @@ func TestLossByTime(t *testing.T) {
 func TestChannelsApart(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
-	a := newAdaptive(t, nil)
-	a.warm(rtt)
-	n := a.sent
+	a, n := newWarm(t, rtt)
 	a.send(1, Data)
 	a.after(10*time.Microsecond).send(1, Command)
 	a.after(rtt).ack(n, n+1, n+1)
@@ -177,8 +181,7 @@ func TestChannelsApart(t *testing.T) {
 func TestSlowChannelIsAwaited(t *testing.T) {
 	t.Parallel()
 	const rtt = 20 * time.Microsecond
-	a := newAdaptive(t, nil)
-	a.warm(rtt)
+	a, _ := newWarm(t, rtt)
 	least := a.segs.rules.ProbeTimeoutMin
 	if usual := a.snd.rec.paths[Data].wait() + a.snd.rec.while(Data); usual > least/2 {
 		t.Fatalf("%v is no short wait", usual)
@@ -197,9 +200,7 @@ func TestSlowChannelIsAwaited(t *testing.T) {
 func TestLostCopy(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
-	a := newAdaptive(t, nil)
-	a.warm(rtt)
-	n := a.sent
+	a, n := newWarm(t, rtt)
 	a.send(3, Data)
 	a.after(rtt).ack(n, n+2, n+1, n+2)
 	a.after(rtt / 3).expire()
@@ -216,9 +217,7 @@ func TestLostCopy(t *testing.T) {
 func TestEarlierCopyArrives(t *testing.T) {
 	t.Parallel()
 	const rtt, count = time.Millisecond, 20
-	a := newAdaptive(t, nil)
-	a.warm(rtt)
-	n := a.sent
+	a, n := newWarm(t, rtt)
 	a.send(3, Data)
 	a.after(rtt).ack(n, n+2, n+1, n+2)
 	a.after(rtt / 3).expire()
@@ -244,9 +243,7 @@ func TestEarlierCopyArrives(t *testing.T) {
 func TestOnlyCopiesArrive(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
-	a := newAdaptive(t, nil)
-	a.warm(rtt)
-	n := a.sent
+	a, n := newWarm(t, rtt)
 	a.send(2, Data)
 	a.send(2, Command)
 	a.after(5 * rtt).expire()
@@ -261,9 +258,7 @@ func TestOnlyCopiesArrive(t *testing.T) {
 func TestReorderingIsLearnt(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
-	a := newAdaptive(t, nil)
-	a.warm(rtt)
-	n := a.sent
+	a, n := newWarm(t, rtt)
 	a.send(2, Data)
 	a.after(rtt).ack(n, n+1, n+1)
 	a.after(rtt/5).ack(n+2, n) // 200 us late
@@ -289,9 +284,7 @@ func TestReorderingIsLearnt(t *testing.T) {
 func TestProbeAndTimeouts(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
-	a := newAdaptive(t, nil)
-	a.warm(rtt)
-	n := a.sent
+	a, n := newWarm(t, rtt)
 	a.send(3, Data)
 	began := a.now
 	var at []time.Duration
@@ -332,9 +325,7 @@ func TestProbeAndTimeouts(t *testing.T) {
 func TestLateAcksAreNoLoss(t *testing.T) {
 	t.Parallel()
 	const rtt = 100 * time.Microsecond
-	a := newAdaptive(t, nil)
-	a.warm(rtt)
-	n := a.sent
+	a, n := newWarm(t, rtt)
 	a.send(30, Data)
 	a.after(5 * time.Millisecond).expire()
 	wantAgain(t, a, n)
@@ -401,9 +392,7 @@ func TestResendBudget(t *testing.T) {
 func TestCopiesInVain(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
-	a := newAdaptive(t, nil)
-	a.warm(rtt)
-	n := a.sent
+	a, n := newWarm(t, rtt)
 	before := a.snd.rec.while(Data)
 	a.send(2, Data)
 	a.after(rtt).ack(n, n+1, n+1)
@@ -451,8 +440,7 @@ func TestBogusSack(t *testing.T) {
 // TestAdaptiveAllocatesNothing runs a stream with losses once it is warm.
 func TestAdaptiveAllocatesNothing(t *testing.T) {
 	const rtt = 100 * time.Microsecond
-	a := newAdaptive(t, nil)
-	a.warm(rtt)
+	a, _ := newWarm(t, rtt)
 	round := func() {
 		a.sent = 0
 		next := a.snd.next

@@ -11,8 +11,7 @@ func TestSlowStartAfterSilence(t *testing.T) {
 	t.Parallel()
 	const rtt, count = time.Millisecond, 400
 	first := int32(Adaptive().InitialWindow)
-	a := newAdaptive(t, nil)
-	a.warm(rtt)
+	a, _ := newWarm(t, rtt)
 	c := &a.snd.rec.cong
 	c.window = 2 * count
 	a.snd.settle()

@@ -34,7 +34,7 @@ var floors = []floor{
 	{Cell{time.Millisecond, 1e9, 1, 0.05, 0.2}, 0.85, 0.90, 0.02, 0.01, 20},
 	{Cell{time.Millisecond, 10e9, 1, 0.01, 0}, 0.85, 0.80, 0.02, 0.01, 4},
 	{Cell{20 * time.Millisecond, 100e6, 1, 0.001, 0}, 0.90, 0.80, 0.02, 0.01, 4},
-	{Cell{20 * time.Millisecond, 1e9, 1, 0.01, 0.2}, 0.45, 0.80, 0.02, 0.01, 4},
+	{Cell{20 * time.Millisecond, 1e9, 1, 0.01, 0.2}, 0.40, 0.80, 0.02, 0.01, 4},
 }
 
 // TestFloors measures the cells of floors with both profiles: the adaptive one reaches what it

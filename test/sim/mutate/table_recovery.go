@@ -119,8 +119,8 @@ var recoveryMutations = []mutation{
 		name:  "backlog-is-queue",
 		fault: "what a process that is behind has not read is taken for a queue on the way",
 		file:  "btl/progress.go",
-		old:   "m.unread = m.now.Sub(c.emptyAt)",
-		new:   "m.unread = m.gap",
+		old:   "comps := c.comps[:got]\n\tm.unread = m.now.Sub(c.emptyAt)",
+		new:   "comps := c.comps[:got]\n\tm.unread = m.gap",
 		test:  "./btl -run TestUnreadSinceNothingWasLeft",
 	},
 	{
@@ -146,6 +146,14 @@ var recoveryMutations = []mutation{
 		old:   "p.end.Sub(s.next)",
 		new:   "WindowMax",
 		test:  "./reliability -run TestPace",
+	},
+	{
+		name:  "paced-never-grows",
+		fault: "a window grows only if packets fill it, though the pace holds them back",
+		file:  "reliability/rack.go",
+		old:   " || r.pacer.short(s) {",
+		new:   " {",
+		test:  "./reliability -run TestPacedWindowGrows",
 	},
 	{
 		name:  "pace-without-timer",

@@ -2,6 +2,7 @@ package btl
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 	"time"
 
@@ -162,6 +163,36 @@ func TestLandingEndsInHandler(t *testing.T) {
 	}
 	if n := s.m.pool.ActiveBytes(); n != 0 {
 		t.Errorf("%d bytes of reassembly in use", n)
+	}
+	if err := s.m.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The last chunk of a fragment that lands comes by the other channel, which a hostile peer may do:
+// then the provider still puts packets into memory that is not the fragment's any more, until it is
+// told otherwise. A lone packet must not be received fast before that.
+func TestLandingEndsElsewhere(t *testing.T) {
+	s, got, room := landScript(t)
+	size := 3 * room
+	part := func(c byte) []byte { return bytes.Repeat([]byte{c}, int(room)) }
+	s.chunk(s.next, 1, size, 0, part('a'))
+	s.run(4)
+	s.chunk(s.next.Add(1), 1, size, room, part('b'))
+	s.run(4)
+	if !s.m.landing.told {
+		t.Fatal("the provider has been told no landing")
+	}
+	s.raw(0, encode(frag.Header{
+		Kind: frag.KindChunk, Conn: s.conn, Seq: s.next.Add(2), Tag: 1, FragID: 1, SizeBytes: size,
+		OffsetBytes: 2 * room,
+	}, part('c')))
+	s.raw(1, encode(frag.Header{Kind: frag.KindFrag, Conn: s.conn, Seq: s.next.Add(3), Tag: 1},
+		part('f')))
+	s.run(4)
+	want := []string{string(part('a')) + string(part('b')) + string(part('c')), string(part('f'))}
+	if !slices.Equal(*got, want) {
+		t.Fatalf("%d messages came, or altered ones", len(*got))
 	}
 	if err := s.m.Check(); err != nil {
 		t.Error(err)

@@ -234,6 +234,9 @@ func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 		sent += size
 		packets += n
 	}
+	if f.queue.first != nil && ep.bulkRoom() <= 0 {
+		ep.snd.Waits()
+	}
 	return sent, packets
 }
 

@@ -23,7 +23,11 @@ func (m *Module) Progress(now Time) (int, error) {
 	m.inProgress = true
 	if now > m.now {
 		m.awake = m.awake.Add(now.Sub(m.now) - m.pause(now))
-		m.gap = now.Sub(m.now)
+		gap := now.Sub(m.now)
+		if m.fastLast { // that pass has left it to this one to look at the timers
+			gap = max(gap, m.gap)
+		}
+		m.gap = gap
 		m.now = now
 	}
 	m.period++
@@ -66,7 +70,7 @@ func (m *Module) progress() (int, error) {
 	if fast || err != nil {
 		return n, err
 	}
-	got, fast, err := m.receiveAll(mayFast && n == 0)
+	got, fast, err := m.receiveAll(mayFast)
 	n += got
 	if fast || err != nil {
 		return n, err
@@ -109,7 +113,7 @@ func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 		_, err = m.poll(c, m.cfg.PollBatch, &n)
 	}
 	if n > 0 {
-		c.idle = 0
+		c.idle, m.dataLast = 0, false
 	}
 	return n, fast, err
 }
@@ -119,12 +123,12 @@ func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 // (btl_usnic_component_progress, btl_usnic_recv_fast). more says that there may be others.
 func (m *Module) pollFirst(c *channel, n *int) (more, fast bool, err error) {
 	got, err := c.ep.Poll(c.comps[:1])
+	c.left = got > 0
 	if err != nil || got == 0 {
 		c.emptyAt = m.now
 		return false, false, m.broken(c, err)
 	}
 	m.unread = m.now.Sub(c.emptyAt)
-	c.left = true
 	comp := &c.comps[0]
 	if comp.Op == fabric.OpRecv {
 		*n++
@@ -139,9 +143,9 @@ func (m *Module) pollFirst(c *channel, n *int) (more, fast bool, err error) {
 }
 
 // rests says whether the channel need not be polled in this pass, if the latest message came by the
-// other one: each empty poll of a socket costs that a system call of delay. So a channel by which
-// nothing comes is polled only now and then. But ACKs, and what is sent again, come by either: so
-// passes without a poll are few in number, and in time.
+// other one: each empty poll of a socket is a system call, by which a message on the other channel is
+// late. So a channel by which nothing comes is polled only now and then. But ACKs come by the one,
+// and what is sent again by the other: so passes without a poll are few in number, and in time.
 func (c *channel) rests() bool {
 	const idlePolls = 16 // about a round trip, during which the next packet is likely
 	const longest = 20 * time.Microsecond

@@ -23,7 +23,7 @@ type congestion struct {
 	window  int32         // packets that may be in flight
 	whole   int32         // the window before it was halved for a moment; 0: it is not
 	slow    bool          // slow start: the window doubles in each round
-	limited bool          // the window was what bounded this round
+	limited bool          // the window, or the pace, was what bounded this round
 	met     bool          // the target, since the window was halved last
 	compete bool          // others fill the queue, whatever this side does: only loss counts
 	testing bool          // what is counted will be the usual loss

@@ -84,22 +84,33 @@ func TestLoneBurstIsNotPaced(t *testing.T) {
 }
 
 // A sender that gets a processor now and then, and sends a burst then, as the pace allows, has its
-// window bound it no less than one whose packets fill the window: it grows.
+// window bound it no less than one whose packets fill the window: it grows, if more waits.
 func TestPacedWindowGrows(t *testing.T) {
-	const rtt, spare = 10 * time.Millisecond, 8
-	for name, slow := range map[string]bool{"slow start": true, "after losses": false} {
+	const rtt, burst, window, rounds = 10 * time.Millisecond, 8, 64, 40
+	for name, tc := range map[string]struct {
+		slow, waits bool
+		least, most int32
+	}{
+		"slow start":           {true, true, 2 * window, WindowMax},
+		"after losses":         {false, true, 2 * window, WindowMax},
+		"slow start, but idle": {true, false, window, window},
+		"losses, but idle":     {false, false, window, window},
+	} {
 		t.Run(name, func(t *testing.T) {
 			a, _ := newWarm(t, rtt)
 			c := &a.snd.rec.cong
-			c.window, c.slow, c.spread, c.peak = 64, slow, spreadTime, 512
-			for range 20 {
+			c.window, c.slow, c.spread, c.peak = window, tc.slow, spreadTime, 512
+			for range rounds {
 				a.snd.pace(a.segs, a.now)
 				a.snd.settle()
-				a.send(max(a.snd.Room()-spare, 1), Data)
+				a.send(burst, Data)
+				if tc.waits {
+					a.snd.Waits()
+				}
 				a.after(rtt).ack(a.sent, a.sent-1)
 			}
-			if c.window < 128 {
-				t.Errorf("the window has grown to %d", c.window)
+			if c.window < tc.least || c.window > tc.most {
+				t.Errorf("the window is %d, want %d to %d", c.window, tc.least, tc.most)
 			}
 		})
 	}

@@ -161,7 +161,7 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 	r := s.rec
 	before := len(done)
 	// Some places may be kept for small messages. What the pace holds back fills no window.
-	if r.pipe(s) >= r.cong.window-min(8, r.cong.window/16) || r.pacer.short(s) {
+	if r.pipe(s) >= r.cong.window-min(8, r.cong.window/16) || r.waits && r.pacer.short(s) {
 		r.cong.limited = true
 	}
 	r.measure(g, s, now, ack, sack)
@@ -300,6 +300,7 @@ func (r *recovery) onCopies(g *Segments, copies uint32) {
 // endRound takes the decisions that fall once in a round trip.
 func (r *recovery) endRound(g *Segments, s *Sender, took time.Duration) {
 	r.cong.endRound(&g.rules, int32(s.window), took)
+	r.waits = false
 	r.lag = min(max(took-r.paths[r.latest].srtt, 0), r.peerDelay)
 	r.cong.flight = r.pipe(s)
 	r.tokens += tokensRound + tokenUnits*s.next.Sub(s.oldest)/4

@@ -68,6 +68,7 @@ type recovery struct {
 	fixed     bool  // there is no congestion window
 	whole     bool  // the ACK being processed covers several packets, and no gap is known
 	news      bool  // a packet has arrived out of turn since losses were looked for
+	waits     bool  // in this round something had to wait until the window was open
 	holes     bool  // a packet of the window has arrived before an older one, or copied is set
 	sacked    int32 // packets of the window that have arrived
 	gone      int32 // packets that are taken for lost, and not sent again yet

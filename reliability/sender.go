@@ -72,6 +72,14 @@ func (s *Sender) Open() bool { return s.next.Before(s.wall) }
 // Room is the number of packets that may be admitted now.
 func (s *Sender) Room() int { return int(max(s.wall.Sub(s.next), 0)) }
 
+// Waits notes that something has to wait until the window is open: so this is what bounds the
+// sender. A congestion window that packets do not fill, because they are paced, grows only then.
+func (s *Sender) Waits() {
+	if s.rec != nil {
+		s.rec.waits = true
+	}
+}
+
 // InFlight is the number of packets not acknowledged.
 func (s *Sender) InFlight() int {
 	if s.rec != nil {

@@ -151,8 +151,16 @@ var recoveryMutations = []mutation{
 		name:  "paced-never-grows",
 		fault: "a window grows only if packets fill it, though the pace holds them back",
 		file:  "reliability/rack.go",
-		old:   " || r.pacer.short(s) {",
+		old:   " || r.waits && r.pacer.short(s) {",
 		new:   " {",
+		test:  "./reliability -run TestPacedWindowGrows",
+	},
+	{
+		name:  "window-grows-idle",
+		fault: "a window grows though nothing waits for it",
+		file:  "reliability/rack.go",
+		old:   " || r.waits && r.pacer.short(s) {",
+		new:   " || r.pacer.short(s) {",
 		test:  "./reliability -run TestPacedWindowGrows",
 	},
 	{

@@ -143,7 +143,7 @@ func (m *Module) pollFirst(c *channel, n *int) (more, fast bool, err error) {
 }
 
 // rests says whether the channel need not be polled in this pass, if the latest message came by the
-// other one: each empty poll of a socket is a system call, by which a message on the other channel is
+// other one: each empty poll of a socket is a system call, by which messages of the other one are
 // late. So a channel by which nothing comes is polled only now and then. But ACKs come by the one,
 // and what is sent again by the other: so passes without a poll are few in number, and in time.
 func (c *channel) rests() bool {

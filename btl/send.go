@@ -14,11 +14,11 @@ import (
 // Send gives a fragment to the module. A tiny one that comes alone (and not behind a burst that is
 // still in flight) for a connected endpoint with an empty queue, an open window and a free slot on
 // the command channel, is posted at once (usnic's fast send path), so is a larger one of one packet
-// when next to nothing is in flight; small ones that follow in the same pass, or before the next one, are
-// put into a common packet, which leaves with this pass, or when the next one begins. Send then
-// returns Done, unless f.Signal is set or the fabric reads the payload where it lies. Anything else
-// joins the endpoint's queue: Queued. With an error the fragment is still the caller's: ErrState,
-// ErrClosed, or why the endpoint ended.
+// when next to nothing is in flight; small ones that follow in the same pass, or before the next
+// one, are put into a common packet, which leaves with this pass, or when the next one begins. Send
+// then returns Done, unless f.Signal is set or the fabric reads the payload where it lies. Anything
+// else joins the endpoint's queue: Queued. With an error the fragment is still the caller's:
+// ErrState, ErrClosed, or why the endpoint ended.
 func (ep *Endpoint) Send(f *Fragment) (Status, error) {
 	m := ep.m
 	if f.state != fragLent || f.ep != ep {
@@ -100,8 +100,8 @@ func (ep *Endpoint) fastOpen(c *channel) bool {
 }
 
 // fastSend posts f at once if the fast path is open for it: to a tiny fragment if it comes alone,
-// or cannot share a packet; to a larger one of one packet when next to nothing is in flight, so that
-// a lone message does not wait for the batch of a pass that will hold nothing else.
+// or cannot share a packet; to a larger one of one packet when next to nothing is in flight, so
+// that a lone message does not wait for the batch of a pass that will hold nothing else.
 func (ep *Endpoint) fastSend(f *Fragment) bool {
 	m := ep.m
 	flags := f.flags()

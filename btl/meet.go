@@ -138,9 +138,11 @@ func (m *Module) validate(ep *Endpoint) *Endpoint {
 }
 
 // validateOther decides about the endpoint of another life of the peer: it is over. But if the
-// caller is connecting to that life by its name, that may be the later one; who connects will tell.
+// caller is connecting to that life by its name since ep was made, that may be the later one; who
+// connects will tell. (A name that was known before ep had its tag is of a life before the one that
+// has returned the tag.)
 func (m *Module) validateOther(ep, old *Endpoint) {
-	if old.state == stateConnecting && old.hs.expected != 0 {
+	if old.state == stateConnecting && old.hs.expected != 0 && old.born > ep.born {
 		for d := old.displaced; d != ep; d = d.displaced {
 			if d == nil { // not known to it, as one is that was there before
 				ep.displaced, old.displaced = old.displaced, ep

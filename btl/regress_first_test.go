@@ -287,6 +287,46 @@ func TestConnectToDisplaced(t *testing.T) {
 	l.until("connected", 10*time.Microsecond, time.Second, b.Connected)
 }
 
+// A Connect names a life of a peer, and then a later life proves itself: it has returned a tag that
+// was made when the name was known already. So the named one is over, and an answer of it that
+// comes late must not end the connection to the later one.
+func TestConnectToEarlierLife(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	name, err := frag.ParseName(l.mods[0].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name.Incarnation++
+	earlier, err := name.Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
+		if kindOf(pkt) == frag.KindReject { // which would tell
+			return mem.Drop
+		}
+		return mem.Deliver
+	})
+	old, err := l.mods[1].Connect(earlier)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.step(10 * time.Microsecond)
+	a, err := l.mods[0].Connect(l.mods[1].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.until("connected", 10*time.Microsecond, time.Second, a.Connected)
+	b := l.mods[1].lookup(a.peerTag)
+	l.until("connected there", 10*time.Microsecond, time.Second, b.Connected)
+	if !errors.Is(old.Err(), ErrPeerRestarted) || l.mods[1].byAddr[b.addrKey] != b {
+		t.Errorf("the connection to the life that is over: %v", old.Err())
+	}
+	if err := l.mods[1].Check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The end of the peer that has answered, and was told this one's tag, is gone before it was proven:
 // closed, or begun again under another tag. The peer says nothing to what comes for it; asked
 // without a tag it does.

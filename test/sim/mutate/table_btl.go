@@ -324,4 +324,12 @@ var btlMutations = []mutation{
 		new:   "m.dataLast && c.rests()",
 		test:  "./btl -run TestPathIdlePolls",
 	},
+	{
+		name:  "earlier-life-stays",
+		fault: "a connection to a life of the peer that is over may still end the one to the next",
+		file:  "btl/meet.go",
+		old:   "old.hs.expected != 0 && old.born > ep.born {",
+		new:   "old.hs.expected != 0 {",
+		test:  "./btl -run TestConnectToEarlierLife",
+	},
 }

@@ -98,7 +98,7 @@ func (p *put) judge(w *world, m *message) bool {
 // that comes late is seen.
 func (p *put) check(w *world, m *message) {
 	r := p.region
-	if r == nil || r.closed {
+	if r == nil || r.closed || w.altered(r.life.host.index) {
 		return
 	}
 	got := r.mem[p.offset:][:m.size]
@@ -113,9 +113,11 @@ func (p *put) check(w *world, m *message) {
 	}
 }
 
-// missing says whether a put that had to be done by now has not been.
+// missing says whether a put that had to be done by now has not been. Where packets are altered
+// unseen, one of somebody else's may have gone there.
 func (p *put) missing(m *message) bool {
-	if !p.must || p.may || p.owned || m.err != nil || p.region == nil || p.region.closed {
+	if !p.must || p.may || p.owned || m.err != nil || p.region == nil || p.region.closed ||
+		m.from.w.altered(p.region.life.host.index) {
 		return false
 	}
 	return !bytes.Equal(p.region.mem[p.offset:][:m.size], body(m.id, m.size))

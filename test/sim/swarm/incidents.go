@@ -87,6 +87,7 @@ func (w *world) reopen(h *host, down time.Duration) {
 		if w.d.chance(0.3) { // the next life is another program
 			cfg := w.plan.drawNode(w.d, *w.opts).Config
 			w.plan.drawPackBytes(w.d, &cfg, *w.opts)
+			w.plan.later = append(w.plan.later, cfg)
 			h.plan = &NodePlan{Config: cfg, Faults: h.plan.Faults, Pace: h.plan.Pace, Drain: h.plan.Drain}
 		}
 		if err := h.open(); err != nil {

@@ -26,6 +26,8 @@ type Plan struct {
 	// T1 is when the faults end; Budget ends the workload earlier, after so many packets.
 	T1     time.Duration
 	Budget uint64
+
+	later []btl.Config // of lives that are other programs than the first one of their node
 }
 
 // NodePlan is one node.
@@ -474,14 +476,19 @@ func (p *Plan) drawAttackers(d draw, opts Options) {
 // that others need to notice that theirs is dead too. Half-open and closing endpoints run beside.
 func (p *Plan) DrainLimit() time.Duration {
 	var peer, shake, closing, resend, delay time.Duration
-	for i := range p.Nodes {
-		c := &p.Nodes[i].Config
+	wait := func(c *btl.Config) {
 		peer, shake = max(peer, c.PeerTimeout), max(shake, c.HandshakeTimeout)
 		closing = max(closing, c.CloseTimeout)
 		resend = max(resend, min(c.Rules.ResendTimeoutMax, c.PeerTimeout/4))
+	}
+	for i := range p.Nodes {
+		wait(&p.Nodes[i].Config)
 		for j := range p.Nodes {
 			delay = max(delay, p.Calm[i][j].Delay)
 		}
+	}
+	for i := range p.later {
+		wait(&p.later[i])
 	}
 	return 4*peer + 2*shake + 2*closing + 20*resend + 2000*delay + 2*time.Second
 }

@@ -192,3 +192,78 @@ func (w *world) altered(i int) bool {
 	}
 	return false
 }
+
+// sendPut sends a put that is right.
+func (e *end) sendPut(size int) bool {
+	e.learn()
+	r := e.anyRegion(func(r *region) bool {
+		return !r.closed && r.rights&btl.RemoteWrite != 0 && r.next < len(r.mem)
+	})
+	if r == nil {
+		return true
+	}
+	size = min(size, len(r.mem)-r.next)
+	p := &put{region: r, offset: r.next, must: true}
+	if !e.postPut(p, r.r.Handle(), uint64(p.offset), size) {
+		return false
+	}
+	r.next += size
+	return true
+}
+
+// anyRegion returns a region of the peer of the kind asked for, nil if there is none.
+func (e *end) anyRegion(ok func(*region) bool) *region {
+	if e.peer == nil || len(e.peer.regions) == 0 {
+		return nil
+	}
+	n := len(e.peer.regions)
+	at := e.w.d.IntN(n)
+	for i := range n {
+		if r := e.peer.regions[(at+i)%n]; ok(r) {
+			return r
+		}
+	}
+	return nil
+}
+
+// sendBadPut sends a put that the peer must refuse.
+func (e *end) sendBadPut(size int) bool {
+	w := e.w
+	e.learn()
+	size = max(1, size)
+	handle, offset := btl.Handle(w.d.Uint64()|1<<63), uint64(w.d.IntN(1000))
+	switch w.d.IntN(4) {
+	case 0: // nobody's handle
+	case 1:
+		if r := e.anyRegion(func(r *region) bool { return r.closed }); r != nil {
+			handle = r.r.Handle()
+		}
+	case 2:
+		if r := e.anyRegion(func(r *region) bool { return r.rights == 0 }); r != nil {
+			handle, offset = r.r.Handle(), 0
+		}
+	default:
+		if r := e.anyRegion(func(r *region) bool { return !r.closed }); r != nil {
+			handle = r.r.Handle()
+			end := uint64(len(r.mem))
+			beyond := [...]uint64{end, end + 1, 1 << 32, ^uint64(0) - uint64(size)}
+			if offset = beyond[w.d.IntN(len(beyond))]; w.d.chance(0.3) {
+				size = 1
+			}
+		}
+	}
+	return e.postPut(&put{}, handle, offset, size)
+}
+
+func (e *end) postPut(p *put, handle btl.Handle, offset uint64, size int) bool {
+	w := e.w
+	m := w.ledger.enter(e, 0, size)
+	m.put = p
+	m.mem = w.ledger.takeMem(size)
+	copy(m.mem, body(m.id, size))
+	f, err := e.ep.PreparePut(m.mem, handle, offset)
+	if err != nil {
+		return e.refused(m, err)
+	}
+	return e.send(f, m)
+}

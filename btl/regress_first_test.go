@@ -243,6 +243,20 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	}
 }
 
+// otherLife is the name of another life of a module, at the same address.
+func otherLife(t *testing.T, name []byte) []byte {
+	t.Helper()
+	n, err := frag.ParseName(name)
+	if err == nil {
+		n.Incarnation++
+		name, err = n.Append(nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
 // Connect may name the life of a peer whose half-open endpoint was displaced by a Connect to
 // another life: each takes the other's place, and neither displaces itself.
 func TestConnectToDisplaced(t *testing.T) {
@@ -260,16 +274,7 @@ func TestConnectToDisplaced(t *testing.T) {
 		return l.mods[1].halfOpen == 1
 	})
 	living := l.mods[0].Name()
-	name, err := frag.ParseName(living)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name.Incarnation++
-	later, err := name.Append(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := l.mods[1].Connect(later)
+	other, err := l.mods[1].Connect(otherLife(t, living))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,15 +297,7 @@ func TestConnectToDisplaced(t *testing.T) {
 // comes late must not end the connection to the later one.
 func TestConnectToEarlierLife(t *testing.T) {
 	l := newLab(t, mem.Config{}, 2, regressConfig())
-	name, err := frag.ParseName(l.mods[0].Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	name.Incarnation++
-	earlier, err := name.Append(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	earlier := otherLife(t, l.mods[0].Name())
 	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
 		if kindOf(pkt) == frag.KindReject { // which would tell
 			return mem.Drop

@@ -262,11 +262,11 @@ func (w *world) ended(m *message, err error) {
 	}
 }
 
-// arrivedAsAnother says whether a message has arrived that receive took for another one: shorter
-// than its number, they look alike. The other one is then still to come.
+// arrivedAsAnother says whether a message has arrived that receive took for another one, perhaps of
+// another sender: shorter than its number, they look alike. The other one is then still to come.
 func (w *world) arrivedAsAnother(m *message) bool {
 	for _, o := range w.msgs {
-		if o.arrived && o.state == statePending && !o.put && o.side == m.side && o.life == m.life &&
+		if o.arrived && o.state == statePending && !o.put && o.to == m.to && o.life == m.life &&
 			o.tag == m.tag && m.size < 4 && bytes.Equal(o.content(nil), m.content(nil)) {
 			m.arrived, o.arrived = true, false
 			return true

@@ -82,7 +82,15 @@ func TestContract04Landing(t *testing.T) {
 // data channel lands from then on.
 func landScript(t *testing.T) (s *script, got *[]string, room uint32) {
 	t.Helper()
-	_, s = newStranger(t, smallConfig())
+	return landScriptOf(t, 1472)
+}
+
+func landScriptOf(t *testing.T, mtuBytes int) (s *script, got *[]string, room uint32) {
+	t.Helper()
+	cfg := smallConfig()
+	cfg.MTUBytes = mtuBytes
+	s = newLab(t, mem.Config{MTUBytes: mtuBytes}, 1, cfg).newScript(0)
+	s.hello.MTUBytes = uint16(mtuBytes)
 	got = new([]string)
 	s.m.Handle(1, func(_ *Endpoint, _ Tag, data []byte) { *got = append(*got, string(data)) })
 	ep := s.connect()
@@ -166,6 +174,39 @@ func TestLandingEndsInHandler(t *testing.T) {
 	}
 	if err := s.m.Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Of large fragments that follow each other closely all lands but the first chunk, even if the last
+// one of the fragment before has not landed.
+func TestLandingFollows(t *testing.T) {
+	s, got, room := landScriptOf(t, aloneBytesMin)
+	n := s.next
+	send := func(id, from, to uint32) {
+		for chunk := from; chunk < to; chunk++ {
+			s.chunk(n, id, 4*room, chunk*room, make([]byte, room))
+			n = n.Add(1)
+		}
+	}
+	step := func() { s.l.step(10 * time.Microsecond) }
+	send(1, 0, 4) // arrives with nothing before it: its first chunk is polled alone
+	for i := 0; i < 100 && len(*got) == 0; i++ {
+		step()
+	}
+	send(2, 0, 3)
+	step()
+	s.raw(0, encode(frag.Header{
+		Kind: frag.KindChunk, Conn: s.conn, Seq: n, Tag: 1, FragID: 2, SizeBytes: 4 * room,
+		OffsetBytes: 3 * room,
+	}, make([]byte, room)))
+	n = n.Add(1)
+	send(3, 0, 4)
+	step()
+	if len(*got) != 3 {
+		t.Fatalf("%d messages came", len(*got))
+	}
+	if c := s.m.stats.Get(CntLanded); c != 3+2+3 {
+		t.Errorf("%d of 12 chunks landed, want 8", c)
 	}
 }
 

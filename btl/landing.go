@@ -21,6 +21,7 @@ type landing struct {
 	lander fabric.Lander // nil: the provider cannot do it
 	told   bool          // it has been told a landing
 	pause  int           // polls without a landing, after one that was of no use
+	ended  bool          // a fragment of large packets is whole, and nothing was polled since
 
 	tag    uint64 // of the endpoint whose chunk came last; 0: none is expected
 	fragID uint32
@@ -34,6 +35,15 @@ const landingBytesMax = 1 << 20
 // landingPause is the number of polls without a landing after one that had packets in it which were
 // not expected: of two peers that both send large fragments, say.
 const landingPause = 2
+
+// aloneBytesMin is the size from which on packets come one by one: of smaller ones a poll may bring
+// many that the network has sent as one, whatever it asks for.
+const aloneBytesMin = 16 << 10
+
+// over notes that a large fragment of an endpoint has become whole.
+func (l *landing) over(ep *Endpoint) {
+	l.tag, l.ended = 0, l.lander != nil && ep.mtu >= aloneBytesMin
+}
 
 // expect notes that the chunk in h has come, and its fragment is not whole.
 func (l *landing) expect(h *frag.Header) {
@@ -178,6 +188,7 @@ func (m *Module) receiveLanded(comp *fabric.Completion, base uint32,
 	m.rescue(rest)
 	l.tag = 0
 	if msg != nil {
+		l.over(ep)
 		m.deliver(ep, msg.Tag, msg.Bytes)
 		msg.Release()
 	} else {

@@ -171,9 +171,11 @@ func (m *Module) receiveAll(mayFast bool) (n int, fast bool, err error) {
 		return 0, false, nil
 	}
 	more := true
-	if c.idle > 0 && m.landing.tag == 0 {
-		// A lone packet is delivered, and answered, before the poll that finds nothing behind it.
-		if mayFast && !m.landing.told {
+	if l := &m.landing; l.tag == 0 && (c.idle > 0 || l.ended) {
+		// A lone packet is delivered, and answered, before the poll that finds nothing behind it. And
+		// behind the first packet of a large fragment the others can land already.
+		l.ended = false
+		if c.idle > 0 && mayFast && !l.told {
 			more, fast, err = m.pollFirst(c, &n)
 		} else {
 			more, err = m.poll(c, 1, &n)

@@ -41,7 +41,10 @@ type message struct {
 	tag     btl.Tag
 	put     bool
 	memory  []byte // where a put goes, if that is in a region
-	silent  bool   // Done is the last that is heard of it
+	region  *btl.Region
+	offset  int        // of memory in region
+	rivals  []*message // other puts that may write there meanwhile
+	silent  bool       // Done is the last that is heard of it
 	state   msgState
 	err     error
 	arrived bool
@@ -252,8 +255,7 @@ func (w *world) ended(m *message, err error) {
 		return
 	}
 	if m.put {
-		w.scratch = m.content(w.scratch)
-		if !bytes.Equal(m.memory, w.scratch) {
+		if !m.inPlace() {
 			w.fail("%s is done, and its bytes are not in place", m.name())
 		}
 		m.arrived = true
@@ -337,7 +339,8 @@ func (p *parser) parsePut() func(*world) error {
 		}
 		return w.sendMany(m, count, func(m *message) (btl.Status, error) {
 			if mem := r.Bytes(); offset <= uint64(len(mem)) && m.size <= len(mem)-int(offset) {
-				m.memory = mem[offset:][:m.size]
+				m.memory, m.region, m.offset = mem[offset:][:m.size], r, int(offset)
+				w.findRivals(m)
 			}
 			f, err := m.side.ep.PreparePut(m.content(nil), h, offset)
 			if err != nil {
@@ -347,6 +350,32 @@ func (p *parser) parsePut() func(*world) error {
 			return w.sendFragment(m, f)
 		})
 	}
+}
+
+// findRivals finds the puts whose packets may still come, and write where m does.
+func (w *world) findRivals(m *message) {
+	for _, r := range w.msgs {
+		if r != m && r.region == m.region && r.state != stateDone && r.state != stateRefused &&
+			r.offset < m.offset+m.size && m.offset < r.offset+r.size {
+			m.rivals, r.rivals = append(m.rivals, r), append(r.rivals, m)
+		}
+	}
+}
+
+// inPlace says whether the bytes of a put stand where they belong, or those of rivals. The latest
+// are the likeliest.
+func (m *message) inPlace() bool {
+	want := m.content(nil)
+	for k := len(m.rivals) - 1; k >= 0 && !bytes.Equal(m.memory, want); k-- {
+		r := m.rivals[k]
+		theirs := r.content(nil)
+		for i := max(0, r.offset-m.offset); i < min(m.size, r.offset+r.size-m.offset); i++ {
+			if b := m.memory[i]; b == theirs[m.offset+i-r.offset] {
+				want[i] = b
+			}
+		}
+	}
+	return bytes.Equal(m.memory, want)
 }
 
 // onSide parses a command that does something with an endpoint.

@@ -42,7 +42,7 @@ type message struct {
 	put     bool
 	memory  []byte // where a put goes, if that is in a region
 	region  *btl.Region
-	offset  int        // of memory in region
+	offset  int        // in region; a put that does not fit may begin to be written, all the same
 	rivals  []*message // other puts that may write there meanwhile
 	silent  bool       // Done is the last that is heard of it
 	state   msgState
@@ -339,9 +339,10 @@ func (p *parser) parsePut() func(*world) error {
 		}
 		return w.sendMany(m, count, func(m *message) (btl.Status, error) {
 			if mem := r.Bytes(); offset <= uint64(len(mem)) && m.size <= len(mem)-int(offset) {
-				m.memory, m.region, m.offset = mem[offset:][:m.size], r, int(offset)
-				w.findRivals(m)
+				m.memory = mem[offset:][:m.size]
 			}
+			m.region, m.offset = r, int(offset)
+			w.findRivals(m)
 			f, err := m.side.ep.PreparePut(m.content(nil), h, offset)
 			if err != nil {
 				return 0, err
@@ -366,6 +367,9 @@ func (w *world) findRivals(m *message) {
 // are the likeliest.
 func (m *message) inPlace() bool {
 	want := m.content(nil)
+	if len(m.memory) != m.size {
+		return false
+	}
 	for k := len(m.rivals) - 1; k >= 0 && !bytes.Equal(m.memory, want); k-- {
 		r := m.rivals[k]
 		theirs := r.content(nil)

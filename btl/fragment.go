@@ -243,20 +243,33 @@ func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 	return true
 }
 
-// takeBulkSeg takes a send buffer for a chunk. Of those that the endpoint may have it leaves some
-// to small fragments, unless nothing of the large one is in flight: then it takes even the buffer
-// of a small one that waits, or it could wait for ever for a caller that holds all of them.
-func (m *Module) takeBulkSeg(f *Fragment, t *reliability.Token) bool {
+// takeBulk takes up to limit send buffers for chunks, and appends them to run. Of those that the
+// endpoint may have it leaves some to small fragments, unless nothing of the large one is in
+// flight: then it takes even the buffer of a small one that waits, or it could wait for ever for a
+// caller that holds all of them.
+func (m *Module) takeBulk(f *Fragment, limit int, run []reliability.Token) []reliability.Token {
 	const share = 16
 	ep := f.ep
-	if f.out == 0 && (!ep.reliable || !ep.busy()) {
-		return m.takeSeg(ep, t) || m.borrowFrom(ep.small.queue.first, t)
+	if limit > 0 && f.out == 0 && (!ep.reliable || !ep.busy()) {
+		var t reliability.Token
+		if !m.takeSeg(ep, &t) && !m.borrowFrom(ep.small.queue.first, &t) {
+			return run
+		}
+		run = append(run, t)
 	}
-	n := len(m.freeSegs) - min(spareMax, len(m.segs)/share)
-	if ep.buffers >= n && (n <= len(m.segs)/newcomersShare || len(m.slots)-len(m.freeSlots) > 1) {
-		return false
+	spare := min(spareMax, len(m.segs)/share)
+	alone := len(m.slots)-len(m.freeSlots) == 1
+	for len(run) < limit {
+		last := len(m.freeSegs) - 1
+		n := last + 1 - spare
+		if ep.buffers >= n && (n <= len(m.segs)/newcomersShare || !alone) {
+			break
+		}
+		run = append(run, m.freeSegs[last])
+		m.freeSegs = m.freeSegs[:last]
+		ep.buffers++
 	}
-	return m.takeSeg(ep, t)
+	return run
 }
 
 // giveSeg makes a send buffer of an endpoint free again.

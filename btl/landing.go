@@ -113,21 +113,25 @@ var errSurplus = errors.New("more completions than were posted")
 // handleLanded books a batch of which some may have landed.
 func (m *Module) handleLanded(c *channel, comps []fabric.Completion) {
 	base := m.landing.offset
-	for i := range comps {
-		comp := &comps[i]
-		if comp.Op == fabric.OpSend {
-			m.handle(c, comp)
+	for len(comps) > 0 {
+		if comps[0].Op == fabric.OpSend {
+			m.handle(c, &comps[0])
+			comps = comps[1:]
 			continue
 		}
-		if comp.Landed == 0 || !m.receiveLanded(comp, base, comps[i+1:]) {
-			m.rescue(comps[i:])
-			for ; i < len(comps); i++ {
+		count := m.receiveLanded(comps, base)
+		if count == 0 {
+			m.rescue(comps)
+			for i := range comps {
 				m.handle(c, &comps[i])
 			}
 			return
 		}
-		c.receiving--
-		c.repost = append(c.repost, comp.Buf)
+		c.receiving -= count
+		for i := range comps[:count] {
+			c.repost = append(c.repost, comps[i].Buf)
+		}
+		comps = comps[count:]
 	}
 }
 
@@ -148,44 +152,48 @@ func (m *Module) rescue(comps []fabric.Completion) {
 	}
 }
 
-// receiveLanded takes over a chunk whose payload stands in its place already. False means that it
-// is not the one that was expected there, or something stands against it, and nothing has changed.
-// What comes behind it in the batch is put together before anything can write to the landing.
-func (m *Module) receiveLanded(comp *fabric.Completion, base uint32,
-	rest []fabric.Completion,
-) bool {
-	l, h := &m.landing, &m.hdr
+// receiveLanded takes over a chunk whose payload stands in its place already, with those that
+// follow it as one run, and returns how many packets that were. None: the first is not the chunk
+// that was expected there, or something stands against it, and nothing has changed. What comes
+// behind them in the batch is put together before anything can write to the landing.
+func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count int) {
+	l, h, comp := &m.landing, &m.hdr, &comps[0]
 	headBytes := comp.Len - comp.Landed
-	if comp.Errno != 0 || l.mem == nil || int(headBytes) > m.arena.Size() {
-		return false
+	if comp.Landed == 0 || comp.Errno != 0 || l.mem == nil || int(headBytes) > m.arena.Size() {
+		return 0
 	}
 	n, err := frag.DecodeSplit(m.arena.Bytes(comp.Buf)[:headBytes], int(comp.Len), h)
 	if err != nil || n != int(headBytes) || h.Kind != frag.KindChunk || h.Flags&frag.FlagPut != 0 ||
 		h.Conn != l.tag || h.FragID != l.fragID || h.OffsetBytes != base+comp.LandedOff {
-		return false
+		return 0
 	}
 	ep := m.lookup(h.Conn)
 	if ep == nil || ep.state != stateConnected || ep.hs != nil || len(ep.refusals) > 0 ||
 		m.handlers[h.Tag] == nil || ep.rcv.Check(h.Seq) != reliability.Accept ||
 		h.Flags&frag.FlagAck != 0 && !ep.snd.Plausible(h.Ack) {
-		return false
+		return 0
 	}
-	msg, err := ep.asm.AddLanded(h, int(comp.Landed))
+	count = 1
+	if h.Seq == ep.rcv.Next() && ep.rcv.Held() == 0 && !ep.byeSeen {
+		count += m.following(h, comps[:min(len(comps), int(ep.rcv.Size()))])
+	}
+	msg, err := ep.asm.AddLanded(h, int(comp.Landed), count-1)
 	if err != nil {
-		return false
+		return 0
 	}
-	m.stats.counters[CntReceived]++
-	m.stats.counters[CntLanded]++
+	m.stats.counters[CntReceived] += uint64(count)
+	m.stats.counters[CntLanded] += uint64(count)
 	if h.Flags&frag.FlagAck != 0 {
 		m.onAck(ep, h, false)
 	}
 	m.heard(ep)
-	m.accepted(ep, h)
+	m.acceptedRun(ep, h, count)
+	h.OffsetBytes += uint32(count-1) * uint32(h.PayloadLen) // the last one's
 	if msg == nil && !ep.byeSeen {
 		l.expect(h)
-		return true
+		return count
 	}
-	m.rescue(rest)
+	m.rescue(comps[count:])
 	l.tag = 0
 	if msg != nil {
 		l.over(ep)
@@ -195,5 +203,39 @@ func (m *Module) receiveLanded(comp *fabric.Completion, base uint32,
 		l.expect(h)
 	}
 	m.checkBye(ep)
-	return true
+	return count
+}
+
+// following returns how many packets behind the first one, whose header is h, are what a sender
+// makes of the next chunks at once: the same header but for number and offset, the payload in the
+// next place. Nothing else has to be known of them.
+func (m *Module) following(h *frag.Header, comps []fabric.Completion) (count int) {
+	if len(comps) == 1 {
+		return 0
+	}
+	m.next.After(h)
+	at, size := comps[0].LandedOff, uint32(h.PayloadLen)
+	for i := range comps[1:] {
+		comp := &comps[1+i]
+		at += size
+		if comp.Op != fabric.OpRecv || comp.Errno != 0 || comp.Landed != size ||
+			comp.LandedOff != at || comp.Len != size+frag.ChunkHeaderBytes ||
+			!m.next.Match(m.arena.Bytes(comp.Buf)[:frag.ChunkHeaderBytes]) {
+			break
+		}
+		count++
+	}
+	return count
+}
+
+// acceptedRun is accepted for chunks that came in order, with consecutive numbers; h is the first.
+func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
+	if count == 1 {
+		m.accepted(ep, h)
+		return
+	}
+	ep.rcv.AcceptRun(m.now, h.Seq, uint32(count), &m.rules)
+	ep.rcv.Unread(m.unread)
+	m.owe(ep)
+	m.stats.counters[CntRecvChunk] += uint64(count)
 }

@@ -121,6 +121,7 @@ type Module struct {
 	sack     frag.Sack           // being received, or sent
 	done     []reliability.Token // scratch of acknowledge
 	run      []reliability.Token // scratch of sendChunks
+	next     frag.Followers      // scratch: of the chunk in out, or of that in hdr
 	one      [1]fabric.Send      // scratch of the fast path
 
 	stats       Stats

@@ -335,53 +335,26 @@ func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 // fragment's memory. They stand one behind the other in the batch and have one size, so that a
 // provider can hand them down as one.
 func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sent, packets int) {
-	c, to := &m.data, ep.dataAddr
+	c := &m.data
 	if ep.reliable {
-		c, to = &m.cmd, ep.cmdAddr
+		c = &m.cmd
 	}
-	flags := f.flags()
-	head := frag.HeaderBytes(frag.KindChunk, flags)
-	h := &m.out
-	*h = frag.Header{
-		Kind: frag.KindChunk, Flags: flags, Tag: f.tag, SizeBytes: f.size, Handle: uint64(f.handle),
-	}
+	head := frag.HeaderBytes(frag.KindChunk, f.flags())
+	packet := ep.mtu - head
 	// Half of the batch is left to other packets if the fabric does not take it.
-	limit := min(budget, c.room(), batchMax/2-len(c.batch), ep.bulkRoom())
-	run := m.run[:0]
-	for ; packets < limit && sent < quantum && f.cursor < f.size; packets++ {
-		var t reliability.Token
-		if !m.takeBulkSeg(f, &t) {
-			break
-		}
-		if f.cursor == 0 {
-			ep.nextFragID++
-			f.id = ep.nextFragID
-			m.gathers(f)
-		}
-		size := min(f.size-f.cursor, uint32(ep.mtu-head))
-		h.PayloadLen, h.FragID, h.OffsetBytes = uint16(size), f.id, f.cursor
-		h.PutOffset = f.offset + uint64(f.cursor)
-		h.Flags = flags // but for the ACK that the first may have taken
-		if f.gather == 0 {
-			copy(m.arena.Bytes(segBuf(t))[head:], f.mem[f.cursor:][:size])
-		} else {
-			s := &m.segs[t]
-			s.gather, s.gatherLen, s.gatherOff = f.gather, size, f.gatherOff+uint64(f.cursor)
-		}
-		f.cursor += size
-		if ep.reliable {
-			sent += m.sealReliable(ep, t, f)
-		} else {
-			if packets == 0 {
-				m.stamp(ep)
-			}
-			sent += m.number(ep, t, f)
-			f.out++
-			run = append(run, t)
-		}
-		c.putSegment(t, to)
+	limit := min(budget, c.room(), batchMax/2-len(c.batch), ep.bulkRoom(), 1+(quantum-1)/ep.mtu,
+		1+(int(f.size-f.cursor)-1)/packet)
+	run := m.takeBulk(f, limit, m.run[:0])
+	if len(run) == 0 {
+		return 0, 0
 	}
-	m.postedRun(ep, run)
+	if f.cursor == 0 {
+		ep.nextFragID++
+		f.id = ep.nextFragID
+		m.gathers(f)
+	}
+	from := f.cursor
+	m.cut(ep, c, f, uint32(packet), run)
 	if f.cursor == f.size {
 		m.unqueue(ep, f)
 		if ep.reliable {
@@ -389,7 +362,63 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 			ep.rel.confirm.push(f)
 		}
 	}
-	return sent, packets
+	return int(f.cursor-from) + len(run)*head, len(run)
+}
+
+// cut makes the next chunks of f, of packet bytes each, in the segments of run, and puts them into
+// the batch of c. Only the first one may carry an ACK, so those behind it follow it.
+func (m *Module) cut(ep *Endpoint, c *channel, f *Fragment, packet uint32,
+	run []reliability.Token,
+) {
+	to := ep.dataAddr
+	flags := f.flags()
+	head := frag.HeaderBytes(frag.KindChunk, flags)
+	h := &m.out
+	*h = frag.Header{
+		Kind: frag.KindChunk, Flags: flags, Tag: f.tag, FragID: f.id, SizeBytes: f.size,
+		Handle: uint64(f.handle),
+	}
+	var first seq.Num
+	if ep.reliable {
+		to = ep.cmdAddr
+	} else {
+		m.stamp(ep)
+		first = ep.snd.AdmitRun(run)
+		f.out += uint32(len(run))
+	}
+	for i, t := range run {
+		s, b := &m.segs[t], m.arena.Bytes(segBuf(t))
+		size := min(f.size-f.cursor, packet)
+		if f.gather == 0 {
+			copy(b[head:], f.mem[f.cursor:][:size])
+		} else {
+			s.gather, s.gatherLen, s.gatherOff = f.gather, size, f.gatherOff+uint64(f.cursor)
+		}
+		follows := i > 0 && size == packet && !ep.reliable
+		if !follows {
+			h.Seq, h.PayloadLen, h.OffsetBytes = first.Add(uint32(i)), uint16(size), f.cursor
+			h.PutOffset = f.offset + uint64(f.cursor)
+		}
+		switch {
+		case ep.reliable:
+			m.sealReliable(ep, t, f)
+		case follows:
+			m.next.Write(b)
+			s.frag, s.ep, s.bytes, s.data = f, ep, uint32(head)+size, true
+		default:
+			h.Encode(b)
+			h.Flags = flags
+			if i == 0 && len(run) > 1 {
+				m.next.After(h)
+			}
+			s.frag, s.ep, s.bytes, s.data = f, ep, uint32(head)+size, true
+		}
+		f.cursor += size
+		c.putSegment(t, to)
+	}
+	if !ep.reliable {
+		m.postedRun(ep, run, first)
+	}
 }
 
 // unqueue takes a fragment whose last packet was sent off the to-send list.

@@ -289,11 +289,10 @@ func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num, vague bool
 	m.seg.PostTo(m.now, t, &ep.snd, n, c, vague, m.cfg.PeerTimeout/4)
 }
 
-// postedRun starts the timers of chunks that one pass has sent one after the other; m.out is the
-// last of them.
-func (m *Module) postedRun(ep *Endpoint, run []reliability.Token) {
+// postedRun starts the timers of chunks that one pass has sent one after the other, under the
+// numbers from n on.
+func (m *Module) postedRun(ep *Endpoint, run []reliability.Token, n seq.Num) {
 	m.stats.counters[CntSentChunk] += uint64(len(run))
-	n := m.out.Seq - seq.Num(len(run)) + 1
 	if m.rules.Adaptive && len(run) > 0 {
 		m.seg.PostRun(m.now, run, &ep.snd, n, reliability.Data, m.cfg.PeerTimeout/4)
 		return

@@ -85,7 +85,7 @@ func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, erro
 			return nil, err
 		}
 	}
-	if err := m.mark(h, chunk); err != nil {
+	if err := m.mark(h, chunk, 1); err != nil {
 		return nil, err
 	}
 	copy(m.mem[h.OffsetBytes:], payload)
@@ -96,10 +96,10 @@ func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, erro
 	return nil, nil
 }
 
-// AddLanded is Add for a chunk whose payload, of payloadBytes, stands in its place already: it was
-// written to what Landing returned, and nothing else since. ErrNotBegun: the fragment is not, or no
-// longer, under way.
-func (a *Assembler) AddLanded(h *Header, payloadBytes int) (*Message, error) {
+// AddLanded is Add for a chunk whose payload, of payloadBytes, stands in its place already, and for
+// so many that follow it (Followers): they were written to what Landing returned, and nothing else
+// since. ErrNotBegun: the fragment is not, or no longer, under way.
+func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, error) {
 	chunk, err := a.locate(h, payloadBytes)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes int) (*Message, error) {
 	if m == nil {
 		return nil, ErrNotBegun
 	}
-	if err := m.mark(h, chunk); err != nil {
+	if err := m.mark(h, chunk, 1+uint32(follow)); err != nil {
 		return nil, err
 	}
 	if m.missing == 0 {
@@ -158,17 +158,30 @@ func (a *Assembler) locate(h *Header, n int) (chunk uint32, err error) {
 	return chunk, nil
 }
 
-// mark notes that a chunk has come.
-func (m *Message) mark(h *Header, chunk uint32) error {
+// mark notes that chunks from one on have come.
+func (m *Message) mark(h *Header, chunk, count uint32) error {
 	if m.sizeBytes != h.SizeBytes || m.Tag != h.Tag {
 		return ErrMismatch
 	}
-	word, bit := &m.have[chunk>>6], uint64(1)<<(chunk&63)
-	if *word&bit != 0 {
+	if word, bit := &m.have[chunk>>6], uint64(1)<<(chunk&63); count == 1 { // as it often is
+		if *word&bit != 0 {
+			return ErrOverlap
+		}
+		*word |= bit
+		m.missing--
+		return nil
+	}
+	if m.gap(chunk, count) < count {
 		return ErrOverlap
 	}
-	*word |= bit
-	m.missing--
+	m.missing -= count
+	for count > 0 {
+		shift := chunk & 63
+		n := min(count, 64-shift)
+		m.have[chunk>>6] |= (1<<n - 1) << shift // of all 64, the shift leaves 0, and 0-1 all of them
+		chunk += n
+		count -= n
+	}
 	return nil
 }
 

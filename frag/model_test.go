@@ -150,7 +150,7 @@ func (m *model) land(tb rapid.TB, peer int, h Header, payload []byte, wrong bool
 	if want == nil {
 		copy(mem, payload)
 	}
-	got, err := p.real.AddLanded(&h, len(payload))
+	got, err := p.real.AddLanded(&h, len(payload), 0)
 	return m.added(tb, p, h, payload, true, got, err, want)
 }
 

@@ -87,9 +87,21 @@ func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 		gap = r.held == 0 || !r.bit(n-1)
 		r.hold(n)
 	}
+	r.accepted(now, n, 1, gap, rules)
+}
+
+// AcceptRun is Accept for count packets from n on, of which n is the next in order, while none is
+// here beyond a gap: so each of them is the next one after the one before.
+func (r *Receiver) AcceptRun(now mono.Time, n seq.Num, count uint32, rules *Rules) {
+	r.next = n.Add(count)
+	r.accepted(now, r.next-1, count, false, rules)
+}
+
+// accepted books packets of which n is the last; gap: one has opened or closed.
+func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, rules *Rules) {
 	r.fresh = true
 	r.last, r.lastAt = n, now
-	r.unacked++
+	r.unacked += count
 	at := now.Add(rules.AckDelay)
 	if int(r.unacked) >= min(rules.AckEvery, max(2, int(r.charged/4))) ||
 		!r.next.Before(r.limit) || gap && r.Selective {

@@ -112,6 +112,23 @@ func (s *Sender) Admit(t Token) seq.Num {
 	return n
 }
 
+// AdmitRun is Admit for several segments, for which the window must have Room. It returns the
+// number of the first one.
+func (s *Sender) AdmitRun(run []Token) seq.Num {
+	if len(run) > s.Room() {
+		panic("reliability: packets admitted to a closed window")
+	}
+	for int(s.next-s.oldest)+len(run) > len(s.ring) {
+		s.grow()
+	}
+	first, mask := s.next, uint32(len(s.ring)-1)
+	for i, t := range run {
+		s.ring[(uint32(first)+uint32(i))&mask] = t
+	}
+	s.next = first.Add(uint32(len(run)))
+	return first
+}
+
 // grow doubles the ring: an idle peer costs a few words, a busy one what it needs.
 func (s *Sender) grow() {
 	bigger := make([]Token, max(8, 2*len(s.ring)))

@@ -1,0 +1,79 @@
+package frag
+
+// Followers are the headers of the chunks behind one chunk of a fragment that are of its size, in
+// packets with consecutive numbers and without an ACK: each differs from the one before by its
+// number and its offset only. So most headers of a stream are written, and recognized, as a few
+// words, and neither encoded nor decoded.
+type Followers struct {
+	words [HeaderBytesMax / 8]uint64 // the next header as Encode writes it
+	step  uint64                     // payload bytes of each
+	left  uint32                     // how many the fragment has
+	put   bool
+}
+
+// Words of a header that differ from one to the next: the number is the upper half of the one, the
+// offset of a chunk the lower half of the other, that of a put the whole of the third.
+const (
+	wordSeq    = 1
+	wordOffset = 4
+	wordPut    = 6
+	oneNumber  = 1 << 32
+)
+
+// After makes f the headers that follow h, which is a chunk's and complete.
+func (f *Followers) After(h *Header) {
+	var b [HeaderBytesMax]byte
+	next := *h
+	next.Flags &^= FlagAck | FlagDup
+	next.Seq++
+	next.OffsetBytes += uint32(h.PayloadLen)
+	next.PutOffset += uint64(h.PayloadLen)
+	next.Encode(b[:])
+	for i := range f.words {
+		f.words[i] = le.Uint64(b[8*i:])
+	}
+	f.step, f.put = uint64(h.PayloadLen), h.Flags&FlagPut != 0
+	f.left = (h.SizeBytes-h.OffsetBytes)/uint32(h.PayloadLen) - 1
+}
+
+// Left is how many more chunks of that size the fragment has.
+func (f *Followers) Left() int { return int(f.left) }
+
+// Write writes the next header to b, which has room for it. Left must not be 0.
+func (f *Followers) Write(b []byte) {
+	c := (*[ChunkHeaderBytes]byte)(b) // without a loop, which would cost more than what it does
+	le.PutUint64(c[0:], f.words[0])
+	le.PutUint64(c[8:], f.words[1])
+	le.PutUint64(c[16:], f.words[2])
+	le.PutUint64(c[24:], f.words[3])
+	le.PutUint64(c[32:], f.words[4])
+	if f.put {
+		e := (*[putExtraBytes]byte)(b[ChunkHeaderBytes:])
+		le.PutUint64(e[0:], f.words[wordPut-1])
+		le.PutUint64(e[8:], f.words[wordPut])
+		f.words[wordPut] += f.step
+	}
+	f.advance()
+}
+
+// Match says whether head is the next header, that of a packet which is no put: then it passes on
+// to the one behind it. What matches is a header that Decode would accept.
+func (f *Followers) Match(head []byte) bool {
+	if len(head) != ChunkHeaderBytes || f.left == 0 || f.put {
+		return false
+	}
+	c := (*[ChunkHeaderBytes]byte)(head)
+	if le.Uint64(c[0:]) != f.words[0] || le.Uint64(c[8:]) != f.words[1] ||
+		le.Uint64(c[16:]) != f.words[2] || le.Uint64(c[24:]) != f.words[3] ||
+		le.Uint64(c[32:]) != f.words[4] {
+		return false
+	}
+	f.advance()
+	return true
+}
+
+func (f *Followers) advance() {
+	f.words[wordSeq] += oneNumber // wraps as numbers do
+	f.words[wordOffset] += f.step // within the fragment, so within its half
+	f.left--
+}

@@ -115,7 +115,7 @@ func (m *Module) acked(t reliability.Token) {
 // keepGathered keeps a segment that is over for its peer while the fabric may still read its
 // payload from the caller's memory: the fragment cannot end before.
 func (m *Module) keepGathered(t reliability.Token) bool {
-	if m.segs[t].gather == 0 || m.wire[t]&wireBusy == 0 {
+	if m.segs[t].gatherLen == 0 || m.wire[t]&wireBusy == 0 {
 		return false
 	}
 	m.wire[t] |= wireRelease

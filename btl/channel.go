@@ -88,11 +88,10 @@ func (c *channel) next() *fabric.Send {
 // putSegment adds a send segment to the batch: its buffer, and what is to be gathered from
 // registered memory.
 func (c *channel) putSegment(t reliability.Token, to fabric.Addr) {
-	g := &c.m.segs[t]
 	c.m.wire[t] |= wireBusy
 	s := c.next()
-	s.To, s.Buf, s.Len = to, segBuf(t), g.bytes-g.gatherLen
-	s.Region, s.RegionLen, s.RegionOff = g.gather, g.gatherLen, g.gatherOff
+	s.To = to
+	c.m.segs[t].describe(t, s)
 }
 
 // flush posts the batch. What the fabric cannot take now stays for the next pass; what it refuses
@@ -101,9 +100,7 @@ func (c *channel) flush() {
 	taken := 0
 	for taken < len(c.batch) {
 		n, err := c.ep.Post(c.batch[taken:])
-		for i := taken; i < taken+n; i++ {
-			c.sent(&c.batch[i])
-		}
+		c.sentAll(c.batch[taken : taken+n])
 		taken += n
 		if errors.Is(err, fabric.ErrAgain) {
 			break
@@ -116,6 +113,21 @@ func (c *channel) flush() {
 		}
 	}
 	c.batch = c.batch[:copy(c.batch, c.batch[taken:])]
+}
+
+// sentAll is sent for several.
+func (c *channel) sentAll(sends []fabric.Send) {
+	m, inject := c.m, c.caps.InjectBytes
+	for i := range sends {
+		s := &sends[i]
+		// As it mostly is: done with, and not acknowledged meanwhile.
+		if w := &m.wire[s.Buf]; *w == wireBusy && int(s.Len+s.RegionLen) <= inject &&
+			int(s.Buf) < len(m.segs) {
+			*w = 0
+			continue
+		}
+		c.sent(s)
+	}
 }
 
 // sent books a send that the fabric has taken.

@@ -69,21 +69,34 @@ type Fragment struct {
 // ownBytesMax bounds the memory that an idle descriptor keeps for the next large Alloc.
 const ownBytesMax = 256 << 10
 
-// sendSegment is what the module knows of a send buffer in flight, under the buffer's Token.
+// sendSegment is what the module knows of a send buffer in flight, under the buffer's Token. It is
+// small, for a stream walks through those of all its packets in flight.
 type sendSegment struct {
-	frag  *Fragment // nil if nobody waits for it; of a pack the first of those that do
-	ep    *Endpoint
-	bytes uint32 // of the datagram, header included
-	data  bool   // goes by the data channel at first
-	void  bool   // refused by the peer: to be sent again as an empty packet
-	fresh bool   // its timer starts in the next pass
-	pack  bool   // open, or sealed with several records
-	strip bool   // records of a pack were refused, which are to be taken out when it is sent again
+	frag *Fragment // nil if nobody waits for it; of a pack the first of those that do
+	ep   *Endpoint
 
-	stripTag  uint8         // their tag
-	gather    fabric.Region // payload beyond the buffer, if not zero
-	gatherLen uint32
-	gatherOff uint64
+	bytes     uint32 // of the datagram, header included
+	gatherAt  uint32 // where in frag the payload begins that the fabric is to gather
+	gatherLen uint16 // and its bytes; none if the payload is in the buffer
+
+	data     bool  // goes by the data channel at first
+	void     bool  // refused by the peer: to be sent again as an empty packet
+	fresh    bool  // its timer starts in the next pass
+	pack     bool  // open, or sealed with several records
+	strip    bool  // records of a pack were refused, which are to be taken out when it is sent again
+	stripTag uint8 // their tag
+}
+
+// describe says in a send what the packet of a segment is made of.
+func (s *sendSegment) describe(t reliability.Token, to *fabric.Send) {
+	to.Buf, to.Len = segBuf(t), s.bytes-uint32(s.gatherLen)
+	if s.gatherLen == 0 {
+		to.Region, to.RegionLen, to.RegionOff = 0, 0, 0
+		return
+	}
+	f := s.frag
+	to.Region, to.RegionLen = f.gather, uint32(s.gatherLen)
+	to.RegionOff = f.gatherOff + uint64(s.gatherAt)
 }
 
 func segToken(b fabric.Buf) reliability.Token { return reliability.Token(b) }

@@ -91,7 +91,7 @@ func (m *Module) sealReliable(ep *Endpoint, t reliability.Token, f *Fragment) in
 	ep.sentIn = m.period
 	sizeBytes := h.Encode(m.arena.Bytes(segBuf(t))) + int(h.PayloadLen)
 	s.ep, s.bytes, s.frag = ep, uint32(sizeBytes), nil
-	if s.gather != 0 { // read from the caller's memory until the fabric is done
+	if s.gatherLen != 0 { // read from the caller's memory until the fabric is done
 		s.frag = f
 		f.out++
 	}

@@ -19,8 +19,7 @@ func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
 			s.unmark(p)
 		}
 	}
-	if p.resends == 0 && !r.holes {
-		// The common case: in order, for the first time.
+	if p.resends == 0 && !r.holes { // in order, for the first time
 		g.release(t, p)
 		return
 	}
@@ -170,12 +169,18 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 	}
 	r.whole = !r.holes && ack.Sub(s.oldest) > 0
 	for ; s.oldest != ack+1; s.oldest++ {
-		if t := s.at(s.oldest); t != noToken {
-			s.arrived(g, now, t)
-			done = append(done, t)
-		} else {
+		t := s.at(s.oldest)
+		if t == noToken {
 			r.sacked--
+			continue
 		}
+		if p := &g.segs[t]; p.state == Posted && p.resends == 0 && !p.lost && !r.holes {
+			p.state = Free // as in arrived, for nearly all: in order, for the first time
+			g.posted--
+		} else {
+			s.arrived(g, now, t)
+		}
+		done = append(done, t)
 	}
 	r.newest = r.newest.Max(ack)
 	if sack != nil {

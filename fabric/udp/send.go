@@ -69,15 +69,27 @@ func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	m, v := -1, 0
 	mtu := uint64(t.domain.mtuBytes)
 	bufs := &t.domain.buffers
+	var region fabric.Region // whose memory mem is: most sends are of the one before
+	var mem []byte
 	for i := range sends {
 		s := &sends[i]
-		tail, ok := t.tail(s)
+		if s.Region != region {
+			region, mem = s.Region, nil
+			if region != 0 {
+				mem = t.domain.regions.get(region)
+			}
+		}
+		var tail []byte
+		if region != 0 {
+			if tail = part(mem, s.RegionOff, uint64(s.RegionLen)); tail == nil {
+				err = errBadRegion
+			}
+		}
 		size := uint64(s.Len) + uint64(len(tail))
 		switch {
 		case uint64(s.Buf) >= uint64(bufs.count):
 			err = errBadBuf
-		case !ok:
-			err = errBadRegion
+		case err != nil:
 		case uint64(s.Len) > uint64(bufs.len) || size > mtu:
 			err = errTooLong
 		}
@@ -120,18 +132,13 @@ func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	return taken, err
 }
 
-// tail returns the part of a region that a send names, false if there is none.
-func (t *sender) tail(s *fabric.Send) ([]byte, bool) {
-	if s.Region == 0 {
-		return nil, true
-	}
-	mem := t.domain.regions.get(s.Region)
-	size := uint64(len(mem))
+// part returns so many bytes of a region from off on, nil if it does not have them.
+func part(mem []byte, off, sizeBytes uint64) []byte {
 	// Compared this way round, no sum of the caller's numbers can wrap.
-	if mem == nil || s.RegionOff > size || uint64(s.RegionLen) > size-s.RegionOff {
-		return nil, false
+	if mem == nil || off > uint64(len(mem)) || sizeBytes > uint64(len(mem))-off {
+		return nil
 	}
-	return mem[s.RegionOff : s.RegionOff+uint64(s.RegionLen)], true
+	return mem[off : off+sizeBytes]
 }
 
 // seal finishes message m (-1 for none), whose last iovec is before v.

@@ -3,6 +3,7 @@ package btl
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,13 +20,18 @@ func TestContract04Landing(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		senders int
+		equal   int // size of most messages, if not drawn for each
 		chaos   chaos
 		landed  int // of the chunks, in percent at least
 	}{
-		{"calm", 1, chaos{}, 50},
-		{"calm, two senders", 2, chaos{}, 1},
-		{"loss", 1, chaos{loss: 0.01}, 5},
-		{"all faults", 2, chaos{loss: 0.02, dup: 0.02, hold: 0.05}, 1},
+		{"calm", 1, 0, chaos{}, 50},
+		{"calm, two senders", 2, 0, chaos{}, 1},
+		{"calm, equal sizes", 1, 60_000, chaos{}, 65},
+		{"two senders, equal sizes", 2, 20_000, chaos{}, 1},
+		{"loss", 1, 0, chaos{loss: 0.01}, 5},
+		{"loss, equal sizes", 1, 30_000, chaos{loss: 0.01}, 5},
+		{"all faults", 2, 0, chaos{loss: 0.02, dup: 0.02, hold: 0.05}, 1},
+		{"all faults, equal sizes", 2, 9000, chaos{loss: 0.02, dup: 0.02, hold: 0.05}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := regressConfig()
@@ -42,9 +48,14 @@ func TestContract04Landing(t *testing.T) {
 			l.chaos(c.chaos, seed)
 			for range 150 {
 				for i, ep := range eps {
-					if tr[i].rng.IntN(4) == 0 {
-						tr[i].send(ep, drawSize(tr[i].rng, 1<<19))
+					if tr[i].rng.IntN(4) != 0 {
+						continue
 					}
+					size := c.equal
+					if size == 0 || tr[i].rng.IntN(8) == 0 {
+						size = drawSize(tr[i].rng, 1<<19)
+					}
+					tr[i].send(ep, size)
 				}
 				l.step(20 * time.Microsecond)
 				l.chaosStep()
@@ -182,31 +193,111 @@ func TestLandingEndsInHandler(t *testing.T) {
 func TestLandingFollows(t *testing.T) {
 	s, got, room := landScriptOf(t, aloneBytesMin)
 	n := s.next
-	send := func(id, from, to uint32) {
+	send := func(id, chunks, from, to uint32) {
 		for chunk := from; chunk < to; chunk++ {
-			s.chunk(n, id, 4*room, chunk*room, make([]byte, room))
+			s.chunk(n, id, chunks*room, chunk*room, make([]byte, room))
 			n = n.Add(1)
 		}
 	}
 	step := func() { s.l.step(10 * time.Microsecond) }
-	send(1, 0, 4) // arrives with nothing before it: its first chunk is polled alone
+	send(1, 4, 0, 4) // arrives with nothing before it: its first chunk is polled alone
 	for i := 0; i < 100 && len(*got) == 0; i++ {
 		step()
 	}
-	send(2, 0, 3)
+	send(2, 3, 0, 2)
 	step()
 	s.raw(0, encode(frag.Header{
-		Kind: frag.KindChunk, Conn: s.conn, Seq: n, Tag: 1, FragID: 2, SizeBytes: 4 * room,
-		OffsetBytes: 3 * room,
+		Kind: frag.KindChunk, Conn: s.conn, Seq: n, Tag: 1, FragID: 2, SizeBytes: 3 * room,
+		OffsetBytes: 2 * room,
 	}, make([]byte, room)))
 	n = n.Add(1)
-	send(3, 0, 4)
+	send(3, 5, 0, 5)
 	step()
 	if len(*got) != 3 {
 		t.Fatalf("%d messages came", len(*got))
 	}
-	if c := s.m.stats.Get(CntLanded); c != 3+2+3 {
+	if c := s.m.stats.Get(CntLanded); c != 3+1+4 {
 		t.Errorf("%d of 12 chunks landed, want 8", c)
+	}
+}
+
+// Behind two large fragments of one size a third is expected: it lands as a whole. If something
+// else comes in its place, nothing of that is lost or altered, and the next fragment lands from its
+// second chunk on again.
+func TestLandingBegins(t *testing.T) {
+	const big = 40 // chunks of a fragment for which there is another buffer
+	for _, c := range []struct {
+		name   string
+		third  func(s *script, room uint32, part []byte) (used uint32, want string)
+		landed uint64 // of the third fragment and the fourth
+	}{
+		{"as expected", func(s *script, room uint32, part []byte) (uint32, string) {
+			s.chunk(s.next, 3, 2*room, 0, part)
+			s.chunk(s.next+1, 3, 2*room, room, part)
+			return 2, string(part) + string(part)
+		}, 4},
+		{"of the same class", func(s *script, room uint32, part []byte) (uint32, string) {
+			s.chunk(s.next, 3, 2*room-1, 0, part)
+			s.chunk(s.next+1, 3, 2*room-1, room, part[1:])
+			return 2, string(part) + string(part[1:])
+		}, 3},
+		{"of another size", func(s *script, room uint32, part []byte) (uint32, string) {
+			for i := range uint32(big) {
+				s.chunk(s.next.Add(i), 3, big*room, i*room, part)
+			}
+			return big, strings.Repeat(string(part), big)
+		}, 0},
+		{"another fragment", func(s *script, room uint32, part []byte) (uint32, string) {
+			s.chunk(s.next, 9, 2*room, 0, part)
+			s.chunk(s.next+1, 9, 2*room, room, part)
+			return 2, string(part) + string(part)
+		}, 0},
+		{"its second chunk first", func(s *script, room uint32, part []byte) (uint32, string) {
+			s.chunk(s.next, 3, 2*room, room, part)
+			s.chunk(s.next+1, 3, 2*room, 0, part)
+			return 2, string(part) + string(part)
+		}, 0},
+		{"one packet", func(s *script, _ uint32, part []byte) (uint32, string) {
+			s.raw(1, encode(frag.Header{Kind: frag.KindFrag, Conn: s.conn, Seq: s.next, Tag: 1}, part))
+			return 1, string(part)
+		}, 0},
+		{"no packet", func(s *script, room uint32, part []byte) (uint32, string) {
+			s.raw(1, append([]byte("nothing"), part...))
+			s.chunk(s.next, 3, 2*room, 0, part)
+			s.chunk(s.next+1, 3, 2*room, room, part)
+			return 2, string(part) + string(part)
+		}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, got, room := landScript(t)
+			part := func(c byte) []byte { return bytes.Repeat([]byte{c}, int(room)) }
+			var want []string
+			send := func(id uint32, c byte) {
+				for i := range uint32(2) {
+					s.chunk(s.next, id, 2*room, i*room, part(c+byte(i)))
+					s.next++
+				}
+				want = append(want, string(part(c))+string(part(c+1)))
+				s.run(4)
+			}
+			send(1, 'a')
+			send(2, 'c')
+			before := s.m.stats.Get(CntLanded)
+			used, third := c.third(s, room, part('!'))
+			s.next = s.next.Add(used)
+			want = append(want, third)
+			s.run(4)
+			send(4, 'e')
+			if !slices.Equal(*got, want) {
+				t.Fatalf("%d messages came, or altered ones", len(*got))
+			}
+			if n := s.m.stats.Get(CntLanded) - before; n < c.landed || c.landed == 0 && n > big {
+				t.Errorf("%d chunks landed, want %d", n, c.landed)
+			}
+			if err := s.m.Check(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -14,7 +14,8 @@
 //
 //	Send        send.go       tiny and alone: posted at once, else the endpoint's queue
 //	pack        pack.go       small ones behind it share a packet, which the next pass sends
-//	serve       send.go       endpoints in turn: header, payload, sequence number, timer, post
+//	serve       flow.go       endpoints in turn; send.go: header, payload, number, timer, post
+//	again       resend.go     what is lost or refused: with a fresh ACK, by the data channel
 //	Progress    progress.go   one pass: receive, expire timers, send again, send new, acknowledge
 //	land        landing.go    chunks that come as expected are put into their place by the provider
 //	receive     recv.go       decode, find the endpoint, process the ACK, test the window, deliver

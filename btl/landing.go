@@ -26,7 +26,11 @@ type landing struct {
 	tag    uint64 // of the endpoint whose chunk came last; 0: none is expected
 	fragID uint32
 	offset uint32 // of the next one
+	begins bool   // it would be the first of its fragment
 	mem    []byte // what was told: from there on
+
+	lastTag   uint64 // of the endpoint whose large fragment became whole last
+	lastBytes uint32 // and the fragment's size
 }
 
 // landingBytesMax bounds a landing.
@@ -40,14 +44,22 @@ const landingPause = 2
 // many that the network has sent as one, whatever it asks for.
 const aloneBytesMin = 16 << 10
 
-// over notes that a large fragment of an endpoint has become whole.
-func (l *landing) over(ep *Endpoint) {
+// over notes that the chunk in h has made a large fragment whole. After two of one size and sender
+// a third is expected: then its first chunks land, too, in the buffer that it will get.
+func (l *landing) over(ep *Endpoint, h *frag.Header) {
+	again := l.lander != nil && l.lastTag == h.Conn && l.lastBytes == h.SizeBytes
+	l.lastTag, l.lastBytes = h.Conn, h.SizeBytes
+	if again {
+		l.tag, l.fragID, l.offset, l.begins = h.Conn, h.FragID+1, 0, true
+		return
+	}
 	l.tag, l.ended = 0, l.lander != nil && ep.mtu >= aloneBytesMin
 }
 
 // expect notes that the chunk in h has come, and its fragment is not whole.
 func (l *landing) expect(h *frag.Header) {
 	l.tag, l.fragID, l.offset = h.Conn, h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
+	l.begins = false
 }
 
 // pollLanding is poll for the data channel while large fragments arrive.
@@ -86,10 +98,14 @@ func (m *Module) land(bulk bool) error {
 		bulk = false
 	}
 	if bulk && l.tag != 0 {
-		if ep := m.lookup(l.tag); ep != nil && ep.state == stateConnected {
-			l.mem = ep.asm.Landing(l.fragID, l.offset, landingBytesMax)
-		} else {
+		ep := m.lookup(l.tag)
+		switch {
+		case ep == nil || ep.state != stateConnected:
 			l.tag = 0
+		case l.begins:
+			l.mem = ep.asm.Anticipate(l.lastBytes, landingBytesMax)
+		default:
+			l.mem = ep.asm.Landing(l.fragID, l.offset, landingBytesMax)
 		}
 	}
 	if l.mem == nil && !l.told {
@@ -144,6 +160,9 @@ func (m *Module) rescue(comps []fabric.Completion) {
 			continue
 		}
 		l.pause = landingPause
+		if l.begins { // what does not come is expected no more
+			l.tag, l.lastTag, l.begins = 0, 0, false
+		}
 		landed := comp.Landed
 		comp.Landed = 0
 		if b := m.arena.Bytes(comp.Buf); int(comp.Len) <= len(b) { // else it is dropped as truncated
@@ -174,10 +193,10 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 		return 0
 	}
 	count = 1
-	if h.Seq == ep.rcv.Next() && ep.rcv.Held() == 0 && !ep.byeSeen {
-		count += m.following(h, comps[:min(len(comps), int(ep.rcv.Size()))])
+	if h.Seq == ep.rcv.Next() && ep.rcv.Held() == 0 { // so each is the next one in its turn
+		count += m.following(h, comps)
 	}
-	msg, err := ep.asm.AddLanded(h, int(comp.Landed), count-1)
+	msg, err := m.addLanded(ep, h, count)
 	if err != nil {
 		return 0
 	}
@@ -196,7 +215,7 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 	m.rescue(comps[count:])
 	l.tag = 0
 	if msg != nil {
-		l.over(ep)
+		l.over(ep, h)
 		m.deliver(ep, msg.Tag, msg.Bytes)
 		msg.Release()
 	} else {
@@ -204,6 +223,17 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 	}
 	m.checkBye(ep)
 	return count
+}
+
+// addLanded adds count chunks that have landed, of which h is the first.
+func (m *Module) addLanded(ep *Endpoint, h *frag.Header, count int) (*frag.Message, error) {
+	l := &m.landing
+	if !l.begins {
+		return ep.asm.AddLanded(h, int(h.PayloadLen), count-1)
+	}
+	msg, err := ep.asm.BeginLanded(h, int(h.PayloadLen), count-1, h.Seq == ep.rcv.Next(), l.mem)
+	l.begins = err != nil
+	return msg, err
 }
 
 // following returns how many packets behind the first one, whose header is h, are what a sender

@@ -218,7 +218,7 @@ func (m *Module) acceptChunk(ep *Endpoint, h *frag.Header, payload []byte) {
 	}
 	m.accepted(ep, h)
 	if msg != nil {
-		m.landing.over(ep)
+		m.landing.over(ep, h)
 		m.deliver(ep, msg.Tag, msg.Bytes)
 		msg.Release()
 	} else {

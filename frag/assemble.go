@@ -100,7 +100,7 @@ func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, erro
 // so many that follow it (Followers): they were written to what Landing returned, and nothing else
 // since. ErrNotBegun: the fragment is not, or no longer, under way.
 func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, error) {
-	chunk, err := a.locate(h, payloadBytes)
+	chunk, err := a.locateRun(h, payloadBytes, follow)
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +118,56 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, er
 	return nil, nil
 }
 
+// BeginLanded is AddLanded for the first chunks of a fragment that begins with them: they were
+// written to mem, which Anticipate returned, and nothing else since. ErrNotBegun: that is not where
+// the fragment would be put together. inOrder and the other errors are those of Add.
+func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder bool,
+	mem []byte,
+) (*Message, error) {
+	chunk, err := a.locateRun(h, payloadBytes, follow)
+	if err != nil {
+		return nil, err
+	}
+	next := a.pool.idle[classOf(h.SizeBytes)]
+	if chunk != 0 || next == nil || len(mem) == 0 || &next.mem[0] != &mem[0] ||
+		a.find(h.FragID) != nil {
+		return nil, ErrNotBegun
+	}
+	m, err := a.begin(h, inOrder)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.mark(h, 0, 1+uint32(follow)); err != nil || m.missing > 0 {
+		return nil, err
+	}
+	a.complete(m)
+	return m, nil
+}
+
+// Anticipate is Landing for a fragment that has not begun: memory of the idle buffer that the next
+// one of sizeBytes will get, nil if there is none. It may be written until a fragment, of any peer,
+// begins or a message is released.
+func (a *Assembler) Anticipate(sizeBytes uint32, maxBytes int) []byte {
+	m := a.pool.idle[classOf(sizeBytes)]
+	if m == nil {
+		return nil
+	}
+	n := a.whole(int64(sizeBytes), maxBytes)
+	if n == 0 {
+		return nil
+	}
+	return m.mem[:n:n]
+}
+
+// whole is how much of restBytes is to land: at most maxBytes, then of whole chunks.
+func (a *Assembler) whole(restBytes int64, maxBytes int) int64 {
+	limitBytes := min(restBytes, int64(max(maxBytes, 0)))
+	if limitBytes < restBytes {
+		limitBytes -= limitBytes % int64(a.roomBytes)
+	}
+	return limitBytes
+}
+
 // Landing returns memory of an unfinished fragment for what comes next: the places of whole chunks
 // from offset on, up to the first one that was received already, and of at most maxBytes. It is nil
 // if there is no such fragment, or no room: offset is no chunk's or past the end, that chunk was
@@ -132,11 +182,7 @@ func (a *Assembler) Landing(fragID, offset uint32, maxBytes int) []byte {
 	if m == nil || offset >= m.sizeBytes || offset != chunk*a.roomBytes || maxBytes <= 0 {
 		return nil
 	}
-	restBytes := int64(m.sizeBytes - offset)
-	limitBytes := min(restBytes, int64(maxBytes))
-	if limitBytes < restBytes {
-		limitBytes -= limitBytes % int64(a.roomBytes)
-	}
+	limitBytes := a.whole(int64(m.sizeBytes-offset), maxBytes)
 	gapBytes := int64(a.roomBytes) * int64(m.gap(chunk, Chunks(uint32(limitBytes), a.roomBytes)))
 	if gapBytes = min(gapBytes, limitBytes); gapBytes == 0 {
 		return nil
@@ -156,6 +202,15 @@ func (a *Assembler) locate(h *Header, n int) (chunk uint32, err error) {
 		return 0, ErrBounds
 	}
 	return chunk, nil
+}
+
+// locateRun is locate for a chunk with so many behind it that are as long.
+func (a *Assembler) locateRun(h *Header, n, follow int) (chunk uint32, err error) {
+	chunk, err = a.locate(h, n)
+	if err == nil && int64(h.OffsetBytes)+int64(n)*int64(1+follow) > int64(h.SizeBytes) {
+		err = ErrBounds
+	}
+	return chunk, err
 }
 
 // mark notes that chunks from one on have come.

@@ -36,10 +36,7 @@ func (f *Followers) After(h *Header) {
 	f.left = (h.SizeBytes-h.OffsetBytes)/uint32(h.PayloadLen) - 1
 }
 
-// Left is how many more chunks of that size the fragment has.
-func (f *Followers) Left() int { return int(f.left) }
-
-// Write writes the next header to b, which has room for it. Left must not be 0.
+// Write writes the next header to b, which has room for it. The fragment must have that chunk.
 func (f *Followers) Write(b []byte) {
 	c := (*[ChunkHeaderBytes]byte)(b) // without a loop, which would cost more than what it does
 	le.PutUint64(c[0:], f.words[0])

@@ -124,12 +124,18 @@ func (m *model) add(tb rapid.TB, peer int, h Header, payload []byte, inOrder boo
 	return m.added(tb, p, h, payload, inOrder, got, err, want)
 }
 
-// land is add for a chunk that is written to its landing first, if there is one; wrong: what lands
-// is something else, and the chunk is added in the ordinary way, or not at all.
-func (m *model) land(tb rapid.TB, peer int, h Header, payload []byte, wrong bool) error {
+// land is add for a chunk that is written to its landing first, if there is one, and for so many
+// that follow it, of other bytes; wrong: what lands is something else, and the chunk is added in
+// the ordinary way, or not at all.
+func (m *model) land(tb rapid.TB, peer int, h Header, payload []byte, follow int,
+	wrong bool,
+) error {
 	tb.Helper()
 	p := m.peers[peer%len(m.peers)]
-	mem := m.landing(tb, p, h.FragID, h.OffsetBytes, 2*int(p.roomBytes))
+	if len(payload) == 0 {
+		follow = 0
+	}
+	mem := m.landing(tb, p, h.FragID, h.OffsetBytes, (follow+2)*int(p.roomBytes))
 	if wrong {
 		for i := range mem {
 			mem[i] = 0xBA
@@ -139,19 +145,50 @@ func (m *model) land(tb rapid.TB, peer int, h Header, payload []byte, wrong bool
 		}
 		return nil
 	}
-	want := m.judge(p, &h, payload, true)
-	onGrid := !errors.Is(want, ErrKind) && !errors.Is(want, ErrBounds)
-	if p.undone[h.FragID] == nil && onGrid {
-		want = ErrNotBegun
+	payloads := [][]byte{payload}
+	for i := range follow {
+		payloads = append(payloads, bytes.Repeat([]byte{payload[0] + 1 + byte(i)}, len(payload)))
 	}
-	if want == nil && len(mem) < len(payload) {
+	want := m.judgeRun(p, h, payloads)
+	if want == nil && len(mem) < len(payload)*len(payloads) {
 		tb.Fatalf("no landing for %+v: %d bytes", h, len(mem))
 	}
 	if want == nil {
-		copy(mem, payload)
+		copy(mem, bytes.Join(payloads, nil))
 	}
-	got, err := p.real.AddLanded(&h, len(payload), 0)
-	return m.added(tb, p, h, payload, true, got, err, want)
+	got, err := p.real.AddLanded(&h, len(payload), follow)
+	for ; len(payloads) > 1 && want == nil && err == nil; payloads = payloads[1:] {
+		_ = m.added(tb, p, h, payloads[0], true, nil, nil, nil)
+		h.OffsetBytes += uint32(len(payload))
+	}
+	if err != nil { // each of them is as it was
+		for i := range payloads {
+			m.landing(tb, p, h.FragID, h.OffsetBytes+uint32(i)*p.roomBytes, 5*int(p.roomBytes))
+		}
+	}
+	return m.added(tb, p, h, payloads[0], true, got, err, want)
+}
+
+// judgeRun returns the error that landed chunks deserve which follow each other: they have to lie
+// in the fragment, all of them, and each has to be one that land alone would take.
+func (m *model) judgeRun(p *modelPeer, h Header, payloads [][]byte) error {
+	for i, first := 0, h; i < len(payloads); i++ {
+		err := m.judge(p, &first, payloads[i], true)
+		if errors.Is(err, ErrKind) || errors.Is(err, ErrBounds) {
+			return err
+		}
+		first.OffsetBytes += uint32(len(payloads[i]))
+	}
+	if p.undone[h.FragID] == nil {
+		return ErrNotBegun
+	}
+	for _, payload := range payloads {
+		if err := m.judge(p, &h, payload, true); err != nil {
+			return err
+		}
+		h.OffsetBytes += uint32(len(payload))
+	}
+	return nil
 }
 
 // landing checks a landing of one peer, chunk by chunk.
@@ -310,7 +347,9 @@ func TestAssemblerModel(t *testing.T) {
 			peer := rapid.IntRange(0, 1).Draw(t, "peer")
 			room := m.peers[peer].roomBytes
 			h := Header{Kind: KindChunk, FragID: rapid.SampledFrom(ids).Draw(t, "id")}
-			h.SizeBytes = rapid.SampledFrom([]uint32{1, room, 2 * room, 3*room - 1}).Draw(t, "size")
+			h.SizeBytes = rapid.SampledFrom([]uint32{
+				1, room, 2 * room, 3*room - 1, 8 * room, 8*room + 5,
+			}).Draw(t, "size")
 			if rapid.IntRange(0, 9).Draw(t, "large?") == 0 {
 				h.SizeBytes = rapid.Uint32Range(1, 3010).Draw(t, "any size")
 			}
@@ -334,10 +373,9 @@ func TestAssemblerModel(t *testing.T) {
 			}
 			payload := bytes.Repeat([]byte{rapid.Byte().Draw(t, "fill")}, int(n))
 			switch rapid.IntRange(0, 3).Draw(t, "way") {
-			case 0:
-				_ = m.land(t, peer, h, payload, false)
-			case 1:
-				_ = m.land(t, peer, h, payload, true)
+			case 0, 1:
+				follow := rapid.IntRange(0, 7).Draw(t, "follow")
+				_ = m.land(t, peer, h, payload, follow, rapid.IntRange(0, 1).Draw(t, "wrong?") == 1)
 			default:
 				_ = m.add(t, peer, h, payload, rapid.Bool().Draw(t, "in order?"))
 			}
@@ -372,6 +410,10 @@ func FuzzAssembler(f *testing.F) {
 	f.Add(bytes.Join([][]byte{
 		chunk(0, 1, 9, 0), landed(1, 1, 0x10), landed(1, 2, 0x50), landed(1, 2, 0x10),
 		landed(1, 3, 0x10), landed(1, 4, 0x10), landed(2, 0, 0x10),
+	}, nil))
+	f.Add(bytes.Join([][]byte{
+		chunk(0, 1, 19, 0), landed(1, 1, 0x54), landed(1, 4, 0x56), landed(1, 2, 0x52),
+		landed(1, 4, 0x5A), landed(2, 0, 0x54),
 	}, nil))
 	twice := chunk(0, 7, 2, 0)
 	f.Add(bytes.Join([][]byte{twice, twice, chunk(0, 7, 3, 1), {9, 1}}, nil))
@@ -415,7 +457,7 @@ func FuzzAssembler(f *testing.F) {
 				if fill < 0x80 {
 					_ = m.add(t, int(op), h, payload, op&0x40 == 0)
 				} else {
-					_ = m.land(t, int(op), h, payload, op&0x40 == 0)
+					_ = m.land(t, int(op), h, payload, int(op>>1&7), op&0x40 == 0)
 				}
 			}
 			m.check(t)

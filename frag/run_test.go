@@ -1,0 +1,214 @@
+package frag
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// landed is an assembler that has received the last chunk, a shorter one, of a fragment.
+type landed struct {
+	Assembler
+	whole []byte
+	count int // chunks, with the last one
+}
+
+const landedRoom = 4
+
+func newLanded(tb testing.TB) *landed {
+	tb.Helper()
+	l := &landed{whole: randomBytes(rand.New(rand.NewPCG(3, 4)), 260*landedRoom+1), count: 261}
+	l.Init(mustPool(tb, PoolConfig{}), landedRoom)
+	h, payload := l.chunk(l.count - 1)
+	if _, err := l.Add(&h, payload, true); err != nil {
+		tb.Fatal(err)
+	}
+	return l
+}
+
+func (l *landed) chunk(i int) (Header, []byte) { return chunkOf(9, l.whole, landedRoom, i) }
+
+// land adds a run of chunks which have been written to the place that Landing tells, or is to fail.
+func (l *landed) land(tb testing.TB, from, count int, want error) {
+	tb.Helper()
+	m := l.find(9)
+	have, missing := slices.Clone(m.have), m.missing
+	h, _ := l.chunk(from)
+	if want == nil {
+		mem := l.Landing(9, h.OffsetBytes, count*landedRoom)
+		if copy(mem, l.whole[h.OffsetBytes:]) != count*landedRoom {
+			tb.Fatalf("a landing of %d bytes for chunks %d to %d", len(mem), from, from+count-1)
+		}
+	}
+	if got, err := l.AddLanded(&h, landedRoom, count-1); !errors.Is(err, want) || got != nil {
+		tb.Fatalf("chunks %d to %d: %v, %v, want %v", from, from+count-1, got, err, want)
+	}
+	if want != nil && (m.missing != missing || !slices.Equal(m.have, have)) {
+		tb.Fatalf("chunks %d to %d were refused, and have left something behind", from, from+count-1)
+	}
+}
+
+// finish adds what is missing, and checks the message that comes of it.
+func (l *landed) finish(tb testing.TB) {
+	tb.Helper()
+	m := l.find(9)
+	for i := range l.count {
+		if m.have[i/64]>>(i%64)&1 != 0 {
+			continue
+		}
+		h, payload := l.chunk(i)
+		got, err := l.Add(&h, payload, true)
+		if err != nil || (got == nil) != (m.missing > 0) {
+			tb.Fatalf("chunk %d: %v, %v, %d missing", i, got, err, m.missing)
+		}
+		if got != nil && !bytes.Equal(got.Bytes, l.whole) {
+			tb.Fatal("the message is altered")
+		}
+	}
+	if l.Active() != 0 {
+		tb.Fatal("the message is not whole")
+	}
+}
+
+// eachRun runs a test for runs that lie in one word of the chunks received, end with one, begin
+// with one, and cross one or two.
+func eachRun(t *testing.T, f func(t *testing.T, from, count int)) {
+	t.Helper()
+	for _, from := range []int{0, 1, 63, 64} {
+		for _, count := range []int{1, 2, 63, 64, 65, 130} {
+			t.Run(fmt.Sprintf("%d+%d", from, count), func(t *testing.T) { f(t, from, count) })
+		}
+	}
+}
+
+// TestAddLandedRun: a run leaves behind what its chunks would have left one by one.
+func TestAddLandedRun(t *testing.T) {
+	eachRun(t, func(t *testing.T, from, count int) {
+		run, single := newLanded(t), newLanded(t)
+		run.land(t, from, count, nil)
+		for i := range count {
+			single.land(t, from+i, 1, nil)
+		}
+		a, b := run.find(9), single.find(9)
+		if a.missing != b.missing || !slices.Equal(a.have, b.have) {
+			t.Fatalf("%d missing, %x; one by one %d, %x", a.missing, a.have, b.missing, b.have)
+		}
+		if err := run.Check(); err != nil {
+			t.Error(err)
+		}
+		for i := range count {
+			run.land(t, from+i, 1, ErrOverlap)
+		}
+		run.finish(t)
+	})
+}
+
+// TestAddLandedRunRefused: a run that has one chunk too many, wherever it is, changes nothing.
+func TestAddLandedRunRefused(t *testing.T) {
+	eachRun(t, func(t *testing.T, from, count int) {
+		for at := from; at < from+count; at++ {
+			l := newLanded(t)
+			l.land(t, at, 1, nil)
+			l.land(t, from, count, ErrOverlap)
+			if at > from {
+				l.land(t, from, at-from, nil)
+			}
+			l.finish(t)
+		}
+		l := newLanded(t)
+		h, _ := l.chunk(from)
+		m := l.find(9)
+		have, missing := slices.Clone(m.have), m.missing
+		for _, c := range []struct {
+			want  error
+			alter func(h *Header)
+		}{
+			{ErrNotBegun, func(h *Header) { h.FragID++ }},
+			{ErrMismatch, func(h *Header) { h.Tag++ }},
+			{ErrMismatch, func(h *Header) { h.SizeBytes++ }},
+			{ErrMismatch, func(h *Header) { h.SizeBytes += 1 << 20 }},
+			{ErrBounds, func(h *Header) { h.OffsetBytes++ }},
+			{ErrKind, func(h *Header) { h.Flags |= FlagPut }},
+			{ErrKind, func(h *Header) { h.Kind = KindFrag }},
+		} {
+			bad := h
+			c.alter(&bad)
+			got, err := l.AddLanded(&bad, landedRoom, count-1)
+			if got != nil || !errors.Is(err, c.want) || m.missing != missing ||
+				!slices.Equal(m.have, have) {
+				t.Errorf("%+v: %v, %v, want %v", bad, got, err, c.want)
+			}
+		}
+		l.finish(t)
+	})
+}
+
+// TestAddLandedRunEnds: the run that makes a message whole returns it.
+func TestAddLandedRunEnds(t *testing.T) {
+	for _, first := range []int{1, 63, 64, 65, 128, 259} {
+		l := newLanded(t)
+		l.land(t, 0, first, nil)
+		h, _ := l.chunk(first)
+		copy(l.Landing(9, h.OffsetBytes, 1<<20), l.whole[h.OffsetBytes:])
+		got, err := l.AddLanded(&h, landedRoom, l.count-2-first)
+		if err != nil || got == nil || !bytes.Equal(got.Bytes, l.whole) || l.Active() != 0 {
+			t.Fatalf("from chunk %d on: %v, %v", first, got, err)
+		}
+		got.Release()
+		if _, err := l.AddLanded(&h, landedRoom, 0); !errors.Is(err, ErrNotBegun) {
+			t.Errorf("of a message that is whole: %v", err)
+		}
+	}
+}
+
+// TestAddLandedRunLies: a header that lies about the size promises followers that the fragment has
+// no place for.
+func TestAddLandedRunLies(t *testing.T) {
+	for _, size := range []uint32{260*landedRoom + 2, 261 * landedRoom, 1 << 20, 1<<32 - 1} {
+		l := newLanded(t)
+		h, _ := l.chunk(255)
+		h.SizeBytes = size
+		var f Followers
+		f.After(&h)
+		got, err := l.AddLanded(&h, landedRoom, int(f.left))
+		if !errors.Is(err, ErrMismatch) || got != nil {
+			t.Errorf("%d chunks: %v, %v", int(f.left), got, err)
+		}
+		l.finish(t)
+	}
+}
+
+// TestAddLandedRunPastEnd: a run has only chunks of the first one's size, and ends with the
+// fragment.
+func TestAddLandedRunPastEnd(t *testing.T) {
+	for _, c := range []struct{ from, count int }{
+		{0, 261},
+		{0, 262},
+		{0, 1 << 20},
+		{64, 1<<31 - 1},
+		{250, 11},
+		{250, 12},
+		{250, 1 << 10},
+		{255, 6},
+		{256, 5},
+		{259, 2},
+		{259, 3},
+		{259, 400},
+	} {
+		newLanded(t).land(t, c.from, c.count, ErrBounds)
+	}
+	l := newLanded(t)
+	last := l.count - 1
+	l.Forget(9)
+	h, payload := l.chunk(0)
+	if _, err := l.Add(&h, payload, true); err != nil {
+		t.Fatal(err)
+	}
+	h, payload = l.chunk(last)
+	if _, err := l.AddLanded(&h, len(payload), 1); !errors.Is(err, ErrBounds) {
+		t.Errorf("behind the last one: %v", err)
+	}
+}

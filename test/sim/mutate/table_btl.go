@@ -79,7 +79,7 @@ var btlMutations = []mutation{
 	{
 		name:  "void-takes-new-number",
 		fault: "what takes the place of a refused packet does not take its number",
-		file:  "btl/send.go",
+		file:  "btl/resend.go",
 		old:   "Conn: ep.peerTag, Seq: m.seqOf(t)}",
 		new:   "Conn: ep.peerTag, Seq: m.seqOf(t) + 1}",
 		test:  "./btl -run TestContract05RefusedNotAcknowledged",
@@ -87,7 +87,7 @@ var btlMutations = []mutation{
 	{
 		name:  "resend-while-posted",
 		fault: "a packet is posted again before its last post has completed",
-		file:  "btl/send.go",
+		file:  "btl/resend.go",
 		old:   "if m.wire[t]&wireBusy == 0 { // else the last copy has not even left",
 		new:   "if m.wire[t]&wireBusy < 255 {",
 		test:  "./btl -run TestContract02",
@@ -95,7 +95,7 @@ var btlMutations = []mutation{
 	{
 		name:  "resend-timer-not-restarted",
 		fault: "the timer of a packet that was sent again is not restarted: it is sent in every pass",
-		file:  "btl/send.go",
+		file:  "btl/resend.go",
 		old:   "m.seg.Repost(m.now, t, limit)",
 		new:   "m.seg.Defer(t)",
 		test:  "./btl -run TestContract08",
@@ -112,7 +112,7 @@ var btlMutations = []mutation{
 		name:  "memory-before-completion",
 		fault: "a send ends while the fabric may still gather from its memory",
 		file:  "btl/ack.go",
-		old:   "if m.segs[t].gather == 0 || m.wire[t]&wireBusy == 0 {",
+		old:   "if m.segs[t].gatherLen == 0 || m.wire[t]&wireBusy == 0 {",
 		new:   "if m.wire[t] < 255 {",
 		test:  "./btl -run TestContract02GatheredMemoryHeld",
 	},

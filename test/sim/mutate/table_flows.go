@@ -38,8 +38,8 @@ var flowMutations = []mutation{
 		name:  "large-without-buffer",
 		fault: "a large message never gets a send buffer while small ones hold all",
 		file:  "btl/fragment.go",
-		old:   "return m.takeSeg(ep, t) || m.borrowFrom(ep.small.queue.first, t)",
-		new:   "return m.takeSeg(ep, t)",
+		old:   "if !m.takeSeg(ep, &t) && !m.borrowFrom(ep.small.queue.first, &t) {",
+		new:   "if !m.takeSeg(ep, &t) {",
 		test:  "./btl -run TestFairBuffers",
 	},
 	{

@@ -53,7 +53,8 @@ func (l *landing) over(ep *Endpoint, h *frag.Header) {
 		l.tag, l.fragID, l.offset, l.begins = h.Conn, h.FragID+1, 0, true
 		return
 	}
-	l.tag, l.ended = 0, l.lander != nil && ep.mtu >= aloneBytesMin
+	l.tag, l.begins = 0, false
+	l.ended = l.lander != nil && ep.mtu >= aloneBytesMin
 }
 
 // expect notes that the chunk in h has come, and its fragment is not whole.

@@ -19,6 +19,8 @@ const (
 	adaptBytes = 4 << 10
 	// calmSingles ends the prediction of runs.
 	calmSingles = 16
+	// learnRuns is how many runs tell how long the next ones will be.
+	learnRuns = 16
 	// Each row has a scratch tail of messageBytes for what does not fit its buffers, and before it
 	// room to put what was in them (less than two messages).
 	headroomBytes = 2 * messageBytes
@@ -46,6 +48,8 @@ type receiver struct {
 	wide   int // buffers in a row
 	burst  int // messages to ask for
 	quiet  int // single datagrams since the last run
+	runs   int // that came since wide was last looked at
+	length int // datagrams in the longest of these
 
 	hdr     []mmsghdr
 	iov     []iovec
@@ -115,8 +119,12 @@ func (r *receiver) narrow() {
 // widen makes rows for runs of datagrams of a size.
 func (r *receiver) widen(segment int) {
 	r.stride = segment
-	r.wide = min((messageBytes-1)/segment+1, rxSegments)
+	r.wide = r.widest()
+	r.runs, r.length = 0, 0
 }
+
+// widest is how many datagrams of stride bytes a run has at most.
+func (r *receiver) widest() int { return min((messageBytes-1)/r.stride+1, rxSegments) }
 
 // Recv implements fabric.Endpoint.
 func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
@@ -449,6 +457,21 @@ func (r *receiver) adapt(size, segment int) {
 	fits := segment <= r.domain.buffers.len
 	if size >= adaptBytes && fits && (segment != r.stride || r.wide == 1) {
 		r.widen(segment)
+	}
+	if segment != r.stride {
+		return
+	}
+	// Each buffer in a row costs, whether the run fills it or not: there are twice as many as the
+	// latest runs had datagrams. What a longer one has beyond that stands in scratch.
+	n := (size-1)/segment + 1
+	if n > r.wide {
+		r.widen(segment)
+		return
+	}
+	r.length = max(r.length, n)
+	if r.runs++; r.runs == learnRuns {
+		r.wide = min(2*r.length, r.widest())
+		r.runs, r.length = 0, 0
 	}
 }
 

@@ -331,6 +331,50 @@ func (p *pair) collect(count int) []fabric.Completion {
 	return nil
 }
 
+// TestRowsFollowRuns: rows have about as many buffers as runs have datagrams, and a run that is
+// longer than its row is whole.
+func TestRowsFollowRuns(t *testing.T) {
+	k := newBulk(t, Options{}, false)
+	all := k.sends
+	for i := range all {
+		k.d.buffers.bytes(all[i].Buf)[0] = byte(i)
+	}
+	send := func(count int) {
+		t.Helper()
+		k.sends = all[:count]
+		k.post()
+		for got := 0; got < count; {
+			n, err := k.b.Poll(k.out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range k.out[:n] {
+				if b := k.d.buffers.bytes(c.Buf); int(c.Len) != wireBytes || b[0] != byte(got) {
+					t.Fatalf("datagram %d of %d: %d bytes of number %d", got, count, c.Len, b[0])
+				}
+				got++
+				if _, err := k.b.Recv([]fabric.Buf{c.Buf}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	rx := &k.b.rx
+	send(runLength) // the first run only shows the size
+	if send(runLength); rx.wide != rx.widest() {
+		t.Fatalf("rows of %d buffers for runs of %d", rx.wide, runLength)
+	}
+	for range 2 * learnRuns {
+		send(6)
+	}
+	if rx.wide != 12 {
+		t.Errorf("rows of %d buffers for runs of 6", rx.wide)
+	}
+	if send(runLength); rx.wide != rx.widest() {
+		t.Errorf("rows of %d buffers after a run of %d", rx.wide, runLength)
+	}
+}
+
 // TestLanding sends random bursts while the receiver lands them, with all kinds of landings, few
 // buffers and small polls, and wants every datagram whole and in order.
 func TestLanding(t *testing.T) {
@@ -361,7 +405,11 @@ func testLanding(t *testing.T, o Options, size int) {
 		if round%2 == 0 {
 			base = size
 		}
-		limit := min(1+rng.IntN(count), p.b.caps.RecvCapacity)
+		most := count
+		if round/50%2 == 1 { // long enough for the receiver to get used to short runs
+			most = 6
+		}
+		limit := min(1+rng.IntN(most), p.b.caps.RecvCapacity)
 		for i := range limit {
 			n := base
 			if rng.IntN(20) == 0 || i == limit-1 {

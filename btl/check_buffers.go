@@ -16,7 +16,7 @@ func (m *Module) checkFree(c *checker) error {
 			return fmt.Errorf("send buffer %d is free twice", t)
 		}
 		if m.seg.State(t) != reliability.Free || m.wire[t] != 0 || s.ep != nil || s.frag != nil ||
-			s.fresh || s.pack {
+			s.fresh || s.pack || s.gatherLen != 0 {
 			return fmt.Errorf("free send buffer %d is %v, wire %d, of an endpoint: %v, of a fragment: %v",
 				t, m.seg.State(t), m.wire[t], s.ep != nil, s.frag != nil)
 		}

@@ -10,11 +10,12 @@ import (
 
 // A large fragment is received without a copy of this side's making where the provider can be told
 // where to put what arrives: before each poll of the data channel it is told the place of the chunk
-// that is expected next, behind the latest one that came. What it puts there counts only if it
-// turns out to be just those chunks. Anything else that came with them is put together in its
-// buffer again, and goes the ordinary way. For that the landed bytes must still be there, so
-// nothing may be written to the fragment's memory, no handler called and no endpoint ended before:
-// the first packet of a batch that is not as expected has all those behind it put together.
+// that is expected next, behind the latest one that came, or at the beginning of the idle buffer
+// that the next fragment will get. What it puts there counts only if it turns out to be just those
+// chunks. Anything else that came with them is put together in its buffer again, and goes the
+// ordinary way. For that the landed bytes must still be there, so nothing may be written to the
+// fragment's memory, no other fragment begun, no handler called and no endpoint ended before: the
+// first packet of a batch that is not as expected has all those behind it put together.
 
 // landing is what the data channel expects.
 type landing struct {
@@ -47,14 +48,13 @@ const aloneBytesMin = 16 << 10
 // over notes that the chunk in h has made a large fragment whole. After two of one size and sender
 // a third is expected: then its first chunks land, too, in the buffer that it will get.
 func (l *landing) over(ep *Endpoint, h *frag.Header) {
-	again := l.lander != nil && l.lastTag == h.Conn && l.lastBytes == h.SizeBytes
-	l.lastTag, l.lastBytes = h.Conn, h.SizeBytes
-	if again {
-		l.tag, l.fragID, l.offset, l.begins = h.Conn, h.FragID+1, 0, true
-		return
-	}
-	l.tag, l.begins = 0, false
 	l.ended = l.lander != nil && ep.mtu >= aloneBytesMin
+	l.begins = l.lander != nil && l.lastTag == h.Conn && l.lastBytes == h.SizeBytes
+	l.lastTag, l.lastBytes = h.Conn, h.SizeBytes
+	l.tag = 0
+	if l.begins {
+		l.tag, l.fragID, l.offset = h.Conn, h.FragID+1, 0
+	}
 }
 
 // expect notes that the chunk in h has come, and its fragment is not whole.
@@ -72,6 +72,7 @@ func (m *Module) pollLanding(c *channel, limit int) (got int, err error) {
 	if got, err = c.ep.Poll(c.comps[:limit]); err != nil || l.mem == nil {
 		return got, err
 	}
+	l.ended = false
 	// What the provider could not report yet lies in the landing too: it is taken now, before anything
 	// is done with the memory. One at a time, for a poll that finds room takes in further datagrams.
 	// There are no more than receive buffers and sends posted, which is what comps holds.
@@ -102,9 +103,11 @@ func (m *Module) land(bulk bool) error {
 		ep := m.lookup(l.tag)
 		switch {
 		case ep == nil || ep.state != stateConnected:
-			l.tag = 0
+			l.tag, l.begins = 0, false
 		case l.begins:
-			l.mem = ep.asm.Anticipate(l.lastBytes, landingBytesMax)
+			if l.mem = ep.asm.Anticipate(l.lastBytes, landingBytesMax); l.mem == nil {
+				l.tag, l.begins = 0, false
+			}
 		default:
 			l.mem = ep.asm.Landing(l.fragID, l.offset, landingBytesMax)
 		}
@@ -152,17 +155,21 @@ func (m *Module) handleLanded(c *channel, comps []fabric.Completion) {
 	}
 }
 
-// rescue puts what landed back behind the rest of its packet.
+// rescue puts what landed back behind the rest of its packet. A guess at what begins is given up by
+// whatever comes instead, landed or not: lone packets are to be received fast again.
 func (m *Module) rescue(comps []fabric.Completion) {
 	l := &m.landing
+	guess := l.begins
+	if guess && len(comps) > 0 {
+		l.tag, l.begins = 0, false
+	}
 	for i := range comps {
 		comp := &comps[i]
 		if comp.Landed == 0 || comp.Op != fabric.OpRecv {
 			continue
 		}
-		l.pause = landingPause
-		if l.begins { // what does not come is expected no more
-			l.tag, l.lastTag, l.begins = 0, 0, false
+		if !guess {
+			l.pause = landingPause
 		}
 		landed := comp.Landed
 		comp.Landed = 0

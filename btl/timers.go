@@ -293,7 +293,7 @@ func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num, vague bool
 // numbers from n on.
 func (m *Module) postedRun(ep *Endpoint, run []reliability.Token, n seq.Num) {
 	m.stats.counters[CntSentChunk] += uint64(len(run))
-	if m.rules.Adaptive && len(run) > 0 {
+	if m.rules.Adaptive {
 		m.seg.PostRun(m.now, run, &ep.snd, n, reliability.Data, m.cfg.PeerTimeout/4)
 		return
 	}

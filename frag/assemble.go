@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// Errors of Assembler.Add and AddLanded beside ErrKind and ErrBounds. They are returned unwrapped.
+// Errors of Add, AddLanded and BeginLanded beside ErrKind and ErrBounds, returned unwrapped.
 var (
 	// ErrMismatch: size or tag differ from those of the fragment's earlier chunks.
 	ErrMismatch = errors.New("frag: chunk contradicts its fragment")
@@ -16,8 +16,8 @@ var (
 	ErrTooLarge = errors.New("frag: fragment exceeds the limit")
 	// ErrSlot: too many unfinished fragments; another one holds the place of this one.
 	ErrSlot = errors.New("frag: too many unfinished fragments")
-	// ErrNotBegun: a chunk that has landed belongs to no unfinished fragment.
-	ErrNotBegun = errors.New("frag: landed chunk of no unfinished fragment")
+	// ErrNotBegun: what has landed does not stand in the memory of its fragment.
+	ErrNotBegun = errors.New("frag: landed chunk is not in its fragment's memory")
 	// ErrBudget: PoolConfig.BytesMax or PeerBytesMax is reached. The same packet may be taken
 	// later.
 	ErrBudget = errors.New("frag: reassembly memory exhausted")
@@ -129,8 +129,7 @@ func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder boo
 		return nil, err
 	}
 	next := a.pool.idle[classOf(h.SizeBytes)]
-	if chunk != 0 || next == nil || len(mem) == 0 || &next.mem[0] != &mem[0] ||
-		a.find(h.FragID) != nil {
+	if chunk != 0 || next == nil || len(mem) == 0 || &next.mem[0] != &mem[0] {
 		return nil, ErrNotBegun
 	}
 	m, err := a.begin(h, inOrder)

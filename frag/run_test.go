@@ -212,3 +212,136 @@ func TestAddLandedRunPastEnd(t *testing.T) {
 		t.Errorf("behind the last one: %v", err)
 	}
 }
+
+// TestBeginLanded: chunks that begin a fragment are taken only if they stand in the buffer that it
+// gets, and else nothing has changed.
+func TestBeginLanded(t *testing.T) {
+	const room = 100
+	for _, c := range []struct {
+		name   string
+		alter  func(h *Header)
+		follow int
+		early  bool // not in order
+		other  bool // what has landed stands in other memory
+		none   bool // of no bytes
+		want   error
+	}{
+		{name: "alone"},
+		{name: "with others", follow: 4},
+		{name: "of the same class", alter: func(h *Header) { h.SizeBytes -= 20 }, follow: 2},
+		{name: "in other memory", other: true, want: ErrNotBegun},
+		{name: "in no memory", other: true, none: true, want: ErrNotBegun},
+		{name: "of another class", alter: func(h *Header) { h.SizeBytes = 3000 }, want: ErrNotBegun},
+		{name: "not the first", alter: func(h *Header) { h.OffsetBytes = room }, want: ErrNotBegun},
+		{name: "too many", follow: 20, want: ErrBounds},
+		{name: "under way", alter: func(h *Header) { h.FragID = 7 }, want: ErrSlot},
+		{name: "too large", alter: func(h *Header) { h.SizeBytes = 1 << 20 }, want: ErrNotBegun},
+		{name: "a put", alter: func(h *Header) { h.Flags = FlagPut }, want: ErrKind},
+		{name: "early, without the reserve", early: true, want: ErrBudget},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			// Two fragments, and one that is in order.
+			pool, err := NewPool(PoolConfig{FragBytesMax: 2048, PeerBytesMax: 4096, BytesMax: 4096})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var a Assembler
+			a.Init(pool, room)
+			// One of the class has come and gone, another one is under way.
+			h := Header{Kind: KindChunk, FragID: 1, SizeBytes: room, PayloadLen: room}
+			whole, err := a.Add(&h, make([]byte, room), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h = Header{Kind: KindChunk, FragID: 7, SizeBytes: 1020, PayloadLen: room}
+			if _, err := a.Add(&h, make([]byte, room), true); err != nil {
+				t.Fatal(err)
+			}
+			whole.Release()
+			mem := a.Anticipate(1000, 1<<20)
+			if len(mem) != 1000 || cap(mem) != 1000 {
+				t.Fatalf("%d bytes of %d anticipated", len(mem), cap(mem))
+			}
+			if c.other {
+				mem = make([]byte, 1000)
+			}
+			if c.none {
+				mem = nil
+			}
+			before := a
+			h = Header{Kind: KindChunk, FragID: 9, SizeBytes: 1000, PayloadLen: room}
+			if c.alter != nil {
+				c.alter(&h)
+			}
+			if c.early { // a third of 1 KiB would leave less than a fragment
+				more := Header{Kind: KindChunk, FragID: 8, SizeBytes: 2048, PayloadLen: room}
+				if _, err := a.Add(&more, make([]byte, room), true); err != nil {
+					t.Fatal(err)
+				}
+				before = a
+			}
+			m, err := a.BeginLanded(&h, room, c.follow, !c.early, mem)
+			if !errors.Is(err, c.want) || m != nil {
+				t.Fatalf("%v, %v, want %v", m, err, c.want)
+			}
+			if err != nil && (a.active != before.active || a.activeBytes != before.activeBytes ||
+				pool.idle[0] == nil) {
+				t.Fatal("something has changed")
+			}
+			if m := a.find(9); err == nil && (&m.mem[0] != &mem[0] ||
+				int(m.missing) != 10-1-c.follow || a.Anticipate(1000, 1) != nil) {
+				t.Fatalf("begun with %d chunks missing", m.missing)
+			}
+			if err := a.Check(); err != nil {
+				t.Error(err)
+			}
+			if err := pool.CheckIdle(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestAnticipate: only whole chunks, only of idle memory.
+func TestAnticipate(t *testing.T) {
+	pool, err := NewPool(PoolConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a Assembler
+	a.Init(pool, 100)
+	if mem := a.Anticipate(1000, 1000); mem != nil {
+		t.Errorf("%d bytes of no buffer", len(mem))
+	}
+	h := Header{Kind: KindChunk, FragID: 1, SizeBytes: 80, PayloadLen: 80}
+	m, err := a.Add(&h, make([]byte, 80), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mem := a.Anticipate(1000, 1000); mem != nil {
+		t.Errorf("%d bytes of a message that is not released", len(mem))
+	}
+	m.Release()
+	for _, c := range []struct {
+		size uint32
+		most int
+		want int
+	}{
+		{950, 1 << 20, 950},
+		{950, 950, 950},
+		{950, 949, 900},
+		{950, 100, 100},
+		{950, 99, 0},
+		{950, 0, 0},
+		{950, -1, 0},
+		{60, 100, 60},
+		{1024, 1 << 20, 1024},
+		{1025, 1 << 20, 0},
+		{0, 100, 0},
+	} {
+		mem := a.Anticipate(c.size, c.most)
+		if len(mem) != c.want || cap(mem) != c.want || (mem == nil) != (c.want == 0) {
+			t.Errorf("%d bytes of %d, at most %d: %d (%d)", c.want, c.size, c.most, len(mem), cap(mem))
+		}
+	}
+}

@@ -68,7 +68,7 @@ var memoryMutations = []mutation{
 	},
 	{
 		name:  "landed-begins-elsewhere",
-		fault: "first chunks that landed in another buffer than their fragment gets count as in their place",
+		fault: "first chunks that landed in another buffer than theirs count as in their place",
 		file:  "frag/assemble.go",
 		old:   " || &next.mem[0] != &mem[0] ||",
 		new:   " ||",

@@ -45,6 +45,7 @@ func TestContract04Landing(t *testing.T) {
 				eps = append(eps, l.connect(i, 2))
 			}
 			l.settle(time.Second)
+			l.mods[2].landing.guessMin = 0
 			l.chaos(c.chaos, seed)
 			for range 150 {
 				for i, ep := range eps {
@@ -104,6 +105,7 @@ func landScriptOf(t *testing.T, mtuBytes int) (s *script, got *[]string, room ui
 	s.hello.MTUBytes = uint16(mtuBytes)
 	got = new([]string)
 	s.m.Handle(1, func(_ *Endpoint, _ Tag, data []byte) { *got = append(*got, string(data)) })
+	s.m.landing.guessMin = 0
 	ep := s.connect()
 	s.run(20)
 	room = uint32(segmentRoom(ep.mtu, frag.KindChunk))

@@ -32,7 +32,12 @@ type landing struct {
 
 	lastTag   uint64 // of the endpoint whose large fragment became whole last
 	lastBytes uint32 // and the fragment's size
+	guessMin  uint32 // size from which on the beginning of the next one is expected
 }
+
+// guessBytesMin is the size from which on it saves time that the first chunks of a fragment land,
+// too. Of smaller ones a poll without a landing takes in several at once, which saves more.
+const guessBytesMin = 32 << 10
 
 // landingBytesMax bounds a landing.
 const landingBytesMax = 1 << 20
@@ -49,7 +54,8 @@ const aloneBytesMin = 16 << 10
 // a third is expected: then its first chunks land, too, in the buffer that it will get.
 func (l *landing) over(ep *Endpoint, h *frag.Header) {
 	l.ended = l.lander != nil && ep.mtu >= aloneBytesMin
-	l.begins = l.lander != nil && l.lastTag == h.Conn && l.lastBytes == h.SizeBytes
+	l.begins = l.lander != nil && h.SizeBytes >= l.guessMin &&
+		l.lastTag == h.Conn && l.lastBytes == h.SizeBytes
 	l.lastTag, l.lastBytes = h.Conn, h.SizeBytes
 	l.tag = 0
 	if l.begins {

@@ -15,6 +15,7 @@ import (
 // has not landed it: lone packets are received fast again.
 func TestLandingGuessEnds(t *testing.T) {
 	b := newNullBench(t, 1472, false, Config{})
+	b.m.landing.guessMin = 0
 	got := 0
 	b.m.Handle(1, func(*Endpoint, Tag, []byte) { got++ })
 	room := segmentRoom(1472, frag.KindChunk)
@@ -131,14 +132,15 @@ func TestLandingOver(t *testing.T) {
 	}{
 		{"one", []whole{{1, 100}}, false},
 		{"two", []whole{{1, 100}, {1, 100}}, true},
+		{"two small ones", []whole{{1, 99}, {1, 99}}, false},
 		{"two of other sizes", []whole{{1, 100}, {1, 101}}, false},
 		{"two of other peers", []whole{{1, 100}, {2, 100}}, false},
 		{"two and one", []whole{{1, 100}, {1, 100}, {1, 99}}, false},
 		{"with another in between", []whole{{1, 100}, {2, 100}, {1, 100}}, false},
-		{"two behind others", []whole{{2, 7}, {2, 7}, {1, 100}, {1, 100}}, true},
+		{"two behind others", []whole{{2, 107}, {2, 107}, {1, 100}, {1, 100}}, true},
 	} {
-		l := landing{lander: &nullEndpoint{}}
-		other := landing{}
+		l := landing{lander: &nullEndpoint{}, guessMin: 100}
+		other := landing{guessMin: 100}
 		for i, w := range c.came {
 			h := frag.Header{Conn: w.conn, SizeBytes: w.size, FragID: ^uint32(0) - 1 + uint32(i)}
 			l.over(&Endpoint{mtu: aloneBytesMin}, &h)
@@ -164,6 +166,7 @@ func TestLandingGuessKeepsReserve(t *testing.T) {
 	cfg.FragmentBytesMax, cfg.ReassemblyBytesMax = 8<<10, 8<<10
 	s := newLab(t, mem.Config{MTUBytes: 1472}, 1, cfg).newScript(0)
 	s.hello.MTUBytes = 1472
+	s.m.landing.guessMin = 0
 	got := 0
 	s.m.Handle(1, func(*Endpoint, Tag, []byte) { got++ })
 	room := uint32(segmentRoom(s.connect().mtu, frag.KindChunk))

@@ -175,7 +175,7 @@ func (m *Module) open(cfg Config) error {
 		return fmt.Errorf("data channel: %w", err)
 	}
 	if lander, ok := m.data.ep.(fabric.Lander); ok && m.data.caps.Landing {
-		m.landing.lander = lander
+		m.landing = landing{lander: lander, guessMin: guessBytesMin}
 	}
 	// An eighth of the room is left to ACKs and handshakes, which need no credit.
 	room := min(m.cmd.caps.RecvCapacity, m.data.caps.RecvCapacity)

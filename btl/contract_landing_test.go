@@ -234,18 +234,18 @@ func TestLandingBegins(t *testing.T) {
 		landed uint64 // of the third fragment and the fourth
 	}{
 		{"as expected", func(s *script, room uint32, part []byte) (uint32, string) {
-			s.chunk(s.next, 3, 2*room, 0, part)
-			s.chunk(s.next+1, 3, 2*room, room, part)
+			s.chunk(s.next, 4, 2*room, 0, part)
+			s.chunk(s.next+1, 4, 2*room, room, part)
 			return 2, string(part) + string(part)
 		}, 4},
 		{"of the same class", func(s *script, room uint32, part []byte) (uint32, string) {
-			s.chunk(s.next, 3, 2*room-1, 0, part)
-			s.chunk(s.next+1, 3, 2*room-1, room, part[1:])
+			s.chunk(s.next, 4, 2*room-1, 0, part)
+			s.chunk(s.next+1, 4, 2*room-1, room, part[1:])
 			return 2, string(part) + string(part[1:])
 		}, 3},
 		{"of another size", func(s *script, room uint32, part []byte) (uint32, string) {
 			for i := range uint32(big) {
-				s.chunk(s.next.Add(i), 3, big*room, i*room, part)
+				s.chunk(s.next.Add(i), 4, big*room, i*room, part)
 			}
 			return big, strings.Repeat(string(part), big)
 		}, 0},
@@ -255,8 +255,8 @@ func TestLandingBegins(t *testing.T) {
 			return 2, string(part) + string(part)
 		}, 0},
 		{"its second chunk first", func(s *script, room uint32, part []byte) (uint32, string) {
-			s.chunk(s.next, 3, 2*room, room, part)
-			s.chunk(s.next+1, 3, 2*room, 0, part)
+			s.chunk(s.next, 4, 2*room, room, part)
+			s.chunk(s.next+1, 4, 2*room, 0, part)
 			return 2, string(part) + string(part)
 		}, 0},
 		{"one packet", func(s *script, _ uint32, part []byte) (uint32, string) {
@@ -265,8 +265,8 @@ func TestLandingBegins(t *testing.T) {
 		}, 0},
 		{"no packet", func(s *script, room uint32, part []byte) (uint32, string) {
 			s.raw(1, append([]byte("nothing"), part...))
-			s.chunk(s.next, 3, 2*room, 0, part)
-			s.chunk(s.next+1, 3, 2*room, room, part)
+			s.chunk(s.next, 4, 2*room, 0, part)
+			s.chunk(s.next+1, 4, 2*room, room, part)
 			return 2, string(part) + string(part)
 		}, 0},
 	} {
@@ -282,14 +282,20 @@ func TestLandingBegins(t *testing.T) {
 				want = append(want, string(part(c))+string(part(c+1)))
 				s.run(4)
 			}
-			send(1, 'a')
-			send(2, 'c')
+			for i := range uint32(big) { // leaves an idle buffer of its size
+				s.chunk(s.next, 1, big*room, i*room, part('z'))
+				s.next++
+			}
+			want = append(want, strings.Repeat(string(part('z')), big))
+			s.run(8)
+			send(2, 'a')
+			send(3, 'c')
 			before := s.m.stats.Get(CntLanded)
 			used, third := c.third(s, room, part('!'))
 			s.next = s.next.Add(used)
 			want = append(want, third)
 			s.run(4)
-			send(4, 'e')
+			send(5, 'e')
 			if !slices.Equal(*got, want) {
 				t.Fatalf("%d messages came, or altered ones", len(*got))
 			}

@@ -70,9 +70,9 @@ var memoryMutations = []mutation{
 		name:  "landed-begins-elsewhere",
 		fault: "first chunks that landed in another buffer than theirs count as in their place",
 		file:  "frag/assemble.go",
-		old:   " || &next.mem[0] != &mem[0] ||",
-		new:   " ||",
-		test:  "./btl -run TestLandingBegins",
+		old:   " || &next.mem[0] != &mem[0] {",
+		new:   " {",
+		test:  "./btl ./frag -run TestLandingBegins|TestBeginLanded",
 	},
 	{
 		name:  "gathered-from-the-start",

@@ -26,6 +26,8 @@ FUZZTIME ?= 30s
 SEEDS ?= 1000
 FIRST ?= 1
 SEED ?=
+TRACE_SEEDS ?= 256
+BASE ?=
 REPLAY_DIR ?= $(BIN)/replay
 PACKAGES ?= ./...
 
@@ -56,7 +58,7 @@ endef
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: deps deps-build deps-bench deps-go
 deps: deps-go ## Install what tests and measurements need
@@ -156,6 +158,11 @@ replay: deps-go ## Trace the simulated run SEED, also as a pcapng file
 	@test -n "$(SEED)" || { echo "make: say which: make replay SEED=42" >&2; exit 1; }
 	@mkdir -p $(REPLAY_DIR)
 	$(GO) run ./test/sim/cmd/swarm --replay $(SEED) --pcap $(REPLAY_DIR)/$(SEED).pcapng $(SWARM_FLAGS)
+
+.PHONY: trace-compare
+trace-compare: deps-go ## Run TRACE_SEEDS (256) of the swarm here and at commit BASE: the same packets?
+	@test -n "$(BASE)" || { echo "make: say which: make trace-compare BASE=HEAD~1" >&2; exit 1; }
+	$(GO) run ./test/sim/cmd/tracecompare --base $(BASE) --seeds $(TRACE_SEEDS) --first $(FIRST)
 
 .PHONY: mutate
 mutate: deps-go ## Prove that deliberate faults in the sources are caught

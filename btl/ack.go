@@ -13,7 +13,7 @@ import (
 // what was never sent.
 func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 	dup := old || h.Flags&frag.FlagDup != 0
-	done, verdict, _ := ep.snd.OnAck(m.seg, m.now, h.Ack, h.Credit, dup, m.done[:0])
+	done, verdict, _ := ep.snd.OnAck(m.now, h.Ack, h.Credit, dup, m.done[:0])
 	return m.afterAck(ep, done, verdict)
 }
 
@@ -22,7 +22,7 @@ func (m *Module) agreeRecovery(ep *Endpoint, hello *frag.Hello) {
 	ep.selective = !ep.reliable && hello.Features&m.features()&frag.FeatureSack != 0
 	ep.rcv.Selective = ep.selective
 	if m.rules.Adaptive && !ep.reliable {
-		ep.snd.Adapt(m.seg, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
+		ep.snd.Adapt(time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
 	}
 }
 
@@ -33,7 +33,7 @@ func (m *Module) onSack(ep *Endpoint, h *frag.Header, payload []byte) bool {
 	}
 	s := &m.sack
 	frag.DecodeSack(payload, s)
-	done, verdict := ep.snd.OnSack(m.seg, m.now, h.Ack, h.Credit, &reliability.Sack{
+	done, verdict := ep.snd.OnSack(m.now, h.Ack, h.Credit, &reliability.Sack{
 		Words: s.Words[:s.Count], Last: s.Last, Copies: s.Copies,
 		Delay: time.Duration(s.DelayUs) * time.Microsecond,
 		// An ACK may have waited unread on this side, too.
@@ -268,7 +268,7 @@ func (m *Module) onNack(ep *Endpoint, h *frag.Header, payload []byte) bool {
 	}
 	s := &m.segs[t]
 	s.void = true
-	ep.snd.Refuse(m.seg, t)
+	ep.snd.Refuse(t)
 	m.rearm(ep)
 	err := ErrRemoteAccess
 	if h.Tag == frag.NackNoHandler {

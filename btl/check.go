@@ -234,7 +234,7 @@ func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 	if ep.selective != ep.rcv.Selective {
 		return fmt.Errorf("ACKs are selective: %v, of the receiver: %v", ep.selective, ep.rcv.Selective)
 	}
-	return ep.snd.CheckRecovery(m.seg)
+	return ep.snd.CheckRecovery()
 }
 
 // checkInFlight looks at the segment of a number in flight.

@@ -292,7 +292,7 @@ var tamperings = []struct {
 		b.out.large.queue.first.ownRegion = false
 	}},
 	{"pack in a closed window", "a pack is open in state", func(b *busyModule) {
-		b.in.snd.Init(b.in.slot, 0, 8)
+		b.in.snd.Init(b.seg, b.in.slot, 0, 8)
 		b.rearm(b.in)
 	}},
 	{"pack forgotten", "no pack is open", func(b *busyModule) { b.in.pack.bytes = 0 }},

@@ -139,7 +139,7 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 	ep.born = m.births
 	ep.tag = m.random()<<slotBits | uint64(ep.slot)
 	first := m.random()
-	ep.snd.Init(ep.slot, seq.Num(first), m.rules.WindowPackets)
+	ep.snd.Init(m.seg, ep.slot, seq.Num(first), m.rules.WindowPackets)
 	ep.nextFragID = uint32(first >> 32)
 	ep.rcv.Init(0, m.rules.WindowPackets)
 	return ep, nil
@@ -207,7 +207,8 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	ep.mtu = min(m.data.mtu, int(hello.MTUBytes))
 	ep.fragBytesMax = hello.FragBytesMax
 	_, first := ep.snd.Window()
-	ep.snd.Init(ep.slot, first, min(m.rules.WindowPackets, floorPowerOf2(int(hello.WindowPkts))))
+	window := min(m.rules.WindowPackets, floorPowerOf2(int(hello.WindowPkts)))
+	ep.snd.Init(m.seg, ep.slot, first, window)
 	ep.rcv.Init(h.Seq, m.rules.WindowPackets)
 	ep.asm.Init(m.pool, segmentRoom(ep.mtu, frag.KindChunk))
 	m.agree(ep, hello)

@@ -273,7 +273,7 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	if ep.reliable {
 		m.failUnconfirmed(ep, err)
 	} else {
-		for _, t := range ep.snd.Abort(m.seg, m.done[:0]) {
+		for _, t := range ep.snd.Abort(m.done[:0]) {
 			m.failSeg(t, err)
 		}
 	}

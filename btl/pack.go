@@ -346,7 +346,7 @@ func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool
 			f.err = ErrNoHandler
 		}
 	}
-	ep.snd.Refuse(m.seg, t)
+	ep.snd.Refuse(t)
 	m.rearm(ep)
 	return true
 }

@@ -31,7 +31,7 @@ func newStream(t failer, inFlight int) *stream {
 	}
 	s.pool.Join()
 	credit := s.earn(t)
-	s.snd.Init(3, streamStart, WindowMax)
+	s.snd.Init(s.segs, 3, streamStart, WindowMax)
 	s.snd.Grant(credit)
 	for range inFlight {
 		s.send()
@@ -72,7 +72,7 @@ func (s *stream) send() seq.Num {
 // land acknowledges packets of the sender.
 func (s *stream) land(packets uint32, credit uint16, dup bool) AckVerdict {
 	oldest, _ := s.snd.Window()
-	done, verdict, _ := s.snd.OnAck(s.segs, s.now, oldest.Add(packets)-1, credit, dup, s.done[:0])
+	done, verdict, _ := s.snd.OnAck(s.now, oldest.Add(packets)-1, credit, dup, s.done[:0])
 	s.free = append(s.free, done...)
 	return verdict
 }

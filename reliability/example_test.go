@@ -56,7 +56,7 @@ func Example() {
 	const first = seq.Num(1<<32 - 2) // chosen by the sender; the numbers wrap on the way
 	var snd reliability.Sender
 	var rcv reliability.Receiver
-	snd.Init(0, first, rules.WindowPackets)
+	snd.Init(segments, 0, first, rules.WindowPackets)
 	rcv.Init(first, rules.WindowPackets)
 	snd.Grant(rcv.Grant(credits)) // in the handshake
 
@@ -68,7 +68,7 @@ func Example() {
 	}
 	acknowledge := func() {
 		ack, credit, dup := rcv.TakeAck(credits)
-		freed, verdict, resend := snd.OnAck(segments, now, ack, credit, dup, nil)
+		freed, verdict, resend := snd.OnAck(now, ack, credit, dup, nil)
 		duplicate := verdict == reliability.AckDuplicate
 		fmt.Printf("ACK of packet %d: freed %v, duplicate %v, resend %v\n",
 			ack.Sub(first), freed, duplicate, resend)

@@ -111,7 +111,7 @@ type flight struct {
 func newFlight(t failer, first seq.Num, window, credit, count int) *flight {
 	t.Helper()
 	f := &flight{segs: mustSegments(t, count+1, quick())}
-	f.snd.Init(7, first, window)
+	f.snd.Init(f.segs, 7, first, window)
 	f.snd.Grant(uint16(credit))
 	for i := range count {
 		token := Token(count - i)
@@ -128,7 +128,7 @@ func newFlight(t failer, first seq.Num, window, credit, count int) *flight {
 
 func (f *flight) check(t failer) {
 	t.Helper()
-	if err := f.snd.Check(f.segs); err != nil {
+	if err := f.snd.Check(); err != nil {
 		t.Fatalf("%v", err)
 	}
 	if err := f.segs.Check(); err != nil {

@@ -130,7 +130,7 @@ func newLink(t *testing.T, c linkConfig, rng *rand.Rand) *link {
 		l.free = append(l.free, Token(i))
 		l.buffer = append(l.buffer, -1)
 	}
-	l.snd.Init(1, c.first, c.rules.WindowPackets)
+	l.snd.Init(l.segs, 1, c.first, c.rules.WindowPackets)
 	l.rcv.Init(c.first, c.rules.WindowPackets)
 	l.pool.Join()
 	l.snd.Grant(l.rcv.Grant(l.pool))
@@ -264,7 +264,7 @@ func (l *link) notice(d datagram) {
 		}
 		return
 	}
-	done, verdict, _ := l.snd.OnAck(l.segs, l.now, d.number, d.credit, d.dup, nil)
+	done, verdict, _ := l.snd.OnAck(l.now, d.number, d.credit, d.dup, nil)
 	if verdict == AckBogus || verdict == AckNew != (len(done) > 0) {
 		l.t.Fatalf("ACK of packet %d: verdict %d, %d freed", int(d.number-l.first), verdict, len(done))
 	}
@@ -340,7 +340,7 @@ func (l *link) check() {
 	if l.rules.WindowPackets > 64 && l.passes%256 != 0 {
 		return // a walk over thousands of segments, thousands of times
 	}
-	for _, err := range []error{l.segs.Check(), l.snd.Check(l.segs), l.rcv.CheckState()} {
+	for _, err := range []error{l.segs.Check(), l.snd.Check(), l.rcv.CheckState()} {
 		if err != nil {
 			l.t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func newPair(t failer, rules Rules, segments int, firsts ...seq.Num) *pair {
 		flying:  make([]*modelSegment, segments),
 	}
 	for i, first := range firsts {
-		p.senders[i].Init(uint32(i), first, rules.WindowPackets)
+		p.senders[i].Init(p.segs, uint32(i), first, rules.WindowPackets)
 		p.models = append(p.models, modelSender{first: first, window: int64(rules.WindowPackets)})
 	}
 	for i := range segments {
@@ -141,7 +141,7 @@ func (p *pair) ack(i int, distance int64, credit uint16, dup bool) {
 	s, m := &p.senders[i], &p.models[i]
 	number := m.wire(m.oldest + distance)
 	plausible := s.Plausible(number)
-	done, verdict, resend := s.OnAck(p.segs, p.now, number, credit, dup, nil)
+	done, verdict, resend := s.OnAck(p.now, number, credit, dup, nil)
 
 	inFlight := m.next - m.oldest
 	want, wantResend := AckNew, false
@@ -306,7 +306,7 @@ func (p *pair) abort(i int) {
 		want = append(want, p.landed(i))
 	}
 	m.limit = m.next
-	if done := p.senders[i].Abort(p.segs, nil); !slices.Equal(done, want) {
+	if done := p.senders[i].Abort(nil); !slices.Equal(done, want) {
 		p.t.Fatalf("sender %d aborted: freed %v, want %v", i, done, want)
 	}
 }
@@ -364,7 +364,7 @@ func (p *pair) inFlight() (n int) {
 
 func (p *pair) checkSender(s *Sender, m *modelSender) {
 	p.t.Helper()
-	if err := s.Check(p.segs); err != nil {
+	if err := s.Check(); err != nil {
 		p.t.Fatalf("%v", err)
 	}
 	oldest, next := s.Window()

@@ -30,11 +30,11 @@ const (
 )
 
 // pace finds out how many packets may leave now.
-func (s *Sender) pace(g *Segments, now mono.Time) {
+func (s *Sender) pace(now mono.Time) {
 	r := s.rec
 	p := &r.pacer
 	c, path := &r.cong, &r.paths[r.latest]
-	if r.fixed || c.spread == 0 && (!c.slow || path.base <= g.rules.TargetDelay/2) {
+	if r.fixed || c.spread == 0 && (!c.slow || path.base <= s.segs.rules.TargetDelay/2) {
 		p.on = false
 		return
 	}
@@ -57,7 +57,7 @@ func (s *Sender) pace(g *Segments, now mono.Time) {
 	p.mark = p.end - paceSpare
 	p.due = max(p.began, now).Add(max(paceQuantum, burst/2) * every)
 	if have < burst {
-		r.wake(g, s, now, p.due)
+		r.wake(s, now, p.due)
 	}
 }
 

@@ -55,7 +55,7 @@ func TestPace(t *testing.T) {
 			if tc.calm {
 				c.spread = 0
 			}
-			a.snd.pace(a.segs, a.now)
+			a.snd.pace(a.now)
 			a.snd.settle()
 			total, most := a.sendAll(t, tc.rtt/4)
 			if total < tc.least || total > tc.most || most > tc.burst {
@@ -73,7 +73,7 @@ func TestLoneBurstIsNotPaced(t *testing.T) {
 	c := &a.snd.rec.cong
 	for range 3 {
 		c.window, c.spread = 20, spreadTime
-		a.snd.pace(a.segs, a.now)
+		a.snd.pace(a.now)
 		a.snd.settle()
 		if n := a.snd.Room(); n < paceBurst {
 			t.Fatalf("%d packets may leave at once", n)
@@ -101,7 +101,7 @@ func TestPacedWindowGrows(t *testing.T) {
 			c := &a.snd.rec.cong
 			c.window, c.slow, c.spread, c.peak = window, tc.slow, spreadTime, 512
 			for range rounds {
-				a.snd.pace(a.segs, a.now)
+				a.snd.pace(a.now)
 				a.snd.settle()
 				a.send(burst, Data)
 				if tc.waits {

@@ -49,14 +49,14 @@ func TestPathStateWithout(t *testing.T) {
 		t.Errorf("fixed: %+v", got)
 	}
 	var s Sender
-	s.Init(1, 7, 64)
+	s.Init(nil, 1, 7, 64)
 	s.Grant(10)
 	s.Admit(0)
 	if got := s.Path(); got != (PathState{WindowPackets: 64, InFlightPackets: 1}) {
 		t.Errorf("usnic: %+v", got)
 	}
 	var counted Sender
-	counted.Init(2, 7, 64)
+	counted.Init(nil, 2, 7, 64)
 	counted.Unbind()
 	counted.Confirm(6, 100)
 	counted.Count()

@@ -17,7 +17,7 @@ func plainPeer(t *testing.T) *adaptive {
 func (a *adaptive) plain(upTo int) AckVerdict {
 	ack := adaptiveFirst.Add(uint32(upTo)) - 1
 	var verdict AckVerdict
-	a.done, verdict, _ = a.snd.OnAck(a.segs, a.now, ack, 4096, false, a.done[:0])
+	a.done, verdict, _ = a.snd.OnAck(a.now, ack, 4096, false, a.done[:0])
 	a.check()
 	return verdict
 }

@@ -11,8 +11,8 @@ import (
 // What an acknowledgement means under the adaptive rules: what has arrived, what is lost.
 
 // arrived frees the segment of number n, which the peer has.
-func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
-	r, p := s.rec, &g.segs[t]
+func (s *Sender) arrived(now mono.Time, t Token) {
+	r, p := s.rec, s.segment(t)
 	if p.state == Resend || p.lost {
 		r.gone--
 		if p.lost {
@@ -20,7 +20,7 @@ func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
 		}
 	}
 	if p.resends == 0 && !r.holes { // in order, for the first time
-		g.release(t, p)
+		s.segs.release(t, p)
 		return
 	}
 	took := now.Sub(p.postedAt)
@@ -29,7 +29,7 @@ func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
 	copied := p.resends > 0 && r.selective
 	switch {
 	case r.whole: // the first of several, none missing: this was not lost, the copy is not here yet
-	case p.resends > 0 && took < r.least(p.channel, &g.rules) && !r.paths[p.channel].stale(now):
+	case p.resends > 0 && took < r.least(p.channel, &s.segs.rules) && !r.paths[p.channel].stale(now):
 		// An earlier copy arrived.
 	case later:
 		if p.resends == 0 && c.rtt != 0 && r.selective { // it was not lost, only late
@@ -49,7 +49,7 @@ func (s *Sender) arrived(g *Segments, now mono.Time, t Token) {
 		}
 		r.news = true
 	}
-	g.release(t, p)
+	s.segs.release(t, p)
 }
 
 // onCopy notes that a packet which was sent again has arrived, perhaps the copy. If the peer stood
@@ -89,31 +89,31 @@ func (r *recovery) while(c Channel) time.Duration {
 }
 
 // findLost marks the packets that are lost by now, and has them sent again.
-func (s *Sender) findLost(g *Segments, now mono.Time) {
+func (s *Sender) findLost(now mono.Time) {
 	r := s.rec
 	known := r.marked
-	s.markLost(g, now)
+	s.markLost(now)
 	found := r.marked - known
-	s.sendLost(g)
+	s.sendLost()
 	if r.tokens < tokenUnits {
-		g.counts.Throttled += uint64(max(min(found, r.marked), 0))
+		s.segs.counts.Throttled += uint64(max(min(found, r.marked), 0))
 	}
 }
 
-func (s *Sender) markLost(g *Segments, now mono.Time) {
+func (s *Sender) markLost(now mono.Time) {
 	r := s.rec
 	r.news, r.lossAt = false, mono.Never
 	grace := [channels]time.Duration{r.while(Command), r.while(Data)}
 	across := max(r.paths[Command].wait()+grace[Command], r.paths[Data].wait()+grace[Data],
-		g.rules.ProbeTimeoutMin)
+		s.segs.rules.ProbeTimeoutMin)
 	last := max(r.rack[Command].at, r.rack[Data].at)
 	proven := r.copied.seenAt.Add(r.peerDelay + delayNoise) // what was sent before would have followed
 	for n := s.oldest; n != s.next; n++ {
 		t := s.at(n)
-		if t == noToken || g.segs[t].state != Posted || g.segs[t].lost {
+		if t == noToken || s.segment(t).state != Posted || s.segment(t).lost {
 			continue
 		}
-		p := &g.segs[t]
+		p := s.segment(t)
 		base := r.paths[p.channel].base
 		c := &r.rack[p.channel]
 		var at mono.Time
@@ -144,48 +144,49 @@ func (s *Sender) markLost(g *Segments, now mono.Time) {
 
 // sendLost has as many of the lost packets sent again as the budget and the congestion window
 // allow: copies take no less room than other packets.
-func (s *Sender) sendLost(g *Segments) {
+func (s *Sender) sendLost() {
 	r := s.rec
 	room := r.room(s)
 	for n := s.oldest; n != s.next && r.marked > 0 && r.tokens >= tokenUnits && room > 0; n++ {
-		if t := s.at(n); t != noToken && g.segs[t].state == Posted && g.segs[t].lost {
-			s.sendAgain(g, t, CauseLost)
+		if t := s.at(n); t != noToken && s.segment(t).state == Posted && s.segment(t).lost {
+			s.sendAgain(t, CauseLost)
 			room--
 		}
 	}
 }
 
 // onAck processes an acknowledgement under the adaptive rules; it is plausible and not old.
-func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done []Token) []Token {
+func (s *Sender) onAck(now mono.Time, ack seq.Num, sack *Sack, done []Token) []Token {
 	r := s.rec
 	before := len(done)
 	// Some places may be kept for small messages. What the pace holds back fills no window.
 	if r.pipe(s) >= r.cong.window-min(8, r.cong.window/16) || r.waits && r.pacer.short(s) {
 		r.cong.limited = true
 	}
-	r.measure(g, s, now, ack, sack)
+	r.measure(s, now, ack, sack)
 	if sack != nil && len(sack.Words) > 0 {
 		r.holes = true
 	}
 	r.whole = !r.holes && ack.Sub(s.oldest) > 0
+	segs := s.segs
 	for ; s.oldest != ack+1; s.oldest++ {
 		t := s.at(s.oldest)
 		if t == noToken {
 			r.sacked--
 			continue
 		}
-		if p := &g.segs[t]; p.state == Posted && p.resends == 0 && !p.lost && !r.holes {
+		if p := &segs.segs[t]; p.state == Posted && p.resends == 0 && !p.lost && !r.holes {
 			p.state = Free // as in arrived, for nearly all: in order, for the first time
-			g.posted--
+			segs.posted--
 		} else {
-			s.arrived(g, now, t)
+			s.arrived(now, t)
 		}
 		done = append(done, t)
 	}
 	r.newest = r.newest.Max(ack)
 	if sack != nil {
-		done = s.onWords(g, now, ack, sack.Words, done)
-		r.onCopies(g, sack.Copies)
+		done = s.onWords(now, ack, sack.Words, done)
+		r.onCopies(s, sack.Copies)
 	}
 	for ; s.oldest != s.next && s.at(s.oldest) == noToken; s.oldest++ {
 		r.sacked-- // a peer that contradicts itself
@@ -195,9 +196,9 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 		if s.oldest == s.next {
 			r.since = longAgo
 		}
-		r.setWait(&g.rules)
+		r.setWait(&s.segs.rules)
 		if due := r.due(); s.oldest != s.next && due < r.holdAt {
-			r.wake(g, s, now, due)
+			r.wake(s, now, due)
 		}
 		r.cong.grow(n, s.window)
 		r.tokens = min(r.tokens+n, tokensFirst+tokenUnits*s.next.Sub(s.oldest))
@@ -205,17 +206,17 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 		if !r.newest.Before(r.roundEnd) || r.holes && now.Sub(r.roundAt) > r.paths[r.latest].wait() {
 			took := now.Sub(r.roundAt)
 			r.roundEnd, r.roundAt = s.next, now
-			r.endRound(g, s, took)
+			r.endRound(s, took)
 		}
 	}
 	if r.news || r.marked > 0 || r.lossAt <= now {
-		s.findLost(g, now)
+		s.findLost(now)
 		if r.lossAt != mono.Never {
-			r.wake(g, s, now, r.lossAt)
+			r.wake(s, now, r.lossAt)
 		}
 	}
 	r.holes = r.sacked > 0 || r.gone > 0 || r.copied.at != 0
-	s.pace(g, now)
+	s.pace(now)
 	s.settle()
 	return done
 }
@@ -224,7 +225,7 @@ func (s *Sender) onAck(g *Segments, now mono.Time, ack seq.Num, sack *Sack, done
 // acknowledgement and there was only one copy of it (Karn's rule). An ACK that does not say which
 // one arrived last tells nothing when it covers a packet that was sent again: what is behind that
 // may have arrived long before.
-func (r *recovery) measure(g *Segments, s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
+func (r *recovery) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	n, delay := ack, time.Duration(0)
 	if sack != nil {
 		n, delay = sack.Last, sack.Delay
@@ -233,8 +234,8 @@ func (r *recovery) measure(g *Segments, s *Sender, now mono.Time, ack seq.Num, s
 	if !ok {
 		return
 	}
-	p := &g.segs[t]
-	if p.state != Posted || p.resends > 0 || p.vague || sack == nil && s.again(g, ack) {
+	p := s.segment(t)
+	if p.state != Posted || p.resends > 0 || p.vague || sack == nil && s.again(ack) {
 		return
 	}
 	rtt := now.Sub(p.postedAt)
@@ -247,13 +248,13 @@ func (r *recovery) measure(g *Segments, s *Sender, now mono.Time, ack seq.Num, s
 	if sack != nil && sack.Unread > unreadLeast {
 		rtt = max(rtt-sack.Unread, min(rtt, path.base)) // what the network can have taken at least
 	}
-	r.cong.sample(rtt, path.base, &g.rules)
+	r.cong.sample(rtt, path.base, &s.segs.rules)
 }
 
 // again says whether a packet up to ack was sent again.
-func (s *Sender) again(g *Segments, ack seq.Num) bool {
+func (s *Sender) again(ack seq.Num) bool {
 	for n := s.oldest; n != ack; n++ {
-		if t := s.at(n); t != noToken && (g.segs[t].resends > 0 || g.segs[t].state == Resend) {
+		if t := s.at(n); t != noToken && (s.segment(t).resends > 0 || s.segment(t).state == Resend) {
 			return true
 		}
 	}
@@ -261,7 +262,7 @@ func (s *Sender) again(g *Segments, ack seq.Num) bool {
 }
 
 // onWords frees the packets that arrived beyond the first gap.
-func (s *Sender) onWords(g *Segments, now mono.Time, ack seq.Num, words []uint64,
+func (s *Sender) onWords(now mono.Time, ack seq.Num, words []uint64,
 	done []Token,
 ) []Token {
 	first := ack + sackAhead
@@ -273,7 +274,7 @@ func (s *Sender) onWords(g *Segments, now mono.Time, ack seq.Num, words []uint64
 			if t == noToken || n.Before(s.oldest) {
 				continue
 			}
-			s.arrived(g, now, t)
+			s.arrived(now, t)
 			done = append(done, t)
 			s.ring[i] = noToken
 			s.rec.sacked++
@@ -286,7 +287,7 @@ func (s *Sender) onWords(g *Segments, now mono.Time, ack seq.Num, words []uint64
 
 // onCopies counts the packets that were sent again in vain: the peer tells how many came twice.
 // What the network has copied counts too, as long as something was sent again.
-func (r *recovery) onCopies(g *Segments, copies uint32) {
+func (r *recovery) onCopies(s *Sender, copies uint32) {
 	d := int32(copies - r.copies)
 	if d <= 0 {
 		return // an older ACK
@@ -294,7 +295,7 @@ func (r *recovery) onCopies(g *Segments, copies uint32) {
 	r.copies = copies
 	vain := min(d, r.again[0]+r.again[1])
 	r.vain += uint32(vain)
-	g.counts.Spurious += uint64(vain)
+	s.segs.counts.Spurious += uint64(vain)
 	for i := range r.again {
 		n := min(vain, r.again[i])
 		r.again[i] -= n
@@ -303,8 +304,8 @@ func (r *recovery) onCopies(g *Segments, copies uint32) {
 }
 
 // endRound takes the decisions that fall once in a round trip.
-func (r *recovery) endRound(g *Segments, s *Sender, took time.Duration) {
-	r.cong.endRound(&g.rules, int32(s.window), took)
+func (r *recovery) endRound(s *Sender, took time.Duration) {
+	r.cong.endRound(&s.segs.rules, int32(s.window), took)
 	r.waits = false
 	r.lag = min(max(took-r.paths[r.latest].srtt, 0), r.peerDelay)
 	r.cong.flight = r.pipe(s)
@@ -338,14 +339,14 @@ func (s *Sender) sackOK(ack seq.Num, sack *Sack) bool {
 
 // OnSack is OnAck for an acknowledgement that is selective. A Sender that was not given to Adapt
 // heeds its cumulative part alone.
-func (s *Sender) OnSack(g *Segments, now mono.Time, ack seq.Num, credit uint16, sack *Sack,
+func (s *Sender) OnSack(now mono.Time, ack seq.Num, credit uint16, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {
 	if !s.Plausible(ack) || !s.sackOK(ack, sack) {
 		return done, AckBogus
 	}
 	if s.rec == nil {
-		done, verdict, _ := s.OnAck(g, now, ack, credit, true, done)
+		done, verdict, _ := s.OnAck(now, ack, credit, true, done)
 		return done, verdict
 	}
 	if ack.Sub(s.oldest)+1 < 0 {
@@ -353,7 +354,7 @@ func (s *Sender) OnSack(g *Segments, now mono.Time, ack seq.Num, credit uint16, 
 	}
 	s.limit = s.limit.Max(ack.Add(1 + max(1, uint32(credit))))
 	before := len(done)
-	done = s.onAck(g, now, ack, sack, done)
+	done = s.onAck(now, ack, sack, done)
 	switch {
 	case len(done) > before:
 		return done, AckNew
@@ -366,11 +367,11 @@ func (s *Sender) OnSack(g *Segments, now mono.Time, ack seq.Num, credit uint16, 
 // onPlainAck processes an acknowledgement without a selective part under the adaptive rules. From a
 // peer that knows no other, the repetition of one says that there is a gap: as in the usnic
 // profile, but never about a packet that is out for less than a round trip.
-func (s *Sender) onPlainAck(g *Segments, now mono.Time, ack seq.Num, idle bool,
+func (s *Sender) onPlainAck(now mono.Time, ack seq.Num, idle bool,
 	done []Token,
 ) (_ []Token, verdict AckVerdict, resend bool) {
 	before := len(done)
-	done = s.onAck(g, now, ack, nil, done)
+	done = s.onAck(now, ack, nil, done)
 	switch {
 	case len(done) > before || ack+1 != s.oldest:
 		return done, AckNew, false
@@ -378,11 +379,11 @@ func (s *Sender) onPlainAck(g *Segments, now mono.Time, ack seq.Num, idle bool,
 		return done, AckIdle, false
 	}
 	t := s.at(s.oldest)
-	p := &g.segs[t]
-	if p.state != Posted || now.Sub(p.postedAt) < s.rec.least(p.channel, &g.rules) {
+	p := s.segment(t)
+	if p.state != Posted || now.Sub(p.postedAt) < s.rec.least(p.channel, &s.segs.rules) {
 		return done, AckDuplicate, false
 	}
-	s.sendAgain(g, t, CauseDupAck)
+	s.sendAgain(t, CauseDupAck)
 	s.rec.cong.lost++
 	s.settle()
 	return done, AckDuplicate, true

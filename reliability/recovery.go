@@ -118,15 +118,15 @@ const longAgo = -mono.Never / 2
 
 // Adapt gives a sender, fresh from Init, the adaptive rules. The peer may hold an ACK back for
 // peerDelay; selective says whether its ACKs are selective.
-func (s *Sender) Adapt(g *Segments, peerDelay time.Duration, selective bool) {
+func (s *Sender) Adapt(peerDelay time.Duration, selective bool) {
 	s.rec = &recovery{
 		lossAt: mono.Never, peerDelay: peerDelay, selective: selective, tokens: tokensFirst,
-		roundEnd: s.next, newest: s.next - 1, limit: g.rules.ResendTimeoutMax,
+		roundEnd: s.next, newest: s.next - 1, limit: s.segs.rules.ResendTimeoutMax,
 		sentAt: [channels]mono.Time{longAgo, longAgo}, ackedAt: longAgo, since: longAgo,
 	}
-	s.rec.fixed = g.rules.Congestion == CongestionFixed
-	s.rec.cong.init(&g.rules)
-	s.rec.setWait(&g.rules)
+	s.rec.fixed = s.segs.rules.Congestion == CongestionFixed
+	s.rec.cong.init(&s.segs.rules)
+	s.rec.setWait(&s.segs.rules)
 	s.settle()
 }
 
@@ -150,7 +150,7 @@ func (s *Segments) PostTo(now mono.Time, t Token, to *Sender, n seq.Num, c Chann
 ) {
 	s.segs[t].post(now, to, n, c, vague)
 	s.posted++
-	to.rec.sent(s, to, now, c, limit)
+	to.rec.sent(to, now, c, limit)
 }
 
 // PostRun is PostTo for segments sent at once under consecutive numbers from n on.
@@ -162,7 +162,7 @@ func (s *Segments) PostRun(now mono.Time, run []Token, to *Sender, n seq.Num, c 
 		n++
 	}
 	s.posted += len(run)
-	to.rec.sent(s, to, now, c, limit)
+	to.rec.sent(to, now, c, limit)
 }
 
 func (p *segment) post(now mono.Time, to *Sender, n seq.Num, c Channel, vague bool) {
@@ -188,13 +188,13 @@ func (s *Segments) Resent(now mono.Time, t Token, to *Sender, limit time.Duratio
 	r.again[0]++
 	r.pacer.again++
 	r.sentAt[Data], r.limit = now, limit
-	r.run(s, to, now)
+	r.run(to, now)
 	to.settle()
 }
 
 // sent notes the time, and has the timer run. If it runs for what was sent before, it ends early
 // enough: another packet only makes the time-out later.
-func (r *recovery) sent(g *Segments, s *Sender, now mono.Time, c Channel, limit time.Duration) {
+func (r *recovery) sent(s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	r.sentAt[c] = now
 	if r.hold != 0 && r.since != longAgo && limit == r.limit && !r.pacer.short(s) {
 		return
@@ -202,11 +202,11 @@ func (r *recovery) sent(g *Segments, s *Sender, now mono.Time, c Channel, limit 
 	if r.backoff == 0 {
 		r.limit = limit
 	}
-	r.run(g, s, now)
+	r.run(s, now)
 }
 
 // run has the timer run.
-func (r *recovery) run(g *Segments, s *Sender, now mono.Time) {
+func (r *recovery) run(s *Sender, now mono.Time) {
 	if r.since == longAgo {
 		r.since = now
 	}
@@ -215,7 +215,7 @@ func (r *recovery) run(g *Segments, s *Sender, now mono.Time) {
 		due = due.Min(r.pacer.due)
 	}
 	if r.hold == 0 || due < r.holdAt {
-		r.wake(g, s, now, due)
+		r.wake(s, now, due)
 	}
 }
 
@@ -263,14 +263,14 @@ func (r *recovery) setWait(rules *Rules) {
 }
 
 // wake has the timer run out at the instant at, or before.
-func (r *recovery) wake(g *Segments, s *Sender, now, at mono.Time) {
+func (r *recovery) wake(s *Sender, now, at mono.Time) {
 	if r.hold != 0 {
 		if r.holdAt <= at {
 			return
 		}
-		g.clocks.Checkout(r.hold)
+		s.segs.clocks.Checkout(r.hold)
 	}
-	room, err := g.clocks.Checkin(now, at.Sub(now), s)
+	room, err := s.segs.clocks.Checkin(now, at.Sub(now), s)
 	if err != nil {
 		// As many rooms as peers, and one timer each.
 		panic("reliability: no room for a peer's timer: " + err.Error())
@@ -291,24 +291,24 @@ func (s *Segments) ExpireNext(now mono.Time) *Sender {
 	r := to.rec
 	r.hold, r.holdAt = 0, mono.Never
 	if to.oldest == to.next {
-		to.pace(s, now)
+		to.pace(now)
 		to.settle()
 		return to
 	}
 	if r.lossAt <= now {
-		to.findLost(s, now)
+		to.findLost(now)
 	}
 	if due := r.due(); due <= now {
-		to.timeout(s, now)
+		to.timeout(now)
 	}
-	r.wake(s, to, now, max(r.due().Min(r.lossAt), now.Add(time.Microsecond)))
-	to.pace(s, now)
+	r.wake(to, now, max(r.due().Min(r.lossAt), now.Add(time.Microsecond)))
+	to.pace(now)
 	to.settle()
 	return to
 }
 
 // timeout sends the oldest packet again that is not to be sent again anyway.
-func (s *Sender) timeout(g *Segments, now mono.Time) {
+func (s *Sender) timeout(now mono.Time) {
 	r, cause := s.rec, CauseTimeout
 	r.since = now
 	if r.backoff == 0 {
@@ -317,21 +317,21 @@ func (s *Sender) timeout(g *Segments, now mono.Time) {
 	if r.backoff < backoffMax {
 		r.backoff++
 	}
-	r.setWait(&g.rules)
+	r.setWait(&s.segs.rules)
 	if r.backoff == backoffRestart {
-		r.cong.restart(&g.rules)
+		r.cong.restart(&s.segs.rules)
 	}
 	for n := s.oldest; n != s.next; n++ {
 		if t := s.at(n); t != noToken {
-			s.sendAgain(g, t, cause)
+			s.sendAgain(t, cause)
 			return
 		}
 	}
 }
 
 // sendAgain puts a packet in flight on the resend list, if it is not there already.
-func (s *Sender) sendAgain(g *Segments, t Token, cause Cause) {
-	r, p := s.rec, &g.segs[t]
+func (s *Sender) sendAgain(t Token, cause Cause) {
+	r, p := s.rec, s.segment(t)
 	if p.state != Posted {
 		return
 	}
@@ -341,8 +341,8 @@ func (s *Sender) sendAgain(g *Segments, t Token, cause Cause) {
 		r.gone++
 	}
 	r.tokens = max(r.tokens-tokenUnits, 0)
-	g.posted--
-	g.enlist(t, cause)
+	s.segs.posted--
+	s.segs.enlist(t, cause)
 }
 
 // unmark takes a segment off those that wait for the budget.
@@ -352,29 +352,29 @@ func (s *Sender) unmark(p *segment) {
 }
 
 // Refuse has a packet sent again because the peer has refused it.
-func (s *Sender) Refuse(g *Segments, t Token) {
+func (s *Sender) Refuse(t Token) {
 	if s.rec == nil {
-		g.ResendNow(t)
+		s.segs.ResendNow(t)
 		return
 	}
-	s.sendAgain(g, t, CauseRefused)
+	s.sendAgain(t, CauseRefused)
 	s.settle()
 }
 
 // abandon stops the timer of a sender whose peer is gone.
-func (s *Sender) abandon(g *Segments) {
+func (s *Sender) abandon() {
 	r := s.rec
 	if r == nil {
 		return
 	}
 	if r.hold != 0 {
-		g.clocks.Checkout(r.hold)
+		s.segs.clocks.Checkout(r.hold)
 	}
 	r.hold, r.sacked, r.gone, r.marked = 0, 0, 0, 0
 }
 
 // CheckRecovery reports the first broken invariant of what the adaptive profile keeps.
-func (s *Sender) CheckRecovery(g *Segments) error {
+func (s *Sender) CheckRecovery() error {
 	r := s.rec
 	if r == nil {
 		return nil
@@ -386,12 +386,12 @@ func (s *Sender) CheckRecovery(g *Segments) error {
 		switch {
 		case t == noToken:
 			sacked++
-		case g.segs[t].state == Resend:
+		case s.segment(t).state == Resend:
 			gone++
-		case g.segs[t].state == Posted && g.segs[t].lost:
+		case s.segment(t).state == Posted && s.segment(t).lost:
 			gone++
 			marked++
-		case g.segs[t].state == Posted:
+		case s.segment(t).state == Posted:
 			waits = true
 		}
 	}
@@ -411,7 +411,7 @@ func (s *Sender) CheckRecovery(g *Segments) error {
 		return fmt.Errorf("reliability: window of %d packets, %d tokens", r.cong.window, r.tokens)
 	}
 	if r.hold != 0 {
-		if who, ok := g.clocks.Knock(r.hold); !ok || who != s {
+		if who, ok := s.segs.clocks.Knock(r.hold); !ok || who != s {
 			return fmt.Errorf("reliability: the timer of sender %d is not its own", s.number)
 		}
 	}

@@ -192,10 +192,10 @@ func (m *recoveryModel) hear(t *rapid.T, i int) {
 			}
 			sack.Words[bit/64] |= 1 << (bit % 64)
 		}
-		m.done, _ = m.snd.OnSack(m.segs, m.now, adaptiveFirst.Add(uint32(a.upTo))-1, 4096, &sack,
+		m.done, _ = m.snd.OnSack(m.now, adaptiveFirst.Add(uint32(a.upTo))-1, 4096, &sack,
 			m.done[:0])
 	} else {
-		m.done, _, _ = m.snd.OnAck(m.segs, m.now, adaptiveFirst.Add(uint32(a.upTo))-1, 4096, false,
+		m.done, _, _ = m.snd.OnAck(m.now, adaptiveFirst.Add(uint32(a.upTo))-1, 4096, false,
 			m.done[:0])
 	}
 	slices.Sort(m.done)
@@ -209,7 +209,7 @@ func (m *recoveryModel) hear(t *rapid.T, i int) {
 func (m *recoveryModel) refuse(i int) {
 	if token, ok := m.snd.Token(adaptiveFirst.Add(uint32(i))); ok {
 		m.refused[i] = true
-		m.snd.Refuse(m.segs, token)
+		m.snd.Refuse(token)
 	}
 }
 

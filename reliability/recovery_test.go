@@ -32,8 +32,8 @@ func newAdaptive(t failer, change func(*Rules)) *adaptive {
 		t.Fatalf("%v", err)
 	}
 	a := &adaptive{t: t, segs: segs, now: 1e9}
-	a.snd.Init(3, adaptiveFirst, rules.WindowPackets)
-	a.snd.Adapt(segs, 50*time.Microsecond, true)
+	a.snd.Init(segs, 3, adaptiveFirst, rules.WindowPackets)
+	a.snd.Adapt(50*time.Microsecond, true)
 	a.snd.Grant(4096)
 	return a
 }
@@ -65,7 +65,7 @@ func (a *adaptive) ack(upTo, last int, early ...int) AckVerdict {
 	}
 	var verdict AckVerdict
 	ack := adaptiveFirst.Add(uint32(upTo)) - 1
-	a.done, verdict = a.snd.OnSack(a.segs, a.now, ack, 4096, &sack, a.done[:0])
+	a.done, verdict = a.snd.OnSack(a.now, ack, 4096, &sack, a.done[:0])
 	a.check()
 	return verdict
 }
@@ -95,7 +95,7 @@ func (a *adaptive) check() {
 	if err := a.segs.Check(); err != nil {
 		a.t.Fatalf("%v", err)
 	}
-	if err := a.snd.Check(a.segs); err != nil {
+	if err := a.snd.Check(); err != nil {
 		a.t.Fatalf("%v", err)
 	}
 }
@@ -108,7 +108,7 @@ func (a *adaptive) warm(rtt time.Duration) {
 		a.ack(a.sent, a.sent-1)
 	}
 	a.snd.rec.cong.slow = false
-	a.snd.pace(a.segs, a.now) // which it is in slow start
+	a.snd.pace(a.now) // which it is in slow start
 }
 
 // newWarm is one whose paths are measured, and the number of its next packet.
@@ -402,7 +402,7 @@ func TestCopiesInVain(t *testing.T) {
 	a.send(1, Data)
 	a.after(rtt)
 	sack := Sack{Last: adaptiveFirst.Add(uint32(n + 2)), Copies: 1}
-	a.done, _ = a.snd.OnSack(a.segs, a.now, adaptiveFirst.Add(uint32(n+2)), 4096, &sack, a.done[:0])
+	a.done, _ = a.snd.OnSack(a.now, adaptiveFirst.Add(uint32(n+2)), 4096, &sack, a.done[:0])
 	if a.snd.rec.vain != 1 || a.segs.Counts().Spurious != 1 {
 		t.Errorf("%d copies in vain, want 1; counted %+v", a.snd.rec.vain, a.segs.Counts())
 	}
@@ -450,7 +450,7 @@ func TestAdaptiveAllocatesNothing(t *testing.T) {
 		words := [1]uint64{0x3FFF}
 		a.now = a.now.Add(rtt)
 		sack := Sack{Last: next + 15, Words: words[:]}
-		a.done, _ = a.snd.OnSack(a.segs, a.now, next-1, 4096, &sack, a.done[:0])
+		a.done, _ = a.snd.OnSack(a.now, next-1, 4096, &sack, a.done[:0])
 		a.now = a.now.Add(rtt)
 		for a.segs.ExpireNext(a.now) != nil {
 		}
@@ -463,7 +463,7 @@ func TestAdaptiveAllocatesNothing(t *testing.T) {
 		}
 		a.now = a.now.Add(rtt)
 		sack = Sack{Last: next}
-		a.done, _ = a.snd.OnSack(a.segs, a.now, next+15, 4096, &sack, a.done[:0])
+		a.done, _ = a.snd.OnSack(a.now, next+15, 4096, &sack, a.done[:0])
 	}
 	for range 100 {
 		round()

@@ -23,8 +23,8 @@ func TestPostRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &after[way].snd
-		s.Init(0, wrapsSoon, 16)
-		s.Adapt(g, 50*time.Microsecond, true)
+		s.Init(g, 0, wrapsSoon, 16)
+		s.Adapt(50*time.Microsecond, true)
 		s.Grant(16)
 		now := mono.Time(1000)
 		var run []Token
@@ -40,7 +40,7 @@ func TestPostRun(t *testing.T) {
 		if way == 1 {
 			g.PostRun(now, run, s, first, Data, time.Second)
 		}
-		if err := s.Check(g); err != nil {
+		if err := s.Check(); err != nil {
 			t.Error(err)
 		}
 		if err := g.Check(); err != nil {
@@ -232,7 +232,7 @@ func TestAdmitRun(t *testing.T) {
 					var numbers [2][]seq.Num
 					for way := range after {
 						s := &after[way]
-						s.Init(3, first, window)
+						s.Init(nil, 3, first, window)
 						s.Grant(4095)
 						admitTo(s, before, 0)
 						s.oldest = s.oldest.Add(uint32(gone)) // as OnAck does
@@ -263,8 +263,8 @@ func TestAdmitRunAdaptive(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.segs = g
-		f.snd.Init(0, wrapsSoon, 64)
-		f.snd.Adapt(g, 50*time.Microsecond, true)
+		f.snd.Init(g, 0, wrapsSoon, 64)
+		f.snd.Adapt(50*time.Microsecond, true)
 		f.snd.Grant(64)
 		for sent := 0; sent < count; {
 			n := min(count-sent, f.snd.Room(), 7)
@@ -299,7 +299,7 @@ func TestAdmitRunRefused(t *testing.T) {
 			{16, 4, 0}, {16, 100, 0}, {16, 100, 16}, {64, 20, 13}, {64, 64, 63}, {64, 1, 1},
 		} {
 			var s Sender
-			s.Init(3, first, c.window)
+			s.Init(nil, 3, first, c.window)
 			s.Grant(uint16(c.credit))
 			admitTo(&s, c.before, 0)
 			room := s.Room()
@@ -329,7 +329,7 @@ func TestRunsAllocateNothing(t *testing.T) {
 	var s Sender
 	var r Receiver
 	rules := quick()
-	s.Init(3, wrapsSoon, 64)
+	s.Init(nil, 3, wrapsSoon, 64)
 	s.Grant(64)
 	r.Init(wrapsSoon, 64)
 	run := make([]Token, 64)

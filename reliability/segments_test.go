@@ -218,7 +218,7 @@ func TestDupAckHold(t *testing.T) {
 	const hold = 2 * time.Millisecond
 	f := newFlight(t, 1<<32-1, 16, 16, 3)
 	dupAck := func(now mono.Time) bool {
-		_, verdict, resend := f.snd.OnAck(f.segs, now, 1<<32-2, 16, false, nil)
+		_, verdict, resend := f.snd.OnAck(now, 1<<32-2, 16, false, nil)
 		if verdict != AckDuplicate {
 			t.Fatalf("verdict %d", verdict)
 		}
@@ -286,7 +286,7 @@ func TestResendList(t *testing.T) {
 	}
 	f.segs.ResendNow(tokens[5])
 	f.segs.ResendNow(tokens[5]) // waits there already
-	f.snd.OnAck(f.segs, 0, 1<<31-3, 0, false, nil)
+	f.snd.OnAck(0, 1<<31-3, 0, false, nil)
 	f.expire(t, 1e9)
 	f.check(t)
 	if f.segs.ResendsWaiting() != 8 || f.segs.Deadline() != mono.Never {

@@ -22,6 +22,7 @@ const (
 // Sender is the send side of one peer: the window of packets in flight and its limit. The zero
 // value must be given to Init.
 type Sender struct {
+	segs   *Segments
 	ring   []Token // the segment of each number in flight; a power of two, grown on demand
 	oldest seq.Num // n_a: oldest unacknowledged
 	next   seq.Num // n_t: next to send
@@ -35,11 +36,13 @@ type Sender struct {
 // noToken stands in the ring for a packet that arrived before an older one.
 const noToken = ^Token(0)
 
-// Init sets the first sequence number, the window in packets (a power of two up to WindowMax) and
-// the number under which Segments.Owner will tell this sender. It has no credits yet.
-func (s *Sender) Init(number uint32, first seq.Num, window int) {
+// Init sets the module's segments, of which this sender admits some, the first sequence number, the
+// window in packets (a power of two up to WindowMax) and the number under which Segments.Owner will
+// tell this sender. It has no credits yet. One that only counts packets needs no segments (nil).
+func (s *Sender) Init(segs *Segments, number uint32, first seq.Num, window int) {
 	*s = Sender{
-		oldest: first, next: first, limit: first, wall: first, window: uint32(window), number: number,
+		segs: segs, oldest: first, next: first, limit: first, wall: first, window: uint32(window),
+		number: number,
 	}
 }
 
@@ -87,6 +90,9 @@ func (s *Sender) InFlight() int {
 	}
 	return int(s.next - s.oldest)
 }
+
+// segment returns the state of one of the module's segments.
+func (s *Sender) segment(t Token) *segment { return &s.segs.segs[t] }
 
 // at returns the segment of a number of the window, or noToken.
 func (s *Sender) at(n seq.Num) Token { return s.ring[uint32(n)&uint32(len(s.ring)-1)] }
@@ -145,7 +151,7 @@ func (s *Sender) Number() uint32 { return s.number }
 // credit how many more it is ready for, dup whether the ACK only answers a packet that the peer had
 // already. The segments that became free are appended to done; they left the hotel or the resend
 // list. The oldest segment may move to the resend list (AckDuplicate with resend true).
-func (s *Sender) OnAck(g *Segments, now mono.Time, ack seq.Num, credit uint16, dup bool,
+func (s *Sender) OnAck(now mono.Time, ack seq.Num, credit uint16, dup bool,
 	done []Token,
 ) (_ []Token, verdict AckVerdict, resend bool) {
 	if !s.Plausible(ack) {
@@ -160,13 +166,13 @@ func (s *Sender) OnAck(g *Segments, now mono.Time, ack seq.Num, credit uint16, d
 	grew := s.limit.Before(limit)
 	s.limit = s.limit.Max(limit)
 	if s.rec != nil {
-		return s.onPlainAck(g, now, ack, grew || dup, done)
+		return s.onPlainAck(now, ack, grew || dup, done)
 	}
 	if steps > 0 {
 		mask := uint32(len(s.ring) - 1)
 		for ; steps > 0; steps-- {
 			t := s.ring[uint32(s.oldest)&mask]
-			g.Acked(t)
+			s.segs.Acked(t)
 			done = append(done, t)
 			s.oldest++
 		}
@@ -180,7 +186,7 @@ func (s *Sender) OnAck(g *Segments, now mono.Time, ack seq.Num, credit uint16, d
 		return done, AckIdle, false
 	}
 	// usnic's rule: the first duplicate ACK sends the oldest segment again at once.
-	return done, AckDuplicate, g.fastRetransmit(now, s.ring[uint32(s.oldest)&uint32(len(s.ring)-1)])
+	return done, AckDuplicate, s.segs.fastRetransmit(now, s.at(s.oldest))
 }
 
 // Plausible says whether an ACK can be of this connection: of packets sent, however old.
@@ -197,24 +203,24 @@ func (s *Sender) Token(n seq.Num) (Token, bool) {
 
 // Abort acknowledges everything in flight to nobody: the segments become free and are appended to
 // done. For a peer that is gone.
-func (s *Sender) Abort(g *Segments, done []Token) []Token {
+func (s *Sender) Abort(done []Token) []Token {
 	for ; s.oldest != s.next; s.oldest++ {
 		t := s.at(s.oldest)
 		if t == noToken {
 			continue
 		}
-		g.Acked(t)
+		s.segs.Acked(t)
 		done = append(done, t)
 	}
 	s.limit, s.wall = s.next, s.next
 	s.ring = nil
-	s.abandon(g)
+	s.abandon()
 	return done
 }
 
 // Check reports the first broken invariant of the window: its bounds, and that every number in it
 // is one segment that is posted or to be resent under that very number.
-func (s *Sender) Check(g *Segments) error {
+func (s *Sender) Check() error {
 	if n := s.next.Sub(s.oldest); n < 0 || uint32(n) > s.window {
 		return fmt.Errorf("reliability: window [%d, %d) of at most %d", s.oldest, s.next, s.window)
 	}
@@ -223,11 +229,11 @@ func (s *Sender) Check(g *Segments) error {
 		if !ok && s.rec != nil {
 			continue // has arrived
 		}
-		owner, got := g.Owner(t)
-		if owner != s.number || got != n || g.State(t) != Posted && g.State(t) != Resend {
+		owner, got := s.segs.Owner(t)
+		if owner != s.number || got != n || s.segs.State(t) != Posted && s.segs.State(t) != Resend {
 			return fmt.Errorf("reliability: number %d of sender %d: segment %d is %v, number %d of %d",
-				n, s.number, t, g.State(t), got, owner)
+				n, s.number, t, s.segs.State(t), got, owner)
 		}
 	}
-	return s.CheckRecovery(g)
+	return s.CheckRecovery()
 }

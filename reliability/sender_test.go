@@ -55,7 +55,7 @@ func TestOnAck(t *testing.T) {
 				ack := first + seq.Num(c.ack)
 				plausible := f.snd.Plausible(ack)
 				const before = Token(99)
-				done, verdict, resend := f.snd.OnAck(f.segs, 0, ack, c.credit, c.dup, []Token{before})
+				done, verdict, resend := f.snd.OnAck(0, ack, c.credit, c.dup, []Token{before})
 				if verdict != c.verdict || resend != c.resend {
 					t.Errorf("verdict %d, resend %v; want %d, %v", verdict, resend, c.verdict, c.resend)
 				}
@@ -104,7 +104,7 @@ func TestOnAckIdle(t *testing.T) {
 	for _, c := range cases {
 		eachStart(t, func(t *testing.T, first seq.Num) {
 			f := newFlight(t, first, 16, 3, 0)
-			done, verdict, resend := f.snd.OnAck(f.segs, 0, first+seq.Num(c.ack), c.credit, false, nil)
+			done, verdict, resend := f.snd.OnAck(0, first+seq.Num(c.ack), c.credit, false, nil)
 			if len(done) > 0 || verdict != c.verdict || resend || f.snd.Room() != c.room {
 				t.Errorf("ACK %d: freed %d, verdict %d, resend %v, room %d; want verdict %d, room %d",
 					c.ack, len(done), verdict, resend, f.snd.Room(), c.verdict, c.room)
@@ -122,7 +122,7 @@ func TestOnAckStates(t *testing.T) {
 	f.segs.Repost(1e9, reposted, forever)
 	popped, _, _ := f.segs.PopResend()
 	f.check2(t, 1) // four wait, one of them in the caller's hands
-	done, verdict, _ := f.snd.OnAck(f.segs, 1e9, 1, 16, false, nil)
+	done, verdict, _ := f.snd.OnAck(1e9, 1, 16, false, nil)
 	if verdict != AckNew || !slices.Equal(done, f.sent[:4]) {
 		t.Fatalf("freed %v, verdict %d", done, verdict)
 	}
@@ -148,7 +148,7 @@ func TestOnAckStates(t *testing.T) {
 // check2 is check while popped segments are in the caller's hands.
 func (f *flight) check2(t failer, popped int) {
 	t.Helper()
-	if err := f.snd.Check(f.segs); err != nil {
+	if err := f.snd.Check(); err != nil {
 		t.Fatalf("%v", err)
 	}
 	if err := f.segs.Check(); err != nil {
@@ -168,7 +168,7 @@ func TestWindowEdges(t *testing.T) {
 				size := min(window, credit)
 				segs := mustSegments(t, window, quick())
 				var s Sender
-				s.Init(1, first, window)
+				s.Init(segs, 1, first, window)
 				if s.Open() || s.Room() != 0 {
 					t.Fatalf("open before any credit: room %d", s.Room())
 				}
@@ -195,7 +195,7 @@ func TestWindowEdges(t *testing.T) {
 						t.Fatalf("number %d is segment %d, %v", i, token, ok)
 					}
 				}
-				if err := s.Check(segs); err != nil {
+				if err := s.Check(); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -211,29 +211,29 @@ func TestRingGrows(t *testing.T) {
 		const window = 64
 		segs := mustSegments(t, window, quick())
 		var s Sender
-		s.Init(1, first-500, window)
+		s.Init(segs, 1, first-500, window)
 		var free []Token
 		for i := range window {
 			free = append(free, Token(i))
 		}
 		for target := 1; target <= window; target++ {
 			_, next := s.Window()
-			s.OnAck(segs, 0, next-1, 65535, false, nil)
+			s.OnAck(0, next-1, 65535, false, nil)
 			for range 20 { // keeps target packets in flight, and slides
 				for s.InFlight() < target {
 					token := free[0]
 					free = free[1:]
 					segs.Post(0, token, 1, s.Admit(token), forever)
 				}
-				if err := s.Check(segs); err != nil {
+				if err := s.Check(); err != nil {
 					t.Fatalf("%d in flight: %v", target, err)
 				}
 				oldest, _ := s.Window()
-				done, _, _ := s.OnAck(segs, 0, oldest, 65535, false, nil)
+				done, _, _ := s.OnAck(0, oldest, 65535, false, nil)
 				free = append(free, done...)
 			}
 			oldest, next := s.Window()
-			done, _, _ := s.OnAck(segs, 0, next-1, 65535, false, nil)
+			done, _, _ := s.OnAck(0, next-1, 65535, false, nil)
 			if len(done) != int(next-oldest) {
 				t.Fatalf("%d of %d freed", len(done), next-oldest)
 			}
@@ -279,7 +279,7 @@ func TestSenderGrant(t *testing.T) {
 	t.Parallel()
 	eachStart(t, func(t *testing.T, first seq.Num) {
 		var s Sender
-		s.Init(1, first, WindowMax)
+		s.Init(nil, 1, first, WindowMax)
 		highest := 0
 		for _, credit := range []int{0, 4, 2, 0, 5, 1} {
 			s.Grant(uint16(credit))
@@ -305,7 +305,7 @@ func TestAbort(t *testing.T) {
 			f.segs.ResendNow(token)
 		}
 		f.segs.PopResend()
-		done := f.snd.Abort(f.segs, []Token{99})
+		done := f.snd.Abort([]Token{99})
 		if !slices.Equal(done[1:], f.sent) || done[0] != 99 {
 			t.Errorf("done %v, want %v", done, f.sent)
 		}
@@ -317,14 +317,14 @@ func TestAbort(t *testing.T) {
 			t.Errorf("after Abort %d in flight, open %v", f.snd.InFlight(), f.snd.Open())
 		}
 		f.check(t)
-		if _, verdict, _ := f.snd.OnAck(f.segs, 0, first+6, 9, false, nil); verdict != AckBogus {
+		if _, verdict, _ := f.snd.OnAck(0, first+6, 9, false, nil); verdict != AckBogus {
 			t.Errorf("ACK beyond: verdict %d", verdict)
 		}
-		if again := f.snd.Abort(f.segs, nil); len(again) != 0 {
+		if again := f.snd.Abort(nil); len(again) != 0 {
 			t.Errorf("second Abort freed %v", again)
 		}
 		// A late ACK of the last packet with credits opens it again; the ring starts from nothing.
-		f.snd.OnAck(f.segs, 0, first+5, 1, false, nil)
+		f.snd.OnAck(0, first+5, 1, false, nil)
 		n := f.snd.Admit(3)
 		f.segs.Post(0, 3, f.snd.Number(), n, forever)
 		if n != first+6 || f.snd.Open() {
@@ -351,7 +351,7 @@ func TestSenderCheck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFlight(t, 1<<32-2, 16, 16, 5)
 			breakIt(f)
-			if f.snd.Check(f.segs) == nil {
+			if f.snd.Check() == nil {
 				t.Error("Check found nothing")
 			}
 		})

@@ -1,7 +1,6 @@
 package btl
 
 import (
-	"math"
 	"time"
 
 	"gobtl/fabric"
@@ -24,22 +23,6 @@ func (m *Module) agreeRecovery(ep *Endpoint, hello *frag.Hello) {
 	if m.rules.Adaptive && !ep.reliable {
 		ep.snd.Adapt(time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
 	}
-}
-
-// onSack processes an Ack with a Sack.
-func (m *Module) onSack(ep *Endpoint, h *frag.Header, payload []byte) bool {
-	if !ep.selective {
-		return false
-	}
-	s := &m.sack
-	frag.DecodeSack(payload, s)
-	done, verdict := ep.snd.OnSack(m.now, h.Ack, h.Credit, &reliability.Sack{
-		Words: s.Words[:s.Count], Last: s.Last, Copies: s.Copies,
-		Delay: time.Duration(s.DelayUs) * time.Microsecond,
-		// An ACK may have waited unread on this side, too.
-		Unread: time.Duration(s.UnreadUs)*time.Microsecond + m.unread,
-	}, m.done[:0])
-	return m.afterAck(ep, done, verdict)
 }
 
 // afterAck books what an ACK has freed; false if it acknowledges what was never sent.
@@ -187,84 +170,26 @@ func (ep *Endpoint) ackRides() bool {
 	return ep.ackOwed && (!ep.selective || ep.rcv.Held() == 0)
 }
 
-// takeAck moves the ACK that is owed into a header.
-func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
-	ack, credit, dup := ep.rcv.TakeAck(m.credits)
-	h.Ack, h.Credit = ack, credit
-	h.Flags = h.Flags&^frag.FlagDup | frag.FlagAck
-	if dup {
-		h.Flags |= frag.FlagDup
-	}
-	m.acks.remove(ep)
-	ep.ackOwed = false
-	m.stats.counters[CntAckPiggybacked]++
-}
-
 // acknowledge sends the ACKs that are due and found nothing to ride on.
 func (m *Module) acknowledge() {
 	for ep := m.acks.first; ep != nil && ep.rcv.AckDue() <= m.now; ep = m.acks.first {
-		if ep.reliable {
-			if !m.confirm(ep) {
-				return
-			}
-			continue
-		}
-		b, ok := m.takeControl(&m.cmd)
-		if !ok {
+		if !m.tellRefusals(ep) || !m.sendAck(ep) {
 			return
 		}
-		m.out = frag.Header{Kind: frag.KindAck, Conn: ep.peerTag}
-		m.takeAck(ep, &m.out)
-		m.stats.counters[CntAckPiggybacked]--
-		m.stats.counters[CntSentAck]++
-		n := frag.AckBytes
-		if ep.selective {
-			n += m.addSack(ep, m.arena.Bytes(b))
-		}
-		m.out.Encode(m.arena.Bytes(b))
-		m.cmd.put(b, n, ep.cmdAddr)
 	}
-}
-
-// addSack puts a Sack behind the header of an Ack in b, and returns its length.
-func (m *Module) addSack(ep *Endpoint, b []byte) int {
-	s := &m.sack
-	most := min(frag.SackWordsMax, (ep.tiny-frag.AckBytes-frag.SackHeadBytes)/8)
-	s.Count = 0
-	if ep.rcv.Held() > 0 {
-		s.Count = ep.rcv.Early(s.Words[:most])
-	}
-	last, ago, unread, copies := ep.rcv.Latest(m.now)
-	s.Last, s.Copies = last, copies
-	s.DelayUs = uint16(min(ago.Microseconds(), math.MaxUint16))
-	s.UnreadUs = uint16(min(unread.Microseconds(), math.MaxUint16))
-	m.out.Flags |= frag.FlagSack
-	m.out.PayloadLen = uint16(s.Bytes())
-	return s.Encode(b[frag.AckBytes:])
-}
-
-// nack tells the peer that a packet is refused for good. If there is no buffer now, the peer sends
-// the packet again and is told then.
-func (m *Module) nack(ep *Endpoint, h *frag.Header, reason uint8) {
-	b, ok := m.takeControl(&m.cmd)
-	if !ok {
-		return
-	}
-	m.out = frag.Header{Kind: frag.KindNack, Conn: ep.peerTag, Seq: h.Seq, Tag: reason}
-	m.stats.counters[CntSentNack]++
-	m.cmd.put(b, m.out.Encode(m.arena.Bytes(b)), ep.cmdAddr)
 }
 
 // onNack fails the fragment that the refused packet belongs to. The packet's number must still
 // reach the peer, so an empty packet takes its place; so will those of the fragment's other packets
 // in flight when they are refused in turn.
-func (m *Module) onNack(ep *Endpoint, h *frag.Header, payload []byte) bool {
+func (m *Module) onNack(in *arrival) bool {
+	ep, h := in.ep, &in.Header
 	t, ok := ep.snd.Token(h.Seq)
 	if !ok {
 		return false
 	}
 	if h.Tag == frag.NackRecord {
-		return m.onNackRecord(ep, t, payload[0])
+		return m.onNackRecord(ep, t, in.payload[0])
 	}
 	s := &m.segs[t]
 	s.void = true

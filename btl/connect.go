@@ -145,24 +145,6 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 	return ep, nil
 }
 
-// onHandshake handles a Hello, a HelloAck or a Reject.
-func (m *Module) onHandshake(c *channel, h *frag.Header, payload []byte) {
-	ok := false
-	switch h.Kind {
-	case frag.KindReject:
-		ok = m.onReject(h, payload)
-	case frag.KindHello:
-		ok = frag.DecodeHello(payload, &m.hello) == nil && m.onHello(c, h, &m.hello)
-	default:
-		ok = frag.DecodeHello(payload, &m.hello) == nil && m.onHelloAck(h, &m.hello)
-	}
-	if ok {
-		m.stats.counters[CntRecvHandshake]++
-	} else {
-		m.stats.counters[CntDropHandshake]++
-	}
-}
-
 // onHello answers a Hello with one HelloAck of the same size on the same channel.
 func (m *Module) onHello(c *channel, h *frag.Header, hello *frag.Hello) bool {
 	if (hello.Probe&frag.ProbeData != 0) != (c == &m.data) {
@@ -215,10 +197,13 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	m.agreeRecovery(ep, hello)
 }
 
-// features are the optional abilities of this side beside FeatureReliable.
+// features are the optional abilities of this side.
 func (m *Module) features() (bits uint64) {
 	if m.rules.Adaptive {
 		bits |= frag.FeatureSack
+	}
+	if m.reliable {
+		bits |= frag.FeatureReliable
 	}
 	return bits
 }
@@ -362,8 +347,9 @@ func (m *Module) wakeUp(ep *Endpoint) *Endpoint {
 	return ep
 }
 
-// onReject ends a handshake that the peer refuses. The tag in it is random, so it is an answer.
-func (m *Module) onReject(h *frag.Header, payload []byte) bool {
+// onReject ends a handshake that the peer refuses, which speaks the versions lo to hi. The tag in
+// it is random, so it is an answer.
+func (m *Module) onReject(h *frag.Header, lo, hi uint8) bool {
 	ep := m.lookup(h.Conn)
 	if ep == nil || ep.state != stateConnecting ||
 		ep.hs.bound && m.awake.Sub(ep.heardAt) < helloIntervalMax {
@@ -372,20 +358,12 @@ func (m *Module) onReject(h *frag.Header, payload []byte) bool {
 	err := ErrRefused
 	switch h.Tag {
 	case frag.RejectVersion:
-		lo, hi := frag.RejectVersions(payload)
 		err = fmt.Errorf("%w: it speaks %d to %d, this side %d", ErrVersion, lo, hi, frag.Version)
 	case frag.RejectStale:
 		err = ErrStale
 	}
 	m.end(ep, EventFailed, err)
 	return true
-}
-
-// onForeign answers a Hello of another protocol version.
-func (m *Module) onForeign(pkt []byte) {
-	if tag, version, name, ok := frag.ForeignHello(pkt); ok {
-		m.reject(name, tag, frag.RejectVersion, version)
-	}
 }
 
 // reject refuses a Hello. Its sender's address is inserted for a while: the oldest of a few such
@@ -404,49 +382,7 @@ func (m *Module) reject(name []byte, tag uint64, reason, version uint8) {
 		m.guests = m.guests[:copy(m.guests, m.guests[1:])]
 	}
 	m.guests = append(m.guests, to)
-	b, ok := m.takeControl(&m.cmd)
-	if !ok {
-		return
-	}
-	n := frag.EncodeReject(m.arena.Bytes(b), tag, reason, version, frag.Version, frag.Version)
-	m.stats.counters[CntSentControl]++
-	m.cmd.put(b, n, to)
-}
-
-// sendHello sends a Hello or HelloAck of sizeBytes through the probe's channel.
-func (m *Module) sendHello(ep *Endpoint, kind frag.Kind, p frag.Probe, conn uint64, sizeBytes int) {
-	c, to := &m.cmd, ep.cmdAddr
-	if p&frag.ProbeData != 0 {
-		c, to = &m.data, ep.dataAddr
-	}
-	b, ok := m.takeControl(c)
-	if !ok {
-		return
-	}
-	// A peer that reads this Hello as news has received, and acknowledged, nothing: the oldest number
-	// in flight is the connection's first one. So it is also when this side is sure of the connection:
-	// the peer may have begun again since (adopt, retag).
-	first, _ := ep.snd.Window()
-	m.out = frag.Header{Kind: kind, Conn: conn, Seq: first}
-	hello := frag.Hello{
-		Incarnation: m.incarnation, Tag: ep.tag,
-		CommandName: m.cmd.name, DataName: m.data.name, Features: m.features(),
-		WindowPkts: uint32(m.rules.WindowPackets), FragBytesMax: m.cfg.FragmentBytesMax,
-		AckDelayUs: uint32(m.rules.AckDelay.Microseconds()),
-		MTUBytes:   uint16(m.data.mtu), CommandBytes: uint16(m.cmd.mtu),
-		Credit: helloCredit, VersionMin: frag.Version, VersionMax: frag.Version, Probe: p,
-	}
-	if hs := ep.hs; hs != nil {
-		hello.Expected, hello.Proven = hs.expected, hs.proven
-	} else {
-		hello.Proven = frag.ProvenAll
-	}
-	if m.reliable {
-		hello.Features |= frag.FeatureReliable
-	}
-	n := hello.Encode(m.arena.Bytes(b), &m.out, sizeBytes)
-	m.stats.counters[CntSentControl]++
-	c.put(b, n, to)
+	m.sendReject(to, tag, reason, version)
 }
 
 // sendProbes sends the Hellos that are still missing, or a small one to be confirmed.

@@ -30,7 +30,7 @@ func fairConfig() Config {
 }
 
 // chunks counts the packets of large fragments.
-func chunks(pkts []packet) (n int) { return len(kinds(pkts, frag.KindChunk)) }
+func chunks(pkts []sentPacket) (n int) { return len(kinds(pkts, frag.KindChunk)) }
 
 // A tiny message to a peer whose large one fills the window leaves inside Send: places are left to
 // it, in proportion to the window.
@@ -275,7 +275,7 @@ func TestFairByeLast(t *testing.T) {
 		sendOrFail(t, ep, 1, make([]byte, 1000))
 	}
 	ep.Close()
-	var all []packet
+	var all []sentPacket
 	for range 8 {
 		all = append(all, s.run(2)...)
 		s.ack(s.peerFirst.Add(uint32(len(all)) - 1))
@@ -312,7 +312,7 @@ func TestFairFlushAndClose(t *testing.T) {
 			flushed++
 		})
 		ep.Close()
-		var all []packet
+		var all []sentPacket
 		for n := s.peerFirst; len(all) < 6; n++ {
 			got := s.run(2)
 			all = append(all, got...)

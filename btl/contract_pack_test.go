@@ -19,7 +19,7 @@ type record struct {
 	data string
 }
 
-func recordsOf(p packet) (all []record) {
+func recordsOf(p sentPacket) (all []record) {
 	if p.hdr.Kind == frag.KindFrag && p.hdr.Tag <= frag.TagUserMax {
 		return []record{{p.hdr.Tag, string(p.payload)}}
 	}
@@ -330,7 +330,7 @@ func TestPackNack(t *testing.T) {
 		ends[tag] = sendTold(t, ep, tag, "told")
 	}
 	first := s.run(2)[1]
-	nack := func(tag uint8) []packet {
+	nack := func(tag uint8) []sentPacket {
 		s.raw(0, encode(frag.Header{
 			Kind: frag.KindNack, Conn: s.conn, Seq: first.hdr.Seq, Tag: frag.NackRecord,
 		}, []byte{tag}))

@@ -124,7 +124,7 @@ func TestPathDelayedAck(t *testing.T) {
 }
 
 // run0 gives all modules one pass without moving the time.
-func (s *script) run0() []packet {
+func (s *script) run0() []sentPacket {
 	s.l.tb.Helper()
 	for range 2 { // one pass may do nothing but a fast receive
 		s.l.step(0)

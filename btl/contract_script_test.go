@@ -20,7 +20,7 @@ type script struct {
 	name [2][]byte
 	to   [2]fabric.Addr // the module's channels
 	m    *Module
-	got  []packet // all that the module sent, in order
+	got  []sentPacket // all that the module sent, in order
 
 	incarnation, tag uint64
 	conn             uint64  // the module's tag for this peer
@@ -30,8 +30,8 @@ type script struct {
 	hello            frag.Hello // what the hellos say
 }
 
-// packet is what arrived from the module.
-type packet struct {
+// sentPacket is what arrived from the module.
+type sentPacket struct {
 	channel int
 	bytes   []byte
 	hdr     frag.Header
@@ -114,7 +114,7 @@ func (s *script) pump() {
 				if comp.Op != fabric.OpRecv {
 					continue
 				}
-				p := packet{channel: c, bytes: bytes.Clone(arena.Bytes(comp.Buf)[:comp.Len])}
+				p := sentPacket{channel: c, bytes: bytes.Clone(arena.Bytes(comp.Buf)[:comp.Len])}
 				if p.payload, err = frag.Decode(p.bytes, &p.hdr); err != nil {
 					// A Reject of another version is no packet of this one.
 					p.hdr = frag.Header{}
@@ -132,7 +132,7 @@ func (s *script) pump() {
 }
 
 // take returns what came since the last take.
-func (s *script) take() []packet {
+func (s *script) take() []sentPacket {
 	s.pump()
 	got := s.got
 	s.got = nil
@@ -140,7 +140,7 @@ func (s *script) take() []packet {
 }
 
 // run gives all modules n passes and collects what they send.
-func (s *script) run(n int) []packet {
+func (s *script) run(n int) []sentPacket {
 	s.l.tb.Helper()
 	for range n {
 		s.l.step(10 * time.Microsecond)
@@ -221,7 +221,7 @@ func (s *script) accept() *Endpoint {
 }
 
 // learn takes the module's tag and first number from a Hello or HelloAck.
-func (s *script) learn(pkt packet) {
+func (s *script) learn(pkt sentPacket) {
 	if pkt.hdr.Kind != frag.KindHello && pkt.hdr.Kind != frag.KindHelloAck {
 		return
 	}
@@ -273,7 +273,7 @@ func (s *script) ack(n seq.Num) {
 }
 
 // acks returns the numbers acknowledged in packets.
-func acks(pkts []packet) []seq.Num {
+func acks(pkts []sentPacket) []seq.Num {
 	var all []seq.Num
 	for _, p := range pkts {
 		if p.hdr.Flags&frag.FlagAck != 0 {
@@ -284,8 +284,8 @@ func acks(pkts []packet) []seq.Num {
 }
 
 // kinds returns the packets of one kind.
-func kinds(pkts []packet, k frag.Kind) []packet {
-	var all []packet
+func kinds(pkts []sentPacket, k frag.Kind) []sentPacket {
+	var all []sentPacket
 	for _, p := range pkts {
 		if p.hdr.Kind == k {
 			all = append(all, p)

@@ -190,14 +190,10 @@ func (m *Module) rescue(comps []fabric.Completion) {
 // that was expected there, or something stands against it, and nothing has changed. What comes
 // behind them in the batch is put together before anything can write to the landing.
 func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count int) {
-	l, h, comp := &m.landing, &m.hdr, &comps[0]
-	headBytes := comp.Len - comp.Landed
-	if comp.Landed == 0 || comp.Errno != 0 || l.mem == nil || int(headBytes) > m.arena.Size() {
-		return 0
-	}
-	n, err := frag.DecodeSplit(m.arena.Bytes(comp.Buf)[:headBytes], int(comp.Len), h)
-	if err != nil || n != int(headBytes) || h.Kind != frag.KindChunk || h.Flags&frag.FlagPut != 0 ||
-		h.Conn != l.tag || h.FragID != l.fragID || h.OffsetBytes != base+comp.LandedOff {
+	var in arrival
+	l, h := &m.landing, &in.Header
+	if l.mem == nil || !m.decodeLanded(&comps[0], &in) ||
+		h.Conn != l.tag || h.FragID != l.fragID || h.OffsetBytes != base+comps[0].LandedOff {
 		return 0
 	}
 	ep := m.lookup(h.Conn)
@@ -208,7 +204,7 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 	}
 	count = 1
 	if h.Seq == ep.rcv.Next() && ep.rcv.Held() == 0 { // so each is the next one in its turn
-		count += m.following(h, comps)
+		count += m.following(&in, comps)
 	}
 	msg, err := m.addLanded(ep, h, count)
 	if err != nil {
@@ -248,28 +244,6 @@ func (m *Module) addLanded(ep *Endpoint, h *frag.Header, count int) (*frag.Messa
 	msg, err := ep.asm.BeginLanded(h, int(h.PayloadLen), count-1, h.Seq == ep.rcv.Next(), l.mem)
 	l.begins = err != nil
 	return msg, err
-}
-
-// following returns how many packets behind the first one, whose header is h, are what a sender
-// makes of the next chunks at once: the same header but for number and offset, the payload in the
-// next place. Nothing else has to be known of them.
-func (m *Module) following(h *frag.Header, comps []fabric.Completion) (count int) {
-	if len(comps) == 1 {
-		return 0
-	}
-	m.next.After(h)
-	at, size := comps[0].LandedOff, uint32(h.PayloadLen)
-	for i := range comps[1:] {
-		comp := &comps[1+i]
-		at += size
-		if comp.Op != fabric.OpRecv || comp.Errno != 0 || comp.Landed != size ||
-			comp.LandedOff != at || comp.Len != size+frag.ChunkHeaderBytes ||
-			!m.next.Match(m.arena.Bytes(comp.Buf)[:frag.ChunkHeaderBytes]) {
-			break
-		}
-		count++
-	}
-	return count
 }
 
 // acceptedRun is accepted for chunks that came in order, with consecutive numbers; h is the first.

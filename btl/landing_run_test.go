@@ -26,7 +26,7 @@ type landBatch struct {
 	n        seq.Num // next number
 	sent     int     // packets
 	got      []string
-	pkts     []packet // from the module
+	pkts     []sentPacket // from the module
 }
 
 // size is that of a message: in chunks of which the last one is shorter, or not.
@@ -644,8 +644,8 @@ func TestFollowing(t *testing.T) {
 		for at := 1; at < count; at++ {
 			h, comps := batch(uint32(1000 * room))
 			alters[name](&comps[at])
-			before := h
-			if n := b.m.following(&h, comps); n != at-1 || h != before {
+			in := arrival{Header: h}
+			if n := b.m.following(&in, comps); n != at-1 || in.Header != h {
 				t.Errorf("%s at place %d: %d follow", name, at, n)
 			}
 		}
@@ -661,7 +661,7 @@ func TestFollowing(t *testing.T) {
 	} {
 		for _, rest := range []int{0, 1, room - 1} {
 			h, comps := batch(uint32(c.chunks*room + rest))
-			if n := b.m.following(&h, comps[:c.comps]); n != c.want {
+			if n := b.m.following(&arrival{Header: h}, comps[:c.comps]); n != c.want {
 				t.Errorf("%d of %d chunks, and %d bytes: %d follow, want %d", c.comps, c.chunks, rest, n,
 					c.want)
 			}

@@ -115,14 +115,7 @@ type Module struct {
 
 	deferred deferredReceive
 	landing  landing
-	hdr      frag.Header // of the packet being received
-	out      frag.Header // of the packet being sent
-	hello    frag.Hello
-	sack     frag.Sack           // being received, or sent
 	done     []reliability.Token // scratch of acknowledge
-	run      []reliability.Token // scratch of sendChunks
-	next     frag.Followers      // scratch: of the chunk in out, or of that in hdr
-	one      [1]fabric.Send      // scratch of the fast path
 
 	stats       Stats
 	pub         published
@@ -214,7 +207,6 @@ func (m *Module) openTables() (err error) {
 	for i := range controlBuffers {
 		m.freeCtl = append(m.freeCtl, fabric.Buf(cfg.SendBuffers+i))
 	}
-	m.run = make([]reliability.Token, 0, batchMax)
 	m.done = make([]reliability.Token, 0, cfg.Rules.WindowPackets)
 	m.byTag = make(map[peerTag]*Endpoint)
 	m.byAddr = make(map[string]*Endpoint)

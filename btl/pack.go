@@ -162,19 +162,6 @@ func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeByt
 	}
 }
 
-// appendRecord copies a further record into the pack. The first one gets its record header now.
-func (m *Module) appendRecord(p *openPack, tag uint8, data []byte) {
-	b := m.arena.Bytes(segBuf(p.seg))
-	if p.records == 1 {
-		const at = frag.FragHeaderBytes + frag.RecordHeaderBytes
-		first := b[at:][:copy(b[at:], b[frag.FragHeaderBytes:p.bytes])]
-		frag.PutRecord(b[frag.FragHeaderBytes:], p.tag, first)
-		p.bytes += frag.RecordHeaderBytes
-	}
-	p.bytes += uint32(frag.PutRecord(b[p.bytes:], tag, data))
-	p.records++
-}
-
 // chain has a fragment in the open pack told when the pack is acknowledged.
 func (m *Module) chain(ep *Endpoint, f *Fragment) {
 	p := &ep.pack
@@ -233,10 +220,14 @@ func (m *Module) sealPack(ep *Endpoint) int {
 	if c.room() <= 0 {
 		return 0
 	}
-	m.out = frag.Header{Kind: frag.KindPack, PayloadLen: uint16(p.bytes - frag.FragHeaderBytes)}
+	f := m.segs[p.seg].frag
+	pkt := packet{
+		Header: frag.Header{Kind: frag.KindPack, PayloadLen: uint16(p.bytes - frag.FragHeaderBytes)},
+		ep:     ep, frag: f, seg: p.seg,
+	}
 	ep.bursts = p.records > 1
 	if !ep.bursts {
-		m.out.Kind, m.out.Tag = frag.KindFrag, p.tag
+		pkt.Kind, pkt.Tag = frag.KindFrag, p.tag
 		m.segs[p.seg].pack = false
 	} else {
 		m.stats.counters[CntPacked] += uint64(p.records)
@@ -244,8 +235,7 @@ func (m *Module) sealPack(ep *Endpoint) int {
 	m.seg.Unqueue(p.seg)
 	m.packs--
 	ep.pack = openPack{}
-	f := m.segs[p.seg].frag
-	n := m.seal(ep, p.seg, f)
+	n := m.seal(&pkt)
 	if ep.reliable {
 		ep.confirmChain(f)
 	}
@@ -283,54 +273,34 @@ func (m *Module) chainEnded(f *Fragment, err error) {
 // acceptPack takes a pack over and delivers its records in their order, if all of them have a
 // handler: else nothing of it. A handler may remove another one, or end the endpoint; then what
 // is left for that is dropped.
-func (m *Module) acceptPack(ep *Endpoint, h *frag.Header, payload []byte) {
-	for rest := payload; len(rest) > 0; {
-		var tag uint8
-		tag, _, rest = frag.NextRecord(rest)
-		if m.handlers[tag] == nil {
+func (m *Module) acceptPack(in *arrival) {
+	ep, h := in.ep, &in.Header
+	for r := (records{rest: in.payload}); r.next(); {
+		if m.handlers[r.tag] == nil {
 			m.drop(CntDropNoHandler)
-			m.nackRecord(ep, h, tag)
+			m.sendNack(ep, h.Seq, frag.NackRecord, r.tag)
 			return
 		}
 	}
 	taken := false
-	for rest := payload; len(rest) > 0; {
-		var tag uint8
-		var data []byte
-		tag, data, rest = frag.NextRecord(rest)
-		if len(rest) == 0 && ep.state == stateConnected {
+	for r := (records{rest: in.payload}); r.next(); {
+		if r.last() && ep.state == stateConnected {
 			// Not before, so that no answer acknowledges what an Abort keeps from being delivered; not
 			// later, so that the answer to the last one does.
 			m.accepted(ep, h)
 			taken = true
 		}
-		if m.handlers[tag] == nil || ep.state != stateConnected {
+		if m.handlers[r.tag] == nil || ep.state != stateConnected {
 			m.stats.counters[CntRecordsDropped]++
 			continue
 		}
-		m.deliver(ep, tag, data)
+		m.deliver(ep, r.tag, r.data)
 	}
 	if !taken {
 		m.stats.counters[CntRecvPack]++
 		return
 	}
 	m.checkBye(ep)
-}
-
-// nackRecord tells the peer that a pack is refused because of the records with one tag.
-func (m *Module) nackRecord(ep *Endpoint, h *frag.Header, tag uint8) {
-	b, ok := m.takeControl(&m.cmd)
-	if !ok {
-		return
-	}
-	m.out = frag.Header{
-		Kind: frag.KindNack, Conn: ep.peerTag, Seq: h.Seq, Tag: frag.NackRecord, PayloadLen: 1,
-	}
-	pkt := m.arena.Bytes(b)
-	n := m.out.Encode(pkt)
-	pkt[n] = tag
-	m.stats.counters[CntSentNack]++
-	m.cmd.put(b, n+1, ep.cmdAddr)
 }
 
 // onNackRecord fails the fragments with the tag that the peer has no handler for, and has the pack
@@ -351,41 +321,16 @@ func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool
 	return true
 }
 
-// records is the payload of a sealed pack.
-func (m *Module) records(t reliability.Token) []byte {
+// recordsOf is the payload of a sealed pack.
+func (m *Module) recordsOf(t reliability.Token) []byte {
 	return m.arena.Bytes(segBuf(t))[frag.FragHeaderBytes:m.segs[t].bytes]
 }
 
 func (m *Module) hasRecord(t reliability.Token, tag uint8) bool {
-	for rest := m.records(t); len(rest) > 0; {
-		var got uint8
-		if got, _, rest = frag.NextRecord(rest); got == tag {
+	for r := (records{rest: m.recordsOf(t)}); r.next(); {
+		if r.tag == tag {
 			return true
 		}
 	}
 	return false
-}
-
-// stripPack takes the records that the peer has refused out of a pack that is sent again. If none
-// is left it becomes a Void.
-func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
-	s.strip = false
-	all := m.records(t)
-	n := 0
-	for rest := all; len(rest) > 0; {
-		var tag uint8
-		var data []byte
-		tag, data, rest = frag.NextRecord(rest)
-		if tag != s.stripTag {
-			n += frag.PutRecord(all[n:], tag, data) // never beyond where it was
-		}
-	}
-	if n == 0 {
-		s.void = true
-		return
-	}
-	m.out = frag.Header{
-		Kind: frag.KindPack, Conn: ep.peerTag, Seq: m.seqOf(t), PayloadLen: uint16(n),
-	}
-	s.bytes = uint32(m.out.Encode(m.arena.Bytes(segBuf(t))) + n)
 }

@@ -294,8 +294,10 @@ func (m *Module) Deadline() Time {
 	if m.draining && len(m.slots) > len(m.freeSlots) {
 		d = d.Min(m.drainUntil)
 	}
-	if m.acks.first != nil && len(m.freeCtl) > 0 && m.acks.first.ackChannel().room() > 0 {
-		d = d.Min(m.acks.first.rcv.AckDue())
+	if ep := m.acks.first; ep != nil && len(m.freeCtl) > 0 {
+		if c, _ := ep.ackPath(); c.room() > 0 {
+			d = d.Min(ep.rcv.AckDue())
+		}
 	}
 	return d
 }

@@ -91,11 +91,12 @@ func (t *regionTable) target(h Handle, offset uint64, n int) ([]byte, bool) {
 }
 
 // acceptPut writes a packet of a put into its region, or refuses it for good.
-func (m *Module) acceptPut(ep *Endpoint, h *frag.Header, payload []byte) {
+func (m *Module) acceptPut(in *arrival) {
+	ep, h, payload := in.ep, &in.Header, in.payload
 	mem, ok := m.regions.target(Handle(h.Handle), h.PutOffset, len(payload))
 	if !ok {
 		m.drop(CntDropAccess)
-		m.nack(ep, h, frag.NackAccess)
+		m.sendNack(ep, h.Seq, frag.NackAccess, 0)
 		return
 	}
 	copy(mem, payload)

@@ -33,7 +33,7 @@ func TestHelloTellsOldestNumber(t *testing.T) {
 			}
 		}
 		// In silence the keep-alive asks by itself.
-		var asked []packet
+		var asked []sentPacket
 		for range 30 {
 			l.step(10 * time.Millisecond)
 			asked = append(asked, kinds(s.take(), kind)...)

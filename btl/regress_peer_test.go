@@ -297,13 +297,13 @@ func forgedHello(t *testing.T, l *lab, to int, both bool) {
 // inject has a packet arrive on the command channel.
 func (m *Module) inject(tb testing.TB, pkt []byte) {
 	tb.Helper()
-	var h frag.Header
-	payload, err := frag.Decode(pkt, &h)
-	if err != nil {
+	var in arrival
+	var err error
+	if in.payload, err = frag.Decode(pkt, &in.Header); err != nil {
 		tb.Fatal(err)
 	}
 	m.stats.counters[CntReceived]++
-	m.onHandshake(&m.cmd, &h, payload)
+	m.onHandshake(&m.cmd, &in)
 }
 
 // Of two ends of the peer the older one's handshake may be done last, and it may close at once. The

@@ -7,7 +7,6 @@ import (
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/seq"
-	"gobtl/reliability"
 )
 
 // A reliable endpoint is one whose fabric is reliable and ordered by itself, and whose peer has
@@ -72,35 +71,6 @@ func (ep *Endpoint) busy() bool {
 // is confirmed: of that something may have to be sent again.
 func (ep *Endpoint) mayClose() bool { return !ep.reliable || ep.rel.confirm.first == nil }
 
-// sealReliable is seal for a reliable endpoint.
-func (m *Module) sealReliable(ep *Endpoint, t reliability.Token, f *Fragment) int {
-	h, s := &m.out, &m.segs[t]
-	if ep.snd.InFlight() == 0 {
-		m.beginWatch(ep)
-	}
-	n := ep.snd.Count()
-	h.Conn, h.Seq = ep.peerTag, 0
-	last := h.Kind != frag.KindChunk || h.OffsetBytes+uint32(h.PayloadLen) == h.SizeBytes
-	if f != nil && last {
-		f.until = n
-	}
-	if f != nil && last || len(ep.flushes) > 0 && last {
-		h.Seq = n
-		m.stats.counters[CntAsked]++
-	}
-	ep.sentIn = m.period
-	sizeBytes := h.Encode(m.arena.Bytes(segBuf(t))) + int(h.PayloadLen)
-	s.ep, s.bytes, s.frag = ep, uint32(sizeBytes), nil
-	if s.gatherLen != 0 { // read from the caller's memory until the fabric is done
-		s.frag = f
-		f.out++
-	}
-	m.wire[t] = wireRelease
-	ep.rel.wire++
-	m.stats.counters[sentCounter[h.Kind&0x0F]]++
-	return sizeBytes
-}
-
 // confirmChain has the fragments of a pack, which are told of its end, wait for the confirmation.
 func (ep *Endpoint) confirmChain(f *Fragment) {
 	for until := f; f != nil; {
@@ -112,7 +82,8 @@ func (ep *Endpoint) confirmChain(f *Fragment) {
 }
 
 // receiveReliable is receive for a reliable endpoint.
-func (m *Module) receiveReliable(ep *Endpoint, h *frag.Header, payload []byte) {
+func (m *Module) receiveReliable(in *arrival) {
+	ep, h := in.ep, &in.Header
 	if ep.state == stateLingering {
 		m.drop(CntDropState) // the peer said goodbye: nothing may follow
 		return
@@ -130,11 +101,11 @@ func (m *Module) receiveReliable(ep *Endpoint, h *frag.Header, payload []byte) {
 		m.stats.counters[CntRecvAck]++
 	case frag.KindNack:
 		m.stats.counters[CntRecvNack]++
-		m.onNackReliable(ep, h, payload)
+		m.onNackReliable(in)
 	case frag.KindPack:
-		m.acceptReliablePack(ep, h, payload)
+		m.acceptReliablePack(in)
 	default:
-		m.acceptReliable(ep, h, payload)
+		m.acceptReliable(in)
 	}
 }
 
@@ -159,20 +130,21 @@ func (m *Module) lost(ep *Endpoint, why error) {
 }
 
 // acceptReliable takes over a packet that is no pack.
-func (m *Module) acceptReliable(ep *Endpoint, h *frag.Header, payload []byte) {
+func (m *Module) acceptReliable(in *arrival) {
+	ep, h := in.ep, &in.Header
 	switch {
 	case h.Kind == frag.KindChunk && ep.rel.failed != 0 && ep.rel.failedID == h.FragID:
 		m.drop(CntDropState)
 		m.refuseReliable(ep, h, ep.rel.failed)
 	case h.Flags&frag.FlagPut != 0:
-		mem, ok := m.regions.target(Handle(h.Handle), h.PutOffset, len(payload))
+		mem, ok := m.regions.target(Handle(h.Handle), h.PutOffset, len(in.payload))
 		if !ok {
 			m.drop(CntDropAccess)
 			m.refuseReliable(ep, h, frag.NackAccess)
 			return
 		}
-		copy(mem, payload)
-		m.stats.counters[CntRecvPayloadBytes] += uint64(len(payload))
+		copy(mem, in.payload)
+		m.stats.counters[CntRecvPayloadBytes] += uint64(len(in.payload))
 		m.accepted(ep, h)
 	case h.Tag > frag.TagUserMax:
 		m.accepted(ep, h)
@@ -183,14 +155,15 @@ func (m *Module) acceptReliable(ep *Endpoint, h *frag.Header, payload []byte) {
 		m.drop(CntDropNoHandler)
 		m.refuseReliable(ep, h, frag.NackNoHandler)
 	case h.Kind == frag.KindChunk:
-		m.acceptReliableChunk(ep, h, payload)
+		m.acceptReliableChunk(in)
 	default:
 		m.accepted(ep, h)
-		m.deliver(ep, h.Tag, payload)
+		m.deliver(ep, h.Tag, in.payload)
 	}
 }
 
-func (m *Module) acceptReliableChunk(ep *Endpoint, h *frag.Header, payload []byte) {
+func (m *Module) acceptReliableChunk(in *arrival) {
+	ep, h := in.ep, &in.Header
 	arriving := ep.asm.Active() > 0
 	if arriving && (h.FragID != ep.rel.arriving || h.OffsetBytes != ep.rel.arrived) ||
 		!arriving && h.OffsetBytes != 0 {
@@ -198,7 +171,7 @@ func (m *Module) acceptReliableChunk(ep *Endpoint, h *frag.Header, payload []byt
 			h.OffsetBytes))
 		return
 	}
-	msg, err := ep.asm.Add(h, payload, true)
+	msg, err := ep.asm.Add(h, in.payload, true)
 	switch {
 	case errors.Is(err, frag.ErrBudget):
 		m.drop(CntDropReassembly)
@@ -216,25 +189,21 @@ func (m *Module) acceptReliableChunk(ep *Endpoint, h *frag.Header, payload []byt
 }
 
 // acceptReliablePack delivers the records of a pack that have a handler.
-func (m *Module) acceptReliablePack(ep *Endpoint, h *frag.Header, payload []byte) {
+func (m *Module) acceptReliablePack(in *arrival) {
+	ep, h := in.ep, &in.Header
 	n := ep.rcv.Expected()
 	before := len(ep.rel.nacks)
-	for rest := payload; len(rest) > 0 && h.Seq != 0; {
-		var tag uint8
-		tag, _, rest = frag.NextRecord(rest)
-		if m.handlers[tag] == nil && !ep.refused(before, tag) {
-			ep.rel.nacks = append(ep.rel.nacks, pendingNack{seq: n, reason: frag.NackRecord, tag: tag})
+	for r := (records{rest: in.payload}); h.Seq != 0 && r.next(); {
+		if m.handlers[r.tag] == nil && !ep.refused(before, r.tag) {
+			ep.rel.nacks = append(ep.rel.nacks, pendingNack{seq: n, reason: frag.NackRecord, tag: r.tag})
 		}
 	}
-	for rest := payload; len(rest) > 0; {
-		var tag uint8
-		var data []byte
-		tag, data, rest = frag.NextRecord(rest)
-		if m.handlers[tag] == nil || ep.state != stateConnected || ep.refused(before, tag) {
+	for r := (records{rest: in.payload}); r.next(); {
+		if m.handlers[r.tag] == nil || ep.state != stateConnected || ep.refused(before, r.tag) {
 			m.stats.counters[CntRecordsDropped]++
 			continue
 		}
-		m.deliver(ep, tag, data)
+		m.deliver(ep, r.tag, r.data)
 	}
 	if ep.state != stateConnected {
 		m.stats.counters[CntRecvPack]++
@@ -278,61 +247,23 @@ func (m *Module) refuseReliable(ep *Endpoint, h *frag.Header, reason uint8) {
 	}
 }
 
-// ackChannel is the one that ACKs to the peer take.
-func (ep *Endpoint) ackChannel() *channel {
+// ackPath is the channel that ACKs and Nacks to the peer take, and its address there.
+func (ep *Endpoint) ackPath() (*channel, fabric.Addr) {
 	if ep.reliable {
-		return &ep.m.data
+		return &ep.m.data, ep.dataAddr
 	}
-	return &ep.m.cmd
+	return &ep.m.cmd, ep.cmdAddr
 }
 
-// confirm sends an Ack to a reliable peer, after the Nacks that belong before it. False means that
-// there is no room for it now.
-func (m *Module) confirm(ep *Endpoint) bool {
+// tellRefusals sends the Nacks that belong before an Ack to a reliable peer. False means that there
+// is no room for all of them now.
+func (m *Module) tellRefusals(ep *Endpoint) bool {
 	nacks, told := ep.rel.nacks, 0
-	for told < len(nacks) && m.tellRefusal(ep, nacks[told]) {
+	for told < len(nacks) && m.sendNack(ep, nacks[told].seq, nacks[told].reason, nacks[told].tag) {
 		told++
 	}
 	ep.rel.nacks = nacks[:copy(nacks, nacks[told:])]
-	if len(ep.rel.nacks) > 0 {
-		return false
-	}
-	b, ok := m.takeControl(&m.data)
-	if !ok {
-		return false
-	}
-	m.out = frag.Header{Kind: frag.KindAck, Conn: ep.peerTag}
-	m.takeAck(ep, &m.out)
-	m.stats.counters[CntAckPiggybacked]--
-	m.stats.counters[CntSentAck]++
-	m.putControl(ep, &m.data, b, m.out.Encode(m.arena.Bytes(b)), ep.dataAddr)
-	return true
-}
-
-// tellRefusal sends a Nack to a reliable peer, if there is room for it now.
-func (m *Module) tellRefusal(ep *Endpoint, k pendingNack) bool {
-	b, ok := m.takeControl(&m.data)
-	if !ok {
-		return false
-	}
-	m.out = frag.Header{Kind: frag.KindNack, Conn: ep.peerTag, Seq: k.seq, Tag: k.reason}
-	if k.reason == frag.NackRecord {
-		m.out.PayloadLen = 1
-	}
-	pkt := m.arena.Bytes(b)
-	n := m.out.Encode(pkt)
-	pkt[n] = k.tag
-	m.stats.counters[CntSentNack]++
-	m.putControl(ep, &m.data, b, n+int(m.out.PayloadLen), ep.dataAddr)
-	return true
-}
-
-// putControl puts a packet to a reliable peer into a channel's batch.
-func (m *Module) putControl(ep *Endpoint, c *channel, b fabric.Buf, sizeBytes int,
-	to fabric.Addr,
-) {
-	m.ctlOwner[int(b)-m.cfg.SendBuffers] = ep
-	c.put(b, sizeBytes, to)
+	return len(ep.rel.nacks) == 0
 }
 
 // onConfirm ends the sends that the peer's Ack confirms.
@@ -349,7 +280,8 @@ func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 }
 
 // onNackReliable notes why a fragment will end, or sends it anew.
-func (m *Module) onNackReliable(ep *Endpoint, h *frag.Header, payload []byte) {
+func (m *Module) onNackReliable(in *arrival) {
+	ep, h := in.ep, &in.Header
 	for f := ep.rel.confirm.first; f != nil && !h.Seq.Before(f.until); f = f.next {
 		switch {
 		case h.Seq != f.until:
@@ -358,7 +290,7 @@ func (m *Module) onNackReliable(ep *Endpoint, h *frag.Header, payload []byte) {
 			return
 		case h.Tag == frag.NackAccess:
 			f.err = ErrRemoteAccess
-		case h.Tag == frag.NackNoHandler || f.tag == payload[0] && !f.put:
+		case h.Tag == frag.NackNoHandler || f.tag == in.payload[0] && !f.put:
 			f.err = ErrNoHandler
 		}
 	}

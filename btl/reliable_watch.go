@@ -3,8 +3,6 @@ package btl
 import (
 	"fmt"
 	"time"
-
-	"gobtl/frag"
 )
 
 // Without timers for packets a reliable endpoint finds out in another way that its peer is gone: it
@@ -83,17 +81,9 @@ func (m *Module) ask(ep *Endpoint) {
 		}
 		m.overtook(ep, sizeBytes)
 	}
-	b, ok := m.takeControl(&m.cmd)
-	if !ok {
-		return
+	if m.sendQuestion(ep) {
+		m.rearm(ep) // it may have used up the credits
 	}
-	m.out = frag.Header{
-		Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.peerTag, Seq: ep.snd.Count(),
-	}
-	m.stats.counters[CntAsked]++
-	m.stats.counters[CntSentFrag]++
-	m.putControl(ep, &m.cmd, b, m.out.Encode(m.arena.Bytes(b)), ep.cmdAddr)
-	m.rearm(ep) // it may have used up the credits
 }
 
 // onUnconfirmed goes on asking a peer of which it is not known whether it is connected too, for

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"gobtl/frag"
 	"gobtl/reliability"
 )
 
@@ -78,24 +77,4 @@ func (m *Module) countResend(ep *Endpoint, cause reliability.Cause) {
 		m.stats.counters[CntRetransmitNack]++
 	}
 	m.dirty = true
-}
-
-// refresh brings a packet that is sent again up to date: its ACK, or an empty packet in its place
-// if the peer has refused it.
-func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
-	b := m.arena.Bytes(segBuf(t))
-	if s.strip {
-		m.stripPack(ep, t, s)
-	}
-	if s.void {
-		m.out = frag.Header{Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.peerTag, Seq: m.seqOf(t)}
-		s.bytes = uint32(m.out.Encode(b))
-		s.gatherLen = 0
-	}
-	if !ep.ackRides() {
-		frag.ClearAck(b)
-		return
-	}
-	m.takeAck(ep, &m.out)
-	frag.SetAck(b, m.out.Ack, m.out.Credit, m.out.Flags&frag.FlagDup != 0)
 }

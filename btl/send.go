@@ -1,11 +1,8 @@
 package btl
 
 import (
-	"errors"
-
 	"gobtl/fabric"
 	"gobtl/frag"
-	"gobtl/internal/seq"
 	"gobtl/reliability"
 )
 
@@ -75,8 +72,11 @@ func (ep *Endpoint) SendImmediate(tag Tag, data []byte) error {
 	path := CntSendsFast
 	if (ep.alone() || !ep.packs(len(data))) && ep.fastOpen(&m.cmd) && m.takeSeg(ep, &t) {
 		copy(m.arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
-		m.out = frag.Header{Kind: frag.KindFrag, Tag: uint8(tag), PayloadLen: uint16(len(data))}
-		m.postNow(ep, &m.cmd, ep.cmdAddr, t, nil)
+		p := packet{
+			Header: frag.Header{Kind: frag.KindFrag, Tag: uint8(tag), PayloadLen: uint16(len(data))},
+			ep:     ep, seg: t,
+		}
+		m.postNow(&p, &m.cmd, ep.cmdAddr)
 	} else if ep.packData(uint8(tag), data) {
 		path = CntSendsPacked
 	} else {
@@ -117,20 +117,17 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	if !ep.fastOpen(c) || !f.hasSeg && !m.fill(f, flags) {
 		return false
 	}
-	m.out = frag.Header{
-		Kind: frag.KindFrag, Flags: flags, Tag: f.tag, PayloadLen: uint16(f.size),
-		Handle: uint64(f.handle), PutOffset: f.offset,
-	}
-	t := f.seg
+	p := f.packet(flags)
 	f.hasSeg = false
-	if f.Signal || m.segs[t].gatherLen != 0 {
-		f.out, f.cursor = 1, f.size
-		m.postNow(ep, c, to, t, f)
-		if ep.reliable {
-			ep.rel.confirm.push(f)
-		}
-	} else {
-		m.postNow(ep, c, to, t, nil)
+	if !f.Signal && m.segs[p.seg].gatherLen == 0 {
+		p.frag = nil // its sender is told now
+		m.postNow(&p, c, to)
+		return true
+	}
+	f.out, f.cursor = 1, f.size
+	m.postNow(&p, c, to)
+	if ep.reliable {
+		ep.rel.confirm.push(f)
 	}
 	return true
 }
@@ -200,76 +197,15 @@ func (m *Module) borrowFrom(l *Fragment, t *reliability.Token) bool {
 	return false
 }
 
-// postNow sends a packet without waiting for the batch of the pass.
-func (m *Module) postNow(ep *Endpoint, c *channel, to fabric.Addr, t reliability.Token,
-	f *Fragment,
-) {
-	n := m.seal(ep, t, f)
-	if ep.large.queue.first != nil {
-		m.overtook(ep, n)
+// postNow sends a packet without waiting for the batch of the pass, which is empty. If the fabric
+// cannot take it now it is the batch's first.
+func (m *Module) postNow(p *packet, c *channel, to fabric.Addr) {
+	sizeBytes := m.seal(p)
+	if p.ep.large.queue.first != nil {
+		m.overtook(p.ep, sizeBytes)
 	}
-	m.wire[t] |= wireBusy
-	m.one[0].To = to
-	m.segs[t].describe(t, &m.one[0])
-	taken, err := c.ep.Post(m.one[:])
-	switch {
-	case taken == 1:
-		c.sent(&m.one[0])
-	case errors.Is(err, fabric.ErrAgain):
-		c.batch = append(c.batch, m.one[0])
-	default:
-		m.stats.counters[CntPostErrors]++
-		m.breakOff(segBuf(t))
-		m.idle(segBuf(t))
-	}
-}
-
-// seal makes the segment in m.out ready to be posted: sequence number, piggy-backed ACK, header,
-// timer. It returns the datagram's length.
-func (m *Module) seal(ep *Endpoint, t reliability.Token, f *Fragment) int {
-	if ep.reliable {
-		return m.sealReliable(ep, t, f)
-	}
-	m.stamp(ep)
-	n := m.number(ep, t, f)
-	m.startTimer(ep, t, m.out.Seq)
-	m.stats.counters[sentCounter[m.out.Kind&0x0F]]++
-	return n
-}
-
-// stamp puts into m.out, the first packet of one or several to be sent, what the others do not
-// have: the ACK that is owed.
-func (m *Module) stamp(ep *Endpoint) {
-	m.out.Conn = ep.peerTag
-	if ep.snd.InFlight() == 0 {
-		ep.waitSince, ep.waitFresh = m.awake, !m.inProgress
-	}
-	if ep.ackRides() {
-		m.takeAck(ep, &m.out)
-	}
-	ep.sentIn = m.period
-}
-
-// number gives the packet in m.out its sequence number and writes its header. It returns the
-// datagram's length.
-func (m *Module) number(ep *Endpoint, t reliability.Token, f *Fragment) int {
-	h := &m.out
-	h.Seq = ep.snd.Admit(t)
-	n := h.Encode(m.arena.Bytes(segBuf(t))) + int(h.PayloadLen)
-	s := &m.segs[t]
-	s.frag, s.ep, s.bytes = f, ep, uint32(n)
-	s.data = h.Kind == frag.KindChunk || n > ep.tiny
-	return n
-}
-
-// sentCounter is the counter of each kind of packet that is sealed.
-var sentCounter = [16]Counter{
-	frag.KindFrag: CntSentFrag, frag.KindChunk: CntSentChunk, frag.KindPack: CntSentPack,
-}
-
-// seqOf reads a segment's sequence number from its packet.
-func (m *Module) seqOf(t reliability.Token) seq.Num {
-	return frag.SeqOf(m.arena.Bytes(segBuf(t)))
+	c.putSegment(p.seg, to)
+	c.flush()
 }
 
 // enqueue puts f on the endpoint's to-send list.
@@ -311,14 +247,11 @@ func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 	} else if !m.fill(f, flags) {
 		return 0
 	}
-	m.out = frag.Header{
-		Kind: frag.KindFrag, Flags: flags, Tag: f.tag, PayloadLen: uint16(f.size),
-		Handle: uint64(f.handle), PutOffset: f.offset,
-	}
+	p := f.packet(flags)
 	f.hasSeg = false
 	f.out, f.cursor = 1, f.size
-	n := m.seal(ep, f.seg, f)
-	c.putSegment(f.seg, to)
+	n := m.seal(&p)
+	c.putSegment(p.seg, to)
 	m.unqueue(ep, f)
 	if ep.reliable {
 		ep.rel.confirm.push(f)
@@ -330,16 +263,17 @@ func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 // fragment's memory. They stand one behind the other in the batch and have one size, so that a
 // provider can hand them down as one.
 func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sent, packets int) {
-	c := &m.data
+	c, to := &m.data, ep.dataAddr
 	if ep.reliable {
-		c = &m.cmd
+		c, to = &m.cmd, ep.cmdAddr
 	}
 	head := frag.HeaderBytes(frag.KindChunk, f.flags())
 	packet := ep.mtu - head
 	// Half of the batch is left to other packets if the fabric does not take it.
 	limit := min(budget, c.room(), batchMax/2-len(c.batch), ep.bulkRoom(), 1+(quantum-1)/ep.mtu,
 		1+(int(f.size-f.cursor)-1)/packet)
-	run := m.takeBulk(f, limit, m.run[:0])
+	var tokens [runMax]reliability.Token
+	run := m.takeBulk(f, min(limit, runMax), tokens[:0])
 	if len(run) == 0 {
 		return 0, 0
 	}
@@ -349,7 +283,18 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 		m.gathers(f)
 	}
 	from := f.cursor
-	m.cut(ep, c, f, uint32(packet), run)
+	var r chunkRun
+	m.beginRun(&r, f, f.flags(), run)
+	for _, t := range run {
+		sizeBytes := min(f.size-f.cursor, uint32(packet))
+		m.load(f, t, head, sizeBytes)
+		m.writeChunk(&r, t, f.cursor, sizeBytes)
+		f.cursor += sizeBytes
+		c.putSegment(t, to)
+	}
+	if !ep.reliable {
+		m.postedRun(ep, run, r.first)
+	}
 	if f.cursor == f.size {
 		m.unqueue(ep, f)
 		if ep.reliable {
@@ -360,60 +305,18 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	return int(f.cursor-from) + len(run)*head, len(run)
 }
 
-// cut makes the next chunks of f, of packet bytes each, in the segments of run, and puts them into
-// the batch of c. Only the first one may carry an ACK, so those behind it follow it.
-func (m *Module) cut(ep *Endpoint, c *channel, f *Fragment, packet uint32,
-	run []reliability.Token,
-) {
-	to := ep.dataAddr
-	flags := f.flags()
-	head := frag.HeaderBytes(frag.KindChunk, flags)
-	h := &m.out
-	*h = frag.Header{
-		Kind: frag.KindChunk, Flags: flags, Tag: f.tag, FragID: f.id, SizeBytes: f.size,
-		Handle: uint64(f.handle),
+// runMax bounds the chunks that are sent one behind the other.
+const runMax = 64
+
+// load puts the next bytes of a fragment into segment t, behind the place of a header, or says
+// where the fabric is to gather them.
+func (m *Module) load(f *Fragment, t reliability.Token, headBytes int, sizeBytes uint32) {
+	if f.gather == 0 {
+		copy(m.arena.Bytes(segBuf(t))[headBytes:], f.mem[f.cursor:][:sizeBytes])
+		return
 	}
-	var first seq.Num
-	if ep.reliable {
-		to = ep.cmdAddr
-	} else {
-		m.stamp(ep)
-		first = ep.snd.AdmitRun(run)
-		f.out += uint32(len(run))
-	}
-	for i, t := range run {
-		s, b := &m.segs[t], m.arena.Bytes(segBuf(t))
-		size := min(f.size-f.cursor, packet)
-		if f.gather == 0 {
-			copy(b[head:], f.mem[f.cursor:][:size])
-		} else {
-			s.frag, s.gatherAt, s.gatherLen = f, f.cursor, uint16(size)
-		}
-		follows := i > 0 && size == packet && !ep.reliable
-		if !follows {
-			h.Seq, h.PayloadLen, h.OffsetBytes = first.Add(uint32(i)), uint16(size), f.cursor
-			h.PutOffset = f.offset + uint64(f.cursor)
-		}
-		switch {
-		case ep.reliable:
-			m.sealReliable(ep, t, f)
-		case follows:
-			m.next.Write(b)
-			s.frag, s.ep, s.bytes, s.data = f, ep, uint32(head)+size, true
-		default:
-			h.Encode(b)
-			h.Flags = flags
-			if i == 0 && len(run) > 1 {
-				m.next.After(h)
-			}
-			s.frag, s.ep, s.bytes, s.data = f, ep, uint32(head)+size, true
-		}
-		f.cursor += size
-		c.putSegment(t, to)
-	}
-	if !ep.reliable {
-		m.postedRun(ep, run, first)
-	}
+	s := &m.segs[t]
+	s.frag, s.gatherAt, s.gatherLen = f, f.cursor, uint16(sizeBytes)
 }
 
 // unqueue takes a fragment whose last packet was sent off the to-send list.

@@ -13,7 +13,9 @@ import (
 
 // sentRuns has a module send a message of size bytes to a script, which acknowledges it, and
 // returns the chunks, as they came in each pass.
-func sentRuns(t *testing.T, s *script, ep *Endpoint, send func() (*Fragment, error)) [][]packet {
+func sentRuns(t *testing.T, s *script, ep *Endpoint,
+	send func() (*Fragment, error),
+) [][]sentPacket {
 	t.Helper()
 	s.frag(s.next, 1, []byte("what the first chunk may acknowledge"))
 	f, err := send()
@@ -29,7 +31,7 @@ func sentRuns(t *testing.T, s *script, ep *Endpoint, send func() (*Fragment, err
 	if _, err := ep.Send(f); err != nil {
 		t.Fatal(err)
 	}
-	var passes [][]packet
+	var passes [][]sentPacket
 	for i := 0; i < 100 && ended == 0; i++ {
 		if chunks := kinds(s.run(1), frag.KindChunk); len(chunks) > 0 {
 			passes = append(passes, chunks)

@@ -1,0 +1,365 @@
+package btl
+
+import (
+	"math"
+
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/internal/seq"
+	"gobtl/reliability"
+)
+
+// This file alone writes the headers of what leaves: of new packets, of those that are sent again,
+// and of those without a number (ACKs, Nacks, handshakes, questions). The payload stands in its
+// buffer already, or is gathered by the fabric; posting is the channel's.
+
+// packet is a packet on its way out: what its header says, and what the module must know of it. It
+// is a local variable of who sends it, handed down by pointer and kept by nobody.
+type packet struct {
+	frag.Header
+	ep   *Endpoint
+	frag *Fragment         // that waits for its end; of a pack the first of those that do
+	seg  reliability.Token // the send buffer in which it stands
+}
+
+// packet is the one that a fragment of one packet becomes, in its send buffer. Its end is told to
+// the fragment.
+func (f *Fragment) packet(flags frag.Flags) packet {
+	return packet{
+		Header: frag.Header{
+			Kind: frag.KindFrag, Flags: flags, Tag: f.tag, PayloadLen: uint16(f.size),
+			Handle: uint64(f.handle), PutOffset: f.offset,
+		},
+		ep: f.ep, frag: f, seg: f.seg,
+	}
+}
+
+// seal makes a packet ready to be posted: sequence number, ACK that rides on it, header, timer. It
+// returns the datagram's length.
+func (m *Module) seal(p *packet) int {
+	if p.ep.reliable {
+		return m.sealReliable(p)
+	}
+	m.stamp(p)
+	p.Seq = p.ep.snd.Admit(p.seg)
+	s := &m.segs[p.seg]
+	sizeBytes := m.write(p, s)
+	s.frag = p.frag
+	s.data = p.Kind == frag.KindChunk || sizeBytes > p.ep.tiny
+	m.startTimer(p.ep, p.seg, p.Seq)
+	m.stats.counters[sentCounter[p.Kind&0x0F]]++
+	return sizeBytes
+}
+
+// stamp gives a packet, the first of one or several to be sent, what the others do not have: the
+// ACK that is owed.
+func (m *Module) stamp(p *packet) {
+	ep := p.ep
+	p.Conn = ep.peerTag
+	if ep.snd.InFlight() == 0 {
+		ep.waitSince, ep.waitFresh = m.awake, !m.inProgress
+	}
+	if ep.ackRides() {
+		m.takeAck(ep, &p.Header)
+		m.stats.counters[CntAckPiggybacked]++
+	}
+	ep.sentIn = m.period
+}
+
+// write puts a packet's header before its payload. It returns the datagram's length.
+func (m *Module) write(p *packet, s *sendSegment) int {
+	sizeBytes := p.Encode(m.arena.Bytes(segBuf(p.seg))) + int(p.PayloadLen)
+	s.ep, s.bytes = p.ep, uint32(sizeBytes)
+	return sizeBytes
+}
+
+// sentCounter is the counter of each kind of packet that is sealed.
+var sentCounter = [16]Counter{
+	frag.KindFrag: CntSentFrag, frag.KindChunk: CntSentChunk, frag.KindPack: CntSentPack,
+}
+
+// sealReliable is seal for a reliable endpoint.
+func (m *Module) sealReliable(p *packet) int {
+	ep, f, s := p.ep, p.frag, &m.segs[p.seg]
+	if ep.snd.InFlight() == 0 {
+		m.beginWatch(ep)
+	}
+	n := ep.snd.Count()
+	p.Conn, p.Seq = ep.peerTag, 0
+	last := p.Kind != frag.KindChunk || p.OffsetBytes+uint32(p.PayloadLen) == p.SizeBytes
+	if f != nil && last {
+		f.until = n
+	}
+	if f != nil && last || len(ep.flushes) > 0 && last {
+		p.Seq = n
+		m.stats.counters[CntAsked]++
+	}
+	ep.sentIn = m.period
+	sizeBytes := m.write(p, s)
+	s.frag = nil
+	if s.gatherLen != 0 { // read from the caller's memory until the fabric is done
+		s.frag = f
+		f.out++
+	}
+	m.wire[p.seg] = wireRelease
+	ep.rel.wire++
+	m.stats.counters[sentCounter[p.Kind&0x0F]]++
+	return sizeBytes
+}
+
+// chunkRun is the chunks of one fragment that are sent one behind the other: the packet of the
+// latest one whose header was encoded, and the headers that follow it.
+type chunkRun struct {
+	packet
+	next      frag.Followers
+	first     seq.Num // number of the first one
+	packets   uint32
+	written   uint32
+	sizeBytes uint32 // of the latest one's datagram
+}
+
+// beginRun numbers the chunks of a fragment to be written into the segments of run. Only the first
+// one may carry an ACK, so those behind it follow it.
+func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reliability.Token) {
+	r.Header = frag.Header{
+		Kind: frag.KindChunk, Flags: flags, Tag: f.tag, FragID: f.id, SizeBytes: f.size,
+		Handle: uint64(f.handle),
+	}
+	r.ep, r.frag = f.ep, f
+	if f.ep.reliable {
+		return
+	}
+	m.stamp(&r.packet)
+	r.first = f.ep.snd.AdmitRun(run)
+	r.packets = uint32(len(run))
+	f.out += r.packets
+}
+
+// writeChunk writes the header of the next chunk of a run, sizeBytes from offset on, in segment t.
+func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes uint32) {
+	if r.written > 0 && sizeBytes == uint32(r.PayloadLen) {
+		r.next.Write(m.arena.Bytes(segBuf(t)))
+		s := &m.segs[t]
+		s.frag, s.ep, s.bytes, s.data = r.frag, r.ep, r.sizeBytes, true
+		r.written++
+		return
+	}
+	r.seg, r.PayloadLen, r.OffsetBytes = t, uint16(sizeBytes), offset
+	r.PutOffset = r.frag.offset + uint64(offset)
+	if r.ep.reliable {
+		m.sealReliable(&r.packet)
+		return
+	}
+	r.Seq = r.first.Add(r.written)
+	s := &m.segs[t]
+	r.sizeBytes = uint32(m.write(&r.packet, s))
+	s.frag, s.data = r.frag, true
+	r.Flags &^= frag.FlagAck | frag.FlagDup
+	if r.written == 0 && r.packets > 1 {
+		r.next.After(&r.Header)
+	}
+	r.written++
+}
+
+// appendRecord copies a further record into a pack. The first one gets its record header now.
+func (m *Module) appendRecord(p *openPack, tag uint8, data []byte) {
+	b := m.arena.Bytes(segBuf(p.seg))
+	if p.records == 1 {
+		const at = frag.FragHeaderBytes + frag.RecordHeaderBytes
+		first := b[at:][:copy(b[at:], b[frag.FragHeaderBytes:p.bytes])]
+		frag.PutRecord(b[frag.FragHeaderBytes:], p.tag, first)
+		p.bytes += frag.RecordHeaderBytes
+	}
+	p.bytes += uint32(frag.PutRecord(b[p.bytes:], tag, data))
+	p.records++
+}
+
+// refresh brings a packet that is sent again up to date: its ACK, or an empty packet in its place
+// if the peer has refused it.
+func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
+	if s.strip {
+		m.stripPack(ep, t, s)
+	}
+	if s.void {
+		void := packet{
+			Header: frag.Header{
+				Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.peerTag, Seq: m.seqOf(t),
+			},
+			ep: ep, seg: t,
+		}
+		m.write(&void, s)
+		s.gatherLen = 0
+	}
+	b := m.arena.Bytes(segBuf(t))
+	if !ep.ackRides() {
+		frag.ClearAck(b)
+		return
+	}
+	var ack frag.Header
+	m.takeAck(ep, &ack)
+	m.stats.counters[CntAckPiggybacked]++
+	frag.SetAck(b, ack.Ack, ack.Credit, ack.Flags&frag.FlagDup != 0)
+}
+
+// stripPack takes the records that the peer has refused out of a pack that is sent again. If none
+// is left it becomes a Void.
+func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
+	s.strip = false
+	all := m.recordsOf(t)
+	n := 0
+	for r := (records{rest: all}); r.next(); {
+		if r.tag != s.stripTag {
+			n += frag.PutRecord(all[n:], r.tag, r.data) // never beyond where it was
+		}
+	}
+	if n == 0 {
+		s.void = true
+		return
+	}
+	p := packet{
+		Header: frag.Header{
+			Kind: frag.KindPack, Conn: ep.peerTag, Seq: m.seqOf(t), PayloadLen: uint16(n),
+		},
+		ep: ep, seg: t,
+	}
+	m.write(&p, s)
+}
+
+// takeAck moves the ACK that is owed into a header.
+func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
+	ack, credit, dup := ep.rcv.TakeAck(m.credits)
+	h.Ack, h.Credit = ack, credit
+	h.Flags |= frag.FlagAck
+	if dup {
+		h.Flags |= frag.FlagDup
+	}
+	m.acks.remove(ep)
+	ep.ackOwed = false
+}
+
+// sendAck sends the ACK that is owed by itself. False means that there is no room for it now.
+func (m *Module) sendAck(ep *Endpoint) bool {
+	c, to := ep.ackPath()
+	b, ok := m.takeControl(c)
+	if !ok {
+		return false
+	}
+	pkt := m.arena.Bytes(b)
+	h := frag.Header{Kind: frag.KindAck, Conn: ep.peerTag}
+	m.takeAck(ep, &h)
+	sizeBytes := frag.AckBytes
+	if ep.selective {
+		sizeBytes += m.writeSack(ep, &h, pkt)
+	}
+	h.Encode(pkt)
+	m.stats.counters[CntSentAck]++
+	m.putControl(ep, c, b, sizeBytes, to)
+	return true
+}
+
+// writeSack writes a Sack behind the place of the header h of an Ack, and returns its length.
+func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
+	var s frag.Sack
+	most := min(frag.SackWordsMax, (ep.tiny-frag.AckBytes-frag.SackHeadBytes)/8)
+	if ep.rcv.Held() > 0 {
+		s.Count = ep.rcv.Early(s.Words[:most])
+	}
+	last, ago, unread, copies := ep.rcv.Latest(m.now)
+	s.Last, s.Copies = last, copies
+	s.DelayUs = uint16(min(ago.Microseconds(), math.MaxUint16))
+	s.UnreadUs = uint16(min(unread.Microseconds(), math.MaxUint16))
+	h.Flags |= frag.FlagSack
+	h.PayloadLen = uint16(s.Bytes())
+	return s.Encode(pkt[frag.AckBytes:])
+}
+
+// sendNack tells the peer that the packet with the number n is refused for good; tag is the one of
+// the records for which a pack is (NackRecord). False means that there is no room for it now.
+func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
+	c, to := ep.ackPath()
+	b, ok := m.takeControl(c)
+	if !ok {
+		return false
+	}
+	pkt := m.arena.Bytes(b)
+	h := frag.Header{Kind: frag.KindNack, Conn: ep.peerTag, Seq: n, Tag: reason}
+	if reason == frag.NackRecord {
+		h.PayloadLen = 1
+		pkt[frag.NackBytes] = tag
+	}
+	sizeBytes := h.Encode(pkt) + int(h.PayloadLen)
+	m.stats.counters[CntSentNack]++
+	m.putControl(ep, c, b, sizeBytes, to)
+	return true
+}
+
+// sendQuestion sends a reliable peer an empty packet, which counts as any other and asks for a
+// confirmation, in a control buffer. False means that there is no room for it now.
+func (m *Module) sendQuestion(ep *Endpoint) bool {
+	b, ok := m.takeControl(&m.cmd)
+	if !ok {
+		return false
+	}
+	h := frag.Header{
+		Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.peerTag, Seq: ep.snd.Count(),
+	}
+	m.stats.counters[CntAsked]++
+	m.stats.counters[CntSentFrag]++
+	m.putControl(ep, &m.cmd, b, h.Encode(m.arena.Bytes(b)), ep.cmdAddr)
+	return true
+}
+
+// putControl puts a packet to a connected peer, which has no send buffer of its own, into a
+// channel's batch.
+func (m *Module) putControl(ep *Endpoint, c *channel, b fabric.Buf, sizeBytes int,
+	to fabric.Addr,
+) {
+	if ep.reliable {
+		m.ctlOwner[int(b)-m.cfg.SendBuffers] = ep
+	}
+	c.put(b, sizeBytes, to)
+}
+
+// sendHello sends a Hello or HelloAck of sizeBytes through the probe's channel, if there is room.
+func (m *Module) sendHello(ep *Endpoint, kind frag.Kind, p frag.Probe, conn uint64, sizeBytes int) {
+	c, to := &m.cmd, ep.cmdAddr
+	if p&frag.ProbeData != 0 {
+		c, to = &m.data, ep.dataAddr
+	}
+	b, ok := m.takeControl(c)
+	if !ok {
+		return
+	}
+	// A peer that reads this Hello as news has received, and acknowledged, nothing: the oldest number
+	// in flight is the connection's first one. So it is also when this side is sure of the connection:
+	// the peer may have begun again since (adopt, retag).
+	first, _ := ep.snd.Window()
+	h := frag.Header{Kind: kind, Conn: conn, Seq: first}
+	hello := frag.Hello{
+		Incarnation: m.incarnation, Tag: ep.tag,
+		CommandName: m.cmd.name, DataName: m.data.name, Features: m.features(),
+		WindowPkts: uint32(m.rules.WindowPackets), FragBytesMax: m.cfg.FragmentBytesMax,
+		AckDelayUs: uint32(m.rules.AckDelay.Microseconds()),
+		MTUBytes:   uint16(m.data.mtu), CommandBytes: uint16(m.cmd.mtu),
+		Credit: helloCredit, VersionMin: frag.Version, VersionMax: frag.Version, Probe: p,
+	}
+	if hs := ep.hs; hs != nil {
+		hello.Expected, hello.Proven = hs.expected, hs.proven
+	} else {
+		hello.Proven = frag.ProvenAll
+	}
+	n := hello.Encode(m.arena.Bytes(b), &h, sizeBytes)
+	m.stats.counters[CntSentControl]++
+	c.put(b, n, to)
+}
+
+// sendReject refuses the Hello of the peer at an address, if there is room: see Module.reject.
+func (m *Module) sendReject(to fabric.Addr, tag uint64, reason, version uint8) {
+	b, ok := m.takeControl(&m.cmd)
+	if !ok {
+		return
+	}
+	n := frag.EncodeReject(m.arena.Bytes(b), tag, reason, version, frag.Version, frag.Version)
+	m.stats.counters[CntSentControl]++
+	m.cmd.put(b, n, to)
+}

@@ -1,0 +1,313 @@
+package btl
+
+import (
+	"errors"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/internal/seq"
+	"gobtl/reliability"
+)
+
+// This file alone reads the headers of what has arrived, finds the endpoint that it is for and
+// processes the ACK on it. What becomes of the payload is the business of recv.go.
+
+// arrival is a packet that has arrived. It is a local variable of who receives it, handed down by
+// pointer and kept by nobody.
+type arrival struct {
+	frag.Header
+	ep      *Endpoint
+	payload []byte // in the receive buffer
+}
+
+// deferredReceive is the book-keeping that fast receive left for the next pass.
+type deferredReceive struct {
+	on      *channel
+	tag     uint64 // of the endpoint, which may be gone by then
+	hdr     frag.Header
+	buf     fabric.Buf
+	pending bool
+}
+
+// decode reads a packet and finds its endpoint. False means that the packet was dealt with: dropped
+// and counted, or part of a handshake.
+func (m *Module) decode(c *channel, comp *fabric.Completion, in *arrival) bool {
+	m.stats.counters[CntReceived]++
+	if comp.Errno != 0 {
+		return m.drop(CntRecvErrors)
+	}
+	if int(comp.Len) > m.arena.Size() {
+		return m.drop(CntDropTruncated)
+	}
+	pkt := m.arena.Bytes(comp.Buf)[:comp.Len]
+	payload, err := frag.Decode(pkt, &in.Header)
+	if err != nil {
+		if errors.Is(err, frag.ErrVersion) {
+			m.onForeign(pkt)
+			return m.drop(CntDropVersion)
+		}
+		return m.drop(CntDropMalformed)
+	}
+	in.payload = payload
+	if isHandshake[in.Kind&0x0F] {
+		m.onHandshake(c, in)
+		return false
+	}
+	ep := m.lookup(in.Conn)
+	if ep == nil {
+		return m.drop(CntDropConn)
+	}
+	if ep.state != stateConnected || ep.hs != nil {
+		if ep = m.wakeUp(ep); ep == nil {
+			return m.drop(CntDropState)
+		}
+	}
+	in.ep = ep
+	return true
+}
+
+// isHandshake says which kinds of packets belong to handshakes.
+var isHandshake = [16]bool{frag.KindHello: true, frag.KindHelloAck: true, frag.KindReject: true}
+
+// drop counts a packet that is dropped, and returns false.
+func (m *Module) drop(reason Counter) bool {
+	m.stats.counters[reason]++
+	return false
+}
+
+// lookup finds the endpoint of a connection tag: an index and a compare.
+func (m *Module) lookup(tag uint64) *Endpoint {
+	slot := tag & slotMask
+	if slot >= uint64(len(m.slots)) {
+		return nil
+	}
+	if ep := m.slots[slot]; ep != nil && ep.tag == tag {
+		return ep
+	}
+	return nil
+}
+
+// heard notes a sign of life.
+func (m *Module) heard(ep *Endpoint) {
+	ep.heardAt = m.awake
+	ep.silentResends, ep.probes = 0, 0
+}
+
+// onHandshake handles a Hello, a HelloAck or a Reject.
+func (m *Module) onHandshake(c *channel, in *arrival) {
+	var hello frag.Hello
+	ok := false
+	switch in.Kind {
+	case frag.KindReject:
+		lo, hi := frag.RejectVersions(in.payload)
+		ok = m.onReject(&in.Header, lo, hi)
+	case frag.KindHello:
+		ok = frag.DecodeHello(in.payload, &hello) == nil && m.onHello(c, &in.Header, &hello)
+	default:
+		ok = frag.DecodeHello(in.payload, &hello) == nil && m.onHelloAck(&in.Header, &hello)
+	}
+	if ok {
+		m.stats.counters[CntRecvHandshake]++
+	} else {
+		m.stats.counters[CntDropHandshake]++
+	}
+}
+
+// onForeign answers a Hello of another protocol version.
+func (m *Module) onForeign(pkt []byte) {
+	if tag, version, name, ok := frag.ForeignHello(pkt); ok {
+		m.reject(name, tag, frag.RejectVersion, version)
+	}
+}
+
+// receive books a packet and delivers what it completes.
+func (m *Module) receive(c *channel, comp *fabric.Completion) {
+	var in arrival
+	if !m.decode(c, comp, &in) {
+		return
+	}
+	ep := in.ep
+	if ep.reliable {
+		m.receiveReliable(&in)
+		return
+	}
+	place := reliability.Accept
+	if in.Kind.HasSeq() {
+		place = ep.rcv.Check(in.Seq)
+	}
+	// The ACK on a packet that is here already, a copy of the network's making perhaps, is the one of
+	// before: it reports no gap.
+	if in.Flags&frag.FlagSack != 0 {
+		if !m.onSack(&in) {
+			m.drop(CntDropAck)
+			return
+		}
+	} else if in.Flags&frag.FlagAck != 0 && !m.onAck(ep, &in.Header, place != reliability.Accept) {
+		m.drop(CntDropAck)
+		return
+	}
+	m.heard(ep)
+	switch in.Kind {
+	case frag.KindAck:
+		m.stats.counters[CntRecvAck]++
+	case frag.KindNack:
+		m.stats.counters[CntRecvNack]++
+		m.onNack(&in)
+	default:
+		if m.isNews(ep, place) {
+			m.accept(&in)
+		}
+	}
+}
+
+// isNews says whether a packet's place is in the window; one that is no news is counted, and
+// answered if the peer seems to have missed an ACK.
+func (m *Module) isNews(ep *Endpoint, place reliability.Verdict) bool {
+	switch place {
+	case reliability.Accept:
+		return true
+	case reliability.Duplicate:
+		m.stats.counters[CntDuplicate]++
+	case reliability.Below:
+		m.stats.counters[CntBelowWindow]++
+	default:
+		m.stats.counters[CntAboveWindow]++
+		return false
+	}
+	ep.rcv.Repeated(m.now)
+	m.owe(ep)
+	return false
+}
+
+// onSack processes an Ack with a Sack.
+func (m *Module) onSack(in *arrival) bool {
+	ep := in.ep
+	if !ep.selective {
+		return false
+	}
+	var s frag.Sack
+	frag.DecodeSack(in.payload, &s)
+	done, verdict := ep.snd.OnSack(m.now, in.Ack, in.Credit, &reliability.Sack{
+		Words: s.Words[:s.Count], Last: s.Last, Copies: s.Copies,
+		Delay: time.Duration(s.DelayUs) * time.Microsecond,
+		// An ACK may have waited unread on this side, too.
+		Unread: time.Duration(s.UnreadUs)*time.Microsecond + m.unread,
+	}, m.done[:0])
+	return m.afterAck(ep, done, verdict)
+}
+
+// receiveFast delivers a fragment of one packet before its book-keeping, if nothing stands against
+// it; false means that the packet is still to be received, and nothing has changed.
+func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
+	if comp.Errno != 0 || int(comp.Len) > m.arena.Size() {
+		return false
+	}
+	var h frag.Header
+	payload, err := frag.Decode(m.arena.Bytes(comp.Buf)[:comp.Len], &h)
+	if err != nil || h.Kind != frag.KindFrag || h.Flags&frag.FlagPut != 0 ||
+		h.Tag > frag.TagUserMax || m.handlers[h.Tag] == nil {
+		return false
+	}
+	ep := m.lookup(h.Conn)
+	if ep == nil || ep.state != stateConnected || ep.byeSeen {
+		return false
+	}
+	if ep.reliable {
+		if h.Flags&frag.FlagAck != 0 || ep.whyLost(&h) != nil {
+			return false
+		}
+	} else if ep.rcv.Check(h.Seq) != reliability.Accept ||
+		h.Flags&frag.FlagAck != 0 && !ep.snd.Plausible(h.Ack) {
+		return false
+	}
+	c.receiving--
+	m.deferred = deferredReceive{on: c, tag: h.Conn, hdr: h, buf: comp.Buf, pending: true}
+	m.stats.counters[CntReceived]++
+	m.stats.counters[CntFastReceives]++
+	m.dirty = true
+	m.deliver(ep, h.Tag, payload)
+	return true
+}
+
+// finishDeferred does the book-keeping of the fragment that the previous pass delivered fast. Its
+// endpoint may have ended in the handler.
+func (m *Module) finishDeferred() {
+	d := &m.deferred
+	if !d.pending {
+		return
+	}
+	d.pending = false
+	d.on.repost = append(d.on.repost, d.buf)
+	ep := m.lookup(d.tag)
+	if ep == nil || ep.state != stateConnected {
+		m.stats.counters[CntRecvFrag]++
+		return
+	}
+	if ep.hs != nil {
+		m.wakeUp(ep)
+	}
+	if d.hdr.Flags&frag.FlagAck != 0 {
+		m.onAck(ep, &d.hdr, false)
+	}
+	m.heard(ep)
+	m.accepted(ep, &d.hdr)
+}
+
+// decodeLanded reads the header of a chunk whose payload stands in the landing: alone it stands in
+// the buffer. False means that it is something else.
+func (m *Module) decodeLanded(comp *fabric.Completion, in *arrival) bool {
+	headBytes := int(comp.Len - comp.Landed)
+	if comp.Landed == 0 || comp.Errno != 0 || headBytes > m.arena.Size() {
+		return false
+	}
+	n, err := frag.DecodeSplit(m.arena.Bytes(comp.Buf)[:headBytes], int(comp.Len), &in.Header)
+	return err == nil && n == headBytes && in.Kind == frag.KindChunk && in.Flags&frag.FlagPut == 0
+}
+
+// following returns how many packets behind the first one are what a sender makes of the next
+// chunks at once: the same header but for number and offset, the payload in the next place. Nothing
+// else has to be known of them.
+func (m *Module) following(in *arrival, comps []fabric.Completion) (count int) {
+	if len(comps) == 1 {
+		return 0
+	}
+	var next frag.Followers
+	next.After(&in.Header)
+	at, size := comps[0].LandedOff, uint32(in.PayloadLen)
+	for i := range comps[1:] {
+		comp := &comps[1+i]
+		at += size
+		if comp.Op != fabric.OpRecv || comp.Errno != 0 || comp.Landed != size ||
+			comp.LandedOff != at || comp.Len != size+frag.ChunkHeaderBytes ||
+			!next.Match(m.arena.Bytes(comp.Buf)[:frag.ChunkHeaderBytes]) {
+			break
+		}
+		count++
+	}
+	return count
+}
+
+// records walks through the records of a pack.
+type records struct {
+	rest []byte // those to come
+	data []byte // of the one that next has found
+	tag  uint8
+}
+
+// next finds the next record; false means that there is none.
+func (r *records) next() bool {
+	if len(r.rest) == 0 {
+		return false
+	}
+	r.tag, r.data, r.rest = frag.NextRecord(r.rest)
+	return true
+}
+
+// last says whether the record that next has found is the pack's last one.
+func (r *records) last() bool { return len(r.rest) == 0 }
+
+// seqOf reads the sequence number of the packet in a send buffer.
+func (m *Module) seqOf(t reliability.Token) seq.Num {
+	return frag.SeqOf(m.arena.Bytes(segBuf(t)))
+}

@@ -58,6 +58,11 @@ var policies = []policy{
 		libs:    []string{"github.com/prometheus/client_golang"},
 	},
 	{
+		dir:     "vnic",
+		imports: with(leaves, "btl"),
+		deny:    pureDeny,
+	},
+	{
 		// What a user can do: nothing internal, hence the same rules as for another module.
 		dir:     "examples/...",
 		imports: []string{"btl/...", "fabric/...", "frag", "hotel", "reliability"},

@@ -1,0 +1,339 @@
+package vnic
+
+import (
+	"hash/crc32"
+	"slices"
+	"time"
+
+	"gobtl/internal/mono"
+)
+
+// AgentConfig says who an agent is.
+type AgentConfig struct {
+	Host     string // this host's name in the manager's file
+	Manager  string // the name of the only manager that is obeyed
+	Instance uint64 // random, for this life
+	Ways     Ways   // how other hosts reach this one
+	// Counts returns the counters of a port; nil tells zeros.
+	Counts func(vport uint8) Counts
+}
+
+// Change says that a port, or with vport 0 the table of LIDs, is not as it was.
+type Change struct {
+	Vport uint8
+	// Moved: the port is on another switch, or on none any more. What was learned is worth nothing.
+	Moved bool
+}
+
+// PortState is what an agent knows of a port.
+type PortState struct {
+	Num       uint8
+	Info      VportInfo
+	Options   Options
+	MACs      *MACTable
+	Members   []uint32
+	Unicast   []MAC // of the device, without the manager's base MAC
+	Multicast []MAC
+	Up        bool    // the device is up
+	Tables    *Tables // as they are in use; nil while the port is on no switch
+
+	stagedMACs    *MACTable // nil: nothing is staged
+	stagedMembers []uint32
+	staging       bool // stagedMembers counts, also when it is empty
+	uniCRC        uint32
+	multiCRC      uint32
+}
+
+// Agent is a host's side of the management (the original's VEMA). It obeys whichever of its
+// connections, all to managers of the name it was given, has the lease.
+type Agent struct {
+	cfg     AgentConfig
+	ports   [VportMax + 1]*PortState
+	lid     uint32
+	lids    []LIDEntry
+	stage   []LIDEntry
+	holder  int // connection that has the lease; 0 is none
+	lease   Lease
+	until   mono.Time
+	out     []Outgoing
+	changes []Change
+	window  mono.Time // of traps: when it began
+	traps   int       // sent in it
+	conns   []int
+	tid     uint64
+	// Stats are for people.
+	Stats AgentStats
+}
+
+// AgentStats count management messages.
+type AgentStats struct {
+	Requests   uint64 `json:"requests"`
+	Malformed  uint64 `json:"malformed"`
+	Refused    uint64 `json:"refused"` // answered with another status than OK
+	Traps      uint64 `json:"traps"`
+	TrapsQuiet uint64 `json:"traps_suppressed"`
+}
+
+// Outgoing is a message for a connection.
+type Outgoing struct {
+	Conn int
+	Data []byte
+}
+
+// Traps: at most trapsMax in trapWindow, 4.096 us * 2^18.
+const (
+	trapsMax   = 4
+	trapWindow = 4096 * (1 << responseTimeCode) * time.Nanosecond
+)
+
+// NewAgent returns an agent without ports.
+func NewAgent(cfg AgentConfig) *Agent { return &Agent{cfg: cfg} }
+
+// Config returns what the agent was made with.
+func (a *Agent) Config() AgentConfig { return a.cfg }
+
+// LID is this host's number, 0 until a manager has told it.
+func (a *Agent) LID() uint32 { return a.lid }
+
+// LIDs lists how other hosts are reached. Not the caller's to change.
+func (a *Agent) LIDs() []LIDEntry { return a.lids }
+
+// Port returns a port, nil if there never was one with that number.
+func (a *Agent) Port(vport uint8) *PortState { return a.ports[vport] }
+
+// Ports lists the ports there are.
+func (a *Agent) Ports() []*PortState {
+	var all []*PortState
+	for _, p := range a.ports {
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// Lease returns the manager that is obeyed now, and whether there is one.
+func (a *Agent) Lease(now mono.Time) (Lease, bool) {
+	return a.lease, a.holder != 0 && now < a.until
+}
+
+// Outbox returns the messages to send, and forgets them.
+func (a *Agent) Outbox() []Outgoing {
+	out := a.out
+	a.out = nil
+	return out
+}
+
+// Changes returns what has changed since the last call.
+func (a *Agent) Changes() []Change {
+	c := a.changes
+	a.changes = nil
+	return c
+}
+
+// Connect tells of a new connection to a manager; conn is its number, not 0.
+func (a *Agent) Connect(conn int) {
+	a.conns = append(a.conns, conn)
+	r := Registration{
+		Host: a.cfg.Host, Manager: a.cfg.Manager, Instance: a.cfg.Instance, Ways: a.cfg.Ways,
+	}
+	for _, p := range a.ports {
+		if p != nil && p.Info.VESW != 0 {
+			r.Ports[p.Num/8] |= 1 << (p.Num % 8)
+		}
+	}
+	a.send(conn, Message{Method: MethodSet, Attr: AttrRegister, Data: r.Append(nil)})
+}
+
+// Disconnect tells that a connection is gone. Ports stay as they are; the lease lasts for as long
+// as it was given, so that its holder finds it again.
+func (a *Agent) Disconnect(conn int) {
+	a.conns = slices.DeleteFunc(a.conns, func(c int) bool { return c == conn })
+	if a.holder == conn {
+		a.holder = -1 // still taken, by nobody who is connected
+	}
+}
+
+func (a *Agent) send(conn int, m Message) {
+	if m.Method != MethodResponse {
+		a.tid++
+		m.TID = a.tid
+	}
+	a.out = append(a.out, Outgoing{conn, m.Append(nil)})
+}
+
+// Receive handles a message that came by a connection.
+func (a *Agent) Receive(now mono.Time, conn int, b []byte) {
+	m, err := ParseMessage(b)
+	if err != nil {
+		a.Stats.Malformed++
+		return
+	}
+	if m.Method == MethodResponse {
+		return // to a registration: what follows it tells more
+	}
+	a.Stats.Requests++
+	var status Status
+	var data []byte
+	switch m.Method {
+	case MethodGet:
+		status, data = a.get(&m)
+	case MethodSet:
+		status, data = a.set(now, conn, &m)
+	default:
+		status = StatusMethod
+	}
+	if status != StatusOK {
+		a.Stats.Refused++
+	}
+	a.send(conn, m.Response(status, data))
+}
+
+func (a *Agent) get(m *Message) (Status, []byte) {
+	p := a.ports[m.Vport()]
+	if p == nil { // tells what it would be
+		p = &PortState{Num: m.Vport(), Info: PowerOn()}
+	}
+	switch m.Attr {
+	case AttrClassPortInfo:
+		return StatusOK, AppendClassPortInfo(nil)
+	case AttrVportInfo:
+		return StatusOK, p.Info.Append(nil)
+	case AttrMACEntries:
+		return p.getMACs(m.Data)
+	case AttrUnicastMACs:
+		return getList(m.Data, p.Unicast, p.Info.UniGen)
+	case AttrMulticastMACs:
+		return getList(m.Data, p.Multicast, p.Info.MultiGen)
+	case AttrSummary:
+		c := a.counts(p.Num)
+		return StatusOK, AppendSummary(nil, p.Info.VESW, p.Info.PortNum, &c)
+	case AttrErrors:
+		c := a.counts(p.Num)
+		return StatusOK, AppendErrors(nil, p.Info.VESW, p.Info.PortNum, &c)
+	case AttrOptions:
+		return StatusOK, p.Options.Append(nil)
+	}
+	return StatusUnsupported, nil
+}
+
+func (a *Agent) counts(vport uint8) (c Counts) {
+	if a.cfg.Counts != nil && a.ports[vport] != nil {
+		c = a.cfg.Counts(vport)
+	}
+	return c
+}
+
+func (p *PortState) getMACs(data []byte) (Status, []byte) {
+	ask, err := ParseMACEntries(data)
+	if err != nil {
+		return StatusInvalid, nil
+	}
+	answer := MACEntries{Offset: ask.Offset, Digest: p.Info.MACDigest}
+	if rows := p.MACs.Entries(); int(ask.Offset) < len(rows) {
+		rows = rows[ask.Offset:]
+		answer.Rows = rows[:min(int(ask.Num), len(rows))]
+	}
+	answer.Num = uint16(len(answer.Rows))
+	return StatusOK, answer.Append(nil)
+}
+
+func getList(data []byte, macs []MAC, generation uint16) (Status, []byte) {
+	ask, err := ParseMACList(data)
+	if err != nil {
+		return StatusInvalid, nil
+	}
+	answer := MACList{Start: ask.Start, Total: uint16(len(macs)), Generation: generation}
+	if int(ask.Start) < len(macs) {
+		answer.MACs = macs[ask.Start:][:min(len(macs)-int(ask.Start), MACsPerMsg)]
+	}
+	answer.Num = uint16(len(answer.MACs))
+	return StatusOK, answer.Append(nil)
+}
+
+// SetLink tells whether a port's device is up.
+func (a *Agent) SetLink(now mono.Time, vport uint8, up bool) {
+	p := a.ports[vport]
+	if p == nil || p.Up == up {
+		return
+	}
+	p.Up = up
+	a.refresh(p, false)
+	a.trap(now, p, TrapLink)
+}
+
+// listMax bounds what is told of a device's addresses.
+const listMax = 4096
+
+// SetMACs tells which addresses a port's device has beside its base MAC. Traps are sent for lists
+// that are not what they were.
+func (a *Agent) SetMACs(now mono.Time, vport uint8, unicast, multicast []MAC) {
+	p := a.ports[vport]
+	if p == nil {
+		return
+	}
+	clean := func(list []MAC) ([]MAC, uint32) {
+		list = slices.DeleteFunc(slices.Clone(list), func(m MAC) bool { return m == p.Info.BaseMAC })
+		slices.Sort(list)
+		list = slices.Compact(list)
+		list = list[:min(len(list), listMax)]
+		h := crc32.NewIEEE()
+		for _, m := range list {
+			_, _ = h.Write(m.Bytes()) // of a hash; it has no error to give
+		}
+		return list, h.Sum32()
+	}
+	uni, crc := clean(unicast)
+	if crc != p.uniCRC {
+		p.Unicast, p.uniCRC = uni, crc
+		p.Info.UniGen++
+		a.trap(now, p, TrapUnicast)
+	}
+	multi, crc := clean(multicast)
+	if crc != p.multiCRC {
+		p.Multicast, p.multiCRC = multi, crc
+		p.Info.MultiGen++
+		a.trap(now, p, TrapMulticast)
+	}
+}
+
+// trap tells all managers, if the window has room.
+func (a *Agent) trap(now mono.Time, p *PortState, opcode uint8) {
+	if a.window == 0 || now.Sub(a.window) >= trapWindow {
+		a.window, a.traps = now, 0
+	}
+	if a.traps == trapsMax {
+		a.Stats.TrapsQuiet++
+		return
+	}
+	a.traps++
+	a.Stats.Traps++
+	t := Trap{
+		FabricID: p.Info.FabricID, VESW: p.Info.VESW, Port: p.Info.PortNum, OPAPort: 1, Index: p.Num,
+		Opcode: opcode,
+	}
+	for _, conn := range a.conns {
+		a.send(conn, Message{
+			Method: MethodTrap, Attr: AttrVportInfo, Modifier: uint32(p.Num), Data: t.Append(nil),
+		})
+	}
+}
+
+// refresh makes a port's Tables anew.
+func (a *Agent) refresh(p *PortState, moved bool) {
+	p.Info.LinkStatus = LinkDown
+	p.Info.OperState = StateDropAll
+	if p.Up {
+		p.Info.LinkStatus = LinkUp
+		if p.Info.ConfigState == StateForwarding {
+			p.Info.OperState = StateForwarding
+		}
+	}
+	p.Tables = nil
+	if p.Info.VESW != 0 {
+		p.Tables = &Tables{
+			Info: p.Info, Options: p.Options.WithDefaults(), MACs: p.MACs, Members: p.Members,
+		}
+	}
+	a.changes = append(a.changes, Change{Vport: p.Num, Moved: moved})
+}

@@ -1,0 +1,190 @@
+package vnic
+
+import (
+	"slices"
+	"time"
+
+	"gobtl/internal/mono"
+)
+
+// set handles a request that changes something.
+func (a *Agent) set(now mono.Time, conn int, m *Message) (Status, []byte) {
+	if m.Attr == AttrLease {
+		return a.setLease(now, conn, m.Data)
+	}
+	if a.holder != conn || now >= a.until {
+		return StatusBusy, a.lease.Append(nil)
+	}
+	switch m.Attr {
+	case AttrLIDs:
+		return a.setLIDs(m), nil
+	case AttrVportInfo:
+		return a.setInfo(m)
+	case AttrMACEntries, AttrMembers, AttrOptions, AttrDeleteVESW:
+	default:
+		return StatusUnsupported, nil
+	}
+	p := a.ports[m.Vport()]
+	if p == nil {
+		return StatusInvalid, nil
+	}
+	switch m.Attr {
+	case AttrMACEntries:
+		return a.setMACs(p, m), nil
+	case AttrMembers:
+		return a.setMembers(p, m), nil
+	case AttrOptions:
+		o, err := ParseOptions(m.Data)
+		if err != nil {
+			return StatusInvalid, nil
+		}
+		if p.Options != o {
+			p.Options = o
+			a.refresh(p, false)
+		}
+	default:
+		a.delete(p)
+	}
+	return StatusOK, nil
+}
+
+// setLease gives the lease to who asks first, and leaves it with them until it has run out. A
+// manager that has restarted is another instance.
+func (a *Agent) setLease(now mono.Time, conn int, data []byte) (Status, []byte) {
+	l, err := ParseLease(data)
+	if err != nil || l.Manager != a.cfg.Manager {
+		return StatusInvalid, nil
+	}
+	if a.holder != 0 && now < a.until && l.Instance != a.lease.Instance {
+		return StatusBusy, a.lease.Append(nil)
+	}
+	a.holder, a.lease = conn, l
+	a.until = now.Add(time.Duration(l.Ms) * time.Millisecond)
+	if a.lid != l.LID {
+		a.lid = l.LID
+		a.changes = append(a.changes, Change{})
+	}
+	return StatusOK, nil
+}
+
+func (a *Agent) setLIDs(m *Message) Status {
+	list, err := ParseLIDs(m.Data)
+	if err != nil {
+		return StatusInvalid
+	}
+	if m.Modifier&ModNew != 0 {
+		a.stage = nil
+	}
+	if len(a.stage)+len(list) > MembersMax {
+		a.stage = nil
+		return StatusInvalid
+	}
+	a.stage = append(a.stage, list...)
+	if m.Modifier&ModMore != 0 {
+		return StatusOK
+	}
+	a.lids, a.stage = a.stage, nil
+	a.changes = append(a.changes, Change{})
+	return StatusOK
+}
+
+// setInfo creates a port, or changes it. What the device or the agent knows better stays.
+func (a *Agent) setInfo(m *Message) (Status, []byte) {
+	info, err := ParseVportInfo(m.Data)
+	if err != nil || m.Vport() == 0 || info.Validate() != nil || info.EncapSLID != a.lid {
+		return StatusInvalid, nil
+	}
+	for _, other := range a.ports {
+		if other != nil && other.Num != m.Vport() && other.Info.VESW == info.VESW {
+			return StatusInvalid, nil // a host has one port on a switch
+		}
+	}
+	p := a.ports[m.Vport()]
+	if p == nil {
+		p = &PortState{Num: m.Vport(), Info: PowerOn()}
+		a.ports[p.Num] = p
+	}
+	old := p.Info
+	moved := old.VESW != info.VESW
+	if moved {
+		p.clear()
+	}
+	info.LinkStatus, info.OperState = old.LinkStatus, old.OperState
+	info.MACDigest = p.Info.MACDigest
+	info.MaxMACs, info.MaxSourceMACs = MACEntriesMax, SourceMACsMax
+	info.UniGen, info.MultiGen = old.UniGen, old.MultiGen
+	if p.Info != info || moved {
+		p.Info = info
+		a.refresh(p, moved)
+	}
+	return StatusOK, p.Info.Append(nil)
+}
+
+// clear forgets what belongs to the switch that the port was on.
+func (p *PortState) clear() {
+	p.MACs, p.Members, p.Options = nil, nil, Options{}
+	p.stagedMACs, p.stagedMembers, p.staging = nil, nil, false
+	p.Info.MACDigest = 0
+}
+
+func (a *Agent) delete(p *PortState) {
+	p.clear()
+	mac, uni, multi := p.Info.BaseMAC, p.Info.UniGen, p.Info.MultiGen
+	p.Info = PowerOn()
+	p.Info.BaseMAC, p.Info.UniGen, p.Info.MultiGen = mac, uni, multi
+	a.refresh(p, true)
+}
+
+// setMACs stages rows, and makes them the port's table with the last of them.
+func (a *Agent) setMACs(p *PortState, m *Message) Status {
+	rows, err := ParseMACEntries(m.Data)
+	if err != nil || int(rows.Num) != len(rows.Rows) {
+		return StatusInvalid
+	}
+	base := p.stagedMACs
+	if base == nil {
+		base = p.MACs
+	}
+	if m.Modifier&ModNew != 0 {
+		base = nil
+	}
+	next, err := base.Replace(rows.Digest, int(rows.Offset), rows.Rows)
+	if err != nil {
+		p.stagedMACs = nil
+		return StatusInvalid
+	}
+	if m.Modifier&ModMore != 0 {
+		p.stagedMACs = next
+		return StatusOK
+	}
+	p.MACs, p.stagedMACs = next, nil
+	p.Info.MACDigest = rows.Digest
+	a.refresh(p, false)
+	return StatusOK
+}
+
+func (a *Agent) setMembers(p *PortState, m *Message) Status {
+	lids, err := ParseMembers(m.Data)
+	if err != nil {
+		return StatusInvalid
+	}
+	if m.Modifier&ModNew != 0 || !p.staging {
+		p.stagedMembers, p.staging = nil, true
+	}
+	if len(p.stagedMembers)+len(lids) > MembersMax {
+		p.stagedMembers, p.staging = nil, false
+		return StatusInvalid
+	}
+	p.stagedMembers = append(p.stagedMembers, lids...)
+	if m.Modifier&ModMore != 0 {
+		return StatusOK
+	}
+	slices.Sort(p.stagedMembers)
+	members := slices.Compact(p.stagedMembers)
+	p.stagedMembers, p.staging = nil, false
+	if !slices.Equal(members, p.Members) {
+		p.Members = members
+		a.refresh(p, false)
+	}
+	return StatusOK
+}

@@ -1,0 +1,285 @@
+package vnic
+
+import "fmt"
+
+// How many rows of each table a message holds.
+const (
+	macHeaderBytes    = 8
+	macEntryBytes     = 16
+	MACEntriesPerMsg  = (DataBytesMax - macHeaderBytes) / macEntryBytes // 125
+	listHeaderBytes   = 8
+	MACsPerMsg        = (DataBytesMax - listHeaderBytes) / macBytes // 333
+	memberBytes       = 4
+	MembersPerMsg     = DataBytesMax / memberBytes
+	classPortBytes    = 80
+	trapBytes         = 16
+	optionsBytes      = 16
+	summaryBytes      = 360
+	errorBytes        = 304
+	counterHeadBytes  = 8
+	responseTimeCode  = 18
+	classPortMaskBits = 1 | VportMax<<8
+)
+
+func malformed(what string, n int) error {
+	return fmt.Errorf("%w: %s of %d bytes", ErrAttribute, what, n)
+}
+
+// AppendClassPortInfo appends what an agent says of itself: that it sends traps, how many ports it
+// has at most, and its response time code (4.096 us * 2^18).
+func AppendClassPortInfo(b []byte) []byte {
+	b = append(b, mgmtBaseVersion, mgmtClassVersion)
+	b = be.AppendUint16(b, classPortMaskBits)
+	b = be.AppendUint32(b, responseTimeCode)
+	return append(b, make([]byte, classPortBytes-8)...)
+}
+
+// MACEntries is the attribute of that name: some rows of a port's MAC table.
+type MACEntries struct {
+	Offset uint16
+	Num    uint16 // of Rows; in a Get the number asked for, without rows
+	Digest uint32
+	Rows   []MACEntry
+}
+
+// Append appends the attribute's bytes: at most MACEntriesPerMsg rows.
+func (a *MACEntries) Append(b []byte) []byte {
+	b = be.AppendUint16(b, a.Offset)
+	b = be.AppendUint16(b, a.Num)
+	b = be.AppendUint32(b, a.Digest)
+	for _, e := range a.Rows {
+		var row [macEntryBytes]byte
+		e.MAC.Put(row[:])
+		e.Mask.Put(row[6:])
+		be.PutUint32(row[12:], e.DLID<<8|uint32(e.SD))
+		b = append(b, row[:]...)
+	}
+	return b
+}
+
+// ParseMACEntries reads what Append wrote.
+func ParseMACEntries(b []byte) (a MACEntries, err error) {
+	if len(b) < macHeaderBytes || len(b) > DataBytesMax {
+		return a, malformed("MAC entries", len(b))
+	}
+	a.Offset, a.Num, a.Digest = be.Uint16(b), be.Uint16(b[2:]), be.Uint32(b[4:])
+	rows := b[macHeaderBytes:]
+	if len(rows)%macEntryBytes != 0 || len(rows) > 0 && len(rows)/macEntryBytes != int(a.Num) ||
+		int(a.Offset)+int(a.Num) > MACEntriesMax || int(a.Num) > MACEntriesPerMsg {
+		return a, malformed("MAC entries", len(b))
+	}
+	for ; len(rows) > 0; rows = rows[macEntryBytes:] {
+		ds := be.Uint32(rows[12:])
+		a.Rows = append(a.Rows, MACEntry{
+			MAC: MACOf(rows), Mask: MACOf(rows[6:]), DLID: ds >> 8, SD: uint8(ds),
+		})
+	}
+	return a, nil
+}
+
+// MACList is the attribute of a device's addresses, those of one kind from Start on.
+type MACList struct {
+	Start, Num, Total, Generation uint16
+	MACs                          []MAC // in a Get none
+}
+
+// Append appends the attribute's bytes: at most MACsPerMsg addresses.
+func (a *MACList) Append(b []byte) []byte {
+	b = be.AppendUint16(b, a.Start)
+	b = be.AppendUint16(b, a.Num)
+	b = be.AppendUint16(b, a.Total)
+	b = be.AppendUint16(b, a.Generation)
+	for _, m := range a.MACs {
+		b = append(b, m.Bytes()...)
+	}
+	return b
+}
+
+// ParseMACList reads what Append wrote.
+func ParseMACList(b []byte) (a MACList, err error) {
+	if len(b) < listHeaderBytes || len(b) > DataBytesMax {
+		return a, malformed("MAC list", len(b))
+	}
+	a.Start, a.Num = be.Uint16(b), be.Uint16(b[2:])
+	a.Total, a.Generation = be.Uint16(b[4:]), be.Uint16(b[6:])
+	rows := b[listHeaderBytes:]
+	if len(rows)%macBytes != 0 || len(rows) > 0 && len(rows)/macBytes != int(a.Num) ||
+		int(a.Num) > MACsPerMsg {
+		return a, malformed("MAC list", len(b))
+	}
+	for ; len(rows) > 0; rows = rows[macBytes:] {
+		a.MACs = append(a.MACs, MACOf(rows))
+	}
+	return a, nil
+}
+
+// Trap is what an agent tells unasked.
+type Trap struct {
+	FabricID uint16
+	VESW     uint16
+	Port     uint32
+	OPAPort  uint16
+	Index    uint8
+	Opcode   uint8
+}
+
+// The opcodes of traps.
+const (
+	TrapUnicast   = 1 // the list of unicast addresses has changed
+	TrapMulticast = 2
+	TrapLink      = 3 // the link has gone up or down
+)
+
+// Append appends the bytes of a trap.
+func (t *Trap) Append(b []byte) []byte {
+	b = be.AppendUint16(b, t.FabricID)
+	b = be.AppendUint16(b, t.VESW)
+	b = be.AppendUint32(b, t.Port)
+	b = be.AppendUint16(b, t.OPAPort)
+	return append(b, t.Index, t.Opcode, 0, 0, 0, 0)
+}
+
+// ParseTrap reads what Append wrote.
+func ParseTrap(b []byte) (t Trap, err error) {
+	if len(b) != trapBytes || be.Uint32(b[12:]) != 0 || b[11] < TrapUnicast || b[11] > TrapLink {
+		return t, malformed("trap", len(b))
+	}
+	return Trap{
+		FabricID: be.Uint16(b), VESW: be.Uint16(b[2:]), Port: be.Uint32(b[4:]),
+		OPAPort: be.Uint16(b[8:]), Index: b[10], Opcode: b[11],
+	}, nil
+}
+
+// The flags of Options on the wire.
+const (
+	optCut = 1 << iota
+	optLearning
+	optFlood
+	optSuppress
+	optAll = optCut | optLearning | optFlood | optSuppress
+)
+
+// Append appends the attribute's bytes.
+func (o *Options) Append(b []byte) []byte {
+	var flags byte
+	for _, f := range []struct {
+		set bool
+		bit byte
+	}{{o.Cut, optCut}, {o.Learning, optLearning}, {o.Flood, optFlood}, {o.Suppress, optSuppress}} {
+		if f.set {
+			flags |= f.bit
+		}
+	}
+	b = append(b, byte(o.Carrier), flags)
+	b = be.AppendUint16(b, o.AgeingSeconds)
+	b = be.AppendUint32(b, o.LearnedMax)
+	b = be.AppendUint32(b, o.GroupRate)
+	return append(b, 0, 0, 0, 0)
+}
+
+// ParseOptions reads what Append wrote, with values in range.
+func ParseOptions(b []byte) (o Options, err error) {
+	if len(b) != optionsBytes || be.Uint32(b[12:]) != 0 || b[0] > byte(CarrierFragment) ||
+		b[1]&^optAll != 0 {
+		return o, malformed("options", len(b))
+	}
+	o = Options{
+		Carrier: Carrier(b[0]), Cut: b[1]&optCut != 0, Learning: b[1]&optLearning != 0,
+		Flood: b[1]&optFlood != 0, Suppress: b[1]&optSuppress != 0,
+		AgeingSeconds: be.Uint16(b[2:]), LearnedMax: be.Uint32(b[4:]), GroupRate: be.Uint32(b[8:]),
+	}
+	if o.LearnedMax > FDBEntriesMax {
+		return o, fmt.Errorf("%w: learned_max is %d, at most %d", ErrTable, o.LearnedMax, FDBEntriesMax)
+	}
+	return o, nil
+}
+
+// AppendMembers appends LIDs: at most MembersPerMsg.
+func AppendMembers(b []byte, lids []uint32) []byte {
+	for _, l := range lids {
+		b = be.AppendUint32(b, l)
+	}
+	return b
+}
+
+// ParseMembers reads what AppendMembers wrote.
+func ParseMembers(b []byte) (lids []uint32, err error) {
+	if len(b)%memberBytes != 0 || len(b) > DataBytesMax {
+		return nil, malformed("members", len(b))
+	}
+	for ; len(b) > 0; b = b[memberBytes:] {
+		lid := be.Uint32(b)
+		if lid == 0 || lid > LIDMax {
+			return nil, fmt.Errorf("%w: member with LID %d", ErrTable, lid)
+		}
+		lids = append(lids, lid)
+	}
+	return lids, nil
+}
+
+// reserved stands in the lists below for eight bytes without a meaning.
+const reserved = numCounters
+
+var summaryCounters = func() []Counter {
+	all := make([]Counter, 0, 44)
+	for c := TxErrors; c <= Rx1519; c++ {
+		all = append(all, c)
+	}
+	return all
+}()
+
+var errorCounters = []Counter{
+	TxErrors, RxErrors, reserved, TxSMACFilter, reserved, reserved, reserved, TxDLIDZero, reserved,
+	TxLogic, reserved, TxDropState, RxBadVESW, reserved, RxRunt, RxOversize, reserved, RxEthDown,
+	RxDropState, RxLogic, reserved,
+}
+
+// AppendSummary appends the summary counters of a port.
+func AppendSummary(b []byte, vesw uint16, port uint32, c *Counts) []byte {
+	return appendCounters(b, vesw, port, c, summaryCounters, summaryBytes)
+}
+
+// AppendErrors appends the error counters of a port.
+func AppendErrors(b []byte, vesw uint16, port uint32, c *Counts) []byte {
+	return appendCounters(b, vesw, port, c, errorCounters, errorBytes)
+}
+
+func appendCounters(
+	b []byte, vesw uint16, port uint32, c *Counts, list []Counter, size int,
+) []byte {
+	start := len(b)
+	b = append(b, make([]byte, size)...)
+	out := b[start:]
+	be.PutUint16(out[2:], vesw)
+	be.PutUint32(out[4:], port)
+	for i, counter := range list {
+		if counter != reserved {
+			be.PutUint64(out[counterHeadBytes+8*i:], c[counter])
+		}
+	}
+	return b
+}
+
+// ParseSummary reads the counts that AppendSummary wrote.
+func ParseSummary(b []byte) (vesw uint16, port uint32, c Counts, err error) {
+	return parseCounters(b, summaryCounters, summaryBytes)
+}
+
+// ParseErrors reads the counts that AppendErrors wrote.
+func ParseErrors(b []byte) (vesw uint16, port uint32, c Counts, err error) {
+	return parseCounters(b, errorCounters, errorBytes)
+}
+
+func parseCounters(
+	b []byte, list []Counter, size int,
+) (vesw uint16, port uint32, c Counts, err error) {
+	if len(b) != size {
+		return 0, 0, c, malformed("counters", len(b))
+	}
+	for i, counter := range list {
+		if counter != reserved {
+			c[counter] = be.Uint64(b[counterHeadBytes+8*i:])
+		}
+	}
+	return be.Uint16(b[2:]), be.Uint32(b[4:]), c, nil
+}

@@ -1,0 +1,210 @@
+package vnic
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Limits of what a host says of itself.
+const (
+	HostNameBytesMax = 64
+	LanesMax         = 8 // endpoints of one kind
+	nameBytesMax     = 255
+	LeaseMsMax       = 60_000
+)
+
+// Ways are the names by which a host is reached, and recognized: opaque bytes of the fabric.
+type Ways struct {
+	Receive [][]byte // endpoints that take packets; a flow keeps to one
+	Send    [][]byte // endpoints that packets come from
+	Module  []byte   // of btl, for fragments
+}
+
+// Equal says whether two hosts are reached alike.
+func (w *Ways) Equal(o *Ways) bool { return string(w.append(nil)) == string(o.append(nil)) }
+
+func (w *Ways) append(b []byte) []byte {
+	b = append(b, byte(len(w.Receive)), byte(len(w.Send)))
+	for _, n := range w.Receive {
+		b = appendName(b, n)
+	}
+	for _, n := range w.Send {
+		b = appendName(b, n)
+	}
+	return appendName(b, w.Module)
+}
+
+func appendName(b, name []byte) []byte { return append(append(b, byte(len(name))), name...) }
+
+// cursor reads a list of names; bad is set by the first that is not there.
+type cursor struct {
+	b   []byte
+	bad bool
+}
+
+func (c *cursor) take(n int) []byte {
+	if c.bad || n > len(c.b) {
+		c.bad = true
+		return nil
+	}
+	v := c.b[:n]
+	c.b = c.b[n:]
+	return v
+}
+
+func (c *cursor) byte() int {
+	if v := c.take(1); v != nil {
+		return int(v[0])
+	}
+	return 0
+}
+
+func (c *cursor) name() []byte { return slices.Clone(c.take(c.byte())) }
+
+func (c *cursor) ways() (w Ways) {
+	rx, tx := c.byte(), c.byte()
+	if rx > LanesMax || tx > LanesMax {
+		c.bad = true
+	}
+	for i := 0; i < rx && !c.bad; i++ {
+		w.Receive = append(w.Receive, c.name())
+	}
+	for i := 0; i < tx && !c.bad; i++ {
+		w.Send = append(w.Send, c.name())
+	}
+	w.Module = c.name()
+	return w
+}
+
+// Registration is how a host introduces itself to the manager.
+type Registration struct {
+	Host     string // its name in the manager's file
+	Manager  string // the name of the manager that it accepts
+	Instance uint64 // random, for each life of the agent
+	// Ports has a bit for each port that is on a switch: port n is bit n%8 of byte n/8.
+	Ports [portMapBytes]byte
+	Ways  Ways
+}
+
+const portMapBytes = 32
+
+// Append appends the attribute's bytes. Names are cut off at their limits.
+func (r *Registration) Append(b []byte) []byte {
+	b = be.AppendUint64(b, r.Instance)
+	b = append(b, r.Ports[:]...)
+	b = appendName(b, []byte(r.Host[:min(len(r.Host), HostNameBytesMax)]))
+	b = appendName(b, []byte(r.Manager[:min(len(r.Manager), HostNameBytesMax)]))
+	return r.Ways.append(b)
+}
+
+// ParseRegistration reads what Append wrote.
+func ParseRegistration(b []byte) (r Registration, err error) {
+	const fixed = 8 + portMapBytes
+	if len(b) < fixed || len(b) > DataBytesMax {
+		return r, malformed("registration", len(b))
+	}
+	r.Instance = be.Uint64(b)
+	copy(r.Ports[:], b[8:])
+	c := cursor{b: b[fixed:]}
+	r.Host, r.Manager = string(c.name()), string(c.name())
+	r.Ways = c.ways()
+	if c.bad || len(c.b) > 0 || !nameOK(r.Host) || !nameOK(r.Manager) {
+		return r, malformed("registration", len(b))
+	}
+	return r, nil
+}
+
+// nameOK accepts the names of hosts and managers: printable, no spaces.
+func nameOK(s string) bool {
+	if len(s) < 1 || len(s) > HostNameBytesMax {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// Lease is a manager's claim on an agent: while it lasts no other manager may change anything.
+type Lease struct {
+	Manager  string
+	Instance uint64 // random, for each life of the manager
+	Ms       uint32 // from its receipt on, up to LeaseMsMax
+	LID      uint32 // the host's own
+}
+
+// Append appends the attribute's bytes.
+func (l *Lease) Append(b []byte) []byte {
+	b = be.AppendUint64(b, l.Instance)
+	b = be.AppendUint32(b, l.Ms)
+	b = be.AppendUint32(b, l.LID)
+	return appendName(b, []byte(l.Manager[:min(len(l.Manager), HostNameBytesMax)]))
+}
+
+// ParseLease reads what Append wrote, with values in range.
+func ParseLease(b []byte) (l Lease, err error) {
+	const fixed = 16
+	if len(b) < fixed {
+		return l, malformed("lease", len(b))
+	}
+	c := cursor{b: b[fixed:]}
+	l = Lease{
+		Instance: be.Uint64(b), Ms: be.Uint32(b[8:]), LID: be.Uint32(b[12:]), Manager: string(c.name()),
+	}
+	if c.bad || len(c.b) > 0 || !nameOK(l.Manager) {
+		return l, malformed("lease", len(b))
+	}
+	if l.Ms > LeaseMsMax || l.LID == 0 || l.LID > LIDMax {
+		return l, fmt.Errorf("%w: lease of %d ms, LID %d", ErrTable, l.Ms, l.LID)
+	}
+	return l, nil
+}
+
+// LIDEntry says how a host is reached.
+type LIDEntry struct {
+	LID  uint32
+	Ways Ways
+}
+
+// appendLID appends one entry.
+func appendLID(b []byte, e *LIDEntry) []byte {
+	b = be.AppendUint32(b, e.LID)
+	return e.Ways.append(b)
+}
+
+// lidMessages cuts a list of entries into the data of messages.
+func lidMessages(list []LIDEntry) [][]byte {
+	var all [][]byte
+	var data []byte
+	for i := range list {
+		one := appendLID(nil, &list[i])
+		if len(data)+len(one) > DataBytesMax {
+			all = append(all, data)
+			data = nil
+		}
+		data = append(data, one...)
+	}
+	return append(all, data)
+}
+
+// ParseLIDs reads a message of LID entries.
+func ParseLIDs(b []byte) (list []LIDEntry, err error) {
+	c := cursor{b: b}
+	for len(c.b) > 0 {
+		id := c.take(4)
+		if c.bad {
+			break
+		}
+		e := LIDEntry{LID: be.Uint32(id), Ways: c.ways()}
+		if e.LID == 0 || e.LID > LIDMax {
+			c.bad = true
+		}
+		list = append(list, e)
+	}
+	if c.bad || len(b) > DataBytesMax {
+		return nil, malformed("LIDs", len(b))
+	}
+	return list, nil
+}

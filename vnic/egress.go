@@ -1,0 +1,150 @@
+package vnic
+
+import "gobtl/internal/mono"
+
+// Verdict is what becomes of a frame of the device.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Dropped  Verdict = iota // and counted
+	Unicast                 // one packet, to Decision.Header.DLID
+	ToGroup                 // a packet to each member but this host
+	Answered                // answered here: Decision.Reply goes back to the device
+)
+
+// Decision says what becomes of a frame, and with which header.
+type Decision struct {
+	Verdict Verdict
+	VL      uint8 // virtual lane, for who has queues by it
+	Header  Header
+	Info    FrameInfo
+	Reply   []byte // of Answered; valid until the next Forward
+}
+
+// Egress decides about the frames that come from a port's device. A port with several queues has
+// one for each, with the same Tables.
+type Egress struct {
+	// Counts are what was sent and dropped here.
+	Counts Counts
+	tables *Tables
+	fdb    *FDB
+	near   *Neighbours
+	group  bucket
+	queues uint32
+	reply  [replyBytesMax]byte
+}
+
+// NewEgress returns an Egress that drops everything until it has Tables. fdb and near are the
+// port's, shared with its other parts; whoever owns them sees to it that one goroutine at a time
+// uses them. queues is how many Egresses share the port's rate of group frames.
+func NewEgress(fdb *FDB, near *Neighbours, queues int) *Egress {
+	return &Egress{fdb: fdb, near: near, queues: uint32(max(queues, 1))}
+}
+
+// SetTables exchanges all tables.
+func (e *Egress) SetTables(t *Tables) {
+	e.tables = t
+	if t != nil {
+		e.group.configure(max(t.Options.GroupRate/e.queues, 1))
+	}
+}
+
+// Tables returns what is in use, nil at first.
+func (e *Egress) Tables() *Tables { return e.tables }
+
+// Forward decides about a frame, of which the headers are enough. It counts what it drops; what is
+// sent the caller counts, as it may be several frames (Counts.CountTx). frameBytes is the size of
+// the largest frame that it becomes.
+func (e *Egress) Forward(now mono.Time, frame []byte, frameBytes int) (d Decision) {
+	info, ok := Inspect(frame)
+	t := e.tables
+	switch {
+	case !ok:
+		e.Counts.DropTx(TxLogic)
+		return d
+	case t == nil || !t.Forwarding():
+		e.Counts.DropTx(TxDropState)
+		return d
+	case frameBytes > int(t.Info.EthMTU)+ethBytes+vlanBytes:
+		e.Counts.DropTx(TxOversize)
+		return d
+	}
+	d.Info = info
+	if t.Options.Suppress {
+		if n := e.near.answer(now, frame, &d.Info, e.reply[:], t.Options); n > 0 {
+			e.Counts[TxSuppressed]++
+			d.Verdict, d.Reply = Answered, e.reply[:n]
+			return d
+		}
+	}
+	dlid, verdict := e.route(now, t, &d.Info)
+	if verdict == ToGroup && !e.group.take(now) {
+		e.Counts.DropTx(TxStorm)
+		verdict = Dropped
+	}
+	if verdict == Dropped {
+		return d
+	}
+	d.Verdict = verdict
+	e.header(&d, t, dlid)
+	return d
+}
+
+// route finds the receiver; the first rule that has one holds.
+func (e *Egress) route(now mono.Time, t *Tables, i *FrameInfo) (dlid uint32, v Verdict) {
+	dlid, found := t.MACs.Lookup(i.Dst)
+	if !found && t.Options.Learning && !i.Dst.Group() {
+		dlid, found = e.fdb.Lookup(now, i.Dst, i.VLAN)
+	}
+	switch {
+	case found:
+	case i.Dst.Group():
+		if t.Info.McastDLID == 0 {
+			e.Counts.DropTx(TxDLIDZero)
+			return 0, Dropped
+		}
+		return t.Info.McastDLID, ToGroup
+	case i.Dst.Local() && t.Member(i.Dst.LID()):
+		dlid = i.Dst.LID()
+	default:
+		dlid, found = t.router(i.Entropy())
+		if !found && t.Options.Flood && t.Info.McastDLID != 0 {
+			return t.Info.McastDLID, ToGroup
+		}
+		if !found && i.Dst.Local() {
+			dlid = i.Dst.LID() // of nobody here: it has a counter of its own
+		}
+	}
+	switch {
+	case dlid == 0:
+		e.Counts.DropTx(TxDLIDZero)
+	case dlid == t.Info.EncapSLID:
+		e.Counts.DropTx(TxSelf)
+	case !t.Member(dlid):
+		e.Counts.DropTx(TxNoPeer)
+	default:
+		return dlid, Unicast
+	}
+	return 0, Dropped
+}
+
+// header fills the header of a frame's packets.
+func (e *Egress) header(d *Decision, t *Tables, dlid uint32) {
+	p := &t.Info
+	d.Header = Header{
+		SLID: p.EncapSLID, DLID: dlid, VESW: p.VESW, PKey: p.PKey,
+		Entropy: d.Info.Entropy(), RC: p.rcOf(d.Info.Class),
+	}
+	group := d.Info.Dst.Group()
+	switch {
+	case d.Info.Tagged && group:
+		d.Header.SC, d.VL = p.PCPToSCMulti[d.Info.PCP], p.PCPToVLMulti[d.Info.PCP]
+	case d.Info.Tagged:
+		d.Header.SC, d.VL = p.PCPToSCUni[d.Info.PCP], p.PCPToVLUni[d.Info.PCP]
+	case group:
+		d.Header.SC, d.VL = p.SCMulti, p.VLMulti
+	default:
+		d.Header.SC, d.VL = p.SCUni, p.VLUni
+	}
+}

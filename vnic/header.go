@@ -1,0 +1,175 @@
+package vnic
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// Sizes of the encapsulation, in bytes.
+const (
+	HeaderBytes  = 20
+	TrailerBytes = 5 // room for the ICRC, and the tail; up to 7 bytes of padding stand before it
+
+	FrameBytesMin = 60    // shorter frames are padded with zeros
+	FrameBytesMax = 16351 // what the 11 bits of LEN can tell
+	// PacketBytesMax is the size of an encapsulated frame of FrameBytesMax.
+	PacketBytesMax = 8 * lenMax
+	// OverheadBytesMax is what the encapsulation adds to a frame at most.
+	OverheadBytesMax = HeaderBytes + TrailerBytes + 7
+)
+
+// Limits of the header's numbers.
+const (
+	LIDMax  = 1<<24 - 1
+	VESWMax = 1<<12 - 1 // 0 is no switch
+	SCMax   = 1<<5 - 1
+	RCMax   = 1<<3 - 1
+)
+
+const (
+	lenMax   = 1<<11 - 1 // in quadwords
+	l4Type   = 0x78
+	h1Base   = 0xC0000000 // L2 type 2 (16B), LT 1 (head flit)
+	h1Fixed  = 0xE0000000
+	bitECN0  = 1 << 31 // BECN in h0
+	bitECN1  = 1 << 28 // FECN in h1
+	lid20    = 1<<20 - 1
+	padMask  = 7
+	quadword = 8
+)
+
+// Errors of the codec; each is a reason to drop a packet.
+var (
+	ErrShort     = errors.New("vnic: packet shorter than an empty encapsulation")
+	ErrLength    = errors.New("vnic: LEN is not the packet's length")
+	ErrL2        = errors.New("vnic: not a 16B head flit")
+	ErrL4        = errors.New("vnic: L4 type is not Ethernet encapsulation")
+	ErrReserved  = errors.New("vnic: reserved bits are set")
+	ErrPad       = errors.New("vnic: wrong padding")
+	ErrRunt      = errors.New("vnic: frame shorter than 60 bytes")
+	ErrFrameSize = errors.New("vnic: frame longer than 16351 bytes")
+	ErrRange     = errors.New("vnic: header value out of range")
+)
+
+var le = binary.LittleEndian
+
+// Header is what the encapsulation tells beside the frame.
+type Header struct {
+	SLID, DLID uint32 // sender and receiver, up to LIDMax
+	VESW       uint16 // the switch, up to VESWMax
+	PKey       uint16 // partition
+	Entropy    uint8  // of the flow: frames with different entropy may overtake each other
+	SC         uint8  // service class, up to SCMax
+	RC         uint8  // routing control, up to RCMax
+}
+
+// PadBytes is the padding behind a frame of some bytes: 0 to 7.
+func PadBytes(frameBytes int) int {
+	return -(frameBytes + HeaderBytes + TrailerBytes) & padMask
+}
+
+// PacketBytes is the size of a frame of some bytes (60 or more) when encapsulated: a multiple of 8.
+func PacketBytes(frameBytes int) int {
+	return frameBytes + PadBytes(frameBytes) + HeaderBytes + TrailerBytes
+}
+
+// Put writes the header of a packet of packetBytes, a multiple of 8 up to PacketBytesMax, to b,
+// which has HeaderBytes or more. The header's values must be in range: see Validate.
+func (h *Header) Put(b []byte, packetBytes int) {
+	_ = b[HeaderBytes-1]
+	le.PutUint32(b, h.SLID&lid20|uint32(packetBytes/quadword)<<20)
+	le.PutUint32(b[4:], h.DLID&lid20|uint32(h.SC)<<20|uint32(h.RC)<<25|h1Base)
+	le.PutUint32(b[8:], l4Type|h.SLID>>20<<8|h.DLID>>20<<12|uint32(h.PKey)<<16)
+	le.PutUint32(b[12:], uint32(h.Entropy))
+	le.PutUint32(b[16:], uint32(h.VESW)<<16)
+}
+
+// Validate says whether all values are in range, with ErrRange.
+func (h *Header) Validate() error {
+	if h.SLID > LIDMax || h.DLID > LIDMax || h.VESW > VESWMax || h.SC > SCMax || h.RC > RCMax {
+		return ErrRange
+	}
+	return nil
+}
+
+// Seal makes a packet in b, whose frame of frameBytes, 60 to FrameBytesMax, stands at HeaderBytes
+// already: it writes header, padding and trailer, and returns the packet. b must have room for
+// PacketBytes(frameBytes). Bytes beyond the frame's are overwritten.
+func (h *Header) Seal(b []byte, frameBytes int) []byte {
+	n := PacketBytes(frameBytes)
+	h.Put(b, n)
+	end := HeaderBytes + frameBytes
+	clear(b[end : n-1])
+	b[n-1] = byte(n - end - TrailerBytes)
+	return b[:n]
+}
+
+// Append appends the encapsulated frame to b: padded with zeros to 60 bytes, then to a multiple of
+// 8. Errors, with b as it was: ErrFrameSize, ErrRange.
+func (h *Header) Append(b, frame []byte) ([]byte, error) {
+	if len(frame) > FrameBytesMax {
+		return b, ErrFrameSize
+	}
+	if err := h.Validate(); err != nil {
+		return b, err
+	}
+	start := len(b)
+	size := max(len(frame), FrameBytesMin)
+	b = append(b, make([]byte, PacketBytes(size))...)
+	copy(b[start+HeaderBytes:], frame)
+	h.Seal(b[start:], size)
+	return b, nil
+}
+
+// Parse takes a packet apart: exactly what Append makes, with a frame of 60 bytes or more. The
+// frame is part of b. Anything else is one of the codec's errors; no bytes make it panic.
+func Parse(b []byte) (h Header, frame []byte, err error) {
+	if len(b) < HeaderBytes+TrailerBytes {
+		return h, nil, ErrShort
+	}
+	h0, h1, h2 := le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[8:])
+	h3, h4 := le.Uint32(b[12:]), le.Uint32(b[16:])
+	switch {
+	case h1&h1Fixed != h1Base:
+		return h, nil, ErrL2
+	case byte(h2) != l4Type:
+		return h, nil, ErrL4
+	case int(h0>>20&lenMax)*quadword != len(b):
+		return h, nil, ErrLength
+	case h0&bitECN0 != 0 || h1&bitECN1 != 0 || h3>>8 != 0 || h4&0xFFFF != 0 || h4>>28 != 0:
+		return h, nil, ErrReserved
+	}
+	pad := int(b[len(b)-1])
+	size := len(b) - HeaderBytes - TrailerBytes - pad
+	if pad > padMask || size < 0 {
+		return h, nil, ErrPad
+	}
+	for _, c := range b[HeaderBytes+size : len(b)-1] {
+		if c != 0 {
+			return h, nil, ErrPad
+		}
+	}
+	if size < FrameBytesMin {
+		return h, nil, ErrRunt
+	}
+	h = Header{
+		SLID: h0&lid20 | h2>>8&0xF<<20,
+		DLID: h1&lid20 | h2>>12&0xF<<20,
+		VESW: uint16(h4 >> 16), PKey: uint16(h2 >> 16), Entropy: uint8(h3),
+		SC: uint8(h1 >> 20 & SCMax), RC: uint8(h1 >> 25 & RCMax),
+	}
+	return h, b[HeaderBytes : HeaderBytes+size : HeaderBytes+size], nil
+}
+
+// PacketSize tells from the first bytes of packets that stand one behind the other how long the
+// first is; 0 if the bytes end before, or tell no length that a packet can have.
+func PacketSize(b []byte) int {
+	if len(b) < 4 {
+		return 0
+	}
+	n := int(le.Uint32(b)>>20&lenMax) * quadword
+	if n < HeaderBytes+TrailerBytes || n > len(b) {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,106 @@
+package vnic
+
+import (
+	"errors"
+
+	"gobtl/internal/mono"
+)
+
+// Ingress is the part of a port that takes frames from the fabric.
+type Ingress struct {
+	// Counts are what was delivered and dropped here. Delivered is for the caller to count
+	// (Counts.CountRx), who may find that the device does not take a frame.
+	Counts Counts
+	tables *Tables
+	fdb    *FDB
+	near   *Neighbours
+	// Down says that the device is down: frames for it are dropped.
+	Down bool
+}
+
+// NewIngress returns an Ingress that drops everything until it has Tables. fdb and near as for
+// NewEgress.
+func NewIngress(fdb *FDB, near *Neighbours) *Ingress { return &Ingress{fdb: fdb, near: near} }
+
+// SetTables exchanges all tables.
+func (in *Ingress) SetTables(t *Tables) { in.tables = t }
+
+// Tables returns what is in use, nil at first.
+func (in *Ingress) Tables() *Tables { return in.tables }
+
+// Host takes the packets that arrive at a host apart and finds their ports. Every table is by the
+// whole number of the switch.
+type Host struct {
+	// Strangers counts what no port could be charged with: not a packet, from nobody known, or for a
+	// switch that has no port here. The port with the lowest number tells of them, as in the original.
+	Strangers Counts
+	ports     [VESWMax + 1]*Ingress
+}
+
+// SetPort makes an Ingress the one of a switch; nil removes it.
+func (h *Host) SetPort(vesw uint16, in *Ingress) { h.ports[vesw&VESWMax] = in }
+
+// Arrival is a frame that is to be delivered.
+type Arrival struct {
+	Port   *Ingress
+	Header Header
+	Info   FrameInfo
+	Frame  []byte // in the packet's memory
+}
+
+// Accept judges a packet from the host with LID from, 0 for one that nobody knows. With ok the
+// frame is to be delivered; else the packet is counted as what it was.
+func (h *Host) Accept(now mono.Time, from uint32, packet []byte) (a Arrival, ok bool) {
+	hdr, frame, err := Parse(packet)
+	switch {
+	case errors.Is(err, ErrRunt) || errors.Is(err, ErrShort):
+		h.Strangers.DropRx(RxRunt)
+		return a, false
+	case err != nil:
+		h.Strangers.DropRx(RxMalformed)
+		return a, false
+	case from == 0 || from != hdr.SLID:
+		h.Strangers.DropRx(RxForged)
+		return a, false
+	}
+	in := h.ports[hdr.VESW]
+	if in == nil || in.tables == nil {
+		h.Strangers.DropRx(RxBadVESW)
+		return a, false
+	}
+	info, _ := Inspect(frame)
+	if reason, bad := in.judge(&hdr, len(frame)); bad {
+		in.Counts.DropRx(reason)
+		return a, false
+	}
+	if t := in.tables; t.Options.Learning && !info.Src.Group() && info.Src != 0 {
+		if _, ruled := t.MACs.Lookup(info.Src); !ruled && !in.fdb.Learn(now, info.Src, info.VLAN, from) {
+			in.Counts[FDBRefused]++
+		}
+	}
+	if in.tables.Options.Suppress {
+		in.near.learn(now, frame, &info)
+	}
+	return Arrival{Port: in, Header: hdr, Info: info, Frame: frame}, true
+}
+
+// judge says why a packet is not delivered.
+func (in *Ingress) judge(h *Header, frameBytes int) (reason Counter, bad bool) {
+	t := in.tables
+	switch {
+	case h.PKey != t.Info.PKey:
+		return RxBadPKey, true
+	case !t.Member(h.SLID):
+		return RxNotMember, true
+	case h.DLID != t.Info.EncapSLID && (h.DLID != t.Info.McastDLID || h.DLID == 0),
+		h.SLID == t.Info.EncapSLID:
+		return RxBadDLID, true
+	case frameBytes > max(int(t.Info.EthMTU)+ethBytes+vlanBytes, FrameBytesMin):
+		return RxOversize, true
+	case !t.Forwarding():
+		return RxDropState, true
+	case in.Down:
+		return RxEthDown, true
+	}
+	return 0, false
+}

@@ -1,0 +1,263 @@
+package vnic
+
+import (
+	"slices"
+
+	"gobtl/internal/mono"
+)
+
+// Progress sends what is due: leases, requests, and the next of what differs from the plan.
+func (m *Manager) Progress(now mono.Time) {
+	for _, conn := range m.conns() {
+		s := m.sessions[conn]
+		if s.pending != nil && now.Sub(s.sentAt) >= answerTimeout {
+			s.host.Problem = "no answer"
+			m.failed = append(m.failed, s.conn)
+			s.sentAt = now // told once, not in every pass
+		}
+		m.next(now, s)
+	}
+}
+
+// conns lists the sessions in an order that does not depend on a map's.
+func (m *Manager) conns() []int {
+	all := make([]int, 0, len(m.sessions))
+	for c := range m.sessions {
+		all = append(all, c)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Deadline is when Progress is to be called next if nothing arrives.
+func (m *Manager) Deadline() mono.Time {
+	at := mono.Never
+	for _, s := range m.sessions {
+		if s.pending != nil {
+			at = at.Min(s.sentAt.Add(answerTimeout))
+			continue
+		}
+		if s.leased && (len(s.queue) > 0 || s.dirty) {
+			return 0
+		}
+		at = at.Min(s.leaseAt)
+	}
+	return at
+}
+
+// next sends a session's next request, one at a time.
+func (m *Manager) next(now mono.Time, s *session) {
+	if s.pending != nil {
+		return
+	}
+	if now >= s.leaseAt {
+		l := Lease{
+			Manager: m.cfg.Name, Instance: m.cfg.Instance, Ms: uint32(m.cfg.Lease.Milliseconds()),
+			LID: s.host.LID,
+		}
+		m.send(now, s, request{method: MethodSet, attr: AttrLease, data: l.Append(nil), last: true})
+		return
+	}
+	if !s.leased {
+		return
+	}
+	if len(s.queue) == 0 && s.dirty {
+		s.dirty = false
+		m.compare(s)
+		if len(s.queue) == 0 && !s.host.Synced {
+			s.host.Synced, s.host.SyncedAt = true, now
+		}
+	}
+	if len(s.queue) > 0 {
+		r := s.queue[0]
+		s.queue = s.queue[1:]
+		if len(s.queue) == 0 {
+			s.dirty = true // what has changed meanwhile
+		}
+		m.send(now, s, r)
+	}
+}
+
+func (m *Manager) send(now mono.Time, s *session, r request) {
+	m.tid++
+	s.tid, s.sentAt, s.pending = m.tid, now, &r
+	msg := Message{Method: r.method, Attr: r.attr, TID: m.tid, Modifier: r.mod, Data: r.data}
+	m.out = append(m.out, Outgoing{s.conn, msg.Append(nil)})
+	m.Stats.Requests++
+}
+
+// compare queues what the host lacks of the plan.
+func (m *Manager) compare(s *session) {
+	ports := m.wantedPorts(s.host.Name)
+	wants := func(n int) *wanted {
+		i := slices.IndexFunc(ports, func(w wanted) bool { return int(w.vport) == n })
+		if i < 0 {
+			return nil
+		}
+		return &ports[i]
+	}
+	for n := 1; n <= VportMax; n++ { // first of all what is on a switch that it shall leave
+		w := wants(n)
+		if s.vesw[n] == 0 || w != nil && w.info.VESW == s.vesw[n] {
+			continue
+		}
+		s.vesw[n] = 0
+		for k := range s.acked {
+			if int(k.vport) == n {
+				delete(s.acked, k)
+			}
+		}
+		s.queue = append(s.queue, request{
+			method: MethodSet, attr: AttrDeleteVESW, mod: uint32(n), last: true,
+		})
+	}
+	lids := m.lidsFor(s.host.Name)
+	m.table(s, 0, AttrLIDs, lids)
+	for i := range ports {
+		w := &ports[i]
+		s.vesw[w.vport] = w.info.VESW
+		m.table(s, w.vport, AttrVportInfo, [][]byte{w.info.Append(nil)})
+		m.table(s, w.vport, AttrOptions, [][]byte{w.options.Append(nil)})
+		m.table(s, w.vport, AttrMembers, memberMessages(w.members))
+		m.macs(s, w)
+	}
+}
+
+// table queues the messages of a table if it is not what the agent has. Those of more than one
+// message take effect with the last.
+func (m *Manager) table(s *session, vport uint8, attr Attribute, messages [][]byte) {
+	var content []byte
+	for _, data := range messages {
+		content = append(content, data...)
+	}
+	if was, ok := s.acked[wantKey{vport, attr}]; ok && was == string(content) {
+		return
+	}
+	staged := attr != AttrVportInfo && attr != AttrOptions
+	for i, data := range messages {
+		r := request{method: MethodSet, attr: attr, mod: uint32(vport), data: data}
+		if i == 0 && staged {
+			r.mod |= ModNew
+		}
+		if i < len(messages)-1 {
+			r.mod |= ModMore
+		} else {
+			r.last, r.content = true, string(content)
+		}
+		s.queue = append(s.queue, r)
+	}
+}
+
+// macs queues a port's MAC table, and a look at what became of it.
+func (m *Manager) macs(s *session, w *wanted) {
+	content := contentOf(w.rows)
+	if was, ok := s.acked[wantKey{w.vport, AttrMACEntries}]; ok && was == content {
+		return
+	}
+	rows := w.rows
+	for offset := 0; ; offset += MACEntriesPerMsg {
+		part := rows[offset:min(offset+MACEntriesPerMsg, len(rows))]
+		a := MACEntries{
+			Offset: uint16(offset), Num: uint16(len(part)), Digest: w.digest, Rows: part,
+		}
+		r := request{
+			method: MethodSet, attr: AttrMACEntries, mod: uint32(w.vport), data: a.Append(nil),
+		}
+		if offset == 0 {
+			r.mod |= ModNew
+		}
+		if offset+len(part) < len(rows) {
+			r.mod |= ModMore
+			s.queue = append(s.queue, r)
+			continue
+		}
+		r.last, r.content = true, content
+		s.queue = append(s.queue, r)
+		s.ask(w.vport, AttrVportInfo, nil)
+		return
+	}
+}
+
+// contentOf is a table as a comparable value.
+func contentOf(rows []MACEntry) string {
+	a := MACEntries{Rows: rows}
+	return string(a.Append(nil))
+}
+
+func memberMessages(lids []uint32) [][]byte {
+	var all [][]byte
+	for part := range slices.Chunk(lids, MembersPerMsg) {
+		all = append(all, AppendMembers(nil, part))
+	}
+	if all == nil {
+		all = [][]byte{nil}
+	}
+	return all
+}
+
+// wantedPorts makes what the ports of a host shall be.
+func (m *Manager) wantedPorts(host string) []wanted {
+	var all []wanted
+	for i := range m.plan.Switches {
+		s := &m.plan.Switches[i]
+		for j := range s.Ports {
+			if s.Ports[j].Host == host {
+				all = append(all, m.plan.port(s, &s.Ports[j], m.reported(s)))
+			}
+		}
+	}
+	return all
+}
+
+func (m *Manager) wantedPort(host string, vport uint8) (wanted, bool) {
+	for _, w := range m.wantedPorts(host) {
+		if w.vport == vport {
+			return w, true
+		}
+	}
+	return wanted{}, false
+}
+
+// reported collects the addresses that devices on a switch have told of. Of two hosts with the same
+// one that with the smaller LID has it.
+func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
+	if !s.Reported {
+		return nil
+	}
+	all := make(map[MAC]uint32)
+	for i := range s.Ports {
+		h := m.hosts[s.Ports[i].Host]
+		if h == nil {
+			continue
+		}
+		for _, mac := range h.unicast[s.Ports[i].Vport] {
+			if mac.Group() || mac == 0 {
+				continue
+			}
+			if lid, ok := all[mac]; !ok || h.LID < lid {
+				all[mac] = h.LID
+			}
+		}
+	}
+	return all
+}
+
+// lidsFor lists how to reach the hosts that share a switch with one.
+func (m *Manager) lidsFor(host string) [][]byte {
+	near := make(map[string]bool)
+	for i := range m.plan.Switches {
+		s := &m.plan.Switches[i]
+		if slices.ContainsFunc(s.Ports, func(p PlanPort) bool { return p.Host == host }) {
+			for j := range s.Ports {
+				near[s.Ports[j].Host] = true
+			}
+		}
+	}
+	var list []LIDEntry
+	for _, h := range m.Hosts() {
+		if near[h.Name] && h.known && h.Name != host {
+			list = append(list, LIDEntry{LID: h.LID, Ways: h.ways})
+		}
+	}
+	return lidMessages(list)
+}

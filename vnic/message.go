@@ -1,0 +1,159 @@
+package vnic
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Sizes of a management message, in bytes.
+const (
+	MessageHeaderBytes = 40
+	DataBytesMax       = 2008
+	MessageBytesMax    = MessageHeaderBytes + DataBytesMax
+)
+
+// Errors of management messages.
+var (
+	ErrMessage   = errors.New("vnic: malformed management message")
+	ErrAttribute = errors.New("vnic: malformed attribute")
+)
+
+// Method says what a message wants.
+type Method uint8
+
+// The methods, as in InfiniBand's management datagrams.
+const (
+	MethodGet      Method = 0x01
+	MethodSet      Method = 0x02
+	MethodTrap     Method = 0x05
+	MethodResponse Method = 0x81
+)
+
+func (m Method) String() string {
+	switch m {
+	case MethodGet:
+		return "Get"
+	case MethodSet:
+		return "Set"
+	case MethodTrap:
+		return "Trap"
+	case MethodResponse:
+		return "Response"
+	}
+	return fmt.Sprintf("Method %#x", uint8(m))
+}
+
+// Status is the outcome in a response.
+type Status uint16
+
+// The outcomes.
+const (
+	StatusOK          Status = 0
+	StatusBusy        Status = 1 // another manager has the lease
+	StatusVersion     Status = 1 << 2
+	StatusMethod      Status = 2 << 2
+	StatusUnsupported Status = 3 << 2 // no such attribute, or not with this method
+	StatusInvalid     Status = 7 << 2 // a value of the attribute
+)
+
+// Attribute names what a message is about.
+type Attribute uint16
+
+// The attributes of the original, and from AttrRegister on those of this implementation.
+const (
+	AttrClassPortInfo Attribute = 0x01
+	AttrVportInfo     Attribute = 0x11
+	AttrMACEntries    Attribute = 0x12
+	AttrUnicastMACs   Attribute = 0x13
+	AttrMulticastMACs Attribute = 0x14
+	AttrDeleteVESW    Attribute = 0x15
+	AttrSummary       Attribute = 0x20
+	AttrErrors        Attribute = 0x22
+
+	AttrRegister Attribute = 0xF0
+	AttrLease    Attribute = 0xF1
+	AttrLIDs     Attribute = 0xF2
+	AttrMembers  Attribute = 0xF3
+	AttrOptions  Attribute = 0xF4
+)
+
+// The bits of the attribute modifier.
+const (
+	ModVport = 0xFF   // the port
+	ModMore  = 1 << 8 // this Set of a table is not the last: it takes effect with the last
+	ModNew   = 1 << 9 // the table begins anew, empty
+	modAll   = 0x3FF
+)
+
+const (
+	mgmtBaseVersion  = 0x80
+	mgmtClass        = 0x34
+	mgmtClassVersion = 0x80
+	// The bytes of a protection that is to come: its kind, key and packet number. Kind 0 is none, and
+	// the others are 0 then.
+	protectionAt, protectionBytes = 24, 12
+	mgmtOUI                       = 0x00066A
+)
+
+// Message is a management message.
+type Message struct {
+	Method   Method
+	Status   Status
+	Attr     Attribute
+	TID      uint64 // a response has that of its request
+	Modifier uint32
+	Data     []byte // of the attribute
+}
+
+// Vport is the number of the port that the message is about.
+func (m *Message) Vport() uint8 { return uint8(m.Modifier & ModVport) }
+
+// Append appends the bytes of a message whose Data has at most DataBytesMax.
+func (m *Message) Append(b []byte) []byte {
+	b = append(b, mgmtBaseVersion, mgmtClass, mgmtClassVersion, byte(m.Method))
+	b = be.AppendUint16(b, uint16(m.Status))
+	b = append(b, 0, 0)
+	b = be.AppendUint64(b, m.TID)
+	b = be.AppendUint16(b, uint16(m.Attr))
+	b = append(b, 0, 0)
+	b = be.AppendUint32(b, m.Modifier)
+	b = append(b, make([]byte, protectionBytes)...)
+	b = be.AppendUint32(b, mgmtOUI)
+	return append(b, m.Data...)
+}
+
+// ParseMessage reads what Append wrote; anything else is ErrMessage. Data is part of b.
+func ParseMessage(b []byte) (m Message, err error) {
+	if len(b) < MessageHeaderBytes || len(b) > MessageBytesMax {
+		return m, fmt.Errorf("%w: %d bytes", ErrMessage, len(b))
+	}
+	if b[0] != mgmtBaseVersion || b[1] != mgmtClass || b[2] != mgmtClassVersion {
+		return m, fmt.Errorf("%w: version %#x, class %#x, version %#x", ErrMessage, b[0], b[1], b[2])
+	}
+	for _, c := range b[protectionAt : protectionAt+protectionBytes] {
+		if c != 0 {
+			return m, fmt.Errorf("%w: protection of an unknown kind", ErrMessage)
+		}
+	}
+	m = Message{
+		Method: Method(b[3]), Status: Status(be.Uint16(b[4:])), TID: be.Uint64(b[8:]),
+		Attr: Attribute(be.Uint16(b[16:])), Modifier: be.Uint32(b[20:]), Data: b[MessageHeaderBytes:],
+	}
+	if be.Uint16(b[6:]) != 0 || be.Uint16(b[18:]) != 0 || be.Uint32(b[36:]) != mgmtOUI ||
+		m.Modifier&^modAll != 0 {
+		return m, fmt.Errorf("%w: reserved bits, or a foreign OUI", ErrMessage)
+	}
+	switch m.Method {
+	case MethodGet, MethodSet, MethodTrap, MethodResponse:
+		return m, nil
+	}
+	return m, fmt.Errorf("%w: %v", ErrMessage, m.Method)
+}
+
+// Response returns the answer to a request.
+func (m *Message) Response(status Status, data []byte) Message {
+	return Message{
+		Method: MethodResponse, Status: status, Attr: m.Attr, TID: m.TID, Modifier: m.Modifier,
+		Data: data,
+	}
+}

@@ -1,0 +1,243 @@
+package vnic
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+)
+
+// ErrPlan is wrapped by what is wrong with a plan.
+var ErrPlan = errors.New("vnic: plan")
+
+// Plan is what a manager wants: hosts, and switches with their ports.
+type Plan struct {
+	Hosts    []PlanHost
+	Switches []PlanSwitch
+}
+
+// PlanHost is a host of the fabric.
+type PlanHost struct {
+	Name string
+	LID  uint32 // 1 to HostLIDMax
+}
+
+// HostLIDMax is the last LID of a host; those above name the members of a switch.
+const HostLIDMax = 0xEFFFFF
+
+// GroupLID is the LID that stands for all members of a switch.
+func GroupLID(vesw uint16) uint32 { return 0xF00000 | uint32(vesw) }
+
+// PlanSwitch is a virtual switch.
+type PlanSwitch struct {
+	Name    string
+	ID      uint16
+	PKey    uint16
+	MTU     uint16 // 0 means MTUDefault
+	RC      uint32
+	Options Options
+	// PCPToSC are the service classes of the priorities, for unicast and for group frames; SC are
+	// those of frames without a tag.
+	PCPToSC, PCPToSCGroup [8]uint8
+	SC, SCGroup           uint8
+	Ports                 []PlanPort
+	MACs                  []PlanMAC // beside those of the ports
+	Default               []string  // hosts that get what nobody else gets
+	Reported              bool      // addresses that devices report are added to the tables
+}
+
+// PlanPort is a host's port on a switch.
+type PlanPort struct {
+	Host  string
+	Vport uint8 // its number on the host; 0 is the one behind the last before it
+	MAC   MAC   // 0 means MACFor
+	MACs  []MAC // further addresses that are there
+	Drop  bool  // it is to carry nothing
+}
+
+// PlanMAC is a row for all tables of a switch.
+type PlanMAC struct {
+	MAC  MAC
+	Host string
+}
+
+// Complete fills in what was left open, and reports the first thing that is wrong.
+func (p *Plan) Complete() error {
+	hosts := make(map[string]uint32)
+	lids := make(map[uint32]string)
+	for _, h := range p.Hosts {
+		switch {
+		case !nameOK(h.Name):
+			return fmt.Errorf("%w: host name %q: want 1 to %d printable characters", ErrPlan, h.Name,
+				HostNameBytesMax)
+		case h.LID < 1 || h.LID > HostLIDMax:
+			return fmt.Errorf("%w: host %s: lid is %d, want 1 to %d", ErrPlan, h.Name, h.LID, HostLIDMax)
+		case hosts[h.Name] != 0:
+			return fmt.Errorf("%w: host %s is there twice", ErrPlan, h.Name)
+		case lids[h.LID] != "":
+			return fmt.Errorf("%w: hosts %s and %s have the same lid %d", ErrPlan, lids[h.LID], h.Name,
+				h.LID)
+		}
+		hosts[h.Name], lids[h.LID] = h.LID, h.Name
+	}
+	ids, names := make(map[uint16]string), make(map[string]bool)
+	vports := make(map[string][]uint8)
+	for i := range p.Switches {
+		s := &p.Switches[i]
+		switch {
+		case !nameOK(s.Name) || names[s.Name]:
+			return fmt.Errorf("%w: switch name %q: want each one once", ErrPlan, s.Name)
+		case s.ID < 1 || s.ID > VESWMax:
+			return fmt.Errorf("%w: switch %s: id is %d, want 1 to %d", ErrPlan, s.Name, s.ID, VESWMax)
+		case ids[s.ID] != "":
+			return fmt.Errorf("%w: switches %s and %s have the same id %d", ErrPlan, ids[s.ID], s.Name,
+				s.ID)
+		}
+		ids[s.ID], names[s.Name] = s.Name, true
+		if err := s.complete(hosts, vports); err != nil {
+			return fmt.Errorf("%w: switch %s: %w", ErrPlan, s.Name, err)
+		}
+	}
+	return nil
+}
+
+func (s *PlanSwitch) complete(hosts map[string]uint32, vports map[string][]uint8) error {
+	if s.MTU == 0 {
+		s.MTU = MTUDefault
+	}
+	if s.MTU < MTUMin || s.MTU > MTUMax {
+		return fmt.Errorf("mtu is %d, want %d to %d", s.MTU, MTUMin, MTUMax)
+	}
+	if s.Options.LearnedMax > FDBEntriesMax {
+		return fmt.Errorf("learned_max is %d, want at most %d", s.Options.LearnedMax, FDBEntriesMax)
+	}
+	if s.SC > SCMax || s.SCGroup > SCMax || slices.Max(s.PCPToSC[:]) > SCMax ||
+		slices.Max(s.PCPToSCGroup[:]) > SCMax {
+		return fmt.Errorf("a service class is above %d", SCMax)
+	}
+	rows := len(s.MACs)
+	macs := make(map[MAC]bool)
+	on := make(map[string]bool)
+	for i := range s.Ports {
+		port := &s.Ports[i]
+		lid, ok := hosts[port.Host]
+		if !ok {
+			return fmt.Errorf("port on host %q, which is not there", port.Host)
+		}
+		if on[port.Host] {
+			return fmt.Errorf("two ports on host %s", port.Host)
+		}
+		on[port.Host] = true
+		used := vports[port.Host]
+		if port.Vport == 0 {
+			port.Vport = 1
+			for slices.Contains(used, port.Vport) && port.Vport < VportMax {
+				port.Vport++
+			}
+		}
+		if slices.Contains(used, port.Vport) {
+			return fmt.Errorf("host %s has two ports with number %d", port.Host, port.Vport)
+		}
+		vports[port.Host] = append(used, port.Vport)
+		if port.MAC == 0 {
+			port.MAC = MACFor(s.ID, lid)
+		}
+		for _, m := range append([]MAC{port.MAC}, port.MACs...) {
+			if m == 0 || m.Group() || macs[m] {
+				return fmt.Errorf("address %v of host %s: want one of one device, once", m, port.Host)
+			}
+			macs[m] = true
+		}
+		rows += 1 + len(port.MACs)
+	}
+	for _, m := range s.MACs {
+		if hosts[m.Host] == 0 || m.MAC == 0 {
+			return fmt.Errorf("address %v is at host %q, which is not there", m.MAC, m.Host)
+		}
+	}
+	for _, h := range s.Default {
+		if !on[h] {
+			return fmt.Errorf("default port on host %q, which has no port here", h)
+		}
+	}
+	if rows > MACEntriesMax || len(s.Default) > DefaultPorts || len(s.Ports) > MembersMax {
+		return fmt.Errorf("%d addresses, %d default ports, %d ports: at most %d, %d, %d", rows,
+			len(s.Default), len(s.Ports), MACEntriesMax, DefaultPorts, MembersMax)
+	}
+	return nil
+}
+
+// wanted is what a port shall be.
+type wanted struct {
+	vport   uint8
+	info    VportInfo
+	options Options
+	members []uint32
+	rows    []MACEntry
+	digest  uint32
+}
+
+// lidOf returns a host's LID, 0 if it is not there.
+func (p *Plan) lidOf(host string) uint32 {
+	i := slices.IndexFunc(p.Hosts, func(h PlanHost) bool { return h.Name == host })
+	if i < 0 {
+		return 0
+	}
+	return p.Hosts[i].LID
+}
+
+// port makes what a port of a switch shall be. reported are addresses that devices have told of,
+// with their LIDs.
+func (p *Plan) port(s *PlanSwitch, port *PlanPort, reported map[MAC]uint32) wanted {
+	lid := p.lidOf(port.Host)
+	w := wanted{vport: port.Vport, options: s.Options}
+	w.info = VportInfo{
+		VESW: s.ID, PKey: s.PKey, McastDLID: GroupLID(s.ID), RC: s.RC, EthMTU: s.MTU,
+		PortNum: uint32(port.Vport), BaseMAC: port.MAC, EncapSLID: lid, ConfigState: StateForwarding,
+		PCPToSCUni: s.PCPToSC, PCPToSCMulti: s.PCPToSCGroup, SCUni: s.SC, SCMulti: s.SCGroup,
+	}
+	if port.Drop {
+		w.info.ConfigState = StateDropAll
+	}
+	for i, h := range s.Default {
+		w.info.UcastDLID[i] = p.lidOf(h)
+		w.info.DefPortMask |= 1 << i
+	}
+	taken := make(map[MAC]bool)
+	add := func(m MAC, at uint32) {
+		if !taken[m] && len(w.rows) < MACEntriesMax {
+			taken[m] = true
+			w.rows = append(w.rows, MACEntry{MAC: m, DLID: at})
+		}
+	}
+	for _, m := range s.MACs { // these are written down, so they hold against all others
+		add(m.MAC, p.lidOf(m.Host))
+	}
+	for i := range s.Ports {
+		other := &s.Ports[i]
+		at := p.lidOf(other.Host)
+		w.members = append(w.members, at)
+		add(other.MAC, at)
+		for _, m := range other.MACs {
+			add(m, at)
+		}
+	}
+	more := make([]MAC, 0, len(reported))
+	for m := range reported {
+		more = append(more, m)
+	}
+	slices.Sort(more)
+	for _, m := range more {
+		add(m, reported[m])
+	}
+	slices.Sort(w.members)
+	w.digest = digestOf(w.rows)
+	return w
+}
+
+// digestOf is a number for a table that is 0 for none.
+func digestOf(rows []MACEntry) uint32 {
+	m := MACEntries{Rows: rows}
+	d := crc32.ChecksumIEEE(m.Append(nil))
+	return max(d, 1)
+}

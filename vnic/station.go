@@ -1,0 +1,185 @@
+package vnic
+
+import (
+	"errors"
+
+	"gobtl/btl"
+	"gobtl/internal/mono"
+)
+
+// The tags of fragments between hosts, and between them and their manager.
+const (
+	TagManagement btl.Tag = 0x20
+	TagTrain      btl.Tag = 0x21
+)
+
+// party is what a Station carries messages for: an Agent or a Manager.
+type party interface {
+	Receive(now mono.Time, conn int, b []byte)
+	Disconnect(conn int)
+	Outbox() []Outgoing
+}
+
+// Station carries the management messages of an Agent or a Manager over a module. It belongs to the
+// goroutine that owns the module, and is driven in its place: Progress, Deadline.
+type Station struct {
+	// Strangers counts messages of connections that were not asked for.
+	Strangers uint64
+
+	m       *btl.Module
+	agent   *Agent   // one of the two
+	manager *Manager // is not nil
+	party   party
+	now     mono.Time
+	conns   map[*btl.Endpoint]int
+	eps     map[int]*btl.Endpoint
+	last    int
+	waiting []Outgoing // not taken by the module yet
+	watch   func(ep *btl.Endpoint, ev btl.Event, err error)
+}
+
+// waitingMax bounds the messages that the module has not taken; beyond it their connection ends.
+const waitingMax = 4096
+
+// NewAgentStation makes the module an agent's. watch, which may be nil, is told of the module's
+// endpoints after the station.
+func NewAgentStation(
+	m *btl.Module, a *Agent, watch func(*btl.Endpoint, btl.Event, error),
+) (*Station, error) {
+	return newStation(&Station{m: m, agent: a, party: a, watch: watch})
+}
+
+// NewManagerStation makes the module a manager's: whoever connects to it may register.
+func NewManagerStation(m *btl.Module, manager *Manager) (*Station, error) {
+	return newStation(&Station{m: m, manager: manager, party: manager})
+}
+
+func newStation(s *Station) (*Station, error) {
+	s.conns, s.eps = make(map[*btl.Endpoint]int), make(map[int]*btl.Endpoint)
+	s.m.OnEndpoint(s.event)
+	return s, s.m.Handle(TagManagement, s.receive)
+}
+
+// Dial connects an agent to a manager's module and registers there. Connected tells whether it is
+// still there.
+func (s *Station) Dial(name []byte) error {
+	ep, err := s.m.Connect(name)
+	if err != nil {
+		return err
+	}
+	if s.conns[ep] == 0 {
+		s.add(ep)
+		s.agent.Connect(s.conns[ep])
+	}
+	return nil
+}
+
+// Connected says how many managers an agent has, or how many agents a manager; those that are being
+// connected count.
+func (s *Station) Connected() int { return len(s.conns) }
+
+func (s *Station) add(ep *btl.Endpoint) {
+	s.last++
+	s.conns[ep], s.eps[s.last] = s.last, ep
+}
+
+func (s *Station) event(ep *btl.Endpoint, ev btl.Event, err error) {
+	if conn := s.conns[ep]; conn != 0 && ev != btl.EventConnected {
+		delete(s.conns, ep)
+		delete(s.eps, conn)
+		s.party.Disconnect(conn)
+	}
+	if s.watch != nil {
+		s.watch(ep, ev, err)
+	}
+}
+
+func (s *Station) receive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
+	conn := s.conns[ep]
+	if conn == 0 {
+		if s.agent != nil {
+			s.Strangers++
+			return
+		}
+		s.add(ep)
+		conn = s.last
+	}
+	s.party.Receive(s.now, conn, data)
+}
+
+// Progress does a pass of the module and sends what agent or manager have to say.
+func (s *Station) Progress(now mono.Time) (int, error) {
+	s.now = now
+	n, err := s.m.Progress(now)
+	if err != nil {
+		return n, err
+	}
+	if s.manager != nil {
+		s.manager.Progress(now)
+		for _, conn := range s.manager.Failed() {
+			if ep := s.eps[conn]; ep != nil {
+				ep.Close()
+			}
+		}
+	}
+	s.waiting = append(s.waiting, s.party.Outbox()...)
+	if len(s.waiting) > 0 {
+		s.flush()
+	}
+	return n, nil
+}
+
+// flush offers the waiting messages to the module, in order.
+func (s *Station) flush() {
+	kept := s.waiting[:0]
+	stuck := make(map[int]bool) // those behind one that was not taken wait, too
+	for _, o := range s.waiting {
+		ep := s.eps[o.Conn]
+		if ep == nil {
+			continue
+		}
+		if stuck[o.Conn] {
+			kept = append(kept, o)
+			continue
+		}
+		if err := sendCopy(s.now, ep, TagManagement, o.Data); errors.Is(err, btl.ErrAgain) {
+			stuck[o.Conn] = true
+			kept = append(kept, o)
+		}
+		// Any other error is that of an endpoint that ends, of which event hears.
+	}
+	if len(kept) > waitingMax {
+		if ep := s.eps[kept[0].Conn]; ep != nil {
+			ep.Abort()
+		}
+	}
+	s.waiting = kept
+}
+
+// sendCopy sends bytes that the module need not keep.
+func sendCopy(_ mono.Time, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
+	f, err := ep.Alloc(tag, len(data))
+	if err != nil {
+		return err
+	}
+	copy(f.Bytes(), data)
+	if _, err := ep.Send(f); err != nil {
+		return errors.Join(err, ep.Free(f))
+	}
+	return nil
+}
+
+// Deadline is when the next Progress is due.
+func (s *Station) Deadline() mono.Time {
+	at := s.m.Deadline()
+	if s.manager != nil {
+		at = at.Min(s.manager.Deadline())
+	}
+	if len(s.waiting) > 0 {
+		at = at.Min(s.now.Add(resendEvery))
+	}
+	return at
+}
+
+// resendEvery is when messages are offered again that the module had no room for.
+const resendEvery = 1_000_000

@@ -1,0 +1,203 @@
+package vnic
+
+import (
+	"fmt"
+
+	"gobtl/internal/mono"
+	"time"
+)
+
+// A train is what a fragment of btl carries: packets of one flow, one behind the other, each of
+// which tells its length, behind a header of eight bytes:
+//
+//	0  u32  number of the train in its flow, from 0 on
+//	4  u8   entropy of the flow
+//	5  u8   0
+//	6  u16  number of the switch
+const (
+	TrainHeaderBytes = 8
+	// TrainBytesMax bounds a train: the packets of one segmentation-offload frame.
+	TrainBytesMax = 1 << 17
+)
+
+// Train is the header of a train.
+type Train struct {
+	Seq     uint32
+	VESW    uint16
+	Entropy uint8
+}
+
+// Put writes the header to b.
+func (t *Train) Put(b []byte) {
+	le.PutUint32(b, t.Seq)
+	b[4], b[5] = t.Entropy, 0
+	le.PutUint16(b[6:], t.VESW)
+}
+
+// ParseTrain takes the header off. The packets are for NextPacket.
+func ParseTrain(b []byte) (t Train, packets []byte, err error) {
+	if len(b) < TrainHeaderBytes || len(b) > TrainBytesMax || b[5] != 0 ||
+		le.Uint16(b[6:]) > VESWMax {
+		return t, nil, fmt.Errorf("%w: train of %d bytes", ErrLength, len(b))
+	}
+	t = Train{Seq: le.Uint32(b), VESW: le.Uint16(b[6:]), Entropy: b[4]}
+	return t, b[TrainHeaderBytes:], nil
+}
+
+// NextPacket takes the first packet off; nil ends the train. What stands there and is no
+// packet is one that Parse refuses.
+func NextPacket(b []byte) (packet, rest []byte) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	n := PacketSize(b)
+	if n == 0 {
+		return b, nil
+	}
+	return b[:n], b[n:]
+}
+
+// Order puts the trains of a peer back into the order of their flows. What is early waits, within
+// bounds of time and memory; what would wait for longer is delivered as it is, and counted.
+type Order struct {
+	// Counts of trains.
+	Early, Late, Skipped uint64
+
+	flows map[orderKey]*orderFlow
+	bytes int
+	held  int
+	wait  time.Duration
+	max   int
+}
+
+// Bounds of what waits, for one peer.
+const (
+	orderWaitDefault = 20 * time.Millisecond
+	orderBytesMax    = 8 << 20
+	orderFlowsMax    = 4096
+)
+
+type orderKey struct {
+	vesw    uint16
+	entropy uint8
+}
+
+type orderFlow struct {
+	next uint32
+	wait map[uint32][]byte
+	due  mono.Time // when the gap is given up
+}
+
+// NewOrder returns an Order without flows; wait is how long a gap holds up a flow, 0 means 20 ms.
+func NewOrder(wait time.Duration) *Order {
+	if wait == 0 {
+		wait = orderWaitDefault
+	}
+	return &Order{flows: make(map[orderKey]*orderFlow), wait: wait, max: orderBytesMax}
+}
+
+// Take gives a train's packets to deliver, at once or later; a copy is kept of what waits. The
+// numbers of a flow begin with 0 on each connection.
+func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte)) {
+	key := orderKey{t.VESW, t.Entropy}
+	f := o.flows[key]
+	if f == nil {
+		if len(o.flows) >= orderFlowsMax {
+			deliver(packets)
+			return
+		}
+		f = &orderFlow{}
+		o.flows[key] = f
+	}
+	ahead := int32(t.Seq - f.next)
+	switch {
+	case ahead == 0:
+		deliver(packets)
+		f.next++
+		o.follow(f, deliver)
+	case ahead < 0: // its gap was given up
+		o.Late++
+		deliver(packets)
+	default:
+		if _, twice := f.wait[t.Seq]; twice {
+			return
+		}
+		o.Early++
+		if len(f.wait) == 0 {
+			f.due = now.Add(o.wait)
+		}
+		if f.wait == nil {
+			f.wait = make(map[uint32][]byte)
+		}
+		f.wait[t.Seq] = append([]byte(nil), packets...)
+		o.bytes += len(packets)
+		o.held++
+		if o.bytes > o.max {
+			o.giveUp(f, deliver)
+		}
+	}
+	if len(f.wait) > 0 && f.due == 0 {
+		f.due = now.Add(o.wait)
+	}
+}
+
+// follow delivers what waited for the train before.
+func (o *Order) follow(f *orderFlow, deliver func([]byte)) {
+	for {
+		packets, ok := f.wait[f.next]
+		if !ok {
+			f.due = 0
+			return
+		}
+		delete(f.wait, f.next)
+		o.bytes -= len(packets)
+		o.held--
+		deliver(packets)
+		f.next++
+	}
+}
+
+// giveUp skips a flow's first gap.
+func (o *Order) giveUp(f *orderFlow, deliver func([]byte)) {
+	first, found := uint32(0), false
+	for seq := range f.wait {
+		if !found || int32(seq-first) < 0 {
+			first, found = seq, true
+		}
+	}
+	if !found {
+		return
+	}
+	o.Skipped++
+	f.next = first
+	o.follow(f, deliver)
+}
+
+// Expire gives up the gaps that are too old.
+func (o *Order) Expire(now mono.Time, deliver func([]byte)) {
+	if o.held == 0 {
+		return
+	}
+	for _, f := range o.flows {
+		if len(f.wait) > 0 && f.due <= now {
+			o.giveUp(f, deliver)
+			if len(f.wait) > 0 {
+				f.due = now.Add(o.wait)
+			}
+		}
+	}
+}
+
+// Deadline is when Expire has something to do.
+func (o *Order) Deadline() mono.Time {
+	at := mono.Never
+	if o.held == 0 {
+		return at
+	}
+	for _, f := range o.flows {
+		if len(f.wait) > 0 {
+			at = at.Min(f.due)
+		}
+	}
+	return at
+}

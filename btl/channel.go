@@ -106,13 +106,32 @@ func (c *channel) flush() {
 			break
 		}
 		if err != nil && taken < len(c.batch) {
-			c.m.stats.counters[CntPostErrors]++
-			c.m.breakOff(c.batch[taken].Buf)
-			c.m.idle(c.batch[taken].Buf)
+			c.refused(&c.batch[taken])
 			taken++
 		}
 	}
 	c.batch = c.batch[:copy(c.batch, c.batch[taken:])]
+}
+
+// flushOne is flush for a batch of one.
+func (c *channel) flushOne() {
+	taken, err := c.ep.Post(c.batch)
+	switch {
+	case taken == 1:
+		c.sent(&c.batch[0])
+	case errors.Is(err, fabric.ErrAgain):
+		return
+	default:
+		c.refused(&c.batch[0])
+	}
+	c.batch = c.batch[:0]
+}
+
+// refused books a send that the fabric will never take.
+func (c *channel) refused(s *fabric.Send) {
+	c.m.stats.counters[CntPostErrors]++
+	c.m.breakOff(s.Buf)
+	c.m.idle(s.Buf)
 }
 
 // sentAll is sent for several.

@@ -22,16 +22,13 @@ type packet struct {
 	seg  reliability.Token // the send buffer in which it stands
 }
 
-// packet is the one that a fragment of one packet becomes, in its send buffer. Its end is told to
-// the fragment.
-func (f *Fragment) packet(flags frag.Flags) packet {
-	return packet{
-		Header: frag.Header{
-			Kind: frag.KindFrag, Flags: flags, Tag: f.tag, PayloadLen: uint16(f.size),
-			Handle: uint64(f.handle), PutOffset: f.offset,
-		},
-		ep: f.ep, frag: f, seg: f.seg,
-	}
+// setFrag makes p, which is empty, the packet of a fragment that fits one, in its send buffer. Its
+// end is told to the fragment. (A packet that is built elsewhere and copied costs as much as all
+// the rest, for the processor waits for the fields to be written.)
+func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
+	p.Kind, p.Flags, p.Tag, p.PayloadLen = frag.KindFrag, flags, f.tag, uint16(f.size)
+	p.Handle, p.PutOffset = uint64(f.handle), f.offset
+	p.ep, p.frag, p.seg = f.ep, f, f.seg
 }
 
 // seal makes a packet ready to be posted: sequence number, ACK that rides on it, header, timer. It
@@ -207,9 +204,12 @@ func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	s.strip = false
 	all := m.recordsOf(t)
 	n := 0
-	for r := (records{rest: all}); r.next(); {
-		if r.tag != s.stripTag {
-			n += frag.PutRecord(all[n:], r.tag, r.data) // never beyond where it was
+	for rest := all; len(rest) > 0; {
+		var tag uint8
+		var data []byte
+		tag, data, rest = nextRecord(rest)
+		if tag != s.stripTag {
+			n += frag.PutRecord(all[n:], tag, data) // never beyond where it was
 		}
 	}
 	if n == 0 {

@@ -288,24 +288,8 @@ func (m *Module) following(in *arrival, comps []fabric.Completion) (count int) {
 	return count
 }
 
-// records walks through the records of a pack.
-type records struct {
-	rest []byte // those to come
-	data []byte // of the one that next has found
-	tag  uint8
-}
-
-// next finds the next record; false means that there is none.
-func (r *records) next() bool {
-	if len(r.rest) == 0 {
-		return false
-	}
-	r.tag, r.data, r.rest = frag.NextRecord(r.rest)
-	return true
-}
-
-// last says whether the record that next has found is the pack's last one.
-func (r *records) last() bool { return len(r.rest) == 0 }
+// nextRecord reads the first record of what is left of a pack.
+func nextRecord(pack []byte) (tag uint8, data, rest []byte) { return frag.NextRecord(pack) }
 
 // seqOf reads the sequence number of the packet in a send buffer.
 func (m *Module) seqOf(t reliability.Token) seq.Num {

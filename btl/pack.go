@@ -221,10 +221,8 @@ func (m *Module) sealPack(ep *Endpoint) int {
 		return 0
 	}
 	f := m.segs[p.seg].frag
-	pkt := packet{
-		Header: frag.Header{Kind: frag.KindPack, PayloadLen: uint16(p.bytes - frag.FragHeaderBytes)},
-		ep:     ep, frag: f, seg: p.seg,
-	}
+	pkt := packet{ep: ep, frag: f, seg: p.seg}
+	pkt.Kind, pkt.PayloadLen = frag.KindPack, uint16(p.bytes-frag.FragHeaderBytes)
 	ep.bursts = p.records > 1
 	if !ep.bursts {
 		pkt.Kind, pkt.Tag = frag.KindFrag, p.tag
@@ -275,26 +273,31 @@ func (m *Module) chainEnded(f *Fragment, err error) {
 // is left for that is dropped.
 func (m *Module) acceptPack(in *arrival) {
 	ep, h := in.ep, &in.Header
-	for r := (records{rest: in.payload}); r.next(); {
-		if m.handlers[r.tag] == nil {
+	for rest := in.payload; len(rest) > 0; {
+		var tag uint8
+		tag, _, rest = nextRecord(rest)
+		if m.handlers[tag] == nil {
 			m.drop(CntDropNoHandler)
-			m.sendNack(ep, h.Seq, frag.NackRecord, r.tag)
+			m.sendNack(ep, h.Seq, frag.NackRecord, tag)
 			return
 		}
 	}
 	taken := false
-	for r := (records{rest: in.payload}); r.next(); {
-		if r.last() && ep.state == stateConnected {
+	for rest := in.payload; len(rest) > 0; {
+		var tag uint8
+		var data []byte
+		tag, data, rest = nextRecord(rest)
+		if len(rest) == 0 && ep.state == stateConnected {
 			// Not before, so that no answer acknowledges what an Abort keeps from being delivered; not
 			// later, so that the answer to the last one does.
 			m.accepted(ep, h)
 			taken = true
 		}
-		if m.handlers[r.tag] == nil || ep.state != stateConnected {
+		if m.handlers[tag] == nil || ep.state != stateConnected {
 			m.stats.counters[CntRecordsDropped]++
 			continue
 		}
-		m.deliver(ep, r.tag, r.data)
+		m.deliver(ep, tag, data)
 	}
 	if !taken {
 		m.stats.counters[CntRecvPack]++
@@ -327,8 +330,9 @@ func (m *Module) recordsOf(t reliability.Token) []byte {
 }
 
 func (m *Module) hasRecord(t reliability.Token, tag uint8) bool {
-	for r := (records{rest: m.recordsOf(t)}); r.next(); {
-		if r.tag == tag {
+	for rest := m.recordsOf(t); len(rest) > 0; {
+		var got uint8
+		if got, _, rest = nextRecord(rest); got == tag {
 			return true
 		}
 	}

@@ -193,17 +193,22 @@ func (m *Module) acceptReliablePack(in *arrival) {
 	ep, h := in.ep, &in.Header
 	n := ep.rcv.Expected()
 	before := len(ep.rel.nacks)
-	for r := (records{rest: in.payload}); h.Seq != 0 && r.next(); {
-		if m.handlers[r.tag] == nil && !ep.refused(before, r.tag) {
-			ep.rel.nacks = append(ep.rel.nacks, pendingNack{seq: n, reason: frag.NackRecord, tag: r.tag})
+	for rest := in.payload; len(rest) > 0 && h.Seq != 0; {
+		var tag uint8
+		tag, _, rest = nextRecord(rest)
+		if m.handlers[tag] == nil && !ep.refused(before, tag) {
+			ep.rel.nacks = append(ep.rel.nacks, pendingNack{seq: n, reason: frag.NackRecord, tag: tag})
 		}
 	}
-	for r := (records{rest: in.payload}); r.next(); {
-		if m.handlers[r.tag] == nil || ep.state != stateConnected || ep.refused(before, r.tag) {
+	for rest := in.payload; len(rest) > 0; {
+		var tag uint8
+		var data []byte
+		tag, data, rest = nextRecord(rest)
+		if m.handlers[tag] == nil || ep.state != stateConnected || ep.refused(before, tag) {
 			m.stats.counters[CntRecordsDropped]++
 			continue
 		}
-		m.deliver(ep, r.tag, r.data)
+		m.deliver(ep, tag, data)
 	}
 	if ep.state != stateConnected {
 		m.stats.counters[CntRecvPack]++

@@ -72,10 +72,8 @@ func (ep *Endpoint) SendImmediate(tag Tag, data []byte) error {
 	path := CntSendsFast
 	if (ep.alone() || !ep.packs(len(data))) && ep.fastOpen(&m.cmd) && m.takeSeg(ep, &t) {
 		copy(m.arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
-		p := packet{
-			Header: frag.Header{Kind: frag.KindFrag, Tag: uint8(tag), PayloadLen: uint16(len(data))},
-			ep:     ep, seg: t,
-		}
+		p := packet{ep: ep, seg: t}
+		p.Kind, p.Tag, p.PayloadLen = frag.KindFrag, uint8(tag), uint16(len(data))
 		m.postNow(&p, &m.cmd, ep.cmdAddr)
 	} else if ep.packData(uint8(tag), data) {
 		path = CntSendsPacked
@@ -117,7 +115,8 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	if !ep.fastOpen(c) || !f.hasSeg && !m.fill(f, flags) {
 		return false
 	}
-	p := f.packet(flags)
+	var p packet
+	p.setFrag(f, flags)
 	f.hasSeg = false
 	if !f.Signal && m.segs[p.seg].gatherLen == 0 {
 		p.frag = nil // its sender is told now
@@ -205,7 +204,7 @@ func (m *Module) postNow(p *packet, c *channel, to fabric.Addr) {
 		m.overtook(p.ep, sizeBytes)
 	}
 	c.putSegment(p.seg, to)
-	c.flush()
+	c.flushOne()
 }
 
 // enqueue puts f on the endpoint's to-send list.
@@ -247,7 +246,8 @@ func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 	} else if !m.fill(f, flags) {
 		return 0
 	}
-	p := f.packet(flags)
+	var p packet
+	p.setFrag(f, flags)
 	f.hasSeg = false
 	f.out, f.cursor = 1, f.size
 	n := m.seal(&p)

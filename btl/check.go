@@ -249,9 +249,6 @@ func (m *Module) checkInFlight(c *checker, ep *Endpoint, t reliability.Token, n 
 		return fmt.Errorf("is to be released")
 	case m.seqOf(t) != n:
 		return fmt.Errorf("its packet has the number %d", m.seqOf(t))
-	case s.fresh && m.seg.State(t) != reliability.Free:
-		return fmt.Errorf("is %v before its first timer", m.seg.State(t))
-	case s.fresh:
 	case m.seg.State(t) != reliability.Posted && m.seg.State(t) != reliability.Resend:
 		return fmt.Errorf("is %v", m.seg.State(t))
 	case owner != ep.slot || got != n:
@@ -343,7 +340,7 @@ func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 	case ep.state != stateConnected || !ep.snd.Open():
 		return fmt.Errorf("a pack is open in state %d, window open: %v", ep.state, ep.snd.Open())
 	case c.places[p.seg] != placeNone || m.seg.State(p.seg) != reliability.Queued ||
-		m.wire[p.seg] != 0 || s.ep != ep || !s.pack || s.fresh || s.void || s.strip:
+		m.wire[p.seg] != 0 || s.ep != ep || !s.pack || s.void || s.strip:
 		return fmt.Errorf("the open pack's segment %d is %v, %v, wire %d", p.seg, c.places[p.seg],
 			m.seg.State(p.seg), m.wire[p.seg])
 	case p.records == 0 || int(p.bytes) > ep.packBytesMax() ||

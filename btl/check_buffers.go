@@ -16,7 +16,7 @@ func (m *Module) checkFree(c *checker) error {
 			return fmt.Errorf("send buffer %d is free twice", t)
 		}
 		if m.seg.State(t) != reliability.Free || m.wire[t] != 0 || s.ep != nil || s.frag != nil ||
-			s.fresh || s.pack || s.gatherLen != 0 {
+			s.pack || s.gatherLen != 0 {
 			return fmt.Errorf("free send buffer %d is %v, wire %d, of an endpoint: %v, of a fragment: %v",
 				t, m.seg.State(t), m.wire[t], s.ep != nil, s.frag != nil)
 		}
@@ -38,7 +38,6 @@ func (m *Module) checkFree(c *checker) error {
 // checkSegments looks at every send buffer where the free list, the queues and the windows have
 // left it: what is in none of them is with the caller, or acknowledged but still posted.
 func (m *Module) checkSegments(c *checker) error {
-	fresh := 0
 	for i := range m.segs {
 		s, state := &m.segs[i], m.wire[i]
 		if state&wireBusy != 0 {
@@ -48,7 +47,7 @@ func (m *Module) checkSegments(c *checker) error {
 		case placeFree, placeQueued, placeEnded:
 			continue
 		case placeNone:
-			if m.seg.State(reliability.Token(i)) != reliability.Free || s.fresh {
+			if m.seg.State(reliability.Token(i)) != reliability.Free {
 				return fmt.Errorf("send buffer %d is %v in no window", i,
 					m.seg.State(reliability.Token(i)))
 			}
@@ -65,10 +64,6 @@ func (m *Module) checkSegments(c *checker) error {
 			if slot := int(s.ep.slot); slot < len(m.slots) && m.slots[slot] == s.ep {
 				c.held[slot]++
 			}
-		default:
-			if s.fresh {
-				fresh++
-			}
 		}
 		for f := s.frag; f != nil; f = f.next {
 			c.refs++
@@ -83,17 +78,9 @@ func (m *Module) checkSegments(c *checker) error {
 			}
 		}
 	}
-	for _, t := range m.fresh {
-		if !m.segs[t].fresh {
-			return fmt.Errorf("send buffer %d waits for a timer that it has", t)
-		}
-	}
 	switch inFlight := m.seg.InFlight(); {
-	case fresh != len(m.fresh):
-		return fmt.Errorf("%d send buffers wait for their timers, %d listed", fresh, len(m.fresh))
-	case c.window != inFlight+fresh:
-		return fmt.Errorf("%d packets in the windows, %d timed or to be resent, %d without timer",
-			c.window, inFlight, fresh)
+	case c.window != inFlight:
+		return fmt.Errorf("%d packets in the windows, %d timed or to be resent", c.window, inFlight)
 	case c.refs != c.out:
 		return fmt.Errorf("%d send buffers of fragments that count %d", c.refs, c.out)
 	}

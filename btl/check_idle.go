@@ -53,7 +53,6 @@ func (m *Module) idleValues() []idleValue {
 	}
 	all := []idleValue{
 		{"packets in flight", m.seg.InFlight(), 0},
-		{"packets without timer", len(m.fresh), 0},
 		{"packets not booked", pending, 0},
 		{"endpoints ready", m.early.count + m.ready.count, 0},
 		{"ACKs owed", m.acks.count, 0},

@@ -34,9 +34,9 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 		}},
 		{"in flight", "in flight", func(l *lab, _ *Module, ep *Endpoint) { send(l.tb, ep, 10) }},
 		{"queued", "queued", func(l *lab, _ *Module, ep *Endpoint) { send(l.tb, ep, 5000) }},
-		{"close", "close is under way", func(_ *lab, _ *Module, ep *Endpoint) { ep.Close() }},
+		{"close", "close is under way", func(_ *lab, _ *Module, ep *Endpoint) { ep.Close(ep.Now()) }},
 		{"connect", "handshake", func(l *lab, m *Module, _ *Endpoint) {
-			if _, err := m.Connect(m.Name()); err != nil {
+			if _, err := m.Connect(l.now, m.Name()); err != nil {
 				l.tb.Fatal(err)
 			}
 		}},

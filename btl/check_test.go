@@ -60,7 +60,6 @@ type busyModule struct {
 	lent   *Fragment // with a buffer
 	queued *Fragment // behind a larger one, with a buffer
 	sent   reliability.Token
-	young  reliability.Token // its timer has not started
 }
 
 func newBusyModule(t *testing.T) *busyModule {
@@ -102,7 +101,7 @@ func newBusyModule(t *testing.T) *busyModule {
 	send(t, b.out, 40000)
 	l.step(time.Microsecond) // it fills the window
 	b.queued = b.alloc(b.out)
-	if _, err := b.out.Send(b.queued); err != nil {
+	if _, err := b.out.Send(l.now, b.queued); err != nil {
 		t.Fatal(err)
 	}
 	b.lent = b.alloc(b.out)
@@ -110,10 +109,9 @@ func newBusyModule(t *testing.T) *busyModule {
 	b.sent, _ = b.out.snd.Token(oldest)
 	send(t, gone, 4000)
 	gone.Abort()
-	if err := b.in.SendImmediate(3, []byte("x")); err != nil {
+	if err := b.in.SendImmediate(l.now, 3, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	b.young = m.fresh[0]
 	for range 2 { // stay in the open pack
 		sendTold(t, b.in, 3, "packed")
 	}
@@ -182,14 +180,6 @@ var tamperings = []struct {
 	{"segment without fragment", "count", func(b *busyModule) { b.segs[b.sent].frag = nil }},
 	{"fragment counts too many", "count", func(b *busyModule) { b.segs[b.sent].frag.out++ }},
 	{"fragment counts too few", "one too many", func(b *busyModule) { b.segs[b.sent].frag.out-- }},
-	{"fresh has a timer", "before its first timer", func(b *busyModule) {
-		b.seg.Post(b.now, b.young, b.in.slot, b.seqOf(b.young), time.Second)
-	}},
-	{"fresh forgotten", "is free", func(b *busyModule) {
-		b.segs[b.young].fresh = false
-		b.fresh = b.fresh[:0]
-	}},
-	{"fresh not listed", "wait for their timers", func(b *busyModule) { b.fresh = b.fresh[:0] }},
 	{"free twice", "free twice", func(b *busyModule) {
 		b.freeSegs = append(b.freeSegs, b.freeSegs[0])
 	}},

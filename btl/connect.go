@@ -13,7 +13,7 @@ type peerTag struct{ incarnation, tag uint64 }
 
 // handshake is what an endpoint keeps while it is not connected.
 type handshake struct {
-	until     Time          // then it has failed; on the axis of Module.awake; 0: not begun
+	until     Time          // then it has failed; on the axis of Module.awake
 	interval  time.Duration // to the next round of Hellos: doubles
 	expected  uint64        // incarnation to reach
 	offered   uint64        // tag of the peer's end that was told this endpoint's tag, 0 if none was
@@ -37,8 +37,10 @@ const (
 // Connect returns the endpoint for a module's name, and begins the handshake if there is none yet.
 // What is sent before it is done waits in the queue. Its outcome is told to OnEndpoint:
 // ErrUnreachable, ErrVersion, ErrStale or ErrRefused if it fails. Connecting to this module's own
-// name works. Errors: ErrBadName, ErrRefused when PeersMax are there, ErrClosed.
-func (m *Module) Connect(name []byte) (*Endpoint, error) {
+// name works. now is the present instant. Errors: ErrBadName, ErrRefused when PeersMax are there,
+// ErrClosed.
+func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
+	m.at(now)
 	if m.closed || m.draining {
 		return nil, ErrClosed
 	}
@@ -75,8 +77,8 @@ func (m *Module) Connect(name []byte) (*Endpoint, error) {
 func (m *Module) begin(ep *Endpoint, incarnation uint64) {
 	ep.state = stateConnecting
 	ep.peer = peerTag{incarnation: incarnation}
-	ep.hs.expected = incarnation
-	m.setTimer(ep, 0)
+	ep.hs.expected, ep.hs.until = incarnation, m.awake.Add(m.cfg.HandshakeTimeout)
+	m.sayHello(ep)
 }
 
 // adopt makes a half-open endpoint the caller's: the peer is connecting too, and may know this
@@ -254,6 +256,9 @@ func (m *Module) establish(ep *Endpoint) {
 		ep.rcv.AskAck(m.now, 0) // brings the peer its credits
 		m.owe(ep)
 		m.arm(ep)
+		if ep.closing {
+			m.beginClose(ep)
+		}
 		m.dirty = true
 	}
 	if hs.confirmed {

@@ -47,7 +47,7 @@ func TestContract07EverythingReturns(t *testing.T) {
 	l.chaos(chaos{loss: 0.03, dup: 0.03, hold: 0.03}, seed)
 	for range 1500 {
 		i := rng.IntN(3)
-		ep, err := l.mods[i].Connect(l.mods[rng.IntN(3)].Name())
+		ep, err := l.mods[i].Connect(l.now, l.mods[rng.IntN(3)].Name())
 		if err != nil && !errors.Is(err, ErrRefused) {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func (l *lab) randomAct(ep *Endpoint, what, size int, h Handle) {
 		ep.Abort()
 		return
 	case what == 1:
-		ep.Close()
+		ep.Close(l.now)
 		return
 	case what < 5:
 		f, err = ep.PreparePut(make([]byte, size), h, uint64(size))
@@ -128,7 +128,7 @@ func (l *lab) randomAct(ep *Endpoint, what, size int, h Handle) {
 	if err != nil {
 		l.tb.Fatal(err)
 	}
-	if _, err := ep.Send(f); err != nil {
+	if _, err := ep.Send(l.now, f); err != nil {
 		l.tb.Error(err)
 	}
 }
@@ -146,7 +146,7 @@ func TestContract10NothingRemains(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", how, passes), func(t *testing.T) {
 				l := newLab(t, mem.Config{}, 2, cfg)
 				l.mods[1].Handle(1, func(*Endpoint, Tag, []byte) {})
-				a, err := l.mods[0].Connect(l.mods[1].Name())
+				a, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -202,7 +202,7 @@ func (l *lab) endThus(how string, a *Endpoint) {
 	case "abort":
 		a.Abort()
 	case "close":
-		a.Close()
+		a.Close(l.now)
 	case "cut":
 		l.cut()
 	case "module closes":
@@ -212,13 +212,13 @@ func (l *lab) endThus(how string, a *Endpoint) {
 			if ep != nil && how == "peer aborts" {
 				ep.Abort()
 			} else if ep != nil {
-				ep.Close()
+				ep.Close(l.now)
 			}
 		}
 		// If it was too early for that, the sender must be ended too.
 		l.until("the other side has ended", 5*time.Millisecond, time.Second, func() bool {
 			if a.Connected() && l.mods[0].seg.InFlight() == 0 && !a.waiting() {
-				a.Close()
+				a.Close(l.now)
 			}
 			return a.Err() != nil
 		})
@@ -256,7 +256,7 @@ func TestContract11Fragments(t *testing.T) {
 				if err := a.Free(f); !errors.Is(err, ErrState) {
 					t.Errorf("freed twice: %v", err)
 				}
-			} else if _, err := a.Send(f); err != nil {
+			} else if _, err := a.Send(l.now, f); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -272,7 +272,7 @@ func TestContract11FragmentsAfterCloses(t *testing.T) {
 	cfg.CloseTimeout = time.Millisecond
 	l := newLab(t, mem.Config{}, 2, cfg)
 	for range 20 {
-		l.connect(0, 1).Close()
+		l.connect(0, 1).Close(l.now)
 		l.idleFor(20 * time.Millisecond)
 	}
 	a := l.connect(0, 1)
@@ -324,7 +324,7 @@ func TestContract11SendBuffers(t *testing.T) {
 	if len(mine) != cfg.SendBuffers/4 {
 		t.Fatalf("%d buffers were lent, want %d", len(mine), cfg.SendBuffers/4)
 	}
-	if err := a.SendImmediate(1, []byte("12345678")); !errors.Is(err, ErrAgain) {
+	if err := a.SendImmediate(l.now, 1, []byte("12345678")); !errors.Is(err, ErrAgain) {
 		t.Errorf("SendImmediate without buffers: %v", err)
 	}
 	if n := l.mods[0].stats.Get(CntSendsRefused); n != 1 {
@@ -351,10 +351,10 @@ func TestContract11Peers(t *testing.T) {
 		l.add(smallConfig(), "")
 	}
 	first, second := l.connect(0, 1), l.connect(2, 0)
-	if _, err := l.mods[0].Connect(l.mods[3].Name()); !errors.Is(err, ErrRefused) {
+	if _, err := l.mods[0].Connect(l.now, l.mods[3].Name()); !errors.Is(err, ErrRefused) {
 		t.Errorf("a third peer: %v", err)
 	}
-	ep, err := l.mods[3].Connect(l.mods[0].Name())
+	ep, err := l.mods[3].Connect(l.now, l.mods[0].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +367,7 @@ func TestContract11Peers(t *testing.T) {
 	if first.Err() != nil || second.Err() != nil {
 		t.Errorf("the others: %v, %v", first.Err(), second.Err())
 	}
-	first.Close()
+	first.Close(l.now)
 	l.idleFor(100 * time.Millisecond)
 	l.exchange(3, 0, l.connect(3, 0), l.accepted(0))
 }

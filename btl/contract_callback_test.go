@@ -16,7 +16,7 @@ func TestContract12Callbacks(t *testing.T) {
 		"send tiny":  func(l *lab, _ *Module, ep *Endpoint, _ *Region) { trySend(l, ep, 8) },
 		"send large": func(l *lab, _ *Module, ep *Endpoint, _ *Region) { trySend(l, ep, 50_000) },
 		"send immediate": func(l *lab, _ *Module, ep *Endpoint, _ *Region) {
-			if err := ep.SendImmediate(5, []byte("now")); err != nil && ep.Err() == nil &&
+			if err := ep.SendImmediate(l.now, 5, []byte("now")); err != nil && ep.Err() == nil &&
 				!errors.Is(err, ErrAgain) && !errors.Is(err, ErrClosed) {
 				l.tb.Error(err)
 			}
@@ -29,17 +29,17 @@ func TestContract12Callbacks(t *testing.T) {
 			}
 		},
 		"connect": func(l *lab, m *Module, _ *Endpoint, _ *Region) {
-			if _, err := m.Connect(l.mods[2].Name()); err != nil && !errors.Is(err, ErrClosed) {
+			if _, err := m.Connect(l.now, l.mods[2].Name()); err != nil && !errors.Is(err, ErrClosed) {
 				l.tb.Error(err)
 			}
 		},
 		"flush": func(l *lab, _ *Module, ep *Endpoint, _ *Region) {
-			ep.Flush(func(error) { ep.Flush(func(error) {}) })
+			ep.Flush(l.now, func(error) { ep.Flush(l.now, func(error) {}) })
 		},
-		"close endpoint": func(_ *lab, _ *Module, ep *Endpoint, _ *Region) { ep.Close() },
+		"close endpoint": func(l *lab, _ *Module, ep *Endpoint, _ *Region) { ep.Close(l.now) },
 		"abort endpoint": func(_ *lab, _ *Module, ep *Endpoint, _ *Region) { ep.Abort() },
 		"close module":   func(_ *lab, m *Module, _ *Endpoint, _ *Region) { m.Close() },
-		"drain module":   func(l *lab, m *Module, _ *Endpoint, _ *Region) { m.Drain(l.now + 1e6) },
+		"drain module":   func(l *lab, m *Module, _ *Endpoint, _ *Region) { m.Drain(l.now, l.now+1e6) },
 		"close region":   func(_ *lab, _ *Module, _ *Endpoint, r *Region) { r.Close() },
 		"remove handlers": func(_ *lab, m *Module, _ *Endpoint, _ *Region) {
 			m.handlers = [256]Handler{}
@@ -69,7 +69,7 @@ func TestContract12Callbacks(t *testing.T) {
 func trySend(l *lab, ep *Endpoint, size int) {
 	f, err := ep.Alloc(5, size)
 	if err == nil {
-		_, err = ep.Send(f)
+		_, err = ep.Send(l.now, f)
 	}
 	if err != nil && ep.Err() == nil && !errors.Is(err, ErrAgain) && !errors.Is(err, ErrClosed) {
 		l.tb.Error(err)
@@ -108,7 +108,7 @@ func testCallback(t *testing.T, act func(*lab, *Module, *Endpoint, *Region), whe
 			do(i, ep, "event")
 		})
 	}
-	a, err := l.mods[0].Connect(l.mods[1].Name())
+	a, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,13 +124,13 @@ func testCallback(t *testing.T, act func(*lab, *Module, *Endpoint, *Region), whe
 			}
 			f.Signal = true
 			f.OnDone = func(*Fragment, error) { ended++; do(0, a, "done") }
-			if _, err := a.Send(f); err != nil {
+			if _, err := a.Send(l.now, f); err != nil {
 				t.Fatal(err)
 			}
 			sent++
 		}
 		if a.usable() == nil {
-			a.Flush(func(error) { do(0, a, "flush") })
+			a.Flush(l.now, func(error) { do(0, a, "flush") })
 		}
 		for range 8 {
 			l.step(20 * time.Microsecond)
@@ -198,7 +198,7 @@ func TestContract12CallbacksOfClose(t *testing.T) {
 		f, err := ep.Prepare(1, make([]byte, 3000))
 		if err == nil {
 			f.OnDone = func(*Fragment, error) { ended++ }
-			_, err = ep.Send(f)
+			_, err = ep.Send(l.now, f)
 		}
 		if err == nil {
 			accepted++
@@ -206,7 +206,7 @@ func TestContract12CallbacksOfClose(t *testing.T) {
 	}
 	m.OnEndpoint(func(_ *Endpoint, _ Event, err error) {
 		again++
-		if ep, err := m.Connect(l.mods[1].Name()); err == nil {
+		if ep, err := m.Connect(l.now, l.mods[1].Name()); err == nil {
 			send(ep)
 		} else if !errors.Is(err, ErrClosed) {
 			t.Errorf("Connect while closing: %v", err)
@@ -229,7 +229,7 @@ func TestContract12CallbacksOfClose(t *testing.T) {
 	if _, err := m.Progress(l.now); !errors.Is(err, ErrClosed) {
 		t.Errorf("Progress of a closed module: %v", err)
 	}
-	if _, err := m.Connect(l.mods[1].Name()); !errors.Is(err, ErrClosed) {
+	if _, err := m.Connect(l.now, l.mods[1].Name()); !errors.Is(err, ErrClosed) {
 		t.Errorf("Connect of a closed module: %v", err)
 	}
 	if _, err := m.Expose(nil, 0); !errors.Is(err, ErrClosed) {
@@ -241,7 +241,7 @@ func TestContract12CallbacksOfClose(t *testing.T) {
 	if _, err := a.Alloc(1, 1); !errors.Is(err, ErrClosed) {
 		t.Errorf("Alloc of a closed module: %v", err)
 	}
-	a.Close()
+	a.Close(l.now)
 	a.Abort()
 	if err := m.Close(); err != nil {
 		t.Errorf("second Close: %v", err)

@@ -65,8 +65,8 @@ func TestCloseInOrder(t *testing.T) {
 			for _, size := range []int{8, 30_000, 1400, 0} {
 				tr.send(a, size)
 			}
-			a.Close()
-			a.Close()
+			a.Close(l.now)
+			a.Close(l.now)
 			if _, err := a.Alloc(1, 8); !errors.Is(err, ErrClosed) {
 				t.Errorf("Alloc after Close: %v", err)
 			}
@@ -107,14 +107,14 @@ func TestCloseBothAtOnce(t *testing.T) {
 					l.chaos(chaos{loss: loss, dup: 0.2}, testSeed(t, 13))
 				}
 				if drain {
-					l.mods[0].Drain(Never)
-					l.mods[1].Drain(Never)
-					if _, err := l.mods[0].Connect(l.mods[1].Name()); !errors.Is(err, ErrClosed) {
+					l.mods[0].Drain(l.now, Never)
+					l.mods[1].Drain(l.now, Never)
+					if _, err := l.mods[0].Connect(l.now, l.mods[1].Name()); !errors.Is(err, ErrClosed) {
 						t.Errorf("Connect while draining: %v", err)
 					}
 				} else {
-					a.Close()
-					b.Close()
+					a.Close(l.now)
+					b.Close(l.now)
 				}
 				l.until("drained", time.Millisecond, 6*time.Second, func() bool {
 					return l.mods[0].Drained() && l.mods[1].Drained()
@@ -152,12 +152,12 @@ func TestDrainLimit(t *testing.T) {
 			t.Errorf("ended with %v", err)
 		}
 	}
-	if _, err := a.Send(f); err != nil {
+	if _, err := a.Send(l.now, f); err != nil {
 		t.Fatal(err)
 	}
 	m := l.mods[0]
 	until := l.now.Add(30 * time.Millisecond)
-	m.Drain(until)
+	m.Drain(l.now, until)
 	for range 10 {
 		l.step(20 * time.Microsecond) // so that timers that are due at once are over
 	}
@@ -195,10 +195,10 @@ func TestCloseOvertakesHandshake(t *testing.T) {
 		l.events[1] = append(l.events[1], happening{ep, ev, err})
 		if ev == EventConnected {
 			sendOrFail(t, ep, 1, []byte("hello and goodbye"))
-			ep.Close()
+			ep.Close(l.now)
 		}
 	})
-	a, err := l.mods[0].Connect(server.Name())
+	a, err := l.mods[0].Connect(l.now, server.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestCloseThenReplay(t *testing.T) {
 	})
 	a, b := l.pair()
 	l.exchange(0, 1, a, b)
-	a.Close()
+	a.Close(l.now)
 	l.idleFor(200 * time.Millisecond)
 	recording = false
 	a, b = l.pair()

@@ -24,11 +24,12 @@ var endings = []ending{
 		want: []error{ErrClosed}, max: time.Millisecond, ev: EventClosed,
 	},
 	{
-		name: "endpoint closed, peer silent", do: func(_ *lab, a *Endpoint) { a.Close() },
+		name: "endpoint closed, peer silent", do: func(l *lab, a *Endpoint) { a.Close(l.now) },
 		want: []error{ErrClosed}, max: 4 * time.Second, ev: EventClosed,
 	},
 	{
-		name: "endpoint closed, network healed", do: func(l *lab, a *Endpoint) { a.Close(); l.calm() },
+		name: "endpoint closed, network healed",
+		do:   func(l *lab, a *Endpoint) { a.Close(l.now); l.calm() },
 		want: []error{nil, ErrNoHandler, ErrRemoteAccess}, max: 6 * time.Second, ev: EventClosed,
 	},
 	{
@@ -37,12 +38,12 @@ var endings = []ending{
 	},
 	{
 		name: "module drained, time over",
-		do:   func(l *lab, _ *Endpoint) { l.mods[0].Drain(l.now.Add(10 * time.Millisecond)) },
+		do:   func(l *lab, _ *Endpoint) { l.mods[0].Drain(l.now, l.now.Add(10*time.Millisecond)) },
 		want: []error{ErrClosed}, max: 20 * time.Millisecond, ev: EventClosed,
 	},
 	{
 		name: "module drained, network healed",
-		do:   func(l *lab, _ *Endpoint) { l.mods[0].Drain(Never); l.calm() },
+		do:   func(l *lab, _ *Endpoint) { l.mods[0].Drain(l.now, Never); l.calm() },
 		want: []error{nil, ErrNoHandler, ErrRemoteAccess}, max: 6 * time.Second, ev: EventClosed,
 	},
 	{
@@ -53,7 +54,7 @@ var endings = []ending{
 		name: "peer closed", do: func(l *lab, _ *Endpoint) {
 			for _, ep := range l.mods[1].slots {
 				if ep != nil {
-					ep.Close()
+					ep.Close(l.now)
 				}
 			}
 			l.mods[1].handlers = [256]Handler{} // from here on nothing is delivered
@@ -70,7 +71,7 @@ var phases = []struct {
 }{
 	{"connecting", func(l *lab) *Endpoint {
 		l.cut()
-		ep, err := l.mods[0].Connect(l.mods[1].Name())
+		ep, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 		if err != nil {
 			l.tb.Fatal(err)
 		}
@@ -115,17 +116,17 @@ func sendAllKinds(tb testing.TB, ep *Endpoint, h Handle) []*outcome {
 		f.OnDone = func(f *Fragment, err error) {
 			o.calls++
 			o.err = err
-			if _, e := ep.Send(f); !errors.Is(e, ErrState) {
+			if _, e := ep.Send(ep.Now(), f); !errors.Is(e, ErrState) {
 				tb.Errorf("%s: sending it again from its own OnDone: %v", name, e)
 			}
 			if e := ep.Free(f); !errors.Is(e, ErrState) {
 				tb.Errorf("%s: freeing it in its own OnDone: %v", name, e)
 			}
 		}
-		if st, err := ep.Send(f); err != nil || st != Queued {
+		if st, err := ep.Send(ep.Now(), f); err != nil || st != Queued {
 			tb.Fatalf("%s: status %d, %v", name, st, err)
 		}
-		if _, err := ep.Send(f); !errors.Is(err, ErrState) {
+		if _, err := ep.Send(ep.Now(), f); !errors.Is(err, ErrState) {
 			tb.Errorf("%s: sending it twice: %v", name, err)
 		}
 	}
@@ -180,7 +181,7 @@ func testEnding(t *testing.T, phase func(*lab) *Endpoint, e ending, passes int) 
 	a := phase(l)
 	all := sendAllKinds(t, a, region.Handle())
 	flushed := 0
-	a.Flush(func(error) { flushed++ })
+	a.Flush(l.now, func(error) { flushed++ })
 	for range passes {
 		l.step(time.Microsecond)
 	}
@@ -264,14 +265,14 @@ func TestContract03FlushFails(t *testing.T) {
 	var before, inFlight, queued []error
 	note := func(to *[]error) func(error) { return func(err error) { *to = append(*to, err) } }
 	sendOrFail(t, a, 1, make([]byte, 5000))
-	a.Flush(note(&before))
+	a.Flush(l.now, note(&before))
 	l.until("flushed", 20*time.Microsecond, time.Second, func() bool { return len(before) == 1 })
 	l.cut()
 	sendOrFail(t, a, 1, make([]byte, 8))
-	a.Flush(note(&inFlight))
+	a.Flush(l.now, note(&inFlight))
 	l.step(time.Microsecond)
 	sendOrFail(t, a, 1, make([]byte, 1_000_000))
-	a.Flush(note(&queued))
+	a.Flush(l.now, note(&queued))
 	l.until("the peer is dead", time.Millisecond, 3*time.Second, func() bool { return a.Err() != nil })
 	l.step(time.Microsecond)
 	for _, c := range []struct {
@@ -286,7 +287,7 @@ func TestContract03FlushFails(t *testing.T) {
 		}
 	}
 	var after []error
-	a.Flush(note(&after))
+	a.Flush(l.now, note(&after))
 	if len(after) != 1 || !errors.Is(after[0], ErrPeerDead) {
 		t.Errorf("flush of a dead endpoint ended with %v", after)
 	}
@@ -302,7 +303,7 @@ func TestFlushOrder(t *testing.T) {
 	flushed := 0
 	for i, size := range []int{8, 100_000, 1400, 0} {
 		sendOrFail(t, a, 1, make([]byte, size))
-		a.Flush(func(err error) {
+		a.Flush(l.now, func(err error) {
 			if flushed++; err != nil {
 				t.Error(err)
 			}
@@ -312,7 +313,7 @@ func TestFlushOrder(t *testing.T) {
 		})
 	}
 	l.until("all flushed", 10*time.Microsecond, time.Second, func() bool { return flushed == 4 })
-	a.Flush(func(err error) { flushed++ })
+	a.Flush(l.now, func(err error) { flushed++ })
 	l.step(time.Microsecond)
 	if flushed != 5 {
 		t.Error("the flush of an idle endpoint did not come with the next pass")
@@ -375,7 +376,7 @@ func TestContract03Refusals(t *testing.T) {
 		if err == nil {
 			f.Signal = true
 			f.OnDone = func(_ *Fragment, err error) { ended = append(ended, err) }
-			_, err = a.Send(f)
+			_, err = a.Send(l.now, f)
 		}
 		if err != nil {
 			ended = append(ended, err)
@@ -427,7 +428,7 @@ func TestContract03TooLargeBeforeConnected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := l.mods[0].Connect(l.mods[1].Name())
+	a, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -445,7 +446,7 @@ func TestContract03TooLargeBeforeConnected(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.OnDone = func(_ *Fragment, err error) { ended = append(ended, err) }
-		if _, err := a.Send(f); err != nil {
+		if _, err := a.Send(l.now, f); err != nil {
 			t.Fatal(err)
 		}
 		tr.send(a, 100)
@@ -469,7 +470,7 @@ func TestContract03TooLargeBeforeConnected(t *testing.T) {
 func TestContract03MTUShrinksInHandshake(t *testing.T) {
 	l, s := newStranger(t, smallConfig())
 	s.hello.MTUBytes = 1472
-	ep, err := l.mods[0].Connect(s.address())
+	ep, err := l.mods[0].Connect(l.mods[0].Now(), s.address())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -483,7 +484,7 @@ func TestContract03MTUShrinksInHandshake(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := ep.Send(f); err != nil {
+	if _, err := ep.Send(ep.Now(), f); err != nil {
 		t.Fatal(err)
 	}
 	s.hello.MTUBytes = 600

@@ -55,7 +55,7 @@ func TestFairTinyBesideLarge(t *testing.T) {
 				t.Errorf("%d packets follow tiny message %d", len(got), i)
 			}
 		}
-		if err := ep.SendImmediate(1, make([]byte, 64)); !errors.Is(err, ErrAgain) {
+		if err := ep.SendImmediate(ep.Now(), 1, make([]byte, 64)); !errors.Is(err, ErrAgain) {
 			t.Errorf("a tiny message beyond the window: %v", err)
 		}
 	}
@@ -112,7 +112,7 @@ func TestFairSmallAndLarge(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if _, err := ep.Send(f); err != nil {
+					if _, err := ep.Send(ep.Now(), f); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -155,7 +155,7 @@ func TestFairBuffers(t *testing.T) {
 				return
 			}
 			f.Signal, f.OnDone = true, flood
-			if _, err := ep.Send(f); err != nil {
+			if _, err := ep.Send(ep.Now(), f); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -239,7 +239,7 @@ func TestFairNewcomer(t *testing.T) {
 	for round := range 5 {
 		got = 0
 		for range 3 { // the first leaves at once, the others in a pack
-			if err := last.SendImmediate(3, make([]byte, 40)); err != nil {
+			if err := last.SendImmediate(l.now, 3, make([]byte, 40)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -274,7 +274,7 @@ func TestFairByeLast(t *testing.T) {
 	for range 15 {
 		sendOrFail(t, ep, 1, make([]byte, 1000))
 	}
-	ep.Close()
+	ep.Close(ep.Now())
 	var all []sentPacket
 	for range 8 {
 		all = append(all, s.run(2)...)
@@ -305,13 +305,13 @@ func TestFairFlushAndClose(t *testing.T) {
 			sendOrFail(t, ep, 1, make([]byte, 1000))
 			sendOrFail(t, ep, 1, make([]byte, 3000))
 		}
-		ep.Flush(func(err error) {
+		ep.Flush(ep.Now(), func(err error) {
 			if err != nil {
 				t.Error(err)
 			}
 			flushed++
 		})
-		ep.Close()
+		ep.Close(ep.Now())
 		var all []sentPacket
 		for n := s.peerFirst; len(all) < 6; n++ {
 			got := s.run(2)

@@ -111,7 +111,7 @@ func TestHandshakeProvesEveryPath(t *testing.T) {
 				cfg.HandshakeTimeout = 500 * time.Millisecond
 				l := newLab(t, mem.Config{}, 2, cfg)
 				l.helloFilter(kind, p, -1, mem.Drop)
-				ep, err := l.mods[0].Connect(l.mods[1].Name())
+				ep, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -151,7 +151,7 @@ func testSimultaneous(t *testing.T, verdict mem.Verdict, lag int) {
 		l.mods[1-i].Handle(1, tr[i].receive)
 	}
 	connect := func(i int) {
-		ep, err := l.mods[i].Connect(l.mods[1-i].Name())
+		ep, err := l.mods[i].Connect(l.now, l.mods[1-i].Name())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func testSimultaneous(t *testing.T, verdict mem.Verdict, lag int) {
 		l.step(100 * time.Millisecond) // half-open leftovers go
 	}
 	l.wantOne(t, eps[0], eps[1])
-	if ep, err := l.mods[0].Connect(l.mods[1].Name()); err != nil || ep != eps[0] {
+	if ep, err := l.mods[0].Connect(l.now, l.mods[1].Name()); err != nil || ep != eps[0] {
 		t.Errorf("another Connect gave another endpoint, %v", err)
 	}
 }
@@ -208,7 +208,7 @@ func TestHandshakeUnderChaos(t *testing.T) {
 	for round := range uint64(40) {
 		l.chaos(chaos{loss: 0.2, dup: 0.15, hold: 0.15}, seed+round)
 		from := int(round % 2)
-		a, err := l.mods[from].Connect(l.mods[1-from].Name())
+		a, err := l.mods[from].Connect(l.now, l.mods[1-from].Name())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +226,7 @@ func TestHandshakeUnderChaos(t *testing.T) {
 			l.until("delivered", 50*time.Microsecond, time.Second, tr.finished)
 			tr.verify()
 		}
-		a.Close()
+		a.Close(l.now)
 		for range 300 {
 			l.step(5 * time.Millisecond)
 		}
@@ -260,7 +260,7 @@ func TestHandshakeSelf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ep.Send(f); err != nil {
+	if _, err := ep.Send(l.now, f); err != nil {
 		t.Fatal(err)
 	}
 	l.until("delivered", 10*time.Microsecond, time.Second, tr.finished)
@@ -270,7 +270,7 @@ func TestHandshakeSelf(t *testing.T) {
 	if string(memory[100:113]) != "put to myself" {
 		t.Errorf("region holds %q", memory[100:113])
 	}
-	ep.Close()
+	ep.Close(l.now)
 	l.until("closed", 10*time.Microsecond, 3*time.Second, func() bool {
 		return len(l.ends(0, ep)) > 0
 	})
@@ -297,7 +297,7 @@ func TestReconnect(t *testing.T) {
 			l.exchange(from, 1-from, a, b)
 		}
 		closer := []*Endpoint{a, b}[i/2%2]
-		closer.Close()
+		closer.Close(l.now)
 		l.until("closed on both sides", 10*time.Microsecond, time.Second, func() bool {
 			return a.Err() != nil && b.Err() != nil
 		})
@@ -361,7 +361,7 @@ func TestRestartStaleName(t *testing.T) {
 	old := l.connect(0, k)
 	l.mods[k].Close()
 	k = l.add(cfg, "node")
-	if ep, err := l.mods[0].Connect(stale); err != nil || ep != old {
+	if ep, err := l.mods[0].Connect(l.now, stale); err != nil || ep != old {
 		t.Errorf("the connection that stands: %v", err)
 	}
 	fresh := l.connect(0, k)
@@ -372,7 +372,7 @@ func TestRestartStaleName(t *testing.T) {
 		t.Errorf("the connection to the old incarnation: %v, events %v", old.Err(), l.ends(0, old))
 	}
 	l.exchange(0, k, fresh, l.accepted(k))
-	ep, err := l.mods[0].Connect(stale)
+	ep, err := l.mods[0].Connect(l.now, stale)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -448,7 +448,7 @@ func TestHandshakeVersion(t *testing.T) {
 			t.Errorf("%d bytes of another version were answered", len(pkt))
 		}
 	}
-	ep, err := m.Connect(s.address())
+	ep, err := m.Connect(m.Now(), s.address())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -497,7 +497,7 @@ func TestConnectBadNames(t *testing.T) {
 		[]byte("x"), m.Name()[:20], append(m.Name(), 0), other,
 		badData,
 	} {
-		if _, err := m.Connect(name); !errors.Is(err, ErrBadName) {
+		if _, err := m.Connect(m.Now(), name); !errors.Is(err, ErrBadName) {
 			t.Errorf("%q: %v, want ErrBadName", name, err)
 		}
 	}

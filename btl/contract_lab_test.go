@@ -133,7 +133,7 @@ func (l *lab) settle(limit time.Duration) {
 		quiet++
 		for _, m := range l.mods {
 			if !m.closed && (m.seg.InFlight() > 0 || m.acks.count > 0 || m.early.count+m.ready.count > 0 ||
-				len(m.fresh) > 0 || m.deferred.pending || m.cmd.posted+m.data.posted > 0) {
+				m.deferred.pending || m.cmd.posted+m.data.posted > 0) {
 				quiet = 0
 			}
 		}

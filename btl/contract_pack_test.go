@@ -63,7 +63,7 @@ func sendTold(tb testing.TB, ep *Endpoint, tag Tag, data string) *error {
 		}
 		*ended = err
 	}
-	if st, err := ep.Send(f); err != nil || st != Queued {
+	if st, err := ep.Send(ep.Now(), f); err != nil || st != Queued {
 		tb.Fatalf("send: %v, %v", st, err)
 	}
 	return ended
@@ -99,7 +99,7 @@ func TestPackLoneAndBurst(t *testing.T) {
 	for _, r := range want[:3] {
 		sendOrFail(t, ep, Tag(r.tag), []byte(r.data))
 	}
-	if err := ep.SendImmediate(5, []byte(want[3].data)); err != nil {
+	if err := ep.SendImmediate(ep.Now(), 5, []byte(want[3].data)); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.take(); len(got) != 1 || len(recordsOf(got[0])) != 1 {
@@ -416,7 +416,7 @@ func TestPackHandlerInterferes(t *testing.T) {
 		dropped uint64
 	}{
 		{"nothing", func(*Endpoint) {}, []record{{1, "a"}, {2, "b"}, {3, "c"}}, 0},
-		{"close", func(ep *Endpoint) { ep.Close() }, []record{{1, "a"}, {2, "b"}, {3, "c"}}, 0},
+		{"close", func(ep *Endpoint) { ep.Close(ep.Now()) }, []record{{1, "a"}, {2, "b"}, {3, "c"}}, 0},
 		{"abort", func(ep *Endpoint) { ep.Abort() }, []record{{1, "a"}}, 2},
 		{"remove", func(ep *Endpoint) { ep.m.Handle(2, nil) }, []record{{1, "a"}, {3, "c"}}, 1},
 		{
@@ -433,7 +433,7 @@ func TestPackHandlerInterferes(t *testing.T) {
 				s.m.Handle(tag, func(ep *Endpoint, tag Tag, data []byte) {
 					got = append(got, record{uint8(tag), string(data)})
 					for range 3 { // fills a pack, which is sealed at once
-						_ = ep.SendImmediate(1, make([]byte, 700)) // fails where the endpoint is closed
+						_ = ep.SendImmediate(ep.Now(), 1, make([]byte, 700)) // fails where the endpoint is closed
 					}
 					if tag == 1 {
 						c.act(ep)
@@ -533,7 +533,7 @@ func TestPackOpenAtTheEnd(t *testing.T) {
 			}
 			return mem.Deliver
 		})
-		a.Flush(func(err error) {
+		a.Flush(l.now, func(err error) {
 			flushed = err
 			if l.mods[1].stats.Get(CntDelivered) != 3 {
 				t.Errorf("flushed after %d messages", l.mods[1].stats.Get(CntDelivered))
@@ -548,7 +548,7 @@ func TestPackOpenAtTheEnd(t *testing.T) {
 	})
 	t.Run("close", func(t *testing.T) {
 		l, a, ended := open(t)
-		a.Close()
+		a.Close(l.now)
 		l.until("closed", 10*time.Microsecond, time.Second, func() bool { return a.Err() != nil })
 		if n := l.mods[1].stats.Get(CntDelivered); n != 3 || *ended != nil {
 			t.Errorf("%d delivered, ended %v", n, *ended)
@@ -593,7 +593,7 @@ func TestPackBeforeOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ep.Send(f); err != nil {
+	if _, err := ep.Send(ep.Now(), f); err != nil {
 		t.Fatal(err)
 	}
 	var order []frag.Kind
@@ -614,10 +614,10 @@ func TestImmediateTooLarge(t *testing.T) {
 	ep := s.connect()
 	s.ack(s.peerFirst - 1)
 	s.run(3)
-	if err := ep.SendImmediate(1, make([]byte, 101)); !errors.Is(err, ErrTooLarge) {
+	if err := ep.SendImmediate(ep.Now(), 1, make([]byte, 101)); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%v, want ErrTooLarge", err)
 	}
-	if err := ep.SendImmediate(1, make([]byte, 100)); err != nil {
+	if err := ep.SendImmediate(ep.Now(), 1, make([]byte, 100)); err != nil {
 		t.Error(err)
 	}
 }

@@ -304,7 +304,7 @@ func TestPathOrderOfSends(t *testing.T) {
 	for _, size := range []int{20_000, 8, 1400, 16, 20_000, 24} {
 		sendOrFail(t, a, 1, make([]byte, size))
 	}
-	if err := a.SendImmediate(1, make([]byte, 8)); !errors.Is(err, ErrAgain) {
+	if err := a.SendImmediate(l.now, 1, make([]byte, 8)); !errors.Is(err, ErrAgain) {
 		t.Errorf("SendImmediate overtakes a queue: %v", err)
 	}
 	st, err := sendStatus(other, 32)
@@ -335,7 +335,7 @@ func sendStatus(ep *Endpoint, size int) (Status, error) {
 	if err != nil {
 		return 0, err
 	}
-	return ep.Send(f)
+	return ep.Send(ep.Now(), f)
 }
 
 // The registration cache: registrations inside a registered range share it, those outside have
@@ -477,7 +477,7 @@ func sendRange(t *testing.T, l *lab, a *Endpoint, data []byte, put bool, h Handl
 			t.Error(err)
 		}
 	}
-	if _, err := a.Send(f); err != nil {
+	if _, err := a.Send(l.now, f); err != nil {
 		t.Fatal(err)
 	}
 	for range 20_000 {

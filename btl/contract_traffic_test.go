@@ -94,7 +94,7 @@ func (tr *traffic) send(ep *Endpoint, size int) bool {
 		data := make([]byte, size)
 		tr.write(data, id)
 		tr.begin(id, size)
-		if err := ep.SendImmediate(tr.tag, data); err != nil {
+		if err := ep.SendImmediate(ep.Now(), tr.tag, data); err != nil {
 			return tr.refused(id, size, err)
 		}
 		clear(data)
@@ -131,7 +131,7 @@ func (tr *traffic) post(ep *Endpoint, f *Fragment, id uint64, size int, data []b
 			tr.tb.Errorf("send %d ended %d times (done at once: %v)", id, p.ended, p.done)
 		}
 	}
-	st, err := ep.Send(f)
+	st, err := ep.Send(ep.Now(), f)
 	if err != nil {
 		if e := ep.Free(f); e != nil {
 			tr.tb.Errorf("freeing a refused fragment: %v", e)

@@ -128,7 +128,7 @@ func TestContract02HeldCompletions(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if _, err := ep.Send(f); err != nil {
+		if _, err := ep.Send(l.now, f); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -171,7 +171,7 @@ func TestContract02GatheredMemoryHeld(t *testing.T) {
 		}
 		ended := 0
 		f.OnDone = func(*Fragment, error) { ended++ }
-		if _, err := ep.Send(f); err != nil {
+		if _, err := ep.Send(l.now, f); err != nil {
 			t.Fatal(err)
 		}
 		for range 10 {

@@ -43,7 +43,7 @@ func (m *Module) seal(p *packet) int {
 	sizeBytes := m.write(p, s)
 	s.frag = p.frag
 	s.data = p.Kind == frag.KindChunk || sizeBytes > p.ep.tiny
-	m.startTimer(p.ep, p.seg, p.Seq)
+	m.posted(p.ep, p.seg, p.Seq)
 	m.stats.counters[sentCounter[p.Kind&0x0F]]++
 	return sizeBytes
 }
@@ -54,7 +54,7 @@ func (m *Module) stamp(p *packet) {
 	ep := p.ep
 	p.Conn = ep.peerTag
 	if ep.snd.InFlight() == 0 {
-		ep.waitSince, ep.waitFresh = m.awake, !m.inProgress
+		ep.waitSince = m.awake
 	}
 	if ep.ackRides() {
 		m.takeAck(ep, &p.Header)

@@ -66,9 +66,8 @@ type Endpoint struct {
 
 	heardAt       Time // latest packet of the peer, on the axis of Module.awake
 	waitSince     Time // since when something has been in flight, likewise
-	waitFresh     bool // since after the latest pass: waitSince is to be set by the next one
 	ackedAt       Time // when the window last moved, likewise
-	closeAt       Time // when the first pass after Close was, likewise; 0 before
+	closeAt       Time // since when a goodbye has been due, likewise
 	silentResends int  // resends by time-out since heardAt, those shortly after another not counted
 	silentAt      Time // when the latest of them was
 	probes        int  // keep-alive questions since heardAt
@@ -120,8 +119,9 @@ func (ep *Endpoint) MTUBytes() int { return ep.mtu }
 
 // Close closes the endpoint in order: what was sent is delivered first, then the peer is told, then
 // EventClosed comes. It takes at most Config.CloseTimeout after the peer's last new ACK. Sends
-// from now on fail with ErrClosed.
-func (ep *Endpoint) Close() {
+// from then on fail with ErrClosed. now is the present instant.
+func (ep *Endpoint) Close(now Time) {
+	ep.m.at(now)
 	if ep.err != nil || ep.closing {
 		return
 	}
@@ -135,8 +135,14 @@ func (ep *Endpoint) Close() {
 	bye := &Fragment{ep: ep, tag: frag.TagBye}
 	ep.enqueue(bye)
 	if ep.state == stateConnected {
-		m.setTimer(ep, 0) // the next pass knows what time it is
+		m.beginClose(ep)
 	}
+}
+
+// beginClose has a goodbye that does not get on end, from now on.
+func (m *Module) beginClose(ep *Endpoint) {
+	ep.closeAt = m.awake
+	m.setTimer(ep, m.cfg.CloseTimeout)
 }
 
 // Abort ends the endpoint at once: unfinished sends fail with ErrClosed, the peer finds out by
@@ -163,8 +169,9 @@ type flush struct {
 }
 
 // Flush calls fn from Progress when everything sent to the endpoint so far is acknowledged, or with
-// an error when the endpoint ends before.
-func (ep *Endpoint) Flush(fn func(error)) {
+// an error when the endpoint ends before. now is the present instant.
+func (ep *Endpoint) Flush(now Time, fn func(error)) {
+	ep.m.at(now)
 	if ep.err != nil {
 		fn(ep.err)
 		return
@@ -265,7 +272,6 @@ type endpointEvent struct {
 // fail ends everything that is under way to a peer: sends complete with err, and nothing of the
 // module refers to the endpoint but its slot.
 func (m *Module) fail(ep *Endpoint, ev Event, err error) {
-	m.startFreshOf(ep)
 	if err == nil {
 		err = ErrClosed
 	}

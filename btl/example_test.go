@@ -51,7 +51,7 @@ func Example() {
 			return // out of resources: a real server would queue it
 		}
 		copy(f.Bytes(), data)
-		if _, err := ep.Send(f); err != nil {
+		if _, err := ep.Send(ep.Now(), f); err != nil {
 			_ = ep.Free(f)
 		}
 	}); err != nil {
@@ -66,7 +66,9 @@ func Example() {
 	}
 
 	// The server's name travels out of band: a launcher's key-value store, a file, a command line.
-	ep, err := client.Connect(server.Name())
+	start := time.Now()
+	clock := func() btl.Time { return btl.Time(time.Since(start)) }
+	ep, err := client.Connect(clock(), server.Name())
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -75,11 +77,11 @@ func Example() {
 		log.Fatal(err)
 	}
 	f.OnDone = func(_ *btl.Fragment, err error) { fmt.Println("acknowledged:", err == nil) }
-	if _, err := ep.Send(f); err != nil { // waits in the queue until the connection stands
+	if _, err := ep.Send(clock(), f); err != nil { // waits in the queue until the connection stands
 		log.Fatal(err)
 	}
-	for start := time.Now(); !done; {
-		now := btl.Time(time.Since(start))
+	for !done {
+		now := clock()
 		for _, m := range []*btl.Module{client, server} {
 			if _, err := m.Progress(now); err != nil {
 				log.Fatal(err)

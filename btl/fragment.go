@@ -81,7 +81,6 @@ type sendSegment struct {
 
 	data     bool  // goes by the data channel at first
 	void     bool  // refused by the peer: to be sent again as an empty packet
-	fresh    bool  // its timer starts in the next pass
 	pack     bool  // open, or sealed with several records
 	strip    bool  // records of a pack were refused, which are to be taken out when it is sent again
 	stripTag uint8 // their tag

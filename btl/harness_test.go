@@ -88,7 +88,7 @@ func (b *bench) until(what string, d, limit time.Duration, cond func() bool) {
 // connect returns the endpoint of module i to module j once it is connected.
 func (b *bench) connect(i, j int) *Endpoint {
 	b.tb.Helper()
-	ep, err := b.mods[i].Connect(b.mods[j].Name())
+	ep, err := b.mods[i].Connect(b.now, b.mods[j].Name())
 	if err != nil {
 		b.tb.Fatal(err)
 	}

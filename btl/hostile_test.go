@@ -138,7 +138,7 @@ func testMutated(t *testing.T, rng *rand.Rand, mode string) {
 		return mem.Deliver
 	})
 	for round := range 30 {
-		a, err := l.mods[0].Connect(l.mods[1].Name())
+		a, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 		if err != nil {
 			t.Fatal(err)
 		}

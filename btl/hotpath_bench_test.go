@@ -242,7 +242,7 @@ func BenchmarkSendSegment(b *testing.B) {
 					b.Fatal(err)
 				}
 				f.OnDone, f.Signal = onDone, true
-				if _, err := n.ep.Send(f); err != nil {
+				if _, err := n.ep.Send(n.ep.Now(), f); err != nil {
 					b.Fatal(err)
 				}
 				for n.ep.large.queue.first != nil {
@@ -343,7 +343,7 @@ func BenchmarkSendMessage8(b *testing.B) {
 			op := func() {
 				for range burst {
 					if c.immediate {
-						if err := n.ep.SendImmediate(1, msg); err != nil {
+						if err := n.ep.SendImmediate(n.ep.Now(), 1, msg); err != nil {
 							b.Fatal(err)
 						}
 						continue
@@ -353,7 +353,7 @@ func BenchmarkSendMessage8(b *testing.B) {
 						b.Fatal(err)
 					}
 					copy(f.Bytes(), msg)
-					if _, err := n.ep.Send(f); err != nil {
+					if _, err := n.ep.Send(n.ep.Now(), f); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -38,7 +38,7 @@ func sendOrFail(tb testing.TB, ep *Endpoint, tag Tag, data []byte) {
 	f, err := ep.Alloc(tag, len(data))
 	if err == nil {
 		copy(f.Bytes(), data)
-		_, err = ep.Send(f)
+		_, err = ep.Send(ep.Now(), f)
 	}
 	if err != nil {
 		tb.Error(err)
@@ -79,7 +79,7 @@ func streamOn(tb testing.TB, net mem.Config, size int, put bool) func() {
 			tb.Fatal(err)
 		}
 		f.OnDone, f.Signal = onDone, true
-		if _, err := ep.Send(f); err != nil {
+		if _, err := ep.Send(b.now, f); err != nil {
 			tb.Fatal(err)
 		}
 		for ended != want {
@@ -95,7 +95,7 @@ func streamOn(tb testing.TB, net mem.Config, size int, put bool) func() {
 func burst(tb testing.TB) func() {
 	b := newBench(tb, mem.Config{InjectBytes: 1472}, 2, Config{})
 	b.mods[1].Handle(1, func(ep *Endpoint, tag Tag, data []byte) {
-		if err := ep.SendImmediate(tag, data); err != nil {
+		if err := ep.SendImmediate(b.now, tag, data); err != nil {
 			tb.Error(err)
 		}
 	})
@@ -111,7 +111,7 @@ func burst(tb testing.TB) func() {
 				tb.Fatal(err)
 			}
 			f.Signal, f.OnDone = i%2 == 0, onDone
-			if _, err := ep.Send(f); err != nil {
+			if _, err := ep.Send(b.now, f); err != nil {
 				tb.Fatal(err)
 			}
 		}

@@ -321,7 +321,7 @@ func landAck(at uint32, flags frag.Flags, before seq.Num) landCase {
 	return landCase{
 		name: fmt.Sprintf("flags %x on chunk %d, ACK of %d before", flags, at, before),
 		before: func(b *landBatch) {
-			if err := b.ep.SendImmediate(1, []byte("to be acknowledged")); err != nil {
+			if err := b.ep.SendImmediate(b.ep.Now(), 1, []byte("to be acknowledged")); err != nil {
 				b.tb.Fatal(err)
 			}
 		},

@@ -11,16 +11,8 @@ import (
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/hotel"
-	"gobtl/internal/mono"
 	"gobtl/reliability"
 )
-
-// Time is an instant in nanoseconds on a monotonic axis of the caller's choice. All instants given
-// to one module must be of one axis.
-type Time = mono.Time
-
-// Never is the deadline of a module that waits for nothing but the network.
-const Never = mono.Never
 
 // Tag picks the handler of a fragment at the peer: an active-message number, 0 to TagMax.
 type Tag uint8
@@ -53,10 +45,7 @@ type Module struct {
 	data    channel
 	rxFirst fabric.Buf // buffers from here on are for receiving
 
-	now        Time
-	awake      Time          // without the time that the owner was stopped: peers are judged by it
-	promised   Time          // the Deadline at the end of the latest pass
-	gap        time.Duration // between the latest pass and the one before
+	clock
 	unread     time.Duration // for how long what is handled now may have waited to be read
 	spared     bool          // the timers of packets waited for another pass
 	inProgress bool
@@ -69,7 +58,6 @@ type Module struct {
 	pass       uint64
 	delivered  uint64 // messages, when the data channel was polled last, or not
 	dataLast   bool   // the latest one came there
-	period     uint64 // passes, and the times between them
 
 	seg      *reliability.Segments
 	segs     []sendSegment
@@ -77,7 +65,6 @@ type Module struct {
 	wire     []uint8 // per Buf: wireBusy, wireRelease
 	freeCtl  []fabric.Buf
 	ctlOwner [controlBuffers]*Endpoint // reliable ones, whose packets must not fail
-	fresh    []reliability.Token       // sent outside Progress: their timers start in the next pass
 	credits  *reliability.Credits
 
 	slots      []*Endpoint // by slot; nil is free
@@ -146,6 +133,8 @@ func (m *Module) open(cfg Config) error {
 		return err
 	}
 	m.cfg, m.rules = cfg, cfg.Rules
+	const share = 8
+	m.pauseMin = min(cfg.PeerTimeout, cfg.HandshakeTimeout, cfg.CloseTimeout) / share
 	m.reliable = m.info.Reliable && m.info.Ordered && cfg.Reliability == reliabilityAuto
 	if m.cfg.Random == nil {
 		m.cfg.Random = cryptoRandom
@@ -325,12 +314,14 @@ func (m *Module) Wake() {
 }
 
 // Drain begins to close every endpoint in order, and accepts no new one. Progress goes on until
-// Drained; what is not delivered at the instant until fails with ErrClosed.
-func (m *Module) Drain(until Time) {
+// Drained; what is not delivered at the instant until fails with ErrClosed. now is the present
+// instant.
+func (m *Module) Drain(now, until Time) {
+	m.at(now)
 	m.draining, m.drainUntil = true, until
 	for _, ep := range m.slots {
 		if ep != nil {
-			ep.Close()
+			ep.Close(now)
 		}
 	}
 }
@@ -360,7 +351,6 @@ func (m *Module) Close() error {
 		m.closeAsked = true
 		return nil
 	}
-	m.startFresh()
 	m.finishDeferred()
 	m.inProgress = true // callbacks run below; none of them may start a pass
 	m.draining = true   // nor connect

@@ -34,7 +34,7 @@ func TestEchoAndLarge(t *testing.T) {
 				t.Errorf("size %d: %v", size, err)
 			}
 		}
-		st, err := ep.Send(f)
+		st, err := ep.Send(b.now, f)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,9 +8,10 @@ import (
 )
 
 // Progress does one pass: it receives what has arrived, expires timers, sends again what is due,
-// sends what is new, acknowledges, and calls handlers and OnDone functions. now must not go back.
-// It returns the number of packets received; it never blocks. The first call of the arrival of a
-// fragment of one packet does nothing but deliver it (fast receive); the next call catches up.
+// sends what is new, acknowledges, and calls handlers and OnDone functions. now must not go back:
+// an instant before the latest that the module was given counts as that one. It returns the number
+// of packets received; it never blocks. The first call of the arrival of a fragment of one packet
+// does nothing but deliver it (fast receive); the next call catches up.
 //
 // An error means that the fabric is broken: the module can only be closed.
 func (m *Module) Progress(now Time) (int, error) {
@@ -21,19 +22,10 @@ func (m *Module) Progress(now Time) (int, error) {
 		return 0, ErrClosed
 	}
 	m.inProgress = true
-	if now > m.now {
-		m.awake = m.awake.Add(now.Sub(m.now) - m.pause(now))
-		gap := now.Sub(m.now)
-		if m.fastLast { // that pass has left it to this one to look at the timers
-			gap = max(gap, m.gap)
-		}
-		m.gap = gap
-		m.now = now
-	}
-	m.period++
+	m.at(now)
+	m.beginPass(m.fastLast)
 	n, err := m.progress()
-	m.period++
-	m.promised = m.Deadline()
+	m.endPass()
 	m.inProgress = false
 	if m.closeAsked {
 		m.closeAsked = false
@@ -44,22 +36,9 @@ func (m *Module) Progress(now Time) (int, error) {
 	return n, err
 }
 
-// pause is how much later the owner calls at now than the Deadline that the latest pass ended with.
-// A process that was stopped for a while has heard nothing in that time, and asked for nothing: its
-// peers must not be blamed for it. What the owner did since that pass, a Send say, asks for a pass
-// at once, but does not make those late that nobody had asked for.
-func (m *Module) pause(now Time) time.Duration {
-	const share = 8
-	if now.Sub(m.now) < min(m.cfg.PeerTimeout, m.cfg.HandshakeTimeout, m.cfg.CloseTimeout)/share {
-		return 0
-	}
-	return max(0, now.Sub(max(m.now, m.promised)))
-}
-
 func (m *Module) progress() (int, error) {
 	m.pass++
 	m.stats.counters[CntPasses]++
-	m.startFresh()
 	m.finishDeferred()
 	if m.packs > 0 {
 		m.sendPacks()
@@ -285,7 +264,7 @@ func (m *Module) callOut() {
 // before now if there is work to do, Never if there is none. Work that lacks a buffer, or room in a
 // channel, waits for the packet or the completion that brings it.
 func (m *Module) Deadline() Time {
-	if m.deferred.pending || len(m.fresh) > 0 || len(m.cmd.batch) > 0 || len(m.data.batch) > 0 ||
+	if m.deferred.pending || len(m.cmd.batch) > 0 || len(m.data.batch) > 0 ||
 		m.early.count+m.ready.count > 0 && !m.starved ||
 		m.seg.ResendsWaiting() > 0 && m.data.room() > 0 || m.completed.first != nil || len(m.events) > 0 {
 		return m.now

@@ -76,7 +76,7 @@ func TestBeginAnewWithEstablishedPeer(t *testing.T) {
 		}
 		return mem.Deliver
 	})
-	a, err := l.mods[0].Connect(l.mods[1].Name())
+	a, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestBeginAnewWithEstablishedPeer(t *testing.T) {
 	a.hs.confirmed = true // as by a packet that was under way
 	l.mods[0].establish(a)
 	ended := []*error{send(t, a, 100), send(t, a, 100)}
-	b, err := l.mods[1].Connect(l.mods[0].Name()) // forgets what its half-open endpoint has learnt
+	b, err := l.mods[1].Connect(l.now, l.mods[0].Name()) // forgets what the half-open one has learnt
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,9 +209,9 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	for _, ep := range l.mods[1].slots {
 		closing = ep
 	}
-	closing.Close()
+	closing.Close(l.now)
 	l.until("the goodbye", 10*time.Microsecond, time.Second, func() bool { return old.Err() != nil })
-	a, err := l.mods[0].Connect(l.mods[1].Name())
+	a, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	if l.mods[1].byAddr[first] != closing {
 		t.Fatal("the old connection is not closing any more")
 	}
-	b, err := l.mods[1].Connect(l.mods[0].Name())
+	b, err := l.mods[1].Connect(l.now, l.mods[0].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func otherLife(t *testing.T, name []byte) []byte {
 // another life: each takes the other's place, and neither displaces itself.
 func TestConnectToDisplaced(t *testing.T) {
 	l := newLab(t, mem.Config{}, 2, regressConfig())
-	if _, err := l.mods[0].Connect(l.mods[1].Name()); err != nil {
+	if _, err := l.mods[0].Connect(l.now, l.mods[1].Name()); err != nil {
 		t.Fatal(err)
 	}
 	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
@@ -274,11 +274,11 @@ func TestConnectToDisplaced(t *testing.T) {
 		return l.mods[1].halfOpen == 1
 	})
 	living := l.mods[0].Name()
-	other, err := l.mods[1].Connect(otherLife(t, living))
+	other, err := l.mods[1].Connect(l.now, otherLife(t, living))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := l.mods[1].Connect(living)
+	b, err := l.mods[1].Connect(l.now, living)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,12 +304,12 @@ func TestConnectToEarlierLife(t *testing.T) {
 		}
 		return mem.Deliver
 	})
-	old, err := l.mods[1].Connect(earlier)
+	old, err := l.mods[1].Connect(l.now, earlier)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.step(10 * time.Microsecond)
-	a, err := l.mods[0].Connect(l.mods[1].Name())
+	a, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +338,7 @@ func TestPeersEndGoneWhileConnecting(t *testing.T) {
 		}
 		return mem.Deliver
 	})
-	a, err := l.mods[0].Connect(l.mods[1].Name())
+	a, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,7 +165,7 @@ func TestBuffersHeldByOwnQueue(t *testing.T) {
 			}
 			got := 0
 			mustHandle(t, l.mods[1], func() { got++ })
-			ep, err := l.mods[0].Connect(l.mods[1].Name())
+			ep, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +180,7 @@ func TestBuffersHeldByOwnQueue(t *testing.T) {
 				}
 				end := errPending
 				f.OnDone = func(_ *Fragment, err error) { end = err }
-				if _, err := ep.Send(f); err != nil {
+				if _, err := ep.Send(l.now, f); err != nil {
 					t.Fatal(err)
 				}
 				ended = append(ended, &end)
@@ -212,7 +212,7 @@ func TestDeadPeerWhileSendingToIt(t *testing.T) {
 	start := l.now
 	for ep.Err() == nil && l.now.Sub(start) < 20*time.Second {
 		if l.now.Sub(start)%(500*time.Millisecond) == 0 {
-			if err := ep.SendImmediate(3, []byte("x")); err != nil && !errors.Is(err, ErrAgain) {
+			if err := ep.SendImmediate(l.now, 3, []byte("x")); err != nil && !errors.Is(err, ErrAgain) {
 				t.Fatal(err)
 			}
 		}
@@ -234,6 +234,7 @@ func TestAbortKeepsOthersYoung(t *testing.T) {
 	late := l.mods[1]
 	l.mods = []*Module{l.mods[0], l.mods[2]}
 	l.now = l.now.Add(time.Minute)
+	ep.m.at(l.now) // which send takes as the present instant
 	ended := send(t, ep, 10)
 	other.Abort()
 	for range 20 {
@@ -368,7 +369,7 @@ func TestRefusedLeavesReadyList(t *testing.T) {
 		}
 		var ended error
 		f.OnDone = func(_ *Fragment, err error) { ended = err }
-		if _, err := refused.Send(f); err != nil {
+		if _, err := refused.Send(l.now, f); err != nil {
 			t.Fatal(err)
 		}
 		send(t, busy, 4000)

@@ -32,6 +32,7 @@ func TestDeadPeerWhileSendingToOthers(t *testing.T) {
 	ended := send(t, ep, 100)
 	start := l.now
 	for ep.Err() == nil && l.now.Sub(start) < 10*time.Second {
+		l.mods[0].at(l.now) // which send takes as the present instant
 		send(t, other, 100)
 		l.step(0) // at once
 		l.step(100 * time.Microsecond)
@@ -56,7 +57,7 @@ func TestConnectAfterIdleness(t *testing.T) {
 		t.Fatalf("an idle module's deadline is %d", d)
 	}
 	l.now = l.now.Add(time.Hour)
-	ep, err := l.mods[0].Connect(l.mods[1].Name())
+	ep, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func TestConfirmedByAnyPacket(t *testing.T) {
 func TestStatsAfterTimer(t *testing.T) {
 	l := newLab(t, mem.Config{}, 2, regressConfig())
 	ep := l.connect(0, 1)
-	ep.Close()
+	ep.Close(l.now)
 	for range 30 {
 		l.step(100 * time.Millisecond)
 	}
@@ -166,11 +167,11 @@ func TestTwoEndsOfThePeer(t *testing.T) {
 		}
 		return mem.Deliver
 	})
-	a, err := l.mods[0].Connect(l.mods[1].Name())
+	a, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := l.mods[1].Connect(l.mods[0].Name())
+	b, err := l.mods[1].Connect(l.now, l.mods[0].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +182,7 @@ func TestTwoEndsOfThePeer(t *testing.T) {
 		t.Fatal("connected without the last answers")
 	}
 	b.Abort()
-	b, err = l.mods[1].Connect(l.mods[0].Name())
+	b, err = l.mods[1].Connect(l.now, l.mods[0].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +245,7 @@ func forgedHello(t *testing.T, l *lab, to int, both bool) {
 		return mem.Drop
 	})
 	connect := func(from int) *Endpoint {
-		ep, err := l.mods[from].Connect(l.mods[1-from].Name())
+		ep, err := l.mods[from].Connect(l.now, l.mods[1-from].Name())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +316,7 @@ func TestOlderEndConnectsLast(t *testing.T) {
 		l := newLab(t, mem.Config{}, 2, cfg)
 		got := 0
 		mustHandle(t, l.mods[0], func() { got++ })
-		old, err := l.mods[1].Connect(l.mods[0].Name())
+		old, err := l.mods[1].Connect(l.now, l.mods[0].Name())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +328,7 @@ func TestOlderEndConnectsLast(t *testing.T) {
 		})
 		late := send(t, old, 100)
 		l.step(time.Microsecond)
-		old.Close()
+		old.Close(l.now)
 		l.net.SetFilter(deliverAll)
 		young := l.connect(1, 0)
 		if young == old {
@@ -362,7 +363,7 @@ func TestSupersededWhileUnconfirmed(t *testing.T) {
 		}
 		return mem.Deliver
 	})
-	a, err := l.mods[0].Connect(l.mods[1].Name())
+	a, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -407,7 +408,7 @@ func TestResponderProbes(t *testing.T) {
 		}
 		return mem.Deliver
 	})
-	a, err := l.mods[0].Connect(l.mods[1].Name())
+	a, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -425,14 +426,14 @@ func TestFlushBehindTooLarge(t *testing.T) {
 	l.add(small, "")
 	got := 0
 	mustHandle(t, l.mods[1], func() { got++ })
-	ep, err := l.mods[0].Connect(l.mods[1].Name())
+	ep, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
 	fits := send(t, ep, 100)
 	large := send(t, ep, 1<<14)
 	flushed := false
-	ep.Flush(func(err error) {
+	ep.Flush(l.now, func(err error) {
 		if flushed = true; err != nil || *fits != nil || got != 1 {
 			t.Errorf("flushed with %v; the message before it: %v, %d delivered", err, *fits, got)
 		}
@@ -454,7 +455,7 @@ func TestReflectedHello(t *testing.T) {
 		}
 		return mem.Drop
 	})
-	ep, err := l.mods[0].Connect(l.mods[1].Name())
+	ep, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -491,7 +492,7 @@ func TestLateProofOfEarlierLife(t *testing.T) {
 				}
 				return mem.Drop
 			})
-			if _, err := l.mods[dead].Connect(l.mods[0].Name()); err != nil {
+			if _, err := l.mods[dead].Connect(l.now, l.mods[0].Name()); err != nil {
 				t.Fatal(err)
 			}
 			for range 10 {
@@ -508,7 +509,7 @@ func TestLateProofOfEarlierLife(t *testing.T) {
 			var ep *Endpoint
 			if byName {
 				var err error
-				if ep, err = l.mods[0].Connect(l.mods[young].Name()); err != nil {
+				if ep, err = l.mods[0].Connect(l.now, l.mods[young].Name()); err != nil {
 					t.Fatal(err)
 				}
 			} else {
@@ -568,13 +569,13 @@ func TestTagToldToAnotherEnd(t *testing.T) {
 		}
 		return mem.Deliver
 	})
-	e, err := l.mods[1].Connect(l.mods[0].Name())
+	e, err := l.mods[1].Connect(l.now, l.mods[0].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.step(time.Microsecond)
 	connect := func() *Endpoint {
-		ep, err := l.mods[0].Connect(l.mods[1].Name())
+		ep, err := l.mods[0].Connect(l.now, l.mods[1].Name())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -582,7 +583,7 @@ func TestTagToldToAnotherEnd(t *testing.T) {
 	}
 	p1 := connect()
 	ended := []*error{send(t, p1, 100)}
-	p1.Close()
+	p1.Close(l.now)
 	l.step(time.Microsecond)
 	p2 := connect()
 	ended = append(ended, send(t, p2, 100))

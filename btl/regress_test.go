@@ -67,8 +67,9 @@ func TestCloseAfterPause(t *testing.T) {
 		b.step(10 * time.Millisecond)
 	}
 	b.now = b.now.Add(5 * time.Second)
+	ep.m.at(b.now) // which send takes as the present instant
 	ended := send(t, ep, 1<<16)
-	ep.Close()
+	ep.Close(b.now)
 	b.until("closed", 10*time.Microsecond, time.Second, func() bool { return ep.Err() != nil })
 	if *ended != nil || got != 1 {
 		t.Errorf("sent before Close: %v, %d delivered", *ended, got)
@@ -81,7 +82,7 @@ func TestCloseIgnoresTalk(t *testing.T) {
 	ep := b.connect(0, 1)
 	b.net.SetFilter(func(_, _ []byte, _ []byte) mem.Verdict { return mem.Drop })
 	ended := send(t, ep, 100)
-	ep.Close()
+	ep.Close(b.now)
 	b.until("closed", time.Millisecond, 2*time.Second, func() bool {
 		b.mods[0].heard(ep)
 		return ep.Err() != nil
@@ -141,11 +142,11 @@ func TestDeadPeerLeavesBuffers(t *testing.T) {
 			break
 		}
 		f.Signal = true
-		if _, err := a.Send(f); err != nil {
+		if _, err := a.Send(b.now, f); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := c.SendImmediate(3, []byte("x")); err != nil {
+	if err := c.SendImmediate(b.now, 3, []byte("x")); err != nil {
 		t.Errorf("to the living peer: %v", err)
 	}
 	b.mods = append(b.mods, dead)
@@ -157,7 +158,7 @@ func TestTooLargeAfterConnect(t *testing.T) {
 	small.FragmentBytesMax = 1 << 12
 	b := newBench(t, mem.Config{}, 1, regressConfig())
 	b.mods = append(b.mods, b.open(small))
-	ep, err := b.mods[0].Connect(b.mods[1].Name())
+	ep, err := b.mods[0].Connect(b.now, b.mods[1].Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +167,7 @@ func TestTooLargeAfterConnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.connect(0, 1)
-	if _, err := ep.Send(f); !errors.Is(err, ErrTooLarge) {
+	if _, err := ep.Send(b.now, f); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("Send: %v", err)
 	}
 	if err := ep.Free(f); err != nil {
@@ -186,8 +187,8 @@ func TestReconnectWhileClosing(t *testing.T) {
 	for range 200 {
 		ended = append(ended, send(t, ep, 4000))
 	}
-	ep.Close()
-	again, err := b.mods[0].Connect(b.mods[1].Name())
+	ep.Close(b.now)
+	again, err := b.mods[0].Connect(b.now, b.mods[1].Name())
 	if err != nil || again == ep {
 		t.Fatalf("connected anew: %v, the same: %v", err, again == ep)
 	}
@@ -216,7 +217,7 @@ func send(tb testing.TB, ep *Endpoint, size int) *error {
 	ended := errPending
 	f.Signal = true
 	f.OnDone = func(_ *Fragment, err error) { ended = err }
-	if _, err := ep.Send(f); err != nil {
+	if _, err := ep.Send(ep.Now(), f); err != nil {
 		tb.Fatal(err)
 	}
 	return &ended

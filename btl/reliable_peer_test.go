@@ -42,7 +42,7 @@ func TestReliableSuperseded(t *testing.T) {
 		cfg := relyConfig()
 		cfg.PeerTimeout, cfg.CloseTimeout = time.Second, 700*time.Millisecond
 		r := newRelied(t, sim.Config{}, cfg, cfg)
-		ep, err := r.mods[0].Connect(r.mods[1].Name())
+		ep, err := r.mods[0].Connect(r.mods[0].Now(), r.mods[1].Name())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestReliableSuperseded(t *testing.T) {
 			t.Fatalf("not as it should be: connected: %v", ep.Connected())
 		}
 		if confirmed {
-			if err := ep.SendImmediate(1, nil); err != nil {
+			if err := ep.SendImmediate(ep.Now(), 1, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -77,7 +77,7 @@ func TestReliableSuperseded(t *testing.T) {
 		})
 		r.mods[1].slots[0].Abort()
 		r.run(800 * time.Millisecond)
-		if _, err := r.mods[1].Connect(r.mods[0].Name()); err != nil {
+		if _, err := r.mods[1].Connect(r.mods[1].Now(), r.mods[0].Name()); err != nil {
 			t.Fatal(err)
 		}
 		if r.run(10 * time.Millisecond); !ep.superseded {

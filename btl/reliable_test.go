@@ -101,7 +101,7 @@ func (r *relied) run(d time.Duration) {
 
 func (r *relied) connect(i, j int) *Endpoint {
 	r.tb.Helper()
-	ep, err := r.mods[i].Connect(r.mods[j].Name())
+	ep, err := r.mods[i].Connect(r.mods[i].Now(), r.mods[j].Name())
 	if err != nil {
 		r.tb.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func (r *relied) send(ep *Endpoint, tag Tag, size int, got *error) {
 	f.Signal = true
 	*got = errNotEnded
 	f.OnDone = func(_ *Fragment, err error) { *got = err }
-	if _, err := ep.Send(f); err != nil {
+	if _, err := ep.Send(ep.Now(), f); err != nil {
 		r.tb.Fatal(err)
 	}
 }
@@ -160,7 +160,7 @@ func TestReliableExchange(t *testing.T) {
 	r.sent = nil
 	var want []int
 	for i := range 200 { // more than the credits that it begins with
-		if err := ep.SendImmediate(0, bytes.Repeat([]byte{byte(i)}, i)); err != nil {
+		if err := ep.SendImmediate(ep.Now(), 0, bytes.Repeat([]byte{byte(i)}, i)); err != nil {
 			t.Fatal(err)
 		}
 		want = append(want, i)
@@ -185,7 +185,7 @@ func TestReliableExchange(t *testing.T) {
 		r.send(ep, 1, 3000*i, &ends[i])
 		want = append(want, 3000*i)
 	}
-	ep.Flush(func(err error) { flushed = err })
+	ep.Flush(ep.Now(), func(err error) { flushed = err })
 	r.run(time.Millisecond)
 	for i, err := range append(ends, flushed) {
 		if err != nil {
@@ -205,7 +205,7 @@ func TestReliableExchange(t *testing.T) {
 		t.Errorf("%d packets again, %d reliable connections", s.Retransmits(), s.Get(CntPeersReliable))
 	}
 	// A lone message that asks for nothing is confirmed in the end, and so is one for a Flush.
-	if err := ep.SendImmediate(0, nil); err != nil {
+	if err := ep.SendImmediate(ep.Now(), 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	r.run(10 * time.Microsecond)
@@ -213,11 +213,11 @@ func TestReliableExchange(t *testing.T) {
 		t.Errorf("%d packets not confirmed", ep.snd.InFlight())
 	}
 	flushed = errNotEnded
-	ep.Flush(func(err error) { flushed = err })
+	ep.Flush(ep.Now(), func(err error) { flushed = err })
 	if r.run(time.Millisecond); flushed != nil {
 		t.Errorf("flush: %v", flushed)
 	}
-	ep.Close()
+	ep.Close(ep.Now())
 	r.run(3 * time.Second)
 	for _, m := range r.mods {
 		if err := m.CheckIdle(); err != nil {
@@ -298,7 +298,7 @@ func TestReliableLost(t *testing.T) {
 		}
 		ep := r.connect(0, 1)
 		r.nw.SetFilter(func(*sim.Datagram) sim.Verdict { return sim.Verdict{Drop: true} })
-		if err := ep.SendImmediate(1, []byte("lost")); err != nil {
+		if err := ep.SendImmediate(ep.Now(), 1, []byte("lost")); err != nil {
 			t.Fatal(err)
 		}
 		r.run(time.Microsecond)
@@ -330,7 +330,7 @@ func TestReliableDead(t *testing.T) {
 		ep := r.connect(0, 1)
 		began := r.nw.Now()
 		kill(r, ep)
-		_ = ep.SendImmediate(1, []byte("anybody?"))
+		_ = ep.SendImmediate(ep.Now(), 1, []byte("anybody?"))
 		r.run(4 * time.Second)
 		if late := ep.Err() == nil; late != (name == "crash") {
 			t.Errorf("%s: after 4 s: %v", name, ep.Err())
@@ -386,10 +386,10 @@ func TestReliableRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.OnDone = func(_ *Fragment, err error) { put = err }
-	if _, err := ep.Send(f); err != nil {
+	if _, err := ep.Send(ep.Now(), f); err != nil {
 		t.Fatal(err)
 	}
-	if err := ep.SendImmediate(9, nil); err != nil && !errors.Is(err, ErrAgain) {
+	if err := ep.SendImmediate(ep.Now(), 9, nil); err != nil && !errors.Is(err, ErrAgain) {
 		t.Fatal(err)
 	}
 	r.run(time.Second)
@@ -426,14 +426,14 @@ func TestReliableMemory(t *testing.T) {
 		for j := range each {
 			r.send(ep, 1, 90_000+j, &ends[i*each+j])
 			if j == each/2 {
-				ep.Flush(func(err error) {
+				ep.Flush(ep.Now(), func(err error) {
 					if flushed[i] = err; ends[i*each] != nil || ends[i*each+j] != nil {
 						t.Error("flushed before it ended")
 					}
 				})
 			}
 		}
-		ep.Close()
+		ep.Close(ep.Now())
 	}
 	r.run(5 * time.Second)
 	for i, err := range append(ends, flushed...) {

@@ -24,15 +24,11 @@ func (m *Module) watchEvery() time.Duration {
 
 // beginWatch notes that something is not confirmed from now on.
 func (m *Module) beginWatch(ep *Endpoint) {
-	ep.waitSince, ep.waitFresh = m.awake, !m.inProgress
+	ep.waitSince = m.awake
 	if ep.rel.watched || ep.closing || ep.superseded || ep.rel.broken || ep.hs != nil {
 		return
 	}
-	if m.inProgress {
-		m.watch(ep, m.watchEvery())
-	} else {
-		m.watch(ep, 0) // the next pass knows what time it is
-	}
+	m.watch(ep, m.watchEvery())
 }
 
 func (m *Module) watch(ep *Endpoint, d time.Duration) {
@@ -51,20 +47,14 @@ func (m *Module) askFlush(ep *Endpoint) {
 
 // onWatch asks for a confirmation, and gives the peer up that has long not answered.
 func (m *Module) onWatch(ep *Endpoint) {
-	fresh := ep.waitFresh
-	if fresh {
-		ep.waitSince, ep.waitFresh = m.awake, false
-	}
 	quiet := m.deadFor(ep)
 	if quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin {
 		m.end(ep, EventFailed, fmt.Errorf("%w: silent for %v, asked %d times", ErrPeerDead,
 			quiet.Round(time.Millisecond), ep.probes))
 		return
 	}
-	if !fresh || len(ep.flushes) > 0 {
-		ep.probes++
-		m.ask(ep)
-	}
+	ep.probes++
+	m.ask(ep)
 	again := m.watchEvery()
 	if left := m.cfg.PeerTimeout - quiet; left > 0 {
 		again = min(again, left)

@@ -85,6 +85,7 @@ func (r *Runner) loop() {
 	}
 	for lastEvent := r.now(); err == nil; {
 		now := r.now()
+		r.m.at(now) // what the operations do, they do now
 		busy := r.takeInbox()
 		var n int
 		n, err = r.m.Progress(now)
@@ -111,7 +112,7 @@ func (r *Runner) closed() bool {
 	}
 	if !r.closing {
 		r.closing = true
-		r.m.Drain(Never)
+		r.m.Drain(r.m.Now(), Never)
 	}
 	for _, ctx := range r.closers {
 		if ctx.Err() != nil {
@@ -209,7 +210,7 @@ func (r *Runner) Do(ctx context.Context, fn func(m *Module) error) error {
 func (r *Runner) Connect(ctx context.Context, name []byte) (*Endpoint, error) {
 	var ep *Endpoint
 	err := r.submit(ctx, func(o *operation) (bool, error) {
-		e, err := r.m.Connect(name)
+		e, err := r.m.Connect(r.m.Now(), name)
 		if err != nil {
 			return false, err
 		}
@@ -268,7 +269,7 @@ func (r *Runner) Put(ctx context.Context, ep *Endpoint, data []byte, target Hand
 func (r *Runner) send(o *operation, ep *Endpoint, f *Fragment) (bool, error) {
 	f.Signal = true
 	f.OnDone = func(_ *Fragment, err error) { o.end(err) }
-	if _, err := ep.Send(f); err != nil {
+	if _, err := ep.Send(ep.Now(), f); err != nil {
 		return false, errors.Join(err, ep.Free(f))
 	}
 	return true, nil
@@ -277,7 +278,7 @@ func (r *Runner) send(o *operation, ep *Endpoint, f *Fragment) (bool, error) {
 // Flush returns when everything sent to the endpoint so far is acknowledged.
 func (r *Runner) Flush(ctx context.Context, ep *Endpoint) error {
 	return r.submit(ctx, func(o *operation) (bool, error) {
-		ep.Flush(o.end)
+		ep.Flush(ep.Now(), o.end)
 		return true, nil
 	})
 }

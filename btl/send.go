@@ -6,16 +6,18 @@ import (
 	"gobtl/reliability"
 )
 
-// Send gives a fragment to the module. A tiny one that comes alone (and not behind a burst that is
-// still in flight) for a connected endpoint with an empty queue, an open window and a free slot on
-// the command channel, is posted at once (usnic's fast send path), so is a larger one of one packet
-// when next to nothing is in flight; small ones that follow in the same pass, or before the next
-// one, are put into a common packet, which leaves with this pass, or when the next one begins. Send
-// then returns Done, unless f.Signal is set or the fabric reads the payload where it lies. Anything
-// else joins the endpoint's queue: Queued. With an error the fragment is still the caller's:
-// ErrState, ErrClosed, or why the endpoint ended.
-func (ep *Endpoint) Send(f *Fragment) (Status, error) {
+// Send gives a fragment to the module; now is the present instant, in a handler Endpoint.Now. A
+// tiny one that comes alone (and not behind a burst that is still in flight) for a connected
+// endpoint with an empty queue, an open window and a free slot on the command channel, is posted at
+// once (usnic's fast send path), so is a larger one of one packet when next to nothing is in
+// flight; small ones that follow in the same pass, or before the next one, are put into a common
+// packet, which leaves with this pass, or when the next one begins. Send then returns Done, unless
+// f.Signal is set or the fabric reads the payload where it lies. Anything else joins the endpoint's
+// queue: Queued. With an error the fragment is still the caller's: ErrState, ErrClosed, or why the
+// endpoint ended.
+func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	m := ep.m
+	m.at(now)
 	if f.state != fragLent || f.ep != ep {
 		return 0, ErrState
 	}
@@ -57,8 +59,9 @@ func (ep *Endpoint) Send(f *Fragment) (Status, error) {
 // SendImmediate sends a copy of data now, or in the common packet of the pass to come, or not at
 // all: ErrAgain when neither is open (queue not empty, window closed, no buffer), ErrTooLarge
 // beyond MaxTiny, else as Send. It is the cheapest way to send a tiny message, usnic's sendi.
-func (ep *Endpoint) SendImmediate(tag Tag, data []byte) error {
+func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	m := ep.m
+	m.at(now)
 	if tag > TagMax {
 		return ErrTag
 	}

@@ -28,7 +28,7 @@ func sentRuns(t *testing.T, s *script, ep *Endpoint,
 			t.Error(err)
 		}
 	}
-	if _, err := ep.Send(f); err != nil {
+	if _, err := ep.Send(ep.Now(), f); err != nil {
 		t.Fatal(err)
 	}
 	var passes [][]sentPacket

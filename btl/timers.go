@@ -33,7 +33,7 @@ func (m *Module) clearTimer(ep *Endpoint) {
 func (m *Module) connectedTimer(ep *Endpoint) {
 	switch {
 	case ep.closing:
-		m.setTimer(ep, 0)
+		m.setTimer(ep, m.cfg.CloseTimeout-m.awake.Sub(max(ep.ackedAt, ep.closeAt)))
 	case ep.superseded:
 		m.setTimer(ep, m.supersededTimeout(ep))
 	case ep.owed():
@@ -102,9 +102,6 @@ func (m *Module) onTimer(ep *Endpoint) {
 // onCloseTimer ends a close that does not get on: nothing was acknowledged for CloseTimeout. A peer
 // that only talks does not hold it up.
 func (m *Module) onCloseTimer(ep *Endpoint) {
-	if ep.closeAt == 0 {
-		ep.closeAt = m.awake
-	}
 	quiet := m.awake.Sub(max(ep.ackedAt, ep.closeAt))
 	if quiet >= m.cfg.CloseTimeout {
 		m.end(ep, EventClosed, ErrClosed)
@@ -161,9 +158,6 @@ func (m *Module) whySuperseded(ep *Endpoint, quiet time.Duration) error {
 
 func (m *Module) onHelloTimer(ep *Endpoint) {
 	hs := ep.hs
-	if hs.until == 0 { // begun outside of a pass, which does not know what time it is
-		hs.until = m.awake.Add(m.cfg.HandshakeTimeout)
-	}
 	if hs.contested && !hs.bound {
 		m.retag(ep)
 		return // to here at once
@@ -181,6 +175,12 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 		m.end(ep, EventFailed, ErrUnreachable)
 		return
 	}
+	m.sayHello(ep)
+}
+
+// sayHello begins a round of Hellos.
+func (m *Module) sayHello(ep *Endpoint) {
+	hs := ep.hs
 	m.sendProbes(ep)
 	if m.doubts(ep) {
 		m.sendHello(ep, frag.KindHello, frag.ProbeCommand, 0, frag.HelloBytes)
@@ -240,44 +240,12 @@ func (m *Module) leave(ep *Endpoint) {
 	}
 }
 
-// startTimer checks the segment in, for no longer than a quarter of PeerTimeout, so that a dead
-// peer has been asked several times by then. Outside a pass the module does not know what time it
-// is: the segment's timer starts with the next pass.
-func (m *Module) startTimer(ep *Endpoint, t reliability.Token, n seq.Num) {
-	if m.inProgress {
-		m.posted(ep, t, n, false)
-		return
-	}
-	m.segs[t].fresh = true
-	m.fresh = append(m.fresh, t)
-}
-
-// startFresh starts the timers of what was sent since the last pass.
-func (m *Module) startFresh() {
-	for _, t := range m.fresh {
-		ep := m.segs[t].ep
-		if ep.waitFresh { // it is the first one in flight
-			ep.waitSince, ep.waitFresh = m.awake, false
-		}
-		m.startFirst(t)
-	}
-	m.fresh = m.fresh[:0]
-}
-
-func (m *Module) startFirst(t reliability.Token) {
-	s := &m.segs[t]
-	s.fresh = false
-	m.posted(s.ep, t, m.seqOf(t), m.gap > vagueGap)
-}
-
 // lateGap is the time between two passes from which on the timers of packets wait for another pass.
 const lateGap = time.Millisecond
 
-// vagueGap is the time between two passes from which on it matters for the measured round trip when
-// between them a packet was sent.
-const vagueGap = 20 * time.Microsecond
-
-func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num, vague bool) {
+// posted starts the timer of a segment, for no longer than a quarter of PeerTimeout, so that a dead
+// peer has been asked several times by then.
+func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num) {
 	if !m.rules.Adaptive {
 		m.seg.Post(m.now, t, ep.slot, n, m.cfg.PeerTimeout/4)
 		return
@@ -286,7 +254,7 @@ func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num, vague bool
 	if m.segs[t].data {
 		c = reliability.Data
 	}
-	m.seg.PostTo(m.now, t, &ep.snd, n, c, vague, m.cfg.PeerTimeout/4)
+	m.seg.PostTo(m.now, t, &ep.snd, n, c, m.cfg.PeerTimeout/4)
 }
 
 // postedRun starts the timers of chunks that one pass has sent one after the other, under the
@@ -298,22 +266,7 @@ func (m *Module) postedRun(ep *Endpoint, run []reliability.Token, n seq.Num) {
 		return
 	}
 	for _, t := range run {
-		m.posted(ep, t, n, false)
+		m.posted(ep, t, n)
 		n++
 	}
-}
-
-// startFreshOf does so for an endpoint that ends. The others' timers wait for the next pass, which
-// knows what time it is.
-func (m *Module) startFreshOf(ep *Endpoint) {
-	n := 0
-	for _, t := range m.fresh {
-		if m.segs[t].ep == ep {
-			m.startFirst(t)
-		} else {
-			m.fresh[n] = t
-			n++
-		}
-	}
-	m.fresh = m.fresh[:n]
 }

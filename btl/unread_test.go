@@ -51,7 +51,7 @@ func TestUnreadSinceNothingWasLeft(t *testing.T) {
 				for range n {
 					f, err := ep.Alloc(1, 1000)
 					if err == nil {
-						_, err = ep.Send(f)
+						_, err = ep.Send(b.now, f)
 					}
 					if err != nil {
 						t.Fatal(err)

@@ -235,7 +235,7 @@ func (r *recovery) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 		return
 	}
 	p := s.segment(t)
-	if p.state != Posted || p.resends > 0 || p.vague || sack == nil && s.again(ack) {
+	if p.state != Posted || p.resends > 0 || sack == nil && s.again(ack) {
 		return
 	}
 	rtt := now.Sub(p.postedAt)

@@ -143,12 +143,11 @@ func (r *recovery) room(s *Sender) int32 {
 }
 
 // PostTo notes that a segment, free or queued, was sent as number n of a Sender on a channel. An
-// answer is waited for at most limit. With vague, the time at which it was sent is not known well
-// enough to measure a round trip.
-func (s *Segments) PostTo(now mono.Time, t Token, to *Sender, n seq.Num, c Channel, vague bool,
+// answer is waited for at most limit.
+func (s *Segments) PostTo(now mono.Time, t Token, to *Sender, n seq.Num, c Channel,
 	limit time.Duration,
 ) {
-	s.segs[t].post(now, to, n, c, vague)
+	s.segs[t].post(now, to, n, c)
 	s.posted++
 	to.rec.sent(to, now, c, limit)
 }
@@ -158,19 +157,19 @@ func (s *Segments) PostRun(now mono.Time, run []Token, to *Sender, n seq.Num, c 
 	limit time.Duration,
 ) {
 	for _, t := range run {
-		s.segs[t].post(now, to, n, c, false)
+		s.segs[t].post(now, to, n, c)
 		n++
 	}
 	s.posted += len(run)
 	to.rec.sent(to, now, c, limit)
 }
 
-func (p *segment) post(now mono.Time, to *Sender, n seq.Num, c Channel, vague bool) {
+func (p *segment) post(now mono.Time, to *Sender, n seq.Num, c Channel) {
 	if p.state > Queued {
 		panic("reliability: segment posted twice")
 	}
 	p.owner, p.seq, p.resends = to.number, n, 0
-	p.channel, p.vague, p.lost = c, vague, false
+	p.channel, p.lost = c, false
 	p.state, p.postedAt = Posted, now
 }
 

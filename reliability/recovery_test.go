@@ -49,7 +49,7 @@ func (a *adaptive) send(count int, c Channel) {
 		token := Token(a.sent)
 		a.sent++
 		n := a.snd.Admit(token)
-		a.segs.PostTo(a.now, token, &a.snd, n, c, false, time.Hour)
+		a.segs.PostTo(a.now, token, &a.snd, n, c, time.Hour)
 	}
 }
 
@@ -445,7 +445,7 @@ func TestAdaptiveAllocatesNothing(t *testing.T) {
 		a.sent = 0
 		next := a.snd.next
 		for i := range 16 {
-			a.segs.PostTo(a.now, Token(i), &a.snd, a.snd.Admit(Token(i)), Data, false, time.Hour)
+			a.segs.PostTo(a.now, Token(i), &a.snd, a.snd.Admit(Token(i)), Data, time.Hour)
 		}
 		words := [1]uint64{0x3FFF}
 		a.now = a.now.Add(rtt)

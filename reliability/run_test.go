@@ -32,7 +32,7 @@ func TestPostRun(t *testing.T) {
 		for i := range Token(count) {
 			n := s.Admit(count - i)
 			if way == 0 {
-				g.PostTo(now, count-i, s, n, Data, false, time.Second)
+				g.PostTo(now, count-i, s, n, Data, time.Second)
 			} else {
 				run = append(run, count-i)
 			}

@@ -56,7 +56,6 @@ type segment struct {
 	// Of the adaptive profile:
 	channel Channel // that the latest copy took
 	lost    bool    // taken for lost; posted while it waits for the resend budget
-	vague   bool    // when it was sent is not known exactly
 }
 
 // Segments is the state of all send segments of a module, with the hotel that times them and the

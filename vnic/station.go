@@ -60,10 +60,10 @@ func newStation(s *Station) (*Station, error) {
 	return s, s.m.Handle(TagManagement, s.receive)
 }
 
-// Dial connects an agent to a manager's module and registers there. Connected tells whether it is
-// still there.
-func (s *Station) Dial(name []byte) error {
-	ep, err := s.m.Connect(name)
+// Dial connects an agent to a manager's module and registers there; now is the present instant.
+// Connected tells whether it is still there.
+func (s *Station) Dial(now mono.Time, name []byte) error {
+	ep, err := s.m.Connect(now, name)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (s *Station) Progress(now mono.Time) (int, error) {
 		s.manager.Progress(now)
 		for _, conn := range s.manager.Failed() {
 			if ep := s.eps[conn]; ep != nil {
-				ep.Close()
+				ep.Close(now)
 			}
 		}
 	}
@@ -157,13 +157,13 @@ func (s *Station) flush() {
 }
 
 // sendCopy sends bytes that the module need not keep.
-func sendCopy(_ mono.Time, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
+func sendCopy(now mono.Time, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	f, err := ep.Alloc(tag, len(data))
 	if err != nil {
 		return err
 	}
 	copy(f.Bytes(), data)
-	if _, err := ep.Send(f); err != nil {
+	if _, err := ep.Send(now, f); err != nil {
 		return errors.Join(err, ep.Free(f))
 	}
 	return nil

@@ -56,7 +56,7 @@ func exchange(tb testing.TB, messages int) *btl.Module {
 	if err := b.Handle(1, func(*btl.Endpoint, btl.Tag, []byte) { received++ }); err != nil {
 		tb.Fatal(err)
 	}
-	ep, err := a.Connect(b.Name())
+	ep, err := a.Connect(a.Now(), b.Name())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func exchange(tb testing.TB, messages int) *btl.Module {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if _, err := ep.Send(f); err != nil {
+		if _, err := ep.Send(ep.Now(), f); err != nil {
 			tb.Fatal(err)
 		}
 		pass()

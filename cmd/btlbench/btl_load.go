@@ -141,7 +141,7 @@ func (p *btlPort) drainLoad() error {
 	s := &p.stream
 	s.on = false
 	flushed := false
-	p.ep.Flush(func(error) { flushed = true }) // An error has ended the connection as well.
+	p.ep.Flush(clock(), func(error) { flushed = true }) // An error has ended the connection as well.
 	var idle spin
 	for !flushed || s.inFlight > 0 {
 		now := clock()

@@ -93,7 +93,7 @@ func (p *btlPort) offer() layerOffer {
 // which is asked first, uses it: the server waits for it.
 func (p *btlPort) connect(peer layerOffer, timeout time.Duration) (err error) {
 	if !p.cfg.server {
-		if p.ep, err = p.m.Connect(peer.Name); err != nil {
+		if p.ep, err = p.m.Connect(clock(), peer.Name); err != nil {
 			return err
 		}
 	}
@@ -166,9 +166,10 @@ const closeGrace = 300 * time.Millisecond
 
 func (p *btlPort) close() error {
 	if p.err == nil {
-		deadline := clock().Add(closeGrace)
-		p.m.Drain(deadline)
-		for now := clock(); !p.m.Drained() && now < deadline; now = clock() {
+		now := clock()
+		deadline := now.Add(closeGrace)
+		p.m.Drain(now, deadline)
+		for ; !p.m.Drained() && now < deadline; now = clock() {
 			if p.pass(now) != nil {
 				break
 			}
@@ -375,7 +376,7 @@ func (s *messages) onDone(f *btl.Fragment, err error) {
 func (s *messages) send(ep *btl.Endpoint, tag btl.Tag, slot uint32) (bool, error) {
 	data := s.slot(slot)
 	if len(data) <= ep.MaxTiny() {
-		err := ep.SendImmediate(tag, data)
+		err := ep.SendImmediate(ep.Now(), tag, data)
 		if err == nil {
 			s.free = append(s.free, slot)
 			return true, nil
@@ -395,7 +396,7 @@ func (s *messages) send(ep *btl.Endpoint, tag btl.Tag, slot uint32) (bool, error
 
 // give gives a prepared fragment to the transport.
 func (s *messages) give(ep *btl.Endpoint, f *btl.Fragment, slot uint32) (bool, error) {
-	status, err := ep.Send(f)
+	status, err := ep.Send(ep.Now(), f)
 	switch {
 	case err != nil:
 		_ = ep.Free(f) // It is ours after a refused Send.
@@ -427,14 +428,15 @@ func (p *btlPort) tell(tag btl.Tag, a, b uint64) error {
 	binary.LittleEndian.PutUint64(note[:], p.r.Number)
 	binary.LittleEndian.PutUint64(note[8:], a)
 	binary.LittleEndian.PutUint64(note[16:], b)
-	err := p.ep.SendImmediate(tag, note[:])
+	now := clock()
+	err := p.ep.SendImmediate(now, tag, note[:])
 	if !errors.Is(err, btl.ErrAgain) {
 		return err
 	}
 	f, err := p.ep.Alloc(tag, len(note))
 	if err == nil {
 		copy(f.Bytes(), note[:])
-		if _, err = p.ep.Send(f); err != nil {
+		if _, err = p.ep.Send(now, f); err != nil {
 			_ = p.ep.Free(f)
 		}
 	}

@@ -210,7 +210,7 @@ func (p *btlPort) putPhase(r *round, l limit) error {
 		now = clock()
 	}
 	flushed := false
-	p.ep.Flush(func(error) { flushed = true }) // An error has ended the connection as well.
+	p.ep.Flush(clock(), func(error) { flushed = true }) // An error has ended the connection as well.
 	for s := (spin{}); !flushed || len(p.messages.free) < r.Window; {
 		now := clock()
 		n, err := p.putPass(r, now)

@@ -49,7 +49,7 @@ func main() {
 func echo(peer *btl.Endpoint, tag btl.Tag, data []byte) {
 	if reply, err := peer.Alloc(tag, len(data)); err == nil {
 		copy(reply.Bytes(), data)
-		_, err = peer.Send(reply)
+		_, err = peer.Send(peer.Now(), reply)
 		check(err)
 	}
 }

@@ -68,7 +68,7 @@ func talk(t *testing.T, seed uint64) uint64 {
 	if err := mb.Handle(5, count); err != nil {
 		t.Fatal(err)
 	}
-	ep, err := ma.Connect(mb.Name())
+	ep, err := ma.Connect(ma.Now(), mb.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func talk(t *testing.T, seed uint64) uint64 {
 			t.Fatal(err)
 		}
 		copy(f.Bytes(), data)
-		if _, err := ep.Send(f); err != nil {
+		if _, err := ep.Send(ep.Now(), f); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,7 +18,7 @@ func testExchange(t *testing.T, fx *fixture) {
 	var heard, told string
 	server.handle(question, func(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 		heard += string(data)
-		if err := ep.SendImmediate(answer, []byte("hello, client")); err != nil {
+		if err := ep.SendImmediate(ep.Now(), answer, []byte("hello, client")); err != nil {
 			t.Errorf("answer: %v", err)
 		}
 	})
@@ -28,7 +28,7 @@ func testExchange(t *testing.T, fx *fixture) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ep.Send(f); err != nil {
+	if _, err := ep.Send(ep.Now(), f); err != nil {
 		t.Fatal(err)
 	}
 	l.until("the answer", func() bool { return told != "" })
@@ -65,7 +65,7 @@ func testPingpong(t *testing.T, fx *fixture) {
 			t.Fatalf("%d bytes: %v", size, err)
 		}
 		pattern(f.Bytes(), key)
-		if _, err := ep.Send(f); err != nil {
+		if _, err := ep.Send(ep.Now(), f); err != nil {
 			t.Fatalf("%d bytes: %v", size, err)
 		}
 	}
@@ -146,7 +146,7 @@ func reply(t *testing.T, ep *btl.Endpoint, tag btl.Tag) {
 		t.Error(err)
 		return
 	}
-	if _, err := ep.Send(f); err != nil {
+	if _, err := ep.Send(ep.Now(), f); err != nil {
 		t.Error(err)
 	}
 }
@@ -223,7 +223,7 @@ func testUnexpected(t *testing.T, fx *fixture) {
 						t.Errorf("%d bytes, tag %d: %v, want %v", size, tag, err, want[tag])
 					}
 				}
-				if _, err := ep.Send(f); err != nil {
+				if _, err := ep.Send(ep.Now(), f); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -251,7 +251,7 @@ func (l *lab) connect(from, to *node) *btl.Endpoint {
 // dial begins to connect.
 func (l *lab) dial(from, to *node) *btl.Endpoint {
 	l.t.Helper()
-	ep, err := from.mod.Connect(to.mod.Name())
+	ep, err := from.mod.Connect(from.mod.Now(), to.mod.Name())
 	if err != nil {
 		l.t.Fatalf("node %d to node %d: %v", from.id, to.id, err)
 	}

@@ -87,7 +87,7 @@ func testAVXfer(t *testing.T, fx *fixture) {
 // closeInOrder closes a's endpoint and waits until both sides know.
 func closeInOrder(l *lab, a *node, ep *btl.Endpoint, b *node, back *btl.Endpoint) {
 	l.t.Helper()
-	ep.Close()
+	ep.Close(ep.Now())
 	l.until("closed on both sides", func() bool {
 		_, here := a.ended(ep)
 		_, there := b.ended(back)
@@ -263,8 +263,8 @@ func testClose(t *testing.T, fx *fixture) {
 	t.Run("both_at_once", func(t *testing.T) {
 		l, s, back := start(t, 2000)
 		l.until("traffic", func() bool { return s.got > 50 && back.got > 50 })
-		s.ep.Close()
-		back.ep.Close()
+		s.ep.Close(s.ep.Now())
+		back.ep.Close(back.ep.Now())
 		l.until("both have ended", func() bool {
 			_, here := s.from.ended(s.ep)
 			_, there := back.from.ended(back.ep)
@@ -310,7 +310,7 @@ func testClose(t *testing.T, fx *fixture) {
 		l, s, back := start(t, 160)
 		back.limit = 0
 		l.until("all are accepted", func() bool { return s.next == s.count })
-		s.from.mod.Drain(btl.Never)
+		s.from.mod.Drain(s.from.mod.Now(), btl.Never)
 		l.until("drained", s.from.mod.Drained)
 		if s.got != s.count || s.out != 0 || s.failed > 0 {
 			t.Errorf("when drained: %v", s)

@@ -43,7 +43,7 @@ func testPuts(t *testing.T, fx *fixture) {
 			t.Fatal(err)
 		}
 		binary.LittleEndian.PutUint32(f.Bytes(), uint32(i))
-		if _, err := ep.Send(f); err != nil {
+		if _, err := ep.Send(ep.Now(), f); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,7 +65,7 @@ func testPuts(t *testing.T, fx *fixture) {
 				clear(b)
 				announce(i)
 			}
-			if _, err := ep.Send(f); err != nil {
+			if _, err := ep.Send(ep.Now(), f); err != nil {
 				t.Fatal(err)
 			}
 			next++
@@ -159,7 +159,7 @@ func put(l *lab, ep *btl.Endpoint, b []byte, h btl.Handle, offset uint64) error 
 	}
 	f.Signal = true
 	f.OnDone = func(_ *btl.Fragment, err error) { result, ended = err, true }
-	if _, err := ep.Send(f); err != nil {
+	if _, err := ep.Send(ep.Now(), f); err != nil {
 		return err
 	}
 	l.until("the put has ended", func() bool { return ended })

@@ -57,7 +57,8 @@ func testTables(t *testing.T, fx *fixture) {
 	peers := l.addAll(3, btl.Config{})
 	ep := l.connect(small, peers[0])
 	l.connect(small, peers[1])
-	if _, err := small.mod.Connect(peers[2].mod.Name()); !errors.Is(err, btl.ErrRefused) {
+	third := peers[2].mod.Name()
+	if _, err := small.mod.Connect(small.mod.Now(), third); !errors.Is(err, btl.ErrRefused) {
 		t.Errorf("a third peer of two: %v", err)
 	}
 	late := l.dial(peers[2], small)
@@ -85,7 +86,7 @@ func testTables(t *testing.T, fx *fixture) {
 	if _, err := ep.Prepare(tagStream, make([]byte, 1<<16+1)); !errors.Is(err, btl.ErrTooLarge) {
 		t.Errorf("a fragment that is too large: %v", err)
 	}
-	if err := ep.SendImmediate(tagStream, make([]byte, ep.MaxTiny()+1)); !errors.Is(
+	if err := ep.SendImmediate(ep.Now(), tagStream, make([]byte, ep.MaxTiny()+1)); !errors.Is(
 		err, btl.ErrTooLarge) {
 		t.Errorf("a large message sent at once: %v", err)
 	}
@@ -161,7 +162,7 @@ func testDoneIsFinal(t *testing.T, fx *fixture) {
 			t.Fatal(err)
 		}
 		f.OnDone = func(*btl.Fragment, error) { t.Errorf("OnDone after Done, message %d", i) }
-		st, err := ep.Send(f)
+		st, err := ep.Send(ep.Now(), f)
 		if st != btl.Done || err != nil {
 			t.Fatalf("message %d: status %d, %v", i, st, err)
 		}

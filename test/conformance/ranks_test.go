@@ -118,7 +118,7 @@ func testRing(t *testing.T, fx *fixture) {
 			t.Fatal(err)
 		}
 		pattern(f.Bytes(), uint64(hops))
-		if _, err := next[i].Send(f); err != nil {
+		if _, err := next[i].Send(next[i].Now(), f); err != nil {
 			t.Fatal(err)
 		}
 	}

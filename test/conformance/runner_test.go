@@ -154,7 +154,7 @@ func (u *uber) ways() []uberWay {
 				}
 				f.Signal = true
 				f.OnDone = func(_ *btl.Fragment, err error) { ended <- err }
-				if _, err := u.ep.Send(f); err != nil {
+				if _, err := u.ep.Send(u.ep.Now(), f); err != nil {
 					return errors.Join(err, u.ep.Free(f))
 				}
 				return nil
@@ -181,7 +181,9 @@ func (u *uber) ways() []uberWay {
 			return f, err
 		})},
 		{"immediate", func(b []byte) error {
-			return u.client.Do(u.ctx, func(*btl.Module) error { return u.ep.SendImmediate(tagEcho, b) })
+			return u.client.Do(u.ctx, func(m *btl.Module) error {
+				return u.ep.SendImmediate(m.Now(), tagEcho, b)
+			})
 		}},
 		{"put", func(b []byte) error {
 			if err := u.client.Put(u.ctx, u.ep, b, u.region.Handle(), 0); err != nil {

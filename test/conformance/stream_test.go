@@ -146,7 +146,7 @@ func (s *stream) send(i int) error {
 	case w == wayImmediate && size <= s.ep.MaxTiny():
 		mem := s.memory(size)
 		s.fill(mem, i)
-		err := s.ep.SendImmediate(tagStream, mem)
+		err := s.ep.SendImmediate(s.ep.Now(), tagStream, mem)
 		s.release(mem)
 		if err == nil {
 			s.note(i, nil)
@@ -180,7 +180,7 @@ func (s *stream) post(f *btl.Fragment, i int, mem []byte) error {
 		s.note(i, err)
 		s.acked[i] = err == nil
 	}
-	st, err := s.ep.Send(f)
+	st, err := s.ep.Send(s.ep.Now(), f)
 	switch {
 	case err != nil:
 		s.release(mem)

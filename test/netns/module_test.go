@@ -102,7 +102,7 @@ func (f *flow) pump() {
 			f.acked++
 			f.fail(err)
 		}
-		st, err := f.ep.Send(frag)
+		st, err := f.ep.Send(f.ep.Now(), frag)
 		switch {
 		case errors.Is(err, btl.ErrAgain):
 			_ = f.ep.Free(frag)
@@ -138,7 +138,7 @@ func newWorld(t *testing.T, modules ...*module) *world {
 // flow connects and starts a flow.
 func (w *world) flow(from, to *module, sizeBytes int) *flow {
 	w.t.Helper()
-	ep, err := from.Connect(to.Name())
+	ep, err := from.Connect(from.Now(), to.Name())
 	if err != nil {
 		w.t.Fatal(err)
 	}

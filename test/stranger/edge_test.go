@@ -339,7 +339,7 @@ func TestByeByHand(t *testing.T) {
 // TestModuleByeByHand: a module that has said Bye takes what comes until that is acknowledged.
 func TestModuleByeByHand(t *testing.T) {
 	k := craft(t, btl.Config{})
-	must(t, k.m.Do(within(t), func(*btl.Module) error { k.ep.Close(); return nil }))
+	must(t, k.m.Do(within(t), func(*btl.Module) error { k.ep.Close(k.ep.Now()); return nil }))
 	if bye := receive(t, k.log, "the Bye"); bye.Kind != kindFrag || bye.Tag != tagBye ||
 		bye.Seq != k.c.expected {
 		t.Errorf("not a Bye: %+v", bye)

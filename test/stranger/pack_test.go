@@ -81,7 +81,7 @@ func sendBurst(t *testing.T, m *module, ep *btl.Endpoint, list []Record) (ends [
 				copy(f.Bytes(), list[0].Bytes)
 				f.Signal = true
 				f.OnDone = func(_ *btl.Fragment, err error) { end <- err }
-				if _, err := ep.Send(f); err != nil {
+				if _, err := ep.Send(ep.Now(), f); err != nil {
 					return err
 				}
 				ends, list = append(ends, end), list[1:]

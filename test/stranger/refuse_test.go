@@ -155,7 +155,7 @@ func TestCloseBy(t *testing.T) {
 				}
 				if sides[1] {
 					must(t, pr.m.Send(within(t), pr.ep, tagCheck, pattern(50000)))
-					must(t, pr.m.Do(within(t), func(*btl.Module) error { pr.ep.Close(); return nil }))
+					must(t, pr.m.Do(within(t), func(*btl.Module) error { pr.ep.Close(pr.ep.Now()); return nil }))
 				}
 				if sides[0] {
 					if err := pr.c.Close(); err != nil && !errors.Is(err, ErrPeerClosed) {

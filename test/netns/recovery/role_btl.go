@@ -106,7 +106,8 @@ func (h *btlHost) pass() (int64, error) {
 	if d <= 0 {
 		return now, nil
 	}
-	return now, h.m.Wait(d)
+	err = h.m.Wait(d)
+	return clockNs(), err
 }
 
 func (h *btlHost) counters() map[string]uint64 {
@@ -141,7 +142,7 @@ func btlRole(sp Spec, s *steering) error {
 func (h *btlHost) serve() error {
 	if err := h.m.Handle(tagEcho, func(ep *btl.Endpoint, _ btl.Tag, _ []byte) {
 		h.owed = append(h.owed, ep)
-		h.echo()
+		h.echo(ep.Now())
 	}); err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (h *btlHost) serve() error {
 		if err != nil {
 			return err
 		}
-		h.echo()
+		h.echo(btl.Time(now))
 		if !h.sp.Echo {
 			h.tick(now)
 		}
@@ -174,10 +175,10 @@ func (h *btlHost) serve() error {
 }
 
 // echo sends the echoes that are owed.
-func (h *btlHost) echo() {
+func (h *btlHost) echo(now btl.Time) {
 	for len(h.owed) > 0 {
 		var b [8]byte
-		err := h.owed[0].SendImmediate(tagEcho, b[:])
+		err := h.owed[0].SendImmediate(now, tagEcho, b[:])
 		if errors.Is(err, btl.ErrAgain) {
 			return
 		}
@@ -191,7 +192,7 @@ func (h *btlHost) connect() error {
 	if err != nil {
 		return err
 	}
-	if h.ep, err = h.m.Connect(name); err != nil {
+	if h.ep, err = h.m.Connect(btl.Time(clockNs()), name); err != nil {
 		return err
 	}
 	for !h.ep.Connected() && err == nil {
@@ -261,7 +262,7 @@ func (h *btlHost) stream(until int64, r *Report) error {
 				return err
 			}
 			f.Signal, f.OnDone = true, h.done
-			if _, err := h.ep.Send(f); errors.Is(err, btl.ErrAgain) {
+			if _, err := h.ep.Send(btl.Time(now), f); errors.Is(err, btl.ErrAgain) {
 				_ = h.ep.Free(f)
 				break
 			} else if err != nil {
@@ -297,7 +298,7 @@ func (h *btlHost) pingPong(until int64, r *Report) error {
 		start := now
 		h.gotEcho = false
 		for {
-			err := h.ep.SendImmediate(tagEcho, h.mem)
+			err := h.ep.SendImmediate(btl.Time(now), tagEcho, h.mem)
 			if err == nil {
 				break
 			}

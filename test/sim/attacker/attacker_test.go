@@ -97,7 +97,7 @@ func newTown(tb testing.TB, seed uint64) *town {
 	}
 	for i, h := range t.homes {
 		for j := i + 1; j < honest; j++ {
-			ep, err := h.m.Connect(t.homes[j].m.Name())
+			ep, err := h.m.Connect(h.m.Now(), t.homes[j].m.Name())
 			if err != nil {
 				tb.Fatal(err)
 			}
@@ -302,7 +302,7 @@ func (t *town) post() {
 	copy(f.Bytes(), text(id, size))
 	f.Signal = true
 	f.OnDone = func(_ *btl.Fragment, err error) { l.ended, l.err = l.ended+1, err }
-	if _, err := ep.Send(f); err != nil {
+	if _, err := ep.Send(ep.Now(), f); err != nil {
 		_ = ep.Free(f)
 		return
 	}

@@ -91,7 +91,7 @@ func (h *host) draw() uint64 {
 func (w *world) connect(from, to *host) (*btl.Endpoint, error) {
 	w.net.SetPath(from.node, to.node, sim.Path{Delay: cableDelay})
 	w.net.SetPath(to.node, from.node, sim.Path{Delay: cableDelay})
-	ep, err := from.mod.Connect(to.mod.Name())
+	ep, err := from.mod.Connect(w.net.Now(), to.mod.Name())
 	if err != nil {
 		return nil, err
 	}
@@ -147,18 +147,18 @@ type stream struct {
 
 // start begins, or goes on after left was set anew.
 func (s *stream) start(h *host) {
-	s.fill()
+	s.fill(h.w.net.Now())
 	h.node.Kick()
 }
 
-func (s *stream) fill() {
+func (s *stream) fill(now mono.Time) {
 	for s.under < s.depth && s.left != 0 && s.err == nil {
 		f, err := s.ep.Prepare(s.tag, s.mem)
 		if err != nil {
 			return // no descriptor is free: the end of a message brings one
 		}
 		f.Signal, f.OnDone = true, s.ended
-		if _, err := s.ep.Send(f); err != nil {
+		if _, err := s.ep.Send(now, f); err != nil {
 			s.err = errors.Join(err, s.ep.Free(f))
 			return
 		}
@@ -173,7 +173,7 @@ func (s *stream) ended(_ *btl.Fragment, err error) {
 	if err != nil {
 		s.err = err
 	}
-	s.fill()
+	s.fill(s.ep.Now())
 }
 
 // newStream makes a stream without end.
@@ -218,7 +218,7 @@ func (p *pings) send(ep *btl.Endpoint, tag btl.Tag) {
 	p.sentAt = p.w.net.Now()
 	f, err := ep.Alloc(tag, 8)
 	if err == nil {
-		_, err = ep.Send(f)
+		_, err = ep.Send(p.sentAt, f)
 	}
 	if err != nil {
 		p.err = err

@@ -98,7 +98,7 @@ func (w *world) connect(r route, life int) error {
 	if from.mod == nil {
 		return w.errorf("%s is down", r.from)
 	}
-	ep, err := from.mod.Connect(to.lives[life-1])
+	ep, err := from.mod.Connect(w.net.Now(), to.lives[life-1])
 	if err != nil {
 		from.note("connect to %s: %s", r.to, errorName(err))
 		return nil
@@ -165,7 +165,7 @@ func (w *world) send(m *message, way string) (btl.Status, error) {
 	w.scratch = m.content(w.scratch)
 	if way == "now" {
 		m.silent = true
-		return btl.Done, ep.SendImmediate(m.tag, w.scratch)
+		return btl.Done, ep.SendImmediate(w.net.Now(), m.tag, w.scratch)
 	}
 	var f *btl.Fragment
 	var err error
@@ -183,7 +183,7 @@ func (w *world) send(m *message, way string) (btl.Status, error) {
 
 func (w *world) sendFragment(m *message, f *btl.Fragment) (btl.Status, error) {
 	f.OnDone = func(_ *btl.Fragment, err error) { w.ended(m, err) }
-	st, err := m.side.ep.Send(f)
+	st, err := m.side.ep.Send(w.net.Now(), f)
 	if err != nil {
 		if e := m.side.ep.Free(f); e != nil {
 			w.fail("%s: freed after %w: %w", m.name(), err, e)
@@ -401,7 +401,7 @@ func (p *parser) parseFlush() func(*world) error {
 		n := w.node(s.from)
 		n.note("flush to %s", s.to)
 		s.flushes++
-		s.ep.Flush(func(err error) {
+		s.ep.Flush(w.net.Now(), func(err error) {
 			s.flushes--
 			n.note("flushed to %s%s", s.to, because(err))
 		})
@@ -411,7 +411,7 @@ func (p *parser) parseFlush() func(*world) error {
 func (p *parser) parseClose() func(*world) error {
 	return p.onSide(func(w *world, s *side) {
 		w.node(s.from).note("close to %s", s.to)
-		s.ep.Close()
+		s.ep.Close(w.net.Now())
 	})
 }
 
@@ -431,7 +431,7 @@ func (p *parser) parseDrain() func(*world) error {
 			return w.errorf("%s is down", name)
 		}
 		n.note("drain")
-		n.mod.Drain(w.net.Now().Add(d))
+		n.mod.Drain(w.net.Now(), w.net.Now().Add(d))
 		n.sim.Kick()
 		return nil
 	}

@@ -128,7 +128,7 @@ func (l *life) connect(peer int) *end {
 		target = to.lives[w.d.IntN(len(to.lives))]
 	}
 	l.random.second = false
-	ep, err := l.mod.Connect(target.names)
+	ep, err := l.mod.Connect(l.w.net.Now(), target.names)
 	if err != nil {
 		switch {
 		case errors.Is(err, btl.ErrRefused) && endpointsOf(l.mod) >= l.mod.Config().PeersMax:
@@ -210,7 +210,7 @@ func (e *end) sendImmediate(tag btl.Tag, size int) bool {
 	m := w.ledger.enter(e, tag, size)
 	m.mem = w.ledger.takeMem(size)
 	write(m.mem, m.id)
-	if err := e.ep.SendImmediate(tag, m.mem); err != nil {
+	if err := e.ep.SendImmediate(e.w.net.Now(), tag, m.mem); err != nil {
 		return e.refused(m, err)
 	}
 	e.accepted(m, btl.Done)
@@ -253,7 +253,7 @@ func (e *end) send(f *btl.Fragment, m *message) bool {
 	f.OnDone, f.Context = w.onDoneFn, uint64(m.number)
 	f.Signal = w.d.chance(0.5)
 	signal := f.Signal
-	st, err := e.ep.Send(f)
+	st, err := e.ep.Send(e.w.net.Now(), f)
 	if err != nil {
 		if e := e.ep.Free(f); e != nil {
 			w.fail("freeing a refused fragment: %w", e)
@@ -419,7 +419,7 @@ func (e *end) flush() {
 	e.flushes++
 	e.w.flushes++
 	called := false
-	e.ep.Flush(func(err error) {
+	e.ep.Flush(e.w.net.Now(), func(err error) {
 		if called {
 			e.w.fail("%s: a flush was called twice", e)
 			return

@@ -137,7 +137,7 @@ func (e *end) close() {
 	}
 	e.closing, e.closedAt = true, e.w.net.Now()
 	e.w.note(e.life.host, "%s Close", e)
-	e.ep.Close()
+	e.ep.Close(e.w.net.Now())
 }
 
 func (e *end) abort() {

@@ -210,7 +210,7 @@ func (l *life) closeInOrder() {
 	l.w.note(l.host, "closes everything in order")
 	if l.host.plan.Drain {
 		l.closing = true
-		l.mod.Drain(l.w.net.Now().Add(time.Hour))
+		l.mod.Drain(l.w.net.Now(), l.w.net.Now().Add(time.Hour))
 		for _, e := range l.ends {
 			e.closing = true
 		}

@@ -41,7 +41,7 @@ func tell(tb testing.TB, observe func(*sim.Network, *sim.Event)) *story {
 			s.net.SetPath(from, to, sim.Path{Delay: 10 * time.Microsecond})
 		}
 	}
-	ep, err := s.a.Connect(s.b.Name())
+	ep, err := s.a.Connect(s.a.Now(), s.b.Name())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func tell(tb testing.TB, observe func(*sim.Network, *sim.Event)) *story {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if _, err := ep.Send(f); err != nil {
+		if _, err := ep.Send(ep.Now(), f); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -71,17 +71,17 @@ func tell(tb testing.TB, observe func(*sim.Network, *sim.Event)) *story {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if _, err := ep.Send(f); err != nil {
+	if _, err := ep.Send(ep.Now(), f); err != nil {
 		tb.Fatal(err)
 	}
-	if err := ep.SendImmediate(99, nil); err != nil && !errors.Is(err, btl.ErrAgain) {
+	if err := ep.SendImmediate(ep.Now(), 99, nil); err != nil && !errors.Is(err, btl.ErrAgain) {
 		tb.Fatal(err)
 	}
 	nodes[0].Kick()
 	s.run(time.Millisecond)
 	s.net.Inject(sim.Port{Node: 0, Index: 1}, sim.Port{Node: 1}, []byte("junk"))
 	s.run(300 * time.Millisecond)
-	ep.Close()
+	ep.Close(ep.Now())
 	nodes[0].Kick()
 	s.run(10 * time.Millisecond)
 	nodes[1].Crash()

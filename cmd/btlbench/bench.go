@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"gobtl/internal/report"
 )
 
 // bench runs a plan of tests over an open session and fills the report. On an error, an
@@ -39,7 +41,7 @@ func (v variant) String() string {
 
 func newDocument(command string, f *benchFlags) *document {
 	return &document{
-		Schema: schema, Version: version(), StartedAt: time.Now().UTC().Truncate(time.Millisecond),
+		Schema: schema, Version: report.Version(), StartedAt: time.Now().UTC().Truncate(time.Millisecond),
 		Command: command, Config: *f, Runs: []runRecord{}, Skipped: []skipRecord{},
 	}
 }
@@ -47,7 +49,7 @@ func newDocument(command string, f *benchFlags) *document {
 // run measures everything.
 func (b *bench) run() error {
 	begin := time.Now()
-	defer func() { b.doc.ElapsedS = round3(time.Since(begin).Seconds()) }()
+	defer func() { b.doc.ElapsedS = report.Decimals(time.Since(begin).Seconds(), 3) }()
 	b.doc.Sides.Client, b.doc.Sides.Server = b.session.side.facts(), b.session.remote
 	b.doc.Config.MTU = b.session.side.cfg.MTUBytes
 	plan := b.plan()

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gobtl/fabric"
+	"gobtl/internal/report"
 )
 
 // infoCmd lists what the fabric offers, as fi_info does.
@@ -208,7 +209,7 @@ func (r *infoRecord) attributes() []attrRecord {
 
 // writeInfoBlock writes one record as fi_info -v does.
 func writeInfoBlock(w io.Writer, r *infoRecord) {
-	t := newTable(w)
+	t := report.NewWriter(w)
 	t.Style().Options.SeparateHeader = false
 	t.SetTitle("%s", strings.TrimSpace(r.title()))
 	for _, a := range r.attributes() {
@@ -221,7 +222,7 @@ func writeInfoBlock(w io.Writer, r *infoRecord) {
 }
 
 func writeInfoTable(w io.Writer, records []infoRecord) {
-	t := newTable(w)
+	t := report.NewWriter(w)
 	t.AppendHeader([]any{
 		"  provider", "domain", "address", "MTU", "kind",
 	})

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gobtl/btl"
+	"gobtl/internal/report"
 )
 
 // paramsCmd lists the transport's tunables, as ucx_info -c does.
@@ -50,7 +51,7 @@ func (c *paramsCmd) Run(env *environment) error {
 			Params []paramRecord `json:"params"`
 		}{"gobtl-params/1", records})
 	}
-	t := newTable(env.stdout)
+	t := report.NewWriter(env.stdout)
 	t.AppendHeader([]any{"name", "value", "from", "default", "environment", "what it is"})
 	for _, r := range records {
 		t.AppendRow([]any{r.Name, r.Value, r.Source, r.Default, r.Env, r.Help})

@@ -1,12 +1,17 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"gobtl/internal/report"
+)
 
 // versionCmd prints the version of the program and of its control protocol.
 type versionCmd struct{}
 
 // Run is called by kong.
 func (*versionCmd) Run(env *environment) error {
-	_, err := fmt.Fprintf(env.stdout, "btlbench %s, control protocol %d\n", version(), controlVersion)
+	_, err := fmt.Fprintf(env.stdout, "btlbench %s, control protocol %d\n",
+		report.Version(), controlVersion)
 	return err
 }

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"gobtl/cmd/btlbench/compare"
 	"gobtl/fabric"
+	"gobtl/internal/report"
 )
 
 // compareCmd measures the transport beside its peers.
@@ -79,17 +79,17 @@ func (c *compareCmd) Run(env *environment) error {
 		}
 		bar.begin(fmt.Sprintf("%-32s", what))
 	}
-	report, err := compare.Run(env.ctx, cfg)
+	result, err := compare.Run(env.ctx, cfg)
 	if bar != nil {
 		bar.finish()
 	}
-	if report == nil {
+	if result == nil {
 		return err
 	}
-	if werr := c.write(env, report, document); werr != nil {
+	if werr := c.write(env, result, document); werr != nil {
 		err = errors.Join(err, fmt.Errorf("writing the report: %w", werr))
 	}
-	if failed := report.GobtlFailed(); failed != "" && err == nil {
+	if failed := result.GobtlFailed(); failed != "" && err == nil {
 		err = errors.New(failed)
 	}
 	return err
@@ -101,14 +101,10 @@ func (c *compareCmd) config() (*compare.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot find this program to start it again: %w", err)
 	}
-	host := newHostFacts(-1)
 	cfg := &compare.Config{
 		Rounds: c.Rounds, Each: c.Duration, Limit: c.Limit, Quick: c.Quick, CPUs: c.CPUs,
 		Only: c.System, Self: self, Present: providerPresent,
-		Machine: compare.Machine{
-			CPUModel: host.CPUModel, CPUs: host.CPUs, Kernel: host.Kernel, OS: host.OS,
-			Arch: host.Arch, Go: host.Go, Version: host.Version,
-		},
+		Machine: report.ThisMachine(),
 	}
 	if c.Quick {
 		cfg.Rounds, cfg.Each = 1, min(c.Duration, 30*time.Millisecond)
@@ -132,42 +128,35 @@ func providerPresent(provider string) error {
 // write writes the table to standard output and the rest to files.
 func (c *compareCmd) write(env *environment, r *compare.Report, document []byte) error {
 	fmt.Fprint(env.stdout, r.Table())
-	files := map[string][]byte{}
 	var doc, csv bytes.Buffer
 	if err := errors.Join(r.WriteJSON(&doc), r.WriteCSV(&csv)); err != nil {
 		return err
 	}
-	files[filepath.Join(c.Out, "compare.json")] = doc.Bytes()
-	files[filepath.Join(c.Out, "compare.csv")] = csv.Bytes()
-	plots := r.Plots()
-	for name, svg := range plots {
-		files[filepath.Join(c.Out, name)] = []byte(svg)
+	plots, err := r.Plots()
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{
+		filepath.Join(c.Out, "compare.json"): doc.Bytes(),
+		filepath.Join(c.Out, "compare.csv"):  csv.Bytes(),
 	}
 	// A run that was cut short says too little for a document that stays.
-	if c.UpdateDocs != "" && !r.Interrupted {
-		dir := filepath.Join(filepath.Dir(c.UpdateDocs), "plots")
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-		var links []string
-		for _, name := range compare.PlotNames() {
-			files[filepath.Join(dir, name)] = []byte(plots[name])
-			links = append(links, "plots/"+name)
-		}
-		updated, err := r.UpdateDocs(document, links)
-		if err != nil {
+	update := c.UpdateDocs != "" && !r.Interrupted
+	if update {
+		if files[c.UpdateDocs], err = r.UpdateDocs(document); err != nil {
 			return fmt.Errorf("%s: %w", c.UpdateDocs, err)
 		}
-		files[c.UpdateDocs] = updated
 	}
-	var names []string
-	for name, data := range files {
-		if err := os.WriteFile(name, data, 0o644); err != nil {
-			return err
+	for name, svg := range plots {
+		files[filepath.Join(c.Out, name)] = []byte(svg)
+		if update {
+			files[filepath.Join(report.PlotFolder(c.UpdateDocs), name)] = []byte(svg)
 		}
-		names = append(names, name)
 	}
-	slices.Sort(names)
+	names, err := report.WriteFiles(files)
+	if err != nil {
+		return err
+	}
 	env.notef("written: %s", strings.Join(names, ", "))
 	return nil
 }

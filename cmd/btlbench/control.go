@@ -10,6 +10,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"gobtl/internal/report"
 )
 
 // The control connection: JSON objects, one a line, over TCP. The first line of each side is a
@@ -212,7 +214,7 @@ func goneOr(err error) error {
 
 func newHello() *message {
 	return &message{Type: msgHello, Hello: &helloMsg{
-		Magic: controlMagic, Version: controlVersion, Software: "btlbench " + version(),
+		Magic: controlMagic, Version: controlVersion, Software: "btlbench " + report.Version(),
 	}}
 }
 
@@ -223,7 +225,7 @@ func checkHello(m *message) error {
 		return fmt.Errorf("%w: no hello", errProtocol)
 	case m.Hello.Version != controlVersion:
 		return fmt.Errorf("%w: this side speaks %d (btlbench %s), the peer %d (%s): "+
-			"use the same btlbench on both sides", errVersion, controlVersion, version(),
+			"use the same btlbench on both sides", errVersion, controlVersion, report.Version(),
 			m.Hello.Version, oneLine(m.Hello.Software))
 	}
 	return nil

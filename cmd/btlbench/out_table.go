@@ -7,29 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+	"gobtl/internal/report"
+
 	"golang.org/x/term"
 )
-
-// newTable returns a table in the program's one style: no frame, headers as they are written.
-func newTable(w io.Writer) table.Writer {
-	t := table.NewWriter()
-	if w != nil {
-		t.SetOutputMirror(w)
-	}
-	style := table.StyleLight
-	style.Options = table.OptionsNoBordersAndSeparators
-	style.Options.SeparateHeader = true
-	style.Format.Header = text.FormatDefault
-	style.Title.Align = text.AlignLeft
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
-	t.SetStyle(style)
-	t.SuppressTrailingSpaces()
-	return t
-}
 
 // writeTable writes the report for people: a line on each side, then a table per test.
 func writeTable(w io.Writer, d *document) error {
@@ -129,7 +111,7 @@ func writeTestTable(w io.Writer, test string, runs []runRecord, d *document) {
 		title = fmt.Sprintf(title, d.Config.LoadSize)
 	}
 	rendered, dropped := fitTable(columns(test, runs, d.Config.Verify), runs, terminalColumns(w))
-	text := title + "\n" + rendered + "\n"
+	text := title + "\n" + rendered
 	if len(dropped) > 0 {
 		text += "(no room here for: " + strings.Join(dropped, ", ") + ")\n"
 	}
@@ -141,9 +123,9 @@ func writeTestTable(w io.Writer, test string, runs []runRecord, d *document) {
 func fitTable(list []column, runs []runRecord, limit int) (rendered string, dropped []string) {
 	for {
 		rendered = renderTable(list, runs)
-		width, spare := tableColumns(rendered), sparest(list)
-		if limit == 0 || spare < 0 || width <= limit {
-			return strings.Replace(rendered, ruleOf(rendered), strings.Repeat("─", width), 1), dropped
+		spare := sparest(list)
+		if limit == 0 || spare < 0 || report.Columns(rendered) <= limit {
+			return rendered, dropped
 		}
 		dropped = append(dropped, list[spare].name)
 		list = slices.Delete(list, spare, spare+1)
@@ -152,27 +134,17 @@ func fitTable(list []column, runs []runRecord, limit int) (rendered string, drop
 
 // renderTable lays columns out.
 func renderTable(list []column, runs []runRecord) string {
-	t := newTable(nil)
-	var header table.Row
-	var configs []table.ColumnConfig
+	t := report.Table{Heads: make([][]string, 1), Rows: make([][]string, len(runs))}
 	for i, c := range list {
-		header = append(header, c.name)
-		if !c.left {
-			configs = append(configs, table.ColumnConfig{
-				Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight,
-			})
+		t.Heads[0] = append(t.Heads[0], c.name)
+		if c.left {
+			t.Left = append(t.Left, i)
+		}
+		for j := range runs {
+			t.Rows[j] = append(t.Rows[j], c.value(&runs[j]))
 		}
 	}
-	t.AppendHeader(header)
-	t.SetColumnConfigs(configs)
-	for i := range runs {
-		var row table.Row
-		for _, c := range list {
-			row = append(row, c.value(&runs[i]))
-		}
-		t.AppendRow(row)
-	}
-	return t.Render()
+	return t.String()
 }
 
 // terminalColumns is the width of the terminal that w is, 0 for anything else.
@@ -186,26 +158,6 @@ func terminalColumns(w io.Writer) int {
 		return 0
 	}
 	return columns
-}
-
-// tableColumns is the width of the rows of a rendered table; the rule under its header goes beyond
-// them.
-func tableColumns(rendered string) (columns int) {
-	for line := range strings.Lines(rendered) {
-		if !strings.HasPrefix(line, "─") {
-			columns = max(columns, utf8.RuneCountInString(strings.TrimRight(line, " \n")))
-		}
-	}
-	return columns
-}
-
-// ruleOf is the rule under the header.
-func ruleOf(rendered string) string {
-	begin := strings.Index(rendered, "─")
-	if begin < 0 {
-		return rendered
-	}
-	return rendered[begin : strings.LastIndex(rendered, "─")+len("─")]
 }
 
 // sparest is the column that is missed least, -1 if all matter.

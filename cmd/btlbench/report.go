@@ -1,9 +1,9 @@
 package main
 
 import (
-	"math"
-	"slices"
 	"time"
+
+	"gobtl/internal/report"
 )
 
 // schema names the form of the JSON report. Fields may be added under the same name; none changes
@@ -140,10 +140,10 @@ func (m *measurement) add(o *outcome) {
 	r := roundRecord{
 		Iterations: o.meter.messages,
 		ElapsedS:   seconds,
-		Bandwidth:  roundTo(float64(o.meter.bytes)/seconds/1e6, 1e6),
-		Rate:       round3(float64(o.meter.messages) / seconds),
+		Bandwidth:  report.Decimals(float64(o.meter.bytes)/seconds/1e6, 6),
+		Rate:       report.Decimals(float64(o.meter.messages)/seconds, 3),
 
-		LoadBandwidth: roundTo(float64(o.meter.loadBytes)/seconds/1e6, 1e6),
+		LoadBandwidth: report.Decimals(float64(o.meter.loadBytes)/seconds/1e6, 6),
 	}
 	if o.meter.window > 0 {
 		m.window = min(m.window, o.meter.window)
@@ -184,7 +184,7 @@ func (m *measurement) record(provider string, facts layerFacts) runRecord {
 		rec.Load = m.load.String()
 	}
 	if m.merged == nil && rec.Rate > 0 {
-		rec.NsPerMessage = round3(1e9 / rec.Rate)
+		rec.NsPerMessage = report.Decimals(1e9/rec.Rate, 3)
 	}
 	for i := range m.rounds {
 		rec.Iterations += m.rounds[i].Iterations
@@ -242,7 +242,7 @@ func (m *measurement) ratioTo(base *measurement) *float64 {
 	if len(ratios) == 0 {
 		return nil
 	}
-	ratio := round3(medianOf(ratios))
+	ratio := report.Decimals(report.Median(ratios), 3)
 	return &ratio
 }
 
@@ -251,20 +251,5 @@ func median(rounds []roundRecord, figure func(*roundRecord) float64) float64 {
 	for i := range rounds {
 		all = append(all, figure(&rounds[i]))
 	}
-	return roundTo(medianOf(all), 1e6)
+	return report.Decimals(report.Median(all), 6)
 }
-
-// medianOf is the middle value, or the mean of the two in the middle; 0 of none.
-func medianOf(all []float64) float64 {
-	if len(all) == 0 {
-		return 0
-	}
-	all = slices.Sorted(slices.Values(all))
-	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
-}
-
-// round3 keeps three decimals: more would be noise.
-func round3(x float64) float64 { return roundTo(x, 1e3) }
-
-// roundTo keeps as many decimals as unit has zeros.
-func roundTo(x, unit float64) float64 { return math.Round(x*unit) / unit }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/internal/report"
+
 	"golang.org/x/perf/benchfmt"
 )
 
@@ -19,7 +21,9 @@ func sample() *document {
 	f := &benchFlags{Test: testList{testLat, testBW}, Size: sizeList{8}, Layer: layerBoth, Rounds: 3}
 	d := newDocument("pair", f)
 	d.Sides.Client.Provider.Provider = "ofi/udp"
-	d.Sides.Client.Host = hostFacts{CPUModel: "Some CPU", OS: "linux", Arch: "amd64", Go: "go1.26"}
+	d.Sides.Client.Host = hostFacts{
+		Machine: report.Machine{CPUModel: "Some CPU", OS: "linux", Arch: "amd64", Go: "go1.26"},
+	}
 	d.Sides.Server.Host.PinnedCPU = 1
 	d.Sides.Client.Layers = map[string]layerFacts{
 		layerRaw: {MTUBytes: 1472}, layerBTL: {MTUBytes: 1472, Profile: "usnic"},
@@ -103,9 +107,6 @@ func TestRatioIsPaired(t *testing.T) {
 	btl.rounds = btl.rounds[:4] // Interrupted.
 	if got := *btl.ratioTo(raw); got != 0.8 {
 		t.Errorf("ratio %v, want 0.8", got)
-	}
-	if got := medianOf([]float64{4, 1, 3, 2}); got != 2.5 {
-		t.Errorf("median %v, want 2.5", got)
 	}
 }
 
@@ -284,10 +285,10 @@ func TestNarrowTable(t *testing.T) {
 	if len(dropped) != 0 {
 		t.Errorf("without a limit %q are left out", dropped)
 	}
-	width := tableColumns(whole)
+	width := report.Columns(whole)
 	for _, limit := range []int{width, width - 1, 80, 20} {
 		text, dropped := fitTable(list(), d.Runs[:2], limit)
-		if got := tableColumns(text); got > limit && limit > 20 {
+		if got := report.Columns(text); got > limit && limit > 20 {
 			t.Errorf("%d columns, want %d:\n%s", got, limit, text)
 		}
 		if (len(dropped) == 0) != (limit == width) {
@@ -304,9 +305,8 @@ func TestNarrowTable(t *testing.T) {
 				t.Errorf("%d columns: %s was not left out of\n%s", limit, name, text)
 			}
 		}
-		rule := ruleOf(text)
-		if n := strings.Count(rule, "─"); n != tableColumns(text) || len(rule) != n*len("─") {
-			t.Errorf("%d columns, a rule of %d", tableColumns(text), n)
+		if n := strings.Count(text, "─"); n != report.Columns(text) {
+			t.Errorf("%d columns, a rule of %d", report.Columns(text), n)
 		}
 	}
 }

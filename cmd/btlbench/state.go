@@ -9,11 +9,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
-
 	"gobtl/btl"
 	"gobtl/fabric"
+	"gobtl/internal/report"
 )
 
 // layerState is what a layer shows of itself at the end of a run, beside what it counts.
@@ -35,7 +33,7 @@ type pathRecord struct {
 }
 
 func newPathRecord(ep *btl.Endpoint) *pathRecord {
-	us := func(d time.Duration) float64 { return round3(float64(d) / 1e3) }
+	us := func(d time.Duration) float64 { return report.Decimals(float64(d)/1e3, 3) }
 	p := ep.Path()
 	return &pathRecord{
 		RoundTripUs: us(p.RoundTrip), DeviationUs: us(p.Deviation), LeastUs: us(p.Least),
@@ -123,16 +121,11 @@ func writeDetails(w io.Writer, runs []runRecord) error {
 		if r.Load != "" {
 			title += ", load " + r.Load
 		}
-		t := newTable(nil)
-		t.AppendHeader(table.Row{title, "client", "server"})
-		t.SetColumnConfigs([]table.ColumnConfig{
-			{Number: 2, Align: text.AlignRight, AlignHeader: text.AlignRight},
-			{Number: 3, Align: text.AlignRight, AlignHeader: text.AlignRight},
-		})
+		t := report.Table{Heads: [][]string{{title, "client", "server"}}, Left: []int{0}}
 		for _, d := range details(r) {
-			t.AppendRow(table.Row{d.name, d.client, d.server})
+			t.Rows = append(t.Rows, []string{d.name, d.client, d.server})
 		}
-		if _, err := fmt.Fprintf(w, "\n%s\n", t.Render()); err != nil {
+		if _, err := fmt.Fprintf(w, "\n%s", t.String()); err != nil {
 			return err
 		}
 	}

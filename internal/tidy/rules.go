@@ -41,6 +41,10 @@ var leaves = []string{"internal/mono", "internal/ring", "internal/seq"}
 // directory that no row matches is a violation: whoever adds a package says here where it belongs.
 var policies = []policy{
 	{dir: "internal/tidy"},
+	{
+		dir:  "internal/report",
+		libs: []string{"github.com/jedib0t/go-pretty/v6", "gonum.org/v1/plot"},
+	},
 	{dir: "internal/...", imports: leaves, deny: pureDeny},
 	{dir: "hotel", imports: leaves, deny: pureDeny},
 	{dir: "frag", imports: []string{"internal/ring", "internal/seq"}, deny: with(pureDeny, "time")},
@@ -69,8 +73,9 @@ var policies = []policy{
 		libs:    []string{"github.com/prometheus/client_golang"},
 	},
 	{
-		dir:     "cmd/...",
-		imports: with(leaves, "btl/...", "cmd/...", "fabric/...", "frag", "hotel", "reliability"),
+		dir: "cmd/...",
+		imports: with(leaves, "btl/...", "cmd/...", "fabric/...", "frag", "hotel", "internal/report",
+			"reliability"),
 		libs: []string{
 			"github.com/HdrHistogram/hdrhistogram-go", "github.com/agnivade/levenshtein",
 			"github.com/alecthomas/kong", "github.com/jedib0t/go-pretty/v6",
@@ -119,7 +124,8 @@ func isTest(name string) bool {
 // isProgram says whether a file belongs to a program, which owns its process, instead of to the
 // library.
 func isProgram(name string) bool {
-	return coversAny([]string{"cmd/...", "examples/...", "test/..."}, path.Dir(name))
+	return coversAny([]string{"cmd/...", "examples/...", "internal/report", "test/..."},
+		path.Dir(name))
 }
 
 // isProvider says whether a directory is one of a fabric provider.

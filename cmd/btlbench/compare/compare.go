@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"gobtl/internal/report"
 )
 
 // Config says what to compare. All fields are used as they are; there are no defaults here.
@@ -24,20 +26,9 @@ type Config struct {
 	// GobtlOnly leaves out the peers.
 	GobtlOnly bool
 
-	Machine Machine
+	Machine report.Machine
 	// Progress, if not nil, is called before each step of total.
 	Progress func(step, total int, what string)
-}
-
-// Machine describes where the run took place.
-type Machine struct {
-	CPUModel string `json:"cpu_model"`
-	CPUs     int    `json:"cpus"`
-	Kernel   string `json:"kernel"`
-	OS       string `json:"os"`
-	Arch     string `json:"arch"`
-	Go       string `json:"go"`
-	Version  string `json:"version"` // of this program
 }
 
 // failuresMax is how often a system may fail in a workload before it is left alone.

@@ -1,37 +1,23 @@
 package compare
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"strings"
+
+	"gobtl/internal/report"
 )
 
-// The lines between which a run writes into a document.
-const (
-	docsBegin = "<!-- compare:begin -->"
-	docsEnd   = "<!-- compare:end -->"
-)
+// docsName names the lines between which a run writes into a document.
+const docsName = "compare"
 
-// UpdateDocs returns a document with what stands between its markers replaced by the report; plots
-// are the paths of the plots as the document shall link them.
-func (r *Report) UpdateDocs(doc []byte, plots []string) ([]byte, error) {
-	before, rest, ok := bytes.Cut(doc, []byte(docsBegin+"\n"))
-	_, after, okEnd := bytes.Cut(rest, []byte(docsEnd))
-	if !ok || !okEnd {
-		return nil, errors.New("no lines " + docsBegin + " and " + docsEnd)
+// UpdateDocs returns a document with what stands between its markers replaced by the report, with
+// links to the plots beside it.
+func (r *Report) UpdateDocs(doc []byte) ([]byte, error) {
+	var plots []string
+	for _, name := range PlotNames() {
+		plots = append(plots, report.PlotPath(name))
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", docsBegin)
-	fmt.Fprintf(&b, "Measured %s on %s (%d CPUs), %s %s, with `make compare`.\n\n```text\n",
+	return report.Between(doc, docsName, fmt.Sprintf(
+		"Measured %s on %s (%d CPUs), %s %s, with `make compare`.\n\n```text\n%s```\n\n%s",
 		r.StartedAt.Format("2006-01-02"), r.Machine.CPUModel, r.Machine.CPUs, r.Machine.OS,
-		r.Machine.Kernel)
-	b.WriteString(r.Table())
-	b.WriteString("```\n\n")
-	for _, plot := range plots {
-		name := strings.TrimSuffix(plot[strings.LastIndexByte(plot, '/')+1:], ".svg")
-		fmt.Fprintf(&b, "![%s](%s)\n\n", name, plot)
-	}
-	b.WriteString(docsEnd)
-	return bytes.Join([][]byte{before, []byte(b.String()), after}, nil), nil
+		r.Machine.Kernel, r.Table(), report.Links(plots)))
 }

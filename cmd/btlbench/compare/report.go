@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"gobtl/internal/report"
 )
 
 // Schema names the form of the JSON report. Fields may be added under the same name; none changes
@@ -16,18 +18,18 @@ const Schema = "gobtl-compare/1"
 
 // Report is what a run found out.
 type Report struct {
-	Schema      string    `json:"schema"`
-	StartedAt   time.Time `json:"started_at"`
-	ElapsedS    float64   `json:"elapsed_s"`
-	Interrupted bool      `json:"interrupted"`
-	Machine     Machine   `json:"machine"`
-	CPUs        []int     `json:"pinned_cpus"`
-	Rounds      int       `json:"rounds"`
-	EachMs      float64   `json:"each_ms"`
-	Systems     []Info    `json:"systems"`
-	Results     []*Result `json:"results"`
-	Skipped     []Skip    `json:"skipped"`
-	Failures    []Failure `json:"failures"`
+	Schema      string         `json:"schema"`
+	StartedAt   time.Time      `json:"started_at"`
+	ElapsedS    float64        `json:"elapsed_s"`
+	Interrupted bool           `json:"interrupted"`
+	Machine     report.Machine `json:"machine"`
+	CPUs        []int          `json:"pinned_cpus"`
+	Rounds      int            `json:"rounds"`
+	EachMs      float64        `json:"each_ms"`
+	Systems     []Info         `json:"systems"`
+	Results     []*Result      `json:"results"`
+	Skipped     []Skip         `json:"skipped"`
+	Failures    []Failure      `json:"failures"`
 }
 
 // Result is what all rounds measured of one system at one point.
@@ -110,14 +112,14 @@ func (r *Report) order(id string) int {
 // finish sorts the results and computes what is computed of them.
 func (r *Report) finish() {
 	for _, res := range r.Results {
-		res.Median = round4(medianOf(res.values()))
+		res.Median = report.Significant(report.Median(res.values()))
 		var p50s []float64
 		for i := range res.Rounds {
 			if us := res.Rounds[i].MedianUs; us > 0 {
 				p50s = append(p50s, us)
 			}
 		}
-		res.P50Us = round4(medianOf(p50s))
+		res.P50Us = report.Significant(report.Median(p50s))
 	}
 	slices.SortStableFunc(r.Results, func(a, b *Result) int {
 		return cmp.Or(
@@ -189,7 +191,7 @@ func (res *Result) ratioTo(base *Result) *float64 {
 	if len(ratios) == 0 {
 		return nil
 	}
-	ratio := round4(medianOf(ratios))
+	ratio := report.Significant(report.Median(ratios))
 	return &ratio
 }
 
@@ -255,22 +257,4 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	}
 	c.Flush()
 	return c.Error()
-}
-
-// medianOf is the middle value, or the mean of the two in the middle; 0 of none.
-func medianOf(all []float64) float64 {
-	if len(all) == 0 {
-		return 0
-	}
-	all = slices.Sorted(slices.Values(all))
-	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
-}
-
-// round4 keeps four significant digits: more would be noise.
-func round4(x float64) float64 {
-	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
-	if err != nil {
-		return x
-	}
-	return y
 }

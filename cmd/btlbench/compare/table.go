@@ -5,48 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"gobtl/internal/report"
 )
-
-// tableColumns is the width that tables keep to.
-const tableColumns = 100
-
-// grid is a table in the making: the first column is left-aligned, the others right.
-type grid struct{ rows [][]string }
-
-func (g *grid) row(cells ...string) { g.rows = append(g.rows, cells) }
-
-// write writes the rows with a line below the first.
-func (g *grid) write(b *strings.Builder) {
-	var widths []int
-	for _, row := range g.rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for n, row := range g.rows {
-		var line strings.Builder
-		for i, cell := range row {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if i == 0 {
-				line.WriteString(cell + pad)
-			} else {
-				line.WriteString("  " + pad + cell)
-			}
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-		if n == 0 {
-			total := 2 * (len(widths) - 1)
-			for _, w := range widths {
-				total += w
-			}
-			b.WriteString(strings.Repeat("-", total) + "\n")
-		}
-	}
-}
 
 // Table writes the report for people, within 100 columns.
 func (r *Report) Table() string {
@@ -85,7 +46,7 @@ func (r *Report) writeSummary(b *strings.Builder) {
 		rounds = "One round"
 	}
 	b.WriteString(rounds + "; x: by the best peer's; /raw: by the bare fabric's\n\n")
-	var g grid
+	g := report.Table{Left: []int{0}}
 	header := []string{"system"}
 	for _, w := range workloads {
 		p, ok := r.headline(w)
@@ -102,13 +63,13 @@ func (r *Report) writeSummary(b *strings.Builder) {
 		}
 		header = append(header, "x", "/raw")
 	}
-	g.row(header...)
+	g.Heads = [][]string{header}
 	for i := range r.Systems {
 		if about := &r.Systems[i]; about.Missing == "" {
-			g.row(r.summaryRow(about.ID, about.Label)...)
+			g.Rows = append(g.Rows, r.summaryRow(about.ID, about.Label))
 		}
 	}
-	g.write(b)
+	b.WriteString(g.String())
 }
 
 func (r *Report) summaryRow(id, label string) []string {
@@ -174,7 +135,7 @@ func (r *Report) writeWorkload(b *strings.Builder, w Workload) {
 	if len(columns) == 0 {
 		return
 	}
-	var g grid
+	g := report.Table{Left: []int{0}}
 	header := []string{"system"}
 	for _, p := range columns {
 		if w == Rate {
@@ -183,7 +144,7 @@ func (r *Report) writeWorkload(b *strings.Builder, w Workload) {
 			header = append(header, sizeText(p.SizeBytes))
 		}
 	}
-	g.row(header...)
+	g.Heads = [][]string{header}
 	for i := range r.Systems {
 		about := &r.Systems[i]
 		row := []string{about.Label}
@@ -196,11 +157,11 @@ func (r *Report) writeWorkload(b *strings.Builder, w Workload) {
 			row = append(row, cell)
 		}
 		if some {
-			g.row(row...)
+			g.Rows = append(g.Rows, row)
 		}
 	}
 	b.WriteString("\n" + workloadTitles[w] + "\n\n")
-	g.write(b)
+	b.WriteString(g.String())
 }
 
 // note is a line below the tables, and the systems that it is true of.
@@ -224,7 +185,7 @@ func (n *notes) add(label, text string) {
 
 func (n *notes) write(b *strings.Builder, prefix string) {
 	for i := range *n {
-		wrap(b, prefix+strings.Join((*n)[i].systems, "; ")+": "+(*n)[i].text)
+		b.WriteString(report.Wrap(prefix + strings.Join((*n)[i].systems, "; ") + ": " + (*n)[i].text))
 	}
 }
 
@@ -255,7 +216,7 @@ func (r *Report) writeNotes(b *strings.Builder) {
 	missing.write(b, "not measured: ")
 	left.write(b, "left out: ")
 	for i := range r.Failures {
-		wrap(b, "failed: "+r.Failures[i].describe(r))
+		b.WriteString(report.Wrap("failed: " + r.Failures[i].describe(r)))
 	}
 }
 
@@ -295,24 +256,4 @@ func (r *Report) leftOut(id string) []string {
 		texts = append(texts, strings.Join(which[reason], ", ")+": "+reason)
 	}
 	return texts
-}
-
-// wrap writes a line, cut at blanks to fit, the rest indented.
-func wrap(b *strings.Builder, line string) {
-	column := 0
-	for i, word := range strings.Fields(line) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case column+1+n > tableColumns:
-			b.WriteString("\n  ")
-			column = 2
-		default:
-			b.WriteString(" ")
-			column++
-		}
-		b.WriteString(word)
-		column += n
-	}
-	b.WriteString("\n")
 }

@@ -5,37 +5,21 @@ package recovery
 import (
 	"bytes"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"gobtl/internal/report"
 )
 
 // machine describes where the figures come from.
 func machine(o Options) []string {
-	cpu := "unknown processor"
-	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(info)) {
-			if name, ok := strings.CutPrefix(line, "model name"); ok {
-				cpu = strings.Trim(name, "\t :\n")
-				break
-			}
-		}
-	}
-	var u unix.Utsname
-	kernel := "unknown kernel"
-	if unix.Uname(&u) == nil {
-		kernel = "Linux " + unix.ByteSliceToString(u.Release[:])
-	}
+	m := report.ThisMachine()
 	return []string{
-		fmt.Sprintf("%s (%d CPUs), %s", cpu, runtime.NumCPU(), kernel),
+		fmt.Sprintf("%s (%d CPUs), Linux %s", m.CPUModel, m.CPUs, m.Kernel),
 		fmt.Sprintf("%d rounds, %v each, TCP %s", o.Rounds, o.Each, o.Congestion),
 	}
 }
@@ -57,7 +41,8 @@ func (r *Result) rounds(p place) map[int]float64 {
 
 // Median is that of the rounds' values; ok is false if there are none.
 func (r *Result) Median(c, setting, system, key string) (value float64, ok bool) {
-	return median(slices.Collect(maps.Values(r.rounds(place{c, setting, system, key}))))
+	all := slices.Collect(maps.Values(r.rounds(place{c, setting, system, key})))
+	return report.Median(all), len(all) > 0
 }
 
 // ratio is the median of what the rounds' values are of those of another place, each of its own
@@ -70,16 +55,7 @@ func (r *Result) ratio(of, to place) (value float64, ok bool) {
 			all = append(all, v/b)
 		}
 	}
-	return median(all)
-}
-
-func median(all []float64) (value float64, ok bool) {
-	if len(all) == 0 {
-		return 0, false
-	}
-	slices.Sort(all)
-	n := len(all)
-	return (all[(n-1)/2] + all[n/2]) / 2, true
+	return report.Median(all), len(all) > 0
 }
 
 // column is one of a table.
@@ -208,20 +184,16 @@ func (r *Result) table(b *bytes.Buffer, c string) {
 		return
 	}
 	// Settings stay in order; the systems of one stand together.
-	var settings []string
-	for _, k := range keys {
-		if !slices.Contains(settings, k.setting) {
-			settings = append(settings, k.setting)
-		}
-	}
+	settings := report.InOrder(keys, func(k *key) string { return k.setting })
 	slices.SortStableFunc(keys, func(a, b key) int {
 		return slices.Index(settings, a.setting) - slices.Index(settings, b.setting)
 	})
 	layout := layouts[c]
-	rows := [][]string{{"", ""}}
+	head := []string{"", ""}
 	for _, col := range layout.columns {
-		rows[0] = append(rows[0], col.head)
+		head = append(head, col.head)
 	}
+	t := report.Table{Heads: [][]string{head}, Left: []int{0, 1}}
 	last := ""
 	for _, k := range keys {
 		row := []string{k.setting, r.label(k.system)}
@@ -232,9 +204,9 @@ func (r *Result) table(b *bytes.Buffer, c string) {
 		for _, col := range layout.columns {
 			row = append(row, r.cell(c, k.setting, k.system, col))
 		}
-		rows = append(rows, row)
+		t.Rows = append(t.Rows, row)
 	}
-	fmt.Fprintf(b, "\n%s\n\n%s", layout.title, align(rows))
+	fmt.Fprintf(b, "\n%s\n\n%s", layout.title, t.String())
 }
 
 func (r *Result) cell(c, setting, system string, col column) string {
@@ -254,33 +226,6 @@ func (r *Result) cell(c, setting, system string, col column) string {
 		return "-"
 	}
 	return strconv.FormatFloat(v, 'f', col.digits, 64)
-}
-
-// align pads a table: the first two columns to the left, figures to the right.
-func align(rows [][]string) string {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], len(cell))
-		}
-	}
-	var b strings.Builder
-	for n, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			if i < 2 {
-				fmt.Fprintf(&line, "%-*s  ", widths[i], cell)
-			} else {
-				fmt.Fprintf(&line, "%*s  ", widths[i], cell)
-			}
-		}
-		text := strings.TrimRight(line.String(), " ")
-		b.WriteString(text + "\n")
-		if n == 0 {
-			b.WriteString(strings.Repeat("-", len(text)) + "\n")
-		}
-	}
-	return b.String()
 }
 
 // CSV writes every value of every round.
@@ -304,28 +249,16 @@ func (r *Result) CSV(w io.Writer) error {
 	return out.Error()
 }
 
-// The lines between which a run writes into a document.
-const (
-	docsBegin = "<!-- sockets:begin -->"
-	docsEnd   = "<!-- sockets:end -->"
-)
-
-// UpdateDocs returns a document with what stands between its markers replaced by the tables.
+// UpdateDocs returns a document with what stands between its lines "sockets:begin" and
+// "sockets:end" replaced by the tables, with links to the plots beside it.
 func (r *Result) UpdateDocs(doc []byte) ([]byte, error) {
-	before, rest, ok := bytes.Cut(doc, []byte(docsBegin+"\n"))
-	_, after, okEnd := bytes.Cut(rest, []byte(docsEnd))
-	if !ok || !okEnd {
-		return nil, errors.New("no lines " + docsBegin + " and " + docsEnd)
-	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s\n```text\n", docsBegin)
 	if err := r.Write(&b); err != nil {
 		return nil, err
 	}
-	fmt.Fprint(&b, "```\n\n")
-	for _, plot := range PlotNames() {
-		fmt.Fprintf(&b, "![%s](plots/%s)\n\n", strings.TrimSuffix(plot, ".svg"), plot)
+	var plots []string
+	for _, name := range PlotNames() {
+		plots = append(plots, report.PlotPath(name))
 	}
-	fmt.Fprint(&b, docsEnd)
-	return bytes.Join([][]byte{before, b.Bytes(), after}, nil), nil
+	return report.Between(doc, "sockets", "```text\n"+b.String()+"```\n\n"+report.Links(plots))
 }

@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
+
+	"gobtl/internal/report"
 )
 
 // column is a figure of a Result.
@@ -73,13 +72,7 @@ func micros(x float64) string {
 
 // profilesOf lists the profiles of results in the order in which they come.
 func profilesOf(results []Result) []string {
-	var names []string
-	for i := range results {
-		if !slices.Contains(names, results[i].Profile) {
-			names = append(names, results[i].Profile)
-		}
-	}
-	return names
+	return report.InOrder(results, func(r *Result) string { return r.Profile })
 }
 
 // find returns the result of a profile on a cell, or nil.
@@ -121,7 +114,7 @@ func CSV(results []Result) []byte {
 // Table writes the results for people: a line for each cell, the profiles beside each other.
 func Table(results []Result) string {
 	profiles := profilesOf(results)
-	rows := heads(inTable, profiles, "rtt", "rate", "queue", "loss", "reorder")
+	t := report.Table{Heads: heads(inTable, profiles, "rtt", "rate", "queue", "loss", "reorder")}
 	for i := range results {
 		if results[i].Profile != profiles[0] {
 			continue
@@ -131,14 +124,14 @@ func Table(results []Result) string {
 			c.RTT.String(), bits(c.BitsPerSecond), fmt.Sprint(c.QueueBDP), percent(c.Loss),
 			percent(c.Reorder),
 		}
-		rows = append(rows, cells(inTable, profiles, row, func(col *column, profile string) string {
+		t.Rows = append(t.Rows, cells(inTable, profiles, row, func(col *column, profile string) string {
 			if r := find(results, c, profile); r != nil {
 				return col.text(col.of(r))
 			}
 			return "-"
 		}))
 	}
-	return grid(rows, 2)
+	return t.String()
 }
 
 // cells appends the cells of a row: for each column that has a title, one for each profile.
@@ -166,38 +159,14 @@ func heads(title func(*column) string, profiles []string, names ...string) [][]s
 	return [][]string{first, second}
 }
 
-// grid writes rows with aligned columns, and a line below the first so many.
-func grid(rows [][]string, heads int) string {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	var b strings.Builder
-	for n, row := range rows {
-		total := 0
-		var line strings.Builder
-		for i, cell := range row {
-			fmt.Fprintf(&line, "%s%s  ", strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)), cell)
-			total += widths[i] + 2
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-		if n == heads-1 {
-			b.WriteString(strings.Repeat("-", total-2) + "\n")
-		}
-	}
-	return b.String()
-}
-
 // Summary writes, for each rate of loss and reordering, the median and the worst of all paths.
 func Summary(results []Result) string {
 	profiles := profilesOf(results)
-	rows := heads(inSummary, profiles, "loss", "reorder")
+	t := report.Table{Heads: heads(inSummary, profiles, "loss", "reorder")}
 	for _, reorder := range reorders {
 		for _, loss := range losses {
 			row := []string{percent(loss), percent(reorder)}
-			rows = append(rows, cells(inSummary, profiles, row, func(col *column, profile string) string {
+			figures := func(col *column, profile string) string {
 				var all []float64
 				for i := range results {
 					if r := &results[i]; r.Profile == profile && r.Loss == loss && r.Reorder == reorder {
@@ -205,10 +174,11 @@ func Summary(results []Result) string {
 					}
 				}
 				return spread(col, all)
-			}))
+			}
+			t.Rows = append(t.Rows, cells(inSummary, profiles, row, figures))
 		}
 	}
-	return grid(rows, 2)
+	return t.String()
 }
 
 // spread writes the median and the worst of a figure: the least of goodput and fairness, the
@@ -225,27 +195,14 @@ func spread(col *column, all []float64) string {
 	return col.text(all[len(all)/2]) + "/" + col.text(worst)
 }
 
-// The lines between which UpdateDocs writes.
-const (
-	docsBegin = "<!-- matrix:begin -->"
-	docsEnd   = "<!-- matrix:end -->"
-)
-
-// UpdateDocs returns a document with what stands between its markers replaced by the summary and
-// the maps; plots is the path of their folder as the document shall link it.
-func UpdateDocs(doc []byte, results []Result, plots string) ([]byte, error) {
-	before, rest, ok := bytes.Cut(doc, []byte(docsBegin+"\n"))
-	_, after, okEnd := bytes.Cut(rest, []byte(docsEnd))
-	if !ok || !okEnd {
-		return nil, errors.New("no lines " + docsBegin + " and " + docsEnd)
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%d paths; for each rate of loss and reordering the median of all paths "+
-		"and the worst one.\n\n```text\n%s```\n\n", docsBegin,
-		len(results)/max(1, len(profilesOf(results))), Summary(results))
+// UpdateDocs returns a document with what stands between its lines "matrix:begin" and "matrix:end"
+// replaced by the summary, with links to the maps beside it.
+func UpdateDocs(doc []byte, results []Result) ([]byte, error) {
+	var plots []string
 	for _, m := range Maps() {
-		fmt.Fprintf(&b, "![%s](%s/%s)\n\n", m.title, plots, m.File)
+		plots = append(plots, report.PlotPath(m.File))
 	}
-	b.WriteString(docsEnd)
-	return bytes.Join([][]byte{before, []byte(b.String()), after}, nil), nil
+	return report.Between(doc, "matrix", fmt.Sprintf("%d paths; for each rate of loss and "+
+		"reordering the median of all paths and the worst one.\n\n```text\n%s```\n\n%s",
+		len(results)/max(1, len(profilesOf(results))), Summary(results), report.Links(plots)))
 }

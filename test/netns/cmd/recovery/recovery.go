@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"gobtl/internal/report"
 	"gobtl/test/netns/recovery"
 )
 
@@ -96,18 +97,27 @@ func (c *cli) write(r *recovery.Result, out io.Writer) error {
 		err = errors.Join(err, r.CSV(f), f.Close())
 	}
 	if c.UpdateDocs != "" {
-		doc, e := os.ReadFile(c.UpdateDocs)
-		if e != nil {
-			return errors.Join(err, e)
-		}
-		if doc, e = r.UpdateDocs(doc); e != nil {
-			return errors.Join(err, e)
-		}
-		err = errors.Join(err, os.WriteFile(c.UpdateDocs, doc, 0o644))
-		for name, plot := range r.Plots() {
-			at := filepath.Join(filepath.Dir(c.UpdateDocs), "plots", name)
-			err = errors.Join(err, os.WriteFile(at, []byte(plot), 0o644))
-		}
+		err = errors.Join(err, c.updateDocs(r))
 	}
+	return err
+}
+
+func (c *cli) updateDocs(r *recovery.Result) error {
+	doc, err := os.ReadFile(c.UpdateDocs)
+	if err != nil {
+		return err
+	}
+	if doc, err = r.UpdateDocs(doc); err != nil {
+		return fmt.Errorf("%s: %w", c.UpdateDocs, err)
+	}
+	plots, err := r.Plots()
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{c.UpdateDocs: doc}
+	for name, plot := range plots {
+		files[filepath.Join(report.PlotFolder(c.UpdateDocs), name)] = []byte(plot)
+	}
+	_, err = report.WriteFiles(files)
 	return err
 }

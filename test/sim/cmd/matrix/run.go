@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 
+	"gobtl/internal/report"
 	"gobtl/test/sim/matrix"
 )
 
@@ -69,55 +70,40 @@ next:
 }
 
 func (c *cli) write(results []matrix.Result) error {
+	if c.Out == "" && c.UpdateDocs == "" {
+		return nil
+	}
+	files := map[string][]byte{}
 	if c.Out != "" {
 		text, err := matrix.JSON(results)
 		if err != nil {
 			return err
 		}
-		err = save(c.Out, map[string][]byte{
-			"matrix.txt": []byte(matrix.Table(results)), "matrix.csv": matrix.CSV(results),
-			"matrix.json": text,
-		})
-		if err == nil {
-			err = maps(c.Out, results)
-		}
+		files[filepath.Join(c.Out, "matrix.txt")] = []byte(matrix.Table(results))
+		files[filepath.Join(c.Out, "matrix.csv")] = matrix.CSV(results)
+		files[filepath.Join(c.Out, "matrix.json")] = text
+	}
+	if c.UpdateDocs != "" {
+		doc, err := os.ReadFile(c.UpdateDocs)
 		if err != nil {
 			return err
 		}
-	}
-	if c.UpdateDocs == "" {
-		return nil
-	}
-	doc, err := os.ReadFile(c.UpdateDocs)
-	if err != nil {
-		return err
-	}
-	if doc, err = matrix.UpdateDocs(doc, results, "plots"); err != nil {
-		return fmt.Errorf("%s: %w", c.UpdateDocs, err)
-	}
-	if err := maps(filepath.Join(filepath.Dir(c.UpdateDocs), "plots"), results); err != nil {
-		return err
-	}
-	return os.WriteFile(c.UpdateDocs, doc, 0o644)
-}
-
-// maps writes the maps into a folder.
-func maps(folder string, results []matrix.Result) error {
-	files := map[string][]byte{}
-	for _, m := range matrix.Maps() {
-		files[m.File] = []byte(m.SVG(results))
-	}
-	return save(folder, files)
-}
-
-func save(folder string, files map[string][]byte) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {
-			return err
+		if files[c.UpdateDocs], err = matrix.UpdateDocs(doc, results); err != nil {
+			return fmt.Errorf("%s: %w", c.UpdateDocs, err)
 		}
 	}
-	return nil
+	for _, m := range matrix.Maps() {
+		svg, err := m.SVG(results)
+		if err != nil {
+			return err
+		}
+		if c.Out != "" {
+			files[filepath.Join(c.Out, m.File)] = []byte(svg)
+		}
+		if c.UpdateDocs != "" {
+			files[filepath.Join(report.PlotFolder(c.UpdateDocs), m.File)] = []byte(svg)
+		}
+	}
+	_, err := report.WriteFiles(files)
+	return err
 }

@@ -1,0 +1,55 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Between returns a document with what stands between the lines "<!-- name:begin -->" and
+// "<!-- name:end -->" replaced. A document without them is an error.
+func Between(doc []byte, name, content string) ([]byte, error) {
+	begin, end := "<!-- "+name+":begin -->\n", "<!-- "+name+":end -->"
+	before, rest, ok := bytes.Cut(doc, []byte(begin))
+	_, after, okEnd := bytes.Cut(rest, []byte(end))
+	if !ok || !okEnd {
+		return nil, fmt.Errorf("no lines %s and %s", strings.TrimSpace(begin), end)
+	}
+	return slices.Concat(before, []byte(begin+content+end), after), nil
+}
+
+// Links links plots in Markdown, by their paths as the document has them.
+func Links(plots []string) string {
+	var b strings.Builder
+	for _, plot := range plots {
+		fmt.Fprintf(&b, "![%s](%s)\n\n", strings.TrimSuffix(path.Base(plot), ".svg"), plot)
+	}
+	return b.String()
+}
+
+// PlotFolder is where the plots of a document are, beside it; PlotPath is the path of one as the
+// document links it.
+func PlotFolder(document string) string { return filepath.Join(filepath.Dir(document), "plots") }
+
+// PlotPath is what PlotFolder says.
+func PlotPath(name string) string { return "plots/" + name }
+
+// WriteFiles writes files by their paths, and their folders, and returns the paths in order. On an
+// error some may be there.
+func WriteFiles(files map[string][]byte) (paths []string, err error) {
+	for name, data := range files {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(name, data, 0o644); err != nil {
+			return nil, err
+		}
+		paths = append(paths, name)
+	}
+	slices.Sort(paths)
+	return paths, nil
+}

@@ -1,0 +1,73 @@
+package report
+
+import (
+	"bufio"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// Machine says where figures come from. What the system does not tell is "unknown".
+type Machine struct {
+	CPUModel string `json:"cpu_model"`
+	CPUs     int    `json:"cpus"`
+	Kernel   string `json:"kernel"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+	Go       string `json:"go"`
+	Version  string `json:"version"` // of this program
+}
+
+// ThisMachine describes the one that this process runs on.
+func ThisMachine() Machine {
+	return Machine{
+		CPUModel: cpuModel(), CPUs: runtime.NumCPU(), Kernel: kernelRelease(), OS: runtime.GOOS,
+		Arch: runtime.GOARCH, Go: runtime.Version(), Version: Version(),
+	}
+}
+
+// cpuModel is the first model name that /proc/cpuinfo tells, where there is such a file.
+func cpuModel() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return "unknown"
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		name, value, ok := strings.Cut(lines.Text(), ":")
+		if ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown"
+}
+
+func kernelRelease() string {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(release))
+}
+
+// Version is the program's version, or the commit that a working copy stands at.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	revision, modified := "devel", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = "+changes"
+		}
+	}
+	return revision + modified
+}

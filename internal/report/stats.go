@@ -1,0 +1,64 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Median is the middle value, or the mean of the two in the middle; 0 of none. It leaves all as it
+// is.
+func Median(all []float64) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+}
+
+// Decimals keeps n digits behind the point.
+func Decimals(x float64, n int) float64 {
+	unit := math.Pow10(n)
+	return math.Round(x*unit) / unit
+}
+
+// Significant keeps four digits: more would be noise.
+func Significant(x float64) float64 {
+	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
+	if err != nil {
+		return x
+	}
+	return y
+}
+
+// Short writes a figure for an axis or a bar: two digits, or all before the
+// point, k for thousands and M for millions.
+func Short(x float64) string {
+	for _, unit := range []struct {
+		from, size float64
+		name       string
+	}{{1e6, 1e6, "M"}, {1e3, 1e3, "k"}} {
+		if x >= unit.from {
+			return short(x/unit.size) + unit.name
+		}
+	}
+	return short(x)
+}
+
+func short(x float64) string {
+	if x >= 100 {
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(x, 'g', 2, 64)
+}
+
+// InOrder lists the values that key gives of a list, each once, in the order in which they come.
+func InOrder[T any, K comparable](list []T, key func(*T) K) []K {
+	var keys []K
+	for i := range list {
+		if k := key(&list[i]); !slices.Contains(keys, k) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}

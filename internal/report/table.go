@@ -1,0 +1,101 @@
+package report
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// NewWriter returns go-pretty's table in the one style of all programs: no frame, headers as they
+// are written. Rendered, it is written to w as well, if that is not nil.
+func NewWriter(w io.Writer) table.Writer {
+	t := table.NewWriter()
+	if w != nil {
+		t.SetOutputMirror(w)
+	}
+	style := table.StyleLight
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Options.SeparateHeader = true
+	style.Format.Header = text.FormatDefault
+	style.Title.Align = text.AlignLeft
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	t.SetStyle(style)
+	t.SuppressTrailingSpaces()
+	return t
+}
+
+// Table is figures in columns, aligned right, but for those whose numbers, from 0 on, are in Left.
+type Table struct {
+	Heads [][]string // rows above the rule
+	Rows  [][]string
+	Left  []int
+}
+
+// String lays the table out. Each line ends with a newline; the rule under the heads is as wide as
+// the rows.
+func (t *Table) String() string {
+	w := NewWriter(nil)
+	row := func(cells []string) (r table.Row) {
+		for _, cell := range cells {
+			r = append(r, cell)
+		}
+		return r
+	}
+	var configs []table.ColumnConfig
+	for _, head := range t.Heads {
+		w.AppendHeader(row(head))
+		for i := len(configs); i < len(head); i++ {
+			c := table.ColumnConfig{
+				Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight,
+			}
+			if slices.Contains(t.Left, i) {
+				c.Align, c.AlignHeader = text.AlignLeft, text.AlignLeft
+			}
+			configs = append(configs, c)
+		}
+	}
+	w.SetColumnConfigs(configs)
+	for _, cells := range t.Rows {
+		w.AppendRow(row(cells))
+	}
+	return fitRule(w.Render())
+}
+
+const ruleMark = "─"
+
+// fitRule cuts the rule, which goes beyond the rows by the padding of the last column.
+func fitRule(rendered string) string {
+	columns := Columns(rendered)
+	var b strings.Builder
+	for line := range strings.Lines(rendered + "\n") {
+		if strings.HasPrefix(line, ruleMark) {
+			line = strings.Repeat(ruleMark, columns) + "\n"
+		}
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	return b.String()
+}
+
+// Columns is the width of a table in characters, without its rule.
+func Columns(rendered string) (columns int) {
+	for line := range strings.Lines(rendered) {
+		if !strings.HasPrefix(line, ruleMark) {
+			columns = max(columns, utf8.RuneCountInString(strings.TrimRight(line, " \n")))
+		}
+	}
+	return columns
+}
+
+// WrapColumns is the width that Wrap keeps to.
+const WrapColumns = 100
+
+// Wrap cuts a line at blanks to fit, the rest indented, and ends it with a newline.
+func Wrap(line string) string {
+	const indent = "  "
+	line = text.WrapSoft(strings.Join(strings.Fields(line), " "), WrapColumns-len(indent))
+	return strings.ReplaceAll(line, "\n", "\n"+indent) + "\n"
+}

@@ -3,7 +3,6 @@ package btl
 import (
 	"time"
 
-	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/reliability"
 )
@@ -55,7 +54,7 @@ func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
 	chunks := uint32(0)
 	for _, t := range done {
 		s := &m.segs[t]
-		if s.frag == nil || !s.frag.large || s.frag.isBye() || m.wire[t]&wireBusy != 0 {
+		if s.frag == nil || !s.frag.large || s.frag.isBye() || m.buffers.busy(t) {
 			m.chunksEnded(f, chunks)
 			f, chunks = nil, 0
 			m.acked(t)
@@ -76,14 +75,14 @@ func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
 func (m *Module) acked(t reliability.Token) {
 	s := &m.segs[t]
 	f, pack := s.frag, s.pack
-	if m.wire[t]&wireBusy == 0 { // as it mostly is
+	if !m.buffers.busy(t) { // as it mostly is
 		ep := s.ep
 		*s = sendSegment{}
 		m.giveSeg(ep, t)
 	} else if m.keepGathered(t) {
 		return
 	} else {
-		m.releaseSeg(t)
+		m.release(t)
 	}
 	switch {
 	case pack:
@@ -93,16 +92,6 @@ func (m *Module) acked(t reliability.Token) {
 	default:
 		m.segEnded(f)
 	}
-}
-
-// keepGathered keeps a segment that is over for its peer while the fabric may still read its
-// payload from the caller's memory: the fragment cannot end before.
-func (m *Module) keepGathered(t reliability.Token) bool {
-	if m.segs[t].gatherLen == 0 || m.wire[t]&wireBusy == 0 {
-		return false
-	}
-	m.wire[t] |= wireRelease
-	return true
 }
 
 // segEnded ends a fragment with its last segment.
@@ -214,17 +203,4 @@ func (m *Module) onNack(in *arrival) bool {
 		m.rearm(ep)
 	}
 	return true
-}
-
-// takeControl takes a buffer for a packet that has no sequence number, if the channel has room for
-// it.
-func (m *Module) takeControl(c *channel) (b fabric.Buf, ok bool) {
-	n := len(m.freeCtl)
-	if n == 0 || c.room() <= 0 {
-		return 0, false
-	}
-	b = m.freeCtl[n-1]
-	m.freeCtl = m.freeCtl[:n-1]
-	m.dirty = true
-	return b, true
 }

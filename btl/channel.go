@@ -8,12 +8,6 @@ import (
 	"gobtl/reliability"
 )
 
-// What Module.wire says of a send buffer.
-const (
-	wireBusy    = 1 << 0 // waiting in a channel's batch, or posted and not completed
-	wireRelease = 1 << 1 // acknowledged meanwhile: free it when it is no longer busy
-)
-
 // channel is one of the module's two queue pairs, with the batches on their way in and out.
 type channel struct {
 	m         *Module
@@ -71,7 +65,7 @@ func (c *channel) room() int {
 
 // put adds a packet of size bytes in b to the batch. There must be room.
 func (c *channel) put(b fabric.Buf, sizeBytes int, to fabric.Addr) {
-	c.m.wire[b] |= wireBusy
+	c.m.tx[b] |= txBusy
 	s := c.next()
 	s.To, s.Buf, s.Len = to, b, uint32(sizeBytes)
 	s.Region, s.RegionLen, s.RegionOff = 0, 0, 0
@@ -88,7 +82,7 @@ func (c *channel) next() *fabric.Send {
 // putSegment adds a send segment to the batch: its buffer, and what is to be gathered from
 // registered memory.
 func (c *channel) putSegment(t reliability.Token, to fabric.Addr) {
-	c.m.wire[t] |= wireBusy
+	c.m.tx[t] |= txBusy
 	s := c.next()
 	s.To = to
 	c.m.segs[t].describe(t, s)
@@ -131,7 +125,7 @@ func (c *channel) flushOne() {
 func (c *channel) refused(s *fabric.Send) {
 	c.m.stats.counters[CntPostErrors]++
 	c.m.breakOff(s.Buf)
-	c.m.idle(s.Buf)
+	c.m.txDone(s.Buf)
 }
 
 // sentAll is sent for several.
@@ -140,7 +134,7 @@ func (c *channel) sentAll(sends []fabric.Send) {
 	for i := range sends {
 		s := &sends[i]
 		// As it mostly is: done with, and not acknowledged meanwhile.
-		if w := &m.wire[s.Buf]; *w == wireBusy && int(s.Len+s.RegionLen) <= inject &&
+		if w := &m.tx[s.Buf]; *w == txBusy && int(s.Len+s.RegionLen) <= inject &&
 			int(s.Buf) < len(m.segs) {
 			*w = 0
 			continue
@@ -152,7 +146,7 @@ func (c *channel) sentAll(sends []fabric.Send) {
 // sent books a send that the fabric has taken.
 func (c *channel) sent(s *fabric.Send) {
 	if int(s.Len+s.RegionLen) <= c.caps.InjectBytes {
-		c.m.idle(s.Buf)
+		c.m.txDone(s.Buf)
 	} else {
 		c.posted++
 		c.total++
@@ -217,29 +211,4 @@ func (c *channel) postReceives() {
 	n, _ := c.ep.Recv(c.repost) // what is not taken is offered again in the next pass
 	c.receiving += n
 	c.repost = c.repost[:copy(c.repost, c.repost[n:])]
-}
-
-// idle notes that the fabric is done with a send buffer, and frees it if it was waited for.
-func (m *Module) idle(b fabric.Buf) {
-	if w := &m.wire[b]; *w == wireBusy && int(b) < len(m.segs) { // as it mostly is
-		*w = 0
-		return
-	}
-	m.letGo(b)
-}
-
-func (m *Module) letGo(b fabric.Buf) {
-	state := m.wire[b]
-	m.wire[b] = 0
-	if int(b) >= m.cfg.SendBuffers {
-		m.freeCtl = append(m.freeCtl, b)
-		m.ctlOwner[int(b)-m.cfg.SendBuffers] = nil
-	} else if state&wireRelease != 0 {
-		if ep := m.segs[b].ep; ep.reliable {
-			ep.rel.wire--
-		}
-		f := m.segs[b].frag // set only if the fragment waits for the fabric
-		m.releaseSeg(segToken(b))
-		m.segEnded(f)
-	}
 }

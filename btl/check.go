@@ -245,7 +245,7 @@ func (m *Module) checkInFlight(c *checker, ep *Endpoint, t reliability.Token, n 
 		return fmt.Errorf("is %v too", c.places[t])
 	case s.ep != ep:
 		return fmt.Errorf("is not this endpoint's")
-	case m.wire[t]&wireRelease != 0:
+	case m.tx[t]&txRelease != 0:
 		return fmt.Errorf("is to be released")
 	case m.seqOf(t) != n:
 		return fmt.Errorf("its packet has the number %d", m.seqOf(t))
@@ -288,9 +288,9 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 		case f.next == nil && q.last != f || count > q.count:
 			return fmt.Errorf("queue of %d has another end", q.count)
 		case f.hasSeg && (c.places[f.seg] != placeNone || m.seg.State(f.seg) != reliability.Queued ||
-			m.segs[f.seg].ep != nil || m.wire[f.seg] != 0):
+			m.segs[f.seg].ep != nil || m.tx[f.seg] != 0):
 			return fmt.Errorf("queued fragment's segment %d is %v, %v, wire %d", f.seg, c.places[f.seg],
-				m.seg.State(f.seg), m.wire[f.seg])
+				m.seg.State(f.seg), m.tx[f.seg])
 		case f.out > 0:
 			c.meet(f)
 		case !f.isBye():
@@ -340,9 +340,9 @@ func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 	case ep.state != stateConnected || !ep.snd.Open():
 		return fmt.Errorf("a pack is open in state %d, window open: %v", ep.state, ep.snd.Open())
 	case c.places[p.seg] != placeNone || m.seg.State(p.seg) != reliability.Queued ||
-		m.wire[p.seg] != 0 || s.ep != ep || !s.pack || s.void || s.strip:
+		m.tx[p.seg] != 0 || s.ep != ep || !s.pack || s.void || s.strip:
 		return fmt.Errorf("the open pack's segment %d is %v, %v, wire %d", p.seg, c.places[p.seg],
-			m.seg.State(p.seg), m.wire[p.seg])
+			m.seg.State(p.seg), m.tx[p.seg])
 	case p.records == 0 || int(p.bytes) > ep.packBytesMax() ||
 		p.records > 1 && frag.FragHeaderBytes+p.records*frag.RecordHeaderBytes > p.bytes:
 		return fmt.Errorf("the open pack has %d records in %d bytes, at most %d", p.records, p.bytes,

@@ -15,10 +15,10 @@ func (m *Module) checkFree(c *checker) error {
 		if c.places[t] != placeNone {
 			return fmt.Errorf("send buffer %d is free twice", t)
 		}
-		if m.seg.State(t) != reliability.Free || m.wire[t] != 0 || s.ep != nil || s.frag != nil ||
+		if m.seg.State(t) != reliability.Free || m.tx[t] != 0 || s.ep != nil || s.frag != nil ||
 			s.pack || s.gatherLen != 0 {
 			return fmt.Errorf("free send buffer %d is %v, wire %d, of an endpoint: %v, of a fragment: %v",
-				t, m.seg.State(t), m.wire[t], s.ep != nil, s.frag != nil)
+				t, m.seg.State(t), m.tx[t], s.ep != nil, s.frag != nil)
 		}
 		c.places[t] = placeFree
 	}
@@ -39,8 +39,8 @@ func (m *Module) checkFree(c *checker) error {
 // left it: what is in none of them is with the caller, or acknowledged but still posted.
 func (m *Module) checkSegments(c *checker) error {
 	for i := range m.segs {
-		s, state := &m.segs[i], m.wire[i]
-		if state&wireBusy != 0 {
+		s, state := &m.segs[i], m.tx[i]
+		if state&txBusy != 0 {
 			c.busy++
 		}
 		switch c.places[i] {
@@ -58,7 +58,7 @@ func (m *Module) checkSegments(c *checker) error {
 			if m.closed { // and the fabric with it
 				continue
 			}
-			if state != wireBusy|wireRelease || s.ep == nil {
+			if state != txBusy|txRelease || s.ep == nil {
 				return fmt.Errorf("send buffer %d is lost: wire %d", i, state)
 			}
 			if slot := int(s.ep.slot); slot < len(m.slots) && m.slots[slot] == s.ep {
@@ -245,15 +245,15 @@ func (m *Module) checkWire(c *checker) error {
 		return nil // the fabric is gone, with what it held
 	}
 	free := 0
-	for b := len(m.segs); b < len(m.wire); b++ {
-		if m.wire[b]&wireBusy != 0 {
+	for b := len(m.segs); b < len(m.tx); b++ {
+		if m.tx[b]&txBusy != 0 {
 			c.busy++
 		} else {
 			free++
 		}
 	}
 	for _, b := range m.freeCtl {
-		if int(b) < len(m.segs) || int(b) >= len(m.wire) || m.wire[b] != 0 || c.seen[b] {
+		if int(b) < len(m.segs) || int(b) >= len(m.tx) || m.tx[b] != 0 || c.seen[b] {
 			return fmt.Errorf("control buffer %d is free, and is not", b)
 		}
 		c.seen[b] = true
@@ -272,7 +272,7 @@ func (m *Module) checkWire(c *checker) error {
 		}
 		with += ch.posted + len(ch.batch)
 		for i := range ch.batch {
-			if b := ch.batch[i].Buf; int(b) >= len(m.wire) || m.wire[b]&wireBusy == 0 {
+			if b := ch.batch[i].Buf; int(b) >= len(m.tx) || m.tx[b]&txBusy == 0 {
 				return fmt.Errorf("%s channel: buffer %d to be posted is not busy", ch.label(), b)
 			}
 		}

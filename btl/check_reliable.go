@@ -13,8 +13,8 @@ func (m *Module) checkReliable(c *checker, ep *Endpoint) error {
 			r.confirm.count, ep.state)
 	case ep.state == stateConnected && ep.owed() && ep.room == 0:
 		return fmt.Errorf("%d packets not confirmed, or no credits, and no timer", unconfirmed)
-	case r.wire < 0 || r.wire > ep.buffers:
-		return fmt.Errorf("the fabric holds %d send buffers of %d", r.wire, ep.buffers)
+	case r.held < 0 || r.held > ep.buffers:
+		return fmt.Errorf("the fabric holds %d send buffers of %d", r.held, ep.buffers)
 	case r.watched && ep.room == 0:
 		return fmt.Errorf("watched without a timer")
 	case len(r.nacks) > 0 && !ep.ackOwed:

@@ -176,14 +176,14 @@ var tamperings = []struct {
 	{"segment freed in the window", "free send buffer", func(b *busyModule) {
 		b.freeSegs = append(b.freeSegs, b.sent)
 	}},
-	{"segment released", "to be released", func(b *busyModule) { b.wire[b.sent] |= wireRelease }},
+	{"segment released", "to be released", func(b *busyModule) { b.tx[b.sent] |= txRelease }},
 	{"segment without fragment", "count", func(b *busyModule) { b.segs[b.sent].frag = nil }},
 	{"fragment counts too many", "count", func(b *busyModule) { b.segs[b.sent].frag.out++ }},
 	{"fragment counts too few", "one too many", func(b *busyModule) { b.segs[b.sent].frag.out-- }},
 	{"free twice", "free twice", func(b *busyModule) {
 		b.freeSegs = append(b.freeSegs, b.freeSegs[0])
 	}},
-	{"free on the wire", "free send buffer", func(b *busyModule) { b.wire[b.freeSegs[0]] = wireBusy }},
+	{"free on the wire", "free send buffer", func(b *busyModule) { b.tx[b.freeSegs[0]] = txBusy }},
 	{"free of an endpoint", "free send buffer", func(b *busyModule) {
 		b.segs[b.freeSegs[0]].ep = b.in
 	}},
@@ -191,7 +191,7 @@ var tamperings = []struct {
 		b.freeSegs = b.freeSegs[:len(b.freeSegs)-1]
 	}},
 	{"buffer lost on the wire", "is lost", func(b *busyModule) {
-		b.wire[b.freeSegs[len(b.freeSegs)-1]] = wireBusy
+		b.tx[b.freeSegs[len(b.freeSegs)-1]] = txBusy
 		b.freeSegs = b.freeSegs[:len(b.freeSegs)-1]
 	}},
 	{"timed in no window", "in no window", func(b *busyModule) {

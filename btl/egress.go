@@ -98,8 +98,8 @@ func (m *Module) sealReliable(p *packet) int {
 		s.frag = f
 		f.out++
 	}
-	m.wire[p.seg] = wireRelease
-	ep.rel.wire++
+	m.tx[p.seg] = txRelease
+	ep.rel.held++
 	m.stats.counters[sentCounter[p.Kind&0x0F]]++
 	return sizeBytes
 }
@@ -315,7 +315,7 @@ func (m *Module) putControl(ep *Endpoint, c *channel, b fabric.Buf, sizeBytes in
 	to fabric.Addr,
 ) {
 	if ep.reliable {
-		m.ctlOwner[int(b)-m.cfg.SendBuffers] = ep
+		m.ctlOwner[int(b)-len(m.segs)] = ep
 	}
 	c.put(b, sizeBytes, to)
 }

@@ -320,7 +320,7 @@ func (m *Module) failQueue(q *fragmentList, err error) {
 func (m *Module) failSeg(t reliability.Token, err error) {
 	f, pack := m.segs[t].frag, m.segs[t].pack
 	if pack {
-		m.releaseSeg(t)
+		m.release(t)
 		m.chainEnded(f, err)
 		return
 	}
@@ -330,7 +330,7 @@ func (m *Module) failSeg(t reliability.Token, err error) {
 	if m.keepGathered(t) {
 		return
 	}
-	m.releaseSeg(t)
+	m.release(t)
 	m.segEnded(f)
 }
 

@@ -69,39 +69,6 @@ type Fragment struct {
 // ownBytesMax bounds the memory that an idle descriptor keeps for the next large Alloc.
 const ownBytesMax = 256 << 10
 
-// sendSegment is what the module knows of a send buffer in flight, under the buffer's Token. It is
-// small, for a stream walks through those of all its packets in flight.
-type sendSegment struct {
-	frag *Fragment // nil if nobody waits for it; of a pack the first of those that do
-	ep   *Endpoint
-
-	bytes     uint32 // of the datagram, header included
-	gatherAt  uint32 // where in frag the payload begins that the fabric is to gather
-	gatherLen uint16 // and its bytes; none if the payload is in the buffer
-
-	data     bool  // goes by the data channel at first
-	void     bool  // refused by the peer: to be sent again as an empty packet
-	pack     bool  // open, or sealed with several records
-	strip    bool  // records of a pack were refused, which are to be taken out when it is sent again
-	stripTag uint8 // their tag
-}
-
-// describe says in a send what the packet of a segment is made of.
-func (s *sendSegment) describe(t reliability.Token, to *fabric.Send) {
-	to.Buf, to.Len = segBuf(t), s.bytes-uint32(s.gatherLen)
-	if s.gatherLen == 0 {
-		to.Region, to.RegionLen, to.RegionOff = 0, 0, 0
-		return
-	}
-	f := s.frag
-	to.Region, to.RegionLen = f.gather, uint32(s.gatherLen)
-	to.RegionOff = f.gatherOff + uint64(s.gatherAt)
-}
-
-func segToken(b fabric.Buf) reliability.Token { return reliability.Token(b) }
-
-func segBuf(t reliability.Token) fabric.Buf { return fabric.Buf(t) }
-
 // isBye says whether f is the transport's own, which ends a connection.
 func (f *Fragment) isBye() bool { return f.tag == frag.TagBye && !f.put }
 
@@ -235,73 +202,6 @@ func (ep *Endpoint) Free(f *Fragment) error {
 	}
 	ep.m.freeFrag(f)
 	return nil
-}
-
-// newcomersShare is the part of the send buffers that an endpoint leaves free when it is alone, for
-// those to come: it may be waiting for a peer that is dead.
-const newcomersShare = 8
-
-// takeSeg takes a free send buffer for an endpoint. One of several endpoints may hold as many as
-// are free, so that a peer that does not acknowledge never takes the last ones from the others
-// (dynamic thresholds, Choudhury and Hahne 1998).
-func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
-	n := len(m.freeSegs)
-	if ep.buffers >= n && (n <= len(m.segs)/newcomersShare || len(m.slots)-len(m.freeSlots) > 1) {
-		return false
-	}
-	*t = m.freeSegs[n-1]
-	m.freeSegs = m.freeSegs[:n-1]
-	ep.buffers++
-	return true
-}
-
-// takeBulk takes up to limit send buffers for chunks, and appends them to run. Of those that the
-// endpoint may have it leaves some to small fragments, unless nothing of the large one is in
-// flight: then it takes even the buffer of a small one that waits, or it could wait for ever for a
-// caller that holds all of them.
-func (m *Module) takeBulk(f *Fragment, limit int, run []reliability.Token) []reliability.Token {
-	const share = 16
-	ep := f.ep
-	if limit > 0 && f.out == 0 && (!ep.reliable || !ep.busy()) {
-		var t reliability.Token
-		if !m.takeSeg(ep, &t) && !m.borrowFrom(ep.small.queue.first, &t) {
-			return run
-		}
-		run = append(run, t)
-	}
-	spare := min(spareMax, len(m.segs)/share)
-	alone := len(m.slots)-len(m.freeSlots) == 1
-	for len(run) < limit {
-		last := len(m.freeSegs) - 1
-		n := last + 1 - spare
-		if ep.buffers >= n && (n <= len(m.segs)/newcomersShare || !alone) {
-			break
-		}
-		run = append(run, m.freeSegs[last])
-		m.freeSegs = m.freeSegs[:last]
-		ep.buffers++
-	}
-	return run
-}
-
-// giveSeg makes a send buffer of an endpoint free again.
-func (m *Module) giveSeg(ep *Endpoint, t reliability.Token) {
-	ep.buffers--
-	m.starved = false
-	m.freeSegs = append(m.freeSegs, t)
-}
-
-// releaseSeg frees an acknowledged send buffer, or has it freed when the fabric is done with it
-// too.
-func (m *Module) releaseSeg(t reliability.Token) {
-	ep := m.segs[t].ep
-	if m.wire[t]&wireBusy != 0 {
-		m.segs[t] = sendSegment{ep: ep}
-		m.wire[t] |= wireRelease
-		return
-	}
-	m.segs[t] = sendSegment{}
-	m.giveSeg(ep, t)
 }
 
 // fragmentList is a first-in-first-out list, linked through Fragment.next.

@@ -59,13 +59,9 @@ type Module struct {
 	delivered  uint64 // messages, when the data channel was polled last, or not
 	dataLast   bool   // the latest one came there
 
-	seg      *reliability.Segments
-	segs     []sendSegment
-	freeSegs []reliability.Token
-	wire     []uint8 // per Buf: wireBusy, wireRelease
-	freeCtl  []fabric.Buf
-	ctlOwner [controlBuffers]*Endpoint // reliable ones, whose packets must not fail
-	credits  *reliability.Credits
+	seg *reliability.Segments
+	buffers
+	credits *reliability.Credits
 
 	slots      []*Endpoint // by slot; nil is free
 	freeSlots  []uint32
@@ -187,15 +183,7 @@ func (m *Module) openTables() (err error) {
 	if err != nil {
 		return err
 	}
-	m.segs = make([]sendSegment, cfg.SendBuffers)
-	m.freeSegs = make([]reliability.Token, cfg.SendBuffers)
-	for i := range m.freeSegs {
-		m.freeSegs[i] = reliability.Token(cfg.SendBuffers - 1 - i)
-	}
-	m.wire = make([]uint8, cfg.SendBuffers+controlBuffers)
-	for i := range controlBuffers {
-		m.freeCtl = append(m.freeCtl, fabric.Buf(cfg.SendBuffers+i))
-	}
+	m.buffers.init(cfg.SendBuffers)
 	m.done = make([]reliability.Token, 0, cfg.Rules.WindowPackets)
 	m.byTag = make(map[peerTag]*Endpoint)
 	m.byAddr = make(map[string]*Endpoint)

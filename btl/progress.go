@@ -232,7 +232,7 @@ func (m *Module) handle(c *channel, comp *fabric.Completion) {
 			m.stats.counters[CntSendCompletionErrors]++
 			m.breakOff(comp.Buf)
 		}
-		m.idle(comp.Buf)
+		m.txDone(comp.Buf)
 		return
 	}
 	c.receiving--

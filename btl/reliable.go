@@ -30,7 +30,7 @@ import (
 // reliableState is what only reliable endpoints have.
 type reliableState struct {
 	confirm  fragmentList  // sent whole, not confirmed, oldest first
-	wire     int           // send buffers that the fabric holds
+	held     int           // send buffers that the fabric has
 	nacks    []pendingNack // refusals that the peer is to be told before the next Ack
 	failed   uint8         // reason for which the fragment failedID is refused; 0: none is
 	failedID uint32
@@ -62,7 +62,7 @@ func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 // busy says whether send buffers of the endpoint are under way, which will be free again.
 func (ep *Endpoint) busy() bool {
 	if ep.reliable {
-		return ep.rel.wire > 0
+		return ep.rel.held > 0
 	}
 	return ep.snd.InFlight() > 0
 }
@@ -347,12 +347,7 @@ func (m *Module) failUnconfirmed(ep *Endpoint, err error) {
 // breakOff has the endpoint end to which the fabric could not send what is in b, if it relies on
 // the fabric. Not here: this may be inside Send.
 func (m *Module) breakOff(b fabric.Buf) {
-	ep := (*Endpoint)(nil)
-	if n := int(b) - m.cfg.SendBuffers; n >= 0 {
-		ep = m.ctlOwner[n]
-	} else {
-		ep = m.segs[b].ep
-	}
+	ep := m.owner(b)
 	if ep != nil && ep.reliable && ep.state == stateConnected && !ep.rel.broken {
 		ep.rel.broken = true
 		m.setTimer(ep, 0)

@@ -21,7 +21,7 @@ func (m *Module) sendAgain() {
 				m.deadFor(ep).Round(time.Millisecond), ep.silentResends))
 			continue
 		}
-		if m.wire[t]&wireBusy == 0 { // else the last copy has not even left
+		if !m.buffers.busy(t) { // else the last copy has not even left
 			m.countResend(ep, cause)
 			m.refresh(ep, t, s)
 			m.data.putSegment(t, ep.dataAddr)

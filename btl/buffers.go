@@ -1,0 +1,235 @@
+package btl
+
+import (
+	"gobtl/fabric"
+	"gobtl/reliability"
+)
+
+// buffers is what the module knows of the packet buffers that it sends from: send buffers, which
+// hold a segment each and are known by its Token, and behind them in the arena a few for control
+// packets, so that these never wait for data. A send buffer is
+//
+//	free         on the list
+//	taken        with the caller, in a fragment that waits, or the open pack of an endpoint
+//	in flight    sent and not acknowledged; busy as long as the fabric has its latest copy
+//	to release   acknowledged, but still busy: free when the fabric lets go of it
+//
+// A control buffer is free or busy. Endpoint.buffers counts the send buffers of each endpoint that
+// are not free.
+type buffers struct {
+	segs     []sendSegment
+	freeSegs []reliability.Token
+	freeCtl  []fabric.Buf
+	tx       []uint8                   // per Buf: txBusy, txRelease
+	ctlOwner [controlBuffers]*Endpoint // counted ones, whose packets must not fail
+}
+
+// What buffers.tx says of a buffer.
+const (
+	txBusy    = 1 << 0 // waiting in a channel's batch, or posted and not completed
+	txRelease = 1 << 1 // nobody needs it any more: free it when it is no longer busy
+)
+
+// sendSegment is what the module knows of a send buffer in flight, under the buffer's Token. It is
+// small, for a stream walks through those of all its packets in flight.
+type sendSegment struct {
+	frag *Fragment // nil if nobody waits for it; of a pack the first of those that do
+	ep   *Endpoint
+
+	bytes     uint32 // of the datagram, header included
+	gatherAt  uint32 // where in frag the payload begins that the fabric is to gather
+	gatherLen uint16 // and its bytes; none if the payload is in the buffer
+
+	data     bool  // goes by the data channel at first
+	void     bool  // refused by the peer: to be sent again as an empty packet
+	pack     bool  // open, or sealed with several records
+	strip    bool  // records of a pack were refused, which are to be taken out when it is sent again
+	stripTag uint8 // their tag
+}
+
+// describe says in a send what the packet of a segment is made of.
+func (s *sendSegment) describe(t reliability.Token, to *fabric.Send) {
+	to.Buf, to.Len = segBuf(t), s.bytes-uint32(s.gatherLen)
+	if s.gatherLen == 0 {
+		to.Region, to.RegionLen, to.RegionOff = 0, 0, 0
+		return
+	}
+	f := s.frag
+	to.Region, to.RegionLen = f.gather, uint32(s.gatherLen)
+	to.RegionOff = f.gatherOff + uint64(s.gatherAt)
+}
+
+func segToken(b fabric.Buf) reliability.Token { return reliability.Token(b) }
+
+func segBuf(t reliability.Token) fabric.Buf { return fabric.Buf(t) }
+
+// init makes the first sendBuffers of the arena send buffers, and some behind them control buffers.
+func (b *buffers) init(sendBuffers int) {
+	b.segs = make([]sendSegment, sendBuffers)
+	b.freeSegs = make([]reliability.Token, sendBuffers)
+	for i := range b.freeSegs {
+		b.freeSegs[i] = reliability.Token(sendBuffers - 1 - i)
+	}
+	b.tx = make([]uint8, sendBuffers+controlBuffers)
+	for i := range controlBuffers {
+		b.freeCtl = append(b.freeCtl, fabric.Buf(sendBuffers+i))
+	}
+}
+
+// newcomersShare is the part of the send buffers that an endpoint leaves free when it is alone, for
+// those to come: it may be waiting for a peer that is dead.
+const newcomersShare = 8
+
+// mayTake says whether an endpoint may take one of n buffers that are free. One of several
+// endpoints may hold as many as are free, so that a peer that does not acknowledge never takes the
+// last ones from the others (dynamic thresholds, Choudhury and Hahne 1998).
+func (b *buffers) mayTake(ep *Endpoint, n int, alone bool) bool {
+	return ep.buffers < n || n > len(b.segs)/newcomersShare && alone
+}
+
+// take takes a free send buffer for an endpoint.
+func (b *buffers) take(ep *Endpoint, alone bool, t *reliability.Token) bool {
+	n := len(b.freeSegs)
+	if !b.mayTake(ep, n, alone) {
+		return false
+	}
+	*t = b.freeSegs[n-1]
+	b.freeSegs = b.freeSegs[:n-1]
+	ep.buffers++
+	return true
+}
+
+// takeRun takes send buffers for chunks until run has limit of them. Of those that the endpoint may
+// have it leaves some to small fragments.
+func (b *buffers) takeRun(ep *Endpoint, alone bool, limit int, run []reliability.Token,
+) []reliability.Token {
+	const share = 16
+	spare := min(spareMax, len(b.segs)/share)
+	for len(run) < limit {
+		last := len(b.freeSegs) - 1
+		if !b.mayTake(ep, last+1-spare, alone) {
+			break
+		}
+		run = append(run, b.freeSegs[last])
+		b.freeSegs = b.freeSegs[:last]
+		ep.buffers++
+	}
+	return run
+}
+
+// give makes a send buffer of an endpoint free again.
+func (b *buffers) give(ep *Endpoint, t reliability.Token) {
+	ep.buffers--
+	b.freeSegs = append(b.freeSegs, t)
+}
+
+// busy says whether the fabric has, or is about to get, the packet of a segment.
+func (b *buffers) busy(t reliability.Token) bool { return b.tx[t]&txBusy != 0 }
+
+// takeCtl takes a control buffer.
+func (b *buffers) takeCtl() (buf fabric.Buf, ok bool) {
+	n := len(b.freeCtl)
+	if n == 0 {
+		return 0, false
+	}
+	buf = b.freeCtl[n-1]
+	b.freeCtl = b.freeCtl[:n-1]
+	return buf, true
+}
+
+// owner is the endpoint that lives by what is in a buffer, nil if there is none.
+func (b *buffers) owner(buf fabric.Buf) *Endpoint {
+	if n := int(buf) - len(b.segs); n >= 0 {
+		return b.ctlOwner[n]
+	}
+	return b.segs[buf].ep
+}
+
+// takeSeg takes a free send buffer for an endpoint, if it may have one.
+func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
+	return m.buffers.take(ep, m.lonely(), t)
+}
+
+// lonely says whether there is only one endpoint.
+func (m *Module) lonely() bool { return len(m.slots)-len(m.freeSlots) == 1 }
+
+// takeBulk takes up to limit send buffers for chunks, and appends them to run. If nothing of the
+// fragment is in flight the first is taken even from a small fragment that waits, or it could wait
+// for ever for a caller that holds all of them.
+func (m *Module) takeBulk(f *Fragment, limit int, run []reliability.Token) []reliability.Token {
+	ep := f.ep
+	if limit > 0 && f.out == 0 && (!ep.reliable || !ep.busy()) {
+		var t reliability.Token
+		if !m.takeSeg(ep, &t) && !m.borrowFrom(ep.small.queue.first, &t) {
+			return run
+		}
+		run = append(run, t)
+	}
+	return m.takeRun(ep, m.lonely(), limit, run)
+}
+
+// giveSeg makes a send buffer of an endpoint free again, for whoever waits for one.
+func (m *Module) giveSeg(ep *Endpoint, t reliability.Token) {
+	m.starved = false
+	m.give(ep, t)
+}
+
+// takeControl takes a buffer for a packet that has no send buffer, if the channel has room for it.
+func (m *Module) takeControl(c *channel) (b fabric.Buf, ok bool) {
+	if c.room() <= 0 {
+		return 0, false
+	}
+	if b, ok = m.takeCtl(); ok {
+		m.dirty = true
+	}
+	return b, ok
+}
+
+// release frees an acknowledged send buffer, or has it freed when the fabric is done with it too.
+func (m *Module) release(t reliability.Token) {
+	ep := m.segs[t].ep
+	if m.buffers.busy(t) {
+		m.segs[t] = sendSegment{ep: ep}
+		m.tx[t] |= txRelease
+		return
+	}
+	m.segs[t] = sendSegment{}
+	m.giveSeg(ep, t)
+}
+
+// keepGathered keeps a segment that is over for its peer while the fabric may still read its
+// payload from the caller's memory: the fragment cannot end before.
+func (m *Module) keepGathered(t reliability.Token) bool {
+	if m.segs[t].gatherLen == 0 || !m.buffers.busy(t) {
+		return false
+	}
+	m.tx[t] |= txRelease
+	return true
+}
+
+// txDone notes that the fabric is done with a send, and frees its buffer if nobody else needs it.
+func (m *Module) txDone(b fabric.Buf) {
+	if w := &m.tx[b]; *w == txBusy && int(b) < len(m.segs) { // as it mostly is
+		*w = 0
+		return
+	}
+	m.letGo(b)
+}
+
+// letGo frees the buffer of a send that was waited for: any control packet, and what was released
+// meanwhile.
+func (m *Module) letGo(b fabric.Buf) {
+	state := m.tx[b]
+	m.tx[b] = 0
+	if n := int(b) - len(m.segs); n >= 0 {
+		m.freeCtl = append(m.freeCtl, b)
+		m.ctlOwner[n] = nil
+	} else if state&txRelease != 0 {
+		if ep := m.segs[b].ep; ep.reliable {
+			ep.rel.held--
+		}
+		f := m.segs[b].frag // set only if the fragment waits for the fabric
+		m.release(segToken(b))
+		m.segEnded(f)
+	}
+}

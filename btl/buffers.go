@@ -1,6 +1,8 @@
 package btl
 
 import (
+	"fmt"
+
 	"gobtl/fabric"
 	"gobtl/reliability"
 )
@@ -232,4 +234,123 @@ func (m *Module) letGo(b fabric.Buf) {
 		m.release(segToken(b))
 		m.segEnded(f)
 	}
+}
+
+// checkFreeBuffers looks at the free send buffers.
+func (m *Module) checkFreeBuffers(c *checker) error {
+	for _, t := range m.freeSegs {
+		s := &m.segs[t]
+		if c.places[t] != placeNone {
+			return fmt.Errorf("send buffer %d is free twice", t)
+		}
+		if m.seg.State(t) != reliability.Free || m.tx[t] != 0 || s.ep != nil || s.frag != nil ||
+			s.pack || s.gatherLen != 0 {
+			return fmt.Errorf("free send buffer %d is %v, wire %d, of an endpoint: %v, of a fragment: %v",
+				t, m.seg.State(t), m.tx[t], s.ep != nil, s.frag != nil)
+		}
+		c.places[t] = placeFree
+	}
+	return nil
+}
+
+// checkSegments looks at every send buffer where the free list, the queues and the windows have
+// left it: what is in none of them is with the caller, or acknowledged but still posted.
+func (m *Module) checkSegments(c *checker) error {
+	for i := range m.segs {
+		s, state := &m.segs[i], m.tx[i]
+		if state&txBusy != 0 {
+			c.busy++
+		}
+		switch c.places[i] {
+		case placeFree, placeQueued, placeEnded:
+			continue
+		case placeNone:
+			if m.seg.State(reliability.Token(i)) != reliability.Free {
+				return fmt.Errorf("send buffer %d is %v in no window", i,
+					m.seg.State(reliability.Token(i)))
+			}
+			if state == 0 && s.ep == nil && s.frag == nil {
+				c.lent++
+				continue
+			}
+			if m.closed { // and the fabric with it
+				continue
+			}
+			if state != txBusy|txRelease || s.ep == nil {
+				return fmt.Errorf("send buffer %d is lost: wire %d", i, state)
+			}
+			if slot := int(s.ep.slot); slot < len(m.slots) && m.slots[slot] == s.ep {
+				c.held[slot]++
+			}
+		}
+		for f := s.frag; f != nil; f = f.next {
+			c.refs++
+			c.meet(f)
+			if f.unmet == 0 || f.state != fragQueued && f.state != fragSent {
+				return fmt.Errorf("send buffer %d is one too many of a fragment in state %d with %d", i,
+					f.state, f.out)
+			}
+			f.unmet--
+			if !s.pack {
+				break
+			}
+		}
+	}
+	switch inFlight := m.seg.InFlight(); {
+	case c.window != inFlight:
+		return fmt.Errorf("%d packets in the windows, %d timed or to be resent", c.window, inFlight)
+	case c.refs != c.out:
+		return fmt.Errorf("%d send buffers of fragments that count %d", c.refs, c.out)
+	}
+	return m.checkHeld(c)
+}
+
+// checkHeld compares the send buffers found of each endpoint with what it counts: the difference is
+// lent to the caller.
+func (m *Module) checkHeld(c *checker) error {
+	lent := 0
+	for slot, ep := range m.slots {
+		if ep == nil {
+			continue
+		}
+		if ep.buffers < c.held[slot] {
+			return fmt.Errorf("endpoint %d counts %d send buffers, %d found", slot, ep.buffers,
+				c.held[slot])
+		}
+		lent += ep.buffers - c.held[slot]
+	}
+	// Those of ended endpoints make up the rest.
+	if lent > c.lent || c.lent > m.fragsLent {
+		return fmt.Errorf("%d send buffers lent, %d of living endpoints, %d fragments lent", c.lent,
+			lent, m.fragsLent)
+	}
+	return nil
+}
+
+// checkControl proves that every control buffer is free or with the fabric.
+func (m *Module) checkControl(c *checker) error {
+	if m.closed {
+		return nil // the fabric is gone, with what it held
+	}
+	free := 0
+	for b := len(m.segs); b < len(m.tx); b++ {
+		if m.tx[b]&txBusy != 0 {
+			c.busy++
+		} else {
+			free++
+		}
+	}
+	for _, b := range m.freeCtl {
+		if int(b) < len(m.segs) || int(b) >= len(m.tx) || m.tx[b] != 0 || c.seen[b] {
+			return fmt.Errorf("control buffer %d is free, and is not", b)
+		}
+		c.seen[b] = true
+	}
+	for _, b := range m.freeCtl {
+		c.seen[b] = false
+	}
+	if free != len(m.freeCtl) {
+		return fmt.Errorf("%d control buffers on no wire, %d free", free, len(m.freeCtl))
+	}
+	return nil
 }

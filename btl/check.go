@@ -90,7 +90,10 @@ func (m *Module) check(c *checker) error {
 	if err := m.seg.Check(); err != nil {
 		return err
 	}
-	if err := m.checkFree(c); err != nil {
+	if err := m.checkFreeBuffers(c); err != nil {
+		return err
+	}
+	if err := m.checkFreeFragments(c); err != nil {
 		return err
 	}
 	for slot, ep := range m.slots {
@@ -106,7 +109,7 @@ func (m *Module) check(c *checker) error {
 	}
 	for _, step := range [...]func(*checker) error{
 		m.checkTables, m.checkCompleted, m.checkSegments, m.checkFragments, m.checkLists,
-		m.checkWire, m.checkReceives, m.checkRegions, m.checkStats,
+		m.checkControl, m.checkPosted, m.checkReceives, m.checkRegions, m.checkStats,
 	} {
 		if err := step(c); err != nil {
 			return err

@@ -3,36 +3,146 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// errApply: the text that a fault replaces is not found exactly once.
+// errApply: what a fault replaces is not found exactly once.
 var errApply = errors.New("does not apply")
 
-// mutate returns the source with the fault in it.
-func (m *mutation) mutate(source string) (string, error) {
-	if n := strings.Count(source, m.old); n != 1 {
-		return "", fmt.Errorf("%s: %w: %d times in %s: %q", m.name, errApply, n, m.file, m.old)
-	}
-	return strings.Replace(source, m.old, m.new, 1), nil
+// sourceFile is a parsed file of the sources.
+type sourceFile struct {
+	path string // absolute
+	text []byte
+	file *ast.File
+	pos  *token.File
 }
 
-// apply puts the fault into the tree at dir, and returns what takes it out again.
-func (m *mutation) apply(dir string) (undo func() error, err error) {
-	path := filepath.Join(dir, filepath.FromSlash(m.file))
-	source, err := os.ReadFile(path)
+func (f *sourceFile) offset(p token.Pos) int { return f.pos.Offset(p) }
+func (f *sourceFile) line(offset int) int    { return f.pos.Line(f.pos.Pos(offset)) }
+
+// textOf is the text from the first node to the last.
+func (f *sourceFile) textOf(nodes ...ast.Node) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	return string(f.text[f.offset(nodes[0].Pos()):f.offset(nodes[len(nodes)-1].End())])
+}
+
+// sources are packages as they are on this system, without their tests.
+type sources struct {
+	root string
+	dirs map[string][]*sourceFile
+}
+
+func newSources(root string) *sources { return &sources{root, map[string][]*sourceFile{}} }
+
+// dir returns the files of a package.
+func (s *sources) dir(name string) ([]*sourceFile, error) {
+	if files := s.dirs[name]; files != nil {
+		return files, nil
+	}
+	dir := filepath.Join(s.root, filepath.FromSlash(name))
+	pkg, err := build.ImportDir(dir, 0)
 	if err != nil {
 		return nil, err
 	}
-	bad, err := m.mutate(string(source))
+	var files []*sourceFile
+	for _, name := range slices.Concat(pkg.GoFiles, pkg.CgoFiles) {
+		f, err := parseFile(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	s.dirs[name] = files
+	return files, nil
+}
+
+func parseFile(path string) (*sourceFile, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	undo = func() error { return os.WriteFile(path, source, 0o644) }
-	return undo, os.WriteFile(path, []byte(bad), 0o644)
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	return &sourceFile{path, text, file, set.File(file.FileStart)}, nil
+}
+
+// edit is what a fault does to the sources.
+type edit struct {
+	place
+
+	text string
+}
+
+// apply returns the file with the fault in it.
+func (e *edit) apply() []byte {
+	return slices.Concat(e.src.text[:e.from], []byte(e.text), e.src.text[e.to:])
+}
+
+// edit finds the only place of a fault.
+func (m *mutation) edit(s *sources) (*edit, error) {
+	patterns, err := m.patterns()
+	if err != nil {
+		return nil, err
+	}
+	files, err := s.dir(m.in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.name, err)
+	}
+	var places []place
+	for _, f := range files {
+		for _, pl := range patterns.old.find(f, f.file) {
+			if patterns.with == nil || len(patterns.with.find(f, functionOf(pl))) > 0 {
+				places = append(places, pl)
+			}
+		}
+	}
+	if len(places) != 1 {
+		return nil, fmt.Errorf("%s: %w: %d places in %s are %q: %v", m.name, errApply, len(places), m.in,
+			m.old, places)
+	}
+	text := patterns.new.render(places[0].bound)
+	if strings.Contains(text, metaPrefix) || strings.Contains(text, metaRunPrefix) {
+		return nil, fmt.Errorf("%s: %w: %q has a variable that %q has not", m.name, errApply,
+			m.new, m.old)
+	}
+	return &edit{places[0], text}, nil
+}
+
+// patterns of a fault.
+type patterns struct{ old, new, with *pattern }
+
+func (m *mutation) patterns() (*patterns, error) {
+	var p patterns
+	var err error
+	for _, statements := range []bool{false, true} {
+		var errOld, errNew error
+		p.old, errOld = parsePattern(m.old, statements)
+		p.new, errNew = parsePattern(m.new, statements)
+		if err = errors.Join(errOld, errNew); err == nil {
+			break
+		}
+	}
+	if err == nil && m.with != "" {
+		if p.with, err = parsePattern(m.with, false); err != nil {
+			p.with, err = parsePattern(m.with, true)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.name, err)
+	}
+	return &p, nil
 }
 
 // sourceRoot returns the folder of go.mod, at or above the working directory.
@@ -51,34 +161,4 @@ func sourceRoot() (string, error) {
 		}
 		dir = up
 	}
-}
-
-// copyTree copies the sources, without what begins with a dot.
-func copyTree(from, to string) error {
-	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, rel)
-		switch {
-		case rel != "." && strings.HasPrefix(d.Name(), "."):
-			if d.IsDir() {
-				return filepath.SkipDir
-			}
-			return nil
-		case d.IsDir():
-			return os.MkdirAll(target, 0o755)
-		case !d.Type().IsRegular():
-			return nil
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(target, data, 0o644)
-	})
 }

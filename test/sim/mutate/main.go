@@ -42,7 +42,7 @@ func run(args []string) error {
 	f.StringVar(&o.only, "only", "", "prove only these faults: names, separated by commas")
 	f.BoolVar(&o.list, "list", false, "list the faults and do nothing")
 	f.BoolVar(&o.rewrite, "rewrite", false, "write the table into test/sim/README.md")
-	f.BoolVar(&o.keep, "keep", false, "keep the copies of the sources")
+	f.BoolVar(&o.keep, "keep", false, "keep the files with faults")
 	f.BoolVar(&o.noSwarm, "no-swarm", false, "run the named tests only")
 	f.IntVar(&o.seeds, "seeds", 150, "seeds that the swarm tries for each fault")
 	f.Uint64Var(&o.first, "first", 1, "first of them")
@@ -58,7 +58,7 @@ func run(args []string) error {
 	}
 	if o.list {
 		for _, m := range all {
-			fmt.Printf("%-26s %-28s %s\n", m.name, m.file, m.fault)
+			fmt.Printf("%-34s %-12s %s\n", m.name, m.in, m.fault)
 		}
 		return nil
 	}
@@ -91,6 +91,15 @@ func prove(o *options, all []mutation) error {
 	if err != nil {
 		return err
 	}
+	src := newSources(root)
+	faults := make([]fault, len(all))
+	for i := range all {
+		e, err := all[i].edit(src)
+		if err != nil {
+			return err
+		}
+		faults[i] = fault{all[i], e}
+	}
 	temp, err := os.MkdirTemp("", "mutate")
 	if err != nil {
 		return err
@@ -98,7 +107,7 @@ func prove(o *options, all []mutation) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if o.keep {
-		fmt.Println("copies in", temp)
+		fmt.Println("the files with faults are in", temp)
 	} else {
 		defer func() { _ = os.RemoveAll(temp) }() // what stays is the system's to clean up
 	}
@@ -108,8 +117,8 @@ func prove(o *options, all []mutation) error {
 	workers := make(chan error, o.jobs)
 	for i := range o.jobs {
 		go func() {
-			w := worker{o: o, ctx: ctx, dir: filepath.Join(temp, fmt.Sprint(i)), first: i == 0}
-			workers <- w.work(root, work, all, results)
+			w := worker{o, ctx, root, filepath.Join(temp, fmt.Sprint(i)), i == 0}
+			workers <- w.work(work, faults, results)
 		}()
 	}
 	go func() {

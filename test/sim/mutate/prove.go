@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -24,16 +25,18 @@ type result struct {
 	took  time.Duration
 }
 
-// worker proves faults in its own copy of the sources.
+// worker proves faults, one after the other: the go command takes the file with the fault instead
+// of the one in the sources, which stay as they are.
 type worker struct {
 	o     *options
 	ctx   context.Context // is over when the user has had enough
-	dir   string
-	first bool // looks whether there is a failure without any fault
+	root  string          // of the sources
+	dir   string          // of its own
+	first bool            // looks whether there is a failure without any fault
 }
 
-func (w *worker) work(root string, work <-chan int, all []mutation, results []result) error {
-	err := copyTree(root, w.dir)
+func (w *worker) work(work <-chan int, faults []fault, results []result) error {
+	err := os.MkdirAll(w.dir, 0o755)
 	if err == nil && w.first && !w.o.noSwarm {
 		err = w.baseline()
 	}
@@ -42,8 +45,8 @@ func (w *worker) work(root string, work <-chan int, all []mutation, results []re
 			continue // let the sender finish
 		}
 		begin := time.Now()
-		results[i].mutation = all[i]
-		if err = w.try(&results[i]); err == nil {
+		results[i].mutation = faults[i].mutation
+		if err = w.try(&results[i], faults[i].edit); err == nil {
 			r := &results[i]
 			r.took = time.Since(begin)
 			fmt.Printf("%-26s %-8s %5d seeds %6.1fs  %s\n", r.name, short(r.by), r.seeds,
@@ -65,16 +68,17 @@ func short(by string) string {
 
 const bySwarm = "swarm"
 
-// try puts one fault into the copy, builds it, and looks who notices.
-func (w *worker) try(r *result) (err error) {
-	undo, err := r.apply(w.dir)
-	if errors.Is(err, errApply) {
-		r.said = err.Error()
-		return nil
-	} else if err != nil {
+// fault is a mutation and what it does to the sources.
+type fault struct {
+	mutation
+	*edit
+}
+
+// try puts one fault into the sources, builds them, and looks who notices.
+func (w *worker) try(r *result, e *edit) (err error) {
+	if err := w.overlay(e); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, undo()) }()
 	if !w.o.noSwarm {
 		if err := w.trySwarm(r); errors.Is(err, errBuild) || r.by != "" {
 			return nil
@@ -92,6 +96,26 @@ func (w *worker) try(r *result) (err error) {
 	}
 	return nil
 }
+
+// overlay writes the file with the fault, and tells the go command that it takes the place of the
+// one in the sources; without a fault, that nothing is replaced.
+func (w *worker) overlay(e *edit) error {
+	replace := map[string]string{}
+	if e != nil {
+		path := filepath.Join(w.dir, "fault.go")
+		replace[e.src.path] = path
+		if err := os.WriteFile(path, e.apply(), 0o644); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(w.overlayPath(), text, 0o644)
+}
+
+func (w *worker) overlayPath() string { return filepath.Join(w.dir, "overlay.json") }
 
 // trySwarm lets the swarm look at the sources as they are.
 func (w *worker) trySwarm(r *result) error {
@@ -114,6 +138,9 @@ func (w *worker) trySwarm(r *result) error {
 // baseline makes sure that the sources are fine without a fault.
 func (w *worker) baseline() error {
 	r := result{mutation: mutation{name: "no fault"}}
+	if err := w.overlay(nil); err != nil {
+		return err
+	}
 	if err := w.trySwarm(&r); err != nil {
 		return fmt.Errorf("without any fault: %w: %s", err, r.said)
 	}
@@ -146,9 +173,10 @@ func (w *worker) run(limit time.Duration, name string, args ...string) (string, 
 	ctx, cancel := context.WithTimeout(w.ctx, limit)
 	defer cancel()
 	c := exec.CommandContext(ctx, name, args...)
-	c.Dir = w.dir
+	c.Dir = w.root
 	c.WaitDelay = time.Second
-	c.Env = append(os.Environ(), "GOFLAGS=", "GOBTL_TEST_SEEDS=")
+	c.Env = append(os.Environ(), "GOBTL_TEST_SEEDS=",
+		"GOFLAGS=-buildvcs=false -overlay="+w.overlayPath())
 	out, err := c.CombinedOutput()
 	if ctx.Err() != nil {
 		err = errLimit
@@ -176,7 +204,7 @@ var noise = regexp.MustCompile(
 	`^\s*(---|===|FAIL|ok|PASS|exit status|goroutine|$|make replay|\?|panic: test timed)|` +
 		`GOBTL_TEST_SEED|\[rapid\]|To reproduce|Failed test output`)
 
-var place = regexp.MustCompile(`^\s*\w+_test\.go:\d+: `)
+var testPlace = regexp.MustCompile(`^\s*\w+_test\.go:\d+: `)
 
 // failedSeed is the line of a swarm that tells a failure, without seed and time.
 var failedSeed = regexp.MustCompile(`(?m)^FAIL seed \d+: (?:at [^:]*s: )?(.*)$`)
@@ -194,7 +222,7 @@ func gist(out string, err error) string {
 	for line := range strings.Lines(out) {
 		line = strings.TrimRight(line, "\n")
 		if !noise.MatchString(line) {
-			return cut(place.ReplaceAllString(line, ""))
+			return cut(testPlace.ReplaceAllString(line, ""))
 		}
 	}
 	return err.Error()

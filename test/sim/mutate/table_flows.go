@@ -5,81 +5,102 @@ var flowMutations = []mutation{
 	{
 		name:  "tiny-behind-large",
 		fault: "a tiny message waits until the large ones to the same peer are sent",
-		file:  "btl/flow.go",
-		old:   "return ep.small.queue.first == nil && (ep.balance > 0 || !ep.bulk())",
-		new:   "return ep.small.queue.first == nil && !ep.bulk()",
+		in:    "btl",
+		old:   "small.queue.first == nil && (balance > 0 || !bulk())",
+		new:   "small.queue.first == nil && !bulk()",
 		test:  "./btl -run TestFairTinyBesideLarge",
 	},
 	{
 		name:  "large-fills-window",
 		fault: "a large message leaves no place of the window to small ones",
-		file:  "btl/flow.go",
-		old:   "return room - min(spareMax, (ep.snd.InFlight()+room)/share)",
-		new:   "return room - min(0, (ep.snd.InFlight()+room)/share)",
+		in:    "btl",
+		old:   "min(spareMax, $share)",
+		with:  "snd.Room()",
+		new:   "min(0, $share)",
 		test:  "./btl -run TestFairTinyBesideLarge",
 	},
 	{
 		name:  "small-unbounded",
 		fault: "small messages overtake a large one without end",
-		file:  "btl/flow.go",
-		old:   "ep.balance -= sizeBytes",
-		new:   "ep.balance -= 0 * sizeBytes",
+		in:    "btl",
+		old:   "balance -= $size",
+		new:   "balance -= 0 * $size",
 		test:  "./btl -run TestFairSmallAndLarge",
 	},
 	{
 		name:  "large-unbounded",
 		fault: "a large message does not wait for small ones that are due",
-		file:  "btl/flow.go",
-		old:   "return ep.m.quantum() - ep.balance",
-		new:   "return passBytes",
+		in:    "btl",
+		old:   "$m.quantum() - balance",
+		new:   "passBytes",
 		test:  "./btl -run TestFairSmall",
 	},
 	{
 		name:  "large-without-buffer",
 		fault: "a large message never gets a send buffer while small ones hold all",
-		file:  "btl/fragment.go",
-		old:   "if !m.takeSeg(ep, &t) && !m.borrowFrom(ep.small.queue.first, &t) {",
-		new:   "if !m.takeSeg(ep, &t) {",
+		in:    "btl",
+		old:   "!takeSeg($ep, &$t) && !borrowFrom($*_)",
+		new:   "!takeSeg($ep, &$t)",
 		test:  "./btl -run TestFairBuffers",
 	},
 	{
 		name:  "turns-by-packets",
 		fault: "endpoints take turns by packets, whatever their size",
-		file:  "btl/flow.go",
-		old:   "f.deficit -= size\n",
-		new:   "f.deficit -= 1000 * n\n",
-		test:  "./btl -run TestFairBytes",
+		in:    "btl",
+		old: `deficit -= $size
+$sent += $size
+$packets += $n`,
+		new: `deficit -= 1000 * $n
+$sent += $size
+$packets += $n`,
+		test: "./btl -run TestFairBytes",
 	},
 	{
 		name:  "newcomer-waits",
 		fault: "who has sent little waits for its turn like those that send much",
-		file:  "btl/flow.go",
-		old:   "if f.deficit > 0 {",
-		new:   "if f.deficit > m.quantum() {",
-		test:  "./btl -run TestFairNewcomer",
+		in:    "btl",
+		old: `if deficit > 0 {
+	$m.early.pushBack($f)
+} else {
+	$*z
+}`,
+		new: `if deficit > $m.quantum() {
+	$m.early.pushBack($f)
+} else {
+	$*z
+}`,
+		test: "./btl -run TestFairNewcomer",
 	},
 	{
 		name:  "newcomer-for-ever",
 		fault: "who sends small messages never waits for its turn",
-		file:  "btl/flow.go",
-		old:   "if f.deficit > 0 {",
-		new:   "if f.deficit > 0 || f == &f.ep.small {",
-		test:  "./btl -run TestFairNewcomer",
+		in:    "btl",
+		old: `if deficit > 0 {
+	early.pushBack($f)
+} else {
+	$*z
+}`,
+		new: `if deficit > 0 || $f == &$f.ep.small {
+	early.pushBack($f)
+} else {
+	$*z
+}`,
+		test: "./btl -run TestFairNewcomer",
 	},
 	{
 		name:  "bye-overtakes",
 		fault: "the goodbye leaves before what was sent ahead of it",
-		file:  "btl/flow.go",
-		old:   "return ep.small.queue.first == nil && !ep.pack.open() && ep.snd.Open()",
-		new:   "return ep.snd.Open()",
+		in:    "btl",
+		old:   "small.queue.first == nil && !pack.open() && snd.Open()",
+		new:   "snd.Open()",
 		test:  "./btl -run TestFairByeLast",
 	},
 	{
 		name:  "flush-forgets-large",
 		fault: "a flush does not wait for large messages in the queue",
-		file:  "btl/endpoint.go",
-		old:   "return [2]*Fragment{ep.small.queue.last, ep.large.queue.last}",
-		new:   "return [2]*Fragment{ep.small.queue.last}",
+		in:    "btl",
+		old:   "return [2]*Fragment{small.queue.last, large.queue.last}",
+		new:   "return [2]*Fragment{small.queue.last}",
 		test:  "./btl -run TestFairFlushAndClose",
 	},
 }

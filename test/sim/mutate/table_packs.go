@@ -5,137 +5,167 @@ var packMutations = []mutation{
 	{
 		name:  "pack-delivered-untested",
 		fault: "only the first record of a pack is tested for a handler before all are delivered",
-		file:  "btl/pack.go",
-		old:   "tag, _, rest = frag.NextRecord(rest)\n\t\tif m.handlers[tag] == nil {",
-		new:   "tag, _, _ = frag.NextRecord(rest)\n\t\trest = nil\n\t\tif m.handlers[tag] == nil {",
-		test:  "./test/sim/scenario -run TestScenarios/pack-nack",
+		in:    "btl",
+		old:   "$tag, _, $rest = $next($rest)",
+		with:  "drop(CntDropNoHandler)",
+		new: `$tag, _, _ = $next($rest)
+$rest = nil`,
+		test: "./test/sim/scenario -run TestScenarios/pack-nack",
 	},
 	{
 		name:  "pack-wrong-records-taken-out",
 		fault: "of a refused pack the records are kept that were refused, and the others taken out",
-		file:  "btl/pack.go",
-		old:   "if tag != s.stripTag {",
-		new:   "if tag == s.stripTag {",
+		in:    "btl",
+		old:   "$tag != stripTag",
+		new:   "$tag == stripTag",
 		test:  "./test/sim/scenario -run TestScenarios/pack-nack",
 	},
 	{
 		name:  "pack-rest-not-whole",
 		fault: "of a refused pack only the first of the other records is sent again",
-		file:  "btl/pack.go",
-		old:   "for rest := all; len(rest) > 0; {",
-		new:   "for rest := all; len(rest) > 0 && n == 0; {",
-		test:  "./test/sim/scenario -run TestScenarios/pack-nack",
+		in:    "btl",
+		old: `if $c != stripTag {
+	$n += PutRecord($*args)
+}`,
+		new: `if $c != stripTag && $n == 0 {
+	$n += PutRecord($*args)
+}`,
+		test: "./test/sim/scenario -run TestScenarios/pack-nack",
 	},
 	{
 		name:  "pack-all-records-fail",
 		fault: "the refusal of some records fails the messages of all",
-		file:  "btl/pack.go",
-		old:   "if f.tag == tag && f.err == nil {",
-		new:   "if f.err == nil {",
+		in:    "btl",
+		old:   "$f.tag == $tag && $f.err == nil",
+		new:   "$f.err == nil",
 		test:  "./test/sim/scenario -run TestScenarios/pack-nack",
 	},
 	{
 		name:  "pack-records-fail-silently",
 		fault: "the messages of refused records end well",
-		file:  "btl/pack.go",
-		old:   "if f.tag == tag && f.err == nil {",
-		new:   "if f.tag == tag && f.err != nil {",
+		in:    "btl",
+		old:   "$f.tag == $tag && $f.err == nil",
+		new:   "$f.tag == $tag && $f.err != nil",
 		test:  "./test/sim/scenario -run TestScenarios/pack-nack",
 	},
 	{
 		name:  "pack-record-length",
 		fault: "a record may be one byte longer than what is left of its packet",
-		file:  "frag/pack.go",
-		old:   "if n > len(p) {",
-		new:   "if n--; n > len(p) {",
-		test:  "./test/sim/scenario -run TestScenarios/pack-not-packets",
+		in:    "frag",
+		old: `if $n > len($p) {
+	return ErrLength
+}`,
+		new: `if $n--; $n > len($p) {
+	return ErrLength
+}`,
+		test: "./test/sim/scenario -run TestScenarios/pack-not-packets",
 	},
 	{
 		name:  "pack-forgotten-by-flush",
 		fault: "a flush does not wait for the open pack",
-		file:  "btl/endpoint.go",
-		old:   "\tif ep.pack.open() {\n\t\tnext++\n\t}\n",
-		new:   "",
-		test:  "./test/sim/scenario -run TestScenarios/pack-flush",
+		in:    "btl",
+		old: `if pack.open() {
+	$next++
+}`,
+		new:  "",
+		test: "./test/sim/scenario -run TestScenarios/pack-flush",
 	},
 	{
 		name:  "pack-leaked-at-abort",
 		fault: "the open pack of an endpoint that ends is forgotten, with its buffer and its messages",
-		file:  "btl/endpoint.go",
-		old:   "\tm.failPack(ep, err)\n",
+		in:    "btl",
+		old:   "failPack($ep, $err)",
 		new:   "",
 		test:  "./test/sim/scenario -run TestScenarios/pack-abort",
 	},
 	{
 		name:  "pack-lone-delayed",
 		fault: "a lone message waits in a pack until the next pass",
-		file:  "btl/pack.go",
-		old:   "return ep.sentIn != ep.m.period && (",
-		new:   "return ep.sentIn > ep.m.period && (",
+		in:    "btl",
+		old:   "sentIn != $m.period",
+		with:  "!bursts",
+		new:   "sentIn > $m.period",
 		test:  "./test/sim/scenario -run TestScenarios/pack-lone",
 	},
 	{
 		name:  "pack-bursts-for-ever",
 		fault: "after a burst every message waits for the pass, also one that stayed alone",
-		file:  "btl/pack.go",
-		old:   "ep.bursts = p.records > 1",
-		new:   "ep.bursts = ep.bursts || p.records > 1",
+		in:    "btl",
+		old:   "bursts = records > 1",
+		new:   "bursts = bursts || records > 1",
 		test:  "./btl -run TestPackBurstAfterBurst",
 	},
 	{
 		name:  "pack-lone-after-burst",
 		fault: "after a burst the next message waits, also when nothing is in flight any more",
-		file:  "btl/pack.go",
-		old:   "(!ep.bursts || !ep.busy())",
-		new:   "!ep.bursts",
+		in:    "btl",
+		old:   "!bursts || !busy()",
+		new:   "!bursts",
 		test:  "./btl -run TestPackBurstAfterBurst",
 	},
 	{
 		name:  "pack-behind-polls",
 		fault: "a pack that is open when a pass begins waits for its polls",
-		file:  "btl/progress.go",
-		old:   "if m.packs > 0 {",
-		new:   "if m.packs < 0 {",
+		in:    "btl",
+		old:   "packs > 0",
+		with:  "sendPacks()",
+		new:   "packs < 0",
 		test:  "./btl -run TestPackBeforePolls",
 	},
 	{
 		name:  "pack-acknowledged-early",
 		fault: "a pack is acknowledged by the answer to its first record",
-		file:  "btl/pack.go",
-		old:   "if len(rest) == 0 && ep.state == stateConnected {",
-		new:   "if !taken && ep.state == stateConnected {",
-		test:  "./btl -run TestPackAnswers",
+		in:    "btl",
+		old: `if len($rest) == 0 && $c {
+	$*a
+	$taken = true
+}`,
+		new: `if !$taken && $c {
+	$*a
+	$taken = true
+}`,
+		test: "./btl -run TestPackAnswers",
 	},
 	{
 		name:  "pack-too-long",
 		fault: "the header of the record that is added does not count for the size of a pack",
-		file:  "btl/pack.go",
-		old:   "int(p.bytes)+frag.RecordHeaderBytes+sizeBytes <= maxBytes",
-		new:   "int(p.bytes)+sizeBytes <= maxBytes",
+		in:    "btl",
+		old:   "int(bytes)+RecordHeaderBytes+$size <= $max",
+		new:   "int(bytes)+$size <= $max",
 		test:  "./test/sim/scenario -run TestScenarios/pack-exact",
 	},
 	{
 		name:  "pack-first-tag-lost",
 		fault: "the first record of a pack gets the tag of the second",
-		file:  "btl/pack.go",
-		old:   "frag.PutRecord(b[frag.FragHeaderBytes:], p.tag, first)",
-		new:   "frag.PutRecord(b[frag.FragHeaderBytes:], tag, first)",
-		test:  "./test/sim/scenario -run TestScenarios/pack-nack-record",
+		in:    "btl",
+		old: `if $one {
+	$*a
+	PutRecord($b[$h:], $p.tag, $first)
+	$*z
+}
+$end += uint32(PutRecord($c, $tag, $data))`,
+		new: `if $one {
+	$*a
+	PutRecord($b[$h:], $tag, $first)
+	$*z
+}
+$end += uint32(PutRecord($c, $tag, $data))`,
+		test: "./test/sim/scenario -run TestScenarios/pack-nack-record",
 	},
 	{
 		name:  "pack-chain-forgotten",
 		fault: "of the messages in an acknowledged pack only the first one ends",
-		file:  "btl/ack.go",
-		old:   "\t\tm.chainEnded(f, nil)\n",
-		new:   "\t\tm.segEnded(f)\n",
+		in:    "btl",
+		old:   "$m.chainEnded($f, nil)",
+		new:   "$m.segEnded($f)",
 		test:  "./test/sim/scenario -run TestScenarios/pack-burst",
 	},
 	{
 		name:  "pack-without-number",
 		fault: "a pack is taken in whatever its number is",
-		file:  "frag/header.go",
-		old:   "|| k == KindChunk || k == KindPack }",
-		new:   "|| k == KindChunk }",
+		in:    "frag",
+		old:   "return $k == KindFrag || $k == KindChunk || $k == KindPack",
+		new:   "return $k == KindFrag || $k == KindChunk",
 		test:  "./test/sim/scenario -run TestScenarios/pack-dup",
 	},
 }

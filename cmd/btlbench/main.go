@@ -5,6 +5,7 @@ import (
 
 	// The providers that the program offers, by name, to --provider.
 	_ "gobtl/fabric/ofi"
+	_ "gobtl/fabric/shm"
 	_ "gobtl/fabric/udp"
 )
 

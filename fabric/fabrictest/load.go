@@ -183,15 +183,20 @@ func testRandomTraffic(t *testing.T, f *Fixture) {
 			unread[s.tx] -= s.tx.check(streams)
 		}
 	}
-	for _, q := range ports {
-		q.await("the rest of the traffic", func() bool {
+	// All of them poll: a send may complete only when its receiver has taken others.
+	left.await("the rest of the traffic", func() bool {
+		done := true
+		for _, q := range ports {
 			if q.posted == 0 {
 				q.stock(1)
 			}
 			q.poll(batchMax)
 			unread[q] -= q.check(streams)
-			return unread[q] == 0 && q.sending == 0
-		})
+			done = done && unread[q] == 0 && q.sending == 0
+		}
+		return done
+	})
+	for _, q := range ports {
 		q.hush(0)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -346,6 +347,18 @@ func (q *port) expect(want ...[]byte) {
 			q.fatalf("datagram %d of %d is %d bytes %x..., want %d bytes %x...", i, len(want),
 				len(got[i].data), head(got[i].data), len(want[i]), head(want[i]))
 		}
+	}
+}
+
+// expectAnyOrder collects the datagrams of the given contents, in whatever order they come.
+func (q *port) expectAnyOrder(want ...[]byte) {
+	q.tb.Helper()
+	for _, d := range q.collect(len(want)) {
+		i := slices.IndexFunc(want, func(w []byte) bool { return bytes.Equal(w, d.data) })
+		if i < 0 {
+			q.fatalf("a datagram of %d bytes %x... is none of those awaited", len(d.data), head(d.data))
+		}
+		want = slices.Delete(want, i, i+1)
 	}
 }
 

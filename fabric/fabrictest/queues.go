@@ -266,10 +266,11 @@ func testOversize(t *testing.T, f *Fixture) {
 	a.tolerant, b.tolerant = true, true
 	to := a.insert(b)
 	b.stock(8)
-	for _, size := range []int{mtu + 1, a.arena.Size(), a.arena.Size() + 1, 1 << 31, 1<<32 - 1} {
+	room := uint32(a.arena.Size())
+	for _, size := range []uint32{uint32(mtu) + 1, room, room + 1, 1 << 31, 1<<32 - 1} {
 		s := a.load(to, nil)
 		fill(a.arena.Bytes(s.Buf), 1)
-		s.Len = uint32(size)
+		s.Len = size
 		n, err := a.post([]fabric.Send{s})
 		if n == 0 {
 			if errors.Is(err, fabric.ErrAgain) || errors.Is(err, fabric.ErrClosed) {
@@ -278,8 +279,8 @@ func testOversize(t *testing.T, f *Fixture) {
 			a.give(s.Buf)
 			continue
 		}
-		if size > a.arena.Size() {
-			t.Fatalf("a send of %d bytes from a buffer of %d was taken", size, a.arena.Size())
+		if size > room {
+			t.Fatalf("a send of %d bytes from a buffer of %d was taken", size, room)
 		}
 		a.settle()
 		if len(a.spoiled) == 0 {

@@ -11,7 +11,8 @@ import (
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	_ "gobtl/fabric/ofi" // registers the family
-	_ "gobtl/fabric/udp" // registers the family
+	_ "gobtl/fabric/shm" // register their families
+	_ "gobtl/fabric/udp"
 )
 
 // process is what a station runs: passes, as a program that calls Progress makes them.
@@ -57,6 +58,8 @@ type fixture struct {
 	rebinds bool
 	// rough networks lose, repeat, reorder and alter datagrams.
 	rough bool
+	// deep networks keep for a receiver whatever is sent to it: they have no small receive queues.
+	deep bool
 	// brief networks are another one with a feature left out: scenarios that are long and have nothing
 	// to do with it are not run again.
 	brief bool
@@ -101,6 +104,7 @@ var fixtures = []fixture{
 	{name: "udp_bare", open: registered("udp;nogso;nogro;nommsg", "127.0.0.1", 0), brief: true},
 	{name: "udp_variants", open: openVariants, brief: true},
 	{name: "udp_ip6", open: registered("udp", "::1", ethernet), brief: true},
+	{name: "shm", open: registered("shm", "", 0), deep: true},
 	{name: "ofi_udp", open: registered("ofi/udp", "127.0.0.1", 0)},
 	{name: "ofi_udp_offload", open: registered("ofi/udp+offload", "127.0.0.1", 0), brief: true},
 	{name: "ofi_shm", open: registered("ofi/shm", "", 0), reliable: true},

@@ -64,7 +64,6 @@ func testAVXfer(t *testing.T, fx *fixture) {
 	if n := len(b.accepted()); n != 2 {
 		t.Errorf("%d connections at the peer", n)
 	}
-	st := b.mod.Stats()
 	late := uint64(0)
 	for _, p := range heard.packets {
 		var h frag.Header
@@ -74,9 +73,13 @@ func testAVXfer(t *testing.T, fx *fixture) {
 			late++
 		}
 	}
-	if n := st.Get(btl.CntDropConn); n == 0 || n < late && !fx.rough {
-		t.Errorf("%d of %d late packets were told from those of the second connection", n, late)
+	if fx.rough {
+		late = 1 // of the others nothing is known
 	}
+	l.until("late packets are told from those of the second connection", func() bool {
+		st := b.mod.Stats()
+		return st.Get(btl.CntDropConn) >= late
+	})
 
 	closeInOrder(l, b, b.accepted()[1], a, second)
 	third := l.connect(b, a) // the other way round

@@ -1,0 +1,367 @@
+//go:build linux
+
+package shm
+
+import (
+	"slices"
+	"syscall"
+
+	"gobtl/fabric"
+)
+
+const (
+	// tendPolls is how many polls there are between two looks at the descriptors, which cost a system
+	// call: for new peers, and peers that are gone. Who has nobody to receive from looks more often.
+	tendPolls     = 128
+	tendIdlePolls = 8
+	// scanRings is how many rings a poll looks into beside the one that had something last. With no
+	// more than that, it looks into all.
+	scanRings = 8
+)
+
+// endpoint implements fabric.Endpoint and fabric.Lander.
+type endpoint struct {
+	domain *domain
+	slot   int
+	number uint16
+	caps   fabric.Caps
+	closed bool
+
+	done    fifo[sent] // sends whose completion was not polled yet
+	unsent  int        // sends that wait for room
+	stalled []*outLink // the links that they wait for
+
+	posted  fifo[fabric.Buf] // receive buffers
+	landing fabric.Landing
+	rings   []*inLink
+	scan    int     // where the next poll begins to look
+	hot     *inLink // the ring that had something last
+	polls   uint32
+}
+
+// sent is a send that has ended.
+type sent struct {
+	buf   fabric.Buf
+	errno int32
+}
+
+var (
+	_ fabric.Endpoint = (*endpoint)(nil)
+	_ fabric.Lander   = (*endpoint)(nil)
+)
+
+func newEndpoint(d *domain, slot int, number uint16, cfg fabric.EndpointConfig) *endpoint {
+	return &endpoint{
+		domain: d,
+		slot:   slot,
+		number: number,
+		caps: fabric.Caps{
+			MTUBytes:     d.info.MTUBytes,
+			TxDepth:      cfg.TxDepth,
+			RxDepth:      cfg.RxDepth,
+			RecvCapacity: cfg.RxDepth, // what a ring does not hold waits at the sender
+			Gather:       true,
+			FreeRegions:  true,
+			Landing:      true,
+		},
+		done:   newFifo[sent](cfg.TxDepth),
+		posted: newFifo[fabric.Buf](cfg.RxDepth),
+	}
+}
+
+func (e *endpoint) Caps() fabric.Caps { return e.caps }
+
+func (e *endpoint) Name() []byte {
+	n := e.domain.name
+	n.endpoint = e.number
+	return n.append(nil)
+}
+
+// Post implements fabric.Endpoint. A send that finds no room in its ring waits here, behind others
+// to the same peer alone.
+func (e *endpoint) Post(sends []fabric.Send) (n int, err error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	var last *outLink
+	for n = range sends {
+		var l *outLink
+		if l, err = e.postOne(&sends[n]); err != nil {
+			break
+		}
+		if l != last && last != nil {
+			last.flush()
+		}
+		last = l
+	}
+	if last != nil {
+		last.flush()
+	}
+	if err != nil {
+		return n, err
+	}
+	return len(sends), nil
+}
+
+func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
+	d := e.domain
+	if int64(s.Buf) >= int64(d.arena.Len()) {
+		return nil, errBadBuf
+	}
+	size := uint64(s.Len)
+	if size > uint64(d.arena.Size()) {
+		return nil, errTooLong
+	}
+	if s.Region != 0 {
+		if _, ok := d.regions.gather(s); !ok {
+			return nil, errBadRegion
+		}
+		size += uint64(s.RegionLen)
+	}
+	if size > uint64(e.caps.MTUBytes) {
+		return nil, errTooLong
+	}
+	p := d.peers.get(s.To)
+	if p == nil {
+		return nil, errUnknownAddr
+	}
+	if e.done.count+e.unsent >= e.caps.TxDepth {
+		return nil, fabric.ErrAgain
+	}
+	l := e.link(p)
+	if l.waiting.count == 0 {
+		again, errno := l.send(s)
+		if !again {
+			e.ended(s, errno)
+			return l, nil
+		}
+	}
+	l.waiting.grow(e.caps.TxDepth)
+	l.waiting.push(*s)
+	e.unsent++
+	if !l.listed {
+		l.listed = true
+		e.stalled = append(e.stalled, l)
+	}
+	return l, nil
+}
+
+// ended notes the completion of a send. One without bytes is complete with Post: it makes none.
+func (e *endpoint) ended(s *fabric.Send, errno syscall.Errno) {
+	if s.Len > 0 || s.Region != 0 && s.RegionLen > 0 {
+		e.done.push(sent{s.Buf, int32(errno)})
+	}
+}
+
+// link returns the way to a peer.
+func (e *endpoint) link(p *peer) *outLink {
+	if e.slot < len(p.links) && p.links[e.slot] != nil {
+		return p.links[e.slot]
+	}
+	for len(p.links) <= e.slot {
+		p.links = append(p.links, nil)
+	}
+	l := &outLink{ep: e, to: p.name, fd: -1}
+	p.links[e.slot] = l
+	return l
+}
+
+// sendStalled sends what has found no room before.
+func (e *endpoint) sendStalled() {
+	keep := e.stalled[:0]
+	for _, l := range e.stalled {
+		before := l.waiting.count
+		l.goOn()
+		e.unsent -= before - l.waiting.count
+		if l.waiting.count > 0 {
+			keep = append(keep, l)
+		} else {
+			l.listed = false
+		}
+	}
+	clear(e.stalled[len(keep):])
+	e.stalled = keep
+}
+
+// Poll implements fabric.Endpoint.
+func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	if e.polls++; e.polls%tendPolls == 0 || len(e.rings) == 0 && e.polls%tendIdlePolls == 0 {
+		e.domain.loop.tend()
+	}
+	if len(e.stalled) > 0 {
+		e.sendStalled()
+	}
+	n := 0
+	for n < len(out) && e.done.count > 0 {
+		s := e.done.pop()
+		out[n] = fabric.Completion{
+			From: fabric.AddrUnknown, Buf: s.buf, Errno: s.errno, Op: fabric.OpSend,
+		}
+		n++
+	}
+	if n < len(out) && e.posted.count > 0 {
+		n += e.receive(out[n:])
+	}
+	return n, nil
+}
+
+// receive looks into the ring that had something last, and into some of the others in turn.
+func (e *endpoint) receive(out []fabric.Completion) (n int) {
+	if e.hot != nil {
+		n = e.drain(e.hot, out[:max(1, len(out)/2)]) // the others shall have their turn
+	}
+	look := min(len(e.rings), scanRings)
+	for range look {
+		if n == len(out) || len(e.rings) == 0 {
+			break
+		}
+		if e.scan++; e.scan >= len(e.rings) {
+			e.scan = 0
+		}
+		q := e.rings[e.scan]
+		if got := e.drain(q, out[n:]); got > 0 {
+			n += got
+			if q.fd >= 0 { // else it was closed
+				e.hot = q
+			}
+		}
+	}
+	return n
+}
+
+// drain takes out of a ring what there is buffer and room for.
+func (e *endpoint) drain(q *inLink, out []fabric.Completion) (n int) {
+	for n < len(out) && e.posted.count > 0 {
+		pkt, err := q.ring.next()
+		if err != nil || pkt == nil && q.gone {
+			q.close()
+			return n
+		}
+		if pkt == nil {
+			break
+		}
+		c := &out[n]
+		*c = fabric.Completion{From: fabric.AddrUnknown, Buf: e.posted.pop(), Op: fabric.OpRecv}
+		e.landing.Copy(c, e.domain.arena.Bytes(c.Buf), pkt)
+		q.ring.advance(len(pkt))
+		n++
+	}
+	if q.ring.giveBack() {
+		knock(q.fd)
+	}
+	return n
+}
+
+// Recv implements fabric.Endpoint.
+func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
+	if e.closed {
+		return 0, fabric.ErrClosed
+	}
+	for i, b := range bufs {
+		switch {
+		case int64(b) >= int64(e.domain.arena.Len()):
+			return i, errBadBuf
+		case e.posted.full():
+			return i, fabric.ErrAgain
+		}
+		e.posted.push(b)
+	}
+	return len(bufs), nil
+}
+
+// Land implements fabric.Lander: a datagram leaves its ring only to be polled at once.
+func (e *endpoint) Land(mem []byte, headBytes int) bool {
+	e.landing = fabric.NewLanding(mem, headBytes)
+	return true
+}
+
+// forget removes a ring that is closed.
+func (e *endpoint) forget(q *inLink) {
+	if e.hot == q {
+		e.hot = nil
+	}
+	if i := slices.Index(e.rings, q); i >= 0 {
+		e.rings = slices.Delete(e.rings, i, i+1)
+	}
+}
+
+// pollable says whether Poll would return a completion now.
+func (e *endpoint) pollable() bool {
+	if e.done.count > 0 {
+		return true
+	}
+	if e.posted.count == 0 {
+		return false
+	}
+	return slices.ContainsFunc(e.rings, func(q *inLink) bool { return q.gone || q.ring.waiting() })
+}
+
+// Close is idempotent: the second one does nothing and returns nil. What peers have sent and nobody
+// has polled is lost; what was sent from here stands in the peers' rings.
+func (e *endpoint) Close() error {
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	for len(e.rings) > 0 {
+		e.rings[0].close()
+	}
+	for i := range e.domain.peers.peers {
+		if p := &e.domain.peers.peers[i]; e.slot < len(p.links) && p.links[e.slot] != nil {
+			p.links[e.slot].close()
+			p.links[e.slot] = nil
+		}
+	}
+	for _, l := range e.stalled {
+		l.close() // of peers that were removed meanwhile
+	}
+	e.stalled = nil
+	e.domain.endpoints[e.slot] = nil
+	return nil
+}
+
+// fifo is a queue of fixed capacity. Its users check full and count before push and pop.
+type fifo[T any] struct {
+	items []T
+	head  int
+	count int
+}
+
+func newFifo[T any](capacity int) fifo[T] { return fifo[T]{items: make([]T, capacity)} }
+
+func (f *fifo[T]) full() bool { return f.count == len(f.items) }
+
+// grow makes room for one more, at most for so many.
+func (f *fifo[T]) grow(limit int) {
+	if !f.full() || len(f.items) >= limit {
+		return
+	}
+	bigger := make([]T, min(max(2*len(f.items), 64), limit))
+	n := copy(bigger, f.items[f.head:])
+	copy(bigger[n:], f.items[:f.head])
+	f.items, f.head = bigger, 0
+}
+
+func (f *fifo[T]) push(v T) {
+	i := f.head + f.count
+	if i >= len(f.items) {
+		i -= len(f.items)
+	}
+	f.items[i] = v
+	f.count++
+}
+
+func (f *fifo[T]) front() *T { return &f.items[f.head] }
+
+func (f *fifo[T]) pop() T {
+	v := f.items[f.head]
+	f.head++
+	if f.head == len(f.items) {
+		f.head = 0
+	}
+	f.count--
+	return v
+}

@@ -1,0 +1,217 @@
+//go:build linux
+
+package shm
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+)
+
+const (
+	// ringBudget is what the rings of a domain may have together before new ones become smaller: each
+	// gets an eighth of what is left, at least ringBytesMin.
+	ringBudget = 256 << 20
+	// linksMax bounds the rings that a domain makes, and those that it takes from others.
+	linksMax = 2048
+	// linksPerProcess bounds what it takes from one process.
+	linksPerProcess = 256
+)
+
+// outLink is the way from one endpoint to a peer's: a ring and its socket.
+type outLink struct {
+	ep      *endpoint
+	to      name
+	ring    sendRing
+	fd      int  // -1: the peer cannot be reached now
+	slot    int  // in the loop
+	removed bool // the peer was: what waits is sent, and the link closed
+	// waiting are the sends for which the ring has had no room, oldest first.
+	waiting fifo[fabric.Send]
+	listed  bool // in the endpoint's list of links that wait
+}
+
+// ringSize is how large the next ring of the domain is.
+func (d *domain) ringSize() int {
+	size := ringBytesMax
+	for size > ringBytesMin && size > (ringBudget-d.ringBytes)/8 {
+		size /= 2
+	}
+	return size
+}
+
+// open makes the ring and hands it to the peer. An error says that the peer cannot be reached.
+func (l *outLink) open() error {
+	d := l.ep.domain
+	if d.loop.links >= linksMax {
+		return unix.EMFILE
+	}
+	size := d.ringSize()
+	mem, memfd, err := makeRing(size)
+	if err != nil {
+		return err
+	}
+	l.ring = sendRing{ring: newRing(mem)}
+	l.ring.format()
+	l.fd, err = dial(&l.to, memfd)
+	unix.Close(memfd)
+	if err == nil {
+		err = d.loop.add(l.fd, l, &l.slot)
+	}
+	if err != nil {
+		_ = unix.Munmap(mem) // cannot fail: it was mapped so
+		l.ring = sendRing{}
+		if l.fd >= 0 {
+			unix.Close(l.fd)
+			l.fd = -1
+		}
+		return err
+	}
+	d.ringBytes += size
+	return nil
+}
+
+// close gives back ring and socket. What was put into the ring the peer still reads.
+func (l *outLink) close() {
+	if l.fd < 0 {
+		return
+	}
+	d := l.ep.domain
+	d.ringBytes -= int(l.ring.size)
+	d.loop.remove(l.fd, l.slot)
+	unix.Close(l.fd)
+	_ = unix.Munmap(l.ring.mem) // cannot fail: it was mapped so
+	l.fd, l.ring = -1, sendRing{}
+}
+
+// flush makes visible what was put, and wakes the peer if it sleeps.
+func (l *outLink) flush() {
+	if l.fd < 0 {
+		return
+	}
+	l.ring.publish()
+	if l.ring.wake {
+		l.ring.wake = false
+		knock(l.fd)
+	}
+}
+
+// send puts a datagram into the ring, and opens that if need be. again means that there is no room,
+// or that the peer is too busy to be reached; an errno, that the peer is not there.
+func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
+	if l.fd < 0 {
+		if err := l.open(); err != nil {
+			errno, ok := errors.AsType[syscall.Errno](err)
+			if !ok {
+				errno = unix.EIO
+			}
+			return errno == unix.EAGAIN, errno
+		}
+	}
+	d := l.ep.domain
+	var tail []byte
+	if s.Region != 0 {
+		var ok bool
+		if tail, ok = d.regions.gather(s); !ok {
+			return false, unix.EINVAL // it was there when the send was posted
+		}
+	}
+	return !l.ring.put(d.arena.Bytes(s.Buf)[:s.Len], tail), 0
+}
+
+// goOn sends what waits, and completes what the peer is not there for.
+func (l *outLink) goOn() {
+	for l.waiting.count > 0 {
+		s := *l.waiting.front()
+		again, errno := l.send(&s)
+		if again {
+			break
+		}
+		l.waiting.pop()
+		l.ep.ended(&s, errno)
+	}
+	l.flush()
+	if l.removed && l.waiting.count == 0 {
+		l.close()
+	}
+}
+
+// event is called when the peer knocks, for there is room, or is gone.
+func (l *outLink) event() {
+	if hush(l.fd, l.ep.domain.loop.scratch[:]) {
+		return
+	}
+	to := l.to
+	l.close()
+	for l.waiting.count > 0 {
+		s := l.waiting.pop()
+		l.ep.unsent--
+		l.ep.ended(&s, unix.ECONNRESET)
+	}
+	buryPeer(&to)
+}
+
+// inLink is the way from a peer to one endpoint.
+type inLink struct {
+	domain *domain
+	ep     *endpoint // nil until the hello came
+	ring   recvRing
+	fd     int
+	slot   int
+	pid    int32
+	gone   bool // the peer is: what stands in the ring is taken out first
+}
+
+// event is called when the peer introduces itself, knocks, or is gone.
+func (q *inLink) event() {
+	switch {
+	case q.ep == nil:
+		if err := q.meet(); err != nil && !errors.Is(err, unix.EAGAIN) {
+			q.close()
+		}
+	case !hush(q.fd, q.domain.loop.scratch[:]):
+		q.gone = true
+		q.domain.loop.ignore(q.fd) // or it would end every Wait
+	}
+}
+
+// meet reads the hello and maps the ring.
+func (q *inLink) meet() error {
+	number, memfd, err := readHello(q.fd, q.domain.loop.oob[:])
+	if err != nil {
+		return err
+	}
+	defer unix.Close(memfd)
+	ep := q.domain.endpoint(number)
+	if ep == nil {
+		return errHello
+	}
+	mem, err := mapRing(memfd)
+	if err != nil {
+		return err
+	}
+	q.ring = recvRing{ring: newRing(mem)}
+	if !q.ring.check() {
+		return errHello // close unmaps it
+	}
+	q.ep = ep
+	q.ep.rings = append(q.ep.rings, q)
+	return nil
+}
+
+// close gives back ring and socket.
+func (q *inLink) close() {
+	if q.ep != nil {
+		q.ep.forget(q)
+	}
+	q.domain.loop.remove(q.fd, q.slot)
+	q.domain.loop.left(q.pid)
+	unix.Close(q.fd)
+	if q.ring.mem != nil {
+		_ = unix.Munmap(q.ring.mem) // cannot fail: it was mapped so
+	}
+	*q = inLink{domain: q.domain, fd: -1}
+}

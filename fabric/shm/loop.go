@@ -1,0 +1,159 @@
+//go:build linux
+
+package shm
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// loop watches a domain's descriptors: the socket on which peers introduce themselves, the
+// sockets of all rings, the bell. Polling looks at it now and then, sleeping waits for it.
+type loop struct {
+	domain  *domain
+	epoll   int
+	listen  int
+	slots   []watched
+	free    []int
+	links   int
+	perPID  map[int32]int
+	events  [32]unix.EpollEvent
+	scratch [16]byte
+	oob     [256]byte // control messages
+	opened  bool
+
+	pollFd   unix.PollFd
+	pollTime unix.Timespec
+}
+
+// watched is what a descriptor belongs to.
+type watched interface{ event() }
+
+// The first slots are no links.
+const (
+	slotListen = 0
+	slotBell   = 1
+)
+
+func (o *loop) open(d *domain) (err error) {
+	o.domain, o.perPID, o.epoll, o.listen = d, make(map[int32]int), -1, -1
+	o.opened = true
+	o.slots = make([]watched, 2)
+	if o.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return os.NewSyscallError("epoll_create1", err)
+	}
+	if o.listen, err = listen(&d.name); err != nil {
+		return err
+	}
+	if err = o.watch(o.listen, slotListen); err != nil {
+		return err
+	}
+	return o.watch(d.bell.event, slotBell)
+}
+
+func (o *loop) watch(fd, slot int) error {
+	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(slot)}
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(o.epoll, unix.EPOLL_CTL_ADD, fd, &ev))
+}
+
+// ignore watches a descriptor no more, which keeps its slot.
+func (o *loop) ignore(fd int) { _ = unix.EpollCtl(o.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
+
+// add watches the descriptor of a link.
+func (o *loop) add(fd int, w watched, slot *int) error {
+	n := len(o.slots)
+	if len(o.free) > 0 {
+		n = o.free[len(o.free)-1]
+	}
+	if err := o.watch(fd, n); err != nil {
+		return err
+	}
+	if n == len(o.slots) {
+		o.slots = append(o.slots, w)
+	} else {
+		o.free = o.free[:len(o.free)-1]
+		o.slots[n] = w
+	}
+	*slot = n
+	o.links++
+	return nil
+}
+
+func (o *loop) remove(fd, slot int) {
+	o.ignore(fd)
+	o.slots[slot] = nil
+	o.free = append(o.free, slot)
+	o.links--
+}
+
+// tend looks at what has happened on the descriptors, without waiting.
+func (o *loop) tend() {
+	n, _ := unix.EpollWait(o.epoll, o.events[:], 0) // the one error is a signal
+	for i := range max(n, 0) {
+		switch slot := int(o.events[i].Fd); {
+		case slot == slotListen:
+			o.accept()
+		case slot == slotBell:
+			o.domain.bell.hush()
+		case o.slots[slot] != nil: // else it was closed by the event before
+			o.slots[slot].event()
+		}
+	}
+}
+
+// accept takes in the peers that have connected.
+func (o *loop) accept() {
+	const atOnce = 16
+	for range atOnce {
+		fd, _, err := unix.Accept4(o.listen, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		if err != nil {
+			return
+		}
+		if !o.admit(fd) {
+			unix.Close(fd)
+		}
+	}
+}
+
+// admit makes a link of a socket, if its peer is of this user and has not too many.
+func (o *loop) admit(fd int) bool {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil || cred.Uid != o.domain.name.uid || o.links >= linksMax ||
+		o.perPID[cred.Pid] >= linksPerProcess {
+		return false
+	}
+	q := &inLink{domain: o.domain, fd: fd, pid: cred.Pid}
+	if o.add(fd, q, &q.slot) != nil {
+		return false
+	}
+	o.perPID[q.pid]++
+	q.event() // the hello came with the connection
+	return true
+}
+
+// left notes that a link of a process is gone.
+func (o *loop) left(pid int32) {
+	if o.perPID[pid]--; o.perPID[pid] == 0 {
+		delete(o.perPID, pid)
+	}
+}
+
+func (o *loop) close() {
+	if !o.opened {
+		return
+	}
+	for _, w := range o.slots {
+		if q, ok := w.(*inLink); ok { // one that never said hello
+			q.close()
+		}
+	}
+	if o.listen >= 0 {
+		unlisten(&o.domain.name)
+		unix.Close(o.listen)
+	}
+	if o.epoll >= 0 {
+		unix.Close(o.epoll)
+	}
+	o.opened = false
+}

@@ -1,0 +1,191 @@
+//go:build linux
+
+package shm
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+)
+
+const (
+	nameVersion = 1
+	idBytes     = 16
+	// version, place, user, domain, endpoint
+	nameBytes = 1 + 8 + 4 + idBytes + 2
+
+	memoryDir = "/dev/shm"
+)
+
+// place tells hosts, boots and containers apart: it is the same for all who see one /dev/shm.
+type place uint64
+
+// findPlace hashes what the kernel has drawn at boot, and the device behind /dev/shm.
+func findPlace() (place, error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return 0, err
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(memoryDir, &st); err != nil {
+		return 0, &os.PathError{Op: "stat", Path: memoryDir, Err: err}
+	}
+	h := fnv.New64a()
+	h.Write(boot)
+	var dev [16]byte
+	binary.LittleEndian.PutUint64(dev[:], st.Dev)
+	binary.LittleEndian.PutUint64(dev[8:], st.Ino)
+	h.Write(dev[:])
+	return place(h.Sum64()), nil
+}
+
+// name is an endpoint's name, taken apart.
+type name struct {
+	place    place
+	uid      uint32
+	id       [idBytes]byte // of the domain
+	endpoint uint16
+}
+
+func (n *name) append(b []byte) []byte {
+	b = append(b, nameVersion)
+	b = binary.LittleEndian.AppendUint64(b, uint64(n.place))
+	b = binary.LittleEndian.AppendUint32(b, n.uid)
+	b = append(b, n.id[:]...)
+	return binary.LittleEndian.AppendUint16(b, n.endpoint)
+}
+
+// parseName takes a name apart. A name of another host, container or user is none here.
+func parseName(b []byte, own *name) (n name, err error) {
+	if len(b) != nameBytes || b[0] != nameVersion {
+		return n, fmt.Errorf("%w: %d bytes are no name of version %d", fabric.ErrBadName, len(b),
+			nameVersion)
+	}
+	n.place = place(binary.LittleEndian.Uint64(b[1:]))
+	n.uid = binary.LittleEndian.Uint32(b[9:])
+	copy(n.id[:], b[13:])
+	n.endpoint = binary.LittleEndian.Uint16(b[13+idBytes:])
+	switch {
+	case n.place != own.place:
+		return n, fmt.Errorf("%w: of another host, or of a container with another %s",
+			fabric.ErrBadName, memoryDir)
+	case n.uid != own.uid:
+		return n, fmt.Errorf("%w: of user %d, this is user %d", fabric.ErrBadName, n.uid, own.uid)
+	}
+	return n, nil
+}
+
+// socketPath is where a domain listens.
+func (n *name) socketPath() string {
+	return filepath.Join(socketDir(n.uid), hex.EncodeToString(n.id[:]))
+}
+
+func socketDir(uid uint32) string { return filepath.Join(memoryDir, fmt.Sprintf("gobtl-%d", uid)) }
+
+// newName draws the name of a new domain.
+func newName() (name, error) {
+	p, err := findPlace()
+	if err != nil {
+		return name{}, err
+	}
+	n := name{place: p, uid: uint32(os.Geteuid())}
+	rand.Read(n.id[:]) // never fails (crypto/rand)
+	return n, nil
+}
+
+// openDir opens the directory of the user's sockets, and makes it if it is missing. It must be the
+// user's alone: in a directory of somebody else anybody could pose as a peer.
+func openDir(uid uint32) (fd int, err error) {
+	dir := socketDir(uid)
+	if err := unix.Mkdir(dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+		return -1, &os.PathError{Op: "mkdir", Path: dir, Err: err}
+	}
+	const flags = unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_RDONLY
+	fd, err = unix.Open(dir, flags, 0)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	if err == nil && (st.Uid != uid || st.Mode&0o077 != 0) {
+		err = fmt.Errorf("%w: %s belongs to user %d, mode %#o; it must be this user's alone",
+			fabric.ErrUnavailable, dir, st.Uid, st.Mode&0o777)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// lockDir does something while nobody else binds a socket in the directory or removes one, so that
+// a socket that is bound and does not listen is of an owner that is gone.
+func lockDir(uid uint32, tries int, do func() error) error {
+	for {
+		fd, err := openDir(uid)
+		if err != nil {
+			return err
+		}
+		err = flock(fd, tries)
+		var st unix.Stat_t
+		if err == nil {
+			err = unix.Fstat(fd, &st)
+		}
+		if err == nil && st.Nlink == 0 { // somebody has removed it, for it was empty
+			unix.Close(fd)
+			continue
+		}
+		if err == nil {
+			err = do()
+		}
+		unix.Close(fd) // unlocks
+		return err
+	}
+}
+
+// sweep removes the sockets of owners that are gone: at most a bounded number, for whoever opens a
+// domain should not pay for all that crashed before.
+func sweep(uid uint32) {
+	const checked = 256
+	dir, err := os.Open(socketDir(uid))
+	if err != nil {
+		return
+	}
+	entries, _ := dir.ReadDir(checked)
+	dir.Close()
+	for _, e := range entries {
+		if e.Type() == os.ModeSocket {
+			removeIfDead(filepath.Join(dir.Name(), e.Name()))
+		}
+	}
+}
+
+// buryPeer removes the socket of a peer that has gone, if it could not do so itself, and if nobody
+// holds the lock just now.
+func buryPeer(n *name) {
+	_ = lockDir(n.uid, 1, func() error {
+		removeIfDead(n.socketPath())
+		return nil
+	})
+}
+
+// removeIfDead removes a socket that nobody listens to. The caller holds the directory's lock.
+func removeIfDead(path string) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if errors.Is(unix.Connect(fd, &unix.SockaddrUnix{Name: path}), unix.ECONNREFUSED) {
+		_ = unix.Unlink(path) // somebody else may have done it
+	}
+}

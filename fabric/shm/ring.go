@@ -1,0 +1,199 @@
+//go:build linux
+
+package shm
+
+import (
+	"errors"
+	"sync/atomic"
+	"unsafe"
+)
+
+const (
+	ringMagic   = 0x676f62746c52_01 // "gobtlR", version 1
+	ringAlign   = 64                // a cache line: records of two datagrams never share one
+	wordBytes   = 8
+	headerBytes = 4096
+
+	offMagic  = 0
+	offSize   = 8
+	offHead   = 64
+	offSleeps = 128
+	offWants  = 192
+
+	ringBytesMin = 256 << 10
+	ringBytesMax = 4 << 20
+
+	wordEnd  = 0
+	wordSkip = 1 << 32
+
+	// publishBytes is how much of a batch is held back: beyond it the receiver may as well begin.
+	publishBytes = 16 << 10
+)
+
+// errRing: what stands in a ring is not what a sender writes.
+var errRing = errors.New("shm: a ring has impossible contents")
+
+// ring is one side's view of a ring: memory that both sides map. All positions count bytes from the
+// beginning of time; their low bits are the place.
+type ring struct {
+	mem  []byte // all of it, mapped
+	data unsafe.Pointer
+	size uint64 // of the data, a power of two
+}
+
+func newRing(mem []byte) ring {
+	size := uint64(len(mem) - headerBytes)
+	return ring{mem: mem, data: unsafe.Pointer(&mem[headerBytes]), size: size}
+}
+
+func (r *ring) head() *uint64   { return (*uint64)(unsafe.Pointer(&r.mem[offHead])) }
+func (r *ring) sleeps() *uint32 { return (*uint32)(unsafe.Pointer(&r.mem[offSleeps])) }
+func (r *ring) wants() *uint32  { return (*uint32)(unsafe.Pointer(&r.mem[offWants])) }
+
+// word is the first word of the record at a position.
+func (r *ring) word(pos uint64) *uint64 {
+	return (*uint64)(unsafe.Add(r.data, pos&(r.size-1)))
+}
+
+// bytes is the memory from a place behind a position on; the caller has made sure of its bounds.
+func (r *ring) bytes(pos, n uint64) []byte {
+	at := headerBytes + pos&(r.size-1) + wordBytes
+	return r.mem[at : at+n : at+n]
+}
+
+// recordBytes is the room that a datagram takes.
+func recordBytes(size uint64) uint64 {
+	return (size + wordBytes + ringAlign - 1) &^ (ringAlign - 1)
+}
+
+// sendRing is the sender's side.
+type sendRing struct {
+	ring
+	tail  uint64 // where the next record goes
+	taken uint64 // the receiver's head as last read
+	first uint64 // the first record that is not visible yet, if open
+	word1 uint64 // its word
+	open  bool
+	wake  bool // the receiver slept at a publish, and must be woken
+}
+
+// format writes what the receiver checks.
+func (s *sendRing) format() {
+	*(*uint64)(unsafe.Pointer(&s.mem[offMagic])) = ringMagic
+	*(*uint64)(unsafe.Pointer(&s.mem[offSize])) = s.size
+}
+
+// room finds the position of a record of n bytes; false means that there is no room now. What the
+// receiver says that it has taken out is believed within what was put in: by more it could only
+// harm the ring that it reads from.
+func (s *sendRing) room(n uint64) (skip uint64, ok bool) {
+	left := s.size - s.tail&(s.size-1)
+	need := n + ringAlign // and the end behind it
+	if left < n {
+		skip = left
+		need += left
+	}
+	if s.tail+need-s.taken <= s.size {
+		return skip, true
+	}
+	if taken := atomic.LoadUint64(s.head()); taken-s.taken <= s.tail-s.taken {
+		s.taken = taken
+	}
+	return skip, s.tail+need-s.taken <= s.size
+}
+
+// put copies a datagram in, to be seen with the next publish. False means that there is no room.
+func (s *sendRing) put(head, tail []byte) bool {
+	size := uint64(len(head) + len(tail))
+	n := recordBytes(size)
+	skip, ok := s.room(n)
+	if !ok {
+		return false
+	}
+	if skip > 0 {
+		s.begin(wordSkip)
+		s.tail += skip
+	}
+	room := s.bytes(s.tail, size)
+	copy(room[copy(room, head):], tail)
+	s.begin(size + 1)
+	s.tail += n
+	if s.tail-s.first >= publishBytes {
+		s.publish()
+	}
+	return true
+}
+
+// begin writes the word of the record at the tail, or keeps it if the record is the first of those
+// that are not visible yet.
+func (s *sendRing) begin(word uint64) {
+	if !s.open {
+		s.first, s.word1, s.open = s.tail, word, true
+		return
+	}
+	*s.word(s.tail) = word
+}
+
+// publish makes what was put visible: the new end, then the first word over the old one. The store
+// is a full barrier, so that the sleep flag is read behind it.
+func (s *sendRing) publish() {
+	if !s.open {
+		return
+	}
+	*s.word(s.tail) = wordEnd
+	s.open = false
+	atomic.StoreUint64(s.word(s.first), s.word1)
+	if atomic.LoadUint32(s.sleeps()) != 0 && atomic.SwapUint32(s.sleeps(), 0) != 0 {
+		s.wake = true
+	}
+}
+
+// recvRing is the receiver's side.
+type recvRing struct {
+	ring
+	at   uint64 // the next record
+	told uint64 // the head that the sender knows
+}
+
+// check says whether the memory is a ring.
+func (q *recvRing) check() bool {
+	return *(*uint64)(unsafe.Pointer(&q.mem[offMagic])) == ringMagic &&
+		*(*uint64)(unsafe.Pointer(&q.mem[offSize])) == q.size
+}
+
+// next returns the datagram at the head; none is nil without an error. The bytes are the sender's
+// to change: copy them, then look.
+func (q *recvRing) next() ([]byte, error) {
+	for skipped := false; ; skipped = true {
+		word := atomic.LoadUint64(q.word(q.at))
+		left := q.size - q.at&(q.size-1)
+		switch {
+		case word == wordEnd:
+			return nil, nil
+		case word == wordSkip && !skipped && left < q.size:
+			q.at += left
+			continue
+		case word > mtuBytes+1 || recordBytes(word-1) > left:
+			return nil, errRing
+		}
+		return q.bytes(q.at, word-1), nil
+	}
+}
+
+// advance leaves a datagram of so many bytes behind.
+func (q *recvRing) advance(size int) { q.at += recordBytes(uint64(size)) }
+
+// waiting says whether there is something to take out.
+func (q *recvRing) waiting() bool { return atomic.LoadUint64(q.word(q.at)) != wordEnd }
+
+// giveBack tells the sender what was taken out, if that is an eighth of the ring, and says whether
+// the sender waits for it. Seven eighths hold any datagram: a sender that finds no room has put in
+// enough for the receiver to come here once more.
+func (q *recvRing) giveBack() (wake bool) {
+	if q.at-q.told < q.size/8 {
+		return false
+	}
+	q.told = q.at
+	atomic.StoreUint64(q.head(), q.at)
+	return atomic.LoadUint32(q.wants()) != 0 && atomic.SwapUint32(q.wants(), 0) != 0
+}

@@ -1,0 +1,73 @@
+package shm
+
+import (
+	"fmt"
+	"os"
+
+	"gobtl/fabric"
+)
+
+const (
+	// mtuBytes is the largest datagram: its record fills 64 KiB of a ring.
+	mtuBytes     = 64<<10 - ringAlign
+	defaultDepth = 4096
+	maxDepth     = 1 << 16
+	domainName   = "shm"
+)
+
+// GetInfo answers to its name and to hints that ask for everything. There is nothing to bind, so
+// any Hints.Node but the domain's name selects nothing.
+func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
+	switch h.Provider {
+	case "", ProviderName, ProviderName + "/":
+	default:
+		return nil, nil
+	}
+	if h.Domain != "" && h.Domain != domainName || h.Node != "" && h.Node != domainName {
+		return nil, nil
+	}
+	if _, err := findPlace(); err != nil {
+		return nil, fmt.Errorf("%w: shm: %w", fabric.ErrUnavailable, err)
+	}
+	info := newInfo()
+	info.Node = h.Node
+	return []fabric.Info{info}, nil
+}
+
+func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, error) {
+	if info.Provider != ProviderName {
+		return nil, fmt.Errorf("%w: %q is not %q", fabric.ErrNoProvider, info.Provider, ProviderName)
+	}
+	return openDomain(info, cfg)
+}
+
+func newInfo() fabric.Info {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "this host"
+	}
+	return fabric.Info{
+		Provider:   ProviderName,
+		Version:    "1",
+		Fabric:     host,
+		Domain:     domainName,
+		AddrFormat: "shm",
+		MTUBytes:   mtuBytes,
+		TxDepth:    defaultDepth,
+		RxDepth:    defaultDepth,
+		IOVLimit:   2,
+		CanWait:    true,
+		Loopback:   true,
+		Reliable:   true,
+		Ordered:    true,
+		Attrs: []fabric.Attr{
+			{Name: "reach", Value: "processes of this user that see the same " + memoryDir},
+			{Name: "ring", Value: fmt.Sprintf("%d KiB for each pair of endpoints, less beyond %d MiB",
+				ringBytesMax>>10, ringBudget>>20)},
+		},
+	}
+}
+
+func badConfig(format string, args ...any) error {
+	return fmt.Errorf("%w: shm: "+format, append([]any{fabric.ErrBadConfig}, args...)...)
+}

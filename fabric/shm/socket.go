@@ -1,0 +1,181 @@
+//go:build linux
+
+package shm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+)
+
+const (
+	helloMagic   = 0x676f62746c53_01 // "gobtlS", version 1
+	helloBytes   = 8 + 2
+	backlog      = 128
+	sealsWanted  = unix.F_SEAL_SHRINK
+	sealsOfRings = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+)
+
+// The socket that belongs to a ring carries, from the sender, one packet with the hello and the
+// ring's memory, and after it, both ways, packets of one byte that say: look, there is something. A
+// call on it never waits, whatever the other side does.
+
+// listen binds a domain's socket.
+func listen(n *name) (fd int, err error) {
+	err = lockDir(n.uid, lockTries, func() error {
+		sweep(n.uid)
+		fd, err = unix.Socket(unix.AF_UNIX,
+			unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			return os.NewSyscallError("socket", err)
+		}
+		err = os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrUnix{Name: n.socketPath()}))
+		if err == nil {
+			err = os.NewSyscallError("listen", unix.Listen(fd, backlog))
+		}
+		if err != nil {
+			unix.Close(fd)
+		}
+		return err
+	})
+	if err != nil {
+		return -1, fmt.Errorf("%w: %w", fabric.ErrUnavailable, err)
+	}
+	return fd, nil
+}
+
+// unlisten removes a domain's socket, and the directory with the last one.
+func unlisten(n *name) {
+	_ = unix.Unlink(n.socketPath())
+	_ = lockDir(n.uid, 1, func() error {
+		return unix.Rmdir(socketDir(n.uid)) // fails unless it is empty
+	})
+}
+
+// dial connects to a peer's domain and hands over a new ring for one of its endpoints.
+func dial(to *name, memfd int) (fd int, err error) {
+	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, err
+	}
+	err = unix.Connect(fd, &unix.SockaddrUnix{Name: to.socketPath()})
+	if err == nil {
+		var hello [helloBytes]byte
+		binary.LittleEndian.PutUint64(hello[:], helloMagic)
+		binary.LittleEndian.PutUint16(hello[8:], to.endpoint)
+		err = unix.Sendmsg(fd, hello[:], unix.UnixRights(memfd), nil,
+			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// errHello: a peer introduced itself with something else than a hello.
+var errHello = errors.New("shm: not a hello")
+
+// readHello reads the number of the endpoint that is meant, and the ring's memory.
+func readHello(fd int, oob []byte) (endpoint uint16, memfd int, err error) {
+	var hello [helloBytes]byte
+	n, oobn, _, _, err := unix.Recvmsg(fd, hello[:], oob, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return 0, -1, err
+	}
+	fds := rights(oob[:oobn])
+	whole := n == helloBytes && len(fds) == 1 && binary.LittleEndian.Uint64(hello[:]) == helloMagic
+	if !whole {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+		return 0, -1, errHello
+	}
+	return binary.LittleEndian.Uint16(hello[8:]), fds[0], nil
+}
+
+// rights returns the descriptors that came with a packet.
+func rights(oob []byte) (fds []int) {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	for i := range messages {
+		got, err := unix.ParseUnixRights(&messages[i])
+		if err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	return fds
+}
+
+// knock wakes the peer at the other end of a socket. If it cannot be sent, the peer has others
+// waiting to be read, and wakes by those.
+func knock(fd int) {
+	_ = unix.Send(fd, knockBytes[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+}
+
+var knockBytes = [1]byte{1}
+
+// hush reads what knocks have come, and says whether the peer is still there.
+func hush(fd int, scratch []byte) (alive bool) {
+	for range 64 {
+		n, err := unix.Read(fd, scratch) // of a socket that was opened not to block
+		switch {
+		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
+			return true
+		case err != nil || n == 0:
+			return false
+		}
+	}
+	return true // more are there: they will be read the next time
+}
+
+// makeRing makes the memory of a ring for sending. It is sealed, so that the receiver can rely on
+// it: bytes of a file that somebody cuts off cannot be read without a signal.
+func makeRing(sizeBytes int) (mem []byte, memfd int, err error) {
+	memfd, err = unix.MemfdCreate("gobtl-ring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, -1, os.NewSyscallError("memfd_create", err)
+	}
+	err = os.NewSyscallError("ftruncate", unix.Ftruncate(memfd, int64(headerBytes+sizeBytes)))
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(memfd), unix.F_ADD_SEALS, sealsOfRings)
+		err = os.NewSyscallError("fcntl", err)
+	}
+	if err == nil {
+		mem, err = mapShared(memfd, headerBytes+sizeBytes)
+	}
+	if err != nil {
+		unix.Close(memfd)
+		return nil, -1, err
+	}
+	return mem, memfd, nil
+}
+
+// mapRing maps the memory that a peer has handed over, if it is that of a ring.
+func mapRing(memfd int) ([]byte, error) {
+	seals, err := unix.FcntlInt(uintptr(memfd), unix.F_GET_SEALS, 0)
+	if err != nil || seals&sealsWanted != sealsWanted {
+		return nil, errHello // no memory, or memory that could be taken away
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(memfd, &st); err != nil {
+		return nil, err
+	}
+	size := st.Size - headerBytes
+	if size < ringBytesMin || size > ringBytesMax || size&(size-1) != 0 {
+		return nil, errHello
+	}
+	return mapShared(memfd, int(st.Size))
+}
+
+func mapShared(fd, sizeBytes int) ([]byte, error) {
+	mem, err := unix.Mmap(fd, 0, sizeBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	return mem, os.NewSyscallError("mmap", err)
+}

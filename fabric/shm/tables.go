@@ -1,0 +1,146 @@
+//go:build linux
+
+package shm
+
+import (
+	"syscall"
+
+	"gobtl/fabric"
+)
+
+const (
+	maxPeers   = 1 << 24
+	maxRegions = 1 << 20
+)
+
+// Errors of single operations; values, so that reporting one allocates nothing.
+var (
+	errUnknownAddr = failure("fi_send", syscall.EINVAL, "unknown or removed peer address")
+	errRemoveAddr  = failure("fi_av_remove", syscall.EINVAL, "unknown or removed peer address")
+	errBadBuf      = failure("post", syscall.EINVAL, "buffer outside the arena")
+	errTooLong     = failure("fi_send", syscall.EMSGSIZE, "datagram larger than the buffer or the MTU")
+	errBadRegion   = failure("fi_send", syscall.EINVAL, "unknown region, or bytes outside it")
+	errNoRegion    = failure("fi_close", syscall.EINVAL, "unknown region")
+)
+
+func failure(op string, errno syscall.Errno, text string) error {
+	return &fabric.Error{Provider: ProviderName, Op: op, Errno: int(errno), Text: text}
+}
+
+// peerTable is a domain's address vector. An Addr is an index and a generation, so that one that
+// was removed is noticed.
+type peerTable struct {
+	peers  []peer
+	free   []uint32
+	byName map[name]uint32
+}
+
+type peer struct {
+	name    name
+	gen     uint32
+	inserts int        // 0: nobody has the slot
+	links   []*outLink // by the slot of the endpoint that sends
+}
+
+// get returns the peer of an Addr that is inserted now, or nil.
+func (t *peerTable) get(a fabric.Addr) *peer {
+	i, gen := uint32(a), uint32(a>>32)
+	if uint64(i) >= uint64(len(t.peers)) || t.peers[i].gen != gen || t.peers[i].inserts == 0 {
+		return nil
+	}
+	return &t.peers[i]
+}
+
+func (t *peerTable) insert(n name) (fabric.Addr, error) {
+	i, known := t.byName[n]
+	switch {
+	case known:
+	case len(t.free) > 0:
+		i = t.free[len(t.free)-1]
+		t.free = t.free[:len(t.free)-1]
+	case len(t.peers) == maxPeers:
+		return fabric.AddrUnknown, fabric.ErrAgain
+	default:
+		i = uint32(len(t.peers))
+		t.peers = append(t.peers, peer{})
+	}
+	p := &t.peers[i]
+	p.name = n
+	p.inserts++
+	t.byName[n] = i
+	return fabric.Addr(p.gen)<<32 | fabric.Addr(i), nil
+}
+
+// remove undoes an insert. Links that have nothing to send close; the others when they have sent
+// it.
+func (t *peerTable) remove(a fabric.Addr) error {
+	p := t.get(a)
+	if p == nil {
+		return errRemoveAddr
+	}
+	if p.inserts--; p.inserts > 0 {
+		return nil
+	}
+	for i, l := range p.links {
+		if l == nil {
+			continue
+		}
+		if l.removed = true; l.waiting.count == 0 {
+			l.close()
+		}
+		p.links[i] = nil
+	}
+	delete(t.byName, p.name)
+	t.free = append(t.free, uint32(a))
+	*p = peer{gen: p.gen + 1, links: p.links}
+	return nil
+}
+
+// regionTable holds the registered memory; a Region is an index from 1 on. Holding the memory is
+// all that registering takes: it is read by this process alone.
+type regionTable struct {
+	slots [][]byte
+	free  []fabric.Region
+}
+
+func (t *regionTable) add(mem []byte) (fabric.Region, error) {
+	if len(mem) == 0 {
+		return 0, badConfig("a region of no bytes")
+	}
+	if len(t.slots) == 0 {
+		t.slots = make([][]byte, 1)
+	}
+	if n := len(t.free); n > 0 {
+		r := t.free[n-1]
+		t.free = t.free[:n-1]
+		t.slots[r] = mem
+		return r, nil
+	}
+	if len(t.slots) > maxRegions {
+		return 0, fabric.ErrAgain
+	}
+	t.slots = append(t.slots, mem)
+	return fabric.Region(len(t.slots) - 1), nil
+}
+
+func (t *regionTable) remove(r fabric.Region) error {
+	if uint64(r) >= uint64(len(t.slots)) || t.slots[r] == nil {
+		return errNoRegion
+	}
+	t.slots[r] = nil
+	t.free = append(t.free, r)
+	return nil
+}
+
+// gather returns the part of a region that a send names, nil if there is none.
+func (t *regionTable) gather(s *fabric.Send) ([]byte, bool) {
+	if uint64(s.Region) >= uint64(len(t.slots)) {
+		return nil, false
+	}
+	mem := t.slots[s.Region]
+	// Compared this way round, no sum of the caller's numbers can wrap.
+	if s.RegionOff > uint64(len(mem)) || uint64(s.RegionLen) > uint64(len(mem))-s.RegionOff {
+		return nil, false
+	}
+	return mem[s.RegionOff : s.RegionOff+uint64(s.RegionLen)], mem != nil
+}

@@ -1,0 +1,154 @@
+//go:build linux
+
+package shm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+)
+
+// Wait implements fabric.Waiter. It says in each ring that it sleeps, looks once more, and sleeps
+// on the sockets, on which peers knock that have read so. Rings of endpoints that have no
+// receives posted do not end it: nothing that arrives there could be polled.
+func (d *domain) Wait(timeout time.Duration) error {
+	if d.closed {
+		return fabric.ErrClosed
+	}
+	d.sayAsleep(1)
+	for _, e := range d.endpoints {
+		if e != nil && (e.pollable() || e.hasRoom()) {
+			timeout = 0
+			break
+		}
+	}
+	errno := d.loop.sleep(timeout)
+	d.sayAsleep(0)
+	d.loop.tend()
+	if errno != 0 && errno != unix.EINTR {
+		return &fabric.Error{
+			Provider: ProviderName, Op: "ppoll", Errno: int(errno), Text: errno.Error(),
+		}
+	}
+	return nil
+}
+
+// sayAsleep sets the flags by which peers know that this side must be woken.
+func (d *domain) sayAsleep(asleep uint32) {
+	for _, e := range d.endpoints {
+		if e == nil {
+			continue
+		}
+		if e.posted.count > 0 {
+			for _, q := range e.rings {
+				atomic.StoreUint32(q.ring.sleeps(), asleep)
+			}
+		}
+		for _, l := range e.stalled {
+			if l.fd >= 0 {
+				atomic.StoreUint32(l.ring.wants(), asleep)
+			}
+		}
+	}
+}
+
+// hasRoom says whether something that waits could be sent now, or its peer could be tried again.
+func (e *endpoint) hasRoom() bool {
+	for _, l := range e.stalled {
+		if l.fd < 0 {
+			return true
+		}
+		s := l.waiting.front()
+		if _, ok := l.ring.room(recordBytes(uint64(s.Len) + uint64(s.RegionLen))); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// sleep waits until something happens on a descriptor, a signal, or the timeout (negative: none).
+func (o *loop) sleep(timeout time.Duration) syscall.Errno {
+	o.pollFd = unix.PollFd{Fd: int32(o.epoll), Events: unix.POLLIN}
+	var ts *unix.Timespec
+	if timeout >= 0 {
+		o.pollTime = unix.NsecToTimespec(timeout.Nanoseconds())
+		ts = &o.pollTime
+	}
+	_, _, errno := syscall.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&o.pollFd)), 1,
+		uintptr(unsafe.Pointer(ts)), 0, 0, 0)
+	return errno
+}
+
+// Wake implements fabric.Waiter.
+func (d *domain) Wake() { d.bell.ring() }
+
+// bell is the eventfd by which Wake ends a Wait.
+type bell struct {
+	mu    sync.Mutex // held while event is written, so that a closed descriptor's number never is
+	event int        // -1 after close
+}
+
+func newBell() (*bell, error) {
+	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, os.NewSyscallError("eventfd", err)
+	}
+	return &bell{event: event}, nil
+}
+
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.event < 0 {
+		return
+	}
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	// It fails only when the counter is full, and then it rings already.
+	_, _ = unix.Write(b.event, one[:])
+}
+
+func (b *bell) hush() {
+	var count [8]byte
+	_, _ = unix.Read(b.event, count[:])
+}
+
+func (b *bell) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.event >= 0 {
+		unix.Close(b.event)
+		b.event = -1
+	}
+}
+
+// lockTries bounds how long somebody else may hold the lock of the sockets' directory: two seconds.
+const (
+	lockTries = 200
+	lockPause = 10 * time.Millisecond
+)
+
+// flock locks a directory. Whoever holds it does so for a moment; a process that does not let go
+// must not stop the others for ever.
+func flock(fd, tries int) error {
+	for {
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		if tries--; tries <= 0 {
+			return fmt.Errorf("another process keeps the directory locked: %w", err)
+		}
+		time.Sleep(lockPause)
+	}
+}

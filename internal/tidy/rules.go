@@ -154,3 +154,19 @@ func mayStartGoroutines(name string) bool {
 	return dir == "btl" && strings.HasPrefix(base, "runner") ||
 		dir != "fabric/sim" && isProvider(dir)
 }
+
+// btlDir is the package whose inside has rules of its own.
+const btlDir = "btl"
+
+// headerRooms are the files of btl that may write headers, and read them.
+var headerRooms = []struct {
+	file, does string
+	calls      []string
+}{
+	{"egress.go", "writes headers", []string{
+		"Encode", "EncodeReject", "Write", "SetAck", "ClearAck",
+	}},
+	{"ingress.go", "reads headers", []string{
+		"Decode", "DecodeHello", "DecodeSack", "DecodeSplit", "ForeignHello", "RejectVersions",
+	}},
+}

@@ -210,6 +210,23 @@ func TestCalls(t *testing.T) {
 // one2 imports a package and uses it, without naming anything of it.
 func one2(imported string) string { return "package x\nimport \"" + imported + "\"\n" }
 
+func TestHeaderCalls(t *testing.T) {
+	t.Parallel()
+	write := "package x\nfunc f(h header, b []byte) int { return h.Encode(b) }\n"
+	read := "package x\nfunc f(b []byte, h *header) { _, _ = frag.Decode(b, h) }\n"
+	bad := []string{"2 header"}
+	run(t, []violation{
+		{"a second writer", "btl/send.go", write, bad},
+		{"the writer", "btl/egress.go", write, nil},
+		{"the writer reads", "btl/egress.go", read, bad},
+		{"a second reader", "btl/recv.go", read, bad},
+		{"the reader", "btl/ingress.go", read, nil},
+		{"a test of btl", "btl/x_test.go", write, nil},
+		{"another package", "test/sim/x.go", write, nil},
+		{"not a call", "btl/x.go", "package x\nvar f = header.Encode\n", nil},
+	})
+}
+
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	lines := func(n int) string { return strings.Repeat("\n", n) }

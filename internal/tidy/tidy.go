@@ -93,6 +93,7 @@ func (c *checker) goFile(f File) {
 	c.imports(s)
 	c.calls(s)
 	c.sizes(s)
+	c.headerCalls(s)
 }
 
 // packageDocs asks for a package comment in doc.go; a package of a single file may have it there.

@@ -1,0 +1,31 @@
+package tidy
+
+import (
+	"go/ast"
+	"path"
+	"slices"
+)
+
+// headerCalls judges the calls in btl that write or decode a header: each kind has one file.
+// Methods are known by their names alone, which no other type of btl has.
+func (c *checker) headerCalls(s *source) {
+	if s.dir != btlDir || isTest(s.Path) {
+		return
+	}
+	ast.Inspect(s.ast, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		sel, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		for _, r := range headerRooms {
+			if slices.Contains(r.calls, sel.Sel.Name) && path.Base(s.Path) != r.file {
+				c.at(s, sel.Sel.Pos(), "header", "%s %s; only %s does", sel.Sel.Name, r.does, r.file)
+			}
+		}
+		return true
+	})
+}

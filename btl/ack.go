@@ -124,19 +124,7 @@ func (m *Module) complete(f *Fragment, err error) {
 	} else {
 		m.stats.counters[CntFailed]++
 	}
-	m.completed.push(f)
-}
-
-// finish calls a fragment's OnDone and takes the descriptor back.
-func (m *Module) finish(f *Fragment) {
-	if f.isBye() {
-		m.byeDone(f.ep)
-		return // its descriptor is not of the pool
-	}
-	if f.OnDone != nil {
-		f.OnDone(f, f.err)
-	}
-	m.freeFrag(f)
+	m.outbox.push(f)
 }
 
 // owe puts an endpoint on the list of those that owe an ACK: at the end, for all delays are equal;

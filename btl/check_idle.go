@@ -56,8 +56,8 @@ func (m *Module) idleValues() []idleValue {
 		{"packets not booked", pending, 0},
 		{"endpoints ready", m.early.count + m.ready.count, 0},
 		{"ACKs owed", m.acks.count, 0},
-		{"fragments to be completed", m.completed.count, 0},
-		{"events to be told", len(m.events), 0},
+		{"fragments to be completed", m.outbox.ended.count + m.outbox.byes.count, 0},
+		{"events to be told", m.outbox.notices.len(), 0},
 		{"fragments with the caller", m.fragsLent, 0},
 		{"free descriptors", len(m.freeFrags), m.fragCount},
 		{"regions of fragments", m.ownRegions, 0},
@@ -106,8 +106,8 @@ func (ep *Endpoint) checkIdle() error {
 		return fmt.Errorf("%d packets wait behind a gap", ep.rcv.Held())
 	case ep.asm.Active() > 0:
 		return fmt.Errorf("%d fragments are not whole", ep.asm.Active())
-	case len(ep.flushes) > 0:
-		return fmt.Errorf("%d calls of Flush wait", len(ep.flushes))
+	case ep.flushes.len() > 0:
+		return fmt.Errorf("%d calls of Flush wait", ep.flushes.len())
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 		}},
 		{"flush", "Flush", func(_ *lab, m *Module, ep *Endpoint) {
 			_, next := ep.snd.Window()
-			ep.flushes = append(ep.flushes, flush{fn: func(error) {}, until: next + 1})
+			ep.flushes.push(flush{fn: func(error) {}, until: next + 1})
 		}},
 		{"gap", "gap", func(_ *lab, m *Module, ep *Endpoint) {
 			ep.rcv.Accept(m.now, ep.rcv.Next()+1, &m.rules)
@@ -57,7 +57,7 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 			m.owe(ep)
 		}},
 		{"event", "events", func(_ *lab, m *Module, ep *Endpoint) {
-			m.events = append(m.events, endpointEvent{ep: ep})
+			m.outbox.note(ep, EventConnected, nil)
 		}},
 		{"address", "to be removed", func(l *lab, m *Module, ep *Endpoint) {
 			if _, err := m.insert([]byte(ep.addrKey)); err != nil {

@@ -217,15 +217,16 @@ var tamperings = []struct {
 	}},
 	{"descriptors", "at most", func(b *busyModule) { b.cfg.FragmentsMax = 1 }},
 	{"ended in a wrong state", "has ended", func(b *busyModule) {
-		b.completed.first.state = fragSent
+		b.outbox.ended.first.state = fragSent
 	}},
-	{"ended not counted", "ended", func(b *busyModule) { b.completed.count++ }},
-	{"event", "event", func(b *busyModule) { b.events[0].ep = nil }},
+	{"ended not counted", "ended", func(b *busyModule) { b.outbox.ended.count++ }},
+	{"event", "notice 0", func(b *busyModule) { b.outbox.notices.all()[0].ep = nil }},
 	{"flush forgotten", "flush 0 is due", func(b *busyModule) {
-		b.in.flushes = append(b.in.flushes, flush{done: true})
+		oldest, _ := b.in.snd.Window()
+		b.in.flushes.push(flush{until: oldest})
 	}},
 	{"flush of a fragment gone", "not queued", func(b *busyModule) {
-		b.out.flushes = append(b.out.flushes, flush{after: [2]*Fragment{b.lent}})
+		b.out.flushes.push(flush{after: [2]*Fragment{b.lent}})
 	}},
 
 	{"not ready", "ready: false", func(b *busyModule) {

@@ -252,7 +252,7 @@ func (m *Module) establish(ep *Endpoint) {
 		if ep.reliable {
 			m.stats.counters[CntPeersReliable]++
 		}
-		m.events = append(m.events, endpointEvent{ep: ep, event: EventConnected})
+		m.outbox.note(ep, EventConnected, nil)
 		ep.rcv.AskAck(m.now, 0) // brings the peer its credits
 		m.owe(ep)
 		m.arm(ep)
@@ -303,9 +303,10 @@ func (m *Module) sortQueues(ep *Endpoint) {
 		}
 		f = next
 	}
-	for i := range ep.flushes {
+	waiting := ep.flushes.all()
+	for i := range waiting {
 		if moved { // some may wait for a little more than they must
-			ep.flushes[i].after = ep.lastQueued()
+			waiting[i].after = ep.lastQueued()
 		}
 	}
 	m.failTooLarge(ep, &ep.small.queue)

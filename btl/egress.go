@@ -87,7 +87,7 @@ func (m *Module) sealReliable(p *packet) int {
 	if f != nil && last {
 		f.until = n
 	}
-	if f != nil && last || len(ep.flushes) > 0 && last {
+	if f != nil && last || ep.flushes.len() > 0 && last {
 		p.Seq = n
 		m.stats.counters[CntAsked]++
 	}

@@ -79,7 +79,7 @@ type Endpoint struct {
 	// one for another incarnation: ended when this one connects, back in its place when it does not.
 	displaced *Endpoint
 	hs        *handshake
-	flushes   []flush
+	flushes   fifo[flush]
 	err       error
 }
 
@@ -160,115 +160,6 @@ func (m *Module) byeDone(ep *Endpoint) {
 	}
 }
 
-// flush is a call of Flush that waits.
-type flush struct {
-	fn    func(error)
-	after [2]*Fragment // set while these fragments, the last of each flow, have not been sent whole
-	until seq.Num      // acknowledged below this number means flushed
-	done  bool         // flushed, fn not called yet
-}
-
-// Flush calls fn from Progress when everything sent to the endpoint so far is acknowledged, or with
-// an error when the endpoint ends before. now is the present instant.
-func (ep *Endpoint) Flush(now Time, fn func(error)) {
-	ep.m.at(now)
-	if ep.err != nil {
-		fn(ep.err)
-		return
-	}
-	ep.flushes = append(ep.flushes, flush{fn: fn, after: ep.lastQueued(), until: ep.sentUntil()})
-	ep.checkFlushed()
-	if ep.reliable {
-		ep.m.askFlush(ep)
-	}
-}
-
-// lastQueued returns the fragments that stand last in the endpoint's queues.
-func (ep *Endpoint) lastQueued() [2]*Fragment {
-	return [2]*Fragment{ep.small.queue.last, ep.large.queue.last}
-}
-
-// waits says whether the flush waits for something to be sent.
-func (f *flush) waits() bool { return f.after[0] != nil || f.after[1] != nil }
-
-// moveFlush has the flushes that wait for a fragment, which is not sent after all, wait for the one
-// before it in its queue, if there is one.
-func (ep *Endpoint) moveFlush(f, before *Fragment) {
-	for i := range ep.flushes {
-		for k, after := range ep.flushes[i].after {
-			if after == f && before != nil {
-				ep.flushes[i].after[k] = before
-			}
-		}
-	}
-}
-
-// sentUntil is the number behind everything that has left the queue: an open pack is promised the
-// next one.
-func (ep *Endpoint) sentUntil() seq.Num {
-	_, next := ep.snd.Window()
-	if ep.pack.open() {
-		next++
-	}
-	return next
-}
-
-// markFlush notes the number behind a fragment whose last packet was sent.
-func (ep *Endpoint) markFlush(f *Fragment) {
-	for i := range ep.flushes {
-		for k, after := range ep.flushes[i].after {
-			if after == f {
-				ep.flushes[i].after[k] = nil
-				ep.flushes[i].until = ep.sentUntil()
-			}
-		}
-	}
-}
-
-// checkFlushed has the flushes called whose numbers are acknowledged.
-func (ep *Endpoint) checkFlushed() {
-	oldest, _ := ep.snd.Window()
-	some := false
-	for i := range ep.flushes {
-		f := &ep.flushes[i]
-		if !f.done && !f.waits() && !oldest.Before(f.until) {
-			f.done, some = true, true
-		}
-	}
-	if some {
-		ep.m.events = append(ep.m.events, endpointEvent{ep: ep, event: eventFlushed})
-	}
-}
-
-// callFlushed calls the flushes that are done, all of them with the endpoint's error once it has
-// ended.
-func (ep *Endpoint) callFlushed(ev Event) {
-	if ev == EventConnected || len(ep.flushes) == 0 {
-		return
-	}
-	waiting := ep.flushes
-	ep.flushes = nil
-	for _, f := range waiting {
-		switch {
-		case f.done:
-			f.fn(nil)
-		case ep.err != nil:
-			f.fn(ep.err)
-		default:
-			ep.flushes = append(ep.flushes, f)
-		}
-	}
-}
-
-// eventFlushed is an event of the module's own.
-const eventFlushed Event = 255
-
-type endpointEvent struct {
-	ep    *Endpoint
-	err   error
-	event Event
-}
-
 // fail ends everything that is under way to a peer: sends complete with err, and nothing of the
 // module refers to the endpoint but its slot.
 func (m *Module) fail(ep *Endpoint, ev Event, err error) {
@@ -298,7 +189,8 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	if errors.Is(err, ErrClosed) {
 		err = nil
 	}
-	m.events = append(m.events, endpointEvent{ep: ep, event: ev, err: err})
+	m.outbox.note(ep, ev, err)
+	ep.failFlushes()
 	m.dirty = true
 }
 

@@ -19,7 +19,7 @@ func (m *Module) unknown(h *frag.Header, hello *frag.Hello) *Endpoint {
 		!ep.hs.bound && (ep.hs.offered == 0 || ep.hs.offered == hello.Tag) {
 		return ep
 	}
-	if m.halfOpen >= m.cfg.HalfOpenMax || m.draining {
+	if m.halfOpen >= m.cfg.HalfOpenMax || m.draining || m.outbox.full(m.cfg.PeersMax) {
 		return nil
 	}
 	ep, err := m.newEndpoint(hello.CommandName, hello.DataName, int(hello.CommandBytes),

@@ -82,12 +82,10 @@ type Module struct {
 
 	freeFrags []*Fragment
 	fragCount int
-	fragsLent int          // with the caller
-	completed fragmentList // finished, OnDone not called yet
-	events    []endpointEvent
+	fragsLent int // with the caller
+	outbox    outbox
 
 	handlers   [256]Handler
-	onEvent    func(*Endpoint, Event, error)
 	regions    regionTable
 	regCache   registrationCache
 	ownRegions int // registered for single fragments under way
@@ -277,7 +275,7 @@ func (m *Module) Handle(tag Tag, h Handler) error {
 
 // OnEndpoint registers the function that is told when an endpoint connects, closes or fails, also
 // of endpoints that peers have opened. It is called from Progress.
-func (m *Module) OnEndpoint(fn func(ep *Endpoint, ev Event, err error)) { m.onEvent = fn }
+func (m *Module) OnEndpoint(fn func(ep *Endpoint, ev Event, err error)) { m.outbox.onEvent = fn }
 
 // Stats returns the counters as of the latest pass, at most a millisecond of progress old. Any
 // goroutine may call it.

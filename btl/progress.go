@@ -50,7 +50,7 @@ func (m *Module) progress() (int, error) {
 		return n, err
 	}
 	// A pass that ends early leaves nothing to be called out.
-	got, fast, err := m.receiveAll(mayFast && m.completed.first == nil && len(m.events) == 0)
+	got, fast, err := m.receiveAll(mayFast && !m.outbox.due())
 	n += got
 	if fast || err != nil {
 		return n, err
@@ -240,33 +240,13 @@ func (m *Module) handle(c *channel, comp *fabric.Completion) {
 	c.repost = append(c.repost, comp.Buf)
 }
 
-// callOut calls the functions that wait to be called: OnDone of finished fragments, and endpoint
-// events. All book-keeping is done before, so they may do anything but call Progress.
-func (m *Module) callOut() {
-	for {
-		if f := m.completed.pop(); f != nil {
-			m.finish(f)
-			continue
-		}
-		if len(m.events) == 0 {
-			return
-		}
-		e := m.events[0]
-		m.events = m.events[:copy(m.events, m.events[1:])]
-		if m.onEvent != nil && e.event != eventFlushed {
-			m.onEvent(e.ep, e.event, e.err)
-		}
-		e.ep.callFlushed(e.event)
-	}
-}
-
 // Deadline is the instant by which Progress must be called again even if nothing arrives: at or
 // before now if there is work to do, Never if there is none. Work that lacks a buffer, or room in a
 // channel, waits for the packet or the completion that brings it.
 func (m *Module) Deadline() Time {
 	if m.deferred.pending || len(m.cmd.batch) > 0 || len(m.data.batch) > 0 ||
 		m.early.count+m.ready.count > 0 && !m.starved ||
-		m.seg.ResendsWaiting() > 0 && m.data.room() > 0 || m.completed.first != nil || len(m.events) > 0 {
+		m.seg.ResendsWaiting() > 0 && m.data.room() > 0 || m.outbox.due() {
 		return m.now
 	}
 	d := m.seg.Deadline().Min(m.timers.Deadline())

@@ -325,8 +325,9 @@ func (m *Module) sendAnew(ep *Endpoint, f *Fragment) {
 	if f.next == nil {
 		q.last = f
 	}
-	for i := range ep.flushes { // those that waited for it do so again
-		w := &ep.flushes[i]
+	waiting := ep.flushes.all()
+	for i := range waiting { // those that waited for it do so again
+		w := &waiting[i]
 		after := &w.after[1]
 		if *after == nil && f.until.Before(w.until) || *after != nil && *after == busy {
 			*after = f

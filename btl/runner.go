@@ -64,6 +64,7 @@ func NewRunner(m *Module, cfg RunnerConfig, onEvent func(*Endpoint, Event, error
 		waiting: make(map[*Endpoint][]*operation),
 		done:    make(chan struct{}),
 	}
+	m.PullCompletions(false)
 	m.OnEndpoint(func(ep *Endpoint, ev Event, err error) {
 		r.connected(ep, err)
 		if onEvent != nil {

@@ -1,0 +1,197 @@
+package btl
+
+import "fmt"
+
+// outbox is what the owner is to be told: sends that have ended, what happened to endpoints, and
+// flushes that are done. It is told when the book-keeping of a pass is over, so that the functions
+// that are called may do anything but call Progress; or the owner pulls it whenever it likes.
+// Each of them costs the same, however many there are.
+//
+//	complete --> ended ----+
+//	                       +--> callOut: OnDone, OnEndpoint, the functions given to Flush
+//	fail, establish,       |    or
+//	checkFlushed --> notices    Pull: Completions
+type outbox struct {
+	ended   fragmentList // sends whose OnDone was not called yet
+	byes    fragmentList // the transport's own that have ended, if the owner pulls all others
+	notices fifo[notice]
+	onEvent func(*Endpoint, Event, error)
+	pulled  bool // the owner asks; nothing is called
+}
+
+// notice is one event of an endpoint, or the end of a flush.
+type notice struct {
+	ep      *Endpoint
+	err     error
+	flushed func(error) // of a flush
+	event   Event       // of an endpoint, if it is none
+	flush   bool
+}
+
+// push adds a fragment that has ended.
+func (o *outbox) push(f *Fragment) {
+	if o.pulled && f.isBye() {
+		o.byes.push(f)
+		return
+	}
+	o.ended.push(f)
+}
+
+// note adds an event of an endpoint.
+func (o *outbox) note(ep *Endpoint, ev Event, err error) {
+	o.notices.push(notice{ep: ep, event: ev, err: err})
+}
+
+// noteFlush adds a flush that is over.
+func (o *outbox) noteFlush(ep *Endpoint, fn func(error), err error) {
+	o.notices.push(notice{ep: ep, flush: true, flushed: fn, err: err})
+}
+
+// due says whether there is something that a pass is to call.
+func (o *outbox) due() bool {
+	if o.pulled {
+		return o.byes.first != nil
+	}
+	return o.ended.first != nil || o.notices.len() > 0
+}
+
+// callOut calls the functions that wait to be called: OnDone of finished fragments, and endpoint
+// events. All book-keeping is done before, so they may do anything but call Progress.
+func (m *Module) callOut() {
+	o := &m.outbox
+	for f := o.byes.pop(); f != nil; f = o.byes.pop() {
+		m.byeDone(f.ep)
+	}
+	for !o.pulled {
+		if f := o.ended.pop(); f != nil {
+			m.finish(f)
+			continue
+		}
+		n, ok := o.notices.pop()
+		switch {
+		case !ok:
+			return
+		case n.flush:
+			n.flushed(n.err)
+		case o.onEvent != nil:
+			o.onEvent(n.ep, n.event, n.err)
+		}
+	}
+}
+
+// finish calls a fragment's OnDone and takes the descriptor back.
+func (m *Module) finish(f *Fragment) {
+	if f.isBye() {
+		m.byeDone(f.ep)
+		return // its descriptor is not of the pool
+	}
+	if f.OnDone != nil {
+		f.OnDone(f, f.err)
+	}
+	m.freeFrag(f)
+}
+
+// CompletionKind says what a Completion is of.
+type CompletionKind uint8
+
+// The kinds of completions.
+const (
+	CompletionSend  CompletionKind = iota // of an accepted Send that returned Queued
+	CompletionFlush                       // of a Flush
+	CompletionEvent                       // what OnEndpoint would have been told
+)
+
+// Completion is what an owner that pulls is told instead of having functions called.
+type Completion struct {
+	Endpoint *Endpoint
+	Err      error          // nil if a send or flush is acknowledged; of an event as for OnEndpoint
+	Context  uint64         // of a send: Fragment.Context
+	Kind     CompletionKind // what it is of
+	Event    Event          // of CompletionEvent
+}
+
+// PullCompletions chooses how the owner is told of what has ended: by Pull (true), or by the
+// functions OnDone, of OnEndpoint and of Flush, which are called from Progress (false, the
+// default). Handlers are called from Progress in any case. Choose before the first Connect; a
+// Runner has its functions called.
+//
+// The descriptor of a send is free when its completion has been pulled, so FragmentsMax bounds
+// those that wait; an owner that does not pull events is not connected to by further peers from
+// PeersMax events on.
+func (m *Module) PullCompletions(on bool) { m.outbox.pulled = on }
+
+// Pull fills buf with what has ended since the last call, the oldest first: sends before events and
+// flushes. It returns how many it has filled in; fewer than len(buf) means that there are no more.
+// It may be called at any time by the module's owner, also by a handler, and after Close.
+func (m *Module) Pull(buf []Completion) int {
+	o := &m.outbox
+	if !o.pulled {
+		return 0
+	}
+	for i := range buf {
+		if f := o.ended.pop(); f != nil {
+			buf[i] = Completion{Endpoint: f.ep, Err: f.err, Context: f.Context}
+			m.freeFrag(f)
+			continue
+		}
+		n, ok := o.notices.pop()
+		if !ok {
+			return i
+		}
+		buf[i] = Completion{Endpoint: n.ep, Err: n.err, Kind: CompletionEvent, Event: n.event}
+		if n.flush {
+			buf[i].Kind = CompletionFlush
+		}
+	}
+	return len(buf)
+}
+
+// full says whether no further peers may connect, because their events are not pulled.
+func (o *outbox) full(peersMax int) bool { return o.pulled && o.notices.len() >= peersMax }
+
+// check looks at the fragments that wait to be told of; c counts them.
+func (m *Module) checkOutbox(c *checker) error {
+	o := &m.outbox
+	for _, l := range [...]*fragmentList{&o.ended, &o.byes} {
+		if err := m.checkEnded(c, l); err != nil {
+			return err
+		}
+	}
+	if o.byes.count > 0 && !o.pulled {
+		return fmt.Errorf("%d goodbyes wait for an owner that does not pull", o.byes.count)
+	}
+	for i, n := range o.notices.all() {
+		if n.ep == nil || n.flush != (n.flushed != nil) && !o.pulled {
+			return fmt.Errorf("notice %d without endpoint, or of nothing", i)
+		}
+	}
+	return nil
+}
+
+// fifo is a first-in-first-out list; adding and taking cost the same at any length. The zero value
+// is empty.
+type fifo[T any] struct {
+	items []T
+	head  int // items before it are gone
+}
+
+func (q *fifo[T]) len() int { return len(q.items) - q.head }
+
+// all are the items, the oldest first; they stay in the list.
+func (q *fifo[T]) all() []T { return q.items[q.head:] }
+
+func (q *fifo[T]) push(v T) { q.items = append(q.items, v) }
+
+func (q *fifo[T]) pop() (v T, ok bool) {
+	if q.head == len(q.items) {
+		return v, false
+	}
+	var zero T
+	v, q.items[q.head] = q.items[q.head], zero
+	if q.head++; 2*q.head >= len(q.items) { // half of it is empty: each item moves once at most
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	return v, true
+}

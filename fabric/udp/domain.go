@@ -35,6 +35,7 @@ type domain struct {
 	regions  regionTable
 
 	endpoints []*endpoint
+	groups    bool   // datagrams go to multicast groups
 	past      counts // of closed endpoints
 	bell      *bell
 	pollFds   []unix.PollFd
@@ -208,6 +209,15 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	if d.closed {
 		return nil, fabric.ErrClosed
 	}
+	return d.openEndpoint(cfg, func() (*socket, error) {
+		return openSocket(&d.local, d.options, cfg.RecvBufferBytes)
+	})
+}
+
+// openEndpoint opens an endpoint on a socket.
+func (d *domain) openEndpoint(
+	cfg fabric.EndpointConfig, open func() (*socket, error),
+) (fabric.Endpoint, error) {
 	if cfg.TxDepth < 0 || cfg.RxDepth < 0 {
 		return nil, badConfig("TxDepth is %d, RxDepth %d, want 0 or more", cfg.TxDepth, cfg.RxDepth)
 	}
@@ -218,7 +228,14 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 		cfg.RxDepth = defaultRxDepth
 	}
 	cfg.TxDepth, cfg.RxDepth = min(cfg.TxDepth, maxDepth), min(cfg.RxDepth, maxDepth)
-	e, err := newEndpoint(d, cfg)
+	s, err := open()
+	if err == nil && d.groups {
+		err = s.multicastBy(&d.local)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := newEndpoint(d, s, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -75,11 +75,8 @@ type endpoint struct {
 
 var _ fabric.Endpoint = (*endpoint)(nil)
 
-func newEndpoint(d *domain, cfg fabric.EndpointConfig) (*endpoint, error) {
-	s, err := openSocket(&d.local, d.options, cfg.RecvBufferBytes)
-	if err != nil {
-		return nil, err
-	}
+// newEndpoint makes an endpoint of a socket, which it owns, also when it fails.
+func newEndpoint(d *domain, s *socket, cfg fabric.EndpointConfig) (*endpoint, error) {
 	e := &endpoint{
 		domain: d,
 		sock:   s,

@@ -67,6 +67,10 @@ var policies = []policy{
 		deny:    pureDeny,
 	},
 	{
+		dir: "stream", imports: with(leaves, "btl", "fabric"), libs: []string{"golang.org/x/sys"},
+		deny: []string{"log/..."},
+	},
+	{
 		// What a user can do: nothing internal, hence the same rules as for another module.
 		dir:     "examples/...",
 		imports: []string{"btl/...", "fabric/...", "frag", "hotel", "reliability"},
@@ -140,6 +144,7 @@ func mayReadClock(name string) bool {
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)
 	return dir == "btl" && strings.HasPrefix(base, "runner") ||
+		dir == "stream" && strings.HasPrefix(base, "run") ||
 		isProvider(dir) && (strings.HasPrefix(base, "clock") || strings.HasPrefix(base, "wait"))
 }
 
@@ -152,6 +157,7 @@ func mayStartGoroutines(name string) bool {
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)
 	return dir == "btl" && strings.HasPrefix(base, "runner") ||
+		dir == "stream" && strings.HasPrefix(base, "run") ||
 		dir != "fabric/sim" && isProvider(dir)
 }
 

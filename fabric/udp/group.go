@@ -1,0 +1,119 @@
+//go:build linux
+
+package udp
+
+import (
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+)
+
+var _ fabric.Grouper = (*domain)(nil)
+
+// parseGroup reads the address of a multicast group of this domain's IP version. Of IPv6, groups of
+// the link alone are left out: their address says nothing without a zone.
+func (d *domain) parseGroup(group string) (netip.AddrPort, error) {
+	ap, err := netip.ParseAddrPort(group)
+	ip := ap.Addr()
+	switch {
+	case err != nil || ap.Port() == 0:
+		return ap, badName("%q is no group: write 239.1.2.3:5000 or [ff08::1234]:5000", group)
+	case !ip.IsMulticast() || ip.Is4In6():
+		return ap, badName("%v is no multicast address", ip)
+	case ip.Is4() != (d.local.version() == 4):
+		return ap, badName("%v is not of IP version %d", ip, d.local.version())
+	case ip.Is6() && (ip.IsLinkLocalMulticast() || ip.Zone() != ""):
+		return ap, badName("%v is a group of one link", ip)
+	}
+	return ap, nil
+}
+
+// InsertGroup implements fabric.Grouper. Datagrams leave by the domain's own device, and pass no
+// router (the kernel's default for multicast). Members on this host get them too.
+func (d *domain) InsertGroup(group string) (fabric.Addr, error) {
+	if d.closed {
+		return fabric.AddrUnknown, fabric.ErrClosed
+	}
+	ap, err := d.parseGroup(group)
+	if err != nil {
+		return fabric.AddrUnknown, err
+	}
+	for _, e := range d.endpoints {
+		if err := e.sock.multicastBy(&d.local); err != nil {
+			return fabric.AddrUnknown, err
+		}
+	}
+	d.groups = true
+	return d.peers.insert(ap, d.local.scope())
+}
+
+// OpenGroup implements fabric.Grouper.
+func (d *domain) OpenGroup(group string, cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
+	if d.closed {
+		return nil, fabric.ErrClosed
+	}
+	ap, err := d.parseGroup(group)
+	if err != nil {
+		return nil, err
+	}
+	return d.openEndpoint(cfg, func() (*socket, error) {
+		return openGroupSocket(&d.local, ap, d.options, cfg.RecvBufferBytes)
+	})
+}
+
+// openGroupSocket opens a socket that is bound to a group, so that it gets nothing else, and is a
+// member on the device of a local address.
+func openGroupSocket(l *local, group netip.AddrPort, o Options, recvBytes int) (*socket, error) {
+	family := unix.AF_INET
+	if l.version() == 6 {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, sysError("socket", err)
+	}
+	s := &socket{fd: fd}
+	at := *l
+	at.addr, at.port = group.Addr(), group.Port()
+	err = sysError("setsockopt", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
+	if err == nil {
+		err = s.setUp(&at, o, recvBytes)
+	}
+	if err == nil {
+		err = s.joinGroup(l, group.Addr())
+	}
+	if err == nil {
+		err = s.multicastBy(l)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return s, nil
+}
+
+// joinGroup makes the socket a member of a group on a local address's device, and of none that
+// other sockets of this host have joined.
+func (s *socket) joinGroup(l *local, group netip.Addr) error {
+	if group.Is4() {
+		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0); err != nil {
+			return sysError("setsockopt", err)
+		}
+		return sysError("join group", unix.SetsockoptIPMreqn(s.fd, unix.IPPROTO_IP,
+			unix.IP_ADD_MEMBERSHIP, &unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(l.index)}))
+	}
+	return sysError("join group", unix.SetsockoptIPv6Mreq(s.fd, unix.IPPROTO_IPV6,
+		unix.IPV6_JOIN_GROUP, &unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(l.index)}))
+}
+
+// multicastBy has what the socket sends to groups leave by a local address's device.
+func (s *socket) multicastBy(l *local) error {
+	if l.version() == 4 {
+		return sysError("setsockopt", unix.SetsockoptIPMreqn(s.fd, unix.IPPROTO_IP,
+			unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(l.index)}))
+	}
+	return sysError("setsockopt", unix.SetsockoptInt(s.fd, unix.IPPROTO_IPV6,
+		unix.IPV6_MULTICAST_IF, l.index))
+}

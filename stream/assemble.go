@@ -1,0 +1,315 @@
+package stream
+
+// assembler puts what arrives of an unreliable stream into the regions of a ring, and hands these
+// over in order. Regions are numbered from 0 without end; number n stands in place n mod Regions.
+//
+//	handed over     lo            hi         not begun
+//	----------------|--- open ----|---------------------
+//	                 \__ of these the first is handed over when it is whole, or when the stream is
+//	                     horizon messages beyond its end, with zeros where a message is missing
+type assembler struct {
+	ring    *Ring
+	track   tracker
+	perMsg  int // payload bytes of each datagram of a message but the last
+	lo, hi  uint64
+	high    uint64 // the ordinal behind the latest one that came: what is known to be sent may be more
+	horizon uint64
+	closeAt uint64 // where high must be for region lo to be waited for no longer
+	ended   bool
+	// overwrite: no reader gives regions back; they are free again at once.
+	overwrite bool
+	// done takes regions that are handed over. It must not block.
+	done func(Region)
+	// gap is told of ordinals [first, last] that are not among the data, in rising order; may be nil.
+	gap  func(first, last uint64)
+	told uint64 // ordinals below have been told
+
+	// The latest datagram that was stored.
+	lastOrdinal  uint64
+	lastDatagram uint32
+	stored       bool
+
+	// Of the region that the latest datagram belonged to: its ordinals and its number.
+	curFirst, curEnd, curRegion uint64
+}
+
+// result is what the assembler did with a datagram.
+type result uint8
+
+const (
+	resultStored  result = iota
+	resultUnused         // duplicate, late, foreign, or no free region and dropped
+	resultBlocked        // no free region, and it may not be dropped: offer it again
+)
+
+// horizonMessages bounds how long a region waits for what was overtaken.
+const horizonMessages = 1024
+
+func newAssembler(ring *Ring, first uint64, datagrams uint32, perMsg int) *assembler {
+	g := ring.geo
+	a := &assembler{
+		ring: ring, track: newTracker(first, datagrams, g.Messages()), perMsg: perMsg, told: first,
+		high:    first,
+		horizon: min(uint64(g.Regions-1)*uint64(g.RegionMessages)/2, horizonMessages),
+		done:    func(Region) {},
+		curEnd:  first,
+	}
+	a.setCloseAt()
+	return a
+}
+
+func (a *assembler) regionFirst(n uint64) uint64 {
+	return a.track.first + n*uint64(a.ring.geo.RegionMessages)
+}
+
+func (a *assembler) regionEnd(n uint64) uint64 { return a.regionFirst(n + 1) }
+
+func (a *assembler) slot(n uint64) int { return int(n % uint64(a.ring.geo.Regions)) }
+
+// regionOf returns the number of an ordinal's region.
+func (a *assembler) regionOf(ordinal uint64) uint64 {
+	if ordinal < a.curFirst || ordinal >= a.curEnd {
+		c := uint64(a.ring.geo.RegionMessages)
+		a.curRegion = (ordinal - a.track.first) / c
+		a.curFirst = a.regionFirst(a.curRegion)
+		a.curEnd = a.curFirst + c
+	}
+	return a.curRegion
+}
+
+// payloadBytes is what datagram number i of a message carries, 0 if there is no such datagram.
+func (a *assembler) payloadBytes(i uint32) int {
+	if i >= a.track.datagrams {
+		return 0
+	}
+	return min(a.perMsg, a.ring.geo.MessageBytes-int(i)*a.perMsg)
+}
+
+// place is where datagram i of a message goes: an offset in the ring's memory.
+func (a *assembler) place(ordinal uint64, i uint32) int {
+	n := a.regionOf(ordinal)
+	g := &a.ring.geo
+	message := a.slot(n)*g.RegionMessages + int(ordinal-a.curFirst)
+	return message*g.MessageBytes + int(i)*a.perMsg
+}
+
+// take books a datagram and stores its payload, unless that stands in its place already (landed).
+// With block it refuses what finds no free region, for another try.
+func (a *assembler) take(
+	ordinal uint64, datagram uint32, payload []byte, block, landed bool,
+) result {
+	if ordinal < a.track.first || ordinal >= a.track.total || len(payload) == 0 ||
+		len(payload) != a.payloadBytes(datagram) {
+		a.track.foreign++
+		return resultUnused
+	}
+	n := a.regionOf(ordinal)
+	late := a.ended || n < a.lo
+	room := late || n < a.hi || a.open(n)
+	if !room && block {
+		return resultBlocked
+	}
+	if a.track.arrive(ordinal, datagram) != arrivalNew {
+		return resultUnused
+	}
+	a.high = max(a.high, ordinal+1)
+	switch {
+	case late:
+		a.track.settle(ordinal, spoiltLate)
+		return resultUnused
+	case !room:
+		a.track.settle(ordinal, spoiltOverrun)
+		a.advance()
+		return resultUnused
+	}
+	if !landed {
+		copy(a.ring.mem[a.place(ordinal, datagram):], payload)
+	}
+	a.lastOrdinal, a.lastDatagram, a.stored = ordinal, datagram, true
+	if a.track.settle(ordinal, spoiltNot) {
+		slot := a.slot(n)
+		a.ring.mark(slot, int(ordinal-a.curFirst), 1)
+		if n == a.lo && a.whole(slot) {
+			a.advance()
+			return resultStored
+		}
+	}
+	if a.high >= a.closeAt {
+		a.advance()
+	}
+	return resultStored
+}
+
+func (a *assembler) whole(slot int) bool {
+	return a.ring.get(slot, wordReceived) == a.ring.get(slot, wordMessages)
+}
+
+// open opens all regions up to number n, and says whether there was room for them. A stream that
+// jumps ahead leaves regions out.
+func (a *assembler) open(n uint64) bool {
+	g := &a.ring.geo
+	if regions := uint64(g.Regions); n-a.lo >= 2*regions {
+		for a.lo < a.hi {
+			a.handOver()
+		}
+		a.lo = n - min(regions-1, a.horizon/uint64(g.RegionMessages)+1)
+		a.hi = a.lo
+		a.setCloseAt()
+	}
+	for a.hi <= n {
+		if a.hi-a.lo == uint64(g.Regions) {
+			a.handOver()
+		}
+		slot := a.slot(a.hi)
+		if a.ring.get(slot, wordState) != regionFree {
+			return false
+		}
+		first := a.regionFirst(a.hi)
+		count := min(uint64(g.RegionMessages), a.track.total-first)
+		a.ring.open(slot, first, int(count))
+		a.hi++
+	}
+	return true
+}
+
+// advance hands over the regions that nothing is waited for any more.
+func (a *assembler) advance() {
+	for a.lo < a.hi && (a.whole(a.slot(a.lo)) || a.high >= a.closeAt) {
+		a.handOver()
+	}
+}
+
+// setCloseAt: a message beyond the region and the horizon ends the wait, not its own last one.
+func (a *assembler) setCloseAt() { a.closeAt = a.regionEnd(a.lo) + a.horizon + 1 }
+
+// handOver gives region lo to the reader: none that nothing has arrived of.
+func (a *assembler) handOver() {
+	slot := a.slot(a.lo)
+	r := a.ring
+	first, count := r.get(slot, wordFirst), int(r.get(slot, wordMessages))
+	if r.get(slot, wordReceived) != uint64(count) {
+		a.tellGaps(slot, first, count)
+	} else {
+		a.tellGap(first)
+		a.told = first + uint64(count)
+	}
+	a.lo++
+	a.setCloseAt()
+	switch {
+	case r.get(slot, wordReceived) == 0:
+		r.set(slot, wordState, regionFree)
+	case a.overwrite:
+		a.done(r.view(slot))
+		r.set(slot, wordState, regionFree)
+	default:
+		r.set(slot, wordState, regionPopulated)
+		a.done(r.view(slot))
+	}
+}
+
+// tellGaps zeroes what is missing of a region, and tells of it.
+func (a *assembler) tellGaps(slot int, first uint64, count int) {
+	for k := range count {
+		if _, ok := a.ring.Transferred(slot, k); ok {
+			a.tellGap(first + uint64(k))
+			a.told = first + uint64(k) + 1
+			continue
+		}
+		clear(a.ring.Message(slot, k))
+	}
+}
+
+// tellGap tells of the ordinals from told on, below to.
+func (a *assembler) tellGap(to uint64) {
+	if a.told < to && a.gap != nil {
+		a.gap(a.told, to-1)
+	}
+	a.told = max(a.told, to)
+}
+
+// end learns how many messages were sent in all.
+func (a *assembler) end(total uint64) {
+	a.track.end(total)
+	for n := a.lo; n < a.hi; n++ {
+		slot := a.slot(n)
+		first := a.ring.get(slot, wordFirst)
+		if first < a.track.total {
+			a.ring.set(slot, wordMessages, min(a.ring.get(slot, wordMessages), a.track.total-first))
+		}
+	}
+	a.advance()
+}
+
+// complete says whether every message that was sent has come.
+func (a *assembler) complete() bool {
+	return a.track.total != unknownTotal && a.track.missing() == 0
+}
+
+// finish hands over what is left. Whatever comes from now on is late.
+func (a *assembler) finish() {
+	if a.ended {
+		return
+	}
+	a.ended = true
+	for a.lo < a.hi {
+		a.handOver()
+	}
+	a.tellGap(a.track.edge)
+}
+
+// fill learns that the messages below an ordinal are in place: of the reliable mode, in order, in
+// regions that were granted. It returns false if that is no news.
+func (a *assembler) fill(to uint64) bool {
+	from := a.track.edge
+	if to = min(to, a.track.total); to <= from || to > a.regionFirst(a.hi) {
+		return false
+	}
+	a.track.received += to - from
+	a.track.edge = to
+	for from < to {
+		n := a.regionOf(from)
+		upto := min(to, a.curEnd)
+		a.ring.mark(a.slot(n), int(from-a.curFirst), int(upto-from))
+		from = upto
+		for a.lo < n || a.lo == n && a.full(n, from) {
+			a.handOver()
+		}
+	}
+	return true
+}
+
+// full says whether a region's messages are all below an ordinal.
+func (a *assembler) full(n, upto uint64) bool {
+	slot := a.slot(n)
+	return upto >= a.ring.get(slot, wordFirst)+a.ring.get(slot, wordMessages)
+}
+
+// skip learns that the messages below an ordinal that are not in place were given up.
+func (a *assembler) skip(to uint64) {
+	if to = min(to, a.track.total); to <= a.track.edge {
+		return
+	}
+	a.track.edge = to
+	n := (to - a.track.first) / uint64(a.ring.geo.RegionMessages)
+	for a.lo < a.hi && a.lo < n {
+		a.handOver()
+	}
+	if a.lo < n {
+		a.lo, a.hi = n, n
+		a.setCloseAt()
+	}
+}
+
+// grant opens all regions that are free, in order, and returns the ordinal behind them.
+func (a *assembler) grant() uint64 {
+	for a.hi-a.lo < uint64(a.ring.geo.Regions) && a.regionFirst(a.hi) < a.track.total {
+		slot := a.slot(a.hi)
+		if a.ring.get(slot, wordState) != regionFree {
+			break
+		}
+		first := a.regionFirst(a.hi)
+		a.ring.open(slot, first, int(min(uint64(a.ring.geo.RegionMessages), a.track.total-first)))
+		a.hi++
+	}
+	return min(a.regionFirst(a.hi), a.track.total)
+}

@@ -1,0 +1,352 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric"
+	"gobtl/internal/mono"
+)
+
+// Engine sends and receives streams over a module of the transport and, for the unreliable mode,
+// an endpoint of a fabric. It belongs to one goroutine, has no clock, and does nothing between two
+// calls of Progress: a Port drives one for ordinary programs, the simulator in virtual time.
+type Engine struct {
+	m     *btl.Module
+	data  *dataPort // nil: reliable streams alone
+	now   mono.Time
+	polls mono.Time // when the module had its latest pass
+
+	senders   map[uint64]*Sender   // by key
+	receivers map[uint64]*Receiver // by their own key: waiting for a sender
+	sending   []*Sender
+	receiving []*Receiver // with a sender; few
+	latest    *Receiver   // of the latest datagram
+	outbox    []outgoing
+	links     []*link // by the number that fragments carry
+	onDone    func(*btl.Fragment, error)
+	closed    bool
+	drainAt   mono.Time
+}
+
+// outgoing is a control message for which the transport had no room.
+type outgoing struct {
+	ep   *btl.Endpoint
+	tag  btl.Tag
+	data []byte
+}
+
+const (
+	// moduleEvery is how often the module has a pass while datagrams arrive in every poll.
+	moduleEvery = 100 * time.Microsecond
+	// ringEvery is how often a ring is looked at whose states another process may set.
+	ringEvery = time.Millisecond
+	// noticeEvery is how often a sender tells how far it is.
+	noticeEvery = 100 * time.Millisecond
+	streamsMax  = 1024 // senders and receivers of an engine
+	outboxMax   = 4096 // control messages that wait
+)
+
+// NewEngine starts an engine on a module, and on a domain of a fabric for the unreliable mode (nil
+// for none), opened with DataConfig. It owns both from then on, also when it fails. The module's
+// tags 1 and 2 and its OnEndpoint are the engine's.
+func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
+	e := &Engine{
+		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),
+	}
+	e.onDone = e.putDone
+	err := errors.Join(m.Handle(tagLetter, e.onLetter), m.Handle(tagNotice, e.onNotice))
+	if err == nil && data != nil {
+		e.data, err = newDataPort(data)
+	}
+	if err != nil {
+		err = errors.Join(err, m.Close())
+		if data != nil {
+			err = errors.Join(err, data.Close())
+		}
+		return nil, err
+	}
+	m.OnEndpoint(e.onEndpoint)
+	return e, nil
+}
+
+// Module is the engine's transport: for its counters, and for other tags.
+func (e *Engine) Module() *btl.Module { return e.m }
+
+// Progress does one pass and returns how many packets came. An error means that the fabric is
+// broken.
+func (e *Engine) Progress(now mono.Time) (int, error) {
+	if e.closed {
+		return 0, ErrClosed
+	}
+	e.now = now
+	n, err := 0, error(nil)
+	if e.data != nil {
+		if n, err = e.data.poll(e); err != nil {
+			return n, fmt.Errorf("stream: data endpoint: %w", err)
+		}
+	}
+	if n == 0 || now.Sub(e.polls) >= moduleEvery {
+		e.polls = now
+		m, err := e.m.Progress(now)
+		n += m
+		if err != nil {
+			return n, fmt.Errorf("stream: transport: %w", err)
+		}
+	}
+	e.flushOutbox()
+	for _, s := range e.sending {
+		n += s.progress(now)
+	}
+	for _, r := range e.receiving {
+		r.progress(now)
+	}
+	e.sweep()
+	return n, nil
+}
+
+// sweep forgets streams that have ended.
+func (e *Engine) sweep() {
+	for i := len(e.sending) - 1; i >= 0; i-- {
+		if s := e.sending[i]; s.state == stateDone {
+			e.sending = append(e.sending[:i], e.sending[i+1:]...)
+			delete(e.senders, s.key)
+		}
+	}
+	for i := len(e.receiving) - 1; i >= 0; i-- {
+		if r := e.receiving[i]; r.state == stateDone {
+			e.receiving = append(e.receiving[:i], e.receiving[i+1:]...)
+			delete(e.receivers, r.own)
+			if e.latest == r {
+				e.latest = nil
+			}
+		}
+	}
+}
+
+// Deadline is when Progress must be called again even if nothing arrives.
+func (e *Engine) Deadline() mono.Time {
+	d := e.m.Deadline()
+	for _, s := range e.sending {
+		d = d.Min(s.deadline(e.now))
+	}
+	for _, r := range e.receiving {
+		d = d.Min(r.deadline(e.now))
+	}
+	if len(e.outbox) > 0 || e.data != nil && e.data.waiting() {
+		d = d.Min(e.now.Add(ringEvery))
+	}
+	return d
+}
+
+// Close ends everything at once: senders and receivers that are not done end with ErrClosed.
+func (e *Engine) Close() error {
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	for _, s := range e.sending {
+		s.fail(ErrClosed)
+	}
+	for _, r := range e.receiving {
+		r.fail(ErrClosed)
+	}
+	err := e.m.Close()
+	if e.data != nil {
+		err = errors.Join(err, e.data.dom.Close())
+	}
+	return err
+}
+
+// drain says goodbye to all peers; drained tells when it is done.
+func (e *Engine) drain(until mono.Time) { e.m.Drain(e.now, until) }
+
+func (e *Engine) drained() bool { return len(e.outbox) == 0 && e.m.Drained() }
+
+// send sends a control message, now or when there is room.
+func (e *Engine) send(ep *btl.Endpoint, tag btl.Tag, data []byte) {
+	if ep == nil || ep.Err() != nil {
+		return
+	}
+	if len(e.outbox) > 0 || !e.trySend(ep, tag, data) {
+		if len(e.outbox) < outboxMax {
+			e.outbox = append(e.outbox, outgoing{ep, tag, append([]byte(nil), data...)})
+		}
+	}
+}
+
+// trySend returns false when the transport has no room now.
+func (e *Engine) trySend(ep *btl.Endpoint, tag btl.Tag, data []byte) bool {
+	f, err := ep.Alloc(tag, len(data))
+	if err != nil {
+		return !errors.Is(err, btl.ErrAgain) // any other error is told to OnEndpoint
+	}
+	copy(f.Bytes(), data)
+	if _, err := ep.Send(e.now, f); err != nil {
+		_ = ep.Free(f)
+		return !errors.Is(err, btl.ErrAgain)
+	}
+	return true
+}
+
+func (e *Engine) flushOutbox() {
+	n := 0
+	for n < len(e.outbox) && e.trySend(e.outbox[n].ep, e.outbox[n].tag, e.outbox[n].data) {
+		n++
+	}
+	e.outbox = append(e.outbox[:0], e.outbox[n:]...)
+}
+
+func (e *Engine) sendLetter(ep *btl.Endpoint, l *letter) {
+	b, err := l.encode()
+	if err != nil {
+		panic("stream: letter cannot be encoded: " + err.Error())
+	}
+	e.send(ep, tagLetter, b)
+}
+
+func (e *Engine) sendNotice(ep *btl.Endpoint, n notice) {
+	var b [noticeBytes]byte
+	n.put(b[:])
+	if len(e.outbox) == 0 && e.trySend(ep, tagNotice, b[:]) {
+		return
+	}
+	e.send(ep, tagNotice, append([]byte(nil), b[:]...))
+}
+
+// onLetter takes a control message. What makes no sense is dropped: the peer's time-out ends it.
+func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
+	l, err := parseLetter(data)
+	if err != nil {
+		return
+	}
+	switch l.Kind {
+	case letterHello:
+		e.onHello(ep, l)
+	case letterStart, letterEnd:
+		if r := e.receiverOf(ep, l.Key); r != nil {
+			r.letter(l)
+		}
+	case letterWelcome, letterReady, letterReport:
+		if k := e.linkOf(ep, l.Key); k != nil {
+			k.letter(l)
+		}
+	case letterAbort:
+		if r := e.receiverOf(ep, l.Key); r != nil {
+			r.peerFailed(l.Reason)
+		} else if k := e.linkOf(ep, l.Key); k != nil {
+			k.fail(failedError(l.Reason))
+		}
+	}
+}
+
+// failedError is what a peer says of its failure, as text of bounded length on one line.
+func failedError(reason string) error {
+	const most = 300
+	clean := []rune(reason)
+	for i, r := range clean {
+		if r < ' ' || r == 0x7f {
+			clean[i] = ' '
+		}
+	}
+	return fmt.Errorf("%w: %s", ErrPeerFailed, string(clean[:min(len(clean), most)]))
+}
+
+func (e *Engine) onNotice(ep *btl.Endpoint, _ btl.Tag, data []byte) {
+	n, ok := parseNotice(data)
+	if !ok {
+		return
+	}
+	if n.kind == noticeCredit {
+		if k := e.linkOf(ep, n.key); k != nil {
+			k.credited(n.ordinal)
+		}
+		return
+	}
+	if r := e.receiverOf(ep, n.key); r != nil {
+		r.notice(n)
+	}
+}
+
+// onHello begins a stream with the receiver that is meant, or refuses it.
+func (e *Engine) onHello(ep *btl.Endpoint, l *letter) {
+	r := e.receivers[l.Hello.To]
+	switch {
+	case r == nil:
+		e.abort(ep, l.Key, "there is no such receiver here (any more)")
+	case r.ep != nil:
+		if r.ep != ep || r.key != l.Key {
+			e.abort(ep, l.Key, "the receiver has a sender already")
+		}
+	default:
+		r.meet(ep, l)
+	}
+}
+
+func (e *Engine) abort(ep *btl.Endpoint, key uint64, reason string) {
+	e.sendLetter(ep, &letter{Kind: letterAbort, Key: key, Reason: reason})
+}
+
+// receiverOf finds the receiver of a stream, if that is the peer's.
+func (e *Engine) receiverOf(ep *btl.Endpoint, key uint64) *Receiver {
+	for _, r := range e.receiving {
+		if r.key == key && r.ep == ep && ep != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// linkOf finds the link of a stream to a peer.
+func (e *Engine) linkOf(ep *btl.Endpoint, key uint64) *link {
+	s := e.senders[key]
+	if s == nil {
+		return nil
+	}
+	for _, k := range s.links {
+		if k.ep == ep && k.state != linkDone {
+			return k
+		}
+	}
+	return nil
+}
+
+// onEndpoint is told of connections and their ends.
+func (e *Engine) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
+	for _, s := range e.sending {
+		for _, k := range s.links {
+			if k.ep == ep {
+				k.endpoint(ev, err)
+			}
+		}
+	}
+	for _, r := range e.receiving {
+		if r.ep == ep && ev != btl.EventConnected {
+			r.fail(lostError(err))
+		}
+	}
+}
+
+// lostError is the end of a connection, in this package's words.
+func lostError(err error) error {
+	if err == nil {
+		return ErrPeerLost
+	}
+	return fmt.Errorf("%w: %w", ErrPeerLost, err)
+}
+
+// receiverOfKey finds the receiver of a datagram.
+func (e *Engine) receiverOfKey(key uint64) *Receiver {
+	if r := e.latest; r != nil && r.key == key {
+		return r
+	}
+	for _, r := range e.receiving {
+		if r.key == key && r.asm != nil && r.cfg.Mode == Unreliable {
+			e.latest = r
+			return r
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package stream
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// FileName is the name of the file of region i.
+func FileName(name string, i int) string { return fmt.Sprintf("%s.%d", name, i) }
+
+// Load fills the regions from files: name.0, name.1 and so on, each of exactly a region's size.
+func (r *Ring) Load(name string) error {
+	for i := range r.geo.Regions {
+		if err := r.loadRegion(FileName(name, i), i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Ring) loadRegion(file string, i int) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	if st.Mode().IsRegular() && st.Size() != int64(r.geo.RegionBytes()) {
+		return fmt.Errorf("%w: %s has %d bytes, a region %d", ErrFile, file, st.Size(),
+			r.geo.RegionBytes())
+	}
+	if _, err := io.ReadFull(f, r.Region(i)); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrFile, file, err)
+	}
+	return nil
+}
+
+// Save writes the regions to files, as Load reads them, each whole or not at all.
+func (r *Ring) Save(name string) error {
+	for i := range r.geo.Regions {
+		if err := WriteFileWhole(FileName(name, i), r.Region(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Fill gives byte i of region k the value i + k*RegionBytes, modulo 256: data for those who have
+// none.
+func (r *Ring) Fill() {
+	for i := range r.mem {
+		r.mem[i] = byte(i)
+	}
+}
+
+// Display writes the first and the last bytes of every region in hexadecimal.
+func (r *Ring) Display(w io.Writer, first, last int) error {
+	frame := strings.Repeat("#", 72)
+	_, err := fmt.Fprintf(w, "%s\nMemory contents:\n", frame)
+	for i := range r.geo.Regions {
+		mem := r.Region(i)
+		line := spaced(mem)
+		if first+last < len(mem) {
+			line = spaced(mem[:first]) + " ... " + spaced(mem[len(mem)-last:])
+		}
+		_, e := fmt.Fprintf(w, "Memory region %04d: %s\n", i, strings.TrimSpace(line))
+		err = errors.Join(err, e)
+	}
+	_, e := fmt.Fprintln(w, frame)
+	return errors.Join(err, e)
+}
+
+// spaced writes bytes in hexadecimal with spaces between.
+func spaced(b []byte) string {
+	var s strings.Builder
+	for i := range b {
+		if i > 0 {
+			s.WriteByte(' ')
+		}
+		s.WriteString(hex.EncodeToString(b[i : i+1]))
+	}
+	return s.String()
+}

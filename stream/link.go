@@ -1,0 +1,188 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+
+	"gobtl/btl"
+	"gobtl/fabric"
+	"gobtl/internal/mono"
+)
+
+// linkState is how far a sender is with one receiver.
+type linkState uint8
+
+const (
+	linkConnecting linkState = iota
+	linkGreeted              // hello is sent
+	linkWelcomed
+	linkStarted // start is sent
+	linkReady
+	linkDone
+)
+
+// link is a sender's way to one receiver.
+type link struct {
+	s      *Sender
+	ep     *btl.Endpoint
+	to     uint64 // the receiver's own key
+	number uint32 // in Engine.links
+	state  linkState
+	err    error
+	pace   pacer     // of the reliable mode: each receiver is sent to for itself
+	heard  mono.Time // of the reliable mode: when it last made progress, or had nothing to do
+
+	// Of the unreliable mode.
+	addr          fabric.Addr
+	hasAddr       bool
+	datagramBytes int
+
+	// Of the reliable one. Ordinals: next to put, put and acknowledged below placed, told below told.
+	handle       btl.Handle
+	ringMessages uint64
+	credit       uint64
+	next         uint64
+	seq, message uint64 // where next stands: number of the region, and within
+	placed, told uint64
+	puts         [putsMax]put // ring: [putLo, putHi)
+	putLo, putHi uint64
+	flushing     bool
+	flushed      bool
+}
+
+// endpoint is told what happened to the connection.
+func (k *link) endpoint(ev btl.Event, err error) {
+	if ev != btl.EventConnected {
+		k.fail(lostError(err))
+		return
+	}
+	if k.state != linkConnecting {
+		return
+	}
+	k.state = linkGreeted
+	c := &k.s.cfg
+	k.s.e.sendLetter(k.ep, &letter{Kind: letterHello, Key: k.s.key, Hello: &hello{
+		Version: protocolVersion, To: k.to, Mode: c.Mode, MessageBytes: k.s.ring.geo.MessageBytes,
+		Messages: c.Messages, First: c.First, Group: c.Group,
+	}})
+}
+
+// letter takes one from the receiver.
+func (k *link) letter(l *letter) {
+	switch {
+	case l.Kind == letterWelcome && k.state == linkGreeted:
+		if err := k.welcomed(l.Welcome); err != nil {
+			k.s.e.abort(k.ep, k.s.key, err.Error())
+			k.fail(err)
+		}
+	case l.Kind == letterReady && k.state == linkStarted:
+		k.state = linkReady
+		k.heard = k.s.e.now
+	case l.Kind == letterReport && k.s.state == stateEnding:
+		k.s.lock.Lock()
+		k.s.reports = append(k.s.reports, *l.Report)
+		k.s.lock.Unlock()
+		k.close(nil)
+	}
+}
+
+// welcomed learns where the receiver's data go.
+func (k *link) welcomed(w *welcome) error {
+	s := k.s
+	switch {
+	case s.cast == nil:
+		if w.RingMessages == 0 || w.RingMessages > ringBytesMax {
+			return fmt.Errorf("%w: a ring of %d messages", ErrMismatch, w.RingMessages)
+		}
+		k.handle, k.ringMessages = btl.Handle(w.Ring), w.RingMessages
+		k.next, k.placed, k.told, k.credit = s.cfg.First, s.cfg.First, s.cfg.First, s.cfg.First
+	case w.DatagramBytes <= headerBytes:
+		return fmt.Errorf("%w: datagrams of %d bytes", ErrMismatch, w.DatagramBytes)
+	case s.cfg.Group == "":
+		addr, err := s.e.data.dom.Insert(w.Data)
+		if err != nil {
+			return fmt.Errorf("%w: address of the receiver's data: %w", ErrMismatch, err)
+		}
+		k.addr, k.hasAddr = addr, true
+	}
+	k.datagramBytes = w.DatagramBytes
+	k.state = linkWelcomed
+	if s.state == stateRunning {
+		k.start()
+	}
+	return nil
+}
+
+// start tells a welcomed receiver how messages are cut.
+func (k *link) start() {
+	if k.state != linkWelcomed {
+		return
+	}
+	st := &start{Sent: k.s.cfg.First}
+	if c := k.s.cast; c != nil {
+		st.DatagramBytes, st.Sent = headerBytes+c.perMsg, c.sentTo
+		if st.DatagramBytes > k.datagramBytes {
+			err := fmt.Errorf("%w: the stream's datagrams have %d bytes, the receiver takes %d",
+				ErrMismatch, st.DatagramBytes, k.datagramBytes)
+			k.s.e.abort(k.ep, k.s.key, err.Error())
+			k.fail(err)
+			return
+		}
+	}
+	k.state = linkStarted
+	k.s.e.sendLetter(k.ep, &letter{Kind: letterStart, Key: k.s.key, Start: st})
+}
+
+// finished says whether the receiver knows all that was sent: the end may be told.
+func (k *link) finished() bool {
+	if k.s.cast != nil {
+		return k.s.cast.idle()
+	}
+	if k.placed < k.s.total || k.told < k.s.total {
+		return false
+	}
+	return k.settled()
+}
+
+// settled says whether everything told to the receiver has arrived there. Control messages may
+// overtake each other, so what must not is sent behind this.
+func (k *link) settled() bool {
+	if k.flushed {
+		return true
+	}
+	if !k.flushing {
+		k.flushing = true
+		k.ep.Flush(k.s.e.now, func(err error) { k.flushing, k.flushed = false, err == nil })
+	}
+	return k.flushed
+}
+
+// end tells the receiver that this was all.
+func (k *link) end() {
+	s := k.s
+	s.e.sendLetter(k.ep, &letter{Kind: letterEnd, Key: s.key, End: &ending{
+		Total: s.total, Dropped: s.drops,
+	}})
+}
+
+// fail ends the link with an error; the sender goes on with the others.
+func (k *link) fail(err error) {
+	if k.state == linkDone {
+		return
+	}
+	if err == nil {
+		err = ErrPeerLost
+	}
+	k.s.lost = errors.Join(k.s.lost, err)
+	k.close(err)
+}
+
+// close ends the link.
+func (k *link) close(err error) {
+	k.state, k.err = linkDone, err
+	if k.hasAddr {
+		_ = k.s.e.data.dom.Remove(k.addr)
+		k.hasAddr = false
+	}
+	k.s.e.dropLink(k)
+}

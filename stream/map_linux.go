@@ -1,0 +1,105 @@
+//go:build linux
+
+package stream
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A mapped ring is a file:
+//
+//	0      magic "gobtlrng", version 1 (u64), MessageBytes, Regions, RegionMessages (u64 each)
+//	4096   the descriptors: for each region whole cache lines of u64 in the machine's byte order:
+//	       state (0 free, 1 busy, 2 populated), first ordinal, messages, received, skipped, and a bit
+//	       for each message
+//	then, from the next multiple of 4096 on, the memory of the regions
+const (
+	mapMagic   = "gobtlrng"
+	mapVersion = 1
+	mapPage    = 4096
+)
+
+// mapLayout returns where the memory of a mapped ring begins, and the size of the file.
+func mapLayout(g Geometry) (mem, size int) {
+	mem = mapPage + (descriptorWords(g)*g.Regions*8+mapPage-1)/mapPage*mapPage
+	return mem, mem + g.Bytes()
+}
+
+// CreateRing makes a ring in a new file, on /dev/shm for instance, which other processes can open
+// with OpenRing: a producer for a sender in this process, or a reader for a receiver, say. A file
+// of that name is replaced. Closing the ring leaves the file.
+func CreateRing(file string, g Geometry) (*Ring, error) {
+	g = g.WithDefaults()
+	if err := g.Validate(); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o660)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	defer f.Close()
+	memAt, size := mapLayout(g)
+	// Room for all of it now: on a full disk a store into the mapping would be a signal.
+	if err := unix.Fallocate(int(f.Fd()), 0, 0, int64(size)); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %s: room for %d bytes: %w", ErrFile, file, size, err),
+			os.Remove(file))
+	}
+	r, whole, err := mapRing(f, g, memAt, size)
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(file))
+	}
+	for i, v := range []uint64{
+		mapVersion, uint64(g.MessageBytes), uint64(g.Regions), uint64(g.RegionMessages),
+	} {
+		binary.NativeEndian.PutUint64(whole[8+8*i:], v)
+	}
+	copy(whole, mapMagic) // last: a file without it is not ready
+	return r, nil
+}
+
+// OpenRing maps a ring that another process has made with CreateRing.
+func OpenRing(file string) (*Ring, error) {
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	defer f.Close()
+	head := make([]byte, 40)
+	if _, err := f.ReadAt(head, 0); err != nil || string(head[:8]) != mapMagic {
+		return nil, fmt.Errorf("%w: %s is no ring", ErrFile, file)
+	}
+	word := func(i int) uint64 { return binary.NativeEndian.Uint64(head[8*i:]) }
+	if word(1) != mapVersion || max(word(2), word(3), word(4)) > MessageBytesMax {
+		return nil, fmt.Errorf("%w: %s is a ring of another version, or damaged", ErrFile, file)
+	}
+	g := Geometry{int(word(2)), int(word(3)), int(word(4))}
+	if err := g.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrFile, file, err)
+	}
+	memAt, size := mapLayout(g)
+	if st, err := f.Stat(); err != nil || st.Size() < int64(size) {
+		return nil, fmt.Errorf("%w: %s is cut off", ErrFile, file)
+	}
+	r, _, err := mapRing(f, g, memAt, size)
+	return r, err
+}
+
+func mapRing(f *os.File, g Geometry, memAt, size int) (*Ring, []byte, error) {
+	whole, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: mapping %s: %w", ErrFile, f.Name(), err)
+	}
+	r := &Ring{geo: g, mem: whole[memAt:size:size], stride: descriptorWords(g), polled: true}
+	r.words = unsafe.Slice((*uint64)(unsafe.Pointer(&whole[mapPage])), r.stride*g.Regions)
+	r.unmap = func() error { return unix.Munmap(whole) }
+	return r, whole, nil
+}

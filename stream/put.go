@@ -1,0 +1,274 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+
+	"gobtl/btl"
+	"gobtl/internal/mono"
+)
+
+// The reliable mode: contiguous messages are put into the receiver's ring together, as far as it
+// has given credit; when a put is done, and all before it are, the receiver is told. The credit is
+// what keeps a put away from a region that a reader has.
+
+const (
+	// putBytesMax bounds a put of several messages.
+	putBytesMax = 1 << 20
+	// putsMax bounds the puts of a link under way, putsBytesMax their bytes.
+	putsMax      = 64
+	putsBytesMax = 16 << 20
+)
+
+// put is one under way.
+type put struct {
+	end  uint64 // the ordinal behind its last message
+	size int
+	done bool
+}
+
+// linkBits is the part of a fragment's Context that is the number of the put.
+const linkShift = 32
+
+// addLink gives a link its number.
+func (e *Engine) addLink(k *link) {
+	for i, other := range e.links {
+		if other == nil {
+			e.links[i], k.number = k, uint32(i)
+			return
+		}
+	}
+	k.number = uint32(len(e.links))
+	e.links = append(e.links, k)
+}
+
+// dropLink takes the number of a link that has ended back, when no put refers to it.
+func (e *Engine) dropLink(k *link) {
+	if k.state == linkDone && k.putLo == k.putHi && e.links[k.number] == k {
+		e.links[k.number] = nil
+	}
+}
+
+// putDone is told of the end of every put.
+func (e *Engine) putDone(f *btl.Fragment, err error) {
+	k := e.links[f.Context>>linkShift]
+	k.puts[f.Context%putsMax].done = true
+	for k.putLo < k.putHi && k.puts[k.putLo%putsMax].done {
+		if err == nil && k.state == linkReady {
+			k.placed = k.puts[k.putLo%putsMax].end
+		}
+		k.putLo++
+	}
+	if err != nil {
+		k.fail(lostError(err))
+	}
+	e.dropLink(k)
+}
+
+// putAll has all links put what they may, and releases what all have.
+func (s *Sender) putAll(now mono.Time) (n int) {
+	done := s.next
+	for _, k := range s.links {
+		if k.state != linkReady {
+			continue
+		}
+		n += k.putSome(now)
+		if k.state != linkReady {
+			continue
+		}
+		k.tell()
+		k.watch(now)
+		done = min(done, k.placed)
+	}
+	s.stats.Sent = done - s.cfg.First - min(s.drops, done-s.cfg.First)
+	s.stats.Bytes = s.stats.Sent * uint64(s.ring.geo.MessageBytes)
+	if before := s.seqLo; s.seqLo < s.seqHi {
+		if s.release(done); s.seqLo > before {
+			s.stats.LastNs = int64(now)
+		}
+	}
+	return n
+}
+
+// credited learns how far the receiver's ring is free.
+func (k *link) credited(ordinal uint64) {
+	if k.s.cast == nil && ordinal > k.credit && ordinal-k.s.cfg.First <= ordinalsMax {
+		k.credit = ordinal
+		k.heard = k.s.e.now
+	}
+}
+
+// find puts seq and message where next stands, and says whether there is a message to put.
+func (k *link) find() bool {
+	s := k.s
+	if k.seq < s.seqLo {
+		k.seq, k.message = s.seqLo, 0
+	}
+	for k.seq < s.seqHi {
+		slot := int(k.seq % uint64(s.ring.geo.Regions))
+		if k.message < s.ring.get(slot, wordMessages) {
+			return true
+		}
+		k.seq, k.message = k.seq+1, 0
+	}
+	return false
+}
+
+// ordinal is that of the message that find found.
+func (k *link) ordinal() uint64 {
+	return k.s.ring.get(int(k.seq%uint64(k.s.ring.geo.Regions)), wordFirst) + k.message
+}
+
+// mayPut says whether there is something to put, and nothing but the pace to wait for.
+func (k *link) mayPut() bool {
+	if k.state != linkReady || k.putHi-k.putLo == putsMax || !k.find() {
+		return false
+	}
+	n := k.ordinal()
+	return n < k.credit && n == k.next && k.room() > 0
+}
+
+// room is how many bytes may be under way beside those that are.
+func (k *link) room() int {
+	left := putsBytesMax
+	for i := k.putLo; i < k.putHi; i++ {
+		left -= k.puts[i%putsMax].size
+	}
+	if k.putLo == k.putHi {
+		return max(left, MessageBytesMax)
+	}
+	return left
+}
+
+// putSome starts puts as far as credit, room and pace allow.
+func (k *link) putSome(now mono.Time) (n int) {
+	s := k.s
+	for k.find() {
+		from := k.ordinal()
+		if from != k.next && !k.skipTo(from) {
+			return n
+		}
+		budget := k.pace.budget(now)
+		if from >= k.credit || k.putHi-k.putLo == putsMax || budget == 0 {
+			return n
+		}
+		messages, mem := k.run(from, min(budget, putBytesMax, k.room()))
+		if messages == 0 {
+			return n
+		}
+		if !k.put(from, messages, mem) {
+			return n
+		}
+		if n++; s.stats.FirstNs == 0 {
+			s.stats.FirstNs = int64(now)
+		}
+		k.pace.sent(now, len(mem))
+		if k.pace.active() {
+			s.stats.BurstBytes = max(s.stats.BurstBytes, uint64(len(mem)))
+		}
+	}
+	return n
+}
+
+// run is the messages from an ordinal on that one put can carry: contiguous on both sides, at least
+// one if there is room for any.
+func (k *link) run(from uint64, bytes int) (messages int, mem []byte) {
+	s := k.s
+	g := &s.ring.geo
+	if bytes <= 0 {
+		return 0, nil
+	}
+	most := uint64(max(bytes/g.MessageBytes, 1))
+	at := (from - s.cfg.First) % k.ringMessages
+	most = min(most, k.credit-from, k.ringMessages-at)
+	slot := int(k.seq % uint64(g.Regions))
+	lo := (slot*g.RegionMessages + int(k.message)) * g.MessageBytes
+	have := s.ring.get(slot, wordMessages) - k.message
+	for seq := k.seq + 1; have < most && seq < s.seqHi; seq++ {
+		next := int(seq % uint64(g.Regions))
+		if next == 0 || s.ring.get(next-1, wordMessages) != uint64(g.RegionMessages) ||
+			s.ring.get(next, wordFirst) != from+have {
+			break
+		}
+		have += s.ring.get(next, wordMessages)
+	}
+	messages = int(min(most, have))
+	return messages, s.ring.mem[lo : lo+messages*g.MessageBytes]
+}
+
+// put starts one and moves on behind it; false if the transport has no room.
+func (k *link) put(from uint64, messages int, mem []byte) bool {
+	s := k.s
+	at := (from - s.cfg.First) % k.ringMessages * uint64(s.ring.geo.MessageBytes)
+	f, err := k.ep.PreparePut(mem, k.handle, at)
+	if err == nil {
+		i := k.putHi % putsMax
+		f.Signal, f.OnDone = true, s.e.onDone
+		f.Context = uint64(k.number)<<linkShift | i
+		k.puts[i] = put{end: from + uint64(messages), size: len(mem)}
+		k.putHi++
+		if _, err = k.ep.Send(s.e.now, f); err != nil {
+			k.putHi--
+			err = errors.Join(err, k.ep.Free(f))
+		}
+	}
+	if err != nil {
+		if !errors.Is(err, btl.ErrAgain) {
+			k.fail(lostError(err))
+		}
+		return false
+	}
+	k.next = from + uint64(messages)
+	for n := uint64(messages); n > 0; {
+		slot := int(k.seq % uint64(s.ring.geo.Regions))
+		m := min(n, s.ring.get(slot, wordMessages)-k.message)
+		k.message += m
+		if n -= m; n > 0 {
+			k.seq, k.message = k.seq+1, 0
+		}
+	}
+	k.flushed = false
+	s.stats.Datagrams++
+	return true
+}
+
+// tell lets the receiver know what is in place.
+func (k *link) tell() {
+	if k.placed > k.told {
+		k.told = k.placed
+		k.heard = k.s.e.now
+		k.flushed = false
+		k.s.e.sendNotice(k.ep, notice{noticePlaced, k.s.key, k.placed})
+	}
+	if k.s.next == k.s.total && k.seqEmpty() && k.placed == k.next && k.next < k.s.total {
+		k.skipTo(k.s.total)
+	}
+}
+
+// seqEmpty says whether no message is left to put.
+func (k *link) seqEmpty() bool { return !k.find() }
+
+// skipTo tells the receiver that the messages from next on were given up, once it knows all those
+// before. It returns false until that is told.
+func (k *link) skipTo(ordinal uint64) bool {
+	if k.placed != k.next || k.told != k.next || !k.settled() {
+		return false
+	}
+	k.next, k.placed, k.told = ordinal, ordinal, ordinal
+	k.s.e.sendNotice(k.ep, notice{noticeSkip, k.s.key, ordinal})
+	k.flushed = false
+	return true
+}
+
+// watch ends a link whose receiver gives no region back for too long.
+func (k *link) watch(now mono.Time) {
+	if !k.find() || k.ordinal() < k.credit {
+		k.heard = now
+		return
+	}
+	if now.Sub(k.heard) > k.s.cfg.Timeout {
+		err := fmt.Errorf("%w: no free region for %v", ErrStalled, k.s.cfg.Timeout)
+		k.s.e.abort(k.ep, k.s.key, err.Error())
+		k.fail(err)
+	}
+}

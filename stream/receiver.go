@@ -1,0 +1,386 @@
+package stream
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/internal/mono"
+)
+
+// Receiver is the receiving side of a stream. Its exported methods may be called from any
+// goroutine; all else belongs to the engine's.
+type Receiver struct {
+	e     *Engine
+	ring  *Ring
+	cfg   Config
+	own   uint64 // its own key, by which senders find it
+	key   uint64 // the stream's, which is the sender's; 0: none yet
+	ep    *btl.Endpoint
+	state state
+	begun mono.Time
+
+	asm     *assembler
+	group   *dataEndpoint
+	exposed *btl.Region
+	credit  uint64 // told to the sender
+	end     *ending
+	heard   mono.Time // when a datagram came latest
+	doneAt  mono.Time // when the report was sent
+	drops   uint64    // of the sockets, before the stream began
+	dropsAt mono.Time // when they were looked at
+
+	stats  Stats
+	showAt mono.Time
+
+	regions chan Region
+	started chan struct{}
+	done    chan struct{}
+
+	lock  sync.Mutex // guards what follows
+	shown Stats
+	err   error
+}
+
+// newReceiver waits for a sender.
+func (e *Engine) newReceiver(ring *Ring, cfg Config, own uint64) (*Receiver, error) {
+	cfg, err := cfg.withDefaults()
+	switch {
+	case err != nil:
+		return nil, err
+	case e.closed:
+		return nil, ErrClosed
+	case len(e.sending)+len(e.receiving) >= streamsMax:
+		return nil, fmt.Errorf("%w: %d streams", ErrConfig, streamsMax)
+	case cfg.Mode == Unreliable && e.data == nil:
+		return nil, fmt.Errorf("%w: the port has no unreliable mode", ErrConfig)
+	}
+	r := &Receiver{
+		e: e, ring: ring, cfg: cfg, own: own, regions: make(chan Region, ring.geo.Regions),
+		started: make(chan struct{}), done: make(chan struct{}),
+	}
+	r.stats.Capacity = uint64(ring.geo.Regions)
+	if cfg.Mode == Reliable {
+		if r.exposed, err = e.m.Expose(ring.mem, btl.RemoteWrite); err != nil {
+			return nil, fmt.Errorf("stream: ring: %w", err)
+		}
+	}
+	e.receivers[own] = r
+	e.receiving = append(e.receiving, r)
+	return r, nil
+}
+
+// meet takes a sender's hello.
+func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
+	h := l.Hello
+	if err := r.judge(h); err != nil {
+		r.e.abort(ep, l.Key, err.Error())
+		r.fail(err)
+		return
+	}
+	w := &welcome{}
+	if r.cfg.Mode == Reliable {
+		w.Ring, w.RingMessages = uint64(r.exposed.Handle()), uint64(r.ring.geo.Messages())
+	} else {
+		de := r.e.data.main
+		if h.Group != "" {
+			group, err := r.e.data.join(h.Group)
+			if err != nil {
+				err = fmt.Errorf("%w: group %s: %w", ErrMismatch, h.Group, err)
+				r.e.abort(ep, l.Key, err.Error())
+				r.fail(err)
+				return
+			}
+			r.group, de = group, group
+		}
+		w.Data = de.ep.Name()
+		w.DatagramBytes = min(de.caps.MTUBytes, r.e.data.arena.Size())
+	}
+	r.ep, r.key = ep, l.Key
+	r.cfg.Messages, r.cfg.First = h.Messages, h.First
+	r.e.sendLetter(ep, &letter{Kind: letterWelcome, Key: r.key, Welcome: w})
+}
+
+// judge says what of a hello does not fit.
+func (r *Receiver) judge(h *hello) error {
+	c, g := &r.cfg, &r.ring.geo
+	switch {
+	case h.Version != protocolVersion:
+		return fmt.Errorf("%w: the sender speaks version %d, this receiver %d", ErrMismatch, h.Version,
+			protocolVersion)
+	case h.Mode != c.Mode:
+		return fmt.Errorf("%w: the sender is %v, the receiver %v", ErrMismatch, h.Mode, c.Mode)
+	case h.MessageBytes != g.MessageBytes:
+		return fmt.Errorf("%w: the sender's messages have %d bytes, the receiver's %d", ErrMismatch,
+			h.MessageBytes, g.MessageBytes)
+	case c.Messages != 0 && h.Messages != c.Messages:
+		return fmt.Errorf("%w: the sender has %d messages in all, the receiver %d", ErrMismatch,
+			h.Messages, c.Messages)
+	case c.First != 0 && h.First != c.First:
+		return fmt.Errorf("%w: the sender begins with %d, the receiver with %d", ErrMismatch, h.First,
+			c.First)
+	case h.First > ordinalsMax || h.Messages > ordinalsMax-h.First:
+		return fmt.Errorf("%w: ordinals beyond 2^63", ErrMismatch)
+	}
+	return nil
+}
+
+// letter takes one from the sender.
+func (r *Receiver) letter(l *letter) {
+	switch {
+	case l.Kind == letterStart && r.asm == nil && r.state == stateMeeting:
+		if err := r.start(l.Start); err != nil {
+			r.e.abort(r.ep, r.key, err.Error())
+			r.fail(err)
+			return
+		}
+		r.e.sendLetter(r.ep, &letter{Kind: letterReady, Key: r.key})
+	case l.Kind == letterEnd && r.asm != nil && r.end == nil:
+		r.end = l.End
+		r.asm.end(min(max(l.End.Total, r.cfg.First), ordinalsMax))
+		r.stats.SenderDropped = l.End.Dropped
+		r.heard = max(r.heard, r.e.now)
+	}
+}
+
+// start makes everything ready for the first message.
+func (r *Receiver) start(st *start) error {
+	size := r.ring.geo.MessageBytes
+	perMsg, n := size, 1
+	if r.cfg.Mode == Unreliable {
+		perMsg = st.DatagramBytes - headerBytes
+		if perMsg < 1 || perMsg > size {
+			return fmt.Errorf("%w: datagrams of %d bytes", ErrMismatch, st.DatagramBytes)
+		}
+		if n = (size + perMsg - 1) / perMsg; n > datagramsMax {
+			return fmt.Errorf("%w: messages in %d datagrams", ErrMismatch, n)
+		}
+		r.drops = r.e.data.socketDrops()
+	}
+	r.asm = newAssembler(r.ring, r.cfg.First, uint32(n), perMsg)
+	r.asm.overwrite = r.cfg.Unmonitored
+	r.asm.done = r.handOver
+	r.asm.gap = r.cfg.Gap
+	if r.cfg.Messages > 0 {
+		r.asm.track.total = r.cfg.First + r.cfg.Messages
+	}
+	r.asm.track.extend(min(st.Sent, ordinalsMax))
+	r.credit = r.cfg.First
+	r.state = stateRunning
+	r.heard = r.e.now
+	close(r.started)
+	return nil
+}
+
+// handOver gives a region to the program.
+func (r *Receiver) handOver(region Region) {
+	r.stats.Regions++
+	select {
+	case r.regions <- region:
+	default: // nobody reads the channel: the states tell as well
+	}
+}
+
+// datagram takes one in and returns false if it has to wait for a region.
+func (r *Receiver) datagram(h header, payload []byte, landed bool) bool {
+	if r.state != stateRunning {
+		return true
+	}
+	now := r.e.now
+	news := r.asm.track.duplicates + r.asm.track.stale + r.asm.track.foreign
+	res := r.asm.take(h.ordinal, h.datagram, payload, r.cfg.Overrun == Block, landed)
+	r.heard = now
+	if res == resultBlocked {
+		return false
+	}
+	r.stats.Datagrams++
+	if r.stats.FirstNs == 0 {
+		r.stats.FirstNs = int64(now)
+	}
+	r.stats.LastNs = int64(now)
+	if r.cfg.Arrival != nil {
+		t := &r.asm.track
+		r.cfg.Arrival(Arrival{
+			Key: r.key, Ordinal: h.ordinal, Messages: 1, Datagram: h.datagram, Bytes: len(payload),
+			New: news == t.duplicates+t.stale+t.foreign,
+		})
+	}
+	return true
+}
+
+// notice takes one from the sender.
+func (r *Receiver) notice(n notice) {
+	if r.asm == nil || r.state != stateRunning {
+		return
+	}
+	reliable := r.cfg.Mode == Reliable
+	switch {
+	case n.kind == noticeSent && !reliable:
+		r.asm.track.extend(min(n.ordinal, ordinalsMax))
+	case n.kind == noticePlaced && reliable && n.ordinal <= r.credit:
+		now := r.e.now
+		from := r.asm.track.edge
+		if r.asm.fill(n.ordinal) {
+			r.stats.Datagrams++
+			if r.stats.FirstNs == 0 {
+				r.stats.FirstNs = int64(now)
+			}
+			r.stats.LastNs = int64(now)
+			if r.cfg.Arrival != nil {
+				r.cfg.Arrival(Arrival{
+					Key: r.key, Ordinal: from, Messages: n.ordinal - from, New: true,
+					Bytes: int(n.ordinal-from) * r.ring.geo.MessageBytes,
+				})
+			}
+		}
+	case n.kind == noticeSkip && reliable:
+		r.asm.skip(min(n.ordinal, ordinalsMax))
+	}
+}
+
+// progress does a pass.
+func (r *Receiver) progress(now mono.Time) {
+	if r.begun == 0 {
+		r.begun = now
+	}
+	switch r.state {
+	case stateMeeting:
+		if now.Sub(r.begun) > r.cfg.Meet {
+			r.fail(fmt.Errorf("%w: no sender within %v", ErrTimeout, r.cfg.Meet))
+		}
+	case stateRunning:
+		if r.cfg.Mode == Reliable {
+			r.grant()
+		} else if r.blocked() {
+			r.heard = now
+		}
+		if r.end != nil && (r.asm.complete() || now.Sub(r.heard) > r.cfg.Grace) {
+			r.report(now)
+		}
+	case stateEnding:
+		// The report is acknowledged, or the sender has gone.
+		packets, waiting := r.ep.Outstanding()
+		if packets+waiting == 0 && len(r.e.outbox) == 0 || r.ep.Err() != nil ||
+			now.Sub(r.doneAt) > r.cfg.Timeout {
+			r.over(nil)
+		}
+	case stateDone:
+	}
+	r.publish(now)
+}
+
+// blocked says whether datagrams wait for a free region.
+func (r *Receiver) blocked() bool { return r.cfg.Overrun == Block && r.e.data.waiting() }
+
+// grant opens the regions that the reader has given back, and tells the sender.
+func (r *Receiver) grant() {
+	if credit := r.asm.grant(); credit > r.credit {
+		r.credit = credit
+		r.e.sendNotice(r.ep, notice{noticeCredit, r.key, credit})
+	}
+}
+
+// report ends the stream and tells the sender what came.
+func (r *Receiver) report(now mono.Time) {
+	r.asm.finish()
+	r.state, r.doneAt = stateEnding, now
+	r.dropsAt = 0
+	r.publish(now)
+	st := r.stats
+	r.e.sendLetter(r.ep, &letter{Kind: letterReport, Key: r.key, Report: &st})
+}
+
+// peerFailed is told that the sender ends with an error.
+func (r *Receiver) peerFailed(reason string) { r.fail(failedError(reason)) }
+
+// fail ends the stream with an error. What has come by then is handed over.
+func (r *Receiver) fail(err error) {
+	switch r.state {
+	case stateDone:
+		return
+	case stateEnding: // all has come, and the sender has mostly got the report
+		r.over(nil)
+		return
+	case stateRunning:
+		r.asm.finish()
+	case stateMeeting:
+	}
+	if r.ep != nil {
+		r.e.abort(r.ep, r.key, err.Error())
+	}
+	r.over(err)
+}
+
+// over ends the stream.
+func (r *Receiver) over(err error) {
+	if r.asm == nil {
+		close(r.started)
+	}
+	r.state = stateDone
+	if r.exposed != nil {
+		r.exposed.Close()
+	}
+	if r.group != nil {
+		r.e.data.leave(r.group)
+	}
+	r.showAt = 0
+	r.publish(r.e.now)
+	r.lock.Lock()
+	r.err = err
+	r.lock.Unlock()
+	r.ring.onWake(nil)
+	close(r.regions)
+	close(r.done)
+}
+
+// dropsEvery is how often the kernel is asked how many datagrams it has dropped.
+const dropsEvery = 100 * time.Millisecond
+
+// publish shows the counters to other goroutines.
+func (r *Receiver) publish(now mono.Time) {
+	if now < r.showAt && r.state < stateEnding || r.asm == nil {
+		return
+	}
+	r.showAt = now.Add(publishEvery)
+	st, t := &r.stats, &r.asm.track
+	st.Sent, st.Received, st.Late, st.Overrun = t.sent(), t.received, t.late, t.overrun
+	st.Missing = t.missing()
+	st.Duplicates, st.Stale, st.Foreign = t.duplicates, t.stale, t.foreign
+	st.Bytes = t.received * uint64(r.ring.geo.MessageBytes)
+	st.Peers = 1
+	if r.cfg.Mode == Unreliable && (now.Sub(r.dropsAt) > dropsEvery || r.state >= stateEnding) &&
+		!r.e.closed {
+		r.dropsAt = now
+		st.SocketDrops = r.e.data.socketDrops() - r.drops
+	}
+	populated := st.Regions // more is not known cheaply of large rings
+	if n := r.ring.geo.Regions; n <= populatedMax {
+		populated = 0
+		for i := range n {
+			if r.ring.Populated(i) {
+				populated++
+			}
+		}
+	}
+	st.Populated = min(populated, st.Capacity)
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.shown = *st
+}
+
+// populatedMax bounds the regions that are looked at to count the populated ones.
+const populatedMax = 256
+
+// deadline is when the receiver has something to do.
+func (r *Receiver) deadline(now mono.Time) mono.Time {
+	switch {
+	case r.state == stateDone:
+		return mono.Never
+	case r.end != nil || r.state == stateEnding:
+		return now.Add(time.Millisecond)
+	case r.ring.polled && r.state == stateRunning:
+		return now.Add(ringEvery)
+	}
+	return now.Add(noticeEvery)
+}

@@ -1,0 +1,261 @@
+package stream
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+)
+
+// Geometry is the shape of a ring: Regions of RegionMessages contiguous messages of MessageBytes
+// each.
+type Geometry struct {
+	MessageBytes   int // 1 to 1 GiB; 0 means 65536
+	Regions        int // 1 to 2^20; 0 means 1
+	RegionMessages int // 1 to 2^24; 0 means 1
+}
+
+// Limits of a Geometry. The product of all three must fit the address space as well.
+const (
+	MessageBytesMax   = 1 << 30
+	RegionsMax        = 1 << 20
+	RegionMessagesMax = 1 << 24
+
+	ringBytesMax = 1 << 40
+)
+
+// WithDefaults fills in what is zero.
+func (g Geometry) WithDefaults() Geometry {
+	for _, f := range []struct {
+		value *int
+		def   int
+	}{{&g.MessageBytes, 65536}, {&g.Regions, 1}, {&g.RegionMessages, 1}} {
+		if *f.value == 0 {
+			*f.value = f.def
+		}
+	}
+	return g
+}
+
+// Validate says which field is out of range.
+func (g Geometry) Validate() error {
+	for _, f := range []struct {
+		name       string
+		value, max int
+	}{
+		{"MessageBytes", g.MessageBytes, MessageBytesMax},
+		{"Regions", g.Regions, RegionsMax},
+		{"RegionMessages", g.RegionMessages, RegionMessagesMax},
+	} {
+		if f.value < 1 || f.value > f.max {
+			return fmt.Errorf("%w: %s is %d, want 1 to %d", ErrConfig, f.name, f.value, f.max)
+		}
+	}
+	if g.MessageBytes > ringBytesMax/g.Regions/g.RegionMessages ||
+		g.Bytes() > math.MaxInt {
+		return fmt.Errorf("%w: a ring of %d regions of %d messages of %d bytes is too large",
+			ErrConfig, g.Regions, g.RegionMessages, g.MessageBytes)
+	}
+	return nil
+}
+
+// RegionBytes is the size of a region.
+func (g Geometry) RegionBytes() int { return g.MessageBytes * g.RegionMessages }
+
+// Messages is the number of messages that the ring holds.
+func (g Geometry) Messages() int { return g.Regions * g.RegionMessages }
+
+// Bytes is the size of the ring's memory.
+func (g Geometry) Bytes() int { return g.RegionBytes() * g.Regions }
+
+// The states of a region. What a program calls populated holds data for the one that is to take
+// it: on the sending side the transport, on the receiving side the reader.
+//
+//	sending     free -> populated (by the producer) -> busy (being sent) -> free
+//	receiving   free -> busy (being filled) -> populated -> free (by the reader)
+const (
+	regionFree uint64 = iota
+	regionBusy
+	regionPopulated
+)
+
+// The words of a region's descriptor; the bitmap follows: bit i says that message i is there.
+const (
+	wordState    = iota
+	wordFirst    // ordinal of its first message
+	wordMessages // messages that belong to it: fewer than RegionMessages in a stream's last region
+	wordReceived // messages that are there
+	wordSkip     // of a sender: ordinals that were given up before its first message
+	wordBitmap
+)
+
+// Ring is the memory that a stream's messages go through, and the state of its regions. The state
+// may be asked and set by any goroutine, and of a mapped ring by any process: all words are read
+// and written atomically, and those of a region belong to whoever its state says.
+type Ring struct {
+	geo    Geometry
+	mem    []byte
+	words  []uint64 // descriptors, stride words each
+	stride int
+	next   uint64 // of a Reader: not used by the transport
+	wake   atomic.Pointer[func()]
+	unmap  func() error
+	// polled: another process may change the states, and cannot wake anybody.
+	polled bool
+}
+
+// NewRing returns a ring over the caller's memory, which must have Geometry.Bytes and stay the
+// caller's to read and write only as the states of the regions allow; nil allocates it. The memory
+// may be mapped from a file or come from a device's driver.
+func NewRing(g Geometry, mem []byte) (*Ring, error) {
+	g = g.WithDefaults()
+	if err := g.Validate(); err != nil {
+		return nil, err
+	}
+	if mem == nil {
+		mem = make([]byte, g.Bytes())
+	}
+	if len(mem) != g.Bytes() {
+		return nil, fmt.Errorf("%w: memory of %d bytes for a ring of %d", ErrConfig, len(mem), g.Bytes())
+	}
+	r := &Ring{geo: g, mem: mem, stride: descriptorWords(g)}
+	r.words = make([]uint64, r.stride*g.Regions)
+	return r, nil
+}
+
+// descriptorWords is the size of a region's descriptor: whole cache lines, so that two regions
+// never share one.
+func descriptorWords(g Geometry) int {
+	const line = 8
+	return (wordBitmap + (g.RegionMessages+63)/64 + line - 1) / line * line
+}
+
+// Geometry returns the ring's shape.
+func (r *Ring) Geometry() Geometry { return r.geo }
+
+// Bytes is the memory of all regions, one behind the other.
+func (r *Ring) Bytes() []byte { return r.mem }
+
+// Region returns the memory of region i.
+func (r *Ring) Region(i int) []byte {
+	n := r.geo.RegionBytes()
+	return r.mem[i*n : (i+1)*n : (i+1)*n]
+}
+
+// Message returns the memory of message k of region i.
+func (r *Ring) Message(i, k int) []byte {
+	n := r.geo.MessageBytes
+	lo := i*r.geo.RegionBytes() + k*n
+	return r.mem[lo : lo+n : lo+n]
+}
+
+func (r *Ring) word(i, w int) *uint64 { return &r.words[i*r.stride+w] }
+
+func (r *Ring) get(i, w int) uint64 { return atomic.LoadUint64(r.word(i, w)) }
+
+func (r *Ring) set(i, w int, v uint64) { atomic.StoreUint64(r.word(i, w), v) }
+
+// Populated says whether region i holds data for whom it is meant: a sender's transport, or a
+// receiver's reader.
+func (r *Ring) Populated(i int) bool { return r.get(i, wordState) == regionPopulated }
+
+// SetPopulated is how a producer says that region i is full, and a reader (with false) that it is
+// done with it. Any goroutine may call it, for regions that are its to give.
+func (r *Ring) SetPopulated(i int, populated bool) {
+	state := regionFree
+	if populated {
+		state = regionPopulated
+		r.set(i, wordMessages, uint64(r.geo.RegionMessages))
+	}
+	r.set(i, wordState, state)
+	r.wakeUp()
+}
+
+// SetAllPopulated is SetPopulated for every region.
+func (r *Ring) SetAllPopulated(populated bool) {
+	for i := range r.geo.Regions {
+		r.SetPopulated(i, populated)
+	}
+}
+
+// Transferred returns the ordinal of message k of region i and whether that message is there: on
+// the receiving side whether it has arrived whole, on the sending side whether it has been sent.
+// Valid while the region is populated, or until it is populated again.
+func (r *Ring) Transferred(i, k int) (ordinal uint64, ok bool) {
+	if i < 0 || i >= r.geo.Regions || k < 0 || k >= r.geo.RegionMessages {
+		return 0, false
+	}
+	ok = r.get(i, wordBitmap+k/64)>>(k%64)&1 == 1
+	return r.get(i, wordFirst) + uint64(k), ok
+}
+
+// open begins to fill a region with count messages from an ordinal on.
+func (r *Ring) open(i int, first uint64, count int) {
+	r.set(i, wordFirst, first)
+	r.set(i, wordMessages, uint64(count))
+	r.set(i, wordReceived, 0)
+	for w := wordBitmap; w < r.stride; w++ {
+		r.set(i, w, 0)
+	}
+	r.set(i, wordState, regionBusy)
+}
+
+// mark notes that messages [k, k+n) of a region that is being filled are there. They were not
+// before.
+func (r *Ring) mark(i, k, n int) {
+	r.set(i, wordReceived, r.get(i, wordReceived)+uint64(n))
+	for n > 0 {
+		bit := k % 64
+		m := min(n, 64-bit)
+		mask := ^uint64(0) >> (64 - m) << bit
+		w := wordBitmap + k/64
+		r.set(i, w, r.get(i, w)|mask)
+		k, n = k+m, n-m
+	}
+}
+
+// view describes region i.
+func (r *Ring) view(i int) Region {
+	n := int(min(r.get(i, wordMessages), uint64(r.geo.RegionMessages)))
+	return Region{
+		Index:    i,
+		First:    r.get(i, wordFirst),
+		Messages: n,
+		Received: int(r.get(i, wordReceived)),
+		Bytes:    r.Region(i)[:n*r.geo.MessageBytes],
+	}
+}
+
+// Region is a region that changes hands.
+type Region struct {
+	Index    int    // in the ring
+	First    uint64 // ordinal of its first message
+	Messages int    // messages that belong to it
+	Received int    // of these, how many are there; the others are zero
+	Bytes    []byte // their memory, the ring's
+}
+
+// onWake has fn called when the state of a region was set by the program; nil ends that.
+func (r *Ring) onWake(fn func()) {
+	if fn == nil {
+		r.wake.Store(nil)
+		return
+	}
+	r.wake.Store(&fn)
+}
+
+func (r *Ring) wakeUp() {
+	if fn := r.wake.Load(); fn != nil {
+		(*fn)()
+	}
+}
+
+// Close releases what a mapped ring holds. The memory of others is their owner's. No stream may use
+// the ring any more.
+func (r *Ring) Close() error {
+	if r.unmap == nil {
+		return nil
+	}
+	unmap := r.unmap
+	r.unmap, r.mem, r.words = nil, nil, nil
+	return unmap()
+}

@@ -1,0 +1,438 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/internal/mono"
+)
+
+// state is where a sender or a receiver stands.
+type state uint8
+
+const (
+	stateMeeting state = iota // the peers are not ready yet
+	stateRunning
+	stateEnding // all is sent; the reports are missing
+	stateDone
+)
+
+// Sender is the sending side of a stream. Its exported methods may be called from any goroutine;
+// all else belongs to the engine's.
+type Sender struct {
+	e     *Engine
+	ring  *Ring
+	cfg   Config
+	key   uint64
+	state state
+	begun mono.Time // of the meeting; 0: no pass yet
+	pace  pacer
+
+	links []*link
+	lost  error  // why the latest link ended early
+	next  uint64 // ordinal of the next message that a region brings
+	total uint64 // the ordinal behind the last; unknownTotal while nobody has said
+	ended mono.Time
+	seqLo uint64 // regions taken, by number: [seqLo, seqHi) are being sent
+	seqHi uint64
+	cast  *caster // of the unreliable mode
+	drops uint64
+	told  mono.Time // when the receivers were told latest how far this is
+
+	stats  Stats
+	showAt mono.Time // when stats are shown again
+
+	lock     sync.Mutex // guards what follows
+	shown    Stats
+	finish   bool
+	reports  []Stats
+	err      error
+	nextFill uint64        // number of the region that Next gives out
+	dropped  uint64        // of them, for the next region populated
+	freed    chan struct{} // a region became free
+	started  chan struct{}
+	done     chan struct{}
+}
+
+// newSender starts to send what is populated in the ring.
+func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) {
+	cfg, err := cfg.withDefaults()
+	switch {
+	case err != nil:
+		return nil, err
+	case e.closed:
+		return nil, ErrClosed
+	case cfg.Unmonitored && cfg.Messages == 0:
+		return nil, fmt.Errorf("%w: Unmonitored needs Messages", ErrConfig)
+	case len(e.sending)+len(e.receiving) >= streamsMax:
+		return nil, fmt.Errorf("%w: %d streams", ErrConfig, streamsMax)
+	case cfg.Mode == Unreliable && e.data == nil:
+		return nil, fmt.Errorf("%w: the port has no unreliable mode", ErrConfig)
+	}
+	s := &Sender{
+		e: e, ring: ring, cfg: cfg, key: key, next: cfg.First, total: unknownTotal,
+		freed: make(chan struct{}, 1), started: make(chan struct{}), done: make(chan struct{}),
+	}
+	if cfg.Messages > 0 {
+		s.total = cfg.First + cfg.Messages
+	}
+	s.stats.Capacity = uint64(ring.geo.Regions)
+	if cfg.Mode == Unreliable {
+		if s.cast, err = newCaster(s); err != nil {
+			return nil, err
+		}
+	}
+	e.senders[key] = s
+	e.sending = append(e.sending, s)
+	return s, nil
+}
+
+// addReceiver adds a peer.
+func (s *Sender) addReceiver(id Identity) error {
+	switch {
+	case s.state >= stateEnding:
+		return ErrClosed
+	case id.Role != RoleReceiver:
+		return fmt.Errorf("%w: of a %s, not of a receiver", ErrIdentity, id.Role)
+	case s.state == stateRunning && s.cfg.Mode == Reliable:
+		return fmt.Errorf("%w: the stream has begun", ErrMismatch)
+	}
+	ep, err := s.e.m.Connect(s.e.now, id.Name)
+	if err != nil {
+		return lostError(err)
+	}
+	k := &link{s: s, ep: ep, to: id.Key}
+	s.e.addLink(k)
+	s.links = append(s.links, k)
+	if ep.Connected() {
+		k.endpoint(btl.EventConnected, nil)
+	}
+	return nil
+}
+
+// progress does a pass and returns how much was done.
+func (s *Sender) progress(now mono.Time) (n int) {
+	if s.begun == 0 {
+		s.begun = now
+	}
+	switch s.state {
+	case stateMeeting:
+		s.meeting(now)
+	case stateRunning:
+		s.takeRegions()
+		if s.cast != nil {
+			n = s.cast.progress(now)
+		} else {
+			n = s.putAll(now)
+		}
+		s.tell(now)
+		s.checkEnd(now)
+	case stateEnding:
+		s.awaitReports(now)
+	case stateDone:
+	}
+	s.publish(now)
+	return n
+}
+
+// alive counts the links that take part, and those that are still to be met.
+func (s *Sender) alive() (ready, meeting int) {
+	for _, k := range s.links {
+		switch k.state {
+		case linkReady:
+			ready++
+		case linkDone:
+		default:
+			meeting++
+		}
+	}
+	return ready, meeting
+}
+
+// meeting starts the stream when all who are waited for are ready.
+func (s *Sender) meeting(now mono.Time) {
+	ready, meeting := s.alive()
+	for _, k := range s.links {
+		if k.state == linkDone && k.err != nil && !errors.Is(k.err, ErrPeerLost) {
+			s.fail(k.err) // refused: the parameters are wrong, and will be
+			return
+		}
+	}
+	switch {
+	case s.lost != nil && ready+meeting == 0 && s.cfg.Receivers > 0:
+		s.fail(s.lost)
+	case ready+meeting < s.cfg.Receivers || meeting > 0 && s.cfg.Receivers > 0:
+		s.greet()
+		if now.Sub(s.begun) > s.cfg.Meet {
+			s.fail(fmt.Errorf("%w: %d of %d receivers met within %v", ErrTimeout, ready,
+				max(s.cfg.Receivers, len(s.links)), s.cfg.Meet))
+		}
+	default:
+		s.begin(now)
+	}
+}
+
+// greet tells the receivers, once all are there, how messages will be cut: alike for all of them.
+func (s *Sender) greet() {
+	bytes, all := 0, true
+	for _, k := range s.links {
+		if k.state == linkDone {
+			continue
+		}
+		all = all && k.state >= linkWelcomed
+		if bytes == 0 || k.datagramBytes < bytes {
+			bytes = k.datagramBytes
+		}
+	}
+	if !all || len(s.links) < s.cfg.Receivers {
+		return
+	}
+	if s.cast != nil {
+		if err := s.cast.cut(bytes); err != nil {
+			s.fail(err)
+			return
+		}
+	}
+	for _, k := range s.links {
+		k.start()
+	}
+}
+
+// begin starts the stream.
+func (s *Sender) begin(now mono.Time) {
+	if s.cast != nil && s.cast.perMsg == 0 { // nobody is there yet
+		if err := s.cast.cut(0); err != nil {
+			s.fail(err)
+			return
+		}
+	}
+	s.state = stateRunning
+	size := s.ring.geo.MessageBytes
+	least, most := size, putBytesMax
+	if s.cast != nil {
+		least, most = s.cast.perMsg, castBytesMax
+	}
+	s.pace = newPacer(s.cfg.BitsPerSecond, s.cfg.Delay, size, least, max(least, most))
+	s.told = now
+	for _, k := range s.links {
+		k.heard, k.pace = now, s.pace
+	}
+	close(s.started)
+}
+
+// takeRegions takes over the regions that were populated, in order.
+func (s *Sender) takeRegions() {
+	g := &s.ring.geo
+	for s.seqHi-s.seqLo < uint64(g.Regions) && s.next < s.total {
+		slot := int(s.seqHi % uint64(g.Regions))
+		if !s.cfg.Unmonitored && s.ring.get(slot, wordState) != regionPopulated {
+			break
+		}
+		if skip := s.ring.get(slot, wordSkip); skip > 0 {
+			skip = min(skip, s.total-s.next)
+			s.ring.set(slot, wordSkip, 0)
+			s.next += skip
+			s.drops += skip
+			if s.next == s.total {
+				break
+			}
+		}
+		count := g.RegionMessages
+		if !s.cfg.Unmonitored {
+			count = min(count, int(s.ring.get(slot, wordMessages)))
+		}
+		count = int(min(uint64(count), s.total-s.next))
+		s.ring.open(slot, s.next, count)
+		s.next += uint64(count)
+		s.seqHi++
+	}
+}
+
+// release gives back the regions that every link is done with.
+func (s *Sender) release(done uint64) {
+	for s.seqLo < s.seqHi {
+		slot := int(s.seqLo % uint64(s.ring.geo.Regions))
+		if s.ring.get(slot, wordFirst)+s.ring.get(slot, wordMessages) > done {
+			return
+		}
+		s.ring.mark(slot, 0, int(s.ring.get(slot, wordMessages)))
+		s.seqLo++
+		s.stats.Regions++
+		s.ring.set(slot, wordState, regionFree)
+		select {
+		case s.freed <- struct{}{}:
+		default: // it has been told already
+		}
+	}
+}
+
+// tell lets receivers of the unreliable mode know how far this is, which also shows them that it
+// lives.
+func (s *Sender) tell(now mono.Time) {
+	if s.cast == nil || now.Sub(s.told) < noticeEvery {
+		return
+	}
+	s.told = now
+	for _, k := range s.links {
+		if k.state == linkReady {
+			s.e.sendNotice(k.ep, notice{noticeSent, s.key, s.cast.sentTo})
+		}
+	}
+}
+
+// checkEnd sees that everything was sent, or that nobody is left.
+func (s *Sender) checkEnd(now mono.Time) {
+	ready, meeting := s.alive()
+	if ready+meeting == 0 && s.cfg.Receivers > 0 && s.state != stateDone {
+		s.fail(s.lost)
+		return
+	}
+	s.lock.Lock()
+	if s.finish && s.seqLo == s.seqHi && s.noneWaits() {
+		s.drops += s.dropped
+		s.next += s.dropped
+		s.dropped = 0
+		s.total = min(s.total, s.next)
+	}
+	s.lock.Unlock()
+	if s.state != stateRunning || s.next < s.total || s.seqLo != s.seqHi {
+		return
+	}
+	for _, k := range s.links {
+		if k.state == linkReady && !k.finished() {
+			return
+		}
+	}
+	s.state, s.ended = stateEnding, now
+	for _, k := range s.links {
+		if k.state == linkReady {
+			k.end()
+		}
+	}
+	s.awaitReports(now)
+}
+
+// noneWaits says whether no populated region is left to take.
+func (s *Sender) noneWaits() bool {
+	slot := int(s.seqHi % uint64(s.ring.geo.Regions))
+	return s.ring.get(slot, wordState) != regionPopulated
+}
+
+// awaitReports ends the stream when every receiver has said what it got.
+func (s *Sender) awaitReports(now mono.Time) {
+	ready, _ := s.alive()
+	switch {
+	case ready == 0:
+		s.over(s.lost)
+	case now.Sub(s.ended) > s.cfg.Timeout+time.Second:
+		s.fail(fmt.Errorf("%w: no report from %d receivers", ErrTimeout, ready))
+	}
+}
+
+// fail ends the stream with an error, of which the receivers are told.
+func (s *Sender) fail(err error) {
+	if s.state == stateDone {
+		return
+	}
+	for _, k := range s.links {
+		if k.state != linkDone {
+			s.e.abort(k.ep, s.key, err.Error())
+			k.close(err)
+		}
+	}
+	s.over(err)
+}
+
+// over ends the stream.
+func (s *Sender) over(err error) {
+	if s.state == stateDone {
+		return
+	}
+	if s.state == stateMeeting {
+		close(s.started)
+	}
+	s.state = stateDone
+	if s.cast != nil {
+		s.cast.close()
+	}
+	s.publish(s.e.now)
+	s.lock.Lock()
+	s.err = err
+	s.lock.Unlock()
+	s.ring.onWake(nil)
+	close(s.done)
+}
+
+// publish shows the counters to other goroutines.
+func (s *Sender) publish(now mono.Time) {
+	st := &s.stats
+	if now < s.showAt && s.state != stateDone {
+		return
+	}
+	s.showAt = now.Add(publishEvery)
+	ready, _ := s.alive()
+	st.Peers = uint64(ready)
+	st.Populated = s.seqHi - s.seqLo
+	st.SenderDropped = s.drops
+	st.ForfeitedNs = int64(s.pace.forfeited)
+	for _, k := range s.links {
+		st.ForfeitedNs = max(st.ForfeitedNs, int64(k.pace.forfeited))
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.shown = *st
+}
+
+// publishEvery bounds the age of the counters that other goroutines see.
+const publishEvery = time.Millisecond
+
+// deadline is when the sender has something to do.
+func (s *Sender) deadline(now mono.Time) mono.Time {
+	switch s.state {
+	case stateMeeting:
+		return now.Add(10 * time.Millisecond)
+	case stateRunning:
+		d := now.Add(noticeEvery)
+		if s.ring.polled {
+			d = now.Add(ringEvery)
+		}
+		if s.seqHi > s.seqLo && s.mayGo() {
+			d = d.Min(max(s.paced(), now))
+		}
+		return d
+	case stateEnding:
+		return now.Add(10 * time.Millisecond)
+	case stateDone:
+	}
+	return mono.Never
+}
+
+// paced is when the pace allows the next message.
+func (s *Sender) paced() mono.Time {
+	if s.cast != nil {
+		return s.pace.next()
+	}
+	next := mono.Never
+	for _, k := range s.links {
+		if k.mayPut() {
+			next = next.Min(k.pace.next())
+		}
+	}
+	return next
+}
+
+// mayGo says whether nothing but the pace holds the sender up.
+func (s *Sender) mayGo() bool {
+	if s.cast != nil {
+		return true
+	}
+	for _, k := range s.links {
+		if k.mayPut() {
+			return true
+		}
+	}
+	return false
+}

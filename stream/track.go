@@ -1,0 +1,167 @@
+package stream
+
+import "math/bits"
+
+// tracker counts what becomes of each message of a stream. It knows the ordinals [first, edge) to
+// have been sent, and remembers of the latest of them, its history, which of their datagrams have
+// arrived. It sees no bytes, no time and no memory of messages.
+//
+//	first                          edge-len(state)                 edge
+//	  |  settled: an arrival is stale |  known datagram by datagram  |  not sent yet, as far as known
+//
+// Every message is in exactly one of the counts received, late, overrun and missing:
+//
+//	received   all its datagrams came, and all were stored
+//	late       all came, one of them after the region was handed over
+//	overrun    all came, one of them found no free region
+//	missing    the rest: what was sent, less the three
+type tracker struct {
+	first, edge uint64
+	total       uint64 // the first ordinal that is never sent; unknown is all ones
+	datagrams   uint32 // of each message
+	mask        uint64 // len(state)-1
+	state       []messageState
+	words       int      // of bits, for each message; none for messages of one datagram
+	bits        []uint64 // datagrams that came
+
+	received, late, overrun uint64
+	duplicates, stale       uint64 // datagrams
+	foreign                 uint64 // datagrams with an ordinal that the stream does not have
+}
+
+type messageState struct {
+	left   uint32 // datagrams that did not come yet
+	spoilt spoil
+}
+
+// spoil is why a message is not among the data although it came.
+type spoil uint32
+
+const (
+	spoiltNot spoil = iota
+	spoiltOverrun
+	spoiltLate
+)
+
+// arrival is what a datagram brings.
+type arrival uint8
+
+const (
+	arrivalNew       arrival = iota
+	arrivalDuplicate         // it came before
+	arrivalStale             // too old to tell
+	arrivalForeign           // no datagram of this stream
+)
+
+// unknownTotal is the total of a stream whose end nobody has told.
+const unknownTotal = ^uint64(0)
+
+const (
+	historyMessages  = 1 << 16 // remembered beside what the ring holds
+	historyDatagrams = 1 << 24 // and in all
+)
+
+// newTracker tracks messages of so many datagrams each, and at least the latest window of them.
+func newTracker(first uint64, datagrams uint32, window int) tracker {
+	n := max(2*window, min(historyMessages, historyDatagrams/int(datagrams)))
+	n = 1 << bits.Len(uint(n-1))
+	t := tracker{
+		first: first, edge: first, total: unknownTotal, datagrams: datagrams, mask: uint64(n - 1),
+		state: make([]messageState, n),
+	}
+	if datagrams > 1 {
+		t.words = int(datagrams+63) / 64
+		t.bits = make([]uint64, n*t.words)
+	}
+	return t
+}
+
+// extend learns that all ordinals below to have been sent.
+func (t *tracker) extend(to uint64) {
+	to = min(to, t.total)
+	if to <= t.edge {
+		return
+	}
+	from := t.edge
+	if n := uint64(len(t.state)); to-from > n {
+		from = to - n // the others would be forgotten again
+	}
+	for n := from; n != to; n++ {
+		i := n & t.mask
+		t.state[i] = messageState{left: t.datagrams}
+		if t.words > 0 {
+			clear(t.bits[int(i)*t.words:][:t.words])
+		}
+	}
+	t.edge = to
+}
+
+// end learns where the stream ends, which is never before what was known to be sent.
+func (t *tracker) end(total uint64) {
+	t.total = max(total, t.edge)
+	t.extend(t.total)
+}
+
+// remembers says whether the message is in the history.
+func (t *tracker) remembers(ordinal uint64) bool {
+	return t.edge-ordinal <= min(uint64(len(t.state)), t.edge-t.first) && ordinal < t.edge
+}
+
+// arrive books a datagram. Of a new one the caller says next what it did with it: stored, or with
+// spoil that it did not.
+func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
+	if ordinal < t.first || ordinal >= t.total || datagram >= t.datagrams {
+		t.foreign++
+		return arrivalForeign
+	}
+	if ordinal >= t.edge {
+		t.extend(ordinal + 1)
+	} else if !t.remembers(ordinal) {
+		t.stale++
+		return arrivalStale
+	}
+	i := ordinal & t.mask
+	s := &t.state[i]
+	if t.words == 0 {
+		if s.left == 0 {
+			t.duplicates++
+			return arrivalDuplicate
+		}
+	} else {
+		w := &t.bits[int(i)*t.words+int(datagram/64)]
+		bit := uint64(1) << (datagram % 64)
+		if *w&bit != 0 {
+			t.duplicates++
+			return arrivalDuplicate
+		}
+		*w |= bit
+	}
+	s.left--
+	return arrivalNew
+}
+
+// settle books a new datagram's message when that has come whole, and says whether it is among the
+// data. why spoils it.
+func (t *tracker) settle(ordinal uint64, why spoil) (received bool) {
+	s := &t.state[ordinal&t.mask]
+	s.spoilt = max(s.spoilt, why)
+	if s.left > 0 {
+		return false
+	}
+	switch s.spoilt {
+	case spoiltNot:
+		t.received++
+		return true
+	case spoiltLate:
+		t.late++
+	case spoiltOverrun:
+		t.overrun++
+	}
+	return false
+}
+
+// sent is the number of messages that are known to have been sent.
+func (t *tracker) sent() uint64 { return t.edge - t.first }
+
+// missing is how many of them did not come whole.
+func (t *tracker) missing() uint64 { return t.sent() - t.received - t.late - t.overrun }

@@ -1,0 +1,175 @@
+package stream
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+)
+
+// The datagrams of the unreliable mode, little-endian:
+//
+//	 0  check      4  mix of all that follows in the header: damage is not taken for a message
+//	 4  datagram   4  its number within the message
+//	 8  key        8  of the stream, random
+//	16  ordinal    8  of the message
+//	24  payload       its part of the message; all parts but the last are of one size
+const headerBytes = 24
+
+type header struct {
+	key      uint64
+	ordinal  uint64
+	datagram uint32
+}
+
+func (h *header) put(b []byte) {
+	_ = b[headerBytes-1]
+	binary.LittleEndian.PutUint32(b, h.check())
+	binary.LittleEndian.PutUint32(b[4:], h.datagram)
+	binary.LittleEndian.PutUint64(b[8:], h.key)
+	binary.LittleEndian.PutUint64(b[16:], h.ordinal)
+}
+
+// parseHeader reads the header of a datagram; false if it is none.
+func parseHeader(b []byte) (h header, ok bool) {
+	if len(b) < headerBytes {
+		return h, false
+	}
+	h.datagram = binary.LittleEndian.Uint32(b[4:])
+	h.key = binary.LittleEndian.Uint64(b[8:])
+	h.ordinal = binary.LittleEndian.Uint64(b[16:])
+	return h, binary.LittleEndian.Uint32(b) == h.check()
+}
+
+// check mixes the fields (the finalizer of MurmurHash3), beginning with the format's version.
+func (h *header) check() uint32 {
+	const version = 1
+	x := h.key ^ version
+	x = mix(x ^ mix(h.ordinal^mix(uint64(h.datagram)+0x9e3779b97f4a7c15)))
+	return uint32(x >> 32)
+}
+
+func mix(x uint64) uint64 {
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+// Control goes by the transport, under two tags: letters, which are JSON, for what happens once,
+// and notices, which are cumulative numbers.
+const (
+	tagLetter = 1
+	tagNotice = 2
+
+	protocolVersion = 1
+	letterBytesMax  = 16 << 10
+)
+
+// The kinds of letters; the arrow tells who sends it.
+const (
+	letterHello   = "hello"   // -> receiver: what will come
+	letterWelcome = "welcome" // <- sender: where to
+	letterStart   = "start"   // -> receiver: how it will be cut
+	letterReady   = "ready"   // <- sender: waiting for it
+	letterEnd     = "end"     // -> receiver: how much there was
+	letterReport  = "report"  // <- sender: how much came
+	letterAbort   = "abort"   // both: this side ends with an error
+)
+
+// letter is a control message. Key is the sender's, which names the stream.
+type letter struct {
+	Kind string `json:"kind"`
+	Key  uint64 `json:"key,string"`
+
+	Hello   *hello   `json:"hello,omitempty"`
+	Welcome *welcome `json:"welcome,omitempty"`
+	Start   *start   `json:"start,omitempty"`
+	End     *ending  `json:"end,omitempty"`
+	Report  *Stats   `json:"report,omitempty"`
+	Reason  string   `json:"reason,omitempty"`
+}
+
+type hello struct {
+	Version      int    `json:"version"`
+	To           uint64 `json:"to,string"` // key of the receiver that is meant
+	Mode         Mode   `json:"mode"`
+	MessageBytes int    `json:"message_bytes"`
+	Messages     uint64 `json:"messages,string"` // in all; 0: as many as come
+	First        uint64 `json:"first,string"`
+	Group        string `json:"group,omitempty"`
+}
+
+type welcome struct {
+	// Of the unreliable mode: the endpoint's name and the largest datagram that it takes.
+	Data          []byte `json:"data,omitempty"`
+	DatagramBytes int    `json:"datagram_bytes,omitempty"`
+	// Of the reliable one: the exposed ring, and the number of messages that it holds.
+	Ring         uint64 `json:"ring,string,omitempty"`
+	RingMessages uint64 `json:"ring_messages,string,omitempty"`
+}
+
+type start struct {
+	DatagramBytes int    `json:"datagram_bytes,omitempty"` // largest, with its header
+	Sent          uint64 `json:"sent,string"`              // ordinals below were sent before
+}
+
+type ending struct {
+	Total   uint64 `json:"total,string"` // the ordinal behind the last one
+	Dropped uint64 `json:"dropped,string"`
+}
+
+func (l *letter) encode() ([]byte, error) { return json.Marshal(l) }
+
+// parseLetter reads a letter. Its parts are checked by those who use them, but for being there.
+func parseLetter(b []byte) (*letter, error) {
+	if len(b) > letterBytesMax {
+		return nil, fmt.Errorf("letter of %d bytes", len(b))
+	}
+	l := new(letter)
+	if err := json.Unmarshal(b, l); err != nil {
+		return nil, err
+	}
+	missing := l.Kind == letterHello && l.Hello == nil ||
+		l.Kind == letterWelcome && l.Welcome == nil ||
+		l.Kind == letterStart && l.Start == nil ||
+		l.Kind == letterEnd && l.End == nil ||
+		l.Kind == letterReport && l.Report == nil
+	if missing {
+		return nil, fmt.Errorf("letter %q without its part", l.Kind)
+	}
+	return l, nil
+}
+
+// The kinds of notices.
+const (
+	noticePlaced = 1 // -> receiver: all ordinals below are in place (reliable)
+	noticeSkip   = 2 // -> receiver: all ordinals below that are not in place were given up (reliable)
+	noticeSent   = 3 // -> receiver: all ordinals below have been sent (unreliable)
+	noticeCredit = 4 // <- sender: ordinals below may be put (reliable)
+)
+
+// notice is 24 bytes: kind, key, ordinal.
+type notice struct {
+	kind    uint64
+	key     uint64
+	ordinal uint64
+}
+
+const noticeBytes = 24
+
+func (n *notice) put(b []byte) {
+	binary.LittleEndian.PutUint64(b, n.kind)
+	binary.LittleEndian.PutUint64(b[8:], n.key)
+	binary.LittleEndian.PutUint64(b[16:], n.ordinal)
+}
+
+func parseNotice(b []byte) (n notice, ok bool) {
+	if len(b) != noticeBytes {
+		return n, false
+	}
+	n.kind = binary.LittleEndian.Uint64(b)
+	n.key = binary.LittleEndian.Uint64(b[8:])
+	n.ordinal = binary.LittleEndian.Uint64(b[16:])
+	return n, true
+}

@@ -11,7 +11,7 @@ import (
 // what was never sent.
 func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 	dup := old || h.Flags&frag.FlagDup != 0
-	done, verdict, _ := ep.snd.OnAck(m.now, h.Ack, h.Credit, dup, m.done[:0])
+	done, verdict := ep.snd.OnAck(m.now, h.Ack, h.Credit, dup, m.done[:0])
 	return m.afterAck(ep, done, verdict)
 }
 
@@ -19,8 +19,8 @@ func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 func (m *Module) agreeRecovery(ep *Endpoint, hello *frag.Hello) {
 	ep.selective = !ep.reliable && hello.Features&m.features()&frag.FeatureSack != 0
 	ep.rcv.Selective = ep.selective
-	if m.rules.Adaptive && !ep.reliable {
-		ep.snd.Adapt(time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
+	if !ep.reliable {
+		m.seg.Join(&ep.snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
 	}
 }
 

@@ -172,7 +172,7 @@ var tamperings = []struct {
 		b.arena.Bytes(segBuf(b.sent))[12]++
 	}},
 	{"segment of another", "not this endpoint's", func(b *busyModule) { b.segs[b.sent].ep = b.in }},
-	{"segment acknowledged", "is free", func(b *busyModule) { b.seg.Acked(b.sent) }},
+	{"window aborted", "is lost", func(b *busyModule) { b.out.snd.Abort(nil) }},
 	{"segment freed in the window", "free send buffer", func(b *busyModule) {
 		b.freeSegs = append(b.freeSegs, b.sent)
 	}},
@@ -197,7 +197,7 @@ var tamperings = []struct {
 	{"timed in no window", "in no window", func(b *busyModule) {
 		t := b.freeSegs[len(b.freeSegs)-1]
 		b.freeSegs = b.freeSegs[:len(b.freeSegs)-1]
-		b.seg.Post(b.now, t, b.out.slot, 1, time.Second)
+		b.out.snd.Post(b.now, t, 1, reliability.Data, time.Second)
 	}},
 	{"buffers of an endpoint", "counts", func(b *busyModule) { b.out.buffers = 1 }},
 	{"buffers lent by an endpoint", "lent", func(b *busyModule) { b.out.buffers++ }},
@@ -283,7 +283,7 @@ var tamperings = []struct {
 		b.out.large.queue.first.ownRegion = false
 	}},
 	{"pack in a closed window", "a pack is open in state", func(b *busyModule) {
-		b.in.snd.Init(b.seg, b.in.slot, 0, 8)
+		b.in.snd.Init(b.in.slot, 0, 8)
 		b.rearm(b.in)
 	}},
 	{"pack forgotten", "no pack is open", func(b *busyModule) { b.in.pack.bytes = 0 }},

@@ -141,7 +141,7 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 	ep.born = m.births
 	ep.tag = m.random()<<slotBits | uint64(ep.slot)
 	first := m.random()
-	ep.snd.Init(m.seg, ep.slot, seq.Num(first), m.rules.WindowPackets)
+	ep.snd.Init(ep.slot, seq.Num(first), m.rules.WindowPackets)
 	ep.nextFragID = uint32(first >> 32)
 	ep.rcv.Init(0, m.rules.WindowPackets)
 	return ep, nil
@@ -192,7 +192,7 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	ep.fragBytesMax = hello.FragBytesMax
 	_, first := ep.snd.Window()
 	window := min(m.rules.WindowPackets, floorPowerOf2(int(hello.WindowPkts)))
-	ep.snd.Init(m.seg, ep.slot, first, window)
+	ep.snd.Init(ep.slot, first, window)
 	ep.rcv.Init(h.Seq, m.rules.WindowPackets)
 	ep.asm.Init(m.pool, segmentRoom(ep.mtu, frag.KindChunk))
 	m.agree(ep, hello)

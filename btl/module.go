@@ -47,7 +47,6 @@ type Module struct {
 
 	clock
 	unread     time.Duration // for how long what is handled now may have waited to be read
-	spared     bool          // the timers of packets waited for another pass
 	inProgress bool
 	fastLast   bool // the latest pass has received fast
 	reliable   bool // the fabric is reliable and ordered, and may be relied on
@@ -59,7 +58,7 @@ type Module struct {
 	delivered  uint64 // messages, when the data channel was polled last, or not
 	dataLast   bool   // the latest one came there
 
-	seg *reliability.Segments
+	seg *reliability.Recovery
 	buffers
 	credits *reliability.Credits
 
@@ -162,12 +161,7 @@ func (m *Module) open(cfg Config) error {
 // openTables allocates everything that is sized by the configuration.
 func (m *Module) openTables() (err error) {
 	cfg := &m.cfg
-	if m.rules.Adaptive {
-		m.seg, err = reliability.NewAdaptive(cfg.SendBuffers, cfg.PeersMax, m.rules)
-	} else {
-		m.seg, err = reliability.NewSegments(cfg.SendBuffers, m.rules)
-	}
-	if err != nil {
+	if m.seg, err = reliability.NewRecovery(cfg.SendBuffers, cfg.PeersMax, m.rules); err != nil {
 		return err
 	}
 	if m.timers, err = hotel.New[uint32](hotel.Config{Rooms: cfg.PeersMax}); err != nil {

@@ -31,12 +31,8 @@ func (m *Module) sendAgain() {
 		if limit <= 0 {
 			limit = time.Millisecond
 		}
-		if m.rules.Adaptive {
-			m.seg.Resent(m.now, t, &ep.snd, limit)
-			m.rearm(ep)
-		} else {
-			m.seg.Repost(m.now, t, limit)
-		}
+		ep.snd.Repost(m.now, t, limit)
+		m.rearm(ep)
 	}
 }
 

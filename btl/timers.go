@@ -47,14 +47,8 @@ func (m *Module) connectedTimer(ep *Endpoint) {
 
 // expire handles the timers that have run out, in a pass that has received something, or nothing.
 func (m *Module) expire(received bool) {
-	switch {
-	case !m.rules.Adaptive:
-		m.seg.Expire(m.now)
-	case m.gap > lateGap && received && !m.spared:
-		m.spared = true // what the peers have sent meanwhile may not all be read yet
-	default:
-		m.spared = false
-		for s := m.seg.ExpireNext(m.now); s != nil; s = m.seg.ExpireNext(m.now) {
+	if !m.seg.Spare(m.gap > lateGap && received) {
+		for s := m.seg.Expire(m.now); s != nil; s = m.seg.Expire(m.now) {
 			m.rearm(m.slots[s.Number()])
 		}
 	}
@@ -246,27 +240,16 @@ const lateGap = time.Millisecond
 // posted starts the timer of a segment, for no longer than a quarter of PeerTimeout, so that a dead
 // peer has been asked several times by then.
 func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num) {
-	if !m.rules.Adaptive {
-		m.seg.Post(m.now, t, ep.slot, n, m.cfg.PeerTimeout/4)
-		return
-	}
 	c := reliability.Command
 	if m.segs[t].data {
 		c = reliability.Data
 	}
-	m.seg.PostTo(m.now, t, &ep.snd, n, c, m.cfg.PeerTimeout/4)
+	ep.snd.Post(m.now, t, n, c, m.cfg.PeerTimeout/4)
 }
 
 // postedRun starts the timers of chunks that one pass has sent one after the other, under the
 // numbers from n on.
 func (m *Module) postedRun(ep *Endpoint, run []reliability.Token, n seq.Num) {
 	m.stats.counters[CntSentChunk] += uint64(len(run))
-	if m.rules.Adaptive {
-		m.seg.PostRun(m.now, run, &ep.snd, n, reliability.Data, m.cfg.PeerTimeout/4)
-		return
-	}
-	for _, t := range run {
-		m.posted(ep, t, n)
-		n++
-	}
+	ep.snd.PostRun(m.now, run, n, reliability.Data, m.cfg.PeerTimeout/4)
 }

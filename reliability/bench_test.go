@@ -14,7 +14,7 @@ type stream struct {
 	now  mono.Time
 	snd  Sender
 	rcv  Receiver
-	segs *Segments
+	segs *Recovery
 	pool *Credits
 	free []Token
 	done []Token
@@ -31,7 +31,8 @@ func newStream(t failer, inFlight int) *stream {
 	}
 	s.pool.Join()
 	credit := s.earn(t)
-	s.snd.Init(s.segs, 3, streamStart, WindowMax)
+	s.snd.Init(3, streamStart, WindowMax)
+	join(s.segs, &s.snd)
 	s.snd.Grant(credit)
 	for range inFlight {
 		s.send()
@@ -65,14 +66,14 @@ func (s *stream) send() seq.Num {
 	token := s.free[len(s.free)-1]
 	s.free = s.free[:len(s.free)-1]
 	n := s.snd.Admit(token)
-	s.segs.Post(s.now, token, s.snd.Number(), n, forever)
+	postAs(s.segs, s.now, token, s.snd.Number(), n, forever)
 	return n
 }
 
 // land acknowledges packets of the sender.
 func (s *stream) land(packets uint32, credit uint16, dup bool) AckVerdict {
 	oldest, _ := s.snd.Window()
-	done, verdict, _ := s.snd.OnAck(s.now, oldest.Add(packets)-1, credit, dup, s.done[:0])
+	done, verdict := s.snd.OnAck(s.now, oldest.Add(packets)-1, credit, dup, s.done[:0])
 	s.free = append(s.free, done...)
 	return verdict
 }
@@ -119,9 +120,9 @@ func TestNoAllocation(t *testing.T) {
 		},
 		"time out and send again": func() {
 			resend.now = resend.now.Add(2 * time.Second)
-			resend.segs.Expire(resend.now)
+			expire(resend.segs, resend.now)
 			for token, _, ok := resend.segs.PopResend(); ok; token, _, ok = resend.segs.PopResend() {
-				resend.segs.Repost(resend.now, token, forever)
+				repostAs(resend.segs, resend.now, token, forever)
 			}
 		},
 		"duplicate ACK": func() {
@@ -130,7 +131,7 @@ func TestNoAllocation(t *testing.T) {
 			token, _, _ := resend.segs.PopResend()
 			resend.segs.Defer(token)
 			token, _, _ = resend.segs.PopResend()
-			resend.segs.Repost(resend.now, token, forever)
+			repostAs(resend.segs, resend.now, token, forever)
 			resend.segs.Deadline()
 		},
 	}
@@ -213,9 +214,9 @@ func BenchmarkResend(b *testing.B) {
 	b.ResetTimer()
 	for n := 0; n < b.N; {
 		s.now = s.now.Add(2 * time.Second)
-		n += s.segs.Expire(s.now)
+		n += expire(s.segs, s.now)
 		for token, _, ok := s.segs.PopResend(); ok; token, _, ok = s.segs.PopResend() {
-			s.segs.Repost(s.now, token, forever)
+			repostAs(s.segs, s.now, token, forever)
 		}
 	}
 }
@@ -225,7 +226,7 @@ func BenchmarkExpireNothing(b *testing.B) {
 	s := newStream(b, 64)
 	b.ReportAllocs()
 	for b.Loop() {
-		if s.segs.Expire(s.now) != 0 {
+		if expire(s.segs, s.now) != 0 {
 			b.Fatal("expired")
 		}
 	}

@@ -1,8 +1,6 @@
 package reliability
 
 import (
-	"math"
-
 	"gobtl/internal/mono"
 	"gobtl/internal/seq"
 )
@@ -30,11 +28,9 @@ func (s *Sender) Count() seq.Num {
 // Unbind lets nothing but the credits bound what is sent. A Receiver that counts confirms unasked
 // only to renew them, after a share of them that may be more than the sender's window.
 func (s *Sender) Unbind() {
-	s.window = unbound
+	s.window = unlimited
 	s.settle()
 }
-
-const unbound = math.MaxInt32
 
 // Confirm books that everything up to ack has arrived, and the new credits. It reports whether that
 // is news; an ack that is not Plausible must not be given to it.

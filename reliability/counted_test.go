@@ -12,7 +12,7 @@ func TestCountWraps(t *testing.T) {
 	for _, first := range []seq.Num{0, 1, 5, 1<<31 - 2, 1<<32 - 3, 1<<32 - 1} {
 		var s Sender
 		var r Receiver
-		s.Init(nil, 0, first, 64)
+		s.Init(0, first, 64)
 		r.Init(first, 64)
 		c := NewCredits(100)
 		c.Join()
@@ -56,7 +56,7 @@ func TestCountAcksForCredits(t *testing.T) {
 		t.Fatalf("not due after %d of %d credits", credit/4, credit)
 	}
 	var s Sender
-	s.Init(nil, 0, 1, 64)
+	s.Init(0, 1, 64)
 	s.Grant(2)
 	s.Count()
 	s.Count()
@@ -75,7 +75,7 @@ func TestCountAcksForCredits(t *testing.T) {
 func TestCountUnbound(t *testing.T) {
 	for _, first := range []seq.Num{1, 1<<31 - 2, 1<<32 - 50} {
 		var s Sender
-		s.Init(nil, 0, first, 16)
+		s.Init(0, first, 16)
 		s.Unbind()
 		if s.Open() {
 			t.Fatal("open without credits")

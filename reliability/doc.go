@@ -5,33 +5,50 @@
 //
 //	Sender     one per peer: the send window [oldest, next), its credit limit, cumulative ACKs
 //	Receiver   one per peer: the receive window, duplicates, when to acknowledge, credits granted
-//	Segments   one per module: every send segment, the retransmission hotel, the resend list
+//	Recovery   one per module: the timers of its profile; it contains
+//	Segments   every send segment, the resend list
 //	Credits    one per module: how many packets all peers together may have on their way to us
 //	Rules      the numbers of a recovery profile
 //
 // A send segment is always in exactly one state:
 //
-//	        Queue              Post                    Expire, FastRetransmit
+//	        Queue          Sender.Post         a timer, an ACK, Sender.Refuse
 //	Free ---------> Queued ----------> Posted --------------------------------> Resend
 //	 ^ |                               ^  | |                                     | |
-//	 | +------------- Post ------------+  | +<------------- Repost ---------------+ |
-//	 +--------------- Acked --------------+                                         |
-//	 +--------------- Acked --------------------------------------------------------+
+//	 | +---------- Sender.Post --------+  | +<----------- Sender.Repost ----------+ |
+//	 +-- Sender.OnAck, OnSack, Abort -----+                                         |
+//	 +-- Sender.OnAck, OnSack, Abort -----------------------------------------------+
 //
-// Free includes the time in which the segment is lent to the caller. Posted means that its
-// retransmission timer runs: it has a room in the hotel.
+// Free includes the time in which the segment is lent to the caller.
 //
-// The `usnic` profile keeps the rules of Open MPI's usnic BTL (opal/mca/btl/usnic, btl_usnic_ack.c
-// and btl_usnic_recv.h) with its documented times: cumulative ACKs, retransmission of the oldest
-// segment on the first duplicate ACK, a fixed 100 ms timer per segment. Where usnic is known to
-// fail this package departs from it: numbers have 32 bits, repeated time-outs back off, an ACK that
-// only answers a duplicate starts no retransmission, and the receiver grants credits. Its decisions
-// are in Sender.OnAck (what an ACK says is lost) and Segments.stay (how long a segment may wait).
+// # Profiles
 //
-// The `adaptive` profile, the default over what is not reliable, shares window, credits and the
-// resend list with it. Its Senders have timers, segments have none (NewAdaptive, Sender.Adapt):
-// recovery.go has the timer and the time-outs, rack.go what an ACK says has arrived or is lost,
-// path.go the round trip, congestion.go the window.
+// What is sent again, and when, is the affair of a policy (policy.go), of which there are two.
+// Window, credits and the resend list are the same for both. A Sender gets its policy from
+// Recovery.Join; one that has none, over a fabric that loses nothing, only counts its packets
+// (counted.go).
+//
+//	               usnic, lossless (usnic.go)          adaptive (adaptive*.go)
+//	hotel          a room for each posted segment      a room for each Sender
+//	time-out       100 ms (2 s), doubling              follows the round trip of the path
+//	found lost by  the first duplicate ACK             time and selective ACKs
+//	in flight      window and credits                  a congestion window and a pace, too
+//
+// The profile `usnic` keeps the rules of Open MPI's usnic BTL (opal/mca/btl/usnic, btl_usnic_ack.c
+// and btl_usnic_recv.h) with its documented times. Where usnic is known to fail it departs from it:
+// numbers have 32 bits, repeated time-outs back off, an ACK that only answers a duplicate starts no
+// retransmission, and the receiver grants credits.
+//
+// The files of the profile `adaptive`, each of which refers only to those above it here:
+//
+//	adaptive_path.go     the round trip
+//	adaptive_window.go   the congestion window
+//	adaptive_pacer.go    the pace
+//	adaptive.go          what is kept for a Sender
+//	adaptive_timer.go    its timer: when the lack of an answer is a time-out
+//	adaptive_loss.go     what an arrival says of the packets before it
+//	adaptive_ack.go      an ACK
+//	adaptive_profile.go  a module's timers
 //
 // Nothing here is safe for concurrent use: one goroutine owns a module and everything in it.
 package reliability

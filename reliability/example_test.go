@@ -45,7 +45,7 @@ func ExampleCredits() {
 // again before its timer ends, and one more ACK covers everything.
 func Example() {
 	rules := reliability.Usnic()
-	segments, err := reliability.NewSegments(16, rules)
+	segments, err := reliability.NewRecovery(16, 1, rules)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -56,7 +56,8 @@ func Example() {
 	const first = seq.Num(1<<32 - 2) // chosen by the sender; the numbers wrap on the way
 	var snd reliability.Sender
 	var rcv reliability.Receiver
-	snd.Init(segments, 0, first, rules.WindowPackets)
+	snd.Init(0, first, rules.WindowPackets)
+	segments.Join(&snd, rules.AckDelay, false)
 	rcv.Init(first, rules.WindowPackets)
 	snd.Grant(rcv.Grant(credits)) // in the handshake
 
@@ -68,8 +69,9 @@ func Example() {
 	}
 	acknowledge := func() {
 		ack, credit, dup := rcv.TakeAck(credits)
-		freed, verdict, resend := snd.OnAck(now, ack, credit, dup, nil)
+		freed, verdict := snd.OnAck(now, ack, credit, dup, nil)
 		duplicate := verdict == reliability.AckDuplicate
+		resend := segments.ResendsWaiting() > 0
 		fmt.Printf("ACK of packet %d: freed %v, duplicate %v, resend %v\n",
 			ack.Sub(first), freed, duplicate, resend)
 	}
@@ -77,7 +79,7 @@ func Example() {
 	for packet := range 4 {
 		segment := reliability.Token(10 + packet) // names the buffer with the packet's bytes
 		n := snd.Admit(segment)
-		segments.Post(now, segment, snd.Number(), n, time.Hour)
+		snd.Post(now, segment, n, reliability.Data, time.Hour)
 		if packet != 1 {
 			arrive(n)
 		}
@@ -92,7 +94,7 @@ func Example() {
 	_, n := segments.Owner(segment)
 	fmt.Printf("send packet %d again, from buffer %d\n", n.Sub(first), segment)
 	arrive(n)
-	segments.Repost(now, segment, time.Hour)
+	snd.Repost(now, segment, time.Hour)
 
 	acknowledge()
 	fmt.Println("in flight:", snd.InFlight(), "room:", snd.Room())

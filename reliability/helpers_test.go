@@ -51,13 +51,52 @@ func quick() Rules {
 	}
 }
 
-func mustSegments(t failer, count int, rules Rules) *Segments {
+func mustSegments(t failer, count int, rules Rules) *Recovery {
 	t.Helper()
-	g, err := NewSegments(count, rules)
+	g, err := NewRecovery(count, 1, rules)
 	if err != nil {
-		t.Fatalf("NewSegments(%d, %+v): %v", count, rules, err)
+		t.Fatalf("NewRecovery(%d, %+v): %v", count, rules, err)
 	}
 	return g
+}
+
+// join has a Sender recover without anything that its peer says of itself.
+func join(r *Recovery, s *Sender) { r.Join(s, 0, false) }
+
+// What a Sender of the profile usnic does to its segments, without a Sender.
+
+func usnicOf(r *Recovery) *usnic { return r.profile.(*usnic) }
+
+func postAs(r *Recovery, now mono.Time, t Token, owner uint32, n seq.Num, limit time.Duration) {
+	r.post(now, t, owner, n, Data)
+	usnicOf(r).checkin(now, t, limit)
+}
+
+func repostAs(r *Recovery, now mono.Time, t Token, limit time.Duration) {
+	r.repost(now, t)
+	usnicOf(r).checkin(now, t, limit)
+}
+
+func resendNow(r *Recovery, t Token) { usnicOf(r).sendAgain(t, CauseRefused) }
+
+func fastRetransmit(r *Recovery, now mono.Time, t Token) { usnicOf(r).fastRetransmit(now, t) }
+
+func acked(r *Recovery, t Token) { usnicOf(r).release(t) }
+
+// expire returns how many segments have moved to the resend list.
+func expire(r *Recovery, now mono.Time) int {
+	before := r.ResendsWaiting()
+	r.Expire(now)
+	return r.ResendsWaiting() - before
+}
+
+// onAck says in addition whether the ACK has something sent again.
+func onAck(s *Sender, now mono.Time, upTo seq.Num, credit uint16, dup bool,
+	done []Token,
+) (_ []Token, verdict AckVerdict, resend bool) {
+	waiting := s.segs.ResendsWaiting()
+	done, verdict = s.OnAck(now, upTo, credit, dup, done)
+	return done, verdict, s.segs.ResendsWaiting() > waiting
 }
 
 // firstCredits is what a peer may have before it has used any.
@@ -103,7 +142,7 @@ func (e *earned) given(next, granted int64) { e.at, e.granted = next, granted }
 // mixing up the two shows.
 type flight struct {
 	snd  Sender
-	segs *Segments
+	segs *Recovery
 	sent []Token // in the order of their numbers
 }
 
@@ -111,7 +150,8 @@ type flight struct {
 func newFlight(t failer, first seq.Num, window, credit, count int) *flight {
 	t.Helper()
 	f := &flight{segs: mustSegments(t, count+1, quick())}
-	f.snd.Init(f.segs, 7, first, window)
+	f.snd.Init(7, first, window)
+	join(f.segs, &f.snd)
 	f.snd.Grant(uint16(credit))
 	for i := range count {
 		token := Token(count - i)
@@ -119,7 +159,7 @@ func newFlight(t failer, first seq.Num, window, credit, count int) *flight {
 		if want := first.Add(uint32(i)); n != want {
 			t.Fatalf("packet %d has number %d, want %d", i, n, want)
 		}
-		f.segs.Post(0, token, f.snd.Number(), n, forever)
+		postAs(f.segs, 0, token, f.snd.Number(), n, forever)
 		f.sent = append(f.sent, token)
 	}
 	f.check(t)
@@ -143,7 +183,7 @@ func (f *flight) check(t failer) {
 func (f *flight) expire(t failer, now mono.Time) {
 	t.Helper()
 	posted := f.segs.InFlight() - f.segs.ResendsWaiting()
-	if n := f.segs.Expire(now); n != posted {
+	if n := expire(f.segs, now); n != posted {
 		t.Fatalf("%d segments expired, %d were posted", n, posted)
 	}
 }

@@ -96,7 +96,7 @@ type link struct {
 	stamp int
 
 	snd    Sender
-	segs   *Segments
+	segs   *Recovery
 	free   []Token
 	buffer []int // the packet that is in each segment's buffer; -1: none
 
@@ -130,7 +130,8 @@ func newLink(t *testing.T, c linkConfig, rng *rand.Rand) *link {
 		l.free = append(l.free, Token(i))
 		l.buffer = append(l.buffer, -1)
 	}
-	l.snd.Init(l.segs, 1, c.first, c.rules.WindowPackets)
+	l.snd.Init(1, c.first, c.rules.WindowPackets)
+	join(l.segs, &l.snd)
 	l.rcv.Init(c.first, c.rules.WindowPackets)
 	l.pool.Join()
 	l.snd.Grant(l.rcv.Grant(l.pool))
@@ -177,7 +178,7 @@ func (l *link) step() {
 			l.notice(d)
 		}
 	}
-	l.segs.Expire(l.now)
+	expire(l.segs, l.now)
 	l.sendAgain()
 	for batch := 0; batch < 32 && l.maySend(); batch++ {
 		l.sendNew()
@@ -208,7 +209,7 @@ func (l *link) sendNew() {
 	}
 	l.buffer[token] = l.sent
 	l.sent++
-	l.segs.Post(l.now, token, l.snd.Number(), n, forever)
+	postAs(l.segs, l.now, token, l.snd.Number(), n, forever)
 	l.send(datagram{kind: kindData, number: n}, &l.data)
 }
 
@@ -231,7 +232,7 @@ func (l *link) sendAgain() {
 			l.outageCopies++
 		}
 		l.send(datagram{kind: kindData, number: n}, &l.data)
-		l.segs.Repost(l.now, token, forever)
+		repostAs(l.segs, l.now, token, forever)
 	}
 }
 
@@ -260,11 +261,11 @@ func (l *link) receive(n seq.Num) {
 func (l *link) notice(d datagram) {
 	if d.kind == kindNack {
 		if token, ok := l.snd.Token(d.number); ok {
-			l.segs.ResendNow(token)
+			resendNow(l.segs, token)
 		}
 		return
 	}
-	done, verdict, _ := l.snd.OnAck(l.now, d.number, d.credit, d.dup, nil)
+	done, verdict := l.snd.OnAck(l.now, d.number, d.credit, d.dup, nil)
 	if verdict == AckBogus || verdict == AckNew != (len(done) > 0) {
 		l.t.Fatalf("ACK of packet %d: verdict %d, %d freed", int(d.number-l.first), verdict, len(done))
 	}
@@ -327,7 +328,7 @@ func (l *link) outage() {
 		l.mark = l.sent
 		for i := range l.segs.segs {
 			if g := &l.segs.segs[i]; g.state == Posted {
-				l.longest = max(l.longest, l.segs.stay(g))
+				l.longest = max(l.longest, usnicOf(l.segs).stay(g))
 			}
 		}
 	}

@@ -35,7 +35,7 @@ type pair struct {
 	rules   Rules
 	now     mono.Time
 	senders []Sender
-	segs    *Segments
+	segs    *Recovery
 	models  []modelSender
 	flying  []*modelSegment // by token; nil: not in flight
 	free    []Token
@@ -52,7 +52,8 @@ func newPair(t failer, rules Rules, segments int, firsts ...seq.Num) *pair {
 		flying:  make([]*modelSegment, segments),
 	}
 	for i, first := range firsts {
-		p.senders[i].Init(p.segs, uint32(i), first, rules.WindowPackets)
+		p.senders[i].Init(uint32(i), first, rules.WindowPackets)
+		join(p.segs, &p.senders[i])
 		p.models = append(p.models, modelSender{first: first, window: int64(rules.WindowPackets)})
 	}
 	for i := range segments {
@@ -108,7 +109,7 @@ func (p *pair) admit(i int, queue bool, limit time.Duration) {
 	if n != m.wire(m.next) {
 		p.t.Fatalf("sender %d: packet %d has number %d, want %d", i, m.next, n, m.wire(m.next))
 	}
-	p.segs.Post(p.now, token, s.Number(), n, limit)
+	postAs(p.segs, p.now, token, s.Number(), n, limit)
 	g := &modelSegment{sender: i, n: m.next}
 	p.posted(g, limit)
 	p.flying[token] = g
@@ -141,7 +142,7 @@ func (p *pair) ack(i int, distance int64, credit uint16, dup bool) {
 	s, m := &p.senders[i], &p.models[i]
 	number := m.wire(m.oldest + distance)
 	plausible := s.Plausible(number)
-	done, verdict, resend := s.OnAck(p.now, number, credit, dup, nil)
+	done, verdict, resend := onAck(s, p.now, number, credit, dup, nil)
 
 	inFlight := m.next - m.oldest
 	want, wantResend := AckNew, false
@@ -196,7 +197,7 @@ func (p *pair) enlist(token Token, cause Cause) {
 func (p *pair) expire(d time.Duration) {
 	p.t.Helper()
 	p.now = p.now.Add(d)
-	n := p.segs.Expire(p.now)
+	n := expire(p.segs, p.now)
 	last := mono.Time(0)
 	for _, token := range p.listed()[len(p.list):] {
 		g := p.flying[token]
@@ -259,7 +260,7 @@ func (p *pair) settle(index int, again bool, limit time.Duration) {
 		p.enlist(token, g.cause)
 		return
 	}
-	p.segs.Repost(p.now, token, limit)
+	repostAs(p.segs, p.now, token, limit)
 	g.resends = min(g.resends+1, 255)
 	p.posted(g, limit)
 }
@@ -276,7 +277,7 @@ func (p *pair) refuse(i int, distance int64) {
 	if !ok {
 		return
 	}
-	p.segs.ResendNow(token)
+	resendNow(p.segs, token)
 	if p.flying[token].state == Posted {
 		p.enlist(token, CauseRefused)
 	}

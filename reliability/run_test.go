@@ -14,17 +14,17 @@ import (
 func TestPostRun(t *testing.T) {
 	const count = 7
 	var after [2]struct {
-		segs *Segments
+		segs *Recovery
 		snd  Sender
 	}
 	for way := range after {
-		g, err := NewAdaptive(16, 1, Adaptive())
+		g, err := NewRecovery(16, 1, Adaptive())
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := &after[way].snd
-		s.Init(g, 0, wrapsSoon, 16)
-		s.Adapt(50*time.Microsecond, true)
+		s.Init(0, wrapsSoon, 16)
+		g.Join(s, 50*time.Microsecond, true)
 		s.Grant(16)
 		now := mono.Time(1000)
 		var run []Token
@@ -32,13 +32,13 @@ func TestPostRun(t *testing.T) {
 		for i := range Token(count) {
 			n := s.Admit(count - i)
 			if way == 0 {
-				g.PostTo(now, count-i, s, n, Data, time.Second)
+				s.Post(now, count-i, n, Data, time.Second)
 			} else {
 				run = append(run, count-i)
 			}
 		}
 		if way == 1 {
-			g.PostRun(now, run, s, first, Data, time.Second)
+			s.PostRun(now, run, first, Data, time.Second)
 		}
 		if err := s.Check(); err != nil {
 			t.Error(err)
@@ -51,7 +51,7 @@ func TestPostRun(t *testing.T) {
 	if a, b := after[0].segs.segs, after[1].segs.segs; !reflect.DeepEqual(a, b) {
 		t.Errorf("one by one %+v\nat once %+v", a, b)
 	}
-	if a, b := *after[0].snd.rec, *after[1].snd.rec; !reflect.DeepEqual(a, b) {
+	if a, b := after[0].snd.policy, after[1].snd.policy; !reflect.DeepEqual(a, b) {
 		t.Errorf("one by one %+v\nat once %+v", a, b)
 	}
 	if a, b := after[0].segs.InFlight(), after[1].segs.InFlight(); a != count || b != count {
@@ -232,7 +232,7 @@ func TestAdmitRun(t *testing.T) {
 					var numbers [2][]seq.Num
 					for way := range after {
 						s := &after[way]
-						s.Init(nil, 3, first, window)
+						s.Init(3, first, window)
 						s.Grant(4095)
 						admitTo(s, before, 0)
 						s.oldest = s.oldest.Add(uint32(gone)) // as OnAck does
@@ -258,13 +258,13 @@ func TestAdmitRunAdaptive(t *testing.T) {
 	var after [2]flight
 	for way := range after {
 		f := &after[way]
-		g, err := NewAdaptive(64, 1, Adaptive())
+		g, err := NewRecovery(64, 1, Adaptive())
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.segs = g
-		f.snd.Init(g, 0, wrapsSoon, 64)
-		f.snd.Adapt(50*time.Microsecond, true)
+		f.snd.Init(0, wrapsSoon, 64)
+		g.Join(&f.snd, 50*time.Microsecond, true)
 		f.snd.Grant(64)
 		for sent := 0; sent < count; {
 			n := min(count-sent, f.snd.Room(), 7)
@@ -279,7 +279,7 @@ func TestAdmitRunAdaptive(t *testing.T) {
 			for _, token := range run[:n*(1-way)] {
 				f.snd.Admit(token)
 			}
-			g.PostRun(1000, run, &f.snd, first, Data, time.Second)
+			f.snd.PostRun(1000, run, first, Data, time.Second)
 			if sent += n; n == 0 || f.snd.Room() == 0 {
 				break
 			}
@@ -287,7 +287,7 @@ func TestAdmitRunAdaptive(t *testing.T) {
 		f.check(t)
 	}
 	if a, b := &after[0].snd, &after[1].snd; !reflect.DeepEqual(a.ring, b.ring) || a.next != b.next ||
-		a.wall != b.wall || !reflect.DeepEqual(*a.rec, *b.rec) || a.InFlight() < 2 {
+		a.wall != b.wall || !reflect.DeepEqual(a.policy, b.policy) || a.InFlight() < 2 {
 		t.Errorf("one by one %+v\nat once    %+v", *a, *b)
 	}
 }
@@ -299,7 +299,7 @@ func TestAdmitRunRefused(t *testing.T) {
 			{16, 4, 0}, {16, 100, 0}, {16, 100, 16}, {64, 20, 13}, {64, 64, 63}, {64, 1, 1},
 		} {
 			var s Sender
-			s.Init(nil, 3, first, c.window)
+			s.Init(3, first, c.window)
 			s.Grant(uint16(c.credit))
 			admitTo(&s, c.before, 0)
 			room := s.Room()
@@ -329,7 +329,7 @@ func TestRunsAllocateNothing(t *testing.T) {
 	var s Sender
 	var r Receiver
 	rules := quick()
-	s.Init(nil, 3, wrapsSoon, 64)
+	s.Init(3, wrapsSoon, 64)
 	s.Grant(64)
 	r.Init(wrapsSoon, 64)
 	run := make([]Token, 64)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/hotel"
 	"gobtl/internal/mono"
 )
 
@@ -16,54 +17,59 @@ func TestStates(t *testing.T) {
 	t.Parallel()
 	const now = mono.Time(1e9)
 	const refused = State(9) // the call panics and leaves the state as it is
-	prepare := map[string]func(s *Segments){
-		"free":   func(*Segments) {},
-		"queued": func(s *Segments) { s.Queue(1) },
-		"posted": func(s *Segments) { s.Post(now, 1, 5, 6, forever) },
-		"listed": func(s *Segments) { s.Post(0, 1, 5, 6, 0); s.Expire(now) },
-		"popped": func(s *Segments) { s.Post(0, 1, 5, 6, 0); s.Expire(now); s.PopResend() },
-		"freed":  func(s *Segments) { s.Post(0, 1, 5, 6, 0); s.Expire(now); s.PopResend(); s.Acked(1) },
+	prepare := map[string]func(s *Recovery){
+		"free":   func(*Recovery) {},
+		"queued": func(s *Recovery) { s.Queue(1) },
+		"posted": func(s *Recovery) { postAs(s, now, 1, 5, 6, forever) },
+		"listed": func(s *Recovery) { postAs(s, 0, 1, 5, 6, 0); expire(s, now) },
+		"popped": func(s *Recovery) { postAs(s, 0, 1, 5, 6, 0); expire(s, now); s.PopResend() },
+		"freed": func(s *Recovery) {
+			postAs(s, 0, 1, 5, 6, 0)
+			expire(s, now)
+			s.PopResend()
+			acked(s, 1)
+		},
 	}
 	columns := []string{"free", "queued", "posted", "listed", "popped", "freed"}
 	rows := []struct {
 		name string
-		call func(s *Segments)
+		call func(s *Recovery)
 		want [6]State
 	}{
 		{
-			"Queue", func(s *Segments) { s.Queue(1) },
+			"Queue", func(s *Recovery) { s.Queue(1) },
 			[6]State{Queued, refused, refused, refused, refused, Queued},
 		},
 		{
-			"Unqueue", func(s *Segments) { s.Unqueue(1) },
+			"Unqueue", func(s *Recovery) { s.Unqueue(1) },
 			[6]State{refused, Free, refused, refused, refused, refused},
 		},
 		{
-			"Post", func(s *Segments) { s.Post(now, 1, 5, 6, forever) },
+			"Post", func(s *Recovery) { postAs(s, now, 1, 5, 6, forever) },
 			[6]State{Posted, Posted, refused, refused, refused, Posted},
 		},
 		{
-			"Repost", func(s *Segments) { s.Repost(now, 1, forever) },
+			"Repost", func(s *Recovery) { repostAs(s, now, 1, forever) },
 			[6]State{refused, refused, refused, refused, Posted, refused},
 		},
 		{
-			"Defer", func(s *Segments) { s.Defer(1) },
+			"Defer", func(s *Recovery) { s.Defer(1) },
 			[6]State{refused, refused, refused, refused, Resend, refused},
 		},
 		{
-			"ResendNow", func(s *Segments) { s.ResendNow(1) },
+			"ResendNow", func(s *Recovery) { resendNow(s, 1) },
 			[6]State{Free, Queued, Resend, Resend, Resend, Free},
 		},
 		{
-			"fastRetransmit", func(s *Segments) { s.fastRetransmit(now, 1) },
+			"fastRetransmit", func(s *Recovery) { fastRetransmit(s, now, 1) },
 			[6]State{Free, Queued, Resend, Resend, Resend, Free},
 		},
 		{
-			"Expire", func(s *Segments) { s.Expire(now + 1e9) },
+			"Expire", func(s *Recovery) { expire(s, now+1e9) },
 			[6]State{Free, Queued, Resend, Resend, Resend, Free},
 		},
 		{
-			"Acked", func(s *Segments) { s.Acked(1) },
+			"Acked", func(s *Recovery) { acked(s, 1) },
 			[6]State{refused, refused, Free, Free, Free, refused},
 		},
 	}
@@ -96,19 +102,19 @@ func TestStates(t *testing.T) {
 	}
 }
 
-func TestNewSegments(t *testing.T) {
+func TestNewRecovery(t *testing.T) {
 	t.Parallel()
-	for _, count := range []int{0, -1, math.MaxInt32 * 2, math.MaxInt} {
-		if _, err := NewSegments(count, quick()); err == nil {
-			t.Errorf("%d segments", count)
-		}
-	}
-	for _, count := range []int{0, -1} {
-		if _, err := NewSegments(count, quick()); !errors.Is(err, ErrRules) {
+	for _, count := range []int{0, -1, SegmentsMax + 1, math.MaxInt} {
+		if _, err := NewRecovery(count, 1, quick()); !errors.Is(err, ErrRules) {
 			t.Errorf("%d segments: %v", count, err)
 		}
 	}
-	if _, err := NewSegments(1, Rules{}); !errors.Is(err, ErrRules) {
+	for _, peers := range []int{0, hotel.MaxRooms + 1} { // who have timers by these rules only
+		if _, err := NewRecovery(1, peers, Adaptive()); !errors.Is(err, hotel.ErrConfig) {
+			t.Errorf("%d peers: %v", peers, err)
+		}
+	}
+	if _, err := NewRecovery(1, 1, Rules{}); !errors.Is(err, ErrRules) {
 		t.Errorf("rules of zero: %v", err)
 	}
 	for state, want := range map[State]string{
@@ -157,16 +163,16 @@ func TestBackOff(t *testing.T) {
 			rules.ResendTimeout, rules.ResendTimeoutMax = c.first, c.max
 			s := mustSegments(t, 1, rules)
 			now := mono.Time(1)
-			s.Post(now, 0, 0, 0, c.limit)
+			postAs(s, now, 0, 0, 0, c.limit)
 			for i := range 300 {
 				want := c.want[min(i, len(c.want)-1)]
 				if due := now.Add(want); due == mono.Never || due > mono.Never-mono.Time(time.Hour) {
 					return // the end of time
-				} else if n := s.Expire(due - 1); n != 0 && want > 0 {
+				} else if n := expire(s, due-1); n != 0 && want > 0 {
 					t.Fatalf("resend %d: expired before %v", i, want)
 				}
 				now = now.Add(want + tick)
-				if n := s.Expire(now); n != 1 {
+				if n := expire(s, now); n != 1 {
 					t.Fatalf("resend %d: not expired after %v", i, want)
 				}
 				if got := s.Resends(0); got != min(i, 255) {
@@ -176,7 +182,7 @@ func TestBackOff(t *testing.T) {
 				if !ok || token != 0 || cause != CauseTimeout {
 					t.Fatalf("popped %d, cause %d, %v", token, cause, ok)
 				}
-				s.Repost(now, 0, c.limit)
+				repostAs(s, now, 0, c.limit)
 			}
 		})
 	}
@@ -194,15 +200,15 @@ func doublings(first, last time.Duration) (list []time.Duration) {
 func TestPostForgets(t *testing.T) {
 	t.Parallel()
 	s := mustSegments(t, 1, quick())
-	s.Post(0, 0, 1, 100, 0)
-	s.Expire(1e9)
+	postAs(s, 0, 0, 1, 100, 0)
+	expire(s, 1e9)
 	s.PopResend()
-	s.Repost(1e9, 0, forever)
+	repostAs(s, 1e9, 0, forever)
 	if s.Resends(0) != 1 {
 		t.Fatalf("%d resends", s.Resends(0))
 	}
-	s.Acked(0)
-	s.Post(2e9, 0, 2, 200, forever)
+	acked(s, 0)
+	postAs(s, 2e9, 0, 2, 200, forever)
 	if owner, n := s.Owner(0); s.Resends(0) != 0 || owner != 2 || n != 200 {
 		t.Errorf("%d resends, sender %d, number %d", s.Resends(0), owner, n)
 	}
@@ -218,7 +224,7 @@ func TestDupAckHold(t *testing.T) {
 	const hold = 2 * time.Millisecond
 	f := newFlight(t, 1<<32-1, 16, 16, 3)
 	dupAck := func(now mono.Time) bool {
-		_, verdict, resend := f.snd.OnAck(now, 1<<32-2, 16, false, nil)
+		_, verdict, resend := onAck(&f.snd, now, 1<<32-2, 16, false, nil)
 		if verdict != AckDuplicate {
 			t.Fatalf("verdict %d", verdict)
 		}
@@ -230,7 +236,7 @@ func TestDupAckHold(t *testing.T) {
 		if !ok || token != f.sent[0] || cause != want {
 			t.Fatalf("popped segment %d, cause %d, %v", token, cause, ok)
 		}
-		f.segs.Repost(now, token, forever)
+		repostAs(f.segs, now, token, forever)
 	}
 	if !dupAck(0) {
 		t.Fatal("the first duplicate ACK did nothing")
@@ -258,7 +264,7 @@ func TestDupAckHold(t *testing.T) {
 	now = now.Add(time.Second)
 	for f.segs.ResendsWaiting() > 0 {
 		token, _, _ := f.segs.PopResend()
-		f.segs.Repost(now, token, forever)
+		repostAs(f.segs, now, token, forever)
 	}
 	if dupAck(now.Add(hold-1)) || !dupAck(now.Add(hold)) {
 		t.Error("the hold does not follow a time-out")
@@ -284,8 +290,8 @@ func TestResendList(t *testing.T) {
 	if _, _, ok := f.segs.PopResend(); ok {
 		t.Fatal("popped from an empty list")
 	}
-	f.segs.ResendNow(tokens[5])
-	f.segs.ResendNow(tokens[5]) // waits there already
+	resendNow(f.segs, tokens[5])
+	resendNow(f.segs, tokens[5]) // waits there already
 	f.snd.OnAck(0, 1<<31-3, 0, false, nil)
 	f.expire(t, 1e9)
 	f.check(t)
@@ -297,14 +303,14 @@ func TestResendList(t *testing.T) {
 	f.segs.Defer(tokens[5]) // to the end, its cause kept
 	f.check(t)
 	pop(tokens[0], CauseDupAck)
-	f.segs.Repost(1e9, tokens[0], forever)
-	f.segs.Acked(tokens[3]) // middle
-	f.segs.Acked(tokens[1]) // head
-	f.segs.Acked(tokens[5]) // tail
+	repostAs(f.segs, 1e9, tokens[0], forever)
+	acked(f.segs, tokens[3]) // middle
+	acked(f.segs, tokens[1]) // head
+	acked(f.segs, tokens[5]) // tail
 	if err := f.segs.Check(); err != nil {
 		t.Fatal(err)
 	}
-	f.segs.ResendNow(tokens[0])
+	resendNow(f.segs, tokens[0])
 	for _, want := range []Token{tokens[2], tokens[4], tokens[6], tokens[7]} {
 		pop(want, CauseTimeout)
 	}
@@ -322,18 +328,18 @@ func TestExpire(t *testing.T) {
 	t.Parallel()
 	const step = 4 * mono.Time(tick)
 	s := mustSegments(t, 4, quick())
-	if s.Deadline() != mono.Never || s.Expire(mono.Never) != 0 {
+	if s.Deadline() != mono.Never || expire(s, mono.Never) != 0 {
 		t.Fatal("a timer runs that nobody started")
 	}
 	s = mustSegments(t, 4, quick()) // the old one has seen the end of time
 	for i, stay := range []mono.Time{3, 1, 2, 1} {
-		s.Post(0, Token(i), 0, 0, time.Duration(stay*step))
+		postAs(s, 0, Token(i), 0, 0, time.Duration(stay*step))
 	}
 	for _, c := range []struct {
 		at   mono.Time
 		want int
 	}{{0, 0}, {step - 1, 0}, {step, 2}, {step, 0}, {2*step - 1, 0}, {3 * step, 2}} {
-		if n := s.Expire(c.at); n != c.want {
+		if n := expire(s, c.at); n != c.want {
 			t.Errorf("%d expired at %d, want %d", n, c.at, c.want)
 		}
 	}
@@ -353,21 +359,26 @@ func TestExpire(t *testing.T) {
 func TestSegmentsCheck(t *testing.T) {
 	t.Parallel()
 	breaks := map[string]func(f *flight){
-		"posted without a room": func(f *flight) { f.segs.segs[f.sent[0]].room = 0 },
+		"posted without a room": func(f *flight) { usnicOf(f.segs).room[f.sent[0]] = 0 },
 		"posted in another's room": func(f *flight) {
-			f.segs.segs[f.sent[0]].room = f.segs.segs[f.sent[1]].room
+			room := usnicOf(f.segs).room
+			room[f.sent[0]] = room[f.sent[1]]
 		},
 		"room of a free segment":    func(f *flight) { f.segs.segs[f.sent[0]].state = Free },
 		"listed without being so":   func(f *flight) { f.segs.segs[f.sent[4]].state = Free },
 		"a member that has no link": func(f *flight) { f.segs.head = f.segs.segs[f.segs.head].next },
 		"a loop":                    func(f *flight) { f.segs.segs[f.segs.tail].next = f.segs.head },
 		"miscounted":                func(f *flight) { f.segs.count-- },
+		"a room nobody lives in": func(f *flight) {
+			f.segs.segs[f.sent[0]].state = Free
+			f.segs.posted--
+		},
 	}
 	for name, breakIt := range breaks {
 		t.Run(name, func(t *testing.T) {
 			f := newFlight(t, 0, 16, 16, 6)
-			f.segs.ResendNow(f.sent[4])
-			f.segs.ResendNow(f.sent[5])
+			resendNow(f.segs, f.sent[4])
+			resendNow(f.segs, f.sent[5])
 			f.check(t)
 			breakIt(f)
 			if f.segs.Check() == nil {

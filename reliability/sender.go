@@ -2,6 +2,9 @@ package reliability
 
 import (
 	"fmt"
+	"math"
+	"math/bits"
+	"time"
 
 	"gobtl/internal/mono"
 	"gobtl/internal/seq"
@@ -23,6 +26,7 @@ const (
 // value must be given to Init.
 type Sender struct {
 	segs   *Segments
+	policy policy
 	ring   []Token // the segment of each number in flight; a power of two, grown on demand
 	oldest seq.Num // n_a: oldest unacknowledged
 	next   seq.Num // n_t: next to send
@@ -30,19 +34,50 @@ type Sender struct {
 	wall   seq.Num // first number that may not be sent now
 	window uint32
 	number uint32
-	rec    *recovery // of the adaptive profile; nil in the others
+	sacked int32 // packets of the window that have arrived before an older one
+	// blocked: something had to wait until the window was open; the policy forgets it.
+	blocked bool
+}
+
+// unlimited is a number of packets that bounds nothing.
+const unlimited = math.MaxInt32
+
+// Sack is what a selective acknowledgement adds to the cumulative one.
+type Sack struct {
+	Words  []uint64      // bit i of word w: packet ack+2+64w+i has arrived
+	Last   seq.Num       // the packet that arrived last
+	Delay  time.Duration // how long ago
+	Unread time.Duration // for how long it, and the ACK, may have waited for processes to look
+	Copies uint32        // packets that had arrived before, modulo 2^32
+}
+
+// sackAhead is how far from the ack the first bit of a selective acknowledgement is.
+const sackAhead = 2
+
+// PathState is what a sender knows of the path to its peer. The usnic and lossless profiles measure
+// nothing: there only the packets count.
+type PathState struct {
+	// RoundTrip is the smoothed round trip, Deviation its smoothed mean deviation, and Least the
+	// least one of the last ten to twenty seconds, all of the channel by which something was measured
+	// last, and without the time for which the peer held its ACKs back. 0: nothing was measured yet.
+	RoundTrip, Deviation, Least time.Duration
+	// WindowPackets is how many packets may be in flight by the congestion window, or the peer's
+	// where there is none, or its credits where nothing else counts; InFlightPackets is how many are
+	// on their way, without those that have arrived and those that are taken for lost.
+	WindowPackets, InFlightPackets int
+	// SlowStart says that the congestion window still doubles in each round trip.
+	SlowStart bool
 }
 
 // noToken stands in the ring for a packet that arrived before an older one.
 const noToken = ^Token(0)
 
-// Init sets the module's segments, of which this sender admits some, the first sequence number, the
-// window in packets (a power of two up to WindowMax) and the number under which Segments.Owner will
-// tell this sender. It has no credits yet. One that only counts packets needs no segments (nil).
-func (s *Sender) Init(segs *Segments, number uint32, first seq.Num, window int) {
+// Init sets the first sequence number, the window in packets (a power of two up to WindowMax) and
+// the number under which Segments.Owner will tell this sender. It has no credits yet, and recovers
+// nothing before Recovery.Join.
+func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	*s = Sender{
-		segs: segs, oldest: first, next: first, limit: first, wall: first, window: uint32(window),
-		number: number,
+		oldest: first, next: first, limit: first, wall: first, window: uint32(window), number: number,
 	}
 }
 
@@ -58,13 +93,12 @@ func (s *Sender) Grant(credit uint16) {
 // cannot).
 func (s *Sender) settle() {
 	room := min(max(s.limit.Sub(s.next), 0), int32(s.window)-s.next.Sub(s.oldest))
-	if r := s.rec; r != nil && !r.fixed {
-		least := int32(0)
+	if s.policy.some() {
+		most := s.policy.allows(s)
 		if s.Open() {
-			least = 1
+			most = max(most, 1)
 		}
-		open := min(r.room(s), r.pacer.room(s))
-		room = min(room, max(open, least))
+		room = min(room, most)
 	}
 	s.wall = s.next.Add(uint32(room))
 }
@@ -77,19 +111,10 @@ func (s *Sender) Room() int { return int(max(s.wall.Sub(s.next), 0)) }
 
 // Waits notes that something has to wait until the window is open: so this is what bounds the
 // sender. A congestion window that packets do not fill, because they are paced, grows only then.
-func (s *Sender) Waits() {
-	if s.rec != nil {
-		s.rec.waits = true
-	}
-}
+func (s *Sender) Waits() { s.blocked = true }
 
 // InFlight is the number of packets not acknowledged.
-func (s *Sender) InFlight() int {
-	if s.rec != nil {
-		return int(s.next-s.oldest) - int(s.rec.sacked)
-	}
-	return int(s.next - s.oldest)
-}
+func (s *Sender) InFlight() int { return int(s.next-s.oldest) - int(s.sacked) }
 
 // segment returns the state of one of the module's segments.
 func (s *Sender) segment(t Token) *segment { return &s.segs.segs[t] }
@@ -103,8 +128,8 @@ func (s *Sender) Size() int { return int(s.window) }
 // Window returns n_a and n_t.
 func (s *Sender) Window() (oldest, next seq.Num) { return s.oldest, s.next }
 
-// Admit gives a segment the next sequence number. The window must be Open. The caller starts the
-// segment's timer with Segments.Post.
+// Admit gives a segment the next sequence number. The window must be Open. The caller says with
+// Post that it was sent.
 func (s *Sender) Admit(t Token) seq.Num {
 	if !s.Open() {
 		panic("reliability: packet admitted to a closed window")
@@ -147,46 +172,88 @@ func (s *Sender) grow() {
 // Number returns what Init was given.
 func (s *Sender) Number() uint32 { return s.number }
 
+// Post notes that a segment, free or queued, was sent as number n on a channel. An answer is waited
+// for at most limit, even if the rules allow more (negative limits count as zero).
+func (s *Sender) Post(now mono.Time, t Token, n seq.Num, c Channel, limit time.Duration) {
+	s.segs.post(now, t, s.number, n, c)
+	s.policy.posted(s, now, n, 1, c, limit)
+}
+
+// PostRun is Post for segments sent at once under consecutive numbers from n on.
+func (s *Sender) PostRun(now mono.Time, run []Token, n seq.Num, c Channel, limit time.Duration) {
+	for i, t := range run {
+		s.segs.post(now, t, s.number, n.Add(uint32(i)), c)
+	}
+	s.policy.posted(s, now, n, len(run), c, limit)
+}
+
+// Repost notes that a segment which PopResend gave out was sent again, on the data channel. An
+// answer is waited for at most limit.
+func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
+	s.segs.repost(now, t)
+	s.policy.reposted(s, now, t, limit)
+	s.settle()
+}
+
 // OnAck processes a cumulative ACK: ack is the last number that the peer has received in order,
 // credit how many more it is ready for, dup whether the ACK only answers a packet that the peer had
-// already. The segments that became free are appended to done; they left the hotel or the resend
-// list. The oldest segment may move to the resend list (AckDuplicate with resend true).
-func (s *Sender) OnAck(now mono.Time, ack seq.Num, credit uint16, dup bool,
+// already. The segments that became free are appended to done; they have no timer and are on the
+// resend list no more. Others may have moved to the resend list.
+func (s *Sender) OnAck(now mono.Time, upTo seq.Num, credit uint16, dup bool,
 	done []Token,
-) (_ []Token, verdict AckVerdict, resend bool) {
-	if !s.Plausible(ack) {
-		return done, AckBogus, false
+) ([]Token, AckVerdict) {
+	if !s.Plausible(upTo) {
+		return done, AckBogus
 	}
-	steps := ack.Sub(s.oldest) + 1 // of a plausible ACK, this does not overflow
-	if steps < 0 {
-		return done, AckOld, false
+	return s.onAck(now, upTo, credit, dup, nil, done)
+}
+
+// OnSack is OnAck for an acknowledgement that is selective.
+func (s *Sender) OnSack(now mono.Time, upTo seq.Num, credit uint16, sack *Sack,
+	done []Token,
+) ([]Token, AckVerdict) {
+	if !s.Plausible(upTo) || !s.sackOK(upTo, sack) {
+		return done, AckBogus
+	}
+	return s.onAck(now, upTo, credit, true, sack, done)
+}
+
+// onAck processes an ACK that may be an old one. Quiet: it does not say that there is a gap, even
+// if it repeats the one before.
+func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, sack *Sack,
+	done []Token,
+) ([]Token, AckVerdict) {
+	if upTo.Sub(s.oldest)+1 < 0 { // of a plausible ACK, this does not overflow
+		return done, AckOld
 	}
 	// No credit at all would leave nothing to ask the peer with for more: one packet always goes.
-	limit := ack.Add(1 + max(1, uint32(credit)))
-	grew := s.limit.Before(limit)
+	limit := upTo.Add(1 + max(1, uint32(credit)))
+	quiet = quiet || s.limit.Before(limit)
 	s.limit = s.limit.Max(limit)
-	if s.rec != nil {
-		return s.onPlainAck(now, ack, grew || dup, done)
-	}
-	if steps > 0 {
-		mask := uint32(len(s.ring) - 1)
-		for ; steps > 0; steps-- {
-			t := s.ring[uint32(s.oldest)&mask]
-			s.segs.Acked(t)
-			done = append(done, t)
-			s.oldest++
-		}
+	if !s.policy.some() {
 		s.settle()
-		return done, AckNew, false
+		return done, AckIdle
 	}
-	if grew {
-		s.settle()
+	return s.policy.onAck(s, now, upTo, quiet, sack, done)
+}
+
+// sackOK says whether a selective acknowledgement speaks of nothing but packets sent.
+func (s *Sender) sackOK(ack seq.Num, sack *Sack) bool {
+	if !sack.Last.Before(s.next) {
+		return false
 	}
-	if s.oldest == s.next || grew || dup {
-		return done, AckIdle, false
+	n := len(sack.Words)
+	if n == 0 {
+		return true
 	}
-	// usnic's rule: the first duplicate ACK sends the oldest segment again at once.
-	return done, AckDuplicate, s.segs.fastRetransmit(now, s.at(s.oldest))
+	top := ack + sackAhead + seq.Num(64*n-1-bits.LeadingZeros64(sack.Words[n-1]))
+	return ack.Before(s.oldest-1) || top.Before(s.next)
+}
+
+// Refuse has a packet in flight sent again because the peer has refused it.
+func (s *Sender) Refuse(t Token) {
+	s.policy.refuse(s, t)
+	s.settle()
 }
 
 // Plausible says whether an ACK can be of this connection: of packets sent, however old.
@@ -204,30 +271,44 @@ func (s *Sender) Token(n seq.Num) (Token, bool) {
 // Abort acknowledges everything in flight to nobody: the segments become free and are appended to
 // done. For a peer that is gone.
 func (s *Sender) Abort(done []Token) []Token {
+	s.policy.abandon(s)
 	for ; s.oldest != s.next; s.oldest++ {
 		t := s.at(s.oldest)
 		if t == noToken {
 			continue
 		}
-		s.segs.Acked(t)
+		s.segs.release(t, s.segment(t))
 		done = append(done, t)
 	}
 	s.limit, s.wall = s.next, s.next
-	s.ring = nil
-	s.abandon()
+	s.ring, s.sacked = nil, 0
 	return done
 }
 
+// Path returns what is known of the path.
+func (s *Sender) Path() PathState {
+	return s.policy.path(s)
+}
+
+// windowState is the state of a path of which only the packets count.
+func (s *Sender) windowState() PathState {
+	window := int(s.window)
+	if s.window == unlimited {
+		window = int(max(s.limit.Sub(s.oldest), 0))
+	}
+	return PathState{WindowPackets: window, InFlightPackets: s.InFlight()}
+}
+
 // Check reports the first broken invariant of the window: its bounds, and that every number in it
-// is one segment that is posted or to be resent under that very number.
+// is one segment that is posted or to be resent under that very number, or has arrived.
 func (s *Sender) Check() error {
 	if n := s.next.Sub(s.oldest); n < 0 || uint32(n) > s.window {
 		return fmt.Errorf("reliability: window [%d, %d) of at most %d", s.oldest, s.next, s.window)
 	}
 	for n := s.oldest; n != s.next; n++ {
 		t, ok := s.Token(n)
-		if !ok && s.rec != nil {
-			continue // has arrived
+		if !ok {
+			continue // has arrived: CheckRecovery counts them
 		}
 		owner, got := s.segs.Owner(t)
 		if owner != s.number || got != n || s.segs.State(t) != Posted && s.segs.State(t) != Resend {
@@ -236,4 +317,22 @@ func (s *Sender) Check() error {
 		}
 	}
 	return s.CheckRecovery()
+}
+
+// CheckRecovery reports the first broken invariant of what is known to have arrived, and of what
+// the profile keeps for this sender.
+func (s *Sender) CheckRecovery() error {
+	if !s.policy.some() {
+		return nil
+	}
+	sacked := int32(0)
+	for n := s.oldest; n != s.next; n++ {
+		if s.at(n) == noToken {
+			sacked++
+		}
+	}
+	if sacked != s.sacked {
+		return fmt.Errorf("reliability: %d packets arrived early, counted %d", sacked, s.sacked)
+	}
+	return s.policy.check(s)
 }

@@ -55,7 +55,7 @@ func TestOnAck(t *testing.T) {
 				ack := first + seq.Num(c.ack)
 				plausible := f.snd.Plausible(ack)
 				const before = Token(99)
-				done, verdict, resend := f.snd.OnAck(0, ack, c.credit, c.dup, []Token{before})
+				done, verdict, resend := onAck(&f.snd, 0, ack, c.credit, c.dup, []Token{before})
 				if verdict != c.verdict || resend != c.resend {
 					t.Errorf("verdict %d, resend %v; want %d, %v", verdict, resend, c.verdict, c.resend)
 				}
@@ -104,7 +104,7 @@ func TestOnAckIdle(t *testing.T) {
 	for _, c := range cases {
 		eachStart(t, func(t *testing.T, first seq.Num) {
 			f := newFlight(t, first, 16, 3, 0)
-			done, verdict, resend := f.snd.OnAck(0, first+seq.Num(c.ack), c.credit, false, nil)
+			done, verdict, resend := onAck(&f.snd, 0, first+seq.Num(c.ack), c.credit, false, nil)
 			if len(done) > 0 || verdict != c.verdict || resend || f.snd.Room() != c.room {
 				t.Errorf("ACK %d: freed %d, verdict %d, resend %v, room %d; want verdict %d, room %d",
 					c.ack, len(done), verdict, resend, f.snd.Room(), c.verdict, c.room)
@@ -119,10 +119,10 @@ func TestOnAckStates(t *testing.T) {
 	f := newFlight(t, 1<<32-2, 16, 16, 5)
 	f.expire(t, 1e9)
 	reposted, _, _ := f.segs.PopResend()
-	f.segs.Repost(1e9, reposted, forever)
+	repostAs(f.segs, 1e9, reposted, forever)
 	popped, _, _ := f.segs.PopResend()
 	f.check2(t, 1) // four wait, one of them in the caller's hands
-	done, verdict, _ := f.snd.OnAck(1e9, 1, 16, false, nil)
+	done, verdict := f.snd.OnAck(1e9, 1, 16, false, nil)
 	if verdict != AckNew || !slices.Equal(done, f.sent[:4]) {
 		t.Fatalf("freed %v, verdict %d", done, verdict)
 	}
@@ -133,7 +133,7 @@ func TestOnAckStates(t *testing.T) {
 	}
 	f.check(t)
 	// The caller finds out that the segment in its hands was acknowledged.
-	if !panics(t, func() { f.segs.Repost(1e9, popped, forever) }) {
+	if !panics(t, func() { repostAs(f.segs, 1e9, popped, forever) }) {
 		t.Error("a free segment was reposted")
 	}
 	if !panics(t, func() { f.segs.Defer(popped) }) {
@@ -168,7 +168,8 @@ func TestWindowEdges(t *testing.T) {
 				size := min(window, credit)
 				segs := mustSegments(t, window, quick())
 				var s Sender
-				s.Init(segs, 1, first, window)
+				s.Init(1, first, window)
+				join(segs, &s)
 				if s.Open() || s.Room() != 0 {
 					t.Fatalf("open before any credit: room %d", s.Room())
 				}
@@ -178,7 +179,7 @@ func TestWindowEdges(t *testing.T) {
 						t.Fatalf("window %d, credit %d, %d in flight: open %v, room %d", window, credit, i,
 							s.Open(), s.Room())
 					}
-					segs.Post(0, Token(i), 1, s.Admit(Token(i)), forever)
+					postAs(segs, 0, Token(i), 1, s.Admit(Token(i)), forever)
 				}
 				if s.Open() || s.Room() != 0 {
 					t.Fatalf("window %d, credit %d: open with %d in flight", window, credit, size)
@@ -211,7 +212,8 @@ func TestRingGrows(t *testing.T) {
 		const window = 64
 		segs := mustSegments(t, window, quick())
 		var s Sender
-		s.Init(segs, 1, first-500, window)
+		s.Init(1, first-500, window)
+		join(segs, &s)
 		var free []Token
 		for i := range window {
 			free = append(free, Token(i))
@@ -223,17 +225,17 @@ func TestRingGrows(t *testing.T) {
 				for s.InFlight() < target {
 					token := free[0]
 					free = free[1:]
-					segs.Post(0, token, 1, s.Admit(token), forever)
+					postAs(segs, 0, token, 1, s.Admit(token), forever)
 				}
 				if err := s.Check(); err != nil {
 					t.Fatalf("%d in flight: %v", target, err)
 				}
 				oldest, _ := s.Window()
-				done, _, _ := s.OnAck(0, oldest, 65535, false, nil)
+				done, _ := s.OnAck(0, oldest, 65535, false, nil)
 				free = append(free, done...)
 			}
 			oldest, next := s.Window()
-			done, _, _ := s.OnAck(0, next-1, 65535, false, nil)
+			done, _ := s.OnAck(0, next-1, 65535, false, nil)
 			if len(done) != int(next-oldest) {
 				t.Fatalf("%d of %d freed", len(done), next-oldest)
 			}
@@ -279,7 +281,7 @@ func TestSenderGrant(t *testing.T) {
 	t.Parallel()
 	eachStart(t, func(t *testing.T, first seq.Num) {
 		var s Sender
-		s.Init(nil, 1, first, WindowMax)
+		s.Init(1, first, WindowMax)
 		highest := 0
 		for _, credit := range []int{0, 4, 2, 0, 5, 1} {
 			s.Grant(uint16(credit))
@@ -302,7 +304,7 @@ func TestAbort(t *testing.T) {
 	eachStart(t, func(t *testing.T, first seq.Num) {
 		f := newFlight(t, first, 16, 16, 6)
 		for _, token := range f.sent[1:5] {
-			f.segs.ResendNow(token)
+			resendNow(f.segs, token)
 		}
 		f.segs.PopResend()
 		done := f.snd.Abort([]Token{99})
@@ -317,7 +319,7 @@ func TestAbort(t *testing.T) {
 			t.Errorf("after Abort %d in flight, open %v", f.snd.InFlight(), f.snd.Open())
 		}
 		f.check(t)
-		if _, verdict, _ := f.snd.OnAck(0, first+6, 9, false, nil); verdict != AckBogus {
+		if _, verdict := f.snd.OnAck(0, first+6, 9, false, nil); verdict != AckBogus {
 			t.Errorf("ACK beyond: verdict %d", verdict)
 		}
 		if again := f.snd.Abort(nil); len(again) != 0 {
@@ -326,7 +328,7 @@ func TestAbort(t *testing.T) {
 		// A late ACK of the last packet with credits opens it again; the ring starts from nothing.
 		f.snd.OnAck(0, first+5, 1, false, nil)
 		n := f.snd.Admit(3)
-		f.segs.Post(0, 3, f.snd.Number(), n, forever)
+		postAs(f.segs, 0, 3, f.snd.Number(), n, forever)
 		if n != first+6 || f.snd.Open() {
 			t.Errorf("number %d after Abort, open %v", n, f.snd.Open())
 		}
@@ -342,7 +344,7 @@ func TestSenderCheck(t *testing.T) {
 		"window turned over":   func(f *flight) { f.snd.oldest = f.snd.next + 1 },
 		"segment of another":   func(f *flight) { f.segs.segs[f.sent[2]].owner = 8 },
 		"wrong number":         func(f *flight) { f.segs.segs[f.sent[2]].seq++ },
-		"freed before its ACK": func(f *flight) { f.segs.Acked(f.sent[4]) },
+		"freed before its ACK": func(f *flight) { acked(f.segs, f.sent[4]) },
 		"two numbers, one segment": func(f *flight) {
 			f.snd.ring[uint32(f.snd.oldest)&7] = f.sent[1]
 		},

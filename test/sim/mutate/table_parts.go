@@ -80,9 +80,8 @@ var partMutations = []mutation{
 		name:  "dup-flag-ignored",
 		fault: "the answer to a duplicate counts as the report of a gap",
 		in:    "reliability",
-		old:   "oldest == next || $grew || $dup",
-		with:  "fastRetransmit($*_)",
-		new:   "oldest == next || $grew",
+		old:   "$s.onAck($now, $upTo, $credit, $dup, nil, $done)",
+		new:   "$s.onAck($now, $upTo, $credit, false, nil, $done)",
 		test:  "./reliability -run TestOnAck|TestSender",
 	},
 	{

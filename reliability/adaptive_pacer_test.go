@@ -7,13 +7,13 @@ import (
 
 // sendAll sends whatever may be sent, for so long, with nothing but the timer to help, and returns
 // how much left in all and how much at once at most. As large messages do, it leaves a few places.
-func (a *adaptive) sendAll(t *testing.T, d time.Duration) (total, most int) {
+func (a *driven) sendAll(t *testing.T, d time.Duration) (total, most int) {
 	t.Helper()
 	const spare = 8
 	for end := a.now.Add(d); ; {
 		n := max(a.snd.Room()-spare, 0)
 		a.send(n, Data)
-		if p := &a.snd.rec.pacer; p.on && n > 0 && a.segs.Deadline() > max(p.due, a.now)+clockTickNs {
+		if p := &a.policy().pacer; p.on && n > 0 && a.segs.Deadline() > max(p.due, a.now)+adaptiveTickNs {
 			t.Fatalf("nothing brings the next packets at %d: the timer ends at %d", p.due, a.segs.Deadline())
 		}
 		total, most = total+n, max(most, n)
@@ -45,17 +45,17 @@ func TestPace(t *testing.T) {
 		"short, and losses": {CongestionDelay, false, false, rtt / 100, 100, 200, 460},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := newAdaptive(t, func(r *Rules) {
+			a := newDriven(t, func(r *Rules) {
 				r.Congestion, r.WindowPackets = tc.congestion, 1024
 				r.ProbeTimeoutMin, r.ResendTimeoutMin = time.Second, time.Second // no other timer helps
 			})
 			a.warm(tc.rtt)
-			c := &a.snd.rec.cong
+			c := &a.policy().cong
 			c.window, c.slow, c.spread = window, tc.slow, spreadTime
 			if tc.calm {
 				c.spread = 0
 			}
-			a.snd.pace(a.now)
+			a.policy().pace(&a.snd, a.now)
 			a.snd.settle()
 			total, most := a.sendAll(t, tc.rtt/4)
 			if total < tc.least || total > tc.most || most > tc.burst {
@@ -70,10 +70,10 @@ func TestPace(t *testing.T) {
 func TestLoneBurstIsNotPaced(t *testing.T) {
 	const rtt = 10 * time.Millisecond
 	a, _ := newWarm(t, rtt)
-	c := &a.snd.rec.cong
+	c := &a.policy().cong
 	for range 3 {
 		c.window, c.spread = 20, spreadTime
-		a.snd.pace(a.now)
+		a.policy().pace(&a.snd, a.now)
 		a.snd.settle()
 		if n := a.snd.Room(); n < paceBurst {
 			t.Fatalf("%d packets may leave at once", n)
@@ -98,10 +98,10 @@ func TestPacedWindowGrows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, _ := newWarm(t, rtt)
-			c := &a.snd.rec.cong
+			c := &a.policy().cong
 			c.window, c.slow, c.spread, c.peak = window, tc.slow, spreadTime, 512
 			for range rounds {
-				a.snd.pace(a.now)
+				a.policy().pace(&a.snd, a.now)
 				a.snd.settle()
 				a.send(burst, Data)
 				if tc.waits {

@@ -39,7 +39,7 @@ type modelAck struct {
 }
 
 type recoveryModel struct {
-	*adaptive
+	*driven
 
 	oneWay  time.Duration // nothing is faster
 	packets []modelPacket
@@ -62,14 +62,14 @@ func newRecoveryModel(t *rapid.T) *recoveryModel {
 		arrived: map[int]bool{}, refused: map[int]bool{}, last: -1,
 		oneWay: time.Duration(rapid.IntRange(1, 5000).Draw(t, "oneWayUs")) * time.Microsecond,
 	}
-	m.adaptive = newAdaptive(t, func(r *Rules) {
+	m.driven = newDriven(t, func(r *Rules) {
 		r.WindowPackets = 1 << rapid.IntRange(0, 9).Draw(t, "windowShift")
 		r.InitialWindow = rapid.IntRange(2, 64).Draw(t, "initialWindow")
 		if rapid.Bool().Draw(t, "fixed") {
 			r.Congestion = CongestionFixed
 		}
 	})
-	m.snd.rec.selective = rapid.IntRange(0, 3).Draw(t, "selective") > 0
+	m.policy().selective = rapid.IntRange(0, 3).Draw(t, "selective") > 0
 	m.began = m.now
 	return m
 }
@@ -109,13 +109,13 @@ func (m *recoveryModel) resend(t *rapid.T) {
 		}
 		p.sentAt, p.pending = m.now, false
 		m.copies = append(m.copies, modelCopy{packet: int(token), at: m.now})
-		m.segs.Resent(m.now, token, &m.snd, time.Hour)
+		m.snd.Repost(m.now, token, time.Hour)
 	}
 }
 
 // measured says whether any round trip was: before, what is sent again follows a guess.
 func (m *recoveryModel) measured() bool {
-	return m.snd.rec.paths[Command].srtt+m.snd.rec.paths[Data].srtt != 0
+	return m.policy().paths[Command].srtt+m.policy().paths[Data].srtt != 0
 }
 
 // budget is more than may have been sent again as lost: what is there at first, a share of what has
@@ -140,7 +140,7 @@ func (m *recoveryModel) arrive(i int) {
 
 // answer has the peer send an acknowledgement.
 func (m *recoveryModel) answer() {
-	a := modelAck{last: m.last, at: m.now, dups: m.dups, sack: m.snd.rec.selective}
+	a := modelAck{last: m.last, at: m.now, dups: m.dups, sack: m.policy().selective}
 	for m.arrived[a.upTo] {
 		a.upTo++
 	}
@@ -154,7 +154,7 @@ func (m *recoveryModel) answer() {
 	} else {
 		a.delay = m.now.Sub(m.lastAt)
 	}
-	if m.snd.rec.selective && len(a.early) == 0 && m.sent%3 == 0 { // on another packet
+	if m.policy().selective && len(a.early) == 0 && m.sent%3 == 0 { // on another packet
 		a.sack = false
 	}
 	m.acks = append(m.acks, a)
@@ -195,7 +195,7 @@ func (m *recoveryModel) hear(t *rapid.T, i int) {
 		m.done, _ = m.snd.OnSack(m.now, adaptiveFirst.Add(uint32(a.upTo))-1, 4096, &sack,
 			m.done[:0])
 	} else {
-		m.done, _, _ = m.snd.OnAck(m.now, adaptiveFirst.Add(uint32(a.upTo))-1, 4096, false,
+		m.done, _ = m.snd.OnAck(m.now, adaptiveFirst.Add(uint32(a.upTo))-1, 4096, false,
 			m.done[:0])
 	}
 	slices.Sort(m.done)
@@ -227,7 +227,7 @@ func (m *recoveryModel) compare() error {
 			pipe++
 		}
 	}
-	r := m.snd.rec
+	r := m.policy()
 	switch {
 	case m.snd.InFlight() != inFlight:
 		return fmt.Errorf("%d packets not acknowledged, counted %d", inFlight, m.snd.InFlight())

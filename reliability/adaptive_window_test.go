@@ -10,7 +10,7 @@ import (
 func TestResendsFitTheWindow(t *testing.T) {
 	const rtt = time.Millisecond
 	a, _ := newWarm(t, rtt)
-	c := &a.snd.rec.cong
+	c := &a.policy().cong
 	c.window = 64
 	a.snd.settle()
 	base := a.sent

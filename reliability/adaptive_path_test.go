@@ -11,16 +11,16 @@ import (
 func TestPathState(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
-	a := newAdaptive(t, nil)
+	a := newDriven(t, nil)
 	if got := a.snd.Path(); got != (PathState{WindowPackets: 32, SlowStart: true}) {
 		t.Errorf("at first: %+v", got)
 	}
 	a.warm(rtt)
 	n := a.sent
-	window := int(a.snd.rec.cong.window)
+	window := int(a.policy().cong.window)
 	a.send(5, Data)
 	want := PathState{
-		RoundTrip: rtt, Deviation: a.snd.rec.paths[Data].rttvar, Least: rtt, WindowPackets: window,
+		RoundTrip: rtt, Deviation: a.policy().paths[Data].rttvar, Least: rtt, WindowPackets: window,
 		InFlightPackets: 5,
 	}
 	if got := a.snd.Path(); got != want || got.Deviation > rtt/100 {
@@ -43,20 +43,20 @@ func TestPathState(t *testing.T) {
 // Without a congestion window it is the peer's that counts; without the adaptive profile nothing
 // is measured.
 func TestPathStateWithout(t *testing.T) {
-	a := newAdaptive(t, func(r *Rules) { r.Congestion, r.WindowPackets = CongestionFixed, 256 })
+	a := newDriven(t, func(r *Rules) { r.Congestion, r.WindowPackets = CongestionFixed, 256 })
 	a.send(2, Data)
 	if got := a.snd.Path(); got != (PathState{WindowPackets: 256, InFlightPackets: 2}) {
 		t.Errorf("fixed: %+v", got)
 	}
 	var s Sender
-	s.Init(nil, 1, 7, 64)
+	s.Init(1, 7, 64)
 	s.Grant(10)
 	s.Admit(0)
 	if got := s.Path(); got != (PathState{WindowPackets: 64, InFlightPackets: 1}) {
 		t.Errorf("usnic: %+v", got)
 	}
 	var counted Sender
-	counted.Init(nil, 2, 7, 64)
+	counted.Init(2, 7, 64)
 	counted.Unbind()
 	counted.Confirm(6, 100)
 	counted.Count()

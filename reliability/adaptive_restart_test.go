@@ -12,7 +12,7 @@ func TestSlowStartAfterSilence(t *testing.T) {
 	const rtt, count = time.Millisecond, 400
 	first := int32(Adaptive().InitialWindow)
 	a, _ := newWarm(t, rtt)
-	c := &a.snd.rec.cong
+	c := &a.policy().cong
 	c.window = 2 * count
 	a.snd.settle()
 	n := a.sent

@@ -16,42 +16,6 @@ type path struct {
 	sampledAt    mono.Time // when something was measured last
 }
 
-// PathState is what a sender knows of the path to its peer. The usnic and lossless profiles measure
-// nothing: there only the packets count.
-type PathState struct {
-	// RoundTrip is the smoothed round trip, Deviation its smoothed mean deviation, and Least the
-	// least one of the last ten to twenty seconds, all of the channel by which something was measured
-	// last, and without the time for which the peer held its ACKs back. 0: nothing was measured yet.
-	RoundTrip, Deviation, Least time.Duration
-	// WindowPackets is how many packets may be in flight by the congestion window, or the peer's
-	// where there is none, or its credits where nothing else counts; InFlightPackets is how many are
-	// on their way, without those that have arrived and those that are taken for lost.
-	WindowPackets, InFlightPackets int
-	// SlowStart says that the congestion window still doubles in each round trip.
-	SlowStart bool
-}
-
-// Path returns what is known of the path.
-func (s *Sender) Path() PathState {
-	r := s.rec
-	if r == nil {
-		window := int(s.window)
-		if s.window == unbound {
-			window = int(max(s.limit.Sub(s.oldest), 0))
-		}
-		return PathState{WindowPackets: window, InFlightPackets: s.InFlight()}
-	}
-	p := &r.paths[r.latest]
-	state := PathState{
-		RoundTrip: p.srtt, Deviation: p.rttvar, Least: p.base,
-		WindowPackets: int(s.window), InFlightPackets: int(r.pipe(s)),
-	}
-	if !r.fixed {
-		state.WindowPackets, state.SlowStart = int(min(r.cong.window, int32(s.window))), r.cong.slow
-	}
-	return state
-}
-
 // baseSpan is how long the least round trip is remembered, at least: routes change.
 const baseSpan = 10 * time.Second
 

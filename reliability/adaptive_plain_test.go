@@ -6,18 +6,18 @@ import (
 )
 
 // plainPeer is a sender of the adaptive profile whose peer sends no selective ACKs.
-func plainPeer(t *testing.T) *adaptive {
+func plainPeer(t *testing.T) *driven {
 	t.Helper()
-	a := newAdaptive(t, nil)
-	a.snd.rec.selective = false
+	a := newDriven(t, nil)
+	a.policy().selective = false
 	return a
 }
 
 // plain acknowledges the packets below upTo, without a selective part.
-func (a *adaptive) plain(upTo int) AckVerdict {
+func (a *driven) plain(upTo int) AckVerdict {
 	ack := adaptiveFirst.Add(uint32(upTo)) - 1
 	var verdict AckVerdict
-	a.done, verdict, _ = a.snd.OnAck(a.now, ack, 4096, false, a.done[:0])
+	a.done, verdict = a.snd.OnAck(a.now, ack, 4096, false, a.done[:0])
 	a.check()
 	return verdict
 }
@@ -37,13 +37,13 @@ func TestPlainAckMeasures(t *testing.T) {
 	a.after(100 * time.Millisecond).expire()
 	wantAgain(t, a, n)
 	a.after(rtt).plain(n + 4)
-	path := a.snd.rec.paths[Data]
+	path := a.policy().paths[Data]
 	if len(a.done) != 4 || path.srtt > rtt+rtt/8 {
 		t.Errorf("%d freed, round trip of %v measured", len(a.done), path.srtt)
 	}
 	a.send(2, Data)
 	a.after(2 * rtt).plain(a.sent)
-	if got := a.snd.rec.paths[Data].srtt; got <= path.srtt {
+	if got := a.policy().paths[Data].srtt; got <= path.srtt {
 		t.Errorf("round trip of %v not measured: %v", 2*rtt, got)
 	}
 }
@@ -84,7 +84,7 @@ func TestPlainAckNotLate(t *testing.T) {
 	a.plain(n) // of a packet behind the gap
 	wantAgain(t, a, n)
 	a.after(rtt).plain(n + 8)
-	if got := a.snd.rec.late; got != 0 {
+	if got := a.policy().late; got != 0 {
 		t.Errorf("late by %v", got)
 	}
 }

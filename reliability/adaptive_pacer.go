@@ -29,47 +29,32 @@ const (
 	paceSpare   = 9  // packets that may not be used up: places are kept for small messages
 )
 
-// pace finds out how many packets may leave now.
-func (s *Sender) pace(now mono.Time) {
-	r := s.rec
-	p := &r.pacer
-	c, path := &r.cong, &r.paths[r.latest]
-	if r.fixed || c.spread == 0 && (!c.slow || path.base <= s.segs.rules.TargetDelay/2) {
-		p.on = false
-		return
-	}
-	window := max(min(c.window, int32(s.window)), 1)
-	// A bit faster than the window goes round, which is what bounds a sender.
-	every := (path.srtt + r.lag) * 4 / time.Duration(5*window)
-	if c.slow {
-		every = (path.srtt + r.lag) / time.Duration(2*window)
-	}
-	every = max(every, 1)
-	burst := time.Duration(max(paceBurst, window/paceShare))
-	if !p.on || s.oldest == s.next {
+// refill finds out how many packets may leave now, of which next is the first: one for each time of
+// length every that has passed, at most burst of them, and so many if nothing was in flight. It
+// says whether the timer is needed, at the instant due, for more to leave.
+func (p *pacer) refill(now mono.Time, next seq.Num, idle bool, every, burst time.Duration) bool {
+	if !p.on || idle {
 		p.on, p.began = true, now.Add(-burst*every)
 	} else {
-		sent := time.Duration(s.next.Sub(p.next) + p.again)
+		sent := time.Duration(next.Sub(p.next) + p.again)
 		p.began = max(p.began.Add(sent*p.every), now.Add(-burst*every))
 	}
 	have := max(now.Sub(p.began), 0) / every
-	p.next, p.again, p.every, p.end = s.next, 0, every, s.next.Add(uint32(have))
+	p.next, p.again, p.every, p.end = next, 0, every, next.Add(uint32(have))
 	p.mark = p.end - paceSpare
 	p.due = max(p.began, now).Add(max(paceQuantum, burst/2) * every)
-	if have < burst {
-		r.wake(s, now, p.due)
-	}
+	return have < burst
 }
 
-// room is the number of packets that may leave now.
-func (p *pacer) room(s *Sender) int32 {
+// room is the number of packets that may leave now, of which next is the next one.
+func (p *pacer) room(next seq.Num) int32 {
 	if !p.on {
 		return WindowMax
 	}
-	return p.end.Sub(s.next)
+	return p.end.Sub(next)
 }
 
 // short says whether nearly all of these have left.
-func (p *pacer) short(s *Sender) bool {
-	return p.on && !s.next.Before(p.mark)
+func (p *pacer) short(next seq.Num) bool {
+	return p.on && !next.Before(p.mark)
 }

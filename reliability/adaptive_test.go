@@ -8,11 +8,11 @@ import (
 	"gobtl/internal/seq"
 )
 
-// adaptive is a sender of the adaptive profile with packets in flight, driven by hand. Token i
+// driven is a sender of the adaptive profile with packets in flight, driven by hand. Token i
 // carries packet i.
-type adaptive struct {
+type driven struct {
 	t    failer
-	segs *Segments
+	segs *Recovery
 	snd  Sender
 	now  mono.Time
 	sent int
@@ -21,40 +21,42 @@ type adaptive struct {
 
 const adaptiveFirst = seq.Num(1<<32 - 5) // the numbers wrap on the way
 
-func newAdaptive(t failer, change func(*Rules)) *adaptive {
+func newDriven(t failer, change func(*Rules)) *driven {
 	t.Helper()
 	rules := Adaptive()
 	if change != nil {
 		change(&rules)
 	}
-	segs, err := NewAdaptive(4096, 4, rules)
+	segs, err := NewRecovery(4096, 4, rules)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	a := &adaptive{t: t, segs: segs, now: 1e9}
-	a.snd.Init(segs, 3, adaptiveFirst, rules.WindowPackets)
-	a.snd.Adapt(50*time.Microsecond, true)
+	a := &driven{t: t, segs: segs, now: 1e9}
+	a.snd.Init(3, adaptiveFirst, rules.WindowPackets)
+	segs.Join(&a.snd, 50*time.Microsecond, true)
 	a.snd.Grant(4096)
 	return a
 }
 
-func (a *adaptive) after(d time.Duration) *adaptive {
+func (a *driven) policy() *adaptive { return a.snd.policy.adaptive }
+
+func (a *driven) after(d time.Duration) *driven {
 	a.now = a.now.Add(d)
 	return a
 }
 
 // send puts count packets in flight on a channel.
-func (a *adaptive) send(count int, c Channel) {
+func (a *driven) send(count int, c Channel) {
 	for range count {
 		token := Token(a.sent)
 		a.sent++
 		n := a.snd.Admit(token)
-		a.segs.PostTo(a.now, token, &a.snd, n, c, time.Hour)
+		a.snd.Post(a.now, token, n, c, time.Hour)
 	}
 }
 
 // ack acknowledges the packets below upTo and those in early; last is the one that arrived last.
-func (a *adaptive) ack(upTo, last int, early ...int) AckVerdict {
+func (a *driven) ack(upTo, last int, early ...int) AckVerdict {
 	sack := Sack{Last: adaptiveFirst.Add(uint32(last))}
 	for _, i := range early {
 		bit := i - upTo - 1
@@ -71,26 +73,26 @@ func (a *adaptive) ack(upTo, last int, early ...int) AckVerdict {
 }
 
 // again sends what is on the resend list, and returns which packets those are, and why.
-func (a *adaptive) again() (tokens []Token, causes []Cause) {
+func (a *driven) again() (tokens []Token, causes []Cause) {
 	for {
 		token, cause, ok := a.segs.PopResend()
 		if !ok {
 			a.check()
 			return tokens, causes
 		}
-		a.segs.Resent(a.now, token, &a.snd, time.Hour)
+		a.snd.Repost(a.now, token, time.Hour)
 		tokens, causes = append(tokens, token), append(causes, cause)
 	}
 }
 
 // expire lets the timers run that are due.
-func (a *adaptive) expire() {
-	for a.segs.ExpireNext(a.now) != nil {
+func (a *driven) expire() {
+	for a.segs.Expire(a.now) != nil {
 	}
 	a.check()
 }
 
-func (a *adaptive) check() {
+func (a *driven) check() {
 	a.t.Helper()
 	if err := a.segs.Check(); err != nil {
 		a.t.Fatalf("%v", err)
@@ -101,25 +103,25 @@ func (a *adaptive) check() {
 }
 
 // warm measures a round trip on both channels a few times.
-func (a *adaptive) warm(rtt time.Duration) {
+func (a *driven) warm(rtt time.Duration) {
 	for i := range 32 {
 		a.send(1, Channel(i%2))
 		a.after(rtt)
 		a.ack(a.sent, a.sent-1)
 	}
-	a.snd.rec.cong.slow = false
-	a.snd.pace(a.now) // which it is in slow start
+	a.policy().cong.slow = false
+	a.policy().pace(&a.snd, a.now) // which it is in slow start
 }
 
 // newWarm is one whose paths are measured, and the number of its next packet.
-func newWarm(t failer, rtt time.Duration) (a *adaptive, next int) {
+func newWarm(t failer, rtt time.Duration) (a *driven, next int) {
 	t.Helper()
-	a = newAdaptive(t, nil)
+	a = newDriven(t, nil)
 	a.warm(rtt)
 	return a, a.sent
 }
 
-func wantAgain(t *testing.T, a *adaptive, want ...int) {
+func wantAgain(t *testing.T, a *driven, want ...int) {
 	t.Helper()
 	got, _ := a.again()
 	if len(got) != len(want) {
@@ -183,7 +185,7 @@ func TestSlowChannelIsAwaited(t *testing.T) {
 	const rtt = 20 * time.Microsecond
 	a, _ := newWarm(t, rtt)
 	least := a.segs.rules.ProbeTimeoutMin
-	if usual := a.snd.rec.paths[Data].wait() + a.snd.rec.while(Data); usual > least/2 {
+	if usual := a.policy().paths[Data].wait() + a.policy().while(Data); usual > least/2 {
 		t.Fatalf("%v is no short wait", usual)
 	}
 	n := a.sent
@@ -263,7 +265,7 @@ func TestReorderingIsLearnt(t *testing.T) {
 	a.after(rtt).ack(n, n+1, n+1)
 	a.after(rtt/5).ack(n+2, n) // 200 us late
 	wantAgain(t, a)
-	if got := a.snd.rec.while(Data); got < 220*time.Microsecond {
+	if got := a.policy().while(Data); got < 220*time.Microsecond {
 		t.Errorf("waits %v for packets that were 200 us late", got)
 	}
 	for range 3 { // and more
@@ -315,8 +317,8 @@ func TestProbeAndTimeouts(t *testing.T) {
 		}
 	}
 	a.after(rtt).ack(n+3, n+2)
-	if a.snd.rec.backoff != 0 {
-		t.Errorf("still backs off by %d", a.snd.rec.backoff)
+	if a.policy().backoff != 0 {
+		t.Errorf("still backs off by %d", a.policy().backoff)
 	}
 }
 
@@ -342,7 +344,7 @@ func TestLateAcksAreNoLoss(t *testing.T) {
 // The first guess is the rules', and the first measured round trip replaces it at once.
 func TestFirstGuess(t *testing.T) {
 	t.Parallel()
-	a := newAdaptive(t, nil)
+	a := newDriven(t, nil)
 	a.send(1, Data)
 	if d := a.segs.Deadline().Sub(a.now); d < 99*time.Millisecond || d > 101*time.Millisecond {
 		t.Errorf("the first time-out is %v", d)
@@ -358,7 +360,7 @@ func TestFirstGuess(t *testing.T) {
 func TestResendBudget(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
-	a := newAdaptive(t, func(r *Rules) { r.Congestion = CongestionFixed })
+	a := newDriven(t, func(r *Rules) { r.Congestion = CongestionFixed })
 	a.warm(rtt)
 	n := a.sent
 	a.send(2000, Data)
@@ -369,8 +371,8 @@ func TestResendBudget(t *testing.T) {
 		t.Fatalf("%d of 1999 lost packets were sent again at once", len(got))
 	}
 	waiting := 1999 - len(got)
-	if a.snd.rec.marked != int32(waiting) || a.segs.Counts().Throttled != uint64(waiting) {
-		t.Errorf("%d packets wait for the budget, want %d; counted %+v", a.snd.rec.marked, waiting,
+	if a.policy().marked != int32(waiting) || a.segs.Counts().Throttled != uint64(waiting) {
+		t.Errorf("%d packets wait for the budget, want %d; counted %+v", a.policy().marked, waiting,
 			a.segs.Counts())
 	}
 	sent := len(got)
@@ -393,7 +395,7 @@ func TestCopiesInVain(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
 	a, n := newWarm(t, rtt)
-	before := a.snd.rec.while(Data)
+	before := a.policy().while(Data)
 	a.send(2, Data)
 	a.after(rtt).ack(n, n+1, n+1)
 	a.after(rtt / 3).expire()
@@ -403,12 +405,12 @@ func TestCopiesInVain(t *testing.T) {
 	a.after(rtt)
 	sack := Sack{Last: adaptiveFirst.Add(uint32(n + 2)), Copies: 1}
 	a.done, _ = a.snd.OnSack(a.now, adaptiveFirst.Add(uint32(n+2)), 4096, &sack, a.done[:0])
-	if a.snd.rec.vain != 1 || a.segs.Counts().Spurious != 1 {
-		t.Errorf("%d copies in vain, want 1; counted %+v", a.snd.rec.vain, a.segs.Counts())
+	if a.policy().vain != 1 || a.segs.Counts().Spurious != 1 {
+		t.Errorf("%d copies in vain, want 1; counted %+v", a.policy().vain, a.segs.Counts())
 	}
 	a.send(1, Data)
 	a.after(rtt).ack(a.sent, a.sent-1)
-	if after := a.snd.rec.while(Data); after <= before {
+	if after := a.policy().while(Data); after <= before {
 		t.Errorf("waits %v, as before %v", after, before)
 	}
 }
@@ -416,7 +418,7 @@ func TestCopiesInVain(t *testing.T) {
 // Acknowledgements of what was never sent change nothing.
 func TestBogusSack(t *testing.T) {
 	t.Parallel()
-	a := newAdaptive(t, nil)
+	a := newDriven(t, nil)
 	a.send(3, Data)
 	for _, tc := range []struct{ upTo, last, early int }{
 		{4, 0, 0}, {0, 3, 0}, {0, 0, 3}, {0, 0, 70}, {0, 0, 4000},
@@ -441,25 +443,25 @@ func TestBogusSack(t *testing.T) {
 func TestAdaptiveAllocatesNothing(t *testing.T) {
 	const rtt = 100 * time.Microsecond
 	a, _ := newWarm(t, rtt)
+	words := []uint64{0x3FFF}
 	round := func() {
 		a.sent = 0
 		next := a.snd.next
 		for i := range 16 {
-			a.segs.PostTo(a.now, Token(i), &a.snd, a.snd.Admit(Token(i)), Data, time.Hour)
+			a.snd.Post(a.now, Token(i), a.snd.Admit(Token(i)), Data, time.Hour)
 		}
-		words := [1]uint64{0x3FFF}
 		a.now = a.now.Add(rtt)
-		sack := Sack{Last: next + 15, Words: words[:]}
+		sack := Sack{Last: next + 15, Words: words}
 		a.done, _ = a.snd.OnSack(a.now, next-1, 4096, &sack, a.done[:0])
 		a.now = a.now.Add(rtt)
-		for a.segs.ExpireNext(a.now) != nil {
+		for a.segs.Expire(a.now) != nil {
 		}
 		for {
 			token, _, ok := a.segs.PopResend()
 			if !ok {
 				break
 			}
-			a.segs.Resent(a.now, token, &a.snd, time.Hour)
+			a.snd.Repost(a.now, token, time.Hour)
 		}
 		a.now = a.now.Add(rtt)
 		sack = Sack{Last: next}
@@ -477,7 +479,7 @@ func TestAdaptiveAllocatesNothing(t *testing.T) {
 func TestSendingPutsNothingOff(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
-	a := newAdaptive(t, func(r *Rules) { r.Congestion = CongestionFixed })
+	a := newDriven(t, func(r *Rules) { r.Congestion = CongestionFixed })
 	a.warm(rtt)
 	n := a.sent
 	began := a.now

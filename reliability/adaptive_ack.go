@@ -1,0 +1,216 @@
+package reliability
+
+import (
+	"math/bits"
+	"time"
+
+	"gobtl/internal/mono"
+	"gobtl/internal/seq"
+)
+
+// heed processes an acknowledgement, with a selective part or without (nil).
+func (a *adaptive) heed(s *Sender, now mono.Time, ack seq.Num, sack *Sack, done []Token) []Token {
+	before := len(done)
+	// Some places may be kept for small messages. What the pace holds back fills no window.
+	if a.pipe(s) >= a.cong.window-min(8, a.cong.window/16) || s.blocked && a.pacer.short(s.next) {
+		a.cong.limited = true
+	}
+	a.measure(s, now, ack, sack)
+	if sack != nil && len(sack.Words) > 0 {
+		a.holes = true
+	}
+	a.whole = !a.holes && ack.Sub(s.oldest) > 0
+	segs := s.segs
+	for ; s.oldest != ack+1; s.oldest++ {
+		t := s.at(s.oldest)
+		if t == noToken {
+			s.sacked--
+			continue
+		}
+		if p := &segs.segs[t]; p.state == Posted && p.resends == 0 && !p.lost && !a.holes {
+			p.state = Free // as in arrived, for nearly all: in order, for the first time
+			segs.posted--
+		} else {
+			a.arrived(s, now, t)
+		}
+		done = append(done, t)
+	}
+	a.newest = a.newest.Max(ack)
+	if sack != nil {
+		done = a.onWords(s, now, ack, sack.Words, done)
+		a.onCopies(sack.Copies)
+	}
+	for ; s.oldest != s.next && s.at(s.oldest) == noToken; s.oldest++ {
+		s.sacked-- // a peer that contradicts itself
+	}
+	if n := int32(len(done) - before); n > 0 {
+		a.ackedAt, a.since, a.backoff = now, now, 0
+		if s.oldest == s.next {
+			a.since = longAgo
+		}
+		a.setWait()
+		if due := a.due(); s.oldest != s.next && due < a.holdAt {
+			a.wake(s, now, due)
+		}
+		a.cong.grow(n, s.window)
+		a.tokens = min(a.tokens+n, tokensFirst+tokenUnits*s.next.Sub(s.oldest))
+		// While nothing new may be sent, a round is a time.
+		if !a.newest.Before(a.roundEnd) || a.holes && now.Sub(a.roundAt) > a.paths[a.latest].wait() {
+			took := now.Sub(a.roundAt)
+			a.roundEnd, a.roundAt = s.next, now
+			a.endRound(s, took)
+		}
+	}
+	if a.news || a.marked > 0 || a.lossAt <= now {
+		a.findLost(s, now)
+		if a.lossAt != mono.Never {
+			a.wake(s, now, a.lossAt)
+		}
+	}
+	a.holes = s.sacked > 0 || a.gone > 0 || a.copied.at != 0
+	a.pace(s, now)
+	s.settle()
+	return done
+}
+
+// measure takes the round trip of the packet that arrived last, if this is its first
+// acknowledgement and there was only one copy of it (Karn's rule). An ACK that does not say which
+// one arrived last tells nothing when it covers a packet that was sent again: what is behind that
+// may have arrived long before.
+func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
+	n, delay := ack, time.Duration(0)
+	if sack != nil {
+		n, delay = sack.Last, sack.Delay
+	}
+	t, ok := s.Token(n)
+	if !ok {
+		return
+	}
+	p := s.segment(t)
+	if p.state != Posted || p.resends > 0 || sack == nil && resentUpTo(s, ack) {
+		return
+	}
+	rtt := now.Sub(p.postedAt)
+	if delay < rtt {
+		rtt -= delay
+	}
+	a.latest = p.channel
+	path := &a.paths[p.channel]
+	path.sample(now, rtt)
+	if sack != nil && sack.Unread > unreadLeast {
+		rtt = max(rtt-sack.Unread, min(rtt, path.base)) // what the network can have taken at least
+	}
+	a.cong.sample(rtt, path.base, a.shared.rules)
+}
+
+// resentUpTo says whether a packet up to ack was sent again.
+func resentUpTo(s *Sender, ack seq.Num) bool {
+	for n := s.oldest; n != ack; n++ {
+		if t := s.at(n); t != noToken && (s.segment(t).resends > 0 || s.segment(t).state == Resend) {
+			return true
+		}
+	}
+	return false
+}
+
+// onWords frees the packets that arrived beyond the first gap.
+func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64,
+	done []Token,
+) []Token {
+	first := ack + sackAhead
+	for _, word := range words {
+		for ; word != 0; word &= word - 1 {
+			n := first + seq.Num(bits.TrailingZeros64(word))
+			i := uint32(n) & uint32(len(s.ring)-1)
+			t := s.ring[i]
+			if t == noToken || n.Before(s.oldest) {
+				continue
+			}
+			a.arrived(s, now, t)
+			done = append(done, t)
+			s.ring[i] = noToken
+			s.sacked++
+			a.newest = a.newest.Max(n)
+		}
+		first += 64
+	}
+	return done
+}
+
+// onCopies counts the packets that were sent again in vain: the peer tells how many came twice.
+// What the network has copied counts too, as long as something was sent again.
+func (a *adaptive) onCopies(copies uint32) {
+	d := int32(copies - a.copies)
+	if d <= 0 {
+		return // an older ACK
+	}
+	a.copies = copies
+	vain := min(d, a.again[0]+a.again[1])
+	a.vain += uint32(vain)
+	a.shared.counted.Spurious += uint64(vain)
+	for i := range a.again {
+		n := min(vain, a.again[i])
+		a.again[i] -= n
+		vain -= n
+	}
+}
+
+// endRound takes the decisions that fall once in a round trip.
+func (a *adaptive) endRound(s *Sender, took time.Duration) {
+	a.cong.endRound(a.shared.rules, int32(s.window), took)
+	s.blocked = false
+	a.lag = min(max(took-a.paths[a.latest].srtt, 0), a.peerDelay)
+	a.cong.flight = a.pipe(s)
+	a.tokens += tokensRound + tokenUnits*s.next.Sub(s.oldest)/4
+	a.again[0], a.again[1] = 0, a.again[0]
+	if a.vain != a.vainSeen {
+		a.vainSeen = a.vain
+		a.patience = min(a.patience+1, patienceMax)
+		a.calm = 0
+	} else if a.calm++; a.calm >= calmRounds {
+		a.calm = 0
+		a.late -= a.late / 8
+		if a.patience > 0 {
+			a.patience--
+		}
+	}
+}
+
+// onSack processes an acknowledgement that is selective.
+func (a *adaptive) onSack(s *Sender, now mono.Time, upTo seq.Num, sack *Sack,
+	done []Token,
+) ([]Token, AckVerdict) {
+	before := len(done)
+	done = a.heed(s, now, upTo, sack, done)
+	switch {
+	case len(done) > before:
+		return done, AckNew
+	case len(sack.Words) > 0:
+		return done, AckDuplicate
+	}
+	return done, AckIdle
+}
+
+// onPlainAck processes one without a selective part. From a peer that knows no other, the
+// repetition of one says that there is a gap: as in the usnic profile, but never about a packet
+// that is out for less than a round trip.
+func (a *adaptive) onPlainAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool,
+	done []Token,
+) ([]Token, AckVerdict) {
+	before := len(done)
+	done = a.heed(s, now, upTo, nil, done)
+	switch {
+	case len(done) > before || upTo+1 != s.oldest:
+		return done, AckNew
+	case s.oldest == s.next || quiet || a.selective:
+		return done, AckIdle
+	}
+	t := s.at(s.oldest)
+	p := s.segment(t)
+	if p.state == Posted && now.Sub(p.postedAt) >= a.least(p.channel) {
+		a.sendAgain(s, t, CauseDupAck)
+		a.cong.lost++
+		s.settle()
+	}
+	return done, AckDuplicate
+}

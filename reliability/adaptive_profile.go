@@ -1,0 +1,106 @@
+package reliability
+
+import (
+	"fmt"
+	"time"
+
+	"gobtl/hotel"
+	"gobtl/internal/mono"
+)
+
+func newAdaptive(peers int, rules *Rules) (*adaptiveShared, error) {
+	timers, err := hotel.New[*Sender](hotel.Config{Rooms: peers, TickNs: adaptiveTickNs})
+	return &adaptiveShared{rules: rules, timers: timers}, err
+}
+
+func (shared *adaptiveShared) join(s *Sender, peerDelay time.Duration, selective bool) {
+	a := &adaptive{
+		shared: shared, peerDelay: peerDelay, selective: selective, tokens: tokensFirst,
+		lossAt: mono.Never, roundEnd: s.next, newest: s.next - 1, limit: shared.rules.ResendTimeoutMax,
+		sentAt: [channels]mono.Time{longAgo, longAgo}, ackedAt: longAgo, since: longAgo,
+		fixed: shared.rules.Congestion == CongestionFixed,
+	}
+	a.cong.init(shared.rules)
+	a.setWait()
+	s.policy.adaptive = a
+}
+
+func (shared *adaptiveShared) deadline() mono.Time { return shared.timers.Deadline() }
+
+// spare has the timers wait for another pass if the module is behind: what would stop them may have
+// arrived, but is not all read yet. Then they wait no longer.
+func (shared *adaptiveShared) spare(behind bool) bool {
+	shared.spared = behind && !shared.spared
+	return shared.spared
+}
+
+func (shared *adaptiveShared) counts() Counts { return shared.counted }
+
+// checkTimers has nothing to add to what each Sender checks of its own.
+func (shared *adaptiveShared) checkTimers() error { return nil }
+
+func (shared *adaptiveShared) expire(now mono.Time) *Sender {
+	s, _, ok := shared.timers.Evict(now)
+	if !ok {
+		return nil
+	}
+	s.policy.adaptive.expired(s, now)
+	s.settle()
+	return s
+}
+
+// expired deals with a timer that has run out.
+func (a *adaptive) expired(s *Sender, now mono.Time) {
+	a.hold, a.holdAt = 0, mono.Never
+	if s.oldest == s.next {
+		a.pace(s, now)
+		return
+	}
+	if a.lossAt <= now {
+		a.findLost(s, now)
+	}
+	if due := a.due(); due <= now {
+		a.timeout(s, now)
+	}
+	a.wake(s, now, max(a.due().Min(a.lossAt), now.Add(time.Microsecond)))
+	a.pace(s, now)
+}
+
+func (a *adaptive) check(s *Sender) error {
+	var gone, marked int32
+	waits := false
+	for n := s.oldest; n != s.next; n++ {
+		t := s.at(n)
+		switch {
+		case t == noToken:
+		case s.segment(t).state == Resend:
+			gone++
+		case s.segment(t).state == Posted && s.segment(t).lost:
+			gone++
+			marked++
+		case s.segment(t).state == Posted:
+			waits = true
+		}
+	}
+	switch {
+	case gone != a.gone || marked != a.marked:
+		return fmt.Errorf("reliability: %d packets lost, %d marked: counted %d, %d", gone, marked,
+			a.gone, a.marked)
+	case s.oldest != s.next && s.at(s.oldest) == noToken:
+		return fmt.Errorf("reliability: oldest packet %d has arrived", s.oldest)
+	case waits && a.hold == 0:
+		return fmt.Errorf("reliability: packets in flight without a timer")
+	case waits && a.holdAt > a.due().Add(time.Microsecond):
+		return fmt.Errorf("reliability: the timer ends at %d, the time is up at %d", a.holdAt, a.due())
+	case waits && a.pacer.short(s.next) && a.holdAt > a.pacer.due.Add(time.Microsecond):
+		return fmt.Errorf("reliability: the timer ends at %d, others may go at %d", a.holdAt, a.pacer.due)
+	case a.cong.window < min(windowLeast, int32(s.window)) || a.tokens < 0:
+		return fmt.Errorf("reliability: window of %d packets, %d tokens", a.cong.window, a.tokens)
+	}
+	if a.hold != 0 {
+		if who, ok := a.shared.timers.Knock(a.hold); !ok || who != s {
+			return fmt.Errorf("reliability: the timer of sender %d is not its own", s.number)
+		}
+	}
+	return nil
+}

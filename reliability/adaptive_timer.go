@@ -1,0 +1,144 @@
+package reliability
+
+import (
+	"time"
+
+	"gobtl/internal/mono"
+)
+
+// posted notes the time, and has the timer run. If it runs for what was sent before, it ends early
+// enough: another packet only makes the time-out later.
+func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Duration) {
+	a.sentAt[c] = now
+	if a.hold != 0 && a.since != longAgo && limit == a.limit && !a.pacer.short(s.next) {
+		return
+	}
+	if a.backoff == 0 {
+		a.limit = limit
+	}
+	a.run(s, now)
+}
+
+func (a *adaptive) reposted(s *Sender, now mono.Time, limit time.Duration) {
+	a.gone--
+	a.again[0]++
+	a.pacer.again++
+	a.sentAt[Data], a.limit = now, limit
+	a.run(s, now)
+}
+
+// run has the timer run.
+func (a *adaptive) run(s *Sender, now mono.Time) {
+	if a.since == longAgo {
+		a.since = now
+	}
+	due := a.due()
+	if a.pacer.short(s.next) {
+		due = due.Min(a.pacer.due)
+	}
+	if a.hold == 0 || due < a.holdAt {
+		a.wake(s, now, due)
+	}
+}
+
+// due is when the lack of an answer becomes a time-out. The first one follows the latest packet:
+// its ACK will tell of all. But not for long; the others follow each other.
+func (a *adaptive) due() mono.Time {
+	at := a.ackedAt.Add(a.paths[a.latest].srtt/2 + a.peerDelay) // while it gets on, more may follow
+	longest := max(a.wait[Command], a.wait[Data])
+	if a.backoff > 0 {
+		return max(at, a.since.Add(max(min(longest, a.limit), 0)))
+	}
+	last := max(at, a.since.Add(max(min(4*longest, a.limit), 0)))
+	for c, sent := range a.sentAt {
+		at = max(at, sent.Add(max(min(a.wait[c], a.limit), 0)))
+	}
+	return min(at, last)
+}
+
+// setWait finds out how long to wait for an answer. A channel that was not measured yet may be much
+// slower than the other one.
+func (a *adaptive) setWait() {
+	rules := a.shared.rules
+	for c := range channels {
+		p, times := &a.paths[c], time.Duration(1)
+		if p.srtt == 0 {
+			p, times = &a.paths[1-c], 2
+		}
+		var wait time.Duration
+		switch {
+		case p.srtt == 0:
+			wait = rules.ResendTimeout
+		case a.backoff == 0:
+			a.wait[c] = max(times*p.probe()+a.peerDelay, rules.ProbeTimeoutMin)
+			continue
+		default:
+			wait = max(times*p.wait()+a.peerDelay, rules.ResendTimeoutMin)
+		}
+		// The maximum is shifted for the comparison, because the longer time might not fit.
+		if wait > rules.ResendTimeoutMax>>a.backoff {
+			wait = rules.ResendTimeoutMax
+		} else {
+			wait <<= a.backoff
+		}
+		a.wait[c] = wait
+	}
+}
+
+// wake has the timer run out at the instant at, or before.
+func (a *adaptive) wake(s *Sender, now, at mono.Time) {
+	if a.hold != 0 {
+		if a.holdAt <= at {
+			return
+		}
+		a.shared.timers.Checkout(a.hold)
+	}
+	room, err := a.shared.timers.Checkin(now, at.Sub(now), s)
+	if err != nil {
+		// As many rooms as peers, and one timer each.
+		panic("reliability: no room for a peer's timer: " + err.Error())
+	}
+	a.hold, a.holdAt = room, at
+}
+
+// timeout sends the oldest packet again that is not to be sent again anyway.
+func (a *adaptive) timeout(s *Sender, now mono.Time) {
+	cause := CauseTimeout
+	a.since = now
+	if a.backoff == 0 {
+		cause = CauseProbe
+	}
+	if a.backoff < backoffMax {
+		a.backoff++
+	}
+	a.setWait()
+	if a.backoff == backoffRestart {
+		a.cong.restart(a.shared.rules)
+	}
+	for n := s.oldest; n != s.next; n++ {
+		if t := s.at(n); t != noToken {
+			a.sendAgain(s, t, cause)
+			return
+		}
+	}
+}
+
+// pace finds out how many packets may leave now.
+func (a *adaptive) pace(s *Sender, now mono.Time) {
+	p := &a.pacer
+	c, path := &a.cong, &a.paths[a.latest]
+	if a.fixed || c.spread == 0 && (!c.slow || path.base <= a.shared.rules.TargetDelay/2) {
+		p.on = false
+		return
+	}
+	window := max(min(c.window, int32(s.window)), 1)
+	// A bit faster than the window goes round, which is what bounds a sender.
+	every := (path.srtt + a.lag) * 4 / time.Duration(5*window)
+	if c.slow {
+		every = (path.srtt + a.lag) / time.Duration(2*window)
+	}
+	burst := time.Duration(max(paceBurst, window/paceShare))
+	if p.refill(now, s.next, s.oldest == s.next, max(every, 1), burst) {
+		a.wake(s, now, p.due)
+	}
+}

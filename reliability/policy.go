@@ -1,0 +1,101 @@
+package reliability
+
+import (
+	"time"
+
+	"gobtl/internal/mono"
+	"gobtl/internal/seq"
+)
+
+// policy is the seam between the window of a Sender and the recovery profiles: it decides when a
+// packet in flight is sent again, and how many may be in flight by other bounds than window and
+// credits. One of the two is set, or none if the Sender only counts. There is no interface, so that
+// a lone packet costs no indirect call, and what an ACK points to may lie on the stack. The methods
+// are all that a profile has to answer, for each ACK, batch of packets, or timer; a Sender branches
+// nowhere else.
+type policy struct {
+	usnic    *usnic // one for all Senders of a module
+	adaptive *adaptive
+}
+
+func (p *policy) some() bool { return p.usnic != nil || p.adaptive != nil }
+
+// allows is the number of packets that may leave now, or unlimited.
+func (p *policy) allows(s *Sender) int32 {
+	if p.adaptive != nil {
+		return p.adaptive.allows(s)
+	}
+	return unlimited
+}
+
+// posted: as many packets as count says, from number n on, were sent at once on a channel. An
+// answer is waited for at most limit.
+func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channel,
+	limit time.Duration,
+) {
+	if p.adaptive != nil {
+		p.adaptive.posted(s, now, c, limit)
+		return
+	}
+	p.usnic.posted(s, now, n, count, limit)
+}
+
+// reposted: a segment of the resend list was sent again, on the data channel.
+func (p *policy) reposted(s *Sender, now mono.Time, t Token, limit time.Duration) {
+	if p.adaptive != nil {
+		p.adaptive.reposted(s, now, limit)
+		return
+	}
+	p.usnic.checkin(now, t, limit)
+}
+
+// onAck processes an ACK, which is plausible and not old: it frees what has arrived, appends it to
+// done, has sent again what that shows to be lost, and settles the Sender, whose limit is set
+// already. Sack is the selective part, or nil.
+func (p *policy) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool, sack *Sack,
+	done []Token,
+) ([]Token, AckVerdict) {
+	switch {
+	case p.adaptive == nil: // what a selective one says beside counts for nothing
+		return p.usnic.onAck(s, now, upTo, quiet, done)
+	case sack != nil:
+		return p.adaptive.onSack(s, now, upTo, sack, done)
+	}
+	return p.adaptive.onPlainAck(s, now, upTo, quiet, done)
+}
+
+// refuse has a packet in flight sent again, which the peer has refused.
+func (p *policy) refuse(s *Sender, t Token) {
+	switch {
+	case p.adaptive != nil:
+		p.adaptive.sendAgain(s, t, CauseRefused)
+	case p.usnic != nil:
+		p.usnic.sendAgain(t, CauseRefused)
+	}
+}
+
+// abandon stops the timers of all packets in flight: the peer is gone.
+func (p *policy) abandon(s *Sender) {
+	switch {
+	case p.adaptive != nil:
+		p.adaptive.abandon()
+	case p.usnic != nil:
+		p.usnic.abandon(s)
+	}
+}
+
+// path is what is known of the path.
+func (p *policy) path(s *Sender) PathState {
+	if p.adaptive != nil {
+		return p.adaptive.path(s)
+	}
+	return s.windowState()
+}
+
+// check reports the first broken invariant of what is kept for the Sender.
+func (p *policy) check(s *Sender) error {
+	if p.adaptive != nil {
+		return p.adaptive.check(s)
+	}
+	return nil
+}

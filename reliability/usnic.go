@@ -1,0 +1,138 @@
+package reliability
+
+import (
+	"fmt"
+	"time"
+
+	"gobtl/hotel"
+	"gobtl/internal/mono"
+	"gobtl/internal/seq"
+)
+
+// usnic is the policy of the profiles usnic and lossless, for all Senders of a module: it keeps
+// nothing of each of them. Every posted segment has a room in the hotel for as long as it may wait
+// for its ACK, 100 ms by the profile usnic; when the stay is over it is sent again. The first
+// duplicate ACK has the oldest segment sent again at once. Nothing but window and credits bounds a
+// sender.
+type usnic struct {
+	segs  *Segments
+	rules *Rules
+	rooms *hotel.Hotel[Token] // one for each segment
+	room  []hotel.Room        // by Token; of the posted ones
+}
+
+func newUsnic(segs *Segments, rules *Rules) (*usnic, error) {
+	count := len(segs.segs)
+	rooms, err := hotel.New[Token](hotel.Config{Rooms: count})
+	return &usnic{segs: segs, rules: rules, rooms: rooms, room: make([]hotel.Room, count)}, err
+}
+
+func (u *usnic) join(s *Sender, _ time.Duration, _ bool) { s.policy.usnic = u }
+
+func (u *usnic) posted(s *Sender, now mono.Time, n seq.Num, count int, limit time.Duration) {
+	for i := range uint32(count) {
+		u.checkin(now, s.at(n.Add(i)), limit)
+	}
+}
+
+func (u *usnic) checkin(now mono.Time, t Token, limit time.Duration) {
+	room, err := u.rooms.Checkin(now, max(0, min(u.stay(&u.segs.segs[t]), limit)), t)
+	if err != nil {
+		// One room per segment and one segment per room: full means that a room was leaked.
+		panic("reliability: no room for a segment: " + err.Error())
+	}
+	u.room[t] = room
+}
+
+// stay is the back-off: the time-out doubles with every resend until it reaches its maximum. The
+// maximum is halved for the comparison, because the doubled time-out might not fit.
+func (u *usnic) stay(p *segment) time.Duration {
+	if u.rules.ResendTimeout > u.rules.ResendTimeoutMax>>p.resends {
+		return u.rules.ResendTimeoutMax
+	}
+	return u.rules.ResendTimeout << p.resends
+}
+
+// onAck: the first duplicate ACK sends the oldest segment again at once.
+func (u *usnic) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool,
+	done []Token,
+) ([]Token, AckVerdict) {
+	news := s.oldest != upTo+1
+	for ; s.oldest != upTo+1; s.oldest++ {
+		t := s.at(s.oldest)
+		u.release(t)
+		done = append(done, t)
+	}
+	s.settle()
+	switch {
+	case news:
+		return done, AckNew
+	case s.oldest == s.next || quiet:
+		return done, AckIdle
+	}
+	u.fastRetransmit(now, s.at(s.oldest))
+	return done, AckDuplicate
+}
+
+func (u *usnic) fastRetransmit(now mono.Time, t Token) {
+	p := &u.segs.segs[t]
+	if p.resends == 0 || now.Sub(p.postedAt) >= u.rules.DupAckHold {
+		u.sendAgain(t, CauseDupAck)
+	}
+}
+
+// sendAgain has a posted segment sent again before its time is up.
+func (u *usnic) sendAgain(t Token, cause Cause) {
+	if u.segs.segs[t].state == Posted { // else it waits there already
+		u.rooms.Checkout(u.room[t])
+		u.segs.again(t, cause)
+	}
+}
+
+func (u *usnic) release(t Token) {
+	p := &u.segs.segs[t]
+	if p.state == Posted {
+		u.rooms.Checkout(u.room[t])
+	}
+	u.segs.release(t, p)
+}
+
+func (u *usnic) abandon(s *Sender) {
+	for n := s.oldest; n != s.next; n++ {
+		if t := s.at(n); u.segs.segs[t].state == Posted {
+			u.rooms.Checkout(u.room[t])
+		}
+	}
+}
+
+// expire moves all segments whose time is up to the resend list. No window opens by that.
+func (u *usnic) expire(now mono.Time) *Sender {
+	for {
+		t, _, ok := u.rooms.Evict(now)
+		if !ok {
+			return nil
+		}
+		u.segs.again(t, CauseTimeout)
+	}
+}
+
+func (u *usnic) deadline() mono.Time { return u.rooms.Deadline() }
+
+func (u *usnic) spare(bool) bool { return false }
+
+func (u *usnic) checkTimers() error {
+	for i := range u.segs.segs {
+		if u.segs.segs[i].state != Posted {
+			continue
+		}
+		if guest, ok := u.rooms.Knock(u.room[i]); !ok || guest != Token(i) {
+			return fmt.Errorf("reliability: posted segment %d has no room", i)
+		}
+	}
+	if u.rooms.Len() != u.segs.posted {
+		return fmt.Errorf("reliability: %d posted segments, %d rooms let", u.segs.posted, u.rooms.Len())
+	}
+	return nil
+}
+
+func (u *usnic) counts() Counts { return Counts{} }

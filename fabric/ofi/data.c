@@ -237,7 +237,7 @@ static int64_t read_error(struct gofi_ep *ep, struct fid_cq *cq, int op,
 	if (ret < 0)
 		return gofi_result(0, (int)-ret, GOFI_CALL_READERR);
 	// One of its own messages to a peer that is gone; sends to that peer fail by themselves.
-	if (op == GOFI_OP_SEND && !e.op_context && ep->d->lay.private)
+	if (op == GOFI_OP_SEND && !e.op_context && ep->d->lay.quirks & GOFI_PRIVATE_SENDS)
 		return 0;
 	err = e.err > 0 ? e.err : FI_EOTHER;
 	code = complete(ep, op, e.op_context, e.len + e.olen, FI_ADDR_NOTAVAIL, err, out);

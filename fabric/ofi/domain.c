@@ -331,20 +331,22 @@ uint64_t gofi_addr_named(const struct gofi_domain *d, const struct sockaddr_in6 
 	return addr;
 }
 
-int gofi_insert(struct gofi_domain *d, uint64_t addr, const void *name, struct gofi_fail *fail)
+int gofi_insert(struct gofi_domain *d, uint64_t addr, const void *name, uint64_t known,
+	struct gofi_fail *fail)
 {
 	uint32_t index = (uint32_t)addr;
 	void *peers = grown(d->peers, sizeof(*d->peers), &d->peer_cap, index);
-	fi_addr_t fi = FI_ADDR_NOTAVAIL;
+	fi_addr_t fi = known;
 	struct gofi_peer *p;
-	int ret;
+	int ret = 1;
 
 	if (!peers)
 		return gofi_failed(fail, "realloc", -FI_ENOMEM);
 	d->peers = peers;
 	if (table_reserve(&d->back) || table_reserve(&d->named))
 		return gofi_failed(fail, "calloc", -FI_ENOMEM);
-	ret = fi_av_insert(d->av, name, 1, &fi, 0, NULL);
+	if (known == GOFI_NO_FI_ADDR)
+		ret = fi_av_insert(d->av, name, 1, &fi, 0, NULL);
 	if (ret != 1 || fi == FI_ADDR_NOTAVAIL)
 		return gofi_failed(fail, "fi_av_insert", ret < 0 ? ret : -GOFI_NO_ADDRESS);
 	p = &d->peers[index];
@@ -360,6 +362,11 @@ int gofi_insert(struct gofi_domain *d, uint64_t addr, const void *name, struct g
 	return 0;
 }
 
+uint64_t gofi_fi_addr(const struct gofi_domain *d, uint64_t addr)
+{
+	return d->peers[(uint32_t)addr].fi;
+}
+
 int gofi_remove(struct gofi_domain *d, uint64_t addr, struct gofi_fail *fail)
 {
 	struct gofi_peer *p = &d->peers[(uint32_t)addr];
@@ -370,7 +377,12 @@ int gofi_remove(struct gofi_domain *d, uint64_t addr, struct gofi_fail *fail)
 	table_drop(&d->back, fi, addr);
 	if (p->name.family)
 		table_drop(&d->named, key_of(&p->name), addr);
+	if (d->lay.quirks & GOFI_KEEPS_PEERS)
+		return 0;
 	ret = fi_av_remove(d->av, &fi, 1, 0);
+	// The peer was there: Go has looked.
+	if (ret == -FI_EINVAL && d->lay.quirks & GOFI_REMOVE_COMPLAINS)
+		return 0;
 	return ret ? gofi_failed(fail, "fi_av_remove", ret) : 0;
 }
 

@@ -3,18 +3,12 @@
 package ofi
 
 /*
-#cgo noescape gofi_region_add
-#cgo nocallback gofi_region_add
-#cgo noescape gofi_region_drop
-#cgo nocallback gofi_region_drop
 #include "shim.h"
 */
 import "C"
 
 import (
 	"errors"
-	"fmt"
-	"runtime"
 	"slices"
 	"syscall"
 	"unsafe"
@@ -32,11 +26,6 @@ const (
 
 	udpName     = family + "/" + udpProvider
 	offloadName = udpName + optionOffload
-
-	regionIndexBits = 20
-	regionGenBits   = 32 - regionIndexBits
-	maxRegions      = 1<<regionIndexBits - 1
-	maxPeers        = 1<<31 - 1
 )
 
 // domain implements fabric.Domain and fabric.Waiter. Everything but bell belongs to the goroutine
@@ -50,27 +39,11 @@ type domain struct {
 	rules  nameRules
 	src    []byte // our own address, without port; empty if libfabric does not tell
 
-	peers     []peer            // by the index in an Addr
-	freePeers []uint32          // indices to use again
-	byName    map[string]uint32 // canonical name to index: Insert is idempotent on every provider
-
-	regions     []region // by the index in a Region; entry 0 is none
-	freeRegions []uint32
+	peers   peers
+	regions regions
 
 	endpoints []*endpoint
 	bell      *bell
-}
-
-type peer struct {
-	name  string
-	gen   uint32
-	count int // Inserts not undone
-}
-
-type region struct {
-	pin  runtime.Pinner
-	gen  uint32
-	used bool
 }
 
 var (
@@ -85,13 +58,12 @@ func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, erro
 		return nil, err
 	}
 	d := &domain{
-		info:    e.info,
-		limits:  e.limits,
-		layout:  lay,
-		rules:   newRules(e),
-		src:     e.src,
-		byName:  make(map[string]uint32),
-		regions: make([]region, 1),
+		info:   e.info,
+		limits: e.limits,
+		layout: lay,
+		rules:  newRules(e),
+		src:    e.src,
+		peers:  newPeers(),
 	}
 	var sourcedInfo *C.struct_fi_info
 	if sourced != nil && sourced.info.Source {
@@ -106,9 +78,7 @@ func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, erro
 		rx_prefix: C.uint32_t(lay.rxPrefixBytes),
 		mtu:       C.uint32_t(lay.mtuBytes),
 		inject:    C.uint32_t(lay.injectBytes),
-	}
-	if e.limits.private {
-		clay.private = 1
+		quirks:    e.limits.quirks.flags(),
 	}
 	var fail C.struct_gofi_fail
 	d.c = C.gofi_domain_open(e.fi, sourcedInfo, &clay, &fail)
@@ -165,169 +135,10 @@ func (d *domain) Arena() fabric.Arena { return d.arena }
 
 func (d *domain) fail(f *C.struct_gofi_fail) error { return failed(d.info.Provider, f) }
 
-// Insert implements fabric.Domain. Of a name that libfabric's provider refuses the error wraps its
-// *fabric.Error, and ErrBadName as well if the name may have been malformed.
-func (d *domain) Insert(name []byte) (fabric.Addr, error) {
-	if d.c == nil {
-		return fabric.AddrUnknown, fabric.ErrClosed
-	}
-	canon, err := d.rules.check(name)
-	if err != nil {
-		return fabric.AddrUnknown, err
-	}
-	if i, ok := d.byName[canon]; ok {
-		d.peers[i].count++
-		return d.peers[i].addr(i), nil
-	}
-	i, err := d.newPeer()
-	if err != nil {
-		return fabric.AddrUnknown, err
-	}
-	p := &d.peers[i]
-	// Some providers read the longest name they know of, whatever the length of this one.
-	var padded [fabric.MaxNameBytes]byte
-	copy(padded[:], canon)
-	var fail C.struct_gofi_fail
-	if C.gofi_insert(d.c, C.uint64_t(p.addr(i)), unsafe.Pointer(&padded[0]), &fail) != 0 {
-		d.freePeers = append(d.freePeers, i)
-		return fabric.AddrUnknown, d.refused(d.fail(&fail))
-	}
-	p.name, p.count = canon, 1
-	d.byName[canon] = i
-	return p.addr(i), nil
-}
-
-// refused makes the error of a name that the provider did not take. Of opaque names only the
-// provider knows whether they are malformed or lead nowhere, and it does not tell which.
-func (d *domain) refused(err error) error {
-	bad := errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EADDRNOTAVAIL)
-	if bad && d.rules.form != formSockIn && d.rules.form != formSockIn6 {
-		return fmt.Errorf("%w, or one that cannot be reached: %w", fabric.ErrBadName, err)
-	}
-	return err
-}
-
-// newPeer returns the index of an unused peer, under a generation that it never had.
-func (d *domain) newPeer() (uint32, error) {
-	n := len(d.freePeers)
-	if n == 0 {
-		if len(d.peers) >= maxPeers {
-			return 0, fmt.Errorf("%w: %d peers", fabric.ErrAgain, len(d.peers))
-		}
-		d.freePeers = append(d.freePeers, uint32(len(d.peers)))
-		d.peers = append(d.peers, peer{})
-		n = 1
-	}
-	i := d.freePeers[n-1]
-	d.freePeers = d.freePeers[:n-1]
-	d.peers[i].gen++
-	if d.peers[i].gen == 0 {
-		d.peers[i].gen = 1 // 0 marks a removed peer in the shim
-	}
-	return i, nil
-}
-
-func (p *peer) addr(index uint32) fabric.Addr {
-	return fabric.Addr(p.gen)<<32 | fabric.Addr(index)
-}
-
-// Remove implements fabric.Domain. Of an Addr that names no peer it is a *fabric.Error with EINVAL.
-func (d *domain) Remove(a fabric.Addr) error {
-	if d.c == nil {
-		return fabric.ErrClosed
-	}
-	i := uint32(a)
-	if uint64(i) >= uint64(len(d.peers)) || d.peers[i].count == 0 || d.peers[i].addr(i) != a {
-		return d.invalid("fi_av_remove", "unknown or removed peer address")
-	}
-	p := &d.peers[i]
-	p.count--
-	if p.count > 0 {
-		return nil
-	}
-	delete(d.byName, p.name)
-	p.name = ""
-	d.freePeers = append(d.freePeers, i)
-	var fail C.struct_gofi_fail
-	if C.gofi_remove(d.c, C.uint64_t(a), &fail) != 0 {
-		return d.fail(&fail)
-	}
-	return nil
-}
-
 func (d *domain) invalid(op, text string) error {
 	return &fabric.Error{
 		Provider: d.info.Provider, Op: op, Errno: int(syscall.EINVAL), Text: text,
 	}
-}
-
-// RegisterRegion implements fabric.Domain. mem must not be empty (ErrBadConfig).
-func (d *domain) RegisterRegion(mem []byte) (fabric.Region, error) {
-	switch {
-	case d.c == nil:
-		return 0, fabric.ErrClosed
-	case !d.gathers():
-		return 0, fabric.ErrNotSupported
-	case len(mem) == 0:
-		return 0, fmt.Errorf("%w: a region of no bytes", fabric.ErrBadConfig)
-	}
-	i, err := d.newRegion()
-	if err != nil {
-		return 0, err
-	}
-	r := &d.regions[i]
-	id := fabric.Region(r.gen<<regionIndexBits | i)
-	base := unsafe.Pointer(unsafe.SliceData(mem))
-	// Pin ignores memory that is not Go's. The shim keeps the address, so Go must not free it.
-	r.pin.Pin(base)
-	var fail C.struct_gofi_fail
-	if C.gofi_region_add(d.c, C.uint32_t(id), base, C.uint64_t(len(mem)), &fail) != 0 {
-		r.pin.Unpin()
-		d.freeRegions = append(d.freeRegions, i)
-		return 0, d.fail(&fail)
-	}
-	r.used = true
-	return id, nil
-}
-
-func (d *domain) gathers() bool { return d.limits.iovLimit >= 2 }
-
-// newRegion returns the index of an unused region, under another generation than its last one.
-func (d *domain) newRegion() (uint32, error) {
-	n := len(d.freeRegions)
-	if n == 0 {
-		if len(d.regions) > maxRegions {
-			return 0, fmt.Errorf("%w: %d regions", fabric.ErrAgain, maxRegions)
-		}
-		d.freeRegions = append(d.freeRegions, uint32(len(d.regions)))
-		d.regions = append(d.regions, region{})
-		n = 1
-	}
-	i := d.freeRegions[n-1]
-	d.freeRegions = d.freeRegions[:n-1]
-	d.regions[i].gen = (d.regions[i].gen + 1) & (1<<regionGenBits - 1)
-	return i, nil
-}
-
-// DeregisterRegion implements fabric.Domain. Sends from the region must have completed.
-func (d *domain) DeregisterRegion(id fabric.Region) error {
-	if d.c == nil {
-		return fabric.ErrClosed
-	}
-	i := uint32(id) & maxRegions
-	if uint64(i) >= uint64(len(d.regions)) || !d.regions[i].used ||
-		d.regions[i].gen != uint32(id)>>regionIndexBits {
-		return d.invalid("fi_close", "unknown region")
-	}
-	var fail C.struct_gofi_fail
-	code := C.gofi_region_drop(d.c, C.uint32_t(id), &fail)
-	d.regions[i].used = false
-	d.regions[i].pin.Unpin()
-	d.freeRegions = append(d.freeRegions, i)
-	if code != 0 {
-		return d.fail(&fail)
-	}
-	return nil
 }
 
 // OpenEndpoint implements fabric.Domain. Depths beyond the provider's are cut to them: Caps tells.
@@ -483,10 +294,8 @@ func (d *domain) Close() error {
 		first = d.fail(&fail)
 	}
 	d.c = nil
-	for i := range d.regions {
-		d.regions[i].pin.Unpin()
-	}
-	d.peers, d.byName, d.regions = nil, nil, nil
+	d.regions.release()
+	d.peers = peers{}
 	d.bell.close()
 	return first
 }

@@ -166,7 +166,8 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 	return true
 }
 
-// progress lets the provider work: a reliable one accepts connections in its completion queues.
+// progress lets the provider work and takes no completion: what the tests need of the one thread
+// that stands for several processes. Programs poll.
 func (e *endpoint) progress() { C.gofi_progress(e.c) }
 
 // Close implements fabric.Endpoint. It releases everything even if it returns an error; a second

@@ -16,16 +16,6 @@ const (
 	// that matters: what the layer rxm sends without asking the receiver first.
 	maxSegmentBytes = 16 << 10
 
-	// The sockets provider leaves a message in its TCP connection until all of the header is there.
-	// If the receive window closes within a header, its first bytes keep all memory that came in with
-	// them, the window stays shut, and the connection hangs for good. So no endpoint has more bytes
-	// under way than half the smallest window that systems begin with: sends complete when they have
-	// been received, all but injected ones, of which there are none.
-	socketsHeaderBytes   = 24
-	socketsMTUBytes      = 1 << 10
-	socketsTxDepth       = 31
-	socketsUnderWayBytes = 32 << 10
-
 	cacheLineBytes  = 64
 	defaultBuffers  = 4096
 	maxBuffers      = 1 << 24
@@ -43,18 +33,7 @@ type limits struct {
 	txPrefix, rxPrefix                    bool // FI_MSG_PREFIX in that direction
 	txDepth, rxDepth, iovLimit            uint64
 	reliable                              bool // FI_EP_RDM
-	private                               bool // sends messages of its own by the caller's queue
-}
-
-// tamed are the limits within which a provider works.
-func (l limits) tamed(prov string) limits {
-	if prov == "sockets" {
-		l.maxMsgBytes = min(l.maxMsgBytes, socketsMTUBytes)
-		l.txDepth = min(l.txDepth, socketsTxDepth)
-		l.injectBytes = 0
-		l.private = true // the first on a connection
-	}
-	return l
+	quirks                                quirks
 }
 
 // mtuBytes is the largest payload. Whether max_msg_size counts the prefix differs from provider to

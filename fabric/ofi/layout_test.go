@@ -49,11 +49,39 @@ func TestPrefixArithmetic(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.prov, func(t *testing.T) {
 			tt.want.count = defaultBuffers
-			got, err := newLayout(providerLimits[tt.prov].tamed(tt.prov), fabric.DomainConfig{})
+			got, err := newLayout(providerLimits[tt.prov].tamed(tt.prov, 117), fabric.DomainConfig{})
 			if err != nil || got != tt.want {
 				t.Errorf("newLayout = %+v, %v; want %+v", got, err, tt.want)
 			}
 		})
+	}
+}
+
+// TestQuirks: what is asked of a provider follows its version.
+func TestQuirks(t *testing.T) {
+	wide := limits{maxMsgBytes: 1 << 30, injectBytes: 4096, reliable: true}
+	for _, tt := range []struct {
+		prov      string
+		major     uint32
+		mtu, kept int
+		flags     uint32
+	}{
+		{"shm", 117, maxSegmentBytes, 0, 0},
+		{"shm", 122, maxSegmentBytes, 0, 0},
+		{"shm", 200, maxSegmentBytes, 256, 4},
+		{"shm", 204, maxSegmentBytes, 256, 4},
+		{"shm", 205, 4096, 256, 4},
+		{"shm", 300, 4096, 256, 4},
+		{"tcp", 206, maxSegmentBytes, 0, 0},
+		{"sockets", 117, socketsMTUBytes, 0, 3},
+		{"sockets", 206, socketsMTUBytes, 0, 3},
+	} {
+		l := wide.tamed(tt.prov, tt.major)
+		flags := uint32(l.quirks.flags())
+		if l.mtuBytes() != tt.mtu || l.quirks.keptPeers != tt.kept || flags != tt.flags {
+			t.Errorf("%s %d: MTU %d, quirks %+v, flags %d; want MTU %d, %d peers kept, flags %d", tt.prov,
+				tt.major, l.mtuBytes(), l.quirks, flags, tt.mtu, tt.kept, tt.flags)
+		}
 	}
 }
 

@@ -158,7 +158,7 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 			rxDepth:     uint64(raw.rx_size),
 			iovLimit:    uint64(raw.iov_limit),
 			reliable:    r.rdm,
-		}.tamed(prov),
+		}.tamed(prov, uint32(raw.prov_version)>>16),
 	}
 	e.info = fabric.Info{
 		Provider: family + "/" + prov + r.variant.option(),
@@ -177,24 +177,15 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 		RxDepth:       clip(e.limits.rxDepth, maxDepth),
 		IOVLimit:      clip(e.limits.iovLimit, maxDepth),
 		LocalMR:       raw.local_mr != 0,
-		Source:        raw.source != 0 && !r.rdm && !slices.Contains(sourceless, prov),
-		CanWait:       !slices.Contains(pollOnly, prov),
-		Loopback:      prov != "usnic", // its NICs do not send to themselves
+		Source:        raw.source != 0 && !r.rdm && tellsSource(prov),
+		CanWait:       canWait(prov),
+		Loopback:      loopsBack(prov),
 		Reliable:      r.rdm,
 		Ordered:       r.rdm && raw.ordered != 0,
 		Attrs:         attrs(fi, uint32(raw.api_version)),
 	}
 	return e, e.info.MTUBytes > 0
 }
-
-// pollOnly lists the providers whose datagram queues have no wait descriptor. No attribute tells;
-// Domain.Info has what opening the domain showed.
-var pollOnly = []string{"verbs", "efa"}
-
-// sourceless lists the providers whose datagram endpoints say that they tell sources but do not:
-// sockets does so for FI_EP_RDM only, in all versions to date. Of reliable endpoints none is asked:
-// shm tells the sources of peers that were removed, net does not tell all.
-var sourceless = []string{"sockets"}
 
 func formOf(kind C.int, srcBytes int) nameForm {
 	switch {

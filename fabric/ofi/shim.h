@@ -149,6 +149,13 @@ struct gofi_query {
 	int rdm;          // FI_EP_RDM, else FI_EP_DGRAM
 };
 
+// What the provider does besides what it should (quirks.go).
+enum {
+	GOFI_PRIVATE_SENDS = 1,    // it sends messages of its own by the queue of the caller's sends
+	GOFI_REMOVE_COMPLAINS = 2, // fi_av_remove may say EINVAL after it has removed
+	GOFI_KEEPS_PEERS = 4       // fi_av_remove must not be called
+};
+
 // gofi_layout is the arena's geometry, computed in Go (layout.go).
 struct gofi_layout {
 	uint32_t count;
@@ -159,7 +166,7 @@ struct gofi_layout {
 	uint32_t rx_prefix;
 	uint32_t mtu;
 	uint32_t inject;
-	uint32_t private; // the provider sends messages of its own by the queue of the caller's sends
+	uint32_t quirks; // GOFI_PRIVATE_SENDS ..
 };
 
 struct gofi_ep_cfg {
@@ -196,8 +203,13 @@ uint64_t gofi_arena_bytes(struct gofi_domain *d);
 int gofi_can_wait(struct gofi_domain *d);
 int gofi_has_source(struct gofi_domain *d);
 
-// Peers and regions: the index and its generation are chosen by Go; the shim checks them.
-int gofi_insert(struct gofi_domain *d, uint64_t addr, const void *name, struct gofi_fail *fail);
+// Peers and regions: the index and its generation are chosen by Go; the shim checks them. known is
+// the fi_addr_t that libfabric has for the name already, or GOFI_NO_FI_ADDR. gofi_fi_addr returns
+// that of a peer.
+#define GOFI_NO_FI_ADDR UINT64_MAX
+int gofi_insert(struct gofi_domain *d, uint64_t addr, const void *name, uint64_t known,
+	struct gofi_fail *fail);
+uint64_t gofi_fi_addr(const struct gofi_domain *d, uint64_t addr);
 int gofi_remove(struct gofi_domain *d, uint64_t addr, struct gofi_fail *fail);
 int gofi_region_add(struct gofi_domain *d, uint32_t region, void *base, uint64_t len,
 	struct gofi_fail *fail);
@@ -232,7 +244,7 @@ int64_t gofi_post(struct gofi_ep *ep, const struct gofi_send *sends, int n);
 int64_t gofi_recv(struct gofi_ep *ep, const uint32_t *bufs, int n);
 int64_t gofi_poll(struct gofi_ep *ep, struct gofi_completion *out, int max);
 
-// gofi_progress lets the provider work, and takes no completion.
+// gofi_progress lets the provider work, and takes no completion (for tests).
 void gofi_progress(struct gofi_ep *ep);
 
 // gofi_wait_socket tells that sleeps wait for the udp provider's socket, not for

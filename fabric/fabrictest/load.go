@@ -141,9 +141,9 @@ func (s *stream) message(i uint64) []byte {
 }
 
 // testRandomTraffic moves random batches among four endpoints of two domains, never more unread
-// than a receiver promises to hold (with reliable providers: than it has posted buffers for, because
-// a send may stay in its queue until it is taken), and wants every datagram once, whole, in the
-// order of its stream.
+// than a receiver promises to hold, and wants every datagram once, whole, in the order of its
+// stream. With reliable providers a receiver holds what it has posted buffers for: a send may stay
+// in its queue until it is taken.
 func testRandomTraffic(t *testing.T, f *Fixture) {
 	const steps = 3000
 	seed := cmp.Or(f.Seed, rand.Uint64())

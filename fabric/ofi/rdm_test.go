@@ -165,14 +165,15 @@ func TestReliableByName(t *testing.T) {
 	}
 }
 
-// TestPeerAgainAndAgain inserts a peer, talks first, and removes it, more often than shm's table has
-// places: the shm provider of libfabric 2 dies of that when it is told of the removals.
+// TestPeerAgainAndAgain inserts a peer, talks first, and removes it, more often than shm's table
+// has places: the shm provider of libfabric 2 dies of that when it is told of the removals.
 func TestPeerAgainAndAgain(t *testing.T) {
 	group := new(crowd)
 	opened := group.open("ofi/shm")
 	cfg := fabric.DomainConfig{Buffers: 8}
 	a, b := opened(t, cfg), opened(t, cfg)
-	from, to := openEndpoint(t, a, fabric.EndpointConfig{}), openEndpoint(t, b, fabric.EndpointConfig{})
+	from := openEndpoint(t, a, fabric.EndpointConfig{})
+	to := openEndpoint(t, b, fabric.EndpointConfig{})
 	for i := range shmPeers + 50 {
 		addr := insert(t, a, to.Name())
 		mustRecv(t, to, 1)

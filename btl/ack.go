@@ -1,8 +1,6 @@
 package btl
 
 import (
-	"time"
-
 	"gobtl/frag"
 	"gobtl/reliability"
 )
@@ -13,15 +11,6 @@ func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 	dup := old || h.Flags&frag.FlagDup != 0
 	done, verdict := ep.snd.OnAck(m.now, h.Ack, h.Credit, dup, m.done[:0])
 	return m.afterAck(ep, done, verdict)
-}
-
-// agreeRecovery decides by the peer's Hello by which rules an endpoint recovers.
-func (m *Module) agreeRecovery(ep *Endpoint, hello *frag.Hello) {
-	ep.selective = !ep.reliable && hello.Features&m.features()&frag.FeatureSack != 0
-	ep.rcv.Selective = ep.selective
-	if !ep.reliable {
-		m.seg.Join(&ep.snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
-	}
 }
 
 // afterAck books what an ACK has freed; false if it acknowledges what was never sent.

@@ -160,7 +160,7 @@ func (m *Module) lonely() bool { return len(m.slots)-len(m.freeSlots) == 1 }
 // for ever for a caller that holds all of them.
 func (m *Module) takeBulk(f *Fragment, limit int, run []reliability.Token) []reliability.Token {
 	ep := f.ep
-	if limit > 0 && f.out == 0 && (!ep.reliable || !ep.busy()) {
+	if limit > 0 && ep.idle(f) {
 		var t reliability.Token
 		if !m.takeSeg(ep, &t) && !m.borrowFrom(ep.small.queue.first, &t) {
 			return run
@@ -227,9 +227,7 @@ func (m *Module) letGo(b fabric.Buf) {
 		m.freeCtl = append(m.freeCtl, b)
 		m.ctlOwner[n] = nil
 	} else if state&txRelease != 0 {
-		if ep := m.segs[b].ep; ep.reliable {
-			ep.rel.held--
-		}
+		m.segs[b].ep.txReleased()
 		f := m.segs[b].frag // set only if the fragment waits for the fabric
 		m.release(segToken(b))
 		m.segEnded(f)

@@ -123,11 +123,7 @@ func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 	if err := m.checkState(c, ep); err != nil {
 		return err
 	}
-	if ep.reliable {
-		if err := m.checkReliable(c, ep); err != nil {
-			return err
-		}
-	} else if err := m.checkWindow(c, ep); err != nil {
+	if err := m.checkLink(c, ep); err != nil {
 		return err
 	}
 	if err := m.checkPack(c, ep); err != nil {
@@ -285,7 +281,7 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 		switch {
 		case f.state != fragQueued || f.ep != ep || ep.flowOf(f) != fl:
 			return fmt.Errorf("fragment in state %d queued", f.state)
-		case f.cursor > f.size || f.out > 0 && !ep.reliable && (f != q.first || !f.large):
+		case f.cursor > f.size || f.out > 0 && !ep.counted && (f != q.first || !f.large):
 			return fmt.Errorf("fragment with %d of %d bytes sent stands at %d of the queue", f.cursor,
 				f.size, count)
 		case f.next == nil && q.last != f || count > q.count:

@@ -93,7 +93,7 @@ func (m *Module) adopt(ep *Endpoint, n *frag.Name) error {
 	ep.dataAddr = dataAddr
 	ep.tiny, ep.mtu = min(m.cmd.mtu, int(n.CommandBytes)), min(m.data.mtu, int(n.MTUBytes))
 	ep.fragBytesMax = 1<<32 - 1
-	ep.reliable = false
+	ep.counted = false
 	if m.byTag[ep.peer] == ep {
 		delete(m.byTag, ep.peer)
 	}
@@ -196,7 +196,6 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	ep.rcv.Init(h.Seq, m.rules.WindowPackets)
 	ep.asm.Init(m.pool, segmentRoom(ep.mtu, frag.KindChunk))
 	m.agree(ep, hello)
-	m.agreeRecovery(ep, hello)
 }
 
 // features are the optional abilities of this side.
@@ -249,7 +248,7 @@ func (m *Module) establish(ep *Endpoint) {
 		m.sortQueues(ep)
 		m.endDisplaced(ep)
 		m.stats.counters[CntPeersConnected]++
-		if ep.reliable {
+		if ep.counted {
 			m.stats.counters[CntPeersReliable]++
 		}
 		m.outbox.note(ep, EventConnected, nil)
@@ -264,7 +263,7 @@ func (m *Module) establish(ep *Endpoint) {
 	if hs.confirmed {
 		ep.hs = nil
 		m.connectedTimer(ep)
-		if ep.reliable { // the ACK before may have come too early
+		if ep.watches() { // the ACK before may have come too early
 			ep.rcv.AskAck(m.now, 0)
 			m.owe(ep)
 		}

@@ -31,38 +31,6 @@ func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
 	p.ep, p.frag, p.seg = f.ep, f, f.seg
 }
 
-// seal makes a packet ready to be posted: sequence number, ACK that rides on it, header, timer. It
-// returns the datagram's length.
-func (m *Module) seal(p *packet) int {
-	if p.ep.reliable {
-		return m.sealReliable(p)
-	}
-	m.stamp(p)
-	p.Seq = p.ep.snd.Admit(p.seg)
-	s := &m.segs[p.seg]
-	sizeBytes := m.write(p, s)
-	s.frag = p.frag
-	s.data = p.Kind == frag.KindChunk || sizeBytes > p.ep.tiny
-	m.posted(p.ep, p.seg, p.Seq)
-	m.stats.counters[sentCounter[p.Kind&0x0F]]++
-	return sizeBytes
-}
-
-// stamp gives a packet, the first of one or several to be sent, what the others do not have: the
-// ACK that is owed.
-func (m *Module) stamp(p *packet) {
-	ep := p.ep
-	p.Conn = ep.peerTag
-	if ep.snd.InFlight() == 0 {
-		ep.waitSince = m.awake
-	}
-	if ep.ackRides() {
-		m.takeAck(ep, &p.Header)
-		m.stats.counters[CntAckPiggybacked]++
-	}
-	ep.sentIn = m.period
-}
-
 // write puts a packet's header before its payload. It returns the datagram's length.
 func (m *Module) write(p *packet, s *sendSegment) int {
 	sizeBytes := p.Encode(m.arena.Bytes(segBuf(p.seg))) + int(p.PayloadLen)
@@ -75,61 +43,25 @@ var sentCounter = [16]Counter{
 	frag.KindFrag: CntSentFrag, frag.KindChunk: CntSentChunk, frag.KindPack: CntSentPack,
 }
 
-// sealReliable is seal for a reliable endpoint.
-func (m *Module) sealReliable(p *packet) int {
-	ep, f, s := p.ep, p.frag, &m.segs[p.seg]
-	if ep.snd.InFlight() == 0 {
-		m.beginWatch(ep)
-	}
-	n := ep.snd.Count()
-	p.Conn, p.Seq = ep.peerTag, 0
-	last := p.Kind != frag.KindChunk || p.OffsetBytes+uint32(p.PayloadLen) == p.SizeBytes
-	if f != nil && last {
-		f.until = n
-	}
-	if f != nil && last || ep.flushes.len() > 0 && last {
-		p.Seq = n
-		m.stats.counters[CntAsked]++
-	}
-	ep.sentIn = m.period
-	sizeBytes := m.write(p, s)
-	s.frag = nil
-	if s.gatherLen != 0 { // read from the caller's memory until the fabric is done
-		s.frag = f
-		f.out++
-	}
-	m.tx[p.seg] = txRelease
-	ep.rel.held++
-	m.stats.counters[sentCounter[p.Kind&0x0F]]++
-	return sizeBytes
-}
-
 // chunkRun is the chunks of one fragment that are sent one behind the other: the packet of the
 // latest one whose header was encoded, and the headers that follow it.
 type chunkRun struct {
 	packet
 	next      frag.Followers
 	first     seq.Num // number of the first one
-	packets   uint32
+	packets   uint32  // that were numbered at once; 0: each is sealed by itself
 	written   uint32
 	sizeBytes uint32 // of the latest one's datagram
 }
 
-// beginRun numbers the chunks of a fragment to be written into the segments of run. Only the first
-// one may carry an ACK, so those behind it follow it.
+// beginRun makes r the chunks of a fragment that are to be written into the segments of run.
 func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reliability.Token) {
 	r.Header = frag.Header{
 		Kind: frag.KindChunk, Flags: flags, Tag: f.tag, FragID: f.id, SizeBytes: f.size,
 		Handle: uint64(f.handle),
 	}
 	r.ep, r.frag = f.ep, f
-	if f.ep.reliable {
-		return
-	}
-	m.stamp(&r.packet)
-	r.first = f.ep.snd.AdmitRun(run)
-	r.packets = uint32(len(run))
-	f.out += r.packets
+	m.sealRun(r, run)
 }
 
 // writeChunk writes the header of the next chunk of a run, sizeBytes from offset on, in segment t.
@@ -143,8 +75,8 @@ func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes 
 	}
 	r.seg, r.PayloadLen, r.OffsetBytes = t, uint16(sizeBytes), offset
 	r.PutOffset = r.frag.offset + uint64(offset)
-	if r.ep.reliable {
-		m.sealReliable(&r.packet)
+	if r.packets == 0 {
+		m.seal(&r.packet)
 		return
 	}
 	r.Seq = r.first.Add(r.written)
@@ -314,7 +246,7 @@ func (m *Module) sendQuestion(ep *Endpoint) bool {
 func (m *Module) putControl(ep *Endpoint, c *channel, b fabric.Buf, sizeBytes int,
 	to fabric.Addr,
 ) {
-	if ep.reliable {
+	if ep.counted {
 		m.ctlOwner[int(b)-len(m.segs)] = ep
 	}
 	c.put(b, sizeBytes, to)

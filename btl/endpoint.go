@@ -31,9 +31,7 @@ type Endpoint struct {
 	born uint64 // number of endpoints made before this one
 
 	state      endpointState
-	reliable   bool // the fabric loses nothing, and the peer knows: see reliable.go
 	closing    bool // Close was called: a bye is queued, sent, or acknowledged
-	selective  bool // ACKs that go alone are selective, here and there
 	ackOwed    bool
 	joined     bool // has a share of the credits
 	superseded bool // the peer has connected anew: ends with its bye, or if it does not answer
@@ -55,8 +53,7 @@ type Endpoint struct {
 	sentIn     uint64 // the module's period in which something was sealed last
 	bursts     bool   // the latest pack had several records: the next message will not be alone
 	asm        frag.Assembler
-	refusals   []refusal
-	rel        reliableState
+	link
 
 	mtu          int // datagram sizes that both sides take
 	tiny         int
@@ -167,13 +164,7 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 		err = ErrClosed
 	}
 	ep.err = err
-	if ep.reliable {
-		m.failUnconfirmed(ep, err)
-	} else {
-		for _, t := range ep.snd.Abort(m.done[:0]) {
-			m.failSeg(t, err)
-		}
-	}
+	m.abandon(ep, err)
 	m.failPack(ep, err)
 	ep.disarm()
 	m.failQueue(&ep.small.queue, err)

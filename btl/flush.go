@@ -28,9 +28,7 @@ func (ep *Endpoint) Flush(now Time, fn func(error)) {
 	}
 	ep.flushes.push(flush{fn: fn, after: ep.lastQueued(), until: ep.sentUntil()})
 	ep.checkFlushed()
-	if ep.reliable {
-		ep.m.askFlush(ep)
-	}
+	ep.m.askFlush(ep)
 }
 
 // lastQueued returns the fragments that stand last in the endpoint's queues.

@@ -127,57 +127,18 @@ func (m *Module) receive(c *channel, comp *fabric.Completion) {
 	if !m.decode(c, comp, &in) {
 		return
 	}
-	ep := in.ep
-	if ep.reliable {
-		m.receiveReliable(&in)
+	if !m.admit(&in) {
 		return
 	}
-	place := reliability.Accept
-	if in.Kind.HasSeq() {
-		place = ep.rcv.Check(in.Seq)
-	}
-	// The ACK on a packet that is here already, a copy of the network's making perhaps, is the one of
-	// before: it reports no gap.
-	if in.Flags&frag.FlagSack != 0 {
-		if !m.onSack(&in) {
-			m.drop(CntDropAck)
-			return
-		}
-	} else if in.Flags&frag.FlagAck != 0 && !m.onAck(ep, &in.Header, place != reliability.Accept) {
-		m.drop(CntDropAck)
-		return
-	}
-	m.heard(ep)
 	switch in.Kind {
 	case frag.KindAck:
 		m.stats.counters[CntRecvAck]++
 	case frag.KindNack:
 		m.stats.counters[CntRecvNack]++
-		m.onNack(&in)
+		m.nacked(&in)
 	default:
-		if m.isNews(ep, place) {
-			m.accept(&in)
-		}
+		m.accept(&in)
 	}
-}
-
-// isNews says whether a packet's place is in the window; one that is no news is counted, and
-// answered if the peer seems to have missed an ACK.
-func (m *Module) isNews(ep *Endpoint, place reliability.Verdict) bool {
-	switch place {
-	case reliability.Accept:
-		return true
-	case reliability.Duplicate:
-		m.stats.counters[CntDuplicate]++
-	case reliability.Below:
-		m.stats.counters[CntBelowWindow]++
-	default:
-		m.stats.counters[CntAboveWindow]++
-		return false
-	}
-	ep.rcv.Repeated(m.now)
-	m.owe(ep)
-	return false
 }
 
 // onSack processes an Ack with a Sack.
@@ -213,12 +174,7 @@ func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
 	if ep == nil || ep.state != stateConnected || ep.byeSeen {
 		return false
 	}
-	if ep.reliable {
-		if h.Flags&frag.FlagAck != 0 || ep.whyLost(&h) != nil {
-			return false
-		}
-	} else if ep.rcv.Check(h.Seq) != reliability.Accept ||
-		h.Flags&frag.FlagAck != 0 && !ep.snd.Plausible(h.Ack) {
+	if !ep.admissible(&h) {
 		return false
 	}
 	c.receiving--

@@ -50,6 +50,15 @@ const landingPause = 2
 // many that the network has sent as one, whatever it asks for.
 const aloneBytesMin = 16 << 10
 
+// came notes that the chunk in h has come, which may have made its fragment whole.
+func (l *landing) came(ep *Endpoint, h *frag.Header, whole bool) {
+	if whole {
+		l.over(ep, h)
+	} else {
+		l.expect(h)
+	}
+}
+
 // over notes that the chunk in h has made a large fragment whole. After two of one size and sender
 // a third is expected: then its first chunks land, too, in the buffer that it will get.
 func (l *landing) over(ep *Endpoint, h *frag.Header) {

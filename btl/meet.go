@@ -162,7 +162,7 @@ func (m *Module) validateAnother(ep, old *Endpoint) *Endpoint {
 	case old.state == stateConnected:
 		// The peer has closed the old connection or lost it. What it sent there may still arrive.
 		old.superseded, old.asked, old.answered = true, false, false
-		if !old.reliable { // which has been asking for the same
+		if !old.watches() { // which has been asking for the same
 			old.probes = 0
 		}
 		m.setTimer(old, m.supersededTimeout(old))
@@ -190,7 +190,7 @@ func (m *Module) takeOver(ep, half *Endpoint) {
 	ep.cmdAddr, ep.dataAddr = half.cmdAddr, half.dataAddr
 	ep.mtu, ep.tiny, ep.fragBytesMax = half.mtu, half.tiny, half.fragBytesMax
 	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
-	ep.reliable, ep.selective = half.reliable, half.selective
+	ep.counted, ep.selective = half.counted, half.selective
 	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0
 	half.state, half.hs = stateEnded, nil
 }

@@ -234,9 +234,7 @@ func (m *Module) sealPack(ep *Endpoint) int {
 	m.packs--
 	ep.pack = openPack{}
 	n := m.seal(&pkt)
-	if ep.reliable {
-		ep.confirmChain(f)
-	}
+	ep.awaitEnd(f)
 	c.putSegment(p.seg, to)
 	return n
 }
@@ -268,19 +266,13 @@ func (m *Module) chainEnded(f *Fragment, err error) {
 	}
 }
 
-// acceptPack takes a pack over and delivers its records in their order, if all of them have a
-// handler: else nothing of it. A handler may remove another one, or end the endpoint; then what
-// is left for that is dropped.
+// acceptPack takes a pack over and delivers its records in their order, if the link admits them. A
+// handler may remove another one, or end the endpoint; then what is left for that is dropped.
 func (m *Module) acceptPack(in *arrival) {
 	ep, h := in.ep, &in.Header
-	for rest := in.payload; len(rest) > 0; {
-		var tag uint8
-		tag, _, rest = nextRecord(rest)
-		if m.handlers[tag] == nil {
-			m.drop(CntDropNoHandler)
-			m.sendNack(ep, h.Seq, frag.NackRecord, tag)
-			return
-		}
+	refused := len(ep.counts.nacks) // from here on are those of this pack
+	if !m.admitRecords(in) {
+		return
 	}
 	taken := false
 	for rest := in.payload; len(rest) > 0; {
@@ -293,7 +285,7 @@ func (m *Module) acceptPack(in *arrival) {
 			m.accepted(ep, h)
 			taken = true
 		}
-		if m.handlers[tag] == nil || ep.state != stateConnected {
+		if m.handlers[tag] == nil || ep.state != stateConnected || ep.counts.refused(refused, tag) {
 			m.stats.counters[CntRecordsDropped]++
 			continue
 		}

@@ -9,6 +9,7 @@ func (m *Module) accept(in *arrival) {
 	switch {
 	case ep.state == stateLingering:
 		m.drop(CntDropState) // the peer said goodbye: nothing may follow
+	case h.Kind == frag.KindChunk && m.refusedBefore(in):
 	case h.Flags&frag.FlagPut != 0:
 		m.acceptPut(in)
 	case h.Kind == frag.KindPack:
@@ -16,18 +17,14 @@ func (m *Module) accept(in *arrival) {
 	case h.Tag > frag.TagUserMax:
 		m.accepted(ep, h)
 		if h.Tag == frag.TagBye {
-			ep.byeSeen, ep.byeSeq = true, h.Seq
+			ep.byeSeen, ep.byeSeq = true, ep.numberOf(h)
 		} else {
 			ep.voided(h.Seq)
 		}
 		m.checkBye(ep)
 	case m.handlers[h.Tag] == nil:
 		m.drop(CntDropNoHandler)
-		if h.Kind == frag.KindChunk {
-			ep.refuse(h)
-		}
-		// Without room for it now the peer sends the packet again, and is told then.
-		m.sendNack(ep, h.Seq, frag.NackNoHandler, 0)
+		m.refuse(in, frag.NackNoHandler, 0)
 	case h.Kind == frag.KindChunk:
 		m.acceptChunk(in)
 	default:
@@ -37,18 +34,8 @@ func (m *Module) accept(in *arrival) {
 	}
 }
 
-// accepted books a packet in the window: it is acknowledged from now on.
-func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
-	if ep.reliable {
-		m.count(ep, h)
-	} else {
-		if h.Seq != ep.rcv.Next() {
-			m.stats.counters[CntEarly]++
-		}
-		ep.rcv.Accept(m.now, h.Seq, &m.rules)
-		ep.rcv.Unread(m.unread)
-		m.owe(ep)
-	}
+// countAccepted counts a packet that was taken over.
+func (m *Module) countAccepted(h *frag.Header) {
 	switch {
 	case h.Flags&frag.FlagPut != 0 && h.Kind == frag.KindChunk:
 		m.stats.counters[CntRecvPutChunk]++
@@ -72,25 +59,17 @@ func (m *Module) deliver(ep *Endpoint, tag uint8, data []byte) {
 // acceptChunk adds a chunk to its fragment and delivers the fragment when it is whole.
 func (m *Module) acceptChunk(in *arrival) {
 	ep, h := in.ep, &in.Header
-	if ep.failedThere(h.FragID) {
-		m.accepted(ep, h)
-		m.checkBye(ep)
-		return
-	}
-	msg, err := ep.asm.Add(h, in.payload, h.Seq == ep.rcv.Next())
-	if err != nil {
-		m.drop(CntDropReassembly) // comes again when there may be room
-		ep.rcv.Repeated(m.now)    // this side is alive, though it cannot take the packet
-		m.owe(ep)
+	msg, ok := m.assemble(in)
+	if !ok {
 		return
 	}
 	m.accepted(ep, h)
+	if ep.lands() {
+		m.landing.came(ep, h, msg != nil)
+	}
 	if msg != nil {
-		m.landing.over(ep, h)
 		m.deliver(ep, msg.Tag, msg.Bytes)
 		msg.Release()
-	} else {
-		m.landing.expect(h)
 	}
 	m.checkBye(ep)
 }

@@ -96,7 +96,7 @@ func (m *Module) acceptPut(in *arrival) {
 	mem, ok := m.regions.target(Handle(h.Handle), h.PutOffset, len(payload))
 	if !ok {
 		m.drop(CntDropAccess)
-		m.sendNack(ep, h.Seq, frag.NackAccess, 0)
+		m.refuse(in, frag.NackAccess, 0)
 		return
 	}
 	copy(mem, payload)

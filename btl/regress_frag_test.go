@@ -100,8 +100,8 @@ func TestRefusalsAreBounded(t *testing.T) {
 	first := in.rcv.Next()
 	for i := range uint32(2 * refusalsMax) {
 		h := frag.Header{Kind: frag.KindChunk, Seq: first.Add(i), FragID: i / 2}
-		in.refuse(&h)
-		in.refuse(&h)
+		in.remember(&h)
+		in.remember(&h)
 	}
 	if n := len(in.refusals); n != refusalsMax || in.refusals[n-1].fragID != refusalsMax-1 {
 		t.Errorf("%d are remembered, the last %+v", n, in.refusals[n-1])

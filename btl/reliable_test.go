@@ -154,7 +154,7 @@ func TestReliableExchange(t *testing.T) {
 		}
 	}
 	ep := r.connect(0, 1)
-	if !ep.reliable {
+	if !ep.counted {
 		t.Fatal("not reliable")
 	}
 	r.sent = nil
@@ -243,7 +243,7 @@ func TestReliableMixedPair(t *testing.T) {
 			t.Errorf("%v, %d delivered", end, n)
 		}
 		for _, m := range r.mods {
-			if m.slots[0].reliable || m.stats.Get(CntPeersReliable) != 0 {
+			if m.slots[0].counted || m.stats.Get(CntPeersReliable) != 0 {
 				t.Error("reliable, although one side is not")
 			}
 		}

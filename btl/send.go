@@ -128,9 +128,7 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	}
 	f.out, f.cursor = 1, f.size
 	m.postNow(&p, c, to)
-	if ep.reliable {
-		ep.rel.confirm.push(f)
-	}
+	ep.awaitEnd(f)
 	return true
 }
 
@@ -256,9 +254,7 @@ func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 	n := m.seal(&p)
 	c.putSegment(p.seg, to)
 	m.unqueue(ep, f)
-	if ep.reliable {
-		ep.rel.confirm.push(f)
-	}
+	ep.awaitEnd(f)
 	return n
 }
 
@@ -266,10 +262,7 @@ func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 // fragment's memory. They stand one behind the other in the batch and have one size, so that a
 // provider can hand them down as one.
 func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sent, packets int) {
-	c, to := &m.data, ep.dataAddr
-	if ep.reliable {
-		c, to = &m.cmd, ep.cmdAddr
-	}
+	c, to := ep.bulkPath()
 	head := frag.HeaderBytes(frag.KindChunk, f.flags())
 	packet := ep.mtu - head
 	// Half of the batch is left to other packets if the fabric does not take it.
@@ -295,15 +288,9 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 		f.cursor += sizeBytes
 		c.putSegment(t, to)
 	}
-	if !ep.reliable {
-		m.postedRun(ep, run, r.first)
-	}
 	if f.cursor == f.size {
 		m.unqueue(ep, f)
-		if ep.reliable {
-			f.out++
-			ep.rel.confirm.push(f)
-		}
+		ep.awaitEnd(f)
 	}
 	return int(f.cursor-from) + len(run)*head, len(run)
 }

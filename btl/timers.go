@@ -26,7 +26,7 @@ func (m *Module) setTimer(ep *Endpoint, d time.Duration) {
 func (m *Module) clearTimer(ep *Endpoint) {
 	m.timers.Checkout(ep.room)
 	ep.room = 0
-	ep.rel.watched = false
+	ep.counts.watched = false
 }
 
 // connectedTimer starts the timer of a connected endpoint, if it needs one.
@@ -65,14 +65,14 @@ func (m *Module) expire(received bool) {
 			return
 		}
 		ep := m.slots[slot]
-		ep.room, ep.rel.watched = 0, false
+		ep.room, ep.counts.watched = 0, false
 		m.onTimer(ep)
 	}
 }
 
 func (m *Module) onTimer(ep *Endpoint) {
 	switch {
-	case ep.rel.broken && ep.state == stateConnected:
+	case ep.counts.broken && ep.state == stateConnected:
 		m.end(ep, EventFailed, fmt.Errorf("%w: the fabric cannot carry its packets", ErrPeerDead))
 	case ep.state == stateAccepting:
 		m.stats.counters[CntPeersFailed]++
@@ -87,7 +87,7 @@ func (m *Module) onTimer(ep *Endpoint) {
 		m.onSuperseded(ep)
 	case ep.owed():
 		m.onWatch(ep)
-	case ep.reliable && m.cfg.KeepAlive == 0: // of packets that are confirmed meanwhile
+	case ep.watches() && m.cfg.KeepAlive == 0: // of packets that are confirmed meanwhile
 	default:
 		m.onKeepAlive(ep)
 	}
@@ -125,7 +125,7 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 	ep.probes++
 	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peerTag, frag.HelloBytes)
 	again := min(m.cfg.CloseTimeout, m.cfg.PeerTimeout) / (silentResendsMin + 1)
-	if left := m.cfg.PeerTimeout - quiet; ep.reliable && left > 0 {
+	if left := m.cfg.PeerTimeout - quiet; ep.watches() && left > 0 {
 		again = min(again, left)
 	}
 	m.setTimer(ep, max(again, time.Millisecond))
@@ -134,7 +134,7 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 // supersededTimeout is when a superseded peer is asked first. A reliable endpoint has no other
 // timer that would notice its death.
 func (m *Module) supersededTimeout(ep *Endpoint) time.Duration {
-	if ep.reliable {
+	if ep.watches() {
 		left := m.cfg.PeerTimeout - m.awake.Sub(ep.heardAt)
 		return max(min(m.cfg.CloseTimeout, m.watchEvery(), left), time.Millisecond)
 	}
@@ -156,7 +156,7 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 		m.retag(ep)
 		return // to here at once
 	}
-	if ep.state == stateConnected && ep.reliable {
+	if ep.state == stateConnected && ep.watches() {
 		m.onUnconfirmed(ep)
 		return
 	}

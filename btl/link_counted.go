@@ -27,8 +27,8 @@ import (
 // that confirms it; and a fragment in chunks for which the peer had no memory is sent anew as a
 // whole.
 
-// reliableState is what only reliable endpoints have.
-type reliableState struct {
+// countedState is what only reliable endpoints have.
+type countedState struct {
 	confirm  fragmentList  // sent whole, not confirmed, oldest first
 	held     int           // send buffers that the fabric has
 	nacks    []pendingNack // refusals that the peer is to be told before the next Ack
@@ -47,66 +47,63 @@ type pendingNack struct {
 	reason, tag uint8
 }
 
-// agree decides by the peer's Hello whether the endpoint is reliable. What a reliable one may send,
-// its peer's first Ack tells.
-func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
-	ep.reliable = m.reliable && hello.Features&frag.FeatureReliable != 0
-	if ep.reliable {
-		ep.tiny = ep.mtu // all goes one way
-		ep.snd.Unbind()
-	} else {
-		ep.snd.Grant(hello.Credit)
+// sealCounted is seal for a counted link.
+func (m *Module) sealCounted(p *packet) int {
+	ep, f, s := p.ep, p.frag, &m.segs[p.seg]
+	if ep.snd.InFlight() == 0 {
+		m.beginWatch(ep)
 	}
+	n := ep.snd.Count()
+	p.Conn, p.Seq = ep.peerTag, 0
+	last := p.Kind != frag.KindChunk || p.OffsetBytes+uint32(p.PayloadLen) == p.SizeBytes
+	if f != nil && last {
+		f.until = n
+	}
+	if f != nil && last || ep.flushes.len() > 0 && last {
+		p.Seq = n
+		m.stats.counters[CntAsked]++
+	}
+	ep.sentIn = m.period
+	sizeBytes := m.write(p, s)
+	s.frag = nil
+	if s.gatherLen != 0 { // read from the caller's memory until the fabric is done
+		s.frag = f
+		f.out++
+	}
+	if p.Kind == frag.KindChunk && last { // the confirmation, as for others from the beginning
+		f.out++
+	}
+	m.tx[p.seg] = txRelease
+	ep.counts.held++
+	m.stats.counters[sentCounter[p.Kind&0x0F]]++
+	return sizeBytes
 }
 
-// busy says whether send buffers of the endpoint are under way, which will be free again.
-func (ep *Endpoint) busy() bool {
-	if ep.reliable {
-		return ep.rel.held > 0
-	}
-	return ep.snd.InFlight() > 0
-}
-
-// mayClose says whether a goodbye may be sent. A reliable endpoint keeps it until everything before
-// is confirmed: of that something may have to be sent again.
-func (ep *Endpoint) mayClose() bool { return !ep.reliable || ep.rel.confirm.first == nil }
-
-// confirmChain has the fragments of a pack, which are told of its end, wait for the confirmation.
-func (ep *Endpoint) confirmChain(f *Fragment) {
-	for until := f; f != nil; {
+// await has fragments wait for the confirmation of the packet that the first one's last is.
+func (c *countedState) await(f *Fragment) {
+	for first := f; f != nil; {
 		next := f.next
-		f.until = until.until
-		ep.rel.confirm.push(f)
+		f.until = first.until
+		c.confirm.push(f)
 		f = next
 	}
 }
 
-// receiveReliable is receive for a reliable endpoint.
-func (m *Module) receiveReliable(in *arrival) {
-	ep, h := in.ep, &in.Header
+// admitCounted is admit for a counted link.
+func (m *Module) admitCounted(in *arrival) bool {
+	ep := in.ep
 	if ep.state == stateLingering {
-		m.drop(CntDropState) // the peer said goodbye: nothing may follow
-		return
+		return m.drop(CntDropState) // the peer said goodbye: nothing may follow
 	}
-	if why := ep.whyLost(h); why != nil {
+	if why := ep.whyLost(&in.Header); why != nil {
 		m.lost(ep, why)
-		return
+		return false
 	}
 	m.heard(ep)
-	if h.Flags&frag.FlagAck != 0 {
-		m.onConfirm(ep, h)
+	if in.Flags&frag.FlagAck != 0 {
+		m.onConfirm(ep, &in.Header)
 	}
-	switch h.Kind {
-	case frag.KindAck:
-		m.stats.counters[CntRecvAck]++
-	case frag.KindNack:
-		m.stats.counters[CntRecvNack]++
-		m.onNackReliable(in)
-	case frag.KindPack:
-		m.acceptReliablePack(in)
-	default:
-		m.acceptReliable(in)
-	}
+	return true
 }
 
 // whyLost says how a packet shows that not all arrive once and in order, nil if it does not.
@@ -129,98 +126,59 @@ func (m *Module) lost(ep *Endpoint, why error) {
 	m.end(ep, EventFailed, fmt.Errorf("%w: %w", ErrLost, why))
 }
 
-// acceptReliable takes over a packet that is no pack.
-func (m *Module) acceptReliable(in *arrival) {
-	ep, h := in.ep, &in.Header
-	switch {
-	case h.Kind == frag.KindChunk && ep.rel.failed != 0 && ep.rel.failedID == h.FragID:
-		m.drop(CntDropState)
-		m.refuseReliable(ep, h, ep.rel.failed)
-	case h.Flags&frag.FlagPut != 0:
-		mem, ok := m.regions.target(Handle(h.Handle), h.PutOffset, len(in.payload))
-		if !ok {
-			m.drop(CntDropAccess)
-			m.refuseReliable(ep, h, frag.NackAccess)
-			return
-		}
-		copy(mem, in.payload)
-		m.stats.counters[CntRecvPayloadBytes] += uint64(len(in.payload))
-		m.accepted(ep, h)
-	case h.Tag > frag.TagUserMax:
-		m.accepted(ep, h)
-		if h.Tag == frag.TagBye {
-			m.peerClosed(ep)
-		}
-	case m.handlers[h.Tag] == nil:
-		m.drop(CntDropNoHandler)
-		m.refuseReliable(ep, h, frag.NackNoHandler)
-	case h.Kind == frag.KindChunk:
-		m.acceptReliableChunk(in)
-	default:
-		m.accepted(ep, h)
-		m.deliver(ep, h.Tag, in.payload)
+// refusedBeforeCounted refuses a chunk of a fragment that is refused.
+func (m *Module) refusedBeforeCounted(in *arrival) bool {
+	c := &in.ep.counts
+	if c.failed == 0 || c.failedID != in.FragID {
+		return false
 	}
+	m.drop(CntDropState)
+	m.refuseCounted(in.ep, &in.Header, c.failed)
+	return true
 }
 
-func (m *Module) acceptReliableChunk(in *arrival) {
-	ep, h := in.ep, &in.Header
+// assembleCounted is assemble for a counted link, over which chunks come in their order.
+func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
+	ep, h, c := in.ep, &in.Header, &in.ep.counts
 	arriving := ep.asm.Active() > 0
-	if arriving && (h.FragID != ep.rel.arriving || h.OffsetBytes != ep.rel.arrived) ||
+	if arriving && (h.FragID != c.arriving || h.OffsetBytes != c.arrived) ||
 		!arriving && h.OffsetBytes != 0 {
 		m.lost(ep, fmt.Errorf("a chunk of fragment %d, at byte %d, was not the next one", h.FragID,
 			h.OffsetBytes))
-		return
+		return nil, false
 	}
 	msg, err := ep.asm.Add(h, in.payload, true)
 	switch {
 	case errors.Is(err, frag.ErrBudget):
 		m.drop(CntDropReassembly)
-		m.refuseReliable(ep, h, frag.NackMemory)
+		m.refuseCounted(ep, h, frag.NackMemory)
+		return nil, false
 	case err != nil: // what no sender sends
 		m.lost(ep, err)
-	default:
-		ep.rel.arriving, ep.rel.arrived = h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
-		m.accepted(ep, h)
-		if msg != nil {
-			m.deliver(ep, msg.Tag, msg.Bytes)
-			msg.Release()
-		}
+		return nil, false
 	}
+	c.arriving, c.arrived = h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
+	return msg, true
 }
 
-// acceptReliablePack delivers the records of a pack that have a handler.
-func (m *Module) acceptReliablePack(in *arrival) {
-	ep, h := in.ep, &in.Header
-	n := ep.rcv.Expected()
-	before := len(ep.rel.nacks)
-	for rest := in.payload; len(rest) > 0 && h.Seq != 0; {
+// admitRecordsCounted notes the tags of a pack that have no handler, if the peer asks: the other
+// records are delivered.
+func (ep *Endpoint) admitRecordsCounted(in *arrival) {
+	c, n := &ep.counts, ep.rcv.Expected()
+	before := len(c.nacks)
+	for rest := in.payload; len(rest) > 0 && in.Seq != 0; {
 		var tag uint8
 		tag, _, rest = nextRecord(rest)
-		if m.handlers[tag] == nil && !ep.refused(before, tag) {
-			ep.rel.nacks = append(ep.rel.nacks, pendingNack{seq: n, reason: frag.NackRecord, tag: tag})
+		if ep.m.handlers[tag] == nil && !c.refused(before, tag) {
+			c.nacks = append(c.nacks, pendingNack{seq: n, reason: frag.NackRecord, tag: tag})
 		}
 	}
-	for rest := in.payload; len(rest) > 0; {
-		var tag uint8
-		var data []byte
-		tag, data, rest = nextRecord(rest)
-		if m.handlers[tag] == nil || ep.state != stateConnected || ep.refused(before, tag) {
-			m.stats.counters[CntRecordsDropped]++
-			continue
-		}
-		m.deliver(ep, tag, data)
-	}
-	if ep.state != stateConnected {
-		m.stats.counters[CntRecvPack]++
-		return
-	}
-	m.accepted(ep, h)
 }
 
 // refused says whether one of the Nacks from the given one on names the tag.
-func (ep *Endpoint) refused(from int, tag uint8) bool {
-	for i := from; i < len(ep.rel.nacks); i++ {
-		if ep.rel.nacks[i].tag == tag {
+func (c *countedState) refused(from int, tag uint8) bool {
+	for i := from; i < len(c.nacks); i++ {
+		if c.nacks[i].tag == tag {
 			return true
 		}
 	}
@@ -238,56 +196,48 @@ func (m *Module) count(ep *Endpoint, h *frag.Header) {
 	}
 }
 
-// refuseReliable books a refused packet. Its sender is told if it asks; if it is a chunk, with the
+// refuseCounted books a refused packet. Its sender is told if it asks; if it is a chunk, with the
 // last one, which asks, and so are all behind it refused.
-func (m *Module) refuseReliable(ep *Endpoint, h *frag.Header, reason uint8) {
+func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 	n := ep.rcv.Expected()
 	m.count(ep, h)
 	if h.Kind == frag.KindChunk {
-		ep.rel.failed, ep.rel.failedID = reason, h.FragID
+		ep.counts.failed, ep.counts.failedID = reason, h.FragID
 		ep.asm.Forget(h.FragID)
 	}
 	if h.Seq != 0 {
-		ep.rel.nacks = append(ep.rel.nacks, pendingNack{seq: n, reason: reason})
+		ep.counts.nacks = append(ep.counts.nacks, pendingNack{seq: n, reason: reason})
 	}
-}
-
-// ackPath is the channel that ACKs and Nacks to the peer take, and its address there.
-func (ep *Endpoint) ackPath() (*channel, fabric.Addr) {
-	if ep.reliable {
-		return &ep.m.data, ep.dataAddr
-	}
-	return &ep.m.cmd, ep.cmdAddr
 }
 
 // tellRefusals sends the Nacks that belong before an Ack to a reliable peer. False means that there
 // is no room for all of them now.
 func (m *Module) tellRefusals(ep *Endpoint) bool {
-	nacks, told := ep.rel.nacks, 0
+	nacks, told := ep.counts.nacks, 0
 	for told < len(nacks) && m.sendNack(ep, nacks[told].seq, nacks[told].reason, nacks[told].tag) {
 		told++
 	}
-	ep.rel.nacks = nacks[:copy(nacks, nacks[told:])]
-	return len(ep.rel.nacks) == 0
+	ep.counts.nacks = nacks[:copy(nacks, nacks[told:])]
+	return len(ep.counts.nacks) == 0
 }
 
 // onConfirm ends the sends that the peer's Ack confirms.
 func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 	if ep.snd.Confirm(h.Ack, h.Credit) {
 		ep.ackedAt = m.awake
-		for f := ep.rel.confirm.first; f != nil && !h.Ack.Before(f.until); {
-			m.segEnded(ep.rel.confirm.pop())
-			f = ep.rel.confirm.first
+		for f := ep.counts.confirm.first; f != nil && !h.Ack.Before(f.until); {
+			m.segEnded(ep.counts.confirm.pop())
+			f = ep.counts.confirm.first
 		}
 		ep.checkFlushed()
 	}
 	m.arm(ep)
 }
 
-// onNackReliable notes why a fragment will end, or sends it anew.
-func (m *Module) onNackReliable(in *arrival) {
+// onNackCounted notes why a fragment will end, or sends it anew.
+func (m *Module) onNackCounted(in *arrival) {
 	ep, h := in.ep, &in.Header
-	for f := ep.rel.confirm.first; f != nil && !h.Seq.Before(f.until); f = f.next {
+	for f := ep.counts.confirm.first; f != nil && !h.Seq.Before(f.until); f = f.next {
 		switch {
 		case h.Seq != f.until:
 		case h.Tag == frag.NackMemory:
@@ -308,7 +258,7 @@ func (m *Module) sendAnew(ep *Endpoint, f *Fragment) {
 		return // it needs none
 	}
 	m.stats.counters[CntRetransmitNack]++
-	ep.rel.confirm.remove(f)
+	ep.counts.confirm.remove(f)
 	f.out--
 	f.cursor, f.state = 0, fragQueued
 	q := &ep.large.queue
@@ -336,10 +286,10 @@ func (m *Module) sendAnew(ep *Endpoint, f *Fragment) {
 	m.rearm(ep)
 }
 
-// failUnconfirmed ends what is sent to a reliable peer that is gone.
-func (m *Module) failUnconfirmed(ep *Endpoint, err error) {
+// abandonCounted ends what is sent to a reliable peer that is gone.
+func (m *Module) abandonCounted(ep *Endpoint, err error) {
 	ep.snd.Settle()
-	for f := ep.rel.confirm.pop(); f != nil; f = ep.rel.confirm.pop() {
+	for f := ep.counts.confirm.pop(); f != nil; f = ep.counts.confirm.pop() {
 		f.err = err
 		m.segEnded(f)
 	}
@@ -349,11 +299,52 @@ func (m *Module) failUnconfirmed(ep *Endpoint, err error) {
 // the fabric. Not here: this may be inside Send.
 func (m *Module) breakOff(b fabric.Buf) {
 	ep := m.owner(b)
-	if ep != nil && ep.reliable && ep.state == stateConnected && !ep.rel.broken {
-		ep.rel.broken = true
+	if ep != nil && ep.counted && ep.state == stateConnected && !ep.counts.broken {
+		ep.counts.broken = true
 		m.setTimer(ep, 0)
 	}
 }
 
 // A sender that asks for nothing must still notice when its peer is gone. While something is
 // not confirmed the endpoint's timer asks now and then: with a Void, which counts as any packet.
+
+// checkCounted looks at what a reliable endpoint has instead of a window.
+func (m *Module) checkCounted(c *checker, ep *Endpoint) error {
+	oldest, next := ep.snd.Window()
+	unconfirmed := ep.snd.InFlight()
+	r := &ep.counts
+	switch {
+	case ep.state != stateConnected && (unconfirmed > 0 || r.confirm.count > 0):
+		return fmt.Errorf("%d packets, %d fragments not confirmed in state %d", unconfirmed,
+			r.confirm.count, ep.state)
+	case ep.state == stateConnected && ep.owed() && ep.room == 0:
+		return fmt.Errorf("%d packets not confirmed, or no credits, and no timer", unconfirmed)
+	case r.held < 0 || r.held > ep.buffers:
+		return fmt.Errorf("the fabric holds %d send buffers of %d", r.held, ep.buffers)
+	case r.watched && ep.room == 0:
+		return fmt.Errorf("watched without a timer")
+	case len(r.nacks) > 0 && !ep.ackOwed:
+		return fmt.Errorf("%d refusals to be told, and no ACK owed", len(r.nacks))
+	case ep.asm.Active() > 1:
+		return fmt.Errorf("%d fragments arrive at a time", ep.asm.Active())
+	}
+	count, before := 0, oldest
+	for f := r.confirm.first; f != nil && count <= r.confirm.count; f = f.next {
+		count++
+		if f.state != fragSent || f.ep != ep || f.until.Before(before) || !f.until.Before(next) {
+			return fmt.Errorf("fragment in state %d waits for packet %d of [%d, %d)", f.state, f.until,
+				before, next)
+		}
+		before = f.until
+		c.meet(f)
+		if f.unmet == 0 {
+			return fmt.Errorf("fragment for packet %d waits for nothing", f.until)
+		}
+		f.unmet--
+		c.refs++
+	}
+	if count != r.confirm.count {
+		return fmt.Errorf("%d fragments not confirmed, %d counted", count, r.confirm.count)
+	}
+	return nil
+}

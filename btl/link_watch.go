@@ -10,7 +10,7 @@ import (
 
 // owed says whether a reliable peer owes an answer: a confirmation, or its first credits.
 func (ep *Endpoint) owed() bool {
-	return ep.reliable && (ep.snd.InFlight() > 0 || !ep.snd.Open())
+	return ep.watches() && (ep.snd.InFlight() > 0 || !ep.snd.Open())
 }
 
 // watchEvery is the time between such questions.
@@ -25,7 +25,7 @@ func (m *Module) watchEvery() time.Duration {
 // beginWatch notes that something is not confirmed from now on.
 func (m *Module) beginWatch(ep *Endpoint) {
 	ep.waitSince = m.awake
-	if ep.rel.watched || ep.closing || ep.superseded || ep.rel.broken || ep.hs != nil {
+	if ep.counts.watched || ep.closing || ep.superseded || ep.counts.broken || ep.hs != nil {
 		return
 	}
 	m.watch(ep, m.watchEvery())
@@ -33,14 +33,14 @@ func (m *Module) beginWatch(ep *Endpoint) {
 
 func (m *Module) watch(ep *Endpoint, d time.Duration) {
 	m.setTimer(ep, d)
-	ep.rel.watched = true
+	ep.counts.watched = true
 }
 
 // askFlush asks for the confirmation that a Flush waits for, unless something is to be sent that
 // does.
 func (m *Module) askFlush(ep *Endpoint) {
-	if ep.state == stateConnected && ep.snd.InFlight() > 0 && !ep.waiting() && !ep.closing &&
-		!ep.superseded && !ep.rel.broken {
+	if ep.watches() && ep.state == stateConnected && ep.snd.InFlight() > 0 && !ep.waiting() &&
+		!ep.closing && !ep.superseded && !ep.counts.broken {
 		m.watch(ep, 0)
 	}
 }

@@ -1,0 +1,215 @@
+package btl
+
+import (
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/internal/seq"
+	"gobtl/reliability"
+)
+
+// The packets of a connection travel by one of two kinds of link, which both ends choose alike at
+// the handshake:
+//
+//	sequenced  link_seq.go      any fabric: sequence numbers, a window, ACKs, timers, resends
+//	counted    link_counted.go  one that loses nothing, as both ends say: packets are only counted
+//
+// Fragments, chunks, packs and puts are written once for both. What differs is behind the functions
+// of this file, which alone ask for the kind.
+
+// link is what an endpoint knows of its link.
+type link struct {
+	counted   bool // else sequenced
+	selective bool // sequenced: ACKs that go alone are selective, here and there
+	refusals  []refusal
+	counts    countedState
+}
+
+// agree chooses the link by the peer's Hello, and the rules by which it recovers. What may be sent
+// over a counted one, the peer's first ACK tells.
+func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
+	common := m.features() & hello.Features
+	ep.counted = common&frag.FeatureReliable != 0
+	ep.selective = common&frag.FeatureSack != 0 && !ep.counted
+	ep.rcv.Selective = ep.selective
+	if ep.counted {
+		ep.tiny = ep.mtu // all goes one way
+		ep.snd.Unbind()
+		return
+	}
+	ep.snd.Grant(hello.Credit)
+	m.seg.Join(&ep.snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
+}
+
+// seal makes a packet ready to be posted: number, ACK that rides on it, header, timer. It returns
+// the datagram's length.
+func (m *Module) seal(p *packet) int {
+	if p.ep.counted {
+		return m.sealCounted(p)
+	}
+	return m.sealSequenced(p)
+}
+
+// sealRun does so for chunks that are sent one behind the other, as far as it can be done before
+// their headers are written.
+func (m *Module) sealRun(r *chunkRun, run []reliability.Token) {
+	if !r.ep.counted { // each of which is sealed by itself
+		m.sealRunSequenced(r, run)
+	}
+}
+
+// bulkPath is the channel that chunks take, and the peer's address there.
+func (ep *Endpoint) bulkPath() (*channel, fabric.Addr) {
+	if ep.counted {
+		return &ep.m.cmd, ep.cmdAddr
+	}
+	return &ep.m.data, ep.dataAddr
+}
+
+// ackPath is the one that ACKs and Nacks take: where there is order, that beside the packets.
+func (ep *Endpoint) ackPath() (*channel, fabric.Addr) {
+	if ep.counted {
+		return &ep.m.data, ep.dataAddr
+	}
+	return &ep.m.cmd, ep.cmdAddr
+}
+
+// awaitEnd has fragments, the one that is given and those chained to it, wait for their end: their
+// last packet was sealed. (Sequenced ones wait for the ACKs of all their packets.)
+func (ep *Endpoint) awaitEnd(f *Fragment) {
+	if ep.counted {
+		ep.counts.await(f)
+	}
+}
+
+// busy says whether send buffers of the endpoint are under way, which will be free again.
+func (ep *Endpoint) busy() bool {
+	if ep.counted {
+		return ep.counts.held > 0
+	}
+	return ep.snd.InFlight() > 0
+}
+
+// idle says whether nothing of a large fragment is under way that would bring a send buffer.
+func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && !(ep.counted && ep.busy()) }
+
+// txReleased notes that the fabric has let go of a packet that nobody else needed any more.
+func (ep *Endpoint) txReleased() {
+	if ep.counted {
+		ep.counts.held--
+	}
+}
+
+// admit processes what a packet says of the link: its ACK, and its number. False means that nothing
+// of it is to be taken over.
+func (m *Module) admit(in *arrival) bool {
+	if in.ep.counted {
+		return m.admitCounted(in)
+	}
+	return m.admitSequenced(in)
+}
+
+// admissible says whether admit would have nothing to do for a packet but to process a sound ACK,
+// which can wait.
+func (ep *Endpoint) admissible(h *frag.Header) bool {
+	if ep.counted {
+		return h.Flags&frag.FlagAck == 0 && ep.whyLost(h) == nil
+	}
+	return ep.rcv.Check(h.Seq) == reliability.Accept &&
+		(h.Flags&frag.FlagAck == 0 || ep.snd.Plausible(h.Ack))
+}
+
+// numberOf is the number of a packet that has just been accepted.
+func (ep *Endpoint) numberOf(h *frag.Header) seq.Num {
+	if ep.counted { // not all say it
+		return ep.rcv.Next() - 1
+	}
+	return h.Seq
+}
+
+// accepted books a packet that is taken over: it is acknowledged from now on.
+func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
+	if ep.counted {
+		m.count(ep, h)
+	} else {
+		m.acceptedSequenced(ep, h)
+	}
+	m.countAccepted(h)
+}
+
+// refuse books a packet that is refused for good, and has the peer told; tag is that of the records
+// for which a pack is.
+func (m *Module) refuse(in *arrival, reason, tag uint8) {
+	if in.ep.counted {
+		m.refuseCounted(in.ep, &in.Header, reason)
+	} else {
+		m.refuseSequenced(in, reason, tag)
+	}
+}
+
+// refusedBefore says whether a chunk is of a fragment that is refused already, and deals with it.
+func (m *Module) refusedBefore(in *arrival) bool {
+	if in.ep.counted {
+		return m.refusedBeforeCounted(in)
+	}
+	return m.refusedBeforeSequenced(in)
+}
+
+// admitRecords looks at the tags of a pack before its records are delivered. False means that none
+// of them is to be.
+func (m *Module) admitRecords(in *arrival) bool {
+	if in.ep.counted {
+		in.ep.admitRecordsCounted(in)
+		return true
+	}
+	return m.admitRecordsSequenced(in)
+}
+
+// assemble adds a chunk to its fragment. False means that the chunk is not taken over; a message is
+// the fragment that it has made whole.
+func (m *Module) assemble(in *arrival) (*frag.Message, bool) {
+	if in.ep.counted {
+		return m.assembleCounted(in)
+	}
+	return m.assembleSequenced(in)
+}
+
+// nacked handles a Nack.
+func (m *Module) nacked(in *arrival) {
+	if in.ep.counted {
+		m.onNackCounted(in)
+	} else {
+		m.onNack(in)
+	}
+}
+
+// abandon ends what is sent, and neither acknowledged nor confirmed, to a peer that is gone.
+func (m *Module) abandon(ep *Endpoint, err error) {
+	if ep.counted {
+		m.abandonCounted(ep, err)
+		return
+	}
+	for _, t := range ep.snd.Abort(m.done[:0]) {
+		m.failSeg(t, err)
+	}
+}
+
+// mayClose says whether a goodbye may be sent. A counted link keeps it until everything before is
+// confirmed: of that something may have to be sent again.
+func (ep *Endpoint) mayClose() bool { return ep.counts.confirm.first == nil }
+
+// watches says whether the endpoint's timer asks the peer while an answer is owed: where packets
+// have no timers that do.
+func (ep *Endpoint) watches() bool { return ep.counted }
+
+// lands says whether chunks may be put into their place by the provider.
+func (ep *Endpoint) lands() bool { return !ep.counted }
+
+// checkLink looks at what is in flight.
+func (m *Module) checkLink(c *checker, ep *Endpoint) error {
+	if ep.counted {
+		return m.checkCounted(c, ep)
+	}
+	return m.checkWindow(c, ep)
+}

@@ -1,0 +1,207 @@
+package btl
+
+import (
+	"gobtl/frag"
+	"gobtl/internal/seq"
+	"gobtl/reliability"
+)
+
+// A sequenced link is that of a connection over a fabric which may lose, repeat and reorder
+// packets. Sender and Receiver of package reliability have its windows.
+
+// sealSequenced is seal for a sequenced link.
+func (m *Module) sealSequenced(p *packet) int {
+	m.stamp(p)
+	p.Seq = p.ep.snd.Admit(p.seg)
+	s := &m.segs[p.seg]
+	sizeBytes := m.write(p, s)
+	s.frag = p.frag
+	s.data = p.Kind == frag.KindChunk || sizeBytes > p.ep.tiny
+	m.posted(p.ep, p.seg, p.Seq)
+	m.stats.counters[sentCounter[p.Kind&0x0F]]++
+	return sizeBytes
+}
+
+// stamp gives a packet, the first of one or several to be sent, what the others do not have: the
+// ACK that is owed.
+func (m *Module) stamp(p *packet) {
+	ep := p.ep
+	p.Conn = ep.peerTag
+	if ep.snd.InFlight() == 0 {
+		ep.waitSince = m.awake
+	}
+	if ep.ackRides() {
+		m.takeAck(ep, &p.Header)
+		m.stats.counters[CntAckPiggybacked]++
+	}
+	ep.sentIn = m.period
+}
+
+// sealRunSequenced numbers the chunks of a run and starts their timers. Only the first one may
+// carry an ACK, so those behind it follow it.
+func (m *Module) sealRunSequenced(r *chunkRun, run []reliability.Token) {
+	m.stamp(&r.packet)
+	r.first = r.ep.snd.AdmitRun(run)
+	r.packets = uint32(len(run))
+	r.frag.out += r.packets
+	m.postedRun(r.ep, run, r.first)
+}
+
+// admitSequenced is admit for a sequenced link.
+func (m *Module) admitSequenced(in *arrival) bool {
+	ep := in.ep
+	place := reliability.Accept
+	if in.Kind.HasSeq() {
+		place = ep.rcv.Check(in.Seq)
+	}
+	// The ACK on a packet that is here already, a copy of the network's making perhaps, is the one of
+	// before: it reports no gap.
+	if in.Flags&frag.FlagSack != 0 {
+		if !m.onSack(in) {
+			return m.drop(CntDropAck)
+		}
+	} else if in.Flags&frag.FlagAck != 0 && !m.onAck(ep, &in.Header, place != reliability.Accept) {
+		return m.drop(CntDropAck)
+	}
+	m.heard(ep)
+	return m.isNews(ep, place)
+}
+
+// isNews says whether a packet's place is in the window; one that is no news is counted, and
+// answered if the peer seems to have missed an ACK.
+func (m *Module) isNews(ep *Endpoint, place reliability.Verdict) bool {
+	switch place {
+	case reliability.Accept:
+		return true
+	case reliability.Duplicate:
+		m.stats.counters[CntDuplicate]++
+	case reliability.Below:
+		m.stats.counters[CntBelowWindow]++
+	default:
+		m.stats.counters[CntAboveWindow]++
+		return false
+	}
+	ep.rcv.Repeated(m.now)
+	m.owe(ep)
+	return false
+}
+
+// acceptedSequenced books a packet in the window.
+func (m *Module) acceptedSequenced(ep *Endpoint, h *frag.Header) {
+	if h.Seq != ep.rcv.Next() {
+		m.stats.counters[CntEarly]++
+	}
+	ep.rcv.Accept(m.now, h.Seq, &m.rules)
+	ep.rcv.Unread(m.unread)
+	m.owe(ep)
+}
+
+// assembleSequenced is assemble for a sequenced link. A chunk for which there is no memory comes
+// again when there may be some.
+func (m *Module) assembleSequenced(in *arrival) (*frag.Message, bool) {
+	ep := in.ep
+	msg, err := ep.asm.Add(&in.Header, in.payload, in.Seq == ep.rcv.Next())
+	if err != nil {
+		m.drop(CntDropReassembly)
+		ep.rcv.Repeated(m.now) // this side is alive, though it cannot take the packet
+		m.owe(ep)
+		return nil, false
+	}
+	return msg, true
+}
+
+// admitRecordsSequenced refuses a pack as a whole if one of its tags has no handler: the peer sends
+// it again without those records.
+func (m *Module) admitRecordsSequenced(in *arrival) bool {
+	for rest := in.payload; len(rest) > 0; {
+		var tag uint8
+		tag, _, rest = nextRecord(rest)
+		if m.handlers[tag] == nil {
+			m.drop(CntDropNoHandler)
+			m.refuseSequenced(in, frag.NackRecord, tag)
+			return false
+		}
+	}
+	return true
+}
+
+// refuseSequenced tells the peer that a packet is refused. If there is no room for it now, the peer
+// sends the packet again and is told then.
+func (m *Module) refuseSequenced(in *arrival, reason, tag uint8) {
+	if in.Kind == frag.KindChunk && in.Flags&frag.FlagPut == 0 {
+		in.ep.remember(&in.Header)
+	}
+	m.sendNack(in.ep, in.Seq, reason, tag)
+}
+
+// refusedBeforeSequenced takes a chunk over, as nothing, whose fragment has failed at its sender.
+func (m *Module) refusedBeforeSequenced(in *arrival) bool {
+	ep := in.ep
+	if len(ep.refusals) == 0 || in.Flags&frag.FlagPut != 0 || m.handlers[in.Tag] == nil ||
+		!ep.failedThere(in.FragID) {
+		return false
+	}
+	m.accepted(ep, &in.Header)
+	m.checkBye(ep)
+	return true
+}
+
+// refusal is a chunk that was refused for good. When a Void comes in its place, its sender has
+// failed the fragment: what has arrived of it is thrown away, and so is what still arrives.
+type refusal struct {
+	seq    seq.Num
+	fragID uint32
+	failed bool // the Void has come
+}
+
+// refusalsMax bounds the refused chunks that are remembered for an endpoint. Of more than that the
+// oldest are forgotten, which costs memory until the endpoint ends, and nothing else.
+const refusalsMax = 64
+
+// remember notes a chunk that is refused.
+func (ep *Endpoint) remember(h *frag.Header) {
+	ep.forgetRefusals()
+	for i := range ep.refusals {
+		if ep.refusals[i].seq == h.Seq {
+			return
+		}
+	}
+	if len(ep.refusals) == refusalsMax {
+		ep.refusals = ep.refusals[:copy(ep.refusals, ep.refusals[1:])]
+	}
+	ep.refusals = append(ep.refusals, refusal{seq: h.Seq, fragID: h.FragID})
+}
+
+// voided throws away what has arrived of the fragment that the Void's number belonged to.
+func (ep *Endpoint) voided(n seq.Num) {
+	for i := range ep.refusals {
+		if r := &ep.refusals[i]; r.seq == n && !r.failed {
+			r.failed = true
+			ep.asm.Forget(r.fragID)
+		}
+	}
+}
+
+// failedThere says whether the fragment is known to have failed at its sender.
+func (ep *Endpoint) failedThere(fragID uint32) bool {
+	ep.forgetRefusals()
+	for i := range ep.refusals {
+		if ep.refusals[i].fragID == fragID && ep.refusals[i].failed {
+			return true
+		}
+	}
+	return false
+}
+
+// forgetRefusals removes those that lie so far back that no packet of their fragments can come any
+// more: the sender stopped sending them when it heard of the refusal, a window later at most.
+func (ep *Endpoint) forgetRefusals() {
+	n := 0
+	for _, r := range ep.refusals {
+		if !r.seq.Add(ep.rcv.Size()).Before(ep.rcv.Next()) {
+			ep.refusals[n] = r
+			n++
+		}
+	}
+	ep.refusals = ep.refusals[:n]
+}

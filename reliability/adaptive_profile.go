@@ -27,6 +27,8 @@ func (shared *adaptiveShared) join(s *Sender, peerDelay time.Duration, selective
 
 func (shared *adaptiveShared) deadline() mono.Time { return shared.timers.Deadline() }
 
+func (shared *adaptiveShared) running() int { return shared.timers.Len() }
+
 // spare has the timers wait for another pass if the module is behind: what would stop them may have
 // arrived, but is not all read yet. Then they wait no longer.
 func (shared *adaptiveShared) spare(behind bool) bool {

@@ -21,6 +21,8 @@ type profile interface {
 	expire(now mono.Time) *Sender
 	// deadline is when the next timer runs out.
 	deadline() mono.Time
+	// running is the number of timers that run.
+	running() int
 	// spare: see Recovery.Spare.
 	spare(behind bool) bool
 	counts() Counts
@@ -70,6 +72,11 @@ func (r *Recovery) Expire(now mono.Time) *Sender { return r.profile.expire(now) 
 
 // Deadline is when Expire next has work; mono.Never if no timer runs.
 func (r *Recovery) Deadline() mono.Time { return r.profile.deadline() }
+
+// Timers is the number of timers that run, each in a room of the hotel: in the profiles usnic and
+// lossless one for each posted segment; in adaptive at most one for each Sender, which may run
+// for a while when nothing is in flight any more.
+func (r *Recovery) Timers() int { return r.profile.running() }
 
 // Counts are what the profile adaptive counts beside the resends themselves.
 type Counts struct {

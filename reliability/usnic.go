@@ -118,6 +118,8 @@ func (u *usnic) expire(now mono.Time) *Sender {
 
 func (u *usnic) deadline() mono.Time { return u.rooms.Deadline() }
 
+func (u *usnic) running() int { return u.rooms.Len() }
+
 func (u *usnic) spare(bool) bool { return false }
 
 func (u *usnic) checkTimers() error {

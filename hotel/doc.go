@@ -1,7 +1,8 @@
 // Package hotel keeps guests that must leave by a deadline: a guest checks in for a stay and gets a
-// room, checks out early with the room's number, or is evicted when its time is up. It is the timer
-// of the send window: a segment checks in when it is posted and checks out when it is acknowledged,
-// so nearly every guest leaves long before its deadline. The contract is that of Open MPI's
+// room, checks out early with the room's number, or is evicted when its time is up. Made for the
+// timers of a send window, where a segment checks in when it is posted and checks out when it is
+// acknowledged, it expects nearly every guest to leave long before its deadline. So it is in the
+// recovery profile usnic; in adaptive the guests are peers. The contract is that of Open MPI's
 // opal_hotel (check in, check out, knock, evict; a full hotel is an error), with three differences:
 // the instant is an argument, evicted guests are pulled instead of called back, and a room's number
 // carries a generation, so a number kept too long is refused instead of throwing out a stranger.

@@ -11,11 +11,13 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric"
 	"gobtl/fabric/sim"
+	"gobtl/test/sim/cluster"
 )
 
 // simNet is a network of the simulator.
 type simNet struct {
-	*sim.Network
+	*cluster.Cluster
+
 	path   sim.Path
 	faults sim.NodeFaults
 }
@@ -56,7 +58,7 @@ func openSim(tb testing.TB, cfg sim.Config, path sim.Path, faults sim.NodeFaults
 			tb.Fatalf("GOBTL_TEST_SEED: %v", err)
 		}
 	}
-	nw, err := sim.New(cfg)
+	nw, err := cluster.New(cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -65,12 +67,12 @@ func openSim(tb testing.TB, cfg sim.Config, path sim.Path, faults sim.NodeFaults
 			tb.Logf("GOBTL_TEST_SEED=%d, counts %v", cfg.Seed, nw.Counts())
 		}
 	})
-	return &simNet{Network: nw, path: path, faults: faults}
+	return &simNet{Cluster: nw, path: path, faults: faults}
 }
 
 func (nw *simNet) now() btl.Time { return nw.Now() }
 
-func (nw *simNet) step() bool { return nw.Step() }
+func (nw *simNet) step() bool { return nw.Step() == nil }
 
 func (nw *simNet) advance(to btl.Time) { nw.RunUntil(to) }
 
@@ -78,35 +80,28 @@ func (nw *simNet) check() error { return errors.Join(nw.Violations()...) }
 
 // station makes a node whose paths to and from all nodes, itself included, are the network's.
 func (nw *simNet) station(testing.TB) station {
-	n := nw.Node(fmt.Sprintf("node%d", len(nw.Nodes())))
+	n := nw.Add(fmt.Sprintf("node%d", len(nw.Hosts)))
 	n.SetFaults(nw.faults)
-	for _, other := range nw.Nodes() {
-		nw.SetPath(n, other, nw.path)
-		nw.SetPath(other, n, nw.path)
-	}
+	nw.SetPaths(nw.path)
 	return simStation{n}
 }
 
-type simStation struct{ node *sim.Node }
+type simStation struct{ *cluster.Host }
 
 func (s simStation) open(cfg btl.Config) (fabric.Domain, error) {
-	dc, err := cfg.DomainConfig(s.node.Info())
-	if err != nil {
-		return nil, err
-	}
-	return s.node.Open(dc)
+	return s.Domain(cfg)
 }
 
 func (s simStation) run(p process) {
 	if p == nil {
-		s.node.Run(nil)
+		s.Run(nil)
 		return
 	}
-	s.node.Run(p)
+	s.Run(p)
 }
 
-func (s simStation) kick() { s.node.Kick() }
+func (s simStation) kick() { s.Kick() }
 
-func (s simStation) pause(d time.Duration) { s.node.Pause(d) }
+func (s simStation) pause(d time.Duration) { s.Pause(d) }
 
-func (s simStation) crash() { s.node.Crash() }
+func (s simStation) crash() { s.Node.Crash() }

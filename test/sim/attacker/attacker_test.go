@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"gobtl/btl"
-	"gobtl/fabric"
 	"gobtl/fabric/sim"
 	"gobtl/frag"
-	"gobtl/internal/mono"
 	"gobtl/test/sim/attacker"
+	"gobtl/test/sim/cluster"
 )
 
 const (
@@ -27,7 +26,7 @@ const (
 // town is three honest modules, each connected to each, and one node that means harm.
 type town struct {
 	tb    testing.TB
-	nw    *sim.Network
+	nw    *cluster.Cluster
 	nodes [honest]*sim.Node
 	homes [honest]*home
 	evil  *sim.Node
@@ -44,8 +43,9 @@ type town struct {
 
 // home is an honest module, checked after every pass.
 type home struct {
+	*cluster.Host
+
 	t         *town
-	m         *btl.Module
 	i         int
 	peers     map[*btl.Endpoint]int // node of the peer
 	order     []*btl.Endpoint       // of peers
@@ -67,14 +67,11 @@ type letter struct {
 
 const canary = 0x5C
 
-func (h *home) Deadline() mono.Time { return h.m.Deadline() }
-
-func (h *home) Progress(now mono.Time) (int, error) {
-	n, err := h.m.Progress(now)
+func (h *home) judge(n int, err error) (int, error) {
 	if err == nil {
-		err = h.m.Check()
+		err = h.Mod.Check()
 	}
-	s := h.m.Stats()
+	s := h.Mod.Stats()
 	h.most = max(h.most, s.Endpoints)
 	return n, err
 }
@@ -85,11 +82,11 @@ func newTown(tb testing.TB, seed uint64) *town {
 		tb: tb, rng: rand.New(rand.NewPCG(seed, 1)), mail: map[uint64]*letter{}, asked: map[uint64]int{},
 	}
 	var err error
-	if t.nw, err = sim.New(sim.Config{Seed: seed, Observe: t.see}); err != nil {
+	if t.nw, err = cluster.New(sim.Config{Seed: seed, Observe: t.see}); err != nil {
 		tb.Fatal(err)
 	}
 	for i := range t.nodes {
-		t.nodes[i] = t.nw.Node(fmt.Sprint("honest", i))
+		t.nodes[i] = t.nw.Add(fmt.Sprint("honest", i)).Node
 	}
 	t.evil = t.nw.Node("evil")
 	for i := range t.nodes {
@@ -97,13 +94,12 @@ func newTown(tb testing.TB, seed uint64) *town {
 	}
 	for i, h := range t.homes {
 		for j := i + 1; j < honest; j++ {
-			ep, err := h.m.Connect(h.m.Now(), t.homes[j].m.Name())
+			ep, err := h.Dial(t.homes[j].Host)
 			if err != nil {
 				tb.Fatal(err)
 			}
 			h.befriend(ep, j)
-			t.nodes[i].Kick()
-			t.nw.RunUntil(t.nw.Now().Add(20 * time.Millisecond))
+			t.nw.Advance(20 * time.Millisecond)
 			if !ep.Connected() {
 				tb.Fatalf("%d is not connected to %d", i, j)
 			}
@@ -122,32 +118,26 @@ func (t *town) open(i int) {
 	cfg.PeerTimeout = time.Second
 	cfg.HandshakeTimeout = 300 * time.Millisecond
 	cfg.Rules.WindowPackets = 64
-	dc, err := cfg.DomainConfig(fabric.Info{Provider: sim.ProviderName, MTUBytes: 1472})
-	if err != nil {
-		t.tb.Fatal(err)
-	}
-	dom, err := t.nodes[i].Open(dc)
-	if err != nil {
-		t.tb.Fatal(err)
-	}
 	h := &home{
-		t: t, i: i, peers: map[*btl.Endpoint]int{}, strangers: map[*btl.Endpoint]bool{},
+		Host: t.nw.Hosts[i], t: t, i: i,
+		peers: map[*btl.Endpoint]int{}, strangers: map[*btl.Endpoint]bool{},
 		memory: bytes.Repeat([]byte{canary}, 4096),
 	}
-	if h.m, err = btl.Open(dom, cfg); err != nil {
+	err := h.Open(cfg)
+	if err != nil {
 		t.tb.Fatal(err)
 	}
-	if h.region, err = h.m.Expose(h.memory[1024:2048], btl.RemoteWrite); err != nil {
+	if h.region, err = h.Mod.Expose(h.memory[1024:2048], btl.RemoteWrite); err != nil {
 		t.tb.Fatal(err)
 	}
 	for tag := range btl.Tag(handled) {
-		if err := h.m.Handle(tag+1, h.receive); err != nil {
+		if err := h.Mod.Handle(tag+1, h.receive); err != nil {
 			t.tb.Fatal(err)
 		}
 	}
-	h.m.OnEndpoint(h.event)
+	h.Mod.OnEndpoint(h.event)
 	t.homes[i] = h
-	t.nodes[i].Run(h)
+	h.Start(h.judge)
 }
 
 // see forwards events to the attacker, and weighs what goes in and what comes out.
@@ -320,7 +310,7 @@ func (t *town) siege(mode attacker.Mode, seed uint64) {
 		})
 	}
 	t.att = attacker.New(attacker.Config{
-		Net: t.nw, Node: t.evil, Seed: seed, Mode: mode, Targets: t.nodes[:], Regions: regions,
+		Net: t.nw.Network, Node: t.evil, Seed: seed, Mode: mode, Targets: t.nodes[:], Regions: regions,
 		Rate: 20 * time.Microsecond, Until: t.nw.Now().Add(300 * time.Millisecond),
 	})
 	end := t.nw.Now().Add(320 * time.Millisecond)
@@ -361,7 +351,7 @@ func (t *town) judge() {
 		if limit := uint64(2*honest + halfOpen + 4); h.most > limit {
 			t.tb.Errorf("node %d had %d endpoints, at most %d", h.i, h.most, limit)
 		}
-		s := h.m.Stats()
+		s := h.Mod.Stats()
 		if u := s.Unaccounted(); u != 0 {
 			t.tb.Errorf("node %d: %d packets unaccounted for", h.i, u)
 		}
@@ -373,11 +363,8 @@ func (t *town) judge() {
 
 func (t *town) close() {
 	t.over = true
-	for i, h := range t.homes {
-		if err := h.m.Close(); err != nil {
-			t.tb.Error(err)
-		}
-		t.nodes[i].Run(nil)
+	if err := t.nw.Close(); err != nil {
+		t.tb.Error(err)
 	}
 }
 
@@ -412,7 +399,7 @@ func (t *town) wantDamage(mode attacker.Mode) {
 	var drops, dups uint64
 	forged, strangers := 0, 0
 	for _, h := range t.homes {
-		s := h.m.Stats()
+		s := h.Mod.Stats()
 		drops, dups = drops+s.Drops(), dups+s.Duplicates()
 		forged, strangers = forged+h.forged, strangers+len(h.strangers)
 	}
@@ -534,11 +521,12 @@ func TestDeterministic(t *testing.T) {
 func TestEnds(t *testing.T) {
 	town := newTown(t, 1)
 	town.att = attacker.New(attacker.Config{
-		Net: town.nw, Node: town.evil, Targets: town.nodes[:], Until: town.nw.Now().Add(time.Millisecond),
+		Net: town.nw.Network, Node: town.evil, Targets: town.nodes[:],
+		Until: town.nw.Now().Add(time.Millisecond),
 	})
-	town.nw.RunUntil(town.nw.Now().Add(time.Millisecond))
+	town.nw.Advance(time.Millisecond)
 	n := town.att.Sent()
-	town.nw.RunUntil(town.nw.Now().Add(time.Second))
+	town.nw.Advance(time.Second)
 	if got := town.att.Sent(); n == 0 || got != n {
 		t.Errorf("%d packets in its time, %d after it", n, got-n)
 	}

@@ -103,8 +103,7 @@ func (c Cell) pairs(count int, profile string, memory *sim.Memory) (*world, []pa
 		if p.ep, err = w.connect(p.from, p.to); err != nil {
 			return nil, nil, err
 		}
-		w.net.SetPath(p.from.node, p.to.node, c.path(there))
-		w.net.SetPath(p.to.node, p.from.node, c.path(back))
+		w.setPaths(p.from, p.to, c.path(there), c.path(back))
 		all[i] = p
 	}
 	return w, all, nil
@@ -125,13 +124,13 @@ func (w *world) delivered(sizeBytes int, limit time.Duration, to ...*host) []flo
 		}
 		return n
 	}
-	began, enough := w.net.Now(), sum()+sizeBytes
+	began, enough := w.Now(), sum()+sizeBytes
 	rates := make([]float64, len(to))
 	for i, h := range to {
 		rates[i] = -float64(h.gotBytes)
 	}
-	w.until(began.Add(limit), func() bool { return sum() >= enough })
-	took := w.net.Now().Sub(began).Seconds()
+	_ = w.Until(began.Add(limit), func() bool { return sum() >= enough }) // or the time is up
+	took := w.Now().Sub(began).Seconds()
 	for i, h := range to {
 		rates[i] = (rates[i] + float64(h.gotBytes)) / took
 	}
@@ -144,15 +143,15 @@ func (r *Result) measureOne(e Effort, memory *sim.Memory) error {
 	if err != nil {
 		return err
 	}
-	defer w.net.Close()
+	defer w.Close()
 	p := &all[0]
 	p.stream()
 	size, limit := e.volume(r.Cell)
 	w.delivered(size/4, limit/4, p.to)
-	from, to := p.from.mod.Stats(), p.to.mod.Stats()
+	from, to := p.from.Mod.Stats(), p.to.Mod.Stats()
 	r.Goodput = w.delivered(size*3/4, limit*3/4, p.to)[0]
 	r.Share = r.Goodput / r.ceiling(1)
-	fromNow, toNow := p.from.mod.Stats(), p.to.mod.Stats()
+	fromNow, toNow := p.from.Mod.Stats(), p.to.Mod.Stats()
 	sent := float64(fromNow.SegmentsSent() - from.SegmentsSent())
 	r.Resent = float64(fromNow.Retransmits()-from.Retransmits()) / max(1, sent)
 	r.Spurious = float64(toNow.Duplicates()-to.Duplicates()) / max(1, sent)
@@ -166,7 +165,7 @@ func (r *Result) measureTwo(e Effort, memory *sim.Memory) error {
 	if err != nil {
 		return err
 	}
-	defer w.net.Close()
+	defer w.Close()
 	size, limit := e.volume(r.Cell)
 	all[0].stream()
 	w.delivered(size/4, limit/4, all[0].to)
@@ -197,13 +196,13 @@ func (r *Result) measurePings(e Effort, memory *sim.Memory) error {
 	if err != nil {
 		return err
 	}
-	defer w.net.Close()
+	defer w.Close()
 	p, err := newPings(all[0].from, all[0].to, all[0].ep, e.Pings)
 	if err != nil {
 		return err
 	}
 	p.start(all[0].from)
-	if !w.until(mono.Never, p.done) || p.err != nil {
+	if w.Until(mono.Never, p.done) != nil || p.err != nil {
 		return fmt.Errorf("%d of %d messages of 8 bytes arrived: %w", len(p.took), p.wanted, p.err)
 	}
 	r.P50, r.P99, r.P999 = quantiles(p.took)

@@ -34,7 +34,7 @@ func begin(t *testing.T, c Cell, profile string, count int) (*world, []pair) {
 		if err := w.check(); err != nil {
 			t.Errorf("%s: %v", profile, err)
 		}
-		w.net.Close()
+		w.Close()
 	})
 	return w, all
 }
@@ -43,7 +43,7 @@ func begin(t *testing.T, c Cell, profile string, count int) (*world, []pair) {
 func finish(t *testing.T, w *world, s *stream, limit time.Duration) {
 	t.Helper()
 	over := func() bool { return s.left == 0 && s.under == 0 || s.err != nil }
-	if !w.until(w.net.Now().Add(limit), over) || s.err != nil {
+	if w.Until(w.Now().Add(limit), over) != nil || s.err != nil {
 		t.Fatalf("%d messages done, %d under way after %v: %v", s.done, s.under, limit, s.err)
 	}
 }
@@ -56,7 +56,7 @@ func warm(t *testing.T, w *world, p *pair) {
 		s.left = 5
 		s.start(p.from)
 		finish(t, w, s, time.Second)
-		w.run(time.Millisecond)
+		w.Advance(time.Millisecond)
 	}
 }
 
@@ -77,8 +77,8 @@ func TestLostTail(t *testing.T) {
 		p := &all[0]
 		warm(t, w, p)
 		n, drops := 0, 0
-		w.net.SetFilter(func(d *sim.Datagram) sim.Verdict {
-			if d.From.Node != p.from.node.Index() || !isData(d) {
+		w.SetFilter(func(d *sim.Datagram) sim.Verdict {
+			if d.From.Node != p.from.Index() || !isData(d) {
 				return sim.Verdict{}
 			}
 			n++
@@ -90,14 +90,14 @@ func TestLostTail(t *testing.T) {
 		})
 		s := newStream(p.ep, size, 1)
 		s.left = 1
-		began := w.net.Now()
+		began := w.Now()
 		before := p.to.gotBytes
 		s.start(p.from)
-		if !w.until(began.Add(time.Second), func() bool { return p.to.gotBytes == before+size }) {
+		if w.Until(began.Add(time.Second), func() bool { return p.to.gotBytes == before+size }) != nil {
 			t.Fatal("not delivered within a second")
 		}
-		if took := w.net.Now().Sub(began); lose == 0 || drops == 1 {
-			w.run(time.Second)
+		if took := w.Now().Sub(began); lose == 0 || drops == 1 {
+			w.Advance(time.Second)
 			return took
 		}
 		t.Fatalf("%d packets were lost, %d sent", drops, n)
@@ -138,7 +138,7 @@ func TestIncast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.net.Close()
+	defer w.Close()
 	cfg := btl.Config{Profile: "adaptive", SendBuffers: 512, RecvDepth: 256, PollBatch: 16}
 	hosts, err := w.openAll(senders+1, cfg)
 	if err != nil {
@@ -150,7 +150,7 @@ func TestIncast(t *testing.T) {
 		got[ep] += float64(len(data))
 		total += len(data)
 	}
-	if err := receiver.mod.Handle(tagStream, count); err != nil {
+	if err := receiver.Mod.Handle(tagStream, count); err != nil {
 		t.Fatal(err)
 	}
 	streams := make([]*stream, senders)
@@ -161,19 +161,18 @@ func TestIncast(t *testing.T) {
 		}
 		// All different, as in life: else all would be in step.
 		path := sim.Path{Delay: time.Duration(20+i) * time.Microsecond}
-		w.net.SetPath(hosts[i].node, receiver.node, path)
-		w.net.SetPath(receiver.node, hosts[i].node, path)
+		w.setPaths(hosts[i], receiver, path, path)
 		streams[i] = newStream(ep, streamBytes, 4)
 		streams[i].left = each
 	}
-	receiver.node.SetPace(20 * time.Microsecond)
+	receiver.SetPace(20 * time.Microsecond)
 	for i, s := range streams {
 		s.start(hosts[i])
 	}
 	const all = senders * each * streamBytes
-	end := w.net.Now().Add(20 * time.Second)
-	began := w.net.Now()
-	w.until(end, func() bool { return total >= all/2 })
+	end := w.Now().Add(20 * time.Second)
+	began := w.Now()
+	_ = w.Until(end, func() bool { return total >= all/2 }) // or the time is up
 	var rates []float64
 	for _, n := range got {
 		rates = append(rates, n)
@@ -185,18 +184,18 @@ func TestIncast(t *testing.T) {
 	} else {
 		t.Logf("Jain's index %.3f", j)
 	}
-	w.until(end, func() bool { return total >= all })
-	t.Logf("%d bytes in %v", total, w.net.Now().Sub(began))
+	_ = w.Until(end, func() bool { return total >= all }) // or the time is up
+	t.Logf("%d bytes in %v", total, w.Now().Sub(began))
 	var sent, again uint64
 	for i, s := range streams {
 		finish(t, w, s, time.Second)
-		n := hosts[i].mod.Stats()
+		n := hosts[i].Mod.Stats()
 		sent, again = sent+n.SegmentsSent(), again+n.Retransmits()
 	}
 	if t.Logf("of %d packets %d were sent again", sent, again); again > sent/100 {
 		t.Errorf("of %d packets %d were sent again", sent, again)
 	}
-	if n := w.net.Counts()[sim.KindQueueFull]; n > 0 {
+	if n := w.Counts()[sim.KindQueueFull]; n > 0 {
 		t.Errorf("the receiver was overrun by %d packets", n)
 	}
 	if err := w.check(); err != nil {
@@ -215,7 +214,7 @@ func TestReorderedIsNotLost(t *testing.T) {
 		s.left = 800
 		s.start(p.from)
 		finish(t, w, s, 20*time.Second)
-		from, to := p.from.mod.Stats(), p.to.mod.Stats()
+		from, to := p.from.Mod.Stats(), p.to.Mod.Stats()
 		share := float64(to.Duplicates()) / float64(from.SegmentsSent())
 		t.Logf("%v: of %d packets %d were sent again, %d arrived twice: %.2f%%", c, from.SegmentsSent(),
 			from.Retransmits(), to.Duplicates(), 100*share)
@@ -234,7 +233,7 @@ func TestMixedSizesAreNotLost(t *testing.T) {
 			p := &all[0]
 			warm(t, w, p)
 			const dataChannel = 1
-			w.net.SetFilter(func(d *sim.Datagram) sim.Verdict {
+			w.SetFilter(func(d *sim.Datagram) sim.Verdict {
 				if d.To.Index == dataChannel {
 					return sim.Verdict{Delay: slower}
 				}
@@ -254,7 +253,7 @@ func TestMixedSizesAreNotLost(t *testing.T) {
 			for _, s := range streams {
 				finish(t, w, s, 20*time.Second)
 			}
-			from, to := p.from.mod.Stats(), p.to.mod.Stats()
+			from, to := p.from.Mod.Stats(), p.to.Mod.Stats()
 			if from.Retransmits() > 0 || to.Duplicates() > 0 {
 				t.Errorf("rtt %v, data channel slower by %v: of %d packets %d were sent again, %d arrived "+
 					"twice", rtt, slower, from.SegmentsSent(), from.Retransmits(), to.Duplicates())
@@ -277,16 +276,16 @@ func TestPausedReceiver(t *testing.T) {
 			s := newStream(p.ep, tc.size, tc.depth)
 			s.left = tc.left
 			if tc.left == 1 {
-				p.to.node.Pause(200 * time.Millisecond)
+				p.to.Pause(200 * time.Millisecond)
 			}
 			s.start(p.from)
-			w.run(50 * time.Millisecond)
+			w.Advance(50 * time.Millisecond)
 			if tc.left > 1 {
-				p.to.node.Pause(200 * time.Millisecond)
+				p.to.Pause(200 * time.Millisecond)
 			}
-			before := p.from.mod.Stats()
-			w.run(220 * time.Millisecond)
-			after := p.from.mod.Stats()
+			before := p.from.Mod.Stats()
+			w.Advance(220 * time.Millisecond)
+			after := p.from.Mod.Stats()
 			finish(t, w, s, 20*time.Second)
 			again := int(after.Retransmits() - before.Retransmits())
 			t.Logf("%d packets sent again", again)
@@ -315,20 +314,19 @@ func TestBulkHoldsNothingUp(t *testing.T) {
 			if ep, err = w.connect(p.from, to); err != nil {
 				t.Fatal(err)
 			}
-			w.net.SetPath(p.from.node, to.node, c.path(nil))
-			w.net.SetPath(to.node, p.from.node, c.path(nil))
+			w.setPaths(p.from, to, c.path(nil), c.path(nil))
 			most = c.RTT
 		}
 		bulk := newStream(p.ep, bulkBytes, 1)
 		bulk.left = 1
 		bulk.start(p.from)
-		w.run(100 * time.Millisecond)
+		w.Advance(100 * time.Millisecond)
 		small, err := newPings(p.from, to, ep, 200)
 		if err != nil {
 			t.Fatal(err)
 		}
 		small.start(p.from)
-		if !w.until(w.net.Now().Add(2*time.Second), small.done) || small.err != nil {
+		if w.Until(w.Now().Add(2*time.Second), small.done) != nil || small.err != nil {
 			t.Fatalf("same peer %v: %d small messages arrived: %v", same, len(small.took), small.err)
 		}
 		if bulk.done > 0 {

@@ -8,6 +8,7 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric/sim"
 	"gobtl/internal/mono"
+	"gobtl/test/sim/cluster"
 )
 
 // Tags of the applications.
@@ -22,50 +23,36 @@ const (
 const cableDelay = 10 * time.Microsecond
 
 // world is a simulated network and the modules on it.
-type world struct {
-	net   *sim.Network
-	hosts []*host
-}
+type world struct{ *cluster.Cluster }
 
 // host is a node with its module.
 type host struct {
+	*cluster.Host
+
 	w        *world
-	node     *sim.Node
-	mod      *btl.Module
 	gotBytes int // by the handler of streams
 	random   uint64
 }
 
 func newWorld(cfg sim.Config) (*world, error) {
 	cfg.MTUBytes = mtuBytes
-	net, err := sim.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return &world{net: net}, nil
+	c, err := cluster.New(cfg)
+	return &world{c}, err
 }
 
 // open adds a host.
 func (w *world) open(cfg btl.Config) (*host, error) {
-	h := &host{w: w, node: w.net.Node(fmt.Sprintf("h%d", len(w.hosts))), random: uint64(len(w.hosts))}
+	i := len(w.Hosts)
+	h := &host{Host: w.Add(fmt.Sprintf("h%d", i)), w: w, random: uint64(i)}
 	cfg.Random = h.draw
-	domain, err := cfg.DomainConfig(h.node.Info())
-	if err != nil {
-		return nil, err
-	}
-	dom, err := h.node.Open(domain)
-	if err != nil {
-		return nil, err
-	}
-	if h.mod, err = btl.Open(dom, cfg); err != nil {
+	if err := h.Open(cfg); err != nil {
 		return nil, err
 	}
 	count := func(_ *btl.Endpoint, _ btl.Tag, data []byte) { h.gotBytes += len(data) }
-	if err := h.mod.Handle(tagStream, count); err != nil {
+	if err := h.Mod.Handle(tagStream, count); err != nil {
 		return nil, err
 	}
-	h.node.Run(h.mod)
-	w.hosts = append(w.hosts, h)
+	h.Start(nil)
 	return h, nil
 }
 
@@ -89,48 +76,27 @@ func (h *host) draw() uint64 {
 
 // connect connects two hosts over a short path without loss, and waits until nothing is under way.
 func (w *world) connect(from, to *host) (*btl.Endpoint, error) {
-	w.net.SetPath(from.node, to.node, sim.Path{Delay: cableDelay})
-	w.net.SetPath(to.node, from.node, sim.Path{Delay: cableDelay})
-	ep, err := from.mod.Connect(w.net.Now(), to.mod.Name())
-	if err != nil {
-		return nil, err
-	}
-	from.node.Kick()
-	if !w.until(w.net.Now().Add(time.Second), ep.Connected) {
-		return nil, fmt.Errorf("not connected after a second: %w", ep.Err())
-	}
-	w.run(time.Millisecond)
-	return ep, nil
+	w.setPaths(from, to, sim.Path{Delay: cableDelay}, sim.Path{Delay: cableDelay})
+	ep, err := from.Connect(to.Host, time.Second)
+	w.Advance(time.Millisecond)
+	return ep, err
 }
 
-// until runs until cond holds, or the time is end, and says whether cond holds.
-func (w *world) until(end mono.Time, cond func() bool) bool {
-	for !cond() {
-		if w.net.Now() >= end || !w.net.Step() {
-			return false
-		}
-	}
-	return true
+func (w *world) setPaths(from, to *host, there, back sim.Path) {
+	w.SetPath(from.Node, to.Node, there)
+	w.SetPath(to.Node, from.Node, back)
 }
-
-func (w *world) run(d time.Duration) { w.net.RunUntil(w.net.Now().Add(d)) }
 
 // check reports what must not happen in any run: a broken module, an endpoint lost, a misuse.
 func (w *world) check() error {
-	for _, v := range w.net.Violations() {
-		return v
-	}
-	for _, h := range w.hosts {
-		if err := h.mod.Check(); err != nil {
-			return fmt.Errorf("%s: %w", h.node.Name(), err)
-		}
-		s := h.mod.Stats()
+	for _, h := range w.Hosts {
+		s := h.Mod.Stats()
 		if n := s.Get(btl.CntPeersFailed) + s.Get(btl.CntFailed); n > 0 {
-			return fmt.Errorf("%s: %d connections lost, %d sends failed", h.node.Name(),
+			return fmt.Errorf("%s: %d connections lost, %d sends failed", h.Name(),
 				s.Get(btl.CntPeersFailed), s.Get(btl.CntFailed))
 		}
 	}
-	return nil
+	return w.Check()
 }
 
 // stream sends messages of one size as fast as they go: there is always more to send than a window.
@@ -147,8 +113,8 @@ type stream struct {
 
 // start begins, or goes on after left was set anew.
 func (s *stream) start(h *host) {
-	s.fill(h.w.net.Now())
-	h.node.Kick()
+	s.fill(h.w.Now())
+	h.Kick()
 }
 
 func (s *stream) fill(now mono.Time) {
@@ -195,27 +161,27 @@ func newPings(from, to *host, ep *btl.Endpoint, wanted int) (*pings, error) {
 	p := &pings{w: from.w, ep: ep, took: make([]time.Duration, 0, wanted), wanted: wanted}
 	answer := func(tag btl.Tag) btl.Handler {
 		return func(ep *btl.Endpoint, _ btl.Tag, _ []byte) {
-			p.took = append(p.took, p.w.net.Now().Sub(p.sentAt))
+			p.took = append(p.took, p.w.Now().Sub(p.sentAt))
 			if !p.done() {
 				p.send(ep, tag)
 			}
 		}
 	}
-	if err := to.mod.Handle(tagPing, answer(tagPong)); err != nil {
+	if err := to.Mod.Handle(tagPing, answer(tagPong)); err != nil {
 		return nil, err
 	}
-	return p, from.mod.Handle(tagPong, answer(tagPing))
+	return p, from.Mod.Handle(tagPong, answer(tagPing))
 }
 
 func (p *pings) done() bool { return len(p.took) == p.wanted || p.err != nil }
 
 func (p *pings) start(h *host) {
 	p.send(p.ep, tagPing)
-	h.node.Kick()
+	h.Kick()
 }
 
 func (p *pings) send(ep *btl.Endpoint, tag btl.Tag) {
-	p.sentAt = p.w.net.Now()
+	p.sentAt = p.w.Now()
 	f, err := ep.Alloc(tag, 8)
 	if err == nil {
 		_, err = ep.Send(p.sentAt, f)

@@ -68,7 +68,7 @@ func (m *message) content(b []byte) []byte {
 // latest returns the endpoint of a route that was made last.
 func (w *world) latest(r route) (*side, error) {
 	s := w.sides[r]
-	if s == nil || w.node(r.from).mod == nil || w.node(r.from).side(s.ep) == nil {
+	if s == nil || w.node(r.from).Mod == nil || w.node(r.from).side(s.ep) == nil {
 		return nil, w.errorf("%s has no endpoint to %s", r.from, r.to)
 	}
 	return s, nil
@@ -95,10 +95,10 @@ func (w *world) connect(r route, life int) error {
 	if life < 1 || life > len(to.lives) {
 		return w.errorf("%s has had %d lives", r.to, len(to.lives))
 	}
-	if from.mod == nil {
+	if from.Mod == nil {
 		return w.errorf("%s is down", r.from)
 	}
-	ep, err := from.mod.Connect(w.net.Now(), to.lives[life-1])
+	ep, err := from.Mod.Connect(w.net.Now(), to.lives[life-1])
 	if err != nil {
 		from.note("connect to %s: %s", r.to, errorName(err))
 		return nil
@@ -108,7 +108,7 @@ func (w *world) connect(r route, life int) error {
 		from.addSide(ep, r.to)
 	}
 	w.sides[r] = from.side(ep)
-	from.sim.Kick()
+	from.Kick()
 	return nil
 }
 
@@ -226,7 +226,7 @@ func (w *world) sendMany(m message, count int, send func(*message) (btl.Status, 
 		from.note("send to %s: m%d..m%d of %d B tag %d", m.to, len(w.msgs)-count+1, len(w.msgs), m.size,
 			m.tag)
 	}
-	from.sim.Kick()
+	from.Kick()
 	return nil
 }
 
@@ -391,7 +391,7 @@ func (p *parser) onSide(do func(w *world, s *side)) func(*world) error {
 			return err
 		}
 		do(w, s)
-		w.node(r.from).sim.Kick()
+		w.node(r.from).Kick()
 		return nil
 	}
 }
@@ -427,12 +427,12 @@ func (p *parser) parseDrain() func(*world) error {
 	d := p.w.nextDuration()
 	return func(w *world) error {
 		n := w.node(name)
-		if n.mod == nil {
+		if n.Mod == nil {
 			return w.errorf("%s is down", name)
 		}
 		n.note("drain")
-		n.mod.Drain(w.net.Now(), w.net.Now().Add(d))
-		n.sim.Kick()
+		n.Mod.Drain(w.net.Now(), w.net.Now().Add(d))
+		n.Kick()
 		return nil
 	}
 }
@@ -442,7 +442,7 @@ func (p *parser) parseStop() func(*world) error {
 	return func(w *world) error {
 		n := w.node(name)
 		n.note("stop")
-		return n.stop()
+		return n.Stop()
 	}
 }
 

@@ -180,7 +180,7 @@ func (p *parser) nodeCondition() func(*world) condition {
 	return func(w *world) condition {
 		return func() (bool, string) {
 			n := w.node(name)
-			if n.mod == nil {
+			if n.Mod == nil {
 				return false, name + " is down"
 			}
 			st := n.stats()
@@ -233,5 +233,5 @@ func counterName(c btl.Counter) string {
 // stats returns the counters as they are now: a pass without news publishes them.
 func (n *node) stats() btl.Stats {
 	n.pass()
-	return n.mod.Stats()
+	return n.Mod.Stats()
 }

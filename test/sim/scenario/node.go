@@ -7,18 +7,17 @@ import (
 	"slices"
 
 	"gobtl/btl"
-	"gobtl/fabric/sim"
-	"gobtl/internal/mono"
+	"gobtl/test/sim/cluster"
 )
 
 // node is a machine of the story, with or without a living module.
 type node struct {
+	*cluster.Host
+
 	w        *world
 	name     string
 	index    int
-	sim      *sim.Node
 	cfg      nodeConfig
-	mod      *btl.Module
 	lives    [][]byte // names of its modules
 	draws    uint32
 	second   bool // a connection's tag was drawn, its first numbers come next
@@ -48,22 +47,13 @@ const handledTags = 9
 func (n *node) open() error {
 	cfg := n.cfg.btl
 	cfg.Random = n.random
-	dc, err := cfg.DomainConfig(n.sim.Info())
-	if err != nil {
+	if err := n.Open(cfg); err != nil {
 		return err
 	}
-	dom, err := n.sim.Open(dc)
-	if err != nil {
-		return err
-	}
-	if n.mod, err = btl.Open(dom, cfg); err != nil {
-		n.mod = nil
-		return err
-	}
-	n.lives = append(n.lives, n.mod.Name())
+	n.lives = append(n.lives, n.Mod.Name())
 	n.w.nameLife(n)
 	n.sides, n.regions, n.quiet, n.second = nil, nil, false, false
-	n.mod.OnEndpoint(n.onEndpoint)
+	n.Mod.OnEndpoint(n.onEndpoint)
 	if n.handlers == nil {
 		n.handlers = map[btl.Tag]bool{}
 		for tag := range btl.Tag(handledTags) {
@@ -75,7 +65,7 @@ func (n *node) open() error {
 			return err
 		}
 	}
-	n.sim.Run(n)
+	n.Start(n.judge)
 	return nil
 }
 
@@ -85,7 +75,7 @@ func (n *node) open() error {
 func (n *node) random() uint64 {
 	n.draws++
 	high := uint32(n.index+1)<<8 | n.draws&0xff | n.draws>>8<<12
-	if n.mod != nil {
+	if n.Mod != nil {
 		if n.second && n.cfg.hasFragID {
 			high = n.cfg.fragID
 		}
@@ -94,9 +84,8 @@ func (n *node) random() uint64 {
 	return uint64(high)<<32 | uint64(n.cfg.first)
 }
 
-// Progress and Deadline make a node a sim.Process: its module, checked after every pass.
-func (n *node) Progress(now mono.Time) (int, error) {
-	got, err := n.mod.Progress(now)
+// judge checks the module after every pass.
+func (n *node) judge(got int, err error) (int, error) {
 	if err != nil {
 		n.w.fail("%s: %w", n.name, err)
 	} else {
@@ -104,9 +93,6 @@ func (n *node) Progress(now mono.Time) (int, error) {
 	}
 	return got, err
 }
-
-// Deadline is the module's.
-func (n *node) Deadline() mono.Time { return n.mod.Deadline() }
 
 // pass gives the module a pass of its own accord, until nothing more arrives.
 func (n *node) pass() {
@@ -119,10 +105,10 @@ func (n *node) pass() {
 }
 
 func (n *node) check() {
-	if err := n.mod.Check(); err != nil {
+	if err := n.Mod.Check(); err != nil {
 		n.w.fail("%s: check: %w", n.name, err)
 	}
-	if s := n.mod.Stats(); s.Unaccounted() != 0 {
+	if s := n.Mod.Stats(); s.Unaccounted() != 0 {
 		n.w.fail("%s: %d packets received that no counter explains", n.name, s.Unaccounted())
 	}
 }
@@ -135,16 +121,15 @@ func (n *node) note(format string, args ...any) {
 
 // crash takes the node down without a word.
 func (n *node) crash() {
-	if n.mod == nil {
+	if n.Mod == nil {
 		return
 	}
-	n.sim.Crash()
+	n.Crash()
 	n.forget("crashed")
 }
 
 // forget ends a life: nobody is told of its sends any more.
 func (n *node) forget(how string) {
-	n.mod = nil
 	for _, s := range n.sides {
 		if s.end == "" {
 			s.end, s.err = how, nil
@@ -157,34 +142,23 @@ func (n *node) forget(how string) {
 	}
 }
 
-// stop closes the module.
-func (n *node) stop() error {
-	if n.mod == nil {
-		return nil
-	}
-	n.sim.Run(nil)
-	err := n.mod.Close()
-	n.mod = nil
-	return err
-}
-
 func (n *node) handle(tag btl.Tag, on bool) error {
 	n.handlers[tag] = on
-	if n.mod == nil {
+	if n.Mod == nil {
 		return nil
 	}
 	if !on {
-		return n.mod.Handle(tag, nil)
+		return n.Mod.Handle(tag, nil)
 	}
-	return n.mod.Handle(tag, n.receive)
+	return n.Mod.Handle(tag, n.receive)
 }
 
 func (n *node) expose(size int) error {
-	if n.mod == nil {
+	if n.Mod == nil {
 		return n.w.errorf("%s is down", n.name)
 	}
 	second := n.second
-	r, err := n.mod.Expose(make([]byte, size), btl.RemoteWrite)
+	r, err := n.Mod.Expose(make([]byte, size), btl.RemoteWrite)
 	n.second = second // the handle took a number that is no connection's
 	if err == nil {
 		n.regions = append(n.regions, r)

@@ -179,7 +179,7 @@ type watch struct {
 
 // event is the network's observer.
 func (w *world) event(e *sim.Event) {
-	w.trace.Event(w.net, e)
+	w.trace.Event(w.net.Network, e)
 	if e.Kind == sim.KindDelivered {
 		if n := w.nodes[w.nodeAt(e.To.Node)]; n != nil {
 			n.lastFrom = w.nodeAt(e.From.Node)
@@ -202,7 +202,7 @@ func (w *world) nodeAt(index int) string {
 
 // changePath changes a path's parameters.
 func (w *world) changePath(r route, change func(*sim.Path)) {
-	from, to := w.node(r.from).sim, w.node(r.to).sim
+	from, to := w.node(r.from).Node, w.node(r.to).Node
 	p := w.net.Path(from, to)
 	change(&p)
 	w.net.SetPath(from, to, p)

@@ -147,8 +147,8 @@ func TestOracleSees(t *testing.T) {
 			last.memory = make([]byte, last.size)
 		}},
 		{"done before it came", "has not arrived", secondSend, func(w *world) {
-			w.nodes["b"].mod.Handle(1, nil)
-			w.nodes["b"].mod.Handle(1, nothing)
+			w.nodes["b"].Mod.Handle(1, nil)
+			w.nodes["b"].Mod.Handle(1, nothing)
 		}},
 		{"connected twice", "connected twice", secondSend, func(w *world) {
 			w.nodes["a"].onEndpoint(w.msgs[1].side.ep, 0, nil)

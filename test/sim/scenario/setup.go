@@ -246,7 +246,7 @@ func (p *parser) parseFaults() func(*world) error {
 		QueueDatagrams: int(p.w.keyNumber("queue", 0, 1, 1<<16)),
 	}
 	return func(w *world) error {
-		w.node(name).sim.SetFaults(f)
+		w.node(name).SetFaults(f)
 		return nil
 	}
 }
@@ -263,7 +263,7 @@ func (p *parser) parsePause() func(*world) error {
 	name := p.node()
 	d := p.w.nextDuration()
 	return func(w *world) error {
-		w.node(name).sim.Pause(d)
+		w.node(name).Pause(d)
 		return nil
 	}
 }
@@ -272,7 +272,7 @@ func (p *parser) parsePace() func(*world) error {
 	name := p.node()
 	d := p.w.nextDuration()
 	return func(w *world) error {
-		w.node(name).sim.SetPace(d)
+		w.node(name).SetPace(d)
 		return nil
 	}
 }

@@ -8,13 +8,14 @@ import (
 
 	"gobtl/fabric/sim"
 	"gobtl/internal/mono"
+	"gobtl/test/sim/cluster"
 	"gobtl/test/sim/trace"
 )
 
 // world is a script while it runs.
 type world struct {
 	script  *Script
-	net     *sim.Network
+	net     *cluster.Cluster
 	trace   *trace.Writer
 	nodes   map[string]*node
 	order   []*node
@@ -25,8 +26,7 @@ type world struct {
 	kept    map[string]keptPacket
 	scratch []byte
 	err     error // the first thing that is wrong, whoever noticed
-	steps   int
-	bytes   int // of all messages
+	bytes   int   // of all messages
 	waiting bool
 }
 
@@ -46,7 +46,7 @@ func (s *Script) Run(out io.Writer) error {
 	if err := w.open(); err != nil {
 		return err
 	}
-	defer w.close()
+	defer func() { _ = w.close() }() // what is left when the script has failed
 	for _, st := range s.steps {
 		err := st.run(w)
 		if err == nil {
@@ -65,31 +65,26 @@ func (s *Script) Run(out io.Writer) error {
 func (w *world) open() (err error) {
 	cfg := w.script.setup.net
 	cfg.Observe = w.event
-	if w.net, err = sim.New(cfg); err != nil {
+	if w.net, err = cluster.New(cfg); err != nil {
 		return err
 	}
+	w.net.StepsMax = uint64(w.script.stepsMax)
 	w.net.SetFilter(w.filter)
 	for i, name := range w.script.nodes {
-		n := &node{w: w, name: name, index: i, sim: w.net.Node(name)}
+		n := &node{Host: w.net.Add(name), w: w, name: name, index: i}
 		w.nodes[name] = n
 		w.order = append(w.order, n)
 	}
-	for _, a := range w.order {
-		for _, b := range w.order {
-			w.net.SetPath(a.sim, b.sim, sim.Path{Delay: defaultDelay})
-		}
-	}
+	w.net.SetPaths(sim.Path{Delay: defaultDelay})
 	return nil
 }
 
-// close ends what is left when a script has failed.
-func (w *world) close() {
+// close closes the modules that are left.
+func (w *world) close() error {
 	for _, n := range w.order {
 		n.quiet = true
-		if err := n.stop(); err != nil {
-			w.fail("%s: %w", n.name, err)
-		}
 	}
+	return w.net.Close()
 }
 
 func (w *world) node(name string) *node { return w.nodes[name] }
@@ -107,10 +102,9 @@ func (w *world) fail(format string, args ...any) {
 
 // step runs one event of the network.
 func (w *world) step() error {
-	if w.steps++; w.steps > w.script.stepsMax {
-		return w.errorf("more than %d events", w.script.stepsMax)
+	if err := w.net.Step(); err != nil {
+		return err
 	}
-	w.net.Step()
 	return w.err
 }
 
@@ -151,10 +145,10 @@ func (w *world) idle() (bool, string) {
 	}
 	soon := w.net.Now().Add(settle)
 	for _, n := range w.order {
-		if n.mod == nil {
+		if n.Mod == nil {
 			continue
 		}
-		if n.mod.Deadline() <= soon {
+		if n.Mod.Deadline() <= soon {
 			return false, n.name + " has something to do"
 		}
 		for _, s := range n.sides {
@@ -175,27 +169,13 @@ func (w *world) finish() error {
 	if err := w.runUntil(w.quiet, finishMax); err != nil {
 		return err
 	}
-	for _, n := range w.order {
-		if n.mod == nil {
-			continue
-		}
-		// A method of newer modules: nothing may be in use when nothing is under way.
-		if c, ok := any(n.mod).(interface{ CheckIdle() error }); ok {
-			if err := c.CheckIdle(); err != nil {
-				return fmt.Errorf("%s: %w", n.name, err)
-			}
-		}
+	if err := w.net.CheckIdle(); err != nil {
+		return err
 	}
 	if err := w.checkMessages(); err != nil {
 		return err
 	}
-	for _, n := range w.order {
-		n.quiet = true
-		if err := n.stop(); err != nil {
-			return fmt.Errorf("%s: %w", n.name, err)
-		}
-	}
-	if err := errors.Join(w.net.Violations()...); err != nil {
+	if err := errors.Join(w.close(), errors.Join(w.net.Violations()...)); err != nil {
 		return err
 	}
 	return w.err
@@ -210,7 +190,7 @@ func (w *world) quiet() (bool, string) {
 		return ok, is
 	}
 	for _, n := range w.order {
-		if n.mod != nil && n.mod.Deadline() != mono.Never && n.cfg.btl.KeepAlive == 0 {
+		if n.Mod != nil && n.Mod.Deadline() != mono.Never && n.cfg.btl.KeepAlive == 0 {
 			return false, n.name + " waits for a timer"
 		}
 	}

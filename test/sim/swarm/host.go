@@ -6,9 +6,8 @@ import (
 	"time"
 
 	"gobtl/btl"
-	"gobtl/fabric"
-	"gobtl/fabric/sim"
 	"gobtl/internal/mono"
+	"gobtl/test/sim/cluster"
 )
 
 // host is a node of the network with the lives of its module, one after the other.
@@ -16,7 +15,7 @@ type host struct {
 	w      *world
 	plan   *NodePlan
 	index  int
-	node   *sim.Node
+	node   *cluster.Host
 	life   *life // nil while it is down
 	lives  []*life
 	toOpen int // times that it is going to be opened
@@ -69,13 +68,10 @@ func (h *host) open() error {
 	l.random = random{d: newDraw(w.plan.Seed, 0x5EED<<32|uint64(h.index)<<16|uint64(l.number))}
 	l.cfg.Random = l.random.next
 	l.random.full = true
-	dom, err := h.openDomain(&l.cfg)
-	if err != nil {
+	if err := h.node.Open(l.cfg); err != nil {
 		return err
 	}
-	if l.mod, err = btl.Open(dom, l.cfg); err != nil {
-		return err
-	}
+	l.mod = h.node.Mod
 	l.random.full = false
 	l.inc, l.names = l.random.latest, l.mod.Name()
 	w.byInc[l.inc] = l
@@ -99,17 +95,6 @@ func (h *host) open() error {
 	h.node.Run(l)
 	w.note(h, "life %d begins", l.number)
 	return nil
-}
-
-// openDomain opens the node with the sizes of cfg. The sizes depend on what the domain is like,
-// which only an open domain tells.
-func (h *host) openDomain(cfg *btl.Config) (fabric.Domain, error) {
-	info := fabric.Info{MTUBytes: h.w.plan.Net.MTUBytes}
-	dc, err := cfg.DomainConfig(info)
-	if err != nil {
-		return nil, err
-	}
-	return h.node.Open(dc)
 }
 
 // Progress is a pass of the module, with the judge behind it.
@@ -187,6 +172,7 @@ func (l *life) afterClose() {
 	l.closed = true
 	l.host.life = nil
 	l.host.node.Run(nil)
+	l.host.node.Mod = nil
 	w.note(l.host, "module closed")
 	for _, e := range l.ends {
 		if !e.over && e.shown() {

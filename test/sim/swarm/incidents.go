@@ -110,7 +110,7 @@ func (w *world) change(in *Incident, from, to int) {
 	} else {
 		path.Cut = true
 	}
-	a, b := w.hosts[from].node, w.hosts[to].node
+	a, b := w.hosts[from].node.Node, w.hosts[to].node.Node
 	w.net.SetPath(a, b, path)
 	w.after(in.For, func() { w.net.SetPath(a, b, w.plan.Paths[from][to]) })
 }

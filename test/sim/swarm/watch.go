@@ -25,7 +25,7 @@ func (w *world) observe(e *sim.Event) {
 		a.See(e)
 	}
 	if w.opts.Observe != nil {
-		w.opts.Observe(w.net, e)
+		w.opts.Observe(w.net.Network, e)
 	}
 }
 

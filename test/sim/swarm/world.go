@@ -10,6 +10,7 @@ import (
 	"gobtl/fabric/sim"
 	"gobtl/internal/mono"
 	"gobtl/test/sim/attacker"
+	"gobtl/test/sim/cluster"
 )
 
 // Options are what can be said about a run beside its seed.
@@ -47,7 +48,7 @@ type world struct {
 	plan  *Plan
 	opts  *Options
 	d     draw // the applications' decisions
-	net   *sim.Network
+	net   *cluster.Cluster
 	hosts []*host
 
 	attackers []*attacker.Attacker
@@ -117,13 +118,16 @@ func (w *world) build() error {
 	p := w.plan
 	cfg := p.Net
 	cfg.Observe = w.observe
-	nw, err := sim.New(cfg)
+	nw, err := cluster.New(cfg)
 	if err != nil {
 		return err
 	}
 	w.net = nw
+	if nw.StepsMax = w.opts.Limit; nw.StepsMax == 0 {
+		nw.StepsMax = 100_000_000
+	}
 	for i := range p.Nodes {
-		w.hosts = append(w.hosts, &host{w: w, plan: &p.Nodes[i], index: i, node: nw.Node(nodeName(i))})
+		w.hosts = append(w.hosts, &host{w: w, plan: &p.Nodes[i], index: i, node: nw.Add(nodeName(i))})
 	}
 	w.taint = make([][]bool, len(w.hosts))
 	for i := range w.taint {
@@ -163,7 +167,7 @@ func nodeName(i int) string { return string(rune('a' + i)) }
 func (w *world) setPaths(paths [][]sim.Path) {
 	for i, h := range w.hosts {
 		for j, to := range w.hosts {
-			w.net.SetPath(h.node, to.node, paths[i][j])
+			w.net.SetPath(h.node.Node, to.node.Node, paths[i][j])
 		}
 	}
 }
@@ -176,7 +180,7 @@ func (w *world) attack(i int, p *AttackPlan) {
 		if p.Target >= 0 && p.Target != j {
 			continue
 		}
-		targets = append(targets, h.node)
+		targets = append(targets, h.node.Node)
 		for _, r := range h.life.regions {
 			size := len(r.mem)
 			if r.rights&btl.RemoteWrite == 0 {
@@ -188,7 +192,7 @@ func (w *world) attack(i int, p *AttackPlan) {
 		}
 	}
 	w.attackers = append(w.attackers, attacker.New(attacker.Config{
-		Net: w.net, Node: node, Seed: w.plan.Seed + uint64(i), Mode: p.Mode, Targets: targets,
+		Net: w.net.Network, Node: node, Seed: w.plan.Seed + uint64(i), Mode: p.Mode, Targets: targets,
 		Rate: p.Rate, Until: mono.Time(w.plan.T1), Regions: regions, Reliable: w.plan.Net.Reliable,
 	}))
 }
@@ -233,26 +237,15 @@ const (
 	phaseOver
 )
 
-// stepsPerLook is how many events pass between looks at the clock.
+// drainLook is the time between looks whether a phase is over.
 const drainLook = 2 * time.Millisecond
 
 // run steps through the three phases.
 func (w *world) run() {
-	limit := w.opts.Limit
-	if limit == 0 {
-		limit = 100_000_000
-	}
-	for w.phase != phaseOver && w.err == nil {
-		if w.res.Steps++; w.res.Steps > limit {
-			w.fail("no end after %d events: %s", limit, w.state())
-			return
-		}
-		if !w.net.Step() {
-			w.fail("nothing is pending any more in phase %d: %s", w.phase+1, w.state())
-			return
-		}
-	}
-	if w.err == nil {
+	over := func() bool { return w.phase == phaseOver || w.err != nil }
+	if err := w.net.Until(mono.Never, over); err != nil {
+		w.fail("in phase %d: %w: %s", w.phase+1, err, w.state())
+	} else if w.err == nil {
 		w.judgeEnd()
 	}
 }
@@ -322,9 +315,6 @@ func (w *world) lastWords(since time.Duration) (err error) {
 	return err
 }
 
-// idleChecker is what a module says about nothing being under way.
-type idleChecker interface{ CheckIdle() error }
-
 // busy says why phase 2 is not over yet.
 func (w *world) busy() error {
 	if w.ledger.open > 0 {
@@ -334,17 +324,12 @@ func (w *world) busy() error {
 		return fmt.Errorf("%d flushes have not been called", w.flushes)
 	}
 	for _, h := range w.hosts {
-		if h.life == nil {
-			if h.toOpen > 0 {
-				return fmt.Errorf("node %s is still to be opened", h.node.Name())
-			}
-			continue
+		if h.life == nil && h.toOpen > 0 {
+			return fmt.Errorf("node %s is still to be opened", h.node.Name())
 		}
-		if c, ok := any(h.life.mod).(idleChecker); ok {
-			if err := c.CheckIdle(); err != nil {
-				return fmt.Errorf("node %s is not idle: %w", h.node.Name(), err)
-			}
-		}
+	}
+	if err := w.net.CheckIdle(); err != nil {
+		return fmt.Errorf("not idle: node %w", err)
 	}
 	return nil
 }
@@ -426,6 +411,7 @@ func (w *world) finish() {
 	if w.net == nil {
 		return
 	}
+	r.Steps = w.net.Steps
 	r.Hash, r.Counts, r.Virtual = w.net.Hash(), w.net.Counts(), time.Duration(w.net.Now())
 	r.Packets = r.Counts[sim.KindSent] + r.Counts[sim.KindInjected] + r.Counts[sim.KindDuplicated] +
 		r.Counts[sim.KindJunk] + r.Counts[sim.KindReplayed]

@@ -12,11 +12,12 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric/sim"
 	"gobtl/frag"
+	"gobtl/test/sim/cluster"
 )
 
 // story is a network on which everything that a trace can show happens.
 type story struct {
-	net     *sim.Network
+	net     *cluster.Cluster
 	a, b    *btl.Module
 	events  int
 	packets [sim.NumKinds]int
@@ -26,27 +27,23 @@ func tell(tb testing.TB, observe func(*sim.Network, *sim.Event)) *story {
 	tb.Helper()
 	s := &story{}
 	var err error
-	s.net, err = sim.New(sim.Config{Seed: 7, Observe: func(e *sim.Event) {
+	s.net, err = cluster.New(sim.Config{Seed: 7, Observe: func(e *sim.Event) {
 		s.events++
 		s.packets[e.Kind]++
-		observe(s.net, e)
+		observe(s.net.Network, e)
 	}})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	s.a, s.b = s.open(tb, "alice", 0xfffffffe), s.open(tb, "bob", 5)
 	nodes := s.net.Nodes()
-	for _, from := range nodes {
-		for _, to := range nodes {
-			s.net.SetPath(from, to, sim.Path{Delay: 10 * time.Microsecond})
-		}
-	}
+	s.net.SetPaths(sim.Path{Delay: 10 * time.Microsecond})
 	ep, err := s.a.Connect(s.a.Now(), s.b.Name())
 	if err != nil {
 		tb.Fatal(err)
 	}
 	nodes[0].Kick()
-	s.run(time.Millisecond)
+	s.net.Advance(time.Millisecond)
 	dropped := false
 	s.net.SetFilter(func(d *sim.Datagram) (v sim.Verdict) {
 		if len(d.Data) > 1000 && !dropped {
@@ -78,47 +75,36 @@ func tell(tb testing.TB, observe func(*sim.Network, *sim.Event)) *story {
 		tb.Fatal(err)
 	}
 	nodes[0].Kick()
-	s.run(time.Millisecond)
+	s.net.Advance(time.Millisecond)
 	s.net.Inject(sim.Port{Node: 0, Index: 1}, sim.Port{Node: 1}, []byte("junk"))
-	s.run(300 * time.Millisecond)
+	s.net.Advance(300 * time.Millisecond)
 	ep.Close(ep.Now())
 	nodes[0].Kick()
-	s.run(10 * time.Millisecond)
+	s.net.Advance(10 * time.Millisecond)
 	nodes[1].Crash()
 	s.net.Inject(sim.Port{Node: 0}, sim.Port{Node: 1}, nil)
-	s.run(10 * time.Millisecond)
+	s.net.Advance(10 * time.Millisecond)
 	return s
 }
 
 func (s *story) open(tb testing.TB, name string, first uint64) *btl.Module {
 	tb.Helper()
-	node := s.net.Node(name)
+	node := s.net.Add(name)
 	n := uint64(node.Index()+1) << 40
 	cfg := btl.Config{
 		SendBuffers: 64, RecvDepth: 64,
 		Random: func() uint64 { n += 1 << 32; return n | first },
 	}
-	dc, err := cfg.DomainConfig(node.Info())
-	if err != nil {
+	if err := node.Open(cfg); err != nil {
 		tb.Fatal(err)
 	}
-	dom, err := node.Open(dc)
-	if err != nil {
+	if err := node.Mod.Handle(3, func(*btl.Endpoint, btl.Tag, []byte) {}); err != nil {
 		tb.Fatal(err)
 	}
-	m, err := btl.Open(dom, cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := m.Handle(3, func(*btl.Endpoint, btl.Tag, []byte) {}); err != nil {
-		tb.Fatal(err)
-	}
-	node.Run(m)
-	tb.Cleanup(func() { m.Close() })
-	return m
+	node.Start(nil)
+	tb.Cleanup(func() { _ = node.Mod.Close() })
+	return node.Mod
 }
-
-func (s *story) run(d time.Duration) { s.net.RunUntil(s.net.Now().Add(d)) }
 
 // TestWriter: the lines say what happened, in words that can be searched.
 func TestWriter(t *testing.T) {

@@ -1,0 +1,208 @@
+// Package cluster is a simulated network with a module on each node: the harness of what runs the
+// transport in virtual time, which adds what the applications do, and its judge.
+//
+// All of it belongs to one goroutine.
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric"
+	"gobtl/fabric/sim"
+	"gobtl/internal/mono"
+)
+
+// Cluster is a network and its hosts, in the order in which they were added.
+type Cluster struct {
+	*sim.Network
+	Hosts []*Host
+
+	Steps    uint64 // events so far
+	StepsMax uint64 // bounds them, so that what goes wrong ends; 0: no bound
+}
+
+// Errors of Step and Until.
+var (
+	ErrSteps   = errors.New("no end after so many events")
+	ErrPending = errors.New("nothing is pending any more")
+	ErrLate    = errors.New("not in time")
+)
+
+// New makes a network without hosts.
+func New(cfg sim.Config) (*Cluster, error) {
+	nw, err := sim.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{Network: nw}, nil
+}
+
+// Add makes a host, on which nothing runs yet.
+func (c *Cluster) Add(name string) *Host {
+	h := &Host{Node: c.Node(name), cluster: c}
+	c.Hosts = append(c.Hosts, h)
+	return h
+}
+
+// SetPaths makes all paths between hosts alike, also that of each to itself.
+func (c *Cluster) SetPaths(p sim.Path) {
+	for _, from := range c.Hosts {
+		for _, to := range c.Hosts {
+			c.SetPath(from.Node, to.Node, p)
+		}
+	}
+}
+
+// Step runs the next event of the network.
+func (c *Cluster) Step() error {
+	if c.Steps++; c.StepsMax > 0 && c.Steps > c.StepsMax {
+		return fmt.Errorf("%w: %d", ErrSteps, c.StepsMax)
+	}
+	if !c.Network.Step() {
+		return ErrPending
+	}
+	return nil
+}
+
+// Until steps until cond holds, or fails when the time is end.
+func (c *Cluster) Until(end mono.Time, cond func() bool) error {
+	for !cond() {
+		if c.Now() >= end {
+			return ErrLate
+		}
+		if err := c.Step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Advance lets d of time pass.
+func (c *Cluster) Advance(d time.Duration) { c.RunUntil(c.Now().Add(d)) }
+
+// each asks all modules, up to the first error.
+func (c *Cluster) each(ask func(*btl.Module) error) error {
+	for _, h := range c.Hosts {
+		if h.Mod == nil {
+			continue
+		}
+		if err := ask(h.Mod); err != nil {
+			return fmt.Errorf("%s: %w", h.Name(), err)
+		}
+	}
+	return nil
+}
+
+// CheckIdle says what is under way still, or kept although nothing is.
+func (c *Cluster) CheckIdle() error { return c.each((*btl.Module).CheckIdle) }
+
+// Check says what is wrong in any module, or what misuse of the fabric was seen.
+func (c *Cluster) Check() error {
+	return errors.Join(c.each((*btl.Module).Check), errors.Join(c.Violations()...))
+}
+
+// Close closes the modules and frees the network.
+func (c *Cluster) Close() error {
+	var errs []error
+	for _, h := range c.Hosts {
+		errs = append(errs, h.Stop())
+	}
+	c.Network.Close()
+	return errors.Join(errs...)
+}
+
+// Judge hears of each pass of a module: how many completions it found, and its error. What it
+// returns is told to the network.
+type Judge func(completions int, err error) (int, error)
+
+// Host is a node and the module that lives there, if one does.
+type Host struct {
+	*sim.Node
+	Mod *btl.Module
+
+	cluster *Cluster
+	judge   Judge
+}
+
+// Open opens the node and a module there, whose passes begin with Start.
+func (h *Host) Open(cfg btl.Config) error {
+	dom, err := h.Domain(cfg)
+	if err != nil {
+		return err
+	}
+	h.Mod, err = btl.Open(dom, cfg)
+	return err
+}
+
+// Domain opens the node in the sizes that a module with cfg needs.
+func (h *Host) Domain(cfg btl.Config) (fabric.Domain, error) {
+	dc, err := cfg.DomainConfig(h.Info())
+	if err != nil {
+		return nil, err
+	}
+	return h.Node.Open(dc)
+}
+
+// Start begins the passes of the module. Without a judge nobody looks at it between them.
+func (h *Host) Start(judge Judge) {
+	h.judge = judge
+	h.Run(h)
+}
+
+// Progress makes a host a sim.Process: its module, and the judge.
+func (h *Host) Progress(now mono.Time) (int, error) {
+	n, err := h.Mod.Progress(now)
+	if h.judge != nil {
+		return h.judge(n, err)
+	}
+	return n, err
+}
+
+// Deadline is the module's.
+func (h *Host) Deadline() mono.Time {
+	if h.Mod == nil {
+		return mono.Never
+	}
+	return h.Mod.Deadline()
+}
+
+// Dial begins to connect to another host.
+func (h *Host) Dial(to *Host) (*btl.Endpoint, error) {
+	ep, err := h.Mod.Connect(h.cluster.Now(), to.Mod.Name())
+	if err == nil {
+		h.Kick()
+	}
+	return ep, err
+}
+
+// Connect connects to another host, which may take limit.
+func (h *Host) Connect(to *Host, limit time.Duration) (*btl.Endpoint, error) {
+	ep, err := h.Dial(to)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.cluster.Until(h.cluster.Now().Add(limit), ep.Connected); err != nil {
+		return nil, fmt.Errorf("%s is not connected to %s: %w: %w", h.Name(), to.Name(), err, ep.Err())
+	}
+	return ep, nil
+}
+
+// Crash is the death of the process: nobody is told.
+func (h *Host) Crash() {
+	h.Node.Crash()
+	h.Mod = nil
+}
+
+// Stop closes the module in an instant.
+func (h *Host) Stop() error {
+	if h.Mod == nil {
+		return nil
+	}
+	h.Run(nil)
+	err := h.Mod.Close()
+	h.Mod = nil
+	return err
+}

@@ -6,9 +6,8 @@ var btlMutations = []mutation{
 		name:  "fast-receive-duplicate",
 		fault: "the fast receive path delivers a tiny message that was received before",
 		in:    "btl",
-		old:   "rcv.Check(Seq) != Accept",
-		with:  "deferredReceive{$*_}",
-		new:   "rcv.Check(Seq) == reliability.Above",
+		old:   "rcv.Check($n) == Accept",
+		new:   "rcv.Check($n) != reliability.Above",
 		test:  "./btl -run TestContract04ExactlyOnce",
 	},
 	{
@@ -24,9 +23,9 @@ var btlMutations = []mutation{
 		name:  "ack-before-accept",
 		fault: "a chunk that was refused for want of memory counts as received",
 		in:    "btl",
-		old:   "rcv.Repeated(now)",
+		old:   "$r.Repeated(now)",
 		with:  "drop(CntDropReassembly)",
-		new:   "rcv.Accept(m.now, h.Seq, &m.rules)",
+		new:   "$r.Accept(m.now, in.Seq, &m.rules)",
 		test:  "./btl -run TestContract05",
 	},
 	{
@@ -51,12 +50,9 @@ owe($_)`,
 		name:  "no-handler-swallowed",
 		fault: "a message without handler is acknowledged instead of refused",
 		in:    "btl",
-		old: `drop(CntDropNoHandler)
-if $_ {
-	$*_
-}
-$m.sendNack($ep, $h.Seq, NackNoHandler, $_)`,
-		new:  "$m.accepted($ep, $h)",
+		old: `$m.drop(CntDropNoHandler)
+refuse($in, NackNoHandler, $_)`,
+		new:  "$m.accepted($in.ep, &$in.Header)",
 		test: "./btl -run TestContract05RefusedNotAcknowledged",
 	},
 	{

@@ -31,8 +31,8 @@ var reliableMutations = []mutation{
 		name:  "reliable-guessed",
 		fault: "who relies on its network takes for granted that its peer does",
 		in:    "btl",
-		old:   "reliable && Features&FeatureReliable != 0",
-		new:   "reliable",
+		old:   "$ep.counted = $_&FeatureReliable != 0",
+		new:   "$ep.counted = $ep.m.reliable",
 		test:  "./btl -run TestReliableMixedPair",
 	},
 	{
@@ -56,16 +56,11 @@ var reliableMutations = []mutation{
 		name:  "reliable-credits-of-hello",
 		fault: "a reliable connection is used before the first ACK of the peer",
 		in:    "btl",
-		old: `if $c {
-	$*a
-} else {
-	snd.Grant($credit)
-}`,
-		with: "snd.Unbind()",
-		new: `if $c {
-	$*a
-}
-snd.Grant($credit)`,
+		old: `$s.Unbind()
+return`,
+		new: `$s.Unbind()
+$s.Grant(hello.Credit)
+return`,
 		test: "./btl -run TestReliableFirstAck",
 	},
 	{
@@ -73,9 +68,9 @@ snd.Grant($credit)`,
 		fault: "the buffer of a packet that nothing is heard of any more is free before it has left",
 		in:    "btl",
 		old: `$m.tx[$p.seg] = txRelease
-$ep.rel.held++`,
+$ep.counts.held++`,
 		new: `$m.tx[$p.seg] = txRelease
-$ep.rel.held++
+$ep.counts.held++
 $m.giveSeg($ep, $p.seg)`,
 		test: "./btl -run TestReliableExchange",
 	},
@@ -84,10 +79,10 @@ $m.giveSeg($ep, $p.seg)`,
 		fault: "a refused packet that asks is confirmed without a Nack",
 		in:    "btl",
 		old: `if Seq != 0 {
-	rel.nacks = $more
+	nacks = $more
 }`,
 		new: `if false {
-	rel.nacks = $more
+	nacks = $more
 }`,
 		test: "./btl -run TestReliableRefusals",
 	},
@@ -103,7 +98,7 @@ $m.giveSeg($ep, $p.seg)`,
 		name:  "reliable-bye-overtakes",
 		fault: "the goodbye does not wait for what may have to be sent again",
 		in:    "btl",
-		old:   "return !reliable || rel.confirm.first == nil",
+		old:   "return confirm.first == nil",
 		new:   "return true",
 		test:  "./btl -run TestReliableMemory",
 	},
@@ -112,7 +107,7 @@ $m.giveSeg($ep, $p.seg)`,
 		fault: "chunks of a reliable connection may come in any order",
 		in:    "btl",
 		old:   "$h.OffsetBytes != 0",
-		with:  "rel.arriving",
+		with:  "FragID != arriving",
 		new:   "$h.OffsetBytes != 0 && $h.Seq == 1",
 		test:  "./btl -run TestReliableChunkMissing",
 	},
@@ -129,7 +124,7 @@ ask($ep)`,
 		name:  "reliable-superseded-starts-anew",
 		fault: "a superseded reliable connection forgets how often it has asked in vain",
 		in:    "btl",
-		old: `if !reliable {
+		old: `if !watches() {
 	probes = 0
 }`,
 		new:  "probes = 0",

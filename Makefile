@@ -112,6 +112,22 @@ race: ## Run the tests of what has goroutines with the race detector
 	packages=$$(grep -vxE 'gobtl/($(NOT_RACED))' <<<"$$packages" || true); \
 	if [ -n "$$packages" ]; then $(GOTESTSUM) -race $$packages; fi
 
+# PKG_CONFIG_LIBDIR, not _PATH: where PREFIX has no libfabric the system's must not stand in for it.
+.PHONY: test-ofi
+test-ofi: deps-go ## Test fabric/ofi with the libfabric in PREFIX, such as /opt/libfabric
+	@test -n "$(PREFIX)" || { \
+	  echo "make: say where libfabric is: make test-ofi PREFIX=/opt/libfabric" >&2; exit 1; }
+	@export PKG_CONFIG_LIBDIR=$$(ls -d $(abspath $(PREFIX))/{lib,lib64,lib/*}/pkgconfig 2>/dev/null | paste -sd:); \
+	version=$$(pkg-config --modversion libfabric 2>/dev/null) || { \
+	  echo "make: no libfabric.pc under $(PREFIX)/lib, lib64 or lib/*: is libfabric installed there?" >&2; exit 1; }; \
+	lib=$$(pkg-config --variable=libdir libfabric); \
+	test -e "$$lib/libfabric.so" || { echo "make: no libfabric.so in $$lib" >&2; exit 1; }; \
+	echo "make: libfabric $$version in $$lib"; \
+	export GOBTL_LIBFABRIC=$$lib LD_LIBRARY_PATH=$$lib CGO_CFLAGS="-O2 -g $$(pkg-config --cflags libfabric)" \
+	  CGO_LDFLAGS="-L$$lib -Wl,-rpath,$$lib"; \
+	$(GO) test -vet=off -count=1 ./fabric/ofi; \
+	$(GO) test -vet=off -count=1 -run 'TestConformance/^ofi_' ./test/conformance
+
 .PHONY: lint
 lint: ## Check formatting, go.mod, linters (vet and staticcheck among them)
 	@unformatted=$$(gofmt -l .); \

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -32,8 +33,12 @@ func TestMain(m *testing.M) {
 	if cc == "" {
 		cc = "cc"
 	}
-	cmd := exec.Command(cc, "-std=gnu11", "-O1", "-shared", "-fPIC",
-		"-o", filepath.Join(dir, "libgofake-fi.so"), "testdata/fakeprov/fake.c", "-lfabric")
+	// What this package itself was built with, if that is not the system's library.
+	args := append([]string{"-std=gnu11"}, strings.Fields(os.Getenv("CGO_CFLAGS"))...)
+	args = append(args, "-O1", "-shared", "-fPIC", "-o", filepath.Join(dir, "libgofake-fi.so"),
+		"testdata/fakeprov/fake.c")
+	args = append(args, strings.Fields(os.Getenv("CGO_LDFLAGS"))...)
+	cmd := exec.Command(cc, append(args, "-lfabric")...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building the fake provider: %v\n%s", err, out)
 		os.RemoveAll(dir)

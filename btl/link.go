@@ -104,10 +104,25 @@ func (ep *Endpoint) txReleased() {
 // admit processes what a packet says of the link: its ACK, and its number. False means that nothing
 // of it is to be taken over.
 func (m *Module) admit(in *arrival) bool {
-	if in.ep.counted {
+	ep := in.ep
+	if ep.counted {
 		return m.admitCounted(in)
 	}
-	return m.admitSequenced(in)
+	place := reliability.Accept
+	if in.Kind.HasSeq() {
+		place = ep.rcv.Check(in.Seq)
+	}
+	// The ACK on a packet that is here already, a copy of the network's making perhaps, is the one of
+	// before: it reports no gap.
+	if in.Flags&frag.FlagSack != 0 {
+		if !m.onSack(in) {
+			return m.drop(CntDropAck)
+		}
+	} else if in.Flags&frag.FlagAck != 0 && !m.onAck(ep, &in.Header, place != reliability.Accept) {
+		return m.drop(CntDropAck)
+	}
+	m.heard(ep)
+	return place == reliability.Accept || m.noNews(ep, place)
 }
 
 // admissible says whether admit would have nothing to do for a packet but to process a sound ACK,
@@ -133,9 +148,14 @@ func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 	if ep.counted {
 		m.count(ep, h)
 	} else {
-		m.acceptedSequenced(ep, h)
+		if h.Seq != ep.rcv.Next() {
+			m.stats.counters[CntEarly]++
+		}
+		ep.rcv.Accept(m.now, h.Seq, &m.rules)
+		ep.rcv.Unread(m.unread)
+		m.owe(ep)
 	}
-	m.countAccepted(h)
+	m.stats.counters[acceptedCounter(h)]++
 }
 
 // refuse books a packet that is refused for good, and has the peer told; tag is that of the records
@@ -147,6 +167,9 @@ func (m *Module) refuse(in *arrival, reason, tag uint8) {
 		m.refuseSequenced(in, reason, tag)
 	}
 }
+
+// refuses says whether refusedBefore may have something to do: it mostly has not.
+func (l *link) refuses() bool { return len(l.refusals) > 0 || l.counts.failed != 0 }
 
 // refusedBefore says whether a chunk is of a fragment that is refused already, and deals with it.
 func (m *Module) refusedBefore(in *arrival) bool {
@@ -172,7 +195,11 @@ func (m *Module) assemble(in *arrival) (*frag.Message, bool) {
 	if in.ep.counted {
 		return m.assembleCounted(in)
 	}
-	return m.assembleSequenced(in)
+	msg, err := in.ep.asm.Add(&in.Header, in.payload, in.Seq == in.ep.rcv.Next())
+	if err != nil {
+		m.noMemory(in.ep)
+	}
+	return msg, err == nil
 }
 
 // nacked handles a Nack.

@@ -47,32 +47,10 @@ func (m *Module) sealRunSequenced(r *chunkRun, run []reliability.Token) {
 	m.postedRun(r.ep, run, r.first)
 }
 
-// admitSequenced is admit for a sequenced link.
-func (m *Module) admitSequenced(in *arrival) bool {
-	ep := in.ep
-	place := reliability.Accept
-	if in.Kind.HasSeq() {
-		place = ep.rcv.Check(in.Seq)
-	}
-	// The ACK on a packet that is here already, a copy of the network's making perhaps, is the one of
-	// before: it reports no gap.
-	if in.Flags&frag.FlagSack != 0 {
-		if !m.onSack(in) {
-			return m.drop(CntDropAck)
-		}
-	} else if in.Flags&frag.FlagAck != 0 && !m.onAck(ep, &in.Header, place != reliability.Accept) {
-		return m.drop(CntDropAck)
-	}
-	m.heard(ep)
-	return m.isNews(ep, place)
-}
-
-// isNews says whether a packet's place is in the window; one that is no news is counted, and
-// answered if the peer seems to have missed an ACK.
-func (m *Module) isNews(ep *Endpoint, place reliability.Verdict) bool {
+// noNews deals with a packet whose place in the window is not new: it is counted, and answered if
+// the peer seems to have missed an ACK. It returns false.
+func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) bool {
 	switch place {
-	case reliability.Accept:
-		return true
 	case reliability.Duplicate:
 		m.stats.counters[CntDuplicate]++
 	case reliability.Below:
@@ -86,28 +64,11 @@ func (m *Module) isNews(ep *Endpoint, place reliability.Verdict) bool {
 	return false
 }
 
-// acceptedSequenced books a packet in the window.
-func (m *Module) acceptedSequenced(ep *Endpoint, h *frag.Header) {
-	if h.Seq != ep.rcv.Next() {
-		m.stats.counters[CntEarly]++
-	}
-	ep.rcv.Accept(m.now, h.Seq, &m.rules)
-	ep.rcv.Unread(m.unread)
+// noMemory deals with a chunk for which there is no memory: it comes again when there may be some.
+func (m *Module) noMemory(ep *Endpoint) {
+	m.drop(CntDropReassembly)
+	ep.rcv.Repeated(m.now) // this side is alive, though it cannot take the packet
 	m.owe(ep)
-}
-
-// assembleSequenced is assemble for a sequenced link. A chunk for which there is no memory comes
-// again when there may be some.
-func (m *Module) assembleSequenced(in *arrival) (*frag.Message, bool) {
-	ep := in.ep
-	msg, err := ep.asm.Add(&in.Header, in.payload, in.Seq == ep.rcv.Next())
-	if err != nil {
-		m.drop(CntDropReassembly)
-		ep.rcv.Repeated(m.now) // this side is alive, though it cannot take the packet
-		m.owe(ep)
-		return nil, false
-	}
-	return msg, true
 }
 
 // admitRecordsSequenced refuses a pack as a whole if one of its tags has no handler: the peer sends
@@ -137,8 +98,7 @@ func (m *Module) refuseSequenced(in *arrival, reason, tag uint8) {
 // refusedBeforeSequenced takes a chunk over, as nothing, whose fragment has failed at its sender.
 func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 	ep := in.ep
-	if len(ep.refusals) == 0 || in.Flags&frag.FlagPut != 0 || m.handlers[in.Tag] == nil ||
-		!ep.failedThere(in.FragID) {
+	if in.Flags&frag.FlagPut != 0 || m.handlers[in.Tag] == nil || !ep.failedThere(in.FragID) {
 		return false
 	}
 	m.accepted(ep, &in.Header)

@@ -9,7 +9,7 @@ func (m *Module) accept(in *arrival) {
 	switch {
 	case ep.state == stateLingering:
 		m.drop(CntDropState) // the peer said goodbye: nothing may follow
-	case h.Kind == frag.KindChunk && m.refusedBefore(in):
+	case h.Kind == frag.KindChunk && ep.refuses() && m.refusedBefore(in):
 	case h.Flags&frag.FlagPut != 0:
 		m.acceptPut(in)
 	case h.Kind == frag.KindPack:
@@ -34,20 +34,19 @@ func (m *Module) accept(in *arrival) {
 	}
 }
 
-// countAccepted counts a packet that was taken over.
-func (m *Module) countAccepted(h *frag.Header) {
+// acceptedCounter is the counter of packets like h that are taken over.
+func acceptedCounter(h *frag.Header) Counter {
 	switch {
 	case h.Flags&frag.FlagPut != 0 && h.Kind == frag.KindChunk:
-		m.stats.counters[CntRecvPutChunk]++
+		return CntRecvPutChunk
 	case h.Flags&frag.FlagPut != 0:
-		m.stats.counters[CntRecvPutFrag]++
+		return CntRecvPutFrag
 	case h.Kind == frag.KindChunk:
-		m.stats.counters[CntRecvChunk]++
+		return CntRecvChunk
 	case h.Kind == frag.KindPack:
-		m.stats.counters[CntRecvPack]++
-	default:
-		m.stats.counters[CntRecvFrag]++
+		return CntRecvPack
 	}
+	return CntRecvFrag
 }
 
 func (m *Module) deliver(ep *Endpoint, tag uint8, data []byte) {

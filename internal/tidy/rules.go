@@ -79,9 +79,10 @@ var policies = []policy{
 	{
 		dir: "cmd/...",
 		imports: with(leaves, "btl/...", "cmd/...", "fabric/...", "frag", "hotel", "internal/report",
-			"reliability"),
+			"reliability", "stream"),
 		libs: []string{
 			"github.com/HdrHistogram/hdrhistogram-go", "github.com/agnivade/levenshtein",
+			"github.com/gopacket/gopacket",
 			"github.com/alecthomas/kong", "github.com/jedib0t/go-pretty/v6",
 			"github.com/prometheus/client_golang", "github.com/schollz/progressbar/v3",
 			"golang.org/x/sys", "golang.org/x/term", "golang.org/x/text",

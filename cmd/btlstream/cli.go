@@ -1,0 +1,317 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"gobtl/fabric/impair"
+	"gobtl/stream"
+)
+
+const cliDescription = `Move messages of one size in one direction, and tell of each one that is
+missing. Run it twice: as it is it receives, with --send it sends. Both sides must have the same
+-m, -t, --mode and --first. Without -x, --listen and --connect the two ask for each other's identity
+on their terminals.`
+
+// cli is the command line.
+//
+//nolint:lll // A struct tag cannot be broken.
+type cli struct {
+	Send         bool   `short:"s" help:"Send instead of receiving."`
+	MessageBytes int    `name:"message-bytes" short:"m" default:"65536" placeholder:"BYTES" help:"Size of a message. Default: ${default}."`
+	Regions      int    `short:"b" default:"1" placeholder:"N" help:"Memory regions (blocks) of the ring. Default: ${default}."`
+	Contiguous   int    `short:"c" default:"1" placeholder:"N" help:"Contiguous messages in a region. Default: ${default}."`
+	Total        *total `short:"t" placeholder:"N" help:"Messages in all; the regions are used again and again. 0 or endless: until Ctrl-C. Default: what the ring holds."`
+	Delay        delay  `short:"d" default:"0" placeholder:"US" help:"Delay of each message in microseconds, or as 10us, 1ms: a sender spreads messages by it, a receiver's reader takes so long for each."`
+	File         string `short:"f" placeholder:"NAME" help:"Data files NAME.0, NAME.1, ... one a region: the sender loads, the receiver saves them. Default: a pattern."`
+	Exchange     string `short:"x" placeholder:"NAME" help:"Exchange identities by the files NAME.send and NAME.recv, on a file system that both see."`
+	Device       string `short:"r" placeholder:"NAME" help:"Network device such as eth0, or fabric provider such as udp or ofi/udp. Default: the first device that others reach, by udp."`
+	Port         int    `short:"p" default:"0" placeholder:"PORT" help:"UDP port for the datagrams of the unreliable mode. 0 is any, and so is 1, which old scripts give."`
+	Gid          int    `name:"gid" short:"g" default:"-1" placeholder:"N" help:"Of old scripts; there are no GIDs here. Choose the address with --node."`
+	Out          string `short:"o" placeholder:"ADDR" help:"Post metrics to InfluxDB at HOST:PORT (database gobtl) or http://HOST:PORT/write?db=NAME."`
+	Every        uint64 `name:"interval" short:"v" default:"0" placeholder:"N" help:"Messages between two metrics. 0: one at the end."`
+	Log          int    `name:"log-level" short:"l" default:"5" placeholder:"0..7" help:"What is told on standard error, as RFC 5424 numbers it: 3 errors, 4 warnings, 5 notices, 6 metrics, 7 all. Default: ${default}."`
+
+	Mode     stream.Mode   `default:"reliable" enum:"reliable,unreliable" placeholder:"NAME" help:"reliable: nothing is missing, the sender waits for the reader. unreliable: the sender waits for nobody, what is lost is counted. Default: ${default}."`
+	Connect  []string      `placeholder:"HOST:PORT" help:"Meet the peer that listens there. A sender may name several receivers." sep:"none"`
+	Listen   string        `placeholder:"HOST:PORT" help:"Meet peers here; port 0 picks one."`
+	Peers    int           `name:"receivers" default:"1" placeholder:"N" help:"Sender: receivers to wait for at --listen before it starts; 0 starts at once (unreliable). More may come later (unreliable). Default: ${default}."`
+	Streams  int           `default:"1" placeholder:"N" help:"Receiver: senders to receive from at --listen, each into a ring of its own. Default: ${default}."`
+	Group    string        `placeholder:"ADDR:PORT" help:"Sender: send to this multicast group instead of to each receiver (unreliable)."`
+	Node     string        `placeholder:"ADDR" help:"Local address. Default: the one from which --connect is reached, or that of --listen, or of the first device."`
+	Rate     float64       `default:"0" placeholder:"GBIT" help:"Sender: Gbit/s of message bytes, spread evenly. 0: as fast as possible."`
+	Overrun  string        `name:"on-overrun" default:"block" enum:"block,drop" placeholder:"NAME" help:"When no region is free: block waits; drop drops messages and counts them, at the receiver (unreliable) or at the sender (reliable, with --rate or -d). Default: ${default}."`
+	Timeout  time.Duration `default:"10s" help:"A peer that gives no sign of life for so long, or a reader that frees nothing, ends the stream. Default: ${default}."`
+	Wait     time.Duration `default:"1m" help:"Time for the peers to meet. Default: ${default}."`
+	Grace    time.Duration `default:"200ms" help:"Receiver: wait for datagrams after the sender's end. Default: ${default}."`
+	First    uint64        `default:"0" placeholder:"N" help:"Ordinal of the first message. Default: ${default}."`
+	Datagram int           `default:"0" placeholder:"BYTES" help:"Largest datagram of the unreliable mode. 0: what the network takes."`
+	Ring     string        `placeholder:"FILE" help:"Make the ring in this file, as on /dev/shm, for another process that fills it (sender) or reads it (receiver)."`
+	Verify   bool          `help:"Receiver: compare every message with the sender's pattern."`
+	Display  bool          `default:"true" negatable:"" help:"Show the first and last bytes of each region. Default: yes, up to 64 regions."`
+
+	Format  string  `default:"text" enum:"text,json" placeholder:"NAME" help:"Closing report: text or json, one line a stream. Default: ${default}."`
+	Metrics string  `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics."`
+	Record  string  `placeholder:"FILE" help:"Receiver: record the time and header of each arrival in this pcap file."`
+	Missing string  `placeholder:"FILE" help:"Receiver: list in this file the messages that are not among the data, FIRST-LAST a line."`
+	Impair  string  `placeholder:"FAULTS" help:"Receiver, unreliable: loss=1%,dup=1%,reorder=5%,corrupt=..,seed=7 on what arrives."`
+	CPU     int     `name:"cpu" default:"-1" placeholder:"N" help:"Pin the stream's thread to this CPU."`
+	Quiet   bool    `help:"No progress bar."`
+	Version version `help:"Print the version and exit."`
+
+	faults impair.Faults
+}
+
+// total is the value of -t.
+type total uint64
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (t *total) UnmarshalText(text []byte) error {
+	if string(text) == "endless" {
+		*t = 0
+		return nil
+	}
+	n, err := strconv.ParseUint(string(text), 10, 63)
+	if err != nil {
+		return errors.New("write a number of messages, or endless")
+	}
+	*t = total(n)
+	return nil
+}
+
+// delay is the value of -d.
+type delay time.Duration
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *delay) UnmarshalText(text []byte) error {
+	if us, err := strconv.ParseUint(string(text), 10, 31); err == nil {
+		*d = delay(time.Duration(us) * time.Microsecond)
+		return nil
+	}
+	v, err := time.ParseDuration(string(text))
+	if err != nil || v < 0 {
+		return errors.New("write microseconds as 10, or a time as 10us")
+	}
+	*d = delay(v)
+	return nil
+}
+
+// geometry is the ring's shape.
+func (c *cli) geometry() stream.Geometry {
+	return stream.Geometry{
+		MessageBytes: c.MessageBytes, Regions: c.Regions, RegionMessages: c.Contiguous,
+	}
+}
+
+// total is the number of messages in all, 0 for no end.
+func (c *cli) total() uint64 {
+	if c.Total != nil {
+		return uint64(*c.Total)
+	}
+	g := c.geometry()
+	return uint64(g.Messages())
+}
+
+func (c *cli) drops() bool { return c.Overrun == "drop" }
+
+// config is the stream's.
+func (c *cli) config() stream.Config {
+	cfg := stream.Config{
+		Mode: c.Mode, Messages: c.total(), First: c.First, Timeout: c.Timeout, Meet: c.Wait,
+		Grace: c.Grace, DatagramBytes: c.Datagram,
+	}
+	if c.drops() {
+		cfg.Overrun = stream.Drop
+	}
+	if c.Send {
+		cfg.Receivers, cfg.Group = c.Peers, c.Group
+		cfg.BitsPerSecond, cfg.Delay = c.Rate*1e9, time.Duration(c.Delay)
+		if c.Peers == 0 {
+			cfg.Receivers = -1
+		}
+		if len(c.Connect) > 0 {
+			cfg.Receivers = len(c.Connect)
+		}
+	}
+	return cfg
+}
+
+// Validate is called by kong after parsing; its error is one of usage.
+func (c *cli) Validate() error {
+	g := c.geometry()
+	for _, f := range []struct {
+		flag  string
+		value int
+	}{{"-m", g.MessageBytes}, {"-b", g.Regions}, {"-c", g.RegionMessages}} {
+		if f.value < 1 {
+			return fmt.Errorf("%s %d: must be at least 1", f.flag, f.value)
+		}
+	}
+	if err := g.Validate(); err != nil {
+		return err
+	}
+	if err := c.validateMeeting(); err != nil {
+		return err
+	}
+	if err := c.validateRole(); err != nil {
+		return err
+	}
+	switch {
+	case c.Log < 0 || c.Log > 7:
+		return fmt.Errorf("-l %d: 0 to 7", c.Log)
+	case c.Port < 0 || c.Port > math.MaxUint16:
+		return fmt.Errorf("-p %d: 0 to 65535", c.Port)
+	case !(c.Rate == 0 || c.Rate >= 1e-6 && c.Rate <= 1e4):
+		return fmt.Errorf("--rate %v: 0.000001 to 10000 Gbit/s", c.Rate)
+	case c.Datagram != 0 && c.Datagram < 64:
+		return fmt.Errorf("--datagram %d: at least 64 bytes", c.Datagram)
+	case c.First > 1<<62 || c.total() > 1<<62:
+		return errors.New("--first, -t: at most 2^62")
+	case c.Timeout < 100*time.Millisecond || c.Timeout > time.Hour:
+		return fmt.Errorf("--timeout %v: 100ms to 1h", c.Timeout)
+	case c.Wait < time.Millisecond || c.Wait > time.Hour:
+		return fmt.Errorf("--wait %v: 1ms to 1h", c.Wait)
+	case c.Grace < time.Millisecond || c.Grace > time.Hour:
+		return fmt.Errorf("--grace %v: 1ms to 1h", c.Grace)
+	case c.CPU < -1 || c.CPU >= cpusMax:
+		return fmt.Errorf("--cpu %d: 0 to %d", c.CPU, cpusMax-1)
+	}
+	if c.Out != "" {
+		if _, err := influxURL(c.Out); err != nil {
+			return err
+		}
+	}
+	return checkAddress("--metrics", c.Metrics)
+}
+
+// validateMeeting checks how the peers meet.
+func (c *cli) validateMeeting() error {
+	ways := 0
+	for _, set := range []bool{c.Exchange != "", c.Listen != "", len(c.Connect) > 0} {
+		if set {
+			ways++
+		}
+	}
+	if ways > 1 {
+		return errors.New("-x, --listen and --connect exclude each other")
+	}
+	for _, a := range c.Connect {
+		if err := checkAddress("--connect", a); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(c.Connect) > 1 && !c.Send:
+		return errors.New("a receiver has one sender: name one --connect")
+	case c.Peers < 0 || c.Peers > peersMax || len(c.Connect) > peersMax:
+		return fmt.Errorf("--receivers: 0 to %d", peersMax)
+	case c.Streams < 1 || c.Streams > peersMax:
+		return fmt.Errorf("--streams: 1 to %d", peersMax)
+	case c.Peers != 1 && c.Listen == "":
+		return errors.New("--receivers needs --listen")
+	case c.Streams != 1 && c.Listen == "":
+		return errors.New("--streams needs --listen")
+	}
+	return checkAddress("--listen", c.Listen)
+}
+
+// peersMax bounds --receivers and --streams.
+const peersMax = 256
+
+// validateRole checks what only one side, or one mode, can have.
+func (c *cli) validateRole() error {
+	unreliable := c.Mode == stream.Unreliable
+	for _, f := range []struct {
+		set        bool
+		flag, need string
+		ok         bool
+	}{
+		{c.Peers != 1, "--receivers", "--send", c.Send},
+		{c.Streams != 1, "--streams", "the receiver", !c.Send},
+		{c.Rate != 0, "--rate", "--send", c.Send},
+		{c.Group != "", "--group", "--send --mode unreliable", c.Send && unreliable},
+		{c.Peers == 0, "--receivers 0", "--mode unreliable", unreliable},
+		{c.Record != "", "--record", "the receiver", !c.Send},
+		{c.Missing != "", "--missing", "the receiver", !c.Send},
+		{c.Verify, "--verify", "the receiver, without -f", !c.Send && c.File == ""},
+		{c.Verify && c.Ring != "", "--verify", "no --ring", false},
+		{c.Impair != "", "--impair", "the receiver of --mode unreliable", !c.Send && unreliable},
+		{c.Ring != "" && c.Streams != 1, "--ring", "a single stream", false},
+		{c.Ring != "" && c.Send && c.File != "", "-f", "no --ring", false},
+		{
+			c.drops() && c.Send && !unreliable && c.Ring == "", "--on-overrun drop", "--rate or -d",
+			c.Rate != 0 || c.Delay != 0,
+		},
+	} {
+		if f.set && !f.ok {
+			return fmt.Errorf("%s needs %s", f.flag, f.need)
+		}
+	}
+	if c.Group != "" {
+		ap, err := netip.ParseAddrPort(c.Group)
+		if err != nil || !ap.Addr().IsMulticast() {
+			return fmt.Errorf("--group %q: write a multicast address as in 239.1.2.3:5000", c.Group)
+		}
+	}
+	faults, err := impair.Parse(c.Impair)
+	c.faults = faults
+	return err
+}
+
+// checkAddress reports an address that is not HOST:PORT; empty is none.
+func checkAddress(what, addr string) error {
+	if addr == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %q: write HOST:PORT, as in 192.0.2.1:4711", what, addr)
+	}
+	return nil
+}
+
+// influxURL reads the value of -o.
+func influxURL(addr string) (string, error) {
+	if !strings.Contains(addr, "://") {
+		if checkAddress("-o", addr) != nil {
+			return "", fmt.Errorf("-o %q: write HOST:PORT or http://HOST:PORT/write?db=NAME", addr)
+		}
+		addr = "http://" + addr + "/write?db=gobtl"
+	}
+	u, err := url.Parse(addr)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", fmt.Errorf("-o %q: write HOST:PORT or http://HOST:PORT/write?db=NAME", addr)
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/write"
+		if u.RawQuery == "" {
+			u.RawQuery = "db=gobtl"
+		}
+	}
+	return u.String(), nil
+}
+
+// newParser returns the parser of the command line. exit is called by --help and --version, and
+// must not return.
+func newParser(c *cli, out, errs io.Writer, exit func(int)) (*kong.Kong, error) {
+	return kong.New(c,
+		kong.Name("btlstream"),
+		kong.Description(cliDescription),
+		kong.Writers(out, errs),
+		kong.Exit(exit),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	)
+}

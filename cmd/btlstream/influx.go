@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// influx posts samples as InfluxDB's line protocol. It keeps nobody waiting: what finds too many
+// before it is dropped, and counted.
+type influx struct {
+	env     *environment
+	url     string
+	tags    string
+	lines   chan string
+	ended   chan struct{}
+	client  http.Client
+	dropped int
+	failed  int
+	why     error
+}
+
+const (
+	influxQueue   = 1024
+	influxTimeout = 5 * time.Second
+)
+
+func newInflux(env *environment, url, role string) *influx {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "unknown"
+	}
+	f := &influx{
+		env: env, url: url, lines: make(chan string, influxQueue), ended: make(chan struct{}),
+		tags: ",role=" + role + ",host=" + influxTag(host), client: http.Client{Timeout: influxTimeout},
+	}
+	go f.run()
+	return f
+}
+
+// influxTag escapes what separates in a tag's value.
+func influxTag(s string) string {
+	return strings.NewReplacer(",", `\,`, "=", `\=`, " ", `\ `).Replace(s)
+}
+
+// influxLine is a sample as a line.
+func influxLine(tags string, s sample) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "gobtl_stream%s,stream=%d ", tags, s.stream)
+	for i, f := range s.fields {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(f.name + "=" + strconv.FormatFloat(f.value, 'f', -1, 64))
+	}
+	fmt.Fprintf(&b, " %d\n", s.at.UnixNano())
+	return b.String()
+}
+
+// post sends a sample soon.
+func (f *influx) post(s sample) {
+	select {
+	case f.lines <- influxLine(f.tags, s):
+	default:
+		f.dropped++
+	}
+}
+
+func (f *influx) run() {
+	defer close(f.ended)
+	for line := range f.lines {
+		body := bytes.NewBufferString(line)
+		for more := true; more; { // what has come meanwhile goes along
+			select {
+			case line, ok := <-f.lines:
+				if more = ok; ok {
+					body.WriteString(line)
+				}
+			default:
+				more = false
+			}
+		}
+		if err := f.send(body); err != nil {
+			if f.failed == 0 {
+				f.env.logf(logWarning, "-o: %v", err)
+			}
+			f.failed++
+			f.why = err
+		}
+	}
+}
+
+func (f *influx) send(body io.Reader) error {
+	ctx, cancel := context.WithTimeout(context.Background(), influxTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url, body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 512))
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(text)))
+	}
+	return err
+}
+
+// close sends what is left. Metrics that did not get through are told, and are no failure of the
+// stream.
+func (f *influx) close() error {
+	close(f.lines)
+	<-f.ended
+	if f.failed+f.dropped > 0 {
+		f.env.logf(logWarning, "-o: %d posts failed, %d samples dropped; the last error: %v", f.failed,
+			f.dropped, f.why)
+	}
+	return nil
+}

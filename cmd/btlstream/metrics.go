@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"gobtl/btl/btlprom"
+	"gobtl/stream"
+)
+
+// metricsServer serves the latest samples to Prometheus, and the transport's counters. A nil one,
+// for a program that was not asked to, does nothing.
+type metricsServer struct {
+	http *http.Server
+	role string
+
+	lock   sync.Mutex
+	latest map[int]sample // by stream
+}
+
+// serveMetrics starts to serve on an address; empty serves nothing.
+func serveMetrics(
+	env *environment, addr, role string, port *stream.Port,
+) (*metricsServer, error) {
+	if addr == "" {
+		return nil, nil //nolint:nilnil // A nil server is one that does nothing.
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("cannot serve metrics: %w; choose another address with --metrics", err)
+	}
+	m := &metricsServer{role: role, latest: make(map[int]sample)}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(m, btlprom.NewCollector(port.Transport, prometheus.Labels{"role": role}))
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	m.http = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := m.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			env.logf(logWarning, "metrics: %v", err)
+		}
+	}()
+	env.logf(logNotice, "metrics on http://%v/metrics", listener.Addr())
+	return m, nil
+}
+
+// show makes a sample the latest of its stream.
+func (m *metricsServer) show(s sample) {
+	if m == nil {
+		return
+	}
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	m.latest[s.stream] = s
+}
+
+// Describe implements prometheus.Collector, without a list: what there is shows with the first
+// sample.
+func (m *metricsServer) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (m *metricsServer) Collect(ch chan<- prometheus.Metric) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	for i, s := range m.latest {
+		labels := prometheus.Labels{"role": m.role, "stream": strconv.Itoa(i)}
+		for _, f := range s.fields {
+			name, kind := "gobtl_stream_"+f.name, prometheus.GaugeValue
+			if f.counter {
+				name, kind = name+"_total", prometheus.CounterValue
+			}
+			ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, f.help, nil, labels), kind, f.value)
+		}
+	}
+}
+
+// close stops serving, after the scrape that is under way.
+func (m *metricsServer) close() error {
+	if m == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if m.http.Shutdown(ctx) != nil {
+		return m.http.Close()
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"gobtl/stream"
+)
+
+// reader is a receiver's reader: it takes completed regions and gives them back.
+type reader struct {
+	s     *session
+	rx    *stream.Receiver
+	ring  *stream.Ring
+	index int
+	gaps  *gapList
+	wrong uint64 // messages that differ from the pattern
+	ended chan struct{}
+	err   error
+}
+
+// receive is the receivers' part.
+func (s *session) receive() error {
+	record, err := newRecorder(s.c.Record, s.port.Started())
+	if err != nil {
+		return err
+	}
+	var readers []*reader
+	var sources []source
+	for i, ring := range s.rings {
+		r := &reader{s: s, ring: ring, index: i, ended: make(chan struct{})}
+		if r.gaps, err = newGapList(s.streamName(s.c.Missing, i)); err != nil {
+			return err
+		}
+		cfg := s.c.config()
+		cfg.Gap = r.gaps.add
+		cfg.Arrival = record.arrival()
+		if r.rx, err = s.port.Receive(ring, cfg); err != nil {
+			return err
+		}
+		readers = append(readers, r)
+		sources = append(sources, source{stats: r.rx.Stats, done: r.rx.Done(), total: s.c.total()})
+	}
+	if err := s.watch(sources); err != nil {
+		return err
+	}
+	var group sync.WaitGroup
+	meet, cancel := s.meetingContext()
+	defer cancel()
+	for _, r := range readers {
+		group.Go(func() { r.run(meet) })
+	}
+	group.Wait()
+	return s.received(readers, record)
+}
+
+// streamName is the name of a file of stream i, which tells the stream if there are several.
+func (s *session) streamName(name string, i int) string {
+	if name == "" || s.c.Streams == 1 {
+		return name
+	}
+	return fmt.Sprintf("%s.stream%d", name, i)
+}
+
+// run meets a sender and reads until the stream has ended.
+func (r *reader) run(meet context.Context) {
+	id, err := r.s.exchange()(meet, r.rx.Identity())
+	_ = id // the sender connects
+	if err == nil {
+		go r.read()
+		select {
+		case <-r.rx.Done():
+		case <-r.s.env.ctx.Done():
+			err = context.Cause(r.s.env.ctx)
+		}
+	} else {
+		close(r.ended)
+	}
+	if err != nil {
+		if cause := context.Cause(r.s.env.ctx); cause != nil {
+			err = cause
+		}
+		_ = r.s.port.AbortReceiver(r.rx, err) // the loop may have ended
+		<-r.rx.Done()
+	} else {
+		err = r.rx.Err()
+	}
+	<-r.ended
+	r.err = err
+}
+
+// read takes the regions as they come. Where another process reads the ring, it only looks on.
+func (r *reader) read() {
+	defer close(r.ended)
+	if r.s.c.Ring != "" {
+		<-r.rx.Done()
+		return
+	}
+	var owed time.Duration
+	for region := range r.rx.Completed() {
+		if r.s.c.Verify {
+			r.verify(region)
+		}
+		if owed += time.Duration(r.s.c.Delay) * time.Duration(region.Messages); owed >= time.Millisecond {
+			begin := time.Now()
+			sleepUntil(r.s.env.ctx, begin.Add(owed))
+			owed -= time.Since(begin)
+		}
+		r.rx.Release(region)
+	}
+}
+
+// verify compares the messages of a region with the sender's pattern.
+func (r *reader) verify(region stream.Region) {
+	size := r.ring.Geometry().MessageBytes
+	at := region.Index * r.ring.Geometry().RegionBytes()
+	for k := range region.Messages {
+		if _, ok := r.ring.Transferred(region.Index, k); !ok {
+			continue
+		}
+		for i, b := range region.Bytes[k*size : (k+1)*size] {
+			if b != byte(at+k*size+i) {
+				r.wrong++
+				break
+			}
+		}
+	}
+}
+
+// received saves and reports what has come, also of streams that have failed.
+func (s *session) received(readers []*reader, record *recorder) error {
+	var outcomes []outcome
+	err := record.close()
+	for _, r := range readers {
+		own := r.err
+		if r.wrong > 0 {
+			own = errors.Join(own, fmt.Errorf("%d messages differ from the pattern", r.wrong))
+		}
+		own = errors.Join(own, r.gaps.close())
+		if s.c.File != "" && r.rx.Stats().Sent > 0 {
+			own = errors.Join(own, r.ring.Save(s.streamName(s.c.File, r.index)))
+		}
+		outcomes = append(outcomes, outcome{
+			role: "receiver", stream: r.index, stats: r.rx.Stats(), err: own,
+		})
+		err = errors.Join(err, own)
+	}
+	return s.finish(outcomes, errors.Join(err, s.showRings()))
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"gobtl/stream"
+)
+
+// recordBytes is what a record holds of an arrival, little-endian: key, ordinal, messages (8 bytes
+// each), number of the datagram (4), 1 if it was new (4).
+const recordBytes = 32
+
+// recorder writes the arrivals to a pcap file with times in nanoseconds, of the link type that is
+// free for such use (147). A nil one records nothing.
+type recorder struct {
+	start time.Time
+	lock  sync.Mutex // arrivals come on the port's goroutine, close on another
+	file  *os.File
+	buf   *bufio.Writer
+	pcap  *pcapgo.Writer
+	data  [recordBytes]byte
+	err   error
+}
+
+func newRecorder(name string, start time.Time) (*recorder, error) {
+	if name == "" {
+		return nil, nil //nolint:nilnil // A nil recorder is one that does nothing.
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("--record: %w", err)
+	}
+	buf := bufio.NewWriterSize(f, 1<<20)
+	r := &recorder{start: start, file: f, buf: buf, pcap: pcapgo.NewWriterNanos(buf)}
+	if err := r.pcap.WriteFileHeader(recordBytes, layers.LinkType(147)); err != nil {
+		return nil, errors.Join(fmt.Errorf("--record: %w", err), f.Close())
+	}
+	return r, nil
+}
+
+// arrival returns what is to be told of arrivals, nil if nothing is.
+func (r *recorder) arrival() func(stream.Arrival) {
+	if r == nil {
+		return nil
+	}
+	return r.record
+}
+
+func (r *recorder) record(a stream.Arrival) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if r.err != nil || r.file == nil {
+		return
+	}
+	b := r.data[:]
+	binary.LittleEndian.PutUint64(b, a.Key)
+	binary.LittleEndian.PutUint64(b[8:], a.Ordinal)
+	binary.LittleEndian.PutUint64(b[16:], a.Messages)
+	binary.LittleEndian.PutUint32(b[24:], a.Datagram)
+	binary.LittleEndian.PutUint32(b[28:], 0)
+	if a.New {
+		b[28] = 1
+	}
+	r.err = r.pcap.WritePacket(gopacket.CaptureInfo{
+		Timestamp: time.Now(), CaptureLength: recordBytes, Length: max(a.Bytes, recordBytes),
+	}, b)
+}
+
+// close writes what is left. An error of the disk is told here; what is before it is whole.
+func (r *recorder) close() error {
+	if r == nil {
+		return nil
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	err := errors.Join(r.err, r.buf.Flush(), r.file.Close())
+	r.file = nil
+	if err != nil {
+		return fmt.Errorf("--record: %w", err)
+	}
+	return nil
+}
+
+// gapList writes the messages that are not among the data to a file, FIRST-LAST a line. A nil one
+// writes nothing.
+type gapList struct {
+	file *os.File
+	buf  *bufio.Writer
+	name string
+	err  error
+}
+
+func newGapList(name string) (*gapList, error) {
+	if name == "" {
+		return nil, nil //nolint:nilnil // A nil list is one that does nothing.
+	}
+	f, err := os.Create(name + ".part")
+	if err != nil {
+		return nil, fmt.Errorf("--missing: %w", err)
+	}
+	return &gapList{file: f, buf: bufio.NewWriter(f), name: name}, nil
+}
+
+// add is called on the port's goroutine, and never after the stream has ended.
+func (g *gapList) add(first, last uint64) {
+	if g == nil || g.err != nil {
+		return
+	}
+	_, g.err = fmt.Fprintf(g.buf, "%d-%d\n", first, last)
+}
+
+// close gives the file its name: it is whole.
+func (g *gapList) close() error {
+	if g == nil {
+		return nil
+	}
+	err := errors.Join(g.err, g.buf.Flush(), g.file.Close())
+	if err == nil {
+		err = os.Rename(g.name+".part", g.name)
+	}
+	if err != nil {
+		return fmt.Errorf("--missing: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"gobtl/fabric/impair"
+	"gobtl/stream"
+)
+
+const (
+	formatJSON = "json"
+	schema     = "gobtl-stream/1"
+)
+
+// outcome is how a stream has ended.
+type outcome struct {
+	role    string
+	stream  int
+	stats   stream.Stats
+	reports []stream.Stats // of a sender: what the receivers have counted
+	err     error
+}
+
+// record is an outcome as JSON.
+type record struct {
+	Schema     string  `json:"schema"`
+	Role       string  `json:"role"`
+	Mode       string  `json:"mode"`
+	Stream     int     `json:"stream"`
+	Messages   uint64  `json:"messages"`
+	Missing    uint64  `json:"missing"`
+	Duplicates uint64  `json:"duplicates"`
+	Late       uint64  `json:"late"`
+	MBPerS     float64 `json:"megabytes_per_second"`
+	Seconds    float64 `json:"seconds"`
+
+	Sent          uint64          `json:"sent"`
+	Overrun       uint64          `json:"overrun"`
+	SenderDropped uint64          `json:"sender_dropped"`
+	SocketDrops   uint64          `json:"socket_drops"`
+	SendErrors    uint64          `json:"send_errors"`
+	Foreign       uint64          `json:"foreign"`
+	Stale         uint64          `json:"stale"`
+	Datagrams     uint64          `json:"datagrams"`
+	Regions       uint64          `json:"regions"`
+	BurstBytes    uint64          `json:"burst_bytes"`
+	ForfeitedS    float64         `json:"forfeited_seconds"`
+	CPUPercent    float64         `json:"cpu_percent"`
+	Impair        *impair.Counts  `json:"impair,omitempty"`
+	Receivers     []*stream.Stats `json:"receivers,omitempty"`
+	Error         string          `json:"error,omitempty"`
+}
+
+func (s *session) record(o *outcome) *record {
+	st := &o.stats
+	r := &record{
+		Schema: schema, Role: o.role, Mode: s.c.Mode.String(), Stream: o.stream,
+		Messages: st.Received, Missing: st.Missing, Duplicates: st.Duplicates, Late: st.Late,
+		MBPerS: math.Round(st.MegabytesPerSecond()*1e3) / 1e3, Seconds: st.Seconds(),
+		Sent: st.Sent, Overrun: st.Overrun, SenderDropped: st.SenderDropped,
+		SocketDrops: st.SocketDrops, SendErrors: st.SendErrors, Foreign: st.Foreign, Stale: st.Stale,
+		Datagrams: st.Datagrams, Regions: st.Regions, BurstBytes: st.BurstBytes,
+		ForfeitedS: float64(st.ForfeitedNs) / 1e9, CPUPercent: cpuPercent(st),
+	}
+	if o.role == "sender" {
+		r.Messages = st.Sent
+	}
+	for i := range o.reports {
+		r.Receivers = append(r.Receivers, &o.reports[i])
+	}
+	if s.impaired != nil {
+		c := s.impaired.Counts()
+		r.Impair = &c
+	}
+	if o.err != nil {
+		r.Error = o.err.Error()
+	}
+	return r
+}
+
+// cpuPercent is the process' CPU time, set in relation to the stream's time.
+func cpuPercent(st *stream.Stats) float64 {
+	if st.Seconds() <= 0 {
+		return 0
+	}
+	return math.Round(1e4*processCPU().Seconds()/st.Seconds()) / 100
+}
+
+// report writes the closing reports.
+func (s *session) report(outcomes []outcome) error {
+	if s.c.Format == formatJSON {
+		enc := json.NewEncoder(s.env.stdout)
+		for i := range outcomes {
+			if err := enc.Encode(s.record(&outcomes[i])); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for i := range outcomes {
+		if err := s.text(&outcomes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text writes one for people.
+func (s *session) text(o *outcome) error {
+	st := &o.stats
+	out := s.env.stdout
+	if s.c.Streams > 1 {
+		fmt.Fprintf(out, "Stream %d:\n", o.stream)
+	}
+	wall := time.Duration(st.LastNs - st.FirstNs)
+	fmt.Fprintf(out, "Wall time since first message: %.3f ms; CPU time: %.3f ms (%.1f %%)\n",
+		float64(wall)/1e6, float64(processCPU())/1e6, cpuPercent(st))
+	fmt.Fprintf(out, "Bandwidth: %.2f Gbps\n", st.MegabytesPerSecond()*8/1e3)
+	if o.role == "sender" {
+		fmt.Fprintf(out, "Sent %d messages; queue at %.1f %% of capacity\n", st.Sent,
+			100*float64(st.Populated)/float64(max(st.Capacity, 1)))
+		if st.SenderDropped > 0 {
+			fmt.Fprintf(out, "%d messages dropped here: no region was free\n", st.SenderDropped)
+		}
+		if st.BurstBytes > 0 {
+			fmt.Fprintf(out, "Longest burst: %d bytes\n", st.BurstBytes)
+		}
+		for i := range o.reports {
+			fmt.Fprintf(out, "Receiver %d: %s\n", i+1, lossText(&o.reports[i]))
+		}
+		return nil
+	}
+	_, err := fmt.Fprintln(out, lossText(st))
+	return err
+}
+
+// lossText says what is missing, and where it was lost.
+func lossText(st *stream.Stats) string {
+	text := fmt.Sprintf("%d missing from %d total (%.4f %%)", st.Missing, st.Sent,
+		100*float64(st.Missing)/float64(max(st.Sent, 1)))
+	for _, f := range []struct {
+		n    uint64
+		what string
+	}{
+		{st.Late, "late"},
+		{st.Overrun, "found no free region"},
+		{st.Duplicates, "duplicate datagrams"},
+		{st.SenderDropped, "dropped by the sender"},
+		{st.SocketDrops, "datagrams dropped at the socket"},
+		{st.Stale, "datagrams too old to tell"},
+		{st.Foreign, "datagrams of no stream here"},
+	} {
+		if f.n > 0 {
+			text += fmt.Sprintf(", %d %s", f.n, f.what)
+		}
+	}
+	return text
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit statuses. After a signal it is 128 plus the signal's number, as shells have it.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// The levels of -l.
+const (
+	logError   = 3
+	logWarning = 4
+	logNotice  = 5
+	logInfo    = 6
+	logDebug   = 7
+)
+
+// environment is what the program may touch of the process that it runs in.
+type environment struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	level          int
+	// ctx ends with a *signalError as its cause when the user asks to stop.
+	ctx context.Context //nolint:containedctx // It is the lifetime of the command, not of a call.
+}
+
+// logf writes one line to standard error, if it is important enough.
+func (e *environment) logf(level int, format string, args ...any) {
+	if level <= e.level {
+		text := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "; ")
+		fmt.Fprintln(e.stderr, "btlstream: "+text)
+	}
+}
+
+// signalError says that a signal asked the program to stop.
+type signalError struct{ sig syscall.Signal }
+
+func (e *signalError) Error() string { return "interrupted: " + e.sig.String() }
+
+// version is the flag that prints it.
+type version bool
+
+// BeforeApply is called by kong.
+func (version) BeforeApply(app *kong.Kong) error {
+	text := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		text = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				text += " " + s.Value
+			}
+		}
+	}
+	fmt.Fprintln(app.Stdout, "btlstream", text)
+	app.Exit(exitOK)
+	return nil
+}
+
+// exitPanic carries the exit status out of kong's flags that end the program.
+type exitPanic int
+
+// run executes a command line and returns the exit status.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
+	env := &environment{stdin: stdin, stdout: stdout, stderr: stderr, level: logNotice}
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case exitPanic:
+			status = int(e)
+		default:
+			panic(e)
+		}
+	}()
+	var c cli
+	parser, err := newParser(&c, stdout, stderr, func(code int) { panic(exitPanic(code)) })
+	if err != nil {
+		env.logf(logError, "internal error: %v", err)
+		return exitFailure
+	}
+	if _, err := parser.Parse(args); err != nil {
+		env.logf(logError, "%v (see btlstream --help)", err)
+		return exitUsage
+	}
+	env.level = c.Log
+	ctx, stop := notifyContext()
+	defer stop()
+	env.ctx = ctx
+	err = transfer(env, &c)
+	var sig *signalError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(context.Cause(ctx), &sig):
+		env.logf(logError, "%v", sig)
+		return 128 + int(sig.sig)
+	}
+	env.logf(logError, "%v", err)
+	return exitFailure
+}
+
+// notifyContext returns a context that ends at the first SIGINT or SIGTERM. A second one does what
+// it does to any process, in case that the orderly way out hangs.
+func notifyContext() (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			if sig, ok := s.(syscall.Signal); ok {
+				cancel(&signalError{sig})
+			}
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+	}
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gobtl/stream"
+)
+
+// send is the sender's part.
+func (s *session) send() error {
+	c, ring := s.c, s.rings[0]
+	switch {
+	case c.Ring != "": // another process fills it
+	case c.File != "":
+		if err := ring.Load(c.File); err != nil {
+			return err
+		}
+	default:
+		ring.Fill()
+	}
+	if err := s.showRings(); err != nil {
+		return err
+	}
+	cfg := c.config()
+	// The memory is sent again and again as it is, but where somebody else says what is ready.
+	producer := c.Ring == "" && (c.total() == 0 || c.drops() && c.Mode == stream.Reliable)
+	cfg.Unmonitored = c.Ring == "" && !producer
+	if producer && c.drops() {
+		const headroom = 1.25 // the instrument's clock sets the pace; this only smooths it
+		cfg.BitsPerSecond *= headroom
+		cfg.Delay = time.Duration(float64(cfg.Delay) / headroom)
+	}
+	tx, err := s.port.Send(ring, cfg)
+	if err != nil {
+		return err
+	}
+	if err := s.watch([]source{{stats: tx.Stats, done: tx.Done(), total: c.total()}}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(s.env.ctx)
+	defer cancel()
+	err = s.meetReceivers(ctx, tx)
+	if err == nil && producer {
+		go s.produce(ctx, tx)
+	}
+	if err == nil {
+		err = s.waitSent(tx, producer)
+	} else {
+		_ = s.port.Abort(tx, err) // the loop may have ended
+		<-tx.Done()
+	}
+	return s.finish([]outcome{{
+		role: "sender", stats: tx.Stats(), reports: tx.Reports(), err: err,
+	}}, err)
+}
+
+// meetReceivers brings the receivers' identities to the sender.
+func (s *session) meetReceivers(ctx context.Context, tx *stream.Sender) error {
+	meet, cancel := s.meetingContext()
+	defer cancel()
+	wanted := max(s.c.Peers, 1)
+	exchanges := []stream.Exchange{s.exchange()}
+	if len(s.c.Connect) > 0 {
+		exchanges, wanted = nil, len(s.c.Connect)
+		for _, a := range s.c.Connect {
+			exchanges = append(exchanges, stream.ExchangeAt(a))
+		}
+	}
+	if s.c.Peers == 0 {
+		wanted = 0
+	}
+	for i := range wanted {
+		id, err := exchanges[i%len(exchanges)](meet, tx.Identity())
+		if err == nil {
+			err = s.port.Connect(tx, id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if s.meeting != nil && s.c.Mode == stream.Unreliable {
+		go s.meetLate(ctx, tx)
+	}
+	return nil
+}
+
+// meetLate adds receivers that come later.
+func (s *session) meetLate(ctx context.Context, tx *stream.Sender) {
+	for ctx.Err() == nil {
+		id, err := s.meeting.Exchange(ctx, tx.Identity())
+		if err == nil {
+			err = s.port.Connect(tx, id)
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				s.env.logf(logWarning, "late receiver: %v", err)
+			}
+			return
+		}
+		s.env.logf(logInfo, "a receiver has come late")
+	}
+}
+
+// waitSent waits for the stream's end. An interrupted stream without end is ended in order.
+func (s *session) waitSent(tx *stream.Sender, producer bool) error {
+	select {
+	case <-tx.Done():
+		return tx.Err()
+	case <-s.env.ctx.Done():
+	}
+	cause := context.Cause(s.env.ctx)
+	if producer && s.c.total() == 0 {
+		tx.Finish()
+		select {
+		case <-tx.Done():
+			return errors.Join(cause, tx.Err())
+		case <-time.After(s.c.Timeout):
+		}
+	}
+	_ = s.port.Abort(tx, cause) // the loop may have ended
+	<-tx.Done()
+	return cause
+}
+
+// produce is an instrument: its messages come at their rate, and those that find no free region are
+// dropped, or wait.
+func (s *session) produce(ctx context.Context, tx *stream.Sender) {
+	c := s.c
+	select {
+	case <-tx.Started():
+	case <-ctx.Done():
+		return
+	}
+	g := c.geometry()
+	perMessage := float64(c.Delay)
+	if c.Rate > 0 {
+		perMessage = max(perMessage, float64(g.MessageBytes)*8/c.Rate)
+	}
+	begin := time.Now()
+	for n, end := uint64(0), c.total(); end == 0 || n < end; {
+		count := uint64(g.RegionMessages)
+		if end > 0 {
+			count = min(count, end-n)
+		}
+		if c.drops() {
+			due := begin.Add(time.Duration(float64(n+count) * perMessage))
+			if !sleepUntil(ctx, due) {
+				return
+			}
+		}
+		_, err := tx.Next(ctx)
+		switch {
+		case err == nil:
+			err = tx.Populate(int(count))
+		case errors.Is(err, stream.ErrOverrun):
+			tx.Drop(count)
+			err = nil
+		}
+		if err != nil {
+			return
+		}
+		n += count
+	}
+	tx.Finish()
+}
+
+// sleepUntil returns false if ctx ends before.
+func sleepUntil(ctx context.Context, at time.Time) bool {
+	d := time.Until(at)
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// finish stops the watchers and writes the closing reports.
+func (s *session) finish(outcomes []outcome, err error) error {
+	e := s.sampler.close()
+	if w := s.report(outcomes); w != nil {
+		e = errors.Join(e, fmt.Errorf("report: %w", w))
+	}
+	return errors.Join(err, e)
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/fabric/impair"
+	"gobtl/stream"
+)
+
+// session is a run of the program: its rings, its place in the network, and what it watches.
+type session struct {
+	env      *environment
+	c        *cli
+	rings    []*stream.Ring
+	meeting  *stream.Meeting
+	port     *stream.Port
+	impaired *impair.Domain
+	sampler  *sampler
+	cpuPin   int
+}
+
+// transfer sends or receives as the command line says.
+func transfer(env *environment, c *cli) (err error) {
+	s := &session{env: env, c: c}
+	s.note()
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.makeRings(); err != nil {
+		return err
+	}
+	if c.Listen != "" {
+		if s.meeting, err = stream.Listen(c.Listen); err != nil {
+			return err
+		}
+		env.logf(logNotice, "listening on %v", s.meeting.Addr())
+	}
+	if err := s.openPort(); err != nil {
+		return err
+	}
+	if c.Send {
+		return s.send()
+	}
+	return s.receive()
+}
+
+// note tells of options that do nothing here.
+func (s *session) note() {
+	if s.c.Gid != -1 {
+		s.env.logf(logNotice, "-g %d does nothing: there are no GIDs here; choose with --node", s.c.Gid)
+	}
+	if s.c.Port == 1 {
+		s.c.Port = 0
+	}
+}
+
+// makeRings makes a ring for each stream.
+func (s *session) makeRings() error {
+	for range s.c.Streams {
+		var r *stream.Ring
+		var err error
+		if s.c.Ring != "" {
+			r, err = stream.CreateRing(s.c.Ring, s.c.geometry())
+		} else {
+			r, err = stream.NewRing(s.c.geometry(), nil)
+		}
+		if err != nil {
+			return err
+		}
+		s.rings = append(s.rings, r)
+	}
+	return nil
+}
+
+// openPort finds the network and opens a port on it.
+func (s *session) openPort() error {
+	info, err := s.findNetwork()
+	if err != nil {
+		return err
+	}
+	s.env.logf(logInfo, "network: %s, device %s, address %s", info.Provider, info.Domain, info.Src)
+	cfg := stream.PortConfig{
+		Timeout: s.c.Timeout, ReliableOnly: s.c.Mode == stream.Reliable,
+		DatagramBytes: s.c.Datagram, OpenData: s.openData,
+	}
+	if s.c.CPU >= 0 {
+		cfg.Setup = func() error {
+			if err := pinThread(s.c.CPU); err != nil {
+				return fmt.Errorf("--cpu %d: %w", s.c.CPU, err)
+			}
+			return nil
+		}
+	}
+	s.port, err = stream.Open(info, cfg)
+	return err
+}
+
+// openData opens the domain of the datagrams: on the port of -p, and with the faults of --impair.
+func (s *session) openData(
+	info fabric.Info, cfg fabric.DomainConfig,
+) (fabric.Domain, error) {
+	if s.c.Port != 0 {
+		host := info.Src
+		if host == "" {
+			return nil, fmt.Errorf("-p: %s has no ports", info.Provider)
+		}
+		info.Node = net.JoinHostPort(host, strconv.Itoa(s.c.Port))
+	}
+	if s.c.Impair == "" {
+		return fabric.Open(info, cfg)
+	}
+	d, err := impair.Open(info, cfg, s.c.faults)
+	s.impaired = d
+	return d, err
+}
+
+// findNetwork chooses the network by -r and --node, or as the meeting suggests.
+func (s *session) findNetwork() (fabric.Info, error) {
+	hints := fabric.Hints{Provider: "udp", Node: s.node()}
+	device := s.c.Device
+	infos, err := fabric.GetInfo(fabric.Hints{})
+	if err != nil {
+		return fabric.Info{}, err
+	}
+	isProvider := func(i fabric.Info) bool {
+		name, _, _ := strings.Cut(device, ";")
+		return i.Provider == device || i.Provider == name
+	}
+	switch {
+	case device == "":
+	case slices.ContainsFunc(infos, isProvider):
+		hints.Provider = device
+	default:
+		hints.Domain = device
+	}
+	infos, err = fabric.GetInfo(hints)
+	if err == nil && len(infos) == 0 && s.c.Node == "" {
+		hints.Node = "" // the meeting's address is not of this provider, or device
+		infos, err = fabric.GetInfo(hints)
+	}
+	if err != nil && !errors.Is(err, fabric.ErrNoProvider) {
+		return fabric.Info{}, err
+	}
+	if len(infos) == 0 {
+		return fabric.Info{}, fmt.Errorf("no network for -r %q --node %q: see btlbench info",
+			device, s.c.Node)
+	}
+	return infos[0], nil
+}
+
+// node is the local address to use: as told, else as the meeting's address suggests.
+func (s *session) node() string {
+	if s.c.Node != "" {
+		return s.c.Node
+	}
+	if s.meeting != nil {
+		if a, ok := s.meeting.Addr().(*net.TCPAddr); ok && !a.IP.IsUnspecified() {
+			return a.IP.String()
+		}
+	}
+	if len(s.c.Connect) > 0 {
+		// No packet is sent: the kernel says which address it would come from.
+		if conn, err := net.Dial("udp", s.c.Connect[0]); err == nil {
+			defer conn.Close()
+			if a, ok := conn.LocalAddr().(*net.UDPAddr); ok {
+				return a.IP.String()
+			}
+		}
+	}
+	return ""
+}
+
+// exchange is how this side meets a peer, but for those who listen or connect to several.
+func (s *session) exchange() stream.Exchange {
+	switch {
+	case s.c.Exchange != "":
+		return stream.ExchangeFiles(s.c.Exchange)
+	case s.meeting != nil:
+		return s.meeting.Exchange
+	case len(s.c.Connect) > 0:
+		return stream.ExchangeAt(s.c.Connect[0])
+	}
+	return stream.ExchangeStdIO(s.env.stdin, s.env.stdout)
+}
+
+// meetingContext bounds the time to meet.
+func (s *session) meetingContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(s.env.ctx, s.c.Wait)
+}
+
+// watch starts what shows the streams while they run.
+func (s *session) watch(sources []source) error {
+	var err error
+	s.sampler, err = newSampler(s.env, s.c, s.port, sources)
+	return err
+}
+
+// showRings displays the memory of all rings.
+func (s *session) showRings() error {
+	const regionsMax = 64
+	if !s.c.Display || s.c.Format == formatJSON || s.c.Regions > regionsMax {
+		return nil
+	}
+	for _, r := range s.rings {
+		if err := r.Display(s.env.stdout, 10, 10); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close releases everything.
+func (s *session) close() error {
+	var err error
+	if s.meeting != nil {
+		err = s.meeting.Close()
+	}
+	if s.port != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		err = errors.Join(err, s.port.Close(ctx))
+	}
+	for _, r := range s.rings {
+		err = errors.Join(err, r.Close())
+	}
+	return err
+}

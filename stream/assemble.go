@@ -28,6 +28,7 @@ type assembler struct {
 	lastOrdinal  uint64
 	lastDatagram uint32
 	stored       bool
+	straight     bool // of its message came those before it, in order, and no other
 
 	// Of the region that the latest datagram belonged to: its ordinals and its number.
 	curFirst, curEnd, curRegion uint64
@@ -124,6 +125,11 @@ func (a *assembler) take(
 	}
 	if !landed {
 		copy(a.ring.mem[a.place(ordinal, datagram):], payload)
+	}
+	if datagram == 0 {
+		a.straight = a.track.state[ordinal&a.track.mask].left == a.track.datagrams-1
+	} else {
+		a.straight = a.straight && ordinal == a.lastOrdinal && datagram == a.lastDatagram+1
 	}
 	a.lastOrdinal, a.lastDatagram, a.stored = ordinal, datagram, true
 	if a.track.settle(ordinal, spoiltNot) {

@@ -16,8 +16,8 @@ func (a *assembler) landing() []byte {
 	ordinal, datagram := a.lastOrdinal, a.lastDatagram+1
 	if datagram == a.track.datagrams {
 		ordinal, datagram = ordinal+1, 0
-	} else if a.track.state[ordinal&a.track.mask].left != a.track.datagrams-datagram {
-		return nil // an earlier one of this message is missing
+	} else if !a.straight {
+		return nil
 	}
 	if ordinal >= a.track.total {
 		return nil

@@ -29,10 +29,10 @@ func (m *Module) afterAck(ep *Endpoint, done []reliability.Token,
 			ep.byeAhead = nil
 			m.segEnded(f)
 		}
-		ep.ackedAt = m.awake
+		ep.ackedAt = m.nowUnpaused
 		ep.checkFlushed()
 	}
-	m.rearm(ep)
+	m.sched.rearm(ep)
 	return true
 }
 
@@ -116,20 +116,6 @@ func (m *Module) complete(f *Fragment, err error) {
 	m.outbox.push(f)
 }
 
-// owe puts an endpoint on the list of those that owe an ACK: at the end, for all delays are equal;
-// at the front if the ACK is due at once.
-func (m *Module) owe(ep *Endpoint) {
-	if ep.rcv.AckDue() <= m.now {
-		if ep.ackOwed {
-			m.acks.remove(ep)
-		}
-		m.acks.pushFront(ep)
-	} else if !ep.ackOwed {
-		m.acks.pushBack(ep)
-	}
-	ep.ackOwed = true
-}
-
 // ackRides says whether the ACK that is owed may go with another packet. A selective one that has a
 // gap to report goes alone.
 func (ep *Endpoint) ackRides() bool {
@@ -138,7 +124,7 @@ func (ep *Endpoint) ackRides() bool {
 
 // acknowledge sends the ACKs that are due and found nothing to ride on.
 func (m *Module) acknowledge() {
-	for ep := m.acks.first; ep != nil && ep.rcv.AckDue() <= m.now; ep = m.acks.first {
+	for ep := m.acks.due(m.now); ep != nil; ep = m.acks.due(m.now) {
 		if !m.tellRefusals(ep) || !m.sendAck(ep) {
 			return
 		}
@@ -160,7 +146,7 @@ func (m *Module) onNack(in *arrival) bool {
 	s := &m.segs[t]
 	s.void = true
 	ep.snd.Refuse(t)
-	m.rearm(ep)
+	m.sched.rearm(ep)
 	err := ErrRemoteAccess
 	if h.Tag == frag.NackNoHandler {
 		err = ErrNoHandler
@@ -177,7 +163,7 @@ func (m *Module) onNack(in *arrival) bool {
 	f.err = err
 	if f.state == fragQueued { // its other packets are not sent at all
 		m.unqueue(ep, f)
-		m.rearm(ep)
+		m.sched.rearm(ep)
 	}
 	return true
 }

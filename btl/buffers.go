@@ -153,7 +153,7 @@ func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 }
 
 // lonely says whether there is only one endpoint.
-func (m *Module) lonely() bool { return len(m.slots)-len(m.freeSlots) == 1 }
+func (m *Module) lonely() bool { return m.slots.Len() == 1 }
 
 // takeBulk takes up to limit send buffers for chunks, and appends them to run. If nothing of the
 // fragment is in flight the first is taken even from a small fragment that waits, or it could wait
@@ -172,7 +172,7 @@ func (m *Module) takeBulk(f *Fragment, limit int, run []reliability.Token) []rel
 
 // giveSeg makes a send buffer of an endpoint free again, for whoever waits for one.
 func (m *Module) giveSeg(ep *Endpoint, t reliability.Token) {
-	m.starved = false
+	m.sched.unblock()
 	m.give(ep, t)
 }
 
@@ -277,8 +277,8 @@ func (m *Module) checkSegments(c *checker) error {
 			if state != txBusy|txRelease || s.ep == nil {
 				return fmt.Errorf("send buffer %d is lost: wire %d", i, state)
 			}
-			if slot := int(s.ep.slot); slot < len(m.slots) && m.slots[slot] == s.ep {
-				c.held[slot]++
+			if m.holds(s.ep) {
+				c.held[s.ep.slot]++
 			}
 		}
 		for f := s.frag; f != nil; f = f.next {
@@ -307,7 +307,7 @@ func (m *Module) checkSegments(c *checker) error {
 // lent to the caller.
 func (m *Module) checkHeld(c *checker) error {
 	lent := 0
-	for slot, ep := range m.slots {
+	for slot, ep := range m.slots.Values() {
 		if ep == nil {
 			continue
 		}
@@ -318,9 +318,9 @@ func (m *Module) checkHeld(c *checker) error {
 		lent += ep.buffers - c.held[slot]
 	}
 	// Those of ended endpoints make up the rest.
-	if lent > c.lent || c.lent > m.fragsLent {
+	if lent > c.lent || c.lent > m.frags.lent {
 		return fmt.Errorf("%d send buffers lent, %d of living endpoints, %d fragments lent", c.lent,
-			lent, m.fragsLent)
+			lent, m.frags.lent)
 	}
 	return nil
 }

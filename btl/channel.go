@@ -156,49 +156,6 @@ func (c *channel) sent(s *fabric.Send) {
 // taken counts the sends that will complete, up to the last one of the batch.
 func (c *channel) taken() uint64 { return c.total + uint64(len(c.batch)) }
 
-// leavingAddr is an address that nothing is sent to any more, to be removed once the sends that
-// were under way have completed: hardware may still read the peer's address handle.
-type leavingAddr struct {
-	addr      fabric.Addr
-	cmd, data uint64 // channel.taken when it was left
-}
-
-// insert makes a peer's address known to the fabric.
-func (m *Module) insert(name []byte) (fabric.Addr, error) {
-	a, err := m.dom.Insert(name)
-	if err == nil {
-		m.inserted++
-	}
-	return a, err
-}
-
-// removeAddr undoes an insert.
-func (m *Module) removeAddr(a fabric.Addr) {
-	m.inserted--
-	// An error could only mean that the address is unknown, which is what is wanted.
-	_ = m.dom.Remove(a)
-}
-
-// leaveAddr has an address removed when it is safe.
-func (m *Module) leaveAddr(a fabric.Addr) {
-	m.leaving = append(m.leaving, leavingAddr{a, m.cmd.taken(), m.data.taken()})
-}
-
-// removeAddrs removes the addresses whose last sends have completed. Sends of a queue complete in
-// order.
-func (m *Module) removeAddrs() {
-	n := 0
-	for _, l := range m.leaving {
-		if m.cmd.completed(l.cmd) && m.data.completed(l.data) {
-			m.removeAddr(l.addr)
-		} else {
-			m.leaving[n] = l
-			n++
-		}
-	}
-	m.leaving = m.leaving[:n]
-}
-
 func (c *channel) completed(mark uint64) bool {
 	return c.posted == 0 && len(c.batch) == 0 || c.total-uint64(c.posted) >= mark
 }

@@ -60,7 +60,7 @@ func (c *checker) reset(m *Module) {
 		places = make([]place, len(m.segs))
 		seen = make([]bool, m.arena.Len())
 	}
-	for len(held) < len(m.slots) {
+	for len(held) < len(m.slots.Values()) {
 		held = append(held, 0)
 	}
 	clear(places)
@@ -84,8 +84,8 @@ func (m *Module) Check() error {
 }
 
 func (m *Module) check(c *checker) error {
-	if m.awake > m.now {
-		return fmt.Errorf("awake since %d, and it is %d", m.awake, m.now)
+	if m.nowUnpaused > m.now {
+		return fmt.Errorf("unpaused it is %d, but %d", m.nowUnpaused, m.now)
 	}
 	if err := m.seg.Check(); err != nil {
 		return err
@@ -93,10 +93,10 @@ func (m *Module) check(c *checker) error {
 	if err := m.checkFreeBuffers(c); err != nil {
 		return err
 	}
-	if err := m.checkFreeFragments(c); err != nil {
+	if err := m.frags.checkFree(c); err != nil {
 		return err
 	}
-	for slot, ep := range m.slots {
+	for slot, ep := range m.slots.Values() {
 		if ep == nil {
 			continue
 		}
@@ -108,14 +108,25 @@ func (m *Module) check(c *checker) error {
 		}
 	}
 	for _, step := range [...]func(*checker) error{
-		m.checkTables, m.checkOutbox, m.checkSegments, m.checkFragments, m.checkLists,
-		m.checkControl, m.checkPosted, m.checkReceives, m.checkRegions, m.checkStats,
+		m.checkTables, m.checkOutbox, m.checkSegments, m.checkParts,
+		m.checkControl, m.checkPosted, m.checkReceives, m.checkStats,
 	} {
 		if err := step(c); err != nil {
 			return err
 		}
 	}
-	return nil
+	return m.regions.check(m, c.regions)
+}
+
+// checkParts has those parts look at themselves that need no more than what c has counted.
+func (m *Module) checkParts(c *checker) error {
+	if err := m.frags.check(c, m.cfg.FragmentsMax); err != nil {
+		return err
+	}
+	if err := m.sched.check(c, &m.peers); err != nil {
+		return err
+	}
+	return m.acks.check(&m.peers, m.now)
 }
 
 // checkEndpoint looks at one endpoint by itself and adds it to the sums of all.
@@ -172,17 +183,17 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 	switch {
 	case ep.state > stateLingering:
 		return fmt.Errorf("ended, but has a slot")
-	case ep.tag&slotMask != uint64(ep.slot):
-		return fmt.Errorf("its tag %#x names another slot", ep.tag)
+	case m.lookup(ep.tag) != ep:
+		return fmt.Errorf("its tag %#x is not its own", ep.tag)
 	case ep.joined != (ep.state == stateConnected):
 		return fmt.Errorf("in state %d, has a share of the credits: %v", ep.state, ep.joined)
 	case (ep.err != nil) != (ep.state == stateLingering):
 		return fmt.Errorf("in state %d, has ended: %v", ep.state, ep.err != nil)
 	case handshake && ep.hs == nil || ep.state == stateLingering && ep.hs != nil:
 		return fmt.Errorf("in state %d, has a handshake: %v", ep.state, ep.hs != nil)
-	case max(ep.heardAt, ep.waitSince, ep.ackedAt, ep.closeAt) > m.awake:
+	case max(ep.heardAt, ep.waitSince, ep.ackedAt, ep.closeAt) > m.nowUnpaused:
 		return fmt.Errorf("heard %d, waits since %d, got on %d, closes since %d, and it is %d",
-			ep.heardAt, ep.waitSince, ep.ackedAt, ep.closeAt, m.awake)
+			ep.heardAt, ep.waitSince, ep.ackedAt, ep.closeAt, m.nowUnpaused)
 	case ep.ackOwed != (ep.rcv.AckDue() != Never):
 		return fmt.Errorf("owes an ACK: %v, due %d", ep.ackOwed, ep.rcv.AckDue())
 	}
@@ -357,35 +368,10 @@ func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 
 // checkTables compares the sums over the endpoints with what the module says of them.
 func (m *Module) checkTables(c *checker) error {
-	live := len(m.slots) - len(m.freeSlots)
-	for _, slot := range m.freeSlots {
-		if int(slot) >= len(m.slots) || m.slots[slot] != nil || c.seen[slot] {
-			return fmt.Errorf("slot %d is free, and is not", slot)
-		}
-		c.seen[slot] = true
+	if err := m.peers.check(c, m.cfg.HalfOpenMax); err != nil {
+		return err
 	}
-	for _, slot := range m.freeSlots {
-		c.seen[slot] = false
-	}
-	for _, ep := range m.slots {
-		if ep != nil {
-			live--
-		}
-	}
-	switch cfg := &m.cfg; {
-	case live != 0:
-		return fmt.Errorf("%d slots more than endpoints and free ones", live)
-	case len(m.slots) > cfg.PeersMax:
-		return fmt.Errorf("%d slots, at most %d", len(m.slots), cfg.PeersMax)
-	case c.accept != m.halfOpen || c.accept > cfg.HalfOpenMax:
-		return fmt.Errorf("%d endpoints are half open, %d counted, at most %d", c.accept, m.halfOpen,
-			cfg.HalfOpenMax)
-	case c.timers != m.timers.Len():
-		return fmt.Errorf("%d endpoints have a timer, %d run", c.timers, m.timers.Len())
-	case c.byTag != len(m.byTag):
-		return fmt.Errorf("%d connection tags, %d endpoints", len(m.byTag), c.byTag)
-	case c.byAddr != len(m.byAddr):
-		return fmt.Errorf("%d addresses, %d endpoints", len(m.byAddr), c.byAddr)
+	switch {
 	case c.charged != m.credits.Granted():
 		return fmt.Errorf("%d credits granted to the endpoints, %d counted", c.charged,
 			m.credits.Granted())
@@ -394,11 +380,9 @@ func (m *Module) checkTables(c *checker) error {
 	case c.asmBytes != m.pool.ActiveBytes():
 		return fmt.Errorf("%d bytes of reassembly of the endpoints, %d in use", c.asmBytes,
 			m.pool.ActiveBytes())
-	case m.inserted != 2*(len(m.slots)-len(m.freeSlots))+len(m.leaving)+len(m.guests):
-		return fmt.Errorf("%d addresses inserted by %d endpoints, %d leaving, %d guests", m.inserted,
-			len(m.slots)-len(m.freeSlots), len(m.leaving), len(m.guests))
-	case len(m.guests) > rejectAddrs:
-		return fmt.Errorf("%d addresses for Rejects, at most %d", len(m.guests), rejectAddrs)
+	}
+	if err := m.checkAddrs(m.slots.Len()); err != nil {
+		return err
 	}
 	if err := m.credits.Check(); err != nil {
 		return err

@@ -13,7 +13,7 @@ func (m *Module) CheckIdle() error {
 	if err := m.pool.CheckIdle(); err != nil {
 		return fmt.Errorf("btl: idle: %w", err)
 	}
-	for slot, ep := range m.slots {
+	for slot, ep := range m.slots.Values() {
 		if ep == nil {
 			continue
 		}
@@ -26,7 +26,7 @@ func (m *Module) CheckIdle() error {
 			return fmt.Errorf("btl: idle: %d %s, not %d", v.got, v.what, v.want)
 		}
 	}
-	if live := len(m.slots) - len(m.freeSlots); live > 0 {
+	if live := m.slots.Len(); live > 0 {
 		return nil
 	}
 	for t := range m.segs {
@@ -54,13 +54,13 @@ func (m *Module) idleValues() []idleValue {
 	all := []idleValue{
 		{"packets in flight", m.seg.InFlight(), 0},
 		{"packets not booked", pending, 0},
-		{"endpoints ready", m.early.count + m.ready.count, 0},
-		{"ACKs owed", m.acks.count, 0},
+		{"endpoints ready", m.sched.newFlows.count + m.sched.oldFlows.count, 0},
+		{"ACKs owed", m.acks.list.count, 0},
 		{"fragments to be completed", m.outbox.ended.count + m.outbox.byes.count, 0},
 		{"events to be told", m.outbox.notices.len(), 0},
-		{"fragments with the caller", m.fragsLent, 0},
-		{"free descriptors", len(m.freeFrags), m.fragCount},
-		{"regions of fragments", m.ownRegions, 0},
+		{"fragments with the caller", m.frags.lent, 0},
+		{"free descriptors", len(m.frags.free), m.frags.count},
+		{"regions of fragments", m.regions.own, 0},
 		{"half-open endpoints", m.halfOpen, 0},
 		{"reassembly bytes in use", int(m.pool.ActiveBytes()), 0},
 	}
@@ -75,13 +75,13 @@ func (m *Module) idleValues() []idleValue {
 		idleValue{"addresses to be removed", len(m.leaving), 0},
 		idleValue{"receive buffers not posted", len(m.cmd.repost) + len(m.data.repost), 0},
 	)
-	if len(m.slots) == len(m.freeSlots) {
+	if m.slots.Len() == 0 {
 		all = append(all,
 			idleValue{"connection tags without peers", len(m.byTag), 0},
 			idleValue{"addresses without peers", len(m.byAddr), 0},
 			idleValue{"timers without peers", m.timers.Len(), 0},
 			idleValue{"credits granted without peers", m.credits.Granted(), 0},
-			idleValue{"addresses inserted without peers", m.inserted, len(m.guests)},
+			idleValue{"addresses inserted without peers", m.inserted, len(m.rejectAddrs)},
 		)
 	}
 	return all
@@ -110,17 +110,4 @@ func (ep *Endpoint) checkIdle() error {
 		return fmt.Errorf("%d calls of Flush wait", ep.flushes.len())
 	}
 	return nil
-}
-
-// displacesItself says whether the chain of endpoints that were displaced comes back to one of it
-// (Floyd's tortoise and hare).
-func (ep *Endpoint) displacesItself() bool {
-	slow, fast := ep, ep
-	for fast != nil && fast.displaced != nil {
-		slow, fast = slow.displaced, fast.displaced.displaced
-		if slow == fast {
-			return true
-		}
-	}
-	return false
 }

@@ -54,7 +54,7 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 		}},
 		{"ACK owed", "ACKs owed", func(_ *lab, m *Module, ep *Endpoint) {
 			ep.rcv.AskAck(m.now, 0)
-			m.owe(ep)
+			m.acks.owe(ep, m.now)
 		}},
 		{"event", "events", func(_ *lab, m *Module, ep *Endpoint) {
 			m.outbox.note(ep, EventConnected, nil)
@@ -79,7 +79,7 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 			if _, err := m.insert([]byte(ep.addrKey)); err != nil {
 				l.tb.Fatal(err)
 			}
-			m.guests = append(m.guests, fabric.Addr(1))
+			m.rejectAddrs = append(m.rejectAddrs, fabric.Addr(1))
 		}},
 		{"buffer of a peer gone", "refers to one", func(l *lab, m *Module, ep *Endpoint) {
 			ep.Abort()

@@ -135,15 +135,13 @@ var tamperings = []struct {
 }{
 	{"nothing", "", func(*busyModule) {}},
 
-	{"time", "awake", func(b *busyModule) { b.awake = b.now + 1 }},
-	{"heard in the future", "heard", func(b *busyModule) { b.in.heardAt = b.awake + 1 }},
+	{"time", "unpaused", func(b *busyModule) { b.nowUnpaused = b.now + 1 }},
+	{"heard in the future", "heard", func(b *busyModule) { b.in.heardAt = b.nowUnpaused + 1 }},
 	{"slot", "slot", func(b *busyModule) { b.in.slot = b.out.slot }},
-	{"slot lost", "slots more", func(b *busyModule) { b.freeSlots = b.freeSlots[:0] }},
-	{"tag", "names another slot", func(b *busyModule) { b.in.tag++ }},
+	{"tag", "not its own", func(b *busyModule) { b.in.tag++ }},
 	{"state", "share of the credits", func(b *busyModule) { b.in.state = stateConnecting }},
 	{"ended", "ended", func(b *busyModule) { b.in.state = stateEnded }},
 	{"error", "has ended", func(b *busyModule) { b.in.err = ErrPeerDead }},
-	{"peers", "at most", func(b *busyModule) { b.cfg.PeersMax = 2 }},
 	{"half open", "half open", func(b *busyModule) { b.halfOpen++ }},
 	{"timer forgotten", "no timer", func(b *busyModule) { b.in.room = 0 }},
 	{"timer of another", "not its own", func(b *busyModule) { b.in.room = b.out.room }},
@@ -156,8 +154,8 @@ var tamperings = []struct {
 	{"address", "addresses, ", func(b *busyModule) { b.byAddr["x"] = b.out }},
 	{"address leaked", "addresses inserted", func(b *busyModule) { b.inserted++ }},
 	{"guests", "for Rejects", func(b *busyModule) {
-		b.guests = make([]fabric.Addr, rejectAddrs+1)
-		b.inserted += len(b.guests)
+		b.rejectAddrs = make([]fabric.Addr, rejectAddrsMax+1)
+		b.inserted += len(b.rejectAddrs)
 	}},
 
 	{"credits leaked", "credits granted", func(b *busyModule) {
@@ -208,12 +206,12 @@ var tamperings = []struct {
 	{"queue end", "another end", func(b *busyModule) {
 		b.out.small.queue.last = b.out.large.queue.last
 	}},
-	{"descriptor leaked", "descriptors", func(b *busyModule) { b.fragsLent++ }},
+	{"descriptor leaked", "descriptors", func(b *busyModule) { b.frags.lent++ }},
 	{"descriptor freed twice", "descriptors", func(b *busyModule) {
-		b.freeFrags = append(b.freeFrags, &Fragment{})
+		b.frags.free = append(b.frags.free, &Fragment{})
 	}},
 	{"descriptor free and lent", "free descriptor", func(b *busyModule) {
-		b.freeFrags = append(b.freeFrags[:0], b.lent)
+		b.frags.free = append(b.frags.free[:0], b.lent)
 	}},
 	{"descriptors", "at most", func(b *busyModule) { b.cfg.FragmentsMax = 1 }},
 	{"ended in a wrong state", "has ended", func(b *busyModule) {
@@ -232,19 +230,19 @@ var tamperings = []struct {
 	{"not ready", "ready: false", func(b *busyModule) {
 		b.in.small.list.remove(&b.in.small)
 	}},
-	{"ready for nothing", "ready: true", func(b *busyModule) { b.out.large.list = &b.ready }},
-	{"ready and not listed", "early list", func(b *busyModule) { b.early = flowList{} }},
-	{"listed and not ready", "ready list", func(b *busyModule) {
-		b.ready.pushBack(&b.out.large)
+	{"ready for nothing", "ready: true", func(b *busyModule) { b.out.large.list = &b.sched.oldFlows }},
+	{"ready and not listed", "new flows", func(b *busyModule) { b.sched.newFlows = flowList{} }},
+	{"listed and not ready", "old flows", func(b *busyModule) {
+		b.sched.oldFlows.pushBack(&b.out.large)
 		b.out.large.list = nil
 	}},
 	{"ACK not owed", "owes an ACK", func(b *busyModule) { b.owes.ackOwed = false }},
-	{"ACK not listed", "list of ACKs", func(b *busyModule) { b.acks = endpointList{} }},
-	{"ACK list counts", "list of ACKs", func(b *busyModule) { b.acks.count++ }},
+	{"ACK not listed", "list of ACKs", func(b *busyModule) { b.acks = acknowledgements{} }},
+	{"ACK list counts", "list of ACKs", func(b *busyModule) { b.acks.list.count++ }},
 	{"ACK list order", "stands behind", func(b *busyModule) {
 		b.out.rcv.AskAck(b.now, time.Microsecond)
 		b.out.ackOwed = true
-		b.acks.pushBack(b.out)
+		b.acks.list.pushBack(b.out)
 	}},
 
 	{"control buffer leaked", "control buffers", func(b *busyModule) { b.freeCtl = b.freeCtl[1:] }},
@@ -273,25 +271,24 @@ var tamperings = []struct {
 		b.peerClosed(b.in)
 		b.in.asm = asm
 	}},
-	{"region handle", "region", func(b *busyModule) { b.regions.slots[0].handle++ }},
-	{"region leaked", "regions", func(b *busyModule) { b.regions.slots[0] = nil }},
-	{"regions", "at most", func(b *busyModule) { b.regions.max = 0 }},
-	{"registrations", "registrations", func(b *busyModule) { b.regCache.idleLen++ }},
+	{"region handle", "region", func(b *busyModule) { b.regions.exposed.At(0).handle++ }},
+	{"region leaked", "region", func(b *busyModule) { b.regions.exposed.At(0).m = nil }},
+	{"registrations", "registrations", func(b *busyModule) { b.regions.cache.idleLen++ }},
 
-	{"region of a fragment leaked", "regions of fragments", func(b *busyModule) { b.ownRegions++ }},
+	{"region of a fragment leaked", "regions of fragments", func(b *busyModule) { b.regions.own++ }},
 	{"region of a fragment forgotten", "regions of fragments", func(b *busyModule) {
 		b.out.large.queue.first.ownRegion = false
 	}},
 	{"pack in a closed window", "a pack is open in state", func(b *busyModule) {
 		b.in.snd.Init(b.in.slot, 0, 8)
-		b.rearm(b.in)
+		b.sched.rearm(b.in)
 	}},
 	{"pack forgotten", "no pack is open", func(b *busyModule) { b.in.pack.bytes = 0 }},
 	{"pack lost", "queued in no window", func(b *busyModule) {
 		b.in.pack = openPack{}
-		b.rearm(b.in)
+		b.sched.rearm(b.in)
 	}},
-	{"pack not counted", "packs are open", func(b *busyModule) { b.packs-- }},
+	{"pack not counted", "packs are open", func(b *busyModule) { b.sched.packs-- }},
 	{"pack free", "free send buffer", func(b *busyModule) {
 		b.freeSegs = append(b.freeSegs, b.in.pack.seg)
 	}},

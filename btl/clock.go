@@ -17,12 +17,12 @@ const Never = mono.Never
 // between two passes. Peers are judged by another axis, on which the time does not go on while the
 // owner was stopped.
 type clock struct {
-	now      Time          // the latest instant that the owner has given
-	awake    Time          // without the time that the owner was stopped: peers are judged by it
-	passAt   Time          // when the latest pass began
-	gap      time.Duration // between the latest pass and the one before
-	pauseMin time.Duration // from which on the owner may have been stopped between two passes
-	period   uint64        // counts the passes, and the times between them
+	now         Time          // the latest instant that the owner has given
+	nowUnpaused Time          // without the time that the owner was stopped: peers are judged by it
+	passAt      Time          // when the latest pass began
+	gap         time.Duration // between the latest pass and the one before
+	pauseMin    time.Duration // from which on the owner may have been stopped between two passes
+	sendEpoch   uint64        // counts the passes, and the times between them
 }
 
 // at notes that it is now. An instant before the latest one counts as that one.
@@ -48,7 +48,7 @@ func (c *clock) mayPause(now Time) bool { return now.Sub(c.passAt) >= c.pauseMin
 // is later than the Deadline, its peers must not be blamed for.
 func (c *clock) advance(now, asked Time) {
 	pause := max(0, now.Sub(max(c.now, asked)))
-	c.awake = c.awake.Add(now.Sub(c.now) - pause)
+	c.nowUnpaused = c.nowUnpaused.Add(now.Sub(c.now) - pause)
 	c.now = now
 }
 
@@ -62,10 +62,10 @@ func (c *clock) beginPass(left bool) {
 		}
 		c.gap, c.passAt = gap, c.now
 	}
-	c.period++
+	c.sendEpoch++
 }
 
-func (c *clock) endPass() { c.period++ }
+func (c *clock) endPass() { c.sendEpoch++ }
 
 // Now is the latest instant that the module was given: in handlers and other callbacks that of the
 // pass. Outside of passes it may be long ago: there give the present one to what takes an instant.

@@ -25,14 +25,14 @@ func TestClockPause(t *testing.T) {
 		{"late by less than matters", 100, 100, 200, 100 + Time(pauseMin) - 1, pauseMin - 1},
 		{"at the same instant", 100, 300, 0, 300, 0},
 	} {
-		c := clock{now: tc.now, awake: 50, passAt: tc.passAt, pauseMin: pauseMin}
+		c := clock{now: tc.now, nowUnpaused: 50, passAt: tc.passAt, pauseMin: pauseMin}
 		asked := Never // as Module.advance has it
 		if c.mayPause(tc.to) {
 			asked = tc.asked
 		}
-		if c.advance(tc.to, asked); c.now != tc.to || c.awake.Sub(50) != tc.awake {
+		if c.advance(tc.to, asked); c.now != tc.to || c.nowUnpaused.Sub(50) != tc.awake {
 			t.Errorf("%s: now %d, awake for another %v; want %d and %v", tc.name, c.now,
-				c.awake.Sub(50), tc.to, tc.awake)
+				c.nowUnpaused.Sub(50), tc.to, tc.awake)
 		}
 	}
 }
@@ -47,10 +47,10 @@ func TestSendThenStopped(t *testing.T) {
 	l.now = l.now.Add(time.Minute) // idle
 	ep.m.at(l.now)                 // which send takes as the present instant
 	ended := send(t, ep, 10)
-	before := ep.m.awake
+	before := ep.m.nowUnpaused
 	l.now = l.now.Add(time.Hour) // stopped
 	l.step(time.Microsecond)
-	if blamed := ep.m.awake.Sub(before); blamed > time.Second {
+	if blamed := ep.m.nowUnpaused.Sub(before); blamed > time.Second {
 		t.Errorf("%v of the hour count as the peer's silence", blamed)
 	}
 	l.until("ended", 10*time.Microsecond, time.Second, func() bool { return *ended != errPending })

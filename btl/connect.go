@@ -8,12 +8,9 @@ import (
 	"gobtl/internal/seq"
 )
 
-// peerTag identifies one connection of one life of a peer.
-type peerTag struct{ incarnation, tag uint64 }
-
 // handshake is what an endpoint keeps while it is not connected.
 type handshake struct {
-	until     Time          // then it has failed; on the axis of Module.awake
+	until     Time          // then it has failed; on the axis of Module.nowUnpaused
 	interval  time.Duration // to the next round of Hellos: doubles
 	expected  uint64        // incarnation to reach
 	offered   uint64        // tag of the peer's end that was told this endpoint's tag, 0 if none was
@@ -29,9 +26,6 @@ const (
 	// helloCredit is what a Hello promises: the real credits follow with the first ACK, because those
 	// of peers that have not proven their address would be lost to the others.
 	helloCredit = 1
-	// slotMask is the part of a connection tag that is an index; the rest is random.
-	slotBits = 20
-	slotMask = 1<<slotBits - 1
 )
 
 // Connect returns the endpoint for a module's name, and begins the handshake if there is none yet.
@@ -77,7 +71,7 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 func (m *Module) begin(ep *Endpoint, incarnation uint64) {
 	ep.state = stateConnecting
 	ep.peer = peerTag{incarnation: incarnation}
-	ep.hs.expected, ep.hs.until = incarnation, m.awake.Add(m.cfg.HandshakeTimeout)
+	ep.hs.expected, ep.hs.until = incarnation, m.nowUnpaused.Add(m.cfg.HandshakeTimeout)
 	m.sayHello(ep)
 }
 
@@ -110,8 +104,8 @@ func newHandshake() *handshake { return &handshake{interval: helloIntervalMin} }
 
 // newEndpoint takes a slot and inserts the peer's addresses.
 func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoint, error) {
-	if len(m.freeSlots) == 0 && len(m.slots) == min(m.cfg.PeersMax, slotMask) {
-		return nil, fmt.Errorf("%w: %d endpoints are open here", ErrRefused, len(m.slots))
+	if m.slots.Full() {
+		return nil, fmt.Errorf("%w: %d endpoints are open here", ErrRefused, m.slots.Len())
 	}
 	cmdAddr, err := m.insert(cmd)
 	if err != nil {
@@ -125,21 +119,11 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 	ep := &Endpoint{
 		m: m, cmdAddr: cmdAddr, dataAddr: dataAddr, addrKey: string(cmd),
 		tiny: min(m.cmd.mtu, tinyBytes), mtu: min(m.data.mtu, mtuBytes),
-		fragBytesMax: 1<<32 - 1, heardAt: m.awake, waitSince: m.awake,
+		fragBytesMax: 1<<32 - 1, heardAt: m.nowUnpaused, waitSince: m.nowUnpaused,
 		hs: newHandshake(),
 	}
-	if n := len(m.freeSlots); n > 0 {
-		ep.slot = m.freeSlots[n-1]
-		m.freeSlots = m.freeSlots[:n-1]
-		m.slots[ep.slot] = ep
-	} else {
-		ep.slot = uint32(len(m.slots))
-		m.slots = append(m.slots, ep)
-	}
+	m.peers.admit(ep, m.random())
 	ep.initFlows()
-	m.births++
-	ep.born = m.births
-	ep.tag = m.random()<<slotBits | uint64(ep.slot)
 	first := m.random()
 	ep.snd.Init(ep.slot, seq.Num(first), m.rules.WindowPackets)
 	ep.nextFragID = uint32(first >> 32)
@@ -164,10 +148,10 @@ func (m *Module) onHello(c *channel, h *frag.Header, hello *frag.Hello) bool {
 		if ep = m.lookup(h.Conn); ep == nil || ep.peer.incarnation != hello.Incarnation {
 			return false
 		}
-		if ep = m.known(ep, h, hello); ep == nil {
+		if ep = m.onProvenHello(ep, h, hello); ep == nil {
 			return false
 		}
-	} else if ep = m.unknown(h, hello); ep == nil {
+	} else if ep = m.onFirstHello(h, hello); ep == nil {
 		return false
 	}
 	if ep.hs != nil {
@@ -180,11 +164,7 @@ func (m *Module) onHello(c *channel, h *frag.Header, hello *frag.Hello) bool {
 // bind notes what a peer says of itself. Until the endpoint is connected a later Hello may correct
 // it.
 func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
-	if m.byTag[ep.peer] == ep {
-		delete(m.byTag, ep.peer)
-	}
-	ep.peer = peerTag{hello.Incarnation, hello.Tag}
-	m.byTag[ep.peer] = ep
+	m.setPeer(ep, peerTag{hello.Incarnation, hello.Tag})
 	ep.peerTag = hello.Tag
 	ep.hs.bound, ep.hs.proven = true, 0
 	ep.tiny = min(m.cmd.mtu, int(hello.CommandBytes))
@@ -203,7 +183,7 @@ func (m *Module) features() (bits uint64) {
 	if m.rules.Adaptive {
 		bits |= frag.FeatureSack
 	}
-	if m.reliable {
+	if m.counted {
 		bits |= frag.FeatureReliable
 	}
 	return bits
@@ -215,7 +195,7 @@ func (m *Module) onHelloAck(h *frag.Header, hello *frag.Hello) bool {
 	if ep == nil || ep.peer.incarnation != hello.Incarnation {
 		return false
 	}
-	if !m.meets(ep, h, hello) {
+	if !m.matchesPeer(ep, h, hello) {
 		return false
 	}
 	hs := ep.hs
@@ -253,8 +233,8 @@ func (m *Module) establish(ep *Endpoint) {
 		}
 		m.outbox.note(ep, EventConnected, nil)
 		ep.rcv.AskAck(m.now, 0) // brings the peer its credits
-		m.owe(ep)
-		m.arm(ep)
+		m.acks.owe(ep, m.now)
+		m.sched.arm(ep)
 		if ep.closing {
 			m.beginClose(ep)
 		}
@@ -265,7 +245,7 @@ func (m *Module) establish(ep *Endpoint) {
 		m.connectedTimer(ep)
 		if ep.watches() { // the ACK before may have come too early
 			ep.rcv.AskAck(m.now, 0)
-			m.owe(ep)
+			m.acks.owe(ep, m.now)
 		}
 	} else {
 		m.setTimer(ep, 0)
@@ -333,10 +313,10 @@ func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 	}
 }
 
-// wakeUp decides about a packet with the tag of an endpoint that is not connected, or does not know
-// that the peer is: the peer sends nothing but Hellos until it knows that all probes made the round
-// trip. It returns the endpoint that the packet is for, nil to drop it.
-func (m *Module) wakeUp(ep *Endpoint) *Endpoint {
+// confirmByPacket decides about a packet with the tag of an endpoint that is not connected, or does
+// not know that the peer is: the peer sends nothing but Hellos until it knows that all probes made
+// the round trip. It returns the endpoint that the packet is for, nil to drop it.
+func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 	switch {
 	case ep.state == stateLingering:
 		return ep
@@ -357,7 +337,7 @@ func (m *Module) wakeUp(ep *Endpoint) *Endpoint {
 func (m *Module) onReject(h *frag.Header, lo, hi uint8) bool {
 	ep := m.lookup(h.Conn)
 	if ep == nil || ep.state != stateConnecting ||
-		ep.hs.bound && m.awake.Sub(ep.heardAt) < helloIntervalMax {
+		ep.hs.bound && m.nowUnpaused.Sub(ep.heardAt) < helloIntervalMax {
 		return false // who has answered one Hello does not refuse the next, unless it died meanwhile
 	}
 	err := ErrRefused
@@ -378,16 +358,9 @@ func (m *Module) reject(name []byte, tag uint64, reason, version uint8) {
 		return
 	}
 	m.rejectedIn = m.pass
-	to, err := m.insert(name)
-	if err != nil {
-		return
+	if to, err := m.insertForReject(name); err == nil {
+		m.sendReject(to, tag, reason, version)
 	}
-	if len(m.guests) == cap(m.guests) {
-		m.leaveAddr(m.guests[0])
-		m.guests = m.guests[:copy(m.guests, m.guests[1:])]
-	}
-	m.guests = append(m.guests, to)
-	m.sendReject(to, tag, reason, version)
 }
 
 // sendProbes sends the Hellos that are still missing, or a small one to be confirmed.

@@ -76,7 +76,7 @@ func TestContract07EverythingReturns(t *testing.T) {
 			m.stats.Get(CntPostErrors) == 0 {
 			t.Errorf("module %d saw no errors of the fabric", i)
 		}
-		for _, ep := range m.slots {
+		for _, ep := range m.slots.Values() {
 			if ep != nil {
 				ep.Abort()
 			}
@@ -183,12 +183,12 @@ func TestContract10ListsAtOnce(t *testing.T) {
 		l.step(time.Microsecond)
 	}
 	sendOrFail(t, a, 1, make([]byte, 30_000))
-	if m.ready.count != 1 || m.acks.count != 1 {
-		t.Fatalf("%d endpoints ready, %d owe an ACK", m.early.count+m.ready.count, m.acks.count)
+	if m.sched.oldFlows.count != 1 || m.acks.list.count != 1 {
+		t.Fatalf("%d endpoints ready, %d owe an ACK", m.sched.waiting(), m.acks.list.count)
 	}
 	a.Abort()
-	if n := m.early.count + m.ready.count; n != 0 || m.acks.count != 0 {
-		t.Errorf("%d endpoints ready, %d owe an ACK after the end", n, m.acks.count)
+	if n := m.sched.newFlows.count + m.sched.oldFlows.count; n != 0 || m.acks.list.count != 0 {
+		t.Errorf("%d endpoints ready, %d owe an ACK after the end", n, m.acks.list.count)
 	}
 	if err := m.Check(); err != nil {
 		t.Error(err)
@@ -208,7 +208,7 @@ func (l *lab) endThus(how string, a *Endpoint) {
 	case "module closes":
 		l.mods[1].Close()
 	default:
-		for _, ep := range l.mods[1].slots {
+		for _, ep := range l.mods[1].slots.Values() {
 			if ep != nil && how == "peer aborts" {
 				ep.Abort()
 			} else if ep != nil {

@@ -52,7 +52,7 @@ var endings = []ending{
 	},
 	{
 		name: "peer closed", do: func(l *lab, _ *Endpoint) {
-			for _, ep := range l.mods[1].slots {
+			for _, ep := range l.mods[1].slots.Values() {
 				if ep != nil {
 					ep.Close(l.now)
 				}
@@ -215,7 +215,7 @@ func testEnding(t *testing.T, phase func(*lab) *Endpoint, e ending, passes int) 
 		l.step(100 * time.Millisecond) // lingering and half-open endpoints go
 	}
 	for i, m := range l.mods {
-		for _, ep := range m.slots {
+		for _, ep := range m.slots.Values() {
 			if ep != nil {
 				ep.Abort()
 			}

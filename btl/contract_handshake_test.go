@@ -31,7 +31,7 @@ func (l *lab) exchange(i, j int, a, b *Endpoint) {
 
 // live returns the endpoints of module i that are connected.
 func (l *lab) live(i int) (eps []*Endpoint) {
-	for _, ep := range l.mods[i].slots {
+	for _, ep := range l.mods[i].slots.Values() {
 		if ep != nil && ep.Connected() {
 			eps = append(eps, ep)
 		}

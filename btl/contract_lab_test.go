@@ -132,7 +132,7 @@ func (l *lab) settle(limit time.Duration) {
 	l.until("idle", 20*time.Microsecond, limit, func() bool {
 		quiet++
 		for _, m := range l.mods {
-			if !m.closed && (m.seg.InFlight() > 0 || m.acks.count > 0 || m.early.count+m.ready.count > 0 ||
+			if !m.closed && (m.seg.InFlight() > 0 || m.acks.list.count > 0 || m.sched.waiting() > 0 ||
 				m.deferred.pending || m.cmd.posted+m.data.posted > 0) {
 				quiet = 0
 			}
@@ -157,7 +157,7 @@ func (l *lab) wantIdle(i int) {
 		return
 	}
 	l.tb.Errorf("module %d: %v", i, err)
-	for _, ep := range m.slots {
+	for _, ep := range m.slots.Values() {
 		if ep != nil {
 			p, f := ep.Outstanding()
 			l.tb.Logf("module %d: endpoint %d: state %d, closing %v, handshake %+v, %d packets, "+
@@ -172,11 +172,11 @@ func (l *lab) wantEmpty(i int) {
 	l.tb.Helper()
 	m := l.mods[i]
 	l.wantIdle(i)
-	if n := len(m.slots) - len(m.freeSlots); n != 0 {
+	if n := m.slots.Len(); n != 0 {
 		l.tb.Errorf("module %d without peers: %d endpoints", i, n)
 	}
-	if got := l.spies[i].inserts(); got != len(m.guests) {
-		l.tb.Errorf("module %d without peers: %d addresses inserted, want %d", i, got, len(m.guests))
+	if got := l.spies[i].inserts(); got != len(m.rejectAddrs) {
+		l.tb.Errorf("module %d without peers: %d addresses inserted, want %d", i, got, len(m.rejectAddrs))
 	}
 }
 

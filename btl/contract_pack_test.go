@@ -565,7 +565,7 @@ func TestPackOpenAtTheEnd(t *testing.T) {
 			t.Errorf("ended %v", *ended)
 		}
 		l.until("gone", time.Millisecond, 10*time.Second, func() bool {
-			return len(l.mods[0].slots) == len(l.mods[0].freeSlots)
+			return l.mods[0].slots.Len() == 0
 		})
 		l.wantEmpty(0)
 	})

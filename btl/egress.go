@@ -165,8 +165,7 @@ func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 	if dup {
 		h.Flags |= frag.FlagDup
 	}
-	m.acks.remove(ep)
-	ep.ackOwed = false
+	m.acks.settle(ep)
 }
 
 // sendAck sends the ACK that is owed by itself. False means that there is no room for it now.
@@ -264,7 +263,7 @@ func (m *Module) sendHello(ep *Endpoint, kind frag.Kind, p frag.Probe, conn uint
 	}
 	// A peer that reads this Hello as news has received, and acknowledged, nothing: the oldest number
 	// in flight is the connection's first one. So it is also when this side is sure of the connection:
-	// the peer may have begun again since (adopt, retag).
+	// the peer may have begun again since (adopt, restart).
 	first, _ := ep.snd.Window()
 	h := frag.Header{Kind: kind, Conn: conn, Seq: first}
 	hello := frag.Hello{

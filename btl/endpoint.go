@@ -61,7 +61,7 @@ type Endpoint struct {
 	nextFragID   uint32
 	buffers      int // send buffers lent, queued or in flight
 
-	heardAt       Time // latest packet of the peer, on the axis of Module.awake
+	heardAt       Time // latest packet of the peer, on the axis of Module.nowUnpaused
 	waitSince     Time // since when something has been in flight, likewise
 	ackedAt       Time // when the window last moved, likewise
 	closeAt       Time // since when a goodbye has been due, likewise
@@ -138,7 +138,7 @@ func (ep *Endpoint) Close(now Time) {
 
 // beginClose has a goodbye that does not get on end, from now on.
 func (m *Module) beginClose(ep *Endpoint) {
-	ep.closeAt = m.awake
+	ep.closeAt = m.nowUnpaused
 	m.setTimer(ep, m.cfg.CloseTimeout)
 }
 
@@ -166,12 +166,11 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	ep.err = err
 	m.abandon(ep, err)
 	m.failPack(ep, err)
-	ep.disarm()
+	m.sched.disarm(ep)
 	m.failQueue(&ep.small.queue, err)
 	m.failQueue(&ep.large.queue, err)
-	if ep.ackOwed && ep.state != stateLingering {
-		m.acks.remove(ep)
-		ep.ackOwed = false
+	if ep.state != stateLingering {
+		m.acks.settle(ep)
 	}
 	ep.asm.Drop()
 	if ev == EventFailed {
@@ -235,76 +234,16 @@ func (m *Module) end(ep *Endpoint, ev Event, err error) {
 
 // remove frees the slot of an endpoint: from here on no packet finds it.
 func (m *Module) remove(ep *Endpoint) {
-	m.dirty, m.starved = true, false
-	if ep.ackOwed {
-		m.acks.remove(ep)
-		ep.ackOwed = false
-	}
+	m.dirty = true
+	m.sched.unblock()
+	m.acks.settle(ep)
 	m.clearTimer(ep)
 	m.leave(ep)
 	ep.state = stateEnded
 	ep.hs = nil
-	if m.byTag[ep.peer] == ep {
-		delete(m.byTag, ep.peer)
-	}
-	if m.byAddr[ep.addrKey] == ep {
-		delete(m.byAddr, ep.addrKey)
-		for d := ep.displaced; d != nil; d = d.displaced {
-			if d.state != stateEnded && d.err == nil { // the name that led here was not better
-				m.byAddr[ep.addrKey] = d
-				break
-			}
-		}
-	}
+	m.forgetPeer(ep)
+	m.leaveAddrTo(ep)
 	m.leaveAddr(ep.cmdAddr)
 	m.leaveAddr(ep.dataAddr)
-	m.slots[ep.slot] = nil
-	m.freeSlots = append(m.freeSlots, ep.slot)
-}
-
-// endpointLink chains an endpoint into a list.
-type endpointLink struct{ prev, next *Endpoint }
-
-// endpointList is a list of endpoints, linked through Endpoint.ackLink.
-type endpointList struct {
-	first, last *Endpoint
-	count       int
-}
-
-func (l *endpointList) pushBack(ep *Endpoint) {
-	ep.ackLink = endpointLink{prev: l.last}
-	if l.last == nil {
-		l.first = ep
-	} else {
-		l.last.ackLink.next = ep
-	}
-	l.last = ep
-	l.count++
-}
-
-func (l *endpointList) pushFront(ep *Endpoint) {
-	ep.ackLink = endpointLink{next: l.first}
-	if l.first == nil {
-		l.last = ep
-	} else {
-		l.first.ackLink.prev = ep
-	}
-	l.first = ep
-	l.count++
-}
-
-func (l *endpointList) remove(ep *Endpoint) {
-	k := &ep.ackLink
-	if k.prev == nil {
-		l.first = k.next
-	} else {
-		k.prev.ackLink.next = k.next
-	}
-	if k.next == nil {
-		l.last = k.prev
-	} else {
-		k.next.ackLink.prev = k.prev
-	}
-	*k = endpointLink{}
-	l.count--
+	m.vacate(ep)
 }

@@ -87,7 +87,7 @@ func (ep *Endpoint) sentLarge(sizeBytes int) {
 // overtook books bytes that were sent of the small fragments out of turn.
 func (m *Module) overtook(ep *Endpoint, sizeBytes int) {
 	ep.sentSmall(sizeBytes)
-	m.rearm(ep)
+	m.sched.rearm(ep)
 }
 
 // spareMax bounds what large fragments leave to small ones of everything that they share: the
@@ -129,43 +129,6 @@ func (f *flow) may() bool {
 		f.queue.first != nil && ep.snd.Open() && (ep.balance > 0 || !ep.bulk())
 }
 
-// arm puts the flows of an endpoint that may send on a list.
-func (m *Module) arm(ep *Endpoint) {
-	m.armFlow(&ep.small)
-	m.armFlow(&ep.large)
-}
-
-func (m *Module) armFlow(f *flow) {
-	if f.list != nil || !f.may() {
-		return
-	}
-	m.starved = false
-	if f.deficit > 0 {
-		m.early.pushBack(f)
-	} else {
-		m.ready.pushBack(f)
-	}
-}
-
-// rearm keeps the flows of an endpoint on their lists only if they still belong there.
-func (m *Module) rearm(ep *Endpoint) {
-	for _, f := range [...]*flow{&ep.small, &ep.large} {
-		if f.list != nil && !f.may() {
-			f.list.remove(f)
-		}
-		m.armFlow(f)
-	}
-}
-
-// disarm takes the flows of an endpoint that ends off their lists.
-func (ep *Endpoint) disarm() {
-	for _, f := range [...]*flow{&ep.small, &ep.large} {
-		if f.list != nil {
-			f.list.remove(f)
-		}
-	}
-}
-
 // passBytes bounds what one pass sends, so that large packets do not keep it from receiving for
 // long.
 const passBytes = 256 << 10
@@ -176,11 +139,8 @@ const passBytes = 256 << 10
 func (m *Module) serve() {
 	budget, bytes := m.cfg.PassPackets, passBytes
 	batched := len(m.cmd.batch) + len(m.data.batch) // takes room until the end of the pass
-	for stuck := 0; budget > 0 && bytes > 0 && stuck < m.early.count+m.ready.count; {
-		f := m.early.first
-		if f == nil {
-			f = m.ready.first
-		}
+	for stuck := 0; budget > 0 && bytes > 0 && stuck < m.sched.waiting(); {
+		f := m.sched.next()
 		if f.deficit <= 0 {
 			f.deficit += m.quantum()
 		}
@@ -192,19 +152,11 @@ func (m *Module) serve() {
 			stuck = 0
 		}
 		if n == 0 || f.deficit <= 0 || !f.may() {
-			m.endTurn(f)
+			m.sched.endTurn(f)
 		}
-		m.rearm(f.ep)
+		m.sched.rearm(f.ep)
 	}
-	m.starved = m.early.count+m.ready.count > 0 && budget == m.cfg.PassPackets && batched == 0
-}
-
-// endTurn puts a flow behind all others.
-func (m *Module) endTurn(f *flow) {
-	f.list.remove(f)
-	if f.may() {
-		m.ready.pushBack(f)
-	}
+	m.sched.blocked = m.sched.waiting() > 0 && budget == m.cfg.PassPackets && batched == 0
 }
 
 // serveFlow is a flow's turn, or what the pass has left for it: bytes, and budget packets. It
@@ -238,36 +190,4 @@ func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 		ep.snd.Waits()
 	}
 	return sent, packets
-}
-
-// flowList is a list of flows, linked through flow.next and flow.prev.
-type flowList struct {
-	first, last *flow
-	count       int
-}
-
-func (l *flowList) pushBack(f *flow) {
-	f.list, f.prev, f.next = l, l.last, nil
-	if l.last == nil {
-		l.first = f
-	} else {
-		l.last.next = f
-	}
-	l.last = f
-	l.count++
-}
-
-func (l *flowList) remove(f *flow) {
-	if f.prev == nil {
-		l.first = f.next
-	} else {
-		f.prev.next = f.next
-	}
-	if f.next == nil {
-		l.last = f.prev
-	} else {
-		f.next.prev = f.prev
-	}
-	f.list, f.prev, f.next = nil, nil, nil
-	l.count--
 }

@@ -66,9 +66,6 @@ type Fragment struct {
 	checked, unmet uint32 // scratch of Module.Check: its round, segments in flight not met in it
 }
 
-// ownBytesMax bounds the memory that an idle descriptor keeps for the next large Alloc.
-const ownBytesMax = 256 << 10
-
 // isBye says whether f is the transport's own, which ends a connection.
 func (f *Fragment) isBye() bool { return f.tag == frag.TagBye && !f.put }
 
@@ -88,18 +85,11 @@ func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d to this peer", ErrTooLarge, size,
 			min(ep.fragBytesMax, m.cfg.FragmentBytesMax))
 	}
-	var f *Fragment
-	if n := len(m.freeFrags); n > 0 {
-		f = m.freeFrags[n-1]
-		m.freeFrags = m.freeFrags[:n-1]
-	} else if m.fragCount < m.cfg.FragmentsMax {
-		m.fragCount++
-		f = new(Fragment)
-	} else {
+	f, ok := m.frags.lend(m.cfg.FragmentsMax)
+	if !ok {
 		return nil, ErrAgain
 	}
-	f.ep, f.size, f.state = ep, uint32(size), fragLent
-	m.fragsLent++
+	f.ep, f.size = ep, uint32(size)
 	return f, nil
 }
 
@@ -108,15 +98,7 @@ func (m *Module) freeFrag(f *Fragment) {
 	if f.hasSeg {
 		m.giveSeg(f.ep, f.seg)
 	}
-	if f.state == fragLent {
-		m.fragsLent--
-	}
-	own := f.own
-	if cap(own) > ownBytesMax {
-		own = nil
-	}
-	*f = Fragment{own: own}
-	m.freeFrags = append(m.freeFrags, f)
+	m.frags.giveBack(f)
 }
 
 // Alloc lends a fragment of sizeBytes whose memory is the module's: for up to Limits.SegmentBytes a
@@ -170,7 +152,7 @@ func (m *Module) findRegion(f *Fragment) {
 		return
 	}
 	// An idle entry may be evicted at any time, also under a send.
-	if e := m.regCache.find(f.mem); e != nil && e.users > 0 {
+	if e := m.regions.cache.find(f.mem); e != nil && e.users > 0 {
 		lo, _ := span(f.mem)
 		f.gather, f.gatherOff = e.region, uint64(lo-e.start)
 	}
@@ -202,63 +184,4 @@ func (ep *Endpoint) Free(f *Fragment) error {
 	}
 	ep.m.freeFrag(f)
 	return nil
-}
-
-// fragmentList is a first-in-first-out list, linked through Fragment.next.
-type fragmentList struct {
-	first, last *Fragment
-	count       int
-}
-
-func (l *fragmentList) push(f *Fragment) {
-	f.next = nil
-	if l.last == nil {
-		l.first = f
-	} else {
-		l.last.next = f
-	}
-	l.last = f
-	l.count++
-}
-
-func (l *fragmentList) pushFront(f *Fragment) {
-	f.next = l.first
-	if l.first == nil {
-		l.last = f
-	}
-	l.first = f
-	l.count++
-}
-
-func (l *fragmentList) pop() *Fragment {
-	f := l.first
-	if f == nil {
-		return nil
-	}
-	l.first = f.next
-	if l.first == nil {
-		l.last = nil
-	}
-	f.next = nil
-	l.count--
-	return f
-}
-
-// remove takes f out of the list, wherever it stands.
-func (l *fragmentList) remove(f *Fragment) {
-	if l.first == f {
-		l.pop()
-		return
-	}
-	for p := l.first; p != nil; p = p.next {
-		if p.next == f {
-			p.next = f.next
-			if l.last == f {
-				l.last = p
-			}
-			f.next = nil
-			l.count--
-			return
-		}
-	}
 }

@@ -15,7 +15,7 @@ func (m *Module) gathers(f *Fragment) bool {
 		return false // it is copied, then
 	}
 	f.gather, f.gatherOff, f.ownRegion = region, 0, true
-	m.ownRegions++
+	m.regions.own++
 	return true
 }
 
@@ -25,7 +25,7 @@ const gatherBytesMin = 4 << 10
 
 // dropRegion ends the registration that was made for one fragment.
 func (m *Module) dropRegion(f *Fragment) {
-	m.ownRegions--
+	m.regions.own--
 	if !m.closed { // else the fabric is gone, with all its regions
 		// The region is known; nothing can be done about a provider that does not let go of it.
 		_ = m.dom.DeregisterRegion(f.gather)

@@ -150,7 +150,7 @@ func testMutated(t *testing.T, rng *rand.Rand, mode string) {
 	}
 	l.net.SetFilter(nil)
 	for _, m := range l.mods {
-		for _, ep := range m.slots {
+		for _, ep := range m.slots.Values() {
 			if ep != nil {
 				ep.Abort()
 			}
@@ -370,10 +370,11 @@ func TestContract06HelloFlood(t *testing.T) {
 			s.hello.Expected = 0
 		}
 		v.hit(probeChannel(p), s.packHello(frag.KindHello, 0, p, s.probeBytes(p)))
-		if m.halfOpen > 8 || len(m.byTag) > 9 || len(m.byAddr) > 9 || len(m.slots) > 9 ||
-			len(m.guests) > rejectAddrs || v.spies[1].inserts() > 2*9+rejectAddrs {
+		if m.halfOpen > 8 || len(m.byTag) > 9 || len(m.byAddr) > 9 || len(m.slots.Values()) > 9 ||
+			len(m.rejectAddrs) > rejectAddrsMax || v.spies[1].inserts() > 2*9+rejectAddrsMax {
 			t.Fatalf("after %d hellos: %d half-open, %d tags, %d addresses, %d slots, %d guests, %d inserts",
-				i, m.halfOpen, len(m.byTag), len(m.byAddr), len(m.slots), len(m.guests), v.spies[1].inserts())
+				i, m.halfOpen, len(m.byTag), len(m.byAddr), len(m.slots.Values()),
+				len(m.rejectAddrs), v.spies[1].inserts())
 		}
 	}
 	runtime.GC()

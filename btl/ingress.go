@@ -59,7 +59,7 @@ func (m *Module) decode(c *channel, comp *fabric.Completion, in *arrival) bool {
 		return m.drop(CntDropConn)
 	}
 	if ep.state != stateConnected || ep.hs != nil {
-		if ep = m.wakeUp(ep); ep == nil {
+		if ep = m.confirmByPacket(ep); ep == nil {
 			return m.drop(CntDropState)
 		}
 	}
@@ -76,21 +76,9 @@ func (m *Module) drop(reason Counter) bool {
 	return false
 }
 
-// lookup finds the endpoint of a connection tag: an index and a compare.
-func (m *Module) lookup(tag uint64) *Endpoint {
-	slot := tag & slotMask
-	if slot >= uint64(len(m.slots)) {
-		return nil
-	}
-	if ep := m.slots[slot]; ep != nil && ep.tag == tag {
-		return ep
-	}
-	return nil
-}
-
 // heard notes a sign of life.
 func (m *Module) heard(ep *Endpoint) {
-	ep.heardAt = m.awake
+	ep.heardAt = m.nowUnpaused
 	ep.silentResends, ep.probes = 0, 0
 }
 
@@ -153,7 +141,7 @@ func (m *Module) onSack(in *arrival) bool {
 		Words: s.Words[:s.Count], Last: s.Last, Copies: s.Copies,
 		Delay: time.Duration(s.DelayUs) * time.Microsecond,
 		// An ACK may have waited unread on this side, too.
-		Unread: time.Duration(s.UnreadUs)*time.Microsecond + m.unread,
+		Unread: time.Duration(s.UnreadUs)*time.Microsecond + m.rxQueuedMax,
 	}, m.done[:0])
 	return m.afterAck(ep, done, verdict)
 }
@@ -201,7 +189,7 @@ func (m *Module) finishDeferred() {
 		return
 	}
 	if ep.hs != nil {
-		m.wakeUp(ep)
+		m.confirmByPacket(ep)
 	}
 	if d.hdr.Flags&frag.FlagAck != 0 {
 		m.onAck(ep, &d.hdr, false)

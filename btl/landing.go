@@ -262,7 +262,7 @@ func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
 		return
 	}
 	ep.rcv.AcceptRun(m.now, h.Seq, uint32(count), &m.rules)
-	ep.rcv.Unread(m.unread)
-	m.owe(ep)
+	ep.rcv.Unread(m.rxQueuedMax)
+	m.acks.owe(ep, m.now)
 	m.stats.counters[CntRecvChunk] += uint64(count)
 }

@@ -152,8 +152,8 @@ func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 			m.stats.counters[CntEarly]++
 		}
 		ep.rcv.Accept(m.now, h.Seq, &m.rules)
-		ep.rcv.Unread(m.unread)
-		m.owe(ep)
+		ep.rcv.Unread(m.rxQueuedMax)
+		m.acks.owe(ep, m.now)
 	}
 	m.stats.counters[acceptedCounter(h)]++
 }

@@ -63,7 +63,7 @@ func (m *Module) sealCounted(p *packet) int {
 		p.Seq = n
 		m.stats.counters[CntAsked]++
 	}
-	ep.sentIn = m.period
+	ep.sentIn = m.sendEpoch
 	sizeBytes := m.write(p, s)
 	s.frag = nil
 	if s.gatherLen != 0 { // read from the caller's memory until the fabric is done
@@ -192,7 +192,7 @@ func (m *Module) count(ep *Endpoint, h *frag.Header) {
 		ep.rcv.AskAck(m.now, m.rules.AckDelay)
 	}
 	if ep.rcv.AckDue() != Never {
-		m.owe(ep)
+		m.acks.owe(ep, m.now)
 	}
 }
 
@@ -224,14 +224,14 @@ func (m *Module) tellRefusals(ep *Endpoint) bool {
 // onConfirm ends the sends that the peer's Ack confirms.
 func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 	if ep.snd.Confirm(h.Ack, h.Credit) {
-		ep.ackedAt = m.awake
+		ep.ackedAt = m.nowUnpaused
 		for f := ep.counts.confirm.first; f != nil && !h.Ack.Before(f.until); {
 			m.segEnded(ep.counts.confirm.pop())
 			f = ep.counts.confirm.first
 		}
 		ep.checkFlushed()
 	}
-	m.arm(ep)
+	m.sched.arm(ep)
 }
 
 // onNackCounted notes why a fragment will end, or sends it anew.
@@ -283,7 +283,7 @@ func (m *Module) sendAnew(ep *Endpoint, f *Fragment) {
 			*after = f
 		}
 	}
-	m.rearm(ep)
+	m.sched.rearm(ep)
 }
 
 // abandonCounted ends what is sent to a reliable peer that is gone.

@@ -28,13 +28,13 @@ func (m *Module) stamp(p *packet) {
 	ep := p.ep
 	p.Conn = ep.peerTag
 	if ep.snd.InFlight() == 0 {
-		ep.waitSince = m.awake
+		ep.waitSince = m.nowUnpaused
 	}
 	if ep.ackRides() {
 		m.takeAck(ep, &p.Header)
 		m.stats.counters[CntAckPiggybacked]++
 	}
-	ep.sentIn = m.period
+	ep.sentIn = m.sendEpoch
 }
 
 // sealRunSequenced numbers the chunks of a run and starts their timers. Only the first one may
@@ -60,7 +60,7 @@ func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) bool {
 		return false
 	}
 	ep.rcv.Repeated(m.now)
-	m.owe(ep)
+	m.acks.owe(ep, m.now)
 	return false
 }
 
@@ -68,7 +68,7 @@ func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) bool {
 func (m *Module) noMemory(ep *Endpoint) {
 	m.drop(CntDropReassembly)
 	ep.rcv.Repeated(m.now) // this side is alive, though it cannot take the packet
-	m.owe(ep)
+	m.acks.owe(ep, m.now)
 }
 
 // admitRecordsSequenced refuses a pack as a whole if one of its tags has no handler: the peer sends

@@ -24,7 +24,7 @@ func (m *Module) watchEvery() time.Duration {
 
 // beginWatch notes that something is not confirmed from now on.
 func (m *Module) beginWatch(ep *Endpoint) {
-	ep.waitSince = m.awake
+	ep.waitSince = m.nowUnpaused
 	if ep.counts.watched || ep.closing || ep.superseded || ep.counts.broken || ep.hs != nil {
 		return
 	}
@@ -72,14 +72,14 @@ func (m *Module) ask(ep *Endpoint) {
 		m.overtook(ep, sizeBytes)
 	}
 	if m.sendQuestion(ep) {
-		m.rearm(ep) // it may have used up the credits
+		m.sched.rearm(ep) // it may have used up the credits
 	}
 }
 
 // onUnconfirmed goes on asking a peer of which it is not known whether it is connected too, for
 // until then nothing may be sent to it.
 func (m *Module) onUnconfirmed(ep *Endpoint) {
-	quiet := m.awake.Sub(ep.heardAt)
+	quiet := m.nowUnpaused.Sub(ep.heardAt)
 	if quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin {
 		m.end(ep, EventFailed, ErrPeerDead)
 		return

@@ -5,11 +5,11 @@ import "gobtl/frag"
 // Which end of a peer an endpoint deals with: peers may connect to each other at the same time,
 // give up, connect again, and restart, while their Hellos overtake each other.
 
-// unknown finds or makes the endpoint for a Hello that does not carry its tag: nothing in it is
-// proven. It is the half-open endpoint that an earlier one of its kind made, or the endpoint that
-// is itself connecting to the Hello's sender (simultaneous opening), unless another end of the peer
-// may use that one's tag already, or a new one.
-func (m *Module) unknown(h *frag.Header, hello *frag.Hello) *Endpoint {
+// onFirstHello finds or makes the endpoint for a Hello that does not carry its tag: nothing in it
+// is proven. It is the half-open endpoint that an earlier one of its kind made, or the endpoint
+// that is itself connecting to the Hello's sender (simultaneous opening), unless another end of the
+// peer may use that one's tag already, or a new one.
+func (m *Module) onFirstHello(h *frag.Header, hello *frag.Hello) *Endpoint {
 	peer := peerTag{hello.Incarnation, hello.Tag}
 	if ep := m.byTag[peer]; ep != nil {
 		return ep
@@ -38,10 +38,10 @@ func (m *Module) unknown(h *frag.Header, hello *frag.Hello) *Endpoint {
 	return ep
 }
 
-// known processes a Hello that carries the endpoint's tag, which only the peer can have. It returns
-// the endpoint to answer as, nil for none.
-func (m *Module) known(ep *Endpoint, h *frag.Header, hello *frag.Hello) *Endpoint {
-	if !m.meets(ep, h, hello) {
+// onProvenHello processes a Hello that carries the endpoint's tag, which only the peer can have. It
+// returns the endpoint to answer as, nil for none.
+func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) *Endpoint {
+	if !m.matchesPeer(ep, h, hello) {
 		return nil
 	}
 	m.heard(ep)
@@ -58,10 +58,10 @@ func (m *Module) known(ep *Endpoint, h *frag.Header, hello *frag.Hello) *Endpoin
 	return ep
 }
 
-// meets says whether a packet of a handshake that carries the endpoint's tag is of that end of the
-// peer which this endpoint deals with. An endpoint that deals with none yet takes it. It deals with
-// one only: two that both think themselves connected to it would mix their packets.
-func (m *Module) meets(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
+// matchesPeer says whether a packet of a handshake that carries the endpoint's tag is of that end
+// of the peer which this endpoint deals with. An endpoint that deals with none yet takes it. It
+// deals with one only: two that both think themselves connected to it would mix their packets.
+func (m *Module) matchesPeer(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
 	hs := ep.hs
 	switch {
 	case hs == nil || hs.bound && ep.state != stateConnecting:
@@ -73,11 +73,11 @@ func (m *Module) meets(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
 		m.bind(ep, h, hello)
 		return true
 	case hs.bound:
-		if m.doubts(ep) {
-			m.retag(ep)
+		if m.maybeStale(ep) {
+			m.restart(ep)
 		}
 	case m.incarnation <= ep.peer.incarnation:
-		m.retag(ep)
+		m.restart(ep)
 	default:
 		hs.contested = true // the peer may be in the same position: not both at once
 		m.setTimer(ep, helloIntervalMin)
@@ -85,25 +85,24 @@ func (m *Module) meets(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
 	return false
 }
 
-// doubts says whether the end of the peer that a connecting endpoint deals with may be gone, or
+// maybeStale says whether the end of the peer that a connecting endpoint deals with may be gone, or
 // have begun again under another tag: it was silent for more than a round of Hellos. Then the
 // endpoint asks without a tag too. If that end is there still, and knows this one, it answers; if
 // another one does, it is not.
-func (m *Module) doubts(ep *Endpoint) bool {
+func (m *Module) maybeStale(ep *Endpoint) bool {
 	return ep.state == stateConnecting && ep.hs.bound && ep.hs.expected != 0 &&
-		m.awake.Sub(ep.heardAt) > 2*helloIntervalMin
+		m.nowUnpaused.Sub(ep.heardAt) > 2*helloIntervalMin
 }
 
-// retag makes an endpoint begin its handshake again under a new tag. The old one was told to an end
-// of the peer that has not proven itself, and now another one has, or that is not there any more.
-func (m *Module) retag(ep *Endpoint) {
+// restart makes an endpoint begin its handshake again under a new tag. The old one was told to an
+// end of the peer that has not proven itself, and now another one has, or that is not there any
+// more.
+func (m *Module) restart(ep *Endpoint) {
 	if ep.hs.bound {
-		if m.byTag[ep.peer] == ep {
-			delete(m.byTag, ep.peer)
-		}
+		m.forgetPeer(ep)
 		ep.peer.tag, ep.peerTag = 0, 0
 	}
-	ep.tag = m.random()<<slotBits | uint64(ep.slot)
+	ep.tag = m.slots.Rename(ep.tag, m.random())
 	until, expected := ep.hs.until, ep.hs.expected
 	ep.hs = newHandshake()
 	ep.hs.until, ep.hs.expected = until, expected
@@ -132,7 +131,7 @@ func (m *Module) validate(ep *Endpoint) *Endpoint {
 		ep = m.validateAnother(ep, old)
 		m.byAddr[ep.addrKey] = ep
 	}
-	ep.hs.until = m.awake.Add(m.cfg.HandshakeTimeout)
+	ep.hs.until = m.nowUnpaused.Add(m.cfg.HandshakeTimeout)
 	m.setTimer(ep, helloIntervalMin) // then it asks for itself what is not proven
 	return ep
 }
@@ -167,20 +166,19 @@ func (m *Module) validateAnother(ep, old *Endpoint) *Endpoint {
 		}
 		m.setTimer(old, m.supersededTimeout(old))
 	case old.state == stateConnecting && !old.hs.bound && old.hs.offered == 0:
-		m.takeOver(old, ep)
+		m.mergeInto(old, ep)
 		return old
 	}
 	return ep
 }
 
-// takeOver makes half, which nobody knows of, vanish, and ep be what it was to the peer.
-func (m *Module) takeOver(ep, half *Endpoint) {
+// mergeInto makes half, which nobody knows of, vanish, and ep be what it was to the peer.
+func (m *Module) mergeInto(ep, half *Endpoint) {
 	m.clearTimer(ep)
 	m.leaveAddr(ep.cmdAddr)
 	m.leaveAddr(ep.dataAddr)
-	m.slots[ep.slot] = nil
-	m.freeSlots = append(m.freeSlots, ep.slot)
-	m.slots[half.slot] = ep
+	m.vacate(ep)
+	m.slots.Replace(half.tag, ep)
 	if m.byTag[half.peer] == half {
 		m.byTag[half.peer] = ep
 	}
@@ -193,35 +191,4 @@ func (m *Module) takeOver(ep, half *Endpoint) {
 	ep.counted, ep.selective = half.counted, half.selective
 	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0
 	half.state, half.hs = stateEnded, nil
-}
-
-// displace puts an endpoint that Connect made, or found half open, in the place of the one that was
-// known by its address before. That one may have displaced it in turn.
-func (m *Module) displace(ep, old *Endpoint) {
-	if old == ep {
-		return
-	}
-	for d := old; d != nil; d = d.displaced {
-		if d.displaced == ep {
-			d.displaced, ep.displaced = ep.displaced, nil
-		}
-	}
-	ep.displaced = old
-	m.byAddr[ep.addrKey] = ep
-}
-
-// halfOpenTo finds the latest half-open endpoint of a module that is known by name. It need not be
-// the one in byAddr, where an earlier connection may be on its way out.
-func (m *Module) halfOpenTo(n *frag.Name) *Endpoint {
-	if m.halfOpen == 0 {
-		return nil
-	}
-	var found *Endpoint
-	for _, ep := range m.slots {
-		if ep != nil && ep.state == stateAccepting && ep.peer.incarnation == n.Incarnation &&
-			ep.addrKey == string(n.Command) && (found == nil || ep.born > found.born) {
-			found = ep
-		}
-	}
-	return found
 }

@@ -1,7 +1,6 @@
 package btl
 
 import (
-	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -10,7 +9,6 @@ import (
 
 	"gobtl/fabric"
 	"gobtl/frag"
-	"gobtl/hotel"
 	"gobtl/reliability"
 )
 
@@ -34,86 +32,66 @@ const (
 	EventFailed                 // lost; err says why
 )
 
-// Module is one open transport: two channels of a fabric Domain, and the endpoints of its peers.
+// Module is one open transport: a port of a fabric, and the endpoints of its peers. It is composed
+// of parts; each keeps a part of the state, in a file of its own, and checks it there:
+//
+//	port           a Domain, its memory, two channels, addresses     port.go channel.go
+//	clock          what time it is                                   clock.go
+//	buffers        send and control buffers                          buffers.go
+//	peers          the table of connections                          peers.go
+//	scheduler      whose turn it is to send                          sched.go
+//	acks           who owes an ACK, the first due in front           acks.go
+//	descriptors    fragments, lent to the caller                     descriptors.go
+//	outbox         what the owner is to be told                      outbox.go
+//	regions        exposed and registered memory                     region.go regcache.go
+//	polling        which channel a pass polls, and how               polling.go
+//	counters       what is counted                                   stats.go
 type Module struct {
-	cfg     Config
-	rules   reliability.Rules
-	dom     fabric.Domain
-	info    fabric.Info
-	arena   fabric.Arena
-	cmd     channel
-	data    channel
-	rxFirst fabric.Buf // buffers from here on are for receiving
-
+	cfg   Config
+	rules reliability.Rules
+	port
 	clock
-	unread     time.Duration // for how long what is handled now may have waited to be read
-	inProgress bool
-	fastLast   bool // the latest pass has received fast
-	reliable   bool // the fabric is reliable and ordered, and may be relied on
-	closed     bool
-	closeAsked bool
-	draining   bool
-	drainUntil Time
-	pass       uint64
-	delivered  uint64 // messages, when the data channel was polled last, or not
-	dataLast   bool   // the latest one came there
+	polling
+	lifetime
 
 	seg *reliability.Recovery
 	buffers
 	credits *reliability.Credits
+	peers
+	sched  scheduler
+	acks   acknowledgements
+	frags  descriptors
+	outbox outbox
 
-	slots      []*Endpoint // by slot; nil is free
-	freeSlots  []uint32
-	timers     *hotel.Hotel[uint32] // of endpoints, by slot
-	byTag      map[peerTag]*Endpoint
-	byAddr     map[string]*Endpoint
-	halfOpen   int
-	births     uint64 // endpoints ever made
-	leaving    []leavingAddr
-	rejectedIn uint64        // pass of the latest Reject
-	guests     []fabric.Addr // addresses inserted for Rejects
-	inserted   int           // addresses inserted and not removed
-	early      flowList      // has something to send, may, and need not wait for its turn
-	ready      flowList      // the others that may, in turn
-	starved    bool          // none of them found a buffer, or room in its channel
-	packs      int           // open ones
-	acks       endpointList  // owes an ACK; the first is due first
-
-	freeFrags []*Fragment
-	fragCount int
-	fragsLent int // with the caller
-	outbox    outbox
-
-	handlers   [256]Handler
-	regions    regionTable
-	regCache   registrationCache
-	ownRegions int // registered for single fragments under way
-	pool       *frag.Pool
+	handlers [256]Handler
+	regions  regions
+	pool     *frag.Pool
 
 	incarnation uint64
 	name        []byte
+	rejectedIn  uint64 // pass of the latest Reject
 
 	deferred deferredReceive
 	landing  landing
 	done     []reliability.Token // scratch of acknowledge
 
-	stats       Stats
-	pub         published
-	dirty       bool
-	publishedAt Time
-	checker     *checker // scratch of Check
+	counters
+	checker *checker // scratch of Check
 }
 
-// rejectAddrs bounds the addresses that are kept inserted for Rejects on their way.
-const rejectAddrs = 8
-
-// publishEvery bounds the age of the counters that other goroutines see while the module is busy.
-const publishEvery = time.Millisecond
+// lifetime is how far a module is on its way from Open to Close.
+type lifetime struct {
+	inProgress bool // a pass is under way, or the end
+	closeAsked bool // by a callback: when the pass ends
+	closed     bool
+	draining   bool // no endpoint is to be opened any more
+	drainUntil Time
+}
 
 // Open starts a module on a Domain that was opened with cfg.DomainConfig. The module owns the
 // Domain from then on, also when Open fails.
 func Open(dom fabric.Domain, cfg Config) (*Module, error) {
-	m := &Module{dom: dom, info: dom.Info(), arena: dom.Arena()}
+	m := &Module{port: port{dom: dom, info: dom.Info(), arena: dom.Arena()}}
 	if err := m.open(cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("btl: open: %w", err), dom.Close())
 	}
@@ -128,7 +106,6 @@ func (m *Module) open(cfg Config) error {
 	m.cfg, m.rules = cfg, cfg.Rules
 	const share = 8
 	m.pauseMin = min(cfg.PeerTimeout, cfg.HandshakeTimeout, cfg.CloseTimeout) / share
-	m.reliable = m.info.Reliable && m.info.Ordered && cfg.Reliability == reliabilityAuto
 	if m.cfg.Random == nil {
 		m.cfg.Random = cryptoRandom
 	}
@@ -141,13 +118,8 @@ func (m *Module) open(cfg Config) error {
 	if err := m.openTables(); err != nil {
 		return err
 	}
-	first := fabric.Buf(cfg.SendBuffers + controlBuffers)
-	m.rxFirst = first
-	if err := m.cmd.open(m, depth, first, cfg.TinyBytes); err != nil {
-		return fmt.Errorf("command channel: %w", err)
-	}
-	if err := m.data.open(m, depth, first+fabric.Buf(depth), cfg.MTUBytes); err != nil {
-		return fmt.Errorf("data channel: %w", err)
+	if err := m.port.open(m); err != nil {
+		return err
 	}
 	if lander, ok := m.data.ep.(fabric.Lander); ok && m.data.caps.Landing {
 		m.landing = landing{lander: lander, guessMin: guessBytesMin}
@@ -164,7 +136,7 @@ func (m *Module) openTables() (err error) {
 	if m.seg, err = reliability.NewRecovery(cfg.SendBuffers, cfg.PeersMax, m.rules); err != nil {
 		return err
 	}
-	if m.timers, err = hotel.New[uint32](hotel.Config{Rooms: cfg.PeersMax}); err != nil {
+	if err = m.peers.init(cfg.PeersMax); err != nil {
 		return err
 	}
 	m.pool, err = frag.NewPool(frag.PoolConfig{
@@ -177,11 +149,7 @@ func (m *Module) openTables() (err error) {
 	}
 	m.buffers.init(cfg.SendBuffers)
 	m.done = make([]reliability.Token, 0, cfg.Rules.WindowPackets)
-	m.byTag = make(map[peerTag]*Endpoint)
-	m.byAddr = make(map[string]*Endpoint)
-	m.guests = make([]fabric.Addr, 0, rejectAddrs)
-	m.regions.init(cfg.RegionsMax)
-	m.regCache.init(m.dom, cfg.RegistrationsKept)
+	m.regions.init(m.dom, cfg.RegionsMax, cfg.RegistrationsKept)
 	return nil
 }
 
@@ -200,9 +168,6 @@ func (m *Module) openName() error {
 	m.name = name
 	return err
 }
-
-// wireName is what this module's fabric must have in common with its peers'.
-func (m *Module) wireName() string { return cmp.Or(m.info.Wire, m.info.Provider) }
 
 // cryptoRandom is the default of Config.Random.
 func cryptoRandom() uint64 {
@@ -299,7 +264,7 @@ func (m *Module) Wake() {
 func (m *Module) Drain(now, until Time) {
 	m.at(now)
 	m.draining, m.drainUntil = true, until
-	for _, ep := range m.slots {
+	for _, ep := range m.slots.Values() {
 		if ep != nil {
 			ep.Close(now)
 		}
@@ -312,7 +277,7 @@ func (m *Module) Drained() bool {
 	if len(m.cmd.batch) > 0 {
 		return false
 	}
-	for _, ep := range m.slots {
+	for _, ep := range m.slots.Values() {
 		if ep != nil && (ep.state != stateLingering || ep.ackOwed) {
 			return false
 		}
@@ -334,7 +299,7 @@ func (m *Module) Close() error {
 	m.finishDeferred()
 	m.inProgress = true // callbacks run below; none of them may start a pass
 	m.draining = true   // nor connect
-	for _, ep := range m.slots {
+	for _, ep := range m.slots.Values() {
 		if ep != nil {
 			m.end(ep, EventClosed, ErrClosed)
 		}

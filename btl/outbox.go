@@ -1,6 +1,10 @@
 package btl
 
-import "fmt"
+import (
+	"fmt"
+
+	"gobtl/reliability"
+)
 
 // outbox is what the owner is to be told: sends that have ended, what happened to endpoints, and
 // flushes that are done. It is told when the book-keeping of a pass is over, so that the functions
@@ -164,6 +168,36 @@ func (m *Module) checkOutbox(c *checker) error {
 		if n.ep == nil || n.flush != (n.flushed != nil) && !o.pulled {
 			return fmt.Errorf("notice %d without endpoint, or of nothing", i)
 		}
+	}
+	return nil
+}
+
+// checkEnded looks at a list of fragments that have ended, of which the owner is to be told. A
+// buffer that was never sent is given back only then.
+func (m *Module) checkEnded(c *checker, l *fragmentList) error {
+	count := 0
+	for f := l.first; f != nil; f = f.next {
+		if count++; f.state != fragEnded || f.out != 0 || f.ownRegion ||
+			count > l.count {
+			return fmt.Errorf("fragment in state %d with %d packets in flight has ended", f.state, f.out)
+		}
+		if !f.isBye() {
+			c.frags[fragEnded]++
+		}
+		if !f.hasSeg {
+			continue
+		}
+		if c.places[f.seg] != placeNone || m.seg.State(f.seg) != reliability.Free {
+			return fmt.Errorf("send buffer %d of a fragment that has ended is %v, %v", f.seg,
+				c.places[f.seg], m.seg.State(f.seg))
+		}
+		c.places[f.seg] = placeEnded
+		if m.holds(f.ep) {
+			c.held[f.ep.slot]++
+		}
+	}
+	if count != l.count {
+		return fmt.Errorf("%d fragments have ended, %d counted", count, l.count)
 	}
 	return nil
 }

@@ -187,7 +187,7 @@ func TestPullNothing(t *testing.T) {
 			}
 		}
 		ep.Abort()
-		for _, other := range m.slots {
+		for _, other := range m.slots.Values() {
 			if other != nil {
 				other.Abort()
 			}

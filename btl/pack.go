@@ -33,7 +33,7 @@ func (p *openPack) open() bool { return p.bytes != 0 }
 // alone says whether a message that comes now may be a lone one: nothing of the endpoint was sent
 // in this pass, or since the latest one, and it does not follow a burst that is still in flight.
 func (ep *Endpoint) alone() bool {
-	return ep.sentIn != ep.m.period && (!ep.bursts || !ep.busy())
+	return ep.sentIn != ep.m.sendEpoch && (!ep.bursts || !ep.busy())
 }
 
 // packBytesMax is the size of the largest pack to this peer.
@@ -64,7 +64,7 @@ func (ep *Endpoint) packSend(f *Fragment) bool {
 	if f.Signal {
 		m.chain(ep, f)
 	}
-	m.armFlow(&ep.small)
+	m.sched.armFlow(&ep.small)
 	return true
 }
 
@@ -84,7 +84,7 @@ func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 	} else {
 		m.appendRecord(p, tag, data)
 	}
-	m.armFlow(&ep.small)
+	m.sched.armFlow(&ep.small)
 	return true
 }
 
@@ -154,7 +154,7 @@ func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 
 // beginPack opens a pack with one record, whose payload stands, or will stand, behind the header.
 func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeBytes int) {
-	m.packs++
+	m.sched.packs++
 	m.seg.Queue(t)
 	m.segs[t].ep, m.segs[t].pack = ep, true
 	ep.pack = openPack{
@@ -195,16 +195,16 @@ func (m *Module) sendPack(ep *Endpoint) int {
 // them need not wait for its polls, of which an empty one costs a system call as well. Others leave
 // when the pass serves their flow.
 func (m *Module) sendPacks() {
-	for f := m.early.first; f != nil && m.packs > 0; {
+	for f := m.sched.newFlows.first; f != nil && m.sched.packs > 0; {
 		next := f.next
 		if ep := f.ep; f == &ep.small && ep.pack.open() {
 			n := m.sealPack(ep)
 			f.deficit -= n
 			ep.sentSmall(n)
 			if f.deficit <= 0 || !f.may() {
-				m.endTurn(f)
+				m.sched.endTurn(f)
 			}
-			m.rearm(ep)
+			m.sched.rearm(ep)
 		}
 		f = next
 	}
@@ -231,7 +231,7 @@ func (m *Module) sealPack(ep *Endpoint) int {
 		m.stats.counters[CntPacked] += uint64(p.records)
 	}
 	m.seg.Unqueue(p.seg)
-	m.packs--
+	m.sched.packs--
 	ep.pack = openPack{}
 	n := m.seal(&pkt)
 	ep.awaitEnd(f)
@@ -245,7 +245,7 @@ func (m *Module) failPack(ep *Endpoint, err error) {
 	if !p.open() {
 		return
 	}
-	m.packs--
+	m.sched.packs--
 	ep.pack = openPack{}
 	f := m.segs[p.seg].frag
 	m.seg.Unqueue(p.seg)
@@ -312,7 +312,7 @@ func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool
 		}
 	}
 	ep.snd.Refuse(t)
-	m.rearm(ep)
+	m.sched.rearm(ep)
 	return true
 }
 

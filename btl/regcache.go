@@ -2,6 +2,7 @@ package btl
 
 import (
 	"errors"
+	"fmt"
 	"unsafe"
 
 	"github.com/google/btree"
@@ -53,7 +54,7 @@ func (m *Module) RegisterMemory(mem []byte) (*Registration, error) {
 	if len(mem) == 0 {
 		return nil, errors.Join(ErrConfig, errors.New("btl: registration of no memory"))
 	}
-	c := &m.regCache
+	c := &m.regions.cache
 	e := c.find(mem)
 	if e == nil {
 		region, err := c.dom.RegisterRegion(mem)
@@ -133,4 +134,17 @@ func (c *registrationCache) find(mem []byte) *regEntry {
 func span(mem []byte) (lo, hi uintptr) {
 	lo = uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
 	return lo, lo + uintptr(len(mem))
+}
+
+func (c *registrationCache) check() error {
+	idle := 0
+	for e := c.idle.idleNext; e != &c.idle && idle <= c.idleLen; e = e.idleNext {
+		if idle++; e.users != 0 {
+			return fmt.Errorf("a registration with %d users is idle", e.users)
+		}
+	}
+	if idle != c.idleLen || idle > c.keep {
+		return fmt.Errorf("%d idle registrations, %d counted, at most %d", idle, c.idleLen, c.keep)
+	}
+	return nil
 }

@@ -3,7 +3,9 @@ package btl
 import (
 	"fmt"
 
+	"gobtl/fabric"
 	"gobtl/frag"
+	"gobtl/internal/slots"
 )
 
 // Handle names an exposed region on the wire: opaque, random in its upper part. Tell it to the
@@ -27,14 +29,37 @@ type Region struct {
 // regionSlotBits is the part of a Handle that is an index; the rest is random.
 const regionSlotBits = 16
 
-// regionTable is the module's exposed regions by slot.
-type regionTable struct {
-	slots []*Region
-	free  []uint32
-	max   int
+// regions is the memory that others reach without a copy: what peers may write into, and what the
+// fabric reads for fragments on their way.
+type regions struct {
+	exposed slots.Table[*Region]
+	cache   registrationCache
+	own     int // registered for single fragments under way
 }
 
-func (t *regionTable) init(maxRegions int) { t.max = maxRegions }
+func (r *regions) init(dom fabric.Domain, exposedMax, keptMax int) {
+	r.exposed.Init(regionSlotBits, exposedMax)
+	r.cache.init(dom, keptMax)
+}
+
+// check looks at the exposed regions and the cache of registrations.
+func (r *regions) check(m *Module, own int) error {
+	for slot, e := range r.exposed.Values() {
+		if e == nil {
+			continue
+		}
+		if got, _ := r.exposed.Get(uint64(e.handle)); e.m != m || got != e {
+			return fmt.Errorf("region %d has the handle %#x", slot, e.handle)
+		}
+	}
+	if err := r.exposed.Check(); err != nil {
+		return fmt.Errorf("regions: %w", err)
+	}
+	if own != r.own {
+		return fmt.Errorf("%d regions of fragments under way, %d counted", own, r.own)
+	}
+	return r.cache.check()
+}
 
 // Expose makes mem a region that peers may access by puts. Peers write into it from Progress,
 // without any callback, until Close. An error is ErrAgain when RegionsMax are exposed.
@@ -42,20 +67,13 @@ func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	if m.closed {
 		return nil, ErrClosed
 	}
-	t := &m.regions
-	var slot uint32
-	if n := len(t.free); n > 0 {
-		slot = t.free[n-1]
-		t.free = t.free[:n-1]
-	} else if len(t.slots) < t.max {
-		slot = uint32(len(t.slots))
-		t.slots = append(t.slots, nil)
-	} else {
-		return nil, fmt.Errorf("%w: %d regions are exposed", ErrAgain, t.max)
+	t := &m.regions.exposed
+	if t.Full() {
+		return nil, fmt.Errorf("%w: %d regions are exposed", ErrAgain, t.Len())
 	}
 	r := &Region{m: m, mem: mem, rights: rights}
-	r.handle = Handle(m.random()<<regionSlotBits | uint64(slot))
-	t.slots[slot] = r
+	handle, _ := t.Add(m.random(), r)
+	r.handle = Handle(handle)
 	return r, nil
 }
 
@@ -66,24 +84,13 @@ func (r *Region) Handle() Handle { return r.handle }
 func (r *Region) Bytes() []byte { return r.mem }
 
 // Close withdraws the region: puts that arrive from now on are refused.
-func (r *Region) Close() {
-	t := &r.m.regions
-	slot := uint32(r.handle & (1<<regionSlotBits - 1))
-	if t.slots[slot] == r {
-		t.slots[slot] = nil
-		t.free = append(t.free, slot)
-	}
-}
+func (r *Region) Close() { r.m.regions.exposed.Remove(uint64(r.handle)) }
 
 // target returns the n bytes at offset of the region named by a handle from the wire; false if
 // there is no such region, they are not inside it, or it may not be written.
-func (t *regionTable) target(h Handle, offset uint64, n int) ([]byte, bool) {
-	slot := uint64(h) & (1<<regionSlotBits - 1)
-	if slot >= uint64(len(t.slots)) {
-		return nil, false
-	}
-	r := t.slots[slot]
-	if r == nil || r.handle != h || r.rights&RemoteWrite == 0 ||
+func (t *regions) target(h Handle, offset uint64, n int) ([]byte, bool) {
+	r, ok := t.exposed.Get(uint64(h))
+	if !ok || r.rights&RemoteWrite == 0 ||
 		offset > uint64(len(r.mem)) || uint64(n) > uint64(len(r.mem))-offset {
 		return nil, false
 	}

@@ -130,7 +130,7 @@ func TestRejectAddressesLeave(t *testing.T) {
 	}
 	l.add(smallConfig(), "")
 	m, spy := l.mods[0], l.spies[0]
-	const refused = rejectAddrs + 6
+	const refused = rejectAddrsMax + 6
 	var strangers []*script
 	for range refused {
 		s := l.newScript(0)
@@ -154,7 +154,7 @@ func TestRejectAddressesLeave(t *testing.T) {
 		wait = wait[1:]
 		spy.eps[0].wait = wait
 		wantPostedInserted(t, spy)
-		gone := max(0, min(done-rejectAddrs+1, 6))
+		gone := max(0, min(done-rejectAddrsMax+1, 6))
 		for i, s := range strangers {
 			if in := inserted(spy, s.name[0]); in != (i >= gone) {
 				t.Fatalf("after %d completions the address of stranger %d is inserted: %v", done, i, in)
@@ -206,7 +206,7 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 		return mem.Deliver
 	})
 	var closing *Endpoint
-	for _, ep := range l.mods[1].slots {
+	for _, ep := range l.mods[1].slots.Values() {
 		closing = ep
 	}
 	closing.Close(l.now)

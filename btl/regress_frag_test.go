@@ -308,7 +308,7 @@ func TestDeadlineWhenReady(t *testing.T) {
 		if ep.enqueue(f); m.Deadline() != m.now {
 			t.Fatalf("after Send the deadline is %d, and it is %d", m.Deadline(), m.now)
 		}
-		m.fragsLent--
+		m.frags.lent--
 		m.stats.counters[CntSendsQueued]++
 	}
 	for left := 2; left >= 0; left-- {

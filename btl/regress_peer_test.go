@@ -101,7 +101,7 @@ func TestStatsAfterTimer(t *testing.T) {
 		l.step(100 * time.Millisecond)
 	}
 	for i, m := range l.mods {
-		if s := m.Stats(); s.Endpoints != 0 || len(m.slots) != len(m.freeSlots) {
+		if s := m.Stats(); s.Endpoints != 0 || m.slots.Len() != 0 {
 			t.Errorf("module %d says it has %d endpoints", i, s.Endpoints)
 		}
 	}
@@ -129,8 +129,8 @@ func TestDeadlineWhenStarved(t *testing.T) {
 		l.step(time.Microsecond)
 	}
 	m := l.mods[0]
-	if n := len(m.freeSegs); n != len(m.segs)/newcomersShare || m.early.count+m.ready.count != 1 {
-		t.Fatalf("%d buffers free, %d endpoints ready", n, m.early.count+m.ready.count)
+	if n := len(m.freeSegs); n != len(m.segs)/newcomersShare || m.sched.waiting() != 1 {
+		t.Fatalf("%d buffers free, %d endpoints ready", n, m.sched.waiting())
 	}
 	if d := m.Deadline(); d <= l.now || d == Never {
 		t.Errorf("at %d the deadline is %d", l.now, d)
@@ -209,7 +209,7 @@ func TestTwoEndsOfThePeer(t *testing.T) {
 // oneEach proves that of the peer's connected ends no two mean the same endpoint here.
 func (m *Module) oneEach(peer *Module) error {
 	seen := map[uint64]*Endpoint{}
-	for _, ep := range peer.slots {
+	for _, ep := range peer.slots.Values() {
 		if ep == nil || !ep.Connected() {
 			continue
 		}
@@ -273,7 +273,7 @@ func forgedHello(t *testing.T, l *lab, to int, both bool) {
 	for i, m := range l.mods {
 		l.wantIdle(i)
 		// Each connected to one of its own of the other's, or both to each other.
-		if n := len(m.slots) - len(m.freeSlots); n != 1 && (!both || n != 2) {
+		if n := m.slots.Len(); n != 1 && (!both || n != 2) {
 			t.Errorf("module %d has %d endpoints", i, n)
 		}
 		if err := m.oneEach(l.mods[1-i]); err != nil {
@@ -531,7 +531,7 @@ func TestLateProofOfEarlierLife(t *testing.T) {
 					ep.Err())
 			}
 			l.wantIdle(0)
-			if n := len(l.mods[0].slots) - len(l.mods[0].freeSlots); n != 1 {
+			if n := l.mods[0].slots.Len(); n != 1 {
 				t.Errorf("by name %v, connected %v: %d endpoints", byName, connected, n)
 			}
 		}

@@ -71,11 +71,11 @@ func TestReliableSuperseded(t *testing.T) {
 				return
 			}
 			end = err
-			if late := e.m.awake.Sub(heard) - cfg.PeerTimeout; late > cfg.PeerTimeout/4 {
+			if late := e.m.nowUnpaused.Sub(heard) - cfg.PeerTimeout; late > cfg.PeerTimeout/4 {
 				t.Errorf("confirmed %v: given up %v later than its time", confirmed, late)
 			}
 		})
-		r.mods[1].slots[0].Abort()
+		r.mods[1].slots.At(0).Abort()
 		r.run(800 * time.Millisecond)
 		if _, err := r.mods[1].Connect(r.mods[1].Now(), r.mods[0].Name()); err != nil {
 			t.Fatal(err)

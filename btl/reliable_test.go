@@ -243,7 +243,7 @@ func TestReliableMixedPair(t *testing.T) {
 			t.Errorf("%v, %d delivered", end, n)
 		}
 		for _, m := range r.mods {
-			if m.slots[0].counted || m.stats.Get(CntPeersReliable) != 0 {
+			if m.slots.At(0).counted || m.stats.Get(CntPeersReliable) != 0 {
 				t.Error("reliable, although one side is not")
 			}
 		}
@@ -260,7 +260,7 @@ func TestReliableImpaired(t *testing.T) {
 		}
 		return bad
 	})
-	if m.reliable {
+	if m.counted {
 		t.Fatal("relies on an impaired fabric")
 	}
 	n := 0

@@ -32,7 +32,7 @@ func (m *Module) sendAgain() {
 			limit = time.Millisecond
 		}
 		ep.snd.Repost(m.now, t, limit)
-		m.rearm(ep)
+		m.sched.rearm(ep)
 	}
 }
 
@@ -42,7 +42,7 @@ const silentResendsMin = 3
 
 // deadFor is how long an answer of the peer has been due.
 func (m *Module) deadFor(ep *Endpoint) time.Duration {
-	return m.awake.Sub(max(ep.heardAt, ep.waitSince))
+	return m.nowUnpaused.Sub(max(ep.heardAt, ep.waitSince))
 }
 
 // timedOut says whether a packet is sent again because no answer came.
@@ -55,9 +55,9 @@ func (m *Module) countResend(ep *Endpoint, cause reliability.Cause) {
 		// A process that was stopped finds all timers expired, and short ones again at once, while the
 		// answers are still to be read: then only what follows after a while asks the peer again.
 		if ep.silentResends == 0 || !m.cmd.left && !m.data.left ||
-			m.awake.Sub(ep.silentAt) >= m.cfg.PeerTimeout/16 {
+			m.nowUnpaused.Sub(ep.silentAt) >= m.cfg.PeerTimeout/16 {
 			ep.silentResends++
-			ep.silentAt = m.awake
+			ep.silentAt = m.nowUnpaused
 		}
 	}
 	switch cause {

@@ -33,7 +33,7 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 		m.stats.counters[CntSendsFast]++
 		if f.out != 0 { // its end is the ACK
 			f.state = fragSent
-			m.fragsLent--
+			m.frags.lent--
 			return Queued, nil
 		}
 		m.stats.counters[CntDone]++
@@ -43,7 +43,7 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	if ep.packSend(f) {
 		m.stats.counters[CntSendsPacked]++
 		if f.Signal {
-			m.fragsLent--
+			m.frags.lent--
 			return Queued, nil
 		}
 		m.stats.counters[CntDone]++
@@ -51,7 +51,7 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 		return Done, nil
 	}
 	m.stats.counters[CntSendsQueued]++
-	m.fragsLent--
+	m.frags.lent--
 	ep.enqueue(f)
 	return Queued, nil
 }
@@ -137,7 +137,7 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 // acknowledgement with it, but its book-keeping is left for later.
 func (ep *Endpoint) quiet() bool {
 	const few = 2
-	return ep.sentIn != ep.m.period && ep.snd.InFlight() <= few
+	return ep.sentIn != ep.m.sendEpoch && ep.snd.InFlight() <= few
 }
 
 func (f *Fragment) flags() frag.Flags {
@@ -216,7 +216,7 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 	}
 	f.large = f.isBye() || !ep.fitsPacket(f)
 	ep.flowOf(f).queue.push(f)
-	ep.m.rearm(ep)
+	ep.m.sched.rearm(ep)
 }
 
 // sendSmall sends the next packet of an endpoint's small fragments: the open pack, those at the

@@ -2,6 +2,7 @@ package btl
 
 import (
 	"sync/atomic"
+	"time"
 )
 
 // Counter numbers one of a module's counters.
@@ -237,6 +238,30 @@ func (s *Stats) Unaccounted() int64 {
 		n -= int64(s.counters[c])
 	}
 	return n
+}
+
+// counters are what a module counts, in plain memory, and what others may see of it.
+type counters struct {
+	stats       Stats
+	pub         published
+	dirty       bool // pub is behind stats
+	publishedAt Time
+}
+
+// publishEvery bounds the age of the counters that other goroutines see while the module is busy.
+const publishEvery = time.Millisecond
+
+// publish lets other goroutines see the counters.
+func (m *Module) publish() {
+	s := &m.stats
+	s.Endpoints = uint64(m.slots.Len())
+	s.SendBuffersFree = uint64(len(m.freeSegs))
+	s.InFlight = uint64(m.seg.InFlight())
+	s.CreditsGranted = uint64(m.credits.Granted())
+	again := m.seg.Counts()
+	s.counters[CntSpurious], s.counters[CntThrottled] = again.Spurious, again.Throttled
+	m.pub.store(s)
+	m.dirty, m.publishedAt = false, m.now
 }
 
 // published is the copy of the counters that other goroutines read. The owner counts in plain

@@ -33,7 +33,7 @@ func (m *Module) clearTimer(ep *Endpoint) {
 func (m *Module) connectedTimer(ep *Endpoint) {
 	switch {
 	case ep.closing:
-		m.setTimer(ep, m.cfg.CloseTimeout-m.awake.Sub(max(ep.ackedAt, ep.closeAt)))
+		m.setTimer(ep, m.cfg.CloseTimeout-m.nowUnpaused.Sub(max(ep.ackedAt, ep.closeAt)))
 	case ep.superseded:
 		m.setTimer(ep, m.supersededTimeout(ep))
 	case ep.owed():
@@ -49,11 +49,11 @@ func (m *Module) connectedTimer(ep *Endpoint) {
 func (m *Module) expire(received bool) {
 	if !m.seg.Spare(m.gap > lateGap && received) {
 		for s := m.seg.Expire(m.now); s != nil; s = m.seg.Expire(m.now) {
-			m.rearm(m.slots[s.Number()])
+			m.sched.rearm(m.slots.At(s.Number()))
 		}
 	}
 	if m.draining && m.now >= m.drainUntil {
-		for _, ep := range m.slots {
+		for _, ep := range m.slots.Values() {
 			if ep != nil {
 				m.end(ep, EventClosed, ErrClosed)
 			}
@@ -64,7 +64,7 @@ func (m *Module) expire(received bool) {
 		if !ok {
 			return
 		}
-		ep := m.slots[slot]
+		ep := m.slots.At(slot)
 		ep.room, ep.counts.watched = 0, false
 		m.onTimer(ep)
 	}
@@ -96,7 +96,7 @@ func (m *Module) onTimer(ep *Endpoint) {
 // onCloseTimer ends a close that does not get on: nothing was acknowledged for CloseTimeout. A peer
 // that only talks does not hold it up.
 func (m *Module) onCloseTimer(ep *Endpoint) {
-	quiet := m.awake.Sub(max(ep.ackedAt, ep.closeAt))
+	quiet := m.nowUnpaused.Sub(max(ep.ackedAt, ep.closeAt))
 	if quiet >= m.cfg.CloseTimeout {
 		m.end(ep, EventClosed, ErrClosed)
 		return
@@ -108,7 +108,7 @@ func (m *Module) onCloseTimer(ep *Endpoint) {
 // still, which may be: the peer may have closed the new one's end before, for Hellos overtake each
 // other. Without an answer for PeerTimeout the endpoint ends.
 func (m *Module) onSuperseded(ep *Endpoint) {
-	quiet := m.awake.Sub(ep.heardAt)
+	quiet := m.nowUnpaused.Sub(ep.heardAt)
 	switch {
 	case ep.asked && ep.answered:
 		ep.superseded, ep.asked = false, false
@@ -135,7 +135,7 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 // timer that would notice its death.
 func (m *Module) supersededTimeout(ep *Endpoint) time.Duration {
 	if ep.watches() {
-		left := m.cfg.PeerTimeout - m.awake.Sub(ep.heardAt)
+		left := m.cfg.PeerTimeout - m.nowUnpaused.Sub(ep.heardAt)
 		return max(min(m.cfg.CloseTimeout, m.watchEvery(), left), time.Millisecond)
 	}
 	return m.cfg.CloseTimeout
@@ -144,7 +144,7 @@ func (m *Module) supersededTimeout(ep *Endpoint) time.Duration {
 // whySuperseded is the reason for the end of a superseded endpoint: the peer's end of it is gone,
 // if the peer was heard elsewhere meanwhile.
 func (m *Module) whySuperseded(ep *Endpoint, quiet time.Duration) error {
-	if now := m.byAddr[ep.addrKey]; now != nil && m.awake.Sub(now.heardAt) < quiet/2 {
+	if now := m.byAddr[ep.addrKey]; now != nil && m.nowUnpaused.Sub(now.heardAt) < quiet/2 {
 		return ErrPeerClosed
 	}
 	return ErrPeerDead
@@ -153,14 +153,14 @@ func (m *Module) whySuperseded(ep *Endpoint, quiet time.Duration) error {
 func (m *Module) onHelloTimer(ep *Endpoint) {
 	hs := ep.hs
 	if hs.contested && !hs.bound {
-		m.retag(ep)
+		m.restart(ep)
 		return // to here at once
 	}
 	if ep.state == stateConnected && ep.watches() {
 		m.onUnconfirmed(ep)
 		return
 	}
-	if m.awake >= hs.until {
+	if m.nowUnpaused >= hs.until {
 		if ep.state == stateConnected { // it works; only the confirmation never came
 			ep.hs = nil
 			m.connectedTimer(ep)
@@ -176,16 +176,16 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 func (m *Module) sayHello(ep *Endpoint) {
 	hs := ep.hs
 	m.sendProbes(ep)
-	if m.doubts(ep) {
+	if m.maybeStale(ep) {
 		m.sendHello(ep, frag.KindHello, frag.ProbeCommand, 0, frag.HelloBytes)
 	}
-	m.setTimer(ep, min(hs.interval, hs.until.Sub(m.awake)))
+	m.setTimer(ep, min(hs.interval, hs.until.Sub(m.nowUnpaused)))
 	hs.interval = min(2*hs.interval, helloIntervalMax)
 }
 
 // onKeepAlive asks a silent peer for a sign of life, and gives it up after PeerTimeout.
 func (m *Module) onKeepAlive(ep *Endpoint) {
-	quiet := m.awake.Sub(ep.heardAt)
+	quiet := m.nowUnpaused.Sub(ep.heardAt)
 	if quiet < m.cfg.KeepAlive {
 		m.setTimer(ep, m.cfg.KeepAlive-quiet)
 		return
@@ -218,7 +218,7 @@ func (m *Module) peerClosed(ep *Endpoint) {
 	}
 	m.leave(ep)
 	ep.rcv.Repeated(m.now)
-	m.owe(ep)
+	m.acks.owe(ep, m.now)
 	m.setTimer(ep, m.cfg.CloseTimeout)
 }
 

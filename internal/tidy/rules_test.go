@@ -73,8 +73,8 @@ func TestImports(t *testing.T) {
 		{"frag sees instants", "frag/x.go", one("gobtl/internal/mono"), bad},
 		{"frag uses net", "frag/x.go", one("net"), bad},
 		{"frag imports seq", "frag/x.go", one("gobtl/internal/seq"), nil},
-		{"a leaf imports hotel", "internal/ring/x.go", one("gobtl/hotel"), bad},
-		{"a leaf imports a leaf", "internal/ring/x.go", one("gobtl/internal/seq"), nil},
+		{"a leaf imports hotel", "internal/slots/x.go", one("gobtl/hotel"), bad},
+		{"a leaf imports a leaf", "internal/slots/x.go", one("gobtl/internal/seq"), nil},
 		{"prometheus in btl", "btl/x.go", one("github.com/prometheus/client_golang/prometheus"), bad},
 		{
 			"prometheus in btlprom", "btl/btlprom/x.go",

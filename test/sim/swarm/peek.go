@@ -15,8 +15,8 @@ var (
 	endpointTag     = placeOf(reflect.TypeFor[btl.Endpoint](), "tag")
 	endpointPeerTag = placeOf(reflect.TypeFor[btl.Endpoint](), "peerTag")
 	endpointPeerInc = placeOf(reflect.TypeFor[btl.Endpoint](), "peer", "incarnation")
-	moduleSlots     = placeOf(reflect.TypeFor[btl.Module](), "slots")
-	moduleFreeSlots = placeOf(reflect.TypeFor[btl.Module](), "freeSlots")
+	moduleSlots     = placeOf(reflect.TypeFor[btl.Module](), "slots", "values")
+	moduleFreeSlots = placeOf(reflect.TypeFor[btl.Module](), "slots", "free")
 )
 
 func tagOf(ep *btl.Endpoint) uint64 { return peek(ep, endpointTag).Uint() }

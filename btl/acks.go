@@ -1,0 +1,128 @@
+package btl
+
+import (
+	"errors"
+	"fmt"
+)
+
+// acknowledgements are the ACKs that are owed, one an endpoint, the one that is due first in front.
+type acknowledgements struct{ list endpointList }
+
+// owe puts an endpoint on the list of those that owe an ACK: at the end, for all delays are equal;
+// at the front if the ACK is due at once.
+func (a *acknowledgements) owe(ep *Endpoint, now Time) {
+	if ep.rcv.AckDue() <= now {
+		if ep.ackOwed {
+			a.list.remove(ep)
+		}
+		a.list.pushFront(ep)
+	} else if !ep.ackOwed {
+		a.list.pushBack(ep)
+	}
+	ep.ackOwed = true
+}
+
+// settle takes an endpoint off the list, if it is there: its ACK was sent, or will not be.
+func (a *acknowledgements) settle(ep *Endpoint) {
+	if ep.ackOwed {
+		a.list.remove(ep)
+		ep.ackOwed = false
+	}
+}
+
+// due is the endpoint whose ACK is due by now, nil if none is.
+func (a *acknowledgements) due(now Time) *Endpoint {
+	if ep := a.list.first; ep != nil && ep.rcv.AckDue() <= now {
+		return ep
+	}
+	return nil
+}
+
+// check proves that the list holds exactly the living endpoints that owe an ACK, in the order in
+// which they are due.
+func (a *acknowledgements) check(p *peers, now Time) error {
+	owing := 0
+	for _, ep := range p.slots.Values() {
+		if ep != nil && ep.ackOwed {
+			owing++
+		}
+	}
+	if err := a.list.check(p, owing); err != nil {
+		return fmt.Errorf("list of ACKs: %w", err)
+	}
+	due := now
+	for ep := a.list.first; ep != nil; ep = ep.ackLink.next {
+		at := max(ep.rcv.AckDue(), now)
+		if at < due {
+			return fmt.Errorf("list of ACKs: one due %d stands behind one due %d", at, due)
+		}
+		due = at
+	}
+	return nil
+}
+
+// endpointLink chains an endpoint into a list.
+type endpointLink struct{ prev, next *Endpoint }
+
+// endpointList is a list of endpoints, linked through Endpoint.ackLink.
+type endpointList struct {
+	first, last *Endpoint
+	count       int
+}
+
+func (l *endpointList) pushBack(ep *Endpoint) {
+	ep.ackLink = endpointLink{prev: l.last}
+	if l.last == nil {
+		l.first = ep
+	} else {
+		l.last.ackLink.next = ep
+	}
+	l.last = ep
+	l.count++
+}
+
+func (l *endpointList) pushFront(ep *Endpoint) {
+	ep.ackLink = endpointLink{next: l.first}
+	if l.first == nil {
+		l.last = ep
+	} else {
+		l.first.ackLink.prev = ep
+	}
+	l.first = ep
+	l.count++
+}
+
+func (l *endpointList) remove(ep *Endpoint) {
+	k := &ep.ackLink
+	if k.prev == nil {
+		l.first = k.next
+	} else {
+		k.prev.ackLink.next = k.next
+	}
+	if k.next == nil {
+		l.last = k.prev
+	} else {
+		k.next.ackLink.prev = k.prev
+	}
+	*k = endpointLink{}
+	l.count--
+}
+
+func (l *endpointList) check(p *peers, members int) error {
+	n := 0
+	var last *Endpoint
+	for ep := l.first; ep != nil && n <= l.count; ep = ep.ackLink.next {
+		n++
+		if !p.holds(ep) || !ep.ackOwed {
+			return errors.New("an endpoint that does not belong there")
+		}
+		if ep.ackLink.prev != last {
+			return errors.New("its links do not match")
+		}
+		last = ep
+	}
+	if n != l.count || n != members || l.last != last {
+		return fmt.Errorf("%d members, %d counted, %d endpoints say so", n, l.count, members)
+	}
+	return nil
+}

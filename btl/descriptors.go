@@ -1,0 +1,133 @@
+package btl
+
+import "fmt"
+
+// descriptors are the fragments of a module: it makes them as they are needed, and lends them to
+// its caller.
+//
+//	free --lend--> with the caller --Send--> queued, sent, ended --giveBack--> free
+type descriptors struct {
+	free  []*Fragment
+	count int // that were made
+	lent  int // with the caller
+}
+
+// ownBytesMax bounds the memory that an idle descriptor keeps for the next large Alloc.
+const ownBytesMax = 256 << 10
+
+// lend takes a free descriptor, or makes one if there are fewer than most.
+func (d *descriptors) lend(most int) (*Fragment, bool) {
+	var f *Fragment
+	switch n := len(d.free); {
+	case n > 0:
+		f = d.free[n-1]
+		d.free = d.free[:n-1]
+	case d.count < most:
+		d.count++
+		f = new(Fragment)
+	default:
+		return nil, false
+	}
+	f.state = fragLent
+	d.lent++
+	return f, true
+}
+
+// giveBack makes a descriptor free, which has no buffer any more. It keeps some memory of its own.
+func (d *descriptors) giveBack(f *Fragment) {
+	if f.state == fragLent {
+		d.lent--
+	}
+	own := f.own
+	if cap(own) > ownBytesMax {
+		own = nil
+	}
+	*f = Fragment{own: own}
+	d.free = append(d.free, f)
+}
+
+// checkFree looks at the free descriptors in turn, some in each call.
+func (d *descriptors) checkFree(c *checker) error {
+	const some = 8
+	for range min(some, len(d.free)) {
+		if c.freeNext++; c.freeNext >= len(d.free) {
+			c.freeNext = 0
+		}
+		if f := d.free[c.freeNext]; f.state != fragFree || f.ep != nil || f.hasSeg || f.out != 0 ||
+			f.ownRegion {
+			return fmt.Errorf("free descriptor %d is in state %d", c.freeNext, f.state)
+		}
+	}
+	return nil
+}
+
+// check proves that every descriptor is free, lent, queued, sent, or waits for its OnDone.
+func (d *descriptors) check(c *checker, most int) error {
+	found := len(d.free) + d.lent + c.frags[fragQueued] + c.frags[fragSent] +
+		c.frags[fragEnded]
+	if found != d.count || d.lent < 0 || d.count > most {
+		return fmt.Errorf("%d descriptors, at most %d: %d free, %d lent, %d queued, %d sent, %d ended",
+			d.count, most, len(d.free), d.lent, c.frags[fragQueued],
+			c.frags[fragSent], c.frags[fragEnded])
+	}
+	return nil
+}
+
+// fragmentList is a first-in-first-out list, linked through Fragment.next.
+type fragmentList struct {
+	first, last *Fragment
+	count       int
+}
+
+func (l *fragmentList) push(f *Fragment) {
+	f.next = nil
+	if l.last == nil {
+		l.first = f
+	} else {
+		l.last.next = f
+	}
+	l.last = f
+	l.count++
+}
+
+func (l *fragmentList) pushFront(f *Fragment) {
+	f.next = l.first
+	if l.first == nil {
+		l.last = f
+	}
+	l.first = f
+	l.count++
+}
+
+func (l *fragmentList) pop() *Fragment {
+	f := l.first
+	if f == nil {
+		return nil
+	}
+	l.first = f.next
+	if l.first == nil {
+		l.last = nil
+	}
+	f.next = nil
+	l.count--
+	return f
+}
+
+// remove takes f out of the list, wherever it stands.
+func (l *fragmentList) remove(f *Fragment) {
+	if l.first == f {
+		l.pop()
+		return
+	}
+	for p := l.first; p != nil; p = p.next {
+		if p.next == f {
+			p.next = f.next
+			if l.last == f {
+				l.last = p
+			}
+			f.next = nil
+			l.count--
+			return
+		}
+	}
+}

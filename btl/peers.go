@@ -1,0 +1,151 @@
+package btl
+
+import (
+	"fmt"
+
+	"gobtl/frag"
+	"gobtl/hotel"
+	"gobtl/internal/slots"
+)
+
+// peers is the table of connections: each endpoint has a place, which its connection tag names, and
+// one timer; and it is found by who the peer is, and by where.
+//
+//	packet:      tag ---------------------> slots
+//	first Hello: incarnation and tag -----> byTag
+//	Connect:     address of the peer -----> byAddr --displaced--> those known there before
+type peers struct {
+	slots    slots.Table[*Endpoint]
+	timers   *hotel.Hotel[uint32] // by place
+	byTag    map[peerTag]*Endpoint
+	byAddr   map[string]*Endpoint
+	halfOpen int
+	births   uint64 // endpoints ever made
+}
+
+// peerTag identifies one connection of one life of a peer.
+type peerTag struct{ incarnation, tag uint64 }
+
+// slotBits is the part of a connection tag that is an index; the rest is random.
+const slotBits = 20
+
+func (p *peers) init(peersMax int) (err error) {
+	p.slots.Init(slotBits, peersMax)
+	p.byTag, p.byAddr = make(map[peerTag]*Endpoint), make(map[string]*Endpoint)
+	p.timers, err = hotel.New[uint32](hotel.Config{Rooms: peersMax})
+	return err
+}
+
+// lookup finds the endpoint of a connection tag, which may be any number: an index and a compare.
+func (p *peers) lookup(tag uint64) *Endpoint {
+	ep, _ := p.slots.Get(tag)
+	return ep
+}
+
+// admit gives an endpoint a place, and a tag that nobody can guess. There must be room.
+func (p *peers) admit(ep *Endpoint, random uint64) {
+	p.births++
+	ep.born = p.births
+	ep.tag, _ = p.slots.Add(random, ep)
+	ep.slot = p.slots.Slot(ep.tag)
+}
+
+// vacate makes the place of an endpoint free.
+func (p *peers) vacate(ep *Endpoint) { p.slots.Remove(ep.tag) }
+
+// holds says whether an endpoint is in the table still.
+func (p *peers) holds(ep *Endpoint) bool {
+	return int(ep.slot) < len(p.slots.Values()) && p.slots.At(ep.slot) == ep
+}
+
+// setPeer notes who an endpoint's peer is, and has it found by that.
+func (p *peers) setPeer(ep *Endpoint, peer peerTag) {
+	p.forgetPeer(ep)
+	ep.peer = peer
+	p.byTag[peer] = ep
+}
+
+// forgetPeer has an endpoint found no more by who its peer is.
+func (p *peers) forgetPeer(ep *Endpoint) {
+	if p.byTag[ep.peer] == ep {
+		delete(p.byTag, ep.peer)
+	}
+}
+
+// known says whether an endpoint is the one that its peer's address leads to.
+func (p *peers) known(ep *Endpoint) bool { return p.byAddr[ep.addrKey] == ep }
+
+// leaveAddrTo has the address of an endpoint that ends lead to the latest one that it has displaced
+// and that still lives: the name that led here was not better.
+func (p *peers) leaveAddrTo(ep *Endpoint) {
+	if !p.known(ep) {
+		return
+	}
+	delete(p.byAddr, ep.addrKey)
+	for d := ep.displaced; d != nil; d = d.displaced {
+		if d.state != stateEnded && d.err == nil {
+			p.byAddr[ep.addrKey] = d
+			return
+		}
+	}
+}
+
+// displace puts an endpoint that Connect made, or found half open, in the place of the one that was
+// known by its address before. That one may have displaced it in turn.
+func (p *peers) displace(ep, old *Endpoint) {
+	if old == ep {
+		return
+	}
+	for d := old; d != nil; d = d.displaced {
+		if d.displaced == ep {
+			d.displaced, ep.displaced = ep.displaced, nil
+		}
+	}
+	ep.displaced = old
+	p.byAddr[ep.addrKey] = ep
+}
+
+// halfOpenTo finds the latest half-open endpoint of a module that is known by name. It need not be
+// the one in byAddr, where an earlier connection may be on its way out.
+func (p *peers) halfOpenTo(n *frag.Name) *Endpoint {
+	if p.halfOpen == 0 {
+		return nil
+	}
+	var found *Endpoint
+	for _, ep := range p.slots.Values() {
+		if ep != nil && ep.state == stateAccepting && ep.peer.incarnation == n.Incarnation &&
+			ep.addrKey == string(n.Command) && (found == nil || ep.born > found.born) {
+			found = ep
+		}
+	}
+	return found
+}
+
+// displacesItself says whether the chain of endpoints that were displaced comes back to one of it
+// (Floyd's tortoise and hare).
+func (ep *Endpoint) displacesItself() bool {
+	slow, fast := ep, ep
+	for fast != nil && fast.displaced != nil {
+		slow, fast = slow.displaced, fast.displaced.displaced
+		if slow == fast {
+			return true
+		}
+	}
+	return false
+}
+
+// check compares the tables with what c has counted of the endpoints in them.
+func (p *peers) check(c *checker, halfOpenMax int) error {
+	switch {
+	case c.accept != p.halfOpen || c.accept > halfOpenMax:
+		return fmt.Errorf("%d endpoints are half open, %d counted, at most %d", c.accept, p.halfOpen,
+			halfOpenMax)
+	case c.timers != p.timers.Len():
+		return fmt.Errorf("%d endpoints have a timer, %d run", c.timers, p.timers.Len())
+	case c.byTag != len(p.byTag):
+		return fmt.Errorf("%d connection tags, %d endpoints", len(p.byTag), c.byTag)
+	case c.byAddr != len(p.byAddr):
+		return fmt.Errorf("%d addresses, %d endpoints", len(p.byAddr), c.byAddr)
+	}
+	return p.slots.Check()
+}

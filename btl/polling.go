@@ -1,0 +1,164 @@
+package btl
+
+import (
+	"fmt"
+	"time"
+
+	"gobtl/fabric"
+)
+
+// polling is what a pass knows of the passes before: which channel it may leave out, and whether it
+// may deliver a lone fragment before its book-keeping.
+type polling struct {
+	pass          uint64        // number of the pass
+	fastLast      bool          // the latest pass has received fast
+	dataLast      bool          // the latest message came by the data channel
+	deliveredSeen uint64        // messages, when the data channel was polled last, or not
+	rxQueuedMax   time.Duration // for how long what is handled now may have waited to be read
+}
+
+// receiveFirst polls the command channel, unless it rests. A tiny fragment that comes first may be
+// delivered fast.
+func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
+	c := &m.cmd
+	if mayFast && m.dataLast && m.data.idle > 0 && c.rests() {
+		return 0, false, nil
+	}
+	c.idle++
+	more := true
+	if mayFast {
+		more, fast, err = m.pollFirst(c, &n)
+	}
+	if more && !fast && err == nil {
+		_, err = m.poll(c, m.cfg.PollBatch, &n)
+	}
+	if n > 0 {
+		c.idle, m.dataLast = 0, false
+	}
+	return n, fast, err
+}
+
+// pollFirst takes one completion from a channel. If it is a fragment of one packet for a handler,
+// it is delivered at once and its book-keeping left for the next pass: usnic's fast receive path
+// (btl_usnic_component_progress, btl_usnic_recv_fast). more says that there may be others.
+func (m *Module) pollFirst(c *channel, n *int) (more, fast bool, err error) {
+	got, err := c.ep.Poll(c.comps[:1])
+	c.left = got > 0
+	if err != nil || got == 0 {
+		c.emptyAt = m.now
+		return false, false, m.broken(c, err)
+	}
+	m.rxQueuedMax = m.now.Sub(c.emptyAt)
+	comp := &c.comps[0]
+	if comp.Op == fabric.OpRecv {
+		*n++
+		if m.receiveFast(c, comp) {
+			m.fastLast = true
+			return true, true, nil
+		}
+	}
+	m.handle(c, comp)
+	c.postReceives()
+	return true, false, nil
+}
+
+// rests says whether the channel need not be polled in this pass, if the latest message came by the
+// other one: each empty poll of a socket is a system call, by which messages of the other one are
+// late. So a channel by which nothing comes is polled only now and then. But ACKs come by the one,
+// and what is sent again by the other: so passes without a poll are few in number, and in time.
+func (c *channel) rests() bool {
+	const idlePolls = 16 // about a round trip, during which the next packet is likely
+	const longest = 20 * time.Microsecond
+	if c.idle >= idlePolls && c.posted == 0 && c.skipped+1 < c.m.cfg.IdlePollEvery &&
+		c.m.now.Sub(c.polledAt) < longest {
+		c.skipped++
+		return true
+	}
+	c.skipped, c.polledAt = 0, c.m.now
+	return false
+}
+
+// receiveAll polls the data channel, unless it rests.
+func (m *Module) receiveAll(mayFast bool) (n int, fast bool, err error) {
+	c := &m.data
+	delivered := m.stats.counters[CntDelivered]
+	if delivered != m.deliveredSeen {
+		m.dataLast = false
+	}
+	if !m.dataLast && c.rests() {
+		m.deliveredSeen = delivered
+		return 0, false, nil
+	}
+	more := true
+	if l := &m.landing; l.tag == 0 && (c.idle > 0 || l.ended) {
+		// A lone packet is delivered, and answered, before the poll that finds nothing behind it. And
+		// behind the first packet of a large fragment the others can land already.
+		l.ended = false
+		if c.idle > 0 && mayFast && !l.told {
+			more, fast, err = m.pollFirst(c, &n)
+		} else {
+			more, err = m.poll(c, 1, &n)
+		}
+	}
+	if more && !fast && err == nil {
+		_, err = m.poll(c, m.cfg.PollBatch, &n)
+	}
+	if n > 0 {
+		c.idle = 0
+	} else {
+		c.idle++
+	}
+	if m.deliveredSeen = m.stats.counters[CntDelivered]; m.deliveredSeen != delivered {
+		m.dataLast = true
+	}
+	return n, fast, err
+}
+
+// poll takes a batch of completions from a channel and handles them; *n counts the packets. more
+// says that there may be others.
+func (m *Module) poll(c *channel, limit int, n *int) (more bool, err error) {
+	var got int
+	landing := c == &m.data && m.landing.lander != nil
+	if landing {
+		got, err = m.pollLanding(c, limit)
+		landing = m.landing.mem != nil
+	} else {
+		got, err = c.ep.Poll(c.comps[:limit])
+	}
+	if err != nil {
+		return false, m.broken(c, err)
+	}
+	comps := c.comps[:got]
+	m.rxQueuedMax = m.now.Sub(c.emptyAt)
+	for i := range comps {
+		if comps[i].Op == fabric.OpRecv {
+			*n++
+		}
+		if !landing {
+			m.handle(c, &comps[i])
+		}
+	}
+	if landing {
+		m.handleLanded(c, comps)
+	}
+	c.postReceives()
+	c.left = got >= limit
+	if got == 0 || !c.left && c.caps.PollsAll {
+		c.emptyAt = m.now
+	}
+	return c.left, nil
+}
+
+func (m *Module) broken(c *channel, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("btl: %s channel: %w", c.label(), err)
+}
+
+func (c *channel) label() string {
+	if c == &c.m.cmd {
+		return "command"
+	}
+	return "data"
+}

@@ -1,0 +1,193 @@
+package btl
+
+import (
+	"cmp"
+	"fmt"
+
+	"gobtl/fabric"
+)
+
+// port is one Domain of a fabric with what this side has opened there: the memory of its packet
+// buffers, the two channels, and the addresses of peers. It knows of no endpoint, so that a module
+// can have several.
+//
+//	+--------------------- Domain ----------------------+
+//	| arena: send | control | receive cmd | receive data |
+//	|              cmd channel      data channel         |
+//	|              addresses of peers                    |
+//	+----------------------------------------------------+
+type port struct {
+	dom         fabric.Domain
+	info        fabric.Info
+	arena       fabric.Arena
+	cmd         channel
+	data        channel
+	rxFirst     fabric.Buf    // buffers from here on are for receiving
+	counted     bool          // the fabric is reliable and ordered, and may be relied on
+	inserted    int           // addresses inserted and not removed
+	leaving     []leavingAddr // to be removed
+	rejectAddrs []fabric.Addr // addresses inserted for Rejects, the oldest first
+}
+
+// rejectAddrsMax bounds the addresses that are kept inserted for Rejects on their way.
+const rejectAddrsMax = 8
+
+// open opens the channels of a module's port; the arena and what its size depends on are there.
+func (p *port) open(m *Module) error {
+	cfg := &m.cfg
+	p.counted = p.info.Reliable && p.info.Ordered && cfg.Reliability == reliabilityAuto
+	p.rejectAddrs = make([]fabric.Addr, 0, rejectAddrsMax)
+	depth := cfg.recvDepth(p.info)
+	p.rxFirst = fabric.Buf(cfg.SendBuffers + controlBuffers)
+	if err := p.cmd.open(m, depth, p.rxFirst, cfg.TinyBytes); err != nil {
+		return fmt.Errorf("command channel: %w", err)
+	}
+	if err := p.data.open(m, depth, p.rxFirst+fabric.Buf(depth), cfg.MTUBytes); err != nil {
+		return fmt.Errorf("data channel: %w", err)
+	}
+	return nil
+}
+
+// flush posts what the channels have collected.
+func (p *port) flush() {
+	p.cmd.flush()
+	p.data.flush()
+}
+
+// postReceives posts the receive buffers that are free again.
+func (p *port) postReceives() {
+	p.cmd.postReceives()
+	p.data.postReceives()
+}
+
+// pending says whether packets wait to be posted.
+func (p *port) pending() bool { return len(p.cmd.batch) > 0 || len(p.data.batch) > 0 }
+
+// wireName is what this port's fabric must have in common with its peers'.
+func (p *port) wireName() string { return cmp.Or(p.info.Wire, p.info.Provider) }
+
+// leavingAddr is an address that nothing is sent to any more, to be removed once the sends that
+// were under way have completed: hardware may still read the peer's address handle.
+type leavingAddr struct {
+	addr      fabric.Addr
+	cmd, data uint64 // channel.taken when it was left
+}
+
+// insert makes a peer's address known to the fabric.
+func (p *port) insert(name []byte) (fabric.Addr, error) {
+	a, err := p.dom.Insert(name)
+	if err == nil {
+		p.inserted++
+	}
+	return a, err
+}
+
+// removeAddr undoes an insert.
+func (p *port) removeAddr(a fabric.Addr) {
+	p.inserted--
+	// An error could only mean that the address is unknown, which is what is wanted.
+	_ = p.dom.Remove(a)
+}
+
+// leaveAddr has an address removed when it is safe.
+func (p *port) leaveAddr(a fabric.Addr) {
+	p.leaving = append(p.leaving, leavingAddr{a, p.cmd.taken(), p.data.taken()})
+}
+
+// removeAddrs removes the addresses whose last sends have completed. Sends of a queue complete in
+// order.
+func (p *port) removeAddrs() {
+	n := 0
+	for _, l := range p.leaving {
+		if p.cmd.completed(l.cmd) && p.data.completed(l.data) {
+			p.removeAddr(l.addr)
+		} else {
+			p.leaving[n] = l
+			n++
+		}
+	}
+	p.leaving = p.leaving[:n]
+}
+
+// insertForReject makes the address of a peer known that is refused. The oldest of a few such
+// addresses leaves when another one comes.
+func (p *port) insertForReject(name []byte) (fabric.Addr, error) {
+	to, err := p.insert(name)
+	if err != nil {
+		return 0, err
+	}
+	if len(p.rejectAddrs) == cap(p.rejectAddrs) {
+		p.leaveAddr(p.rejectAddrs[0])
+		p.rejectAddrs = p.rejectAddrs[:copy(p.rejectAddrs, p.rejectAddrs[1:])]
+	}
+	p.rejectAddrs = append(p.rejectAddrs, to)
+	return to, nil
+}
+
+// checkAddrs compares the addresses that are inserted with those of endpoints and others.
+func (p *port) checkAddrs(endpoints int) error {
+	switch {
+	case p.inserted != 2*endpoints+len(p.leaving)+len(p.rejectAddrs):
+		return fmt.Errorf("%d addresses inserted by %d endpoints, %d leaving, %d for Rejects",
+			p.inserted, endpoints, len(p.leaving), len(p.rejectAddrs))
+	case len(p.rejectAddrs) > rejectAddrsMax:
+		return fmt.Errorf("%d addresses for Rejects, at most %d", len(p.rejectAddrs), rejectAddrsMax)
+	}
+	return nil
+}
+
+// checkPosted proves that the channels count the buffers that the fabric has, or is about to get.
+func (m *Module) checkPosted(c *checker) error {
+	if m.closed {
+		return nil
+	}
+	with := 0
+	for _, ch := range [...]*channel{&m.cmd, &m.data} {
+		if ch.posted < 0 || ch.posted+len(ch.batch) > ch.caps.TxDepth || len(ch.batch) > batchMax {
+			return fmt.Errorf("%s channel: %d sends posted, %d to be posted, at most %d", ch.label(),
+				ch.posted, len(ch.batch), ch.caps.TxDepth)
+		}
+		with += ch.posted + len(ch.batch)
+		for i := range ch.batch {
+			if b := ch.batch[i].Buf; int(b) >= len(m.tx) || m.tx[b]&txBusy == 0 {
+				return fmt.Errorf("%s channel: buffer %d to be posted is not busy", ch.label(), b)
+			}
+		}
+	}
+	if with != c.busy {
+		return fmt.Errorf("%d buffers on the wire, %d sends posted or to be posted", c.busy, with)
+	}
+	return nil
+}
+
+// checkReceives proves that every receive buffer is posted or about to be.
+func (m *Module) checkReceives(c *checker) error {
+	if m.closed {
+		return nil
+	}
+	first := m.rxFirst
+	for _, ch := range [...]*channel{&m.cmd, &m.data} {
+		here := ch.receiving + len(ch.repost)
+		if ch == m.deferred.on && m.deferred.pending {
+			here++
+		}
+		depth := cap(ch.repost)
+		if here != depth || ch.receiving < 0 {
+			return fmt.Errorf("%s channel: %d receive buffers posted, %d to be posted, of %d", ch.label(),
+				ch.receiving, len(ch.repost), depth)
+		}
+		last := first + fabric.Buf(depth)
+		for _, b := range ch.repost {
+			if b < first || b >= last || c.seen[b] {
+				return fmt.Errorf("%s channel: receive buffer %d to be posted is not its own, or twice",
+					ch.label(), b)
+			}
+			c.seen[b] = true
+		}
+		for _, b := range ch.repost {
+			c.seen[b] = false
+		}
+		first = last
+	}
+	return nil
+}

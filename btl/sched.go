@@ -1,0 +1,163 @@
+package btl
+
+import (
+	"errors"
+	"fmt"
+)
+
+// scheduler knows which flows have something to send and may. Those that were silent before and
+// have not used up their quantum come first; the others take turns.
+//
+//	arm --> newFlows --+
+//	   \               +--> next --> a turn --> endTurn --> oldFlows, last
+//	    +-> oldFlows --+                  \
+//	                                       +--> rearm: off the lists, nothing to send
+type scheduler struct {
+	newFlows flowList // may, and need not wait for their turn
+	oldFlows flowList // the others that may, in turn
+	blocked  bool     // none of them found a buffer, or room in its channel
+	packs    int      // endpoints with an open pack
+}
+
+// waiting is the number of flows that may send.
+func (s *scheduler) waiting() int { return s.newFlows.count + s.oldFlows.count }
+
+// ready says whether one of them may find what it needs: a pass is due.
+func (s *scheduler) ready() bool { return s.waiting() > 0 && !s.blocked }
+
+// unblock notes that a buffer, or room in a channel, is there again.
+func (s *scheduler) unblock() { s.blocked = false }
+
+// next is the flow whose turn it is; there is one.
+func (s *scheduler) next() *flow {
+	if f := s.newFlows.first; f != nil {
+		return f
+	}
+	return s.oldFlows.first
+}
+
+// arm puts the flows of an endpoint that may send on a list.
+func (s *scheduler) arm(ep *Endpoint) {
+	s.armFlow(&ep.small)
+	s.armFlow(&ep.large)
+}
+
+func (s *scheduler) armFlow(f *flow) {
+	if f.list != nil || !f.may() {
+		return
+	}
+	s.blocked = false
+	if f.deficit > 0 {
+		s.newFlows.pushBack(f)
+	} else {
+		s.oldFlows.pushBack(f)
+	}
+}
+
+// rearm keeps the flows of an endpoint on their lists only if they still belong there.
+func (s *scheduler) rearm(ep *Endpoint) {
+	for _, f := range [...]*flow{&ep.small, &ep.large} {
+		if f.list != nil && !f.may() {
+			f.list.remove(f)
+		}
+		s.armFlow(f)
+	}
+}
+
+// disarm takes the flows of an endpoint that ends off their lists.
+func (s *scheduler) disarm(ep *Endpoint) {
+	for _, f := range [...]*flow{&ep.small, &ep.large} {
+		if f.list != nil {
+			f.list.remove(f)
+		}
+	}
+}
+
+// endTurn puts a flow behind all others.
+func (s *scheduler) endTurn(f *flow) {
+	f.list.remove(f)
+	if f.may() {
+		s.oldFlows.pushBack(f)
+	}
+}
+
+// check proves that the lists hold exactly the flows of living endpoints that belong there; c has
+// counted the open packs.
+func (s *scheduler) check(c *checker, p *peers) error {
+	if c.packs != s.packs {
+		return fmt.Errorf("%d packs are open, %d counted", c.packs, s.packs)
+	}
+	fresh, old := 0, 0
+	for _, ep := range p.slots.Values() {
+		if ep == nil {
+			continue
+		}
+		for _, f := range [...]*flow{&ep.small, &ep.large} {
+			switch f.list {
+			case &s.newFlows:
+				fresh++
+			case &s.oldFlows:
+				old++
+			}
+		}
+	}
+	if err := s.newFlows.check(p, fresh); err != nil {
+		return fmt.Errorf("new flows: %w", err)
+	}
+	if err := s.oldFlows.check(p, old); err != nil {
+		return fmt.Errorf("old flows: %w", err)
+	}
+	return nil
+}
+
+// flowList is a list of flows, linked through flow.next and flow.prev.
+type flowList struct {
+	first, last *flow
+	count       int
+}
+
+func (l *flowList) pushBack(f *flow) {
+	f.list, f.prev, f.next = l, l.last, nil
+	if l.last == nil {
+		l.first = f
+	} else {
+		l.last.next = f
+	}
+	l.last = f
+	l.count++
+}
+
+func (l *flowList) remove(f *flow) {
+	if f.prev == nil {
+		l.first = f.next
+	} else {
+		f.prev.next = f.next
+	}
+	if f.next == nil {
+		l.last = f.prev
+	} else {
+		f.next.prev = f.prev
+	}
+	f.list, f.prev, f.next = nil, nil, nil
+	l.count--
+}
+
+// check proves that a list has the given members, and they are those of living endpoints.
+func (l *flowList) check(p *peers, members int) error {
+	n := 0
+	var last *flow
+	for f := l.first; f != nil && n <= l.count; f = f.next {
+		n++
+		if !p.holds(f.ep) || f.list != l {
+			return errors.New("an endpoint that does not belong there")
+		}
+		if f.prev != last {
+			return errors.New("its links do not match")
+		}
+		last = f
+	}
+	if n != l.count || n != members || l.last != last {
+		return fmt.Errorf("%d members, %d counted, %d flows say so", n, l.count, members)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+// Package slots keeps values under handles that are told to others: the low bits of a handle are
+// the place of its value, the bits above are random.
+//
+//	63                         bits          0
+//	+---------------------------+------------+
+//	|          random           |    slot    |
+//	+---------------------------+------------+
+//
+// So a value is found by an index and a compare, a handle of a value that is gone finds nothing,
+// and nobody can guess one. A Table belongs to one goroutine.
+package slots
+
+import "fmt"
+
+// Table is a table of values under handles. Init makes it ready.
+type Table[T any] struct {
+	handles []uint64 // of places that are free what names another place
+	values  []T      // and their zero value there
+	free    []uint32
+	bits    uint
+	max     int
+}
+
+// none stands for the handle of a place that is free: it names another place.
+func none(slot uint32) uint64 { return ^uint64(slot) }
+
+// Init makes an empty table of at most placesMax values, whose places take bits bits of a handle, 1
+// to 31. For more than 1<<bits values there is no room in any case.
+func (t *Table[T]) Init(bits uint, placesMax int) {
+	*t = Table[T]{bits: bits, max: min(placesMax, 1<<bits)}
+}
+
+// Add puts a value in under a new handle, of which the bits above the place are the low ones of
+// random. It reports false if the table is full.
+func (t *Table[T]) Add(random uint64, v T) (handle uint64, ok bool) {
+	var slot uint32
+	switch n := len(t.free); {
+	case n > 0:
+		slot = t.free[n-1]
+		t.free = t.free[:n-1]
+	case len(t.values) < t.max:
+		slot = uint32(len(t.values))
+		t.handles, t.values = append(t.handles, 0), append(t.values, v)
+	default:
+		return 0, false
+	}
+	handle = random<<t.bits | uint64(slot)
+	t.handles[slot], t.values[slot] = handle, v
+	return handle, true
+}
+
+// Get returns the value under a handle, which may be any number.
+func (t *Table[T]) Get(handle uint64) (v T, ok bool) {
+	slot := handle & (1<<t.bits - 1)
+	if slot >= uint64(len(t.handles)) || t.handles[slot] != handle {
+		return v, false
+	}
+	return t.values[slot], true
+}
+
+// Remove takes the value under a handle out; false if there is none.
+func (t *Table[T]) Remove(handle uint64) bool {
+	if _, ok := t.Get(handle); !ok {
+		return false
+	}
+	var zero T
+	slot := t.Slot(handle)
+	t.handles[slot], t.values[slot] = none(slot), zero
+	t.free = append(t.free, slot)
+	return true
+}
+
+// Replace puts another value under a handle that is in use.
+func (t *Table[T]) Replace(handle uint64, v T) {
+	if _, ok := t.Get(handle); ok {
+		t.values[t.Slot(handle)] = v
+	}
+}
+
+// Rename gives the value under a handle another one, for the same place.
+func (t *Table[T]) Rename(handle, random uint64) uint64 {
+	if _, ok := t.Get(handle); !ok {
+		return handle
+	}
+	slot := t.Slot(handle)
+	t.handles[slot] = random<<t.bits | uint64(slot)
+	return t.handles[slot]
+}
+
+// Slot is the place that a handle names.
+func (t *Table[T]) Slot(handle uint64) uint32 { return uint32(handle & (1<<t.bits - 1)) }
+
+// At returns the value at a place, the zero value if the place is free.
+func (t *Table[T]) At(slot uint32) T { return t.values[slot] }
+
+// Values are the values by place, with the zero value at those that are free. The slice is the
+// table's own, and valid until the next Add.
+func (t *Table[T]) Values() []T { return t.values }
+
+// Len is the number of values in the table.
+func (t *Table[T]) Len() int { return len(t.values) - len(t.free) }
+
+// Full says whether Add has no room.
+func (t *Table[T]) Full() bool { return len(t.free) == 0 && len(t.values) >= t.max }
+
+// Check returns what is wrong with the table, nil if nothing is. It allocates nothing.
+func (t *Table[T]) Check() error {
+	if len(t.handles) != len(t.values) || len(t.values) > t.max {
+		return fmt.Errorf("slots: %d handles, %d values, at most %d", len(t.handles), len(t.values),
+			t.max)
+	}
+	free := 0
+	for slot, h := range t.handles {
+		if h == none(uint32(slot)) {
+			free++
+		} else if t.Slot(h) != uint32(slot) {
+			return fmt.Errorf("slots: handle %#x at place %d", h, slot)
+		}
+	}
+	if free != len(t.free) {
+		return fmt.Errorf("slots: %d places are free, %d listed", free, len(t.free))
+	}
+	for _, slot := range t.free {
+		if int(slot) >= len(t.handles) || t.handles[slot] != none(slot) {
+			return fmt.Errorf("slots: place %d is listed as free and is not", slot)
+		}
+	}
+	return nil
+}

@@ -193,7 +193,7 @@ func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 	var s frag.Sack
 	most := min(frag.SackWordsMax, (ep.tiny-frag.AckBytes-frag.SackHeadBytes)/8)
 	if ep.rcv.Held() > 0 {
-		s.Count = ep.rcv.Early(s.Words[:most])
+		s.Count = ep.rcv.OutOfOrder(s.Words[:most])
 	}
 	last, ago, unread, copies := ep.rcv.Latest(m.now)
 	s.Last, s.Copies = last, copies

@@ -187,7 +187,7 @@ func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 		packets += n
 	}
 	if f.queue.first != nil && ep.bulkRoom() <= 0 {
-		ep.snd.Waits()
+		ep.snd.NoteBlocked()
 	}
 	return sent, packets
 }

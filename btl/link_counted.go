@@ -288,7 +288,7 @@ func (m *Module) sendAnew(ep *Endpoint, f *Fragment) {
 
 // abandonCounted ends what is sent to a reliable peer that is gone.
 func (m *Module) abandonCounted(ep *Endpoint, err error) {
-	ep.snd.Settle()
+	ep.snd.Forget()
 	for f := ep.counts.confirm.pop(); f != nil; f = ep.counts.confirm.pop() {
 		f.err = err
 		m.segEnded(f)

@@ -11,10 +11,10 @@ import (
 // adaptive is the policy of the profile of that name: what it keeps for one Sender.
 //
 // Loss is found by time, as in RACK-TLP (RFC 8985): a packet is lost when one that was sent later,
-// on the same channel, has arrived, and the packet itself is out for longer than a round trip and a
-// while. That while grows with the reordering that is seen, and when a copy proves to have been
-// sent in vain. Without news for about two round trips the oldest packet is sent again once, and
-// then at growing intervals (a probe and the time-outs of RFC 9002 section 6.2, which are one
+// on the same channel, has arrived, and the packet itself is out for longer than a round trip and
+// the reorder window. That window grows with the reordering that is seen, and when a copy proves to
+// have been spurious. Without news for about two round trips the oldest packet is sent again once,
+// and then at growing intervals (a probe and the time-outs of RFC 9002 section 6.2, which are one
 // timer): its ACK tells what else is missing.
 //
 // There is one timer for all packets in flight, and it is lazy: sending only notes the time, and a
@@ -24,51 +24,53 @@ type adaptive struct {
 
 	paths [channels]path // measured by the packets of each channel
 	cong  congestion
-	rack  [channels]delivered
 	pacer pacer
-	// copied is the latest, by the data channel, of the packets that were sent again, unless one that
-	// was sent only once has arrived since: see onCopy.
-	copied delivered
+	// latestArrived is, of each channel, the packet that was sent last of all that have arrived.
+	latestArrived [channels]arrival
+	// resentArrived is the latest, by the data channel, of the packets that were sent again, unless
+	// one that was sent only once has arrived since: see onResentArrived.
+	resentArrived arrival
 
-	hold      hotel.Room              // of the timer; 0: it does not run
-	holdAt    mono.Time               // when that ends
-	lossAt    mono.Time               // when packets may be found lost without further news, or Never
-	sentAt    [channels]mono.Time     // when something was sent last
-	since     mono.Time               // of the latest progress or time-out; or longAgo
-	ackedAt   mono.Time               // when something was acknowledged last
-	latest    Channel                 // by which the packet went that was measured last
-	wait      [channels]time.Duration // for an answer, before the oldest packet is sent again
-	limit     time.Duration           // most that wait may be
-	peerDelay time.Duration           // how long the peer may hold an ACK back
-	lag       time.Duration           // by which that made the latest round longer
-	late      time.Duration           // by how much packets have come late that were not lost
-	patience  uint8                   // doublings of the while, after copies that were sent in vain
-	backoff   uint8                   // time-outs since anything was acknowledged
+	timer        hotel.Room              // 0: it does not run
+	timerAt      mono.Time               // when it ends
+	lossAt       mono.Time               // when packets may be found lost without more news, or Never
+	sentAt       [channels]mono.Time     // when something was sent last
+	progressAt   mono.Time               // of the latest progress or time-out; or longAgo
+	ackedAt      mono.Time               // when something was acknowledged last
+	lastMeasured Channel                 // by which the packet went that was measured last
+	wait         [channels]time.Duration // for an answer, before the oldest packet is sent again
+	waitMax      time.Duration           // most that wait may be
+	peerDelay    time.Duration           // how long the peer may hold an ACK back
+	ackLag       time.Duration           // by which that made the latest round longer
+	reorderSeen  time.Duration           // by how much packets have come late that were not lost
+	reorderShift uint8                   // doublings of the reorder window, after spurious copies
+	backoff      uint8                   // time-outs since anything was acknowledged
 
-	selective bool
-	fixed     bool  // there is no congestion window
-	whole     bool  // the ACK being processed covers several packets, and no gap is known
-	news      bool  // a packet has arrived out of turn since losses were looked for
-	holes     bool  // a packet of the window has arrived before an older one, or copied is set
-	gone      int32 // packets that are taken for lost, and not sent again yet
-	marked    int32 // of these, those that are not on the resend list
-	tokens    int32 // packets that may be sent again, times tokenUnits
+	selective        bool // the peer's ACKs are
+	fixed            bool // there is no congestion window
+	inOrder          bool // the ACK being processed covers several packets, and there is no gap
+	gaps             bool // a packet has arrived before an older one, or resentArrived is set
+	arrivedOutOfTurn bool // a packet has, since losses were looked for
 
-	copies         uint32    // received before, as the peer counts them
-	vain, vainSeen uint32    // packets sent again in vain; those known when this round began
-	calm           uint8     // rounds since there was one
-	again          [2]int32  // packets sent again in this round and the one before, but those in vain
-	roundEnd       seq.Num   // when this has arrived, a round trip is over
-	roundAt        mono.Time // when this one began
-	newest         seq.Num   // latest number that has arrived
+	lost         int32 // packets that are taken for lost, and not sent again yet
+	lostWaiting  int32 // of these, those that are not on the resend list
+	resendBudget int32 // packets that may be sent again, times budgetUnits
+
+	copies                 uint32    // received before, as the peer counts them
+	spurious, spuriousSeen uint32    // packets sent again in vain; those known when this round began
+	quietRounds            uint8     // rounds since there was one
+	resentInRound          [2]int32  // in this round and the one before, but the spurious ones
+	roundEnd               seq.Num   // when this has arrived, a round trip is over
+	roundAt                mono.Time // when this one began
+	newest                 seq.Num   // latest number that has arrived
 }
 
-// delivered is the packet of a channel that was sent last of all that have arrived.
-type delivered struct {
-	at     mono.Time
+// arrival is a packet that has arrived.
+type arrival struct {
+	at     mono.Time // when it was sent
 	seq    seq.Num
 	rtt    time.Duration
-	seenAt mono.Time // when that became known
+	seenAt mono.Time // when it became known
 }
 
 // The resend budget: an eighth of what is delivered, and in each round trip a few packets and a
@@ -80,13 +82,13 @@ const (
 	// Swift tells the delay of hosts from that of the fabric.
 	unreadLeast = 500 * time.Microsecond
 
-	tokenUnits     = 8
-	tokensRound    = 8 * tokenUnits
-	tokensFirst    = 64 * tokenUnits
-	calmRounds     = 16
-	patienceMax    = 6
-	backoffMax     = 20
-	backoffRestart = 3
+	budgetUnits     = 8
+	budgetRound     = 8 * budgetUnits
+	budgetFirst     = 64 * budgetUnits
+	quietRoundsMax  = 16
+	reorderShiftMax = 6
+	backoffMax      = 20
+	backoffRestart  = 3
 )
 
 // longAgo is before everything that happens to a sender.
@@ -104,7 +106,7 @@ type adaptiveShared struct {
 const adaptiveTickNs = 1 << 13
 
 // pipe is the number of packets on their way.
-func (a *adaptive) pipe(s *Sender) int32 { return s.next.Sub(s.oldest) - s.sacked - a.gone }
+func (a *adaptive) onTheWay(s *Sender) int32 { return s.next.Sub(s.oldest) - s.sacked - a.lost }
 
 // room is the number of packets, new ones or such to be sent again, that the congestion window is
 // open to.
@@ -112,7 +114,7 @@ func (a *adaptive) room(s *Sender) int32 {
 	if a.fixed {
 		return int32(s.window)
 	}
-	return a.cong.window - a.pipe(s) - (a.gone - a.marked)
+	return a.cong.window - a.onTheWay(s) - (a.lost - a.lostWaiting)
 }
 
 func (a *adaptive) allows(s *Sender) int32 {
@@ -123,10 +125,10 @@ func (a *adaptive) allows(s *Sender) int32 {
 }
 
 func (a *adaptive) path(s *Sender) PathState {
-	p := &a.paths[a.latest]
+	p := &a.paths[a.lastMeasured]
 	state := PathState{
 		RoundTrip: p.srtt, Deviation: p.rttvar, Least: p.base,
-		WindowPackets: int(s.window), InFlightPackets: int(a.pipe(s)),
+		WindowPackets: int(s.window), InFlightPackets: int(a.onTheWay(s)),
 	}
 	if !a.fixed {
 		state.WindowPackets, state.SlowStart = int(min(a.cong.window, int32(s.window))), a.cong.slow
@@ -141,24 +143,24 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 		return
 	}
 	if p.lost {
-		a.unmark(p)
+		a.stopWaiting(p)
 	} else {
-		a.gone++
+		a.lost++
 	}
-	a.tokens = max(a.tokens-tokenUnits, 0)
+	a.resendBudget = max(a.resendBudget-budgetUnits, 0)
 	s.segs.again(t, cause)
 }
 
 // unmark takes a segment off those that wait for the budget.
-func (a *adaptive) unmark(p *segment) {
+func (a *adaptive) stopWaiting(p *segment) {
 	p.lost = false
-	a.marked--
+	a.lostWaiting--
 }
 
 // abandon stops the timer of a sender whose peer is gone.
 func (a *adaptive) abandon() {
-	if a.hold != 0 {
-		a.shared.timers.Checkout(a.hold)
+	if a.timer != 0 {
+		a.shared.timers.Checkout(a.timer)
 	}
-	a.hold, a.gone, a.marked = 0, 0, 0
+	a.timer, a.lost, a.lostWaiting = 0, 0, 0
 }

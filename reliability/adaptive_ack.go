@@ -8,18 +8,20 @@ import (
 	"gobtl/internal/seq"
 )
 
-// heed processes an acknowledgement, with a selective part or without (nil).
-func (a *adaptive) heed(s *Sender, now mono.Time, ack seq.Num, sack *Sack, done []Token) []Token {
+// processAck processes an acknowledgement, with a selective part or without (nil).
+func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
+	done []Token,
+) []Token {
 	before := len(done)
 	// Some places may be kept for small messages. What the pace holds back fills no window.
-	if a.pipe(s) >= a.cong.window-min(8, a.cong.window/16) || s.blocked && a.pacer.short(s.next) {
+	if a.onTheWay(s) >= a.cong.window-min(8, a.cong.window/16) || s.blocked && a.pacer.short(s.next) {
 		a.cong.limited = true
 	}
 	a.measure(s, now, ack, sack)
 	if sack != nil && len(sack.Words) > 0 {
-		a.holes = true
+		a.gaps = true
 	}
-	a.whole = !a.holes && ack.Sub(s.oldest) > 0
+	a.inOrder = !a.gaps && ack.Sub(s.oldest) > 0
 	segs := s.segs
 	for ; s.oldest != ack+1; s.oldest++ {
 		t := s.at(s.oldest)
@@ -27,7 +29,7 @@ func (a *adaptive) heed(s *Sender, now mono.Time, ack seq.Num, sack *Sack, done 
 			s.sacked--
 			continue
 		}
-		if p := &segs.segs[t]; p.state == Posted && p.resends == 0 && !p.lost && !a.holes {
+		if p := &segs.segs[t]; p.state == Posted && p.resends == 0 && !p.lost && !a.gaps {
 			p.state = Free // as in arrived, for nearly all: in order, for the first time
 			segs.posted--
 		} else {
@@ -38,38 +40,38 @@ func (a *adaptive) heed(s *Sender, now mono.Time, ack seq.Num, sack *Sack, done 
 	a.newest = a.newest.Max(ack)
 	if sack != nil {
 		done = a.onWords(s, now, ack, sack.Words, done)
-		a.onCopies(sack.Copies)
+		a.onDuplicates(sack.Copies)
 	}
 	for ; s.oldest != s.next && s.at(s.oldest) == noToken; s.oldest++ {
 		s.sacked-- // a peer that contradicts itself
 	}
 	if n := int32(len(done) - before); n > 0 {
-		a.ackedAt, a.since, a.backoff = now, now, 0
+		a.ackedAt, a.progressAt, a.backoff = now, now, 0
 		if s.oldest == s.next {
-			a.since = longAgo
+			a.progressAt = longAgo
 		}
 		a.setWait()
-		if due := a.due(); s.oldest != s.next && due < a.holdAt {
+		if due := a.due(); s.oldest != s.next && due < a.timerAt {
 			a.wake(s, now, due)
 		}
 		a.cong.grow(n, s.window)
-		a.tokens = min(a.tokens+n, tokensFirst+tokenUnits*s.next.Sub(s.oldest))
+		a.resendBudget = min(a.resendBudget+n, budgetFirst+budgetUnits*s.next.Sub(s.oldest))
 		// While nothing new may be sent, a round is a time.
-		if !a.newest.Before(a.roundEnd) || a.holes && now.Sub(a.roundAt) > a.paths[a.latest].wait() {
+		if !a.newest.Before(a.roundEnd) || a.gaps && now.Sub(a.roundAt) > a.paths[a.lastMeasured].wait() {
 			took := now.Sub(a.roundAt)
 			a.roundEnd, a.roundAt = s.next, now
 			a.endRound(s, took)
 		}
 	}
-	if a.news || a.marked > 0 || a.lossAt <= now {
+	if a.arrivedOutOfTurn || a.lostWaiting > 0 || a.lossAt <= now {
 		a.findLost(s, now)
 		if a.lossAt != mono.Never {
 			a.wake(s, now, a.lossAt)
 		}
 	}
-	a.holes = s.sacked > 0 || a.gone > 0 || a.copied.at != 0
+	a.gaps = s.sacked > 0 || a.lost > 0 || a.resentArrived.at != 0
 	a.pace(s, now)
-	s.settle()
+	s.updateSendLimit()
 	return done
 }
 
@@ -94,7 +96,7 @@ func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	if delay < rtt {
 		rtt -= delay
 	}
-	a.latest = p.channel
+	a.lastMeasured = p.channel
 	path := &a.paths[p.channel]
 	path.sample(now, rtt)
 	if sack != nil && sack.Unread > unreadLeast {
@@ -137,21 +139,21 @@ func (a *adaptive) onWords(s *Sender, now mono.Time, ack seq.Num, words []uint64
 	return done
 }
 
-// onCopies counts the packets that were sent again in vain: the peer tells how many came twice.
+// onDuplicates counts the packets that were sent again in vain: the peer tells how many came twice.
 // What the network has copied counts too, as long as something was sent again.
-func (a *adaptive) onCopies(copies uint32) {
+func (a *adaptive) onDuplicates(copies uint32) {
 	d := int32(copies - a.copies)
 	if d <= 0 {
 		return // an older ACK
 	}
 	a.copies = copies
-	vain := min(d, a.again[0]+a.again[1])
-	a.vain += uint32(vain)
-	a.shared.counted.Spurious += uint64(vain)
-	for i := range a.again {
-		n := min(vain, a.again[i])
-		a.again[i] -= n
-		vain -= n
+	spurious := min(d, a.resentInRound[0]+a.resentInRound[1])
+	a.spurious += uint32(spurious)
+	a.shared.counted.Spurious += uint64(spurious)
+	for i := range a.resentInRound {
+		n := min(spurious, a.resentInRound[i])
+		a.resentInRound[i] -= n
+		spurious -= n
 	}
 }
 
@@ -159,19 +161,19 @@ func (a *adaptive) onCopies(copies uint32) {
 func (a *adaptive) endRound(s *Sender, took time.Duration) {
 	a.cong.endRound(a.shared.rules, int32(s.window), took)
 	s.blocked = false
-	a.lag = min(max(took-a.paths[a.latest].srtt, 0), a.peerDelay)
-	a.cong.flight = a.pipe(s)
-	a.tokens += tokensRound + tokenUnits*s.next.Sub(s.oldest)/4
-	a.again[0], a.again[1] = 0, a.again[0]
-	if a.vain != a.vainSeen {
-		a.vainSeen = a.vain
-		a.patience = min(a.patience+1, patienceMax)
-		a.calm = 0
-	} else if a.calm++; a.calm >= calmRounds {
-		a.calm = 0
-		a.late -= a.late / 8
-		if a.patience > 0 {
-			a.patience--
+	a.ackLag = min(max(took-a.paths[a.lastMeasured].srtt, 0), a.peerDelay)
+	a.cong.flight = a.onTheWay(s)
+	a.resendBudget += budgetRound + budgetUnits*s.next.Sub(s.oldest)/4
+	a.resentInRound[0], a.resentInRound[1] = 0, a.resentInRound[0]
+	if a.spurious != a.spuriousSeen {
+		a.spuriousSeen = a.spurious
+		a.reorderShift = min(a.reorderShift+1, reorderShiftMax)
+		a.quietRounds = 0
+	} else if a.quietRounds++; a.quietRounds >= quietRoundsMax {
+		a.quietRounds = 0
+		a.reorderSeen -= a.reorderSeen / 8
+		if a.reorderShift > 0 {
+			a.reorderShift--
 		}
 	}
 }
@@ -181,7 +183,7 @@ func (a *adaptive) onSack(s *Sender, now mono.Time, upTo seq.Num, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {
 	before := len(done)
-	done = a.heed(s, now, upTo, sack, done)
+	done = a.processAck(s, now, upTo, sack, done)
 	switch {
 	case len(done) > before:
 		return done, AckNew
@@ -198,7 +200,7 @@ func (a *adaptive) onPlainAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool
 	done []Token,
 ) ([]Token, AckVerdict) {
 	before := len(done)
-	done = a.heed(s, now, upTo, nil, done)
+	done = a.processAck(s, now, upTo, nil, done)
 	switch {
 	case len(done) > before || upTo+1 != s.oldest:
 		return done, AckNew
@@ -210,7 +212,7 @@ func (a *adaptive) onPlainAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool
 	if p.state == Posted && now.Sub(p.postedAt) >= a.least(p.channel) {
 		a.sendAgain(s, t, CauseDupAck)
 		a.cong.lost++
-		s.settle()
+		s.updateSendLimit()
 	}
 	return done, AckDuplicate
 }

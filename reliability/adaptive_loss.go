@@ -12,58 +12,58 @@ import (
 func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	p := s.segment(t)
 	if p.state == Resend || p.lost {
-		a.gone--
+		a.lost--
 		if p.lost {
-			a.unmark(p)
+			a.stopWaiting(p)
 		}
 	}
-	if p.resends == 0 && !a.holes { // in order, for the first time
+	if p.resends == 0 && !a.gaps { // in order, for the first time
 		s.segs.release(t, p)
 		return
 	}
 	took := now.Sub(p.postedAt)
-	c := &a.rack[p.channel]
+	c := &a.latestArrived[p.channel]
 	later := c.at > p.postedAt || c.at == p.postedAt && p.seq.Before(c.seq)
 	copied := p.resends > 0 && a.selective
 	switch {
-	case a.whole: // the first of several, none missing: this was not lost, the copy is not here yet
+	case a.inOrder: // the first of several, none missing: this was not lost, the copy is not here yet
 	case p.resends > 0 && took < a.least(p.channel) && !a.paths[p.channel].stale(now):
 		// An earlier copy arrived.
 	case later:
 		if p.resends == 0 && c.rtt != 0 && a.selective { // it was not lost, only late
-			a.late = max(a.late, took-c.rtt)
+			a.reorderSeen = max(a.reorderSeen, took-c.rtt)
 		}
 	default:
 		if path := &a.paths[p.channel]; !a.selective && path.srtt != 0 {
 			took = min(took, path.wait()) // it may have been there for long
 		}
 		if copied {
-			a.onCopy(delivered{at: p.postedAt, seq: p.seq, rtt: took, seenAt: now})
+			a.onResentArrived(arrival{at: p.postedAt, seq: p.seq, rtt: took, seenAt: now})
 			break
 		}
-		*c = delivered{at: p.postedAt, seq: p.seq, rtt: took, seenAt: now}
-		if p.channel == Data || p.postedAt > a.copied.at {
-			a.copied = delivered{}
+		*c = arrival{at: p.postedAt, seq: p.seq, rtt: took, seenAt: now}
+		if p.channel == Data || p.postedAt > a.resentArrived.at {
+			a.resentArrived = arrival{}
 		}
-		a.news = true
+		a.arrivedOutOfTurn = true
 	}
 	s.segs.release(t, p)
 }
 
-// onCopy notes that a packet which was sent again has arrived, perhaps the copy. If the peer stood
-// still it may as well have been an earlier one, and all that was sent before the copy is still to
-// be read there. Then other packets follow, or have come with this one, that were sent only once:
-// these say more, and this is forgotten.
-func (a *adaptive) onCopy(d delivered) {
-	if a.rack[Data].seenAt == d.seenAt || a.copied.at > d.at {
+// onResentArrived notes that a packet which was sent again has arrived, perhaps the copy. If the
+// peer stood still it may as well have been an earlier one, and all that was sent before the copy
+// is still to be read there. Then others follow, or have come with this one, that were sent only
+// once: these say more, and this is forgotten.
+func (a *adaptive) onResentArrived(d arrival) {
+	if a.latestArrived[Data].seenAt == d.seenAt || a.resentArrived.at > d.at {
 		return
 	}
-	a.copied = d
-	a.news = true
+	a.resentArrived = d
+	a.arrivedOutOfTurn = true
 }
 
 // proves says whether a packet of the same channel was sent before the one that has arrived.
-func (d *delivered) proves(p *segment) bool {
+func (d *arrival) proves(p *segment) bool {
 	return d.at > p.postedAt || d.at == p.postedAt && p.seq.Before(d.seq) && d.rtt != 0
 }
 
@@ -79,31 +79,32 @@ func (a *adaptive) least(c Channel) time.Duration {
 	return a.shared.rules.ResendTimeoutMin
 }
 
-// while is how long a packet of a channel may be later than one that was sent after it: then it is
-// lost.
-func (a *adaptive) while(c Channel) time.Duration {
+// reorderWindow is how much later than one that was sent after it a packet of a channel may be
+// without being lost.
+func (a *adaptive) reorderWindow(c Channel) time.Duration {
 	p := &a.paths[c]
-	return min(max(p.base/4, a.late+a.late/4)<<a.patience, p.wait())
+	return min(max(p.base/4, a.reorderSeen+a.reorderSeen/4)<<a.reorderShift, p.wait())
 }
 
 // findLost marks the packets that are lost by now, and has them sent again.
 func (a *adaptive) findLost(s *Sender, now mono.Time) {
-	known := a.marked
+	known := a.lostWaiting
 	a.markLost(s, now)
-	found := a.marked - known
+	found := a.lostWaiting - known
 	a.sendLost(s)
-	if a.tokens < tokenUnits {
-		a.shared.counted.Throttled += uint64(max(min(found, a.marked), 0))
+	if a.resendBudget < budgetUnits {
+		a.shared.counted.Throttled += uint64(max(min(found, a.lostWaiting), 0))
 	}
 }
 
 func (a *adaptive) markLost(s *Sender, now mono.Time) {
-	a.news, a.lossAt = false, mono.Never
-	grace := [channels]time.Duration{a.while(Command), a.while(Data)}
+	a.arrivedOutOfTurn, a.lossAt = false, mono.Never
+	grace := [channels]time.Duration{a.reorderWindow(Command), a.reorderWindow(Data)}
 	across := max(a.paths[Command].wait()+grace[Command], a.paths[Data].wait()+grace[Data],
 		a.shared.rules.ProbeTimeoutMin)
-	last := max(a.rack[Command].at, a.rack[Data].at)
-	proven := a.copied.seenAt.Add(a.peerDelay + delayNoise) // what was sent before would have followed
+	last := max(a.latestArrived[Command].at, a.latestArrived[Data].at)
+	// What was sent before would have followed by then.
+	proven := a.resentArrived.seenAt.Add(a.peerDelay + delayNoise)
 	for n := s.oldest; n != s.next; n++ {
 		t := s.at(n)
 		if t == noToken || s.segment(t).state != Posted || s.segment(t).lost {
@@ -111,18 +112,18 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 		}
 		p := s.segment(t)
 		base := a.paths[p.channel].base
-		c := &a.rack[p.channel]
+		c := &a.latestArrived[p.channel]
 		var at mono.Time
 		switch {
 		case c.proves(p):
 			at = p.postedAt.Add(max(c.rtt, base) + grace[p.channel])
 		case last > p.postedAt.Add(across):
 			at = now
-		case p.channel == Data && a.copied.proves(p):
-			at = max(p.postedAt.Add(max(a.copied.rtt, base)+grace[Data]), proven)
-		case a.copied.at > p.postedAt.Add(across):
+		case p.channel == Data && a.resentArrived.proves(p):
+			at = max(p.postedAt.Add(max(a.resentArrived.rtt, base)+grace[Data]), proven)
+		case a.resentArrived.at > p.postedAt.Add(across):
 			at = proven
-		case p.postedAt >= max(last, a.copied.at) && p.resends == 0 && a.newest.Before(n):
+		case p.postedAt >= max(last, a.resentArrived.at) && p.resends == 0 && a.newest.Before(n):
 			return // neither this one nor any behind it was sent before what has arrived
 		default:
 			continue
@@ -132,8 +133,8 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 			continue
 		}
 		p.lost = true
-		a.gone++
-		a.marked++
+		a.lost++
+		a.lostWaiting++
 		a.cong.lost++
 	}
 }
@@ -142,7 +143,10 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 // allow: copies take no less room than other packets.
 func (a *adaptive) sendLost(s *Sender) {
 	room := a.room(s)
-	for n := s.oldest; n != s.next && a.marked > 0 && a.tokens >= tokenUnits && room > 0; n++ {
+	for n := s.oldest; n != s.next && a.lostWaiting > 0; n++ {
+		if a.resendBudget < budgetUnits || room <= 0 {
+			return
+		}
 		if t := s.at(n); t != noToken && s.segment(t).state == Posted && s.segment(t).lost {
 			a.sendAgain(s, t, CauseLost)
 			room--

@@ -122,7 +122,7 @@ func (m *recoveryModel) measured() bool {
 // arrived, and in each round trip some packets and a share of the window.
 func (m *recoveryModel) budget() int {
 	rounds := int(m.now.Sub(m.began)/(2*m.oneWay)) + 1
-	return tokensFirst/tokenUnits + m.acked/tokenUnits + rounds*(tokensRound/tokenUnits+m.most/4)
+	return budgetFirst/budgetUnits + m.acked/budgetUnits + rounds*(budgetRound/budgetUnits+m.most/4)
 }
 
 // arrive takes a copy off the network, to the peer.
@@ -231,8 +231,8 @@ func (m *recoveryModel) compare() error {
 	switch {
 	case m.snd.InFlight() != inFlight:
 		return fmt.Errorf("%d packets not acknowledged, counted %d", inFlight, m.snd.InFlight())
-	case int(r.pipe(&m.snd)) != pipe || m.snd.Path().InFlightPackets != pipe:
-		return fmt.Errorf("%d packets in flight, counted %d", pipe, r.pipe(&m.snd))
+	case int(r.onTheWay(&m.snd)) != pipe || m.snd.Path().InFlightPackets != pipe:
+		return fmt.Errorf("%d packets in flight, counted %d", pipe, r.onTheWay(&m.snd))
 	case m.snd.oldest != adaptiveFirst.Add(uint32(oldest)):
 		return fmt.Errorf("oldest packet %d, by the sender %d", oldest, m.snd.oldest-adaptiveFirst)
 	case m.again > m.budget():

@@ -56,7 +56,7 @@ func TestPace(t *testing.T) {
 				c.spread = 0
 			}
 			a.policy().pace(&a.snd, a.now)
-			a.snd.settle()
+			a.snd.updateSendLimit()
 			total, most := a.sendAll(t, tc.rtt/4)
 			if total < tc.least || total > tc.most || most > tc.burst {
 				t.Errorf("%d packets in a quarter of a round trip, %d at once; want %d to %d, %d", total,
@@ -74,7 +74,7 @@ func TestLoneBurstIsNotPaced(t *testing.T) {
 	for range 3 {
 		c.window, c.spread = 20, spreadTime
 		a.policy().pace(&a.snd, a.now)
-		a.snd.settle()
+		a.snd.updateSendLimit()
 		if n := a.snd.Room(); n < paceBurst {
 			t.Fatalf("%d packets may leave at once", n)
 		}
@@ -102,10 +102,10 @@ func TestPacedWindowGrows(t *testing.T) {
 			c.window, c.slow, c.spread, c.peak = window, tc.slow, spreadTime, 512
 			for range rounds {
 				a.policy().pace(&a.snd, a.now)
-				a.snd.settle()
+				a.snd.updateSendLimit()
 				a.send(burst, Data)
 				if tc.waits {
-					a.snd.Waits()
+					a.snd.NoteBlocked()
 				}
 				a.after(rtt).ack(a.sent, a.sent-1)
 			}

@@ -84,7 +84,7 @@ func TestPlainAckNotLate(t *testing.T) {
 	a.plain(n) // of a packet behind the gap
 	wantAgain(t, a, n)
 	a.after(rtt).plain(n + 8)
-	if got := a.policy().late; got != 0 {
+	if got := a.policy().reorderSeen; got != 0 {
 		t.Errorf("late by %v", got)
 	}
 }

@@ -15,9 +15,9 @@ func newAdaptive(peers int, rules *Rules) (*adaptiveShared, error) {
 
 func (shared *adaptiveShared) join(s *Sender, peerDelay time.Duration, selective bool) {
 	a := &adaptive{
-		shared: shared, peerDelay: peerDelay, selective: selective, tokens: tokensFirst,
-		lossAt: mono.Never, roundEnd: s.next, newest: s.next - 1, limit: shared.rules.ResendTimeoutMax,
-		sentAt: [channels]mono.Time{longAgo, longAgo}, ackedAt: longAgo, since: longAgo,
+		shared: shared, peerDelay: peerDelay, selective: selective, resendBudget: budgetFirst,
+		lossAt: mono.Never, roundEnd: s.next, newest: s.next - 1, waitMax: shared.rules.ResendTimeoutMax,
+		sentAt: [channels]mono.Time{longAgo, longAgo}, ackedAt: longAgo, progressAt: longAgo,
 		fixed: shared.rules.Congestion == CongestionFixed,
 	}
 	a.cong.init(shared.rules)
@@ -47,13 +47,13 @@ func (shared *adaptiveShared) expire(now mono.Time) *Sender {
 		return nil
 	}
 	s.policy.adaptive.expired(s, now)
-	s.settle()
+	s.updateSendLimit()
 	return s
 }
 
 // expired deals with a timer that has run out.
 func (a *adaptive) expired(s *Sender, now mono.Time) {
-	a.hold, a.holdAt = 0, mono.Never
+	a.timer, a.timerAt = 0, mono.Never
 	if s.oldest == s.next {
 		a.pace(s, now)
 		return
@@ -69,38 +69,39 @@ func (a *adaptive) expired(s *Sender, now mono.Time) {
 }
 
 func (a *adaptive) check(s *Sender) error {
-	var gone, marked int32
+	var lost, waiting int32
 	waits := false
 	for n := s.oldest; n != s.next; n++ {
 		t := s.at(n)
 		switch {
 		case t == noToken:
 		case s.segment(t).state == Resend:
-			gone++
+			lost++
 		case s.segment(t).state == Posted && s.segment(t).lost:
-			gone++
-			marked++
+			lost++
+			waiting++
 		case s.segment(t).state == Posted:
 			waits = true
 		}
 	}
 	switch {
-	case gone != a.gone || marked != a.marked:
-		return fmt.Errorf("reliability: %d packets lost, %d marked: counted %d, %d", gone, marked,
-			a.gone, a.marked)
+	case lost != a.lost || waiting != a.lostWaiting:
+		return fmt.Errorf("reliability: %d packets lost, %d waiting: counted %d, %d", lost, waiting,
+			a.lost, a.lostWaiting)
 	case s.oldest != s.next && s.at(s.oldest) == noToken:
 		return fmt.Errorf("reliability: oldest packet %d has arrived", s.oldest)
-	case waits && a.hold == 0:
+	case waits && a.timer == 0:
 		return fmt.Errorf("reliability: packets in flight without a timer")
-	case waits && a.holdAt > a.due().Add(time.Microsecond):
-		return fmt.Errorf("reliability: the timer ends at %d, the time is up at %d", a.holdAt, a.due())
-	case waits && a.pacer.short(s.next) && a.holdAt > a.pacer.due.Add(time.Microsecond):
-		return fmt.Errorf("reliability: the timer ends at %d, others may go at %d", a.holdAt, a.pacer.due)
-	case a.cong.window < min(windowLeast, int32(s.window)) || a.tokens < 0:
-		return fmt.Errorf("reliability: window of %d packets, %d tokens", a.cong.window, a.tokens)
+	case waits && a.timerAt > a.due().Add(time.Microsecond):
+		return fmt.Errorf("reliability: the timer ends at %d, the time is up at %d", a.timerAt, a.due())
+	case waits && a.pacer.short(s.next) && a.timerAt > a.pacer.due.Add(time.Microsecond):
+		return fmt.Errorf("reliability: the timer ends at %d, others may go at %d", a.timerAt,
+			a.pacer.due)
+	case a.cong.window < min(windowLeast, int32(s.window)) || a.resendBudget < 0:
+		return fmt.Errorf("reliability: window of %d packets, %d tokens", a.cong.window, a.resendBudget)
 	}
-	if a.hold != 0 {
-		if who, ok := a.shared.timers.Knock(a.hold); !ok || who != s {
+	if a.timer != 0 {
+		if who, ok := a.shared.timers.Knock(a.timer); !ok || who != s {
 			return fmt.Errorf("reliability: the timer of sender %d is not its own", s.number)
 		}
 	}

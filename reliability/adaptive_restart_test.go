@@ -14,7 +14,7 @@ func TestSlowStartAfterSilence(t *testing.T) {
 	a, _ := newWarm(t, rtt)
 	c := &a.policy().cong
 	c.window = 2 * count
-	a.snd.settle()
+	a.snd.updateSendLimit()
 	n := a.sent
 	a.send(count, Data)
 	a.after(rtt).ack(n+1, n) // a round begins with all others on their way

@@ -185,7 +185,7 @@ func TestSlowChannelIsAwaited(t *testing.T) {
 	const rtt = 20 * time.Microsecond
 	a, _ := newWarm(t, rtt)
 	least := a.segs.rules.ProbeTimeoutMin
-	if usual := a.policy().paths[Data].wait() + a.policy().while(Data); usual > least/2 {
+	if usual := a.policy().paths[Data].wait() + a.policy().reorderWindow(Data); usual > least/2 {
 		t.Fatalf("%v is no short wait", usual)
 	}
 	n := a.sent
@@ -265,7 +265,7 @@ func TestReorderingIsLearnt(t *testing.T) {
 	a.after(rtt).ack(n, n+1, n+1)
 	a.after(rtt/5).ack(n+2, n) // 200 us late
 	wantAgain(t, a)
-	if got := a.policy().while(Data); got < 220*time.Microsecond {
+	if got := a.policy().reorderWindow(Data); got < 220*time.Microsecond {
 		t.Errorf("waits %v for packets that were 200 us late", got)
 	}
 	for range 3 { // and more
@@ -371,8 +371,8 @@ func TestResendBudget(t *testing.T) {
 		t.Fatalf("%d of 1999 lost packets were sent again at once", len(got))
 	}
 	waiting := 1999 - len(got)
-	if a.policy().marked != int32(waiting) || a.segs.Counts().Throttled != uint64(waiting) {
-		t.Errorf("%d packets wait for the budget, want %d; counted %+v", a.policy().marked, waiting,
+	if a.policy().lostWaiting != int32(waiting) || a.segs.Counts().Throttled != uint64(waiting) {
+		t.Errorf("%d packets wait for the budget, want %d; counted %+v", a.policy().lostWaiting, waiting,
 			a.segs.Counts())
 	}
 	sent := len(got)
@@ -395,7 +395,7 @@ func TestCopiesInVain(t *testing.T) {
 	t.Parallel()
 	const rtt = time.Millisecond
 	a, n := newWarm(t, rtt)
-	before := a.policy().while(Data)
+	before := a.policy().reorderWindow(Data)
 	a.send(2, Data)
 	a.after(rtt).ack(n, n+1, n+1)
 	a.after(rtt / 3).expire()
@@ -405,12 +405,12 @@ func TestCopiesInVain(t *testing.T) {
 	a.after(rtt)
 	sack := Sack{Last: adaptiveFirst.Add(uint32(n + 2)), Copies: 1}
 	a.done, _ = a.snd.OnSack(a.now, adaptiveFirst.Add(uint32(n+2)), 4096, &sack, a.done[:0])
-	if a.policy().vain != 1 || a.segs.Counts().Spurious != 1 {
-		t.Errorf("%d copies in vain, want 1; counted %+v", a.policy().vain, a.segs.Counts())
+	if a.policy().spurious != 1 || a.segs.Counts().Spurious != 1 {
+		t.Errorf("%d copies in vain, want 1; counted %+v", a.policy().spurious, a.segs.Counts())
 	}
 	a.send(1, Data)
 	a.after(rtt).ack(a.sent, a.sent-1)
-	if after := a.policy().while(Data); after <= before {
+	if after := a.policy().reorderWindow(Data); after <= before {
 		t.Errorf("waits %v, as before %v", after, before)
 	}
 }

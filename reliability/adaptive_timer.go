@@ -10,33 +10,33 @@ import (
 // enough: another packet only makes the time-out later.
 func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	a.sentAt[c] = now
-	if a.hold != 0 && a.since != longAgo && limit == a.limit && !a.pacer.short(s.next) {
+	if a.timer != 0 && a.progressAt != longAgo && limit == a.waitMax && !a.pacer.short(s.next) {
 		return
 	}
 	if a.backoff == 0 {
-		a.limit = limit
+		a.waitMax = limit
 	}
 	a.run(s, now)
 }
 
 func (a *adaptive) reposted(s *Sender, now mono.Time, limit time.Duration) {
-	a.gone--
-	a.again[0]++
+	a.lost--
+	a.resentInRound[0]++
 	a.pacer.again++
-	a.sentAt[Data], a.limit = now, limit
+	a.sentAt[Data], a.waitMax = now, limit
 	a.run(s, now)
 }
 
 // run has the timer run.
 func (a *adaptive) run(s *Sender, now mono.Time) {
-	if a.since == longAgo {
-		a.since = now
+	if a.progressAt == longAgo {
+		a.progressAt = now
 	}
 	due := a.due()
 	if a.pacer.short(s.next) {
 		due = due.Min(a.pacer.due)
 	}
-	if a.hold == 0 || due < a.holdAt {
+	if a.timer == 0 || due < a.timerAt {
 		a.wake(s, now, due)
 	}
 }
@@ -44,14 +44,15 @@ func (a *adaptive) run(s *Sender, now mono.Time) {
 // due is when the lack of an answer becomes a time-out. The first one follows the latest packet:
 // its ACK will tell of all. But not for long; the others follow each other.
 func (a *adaptive) due() mono.Time {
-	at := a.ackedAt.Add(a.paths[a.latest].srtt/2 + a.peerDelay) // while it gets on, more may follow
+	// While it gets on, more may follow.
+	at := a.ackedAt.Add(a.paths[a.lastMeasured].srtt/2 + a.peerDelay)
 	longest := max(a.wait[Command], a.wait[Data])
 	if a.backoff > 0 {
-		return max(at, a.since.Add(max(min(longest, a.limit), 0)))
+		return max(at, a.progressAt.Add(max(min(longest, a.waitMax), 0)))
 	}
-	last := max(at, a.since.Add(max(min(4*longest, a.limit), 0)))
+	last := max(at, a.progressAt.Add(max(min(4*longest, a.waitMax), 0)))
 	for c, sent := range a.sentAt {
-		at = max(at, sent.Add(max(min(a.wait[c], a.limit), 0)))
+		at = max(at, sent.Add(max(min(a.wait[c], a.waitMax), 0)))
 	}
 	return min(at, last)
 }
@@ -87,24 +88,24 @@ func (a *adaptive) setWait() {
 
 // wake has the timer run out at the instant at, or before.
 func (a *adaptive) wake(s *Sender, now, at mono.Time) {
-	if a.hold != 0 {
-		if a.holdAt <= at {
+	if a.timer != 0 {
+		if a.timerAt <= at {
 			return
 		}
-		a.shared.timers.Checkout(a.hold)
+		a.shared.timers.Checkout(a.timer)
 	}
 	room, err := a.shared.timers.Checkin(now, at.Sub(now), s)
 	if err != nil {
 		// As many rooms as peers, and one timer each.
 		panic("reliability: no room for a peer's timer: " + err.Error())
 	}
-	a.hold, a.holdAt = room, at
+	a.timer, a.timerAt = room, at
 }
 
 // timeout sends the oldest packet again that is not to be sent again anyway.
 func (a *adaptive) timeout(s *Sender, now mono.Time) {
 	cause := CauseTimeout
-	a.since = now
+	a.progressAt = now
 	if a.backoff == 0 {
 		cause = CauseProbe
 	}
@@ -126,16 +127,16 @@ func (a *adaptive) timeout(s *Sender, now mono.Time) {
 // pace finds out how many packets may leave now.
 func (a *adaptive) pace(s *Sender, now mono.Time) {
 	p := &a.pacer
-	c, path := &a.cong, &a.paths[a.latest]
+	c, path := &a.cong, &a.paths[a.lastMeasured]
 	if a.fixed || c.spread == 0 && (!c.slow || path.base <= a.shared.rules.TargetDelay/2) {
 		p.on = false
 		return
 	}
 	window := max(min(c.window, int32(s.window)), 1)
 	// A bit faster than the window goes round, which is what bounds a sender.
-	every := (path.srtt + a.lag) * 4 / time.Duration(5*window)
+	every := (path.srtt + a.ackLag) * 4 / time.Duration(5*window)
 	if c.slow {
-		every = (path.srtt + a.lag) / time.Duration(2*window)
+		every = (path.srtt + a.ackLag) / time.Duration(2*window)
 	}
 	burst := time.Duration(max(paceBurst, window/paceShare))
 	if p.refill(now, s.next, s.oldest == s.next, max(every, 1), burst) {

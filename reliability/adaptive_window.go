@@ -20,28 +20,28 @@ import (
 // (see pacer), and if that does not help shrinks the window by what was lost and some more. What is
 // usual is measured after each such step: if the window was too large, less is lost then.
 type congestion struct {
-	window  int32         // packets that may be in flight
-	whole   int32         // the window before it was halved for a moment; 0: it is not
-	slow    bool          // slow start: the window doubles in each round
-	limited bool          // the window, or the pace, was what bounded this round
-	met     bool          // the target, since the window was halved last
-	compete bool          // others fill the queue, whatever this side does: only loss counts
-	testing bool          // what is counted will be the usual loss
-	spread  uint8         // rounds for which packets are paced still
-	above   int32         // round trips measured one after the other that are clearly above base
-	peak    int32         // the window that was too large last
-	rounds  uint8         // since the window was halved, or made whole again
-	skip    uint8         // rounds in which losses were caused by the window of before
-	pressed uint16        // rounds above the target with next to no window; in competition, all
-	acked   int32         // packets delivered in this round
-	lost    int32         // packets found lost in this round
-	least   time.Duration // round trip of this round
-	base    time.Duration // the path's own, of the channel where it was measured
-	before  int32         // the window before the test
-	flight  int32         // packets on their way when the round began
-	share   int32         // what was lost then
-	usual   int32         // of shareUnits packets so many are lost as a rule
-	counted [2]int32      // packets delivered, and lost, since that was judged last
+	window   int32         // packets that may be in flight
+	unhalved int32         // the window before it was halved for a moment; 0: it is not
+	slow     bool          // slow start: the window doubles in each round
+	limited  bool          // the window, or the pace, was what bounded this round
+	met      bool          // the target, since the window was halved last
+	compete  bool          // others fill the queue, whatever this side does: only loss counts
+	testing  bool          // what is counted will be the usual loss
+	spread   uint8         // rounds for which packets are paced still
+	above    int32         // round trips measured one after the other that are clearly above base
+	peak     int32         // the window that was too large last
+	rounds   uint8         // since the window was halved, or made whole again
+	skip     uint8         // rounds in which losses were caused by the window of before
+	pressed  uint16        // rounds above the target with next to no window; in competition, all
+	acked    int32         // packets delivered in this round
+	lost     int32         // packets found lost in this round
+	least    time.Duration // round trip of this round
+	base     time.Duration // the path's own, of the channel where it was measured
+	before   int32         // the window before the test
+	flight   int32         // packets on their way when the round began
+	share    int32         // what was lost before the test
+	usual    int32         // of shareUnits packets so many are lost as a rule
+	counted  [2]int32      // packets delivered, and lost, since that was judged last
 }
 
 const (
@@ -202,13 +202,13 @@ func (c *congestion) press(goal time.Duration) {
 func (c *congestion) half() bool {
 	c.rounds = min(c.rounds, 254) + 1
 	switch {
-	case c.whole != 0:
+	case c.unhalved != 0:
 		if c.rounds >= 2 {
-			c.window, c.whole, c.rounds = c.whole, 0, 0
+			c.window, c.unhalved, c.rounds = c.unhalved, 0, 0
 		}
 		return true
 	case c.met && c.rounds >= halfEvery:
-		c.window, c.whole, c.rounds, c.met = c.window/2, c.window, 0, false
+		c.window, c.unhalved, c.rounds, c.met = c.window/2, c.window, 0, false
 		return true
 	}
 	return false
@@ -278,6 +278,6 @@ func (c *congestion) judge() bool {
 // restart begins again after a silence of several time-outs: what was known of the path is old.
 // What is found lost next was sent before, and what is on its way mostly is not any more.
 func (c *congestion) restart(rules *Rules) {
-	c.window, c.whole, c.slow = min(c.window, int32(rules.InitialWindow)), 0, true
+	c.window, c.unhalved, c.slow = min(c.window, int32(rules.InitialWindow)), 0, true
 	c.skip, c.flight, c.above, c.counted, c.testing = skipRounds, 0, 0, [2]int32{}, false
 }

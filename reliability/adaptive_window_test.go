@@ -12,7 +12,7 @@ func TestResendsFitTheWindow(t *testing.T) {
 	a, _ := newWarm(t, rtt)
 	c := &a.policy().cong
 	c.window = 64
-	a.snd.settle()
+	a.snd.updateSendLimit()
 	base := a.sent
 	a.send(40, Data)
 	a.after(rtt/2).send(1, Data)

@@ -29,7 +29,7 @@ func (s *Sender) Count() seq.Num {
 // only to renew them, after a share of them that may be more than the sender's window.
 func (s *Sender) Unbind() {
 	s.window = unlimited
-	s.settle()
+	s.updateSendLimit()
 }
 
 // Confirm books that everything up to ack has arrived, and the new credits. It reports whether that
@@ -41,12 +41,12 @@ func (s *Sender) Confirm(ack seq.Num, credit uint16) bool {
 	s.limit = s.limit.Max(ack.Add(1 + max(1, uint32(credit))))
 	news := ack.Add(1) != s.oldest
 	s.oldest = ack.Add(1)
-	s.settle()
+	s.updateSendLimit()
 	return news
 }
 
-// Settle forgets what is not confirmed, and the credits: for a peer that is gone.
-func (s *Sender) Settle() { s.oldest, s.limit, s.wall = s.next, s.next, s.next }
+// Forget forgets what is not confirmed, and the credits: for a peer that is gone.
+func (s *Sender) Forget() { s.oldest, s.limit, s.sendLimit = s.next, s.next, s.next }
 
 // Expected is the number of the packet that comes next.
 func (r *Receiver) Expected() seq.Num { return skipZero(r.next) }
@@ -67,7 +67,7 @@ const creditMax = 1 << 16
 // quarter of them, or when they are used up. AskAck makes one due for another reason.
 func (r *Receiver) Count(now mono.Time) {
 	r.next = skipZero(r.next) + 1
-	r.fresh = true
+	r.ackNews = true
 	if r.unacked++; r.unacked >= max(2, r.charged/4) || !r.next.Before(r.limit) {
 		r.ackAt = now
 	}

@@ -64,7 +64,7 @@ func TestCountAcksForCredits(t *testing.T) {
 		t.Error("open beyond the credits")
 	}
 	if s.Count(); s.Confirm(1, 0) && !s.Open() && s.InFlight() == 2 {
-		s.Settle()
+		s.Forget()
 	}
 	if s.InFlight() != 0 || s.Open() {
 		t.Errorf("%d not confirmed after Settle", s.InFlight())

@@ -50,8 +50,8 @@ func (p *policy) reposted(s *Sender, now mono.Time, t Token, limit time.Duration
 }
 
 // onAck processes an ACK, which is plausible and not old: it frees what has arrived, appends it to
-// done, has sent again what that shows to be lost, and settles the Sender, whose limit is set
-// already. Sack is the selective part, or nil.
+// done, has sent again what that shows to be lost, and updates the send limit. The Sender knows the
+// new credits already. Sack is the selective part, or nil.
 func (p *policy) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool, sack *Sack,
 	done []Token,
 ) ([]Token, AckVerdict) {

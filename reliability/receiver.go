@@ -22,22 +22,24 @@ const (
 
 // Receiver is the receive side of one peer. The zero value must be given to Init.
 type Receiver struct {
-	early   []uint64 // bit n%window: packet n arrived before its turn; allocated at the first gap
-	next    seq.Num  // n_r: next to arrive in order
-	limit   seq.Num  // first number beyond the credits granted
-	window  uint32
-	held    uint32 // bits set in early
-	charged uint32 // credits booked in Credits
-	want    uint32 // credits that the peer has earned by use
-	used    uint32 // credits used since want last grew
-	unacked uint32 // packets accepted since the last ACK
-	ackAt   mono.Time
-	lastAt  mono.Time     // when the latest packet was accepted
-	unread  time.Duration // how long it may have waited before
-	last    seq.Num       // its number
-	copies  uint32        // packets that had come before, modulo 2^32
-	fresh   bool          // the pending ACK reports a packet that is no duplicate
-	left    bool          // takes no part in the sharing of credits any more
+	// outOfOrder: bit n%window says that packet n arrived before its turn. Allocated at the first gap.
+	outOfOrder []uint64
+
+	next     seq.Num // n_r: next to arrive in order
+	limit    seq.Num // first number beyond the credits granted
+	window   uint32
+	held     uint32 // bits set in outOfOrder
+	charged  uint32 // credits booked in Credits
+	earned   uint32 // credits that the peer has earned by use
+	used     uint32 // credits used since earned last grew
+	unacked  uint32 // packets accepted since the last ACK
+	ackAt    mono.Time
+	lastAt   mono.Time     // when the latest packet was accepted
+	unread   time.Duration // how long it may have waited before
+	last     seq.Num       // its number
+	copies   uint32        // packets that had come before, modulo 2^32
+	ackNews  bool          // the pending ACK reports a packet that is no duplicate
+	departed bool          // takes no part in the sharing of credits any more
 	// Selective: the peer takes selective acknowledgements, so a gap is reported at once.
 	Selective bool
 }
@@ -45,7 +47,7 @@ type Receiver struct {
 // Init sets the peer's first sequence number and the window in packets (a power of two).
 func (r *Receiver) Init(first seq.Num, window int) {
 	*r = Receiver{
-		next: first, limit: first, last: first - 1, window: uint32(window), want: wantFirst,
+		next: first, limit: first, last: first - 1, window: uint32(window), earned: earnedFirst,
 		ackAt: mono.Never,
 	}
 }
@@ -67,7 +69,7 @@ func (r *Receiver) Check(n seq.Num) Verdict {
 
 func (r *Receiver) bit(n seq.Num) bool {
 	i := uint32(n) & (r.window - 1)
-	return r.early[i/64]&(1<<(i%64)) != 0
+	return r.outOfOrder[i/64]&(1<<(i%64)) != 0
 }
 
 // Accept books a packet that Check found acceptable and the caller has taken over: from now on ACKs
@@ -99,7 +101,7 @@ func (r *Receiver) AcceptRun(now mono.Time, n seq.Num, count uint32, rules *Rule
 
 // accepted books packets of which n is the last; gap: one has opened or closed.
 func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, rules *Rules) {
-	r.fresh = true
+	r.ackNews = true
 	r.last, r.lastAt = n, now
 	r.unacked += count
 	at := now.Add(rules.AckDelay)
@@ -112,11 +114,11 @@ func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, ru
 
 // hold remembers a packet that came before its turn.
 func (r *Receiver) hold(n seq.Num) {
-	if r.early == nil {
-		r.early = make([]uint64, max(1, r.window/64))
+	if r.outOfOrder == nil {
+		r.outOfOrder = make([]uint64, max(1, r.window/64))
 	}
 	i := uint32(n) & (r.window - 1)
-	r.early[i/64] |= 1 << (i % 64)
+	r.outOfOrder[i/64] |= 1 << (i % 64)
 	r.held++
 }
 
@@ -124,7 +126,7 @@ func (r *Receiver) hold(n seq.Num) {
 func (r *Receiver) advance() {
 	for r.held > 0 && r.bit(r.next) {
 		i := uint32(r.next) & (r.window - 1)
-		r.early[i/64] &^= 1 << (i % 64)
+		r.outOfOrder[i/64] &^= 1 << (i % 64)
 		r.held--
 		r.next++
 	}
@@ -147,16 +149,16 @@ func (r *Receiver) Latest(now mono.Time) (last seq.Num, ago, unread time.Duratio
 // has not seen the end of what has arrived.
 func (r *Receiver) Unread(d time.Duration) { r.unread = d }
 
-// Early writes which packets are here beyond the first gap: bit i of words[w] stands for number
+// OutOfOrder writes which packets are here beyond the first gap: bit i of words[w] is for number
 // Next()+1+64w+i. It returns how many words it wrote, of which the last is not zero. What does not
 // fit is left out.
-func (r *Receiver) Early(words []uint64) int {
+func (r *Receiver) OutOfOrder(words []uint64) int {
 	left := r.held
 	for w := range words {
 		if left == 0 {
 			return w
 		}
-		words[w] = r.earlyWord(r.next + 1 + seq.Num(64*w))
+		words[w] = r.outOfOrderWord(r.next + 1 + seq.Num(64*w))
 		left -= uint32(bits.OnesCount64(words[w]))
 	}
 	n := len(words)
@@ -166,8 +168,8 @@ func (r *Receiver) Early(words []uint64) int {
 	return n
 }
 
-// earlyWord returns the 64 bits of the ring from that of number n on.
-func (r *Receiver) earlyWord(n seq.Num) (word uint64) {
+// outOfOrderWord returns the 64 bits of the ring from that of number n on.
+func (r *Receiver) outOfOrderWord(n seq.Num) (word uint64) {
 	if r.window < 64 {
 		for i := range seq.Num(64) {
 			if uint32(n+i-r.next) < r.window && r.bit(n+i) {
@@ -178,9 +180,9 @@ func (r *Receiver) earlyWord(n seq.Num) (word uint64) {
 	}
 	// The bit behind the last of the window is that of r.next, which is not set.
 	at := uint32(n) & (r.window - 1)
-	word = r.early[at/64] >> (at % 64)
+	word = r.outOfOrder[at/64] >> (at % 64)
 	if at%64 != 0 {
-		word |= r.early[(at/64+1)&(r.window/64-1)] << (64 - at%64)
+		word |= r.outOfOrder[(at/64+1)&(r.window/64-1)] << (64 - at%64)
 	}
 	return word
 }
@@ -203,27 +205,27 @@ func (r *Receiver) AskAck(now mono.Time, d time.Duration) { r.ackAt = r.ackAt.Mi
 // TakeAck returns the ACK to send now and ends its being due. dup says that it answers nothing but
 // duplicates.
 func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
-	dup = !r.fresh
-	r.fresh, r.unacked, r.ackAt = false, 0, mono.Never
+	dup = !r.ackNews
+	r.ackNews, r.unacked, r.ackAt = false, 0, mono.Never
 	return r.next - 1, r.Grant(c), dup
 }
 
-// wantFirst is the credits of a peer that has not used any: enough for a burst of small messages,
+// earnedFirst is the credits of a peer that has not used any: enough for a burst of small messages,
 // and little enough for many idle peers.
-const wantFirst = 32
+const earnedFirst = 32
 
 // Grant renews the peer's credits and returns how many it has beyond the packets received in order.
 // They double whenever the peer has used a quarter of what it may have, so that many peers that
 // never do much hold little. What a peer has earned it keeps until it sends again.
 func (r *Receiver) Grant(c *Credits) uint16 {
 	held := uint32(max(r.limit.Sub(r.next)-int32(r.ahead()), 0))
-	if r.left {
+	if r.departed {
 		return uint16(min(max(r.limit.Sub(r.next), 0), 1<<16-1))
 	}
-	if r.used += r.charged - min(held, r.charged); r.used >= r.want/4 {
-		r.want, r.used = min(2*r.want, max(r.window, 2*wantFirst)), 0
+	if r.used += r.charged - min(held, r.charged); r.used >= r.earned/4 {
+		r.earned, r.used = min(2*r.earned, max(r.window, 2*earnedFirst)), 0
 	}
-	grant := c.renew(r.charged, held, min(r.want, r.window), r.want > wantFirst)
+	grant := c.renew(r.charged, held, min(r.earned, r.window), r.earned > earnedFirst)
 	r.charged = grant
 	r.limit = r.limit.Max(r.next.Add(r.ahead() + grant))
 	return uint16(min(r.ahead()+grant, 1<<16-1))
@@ -242,7 +244,7 @@ func (r *Receiver) ahead() uint32 {
 // Leave gives the credits back when the peer is gone. It is granted no more.
 func (r *Receiver) Leave(c *Credits) {
 	c.granted -= int(r.charged)
-	r.charged, r.left = 0, true
+	r.charged, r.departed = 0, true
 }
 
 // Charged is the number of credits that are booked for the peer in Credits.
@@ -251,7 +253,7 @@ func (r *Receiver) Charged() int { return int(r.charged) }
 // CheckState reports the first broken invariant.
 func (r *Receiver) CheckState() error {
 	n := uint32(0)
-	for _, w := range r.early {
+	for _, w := range r.outOfOrder {
 		n += uint32(bits.OnesCount64(w))
 	}
 	if n != r.held || r.held >= r.window && r.window > 1 {
@@ -261,7 +263,7 @@ func (r *Receiver) CheckState() error {
 		return fmt.Errorf("reliability: packet %d is both held and missing", r.next)
 	}
 	credit := max(r.limit.Sub(r.next)-int32(r.ahead()), 0)
-	if r.left && r.charged != 0 || !r.left && uint32(credit) > r.charged {
+	if r.departed && r.charged != 0 || !r.departed && uint32(credit) > r.charged {
 		return fmt.Errorf("reliability: the peer may send %d packets, %d booked", credit, r.charged)
 	}
 	return nil

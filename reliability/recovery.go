@@ -58,7 +58,7 @@ func NewRecovery(count, peers int, rules Rules) (*Recovery, error) {
 func (r *Recovery) Join(s *Sender, peerDelay time.Duration, selective bool) {
 	s.segs = &r.Segments
 	r.profile.join(s, peerDelay, selective)
-	s.settle()
+	s.updateSendLimit()
 }
 
 // Spare says whether the timers that are due should wait for another pass, once: a profile whose

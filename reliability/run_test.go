@@ -236,7 +236,7 @@ func TestAdmitRun(t *testing.T) {
 						s.Grant(4095)
 						admitTo(s, before, 0)
 						s.oldest = s.oldest.Add(uint32(gone)) // as OnAck does
-						s.settle()
+						s.updateSendLimit()
 						if s.Room() < run {
 							t.Fatalf("room for %d of %d", s.Room(), run)
 						}
@@ -287,7 +287,7 @@ func TestAdmitRunAdaptive(t *testing.T) {
 		f.check(t)
 	}
 	if a, b := &after[0].snd, &after[1].snd; !reflect.DeepEqual(a.ring, b.ring) || a.next != b.next ||
-		a.wall != b.wall || !reflect.DeepEqual(a.policy, b.policy) || a.InFlight() < 2 {
+		a.sendLimit != b.sendLimit || !reflect.DeepEqual(a.policy, b.policy) || a.InFlight() < 2 {
 		t.Errorf("one by one %+v\nat once    %+v", *a, *b)
 	}
 }

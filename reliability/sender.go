@@ -25,16 +25,16 @@ const (
 // Sender is the send side of one peer: the window of packets in flight and its limit. The zero
 // value must be given to Init.
 type Sender struct {
-	segs   *Segments
-	policy policy
-	ring   []Token // the segment of each number in flight; a power of two, grown on demand
-	oldest seq.Num // n_a: oldest unacknowledged
-	next   seq.Num // n_t: next to send
-	limit  seq.Num // first number beyond the credits
-	wall   seq.Num // first number that may not be sent now
-	window uint32
-	number uint32
-	sacked int32 // packets of the window that have arrived before an older one
+	segs      *Segments
+	policy    policy
+	ring      []Token // the segment of each number in flight; a power of two, grown on demand
+	oldest    seq.Num // n_a: oldest unacknowledged
+	next      seq.Num // n_t: next to send
+	limit     seq.Num // first number beyond the credits
+	sendLimit seq.Num // first number that may not be sent now
+	window    uint32
+	number    uint32
+	sacked    int32 // packets of the window that have arrived before an older one
 	// blocked: something had to wait until the window was open; the policy forgets it.
 	blocked bool
 }
@@ -77,7 +77,8 @@ const noToken = ^Token(0)
 // nothing before Recovery.Join.
 func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	*s = Sender{
-		oldest: first, next: first, limit: first, wall: first, window: uint32(window), number: number,
+		oldest: first, next: first, limit: first, sendLimit: first, window: uint32(window),
+		number: number,
 	}
 }
 
@@ -85,13 +86,13 @@ func (s *Sender) Init(number uint32, first seq.Num, window int) {
 // retreat.
 func (s *Sender) Grant(credit uint16) {
 	s.limit = s.limit.Max(s.oldest.Add(uint32(credit)))
-	s.settle()
+	s.updateSendLimit()
 }
 
-// settle finds out how many packets may be sent until something happens. What was open stays so for
-// one packet, which may have been promised a number (the congestion window can shrink, the others
-// cannot).
-func (s *Sender) settle() {
+// updateSendLimit finds out how many packets may be sent until something happens. What was open
+// stays so for one packet, which may have been promised a number (the congestion window can shrink,
+// the others cannot).
+func (s *Sender) updateSendLimit() {
 	room := min(max(s.limit.Sub(s.next), 0), int32(s.window)-s.next.Sub(s.oldest))
 	if s.policy.some() {
 		most := s.policy.allows(s)
@@ -100,18 +101,18 @@ func (s *Sender) settle() {
 		}
 		room = min(room, most)
 	}
-	s.wall = s.next.Add(uint32(room))
+	s.sendLimit = s.next.Add(uint32(room))
 }
 
 // Open says whether the windows and the credits allow another packet.
-func (s *Sender) Open() bool { return s.next.Before(s.wall) }
+func (s *Sender) Open() bool { return s.next.Before(s.sendLimit) }
 
 // Room is the number of packets that may be admitted now.
-func (s *Sender) Room() int { return int(max(s.wall.Sub(s.next), 0)) }
+func (s *Sender) Room() int { return int(max(s.sendLimit.Sub(s.next), 0)) }
 
-// Waits notes that something has to wait until the window is open: so this is what bounds the
+// NoteBlocked notes that something has to wait until the window is open: so this is what bounds the
 // sender. A congestion window that packets do not fill, because they are paced, grows only then.
-func (s *Sender) Waits() { s.blocked = true }
+func (s *Sender) NoteBlocked() { s.blocked = true }
 
 // InFlight is the number of packets not acknowledged.
 func (s *Sender) InFlight() int { return int(s.next-s.oldest) - int(s.sacked) }
@@ -192,7 +193,7 @@ func (s *Sender) PostRun(now mono.Time, run []Token, n seq.Num, c Channel, limit
 func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 	s.segs.repost(now, t)
 	s.policy.reposted(s, now, t, limit)
-	s.settle()
+	s.updateSendLimit()
 }
 
 // OnAck processes a cumulative ACK: ack is the last number that the peer has received in order,
@@ -231,7 +232,7 @@ func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, s
 	quiet = quiet || s.limit.Before(limit)
 	s.limit = s.limit.Max(limit)
 	if !s.policy.some() {
-		s.settle()
+		s.updateSendLimit()
 		return done, AckIdle
 	}
 	return s.policy.onAck(s, now, upTo, quiet, sack, done)
@@ -253,7 +254,7 @@ func (s *Sender) sackOK(ack seq.Num, sack *Sack) bool {
 // Refuse has a packet in flight sent again because the peer has refused it.
 func (s *Sender) Refuse(t Token) {
 	s.policy.refuse(s, t)
-	s.settle()
+	s.updateSendLimit()
 }
 
 // Plausible says whether an ACK can be of this connection: of packets sent, however old.
@@ -280,7 +281,7 @@ func (s *Sender) Abort(done []Token) []Token {
 		s.segs.release(t, s.segment(t))
 		done = append(done, t)
 	}
-	s.limit, s.wall = s.next, s.next
+	s.limit, s.sendLimit = s.next, s.next
 	s.ring, s.sacked = nil, 0
 	return done
 }

@@ -63,7 +63,7 @@ func (u *usnic) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool,
 		u.release(t)
 		done = append(done, t)
 	}
-	s.settle()
+	s.updateSendLimit()
 	switch {
 	case news:
 		return done, AckNew

@@ -15,11 +15,11 @@ var recoveryMutations = []mutation{
 		fault: "the first copy of a packet counts as the latest: all that was sent between is lost",
 		in:    "reliability",
 		old: `if $copied {
-	$r.onCopy($d)
+	$r.onResentArrived($d)
 	$*z
 }`,
 		new: `if false && $copied {
-	$r.onCopy($d)
+	$r.onResentArrived($d)
 	$*z
 }`,
 		test: "./reliability -run TestEarlierCopyArrives",
@@ -28,8 +28,8 @@ var recoveryMutations = []mutation{
 		name:  "copies-prove-nothing",
 		fault: "where nothing but copies arrives, nothing is found lost",
 		in:    "reliability",
-		old:   "$r.copied = $d",
-		with:  "rack[Data].seenAt",
+		old:   "$r.resentArrived = $d",
+		with:  "latestArrived[Data].seenAt",
 		new:   "_ = $d",
 		test:  "./reliability -run TestOnlyCopiesArrive",
 	},
@@ -37,10 +37,10 @@ var recoveryMutations = []mutation{
 		name:  "channels-mixed",
 		fault: "packets of one channel tell that those of the other one are lost",
 		in:    "reliability",
-		old: `$c := &$r.rack[channel]
+		old: `$c := &$r.latestArrived[channel]
 var $at $type`,
-		new: `$c := &$r.rack[Command]
-if o := &$r.rack[Data]; o.at > $c.at {
+		new: `$c := &$r.latestArrived[Command]
+if o := &$r.latestArrived[Data]; o.at > $c.at {
 	$c = o
 }
 var $at $type`,
@@ -76,17 +76,16 @@ return`,
 		name:  "no-resend-budget",
 		fault: "all that is lost is sent again at once",
 		in:    "reliability",
-		old:   "tokens >= tokenUnits",
-		with:  "sendAgain($*_)",
-		new:   "true",
+		old:   "resendBudget < budgetUnits || $room <= 0",
+		new:   "$room <= 0",
 		test:  "./reliability -run TestResendBudget",
 	},
 	{
 		name:  "copies-not-believed",
 		fault: "a sender whose copies arrive in vain does not become more patient",
 		in:    "reliability",
-		old:   "patience = min(patience+1, patienceMax)",
-		new:   "patience = min(patience, patienceMax)",
+		old:   "reorderShift = min(reorderShift+1, reorderShiftMax)",
+		new:   "reorderShift = min(reorderShift, reorderShiftMax)",
 		test:  "./reliability -run TestCopiesInVain",
 	},
 	{
@@ -210,8 +209,8 @@ return`,
 		name:  "sacked-packet-in-flight",
 		fault: "packets that have arrived early count as on their way",
 		in:    "reliability",
-		old:   "next.Sub(oldest) - sacked - gone",
-		new:   "next.Sub(oldest) - gone",
+		old:   "next.Sub(oldest) - sacked - lost",
+		new:   "next.Sub(oldest) - lost",
 		test:  "./reliability -run TestPathState|TestRecoveryModel",
 	},
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gobtl/btl"
+	"gobtl/cmd/btlbench/plan"
 )
 
 // TestUsageErrors holds that mistakes on the command line are one line, and status 2.
@@ -192,7 +193,7 @@ func TestParams(t *testing.T) {
 
 // TestOneLine holds that what comes from elsewhere cannot write on the terminal what it likes.
 func TestOneLine(t *testing.T) {
-	if got := oneLine("a\nb\tc\x1b[31md\x7f"); got != "a b c [31md" {
+	if got := plan.OneLine("a\nb\tc\x1b[31md\x7f"); got != "a b c [31md" {
 		t.Errorf("%q", got)
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/measure"
+	"gobtl/cmd/btlbench/plan"
 	"gobtl/fabric"
 	"gobtl/internal/report"
 )
@@ -23,43 +25,11 @@ type infoCmd struct {
 
 // infoDocument is the JSON form.
 type infoDocument struct {
-	Schema      string            `json:"schema"`
-	Providers   []infoRecord      `json:"providers"`
-	Unavailable []unavailableInfo `json:"unavailable"`
+	Schema      string              `json:"schema"`
+	Providers   []layers.InfoRecord `json:"providers"`
+	Unavailable []unavailableInfo   `json:"unavailable"`
 	// Default is what --provider auto stands for; null if it stands for nothing here.
-	Default *choice `json:"default"`
-}
-
-// infoRecord is a fabric.Info with names for JSON.
-type infoRecord struct {
-	Provider      string       `json:"provider"`
-	Version       string       `json:"version"`
-	Fabric        string       `json:"fabric"`
-	Domain        string       `json:"domain"`
-	Node          string       `json:"node"`
-	Source        string       `json:"source_address"`
-	AddrFormat    string       `json:"addr_format"`
-	MTUBytes      int          `json:"mtu_bytes"`
-	InjectBytes   int          `json:"inject_bytes"`
-	TxPrefixBytes int          `json:"tx_prefix_bytes"`
-	RxPrefixBytes int          `json:"rx_prefix_bytes"`
-	TxDepth       int          `json:"tx_depth"`
-	RxDepth       int          `json:"rx_depth"`
-	IOVLimit      int          `json:"iov_limit"`
-	LocalMR       bool         `json:"local_mr"`
-	TellsSource   bool         `json:"tells_source"`
-	CanWait       bool         `json:"can_wait"`
-	Loopback      bool         `json:"loopback"`
-	Reliable      bool         `json:"reliable"`
-	Ordered       bool         `json:"ordered"`
-	Attrs         []attrRecord `json:"attributes"`
-	// Default marks the one of --provider auto.
-	Default bool `json:"default"`
-}
-
-type attrRecord struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
+	Default *layers.Choice `json:"default"`
 }
 
 type unavailableInfo struct {
@@ -70,7 +40,7 @@ type unavailableInfo struct {
 // Run is called by kong.
 func (c *infoCmd) Run(env *environment) error {
 	d := &infoDocument{
-		Schema: "gobtl-info/1", Providers: []infoRecord{}, Unavailable: []unavailableInfo{},
+		Schema: "gobtl-info/1", Providers: []layers.InfoRecord{}, Unavailable: []unavailableInfo{},
 	}
 	for _, family := range fabric.Families() {
 		hints := fabric.Hints{Provider: c.Provider, Domain: c.Domain, Node: c.Node}
@@ -82,21 +52,21 @@ func (c *infoCmd) Run(env *environment) error {
 		}
 		infos, err := fabric.GetInfo(hints)
 		if errors.Is(err, fabric.ErrUnavailable) {
-			d.Unavailable = append(d.Unavailable, unavailableInfo{family, oneLine(err.Error())})
+			d.Unavailable = append(d.Unavailable, unavailableInfo{family, plan.OneLine(err.Error())})
 		} else if err != nil && !errors.Is(err, fabric.ErrNoProvider) {
 			return err
 		}
 		for i := range infos {
-			d.Providers = append(d.Providers, newInfoRecord(&infos[i]))
+			d.Providers = append(d.Providers, layers.NewInfoRecord(&infos[i]))
 		}
 	}
 	if c.Provider != "" && len(d.Providers)+len(d.Unavailable) == 0 {
 		return fmt.Errorf("no provider matches %q%s", c.Provider,
-			suggestion(c.Provider, providerNames()))
+			plan.Suggestion(c.Provider, layers.ProviderNames()))
 	}
 	c.markDefault(d)
-	if c.Format == formatJSON {
-		return writeJSON(env.stdout, d)
+	if c.Format == measure.FormatJSON {
+		return measure.WriteJSON(env.stdout, d)
 	}
 	return c.writeText(env.stdout, d)
 }
@@ -104,13 +74,13 @@ func (c *infoCmd) Run(env *environment) error {
 // markDefault finds out what --provider auto stands for, among all providers. If it is listed, it
 // is marked, and its provider comes first.
 func (c *infoCmd) markDefault(d *infoDocument) {
-	chosen, err := chooseProvider(fabric.Hints{Domain: c.Domain, Node: c.Node}, false)
+	chosen, err := layers.ChooseProvider(fabric.Hints{Domain: c.Domain, Node: c.Node}, false)
 	if err != nil {
 		return
 	}
 	d.Default = &chosen
-	is := func(r infoRecord) bool { return r.Provider == chosen.Provider }
-	slices.SortStableFunc(d.Providers, func(a, b infoRecord) int {
+	is := func(r layers.InfoRecord) bool { return r.Provider == chosen.Provider }
+	slices.SortStableFunc(d.Providers, func(a, b layers.InfoRecord) int {
 		switch {
 		case is(a) == is(b):
 			return 0
@@ -119,24 +89,12 @@ func (c *infoCmd) markDefault(d *infoDocument) {
 		}
 		return 1
 	})
-	i := slices.IndexFunc(d.Providers, func(r infoRecord) bool {
+	i := slices.IndexFunc(d.Providers, func(r layers.InfoRecord) bool {
 		return is(r) && r.Domain == chosen.Domain
 	})
 	if i >= 0 {
 		d.Providers[i].Default = true
 	}
-}
-
-func newInfoRecord(i *fabric.Info) infoRecord {
-	r := infoRecord{
-		Provider: i.Provider, Version: i.Version, Fabric: i.Fabric, Domain: i.Domain, Node: i.Node,
-		Source: i.Src, AddrFormat: i.AddrFormat, MTUBytes: i.MTUBytes, InjectBytes: i.InjectBytes,
-		TxPrefixBytes: i.TxPrefixBytes, RxPrefixBytes: i.RxPrefixBytes, TxDepth: i.TxDepth,
-		RxDepth: i.RxDepth, IOVLimit: i.IOVLimit, LocalMR: i.LocalMR, TellsSource: i.Source,
-		CanWait: i.CanWait, Loopback: i.Loopback, Reliable: i.Reliable, Ordered: i.Ordered,
-		Attrs: newAttrRecords(i.Attrs),
-	}
-	return r
 }
 
 func (c *infoCmd) writeText(w io.Writer, d *infoDocument) error {
@@ -167,52 +125,12 @@ func (c *infoCmd) writeText(w io.Writer, d *infoDocument) error {
 	return nil
 }
 
-// kind names the service.
-func (r *infoRecord) kind() string {
-	if r.Reliable {
-		return "reliable"
-	}
-	return "datagram"
-}
-
-// title is the provider's name, with a mark if it is the default.
-func (r *infoRecord) title() string {
-	if r.Default {
-		return "* " + r.Provider
-	}
-	return "  " + r.Provider
-}
-
-// attributes are the fields of a record beyond its name, for people.
-func (r *infoRecord) attributes() []attrRecord {
-	attrs := []attrRecord{
-		{"version", r.Version},
-		{"fabric", r.Fabric},
-		{"domain", r.Domain},
-		{"node", r.Node},
-		{"source address", r.Source},
-		{"address format", r.AddrFormat},
-		{"MTU", strconv.Itoa(r.MTUBytes) + " B"},
-		{"inject", strconv.Itoa(r.InjectBytes) + " B"},
-		{"prefix tx/rx", fmt.Sprintf("%d/%d B", r.TxPrefixBytes, r.RxPrefixBytes)},
-		{"depth tx/rx", fmt.Sprintf("%d/%d", r.TxDepth, r.RxDepth)},
-		{"iov limit", strconv.Itoa(r.IOVLimit)},
-		{"local registration", yesNo(r.LocalMR)},
-		{"tells source", yesNo(r.TellsSource)},
-		{"can wait", yesNo(r.CanWait)},
-		{"loopback", yesNo(r.Loopback)},
-		{"reliable", yesNo(r.Reliable)},
-		{"ordered", yesNo(r.Ordered)},
-	}
-	return append(attrs, r.Attrs...)
-}
-
 // writeInfoBlock writes one record as fi_info -v does.
-func writeInfoBlock(w io.Writer, r *infoRecord) {
+func writeInfoBlock(w io.Writer, r *layers.InfoRecord) {
 	t := report.NewWriter(w)
 	t.Style().Options.SeparateHeader = false
-	t.SetTitle("%s", strings.TrimSpace(r.title()))
-	for _, a := range r.attributes() {
+	t.SetTitle("%s", strings.TrimSpace(r.Title()))
+	for _, a := range r.Attributes() {
 		if a.Value != "" {
 			t.AppendRow([]any{"  " + a.Name, a.Value})
 		}
@@ -221,7 +139,7 @@ func writeInfoBlock(w io.Writer, r *infoRecord) {
 	_, _ = fmt.Fprintln(w) // As Render, which reports no errors.
 }
 
-func writeInfoTable(w io.Writer, records []infoRecord) {
+func writeInfoTable(w io.Writer, records []layers.InfoRecord) {
 	t := report.NewWriter(w)
 	t.AppendHeader([]any{
 		"  provider", "domain", "address", "MTU", "kind",
@@ -233,15 +151,8 @@ func writeInfoTable(w io.Writer, records []infoRecord) {
 			address = r.AddrFormat
 		}
 		t.AppendRow([]any{
-			r.title(), r.Domain, address, r.MTUBytes, r.kind(),
+			r.Title(), r.Domain, address, r.MTUBytes, r.Kind(),
 		})
 	}
 	t.Render()
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
 }

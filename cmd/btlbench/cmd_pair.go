@@ -13,6 +13,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/plan"
 )
 
 // pairCmd measures between two processes on this host: this one, and a server that it starts.
@@ -48,9 +51,9 @@ func (c *pairCmd) Run(env *environment) error {
 
 // cores chooses the client's and the server's CPU: those asked for, or the first two that are
 // allowed.
-func (c *pairCmd) cores(env *environment) (client, server cpuList, err error) {
+func (c *pairCmd) cores(env *environment) (client, server plan.CPUList, err error) {
 	if c.CPUs == nil {
-		allowed := allowedCPUs()
+		allowed := layers.AllowedCPUs()
 		c.CPUs = allowed[:min(2, len(allowed))]
 		if len(c.CPUs) < 2 {
 			env.notef("only one CPU may be used: both sides share it, and the figures will be poor")
@@ -69,8 +72,8 @@ func (c *pairCmd) cores(env *environment) (client, server cpuList, err error) {
 
 // checkProvider finds out about a wrong provider before another process is started for it.
 func (c *pairCmd) checkProvider() error {
-	cfg := newSideConfig(&c.benchFlags, c.Timeout)
-	_, err := findInfo(&cfg, nodeOr(c.Node, loopback))
+	cfg := layers.NewConfig(&c.Flags, c.Timeout)
+	_, err := layers.FindInfo(&cfg, layers.NodeOr(c.Node, loopback))
 	return err
 }
 
@@ -86,7 +89,7 @@ type child struct {
 }
 
 // startServer starts the server and waits until it listens.
-func (c *pairCmd) startServer(env *environment, cpu cpuList) (*child, error) {
+func (c *pairCmd) startServer(env *environment, cpu plan.CPUList) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("cannot find this program to start the server from: %w", err)
@@ -106,7 +109,7 @@ func (c *pairCmd) startServer(env *environment, cpu cpuList) (*child, error) {
 		args = append(args, "--metrics", addr)
 	}
 	p := &child{cmd: exec.Command(self, args...), exited: make(chan struct{})}
-	p.cmd.SysProcAttr = childAttr()
+	p.cmd.SysProcAttr = layers.ChildAttr()
 	p.cmd.Stderr = &prefixWriter{w: env.stderr, prefix: "server: "}
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {

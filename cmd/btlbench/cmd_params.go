@@ -3,8 +3,12 @@ package main
 import (
 	"os"
 	"slices"
+	"strings"
 
 	"gobtl/btl"
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/measure"
+	"gobtl/cmd/btlbench/plan"
 	"gobtl/internal/report"
 )
 
@@ -29,8 +33,8 @@ type paramRecord struct {
 
 // Validate is called by kong after parsing.
 func (c *paramsCmd) Validate() error {
-	f := benchFlags{Set: c.Set}
-	return f.validateSet()
+	f := plan.Flags{Set: c.Set}
+	return f.ValidateSet()
 }
 
 // Run is called by kong.
@@ -40,13 +44,13 @@ func (c *paramsCmd) Run(env *environment) error {
 		return err
 	}
 	if c.Name != "" {
-		if !isParam(c.Name) {
-			return unknownParam(c.Name)
+		if !layers.IsParam(c.Name) {
+			return layers.UnknownParam(c.Name)
 		}
 		records = slices.DeleteFunc(records, func(r paramRecord) bool { return r.Name != c.Name })
 	}
-	if c.Format == formatJSON {
-		return writeJSON(env.stdout, struct {
+	if c.Format == measure.FormatJSON {
+		return measure.WriteJSON(env.stdout, struct {
 			Schema string        `json:"schema"`
 			Params []paramRecord `json:"params"`
 		}{"gobtl-params/1", records})
@@ -67,7 +71,7 @@ func (c *paramsCmd) records() ([]paramRecord, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := applySettings(&config, c.Set); err != nil {
+	if err := layers.ApplySettings(&config, c.Set); err != nil {
 		return nil, err
 	}
 	var records []paramRecord
@@ -85,4 +89,10 @@ func (c *paramsCmd) records() ([]paramRecord, error) {
 		records = append(records, r)
 	}
 	return records, nil
+}
+
+// settingName is the NAME of NAME=VALUE.
+func settingName(setting string) string {
+	name, _, _ := strings.Cut(setting, "=")
+	return name
 }

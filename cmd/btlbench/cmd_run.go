@@ -3,20 +3,26 @@ package main
 import (
 	"fmt"
 	"runtime"
+
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/measure"
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/cmd/btlbench/session"
+	"gobtl/fabric"
 )
 
 // runFlags are the flags of a measuring side.
 //
 //nolint:lll // A struct tag cannot be broken.
 type runFlags struct {
-	benchFlags
+	plan.Flags
 	reportFlags
-	Node string  `help:"Local address for the fabric. Default: the one that leads to the peer." placeholder:"ADDR"`
-	CPUs cpuList `name:"cpus" help:"CPUs to pin to: pair takes the client's and the server's (default the first two); run and serve take one (default none)." placeholder:"LIST"`
+	Node string       `help:"Local address for the fabric. Default: the one that leads to the peer." placeholder:"ADDR"`
+	CPUs plan.CPUList `name:"cpus" help:"CPUs to pin to: pair takes the client's and the server's (default the first two); run and serve take one (default none)." placeholder:"LIST"`
 }
 
 func (f *runFlags) validate() error {
-	if err := f.benchFlags.Validate(); err != nil {
+	if err := f.Flags.Validate(); err != nil {
 		return err
 	}
 	return f.reportFlags.Validate()
@@ -60,7 +66,7 @@ func keepRuntimeOff(hot []int) {
 	// follows the affinity of its threads might not have one.
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()))
 	if len(hot) > 0 {
-		keepOff(hot)
+		layers.KeepOff(hot)
 	}
 }
 
@@ -72,28 +78,43 @@ func measureAndReport(env *environment, command, addr string, f *runFlags) error
 		return err
 	}
 	defer metrics.close()
-	session, err := openClient(env, addr, f)
+	client, err := session.Open(env.ctx, addr, &f.Flags, session.Options{
+		Node: f.Node, CPU: f.cpu(), Timeout: f.Timeout,
+	})
 	if err != nil {
 		return err
 	}
-	defer session.close()
-	metrics.watch(session.side)
-	b := &bench{
-		env: env, session: session, flags: &f.benchFlags, doc: newDocument(command, &f.benchFlags),
-	}
-	b.doc.verbose = f.Verbose
-	err = b.run()
-	if err != nil && len(b.doc.Runs) == 0 && !isInterrupt(err) {
+	defer client.Close()
+	metrics.watch(client.Side)
+	doc := measure.NewDocument(command, &f.Flags)
+	doc.Verbose = f.Verbose
+	err = (&measure.Bench{Stderr: env.stderr, Session: client, Flags: &f.Flags, Doc: doc}).Run(env.ctx)
+	if err != nil && len(doc.Runs) == 0 && !isInterrupt(err) {
 		return err
 	}
 	if isInterrupt(err) {
-		b.doc.Interrupted = true
-		if bad := b.verdict(); bad != nil {
+		doc.Interrupted = true
+		if bad := doc.Verdict(); bad != nil {
 			env.notef("%v", bad)
 		}
 	}
-	if werr := writeDocument(env.stdout, f.Format, b.doc); werr != nil && err == nil {
+	if werr := measure.Write(env.stdout, f.Format, doc); werr != nil && err == nil {
 		err = fmt.Errorf("writing the report: %w", werr)
 	}
 	return err
+}
+
+// resolveProvider puts a name in the place of "auto", and keeps why.
+func (f *runFlags) resolveProvider(pair bool) error {
+	if f.Offload { // Validate has made sure that it fits.
+		f.Provider, f.Offload = plan.ProviderOffload, false
+	}
+	if f.Provider == plan.ProviderAuto {
+		c, err := layers.ChooseProvider(fabric.Hints{Domain: f.Domain, Node: f.Node}, pair)
+		if err != nil {
+			return err
+		}
+		f.Provider, f.ProviderReason = c.Provider, c.Reason
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"gobtl/cmd/btlbench/session"
 	"gobtl/internal/report"
 )
 
@@ -12,6 +13,6 @@ type versionCmd struct{}
 // Run is called by kong.
 func (*versionCmd) Run(env *environment) error {
 	_, err := fmt.Fprintf(env.stdout, "btlbench %s, control protocol %d\n",
-		report.Version(), controlVersion)
+		report.Version(), session.ControlVersion)
 	return err
 }

@@ -8,17 +8,17 @@
 //	btlbench info                    providers, which one is the default and why
 //	btlbench params                  every tunable of the transport
 //
-// The two sides meet on a TCP connection (control*.go) which carries the addresses of their
-// endpoints, the parameters of every round and its results, and never a message that is measured.
-// Each side has one engine (engine.go): a goroutine locked to its OS thread, which owns the fabric
-// and runs the hot loops.
+// The command line and its output are here; below it, arrows point down:
 //
-//	run  -- hello -------------------> serve     versions, who is there
-//	     -- setup (config, names) ---> opens     answer: names, what the provider granted
-//	     -- round -------------------> arms      answer: ready
-//	     == messages that are measured ==        fabric, in the layer raw or btl
-//	     -- stop --------------------> collects  answer: counts, CPU time
-//	     -- bye ---------------------> next client
+//	main      commands, flags, exit status         compare   rounds of whole systems, tables, plots
+//	  |                                               |
+//	measure   plan -> rounds -> report             systems   this program, UCX, Open MPI, libfabric,
+//	  |                                                      iperf3 as processes that measure
+//	session   two processes that agree
+//	  |
+//	layers    the hot loops, raw and btl
+//	  |
+//	plan      what can be asked for
 //
 // The two layers of a test take turns within its rounds, so that a ratio compares what the machine
 // gave to both at nearly the same time.

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"gobtl/btl/btlprom"
+	"gobtl/cmd/btlbench/layers"
 )
 
 // metricsServer serves the transport's counters to Prometheus while the program runs. A nil one,
@@ -52,8 +53,9 @@ func serveMetrics(env *environment, addr string) (*metricsServer, error) {
 }
 
 // watch makes a side's module the one whose counters are served, in place of an earlier one.
-func (s *metricsServer) watch(side *side) {
-	if s == nil || side.btl == nil {
+func (s *metricsServer) watch(side *layers.Side) {
+	stats, ok := side.Stats()
+	if s == nil || !ok {
 		return
 	}
 	s.lock.Lock()
@@ -61,8 +63,8 @@ func (s *metricsServer) watch(side *side) {
 	if s.collector != nil {
 		s.registry.Unregister(s.collector)
 	}
-	labels := prometheus.Labels{"provider": side.info.Provider}
-	s.collector = btlprom.NewCollector(side.btl.m.Stats, labels)
+	labels := prometheus.Labels{"provider": side.Info.Provider}
+	s.collector = btlprom.NewCollector(stats, labels)
 	s.registry.MustRegister(s.collector)
 }
 

@@ -7,8 +7,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
+
+	"gobtl/cmd/btlbench/plan"
 )
 
 // environment is what a command may touch of the process that it runs in.
@@ -20,11 +21,8 @@ type environment struct {
 
 // notef writes one line to standard error.
 func (e *environment) notef(format string, args ...any) {
-	fmt.Fprintln(e.stderr, "btlbench: "+oneLine(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(e.stderr, "btlbench: "+plan.OneLine(fmt.Sprintf(format, args...)))
 }
-
-// cause is why the user asked to stop, once ctx is done.
-func (e *environment) cause() error { return context.Cause(e.ctx) }
 
 // Exit statuses. After a signal it is 128 plus the signal's number, as shells have it.
 const (
@@ -125,10 +123,8 @@ func notifyContext() (context.Context, func()) {
 	}
 }
 
-// oneLine folds a text into a single line without control characters: whatever a peer or a library
-// put into an error stays one line on the user's terminal.
-func oneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
-		return r < ' ' || r == 0x7f
-	}), " ")
+// isInterrupt tells a wish of the user from a failure.
+func isInterrupt(err error) bool {
+	var sig *signalError
+	return errors.As(err, &sig)
 }

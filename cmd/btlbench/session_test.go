@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -11,6 +10,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gobtl/cmd/btlbench/measure"
+	"gobtl/cmd/btlbench/plan"
 )
 
 // startServe runs serve in this process and returns its address. It ends with the test.
@@ -51,14 +53,14 @@ func startServe(t *testing.T, args ...string) (addr string, stderr *output) {
 }
 
 // measureJSON runs a client in this process and returns its report.
-func measureJSON(t *testing.T, addr string, args ...string) *document {
+func measureJSON(t *testing.T, addr string, args ...string) *measure.Document {
 	t.Helper()
 	args = append([]string{"run", addr, "--provider", "mem/local", "--format", "json"}, args...)
 	status, stdout, stderr := runCLI(args...)
 	if status != exitOK {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
-	d := new(document)
+	d := new(measure.Document)
 	// The configuration is written for people, and is not read back.
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(stdout), &raw); err != nil {
@@ -86,17 +88,17 @@ func TestAllTests(t *testing.T) {
 		size        int
 		load        string
 	}
-	runs := make(map[key]*runRecord)
+	runs := make(map[key]*measure.RunRecord)
 	for i := range d.Runs {
 		r := &d.Runs[i]
 		runs[key{r.Test, r.Layer, r.SizeBytes, r.Load}] = r
 	}
-	loads := map[string][]string{testLatLoad: {"idle", "max"}}
-	for _, test := range allTests {
+	loads := map[string][]string{plan.TestLatLoad: {"idle", "max"}}
+	for _, test := range plan.AllTests {
 		for _, size := range []int{0, 1, 7, 8, 40, 100, 2000, 70000} {
-			for _, layer := range []string{layerRaw, layerBTL} {
-				skip := isPut(test) && (size == 0 || layer == layerRaw) ||
-					layer == layerRaw && (test == testLat && size > 1472 || test == testLatLoad)
+			for _, layer := range []string{plan.LayerRaw, plan.LayerBTL} {
+				skip := plan.IsPut(test) && (size == 0 || layer == plan.LayerRaw) ||
+					layer == plan.LayerRaw && (test == plan.TestLat && size > 1472 || test == plan.TestLatLoad)
 				for _, load := range append(loads[test], "")[:max(1, len(loads[test]))] {
 					k := key{test, layer, size, load}
 					r := runs[k]
@@ -116,11 +118,11 @@ func TestAllTests(t *testing.T) {
 }
 
 // checkRun checks a verified run of 130 iterations in two rounds.
-func checkRun(t *testing.T, r *runRecord) {
+func checkRun(t *testing.T, r *measure.RunRecord) {
 	t.Helper()
 	name := fmt.Sprintf("%s %s %d", r.Test, r.Layer, r.SizeBytes)
 	// The bare fabric may lose datagrams on a machine that is busy with other things.
-	missing := r.Layer == layerBTL && r.MissingMessages != 0
+	missing := r.Layer == plan.LayerBTL && r.MissingMessages != 0
 	if r.CorruptBytes != 0 || missing || r.DuplicatedMessages != 0 {
 		t.Errorf("%s: %d corrupt, %d missing, %d twice", name, r.CorruptBytes, r.MissingMessages,
 			r.DuplicatedMessages)
@@ -129,14 +131,15 @@ func checkRun(t *testing.T, r *runRecord) {
 	if want := int64(130+2*3) * int64(r.SizeBytes); r.LostDatagrams == 0 && r.VerifiedBytes < want {
 		t.Errorf("%s: %d bytes verified, want %d", name, r.VerifiedBytes, want)
 	}
-	exact := r.Test != testBiBW && r.LostDatagrams == 0 && (r.Layer == layerBTL || r.SizeBytes <= 1472)
+	exact := r.Test != plan.TestBiBW && r.LostDatagrams == 0 &&
+		(r.Layer == plan.LayerBTL || r.SizeBytes <= 1472)
 	if exact && r.Iterations != 130 {
 		t.Errorf("%s: %d iterations, want 130", name, r.Iterations)
 	}
-	if r.Test == testBiBW && r.Layer == layerBTL && r.Iterations < 130 {
+	if r.Test == plan.TestBiBW && r.Layer == plan.LayerBTL && r.Iterations < 130 {
 		t.Errorf("%s: %d iterations, want at least 130", name, r.Iterations)
 	}
-	if isLatency(r.Test) != (r.Latency != nil) || r.Rate <= 0 ||
+	if plan.IsLatency(r.Test) != (r.Latency != nil) || r.Rate <= 0 ||
 		(r.SizeBytes > 0) != (r.Bandwidth > 0) {
 		t.Errorf("%s: latency %v, %v messages/s, %v MB/s", name, r.Latency, r.Rate, r.Bandwidth)
 	}
@@ -189,7 +192,7 @@ func TestRateWindows(t *testing.T) {
 		r := &d.Runs[i]
 		windows = append(windows, r.Window)
 		if r.SizeBytes != 8 || r.Rate <= 0 || r.NsPerMessage < 0.99e9/r.Rate ||
-			r.NsPerMessage > 1.01e9/r.Rate || (r.RatioToRaw != nil) != (r.Layer == layerBTL) {
+			r.NsPerMessage > 1.01e9/r.Rate || (r.RatioToRaw != nil) != (r.Layer == plan.LayerBTL) {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -214,7 +217,7 @@ func TestImpaired(t *testing.T) {
 			t.Errorf("%s %d: %+v", r.Test, r.SizeBytes, r)
 		}
 	}
-	if len(d.Runs) != 3*(len(allTests)+1) || retransmits == 0 { // lat_load: idle and loaded.
+	if len(d.Runs) != 3*(len(plan.AllTests)+1) || retransmits == 0 { // lat_load: idle and loaded.
 		t.Errorf("%d runs, %d retransmissions", len(d.Runs), retransmits)
 	}
 }
@@ -309,75 +312,5 @@ func TestServeNext(t *testing.T) {
 	measureJSON(t, addr, quick...)
 	if !strings.Contains(stderr.String(), "control protocol violated") {
 		t.Errorf("the junk is not reported:\n%s", stderr)
-	}
-}
-
-// TestBusy has a second client while the first is served.
-func TestBusy(t *testing.T) {
-	addr, _ := startServe(t)
-	env := &environment{stderr: newOutput(), stdout: newOutput(), ctx: t.Context()}
-	first, err := dialControl(env, addr, 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer first.close()
-	status, _, stderr := runCLI("run", addr, "--provider", "mem/local", "--size", "8")
-	if status != exitFailure || !strings.Contains(stderr, "busy") {
-		t.Errorf("status %d, %q", status, stderr)
-	}
-	checkOneLine(t, stderr)
-}
-
-// TestHostileClient sends a server what a well-behaved client does not.
-func TestHostileClient(t *testing.T) {
-	addr, _ := startServe(t)
-	good := sideConfig{
-		Provider: "mem/local", Layers: []string{layerBTL}, PeerTimeoutNs: 1e9, TimeoutNs: 1e9,
-	}
-	change := func(f func(*sideConfig)) *message {
-		cfg := good
-		f(&cfg)
-		return &message{Type: msgSetup, Setup: &setupMsg{Config: cfg}}
-	}
-	for name, m := range map[string]*message{
-		"no setup":        {Type: msgRound},
-		"empty setup":     {Type: msgSetup},
-		"unknown layer":   change(func(c *sideConfig) { c.Layers = []string{"x"} }),
-		"no layer":        change(func(c *sideConfig) { c.Layers = nil }),
-		"many layers":     change(func(c *sideConfig) { c.Layers = []string{"btl", "btl", "btl"} }),
-		"no timeout":      change(func(c *sideConfig) { c.TimeoutNs = 0 }),
-		"endless timeout": change(func(c *sideConfig) { c.PeerTimeoutNs = 1 << 62 }),
-		"provider":        change(func(c *sideConfig) { c.Provider = "mem/remote" }),
-		"faults":          change(func(c *sideConfig) { c.Impair = "loss=200%" }),
-		"profile":         change(func(c *sideConfig) { c.Profile = "nonsense" }),
-		"mtu":             change(func(c *sideConfig) { c.MTUBytes = 10 }),
-		"setting":         change(func(c *sideConfig) { c.Set = []string{"", "=", "a=b"} }),
-	} {
-		c := dialIdle(t, addr)
-		if err := c.send(m, time.Second); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		var remote *remoteError
-		if _, err := c.receive(10 * time.Second); !errors.As(err, &remote) {
-			t.Errorf("%s: answered by %v", name, err)
-		} else if strings.Contains(err.Error(), "internal error") {
-			t.Errorf("%s: %v", name, err)
-		}
-		c.close()
-	}
-}
-
-// dialIdle connects to a server as soon as it has done with its client.
-func dialIdle(t *testing.T, addr string) *controlConn {
-	t.Helper()
-	env := &environment{stderr: newOutput(), stdout: newOutput(), ctx: t.Context()}
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		c, err := dialControl(env, addr, 5*time.Second)
-		if err == nil {
-			return c
-		}
-		if !strings.Contains(err.Error(), "busy") || time.Now().After(deadline) {
-			t.Fatal(err)
-		}
 	}
 }

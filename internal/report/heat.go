@@ -92,9 +92,9 @@ func (h *Heat) panel(n int) (*plot.Plot, error) {
 
 // nominal is a Ticker of names at 0, step, 2*step and so on.
 func nominal(names []string, step float64) plot.ConstantTicks {
-	var list plot.ConstantTicks
+	list := make(plot.ConstantTicks, len(names))
 	for i, name := range names {
-		list = append(list, plot.Tick{Value: float64(i) * step, Label: name})
+		list[i] = plot.Tick{Value: float64(i) * step, Label: name}
 	}
 	return list
 }

@@ -42,8 +42,11 @@ var leaves = []string{"internal/mono", "internal/seq", "internal/slots"}
 var policies = []policy{
 	{dir: "internal/tidy"},
 	{
-		dir:  "internal/report",
-		libs: []string{"github.com/jedib0t/go-pretty/v6", "gonum.org/v1/plot"},
+		dir: "internal/report",
+		libs: []string{
+			"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3",
+			"golang.org/x/term", "gonum.org/v1/plot",
+		},
 	},
 	{dir: "internal/...", imports: leaves, deny: pureDeny},
 	{dir: "hotel", imports: leaves, deny: pureDeny},
@@ -75,6 +78,35 @@ var policies = []policy{
 		dir:     "examples/...",
 		imports: []string{"btl/...", "fabric/...", "frag", "hotel", "reliability"},
 		libs:    []string{"github.com/prometheus/client_golang"},
+	},
+	{
+		dir: "cmd/btlbench/plan", imports: []string{"fabric/impair"},
+		libs: []string{"github.com/agnivade/levenshtein"},
+	},
+	{
+		dir: "cmd/btlbench/layers",
+		imports: with(leaves, "btl", "cmd/btlbench/plan", "fabric", "fabric/impair",
+			"internal/report"),
+		libs: []string{"github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/sys"},
+	},
+	{
+		dir:     "cmd/btlbench/session",
+		imports: []string{"cmd/btlbench/layers", "cmd/btlbench/plan", "internal/report"},
+	},
+	{
+		dir: "cmd/btlbench/measure",
+		imports: []string{
+			"cmd/btlbench/layers", "cmd/btlbench/plan", "cmd/btlbench/session", "internal/report",
+		},
+		libs: []string{"golang.org/x/term"},
+	},
+	{
+		dir: "cmd/btlbench/systems", imports: []string{"cmd/btlbench/plan"},
+		libs: []string{"golang.org/x/sys"},
+	},
+	{
+		dir:     "cmd/btlbench/compare",
+		imports: []string{"cmd/btlbench/plan", "cmd/btlbench/systems", "internal/report"},
 	},
 	{
 		dir: "cmd/...",

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"gobtl/cmd/btlbench/systems"
 	"gobtl/internal/report"
 )
 
@@ -23,9 +24,6 @@ type Config struct {
 	// Self is this program's file, for its command "pair"; Present says why a provider is not here.
 	Self    string
 	Present func(provider string) error
-	// GobtlOnly leaves out the peers.
-	GobtlOnly bool
-
 	Machine report.Machine
 	// Progress, if not nil, is called before each step of total.
 	Progress func(step, total int, what string)
@@ -37,9 +35,9 @@ const failuresMax = 2
 // comparison is a run under way.
 type comparison struct {
 	cfg     *Config
-	host    *host
-	systems []system // that are there
-	points  []Point
+	host    *systems.Host
+	systems []systems.System // that are there
+	points  []systems.Point
 	report  *Report
 	values  map[valueKey]*Result
 	skipped map[valueKey]bool
@@ -48,35 +46,40 @@ type comparison struct {
 
 type valueKey struct {
 	id    string
-	point Point
+	point systems.Point
 }
 
 type failKey struct {
 	id       string
-	workload Workload
+	workload systems.Workload
 }
 
 // Systems lists what the configuration selects, present or not, in the order of the report.
-func Systems(cfg *Config) ([]Info, error) {
+func Systems(cfg *Config) ([]systems.Info, error) {
 	list, err := selected(cfg)
-	var infos []Info
+	var infos []systems.Info
 	for _, s := range list {
-		infos = append(infos, *s.info())
+		infos = append(infos, *s.Info())
 	}
 	return infos, err
 }
 
+// program is this program.
+func program(cfg *Config) systems.Program {
+	return systems.Program{Self: cfg.Self, Version: cfg.Machine.Version, Present: cfg.Present}
+}
+
 // selected lists the systems that the configuration names.
-func selected(cfg *Config) ([]system, error) {
-	all := systems(cfg)
+func selected(cfg *Config) ([]systems.System, error) {
+	all := systems.All(program(cfg))
 	if len(cfg.Only) == 0 {
 		return all, nil
 	}
-	var list []system
+	var list []systems.System
 	known := map[string]bool{}
 	for _, s := range all {
-		known[s.info().ID] = true
-		if slices.Contains(cfg.Only, s.info().ID) {
+		known[s.Info().ID] = true
+		if slices.Contains(cfg.Only, s.Info().ID) {
 			list = append(list, s)
 		}
 	}
@@ -98,8 +101,8 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // What stays is a few KiB in the temporary directory.
 	c := &comparison{
-		cfg: cfg, points: points(cfg.Quick), report: newReport(cfg),
-		host:   &host{cpus: cfg.CPUs, each: cfg.Each, limit: cfg.Limit, dir: dir},
+		cfg: cfg, points: systems.Points(cfg.Quick), report: newReport(cfg),
+		host:   systems.NewHost(cfg.CPUs, cfg.Each, cfg.Limit, dir),
 		values: map[valueKey]*Result{}, skipped: map[valueKey]bool{}, failed: map[failKey]int{},
 	}
 	begin := time.Now()
@@ -119,21 +122,21 @@ func (c *comparison) complete(ctx context.Context) error {
 	return err
 }
 
-// probe finds out which systems are there, and prepares those.
+// Probe finds out which systems are there, and prepares those.
 func (c *comparison) probe(ctx context.Context) error {
 	all, err := selected(c.cfg)
 	if err != nil {
 		return err
 	}
 	for _, s := range all {
-		about := *s.info()
-		version, err := s.probe(ctx, c.host)
-		var missing *missingError
+		about := *s.Info()
+		version, err := s.Probe(ctx, c.host)
+		var missing *systems.MissingError
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.As(err, &missing):
-			about.Missing = missing.what
+			about.Missing = missing.What
 		case err != nil:
 			about.Missing = err.Error()
 			c.report.Failures = append(c.report.Failures, Failure{System: about.ID, Message: err.Error()})
@@ -150,14 +153,14 @@ func (c *comparison) probe(ctx context.Context) error {
 // workload is, and the system that began comes last the next time: those that are compared run
 // close to each other, and none has the better half of whatever the machine is doing.
 func (c *comparison) run(ctx context.Context) error {
-	total := c.cfg.Rounds * len(workloads) * len(c.systems)
+	total := c.cfg.Rounds * len(systems.Workloads) * len(c.systems)
 	step, turn := 0, 0
 	for round := range c.cfg.Rounds {
-		for _, w := range workloads {
+		for _, w := range systems.Workloads {
 			for i := range c.systems {
 				s := c.systems[(i+turn)%len(c.systems)]
 				if c.cfg.Progress != nil {
-					c.cfg.Progress(step, total, fmt.Sprintf("%s: %s", w, s.info().Label))
+					c.cfg.Progress(step, total, fmt.Sprintf("%s: %s", w, s.Info().Label))
 				}
 				step++
 				if err := c.measure(ctx, s, w, round); err != nil {
@@ -170,19 +173,20 @@ func (c *comparison) run(ctx context.Context) error {
 	return nil
 }
 
-// measure measures one workload on one system once. An error ends the run.
-func (c *comparison) measure(ctx context.Context, s system, w Workload, round int) error {
-	id := s.info().ID
+// Measure measures one workload on one system once. An error ends the run.
+func (c *comparison) measure(ctx context.Context, s systems.System, w systems.Workload, round int,
+) error {
+	id := s.Info().ID
 	key := failKey{id, w}
 	if c.failed[key] >= failuresMax {
 		return nil
 	}
-	var todo []Point
+	var todo []systems.Point
 	for _, p := range c.points {
 		if p.Workload != w {
 			continue
 		}
-		if reason := s.cannot(p); reason != "" {
+		if reason := s.Cannot(p); reason != "" {
 			c.skip(id, p, reason)
 			continue
 		}
@@ -193,17 +197,17 @@ func (c *comparison) measure(ctx context.Context, s system, w Workload, round in
 	if len(todo) == 0 {
 		return nil
 	}
-	samples, err := s.measure(ctx, c.host, todo)
+	samples, err := s.Measure(ctx, c.host, todo)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	for _, sample := range samples {
 		c.add(id, sample, round)
 	}
-	var skipped *skippedError
+	var skipped *systems.SkippedError
 	switch {
 	case errors.As(err, &skipped):
-		for p, reason := range skipped.reasons {
+		for p, reason := range skipped.Reasons {
 			c.skip(id, p, reason)
 		}
 	case err != nil:
@@ -216,7 +220,7 @@ func (c *comparison) measure(ctx context.Context, s system, w Workload, round in
 }
 
 // add notes a value.
-func (c *comparison) add(id string, s Sample, round int) {
+func (c *comparison) add(id string, s systems.Sample, round int) {
 	key := valueKey{id, s.Point}
 	r := c.values[key]
 	if r == nil {
@@ -231,7 +235,7 @@ func (c *comparison) add(id string, s Sample, round int) {
 }
 
 // skip notes, once, that a system has no figure at a point.
-func (c *comparison) skip(id string, p Point, reason string) {
+func (c *comparison) skip(id string, p systems.Point, reason string) {
 	key := valueKey{id, p}
 	if c.skipped[key] {
 		return

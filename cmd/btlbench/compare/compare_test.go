@@ -7,64 +7,73 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gobtl/cmd/btlbench/systems"
 )
 
 // fake is a system whose values are given.
 type fake struct {
-	about   Info
-	value   func(round int, p Point) (float64, error)
+	about   systems.Info
+	value   func(round int, p systems.Point) (float64, error)
 	absent  error
-	skip    map[Point]string
-	rounds  map[Workload]int
+	skip    map[systems.Point]string
+	rounds  map[systems.Workload]int
 	journal *[]string
 }
 
-func (f *fake) info() *Info { return &f.about }
+func (f *fake) Info() *systems.Info { return &f.about }
 
-func (f *fake) probe(context.Context, *host) (string, error) { return "1", f.absent }
+func (f *fake) Probe(context.Context, *systems.Host) (string, error) { return "1", f.absent }
 
-func (f *fake) cannot(p Point) string { return f.skip[p] }
+func (f *fake) Cannot(p systems.Point) string { return f.skip[p] }
 
-func (f *fake) measure(_ context.Context, _ *host, points []Point) ([]Sample, error) {
+func (f *fake) Measure(_ context.Context, _ *systems.Host, points []systems.Point,
+) ([]systems.Sample, error) {
 	if f.rounds == nil {
-		f.rounds = map[Workload]int{}
+		f.rounds = map[systems.Workload]int{}
 	}
 	w := points[0].Workload
 	f.rounds[w]++
 	if f.journal != nil {
 		*f.journal = append(*f.journal, string(w)+" "+f.about.ID)
 	}
-	var samples []Sample
+	var samples []systems.Sample
 	for _, p := range points {
 		x, err := f.value(f.rounds[w], p)
 		if err != nil {
 			return samples, err
 		}
-		samples = append(samples, Sample{Point: p, Value: x, MedianUs: x / 2})
+		samples = append(samples, systems.Sample{Point: p, Value: x, MedianUs: x / 2})
 	}
 	return samples, nil
 }
 
 // times is a fake whose values are those of the round number, scaled.
-func times(id string, kind Kind, scale float64, journal *[]string) *fake {
+func times(id string, kind systems.Kind, scale float64, journal *[]string) *fake {
 	return &fake{
-		about: Info{ID: id, Label: "label of " + id, Kind: kind}, journal: journal,
-		value: func(round int, _ Point) (float64, error) { return scale * float64(round), nil },
+		about: systems.Info{ID: id, Label: "label of " + id, Kind: kind}, journal: journal,
+		value: func(round int, _ systems.Point) (float64, error) { return scale * float64(round), nil },
 	}
 }
 
 // compareFakes runs the comparison over fakes.
-func compareFakes(ctx context.Context, rounds int, list ...system) (*Report, error) {
+func compareFakes(ctx context.Context, rounds int, list ...systems.System) (*Report, error) {
 	cfg := &Config{Rounds: rounds, Quick: true, Each: time.Millisecond}
 	c := &comparison{
-		cfg: cfg, points: points(true), systems: list, report: newReport(cfg), host: &host{},
+		cfg: cfg, points: systems.Points(true), systems: list, report: newReport(cfg),
+		host:   &systems.Host{},
 		values: map[valueKey]*Result{}, skipped: map[valueKey]bool{}, failed: map[failKey]int{},
 	}
 	for _, s := range list {
-		c.report.Systems = append(c.report.Systems, *s.info())
+		c.report.Systems = append(c.report.Systems, *s.Info())
 	}
 	err := c.complete(ctx)
 	return c.report, err
+}
+
+// at is a point.
+func at(w systems.Workload, sizeBytes, window int) systems.Point {
+	return systems.Point{Workload: w, SizeBytes: sizeBytes, Window: window}
 }
 
 // TestTurns holds that systems take turns within each workload of each round, and that the first
@@ -72,7 +81,7 @@ func compareFakes(ctx context.Context, rounds int, list ...system) (*Report, err
 func TestTurns(t *testing.T) {
 	var journal []string
 	_, err := compareFakes(t.Context(), 2,
-		times("a", KindPeer, 1, &journal), times("b", KindPeer, 2, &journal))
+		times("a", systems.KindPeer, 1, &journal), times("b", systems.KindPeer, 2, &journal))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,26 +95,26 @@ func TestTurns(t *testing.T) {
 }
 
 func TestMediansAndRatios(t *testing.T) {
-	ours := times("ours", KindBTL, 2, nil)
-	ours.about.rawID = "raw"
-	report, err := compareFakes(t.Context(), 5, ours, times("raw", KindRaw, 1, nil),
-		times("slow", KindPeer, 16, nil), times("quick", KindPeer, 4, nil),
-		times("lossy", KindReference, 1, nil))
+	ours := times("ours", systems.KindBTL, 2, nil)
+	ours.about.RawID = "raw"
+	report, err := compareFakes(t.Context(), 5, ours, times("raw", systems.KindRaw, 1, nil),
+		times("slow", systems.KindPeer, 16, nil), times("quick", systems.KindPeer, 4, nil),
+		times("lossy", systems.KindReference, 1, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		id            string
-		p             Point
+		p             systems.Point
 		median, toRef float64
 		toRaw         float64 // 0 is none
 	}{
 		// The best peer has the least latency and the greatest rate; what loses is no peer.
-		{"ours", Point{Latency, 8, 1}, 6, 0.5, 2},
-		{"ours", Point{Rate, 8, 64}, 6, 0.125, 2},
-		{"raw", Point{Latency, 8, 1}, 3, 0.25, 0},
-		{"quick", Point{Latency, 8, 1}, 12, 1, 0},
-		{"quick", Point{Stream, 64 << 10, 64}, 12, 0.25, 0},
+		{"ours", at(systems.Latency, 8, 1), 6, 0.5, 2},
+		{"ours", at(systems.Rate, 8, 64), 6, 0.125, 2},
+		{"raw", at(systems.Latency, 8, 1), 3, 0.25, 0},
+		{"quick", at(systems.Latency, 8, 1), 12, 1, 0},
+		{"quick", at(systems.Stream, 64<<10, 64), 12, 0.25, 0},
 	} {
 		r := report.find(c.id, c.p)
 		switch {
@@ -135,14 +144,14 @@ func TestRatioOfRounds(t *testing.T) {
 // TestFailures holds that a system that fails is reported, keeps what it measured, is left alone
 // after a while, and costs the others nothing.
 func TestFailures(t *testing.T) {
-	bad := times("bad", KindPeer, 1, nil)
-	bad.value = func(_ int, p Point) (float64, error) {
-		if p.Workload == Latency && p.SizeBytes > 8 {
+	bad := times("bad", systems.KindPeer, 1, nil)
+	bad.value = func(_ int, p systems.Point) (float64, error) {
+		if p.Workload == systems.Latency && p.SizeBytes > 8 {
 			return 0, errors.New("no route")
 		}
 		return 1, nil
 	}
-	good := times("good", KindPeer, 1, nil)
+	good := times("good", systems.KindPeer, 1, nil)
 	report, err := compareFakes(t.Context(), 5, bad, good)
 	if err != nil {
 		t.Fatal(err)
@@ -150,13 +159,16 @@ func TestFailures(t *testing.T) {
 	if n := len(report.Failures); n != failuresMax {
 		t.Errorf("%d failures, want %d", n, failuresMax)
 	}
-	if r := report.find("bad", Point{Latency, 8, 1}); r == nil || len(r.Rounds) != failuresMax {
+	r := report.find("bad", at(systems.Latency, 8, 1))
+	if r == nil || len(r.Rounds) != failuresMax {
 		t.Errorf("what came before the failure: %+v", r)
 	}
-	if r := report.find("bad", Point{Rate, 8, 1}); r == nil || len(r.Rounds) != 5 {
+	r = report.find("bad", at(systems.Rate, 8, 1))
+	if r == nil || len(r.Rounds) != 5 {
 		t.Errorf("the other workloads: %+v", r)
 	}
-	if r := report.find("good", Point{Latency, 1024, 1}); r == nil || len(r.Rounds) != 5 {
+	r = report.find("good", at(systems.Latency, 1024, 1))
+	if r == nil || len(r.Rounds) != 5 {
 		t.Errorf("the other system: %+v", r)
 	}
 	failed := "failed: label of bad, latency, round 1: no route"
@@ -166,7 +178,7 @@ func TestFailures(t *testing.T) {
 	if why := report.GobtlFailed(); why != "" {
 		t.Errorf("blamed for a peer: %s", why)
 	}
-	bad.about.Kind = KindBTL
+	bad.about.Kind = systems.KindBTL
 	report, err = compareFakes(t.Context(), 1, bad, good)
 	if err != nil || !strings.Contains(report.GobtlFailed(), "no route") {
 		t.Errorf("%q, %v", report.GobtlFailed(), err)
@@ -177,18 +189,19 @@ func TestFailures(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	late := times("late", KindPeer, 1, nil)
-	late.value = func(round int, p Point) (float64, error) {
+	late := times("late", systems.KindPeer, 1, nil)
+	late.value = func(round int, p systems.Point) (float64, error) {
 		if round == 2 {
 			cancel(stop)
 		}
 		return 1, nil
 	}
-	report, err := compareFakes(ctx, 5, times("early", KindPeer, 1, nil), late)
+	report, err := compareFakes(ctx, 5, times("early", systems.KindPeer, 1, nil), late)
 	if !errors.Is(err, stop) || !report.Interrupted || len(report.Failures) != 0 {
 		t.Errorf("%v, %+v", err, report)
 	}
-	if r := report.find("early", Point{Latency, 8, 1}); r == nil || len(r.Rounds) < 1 {
+	r := report.find("early", at(systems.Latency, 8, 1))
+	if r == nil || len(r.Rounds) < 1 {
 		t.Errorf("what came before: %+v", r)
 	}
 	if !strings.HasPrefix(report.Table(), "interrupted") {
@@ -221,11 +234,11 @@ func TestSelect(t *testing.T) {
 		if _, ok := lineStyles[id]; !ok {
 			t.Errorf("%s has no line style", id)
 		}
-		raw := all[i].rawID
-		if raw != "" && !slices.ContainsFunc(all, func(s Info) bool { return s.ID == raw }) {
+		raw := all[i].RawID
+		if raw != "" && !slices.ContainsFunc(all, func(s systems.Info) bool { return s.ID == raw }) {
 			t.Errorf("%s is compared with %s, which is not there", id, raw)
 		}
-		if all[i].Kind == KindPeer && all[i].Package == "" {
+		if all[i].Kind == systems.KindPeer && all[i].Package == "" {
 			t.Errorf("no package brings %s", id)
 		}
 	}

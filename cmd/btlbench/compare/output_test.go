@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/cmd/btlbench/systems"
 	"gobtl/internal/report"
 )
 
@@ -25,32 +26,32 @@ func sampleReport(t *testing.T) *Report {
 		Machine: report.Machine{CPUModel: "A CPU", CPUs: 2, Kernel: "6.1", OS: "linux", Version: "v1"},
 	}
 	c := &comparison{
-		cfg: cfg, points: points(false), report: newReport(cfg), host: &host{},
+		cfg: cfg, points: systems.Points(false), report: newReport(cfg), host: &systems.Host{},
 		values: map[valueKey]*Result{}, skipped: map[valueKey]bool{}, failed: map[failKey]int{},
 	}
-	for i, s := range systems(cfg) {
-		about := *s.info()
+	for i, s := range systems.All(systems.Program{}) {
+		about := *s.Info()
 		about.Version = "1." + strconv.Itoa(i)
 		if about.ID == "ucx-tcp" {
 			about.Missing, about.Version = "ucx_perftest is not installed", ""
 			c.report.Systems = append(c.report.Systems, about)
 			continue
 		}
-		f := &fake{about: about, skip: map[Point]string{}}
+		f := &fake{about: about, skip: map[systems.Point]string{}}
 		perMessage, bytesPerUs := 2.5+float64(i)/2, 500*float64(1+i%5)
-		f.value = func(round int, p Point) (float64, error) {
+		f.value = func(round int, p systems.Point) (float64, error) {
 			us := (perMessage + float64(p.SizeBytes)/bytesPerUs) * (1 + float64(round)/100)
 			switch p.Workload {
-			case Latency:
+			case systems.Latency:
 				return us, nil
-			case Stream:
+			case systems.Stream:
 				return float64(p.SizeBytes) / (us/4 + float64(p.SizeBytes)/2/bytesPerUs), nil
 			default:
 				return 1e6 / us * math.Sqrt(float64(p.Window)), nil
 			}
 		}
 		for _, p := range c.points {
-			if reason := s.cannot(p); reason != "" {
+			if reason := s.Cannot(p); reason != "" {
 				f.skip[p] = reason
 			}
 		}
@@ -61,7 +62,7 @@ func sampleReport(t *testing.T) *Report {
 		t.Fatal(err)
 	}
 	c.report.Failures = append(c.report.Failures, Failure{
-		System: "mpi-rxd", Workload: Stream, Round: 2, Message: "exit status 1: " +
+		System: "mpi-rxd", Workload: systems.Stream, Round: 2, Message: "exit status 1: " +
 			strings.Repeat("a long complaint of mpirun's ", 10),
 	})
 	c.report.finish()
@@ -172,7 +173,7 @@ func TestPlots(t *testing.T) {
 			about := &sample.Systems[j]
 			measured := false
 			for _, r := range sample.Results {
-				measured = measured || r.System == about.ID && r.Workload == workloads[i]
+				measured = measured || r.System == about.ID && r.Workload == systems.Workloads[i]
 			}
 			if drawn := texts[about.Label]; drawn != measured {
 				t.Errorf("%s: %s: drawn %v, measured %v", name, about.Label, drawn, measured)

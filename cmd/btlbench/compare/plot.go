@@ -3,6 +3,8 @@ package compare
 import (
 	"fmt"
 
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/cmd/btlbench/systems"
 	"gobtl/internal/report"
 )
 
@@ -41,7 +43,7 @@ func PlotNames() []string { return []string{"latency.svg", "stream.svg", "rate.s
 
 // Plots returns the plots by file name.
 func (r *Report) Plots() (map[string]string, error) {
-	sizes := func(x float64) string { return sizeText(int(x)) }
+	sizes := func(x float64) string { return plan.SizeText(int(x)) }
 	plots := map[string]string{}
 	for i, plot := range []report.Lines{
 		{
@@ -60,7 +62,7 @@ func (r *Report) Plots() (map[string]string, error) {
 	} {
 		plot.XFactor = 8
 		for j := range r.Systems {
-			plot.Series = append(plot.Series, r.line(&r.Systems[j], workloads[i]))
+			plot.Series = append(plot.Series, r.line(&r.Systems[j], systems.Workloads[i]))
 		}
 		svg, err := plot.SVG()
 		if err != nil {
@@ -72,7 +74,7 @@ func (r *Report) Plots() (map[string]string, error) {
 }
 
 // line is a system's medians in one workload.
-func (r *Report) line(about *Info, w Workload) report.Line {
+func (r *Report) line(about *systems.Info, w systems.Workload) report.Line {
 	line := styleOf(about.ID)
 	line.Label = about.Label
 	for _, res := range r.Results {
@@ -80,7 +82,7 @@ func (r *Report) line(about *Info, w Workload) report.Line {
 			continue
 		}
 		x := res.SizeBytes
-		if w == Rate {
+		if w == systems.Rate {
 			x = res.Window
 		}
 		line.X, line.Y = append(line.X, float64(x)), append(line.Y, res.Median)

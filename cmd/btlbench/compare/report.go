@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"gobtl/cmd/btlbench/systems"
 	"gobtl/internal/report"
 )
 
@@ -26,7 +27,7 @@ type Report struct {
 	CPUs        []int          `json:"pinned_cpus"`
 	Rounds      int            `json:"rounds"`
 	EachMs      float64        `json:"each_ms"`
-	Systems     []Info         `json:"systems"`
+	Systems     []systems.Info `json:"systems"`
 	Results     []*Result      `json:"results"`
 	Skipped     []Skip         `json:"skipped"`
 	Failures    []Failure      `json:"failures"`
@@ -35,7 +36,7 @@ type Report struct {
 // Result is what all rounds measured of one system at one point.
 type Result struct {
 	System string `json:"system"`
-	Point
+	systems.Point
 	Unit   string  `json:"unit"`
 	Median float64 `json:"median"`
 	// P50Us is the median over the rounds of the median half round trip, 0 where that is not known.
@@ -59,16 +60,16 @@ type Value struct {
 // Skip is a figure that a system cannot have.
 type Skip struct {
 	System string `json:"system"`
-	Point
+	systems.Point
 	Reason string `json:"reason"`
 }
 
 // Failure is a measurement that failed.
 type Failure struct {
-	System   string   `json:"system"`
-	Workload Workload `json:"workload,omitempty"`
-	Round    int      `json:"round,omitempty"`
-	Message  string   `json:"message"`
+	System   string           `json:"system"`
+	Workload systems.Workload `json:"workload,omitempty"`
+	Round    int              `json:"round,omitempty"`
+	Message  string           `json:"message"`
 }
 
 func newReport(cfg *Config) *Report {
@@ -76,16 +77,18 @@ func newReport(cfg *Config) *Report {
 		Schema: Schema, StartedAt: time.Now().UTC().Truncate(time.Second), Machine: cfg.Machine,
 		CPUs: append([]int{}, cfg.CPUs...), Rounds: cfg.Rounds,
 		EachMs:  float64(cfg.Each) / float64(time.Millisecond),
-		Systems: []Info{}, Results: []*Result{}, Skipped: []Skip{}, Failures: []Failure{},
+		Systems: []systems.Info{}, Results: []*Result{}, Skipped: []Skip{}, Failures: []Failure{},
 	}
 }
 
-func unitOf(w Workload) string {
-	return map[Workload]string{Latency: "us", Stream: "MB/s", Rate: "messages/s"}[w]
+func unitOf(w systems.Workload) string {
+	return map[systems.Workload]string{
+		systems.Latency: "us", systems.Stream: "MB/s", systems.Rate: "messages/s",
+	}[w]
 }
 
 // find returns a system's result at a point, or nil.
-func (r *Report) find(id string, p Point) *Result {
+func (r *Report) find(id string, p systems.Point) *Result {
 	for _, res := range r.Results {
 		if res.System == id && res.Point == p {
 			return res
@@ -95,18 +98,18 @@ func (r *Report) find(id string, p Point) *Result {
 }
 
 // system returns a system's description.
-func (r *Report) system(id string) *Info {
+func (r *Report) system(id string) *systems.Info {
 	for i := range r.Systems {
 		if r.Systems[i].ID == id {
 			return &r.Systems[i]
 		}
 	}
-	return &Info{}
+	return &systems.Info{}
 }
 
 // order is the place of a system in the report.
 func (r *Report) order(id string) int {
-	return slices.IndexFunc(r.Systems, func(s Info) bool { return s.ID == id })
+	return slices.IndexFunc(r.Systems, func(s systems.Info) bool { return s.ID == id })
 }
 
 // finish sorts the results and computes what is computed of them.
@@ -123,7 +126,7 @@ func (r *Report) finish() {
 	}
 	slices.SortStableFunc(r.Results, func(a, b *Result) int {
 		return cmp.Or(
-			cmp.Compare(slices.Index(workloads, a.Workload), slices.Index(workloads, b.Workload)),
+			cmp.Compare(place(a.Workload), place(b.Workload)),
 			cmp.Compare(a.Window*sign(a.Workload), b.Window*sign(b.Workload)),
 			cmp.Compare(a.SizeBytes, b.SizeBytes),
 			cmp.Compare(r.order(a.System), r.order(b.System)))
@@ -132,27 +135,30 @@ func (r *Report) finish() {
 		if best := r.best(res.Point); best != nil {
 			res.ToBest = res.ratioTo(best)
 		}
-		if about := r.system(res.System); about.rawID != "" {
-			if raw := r.find(about.rawID, res.Point); raw != nil {
+		if about := r.system(res.System); about.RawID != "" {
+			if raw := r.find(about.RawID, res.Point); raw != nil {
 				res.ToRaw = res.ratioTo(raw)
 			}
 		}
 	}
 }
 
+// place is a workload's place in the report.
+func place(w systems.Workload) int { return slices.Index(systems.Workloads, w) }
+
 // sign keeps a stream's window, which follows from its size, out of the order.
-func sign(w Workload) int {
-	if w == Rate {
+func sign(w systems.Workload) int {
+	if w == systems.Rate {
 		return 1
 	}
 	return 0
 }
 
 // best is the peer's result with the best median at a point, or nil.
-func (r *Report) best(p Point) *Result {
+func (r *Report) best(p systems.Point) *Result {
 	var best *Result
 	for _, res := range r.Results {
-		if res.Point != p || r.system(res.System).Kind != KindPeer {
+		if res.Point != p || r.system(res.System).Kind != systems.KindPeer {
 			continue
 		}
 		if best == nil || better(p.Workload, res.Median, best.Median) {
@@ -163,8 +169,8 @@ func (r *Report) best(p Point) *Result {
 }
 
 // better says whether a value beats another.
-func better(w Workload, a, b float64) bool {
-	if w == Latency {
+func better(w systems.Workload, a, b float64) bool {
+	if w == systems.Latency {
 		return a < b
 	}
 	return a > b
@@ -200,7 +206,7 @@ func (res *Result) ratioTo(base *Result) *float64 {
 func (r *Report) GobtlFailed() string {
 	for i := range r.Failures {
 		f := &r.Failures[i]
-		if kind := r.system(f.System).Kind; kind == KindBTL || kind == KindRaw {
+		if kind := r.system(f.System).Kind; kind == systems.KindBTL || kind == systems.KindRaw {
 			return f.describe(r)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/cmd/btlbench/systems"
 	"gobtl/internal/report"
 )
 
@@ -16,7 +18,7 @@ func (r *Report) Table() string {
 		b.WriteString("interrupted: what follows is not all\n\n")
 	}
 	r.writeSummary(&b)
-	for _, w := range workloads {
+	for _, w := range systems.Workloads {
 		r.writeWorkload(&b, w)
 	}
 	r.writeNotes(&b)
@@ -25,11 +27,16 @@ func (r *Report) Table() string {
 
 // headline is the point of a workload that the summary shows: the last that was measured if the
 // one that it should be was not.
-func (r *Report) headline(w Workload) (p Point, ok bool) {
-	wanted := map[Workload]Point{
-		Latency: {Latency, rateBytes, 1}, Stream: {Stream, 1 << 20, streamWindow(1 << 20)},
-		Rate: {Rate, rateBytes, 64},
-	}[w]
+func (r *Report) headline(w systems.Workload) (p systems.Point, ok bool) {
+	const streamBytes = 1 << 20
+	wanted := systems.Point{Workload: w, SizeBytes: systems.RateBytes, Window: 1}
+	switch w {
+	case systems.Stream:
+		wanted.SizeBytes, wanted.Window = streamBytes, systems.StreamWindow(streamBytes)
+	case systems.Latency:
+	case systems.Rate:
+		wanted.Window = 64
+	}
 	for _, res := range r.Results {
 		if res.Workload == w && p != wanted {
 			p, ok = res.Point, true
@@ -48,17 +55,17 @@ func (r *Report) writeSummary(b *strings.Builder) {
 	b.WriteString(rounds + "; x: by the best peer's; /raw: by the bare fabric's\n\n")
 	g := report.Table{Left: []int{0}}
 	header := []string{"system"}
-	for _, w := range workloads {
+	for _, w := range systems.Workloads {
 		p, ok := r.headline(w)
 		if !ok {
 			continue
 		}
 		switch w {
-		case Latency:
-			header = append(header, sizeText(p.SizeBytes)+" B us", "p50")
-		case Stream:
-			header = append(header, sizeText(p.SizeBytes)+" MB/s")
-		case Rate:
+		case systems.Latency:
+			header = append(header, plan.SizeText(p.SizeBytes)+" B us", "p50")
+		case systems.Stream:
+			header = append(header, plan.SizeText(p.SizeBytes)+" MB/s")
+		case systems.Rate:
 			header = append(header, strconv.Itoa(p.Window)+" x 8 B k/s")
 		}
 		header = append(header, "x", "/raw")
@@ -74,7 +81,7 @@ func (r *Report) writeSummary(b *strings.Builder) {
 
 func (r *Report) summaryRow(id, label string) []string {
 	row := []string{label}
-	for _, w := range workloads {
+	for _, w := range systems.Workloads {
 		p, ok := r.headline(w)
 		if !ok {
 			continue
@@ -84,7 +91,7 @@ func (r *Report) summaryRow(id, label string) []string {
 			res = &Result{}
 		}
 		row = append(row, figure(w, res.Median))
-		if w == Latency {
+		if w == systems.Latency {
 			row = append(row, figure(w, res.P50Us))
 		}
 		row = append(row, ratioText(res.ToBest), ratioText(res.ToRaw))
@@ -93,8 +100,8 @@ func (r *Report) summaryRow(id, label string) []string {
 }
 
 // figure writes a median: three digits that mean something, or all before the point; "-" for none.
-func figure(w Workload, x float64) string {
-	if w == Rate {
+func figure(w systems.Workload, x float64) string {
+	if w == systems.Rate {
 		x /= 1e3
 	}
 	switch {
@@ -118,15 +125,15 @@ func ratioText(ratio *float64) string {
 	return strconv.FormatFloat(*ratio, 'f', 2, 64)
 }
 
-var workloadTitles = map[Workload]string{
-	Latency: "Latency: half a mean round trip in us, by message size",
-	Stream:  "Stream: MB/s in one direction, by message size",
-	Rate:    "Rate: 1000 messages/s of 8 B, by messages in flight",
+var workloadTitles = map[systems.Workload]string{
+	systems.Latency: "Latency: half a mean round trip in us, by message size",
+	systems.Stream:  "Stream: MB/s in one direction, by message size",
+	systems.Rate:    "Rate: 1000 messages/s of 8 B, by messages in flight",
 }
 
 // writeWorkload writes the medians of one workload, a line a system, a column a point.
-func (r *Report) writeWorkload(b *strings.Builder, w Workload) {
-	var columns []Point
+func (r *Report) writeWorkload(b *strings.Builder, w systems.Workload) {
+	var columns []systems.Point
 	for _, res := range r.Results {
 		if res.Workload == w && !slices.Contains(columns, res.Point) {
 			columns = append(columns, res.Point)
@@ -138,10 +145,10 @@ func (r *Report) writeWorkload(b *strings.Builder, w Workload) {
 	g := report.Table{Left: []int{0}}
 	header := []string{"system"}
 	for _, p := range columns {
-		if w == Rate {
+		if w == systems.Rate {
 			header = append(header, strconv.Itoa(p.Window))
 		} else {
-			header = append(header, sizeText(p.SizeBytes))
+			header = append(header, plan.SizeText(p.SizeBytes))
 		}
 	}
 	g.Heads = [][]string{header}
@@ -224,7 +231,7 @@ func (r *Report) writeNotes(b *strings.Builder) {
 func (r *Report) leftOut(id string) []string {
 	var reasons []string
 	which := map[string][]string{} // by reason, what is left out of each workload
-	for _, w := range workloads {
+	for _, w := range systems.Workloads {
 		sizes := map[string][]string{}
 		all := !slices.ContainsFunc(r.Results, func(res *Result) bool {
 			return res.System == id && res.Workload == w
@@ -237,8 +244,8 @@ func (r *Report) leftOut(id string) []string {
 			if !slices.Contains(reasons, s.Reason) {
 				reasons = append(reasons, s.Reason)
 			}
-			size := sizeText(s.SizeBytes)
-			if w == Rate {
+			size := plan.SizeText(s.SizeBytes)
+			if w == systems.Rate {
 				size = strconv.Itoa(s.Window)
 			}
 			sizes[s.Reason] = append(sizes[s.Reason], size)

@@ -198,7 +198,7 @@ func spread(col *column, all []float64) string {
 // UpdateDocs returns a document with what stands between its lines "matrix:begin" and "matrix:end"
 // replaced by the summary, with links to the maps beside it.
 func UpdateDocs(doc []byte, results []Result) ([]byte, error) {
-	var plots []string
+	plots := make([]string, 0, len(Maps()))
 	for _, m := range Maps() {
 		plots = append(plots, report.PlotPath(m.File))
 	}

@@ -1,0 +1,76 @@
+package layers
+
+import (
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/cmd/btlbench/plan"
+)
+
+// AllowedCPUs lists the CPUs that the process may run on.
+func AllowedCPUs() []int {
+	var set unix.CPUSet
+	if unix.SchedGetaffinity(os.Getpid(), &set) != nil {
+		return nil
+	}
+	var cpus []int
+	for cpu := range plan.CPUsMax {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus
+}
+
+// pinThread pins the calling thread, which must be locked to its goroutine.
+func pinThread(cpu int) error {
+	var set unix.CPUSet
+	set.Set(cpu)
+	return unix.SchedSetaffinity(0, &set)
+}
+
+// KeepOff moves the threads that exist, and those that they will start, away from the given CPUs,
+// provided that others remain. It is best effort: a thread that ends meanwhile is no error.
+func KeepOff(hot []int) {
+	var rest unix.CPUSet
+	for _, cpu := range AllowedCPUs() {
+		rest.Set(cpu)
+	}
+	for _, cpu := range hot {
+		rest.Clear(cpu)
+	}
+	if rest.Count() == 0 {
+		return
+	}
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return
+	}
+	for _, task := range tasks {
+		if tid, err := strconv.Atoi(task.Name()); err == nil {
+			_ = unix.SchedSetaffinity(tid, &rest)
+		}
+	}
+}
+
+// osYield lets another thread that waits for this CPU run.
+func osYield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+
+// processCPU is the CPU time of all threads of the process, in user space and in the kernel.
+func processCPU() time.Duration {
+	var ru unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &ru) != nil {
+		return 0
+	}
+	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
+}
+
+// ChildAttr makes a child die with its parent, and keeps the terminal's signals from it: the parent
+// decides what they mean. The thread that starts the child must live as long as the child should.
+func ChildAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+}

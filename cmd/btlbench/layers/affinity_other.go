@@ -1,0 +1,27 @@
+//go:build !linux
+
+package layers
+
+import (
+	"errors"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// Without Linux's calls nothing is pinned and CPU time is not known; the rest works.
+
+// AllowedCPUs does nothing here.
+func AllowedCPUs() []int { return nil }
+
+func pinThread(int) error { return errors.ErrUnsupported }
+
+// KeepOff does nothing here.
+func KeepOff([]int) {}
+
+func osYield() { runtime.Gosched() }
+
+func processCPU() time.Duration { return 0 }
+
+// ChildAttr does nothing here.
+func ChildAttr() *syscall.SysProcAttr { return nil }

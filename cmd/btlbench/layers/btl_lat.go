@@ -1,0 +1,149 @@
+package layers
+
+import (
+	"gobtl/btl"
+	"gobtl/cmd/btlbench/plan"
+)
+
+// latClient plays ping-pong: with messages in lat, with puts into each other's memory in put_lat.
+func (p *btlPort) latClient(r *Round) error {
+	play := p.pingPong
+	if r.Test == plan.TestPutLat {
+		play = p.putPingPong
+	}
+	if _, err := play(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
+		return err
+	}
+	r.Meter.Hist.reset()
+	watch, begin := startWatch(), clock()
+	done, err := play(r, newLimit(r.Messages, r.DurationNs, clock()))
+	r.Meter.Elapsed = clock().Sub(begin)
+	r.Usage = watch.read()
+	// Each round trip is two messages.
+	r.Meter.Messages, r.Meter.Bytes = 2*done, 2*done*int64(r.SizeBytes)
+	return err
+}
+
+// pingPong is the client's hot loop. As in the raw layer a round trip begins where the one before
+// it ended, and is recorded while the next is under way. The clock is read once per pass, because
+// Progress wants it; the reading that ends a round trip is taken after the pass that brought the
+// reply.
+func (p *btlPort) pingPong(r *Round, l limit) (done int64, err error) {
+	now := clock()
+	last := int64(-1)
+	for done < l.messages && now < l.until && !r.over() {
+		start := now
+		p.gotReply = false
+		if err := p.sendPing(r); err != nil {
+			return done, err
+		}
+		if last >= 0 {
+			r.Meter.Hist.Record(last)
+		}
+		var s spin
+		for !p.gotReply {
+			n, err := p.m.Progress(now)
+			if err == nil {
+				err = p.check()
+			}
+			if err == nil && p.stream.on {
+				err = p.feed(r, now)
+			}
+			if err != nil {
+				return done, err
+			}
+			now = clock()
+			if n == 0 && s.idle() && p.stuck(now) {
+				return done, errStuck
+			}
+		}
+		last = int64(now - start)
+		done++
+	}
+	if last >= 0 {
+		r.Meter.Hist.Record(last)
+	}
+	return done, nil
+}
+
+// sendPing sends the next message, whatever that takes.
+func (p *btlPort) sendPing(r *Round) error {
+	for {
+		sent, err := p.tryMessage(r, r.Sent)
+		if err != nil {
+			return err
+		}
+		if sent {
+			r.Sent++
+			return nil
+		}
+		if err := p.pass(clock()); err != nil {
+			return err
+		}
+		if err := p.check(); err != nil {
+			return err
+		}
+	}
+}
+
+// tryMessage sends message n, if there is room for it.
+func (p *btlPort) tryMessage(r *Round, n uint64) (bool, error) {
+	if r.Verify && r.SizeBytes == 1 && p.farAhead(n) {
+		return false, nil
+	}
+	slot, ok := p.take()
+	if !ok {
+		return false, nil
+	}
+	if r.Verify {
+		fillPattern(p.slot(slot), n)
+	}
+	return p.messages.send(p.ep, tagData, slot)
+}
+
+// farAhead says that before message n as many may be on their way as their stamps of one byte can
+// tell apart. A packet may hold many of them, so they are counted from when nothing was on its way.
+func (p *btlPort) farAhead(n uint64) bool {
+	if packets, fragments := p.ep.Outstanding(); packets+fragments == 0 {
+		p.settled = n
+	}
+	return n-p.settled >= 64
+}
+
+// onPong takes the reply to a ping.
+func (p *btlPort) onPong(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	p.note(data)
+	p.gotReply = true
+}
+
+// note counts a message that arrived, and verifies it.
+func (p *btlPort) note(data []byte) {
+	r := p.r
+	p.received++
+	r.Tally.Messages++
+	r.Tally.Bytes += int64(len(data))
+	if r.Verify {
+		r.Tally.check(data, r.SizeBytes)
+	}
+}
+
+// onPing answers a ping from inside the handler, which is what makes the answer fast. Each answer
+// has a number of its own, as each ping has: they are the same as long as none is lost.
+func (p *btlPort) onPing(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	p.note(data)
+	p.repliesDue++
+	_ = p.sendReplies(p.r) // An error will come again where it can be returned.
+}
+
+// sendReplies sends the replies that are due.
+func (p *btlPort) sendReplies(r *Round) error {
+	for p.repliesDue > 0 {
+		sent, err := p.tryMessage(r, r.Sent)
+		if err != nil || !sent {
+			return err
+		}
+		r.Sent++
+		p.repliesDue--
+	}
+	return nil
+}

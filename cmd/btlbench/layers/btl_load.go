@@ -1,0 +1,173 @@
+package layers
+
+import (
+	"time"
+
+	"gobtl/btl"
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/mono"
+)
+
+// Latency under load: the ping-pong of lat, while the client streams messages to the server on the
+// same connection, a window of them in flight. A ping stands in one queue with the stream, so what
+// it waits for is what the transport lets wait ahead of it.
+
+const (
+	// loadWarmup and loadCalibration are how long the stream runs alone before a round that offers a
+	// part of what it reaches then.
+	loadWarmup      = 50 * time.Millisecond
+	loadCalibration = 100 * time.Millisecond
+)
+
+// loadStream is the stream beside a ping-pong.
+type loadStream struct {
+	messages
+	on     bool
+	window int
+	// bytesPerNs is the rate to keep to, 0 for none; offered counts from since.
+	bytesPerNs float64
+	since      mono.Time
+	offered    float64
+}
+
+// resetFor makes the stream ready for a round, and leaves it off.
+func (s *loadStream) resetFor(r *Round) {
+	s.on, s.window, s.bytesPerNs, s.offered = false, 0, 0, 0
+	if r.Test == plan.TestLatLoad && r.Load != plan.LoadIdle && !r.Server {
+		s.window = r.Window
+	}
+	s.messages.reset(s.window, r.LoadBytes, r.Verify)
+}
+
+// start lets the stream flow, at a rate or at any.
+func (s *loadStream) start(bytesPerNs float64, now mono.Time) {
+	s.on, s.bytesPerNs, s.since, s.offered = true, bytesPerNs, now, 0
+}
+
+// due says that the stream may send a message now.
+func (s *loadStream) due(now mono.Time) bool {
+	if s.inFlight >= s.window {
+		return false
+	}
+	return s.bytesPerNs == 0 || s.offered <= s.bytesPerNs*float64(now.Sub(s.since))
+}
+
+// latLoadClient measures a ping-pong beside a stream; without load it is that of lat.
+func (p *btlPort) latLoadClient(r *Round) error {
+	s := &p.stream
+	if r.Load == plan.LoadIdle {
+		return p.latClient(r)
+	}
+	bytesPerNs := 0.0
+	if r.Load != plan.LoadMax {
+		reached, err := p.calibrate(r)
+		if err != nil {
+			return err
+		}
+		bytesPerNs = reached * float64(r.Load) / 100
+	}
+	s.start(bytesPerNs, clock())
+	if _, err := p.pingPong(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
+		return err
+	}
+	r.Meter.Hist.reset()
+	acked, watch, begin := s.acked, startWatch(), clock()
+	done, err := p.pingPong(r, newLimit(r.Messages, r.DurationNs, begin))
+	r.Meter.Elapsed = clock().Sub(begin)
+	r.Usage = watch.read()
+	r.Meter.Messages, r.Meter.Bytes = 2*done, 2*done*int64(r.SizeBytes)
+	r.Meter.LoadBytes = int64(s.acked-acked) * int64(r.LoadBytes)
+	if err != nil {
+		return err
+	}
+	return p.drainLoad()
+}
+
+// calibrate returns what the stream reaches alone.
+func (p *btlPort) calibrate(r *Round) (bytesPerNs float64, err error) {
+	s := &p.stream
+	s.start(0, clock())
+	if err := p.flowFor(r, loadWarmup); err != nil {
+		return 0, err
+	}
+	acked, begin := s.acked, clock()
+	if err := p.flowFor(r, loadCalibration); err != nil {
+		return 0, err
+	}
+	reached := float64(s.acked-acked) * float64(r.LoadBytes) / float64(clock().Sub(begin))
+	// A stream that got nothing through in that time has to be given some rate.
+	reached = max(reached, float64(r.LoadBytes)/float64(loadCalibration))
+	return reached, p.drainLoad()
+}
+
+// flowFor lets the stream run alone for a time.
+func (p *btlPort) flowFor(r *Round, d time.Duration) error {
+	for now, until := clock(), clock().Add(d); now < until && !r.over(); now = clock() {
+		if _, err := p.m.Progress(now); err != nil {
+			return err
+		}
+		if err := p.check(); err != nil {
+			return err
+		}
+		if err := p.feed(r, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// feed sends what the stream may send now.
+func (p *btlPort) feed(r *Round, now mono.Time) error {
+	s := &p.stream
+	for s.due(now) {
+		slot, ok := s.take()
+		if !ok {
+			return nil
+		}
+		if r.Verify {
+			fillPattern(s.slot(slot), r.LoadSent)
+		}
+		sent, err := s.send(p.ep, tagLoad, slot)
+		if err != nil || !sent {
+			return err
+		}
+		r.LoadSent++
+		s.offered += float64(r.LoadBytes)
+	}
+	return nil
+}
+
+// drainLoad ends the stream: it waits until the peer has acknowledged all of it.
+func (p *btlPort) drainLoad() error {
+	s := &p.stream
+	s.on = false
+	flushed := false
+	p.ep.Flush(clock(), func(error) { flushed = true }) // An error has ended the connection as well.
+	var idle spin
+	for !flushed || s.inFlight > 0 {
+		now := clock()
+		n, err := p.m.Progress(now)
+		if err == nil {
+			err = p.check()
+		}
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			idle.busy()
+		} else if idle.idle() && p.stuck(now) {
+			return errStuck
+		}
+	}
+	return nil
+}
+
+// onLoad counts a message of the stream, and verifies it.
+func (p *btlPort) onLoad(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	r := p.r
+	r.loadTally.Messages++
+	r.loadTally.Bytes += int64(len(data))
+	if r.Verify {
+		r.loadTally.check(data, r.LoadBytes)
+	}
+}

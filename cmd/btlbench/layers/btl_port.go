@@ -1,0 +1,479 @@
+package layers
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/fabric"
+	"gobtl/internal/mono"
+)
+
+// The tags of the benchmark's messages. The transport may deliver messages in any order, so none of
+// them means anything by its place: counts and numbers are absolute within a round.
+const (
+	tagData    btl.Tag = 1 // a message that is measured
+	tagGo      btl.Tag = 2 // phase: the server of bibw may send
+	tagFin     btl.Tag = 3 // phase, sent: no more comes in this phase
+	tagFinSeen btl.Tag = 4 // received: all that the fin announced
+	tagWindow  btl.Tag = 5 // received: a window is complete (rate)
+	tagPut     btl.Tag = 6 // number, slot: a put is in place (put_bw with --verify)
+	tagPutSeen btl.Tag = 7 // slot: its place may be written again
+	tagLoad    btl.Tag = 8 // a message of the stream beside a ping-pong (lat_load)
+)
+
+// btlPort is one side's end of the transport: a module with one connection.
+type btlPort struct {
+	m   *btl.Module
+	ep  *btl.Endpoint
+	cfg *Config
+	// err is why the connection ended.
+	err error
+
+	r *Round
+	watchdog
+	messages
+	puts
+	flow
+	stream loadStream
+}
+
+var _ Layer = (*btlPort)(nil)
+
+// openBTL opens a module.
+func openBTL(open openDomainFunc, info *fabric.Info, cfg *Config) (*btlPort, error) {
+	config, err := moduleConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	dcfg, err := config.DomainConfig(*info)
+	if err != nil {
+		return nil, err
+	}
+	dom, err := open(dcfg)
+	if err != nil {
+		return nil, err
+	}
+	m, err := btl.Open(dom, config)
+	if err != nil {
+		return nil, err
+	}
+	p := &btlPort{m: m, cfg: cfg}
+	p.doneFn, p.putDoneFn = p.onDone, p.onPutDone
+	p.stream.doneFn = p.stream.onDone
+	m.OnEndpoint(p.onEndpoint)
+	return p, nil
+}
+
+// onEndpoint follows the one connection: the client opens it, the server takes the first that
+// comes.
+func (p *btlPort) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
+	switch {
+	case ev == btl.EventConnected && p.ep == nil:
+		p.ep = ep
+	case ev != btl.EventConnected && p.ep == ep:
+		if err == nil {
+			err = btl.ErrClosed
+		}
+		p.err = err
+	}
+}
+
+func (p *btlPort) offer() Offer {
+	limits := p.m.Limits()
+	return Offer{
+		Layer: plan.LayerBTL, Name: p.m.Name(), RecvCapacity: limits.CreditPackets,
+		MTUBytes: limits.MTUBytes, MessageBytesMax: limits.FragmentBytesMax,
+	}
+}
+
+// Connect brings the connection up. Both sides are given the other's name, but only the client,
+// which is asked first, uses it: the server waits for it.
+func (p *btlPort) connect(peer Offer, timeout time.Duration) (err error) {
+	if !p.cfg.Server {
+		if p.ep, err = p.m.Connect(clock(), peer.Name); err != nil {
+			return err
+		}
+	}
+	deadline := clock().Add(timeout)
+	for {
+		now := clock()
+		if err := p.pass(now); err != nil {
+			return err
+		}
+		if p.ep != nil && p.ep.Connected() {
+			return nil
+		}
+		if now >= deadline {
+			return fmt.Errorf("%w within %v", btl.ErrUnreachable, timeout)
+		}
+		p.nap()
+	}
+}
+
+// pass does one pass of progress, and returns why the connection ended, if it has.
+func (p *btlPort) pass(now mono.Time) error {
+	if _, err := p.m.Progress(now); err != nil {
+		return err
+	}
+	return p.err
+}
+
+// nap sleeps until something arrives, for a millisecond at most.
+func (p *btlPort) nap() {
+	if p.m.Wait(time.Millisecond) != nil {
+		time.Sleep(idleNap)
+	}
+}
+
+func (p *btlPort) idle() error {
+	if err := p.pass(clock()); err != nil {
+		return err
+	}
+	p.nap()
+	return nil
+}
+
+func (p *btlPort) facts() Facts {
+	limits, config := p.m.Limits(), p.m.Config()
+	return Facts{
+		MTUBytes: limits.MTUBytes, InjectBytes: p.m.Info().InjectBytes,
+		RecvCapacity: limits.CreditPackets, RecvBufferBytes: limits.RecvBufferBytes,
+		CreditPackets: limits.CreditPackets, TinyBytes: limits.TinyBytes, Profile: config.Profile,
+	}
+}
+
+func (p *btlPort) Counters() Counters {
+	s := p.m.Stats()
+	c := Counters{
+		SegmentsSent: s.SegmentsSent(), Retransmits: s.Retransmits(), Duplicates: s.Duplicates(),
+		All: make(map[string]uint64),
+	}
+	for _, counter := range btl.Counters() {
+		c.All[counter.String()] = s.Get(counter)
+	}
+	return c
+}
+
+func (p *btlPort) State() State {
+	return State{Path: newPathRecord(p.ep), Fabric: newAttrRecords(p.m.Info().Attrs)}
+}
+
+// closeGrace bounds how long a side waits for the peer to hear that it closes.
+const closeGrace = 300 * time.Millisecond
+
+func (p *btlPort) close() error {
+	if p.err == nil {
+		now := clock()
+		deadline := now.Add(closeGrace)
+		p.m.Drain(now, deadline)
+		for ; !p.m.Drained() && now < deadline; now = clock() {
+			if p.pass(now) != nil {
+				break
+			}
+		}
+	}
+	return p.m.Close()
+}
+
+// Prepare resets the counts of a round, and exposes memory for a test of puts.
+func (p *btlPort) Prepare(r *Round) (handle uint64, err error) {
+	if err := p.settle(); err != nil {
+		return 0, err
+	}
+	p.r = r
+	p.flow = flow{windowAt: uint64(r.Window)}
+	p.watchdog = watchdog{since: clock()}
+	p.messages.resetFor(r)
+	p.stream.resetFor(r)
+	if handle, err = p.exposeFor(r); err != nil {
+		return 0, err
+	}
+	for tag, h := range p.handlers(r) {
+		if err := p.m.Handle(tag, h); err != nil {
+			return 0, err
+		}
+	}
+	return handle, p.err
+}
+
+// settle waits until what the round before has sent is acknowledged: the last message of a
+// ping-pong is not when the reply to it arrives, and its slot would be given back to a round that
+// has it already. The peer makes progress meanwhile.
+func (p *btlPort) settle() error {
+	p.watchdog = watchdog{since: clock()}
+	for p.inFlight+p.stream.inFlight > 0 {
+		now := clock()
+		if err := p.pass(now); err != nil {
+			return err
+		}
+		if p.stuck(now) {
+			return errStuck
+		}
+	}
+	return nil
+}
+
+// handlers are what a round does with the messages that arrive.
+func (p *btlPort) handlers(r *Round) map[btl.Tag]btl.Handler {
+	data := p.onStreamData
+	if plan.IsPingPong(r.Test) {
+		data = p.onPong
+		if r.Server {
+			data = p.onPing
+		}
+	}
+	return map[btl.Tag]btl.Handler{
+		tagData: data, tagGo: p.onGo, tagFin: p.onFin, tagFinSeen: p.onFinSeen,
+		tagWindow: p.onWindow, tagPut: p.onPut, tagPutSeen: p.onPutSeen, tagLoad: p.onLoad,
+	}
+}
+
+func (p *btlPort) Client(r *Round) error {
+	switch r.Test {
+	case plan.TestLat, plan.TestPutLat:
+		return p.latClient(r)
+	case plan.TestLatLoad:
+		return p.latLoadClient(r)
+	case plan.TestPutBW:
+		return p.putClient(r)
+	}
+	return p.streamClient(r)
+}
+
+// Server answers a round: most of it happens in the handlers.
+func (p *btlPort) Server(r *Round) error {
+	watch := startWatch()
+	defer func() { r.Usage = watch.read() }()
+	if r.Test == plan.TestPutLat {
+		return p.putLatServer(r)
+	}
+	var s spin
+	for !r.over() {
+		n, err := p.m.Progress(clock())
+		if err != nil {
+			return err
+		}
+		if p.err != nil {
+			return p.err
+		}
+		if err := p.serveDue(r); err != nil {
+			return err
+		}
+		if n > 0 {
+			s.busy()
+		} else {
+			s.idle()
+		}
+	}
+	return nil
+}
+
+// errStuck would be a bug of the transport or of this program: both sides live, and a message that
+// was sent does not arrive.
+var errStuck = errors.New("no message arrives although the peer answers")
+
+// errStray would be a bug of this program: a message of the round before has ended in this one.
+var errStray = errors.New("a message ended that this round did not send")
+
+// watchdog notices that nothing happens.
+type watchdog struct {
+	mark  uint64
+	since mono.Time
+}
+
+// stuck says that for twice the peer timeout nothing new was sent or delivered. The transport
+// itself notices a peer that is dead; this is about one that lives. It is asked only rarely.
+func (p *btlPort) stuck(now mono.Time) bool {
+	s := p.m.Stats()
+	packets, fragments := p.ep.Outstanding()
+	mark := s.SegmentsSent() + s.Get(btl.CntRecvPayloadBytes) + s.Get(btl.CntDelivered) +
+		s.Get(btl.CntDone) + uint64(packets)<<40 + uint64(fragments)<<52
+	if mark != p.mark {
+		p.mark, p.since = mark, now
+	}
+	return now.Sub(p.since) > 2*p.cfg.PeerTimeout()
+}
+
+// Messages are the memory of the messages on their way.
+type messages struct {
+	mem  []byte
+	size int
+	// apart says that each slot has memory of its own: its contents are of one message.
+	apart    bool
+	free     []uint32 // slots that may be used
+	inFlight int
+	acked    uint64 // of those that were in flight
+	doneFn   func(*btl.Fragment, error)
+	// sendErr is how a send ended, if not well.
+	sendErr error
+}
+
+// resetFor makes the slots for a round: one for each message in flight.
+func (s *messages) resetFor(r *Round) {
+	slots := r.Window
+	if plan.IsLatency(r.Test) {
+		slots = 4 // The latest, those whose acknowledgement is still on its way, and one to spare.
+	}
+	s.reset(slots, r.SizeBytes, r.Verify || r.Test == plan.TestPutLat)
+}
+
+// reset makes slots for messages of a size. Without contents that matter, which is what apart says,
+// they share their memory.
+func (s *messages) reset(slots, size int, apart bool) {
+	s.size, s.apart, s.inFlight, s.acked, s.sendErr = size, apart, 0, 0, nil
+	need := s.size
+	if s.apart {
+		need *= slots
+	}
+	if cap(s.mem) < need {
+		s.mem = make([]byte, need)
+	}
+	s.mem = s.mem[:need]
+	s.free = s.free[:0]
+	for i := range slots {
+		s.free = append(s.free, uint32(slots-1-i))
+	}
+}
+
+// slot is the memory of a slot.
+func (s *messages) slot(i uint32) []byte {
+	if s.apart {
+		return s.mem[int(i)*s.size:][:s.size]
+	}
+	return s.mem
+}
+
+// take lends a slot, if there is one.
+func (s *messages) take() (uint32, bool) {
+	n := len(s.free) - 1
+	if n < 0 {
+		return 0, false
+	}
+	i := s.free[n]
+	s.free = s.free[:n]
+	return i, true
+}
+
+// onDone is called when a queued message was acknowledged, or failed.
+func (s *messages) onDone(f *btl.Fragment, err error) {
+	if s.inFlight == 0 {
+		s.sendErr = errStray
+		return
+	}
+	s.inFlight--
+	s.acked++
+	s.free = append(s.free, uint32(f.Context))
+	if err != nil && s.sendErr == nil {
+		s.sendErr = err
+	}
+}
+
+// send sends the message in a slot, and gives the slot back when the transport has no use for it
+// any more. false means back-pressure: nothing was sent, the slot is free again.
+func (s *messages) send(ep *btl.Endpoint, tag btl.Tag, slot uint32) (bool, error) {
+	data := s.slot(slot)
+	if len(data) <= ep.MaxTiny() {
+		err := ep.SendImmediate(ep.Now(), tag, data)
+		if err == nil {
+			s.free = append(s.free, slot)
+			return true, nil
+		}
+		if !errors.Is(err, btl.ErrAgain) {
+			return false, err
+		}
+	}
+	f, err := ep.Prepare(tag, data)
+	if err != nil {
+		s.free = append(s.free, slot)
+		return false, again(err)
+	}
+	f.Context, f.OnDone = uint64(slot), s.doneFn
+	return s.give(ep, f, slot)
+}
+
+// give gives a prepared fragment to the transport.
+func (s *messages) give(ep *btl.Endpoint, f *btl.Fragment, slot uint32) (bool, error) {
+	status, err := ep.Send(ep.Now(), f)
+	switch {
+	case err != nil:
+		_ = ep.Free(f) // It is ours after a refused Send.
+		s.free = append(s.free, slot)
+		return false, again(err)
+	case status == btl.Done:
+		s.free = append(s.free, slot)
+	default:
+		s.inFlight++
+	}
+	return true, nil
+}
+
+// again drops an error that means back-pressure.
+func again(err error) error {
+	if errors.Is(err, btl.ErrAgain) {
+		return nil
+	}
+	return err
+}
+
+// noteBytes is the size of a note: the number of its round, and two more.
+const noteBytes = 24
+
+// tell sends a note of up to two numbers. It must not be lost, so what cannot be sent now is
+// queued; an error is final.
+func (p *btlPort) tell(tag btl.Tag, a, b uint64) error {
+	var note [noteBytes]byte
+	binary.LittleEndian.PutUint64(note[:], p.r.Number)
+	binary.LittleEndian.PutUint64(note[8:], a)
+	binary.LittleEndian.PutUint64(note[16:], b)
+	now := clock()
+	err := p.ep.SendImmediate(now, tag, note[:])
+	if !errors.Is(err, btl.ErrAgain) {
+		return err
+	}
+	f, err := p.ep.Alloc(tag, len(note))
+	if err == nil {
+		copy(f.Bytes(), note[:])
+		if _, err = p.ep.Send(now, f); err != nil {
+			_ = p.ep.Free(f)
+		}
+	}
+	if errors.Is(err, btl.ErrAgain) {
+		p.notes = append(p.notes, noteDue{tag: tag, a: a, b: b})
+		return nil
+	}
+	return err
+}
+
+// noteDue is a note that found no room.
+type noteDue struct {
+	tag  btl.Tag
+	a, b uint64
+}
+
+// readNote reads what tell sent. A note of an earlier round is none: nobody waits for the last
+// notes of a round, and one that was lost comes again when the next round has begun.
+func (p *btlPort) readNote(data []byte) (a, b uint64, ok bool) {
+	if len(data) != noteBytes || binary.LittleEndian.Uint64(data) != p.r.Number {
+		return 0, 0, false
+	}
+	return binary.LittleEndian.Uint64(data[8:]), binary.LittleEndian.Uint64(data[16:]), true
+}
+
+// check returns why the round cannot go on.
+func (p *btlPort) check() error {
+	switch {
+	case p.err != nil:
+		return p.err
+	case p.sendErr != nil:
+		return p.sendErr
+	case p.stream.sendErr != nil:
+		return p.stream.sendErr
+	case p.r.Halted.Load():
+		return ErrHalted
+	}
+	return nil
+}

@@ -1,0 +1,294 @@
+package layers
+
+import (
+	"gobtl/btl"
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/mono"
+)
+
+// puts is what a round of puts needs: the memory that the peer writes, and what it wrote.
+type puts struct {
+	region    *btl.Region
+	place     []byte // the region's memory
+	numbers   []uint64
+	putDoneFn func(*btl.Fragment, error)
+}
+
+// exposeFor exposes memory for a round of puts: one message in put_lat, a window of them in put_bw.
+// It begins as zeros. What an earlier round exposed is withdrawn.
+func (p *btlPort) exposeFor(r *Round) (uint64, error) {
+	if p.region != nil {
+		p.region.Close()
+		p.region = nil
+	}
+	if !plan.IsPut(r.Test) || r.Test == plan.TestPutBW && !r.Server {
+		return 0, nil
+	}
+	sizeBytes := r.SizeBytes
+	if r.Test == plan.TestPutBW {
+		sizeBytes *= r.Window
+	}
+	if cap(p.place) < sizeBytes {
+		p.place = make([]byte, sizeBytes)
+	}
+	p.place = p.place[:sizeBytes]
+	clear(p.place)
+	var err error
+	if p.region, err = p.m.Expose(p.place, btl.RemoteWrite); err != nil {
+		return 0, err
+	}
+	return uint64(p.region.Handle()), nil
+}
+
+// tryPut puts message n into place of the peer's memory, from a slot of this side's.
+func (p *btlPort) tryPut(r *Round, slot uint32, offset uint64, tracked bool) (bool, error) {
+	f, err := p.ep.PreparePut(p.slot(slot), btl.Handle(r.Handle), offset)
+	if err != nil {
+		p.messages.free = append(p.messages.free, slot)
+		return false, again(err)
+	}
+	f.Context, f.OnDone = uint64(slot), p.doneFn
+	if tracked {
+		f.Signal, f.OnDone = true, p.putDoneFn
+	}
+	return p.messages.give(p.ep, f, slot)
+}
+
+// putPingPong is pingPong with puts: each side waits for the last byte of its memory to become what
+// the peer is about to write, as ucx_perftest does. Packets of a large put may be written in any
+// order, so under --verify a message has arrived when all of it is right; one that never becomes
+// right ends the round, and what is wrong of it is counted.
+func (p *btlPort) putPingPong(r *Round, l limit) (done int64, err error) {
+	now := clock()
+	last := int64(-1)
+	for done < l.messages && now < l.until && !r.over() {
+		start := now
+		if err := p.sendPut(r); err != nil {
+			return done, err
+		}
+		if last >= 0 {
+			r.Meter.Hist.Record(last)
+		}
+		if now, err = p.awaitPut(r, start); err != nil {
+			return done, err
+		}
+		last = int64(now - start)
+		done++
+	}
+	if last >= 0 {
+		r.Meter.Hist.Record(last)
+	}
+	return done, nil
+}
+
+// sendPut puts the next message, whatever that takes.
+func (p *btlPort) sendPut(r *Round) error {
+	for {
+		if slot, ok := p.take(); ok {
+			p.fillPut(r, p.slot(slot), r.Sent)
+			sent, err := p.tryPut(r, slot, 0, false)
+			if err != nil {
+				return err
+			}
+			if sent {
+				r.Sent++
+				return nil
+			}
+		}
+		if err := p.pass(clock()); err != nil {
+			return err
+		}
+		if err := p.check(); err != nil {
+			return err
+		}
+	}
+}
+
+// Puts are numbered from 1 in their contents: memory that nobody has written is no put.
+
+// fillPut writes put n: all of it under --verify, else its last byte, which differs from the one
+// before.
+func (p *btlPort) fillPut(r *Round, b []byte, n uint64) {
+	if r.Verify {
+		fillPattern(b, n+1)
+	} else {
+		b[len(b)-1] = byte(n + 1)
+	}
+}
+
+// putHere says whether put n stands in this side's memory, by its last byte, and under --verify by
+// all of it.
+func (p *btlPort) putHere(r *Round, n uint64) bool {
+	last := p.place[len(p.place)-1]
+	if !r.Verify {
+		return last == byte(n+1)
+	}
+	return last == patternLast(n+1, len(p.place)) && corruptBytes(p.place, n+1) == 0
+}
+
+// awaitPut polls this side's memory until the next put stands there, and returns when it did. It
+// returns without one when the server is stopped.
+func (p *btlPort) awaitPut(r *Round, start mono.Time) (mono.Time, error) {
+	var s spin
+	now := start
+	for !p.putHere(r, p.received) {
+		n, err := p.m.Progress(now)
+		if err == nil {
+			err = p.check()
+		}
+		if err != nil || r.Server && r.Stopped.Load() {
+			return now, err
+		}
+		now = clock()
+		if n == 0 && s.idle() && p.stuck(now) {
+			if !r.Verify || p.place[len(p.place)-1] != patternLast(p.received+1, len(p.place)) {
+				return now, errStuck
+			}
+			break // It is there and stays wrong.
+		}
+	}
+	r.Tally.Messages++
+	r.Tally.Bytes += int64(r.SizeBytes)
+	if r.Verify {
+		p.verifyPut(r, p.place, p.received)
+	}
+	p.received++
+	return now, nil
+}
+
+// verifyPut compares put n.
+func (p *btlPort) verifyPut(r *Round, b []byte, n uint64) {
+	wrong := corruptBytes(b, n+1)
+	r.Tally.CorruptBytes += wrong
+	r.Tally.VerifiedBytes += int64(len(b)) - wrong
+	if !r.Tally.seen.mark(n) {
+		r.Tally.Duplicates++
+	}
+}
+
+// putLatServer answers each put with one of its own.
+func (p *btlPort) putLatServer(r *Round) error {
+	for now := clock(); !r.over(); {
+		var err error
+		if now, err = p.awaitPut(r, now); err != nil {
+			return err
+		}
+		if p.received > r.Sent {
+			if err := p.sendPut(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// putClient measures a flow of puts: until the last one is acknowledged, which means in place.
+func (p *btlPort) putClient(r *Round) error {
+	p.numbers = make([]uint64, r.Window)
+	if err := p.putPhase(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
+		return err
+	}
+	sent := r.Sent
+	watch, begin := startWatch(), clock()
+	err := p.putPhase(r, newLimit(r.Messages, r.DurationNs, begin))
+	r.Meter.Elapsed = clock().Sub(begin)
+	r.Usage = watch.read()
+	r.Meter.Messages = int64(r.Sent - sent)
+	r.Meter.Bytes = r.Meter.Messages * int64(r.SizeBytes)
+	return err
+}
+
+// putPhase puts until the limit, then waits until all puts are in place, and under --verify read.
+func (p *btlPort) putPhase(r *Round, l limit) error {
+	now := clock()
+	for begin := r.Sent; now < l.until && !r.over() && int64(r.Sent-begin) < l.messages; {
+		if err := p.putSome(r, l.messages-int64(r.Sent-begin)); err != nil {
+			return err
+		}
+		if _, err := p.putPass(r, now); err != nil {
+			return err
+		}
+		now = clock()
+	}
+	flushed := false
+	p.ep.Flush(clock(), func(error) { flushed = true }) // An error has ended the connection as well.
+	for s := (spin{}); !flushed || len(p.messages.free) < r.Window; {
+		now := clock()
+		n, err := p.putPass(r, now)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			s.busy()
+		} else if s.idle() && p.stuck(now) {
+			return errStuck
+		}
+	}
+	return nil
+}
+
+// putPass does one pass of progress, and returns the number of packets that it received.
+func (p *btlPort) putPass(r *Round, now mono.Time) (int, error) {
+	n, err := p.m.Progress(now)
+	if err == nil {
+		err = p.serveDue(r)
+	}
+	if err == nil {
+		err = p.check()
+	}
+	return n, err
+}
+
+// putSome puts what there is room for.
+func (p *btlPort) putSome(r *Round, most int64) error {
+	for n := min(most, int64(r.Window)); n > 0; n-- {
+		slot, ok := p.take()
+		if !ok {
+			return nil
+		}
+		if r.Verify {
+			p.fillPut(r, p.slot(slot), r.Sent)
+			p.numbers[slot] = r.Sent
+		}
+		offset := uint64(slot) * uint64(r.SizeBytes)
+		sent, err := p.tryPut(r, slot, offset, r.Verify)
+		if err != nil || !sent {
+			return err
+		}
+		r.Sent++
+	}
+	return nil
+}
+
+// onPutDone tells the peer that a put is in place, so that it verifies it. The slot stays taken
+// until the peer has.
+func (p *btlPort) onPutDone(f *btl.Fragment, err error) {
+	p.inFlight--
+	slot := f.Context
+	if err == nil {
+		err = p.tell(tagPut, p.numbers[slot], slot)
+	}
+	if err != nil && p.sendErr == nil {
+		p.sendErr = err
+	}
+}
+
+// onPut verifies a put.
+func (p *btlPort) onPut(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	r := p.r
+	n, slot, ok := p.readNote(data)
+	if !ok || r.Test != plan.TestPutBW || slot >= uint64(r.Window) {
+		return
+	}
+	p.received++
+	r.Tally.Messages++
+	r.Tally.Bytes += int64(r.SizeBytes)
+	p.verifyPut(r, p.place[int(slot)*r.SizeBytes:][:r.SizeBytes], n)
+	p.tellOrFail(tagPutSeen, slot)
+}
+
+func (p *btlPort) onPutSeen(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	if slot, _, ok := p.readNote(data); ok && slot < uint64(p.r.Window) {
+		p.messages.free = append(p.messages.free, uint32(slot))
+	}
+}

@@ -1,0 +1,226 @@
+package layers
+
+import (
+	"gobtl/btl"
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/mono"
+)
+
+// flow is the state of a round's messages, sending and receiving.
+type flow struct {
+	received   uint64
+	gotReply   bool
+	repliesDue int
+	notes      []noteDue
+	settled    uint64 // of this side's messages so many have certainly arrived (farAhead)
+
+	phase    uint64 // the client's: 1 warm-up, 2 what is measured
+	goPhase  uint64 // the latest phase that the peer has begun
+	finPhase uint64 // the latest phase that the peer has ended,
+	finSent  uint64 // and how many messages it had sent by then
+	finOwed  bool   // the end of a phase is still to be confirmed
+	finDone  bool   // this side's own fin of goPhase was sent
+	seen     uint64 // of this side's messages the peer has seen so many
+
+	// rate: the sent count at which the window began, and the received count at which it is whole.
+	windowFrom, windowAt uint64
+}
+
+// streamClient measures a flow of messages: from the first one sent until the server confirms that
+// it has all of them.
+func (p *btlPort) streamClient(r *Round) error {
+	if err := p.streamPhase(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
+		return err
+	}
+	sent, received, bytes := r.Sent, p.received, r.Tally.Bytes
+	watch, begin := startWatch(), clock()
+	err := p.streamPhase(r, newLimit(r.Messages, r.DurationNs, begin))
+	r.Meter.Elapsed = clock().Sub(begin)
+	r.Usage = watch.read()
+	r.Meter.Messages = int64(r.Sent - sent + p.received - received)
+	r.Meter.Bytes = int64(r.Sent-sent)*int64(r.SizeBytes) + r.Tally.Bytes - bytes
+	return err
+}
+
+// streamPhase sends until the limit, then waits until everything has arrived, in bibw on both
+// sides.
+func (p *btlPort) streamPhase(r *Round, l limit) error {
+	p.phase++
+	if r.Test == plan.TestBiBW {
+		if err := p.tell(tagGo, p.phase, 0); err != nil {
+			return err
+		}
+	}
+	now := clock()
+	p.windowFrom = r.Sent
+	for begin := r.Sent; now < l.until && !r.over(); {
+		most := l.messages - int64(r.Sent-begin)
+		if most <= 0 {
+			break
+		}
+		var err error
+		if now, err = p.streamPass(r, most, now); err != nil {
+			return err
+		}
+	}
+	if err := p.tell(tagFin, p.phase, r.Sent); err != nil {
+		return err
+	}
+	var s spin
+	for p.seen < r.Sent || r.Test == plan.TestBiBW && !p.peerFinished() {
+		n, err := p.m.Progress(now)
+		if err == nil {
+			err = p.serveDue(r)
+		}
+		if err == nil {
+			err = p.check()
+		}
+		if err != nil {
+			return err
+		}
+		now = clock()
+		if n > 0 {
+			s.busy()
+		} else if s.idle() && p.stuck(now) {
+			return errStuck
+		}
+	}
+	return nil
+}
+
+// peerFinished says that the peer has ended the phase too, and all of it has arrived.
+func (p *btlPort) peerFinished() bool {
+	return p.finPhase == p.phase && p.received >= p.finSent
+}
+
+// streamPass sends what there is room for, then does one pass of progress.
+func (p *btlPort) streamPass(r *Round, most int64, now mono.Time) (mono.Time, error) {
+	room := int64(r.Window - p.inFlight)
+	if r.Test == plan.TestRate {
+		// A whole window is under way until the peer has seen it.
+		if r.Sent == p.windowFrom+uint64(r.Window) && p.seen >= r.Sent {
+			p.windowFrom = r.Sent
+		}
+		room = int64(p.windowFrom + uint64(r.Window) - r.Sent)
+	}
+	for n := min(room, most); n > 0; n-- {
+		sent, err := p.tryMessage(r, r.Sent)
+		if err != nil {
+			return now, err
+		}
+		if !sent {
+			break
+		}
+		r.Sent++
+	}
+	if _, err := p.m.Progress(now); err != nil {
+		return now, err
+	}
+	if err := p.serveDue(r); err != nil {
+		return now, err
+	}
+	return clock(), p.check()
+}
+
+// serveDue does what handlers left to be done: it sends what found no room, and as the server of
+// bibw its own stream.
+func (p *btlPort) serveDue(r *Round) error {
+	if p.repliesDue > 0 {
+		if err := p.sendReplies(r); err != nil {
+			return err
+		}
+	}
+	if len(p.notes) > 0 {
+		notes := p.notes
+		p.notes = nil
+		for _, n := range notes {
+			if err := p.tell(n.tag, n.a, n.b); err != nil {
+				return err
+			}
+		}
+	}
+	if r.Server && r.Test == plan.TestBiBW && p.goPhase > 0 && !p.finDone {
+		return p.serveBiBW(r)
+	}
+	return nil
+}
+
+// serveBiBW is the server's sending half: it sends from the client's go to the client's fin.
+func (p *btlPort) serveBiBW(r *Round) error {
+	for n := r.Window - p.inFlight; n > 0 && p.finPhase < p.goPhase; n-- {
+		sent, err := p.tryMessage(r, r.Sent)
+		if err != nil {
+			return err
+		}
+		if !sent {
+			return nil
+		}
+		r.Sent++
+	}
+	if p.finPhase < p.goPhase {
+		return nil
+	}
+	p.finDone = true
+	return p.tell(tagFin, p.goPhase, r.Sent)
+}
+
+// onStreamData counts a message, and tells the peer when it completes what the peer waits for.
+func (p *btlPort) onStreamData(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	p.note(data)
+	if p.r.Test == plan.TestRate && p.received >= p.windowAt {
+		p.windowAt += uint64(p.r.Window)
+		p.tellOrFail(tagWindow, p.received)
+	}
+	if p.finOwed {
+		p.confirmFin()
+	}
+}
+
+// tellOrFail is tell from inside a handler: an error waits for the next check.
+func (p *btlPort) tellOrFail(tag btl.Tag, a uint64) {
+	if err := p.tell(tag, a, 0); err != nil && p.sendErr == nil {
+		p.sendErr = err
+	}
+}
+
+func (p *btlPort) onGo(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	phase, _, ok := p.readNote(data)
+	if ok && phase > p.goPhase && phase > p.finPhase {
+		p.goPhase, p.finDone = phase, false
+	}
+}
+
+func (p *btlPort) onFin(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	phase, sent, ok := p.readNote(data)
+	if !ok || phase <= p.finPhase {
+		return
+	}
+	// A go that comes later than its fin has nothing to start any more, but the peer still waits for
+	// this side's fin.
+	if p.r.Server {
+		p.goPhase, p.finDone = phase, false
+	}
+	p.finPhase, p.finSent, p.finOwed = phase, sent, true
+	p.confirmFin()
+}
+
+// confirmFin tells the peer that everything has arrived, when it has.
+func (p *btlPort) confirmFin() {
+	if p.received < p.finSent {
+		return
+	}
+	p.finOwed = false
+	p.windowAt = p.finSent + uint64(p.r.Window)
+	p.tellOrFail(tagFinSeen, p.received)
+}
+
+func (p *btlPort) onFinSeen(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+	if received, _, ok := p.readNote(data); ok {
+		p.seen = max(p.seen, received)
+	}
+}
+
+// onWindow reads as onFinSeen does: both tell how much has arrived.
+func (p *btlPort) onWindow(ep *btl.Endpoint, tag btl.Tag, data []byte) {
+	p.onFinSeen(ep, tag, data)
+}

@@ -1,0 +1,91 @@
+package layers
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"time"
+)
+
+// Engine is the goroutine that owns a side's fabric and transport. It is locked to its OS thread,
+// which may be pinned to a core; the locked thread is pinned, not the process, because the other
+// threads of the Go runtime would then share the core with the hot loop.
+type engine struct {
+	jobs chan func()
+	done chan struct{}
+	// idle is called again and again between jobs, and must return within about a millisecond. Jobs
+	// set it; nil sleeps until the next job.
+	idle func()
+}
+
+// startEngine starts an engine on one CPU, or anywhere for a negative one.
+func startEngine(cpu int) (*engine, error) {
+	e := &engine{jobs: make(chan func()), done: make(chan struct{})}
+	pinned := make(chan error)
+	go e.loop(cpu, pinned)
+	if err := <-pinned; err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *engine) loop(cpu int, pinned chan<- error) {
+	defer close(e.done)
+	// Without an UnlockOSThread the thread ends with the goroutine, and its affinity with it.
+	runtime.LockOSThread()
+	if cpu >= 0 {
+		if err := pinThread(cpu); err != nil {
+			pinned <- fmt.Errorf("cannot pin to CPU %d: %w; choose others with --cpus, or none", cpu, err)
+			return
+		}
+	}
+	pinned <- nil
+	for {
+		if e.idle == nil {
+			job, ok := <-e.jobs
+			if !ok {
+				return
+			}
+			job()
+			continue
+		}
+		select {
+		case job, ok := <-e.jobs:
+			if !ok {
+				return
+			}
+			job()
+		default:
+			e.idle()
+		}
+	}
+}
+
+// do runs f on the engine's thread and returns its error. A panic in f, which would be a bug of
+// ours, becomes an error, so that the user sees a line and the peer a goodbye; with BTLBENCH_DEBUG
+// set its stack goes to standard error.
+func (e *engine) do(f func() error) error {
+	result := make(chan error, 1)
+	e.jobs <- func() {
+		defer func() {
+			if p := recover(); p != nil {
+				if os.Getenv("BTLBENCH_DEBUG") != "" {
+					fmt.Fprintf(os.Stderr, "%v\n%s", p, debug.Stack())
+				}
+				result <- fmt.Errorf("internal error: %v (BTLBENCH_DEBUG=1 shows where)", p)
+			}
+		}()
+		result <- f()
+	}
+	return <-result
+}
+
+// stop ends the engine after the job that runs.
+func (e *engine) stop() {
+	close(e.jobs)
+	<-e.done
+}
+
+// idleNap is how long an engine without a job may sleep, where it has nothing better to wait on.
+const idleNap = 200 * time.Microsecond

@@ -1,0 +1,11 @@
+package layers
+
+import "gobtl/internal/report"
+
+// HostFacts describe where a side runs.
+type HostFacts struct {
+	report.Machine
+	PinnedCPU int `json:"pinned_cpu"` // -1 is none
+}
+
+func newHostFacts(pinnedCPU int) HostFacts { return HostFacts{report.ThisMachine(), pinnedCPU} }

@@ -1,0 +1,123 @@
+package layers
+
+import (
+	"fmt"
+	"time"
+
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/fabric"
+)
+
+// Layer is one side's end of what is measured: the bare fabric, or the transport on it. All methods
+// belong to the engine's thread. It is entered once per round, so its dispatch costs no message
+// anything: each layer has hot loops of its own.
+type Layer interface {
+	// offer is what the peer must know to connect.
+	offer() Offer
+	// Connect makes the peer reachable, within the timeout. The server's end may wait for the
+	// client's first packet.
+	connect(peer Offer, timeout time.Duration) error
+	// Prepare gets ready for a round, before either side starts it, and returns the handle of the
+	// memory that the peer will put into.
+	Prepare(r *Round) (handle uint64, err error)
+	// Client measures a round; server answers it until it is stopped.
+	Client(r *Round) error
+	Server(r *Round) error
+	// idle keeps the connection alive between rounds; it returns within about a millisecond.
+	idle() error
+	// Counters is a snapshot of what the layer counted since it was opened.
+	Counters() Counters
+	// State is what the layer shows of itself now.
+	State() State
+	facts() Facts
+	close() error
+}
+
+// Offer is what a side tells the peer of its end of a layer.
+type Offer struct {
+	Layer string `json:"layer"`
+	// Name is the address, opaque bytes: base64 in JSON.
+	Name []byte `json:"name"`
+	// RecvCapacity is how many datagrams surely wait at this end without loss.
+	RecvCapacity int `json:"recv_capacity"`
+	MTUBytes     int `json:"mtu_bytes"`
+	// MessageBytesMax bounds a message on this layer.
+	MessageBytesMax int `json:"message_bytes_max"`
+}
+
+// Facts are a layer's properties worth a place in the report.
+type Facts struct {
+	MTUBytes        int    `json:"mtu_bytes"`
+	InjectBytes     int    `json:"inject_bytes"`
+	RecvCapacity    int    `json:"recv_capacity_datagrams"`
+	RecvBufferBytes int    `json:"recv_buffer_bytes"`
+	CreditPackets   int    `json:"credit_packets,omitempty"`
+	TinyBytes       int    `json:"tiny_bytes,omitempty"`
+	Profile         string `json:"profile,omitempty"`
+}
+
+// Counters is what a side's layer counted. The bare fabric counts nothing.
+type Counters struct {
+	SegmentsSent uint64 `json:"segments_sent"`
+	Retransmits  uint64 `json:"retransmits"`
+	Duplicates   uint64 `json:"duplicates"`
+	// All holds every counter that is not zero, by its Prometheus name.
+	All map[string]uint64 `json:"all,omitempty"`
+}
+
+// Since returns what was counted after an earlier snapshot.
+func (c Counters) Since(earlier Counters) Counters {
+	d := Counters{
+		SegmentsSent: c.SegmentsSent - earlier.SegmentsSent,
+		Retransmits:  c.Retransmits - earlier.Retransmits,
+		Duplicates:   c.Duplicates - earlier.Duplicates,
+	}
+	d.addAll(c.All, earlier.All)
+	return d
+}
+
+// Add adds what another round has counted.
+func (c *Counters) Add(o Counters) {
+	c.SegmentsSent += o.SegmentsSent
+	c.Retransmits += o.Retransmits
+	c.Duplicates += o.Duplicates
+	c.addAll(o.All, nil)
+}
+
+// addAll adds what counts rose by over earlier; a counter that did not move leaves no entry.
+func (c *Counters) addAll(counts, earlier map[string]uint64) {
+	for name, v := range counts {
+		if v -= earlier[name]; v > 0 {
+			if c.All == nil {
+				c.All = make(map[string]uint64)
+			}
+			c.All[name] += v
+		}
+	}
+}
+
+// SkipReason says why a layer with that offer cannot run a test; "" when it can.
+func SkipReason(offer *Offer, test string, sizeBytes int) string {
+	switch {
+	case offer.Layer == plan.LayerBTL && sizeBytes > offer.MessageBytesMax:
+		return fmt.Sprintf("larger than the transport's limit of %d bytes", offer.MessageBytesMax)
+	case plan.IsPut(test) && sizeBytes == 0:
+		return "a put of no bytes cannot be seen"
+	case offer.Layer == plan.LayerRaw && plan.IsPut(test):
+		return "the bare fabric has no puts"
+	case offer.Layer == plan.LayerRaw && test == plan.TestLatLoad:
+		return "the bare fabric has no stream of messages"
+	case offer.Layer == plan.LayerRaw && plan.IsLatency(test) && sizeBytes > offer.MTUBytes:
+		return fmt.Sprintf("larger than one datagram (%d bytes)", offer.MTUBytes)
+	}
+	return ""
+}
+
+// bufRange lists n buffers from the given one on.
+func bufRange(from, n int) []fabric.Buf {
+	bufs := make([]fabric.Buf, n)
+	for i := range bufs {
+		bufs[i] = fabric.Buf(from + i)
+	}
+	return bufs
+}

@@ -1,0 +1,58 @@
+package layers
+
+import (
+	"testing"
+
+	"gobtl/fabric"
+	"gobtl/internal/mono"
+)
+
+// TestLoadPace holds that a stream of a rate sends no more than that, and no more than its window.
+func TestLoadPace(t *testing.T) {
+	s := loadStream{window: 2}
+	const messageBytes = 1000
+	s.start(0.5, 100) // 500 MB/s: a message each 2 us.
+	sent := 0
+	for now := mono.Time(0); now < 1_000_000; now += 100 {
+		for s.due(100 + now) {
+			s.offered += messageBytes
+			sent++
+		}
+	}
+	if sent < 499 || sent > 502 {
+		t.Errorf("%d messages in 1 ms, want 500", sent)
+	}
+	s.start(0, 0)
+	s.inFlight = 1
+	if !s.due(0) {
+		t.Error("nothing is due of a stream without limit")
+	}
+	s.inFlight = 2
+	if s.due(0) {
+		t.Error("more is due than the window allows")
+	}
+}
+
+func TestDatagramBytes(t *testing.T) {
+	for _, c := range []struct {
+		provider, src, format string
+		mtu, want             int
+	}{
+		{"udp", "127.0.0.1", "udp/ip4", 1500, 1472},
+		{"udp;nogso", "::1", "udp/ip6", 1500, 1452},
+		{"udp", "fe80::1%eth0", "", 9000, 8952},
+		{"ofi/udp", "127.0.0.1", "FI_SOCKADDR_IN", 1500, 1472},
+		{"ofi/udp+offload", "", "FI_SOCKADDR_IN6", 1500, 1452},
+		{"ofi/udp", "::ffff:192.0.2.1", "FI_SOCKADDR_IN", 1500, 1472},
+		{"ofi/udp;ofi_rxd", "127.0.0.1", "FI_SOCKADDR_IN", 1500, 1500},
+		{"ofi/verbs", "", "FI_ADDR_IB_UD", 2048, 2048},
+		{"mem/local", "", "mem:<number>", 1500, 1500},
+		{"udp", "127.0.0.1", "udp/ip4", 0, 0},
+		{"udp", "127.0.0.1", "udp/ip4", 10, 1},
+	} {
+		info := fabric.Info{Provider: c.provider, Src: c.src, AddrFormat: c.format}
+		if got := datagramBytes(&info, c.mtu); got != c.want {
+			t.Errorf("%s %s, MTU %d: %d, want %d", c.provider, c.src, c.mtu, got, c.want)
+		}
+	}
+}

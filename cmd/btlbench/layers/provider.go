@@ -1,0 +1,140 @@
+package layers
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/fabric"
+)
+
+// Choice is a provider and why it was chosen; the reason is empty when the user named it.
+type Choice struct {
+	Provider string `json:"provider"`
+	Domain   string `json:"domain"`
+	Reason   string `json:"reason"`
+}
+
+// ChooseProvider chooses among what the hints allow. For a pair the provider must reach this host
+// itself.
+func ChooseProvider(h fabric.Hints, pair bool) (Choice, error) {
+	infos, err := fabric.GetInfo(h)
+	if err != nil && !errors.Is(err, fabric.ErrNoProvider) {
+		return Choice{}, err
+	}
+	infos = slices.DeleteFunc(infos, func(i fabric.Info) bool { return pair && !i.Loopback })
+	n, reason := fabric.Choose(infos)
+	switch {
+	case n >= 0:
+		return Choice{infos[n].Provider, infos[n].Domain, reason}, nil
+	case h.Domain != "":
+		return Choice{}, fmt.Errorf("--provider auto has no domain %q; see \"btlbench info\"", h.Domain)
+	case h.Node != "":
+		return Choice{}, fmt.Errorf("--provider auto has no local address %q; see \"btlbench info\"",
+			h.Node)
+	}
+	return Choice{}, fmt.Errorf("%s; name one with --provider, see \"btlbench info\"", reason)
+}
+
+// NodeHint is the local address to bind: as the user named it, or as the control connection
+// suggests it.
+type NodeHint struct {
+	addr  string
+	named bool
+}
+
+// FindInfo asks for the provider, first with the address to bind, then, if nobody insists on that,
+// without: not every provider has addresses of that form.
+func FindInfo(cfg *Config, node NodeHint) (fabric.Info, error) {
+	hints := fabric.Hints{Provider: cfg.Provider, Domain: cfg.Domain, Node: node.addr}
+	infos, err := fabric.GetInfo(hints)
+	if node.addr != "" && (err != nil || len(infos) == 0) {
+		hints.Node = ""
+		infos, err = fabric.GetInfo(hints)
+		if node.named && err == nil && len(infos) > 0 {
+			return fabric.Info{}, fmt.Errorf("provider %q has no local address %q; see \"btlbench info\"",
+				cfg.Provider, node.addr)
+		}
+	}
+	if err == nil && len(infos) > 0 {
+		return infos[0], nil
+	}
+	if errors.Is(err, fabric.ErrUnavailable) {
+		return fabric.Info{}, err
+	}
+	names := ProviderNames()
+	if cfg.Domain != "" && slices.Contains(names, cfg.Provider) {
+		return fabric.Info{}, fmt.Errorf("provider %q has no domain %q; see \"btlbench info\"",
+			cfg.Provider, cfg.Domain)
+	}
+	return fabric.Info{}, fmt.Errorf("unknown provider %q%s; see \"btlbench info\"",
+		cfg.Provider, plan.Suggestion(cfg.Provider, names))
+}
+
+// ProviderNames lists the providers that can be used here, each once.
+func ProviderNames() []string {
+	infos, err := fabric.GetInfo(fabric.Hints{})
+	if err != nil {
+		return nil // Then there is none.
+	}
+	var names []string
+	for i := range infos {
+		if !slices.Contains(names, infos[i].Provider) {
+			names = append(names, infos[i].Provider)
+		}
+	}
+	return names
+}
+
+// What IP and UDP put before a datagram's payload.
+const (
+	udp4HeaderBytes = 20 + 8
+	udp6HeaderBytes = 40 + 8
+)
+
+// datagramBytes is the payload of a datagram that fills an MTU as people know it, that of an
+// interface. Where the provider's datagrams are not those of IP the two are the same.
+func datagramBytes(info *fabric.Info, mtuBytes int) int {
+	if mtuBytes == 0 || !isUDP(info.Provider) {
+		return mtuBytes
+	}
+	headerBytes := udp4HeaderBytes
+	if isIPv6(info) {
+		headerBytes = udp6HeaderBytes
+	}
+	return max(1, mtuBytes-headerBytes) // Too small for anything, and reported as that.
+}
+
+// isUDP tells the providers whose datagrams are those of UDP, with all their variants.
+func isUDP(provider string) bool {
+	return provider == "udp" || strings.HasPrefix(provider, "udp;") ||
+		provider == plan.ProviderOfiUDP || provider == plan.ProviderOffload
+}
+
+func isIPv6(info *fabric.Info) bool {
+	if addr, err := netip.ParseAddr(info.Src); err == nil {
+		return addr.Is6() && !addr.Is4In6()
+	}
+	return strings.Contains(info.AddrFormat, "6")
+}
+
+// NodeOr returns the address to bind that the user named, or else the one that the control
+// connection uses: it is of the network that leads to the peer.
+func NodeOr(node string, local net.Addr) NodeHint {
+	if node != "" {
+		return NodeHint{node, true}
+	}
+	tcp, ok := local.(*net.TCPAddr)
+	if !ok || tcp.IP.IsUnspecified() {
+		return NodeHint{}
+	}
+	hint := NodeHint{addr: tcp.IP.String()}
+	if tcp.Zone != "" {
+		hint.addr += "%" + tcp.Zone
+	}
+	return hint
+}

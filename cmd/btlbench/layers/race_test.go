@@ -1,0 +1,5 @@
+//go:build race
+
+package layers
+
+func init() { raceDetector = true }

@@ -1,0 +1,206 @@
+package layers
+
+import (
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/internal/mono"
+)
+
+const (
+	// rawRetry is when a ping without a reply is sent again: long after any reply that is still to
+	// come, unless the peer's core was taken away from it, and soon enough for the round to go on.
+	rawRetry = 100 * time.Millisecond
+	// rawStale is how long a reply to a ping that was sent twice may come after the first reply. It
+	// must not be taken for the reply to the next ping.
+	rawStale = 2 * time.Millisecond
+)
+
+// latClient plays ping-pong with one datagram, as fi_pingpong does.
+func (p *rawPort) latClient(r *Round) error {
+	if _, err := p.pingPong(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
+		return err
+	}
+	r.Meter.Hist.reset()
+	r.Meter.Lost = 0
+	watch, begin := startWatch(), clock()
+	done, err := p.pingPong(r, newLimit(r.Messages, r.DurationNs, clock()))
+	r.Meter.Elapsed = clock().Sub(begin)
+	r.Usage = watch.read()
+	// Each round trip is two messages.
+	r.Meter.Messages, r.Meter.Bytes = 2*done, 2*done*int64(r.SizeBytes)
+	return err
+}
+
+// pingPong is the client's hot loop: one clock read per round trip. A round trip is recorded while
+// the next one is under way.
+func (p *rawPort) pingPong(r *Round, l limit) (done int64, err error) {
+	now := clock()
+	last := int64(-1)
+	for done < l.messages && now < l.until && !r.over() {
+		start := now
+		if err := p.ping(r); err != nil {
+			return done, err
+		}
+		if last >= 0 {
+			r.Meter.Hist.Record(last)
+		}
+		if len(p.repost) >= rawBatch/2 {
+			if err := p.returnReceives(); err != nil {
+				return done, err
+			}
+		}
+		if err := p.awaitReply(r, start); err != nil {
+			return done, err
+		}
+		now = clock()
+		last = int64(now - start)
+		done++
+		p.lookAround()
+	}
+	if last >= 0 {
+		r.Meter.Hist.Record(last)
+	}
+	return done, nil
+}
+
+// ping sends the next message.
+func (p *rawPort) ping(r *Round) error {
+	buf, err := p.takeFree()
+	if err != nil {
+		return err
+	}
+	if r.Verify {
+		fillPattern(p.arena.Bytes(buf)[:r.SizeBytes], r.Tally.seen.top)
+	}
+	return p.send(buf, r.SizeBytes)
+}
+
+// awaitReply polls until the reply is there, one completion at a time.
+func (p *rawPort) awaitReply(r *Round, start mono.Time) error {
+	var s spin
+	retryAt := start.Add(rawRetry)
+	for {
+		n, err := p.poll(p.out[:1])
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			if s.idle() {
+				if err := p.noReply(r, start, &retryAt); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		p.repost = append(p.repost, p.out[0].Buf)
+		if p.accept(r, &p.out[0]) {
+			if retryAt != start.Add(rawRetry) {
+				return p.dropStale()
+			}
+			return nil
+		}
+	}
+}
+
+// dropStale receives, and ignores, what comes for a while.
+func (p *rawPort) dropStale() error {
+	for until := clock().Add(rawStale); clock() < until; {
+		n, err := p.poll(p.out)
+		if err != nil {
+			return err
+		}
+		for i := range p.out[:n] {
+			p.repost = append(p.repost, p.out[i].Buf)
+		}
+		if err := p.returnReceives(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noReply decides what to do when a reply does not come.
+func (p *rawPort) noReply(r *Round, start mono.Time, retryAt *mono.Time) error {
+	p.lookAround()
+	now := clock()
+	switch {
+	case r.Halted.Load():
+		return ErrHalted
+	case now >= r.deadlineFrom(start):
+		return errSilent
+	case now >= *retryAt:
+		r.Meter.Lost++
+		*retryAt = now.Add(rawRetry)
+		return p.ping(r)
+	}
+	return nil
+}
+
+// accept tells whether a datagram is the message that is waited for, and verifies it. Faults can
+// make others of it: late replies to a ping that was sent again, copies, fragments.
+func (p *rawPort) accept(r *Round, c *fabric.Completion) bool {
+	if c.Errno != 0 || int(c.Len) != r.SizeBytes {
+		return false
+	}
+	if !r.Verify {
+		return true
+	}
+	data := p.arena.Bytes(c.Buf)[:c.Len]
+	if stampOf(data, r.Tally.seen.top) < r.Tally.seen.top {
+		return false
+	}
+	r.Tally.Messages++
+	r.Tally.check(data, r.SizeBytes)
+	return true
+}
+
+// latServer returns a datagram for every datagram.
+func (p *rawPort) latServer(r *Round) error {
+	watch := startWatch()
+	defer func() { r.Usage = watch.read() }()
+	var s spin
+	for !r.over() {
+		n, err := p.poll(p.out[:1])
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			if s.idle() {
+				p.lookAround()
+			}
+			continue
+		}
+		s.busy()
+		if err := p.pong(r, &p.out[0]); err != nil {
+			return err
+		}
+		p.lookAround()
+	}
+	return nil
+}
+
+// pong answers one ping, then posts its buffer again: the reply is not kept waiting for that.
+func (p *rawPort) pong(r *Round, c *fabric.Completion) error {
+	if c.Errno == 0 && int(c.Len) == r.SizeBytes {
+		buf, err := p.takeFree()
+		if err != nil {
+			return err
+		}
+		if r.Verify {
+			data := p.arena.Bytes(c.Buf)[:c.Len]
+			n := stampOf(data, r.Tally.seen.top)
+			r.Tally.Messages++
+			r.Tally.check(data, r.SizeBytes)
+			fillPattern(p.arena.Bytes(buf)[:r.SizeBytes], n)
+		}
+		if err := p.send(buf, r.SizeBytes); err != nil {
+			return err
+		}
+	}
+	p.repost = append(p.repost, c.Buf)
+	if len(p.repost) >= rawBatch/2 {
+		return p.returnReceives()
+	}
+	return nil
+}

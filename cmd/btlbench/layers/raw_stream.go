@@ -1,0 +1,347 @@
+package layers
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/fabric"
+	"gobtl/internal/mono"
+)
+
+// The stream of the raw layer: datagrams in batches, never more on the way than the peer's endpoint
+// surely holds. The receiver reports a count every quarter of that; the sender ends a phase with a
+// flush, which the receiver answers with its final count. A sender whose window stays full sends a
+// probe, which follows the data: what the answer does not count is lost.
+//
+// Data datagrams all have one length, and control datagrams another: data has no header, so that
+// its size is the one asked for.
+
+const (
+	rawControlBytes = 40
+	rawControlMagic = 0x6c62_7772_6c74_6367
+	// rawStall is how long a sender with a full window waits for a count before it probes, and after
+	// which it repeats a probe or a flush.
+	rawStall = 5 * time.Millisecond
+	// rawFlushTries is how often a flush is repeated while datagrams are missing and none arrives.
+	rawFlushTries = 4
+)
+
+// Kinds of control datagrams.
+const (
+	rawCount   = 1 // the receiver's count
+	rawFlush   = 2 // the sender asks for the final count
+	rawFlushed = 3 // the answer
+	rawProbe   = 4 // the sender asks for a count, which is the answer
+)
+
+// A control datagram is five words: magic, kind, received and sent (of its sender, in this round so
+// far), and in an answer what the asking side had sent when it asked.
+const (
+	rawKindAt     = 8
+	rawReceivedAt = 16
+	rawSentAt     = 24
+	rawEchoAt     = 32
+)
+
+// rawStream is one side of a stream, sending, receiving or both.
+type rawStream struct {
+	p *rawPort
+	r *Round
+
+	dataLen, controlLen int
+	window              int64 // datagrams on the way at most
+	stopAndWait         bool  // whole windows, each waits for the one before (rate)
+	server              bool
+	sending             bool
+
+	sent, peerReceived int64     // Sent, and what the peer reported of it
+	lost               int64     // Sent and given up
+	movedAt            mono.Time // the peer reported, or was asked to
+	heardAt            mono.Time // the peer reported anything
+
+	received   int64
+	countEvery int64
+	counted    int64 // received, as last reported
+
+	peerSent    int64 // valid with flushed
+	flushed     bool
+	windowStart int64
+}
+
+func (p *rawPort) newStream(r *Round, server bool) *rawStream {
+	s := &rawStream{
+		p: p, r: r, server: server, dataLen: min(r.SizeBytes, p.mtu),
+		controlLen: rawControlBytes, window: dataRoom(p.peerCapacity), movedAt: clock(),
+		countEvery: max(1, int64(p.caps.RecvCapacity)/4),
+	}
+	if s.dataLen == s.controlLen {
+		s.controlLen += 8
+	}
+	if r.Test == plan.TestRate {
+		// The window as asked for: small datagrams take less room than the capacity says, and what is
+		// lost all the same is counted.
+		s.stopAndWait, s.window, s.countEvery = true, int64(r.Window), int64(r.Window)
+	}
+	if r.Verify && s.dataLen == 1 {
+		s.window = min(s.window, 64) // What stamps of one byte can tell apart.
+		s.countEvery = min(s.countEvery, 16)
+	}
+	if s.stopAndWait {
+		r.Meter.Window = int(s.window)
+	}
+	return s
+}
+
+// dataRoom is how much data may be on the way to an endpoint that holds so many datagrams: control
+// datagrams need room as well.
+func dataRoom(capacity int) int64 { return max(1, int64(capacity-min(8, capacity/4))) }
+
+// streamClient measures a stream: from its first datagram until the receiver's final count.
+func (p *rawPort) streamClient(r *Round) error {
+	s := p.newStream(r, false)
+	if err := s.phase(newLimit(s.datagrams(r.WarmupMessages), r.WarmupNs, clock())); err != nil {
+		return err
+	}
+	sent, arrived, received := s.sent, s.peerReceived, s.received
+	watch, begin := startWatch(), clock()
+	err := s.phase(newLimit(s.datagrams(r.Messages), r.DurationNs, begin))
+	r.Meter.Elapsed = clock().Sub(begin)
+	r.Usage = watch.read()
+	r.Sent = uint64(s.sent)
+	sent, arrived, received = s.sent-sent, s.peerReceived-arrived, s.received-received
+	r.Meter.Lost = max(0, sent-arrived)
+	if r.Test == plan.TestBiBW {
+		r.Meter.Lost += max(0, s.peerSent-s.received)
+	} else {
+		received = 0
+	}
+	r.Meter.Bytes = (arrived + received) * int64(s.dataLen)
+	if r.SizeBytes <= s.dataLen {
+		r.Meter.Messages = arrived + received
+	} else {
+		r.Meter.Messages = r.Meter.Bytes / int64(r.SizeBytes)
+	}
+	return err
+}
+
+// datagrams is how many carry a number of messages.
+func (s *rawStream) datagrams(messages int64) int64 {
+	if s.r.SizeBytes <= s.dataLen {
+		return messages
+	}
+	return (messages*int64(s.r.SizeBytes) + int64(s.dataLen) - 1) / int64(s.dataLen)
+}
+
+// streamServer receives, and in bibw sends as well, until the client stops the round.
+func (p *rawPort) streamServer(r *Round) error {
+	s := p.newStream(r, true)
+	watch := startWatch()
+	defer func() {
+		r.Usage = watch.read()
+		r.Sent = uint64(s.sent)
+		r.Tally.Messages = s.received
+		r.Tally.Bytes = s.received * int64(s.dataLen)
+	}()
+	for !r.over() {
+		if err := s.pass(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// phase sends until the limit, then flushes.
+func (s *rawStream) phase(l limit) error {
+	s.sending, s.flushed = true, false
+	end := s.sent + l.messages
+	if end < 0 {
+		end = l.messages
+	}
+	now := clock()
+	for s.heardAt = now; s.sent < end && now < l.until && !s.r.over(); now = clock() {
+		if now >= s.r.deadlineFrom(s.heardAt) {
+			return errSilent
+		}
+		if err := s.pass(); err != nil {
+			return err
+		}
+		if err := s.push(now, end-s.sent); err != nil {
+			return err
+		}
+	}
+	s.sending = false
+	return s.flush()
+}
+
+// pass handles what arrived, reports a count when it is time, and, as the server of bibw, sends.
+func (s *rawStream) pass() error {
+	p := s.p
+	n, err := p.poll(p.out)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		p.lookAround()
+	}
+	for i := range p.out[:n] {
+		if err := s.arrived(&p.out[i]); err != nil {
+			return err
+		}
+		p.repost = append(p.repost, p.out[i].Buf)
+	}
+	if err := p.returnReceives(); err != nil {
+		return err
+	}
+	if s.received-s.counted >= s.countEvery {
+		if err := s.control(rawCount, 0); err != nil {
+			return err
+		}
+	}
+	if s.sending && s.server {
+		return s.push(clock(), s.window)
+	}
+	return nil
+}
+
+// arrived counts a data datagram or obeys a control datagram.
+func (s *rawStream) arrived(c *fabric.Completion) error {
+	if c.Errno != 0 {
+		return nil
+	}
+	if int(c.Len) == s.dataLen {
+		s.received++
+		if s.r.Verify {
+			s.r.Tally.check(s.p.arena.Bytes(c.Buf)[:c.Len], s.dataLen)
+		}
+		// The client of bibw has begun a phase: answer in kind.
+		s.sending = s.sending || s.server && s.r.Test == plan.TestBiBW
+		return nil
+	}
+	if int(c.Len) != s.controlLen {
+		return nil
+	}
+	b := s.p.arena.Bytes(c.Buf)
+	if binary.LittleEndian.Uint64(b) != rawControlMagic {
+		return nil
+	}
+	peerSent := int64(binary.LittleEndian.Uint64(b[rawSentAt:]))
+	s.peerReceived = max(s.peerReceived, int64(binary.LittleEndian.Uint64(b[rawReceivedAt:])))
+	if echo := int64(binary.LittleEndian.Uint64(b[rawEchoAt:])); echo > 0 {
+		s.lost = max(s.lost, echo-s.peerReceived)
+	}
+	s.movedAt = clock()
+	s.heardAt = s.movedAt
+	switch binary.LittleEndian.Uint64(b[rawKindAt:]) {
+	case rawProbe:
+		return s.control(rawCount, peerSent)
+	case rawFlush:
+		s.sending = false
+		return s.control(rawFlushed, peerSent)
+	case rawFlushed:
+		s.flushed, s.peerSent = true, peerSent
+	}
+	return nil
+}
+
+// control sends a control datagram.
+func (s *rawStream) control(kind uint64, echo int64) error {
+	buf, err := s.p.takeFree()
+	if err != nil {
+		return err
+	}
+	b := s.p.arena.Bytes(buf)
+	clear(b[:s.controlLen])
+	binary.LittleEndian.PutUint64(b, rawControlMagic)
+	binary.LittleEndian.PutUint64(b[rawKindAt:], kind)
+	binary.LittleEndian.PutUint64(b[rawReceivedAt:], uint64(s.received))
+	binary.LittleEndian.PutUint64(b[rawSentAt:], uint64(s.sent))
+	binary.LittleEndian.PutUint64(b[rawEchoAt:], uint64(echo))
+	s.counted = s.received
+	return s.p.send(buf, s.controlLen)
+}
+
+// room is how many datagrams may be sent now.
+func (s *rawStream) room() int64 {
+	onTheWay := s.sent - s.lost - s.peerReceived
+	if onTheWay < 0 { // What was given up has arrived after all.
+		s.lost += onTheWay
+		onTheWay = 0
+	}
+	if !s.stopAndWait {
+		return s.window - onTheWay
+	}
+	if onTheWay == 0 {
+		s.windowStart = s.sent
+	}
+	return s.window - (s.sent - s.windowStart)
+}
+
+// push sends a batch, at most most datagrams.
+func (s *rawStream) push(now mono.Time, most int64) error {
+	p := s.p
+	room := s.room()
+	if room <= 0 && now.Sub(s.movedAt) > rawStall {
+		s.movedAt = now
+		return s.control(rawProbe, 0)
+	}
+	fit := max(1, rawBatchBytes/max(1, s.dataLen))
+	n := int(min(room, most, int64(min(rawBatch, fit, len(p.free)))))
+	if n <= 0 {
+		return nil
+	}
+	batch := p.sends[:n]
+	for i := range batch {
+		buf := p.free[len(p.free)-1-i]
+		if s.r.Verify {
+			fillPattern(p.arena.Bytes(buf)[:s.dataLen], uint64(s.sent)+uint64(i))
+		}
+		batch[i] = fabric.Send{To: p.peer, Buf: buf, Len: uint32(s.dataLen)}
+	}
+	posted, err := p.ep.Post(batch)
+	if s.dataLen > p.caps.InjectBytes {
+		p.free = p.free[:len(p.free)-posted]
+	}
+	if posted > 0 && s.sent == s.lost+s.peerReceived {
+		s.movedAt = now
+	}
+	s.sent += int64(posted)
+	if err != nil && !errors.Is(err, fabric.ErrAgain) {
+		return err
+	}
+	return nil
+}
+
+// flush asks for the receiver's final count until it answers, and goes on asking while datagrams
+// that may be late are missing and some still arrive. In bibw it also waits for what the peer has
+// sent.
+func (s *rawStream) flush() error {
+	begin := clock()
+	for tries, moved := 0, int64(-1); ; tries++ {
+		s.flushed = false
+		if err := s.control(rawFlush, 0); err != nil {
+			return err
+		}
+		now := clock()
+		for until := now.Add(rawStall); !s.flushed && now < until; now = clock() {
+			if s.r.Halted.Load() {
+				return ErrHalted
+			}
+			if err := s.pass(); err != nil {
+				return err
+			}
+		}
+		if arrived := s.peerReceived + s.received; arrived != moved {
+			moved, tries = arrived, 0
+		}
+		complete := s.peerReceived >= s.sent &&
+			(s.r.Test != plan.TestBiBW || s.received >= s.peerSent)
+		if s.flushed && (complete || tries >= rawFlushTries) {
+			return nil
+		}
+		if now >= s.r.deadlineFrom(begin) {
+			return errSilent
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package layers
+
+import (
+	"errors"
+	"math"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+	"time"
+
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/mono"
+)
+
+// limit ends a phase of a round: after a number of messages or at an instant, whichever is first.
+type limit struct {
+	messages int64
+	until    mono.Time
+}
+
+func newLimit(messages, durationNs int64, now mono.Time) limit {
+	l := limit{messages: math.MaxInt64, until: mono.Never}
+	if durationNs > 0 {
+		l.until = now.Add(time.Duration(durationNs))
+	} else {
+		l.messages = messages
+	}
+	return l
+}
+
+// Round is one side's state of a round. The engine runs it; other goroutines only call halt and
+// stop.
+type Round struct {
+	plan.Spec
+	Server bool // this side answers
+
+	// Halted asks both sides to end at once; the session knows why.
+	Halted atomic.Bool
+	// Stopped asks the server to end: the client has all it needs.
+	Stopped atomic.Bool
+
+	Meter Meter  // the client's measurement
+	Sent  uint64 // Messages sent by this side, warm-up included
+	Tally Tally  // what arrived at this side
+	Usage Usage  // what the measured span cost this side
+
+	// The same of the stream of lat_load, which numbers its messages apart.
+	LoadSent  uint64
+	loadTally Tally
+}
+
+// Finish ends the verification of what arrived of so many messages that the peer sent.
+func (r *Round) Finish(sent, loadSent uint64) {
+	if !r.Verify {
+		return
+	}
+	r.Tally.finish(sent)
+	r.loadTally.finish(loadSent)
+	r.Tally.Add(&r.loadTally)
+}
+
+// over says that the hot loops should end: one load each, of flags that rarely change.
+func (r *Round) over() bool { return r.Halted.Load() || r.Stopped.Load() }
+
+// Meter is what the client measures of a round.
+type Meter struct {
+	Hist     *Hist // Round trips; nil unless the test is one of latency
+	Messages int64
+	Bytes    int64
+	Elapsed  time.Duration
+	Lost     int64 // raw datagrams that never arrived
+	// Window is how many messages really were in flight, where that is less than was asked for.
+	Window    int
+	LoadBytes int64 // acknowledged of the stream of lat_load
+}
+
+// Usage is what a span cost a process.
+type Usage struct {
+	WallNs int64 `json:"wall_ns"`
+	CPUNs  int64 `json:"cpu_ns"`
+	// Collections counts the garbage collections that ended within it; on the server, which does not
+	// know when the warm-up ends, those of the time that the client has measured.
+	Collections uint64 `json:"garbage_collections"`
+}
+
+// Add adds another span.
+func (u *Usage) Add(o Usage) {
+	u.WallNs += o.WallNs
+	u.CPUNs += o.CPUNs
+	u.Collections += o.Collections
+}
+
+// Percent is the CPU time as a percentage of one CPU.
+func (u *Usage) Percent() float64 {
+	if u.WallNs == 0 {
+		return 0
+	}
+	return math.Round(float64(u.CPUNs)/float64(u.WallNs)*1000) / 10
+}
+
+// stopwatch measures a span's usage.
+type stopwatch struct {
+	wall        mono.Time
+	cpu         time.Duration
+	collections uint64
+}
+
+func startWatch() stopwatch {
+	return stopwatch{collections: collections(), cpu: processCPU(), wall: clock()}
+}
+
+func (w stopwatch) read() Usage {
+	return Usage{
+		WallNs: int64(clock() - w.wall), CPUNs: int64(processCPU() - w.cpu),
+		Collections: collections() - w.collections,
+	}
+}
+
+// TidyHeap collects garbage before a round, as package testing does before a benchmark: what lies
+// around from between the rounds is no reason for a collection in the middle of one.
+func TidyHeap() { runtime.GC() }
+
+// CollectionsSince is how many garbage collections have ended after an instant.
+func CollectionsSince(from time.Time) (n uint64) {
+	var stats debug.GCStats
+	debug.ReadGCStats(&stats)
+	for _, end := range stats.PauseEnd {
+		if end.After(from) {
+			n++
+		}
+	}
+	return n
+}
+
+// collections is how many garbage collections this process has done.
+func collections() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return sample[0].Value.Uint64()
+}
+
+// Errors of a round.
+var (
+	// errSilent: nothing arrived from the peer's bare endpoint for the peer timeout.
+	errSilent = errors.New("peer does not answer")
+	// ErrHalted: the session ended the round; its own error says why.
+	ErrHalted = errors.New("halted")
+)
+
+// spin counts polls that found nothing. After many the thread offers its core to others: where both
+// sides share one, each would otherwise spin through its whole time slice waiting for the other.
+type spin struct{ empty int }
+
+const (
+	// spinBeforeYield is beyond what a peer with a core of its own takes to answer.
+	spinBeforeYield = 128
+	// spinChecks is how often, in empty polls, a hot loop looks at the clock. A power of two.
+	spinChecks = 1024
+)
+
+// idle notes an empty poll, and reports whether it is time to look at the clock.
+func (s *spin) idle() bool {
+	s.empty++
+	if s.empty > spinBeforeYield {
+		osYield()
+	}
+	return s.empty%spinChecks == 0
+}
+
+// busy notes a poll that found something.
+func (s *spin) busy() { s.empty = 0 }

@@ -1,0 +1,227 @@
+package layers
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/fabric"
+	"gobtl/fabric/impair"
+)
+
+// Config is what a side needs to know to open its layers. The client sends its own to the
+// server.
+type Config struct {
+	Provider      string   `json:"provider"`
+	Domain        string   `json:"domain"`
+	Layers        []string `json:"layers"`
+	Profile       string   `json:"profile"`
+	MTUBytes      int      `json:"mtu_bytes"` // largest datagram
+	Impair        string   `json:"impair"`
+	Set           []string `json:"set"`
+	PeerTimeoutNs int64    `json:"peer_timeout_ns"`
+	// TimeoutNs bounds the connecting of the layers.
+	TimeoutNs int64 `json:"timeout_ns"`
+
+	// Server says that this side waits for the other to connect; the client need not tell.
+	Server bool `json:"-"`
+}
+
+// NewConfig is the configuration of a client's side; the timeout bounds the connecting of its
+// layers.
+func NewConfig(f *plan.Flags, timeout time.Duration) Config {
+	return Config{
+		Provider: f.Provider, Domain: f.Domain, Layers: f.Layers(), Profile: f.Profile,
+		MTUBytes: f.MTU, Impair: f.Impair, Set: f.Set, PeerTimeoutNs: int64(f.PeerTimeout),
+		TimeoutNs: int64(timeout),
+	}
+}
+
+// Validate reports what this side cannot do. The configuration may have come from the wire.
+func (c *Config) Validate() error {
+	for _, name := range c.Layers {
+		if name != plan.LayerRaw && name != plan.LayerBTL {
+			return fmt.Errorf("unknown layer %q", name)
+		}
+	}
+	day := int64(24 * time.Hour)
+	switch {
+	case len(c.Layers) == 0 || len(c.Layers) > 2 ||
+		len(c.Layers) == 2 && (c.Layers[0] != plan.LayerRaw || c.Layers[1] != plan.LayerBTL):
+		return errors.New("layers are raw, btl, or raw and btl")
+	case c.PeerTimeoutNs <= 0 || c.PeerTimeoutNs > day || c.TimeoutNs <= 0 || c.TimeoutNs > day:
+		return errors.New("timeout out of range")
+	}
+	return nil
+}
+
+// Timeout bounds the connecting of the layers.
+func (c *Config) Timeout() time.Duration { return time.Duration(c.TimeoutNs) }
+
+// PeerTimeout is how long a peer may stay silent before it is dead.
+func (c *Config) PeerTimeout() time.Duration { return time.Duration(c.PeerTimeoutNs) }
+
+// SideFacts describe a side for the report.
+type SideFacts struct {
+	Host     HostFacts        `json:"host"`
+	Provider InfoRecord       `json:"provider"`
+	Layers   map[string]Facts `json:"layers"`
+}
+
+// openDomainFunc opens a domain of the side's provider, with its faults.
+type openDomainFunc func(fabric.DomainConfig) (fabric.Domain, error)
+
+// Side is one process' end of everything: the engine and the layers that it owns.
+type Side struct {
+	Cfg    Config
+	cpu    int
+	Info   fabric.Info
+	engine *engine
+	layers []Layer
+	btl    *btlPort // the one of layers that is the transport, if any
+}
+
+// Open opens the layers. node is the local address to bind, where the provider takes one; cpu
+// is the engine's, negative for any.
+func Open(cfg Config, node NodeHint, cpu int) (*Side, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	info, err := FindInfo(&cfg, node)
+	if err != nil {
+		return nil, err
+	}
+	if !cfg.Server { // The server is told the datagrams of the client.
+		cfg.MTUBytes = datagramBytes(&info, cfg.MTUBytes)
+	}
+	s := &Side{Cfg: cfg, cpu: cpu, Info: info}
+	if s.engine, err = startEngine(cpu); err != nil {
+		return nil, err
+	}
+	if err := s.engine.do(s.open); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Do runs f on the thread that owns the layers, and returns its error.
+func (s *Side) Do(f func() error) error { return s.engine.do(f) }
+
+// open opens the layers, on the engine's thread.
+func (s *Side) open() error {
+	var faults *impair.Faults
+	if s.Cfg.Impair != "" {
+		parsed, err := impair.Parse(s.Cfg.Impair)
+		if err != nil {
+			return err
+		}
+		faults = &parsed
+	}
+	open := func(dcfg fabric.DomainConfig) (fabric.Domain, error) {
+		if faults != nil {
+			return impair.Open(s.Info, dcfg, *faults)
+		}
+		return fabric.Open(s.Info, dcfg)
+	}
+	for _, name := range s.Cfg.Layers {
+		var l Layer
+		var err error
+		if name == plan.LayerRaw {
+			l, err = openRaw(open, &s.Info, s.Cfg.MTUBytes)
+		} else {
+			s.btl, err = openBTL(open, &s.Info, &s.Cfg)
+			l = s.btl
+		}
+		if err != nil {
+			return fmt.Errorf("opening %s on %s: %w", name, s.Cfg.Provider, err)
+		}
+		s.layers = append(s.layers, l)
+	}
+	if raw, ok := s.layers[0].(*rawPort); ok && s.btl != nil { // Both.
+		raw.background = func() { _ = s.btl.pass(clock()) }
+	}
+	s.engine.idle = s.idle
+	return nil
+}
+
+// idle keeps the layers alive between rounds. What goes wrong here is seen by the next round.
+func (s *Side) idle() {
+	if s.btl == nil || s.btl.idle() != nil {
+		time.Sleep(idleNap)
+	}
+}
+
+// Offers is what the peer must know of the layers.
+func (s *Side) Offers() (offers []Offer) {
+	_ = s.engine.do(func() error {
+		for _, l := range s.layers {
+			offers = append(offers, l.offer())
+		}
+		return nil
+	})
+	return offers
+}
+
+// Connect connects each layer with the peer's end of it.
+func (s *Side) Connect(peer []Offer) error {
+	return s.engine.do(func() error {
+		for i, l := range s.layers {
+			name := s.Cfg.Layers[i]
+			j := slices.IndexFunc(peer, func(o Offer) bool { return o.Layer == name })
+			if j < 0 {
+				return fmt.Errorf("peer offers no layer %s", name)
+			}
+			if err := l.connect(peer[j], s.Cfg.Timeout()); err != nil {
+				return fmt.Errorf("connecting %s: %w", name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// Layer returns a layer by name, or nil.
+func (s *Side) Layer(name string) Layer {
+	if i := slices.Index(s.Cfg.Layers, name); i >= 0 {
+		return s.layers[i]
+	}
+	return nil
+}
+
+// Facts describes the side for the report.
+func (s *Side) Facts() SideFacts {
+	f := SideFacts{
+		Host: newHostFacts(s.cpu), Provider: NewInfoRecord(&s.Info),
+		Layers: make(map[string]Facts),
+	}
+	_ = s.engine.do(func() error {
+		for i, l := range s.layers {
+			f.Layers[s.Cfg.Layers[i]] = l.facts()
+		}
+		return nil
+	})
+	return f
+}
+
+// Stats returns what reads the transport's counters; ok is false without a transport.
+func (s *Side) Stats() (read func() btl.Stats, ok bool) {
+	if s.btl == nil {
+		return nil, false
+	}
+	return s.btl.m.Stats, true
+}
+
+// Close closes the layers, then ends the engine.
+func (s *Side) Close() {
+	_ = s.engine.do(func() error {
+		s.engine.idle = nil
+		for _, l := range s.layers {
+			_ = l.close() // Nothing can be done about it, and the process is about to end.
+		}
+		return nil
+	})
+	s.engine.stop()
+}

@@ -1,0 +1,44 @@
+package layers
+
+import (
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric"
+	"gobtl/internal/report"
+)
+
+// State is what a layer shows of itself at the end of a run, beside what it counts.
+type State struct {
+	// Path is what the transport knows of the way to its peer; the bare fabric knows nothing.
+	Path *PathRecord `json:"path"`
+	// Fabric is how the provider works by now, and what has happened to it since it was opened.
+	Fabric []AttrRecord `json:"fabric"`
+}
+
+// PathRecord is a btl.PathState with names for JSON. The times are 0 where nothing is measured.
+type PathRecord struct {
+	RoundTripUs   float64 `json:"round_trip_us"`
+	DeviationUs   float64 `json:"deviation_us"`
+	LeastUs       float64 `json:"least_us"`
+	WindowPackets int     `json:"window_packets"`
+	InFlight      int     `json:"in_flight_packets"`
+	SlowStart     bool    `json:"slow_start"`
+}
+
+func newPathRecord(ep *btl.Endpoint) *PathRecord {
+	us := func(d time.Duration) float64 { return report.Decimals(float64(d)/1e3, 3) }
+	p := ep.Path()
+	return &PathRecord{
+		RoundTripUs: us(p.RoundTrip), DeviationUs: us(p.Deviation), LeastUs: us(p.Least),
+		WindowPackets: p.WindowPackets, InFlight: p.InFlightPackets, SlowStart: p.SlowStart,
+	}
+}
+
+func newAttrRecords(attrs []fabric.Attr) []AttrRecord {
+	list := []AttrRecord{}
+	for _, a := range attrs {
+		list = append(list, AttrRecord{a.Name, a.Value})
+	}
+	return list
+}

@@ -1,0 +1,215 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/cmd/btlbench/session"
+	"gobtl/internal/report"
+)
+
+// Bench runs a plan of tests over an open session and fills the report. On an error, an
+// interruption included, the report holds what was measured until then.
+type Bench struct {
+	Stderr  io.Writer // for the progress bar, if it is a terminal
+	Session *session.Client
+	Flags   *plan.Flags
+	bar     *report.Progress
+	Doc     *Document
+}
+
+// combination is one test, size and window, in variants that take turns.
+type combination struct {
+	test              string
+	sizeBytes, window int
+	variants          []variant
+}
+
+// variant is a layer that can run the test, or in lat_load one load on such a layer.
+type variant struct {
+	layer string
+	load  plan.Load
+}
+
+// String names the variant for people.
+func (v variant) String() string {
+	if v.load == plan.LoadIdle {
+		return v.layer
+	}
+	return v.layer + " load " + v.load.String()
+}
+
+// NewDocument returns a report in which nothing has been measured yet.
+func NewDocument(command string, f *plan.Flags) *Document {
+	return &Document{
+		Schema: schema, Version: report.Version(), StartedAt: time.Now().UTC().Truncate(time.Millisecond),
+		Command: command, Config: *f, Runs: []RunRecord{}, Skipped: []skipRecord{},
+	}
+}
+
+// Run measures everything.
+func (b *Bench) Run(ctx context.Context) error {
+	begin := time.Now()
+	defer func() { b.Doc.ElapsedS = report.Decimals(time.Since(begin).Seconds(), 3) }()
+	b.Doc.Sides.Client, b.Doc.Sides.Server = b.Session.Side.Facts(), b.Session.Remote
+	b.Doc.Config.MTU = b.Session.Side.Cfg.MTUBytes
+	todo := b.plan()
+	total := 0
+	for i := range todo {
+		total += len(todo[i].variants) * b.Flags.RoundCount()
+	}
+	b.bar = report.NewProgress(b.Stderr, total)
+	defer b.bar.Finish()
+	for i := range todo {
+		if err := b.measure(ctx, &todo[i]); err != nil {
+			return err
+		}
+	}
+	if len(todo) == 0 {
+		return errors.New("nothing to measure: " + b.Doc.Skipped[0].Reason)
+	}
+	return b.Doc.Verdict()
+}
+
+// plan lists what to measure, and notes what cannot be.
+func (b *Bench) plan() []combination {
+	var list []combination
+	offers := append(b.Session.Side.Offers(), b.Session.Peer...)
+	for _, test := range b.Flags.Test {
+		for _, sizeBytes := range b.Flags.Sizes(test) {
+			var all []variant
+			for _, name := range b.Flags.Layers() {
+				if reason := skipReasonOf(offers, name, test, sizeBytes); reason != "" {
+					b.Doc.Skipped = append(b.Doc.Skipped, skipRecord{
+						Test: test, Layer: name, SizeBytes: sizeBytes, Reason: reason,
+					})
+					continue
+				}
+				all = append(all, variants(b.Flags, test, name)...)
+			}
+			if len(all) == 0 {
+				continue
+			}
+			for _, window := range b.Flags.Windows(test, sizeBytes) {
+				list = append(list, combination{test, sizeBytes, window, all})
+			}
+		}
+	}
+	return list
+}
+
+// variants lists what a test measures on a layer, what the others are compared with first.
+func variants(f *plan.Flags, test, layer string) []variant {
+	list := []variant{{layer: layer}}
+	if test == plan.TestLatLoad {
+		for _, l := range f.Load {
+			list = append(list, variant{layer, l})
+		}
+	}
+	return list
+}
+
+// skipReasonOf is layers.SkipReason over the offers of both sides.
+func skipReasonOf(offers []layers.Offer, layer, test string, sizeBytes int) string {
+	for i := range offers {
+		if offers[i].Layer != layer {
+			continue
+		}
+		if reason := layers.SkipReason(&offers[i], test, sizeBytes); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+// measure runs all rounds of a combination. Its variants take turns, and the one that began a round
+// comes last in the next, so that none has the better part of whatever the machine is doing.
+func (b *Bench) measure(ctx context.Context, c *combination) error {
+	measurements := make(map[variant]*measurement)
+	scratch := make(map[variant]*layers.Hist)
+	for _, v := range c.variants {
+		measurements[v] = newMeasurement(c, v)
+		if plan.IsLatency(c.test) {
+			scratch[v] = layers.NewHist()
+		}
+	}
+	defer b.report(c, measurements)
+	rounds := b.Flags.RoundCount()
+	for i := range rounds {
+		for turn := range c.variants {
+			v := c.variants[(turn+i)%len(c.variants)]
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			b.bar.Begin(fmt.Sprintf("%s %s %v", c.test, plan.SizeText(c.sizeBytes), v))
+			o, err := b.Session.RunRound(b.spec(c, v, i, rounds), scratch[v])
+			if err != nil {
+				return err
+			}
+			measurements[v].add(o)
+			b.bar.Step()
+		}
+	}
+	return nil
+}
+
+// spec describes round i of a measurement.
+func (b *Bench) spec(c *combination, v variant, i, rounds int) *plan.Spec {
+	f := b.Flags
+	part := f.Measured().Split(i, rounds)
+	s := &plan.Spec{
+		Test: c.test, Layer: v.layer, SizeBytes: c.sizeBytes, Window: c.window, Verify: f.Verify,
+		WarmupMessages: f.Warmup.Messages, WarmupNs: int64(f.Warmup.Time),
+		Messages: part.Messages, DurationNs: int64(part.Time),
+		PeerTimeoutNs: int64(f.PeerTimeout),
+	}
+	if c.test == plan.TestLatLoad {
+		s.Load, s.LoadBytes = v.load, int(f.LoadSize)
+	}
+	return s
+}
+
+// report writes a combination's measurements into the document, if there are any.
+func (b *Bench) report(c *combination, measurements map[variant]*measurement) {
+	for _, v := range c.variants {
+		m := measurements[v]
+		if len(m.rounds) == 0 {
+			continue
+		}
+		facts := b.Doc.Sides.Client.Layers[v.layer]
+		r := m.record(b.Doc.Sides.Client.Provider.Provider, facts)
+		if v.layer != plan.LayerRaw {
+			r.RatioToRaw = m.ratioTo(measurements[variant{layer: plan.LayerRaw}])
+		}
+		if v.load != plan.LoadIdle {
+			r.RatioToIdle = m.ratioTo(measurements[variant{layer: v.layer}])
+		}
+		b.Doc.Runs = append(b.Doc.Runs, r)
+	}
+}
+
+// errVerify is a run in which the transport did not keep its promise.
+var errVerify = errors.New("verification failed")
+
+// Verdict is an error if a message of the transport was altered, lost or doubled. The bare fabric
+// has promised nothing but unaltered bytes.
+func (d *Document) Verdict() error {
+	for i := range d.Runs {
+		r := &d.Runs[i]
+		missing, doubled := r.MissingMessages, r.DuplicatedMessages
+		if r.Layer == plan.LayerRaw {
+			missing, doubled = 0, 0
+		}
+		if r.CorruptBytes != 0 || missing != 0 || doubled != 0 {
+			return fmt.Errorf("%w in %s %s (%s): %d bytes corrupt, %d messages missing, %d delivered "+
+				"again", errVerify, r.Test, plan.SizeText(r.SizeBytes), r.Layer, r.CorruptBytes, missing,
+				doubled)
+		}
+	}
+	return nil
+}

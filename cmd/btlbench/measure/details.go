@@ -1,0 +1,97 @@
+package measure
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/report"
+)
+
+// detail is a line of the verbose report.
+type detail struct{ name, client, server string }
+
+// details lists what a run's record holds beside its figures: what the transport knows of the path,
+// what the provider says of itself, and what the transport has counted.
+func details(r *RunRecord) (lines []detail) {
+	c, s := &r.AtEnd.Client, &r.AtEnd.Server
+	for _, line := range []struct {
+		name string
+		of   func(*layers.PathRecord) string
+	}{
+		{"round trip, us", func(p *layers.PathRecord) string { return number(p.RoundTripUs) }},
+		{"its deviation, us", func(p *layers.PathRecord) string { return number(p.DeviationUs) }},
+		{"least round trip, us", func(p *layers.PathRecord) string { return number(p.LeastUs) }},
+		{"window, packets", windowText},
+		{"in flight, packets", func(p *layers.PathRecord) string { return strconv.Itoa(p.InFlight) }},
+	} {
+		if c.Path != nil && s.Path != nil {
+			lines = append(lines, detail{line.name, line.of(c.Path), line.of(s.Path)})
+		}
+	}
+	for _, list := range [][]layers.AttrRecord{c.Fabric, s.Fabric} {
+		for _, a := range list {
+			if !slices.ContainsFunc(lines, func(d detail) bool { return d.name == a.Name }) {
+				lines = append(lines, detail{a.Name, attrOf(c.Fabric, a.Name), attrOf(s.Fabric, a.Name)})
+			}
+		}
+	}
+	counted := maps.Clone(r.Counters.Client)
+	maps.Copy(counted, r.Counters.Server)
+	for _, name := range slices.Sorted(maps.Keys(counted)) {
+		lines = append(lines, detail{
+			name, countText(r.Counters.Client[name]), countText(r.Counters.Server[name]),
+		})
+	}
+	return lines
+}
+
+func windowText(p *layers.PathRecord) string {
+	if p.SlowStart {
+		return fmt.Sprintf("%d, slow start", p.WindowPackets)
+	}
+	return strconv.Itoa(p.WindowPackets)
+}
+
+// attrOf is the value of an attribute, which only one of the sides may have.
+func attrOf(list []layers.AttrRecord, name string) string {
+	i := slices.IndexFunc(list, func(a layers.AttrRecord) bool { return a.Name == name })
+	if i < 0 {
+		return "-"
+	}
+	return cmp.Or(list[i].Value, "-")
+}
+
+func countText(n uint64) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+// writeDetails writes a block for each run: what both sides knew and counted.
+func writeDetails(w io.Writer, runs []RunRecord) error {
+	for i := range runs {
+		r := &runs[i]
+		title := fmt.Sprintf("%s %s (%s)", r.Test, plan.SizeText(r.SizeBytes), r.Layer)
+		if r.Test == plan.TestRate {
+			title += fmt.Sprintf(", window %d", r.Window)
+		}
+		if r.Load != "" {
+			title += ", load " + r.Load
+		}
+		t := report.Table{Heads: [][]string{{title, "client", "server"}}, Left: []int{0}}
+		for _, d := range details(r) {
+			t.Rows = append(t.Rows, []string{d.name, d.client, d.server})
+		}
+		if _, err := fmt.Fprintf(w, "\n%s", t.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package measure
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/plan"
+)
+
+// column is one of a test's table.
+type column struct {
+	name  string
+	value func(r *RunRecord) string
+	left  bool // aligned left
+	// spare says how little it is missed where there is no room, 0 not to be left out.
+	spare int
+}
+
+// columns are those of a test's table. Those that would be empty are left out.
+func columns(test string, runs []RunRecord, verified bool) []column {
+	some := func(has func(*RunRecord) bool) bool {
+		return slices.ContainsFunc(runs, func(r RunRecord) bool { return has(&r) })
+	}
+	list := []column{{name: "size", value: func(r *RunRecord) string {
+		return plan.SizeText(r.SizeBytes)
+	}}}
+	list = append(list, column{name: "layer", left: true, value: func(r *RunRecord) string {
+		return r.Layer
+	}})
+	if test == plan.TestRate || test == plan.TestLatLoad ||
+		some(func(r *RunRecord) bool { return r.Window != runs[0].Window }) && !plan.IsLatency(test) {
+		list = append(list, count("window", 0, func(r *RunRecord) int64 { return int64(r.Window) }))
+	}
+	if plan.IsLatency(test) {
+		list = append(list, latencyColumns(test)...)
+	} else {
+		list = append(list, flowColumns(test)...)
+	}
+	if some(func(r *RunRecord) bool { return r.SegmentsSent > 0 }) {
+		list = append(list, column{name: "resent", value: resentText},
+			count("dup", 9, func(r *RunRecord) int64 { return int64(r.Duplicates) }))
+	}
+	if some(func(r *RunRecord) bool { return r.LostDatagrams != 0 }) {
+		list = append(list, count("lost", 0, func(r *RunRecord) int64 { return r.LostDatagrams }))
+	}
+	list = append(list, column{name: "CPU % c/s", spare: 7, value: func(r *RunRecord) string {
+		return fmt.Sprintf("%.0f/%.0f", r.CPUPercent.Client, r.CPUPercent.Server)
+	}})
+	if some(func(r *RunRecord) bool {
+		return r.GarbageCollections.Client+r.GarbageCollections.Server > 0
+	}) {
+		list = append(list, column{name: "GC c/s", spare: 1, value: func(r *RunRecord) string {
+			return fmt.Sprintf("%d/%d", r.GarbageCollections.Client, r.GarbageCollections.Server)
+		}})
+	}
+	if verified {
+		list = append(list, count("verified", 0, func(r *RunRecord) int64 { return r.VerifiedBytes }),
+			count("corrupt", 0, func(r *RunRecord) int64 { return r.CorruptBytes }))
+	}
+	for _, ratio := range []struct {
+		name string
+		of   func(*RunRecord) *float64
+	}{
+		{"btl/raw", func(r *RunRecord) *float64 { return r.RatioToRaw }},
+		{"p50/idle", func(r *RunRecord) *float64 { return r.RatioToIdle }},
+	} {
+		if some(func(r *RunRecord) bool { return ratio.of(r) != nil }) {
+			list = append(list, column{name: ratio.name, value: func(r *RunRecord) string {
+				if ratio.of(r) == nil {
+					return ""
+				}
+				return strconv.FormatFloat(*ratio.of(r), 'f', 2, 64)
+			}})
+		}
+	}
+	return list
+}
+
+func count(name string, spare int, value func(*RunRecord) int64) column {
+	return column{name: name, spare: spare, value: func(r *RunRecord) string {
+		return strconv.FormatInt(value(r), 10)
+	}}
+}
+
+// latencyColumns are the figures of a ping-pong, and of the stream beside it.
+func latencyColumns(test string) (list []column) {
+	figure := func(name string, spare int, of func(*layers.LatencyStats) float64) {
+		list = append(list, column{name: name, spare: spare, value: func(r *RunRecord) string {
+			if r.Latency == nil {
+				return ""
+			}
+			return microseconds(of(r.Latency))
+		}})
+	}
+	if test == plan.TestLatLoad {
+		list = append(list,
+			column{name: "load", left: true, value: func(r *RunRecord) string { return r.Load }},
+			column{name: "load MB/s", value: func(r *RunRecord) string {
+				return fmt.Sprintf("%.0f", r.LoadBandwidth)
+			}})
+	} else {
+		list = append(list, count("round trips", 8, func(r *RunRecord) int64 { return r.Iterations }))
+		figure("min", 5, func(l *layers.LatencyStats) float64 { return l.Min })
+	}
+	figure("p50", 0, func(l *layers.LatencyStats) float64 { return l.P50 })
+	if test != plan.TestLatLoad {
+		figure("p90", 4, func(l *layers.LatencyStats) float64 { return l.P90 })
+	}
+	figure("p99", 0, func(l *layers.LatencyStats) float64 { return l.P99 })
+	figure("p99.9", 0, func(l *layers.LatencyStats) float64 { return l.P999 })
+	figure("max", 2, func(l *layers.LatencyStats) float64 { return l.Max })
+	if test != plan.TestLatLoad {
+		figure("mean", 6, func(l *layers.LatencyStats) float64 { return l.Mean })
+	}
+	return list
+}
+
+// microseconds are shown to four digits or so, and to 10 ns at best: a latency is not known better.
+func microseconds(us float64) string {
+	switch {
+	case us >= 1000:
+		return fmt.Sprintf("%.0f", us)
+	case us >= 100:
+		return fmt.Sprintf("%.1f", us)
+	}
+	return fmt.Sprintf("%.2f", us)
+}
+
+// flowColumns are the figures of a flow: what its test is about comes first.
+func flowColumns(test string) []column {
+	messages := count("messages", 8, func(r *RunRecord) int64 { return r.Iterations })
+	rate := column{name: "messages/s", value: func(r *RunRecord) string {
+		return fmt.Sprintf("%.0f", r.Rate)
+	}}
+	bandwidth := column{name: "MB/s", value: func(r *RunRecord) string {
+		return fmt.Sprintf("%.1f", r.Bandwidth)
+	}}
+	if test != plan.TestRate {
+		return []column{messages, bandwidth, rate}
+	}
+	return []column{rate, {name: "ns/message", value: func(r *RunRecord) string {
+		return fmt.Sprintf("%.1f", r.NsPerMessage)
+	}}, bandwidth}
+}
+
+// resentText is how much was sent again, and if that is anything its share of all segments.
+func resentText(r *RunRecord) string {
+	if r.Retransmits == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d (%.2g%%)", r.Retransmits, 100*r.RetransmitRatio)
+}

@@ -1,0 +1,174 @@
+package measure
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/term"
+
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/report"
+)
+
+// writeTable writes the report for people: a line on each side, then a table per test.
+func writeTable(w io.Writer, d *Document) error {
+	client, server := &d.Sides.Client, &d.Sides.Server
+	p := &client.Provider
+	head := fmt.Sprintf("%s (%s), domain %s; pinned to CPU %s and %s\n", p.Provider, p.Version,
+		p.Domain, cpuText(client.Host.PinnedCPU), cpuText(server.Host.PinnedCPU))
+	if reason := d.Config.ProviderReason; reason != "" {
+		head += "chosen: " + reason + "\n"
+	}
+	head += fmt.Sprintf("%s, Linux %s, %s\n", client.Host.CPUModel, client.Host.Kernel,
+		client.Host.Go)
+	for _, name := range []string{plan.LayerRaw, plan.LayerBTL} {
+		if f, ok := client.Layers[name]; ok {
+			head += layerLine(name, &f)
+		}
+	}
+	if d.Config.Impair != "" {
+		head += "faults on both sides: " + d.Config.Impair + "\n"
+	}
+	if _, err := io.WriteString(w, head); err != nil {
+		return err
+	}
+	for _, test := range d.Config.Test {
+		runs := slices.DeleteFunc(slices.Clone(d.Runs), func(r RunRecord) bool { return r.Test != test })
+		if len(runs) > 0 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+			writeTestTable(w, test, runs, d)
+			if d.Verbose {
+				if err := writeDetails(w, runs); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return writeSkipped(w, d.Skipped)
+}
+
+// writeSkipped writes what was left out, a line for each test and layer and reason.
+func writeSkipped(w io.Writer, skipped []skipRecord) error {
+	for len(skipped) > 0 {
+		first := skipped[0]
+		var sizes []string
+		for j := range skipped {
+			s := &skipped[j]
+			if s.Test == first.Test && s.Layer == first.Layer && s.Reason == first.Reason {
+				sizes = append(sizes, plan.SizeText(s.SizeBytes))
+			}
+		}
+		if _, err := fmt.Fprintf(w, "left out: %s (%s) of %s: %s\n", first.Test, first.Layer,
+			strings.Join(sizes, ", "), first.Reason); err != nil {
+			return err
+		}
+		skipped = slices.DeleteFunc(slices.Clone(skipped), func(s skipRecord) bool {
+			return s.Test == first.Test && s.Layer == first.Layer && s.Reason == first.Reason
+		})
+	}
+	return nil
+}
+
+func cpuText(cpu int) string {
+	if cpu < 0 {
+		return "none"
+	}
+	return strconv.Itoa(cpu)
+}
+
+func layerLine(name string, f *layers.Facts) string {
+	line := fmt.Sprintf("%s: datagrams of %d B, receiver surely holds %d", name, f.MTUBytes,
+		f.RecvCapacity)
+	if f.RecvBufferBytes > 0 {
+		line += fmt.Sprintf(" (%d KiB)", f.RecvBufferBytes>>10)
+	}
+	if f.Profile != "" {
+		line += ", profile " + f.Profile
+	}
+	return line + "\n"
+}
+
+var testTitles = map[string]string{
+	plan.TestLat:     "Latency: ping-pong, half round trips in us",
+	plan.TestBW:      "Bandwidth: one direction",
+	plan.TestBiBW:    "Bandwidth: both directions together",
+	plan.TestRate:    "Message rate: windows, each answered as a whole before the next",
+	plan.TestLatLoad: "Latency under load: beside a stream of %s messages, half round trips in us",
+	plan.TestPutLat:  "Put latency: ping-pong through memory, half round trips in us",
+	plan.TestPutBW:   "Put bandwidth: one direction",
+}
+
+// writeTestTable writes the runs of one test. On a terminal that is too narrow the columns that
+// matter least are left out.
+func writeTestTable(w io.Writer, test string, runs []RunRecord, d *Document) {
+	title := testTitles[test]
+	if test == plan.TestLatLoad {
+		title = fmt.Sprintf(title, d.Config.LoadSize)
+	}
+	rendered, dropped := fitTable(columns(test, runs, d.Config.Verify), runs, terminalColumns(w))
+	text := title + "\n" + rendered
+	if len(dropped) > 0 {
+		text += "(no room here for: " + strings.Join(dropped, ", ") + ")\n"
+	}
+	_, _ = io.WriteString(w, text) // As table.Render, which reports no errors.
+}
+
+// fitTable renders a table in so many columns of characters, 0 for any number, and names what it
+// left out for that.
+func fitTable(list []column, runs []RunRecord, limit int) (rendered string, dropped []string) {
+	for {
+		rendered = renderTable(list, runs)
+		spare := sparest(list)
+		if limit == 0 || spare < 0 || report.Columns(rendered) <= limit {
+			return rendered, dropped
+		}
+		dropped = append(dropped, list[spare].name)
+		list = slices.Delete(list, spare, spare+1)
+	}
+}
+
+// renderTable lays columns out.
+func renderTable(list []column, runs []RunRecord) string {
+	t := report.Table{Heads: make([][]string, 1), Rows: make([][]string, len(runs))}
+	for i, c := range list {
+		t.Heads[0] = append(t.Heads[0], c.name)
+		if c.left {
+			t.Left = append(t.Left, i)
+		}
+		for j := range runs {
+			t.Rows[j] = append(t.Rows[j], c.value(&runs[j]))
+		}
+	}
+	return t.String()
+}
+
+// terminalColumns is the width of the terminal that w is, 0 for anything else.
+func terminalColumns(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
+}
+
+// sparest is the column that is missed least, -1 if all matter.
+func sparest(list []column) int {
+	found := -1
+	for i := range list {
+		if list[i].spare > 0 && (found < 0 || list[i].spare > list[found].spare) {
+			found = i
+		}
+	}
+	return found
+}

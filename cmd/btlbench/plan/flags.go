@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"gobtl/fabric/impair"
+)
+
+// Flags say what to measure. They are also the record of it in the JSON report, and travel to
+// the server, whose side of the work they describe as well.
+//
+//nolint:lll // A struct tag cannot be broken.
+type Flags struct {
+	Test     TestList `help:"Tests: lat, bw, bibw, rate, lat_load, put_lat, put_bw; several with commas, or all. Default: ${default}." default:"${tests}" placeholder:"NAMES" json:"test"`
+	Size     SizeList `help:"Message sizes such as 0,8,1K,..,4M (\"..\" doubles). Default: a few that suit the test." placeholder:"LIST" json:"size_bytes"`
+	Provider string   `help:"Fabric provider; see \"btlbench info\". auto: RDMA hardware, else udp, else ofi/udp. Default: ${default}." default:"auto" placeholder:"NAME" json:"provider"`
+	Offload  bool     `help:"Use segmentation offload with --provider ofi/udp: opt-in, tests itself, and goes off at the first doubt." json:"-"`
+	Domain   string   `help:"Device (libfabric domain). Default: the provider's first." placeholder:"NAME" json:"domain"`
+	Layer    string   `help:"btl: the transport. raw: the same on the bare fabric endpoint. both: in turn, with their ratio. Default: ${default}." placeholder:"NAME" enum:"btl,raw,both" default:"${layer}" json:"layer"`
+	Profile  string   `help:"Recovery profile of the transport. Default: the transport's own." placeholder:"NAME" json:"profile"`
+	MTU      int      `name:"mtu" help:"MTU of the network, with UDP that of the interface: 1500 makes datagrams of 1472 bytes over IPv4, 1452 over IPv6. Default: the provider's." placeholder:"BYTES" json:"mtu_bytes"`
+
+	Duration   time.Duration `help:"Time for each line of the report, over all rounds. Default: 1s." json:"duration_ns"`
+	Iterations int64         `help:"Messages (round trips) for each line of the report, instead of a time." placeholder:"N" json:"iterations"`
+	Warmup     Amount        `help:"Messages or time before each round that is not measured. Default: ${default}." default:"20ms" placeholder:"N|TIME" json:"warmup"`
+	Rounds     int           `help:"Parts into which each measurement is cut; layers and loads take turns, medians are reported. Default: ${default}." default:"5" placeholder:"N" json:"rounds"`
+	Window     windowList    `help:"Messages in flight in bw, bibw, rate, put_bw and the stream of lat_load; several with commas. Default: 64, rate 1,8,64,512, lat_load 2." placeholder:"LIST" json:"window"`
+	Load       loadList      `help:"The stream in lat_load: max, or a part such as 50% of what it reaches alone; several with commas. Default: ${default}." default:"max" placeholder:"LIST" json:"load"`
+	LoadSize   oneSize       `help:"Message size of that stream. Default: ${default}." default:"1M" placeholder:"SIZE" json:"load_size_bytes"`
+	Verify     bool          `help:"Check every byte and that each message arrives once." json:"verify"`
+	Impair     string        `help:"Faults on both sides: loss=1%,dup=1%,reorder=5%,delay=200us,corrupt=..,truncate=..,seed=7." placeholder:"FAULTS" json:"impair"`
+	Set        []string      `help:"Set a tunable on both sides; see \"btlbench params\". Repeatable." placeholder:"NAME=VALUE" sep:"none" json:"set"`
+
+	PeerTimeout time.Duration `help:"How long a peer may stay silent before it is dead." default:"5s" json:"peer_timeout_ns"`
+
+	// ProviderReason says why the provider was chosen, if its user left that open.
+	ProviderReason string `kong:"-" json:"provider_reason,omitempty"`
+}
+
+const (
+	// ProviderAuto is the --provider that leaves the choice to fabric.Choose.
+	ProviderAuto = "auto"
+	// ProviderOfiUDP is the provider that ProviderOffload is a variant of.
+	ProviderOfiUDP = "ofi/udp"
+	// ProviderOffload is ProviderOfiUDP with segmentation offload on its socket.
+	ProviderOffload = "ofi/udp+offload"
+)
+
+// Limits of the flags: generous, but such that no product of them overflows or exhausts the
+// machine.
+const (
+	durationDefault = time.Second
+
+	iterationsMax = 1 << 40
+	RoundsMax     = 1000
+)
+
+// Validate is called by kong after parsing; its error is one of usage.
+func (f *Flags) Validate() error {
+	switch {
+	case f.Iterations != 0 && f.Duration != 0:
+		return errors.New("--duration and --iterations exclude each other")
+	case f.Iterations < 0 || f.Iterations > iterationsMax:
+		return fmt.Errorf("--iterations must be 1 to %d", iterationsMax)
+	case f.Duration < 0 || f.Duration > 24*time.Hour:
+		return errors.New("--duration must be positive and at most 24h")
+	case f.Warmup.Messages > iterationsMax || f.Warmup.Time > time.Hour:
+		return errors.New("--warmup is too long")
+	case f.Rounds < 1 || f.Rounds > RoundsMax:
+		return fmt.Errorf("--rounds must be 1 to %d", RoundsMax)
+	case f.LoadSize < 1 || f.LoadSize > loadSizeMax:
+		return fmt.Errorf("--load-size must be 1 to %s", loadSizeMax)
+	case f.Offload && f.Provider != ProviderOfiUDP:
+		return fmt.Errorf("--offload needs --provider %s", ProviderOfiUDP)
+	case f.MTU < 0:
+		return errors.New("--mtu must not be negative")
+	case f.PeerTimeout < 10*time.Millisecond || f.PeerTimeout > time.Hour:
+		return errors.New("--peer-timeout must be 10ms to 1h")
+	}
+	if err := f.ValidateSet(); err != nil {
+		return err
+	}
+	return f.validateImpair()
+}
+
+// ValidateSet reports settings that are not NAME=VALUE.
+func (f *Flags) ValidateSet() error {
+	for _, s := range f.Set {
+		if name, _, ok := strings.Cut(s, "="); !ok || name == "" {
+			return fmt.Errorf("--set %s: write NAME=VALUE", s)
+		}
+	}
+	return nil
+}
+
+// Layers lists the layers to measure, the reference first.
+func (f *Flags) Layers() []string {
+	if f.Layer == LayerBoth {
+		return []string{LayerRaw, LayerBTL}
+	}
+	return []string{f.Layer}
+}
+
+// Sizes returns the sizes of a test: those asked for, or a few that show its character.
+func (f *Flags) Sizes(test string) []int {
+	if len(f.Size) > 0 {
+		return f.Size
+	}
+	switch test {
+	case TestRate:
+		return []int{8}
+	case TestLatLoad:
+		return []int{8, 1 << 10}
+	case TestLat, TestPutLat:
+		return []int{8, 64, 1 << 10, 8 << 10, 64 << 10}
+	default:
+		return []int{64, 1 << 10, 8 << 10, 64 << 10, 1 << 20}
+	}
+}
+
+// Measured is the amount of one measurement: all rounds of one test, size and layer.
+func (f *Flags) Measured() Amount {
+	if f.Iterations > 0 {
+		return Amount{Messages: f.Iterations}
+	}
+	if f.Duration == 0 {
+		return Amount{Time: durationDefault}
+	}
+	return Amount{Time: f.Duration}
+}
+
+// RoundCount is the number of rounds: no more than there are messages.
+func (f *Flags) RoundCount() int {
+	if f.Iterations > 0 {
+		return int(min(int64(f.Rounds), f.Iterations))
+	}
+	return f.Rounds
+}
+
+// validateImpair reports faults that cannot be parsed.
+func (f *Flags) validateImpair() error {
+	if f.Impair == "" {
+		return nil
+	}
+	if _, err := impair.Parse(f.Impair); err != nil {
+		return fmt.Errorf("--impair: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Spec is what both sides must know of a round: one stretch of one test, size and layer.
+type Spec struct {
+	// Number tells the rounds of a session apart.
+	Number    uint64 `json:"number"`
+	Test      string `json:"test"`
+	Layer     string `json:"layer"`
+	SizeBytes int    `json:"size_bytes"`
+	Window    int    `json:"window"`
+	Verify    bool   `json:"verify"`
+	// What the client does before it measures, and then measures: messages, or a time.
+	WarmupMessages int64 `json:"warmup_messages"`
+	WarmupNs       int64 `json:"warmup_ns"`
+	Messages       int64 `json:"messages"`
+	DurationNs     int64 `json:"duration_ns"`
+	// Handle is the sender's exposed region, for the peer's puts.
+	Handle uint64 `json:"handle,omitempty"`
+	// PeerTimeoutNs ends a round in which nothing arrives.
+	PeerTimeoutNs int64 `json:"peer_timeout_ns"`
+	// Load is the stream beside the ping-pong of lat_load, in Window messages of LoadBytes.
+	Load      Load `json:"load,omitempty"`
+	LoadBytes int  `json:"load_bytes,omitempty"`
+}
+
+// String names the round for people.
+func (s *Spec) String() string {
+	return fmt.Sprintf("%s %s (%s)", s.Test, SizeText(s.SizeBytes), s.Layer)
+}
+
+// windowBytes is the size of the messages that the window counts.
+func (s *Spec) windowBytes() int {
+	if s.Test == TestLatLoad {
+		return s.LoadBytes
+	}
+	return s.SizeBytes
+}
+
+// inFlightBytesMax bounds the memory of a window: it shrinks for large messages, to two at least.
+const inFlightBytesMax = 64 << 20
+
+// windowFor is the window that a size really gets of the one asked for.
+func windowFor(window, sizeBytes int) int {
+	if sizeBytes == 0 {
+		return window
+	}
+	return min(window, max(2, inFlightBytesMax/sizeBytes))
+}
+
+// Validate reports a spec that this side cannot run. It came from the wire.
+func (s *Spec) Validate() error {
+	var tests TestList
+	switch {
+	case tests.UnmarshalText([]byte(s.Test)) != nil || len(tests) != 1:
+		return fmt.Errorf("unknown test %q", s.Test)
+	case s.Layer != LayerRaw && s.Layer != LayerBTL:
+		return fmt.Errorf("unknown layer %q", s.Layer)
+	case s.SizeBytes < 0 || s.SizeBytes > SizeBytesMax:
+		return fmt.Errorf("size %d out of range", s.SizeBytes)
+	case s.Load < 0 || s.Load > LoadMax || s.LoadBytes < 0 || s.LoadBytes > int(loadSizeMax):
+		return fmt.Errorf("load %d of %d bytes out of range", s.Load, s.LoadBytes)
+	case s.Window < 1 || s.Window > windowMax || s.Window > windowFor(windowMax, s.windowBytes()):
+		return fmt.Errorf("window %d out of range for messages of %d bytes", s.Window, s.windowBytes())
+	case s.PeerTimeoutNs <= 0:
+		return errors.New("peer timeout out of range")
+	}
+	return nil
+}

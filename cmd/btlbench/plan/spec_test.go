@@ -1,0 +1,59 @@
+package plan
+
+import (
+	"testing"
+	"time"
+)
+
+func TestRoundSpecValidate(t *testing.T) {
+	good := Spec{Test: TestBW, Layer: LayerBTL, SizeBytes: 8, Window: 64, PeerTimeoutNs: 1}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*Spec){
+		"test":         func(s *Spec) { s.Test = "x" },
+		"tests":        func(s *Spec) { s.Test = "lat,bw" },
+		"all":          func(s *Spec) { s.Test = "all" },
+		"layer":        func(s *Spec) { s.Layer = LayerBoth },
+		"size":         func(s *Spec) { s.SizeBytes = -1 },
+		"large size":   func(s *Spec) { s.SizeBytes = SizeBytesMax + 1 },
+		"window":       func(s *Spec) { s.Window = 0 },
+		"large window": func(s *Spec) { s.Window = windowMax + 1 },
+		"memory":       func(s *Spec) { s.SizeBytes, s.Window = 1<<30, 64 },
+		"timeout":      func(s *Spec) { s.PeerTimeoutNs = 0 },
+	} {
+		bad := good
+		change(&bad)
+		if bad.Validate() == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+func TestLoadSpecValidate(t *testing.T) {
+	good := Spec{
+		Test: TestLatLoad, Layer: LayerBTL, SizeBytes: 8, Window: 64, Load: LoadMax, LoadBytes: 1 << 20,
+		PeerTimeoutNs: int64(time.Second),
+	}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*Spec){
+		"test":          func(s *Spec) { s.Test = "all" },
+		"layer":         func(s *Spec) { s.Layer = "x" },
+		"size":          func(s *Spec) { s.SizeBytes = -1 },
+		"window":        func(s *Spec) { s.Window = 65 },
+		"no window":     func(s *Spec) { s.Window = 0 },
+		"load":          func(s *Spec) { s.Load = LoadMax + 1 },
+		"negative load": func(s *Spec) { s.Load = -1 },
+		"load size":     func(s *Spec) { s.LoadBytes = 33 << 20 },
+		"load no size":  func(s *Spec) { s.LoadBytes = -1 },
+		"timeout":       func(s *Spec) { s.PeerTimeoutNs = 0 },
+	} {
+		s := good
+		change(&s)
+		if s.Validate() == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package plan
+
+import (
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+)
+
+// Suggestion returns `, did you mean "x"?` for the candidate nearest to a mistyped word, and
+// nothing when none is near.
+func Suggestion(word string, candidates []string) string {
+	best, bestDistance := "", max(2, len(word)/3)+1
+	for _, candidate := range candidates {
+		d := levenshtein.ComputeDistance(strings.ToLower(word), strings.ToLower(candidate))
+		if d < bestDistance {
+			best, bestDistance = candidate, d
+		}
+	}
+	if best == "" || word == "" {
+		return ""
+	}
+	return ", did you mean \"" + best + "\"?"
+}
+
+// OneLine folds a text into a single line without control characters: whatever a peer or a library
+// put into an error stays one line on the user's terminal.
+func OneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return r < ' ' || r == 0x7f
+	}), " ")
+}

@@ -1,0 +1,240 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The tests, in the order in which they are reported.
+const (
+	TestLat     = "lat"
+	TestBW      = "bw"
+	TestBiBW    = "bibw"
+	TestRate    = "rate"
+	TestLatLoad = "lat_load"
+	TestPutLat  = "put_lat"
+	TestPutBW   = "put_bw"
+)
+
+// AllTests lists them.
+var AllTests = []string{TestLat, TestBW, TestBiBW, TestRate, TestLatLoad, TestPutLat, TestPutBW}
+
+// IsLatency tells the tests that measure single round trips from those that measure a flow.
+func IsLatency(test string) bool {
+	return test == TestLat || test == TestLatLoad || test == TestPutLat
+}
+
+// IsPingPong tells the tests in which messages are answered each by one.
+func IsPingPong(test string) bool { return test == TestLat || test == TestLatLoad }
+
+// IsPut tells the tests that write into exposed memory, which the bare fabric cannot.
+func IsPut(test string) bool { return test == TestPutLat || test == TestPutBW }
+
+// The layers.
+const (
+	LayerRaw  = "raw"  // the bare fabric endpoint
+	LayerBTL  = "btl"  // the transport
+	LayerBoth = "both" // both in turn
+)
+
+// TestList is a comma-separated list of tests without repetition.
+type TestList []string
+
+// UnmarshalText parses "lat,bw" or "all".
+func (l *TestList) UnmarshalText(text []byte) error {
+	if string(text) == "all" {
+		*l = slices.Clone(AllTests)
+		return nil
+	}
+	var list TestList
+	for name := range strings.SplitSeq(string(text), ",") {
+		name = strings.TrimSpace(name)
+		if !slices.Contains(AllTests, name) {
+			return fmt.Errorf("unknown test %q%s: tests are %s, or all",
+				name, Suggestion(name, AllTests), strings.Join(AllTests, ", "))
+		}
+		if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	*l = list
+	return nil
+}
+
+// SizeBytesMax bounds a message: the transport's own limit is 4 GiB - 1.
+const SizeBytesMax = 1<<32 - 1
+
+// sizesMax bounds the number of sizes in one list.
+const sizesMax = 256
+
+// SizeList is a list of message sizes in bytes.
+type SizeList []int
+
+// UnmarshalText parses "0,8,1K,..,4M": sizes with the binary suffixes K, M and G; ".." stands for
+// the doublings of the size before it up to the size after it.
+func (l *SizeList) UnmarshalText(text []byte) error {
+	var list SizeList
+	parts := strings.Split(string(text), ",")
+	for i := 0; i < len(parts); i++ {
+		part := strings.TrimSpace(parts[i])
+		if part != ".." {
+			size, err := parseSize(part)
+			if err != nil {
+				return err
+			}
+			list = append(list, size)
+		} else {
+			doubled, err := doublings(list, parts[i+1:])
+			if err != nil {
+				return err
+			}
+			list = append(list, doubled...)
+		}
+		if len(list) > sizesMax {
+			return fmt.Errorf("more than %d sizes", sizesMax)
+		}
+	}
+	*l = list
+	return nil
+}
+
+// doublings returns the sizes that ".." stands for between the last of before and the first of
+// after, without those two.
+func doublings(before SizeList, after []string) (SizeList, error) {
+	if len(before) == 0 || len(after) == 0 {
+		return nil, errors.New(`".." needs a size before and after it, as in 1K,..,4M`)
+	}
+	from := before[len(before)-1]
+	to, err := parseSize(strings.TrimSpace(after[0]))
+	if err != nil {
+		return nil, err
+	}
+	if from <= 0 || to < from {
+		return nil, fmt.Errorf("cannot double from %d to %d bytes", from, to)
+	}
+	var list SizeList
+	for size := 2 * from; size < to; size *= 2 {
+		list = append(list, size)
+	}
+	return list, nil
+}
+
+// parseSize parses a number of bytes with an optional binary suffix: "8", "1K", "4MiB".
+func parseSize(text string) (int, error) {
+	digits := strings.TrimRight(text, "BKMGikmgb")
+	suffix := strings.ToUpper(text[len(digits):])
+	shift, ok := map[string]int{
+		"": 0, "B": 0, "K": 10, "KB": 10, "KIB": 10, "M": 20, "MB": 20, "MIB": 20,
+		"G": 30, "GB": 30, "GIB": 30,
+	}[suffix]
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil || !ok {
+		return 0, fmt.Errorf("%q is no size: write bytes as 8, 1K, 4M or 1G", text)
+	}
+	if n > SizeBytesMax>>shift {
+		return 0, fmt.Errorf("size %s is beyond the limit of %d bytes", text, SizeBytesMax)
+	}
+	return int(n << shift), nil
+}
+
+// SizeText writes a size as parseSize reads it, in the largest unit that needs no fraction.
+func SizeText(sizeBytes int) string {
+	for _, unit := range []struct {
+		shift int
+		name  string
+	}{{30, "G"}, {20, "M"}, {10, "K"}} {
+		if sizeBytes >= 1<<unit.shift && sizeBytes%(1<<unit.shift) == 0 {
+			return strconv.Itoa(sizeBytes>>unit.shift) + unit.name
+		}
+	}
+	return strconv.Itoa(sizeBytes)
+}
+
+// Amount is a number of messages, or a time, whichever is not zero.
+type Amount struct {
+	Messages int64
+	Time     time.Duration
+}
+
+// UnmarshalText parses "1000" or "50ms".
+func (a *Amount) UnmarshalText(text []byte) error {
+	if n, err := strconv.ParseInt(string(text), 10, 64); err == nil && n >= 0 {
+		*a = Amount{Messages: n}
+		return nil
+	}
+	d, err := time.ParseDuration(string(text))
+	if err != nil || d < 0 {
+		return fmt.Errorf("%q is neither a number of messages (1000) nor a time (50ms)", text)
+	}
+	*a = Amount{Time: d}
+	return nil
+}
+
+// MarshalJSON writes what was given.
+func (a Amount) MarshalJSON() ([]byte, error) {
+	if a.Time > 0 {
+		return json.Marshal(a.Time.String())
+	}
+	return json.Marshal(a.Messages)
+}
+
+// Split returns the i-th of n nearly equal parts of a.
+func (a Amount) Split(i, n int) Amount {
+	count := int64(n)
+	part := Amount{
+		Messages: a.Messages / count,
+		Time:     (a.Time + time.Duration(count) - 1) / time.Duration(count),
+	}
+	if int64(i) < a.Messages%int64(n) {
+		part.Messages++
+	}
+	return part
+}
+
+// CPUList is a list of CPU numbers. nil was not given; empty is "none".
+type CPUList []int
+
+// CPUsMax is one more than the largest CPU number that sched_setaffinity's fixed mask holds.
+const CPUsMax = 1024
+
+// UnmarshalText parses "0,1", "2-3" or "none".
+func (l *CPUList) UnmarshalText(text []byte) error {
+	list := CPUList{}
+	if string(text) == "none" {
+		*l = list
+		return nil
+	}
+	for part := range strings.SplitSeq(string(text), ",") {
+		first, last, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		lo, err := strconv.Atoi(first)
+		hi := lo
+		if err == nil && isRange {
+			hi, err = strconv.Atoi(last)
+		}
+		if err != nil || lo < 0 || hi < lo || hi >= CPUsMax {
+			return fmt.Errorf("%q is no list of CPUs: write 0,1 or 2-3 or none", text)
+		}
+		for cpu := lo; cpu <= hi; cpu++ {
+			list = append(list, cpu)
+		}
+	}
+	*l = list
+	return nil
+}
+
+// String writes the list as UnmarshalText reads it.
+func (l CPUList) String() string {
+	if len(l) == 0 {
+		return "none"
+	}
+	var parts []string
+	for _, cpu := range l {
+		parts = append(parts, strconv.Itoa(cpu))
+	}
+	return strings.Join(parts, ",")
+}

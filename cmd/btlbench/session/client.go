@@ -1,0 +1,189 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/plan"
+)
+
+// Client drives a server through the rounds of a run.
+type Client struct {
+	*session
+	ctx    context.Context //nolint:containedctx // It is the lifetime of the session, not of a call.
+	addr   string
+	Side   *layers.Side
+	Peer   []layers.Offer
+	Remote layers.SideFacts // the server's
+	rounds uint64           // begun so far
+	over   bool             // the server was told of an error, and need not be told goodbye
+}
+
+// Open connects to a server and brings the layers of both sides together.
+func Open(ctx context.Context, addr string, f *plan.Flags, o Options) (*Client, error) {
+	conn, err := dialControl(ctx, addr, o.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{session: newSession(conn), ctx: ctx, addr: addr}
+	if err := c.setup(f, o); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Client) setup(f *plan.Flags, o Options) (err error) {
+	cfg := layers.NewConfig(f, o.Timeout)
+	c.Side, err = layers.Open(cfg, layers.NodeOr(o.Node, c.conn.conn.LocalAddr()), o.CPU)
+	if err != nil {
+		c.conn.sendError(err)
+		return err
+	}
+	setup := &setupMsg{Config: c.Side.Cfg, Layers: c.Side.Offers()}
+	if err := c.conn.send(&message{Type: msgSetup, Setup: setup}, o.Timeout); err != nil {
+		return c.because(err)
+	}
+	m, err := c.await(msgOpened, o.Timeout)
+	if err != nil {
+		return c.because(err)
+	}
+	if m.Opened == nil {
+		return fmt.Errorf("%w: empty answer to the setup", errProtocol)
+	}
+	c.Peer, c.Remote = m.Opened.Layers, m.Opened.Side
+	if err := c.conn.send(&message{Type: msgMeet}, o.Timeout); err != nil {
+		return c.because(err)
+	}
+	if err := c.Side.Connect(c.Peer); err != nil {
+		return c.because(err)
+	}
+	if _, err = c.await(msgMet, o.Timeout); err != nil {
+		return c.because(err)
+	}
+	return nil
+}
+
+// because prefers the reason why the session failed to what came of it, and names the server.
+func (c *Client) because(err error) error {
+	if failure := c.err(); failure != nil {
+		err = failure
+	} else {
+		c.conn.sendError(err)
+	}
+	c.over = true
+	return fmt.Errorf("%s: %w", c.addr, err)
+}
+
+// byeGrace bounds how long a client waits for the server to hang up.
+const byeGrace = time.Second
+
+// Close says goodbye, if there is somebody to hear it, and closes this side.
+func (c *Client) Close() {
+	said := !c.over && c.err() == nil && c.conn.send(&message{Type: msgBye}, time.Second) == nil
+	if c.Side != nil {
+		c.Side.Close()
+	}
+	if said { // The server hangs up when it is ready for the next client.
+		select {
+		case <-c.failed:
+		case <-time.After(byeGrace):
+		}
+	}
+	c.session.close()
+}
+
+// Outcome is what both sides saw of a round.
+type Outcome struct {
+	Meter  layers.Meter
+	Client RoundResult
+	Server RoundResult
+}
+
+// RunRound runs one round. When the user interrupts it, what was measured until then is its
+// outcome.
+func (c *Client) RunRound(spec *plan.Spec, h *layers.Hist) (*Outcome, error) {
+	o, err := c.tryRound(spec, h)
+	if err != nil {
+		return nil, fmt.Errorf("in the middle of %s: %w", spec, c.because(err))
+	}
+	return o, nil
+}
+
+func (c *Client) tryRound(spec *plan.Spec, h *layers.Hist) (*Outcome, error) {
+	l := c.Side.Layer(spec.Layer)
+	r := &layers.Round{Spec: *spec, Meter: layers.Meter{Hist: h}}
+	c.rounds++
+	r.Number = c.rounds
+	c.begin(r)
+	var before layers.Counters
+	err := c.Side.Do(func() (err error) {
+		r.Handle, err = l.Prepare(r)
+		before = l.Counters()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	layers.TidyHeap()
+	request := &message{Type: msgRound, Round: &r.Spec}
+	if err := c.conn.send(request, c.Side.Cfg.PeerTimeout()); err != nil {
+		return nil, err
+	}
+	m, err := c.await(msgReady, c.Side.Cfg.PeerTimeout()+time.Second)
+	if err != nil {
+		return nil, err
+	}
+	if m.Ready == nil {
+		return nil, fmt.Errorf("%w: empty ready", errProtocol)
+	}
+	r.Handle = m.Ready.Handle
+	release := c.stopOnInterrupt(r)
+	err = c.Side.Do(func() error { return l.Client(r) })
+	release()
+	if err != nil {
+		return nil, err
+	}
+	return c.collect(r, l, before)
+}
+
+// stopOnInterrupt ends the round early, in good order, when the user asks to stop.
+func (c *Client) stopOnInterrupt(r *layers.Round) (release func()) {
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-c.ctx.Done():
+			r.Stopped.Store(true)
+		case <-done:
+		}
+	}()
+	return func() { close(done) }
+}
+
+// collect stops the server's side of a round and puts both sides together.
+func (c *Client) collect(r *layers.Round, l layers.Layer, before layers.Counters,
+) (*Outcome, error) {
+	stop := &message{Type: msgStop, Stop: &stopMsg{
+		Sent: r.Sent, LoadSent: r.LoadSent, MeasuredNs: int64(r.Meter.Elapsed),
+	}}
+	if err := c.conn.send(stop, c.Side.Cfg.PeerTimeout()); err != nil {
+		return nil, err
+	}
+	m, err := c.await(msgResult, c.Side.Cfg.PeerTimeout()+time.Second)
+	if err != nil {
+		return nil, err
+	}
+	if m.Result == nil {
+		return nil, fmt.Errorf("%w: empty result", errProtocol)
+	}
+	r.Finish(m.Result.Sent, 0)
+	o := &Outcome{Meter: r.Meter, Server: *m.Result}
+	o.Client = RoundResult{Tally: r.Tally, Usage: r.Usage, Sent: r.Sent}
+	err = c.Side.Do(func() error {
+		o.Client.Counters, o.Client.State = l.Counters().Since(before), l.State()
+		return nil
+	})
+	return o, err
+}

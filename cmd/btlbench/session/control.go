@@ -1,0 +1,265 @@
+package session
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/report"
+)
+
+// The control connection: JSON objects, one a line, over TCP. The first line of each side is a
+// hello with a magic word and the version of this protocol, so that a stranger on the port is
+// recognised by his first line, and another version by a message that every version can read.
+const (
+	controlMagic   = "gobtl-bench-control"
+	ControlVersion = 2
+	// controlLineMax bounds a line: what a peer may make this side hold in memory.
+	controlLineMax = 256 << 10
+)
+
+// message is one line: a type, and the part that belongs to it.
+type message struct {
+	Type   string       `json:"type"`
+	Hello  *helloMsg    `json:"hello,omitempty"`
+	Setup  *setupMsg    `json:"setup,omitempty"`
+	Opened *openedMsg   `json:"opened,omitempty"`
+	Round  *plan.Spec   `json:"round,omitempty"`
+	Ready  *readyMsg    `json:"ready,omitempty"`
+	Stop   *stopMsg     `json:"stop,omitempty"`
+	Result *RoundResult `json:"result,omitempty"`
+	Error  string       `json:"error,omitempty"`
+}
+
+// The types of messages; the arrow tells who sends it.
+const (
+	msgHello  = "hello"  // both
+	msgSetup  = "setup"  // -> server: open these layers
+	msgOpened = "opened" // <- client: they are open
+	msgMeet   = "meet"   // -> server: connect your ends
+	msgMet    = "met"    // <- client: they are connected
+	msgRound  = "round"  // -> server: prepare this round
+	msgReady  = "ready"  // <- client: the server is in its hot loop
+	msgStop   = "stop"   // -> server: leave it
+	msgResult = "result" // <- client: what the server saw of the round
+	msgBye    = "bye"    // -> server: that was all
+	msgError  = "error"  // both: the session is over, and why
+)
+
+type helloMsg struct {
+	Magic   string `json:"magic"`
+	Version int    `json:"version"`
+	// Software is for people only.
+	Software string `json:"software"`
+}
+
+// setupMsg opens a session. The addresses of the client's layers come along.
+type setupMsg struct {
+	Config layers.Config  `json:"config"`
+	Layers []layers.Offer `json:"layers"`
+}
+
+type openedMsg struct {
+	Layers []layers.Offer   `json:"layers"`
+	Side   layers.SideFacts `json:"side"`
+}
+
+type readyMsg struct {
+	Handle uint64 `json:"handle"`
+}
+
+// stopMsg ends a round. Sent is how many messages the client sent in it, warm-up included, and
+// LoadSent the same of its stream in lat_load. What was measured took MeasuredNs, until just now.
+type stopMsg struct {
+	Sent       uint64 `json:"sent"`
+	LoadSent   uint64 `json:"load_sent,omitempty"`
+	MeasuredNs int64  `json:"measured_ns,omitempty"`
+}
+
+// RoundResult is one side's share of a round.
+type RoundResult struct {
+	Tally    layers.Tally    `json:"tally"`
+	Usage    layers.Usage    `json:"usage"`
+	Counters layers.Counters `json:"counters"`
+	State    layers.State    `json:"state"`
+	// Sent is how many messages this side sent, where both do.
+	Sent uint64 `json:"sent"`
+}
+
+// Errors of the control connection.
+var (
+	errProtocol = errors.New("control protocol violated")
+	errPeerGone = errors.New("peer died: it closed the control connection")
+	errVersion  = errors.New("control protocol version mismatch")
+)
+
+// remoteError is an error that the peer reported.
+type remoteError struct{ text string }
+
+func (e *remoteError) Error() string { return "peer: " + e.text }
+
+// controlConn is one end of the control connection. One goroutine may receive while another sends.
+type controlConn struct {
+	conn  net.Conn
+	lines *bufio.Reader
+	// sendLock keeps a goodbye of one goroutine out of another's message.
+	sendLock sync.Mutex
+}
+
+func newControlConn(conn net.Conn) *controlConn {
+	return &controlConn{conn: conn, lines: bufio.NewReaderSize(conn, 4096)}
+}
+
+// send writes a message, within the timeout.
+func (c *controlConn) send(m *message, timeout time.Duration) error {
+	line, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", m.Type, err)
+	}
+	if len(line) >= controlLineMax {
+		return fmt.Errorf("%w: %s message of %d bytes", errProtocol, m.Type, len(line))
+	}
+	c.sendLock.Lock()
+	defer c.sendLock.Unlock()
+	if err := c.conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+		return goneOr(err)
+	}
+	_, err = c.conn.Write(append(line, '\n'))
+	return goneOr(err)
+}
+
+// receive reads the next message, within the timeout; 0 waits for ever. A message of type error
+// becomes a *remoteError.
+func (c *controlConn) receive(timeout time.Duration) (*message, error) {
+	var deadline time.Time
+	if timeout > 0 {
+		deadline = time.Now().Add(timeout)
+	}
+	if err := c.conn.SetReadDeadline(deadline); err != nil {
+		return nil, goneOr(err)
+	}
+	line, err := c.readLine()
+	if err != nil {
+		return nil, err
+	}
+	m := new(message)
+	if err := json.Unmarshal(line, m); err != nil {
+		return nil, fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	if m.Type == msgError {
+		return nil, &remoteError{plan.OneLine(m.Error)}
+	}
+	return m, nil
+}
+
+// readLine returns the next line, at most controlLineMax bytes of it.
+func (c *controlConn) readLine() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := c.lines.ReadSlice('\n')
+		if len(line)+len(part) > controlLineMax {
+			return nil, fmt.Errorf("%w: line longer than %d bytes", errProtocol, controlLineMax)
+		}
+		line = append(line, part...)
+		if err == nil {
+			return bytes.TrimSpace(line), nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, goneOr(err)
+		}
+	}
+}
+
+// expect receives a message of one type.
+func (c *controlConn) expect(msgType string, timeout time.Duration) (*message, error) {
+	m, err := c.receive(timeout)
+	if err != nil {
+		return nil, err
+	}
+	if m.Type != msgType {
+		return nil, fmt.Errorf("%w: %q instead of %q", errProtocol, plan.OneLine(m.Type), msgType)
+	}
+	return m, nil
+}
+
+// Close ends the connection.
+func (c *controlConn) close() { _ = c.conn.Close() }
+
+// sendError tells the peer why the session ends, if it still listens.
+func (c *controlConn) sendError(err error) {
+	_ = c.send(&message{Type: msgError, Error: err.Error()}, time.Second)
+}
+
+// goneOr turns the ways in which a connection reports its end into errPeerGone.
+func goneOr(err error) error {
+	var timeout net.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Errorf("no answer on the control connection: %w", err)
+	case errors.Is(err, net.ErrClosed):
+		return err
+	case errors.Is(err, io.EOF):
+		return errPeerGone
+	}
+	return fmt.Errorf("%w (%w)", errPeerGone, err)
+}
+
+func newHello() *message {
+	return &message{Type: msgHello, Hello: &helloMsg{
+		Magic: controlMagic, Version: ControlVersion, Software: "btlbench " + report.Version(),
+	}}
+}
+
+// checkHello judges the first message of the peer.
+func checkHello(m *message) error {
+	switch {
+	case m.Type != msgHello || m.Hello == nil || m.Hello.Magic != controlMagic:
+		return fmt.Errorf("%w: no hello", errProtocol)
+	case m.Hello.Version != ControlVersion:
+		return fmt.Errorf("%w: this side speaks %d (btlbench %s), the peer %d (%s): "+
+			"use the same btlbench on both sides", errVersion, ControlVersion, report.Version(),
+			m.Hello.Version, plan.OneLine(m.Hello.Software))
+	}
+	return nil
+}
+
+// dialControl connects to a server and exchanges hellos, all within the timeout.
+func dialControl(ctx context.Context, addr string, timeout time.Duration) (*controlConn, error) {
+	deadline := time.Now().Add(timeout)
+	dialer := net.Dialer{Deadline: deadline}
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("cannot reach %s: %w; is \"btlbench serve\" running there?", addr, err)
+	}
+	c := newControlConn(conn)
+	err = c.send(newHello(), time.Until(deadline))
+	var m *message
+	if err == nil {
+		m, err = c.receive(max(time.Until(deadline), time.Millisecond))
+	}
+	if err == nil {
+		err = checkHello(m)
+	}
+	var remote *remoteError
+	if err == nil || errors.As(err, &remote) || errors.Is(err, errVersion) {
+		if err != nil {
+			c.close()
+			return nil, fmt.Errorf("%s: %w", addr, err)
+		}
+		return c, nil
+	}
+	c.close()
+	return nil, fmt.Errorf("%s does not answer as a btlbench server (%w): is it the right port?",
+		addr, err)
+}

@@ -1,0 +1,103 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/plan"
+
+	// Tests in this process need a network that reaches within the process.
+	_ "gobtl/fabric/mem"
+)
+
+// serveHere runs a server in this process and returns its address. It ends with the test.
+func serveHere(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewServer(Options{CPU: -1, Timeout: 5 * time.Second}, false, func(*layers.Side) {}, t.Logf)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the server ended with %v", err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+// TestBusy has a second client while the first is served.
+func TestBusy(t *testing.T) {
+	addr := serveHere(t)
+	first, err := dialControl(t.Context(), addr, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.close()
+	if _, err := dialControl(t.Context(), addr, 5*time.Second); err == nil ||
+		!strings.Contains(err.Error(), "busy") {
+		t.Errorf("a second client: %v", err)
+	}
+}
+
+// TestHostileClient sends a server what a well-behaved client does not.
+func TestHostileClient(t *testing.T) {
+	addr := serveHere(t)
+	good := layers.Config{
+		Provider: "mem/local", Layers: []string{plan.LayerBTL}, PeerTimeoutNs: 1e9, TimeoutNs: 1e9,
+	}
+	change := func(f func(*layers.Config)) *message {
+		cfg := good
+		f(&cfg)
+		return &message{Type: msgSetup, Setup: &setupMsg{Config: cfg}}
+	}
+	for name, m := range map[string]*message{
+		"no setup":        {Type: msgRound},
+		"empty setup":     {Type: msgSetup},
+		"unknown layer":   change(func(c *layers.Config) { c.Layers = []string{"x"} }),
+		"no layer":        change(func(c *layers.Config) { c.Layers = nil }),
+		"many layers":     change(func(c *layers.Config) { c.Layers = []string{"btl", "btl", "btl"} }),
+		"no timeout":      change(func(c *layers.Config) { c.TimeoutNs = 0 }),
+		"endless timeout": change(func(c *layers.Config) { c.PeerTimeoutNs = 1 << 62 }),
+		"provider":        change(func(c *layers.Config) { c.Provider = "mem/remote" }),
+		"faults":          change(func(c *layers.Config) { c.Impair = "loss=200%" }),
+		"profile":         change(func(c *layers.Config) { c.Profile = "nonsense" }),
+		"mtu":             change(func(c *layers.Config) { c.MTUBytes = 10 }),
+		"setting":         change(func(c *layers.Config) { c.Set = []string{"", "=", "a=b"} }),
+	} {
+		c := dialIdle(t, addr)
+		if err := c.send(m, time.Second); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var remote *remoteError
+		if _, err := c.receive(10 * time.Second); !errors.As(err, &remote) {
+			t.Errorf("%s: answered by %v", name, err)
+		} else if strings.Contains(err.Error(), "internal error") {
+			t.Errorf("%s: %v", name, err)
+		}
+		c.close()
+	}
+}
+
+// dialIdle connects to a server as soon as it has done with its client.
+func dialIdle(t *testing.T, addr string) *controlConn {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		c, err := dialControl(t.Context(), addr, 5*time.Second)
+		if err == nil {
+			return c
+		}
+		if !strings.Contains(err.Error(), "busy") || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/plan"
+)
+
+// serverSession serves one client: it opens what the client asks for and answers its rounds.
+type serverSession struct {
+	*session
+	ctx  context.Context //nolint:containedctx // It is the lifetime of the session, not of a call.
+	side *layers.Side
+	peer []layers.Offer
+	// opened is told of the side, for its metrics.
+	opened func(*layers.Side)
+}
+
+// setupAllowance is how long a client may take over its own set-up, beyond its timeout.
+const setupAllowance = 2 * time.Second
+
+// serveClient serves a client that has said hello until it says bye.
+func serveClient(ctx context.Context, conn *controlConn, o Options, opened func(*layers.Side),
+) error {
+	s := &serverSession{session: newSession(conn), ctx: ctx, opened: opened}
+	defer s.close()
+	m, err := s.await(msgSetup, o.Timeout+setupAllowance)
+	if err == nil && m.Setup == nil {
+		err = fmt.Errorf("%w: empty setup", errProtocol)
+	}
+	if err != nil {
+		return s.refuse(err)
+	}
+	m.Setup.Config.Server = true
+	m.Setup.Config.Set = append(m.Setup.Config.Set, o.Set...)
+	s.peer = m.Setup.Layers
+	s.side, err = layers.Open(m.Setup.Config, layers.NodeOr(o.Node, conn.conn.LocalAddr()), o.CPU)
+	if err != nil {
+		return s.refuse(err)
+	}
+	defer s.side.Close()
+	s.opened(s.side)
+	if err := s.meet(); err != nil {
+		return s.refuse(err)
+	}
+	for {
+		bye, err := s.serveRequest()
+		if err != nil {
+			return s.refuse(err)
+		}
+		if bye {
+			return nil
+		}
+	}
+}
+
+// refuse tells the client why its session ends, and returns err.
+func (s *serverSession) refuse(err error) error {
+	if s.err() == nil {
+		s.conn.sendError(err)
+	}
+	return err
+}
+
+// meet answers the setup and connects the layers when the client has opened its own.
+func (s *serverSession) meet() error {
+	cfg := &s.side.Cfg
+	opened := &openedMsg{Layers: s.side.Offers(), Side: s.side.Facts()}
+	if err := s.conn.send(&message{Type: msgOpened, Opened: opened}, cfg.Timeout()); err != nil {
+		return err
+	}
+	if _, err := s.await(msgMeet, cfg.Timeout()+setupAllowance); err != nil {
+		return err
+	}
+	if err := s.side.Connect(s.peer); err != nil {
+		return err
+	}
+	return s.conn.send(&message{Type: msgMet}, cfg.Timeout())
+}
+
+// serveRequest serves one round, or reports the client's goodbye.
+func (s *serverSession) serveRequest() (bye bool, err error) {
+	cfg := &s.side.Cfg
+	select {
+	case m := <-s.inbox:
+		switch {
+		case m.Type == msgBye:
+			return true, nil
+		case m.Type == msgRound && m.Round != nil:
+			return false, s.serveRound(m.Round)
+		}
+		return false, fmt.Errorf("%w: unexpected %q", errProtocol, plan.OneLine(m.Type))
+	case <-s.failed:
+		return false, s.failure
+	case <-s.ctx.Done():
+		return false, context.Cause(s.ctx)
+	case <-time.After(2*cfg.PeerTimeout() + cfg.Timeout()):
+		return false, errors.New("client sends no request: given up")
+	}
+}
+
+// serveRound answers one round until the client stops it.
+func (s *serverSession) serveRound(spec *plan.Spec) error {
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	l := s.side.Layer(spec.Layer)
+	if l == nil {
+		return fmt.Errorf("layer %q is not open", spec.Layer)
+	}
+	r := &layers.Round{Spec: *spec, Server: true}
+	s.begin(r)
+	var handle uint64
+	var before layers.Counters
+	err := s.side.Do(func() (err error) {
+		handle, err = l.Prepare(r)
+		before = l.Counters()
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", spec, err)
+	}
+	layers.TidyHeap()
+	ended := make(chan error, 1)
+	go func() { ended <- s.side.Do(func() error { return l.Server(r) }) }()
+	ready := &message{Type: msgReady, Ready: &readyMsg{Handle: handle}}
+	if err := s.conn.send(ready, s.side.Cfg.PeerTimeout()); err != nil {
+		s.fail(err)
+	}
+	stop, err := s.awaitStop(r, ended)
+	if err != nil {
+		return fmt.Errorf("in the middle of %s: %w", spec, err)
+	}
+	r.Usage.Collections = layers.CollectionsSince(time.Now().Add(-time.Duration(stop.MeasuredNs)))
+	r.Finish(stop.Sent, stop.LoadSent)
+	result := &RoundResult{Tally: r.Tally, Usage: r.Usage, Sent: r.Sent}
+	if err := s.side.Do(func() error {
+		result.Counters, result.State = l.Counters().Since(before), l.State()
+		return nil
+	}); err != nil {
+		return err
+	}
+	return s.conn.send(&message{Type: msgResult, Result: result}, s.side.Cfg.PeerTimeout())
+}
+
+// awaitStop waits until the client stops the round and the hot loop has ended.
+func (s *serverSession) awaitStop(r *layers.Round, ended <-chan error) (*stopMsg, error) {
+	select {
+	case m := <-s.inbox:
+		r.Stopped.Store(true)
+		if err := <-ended; err != nil {
+			return nil, err
+		}
+		if m.Type != msgStop || m.Stop == nil {
+			return nil, fmt.Errorf("%w: %q instead of %q", errProtocol, plan.OneLine(m.Type), msgStop)
+		}
+		return m.Stop, nil
+	case err := <-ended: // Only an error ends the loop before the client does.
+		if failure := s.err(); failure != nil {
+			err = failure
+		}
+		if err == nil {
+			err = layers.ErrHalted
+		}
+		return nil, err
+	case <-s.ctx.Done():
+		r.Halted.Store(true)
+		if err := <-ended; err != nil && !errors.Is(err, layers.ErrHalted) {
+			return nil, err
+		}
+		return nil, context.Cause(s.ctx)
+	}
+}

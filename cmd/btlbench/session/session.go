@@ -1,0 +1,106 @@
+package session
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/plan"
+)
+
+// Options are what a side has of its own, whatever the other one asks for.
+type Options struct {
+	Node    string // local address for the fabric; empty is that of the control connection
+	CPU     int    // of the hot loop, negative for any
+	Timeout time.Duration
+	Set     []string // tunables, NAME=VALUE; a server's
+}
+
+// session is what both sides share of a control connection that has said hello: a goroutine that
+// reads it, so that a peer's death is noticed while the engine is in a hot loop.
+type session struct {
+	conn  *controlConn
+	inbox chan *message
+	// failed is closed when the session is over before its time; failure says why.
+	failed   chan struct{}
+	failure  error
+	failOnce sync.Once
+
+	current atomic.Pointer[layers.Round]
+	reader  sync.WaitGroup
+}
+
+func newSession(conn *controlConn) *session {
+	s := &session{conn: conn, inbox: make(chan *message), failed: make(chan struct{})}
+	s.reader.Go(func() {
+		for {
+			m, err := s.conn.receive(0)
+			if err != nil {
+				s.fail(err)
+				return
+			}
+			select {
+			case s.inbox <- m:
+			case <-s.failed:
+				return
+			}
+		}
+	})
+	return s
+}
+
+// fail ends the session: the round that runs is halted. The first reason counts.
+func (s *session) fail(err error) {
+	s.failOnce.Do(func() {
+		s.failure = err
+		close(s.failed)
+	})
+	if r := s.current.Load(); r != nil {
+		r.Halted.Store(true)
+	}
+}
+
+// err is why the session failed, or nil.
+func (s *session) err() error {
+	select {
+	case <-s.failed:
+		return s.failure
+	default:
+		return nil
+	}
+}
+
+// begin makes r the round that fail halts.
+func (s *session) begin(r *layers.Round) {
+	s.current.Store(r)
+	if s.err() != nil {
+		r.Halted.Store(true)
+	}
+}
+
+// await returns the next message, which must be of that type.
+func (s *session) await(msgType string, timeout time.Duration) (*message, error) {
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case m := <-s.inbox:
+		if m.Type != msgType {
+			return nil, fmt.Errorf("%w: %q instead of %q", errProtocol, plan.OneLine(m.Type), msgType)
+		}
+		return m, nil
+	case <-s.failed:
+		return nil, s.failure
+	case <-timer.C:
+		return nil, fmt.Errorf("peer does not answer on the control connection: no %q in %v",
+			msgType, timeout)
+	}
+}
+
+// Close ends the connection and its reader.
+func (s *session) close() {
+	s.conn.close()
+	s.fail(layers.ErrHalted)
+	s.reader.Wait()
+}

@@ -1,0 +1,285 @@
+package systems
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Host starts the processes that measure.
+type Host struct {
+	cpus  []int // the client's and the server's; empty is none
+	each  time.Duration
+	limit time.Duration // for one process
+	dir   string        // for what is built
+}
+
+// NewHost returns what starts processes on the client's and the server's CPU, empty for any. A
+// figure takes about so long; a process that takes longer than the limit is ended. dir is
+// for files.
+func NewHost(cpus []int, each, limit time.Duration, dir string) *Host {
+	return &Host{cpus: cpus, each: each, limit: limit, dir: dir}
+}
+
+// anyCPU leaves a process where the kernel puts it.
+const anyCPU = -1
+
+// clientCPU and serverCPU are where the two sides of a measurement run.
+func (h *Host) clientCPU() int { return h.cpu(0) }
+func (h *Host) serverCPU() int { return h.cpu(1) }
+
+func (h *Host) cpu(i int) int {
+	if len(h.cpus) == 0 {
+		return anyCPU
+	}
+	return h.cpus[min(i, len(h.cpus)-1)]
+}
+
+// cpuText writes the CPUs as this program's --cpus reads them.
+func (h *Host) cpuText() string {
+	if len(h.cpus) == 0 {
+		return "none"
+	}
+	var parts []string
+	for _, cpu := range h.cpus {
+		parts = append(parts, strconv.Itoa(cpu))
+	}
+	return strings.Join(parts, ",")
+}
+
+// command is what to start.
+type command struct {
+	name string
+	args []string
+	env  []string // in addition to this process's
+}
+
+// Sizes of what is kept of a process's output.
+const (
+	stdoutBytesMax = 4 << 20
+	stderrBytesMax = 8 << 10
+)
+
+// process is a running command, the leader of a session of its own: whatever it starts can be found
+// and ended with it.
+type process struct {
+	cmd            *exec.Cmd
+	stdout, stderr tail
+	exited         chan struct{}
+	err            error // valid after exited is closed
+}
+
+// termGrace is how long a process may take to end after SIGTERM.
+const termGrace = time.Second
+
+// start starts a command on a CPU. The thread that starts it lives as long as the process: the
+// kernel ends the process with that thread, so it does not outlive this program, however that ends.
+func start(cpu int, c command) (*process, error) {
+	p := &process{
+		cmd: exec.Command(c.name, c.args...), exited: make(chan struct{}),
+		stdout: tail{limit: stdoutBytesMax}, stderr: tail{limit: stderrBytesMax},
+	}
+	p.cmd.Env = append(append(os.Environ(), "LC_ALL=C"), c.env...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	p.cmd.SysProcAttr = childAttr()
+	p.cmd.WaitDelay = termGrace // A grandchild that kept the pipe open must not hold us up.
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the pinned thread ends with this goroutine
+		err := pinThread(cpu)
+		if err == nil {
+			err = p.cmd.Start()
+		}
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+			endSession(p.cmd.Process.Pid)
+			close(p.exited)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("%s does not start: %w", c.name, err)
+	}
+	return p, nil
+}
+
+// wait waits for the process to end. When ctx is done first, it makes the process end, and the
+// error is ctx's.
+func (p *process) wait(ctx context.Context) error {
+	select {
+	case <-p.exited:
+		return p.failure()
+	case <-ctx.Done():
+		p.end()
+		return context.Cause(ctx)
+	}
+}
+
+// end makes the process and what it started end.
+func (p *process) end() {
+	select {
+	case <-p.exited:
+		return // Its number may be another's by now.
+	default:
+	}
+	_ = signalGroup(p.cmd.Process, syscall.SIGTERM) // It may have ended by itself.
+	select {
+	case <-p.exited:
+		return
+	case <-time.After(termGrace):
+	}
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+}
+
+// failure is how the process ended, with the last that it had to say.
+func (p *process) failure() error {
+	if p.err == nil {
+		return nil
+	}
+	return p.describe(p.err)
+}
+
+// describe adds the end of what the process wrote to an error.
+func (p *process) describe(err error) error {
+	said := p.stderr.lastLines()
+	if said == "" {
+		said = p.stdout.lastLines()
+	}
+	if said == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, said)
+}
+
+// errLimit is a process that took too long.
+var errLimit = errors.New("time limit exceeded")
+
+// bound is the context of one process.
+func (h *Host) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, h.limit, fmt.Errorf("%w (%v)", errLimit, h.limit))
+}
+
+// run runs a command to its end and returns its standard output, of one that failed as well.
+func (h *Host) run(ctx context.Context, cpu int, c command) ([]byte, error) {
+	ctx, cancel := h.bound(ctx)
+	defer cancel()
+	p, err := start(cpu, c)
+	if err != nil {
+		return nil, err
+	}
+	err = p.wait(ctx)
+	if errors.Is(err, errLimit) {
+		err = p.describe(err)
+	}
+	return p.stdout.bytes(), err
+}
+
+// runPair runs a server that listens on a TCP port, and a client to its end, each on its CPU, and
+// returns the client's standard output.
+func (h *Host) runPair(ctx context.Context, server, client command, port int) ([]byte, error) {
+	ctx, cancel := h.bound(ctx)
+	defer cancel()
+	s, err := start(h.serverCPU(), server)
+	if err != nil {
+		return nil, err
+	}
+	defer s.end()
+	if err := s.waitListening(ctx, port); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	c, err := start(h.clientCPU(), client)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.wait(ctx); err != nil {
+		if said := s.stderr.lastLines(); said != "" {
+			err = fmt.Errorf("%w; server: %s", err, said)
+		}
+		if errors.Is(err, errLimit) {
+			err = c.describe(err)
+		}
+		return c.stdout.bytes(), err
+	}
+	return c.stdout.bytes(), nil
+}
+
+// listenPoll is how often to look whether a server listens.
+const listenPoll = 2 * time.Millisecond
+
+// waitListening waits until somebody listens on a port. It looks without connecting: a connection
+// would be taken for the client's.
+func (p *process) waitListening(ctx context.Context, port int) error {
+	ticker := time.NewTicker(listenPoll)
+	defer ticker.Stop()
+	for !listening(port) {
+		select {
+		case <-p.exited:
+			return p.describe(errors.New("ended before it listened"))
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+	return nil
+}
+
+// freePort is a TCP port on which nobody listens now.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		return 0, fmt.Errorf("no TCP address: %v", l.Addr())
+	}
+	return addr.Port, nil
+}
+
+// tail keeps the last bytes that were written to it.
+type tail struct {
+	lock  sync.Mutex
+	buf   []byte
+	limit int
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	t.buf = append(t.buf, b...)
+	if over := len(t.buf) - t.limit; over > 0 {
+		t.buf = t.buf[over:]
+	}
+	return len(b), nil
+}
+
+func (t *tail) bytes() []byte {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	return bytes.Clone(t.buf)
+}
+
+// lastLines is the end of what was written, in one line.
+func (t *tail) lastLines() string {
+	const linesMax, charsMax = 4, 300
+	var lines []string
+	for line := range strings.Lines(string(t.bytes())) {
+		if line = strings.Trim(strings.TrimSpace(line), "-="); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	text := strings.Join(lines[max(0, len(lines)-linesMax):], " / ")
+	return text[max(0, len(text)-charsMax):]
+}

@@ -1,0 +1,97 @@
+package systems
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pinThread pins the calling thread, and so the processes that it starts.
+func pinThread(cpu int) error {
+	if cpu == anyCPU {
+		return nil
+	}
+	var set unix.CPUSet
+	set.Set(cpu)
+	return unix.SchedSetaffinity(0, &set)
+}
+
+// childAttr makes a child the leader of a session, and lets it die with the thread that started it.
+func childAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// signalGroup signals a session's leader and those that stayed in its process group.
+func signalGroup(leader *os.Process, sig syscall.Signal) error {
+	return unix.Kill(-leader.Pid, sig)
+}
+
+// endSession kills every process of a session. Processes may be starting others meanwhile, hence
+// the repetition.
+func endSession(session int) {
+	for range 50 {
+		pids := sessionOf(session)
+		if len(pids) == 0 {
+			return
+		}
+		for _, pid := range pids {
+			_ = unix.Kill(pid, unix.SIGKILL) // It may have ended by itself.
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// sessionOf lists the processes of a session that have not ended.
+func sessionOf(session int) []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + name + "/stat")
+		if err != nil {
+			continue
+		}
+		// pid (name) state parent group session ...: the name may hold blanks and parentheses.
+		at := strings.LastIndexByte(string(stat), ')')
+		fields := strings.Fields(string(stat[at+1:]))
+		if len(fields) > 3 && fields[0] != "Z" && fields[3] == strconv.Itoa(session) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// listening says whether somebody listens on a TCP port of this host.
+func listening(port int) bool {
+	suffix := fmt.Sprintf(":%04X", port)
+	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(data)) {
+			// number local remote state ...; 0A is LISTEN
+			fields := strings.Fields(line)
+			if len(fields) > 3 && strings.HasSuffix(fields[1], suffix) && fields[3] == "0A" {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,19 @@
+// Package systems is what btlbench compares itself with: this program, and what else moves messages
+// between two processes, each as processes that measure and print what they found.
+//
+//	system.go    what a system is, the points at which it is measured, and the list of all
+//	gobtl.go     the transport and the bare fabric, by this program's own "pair"
+//	pingpong.go  libfabric's fi_pingpong
+//	ucx.go       UCX's ucx_perftest
+//	mpi.go       Open MPI, by the small program in mpi/
+//	iperf.go     iperf3
+//	child.go     processes: pinned, bounded in time, none left behind
+//
+// A figure is a system's value at a point: a workload, a message size and a window.
+//
+//	latency  half the mean round trip of a ping-pong, in us
+//	stream   one direction, at most a window of messages on the way, in MB/s
+//	rate     8-byte messages: a window of them, then one answer, then the next window; messages/s
+//
+// One goroutine measures one system at a time.
+package systems

@@ -1,0 +1,168 @@
+package systems
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gobtl/cmd/btlbench/plan"
+)
+
+// Workload is a kind of traffic.
+type Workload string
+
+// The workloads, in the order of the report.
+const (
+	Latency Workload = "latency"
+	Stream  Workload = "stream"
+	Rate    Workload = "rate"
+)
+
+// Workloads lists them.
+var Workloads = []Workload{Latency, Stream, Rate}
+
+// Point is what a figure is of.
+type Point struct {
+	Workload  Workload `json:"workload"`
+	SizeBytes int      `json:"size_bytes"`
+	Window    int      `json:"window"` // messages in flight; 1 in a ping-pong
+}
+
+func (p Point) String() string {
+	if p.Workload == Rate {
+		return fmt.Sprintf("%s, %d in flight", p.Workload, p.Window)
+	}
+	return fmt.Sprintf("%s of %s", p.Workload, plan.SizeText(p.SizeBytes))
+}
+
+// Sample is what one round measured at a point.
+type Sample struct {
+	Point
+	Value       float64 // us, MB/s or messages/s
+	MedianUs    float64 // of the half round trips, where the tool tells it; else 0
+	ResentRatio float64 // retransmissions by segments sent; the transport alone
+	LostRatio   float64 // of the messages, where nothing sends again
+}
+
+// Kind says what part a system has in the comparison.
+type Kind string
+
+// The kinds of systems.
+const (
+	KindBTL       Kind = "gobtl"     // the transport
+	KindRaw       Kind = "raw"       // the bare fabric below it
+	KindPeer      Kind = "peer"      // reliable, as the transport is
+	KindReference Kind = "reference" // unreliable: what its fabric can do at best
+)
+
+// Info describes a system in the report.
+type Info struct {
+	ID      string `json:"id"`
+	Label   string `json:"label"`
+	Kind    Kind   `json:"kind"`
+	Version string `json:"version,omitempty"`
+	Command string `json:"command"` // an example of what was run
+	// Missing says why the system took no part; Package is what Debian calls that which brings it.
+	Missing string `json:"missing,omitempty"`
+	Package string `json:"package,omitempty"`
+	// Note tells a reader what to know before comparing.
+	Note string `json:"note,omitempty"`
+	// RawID is the system that this one is built on and compared with; empty for none.
+	RawID string `json:"-"`
+}
+
+// System is one thing to measure.
+type System interface {
+	Info() *Info
+	// Probe finds out whether the system is there and which version it is.
+	Probe(ctx context.Context, h *Host) (version string, err error)
+	// Cannot says why the system has no figure at a point, "" when it has.
+	Cannot(p Point) string
+	// Measure measures points of one workload once. With an error, the samples are those before it.
+	Measure(ctx context.Context, h *Host, points []Point) ([]Sample, error)
+}
+
+// MissingError says that a system is not installed.
+type MissingError struct{ What string }
+
+func (e *MissingError) Error() string { return e.What }
+
+// Program is the one that measures the transport, with its command "pair".
+type Program struct {
+	Self    string // its file
+	Version string
+	// Present says why a provider is not here.
+	Present func(provider string) error
+}
+
+// All lists all that can be compared, in the order of the report.
+func All(this Program) []System {
+	ofi := func(layer string) *pair { return newPair(this, "ofi/udp", layer, 0) }
+	udp := func(layer string, mtuBytes int) *pair { return newPair(this, "udp", layer, mtuBytes) }
+	list := []System{
+		udp("btl", 0), udp("raw", 0), udp("btl", ethernetMTU), udp("raw", ethernetMTU),
+		ofi("btl"), ofi("raw"),
+	}
+	return append(list,
+		newUCX(),
+		newMPI("mpi-tcp", "Open MPI btl/tcp", "", "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
+			"--mca", "btl_tcp_if_include", "lo"),
+		newMPI("mpi-ucx", "Open MPI, UCX tcp", "", "--mca", "pml", "ucx", "--mca", "osc", "^ucx",
+			"--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any",
+			"-x", "UCX_TLS=tcp,self", "-x", "UCX_NET_DEVICES=lo"),
+		newMPI("mpi-rxd", "Open MPI mtl/ofi rxd", "udp;ofi_rxd", "--mca", "pml", "cm",
+			"--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "udp;ofi_rxd",
+			"-x", "FI_UDP_IFACE=lo"),
+		newPingpong("fi-tcp", "fi_pingpong tcp", "tcp", "msg", KindPeer),
+		newPingpong("fi-rxd", "fi_pingpong udp;ofi_rxd", "udp;ofi_rxd", "rdm", KindPeer),
+		newIperf(false),
+		newPingpong("fi-udp", "fi_pingpong udp", "udp", "dgram", KindReference),
+		newIperf(true),
+	)
+}
+
+// ethernetMTU is the interface's MTU that the second pair of udp systems keeps to.
+const ethernetMTU = 1500
+
+// inFlightBytesMax bounds a stream's window in bytes; it is what "btlbench pair" has.
+const inFlightBytesMax = 64 << 20
+
+// StreamWindow is the window of a stream: 64 messages, fewer of large ones.
+func StreamWindow(sizeBytes int) int { return min(64, max(2, inFlightBytesMax/max(1, sizeBytes))) }
+
+// Points lists what to measure.
+func Points(quick bool) []Point {
+	const k, m = 1 << 10, 1 << 20
+	latency := []int{8, 64, 512, 1 * k, 4 * k, 16 * k, 64 * k, 256 * k, 1 * m}
+	stream := []int{64, 512, 1 * k, 8 * k, 64 * k, 256 * k, 1 * m, 4 * m}
+	windows := []int{1, 8, 64, 512}
+	if quick {
+		latency, stream, windows = []int{8, 1 * k}, []int{64 * k}, []int{1, 64}
+	}
+	var list []Point
+	for _, n := range latency {
+		list = append(list, Point{Latency, n, 1})
+	}
+	for _, n := range stream {
+		list = append(list, Point{Stream, n, StreamWindow(n)})
+	}
+	for _, w := range windows {
+		list = append(list, Point{Rate, RateBytes, w})
+	}
+	return list
+}
+
+// RateBytes is the size of the messages whose rate is measured.
+const RateBytes = 8
+
+// costs is how long a message takes, roughly: for tools that are told a count instead of a time.
+type costs struct {
+	perMessage  time.Duration
+	bytesPerSec float64
+}
+
+// count is the number of messages of a size that take about so long.
+func (c costs) count(sizeBytes int, d time.Duration) int {
+	each := c.perMessage.Seconds() + float64(sizeBytes)/c.bytesPerSec
+	return max(10, int(d.Seconds()/each))
+}

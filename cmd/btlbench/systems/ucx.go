@@ -1,0 +1,141 @@
+package systems
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ucx measures UCX's tagged messages over TCP with ucx_perftest.
+type ucx struct{ about Info }
+
+// How long a message takes. In a stream the sender is done when it has handed the last message to
+// the socket; a count for a fast system makes what the socket's buffer still holds then a small
+// part of all.
+var (
+	ucxLatencyCosts = costs{perMessage: 7 * time.Microsecond, bytesPerSec: 4e9}
+	ucxStreamCosts  = costs{perMessage: time.Microsecond, bytesPerSec: 4e9}
+)
+
+func newUCX() *ucx {
+	u := &ucx{}
+	u.about = Info{
+		ID: "ucx-tcp", Label: "UCX tcp", Kind: KindPeer, Package: "ucx-utils",
+		Command: "UCX_TLS=tcp,self UCX_NET_DEVICES=lo ucx_perftest -t tag_lat -s 8 [127.0.0.1]",
+	}
+	return u
+}
+
+// ucxVersion finds the version in what ucx_info writes.
+const ucxVersion = `(?i)version:? (\d\S*)`
+
+func (u *ucx) Info() *Info { return &u.about }
+
+func (u *ucx) Probe(ctx context.Context, h *Host) (string, error) {
+	for _, tool := range []string{"ucx_perftest", "ucx_info"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return "", &MissingError{tool + " is not installed"}
+		}
+	}
+	out, err := h.run(ctx, anyCPU, command{name: "ucx_info", args: []string{"-v"}})
+	if err != nil {
+		return "", err
+	}
+	return firstMatch(ucxVersion, out), nil
+}
+
+func (u *ucx) Cannot(p Point) string {
+	if p.Workload == Rate {
+		return "ucx_perftest waits for no answer of the receiver; see Open MPI, UCX tcp"
+	}
+	return ""
+}
+
+func (u *ucx) Measure(ctx context.Context, h *Host, points []Point) ([]Sample, error) {
+	var samples []Sample
+	for _, point := range points {
+		s, err := u.once(ctx, h, point)
+		if err != nil {
+			return samples, fmt.Errorf("%v: %w", point, err)
+		}
+		samples = append(samples, s)
+	}
+	return samples, nil
+}
+
+func (u *ucx) once(ctx context.Context, h *Host, point Point) (Sample, error) {
+	s := Sample{Point: point}
+	port, err := freePort()
+	if err != nil {
+		return s, err
+	}
+	test, n := "tag_bw", ucxStreamCosts.count(point.SizeBytes, h.each)
+	if point.Workload == Latency {
+		test, n = "tag_lat", ucxLatencyCosts.count(point.SizeBytes, h.each/2) // each is a round trip
+	}
+	args := []string{
+		"-t", test, "-s", strconv.Itoa(point.SizeBytes), "-O", strconv.Itoa(point.Window),
+		"-n", strconv.Itoa(n), "-w", strconv.Itoa(max(2, n/10)), "-N", "-f",
+		"-p", strconv.Itoa(port),
+	}
+	env := []string{"UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo", "UCX_WARN_UNUSED_ENV_VARS=n"}
+	server := command{name: "ucx_perftest", args: args, env: env}
+	client := command{name: "ucx_perftest", args: append([]string{"127.0.0.1"}, args...), env: env}
+	out, err := h.runPair(ctx, server, client, port)
+	if err != nil {
+		return s, err
+	}
+	f, err := parseUCX(out)
+	if err != nil {
+		return s, err
+	}
+	if point.Workload == Latency {
+		s.Value, s.MedianUs = f.meanUs, f.medianUs
+	} else {
+		// Its MB are of 1048576 bytes; the rate has no such doubt.
+		s.Value = f.perSecond * float64(point.SizeBytes) / 1e6
+	}
+	return s, nil
+}
+
+// ucxFigures are the overall ones of ucx_perftest's last line.
+type ucxFigures struct{ medianUs, meanUs, perSecond float64 }
+
+// ucxColumns: iterations, 50th percentile, average and overall latency, average and overall
+// bandwidth, average and overall rate.
+const ucxColumns = 8
+
+// parseUCX reads the last line of figures, with or without "Final:" before it.
+func parseUCX(out []byte) (ucxFigures, error) {
+	var f ucxFigures
+	var fields []string
+	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
+		words := strings.Fields(strings.TrimPrefix(lines.Text(), "Final:"))
+		if len(words) < ucxColumns {
+			continue
+		}
+		if _, err := strconv.ParseFloat(strings.ReplaceAll(words[0], ",", ""), 64); err == nil {
+			fields = words
+		}
+	}
+	if fields == nil {
+		return f, errors.New("ucx_perftest wrote no figures")
+	}
+	for _, c := range []struct {
+		to *float64
+		at int
+	}{{&f.medianUs, 1}, {&f.meanUs, 3}, {&f.perSecond, 7}} {
+		x, err := positive(strings.ReplaceAll(fields[c.at], ",", ""))
+		if err != nil {
+			return f, fmt.Errorf("ucx_perftest: %w", err)
+		}
+		*c.to = x
+	}
+	return f, nil
+}

@@ -8,6 +8,12 @@ import (
 // acknowledgements are the ACKs that are owed, one an endpoint, the one that is due first in front.
 type acknowledgements struct{ list endpointList }
 
+// ackDebt is an endpoint's part in it.
+type ackDebt struct {
+	ackOwed bool
+	ackLink endpointLink // in acknowledgements.list
+}
+
 // owe puts an endpoint on the list of those that owe an ACK: at the end, for all delays are equal;
 // at the front if the ACK is due at once.
 func (a *acknowledgements) owe(ep *Endpoint, now Time) {

@@ -116,12 +116,13 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 		m.removeAddr(cmdAddr)
 		return nil, fmt.Errorf("%w: data channel: %w", ErrBadName, err)
 	}
-	ep := &Endpoint{
-		m: m, cmdAddr: cmdAddr, dataAddr: dataAddr, addrKey: string(cmd),
-		tiny: min(m.cmd.mtu, tinyBytes), mtu: min(m.data.mtu, mtuBytes),
-		fragBytesMax: 1<<32 - 1, heardAt: m.nowUnpaused, waitSince: m.nowUnpaused,
-		hs: newHandshake(),
+	ep := &Endpoint{m: m, hs: newHandshake()}
+	ep.addrKey = string(cmd)
+	ep.route = route{
+		cmdAddr: cmdAddr, dataAddr: dataAddr, tiny: min(m.cmd.mtu, tinyBytes),
+		mtu: min(m.data.mtu, mtuBytes), fragBytesMax: 1<<32 - 1,
 	}
+	ep.heardAt, ep.waitSince = m.nowUnpaused, m.nowUnpaused
 	m.peers.admit(ep, m.random())
 	ep.initFlows()
 	first := m.random()

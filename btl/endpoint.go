@@ -25,59 +25,61 @@ type Endpoint struct {
 	// Context is the caller's.
 	Context any
 
-	m    *Module
-	tag  uint64 // what the peer puts in its packets: random, the low bits are the slot
-	slot uint32
-	born uint64 // number of endpoints made before this one
-
-	state      endpointState
-	closing    bool // Close was called: a bye is queued, sent, or acknowledged
-	ackOwed    bool
-	joined     bool // has a share of the credits
-	superseded bool // the peer has connected anew: ends with its bye, or if it does not answer
-	asked      bool // whether it is there still, when superseded
-	answered   bool // a question since
-	byeSeen    bool
-	byeSeq     seq.Num
-	byeAhead   *Fragment    // the own bye, which has arrived before older packets
-	ackLink    endpointLink // in Module.acks
-	peerTag    uint64
-	cmdAddr    fabric.Addr
-	dataAddr   fabric.Addr
-	snd        reliability.Sender
-	rcv        reliability.Receiver
-	small      flow // fragments of one packet that wait to be sent
-	large      flow // and the others
-	balance    int  // bytes that the small ones may be ahead of the others
-	pack       openPack
-	sentIn     uint64 // the module's period in which something was sealed last
-	bursts     bool   // the latest pack had several records: the next message will not be alone
-	asm        frag.Assembler
+	m *Module
+	identity
+	state  endpointState
+	err    error // why it ended
+	hs     *handshake
+	joined bool // has a share of the credits
+	route
+	snd reliability.Sender
+	rcv reliability.Receiver
+	asm frag.Assembler
 	link
+	sending
+	ackDebt
+	liveness
+	supersession
+	goodbye
+	flushes fifo[flush]
+	room    hotel.Room // of its only timer
+}
 
+// route is how packets reach the peer, and how large they may be.
+type route struct {
+	cmdAddr      fabric.Addr
+	dataAddr     fabric.Addr
 	mtu          int // datagram sizes that both sides take
 	tiny         int
 	fragBytesMax uint32
-	nextFragID   uint32
-	buffers      int // send buffers lent, queued or in flight
+}
 
-	heardAt       Time // latest packet of the peer, on the axis of Module.nowUnpaused
-	waitSince     Time // since when something has been in flight, likewise
-	ackedAt       Time // when the window last moved, likewise
-	closeAt       Time // since when a goodbye has been due, likewise
+// liveness is what is known of the peer being there. The instants are on the axis of
+// clock.nowUnpaused.
+type liveness struct {
+	heardAt       Time // latest packet of the peer
+	waitSince     Time // since when something has been in flight
+	ackedAt       Time // when the window last moved
+	silentAt      Time // when the latest of the silent resends was
 	silentResends int  // resends by time-out since heardAt, those shortly after another not counted
-	silentAt      Time // when the latest of them was
 	probes        int  // keep-alive questions since heardAt
-	room          hotel.Room
+}
 
-	peer    peerTag // identity of the peer
-	addrKey string  // its command endpoint's name
-	// displaced is the endpoint of the same address that Module.byAddr held before Connect made this
-	// one for another incarnation: ended when this one connects, back in its place when it does not.
-	displaced *Endpoint
-	hs        *handshake
-	flushes   fifo[flush]
-	err       error
+// supersession is what becomes of a connection whose peer has connected anew: it ends with its bye,
+// or if it does not answer.
+type supersession struct {
+	superseded bool // the peer has connected anew
+	asked      bool // whether it is there still
+	answered   bool // since
+}
+
+// goodbye is the end in order, from either side.
+type goodbye struct {
+	closing  bool      // Close was called: a bye is queued, sent, or acknowledged
+	byeSeen  bool      // the peer's has come
+	byeSeq   seq.Num   // under this number
+	byeAhead *Fragment // the own bye, which has arrived before older packets
+	closeAt  Time      // since when the own has been due, on the axis of clock.nowUnpaused
 }
 
 // usable returns why nothing can be sent any more, nil if it can.

@@ -26,6 +26,18 @@ type flow struct {
 	deficit    int // bytes to send until the others' turns
 }
 
+// sending is what an endpoint has to send, and holds for it.
+type sending struct {
+	small      flow // fragments of one packet that wait to be sent
+	large      flow // and the others
+	balance    int  // bytes that the small ones may be ahead of the others
+	pack       openPack
+	sentIn     uint64 // the module's sendEpoch in which something was sealed last
+	bursts     bool   // the latest pack had several records: the next message will not be alone
+	nextFragID uint32
+	buffers    int // send buffers lent, queued or in flight
+}
+
 func (ep *Endpoint) initFlows() {
 	quantum := ep.m.quantum()
 	ep.small = flow{ep: ep, deficit: quantum}

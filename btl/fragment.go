@@ -41,29 +41,34 @@ type Fragment struct {
 	// Signal asks for OnDone in any case: Send then never returns Done.
 	Signal bool
 
-	ep        *Endpoint
-	next      *Fragment
-	mem       []byte // the payload: in a send buffer, in own, or the caller's
-	own       []byte // memory of the descriptor for large fragments, kept for the next one
-	err       error
-	offset    uint64        // of a put
-	gather    fabric.Region // registered memory that mem is part of, and where
-	gatherOff uint64
-	handle    Handle
-	size      uint32
-	cursor    uint32 // bytes handed to segments
-	id        uint32
-	out       uint32  // segments not acknowledged; over reliable fabrics not read yet, 1 unconfirmed
-	until     seq.Num // number of the last packet, over a reliable fabric
-	seg       reliability.Token
-	hasSeg    bool // seg holds the payload already
-	ownRegion bool // gather is registered for this fragment alone
-	put       bool
-	large     bool // waits among those in chunks
-	tag       uint8
-	state     fragState
+	ep     *Endpoint
+	next   *Fragment
+	mem    []byte // the payload: in a send buffer, in own, or the caller's
+	own    []byte // memory of the descriptor for large fragments, kept for the next one
+	err    error
+	offset uint64 // of a put
+	source
+	handle Handle
+	size   uint32
+	cursor uint32 // bytes handed to segments
+	id     uint32
+	out    uint32  // segments not acknowledged; over reliable fabrics not read yet, 1 unconfirmed
+	until  seq.Num // number of the last packet, over a reliable fabric
+	seg    reliability.Token
+	hasSeg bool // seg holds the payload already
+	put    bool
+	large  bool // waits among those in chunks
+	tag    uint8
+	state  fragState
 
 	checked, unmet uint32 // scratch of Module.Check: its round, segments in flight not met in it
+}
+
+// source is registered memory that a fragment's payload is part of, from which the fabric reads it.
+type source struct {
+	gather    fabric.Region
+	gatherOff uint64 // where in it
+	ownRegion bool   // it is registered for this fragment alone
 }
 
 // isBye says whether f is the transport's own, which ends a connection.

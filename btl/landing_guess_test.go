@@ -143,8 +143,8 @@ func TestLandingOver(t *testing.T) {
 		other := landing{guessMin: 100}
 		for i, w := range c.came {
 			h := frag.Header{Conn: w.conn, SizeBytes: w.size, FragID: ^uint32(0) - 1 + uint32(i)}
-			l.over(&Endpoint{mtu: aloneBytesMin}, &h)
-			other.over(&Endpoint{mtu: aloneBytesMin}, &h)
+			l.over(&Endpoint{route: route{mtu: aloneBytesMin}}, &h)
+			other.over(&Endpoint{route: route{mtu: aloneBytesMin}}, &h)
 			if l.begins && l.fragID != h.FragID+1 {
 				t.Errorf("%s: fragment %d is expected behind %d", c.name, l.fragID, h.FragID)
 			}

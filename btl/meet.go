@@ -185,8 +185,7 @@ func (m *Module) mergeInto(ep, half *Endpoint) {
 	ep.slot, ep.tag, ep.room = half.slot, half.tag, half.room
 	half.hs.expected = ep.hs.expected
 	ep.peer, ep.peerTag, ep.hs, ep.born = half.peer, half.peerTag, half.hs, half.born
-	ep.cmdAddr, ep.dataAddr = half.cmdAddr, half.dataAddr
-	ep.mtu, ep.tiny, ep.fragBytesMax = half.mtu, half.tiny, half.fragBytesMax
+	ep.route = half.route
 	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
 	ep.counted, ep.selective = half.counted, half.selective
 	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0

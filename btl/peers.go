@@ -26,6 +26,19 @@ type peers struct {
 // peerTag identifies one connection of one life of a peer.
 type peerTag struct{ incarnation, tag uint64 }
 
+// identity is which connection an endpoint is, on either side.
+type identity struct {
+	tag     uint64 // what the peer puts in its packets: random, the low bits are the slot
+	slot    uint32
+	born    uint64  // number of endpoints made before this one
+	peer    peerTag // the peer's life, and its end of the connection
+	peerTag uint64  // what this side puts in its packets
+	addrKey string  // name of the peer's command endpoint
+	// displaced is the endpoint of the same address that peers.byAddr held before Connect made this
+	// one for another incarnation: ended when this one connects, back in its place when it does not.
+	displaced *Endpoint
+}
+
 // slotBits is the part of a connection tag that is an index; the rest is random.
 const slotBits = 20
 

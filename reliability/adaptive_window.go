@@ -45,7 +45,6 @@ type congestion struct {
 }
 
 const (
-	windowLeast = 2
 	// delayNoise is a delay that need not be a queue: what batches and the peer's scheduler add.
 	delayNoise = 250 * time.Microsecond
 

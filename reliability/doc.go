@@ -39,9 +39,19 @@
 // numbers have 32 bits, repeated time-outs back off, an ACK that only answers a duplicate starts no
 // retransmission, and the receiver grants credits.
 //
-// The files of the profile `adaptive`, each of which refers only to those above it here:
+// # Files
 //
-//	adaptive_path.go     the round trip
+// Each refers only to those that stand above it here, but for policy.go, which sender.go calls, and
+// in which a profile enters itself.
+//
+//	rules.go             the numbers of a profile
+//	credits.go           what all peers together may send
+//	receiver.go          the way in: what has arrived, when to acknowledge
+//	segments.go          states, resend list
+//	sender.go            the window; what a peer's ACKs and credits do to it
+//	counted.go           a Sender and a Receiver that only count
+//	usnic.go             the profiles usnic and lossless
+//	adaptive_path.go     of the profile adaptive: the round trip
 //	adaptive_window.go   the congestion window
 //	adaptive_pacer.go    the pace
 //	adaptive.go          what is kept for a Sender
@@ -49,6 +59,8 @@
 //	adaptive_loss.go     what an arrival says of the packets before it
 //	adaptive_ack.go      an ACK
 //	adaptive_profile.go  a module's timers
+//	policy.go            what a profile has to answer for a Sender
+//	recovery.go          what it has to answer for a module; joining
 //
 // Nothing here is safe for concurrent use: one goroutine owns a module and everything in it.
 package reliability

@@ -78,15 +78,6 @@ func (r *Recovery) Deadline() mono.Time { return r.profile.deadline() }
 // for a while when nothing is in flight any more.
 func (r *Recovery) Timers() int { return r.profile.running() }
 
-// Counts are what the profile adaptive counts beside the resends themselves.
-type Counts struct {
-	// Spurious is the number of packets that were sent again and had arrived before, as the peers tell
-	// that send selective ACKs. (What the network copies meanwhile counts too.)
-	Spurious uint64
-	// Throttled is the number of packets found lost that had to wait for the resend budget.
-	Throttled uint64
-}
-
 // Counts returns what was counted so far.
 func (r *Recovery) Counts() Counts { return r.profile.counts() }
 

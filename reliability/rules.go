@@ -9,6 +9,9 @@ import (
 // WindowMax is the largest send window in packets: usnic's WINDOW_SIZE.
 const WindowMax = 4096
 
+// windowLeast is the smallest congestion window in packets.
+const windowLeast = 2
+
 // ackDelayMax is the longest ACK delay that the protocol lets a peer announce.
 const ackDelayMax = time.Second
 

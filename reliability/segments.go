@@ -80,6 +80,15 @@ type Segments struct {
 	count  int
 }
 
+// Counts are what the profile adaptive counts beside the resends themselves.
+type Counts struct {
+	// Spurious is the number of packets that were sent again and had arrived before, as the peers tell
+	// that send selective ACKs. (What the network copies meanwhile counts too.)
+	Spurious uint64
+	// Throttled is the number of packets found lost that had to wait for the resend budget.
+	Throttled uint64
+}
+
 func newSegments(count int) (Segments, error) {
 	if count < 1 || count > SegmentsMax {
 		return Segments{}, fmt.Errorf("%w: %d segments (1 to %d)", ErrRules, count, SegmentsMax)

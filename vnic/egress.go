@@ -30,16 +30,23 @@ type Egress struct {
 	tables *Tables
 	fdb    *FDB
 	near   *Neighbours
+	guard  Locker
 	group  bucket
 	queues uint32
 	reply  [replyBytesMax]byte
 }
 
+// Locker is a sync.Locker.
+type Locker interface {
+	Lock()
+	Unlock()
+}
+
 // NewEgress returns an Egress that drops everything until it has Tables. fdb and near are the
-// port's, shared with its other parts; whoever owns them sees to it that one goroutine at a time
-// uses them. queues is how many Egresses share the port's rate of group frames.
-func NewEgress(fdb *FDB, near *Neighbours, queues int) *Egress {
-	return &Egress{fdb: fdb, near: near, queues: uint32(max(queues, 1))}
+// port's, shared with its other parts; guard is locked while they are used, and may be nil where
+// one goroutine has all parts. queues is how many Egresses share the port's rate of group frames.
+func NewEgress(fdb *FDB, near *Neighbours, guard Locker, queues int) *Egress {
+	return &Egress{fdb: fdb, near: near, guard: guard, queues: uint32(max(queues, 1))}
 }
 
 // SetTables exchanges all tables.
@@ -71,6 +78,12 @@ func (e *Egress) Forward(now mono.Time, frame []byte, frameBytes int) (d Decisio
 		return d
 	}
 	d.Info = info
+	if t.Options.Suppress || t.Options.Learning {
+		if e.guard != nil {
+			e.guard.Lock()
+			defer e.guard.Unlock()
+		}
+	}
 	if t.Options.Suppress {
 		if n := e.near.answer(now, frame, &d.Info, e.reply[:], t.Options); n > 0 {
 			e.Counts[TxSuppressed]++

@@ -14,13 +14,16 @@ type Ingress struct {
 	tables *Tables
 	fdb    *FDB
 	near   *Neighbours
+	guard  Locker
 	// Down says that the device is down: frames for it are dropped.
 	Down bool
 }
 
-// NewIngress returns an Ingress that drops everything until it has Tables. fdb and near as for
+// NewIngress returns an Ingress that drops everything until it has Tables. The arguments are as for
 // NewEgress.
-func NewIngress(fdb *FDB, near *Neighbours) *Ingress { return &Ingress{fdb: fdb, near: near} }
+func NewIngress(fdb *FDB, near *Neighbours, guard Locker) *Ingress {
+	return &Ingress{fdb: fdb, near: near, guard: guard}
+}
 
 // SetTables exchanges all tables.
 func (in *Ingress) SetTables(t *Tables) { in.tables = t }
@@ -73,15 +76,27 @@ func (h *Host) Accept(now mono.Time, from uint32, packet []byte) (a Arrival, ok 
 		in.Counts.DropRx(reason)
 		return a, false
 	}
-	if t := in.tables; t.Options.Learning && !info.Src.Group() && info.Src != 0 {
-		if _, ruled := t.MACs.Lookup(info.Src); !ruled && !in.fdb.Learn(now, info.Src, info.VLAN, from) {
+	if o := &in.tables.Options; o.Learning || o.Suppress {
+		in.learn(now, from, frame, &info)
+	}
+	return Arrival{Port: in, Header: hdr, Info: info, Frame: frame}, true
+}
+
+// learn notes what a frame tells of its sender. What the tables say of an address holds against it.
+func (in *Ingress) learn(now mono.Time, from uint32, frame []byte, i *FrameInfo) {
+	if in.guard != nil {
+		in.guard.Lock()
+		defer in.guard.Unlock()
+	}
+	t := in.tables
+	if t.Options.Learning && !i.Src.Group() && i.Src != 0 {
+		if _, ruled := t.MACs.Lookup(i.Src); !ruled && !in.fdb.Learn(now, i.Src, i.VLAN, from) {
 			in.Counts[FDBRefused]++
 		}
 	}
-	if in.tables.Options.Suppress {
-		in.near.learn(now, frame, &info)
+	if t.Options.Suppress {
+		in.near.learn(now, frame, i)
 	}
-	return Arrival{Port: in, Header: hdr, Info: info, Frame: frame}, true
 }
 
 // judge says why a packet is not delivered.

@@ -60,19 +60,22 @@ func newStation(s *Station) (*Station, error) {
 	return s, s.m.Handle(TagManagement, s.receive)
 }
 
-// Dial connects an agent to a manager's module and registers there; now is the present instant.
-// Connected tells whether it is still there.
-func (s *Station) Dial(now mono.Time, name []byte) error {
+// Dial connects an agent to a manager's module and registers there; now is the present instant. It
+// returns the number of the connection, for Alive.
+func (s *Station) Dial(now mono.Time, name []byte) (conn int, err error) {
 	ep, err := s.m.Connect(now, name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if s.conns[ep] == 0 {
 		s.add(ep)
 		s.agent.Connect(s.conns[ep])
 	}
-	return nil
+	return s.conns[ep], nil
 }
+
+// Alive says whether a connection is still there, or being made.
+func (s *Station) Alive(conn int) bool { return s.eps[conn] != nil }
 
 // Connected says how many managers an agent has, or how many agents a manager; those that are being
 // connected count.

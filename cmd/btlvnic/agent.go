@@ -1,0 +1,37 @@
+//go:build linux
+
+package main
+
+import (
+	"gobtl/cmd/btlvnic/agent"
+)
+
+// Run is called by kong.
+func (c *agentCmd) Run(env *environment) error {
+	info, err := c.info()
+	if err != nil {
+		return err
+	}
+	a, err := agent.New(agent.Config{
+		Host: c.Host, Manager: c.Manager, Managers: c.EM, Fabric: info, Queues: c.Queues,
+		Device: c.Device, FDs: c.fds, NoOffload: c.NoOffload, Log: env.notef,
+	})
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	ctx, cancel := withCancel(env.ctx)
+	defer cancel()
+	go func() { ended <- a.Run(ctx) }()
+	stop, err := serve(env, c.Socket, agentRoutes(a), c.Metrics, newAgentCollector(a))
+	if err == nil {
+		env.notef("host %s on %s (%s), datagrams of %d bytes", c.Host, info.Src, info.Provider,
+			info.MTUBytes)
+		err = <-ended
+		stop()
+		return err
+	}
+	cancel()
+	<-ended
+	return err
+}

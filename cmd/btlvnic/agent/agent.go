@@ -1,0 +1,332 @@
+//go:build linux
+
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric"
+	"gobtl/internal/mono"
+	"gobtl/vnic"
+)
+
+// Config says what an agent is to be.
+type Config struct {
+	Host     string   // this host's name in the manager's file
+	Manager  string   // the manager's name
+	Managers []string // HOST:PORT where it tells its address; several are alternatives
+	Fabric   fabric.Info
+	Queues   int // of each device, and endpoints in each direction: 1 to vnic.LanesMax; 0 means 1
+	// Device names the interfaces: "%d" is the number of the port. Empty means "vnic%d".
+	Device    string
+	FDs       map[uint8][]int // descriptors of devices that somebody else has opened, by port
+	NoOffload bool
+	// Log is told what happens, in a sentence. It may be called by any goroutine.
+	Log func(format string, args ...any)
+}
+
+// Agent is a running agent. Its methods may be called from any goroutine.
+type Agent struct {
+	cfg      Config
+	instance uint64
+	module   *btl.Module
+	station  *vnic.Station
+	core     *vnic.Agent
+
+	receivers []*receiver
+	senders   []*sender
+	local     struct { // trains arrive on the control thread
+		mu sync.Mutex
+		intake
+	}
+	ports  [vnic.VportMax + 1]*port
+	peers  atomic.Pointer[peers]
+	failed chan error // of a thread
+
+	trains     chan *train
+	trainsLost atomic.Uint64
+	mates      map[uint32]*peer
+	byEnd      map[*btl.Endpoint]*peer
+
+	ops      chan func()
+	sleeping atomic.Bool
+	stopped  chan struct{}
+	probes   probes
+
+	lookAt, dialAt mono.Time
+}
+
+// Limits and times of the control thread.
+const (
+	opsWaiting = 256
+	lookEvery  = time.Second
+	parkMax    = time.Second
+)
+
+// moduleConfig is that of hosts and managers: a dead one is noticed within some seconds.
+func moduleConfig() btl.Config {
+	return btl.Config{
+		SendBuffers: 1024, RecvDepth: 512, KeepAlive: time.Second, PeerTimeout: 3 * time.Second,
+		FragmentBytesMax: vnic.TrainBytesMax, ReassemblyBytesMax: 256 << 20,
+		ReassemblyKeepBytes: 16 << 20,
+	}
+}
+
+// OpenModule opens a module for management and trains over a fabric.
+func OpenModule(info fabric.Info) (*btl.Module, error) {
+	cfg := moduleConfig()
+	dc, err := cfg.DomainConfig(info)
+	if err != nil {
+		return nil, err
+	}
+	dom, err := fabric.Open(info, dc)
+	if err != nil {
+		return nil, err
+	}
+	m, err := btl.Open(dom, cfg)
+	if err != nil {
+		_ = dom.Close()
+	}
+	return m, err
+}
+
+// Random returns a random number that is not 0.
+func Random() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return max(binary.LittleEndian.Uint64(b[:]), 1)
+}
+
+// New opens what an agent needs. Run has it work.
+func New(cfg Config) (*Agent, error) {
+	if cfg.Queues == 0 {
+		cfg.Queues = 1
+	}
+	if cfg.Queues < 1 || cfg.Queues > vnic.LanesMax {
+		return nil, fmt.Errorf("%d queues, want 1 to %d", cfg.Queues, vnic.LanesMax)
+	}
+	if cfg.Device == "" {
+		cfg.Device = "vnic%d"
+	}
+	a := &Agent{
+		cfg: cfg, instance: Random(), failed: make(chan error, 2*vnic.LanesMax),
+		trains: make(chan *train, trainsWaiting), mates: make(map[uint32]*peer),
+		byEnd: make(map[*btl.Endpoint]*peer), ops: make(chan func(), opsWaiting),
+		stopped: make(chan struct{}),
+	}
+	a.peers.Store(&peers{})
+	a.local.init(a)
+	if err := a.open(); err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *Agent) open() error {
+	ways := vnic.Ways{}
+	info := a.cfg.Fabric
+	bytes := min(info.MTUBytes, vnic.PacketBytesMax)
+	for range a.cfg.Queues {
+		in, err := openEndpoint(info, recvBuffers, bytes)
+		if err != nil {
+			return err
+		}
+		r, err := newReceiver(a, in)
+		if err != nil {
+			return errors.Join(err, in.dom.Close())
+		}
+		a.receivers = append(a.receivers, r)
+		ways.Receive = append(ways.Receive, in.ep.Name())
+		out, err := openEndpoint(info, sendBuffers, bytes)
+		if err != nil {
+			return err
+		}
+		s, err := newSender(a, out)
+		if err != nil {
+			return errors.Join(err, out.dom.Close())
+		}
+		a.senders = append(a.senders, s)
+		ways.Send = append(ways.Send, out.ep.Name())
+	}
+	var err error
+	if a.module, err = OpenModule(info); err != nil {
+		return err
+	}
+	if err := a.module.Handle(vnic.TagTrain, a.takeTrain); err != nil {
+		return err
+	}
+	ways.Module = a.module.Name()
+	a.core = vnic.NewAgent(vnic.AgentConfig{
+		Host: a.cfg.Host, Manager: a.cfg.Manager, Instance: a.instance, Ways: ways, Counts: a.counts,
+	})
+	a.station, err = vnic.NewAgentStation(a.module, a.core, a.mateEvent)
+	return err
+}
+
+// close releases what open and Run have opened. No thread runs any more.
+func (a *Agent) close() {
+	for _, p := range a.ports {
+		if p != nil && p.dev != nil {
+			p.dev.Close()
+		}
+	}
+	for _, r := range a.receivers {
+		_ = r.link.dom.Close()
+	}
+	for _, s := range a.senders {
+		_ = s.link.dom.Close()
+		s.bell.close()
+	}
+	if a.module != nil {
+		_ = a.module.Close()
+	}
+}
+
+// Run works until ctx is done, then removes the devices. An error is that of a broken fabric.
+func (a *Agent) Run(ctx context.Context) error {
+	var threads sync.WaitGroup
+	spawn := func(run func() error) {
+		threads.Go(func() {
+			if err := run(); err != nil {
+				a.failed <- err
+				a.wake()
+			}
+		})
+	}
+	for _, r := range a.receivers {
+		spawn(r.run)
+	}
+	for _, s := range a.senders {
+		spawn(s.run)
+	}
+	inner, cancel := context.WithCancel(ctx)
+	for _, addr := range a.cfg.Managers {
+		threads.Go(func() { a.follow(inner, addr) })
+	}
+	threads.Go(func() { a.watchLinks(inner) })
+	stop := context.AfterFunc(ctx, a.wake0)
+	err := a.control(ctx)
+	stop()
+	cancel()
+	close(a.stopped)
+	for _, r := range a.receivers {
+		r.end()
+	}
+	for _, s := range a.senders {
+		s.end()
+	}
+	threads.Wait()
+	a.close()
+	return err
+}
+
+// control is the control thread.
+func (a *Agent) control(ctx context.Context) error {
+	for ctx.Err() == nil {
+		select {
+		case err := <-a.failed:
+			return fmt.Errorf("the fabric fails: %w", err)
+		default:
+		}
+		now := clock()
+		n, err := a.station.Progress(now)
+		if err != nil {
+			return fmt.Errorf("the transport fails: %w", err)
+		}
+		n += a.sendTrains() + a.runOps()
+		if now >= a.lookAt {
+			a.lookAt = now.Add(lookEvery)
+			a.look(now)
+		}
+		a.applyChanges()
+		if now >= a.dialAt {
+			a.dialAt = now.Add(redialEvery)
+			a.dial(now)
+		}
+		next := a.expire(now)
+		if n == 0 {
+			if err := a.park(now, next); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// park sleeps until something may have to be done.
+func (a *Agent) park(now, next mono.Time) error {
+	next = next.Min(a.station.Deadline()).Min(a.lookAt).Min(a.dialAt)
+	d := min(next.Sub(now), parkMax)
+	for _, p := range a.mates {
+		if len(p.queue) > 0 {
+			d = min(d, time.Millisecond)
+		}
+	}
+	if d <= 0 {
+		return nil
+	}
+	a.sleeping.Store(true)
+	defer a.sleeping.Store(false)
+	if len(a.trains) > 0 || len(a.ops) > 0 || len(a.failed) > 0 {
+		return nil
+	}
+	return a.module.Wait(d)
+}
+
+// wake ends the control thread's sleep.
+func (a *Agent) wake() {
+	if a.sleeping.Load() {
+		a.module.Wake()
+	}
+}
+
+// wake0 ends it also if it is just about to begin.
+func (a *Agent) wake0() { a.module.Wake() }
+
+// do runs fn on the control thread, and returns when it has.
+func (a *Agent) do(ctx context.Context, fn func()) error {
+	done := make(chan struct{})
+	select {
+	case a.ops <- func() { fn(); close(done) }:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-a.stopped:
+		return btl.ErrClosed
+	}
+	a.wake()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-a.stopped:
+		return btl.ErrClosed
+	}
+}
+
+func (a *Agent) runOps() (n int) {
+	for {
+		select {
+		case fn := <-a.ops:
+			fn()
+			n++
+		default:
+			return n
+		}
+	}
+}
+
+func (a *Agent) notef(format string, args ...any) {
+	if a.cfg.Log != nil {
+		a.cfg.Log(format, args...)
+	}
+}

@@ -1,0 +1,283 @@
+//go:build linux
+
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"gobtl/internal/mono"
+	"gobtl/vnic"
+	"gobtl/vnic/tap"
+)
+
+// applyChanges brings devices and threads to what the manager has said.
+func (a *Agent) applyChanges() {
+	changes := a.core.Changes()
+	for len(changes) > 0 {
+		for _, c := range changes {
+			if c.Vport == 0 {
+				a.peers.Store(&peers{lids: a.core.LIDs()})
+				for _, r := range a.receivers {
+					a.wakeReceiver(r)
+				}
+				a.dialAt = 0
+				continue
+			}
+			a.applyPort(a.core.Port(c.Vport), c.Moved)
+		}
+		changes = a.core.Changes() // a device that came up is one more
+	}
+}
+
+// wakeReceiver has a receiver learn new addresses now: what comes from one that it does not know is
+// lost.
+func (a *Agent) wakeReceiver(r *receiver) {
+	if w, ok := r.link.dom.(interface{ Wake() }); ok {
+		w.Wake()
+	}
+}
+
+func (a *Agent) applyPort(state *vnic.PortState, moved bool) {
+	p := a.ports[state.Num]
+	if p == nil {
+		p = a.newPort(state.Num)
+		a.ports[state.Num] = p
+	}
+	if p.dev == nil && !a.openDevice(p) {
+		return
+	}
+	was := p.tables
+	p.tables = state.Tables
+	p.learnMu.Lock()
+	if moved {
+		p.fdb, p.near = vnic.FDB{}, vnic.Neighbours{}
+	}
+	if t := p.tables; t != nil {
+		p.fdb.Configure(t.Options)
+		p.fdb.Forget(t.Member)
+	}
+	p.learnMu.Unlock()
+	p.apply(a.datagramBytes())
+	a.exchange(p)
+	if moved || was == nil || p.tables == nil {
+		a.notef("port %d (%s): %s", p.num, p.dev.Name(), describe(p.tables))
+	}
+	a.dialAt = 0
+	if was == nil {
+		a.lookAt = 0
+	}
+}
+
+func describe(t *vnic.Tables) string {
+	if t == nil {
+		return "on no switch"
+	}
+	return fmt.Sprintf("on switch %d, MTU %d, carried by %s", t.Info.VESW, t.Info.EthMTU,
+		t.Options.Carrier)
+}
+
+// exchange gives the threads a port's tables.
+func (a *Agent) exchange(p *port) {
+	for i, s := range a.senders {
+		s.mu.Lock()
+		p.outlets[i].out.SetTables(p.tables)
+		if m := int(p.pathMTU.Load()); m == 0 {
+			p.outlets[i].mtuBytes = s.link.caps.MTUBytes
+		}
+		s.mu.Unlock()
+	}
+	for i, r := range a.receivers {
+		r.mu.Lock()
+		r.set(p.inlets[i], p.tables, p.up)
+		r.mu.Unlock()
+	}
+	a.local.mu.Lock()
+	a.local.set(p.inlets[len(a.receivers)], p.tables, p.up)
+	a.local.mu.Unlock()
+}
+
+func (a *Agent) datagramBytes() int { return a.senders[0].link.caps.MTUBytes }
+
+func (a *Agent) newPort(num uint8) *port {
+	return &port{num: num, problems: make(map[string]string)}
+}
+
+// openDevice opens a port's device and gives its queues to the threads.
+func (a *Agent) openDevice(p *port) bool {
+	name := a.cfg.Device
+	if strings.Contains(name, "%d") {
+		name = strings.Replace(name, "%d", fmt.Sprint(p.num), 1)
+	} else if p.num > 1 {
+		name = fmt.Sprintf("%s.%d", name, p.num)
+	}
+	dev, err := tap.Open(tap.Config{
+		Name: name, Queues: a.cfg.Queues, NoOffload: a.cfg.NoOffload, FDs: a.cfg.FDs[p.num],
+	})
+	p.try("device", err)
+	if err != nil {
+		a.notef("port %d: %v", p.num, err)
+		return false
+	}
+	p.dev, p.carrier = dev, true
+	p.try("carrier", dev.SetCarrier(false))
+	p.try("dormant", dev.SetDormant(true))
+	p.carrier = false
+	queues := dev.Queues()
+	for i, s := range a.senders {
+		o := &outlet{
+			port: p, mtuBytes: s.link.caps.MTUBytes,
+			out: vnic.NewEgress(&p.fdb, &p.near, &p.learnMu, len(a.senders)),
+		}
+		if i < len(queues) {
+			o.queue = queues[i]
+		}
+		p.outlets = append(p.outlets, o)
+		s.mu.Lock()
+		s.outlets = append(s.outlets, o)
+		s.mu.Unlock()
+		s.bell.ring()
+	}
+	for i := range len(a.receivers) + 1 {
+		p.inlets = append(p.inlets, newInlet(p, queues[i%len(queues)]))
+	}
+	return true
+}
+
+// look asks the kernel what has become of the devices.
+func (a *Agent) look(now mono.Time) {
+	for _, p := range a.ports {
+		if p == nil {
+			continue
+		}
+		if p.dev == nil {
+			if state := a.core.Port(p.num); state != nil {
+				a.applyPort(state, true)
+			}
+			continue
+		}
+		unicast, multicast, err := p.look()
+		p.try("look", err)
+		if err == nil {
+			a.core.SetMACs(now, p.num, unicast, multicast)
+			a.core.SetLink(now, p.num, p.up)
+		}
+		p.learnMu.Lock()
+		p.fdb.Sweep(now)
+		p.learnMu.Unlock()
+	}
+}
+
+// watchLinks has the control thread look when the kernel tells of a change.
+func (a *Agent) watchLinks(ctx context.Context) {
+	updates := make(chan netlink.LinkUpdate, 16)
+	done := make(chan struct{})
+	defer close(done)
+	if err := netlink.LinkSubscribe(updates, done); err != nil {
+		a.notef("changes of interfaces are looked for every %v: %v", lookEvery, err)
+		return
+	}
+	for {
+		select {
+		case _, ok := <-updates:
+			if !ok {
+				return
+			}
+			_ = a.do(ctx, func() { a.lookAt = 0 }) // the agent ends, or it looks anyway
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// pathShrunk has a port's MTU made smaller. Any thread calls it.
+func (a *Agent) pathShrunk(p *port, packetBytes int) {
+	p.pathMTU.Store(int64(packetBytes))
+	select {
+	case a.ops <- func() {
+		a.notef("port %d: the path takes no more than %d bytes", p.num, packetBytes)
+		p.apply(a.datagramBytes())
+	}:
+		a.wake()
+	default: // it is applied with the next change
+	}
+}
+
+// Introduction is what a manager tells to whoever connects to its TCP port.
+type Introduction struct {
+	Protocol string `json:"protocol"`
+	Manager  string `json:"manager"`
+	Module   string `json:"module"` // its name, in hexadecimal
+}
+
+// Protocol is the version of the introduction.
+const Protocol = "btlvnic/1"
+
+const (
+	introductionMax = 4096
+	followEvery     = time.Second
+	followTimeout   = 3 * time.Second
+)
+
+// follow keeps the agent connected to one manager's address.
+func (a *Agent) follow(ctx context.Context, addr string) {
+	conn, told := 0, ""
+	for ctx.Err() == nil {
+		alive := false
+		if a.do(ctx, func() { alive = a.station.Alive(conn) }) != nil {
+			return
+		}
+		if !alive {
+			name, err := a.ask(ctx, addr)
+			if err == nil {
+				_ = a.do(ctx, func() { conn, err = a.station.Dial(clock(), name) })
+			}
+			switch {
+			case err != nil && err.Error() != told:
+				told = err.Error()
+				a.notef("manager at %s: %v", addr, err)
+			case err == nil && told != "":
+				told = ""
+				a.notef("manager at %s is found", addr)
+			}
+		}
+		select {
+		case <-time.After(followEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// ask reads a manager's introduction.
+func (a *Agent) ask(ctx context.Context, addr string) (module []byte, err error) {
+	d := net.Dialer{Timeout: followTimeout}
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(followTimeout)); err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(io.LimitReader(c, introductionMax)).ReadBytes('\n')
+	if err != nil {
+		return nil, fmt.Errorf("no introduction: %w", err)
+	}
+	var in Introduction
+	if err := json.Unmarshal(line, &in); err != nil || in.Protocol != Protocol {
+		return nil, fmt.Errorf("no manager of protocol %s answers", Protocol)
+	}
+	if in.Manager != a.cfg.Manager {
+		return nil, fmt.Errorf("the manager there is %q, want %q", in.Manager, a.cfg.Manager)
+	}
+	return hex.DecodeString(in.Module)
+}

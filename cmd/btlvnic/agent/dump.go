@@ -1,0 +1,88 @@
+//go:build linux
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+)
+
+// dumpWaiting bounds the frames that wait to be written; more are lost, and counted.
+const dumpWaiting = 4096
+
+// dump copies the frames of a port for somebody who looks at them.
+type dump struct {
+	frames chan dumped
+	lost   atomic.Uint64
+}
+
+type dumped struct {
+	at    time.Time
+	bytes []byte
+	out   bool
+}
+
+// capture is called by all threads of a port.
+func (d *dump) capture(f []byte, out bool) {
+	select {
+	case d.frames <- dumped{time.Now(), append([]byte(nil), f...), out}:
+	default:
+		d.lost.Add(1)
+	}
+}
+
+// ErrDumping: somebody dumps the port already.
+var ErrDumping = errors.New("the port is being dumped already")
+
+// Dump writes the frames of a port to w as pcapng until ctx is done: those from the fabric as they
+// were encapsulated, those of the device before large ones are cut up.
+func (a *Agent) Dump(ctx context.Context, vport uint8, w io.Writer, flush func()) error {
+	var p *port
+	if err := a.do(ctx, func() { p = a.ports[vport] }); err != nil {
+		return err
+	}
+	if p == nil || p.dev == nil {
+		return fmt.Errorf("there is no port %d", vport)
+	}
+	d := &dump{frames: make(chan dumped, dumpWaiting)}
+	if !p.dump.CompareAndSwap(nil, d) {
+		return ErrDumping
+	}
+	defer p.dump.Store(nil)
+	face := pcapgo.NgInterface{
+		Name: p.dev.Name(), LinkType: layers.LinkTypeEthernet, OS: "linux", SnapLength: frameRoom,
+		TimestampResolution: 9, Description: "port of btlvnic",
+	}
+	ng, err := pcapgo.NewNgWriterInterface(w, face, pcapgo.NgWriterOptions{
+		SectionInfo: pcapgo.NgSectionInfo{Application: "btlvnic"},
+	})
+	if err != nil {
+		return err
+	}
+	for err == nil {
+		if len(d.frames) == 0 {
+			if err = ng.Flush(); err == nil {
+				flush()
+			}
+		}
+		select {
+		case f := <-d.frames:
+			err = ng.WritePacket(gopacket.CaptureInfo{
+				Timestamp: f.at, CaptureLength: len(f.bytes), Length: len(f.bytes),
+			}, f.bytes)
+		case <-ctx.Done():
+			return ng.Flush()
+		case <-a.stopped:
+			return ng.Flush()
+		}
+	}
+	return err
+}

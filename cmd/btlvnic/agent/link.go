@@ -1,0 +1,112 @@
+//go:build linux
+
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+	"gobtl/vnic"
+)
+
+// peers is how other hosts are reached; it is exchanged whole.
+type peers struct {
+	lids []vnic.LIDEntry
+}
+
+// endpoint is a fabric endpoint in a domain of its own, so that a thread owns both, with the
+// addresses of the other hosts in it.
+type endpoint struct {
+	dom   fabric.Domain
+	ep    fabric.Endpoint
+	caps  fabric.Caps
+	arena fabric.Arena
+	seen  *peers // that the addresses are of
+	addrs []fabric.Addr
+}
+
+func openEndpoint(info fabric.Info, buffers, bytes int) (*endpoint, error) {
+	dom, err := fabric.Open(info, fabric.DomainConfig{Buffers: buffers, BufferBytes: bytes})
+	if err != nil {
+		return nil, err
+	}
+	ep, err := dom.OpenEndpoint(fabric.EndpointConfig{RxDepth: buffers, Source: true})
+	if err != nil {
+		_ = dom.Close()
+		return nil, err
+	}
+	return &endpoint{dom: dom, ep: ep, caps: ep.Caps(), arena: dom.Arena()}, nil
+}
+
+// insert makes the names of a new peers the ones that are known. The old ones go last, so that what
+// stays is never away. Names that the fabric refuses are left out.
+func (e *endpoint) insert(
+	p *peers, names func(e *vnic.LIDEntry, add func(name []byte)),
+) map[int][]fabric.Addr {
+	old := e.addrs
+	e.addrs, e.seen = nil, p
+	byEntry := make(map[int][]fabric.Addr)
+	for i := range p.lids {
+		names(&p.lids[i], func(name []byte) {
+			if a, err := e.dom.Insert(name); err == nil {
+				e.addrs = append(e.addrs, a)
+				byEntry[i] = append(byEntry[i], a)
+			}
+		})
+	}
+	for _, a := range old {
+		_ = e.dom.Remove(a) // of one that was inserted
+	}
+	return byEntry
+}
+
+// bell wakes a thread that sleeps on descriptors.
+type bell struct{ fd int }
+
+func newBell() (*bell, error) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("eventfd: %w", err)
+	}
+	return &bell{fd: fd}, nil
+}
+
+func (b *bell) ring() {
+	one := [8]byte{1}
+	_, _ = unix.Write(b.fd, one[:]) // full means that it rings
+}
+
+func (b *bell) hush() {
+	var count [8]byte
+	_, _ = unix.Read(b.fd, count[:])
+}
+
+// post sends a batch and gives what it could not send to lost. A full queue is waited for, briefly:
+// then its frames are lost, as on a switch.
+func (e *endpoint) post(sends []fabric.Send, lost func(i int, err error)) {
+	for done, tries := 0, 0; done < len(sends); {
+		n, err := e.ep.Post(sends[done:])
+		done += n
+		switch {
+		case done == len(sends):
+			return
+		case errors.Is(err, fabric.ErrAgain) && tries < postTries:
+			tries++
+			time.Sleep(postPause)
+		case err != nil:
+			lost(done, err)
+			done++
+		}
+	}
+}
+
+const (
+	postTries = 50
+	postPause = 100 * time.Microsecond
+)
+
+func (b *bell) close() { unix.Close(b.fd) }

@@ -1,0 +1,139 @@
+//go:build linux
+
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"gobtl/vnic"
+)
+
+// A probe is an Ethernet frame that the agents answer themselves: it goes the way of all frames,
+// by the same tables.
+//
+//	0 destination, 6 source, 12 u16 0x88B5, 14 "btlvnic", 21 u8 1 asks, 2 answers, 22 u64 number
+const (
+	probeType   = 0x88B5 // IEEE 802, local experimental
+	probeMagic  = "btlvnic"
+	probeKindAt = 21
+	probeIDAt   = 22
+	probeBytes  = vnic.FrameBytesMin
+	probeAsks   = 1
+	probeTells  = 2
+)
+
+// probes are those that wait for an answer.
+type probes struct {
+	mu      sync.Mutex
+	waiting map[uint64]chan uint32
+}
+
+func isProbe(f []byte, i *vnic.FrameInfo) bool {
+	return i.Type == probeType && !i.Tagged && len(f) >= probeIDAt+8 &&
+		bytes.Equal(f[14:probeKindAt], []byte(probeMagic))
+}
+
+func probeFrame(dst, src vnic.MAC, kind byte, id uint64) []byte {
+	f := make([]byte, probeBytes)
+	dst.Put(f)
+	src.Put(f[6:])
+	binary.BigEndian.PutUint16(f[12:], probeType)
+	copy(f[14:], probeMagic)
+	f[probeKindAt] = kind
+	binary.BigEndian.PutUint64(f[probeIDAt:], id)
+	return f
+}
+
+// probe handles a probe that has arrived, on a receiving thread: it is answered if it was meant for
+// the port's own address, and never passed on.
+func (a *Agent) probe(p *port, ar *vnic.Arrival) {
+	id := binary.BigEndian.Uint64(ar.Frame[probeIDAt:])
+	own := ar.Port.Tables().Info.BaseMAC
+	if ar.Info.Dst != own {
+		return
+	}
+	switch ar.Frame[probeKindAt] {
+	case probeAsks:
+		a.inject(p, probeFrame(ar.Info.Src, own, probeTells, id))
+	case probeTells:
+		a.probes.mu.Lock()
+		if c := a.probes.waiting[id]; c != nil {
+			select {
+			case c <- ar.Header.SLID:
+			default:
+			}
+		}
+		a.probes.mu.Unlock()
+	}
+}
+
+// injectMax bounds our own frames that wait for the sending thread.
+const injectMax = 64
+
+// inject has a frame sent as if the port's device had. The control thread does it, because the
+// caller may hold a lock.
+func (a *Agent) inject(p *port, frame []byte) {
+	select {
+	case a.ops <- func() {
+		s := a.senders[0]
+		s.mu.Lock()
+		if len(s.inject) < injectMax {
+			s.inject = append(s.inject, injected{p, frame})
+		}
+		s.mu.Unlock()
+		s.bell.ring()
+	}:
+		a.wake()
+	default: // too many at once: lost, as frames may be
+	}
+}
+
+// ErrNoAnswer: no agent has answered a probe.
+var ErrNoAnswer = errors.New("no answer")
+
+// Ping sends a probe to an address by a port and waits for the answer, which says where the address
+// is.
+func (a *Agent) Ping(ctx context.Context, vport uint8, to vnic.MAC) (rtt time.Duration, lid uint32,
+	err error,
+) {
+	var p *port
+	var src vnic.MAC
+	if err := a.do(ctx, func() {
+		if p = a.ports[vport]; p != nil && p.tables != nil {
+			src = p.tables.Info.BaseMAC
+		}
+	}); err != nil {
+		return 0, 0, err
+	}
+	if src == 0 {
+		return 0, 0, fmt.Errorf("port %d is on no switch", vport)
+	}
+	id, answer := Random(), make(chan uint32, 1)
+	a.probes.mu.Lock()
+	if a.probes.waiting == nil {
+		a.probes.waiting = make(map[uint64]chan uint32)
+	}
+	a.probes.waiting[id] = answer
+	a.probes.mu.Unlock()
+	defer func() {
+		a.probes.mu.Lock()
+		delete(a.probes.waiting, id)
+		a.probes.mu.Unlock()
+	}()
+	start := time.Now()
+	a.inject(p, probeFrame(to, src, probeAsks, id))
+	select {
+	case lid := <-answer:
+		return time.Since(start), lid, nil
+	case <-ctx.Done():
+		return 0, 0, ErrNoAnswer
+	case <-a.stopped:
+		return 0, 0, ErrNoAnswer
+	}
+}

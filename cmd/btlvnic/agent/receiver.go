@@ -1,0 +1,239 @@
+//go:build linux
+
+package agent
+
+import (
+	"runtime"
+	"sync"
+
+	"gobtl/fabric"
+	"gobtl/vnic"
+	"gobtl/vnic/offload"
+	"gobtl/vnic/tap"
+)
+
+const (
+	pollBatch   = 256
+	recvBuffers = 2048
+)
+
+// inlet is a port as one receiving thread sees it: its part of the port's state, its way to the
+// device.
+type inlet struct {
+	port   *port
+	in     *vnic.Ingress
+	queue  *tap.Queue
+	joiner offload.Joiner
+	taken  bool // frames wait in the joiner
+	buf    []byte
+}
+
+func newInlet(p *port, q *tap.Queue) *inlet {
+	n := &inlet{port: p, in: vnic.NewIngress(&p.fdb, &p.near, &p.learnMu), queue: q.Twin()}
+	n.joiner.NoTCP = !p.dev.LargeTCP()
+	n.joiner.NoUDP = !p.dev.LargeUDP()
+	n.joiner.Emit = n.write
+	return n
+}
+
+// write hands a frame to the device. What the device does not take as a large one is cut up again,
+// and no more are made: kernels differ in what they accept.
+func (n *inlet) write(f *offload.Joined) {
+	err := n.queue.Write(f)
+	if err == nil {
+		return
+	}
+	if f.Frames == 1 {
+		n.in.Counts.DropRx(vnic.RxFIFO)
+		return
+	}
+	if f.Header.Type == offload.UDP4 {
+		n.joiner.NoUDP = true
+	} else {
+		n.joiner.NoTCP = true
+	}
+	n.port.refusals.Add(1)
+	n.buf = n.buf[:0]
+	for _, p := range f.Parts {
+		n.buf = append(n.buf, p...)
+	}
+	var s offload.Splitter
+	if s.Begin(n.buf, f.Header) != nil {
+		n.in.Counts.DropRx(vnic.RxFIFO)
+		return
+	}
+	piece := make([]byte, s.Largest())
+	for i := range s.Count() {
+		one := offload.Joined{Parts: [][]byte{piece[:s.Write(piece, i)]}, Frames: 1}
+		if n.queue.Write(&one) != nil {
+			n.in.Counts.DropRx(vnic.RxFIFO)
+		}
+	}
+}
+
+// intake is what both kinds of receiving threads do with packets: judge, deliver, flush.
+type intake struct {
+	host  vnic.Host
+	ports map[*vnic.Ingress]*inlet
+	used  []*inlet
+	agent *Agent
+}
+
+func (k *intake) init(a *Agent) {
+	k.agent, k.ports = a, make(map[*vnic.Ingress]*inlet)
+}
+
+// packet takes a packet from the host with a LID. Its memory must stay until flush.
+func (k *intake) packet(from uint32, b []byte) {
+	a, ok := k.host.Accept(clock(), from, b)
+	if !ok {
+		return
+	}
+	n := k.ports[a.Port]
+	n.in.Counts.CountRx(&a.Info, len(a.Frame), 1)
+	if d := n.port.dump.Load(); d != nil {
+		d.capture(a.Frame, false)
+	}
+	if isProbe(a.Frame, &a.Info) {
+		k.agent.probe(n.port, &a)
+		return
+	}
+	n.joiner.Add(a.Frame)
+	if !n.taken {
+		n.taken = true
+		k.used = append(k.used, n)
+	}
+}
+
+func (k *intake) flush() {
+	for _, n := range k.used {
+		n.joiner.Flush()
+		n.taken = false
+	}
+	k.used = k.used[:0]
+}
+
+// set exchanges a port's tables. Those of a switch that the port has left are forgotten.
+func (k *intake) set(n *inlet, t *vnic.Tables, up bool) {
+	if old := n.in.Tables(); old != nil {
+		k.host.SetPort(old.Info.VESW, nil)
+	}
+	n.in.SetTables(t)
+	n.in.Down = !up
+	k.ports[n.in] = n
+	if t != nil {
+		k.host.SetPort(t.Info.VESW, n.in)
+	}
+}
+
+func (k *intake) remove(n *inlet) {
+	k.set(n, nil, false)
+	delete(k.ports, n.in)
+}
+
+// receiver is a thread that takes datagrams.
+type receiver struct {
+	mu sync.Mutex // of what follows, but for the endpoint's Wake
+	intake
+	link *endpoint
+	lids map[fabric.Addr]uint32
+	out  [pollBatch]fabric.Completion
+	bufs []fabric.Buf
+	stop bool
+}
+
+func newReceiver(a *Agent, link *endpoint) (*receiver, error) {
+	r := &receiver{link: link}
+	r.init(a)
+	for b := range fabric.Buf(link.arena.Len()) {
+		r.bufs = append(r.bufs, b)
+	}
+	n, err := link.ep.Recv(r.bufs)
+	if n == 0 {
+		return nil, err
+	}
+	r.bufs = r.bufs[:0]
+	return r, nil
+}
+
+// run takes datagrams until stop. An error is that of a broken fabric.
+func (r *receiver) run() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	waiter, waits := r.link.dom.(fabric.Waiter)
+	for {
+		n, stop, err := r.pass()
+		if stop || err != nil {
+			return err
+		}
+		if n == 0 {
+			if !waits {
+				return fabric.ErrNotSupported
+			}
+			if err := waiter.Wait(-1); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// pass takes one batch.
+func (r *receiver) pass() (n int, stop bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stop {
+		return 0, true, nil
+	}
+	if p := r.agent.peers.Load(); p != r.link.seen {
+		r.learn(p)
+	}
+	n, err = r.link.ep.Poll(r.out[:])
+	for i := range r.out[:n] {
+		c := &r.out[i]
+		if c.Op != fabric.OpRecv {
+			continue
+		}
+		r.bufs = append(r.bufs, c.Buf)
+		mem := r.link.arena.Bytes(c.Buf)
+		if c.Errno != 0 || int(c.Len) > len(mem) {
+			r.host.Strangers.DropRx(vnic.RxMalformed)
+			continue
+		}
+		r.packet(r.lids[c.From], mem[:c.Len])
+	}
+	r.flush()
+	if len(r.bufs) > 0 {
+		took, _ := r.link.ep.Recv(r.bufs) // what is not taken now is with the next batch
+		r.bufs = r.bufs[:copy(r.bufs, r.bufs[took:])]
+	}
+	return n, false, err
+}
+
+// learn makes the addresses of senders anew.
+func (r *receiver) learn(p *peers) {
+	byEntry := r.link.insert(p, func(e *vnic.LIDEntry, add func([]byte)) {
+		for _, n := range e.Ways.Send {
+			add(n)
+		}
+	})
+	r.lids = make(map[fabric.Addr]uint32)
+	for i, addrs := range byEntry {
+		for _, a := range addrs {
+			if other, taken := r.lids[a]; taken && other != p.lids[i].LID {
+				r.lids[a] = 0 // two hosts claim it: neither has it
+				continue
+			}
+			r.lids[a] = p.lids[i].LID
+		}
+	}
+}
+
+// end has run return.
+func (r *receiver) end() {
+	r.mu.Lock()
+	r.stop = true
+	r.mu.Unlock()
+	if w, ok := r.link.dom.(fabric.Waiter); ok {
+		w.Wake()
+	}
+}

@@ -1,0 +1,201 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"gobtl/fabric"
+	"gobtl/vnic"
+	"gobtl/vnic/tap"
+)
+
+// cli is the command line: one field per command.
+//
+//nolint:lll // A struct tag cannot be broken.
+type cli struct {
+	EM      emCmd    `cmd:"" name:"em" help:"Run the Ethernet Manager: hand out the rules of a file, and watch it."`
+	Agent   agentCmd `cmd:"" help:"Run a host's agent: make its ports' devices and carry their frames."`
+	Check   checkCmd `cmd:"" help:"Check a manager's file."`
+	Show    showCmd  `cmd:"" help:"Show what a running agent or manager knows."`
+	PingMAC pingCmd  `cmd:"" name:"ping-mac" help:"Ask the agent at an Ethernet address to answer, by way of the switch."`
+	Dump    dumpCmd  `cmd:"" help:"Write the frames of a port as pcapng."`
+}
+
+const cliDescription = `Virtual Ethernet switches over a fabric: hosts get network interfaces on
+switches that exist only as rules, which the Ethernet Manager hands out. Nothing is encrypted or
+authenticated: use it where you would use the fabric itself.`
+
+// fabricFlags choose the fabric.
+//
+//nolint:lll // A struct tag cannot be broken.
+type fabricFlags struct {
+	Node     string `help:"Local address of the fabric: an address, or an interface such as eth0. Default: the provider's first." placeholder:"ADDR"`
+	Provider string `help:"Fabric provider." default:"udp" placeholder:"NAME"`
+}
+
+func (f *fabricFlags) info() (fabric.Info, error) {
+	infos, err := fabric.GetInfo(fabric.Hints{Provider: f.Provider, Node: f.Node})
+	if err != nil {
+		return fabric.Info{}, fmt.Errorf("no fabric with --provider %s --node %q: %w", f.Provider, f.Node,
+			err)
+	}
+	return infos[0], nil
+}
+
+// checkAddress reports an address that is not HOST:PORT; empty is none.
+func checkAddress(what, addr string) error {
+	if addr == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %q: write HOST:PORT, as in 192.0.2.1:4789", what, addr)
+	}
+	return nil
+}
+
+// agentCmd runs an agent.
+//
+//nolint:lll // A struct tag cannot be broken.
+type agentCmd struct {
+	fabricFlags
+	Host      string   `required:"" help:"This host's name in the manager's file." placeholder:"NAME"`
+	Manager   string   `required:"" help:"The manager's name: no other is obeyed." placeholder:"NAME"`
+	EM        []string `name:"em" required:"" help:"Where the manager listens; several are alternatives." placeholder:"HOST:PORT"`
+	Queues    int      `help:"Queues of each device, and threads in each direction. Default: ${default}." default:"1" placeholder:"N"`
+	Device    string   `help:"Names of the devices; %%d is the number of the port. Default: ${default}." default:"vnic%d" placeholder:"NAME"`
+	FD        []string `name:"fd" help:"Descriptor of a TAP device that was opened for us, as PORT=FD. Repeat it for each queue." placeholder:"PORT=FD"`
+	NoOffload bool     `help:"Do without large frames and checksums left to us."`
+	Socket    string   `help:"Unix socket for show, ping-mac and dump. Default: ${default}." default:"${agentSocket}" placeholder:"PATH"`
+	Metrics   string   `help:"Serve Prometheus metrics on HOST:PORT/metrics." placeholder:"ADDR"`
+
+	fds map[uint8][]int
+}
+
+// Validate is called by kong after parsing.
+func (c *agentCmd) Validate() error {
+	if c.Queues < 1 || c.Queues > min(vnic.LanesMax, tap.QueuesMax) {
+		return fmt.Errorf("--queues must be 1 to %d", min(vnic.LanesMax, tap.QueuesMax))
+	}
+	if strings.Count(c.Device, "%") != strings.Count(c.Device, "%d") || len(c.Device) > 13 ||
+		c.Device == "" || strings.ContainsAny(c.Device, "/ :") {
+		return fmt.Errorf("--device %q: want 1 to 13 characters, %%d for the port's number", c.Device)
+	}
+	for _, addr := range c.EM {
+		if err := checkAddress("--em", addr); err != nil {
+			return err
+		}
+	}
+	c.fds = make(map[uint8][]int)
+	for _, text := range c.FD {
+		port, fd, ok := strings.Cut(text, "=")
+		p, err1 := strconv.ParseUint(port, 10, 8)
+		n, err2 := strconv.ParseUint(fd, 10, 31)
+		if !ok || err1 != nil || err2 != nil || p == 0 || n < 3 {
+			return fmt.Errorf("--fd %q: write PORT=FD, as in 1=3", text)
+		}
+		c.fds[uint8(p)] = append(c.fds[uint8(p)], int(n))
+	}
+	return checkAddress("--metrics", c.Metrics)
+}
+
+// emCmd runs the manager.
+//
+//nolint:lll // A struct tag cannot be broken.
+type emCmd struct {
+	fabricFlags
+	File    string `arg:"" help:"The manager's file."`
+	Listen  string `help:"HOST:PORT where agents learn the manager's address. Default: ${default}." default:":4790" placeholder:"ADDR"`
+	Socket  string `help:"Unix socket for show. Default: ${default}." default:"${emSocket}" placeholder:"PATH"`
+	Metrics string `help:"Serve Prometheus metrics on HOST:PORT/metrics." placeholder:"ADDR"`
+}
+
+// Validate is called by kong after parsing.
+func (c *emCmd) Validate() error {
+	return errors.Join(checkAddress("--listen", c.Listen), checkAddress("--metrics", c.Metrics))
+}
+
+// checkCmd checks a file.
+type checkCmd struct {
+	File string `arg:"" help:"The manager's file."`
+}
+
+// askFlags say whom to ask.
+//
+//nolint:lll // A struct tag cannot be broken.
+type askFlags struct {
+	Socket string `help:"The unix socket of the agent or manager. Default: the agent's, for hosts, switches and traps the manager's." placeholder:"PATH"`
+	JSON   bool   `name:"json" help:"One JSON document instead of a table."`
+}
+
+// showCmd shows a list.
+//
+//nolint:lll // A struct tag cannot be broken.
+type showCmd struct {
+	askFlags
+	What string `arg:"" enum:"agent,ports,macs,counters,fdb,hosts,switches,traps" help:"agent, ports, macs, counters, fdb of an agent; hosts, switches, traps of a manager."`
+	All  bool   `short:"a" help:"Counters that are zero, too."`
+}
+
+// pingCmd sends probes.
+//
+//nolint:lll // A struct tag cannot be broken.
+type pingCmd struct {
+	askFlags
+	MAC      string        `arg:"" help:"The Ethernet address of a port."`
+	Port     uint8         `help:"The port to send by. Default: ${default}." default:"1"`
+	Count    int           `short:"c" help:"How many. Default: ${default}." default:"3"`
+	Interval time.Duration `help:"Time between them." default:"200ms"`
+	Timeout  time.Duration `help:"Time for each answer." default:"1s"`
+}
+
+// Validate is called by kong after parsing.
+func (c *pingCmd) Validate() error {
+	if _, err := vnic.ParseMAC(c.MAC); err != nil {
+		return err
+	}
+	if c.Count < 1 || c.Timeout <= 0 || c.Interval < 0 || c.Port == 0 {
+		return errors.New("--count, --port and --timeout must be positive")
+	}
+	return nil
+}
+
+// dumpCmd dumps a port.
+//
+//nolint:lll // A struct tag cannot be broken.
+type dumpCmd struct {
+	Socket   string        `help:"The agent's unix socket. Default: ${default}." default:"${agentSocket}" placeholder:"PATH"`
+	Port     uint8         `arg:"" help:"Number of the port."`
+	Output   string        `short:"o" help:"File to write; - is standard output." default:"-" placeholder:"FILE"`
+	Duration time.Duration `help:"Stop after a time. Default: when interrupted." placeholder:"TIME"`
+}
+
+// newParser returns the parser of the command line. exit is called by --help, and must not return.
+func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
+	return kong.New(c,
+		kong.Name("btlvnic"),
+		kong.Description(cliDescription),
+		kong.Writers(env.stdout, env.stderr),
+		kong.Exit(exit),
+		kong.Vars{"agentSocket": agentSocket, "emSocket": emSocket},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Bind(env),
+	)
+}
+
+// Where agents and managers are asked.
+const (
+	agentSocket = "/run/btlvnic/agent.sock"
+	emSocket    = "/run/btlvnic/em.sock"
+)

@@ -1,0 +1,12 @@
+// Command btlvnic runs virtual Ethernet switches over a fabric: the Ethernet Manager, the agent of
+// a host, and what looks at both. Package vnic has the rules, cmd/btlvnic/agent the threads. It
+// needs Linux.
+//
+//	cli.go        the command line
+//	agent.go      the command agent
+//	em.go         the command em: the manager's loop, file, TCP port
+//	api.go        what both tell on a unix socket: HTTP, JSON
+//	show.go       the commands that ask there: show, ping-mac, dump
+//	metrics.go    counters for Prometheus
+//	run.go        signals, errors, exit status
+package main

@@ -1,0 +1,260 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"gobtl/btl"
+	"gobtl/cmd/btlvnic/agent"
+	"gobtl/internal/mono"
+	"gobtl/vnic"
+	"gobtl/vnic/emfile"
+)
+
+// emSettle is how long a file must rest after a change: editors write in several steps.
+const emSettle = 50 * time.Millisecond
+
+// Run is called by kong.
+func (c *checkCmd) Run(env *environment) error {
+	f, err := readFile(c.File)
+	if err != nil {
+		return err
+	}
+	ports := 0
+	for i := range f.Plan.Switches {
+		ports += len(f.Plan.Switches[i].Ports)
+	}
+	_, err = fmt.Fprintf(env.stdout, "%s: manager %s, %d hosts, %d switches, %d ports\n", c.File,
+		f.Name, len(f.Plan.Hosts), len(f.Plan.Switches), ports)
+	return err
+}
+
+func readFile(name string) (*emfile.File, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := emfile.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return f, nil
+}
+
+// manager is a running emCmd. The loop's goroutine owns module, station and core.
+type manager struct {
+	env     *environment
+	name    string
+	module  *btl.Module
+	station *vnic.Station
+	core    *vnic.Manager
+	ops     chan func()
+	ended   chan struct{}
+	start   time.Time
+	begun   mono.Time // the loop's clock at start
+	logged  map[string]string
+}
+
+// Run is called by kong.
+func (c *emCmd) Run(env *environment) error {
+	f, err := readFile(c.File)
+	if err != nil {
+		return err
+	}
+	info, err := c.info()
+	if err != nil {
+		return err
+	}
+	module, err := agent.OpenModule(info)
+	if err != nil {
+		return err
+	}
+	m := &manager{
+		env: env, name: f.Name, module: module, ops: make(chan func(), 64),
+		ended: make(chan struct{}), start: time.Now(), logged: make(map[string]string),
+		core: vnic.NewManager(vnic.ManagerConfig{
+			Name: f.Name, Instance: agent.Random(), Lease: f.Lease,
+		}),
+	}
+	m.core.SetPlan(f.Plan)
+	if m.station, err = vnic.NewManagerStation(module, m.core); err != nil {
+		return err
+	}
+	ctx, cancel := withCancel(env.ctx)
+	defer cancel()
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return errors.Join(fmt.Errorf("cannot listen: %w; choose another address with --listen", err),
+			module.Close())
+	}
+	defer listener.Close()
+	stop, err := serve(env, c.Socket, m.routes(), c.Metrics, m.collector())
+	if err != nil {
+		return errors.Join(err, module.Close())
+	}
+	defer stop()
+	go m.introduce(listener)
+	go m.watch(ctx, c.File)
+	if _, err := fmt.Fprintf(env.stdout, "listening on %v\n", listener.Addr()); err != nil {
+		return err
+	}
+	return m.loop(ctx)
+}
+
+func withCancel(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithCancel(ctx)
+}
+
+func (m *manager) now() mono.Time { return mono.Time(time.Since(m.start)) + 1 }
+
+// loop drives the module until ctx is done.
+func (m *manager) loop(ctx context.Context) error {
+	defer close(m.ended)
+	defer m.module.Close()
+	wake := context.AfterFunc(ctx, m.module.Wake)
+	defer wake()
+	for ctx.Err() == nil {
+		n, err := m.station.Progress(m.now())
+		if err != nil {
+			return fmt.Errorf("the transport fails: %w", err)
+		}
+		for more := true; more; {
+			select {
+			case fn := <-m.ops:
+				fn()
+				n++
+			default:
+				more = false
+			}
+		}
+		m.tell()
+		if d := min(m.station.Deadline().Sub(m.now()), time.Second); n == 0 && d > 0 {
+			if err := m.module.Wait(d); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tell logs what has become of hosts.
+func (m *manager) tell() {
+	for _, h := range m.core.Hosts() {
+		state := "is not connected"
+		switch {
+		case h.Problem != "":
+			state = h.Problem
+		case h.Synced:
+			state = "is as the file wants it"
+		case h.Connected:
+			state = "is connected"
+		}
+		if was, known := m.logged[h.Name]; was != state && (known || h.Connected) {
+			m.env.notef("host %s: %s", h.Name, state)
+		}
+		m.logged[h.Name] = state
+	}
+}
+
+// do runs fn on the loop's goroutine.
+func (m *manager) do(ctx context.Context, fn func()) error {
+	done := make(chan struct{})
+	select {
+	case m.ops <- func() { fn(); close(done) }:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-m.ended:
+		return btl.ErrClosed
+	}
+	m.module.Wake()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-m.ended:
+		return btl.ErrClosed
+	}
+}
+
+// introduce tells everybody who connects how to reach the manager.
+func (m *manager) introduce(l net.Listener) {
+	line, err := json.Marshal(agent.Introduction{
+		Protocol: agent.Protocol, Manager: m.name, Module: hex.EncodeToString(m.module.Name()),
+	})
+	if err != nil {
+		m.env.notef("introduction: %v", err)
+		return
+	}
+	line = append(line, '\n')
+	for {
+		c, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of descriptors, a client gone already
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		// The line fits every socket buffer, so a client that does not read holds nothing up.
+		_ = c.SetDeadline(time.Now().Add(time.Second))
+		_, _ = c.Write(line)
+		_ = c.Close()
+	}
+}
+
+// watch reads the file again whenever it has changed. One that is wrong changes nothing.
+func (m *manager) watch(ctx context.Context, name string) {
+	w, err := fsnotify.NewWatcher()
+	if err == nil {
+		defer w.Close()
+		err = w.Add(filepath.Dir(name)) // of the file itself a rename over it would be the end
+	}
+	if err != nil {
+		m.env.notef("the file is not watched: %v", err)
+		return
+	}
+	settle := time.NewTimer(time.Hour)
+	base := filepath.Base(name)
+	for {
+		select {
+		case e := <-w.Events:
+			if filepath.Base(e.Name) == base {
+				settle.Reset(emSettle)
+			}
+		case err := <-w.Errors:
+			m.env.notef("watching the file: %v", err)
+			settle.Reset(emSettle)
+		case <-settle.C:
+			m.reload(ctx, name)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (m *manager) reload(ctx context.Context, name string) {
+	f, err := readFile(name)
+	switch {
+	case err != nil:
+		m.env.notef("the file is wrong, nothing changes: %v", err)
+	case f.Name != m.name:
+		m.env.notef("the file is wrong, nothing changes: the manager's name was %s, now %s", m.name,
+			f.Name)
+	default:
+		_ = m.do(ctx, func() { m.core.SetPlan(f.Plan) }) // it fails only when the loop ends
+		m.env.notef("the file has changed: %d hosts, %d switches", len(f.Plan.Hosts),
+			len(f.Plan.Switches))
+	}
+}

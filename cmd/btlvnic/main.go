@@ -1,0 +1,10 @@
+package main
+
+import (
+	"os"
+
+	// The providers that the program offers, by name, to --provider.
+	_ "gobtl/fabric/udp"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -1,0 +1,88 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// environment is what a command has to do with the world.
+type environment struct {
+	stdout io.Writer
+	mu     sync.Mutex // of stderr: threads tell what happens
+	stderr io.Writer
+	// ctx ends with a *signalError as its cause when the user asks to stop.
+	ctx context.Context //nolint:containedctx // It is the lifetime of the command, not of a call.
+}
+
+// notef writes one line to standard error.
+func (e *environment) notef(format string, args ...any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	fmt.Fprintln(e.stderr, "btlvnic: "+oneLine(fmt.Sprintf(format, args...)))
+}
+
+// oneLine folds a text into a single line without control characters.
+func oneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return r < ' ' || r == 0x7f
+	}), " ")
+}
+
+// Exit statuses. A service that is told to stop has done what it should: that is success.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// exitPanic carries the exit status out of kong's help flag.
+type exitPanic int
+
+// run executes a command line and returns the exit status.
+func run(args []string, stdout, stderr io.Writer) (status int) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	env := &environment{stdout: stdout, stderr: stderr, ctx: ctx}
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case exitPanic:
+			status = int(e)
+		default:
+			panic(e)
+		}
+	}()
+	var c cli
+	parser, err := newParser(&c, env, func(code int) { panic(exitPanic(code)) })
+	if err != nil {
+		env.notef("internal error: %v", err)
+		return exitFailure
+	}
+	kctx, err := parser.Parse(args)
+	if err != nil {
+		env.notef("%v (see btlvnic --help)", err)
+		return exitUsage
+	}
+	if err := kctx.Run(); err != nil {
+		if !errors.Is(err, errTold) {
+			env.notef("%v", err)
+		}
+		return exitFailure
+	}
+	return exitOK
+}
+
+// errTold is a failure of which the user was told.
+var errTold = errors.New("told")
+
+// isPipe says that nobody reads standard output any more.
+func isPipe(err error) bool { return errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) }

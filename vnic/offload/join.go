@@ -1,0 +1,225 @@
+package offload
+
+import "bytes"
+
+const (
+	groupsMax = 8  // flows that are joined at the same time
+	partsMax  = 64 // frames that become one
+	headMax   = 160
+)
+
+// Joined is a frame for the device: its header, and its bytes in parts. A single frame is one part.
+type Joined struct {
+	Header Header
+	Parts  [][]byte // memory of the frames that were added, but for the first if there are several
+	Bytes  int
+	Frames int
+}
+
+// Joiner joins frames, each with those of its flow. The frames stay where they are until Flush has
+// returned.
+type Joiner struct {
+	// Emit is called for each frame that is finished, in the order of its flow. What it is given is
+	// valid during the call.
+	Emit func(*Joined)
+	// NoTCP and NoUDP leave frames of that kind alone: the device does not take large ones.
+	NoTCP, NoUDP bool
+
+	groups [groupsMax]group
+	used   int
+	single Joined
+	one    [1][]byte
+}
+
+// group is a large frame in the making.
+type group struct {
+	out    Joined
+	first  []byte
+	l      layers
+	size   int  // payload of each frame but the last
+	closed bool // by a smaller one, or a push: nothing may follow
+	parts  [partsMax + 1][]byte
+	head   [headMax]byte
+}
+
+// Add takes the next frame.
+func (j *Joiner) Add(f []byte) {
+	l, ok := dissect(f)
+	if !ok || l.payload > headMax || l.proto == protoTCP && j.NoTCP || l.proto == protoUDP && j.NoUDP {
+		j.pass(f)
+		return
+	}
+	g := j.find(f, &l)
+	joins := mayJoin(f, &l)
+	if g != nil {
+		if joins && g.follows(f, &l) && valid(f, &l) {
+			g.append(f, &l)
+			return
+		}
+		j.emit(g)
+		j.drop(g)
+	}
+	if !joins || !valid(f, &l) {
+		j.pass(f)
+		return
+	}
+	if j.used == groupsMax {
+		j.emit(&j.groups[0])
+		j.drop(&j.groups[0])
+	}
+	j.groups[j.used].begin(f, &l)
+	j.used++
+}
+
+// Flush finishes all frames.
+func (j *Joiner) Flush() {
+	for i := range j.used {
+		j.emit(&j.groups[i])
+	}
+	j.used = 0
+}
+
+// pass emits a frame as it is.
+func (j *Joiner) pass(f []byte) {
+	j.one[0] = f
+	j.single = Joined{Parts: j.one[:], Bytes: len(f), Frames: 1}
+	j.Emit(&j.single)
+}
+
+// drop takes a group out; the order of the others does not matter, for they are other flows.
+func (j *Joiner) drop(g *group) {
+	j.used--
+	last := &j.groups[j.used]
+	if g != last {
+		first, l, size, closed, out, n := last.first, last.l, last.size, last.closed, last.out,
+			len(last.out.Parts)
+		copy(g.parts[:n], last.parts[:n])
+		g.first, g.l, g.size, g.closed, g.out = first, l, size, closed, out
+		g.out.Parts = g.parts[:n]
+	}
+}
+
+// find returns the group of a frame's flow.
+func (j *Joiner) find(f []byte, l *layers) *group {
+	for i := range j.used {
+		g := &j.groups[i]
+		if g.l.l3 == l.l3 && g.l.l4 == l.l4 && g.l.v6 == l.v6 && g.l.proto == l.proto &&
+			bytes.Equal(g.first[:ethBytes], f[:ethBytes]) &&
+			bytes.Equal(g.l.addrs(g.first), l.addrs(f)) &&
+			be.Uint32(g.first[l.l4:]) == be.Uint32(f[l.l4:]) {
+			return g
+		}
+	}
+	return nil
+}
+
+// mayJoin says whether a frame is of the kind that large ones are made of.
+func mayJoin(f []byte, l *layers) bool {
+	if l.payload == l.end || l.end != len(f) && l.end-l.l3 > 46 {
+		return false // no payload; or bytes behind the packet that are no padding
+	}
+	if !l.v6 && (l.l4 != l.l3+ip4Bytes || be.Uint16(f[l.l3+6:]) != 0x4000) {
+		return false // options; or it may be cut on its way
+	}
+	return l.proto == protoUDP || f[l.l4+13]&^flagPSH == flagACK
+}
+
+// valid checks the checksums.
+func valid(f []byte, l *layers) bool {
+	if !l.v6 && fold(sum(f[l.l3:l.l4], 0)) != 0xFFFF {
+		return false
+	}
+	if l.proto == protoUDP && (be.Uint16(f[l.l4+6:]) == 0 ||
+		int(be.Uint16(f[l.l4+4:])) != l.end-l.l4) {
+		return false
+	}
+	return fold(sum(f[l.l4:l.end], pseudo(l.addrs(f), l.proto, l.end-l.l4))) == 0xFFFF
+}
+
+func (g *group) begin(f []byte, l *layers) {
+	g.first, g.l, g.size = f, *l, l.end-l.payload
+	g.closed = l.proto == protoTCP && f[l.l4+13]&flagPSH != 0
+	g.parts[0], g.parts[1] = f[:l.payload], f[l.payload:l.end]
+	g.out = Joined{Parts: g.parts[:2], Bytes: l.end, Frames: 1}
+}
+
+// follows says whether a frame continues the group: the same headers, the next numbers.
+func (g *group) follows(f []byte, l *layers) bool {
+	n := l.end - l.payload
+	k := g.out.Frames
+	if g.closed || n > g.size || k == partsMax || l.payload != g.l.payload ||
+		g.out.Bytes-l.l3+n > largestPacket {
+		return false
+	}
+	a, b := g.first, f
+	if l.v6 {
+		if be.Uint32(a[l.l3:]) != be.Uint32(b[l.l3:]) || a[l.l3+7] != b[l.l3+7] {
+			return false
+		}
+	} else if a[l.l3+1] != b[l.l3+1] || a[l.l3+8] != b[l.l3+8] ||
+		be.Uint16(b[l.l3+4:]) != be.Uint16(a[l.l3+4:])+uint16(k) {
+		return false
+	}
+	if !bytes.Equal(a[ethBytes:l.l3], b[ethBytes:l.l3]) {
+		return false
+	}
+	if l.proto == protoUDP {
+		return true
+	}
+	a, b = a[l.l4:l.payload], b[l.l4:l.payload]
+	return be.Uint32(b[4:]) == be.Uint32(a[4:])+uint32(k*g.size) &&
+		be.Uint32(a[8:]) == be.Uint32(b[8:]) && // acknowledgement
+		a[12] == b[12] && be.Uint16(a[14:]) == be.Uint16(b[14:]) && // offset, window
+		bytes.Equal(a[18:], b[18:]) // urgent pointer, options
+}
+
+func (g *group) append(f []byte, l *layers) {
+	n := l.end - l.payload
+	push := l.proto == protoTCP && f[l.l4+13]&flagPSH != 0
+	g.closed = n < g.size || push
+	k := len(g.out.Parts)
+	g.parts[k] = f[l.payload:l.end]
+	g.out.Parts = g.parts[:k+1]
+	g.out.Bytes += n
+	g.out.Frames++
+	if push {
+		g.first[l.l4+13] |= flagPSH // it is emitted from here
+	}
+}
+
+// emit hands a group over. Several frames get headers of their own: of one large packet, whose
+// checksum is left to who cuts it.
+func (j *Joiner) emit(g *group) {
+	if g.out.Frames == 1 {
+		j.pass(g.first)
+		return
+	}
+	l := &g.l
+	head := g.head[:l.payload]
+	copy(head, g.first)
+	if l.v6 {
+		be.PutUint16(head[l.l3+4:], uint16(g.out.Bytes-l.l4))
+	} else {
+		be.PutUint16(head[l.l3+2:], uint16(g.out.Bytes-l.l3))
+		be.PutUint16(head[l.l3+10:], 0)
+		be.PutUint16(head[l.l3+10:], ^fold(sum(head[l.l3:l.l4], 0)))
+	}
+	h := Header{
+		Flags: NeedsChecksum, HeaderLen: uint16(l.payload), Size: uint16(g.size),
+		ChecksumStart: uint16(l.l4),
+	}
+	switch {
+	case l.proto == protoUDP:
+		h.Type, h.ChecksumOffset = UDP4, 6
+		be.PutUint16(head[l.l4+4:], uint16(g.out.Bytes-l.l4))
+	case l.v6:
+		h.Type, h.ChecksumOffset = TCP6, 16
+	default:
+		h.Type, h.ChecksumOffset = TCP4, 16
+	}
+	be.PutUint16(head[l.l4+int(h.ChecksumOffset):],
+		fold(pseudo(l.addrs(head), l.proto, g.out.Bytes-l.l4)))
+	g.out.Header = h
+	g.parts[0] = head
+	j.Emit(&g.out)
+}

@@ -1,0 +1,66 @@
+//go:build !linux
+
+package tap
+
+import (
+	"errors"
+	"net"
+
+	"gobtl/vnic/offload"
+)
+
+// ErrDevice is wrapped by what is wrong with a device; here by all.
+var ErrDevice = errors.New("tap: TAP devices need Linux")
+
+// QueuesMax bounds the queues of a device.
+const QueuesMax = 8
+
+// Config says which device to open.
+type Config struct {
+	Name      string
+	Queues    int
+	NoOffload bool
+	FDs       []int
+}
+
+// Device is an open TAP device; there is none here.
+type Device struct{}
+
+// Queue is a queue of a device.
+type Queue struct{}
+
+// Link is what the kernel knows of a device.
+type Link struct {
+	Up         bool
+	MTU        int
+	MAC        net.HardwareAddr
+	Unicast    []net.HardwareAddr
+	Multicast  []net.HardwareAddr
+	GSOMaxSize uint32
+}
+
+// Open fails with ErrDevice.
+func Open(Config) (*Device, error) { return nil, ErrDevice }
+
+// The methods are those of the device on Linux.
+
+func (*Device) Name() string                  { return "" }
+func (*Device) Queues() []*Queue              { return nil }
+func (*Device) Headed() bool                  { return false }
+func (*Device) LargeTCP() bool                { return false }
+func (*Device) LargeUDP() bool                { return false }
+func (*Device) Given() bool                   { return false }
+func (*Device) SetCarrier(bool) error         { return ErrDevice }
+func (*Device) SetMTU(int) error              { return ErrDevice }
+func (*Device) SetMAC(net.HardwareAddr) error { return ErrDevice }
+func (*Device) SetLargest(int) error          { return ErrDevice }
+func (*Device) SetDormant(bool) error         { return ErrDevice }
+func (*Device) Link() (Link, error)           { return Link{}, ErrDevice }
+func (*Device) Close()                        {}
+func (*Queue) FD() int                        { return -1 }
+func (*Queue) Write(*offload.Joined) error    { return ErrDevice }
+
+func (*Queue) Read([]byte) (offload.Header, int, error) { return offload.Header{}, 0, ErrDevice }
+
+// Twin returns another Queue of the same descriptor.
+func (*Queue) Twin() *Queue { return nil }

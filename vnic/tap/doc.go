@@ -1,0 +1,9 @@
+// Package tap is Linux's TAP device: an Ethernet interface whose other end is a program.
+//
+//	kernel's network  <-- Queue.Write --  [Header | frame]  -- Queue.Read -->  the program
+//
+// Frames carry the kernel's virtio_net_hdr where the device can, so that large frames of TCP and
+// UDP pass in one call: package offload cuts and joins them. What the kernel takes is found by
+// trying. Queues share nothing, and each belongs to one goroutine at a time; all else may be called
+// from any.
+package tap

@@ -1,0 +1,125 @@
+package tap
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// Link is what the kernel knows of a device.
+type Link struct {
+	Up         bool
+	MTU        int
+	MAC        net.HardwareAddr
+	Unicast    []net.HardwareAddr // further addresses that it takes
+	Multicast  []net.HardwareAddr
+	GSOMaxSize uint32
+}
+
+// operUp is the kernel's IF_OPER_UP; linkDormant its IF_LINK_MODE_DORMANT.
+const (
+	operUp      = 6
+	linkDefault = 0
+	linkDormant = 1
+)
+
+// Link asks the kernel.
+func (d *Device) Link() (Link, error) {
+	link, err := netlink.LinkByName(d.name)
+	if err != nil {
+		return Link{}, fmt.Errorf("tap: %s: %w", d.name, err)
+	}
+	a := link.Attrs()
+	l := Link{
+		Up: a.Flags&net.FlagUp != 0, MTU: a.MTU, MAC: a.HardwareAddr, GSOMaxSize: a.GSOMaxSize,
+	}
+	near, err := netlink.NeighList(a.Index, unix.AF_BRIDGE)
+	if err == nil { // "bridge fdb add ADDRESS dev NAME self"
+		for _, n := range near {
+			if n.HardwareAddr != nil && n.HardwareAddr[0]&1 == 0 {
+				l.Unicast = append(l.Unicast, n.HardwareAddr)
+			}
+		}
+	}
+	l.Multicast, err = multicastOf(d.name)
+	return l, err
+}
+
+// multicastOf reads the multicast addresses that a device takes.
+func multicastOf(name string) ([]net.HardwareAddr, error) {
+	f, err := os.Open("/proc/thread-self/net/dev_mcast")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var all []net.HardwareAddr
+	for s := bufio.NewScanner(f); s.Scan(); {
+		fields := strings.Fields(s.Text()) // index, name, users, global users, address
+		if len(fields) != 5 || fields[1] != name || len(fields[4]) != 12 {
+			continue
+		}
+		var hw [6]byte
+		if _, err := fmt.Sscanf(fields[4], "%02x%02x%02x%02x%02x%02x", &hw[0], &hw[1], &hw[2], &hw[3],
+			&hw[4], &hw[5]); err == nil {
+			all = append(all, hw[:])
+		}
+	}
+	return all, nil
+}
+
+// SetMTU sets the interface's MTU and the largest that it may be given later, as far as the kernel
+// lets us.
+func (d *Device) SetMTU(mtu int) error {
+	return d.change("mtu", func(l netlink.Link) error { return netlink.LinkSetMTU(l, mtu) })
+}
+
+// SetMAC sets the interface's address.
+func (d *Device) SetMAC(mac net.HardwareAddr) error {
+	return d.change("address", func(l netlink.Link) error {
+		return netlink.LinkSetHardwareAddr(l, mac)
+	})
+}
+
+// SetLargest bounds the large frames that the kernel makes.
+func (d *Device) SetLargest(bytes int) error {
+	return d.change("gso_max_size", func(l netlink.Link) error {
+		return errors.Join(netlink.LinkSetGSOMaxSize(l, bytes), netlink.LinkSetGSOIPv4MaxSize(l, bytes))
+	})
+}
+
+// SetDormant says that the interface waits for the manager, or that it does no longer.
+func (d *Device) SetDormant(on bool) error {
+	return d.change("dormant", func(l netlink.Link) error {
+		req := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)
+		msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
+		msg.Index = int32(l.Attrs().Index)
+		req.AddData(msg)
+		mode := []byte{linkDefault}
+		if on {
+			mode = []byte{linkDormant}
+		} else {
+			req.AddData(nl.NewRtAttr(unix.IFLA_OPERSTATE, []byte{operUp}))
+		}
+		req.AddData(nl.NewRtAttr(unix.IFLA_LINKMODE, mode))
+		_, err := req.Execute(unix.NETLINK_ROUTE, 0)
+		return err
+	})
+}
+
+func (d *Device) change(what string, fn func(netlink.Link) error) error {
+	link, err := netlink.LinkByName(d.name)
+	if err == nil {
+		err = fn(link)
+	}
+	if err != nil {
+		return fmt.Errorf("tap: %s: %s: %w", d.name, what, err)
+	}
+	return nil
+}

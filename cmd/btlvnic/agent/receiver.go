@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"gobtl/fabric"
+	"gobtl/internal/mono"
 	"gobtl/vnic"
 	"gobtl/vnic/offload"
 	"gobtl/vnic/tap"
@@ -77,6 +78,7 @@ type intake struct {
 	ports map[*vnic.Ingress]*inlet
 	used  []*inlet
 	agent *Agent
+	now   mono.Time // of the batch
 }
 
 func (k *intake) init(a *Agent) {
@@ -85,7 +87,7 @@ func (k *intake) init(a *Agent) {
 
 // packet takes a packet from the host with a LID. Its memory must stay until flush.
 func (k *intake) packet(from uint32, b []byte) {
-	a, ok := k.host.Accept(clock(), from, b)
+	a, ok := k.host.Accept(k.now, from, b)
 	if !ok {
 		return
 	}
@@ -161,15 +163,16 @@ func (r *receiver) run() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	waiter, waits := r.link.dom.(fabric.Waiter)
+	if !waits {
+		return fabric.ErrNotSupported
+	}
+	var idle idling
 	for {
 		n, stop, err := r.pass()
 		if stop || err != nil {
 			return err
 		}
-		if n == 0 {
-			if !waits {
-				return fabric.ErrNotSupported
-			}
+		if idle.over(n) {
 			if err := waiter.Wait(-1); err != nil {
 				return err
 			}
@@ -188,6 +191,9 @@ func (r *receiver) pass() (n int, stop bool, err error) {
 		r.learn(p)
 	}
 	n, err = r.link.ep.Poll(r.out[:])
+	if n > 0 {
+		r.now = clock()
+	}
 	for i := range r.out[:n] {
 		c := &r.out[i]
 		if c.Op != fabric.OpRecv {

@@ -80,12 +80,13 @@ func newSender(a *Agent, link *endpoint) (*sender, error) {
 func (s *sender) run() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	var idle idling
 	for {
 		n, stop, err := s.pass()
 		if stop || err != nil {
 			return err
 		}
-		if n == 0 {
+		if idle.over(n) {
 			s.sleep()
 		}
 	}

@@ -219,6 +219,7 @@ func (a *Agent) takeTrain(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	t, packets, err := vnic.ParseTrain(data)
 	a.local.mu.Lock()
 	defer a.local.mu.Unlock()
+	a.local.now = clock()
 	switch {
 	case err != nil:
 		a.local.host.Strangers.DropRx(vnic.RxMalformed)

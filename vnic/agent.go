@@ -169,6 +169,10 @@ func (a *Agent) Receive(now mono.Time, conn int, b []byte) {
 		a.Stats.Malformed++
 		return
 	}
+	if !slices.Contains(a.conns, conn) {
+		a.Stats.Refused++
+		return
+	}
 	if m.Method == MethodResponse {
 		return // to a registration: what follows it tells more
 	}

@@ -49,13 +49,15 @@ func (a *Agent) set(now mono.Time, conn int, m *Message) (Status, []byte) {
 }
 
 // setLease gives the lease to who asks first, and leaves it with them until it has run out. A
-// manager that has restarted is another instance.
+// manager that has restarted is another instance; one that has lost its connection finds its lease
+// again on the next.
 func (a *Agent) setLease(now mono.Time, conn int, data []byte) (Status, []byte) {
 	l, err := ParseLease(data)
 	if err != nil || l.Manager != a.cfg.Manager {
 		return StatusInvalid, nil
 	}
-	if a.holder != 0 && now < a.until && l.Instance != a.lease.Instance {
+	if a.holder != 0 && a.holder != conn && now < a.until &&
+		(l.Instance != a.lease.Instance || a.holder > 0) {
 		return StatusBusy, a.lease.Append(nil)
 	}
 	a.holder, a.lease = conn, l

@@ -132,7 +132,9 @@ func (m *Manager) SetPlan(p *Plan) {
 	for _, h := range p.Hosts {
 		m.hostState(h.Name, h.LID)
 	}
-	m.touch()
+	for _, s := range m.sessions {
+		s.touch()
+	}
 }
 
 func (m *Manager) hostState(name string, lid uint32) *HostState {
@@ -147,12 +149,14 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 	return h
 }
 
-// touch has every session compare what is with what shall be.
-func (m *Manager) touch() {
-	for _, s := range m.sessions {
-		s.dirty = true
-		if s.host != nil {
-			s.host.Synced = false
+// touch has a session compare what is with what shall be.
+func (s *session) touch() { s.dirty, s.host.Synced = true, false }
+
+// touchNear touches the sessions of all hosts that share a switch with one.
+func (m *Manager) touchNear(host string) {
+	for name := range m.plan.near(host) {
+		if s := m.byHost[name]; s != nil {
+			s.touch()
 		}
 	}
 }
@@ -253,7 +257,7 @@ func (m *Manager) register(now mono.Time, conn int, msg *Message) {
 	}
 	m.sessions[conn], m.byHost[r.Host] = s, s
 	if changed {
-		m.touch()
+		m.touchNear(r.Host)
 	}
 }
 
@@ -261,6 +265,11 @@ func (s *session) ask(vport uint8, attr Attribute, data []byte) {
 	s.queue = append(s.queue, request{
 		method: MethodGet, attr: attr, mod: uint32(vport), data: data, last: true,
 	})
+}
+
+// keepAsks forgets what was to be set. What was to be asked is still to be known.
+func (s *session) keepAsks() {
+	s.queue = slices.DeleteFunc(s.queue, func(r request) bool { return r.method != MethodGet })
 }
 
 // response ends the pending request.
@@ -275,7 +284,8 @@ func (m *Manager) response(now mono.Time, s *session, msg *Message) {
 	switch {
 	case msg.Status == StatusBusy:
 		m.Stats.Refused++
-		s.leased, s.queue, s.dirty = false, nil, true
+		s.leased, s.dirty = false, true
+		s.keepAsks()
 		s.leaseAt = now.Add(m.cfg.Lease / 3)
 		s.host.Synced = false
 		s.host.Problem = "another manager has the lease"
@@ -293,7 +303,7 @@ func (m *Manager) response(now mono.Time, s *session, msg *Message) {
 		s.leased = msg.Status == StatusOK
 		s.leaseAt = now.Add(m.cfg.Lease / 3)
 		if !s.leased {
-			s.queue = nil
+			s.keepAsks()
 		}
 	case r.method == MethodGet:
 		m.told(s, r, msg)
@@ -338,7 +348,7 @@ func (m *Manager) told(s *session, r *request, msg *Message) {
 			s.ask(vport, AttrUnicastMACs, more.Append(nil))
 			return
 		}
-		m.touch()
+		m.touchNear(s.host.Name)
 	}
 }
 

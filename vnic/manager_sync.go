@@ -198,13 +198,9 @@ func memberMessages(lids []uint32) [][]byte {
 // wantedPorts makes what the ports of a host shall be.
 func (m *Manager) wantedPorts(host string) []wanted {
 	var all []wanted
-	for i := range m.plan.Switches {
-		s := &m.plan.Switches[i]
-		for j := range s.Ports {
-			if s.Ports[j].Host == host {
-				all = append(all, m.plan.port(s, &s.Ports[j], m.reported(s)))
-			}
-		}
+	for _, ref := range m.plan.ports[host] {
+		s := &m.plan.Switches[ref.of]
+		all = append(all, m.plan.port(s, &s.Ports[ref.at], m.reported(s)))
 	}
 	return all
 }
@@ -244,20 +240,12 @@ func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 
 // lidsFor lists how to reach the hosts that share a switch with one.
 func (m *Manager) lidsFor(host string) [][]byte {
-	near := make(map[string]bool)
-	for i := range m.plan.Switches {
-		s := &m.plan.Switches[i]
-		if slices.ContainsFunc(s.Ports, func(p PlanPort) bool { return p.Host == host }) {
-			for j := range s.Ports {
-				near[s.Ports[j].Host] = true
-			}
-		}
-	}
 	var list []LIDEntry
-	for _, h := range m.Hosts() {
-		if near[h.Name] && h.known && h.Name != host {
+	for name := range m.plan.near(host) {
+		if h := m.hosts[name]; h != nil && h.known && name != host {
 			list = append(list, LIDEntry{LID: h.LID, Ways: h.ways})
 		}
 	}
+	slices.SortFunc(list, func(a, b LIDEntry) int { return int(a.LID) - int(b.LID) })
 	return lidMessages(list)
 }

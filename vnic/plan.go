@@ -14,7 +14,13 @@ var ErrPlan = errors.New("vnic: plan")
 type Plan struct {
 	Hosts    []PlanHost
 	Switches []PlanSwitch
+
+	lids  map[string]uint32    // by host; made by Complete
+	ports map[string][]portRef // likewise
 }
+
+// portRef names a port: its switch, and its place there.
+type portRef struct{ of, at int }
 
 // PlanHost is a host of the fabric.
 type PlanHost struct {
@@ -82,6 +88,7 @@ func (p *Plan) Complete() error {
 	}
 	ids, names := make(map[uint16]string), make(map[string]bool)
 	vports := make(map[string][]uint8)
+	p.lids, p.ports = hosts, make(map[string][]portRef)
 	for i := range p.Switches {
 		s := &p.Switches[i]
 		switch {
@@ -94,6 +101,9 @@ func (p *Plan) Complete() error {
 				s.ID)
 		}
 		ids[s.ID], names[s.Name] = s.Name, true
+		for j := range s.Ports {
+			p.ports[s.Ports[j].Host] = append(p.ports[s.Ports[j].Host], portRef{i, j})
+		}
 		if err := s.complete(hosts, vports); err != nil {
 			return fmt.Errorf("%w: switch %s: %w", ErrPlan, s.Name, err)
 		}
@@ -179,11 +189,18 @@ type wanted struct {
 
 // lidOf returns a host's LID, 0 if it is not there.
 func (p *Plan) lidOf(host string) uint32 {
-	i := slices.IndexFunc(p.Hosts, func(h PlanHost) bool { return h.Name == host })
-	if i < 0 {
-		return 0
+	return p.lids[host]
+}
+
+// near lists the hosts that share a switch with one, itself too.
+func (p *Plan) near(host string) map[string]bool {
+	all := make(map[string]bool)
+	for _, ref := range p.ports[host] {
+		for i := range p.Switches[ref.of].Ports {
+			all[p.Switches[ref.of].Ports[i].Host] = true
+		}
 	}
-	return p.Hosts[i].LID
+	return all
 }
 
 // port makes what a port of a switch shall be. reported are addresses that devices have told of,

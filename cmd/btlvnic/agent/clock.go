@@ -13,8 +13,8 @@ import (
 // clockBase is where this process' time axis has its zero.
 var clockBase = time.Now()
 
-// idling decides when a thread that finds nothing to do goes to sleep: the next batch of a stream is
-// mostly there before a sleeper would have woken up. Meanwhile it lets others have the processor.
+// idling decides when a thread that finds nothing to do goes to sleep: the next batch of a stream
+// is mostly there before a sleeper would have woken up. Meanwhile others may have the processor.
 type idling struct{ since mono.Time }
 
 // spin is how long a thread looks for more. Shorter ones cost a stream a quarter of its rate.

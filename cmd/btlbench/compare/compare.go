@@ -122,7 +122,7 @@ func (c *comparison) complete(ctx context.Context) error {
 	return err
 }
 
-// Probe finds out which systems are there, and prepares those.
+// probe finds out which systems are there, and prepares those.
 func (c *comparison) probe(ctx context.Context) error {
 	all, err := selected(c.cfg)
 	if err != nil {
@@ -173,7 +173,7 @@ func (c *comparison) run(ctx context.Context) error {
 	return nil
 }
 
-// Measure measures one workload on one system once. An error ends the run.
+// measure measures one workload on one system once. An error ends the run.
 func (c *comparison) measure(ctx context.Context, s systems.System, w systems.Workload, round int,
 ) error {
 	id := s.Info().ID

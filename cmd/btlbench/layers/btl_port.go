@@ -90,7 +90,7 @@ func (p *btlPort) offer() Offer {
 	}
 }
 
-// Connect brings the connection up. Both sides are given the other's name, but only the client,
+// connect brings the connection up. Both sides are given the other's name, but only the client,
 // which is asked first, uses it: the server waits for it.
 func (p *btlPort) connect(peer Offer, timeout time.Duration) (err error) {
 	if !p.cfg.Server {
@@ -298,7 +298,7 @@ func (p *btlPort) stuck(now mono.Time) bool {
 	return now.Sub(p.since) > 2*p.cfg.PeerTimeout()
 }
 
-// Messages are the memory of the messages on their way.
+// messages are the memory of the messages on their way.
 type messages struct {
 	mem  []byte
 	size int

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Engine is the goroutine that owns a side's fabric and transport. It is locked to its OS thread,
+// engine is the goroutine that owns a side's fabric and transport. It is locked to its OS thread,
 // which may be pinned to a core; the locked thread is pinned, not the process, because the other
 // threads of the Go runtime would then share the core with the hot loop.
 type engine struct {

@@ -134,7 +134,7 @@ func (t *Tally) check(b []byte, size int) {
 	}
 }
 
-// Finish counts what is missing of the sent messages 0 to sent-1.
+// finish counts what is missing of the sent messages 0 to sent-1.
 func (t *Tally) finish(sent uint64) { t.Missing += t.seen.missing(sent) }
 
 // seenBits is how far a message may be ahead of the oldest one missing and still be told apart:

@@ -43,17 +43,12 @@ func (c *Client) setup(f *plan.Flags, o Options) (err error) {
 		return err
 	}
 	setup := &setupMsg{Config: c.Side.Cfg, Layers: c.Side.Offers()}
-	if err := c.conn.send(&message{Type: msgSetup, Setup: setup}, o.Timeout); err != nil {
-		return c.because(err)
-	}
-	m, err := c.await(msgOpened, o.Timeout)
+	m, err := c.ask(&message{Type: msgSetup, Setup: setup}, msgOpened, o.Timeout, o.Timeout)
 	if err != nil {
 		return c.because(err)
 	}
-	if m.Opened == nil {
-		return fmt.Errorf("%w: empty answer to the setup", errProtocol)
-	}
 	c.Peer, c.Remote = m.Opened.Layers, m.Opened.Side
+	// Both ends connect at once: the answer to this comes when the server's has.
 	if err := c.conn.send(&message{Type: msgMeet}, o.Timeout); err != nil {
 		return c.because(err)
 	}
@@ -128,16 +123,10 @@ func (c *Client) tryRound(spec *plan.Spec, h *layers.Hist) (*Outcome, error) {
 		return nil, err
 	}
 	layers.TidyHeap()
-	request := &message{Type: msgRound, Round: &r.Spec}
-	if err := c.conn.send(request, c.Side.Cfg.PeerTimeout()); err != nil {
-		return nil, err
-	}
-	m, err := c.await(msgReady, c.Side.Cfg.PeerTimeout()+time.Second)
+	request, patience := &message{Type: msgRound, Round: &r.Spec}, c.Side.Cfg.PeerTimeout()
+	m, err := c.ask(request, msgReady, patience, patience+time.Second)
 	if err != nil {
 		return nil, err
-	}
-	if m.Ready == nil {
-		return nil, fmt.Errorf("%w: empty ready", errProtocol)
 	}
 	r.Handle = m.Ready.Handle
 	release := c.stopOnInterrupt(r)
@@ -168,15 +157,10 @@ func (c *Client) collect(r *layers.Round, l layers.Layer, before layers.Counters
 	stop := &message{Type: msgStop, Stop: &stopMsg{
 		Sent: r.Sent, LoadSent: r.LoadSent, MeasuredNs: int64(r.Meter.Elapsed),
 	}}
-	if err := c.conn.send(stop, c.Side.Cfg.PeerTimeout()); err != nil {
-		return nil, err
-	}
-	m, err := c.await(msgResult, c.Side.Cfg.PeerTimeout()+time.Second)
+	patience := c.Side.Cfg.PeerTimeout()
+	m, err := c.ask(stop, msgResult, patience, patience+time.Second)
 	if err != nil {
 		return nil, err
-	}
-	if m.Result == nil {
-		return nil, fmt.Errorf("%w: empty result", errProtocol)
 	}
 	r.Finish(m.Result.Sent, 0)
 	o := &Outcome{Meter: r.Meter, Server: *m.Result}

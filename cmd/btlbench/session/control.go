@@ -40,6 +40,27 @@ type message struct {
 	Error  string       `json:"error,omitempty"`
 }
 
+// whole says that a message has the part that belongs to its type: who receives it need not look.
+func (m *message) whole() bool {
+	switch m.Type {
+	case msgHello:
+		return m.Hello != nil
+	case msgSetup:
+		return m.Setup != nil
+	case msgOpened:
+		return m.Opened != nil
+	case msgRound:
+		return m.Round != nil
+	case msgReady:
+		return m.Ready != nil
+	case msgStop:
+		return m.Stop != nil
+	case msgResult:
+		return m.Result != nil
+	}
+	return true
+}
+
 // The types of messages; the arrow tells who sends it.
 const (
 	msgHello  = "hello"  // both
@@ -158,6 +179,9 @@ func (c *controlConn) receive(timeout time.Duration) (*message, error) {
 	if m.Type == msgError {
 		return nil, &remoteError{plan.OneLine(m.Error)}
 	}
+	if !m.whole() {
+		return nil, fmt.Errorf("%w: empty %q", errProtocol, m.Type)
+	}
 	return m, nil
 }
 
@@ -179,19 +203,7 @@ func (c *controlConn) readLine() ([]byte, error) {
 	}
 }
 
-// expect receives a message of one type.
-func (c *controlConn) expect(msgType string, timeout time.Duration) (*message, error) {
-	m, err := c.receive(timeout)
-	if err != nil {
-		return nil, err
-	}
-	if m.Type != msgType {
-		return nil, fmt.Errorf("%w: %q instead of %q", errProtocol, plan.OneLine(m.Type), msgType)
-	}
-	return m, nil
-}
-
-// Close ends the connection.
+// close ends the connection.
 func (c *controlConn) close() { _ = c.conn.Close() }
 
 // sendError tells the peer why the session ends, if it still listens.
@@ -224,7 +236,7 @@ func newHello() *message {
 // checkHello judges the first message of the peer.
 func checkHello(m *message) error {
 	switch {
-	case m.Type != msgHello || m.Hello == nil || m.Hello.Magic != controlMagic:
+	case m.Type != msgHello || m.Hello.Magic != controlMagic:
 		return fmt.Errorf("%w: no hello", errProtocol)
 	case m.Hello.Version != ControlVersion:
 		return fmt.Errorf("%w: this side speaks %d (btlbench %s), the peer %d (%s): "+

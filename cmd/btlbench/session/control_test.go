@@ -28,18 +28,14 @@ func TestControlExchange(t *testing.T) {
 		Test: plan.TestLat, Layer: plan.LayerBTL, SizeBytes: 8, Window: 1, Handle: 1<<64 - 1,
 	}}
 	go func() { _ = a.send(sent, time.Second) }()
-	m, err := b.expect(msgRound, 5*time.Second)
-	if err != nil || *m.Round != *sent.Round {
+	m, err := b.receive(5 * time.Second)
+	if err != nil || m.Type != msgRound || *m.Round != *sent.Round {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	go a.sendError(errors.New("two\nlines"))
 	var remote *remoteError
 	_, err = b.receive(5 * time.Second)
 	if !errors.As(err, &remote) || remote.Error() != "peer: two lines" {
-		t.Fatalf("%v", err)
-	}
-	go func() { _ = a.send(&message{Type: msgBye}, time.Second) }()
-	if _, err = b.expect(msgRound, 5*time.Second); !errors.Is(err, errProtocol) {
 		t.Fatalf("%v", err)
 	}
 }
@@ -55,6 +51,8 @@ func TestControlBadInput(t *testing.T) {
 		{"binary", "\x16\x03\x01\x02\x00\x01\n", errProtocol},
 		{"array", "[]\n", errProtocol},
 		{"wrong kind", `{"type":5}` + "\n", errProtocol},
+		{"empty setup", `{"type":"setup"}` + "\n", errProtocol},
+		{"empty result", `{"type":"result","stop":{}}` + "\n", errProtocol},
 		{"endless line", strings.Repeat("x", controlLineMax+2), errProtocol},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -91,7 +89,7 @@ func TestCheckHello(t *testing.T) {
 	}
 	stranger := newHello()
 	stranger.Hello.Magic = "other"
-	for _, m := range []*message{stranger, {Type: msgHello}, {Type: msgBye}} {
+	for _, m := range []*message{stranger, {Type: msgBye}} {
 		if err := checkHello(m); !errors.Is(err, errProtocol) {
 			t.Errorf("%+v: %v", m, err)
 		}
@@ -122,6 +120,35 @@ func TestSessionNoticesDeath(t *testing.T) {
 	}
 	if _, err := s.await(msgReady, time.Second); !errors.Is(err, errPeerGone) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestSessionAsk has an answer of the right type, one of another, and none.
+func TestSessionAsk(t *testing.T) {
+	a, b := pipe(t)
+	s := newSession(a)
+	defer s.close()
+	go func() {
+		for _, answer := range []string{msgMet, msgBye} {
+			if _, err := b.receive(0); err != nil {
+				return
+			}
+			_ = b.send(&message{Type: answer}, 5*time.Second)
+		}
+		_, _ = b.receive(0)
+	}()
+	ask := func(timeout time.Duration) error {
+		_, err := s.ask(&message{Type: msgMeet}, msgMet, 5*time.Second, timeout)
+		return err
+	}
+	if err := ask(5 * time.Second); err != nil {
+		t.Error(err)
+	}
+	if err := ask(5 * time.Second); !errors.Is(err, errProtocol) {
+		t.Errorf("a goodbye is taken for an answer: %v", err)
+	}
+	if err := ask(time.Millisecond); err == nil || !strings.Contains(err.Error(), "no \"met\"") {
+		t.Errorf("no answer: %v", err)
 	}
 }
 

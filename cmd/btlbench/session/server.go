@@ -29,9 +29,6 @@ func serveClient(ctx context.Context, conn *controlConn, o Options, opened func(
 	s := &serverSession{session: newSession(conn), ctx: ctx, opened: opened}
 	defer s.close()
 	m, err := s.await(msgSetup, o.Timeout+setupAllowance)
-	if err == nil && m.Setup == nil {
-		err = fmt.Errorf("%w: empty setup", errProtocol)
-	}
 	if err != nil {
 		return s.refuse(err)
 	}
@@ -58,9 +55,9 @@ func serveClient(ctx context.Context, conn *controlConn, o Options, opened func(
 	}
 }
 
-// refuse tells the client why its session ends, and returns err.
+// refuse tells the client why its session ends, if it does not know, and returns err.
 func (s *serverSession) refuse(err error) error {
-	if s.err() == nil {
+	if s.err() == nil || errors.Is(err, errProtocol) {
 		s.conn.sendError(err)
 	}
 	return err
@@ -90,7 +87,7 @@ func (s *serverSession) serveRequest() (bye bool, err error) {
 		switch {
 		case m.Type == msgBye:
 			return true, nil
-		case m.Type == msgRound && m.Round != nil:
+		case m.Type == msgRound:
 			return false, s.serveRound(m.Round)
 		}
 		return false, fmt.Errorf("%w: unexpected %q", errProtocol, plan.OneLine(m.Type))
@@ -155,7 +152,7 @@ func (s *serverSession) awaitStop(r *layers.Round, ended <-chan error) (*stopMsg
 		if err := <-ended; err != nil {
 			return nil, err
 		}
-		if m.Type != msgStop || m.Stop == nil {
+		if m.Type != msgStop {
 			return nil, fmt.Errorf("%w: %q instead of %q", errProtocol, plan.OneLine(m.Type), msgStop)
 		}
 		return m.Stop, nil

@@ -98,7 +98,16 @@ func (s *session) await(msgType string, timeout time.Duration) (*message, error)
 	}
 }
 
-// Close ends the connection and its reader.
+// ask sends a request and returns its answer, which must be of that type.
+func (s *session) ask(request *message, answer string, sendTimeout, timeout time.Duration,
+) (*message, error) {
+	if err := s.conn.send(request, sendTimeout); err != nil {
+		return nil, err
+	}
+	return s.await(answer, timeout)
+}
+
+// close ends the connection and its reader.
 func (s *session) close() {
 	s.conn.close()
 	s.fail(layers.ErrHalted)

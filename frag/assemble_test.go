@@ -47,11 +47,11 @@ func TestSplitEncodeDecodeAdd(t *testing.T) {
 	for i := range uint32(300) {
 		id, whole := i-150, randomBytes(r, 1+r.IntN(5000))
 		want[id] = whole
-		for s := NewSplit(uint32(len(whole)), room); !s.Done(); {
-			offset, n, _ := s.Next()
+		for offset := 0; offset < len(whole); offset += room {
+			n := min(room, len(whole)-offset)
 			h := Header{
 				Kind: KindChunk, Tag: uint8(i % 200), Conn: 1, FragID: id,
-				SizeBytes: uint32(len(whole)), OffsetBytes: offset, PayloadLen: uint16(n),
+				SizeBytes: uint32(len(whole)), OffsetBytes: uint32(offset), PayloadLen: uint16(n),
 			}
 			packets = append(packets, encodePacket(&h, whole[offset:offset+n]))
 		}

@@ -17,7 +17,7 @@
 // Decoding is total (any bytes give a packet or an error, never a panic) and canonical (one packet
 // has one encoding): what is reserved must be zero, and lengths must match exactly.
 //
-// A fragment that is larger than a packet is cut by Split into chunks on a grid: all of the same
+// A fragment that is larger than a packet is cut into chunks on a grid: all of the same
 // length but the last. At the receiver the chunks of one peer go to its Assembler, which draws
 // buffers from the Pool that all peers of a module share:
 //

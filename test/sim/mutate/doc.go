@@ -2,9 +2,9 @@
 // the sources, and shows what notices each of them: the swarm, from a fixed first seed on, or else
 // a named test. A fault that nothing notices makes it fail.
 //
-//	go run ./test/sim/mutate [-only NAME] [-list] [-rewrite]
+//	go run ./test/sim/mutate [--only NAME,...] [--list] [--rewrite]
 //
-// With -rewrite the table of results replaces what stands between the markers in
+// With --rewrite the table of results replaces what stands between the markers in
 // test/sim/README.md.
 //
 // The faults are in the tables. Each is a pattern of the code that it replaces, matched by syntax

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -12,10 +11,18 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"gobtl/internal/report"
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	var o options
+	kong.Parse(&o, kong.Name("mutate"), kong.UsageOnError(),
+		kong.Description("Put deliberate faults into the sources, and show what notices each."))
+	if err := o.run(); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
@@ -23,62 +30,46 @@ func main() {
 
 // options are what the command line says.
 type options struct {
-	only    string
-	list    bool
-	rewrite bool
-	keep    bool
-	noSwarm bool
-	seeds   int
-	first   uint64
-	jobs    int
-	limit   time.Duration
-
-	swarmLimit time.Duration
+	Only       []string      `help:"Prove only these faults, by their names."`
+	List       bool          `help:"List the faults and do nothing."`
+	Rewrite    bool          `help:"Write the table into test/sim/README.md."`
+	Keep       bool          `help:"Keep the files with faults."`
+	NoSwarm    bool          `help:"Run the named tests only."`
+	Seeds      int           `default:"150" help:"Seeds that the swarm tries for each fault."`
+	First      uint64        `default:"1" help:"First of them."`
+	Jobs       int           `default:"2" help:"Faults to prove at the same time."`
+	Limit      time.Duration `default:"5m" help:"Time that a build or a test may take."`
+	SwarmLimit time.Duration `default:"1m" help:"Time that a swarm may take."`
 }
 
-func run(args []string) error {
-	var o options
-	f := flag.NewFlagSet("mutate", flag.ContinueOnError)
-	f.StringVar(&o.only, "only", "", "prove only these faults: names, separated by commas")
-	f.BoolVar(&o.list, "list", false, "list the faults and do nothing")
-	f.BoolVar(&o.rewrite, "rewrite", false, "write the table into test/sim/README.md")
-	f.BoolVar(&o.keep, "keep", false, "keep the files with faults")
-	f.BoolVar(&o.noSwarm, "no-swarm", false, "run the named tests only")
-	f.IntVar(&o.seeds, "seeds", 150, "seeds that the swarm tries for each fault")
-	f.Uint64Var(&o.first, "first", 1, "first of them")
-	f.IntVar(&o.jobs, "jobs", 2, "faults to prove at the same time")
-	f.DurationVar(&o.limit, "limit", 5*time.Minute, "time that a build or a test may take")
-	f.DurationVar(&o.swarmLimit, "swarm-limit", time.Minute, "time that a swarm may take")
-	if err := f.Parse(args); err != nil {
-		return err
-	}
-	all, err := choose(o.only)
+func (o *options) run() error {
+	all, err := choose(o.Only)
 	if err != nil {
 		return err
 	}
-	if o.list {
+	if o.List {
 		for _, m := range all {
 			fmt.Printf("%-34s %-12s %s\n", m.name, m.in, m.fault)
 		}
 		return nil
 	}
-	if o.rewrite && (o.only != "" || o.noSwarm) {
-		return errors.New("-rewrite needs all faults and the swarm")
+	if o.Rewrite && (len(o.Only) > 0 || o.NoSwarm) {
+		return errors.New("--rewrite needs all faults and the swarm")
 	}
-	return prove(&o, all)
+	return prove(o, all)
 }
 
 // choose returns the faults of these names, all of them for none.
-func choose(names string) ([]mutation, error) {
+func choose(names []string) ([]mutation, error) {
 	all := mutations()
-	if names == "" {
+	if len(names) == 0 {
 		return all, nil
 	}
 	var chosen []mutation
-	for name := range strings.SplitSeq(names, ",") {
+	for _, name := range names {
 		i := slices.IndexFunc(all, func(m mutation) bool { return m.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("there is no fault %q; see -list", name)
+			return nil, fmt.Errorf("there is no fault %q; see --list", name)
 		}
 		chosen = append(chosen, all[i])
 	}
@@ -106,7 +97,7 @@ func prove(o *options, all []mutation) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if o.keep {
+	if o.Keep {
 		fmt.Println("the files with faults are in", temp)
 	} else {
 		defer func() { _ = os.RemoveAll(temp) }() // what stays is the system's to clean up
@@ -114,8 +105,8 @@ func prove(o *options, all []mutation) error {
 	begin := time.Now()
 	work := make(chan int)
 	results := make([]result, len(all))
-	workers := make(chan error, o.jobs)
-	for i := range o.jobs {
+	workers := make(chan error, o.Jobs)
+	for i := range o.Jobs {
 		go func() {
 			w := worker{o, ctx, root, filepath.Join(temp, fmt.Sprint(i)), i == 0}
 			workers <- w.work(work, faults, results)
@@ -132,20 +123,20 @@ func prove(o *options, all []mutation) error {
 		}
 	}()
 	var errs []error
-	for range o.jobs {
+	for range o.Jobs {
 		errs = append(errs, <-workers)
 	}
 	errs = append(errs, ctx.Err())
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return report(o, root, results, time.Since(begin))
+	return tell(o, root, results, time.Since(begin))
 }
 
-// report prints the table and fails if a fault survived.
-func report(o *options, root string, results []result, took time.Duration) error {
-	table := markdown(results, o)
-	fmt.Print("\n", table)
+// tell prints the table and fails if a fault survived.
+func tell(o *options, root string, results []result, took time.Duration) error {
+	text := markdown(results, o)
+	fmt.Print("\n", text)
 	fmt.Printf("\n%d faults in %v\n", len(results), took.Round(time.Second))
 	var bad []string
 	for _, r := range results {
@@ -156,8 +147,48 @@ func report(o *options, root string, results []result, took time.Duration) error
 	if len(bad) > 0 {
 		return fmt.Errorf("nothing notices %s", strings.Join(bad, ", "))
 	}
-	if !o.rewrite {
+	if !o.Rewrite {
 		return nil
 	}
-	return rewrite(filepath.Join(root, "test", "sim", "README.md"), table)
+	path := filepath.Join(root, "test", "sim", "README.md")
+	doc, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if doc, err = report.Between(doc, marker, text); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, doc, 0o644)
+}
+
+// marker is the name of the lines in the README between which the table stands.
+const marker = "mutations"
+
+// markdown returns the table of results.
+func markdown(results []result, o *options) string {
+	t := report.NewWriter(nil)
+	t.AppendHeader(table.Row{"name", "fault", "noticed by", "seeds", "what it said"})
+	swarm := 0
+	for _, r := range results {
+		by, seeds := "nothing", ""
+		switch r.by {
+		case "":
+		case bySwarm:
+			swarm++
+			by, seeds = bySwarm, fmt.Sprint(r.seeds)
+		default:
+			by = code(strings.TrimPrefix(r.by, "go test "))
+		}
+		t.AppendRow(table.Row{r.name, r.fault, by, seeds, code(r.said)})
+	}
+	return t.RenderMarkdown() + fmt.Sprintf("\n\nOf %d faults the swarm notices %d within %d seeds "+
+		"(from %d on), named tests the rest.\n", len(results), swarm, o.Seeds, o.First)
+}
+
+// code shows a program's words as they are.
+func code(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "`" + strings.ReplaceAll(s, "`", "'") + "`"
 }

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"gobtl/internal/report"
 )
 
 // Every fault of the table must still have its place in the sources, exactly one, and compile.
@@ -56,15 +58,13 @@ func TestReadmeNamesAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, ok := strings.Cut(string(data), markerBegin)
-	table, _, ok2 := strings.Cut(table, markerEnd)
-	if !ok || !ok2 {
-		t.Fatalf("no table between %s and %s; run: go run ./test/sim/mutate -rewrite", markerBegin,
-			markerEnd)
+	if _, err := report.Between(data, marker, ""); err != nil {
+		t.Fatal(err)
 	}
+	table := string(data)
 	for _, m := range mutations() {
-		if !strings.Contains(table, "| "+m.name+" | "+cell(m.fault)+" |") {
-			t.Errorf("%s is not in the table; run: go run ./test/sim/mutate -rewrite", m.name)
+		if !strings.Contains(table, "| "+m.name+" | "+m.fault+" |") {
+			t.Errorf("%s is not in the table; run: go run ./test/sim/mutate --rewrite", m.name)
 		}
 	}
 	if strings.Contains(table, "| nothing |") {
@@ -111,39 +111,33 @@ func TestSeedOf(t *testing.T) {
 	}
 }
 
-func TestRewrite(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "README.md")
-	for _, c := range []struct{ before, after string }{
-		{"a\n", "a\n\n" + markerBegin + "\nT\n" + markerEnd + "\n"},
-		{"a\n" + markerBegin + "\nb\n", "a\n" + markerBegin + "\nT\n" + markerEnd + "\nb\n"},
-		{
-			"a " + markerBegin + "\nold\n" + markerEnd + "\nb\n",
-			"a " + markerBegin + "\nT\n" + markerEnd + "\nb\n",
-		},
+func TestCommandLine(t *testing.T) {
+	for _, o := range []options{
+		{Only: []string{"no-such-fault"}}, {Rewrite: true, Only: []string{"no-wrap"}},
 	} {
-		if err := os.WriteFile(path, []byte(c.before), 0o644); err != nil {
-			t.Fatal(err)
+		if err := o.run(); err == nil {
+			t.Errorf("%+v: no error", o)
 		}
-		if err := rewrite(path, "T\n"); err != nil {
-			t.Fatal(err)
-		}
-		if got, _ := os.ReadFile(path); string(got) != c.after {
-			t.Errorf("%q became %q, want %q", c.before, got, c.after)
-		}
+	}
+	if chosen, err := choose([]string{"no-wrap", "slot-only"}); err != nil || len(chosen) != 2 ||
+		chosen[1].name != "slot-only" {
+		t.Errorf("%v, %v", chosen, err)
 	}
 }
 
-func TestCommandLine(t *testing.T) {
-	for _, args := range [][]string{
-		{"-only", "no-such-fault"}, {"-rewrite", "-only", "no-wrap"},
+func TestMarkdown(t *testing.T) {
+	m := mutation{name: "x", fault: "is wrong"}
+	got := markdown([]result{
+		{mutation: m, by: bySwarm, seeds: 3, said: "a `b`"},
+		{mutation: m, by: "go test ./p -run A|B"}, {mutation: m},
+	}, &options{Seeds: 5, First: 1})
+	for _, want := range []string{
+		"| x | is wrong | swarm | 3 | `a 'b'` |\n", "| x | is wrong | `./p -run A\\|B` |", "| nothing |",
+		"Of 3 faults the swarm notices 1 within 5 seeds",
 	} {
-		if err := run(args); err == nil {
-			t.Errorf("%q: no error", args)
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
 		}
-	}
-	if chosen, err := choose("no-wrap,slot-only"); err != nil || len(chosen) != 2 ||
-		chosen[1].name != "slot-only" {
-		t.Errorf("%v, %v", chosen, err)
 	}
 }
 

@@ -37,7 +37,7 @@ type worker struct {
 
 func (w *worker) work(work <-chan int, faults []fault, results []result) error {
 	err := os.MkdirAll(w.dir, 0o755)
-	if err == nil && w.first && !w.o.noSwarm {
+	if err == nil && w.first && !w.o.NoSwarm {
 		err = w.baseline()
 	}
 	for i := range work {
@@ -79,12 +79,12 @@ func (w *worker) try(r *result, e *edit) (err error) {
 	if err := w.overlay(e); err != nil {
 		return err
 	}
-	if !w.o.noSwarm {
+	if !w.o.NoSwarm {
 		if err := w.trySwarm(r); errors.Is(err, errBuild) || r.by != "" {
 			return nil
 		}
 	}
-	out, err := w.run(w.o.limit, "go", testArgs(r.test)...)
+	out, err := w.run(w.o.Limit, "go", testArgs(r.test)...)
 	switch {
 	case err == nil:
 	case errors.Is(err, errLimit): // of a slow machine, or of the fault: nobody can tell
@@ -120,17 +120,17 @@ func (w *worker) overlayPath() string { return filepath.Join(w.dir, "overlay.jso
 // trySwarm lets the swarm look at the sources as they are.
 func (w *worker) trySwarm(r *result) error {
 	binary := filepath.Join(w.dir, "swarm.exe")
-	out, err := w.run(w.o.limit, "go", "build", "-ldflags=-s -w", "-o", binary, "./test/sim/cmd/swarm")
+	out, err := w.run(w.o.Limit, "go", "build", "-ldflags=-s -w", "-o", binary, "./test/sim/cmd/swarm")
 	if err != nil {
 		r.said = "the swarm does not build: " + gist(out, err)
 		return errBuild
 	}
 	// A fault that keeps the swarm busy for ever is left to the named test.
-	out, err = w.run(w.o.swarmLimit, binary, "--seeds", strconv.Itoa(w.o.seeds),
-		"--first", strconv.FormatUint(w.o.first, 10), "--workers", "1")
+	out, err = w.run(w.o.SwarmLimit, binary, "--seeds", strconv.Itoa(w.o.Seeds),
+		"--first", strconv.FormatUint(w.o.First, 10), "--workers", "1")
 	if err != nil && !errors.Is(err, errLimit) {
 		r.by, r.said = bySwarm, gist(out, err)
-		r.seeds = seedOf(out, w.o.first)
+		r.seeds = seedOf(out, w.o.First)
 	}
 	return nil
 }

@@ -23,9 +23,8 @@ var btlMutations = []mutation{
 		name:  "ack-before-accept",
 		fault: "a chunk that was refused for want of memory counts as received",
 		in:    "btl",
-		old:   "$r.Repeated(now)",
-		with:  "drop(CntDropReassembly)",
-		new:   "$r.Accept(m.now, in.Seq, &m.rules)",
+		old:   "$m.noMemory($in.ep)",
+		new:   "$m.accepted($in.ep, &$in.Header)",
 		test:  "./btl -run TestContract05",
 	},
 	{

@@ -9,12 +9,13 @@ import (
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
+	"gobtl/internal/testenv"
 )
 
 // Rule 7: credits, send buffers, rooms and descriptors return to their first values when idle,
 // after any mix of sends, losses, refusals, aborts and completion errors.
 func TestContract07EverythingReturns(t *testing.T) {
-	seed := testSeed(t, 7)
+	seed := testenv.Seed(t, 7)
 	rng := newRand(seed)
 	cfg := smallConfig()
 	cfg.Rules.ResendTimeout = 2 * time.Millisecond
@@ -294,7 +295,7 @@ func TestContract11SendBuffers(t *testing.T) {
 	cfg := smallConfig()
 	cfg.FragmentsMax = 256
 	l := newLab(t, mem.Config{}, 3, cfg)
-	tr := newTraffic(t, testSeed(t, 11), 1)
+	tr := newTraffic(t, testenv.Seed(t, 11), 1)
 	l.mods[1].Handle(1, tr.receive)
 	a, other := l.connect(0, 1), l.connect(0, 2)
 	l.settle(time.Second)

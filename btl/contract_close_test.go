@@ -8,6 +8,7 @@ import (
 
 	"gobtl/fabric/mem"
 	"gobtl/frag"
+	"gobtl/internal/testenv"
 )
 
 // packetFilter loses the first n packets that match.
@@ -57,7 +58,7 @@ func TestCloseInOrder(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLab(t, mem.Config{}, 2, smallConfig())
-			tr := newTraffic(t, testSeed(t, 12), 1)
+			tr := newTraffic(t, testenv.Seed(t, 12), 1)
 			l.mods[1].Handle(1, tr.receive)
 			a, b := l.pair()
 			l.settle(time.Second)
@@ -104,7 +105,7 @@ func TestCloseBothAtOnce(t *testing.T) {
 				a, b := l.pair()
 				l.settle(time.Second)
 				if loss > 0 {
-					l.chaos(chaos{loss: loss, dup: 0.2}, testSeed(t, 13))
+					l.chaos(chaos{loss: loss, dup: 0.2}, testenv.Seed(t, 13))
 				}
 				if drain {
 					l.mods[0].Drain(l.now, Never)
@@ -245,7 +246,7 @@ func TestCloseThenReplay(t *testing.T) {
 	l.idleFor(200 * time.Millisecond)
 	recording = false
 	a, b = l.pair()
-	tr := newTraffic(t, testSeed(t, 14), 1)
+	tr := newTraffic(t, testenv.Seed(t, 14), 1)
 	l.mods[1].Handle(1, tr.receive)
 	delivered := l.mods[1].stats.Get(CntDelivered) + l.mods[0].stats.Get(CntDelivered)
 	s := l.newScript(0)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gobtl/fabric/mem"
+	"gobtl/internal/testenv"
 )
 
 // ending is a way in which the sends of an endpoint end.
@@ -324,7 +325,7 @@ func TestFlushOrder(t *testing.T) {
 // and the connection goes on; what was sent around them arrives.
 func TestContract03Refusals(t *testing.T) {
 	l := newLab(t, mem.Config{}, 2, smallConfig())
-	tr := newTraffic(t, testSeed(t, 3), 1)
+	tr := newTraffic(t, testenv.Seed(t, 3), 1)
 	l.mods[1].Handle(1, tr.receive)
 	block := make([]byte, 45_000) // what is exposed has a capacity beyond its end
 	memory := block[:20_000]
@@ -422,7 +423,7 @@ func TestContract03TooLargeBeforeConnected(t *testing.T) {
 	cfg := smallConfig()
 	cfg.FragmentBytesMax, cfg.ReassemblyBytesMax = 10_000, 10_000
 	l.add(cfg, "")
-	tr := newTraffic(t, testSeed(t, 4), 1)
+	tr := newTraffic(t, testenv.Seed(t, 4), 1)
 	l.mods[1].Handle(1, tr.receive)
 	region, err := l.mods[1].Expose(make([]byte, 20_000), RemoteWrite)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"gobtl/fabric/mem"
 	"gobtl/frag"
+	"gobtl/internal/testenv"
 )
 
 // exchange sends a message each way over connected endpoints of modules i and j and checks both.
@@ -199,7 +200,7 @@ func testSimultaneous(t *testing.T, verdict mem.Verdict, lag int) {
 // Under heavy loss, duplication and reordering a handshake succeeds in its time or fails with
 // ErrUnreachable on the side that began it; whatever connects works.
 func TestHandshakeUnderChaos(t *testing.T) {
-	seed := testSeed(t, 16)
+	seed := testenv.Seed(t, 16)
 	cfg := smallConfig()
 	cfg.HandshakeTimeout, cfg.CloseTimeout = time.Second, 100*time.Millisecond
 	cfg.Rules.ResendTimeout, cfg.KeepAlive = 5*time.Millisecond, 100*time.Millisecond

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"syscall"
 	"testing"
@@ -30,21 +29,6 @@ type happening struct {
 	ep  *Endpoint
 	ev  Event
 	err error
-}
-
-// testSeed is the seed of everything random in a test: GOBTL_TEST_SEED, or a fixed one.
-func testSeed(tb testing.TB, base uint64) uint64 {
-	tb.Helper()
-	seed := base
-	if s := os.Getenv("GOBTL_TEST_SEED"); s != "" {
-		v, err := strconv.ParseUint(s, 0, 64)
-		if err != nil {
-			tb.Fatalf("GOBTL_TEST_SEED: %v", err)
-		}
-		seed = v
-	}
-	tb.Logf("GOBTL_TEST_SEED=%d", seed)
-	return seed
 }
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x9E3779B97F4A7C15)) }

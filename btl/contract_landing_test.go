@@ -10,13 +10,14 @@ import (
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
+	"gobtl/internal/testenv"
 )
 
 // Rule 4 for what is gathered from the sender's memory and landed in the receiver's: each message
 // once, whole and unaltered, when packets are lost, doubled and reordered, with two senders whose
 // packets come mixed.
 func TestContract04Landing(t *testing.T) {
-	seed := testSeed(t, 21)
+	seed := testenv.Seed(t, 21)
 	for _, c := range []struct {
 		name    string
 		senders int

@@ -11,6 +11,7 @@ import (
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
+	"gobtl/internal/testenv"
 )
 
 // record is a fragment of a pack.
@@ -243,7 +244,7 @@ func TestPackBurstSize(t *testing.T) {
 // Rule 4 for packs: each message once, whole and unaltered, when packs are lost, doubled and
 // reordered, in both directions.
 func TestContract04Packs(t *testing.T) {
-	seed := testSeed(t, 11)
+	seed := testenv.Seed(t, 11)
 	l := newLab(t, mem.Config{}, 2, regressConfig())
 	tr := [2]*traffic{newTraffic(t, seed, 1), newTraffic(t, seed+1, 2)}
 	l.mods[1].Handle(1, tr[0].receive)

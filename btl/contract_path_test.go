@@ -12,6 +12,7 @@ import (
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
+	"gobtl/internal/testenv"
 	"gobtl/reliability"
 )
 
@@ -421,7 +422,7 @@ func TestPathGather(t *testing.T) {
 			if err == nil {
 				defer reg.Close()
 			}
-			l.chaos(chaos{loss: 0.2, dup: 0.05, hold: 0.05}, testSeed(t, 15))
+			l.chaos(chaos{loss: 0.2, dup: 0.05, hold: 0.05}, testenv.Seed(t, 15))
 			for _, c := range []struct {
 				lo, hi int
 				put    bool

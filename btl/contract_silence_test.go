@@ -8,6 +8,7 @@ import (
 
 	"gobtl/fabric/mem"
 	"gobtl/hotel"
+	"gobtl/internal/testenv"
 	"gobtl/reliability"
 )
 
@@ -38,7 +39,7 @@ func contract08TotalLoss(t *testing.T, profile string) {
 	cfg := smallConfig()
 	cfg.PeerTimeout, cfg.Profile = time.Minute, profile
 	l := newLab(t, mem.Config{}, 2, cfg)
-	tr := newTraffic(t, testSeed(t, 8), 1)
+	tr := newTraffic(t, testenv.Seed(t, 8), 1)
 	l.mods[1].Handle(1, tr.receive)
 	a, _ := l.pair()
 	l.settle(time.Second)
@@ -110,7 +111,7 @@ func TestContract08ResendsPerPass(t *testing.T) {
 // which an answer was due; a peer that answers notices nothing.
 func TestContract09DeadPeer(t *testing.T) {
 	for _, timeout := range []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second} {
-		if raceDetector && timeout > time.Second {
+		if testenv.Race && timeout > time.Second {
 			continue // one goroutine does it all: a longer silence is only more of the same to it
 		}
 		for _, profile := range reliability.Profiles() {
@@ -129,7 +130,7 @@ func testDeadPeer(t *testing.T, profile string, timeout time.Duration, size int)
 	cfg.PeerTimeout, cfg.Profile = timeout, profile
 	l := newLab(t, mem.Config{}, 3, cfg)
 	l.mods[1].Handle(1, func(*Endpoint, Tag, []byte) {})
-	tr := newTraffic(t, testSeed(t, 9), 1)
+	tr := newTraffic(t, testenv.Seed(t, 9), 1)
 	l.mods[2].Handle(1, tr.receive)
 	dead, alive := l.connect(0, 1), l.connect(0, 2)
 	l.settle(time.Second)
@@ -227,7 +228,7 @@ func testOwnPause(t *testing.T, packets int, keepAlive, before time.Duration) {
 	cfg := smallConfig()
 	cfg.KeepAlive = keepAlive
 	l := newLab(t, mem.Config{}, 2, cfg)
-	tr := newTraffic(t, testSeed(t, 10), 1)
+	tr := newTraffic(t, testenv.Seed(t, 10), 1)
 	l.mods[1].Handle(1, tr.receive)
 	a, b := l.pair()
 	l.settle(time.Second)

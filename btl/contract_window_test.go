@@ -8,6 +8,7 @@ import (
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
+	"gobtl/internal/testenv"
 )
 
 // Rule 1: next to send minus oldest unacknowledged never exceeds the window, and every number
@@ -20,7 +21,7 @@ func TestContract01WindowUnderLoss(t *testing.T) {
 			cfg.Rules.WindowPackets = window
 			cfg.Rules.ResendTimeout = 2 * time.Millisecond
 			l := newLab(t, mem.Config{}, 2, cfg)
-			tr := newTraffic(t, testSeed(t, uint64(window)), 1)
+			tr := newTraffic(t, testenv.Seed(t, uint64(window)), 1)
 			l.mods[1].Handle(1, tr.receive)
 			ep, _ := l.pair()
 			l.chaos(chaos{loss: 0.05, dup: 0.02, hold: 0.05}, tr.rng.Uint64())
@@ -74,7 +75,7 @@ func TestContract02LateReads(t *testing.T) {
 	l.late = true
 	l.add(cfg, "")
 	l.add(cfg, "")
-	seed := testSeed(t, 2)
+	seed := testenv.Seed(t, 2)
 	there, back := newTraffic(t, seed, 1), newTraffic(t, seed+1, 2)
 	l.mods[1].Handle(1, there.receive)
 	l.mods[0].Handle(2, back.receive)
@@ -242,7 +243,7 @@ func wrapRandom(seed uint64, first uint32) func() uint64 {
 func TestContract04ExactlyOnce(t *testing.T) {
 	for i, first := range []uint32{1<<16 - 20, 1<<31 - 20, 1<<32 - 20, 1<<32 - 1, 1} {
 		t.Run(fmt.Sprintf("first=%d", first), func(t *testing.T) {
-			seed := testSeed(t, uint64(i)+40)
+			seed := testenv.Seed(t, uint64(i)+40)
 			cfg := smallConfig()
 			cfg.Rules.ResendTimeout = 3 * time.Millisecond
 			cfg.Rules.ResendTimeoutMax = 12 * time.Millisecond
@@ -396,7 +397,7 @@ func TestContract05BudgetRecovers(t *testing.T) {
 	l := newLab(t, mem.Config{}, 3, cfg)
 	var tr [2]*traffic
 	for i := range tr {
-		tr[i] = newTraffic(t, testSeed(t, uint64(i)+50), Tag(i))
+		tr[i] = newTraffic(t, testenv.Seed(t, uint64(i)+50), Tag(i))
 		l.mods[2].Handle(Tag(i), tr[i].receive)
 	}
 	a, b := l.connect(0, 2), l.connect(1, 2)

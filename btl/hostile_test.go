@@ -10,6 +10,7 @@ import (
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 	"gobtl/internal/seq"
+	"gobtl/internal/testenv"
 )
 
 // victim is two modules that talk to each other, and a stranger who sends what he likes.
@@ -71,7 +72,7 @@ func (v *victim) survives(t *testing.T) {
 
 // Rule 6: random bytes, of all lengths, on both channels.
 func TestContract06RandomBytes(t *testing.T) {
-	seed := testSeed(t, 61)
+	seed := testenv.Seed(t, 61)
 	rng := newRand(seed)
 	v := newVictim(t, seed)
 	buf := make([]byte, 1472)
@@ -102,7 +103,7 @@ func TestContract06RandomBytes(t *testing.T) {
 // checksum of its own (its fabrics have): payloads that were hit may arrive altered, but nothing
 // else may happen.
 func TestContract06BitFlips(t *testing.T) {
-	seed := testSeed(t, 62)
+	seed := testenv.Seed(t, 62)
 	rng := newRand(seed)
 	for _, mode := range []string{"flip", "cut", "extend", "flip header"} {
 		t.Run(mode, func(t *testing.T) { testMutated(t, rng, mode) })
@@ -192,7 +193,7 @@ func mutate(rng *rand.Rand, mode string, pkt []byte) []byte {
 // Rule 6: a peer that is properly connected and then breaks every rule of the protocol. Nothing it
 // does is delivered, acknowledged or kept, and the other connection does not notice.
 func TestContract06ConnectedPeerMisbehaves(t *testing.T) {
-	v := newVictim(t, testSeed(t, 63))
+	v := newVictim(t, testenv.Seed(t, 63))
 	s, m := v.s, v.mods[1]
 	ep := s.connect()
 	s.run(20)
@@ -305,7 +306,7 @@ func TestContract06ConnectedPeerMisbehaves(t *testing.T) {
 
 // Rule 6: chunks that overlap, contradict each other or come twice never complete a wrong message.
 func TestContract06OverlappingChunks(t *testing.T) {
-	v := newVictim(t, testSeed(t, 64))
+	v := newVictim(t, testenv.Seed(t, 64))
 	s, m := v.s, v.mods[1]
 	var got [][]byte
 	m.Handle(1, func(_ *Endpoint, _ Tag, data []byte) {
@@ -351,7 +352,7 @@ func TestContract06OverlappingChunks(t *testing.T) {
 // Rule 6: a flood of hellos, each of another sender. Half-open endpoints, memory and replies are
 // bounded, and the live connection does not notice.
 func TestContract06HelloFlood(t *testing.T) {
-	v := newVictim(t, testSeed(t, 65))
+	v := newVictim(t, testenv.Seed(t, 65))
 	m, s := v.mods[1], v.s
 	m.cfg.HalfOpenMax = 8
 	var first, last runtime.MemStats
@@ -391,7 +392,7 @@ func TestContract06HelloFlood(t *testing.T) {
 // Rule 6: forged hellos that name a live peer, as another incarnation of it, and replays of its
 // own: without the tag that only the peer has seen, nothing happens to its connection.
 func TestContract06ForgedHellos(t *testing.T) {
-	v := newVictim(t, testSeed(t, 66))
+	v := newVictim(t, testenv.Seed(t, 66))
 	m, s := v.mods[1], v.s
 	peer := v.mods[0]
 	s.hello.CommandName, s.hello.DataName = peer.cmd.name, peer.data.name
@@ -471,7 +472,7 @@ func TestContract06TruncatedAndBroken(t *testing.T) {
 
 // A queue that is full of rubbish holds up nobody for ever: it is read away a batch per pass.
 func TestContract06QueueFullOfRubbish(t *testing.T) {
-	v := newVictim(t, testSeed(t, 67))
+	v := newVictim(t, testenv.Seed(t, 67))
 	for range 3000 {
 		v.s.raw(0, []byte("rubbish"))
 		v.s.raw(1, []byte("rubbish"))

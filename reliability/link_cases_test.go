@@ -8,6 +8,7 @@ import (
 
 	"gobtl/internal/mono"
 	"gobtl/internal/seq"
+	"gobtl/internal/testenv"
 )
 
 // cleanLink is a link on which nothing happens, with the rules of the usnic profile.
@@ -59,7 +60,7 @@ func TestLinkClean(t *testing.T) {
 // TestLink drives a link through one kind of trouble after the other, then through all at once.
 func TestLink(t *testing.T) {
 	t.Parallel()
-	seed := testSeed(t)
+	seed := testenv.Seed(t, 0)
 	const us, ms = time.Microsecond, time.Millisecond
 	cases := []linkConfig{
 		{name: "1% loss", data: faults{loss: 0.01}},
@@ -105,7 +106,7 @@ func (c linkConfig) withDefaults() linkConfig {
 // TestLinkRandom draws links of all kinds, from first numbers that make the window wrap.
 func TestLinkRandom(t *testing.T) {
 	t.Parallel()
-	seed := testSeed(t)
+	seed := testenv.Seed(t, 0)
 	for i := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, i))
 		rare := func(most float64) float64 { // half of the time nothing at all
@@ -137,7 +138,7 @@ func TestLinkRandom(t *testing.T) {
 // less often; afterwards all of them arrive within two of the time-outs that were running.
 func TestLinkOutage(t *testing.T) {
 	t.Parallel()
-	seed := testSeed(t)
+	seed := testenv.Seed(t, 0)
 	for i, outage := range []time.Duration{
 		50 * time.Millisecond, 150 * time.Millisecond, time.Second, 20 * time.Second,
 	} {

@@ -3,30 +3,12 @@ package reliability
 import (
 	"container/heap"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"gobtl/internal/mono"
 	"gobtl/internal/seq"
 )
-
-// testSeed is the seed of a test's randomness: GOBTL_TEST_SEED if it is set, else a fresh one. It
-// is logged, so a failure can be run again.
-func testSeed(t *testing.T) uint64 {
-	t.Helper()
-	seed := rand.Uint64()
-	if text := os.Getenv("GOBTL_TEST_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 0, 64)
-		if err != nil {
-			t.Fatalf("GOBTL_TEST_SEED: %v", err)
-		}
-		seed = n
-	}
-	t.Logf("GOBTL_TEST_SEED=%d", seed)
-	return seed
-}
 
 // faults are what one direction of a link does to datagrams: probabilities, and times one way.
 type faults struct {

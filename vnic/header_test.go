@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gobtl/internal/testenv"
 )
 
 // vectors are those of the description of Omni-Path's encapsulation.
@@ -122,13 +123,7 @@ func TestEveryLength(t *testing.T) {
 // oracle builds and runs the C program.
 func oracle(t *testing.T, input string) string {
 	t.Helper()
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("needs a C compiler")
-		}
-		t.Skip("needs a C compiler (Debian: gcc)")
-	}
+	cc := testenv.Need(t, "cc", "gcc")
 	bin := filepath.Join(t.TempDir(), "oracle")
 	if out, err := exec.Command(cc, "-O1", "-Wall", "-Werror", "-o", bin,
 		"testdata/oracle.c").CombinedOutput(); err != nil {

@@ -3,13 +3,13 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"gobtl/cmd/btlbench/compare"
+	"gobtl/internal/testenv"
 )
 
 func TestCompareUsage(t *testing.T) {
@@ -105,12 +105,7 @@ func TestCompareQuick(t *testing.T) {
 	if providerPresent("ofi/udp") != nil && os.Getenv("CI") == "" {
 		t.Skip("needs libfabric: install libfabric-dev")
 	}
-	if _, err := exec.LookPath("fi_pingpong"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("no fi_pingpong: install libfabric-bin")
-		}
-		t.Skip("needs fi_pingpong: install libfabric-bin")
-	}
+	testenv.Need(t, "fi_pingpong", "libfabric-bin")
 	ours := []string{"gobtl-ofi-udp", "raw-ofi-udp"}
 	if providerPresent("udp") == nil {
 		ours = append(ours, "gobtl-udp-1500")

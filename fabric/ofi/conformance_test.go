@@ -7,6 +7,7 @@ import (
 
 	"gobtl/fabric"
 	"gobtl/fabric/fabrictest"
+	"gobtl/internal/testenv"
 )
 
 func loopback(prov string) func(testing.TB, fabric.DomainConfig) fabric.Domain {
@@ -24,7 +25,7 @@ func TestConformanceUDP(t *testing.T) {
 }
 
 func TestConformanceSockets(t *testing.T) {
-	if raceDetector {
+	if testenv.Race {
 		t.Skip("the race detector sees nothing of the provider's own threads, and TestConformanceUDP " +
 			"shows it the same lines of this package")
 	}

@@ -4,12 +4,12 @@ package udp_test
 
 import (
 	"net/netip"
-	"os"
 	"testing"
 
 	"gobtl/fabric"
 	"gobtl/fabric/fabrictest"
 	"gobtl/fabric/udp"
+	"gobtl/internal/testenv"
 )
 
 // variant is the suite's view of the provider with options, at a local address.
@@ -50,7 +50,7 @@ func TestSuite(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
 			needNode(t, v.node)
-			if (raceDetector || testing.Short()) && v.options != (udp.Options{}) {
+			if (testenv.Race || testing.Short()) && v.options != (udp.Options{}) {
 				t.Skip("the same threads as by default, and slow")
 			}
 			fabrictest.Run(t, variant(v.options, v.node))
@@ -63,7 +63,7 @@ func TestSuite(t *testing.T) {
 		"shallow":                 {RxDepth: 33, TxDepth: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if raceDetector || testing.Short() {
+			if testenv.Race || testing.Short() {
 				t.Skip("the same threads as by default, and slow")
 			}
 			f := variant(udp.Options{}, "127.0.0.1")
@@ -83,10 +83,7 @@ func needNode(t *testing.T, node string) {
 	if err == nil && len(infos) > 0 {
 		return
 	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("no address %s on this host: %v", node, err)
-	}
-	t.Skipf("needs the address %s (IPv6): %v", node, err)
+	testenv.Missing(t, "needs the address %s (IPv6): %v", node, err)
 }
 
 func BenchmarkSuite(b *testing.B) {

@@ -41,6 +41,7 @@ var leaves = []string{"internal/mono", "internal/seq", "internal/slots"}
 // directory that no row matches is a violation: whoever adds a package says here where it belongs.
 var policies = []policy{
 	{dir: "internal/tidy"},
+	{dir: "internal/testenv"},
 	{
 		dir: "internal/report",
 		libs: []string{
@@ -126,7 +127,7 @@ var policies = []policy{
 }
 
 // testOnly are packages of the house that only tests import.
-var testOnly = []string{"test/...", "fabric/fabrictest"}
+var testOnly = []string{"test/...", "fabric/fabrictest", "internal/testenv"}
 
 func with(list []string, more ...string) []string { return append(slices.Clone(list), more...) }
 

@@ -12,26 +12,14 @@ import (
 	"strconv"
 	"testing"
 	"time"
-)
 
-// needPrometheus returns Prometheus's program.
-func needPrometheus(t *testing.T) string {
-	t.Helper()
-	path, err := exec.LookPath("prometheus")
-	if err == nil {
-		return path
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("no Prometheus: %v", err)
-	}
-	t.Skipf("needs Debian's package prometheus: %v", err)
-	return ""
-}
+	"gobtl/internal/testenv"
+)
 
 // startPrometheus starts a server that scrapes target every second, and returns its address.
 func startPrometheus(t *testing.T, target string) (addr string) {
 	t.Helper()
-	program, dir := needPrometheus(t), t.TempDir()
+	program, dir := testenv.Need(t, "prometheus", "prometheus"), t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
 	text := fmt.Sprintf("global: {scrape_interval: 1s}\nscrape_configs:\n"+
 		"- {job_name: gobtl, static_configs: [{targets: [%q]}]}\n", target)

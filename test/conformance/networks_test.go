@@ -13,6 +13,7 @@ import (
 	_ "gobtl/fabric/ofi" // registers the family
 	_ "gobtl/fabric/shm" // register their families
 	_ "gobtl/fabric/udp"
+	"gobtl/internal/testenv"
 )
 
 // process is what a station runs: passes, as a program that calls Progress makes them.
@@ -73,7 +74,7 @@ func (fx *fixture) runs(sc *scenario) bool {
 	switch {
 	case sc.long && fx.brief, !sc.core && fx.reliable:
 		return false
-	case raceDetector && (fx.brief || fx.reliable): // the threads are those of the other networks
+	case testenv.Race && (fx.brief || fx.reliable): // the threads are those of the other networks
 		return false
 	case testing.Short() && (fx.brief || fx.virtual):
 		return false

@@ -3,14 +3,13 @@ package conformance
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"gobtl/btl"
 	"gobtl/fabric"
 	"gobtl/fabric/sim"
+	"gobtl/internal/testenv"
 	"gobtl/test/sim/cluster"
 )
 
@@ -51,20 +50,14 @@ func openRough(tb testing.TB, o opts) network {
 
 func openSim(tb testing.TB, cfg sim.Config, path sim.Path, faults sim.NodeFaults) network {
 	tb.Helper()
-	cfg.Seed = 1
-	if s := os.Getenv("GOBTL_TEST_SEED"); s != "" {
-		var err error
-		if cfg.Seed, err = strconv.ParseUint(s, 0, 64); err != nil {
-			tb.Fatalf("GOBTL_TEST_SEED: %v", err)
-		}
-	}
+	cfg.Seed = testenv.Seed(tb, 1)
 	nw, err := cluster.New(cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
 		if tb.Failed() {
-			tb.Logf("GOBTL_TEST_SEED=%d, counts %v", cfg.Seed, nw.Counts())
+			tb.Logf("counts %v", nw.Counts())
 		}
 	})
 	return &simNet{Cluster: nw, path: path, faults: faults}

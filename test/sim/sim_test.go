@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"gobtl/internal/testenv"
 	"gobtl/test/sim/swarm"
 )
 
@@ -39,7 +40,7 @@ func seedCount(t *testing.T) uint64 {
 		return n
 	}
 	switch {
-	case raceDetector:
+	case testenv.Race:
 		return seedsRace
 	case testing.Short():
 		return seedsShort
@@ -90,7 +91,7 @@ func TestReliable(t *testing.T) {
 // the one that all modules had when most of them failed.
 func TestRegressions(t *testing.T) {
 	seeds := regressions(t)
-	if raceDetector {
+	if testenv.Race {
 		seeds = seeds[:seedsRace]
 	}
 	for _, profile := range []string{"", "usnic"} {
@@ -167,7 +168,7 @@ func flags(opts *swarm.Options) string {
 // them, and also when one of them is watched.
 func TestDeterministic(t *testing.T) {
 	n := uint64(20)
-	if raceDetector || testing.Short() {
+	if testenv.Race || testing.Short() {
 		n = 4
 	}
 	for seed := uint64(1000); seed < 1000+n; seed++ {

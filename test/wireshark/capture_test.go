@@ -17,6 +17,7 @@ import (
 
 	"gobtl/frag"
 	"gobtl/internal/seq"
+	"gobtl/internal/testenv"
 )
 
 // unseen are the fields that a run of btlbench cannot show: nothing is refused there, and its
@@ -121,7 +122,7 @@ func buildBench(t *testing.T) string {
 	}
 	out, err = exec.Command(bench, "info", "--provider", "ofi/udp").CombinedOutput()
 	if err != nil || strings.Contains(string(out), "not available") {
-		missing(t, "needs libfabric's udp provider: %v\n%s", err, out)
+		testenv.Missing(t, "needs libfabric's udp provider: %v\n%s", err, out)
 	}
 	return bench
 }
@@ -149,14 +150,14 @@ func startCapture(t *testing.T, host, file string) (stop func()) {
 	t.Helper()
 	path, err := exec.LookPath("dumpcap")
 	if err != nil {
-		missing(t, "needs dumpcap, which comes with Debian's tshark: %v", err)
+		testenv.Missing(t, "needs dumpcap, which comes with Debian's tshark: %v", err)
 	}
 	cmd := exec.Command(path, "-q", "-i", "lo", "-f", "udp and host "+host, "-w", file, "-B", "16",
 		"-a", "filesize:16000")
 	var stderr output
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
-		missing(t, "dumpcap does not start: %v", err)
+		testenv.Missing(t, "dumpcap does not start: %v", err)
 	}
 	exited := make(chan struct{})
 	go func() {
@@ -170,7 +171,8 @@ func startCapture(t *testing.T, host, file string) (stop func()) {
 	waitFor(t, "dumpcap listens", func() bool {
 		select {
 		case <-exited:
-			missing(t, "capturing needs root, or on Debian the group wireshark:\n%s", stderr.String())
+			testenv.Missing(t, "capturing needs root, or on Debian the group wireshark:\n%s",
+				stderr.String())
 		default:
 		}
 		return strings.Contains(stderr.String(), "File: ")

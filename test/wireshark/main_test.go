@@ -15,6 +15,8 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
+
+	"gobtl/internal/testenv"
 )
 
 // rewrite makes the golden tests write what they would compare.
@@ -26,22 +28,13 @@ const (
 	goldenHex   = "../../frag/testdata/golden.hex"
 )
 
-// missing skips the test, but fails it in CI, where everything must be there.
-func missing(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
-}
-
 // tshark runs tshark with the dissector and returns what it prints. An error in loading it fails
 // the test.
 func tshark(t *testing.T, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("tshark")
 	if err != nil {
-		missing(t, "needs tshark, Debian's package of that name: %v", err)
+		testenv.Missing(t, "needs tshark, Debian's package of that name: %v", err)
 	}
 	lua, err := filepath.Abs(dissector)
 	if err != nil {

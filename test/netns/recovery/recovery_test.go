@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/internal/testenv"
 	"gobtl/reliability"
 )
 
@@ -100,10 +101,7 @@ func TestRxd(t *testing.T) {
 	o := Options{Cases: []string{"loss"}, Losses: []float64{0}, Limit: time.Minute}
 	o.Quick()
 	if all, err := o.systems(); err != nil || all[len(all)-1].ID != "rxd" {
-		if os.Getenv("CI") != "" {
-			t.Fatal("this build has no libfabric: cgo and libfabric-dev are missing")
-		}
-		t.Skip("this build has no libfabric: cgo and libfabric-dev are missing")
+		testenv.Missing(t, "this build has no libfabric: cgo and libfabric-dev are missing")
 	}
 	o.Systems = []string{"rxd"}
 	r, err := Run(t, o)

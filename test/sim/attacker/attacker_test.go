@@ -12,6 +12,7 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric/sim"
 	"gobtl/frag"
+	"gobtl/internal/testenv"
 	"gobtl/test/sim/attacker"
 	"gobtl/test/sim/cluster"
 )
@@ -368,10 +369,19 @@ func (t *town) close() {
 	}
 }
 
+// attacksPerMode is fewer for the race detector: all of it runs on one goroutine, where there is
+// little to find, and it takes its time.
+func attacksPerMode() uint64 {
+	if testenv.Race {
+		return 1
+	}
+	return 3
+}
+
 func eachMode(t *testing.T, run func(t *testing.T, mode attacker.Mode, seed uint64)) {
 	for mode := range attacker.NumModes {
 		t.Run(mode.String(), func(t *testing.T) {
-			for seed := range uint64(seeds) {
+			for seed := range attacksPerMode() {
 				run(t, mode, seed+1)
 			}
 		})

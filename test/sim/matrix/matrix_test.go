@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"gobtl/internal/testenv"
 )
 
 // floor is a cell and what the adaptive profile must reach there.
@@ -41,7 +43,7 @@ var floors = []floor{
 // must, and is nowhere behind the other.
 func TestFloors(t *testing.T) {
 	some := floors
-	if raceDetector || testing.Short() {
+	if testenv.Race || testing.Short() {
 		some = []floor{floors[2], floors[9]}
 	}
 	cells := make([]Cell, len(some))

@@ -7,12 +7,13 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric/sim"
 	"gobtl/frag"
+	"gobtl/internal/testenv"
 )
 
 // skipRace leaves out what runs on one goroutine, where the race detector finds nothing.
 func skipRace(t *testing.T) {
 	t.Helper()
-	if raceDetector {
+	if testenv.Race {
 		t.Skip("no goroutines")
 	}
 }

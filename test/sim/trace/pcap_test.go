@@ -16,6 +16,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	"gobtl/fabric/sim"
+	"gobtl/internal/testenv"
 )
 
 // seen is a datagram as the network told of it.
@@ -112,13 +113,7 @@ func checkFrame(t *testing.T, frame []byte, w *seen) {
 
 // TestTshark: Wireshark reads it, and finds nothing malformed or with a wrong checksum.
 func TestTshark(t *testing.T) {
-	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("tshark is missing: install the package tshark")
-		}
-		t.Skip("tshark is missing: install the package tshark")
-	}
+	tshark := testenv.Need(t, "tshark", "tshark")
 	file, want := capture(t)
 	path := filepath.Join(t.TempDir(), "story.pcapng")
 	if err := os.WriteFile(path, file, 0o600); err != nil {

@@ -1,6 +1,0 @@
-//go:build !race
-
-package udp_test
-
-// raceDetector makes everything several times as slow.
-const raceDetector = false

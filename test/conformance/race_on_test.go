@@ -1,6 +1,0 @@
-//go:build race
-
-package conformance
-
-// raceDetector makes everything several times as slow.
-const raceDetector = true

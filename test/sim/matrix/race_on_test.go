@@ -1,6 +1,0 @@
-//go:build race
-
-package matrix
-
-// raceDetector says whether the tests run under the race detector, which makes them slow.
-const raceDetector = true

@@ -1,15 +1,16 @@
 package layers
 
-import "testing"
+import (
+	"testing"
 
-// raceDetector says whether the tests run under the race detector.
-var raceDetector bool
+	"gobtl/internal/testenv"
+)
 
 // notRaced skips a test under the race detector, which makes it ten times as long: TestAllTests
 // shows it the same loops and goroutines.
 func notRaced(t *testing.T) {
 	t.Helper()
-	if raceDetector {
+	if testenv.Race {
 		t.Skip("other tests show the race detector the same loops and goroutines")
 	}
 }

@@ -59,13 +59,13 @@ $packets += $n`,
 		name:  "newcomer-waits",
 		fault: "who has sent little waits for its turn like those that send much",
 		in:    "btl",
-		old: `if deficit > 0 {
-	$m.early.pushBack($f)
+		old: `if $f.deficit > 0 {
+	newFlows.pushBack($f)
 } else {
 	$*z
 }`,
-		new: `if deficit > $m.quantum() {
-	$m.early.pushBack($f)
+		new: `if $f.deficit > $f.ep.m.quantum() {
+	newFlows.pushBack($f)
 } else {
 	$*z
 }`,
@@ -75,13 +75,13 @@ $packets += $n`,
 		name:  "newcomer-for-ever",
 		fault: "who sends small messages never waits for its turn",
 		in:    "btl",
-		old: `if deficit > 0 {
-	early.pushBack($f)
+		old: `if $f.deficit > 0 {
+	newFlows.pushBack($f)
 } else {
 	$*z
 }`,
-		new: `if deficit > 0 || $f == &$f.ep.small {
-	early.pushBack($f)
+		new: `if $f.deficit > 0 || $f == &$f.ep.small {
+	newFlows.pushBack($f)
 } else {
 	$*z
 }`,

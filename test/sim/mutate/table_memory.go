@@ -63,7 +63,7 @@ var memoryMutations = []mutation{
 		name:  "landed-run-not-acknowledged",
 		fault: "a run that landed is not acknowledged",
 		in:    "btl",
-		old:   "owe($_)",
+		old:   "owe($*_)",
 		with:  "counters[CntRecvChunk] += $_",
 		new:   "",
 		test:  "./btl -run TestLandingRuns",

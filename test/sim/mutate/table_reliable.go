@@ -31,9 +31,11 @@ var reliableMutations = []mutation{
 		name:  "reliable-guessed",
 		fault: "who relies on its network takes for granted that its peer does",
 		in:    "btl",
-		old:   "$ep.counted = $_&FeatureReliable != 0",
-		new:   "$ep.counted = $ep.m.reliable",
-		test:  "./btl -run TestReliableMixedPair",
+		old: `$common := $m.features() & $hello.Features
+$ep.counted = $common&FeatureReliable != 0`,
+		new: `$common := $m.features() & $hello.Features
+$ep.counted = $m.features()&FeatureReliable != 0`,
+		test: "./btl -run TestReliableMixedPair",
 	},
 	{
 		name:  "reliable-no-credit-limit",

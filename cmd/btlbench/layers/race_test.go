@@ -1,5 +1,0 @@
-//go:build race
-
-package layers
-
-func init() { raceDetector = true }

@@ -1,6 +1,7 @@
 package btl
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -53,7 +54,9 @@ func TestSendThenStopped(t *testing.T) {
 	if blamed := ep.m.nowUnpaused.Sub(before); blamed > time.Second {
 		t.Errorf("%v of the hour count as the peer's silence", blamed)
 	}
-	l.until("ended", 10*time.Microsecond, time.Second, func() bool { return *ended != errPending })
+	l.until("ended", 10*time.Microsecond, time.Second, func() bool {
+		return !errors.Is(*ended, errPending)
+	})
 	if *ended != nil {
 		t.Error(*ended)
 	}

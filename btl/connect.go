@@ -8,18 +8,6 @@ import (
 	"gobtl/internal/seq"
 )
 
-// handshake is what an endpoint keeps while it is not connected.
-type handshake struct {
-	until     Time          // then it has failed; on the axis of Module.nowUnpaused
-	interval  time.Duration // to the next round of Hellos: doubles
-	expected  uint64        // incarnation to reach
-	offered   uint64        // tag of the peer's end that was told this endpoint's tag, 0 if none was
-	proven    uint8         // probes known to have made the round trip
-	contested bool          // another end of the peer than the one in offered has proven itself
-	bound     bool          // the peer's tag and first sequence number are known
-	confirmed bool          // the peer is known to know it too
-}
-
 const (
 	helloIntervalMin = 20 * time.Millisecond
 	helloIntervalMax = 500 * time.Millisecond
@@ -99,8 +87,6 @@ func (m *Module) adopt(ep *Endpoint, n *frag.Name) error {
 	m.begin(ep, n.Incarnation)
 	return nil
 }
-
-func newHandshake() *handshake { return &handshake{interval: helloIntervalMin} }
 
 // newEndpoint takes a slot and inserts the peer's addresses.
 func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoint, error) {

@@ -27,6 +27,7 @@
 // that is sent again. A fragment of one packet that comes first on either is delivered before its
 // book-keeping (fast receive).
 //
-// connect.go has the handshake, region.go the targets of puts, doc.go of package reliability the
-// states of a segment, and docs/protocol.md the wire.
+// handshake.go has the rules of the handshake, which connect.go and meet.go carry out, region.go
+// the targets of puts, doc.go of package reliability the states of a segment, and docs/protocol.md
+// the wire.
 package btl

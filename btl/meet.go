@@ -2,8 +2,7 @@ package btl
 
 import "gobtl/frag"
 
-// Which end of a peer an endpoint deals with: peers may connect to each other at the same time,
-// give up, connect again, and restart, while their Hellos overtake each other.
+// What the rules of handshake.go say, done to endpoints and tables.
 
 // onFirstHello finds or makes the endpoint for a Hello that does not carry its tag: nothing in it
 // is proven. It is the half-open endpoint that an earlier one of its kind made, or the endpoint
@@ -59,28 +58,28 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 }
 
 // matchesPeer says whether a packet of a handshake that carries the endpoint's tag is of that end
-// of the peer which this endpoint deals with. An endpoint that deals with none yet takes it. It
-// deals with one only: two that both think themselves connected to it would mix their packets.
+// of the peer which this endpoint deals with, and does what follows if it is not.
 func (m *Module) matchesPeer(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
-	hs := ep.hs
-	switch {
-	case hs == nil || hs.bound && ep.state != stateConnecting:
-		return ep.peerTag == hello.Tag
-	case hs.bound && ep.peerTag == hello.Tag:
+	f := helloFrom{
+		state: ep.state, settled: ep.hs == nil, same: ep.peerTag == hello.Tag,
+		lower: m.incarnation <= ep.peer.incarnation,
+	}
+	if hs := ep.hs; hs != nil {
+		f.bound, f.free = hs.bound, hs.offered == 0 || hs.offered == hello.Tag
+		f.stale = m.maybeStale(ep)
+	}
+	switch f.claim() {
+	case claimTaken:
 		return true
-	case hs.offered == 0 || hs.offered == hello.Tag:
-		// An end that it was bound to before was told no tag, and cannot be connected.
+	case claimBinds:
 		m.bind(ep, h, hello)
 		return true
-	case hs.bound:
-		if m.maybeStale(ep) {
-			m.restart(ep)
-		}
-	case m.incarnation <= ep.peer.incarnation:
+	case claimRestarts:
 		m.restart(ep)
-	default:
-		hs.contested = true // the peer may be in the same position: not both at once
+	case claimContested:
+		ep.hs.contested = true
 		m.setTimer(ep, helloIntervalMin)
+	case claimIgnored:
 	}
 	return false
 }
@@ -115,20 +114,34 @@ func (m *Module) restart(ep *Endpoint) {
 // proves the peer comes late, from a life that is over.
 func (m *Module) validate(ep *Endpoint) *Endpoint {
 	old := m.byAddr[ep.addrKey]
-	if old != nil && old.peer.incarnation != ep.peer.incarnation && old.state == stateConnected &&
-		old.born > ep.born {
+	p := proof{known: old != nil && old != ep}
+	if p.known {
+		p.sameLife, p.state = old.peer.incarnation == ep.peer.incarnation, old.state
+		p.newer = old.born > ep.born
+		if hs := old.hs; hs != nil {
+			p.named, p.told = hs.expected != 0, hs.bound || hs.offered != 0
+		}
+	}
+	outcome := p.outcome()
+	if outcome == outcomeLate {
 		m.end(ep, EventFailed, ErrPeerRestarted)
 		return nil
 	}
 	m.halfOpen--
 	ep.state = stateConnecting
-	switch {
-	case old == nil || old == ep:
-		m.byAddr[ep.addrKey] = ep
-	case old.peer.incarnation != ep.peer.incarnation:
-		m.validateOther(ep, old)
-	default:
-		ep = m.validateAnother(ep, old)
+	switch outcome {
+	case outcomeAlone, outcomeLate:
+	case outcomeUndecided:
+		ep.standBehind(old)
+	case outcomeRestarted:
+		m.end(old, EventFailed, ErrPeerRestarted)
+	case outcomeSupersedes:
+		m.supersede(old)
+	case outcomeMerges:
+		m.mergeInto(old, ep)
+		ep = old
+	}
+	if outcome != outcomeUndecided {
 		m.byAddr[ep.addrKey] = ep
 	}
 	ep.hs.until = m.nowUnpaused.Add(m.cfg.HandshakeTimeout)
@@ -136,40 +149,25 @@ func (m *Module) validate(ep *Endpoint) *Endpoint {
 	return ep
 }
 
-// validateOther decides about the endpoint of another life of the peer: it is over. But if the
-// caller is connecting to that life by its name since ep was made, that may be the later one; who
-// connects will tell. (A name that was known before ep had its tag is of a life before the one that
-// has returned the tag.)
-func (m *Module) validateOther(ep, old *Endpoint) {
-	if old.state == stateConnecting && old.hs.expected != 0 && old.born > ep.born {
-		for d := old.displaced; d != ep; d = d.displaced {
-			if d == nil { // not known to it, as one is that was there before
-				ep.displaced, old.displaced = old.displaced, ep
-				break
-			}
+// standBehind puts an endpoint into the chain of those that another one has displaced, unless it
+// was there before.
+func (ep *Endpoint) standBehind(newer *Endpoint) {
+	for d := newer.displaced; d != ep; d = d.displaced {
+		if d == nil {
+			ep.displaced, newer.displaced = newer.displaced, ep
+			return
 		}
-		return
 	}
-	m.end(old, EventFailed, ErrPeerRestarted)
-	m.byAddr[ep.addrKey] = ep
 }
 
-// validateAnother decides about the endpoint of another end of the same life of the peer, and
-// returns the one to go on with.
-func (m *Module) validateAnother(ep, old *Endpoint) *Endpoint {
-	switch {
-	case old.state == stateConnected:
-		// The peer has closed the old connection or lost it. What it sent there may still arrive.
-		old.superseded, old.asked, old.answered = true, false, false
-		if !old.watches() { // which has been asking for the same
-			old.probes = 0
-		}
-		m.setTimer(old, m.supersededTimeout(old))
-	case old.state == stateConnecting && !old.hs.bound && old.hs.offered == 0:
-		m.mergeInto(old, ep)
-		return old
+// supersede has a connection asked whether its peer's end is there still: the peer has closed it,
+// or lost it, for it has connected anew. What it sent there may still arrive.
+func (m *Module) supersede(old *Endpoint) {
+	old.superseded, old.asked, old.answered = true, false, false
+	if !old.watches() { // which has been asking for the same
+		old.probes = 0
 	}
-	return ep
+	m.setTimer(old, m.supersededTimeout(old))
 }
 
 // mergeInto makes half, which nobody knows of, vanish, and ep be what it was to the peer.

@@ -33,6 +33,22 @@ func (m *Module) Progress(now Time) (int, error) {
 	return n, err
 }
 
+// progress is the pass itself, in this order:
+//
+//	      what the latest pass left: book-keeping of a fast receive, open packs
+//	                            |
+//	      poll command channel -+- a lone fragment? handler, and done (fast receive)
+//	                            |
+//	      poll data channel ----+- likewise; large fragments land
+//	                            |
+//	                            |    handlers, ACKs and handshakes are handled as they come
+//	                            v
+//	callOut: functions of what has ended   outbox    so that what they send leaves in this pass
+//	expire:  timers that ran out           timers    after the polls: an answer may have come
+//	sendAgain, serve: lost, then new       scheduler before the ACKs, which ride on it
+//	acknowledge: ACKs that found no ride   acks
+//	flush, postReceives                    port      one call into the fabric for all of it
+//	callOut, removeAddrs, publish          outbox, port, counters
 func (m *Module) progress() (int, error) {
 	m.pass++
 	m.stats.counters[CntPasses]++
@@ -91,8 +107,9 @@ func (m *Module) handle(c *channel, comp *fabric.Completion) {
 }
 
 // Deadline is the instant by which Progress must be called again even if nothing arrives: at or
-// before now if there is work to do, Never if there is none. Work that lacks a buffer, or room in a
-// channel, waits for the packet or the completion that brings it.
+// before now if there is work to do, Never if there is none. It is the least of what the parts say.
+// Work that lacks a buffer, or room in a channel, waits for the packet or the completion that
+// brings it.
 func (m *Module) Deadline() Time {
 	if m.deferred.pending || m.port.pending() || m.sched.ready() || m.outbox.due() ||
 		m.seg.ResendsWaiting() > 0 && m.data.room() > 0 {

@@ -88,13 +88,13 @@ func (r *Region) Close() { r.m.regions.exposed.Remove(uint64(r.handle)) }
 
 // target returns the n bytes at offset of the region named by a handle from the wire; false if
 // there is no such region, they are not inside it, or it may not be written.
-func (t *regions) target(h Handle, offset uint64, n int) ([]byte, bool) {
-	r, ok := t.exposed.Get(uint64(h))
-	if !ok || r.rights&RemoteWrite == 0 ||
-		offset > uint64(len(r.mem)) || uint64(n) > uint64(len(r.mem))-offset {
+func (r *regions) target(h Handle, offset uint64, n int) ([]byte, bool) {
+	to, ok := r.exposed.Get(uint64(h))
+	if !ok || to.rights&RemoteWrite == 0 ||
+		offset > uint64(len(to.mem)) || uint64(n) > uint64(len(to.mem))-offset {
 		return nil, false
 	}
-	return r.mem[offset:][:n], true
+	return to.mem[offset:][:n], true
 }
 
 // acceptPut writes a packet of a put into its region, or refuses it for good.

@@ -1,0 +1,118 @@
+package btl
+
+import "time"
+
+// The rules of the handshake: what happened goes in, what is to be done comes out. Nothing here
+// looks at a module or changes anything; connect.go and meet.go do as they are told. Which end of a
+// peer an endpoint deals with is most of it: peers may connect to each other at the same time, give
+// up, connect again, and restart, while their Hellos overtake each other.
+//
+//	             Connect                 a peer's Hello
+//	                |                          |
+//	                v                          v
+//	           connecting <---validate--- accepting (half open)
+//	                |     four probes made the round trip
+//	                v
+//	           connected ---> lingering (the peer said goodbye) ---> ended
+
+// handshake is what an endpoint keeps while it is not connected.
+type handshake struct {
+	until     Time          // then it has failed; on the axis of clock.nowUnpaused
+	interval  time.Duration // to the next round of Hellos: doubles
+	expected  uint64        // incarnation to reach
+	offered   uint64        // tag of the peer's end that was told this endpoint's tag, 0 if none was
+	proven    uint8         // probes known to have made the round trip
+	contested bool          // another end of the peer than the one in offered has proven itself
+	bound     bool          // the peer's tag and first sequence number are known
+	confirmed bool          // the peer is known to know it too
+}
+
+func newHandshake() *handshake { return &handshake{interval: helloIntervalMin} }
+
+// helloFrom is what an endpoint knows when a Hello or HelloAck with its tag comes, from an end of
+// the right life of the peer.
+type helloFrom struct {
+	state   endpointState
+	settled bool // the handshake is over
+	bound   bool // the endpoint deals with an end of the peer
+	same    bool // it is that end
+	free    bool // no other end of the peer was told the endpoint's tag
+	stale   bool // the end that it deals with may be gone
+	lower   bool // of the two modules this one's incarnation is not the higher one
+}
+
+// claim is what becomes of an end that proves to know an endpoint's tag.
+type claim uint8
+
+const (
+	claimIgnored   claim = iota // it is another end's
+	claimTaken                  // it is the end that the endpoint deals with
+	claimBinds                  // from now on it is
+	claimRestarts               // neither: the endpoint begins again under a new tag
+	claimContested              // as before, but not both sides at once: this one waits for a while
+)
+
+// claim says whether the end that has sent a packet of a handshake with the endpoint's tag is the
+// one that the endpoint deals with. An endpoint that deals with none yet takes it. It deals with
+// one only: two that both think themselves connected to it would mix their packets.
+func (f *helloFrom) claim() claim {
+	switch {
+	case f.same && (f.bound || f.settled):
+		return claimTaken
+	case f.settled || f.bound && f.state != stateConnecting:
+		return claimIgnored
+	case f.free: // the end that it was bound to was told no tag, and cannot be connected
+		return claimBinds
+	case f.bound && !f.stale:
+		return claimIgnored
+	case f.bound || f.lower:
+		return claimRestarts
+	}
+	return claimContested
+}
+
+// proof is what is known when the peer of a half-open endpoint proves its address: the endpoint
+// that the address led to before, if there is one and it is another.
+type proof struct {
+	known    bool // there is
+	sameLife bool // of the peer
+	state    endpointState
+	newer    bool // it was made after the half-open one
+	named    bool // the caller is connecting to it by name
+	told     bool // an end of the peer was told its tag, or is the one that it deals with
+}
+
+// proofOutcome is what becomes of both.
+type proofOutcome uint8
+
+const (
+	outcomeAlone      proofOutcome = iota // the half-open one goes on, and the address leads to it
+	outcomeLate                           // what proves it is of a life that is over: it ends
+	outcomeUndecided                      // both go on: the other may be of the later life
+	outcomeRestarted                      // it goes on, the other ends: its life is over
+	outcomeSupersedes                     // it goes on, the other is asked whether it is there still
+	outcomeMerges                         // the other, that nobody knows of, takes its place
+)
+
+// outcome decides by the lives of the peer. Who is connected to a life that was found later knows
+// better than a late proof. A caller that connects by name since the half-open one was made may
+// know of the later life; who connects will tell. (A name that was known before the half-open one
+// had its tag is of a life before the one that has returned the tag.)
+func (p *proof) outcome() proofOutcome {
+	connected, connecting := p.state == stateConnected, p.state == stateConnecting
+	switch {
+	case !p.known:
+		return outcomeAlone
+	case !p.sameLife && connected && p.newer:
+		return outcomeLate
+	case !p.sameLife && connecting && p.named && p.newer:
+		return outcomeUndecided
+	case !p.sameLife:
+		return outcomeRestarted
+	case connected:
+		return outcomeSupersedes
+	case connecting && !p.told:
+		return outcomeMerges
+	}
+	return outcomeAlone
+}

@@ -321,7 +321,7 @@ func TestLandingEndsElsewhere(t *testing.T) {
 	s.run(4)
 	s.chunk(s.next.Add(1), 1, size, room, part('b'))
 	s.run(4)
-	if !s.m.landing.told {
+	if !s.m.landing.armed {
 		t.Fatal("the provider has been told no landing")
 	}
 	s.raw(0, encode(frag.Header{

@@ -36,6 +36,7 @@ type Endpoint struct {
 	rcv reliability.Receiver
 	asm frag.Assembler
 	link
+	expects expectation // of chunks that arrive
 	sending
 	ackDebt
 	liveness

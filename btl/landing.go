@@ -2,6 +2,7 @@ package btl
 
 import (
 	"errors"
+	"fmt"
 
 	"gobtl/fabric"
 	"gobtl/frag"
@@ -17,22 +18,39 @@ import (
 // fragment's memory, no other fragment begun, no handler called and no endpoint ended before: the
 // first packet of a batch that is not as expected has all those behind it put together.
 
+// Each endpoint has its own expectation, so that several may send large fragments at a time. A poll
+// has one landing: that of the endpoint from which the next chunks are expected, which is the one
+// that came after the latest one the last times.
+
+// expectation is which chunk of an endpoint is expected next.
+type expectation struct {
+	fragID uint32
+	offset uint32 // of the chunk in its fragment
+	missed uint32 // polls that brought something else instead, one after the other
+	open   bool   // there is one that is expected
+	begins bool   // it would be the first of its fragment
+	bytes  uint32 // size of the large fragment that became whole last
+	// next is the tag of the endpoint whose chunks the poll after one with this one's brings; rival
+	// that of another one which the latest such poll has brought. One that comes twice is the next.
+	next, rival uint64
+}
+
 // landing is what the data channel expects.
 type landing struct {
-	lander fabric.Lander // nil: the provider cannot do it
-	told   bool          // it has been told a landing
-	pause  int           // polls without a landing, after one that was of no use
-	ended  bool          // a fragment of large packets is whole, and nothing was polled since
+	lander    fabric.Lander // nil: the provider cannot do it
+	armed     bool          // it has been told a landing
+	pause     int           // polls without a landing, after one that was of no use
+	justWhole bool          // a fragment of large packets is whole, and nothing was polled since
+	learned   bool          // who came after the latest one is known of this poll
 
-	tag    uint64 // of the endpoint whose chunk came last; 0: none is expected
-	fragID uint32
-	offset uint32 // of the next one
-	begins bool   // it would be the first of its fragment
-	mem    []byte // what was told: from there on
+	tag    uint64 // of the endpoint from which the next poll may bring what it expects; 0: of none
+	latest uint64 // of the one whose chunk came last
+	before uint64 // and of the one that was it when this poll began
 
-	lastTag   uint64 // of the endpoint whose large fragment became whole last
-	lastBytes uint32 // and the fragment's size
-	guessMin  uint32 // size from which on the beginning of the next one is expected
+	aim *Endpoint // whose landing this poll has; no longer than until its completions are handled
+	mem []byte    // and its memory, from the expected chunk on
+
+	guessMin uint32 // size from which on the beginning of a fragment is expected
 }
 
 // guessBytesMin is the size from which on it saves time that the first chunks of a fragment land,
@@ -42,6 +60,10 @@ const guessBytesMin = 32 << 10
 // landingBytesMax bounds a landing.
 const landingBytesMax = 1 << 20
 
+// missedMax is the number of polls in a row that have brought something else than what was
+// expected: then it is expected no more, until some of it comes.
+const missedMax = 2
+
 // landingPause is the number of polls without a landing after one that had packets in it which were
 // not expected: of two peers that both send large fragments, say.
 const landingPause = 2
@@ -50,32 +72,52 @@ const landingPause = 2
 // many that the network has sent as one, whatever it asks for.
 const aloneBytesMin = 16 << 10
 
-// came notes that the chunk in h has come, which may have made its fragment whole.
-func (l *landing) came(ep *Endpoint, h *frag.Header, whole bool) {
+// chunkCame notes that the chunk in h has come, which may have made its fragment whole. After two
+// of one size from an endpoint a third is expected: then its first chunks land, too, in the buffer
+// that it will get.
+func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
+	l, x := &m.landing, &ep.expects
+	if l.lander == nil || !ep.lands() {
+		return
+	}
+	x.missed = 0
 	if whole {
-		l.over(ep, h)
+		l.justWhole = ep.mtu >= aloneBytesMin
+		x.begins = h.SizeBytes >= l.guessMin && x.bytes == h.SizeBytes
+		x.open, x.fragID, x.offset, x.bytes = x.begins, h.FragID+1, 0, h.SizeBytes
 	} else {
-		l.expect(h)
+		x.open, x.begins = true, false
+		x.fragID, x.offset = h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
 	}
-}
-
-// over notes that the chunk in h has made a large fragment whole. After two of one size and sender
-// a third is expected: then its first chunks land, too, in the buffer that it will get.
-func (l *landing) over(ep *Endpoint, h *frag.Header) {
-	l.ended = l.lander != nil && ep.mtu >= aloneBytesMin
-	l.begins = l.lander != nil && h.SizeBytes >= l.guessMin &&
-		l.lastTag == h.Conn && l.lastBytes == h.SizeBytes
-	l.lastTag, l.lastBytes = h.Conn, h.SizeBytes
+	m.learn(ep)
 	l.tag = 0
-	if l.begins {
-		l.tag, l.fragID, l.offset = h.Conn, h.FragID+1, 0
+	if next := m.lookup(x.next); next != nil && next.expects.open {
+		l.tag = x.next
+	} else if x.open {
+		l.tag = ep.tag
 	}
 }
 
-// expect notes that the chunk in h has come, and its fragment is not whole.
-func (l *landing) expect(h *frag.Header) {
-	l.tag, l.fragID, l.offset = h.Conn, h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
-	l.begins = false
+// learn notes who has come in this poll after the one that came last in those before.
+func (m *Module) learn(ep *Endpoint) {
+	l := &m.landing
+	l.latest = ep.tag
+	if l.learned {
+		return
+	}
+	l.learned = true
+	before := m.lookup(l.before)
+	if before == nil {
+		return
+	}
+	switch x := &before.expects; {
+	case x.next == ep.tag:
+		x.rival = 0
+	case x.rival == ep.tag:
+		x.next, x.rival = ep.tag, 0
+	default:
+		x.rival = ep.tag
+	}
 }
 
 // pollLanding is poll for the data channel while large fragments arrive.
@@ -87,13 +129,13 @@ func (m *Module) pollLanding(c *channel, limit int) (got int, err error) {
 	if got, err = c.ep.Poll(c.comps[:limit]); err != nil || l.mem == nil {
 		return got, err
 	}
-	l.ended = false
+	l.justWhole = false
 	// What the provider could not report yet lies in the landing too: it is taken now, before anything
 	// is done with the memory. One at a time, for a poll that finds room takes in further datagrams.
 	// There are no more than receive buffers and sends posted, which is what comps holds.
 	for n := got; n == limit; got += n {
 		if l.lander.Land(nil, 0) {
-			l.told = false
+			l.armed = false
 			break
 		}
 		if limit = 1; got == len(c.comps) {
@@ -109,37 +151,50 @@ func (m *Module) pollLanding(c *channel, limit int) (got int, err error) {
 // land tells the provider where the next chunk belongs, if one is expected.
 func (m *Module) land(bulk bool) error {
 	l := &m.landing
-	l.mem = nil
+	l.mem, l.aim = nil, nil
+	l.before, l.learned = l.latest, false
 	if l.pause > 0 {
 		l.pause--
 		bulk = false
 	}
 	if bulk && l.tag != 0 {
-		ep := m.lookup(l.tag)
-		switch {
-		case ep == nil || ep.state != stateConnected:
-			l.tag, l.begins = 0, false
-		case l.begins:
-			if l.mem = ep.asm.Anticipate(l.lastBytes, landingBytesMax); l.mem == nil {
-				l.tag, l.begins = 0, false
-			}
-		default:
-			l.mem = ep.asm.Landing(l.fragID, l.offset, landingBytesMax)
+		l.aim = m.lookup(l.tag)
+		if l.aim != nil {
+			l.mem = l.aim.landing()
+		}
+		if l.mem == nil {
+			l.tag, l.aim = 0, nil
 		}
 	}
-	if l.mem == nil && !l.told {
+	if l.mem == nil && !l.armed {
 		return nil
 	}
 	if l.lander.Land(l.mem, frag.ChunkHeaderBytes) {
-		l.told = l.mem != nil
+		l.armed = l.mem != nil
 		return nil
 	}
 	// Datagrams of polls without a landing may wait; of one with a landing none is left.
-	l.mem = nil
-	if l.told {
+	l.mem, l.aim = nil, nil
+	if l.armed {
 		return errSurplus
 	}
 	return nil
+}
+
+// landing is the memory for the chunks that are expected of an endpoint, nil if there is none.
+func (ep *Endpoint) landing() (mem []byte) {
+	x := &ep.expects
+	switch {
+	case ep.state != stateConnected || !x.open:
+		x.open, x.begins = false, false
+	case !x.begins:
+		return ep.asm.Landing(x.fragID, x.offset, landingBytesMax)
+	default:
+		if mem = ep.asm.Anticipate(x.bytes, landingBytesMax); mem == nil {
+			x.open, x.begins = false, false
+		}
+	}
+	return mem
 }
 
 // errSurplus is of a provider that breaks the contract of package fabric.
@@ -147,7 +202,12 @@ var errSurplus = errors.New("more completions than were posted")
 
 // handleLanded books a batch of which some may have landed.
 func (m *Module) handleLanded(c *channel, comps []fabric.Completion) {
-	base := m.landing.offset
+	m.handleAimed(c, comps)
+	m.landing.aim = nil
+}
+
+func (m *Module) handleAimed(c *channel, comps []fabric.Completion) {
+	base := m.landing.aim.expects.offset
 	for len(comps) > 0 {
 		if comps[0].Op == fabric.OpSend {
 			m.handle(c, &comps[0])
@@ -156,7 +216,7 @@ func (m *Module) handleLanded(c *channel, comps []fabric.Completion) {
 		}
 		count := m.receiveLanded(comps, base)
 		if count == 0 {
-			m.rescue(comps)
+			m.unsplit(comps)
 			for i := range comps {
 				m.handle(c, &comps[i])
 			}
@@ -170,27 +230,40 @@ func (m *Module) handleLanded(c *channel, comps []fabric.Completion) {
 	}
 }
 
-// rescue puts what landed back behind the rest of its packet. A guess at what begins is given up by
-// whatever comes instead, landed or not: lone packets are to be received fast again.
-func (m *Module) rescue(comps []fabric.Completion) {
+// unsplit puts what landed back behind the rest of its packet. A guess at what begins is given up
+// by whatever comes instead, landed or not: lone packets are to be received fast again.
+func (m *Module) unsplit(comps []fabric.Completion) {
 	l := &m.landing
-	guess := l.begins
+	guess := l.aim.expects.begins
 	if guess && len(comps) > 0 {
-		l.tag, l.begins = 0, false
+		m.expectNothing(l.aim)
 	}
+	missed := false
 	for i := range comps {
 		comp := &comps[i]
 		if comp.Landed == 0 || comp.Op != fabric.OpRecv {
 			continue
 		}
-		if !guess {
-			l.pause = landingPause
-		}
+		missed = true
 		landed := comp.Landed
 		comp.Landed = 0
 		if b := m.arena.Bytes(comp.Buf); int(comp.Len) <= len(b) { // else it is dropped as truncated
 			copy(b[comp.Len-landed:comp.Len], l.mem[comp.LandedOff:])
 		}
+	}
+	if missed && !guess {
+		l.pause = landingPause
+		if l.aim.expects.missed++; l.aim.expects.missed >= missedMax {
+			m.expectNothing(l.aim)
+		}
+	}
+}
+
+// expectNothing gives up what is expected of an endpoint.
+func (m *Module) expectNothing(ep *Endpoint) {
+	ep.expects.open, ep.expects.begins = false, false
+	if m.landing.tag == ep.tag {
+		m.landing.tag = 0
 	}
 }
 
@@ -201,12 +274,12 @@ func (m *Module) rescue(comps []fabric.Completion) {
 func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count int) {
 	var in arrival
 	l, h := &m.landing, &in.Header
-	if l.mem == nil || !m.decodeLanded(&comps[0], &in) ||
-		h.Conn != l.tag || h.FragID != l.fragID || h.OffsetBytes != base+comps[0].LandedOff {
+	ep, x := l.aim, &l.aim.expects
+	if l.mem == nil || !m.decodeLanded(&comps[0], &in) || h.Conn != ep.tag || !x.open ||
+		h.FragID != x.fragID || h.OffsetBytes != base+comps[0].LandedOff {
 		return 0
 	}
-	ep := m.lookup(h.Conn)
-	if ep == nil || ep.state != stateConnected || ep.hs != nil || len(ep.refusals) > 0 ||
+	if ep.state != stateConnected || ep.hs != nil || len(ep.refusals) > 0 ||
 		m.handlers[h.Tag] == nil || ep.rcv.Check(h.Seq) != reliability.Accept ||
 		h.Flags&frag.FlagAck != 0 && !ep.snd.Plausible(h.Ack) {
 		return 0
@@ -228,17 +301,14 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 	m.acceptedRun(ep, h, count)
 	h.OffsetBytes += uint32(count-1) * uint32(h.PayloadLen) // the last one's
 	if msg == nil && !ep.byeSeen {
-		l.expect(h)
+		m.chunkCame(ep, h, false)
 		return count
 	}
-	m.rescue(comps[count:])
-	l.tag = 0
+	m.unsplit(comps[count:])
+	m.chunkCame(ep, h, msg != nil)
 	if msg != nil {
-		l.over(ep, h)
 		m.deliver(ep, msg.Tag, msg.Bytes)
 		msg.Release()
-	} else {
-		l.expect(h)
 	}
 	m.checkBye(ep)
 	return count
@@ -246,12 +316,12 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 
 // addLanded adds count chunks that have landed, of which h is the first.
 func (m *Module) addLanded(ep *Endpoint, h *frag.Header, count int) (*frag.Message, error) {
-	l := &m.landing
-	if !l.begins {
+	l, x := &m.landing, &ep.expects
+	if !x.begins {
 		return ep.asm.AddLanded(h, int(h.PayloadLen), count-1)
 	}
 	msg, err := ep.asm.BeginLanded(h, int(h.PayloadLen), count-1, h.Seq == ep.rcv.Next(), l.mem)
-	l.begins = err != nil
+	x.begins = err != nil
 	return msg, err
 }
 
@@ -265,4 +335,21 @@ func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
 	ep.rcv.Unread(m.rxQueuedMax)
 	m.acks.owe(ep, m.now)
 	m.stats.counters[CntRecvChunk] += uint64(count)
+}
+
+// checkLanding looks at what is expected, between two polls.
+func (m *Module) checkLanding(*checker) error {
+	if m.landing.aim != nil {
+		return errors.New("a landing outlives its poll")
+	}
+	for slot, ep := range m.slots.Values() {
+		if ep == nil {
+			continue
+		}
+		if x := &ep.expects; x.begins && !x.open || x.open && (m.landing.lander == nil || !ep.lands()) ||
+			x.missed >= missedMax && x.open {
+			return fmt.Errorf("endpoint %d expects %+v", slot, *x)
+		}
+	}
+	return nil
 }

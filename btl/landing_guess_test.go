@@ -40,8 +40,8 @@ func TestLandingGuessEnds(t *testing.T) {
 			})
 		}
 	}
-	if !b.m.landing.begins || got != 2 {
-		t.Fatalf("%d messages came, a third is expected: %v", got, b.m.landing.begins)
+	if !b.ep.expects.begins || got != 2 {
+		t.Fatalf("%d messages came, a third is expected: %v", got, b.ep.expects.begins)
 	}
 	const lone = 10
 	before := b.m.stats.Get(CntFastReceives)
@@ -51,7 +51,7 @@ func TestLandingGuessEnds(t *testing.T) {
 	if n := b.m.stats.Get(CntFastReceives) - before; n != lone-1 || got != 2+lone {
 		t.Errorf("%d of %d lone packets received fast, %d delivered", n, lone, got-2)
 	}
-	if b.m.landing.told || b.m.landing.begins {
+	if b.m.landing.armed || b.ep.expects.begins {
 		t.Errorf("something is expected still: %+v", b.m.landing)
 	}
 	if err := b.m.Check(); err != nil {
@@ -136,24 +136,29 @@ func TestLandingOver(t *testing.T) {
 		{"two of other sizes", []whole{{1, 100}, {1, 101}}, false},
 		{"two of other peers", []whole{{1, 100}, {2, 100}}, false},
 		{"two and one", []whole{{1, 100}, {1, 100}, {1, 99}}, false},
-		{"with another in between", []whole{{1, 100}, {2, 100}, {1, 100}}, false},
+		{"with another in between", []whole{{1, 100}, {2, 100}, {1, 100}}, true},
 		{"two behind others", []whole{{2, 107}, {2, 107}, {1, 100}, {1, 100}}, true},
 	} {
-		l := landing{lander: &nullEndpoint{}, guessMin: 100}
-		other := landing{guessMin: 100}
-		for i, w := range c.came {
-			h := frag.Header{Conn: w.conn, SizeBytes: w.size, FragID: ^uint32(0) - 1 + uint32(i)}
-			l.over(&Endpoint{route: route{mtu: aloneBytesMin}}, &h)
-			other.over(&Endpoint{route: route{mtu: aloneBytesMin}}, &h)
-			if l.begins && l.fragID != h.FragID+1 {
-				t.Errorf("%s: fragment %d is expected behind %d", c.name, l.fragID, h.FragID)
+		for _, lander := range []fabric.Lander{&nullEndpoint{}, nil} {
+			m := &Module{landing: landing{lander: lander, guessMin: 100}}
+			m.slots.Init(slotBits, 3)
+			for range 3 { // those with the numbers 1 and 2 are the peers
+				ep := &Endpoint{route: route{mtu: aloneBytesMin}}
+				ep.tag, _ = m.slots.Add(0, ep)
 			}
-		}
-		if l.begins != c.begins || (l.tag != 0) != c.begins || !l.ended {
-			t.Errorf("%s: %+v", c.name, l)
-		}
-		if other.begins || other.tag != 0 || other.ended {
-			t.Errorf("%s, without landings: %+v", c.name, other)
+			var last *expectation
+			for i, w := range c.came {
+				h := frag.Header{Conn: w.conn, SizeBytes: w.size, FragID: ^uint32(0) - 1 + uint32(i)}
+				m.chunkCame(m.slots.At(uint32(w.conn)), &h, true)
+				last = &m.slots.At(uint32(w.conn)).expects
+				if last.begins && last.fragID != h.FragID+1 {
+					t.Errorf("%s: fragment %d is expected behind %d", c.name, last.fragID, h.FragID)
+				}
+			}
+			l, begins := &m.landing, c.begins && lander != nil
+			if last.begins != begins || (l.tag != 0) != begins || l.justWhole != (lander != nil) {
+				t.Errorf("%s, landings: %v: %+v, %+v", c.name, lander != nil, *l, *last)
+			}
 		}
 	}
 }
@@ -180,7 +185,7 @@ func TestLandingGuessKeepsReserve(t *testing.T) {
 		chunk(s.next+1, id+1, 1)
 		s.next = s.next.Add(2)
 	}
-	if !s.m.landing.begins {
+	if !s.m.slots.At(0).expects.begins {
 		t.Fatal("nothing is expected")
 	}
 	chunk(s.next+2, 3, 0)

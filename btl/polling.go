@@ -90,11 +90,11 @@ func (m *Module) receiveAll(mayFast bool) (n int, fast bool, err error) {
 		return 0, false, nil
 	}
 	more := true
-	if l := &m.landing; l.tag == 0 && (c.idle > 0 || l.ended) {
+	if l := &m.landing; l.tag == 0 && (c.idle > 0 || l.justWhole) {
 		// A lone packet is delivered, and answered, before the poll that finds nothing behind it. And
 		// behind the first packet of a large fragment the others can land already.
-		l.ended = false
-		if c.idle > 0 && mayFast && !l.told {
+		l.justWhole = false
+		if c.idle > 0 && mayFast && !l.armed {
 			more, fast, err = m.pollFirst(c, &n)
 		} else {
 			more, err = m.poll(c, 1, &n)

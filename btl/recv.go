@@ -63,9 +63,7 @@ func (m *Module) acceptChunk(in *arrival) {
 		return
 	}
 	m.accepted(ep, h)
-	if ep.lands() {
-		m.landing.came(ep, h, msg != nil)
-	}
+	m.chunkCame(ep, h, msg != nil)
 	if msg != nil {
 		m.deliver(ep, msg.Tag, msg.Bytes)
 		msg.Release()

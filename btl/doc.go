@@ -10,17 +10,43 @@
 // otherwise (Stats, Wake). Nothing happens between two calls of Progress: no goroutine, no lock, no
 // clock. A Runner wraps a module for ordinary programs: any goroutine, context, blocking calls.
 //
-// # The life of a message
+// # The life of a packet
 //
-//	Send        send.go       tiny and alone: posted at once, else the endpoint's queue
-//	pack        pack.go       small ones behind it share a packet, which the next pass sends
-//	serve       flow.go       endpoints in turn; send.go: header, payload, number, timer, post
-//	again       resend.go     what is lost or refused: with a fresh ACK, by the data channel
-//	Progress    progress.go   one pass: receive, expire timers, send again, send new, acknowledge
-//	land        landing.go    chunks that come as expected are put into their place by the provider
-//	receive     recv.go       decode, find the endpoint, process the ACK, test the window, deliver
-//	acknowledge ack.go        piggy-backed on whatever goes to the peer, else alone after 50 us
-//	complete    ack.go        an ACK frees segments; a fragment without any left is done
+//	Send, SendImmediate          send.go        at once, into a pack, or into a queue
+//	     |         |
+//	     |      to-send lists    flow.go        endpoints in turn
+//	     |         |
+//	     +----+----+    pack.go, send.go        which fragments, on which channel
+//	          |
+//	       packet       egress.go               a value: header, endpoint, fragment, send buffer
+//	          |
+//	        seal        link.go                 number, ACK that rides on it, timer
+//	          |
+//	        write       egress.go               the header's bytes: here, and nowhere else
+//	          |
+//	     channel.batch  channel.go  ---> Post ----------------------> the other side's
+//	          |                                                             |
+//	        txDone      buffers.go  <--- Poll, a send has completed         |
+//	          |                                                             |
+//	   in flight  --->  resend.go   lost, refused: refresh, Post again      |
+//	          |                                                             |
+//	       release      ack.go      acknowledged, or confirmed: the         |
+//	                                fragment ends with its last packet      |
+//	                                                                        |
+//	  Poll  <---------------------------------------------------------------+
+//	    |           landing.go      chunks that come as expected stand in their place already
+//	  decode        ingress.go      an arrival: header, endpoint, payload; or a counted drop
+//	    |
+//	  admit         link.go         its ACK, its number: is it news?
+//	    |
+//	  accept        recv.go         handler, put, chunk, pack: taken over, or refused
+//	    |
+//	  accepted      link.go         an ACK may cover it from now on, and is owed
+//	    |
+//	  deliver       recv.go         the handler of its tag, when the fragment is whole
+//
+// link_seq.go and link_counted.go have what differs between a fabric that may lose packets and one
+// that does not.
 //
 // A module has two channels, each with its own endpoint and queues. Command carries ACKs and
 // fragments that fit a tiny datagram; it is polled first. Data carries the rest, and everything

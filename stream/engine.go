@@ -259,9 +259,9 @@ func (e *Engine) onNotice(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	if !ok {
 		return
 	}
-	if n.kind == noticeCredit {
+	if n.kind == noticeCredit || n.kind == noticeTaken {
 		if k := e.linkOf(ep, n.key); k != nil {
-			k.credited(n.ordinal)
+			k.notice(n)
 		}
 		return
 	}

@@ -30,7 +30,8 @@ type link struct {
 	state  linkState
 	err    error
 	pace   pacer     // of the reliable mode: each receiver is sent to for itself
-	heard  mono.Time // of the reliable mode: when it last made progress, or had nothing to do
+	heard  mono.Time // when it last made progress, or had nothing to do
+	taken  uint64    // datagrams that the receiver has told to have taken in, after the end
 
 	// Of the unreliable mode.
 	addr          fabric.Addr

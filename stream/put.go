@@ -90,11 +90,14 @@ func (s *Sender) putAll(now mono.Time) (n int) {
 	return n
 }
 
-// credited learns how far the receiver's ring is free.
-func (k *link) credited(ordinal uint64) {
-	if k.s.cast == nil && ordinal > k.credit && ordinal-k.s.cfg.First <= ordinalsMax {
-		k.credit = ordinal
-		k.heard = k.s.e.now
+// notice takes one from the receiver: how far its ring is free, or that it goes on after the end.
+func (k *link) notice(n notice) {
+	switch {
+	case n.kind == noticeTaken && n.ordinal > k.taken:
+		k.taken, k.heard = n.ordinal, k.s.e.now
+	case n.kind == noticeCredit && k.s.cast == nil && n.ordinal > k.credit &&
+		n.ordinal-k.s.cfg.First <= ordinalsMax:
+		k.credit, k.heard = n.ordinal, k.s.e.now
 	}
 }
 

@@ -26,7 +26,9 @@ type Receiver struct {
 	exposed *btl.Region
 	credit  uint64 // told to the sender
 	end     *ending
-	heard   mono.Time // when a datagram came latest
+	heard   mono.Time // when a datagram came latest, or waited for a region
+	moved   mono.Time // when one was taken in latest
+	takenAt mono.Time // when the sender was told so, after its end
 	doneAt  mono.Time // when the report was sent
 	drops   uint64    // of the sockets, before the stream began
 	dropsAt mono.Time // when they were looked at
@@ -194,6 +196,7 @@ func (r *Receiver) datagram(h header, payload []byte, landed bool) bool {
 	if res == resultBlocked {
 		return false
 	}
+	r.moved = now
 	r.stats.Datagrams++
 	if r.stats.FirstNs == 0 {
 		r.stats.FirstNs = int64(now)
@@ -254,6 +257,11 @@ func (r *Receiver) progress(now mono.Time) {
 			r.grant()
 		} else if r.blocked() {
 			r.heard = now
+			if now.Sub(max(r.moved, r.begun)) > r.cfg.Timeout {
+				r.fail(fmt.Errorf("%w: no free region for %v", ErrStalled, r.cfg.Timeout))
+				return
+			}
+			r.tellTaken(now)
 		}
 		if r.end != nil && (r.asm.complete() || now.Sub(r.heard) > r.cfg.Grace) {
 			r.report(now)
@@ -268,6 +276,14 @@ func (r *Receiver) progress(now mono.Time) {
 	case stateDone:
 	}
 	r.publish(now)
+}
+
+// tellTaken lets a sender that waits for the report know that this side goes on, slowly.
+func (r *Receiver) tellTaken(now mono.Time) {
+	if r.end != nil && now.Sub(r.takenAt) >= noticeEvery {
+		r.takenAt = now
+		r.e.sendNotice(r.ep, notice{noticeTaken, r.key, r.stats.Datagrams})
+	}
 }
 
 // blocked says whether datagrams wait for a free region.

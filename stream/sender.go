@@ -327,9 +327,20 @@ func (s *Sender) awaitReports(now mono.Time) {
 	switch {
 	case ready == 0:
 		s.over(s.lost)
-	case now.Sub(s.ended) > s.cfg.Timeout+time.Second:
+	case now.Sub(s.quiet()) > s.cfg.Timeout+time.Second:
 		s.fail(fmt.Errorf("%w: no report from %d receivers", ErrTimeout, ready))
 	}
+}
+
+// quiet is since when no receiver has made progress after the end.
+func (s *Sender) quiet() mono.Time {
+	t := s.ended
+	for _, k := range s.links {
+		if k.state == linkReady {
+			t = max(t, k.heard)
+		}
+	}
+	return t
 }
 
 // fail ends the stream with an error, of which the receivers are told.

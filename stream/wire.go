@@ -147,6 +147,7 @@ const (
 	noticeSkip   = 2 // -> receiver: all ordinals below that are not in place were given up (reliable)
 	noticeSent   = 3 // -> receiver: all ordinals below have been sent (unreliable)
 	noticeCredit = 4 // <- sender: ordinals below may be put (reliable)
+	noticeTaken  = 5 // <- sender: after the end, how many datagrams were taken in by now (unreliable)
 )
 
 // notice is 24 bytes: kind, key, ordinal.

@@ -3,7 +3,9 @@ package stream
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	"gobtl/btl"
 	"gobtl/fabric"
@@ -242,16 +244,21 @@ func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// failedError is what a peer says of its failure, as text of bounded length on one line.
+// failedError is what a peer says of its failure.
 func failedError(reason string) error {
+	return fmt.Errorf("%w: %s", ErrPeerFailed, oneLine(reason))
+}
+
+// oneLine makes text of a stranger fit for a terminal: bounded, printable, on one line.
+func oneLine(text string) string {
 	const most = 300
-	clean := []rune(reason)
+	clean := []rune(strings.TrimSpace(text))
 	for i, r := range clean {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) {
 			clean[i] = ' '
 		}
 	}
-	return fmt.Errorf("%w: %s", ErrPeerFailed, string(clean[:min(len(clean), most)]))
+	return string(clean[:min(len(clean), most)])
 }
 
 func (e *Engine) onNotice(ep *btl.Endpoint, _ btl.Tag, data []byte) {

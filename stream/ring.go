@@ -158,6 +158,9 @@ func (r *Ring) set(i, w int, v uint64) { atomic.StoreUint64(r.word(i, w), v) }
 // receiver's reader.
 func (r *Ring) Populated(i int) bool { return r.get(i, wordState) == regionPopulated }
 
+// Free says whether region i is the program's to fill: on the sending side.
+func (r *Ring) Free(i int) bool { return r.get(i, wordState) == regionFree }
+
 // SetPopulated is how a producer says that region i is full, and a reader (with false) that it is
 // done with it. Any goroutine may call it, for regions that are its to give.
 func (r *Ring) SetPopulated(i int, populated bool) {

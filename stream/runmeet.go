@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 )
@@ -29,11 +30,23 @@ func pause(ctx context.Context) error {
 // Meeting is an address at which peers come to exchange identities, one line each over TCP.
 type Meeting struct {
 	listener net.Listener
-	lines    time.Duration
+	guests   chan guest
+	closed   chan struct{}
+	close    sync.Once
 }
 
-// meetLine is the time that a peer has for its line.
-const meetLine = 5 * time.Second
+// guest is one who has come and said a line.
+type guest struct {
+	conn net.Conn
+	line string
+}
+
+const (
+	// meetLine is the time that a peer has for its line, and that it waits for an Exchange.
+	meetLine = 5 * time.Second
+	// guestsMax bounds those who are there at once; more wait outside.
+	guestsMax = 64
+)
 
 // Listen opens a meeting at "host:port"; port 0 picks one. It listens until Close.
 func Listen(address string) (*Meeting, error) {
@@ -41,81 +54,92 @@ func Listen(address string) (*Meeting, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrExchange, err)
 	}
-	return &Meeting{listener: l, lines: meetLine}, nil
+	m := &Meeting{listener: l, guests: make(chan guest), closed: make(chan struct{})}
+	go m.accept()
+	return m, nil
 }
 
 // Addr is the address to connect to.
 func (m *Meeting) Addr() net.Addr { return m.listener.Addr() }
 
 // Close ends the meeting.
-func (m *Meeting) Close() error { return m.listener.Close() }
+func (m *Meeting) Close() error {
+	m.close.Do(func() { close(m.closed) })
+	return m.listener.Close()
+}
 
-// Exchange waits for the next peer and swaps identities with it. Those who do not say who they are
-// in five seconds, or have the wrong role, are sent away, with a line that says so, and keep nobody
-// else waiting: several may be heard at once.
-func (m *Meeting) Exchange(ctx context.Context, mine Identity) (Identity, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	found := make(chan Identity)
-	failed := make(chan error, 1)
-	var guests sync.WaitGroup
-	accepting := context.AfterFunc(ctx, func() {
-		if l, ok := m.listener.(*net.TCPListener); ok {
-			_ = l.SetDeadline(time.Unix(1, 0)) // ends Accept
+func (m *Meeting) accept() {
+	room := make(chan struct{}, guestsMax)
+	for {
+		conn, err := m.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
 		}
-	})
-	defer accepting()
-	if l, ok := m.listener.(*net.TCPListener); ok {
-		_ = l.SetDeadline(time.Time{})
-	}
-	go func() {
-		const guestsMax = 64
-		room := make(chan struct{}, guestsMax)
-		for {
-			conn, err := m.listener.Accept()
-			if err != nil {
-				failed <- err
-				return
-			}
-			room <- struct{}{}
-			guests.Add(1)
-			go func() {
-				defer func() { <-room; guests.Done() }()
-				m.hear(ctx, conn, mine, found)
-			}()
+		if err != nil {
+			_ = pause(context.Background()) // out of descriptors, say
+			continue
 		}
-	}()
-	select {
-	case id := <-found:
-		return id, nil
-	case err := <-failed:
-		if ctx.Err() != nil {
-			err = fmt.Errorf("%w: nobody came: %w", ErrTimeout, ctx.Err())
-		}
-		return Identity{}, errors.Join(ErrExchange, err)
-	case <-ctx.Done():
-		return Identity{}, fmt.Errorf("%w: nobody came to %v: %w", ErrTimeout, m.Addr(), ctx.Err())
+		room <- struct{}{}
+		go func() {
+			defer func() { <-room }()
+			m.hear(conn)
+		}()
 	}
 }
 
-// hear swaps identities with one who came, if it is the first that fits.
-func (m *Meeting) hear(ctx context.Context, conn net.Conn, mine Identity, found chan<- Identity) {
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(m.lines)) // else the read blocks, and ctx ends the Exchange
+// hear listens to one who came, and has it wait for an Exchange, which then owns the connection.
+func (m *Meeting) hear(conn net.Conn) {
+	_ = conn.SetDeadline(time.Now().Add(meetLine)) // else the read below blocks until the peer ends
 	line, err := meetingLine(conn)
-	id := Identity{}
 	if err == nil {
-		id, err = expect(line, mine)
+		_, err = ParseIdentity(line)
 	}
 	if err != nil {
-		fmt.Fprintf(conn, "no: %v\n", err)
+		fmt.Fprintf(conn, "%s%v\n", refusal, err)
+		conn.Close()
 		return
 	}
+	busy := time.NewTimer(meetLine)
+	defer busy.Stop()
 	select {
-	case found <- id:
-		fmt.Fprintf(conn, "%v\n", mine)
-	case <-ctx.Done():
-		fmt.Fprintf(conn, "no: the %v has its %v\n", mine.Role, id.Role)
+	case m.guests <- guest{conn, line}:
+	case <-busy.C:
+		fmt.Fprintln(conn, busyLine)
+		conn.Close()
+	case <-m.closed:
+		conn.Close()
+	}
+}
+
+// The lines of a meeting that are no identity: that it will never fit, or does not now.
+const (
+	refusal  = "no: "
+	busyLine = "later"
+)
+
+// Exchange waits for the next peer and swaps identities with it. Those who do not say who they are
+// in five seconds, or have the wrong role, are sent away with a line that says so, and keep nobody
+// else waiting. Several Exchanges may wait at once; each gets another peer.
+func (m *Meeting) Exchange(ctx context.Context, mine Identity) (Identity, error) {
+	for {
+		select {
+		case g := <-m.guests:
+			_ = g.conn.SetDeadline(time.Now().Add(meetLine)) // a few bytes into an empty buffer
+			id, err := expect(g.line, mine)
+			if err == nil {
+				_, err = fmt.Fprintf(g.conn, "%v\n", mine)
+			} else {
+				fmt.Fprintf(g.conn, "%s%v\n", refusal, err)
+			}
+			g.conn.Close()
+			if err == nil {
+				return id, nil
+			}
+		case <-m.closed:
+			return Identity{}, fmt.Errorf("%w: the meeting is closed", ErrExchange)
+		case <-ctx.Done():
+			return Identity{}, fmt.Errorf("%w: nobody came to %v: %w", ErrTimeout, m.Addr(), ctx.Err())
+		}
 	}
 }
 
@@ -159,21 +183,16 @@ func visit(
 	if err != nil {
 		return id, true, fmt.Errorf("%w: %s closes the connection: %w", ErrExchange, address, err)
 	}
-	if reason, refused := cutRefusal(line); refused {
-		return id, false, fmt.Errorf("%w: %s says no: %s", ErrExchange, address, reason)
+	if reason, refused := strings.CutPrefix(line, refusal); refused {
+		return id, false, fmt.Errorf("%w: %s says no: %s", ErrExchange, address, oneLine(reason))
+	}
+	if strings.TrimSpace(line) == busyLine {
+		return id, true, fmt.Errorf("%w: nobody at %s waits for a %v now", ErrExchange, address,
+			mine.Role)
 	}
 	if id, err = expect(line, mine); err != nil {
 		return id, false, fmt.Errorf("%w: %s is not a meeting of a stream: %w", ErrExchange, address,
 			err)
 	}
 	return id, false, nil
-}
-
-// cutRefusal reads a line that is no identity but a reason.
-func cutRefusal(line string) (reason string, ok bool) {
-	const no = "no: "
-	if len(line) < len(no) || line[:len(no)] != no {
-		return "", false
-	}
-	return failedError(line[len(no):]).Error(), true
 }

@@ -234,8 +234,8 @@ var badPath = sim.Path{
 	BurstStart: .001, BurstEnd: .1, BurstLoss: .8, Reorder: .02, ReorderDelay: 500 * time.Microsecond,
 }
 
-// badControl is badPath without bursts: these end after some packets, and a path that carries one in
-// seconds would be dead for a minute.
+// badControl is badPath without bursts: these end after some packets, and a path that carries one
+// in seconds would be dead for a minute.
 var badControl = sim.Path{
 	Delay: time.Millisecond, Jitter: 100 * time.Microsecond, Loss: .02, Duplicate: .01, Reorder: .02,
 	ReorderDelay: 500 * time.Microsecond,
@@ -275,7 +275,8 @@ func TestCountsEqualTheNetworks(t *testing.T) {
 				})
 			}
 			s := w.open(Config{
-				Mode: Unreliable, Messages: total, First: c.first, BitsPerSecond: float64(c.size) * 8 * 50_000,
+				Mode: Unreliable, Messages: total, First: c.first,
+				BitsPerSecond: float64(c.size) * 8 * 50_000,
 			}, Geometry{c.size, 16, 32}, 0)
 			w.until(time.Minute, s.ended)
 			s.verdict(total, w.dropped, w.copied)
@@ -352,7 +353,7 @@ func TestLateReceiver(t *testing.T) {
 // of hour 2 is that of hour 24.
 func TestDay(t *testing.T) {
 	hours := 24
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		hours = 3
 	}
 	for _, mode := range []Mode{Unreliable, Reliable} {
@@ -363,10 +364,10 @@ func TestDay(t *testing.T) {
 			w.setPath(badPath)
 			w.nw.SetPath(w.tx.ctl, w.rx[0].ctl, badControl)
 			w.nw.SetPath(w.rx[0].ctl, w.tx.ctl, badControl)
-			const perHour = 3600 * 5
+			const perHour = 3600 * 5 / 2
 			total := uint64(hours * perHour)
 			s := w.open(Config{
-				Mode: mode, Messages: total, First: 1<<32 - total/2, Delay: 200 * time.Millisecond,
+				Mode: mode, Messages: total, First: 1<<32 - total/2, Delay: 400 * time.Millisecond,
 			}, Geometry{600, 8, 16}, 0)
 			w.until(time.Minute, func() bool { return s.rx.state == stateRunning })
 			var early, heap runtime.MemStats
@@ -397,8 +398,8 @@ func TestDay(t *testing.T) {
 	}
 }
 
-// TestStalledReader: a reader that gives nothing back ends the stream on both sides, in either mode,
-// in time.
+// TestStalledReader: a reader that gives nothing back ends the stream on both sides, in either
+// mode, in time.
 func TestStalledReader(t *testing.T) {
 	for _, mode := range []Mode{Reliable, Unreliable} {
 		w := newSimWorld(t, 7, 1)

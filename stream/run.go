@@ -141,8 +141,12 @@ func (p *Port) loop() {
 		if p.over() {
 			break
 		}
-		if err == nil && now.Sub(last) >= p.cfg.Spin {
+		switch {
+		case err != nil || n > 0:
+		case now.Sub(last) >= p.cfg.Spin:
 			err = p.park(now)
+		default:
+			yield()
 		}
 	}
 	p.lock.Lock()

@@ -10,21 +10,30 @@
 // # Layout
 //
 //	ofi.go           provider: fi_getinfo, choice and order of the results
-//	domain.go        Domain: arena, peers, regions
+//	domain.go        Domain: arena, endpoints
 //	endpoint.go      Endpoint: post, poll, receive
 //	wait.go          Waiter: sleeping on all receive queues
 //	socket_linux.go  the udp provider's socket
 //	offload.go       segmentation offload on it
+//	peers.go         names to addresses
+//	regions.go       memory to gather from
 //	variant.go       what a registry name says
 //	layout.go        sizes, prefixes, depths
+//	quirks.go        what providers do besides what they should, by version
 //	names.go         what a peer's name may be
 //	errors.go        codes of the shim to *fabric.Error
 //	ofi_stub.go      builds without cgo or Linux
 //	shim.h           the C half as Go sees it
-//	info.c, domain.c, endpoint.c, data.c   the C half: owns all libfabric objects
-//	offload.c        runs of datagrams by one send
-//	offload_recv.c   and by one receive
-//	linger.c         what has to outlive its owner
+//
+// The C half owns all libfabric objects. Its files stand on floors, and call downwards only:
+//
+//	domain.c                          opens and closes a domain, and what has to outlive it
+//	  endpoint.c                      opens and closes an endpoint
+//	    batch.c                       the calls per batch, and before a sleep
+//	      offload.c, offload_recv.c   runs of datagrams by one send, by one receive
+//	        data.c                    datagrams by libfabric's own calls, completions
+//	          peers.c                 addresses and regions
+//	            info.c                fi_getinfo and what it says
 //
 // A domain's objects, and the order in which they are closed:
 //
@@ -39,7 +48,7 @@
 // # What libfabric leaves to its user
 //
 // The API asked for is 1.9; the package builds with the headers of 1.17 and later, and a program
-// built with the oldest of them runs with all later ones.
+// built with the oldest of them runs with all later ones. docs/libfabric.md tells what differs.
 //
 // A batch costs one call into C: the shim loops over the provider. A datagram of at most
 // Caps.InjectBytes is injected (fi_inject, no completion), a larger one sent. A gathered one that
@@ -82,7 +91,8 @@
 // Info.Reliable and Info.Ordered say so. A datagram is a message there, of at most 16 KiB. Both
 // sides have to poll: a first send is ErrAgain until the peer has worked on the connection, and a
 // large one completes when the peer has taken it. Buffers are never smaller than the MTU, because
-// providers do not survive a message that does not fit.
+// providers do not survive a message that does not fit. With the shm provider of libfabric 2.5 and
+// later a datagram has 4 KiB at most, and with that of 2.0 and later a domain takes 256 peers.
 //
 // # Concurrency
 //

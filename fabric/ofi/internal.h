@@ -77,7 +77,7 @@ struct gofi_domain {
 	uint64_t next_key;
 	int local_mr;
 	int can_wait;
-	int lingers;              // see linger.c
+	int lingers;              // see domain.c
 	struct gofi_ep *dead;     // closed endpoints that linger
 	struct gofi_domain *next; // closed domains that linger
 };
@@ -117,27 +117,38 @@ static inline int gofi_failed(struct gofi_fail *fail, const char *op, int64_t re
 	return fail->code;
 }
 
+static inline char *gofi_slot(const struct gofi_domain *d, uint32_t buf)
+{
+	return d->arena + (size_t)buf * d->lay.stride + d->lay.headroom;
+}
+
+// A context is the buffer's fi_context where the provider wants one, else its index plus one.
+static inline void *gofi_context(const struct gofi_domain *d, uint32_t buf)
+{
+	return d->ctx ? (void *)&d->ctx[buf] : (void *)((uintptr_t)buf + 1);
+}
+
 // gofi_close_fid closes *fid if it is open and records only the first failure.
-void gofi_close_fid(struct fid *fid, const char *op, struct gofi_fail *fail);
+static inline void gofi_close_fid(struct fid *fid, const char *op, struct gofi_fail *fail)
+{
+	int ret = fid ? fi_close(fid) : 0;
 
-// gofi_addr_of returns the Addr of a source, or FI_ADDR_NOTAVAIL.
-uint64_t gofi_addr_of(const struct gofi_domain *d, fi_addr_t fi);
+	if (ret && !fail->code)
+		gofi_failed(fail, op, ret);
+}
 
-// gofi_addr_named returns the Addr of a source that a socket named, or FI_ADDR_NOTAVAIL.
+// What follows stands on floors, from the ground up: a file calls those before it (doc.go has the
+// picture, floors_test.go holds it).
+
+// peers.c. gofi_addr_of returns the Addr of a source, or FI_ADDR_NOTAVAIL; gofi_addr_named that of
+// a source that a socket named.
 struct sockaddr_in6;
+uint64_t gofi_addr_of(const struct gofi_domain *d, fi_addr_t fi);
 uint64_t gofi_addr_named(const struct gofi_domain *d, const struct sockaddr_in6 *name);
+int gofi_reg_mr(struct gofi_domain *d, void *base, uint64_t len, uint64_t access,
+	struct fid_mr **mr, struct gofi_fail *fail);
 
-// gofi_ep_free closes and frees an endpoint that is no longer on the domain's list.
-void gofi_ep_free(struct gofi_ep *ep, struct gofi_fail *fail);
-
-// gofi_domain_free closes and frees a domain without endpoints.
-void gofi_domain_free(struct gofi_domain *d, struct gofi_fail *fail);
-
-// Lingering, in linger.c.
-void gofi_linger_open(struct gofi_domain *d);
-void gofi_linger_close(struct gofi_domain *d, struct gofi_fail *fail);
-
-// gofi_parts is a checked send.
+// data.c. gofi_parts is a checked send.
 struct gofi_parts {
 	char *head, *tail;
 	uint32_t head_len, tail_len;
@@ -151,14 +162,21 @@ int gofi_find_parts(struct gofi_domain *d, const struct gofi_send *s, struct gof
 // gofi_post_one posts one send: 0, or the form of gofi_result with count 0.
 int64_t gofi_post_one(struct gofi_ep *ep, const struct gofi_send *s);
 
-// Segmentation offload, in offload.c.
-int64_t gofi_offload_post(struct gofi_ep *ep, const struct gofi_send *sends, int n);
+// gofi_post_each posts sends one by one: the form of gofi_result.
+int64_t gofi_post_each(struct gofi_ep *ep, const struct gofi_send *sends, int n);
+
+// gofi_read_queue writes up to max completions of one queue: their number, with a failure above it.
+int64_t gofi_read_queue(struct gofi_ep *ep, struct fid_cq *cq, int op,
+	struct gofi_completion *out, int max);
+
+// offload_recv.c and offload.c.
 int gofi_offload_recv(struct gofi_offload *o, uint32_t buf);
 int64_t gofi_offload_poll(struct gofi_ep *ep, struct gofi_completion *out, int max);
 int gofi_offload_ready(struct gofi_offload *o);
+int64_t gofi_offload_post(struct gofi_ep *ep, const struct gofi_send *sends, int n);
 void gofi_offload_free(struct gofi_offload *o);
 
-// gofi_reap reads send completions into the stash.
-int gofi_reap(struct gofi_ep *ep);
+// endpoint.c. gofi_ep_free closes and frees an endpoint that is no longer on the domain's list.
+void gofi_ep_free(struct gofi_ep *ep, struct gofi_fail *fail);
 
 #endif

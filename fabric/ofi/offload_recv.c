@@ -24,13 +24,6 @@ struct message {
 	uint32_t len, step; // step: the size of the pieces
 };
 
-static char *slot(const struct gofi_ep *ep, uint32_t buf)
-{
-	const struct gofi_layout *lay = &ep->d->lay;
-
-	return ep->d->arena + (size_t)buf * lay->stride + lay->headroom;
-}
-
 static uint32_t least(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
@@ -81,11 +74,11 @@ static int lay_out(struct gofi_ep *ep, uint32_t wide)
 
 	o->split = split_of(o, wide);
 	for (; i < o->split; i++, land += body) {
-		*v++ = (struct iovec){slot(ep, o->posted[--top]), o->land_head};
+		*v++ = (struct iovec){gofi_slot(ep->d, o->posted[--top]), o->land_head};
 		*v++ = (struct iovec){land, body};
 	}
 	for (; i < wide; i++)
-		*v++ = (struct iovec){slot(ep, o->posted[--top]), o->stride};
+		*v++ = (struct iovec){gofi_slot(ep->d, o->posted[--top]), o->stride};
 	*v++ = (struct iovec){o->stage + STAGE_BYTES, STAGE_BYTES};
 	return (int)(v - o->in);
 }
@@ -191,7 +184,7 @@ static void give_staged(struct gofi_ep *ep, struct gofi_completion *out)
 	struct gofi_offload *o = ep->off;
 	uint32_t len, size = ep->d->lay.size, head = o->land_head;
 	const char *piece = gofi_offload_piece(o, &len);
-	char *to = slot(ep, give(ep, out, 0));
+	char *to = gofi_slot(ep->d, give(ep, out, 0));
 
 	out->len = len;
 	if (!o->land || len <= head || len - head > o->land_len - o->land_at || head > size) {

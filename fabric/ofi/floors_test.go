@@ -1,0 +1,52 @@
+package ofi
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// floors are the shim's files from the ground up: each calls those before it only.
+var floors = []string{
+	"info.c", "peers.c", "data.c", "offload_recv.c", "offload.c", "batch.c", "endpoint.c", "domain.c",
+}
+
+var (
+	// A definition begins a line with its type and goes on in a block; a call is anywhere else.
+	cDefinition = regexp.MustCompile(`(?m)^[a-z][^;{}()]*\b(gofi_\w+)\([^;{}]*\)\n\{`)
+	cCall       = regexp.MustCompile(`\b(gofi_\w+)\(`)
+)
+
+func TestFloors(t *testing.T) {
+	files, err := filepath.Glob("*.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := slices.Sorted(slices.Values(floors)); !slices.Equal(files, want) {
+		t.Fatalf("the C files are %v, the floors %v", files, want)
+	}
+	home := make(map[string]int) // of a function: its file's floor
+	text := make([]string, len(floors))
+	for i, name := range floors {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text[i] = string(b)
+		for _, m := range cDefinition.FindAllStringSubmatch(text[i], -1) {
+			home[m[1]] = i
+		}
+	}
+	if len(home) < 30 {
+		t.Fatalf("only %d functions found: this test does not understand the sources", len(home))
+	}
+	for i, name := range floors {
+		for _, m := range cCall.FindAllStringSubmatch(text[i], -1) {
+			if to, ok := home[m[1]]; ok && to > i {
+				t.Errorf("%s calls %s of %s, which is above it", name, m[1], floors[to])
+			}
+		}
+	}
+}

@@ -106,9 +106,9 @@ func (c *Cluster) Check() error {
 
 // Close closes the modules and frees the network.
 func (c *Cluster) Close() error {
-	var errs []error
-	for _, h := range c.Hosts {
-		errs = append(errs, h.Stop())
+	errs := make([]error, len(c.Hosts))
+	for i, h := range c.Hosts {
+		errs[i] = h.Stop()
 	}
 	c.Network.Close()
 	return errors.Join(errs...)

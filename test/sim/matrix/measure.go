@@ -143,7 +143,7 @@ func (r *Result) measureOne(e Effort, memory *sim.Memory) error {
 	if err != nil {
 		return err
 	}
-	defer w.Close()
+	defer w.Network.Close()
 	p := &all[0]
 	p.stream()
 	size, limit := e.volume(r.Cell)
@@ -165,7 +165,7 @@ func (r *Result) measureTwo(e Effort, memory *sim.Memory) error {
 	if err != nil {
 		return err
 	}
-	defer w.Close()
+	defer w.Network.Close()
 	size, limit := e.volume(r.Cell)
 	all[0].stream()
 	w.delivered(size/4, limit/4, all[0].to)
@@ -196,7 +196,7 @@ func (r *Result) measurePings(e Effort, memory *sim.Memory) error {
 	if err != nil {
 		return err
 	}
-	defer w.Close()
+	defer w.Network.Close()
 	p, err := newPings(all[0].from, all[0].to, all[0].ep, e.Pings)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ func begin(t *testing.T, c Cell, profile string, count int) (*world, []pair) {
 		if err := w.check(); err != nil {
 			t.Errorf("%s: %v", profile, err)
 		}
-		w.Close()
+		w.Network.Close()
 	})
 	return w, all
 }
@@ -139,7 +139,7 @@ func TestIncast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Close()
+	defer w.Network.Close()
 	cfg := btl.Config{Profile: "adaptive", SendBuffers: 512, RecvDepth: 256, PollBatch: 16}
 	hosts, err := w.openAll(senders+1, cfg)
 	if err != nil {

@@ -129,7 +129,8 @@ func TestMarkdown(t *testing.T) {
 	m := mutation{name: "x", fault: "is wrong"}
 	got := markdown([]result{
 		{mutation: m, by: bySwarm, seeds: 3, said: "a `b`"},
-		{mutation: m, by: "go test ./p -run A|B"}, {mutation: m},
+		{mutation: m, by: "go test ./p -run A|B"},
+		{mutation: m},
 	}, &options{Seeds: 5, First: 1})
 	for _, want := range []string{
 		"| x | is wrong | swarm | 3 | `a 'b'` |\n", "| x | is wrong | `./p -run A\\|B` |", "| nothing |",

@@ -123,8 +123,8 @@ func (m *matcher) expr(p, s ast.Expr) bool {
 		return lastName(s) == p.Name && m.bind(part, text, true)
 	case *ast.SelectorExpr:
 		sel, ok := s.(*ast.SelectorExpr)
-		_, _, any := meta(p.Sel)
-		return ok && (any || p.Sel.Name == sel.Sel.Name) && m.expr(p.X, sel.X) &&
+		_, _, anyName := meta(p.Sel)
+		return ok && (anyName || p.Sel.Name == sel.Sel.Name) && m.expr(p.X, sel.X) &&
 			m.bind(part, text, !strings.Contains(part, metaPrefix+"_"))
 	}
 	return reflect.TypeOf(p) == reflect.TypeOf(s) &&
@@ -182,11 +182,12 @@ func (m *matcher) values(p, s reflect.Value) bool {
 		return m.nodes(pn, sn)
 	case reflect.Slice:
 		return m.lists(nodesOf(p), nodesOf(s), true) >= 0
+	default:
+		if p.Type() == posType {
+			return p.IsZero() == s.IsZero()
+		}
+		return p.Interface() == s.Interface()
 	}
-	if p.Type() == posType {
-		return p.IsZero() == s.IsZero()
-	}
-	return p.Interface() == s.Interface()
 }
 
 func nodesOf(v reflect.Value) []ast.Node {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gobtl/btl"
@@ -43,6 +44,8 @@ type Port struct {
 	dom   fabric.Domain // of the data endpoint; nil if there is none
 	start time.Time
 	done  chan struct{}
+	// parked: the loop sleeps, or is about to.
+	parked atomic.Bool
 
 	lock    sync.Mutex // guards what follows
 	inbox   []func()
@@ -180,6 +183,8 @@ func (p *Port) park(now mono.Time) error {
 	if d <= 0 {
 		return nil
 	}
+	p.parked.Store(true)
+	defer p.parked.Store(false)
 	w, ok := p.dom.(fabric.Waiter)
 	if !ok || idle || p.listensToModule() {
 		err := p.e.m.Wait(d)
@@ -204,6 +209,14 @@ func (p *Port) listensToModule() bool {
 		}
 	}
 	return true
+}
+
+// nudge ends a sleep for something that can wait for its end: at most parkMax, if the loop is just
+// about to fall asleep.
+func (p *Port) nudge() {
+	if p.parked.Load() {
+		p.wake()
+	}
 }
 
 // wake ends a sleep.
@@ -253,7 +266,7 @@ func (p *Port) Send(ring *Ring, cfg Config) (s *Sender, err error) {
 		cfg.Timeout = p.cfg.Timeout
 	}
 	key := randomKey()
-	ring.onWake(p.wake)
+	ring.onWake(p.nudge)
 	err = p.do(func() (err error) {
 		s, err = p.e.newSender(ring, cfg, key)
 		return err
@@ -268,7 +281,7 @@ func (p *Port) Receive(ring *Ring, cfg Config) (r *Receiver, err error) {
 		cfg.Timeout = p.cfg.Timeout
 	}
 	key := randomKey()
-	ring.onWake(p.wake)
+	ring.onWake(p.nudge)
 	err = p.do(func() (err error) {
 		r, err = p.e.newReceiver(ring, cfg, key)
 		return err

@@ -37,8 +37,7 @@ func (s *session) receive() error {
 		}
 		cfg := s.c.config()
 		cfg.Gap = r.gaps.add
-		// Where nobody looks at the regions there is nothing to wait for.
-		cfg.Unmonitored = s.c.Delay == 0 && !s.c.Verify && s.c.Ring == ""
+		cfg.Unmonitored = r.unmonitored()
 		cfg.Arrival = record.arrival()
 		if r.rx, err = s.port.Receive(ring, cfg); err != nil {
 			return err
@@ -97,7 +96,7 @@ func (r *reader) run(meet context.Context) {
 // read takes the regions as they come. Where another process reads the ring, it only looks on.
 func (r *reader) read() {
 	defer close(r.ended)
-	if r.s.c.Ring != "" {
+	if r.s.c.Ring != "" || r.unmonitored() {
 		<-r.rx.Done()
 		return
 	}
@@ -113,6 +112,12 @@ func (r *reader) read() {
 		}
 		r.rx.Release(region)
 	}
+}
+
+// unmonitored: where nobody looks at the regions there is nothing to wait for.
+func (r *reader) unmonitored() bool {
+	c := r.s.c
+	return c.Delay == 0 && !c.Verify && c.Ring == ""
 }
 
 // verify compares the messages of a region with the sender's pattern.

@@ -66,7 +66,7 @@ func (s *stream) send() seq.Num {
 	token := s.free[len(s.free)-1]
 	s.free = s.free[:len(s.free)-1]
 	n := s.snd.Admit(token)
-	postAs(s.segs, s.now, token, s.snd.Number(), n, forever)
+	s.snd.Post(s.now, token, n, Data, forever)
 	return n
 }
 

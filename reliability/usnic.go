@@ -60,7 +60,13 @@ func (u *usnic) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool,
 	news := s.oldest != upTo+1
 	for ; s.oldest != upTo+1; s.oldest++ {
 		t := s.at(s.oldest)
-		u.release(t)
+		if p := &u.segs.segs[t]; p.state == Posted { // as in release, for nearly all
+			u.rooms.Checkout(u.room[t])
+			p.state = Free
+			u.segs.posted--
+		} else {
+			u.release(t)
+		}
 		done = append(done, t)
 	}
 	s.updateSendLimit()

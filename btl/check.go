@@ -5,68 +5,8 @@ import (
 	"fmt"
 
 	"gobtl/frag"
-	"gobtl/internal/seq"
 	"gobtl/reliability"
 )
-
-// checker is the scratch memory of Check, made by its first call so that a module that is never
-// checked pays nothing for it.
-type checker struct {
-	places   []place // where each send buffer was found
-	held     []int   // send buffers on the wire or queued, by slot of their endpoint
-	seen     []bool  // slots and receive buffers met on a list
-	round    uint32  // marks the fragments that this call has met
-	freeNext int     // free descriptors are looked at in turn, some in each call
-	joined   int     // endpoints with a share of the credits
-	charged  int     // what was granted to them
-	accept   int     // half-open endpoints
-	timers   int     // endpoints with a timer
-	byTag    int     // endpoints that Module.byTag leads to
-	byAddr   int     // and Module.byAddr
-	window   int     // packets in the send windows
-	asmBytes int64   // reassembly memory of the endpoints
-	frags    [5]int  // descriptors by state
-	refs     int     // segments with a fragment
-	out      int     // what the fragments say that is
-	regions  int     // fragments with a region of their own
-	busy     int     // buffers in the hands of the fabric
-	packs    int     // open ones
-	lent     int     // send buffers with the caller, in lent fragments
-}
-
-// place is where a send buffer was found; it has to be found in exactly one.
-type place uint8
-
-const (
-	placeNone   place = iota // not yet: lent to the caller, or acknowledged and still posted
-	placeFree                // on the list of free ones
-	placeQueued              // holds a fragment of a to-send list
-	placeWindow              // a number in the window of an endpoint
-	placePack                // is the open pack of an endpoint
-	placeEnded               // was queued, in a fragment whose OnDone is about to be called
-)
-
-func (p place) String() string {
-	return [...]string{
-		"nowhere", "free", "queued", "in a window", "an open pack", "in an ended fragment",
-	}[p]
-}
-
-// reset makes the scratch memory ready for a call.
-func (c *checker) reset(m *Module) {
-	places, held, seen := c.places, c.held, c.seen
-	*c = checker{round: c.round + 1, freeNext: c.freeNext}
-	if len(places) == 0 {
-		places = make([]place, len(m.segs))
-		seen = make([]bool, m.arena.Len())
-	}
-	for len(held) < len(m.slots.Values()) {
-		held = append(held, 0)
-	}
-	clear(places)
-	clear(held)
-	c.places, c.held, c.seen = places, held, seen
-}
 
 // Check looks at the module's whole state and returns the first invariant that does not hold. It is
 // for tests and simulators, which call it between passes, after each of them: it takes a time in
@@ -214,61 +154,6 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 	return nil
 }
 
-// checkWindow proves that each number in flight is one segment in one place.
-func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
-	oldest, next := ep.snd.Window()
-	count, early := ep.snd.InFlight(), 0
-	c.window += count
-	if count < 0 || count > min(ep.snd.Size(), m.rules.WindowPackets) {
-		return fmt.Errorf("window [%d, %d) of at most %d", oldest, next, ep.snd.Size())
-	}
-	if count > 0 && ep.state != stateConnected {
-		return fmt.Errorf("%d packets in flight in state %d", count, ep.state)
-	}
-	for n := oldest; n != next; n++ {
-		t, ok := ep.snd.Token(n)
-		if !ok && ep.selective {
-			early++
-			continue
-		}
-		if !ok || int(t) >= len(m.segs) {
-			return fmt.Errorf("number %d is no segment", n)
-		}
-		if err := m.checkInFlight(c, ep, t, n); err != nil {
-			return fmt.Errorf("number %d, segment %d: %w", n, t, err)
-		}
-	}
-	c.held[ep.slot] += count
-	if int(next-oldest) != count+early {
-		return fmt.Errorf("window [%d, %d) of %d packets, %d arrived early", oldest, next, count, early)
-	}
-	if ep.selective != ep.rcv.Selective {
-		return fmt.Errorf("ACKs are selective: %v, of the receiver: %v", ep.selective, ep.rcv.Selective)
-	}
-	return ep.snd.CheckRecovery()
-}
-
-// checkInFlight looks at the segment of a number in flight.
-func (m *Module) checkInFlight(c *checker, ep *Endpoint, t reliability.Token, n seq.Num) error {
-	s := &m.segs[t]
-	switch owner, got := m.seg.Owner(t); {
-	case c.places[t] != placeNone:
-		return fmt.Errorf("is %v too", c.places[t])
-	case s.ep != ep:
-		return fmt.Errorf("is not this endpoint's")
-	case m.tx[t]&txRelease != 0:
-		return fmt.Errorf("is to be released")
-	case m.seqOf(t) != n:
-		return fmt.Errorf("its packet has the number %d", m.seqOf(t))
-	case m.seg.State(t) != reliability.Posted && m.seg.State(t) != reliability.Resend:
-		return fmt.Errorf("is %v", m.seg.State(t))
-	case owner != ep.slot || got != n:
-		return fmt.Errorf("belongs to number %d of endpoint %d", got, owner)
-	}
-	c.places[t] = placeWindow
-	return nil
-}
-
 // checkFlow looks at one of an endpoint's flows.
 func (m *Module) checkFlow(f *flow) error {
 	ep := f.ep
@@ -319,22 +204,6 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 		return fmt.Errorf("queue of %d has %d members", q.count, count)
 	}
 	return nil
-}
-
-// meet counts a fragment that has segments in flight when it is met first. A bye is nobody's send
-// and not of the pool.
-func (c *checker) meet(f *Fragment) {
-	if f.checked == c.round {
-		return
-	}
-	f.checked, f.unmet = c.round, f.out
-	c.out += int(f.out)
-	if f.ownRegion {
-		c.regions++
-	}
-	if !f.isBye() {
-		c.frags[f.state]++
-	}
 }
 
 // checkPack looks at the open pack of an endpoint. Its fragments are looked at with its segment.

@@ -1,6 +1,10 @@
 package btl
 
-import "fmt"
+import (
+	"fmt"
+
+	"gobtl/frag"
+)
 
 // descriptors are the fragments of a module: it makes them as they are needed, and lends them to
 // its caller.
@@ -45,6 +49,17 @@ func (d *descriptors) giveBack(f *Fragment) {
 	*f = Fragment{own: own}
 	d.free = append(d.free, f)
 }
+
+// freeFrag takes a descriptor back, and its buffer if it never left.
+func (m *Module) freeFrag(f *Fragment) {
+	if f.hasSeg {
+		m.giveSeg(f.ep, f.seg)
+	}
+	m.frags.giveBack(f)
+}
+
+// isBye says whether f is the transport's own, which ends a connection.
+func (f *Fragment) isBye() bool { return f.tag == frag.TagBye && !f.put }
 
 // checkFree looks at the free descriptors in turn, some in each call.
 func (d *descriptors) checkFree(c *checker) error {

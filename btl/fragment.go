@@ -71,9 +71,6 @@ type source struct {
 	ownRegion bool   // it is registered for this fragment alone
 }
 
-// isBye says whether f is the transport's own, which ends a connection.
-func (f *Fragment) isBye() bool { return f.tag == frag.TagBye && !f.put }
-
 // Bytes is the fragment's payload: to be filled by the caller before Send. After an accepted Send
 // it belongs to the module.
 func (f *Fragment) Bytes() []byte { return f.mem }
@@ -96,14 +93,6 @@ func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 	}
 	f.ep, f.size = ep, uint32(size)
 	return f, nil
-}
-
-// freeFrag takes a descriptor back, and its buffer if it never left.
-func (m *Module) freeFrag(f *Fragment) {
-	if f.hasSeg {
-		m.giveSeg(f.ep, f.seg)
-	}
-	m.frags.giveBack(f)
 }
 
 // Alloc lends a fragment of sizeBytes whose memory is the module's: for up to Limits.SegmentBytes a

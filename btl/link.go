@@ -1,6 +1,8 @@
 package btl
 
 import (
+	"fmt"
+
 	"time"
 
 	"gobtl/fabric"
@@ -239,4 +241,59 @@ func (m *Module) checkLink(c *checker, ep *Endpoint) error {
 		return m.checkCounted(c, ep)
 	}
 	return m.checkWindow(c, ep)
+}
+
+// checkWindow proves that each number in flight is one segment in one place.
+func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
+	oldest, next := ep.snd.Window()
+	count, early := ep.snd.InFlight(), 0
+	c.window += count
+	if count < 0 || count > min(ep.snd.Size(), m.rules.WindowPackets) {
+		return fmt.Errorf("window [%d, %d) of at most %d", oldest, next, ep.snd.Size())
+	}
+	if count > 0 && ep.state != stateConnected {
+		return fmt.Errorf("%d packets in flight in state %d", count, ep.state)
+	}
+	for n := oldest; n != next; n++ {
+		t, ok := ep.snd.Token(n)
+		if !ok && ep.selective {
+			early++
+			continue
+		}
+		if !ok || int(t) >= len(m.segs) {
+			return fmt.Errorf("number %d is no segment", n)
+		}
+		if err := m.checkInFlight(c, ep, t, n); err != nil {
+			return fmt.Errorf("number %d, segment %d: %w", n, t, err)
+		}
+	}
+	c.held[ep.slot] += count
+	if int(next-oldest) != count+early {
+		return fmt.Errorf("window [%d, %d) of %d packets, %d arrived early", oldest, next, count, early)
+	}
+	if ep.selective != ep.rcv.Selective {
+		return fmt.Errorf("ACKs are selective: %v, of the receiver: %v", ep.selective, ep.rcv.Selective)
+	}
+	return ep.snd.CheckRecovery()
+}
+
+// checkInFlight looks at the segment of a number in flight.
+func (m *Module) checkInFlight(c *checker, ep *Endpoint, t reliability.Token, n seq.Num) error {
+	s := &m.segs[t]
+	switch owner, got := m.seg.Owner(t); {
+	case c.places[t] != placeNone:
+		return fmt.Errorf("is %v too", c.places[t])
+	case s.ep != ep:
+		return fmt.Errorf("is not this endpoint's")
+	case m.tx[t]&txRelease != 0:
+		return fmt.Errorf("is to be released")
+	case m.seqOf(t) != n:
+		return fmt.Errorf("its packet has the number %d", m.seqOf(t))
+	case m.seg.State(t) != reliability.Posted && m.seg.State(t) != reliability.Resend:
+		return fmt.Errorf("is %v", m.seg.State(t))
+	case owner != ep.slot || got != n:
+		return fmt.Errorf("belongs to number %d of endpoint %d", got, owner)
+	}
+	c.places[t] = placeWindow
+	return nil
 }

@@ -1,8 +1,6 @@
 package btl
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -167,22 +165,6 @@ func (m *Module) openName() error {
 	name, err := n.Append(nil)
 	m.name = name
 	return err
-}
-
-// cryptoRandom is the default of Config.Random.
-func cryptoRandom() uint64 {
-	var b [8]byte
-	rand.Read(b[:]) // never fails (crypto/rand)
-	return binary.LittleEndian.Uint64(b[:])
-}
-
-// random returns a random number other than zero.
-func (m *Module) random() uint64 {
-	for {
-		if r := m.cfg.Random(); r != 0 {
-			return r
-		}
-	}
 }
 
 // Name returns the module's address, opaque bytes to be carried to peers out of band and given to

@@ -162,3 +162,21 @@ func (c *channel) label() string {
 	}
 	return "data"
 }
+
+// handle books one completion.
+func (m *Module) handle(c *channel, comp *fabric.Completion) {
+	if comp.Op == fabric.OpSend {
+		c.posted--
+		m.dirty = true
+		m.sched.unblock()
+		if comp.Errno != 0 {
+			m.stats.counters[CntSendCompletionErrors]++
+			m.breakOff(comp.Buf)
+		}
+		m.txDone(comp.Buf)
+		return
+	}
+	c.receiving--
+	m.receive(c, comp)
+	c.repost = append(c.repost, comp.Buf)
+}

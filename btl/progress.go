@@ -1,9 +1,5 @@
 package btl
 
-import (
-	"gobtl/fabric"
-)
-
 // Progress does one pass: it receives what has arrived, expires timers, sends again what is due,
 // sends what is new, acknowledges, and calls handlers and OnDone functions. now must not go back:
 // an instant before the latest that the module was given counts as that one. It returns the number
@@ -86,24 +82,6 @@ func (m *Module) progress() (int, error) {
 		m.publish()
 	}
 	return n, nil
-}
-
-// handle books one completion.
-func (m *Module) handle(c *channel, comp *fabric.Completion) {
-	if comp.Op == fabric.OpSend {
-		c.posted--
-		m.dirty = true
-		m.sched.unblock()
-		if comp.Errno != 0 {
-			m.stats.counters[CntSendCompletionErrors]++
-			m.breakOff(comp.Buf)
-		}
-		m.txDone(comp.Buf)
-		return
-	}
-	c.receiving--
-	m.receive(c, comp)
-	c.repost = append(c.repost, comp.Buf)
 }
 
 // Deadline is the instant by which Progress must be called again even if nothing arrives: at or

@@ -29,3 +29,21 @@ func (c *checker) headerCalls(s *source) {
 		return true
 	})
 }
+
+// structSizes counts the fields of the structs of btl. An embedded struct is one.
+func (c *checker) structSizes(s *source) {
+	if s.dir != btlDir || isTest(s.Path) {
+		return
+	}
+	ast.Inspect(s.ast, func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok || slices.Contains(tunables, spec.Name.Name) {
+			return true
+		}
+		if st, ok := spec.Type.(*ast.StructType); ok && st.Fields.NumFields() > structFieldsMax {
+			c.at(s, spec.Pos(), "struct", "%s has %d fields, at most %d: which of them are a part "+
+				"with a state of its own?", spec.Name.Name, st.Fields.NumFields(), structFieldsMax)
+		}
+		return true
+	})
+}

@@ -212,3 +212,41 @@ var headerRooms = []struct {
 		"Decode", "DecodeHello", "DecodeSack", "DecodeSplit", "ForeignHello", "RejectVersions",
 	}},
 }
+
+// structFieldsMax bounds the fields of a struct of btl.
+const structFieldsMax = 25
+
+// tunables are structs of btl that are lists of settings for users, not a state.
+var tunables = []string{"Config"}
+
+// btlFloors are the files of btl, from the top down: the face, what is done with packets and
+// connections, the parts with a state of their own, and the vocabulary.
+var btlFloors = [][]string{
+	{"runner.go"},
+	{"module.go", "progress.go", "check.go", "check_idle.go"},
+	{
+		"ack.go", "connect.go", "egress.go", "endpoint.go", "flow.go", "flush.go", "fragment.go",
+		"gather.go", "ingress.go", "landing.go", "link.go", "link_counted.go", "link_seq.go",
+		"link_watch.go", "meet.go", "pack.go", "polling.go", "recv.go", "region.go", "resend.go",
+		"sched.go", "send.go", "timers.go",
+	},
+	{
+		"acks.go", "buffers.go", "channel.go", "checker.go", "clock.go", "descriptors.go",
+		"handshake.go", "outbox.go", "peers.go", "port.go", "random.go", "regcache.go",
+	},
+	{"config.go", "errors.go", "params.go", "stats.go"},
+}
+
+// arrowsUp are the calls from a lower floor that are allowed: a part tells who it was told to tell.
+var arrowsUp = []arrow{
+	{"buffers.go", "ack.go"},          // a buffer that the fabric has let go of ends its segment
+	{"buffers.go", "link.go"},         // and the link counts what the fabric holds
+	{"buffers.go", "sched.go"},        // who found no buffer may try again
+	{"buffers.go", "send.go"},         // one that is lent and not filled yet is taken back
+	{"channel.go", "link_counted.go"}, // a reliable fabric could not carry a packet
+	{"clock.go", "progress.go"},       // late is what is later than the Deadline
+	{"outbox.go", "endpoint.go"},      // the goodbye is the transport's own send
+}
+
+// commonNames are methods that types of other packages have, too.
+var commonNames = []string{"Check", "Close", "Name", "Open", "Wait", "Wake", "label", "len"}

@@ -227,6 +227,64 @@ func TestHeaderCalls(t *testing.T) {
 	})
 }
 
+func TestStructSizes(t *testing.T) {
+	t.Parallel()
+	fields := func(name string, n int) string {
+		return "package x\ntype " + name + " struct {\n" + strings.Repeat("a, b int\n", n/2) +
+			strings.Repeat("c int\n", n%2) + "}\n"
+	}
+	run(t, []violation{
+		{"at the limit", "btl/x.go", fields("T", structFieldsMax), nil},
+		{"too many", "btl/x.go", fields("T", structFieldsMax+1), []string{"2 struct"}},
+		{"settings", "btl/x.go", fields("Config", structFieldsMax+1), nil},
+		{"a test", "btl/x_test.go", fields("T", structFieldsMax+1), nil},
+		{"another package", "frag/x.go", fields("T", structFieldsMax+1), nil},
+	})
+}
+
+// TestFloors builds a house of two floors and looks for calls that point up.
+func TestFloors(t *testing.T) {
+	t.Parallel()
+	top, low, below := btlFloors[1][0], btlFloors[2][0], btlFloors[3][0]
+	file := func(name, code string) File {
+		return File{Path: "btl/" + name, Data: []byte("package btl\n" + code)}
+	}
+	check := func(files ...File) (got []string) {
+		for _, f := range Check(files) {
+			if f.Rule == "floor" && f.Path != "internal/tidy/rules.go" {
+				got = append(got, f.String())
+			}
+		}
+		return got
+	}
+	down := file(top, "func (m *Module) pass() { m.work() }\n")
+	same := file(low, "func (m *Module) work() { m.keep() }\n")
+	if got := check(down, same, file(below, "func (m *Module) keep() {}\n")); got != nil {
+		t.Errorf("calls that point down: %q", got)
+	}
+	for what, f := range map[string]File{
+		"a method":   file(below, "func (m *Module) keep() { m.pass() }\n"),
+		"two floors": file(below, "func (m *Module) keep() {}\nfunc f(m *Module) { m.pass() }\n"),
+	} {
+		if got := check(down, same, f); len(got) != 1 || !strings.Contains(got[0], "calls pass of "+top) {
+			t.Errorf("%s that points up: %q", what, got)
+		}
+	}
+	if got := check(down, file("new.go", "")); len(got) != 1 || !strings.Contains(got[0], "no place") {
+		t.Errorf("a file without a place: %q", got)
+	}
+	// An exception that is not needed any more is one too many.
+	var stale int
+	for _, f := range Check([]File{down, same, file(below, "func (m *Module) keep() {}\n")}) {
+		if strings.Contains(f.Text, "allowed and not there") {
+			stale++
+		}
+	}
+	if stale != len(arrowsUp) {
+		t.Errorf("%d exceptions are told to be stale, of %d", stale, len(arrowsUp))
+	}
+}
+
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	lines := func(n int) string { return strings.Repeat("\n", n) }

@@ -47,6 +47,7 @@ func Check(files []File) []Finding {
 		}
 	}
 	c.packageDocs()
+	c.floors()
 	slices.SortFunc(c.findings, func(a, b Finding) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line),
 			strings.Compare(a.Rule, b.Rule))
@@ -94,6 +95,7 @@ func (c *checker) goFile(f File) {
 	c.calls(s)
 	c.sizes(s)
 	c.headerCalls(s)
+	c.structSizes(s)
 }
 
 // packageDocs asks for a package comment in doc.go; a package of a single file may have it there.

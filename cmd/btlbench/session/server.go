@@ -84,10 +84,10 @@ func (s *serverSession) serveRequest() (bye bool, err error) {
 	cfg := &s.side.Cfg
 	select {
 	case m := <-s.inbox:
-		switch {
-		case m.Type == msgBye:
+		switch m.Type {
+		case msgBye:
 			return true, nil
-		case m.Type == msgRound:
+		case msgRound:
 			return false, s.serveRound(m.Round)
 		}
 		return false, fmt.Errorf("%w: unexpected %q", errProtocol, plan.OneLine(m.Type))

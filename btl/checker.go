@@ -1,0 +1,76 @@
+package btl
+
+// checker is the scratch memory of Check, made by its first call so that a module that is never
+// checked pays nothing for it.
+type checker struct {
+	places   []place // where each send buffer was found
+	held     []int   // send buffers on the wire or queued, by slot of their endpoint
+	seen     []bool  // slots and receive buffers met on a list
+	round    uint32  // marks the fragments that this call has met
+	freeNext int     // free descriptors are looked at in turn, some in each call
+	joined   int     // endpoints with a share of the credits
+	charged  int     // what was granted to them
+	accept   int     // half-open endpoints
+	timers   int     // endpoints with a timer
+	byTag    int     // endpoints that Module.byTag leads to
+	byAddr   int     // and Module.byAddr
+	window   int     // packets in the send windows
+	asmBytes int64   // reassembly memory of the endpoints
+	frags    [5]int  // descriptors by state
+	refs     int     // segments with a fragment
+	out      int     // what the fragments say that is
+	regions  int     // fragments with a region of their own
+	busy     int     // buffers in the hands of the fabric
+	packs    int     // open ones
+	lent     int     // send buffers with the caller, in lent fragments
+}
+
+// place is where a send buffer was found; it has to be found in exactly one.
+type place uint8
+
+const (
+	placeNone   place = iota // not yet: lent to the caller, or acknowledged and still posted
+	placeFree                // on the list of free ones
+	placeQueued              // holds a fragment of a to-send list
+	placeWindow              // a number in the window of an endpoint
+	placePack                // is the open pack of an endpoint
+	placeEnded               // was queued, in a fragment whose OnDone is about to be called
+)
+
+func (p place) String() string {
+	return [...]string{
+		"nowhere", "free", "queued", "in a window", "an open pack", "in an ended fragment",
+	}[p]
+}
+
+// reset makes the scratch memory ready for a call.
+func (c *checker) reset(m *Module) {
+	places, held, seen := c.places, c.held, c.seen
+	*c = checker{round: c.round + 1, freeNext: c.freeNext}
+	if len(places) == 0 {
+		places = make([]place, len(m.segs))
+		seen = make([]bool, m.arena.Len())
+	}
+	for len(held) < len(m.slots.Values()) {
+		held = append(held, 0)
+	}
+	clear(places)
+	clear(held)
+	c.places, c.held, c.seen = places, held, seen
+}
+
+// meet counts a fragment that has segments in flight when it is met first. A bye is nobody's send
+// and not of the pool.
+func (c *checker) meet(f *Fragment) {
+	if f.checked == c.round {
+		return
+	}
+	f.checked, f.unmet = c.round, f.out
+	c.out += int(f.out)
+	if f.ownRegion {
+		c.regions++
+	}
+	if !f.isBye() {
+		c.frags[f.state]++
+	}
+}

@@ -1,0 +1,111 @@
+package tidy
+
+import (
+	"cmp"
+	"go/ast"
+	"path"
+	"slices"
+	"strings"
+)
+
+// arrow is a call in one file of btl of a function or method that another one declares.
+type arrow struct{ from, to string }
+
+// floors judges the calls between the files of btl by the order of btlFloors: a file calls what
+// stands on its own floor or below.
+func (c *checker) floors() {
+	found := c.arrows()
+	all := make([]arrow, 0, len(found))
+	for a := range found {
+		all = append(all, a)
+	}
+	slices.SortFunc(all, func(a, b arrow) int {
+		return cmp.Or(strings.Compare(a.from, b.from), strings.Compare(a.to, b.to))
+	})
+	for _, a := range all {
+		if floorOf(a.from) > floorOf(a.to) && !slices.Contains(arrowsUp, a) {
+			c.report(path.Join(btlDir, a.from), 0, "floor", "calls %s of %s, which stands above it",
+				strings.Join(found[a], ", "), a.to)
+		}
+	}
+	if len(all) == 0 {
+		return // not the whole house
+	}
+	for _, a := range arrowsUp {
+		if _, used := found[a]; !used {
+			c.report("internal/tidy/rules.go", 0, "floor", "%s -> %s is allowed and not there: remove it",
+				a.from, a.to)
+		}
+	}
+}
+
+// arrows lists which file of btl calls what of which other one, as far as names alone say: one that
+// several declare (check, say), or that a type of another package has, too, is left out.
+func (c *checker) arrows() map[arrow][]string {
+	home := map[string]string{}
+	files := c.btlFiles()
+	for _, s := range files {
+		for _, decl := range s.ast.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			name := fn.Name.Name
+			if _, twice := home[name]; twice || slices.Contains(commonNames, name) {
+				home[name] = ""
+				continue
+			}
+			home[name] = path.Base(s.Path)
+		}
+		if floorOf(path.Base(s.Path)) < 0 && len(files) > 1 {
+			c.report(s.Path, 0, "floor", "has no place in btlFloors (rules.go)")
+		}
+	}
+	found := map[arrow][]string{}
+	for _, s := range files {
+		from := path.Base(s.Path)
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			name := s.calledInPackage(call)
+			if to := home[name]; to != "" && to != from {
+				a := arrow{from, to}
+				if !slices.Contains(found[a], name) {
+					found[a] = append(found[a], name)
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// btlFiles are the files of btl that are no tests.
+func (c *checker) btlFiles() []*source {
+	return slices.DeleteFunc(slices.Clone(c.sources), func(s *source) bool {
+		return s.dir != btlDir || isTest(s.Path) || path.Base(s.Path) == "doc.go"
+	})
+}
+
+// calledInPackage is the name of what is called, "" if it is another package's.
+func (s *source) calledInPackage(call *ast.CallExpr) string {
+	switch fn := call.Fun.(type) {
+	case *ast.Ident:
+		return fn.Name
+	case *ast.SelectorExpr:
+		if x, ok := fn.X.(*ast.Ident); ok && s.names[x.Name] != "" {
+			return ""
+		}
+		return fn.Sel.Name
+	}
+	return ""
+}
+
+// floorOf is the number of a file's floor, from the top; -1 if it has none.
+func floorOf(file string) int {
+	return slices.IndexFunc(btlFloors, func(files []string) bool {
+		return slices.Contains(files, file)
+	})
+}

@@ -280,6 +280,7 @@ func (m *Module) checkSegments(c *checker) error {
 			if m.holds(s.ep) {
 				c.held[s.ep.slot]++
 			}
+		case placeWindow, placePack:
 		}
 		for f := s.frag; f != nil; f = f.next {
 			c.refs++

@@ -94,7 +94,7 @@ func (ep *Endpoint) busy() bool {
 }
 
 // idle says whether nothing of a large fragment is under way that would bring a send buffer.
-func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && !(ep.counted && ep.busy()) }
+func (ep *Endpoint) idle(f *Fragment) bool { return f.out == 0 && (!ep.counted || !ep.busy()) }
 
 // txReleased notes that the fabric has let go of a packet that nobody else needed any more.
 func (ep *Endpoint) txReleased() {
@@ -124,7 +124,11 @@ func (m *Module) admit(in *arrival) bool {
 		return m.drop(CntDropAck)
 	}
 	m.heard(ep)
-	return place == reliability.Accept || m.noNews(ep, place)
+	if place != reliability.Accept {
+		m.noNews(ep, place)
+		return false
+	}
+	return true
 }
 
 // admissible says whether admit would have nothing to do for a packet but to process a sound ACK,

@@ -48,8 +48,8 @@ func (m *Module) sealRunSequenced(r *chunkRun, run []reliability.Token) {
 }
 
 // noNews deals with a packet whose place in the window is not new: it is counted, and answered if
-// the peer seems to have missed an ACK. It returns false.
-func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) bool {
+// the peer seems to have missed an ACK.
+func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 	switch place {
 	case reliability.Duplicate:
 		m.stats.counters[CntDuplicate]++
@@ -57,11 +57,10 @@ func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) bool {
 		m.stats.counters[CntBelowWindow]++
 	default:
 		m.stats.counters[CntAboveWindow]++
-		return false
+		return
 	}
 	ep.rcv.Repeated(m.now)
 	m.acks.owe(ep, m.now)
-	return false
 }
 
 // noMemory deals with a chunk for which there is no memory: it comes again when there may be some.

@@ -15,6 +15,7 @@ BENCH_PACKAGES := $(BUILD_PACKAGES) libfabric-bin
 COMPARE_PACKAGES := $(BENCH_PACKAGES) ucx-utils openmpi-bin libopenmpi-dev iperf3
 RECOVERY_PACKAGES := $(BUILD_PACKAGES) iproute2 nftables iperf3
 TEST_PACKAGES := $(BENCH_PACKAGES) $(RECOVERY_PACKAGES) git influxdb prometheus tshark
+TEST_PACKAGES += iputils-ping arping # of test/vnic
 
 # What "make bench" measures: latency, bandwidth, message rate, of the bare fabric and of the transport.
 BENCH_TESTS ?= lat,bw,rate
@@ -34,7 +35,7 @@ PACKAGES ?= ./...
 # What the race detector has nothing to find in: packages of one goroutine, and tests of processes
 # that are built without it. Of btl it runs the tests of what goroutines may share, and of unsafe.
 NOT_RACED := btl|examples/.*|fabric/sim|frag|hotel|internal/.*|reliability
-NOT_RACED := $(NOT_RACED)|test/(cli|netns(/.*)?|sim/.*|stranger|stream|wireshark)
+NOT_RACED := $(NOT_RACED)|test/(cli|netns(/.*)?|sim/.*|stranger|stream|vnic|wireshark)
 RACED_BTL := Runner|Regions|Registrations|Stats
 
 # lint has vetted the packages already.
@@ -75,8 +76,8 @@ deps-go:
 	  echo "make: no '$(GO)' in PATH; install Go 1.26 or later from https://go.dev/dl/" >&2; exit 1; }
 
 .PHONY: build
-build: deps-build ## Build bin/btlbench and bin/btlstream
-	$(GO) build -trimpath -o $(BIN)/ ./cmd/btlbench ./cmd/btlstream
+build: deps-build ## Build bin/btlbench, bin/btlstream and bin/btlvnic
+	$(GO) build -trimpath -o $(BIN)/ ./cmd/btlbench ./cmd/btlstream ./cmd/btlvnic
 
 .PHONY: bench
 bench: deps-bench build ## Measure latency and bandwidth on this machine

@@ -123,9 +123,12 @@ func (a *Agent) openDevice(p *port) bool {
 	dev, err := tap.Open(tap.Config{
 		Name: name, Queues: a.cfg.Queues, NoOffload: a.cfg.NoOffload, FDs: a.cfg.FDs[p.num],
 	})
+	was := p.problems["device"]
 	p.try("device", err)
 	if err != nil {
-		a.notef("port %d: %v", p.num, err)
+		if p.problems["device"] != was { // it is tried again and again
+			a.notef("port %d: %v", p.num, err)
+		}
 		return false
 	}
 	p.dev, p.carrier = dev, true

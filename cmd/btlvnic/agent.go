@@ -3,6 +3,8 @@
 package main
 
 import (
+	"runtime"
+
 	"gobtl/cmd/btlvnic/agent"
 )
 
@@ -19,6 +21,9 @@ func (c *agentCmd) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
+	// A thread that looks for more keeps its place in Go's scheduler: there is one for each of them, and
+	// for the rest of the program, or they would keep each other from running.
+	runtime.GOMAXPROCS(max(runtime.NumCPU(), 2*c.Queues+3))
 	ended := make(chan error, 1)
 	ctx, cancel := withCancel(env.ctx)
 	defer cancel()

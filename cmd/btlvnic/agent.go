@@ -16,13 +16,13 @@ func (c *agentCmd) Run(env *environment) error {
 	}
 	a, err := agent.New(agent.Config{
 		Host: c.Host, Manager: c.Manager, Managers: c.EM, Fabric: info, Queues: c.Queues,
-		Device: c.Device, FDs: c.fds, NoOffload: c.NoOffload, Log: env.notef,
+		Device: c.Device, FDs: c.fds, NoOffload: c.NoOffload, Impair: c.faults, Log: env.notef,
 	})
 	if err != nil {
 		return err
 	}
-	// A thread that looks for more keeps its place in Go's scheduler: there is one for each of them, and
-	// for the rest of the program, or they would keep each other from running.
+	// A thread that looks for more keeps its place in Go's scheduler: there is one for each of them,
+	// and for the rest of the program, or they would keep each other from running.
 	runtime.GOMAXPROCS(max(runtime.NumCPU(), 2*c.Queues+3))
 	ended := make(chan error, 1)
 	ctx, cancel := withCancel(env.ctx)

@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"gobtl/fabric"
+	"gobtl/fabric/impair"
 	"gobtl/vnic"
 	"gobtl/vnic/tap"
 )
@@ -80,7 +81,10 @@ type agentCmd struct {
 	Socket    string   `help:"Unix socket for show, ping-mac and dump. Default: ${default}." default:"${agentSocket}" placeholder:"PATH"`
 	Metrics   string   `help:"Serve Prometheus metrics on HOST:PORT/metrics." placeholder:"ADDR"`
 
-	fds map[uint8][]int
+	Impair string `help:"Faults of what arrives, for tests: loss=1%,delay=2ms,dup=..,reorder=..,seed=7." placeholder:"FAULTS"`
+
+	fds    map[uint8][]int
+	faults *impair.Faults
 }
 
 // Validate is called by kong after parsing.
@@ -96,6 +100,13 @@ func (c *agentCmd) Validate() error {
 		if err := checkAddress("--em", addr); err != nil {
 			return err
 		}
+	}
+	if c.Impair != "" {
+		faults, err := impair.Parse(c.Impair)
+		if err != nil {
+			return fmt.Errorf("--impair %s: %w", c.Impair, err)
+		}
+		c.faults = &faults
 	}
 	c.fds = make(map[uint8][]int)
 	for _, text := range c.FD {

@@ -76,7 +76,7 @@ func (c *emCmd) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	module, err := agent.OpenModule(info)
+	module, err := agent.OpenModule(info, nil)
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,8 @@ import (
 	"gobtl/vnic"
 )
 
-// TestDissector shows packets to tshark with the dissector: each field must be what was encapsulated,
-// also where several packets stand in one datagram; what is no packet is left alone.
+// TestDissector shows packets to tshark with the dissector: each field must be what was
+// encapsulated, also where several packets stand in one datagram; what is no packet is left alone.
 func TestDissector(t *testing.T) {
 	tshark, err := exec.LookPath("tshark")
 	if err != nil {

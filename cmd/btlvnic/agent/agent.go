@@ -14,6 +14,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/fabric"
+	"gobtl/fabric/impair"
 	"gobtl/internal/mono"
 	"gobtl/vnic"
 )
@@ -29,6 +30,8 @@ type Config struct {
 	Device    string
 	FDs       map[uint8][]int // descriptors of devices that somebody else has opened, by port
 	NoOffload bool
+	// Impair are faults of what arrives, for tests; nil is none.
+	Impair *impair.Faults
 	// Log is told what happens, in a sentence. It may be called by any goroutine.
 	Log func(format string, args ...any)
 }
@@ -80,14 +83,15 @@ func moduleConfig() btl.Config {
 	}
 }
 
-// OpenModule opens a module for management and trains over a fabric.
-func OpenModule(info fabric.Info) (*btl.Module, error) {
+// OpenModule opens a module for management and trains over a fabric; faults, nil for none, are what
+// happens to what arrives.
+func OpenModule(info fabric.Info, faults *impair.Faults) (*btl.Module, error) {
 	cfg := moduleConfig()
 	dc, err := cfg.DomainConfig(info)
 	if err != nil {
 		return nil, err
 	}
-	dom, err := fabric.Open(info, dc)
+	dom, err := openDomain(info, dc, faults)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +140,7 @@ func (a *Agent) open() error {
 	info := a.cfg.Fabric
 	bytes := min(info.MTUBytes, vnic.PacketBytesMax)
 	for range a.cfg.Queues {
-		in, err := openEndpoint(info, recvBuffers, bytes)
+		in, err := openEndpoint(info, recvBuffers, bytes, a.cfg.Impair)
 		if err != nil {
 			return err
 		}
@@ -146,7 +150,7 @@ func (a *Agent) open() error {
 		}
 		a.receivers = append(a.receivers, r)
 		ways.Receive = append(ways.Receive, in.ep.Name())
-		out, err := openEndpoint(info, sendBuffers, bytes)
+		out, err := openEndpoint(info, sendBuffers, bytes, nil)
 		if err != nil {
 			return err
 		}
@@ -158,7 +162,7 @@ func (a *Agent) open() error {
 		ways.Send = append(ways.Send, out.ep.Name())
 	}
 	var err error
-	if a.module, err = OpenModule(info); err != nil {
+	if a.module, err = OpenModule(info, a.cfg.Impair); err != nil {
 		return err
 	}
 	if err := a.module.Handle(vnic.TagTrain, a.takeTrain); err != nil {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/fabric/impair"
 	"gobtl/vnic"
 )
 
@@ -29,8 +30,20 @@ type endpoint struct {
 	addrs []fabric.Addr
 }
 
-func openEndpoint(info fabric.Info, buffers, bytes int) (*endpoint, error) {
-	dom, err := fabric.Open(info, fabric.DomainConfig{Buffers: buffers, BufferBytes: bytes})
+// openDomain opens a domain, with the faults that are asked for.
+func openDomain(
+	info fabric.Info, cfg fabric.DomainConfig, faults *impair.Faults,
+) (fabric.Domain, error) {
+	if faults == nil {
+		return fabric.Open(info, cfg)
+	}
+	return impair.Open(info, cfg, *faults)
+}
+
+func openEndpoint(
+	info fabric.Info, buffers, bytes int, faults *impair.Faults,
+) (*endpoint, error) {
+	dom, err := openDomain(info, fabric.DomainConfig{Buffers: buffers, BufferBytes: bytes}, faults)
 	if err != nil {
 		return nil, err
 	}

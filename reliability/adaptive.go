@@ -73,15 +73,15 @@ type arrival struct {
 	seenAt mono.Time // when it became known
 }
 
-// The resend budget: an eighth of what is delivered, and in each round trip a few packets and a
-// quarter of what is in flight; at most that is saved up, for it may be lost at once. A path that
-// loses more than that is not helped by copies.
 const (
 	// unreadLeast is how long a process has left something unread that was not just busy: it had no
 	// processor, or was behind, which is for credits to bound. No network is to blame for that, as
 	// Swift tells the delay of hosts from that of the fabric.
 	unreadLeast = 500 * time.Microsecond
 
+	// The resend budget: an eighth of what is delivered, and in each round trip a few packets and a
+	// quarter of what is in flight; at most that is saved up, for it may be lost at once. A path
+	// that loses more than that is not helped by copies.
 	budgetUnits     = 8
 	budgetRound     = 8 * budgetUnits
 	budgetFirst     = 64 * budgetUnits
@@ -105,7 +105,7 @@ type adaptiveShared struct {
 // adaptiveTickNs is how exact the timers are: much finer than a round trip.
 const adaptiveTickNs = 1 << 13
 
-// pipe is the number of packets on their way.
+// onTheWay is how many packets of the window are neither known to have arrived nor taken for lost.
 func (a *adaptive) onTheWay(s *Sender) int32 { return s.next.Sub(s.oldest) - s.sacked - a.lost }
 
 // room is the number of packets, new ones or such to be sent again, that the congestion window is
@@ -151,7 +151,7 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	s.segs.again(t, cause)
 }
 
-// unmark takes a segment off those that wait for the budget.
+// stopWaiting takes a segment off those that wait for the budget.
 func (a *adaptive) stopWaiting(p *segment) {
 	p.lost = false
 	a.lostWaiting--

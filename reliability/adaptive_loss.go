@@ -8,7 +8,7 @@ import (
 
 // What has arrived, what is lost.
 
-// arrived frees the segment of number n, which the peer has.
+// arrived frees segment t, which the peer has.
 func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	p := s.segment(t)
 	if p.state == Resend || p.lost {

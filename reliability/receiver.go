@@ -25,7 +25,7 @@ type Receiver struct {
 	// outOfOrder: bit n%window says that packet n arrived before its turn. Allocated at the first gap.
 	outOfOrder []uint64
 
-	next     seq.Num // n_r: next to arrive in order
+	next     seq.Num // next to arrive in order
 	limit    seq.Num // first number beyond the credits granted
 	window   uint32
 	held     uint32 // bits set in outOfOrder
@@ -190,7 +190,7 @@ func (r *Receiver) outOfOrderWord(n seq.Num) (word uint64) {
 // Size is the window in packets.
 func (r *Receiver) Size() uint32 { return r.window }
 
-// Next is n_r; Held the number of packets received beyond a gap.
+// Next is the number that is next to arrive in order.
 func (r *Receiver) Next() seq.Num { return r.next }
 
 // Held is the number of packets received beyond a gap.

@@ -32,7 +32,7 @@ func mustBeSound(t failer, r *Receiver) {
 	}
 }
 
-// TestReceiverCheck states the verdict on every kind of number; distances count from n_r.
+// TestReceiverCheck states the verdict on every kind of number; distances count from Next.
 func TestReceiverCheck(t *testing.T) {
 	t.Parallel()
 	cases := []struct {

@@ -8,7 +8,7 @@ import (
 	"gobtl/internal/seq"
 )
 
-// Token names a send segment: a number below the count given to NewSegments. The caller keeps the
+// Token names a send segment: a number below the count given to NewRecovery. The caller keeps the
 // segment's bytes under the same number.
 type Token uint32
 
@@ -197,7 +197,7 @@ func (s *Segments) PopResend() (t Token, cause Cause, ok bool) {
 	t = Token(s.head)
 	g := &s.segs[t]
 	s.delist(t)
-	g.next = uint32(t) // points at itself: in the caller's hands, Acked must not unlink it again
+	g.next = uint32(t) // points at itself: in the caller's hands, release must not unlink it again
 	return t, g.cause, true
 }
 

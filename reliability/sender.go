@@ -23,13 +23,14 @@ const (
 )
 
 // Sender is the send side of one peer: the window of packets in flight and its limit. The zero
-// value must be given to Init.
+// value must be given to Init. Usnic's code calls the ends of the window n_a (acknowledged) and n_t
+// (to transmit), and the next number that a Receiver expects n_r; here they are oldest and next.
 type Sender struct {
 	segs      *Segments
 	policy    policy
 	ring      []Token // the segment of each number in flight; a power of two, grown on demand
-	oldest    seq.Num // n_a: oldest unacknowledged
-	next      seq.Num // n_t: next to send
+	oldest    seq.Num // oldest unacknowledged; next if there is none
+	next      seq.Num // next to send
 	limit     seq.Num // first number beyond the credits
 	sendLimit seq.Num // first number that may not be sent now
 	window    uint32
@@ -126,7 +127,8 @@ func (s *Sender) at(n seq.Num) Token { return s.ring[uint32(n)&uint32(len(s.ring
 // Size is the window in packets.
 func (s *Sender) Size() int { return int(s.window) }
 
-// Window returns n_a and n_t.
+// Window returns the oldest number that is not acknowledged and the next to send; they are equal if
+// nothing is in flight.
 func (s *Sender) Window() (oldest, next seq.Num) { return s.oldest, s.next }
 
 // Admit gives a segment the next sequence number. The window must be Open. The caller says with
@@ -196,7 +198,7 @@ func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
 	s.updateSendLimit()
 }
 
-// OnAck processes a cumulative ACK: ack is the last number that the peer has received in order,
+// OnAck processes a cumulative ACK: upTo is the last number that the peer has received in order,
 // credit how many more it is ready for, dup whether the ACK only answers a packet that the peer had
 // already. The segments that became free are appended to done; they have no timer and are on the
 // resend list no more. Others may have moved to the resend list.

@@ -85,7 +85,7 @@ func (t *peerTable) remove(a fabric.Addr) error {
 		if l == nil {
 			continue
 		}
-		if l.removed = true; l.waiting.count == 0 {
+		if l.removed = true; l.waiting.Len() == 0 {
 			l.close()
 		}
 		p.links[i] = nil
@@ -132,12 +132,12 @@ func (t *regionTable) remove(r fabric.Region) error {
 	return nil
 }
 
-// gather returns the part of a region that a send names, nil if there is none.
-func (t *regionTable) gather(s *fabric.Send) ([]byte, bool) {
+// gather returns the part of a region that a send names; ok is false if there is none.
+func (t *regionTable) gather(s *fabric.Send) (mem []byte, ok bool) {
 	if uint64(s.Region) >= uint64(len(t.slots)) {
 		return nil, false
 	}
-	mem := t.slots[s.Region]
+	mem = t.slots[s.Region]
 	// Compared this way round, no sum of the caller's numbers can wrap.
 	if s.RegionOff > uint64(len(mem)) || uint64(s.RegionLen) > uint64(len(mem))-s.RegionOff {
 		return nil, false

@@ -140,7 +140,7 @@ func tagIndex(t btl.Tag) int {
 	return int(t) - 1
 }
 
-// mem returns memory of a caller for a message of size bytes.
+// takeMem returns memory of a caller for a message of size bytes.
 func (g *ledger) takeMem(size int) []byte {
 	if n := len(g.mems); n > 0 {
 		b := g.mems[n-1]

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gobtl/fabric"
+	"gobtl/internal/fifo"
 	"gobtl/internal/mono"
 )
 
@@ -48,15 +49,15 @@ type endpoint struct {
 
 	loss, dup, reorder, delayed, corrupt, truncate odds
 
-	posted fifo[fabric.Buf] // the caller's receive buffers; at most RxDepth
+	posted fifo.Queue[fabric.Buf] // the caller's receive buffers; at most RxDepth
 	quota  []fabric.Buf
 	idle   []fabric.Buf // hidden buffers to be posted to the inner endpoint
 	outer  int          // hidden buffers posted there
 	copies []uint8      // by hidden buffer: arrivals that refer to it
 
-	holds []hold        // at most holdMax
-	line  fifo[arrival] // waiting out their delay, the earliest first; at most two for each of quota
-	ready fifo[arrival] // to be delivered; at most two for each of quota
+	holds []hold              // at most holdMax
+	line  fifo.Queue[arrival] // waiting out their delay, the earliest first
+	ready fifo.Queue[arrival] // to be delivered; as line, at most two for each of quota
 	batch [pollBatch]fabric.Completion
 }
 
@@ -77,8 +78,8 @@ func newEndpoint(d *Domain, inner fabric.Endpoint, quota []fabric.Buf) *endpoint
 		idle:     slices.Clone(quota),
 		copies:   make([]uint8, d.all.Len()-d.visible),
 		holds:    make([]hold, 0, holdMax),
-		line:     newFifo[arrival](2 * len(quota)),
-		ready:    newFifo[arrival](2 * len(quota)),
+		line:     fifo.New[arrival](2 * len(quota)),
+		ready:    fifo.New[arrival](2 * len(quota)),
 	}
 	e.dice.pcg = *rand.NewPCG(f.Seed, d.opened)
 	if f.Delay > 0 {
@@ -92,7 +93,7 @@ func newEndpoint(d *Domain, inner fabric.Endpoint, quota []fabric.Buf) *endpoint
 	e.caps.Landing = false  // what arrives may be held back, altered or doubled first
 	e.caps.PollsAll = false // there may be more behind what a Poll has lost
 	e.caps.RecvCapacity = min(e.caps.RecvCapacity, len(quota))
-	e.posted = newFifo[fabric.Buf](e.caps.RxDepth)
+	e.posted = fifo.New[fabric.Buf](e.caps.RxDepth)
 	return e
 }
 
@@ -124,10 +125,10 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 		if int64(b) >= int64(e.domain.visible) {
 			return i, errBadBuf
 		}
-		if e.posted.count == len(e.posted.items) {
+		if e.posted.Full() {
 			return i, fabric.ErrAgain
 		}
-		e.posted.push(b)
+		e.posted.Push(b)
 	}
 	return len(bufs), nil
 }
@@ -238,12 +239,12 @@ func (e *endpoint) damage(a *arrival) bool {
 // enqueue sends an arrival on to the delay line or past it, and says whether it is delayed.
 func (e *endpoint) enqueue(a arrival, now mono.Time) bool {
 	if !e.dice.hit(e.delayed) {
-		e.ready.push(a)
+		e.ready.Push(a)
 		return false
 	}
 	e.domain.counters.delayed.Add(1)
 	a.due = now.Add(e.domain.faults.Delay)
-	e.line.push(a)
+	e.line.Push(a)
 	return true
 }
 
@@ -287,8 +288,8 @@ func (e *endpoint) release(now mono.Time) {
 		}
 		e.holds = e.holds[:left]
 	}
-	for e.line.count > 0 && e.line.front().due <= now {
-		e.ready.push(e.line.pop())
+	for e.line.Len() > 0 && e.line.Front().due <= now {
+		e.ready.Push(e.line.Pop())
 	}
 }
 
@@ -296,9 +297,9 @@ func (e *endpoint) release(now mono.Time) {
 func (e *endpoint) deliver(out []fabric.Completion) int {
 	arena := &e.domain.all
 	n := 0
-	for n < len(out) && e.ready.count > 0 && e.posted.count > 0 {
-		a := e.ready.pop()
-		b := e.posted.pop()
+	for n < len(out) && e.ready.Len() > 0 && e.posted.Len() > 0 {
+		a := e.ready.Pop()
+		b := e.posted.Pop()
 		room := arena.Bytes(b)
 		copy(room, arena.Bytes(a.buf)[:min(int(a.sizeBytes), len(room))])
 		if a.flipBit >= 0 {
@@ -335,15 +336,15 @@ func (e *endpoint) refill() error {
 
 // nextDue returns when something that is held back can be polled, or mono.Never.
 func (e *endpoint) nextDue() mono.Time {
-	if e.posted.count == 0 {
+	if e.posted.Len() == 0 {
 		return mono.Never // nothing can, until the caller posts a buffer
 	}
 	due := mono.Never
 	for i := range e.holds {
 		due = due.Min(e.holds[i].until)
 	}
-	if e.line.count > 0 {
-		due = due.Min(e.line.front().due)
+	if e.line.Len() > 0 {
+		due = due.Min(e.line.Front().due)
 	}
 	return due
 }

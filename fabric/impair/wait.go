@@ -28,7 +28,7 @@ func (d *Domain) Wait(timeout time.Duration) error {
 	}
 	due := mono.Never
 	for _, e := range d.endpoints {
-		if e.ready.count > 0 && e.posted.count > 0 {
+		if e.ready.Len() > 0 && e.posted.Len() > 0 {
 			return nil
 		}
 		due = due.Min(e.nextDue())

@@ -1,6 +1,9 @@
 package mem
 
-import "gobtl/fabric"
+import (
+	"gobtl/fabric"
+	"gobtl/internal/fifo"
+)
 
 // endpoint implements fabric.Endpoint. All but its inbox belongs to the domain's goroutine.
 type endpoint struct {
@@ -12,8 +15,8 @@ type endpoint struct {
 	source bool
 	closed bool
 
-	sent    fifo[fabric.Buf] // sends whose completion was not polled yet
-	posted  fifo[fabric.Buf] // receive buffers, filled in the order in which they were posted
+	sent    fifo.Queue[fabric.Buf] // sends whose completion was not polled yet
+	posted  fifo.Queue[fabric.Buf] // receive buffers, filled in the order in which they were posted
 	landing fabric.Landing
 	scratch []byte // a filter's private copy of a datagram
 }
@@ -48,8 +51,8 @@ func newEndpoint(d *domain, cfg fabric.EndpointConfig) (*endpoint, error) {
 			Source:       cfg.Source,
 			PollsAll:     true,
 		},
-		sent:    newFifo[fabric.Buf](cfg.TxDepth),
-		posted:  newFifo[fabric.Buf](cfg.RxDepth),
+		sent:    fifo.New[fabric.Buf](cfg.TxDepth),
+		posted:  fifo.New[fabric.Buf](cfg.RxDepth),
 		scratch: make([]byte, 0, c.MTUBytes),
 	}, nil
 }
@@ -99,10 +102,10 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 		return errTooLong
 	}
 	if size > e.caps.InjectBytes {
-		if e.sent.full() {
+		if e.sent.Full() {
 			return fabric.ErrAgain
 		}
-		e.sent.push(s.Buf)
+		e.sent.Push(s.Buf)
 		d.use[s.Buf]++
 	}
 	d.nw.sent.Add(1)
@@ -157,13 +160,13 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 		return 0, fabric.ErrClosed
 	}
 	n := 0
-	for n < len(out) && e.sent.count > 0 {
-		b := e.sent.pop()
+	for n < len(out) && e.sent.Len() > 0 {
+		b := e.sent.Pop()
 		e.domain.use[b]--
 		out[n] = fabric.Completion{From: fabric.AddrUnknown, Buf: b, Op: fabric.OpSend}
 		n++
 	}
-	if n < len(out) && e.posted.count > 0 {
+	if n < len(out) && e.posted.Len() > 0 {
 		n += e.receive(out[n:])
 	}
 	return n, nil
@@ -175,9 +178,9 @@ func (e *endpoint) receive(out []fabric.Completion) int {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	n := 0
-	for n < len(out) && in.count > 0 && e.posted.count > 0 {
+	for n < len(out) && in.count > 0 && e.posted.Len() > 0 {
 		from, pkt := in.first()
-		b := e.posted.pop()
+		b := e.posted.Pop()
 		e.domain.use[b] = 0
 		out[n] = fabric.Completion{From: fabric.AddrUnknown, Buf: b, Op: fabric.OpRecv}
 		e.landing.Copy(&out[n], e.domain.arena.Bytes(b), pkt)
@@ -201,10 +204,10 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 			return i, errBadBuf
 		case use[b] != 0:
 			return i, errBusyBuf
-		case e.posted.full():
+		case e.posted.Full():
 			return i, fabric.ErrAgain
 		}
-		e.posted.push(b)
+		e.posted.Push(b)
 		use[b] = inUseByRecv
 	}
 	return len(bufs), nil
@@ -221,7 +224,7 @@ func (e *endpoint) Land(mem []byte, headBytes int) bool {
 
 // pollable says whether Poll would return a completion now.
 func (e *endpoint) pollable() bool {
-	return e.sent.count > 0 || e.posted.count > 0 && e.inbox.waiting()
+	return e.sent.Len() > 0 || e.posted.Len() > 0 && e.inbox.waiting()
 }
 
 // Close is idempotent: the second one does nothing and returns nil. Datagrams that wait are lost.
@@ -233,42 +236,12 @@ func (e *endpoint) Close() error {
 	e.domain.nw.detach(e.number)
 	e.inbox.shut()
 	// The caller has its buffers again, although none of them completes.
-	for e.sent.count > 0 {
-		e.domain.use[e.sent.pop()]--
+	for e.sent.Len() > 0 {
+		e.domain.use[e.sent.Pop()]--
 	}
-	for e.posted.count > 0 {
-		e.domain.use[e.posted.pop()] = 0
+	for e.posted.Len() > 0 {
+		e.domain.use[e.posted.Pop()] = 0
 	}
 	e.domain.forget(e)
 	return nil
-}
-
-// fifo is a queue of fixed capacity. Its users check full and count before push and pop.
-type fifo[T any] struct {
-	items []T
-	head  int
-	count int
-}
-
-func newFifo[T any](capacity int) fifo[T] { return fifo[T]{items: make([]T, capacity)} }
-
-func (f *fifo[T]) full() bool { return f.count == len(f.items) }
-
-func (f *fifo[T]) push(v T) {
-	i := f.head + f.count
-	if i >= len(f.items) {
-		i -= len(f.items)
-	}
-	f.items[i] = v
-	f.count++
-}
-
-func (f *fifo[T]) pop() T {
-	v := f.items[f.head]
-	f.head++
-	if f.head == len(f.items) {
-		f.head = 0
-	}
-	f.count--
-	return v
 }

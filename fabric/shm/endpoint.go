@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"gobtl/fabric"
+	"gobtl/internal/fifo"
 )
 
 const (
@@ -27,11 +28,11 @@ type endpoint struct {
 	caps   fabric.Caps
 	closed bool
 
-	done    fifo[sent] // sends whose completion was not polled yet
-	unsent  int        // sends that wait for room
-	stalled []*outLink // the links that they wait for
+	done    fifo.Queue[sent] // sends whose completion was not polled yet
+	unsent  int              // sends that wait for room
+	stalled []*outLink       // the links that they wait for
 
-	posted  fifo[fabric.Buf] // receive buffers
+	posted  fifo.Queue[fabric.Buf] // receive buffers
 	landing fabric.Landing
 	rings   []*inLink
 	scan    int     // where the next poll begins to look
@@ -64,8 +65,8 @@ func newEndpoint(d *domain, slot int, number uint16, cfg fabric.EndpointConfig) 
 			FreeRegions:  true,
 			Landing:      true,
 		},
-		done:   newFifo[sent](cfg.TxDepth),
-		posted: newFifo[fabric.Buf](cfg.RxDepth),
+		done:   fifo.New[sent](cfg.TxDepth),
+		posted: fifo.New[fabric.Buf](cfg.RxDepth),
 	}
 }
 
@@ -125,19 +126,19 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 	if p == nil {
 		return nil, errUnknownAddr
 	}
-	if e.done.count+e.unsent >= e.caps.TxDepth {
+	if e.done.Len()+e.unsent >= e.caps.TxDepth {
 		return nil, fabric.ErrAgain
 	}
 	l := e.link(p)
-	if l.waiting.count == 0 {
+	if l.waiting.Len() == 0 {
 		again, errno := l.send(s)
 		if !again {
 			e.ended(s, errno)
 			return l, nil
 		}
 	}
-	l.waiting.grow(e.caps.TxDepth)
-	l.waiting.push(*s)
+	l.waiting.Grow(e.caps.TxDepth)
+	l.waiting.Push(*s)
 	e.unsent++
 	if !l.listed {
 		l.listed = true
@@ -149,7 +150,7 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 // ended notes the completion of a send. One without bytes is complete with Post: it makes none.
 func (e *endpoint) ended(s *fabric.Send, errno syscall.Errno) {
 	if s.Len > 0 || s.Region != 0 && s.RegionLen > 0 {
-		e.done.push(sent{s.Buf, int32(errno)})
+		e.done.Push(sent{s.Buf, int32(errno)})
 	}
 }
 
@@ -170,10 +171,10 @@ func (e *endpoint) link(p *peer) *outLink {
 func (e *endpoint) sendStalled() {
 	keep := e.stalled[:0]
 	for _, l := range e.stalled {
-		before := l.waiting.count
+		before := l.waiting.Len()
 		l.goOn()
-		e.unsent -= before - l.waiting.count
-		if l.waiting.count > 0 {
+		e.unsent -= before - l.waiting.Len()
+		if l.waiting.Len() > 0 {
 			keep = append(keep, l)
 		} else {
 			l.listed = false
@@ -195,14 +196,14 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 		e.sendStalled()
 	}
 	n := 0
-	for n < len(out) && e.done.count > 0 {
-		s := e.done.pop()
+	for n < len(out) && e.done.Len() > 0 {
+		s := e.done.Pop()
 		out[n] = fabric.Completion{
 			From: fabric.AddrUnknown, Buf: s.buf, Errno: s.errno, Op: fabric.OpSend,
 		}
 		n++
 	}
-	if n < len(out) && e.posted.count > 0 {
+	if n < len(out) && e.posted.Len() > 0 {
 		n += e.receive(out[n:])
 	}
 	return n, nil
@@ -234,7 +235,7 @@ func (e *endpoint) receive(out []fabric.Completion) (n int) {
 
 // drain takes out of a ring what there is buffer and room for.
 func (e *endpoint) drain(q *inLink, out []fabric.Completion) (n int) {
-	for n < len(out) && e.posted.count > 0 {
+	for n < len(out) && e.posted.Len() > 0 {
 		pkt, err := q.ring.next()
 		if err != nil || pkt == nil && q.gone {
 			q.close()
@@ -244,7 +245,7 @@ func (e *endpoint) drain(q *inLink, out []fabric.Completion) (n int) {
 			break
 		}
 		c := &out[n]
-		*c = fabric.Completion{From: fabric.AddrUnknown, Buf: e.posted.pop(), Op: fabric.OpRecv}
+		*c = fabric.Completion{From: fabric.AddrUnknown, Buf: e.posted.Pop(), Op: fabric.OpRecv}
 		e.landing.Copy(c, e.domain.arena.Bytes(c.Buf), pkt)
 		q.ring.advance(len(pkt))
 		n++
@@ -264,10 +265,10 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 		switch {
 		case int64(b) >= int64(e.domain.arena.Len()):
 			return i, errBadBuf
-		case e.posted.full():
+		case e.posted.Full():
 			return i, fabric.ErrAgain
 		}
-		e.posted.push(b)
+		e.posted.Push(b)
 	}
 	return len(bufs), nil
 }
@@ -290,17 +291,18 @@ func (e *endpoint) forget(q *inLink) {
 
 // pollable says whether Poll would return a completion now.
 func (e *endpoint) pollable() bool {
-	if e.done.count > 0 {
+	if e.done.Len() > 0 {
 		return true
 	}
-	if e.posted.count == 0 {
+	if e.posted.Len() == 0 {
 		return false
 	}
 	return slices.ContainsFunc(e.rings, func(q *inLink) bool { return q.gone || q.ring.waiting() })
 }
 
 // Close is idempotent: the second one does nothing and returns nil. What peers have sent and nobody
-// has polled is lost; what was sent from here stands in the peers' rings.
+// has polled is lost. What was written into the peers' rings stays there for them; what still waits
+// for room in one is lost with the link.
 func (e *endpoint) Close() error {
 	if e.closed {
 		return nil
@@ -321,47 +323,4 @@ func (e *endpoint) Close() error {
 	e.stalled = nil
 	e.domain.endpoints[e.slot] = nil
 	return nil
-}
-
-// fifo is a queue of fixed capacity. Its users check full and count before push and pop.
-type fifo[T any] struct {
-	items []T
-	head  int
-	count int
-}
-
-func newFifo[T any](capacity int) fifo[T] { return fifo[T]{items: make([]T, capacity)} }
-
-func (f *fifo[T]) full() bool { return f.count == len(f.items) }
-
-// grow makes room for one more, at most for so many.
-func (f *fifo[T]) grow(limit int) {
-	if !f.full() || len(f.items) >= limit {
-		return
-	}
-	bigger := make([]T, min(max(2*len(f.items), 64), limit))
-	n := copy(bigger, f.items[f.head:])
-	copy(bigger[n:], f.items[:f.head])
-	f.items, f.head = bigger, 0
-}
-
-func (f *fifo[T]) push(v T) {
-	i := f.head + f.count
-	if i >= len(f.items) {
-		i -= len(f.items)
-	}
-	f.items[i] = v
-	f.count++
-}
-
-func (f *fifo[T]) front() *T { return &f.items[f.head] }
-
-func (f *fifo[T]) pop() T {
-	v := f.items[f.head]
-	f.head++
-	if f.head == len(f.items) {
-		f.head = 0
-	}
-	f.count--
-	return v
 }

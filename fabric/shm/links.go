@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/internal/fifo"
 )
 
 const (
@@ -30,7 +31,7 @@ type outLink struct {
 	slot    int  // in the loop
 	removed bool // the peer was: what waits is sent, and the link closed
 	// waiting are the sends for which the ring has had no room, oldest first.
-	waiting fifo[fabric.Send]
+	waiting fifo.Queue[fabric.Send]
 	listed  bool // in the endpoint's list of links that wait
 }
 
@@ -124,17 +125,17 @@ func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 
 // goOn sends what waits, and completes what the peer is not there for.
 func (l *outLink) goOn() {
-	for l.waiting.count > 0 {
-		s := *l.waiting.front()
+	for l.waiting.Len() > 0 {
+		s := *l.waiting.Front()
 		again, errno := l.send(&s)
 		if again {
 			break
 		}
-		l.waiting.pop()
+		l.waiting.Pop()
 		l.ep.ended(&s, errno)
 	}
 	l.flush()
-	if l.removed && l.waiting.count == 0 {
+	if l.removed && l.waiting.Len() == 0 {
 		l.close()
 	}
 }
@@ -146,8 +147,8 @@ func (l *outLink) event() {
 	}
 	to := l.to
 	l.close()
-	for l.waiting.count > 0 {
-		s := l.waiting.pop()
+	for l.waiting.Len() > 0 {
+		s := l.waiting.Pop()
 		l.ep.unsent--
 		l.ep.ended(&s, unix.ECONNRESET)
 	}

@@ -49,7 +49,7 @@ func (d *domain) sayAsleep(asleep uint32) {
 		if e == nil {
 			continue
 		}
-		if e.posted.count > 0 {
+		if e.posted.Len() > 0 {
 			for _, q := range e.rings {
 				atomic.StoreUint32(q.ring.sleeps(), asleep)
 			}
@@ -68,7 +68,7 @@ func (e *endpoint) hasRoom() bool {
 		if l.fd < 0 {
 			return true
 		}
-		s := l.waiting.front()
+		s := l.waiting.Front()
 		if _, ok := l.ring.room(recordBytes(uint64(s.Len) + uint64(s.RegionLen))); ok {
 			return true
 		}

@@ -129,6 +129,7 @@ func (p *btlPort) nap() {
 	}
 }
 
+// idle keeps the connection alive between rounds; it returns within about a millisecond.
 func (p *btlPort) idle() error {
 	if err := p.pass(clock()); err != nil {
 		return err

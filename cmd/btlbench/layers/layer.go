@@ -23,8 +23,6 @@ type Layer interface {
 	// Client measures a round; server answers it until it is stopped.
 	Client(r *Round) error
 	Server(r *Round) error
-	// idle keeps the connection alive between rounds; it returns within about a millisecond.
-	idle() error
 	// Counters is a snapshot of what the layer counted since it was opened.
 	Counters() Counters
 	// State is what the layer shows of itself now.

@@ -147,9 +147,6 @@ func (p *rawPort) Server(r *Round) error {
 	return p.streamServer(r)
 }
 
-// idle has nothing to keep alive: a datagram endpoint has no connection.
-func (p *rawPort) idle() error { return nil }
-
 func (p *rawPort) Counters() Counters { return Counters{} }
 
 func (p *rawPort) State() State {

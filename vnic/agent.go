@@ -217,8 +217,9 @@ func (a *Agent) get(m *Message) (Status, []byte) {
 		return StatusOK, AppendErrors(nil, p.Info.VESW, p.Info.PortNum, &c)
 	case AttrOptions:
 		return StatusOK, p.Options.Append(nil)
+	default:
+		return StatusUnsupported, nil
 	}
-	return StatusUnsupported, nil
 }
 
 func (a *Agent) counts(vport uint8) (c Counts) {

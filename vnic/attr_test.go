@@ -25,12 +25,25 @@ func TestAttributeLayout(t *testing.T) {
 		at   int
 		want string
 	}{
-		{0, "\x01\x02"}, {2, "\x03\x04"}, {10, "\x05\x06"}, {14, "\x07\x08"}, {20, "\x09\x0A\x0B\x0C"},
-		{24, "\x34\x35\x36\x37"}, {84, "\x38\x39\x3A\x3B"}, {88, "\x0D\x0E\x0F\x10"},
-		{148, "\x11\x12"}, {152, "\x13\x14\x15\x16"}, {156, "\x17"},
+		{0, "\x01\x02"},
+		{2, "\x03\x04"},
+		{10, "\x05\x06"},
+		{14, "\x07\x08"},
+		{20, "\x09\x0A\x0B\x0C"},
+		{24, "\x34\x35\x36\x37"},
+		{84, "\x38\x39\x3A\x3B"},
+		{88, "\x0D\x0E\x0F\x10"},
+		{148, "\x11\x12"},
+		{152, "\x13\x14\x15\x16"},
+		{156, "\x17"},
 		{160, "\x18\x19\x1A\x1B\x1C\x1D\x1E\x1F\x20\x21\x22\x23\x24\x25\x26\x27"},
-		{180, "\x28\x29\x2A\x2B"}, {184, "\x3C"}, {192, "\x3D"}, {200, "\x3E"}, {215, "\x3F"},
-		{216, "\x2C\x2D\x2E\x2F"}, {268, "\x30\x31\x32\x33"},
+		{180, "\x28\x29\x2A\x2B"},
+		{184, "\x3C"},
+		{192, "\x3D"},
+		{200, "\x3E"},
+		{215, "\x3F"},
+		{216, "\x2C\x2D\x2E\x2F"},
+		{268, "\x30\x31\x32\x33"},
 	} {
 		if got := string(b[f.at : f.at+len(f.want)]); got != f.want {
 			t.Errorf("at %d: %x, want %x", f.at, got, f.want)
@@ -125,8 +138,10 @@ func FuzzAttributes(f *testing.F) {
 	f.Add(uint8(4), (&Options{Learning: true, GroupRate: 5}).Append(nil))
 	f.Add(uint8(5), AppendMembers(nil, []uint32{1, 2}))
 	f.Add(uint8(6), (&Registration{
-		Host: "a", Manager: "m", Ways: Ways{Receive: [][]byte{{1}}, Send: [][]byte{{2}},
-			Module: []byte{3}},
+		Host: "a", Manager: "m", Ways: Ways{
+			Receive: [][]byte{{1}}, Send: [][]byte{{2}},
+			Module: []byte{3},
+		},
 	}).Append(nil))
 	f.Add(uint8(7), (&Lease{Manager: "m", Ms: 5, LID: 1}).Append(nil))
 	f.Add(uint8(8), lidMessages([]LIDEntry{{LID: 1, Ways: Ways{Module: []byte("x")}}})[0])
@@ -184,8 +199,10 @@ func TestMACNotation(t *testing.T) {
 	if err != nil || m != 0x020ABC010203 || m.String() != "02:0a:bc:01:02:03" {
 		t.Errorf("%v, %v", m, err)
 	}
-	for _, bad := range []string{"", "02:00:00:00:00", "02:00:00:00:00:001", "2:0:0:0:0:1:",
-		"gg:00:00:00:00:00"} {
+	for _, bad := range []string{
+		"", "02:00:00:00:00", "02:00:00:00:00:001", "2:0:0:0:0:1:",
+		"gg:00:00:00:00:00",
+	} {
 		if m, err := ParseMAC(bad); err == nil {
 			t.Errorf("%q is %v", bad, m)
 		}

@@ -21,17 +21,20 @@ var vectors = []struct {
 	want  string
 }{
 	{
-		Header{SLID: 1, DLID: 2, PKey: 0xFFFF, VESW: 1}, 60,
+		Header{SLID: 1, DLID: 2, PKey: 0xFFFF, VESW: 1},
+		60,
 		"0100b000020000c07800ffff0000000000000100",
 	},
 	{
 		Header{
 			SLID: 0xABCDEF, DLID: 0x123456, PKey: 0x8001, Entropy: 0x5A, SC: 0x1F, RC: 7, VESW: 0xABC,
-		}, 1514,
+		},
+		1514,
 		"efcd1b0c5634f2cf781a01805a0000000000bc0a",
 	},
 	{
-		Header{SLID: 1, DLID: 0xF00001, PKey: 0x8001, VESW: 0xFFF}, 60,
+		Header{SLID: 1, DLID: 0xF00001, PKey: 0x8001, VESW: 0xFFF},
+		60,
 		"0100b000010000c078f001800000 00000000ff0f",
 	},
 }
@@ -52,8 +55,15 @@ func TestVectors(t *testing.T) {
 		t.Errorf("trailer %s of %d bytes", got, len(first))
 	}
 	for _, v := range [][3]int{
-		{60, 11, 3}, {61, 11, 2}, {63, 11, 0}, {64, 12, 7}, {1514, 193, 5}, {1518, 193, 1},
-		{9014, 1130, 1}, {10254, 1285, 1}, {16351, 2047, 0},
+		{60, 11, 3},
+		{61, 11, 2},
+		{63, 11, 0},
+		{64, 12, 7},
+		{1514, 193, 5},
+		{1518, 193, 1},
+		{9014, 1130, 1},
+		{10254, 1285, 1},
+		{16351, 2047, 0},
 	} {
 		if n, pad := PacketBytes(v[0]), PadBytes(v[0]); n != 8*v[1] || pad != v[2] {
 			t.Errorf("frame of %d: LEN %d, pad %d, want %d, %d", v[0], n/8, pad, v[1], v[2])
@@ -151,11 +161,20 @@ func TestParseRefuses(t *testing.T) {
 		xor  byte
 		want error
 	}{
-		{"L2", 7, 0x20, ErrL2}, {"LT", 7, 0x80, ErrL2}, {"L4", 8, 1, ErrL4},
-		{"LEN", 2, 0x10, ErrLength}, {"BECN", 3, 0x80, ErrReserved}, {"FECN", 7, 0x10, ErrReserved},
-		{"entropy", 13, 1, ErrReserved}, {"h3", 15, 1, ErrReserved}, {"h4", 16, 1, ErrReserved},
-		{"vesw", 19, 0x10, ErrReserved}, {"pad", 81, 1, ErrPad}, {"ICRC", 84, 1, ErrPad},
-		{"tail", 87, 0x80, ErrPad}, {"pad count", 87, 1, nil},
+		{"L2", 7, 0x20, ErrL2},
+		{"LT", 7, 0x80, ErrL2},
+		{"L4", 8, 1, ErrL4},
+		{"LEN", 2, 0x10, ErrLength},
+		{"BECN", 3, 0x80, ErrReserved},
+		{"FECN", 7, 0x10, ErrReserved},
+		{"entropy", 13, 1, ErrReserved},
+		{"h3", 15, 1, ErrReserved},
+		{"h4", 16, 1, ErrReserved},
+		{"vesw", 19, 0x10, ErrReserved},
+		{"pad", 81, 1, ErrPad},
+		{"ICRC", 84, 1, ErrPad},
+		{"tail", 87, 0x80, ErrPad},
+		{"pad count", 87, 1, nil},
 	} {
 		b := bytes.Clone(good)
 		b[c.at] ^= c.xor

@@ -25,9 +25,6 @@ func NewIngress(fdb *FDB, near *Neighbours, guard Locker) *Ingress {
 	return &Ingress{fdb: fdb, near: near, guard: guard}
 }
 
-// SetTables exchanges all tables.
-func (in *Ingress) SetTables(t *Tables) { in.tables = t }
-
 // Tables returns what is in use, nil at first.
 func (in *Ingress) Tables() *Tables { return in.tables }
 
@@ -40,8 +37,17 @@ type Host struct {
 	ports     [VESWMax + 1]*Ingress
 }
 
-// SetPort makes an Ingress the one of a switch; nil removes it.
-func (h *Host) SetPort(vesw uint16, in *Ingress) { h.ports[vesw&VESWMax] = in }
+// SetTables exchanges a port's tables, and has it found by its switch from then on. Tables of nil
+// take it away. A port that has come to the switch that this one was on stays there.
+func (h *Host) SetTables(in *Ingress, t *Tables) {
+	if old := in.tables; old != nil && h.ports[old.Info.VESW&VESWMax] == in {
+		h.ports[old.Info.VESW&VESWMax] = nil
+	}
+	in.tables = t
+	if t != nil {
+		h.ports[t.Info.VESW&VESWMax] = in
+	}
+}
 
 // Arrival is a frame that is to be delivered.
 type Arrival struct {

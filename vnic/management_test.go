@@ -411,8 +411,11 @@ func TestRefusals(t *testing.T) {
 		{"get of a delete", 1, Message{Method: MethodGet, Attr: AttrDeleteVESW}, StatusUnsupported},
 		{"trap to an agent", 1, Message{Method: MethodTrap, Attr: AttrVportInfo}, StatusMethod},
 		{"no lease", 9, Message{Method: MethodSet, Attr: AttrDeleteVESW, Modifier: 1}, StatusBusy},
-		{"port 0", 1, Message{Method: MethodSet, Attr: AttrVportInfo, Data: with(func(*VportInfo) {})},
-			StatusInvalid},
+		{
+			"port 0", 1,
+			Message{Method: MethodSet, Attr: AttrVportInfo, Data: with(func(*VportInfo) {})},
+			StatusInvalid,
+		},
 		{"switch 0", 1, Message{
 			Method: MethodSet, Attr: AttrVportInfo, Modifier: 1,
 			Data: with(func(i *VportInfo) { i.VESW = 0 }),

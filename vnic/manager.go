@@ -349,6 +349,7 @@ func (m *Manager) told(s *session, r *request, msg *Message) {
 			return
 		}
 		m.touchNear(s.host.Name)
+	default: // nothing else is asked for
 	}
 }
 

@@ -197,7 +197,7 @@ func memberMessages(lids []uint32) [][]byte {
 
 // wantedPorts makes what the ports of a host shall be.
 func (m *Manager) wantedPorts(host string) []wanted {
-	var all []wanted
+	all := make([]wanted, 0, len(m.plan.ports[host]))
 	for _, ref := range m.plan.ports[host] {
 		s := &m.plan.Switches[ref.of]
 		all = append(all, m.plan.port(s, &s.Ports[ref.at], m.reported(s)))

@@ -76,10 +76,7 @@ func (h *simHost) apply(now mono.Time, c vnic.Change) {
 		h.agent.SetLink(now, c.Vport, true)
 	}
 	h.out[c.Vport].SetTables(p.Tables)
-	h.in[c.Vport].SetTables(p.Tables)
-	if p.Tables != nil {
-		h.host.SetPort(p.Info.VESW, h.in[c.Vport])
-	}
+	h.host.SetTables(h.in[c.Vport], p.Tables)
 }
 
 // simData drives the data path's node.

@@ -1,6 +1,7 @@
 package vnic
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -41,8 +42,7 @@ func newSide(t *testing.T, vesw uint16, lid uint32, members []uint32, change fun
 func (s *side) set(t *Tables) {
 	s.tables = t
 	s.out.SetTables(t)
-	s.in.SetTables(t)
-	s.host.SetPort(t.Info.VESW, s.in)
+	s.host.SetTables(s.in, t)
 }
 
 // frame makes a frame of a type; vlan below 0 is none, else the tag's 16 bits.
@@ -402,6 +402,72 @@ func testNeighbour6(t *testing.T, b *side, hear func([]byte)) {
 	}
 	if sum != 0xFFFF {
 		t.Errorf("checksum: sum %#x", sum)
+	}
+}
+
+// TestSwap: two ports that exchange their switches are both found, whichever is told first.
+func TestSwap(t *testing.T) {
+	var h Host
+	var in [2]*Ingress
+	for i := range in {
+		in[i] = NewIngress(new(FDB), new(Neighbours), nil)
+	}
+	tables := func(vesw uint16) *Tables { return &Tables{Info: VportInfo{VESW: vesw}} }
+	h.SetTables(in[0], tables(5))
+	h.SetTables(in[1], tables(257))
+	h.SetTables(in[0], tables(257))
+	h.SetTables(in[1], tables(5))
+	if h.ports[257] != in[0] || h.ports[5] != in[1] {
+		t.Error("a port is lost")
+	}
+	h.SetTables(in[0], nil)
+	if h.ports[257] != nil || h.ports[5] != in[1] {
+		t.Error("a port that was deleted is found, or the other is not")
+	}
+}
+
+// TestHostileFrames: a million packets, good ones damaged, by hosts and by strangers. Each that is
+// not delivered is counted once, and nothing is learned of it.
+func TestHostileFrames(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 2))
+	b := newSide(t, 5, 2, []uint32{1, 2, 3}, func(x *Tables) { x.Options.Learning = true })
+	tables := b.tables
+	good, _ := (&Header{SLID: 1, DLID: 2, VESW: 5}).Append(nil,
+		frame(MACFor(5, 2), 0x00AA00000001, -1, typeIPv4))
+	p := make([]byte, 0, 2*len(good))
+	delivered, total := 0, 1_000_000
+	for range total {
+		p = append(p[:0], good...)
+		p[HeaderBytes+11] = byte(r.Uint32()) // one of 256 senders
+		for range r.IntN(3) {
+			switch r.IntN(8) {
+			case 0:
+				p = p[:r.IntN(len(p)+1)]
+			case 1:
+				p = append(p, make([]byte, r.IntN(32))...)
+			default:
+				if len(p) > 0 {
+					p[r.IntN(len(p))] ^= 1 << r.IntN(8)
+				}
+			}
+		}
+		if _, ok := b.host.Accept(tick, uint32(r.IntN(5)), p); ok {
+			delivered++
+		}
+	}
+	dropped := b.host.Strangers[RxErrors] + b.in.Counts[RxErrors]
+	reasons := uint64(0)
+	for _, c := range []Counter{
+		RxRunt, RxMalformed, RxForged, RxBadVESW, RxBadPKey, RxNotMember, RxBadDLID, RxOversize,
+	} {
+		n := b.host.Strangers[c] + b.in.Counts[c]
+		reasons += n
+		t.Logf("%v %d", c, n)
+	}
+	if delivered+int(dropped) != total || reasons != dropped || delivered == 0 || b.tables != tables {
+		t.Errorf("%d delivered, %d dropped, %d with a reason", delivered, dropped, reasons)
 	}
 }
 

@@ -2,9 +2,9 @@ package vnic
 
 import (
 	"fmt"
+	"time"
 
 	"gobtl/internal/mono"
-	"time"
 )
 
 // A train is what a fragment of btl carries: packets of one flow, one behind the other, each of

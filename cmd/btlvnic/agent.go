@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"runtime"
 
 	"gobtl/cmd/btlvnic/agent"
@@ -37,6 +38,5 @@ func (c *agentCmd) Run(env *environment) error {
 		return err
 	}
 	cancel()
-	<-ended
-	return err
+	return errors.Join(err, <-ended)
 }

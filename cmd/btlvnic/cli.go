@@ -160,8 +160,6 @@ type showCmd struct {
 }
 
 // pingCmd sends probes.
-//
-//nolint:lll // A struct tag cannot be broken.
 type pingCmd struct {
 	askFlags
 	MAC      string        `arg:"" help:"The Ethernet address of a port."`

@@ -62,7 +62,6 @@ type manager struct {
 	ops     chan func()
 	ended   chan struct{}
 	start   time.Time
-	begun   mono.Time // the loop's clock at start
 	logged  map[string]string
 }
 
@@ -218,8 +217,8 @@ func (m *manager) introduce(l net.Listener) {
 func (m *manager) watch(ctx context.Context, name string) {
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
-		defer w.Close()
-		err = w.Add(filepath.Dir(name)) // of the file itself a rename over it would be the end
+		defer func() { _ = w.Close() }() // nothing was written
+		err = w.Add(filepath.Dir(name))  // of the file itself a rename over it would be the end
 	}
 	if err != nil {
 		m.env.notef("the file is not watched: %v", err)

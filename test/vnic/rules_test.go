@@ -293,6 +293,32 @@ func TestLinks(t *testing.T) {
 		return l.port("b", 1).State == "interface is down"
 	})
 	l.eventually("a trap of the link that went down", func() bool { return traps(3) == 2 })
+	// A device that somebody takes away is told of, and costs nothing.
+	l.hosts["a"].IP("link del vnic1")
+	l.eventually("the lost device is a problem", func() bool {
+		return len(l.port("a", 1).Problems) > 0
+	})
+	before := ticks(t, l.procs["a"])
+	time.Sleep(time.Second)
+	if n := ticks(t, l.procs["a"]) - before; n > 30 {
+		t.Errorf("an agent whose device is gone used %d0 ms of a second", n)
+	}
+}
+
+// ticks is the processor time that a process has used, in hundredths of a second.
+func ticks(t *testing.T, p *process) int {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	var user, system int
+	fields := strings.Fields(after)
+	if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
+		t.Fatal(err)
+	}
+	return user + system
 }
 
 // TestDump: what dump writes is pcapng with the frames of both directions.
@@ -345,7 +371,8 @@ func TestUnprivileged(t *testing.T) {
 	var device *os.File
 	h.Do(func() { device = openTAP(t, "mine") })
 	defer device.Close()
-	dir, err := os.MkdirTemp("", "unprivileged")
+	// Not below TempDir, whose parent is for its owner alone.
+	dir, err := os.MkdirTemp("", "unprivileged") //nolint:usetesting // as said
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,11 +60,11 @@ func TestDissector(t *testing.T) {
 	row := func(hs ...vnic.Header) string {
 		cols := make([][]string, 9)
 		for i, h := range hs {
-			size, pad := len(one), 1
+			size := len(one)
 			if i > 0 {
 				size = len(two) - len(one)
 			}
-			pad = vnic.PadBytes([]int{14 + 4 + 5 + 100, 14 + 6 + 100}[i])
+			pad := vnic.PadBytes([]int{14 + 4 + 5 + 100, 14 + 6 + 100}[i])
 			for k, v := range []string{
 				fmt.Sprint(h.SLID), fmt.Sprint(h.DLID), fmt.Sprint(size), fmt.Sprint(h.SC),
 				fmt.Sprint(h.RC), fmt.Sprintf("0x%04x", h.PKey), fmt.Sprintf("0x%02x", h.Entropy),

@@ -175,7 +175,8 @@ func TestSplitJoin(t *testing.T) {
 }
 
 func checkJoined(t *testing.T, k kind, count int, big []byte, h Header, out []Joined,
-	got [][]byte) {
+	got [][]byte,
+) {
 	t.Helper()
 	frames := 0
 	for _, f := range out {

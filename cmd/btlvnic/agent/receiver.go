@@ -115,22 +115,11 @@ func (k *intake) flush() {
 	k.used = k.used[:0]
 }
 
-// set exchanges a port's tables. Those of a switch that the port has left are forgotten.
+// set exchanges a port's tables.
 func (k *intake) set(n *inlet, t *vnic.Tables, up bool) {
-	if old := n.in.Tables(); old != nil {
-		k.host.SetPort(old.Info.VESW, nil)
-	}
-	n.in.SetTables(t)
+	k.host.SetTables(n.in, t)
 	n.in.Down = !up
 	k.ports[n.in] = n
-	if t != nil {
-		k.host.SetPort(t.Info.VESW, n.in)
-	}
-}
-
-func (k *intake) remove(n *inlet) {
-	k.set(n, nil, false)
-	delete(k.ports, n.in)
 }
 
 // receiver is a thread that takes datagrams.

@@ -33,8 +33,8 @@ type PortReport struct {
 	Problems  map[string]string `json:"problems,omitempty"`
 }
 
-// AgentReport is the agent for people and programs.
-type AgentReport struct {
+// HostReport is the agent for people and programs.
+type HostReport struct {
 	Host       string          `json:"host"`
 	LID        uint32          `json:"lid"`
 	Manager    string          `json:"manager"`
@@ -72,10 +72,10 @@ type CountReport struct {
 }
 
 // Report tells of the agent and its ports.
-func (a *Agent) Report(ctx context.Context) (r AgentReport, err error) {
+func (a *Agent) Report(ctx context.Context) (r HostReport, err error) {
 	err = a.do(ctx, func() {
 		_, leased := a.core.Lease(clock())
-		r = AgentReport{
+		r = HostReport{
 			Host: a.cfg.Host, LID: a.core.LID(), Manager: a.cfg.Manager,
 			Connected: a.station.Connected() > 0, Leased: leased, Management: a.core.Stats,
 			Strangers: a.station.Strangers, TrainsLost: a.trainsLost.Load(), Ports: []PortReport{},

@@ -138,7 +138,7 @@ func (s *sender) serve(o *outlet) (frames int) {
 	for ; frames < readBatch && o.queue != nil; frames++ {
 		h, n, err := o.queue.Read(s.frame)
 		switch {
-		case errors.Is(err, syscall.EIO), errors.Is(err, syscall.EBADFD):
+		case errors.Is(err, syscall.EIO):
 			return frames // the interface is down
 		case err != nil:
 			s.agent.notef("port %d: %s: %v", o.port.num, o.port.dev.Name(), err)
@@ -171,6 +171,7 @@ func (s *sender) send(o *outlet, frame []byte, h offload.Header) {
 			o.out.Counts.DropTx(vnic.TxFIFO)
 		}
 		return
+	case vnic.Unicast, vnic.ToGroup:
 	}
 	t := o.out.Tables()
 	large := vnic.PacketBytes(max(s.splits.Largest(), vnic.FrameBytesMin)) > o.mtuBytes

@@ -29,14 +29,13 @@ type caster struct {
 	datagram uint32
 	sentTo   uint64 // all ordinals below have been sent
 
-	batch    []fabric.Send
-	bytes    int // payload in the batch
-	targets  []fabric.Addr
-	at       int    // target that the batch is being posted to
-	posted   int    // and how much of it
-	behind   uint64 // ordinal that is sentTo when the batch is posted
-	released uint64 // regions that are sent, but for completions
-	open     []int  // by slot: sends without a completion
+	batch   []fabric.Send
+	bytes   int // payload in the batch
+	targets []fabric.Addr
+	at      int    // target that the batch is being posted to
+	posted  int    // and how much of it
+	behind  uint64 // ordinal that is sentTo when the batch is posted
+	open    []int  // by slot: sends without a completion
 }
 
 const (

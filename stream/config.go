@@ -95,7 +95,8 @@ type Config struct {
 	// 200 ms.
 	Grace time.Duration
 	// Gap is told which ordinals, first to last, are not among the data, in rising order; Arrival of
-	// each datagram that arrives. Both are called on the engine's goroutine; nil is nobody.
+	// each datagram that arrives. Both are called on the engine's goroutine, and must neither block
+	// nor call the Port; nil is nobody.
 	Gap     func(first, last uint64)
 	Arrival func(Arrival)
 }

@@ -24,13 +24,13 @@ type Engine struct {
 	senders   map[uint64]*Sender   // by key
 	receivers map[uint64]*Receiver // by their own key: waiting for a sender
 	sending   []*Sender
-	receiving []*Receiver // with a sender; few
-	latest    *Receiver   // of the latest datagram
+	receiving []*Receiver          // with a sender; few
+	byKey     map[uint64]*Receiver // of the unreliable mode, by the stream's key
+	latest    *Receiver            // of the latest datagram
 	outbox    []outgoing
 	links     []*link // by the number that fragments carry
 	onDone    func(*btl.Fragment, error)
 	closed    bool
-	drainAt   mono.Time
 }
 
 // outgoing is a control message for which the transport had no room.
@@ -57,6 +57,7 @@ const (
 func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	e := &Engine{
 		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),
+		byKey: make(map[uint64]*Receiver),
 	}
 	e.onDone = e.putDone
 	err := errors.Join(m.Handle(tagLetter, e.onLetter), m.Handle(tagNotice, e.onNotice))
@@ -121,6 +122,9 @@ func (e *Engine) sweep() {
 		if r := e.receiving[i]; r.state == stateDone {
 			e.receiving = append(e.receiving[:i], e.receiving[i+1:]...)
 			delete(e.receivers, r.own)
+			if e.byKey[r.key] == r {
+				delete(e.byKey, r.key)
+			}
 			if e.latest == r {
 				e.latest = nil
 			}
@@ -349,11 +353,9 @@ func (e *Engine) receiverOfKey(key uint64) *Receiver {
 	if r := e.latest; r != nil && r.key == key {
 		return r
 	}
-	for _, r := range e.receiving {
-		if r.key == key && r.asm != nil && r.cfg.Mode == Unreliable {
-			e.latest = r
-			return r
-		}
+	if r := e.byKey[key]; r != nil {
+		e.latest = r
+		return r
 	}
 	return nil
 }

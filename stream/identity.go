@@ -52,8 +52,8 @@ func ParseIdentity(text string) (Identity, error) {
 	rest, ok := strings.CutPrefix(text, identityPrefix+":")
 	role, data, found := strings.Cut(rest, ":")
 	if !ok || !found {
-		return Identity{}, fmt.Errorf("%w: %q does not begin as %s:...", ErrIdentity, text,
-			identityPrefix)
+		return Identity{}, fmt.Errorf("%w: %q does not begin with %q", ErrIdentity, text,
+			identityPrefix+":")
 	}
 	id := Identity{Role: RoleReceiver}
 	switch role {

@@ -63,8 +63,19 @@ func (e *Engine) newReceiver(ring *Ring, cfg Config, own uint64) (*Receiver, err
 		started: make(chan struct{}), done: make(chan struct{}),
 	}
 	r.stats.Capacity = uint64(ring.geo.Regions)
+	if !ring.claim() {
+		return nil, errRingUsed
+	}
+	for i := range ring.geo.Regions {
+		if !ring.Free(i) && !cfg.Unmonitored {
+			ring.unclaim()
+			return nil, fmt.Errorf("%w: region %d of the receiver's ring is populated", ErrConfig, i)
+		}
+		ring.set(i, wordState, regionFree)
+	}
 	if cfg.Mode == Reliable {
 		if r.exposed, err = e.m.Expose(ring.mem, btl.RemoteWrite); err != nil {
+			ring.unclaim()
 			return nil, fmt.Errorf("stream: ring: %w", err)
 		}
 	}
@@ -168,6 +179,12 @@ func (r *Receiver) start(st *start) error {
 		r.asm.track.total = r.cfg.First + r.cfg.Messages
 	}
 	r.asm.track.extend(min(st.Sent, ordinalsMax))
+	if r.cfg.Mode == Unreliable {
+		if r.e.byKey[r.key] != nil {
+			return fmt.Errorf("%w: the stream is received here already", ErrMismatch)
+		}
+		r.e.byKey[r.key] = r
+	}
 	r.credit = r.cfg.First
 	r.state = stateRunning
 	r.heard = r.e.now
@@ -345,7 +362,7 @@ func (r *Receiver) over(err error) {
 	r.lock.Lock()
 	r.err = err
 	r.lock.Unlock()
-	r.ring.onWake(nil)
+	r.ring.unclaim()
 	close(r.regions)
 	close(r.done)
 }

@@ -96,7 +96,7 @@ type Ring struct {
 	mem    []byte
 	words  []uint64 // descriptors, stride words each
 	stride int
-	next   uint64 // of a Reader: not used by the transport
+	used   atomic.Bool // by a stream
 	wake   atomic.Pointer[func()]
 	unmap  func() error
 	// polled: another process may change the states, and cannot wake anybody.
@@ -235,6 +235,15 @@ type Region struct {
 	Messages int    // messages that belong to it
 	Received int    // of these, how many are there; the others are zero
 	Bytes    []byte // their memory, the ring's
+}
+
+// claim takes the ring for a stream; false if another has it.
+func (r *Ring) claim() bool { return r.used.CompareAndSwap(false, true) }
+
+// unclaim ends the claim.
+func (r *Ring) unclaim() {
+	r.onWake(nil)
+	r.used.Store(false)
 }
 
 // onWake has fn called when the state of a region was set by the program; nil ends that.

@@ -259,16 +259,17 @@ func (p *Port) do(fn func() error) error {
 	return <-ended
 }
 
-// Send opens a sender of what is populated in the ring, which must be used by no other stream. Tell
+// Send opens a sender of what is populated in the ring, which no other stream may use. Tell
 // it its receivers with Connect.
 func (p *Port) Send(ring *Ring, cfg Config) (s *Sender, err error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = p.cfg.Timeout
 	}
 	key := randomKey()
-	ring.onWake(p.nudge)
 	err = p.do(func() (err error) {
-		s, err = p.e.newSender(ring, cfg, key)
+		if s, err = p.e.newSender(ring, cfg, key); err == nil {
+			ring.onWake(p.nudge)
+		}
 		return err
 	})
 	return s, err
@@ -281,9 +282,10 @@ func (p *Port) Receive(ring *Ring, cfg Config) (r *Receiver, err error) {
 		cfg.Timeout = p.cfg.Timeout
 	}
 	key := randomKey()
-	ring.onWake(p.nudge)
 	err = p.do(func() (err error) {
-		r, err = p.e.newReceiver(ring, cfg, key)
+		if r, err = p.e.newReceiver(ring, cfg, key); err == nil {
+			ring.onWake(p.nudge)
+		}
 		return err
 	})
 	return r, err

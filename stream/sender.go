@@ -57,6 +57,8 @@ type Sender struct {
 	done     chan struct{}
 }
 
+var errRingUsed = fmt.Errorf("%w: the ring is used by another stream", ErrConfig)
+
 // newSender starts to send what is populated in the ring.
 func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) {
 	cfg, err := cfg.withDefaults()
@@ -80,8 +82,12 @@ func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) 
 		s.total = cfg.First + cfg.Messages
 	}
 	s.stats.Capacity = uint64(ring.geo.Regions)
+	if !ring.claim() {
+		return nil, errRingUsed
+	}
 	if cfg.Mode == Unreliable {
 		if s.cast, err = newCaster(s); err != nil {
+			ring.unclaim()
 			return nil, err
 		}
 	}
@@ -242,7 +248,7 @@ func (s *Sender) takeRegions() {
 		}
 		count := g.RegionMessages
 		if !s.cfg.Unmonitored {
-			count = min(count, int(s.ring.get(slot, wordMessages)))
+			count = int(min(uint64(count), max(s.ring.get(slot, wordMessages), 1)))
 		}
 		count = int(min(uint64(count), s.total-s.next))
 		s.ring.open(slot, s.next, count)
@@ -348,14 +354,22 @@ func (s *Sender) fail(err error) {
 	if s.state == stateDone {
 		return
 	}
+	s.dismiss(err)
+	s.over(err)
+}
+
+// dismiss tells those receivers that still take part why the stream ends.
+func (s *Sender) dismiss(err error) {
 	for _, k := range s.links {
 		if k.state != linkDone {
 			s.e.abort(k.ep, s.key, err.Error())
 			k.close(err)
 		}
 	}
-	s.over(err)
 }
+
+// errOver is for receivers that came too late to take part.
+var errOver = fmt.Errorf("%w: the stream is over", ErrClosed)
 
 // over ends the stream.
 func (s *Sender) over(err error) {
@@ -366,6 +380,7 @@ func (s *Sender) over(err error) {
 		close(s.started)
 	}
 	s.state = stateDone
+	s.dismiss(errOver)
 	if s.cast != nil {
 		s.cast.close()
 	}
@@ -373,7 +388,10 @@ func (s *Sender) over(err error) {
 	s.lock.Lock()
 	s.err = err
 	s.lock.Unlock()
-	s.ring.onWake(nil)
+	for ; s.seqLo < s.seqHi; s.seqLo++ { // of a stream that has failed
+		s.ring.set(int(s.seqLo%uint64(s.ring.geo.Regions)), wordState, regionFree)
+	}
+	s.ring.unclaim()
 	close(s.done)
 }
 

@@ -48,6 +48,9 @@ func (s *Sender) Populate(messages int) error {
 			s.ring.geo.RegionMessages)
 	}
 	slot := int(s.nextFill % uint64(s.ring.geo.Regions))
+	if !s.ring.Free(slot) {
+		return fmt.Errorf("%w: Populate without Next", ErrOverrun)
+	}
 	s.lock.Lock()
 	skip := s.dropped
 	s.dropped = 0

@@ -37,7 +37,7 @@ type cli struct {
 	Exchange     string `short:"x" placeholder:"NAME" help:"Exchange identities by the files NAME.send and NAME.recv, on a file system that both see."`
 	Device       string `short:"r" placeholder:"NAME" help:"Network device such as eth0, or fabric provider such as udp or ofi/udp. Default: the first device that others reach, by udp."`
 	Port         int    `short:"p" default:"0" placeholder:"PORT" help:"UDP port for the datagrams of the unreliable mode. 0 is any, and so is 1, which old scripts give."`
-	Gid          int    `name:"gid" short:"g" default:"-1" placeholder:"N" help:"Of old scripts; there are no GIDs here. Choose the address with --node."`
+	GID          int    `name:"gid" short:"g" default:"-1" placeholder:"N" help:"Of old scripts; there are no GIDs here. Choose the address with --node."`
 	Out          string `short:"o" placeholder:"ADDR" help:"Post metrics to InfluxDB at HOST:PORT (database gobtl) or http://HOST:PORT/write?db=NAME."`
 	Every        uint64 `name:"interval" short:"v" default:"0" placeholder:"N" help:"Messages between two metrics. 0: one at the end."`
 	Log          int    `name:"log-level" short:"l" default:"5" placeholder:"0..7" help:"What is told on standard error, as RFC 5424 numbers it: 3 errors, 4 warnings, 5 notices, 6 metrics, 7 all. Default: ${default}."`

@@ -118,12 +118,11 @@ func (f *influx) send(body io.Reader) error {
 
 // close sends what is left. Metrics that did not get through are told, and are no failure of the
 // stream.
-func (f *influx) close() error {
+func (f *influx) close() {
 	close(f.lines)
 	<-f.ended
 	if f.failed+f.dropped > 0 {
 		f.env.logf(logWarning, "-o: %d posts failed, %d samples dropped; the last error: %v", f.failed,
 			f.dropped, f.why)
 	}
-	return nil
 }

@@ -24,7 +24,7 @@ type reader struct {
 
 // receive is the receivers' part.
 func (s *session) receive() error {
-	record, err := newRecorder(s.c.Record, s.port.Started())
+	record, err := newRecorder(s.c.Record)
 	if err != nil {
 		return err
 	}

@@ -20,28 +20,31 @@ import (
 // each), number of the datagram (4), 1 if it was new (4).
 const recordBytes = 32
 
+// partSuffix ends the name of a file that is not whole yet.
+const partSuffix = ".part"
+
 // recorder writes the arrivals to a pcap file with times in nanoseconds, of the link type that is
 // free for such use (147). A nil one records nothing.
 type recorder struct {
-	start time.Time
-	lock  sync.Mutex // arrivals come on the port's goroutine, close on another
-	file  *os.File
-	buf   *bufio.Writer
-	pcap  *pcapgo.Writer
-	data  [recordBytes]byte
-	err   error
+	name string
+	lock sync.Mutex // arrivals come on the port's goroutine, close on another
+	file *os.File
+	buf  *bufio.Writer
+	pcap *pcapgo.Writer
+	data [recordBytes]byte
+	err  error
 }
 
-func newRecorder(name string, start time.Time) (*recorder, error) {
+func newRecorder(name string) (*recorder, error) {
 	if name == "" {
 		return nil, nil //nolint:nilnil // A nil recorder is one that does nothing.
 	}
-	f, err := os.Create(name)
+	f, err := os.Create(name + partSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
 	buf := bufio.NewWriterSize(f, 1<<20)
-	r := &recorder{start: start, file: f, buf: buf, pcap: pcapgo.NewWriterNanos(buf)}
+	r := &recorder{name: name, file: f, buf: buf, pcap: pcapgo.NewWriterNanos(buf)}
 	if err := r.pcap.WriteFileHeader(recordBytes, layers.LinkType(147)); err != nil {
 		return nil, errors.Join(fmt.Errorf("--record: %w", err), f.Close())
 	}
@@ -76,7 +79,8 @@ func (r *recorder) record(a stream.Arrival) {
 	}, b)
 }
 
-// close writes what is left. An error of the disk is told here; what is before it is whole.
+// close writes what is left and gives the file its name. After an error, of the disk say, what
+// there is stays under the other one.
 func (r *recorder) close() error {
 	if r == nil {
 		return nil
@@ -85,6 +89,9 @@ func (r *recorder) close() error {
 	defer r.lock.Unlock()
 	err := errors.Join(r.err, r.buf.Flush(), r.file.Close())
 	r.file = nil
+	if err == nil {
+		err = os.Rename(r.name+partSuffix, r.name)
+	}
 	if err != nil {
 		return fmt.Errorf("--record: %w", err)
 	}
@@ -104,7 +111,7 @@ func newGapList(name string) (*gapList, error) {
 	if name == "" {
 		return nil, nil //nolint:nilnil // A nil list is one that does nothing.
 	}
-	f, err := os.Create(name + ".part")
+	f, err := os.Create(name + partSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("--missing: %w", err)
 	}
@@ -126,7 +133,7 @@ func (g *gapList) close() error {
 	}
 	err := errors.Join(g.err, g.buf.Flush(), g.file.Close())
 	if err == nil {
-		err = os.Rename(g.name+".part", g.name)
+		err = os.Rename(g.name+partSuffix, g.name)
 	}
 	if err != nil {
 		return fmt.Errorf("--missing: %w", err)

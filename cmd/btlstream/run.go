@@ -56,7 +56,7 @@ func (e *signalError) Error() string { return "interrupted: " + e.sig.String() }
 type version bool
 
 // BeforeApply is called by kong.
-func (version) BeforeApply(app *kong.Kong) error {
+func (version) BeforeApply(app *kong.Kong) error { //nolint:unparam // Kong's signature.
 	text := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		text = info.Main.Version

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -52,8 +51,10 @@ func newSample(i int, now time.Time, st, before *stream.Stats, wall, cpu time.Du
 		gbit = math.Round(float64(st.Bytes-before.Bytes)*8/wall.Seconds()/1e3) / 1e6
 	}
 	return sample{stream: i, at: now, fields: []field{
-		{"queue_percent", "Regions of the ring that are populated.",
-			percent(float64(st.Populated), float64(st.Capacity)), false},
+		{
+			"queue_percent", "Regions of the ring that are populated.",
+			percent(float64(st.Populated), float64(st.Capacity)), false,
+		},
 		{"cpu_percent", "CPU time of the process.", percent(float64(cpu), float64(wall)), false},
 		{"gigabits_per_second", "Message bytes in 10^9 bits per second.", gbit, false},
 		{"messages", "Messages sent, or received whole.", float64(messages), true},
@@ -62,8 +63,10 @@ func newSample(i int, now time.Time, st, before *stream.Stats, wall, cpu time.Du
 		{"overrun", "Messages that found no free region.", float64(st.Overrun), true},
 		{"duplicates", "Datagrams that came again.", float64(st.Duplicates), true},
 		{"sender_dropped", "Messages that the sender gave up.", float64(st.SenderDropped), true},
-		{"socket_drops", "Datagrams that the kernel dropped at the socket.",
-			float64(st.SocketDrops), true},
+		{
+			"socket_drops", "Datagrams that the kernel dropped at the socket.",
+			float64(st.SocketDrops), true,
+		},
 		{"send_errors", "Datagrams that the fabric refused.", float64(st.SendErrors), true},
 	}}
 }
@@ -91,7 +94,7 @@ type lastSample struct {
 }
 
 const (
-	tickFast = 5 * time.Millisecond // with -v
+	tickFast = 25 * time.Millisecond // with -v
 	tickSlow = 100 * time.Millisecond
 	// sampleEvery is how often Prometheus gets a new sample without -v.
 	sampleEvery = time.Second
@@ -244,9 +247,8 @@ func (s *sampler) close() error {
 	if s.bar != nil {
 		_ = s.bar.Clear()
 	}
-	var err error
 	if s.influx != nil {
-		err = s.influx.close()
+		s.influx.close()
 	}
-	return errors.Join(err, s.prom.close())
+	return s.prom.close()
 }

@@ -24,7 +24,6 @@ type session struct {
 	port     *stream.Port
 	impaired *impair.Domain
 	sampler  *sampler
-	cpuPin   int
 }
 
 // transfer sends or receives as the command line says.
@@ -52,8 +51,8 @@ func transfer(env *environment, c *cli) (err error) {
 
 // note tells of options that do nothing here.
 func (s *session) note() {
-	if s.c.Gid != -1 {
-		s.env.logf(logNotice, "-g %d does nothing: there are no GIDs here; choose with --node", s.c.Gid)
+	if s.c.GID != -1 {
+		s.env.logf(logNotice, "-g %d does nothing: there are no GIDs here; choose with --node", s.c.GID)
 	}
 	if s.c.Port == 1 {
 		s.c.Port = 0

@@ -5,6 +5,7 @@ package stream
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -224,7 +225,7 @@ func TestRecord(t *testing.T) {
 	n := uint64(0)
 	for ; ; n++ {
 		data, info, err := reader.ReadPacketData()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -4,6 +4,7 @@ package stream
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -255,10 +256,7 @@ func TestUsage(t *testing.T) {
 	} {
 		out, err := exec.Command(program, strings.Fields(args)...).CombinedOutput()
 		var exit *exec.ExitError
-		if e, ok := err.(*exec.ExitError); ok {
-			exit = e
-		}
-		if exit == nil || exit.ExitCode() != 2 || bytes.Count(out, []byte("\n")) != 1 {
+		if !errors.As(err, &exit) || exit.ExitCode() != 2 || bytes.Count(out, []byte("\n")) != 1 {
 			t.Errorf("%s: %v\n%s", args, err, out)
 		}
 	}

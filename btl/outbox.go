@@ -153,7 +153,7 @@ func (m *Module) Pull(buf []Completion) int {
 // full says whether no further peers may connect, because their events are not pulled.
 func (o *outbox) full(peersMax int) bool { return o.pulled && o.notices.len() >= peersMax }
 
-// check looks at the fragments that wait to be told of; c counts them.
+// checkOutbox looks at the fragments that wait to be told of; c counts them.
 func (m *Module) checkOutbox(c *checker) error {
 	o := &m.outbox
 	for _, l := range [...]*fragmentList{&o.ended, &o.byes} {

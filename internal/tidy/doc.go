@@ -7,6 +7,8 @@
 //	imports.go  imports, cgo
 //	calls.go    clocks, goroutines, global randomness, output, exit, panics, init
 //	sizes.go    lines, functions, files
+//	names.go    how the comments of functions begin
+//	folders.go  the table of folders in docs/architecture.md
 //	text.go     words and paths that no file may contain
 //	files.go    the files of the repository
 //

@@ -48,6 +48,7 @@ func Check(files []File) []Finding {
 	}
 	c.packageDocs()
 	c.floors()
+	c.folders(files)
 	slices.SortFunc(c.findings, func(a, b Finding) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line),
 			strings.Compare(a.Rule, b.Rule))
@@ -96,6 +97,7 @@ func (c *checker) goFile(f File) {
 	c.sizes(s)
 	c.headerCalls(s)
 	c.structSizes(s)
+	c.docNames(s)
 }
 
 // packageDocs asks for a package comment in doc.go; a package of a single file may have it there.

@@ -172,7 +172,7 @@ func (w *world) until(what string, limit time.Duration, cond func() bool) {
 	}
 }
 
-// flows waits until a flow has carried some more messages.
+// carries waits until a flow has carried some more messages.
 func (w *world) carries(f *flow, messages int) {
 	w.t.Helper()
 	goal := f.acked + messages

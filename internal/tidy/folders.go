@@ -1,0 +1,56 @@
+package tidy
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The document that says what each folder is, and the first line of its table. A cell of the first
+// column names folders in backquotes, as the policies do: one that ends in "/..." stands for all
+// below it, too.
+const (
+	foldersFile = "docs/architecture.md"
+	foldersHead = "| folder |"
+)
+
+var quotedName = regexp.MustCompile("`([^`]+)`")
+
+// folders asks that each directory with Go code stands in the table of folders.
+func (c *checker) folders(files []File) {
+	at := slices.IndexFunc(files, func(f File) bool { return f.Path == foldersFile })
+	if at < 0 {
+		return // not the whole house
+	}
+	named := foldersOf(string(files[at].Data))
+	var missing []string
+	for _, s := range c.sources {
+		_, known := policyOf(s.dir)
+		if known && !coversAny(named, s.dir) && !strings.Contains("/"+s.dir+"/", "/testdata/") {
+			missing = append(missing, s.dir)
+		}
+	}
+	slices.Sort(missing)
+	for _, dir := range slices.Compact(missing) {
+		c.report(foldersFile, 0, "folder", "%s is not in the table of folders", dir)
+	}
+}
+
+// foldersOf returns what the first column of the table of folders names.
+func foldersOf(document string) (names []string) {
+	inside := false
+	for line := range strings.Lines(document) {
+		switch {
+		case strings.HasPrefix(line, foldersHead):
+			inside = true
+		case !strings.HasPrefix(line, "|"):
+			inside = false
+		case inside:
+			cell, _, _ := strings.Cut(line[1:], "|")
+			for _, m := range quotedName.FindAllStringSubmatch(cell, -1) {
+				names = append(names, m[1])
+			}
+		}
+	}
+	return names
+}

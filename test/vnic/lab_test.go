@@ -320,12 +320,12 @@ func (l *lab) ping(host, to string, more ...string) {
 	}
 }
 
-// iperf runs iperf3 from a to b for a second, and returns the bits a second that b received.
+// iperf runs iperf3 from a to b, and returns the bits a second that b received.
 func (l *lab) iperf(args ...string) float64 {
 	l.t.Helper()
 	l.iperfServer()
 	out, err := l.hosts["a"].Command("iperf3", append([]string{
-		"-c", "10.88.0.2", "-J", "-t", "1", "--connect-timeout", "5000",
+		"-c", "10.88.0.2", "-J", "--connect-timeout", "5000",
 	}, args...)...).Output()
 	return l.received(out, err)
 }

@@ -111,8 +111,8 @@ func (l *lab) throughput(mtu int) {
 			}
 		})
 	})
-	tcp := l.iperf()
-	udp := l.iperf("-u", "-b", "200M", "-l", fmt.Sprint(mtu-28))
+	tcp := l.iperf("-n", "100M")
+	udp := l.iperf("-u", "-b", "200M", "-n", "10M", "-l", fmt.Sprint(mtu-28))
 	stop()
 	t.Logf("MTU %d: TCP %.2f, UDP %.2f Gbit/s; checksums on the wire: %d right, %d wrong; frames "+
 		"up to %d bytes", mtu, tcp/1e9, udp/1e9, good, bad, largest)
@@ -153,7 +153,7 @@ func TestFragments(t *testing.T) {
 		})
 		l.ping("a", "10.88.0.2", "-M", "do", "-s", "8972")
 		l.ping("a", "10.88.0.3")
-		if bits := l.iperf(); bits < 1e7 {
+		if bits := l.iperf("-n", "100M"); bits < 1e7 {
 			t.Errorf("%s: TCP %g bit/s", keys, bits)
 		} else {
 			t.Logf("%q: TCP %.2f Gbit/s at MTU 9000 over 1500", keys, bits/1e9)
@@ -170,7 +170,7 @@ func TestSmallPath(t *testing.T) {
 		t.Errorf("MTU %d of %d", p.MTU, p.WantedMTU)
 	}
 	l.ping("a", "10.88.0.2", "-M", "do", "-s", fmt.Sprint(p.MTU-28))
-	if bits := l.iperf(); bits < 1e7 {
+	if bits := l.iperf("-n", "100M"); bits < 1e7 {
 		t.Errorf("TCP %g bit/s", bits)
 	}
 	// The path gets smaller under way: what is too large is found out, and the MTU follows.

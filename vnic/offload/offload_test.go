@@ -397,3 +397,22 @@ func TestAllocations(t *testing.T) {
 		t.Errorf("%v allocations for a large frame", n)
 	}
 }
+
+// TestFlags: what TCP says once is said once: CWR with the first piece, FIN and PSH with the last.
+func TestFlags(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 4))
+	k := kind{flags: flagACK | flagCWR | flagFIN | flagPSH}
+	big, h := k.large(r, 2500, 1000)
+	h.Type |= ECN
+	var s Splitter
+	if err := s.Begin(big, h); err != nil || s.Count() != 3 {
+		t.Fatalf("%d pieces, %v", s.Count(), err)
+	}
+	piece := make([]byte, s.Largest())
+	for i, want := range []byte{flagACK | flagCWR, flagACK, flagACK | flagFIN | flagPSH} {
+		s.Write(piece, i)
+		if got := piece[14+20+13]; got != want {
+			t.Errorf("piece %d has flags %#x, want %#x", i, got, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -71,7 +72,10 @@ func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
 		kong.Description(cliDescription),
 		kong.Writers(env.stdout, env.stderr),
 		kong.Exit(exit),
-		kong.Vars{"tests": plan.TestLat + "," + plan.TestBW, "layer": plan.LayerBTL},
+		kong.Vars{
+			"tests": plan.TestLat + "," + plan.TestBW, "layer": plan.LayerBTL,
+			"all_tests": strings.Join(plan.AllTests, ", "),
+		},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Bind(env),
 	)

@@ -95,20 +95,10 @@ func layerLine(name string, f *layers.Facts) string {
 	return line + "\n"
 }
 
-var testTitles = map[string]string{
-	plan.TestLat:     "Latency: ping-pong, half round trips in us",
-	plan.TestBW:      "Bandwidth: one direction",
-	plan.TestBiBW:    "Bandwidth: both directions together",
-	plan.TestRate:    "Message rate: windows, each answered as a whole before the next",
-	plan.TestLatLoad: "Latency under load: beside a stream of %s messages, half round trips in us",
-	plan.TestPutLat:  "Put latency: ping-pong through memory, half round trips in us",
-	plan.TestPutBW:   "Put bandwidth: one direction",
-}
-
 // writeTestTable writes the runs of one test. On a terminal that is too narrow the columns that
 // matter least are left out.
 func writeTestTable(w io.Writer, test string, runs []RunRecord, d *Document) {
-	title := testTitles[test]
+	title := plan.Title(test)
 	if test == plan.TestLatLoad {
 		title = fmt.Sprintf(title, d.Config.LoadSize)
 	}

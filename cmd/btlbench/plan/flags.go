@@ -14,7 +14,7 @@ import (
 //
 //nolint:lll // A struct tag cannot be broken.
 type Flags struct {
-	Test     TestList `help:"Tests: lat, bw, bibw, rate, lat_load, put_lat, put_bw; several with commas, or all. Default: ${default}." default:"${tests}" placeholder:"NAMES" json:"test"`
+	Test     TestList `help:"Tests: ${all_tests}; several with commas, or all. Default: ${default}." default:"${tests}" placeholder:"NAMES" json:"test"`
 	Size     SizeList `help:"Message sizes such as 0,8,1K,..,4M (\"..\" doubles). Default: a few that suit the test." placeholder:"LIST" json:"size_bytes"`
 	Provider string   `help:"Fabric provider; see \"btlbench info\". auto: RDMA hardware, else udp, else ofi/udp. Default: ${default}." default:"auto" placeholder:"NAME" json:"provider"`
 	Offload  bool     `help:"Use segmentation offload with --provider ofi/udp: opt-in, tests itself, and goes off at the first doubt." json:"-"`

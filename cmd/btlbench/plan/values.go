@@ -21,19 +21,63 @@ const (
 	TestPutBW   = "put_bw"
 )
 
+// tests says of each test what it is. A new one has its line here.
+var tests = []struct {
+	name, title             string
+	latency, pingPong, puts bool
+}{
+	{
+		name: TestLat, latency: true, pingPong: true,
+		title: "Latency: ping-pong, half round trips in us",
+	},
+	{name: TestBW, title: "Bandwidth: one direction"},
+	{name: TestBiBW, title: "Bandwidth: both directions together"},
+	{name: TestRate, title: "Message rate: windows, each answered as a whole before the next"},
+	{
+		name: TestLatLoad, latency: true, pingPong: true,
+		title: "Latency under load: beside a stream of %s messages, half round trips in us",
+	},
+	{
+		name: TestPutLat, latency: true, puts: true,
+		title: "Put latency: ping-pong through memory, half round trips in us",
+	},
+	{name: TestPutBW, puts: true, title: "Put bandwidth: one direction"},
+}
+
 // AllTests lists them.
-var AllTests = []string{TestLat, TestBW, TestBiBW, TestRate, TestLatLoad, TestPutLat, TestPutBW}
+var AllTests = func() (names []string) {
+	for i := range tests {
+		names = append(names, tests[i].name)
+	}
+	return names
+}()
+
+// Title is the heading of a test's table. That of lat_load has a %s for the size of its stream's
+// messages; that of no test is empty.
+func Title(test string) string {
+	if i := slices.Index(AllTests, test); i >= 0 {
+		return tests[i].title
+	}
+	return ""
+}
 
 // IsLatency tells the tests that measure single round trips from those that measure a flow.
 func IsLatency(test string) bool {
-	return test == TestLat || test == TestLatLoad || test == TestPutLat
+	i := slices.Index(AllTests, test)
+	return i >= 0 && tests[i].latency
 }
 
 // IsPingPong tells the tests in which messages are answered each by one.
-func IsPingPong(test string) bool { return test == TestLat || test == TestLatLoad }
+func IsPingPong(test string) bool {
+	i := slices.Index(AllTests, test)
+	return i >= 0 && tests[i].pingPong
+}
 
 // IsPut tells the tests that write into exposed memory, which the bare fabric cannot.
-func IsPut(test string) bool { return test == TestPutLat || test == TestPutBW }
+func IsPut(test string) bool {
+	i := slices.Index(AllTests, test)
+	return i >= 0 && tests[i].puts
+}
 
 // The layers.
 const (

@@ -198,3 +198,32 @@ func TestSuggestion(t *testing.T) {
 		}
 	}
 }
+
+// TestTests states what is known of each test.
+func TestTests(t *testing.T) {
+	t.Parallel()
+	if len(AllTests) != 7 {
+		t.Errorf("%d tests, this states 7", len(AllTests))
+	}
+	for _, c := range []struct {
+		test                   string
+		latency, pingPong, put bool
+	}{
+		{"lat", true, true, false},
+		{"bw", false, false, false},
+		{"bibw", false, false, false},
+		{"rate", false, false, false},
+		{"lat_load", true, true, false},
+		{"put_lat", true, false, true},
+		{"put_bw", false, false, true},
+		{"none", false, false, false},
+	} {
+		if IsLatency(c.test) != c.latency || IsPingPong(c.test) != c.pingPong || IsPut(c.test) != c.put {
+			t.Errorf("%s: latency %v, ping-pong %v, put %v", c.test, IsLatency(c.test),
+				IsPingPong(c.test), IsPut(c.test))
+		}
+		if known := c.test != "none"; (Title(c.test) != "") != known {
+			t.Errorf("%s has the title %q", c.test, Title(c.test))
+		}
+	}
+}

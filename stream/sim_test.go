@@ -43,6 +43,9 @@ type simWorld struct {
 	dropped   uint64 // data datagrams that the network has dropped
 	copied    uint64
 	delivered uint64
+	// moreRegions has receivers' rings be larger than the sender's: then a place has other content in
+	// each lap.
+	moreRegions int
 }
 
 func newSimWorld(t testing.TB, seed uint64, receivers int) *simWorld {
@@ -135,7 +138,9 @@ func (w *simWorld) open(cfg Config, g Geometry, to int) *simStream {
 	for i := range g.Messages() {
 		fillMessage(txRing.mem[i*g.MessageBytes:][:g.MessageBytes], uint64(i))
 	}
-	rxRing, _ := NewRing(g, nil)
+	rg := g
+	rg.Regions += w.moreRegions
+	rxRing, _ := NewRing(rg, nil)
 	rcfg := cfg
 	rcfg.Gap = func(first, last uint64) { s.gaps += last - first + 1 }
 	rcfg.Unmonitored = false
@@ -161,6 +166,7 @@ func (s *simStream) read() {
 		return
 	}
 	for _, r := range s.held {
+		s.compare(r) // it was the reader's: nobody may have touched it meanwhile
 		s.rx.Release(r)
 	}
 	s.held = s.held[:0]
@@ -170,7 +176,7 @@ func (s *simStream) read() {
 			if !ok {
 				return
 			}
-			s.check(r)
+			s.got += s.compare(r)
 			s.held = append(s.held, r)
 		default:
 			return
@@ -178,19 +184,21 @@ func (s *simStream) read() {
 	}
 }
 
-func (s *simStream) check(r Region) {
+// compare checks the bytes of a region, and returns how many of its messages are there.
+func (s *simStream) compare(r Region) (there uint64) {
 	g := s.rx.ring.geo
 	want := make([]byte, g.MessageBytes)
 	for k := range r.Messages {
 		clear(want)
 		if n, ok := s.rx.ring.Transferred(r.Index, k); ok {
-			s.got++
-			fillMessage(want, (n-s.tx.cfg.First)%uint64(g.Messages()))
+			there++
+			fillMessage(want, (n-s.tx.cfg.First)%uint64(s.tx.ring.geo.Messages()))
 		}
 		if !bytes.Equal(r.Bytes[k*g.MessageBytes:][:g.MessageBytes], want) {
 			s.wrong++
 		}
 	}
+	return there
 }
 
 // ended says whether both sides are done.
@@ -280,6 +288,9 @@ func TestCountsEqualTheNetworks(t *testing.T) {
 			}, Geometry{c.size, 16, 32}, 0)
 			w.until(time.Minute, s.ended)
 			s.verdict(total, w.dropped, w.copied)
+			if late := s.rx.Stats().Late; late != 0 {
+				t.Errorf("%d late: the horizon is wider than the disorder", late)
+			}
 		})
 	}
 }
@@ -290,6 +301,7 @@ func TestReliableOverBadPath(t *testing.T) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		w := newSimWorld(t, seed, 1)
+		w.moreRegions = 2
 		w.nw.SetPath(w.tx.ctl, w.rx[0].ctl, badPath)
 		w.nw.SetPath(w.rx[0].ctl, w.tx.ctl, badPath)
 		s := w.open(Config{Messages: 3000, First: 1<<32 - 1000}, Geometry{3000, 5, 7}, 0)
@@ -440,5 +452,32 @@ func TestCrash(t *testing.T) {
 				t.Errorf("%v, sender %v: %v", mode, sender, *err)
 			}
 		}
+	}
+}
+
+// TestDeadAmongReceivers: one of two reliable receivers dies. The other gets everything, held up for
+// no longer than the time-out, and the sender tells the loss.
+func TestDeadAmongReceivers(t *testing.T) {
+	w := newSimWorld(t, 9, 2)
+	cfg := Config{Messages: 20_000, BitsPerSecond: 64 * 8 * 5000, Receivers: 2}
+	g := Geometry{64, 4, 8}
+	s := w.open(cfg, g, 0)
+	ring, _ := NewRing(g, nil)
+	other, err := w.rx[1].newReceiver(ring, cfg, 78)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := &simStream{w: w, tx: s.tx, rx: other}
+	w.rx[1].after = second.read
+	if err := s.tx.addReceiver(other.Identity()); err != nil {
+		t.Fatal(err)
+	}
+	w.until(time.Minute, func() bool { return other.stats.Regions > 100 })
+	w.rx[0].ctl.Crash()
+	w.rx[0].data.Crash()
+	w.until(30*time.Second, func() bool { return s.tx.state == stateDone })
+	if !errors.Is(s.tx.err, ErrPeerLost) || other.err != nil || second.got != 20_000 ||
+		second.wrong > 0 || len(s.tx.Reports()) != 1 {
+		t.Errorf("sender %v, the other %v, read %d", s.tx.err, other.err, second.got)
 	}
 }

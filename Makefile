@@ -33,10 +33,11 @@ REPLAY_DIR ?= $(BIN)/replay
 PACKAGES ?= ./...
 
 # What the race detector has nothing to find in: packages of one goroutine, and tests of processes
-# that are built without it. Of btl it runs the tests of what goroutines may share, and of unsafe.
-NOT_RACED := btl|examples/.*|fabric/sim|frag|hotel|internal/.*|reliability
+# that are built without it. Of btl and stream it runs the tests of what goroutines may share.
+NOT_RACED := btl|examples/.*|fabric/sim|frag|hotel|internal/.*|reliability|stream
 NOT_RACED := $(NOT_RACED)|test/(cli|netns(/.*)?|sim/.*|stranger|stream|vnic|wireshark)
 RACED_BTL := Runner|Regions|Registrations|Stats
+RACED_STREAM := Port|Held|Meeting|Example
 
 # lint has vetted the packages already.
 GOTESTSUM := $(GO) tool gotestsum --format pkgname-and-test-fails -- -vet=off -shuffle=on -timeout=10m
@@ -109,6 +110,9 @@ race: ## Run the tests of what has goroutines with the race detector
 	@packages=$$($(GO) list $(PACKAGES)); \
 	if grep -qx gobtl/btl <<<"$$packages"; then \
 	  $(GO) test -vet=off -race -run '$(RACED_BTL)' ./btl; \
+	fi; \
+	if grep -qx gobtl/stream <<<"$$packages"; then \
+	  $(GO) test -vet=off -race -run '$(RACED_STREAM)' ./stream; \
 	fi; \
 	packages=$$(grep -vxE 'gobtl/($(NOT_RACED))' <<<"$$packages" || true); \
 	if [ -n "$$packages" ]; then $(GOTESTSUM) -race $$packages; fi

@@ -47,9 +47,15 @@ func TestHeldWrong(t *testing.T) {
 		t.Errorf("next: %v", err)
 	}
 	for _, cfg := range []Config{
-		{Messages: 1 << 63, First: 1}, {Timeout: 1}, {BitsPerSecond: 1}, {Group: "239.1.1.1:5"},
+		{Messages: 1 << 63, First: 1},
+		{Timeout: 1},
+		{BitsPerSecond: 1},
+		{Group: "239.1.1.1:5"},
 		{Delay: -1},
-		{Mode: 9}, {Receivers: -1}, {Unmonitored: true}, {DatagramBytes: 24, Mode: Unreliable},
+		{Mode: 9},
+		{Receivers: -1},
+		{Unmonitored: true},
+		{DatagramBytes: 24, Mode: Unreliable},
 	} {
 		if _, err := p.Send(newRing(t, 1, 1, 1), cfg); !errors.Is(err, ErrConfig) {
 			t.Errorf("%+v: %v", cfg, err)

@@ -455,8 +455,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestDeadAmongReceivers: one of two reliable receivers dies. The other gets everything, held up for
-// no longer than the time-out, and the sender tells the loss.
+// TestDeadAmongReceivers: one of two reliable receivers dies. The other gets everything, held up
+// for no longer than the time-out, and the sender tells the loss.
 func TestDeadAmongReceivers(t *testing.T) {
 	w := newSimWorld(t, 9, 2)
 	cfg := Config{Messages: 20_000, BitsPerSecond: 64 * 8 * 5000, Receivers: 2}

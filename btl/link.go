@@ -2,7 +2,6 @@ package btl
 
 import (
 	"fmt"
-
 	"time"
 
 	"gobtl/fabric"

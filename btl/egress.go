@@ -54,12 +54,11 @@ type chunkRun struct {
 	sizeBytes uint32 // of the latest one's datagram
 }
 
-// beginRun makes r the chunks of a fragment that are to be written into the segments of run.
+// beginRun makes r, which is empty, the chunks of a fragment that are to be written into the
+// segments of run.
 func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reliability.Token) {
-	r.Header = frag.Header{
-		Kind: frag.KindChunk, Flags: flags, Tag: f.tag, FragID: f.id, SizeBytes: f.size,
-		Handle: uint64(f.handle),
-	}
+	r.Kind, r.Flags, r.Tag, r.Handle = frag.KindChunk, flags, f.tag, uint64(f.handle)
+	r.FragID, r.SizeBytes = f.id, f.size
 	r.ep, r.frag = f.ep, f
 	m.sealRun(r, run)
 }

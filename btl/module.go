@@ -254,9 +254,9 @@ func (m *Module) Drain(now, until Time) {
 }
 
 // Drained says whether no endpoint is left but those whose peers have closed them: they only stay
-// to repeat an ACK that has been sent once.
+// to repeat an ACK that has been sent once. Nothing waits to be posted either, on neither channel.
 func (m *Module) Drained() bool {
-	if len(m.cmd.batch) > 0 {
+	if m.port.pending() {
 		return false
 	}
 	for _, ep := range m.slots.Values() {

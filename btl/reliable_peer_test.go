@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/fabric"
 	"gobtl/fabric/sim"
 	"gobtl/frag"
 )
@@ -142,5 +143,46 @@ func TestReliableFirstAck(t *testing.T) {
 	deaf = false // a question brings one
 	if r.run(4 * time.Second); n != 1 || end != nil {
 		t.Errorf("%d delivered, ended with %v", n, end)
+	}
+}
+
+// stuckPost is a fabric endpoint that takes nothing to be sent while it is full.
+type stuckPost struct {
+	fabric.Endpoint
+	full bool
+}
+
+func (s *stuckPost) Post(sends []fabric.Send) (int, error) {
+	if s.full {
+		return 0, fabric.ErrAgain
+	}
+	return s.Endpoint.Post(sends)
+}
+
+// A module whose last confirmation has not left yet is not drained: it goes by the data channel,
+// and a program that ends now would leave its peer in the dark.
+func TestReliableDrained(t *testing.T) {
+	r := newRelied(t, sim.Config{}, relyConfig(), relyConfig())
+	a, m := r.connect(0, 1), r.mods[1]
+	out := &stuckPost{Endpoint: m.data.ep, full: true}
+	m.data.ep = out
+	closed := errNotEnded
+	r.mods[0].OnEndpoint(func(_ *Endpoint, _ Event, err error) { closed = err })
+	a.Close(a.Now())
+	for _, n := range r.nodes {
+		n.Kick()
+	}
+	for range 100 {
+		r.nw.RunUntil(r.nw.Now().Add(time.Microsecond))
+	}
+	if b := m.slots.At(0); b == nil || b.state != stateLingering || len(m.data.batch) != 1 {
+		t.Fatalf("not as it should be: %d packets wait", len(m.data.batch))
+	}
+	if m.Drained() {
+		t.Error("drained, and the confirmation of the goodbye has not left")
+	}
+	out.full = false
+	if r.run(time.Millisecond); !m.Drained() || closed != nil {
+		t.Errorf("drained: %v; the peer closed with %v", m.Drained(), closed)
 	}
 }

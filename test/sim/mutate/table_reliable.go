@@ -132,4 +132,13 @@ ask($ep)`,
 		new:  "probes = 0",
 		test: "./btl -run TestReliableSuperseded",
 	},
+	{
+		name:  "reliable-drained-early",
+		fault: "drained, although the confirmation of a goodbye has not left yet",
+		in:    "btl",
+		old:   "pending()",
+		with:  "state != stateLingering",
+		new:   "len(m.cmd.batch) > 0",
+		test:  "./btl -run TestReliableDrained",
+	},
 }

@@ -79,8 +79,7 @@ func (m *Module) adopt(ep *Endpoint, n *frag.Name) error {
 	if m.byTag[ep.peer] == ep {
 		delete(m.byTag, ep.peer)
 	}
-	offered := ep.peerTag // knows this endpoint's tag
-	ep.peerTag = 0
+	offered := ep.peer.tag // knows this endpoint's tag
 	ep.hs = newHandshake()
 	ep.hs.offered = offered
 	m.halfOpen--
@@ -152,7 +151,6 @@ func (m *Module) onHello(c *channel, h *frag.Header, hello *frag.Hello) bool {
 // it.
 func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	m.setPeer(ep, peerTag{hello.Incarnation, hello.Tag})
-	ep.peerTag = hello.Tag
 	ep.hs.bound, ep.hs.proven = true, 0
 	ep.tiny = min(m.cmd.mtu, int(hello.CommandBytes))
 	ep.mtu = min(m.data.mtu, int(hello.MTUBytes))
@@ -353,7 +351,7 @@ func (m *Module) reject(name []byte, tag uint64, reason, version uint8) {
 // sendProbes sends the Hellos that are still missing, or a small one to be confirmed.
 func (m *Module) sendProbes(ep *Endpoint) {
 	if ep.hs.proven == frag.ProvenAll {
-		m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peerTag, frag.HelloBytes)
+		m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peer.tag, frag.HelloBytes)
 		return
 	}
 	for p := range frag.Probe(frag.ProbeCount) {
@@ -366,7 +364,7 @@ func (m *Module) sendProbes(ep *Endpoint) {
 				size = ep.mtu
 			}
 		}
-		m.sendHello(ep, frag.KindHello, p, ep.peerTag, size)
+		m.sendHello(ep, frag.KindHello, p, ep.peer.tag, size)
 	}
 }
 

@@ -98,7 +98,7 @@ func (l *lab) wantOne(t *testing.T, a, b *Endpoint) {
 		}
 		l.wantIdle(i)
 	}
-	if a.peerTag != b.tag || b.peerTag != a.tag {
+	if a.peer.tag != b.tag || b.peer.tag != a.tag {
 		t.Error("the two ends are not each other's")
 	}
 }

@@ -297,7 +297,7 @@ func TestPathOrderOfSends(t *testing.T) {
 	var seqs []uint32
 	l.net.SetFilter(func(_, _, pkt []byte) mem.Verdict {
 		var h frag.Header
-		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind.HasSeq() && h.Conn == a.peerTag {
+		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind.HasSeq() && h.Conn == a.peer.tag {
 			seqs = append(seqs, uint32(h.Tag)<<24|uint32(h.PayloadLen))
 		}
 		return mem.Deliver

@@ -111,7 +111,7 @@ func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	if s.void {
 		void := packet{
 			Header: frag.Header{
-				Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.peerTag, Seq: m.seqOf(t),
+				Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.peer.tag, Seq: m.seqOf(t),
 			},
 			ep: ep, seg: t,
 		}
@@ -149,7 +149,7 @@ func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	}
 	p := packet{
 		Header: frag.Header{
-			Kind: frag.KindPack, Conn: ep.peerTag, Seq: m.seqOf(t), PayloadLen: uint16(n),
+			Kind: frag.KindPack, Conn: ep.peer.tag, Seq: m.seqOf(t), PayloadLen: uint16(n),
 		},
 		ep: ep, seg: t,
 	}
@@ -175,7 +175,7 @@ func (m *Module) sendAck(ep *Endpoint) bool {
 		return false
 	}
 	pkt := m.arena.Bytes(b)
-	h := frag.Header{Kind: frag.KindAck, Conn: ep.peerTag}
+	h := frag.Header{Kind: frag.KindAck, Conn: ep.peer.tag}
 	m.takeAck(ep, &h)
 	sizeBytes := frag.AckBytes
 	if ep.selective {
@@ -212,7 +212,7 @@ func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 		return false
 	}
 	pkt := m.arena.Bytes(b)
-	h := frag.Header{Kind: frag.KindNack, Conn: ep.peerTag, Seq: n, Tag: reason}
+	h := frag.Header{Kind: frag.KindNack, Conn: ep.peer.tag, Seq: n, Tag: reason}
 	if reason == frag.NackRecord {
 		h.PayloadLen = 1
 		pkt[frag.NackBytes] = tag
@@ -231,7 +231,7 @@ func (m *Module) sendQuestion(ep *Endpoint) bool {
 		return false
 	}
 	h := frag.Header{
-		Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.peerTag, Seq: ep.snd.Count(),
+		Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.peer.tag, Seq: ep.snd.Count(),
 	}
 	m.stats.counters[CntAsked]++
 	m.stats.counters[CntSentFrag]++

@@ -54,7 +54,7 @@ func (m *Module) sealCounted(p *packet) int {
 		m.beginWatch(ep)
 	}
 	n := ep.snd.Count()
-	p.Conn, p.Seq = ep.peerTag, 0
+	p.Conn, p.Seq = ep.peer.tag, 0
 	last := p.Kind != frag.KindChunk || p.OffsetBytes+uint32(p.PayloadLen) == p.SizeBytes
 	if f != nil && last {
 		f.until = n

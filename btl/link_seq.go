@@ -26,7 +26,7 @@ func (m *Module) sealSequenced(p *packet) int {
 // ACK that is owed.
 func (m *Module) stamp(p *packet) {
 	ep := p.ep
-	p.Conn = ep.peerTag
+	p.Conn = ep.peer.tag
 	if ep.snd.InFlight() == 0 {
 		ep.waitSince = m.nowUnpaused
 	}

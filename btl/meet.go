@@ -61,7 +61,7 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 // of the peer which this endpoint deals with, and does what follows if it is not.
 func (m *Module) matchesPeer(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
 	f := helloFrom{
-		state: ep.state, settled: ep.hs == nil, same: ep.peerTag == hello.Tag,
+		state: ep.state, settled: ep.hs == nil, same: ep.peer.tag == hello.Tag,
 		lower: m.incarnation <= ep.peer.incarnation,
 	}
 	if hs := ep.hs; hs != nil {
@@ -99,7 +99,7 @@ func (m *Module) maybeStale(ep *Endpoint) bool {
 func (m *Module) restart(ep *Endpoint) {
 	if ep.hs.bound {
 		m.forgetPeer(ep)
-		ep.peer.tag, ep.peerTag = 0, 0
+		ep.peer.tag = 0
 	}
 	ep.tag = m.slots.Rename(ep.tag, m.random())
 	until, expected := ep.hs.until, ep.hs.expected
@@ -182,7 +182,7 @@ func (m *Module) mergeInto(ep, half *Endpoint) {
 	}
 	ep.slot, ep.tag, ep.room = half.slot, half.tag, half.room
 	half.hs.expected = ep.hs.expected
-	ep.peer, ep.peerTag, ep.hs, ep.born = half.peer, half.peerTag, half.hs, half.born
+	ep.peer, ep.hs, ep.born = half.peer, half.hs, half.born
 	ep.route = half.route
 	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
 	ep.counted, ep.selective = half.counted, half.selective

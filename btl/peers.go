@@ -31,8 +31,7 @@ type identity struct {
 	tag     uint64 // what the peer puts in its packets: random, the low bits are the slot
 	slot    uint32
 	born    uint64  // number of endpoints made before this one
-	peer    peerTag // the peer's life, and its end of the connection
-	peerTag uint64  // what this side puts in its packets
+	peer    peerTag // the peer's life, and its tag: what this side puts in its packets
 	addrKey string  // name of the peer's command endpoint
 	// displaced is the endpoint of the same address that peers.byAddr held before Connect made this
 	// one for another incarnation: ended when this one connects, back in its place when it does not.

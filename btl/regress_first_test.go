@@ -96,8 +96,8 @@ func TestBeginAnewWithEstablishedPeer(t *testing.T) {
 	}
 	l.net.SetFilter(deliverAll)
 	l.until("connected", 10*time.Microsecond, time.Second, b.Connected)
-	if a.Err() != nil || b.peerTag != a.tag || a.peerTag != b.tag {
-		t.Fatalf("tags %#x and %#x, error %v", b.peerTag, a.peerTag, a.Err())
+	if a.Err() != nil || b.peer.tag != a.tag || a.peer.tag != b.tag {
+		t.Fatalf("tags %#x and %#x, error %v", b.peer.tag, a.peer.tag, a.Err())
 	}
 	ended = append(ended, send(t, b, 100))
 	l.until("ended", 100*time.Microsecond, 10*time.Second, func() bool {
@@ -232,8 +232,8 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	l.until("connected", 10*time.Microsecond, time.Second, func() bool {
 		return a.Connected() && b.Connected()
 	})
-	if b.peerTag != a.tag || a.peerTag != b.tag {
-		t.Fatalf("tags %#x and %#x", b.peerTag, a.peerTag)
+	if b.peer.tag != a.tag || a.peer.tag != b.tag {
+		t.Fatalf("tags %#x and %#x", b.peer.tag, a.peer.tag)
 	}
 	l.until("the old one's end", time.Millisecond, 10*time.Second, func() bool {
 		return closing.state == stateEnded
@@ -314,7 +314,7 @@ func TestConnectToEarlierLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("connected", 10*time.Microsecond, time.Second, a.Connected)
-	b := l.mods[1].lookup(a.peerTag)
+	b := l.mods[1].lookup(a.peer.tag)
 	l.until("connected there", 10*time.Microsecond, time.Second, b.Connected)
 	if !errors.Is(old.Err(), ErrPeerRestarted) || l.mods[1].byAddr[b.addrKey] != b {
 		t.Errorf("the connection to the life that is over: %v", old.Err())
@@ -344,14 +344,14 @@ func TestPeersEndGoneWhileConnecting(t *testing.T) {
 	}
 	l.until("an answer", 10*time.Microsecond, time.Second, func() bool { return a.hs.bound })
 	gone := l.mods[1].byTag[peerTag{l.mods[0].incarnation, a.tag}]
-	if gone == nil || gone.tag != a.peerTag {
+	if gone == nil || gone.tag != a.peer.tag {
 		t.Fatal("the peer's end is not the one that answered")
 	}
-	a.hs.offered = a.peerTag // as by a Hello of that end
+	a.hs.offered = a.peer.tag // as by a Hello of that end
 	l.mods[1].end(gone, EventFailed, ErrUnreachable)
 	l.net.SetFilter(deliverAll)
 	l.until("connected", time.Millisecond, time.Second, a.Connected)
-	if b := l.mods[1].byTag[peerTag{l.mods[0].incarnation, a.tag}]; b == nil || b.tag != a.peerTag {
+	if b := l.mods[1].byTag[peerTag{l.mods[0].incarnation, a.tag}]; b == nil || b.tag != a.peer.tag {
 		t.Error("the two ends do not belong together")
 	}
 }

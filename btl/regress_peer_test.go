@@ -196,7 +196,7 @@ func TestTwoEndsOfThePeer(t *testing.T) {
 	l.until("ended", 10*time.Microsecond, 10*time.Second, func() bool {
 		return !errors.Is(*ended, errPending)
 	})
-	if *ended != nil || len(from) != 1 || from[0].peerTag != b.tag {
+	if *ended != nil || len(from) != 1 || from[0].peer.tag != b.tag {
 		t.Errorf("to the new end: %v, delivered %d times (%+v)", *ended, len(from), from)
 	}
 	for i, m := range l.mods {
@@ -213,11 +213,11 @@ func (m *Module) oneEach(peer *Module) error {
 		if ep == nil || !ep.Connected() {
 			continue
 		}
-		if seen[ep.peerTag] != nil {
+		if seen[ep.peer.tag] != nil {
 			return errors.New("two ends of the peer have the same tag here")
 		}
-		seen[ep.peerTag] = ep
-		if here := m.lookup(ep.peerTag); here != nil && here.peerTag != ep.tag {
+		seen[ep.peer.tag] = ep
+		if here := m.lookup(ep.peer.tag); here != nil && here.peer.tag != ep.tag {
 			return errors.New("an end of the peer means an endpoint that means another")
 		}
 	}
@@ -514,7 +514,7 @@ func TestLateProofOfEarlierLife(t *testing.T) {
 				}
 			} else {
 				there := l.connect(young, 0)
-				ep = l.mods[0].lookup(there.peerTag)
+				ep = l.mods[0].lookup(there.peer.tag)
 			}
 			if connected {
 				l.until("connected", time.Microsecond, time.Second, ep.Connected)
@@ -590,8 +590,8 @@ func TestTagToldToAnotherEnd(t *testing.T) {
 	for range 40 {
 		l.step(time.Millisecond)
 	}
-	if e.Err() != nil || p2.peerTag == 0 {
-		t.Fatalf("%v, second end proven: %v", e.Err(), p2.peerTag != 0)
+	if e.Err() != nil || p2.peer.tag == 0 {
+		t.Fatalf("%v, second end proven: %v", e.Err(), p2.peer.tag != 0)
 	}
 	l.net.SetFilter(deliverAll)
 	l.net.Release()

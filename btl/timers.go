@@ -123,7 +123,7 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 	}
 	ep.asked, ep.answered = true, false
 	ep.probes++
-	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peerTag, frag.HelloBytes)
+	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peer.tag, frag.HelloBytes)
 	again := min(m.cfg.CloseTimeout, m.cfg.PeerTimeout) / (silentResendsMin + 1)
 	if left := m.cfg.PeerTimeout - quiet; ep.watches() && left > 0 {
 		again = min(again, left)
@@ -195,7 +195,7 @@ func (m *Module) onKeepAlive(ep *Endpoint) {
 		return
 	}
 	ep.probes++
-	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peerTag, frag.HelloBytes)
+	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peer.tag, frag.HelloBytes)
 	again := min(m.cfg.KeepAlive, m.cfg.PeerTimeout/8)
 	if left := m.cfg.PeerTimeout - quiet; left > 0 {
 		again = min(again, left)

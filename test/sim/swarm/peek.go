@@ -13,7 +13,7 @@ import (
 // The places of those fields, looked up once: the judge reads them at each message.
 var (
 	endpointTag     = placeOf(reflect.TypeFor[btl.Endpoint](), "identity", "tag")
-	endpointPeerTag = placeOf(reflect.TypeFor[btl.Endpoint](), "identity", "peerTag")
+	endpointPeerTag = placeOf(reflect.TypeFor[btl.Endpoint](), "identity", "peer", "tag")
 	endpointPeerInc = placeOf(reflect.TypeFor[btl.Endpoint](), "identity", "peer", "incarnation")
 	moduleSlots     = placeOf(reflect.TypeFor[btl.Module](), "slots", "values")
 	moduleFreeSlots = placeOf(reflect.TypeFor[btl.Module](), "slots", "free")

@@ -76,9 +76,7 @@ func (m *Module) adopt(ep *Endpoint, n *frag.Name) error {
 	ep.tiny, ep.mtu = min(m.cmd.mtu, int(n.CommandBytes)), min(m.data.mtu, int(n.MTUBytes))
 	ep.fragBytesMax = 1<<32 - 1
 	ep.counted = false
-	if m.byTag[ep.peer] == ep {
-		delete(m.byTag, ep.peer)
-	}
+	m.forgetPeer(ep)
 	offered := ep.peer.tag // knows this endpoint's tag
 	ep.hs = newHandshake()
 	ep.hs.offered = offered

@@ -30,9 +30,7 @@ func (m *Module) onFirstHello(h *frag.Header, hello *frag.Hello) *Endpoint {
 	ep.state = stateAccepting
 	m.halfOpen++
 	m.bind(ep, h, hello)
-	if m.byAddr[ep.addrKey] == nil {
-		m.byAddr[ep.addrKey] = ep
-	}
+	m.leadToIfFree(ep)
 	m.setTimer(ep, m.cfg.HandshakeTimeout)
 	return ep
 }
@@ -142,7 +140,7 @@ func (m *Module) validate(ep *Endpoint) *Endpoint {
 		ep = old
 	}
 	if outcome != outcomeUndecided {
-		m.byAddr[ep.addrKey] = ep
+		m.leadTo(ep)
 	}
 	ep.hs.until = m.nowUnpaused.Add(m.cfg.HandshakeTimeout)
 	m.setTimer(ep, helloIntervalMin) // then it asks for itself what is not proven
@@ -177,9 +175,7 @@ func (m *Module) mergeInto(ep, half *Endpoint) {
 	m.leaveAddr(ep.dataAddr)
 	m.vacate(ep)
 	m.slots.Replace(half.tag, ep)
-	if m.byTag[half.peer] == half {
-		m.byTag[half.peer] = ep
-	}
+	m.replacePeer(half, ep)
 	ep.slot, ep.tag, ep.room = half.slot, half.tag, half.room
 	half.hs.expected = ep.hs.expected
 	ep.peer, ep.hs, ep.born = half.peer, half.hs, half.born

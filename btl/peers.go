@@ -84,8 +84,32 @@ func (p *peers) forgetPeer(ep *Endpoint) {
 	}
 }
 
+// replacePeer has an endpoint found in the place of half by who its peer is, if half was.
+func (p *peers) replacePeer(half, ep *Endpoint) {
+	if p.byTag[half.peer] == half {
+		p.byTag[half.peer] = ep
+	}
+}
+
 // known says whether an endpoint is the one that its peer's address leads to.
 func (p *peers) known(ep *Endpoint) bool { return p.byAddr[ep.addrKey] == ep }
+
+// leadTo has the address of an endpoint's peer lead to it.
+func (p *peers) leadTo(ep *Endpoint) { p.byAddr[ep.addrKey] = ep }
+
+// leadToIfFree does so if the address leads to nobody.
+func (p *peers) leadToIfFree(ep *Endpoint) {
+	if p.byAddr[ep.addrKey] == nil {
+		p.leadTo(ep)
+	}
+}
+
+// forgetAddr has an endpoint found no more by the address of its peer.
+func (p *peers) forgetAddr(ep *Endpoint) {
+	if p.known(ep) {
+		delete(p.byAddr, ep.addrKey)
+	}
+}
 
 // leaveAddrTo has the address of an endpoint that ends lead to the latest one that it has displaced
 // and that still lives: the name that led here was not better.
@@ -93,10 +117,10 @@ func (p *peers) leaveAddrTo(ep *Endpoint) {
 	if !p.known(ep) {
 		return
 	}
-	delete(p.byAddr, ep.addrKey)
+	p.forgetAddr(ep)
 	for d := ep.displaced; d != nil; d = d.displaced {
 		if d.state != stateEnded && d.err == nil {
-			p.byAddr[ep.addrKey] = d
+			p.leadTo(d)
 			return
 		}
 	}
@@ -114,7 +138,7 @@ func (p *peers) displace(ep, old *Endpoint) {
 		}
 	}
 	ep.displaced = old
-	p.byAddr[ep.addrKey] = ep
+	p.leadTo(ep)
 }
 
 // halfOpenTo finds the latest half-open endpoint of a module that is known by name. It need not be

@@ -112,9 +112,7 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 	switch {
 	case ep.asked && ep.answered:
 		ep.superseded, ep.asked = false, false
-		if m.byAddr[ep.addrKey] == nil {
-			m.byAddr[ep.addrKey] = ep
-		}
+		m.leadToIfFree(ep)
 		m.connectedTimer(ep)
 		return
 	case quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin:
@@ -213,9 +211,7 @@ func (m *Module) peerClosed(ep *Endpoint) {
 	ep.state = stateLingering
 	ep.hs = nil // a late answer to it must not connect the endpoint again
 	m.fail(ep, EventClosed, err)
-	if m.byAddr[ep.addrKey] == ep {
-		delete(m.byAddr, ep.addrKey)
-	}
+	m.forgetAddr(ep)
 	m.leave(ep)
 	ep.rcv.Repeated(m.now)
 	m.acks.owe(ep, m.now)

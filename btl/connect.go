@@ -73,8 +73,7 @@ func (m *Module) adopt(ep *Endpoint, n *frag.Name) error {
 	}
 	m.leaveAddr(ep.dataAddr)
 	ep.dataAddr = dataAddr
-	ep.tiny, ep.mtu = min(m.cmd.mtu, int(n.CommandBytes)), min(m.data.mtu, int(n.MTUBytes))
-	ep.fragBytesMax = 1<<32 - 1
+	ep.agreeSizes(&m.port, int(n.CommandBytes), int(n.MTUBytes), fragBytesUnknown)
 	ep.counted = false
 	m.forgetPeer(ep)
 	offered := ep.peer.tag // knows this endpoint's tag
@@ -101,10 +100,8 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 	}
 	ep := &Endpoint{m: m, hs: newHandshake()}
 	ep.addrKey = string(cmd)
-	ep.route = route{
-		cmdAddr: cmdAddr, dataAddr: dataAddr, tiny: min(m.cmd.mtu, tinyBytes),
-		mtu: min(m.data.mtu, mtuBytes), fragBytesMax: 1<<32 - 1,
-	}
+	ep.route = route{cmdAddr: cmdAddr, dataAddr: dataAddr}
+	ep.agreeSizes(&m.port, tinyBytes, mtuBytes, fragBytesUnknown)
 	ep.heardAt, ep.waitSince = m.nowUnpaused, m.nowUnpaused
 	m.peers.admit(ep, m.random())
 	ep.initFlows()
@@ -150,9 +147,7 @@ func (m *Module) onHello(c *channel, h *frag.Header, hello *frag.Hello) bool {
 func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	m.setPeer(ep, peerTag{hello.Incarnation, hello.Tag})
 	ep.hs.bound, ep.hs.proven = true, 0
-	ep.tiny = min(m.cmd.mtu, int(hello.CommandBytes))
-	ep.mtu = min(m.data.mtu, int(hello.MTUBytes))
-	ep.fragBytesMax = hello.FragBytesMax
+	ep.agreeSizes(&m.port, int(hello.CommandBytes), int(hello.MTUBytes), hello.FragBytesMax)
 	_, first := ep.snd.Window()
 	window := min(m.rules.WindowPackets, floorPowerOf2(int(hello.WindowPkts)))
 	ep.snd.Init(ep.slot, first, window)

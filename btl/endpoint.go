@@ -55,6 +55,16 @@ type route struct {
 	fragBytesMax uint32
 }
 
+// fragBytesUnknown stands for the largest fragment that a peer takes until it says so.
+const fragBytesUnknown = 1<<32 - 1
+
+// agreeSizes notes how large packets and fragments may be: what both sides' channels take, and what
+// the peer says of itself.
+func (r *route) agreeSizes(own *port, tinyBytes, mtuBytes int, fragBytesMax uint32) {
+	r.tiny, r.mtu = min(own.cmd.mtu, tinyBytes), min(own.data.mtu, mtuBytes)
+	r.fragBytesMax = fragBytesMax
+}
+
 // liveness is what is known of the peer being there. The instants are on the axis of
 // clock.nowUnpaused.
 type liveness struct {

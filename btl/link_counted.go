@@ -305,9 +305,6 @@ func (m *Module) breakOff(b fabric.Buf) {
 	}
 }
 
-// A sender that asks for nothing must still notice when its peer is gone. While something is
-// not confirmed the endpoint's timer asks now and then: with a Void, which counts as any packet.
-
 // checkCounted looks at what a reliable endpoint has instead of a window.
 func (m *Module) checkCounted(c *checker, ep *Endpoint) error {
 	oldest, next := ep.snd.Window()

@@ -33,9 +33,13 @@ const (
 // Module is one open transport: a port of a fabric, and the endpoints of its peers. It is composed
 // of parts; each keeps a part of the state, in a file of its own, and checks it there:
 //
+//	lifetime       how far it is on its way from Open to Close       module.go
 //	port           a Domain, its memory, two channels, addresses     port.go channel.go
 //	clock          what time it is                                   clock.go
 //	buffers        send and control buffers                          buffers.go
+//	recovery       what is in flight, and is lost: see reliability   timers.go resend.go link_seq.go
+//	credits        what peers may send, shared out: see reliability  connect.go egress.go timers.go
+//	pool           memory of fragments that arrive in chunks: frag   connect.go link.go
 //	peers          the table of connections                          peers.go
 //	scheduler      whose turn it is to send                          sched.go
 //	acks           who owes an ACK, the first due in front           acks.go
@@ -43,6 +47,8 @@ const (
 //	outbox         what the owner is to be told                      outbox.go
 //	regions        exposed and registered memory                     region.go regcache.go
 //	polling        which channel a pass polls, and how               polling.go
+//	deferred       a fast receive that is not booked yet             ingress.go
+//	landing        where the provider puts what arrives next         landing.go
 //	counters       what is counted                                   stats.go
 type Module struct {
 	cfg   Config

@@ -30,7 +30,7 @@ type peerTag struct{ incarnation, tag uint64 }
 type identity struct {
 	tag     uint64 // what the peer puts in its packets: random, the low bits are the slot
 	slot    uint32
-	born    uint64  // number of endpoints made before this one
+	born    uint64  // its number among all endpoints ever made, from 1 on
 	peer    peerTag // the peer's life, and its tag: what this side puts in its packets
 	addrKey string  // name of the peer's command endpoint
 	// displaced is the endpoint of the same address that peers.byAddr held before Connect made this

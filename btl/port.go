@@ -8,8 +8,7 @@ import (
 )
 
 // port is one Domain of a fabric with what this side has opened there: the memory of its packet
-// buffers, the two channels, and the addresses of peers. It knows of no endpoint, so that a module
-// can have several.
+// buffers, the two channels, and the addresses of peers.
 //
 //	+--------------------- Domain ----------------------+
 //	| arena: send | control | receive cmd | receive data |

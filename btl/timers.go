@@ -9,8 +9,18 @@ import (
 	"gobtl/reliability"
 )
 
-// An endpoint has one timer; what it means depends on the endpoint's state: the next round of
-// Hellos, the end of a half-open connection, a keep-alive question, or the end of a close.
+// An endpoint has one timer. What it means depends on the endpoint's state; onTimer asks in this
+// order, and does the first that is so:
+//
+//	a reliable fabric could not carry a packet   the end, at once
+//	half open                                    the end: the peer has not proven its address
+//	closed by the peer                           the end of repeating the last ACK
+//	closing                                      the end of a close that does not get on
+//	handshake under way                          the next round of Hellos, or its end; at once if
+//	                                             it begins again under another tag
+//	superseded                                   the next question whether the peer is there still
+//	an answer owed on a counted link             the next question for it (link_watch.go)
+//	else                                         the next keep-alive question
 
 // setTimer makes the endpoint's only timer run out after d.
 func (m *Module) setTimer(ep *Endpoint, d time.Duration) {

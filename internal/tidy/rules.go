@@ -226,9 +226,9 @@ var btlFloors = [][]string{
 	{"module.go", "progress.go", "check.go", "check_idle.go"},
 	{
 		"ack.go", "connect.go", "egress.go", "endpoint.go", "flow.go", "flush.go", "fragment.go",
-		"gather.go", "ingress.go", "landing.go", "link.go", "link_counted.go", "link_seq.go",
-		"link_watch.go", "meet.go", "pack.go", "polling.go", "recv.go", "region.go", "resend.go",
-		"sched.go", "send.go", "timers.go",
+		"gather.go", "handshake_apply.go", "ingress.go", "landing.go", "link.go",
+		"link_counted.go", "link_seq.go", "link_watch.go", "pack.go", "polling.go", "recv.go",
+		"region.go", "resend.go", "sched.go", "send.go", "timers.go",
 	},
 	{
 		"acks.go", "buffers.go", "channel.go", "checker.go", "clock.go", "descriptors.go",

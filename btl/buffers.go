@@ -241,10 +241,10 @@ func (m *Module) checkFreeBuffers(c *checker) error {
 		if c.places[t] != placeNone {
 			return fmt.Errorf("send buffer %d is free twice", t)
 		}
-		if m.seg.State(t) != reliability.Free || m.tx[t] != 0 || s.ep != nil || s.frag != nil ||
+		if m.recovery.State(t) != reliability.Free || m.tx[t] != 0 || s.ep != nil || s.frag != nil ||
 			s.pack || s.gatherLen != 0 {
 			return fmt.Errorf("free send buffer %d is %v, wire %d, of an endpoint: %v, of a fragment: %v",
-				t, m.seg.State(t), m.tx[t], s.ep != nil, s.frag != nil)
+				t, m.recovery.State(t), m.tx[t], s.ep != nil, s.frag != nil)
 		}
 		c.places[t] = placeFree
 	}
@@ -263,9 +263,9 @@ func (m *Module) checkSegments(c *checker) error {
 		case placeFree, placeQueued, placeEnded:
 			continue
 		case placeNone:
-			if m.seg.State(reliability.Token(i)) != reliability.Free {
+			if m.recovery.State(reliability.Token(i)) != reliability.Free {
 				return fmt.Errorf("send buffer %d is %v in no window", i,
-					m.seg.State(reliability.Token(i)))
+					m.recovery.State(reliability.Token(i)))
 			}
 			if state == 0 && s.ep == nil && s.frag == nil {
 				c.lent++
@@ -295,7 +295,7 @@ func (m *Module) checkSegments(c *checker) error {
 			}
 		}
 	}
-	switch inFlight := m.seg.InFlight(); {
+	switch inFlight := m.recovery.InFlight(); {
 	case c.window != inFlight:
 		return fmt.Errorf("%d packets in the windows, %d timed or to be resent", c.window, inFlight)
 	case c.refs != c.out:

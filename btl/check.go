@@ -27,7 +27,7 @@ func (m *Module) check(c *checker) error {
 	if m.nowUnpaused > m.now {
 		return fmt.Errorf("unpaused it is %d, but %d", m.nowUnpaused, m.now)
 	}
-	if err := m.seg.Check(); err != nil {
+	if err := m.recovery.Check(); err != nil {
 		return err
 	}
 	if err := m.checkFreeBuffers(c); err != nil {
@@ -183,10 +183,10 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 				f.size, count)
 		case f.next == nil && q.last != f || count > q.count:
 			return fmt.Errorf("queue of %d has another end", q.count)
-		case f.hasSeg && (c.places[f.seg] != placeNone || m.seg.State(f.seg) != reliability.Queued ||
+		case f.hasSeg && (c.places[f.seg] != placeNone || m.recovery.State(f.seg) != reliability.Queued ||
 			m.segs[f.seg].ep != nil || m.tx[f.seg] != 0):
 			return fmt.Errorf("queued fragment's segment %d is %v, %v, wire %d", f.seg, c.places[f.seg],
-				m.seg.State(f.seg), m.tx[f.seg])
+				m.recovery.State(f.seg), m.tx[f.seg])
 		case f.out > 0:
 			c.meet(f)
 		case !f.isBye():
@@ -219,10 +219,10 @@ func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 	switch {
 	case ep.state != stateConnected || !ep.snd.Open():
 		return fmt.Errorf("a pack is open in state %d, window open: %v", ep.state, ep.snd.Open())
-	case c.places[p.seg] != placeNone || m.seg.State(p.seg) != reliability.Queued ||
+	case c.places[p.seg] != placeNone || m.recovery.State(p.seg) != reliability.Queued ||
 		m.tx[p.seg] != 0 || s.ep != ep || !s.pack || s.void || s.strip:
 		return fmt.Errorf("the open pack's segment %d is %v, %v, wire %d", p.seg, c.places[p.seg],
-			m.seg.State(p.seg), m.tx[p.seg])
+			m.recovery.State(p.seg), m.tx[p.seg])
 	case p.records == 0 || int(p.bytes) > ep.packBytesMax() ||
 		p.records > 1 && frag.FragHeaderBytes+p.records*frag.RecordHeaderBytes > p.bytes:
 		return fmt.Errorf("the open pack has %d records in %d bytes, at most %d", p.records, p.bytes,

@@ -52,7 +52,7 @@ func (m *Module) idleValues() []idleValue {
 		pending = 1
 	}
 	all := []idleValue{
-		{"packets in flight", m.seg.InFlight(), 0},
+		{"packets in flight", m.recovery.InFlight(), 0},
 		{"packets not booked", pending, 0},
 		{"endpoints ready", m.sched.newFlows.count + m.sched.oldFlows.count, 0},
 		{"ACKs owed", m.acks.list.count, 0},

@@ -35,7 +35,7 @@ func BenchmarkCheck(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(m.seg.InFlight()), "packets")
+	b.ReportMetric(float64(m.recovery.InFlight()), "packets")
 }
 
 func TestCheckAllocatesNothing(t *testing.T) {
@@ -201,7 +201,7 @@ var tamperings = []struct {
 	{"buffers lent by an endpoint", "lent", func(b *busyModule) { b.out.buffers++ }},
 
 	{"queued in a wrong state", "queued", func(b *busyModule) { b.queued.state = fragLent }},
-	{"queued buffer", "queued", func(b *busyModule) { b.seg.Unqueue(b.queued.seg) }},
+	{"queued buffer", "queued", func(b *busyModule) { b.recovery.Unqueue(b.queued.seg) }},
 	{"queue length", "queue of", func(b *busyModule) { b.out.small.queue.count++ }},
 	{"queue end", "another end", func(b *busyModule) {
 		b.out.small.queue.last = b.out.large.queue.last

@@ -280,7 +280,7 @@ func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 			before = f
 		} else {
 			if f.hasSeg {
-				m.seg.Unqueue(f.seg)
+				m.recovery.Unqueue(f.seg)
 			}
 			ep.moveFlush(f, before)
 			m.unqueue(ep, f)

@@ -218,7 +218,7 @@ func (l *lab) endThus(how string, a *Endpoint) {
 		}
 		// If it was too early for that, the sender must be ended too.
 		l.until("the other side has ended", 5*time.Millisecond, time.Second, func() bool {
-			if a.Connected() && l.mods[0].seg.InFlight() == 0 && !a.waiting() {
+			if a.Connected() && l.mods[0].recovery.InFlight() == 0 && !a.waiting() {
 				a.Close(l.now)
 			}
 			return a.Err() != nil

@@ -495,7 +495,7 @@ func TestContract03MTUShrinksInHandshake(t *testing.T) {
 	s.ack(s.peerFirst + 2)
 	s.run(5)
 	if ended != 1 {
-		t.Fatalf("ended %d times; %d packets in flight", ended, l.mods[0].seg.InFlight())
+		t.Fatalf("ended %d times; %d packets in flight", ended, l.mods[0].recovery.InFlight())
 	}
 	l.wantIdle(0)
 	for range 3 * l.mods[0].cfg.SendBuffers { // every buffer is used again

@@ -95,7 +95,7 @@ func TestContract08ResendsPerPass(t *testing.T) {
 		l.step(time.Microsecond)
 	}
 	l.step(101 * time.Millisecond)
-	if n := l.mods[0].seg.ResendsWaiting(); n < 20 {
+	if n := l.mods[0].recovery.ResendsWaiting(); n < 20 {
 		t.Fatalf("only %d segments wait to be sent again", n)
 	}
 	for range 3 {

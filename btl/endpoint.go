@@ -201,7 +201,7 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 func (m *Module) failQueue(q *fragmentList, err error) {
 	for f := q.pop(); f != nil; f = q.pop() {
 		if f.hasSeg {
-			m.seg.Unqueue(f.seg)
+			m.recovery.Unqueue(f.seg)
 		}
 		if f.out == 0 {
 			m.complete(f, err)

@@ -41,7 +41,7 @@ func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 		return
 	}
 	ep.snd.Grant(hello.Credit)
-	m.seg.Join(&ep.snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
+	m.recovery.Join(&ep.snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
 }
 
 // seal makes a packet ready to be posted: number, ACK that rides on it, header, timer. It returns
@@ -284,7 +284,7 @@ func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 // checkInFlight looks at the segment of a number in flight.
 func (m *Module) checkInFlight(c *checker, ep *Endpoint, t reliability.Token, n seq.Num) error {
 	s := &m.segs[t]
-	switch owner, got := m.seg.Owner(t); {
+	switch owner, got := m.recovery.Owner(t); {
 	case c.places[t] != placeNone:
 		return fmt.Errorf("is %v too", c.places[t])
 	case s.ep != ep:
@@ -293,8 +293,8 @@ func (m *Module) checkInFlight(c *checker, ep *Endpoint, t reliability.Token, n 
 		return fmt.Errorf("is to be released")
 	case m.seqOf(t) != n:
 		return fmt.Errorf("its packet has the number %d", m.seqOf(t))
-	case m.seg.State(t) != reliability.Posted && m.seg.State(t) != reliability.Resend:
-		return fmt.Errorf("is %v", m.seg.State(t))
+	case m.recovery.State(t) != reliability.Posted && m.recovery.State(t) != reliability.Resend:
+		return fmt.Errorf("is %v", m.recovery.State(t))
 	case owner != ep.slot || got != n:
 		return fmt.Errorf("belongs to number %d of endpoint %d", got, owner)
 	}

@@ -58,7 +58,7 @@ type Module struct {
 	polling
 	lifetime
 
-	seg *reliability.Recovery
+	recovery *reliability.Recovery
 	buffers
 	credits *reliability.Credits
 	peers
@@ -137,7 +137,7 @@ func (m *Module) open(cfg Config) error {
 // openTables allocates everything that is sized by the configuration.
 func (m *Module) openTables() (err error) {
 	cfg := &m.cfg
-	if m.seg, err = reliability.NewRecovery(cfg.SendBuffers, cfg.PeersMax, m.rules); err != nil {
+	if m.recovery, err = reliability.NewRecovery(cfg.SendBuffers, cfg.PeersMax, m.rules); err != nil {
 		return err
 	}
 	if err = m.peers.init(cfg.PeersMax); err != nil {

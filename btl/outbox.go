@@ -187,9 +187,9 @@ func (m *Module) checkEnded(c *checker, l *fragmentList) error {
 		if !f.hasSeg {
 			continue
 		}
-		if c.places[f.seg] != placeNone || m.seg.State(f.seg) != reliability.Free {
+		if c.places[f.seg] != placeNone || m.recovery.State(f.seg) != reliability.Free {
 			return fmt.Errorf("send buffer %d of a fragment that has ended is %v, %v", f.seg,
-				c.places[f.seg], m.seg.State(f.seg))
+				c.places[f.seg], m.recovery.State(f.seg))
 		}
 		c.places[f.seg] = placeEnded
 		if m.holds(f.ep) {

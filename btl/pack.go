@@ -135,8 +135,8 @@ func (m *Module) openPack(ep *Endpoint, f *Fragment) bool {
 func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 	p := &ep.pack
 	if !p.open() {
-		if m.seg.State(f.seg) == reliability.Queued {
-			m.seg.Unqueue(f.seg)
+		if m.recovery.State(f.seg) == reliability.Queued {
+			m.recovery.Unqueue(f.seg)
 		}
 		f.hasSeg = false
 		m.beginPack(ep, f.seg, f.tag, int(f.size))
@@ -145,8 +145,8 @@ func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 	m.appendRecord(p, f.tag, f.mem)
 	if f.hasSeg {
 		f.hasSeg = false
-		if m.seg.State(f.seg) == reliability.Queued {
-			m.seg.Unqueue(f.seg)
+		if m.recovery.State(f.seg) == reliability.Queued {
+			m.recovery.Unqueue(f.seg)
 		}
 		m.giveSeg(ep, f.seg)
 	}
@@ -155,7 +155,7 @@ func (m *Module) addRecord(ep *Endpoint, f *Fragment) {
 // beginPack opens a pack with one record, whose payload stands, or will stand, behind the header.
 func (m *Module) beginPack(ep *Endpoint, t reliability.Token, tag uint8, sizeBytes int) {
 	m.sched.packs++
-	m.seg.Queue(t)
+	m.recovery.Queue(t)
 	m.segs[t].ep, m.segs[t].pack = ep, true
 	ep.pack = openPack{
 		seg: t, bytes: uint32(frag.FragHeaderBytes + sizeBytes), records: 1, tag: tag,
@@ -230,7 +230,7 @@ func (m *Module) sealPack(ep *Endpoint) int {
 	} else {
 		m.stats.counters[CntPacked] += uint64(p.records)
 	}
-	m.seg.Unqueue(p.seg)
+	m.recovery.Unqueue(p.seg)
 	m.sched.packs--
 	ep.pack = openPack{}
 	n := m.seal(&pkt)
@@ -248,7 +248,7 @@ func (m *Module) failPack(ep *Endpoint, err error) {
 	m.sched.packs--
 	ep.pack = openPack{}
 	f := m.segs[p.seg].frag
-	m.seg.Unqueue(p.seg)
+	m.recovery.Unqueue(p.seg)
 	m.segs[p.seg] = sendSegment{}
 	m.giveSeg(ep, p.seg)
 	m.chainEnded(f, err)

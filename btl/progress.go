@@ -90,10 +90,10 @@ func (m *Module) progress() (int, error) {
 // brings it.
 func (m *Module) Deadline() Time {
 	if m.deferred.pending || m.port.pending() || m.sched.ready() || m.outbox.due() ||
-		m.seg.ResendsWaiting() > 0 && m.data.room() > 0 {
+		m.recovery.ResendsWaiting() > 0 && m.data.room() > 0 {
 		return m.now
 	}
-	d := m.seg.Deadline().Min(m.timers.Deadline())
+	d := m.recovery.Deadline().Min(m.timers.Deadline())
 	if m.draining && m.slots.Len() > 0 {
 		d = d.Min(m.drainUntil)
 	}

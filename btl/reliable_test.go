@@ -201,7 +201,7 @@ func TestReliableExchange(t *testing.T) {
 		}
 	}
 	s := r.mods[0].stats
-	if s.Retransmits() != 0 || s.Get(CntPeersReliable) != 1 || r.mods[0].seg.InFlight() != 0 {
+	if s.Retransmits() != 0 || s.Get(CntPeersReliable) != 1 || r.mods[0].recovery.InFlight() != 0 {
 		t.Errorf("%d packets again, %d reliable connections", s.Retransmits(), s.Get(CntPeersReliable))
 	}
 	// A lone message that asks for nothing is confirmed in the end, and so is one for a Flush.

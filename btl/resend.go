@@ -10,13 +10,13 @@ import (
 // sendAgain sends the segments of the resend list, at most ResendsPerPass, on the data channel, so
 // that ACKs never queue behind them.
 func (m *Module) sendAgain() {
-	for n := m.rules.ResendsPerPass; n > 0 && m.seg.ResendsWaiting() > 0 && m.data.room() > 0; n-- {
-		t, cause, _ := m.seg.PopResend()
+	for n := m.rules.ResendsPerPass; n > 0 && m.recovery.ResendsWaiting() > 0 && m.data.room() > 0; n-- {
+		t, cause, _ := m.recovery.PopResend()
 		s := &m.segs[t]
 		ep := s.ep
 		if timedOut(cause) && m.deadFor(ep) >= m.cfg.PeerTimeout &&
 			ep.silentResends >= silentResendsMin {
-			m.seg.Defer(t)
+			m.recovery.Defer(t)
 			m.end(ep, EventFailed, fmt.Errorf("%w: silent for %v, %d packets sent again", ErrPeerDead,
 				m.deadFor(ep).Round(time.Millisecond), ep.silentResends))
 			continue

@@ -173,7 +173,7 @@ func (m *Module) unfill(f *Fragment) {
 func (m *Module) emptySeg(f *Fragment) {
 	f.own = append(f.own[:0], f.mem...)
 	f.mem = f.own
-	m.seg.Unqueue(f.seg)
+	m.recovery.Unqueue(f.seg)
 	f.hasSeg = false
 }
 
@@ -212,7 +212,7 @@ func (m *Module) postNow(p *packet, c *channel, to fabric.Addr) {
 func (ep *Endpoint) enqueue(f *Fragment) {
 	f.state = fragQueued
 	if f.hasSeg {
-		ep.m.seg.Queue(f.seg)
+		ep.m.recovery.Queue(f.seg)
 	}
 	f.large = f.isBye() || !ep.fitsPacket(f)
 	ep.flowOf(f).queue.push(f)
@@ -243,7 +243,7 @@ func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 		return 0
 	}
 	if f.hasSeg {
-		m.seg.Unqueue(f.seg)
+		m.recovery.Unqueue(f.seg)
 	} else if !m.fill(f, flags) {
 		return 0
 	}

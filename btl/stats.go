@@ -256,9 +256,9 @@ func (m *Module) publish() {
 	s := &m.stats
 	s.Endpoints = uint64(m.slots.Len())
 	s.SendBuffersFree = uint64(len(m.freeSegs))
-	s.InFlight = uint64(m.seg.InFlight())
+	s.InFlight = uint64(m.recovery.InFlight())
 	s.CreditsGranted = uint64(m.credits.Granted())
-	again := m.seg.Counts()
+	again := m.recovery.Counts()
 	s.counters[CntSpurious], s.counters[CntThrottled] = again.Spurious, again.Throttled
 	m.pub.store(s)
 	m.dirty, m.publishedAt = false, m.now

@@ -57,8 +57,8 @@ func (m *Module) connectedTimer(ep *Endpoint) {
 
 // expire handles the timers that have run out, in a pass that has received something, or nothing.
 func (m *Module) expire(received bool) {
-	if !m.seg.Spare(m.gap > lateGap && received) {
-		for s := m.seg.Expire(m.now); s != nil; s = m.seg.Expire(m.now) {
+	if !m.recovery.Spare(m.gap > lateGap && received) {
+		for s := m.recovery.Expire(m.now); s != nil; s = m.recovery.Expire(m.now) {
 			m.sched.rearm(m.slots.At(s.Number()))
 		}
 	}

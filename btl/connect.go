@@ -103,7 +103,7 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 	ep.route = route{cmdAddr: cmdAddr, dataAddr: dataAddr}
 	ep.agreeSizes(&m.port, tinyBytes, mtuBytes, fragBytesUnknown)
 	ep.heardAt, ep.waitSince = m.nowUnpaused, m.nowUnpaused
-	m.peers.admit(ep, m.random())
+	m.peers.add(ep, m.random())
 	ep.initFlows()
 	first := m.random()
 	ep.snd.Init(ep.slot, seq.Num(first), m.rules.WindowPackets)
@@ -161,7 +161,7 @@ func (m *Module) features() (bits uint64) {
 	if m.rules.Adaptive {
 		bits |= frag.FeatureSack
 	}
-	if m.counted {
+	if m.mayCount {
 		bits |= frag.FeatureReliable
 	}
 	return bits

@@ -54,8 +54,8 @@ func (p *peers) lookup(tag uint64) *Endpoint {
 	return ep
 }
 
-// admit gives an endpoint a place, and a tag that nobody can guess. There must be room.
-func (p *peers) admit(ep *Endpoint, random uint64) {
+// add gives an endpoint a place, and a tag that nobody can guess. There must be room.
+func (p *peers) add(ep *Endpoint, random uint64) {
 	p.births++
 	ep.born = p.births
 	ep.tag, _ = p.slots.Add(random, ep)

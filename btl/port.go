@@ -22,7 +22,7 @@ type port struct {
 	cmd         channel
 	data        channel
 	rxFirst     fabric.Buf    // buffers from here on are for receiving
-	counted     bool          // the fabric is reliable and ordered, and may be relied on
+	mayCount    bool          // the fabric is reliable and ordered, and may be relied on
 	inserted    int           // addresses inserted and not removed
 	leaving     []leavingAddr // to be removed
 	rejectAddrs []fabric.Addr // addresses inserted for Rejects, the oldest first
@@ -34,7 +34,7 @@ const rejectAddrsMax = 8
 // open opens the channels of a module's port; the arena and what its size depends on are there.
 func (p *port) open(m *Module) error {
 	cfg := &m.cfg
-	p.counted = p.info.Reliable && p.info.Ordered && cfg.Reliability == reliabilityAuto
+	p.mayCount = p.info.Reliable && p.info.Ordered && cfg.Reliability == reliabilityAuto
 	p.rejectAddrs = make([]fabric.Addr, 0, rejectAddrsMax)
 	depth := cfg.recvDepth(p.info)
 	p.rxFirst = fabric.Buf(cfg.SendBuffers + controlBuffers)

@@ -88,9 +88,9 @@ func (c *channel) putSegment(t reliability.Token, to fabric.Addr) {
 	c.m.segs[t].describe(t, s)
 }
 
-// flush posts the batch. What the fabric cannot take now stays for the next pass; what it refuses
+// post posts the batch. What the fabric cannot take now stays for the next pass; what it refuses
 // is lost, as a packet can be, and comes again by its timer.
-func (c *channel) flush() {
+func (c *channel) post() {
 	taken := 0
 	for taken < len(c.batch) {
 		n, err := c.ep.Post(c.batch[taken:])
@@ -107,8 +107,8 @@ func (c *channel) flush() {
 	c.batch = c.batch[:copy(c.batch, c.batch[taken:])]
 }
 
-// flushOne is flush for a batch of one.
-func (c *channel) flushOne() {
+// postOne is post for a batch of one.
+func (c *channel) postOne() {
 	taken, err := c.ep.Post(c.batch)
 	switch {
 	case taken == 1:

@@ -208,8 +208,8 @@ func (m *Module) sendPacks() {
 		}
 		f = next
 	}
-	m.cmd.flush()
-	m.data.flush()
+	m.cmd.post()
+	m.data.post()
 }
 
 // sealPack makes the open pack a packet of its channel's batch: a plain fragment if it has only one

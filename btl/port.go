@@ -47,10 +47,10 @@ func (p *port) open(m *Module) error {
 	return nil
 }
 
-// flush posts what the channels have collected.
-func (p *port) flush() {
-	p.cmd.flush()
-	p.data.flush()
+// post posts what the channels have collected.
+func (p *port) post() {
+	p.cmd.post()
+	p.data.post()
 }
 
 // postReceives posts the receive buffers that are free again.

@@ -69,7 +69,7 @@ func (m *Module) progress() (int, error) {
 	m.sendAgain()
 	m.serve()
 	m.acknowledge()
-	m.port.flush()
+	m.port.post()
 	m.port.postReceives()
 	m.callOut()
 	if len(m.leaving) > 0 {

@@ -205,7 +205,7 @@ func (m *Module) postNow(p *packet, c *channel, to fabric.Addr) {
 		m.overtook(p.ep, sizeBytes)
 	}
 	c.putSegment(p.seg, to)
-	c.flushOne()
+	c.postOne()
 }
 
 // enqueue puts f on the endpoint's to-send list.

@@ -183,7 +183,8 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 				f.size, count)
 		case f.next == nil && q.last != f || count > q.count:
 			return fmt.Errorf("queue of %d has another end", q.count)
-		case f.hasSeg && (c.places[f.seg] != placeNone || m.recovery.State(f.seg) != reliability.Queued ||
+		case f.hasSeg && (c.places[f.seg] != placeNone ||
+			m.recovery.State(f.seg) != reliability.Queued ||
 			m.segs[f.seg].ep != nil || m.tx[f.seg] != 0):
 			return fmt.Errorf("queued fragment's segment %d is %v, %v, wire %d", f.seg, c.places[f.seg],
 				m.recovery.State(f.seg), m.tx[f.seg])

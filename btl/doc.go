@@ -53,7 +53,7 @@
 // that is sent again. A fragment of one packet that comes first on either is delivered before its
 // book-keeping (fast receive).
 //
-// handshake.go has the rules of the handshake, which connect.go and handshake_apply.go carry out, region.go
-// the targets of puts, doc.go of package reliability the states of a segment, and docs/protocol.md
-// the wire.
+// handshake.go has the rules of the handshake, which connect.go and handshake_apply.go carry out,
+// region.go the targets of puts, doc.go of package reliability the states of a segment, and
+// docs/protocol.md the wire.
 package btl

@@ -3,9 +3,9 @@ package btl
 import "time"
 
 // The rules of the handshake: what happened goes in, what is to be done comes out. Nothing here
-// looks at a module or changes anything; connect.go and handshake_apply.go do as they are told. Which end of a
-// peer an endpoint deals with is most of it: peers may connect to each other at the same time, give
-// up, connect again, and restart, while their Hellos overtake each other.
+// looks at a module or changes anything; connect.go and handshake_apply.go do as they are told.
+// Which end of a peer an endpoint deals with is most of it: peers may connect to each other at the
+// same time, give up, connect again, and restart, while their Hellos overtake each other.
 //
 //	             Connect                 a peer's Hello
 //	                |                          |

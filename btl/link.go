@@ -16,9 +16,10 @@ import (
 //	sequenced  link_seq.go      any fabric: sequence numbers, a window, ACKs, timers, resends
 //	counted    link_counted.go  one that loses nothing, as both ends say: packets are only counted
 //
-// Fragments, chunks, packs and puts are written once for both. What differs in sending, taking in and
-// ending them is behind the functions of this file. Elsewhere the kind is chosen or passed on
-// (connect.go, handshake_apply.go), an ACK is written by it (egress.go), and it is counted and checked.
+// Fragments, chunks, packs and puts are written once for both. What differs in sending, taking in
+// and ending them is behind the functions of this file. Elsewhere the kind is reset or passed on
+// (connect.go, handshake_apply.go), counted and checked (connect.go, check.go), and asked for where
+// the owner of a packet in no send buffer must be known (egress.go).
 
 // link is what an endpoint knows of its link.
 type link struct {

@@ -10,7 +10,10 @@ import (
 // sendAgain sends the segments of the resend list, at most ResendsPerPass, on the data channel, so
 // that ACKs never queue behind them.
 func (m *Module) sendAgain() {
-	for n := m.rules.ResendsPerPass; n > 0 && m.recovery.ResendsWaiting() > 0 && m.data.room() > 0; n-- {
+	for range m.rules.ResendsPerPass {
+		if m.recovery.ResendsWaiting() == 0 || m.data.room() <= 0 {
+			return
+		}
 		t, cause, _ := m.recovery.PopResend()
 		s := &m.segs[t]
 		ep := s.ep

@@ -48,18 +48,13 @@ func (m *Module) askFlush(ep *Endpoint) {
 // onWatch asks for a confirmation, and gives the peer up that has long not answered.
 func (m *Module) onWatch(ep *Endpoint) {
 	quiet := m.deadFor(ep)
-	if quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin {
+	if !m.askAgain(ep, quiet) {
 		m.end(ep, EventFailed, fmt.Errorf("%w: silent for %v, asked %d times", ErrPeerDead,
 			quiet.Round(time.Millisecond), ep.probes))
 		return
 	}
-	ep.probes++
 	m.ask(ep)
-	again := m.watchEvery()
-	if left := m.cfg.PeerTimeout - quiet; left > 0 {
-		again = min(again, left)
-	}
-	m.watch(ep, max(again, time.Millisecond))
+	m.watch(ep, m.nextQuestion(m.watchEvery(), quiet))
 }
 
 // ask sends a Void that asks for a confirmation. If there is no room now, the next one will do.
@@ -80,16 +75,11 @@ func (m *Module) ask(ep *Endpoint) {
 // until then nothing may be sent to it.
 func (m *Module) onUnconfirmed(ep *Endpoint) {
 	quiet := m.nowUnpaused.Sub(ep.heardAt)
-	if quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin {
+	if !m.askAgain(ep, quiet) {
 		m.end(ep, EventFailed, ErrPeerDead)
 		return
 	}
-	ep.probes++
 	m.sendProbes(ep)
-	again := ep.hs.interval
-	if left := m.cfg.PeerTimeout - quiet; left > 0 {
-		again = min(again, left)
-	}
-	m.setTimer(ep, max(again, time.Millisecond))
+	m.setTimer(ep, m.nextQuestion(ep.hs.interval, quiet))
 	ep.hs.interval = min(2*ep.hs.interval, helloIntervalMax)
 }

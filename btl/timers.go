@@ -118,23 +118,22 @@ func (m *Module) onCloseTimer(ep *Endpoint) {
 // still, which may be: the peer may have closed the new one's end before, for Hellos overtake each
 // other. Without an answer for PeerTimeout the endpoint ends.
 func (m *Module) onSuperseded(ep *Endpoint) {
-	quiet := m.nowUnpaused.Sub(ep.heardAt)
-	switch {
-	case ep.asked && ep.answered:
+	if ep.asked && ep.answered {
 		ep.superseded, ep.asked = false, false
 		m.leadToIfFree(ep)
 		m.connectedTimer(ep)
 		return
-	case quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin:
+	}
+	quiet := m.nowUnpaused.Sub(ep.heardAt)
+	if !m.askAgain(ep, quiet) {
 		m.end(ep, EventFailed, m.whySuperseded(ep, quiet))
 		return
 	}
 	ep.asked, ep.answered = true, false
-	ep.probes++
 	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peer.tag, frag.HelloBytes)
 	again := min(m.cfg.CloseTimeout, m.cfg.PeerTimeout) / (silentResendsMin + 1)
-	if left := m.cfg.PeerTimeout - quiet; ep.watches() && left > 0 {
-		again = min(again, left)
+	if ep.watches() {
+		again = m.nextQuestion(again, quiet)
 	}
 	m.setTimer(ep, max(again, time.Millisecond))
 }
@@ -198,17 +197,30 @@ func (m *Module) onKeepAlive(ep *Endpoint) {
 		m.setTimer(ep, m.cfg.KeepAlive-quiet)
 		return
 	}
-	if quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin {
+	if !m.askAgain(ep, quiet) {
 		m.end(ep, EventFailed, ErrPeerDead)
 		return
 	}
-	ep.probes++
 	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peer.tag, frag.HelloBytes)
-	again := min(m.cfg.KeepAlive, m.cfg.PeerTimeout/8)
-	if left := m.cfg.PeerTimeout - quiet; left > 0 {
-		again = min(again, left)
+	m.setTimer(ep, m.nextQuestion(min(m.cfg.KeepAlive, m.cfg.PeerTimeout/8), quiet))
+}
+
+// askAgain says whether a silent peer is to be asked once more, and counts that. It is given up
+// once it was silent for PeerTimeout and has been asked several times: not because this side slept.
+func (m *Module) askAgain(ep *Endpoint, quiet time.Duration) bool {
+	if quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin {
+		return false
 	}
-	m.setTimer(ep, max(again, time.Millisecond))
+	ep.probes++
+	return true
+}
+
+// nextQuestion is when the question after this one is due: after d, or when PeerTimeout is over.
+func (m *Module) nextQuestion(d, quiet time.Duration) time.Duration {
+	if left := m.cfg.PeerTimeout - quiet; left > 0 {
+		d = min(d, left)
+	}
+	return max(d, time.Millisecond)
 }
 
 // peerClosed ends an endpoint whose peer has said goodbye. Its slot stays for a while, to repeat

@@ -117,9 +117,9 @@ $m.giveSeg($ep, $p.seg)`,
 		name:  "reliable-never-asks",
 		fault: "nobody asks for the confirmation of what is not waited for",
 		in:    "btl",
-		old: `probes++
-ask($ep)`,
-		new:  "probes++",
+		old: `ask($ep)
+watch($ep, $d)`,
+		new:  "watch($ep, $d)",
 		test: "./test/sim/scenario -run TestScenarios/reliable-alive",
 	},
 	{

@@ -87,7 +87,8 @@ func (m *Module) adopt(ep *Endpoint, n *frag.Name) error {
 // newEndpoint takes a slot and inserts the peer's addresses.
 func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoint, error) {
 	if m.slots.Full() {
-		return nil, fmt.Errorf("%w: %d endpoints are open here", ErrRefused, m.slots.Len())
+		return nil, fmt.Errorf("%w on this side: all of PeersMax (%d) are taken", ErrRefused,
+			m.cfg.PeersMax)
 	}
 	cmdAddr, err := m.insert(cmd)
 	if err != nil {
@@ -318,12 +319,14 @@ func (m *Module) onReject(h *frag.Header, lo, hi uint8) bool {
 		ep.hs.bound && m.nowUnpaused.Sub(ep.heardAt) < helloIntervalMax {
 		return false // who has answered one Hello does not refuse the next, unless it died meanwhile
 	}
-	err := ErrRefused
+	var err error
 	switch h.Tag {
 	case frag.RejectVersion:
 		err = fmt.Errorf("%w: it speaks %d to %d, this side %d", ErrVersion, lo, hi, frag.Version)
 	case frag.RejectStale:
 		err = ErrStale
+	default:
+		err = fmt.Errorf("%w at the peer: its tables are full", ErrRefused)
 	}
 	m.end(ep, EventFailed, err)
 	return true

@@ -3,6 +3,7 @@ package btl
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -352,7 +353,8 @@ func TestContract11Peers(t *testing.T) {
 		l.add(smallConfig(), "")
 	}
 	first, second := l.connect(0, 1), l.connect(2, 0)
-	if _, err := l.mods[0].Connect(l.now, l.mods[3].Name()); !errors.Is(err, ErrRefused) {
+	if _, err := l.mods[0].Connect(l.now, l.mods[3].Name()); !errors.Is(err, ErrRefused) ||
+		!strings.Contains(err.Error(), "this side") {
 		t.Errorf("a third peer: %v", err)
 	}
 	ep, err := l.mods[3].Connect(l.now, l.mods[0].Name())
@@ -362,7 +364,7 @@ func TestContract11Peers(t *testing.T) {
 	l.until("refused", 20*time.Microsecond, 100*time.Millisecond, func() bool {
 		return ep.Err() != nil
 	})
-	if !errors.Is(ep.Err(), ErrRefused) {
+	if !errors.Is(ep.Err(), ErrRefused) || !strings.Contains(ep.Err().Error(), "at the peer") {
 		t.Errorf("the third peer was told %v", ep.Err())
 	}
 	if first.Err() != nil || second.Err() != nil {

@@ -23,8 +23,8 @@ var (
 	ErrVersion = errors.New("btl: peer speaks another protocol version")
 	// ErrStale: the address names an incarnation of the peer that is gone.
 	ErrStale = errors.New("btl: address of an earlier incarnation of the peer")
-	// ErrRefused: the peer has no room for another endpoint.
-	ErrRefused = errors.New("btl: peer refused the connection: its tables are full")
+	// ErrRefused: one side has no room for another endpoint; the text says which.
+	ErrRefused = errors.New("btl: no room for another endpoint")
 	// ErrBadName: the bytes are no module name of this provider.
 	ErrBadName = errors.New("btl: malformed or foreign module name")
 	// ErrTooLarge: the fragment exceeds what one of the two sides allows.

@@ -22,8 +22,9 @@ type buffers struct {
 	segs     []sendSegment
 	freeSegs []reliability.Token
 	freeCtl  []fabric.Buf
-	tx       []uint8                   // per Buf: txBusy, txRelease
-	ctlOwner [controlBuffers]*Endpoint // counted ones, whose packets must not fail
+	tx       []uint8                     // per Buf: txBusy, txRelease
+	ctlTo    [controlBuffers]fabric.Addr // where those that are busy go
+	ctlOwner [controlBuffers]*Endpoint   // counted ones, whose packets must not fail
 }
 
 // What buffers.tx says of a buffer.
@@ -139,6 +140,23 @@ func (b *buffers) takeCtl() (buf fabric.Buf, ok bool) {
 	return buf, true
 }
 
+// mayTakeCtl says whether another control packet may go to an address: as many as are free may be
+// on their way to it, as with send buffers (mayTake). A fabric may keep what a peer that stands
+// still does not take, and the others need control buffers to live.
+func (b *buffers) mayTakeCtl(to fabric.Addr) bool {
+	free := len(b.freeCtl)
+	if free > controlBuffers/2 { // more than all that are not, as it mostly is
+		return true
+	}
+	held := 0
+	for i, a := range &b.ctlTo {
+		if a == to && b.tx[len(b.segs)+i] != 0 {
+			held++
+		}
+	}
+	return held < free
+}
+
 // owner is the endpoint that lives by what is in a buffer, nil if there is none.
 func (b *buffers) owner(buf fabric.Buf) *Endpoint {
 	if n := int(buf) - len(b.segs); n >= 0 {
@@ -176,12 +194,17 @@ func (m *Module) giveSeg(ep *Endpoint, t reliability.Token) {
 	m.give(ep, t)
 }
 
-// takeControl takes a buffer for a packet that has no send buffer, if the channel has room for it.
-func (m *Module) takeControl(c *channel) (b fabric.Buf, ok bool) {
+// takeControl takes a buffer for a packet that has no send buffer, if the channel has room for it,
+// and those on their way to the same address are not too many.
+func (m *Module) takeControl(c *channel, to fabric.Addr) (b fabric.Buf, ok bool) {
 	if c.room() <= 0 {
 		return 0, false
 	}
+	if !m.mayTakeCtl(to) {
+		return 0, false
+	}
 	if b, ok = m.takeCtl(); ok {
+		m.ctlTo[int(b)-len(m.segs)] = to
 		m.dirty = true
 	}
 	return b, ok

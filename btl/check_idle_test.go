@@ -66,7 +66,7 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 			m.leaving = append(m.leaving, leavingAddr{addr: ep.cmdAddr})
 		}},
 		{"control buffer", "control buffers", func(_ *lab, m *Module, ep *Endpoint) {
-			b, _ := m.takeControl(&m.cmd)
+			b, _ := m.takeControl(&m.cmd, 0)
 			m.cmd.put(b, 24, ep.cmdAddr)
 		}},
 		{"receive buffer", "receive buffers not posted", func(_ *lab, m *Module, _ *Endpoint) {

@@ -7,7 +7,7 @@ import (
 )
 
 // Time is an instant in nanoseconds on a monotonic axis of the caller's choice. All instants given
-// to one module must be of one axis.
+// to one module must be of one axis, and greater than 0: the axis begins at 0 or later.
 type Time = mono.Time
 
 // Never is the deadline of a module that waits for nothing but the network.

@@ -170,7 +170,7 @@ func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 // sendAck sends the ACK that is owed by itself. False means that there is no room for it now.
 func (m *Module) sendAck(ep *Endpoint) bool {
 	c, to := ep.ackPath()
-	b, ok := m.takeControl(c)
+	b, ok := m.takeControl(c, to)
 	if !ok {
 		return false
 	}
@@ -207,7 +207,7 @@ func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 // the records for which a pack is (NackRecord). False means that there is no room for it now.
 func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	c, to := ep.ackPath()
-	b, ok := m.takeControl(c)
+	b, ok := m.takeControl(c, to)
 	if !ok {
 		return false
 	}
@@ -226,7 +226,7 @@ func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 // sendQuestion sends a reliable peer an empty packet, which counts as any other and asks for a
 // confirmation, in a control buffer. False means that there is no room for it now.
 func (m *Module) sendQuestion(ep *Endpoint) bool {
-	b, ok := m.takeControl(&m.cmd)
+	b, ok := m.takeControl(&m.cmd, ep.cmdAddr)
 	if !ok {
 		return false
 	}
@@ -256,7 +256,7 @@ func (m *Module) sendHello(ep *Endpoint, kind frag.Kind, p frag.Probe, conn uint
 	if p&frag.ProbeData != 0 {
 		c, to = &m.data, ep.dataAddr
 	}
-	b, ok := m.takeControl(c)
+	b, ok := m.takeControl(c, to)
 	if !ok {
 		return
 	}
@@ -285,7 +285,7 @@ func (m *Module) sendHello(ep *Endpoint, kind frag.Kind, p frag.Probe, conn uint
 
 // sendReject refuses the Hello of the peer at an address, if there is room: see Module.reject.
 func (m *Module) sendReject(to fabric.Addr, tag uint64, reason, version uint8) {
-	b, ok := m.takeControl(&m.cmd)
+	b, ok := m.takeControl(&m.cmd, to)
 	if !ok {
 		return
 	}

@@ -122,7 +122,15 @@ type Completion struct {
 // The descriptor of a send is free when its completion has been pulled, so FragmentsMax bounds
 // those that wait; an owner that does not pull events is not connected to by further peers from
 // PeersMax events on.
-func (m *Module) PullCompletions(on bool) { m.outbox.pulled = on }
+func (m *Module) PullCompletions(on bool) {
+	o := &m.outbox
+	o.pulled = on
+	for _, l := range [...]*fragmentList{&o.ended, &o.byes} { // to the list where each belongs now
+		for range l.count {
+			o.push(l.pop())
+		}
+	}
+}
 
 // Pull fills buf with what has ended since the last call, the oldest first: sends before events and
 // flushes. It returns how many it has filled in; fewer than len(buf) means that there are no more.

@@ -201,3 +201,41 @@ func TestPullNothing(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An owner that begins to pull when a goodbye has ended already is not told of it.
+func TestPullLate(t *testing.T) {
+	b := newBench(t, mem.Config{}, 2, smallConfig())
+	ep := b.connect(0, 1)
+	f, err := ep.Prepare(3, make([]byte, 100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Signal, f.Context = true, 7
+	if _, err := ep.Send(b.now, f); err != nil {
+		t.Fatal(err)
+	}
+	ep.Close(b.now)
+	ep.Abort()
+	m := b.mods[0]
+	m.PullCompletions(true)
+	var got [8]Completion
+	sends := 0
+	for _, c := range got[:m.Pull(got[:])] {
+		if c.Kind == CompletionSend {
+			if sends++; c.Context != 7 {
+				t.Errorf("told of %+v", c)
+			}
+		}
+	}
+	if sends != 1 {
+		t.Errorf("told of %d sends, want 1", sends)
+	}
+	if err := m.Check(); err != nil {
+		t.Error(err)
+	}
+	m.PullCompletions(false)
+	b.step(time.Millisecond)
+	if err := m.Check(); err != nil {
+		t.Error(err)
+	}
+}

@@ -93,8 +93,10 @@ func (p *port) leaveAddr(a fabric.Addr) {
 	p.leaving = append(p.leaving, leavingAddr{a, p.cmd.taken(), p.data.taken()})
 }
 
-// removeAddrs removes the addresses whose last sends have completed. Sends of a queue complete in
-// order.
+// removeAddrs removes the addresses whose last sends have completed. It counts completions, which
+// is exact where the sends of a queue complete in order. Where one can wait while later ones to
+// other peers complete (fabric/shm), an address may leave before its last send has completed, or
+// wait for another peer's; such a fabric allows both.
 func (p *port) removeAddrs() {
 	n := 0
 	for _, l := range p.leaving {

@@ -1,0 +1,120 @@
+//go:build linux
+
+package btl
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/fabric/shm"
+	"gobtl/internal/testenv"
+)
+
+func openShm(t *testing.T) *Module {
+	t.Helper()
+	infos, err := fabric.GetInfo(fabric.Hints{Provider: shm.ProviderName})
+	if errors.Is(err, fabric.ErrUnavailable) {
+		testenv.Missing(t, "%v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dc, err := Config{}.DomainConfig(infos[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	dom, err := fabric.Open(infos[0], dc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(dom, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Handle(3, func(*Endpoint, Tag, []byte) {}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+// A peer reads a stream for a while and then stands still, on a fabric where sends to it wait for
+// room. Connecting to it again and again must not take the control buffers by which another peer
+// lives.
+func TestOnePeerStandsStill(t *testing.T) {
+	a, still, other := openShm(t), openShm(t), openShm(t)
+	now := Time(1)
+	run := func(d, step time.Duration, mods ...*Module) {
+		for end := now.Add(d); now < end; {
+			now = now.Add(step)
+			for _, m := range mods {
+				if _, err := m.Progress(now); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	connect := func(from, to *Module) *Endpoint {
+		ep, err := from.Connect(now, to.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ep
+	}
+	in, out := connect(other, a), connect(a, still)
+	run(500*time.Millisecond, time.Millisecond, a, still, other)
+	fill := func() {
+		for range 100 {
+			f, err := out.Alloc(3, 60000)
+			if err != nil {
+				return
+			}
+			if _, err := out.Send(now, f); err != nil {
+				return
+			}
+		}
+	}
+	for range 200 {
+		fill()
+		run(200*time.Microsecond, 20*time.Microsecond, a, still, other)
+	}
+	for range 300 {
+		fill()
+		run(time.Millisecond, time.Millisecond, a, other)
+	}
+	if a.cmd.posted+a.data.posted == 0 {
+		t.Fatal("no send waits for the peer: the test shows nothing")
+	}
+	for range 5 {
+		for n := 0; out.Err() == nil && n < 100; n++ {
+			run(100*time.Millisecond, time.Millisecond, a, other)
+		}
+		if out.Err() == nil {
+			t.Fatal("the peer that stands still is not given up")
+		}
+		out = connect(a, still)
+	}
+	if err := a.Check(); err != nil {
+		t.Error(err)
+	}
+	f, err := in.Prepare(3, make([]byte, 100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	f.Signal = true
+	f.OnDone = func(_ *Fragment, err error) {
+		if told++; err != nil {
+			t.Error("another peer's send:", err)
+		}
+	}
+	if _, err := in.Send(now, f); err != nil {
+		t.Fatal(err)
+	}
+	run(20*time.Second, time.Millisecond, a, other)
+	if told != 1 || in.Err() != nil {
+		t.Errorf("another peer was told %d times: %v", told, in.Err())
+	}
+}

@@ -121,7 +121,7 @@ func (d *domain) Insert(b []byte) (fabric.Addr, error) {
 	return d.peers.insert(n)
 }
 
-// Remove implements fabric.Domain. What waits to be sent to the peer still is, if it can be.
+// Remove implements fabric.Domain. What still waits to be sent to the peer completes with ECANCELED.
 func (d *domain) Remove(a fabric.Addr) error {
 	if d.closed {
 		return fabric.ErrClosed

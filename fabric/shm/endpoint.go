@@ -37,6 +37,7 @@ type endpoint struct {
 	rings   []*inLink
 	scan    int     // where the next poll begins to look
 	hot     *inLink // the ring that had something last
+	others  bool    // it had the last poll for one completion: now the others have
 	polls   uint32
 }
 
@@ -162,7 +163,7 @@ func (e *endpoint) link(p *peer) *outLink {
 	for len(p.links) <= e.slot {
 		p.links = append(p.links, nil)
 	}
-	l := &outLink{ep: e, to: p.name, fd: -1}
+	l := &outLink{ep: e, to: p.name, fd: -1, memfd: -1}
 	p.links[e.slot] = l
 	return l
 }
@@ -211,8 +212,9 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 
 // receive looks into the ring that had something last, and into some of the others in turn.
 func (e *endpoint) receive(out []fabric.Completion) (n int) {
-	if e.hot != nil {
-		n = e.drain(e.hot, out[:max(1, len(out)/2)]) // the others shall have their turn
+	// The others shall have their turn: half of what is asked for, or every second poll for one.
+	if e.others = len(out) == 1 && !e.others; e.hot != nil && !e.others {
+		n = e.drain(e.hot, out[:max(1, len(out)/2)])
 	}
 	look := min(len(e.rings), scanRings)
 	for range look {
@@ -316,9 +318,6 @@ func (e *endpoint) Close() error {
 			p.links[e.slot].close()
 			p.links[e.slot] = nil
 		}
-	}
-	for _, l := range e.stalled {
-		l.close() // of peers that were removed meanwhile
 	}
 	e.stalled = nil
 	e.domain.endpoints[e.slot] = nil

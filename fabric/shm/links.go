@@ -16,20 +16,28 @@ const (
 	// ringBudget is what the rings of a domain may have together before new ones become smaller: each
 	// gets an eighth of what is left, at least ringBytesMin.
 	ringBudget = 256 << 20
-	// linksMax bounds the rings that a domain makes, and those that it takes from others.
+	// linksMax bounds the rings that a domain makes, and as many are those that it takes from others.
 	linksMax = 2048
 	// linksPerProcess bounds what it takes from one process.
 	linksPerProcess = 256
+	// silentMax bounds the links on which no hello has come yet: the oldest gives way to another. It
+	// comes with the connection, unless the peer was stopped in between; then the peer tries again.
+	silentMax = 64
+	// skipsMaxLog2 bounds how often a link to a peer that is too busy lets others go on before it is
+	// tried again: twice as often as before, each time.
+	skipsMaxLog2 = 10
 )
 
 // outLink is the way from one endpoint to a peer's: a ring and its socket.
 type outLink struct {
-	ep      *endpoint
-	to      name
-	ring    sendRing
-	fd      int  // -1: the peer cannot be reached now
-	slot    int  // in the loop
-	removed bool // the peer was: what waits is sent, and the link closed
+	ep    *endpoint
+	to    name
+	ring  sendRing
+	memfd int // of the ring until the peer has it, else -1
+	fd    int // -1: the peer cannot be reached now
+	slot  int // in the loop
+	tries int // in vain since the peer was reached
+	skips int // of goOn until it is tried again
 	// waiting are the sends for which the ring has had no room, oldest first.
 	waiting fifo.Queue[fabric.Send]
 	listed  bool // in the endpoint's list of links that wait
@@ -44,48 +52,75 @@ func (d *domain) ringSize() int {
 	return size
 }
 
-// open makes the ring and hands it to the peer. An error says that the peer cannot be reached.
+// open makes the ring, unless it is there from the last try, and hands it to the peer. An error says
+// that the peer cannot be reached; EAGAIN, that it is too busy now.
 func (l *outLink) open() error {
 	d := l.ep.domain
-	if d.loop.links >= linksMax {
+	if d.loop.outLinks >= linksMax {
 		return unix.EMFILE
 	}
-	size := d.ringSize()
-	mem, memfd, err := makeRing(size)
-	if err != nil {
-		return err
-	}
-	l.ring = sendRing{ring: newRing(mem)}
-	l.ring.format()
-	l.fd, err = dial(&l.to, memfd)
-	unix.Close(memfd)
-	if err == nil {
-		err = d.loop.add(l.fd, l, &l.slot)
-	}
-	if err != nil {
-		_ = unix.Munmap(mem) // cannot fail: it was mapped so
-		l.ring = sendRing{}
-		if l.fd >= 0 {
-			unix.Close(l.fd)
-			l.fd = -1
+	if l.ring.mem == nil {
+		size := d.ringSize()
+		mem, memfd, err := makeRing(size)
+		if err != nil {
+			return err
 		}
-		return err
+		l.ring, l.memfd = sendRing{ring: newRing(mem)}, memfd
+		l.ring.format()
+		d.ringBytes += size
 	}
-	d.ringBytes += size
-	return nil
+	fd, err := dial(&l.to, l.memfd)
+	if err == nil {
+		if err = d.loop.add(fd, l, &l.slot); err != nil {
+			unix.Close(fd)
+		}
+	}
+	switch {
+	case err == nil:
+		d.loop.outLinks++
+		l.fd, l.tries = fd, 0
+		unix.Close(l.memfd)
+		l.memfd = -1
+	case errors.Is(err, unix.EAGAIN):
+		l.skips = 1 << min(l.tries, skipsMaxLog2)
+		l.tries++
+	default:
+		l.dropRing()
+	}
+	return err
 }
 
 // close gives back ring and socket. What was put into the ring the peer still reads.
 func (l *outLink) close() {
-	if l.fd < 0 {
+	if l.fd >= 0 {
+		o := &l.ep.domain.loop
+		o.remove(l.fd, l.slot)
+		o.outLinks--
+		unix.Close(l.fd)
+		l.fd = -1
+	}
+	l.dropRing()
+}
+
+func (l *outLink) dropRing() {
+	if l.ring.mem == nil {
 		return
 	}
-	d := l.ep.domain
-	d.ringBytes -= int(l.ring.size)
-	d.loop.remove(l.fd, l.slot)
-	unix.Close(l.fd)
+	l.ep.domain.ringBytes -= int(l.ring.size)
 	_ = unix.Munmap(l.ring.mem) // cannot fail: it was mapped so
-	l.fd, l.ring = -1, sendRing{}
+	if l.memfd >= 0 {
+		unix.Close(l.memfd)
+	}
+	l.memfd, l.ring, l.tries, l.skips = -1, sendRing{}, 0, 0
+}
+
+// fail completes what waits.
+func (l *outLink) fail(errno syscall.Errno) {
+	for l.waiting.Len() > 0 {
+		s := l.waiting.Pop()
+		l.ep.unsent--
+		l.ep.ended(&s, errno)
+	}
 }
 
 // flush makes visible what was put, and wakes the peer if it sleeps.
@@ -104,6 +139,10 @@ func (l *outLink) flush() {
 // or that the peer is too busy to be reached; an errno, that the peer is not there.
 func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	if l.fd < 0 {
+		if l.skips > 0 {
+			l.skips--
+			return true, 0
+		}
 		if err := l.open(); err != nil {
 			errno, ok := errors.AsType[syscall.Errno](err)
 			if !ok {
@@ -135,9 +174,6 @@ func (l *outLink) goOn() {
 		l.ep.ended(&s, errno)
 	}
 	l.flush()
-	if l.removed && l.waiting.Len() == 0 {
-		l.close()
-	}
 }
 
 // event is called when the peer knocks, for there is room, or is gone.
@@ -147,11 +183,7 @@ func (l *outLink) event() {
 	}
 	to := l.to
 	l.close()
-	for l.waiting.Len() > 0 {
-		s := l.waiting.Pop()
-		l.ep.unsent--
-		l.ep.ended(&s, unix.ECONNRESET)
-	}
+	l.fail(unix.ECONNRESET)
 	buryPeer(&to)
 }
 
@@ -198,6 +230,7 @@ func (q *inLink) meet() error {
 	if !q.ring.check() {
 		return errHello // close unmaps it
 	}
+	q.domain.loop.heard(q)
 	q.ep = ep
 	q.ep.rings = append(q.ep.rings, q)
 	return nil
@@ -205,11 +238,14 @@ func (q *inLink) meet() error {
 
 // close gives back ring and socket.
 func (q *inLink) close() {
+	o := &q.domain.loop
 	if q.ep != nil {
 		q.ep.forget(q)
+	} else {
+		o.heard(q)
 	}
-	q.domain.loop.remove(q.fd, q.slot)
-	q.domain.loop.left(q.pid)
+	o.remove(q.fd, q.slot)
+	o.left(q.pid)
 	unix.Close(q.fd)
 	if q.ring.mem != nil {
 		_ = unix.Munmap(q.ring.mem) // cannot fail: it was mapped so

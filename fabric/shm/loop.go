@@ -3,7 +3,9 @@
 package shm
 
 import (
+	"errors"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,17 +13,20 @@ import (
 // loop watches a domain's descriptors: the socket on which peers introduce themselves, the
 // sockets of all rings, the bell. Polling looks at it now and then, sleeping waits for it.
 type loop struct {
-	domain  *domain
-	epoll   int
-	listen  int
-	slots   []watched
-	free    []int
-	links   int
-	perPID  map[int32]int
-	events  [32]unix.EpollEvent
-	scratch [16]byte
-	oob     [256]byte // control messages
-	opened  bool
+	domain   *domain
+	epoll    int
+	listen   int
+	slots    []watched
+	free     []int
+	inLinks  int
+	outLinks int
+	silent   []*inLink // those whose hello has not come yet, the oldest first
+	perPID   map[int32]int
+	deaf     int // looks until the listening socket is watched again; 0: it is
+	events   [32]unix.EpollEvent
+	scratch  [16]byte
+	oob      [256]byte // control messages
+	opened   bool
 
 	pollFd   unix.PollFd
 	pollTime unix.Timespec
@@ -76,7 +81,6 @@ func (o *loop) add(fd int, w watched, slot *int) error {
 		o.slots[n] = w
 	}
 	*slot = n
-	o.links++
 	return nil
 }
 
@@ -84,11 +88,27 @@ func (o *loop) remove(fd, slot int) {
 	o.ignore(fd)
 	o.slots[slot] = nil
 	o.free = append(o.free, slot)
-	o.links--
+	o.hear() // there is a descriptor now
+}
+
+// deafTends is how many looks at the descriptors the listening socket is left out after one in which
+// there was no descriptor to take a peer in with.
+const deafTends = 128
+
+// hear watches the listening socket again.
+func (o *loop) hear() {
+	if o.deaf > 0 && o.watch(o.listen, slotListen) == nil {
+		o.deaf = 0
+	}
 }
 
 // tend looks at what has happened on the descriptors, without waiting.
 func (o *loop) tend() {
+	if o.deaf > 1 {
+		o.deaf--
+	} else {
+		o.hear()
+	}
 	n, _ := unix.EpollWait(o.epoll, o.events[:], 0) // the one error is a signal
 	for i := range max(n, 0) {
 		switch slot := int(o.events[i].Fd); {
@@ -107,6 +127,10 @@ func (o *loop) accept() {
 	const atOnce = 16
 	for range atOnce {
 		fd, _, err := unix.Accept4(o.listen, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+			o.ignore(o.listen) // or it would end every Wait
+			o.deaf = deafTends
+		}
 		if err != nil {
 			return
 		}
@@ -119,7 +143,7 @@ func (o *loop) accept() {
 // admit makes a link of a socket, if its peer is of this user and has not too many.
 func (o *loop) admit(fd int) bool {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-	if err != nil || cred.Uid != o.domain.name.uid || o.links >= linksMax ||
+	if err != nil || cred.Uid != o.domain.name.uid || o.inLinks >= linksMax ||
 		o.perPID[cred.Pid] >= linksPerProcess {
 		return false
 	}
@@ -128,12 +152,28 @@ func (o *loop) admit(fd int) bool {
 		return false
 	}
 	o.perPID[q.pid]++
+	o.inLinks++
+	o.silent = append(o.silent, q)
 	q.event() // the hello came with the connection
+	if len(o.silent) > silentMax {
+		oldest := o.silent[0]
+		if oldest.event(); oldest.fd >= 0 && oldest.ep == nil {
+			oldest.close()
+		}
+	}
 	return true
+}
+
+// heard notes that a link is no longer one that has said nothing.
+func (o *loop) heard(q *inLink) {
+	if i := slices.Index(o.silent, q); i >= 0 {
+		o.silent = slices.Delete(o.silent, i, i+1)
+	}
 }
 
 // left notes that a link of a process is gone.
 func (o *loop) left(pid int32) {
+	o.inLinks--
 	if o.perPID[pid]--; o.perPID[pid] == 0 {
 		delete(o.perPID, pid)
 	}

@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -152,19 +154,33 @@ func lockDir(uid uint32, tries int, do func() error) error {
 	}
 }
 
-// sweep removes the sockets of owners that are gone: at most a bounded number, for whoever opens a
-// domain should not pay for all that crashed before.
+// sweep removes the sockets of owners that are gone. It looks at a bounded number, drawn at random,
+// for whoever opens a domain should not pay for all that crashed before; and at none that was looked
+// at, or made, a moment ago, for a look wakes its owner.
 func sweep(uid uint32) {
-	const checked = 256
+	const (
+		listed  = 256
+		checked = 16
+		age     = time.Minute
+	)
 	dir, err := os.Open(socketDir(uid))
 	if err != nil {
 		return
 	}
-	entries, _ := dir.ReadDir(checked)
+	entries, _ := dir.ReadDir(listed)
 	dir.Close()
+	mathrand.Shuffle(len(entries), func(i, j int) {
+		entries[i], entries[j] = entries[j], entries[i]
+	})
+	looked := 0
 	for _, e := range entries {
-		if e.Type() == os.ModeSocket {
-			removeIfDead(filepath.Join(dir.Name(), e.Name()))
+		info, err := e.Info()
+		if err != nil || e.Type() != os.ModeSocket || !olderThan(info.ModTime(), age) {
+			continue
+		}
+		removeIfDead(filepath.Join(dir.Name(), e.Name()))
+		if looked++; looked == checked {
+			return
 		}
 	}
 }
@@ -187,5 +203,8 @@ func removeIfDead(path string) {
 	defer unix.Close(fd)
 	if errors.Is(unix.Connect(fd, &unix.SockaddrUnix{Name: path}), unix.ECONNREFUSED) {
 		_ = unix.Unlink(path) // somebody else may have done it
+		return
 	}
+	// The time of a socket's file is when it was last seen alive.
+	_ = unix.UtimesNanoAt(unix.AT_FDCWD, path, nil, unix.AT_SYMLINK_NOFOLLOW)
 }

@@ -271,7 +271,7 @@ func TestKilledPeer(t *testing.T) {
 			if _, err := p.poll(); errors.Is(err, errAltered) {
 				t.Fatalf("round %d: %v", round, err)
 			}
-			return p.dom.loop.links == 0
+			return p.dom.loop.inLinks+p.dom.loop.outLinks == 0
 		})
 		n, err := parseName(name, &p.dom.name)
 		if err != nil {
@@ -371,8 +371,9 @@ func TestStrangersAtTheDoor(t *testing.T) {
 		before := openDescriptors(t)
 		p.dom.loop.tend()
 		p.dom.loop.tend()
-		if p.dom.loop.links != 0 || len(p.ep.rings) != 0 || len(p.dom.loop.perPID) != 0 {
-			t.Errorf("%s: %d links", tc.what, p.dom.loop.links)
+		o := &p.dom.loop
+		if o.inLinks != 0 || len(o.silent) != 0 || len(p.ep.rings) != 0 || len(o.perPID) != 0 {
+			t.Errorf("%s: %d links", tc.what, o.inLinks)
 		}
 		if after := openDescriptors(t); after != before {
 			t.Errorf("%s: %d descriptors, %d before", tc.what, after, before)
@@ -399,17 +400,23 @@ func openDescriptors(t *testing.T) int {
 func TestTooManyFromOneProcess(t *testing.T) {
 	p := open(t)
 	for range 2 * linksPerProcess {
-		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-		if err == nil {
-			err = unix.Connect(fd, &unix.SockaddrUnix{Name: p.dom.name.socketPath()})
-		}
+		mem, memfd, err := makeRing(ringBytesMin)
 		if err != nil {
 			t.Fatal(err)
 		}
+		r := sendRing{ring: newRing(mem)}
+		r.format()
+		to := p.dom.name // with number 0, of the endpoint
+		fd, err := dial(&to, memfd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unix.Close(memfd)
+		_ = unix.Munmap(mem)
 		defer unix.Close(fd)
 		p.dom.loop.tend()
 	}
-	if got := p.dom.loop.links; got != linksPerProcess {
+	if got := p.dom.loop.inLinks; got != linksPerProcess {
 		t.Fatalf("%d links of one process, want %d", got, linksPerProcess)
 	}
 	if _, name := p.start(t, "sender"); len(name) != nameBytes {

@@ -57,7 +57,8 @@ func unlisten(n *name) {
 	})
 }
 
-// dial connects to a peer's domain and hands over a new ring for one of its endpoints.
+// dial connects to a peer's domain and hands over a new ring for one of its endpoints. EAGAIN means
+// that the peer is too busy now.
 func dial(to *name, memfd int) (fd int, err error) {
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -70,6 +71,9 @@ func dial(to *name, memfd int) (fd int, err error) {
 		binary.LittleEndian.PutUint16(hello[8:], to.endpoint)
 		err = unix.Sendmsg(fd, hello[:], unix.UnixRights(memfd), nil,
 			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+			err = unix.EAGAIN // it has closed what said nothing for a while, or has too many
+		}
 	}
 	if err != nil {
 		unix.Close(fd)

@@ -71,8 +71,8 @@ func (t *peerTable) insert(n name) (fabric.Addr, error) {
 	return fabric.Addr(p.gen)<<32 | fabric.Addr(i), nil
 }
 
-// remove undoes an insert. Links that have nothing to send close; the others when they have sent
-// it.
+// remove undoes an insert. With the last one the links close, and what waits there is canceled: it
+// may be for a peer that stands still, and would hold places that the others need.
 func (t *peerTable) remove(a fabric.Addr) error {
 	p := t.get(a)
 	if p == nil {
@@ -82,13 +82,11 @@ func (t *peerTable) remove(a fabric.Addr) error {
 		return nil
 	}
 	for i, l := range p.links {
-		if l == nil {
-			continue
-		}
-		if l.removed = true; l.waiting.Len() == 0 {
+		if l != nil {
 			l.close()
+			l.fail(syscall.ECANCELED)
+			p.links[i] = nil
 		}
-		p.links[i] = nil
 	}
 	delete(t.byName, p.name)
 	t.free = append(t.free, uint32(a))

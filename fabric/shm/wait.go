@@ -27,13 +27,25 @@ func (d *domain) Wait(timeout time.Duration) error {
 	}
 	d.sayAsleep(1)
 	for _, e := range d.endpoints {
-		if e != nil && (e.pollable() || e.hasRoom()) {
+		if e == nil {
+			continue
+		}
+		if e.pollable() || e.hasRoom() {
 			timeout = 0
 			break
 		}
+		for _, l := range e.stalled {
+			if l.fd < 0 {
+				timeout = sooner(timeout, retryPause<<min(l.tries, retryPausesLog2))
+			}
+		}
+	}
+	if d.loop.deaf > 0 {
+		timeout = sooner(timeout, retryPause<<retryPausesLog2)
 	}
 	errno := d.loop.sleep(timeout)
 	d.sayAsleep(0)
+	d.tryAgain()
 	d.loop.tend()
 	if errno != 0 && errno != unix.EINTR {
 		return &fabric.Error{
@@ -62,11 +74,42 @@ func (d *domain) sayAsleep(asleep uint32) {
 	}
 }
 
-// hasRoom says whether something that waits could be sent now, or its peer could be tried again.
+// A peer that is too busy to be reached is tried again after pauses that grow from retryPause on,
+// doubling this often; and so is taking peers in when there was no descriptor.
+const (
+	retryPause      = time.Millisecond
+	retryPausesLog2 = 6
+)
+
+// sooner is the shorter of a timeout (negative: none) and a pause.
+func sooner(timeout, pause time.Duration) time.Duration {
+	if timeout < 0 {
+		return pause
+	}
+	return min(timeout, pause)
+}
+
+// tryAgain has what is tried again after a pause tried by the next poll.
+func (d *domain) tryAgain() {
+	for _, e := range d.endpoints {
+		if e == nil {
+			continue
+		}
+		for _, l := range e.stalled {
+			l.skips = 0
+		}
+	}
+	d.loop.deaf = min(d.loop.deaf, 1)
+}
+
+// olderThan says whether an instant of the system's clock is so long ago.
+func olderThan(t time.Time, age time.Duration) bool { return time.Since(t) > age }
+
+// hasRoom says whether something that waits could be sent now.
 func (e *endpoint) hasRoom() bool {
 	for _, l := range e.stalled {
 		if l.fd < 0 {
-			return true
+			continue
 		}
 		s := l.waiting.Front()
 		if _, ok := l.ring.room(recordBytes(uint64(s.Len) + uint64(s.RegionLen))); ok {

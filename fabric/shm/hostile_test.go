@@ -1,0 +1,329 @@
+//go:build linux
+
+package shm
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+)
+
+func openOne(t *testing.T, cfg fabric.EndpointConfig) (*domain, *endpoint) {
+	t.Helper()
+	d := openAny(t, fabric.DomainConfig{Buffers: 512})
+	e, err := d.OpenEndpoint(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d, e.(*endpoint)
+}
+
+func insert(t *testing.T, d *domain, e *endpoint) fabric.Addr {
+	t.Helper()
+	a, err := d.Insert(e.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func recv(t *testing.T, e *endpoint, bufs ...fabric.Buf) {
+	t.Helper()
+	if _, err := e.Recv(bufs); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// connectRaw connects to a domain and says nothing.
+func connectRaw(t *testing.T, d *domain) (fd int) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err == nil {
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: d.name.socketPath()})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd
+}
+
+// waits counts the Waits of a domain in a while, with a poll of e before each.
+func waits(t *testing.T, d *domain, e *endpoint, while time.Duration) (n int) {
+	t.Helper()
+	var out [4]fabric.Completion
+	for end := time.Now().Add(while); time.Now().Before(end); n++ {
+		if _, err := e.Poll(out[:]); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Wait(time.Until(end)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// A receiver that asks for one completion at a time hears those who say little, too.
+func TestOneAtATime(t *testing.T) {
+	rd, re := openOne(t, fabric.EndpointConfig{})
+	recv(t, re, 0, 1, 2, 3)
+	var drain [64]fabric.Completion
+	var senders [2]func()
+	for i := range senders {
+		d, e := openOne(t, fabric.EndpointConfig{})
+		to := insert(t, d, re)
+		d.arena.Bytes(0)[0] = byte(i)
+		senders[i] = func() {
+			if _, err := e.Post([]fabric.Send{{To: to, Buf: 0, Len: 100}}); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = e.Poll(drain[:])
+		}
+	}
+	var got [2]int
+	var out [1]fabric.Completion
+	poll := func() {
+		if n, _ := re.Poll(out[:]); n > 0 {
+			got[rd.arena.Bytes(out[0].Buf)[0]]++
+			recv(t, re, out[0].Buf)
+		}
+	}
+	for range 3 {
+		senders[0]()
+	}
+	rd.loop.tend()
+	poll()
+	senders[1]()
+	rd.loop.tend()
+	for range 100 {
+		senders[0]()
+		poll()
+	}
+	if got[0] < 90 || got[1] != 1 {
+		t.Errorf("%d of the busy sender, %d of the other one; want nearly 100, 1", got[0], got[1])
+	}
+}
+
+// Sends that wait for a peer that does not read are canceled with its address.
+func TestRemoveCancels(t *testing.T) {
+	_, dead := openOne(t, fabric.EndpointConfig{})
+	rd, live := openOne(t, fabric.EndpointConfig{})
+	recv(t, live, 0)
+	before := openDescriptors(t)
+	sd, se := openOne(t, fabric.EndpointConfig{TxDepth: 256})
+	own := openDescriptors(t) - before
+	a, b := insert(t, sd, dead), insert(t, sd, live)
+	var out [512]fabric.Completion
+	canceled, posted, sent := 0, 0, 0
+	poll := func() {
+		n, err := se.Poll(out[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range out[:n] {
+			switch unix.Errno(c.Errno) {
+			case 0:
+				sent++
+			case unix.ECANCELED:
+				canceled++
+			default:
+				t.Errorf("a send: %v", unix.Errno(c.Errno))
+			}
+		}
+	}
+	for range 1000 {
+		n, _ := se.Post([]fabric.Send{{To: a, Buf: 1, Len: 60000}})
+		posted += n
+		poll()
+	}
+	if se.unsent != 256 {
+		t.Fatalf("%d sends wait, want all of TxDepth", se.unsent)
+	}
+	if err := sd.Remove(a); err != nil {
+		t.Fatal(err)
+	}
+	poll()
+	if canceled != 256 || sent+canceled != posted || se.unsent != 0 {
+		t.Errorf("%d sends: %d sent, %d canceled, %d wait", posted, sent, canceled, se.unsent)
+	}
+	if n := openDescriptors(t); n != before+own || sd.ringBytes != 0 {
+		t.Errorf("%d descriptors, %d before; rings of %d bytes", n, before+own, sd.ringBytes)
+	}
+	if n, err := se.Post([]fabric.Send{{To: b, Buf: 1, Len: 10}}); n != 1 {
+		t.Fatal(err)
+	}
+	rd.loop.tend()
+	if n, _ := live.Poll(out[:]); n != 1 {
+		t.Error("nothing comes to another peer")
+	}
+}
+
+// Sockets on which nothing is said do not take the place of others, nor of what the domain sends.
+func TestSilentSockets(t *testing.T) {
+	rd, re := openOne(t, fabric.EndpointConfig{})
+	recv(t, re, 0)
+	for range linksPerProcess + silentMax {
+		connectRaw(t, rd)
+		rd.loop.tend()
+	}
+	if n := len(rd.loop.silent); n != silentMax || rd.loop.inLinks != n {
+		t.Fatalf("%d links, %d of them silent, want %d", rd.loop.inLinks, n, silentMax)
+	}
+	sd, se := openOne(t, fabric.EndpointConfig{})
+	if n, err := se.Post([]fabric.Send{{To: insert(t, sd, re), Buf: 0, Len: 100}}); n != 1 {
+		t.Fatal(err)
+	}
+	rd.loop.tend()
+	var out [4]fabric.Completion
+	if n, _ := re.Poll(out[:]); n != 1 || out[0].Errno != 0 {
+		t.Errorf("%d datagrams of an honest peer came, want 1", n)
+	}
+	rd.loop.inLinks += linksMax // as many have come in
+	defer func() { rd.loop.inLinks -= linksMax }()
+	if n, err := re.Post([]fabric.Send{{To: insert(t, rd, se), Buf: 1, Len: 100}}); n != 1 {
+		t.Fatal(err)
+	}
+	if n, _ := re.Poll(out[:]); n != 1 || out[0].Errno != 0 {
+		t.Errorf("an own send ends with %v", unix.Errno(out[0].Errno))
+	}
+}
+
+// A peer whose door is blocked is tried again, at pauses, with the same ring.
+func TestBusyPeer(t *testing.T) {
+	rd, re := openOne(t, fabric.EndpointConfig{})
+	recv(t, re, 0)
+	for range backlog + 1 {
+		connectRaw(t, rd)
+	}
+	sd, se := openOne(t, fabric.EndpointConfig{})
+	if n, err := se.Post([]fabric.Send{{To: insert(t, sd, re), Buf: 0, Len: 100}}); n != 1 {
+		t.Fatal(err)
+	}
+	if se.unsent != 1 {
+		t.Fatal("the peer is not busy: the test shows nothing")
+	}
+	ring := &se.stalled[0].ring.mem[0]
+	if n := waits(t, sd, se, 200*time.Millisecond); n > 50 {
+		t.Errorf("%d waits in 200 ms", n)
+	}
+	if l := se.stalled[0]; &l.ring.mem[0] != ring || l.tries < 2 {
+		t.Errorf("another ring, or not tried again: %d tries", l.tries)
+	}
+	for range 2 * backlog {
+		rd.loop.tend()
+	}
+	await(t, "the peer to be tried again", func() bool {
+		var out [4]fabric.Completion
+		n, _ := se.Poll(out[:])
+		return n == 1 && out[0].Errno == 0
+	})
+	rd.loop.tend()
+	var out [4]fabric.Completion
+	if n, _ := re.Poll(out[:]); n != 1 {
+		t.Error("it does not come")
+	}
+}
+
+// A process without descriptors sleeps although somebody is at the door, and opens when it has some.
+func TestNoDescriptors(t *testing.T) {
+	rd, re := openOne(t, fabric.EndpointConfig{})
+	connectRaw(t, rd)
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	low := old
+	low.Cur = 3
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	n := waits(t, rd, re, 200*time.Millisecond)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if n > 50 {
+		t.Errorf("%d waits in 200 ms", n)
+	}
+	if rd.loop.inLinks != 0 || rd.loop.deaf == 0 {
+		t.Fatal("it was let in: the test shows nothing")
+	}
+	for range deafTends + 1 {
+		rd.loop.tend()
+	}
+	if rd.loop.inLinks != 1 || rd.loop.deaf != 0 {
+		t.Errorf("%d let in when there are descriptors, want 1", rd.loop.inLinks)
+	}
+}
+
+// Who opens a domain removes what others have left long ago, and does not knock at the doors of those
+// that were seen a moment ago.
+func TestSweep(t *testing.T) {
+	rd, _ := openOne(t, fabric.EndpointConfig{})
+	dead := func() string {
+		n, err := newName()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		if err == nil {
+			err = unix.Bind(fd, &unix.SockaddrUnix{Name: n.socketPath()})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		unix.Close(fd)
+		t.Cleanup(func() { _ = os.Remove(n.socketPath()) })
+		return n.socketPath()
+	}
+	knocked := func() bool {
+		n, err := unix.EpollWait(rd.loop.epoll, rd.loop.events[:], 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rd.loop.tend()
+		return n > 0
+	}
+	look := func() {
+		err := lockDir(rd.name.uid, lockTries, func() error {
+			sweep(rd.name.uid)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, young := dead(), dead()
+	long := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(old, long, long); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the old socket to be removed", func() bool {
+		look()
+		_, err := os.Stat(old)
+		return os.IsNotExist(err)
+	})
+	if _, err := os.Stat(young); err != nil {
+		t.Error("a socket that was made a moment ago is removed:", err)
+	}
+	if knocked() {
+		t.Error("a new domain is woken")
+	}
+	if err := os.Chtimes(rd.name.socketPath(), long, long); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "an old domain to be looked at", func() bool {
+		look()
+		return knocked()
+	})
+	for range 100 {
+		look()
+	}
+	if knocked() {
+		t.Error("a domain that was seen alive is woken again")
+	}
+}

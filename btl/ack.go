@@ -122,13 +122,35 @@ func (ep *Endpoint) ackRides() bool {
 	return ep.ackOwed && (!ep.selective || ep.rcv.Held() == 0)
 }
 
-// acknowledge sends the ACKs that are due and found nothing to ride on.
+// acknowledge sends the ACKs that are due and found nothing to ride on. An endpoint that has too
+// many control packets on their way is passed over.
 func (m *Module) acknowledge() {
-	for ep := m.acks.due(m.now); ep != nil; ep = m.acks.due(m.now) {
-		if !m.tellRefusals(ep) || !m.sendAck(ep) {
+	var next *Endpoint
+	for ep := m.acks.due(m.now); ep != nil; ep = next {
+		if next = ep.ackLink.next; next != nil && next.rcv.AckDue() > m.now {
+			next = nil
+		}
+		if m.tellRefusals(ep) && m.sendAck(ep) {
+			continue
+		}
+		if c, _ := ep.ackPath(); c.room() <= 0 || len(m.freeCtl) == 0 {
 			return
 		}
 	}
+}
+
+// ackDeadline is when the next ACK is due for which there is room.
+func (m *Module) ackDeadline() Time {
+	for ep := m.acks.list.first; ep != nil && len(m.freeCtl) > 0; ep = ep.ackLink.next {
+		c, to := ep.ackPath()
+		if c.room() <= 0 {
+			return Never
+		}
+		if m.mayTakeCtl(to) {
+			return ep.rcv.AckDue()
+		}
+	}
+	return Never
 }
 
 // onNack fails the fragment that the refused packet belongs to. The packet's number must still

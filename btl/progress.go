@@ -97,10 +97,5 @@ func (m *Module) Deadline() Time {
 	if m.draining && m.slots.Len() > 0 {
 		d = d.Min(m.drainUntil)
 	}
-	if ep := m.acks.list.first; ep != nil && len(m.freeCtl) > 0 {
-		if c, _ := ep.ackPath(); c.room() > 0 {
-			d = d.Min(ep.rcv.AckDue())
-		}
-	}
-	return d
+	return d.Min(m.ackDeadline())
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gobtl/fabric"
+	"gobtl/fabric/mem"
 	"gobtl/fabric/shm"
 	"gobtl/internal/testenv"
 )
@@ -117,4 +118,53 @@ func TestOnePeerStandsStill(t *testing.T) {
 	if told != 1 || in.Err() != nil {
 		t.Errorf("another peer was told %d times: %v", told, in.Err())
 	}
+}
+
+// An endpoint that may take no more control buffers does not hold up the ACKs of the others, and
+// has no pass made in vain.
+func TestAckPassesOver(t *testing.T) {
+	b := newBench(t, mem.Config{}, 3, smallConfig())
+	m := b.mods[0]
+	if err := m.Handle(3, func(*Endpoint, Tag, []byte) {}); err != nil {
+		t.Fatal(err)
+	}
+	senders := [2]*Endpoint{b.connect(1, 0), b.connect(2, 0)}
+	c, to := m.slots.At(0).ackPath() // of the first
+	var held []fabric.Buf
+	for buf, ok := m.takeControl(c, to); ok; buf, ok = m.takeControl(c, to) {
+		m.tx[buf] = txBusy // as if the fabric kept them
+		held = append(held, buf)
+	}
+	if len(held) != controlBuffers/2 {
+		t.Errorf("one address took %d control buffers of %d", len(held), controlBuffers)
+	}
+	told := [2]int{}
+	for i, ep := range senders {
+		f, err := ep.Prepare(3, make([]byte, 100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Signal, f.OnDone = true, func(*Fragment, error) { told[i]++ }
+		if _, err := ep.Send(b.now, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 20 {
+		b.now = b.now.Add(100 * time.Microsecond)
+		for _, m := range b.mods {
+			if _, err := m.Progress(b.now); err != nil { // Check would miss the sends of what is held
+				t.Fatal(err)
+			}
+		}
+	}
+	if told != [2]int{0, 1} {
+		t.Errorf("told of %v sends, want the second one alone", told)
+	}
+	if at := m.Deadline(); at <= b.now {
+		t.Errorf("asks for a pass at %v, it is %v", at, b.now)
+	}
+	for _, buf := range held {
+		m.letGo(buf)
+	}
+	b.until("acknowledged", 100*time.Microsecond, time.Second, func() bool { return told[0] == 1 })
 }

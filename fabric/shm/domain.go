@@ -121,7 +121,7 @@ func (d *domain) Insert(b []byte) (fabric.Addr, error) {
 	return d.peers.insert(n)
 }
 
-// Remove implements fabric.Domain. What still waits to be sent to the peer completes with ECANCELED.
+// Remove implements fabric.Domain. What still waits to be sent to the peer ends with ECANCELED.
 func (d *domain) Remove(a fabric.Addr) error {
 	if d.closed {
 		return fabric.ErrClosed

@@ -229,7 +229,7 @@ func TestBusyPeer(t *testing.T) {
 	}
 }
 
-// A process without descriptors sleeps although somebody is at the door, and opens when it has some.
+// A process without descriptors sleeps although somebody is at the door, and opens it later.
 func TestNoDescriptors(t *testing.T) {
 	rd, re := openOne(t, fabric.EndpointConfig{})
 	connectRaw(t, rd)
@@ -260,8 +260,8 @@ func TestNoDescriptors(t *testing.T) {
 	}
 }
 
-// Who opens a domain removes what others have left long ago, and does not knock at the doors of those
-// that were seen a moment ago.
+// Who opens a domain removes what others have left long ago, and does not knock at the doors of
+// those that were seen a moment ago.
 func TestSweep(t *testing.T) {
 	rd, _ := openOne(t, fabric.EndpointConfig{})
 	dead := func() string {

@@ -52,8 +52,8 @@ func (d *domain) ringSize() int {
 	return size
 }
 
-// open makes the ring, unless it is there from the last try, and hands it to the peer. An error says
-// that the peer cannot be reached; EAGAIN, that it is too busy now.
+// open makes the ring, unless it is there from the last try, and hands it to the peer. An error
+// says that the peer cannot be reached; EAGAIN, that it is too busy now.
 func (l *outLink) open() error {
 	d := l.ep.domain
 	if d.loop.outLinks >= linksMax {

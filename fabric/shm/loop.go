@@ -91,8 +91,8 @@ func (o *loop) remove(fd, slot int) {
 	o.hear() // there is a descriptor now
 }
 
-// deafTends is how many looks at the descriptors the listening socket is left out after one in which
-// there was no descriptor to take a peer in with.
+// deafTends is how many looks at the descriptors the listening socket is left out after one in
+// which there was no descriptor to take a peer in with.
 const deafTends = 128
 
 // hear watches the listening socket again.

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
@@ -154,9 +153,9 @@ func lockDir(uid uint32, tries int, do func() error) error {
 	}
 }
 
-// sweep removes the sockets of owners that are gone. It looks at a bounded number, drawn at random,
-// for whoever opens a domain should not pay for all that crashed before; and at none that was looked
-// at, or made, a moment ago, for a look wakes its owner.
+// sweep removes the sockets of owners that are gone. It looks at a few, from a place drawn at
+// random on, for whoever opens a domain should not pay for all that crashed before; and at none
+// that was made or looked at a moment ago, for a look wakes its owner.
 func sweep(uid uint32) {
 	const (
 		listed  = 256
@@ -169,11 +168,11 @@ func sweep(uid uint32) {
 	}
 	entries, _ := dir.ReadDir(listed)
 	dir.Close()
-	mathrand.Shuffle(len(entries), func(i, j int) {
-		entries[i], entries[j] = entries[j], entries[i]
-	})
+	var first [1]byte
+	rand.Read(first[:]) // never fails (crypto/rand)
 	looked := 0
-	for _, e := range entries {
+	for i := range entries {
+		e := entries[(i+int(first[0]))%len(entries)]
 		info, err := e.Info()
 		if err != nil || e.Type() != os.ModeSocket || !olderThan(info.ModTime(), age) {
 			continue

@@ -3,6 +3,7 @@ package btl
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"gobtl/fabric"
 )
@@ -66,11 +67,17 @@ func (p *port) pending() bool { return len(p.cmd.batch) > 0 || len(p.data.batch)
 func (p *port) wireName() string { return cmp.Or(p.info.Wire, p.info.Provider) }
 
 // leavingAddr is an address that nothing is sent to any more, to be removed once the sends that
-// were under way have completed: hardware may still read the peer's address handle.
+// were under way have completed: hardware may still read the peer's address handle. See
+// fabric.Caps.RemoveCancels.
 type leavingAddr struct {
 	addr      fabric.Addr
 	cmd, data uint64 // channel.taken when it was left
+	at        Time   // when that was
 }
+
+// cancelAfter is how long sends to an address that was left may wait where Remove can cancel them.
+// A peer that is alive takes them in that time.
+const cancelAfter = time.Second
 
 // insert makes a peer's address known to the fabric.
 func (p *port) insert(name []byte) (fabric.Addr, error) {
@@ -90,17 +97,20 @@ func (p *port) removeAddr(a fabric.Addr) {
 
 // leaveAddr has an address removed when it is safe.
 func (p *port) leaveAddr(a fabric.Addr) {
-	p.leaving = append(p.leaving, leavingAddr{a, p.cmd.taken(), p.data.taken()})
+	p.leaving = append(p.leaving, leavingAddr{a, p.cmd.taken(), p.data.taken(), p.cmd.m.now})
 }
 
 // removeAddrs removes the addresses whose last sends have completed. It counts completions, which
 // is exact where the sends of a queue complete in order. Where one can wait while later ones to
 // other peers complete (fabric/shm), an address may leave before its last send has completed, or
-// wait for another peer's; such a fabric allows both.
+// wait for another peer's; such a fabric allows both, and what a peer that stands still would keep
+// for ever it gives back when the address is removed.
 func (p *port) removeAddrs() {
+	cancels := p.cmd.caps.RemoveCancels && p.data.caps.RemoveCancels
 	n := 0
 	for _, l := range p.leaving {
-		if p.cmd.completed(l.cmd) && p.data.completed(l.data) {
+		if p.cmd.completed(l.cmd) && p.data.completed(l.data) ||
+			cancels && p.cmd.m.now.Sub(l.at) >= cancelAfter {
 			p.removeAddr(l.addr)
 		} else {
 			p.leaving[n] = l

@@ -118,6 +118,16 @@ func TestOnePeerStandsStill(t *testing.T) {
 	if told != 1 || in.Err() != nil {
 		t.Errorf("another peer was told %d times: %v", told, in.Err())
 	}
+	out.Abort()
+	run(2*cancelAfter, time.Millisecond, a, other)
+	if posted := a.cmd.posted + a.data.posted; posted > 0 || len(a.freeSegs) != len(a.segs) ||
+		len(a.freeCtl) != controlBuffers || len(a.leaving) > 0 {
+		t.Errorf("given up: %d sends wait, %d send and %d control buffers free, %d addresses leaving",
+			posted, len(a.freeSegs), len(a.freeCtl), len(a.leaving))
+	}
+	if err := a.Check(); err != nil {
+		t.Error(err)
+	}
 }
 
 // An endpoint that may take no more control buffers does not hold up the ACKs of the others, and

@@ -77,6 +77,10 @@ type Caps struct {
 	// PollsAll: a Poll that reports less than it has room for, and than buffers are posted, has left
 	// nothing.
 	PollsAll bool
+	// RemoveCancels: a Remove that undoes the last Insert of an address ends the sends that still wait
+	// for it with ECANCELED, and reads nothing of theirs any more. Without, an address must stay until
+	// they have completed.
+	RemoveCancels bool
 }
 
 // Endpoint is a datagram queue pair with its completion queues (FI_EP_DGRAM).

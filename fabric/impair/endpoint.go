@@ -90,8 +90,9 @@ func newEndpoint(d *Domain, inner fabric.Endpoint, quota []fabric.Buf) *endpoint
 	}
 	// The inner endpoint may count what it holds by the buffers posted to it, and has no more than the
 	// quota.
-	e.caps.Landing = false  // what arrives may be held back, altered or doubled first
-	e.caps.PollsAll = false // there may be more behind what a Poll has lost
+	e.caps.Landing = false       // what arrives may be held back, altered or doubled first
+	e.caps.RemoveCancels = false // a send may be held back here
+	e.caps.PollsAll = false      // there may be more behind what a Poll has lost
 	e.caps.RecvCapacity = min(e.caps.RecvCapacity, len(quota))
 	e.posted = fifo.New[fabric.Buf](e.caps.RxDepth)
 	return e

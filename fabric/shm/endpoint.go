@@ -62,9 +62,11 @@ func newEndpoint(d *domain, slot int, number uint16, cfg fabric.EndpointConfig) 
 			TxDepth:      cfg.TxDepth,
 			RxDepth:      cfg.RxDepth,
 			RecvCapacity: cfg.RxDepth, // what a ring does not hold waits at the sender
-			Gather:       true,
-			FreeRegions:  true,
-			Landing:      true,
+
+			Gather:        true,
+			FreeRegions:   true,
+			Landing:       true,
+			RemoveCancels: true,
 		},
 		done:   fifo.New[sent](cfg.TxDepth),
 		posted: fifo.New[fabric.Buf](cfg.RxDepth),

@@ -43,6 +43,9 @@
 // # Limits
 //
 // Rings have 4 MiB while there are few, less when there are many, at least 256 KiB: see ringBudget.
+// A domain takes in so many rings, and from one process fewer: see linksMax. A sender learns that
+// its ring was not taken in when the socket ends; what it had put in until then is lost, though it
+// has completed, and its next sends end with ECONNREFUSED.
 // Peers must see the same /dev/shm: a name from elsewhere is refused by Insert with a clear word.
 //
 // A domain and its endpoints belong to one goroutine at a time; Wake may be called from any.

@@ -327,3 +327,65 @@ func TestSweep(t *testing.T) {
 		t.Error("a domain that was seen alive is woken again")
 	}
 }
+
+// A fabric that is reliable does not go on completing sends to an endpoint that takes none, and
+// does not make a ring for each; it tries again now and then.
+func TestRefusedPeer(t *testing.T) {
+	rd, re := openOne(t, fabric.EndpointConfig{})
+	if err := re.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sd, se := openOne(t, fabric.EndpointConfig{})
+	to := insert(t, sd, re)
+	var out [64]fabric.Completion
+	good, refused := 0, 0
+	wantGood, wantRefused := 0, 0
+	for i := range refusedSendsLog2 + 3 {
+		wantGood++
+		wantRefused += refusedSends << min(i, refusedSendsLog2)
+	}
+	for range wantGood + wantRefused {
+		if n, err := se.Post([]fabric.Send{{To: to, Buf: 0, Len: 10}}); n != 1 {
+			t.Fatal(err)
+		}
+		for range 4 { // looks: the hello, the end, who looks whether its owner is dead
+			rd.loop.tend()
+			sd.loop.tend()
+		}
+		n, err := se.Poll(out[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range out[:n] {
+			switch unix.Errno(c.Errno) {
+			case 0:
+				good++
+			case unix.ECONNREFUSED:
+				refused++
+			default:
+				t.Errorf("a send: %v", unix.Errno(c.Errno))
+			}
+		}
+	}
+	if good != wantGood || refused != wantRefused {
+		t.Errorf("%d sends complete, %d are refused; want %d, %d", good, refused, wantGood,
+			wantRefused)
+	}
+}
+
+// A peer that took the ring in, and then ends, is not one that refuses.
+func TestTakenPeer(t *testing.T) {
+	rd, re := openOne(t, fabric.EndpointConfig{})
+	sd, se := openOne(t, fabric.EndpointConfig{})
+	if n, err := se.Post([]fabric.Send{{To: insert(t, sd, re), Buf: 0, Len: 10}}); n != 1 {
+		t.Fatal(err)
+	}
+	rd.loop.tend()
+	if err := re.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sd.loop.tend()
+	if l := sd.peers.peers[0].links[0]; l.fd >= 0 || !l.taken || l.refused > 0 {
+		t.Errorf("descriptor %d, taken: %v, %d sends refused", l.fd, l.taken, l.refused)
+	}
+}

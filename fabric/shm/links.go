@@ -26,18 +26,25 @@ const (
 	// skipsMaxLog2 bounds how often a link to a peer that is too busy lets others go on before it is
 	// tried again: twice as often as before, each time.
 	skipsMaxLog2 = 10
+	// refusedSends is how many sends fail after a peer has not taken a ring in, before it gets
+	// another: twice as many each time, this often.
+	refusedSends     = 4
+	refusedSendsLog2 = 6
 )
 
 // outLink is the way from one endpoint to a peer's: a ring and its socket.
 type outLink struct {
-	ep    *endpoint
-	to    name
-	ring  sendRing
-	memfd int // of the ring until the peer has it, else -1
-	fd    int // -1: the peer cannot be reached now
-	slot  int // in the loop
-	tries int // in vain since the peer was reached
-	skips int // of goOn until it is tried again
+	ep       *endpoint
+	to       name
+	ring     sendRing
+	memfd    int  // of the ring until the peer has it, else -1
+	fd       int  // -1: the peer cannot be reached now
+	slot     int  // in the loop
+	tries    int  // in vain since the peer was reached
+	skips    int  // of goOn until it is tried again
+	taken    bool // the peer has taken the ring in
+	refused  int  // sends that fail before a peer that has not is tried again
+	refusals int  // since it last has
 	// waiting are the sends for which the ring has had no room, oldest first.
 	waiting fifo.Queue[fabric.Send]
 	listed  bool // in the endpoint's list of links that wait
@@ -78,7 +85,7 @@ func (l *outLink) open() error {
 	switch {
 	case err == nil:
 		d.loop.outLinks++
-		l.fd, l.tries = fd, 0
+		l.fd, l.tries, l.taken = fd, 0, false
 		unix.Close(l.memfd)
 		l.memfd = -1
 	case errors.Is(err, unix.EAGAIN):
@@ -139,6 +146,10 @@ func (l *outLink) flush() {
 // or that the peer is too busy to be reached; an errno, that the peer is not there.
 func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 	if l.fd < 0 {
+		if l.refused > 0 {
+			l.refused--
+			return false, unix.ECONNREFUSED
+		}
 		if l.skips > 0 {
 			l.skips--
 			return true, 0
@@ -178,12 +189,20 @@ func (l *outLink) goOn() {
 
 // event is called when the peer knocks, for there is room, or is gone.
 func (l *outLink) event() {
-	if hush(l.fd, l.ep.domain.loop.scratch[:]) {
+	knocks, alive := hush(l.fd, l.ep.domain.loop.scratch[:])
+	if knocks {
+		l.taken, l.refusals = true, 0
+	}
+	if alive {
 		return
 	}
-	to := l.to
+	to, errno := l.to, unix.ECONNRESET
+	if !l.taken {
+		l.refused, errno = refusedSends<<min(l.refusals, refusedSendsLog2), unix.ECONNREFUSED
+		l.refusals++
+	}
 	l.close()
-	l.fail(unix.ECONNRESET)
+	l.fail(errno)
 	buryPeer(&to)
 }
 
@@ -205,9 +224,11 @@ func (q *inLink) event() {
 		if err := q.meet(); err != nil && !errors.Is(err, unix.EAGAIN) {
 			q.close()
 		}
-	case !hush(q.fd, q.domain.loop.scratch[:]):
-		q.gone = true
-		q.domain.loop.ignore(q.fd) // or it would end every Wait
+	default:
+		if _, alive := hush(q.fd, q.domain.loop.scratch[:]); !alive {
+			q.gone = true
+			q.domain.loop.ignore(q.fd) // or it would end every Wait
+		}
 	}
 }
 
@@ -233,6 +254,7 @@ func (q *inLink) meet() error {
 	q.domain.loop.heard(q)
 	q.ep = ep
 	q.ep.rings = append(q.ep.rings, q)
+	knock(q.fd)
 	return nil
 }
 

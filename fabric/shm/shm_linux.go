@@ -64,6 +64,9 @@ func newInfo() fabric.Info {
 			{Name: "reach", Value: "processes of this user that see the same " + memoryDir},
 			{Name: "ring", Value: fmt.Sprintf("%d KiB for each pair of endpoints, less beyond %d MiB",
 				ringBytesMax>>10, ringBudget>>20)},
+			{Name: "links", Value: fmt.Sprintf("%d of a domain each way, %d of them from one process; "+
+				"sends to a peer that takes no more are lost until it says so, then refused",
+				linksMax, linksPerProcess)},
 		},
 	}
 }

@@ -22,8 +22,9 @@ const (
 )
 
 // The socket that belongs to a ring carries, from the sender, one packet with the hello and the
-// ring's memory, and after it, both ways, packets of one byte that say: look, there is something. A
-// call on it never waits, whatever the other side does.
+// ring's memory, and after it, both ways, packets of one byte that say: look, there is something.
+// The receiver's first one says that it has taken the ring in. A call on it never waits, whatever
+// the other side does.
 
 // listen binds a domain's socket.
 func listen(n *name) (fd int, err error) {
@@ -126,18 +127,20 @@ func knock(fd int) {
 
 var knockBytes = [1]byte{1}
 
-// hush reads what knocks have come, and says whether the peer is still there.
-func hush(fd int, scratch []byte) (alive bool) {
+// hush reads what knocks have come, and says whether there were any, and whether the peer is still
+// there.
+func hush(fd int, scratch []byte) (knocks, alive bool) {
 	for range 64 {
 		n, err := unix.Read(fd, scratch) // of a socket that was opened not to block
 		switch {
 		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
-			return true
+			return knocks, true
 		case err != nil || n == 0:
-			return false
+			return knocks, false
 		}
+		knocks = true
 	}
-	return true // more are there: they will be read the next time
+	return knocks, true // more are there: they will be read the next time
 }
 
 // makeRing makes the memory of a ring for sending. It is sealed, so that the receiver can rely on

@@ -219,16 +219,15 @@ type inLink struct {
 
 // event is called when the peer introduces itself, knocks, or is gone.
 func (q *inLink) event() {
-	switch {
-	case q.ep == nil:
+	if q.ep == nil {
 		if err := q.meet(); err != nil && !errors.Is(err, unix.EAGAIN) {
 			q.close()
 		}
-	default:
-		if _, alive := hush(q.fd, q.domain.loop.scratch[:]); !alive {
-			q.gone = true
-			q.domain.loop.ignore(q.fd) // or it would end every Wait
-		}
+		return
+	}
+	if _, alive := hush(q.fd, q.domain.loop.scratch[:]); !alive {
+		q.gone = true
+		q.domain.loop.ignore(q.fd) // or it would end every Wait
 	}
 }
 

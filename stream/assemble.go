@@ -193,16 +193,19 @@ func (a *assembler) handOver() {
 	slot := a.slot(a.lo)
 	r := a.ring
 	first, count := r.get(slot, wordFirst), int(r.get(slot, wordMessages))
-	if r.get(slot, wordReceived) != uint64(count) {
-		a.tellGaps(slot, first, count)
-	} else {
+	received := r.get(slot, wordReceived)
+	switch received {
+	case 0: // its memory stays as it is: the reader may have kept there what came a lap ago
+	case uint64(count):
 		a.tellGap(first)
 		a.told = first + uint64(count)
+	default:
+		a.tellGaps(slot, first, count)
 	}
 	a.lo++
 	a.setCloseAt()
 	switch {
-	case r.get(slot, wordReceived) == 0:
+	case received == 0:
 		r.set(slot, wordState, regionFree)
 	case a.overwrite:
 		a.done(r.view(slot))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -267,5 +268,42 @@ func (a *assembly) verdict(seen []bool, datagrams uint32) {
 	}
 	if datagrams == 1 && tr.missing() != uint64(a.lost) {
 		a.t.Errorf("%s: missing %d, lost %d", a.name, tr.missing(), a.lost)
+	}
+}
+
+// TestFinishLeavesWhatDidNotCome: of regions that were granted, and of which nothing came, the
+// memory stays as it is; of the one in progress what is missing is zeroed.
+func TestFinishLeavesWhatDidNotCome(t *testing.T) {
+	ring, err := NewRing(Geometry{8, 4, 2}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		for k := range 2 {
+			copy(ring.Message(i, k), "kept all")
+		}
+	}
+	a := newAssembler(ring, 0, 1, 8)
+	var handed, gaps int
+	a.done = func(Region) { handed++ }
+	a.gap = func(_, _ uint64) { gaps++ }
+	a.grant()
+	if !a.fill(3) {
+		t.Fatal("three messages are no news")
+	}
+	a.finish()
+	if handed != 2 {
+		t.Errorf("%d regions handed over, want the whole one and the one in progress", handed)
+	}
+	for i := range 4 {
+		for k := range 2 {
+			want := "kept all"
+			if i == 1 && k == 1 {
+				want = strings.Repeat("\x00", 8)
+			}
+			if got := string(ring.Message(i, k)); got != want {
+				t.Errorf("message %d of region %d is %q, want %q", k, i, got, want)
+			}
+		}
 	}
 }

@@ -72,14 +72,20 @@ func (s *session) meetReceivers(ctx context.Context, tx *stream.Sender) error {
 	if s.c.Peers == 0 {
 		wanted = 0
 	}
-	for i := range wanted {
-		id, err := exchanges[i%len(exchanges)](meet, tx.Identity())
-		if err == nil {
-			err = s.port.Connect(tx, id)
-		}
+	for met := 0; met < wanted; {
+		id, err := exchanges[met%len(exchanges)](meet, tx.Identity())
 		if err != nil {
 			return err
 		}
+		if err = s.port.Connect(tx, id); err == nil {
+			met++
+			continue
+		}
+		if s.meeting == nil || ended(tx) {
+			return err
+		}
+		// At an address anybody may come: who cannot be a receiver takes nobody's place.
+		s.env.logf(logWarning, "a receiver that cannot be: %v", err)
 	}
 	if s.meeting != nil && s.c.Mode == stream.Unreliable {
 		go s.meetLate(ctx, tx)
@@ -91,16 +97,30 @@ func (s *session) meetReceivers(ctx context.Context, tx *stream.Sender) error {
 func (s *session) meetLate(ctx context.Context, tx *stream.Sender) {
 	for ctx.Err() == nil {
 		id, err := s.meeting.Exchange(ctx, tx.Identity())
-		if err == nil {
-			err = s.port.Connect(tx, id)
-		}
 		if err != nil {
 			if ctx.Err() == nil {
 				s.env.logf(logWarning, "late receiver: %v", err)
 			}
 			return
 		}
-		s.env.logf(logInfo, "a receiver has come late")
+		if err = s.port.Connect(tx, id); err == nil {
+			s.env.logf(logInfo, "a receiver has come late")
+			continue
+		}
+		s.env.logf(logWarning, "late receiver: %v", err)
+		if ended(tx) {
+			return
+		}
+	}
+}
+
+// ended says whether a sender is at its end.
+func ended(tx *stream.Sender) bool {
+	select {
+	case <-tx.Done():
+		return true
+	default:
+		return false
 	}
 }
 

@@ -4,11 +4,13 @@ package stream
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -248,5 +250,28 @@ func TestRecord(t *testing.T) {
 	out, err := exec.Command(tshark, "-r", file, "-T", "fields", "-e", "frame.time_epoch").Output()
 	if err != nil || uint64(strings.Count(string(out), "\n")) != n {
 		t.Errorf("tshark: %v\n%.300s", err, out)
+	}
+}
+
+// TestStrangerAtTheMeeting: a receiver that cannot be does not end the sender that listens, nor
+// take the place of one that can.
+func TestStrangerAtTheMeeting(t *testing.T) {
+	args := []string{"-m1000", "-b8", "-c16", "-t500", "--format", "json"}
+	tx := start(t, t.TempDir(), append(args, "-s", "--listen", "127.0.0.1:0")...)
+	conn, err := net.Dial("tcp", tx.listening())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	line := "gobtl-stream/1:receiver:" + base64.StdEncoding.EncodeToString([]byte("123456789")) + "\n"
+	if _, err := conn.Write([]byte(line)); err != nil {
+		t.Fatal(err)
+	}
+	found(t, &tx.stderr, `(a receiver that cannot be)`)
+	rx := start(t, t.TempDir(), append(args, "--connect", tx.listening())...)
+	rx.ok()
+	tx.ok()
+	if r := rx.report(); r.Messages != 500 || r.Missing != 0 {
+		t.Errorf("%+v", r)
 	}
 }

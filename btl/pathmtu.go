@@ -254,7 +254,7 @@ func (p *pathMTU) trust(now Time) {
 	}
 }
 
-// sent notes that a packet was sent again because it, or its ACK, was lost. It returns whether that
+// sentAgain notes that a packet was lost, or its ACK, and leaves again. It returns whether that
 // raises a doubt.
 func (p *pathMTU) sentAgain(now Time, sizeBytes int, secret uint64) bool {
 	if sizeBytes <= p.floor() || sizeBytes > p.size || p.stage == pathDoubting {

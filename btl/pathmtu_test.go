@@ -33,7 +33,8 @@ func newPathLab(most, limit int, rtt time.Duration, seed uint64) *pathLab {
 	return l
 }
 
-// until runs the search until cond holds, for at most limit of its time; it returns how long it took.
+// until runs the search until cond holds, for at most limit of its time; it returns how long that
+// was.
 func (l *pathLab) until(t *testing.T, limit time.Duration, cond func() bool) time.Duration {
 	t.Helper()
 	begin := l.now
@@ -118,8 +119,8 @@ func TestPathSearch(t *testing.T) {
 	}
 }
 
-// TestPathSearchLossy searches where a share of Pings or Pongs is lost: what is found passes, and is
-// what there is once larger sizes have been asked for again.
+// TestPathSearchLossy searches where a share of Pings or Pongs is lost: what is found passes, and
+// is what there is once larger sizes have been asked for again.
 func TestPathSearchLossy(t *testing.T) {
 	seed := testenv.Seed(t, rand.Uint64())
 	for i := range uint64(200) {

@@ -60,6 +60,7 @@ type Agent struct {
 	window  mono.Time // of traps: when it began
 	traps   int       // sent in it
 	conns   []int
+	refused Status // of the latest answer to a registration
 	tid     uint64
 	// Stats are for people.
 	Stats AgentStats
@@ -115,6 +116,16 @@ func (a *Agent) Ports() []*PortState {
 // Lease returns the manager that is obeyed now, and whether there is one.
 func (a *Agent) Lease(now mono.Time) (Lease, bool) {
 	return a.lease, a.holder != 0 && now < a.until
+}
+
+// Refused returns why the manager does not accept this host: StatusInvalid when its file does not
+// name the host, StatusBusy when another is there by its name, or at its addresses. StatusOK means
+// that none has said so.
+func (a *Agent) Refused() Status {
+	if a.holder > 0 {
+		return StatusOK
+	}
+	return a.refused
 }
 
 // Outbox returns the messages to send, and forgets them.
@@ -174,7 +185,10 @@ func (a *Agent) Receive(now mono.Time, conn int, b []byte) {
 		return
 	}
 	if m.Method == MethodResponse {
-		return // to a registration: what follows it tells more
+		if m.Attr == AttrRegister {
+			a.refused = m.Status
+		}
+		return
 	}
 	a.Stats.Requests++
 	var status Status

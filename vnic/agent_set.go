@@ -85,9 +85,35 @@ func (a *Agent) setLIDs(m *Message) Status {
 	if m.Modifier&ModMore != 0 {
 		return StatusOK
 	}
-	a.lids, a.stage = a.stage, nil
+	a.lids, a.stage = keepLIDs(a.stage, a.lids), nil
 	a.changes = append(a.changes, Change{})
 	return StatusOK
+}
+
+// keepLIDs fills in the entries without ways: the manager, which has begun anew, has not heard of
+// those hosts yet, so what was known of them holds on, unless another host has come to be there.
+func keepLIDs(list, old []LIDEntry) []LIDEntry {
+	kept := make([]LIDEntry, 0, len(list))
+	for _, e := range list {
+		if !e.Ways.none() {
+			kept = append(kept, e)
+		}
+	}
+	told := len(kept)
+	for _, e := range list {
+		if !e.Ways.none() {
+			continue
+		}
+		for i := range old {
+			if old[i].LID == e.LID && !slices.ContainsFunc(kept[:told], func(k LIDEntry) bool {
+				return k.Ways.shares(&old[i].Ways)
+			}) {
+				kept = append(kept, old[i])
+			}
+		}
+	}
+	slices.SortStableFunc(kept, func(x, y LIDEntry) int { return int(x.LID) - int(y.LID) })
+	return kept
 }
 
 // setInfo creates a port, or changes it. What the device or the agent knows better stays.

@@ -1,6 +1,7 @@
 package vnic
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 )
@@ -22,6 +23,23 @@ type Ways struct {
 
 // Equal says whether two hosts are reached alike.
 func (w *Ways) Equal(o *Ways) bool { return string(w.append(nil)) == string(o.append(nil)) }
+
+// complete says whether a host is reached by them at all.
+func (w *Ways) complete() bool { return len(w.Receive) > 0 && len(w.Send) > 0 && len(w.Module) > 0 }
+
+// none says that there are none: in a table of LIDs that the agent is to keep what it has.
+func (w *Ways) none() bool { return len(w.Receive) == 0 && len(w.Send) == 0 && len(w.Module) == 0 }
+
+// shares says whether two hosts have a name in common.
+func (w *Ways) shares(o *Ways) bool {
+	common := func(a, b [][]byte) bool {
+		return slices.ContainsFunc(a, func(x []byte) bool {
+			return slices.ContainsFunc(b, func(y []byte) bool { return bytes.Equal(x, y) })
+		})
+	}
+	return common(w.Receive, o.Receive) || common(w.Send, o.Send) ||
+		len(w.Module) > 0 && bytes.Equal(w.Module, o.Module)
+}
 
 func (w *Ways) append(b []byte) []byte {
 	b = append(b, byte(len(w.Receive)), byte(len(w.Send)))

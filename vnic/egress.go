@@ -61,9 +61,14 @@ func (e *Egress) SetTables(t *Tables) {
 func (e *Egress) Tables() *Tables { return e.tables }
 
 // Forward decides about a frame, of which the headers are enough. It counts what it drops; what is
-// sent the caller counts, as it may be several frames (Counts.CountTx). frameBytes is the size of
-// the largest frame that it becomes.
+// sent the caller counts (Counts.CountTx).
 func (e *Egress) Forward(now mono.Time, frame []byte, frameBytes int) (d Decision) {
+	return e.ForwardLarge(now, frame, frameBytes, 1)
+}
+
+// ForwardLarge is Forward for a frame that becomes several; frameBytes is the size of the largest.
+// If it is dropped it counts as one.
+func (e *Egress) ForwardLarge(now mono.Time, frame []byte, frameBytes, frames int) (d Decision) {
 	info, ok := Inspect(frame)
 	t := e.tables
 	switch {
@@ -85,14 +90,14 @@ func (e *Egress) Forward(now mono.Time, frame []byte, frameBytes int) (d Decisio
 		}
 	}
 	if t.Options.Suppress {
-		if n := e.near.answer(now, frame, &d.Info, e.reply[:], t.Options); n > 0 {
+		if n := e.near.answer(now, frame, &d.Info, e.reply[:]); n > 0 {
 			e.Counts[TxSuppressed]++
 			d.Verdict, d.Reply = Answered, e.reply[:n]
 			return d
 		}
 	}
 	dlid, verdict := e.route(now, t, &d.Info)
-	if verdict == ToGroup && !e.group.take(now) {
+	if verdict == ToGroup && !e.group.take(now, frames) {
 		e.Counts.DropTx(TxStorm)
 		verdict = Dropped
 	}

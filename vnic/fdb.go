@@ -24,14 +24,15 @@ type fdbValue struct {
 	seen mono.Time
 }
 
+func (v fdbValue) owner() uint32 { return v.lid }
+
 // FDB holds the addresses that a port has learned from frames: which host they are at. Entries age,
-// and their number is bounded: when it is full nothing new is learned until some have aged.
+// and their number is bounded: when it is full each host has an equal share.
 type FDB struct {
 	ageing  time.Duration
 	max     int
-	entries map[fdbKey]fdbValue
+	entries shares[fdbKey, fdbValue]
 	swept   mono.Time
-	refused uint64
 }
 
 // sweepEvery is the least time between two searches for aged entries in a full table, so that a
@@ -42,39 +43,33 @@ const sweepEvery = time.Second
 func (t *FDB) Configure(o Options) {
 	o = o.WithDefaults()
 	t.ageing, t.max = o.ageing(), int(min(o.LearnedMax, FDBEntriesMax))
-	if t.entries == nil {
-		t.entries = make(map[fdbKey]fdbValue)
-	}
 	if !o.Learning {
-		clear(t.entries)
+		t.entries = shares[fdbKey, fdbValue]{}
 	}
 }
 
 // Learn notes that frames from an address come from a host. It returns false if there is no room.
 func (t *FDB) Learn(now mono.Time, m MAC, vlan uint16, lid uint32) bool {
 	key := keyOf(m, vlan)
-	old, known := t.entries[key]
+	old, known := t.entries.rows[key]
 	if known && old.lid == lid && now.Sub(old.seen) < t.ageing/8 {
 		return true // a write for each frame would be for nothing
 	}
-	if !known && len(t.entries) >= t.max {
-		if t.swept != 0 && now.Sub(t.swept) < sweepEvery {
-			t.refused++
-			return false
+	if !known {
+		if t.Len() >= t.max && (t.swept == 0 || now.Sub(t.swept) >= sweepEvery) {
+			t.Sweep(now)
 		}
-		t.Sweep(now)
-		if len(t.entries) >= t.max {
-			t.refused++
+		if !t.entries.room(lid, t.max) {
 			return false
 		}
 	}
-	t.entries[key] = fdbValue{lid: lid, seen: now}
+	t.entries.put(key, fdbValue{lid: lid, seen: now})
 	return true
 }
 
 // Lookup returns the host of an address.
 func (t *FDB) Lookup(now mono.Time, m MAC, vlan uint16) (lid uint32, ok bool) {
-	v, ok := t.entries[keyOf(m, vlan)]
+	v, ok := t.entries.rows[keyOf(m, vlan)]
 	if !ok || now.Sub(v.seen) > t.ageing {
 		return 0, false
 	}
@@ -84,26 +79,18 @@ func (t *FDB) Lookup(now mono.Time, m MAC, vlan uint16) (lid uint32, ok bool) {
 // Sweep forgets what has aged.
 func (t *FDB) Sweep(now mono.Time) {
 	t.swept = now
-	for k, v := range t.entries {
-		if now.Sub(v.seen) > t.ageing {
-			delete(t.entries, k)
-		}
-	}
+	t.entries.drop(func(_ fdbKey, v fdbValue) bool { return now.Sub(v.seen) <= t.ageing })
 }
 
 // Forget drops what was learned of a host that is no member any more.
 func (t *FDB) Forget(keep func(lid uint32) bool) {
-	for k, v := range t.entries {
-		if !keep(v.lid) {
-			delete(t.entries, k)
-		}
-	}
+	t.entries.drop(func(_ fdbKey, v fdbValue) bool { return keep(v.lid) })
 }
 
 // Entries lists what has not aged.
 func (t *FDB) Entries(now mono.Time) []FDBEntry {
-	list := make([]FDBEntry, 0, len(t.entries))
-	for k, v := range t.entries {
+	list := make([]FDBEntry, 0, t.Len())
+	for k, v := range t.entries.rows {
 		if now.Sub(v.seen) <= t.ageing {
 			list = append(list, FDBEntry{
 				MAC: MAC(k) & Broadcast, VLAN: uint16(k >> 48), LID: v.lid, Seen: v.seen,
@@ -114,7 +101,7 @@ func (t *FDB) Entries(now mono.Time) []FDBEntry {
 }
 
 // Len is the number of entries.
-func (t *FDB) Len() int { return len(t.entries) }
+func (t *FDB) Len() int { return len(t.entries.rows) }
 
 // bucket bounds a rate: a second's worth may pass at once.
 type bucket struct {
@@ -131,8 +118,8 @@ func (b *bucket) configure(perSecond uint32) {
 	}
 }
 
-// take says whether one more may pass.
-func (b *bucket) take(now mono.Time) bool {
+// take says whether n more may pass; more than a second's worth count as that.
+func (b *bucket) take(now mono.Time, n int) bool {
 	if b.at == 0 {
 		b.at = now
 	}
@@ -140,9 +127,10 @@ func (b *bucket) take(now mono.Time) bool {
 	d := min(max(now.Sub(b.at), 0), time.Second)
 	b.tokens = min(b.tokens+int64(d)*int64(b.perSecond), full)
 	b.at = now
-	if b.tokens < billion {
+	want := min(int64(n)*billion, full)
+	if b.tokens < want {
 		return false
 	}
-	b.tokens -= billion
+	b.tokens -= want
 	return true
 }

@@ -101,7 +101,7 @@ func (in *Ingress) learn(now mono.Time, from uint32, frame []byte, i *FrameInfo)
 		}
 	}
 	if t.Options.Suppress {
-		in.near.learn(now, frame, i)
+		in.near.learn(now, from, frame, i)
 	}
 }
 

@@ -1,7 +1,6 @@
 package vnic
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -541,81 +540,14 @@ func TestPlanErrors(t *testing.T) {
 		"default port":   func(p *Plan) { p.Switches[1].Default = []string{"c"} },
 		"service class":  func(p *Plan) { p.Switches[0].PCPToSC[3] = 32 },
 		"learned_max is": func(p *Plan) { p.Switches[0].Options.LearnedMax = 1 << 17 },
+		"rc is 0x8":      func(p *Plan) { p.Switches[0].RC = 8 },
+		"no port here":   func(p *Plan) { p.Switches[1].MACs = []PlanMAC{{1 << 8, "c"}} },
+		"two rows":       func(p *Plan) { p.Switches[0].MACs = []PlanMAC{{1 << 8, "c"}, {1 << 8, "a"}} },
 	} {
 		p := threeHosts()
 		change(p)
 		if err := p.Complete(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want something with %q", err, want)
 		}
-	}
-}
-
-// TestOrder: trains come out in the order of their flows, or after the gap has waited long enough.
-func TestOrder(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 9))
-	o := NewOrder(10 * time.Millisecond)
-	var got []string
-	deliver := func(b []byte) { got = append(got, string(b)) }
-	order := r.Perm(50)
-	for i, n := range order {
-		o.Take(mono.Time(i+1), Train{Seq: uint32(n), VESW: 1, Entropy: 2}, fmt.Appendf(nil, "%d", n),
-			deliver)
-	}
-	for i, s := range got {
-		if s != fmt.Sprint(i) {
-			t.Fatalf("number %d is %s", i, s)
-		}
-	}
-	if len(got) != 50 || o.held != 0 || o.bytes != 0 || o.Deadline() != mono.Never {
-		t.Fatalf("%d delivered, %d held, %d bytes", len(got), o.held, o.bytes)
-	}
-	got = nil
-	o.Take(100, Train{Seq: 52, VESW: 1, Entropy: 2}, []byte("52"), deliver)
-	o.Take(100, Train{Seq: 0, VESW: 1, Entropy: 3}, []byte("other"), deliver)
-	at := o.Deadline()
-	o.Expire(at-1, deliver)
-	if len(got) != 1 || at != mono.Time(100).Add(10*time.Millisecond) {
-		t.Fatalf("%q before its time, deadline %d", got, at)
-	}
-	o.Expire(at, deliver)
-	o.Take(at, Train{Seq: 51, VESW: 1, Entropy: 2}, []byte("51"), deliver)
-	if fmt.Sprint(got) != "[other 52 51]" || o.Skipped != 1 || o.Late != 1 {
-		t.Errorf("%q, skipped %d, late %d", got, o.Skipped, o.Late)
-	}
-	for i := range uint32(100) { // memory is bounded
-		o.Take(at, Train{Seq: 1000 + i, VESW: 1, Entropy: 2}, make([]byte, 1<<20), deliver)
-	}
-	if o.bytes > orderBytesMax {
-		t.Errorf("%d bytes wait", o.bytes)
-	}
-}
-
-// TestTrains: packets one behind the other come apart again, whatever stands there.
-func TestTrains(t *testing.T) {
-	h := Header{SLID: 1, DLID: 2, VESW: 3}
-	b := make([]byte, TrainHeaderBytes)
-	(&Train{Seq: 7, VESW: 3, Entropy: 9}).Put(b)
-	sizes := []int{60, 1514, 61}
-	for _, n := range sizes {
-		b, _ = h.Append(b, make([]byte, n))
-	}
-	tr, rest, err := ParseTrain(b)
-	if err != nil || tr != (Train{Seq: 7, VESW: 3, Entropy: 9}) {
-		t.Fatalf("%+v, %v", tr, err)
-	}
-	for _, n := range sizes {
-		var p []byte
-		p, rest = NextPacket(rest)
-		if _, f, err := Parse(p); err != nil || len(f) != n {
-			t.Fatalf("frame of %d, %v, want %d", len(f), err, n)
-		}
-	}
-	if p, _ := NextPacket(rest); p != nil {
-		t.Error("more than was put in")
-	}
-	if p, rest := NextPacket([]byte{1, 2, 3, 4, 5}); len(p) != 5 || rest != nil {
-		t.Error("junk does not end a train")
 	}
 }

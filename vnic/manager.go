@@ -55,11 +55,49 @@ type HostState struct {
 	Synced    bool             `json:"synced"` // it is as the plan wants it
 	Problem   string           `json:"problem,omitempty"`
 	Links     map[uint8]bool   `json:"links"` // by port: the link is up
-	ways      Ways             // as it registered last
-	known     bool             // ways holds
-	unicast   map[uint8][]MAC  // by port: addresses that its device reports
 	SyncedAt  mono.Time        `json:"-"`
 	Digests   map[uint8]uint32 `json:"digests"` // of MAC tables, as the host tells them
+
+	ways     Ways              // as it registered last
+	known    bool              // ways holds
+	unicast  map[uint8]*report // by port: addresses that its device reports
+	problems map[wantKey]string
+}
+
+// report is what is known of the addresses that a port's device reports.
+type report struct {
+	macs []MAC // ascending
+	// told says that the host has told them in this life of the manager. Until then macs are what
+	// the tables of other hosts still have from the life before.
+	told       bool
+	generation uint16
+}
+
+// problem notes what is wrong with a part of a host, or with an empty text that it is no longer.
+// Problem is the first of all.
+func (h *HostState) problem(k wantKey, text string) {
+	if text == "" {
+		delete(h.problems, k)
+	} else {
+		h.problems[k] = text
+	}
+	h.Problem = ""
+	first := wantKey{VportMax, ^Attribute(0)}
+	for k, text := range h.problems {
+		if k.vport < first.vport || k.vport == first.vport && k.attr <= first.attr {
+			first, h.Problem = k, text
+		}
+	}
+}
+
+// reportOf is never nil.
+func (h *HostState) reportOf(vport uint8) *report {
+	r := h.unicast[vport]
+	if r == nil {
+		r = &report{}
+		h.unicast[vport] = r
+	}
+	return r
 }
 
 // TrapSeen is a trap and where it came from.
@@ -75,13 +113,16 @@ type session struct {
 	host    *HostState
 	acked   map[wantKey]string // what the agent has confirmed
 	vesw    [VportMax + 1]uint16
+	pages   map[uint8]*pages // lists of addresses that come in pages
 	queue   []request
 	pending *request
 	tid     uint64
 	sentAt  mono.Time
 	leaseAt mono.Time // when it is due again
+	looked  uint8     // the last port that was looked at unasked
 	leased  bool
 	dirty   bool
+	leaving bool // the plan has the host no more, or under another LID: it ends when all is deleted
 }
 
 type wantKey struct {
@@ -117,22 +158,16 @@ func (m *Manager) Config() ManagerConfig { return m.cfg }
 // SetPlan makes a plan that was completed the one to follow. Only what differs is sent.
 func (m *Manager) SetPlan(p *Plan) {
 	m.plan = p
-	for _, s := range m.sessions {
-		if s.host != nil && p.lidOf(s.host.Name) != s.host.LID {
-			m.failed = append(m.failed, s.conn) // it is another host now, or none
-		}
-	}
 	for name, h := range m.hosts {
-		if p.lidOf(name) == 0 {
+		if p.lidOf(name) != h.LID {
 			delete(m.hosts, name)
-			continue
 		}
-		h.LID = p.lidOf(name)
 	}
 	for _, h := range p.Hosts {
 		m.hostState(h.Name, h.LID)
 	}
 	for _, s := range m.sessions {
+		s.leaving = m.hosts[s.host.Name] != s.host // it is another host now, or none
 		s.touch()
 	}
 }
@@ -141,8 +176,8 @@ func (m *Manager) hostState(name string, lid uint32) *HostState {
 	h := m.hosts[name]
 	if h == nil {
 		h = &HostState{
-			Name: name, LID: lid, Links: make(map[uint8]bool), unicast: make(map[uint8][]MAC),
-			Digests: make(map[uint8]uint32),
+			Name: name, LID: lid, Links: make(map[uint8]bool), unicast: make(map[uint8]*report),
+			Digests: make(map[uint8]uint32), problems: make(map[wantKey]string),
 		}
 		m.hosts[name] = h
 	}
@@ -231,9 +266,9 @@ func (m *Manager) register(now mono.Time, conn int, msg *Message) {
 	r, err := ParseRegistration(msg.Data)
 	status := StatusOK
 	switch {
-	case err != nil || r.Manager != m.cfg.Name || m.plan.lidOf(r.Host) == 0:
+	case err != nil || r.Manager != m.cfg.Name || m.plan.lidOf(r.Host) == 0 || !r.Ways.complete():
 		status = StatusInvalid
-	case m.byHost[r.Host] != nil:
+	case m.byHost[r.Host] != nil || m.claimed(&r):
 		status = StatusBusy
 	}
 	answer := msg.Response(status, nil)
@@ -245,14 +280,25 @@ func (m *Manager) register(now mono.Time, conn int, msg *Message) {
 	}
 	h := m.hostState(r.Host, m.plan.lidOf(r.Host))
 	changed := !h.known || !h.ways.Equal(&r.Ways)
-	h.ways, h.known, h.Connected, h.Problem = r.Ways, true, true, ""
+	h.ways, h.known, h.Connected = r.Ways, true, true
+	clear(h.problems)
+	h.problem(wantKey{}, "")
+	clear(h.Digests)
 	s := &session{
-		conn: conn, host: h, acked: make(map[wantKey]string), leaseAt: now, dirty: true,
+		conn: conn, host: h, acked: make(map[wantKey]string), pages: make(map[uint8]*pages),
+		leaseAt: now, dirty: true,
 	}
 	for n := 1; n <= VportMax; n++ {
 		if r.Ports[n/8]>>(n%8)&1 != 0 {
 			s.vesw[n] = VESWMax + 1 // on some switch: asked for below
 			s.ask(uint8(n), AttrVportInfo, nil)
+		} else if h.unicast[uint8(n)] != nil {
+			m.takeReport(s, uint8(n), report{told: true}) // its device is yet to be made
+		}
+	}
+	for _, ref := range m.plan.ports[r.Host] {
+		if n := m.plan.Switches[ref.of].Ports[ref.at].Vport; s.vesw[n] == 0 {
+			h.reportOf(n).told = true // likewise
 		}
 	}
 	m.sessions[conn], m.byHost[r.Host] = s, s
@@ -265,6 +311,53 @@ func (s *session) ask(vport uint8, attr Attribute, data []byte) {
 	s.queue = append(s.queue, request{
 		method: MethodGet, attr: attr, mod: uint32(vport), data: data, last: true,
 	})
+}
+
+// askOnce asks unless that is to be asked already.
+func (s *session) askOnce(vport uint8, attr Attribute, data []byte) {
+	if !slices.ContainsFunc(s.queue, func(r request) bool {
+		return r.method == MethodGet && r.attr == attr && r.mod == uint32(vport)
+	}) {
+		s.ask(vport, attr, data)
+	}
+}
+
+// reviewPorts are looked at with each renewal of the lease: traps may be lost, the fifth in a
+// window always is.
+const reviewPorts = 4
+
+// review asks what has become of the next ports.
+func (s *session) review() {
+	asked := 0
+	for range VportMax {
+		s.looked = s.looked%VportMax + 1
+		if n := s.looked; s.vesw[n] != 0 && s.acked[wantKey{n, AttrVportInfo}] != "" {
+			s.askOnce(n, AttrVportInfo, nil)
+			if asked++; asked == reviewPorts {
+				return
+			}
+		}
+	}
+}
+
+// claimed says that another host that is connected is reached by a name of this one: frames of one
+// would be taken for the other's. One that is not connected has lost its names to this host.
+func (m *Manager) claimed(r *Registration) bool {
+	var lost []*HostState
+	for _, h := range m.hosts {
+		if h.Name == r.Host || !h.known || !h.ways.shares(&r.Ways) {
+			continue
+		}
+		if h.Connected {
+			return true
+		}
+		lost = append(lost, h)
+	}
+	for _, h := range lost {
+		h.known = false
+		m.touchNear(h.Name)
+	}
+	return false
 }
 
 // keepAsks forgets what was to be set. What was to be asked is still to be known.
@@ -288,15 +381,18 @@ func (m *Manager) response(now mono.Time, s *session, msg *Message) {
 		s.keepAsks()
 		s.leaseAt = now.Add(m.cfg.Lease / 3)
 		s.host.Synced = false
-		s.host.Problem = "another manager has the lease"
+		text := "another manager has the lease"
 		if l, err := ParseLease(msg.Data); err == nil {
-			s.host.Problem = fmt.Sprintf("another manager, %s %016x, has the lease", l.Manager, l.Instance)
+			text = fmt.Sprintf("another manager, %s %016x, has the lease", l.Manager, l.Instance)
 		}
+		s.host.problem(wantKey{0, AttrLease}, text)
 		return
 	case msg.Status != StatusOK:
 		m.Stats.Refused++
-		s.host.Problem = fmt.Sprintf("port %d: attribute %#x refused: status %#x", msg.Vport(),
-			uint16(msg.Attr), uint16(msg.Status))
+		s.host.problem(wantKey{msg.Vport(), r.attr}, fmt.Sprintf("port %d: attribute %#x refused: "+
+			"status %#x", msg.Vport(), uint16(msg.Attr), uint16(msg.Status)))
+	case r.last:
+		s.host.problem(wantKey{msg.Vport(), r.attr}, "")
 	}
 	switch {
 	case r.attr == AttrLease:
@@ -304,52 +400,14 @@ func (m *Manager) response(now mono.Time, s *session, msg *Message) {
 		s.leaseAt = now.Add(m.cfg.Lease / 3)
 		if !s.leased {
 			s.keepAsks()
+			return
 		}
+		s.review()
 	case r.method == MethodGet:
 		m.told(s, r, msg)
 	case r.last:
 		// A refused one, too: asking again for the same would be refused again.
 		s.acked[wantKey{msg.Vport(), r.attr}] = r.content
-	}
-}
-
-// told takes in the answer to a Get.
-func (m *Manager) told(s *session, r *request, msg *Message) {
-	if msg.Status != StatusOK {
-		return
-	}
-	vport := msg.Vport()
-	switch r.attr {
-	case AttrVportInfo:
-		info, err := ParseVportInfo(msg.Data)
-		if err != nil {
-			m.Stats.Malformed++
-			return
-		}
-		s.host.Links[vport] = info.LinkStatus == LinkUp
-		s.host.Digests[vport] = info.MACDigest
-		s.vesw[vport] = info.VESW
-		w, ok := m.wantedPort(s.host.Name, vport)
-		if ok && w.info.VESW == info.VESW && w.digest == info.MACDigest {
-			s.acked[wantKey{vport, AttrMACEntries}] = contentOf(w.rows)
-		}
-	case AttrUnicastMACs:
-		l, err := ParseMACList(msg.Data)
-		if err != nil {
-			m.Stats.Malformed++
-			return
-		}
-		if l.Start == 0 {
-			s.host.unicast[vport] = nil
-		}
-		s.host.unicast[vport] = append(s.host.unicast[vport], l.MACs...)
-		if next := l.Start + l.Num; l.Num > 0 && next < l.Total && next <= listMax {
-			more := MACList{Start: next}
-			s.ask(vport, AttrUnicastMACs, more.Append(nil))
-			return
-		}
-		m.touchNear(s.host.Name)
-	default: // nothing else is asked for
 	}
 }
 
@@ -372,9 +430,5 @@ func (m *Manager) trap(now mono.Time, s *session, msg *Message) {
 	if t.Opcode == TrapUnicast {
 		attr, data = AttrUnicastMACs, (&MACList{}).Append(nil)
 	}
-	if !slices.ContainsFunc(s.queue, func(r request) bool {
-		return r.method == MethodGet && r.attr == attr && r.mod == uint32(t.Index)
-	}) {
-		s.ask(t.Index, attr, data)
-	}
+	s.askOnce(t.Index, attr, data)
 }

@@ -11,7 +11,7 @@ func (m *Manager) Progress(now mono.Time) {
 	for _, conn := range m.conns() {
 		s := m.sessions[conn]
 		if s.pending != nil && now.Sub(s.sentAt) >= answerTimeout {
-			s.host.Problem = "no answer"
+			s.host.problem(wantKey{}, "no answer")
 			m.failed = append(m.failed, s.conn)
 			s.sentAt = now // told once, not in every pass
 		}
@@ -64,6 +64,11 @@ func (m *Manager) next(now mono.Time, s *session) {
 	if len(s.queue) == 0 && s.dirty {
 		s.dirty = false
 		m.compare(s)
+		if len(s.queue) == 0 && s.leaving {
+			m.failed = append(m.failed, s.conn)
+			s.leased = false
+			return
+		}
 		if len(s.queue) == 0 && !s.host.Synced {
 			s.host.Synced, s.host.SyncedAt = true, now
 		}
@@ -88,7 +93,10 @@ func (m *Manager) send(now mono.Time, s *session, r request) {
 
 // compare queues what the host lacks of the plan.
 func (m *Manager) compare(s *session) {
-	ports := m.wantedPorts(s.host.Name)
+	var ports []wanted
+	if !s.leaving {
+		ports = m.wantedPorts(s.host.Name)
+	}
 	wants := func(n int) *wanted {
 		i := slices.IndexFunc(ports, func(w wanted) bool { return int(w.vport) == n })
 		if i < 0 {
@@ -105,13 +113,18 @@ func (m *Manager) compare(s *session) {
 		for k := range s.acked {
 			if int(k.vport) == n {
 				delete(s.acked, k)
+				s.host.problem(k, "")
 			}
 		}
+		s.host.Digests[uint8(n)] = 0
 		s.queue = append(s.queue, request{
 			method: MethodSet, attr: AttrDeleteVESW, mod: uint32(n), last: true,
 		})
 	}
-	lids := m.lidsFor(s.host.Name)
+	lids := [][]byte{nil}
+	if !s.leaving {
+		lids = m.lidsFor(s.host.Name)
+	}
 	m.table(s, 0, AttrLIDs, lids)
 	for i := range ports {
 		w := &ports[i]
@@ -150,8 +163,12 @@ func (m *Manager) table(s *session, vport uint8, attr Attribute, messages [][]by
 
 // macs queues a port's MAC table, and a look at what became of it.
 func (m *Manager) macs(s *session, w *wanted) {
-	content := contentOf(w.rows)
-	if was, ok := s.acked[wantKey{w.vport, AttrMACEntries}]; ok && was == content {
+	content, key := contentOf(w.rows), wantKey{w.vport, AttrMACEntries}
+	was, ok := s.acked[key]
+	if !ok && s.host.Digests[w.vport] == w.digest { // it has it from another life of the manager
+		s.acked[key], was, ok = content, content, true
+	}
+	if ok && was == content {
 		return
 	}
 	rows := w.rows
@@ -215,36 +232,71 @@ func (m *Manager) wantedPort(host string, vport uint8) (wanted, bool) {
 }
 
 // reported collects the addresses that devices on a switch have told of. Of two hosts with the same
-// one that with the smaller LID has it.
+// one that with the smaller LID has it. Where the tables have not room for all, each host in turn
+// has one more, so that none crowds out another.
 func (m *Manager) reported(s *PlanSwitch) map[MAC]uint32 {
 	if !s.Reported {
 		return nil
 	}
-	all := make(map[MAC]uint32)
+	type list struct {
+		lid  uint32
+		macs []MAC
+	}
+	var lists []list
+	room := MACEntriesMax - len(s.MACs)
+	planned := make(map[MAC]bool)
+	for _, row := range s.MACs {
+		planned[row.MAC] = true
+	}
 	for i := range s.Ports {
-		h := m.hosts[s.Ports[i].Host]
-		if h == nil {
-			continue
+		p := &s.Ports[i]
+		room -= 1 + len(p.MACs)
+		planned[p.MAC] = true
+		for _, mac := range p.MACs {
+			planned[mac] = true
 		}
-		for _, mac := range h.unicast[s.Ports[i].Vport] {
-			if mac.Group() || mac == 0 {
-				continue
-			}
-			if lid, ok := all[mac]; !ok || h.LID < lid {
-				all[mac] = h.LID
+		if h := m.hosts[p.Host]; h != nil && len(h.reportOf(p.Vport).macs) > 0 {
+			lists = append(lists, list{h.LID, h.reportOf(p.Vport).macs})
+		}
+	}
+	slices.SortFunc(lists, func(a, b list) int { return int(a.lid) - int(b.lid) })
+	all := make(map[MAC]uint32)
+	for more := true; more && len(all) < room; {
+		more = false
+		for i := range lists {
+			l := &lists[i]
+			for len(l.macs) > 0 && len(all) < room {
+				mac := l.macs[0]
+				l.macs, more = l.macs[1:], true
+				lid, taken := all[mac]
+				if mac.Group() || mac == 0 || planned[mac] {
+					continue
+				}
+				if !taken || l.lid < lid {
+					all[mac] = l.lid
+				}
+				if !taken {
+					break
+				}
 			}
 		}
 	}
 	return all
 }
 
-// lidsFor lists how to reach the hosts that share a switch with one.
+// lidsFor lists how to reach the hosts that share a switch with one. Of those that have not
+// registered in this life of the manager the agent keeps what it has.
 func (m *Manager) lidsFor(host string) [][]byte {
 	var list []LIDEntry
 	for name := range m.plan.near(host) {
-		if h := m.hosts[name]; h != nil && h.known && name != host {
-			list = append(list, LIDEntry{LID: h.LID, Ways: h.ways})
+		if name == host {
+			continue
 		}
+		e := LIDEntry{LID: m.plan.lidOf(name)}
+		if h := m.hosts[name]; h != nil && h.known {
+			e.Ways = h.ways
+		}
+		list = append(list, e)
 	}
 	slices.SortFunc(list, func(a, b LIDEntry) int { return int(a.LID) - int(b.LID) })
 	return lidMessages(list)

@@ -5,7 +5,8 @@ import "gobtl/internal/mono"
 // Neighbours holds who has which IP address, as ARP and neighbour advertisements have told, so that
 // a port can answer its own device's questions instead of asking all members.
 type Neighbours struct {
-	byIP map[nearKey]nearValue
+	byIP  shares[nearKey, nearValue]
+	swept mono.Time
 }
 
 type nearKey struct {
@@ -14,9 +15,13 @@ type nearKey struct {
 }
 
 type nearValue struct {
-	mac  MAC
-	seen mono.Time
+	mac    MAC
+	lid    uint32 // of the host that told
+	router bool   // the neighbour says that it is one
+	seen   mono.Time
 }
+
+func (v nearValue) owner() uint32 { return v.lid }
 
 const (
 	neighboursMax = 4096
@@ -30,46 +35,52 @@ const (
 	neighbourAsk  = 135 // ICMPv6
 	neighbourTell = 136
 	neighbourLen  = 32 // with one option of 8 bytes
+
+	neighbourRouter    = 0x80
+	neighbourSolicited = 0x40
+	neighbourOverride  = 0x20
+
 	replyBytesMax = ethBytes + vlanBytes + ip6Bytes + neighbourLen
 )
 
-// learn notes what a frame from the fabric tells.
-func (n *Neighbours) learn(now mono.Time, f []byte, i *FrameInfo) {
+// learn notes what a frame from a host of the fabric tells.
+func (n *Neighbours) learn(now mono.Time, from uint32, f []byte, i *FrameInfo) {
 	p := f[i.L3:]
+	v := nearValue{lid: from, seen: now}
 	switch {
 	case i.Type == typeARP && isARP(p):
-		n.note(now, ip4(p[14:]), i.VLAN, MACOf(p[8:]), i.Src)
+		v.mac = MACOf(p[8:])
+		n.note(nearKey{ip4(p[14:]), i.VLAN}, v, i.Src)
 	case i.Type == typeIPv6 && isNeighbour(p, neighbourTell) && p[ip6Bytes+24] == 2:
-		n.note(now, [16]byte(p[ip6Bytes+8:]), i.VLAN, MACOf(p[ip6Bytes+26:]), i.Src)
+		v.mac, v.router = MACOf(p[ip6Bytes+26:]), p[ip6Bytes+4]&neighbourRouter != 0
+		n.note(nearKey{[16]byte(p[ip6Bytes+8:]), i.VLAN}, v, i.Src)
 	}
 }
 
 // note keeps an address; the one in the message must be that of the frame, or anybody could speak
 // for anybody.
-func (n *Neighbours) note(now mono.Time, ip [16]byte, vlan uint16, m, src MAC) {
-	if m != src || m.Group() || m == 0 || ip == ([16]byte{}) {
+func (n *Neighbours) note(key nearKey, v nearValue, src MAC) {
+	if v.mac != src || v.mac.Group() || v.mac == 0 || key.ip == ([16]byte{}) {
 		return
 	}
-	if n.byIP == nil {
-		n.byIP = make(map[nearKey]nearValue)
-	}
-	key := nearKey{ip, vlan}
-	if _, known := n.byIP[key]; !known && len(n.byIP) >= neighboursMax {
-		for k, v := range n.byIP {
-			if now.Sub(v.seen).Seconds() > nearSeconds {
-				delete(n.byIP, k)
-			}
+	if _, known := n.byIP.rows[key]; !known {
+		full := len(n.byIP.rows) >= neighboursMax
+		if full && (n.swept == 0 || v.seen.Sub(n.swept) >= sweepEvery) {
+			n.swept = v.seen
+			n.byIP.drop(func(_ nearKey, old nearValue) bool {
+				return v.seen.Sub(old.seen).Seconds() <= nearSeconds
+			})
 		}
-		if len(n.byIP) >= neighboursMax {
+		if !n.byIP.room(v.lid, neighboursMax) {
 			return
 		}
 	}
-	n.byIP[key] = nearValue{m, now}
+	n.byIP.put(key, v)
 }
 
 // answer writes the answer to a question for a known address to out, and returns its size; 0 if
 // there is none.
-func (n *Neighbours) answer(now mono.Time, f []byte, i *FrameInfo, out []byte, _ Options) int {
+func (n *Neighbours) answer(now mono.Time, f []byte, i *FrameInfo, out []byte) int {
 	p := f[i.L3:]
 	var ip [16]byte
 	switch {
@@ -86,7 +97,7 @@ func (n *Neighbours) answer(now mono.Time, f []byte, i *FrameInfo, out []byte, _
 	default:
 		return 0
 	}
-	v, ok := n.byIP[nearKey{ip, i.VLAN}]
+	v, ok := n.byIP.rows[nearKey{ip, i.VLAN}]
 	if !ok || now.Sub(v.seen).Seconds() > nearSeconds {
 		return 0
 	}
@@ -96,7 +107,7 @@ func (n *Neighbours) answer(now mono.Time, f []byte, i *FrameInfo, out []byte, _
 	if i.Type == typeARP {
 		return i.L3 + answerARP(out[i.L3:], p, v.mac)
 	}
-	return i.L3 + answerNeighbour(out[i.L3:], p, v.mac)
+	return i.L3 + answerNeighbour(out[i.L3:], p, &v)
 }
 
 func ip4(b []byte) (ip [16]byte) {
@@ -128,17 +139,21 @@ func answerARP(out, ask []byte, mac MAC) int {
 	return arpBytes
 }
 
-func answerNeighbour(out, ask []byte, mac MAC) int {
+// answerNeighbour says of a router that it is one: who hears otherwise gives up its routes.
+func answerNeighbour(out, ask []byte, v *nearValue) int {
 	copy(out, ask[:ip6Bytes])
 	be.PutUint16(out[4:], neighbourLen)
 	copy(out[8:24], ask[ip6Bytes+8:ip6Bytes+24])
 	copy(out[24:40], ask[8:24])
 	icmp := out[ip6Bytes : ip6Bytes+neighbourLen]
 	clear(icmp)
-	icmp[0], icmp[4] = neighbourTell, 0x60 // solicited, override
+	icmp[0], icmp[4] = neighbourTell, neighbourSolicited|neighbourOverride
+	if v.router {
+		icmp[4] |= neighbourRouter
+	}
 	copy(icmp[8:24], ask[ip6Bytes+8:ip6Bytes+24])
 	icmp[24], icmp[25] = 2, 1 // target's link-layer address, 8 bytes
-	mac.Put(icmp[26:])
+	v.mac.Put(icmp[26:])
 	sum := uint32(neighbourLen) + protoICMPv6
 	for at := 8; at < ip6Bytes+neighbourLen; at += 2 {
 		sum += uint32(be.Uint16(out[at:]))

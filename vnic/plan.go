@@ -160,10 +160,8 @@ func (s *PlanSwitch) complete(hosts map[string]uint32, vports map[string][]uint8
 		}
 		rows += 1 + len(port.MACs)
 	}
-	for _, m := range s.MACs {
-		if hosts[m.Host] == 0 || m.MAC == 0 {
-			return fmt.Errorf("address %v is at host %q, which is not there", m.MAC, m.Host)
-		}
+	if err := s.checkRows(hosts, on); err != nil {
+		return err
 	}
 	for _, h := range s.Default {
 		if !on[h] {
@@ -176,6 +174,29 @@ func (s *PlanSwitch) complete(hosts map[string]uint32, vports map[string][]uint8
 	}
 	return nil
 }
+
+// checkRows checks the rows that are written down; on are the hosts with a port on the switch.
+func (s *PlanSwitch) checkRows(hosts map[string]uint32, on map[string]bool) error {
+	seen := make(map[MAC]bool)
+	for _, m := range s.MACs {
+		switch {
+		case hosts[m.Host] == 0 || m.MAC == 0:
+			return fmt.Errorf("address %v is at host %q, which is not there", m.MAC, m.Host)
+		case !on[m.Host]:
+			return fmt.Errorf("address %v is at host %q, which has no port here", m.MAC, m.Host)
+		case seen[m.MAC]:
+			return fmt.Errorf("address %v has two rows", m.MAC)
+		}
+		seen[m.MAC] = true
+	}
+	if s.RC&^rcBits != 0 {
+		return fmt.Errorf("rc is %#x, want seven rows of three bits, %#x", s.RC, uint32(rcBits))
+	}
+	return nil
+}
+
+// rcBits are the bits of a routing control that mean something.
+const rcBits = 0x7777777
 
 // wanted is what a port shall be.
 type wanted struct {
@@ -203,6 +224,21 @@ func (p *Plan) near(host string) map[string]bool {
 	return all
 }
 
+// portOf returns the port of the host with a LID on a switch, nil if there is none.
+func (p *Plan) portOf(vesw uint16, lid uint32) *PlanPort {
+	for i := range p.Switches {
+		if p.Switches[i].ID != vesw {
+			continue
+		}
+		for j := range p.Switches[i].Ports {
+			if port := &p.Switches[i].Ports[j]; p.lidOf(port.Host) == lid {
+				return port
+			}
+		}
+	}
+	return nil
+}
+
 // port makes what a port of a switch shall be. reported are addresses that devices have told of,
 // with their LIDs.
 func (p *Plan) port(s *PlanSwitch, port *PlanPort, reported map[MAC]uint32) wanted {
@@ -218,7 +254,9 @@ func (p *Plan) port(s *PlanSwitch, port *PlanPort, reported map[MAC]uint32) want
 	}
 	for i, h := range s.Default {
 		w.info.UcastDLID[i] = p.lidOf(h)
-		w.info.DefPortMask |= 1 << i
+		if h != port.Host { // what nobody gets is not to be sent to oneself
+			w.info.DefPortMask |= 1 << i
+		}
 	}
 	taken := make(map[MAC]bool)
 	add := func(m MAC, at uint32) {

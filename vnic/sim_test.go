@@ -59,12 +59,19 @@ func (p simAgent) Progress(now mono.Time) (int, error) {
 // apply does what the threads of a real agent do with a change.
 func (h *simHost) apply(now mono.Time, c vnic.Change) {
 	if c.Vport == 0 {
+		old := h.addrs
+		h.addrs, h.lids = make(map[uint32]fabric.Addr), make(map[fabric.Addr]uint32)
 		for _, e := range h.agent.LIDs() {
 			a, err := h.dom.Insert(e.Ways.Receive[0])
 			if err != nil {
 				h.t.Fatal(err)
 			}
 			h.addrs[e.LID], h.lids[a] = a, e.LID
+		}
+		for _, a := range old {
+			if err := h.dom.Remove(a); err != nil {
+				h.t.Fatal(err)
+			}
 		}
 		return
 	}
@@ -339,6 +346,20 @@ func TestThousandPorts(t *testing.T) {
 		t.Logf("an address is at %s on %d ports after %v", at, simPorts, took)
 		plan = next
 	}
+	for i, h := range l.hosts { // each device reports an address
+		h.agent.SetMACs(nw.Now(), 1, []vnic.MAC{0x00EE00000000 + vnic.MAC(i)}, nil)
+		nw.Node(h.name).Kick()
+	}
+	took = l.until("what devices report is everywhere", 10*time.Second, func() bool {
+		for i := range l.hosts {
+			if lid, _ := l.hosts[i/4*4].agent.Port(1).MACs.Lookup(0x00EE00000000 +
+				vnic.MAC(i)); lid != uint32(i)+1 {
+				return false
+			}
+		}
+		return l.synced()
+	})
+	t.Logf("an address of each host is in the tables after %v", took)
 	l.restart(t, plan, seed)
 }
 

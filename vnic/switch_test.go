@@ -389,8 +389,16 @@ func testNeighbour6(t *testing.T, b *side, hear func([]byte)) {
 	hear(frame(own, peer, -1, typeIPv6, ip6(1, 2, neighbourTell, 1, peer)...))
 	d := b.out.Forward(tick, ask, len(ask))
 	if d.Verdict != Answered || len(d.Reply) != ethBytes+ip6Bytes+neighbourLen ||
-		MACOf(d.Reply[ethBytes+ip6Bytes+26:]) != peer {
+		MACOf(d.Reply[ethBytes+ip6Bytes+26:]) != peer || d.Reply[ethBytes+ip6Bytes+4] != 0x60 {
 		t.Fatalf("verdict %d, %x", d.Verdict, d.Reply)
+	}
+	// A router stays one: hosts would give up their routes by it.
+	tell := ip6(1, 2, neighbourTell, 1, peer)
+	tell[ip6Bytes+4] |= neighbourRouter
+	hear(frame(own, peer, -1, typeIPv6, tell...))
+	d = b.out.Forward(tick, ask, len(ask))
+	if d.Verdict != Answered || d.Reply[ethBytes+ip6Bytes+4] != 0xE0 {
+		t.Fatalf("of a router: verdict %d, %x", d.Verdict, d.Reply)
 	}
 	// The checksum of the answer, pseudo header included, is right.
 	sum := uint32(neighbourLen) + protoICMPv6

@@ -34,9 +34,10 @@ func (t *Train) Put(b []byte) {
 	le.PutUint16(b[6:], t.VESW)
 }
 
-// ParseTrain takes the header off. The packets are for NextPacket.
+// ParseTrain takes the header off; a train without packets is none. The packets are for
+// NextPacket.
 func ParseTrain(b []byte) (t Train, packets []byte, err error) {
-	if len(b) < TrainHeaderBytes || len(b) > TrainBytesMax || b[5] != 0 ||
+	if len(b) <= TrainHeaderBytes || len(b) > TrainBytesMax || b[5] != 0 ||
 		le.Uint16(b[6:]) > VESWMax {
 		return t, nil, fmt.Errorf("%w: train of %d bytes", ErrLength, len(b))
 	}
@@ -75,7 +76,13 @@ const (
 	orderWaitDefault = 20 * time.Millisecond
 	orderBytesMax    = 8 << 20
 	orderFlowsMax    = 4096
+	orderTrainsMax   = 4096 // of a flow
+	// orderTrainBytes is charged for each train beside its packets.
+	orderTrainBytes = 128
 )
+
+// charge is what a train costs that waits.
+func charge(packets []byte) int { return cap(packets) + orderTrainBytes }
 
 type orderKey struct {
 	vesw    uint16
@@ -129,10 +136,11 @@ func (o *Order) Take(now mono.Time, t Train, packets []byte, deliver func([]byte
 		if f.wait == nil {
 			f.wait = make(map[uint32][]byte)
 		}
-		f.wait[t.Seq] = append([]byte(nil), packets...)
-		o.bytes += len(packets)
+		kept := append([]byte(nil), packets...)
+		f.wait[t.Seq] = kept
+		o.bytes += charge(kept)
 		o.held++
-		if o.bytes > o.max {
+		for len(f.wait) > 0 && (o.bytes > o.max || len(f.wait) > orderTrainsMax) {
 			o.giveUp(f, deliver)
 		}
 	}
@@ -150,7 +158,7 @@ func (o *Order) follow(f *orderFlow, deliver func([]byte)) {
 			return
 		}
 		delete(f.wait, f.next)
-		o.bytes -= len(packets)
+		o.bytes -= charge(packets)
 		o.held--
 		deliver(packets)
 		f.next++

@@ -1,0 +1,152 @@
+package vnic
+
+import "slices"
+
+// told takes in the answer to a Get.
+func (m *Manager) told(s *session, r *request, msg *Message) {
+	if msg.Status != StatusOK {
+		return
+	}
+	vport := msg.Vport()
+	ok := false
+	switch r.attr {
+	case AttrVportInfo:
+		ok = m.toldInfo(s, vport, msg.Data)
+	case AttrUnicastMACs:
+		ok = m.toldAddresses(s, vport, r.data, msg.Data)
+	case AttrMACEntries:
+		ok = m.toldRows(s, vport, r.data, msg.Data)
+	default: // nothing else is asked for
+	}
+	if !ok {
+		m.Stats.Malformed++
+	}
+}
+
+func (m *Manager) toldInfo(s *session, vport uint8, data []byte) bool {
+	info, err := ParseVportInfo(data)
+	if err != nil {
+		return false
+	}
+	s.host.Links[vport] = info.LinkStatus == LinkUp
+	s.host.Digests[vport] = info.MACDigest
+	s.vesw[vport] = info.VESW
+	have := s.host.reportOf(vport)
+	switch {
+	case have.told && have.generation == info.UniGen:
+	case info.UniGen == 0:
+		m.takeReport(s, vport, report{told: true})
+	default:
+		s.askOnce(vport, AttrUnicastMACs, (&MACList{}).Append(nil))
+	}
+	// A table that is not as it shall be may still have what hosts have reported to the manager
+	// before this one, and not yet to this one.
+	w, ok := m.wantedPort(s.host.Name, vport)
+	if ok && w.info.VESW == info.VESW && info.MACDigest != 0 && w.digest != info.MACDigest &&
+		m.untold(info.VESW) {
+		s.ask(vport, AttrMACEntries, (&MACEntries{Num: MACEntriesPerMsg}).Append(nil))
+	}
+	return true
+}
+
+// untold says that a host of a switch has not told this manager what its device reports.
+func (m *Manager) untold(vesw uint16) bool {
+	for i := range m.plan.Switches {
+		sw := &m.plan.Switches[i]
+		if sw.ID == vesw {
+			return sw.Reported && slices.ContainsFunc(sw.Ports, func(p PlanPort) bool {
+				h := m.hosts[p.Host]
+				return h != nil && !h.reportOf(p.Vport).told
+			})
+		}
+	}
+	return false
+}
+
+// pages are a list of addresses that comes page by page.
+type pages struct {
+	report
+	again int // how often it had changed between two pages
+}
+
+const pagesAgainMax = 8
+
+// toldAddresses takes in a page of what a device reports. The list is known with its last page, as
+// a whole; one that has changed between two pages is asked for again.
+func (m *Manager) toldAddresses(s *session, vport uint8, asked, data []byte) bool {
+	ask, _ := ParseMACList(asked) // our own
+	l, err := ParseMACList(data)
+	if err != nil || l.Start != ask.Start || len(l.MACs) != int(l.Num) {
+		delete(s.pages, vport)
+		return false
+	}
+	p := s.pages[vport]
+	if p == nil {
+		p = &pages{}
+		s.pages[vport] = p
+	}
+	if l.Start == 0 {
+		p.report = report{told: true, generation: l.Generation}
+	}
+	if p.generation != l.Generation {
+		if p.again++; p.again > pagesAgainMax {
+			delete(s.pages, vport)
+			return false
+		}
+		s.askOnce(vport, AttrUnicastMACs, (&MACList{}).Append(nil))
+		return true
+	}
+	p.macs = append(p.macs, l.MACs...)
+	if next := len(p.macs); l.Num > 0 && next < int(l.Total) && next < listMax {
+		s.ask(vport, AttrUnicastMACs, (&MACList{Start: uint16(next)}).Append(nil))
+		return true
+	}
+	delete(s.pages, vport)
+	m.takeReport(s, vport, p.report)
+	return true
+}
+
+// toldRows takes in a page of a host's table: rows for hosts that have not told theirs yet, and
+// that the plan does not have, are what those have reported to another life of the manager.
+func (m *Manager) toldRows(s *session, vport uint8, asked, data []byte) bool {
+	ask, _ := ParseMACEntries(asked) // our own
+	a, err := ParseMACEntries(data)
+	w, ok := m.wantedPort(s.host.Name, vport)
+	if err != nil || a.Offset != ask.Offset || len(a.Rows) != int(a.Num) {
+		return false
+	}
+	if !ok || w.info.VESW != s.vesw[vport] {
+		return true
+	}
+	for _, row := range a.Rows {
+		wanted := func(e MACEntry) bool { return e.MAC == row.MAC }
+		if row.MAC == 0 || slices.ContainsFunc(w.rows, wanted) {
+			continue
+		}
+		if p := m.plan.portOf(w.info.VESW, row.DLID); p != nil && m.hosts[p.Host] != nil {
+			r := m.hosts[p.Host].reportOf(p.Vport)
+			if at, has := slices.BinarySearch(r.macs, row.MAC); !has && !r.told && len(r.macs) < listMax {
+				r.macs = slices.Insert(r.macs, at, row.MAC)
+			}
+		}
+	}
+	if next := int(a.Offset) + int(a.Num); a.Num > 0 && next < MACEntriesMax {
+		num := min(MACEntriesPerMsg, MACEntriesMax-next)
+		more := MACEntries{Offset: uint16(next), Num: uint16(num)}
+		s.ask(vport, AttrMACEntries, more.Append(nil))
+		return true
+	}
+	m.touchNear(s.host.Name)
+	return true
+}
+
+// takeReport notes what a port's device reports, and has the tables follow.
+func (m *Manager) takeReport(s *session, vport uint8, r report) {
+	slices.Sort(r.macs)
+	was := s.host.reportOf(vport)
+	same := slices.Equal(was.macs, r.macs)
+	*was = r
+	if !same {
+		m.touchNear(s.host.Name)
+	}
+}

@@ -1,0 +1,60 @@
+package vnic
+
+// shares is a bounded table of what hosts tell. When it is full each host has an equal share: one
+// that has less takes the place of something of one that has more, so none can crowd out another.
+type shares[K comparable, V interface{ owner() uint32 }] struct {
+	rows map[K]V
+	held map[uint32]int // rows by host
+}
+
+func (s *shares[K, V]) put(k K, v V) {
+	if s.rows == nil {
+		s.rows, s.held = make(map[K]V), make(map[uint32]int)
+	}
+	if old, known := s.rows[k]; known {
+		s.release(old.owner())
+	}
+	s.rows[k] = v
+	s.held[v.owner()]++
+}
+
+func (s *shares[K, V]) release(lid uint32) {
+	if s.held[lid]--; s.held[lid] == 0 {
+		delete(s.held, lid)
+	}
+}
+
+// drop forgets the rows that are not to be kept.
+func (s *shares[K, V]) drop(keep func(K, V) bool) {
+	for k, v := range s.rows {
+		if !keep(k, v) {
+			delete(s.rows, k)
+			s.release(v.owner())
+		}
+	}
+}
+
+// room says whether a host may add a row to a table of at most limit; another's may have gone for
+// it.
+func (s *shares[K, V]) room(lid uint32, limit int) bool {
+	if len(s.rows) < limit {
+		return true
+	}
+	hosts := len(s.held)
+	if s.held[lid] == 0 {
+		hosts++
+	}
+	share := limit / hosts
+	if s.held[lid] >= share {
+		return false
+	}
+	// A map is walked from anywhere, and at least one row in as many as there are hosts will do.
+	for k, v := range s.rows {
+		if s.held[v.owner()] > share {
+			delete(s.rows, k)
+			s.release(v.owner())
+			return true
+		}
+	}
+	return false
+}

@@ -20,7 +20,7 @@ const (
 	RegionsMax        = 1 << 20
 	RegionMessagesMax = 1 << 24
 
-	ringBytesMax = 1 << 40
+	ringBytesMax = min(1<<40, math.MaxInt)
 )
 
 // WithDefaults fills in what is zero.

@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"math"
 	"slices"
 	"syscall"
 	"time"
@@ -12,7 +13,7 @@ const (
 	defaultBuffers  = 4096
 	maxBuffers      = 1 << 24
 	maxBufferBytes  = 1 << 24
-	maxArenaBytes   = 1 << 36
+	maxArenaBytes   = min(1<<36, math.MaxInt)
 	bufferAlignment = 64 // a cache line: buffers of different threads never share one
 	maxRegions      = 1 << 20
 )

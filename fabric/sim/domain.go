@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"syscall"
 
 	"gobtl/fabric"
@@ -10,7 +11,7 @@ const (
 	defaultBuffers  = 4096
 	maxBuffers      = 1 << 24
 	maxBufferBytes  = 1 << 24
-	maxArenaBytes   = 1 << 36
+	maxArenaBytes   = min(1<<36, math.MaxInt)
 	bufferAlignment = 64
 	maxRegions      = 1 << 20
 )

@@ -64,7 +64,7 @@ func (f *Flags) Validate() error {
 	case f.Iterations != 0 && f.Duration != 0:
 		return errors.New("--duration and --iterations exclude each other")
 	case f.Iterations < 0 || f.Iterations > iterationsMax:
-		return fmt.Errorf("--iterations must be 1 to %d", iterationsMax)
+		return fmt.Errorf("--iterations must be 1 to %d", int64(iterationsMax))
 	case f.Duration < 0 || f.Duration > 24*time.Hour:
 		return errors.New("--duration must be positive and at most 24h")
 	case f.Warmup.Messages > iterationsMax || f.Warmup.Time > time.Hour:

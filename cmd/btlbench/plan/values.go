@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,7 +112,7 @@ func (l *TestList) UnmarshalText(text []byte) error {
 }
 
 // SizeBytesMax bounds a message: the transport's own limit is 4 GiB - 1.
-const SizeBytesMax = 1<<32 - 1
+const SizeBytesMax = min(1<<32-1, math.MaxInt)
 
 // sizesMax bounds the number of sizes in one list.
 const sizesMax = 256

@@ -6,15 +6,19 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gobtl/fabric"
+	"gobtl/internal/waiting"
 )
 
 // RunnerConfig tunes a Runner; the zero value is a good default.
 type RunnerConfig struct {
-	// Spin is how long the loop polls after the latest event before it sleeps. 0 means 50 us, negative
-	// never spins. Spinning costs a core and saves the 30 us of a wake-up.
+	// Wait is how the loop waits; see Waiting.
+	Wait Waiting
+	// Spin is how long the loop polls after the latest event before it sleeps, if Wait is
+	// WaitAdaptive. 0 is learned, about what a wake-up costs: 20 to 60 us; negative is WaitEvent.
 	Spin time.Duration
 	// Park bounds one sleep. 0 means 100 ms.
 	Park time.Duration
@@ -40,6 +44,9 @@ type Runner struct {
 	waiting map[*Endpoint][]*operation
 	closers []context.Context // under mu: of the Closes that wait
 	closing bool              // the loop's: draining
+	policy  *waiting.Policy   // the loop's
+	waits   waiting.Counts    // under mu: the policy's, as of the latest sleep or find
+	asleep  atomic.Bool       // or about to be: who has something for the loop must wake it
 	done    chan struct{}
 	err     error
 }
@@ -57,7 +64,9 @@ func (o *operation) end(err error) { o.ended <- err }
 // NewRunner starts the loop of a module, which belongs to it from then on: use the module only
 // inside Do and from callbacks. It takes over OnEndpoint; give onEvent instead (may be nil).
 func NewRunner(m *Module, cfg RunnerConfig, onEvent func(*Endpoint, Event, error)) *Runner {
-	set(&cfg.Spin, 50*time.Microsecond)
+	if cfg.Spin < 0 {
+		cfg.Wait, cfg.Spin = WaitEvent, 0
+	}
 	set(&cfg.Park, 100*time.Millisecond)
 	r := &Runner{
 		m: m, cfg: cfg, start: time.Now(),
@@ -84,20 +93,35 @@ func (r *Runner) loop() {
 	if r.cfg.Setup != nil {
 		err = r.cfg.Setup()
 	}
-	for lastEvent := r.now(); err == nil; {
+	defer waiting.Enter()()
+	r.policy = waiting.New(r.cfg.Wait, r.cfg.Spin, new(waiting.OSThread), r.now())
+	slack := waiting.TimerSlack()
+	for early := false; err == nil; {
 		now := r.now()
 		r.m.at(now) // what the operations do, they do now
 		busy := r.takeInbox()
 		var n int
 		n, err = r.m.Progress(now)
-		if n > 0 || busy {
-			lastEvent = now
-		}
 		if r.closed() {
 			break
 		}
-		if err == nil && now.Sub(lastEvent) >= r.cfg.Spin {
-			err = r.park(now)
+		if n > 0 || busy {
+			r.policy.Found(now)
+			early = false
+			continue
+		}
+		if early {
+			early = false
+			r.policy.InVain()
+		}
+		switch r.policy.Empty(now) {
+		case waiting.Poll:
+		case waiting.Yield:
+			waiting.Cede()
+		case waiting.Sleep:
+			if err == nil {
+				early, err = r.park(now, slack)
+			}
 		}
 	}
 	r.shutdown(err)
@@ -124,8 +148,8 @@ func (r *Runner) closed() bool {
 }
 
 // park sleeps until something may have arrived, an operation comes in, or the module's next
-// deadline.
-func (r *Runner) park(now Time) error {
+// deadline; early says that it was not the latter.
+func (r *Runner) park(now Time, slack time.Duration) (early bool, err error) {
 	d := r.cfg.Park
 	if next := r.m.Deadline(); next != Never {
 		d = min(d, next.Sub(now))
@@ -133,15 +157,36 @@ func (r *Runner) park(now Time) error {
 	if len(r.retry) > 0 || r.closing {
 		d = min(d, time.Millisecond)
 	}
-	if d <= 0 {
-		return nil
+	if d <= 0 || d < r.policy.SleepMin() {
+		return false, nil
 	}
-	err := r.m.Wait(d)
+	r.asleep.Store(true)
+	defer r.asleep.Store(false)
+	r.mu.Lock()
+	r.waits = r.policy.Counts()
+	called := len(r.inbox) > 0 || len(r.closers) > 0 && !r.closing
+	r.mu.Unlock()
+	if called { // by somebody who has not seen yet that this sleeps
+		return false, nil
+	}
+	begin := r.now()
+	err = r.m.Wait(d)
 	if errors.Is(err, fabric.ErrNotSupported) {
-		time.Sleep(min(d, 100*time.Microsecond))
-		return nil
+		d = min(d, 100*time.Microsecond)
+		time.Sleep(d)
+		err = nil
 	}
-	return err
+	took := r.now().Sub(begin)
+	r.policy.Slept(d, took, slack)
+	return took < d, err
+}
+
+// call ends a sleep of the loop, or keeps it from falling asleep: after what it shall see was put
+// where it looks. While it is awake this costs nothing, and of many callers one wakes it.
+func (r *Runner) call() {
+	if r.asleep.CompareAndSwap(true, false) {
+		r.m.Wake()
+	}
 }
 
 // takeInbox begins the operations that have come in, after those that wait for resources.
@@ -149,6 +194,9 @@ func (r *Runner) takeInbox() bool {
 	r.mu.Lock()
 	in := r.inbox
 	r.inbox = r.swap[:0]
+	if len(in) > 0 {
+		r.waits = r.policy.Counts()
+	}
 	r.mu.Unlock()
 	r.swap = in
 	if len(in) == 0 && len(r.retry) == 0 {
@@ -186,7 +234,7 @@ func (r *Runner) submit(ctx context.Context, begin func(*operation) (bool, error
 	}
 	r.inbox = append(r.inbox, o)
 	r.mu.Unlock()
-	r.m.Wake()
+	r.call()
 	select {
 	case err := <-o.ended:
 		return err
@@ -287,6 +335,13 @@ func (r *Runner) Flush(ctx context.Context, ep *Endpoint) error {
 // Stats returns the module's counters.
 func (r *Runner) Stats() Stats { return r.m.Stats() }
 
+// Waits returns how the loop has waited, as of its latest sleep or operation.
+func (r *Runner) Waits() Waits {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waits
+}
+
 // Done is closed when the loop has ended; Err then tells why.
 func (r *Runner) Done() <-chan struct{} { return r.done }
 
@@ -302,7 +357,7 @@ func (r *Runner) Close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closers = append(r.closers, ctx)
 	r.mu.Unlock()
-	r.m.Wake()
+	r.call()
 	// The loop ends even if ctx never does: no endpoint drains for longer than CloseTimeout without
 	// an ACK.
 	<-r.done

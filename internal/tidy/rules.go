@@ -49,6 +49,7 @@ var policies = []policy{
 			"golang.org/x/term", "gonum.org/v1/plot",
 		},
 	},
+	{dir: "internal/waiting", imports: leaves, libs: []string{"golang.org/x/sys"}},
 	{dir: "internal/...", imports: leaves, deny: pureDeny},
 	{dir: "hotel", imports: leaves, deny: pureDeny},
 	{dir: "frag", imports: []string{"internal/seq"}, deny: with(pureDeny, "time")},
@@ -57,7 +58,7 @@ var policies = []policy{
 	{dir: "fabric/...", imports: with(leaves, "fabric"), libs: []string{"golang.org/x/sys"}},
 	{
 		dir:     "btl",
-		imports: with(leaves, "fabric", "frag", "hotel", "reliability"),
+		imports: with(leaves, "fabric", "frag", "hotel", "internal/waiting", "reliability"),
 		libs:    []string{"github.com/google/btree", "golang.org/x/sys"},
 	},
 	{
@@ -73,7 +74,7 @@ var policies = []policy{
 	},
 	{dir: "vnic/emfile", imports: []string{"vnic"}, libs: []string{"github.com/BurntSushi/toml"}},
 	{
-		dir: "stream", imports: with(leaves, "btl", "fabric"), libs: []string{"golang.org/x/sys"},
+		dir: "stream", imports: with(leaves, "btl", "fabric", "internal/waiting"), libs: []string{"golang.org/x/sys"},
 		deny: []string{"log/..."},
 	},
 	{
@@ -89,7 +90,7 @@ var policies = []policy{
 	{
 		dir: "cmd/btlbench/layers",
 		imports: with(leaves, "btl", "cmd/btlbench/plan", "fabric", "fabric/impair",
-			"internal/report"),
+			"internal/report", "internal/waiting"),
 		libs: []string{"github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/sys"},
 	},
 	{
@@ -114,7 +115,7 @@ var policies = []policy{
 	{
 		dir: "cmd/...",
 		imports: with(leaves, "btl/...", "cmd/...", "fabric/...", "frag", "hotel", "internal/report",
-			"reliability", "stream", "vnic/..."),
+			"internal/waiting", "reliability", "stream", "vnic/..."),
 		libs: []string{
 			"github.com/HdrHistogram/hdrhistogram-go", "github.com/agnivade/levenshtein",
 			"github.com/alecthomas/kong", "github.com/fsnotify/fsnotify",

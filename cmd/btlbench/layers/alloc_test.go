@@ -8,6 +8,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/waiting"
 
 	// Tests in this process need a network that reaches within the process.
 	_ "gobtl/fabric/mem"
@@ -212,7 +213,7 @@ func TestHaltedRound(t *testing.T) {
 // TestCollectionsAreCounted has a collection within a measured span, and one outside.
 func TestCollectionsAreCounted(t *testing.T) {
 	runtime.GC()
-	watch := startWatch()
+	watch := startWatch(new(newWaiter(waiting.Busy, nil)))
 	runtime.GC()
 	if n := watch.read().Collections; n < 1 {
 		t.Errorf("%d collections", n)

@@ -15,7 +15,7 @@ func (p *btlPort) latClient(r *Round) error {
 		return err
 	}
 	r.Meter.Hist.reset()
-	watch, begin := startWatch(), clock()
+	watch, begin := startWatch(&p.waiter), clock()
 	done, err := play(r, newLimit(r.Messages, r.DurationNs, clock()))
 	r.Meter.Elapsed = clock().Sub(begin)
 	r.Usage = watch.read()
@@ -40,7 +40,6 @@ func (p *btlPort) pingPong(r *Round, l limit) (done int64, err error) {
 		if last >= 0 {
 			r.Meter.Hist.Record(last)
 		}
-		var s spin
 		for !p.gotReply {
 			n, err := p.m.Progress(now)
 			if err == nil {
@@ -53,17 +52,36 @@ func (p *btlPort) pingPong(r *Round, l limit) (done int64, err error) {
 				return done, err
 			}
 			now = clock()
-			if n == 0 && s.idle() && p.stuck(now) {
+			if n > 0 {
+				p.waiter.busy()
+			} else if p.waiter.idle() && p.stuck(now) {
 				return done, errStuck
 			}
 		}
 		last = int64(now - start)
 		done++
+		if r.GapNs > 0 {
+			if err := p.pause(r); err != nil {
+				return done, err
+			}
+			now = clock()
+		}
 	}
 	if last >= 0 {
 		r.Meter.Hist.Record(last)
 	}
 	return done, nil
+}
+
+// pause makes progress until the next message is due.
+func (p *btlPort) pause(r *Round) error {
+	return p.waiter.pause(r, func() (bool, error) {
+		n, err := p.m.Progress(clock())
+		if err == nil {
+			err = p.check()
+		}
+		return n > 0, err
+	})
 }
 
 // sendPing sends the next message, whatever that takes.

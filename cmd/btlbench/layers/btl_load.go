@@ -71,7 +71,7 @@ func (p *btlPort) latLoadClient(r *Round) error {
 		return err
 	}
 	r.Meter.Hist.reset()
-	acked, watch, begin := s.acked, startWatch(), clock()
+	acked, watch, begin := s.acked, startWatch(&p.waiter), clock()
 	done, err := p.pingPong(r, newLimit(r.Messages, r.DurationNs, begin))
 	r.Meter.Elapsed = clock().Sub(begin)
 	r.Usage = watch.read()
@@ -143,7 +143,6 @@ func (p *btlPort) drainLoad() error {
 	s.on = false
 	flushed := false
 	p.ep.Flush(clock(), func(error) { flushed = true }) // An error has ended the connection as well.
-	var idle spin
 	for !flushed || s.inFlight > 0 {
 		now := clock()
 		n, err := p.m.Progress(now)
@@ -154,8 +153,8 @@ func (p *btlPort) drainLoad() error {
 			return err
 		}
 		if n > 0 {
-			idle.busy()
-		} else if idle.idle() && p.stuck(now) {
+			p.waiter.busy()
+		} else if p.waiter.idle() && p.stuck(now) {
 			return errStuck
 		}
 	}

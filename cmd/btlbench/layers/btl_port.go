@@ -39,6 +39,7 @@ type btlPort struct {
 	puts
 	flow
 	stream loadStream
+	waiter waiter
 }
 
 var _ Layer = (*btlPort)(nil)
@@ -62,6 +63,7 @@ func openBTL(open openDomainFunc, info *fabric.Info, cfg *Config) (*btlPort, err
 		return nil, err
 	}
 	p := &btlPort{m: m, cfg: cfg}
+	p.waiter = newWaiter(cfg.wait(), p.sleep)
 	p.doneFn, p.putDoneFn = p.onDone, p.onPutDone
 	p.stream.doneFn = p.stream.onDone
 	m.OnEndpoint(p.onEndpoint)
@@ -247,12 +249,11 @@ func (p *btlPort) Client(r *Round) error {
 
 // Server answers a round: most of it happens in the handlers.
 func (p *btlPort) Server(r *Round) error {
-	watch := startWatch()
+	watch := startWatch(&p.waiter)
 	defer func() { r.Usage = watch.read() }()
 	if r.Test == plan.TestPutLat {
 		return p.putLatServer(r)
 	}
-	var s spin
 	for !r.over() {
 		n, err := p.m.Progress(clock())
 		if err != nil {
@@ -265,9 +266,9 @@ func (p *btlPort) Server(r *Round) error {
 			return err
 		}
 		if n > 0 {
-			s.busy()
+			p.waiter.busy()
 		} else {
-			s.idle()
+			p.waiter.idle()
 		}
 	}
 	return nil

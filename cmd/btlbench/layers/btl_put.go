@@ -74,6 +74,12 @@ func (p *btlPort) putPingPong(r *Round, l limit) (done int64, err error) {
 		}
 		last = int64(now - start)
 		done++
+		if r.GapNs > 0 {
+			if err := p.pause(r); err != nil {
+				return done, err
+			}
+			now = clock()
+		}
 	}
 	if last >= 0 {
 		r.Meter.Hist.Record(last)
@@ -129,7 +135,6 @@ func (p *btlPort) putHere(r *Round, n uint64) bool {
 // awaitPut polls this side's memory until the next put stands there, and returns when it did. It
 // returns without one when the server is stopped.
 func (p *btlPort) awaitPut(r *Round, start mono.Time) (mono.Time, error) {
-	var s spin
 	now := start
 	for !p.putHere(r, p.received) {
 		n, err := p.m.Progress(now)
@@ -140,7 +145,9 @@ func (p *btlPort) awaitPut(r *Round, start mono.Time) (mono.Time, error) {
 			return now, err
 		}
 		now = clock()
-		if n == 0 && s.idle() && p.stuck(now) {
+		if n > 0 {
+			p.waiter.busy()
+		} else if p.waiter.idle() && p.stuck(now) {
 			if !r.Verify || p.place[len(p.place)-1] != patternLast(p.received+1, len(p.place)) {
 				return now, errStuck
 			}
@@ -189,7 +196,7 @@ func (p *btlPort) putClient(r *Round) error {
 		return err
 	}
 	sent := r.Sent
-	watch, begin := startWatch(), clock()
+	watch, begin := startWatch(&p.waiter), clock()
 	err := p.putPhase(r, newLimit(r.Messages, r.DurationNs, begin))
 	r.Meter.Elapsed = clock().Sub(begin)
 	r.Usage = watch.read()
@@ -212,15 +219,15 @@ func (p *btlPort) putPhase(r *Round, l limit) error {
 	}
 	flushed := false
 	p.ep.Flush(clock(), func(error) { flushed = true }) // An error has ended the connection as well.
-	for s := (spin{}); !flushed || len(p.messages.free) < r.Window; {
+	for !flushed || len(p.messages.free) < r.Window {
 		now := clock()
 		n, err := p.putPass(r, now)
 		if err != nil {
 			return err
 		}
 		if n > 0 {
-			s.busy()
-		} else if s.idle() && p.stuck(now) {
+			p.waiter.busy()
+		} else if p.waiter.idle() && p.stuck(now) {
 			return errStuck
 		}
 	}

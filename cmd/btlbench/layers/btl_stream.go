@@ -33,7 +33,7 @@ func (p *btlPort) streamClient(r *Round) error {
 		return err
 	}
 	sent, received, bytes := r.Sent, p.received, r.Tally.Bytes
-	watch, begin := startWatch(), clock()
+	watch, begin := startWatch(&p.waiter), clock()
 	err := p.streamPhase(r, newLimit(r.Messages, r.DurationNs, begin))
 	r.Meter.Elapsed = clock().Sub(begin)
 	r.Usage = watch.read()
@@ -66,7 +66,6 @@ func (p *btlPort) streamPhase(r *Round, l limit) error {
 	if err := p.tell(tagFin, p.phase, r.Sent); err != nil {
 		return err
 	}
-	var s spin
 	for p.seen < r.Sent || r.Test == plan.TestBiBW && !p.peerFinished() {
 		n, err := p.m.Progress(now)
 		if err == nil {
@@ -80,8 +79,8 @@ func (p *btlPort) streamPhase(r *Round, l limit) error {
 		}
 		now = clock()
 		if n > 0 {
-			s.busy()
-		} else if s.idle() && p.stuck(now) {
+			p.waiter.busy()
+		} else if p.waiter.idle() && p.stuck(now) {
 			return errStuck
 		}
 	}

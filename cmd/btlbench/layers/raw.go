@@ -8,6 +8,7 @@ import (
 	"gobtl/cmd/btlbench/plan"
 	"gobtl/fabric"
 	"gobtl/internal/mono"
+	"gobtl/internal/waiting"
 )
 
 const (
@@ -50,12 +51,14 @@ type rawPort struct {
 	// every millisecond from the hot loops.
 	background func()
 	passes     uint
+	waiter     waiter
 }
 
 var _ Layer = (*rawPort)(nil)
 
 // openRaw opens a bare endpoint. mtuBytes caps its datagrams; 0 is the provider's MTU.
-func openRaw(open openDomainFunc, info *fabric.Info, mtuBytes int) (_ *rawPort, err error) {
+func openRaw(open openDomainFunc, info *fabric.Info, mtuBytes int, wait waiting.Mode,
+) (_ *rawPort, err error) {
 	depth := func(offered, most int) int {
 		if offered > 0 {
 			return min(offered, most)
@@ -91,6 +94,7 @@ func openRaw(open openDomainFunc, info *fabric.Info, mtuBytes int) (_ *rawPort, 
 		spare:  make([]fabric.Completion, rawBatch),
 		sends:  make([]fabric.Send, rawBatch),
 		repost: make([]fabric.Buf, 0, rawBatch),
+		waiter: newWaiter(wait, sleepOn(dom)),
 	}
 	p.mtu = min(p.caps.MTUBytes, p.arena.Size(), bufferBytes)
 	if p.mtu < rawControlBytes+8 {

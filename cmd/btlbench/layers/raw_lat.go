@@ -23,7 +23,7 @@ func (p *rawPort) latClient(r *Round) error {
 	}
 	r.Meter.Hist.reset()
 	r.Meter.Lost = 0
-	watch, begin := startWatch(), clock()
+	watch, begin := startWatch(&p.waiter), clock()
 	done, err := p.pingPong(r, newLimit(r.Messages, r.DurationNs, clock()))
 	r.Meter.Elapsed = clock().Sub(begin)
 	r.Usage = watch.read()
@@ -57,11 +57,32 @@ func (p *rawPort) pingPong(r *Round, l limit) (done int64, err error) {
 		last = int64(now - start)
 		done++
 		p.lookAround()
+		if r.GapNs > 0 {
+			if err := p.pause(r); err != nil {
+				return done, err
+			}
+			now = clock()
+		}
 	}
 	if last >= 0 {
 		r.Meter.Hist.Record(last)
 	}
 	return done, nil
+}
+
+// pause polls until the next message is due.
+func (p *rawPort) pause(r *Round) error {
+	return p.waiter.pause(r, func() (bool, error) {
+		n, err := p.poll(p.out)
+		for i := range p.out[:n] { // of a ping that was sent again
+			p.repost = append(p.repost, p.out[i].Buf)
+		}
+		if err == nil {
+			err = p.returnReceives()
+		}
+		p.lookAround()
+		return n > 0, err
+	})
 }
 
 // ping sends the next message.
@@ -78,7 +99,6 @@ func (p *rawPort) ping(r *Round) error {
 
 // awaitReply polls until the reply is there, one completion at a time.
 func (p *rawPort) awaitReply(r *Round, start mono.Time) error {
-	var s spin
 	retryAt := start.Add(rawRetry)
 	for {
 		n, err := p.poll(p.out[:1])
@@ -86,13 +106,14 @@ func (p *rawPort) awaitReply(r *Round, start mono.Time) error {
 			return err
 		}
 		if n == 0 {
-			if s.idle() {
+			if p.waiter.idle() {
 				if err := p.noReply(r, start, &retryAt); err != nil {
 					return err
 				}
 			}
 			continue
 		}
+		p.waiter.busy()
 		p.repost = append(p.repost, p.out[0].Buf)
 		if p.accept(r, &p.out[0]) {
 			if retryAt != start.Add(rawRetry) {
@@ -157,21 +178,20 @@ func (p *rawPort) accept(r *Round, c *fabric.Completion) bool {
 
 // latServer returns a datagram for every datagram.
 func (p *rawPort) latServer(r *Round) error {
-	watch := startWatch()
+	watch := startWatch(&p.waiter)
 	defer func() { r.Usage = watch.read() }()
-	var s spin
 	for !r.over() {
 		n, err := p.poll(p.out[:1])
 		if err != nil {
 			return err
 		}
 		if n == 0 {
-			if s.idle() {
+			if p.waiter.idle() {
 				p.lookAround()
 			}
 			continue
 		}
-		s.busy()
+		p.waiter.busy()
 		if err := p.pong(r, &p.out[0]); err != nil {
 			return err
 		}

@@ -105,7 +105,7 @@ func (p *rawPort) streamClient(r *Round) error {
 		return err
 	}
 	sent, arrived, received := s.sent, s.peerReceived, s.received
-	watch, begin := startWatch(), clock()
+	watch, begin := startWatch(&p.waiter), clock()
 	err := s.phase(newLimit(s.datagrams(r.Messages), r.DurationNs, begin))
 	r.Meter.Elapsed = clock().Sub(begin)
 	r.Usage = watch.read()
@@ -137,7 +137,7 @@ func (s *rawStream) datagrams(messages int64) int64 {
 // streamServer receives, and in bibw sends as well, until the client stops the round.
 func (p *rawPort) streamServer(r *Round) error {
 	s := p.newStream(r, true)
-	watch := startWatch()
+	watch := startWatch(&p.waiter)
 	defer func() {
 		r.Usage = watch.read()
 		r.Sent = uint64(s.sent)
@@ -184,6 +184,11 @@ func (s *rawStream) pass() error {
 	}
 	if n == 0 {
 		p.lookAround()
+		if s.server || s.room() <= 0 {
+			p.waiter.idle()
+		}
+	} else {
+		p.waiter.busy()
 	}
 	for i := range p.out[:n] {
 		if err := s.arrived(&p.out[i]); err != nil {

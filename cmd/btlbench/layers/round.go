@@ -11,6 +11,7 @@ import (
 
 	"gobtl/cmd/btlbench/plan"
 	"gobtl/internal/mono"
+	"gobtl/internal/waiting"
 )
 
 // limit ends a phase of a round: after a number of messages or at an instant, whichever is first.
@@ -82,6 +83,11 @@ type Usage struct {
 	// Collections counts the garbage collections that ended within it; on the server, which does not
 	// know when the warm-up ends, those of the time that the client has measured.
 	Collections uint64 `json:"garbage_collections"`
+	// Sleeps and Yields are how the side has waited, Crowded how often it found that others want its
+	// processor.
+	Sleeps  uint64 `json:"sleeps"`
+	Yields  uint64 `json:"yields"`
+	Crowded uint64 `json:"crowded"`
 }
 
 // Add adds another span.
@@ -89,6 +95,9 @@ func (u *Usage) Add(o Usage) {
 	u.WallNs += o.WallNs
 	u.CPUNs += o.CPUNs
 	u.Collections += o.Collections
+	u.Sleeps += o.Sleeps
+	u.Yields += o.Yields
+	u.Crowded += o.Crowded
 }
 
 // Percent is the CPU time as a percentage of one CPU.
@@ -104,16 +113,24 @@ type stopwatch struct {
 	wall        mono.Time
 	cpu         time.Duration
 	collections uint64
+	waits       waiting.Counts
+	policy      *waiting.Policy
 }
 
-func startWatch() stopwatch {
-	return stopwatch{collections: collections(), cpu: processCPU(), wall: clock()}
+func startWatch(w *waiter) stopwatch {
+	return stopwatch{
+		policy: w.policy, waits: w.policy.Counts(), collections: collections(), cpu: processCPU(),
+		wall: clock(),
+	}
 }
 
 func (w stopwatch) read() Usage {
+	waits := w.policy.Counts()
 	return Usage{
 		WallNs: int64(clock() - w.wall), CPUNs: int64(processCPU() - w.cpu),
 		Collections: collections() - w.collections,
+		Sleeps:      waits.Sleeps - w.waits.Sleeps, Yields: waits.Yields - w.waits.Yields,
+		Crowded: waits.Crowded - w.waits.Crowded,
 	}
 }
 
@@ -150,26 +167,3 @@ var (
 	// ErrHalted: the session ended the round; its own error says why.
 	ErrHalted = errors.New("halted")
 )
-
-// spin counts polls that found nothing. After many the thread offers its core to others: where both
-// sides share one, each would otherwise spin through its whole time slice waiting for the other.
-type spin struct{ empty int }
-
-const (
-	// spinBeforeYield is beyond what a peer with a core of its own takes to answer.
-	spinBeforeYield = 128
-	// spinChecks is how often, in empty polls, a hot loop looks at the clock. A power of two.
-	spinChecks = 1024
-)
-
-// idle notes an empty poll, and reports whether it is time to look at the clock.
-func (s *spin) idle() bool {
-	s.empty++
-	if s.empty > spinBeforeYield {
-		osYield()
-	}
-	return s.empty%spinChecks == 0
-}
-
-// busy notes a poll that found something.
-func (s *spin) busy() { s.empty = 0 }

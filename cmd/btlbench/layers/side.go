@@ -10,6 +10,7 @@ import (
 	"gobtl/cmd/btlbench/plan"
 	"gobtl/fabric"
 	"gobtl/fabric/impair"
+	"gobtl/internal/waiting"
 )
 
 // Config is what a side needs to know to open its layers. The client sends its own to the
@@ -23,6 +24,8 @@ type Config struct {
 	Impair        string   `json:"impair"`
 	Set           []string `json:"set"`
 	PeerTimeoutNs int64    `json:"peer_timeout_ns"`
+	// Wait is how both sides wait: a waiting.Mode by name, empty is busy.
+	Wait string `json:"wait,omitempty"`
 	// TimeoutNs bounds the connecting of the layers.
 	TimeoutNs int64 `json:"timeout_ns"`
 
@@ -35,7 +38,7 @@ type Config struct {
 func NewConfig(f *plan.Flags, timeout time.Duration) Config {
 	return Config{
 		Provider: f.Provider, Domain: f.Domain, Layers: f.Layers(), Profile: f.Profile,
-		MTUBytes: f.MTU, Impair: f.Impair, Set: f.Set, PeerTimeoutNs: int64(f.PeerTimeout),
+		MTUBytes: f.MTU, Impair: f.Impair, Set: f.Set, PeerTimeoutNs: int64(f.PeerTimeout), Wait: f.Wait,
 		TimeoutNs: int64(timeout),
 	}
 }
@@ -45,6 +48,11 @@ func (c *Config) Validate() error {
 	for _, name := range c.Layers {
 		if name != plan.LayerRaw && name != plan.LayerBTL {
 			return fmt.Errorf("unknown layer %q", name)
+		}
+	}
+	if c.Wait != "" {
+		if _, err := waiting.ParseMode(c.Wait); err != nil {
+			return err
 		}
 	}
 	day := int64(24 * time.Hour)
@@ -60,6 +68,15 @@ func (c *Config) Validate() error {
 
 // Timeout bounds the connecting of the layers.
 func (c *Config) Timeout() time.Duration { return time.Duration(c.TimeoutNs) }
+
+// wait is how the sides wait.
+func (c *Config) wait() waiting.Mode {
+	mode, err := waiting.ParseMode(c.Wait)
+	if err != nil {
+		return waiting.Busy
+	}
+	return mode
+}
 
 // PeerTimeout is how long a peer may stay silent before it is dead.
 func (c *Config) PeerTimeout() time.Duration { return time.Duration(c.PeerTimeoutNs) }
@@ -131,7 +148,7 @@ func (s *Side) open() error {
 		var l Layer
 		var err error
 		if name == plan.LayerRaw {
-			l, err = openRaw(open, &s.Info, s.Cfg.MTUBytes)
+			l, err = openRaw(open, &s.Info, s.Cfg.MTUBytes, s.Cfg.wait())
 		} else {
 			s.btl, err = openBTL(open, &s.Info, &s.Cfg)
 			l = s.btl

@@ -48,6 +48,11 @@ func columns(test string, runs []RunRecord, verified bool) []column {
 	list = append(list, column{name: "CPU % c/s", spare: 7, value: func(r *RunRecord) string {
 		return fmt.Sprintf("%.0f/%.0f", r.CPUPercent.Client, r.CPUPercent.Server)
 	}})
+	if some(func(r *RunRecord) bool { return r.Waits.Client.Crowded+r.Waits.Server.Crowded > 0 }) {
+		list = append(list, column{name: "CPU shared c/s", spare: 4, value: func(r *RunRecord) string {
+			return yesNo(r.Waits.Client.Crowded > 0) + "/" + yesNo(r.Waits.Server.Crowded > 0)
+		}})
+	}
 	if some(func(r *RunRecord) bool {
 		return r.GarbageCollections.Client+r.GarbageCollections.Server > 0
 	}) {
@@ -76,6 +81,13 @@ func columns(test string, runs []RunRecord, verified bool) []column {
 		}
 	}
 	return list
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
 }
 
 func count(name string, spare int, value func(*RunRecord) int64) column {

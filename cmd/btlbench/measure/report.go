@@ -75,6 +75,12 @@ type RunRecord struct {
 		Client uint64 `json:"client"`
 		Server uint64 `json:"server"`
 	} `json:"garbage_collections"`
+	// Waits are how the sides have waited: Crowded is how often one found that others want its
+	// processor, from when on it yields.
+	Waits struct {
+		Client WaitsRecord `json:"client"`
+		Server WaitsRecord `json:"server"`
+	} `json:"waits"`
 	// Load is what lat_load measured under, and LoadBandwidth what that stream reached; RatioToIdle
 	// compares p50 with that of the idle rounds beside it. Empty and null in other tests.
 	Load          string   `json:"load"`
@@ -90,6 +96,17 @@ type RunRecord struct {
 		Client layers.State `json:"client"`
 		Server layers.State `json:"server"`
 	} `json:"at_end"`
+}
+
+// WaitsRecord counts how a side has waited.
+type WaitsRecord struct {
+	Sleeps  uint64 `json:"sleeps"`
+	Yields  uint64 `json:"yields"`
+	Crowded uint64 `json:"crowded"`
+}
+
+func newWaitsRecord(u *layers.Usage) WaitsRecord {
+	return WaitsRecord{Sleeps: u.Sleeps, Yields: u.Yields, Crowded: u.Crowded}
 }
 
 // roundRecord is one round of a run.
@@ -205,6 +222,8 @@ func (m *measurement) record(provider string, facts layers.Facts) RunRecord {
 	}
 	rec.CPUPercent.Client = m.client.Usage.Percent()
 	rec.CPUPercent.Server = m.server.Usage.Percent()
+	rec.Waits.Client = newWaitsRecord(&m.client.Usage)
+	rec.Waits.Server = newWaitsRecord(&m.server.Usage)
 	rec.GarbageCollections.Client = m.client.Usage.Collections
 	rec.GarbageCollections.Server = m.server.Usage.Collections
 	rec.Counters.Client = orEmpty(m.client.Counters.All)

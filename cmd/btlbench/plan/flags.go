@@ -30,6 +30,8 @@ type Flags struct {
 	Window     windowList    `help:"Messages in flight in bw, bibw, rate, put_bw and the stream of lat_load; several with commas. Default: 64, rate 1,8,64,512, lat_load 2." placeholder:"LIST" json:"window"`
 	Load       loadList      `help:"The stream in lat_load: max, or a part such as 50% of what it reaches alone; several with commas. Default: ${default}." default:"max" placeholder:"LIST" json:"load"`
 	LoadSize   oneSize       `help:"Message size of that stream. Default: ${default}." default:"1M" placeholder:"SIZE" json:"load_size_bytes"`
+	Wait       string        `help:"How both sides wait: busy polls, event sleeps, adaptive polls for what a wake-up costs, then sleeps. Default: ${default}." enum:"busy,adaptive,event" default:"busy" placeholder:"NAME" json:"wait"`
+	Gap        time.Duration `help:"Pause between two messages of lat and put_lat, such as 1s, for the first one after a silence." placeholder:"TIME" json:"gap_ns"`
 	Verify     bool          `help:"Check every byte and that each message arrives once." json:"verify"`
 	Impair     string        `help:"Faults on both sides: loss=1%,dup=1%,reorder=5%,delay=200us,corrupt=..,truncate=..,seed=7." placeholder:"FAULTS" json:"impair"`
 	Set        []string      `help:"Set a tunable on both sides; see \"btlbench params\". Repeatable." placeholder:"NAME=VALUE" sep:"none" json:"set"`
@@ -56,6 +58,7 @@ const (
 
 	iterationsMax = 1 << 40
 	RoundsMax     = 1000
+	gapMax        = time.Minute
 )
 
 // Validate is called by kong after parsing; its error is one of usage.
@@ -71,6 +74,8 @@ func (f *Flags) Validate() error {
 		return errors.New("--warmup is too long")
 	case f.Rounds < 1 || f.Rounds > RoundsMax:
 		return fmt.Errorf("--rounds must be 1 to %d", RoundsMax)
+	case f.Gap < 0 || f.Gap > gapMax:
+		return fmt.Errorf("--gap must be positive and at most %v", gapMax)
 	case f.LoadSize < 1 || f.LoadSize > loadSizeMax:
 		return fmt.Errorf("--load-size must be 1 to %s", loadSizeMax)
 	case f.Offload && f.Provider != ProviderOfiUDP:

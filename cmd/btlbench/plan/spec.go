@@ -23,6 +23,8 @@ type Spec struct {
 	Handle uint64 `json:"handle,omitempty"`
 	// PeerTimeoutNs ends a round in which nothing arrives.
 	PeerTimeoutNs int64 `json:"peer_timeout_ns"`
+	// GapNs is the pause between two messages of a ping-pong.
+	GapNs int64 `json:"gap_ns,omitempty"`
 	// Load is the stream beside the ping-pong of lat_load, in Window messages of LoadBytes.
 	Load      Load `json:"load,omitempty"`
 	LoadBytes int  `json:"load_bytes,omitempty"`
@@ -66,6 +68,8 @@ func (s *Spec) Validate() error {
 		return fmt.Errorf("load %d of %d bytes out of range", s.Load, s.LoadBytes)
 	case s.Window < 1 || s.Window > windowMax || s.Window > windowFor(windowMax, s.windowBytes()):
 		return fmt.Errorf("window %d out of range for messages of %d bytes", s.Window, s.windowBytes())
+	case s.GapNs < 0 || s.GapNs > int64(gapMax):
+		return errors.New("gap out of range")
 	case s.PeerTimeoutNs <= 0:
 		return errors.New("peer timeout out of range")
 	}

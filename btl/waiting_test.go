@@ -1,0 +1,97 @@
+package btl
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/fabric/mem"
+)
+
+// bellCount counts how often somebody wakes a domain.
+type bellCount struct {
+	fabric.Domain
+	rung atomic.Int64
+}
+
+func (d *bellCount) Wait(timeout time.Duration) error {
+	return d.Domain.(fabric.Waiter).Wait(timeout)
+}
+
+func (d *bellCount) Wake() {
+	d.rung.Add(1)
+	d.Domain.(fabric.Waiter).Wake()
+}
+
+// countBells starts a runner whose wake-ups are counted.
+func countBells(t *testing.T, cfg RunnerConfig) (*Runner, *bellCount) {
+	t.Helper()
+	bells := &bellCount{}
+	b := &bench{tb: t, net: mem.New(mem.Config{})}
+	b.wrap = func(dom fabric.Domain) fabric.Domain {
+		bells.Domain = dom
+		return bells
+	}
+	r := NewRunner(b.open(Config{}), cfg, nil)
+	t.Cleanup(func() {
+		if err := r.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return r, bells
+}
+
+// do has many goroutines run operations on a loop.
+func do(t *testing.T, r *Runner, callers, each int) {
+	t.Helper()
+	// A wake-up that is lost shows as an operation that does not end: the loop sleeps for an hour.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for range each {
+				if err := r.Do(ctx, func(*Module) error { return nil }); err != nil {
+					t.Errorf("an operation that should end at once: %v", err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestNoWakeIsLost(t *testing.T) {
+	for _, cfg := range []RunnerConfig{
+		{Wait: WaitEvent, Park: time.Hour},
+		{Spin: time.Nanosecond, Park: time.Hour},
+		{Park: time.Hour},
+	} {
+		for _, callers := range []int{1, 2, 8} {
+			r, bells := countBells(t, cfg)
+			do(t, r, callers, 500)
+			operations := int64(callers * 500)
+			if n := bells.rung.Load(); n > operations {
+				t.Errorf("%v, %d callers: woken %d times for %d operations", cfg.Wait, callers, n, operations)
+			}
+			if w := r.Waits(); cfg.Wait == WaitEvent && w.Sleeps == 0 {
+				t.Errorf("%d callers: never slept", callers)
+			}
+		}
+	}
+}
+
+// TestAwakeIsNotWoken has a loop that never sleeps: a wake-up costs its callers a system call.
+func TestAwakeIsNotWoken(t *testing.T) {
+	r, bells := countBells(t, RunnerConfig{Wait: WaitBusy})
+	do(t, r, 4, 200)
+	if n := bells.rung.Load(); n != 0 {
+		t.Errorf("a loop that does not sleep was woken %d times", n)
+	}
+	if w := r.Waits(); w.Sleeps != 0 {
+		t.Errorf("a busy loop slept %d times", w.Sleeps)
+	}
+}

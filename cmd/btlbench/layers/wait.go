@@ -1,0 +1,125 @@
+package layers
+
+import (
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/internal/mono"
+	"gobtl/internal/waiting"
+)
+
+const (
+	// clockEvery is how many empty polls there are between two looks at the clock while spinning. A
+	// look costs as much as a poll of memory does.
+	clockEvery = 16
+	// lookEvery is how many of these a hot loop lets go by before it looks around.
+	lookEvery = 64
+	// sleepMost bounds a sleep: nobody wakes a round that is to end.
+	sleepMost = 20 * time.Millisecond
+)
+
+// waiter is how a layer's hot loops wait, all by the policy of package waiting.
+type waiter struct {
+	policy *waiting.Policy
+	mode   waiting.Mode
+	slack  time.Duration
+	// sleep sleeps until something may have come, for a time at most.
+	sleep func(time.Duration) error
+	until mono.Time // no sleep may last longer
+	empty uint      // polls since the latest that found something
+	looks uint
+	fresh bool // something was found that the policy does not know of
+	early bool // a sleep has ended before its time
+}
+
+// newWaiter returns the waiter of the calling thread.
+func newWaiter(mode waiting.Mode, sleep func(time.Duration) error) waiter {
+	return waiter{
+		policy: waiting.New(mode, 0, new(waiting.OSThread), clock()), mode: mode,
+		slack: waiting.TimerSlack(), sleep: sleep, until: mono.Never,
+	}
+}
+
+// busy notes a poll that found something.
+func (w *waiter) busy() { w.empty, w.fresh, w.early = 0, true, false }
+
+// idle notes an empty poll and waits in its way. It reports whether it is time to look around.
+func (w *waiter) idle() bool {
+	w.empty++
+	if w.mode != waiting.Event && w.empty%clockEvery != 0 && !w.policy.Shared() {
+		return false
+	}
+	now := clock()
+	if w.fresh {
+		w.policy.Found(now)
+		w.fresh = false
+	}
+	if w.early {
+		w.policy.InVain()
+		w.early = false
+	}
+	switch w.policy.Empty(now) {
+	case waiting.Poll:
+	case waiting.Yield:
+		waiting.Cede()
+	case waiting.Sleep:
+		w.sleepFrom(now)
+		return true
+	}
+	w.looks++
+	return w.looks%lookEvery == 0
+}
+
+// sleepFrom sleeps, unless it is hardly worth it.
+func (w *waiter) sleepFrom(now mono.Time) {
+	d := min(sleepMost, w.until.Sub(now))
+	if d <= 0 || d < w.policy.SleepMin() {
+		return
+	}
+	if w.sleep(d) != nil {
+		d = min(d, idleNap)
+		time.Sleep(d)
+	}
+	took := clock().Sub(now)
+	w.early = took < d
+	w.policy.Slept(d, took, w.slack)
+}
+
+// sleepOn sleeps on a domain.
+func sleepOn(dom fabric.Domain) func(time.Duration) error {
+	w, ok := dom.(fabric.Waiter)
+	if !ok {
+		return func(time.Duration) error { return fabric.ErrNotSupported }
+	}
+	return w.Wait
+}
+
+// sleep sleeps until something arrives at the transport, or its next deadline.
+func (p *btlPort) sleep(d time.Duration) error {
+	if next := p.m.Deadline(); next != mono.Never {
+		d = min(d, next.Sub(clock()))
+	}
+	if d <= 0 {
+		return nil
+	}
+	return p.m.Wait(d)
+}
+
+// pause waits for as long as there is to be between two messages, in the way of the round; pass is
+// one pass of the layer, and says whether it found something.
+func (w *waiter) pause(r *Round, pass func() (bool, error)) error {
+	w.until = clock().Add(time.Duration(r.GapNs))
+	defer func() { w.until = mono.Never }()
+	for clock() < w.until && !r.over() {
+		found, err := pass()
+		if err != nil {
+			return err
+		}
+		if found {
+			w.busy()
+		} else {
+			w.idle()
+		}
+	}
+	return nil
+}

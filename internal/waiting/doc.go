@@ -1,0 +1,27 @@
+// Package waiting decides what a thread does whose search for work was in vain: look again at once,
+// let others have the processor first, or sleep. It is one policy for all loops of the house: a
+// Policy is given the time and what was found, and answers with an Action; the loop carries it out.
+//
+//	         found                         found
+//	+-------------------+         +---------------------+
+//	|                   v         v                     |
+//	+------------- spinning --- for as long as a wake-up costs ---> asleep
+//	                 |    ^                                           ^
+//	     preempted   |    |  nobody came, yieldsLook times            |
+//	                 v    |                                           |
+//	                yielding --- the same time ------------------------+
+//
+// Spinning for as long as a wake-up costs loses at most half of what knowing the future would save.
+// Adaptive does so, and learns: how late this machine's sleeps end, and how long the pauses are
+// here; where a wake-up would have been spared by a little more spinning it spins longer, where
+// spinning has been in vain again and again, hardly at all. Busy never sleeps, Event never spins.
+//
+// A thread that is preempted while it spins shares its processor with somebody, perhaps with the
+// very one it waits for: from then on it yields between two looks, until nobody takes the processor
+// when it does. Only the kernel knows of preemptions; a Thread asks it, rarely. One that sleeps
+// before it is preempted yields once before that: if it finds something then, it is the same. So
+// does a thread yield where as many of one process wait as it may use processors: Go's other
+// goroutines need one.
+//
+// A Policy belongs to one thread. It allocates nothing.
+package waiting

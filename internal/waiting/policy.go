@@ -1,0 +1,230 @@
+package waiting
+
+import (
+	"fmt"
+	"time"
+
+	"gobtl/internal/mono"
+)
+
+// Mode is how somebody waits.
+type Mode uint8
+
+// The modes.
+const (
+	Adaptive Mode = iota // spin for what a wake-up costs, then sleep
+	Busy                 // spin: the lowest latency, for all of a processor
+	Event                // sleep: the least of a processor, for a wake-up each time
+)
+
+var modeNames = [...]string{Adaptive: "adaptive", Busy: "busy", Event: "event"}
+
+// String returns the mode's name.
+func (m Mode) String() string {
+	if int(m) >= len(modeNames) {
+		return fmt.Sprintf("Mode(%d)", uint8(m))
+	}
+	return modeNames[m]
+}
+
+// ParseMode returns the mode of a name.
+func ParseMode(name string) (Mode, error) {
+	for m, n := range modeNames {
+		if n == name {
+			return Mode(m), nil
+		}
+	}
+	return 0, fmt.Errorf("waiting: %q is not busy, adaptive or event", name)
+}
+
+// Action is what to do next.
+type Action uint8
+
+// The actions.
+const (
+	Poll  Action = iota // look again at once
+	Yield               // let others have the processor, then look again
+	Sleep               // until something happens; then tell the policy with Slept
+)
+
+// Thread is what the policy must know of the thread that waits.
+type Thread interface {
+	// Switches counts how often the thread has had to leave the processor although it could go on,
+	// yielding to another included.
+	Switches() uint64
+	// Crowded says that as many threads of this process wait as it has processors.
+	Crowded() bool
+}
+
+const (
+	// wakeFirst is what a wake-up is taken to cost before one was seen; the others bound what is
+	// learned.
+	wakeFirst = 40 * time.Microsecond
+	wakeLeast = 20 * time.Microsecond
+	wakeMost  = 60 * time.Microsecond
+	// spinLeast is for how long to spin where it has always been in vain: an answer of a peer that
+	// is awake may be caught still.
+	spinLeast = 4 * time.Microsecond
+	// learnLog2 is how much a new observation counts: an eighth.
+	learnLog2 = 3
+	// lookEvery is how long a search must be in vain before the kernel is asked for preemptions, and
+	// before it is asked again.
+	lookEvery = 100 * time.Microsecond
+	// yieldsLook is how many yields there are between two looks whether anybody takes the processor.
+	yieldsLook = 64
+	// yieldsTaken is how many of them must have let somebody run to go on yielding.
+	yieldsTaken = 4
+)
+
+// Policy decides for one thread. Make one with New.
+type Policy struct {
+	mode   Mode
+	fixed  bool // the budget is the caller's
+	slept  bool // since the latest find
+	shared bool // others want the processor
+	probed bool // has yielded once before it sleeps
+	yields int  // since the latest look
+	thread Thread
+
+	since  mono.Time // of the latest find
+	lookAt mono.Time
+	budget time.Duration // for how long to spin
+	wake   time.Duration // what a wake-up costs
+
+	switches uint64 // as of the latest look
+	counts   Counts
+}
+
+// Counts are what a policy has decided.
+type Counts struct {
+	Sleeps  uint64 // sleeps
+	Vain    uint64 // sleeps that ended before their time, with nothing to be found
+	Yields  uint64 // yields
+	Crowded uint64 // times that the processor was found to be shared
+}
+
+// New returns the policy of a thread whose search begins at now. spin is for how long Adaptive
+// spins; 0 has it learned.
+func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
+	p := &Policy{
+		mode: mode, fixed: spin > 0, thread: thread, since: now, lookAt: now.Add(lookEvery),
+		budget: spin, wake: wakeFirst, switches: thread.Switches(), shared: thread.Crowded(),
+	}
+	if p.shared {
+		p.counts.Crowded++
+	}
+	if !p.fixed {
+		p.budget = wakeFirst
+	}
+	return p
+}
+
+// Found notes that a search ended with something found.
+func (p *Policy) Found(now mono.Time) {
+	if !p.fixed && p.mode == Adaptive {
+		p.learn(now.Sub(p.since))
+	}
+	if p.probed && !p.slept { // by one that needed this processor
+		p.shared, p.yields, p.switches = true, 0, p.thread.Switches()
+		p.counts.Crowded++
+	}
+	p.since, p.slept, p.probed = now, false, false
+	if p.lookAt < now.Add(lookEvery) {
+		p.lookAt = now.Add(lookEvery)
+	}
+}
+
+// learn draws its conclusions from the pause between two finds. A sleep shows a pause longer than
+// it was, by about what a wake-up costs.
+func (p *Policy) learn(pause time.Duration) {
+	switch {
+	case !p.slept:
+		if 2*pause > p.budget { // it was a near thing
+			p.budget = min(2*pause, p.wake)
+		}
+	case pause <= 2*p.wake: // a little longer, and it had been caught
+		p.budget = p.wake
+	default:
+		p.budget = max(p.budget-p.budget>>learnLog2, spinLeast)
+	}
+}
+
+// Empty says what to do after a search in vain.
+func (p *Policy) Empty(now mono.Time) Action {
+	if p.mode == Event {
+		return Sleep
+	}
+	if p.mode == Adaptive && now.Sub(p.since) >= p.budget {
+		if p.probed || p.shared || p.slept {
+			return Sleep
+		}
+		// One who spins just until it sleeps is never preempted. So it yields once: if that helps, it
+		// has kept the one that it waits for from running.
+		p.probed = true
+		p.counts.Yields++
+		return Yield
+	}
+	if p.shared {
+		if p.yields++; p.yields >= yieldsLook {
+			p.lookShared()
+		}
+		p.counts.Yields++
+		return Yield
+	}
+	if now >= p.lookAt {
+		p.lookAlone(now)
+	}
+	return Poll
+}
+
+// lookAlone asks whether the thread was preempted of late.
+func (p *Policy) lookAlone(now mono.Time) {
+	p.lookAt = now.Add(lookEvery)
+	n := p.thread.Switches()
+	if n != p.switches || p.thread.Crowded() {
+		p.shared, p.yields = true, 0
+		p.counts.Crowded++
+	}
+	p.switches = n
+}
+
+// lookShared asks whether others have run while this thread yielded.
+func (p *Policy) lookShared() {
+	n := p.thread.Switches()
+	p.shared, p.yields = n-p.switches >= yieldsTaken || p.thread.Crowded(), 0
+	p.switches = n
+}
+
+// SleepMin is the shortest sleep that is worth it: for less, look again.
+func (p *Policy) SleepMin() time.Duration {
+	if p.mode == Event {
+		return 0
+	}
+	return p.wake
+}
+
+// Slept notes a sleep that took so long, of at most asked (negative: no limit), slack of which the
+// system may add by its own rules.
+func (p *Policy) Slept(asked, took, slack time.Duration) {
+	p.counts.Sleeps++
+	p.slept = true
+	if late := took - asked - slack; asked >= 0 && late > -slack {
+		late = min(max(late, wakeLeast), wakeMost)
+		p.wake += (late - p.wake) / (1 << learnLog2)
+		if !p.fixed {
+			p.budget = min(p.budget, p.wake)
+		}
+	}
+}
+
+// InVain notes that the sleep before ended early, and that there was nothing.
+func (p *Policy) InVain() { p.counts.Vain++ }
+
+// Shared says whether others are known to want this thread's processor.
+func (p *Policy) Shared() bool { return p.shared }
+
+// Counts returns what was decided so far.
+func (p *Policy) Counts() Counts { return p.counts }
+
+// Budget is for how long Adaptive spins now.
+func (p *Policy) Budget() time.Duration { return p.budget }

@@ -16,6 +16,8 @@ type assembler struct {
 	horizon uint64
 	closeAt uint64 // where high must be for region lo to be waited for no longer
 	ended   bool
+	// limit is the first ordinal that cannot have been sent yet: such are foreign.
+	limit uint64
 	// overwrite: no reader gives regions back; they are free again at once.
 	overwrite bool
 	// done takes regions that are handed over. It must not block.
@@ -46,10 +48,20 @@ const (
 // horizonMessages bounds how long a region waits for what was overtaken.
 const horizonMessages = 1024
 
+// newFiller is an assembler for what comes in order and whole: fill, skip and grant, not take.
+func newFiller(ring *Ring, first uint64) *assembler {
+	return assemblerOf(ring, newCounter(first), ring.geo.MessageBytes)
+}
+
 func newAssembler(ring *Ring, first uint64, datagrams uint32, perMsg int) *assembler {
+	return assemblerOf(ring, newTracker(first, datagrams, ring.geo.Messages()), perMsg)
+}
+
+func assemblerOf(ring *Ring, track tracker, perMsg int) *assembler {
 	g := ring.geo
+	first := track.first
 	a := &assembler{
-		ring: ring, track: newTracker(first, datagrams, g.Messages()), perMsg: perMsg, told: first,
+		ring: ring, track: track, perMsg: perMsg, told: first, limit: unknownTotal,
 		high:    first,
 		horizon: min(uint64(g.Regions-1)*uint64(g.RegionMessages)/2, horizonMessages),
 		done:    func(Region) {},
@@ -99,7 +111,7 @@ func (a *assembler) place(ordinal uint64, i uint32) int {
 func (a *assembler) take(
 	ordinal uint64, datagram uint32, payload []byte, block, landed bool,
 ) result {
-	if ordinal < a.track.first || ordinal >= a.track.total || len(payload) == 0 ||
+	if ordinal < a.track.first || ordinal >= min(a.track.total, a.limit) || len(payload) == 0 ||
 		len(payload) != a.payloadBytes(datagram) {
 		a.track.foreign++
 		return resultUnused

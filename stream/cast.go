@@ -228,6 +228,7 @@ func (c *caster) await(s *fabric.Send) {
 	if int(s.Len+s.RegionLen) > c.caps.InjectBytes {
 		c.open[c.port.owner[s.Buf].slot]++
 		c.port.holds[s.Buf]++
+		c.s.underWay++
 	}
 }
 
@@ -261,7 +262,7 @@ func (c *caster) release() {
 	}
 }
 
-// sentFrom is where a send's bytes come from.
+// sentFrom is where a send's bytes come from; nowhere in a ring if the caster is nil.
 type sentFrom struct {
 	caster *caster
 	slot   int
@@ -285,8 +286,12 @@ func (d *dataPort) drop(b fabric.Buf) {
 // completed learns that a send has left.
 func (d *dataPort) completed(b fabric.Buf) {
 	o := d.owner[b]
-	o.caster.open[o.slot]--
 	d.drop(b)
+	if o.caster == nil {
+		return // of a probe
+	}
+	o.caster.open[o.slot]--
+	o.caster.s.underWay--
 	if o.caster.s.state == stateRunning {
 		o.caster.release()
 	}
@@ -295,16 +300,16 @@ func (d *dataPort) completed(b fabric.Buf) {
 // close gives back what the caster holds.
 func (c *caster) close() {
 	c.giveBack()
-	sending := 0
-	for _, n := range c.open {
-		sending += n
-	}
-	if c.region != 0 && sending == 0 { // else until the domain closes
-		_ = c.port.dom.DeregisterRegion(c.region)
-		c.region = 0
-	}
 	if c.inGroup {
 		_ = c.port.dom.Remove(c.group)
 		c.inGroup = false
+	}
+}
+
+// letGo is called when no send reads the ring any more.
+func (c *caster) letGo() {
+	if c.region != 0 {
+		_ = c.port.dom.DeregisterRegion(c.region)
+		c.region = 0
 	}
 }

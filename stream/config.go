@@ -53,12 +53,13 @@ const (
 )
 
 // Config says how a stream is sent or received. Both sides must agree on MessageBytes (the rings'),
-// Messages, First and Mode; a receiver whose Messages is 0 takes the sender's.
+// Messages, First and Mode; only a receiver whose Messages is 0 takes the sender's.
 type Config struct {
 	Mode Mode
 	// Messages is how many there are in all; 0: until Sender.Finish.
 	Messages uint64
-	// First is the ordinal of the first one. First+Messages must not exceed 2^63.
+	// First is the ordinal of the first one, the same on both sides. First+Messages must not exceed
+	// 2^63.
 	First uint64
 	// Overrun is what a receiver does with a message of the unreliable mode for which no region is
 	// free, and what Sender.Next does when there is none.
@@ -73,6 +74,15 @@ type Config struct {
 	// Meet is how long the peers have to meet, from the call of Send or Receive on. 0 means 1 minute.
 	Meet time.Duration
 
+	// Begin is called when the peers are ready, before the first message can come; on the engine's
+	// goroutine, as Sample. nil is nobody.
+	Begin func()
+	// Sample is told the counters each time that Every more messages have been sent, as far as this
+	// side knows; at most once a pass of the engine. It is called on the engine's goroutine, and must
+	// neither block nor call the Port. Every 0 or a nil Sample is never.
+	Every  uint64
+	Sample func(Stats)
+
 	// Of a sender alone:
 
 	// Receivers is how many it waits for before it starts. 0 means 1; negative: none, also those who
@@ -80,7 +90,8 @@ type Config struct {
 	Receivers int
 	// BitsPerSecond bounds the rate of the messages' bytes; 0: as fast as possible.
 	BitsPerSecond float64
-	// Delay is the least time between the beginnings of two messages; 0: none.
+	// Delay is the least time between the beginnings of two messages, which are never sent together
+	// then, nor faster after a hold-up; 0: none.
 	Delay time.Duration
 	// DatagramBytes bounds the datagrams of the unreliable mode, headers of 24 bytes included. 0: the
 	// most that all take who are there at the start.
@@ -91,8 +102,9 @@ type Config struct {
 
 	// Of a receiver alone:
 
-	// Grace is how long it waits, after the sender's end, for what may still be on its way. 0 means
-	// 200 ms.
+	// Grace is how long it waits, after the sender's end and the latest datagram that brought news,
+	// for what may still be on its way; in all no longer than Grace and Timeout, as long as its own
+	// reader holds nothing up. 0 means 200 ms.
 	Grace time.Duration
 	// Gap is told which ordinals, first to last, are not among the data, in rising order; Arrival of
 	// each datagram that arrives. Both are called on the engine's goroutine, and must neither block
@@ -134,6 +146,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Receivers == 0 {
 		c.Receivers = 1
+	}
+	if c.Sample == nil {
+		c.Every = 0
 	}
 	c.Receivers = max(c.Receivers, 0)
 	switch {

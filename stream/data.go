@@ -22,6 +22,7 @@ type dataPort struct {
 	// Of the buffers for sending: what they carry, and why they are not free.
 	owner []sentFrom
 	holds []uint16
+	drops dropCount
 }
 
 // dataEndpoint is an endpoint, and what was polled there and not taken yet.
@@ -195,6 +196,23 @@ func (d *dataPort) leave(de *dataEndpoint) {
 	}
 }
 
+// dropCount adds up counters of 32 bits that wrap, as the kernel's are, each time one is looked at.
+type dropCount struct{ last, total uint64 }
+
+// look takes the counter's value, or the sum of several of which at most one has wrapped since.
+func (c *dropCount) look(value uint64) uint64 {
+	more := value - c.last
+	if value < c.last {
+		more = uint64(uint32(more))
+	}
+	c.last = value
+	c.total += more
+	return c.total
+}
+
+// dropped is how many datagrams the kernel has dropped at the sockets since the port was opened.
+func (d *dataPort) dropped() uint64 { return d.drops.look(d.socketDrops()) }
+
 // socketDrops is what the kernel tells to have dropped at the sockets.
 func (d *dataPort) socketDrops() uint64 {
 	for _, a := range d.dom.Info().Attrs {
@@ -237,6 +255,10 @@ func (e *Engine) inPlace(buf []byte, c *fabric.Completion, landed []byte) bool {
 // datagram takes in one datagram and returns false if it has to wait.
 func (e *Engine) datagram(_ *dataEndpoint, c *fabric.Completion, buf []byte) bool {
 	h, ok := parseHeader(buf)
+	if h.datagram == probeDatagram && ok && c.Errno == 0 {
+		e.onProbe(h)
+		return true
+	}
 	r := e.receiverOfKey(h.key)
 	if c.Errno != 0 || !ok || int(c.Len) > len(buf) || r == nil {
 		e.foreign(r)

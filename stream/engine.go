@@ -3,6 +3,7 @@ package stream
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -30,7 +31,10 @@ type Engine struct {
 	outbox    []outgoing
 	links     []*link // by the number that fragments carry
 	onDone    func(*btl.Fragment, error)
+	random    func() uint64 // for what nobody may guess
 	closed    bool
+	// lingering have ended, and the fabric still reads their rings.
+	lingering []*Sender
 }
 
 // outgoing is a control message for which the transport had no room.
@@ -57,7 +61,7 @@ const (
 func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	e := &Engine{
 		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),
-		byKey: make(map[uint64]*Receiver),
+		byKey: make(map[uint64]*Receiver), random: randomKey,
 	}
 	e.onDone = e.putDone
 	err := errors.Join(m.Handle(tagLetter, e.onLetter), m.Handle(tagNotice, e.onNotice))
@@ -112,6 +116,7 @@ func (e *Engine) Progress(now mono.Time) (int, error) {
 
 // sweep forgets streams that have ended.
 func (e *Engine) sweep() {
+	e.letGo(false)
 	for i := len(e.sending) - 1; i >= 0; i-- {
 		if s := e.sending[i]; s.state == stateDone {
 			e.sending = append(e.sending[:i], e.sending[i+1:]...)
@@ -163,7 +168,23 @@ func (e *Engine) Close() error {
 	if e.data != nil {
 		err = errors.Join(err, e.data.dom.Close())
 	}
+	e.letGo(true)
 	return err
+}
+
+// letGo gives the rings of senders that have ended back to the program, when nothing reads them any
+// more: at the latest when the fabric is closed.
+func (e *Engine) letGo(all bool) {
+	if len(e.lingering) == 0 {
+		return
+	}
+	e.lingering = slices.DeleteFunc(e.lingering, func(s *Sender) bool {
+		if !all && s.underWay > 0 {
+			return false
+		}
+		s.letGo()
+		return true
+	})
 }
 
 // drain says goodbye to all peers; drained tells when it is done.
@@ -235,7 +256,7 @@ func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 		if r := e.receiverOf(ep, l.Key); r != nil {
 			r.letter(l)
 		}
-	case letterWelcome, letterReady, letterReport:
+	case letterWelcome, letterProof, letterReady, letterReport:
 		if k := e.linkOf(ep, l.Key); k != nil {
 			k.letter(l)
 		}
@@ -291,6 +312,8 @@ func (e *Engine) onHello(ep *btl.Endpoint, l *letter) {
 		if r.ep != ep || r.key != l.Key {
 			e.abort(ep, l.Key, "the receiver has a sender already")
 		}
+	case e.receiverOf(ep, l.Key) != nil:
+		e.abort(ep, l.Key, "the stream is received here already")
 	default:
 		r.meet(ep, l)
 	}
@@ -334,7 +357,11 @@ func (e *Engine) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 		}
 	}
 	for _, r := range e.receiving {
-		if r.ep == ep && ev != btl.EventConnected {
+		switch {
+		case r.ep != ep || ev == btl.EventConnected:
+		case r.state == stateMeeting:
+			r.forget() // another sender may come
+		default:
 			r.fail(lostError(err))
 		}
 	}

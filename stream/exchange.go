@@ -42,8 +42,10 @@ func ExchangeStdIO(in io.Reader, out io.Writer) Exchange {
 			_, err := fmt.Fprintf(out, "identity of this %v: %v\n", mine.Role, mine)
 			return err
 		}
-		if err := tell(); err != nil {
-			return Identity{}, fmt.Errorf("%w: %w", ErrExchange, err)
+		if mine.Role == RoleSender {
+			if err := tell(); err != nil {
+				return Identity{}, fmt.Errorf("%w: %w", ErrExchange, err)
+			}
 		}
 		lines := bufio.NewScanner(io.LimitReader(in, 1<<20))
 		for {
@@ -58,6 +60,11 @@ func ExchangeStdIO(in io.Reader, out io.Writer) Exchange {
 				line = line[i:] // the whole line of the peer, with its words before
 			}
 			id, err := expect(line, mine)
+			if err == nil && mine.Role == RoleReceiver {
+				if err := tell(); err != nil {
+					return Identity{}, fmt.Errorf("%w: %w", ErrExchange, err)
+				}
+			}
 			if err == nil {
 				return id, nil
 			}
@@ -166,6 +173,9 @@ func WriteFileWhole(name string, data []byte) error {
 	_, err = f.Write(data)
 	if err == nil {
 		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync() // else the new name may outlive a crash, and the data not
 	}
 	if e := f.Close(); err == nil {
 		err = e

@@ -3,6 +3,7 @@ package stream
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"gobtl/btl"
 	"gobtl/fabric"
@@ -15,6 +16,7 @@ type linkState uint8
 const (
 	linkConnecting linkState = iota
 	linkGreeted              // hello is sent
+	linkProving              // the receiver has told an address that is not believed yet
 	linkWelcomed
 	linkStarted // start is sent
 	linkReady
@@ -32,11 +34,16 @@ type link struct {
 	pace   pacer     // of the reliable mode: each receiver is sent to for itself
 	heard  mono.Time // when it last made progress, or had nothing to do
 	taken  uint64    // datagrams that the receiver has told to have taken in, after the end
+	grace  time.Duration
+	late   bool // it came when the stream was under way: its loss is no failure of the stream
 
 	// Of the unreliable mode.
 	addr          fabric.Addr
 	hasAddr       bool
 	datagramBytes int
+	nonce         uint64 // of the probes
+	probes        int
+	probeAt       mono.Time
 
 	// Of the reliable one. Ordinals: next to put, put and acknowledged below placed, told below told.
 	handle       btl.Handle
@@ -65,6 +72,7 @@ func (k *link) endpoint(ev btl.Event, err error) {
 	k.s.e.sendLetter(k.ep, &letter{Kind: letterHello, Key: k.s.key, Hello: &hello{
 		Version: protocolVersion, To: k.to, Mode: c.Mode, MessageBytes: k.s.ring.geo.MessageBytes,
 		Messages: c.Messages, First: c.First, Group: c.Group,
+		RingMessages: uint64(k.s.ring.geo.Messages()),
 	}})
 }
 
@@ -76,6 +84,8 @@ func (k *link) letter(l *letter) {
 			k.s.e.abort(k.ep, k.s.key, err.Error())
 			k.fail(err)
 		}
+	case l.Kind == letterProof:
+		k.proved(l.Proof)
 	case l.Kind == letterReady && k.state == linkStarted:
 		k.state = linkReady
 		k.heard = k.s.e.now
@@ -90,6 +100,8 @@ func (k *link) letter(l *letter) {
 // welcomed learns where the receiver's data go.
 func (k *link) welcomed(w *welcome) error {
 	s := k.s
+	k.grace = time.Duration(min(w.GraceNs, uint64(time.Hour)))
+	k.datagramBytes = w.DatagramBytes
 	switch {
 	case s.cast == nil:
 		if w.RingMessages == 0 || w.RingMessages > ringBytesMax {
@@ -105,13 +117,20 @@ func (k *link) welcomed(w *welcome) error {
 			return fmt.Errorf("%w: address of the receiver's data: %w", ErrMismatch, err)
 		}
 		k.addr, k.hasAddr = addr, true
+		k.state, k.nonce = linkProving, s.e.random()
+		k.prove(s.e.now)
+		return nil
 	}
-	k.datagramBytes = w.DatagramBytes
+	k.welcome()
+	return nil
+}
+
+// welcome has the receiver take part from now on.
+func (k *link) welcome() {
 	k.state = linkWelcomed
-	if s.state == stateRunning {
+	if k.s.state == stateRunning {
 		k.start()
 	}
-	return nil
 }
 
 // start tells a welcomed receiver how messages are cut.
@@ -174,13 +193,17 @@ func (k *link) fail(err error) {
 	if err == nil {
 		err = ErrPeerLost
 	}
-	k.s.lost = errors.Join(k.s.lost, err)
+	k.s.stats.PeersLost++
+	if !k.late {
+		k.s.lost = errors.Join(k.s.lost, err)
+	}
 	k.close(err)
 }
 
 // close ends the link.
 func (k *link) close(err error) {
 	k.state, k.err = linkDone, err
+	k.s.prunes = true
 	if k.hasAddr {
 		_ = k.s.e.data.dom.Remove(k.addr)
 		k.hasAddr = false

@@ -15,6 +15,7 @@ import (
 // A mapped ring is a file:
 //
 //	0      magic "gobtlrng", version 1 (u64), MessageBytes, Regions, RegionMessages (u64 each)
+//	40     1 when the producer has finished, 1 when the stream is over (u64 each)
 //	4096   the descriptors: for each region whole cache lines of u64 in the machine's byte order:
 //	       state (0 free, 1 busy, 2 populated), first ordinal, messages, received, skipped, and a bit
 //	       for each message
@@ -23,6 +24,7 @@ const (
 	mapMagic   = "gobtlrng"
 	mapVersion = 1
 	mapPage    = 4096
+	mapEnd     = 40
 )
 
 // mapLayout returns where the memory of a mapped ring begins, and the size of the file.
@@ -100,6 +102,7 @@ func mapRing(f *os.File, g Geometry, memAt, size int) (*Ring, []byte, error) {
 	}
 	r := &Ring{geo: g, mem: whole[memAt:size:size], stride: descriptorWords(g), polled: true}
 	r.words = unsafe.Slice((*uint64)(unsafe.Pointer(&whole[mapPage])), r.stride*g.Regions)
+	r.end = unsafe.Slice((*uint64)(unsafe.Pointer(&whole[mapEnd])), endWords)
 	r.unmap = func() error { return unix.Munmap(whole) }
 	return r, whole, nil
 }

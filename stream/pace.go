@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"math"
 	"time"
 
 	"gobtl/internal/mono"
@@ -11,6 +12,7 @@ import (
 // that lost its core for some milliseconds still keeps the rate, without a burst.
 type pacer struct {
 	nsPerByte  float64   // 0: no rate
+	leastNs    float64   // for a byte, from the beginning of one message to that of the next
 	due        mono.Time // of the next one, on schedule
 	rest       float64   // nanoseconds, less than one
 	gate       mono.Time // not before this, even when late
@@ -26,7 +28,8 @@ const (
 )
 
 // newPacer paces at a rate, and with at least a delay for each message of messageBytes; 0 is none.
-// Nothing smaller than burstMin is sent, nor more than burstMax at once.
+// Nothing smaller than burstMin is sent, nor more than burstMax at once; with a delay no two messages
+// are.
 func newPacer(
 	bitsPerSecond float64, delay time.Duration, messageBytes, burstMin, burstMax int,
 ) pacer {
@@ -34,9 +37,13 @@ func newPacer(
 	if bitsPerSecond > 0 {
 		p.nsPerByte = 8e9 / bitsPerSecond
 	}
-	p.nsPerByte = max(p.nsPerByte, float64(delay)/float64(messageBytes))
+	p.leastNs = float64(delay) / float64(messageBytes)
+	p.nsPerByte = max(p.nsPerByte, p.leastNs)
 	if p.active() {
-		p.burstBytes = min(max(burstMin, int(float64(burstTime)/p.nsPerByte)), burstMax)
+		p.burstBytes = min(max(burstMin, int(min(float64(burstTime)/p.nsPerByte, 1<<40))), burstMax)
+	}
+	if delay > 0 {
+		p.burstBytes = min(p.burstBytes, max(burstMin, messageBytes))
 	}
 	return p
 }
@@ -70,5 +77,5 @@ func (p *pacer) sent(now mono.Time, bytes int) {
 	whole := time.Duration(gap)
 	p.rest = gap - float64(whole)
 	p.due = p.due.Add(whole)
-	p.gate = now.Add(whole - whole/5)
+	p.gate = now.Add(max(whole-whole/5, time.Duration(math.Ceil(float64(bytes)*p.leastNs))))
 }

@@ -52,6 +52,7 @@ func (e *Engine) dropLink(k *link) {
 // putDone is told of the end of every put.
 func (e *Engine) putDone(f *btl.Fragment, err error) {
 	k := e.links[f.Context>>linkShift]
+	k.s.underWay--
 	k.puts[f.Context%putsMax].done = true
 	for k.putLo < k.putHi && k.puts[k.putLo%putsMax].done {
 		if err == nil && k.state == linkReady {
@@ -210,8 +211,10 @@ func (k *link) put(from uint64, messages int, mem []byte) bool {
 		f.Context = uint64(k.number)<<linkShift | i
 		k.puts[i] = put{end: from + uint64(messages), size: len(mem)}
 		k.putHi++
+		s.underWay++
 		if _, err = k.ep.Send(s.e.now, f); err != nil {
 			k.putHi--
+			s.underWay--
 			err = errors.Join(err, k.ep.Free(f))
 		}
 	}

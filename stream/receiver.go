@@ -12,37 +12,45 @@ import (
 // Receiver is the receiving side of a stream. Its exported methods may be called from any
 // goroutine; all else belongs to the engine's.
 type Receiver struct {
-	e     *Engine
-	ring  *Ring
-	cfg   Config
-	own   uint64 // its own key, by which senders find it
-	key   uint64 // the stream's, which is the sender's; 0: none yet
-	ep    *btl.Endpoint
-	state state
-	begun mono.Time
+	e    *Engine
+	ring *Ring
+	cfg  Config
+	own  uint64 // its own key, by which senders find it
+	key  uint64 // the stream's, which is the sender's; 0: none yet
+	// messages is how many the sender has in all; 0: until it ends.
+	messages uint64
+	ep       *btl.Endpoint
+	state    state
+	begun    mono.Time
 
 	asm     *assembler
 	group   *dataEndpoint
 	exposed *btl.Region
 	credit  uint64 // told to the sender
 	end     *ending
-	heard   mono.Time // when a datagram came latest, or waited for a region
-	moved   mono.Time // when one was taken in latest
-	takenAt mono.Time // when the sender was told so, after its end
-	doneAt  mono.Time // when the report was sent
-	drops   uint64    // of the sockets, before the stream began
-	dropsAt mono.Time // when they were looked at
+	endAt   mono.Time // when it was told; later, while datagrams wait for a region
+	heard   mono.Time // when a datagram brought news latest, or waited for a region
+	// blockedAt is since when a datagram of this stream waits for a region; 0: none does.
+	blockedAt mono.Time
+	takenAt   mono.Time // when the sender was told latest how many datagrams brought news
+	fresh     uint64    // how many these are
+	doneAt    mono.Time // when the report was sent
+	drops     uint64    // of the sockets, before the stream began
+	dropsAt   mono.Time // when they were looked at
 
 	stats  Stats
 	showAt mono.Time
+	sample sampling
 
 	regions chan Region
 	started chan struct{}
 	done    chan struct{}
 
-	lock  sync.Mutex // guards what follows
-	shown Stats
-	err   error
+	lock           sync.Mutex // guards what follows
+	shown          Stats
+	err            error
+	met            bool
+	senderMessages uint64
 }
 
 // newReceiver waits for a sender.
@@ -63,6 +71,7 @@ func (e *Engine) newReceiver(ring *Ring, cfg Config, own uint64) (*Receiver, err
 		started: make(chan struct{}), done: make(chan struct{}),
 	}
 	r.stats.Capacity = uint64(ring.geo.Regions)
+	r.sample.every = cfg.Every
 	if !ring.claim() {
 		return nil, errRingUsed
 	}
@@ -79,6 +88,7 @@ func (e *Engine) newReceiver(ring *Ring, cfg Config, own uint64) (*Receiver, err
 			return nil, fmt.Errorf("stream: ring: %w", err)
 		}
 	}
+	ring.setEnd(endOver, false)
 	e.receivers[own] = r
 	e.receiving = append(e.receiving, r)
 	return r, nil
@@ -92,7 +102,7 @@ func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
 		r.fail(err)
 		return
 	}
-	w := &welcome{}
+	w := &welcome{GraceNs: uint64(r.cfg.Grace)}
 	if r.cfg.Mode == Reliable {
 		w.Ring, w.RingMessages = uint64(r.exposed.Handle()), uint64(r.ring.geo.Messages())
 	} else {
@@ -111,7 +121,7 @@ func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
 		w.DatagramBytes = min(de.caps.MTUBytes, r.e.data.arena.Size())
 	}
 	r.ep, r.key = ep, l.Key
-	r.cfg.Messages, r.cfg.First = h.Messages, h.First
+	r.takes(h)
 	r.e.sendLetter(ep, &letter{Kind: letterWelcome, Key: r.key, Welcome: w})
 }
 
@@ -130,13 +140,34 @@ func (r *Receiver) judge(h *hello) error {
 	case c.Messages != 0 && h.Messages != c.Messages:
 		return fmt.Errorf("%w: the sender has %d messages in all, the receiver %d", ErrMismatch,
 			h.Messages, c.Messages)
-	case c.First != 0 && h.First != c.First:
+	case h.First != c.First:
 		return fmt.Errorf("%w: the sender begins with %d, the receiver with %d", ErrMismatch, h.First,
 			c.First)
 	case h.First > ordinalsMax || h.Messages > ordinalsMax-h.First:
 		return fmt.Errorf("%w: ordinals beyond 2^63", ErrMismatch)
 	}
 	return nil
+}
+
+// takes has the receiver take what a sender says, which fits.
+func (r *Receiver) takes(h *hello) {
+	r.messages = h.Messages
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.met, r.senderMessages = true, h.RingMessages
+}
+
+// forget has the receiver wait for another sender, for the one that said hello has gone before
+// anything began.
+func (r *Receiver) forget() {
+	if r.group != nil {
+		r.e.data.leave(r.group)
+		r.group = nil
+	}
+	r.ep, r.key = nil, 0
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.met = false
 }
 
 // letter takes one from the sender.
@@ -153,7 +184,7 @@ func (r *Receiver) letter(l *letter) {
 		r.end = l.End
 		r.asm.end(min(max(l.End.Total, r.cfg.First), ordinalsMax))
 		r.stats.SenderDropped = l.End.Dropped
-		r.heard = max(r.heard, r.e.now)
+		r.heard, r.endAt = r.e.now, r.e.now
 	}
 }
 
@@ -169,16 +200,18 @@ func (r *Receiver) start(st *start) error {
 		if n = (size + perMsg - 1) / perMsg; n > datagramsMax {
 			return fmt.Errorf("%w: messages in %d datagrams", ErrMismatch, n)
 		}
-		r.drops = r.e.data.socketDrops()
+		r.drops = r.e.data.dropped()
+		r.asm = newAssembler(r.ring, r.cfg.First, uint32(n), perMsg)
+	} else {
+		r.asm = newFiller(r.ring, r.cfg.First)
 	}
-	r.asm = newAssembler(r.ring, r.cfg.First, uint32(n), perMsg)
 	r.asm.overwrite = r.cfg.Unmonitored
 	r.asm.done = r.handOver
 	r.asm.gap = r.cfg.Gap
-	if r.cfg.Messages > 0 {
-		r.asm.track.total = r.cfg.First + r.cfg.Messages
+	if r.messages > 0 {
+		r.asm.track.total = r.cfg.First + r.messages
 	}
-	r.asm.track.extend(min(st.Sent, ordinalsMax))
+	r.sent(st.Sent)
 	if r.cfg.Mode == Unreliable {
 		if r.e.byKey[r.key] != nil {
 			return fmt.Errorf("%w: the stream is received here already", ErrMismatch)
@@ -188,8 +221,23 @@ func (r *Receiver) start(st *start) error {
 	r.credit = r.cfg.First
 	r.state = stateRunning
 	r.heard = r.e.now
+	if r.cfg.Begin != nil {
+		r.cfg.Begin()
+	}
 	close(r.started)
 	return nil
+}
+
+// leapPerSecond is more messages than any sender sends in a second.
+const leapPerSecond = 1 << 26
+
+// sent learns that the ordinals below have been sent. Until the sender tells more, which it does
+// every noticeEvery or is lost, none can be further ahead than it could get in Config.Timeout.
+func (r *Receiver) sent(below uint64) {
+	below = min(below, ordinalsMax)
+	r.asm.track.extend(below)
+	leap := leapPerSecond * (uint64(r.cfg.Timeout/time.Second) + 2)
+	r.asm.limit = max(below, r.cfg.First) + leap
 }
 
 // handOver gives a region to the program.
@@ -207,23 +255,29 @@ func (r *Receiver) datagram(h header, payload []byte, landed bool) bool {
 		return true
 	}
 	now := r.e.now
-	news := r.asm.track.duplicates + r.asm.track.stale + r.asm.track.foreign
-	res := r.asm.take(h.ordinal, h.datagram, payload, r.cfg.Overrun == Block, landed)
-	r.heard = now
-	if res == resultBlocked {
+	t := &r.asm.track
+	old := t.duplicates + t.stale + t.foreign
+	if r.asm.take(h.ordinal, h.datagram, payload, r.cfg.Overrun == Block, landed) == resultBlocked {
+		if r.blockedAt == 0 {
+			r.blockedAt = now
+		}
 		return false
 	}
-	r.moved = now
+	r.blockedAt = 0
+	news := old == t.duplicates+t.stale+t.foreign
+	if news {
+		r.fresh++
+		r.heard = now
+	}
 	r.stats.Datagrams++
 	if r.stats.FirstNs == 0 {
 		r.stats.FirstNs = int64(now)
 	}
 	r.stats.LastNs = int64(now)
 	if r.cfg.Arrival != nil {
-		t := &r.asm.track
 		r.cfg.Arrival(Arrival{
 			Key: r.key, Ordinal: h.ordinal, Messages: 1, Datagram: h.datagram, Bytes: len(payload),
-			New: news == t.duplicates+t.stale+t.foreign,
+			New: news,
 		})
 	}
 	return true
@@ -237,7 +291,7 @@ func (r *Receiver) notice(n notice) {
 	reliable := r.cfg.Mode == Reliable
 	switch {
 	case n.kind == noticeSent && !reliable:
-		r.asm.track.extend(min(n.ordinal, ordinalsMax))
+		r.sent(n.ordinal)
 	case n.kind == noticePlaced && reliable && n.ordinal <= r.credit:
 		now := r.e.now
 		from := r.asm.track.edge
@@ -270,19 +324,7 @@ func (r *Receiver) progress(now mono.Time) {
 			r.fail(fmt.Errorf("%w: no sender within %v", ErrTimeout, r.cfg.Meet))
 		}
 	case stateRunning:
-		if r.cfg.Mode == Reliable {
-			r.grant()
-		} else if r.blocked() {
-			r.heard = now
-			if now.Sub(max(r.moved, r.begun)) > r.cfg.Timeout {
-				r.fail(fmt.Errorf("%w: no free region for %v", ErrStalled, r.cfg.Timeout))
-				return
-			}
-			r.tellTaken(now)
-		}
-		if r.end != nil && (r.asm.complete() || now.Sub(r.heard) > r.cfg.Grace) {
-			r.report(now)
-		}
+		r.running(now)
 	case stateEnding:
 		// The report is acknowledged, or the sender has gone.
 		packets, waiting := r.ep.Outstanding()
@@ -295,16 +337,36 @@ func (r *Receiver) progress(now mono.Time) {
 	r.publish(now)
 }
 
+// running grants regions, or sees that the reader gives some back, and ends the stream in time.
+func (r *Receiver) running(now mono.Time) {
+	if r.cfg.Mode == Reliable {
+		r.grant()
+	} else {
+		if r.blockedAt != 0 && now.Sub(r.blockedAt) > r.cfg.Timeout {
+			r.fail(fmt.Errorf("%w: no free region for %v", ErrStalled, r.cfg.Timeout))
+			return
+		}
+		if r.e.data.waiting() { // behind another stream's datagrams, too, there may be some of this one
+			r.heard, r.endAt = now, now
+		}
+		r.tellTaken(now)
+	}
+	if r.end == nil {
+		return
+	}
+	if r.asm.complete() || now.Sub(r.heard) > r.cfg.Grace ||
+		now.Sub(r.endAt) > r.cfg.Grace+r.cfg.Timeout {
+		r.report(now)
+	}
+}
+
 // tellTaken lets a sender that waits for the report know that this side goes on, slowly.
 func (r *Receiver) tellTaken(now mono.Time) {
 	if r.end != nil && now.Sub(r.takenAt) >= noticeEvery {
 		r.takenAt = now
-		r.e.sendNotice(r.ep, notice{noticeTaken, r.key, r.stats.Datagrams})
+		r.e.sendNotice(r.ep, notice{noticeTaken, r.key, r.fresh})
 	}
 }
-
-// blocked says whether datagrams wait for a free region.
-func (r *Receiver) blocked() bool { return r.cfg.Overrun == Block && r.e.data.waiting() }
 
 // grant opens the regions that the reader has given back, and tells the sender.
 func (r *Receiver) grant() {
@@ -362,7 +424,7 @@ func (r *Receiver) over(err error) {
 	r.lock.Lock()
 	r.err = err
 	r.lock.Unlock()
-	r.ring.unclaim()
+	r.ring.leave()
 	close(r.regions)
 	close(r.done)
 }
@@ -372,7 +434,11 @@ const dropsEvery = 100 * time.Millisecond
 
 // publish shows the counters to other goroutines.
 func (r *Receiver) publish(now mono.Time) {
-	if now < r.showAt && r.state < stateEnding || r.asm == nil {
+	if r.asm == nil {
+		return
+	}
+	due := r.sample.due(r.asm.track.sent())
+	if now < r.showAt && r.state < stateEnding && !due {
 		return
 	}
 	r.showAt = now.Add(publishEvery)
@@ -385,7 +451,7 @@ func (r *Receiver) publish(now mono.Time) {
 	if r.cfg.Mode == Unreliable && (now.Sub(r.dropsAt) > dropsEvery || r.state >= stateEnding) &&
 		!r.e.closed {
 		r.dropsAt = now
-		st.SocketDrops = r.e.data.socketDrops() - r.drops
+		st.SocketDrops = r.e.data.dropped() - r.drops
 	}
 	populated := st.Regions // more is not known cheaply of large rings
 	if n := r.ring.geo.Regions; n <= populatedMax {
@@ -398,8 +464,11 @@ func (r *Receiver) publish(now mono.Time) {
 	}
 	st.Populated = min(populated, st.Capacity)
 	r.lock.Lock()
-	defer r.lock.Unlock()
 	r.shown = *st
+	r.lock.Unlock()
+	if due {
+		r.cfg.Sample(*st)
+	}
 }
 
 // populatedMax bounds the regions that are looked at to count the populated ones.

@@ -13,8 +13,23 @@ func (r *Receiver) Identity() Identity {
 // they are read.
 func (r *Receiver) Completed() <-chan Region { return r.regions }
 
-// Release gives a region back to be filled again.
-func (r *Receiver) Release(region Region) { r.ring.SetPopulated(region.Index, false) }
+// Release gives a region back to be filled again. A second time does nothing.
+func (r *Receiver) Release(region Region) { r.ring.release(region.Index, region.First) }
+
+// Met says whether a sender has said hello, and is still there.
+func (r *Receiver) Met() bool {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	return r.met
+}
+
+// SenderMessages is how many messages the sender's ring holds, as it says; 0 before Started. In a
+// ring that is sent again and again message n of the stream stands at place n modulo this number.
+func (r *Receiver) SenderMessages() uint64 {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	return r.senderMessages
+}
 
 // Started is closed when the first message can arrive, or the stream has ended before.
 func (r *Receiver) Started() <-chan struct{} { return r.started }

@@ -50,8 +50,8 @@ func (g Geometry) Validate() error {
 			return fmt.Errorf("%w: %s is %d, want 1 to %d", ErrConfig, f.name, f.value, f.max)
 		}
 	}
-	if g.MessageBytes > ringBytesMax/g.Regions/g.RegionMessages ||
-		g.Bytes() > math.MaxInt {
+	if messages := uint64(g.Regions) * uint64(g.RegionMessages); uint64(g.MessageBytes) >
+		ringBytesMax/messages {
 		return fmt.Errorf("%w: a ring of %d regions of %d messages of %d bytes is too large",
 			ErrConfig, g.Regions, g.RegionMessages, g.MessageBytes)
 	}
@@ -88,6 +88,13 @@ const (
 	wordBitmap
 )
 
+// The words that say that no more will come.
+const (
+	endFinished = iota // by the producer, to the sender
+	endOver            // by the stream, to the reader or the producer
+	endWords
+)
+
 // Ring is the memory that a stream's messages go through, and the state of its regions. The state
 // may be asked and set by any goroutine, and of a mapped ring by any process: all words are read
 // and written atomically, and those of a region belong to whoever its state says.
@@ -96,6 +103,7 @@ type Ring struct {
 	mem    []byte
 	words  []uint64 // descriptors, stride words each
 	stride int
+	end    []uint64    // endWords of them
 	used   atomic.Bool // by a stream
 	wake   atomic.Pointer[func()]
 	unmap  func() error
@@ -119,6 +127,7 @@ func NewRing(g Geometry, mem []byte) (*Ring, error) {
 	}
 	r := &Ring{geo: g, mem: mem, stride: descriptorWords(g)}
 	r.words = make([]uint64, r.stride*g.Regions)
+	r.end = make([]uint64, endWords)
 	return r, nil
 }
 
@@ -162,15 +171,55 @@ func (r *Ring) Populated(i int) bool { return r.get(i, wordState) == regionPopul
 func (r *Ring) Free(i int) bool { return r.get(i, wordState) == regionFree }
 
 // SetPopulated is how a producer says that region i is full, and a reader (with false) that it is
-// done with it. Any goroutine may call it, for regions that are its to give.
+// done with it. Any goroutine may call it, for regions that are its to give; one that the transport
+// has stays as it is.
 func (r *Ring) SetPopulated(i int, populated bool) {
-	state := regionFree
+	from, to := regionPopulated, regionFree
 	if populated {
-		state = regionPopulated
+		from, to = to, from
+		if !r.Free(i) {
+			return
+		}
 		r.set(i, wordMessages, uint64(r.geo.RegionMessages))
 	}
-	r.set(i, wordState, state)
+	if atomic.CompareAndSwapUint64(r.word(i, wordState), from, to) {
+		r.wakeUp()
+	}
+}
+
+// release frees a region that a reader has, once: first is the ordinal that it began with.
+func (r *Ring) release(i int, first uint64) {
+	if i >= 0 && i < r.geo.Regions && r.get(i, wordFirst) == first {
+		r.SetPopulated(i, false)
+	}
+}
+
+// Finish is how a producer says that it populates no more, in place of Sender.Finish where the
+// sender is another process': the stream then ends behind what is populated.
+func (r *Ring) Finish() {
+	r.setEnd(endFinished, true)
 	r.wakeUp()
+}
+
+// Over says whether the stream that used the ring has ended: in the receiver's ring no more regions
+// become populated, of the sender's none is sent any more.
+func (r *Ring) Over() bool { return atomic.LoadUint64(&r.end[endOver]) != 0 }
+
+func (r *Ring) finished() bool { return atomic.LoadUint64(&r.end[endFinished]) != 0 }
+
+func (r *Ring) setEnd(word int, yes bool) {
+	v := uint64(0)
+	if yes {
+		v = 1
+	}
+	atomic.StoreUint64(&r.end[word], v)
+}
+
+// leave ends a stream's use of the ring.
+func (r *Ring) leave() {
+	r.setEnd(endFinished, false)
+	r.setEnd(endOver, true)
+	r.unclaim()
 }
 
 // SetAllPopulated is SetPopulated for every region.
@@ -262,12 +311,15 @@ func (r *Ring) wakeUp() {
 }
 
 // Close releases what a mapped ring holds. The memory of others is their owner's. No stream may use
-// the ring any more.
+// the ring any more: else it is ErrConfig, and nothing happens.
 func (r *Ring) Close() error {
 	if r.unmap == nil {
 		return nil
 	}
+	if r.used.Load() {
+		return errRingUsed
+	}
 	unmap := r.unmap
-	r.unmap, r.mem, r.words = nil, nil, nil
+	r.unmap, r.mem, r.words, r.end = nil, nil, nil, nil
 	return unmap()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +34,10 @@ type Meeting struct {
 	guests   chan guest
 	closed   chan struct{}
 	close    sync.Once
+
+	lock   sync.Mutex // guards what follows
+	silent []net.Conn // who have not said their line, the first to come first
+	inside int        // all who are there
 }
 
 // guest is one who has come and said a line.
@@ -44,7 +49,8 @@ type guest struct {
 const (
 	// meetLine is the time that a peer has for its line, and that it waits for an Exchange.
 	meetLine = 5 * time.Second
-	// guestsMax bounds those who are there at once; more wait outside.
+	// guestsMax bounds those who are there at once. One more takes the place of who has been silent
+	// for longest; where all have said their line it is sent away.
 	guestsMax = 64
 )
 
@@ -69,7 +75,6 @@ func (m *Meeting) Close() error {
 }
 
 func (m *Meeting) accept() {
-	room := make(chan struct{}, guestsMax)
 	for {
 		conn, err := m.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -79,11 +84,44 @@ func (m *Meeting) accept() {
 			_ = pause(context.Background()) // out of descriptors, say
 			continue
 		}
-		room <- struct{}{}
+		if !m.enter(conn) {
+			_ = conn.SetDeadline(time.Now().Add(pauseTime)) // a few bytes into an empty buffer
+			fmt.Fprintln(conn, busyLine)
+			conn.Close()
+			continue
+		}
 		go func() {
-			defer func() { <-room }()
 			m.hear(conn)
+			m.lock.Lock()
+			defer m.lock.Unlock()
+			m.inside--
 		}()
+	}
+}
+
+// enter lets somebody in who will say a line, and returns false if there is no place.
+func (m *Meeting) enter(conn net.Conn) bool {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	switch {
+	case m.inside < guestsMax:
+	case len(m.silent) == 0:
+		return false
+	default:
+		m.silent[0].Close() // whoever listens to it ends
+		m.silent = m.silent[1:]
+	}
+	m.inside++
+	m.silent = append(m.silent, conn)
+	return true
+}
+
+// spoke notes that somebody is not silent any more.
+func (m *Meeting) spoke(conn net.Conn) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	if i := slices.Index(m.silent, conn); i >= 0 {
+		m.silent = slices.Delete(m.silent, i, i+1)
 	}
 }
 
@@ -91,6 +129,7 @@ func (m *Meeting) accept() {
 func (m *Meeting) hear(conn net.Conn) {
 	_ = conn.SetDeadline(time.Now().Add(meetLine)) // else the read below blocks until the peer ends
 	line, err := meetingLine(conn)
+	m.spoke(conn)
 	if err == nil {
 		_, err = ParseIdentity(line)
 	}

@@ -41,9 +41,13 @@ type Sender struct {
 	cast  *caster // of the unreliable mode
 	drops uint64
 	told  mono.Time // when the receivers were told latest how far this is
+	// underWay is how many puts and sends the fabric has not let go of: they read the ring.
+	underWay int
+	prunes   bool // a link has ended
 
 	stats  Stats
 	showAt mono.Time // when stats are shown again
+	sample sampling
 
 	lock     sync.Mutex // guards what follows
 	shown    Stats
@@ -82,6 +86,7 @@ func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) 
 		s.total = cfg.First + cfg.Messages
 	}
 	s.stats.Capacity = uint64(ring.geo.Regions)
+	s.sample.every = cfg.Every
 	if !ring.claim() {
 		return nil, errRingUsed
 	}
@@ -91,6 +96,7 @@ func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) 
 			return nil, err
 		}
 	}
+	ring.setEnd(endOver, false)
 	e.senders[key] = s
 	e.sending = append(e.sending, s)
 	return s, nil
@@ -110,7 +116,12 @@ func (s *Sender) addReceiver(id Identity) error {
 	if err != nil {
 		return lostError(err)
 	}
-	k := &link{s: s, ep: ep, to: id.Key}
+	for _, k := range s.links {
+		if k.ep == ep && k.state != linkDone {
+			return fmt.Errorf("%w: a port receives a stream once, and that one does already", ErrMismatch)
+		}
+	}
+	k := &link{s: s, ep: ep, to: id.Key, late: s.state == stateRunning}
 	s.e.addLink(k)
 	s.links = append(s.links, k)
 	if ep.Connected() {
@@ -126,8 +137,11 @@ func (s *Sender) progress(now mono.Time) (n int) {
 	}
 	switch s.state {
 	case stateMeeting:
+		s.proveAll(now)
 		s.meeting(now)
 	case stateRunning:
+		s.prune()
+		s.proveAll(now)
 		s.takeRegions()
 		if s.cast != nil {
 			n = s.cast.progress(now)
@@ -226,6 +240,9 @@ func (s *Sender) begin(now mono.Time) {
 	for _, k := range s.links {
 		k.heard, k.pace = now, s.pace
 	}
+	if s.cfg.Begin != nil {
+		s.cfg.Begin()
+	}
 	close(s.started)
 }
 
@@ -297,7 +314,7 @@ func (s *Sender) checkEnd(now mono.Time) {
 		return
 	}
 	s.lock.Lock()
-	if s.finish && s.seqLo == s.seqHi && s.noneWaits() {
+	if (s.finish || s.ring.finished()) && s.seqLo == s.seqHi && s.noneWaits() {
 		s.drops += s.dropped
 		s.next += s.dropped
 		s.dropped = 0
@@ -327,78 +344,11 @@ func (s *Sender) noneWaits() bool {
 	return s.ring.get(slot, wordState) != regionPopulated
 }
 
-// awaitReports ends the stream when every receiver has said what it got.
-func (s *Sender) awaitReports(now mono.Time) {
-	ready, _ := s.alive()
-	switch {
-	case ready == 0:
-		s.over(s.lost)
-	case now.Sub(s.quiet()) > s.cfg.Timeout+time.Second:
-		s.fail(fmt.Errorf("%w: no report from %d receivers", ErrTimeout, ready))
-	}
-}
-
-// quiet is since when no receiver has made progress after the end.
-func (s *Sender) quiet() mono.Time {
-	t := s.ended
-	for _, k := range s.links {
-		if k.state == linkReady {
-			t = max(t, k.heard)
-		}
-	}
-	return t
-}
-
-// fail ends the stream with an error, of which the receivers are told.
-func (s *Sender) fail(err error) {
-	if s.state == stateDone {
-		return
-	}
-	s.dismiss(err)
-	s.over(err)
-}
-
-// dismiss tells those receivers that still take part why the stream ends.
-func (s *Sender) dismiss(err error) {
-	for _, k := range s.links {
-		if k.state != linkDone {
-			s.e.abort(k.ep, s.key, err.Error())
-			k.close(err)
-		}
-	}
-}
-
-// errOver is for receivers that came too late to take part.
-var errOver = fmt.Errorf("%w: the stream is over", ErrClosed)
-
-// over ends the stream.
-func (s *Sender) over(err error) {
-	if s.state == stateDone {
-		return
-	}
-	if s.state == stateMeeting {
-		close(s.started)
-	}
-	s.state = stateDone
-	s.dismiss(errOver)
-	if s.cast != nil {
-		s.cast.close()
-	}
-	s.publish(s.e.now)
-	s.lock.Lock()
-	s.err = err
-	s.lock.Unlock()
-	for ; s.seqLo < s.seqHi; s.seqLo++ { // of a stream that has failed
-		s.ring.set(int(s.seqLo%uint64(s.ring.geo.Regions)), wordState, regionFree)
-	}
-	s.ring.unclaim()
-	close(s.done)
-}
-
 // publish shows the counters to other goroutines.
 func (s *Sender) publish(now mono.Time) {
 	st := &s.stats
-	if now < s.showAt && s.state != stateDone {
+	due := s.sample.due(st.Sent)
+	if now < s.showAt && s.state != stateDone && !due {
 		return
 	}
 	s.showAt = now.Add(publishEvery)
@@ -411,8 +361,11 @@ func (s *Sender) publish(now mono.Time) {
 		st.ForfeitedNs = max(st.ForfeitedNs, int64(k.pace.forfeited))
 	}
 	s.lock.Lock()
-	defer s.lock.Unlock()
 	s.shown = *st
+	s.lock.Unlock()
+	if due {
+		s.cfg.Sample(*st)
+	}
 }
 
 // publishEvery bounds the age of the counters that other goroutines see.

@@ -43,6 +43,7 @@ type simWorld struct {
 	dropped   uint64 // data datagrams that the network has dropped
 	copied    uint64
 	delivered uint64
+	aimed     map[int]int // datagrams of the sender, by the node that they went to
 	// moreRegions has receivers' rings be larger than the sender's: then a place has other content in
 	// each lap.
 	moreRegions int
@@ -50,10 +51,16 @@ type simWorld struct {
 
 func newSimWorld(t testing.TB, seed uint64, receivers int) *simWorld {
 	t.Helper()
-	w := &simWorld{t: t}
+	w := &simWorld{t: t, aimed: map[int]int{}}
 	nw, err := sim.New(sim.Config{Seed: seed, FreeRegions: true, Observe: func(ev *sim.Event) {
 		if w.tx == nil || ev.From.Node != w.tx.data.Index() {
 			return
+		}
+		if ev.Kind.Entry() {
+			w.aimed[ev.To.Node]++
+		}
+		if h, ok := parseHeader(ev.Data); ok && h.datagram == probeDatagram {
+			return // no message is in it
 		}
 		switch {
 		case ev.Kind.Drop():

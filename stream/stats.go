@@ -49,6 +49,9 @@ type Stats struct {
 	ForfeitedNs int64 `json:"forfeited_ns"`
 	// Peers is how many receivers take part.
 	Peers uint64 `json:"peers"`
+	// PeersLost is how many receivers were lost before the end; of them only those count as a failure
+	// of the stream for whom it waited before it began.
+	PeersLost uint64 `json:"peers_lost"`
 }
 
 // Seconds is the time from the first message to the latest.

@@ -61,6 +61,11 @@ const (
 	historyDatagrams = 1 << 24 // and in all
 )
 
+// newCounter is a tracker without a history, for messages that come once and in order.
+func newCounter(first uint64) tracker {
+	return tracker{first: first, edge: first, total: unknownTotal, datagrams: 1}
+}
+
 // newTracker tracks messages of so many datagrams each, and at least the latest window of them.
 func newTracker(first uint64, datagrams uint32, window int) tracker {
 	n := max(2*window, min(historyMessages, historyDatagrams/int(datagrams)))

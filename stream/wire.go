@@ -62,7 +62,7 @@ const (
 	tagLetter = 1
 	tagNotice = 2
 
-	protocolVersion = 1
+	protocolVersion = 2
 	letterBytesMax  = 16 << 10
 )
 
@@ -70,6 +70,7 @@ const (
 const (
 	letterHello   = "hello"   // -> receiver: what will come
 	letterWelcome = "welcome" // <- sender: where to
+	letterProof   = "proof"   // <- sender: what a probe said that came to the address
 	letterStart   = "start"   // -> receiver: how it will be cut
 	letterReady   = "ready"   // <- sender: waiting for it
 	letterEnd     = "end"     // -> receiver: how much there was
@@ -84,6 +85,7 @@ type letter struct {
 
 	Hello   *hello   `json:"hello,omitempty"`
 	Welcome *welcome `json:"welcome,omitempty"`
+	Proof   *proof   `json:"proof,omitempty"`
 	Start   *start   `json:"start,omitempty"`
 	End     *ending  `json:"end,omitempty"`
 	Report  *Stats   `json:"report,omitempty"`
@@ -98,15 +100,21 @@ type hello struct {
 	Messages     uint64 `json:"messages,string"` // in all; 0: as many as come
 	First        uint64 `json:"first,string"`
 	Group        string `json:"group,omitempty"`
+	RingMessages uint64 `json:"ring_messages,string"` // that the sender's ring holds
 }
 
 type welcome struct {
+	GraceNs uint64 `json:"grace_ns,string"` // how long the report may take after the end
 	// Of the unreliable mode: the endpoint's name and the largest datagram that it takes.
 	Data          []byte `json:"data,omitempty"`
 	DatagramBytes int    `json:"datagram_bytes,omitempty"`
 	// Of the reliable one: the exposed ring, and the number of messages that it holds.
 	Ring         uint64 `json:"ring,string,omitempty"`
 	RingMessages uint64 `json:"ring_messages,string,omitempty"`
+}
+
+type proof struct {
+	Nonce uint64 `json:"nonce,string"`
 }
 
 type start struct {
@@ -132,6 +140,7 @@ func parseLetter(b []byte) (*letter, error) {
 	}
 	missing := l.Kind == letterHello && l.Hello == nil ||
 		l.Kind == letterWelcome && l.Welcome == nil ||
+		l.Kind == letterProof && l.Proof == nil ||
 		l.Kind == letterStart && l.Start == nil ||
 		l.Kind == letterEnd && l.End == nil ||
 		l.Kind == letterReport && l.Report == nil
@@ -147,7 +156,7 @@ const (
 	noticeSkip   = 2 // -> receiver: all ordinals below that are not in place were given up (reliable)
 	noticeSent   = 3 // -> receiver: all ordinals below have been sent (unreliable)
 	noticeCredit = 4 // <- sender: ordinals below may be put (reliable)
-	noticeTaken  = 5 // <- sender: after the end, how many datagrams were taken in by now (unreliable)
+	noticeTaken  = 5 // <- sender: after the end, how many datagrams brought news by now (unreliable)
 )
 
 // notice is 24 bytes: kind, key, ordinal.

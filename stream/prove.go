@@ -1,0 +1,90 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/internal/mono"
+)
+
+// A receiver's word for where its datagrams shall go is not believed: it could name a stranger, at
+// whom the whole stream would then be aimed. The sender posts a probe to the address, a header with
+// a number drawn at random and no payload, and goes on when the receiver has told that number on
+// the connection of the control messages.
+//
+//	sender                               receiver
+//	   <------- welcome (address) ----------
+//	   ======== probe, datagram ===========>    again each probeEvery, probesMax times
+//	   <------- proof (the number) ---------
+//	   -------- start --------------------->
+
+const (
+	// probeDatagram is the number that marks a probe; a message has at most datagramsMax of them.
+	probeDatagram = 1<<32 - 1
+	probeEvery    = 50 * time.Millisecond
+	probesMax     = 100
+)
+
+// prove posts a probe to the receiver's address, if it is time for one.
+func (k *link) prove(now mono.Time) {
+	if k.state != linkProving || now < k.probeAt {
+		return
+	}
+	if k.probes == probesMax {
+		err := fmt.Errorf("%w: no datagram has come to the address that the receiver gives", ErrTimeout)
+		k.s.e.abort(k.ep, k.s.key, err.Error())
+		k.fail(err)
+		return
+	}
+	if k.s.cast.probe(k.addr, header{key: k.to, ordinal: k.nonce, datagram: probeDatagram}) {
+		k.probes++
+		k.probeAt = now.Add(probeEvery)
+	}
+}
+
+// proved takes the receiver's answer.
+func (k *link) proved(p *proof) {
+	if k.state == linkProving && p.Nonce == k.nonce {
+		k.welcome()
+	}
+}
+
+// proveAll has all links prove their addresses.
+func (s *Sender) proveAll(now mono.Time) {
+	if s.cast == nil {
+		return
+	}
+	for _, k := range s.links {
+		k.prove(now)
+	}
+}
+
+// probe posts a header alone; false if there is no room now.
+func (c *caster) probe(to fabric.Addr, h header) bool {
+	d := c.port
+	last := len(d.txBuf) - 1
+	if last < 0 {
+		return false
+	}
+	buf := d.txBuf[last]
+	d.txBuf = d.txBuf[:last]
+	d.owner[buf], d.holds[buf] = sentFrom{}, 1
+	h.put(d.arena.Bytes(buf))
+	n, err := c.ep.Post([]fabric.Send{{Buf: buf, Len: headerBytes, To: to}})
+	if n == 1 && headerBytes > c.caps.InjectBytes {
+		d.holds[buf]++
+	}
+	d.drop(buf)
+	return !errors.Is(err, fabric.ErrAgain)
+}
+
+// onProbe answers a sender that asks whether this is where a receiver's datagrams go. One that has
+// been answered asks no more; so does nobody whom a receiver has not met.
+func (e *Engine) onProbe(h header) {
+	r := e.receivers[h.key]
+	if r != nil && r.state == stateMeeting && r.ep != nil && r.cfg.Mode == Unreliable {
+		e.sendLetter(r.ep, &letter{Kind: letterProof, Key: r.key, Proof: &proof{Nonce: h.ordinal}})
+	}
+}

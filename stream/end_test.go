@@ -8,8 +8,8 @@ import (
 	"gobtl/fabric/sim"
 )
 
-// TestIdleBesideBlocked: a reader that stands still for a moment holds up no stream of the same port
-// for longer than that, least of all one that sends nothing just then.
+// TestIdleBesideBlocked: a reader that stands still for a moment holds up no stream of the same
+// port for longer than that, least of all one that sends nothing just then.
 func TestIdleBesideBlocked(t *testing.T) {
 	w := newSimWorld(t, 21, 1)
 	cfg := Config{Mode: Unreliable, Timeout: time.Second}

@@ -28,8 +28,8 @@ const (
 )
 
 // newPacer paces at a rate, and with at least a delay for each message of messageBytes; 0 is none.
-// Nothing smaller than burstMin is sent, nor more than burstMax at once; with a delay no two messages
-// are.
+// Nothing smaller than burstMin is sent, nor more than burstMax at once; with a delay no two
+// messages are.
 func newPacer(
 	bitsPerSecond float64, delay time.Duration, messageBytes, burstMin, burstMax int,
 ) pacer {

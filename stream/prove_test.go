@@ -17,8 +17,8 @@ type namedLike struct {
 
 func (n namedLike) Name() []byte { return n.name }
 
-// TestThirdParty: a receiver that names somebody else's address for its data gets no stream, and the
-// one that it names nothing but a few probes.
+// TestThirdParty: a receiver that names somebody else's address for its data gets no stream, and
+// the one that it names nothing but a few probes.
 func TestThirdParty(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		w := newSimWorld(t, 11, 2)

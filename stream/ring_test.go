@@ -189,8 +189,8 @@ func TestReliableRemembersNothing(t *testing.T) {
 	}
 }
 
-// TestTooFarAhead: an ordinal that no sender can have reached is foreign, also where nobody has said
-// how many messages there will be.
+// TestTooFarAhead: an ordinal that no sender can have reached is foreign, also where nobody has
+// said how many messages there will be.
 func TestTooFarAhead(t *testing.T) {
 	r := Receiver{
 		e: &Engine{}, ring: newRing(t, 8, 4, 2), cfg: Config{Timeout: time.Second, First: 10},

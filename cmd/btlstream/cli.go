@@ -50,7 +50,7 @@ type cli struct {
 	Group    string        `placeholder:"ADDR:PORT" help:"Sender: send to this multicast group instead of to each receiver (unreliable)."`
 	Node     string        `placeholder:"ADDR" help:"Local address. Default: the one from which --connect is reached, or that of --listen, or of the first device."`
 	Rate     float64       `default:"0" placeholder:"GBIT" help:"Sender: Gbit/s of message bytes, spread evenly. 0: as fast as possible."`
-	Overrun  string        `name:"on-overrun" default:"block" enum:"block,drop" placeholder:"NAME" help:"When no region is free: block waits; drop drops messages and counts them, at the receiver (unreliable) or at the sender (reliable, with --rate or -d). Default: ${default}."`
+	Overrun  string        `name:"on-overrun" default:"block" enum:"block,drop" placeholder:"NAME" help:"When no region is free: block waits; drop drops messages and counts them, at the receiver (unreliable) or at the sender (reliable, or -t0, with --rate or -d). Default: ${default}."`
 	Timeout  time.Duration `default:"10s" help:"A peer that gives no sign of life for so long, or a reader that frees nothing, ends the stream. Default: ${default}."`
 	Wait     time.Duration `default:"1m" help:"Time for the peers to meet. Default: ${default}."`
 	Grace    time.Duration `default:"200ms" help:"Receiver: wait for datagrams after the sender's end. Default: ${default}."`
@@ -249,7 +249,8 @@ func (c *cli) validateRole() error {
 		{c.Ring != "" && c.Streams != 1, "--ring", "a single stream", false},
 		{c.Ring != "" && c.Send && c.File != "", "-f", "no --ring", false},
 		{
-			c.drops() && c.Send && !unreliable && c.Ring == "", "--on-overrun drop", "--rate or -d",
+			c.drops() && c.Send && (!unreliable || c.total() == 0) && c.Ring == "", "--on-overrun drop",
+			"--rate or -d",
 			c.Rate != 0 || c.Delay != 0,
 		},
 	} {

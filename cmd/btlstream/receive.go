@@ -39,6 +39,10 @@ func (s *session) receive() error {
 		cfg.Gap = r.gaps.add
 		cfg.Unmonitored = r.unmonitored()
 		cfg.Arrival = record.arrival()
+		if i == 0 {
+			cfg.Begin = s.noteFaults
+		}
+		s.sampled(&cfg, i)
 		if r.rx, err = s.port.Receive(ring, cfg); err != nil {
 			return err
 		}
@@ -58,6 +62,13 @@ func (s *session) receive() error {
 	return s.received(readers, record)
 }
 
+// noteFaults remembers what --impair has done before the first stream began.
+func (s *session) noteFaults() {
+	if s.impaired != nil {
+		s.meant = s.impaired.Counts()
+	}
+}
+
 // streamName is the name of a file of stream i, which tells the stream if there are several.
 func (s *session) streamName(name string, i int) string {
 	if name == "" || s.c.Streams == 1 {
@@ -68,8 +79,7 @@ func (s *session) streamName(name string, i int) string {
 
 // run meets a sender and reads until the stream has ended.
 func (r *reader) run(meet context.Context) {
-	id, err := r.s.exchange()(meet, r.rx.Identity())
-	_ = id // the sender connects
+	err := r.meet(meet)
 	if err == nil {
 		go r.read()
 		select {
@@ -91,6 +101,60 @@ func (r *reader) run(meet context.Context) {
 	}
 	<-r.ended
 	r.err = err
+}
+
+// comeTime is how long a sender that was met has to come: to say hello over the transport.
+const comeTime = 3 * time.Second
+
+// meet offers this receiver to senders until a stream has begun, for one that was met may have died
+// since, or die before the beginning. A person is asked once.
+func (r *reader) meet(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-r.rx.Started():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	for {
+		_, err := r.s.exchange()(ctx, r.rx.Identity()) // the sender connects
+		switch {
+		case r.begun():
+			return nil
+		case err != nil:
+			return err
+		case r.s.asksPerson() || !r.leftAlone(ctx):
+			return nil // the receiver has a time-out of its own
+		}
+		r.s.env.logf(logNotice, "the sender that was met does not come; waiting for another")
+	}
+}
+
+// begun says whether the stream has begun, or ended before.
+func (r *reader) begun() bool {
+	select {
+	case <-r.rx.Started():
+		return true
+	default:
+		return false
+	}
+}
+
+// leftAlone waits until the stream has begun, or until no sender was there for some time, which it
+// says.
+func (r *reader) leftAlone(ctx context.Context) bool {
+	const look = 50 * time.Millisecond
+	for since := time.Now(); time.Since(since) < comeTime; {
+		if !sleepUntil(ctx, time.Now().Add(look)) {
+			return false
+		}
+		if r.rx.Met() {
+			since = time.Now()
+		}
+	}
+	return !r.begun()
 }
 
 // read takes the regions as they come. Where another process reads the ring, it only looks on.
@@ -123,13 +187,15 @@ func (r *reader) unmonitored() bool {
 // verify compares the messages of a region with the sender's pattern.
 func (r *reader) verify(region stream.Region) {
 	size := r.ring.Geometry().MessageBytes
-	at := region.Index * r.ring.Geometry().RegionBytes()
+	period := max(r.rx.SenderMessages(), 1) // the sender's ring may have another size
 	for k := range region.Messages {
-		if _, ok := r.ring.Transferred(region.Index, k); !ok {
+		ordinal, ok := r.ring.Transferred(region.Index, k)
+		if !ok {
 			continue
 		}
+		at := int((ordinal-r.s.c.First)%period) * size
 		for i, b := range region.Bytes[k*size : (k+1)*size] {
-			if b != byte(at+k*size+i) {
+			if b != byte(at+i) {
 				r.wrong++
 				break
 			}

@@ -46,6 +46,7 @@ type record struct {
 	Stale         uint64          `json:"stale"`
 	Datagrams     uint64          `json:"datagrams"`
 	Regions       uint64          `json:"regions"`
+	PeersLost     uint64          `json:"peers_lost"`
 	BurstBytes    uint64          `json:"burst_bytes"`
 	ForfeitedS    float64         `json:"forfeited_seconds"`
 	CPUPercent    float64         `json:"cpu_percent"`
@@ -62,7 +63,7 @@ func (s *session) record(o *outcome) *record {
 		MBPerS: math.Round(st.MegabytesPerSecond()*1e3) / 1e3, Seconds: st.Seconds(),
 		Sent: st.Sent, Overrun: st.Overrun, SenderDropped: st.SenderDropped,
 		SocketDrops: st.SocketDrops, SendErrors: st.SendErrors, Foreign: st.Foreign, Stale: st.Stale,
-		Datagrams: st.Datagrams, Regions: st.Regions, BurstBytes: st.BurstBytes,
+		Datagrams: st.Datagrams, Regions: st.Regions, PeersLost: st.PeersLost, BurstBytes: st.BurstBytes,
 		ForfeitedS: float64(st.ForfeitedNs) / 1e9, CPUPercent: cpuPercent(st),
 	}
 	if o.role == "sender" {
@@ -72,7 +73,7 @@ func (s *session) record(o *outcome) *record {
 		r.Receivers = append(r.Receivers, &o.reports[i])
 	}
 	if s.impaired != nil {
-		c := s.impaired.Counts()
+		c := since(s.impaired.Counts(), s.meant)
 		r.Impair = &c
 	}
 	if o.err != nil {
@@ -125,6 +126,9 @@ func (s *session) text(o *outcome) error {
 		if st.SenderDropped > 0 {
 			fmt.Fprintf(out, "%d messages dropped here: no region was free\n", st.SenderDropped)
 		}
+		if st.PeersLost > 0 {
+			fmt.Fprintf(out, "%d receivers lost on the way\n", st.PeersLost)
+		}
 		if st.BurstBytes > 0 {
 			fmt.Fprintf(out, "Longest burst: %d bytes\n", st.BurstBytes)
 		}
@@ -158,4 +162,18 @@ func lossText(st *stream.Stats) string {
 		}
 	}
 	return text
+}
+
+// since is what --impair has done since it had done before.
+func since(now, before impair.Counts) impair.Counts {
+	return impair.Counts{
+		Arrived:    now.Arrived - before.Arrived,
+		Passed:     now.Passed - before.Passed,
+		Lost:       now.Lost - before.Lost,
+		Duplicated: now.Duplicated - before.Duplicated,
+		Reordered:  now.Reordered - before.Reordered,
+		Delayed:    now.Delayed - before.Delayed,
+		Corrupted:  now.Corrupted - before.Corrupted,
+		Truncated:  now.Truncated - before.Truncated,
+	}
 }

@@ -20,6 +20,14 @@ type source struct {
 	total uint64 // 0: no end
 }
 
+// measured is what a stream had counted at an instant, and what the process had used by then.
+type measured struct {
+	stream int
+	at     time.Time
+	cpu    time.Duration
+	stats  stream.Stats
+}
+
 // sample is a stream at an instant, with the rates since the sample before.
 type sample struct {
 	stream int
@@ -76,6 +84,7 @@ type sampler struct {
 	env     *environment
 	c       *cli
 	sources []source
+	samples <-chan measured
 	influx  *influx
 	prom    *metricsServer
 	bar     *progressbar.ProgressBar
@@ -86,24 +95,24 @@ type sampler struct {
 
 // lastSample is what the next sample of a stream is compared with.
 type lastSample struct {
-	at       time.Time
-	cpu      time.Duration
-	stats    stream.Stats
-	interval uint64
-	closed   bool
+	at     time.Time
+	cpu    time.Duration
+	stats  stream.Stats
+	closed bool
 }
 
 const (
-	tickFast = 25 * time.Millisecond // with -v
-	tickSlow = 100 * time.Millisecond
+	tick = 100 * time.Millisecond
+	// samplesMax bounds those of -v that wait to be shown.
+	samplesMax = 4096
 	// sampleEvery is how often Prometheus gets a new sample without -v.
 	sampleEvery = time.Second
 )
 
 func newSampler(
-	env *environment, c *cli, port *stream.Port, sources []source,
+	env *environment, c *cli, port *stream.Port, sources []source, samples <-chan measured,
 ) (s *sampler, err error) {
-	s = &sampler{env: env, c: c, sources: sources, stop: make(chan struct{})}
+	s = &sampler{env: env, c: c, sources: sources, samples: samples, stop: make(chan struct{})}
 	s.last = make([]lastSample, len(sources))
 	for i := range s.last {
 		s.last[i] = lastSample{at: time.Now(), cpu: processCPU()}
@@ -146,30 +155,32 @@ func (s *sampler) openBar() {
 		progressbar.OptionSetWidth(20),
 		progressbar.OptionShowCount(),
 		progressbar.OptionSetPredictTime(true),
-		progressbar.OptionThrottle(tickSlow),
+		progressbar.OptionThrottle(tick),
 		progressbar.OptionClearOnFinish(),
 	)
 }
 
 func (s *sampler) run() {
 	defer s.ended.Done()
-	every := tickSlow
-	if s.c.Every > 0 {
-		every = tickFast
-	}
-	ticker := time.NewTicker(every)
+	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	for n := 0; ; n++ {
+	for {
 		select {
 		case <-s.stop:
+			for len(s.samples) > 0 {
+				s.take(<-s.samples, true)
+			}
 			return
+		case m := <-s.samples:
+			s.take(m, true)
+			continue
 		case <-ticker.C:
 		}
 		now := time.Now()
 		for i := range s.sources {
 			s.look(i, now)
 		}
-		if s.bar != nil && n%int(tickSlow/every) == 0 {
+		if s.bar != nil {
 			s.draw(now)
 		}
 	}
@@ -183,26 +194,29 @@ func (s *sampler) look(i int, now time.Time) {
 	}
 	select {
 	case <-s.sources[i].done:
+		for len(s.samples) > 0 {
+			s.take(<-s.samples, true)
+		}
 		last.closed = true
-		s.take(i, now, true)
+		s.take(s.measure(i, now), true)
 		return
 	default:
 	}
-	st := s.sources[i].stats()
-	if v := s.c.Every; v > 0 && max(st.Received, st.Sent)/v > last.interval {
-		last.interval = max(st.Received, st.Sent) / v
-		s.take(i, now, true)
-	} else if now.Sub(last.at) >= sampleEvery && s.prom != nil {
-		s.take(i, now, false)
+	if s.c.Every == 0 && now.Sub(last.at) >= sampleEvery && s.prom != nil {
+		s.take(s.measure(i, now), false)
 	}
 }
 
+// measure looks at a stream now.
+func (s *sampler) measure(i int, now time.Time) measured {
+	return measured{i, now, processCPU(), s.sources[i].stats()}
+}
+
 // take takes a sample and shows it.
-func (s *sampler) take(i int, now time.Time, post bool) {
-	last := &s.last[i]
-	st, cpu := s.sources[i].stats(), processCPU()
-	sm := newSample(i, now, &st, &last.stats, now.Sub(last.at), cpu-last.cpu)
-	last.at, last.cpu, last.stats = now, cpu, st
+func (s *sampler) take(m measured, post bool) {
+	i, last := m.stream, &s.last[m.stream]
+	sm := newSample(i, m.at, &m.stats, &last.stats, m.at.Sub(last.at), m.cpu-last.cpu)
+	last.at, last.cpu, last.stats = m.at, m.cpu, m.stats
 	s.prom.show(sm)
 	if !post {
 		return
@@ -241,7 +255,7 @@ func (s *sampler) close() error {
 	now := time.Now()
 	for i := range s.sources {
 		if !s.last[i].closed {
-			s.take(i, now, true)
+			s.take(s.measure(i, now), true)
 		}
 	}
 	if s.bar != nil {

@@ -33,6 +33,7 @@ func (s *session) send() error {
 		cfg.BitsPerSecond *= headroom
 		cfg.Delay = time.Duration(float64(cfg.Delay) / headroom)
 	}
+	s.sampled(&cfg, 0)
 	tx, err := s.port.Send(ring, cfg)
 	if err != nil {
 		return err
@@ -47,7 +48,7 @@ func (s *session) send() error {
 		go s.produce(ctx, tx)
 	}
 	if err == nil {
-		err = s.waitSent(tx, producer)
+		err = s.waitSent(tx)
 	} else {
 		_ = s.port.Abort(tx, err) // the loop may have ended
 		<-tx.Done()
@@ -125,14 +126,14 @@ func ended(tx *stream.Sender) bool {
 }
 
 // waitSent waits for the stream's end. An interrupted stream without end is ended in order.
-func (s *session) waitSent(tx *stream.Sender, producer bool) error {
+func (s *session) waitSent(tx *stream.Sender) error {
 	select {
 	case <-tx.Done():
 		return tx.Err()
 	case <-s.env.ctx.Done():
 	}
 	cause := context.Cause(s.env.ctx)
-	if producer && s.c.total() == 0 {
+	if s.c.total() == 0 {
 		tx.Finish()
 		select {
 		case <-tx.Done():
@@ -206,6 +207,9 @@ func sleepUntil(ctx context.Context, at time.Time) bool {
 // finish stops the watchers and writes the closing reports.
 func (s *session) finish(outcomes []outcome, err error) error {
 	e := s.sampler.close()
+	if n := s.unseen.Load(); n > 0 {
+		s.env.logf(logWarning, "-v: %d samples came too fast to be shown", n)
+	}
 	if w := s.report(outcomes); w != nil {
 		e = errors.Join(e, fmt.Errorf("report: %w", w))
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"gobtl/fabric"
@@ -24,6 +25,10 @@ type session struct {
 	port     *stream.Port
 	impaired *impair.Domain
 	sampler  *sampler
+	samples  chan measured // of -v, from the port's goroutine
+	unseen   atomic.Uint64 // samples that found no room there
+	// meant is what --impair had done when the streams began: it meets what finds the way, too.
+	meant impair.Counts
 }
 
 // transfer sends or receives as the command line says.
@@ -188,15 +193,39 @@ func (s *session) exchange() stream.Exchange {
 	return stream.ExchangeStdIO(s.env.stdin, s.env.stdout)
 }
 
+// asksPerson says whether somebody carries the identities by hand.
+func (s *session) asksPerson() bool {
+	return s.c.Exchange == "" && s.meeting == nil && len(s.c.Connect) == 0
+}
+
 // meetingContext bounds the time to meet.
 func (s *session) meetingContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.env.ctx, s.c.Wait)
 }
 
+// sampled has a stream's counters be sampled as -v says. Who shows them keeps no stream waiting.
+func (s *session) sampled(cfg *stream.Config, index int) {
+	c := s.c
+	if c.Every == 0 || c.Out == "" && c.Metrics == "" && c.Log < logInfo {
+		return
+	}
+	if s.samples == nil {
+		s.samples = make(chan measured, samplesMax)
+	}
+	cfg.Every = c.Every
+	cfg.Sample = func(st stream.Stats) {
+		select {
+		case s.samples <- measured{index, time.Now(), processCPU(), st}:
+		default:
+			s.unseen.Add(1)
+		}
+	}
+}
+
 // watch starts what shows the streams while they run.
 func (s *session) watch(sources []source) error {
 	var err error
-	s.sampler, err = newSampler(s.env, s.c, s.port, sources)
+	s.sampler, err = newSampler(s.env, s.c, s.port, sources, s.samples)
 	return err
 }
 

@@ -233,7 +233,7 @@ var btlFloors = [][]string{
 	},
 	{
 		"acks.go", "buffers.go", "channel.go", "checker.go", "clock.go", "descriptors.go",
-		"handshake.go", "outbox.go", "pathmtu.go", "peers.go", "port.go", "random.go", "regcache.go",
+		"handshake.go", "outbox.go", "peers.go", "port.go", "random.go", "regcache.go",
 	},
 	{"config.go", "errors.go", "params.go", "stats.go", "waiting.go"},
 }

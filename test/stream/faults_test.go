@@ -209,6 +209,7 @@ func TestMismatch(t *testing.T) {
 		{[]string{"-t7"}, []string{"-t8"}, "8 messages in all, the receiver 7"},
 		{nil, []string{"--mode", "unreliable"}, "the sender is unreliable, the receiver reliable"},
 		{[]string{"--first", "3"}, nil, "begins with 0, the receiver with 3"},
+		{nil, []string{"--first", "3"}, "begins with 3, the receiver with 0"},
 	} {
 		rx, tx := pair(t, []string{"-b4", "-c4"}, c.receiver, c.sender)
 		for _, p := range []*process{rx, tx} {
@@ -252,7 +253,7 @@ func TestUsage(t *testing.T) {
 		"-m0", "-b-1", "-t-1", "-l8", "-dx", "--rate=1", "--mode=x", "-x a --listen :0", "--streams=2",
 		"--receivers=0 --listen=:0 -s", "--group=10.0.0.1:5 -s --mode=unreliable", "--impair=loss=1%",
 		"-s --verify", "-s --rate=-1", "--connect=nowhere", "-o ftp://x", "--nonsense", "-b 1048577",
-		"-s --on-overrun drop", "-p 70000", "--timeout 1ms",
+		"-s --on-overrun drop", "-s --mode=unreliable -t0 --on-overrun=drop", "-p 70000", "--timeout 1ms",
 	} {
 		out, err := exec.Command(program, strings.Fields(args)...).CombinedOutput()
 		var exit *exec.ExitError

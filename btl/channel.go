@@ -11,6 +11,7 @@ import (
 // channel is one of the module's two queue pairs, with the batches on their way in and out.
 type channel struct {
 	m         *Module
+	which     via
 	ep        fabric.Endpoint
 	caps      fabric.Caps
 	name      []byte

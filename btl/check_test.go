@@ -167,7 +167,7 @@ var tamperings = []struct {
 
 	{"window", "window", func(b *busyModule) { b.rules.WindowPackets = 2 }},
 	{"window number", "number", func(b *busyModule) {
-		b.arena.Bytes(segBuf(b.sent))[12]++
+		b.arena.Bytes(segBuf(b.sent))[16]++
 	}},
 	{"segment of another", "not this endpoint's", func(b *busyModule) { b.segs[b.sent].ep = b.in }},
 	{"window aborted", "is lost", func(b *busyModule) { b.out.snd.Abort(nil) }},

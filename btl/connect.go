@@ -153,7 +153,7 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	window := min(m.rules.WindowPackets, floorPowerOf2(int(hello.WindowPkts)))
 	ep.snd.Init(ep.slot, first, window)
 	ep.rcv.Init(h.Seq, m.rules.WindowPackets)
-	ep.asm.Init(m.pool, segmentRoom(ep.mtu, frag.KindChunk))
+	ep.asm.Init(m.pool)
 	m.agree(ep, hello)
 }
 

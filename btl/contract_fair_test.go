@@ -170,7 +170,7 @@ func TestFairBuffers(t *testing.T) {
 		}
 	}
 	ep.Abort()
-	if want := (20_000 + 1431) / 1432; large != want {
+	if want := (20_000 + 1423) / 1424; large != want {
 		t.Errorf("%d chunks of %d", large, want)
 	}
 }

@@ -429,14 +429,14 @@ func TestHandshakeMTU(t *testing.T) {
 func TestHandshakeVersion(t *testing.T) {
 	l, s := newStranger(t, smallConfig())
 	hello := s.packHello(frag.KindHello, 0, 0, frag.HelloBytes)
-	hello[1] = hello[1]&0x0F | 2<<4
+	hello[1] = hello[1]&0x0F | 3<<4
 	s.raw(0, hello)
 	pkts := s.run(3)
 	if len(pkts) != 1 || len(pkts[0].bytes) != frag.RejectBytes {
 		t.Fatalf("%d packets came back: %+v", len(pkts), pkts)
 	}
 	b := pkts[0].bytes
-	if b[1] != 2<<4|byte(frag.KindReject) || b[3] != frag.RejectVersion || b[24] != 1 || b[25] != 1 {
+	if b[1] != 3<<4|byte(frag.KindReject) || b[3] != frag.RejectVersion || b[32] != 2 || b[33] != 2 {
 		t.Errorf("reject % x", b)
 	}
 	m := l.mods[0]

@@ -211,7 +211,7 @@ func TestLandingFollows(t *testing.T) {
 	step()
 	s.raw(0, encode(frag.Header{
 		Kind: frag.KindChunk, Conn: s.conn, Seq: n, Tag: 1, FragID: 2, SizeBytes: 3 * room,
-		OffsetBytes: 2 * room,
+		OffsetBytes: 2 * room, FirstBytes: uint16(room), ChunkBytes: uint16(room),
 	}, make([]byte, room)))
 	n = n.Add(1)
 	send(3, 5, 0, 5)
@@ -326,7 +326,7 @@ func TestLandingEndsElsewhere(t *testing.T) {
 	}
 	s.raw(0, encode(frag.Header{
 		Kind: frag.KindChunk, Conn: s.conn, Seq: s.next.Add(2), Tag: 1, FragID: 1, SizeBytes: size,
-		OffsetBytes: 2 * room,
+		OffsetBytes: 2 * room, FirstBytes: uint16(room), ChunkBytes: uint16(room),
 	}, part('c')))
 	s.raw(1, encode(frag.Header{Kind: frag.KindFrag, Conn: s.conn, Seq: s.next.Add(3), Tag: 1},
 		part('f')))
@@ -354,7 +354,7 @@ func TestLandingSurplus(t *testing.T) {
 			b.hdr = frag.Header{
 				Kind: frag.KindChunk, Conn: b.ep.tag, Seq: nullPeerFirst.Add(uint32(sent)), Tag: 1,
 				FragID: 5, SizeBytes: uint32(1000 * room), OffsetBytes: uint32(sent * room),
-				PayloadLen: uint16(room),
+				PayloadLen: uint16(room), FirstBytes: uint16(room), ChunkBytes: uint16(room),
 			}
 			sent++
 			return b.hdr.Encode(p) + room

@@ -194,8 +194,8 @@ func TestPackBurstSize(t *testing.T) {
 		most           int // packets for 1000 messages of 8 bytes
 	}{
 		{"default", 1472, 0, 1 + 9},
-		{"small peer", 600, 0, 1 + 21},
-		{"bounded", 1472, 300, 1 + 44},
+		{"small peer", 600, 0, 1 + 22},
+		{"bounded", 1472, 300, 1 + 46},
 		{"off", 1472, 1, 1000},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -259,7 +259,7 @@ func TestPathFairness(t *testing.T) {
 	})
 	for _, ep := range eps { // the first has the most, and comes first
 		for range 8 {
-			sendOrFail(t, ep, 1, make([]byte, 50_000))
+			sendOrFail(t, ep, 1, make([]byte, 35*1424))
 		}
 	}
 	l.settle(time.Second)
@@ -319,7 +319,7 @@ func TestPathOrderOfSends(t *testing.T) {
 	}
 	var tiny []int
 	for _, s := range seqs {
-		if n := int(s & 0xFFFF); n < 100 {
+		if n := int(s & 0xFFFF); n < 60 {
 			tiny = append(tiny, n)
 		}
 	}
@@ -503,7 +503,7 @@ func TestPathStats(t *testing.T) {
 	}
 	sendOrFail(t, a, 1, make([]byte, 8))
 	sendOrFail(t, a, 1, make([]byte, 1400))
-	sendOrFail(t, a, 1, make([]byte, 3*1432))
+	sendOrFail(t, a, 1, make([]byte, 3*1424))
 	l.settle(time.Second)
 	for range 100 {
 		l.step(20 * time.Microsecond) // counters are published now and then
@@ -512,10 +512,10 @@ func TestPathStats(t *testing.T) {
 	if n := after.SegmentsSent() - before.SegmentsSent(); n != 5 {
 		t.Errorf("%d segments sent, want 5", n)
 	}
-	if n := after.Get(CntSentPayloadBytes) - before.Get(CntSentPayloadBytes); n != 8+1400+3*1432 {
+	if n := after.Get(CntSentPayloadBytes) - before.Get(CntSentPayloadBytes); n != 8+1400+3*1424 {
 		t.Errorf("%d payload bytes sent", n)
 	}
-	if n := peer.Get(CntRecvPayloadBytes); n != 8+1400+3*1432 {
+	if n := peer.Get(CntRecvPayloadBytes); n != 8+1400+3*1424 {
 		t.Errorf("%d payload bytes received", n)
 	}
 	if peer.Get(CntRecvFrag) != 2 || peer.Get(CntRecvChunk) != 3 || peer.Get(CntDelivered) != 3 {

@@ -152,10 +152,20 @@ func (s *script) run(n int) []sentPacket {
 // encode makes a packet.
 func encode(h frag.Header, payload []byte) []byte {
 	h.PayloadLen = uint16(len(payload))
+	if h.Flags&frag.FlagAck != 0 && h.CreditBytes == 0 {
+		h.CreditBytes = frag.CreditBytesAll
+	}
+	if h.Kind == frag.KindChunk && h.ChunkBytes == 0 {
+		h.ChunkBytes = scriptRoom
+		h.FirstBytes = uint16(min(h.SizeBytes, scriptRoom))
+	}
 	b := make([]byte, frag.HeaderBytes(h.Kind, h.Flags)+len(payload))
 	copy(b[h.Encode(b):], payload)
 	return b
 }
+
+// scriptRoom is the room of a chunk of the script, where a test says nothing else.
+const scriptRoom = 1472 - frag.ChunkHeaderBytes
 
 // packHello makes a Hello or HelloAck of the script.
 func (s *script) packHello(kind frag.Kind, conn uint64, p frag.Probe, sizeBytes int) []byte {
@@ -254,12 +264,18 @@ func (s *script) frag(n seq.Num, tag Tag, payload []byte) {
 	s.raw(0, encode(frag.Header{Kind: frag.KindFrag, Conn: s.conn, Seq: n, Tag: uint8(tag)}, payload))
 }
 
+// room is that of a chunk between the script and the module.
+func (s *script) room() uint32 {
+	return uint32(min(int(s.hello.MTUBytes), s.m.data.mtu) - frag.ChunkHeaderBytes)
+}
+
 // chunk sends a part of a fragment of size bytes.
 func (s *script) chunk(n seq.Num, id, size, offset uint32, payload []byte) {
 	s.l.tb.Helper()
 	s.raw(1, encode(frag.Header{
 		Kind: frag.KindChunk, Conn: s.conn, Seq: n, Tag: 1, FragID: id,
 		SizeBytes: size, OffsetBytes: offset,
+		FirstBytes: uint16(min(size, s.room())), ChunkBytes: uint16(s.room()),
 	}, payload))
 }
 

@@ -322,8 +322,17 @@ func TestContract05RefusedNotAcknowledged(t *testing.T) {
 			reason: CntDropReassembly,
 		},
 		{
-			name:   "off the chunk grid",
-			refuse: func(s *script) { s.chunk(s.next, 1, size, 5, make([]byte, room)) },
+			name: "of another grid than the fragment",
+			before: func(s *script) {
+				s.chunk(s.next, 1, size, 0, make([]byte, room))
+				s.next++
+			},
+			refuse: func(s *script) {
+				s.raw(1, encode(frag.Header{
+					Kind: frag.KindChunk, Conn: s.conn, Seq: s.next, Tag: 1, FragID: 1, SizeBytes: size,
+					OffsetBytes: room - 1, FirstBytes: uint16(room - 1), ChunkBytes: uint16(room),
+				}, make([]byte, room)))
+			},
 			reason: CntDropReassembly,
 		},
 		{

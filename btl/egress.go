@@ -31,6 +31,11 @@ func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
 	p.ep, p.frag, p.seg = f.ep, f, f.seg
 }
 
+// datagramBytes is the length of a packet whose kind, flags and payload are known.
+func (p *packet) datagramBytes() int {
+	return frag.HeaderBytes(p.Kind, p.Flags) + int(p.PayloadLen)
+}
+
 // write puts a packet's header before its payload. It returns the datagram's length.
 func (m *Module) write(p *packet, s *sendSegment) int {
 	sizeBytes := p.Encode(m.arena.Bytes(segBuf(p.seg))) + int(p.PayloadLen)
@@ -48,7 +53,8 @@ var sentCounter = [16]Counter{
 type chunkRun struct {
 	packet
 	next      frag.Followers
-	first     seq.Num // number of the first one
+	first     seq.Num // sequence number of the first one
+	number    uint32  // packet number of the first one
 	packets   uint32  // that were numbered at once; 0: each is sealed by itself
 	written   uint32
 	sizeBytes uint32 // of the latest one's datagram
@@ -59,6 +65,7 @@ type chunkRun struct {
 func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reliability.Token) {
 	r.Kind, r.Flags, r.Tag, r.Handle = frag.KindChunk, flags, f.tag, uint64(f.handle)
 	r.FragID, r.SizeBytes = f.id, f.size
+	r.FirstBytes, r.ChunkBytes = f.chunk, f.chunk
 	r.ep, r.frag = f.ep, f
 	m.sealRun(r, run)
 }
@@ -78,7 +85,7 @@ func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes 
 		m.seal(&r.packet)
 		return
 	}
-	r.Seq = r.first.Add(r.written)
+	r.Seq, r.Number = r.first.Add(r.written), r.number+r.written
 	s := &m.segs[t]
 	r.sizeBytes = uint32(m.write(&r.packet, s))
 	s.frag, s.data = r.frag, true
@@ -119,6 +126,7 @@ func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 		s.gatherLen = 0
 	}
 	b := m.arena.Bytes(segBuf(t))
+	frag.SetNumber(b, ep.numbers.take(m, viaData, 1))
 	if !ep.ackRides() {
 		frag.ClearAck(b)
 		return
@@ -126,7 +134,7 @@ func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	var ack frag.Header
 	m.takeAck(ep, &ack)
 	m.stats.counters[CntAckPiggybacked]++
-	frag.SetAck(b, ack.Ack, ack.Credit, ack.Flags&frag.FlagDup != 0)
+	frag.SetAck(b, ack.Ack, ack.Credit, ack.CreditBytes, ack.Flags&frag.FlagDup != 0)
 }
 
 // stripPack takes the records that the peer has refused out of a pack that is sent again. If none
@@ -159,7 +167,7 @@ func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
 // takeAck moves the ACK that is owed into a header.
 func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 	ack, credit, dup := ep.rcv.TakeAck(m.credits)
-	h.Ack, h.Credit = ack, credit
+	h.Ack, h.Credit, h.CreditBytes = ack, credit, frag.CreditBytesAll
 	h.Flags |= frag.FlagAck
 	if dup {
 		h.Flags |= frag.FlagDup
@@ -175,7 +183,7 @@ func (m *Module) sendAck(ep *Endpoint) bool {
 		return false
 	}
 	pkt := m.arena.Bytes(b)
-	h := frag.Header{Kind: frag.KindAck, Conn: ep.peer.tag}
+	h := frag.Header{Kind: frag.KindAck, Conn: ep.peer.tag, Number: ep.numbers.take(m, c.which, 1)}
 	m.takeAck(ep, &h)
 	sizeBytes := frag.AckBytes
 	if ep.selective {
@@ -212,7 +220,10 @@ func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 		return false
 	}
 	pkt := m.arena.Bytes(b)
-	h := frag.Header{Kind: frag.KindNack, Conn: ep.peer.tag, Seq: n, Tag: reason}
+	h := frag.Header{
+		Kind: frag.KindNack, Conn: ep.peer.tag, Seq: n, Tag: reason,
+		Number: ep.numbers.take(m, c.which, 1),
+	}
 	if reason == frag.NackRecord {
 		h.PayloadLen = 1
 		pkt[frag.NackBytes] = tag
@@ -232,6 +243,7 @@ func (m *Module) sendQuestion(ep *Endpoint) bool {
 	}
 	h := frag.Header{
 		Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: ep.peer.tag, Seq: ep.snd.Count(),
+		Number: ep.numbers.take(m, viaCommand, 1),
 	}
 	m.stats.counters[CntAsked]++
 	m.stats.counters[CntSentFrag]++
@@ -265,6 +277,9 @@ func (m *Module) sendHello(ep *Endpoint, kind frag.Kind, p frag.Probe, conn uint
 	// the peer may have begun again since (adopt, restart).
 	first, _ := ep.snd.Window()
 	h := frag.Header{Kind: kind, Conn: conn, Seq: first}
+	if conn != 0 {
+		h.Number = ep.numbers.take(m, c.which, 1)
+	}
 	hello := frag.Hello{
 		Incarnation: m.incarnation, Tag: ep.tag,
 		CommandName: m.cmd.name, DataName: m.data.name, Features: m.features(),

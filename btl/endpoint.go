@@ -32,6 +32,7 @@ type Endpoint struct {
 	hs     *handshake
 	joined bool // has a share of the credits
 	route
+	numbers
 	snd reliability.Sender
 	rcv reliability.Receiver
 	asm frag.Assembler

@@ -51,6 +51,7 @@ type Fragment struct {
 	handle Handle
 	size   uint32
 	cursor uint32 // bytes handed to segments
+	chunk  uint16 // size of its chunks, since the first one was sent
 	id     uint32
 	out    uint32  // segments not acknowledged; over reliable fabrics not read yet, 1 unconfirmed
 	until  seq.Num // number of the last packet, over a reliable fabric

@@ -72,11 +72,11 @@ func feed(l *lab, s *script, input []byte) {
 		if head&2 == 0 && n >= frag.FragHeaderBytes {
 			pkt[0], pkt[1] = frag.Magic, frag.Version<<4|pkt[1]&0x0F
 			binary.LittleEndian.PutUint64(pkt[4:], s.conn)
-			seq := binary.LittleEndian.Uint32(pkt[12:])
-			binary.LittleEndian.PutUint32(pkt[12:], seq+uint32(s.next))
+			seq := binary.LittleEndian.Uint32(pkt[16:])
+			binary.LittleEndian.PutUint32(pkt[16:], seq+uint32(s.next))
 			if pkt[2]&byte(frag.FlagAck) != 0 {
-				ack := binary.LittleEndian.Uint32(pkt[16:])
-				binary.LittleEndian.PutUint32(pkt[16:], ack+uint32(s.peerFirst)-1)
+				ack := binary.LittleEndian.Uint32(pkt[20:])
+				binary.LittleEndian.PutUint32(pkt[20:], ack+uint32(s.peerFirst)-1)
 			}
 		}
 		s.raw(int(head&1), pkt)
@@ -118,7 +118,7 @@ func fuzzSeeds() [][]byte {
 	body := frag.Hello{
 		Incarnation: 1, Tag: 2, CommandName: []byte("mem:\x00\x00\x00\x03"),
 		DataName: []byte("mem:\x00\x00\x00\x04"), WindowPkts: 64, FragBytesMax: 1 << 20, MTUBytes: 1472,
-		CommandBytes: 768, VersionMin: 1, VersionMax: 1,
+		CommandBytes: 768, VersionMin: frag.Version, VersionMax: frag.Version,
 	}
 	hb, ab := make([]byte, frag.HelloBytes), make([]byte, frag.HelloBytes)
 	hello.Kind, helloAck.Kind, helloAck.Conn = frag.KindHello, frag.KindHelloAck, 1
@@ -135,6 +135,6 @@ func fuzzSeeds() [][]byte {
 		one(8, frag.Header{Kind: frag.KindFrag, Flags: frag.FlagPut, Handle: 1 << 16}, []byte("put")),
 		append(one(0x68, bye, nil), one(0x68, bye, nil)...),
 		item(8, hb), item(8, ab), item(10, hb), item(10, ab),
-		item(0x6A, []byte{frag.Magic, 0x21}),
+		item(0x6A, []byte{frag.Magic, 0x31}),
 	}
 }

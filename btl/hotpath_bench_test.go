@@ -296,8 +296,8 @@ func BenchmarkReceiveSegment(b *testing.B) {
 					}
 					n.hdr.Encode(p)
 				}
-				binary.LittleEndian.PutUint32(p[12:], uint32(next))
-				binary.LittleEndian.PutUint32(p[24:], id)
+				binary.LittleEndian.PutUint32(p[16:], uint32(next))
+				binary.LittleEndian.PutUint32(p[32:], id)
 				binary.LittleEndian.PutUint32(p[32:], offset)
 				next++
 				left--

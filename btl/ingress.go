@@ -50,6 +50,9 @@ func (m *Module) decode(c *channel, comp *fabric.Completion, in *arrival) bool {
 		return m.drop(CntDropMalformed)
 	}
 	in.payload = payload
+	if in.Flags&frag.FlagOp != 0 { // which no feature has allowed
+		return m.drop(CntDropMalformed)
+	}
 	if isHandshake[in.Kind&0x0F] {
 		m.onHandshake(c, in)
 		return false
@@ -154,7 +157,7 @@ func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
 	}
 	var h frag.Header
 	payload, err := frag.Decode(m.arena.Bytes(comp.Buf)[:comp.Len], &h)
-	if err != nil || h.Kind != frag.KindFrag || h.Flags&frag.FlagPut != 0 ||
+	if err != nil || h.Kind != frag.KindFrag || h.Flags&(frag.FlagPut|frag.FlagOp) != 0 ||
 		h.Tag > frag.TagUserMax || m.handlers[h.Tag] == nil {
 		return false
 	}
@@ -206,7 +209,8 @@ func (m *Module) decodeLanded(comp *fabric.Completion, in *arrival) bool {
 		return false
 	}
 	n, err := frag.DecodeSplit(m.arena.Bytes(comp.Buf)[:headBytes], int(comp.Len), &in.Header)
-	return err == nil && n == headBytes && in.Kind == frag.KindChunk && in.Flags&frag.FlagPut == 0
+	return err == nil && n == headBytes && in.Kind == frag.KindChunk &&
+		in.Flags&(frag.FlagPut|frag.FlagOp) == 0
 }
 
 // following returns how many packets behind the first one are what a sender makes of the next

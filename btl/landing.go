@@ -30,6 +30,8 @@ type expectation struct {
 	open   bool   // there is one that is expected
 	begins bool   // it would be the first of its fragment
 	bytes  uint32 // size of the large fragment that became whole last
+	first  uint16 // and its grid
+	chunk  uint16
 	// next is the tag of the endpoint whose chunks the poll after one with this one's brings; rival
 	// that of another one which the latest such poll has brought. One that comes twice is the next.
 	next, rival uint64
@@ -85,6 +87,7 @@ func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 		l.justWhole = ep.mtu >= aloneBytesMin
 		x.begins = h.SizeBytes >= l.guessMin && x.bytes == h.SizeBytes
 		x.open, x.fragID, x.offset, x.bytes = x.begins, h.FragID+1, 0, h.SizeBytes
+		x.first, x.chunk = h.FirstBytes, h.ChunkBytes
 	} else {
 		x.open, x.begins = true, false
 		x.fragID, x.offset = h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
@@ -190,7 +193,7 @@ func (ep *Endpoint) landing() (mem []byte) {
 	case !x.begins:
 		return ep.asm.Landing(x.fragID, x.offset, landingBytesMax)
 	default:
-		if mem = ep.asm.Anticipate(x.bytes, landingBytesMax); mem == nil {
+		if mem = ep.asm.Anticipate(x.bytes, x.first, x.chunk, landingBytesMax); mem == nil {
 			x.open, x.begins = false, false
 		}
 	}

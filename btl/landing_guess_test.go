@@ -37,6 +37,7 @@ func TestLandingGuessEnds(t *testing.T) {
 			receive(frag.Header{
 				Kind: frag.KindChunk, FragID: id + 1, SizeBytes: 3 * uint32(room),
 				OffsetBytes: i * uint32(room), PayloadLen: uint16(room),
+				FirstBytes: uint16(room), ChunkBytes: uint16(room),
 			})
 		}
 	}

@@ -52,6 +52,7 @@ func (b *landBatch) header(id, chunk uint32) (frag.Header, []byte) {
 	return frag.Header{
 		Kind: frag.KindChunk, Conn: b.s.conn, Seq: b.n, Tag: 1, FragID: id,
 		SizeBytes: uint32(len(all)), OffsetBytes: offset,
+		FirstBytes: uint16(min(b.room, uint32(len(all)))), ChunkBytes: uint16(b.room),
 	}, all[offset:min(offset+b.room, uint32(len(all)))]
 }
 
@@ -217,7 +218,7 @@ func landFaults() (all []landCase) {
 	altered("a wrong tag", CntDropReassembly, func(h *frag.Header) { h.Tag = 2 })
 	altered("a larger size", CntDropReassembly, func(h *frag.Header) { h.SizeBytes++ })
 	altered("a smaller size", CntDropReassembly, func(h *frag.Header) { h.SizeBytes-- })
-	altered("an offset off the grid", CntDropReassembly, func(h *frag.Header) { h.OffsetBytes++ })
+	altered("an offset off the grid", CntDropMalformed, func(h *frag.Header) { h.OffsetBytes++ })
 	altered("the offset of the one before", CntDropReassembly, func(h *frag.Header) {
 		h.OffsetBytes = 5 * (h.SizeBytes / 20)
 	})
@@ -235,14 +236,14 @@ func landFaults() (all []landCase) {
 	}
 	fault("a put", CntDropAccess, put(frag.PutHeaderBytes-frag.FragHeaderBytes))
 	fault("a put that is cut off", CntDropMalformed, put(0))
-	fault("a short payload", CntDropReassembly, func(b *landBatch) {
+	fault("a short payload", CntDropMalformed, func(b *landBatch) {
 		h, payload := b.header(1, 6)
 		b.raw(encode(h, payload[:len(payload)-1]))
 	})
 	fault("a reserved bit", CntDropMalformed, func(b *landBatch) {
 		h, payload := b.header(1, 6)
 		pkt := encode(h, payload)
-		pkt[frag.ChunkHeaderBytes-1] = 1
+		pkt[frag.FragHeaderBytes-1] = 1
 		b.raw(pkt)
 	})
 	fault("rubbish", CntDropMalformed, func(b *landBatch) {
@@ -613,19 +614,23 @@ func TestFollowing(t *testing.T) {
 		"longer, landed":   func(c *fabric.Completion) { c.Len++; c.Landed++ },
 		"another tag":      func(c *fabric.Completion) { head(c)[3]++ },
 		"a flag":           func(c *fabric.Completion) { head(c)[2] |= byte(frag.FlagPut) },
-		"an ACK":           func(c *fabric.Completion) { frag.SetAck(head(c), 5, 6, false) },
+		"an ACK":           func(c *fabric.Completion) { frag.SetAck(head(c), 5, 6, 7, false) },
 		"another endpoint": func(c *fabric.Completion) { head(c)[4]++ },
 		"another number":   func(c *fabric.Completion) { head(c)[12]++ },
-		"another fragment": func(c *fabric.Completion) { head(c)[24]++ },
-		"another size":     func(c *fabric.Completion) { head(c)[28]++ },
-		"another offset":   func(c *fabric.Completion) { head(c)[32]++ },
-		"a reserved bit":   func(c *fabric.Completion) { head(c)[39] = 1 },
+		"another sequence": func(c *fabric.Completion) { head(c)[16]++ },
+		"another fragment": func(c *fabric.Completion) { head(c)[32]++ },
+		"another size":     func(c *fabric.Completion) { head(c)[36]++ },
+		"another offset":   func(c *fabric.Completion) { head(c)[40]++ },
+		"another first":    func(c *fabric.Completion) { head(c)[44]++ },
+		"another grid":     func(c *fabric.Completion) { head(c)[46]++ },
+		"a reserved bit":   func(c *fabric.Completion) { head(c)[31] = 1 },
 	}
 	const count = 10
 	batch := func(size uint32) (frag.Header, []fabric.Completion) {
 		h := frag.Header{
 			Kind: frag.KindChunk, Flags: frag.FlagAck, Conn: b.ep.tag, Seq: 1<<32 - 4, Tag: 1, FragID: 5,
 			SizeBytes: size, OffsetBytes: uint32(room), PayloadLen: uint16(room), Credit: 1,
+			Number: 1<<32 - 2, FirstBytes: uint16(room), ChunkBytes: uint16(room),
 		}
 		comps := make([]fabric.Completion, count)
 		next := h
@@ -635,7 +640,7 @@ func TestFollowing(t *testing.T) {
 				Landed: uint32(room), LandedOff: uint32((3 + i) * room),
 			}
 			next.Encode(head(&comps[i]))
-			next.Flags, next.Seq = 0, next.Seq+1
+			next.Flags, next.Seq, next.Number = 0, next.Seq+1, next.Number+1
 			next.OffsetBytes += uint32(room)
 		}
 		return h, comps

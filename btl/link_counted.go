@@ -64,6 +64,7 @@ func (m *Module) sealCounted(p *packet) int {
 		m.stats.counters[CntAsked]++
 	}
 	ep.sentIn = m.sendEpoch
+	p.Number = ep.numbers.take(m, viaCommand, 1)
 	sizeBytes := m.write(p, s)
 	s.frag = nil
 	if s.gatherLen != 0 { // read from the caller's memory until the fabric is done

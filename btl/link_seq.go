@@ -14,9 +14,14 @@ func (m *Module) sealSequenced(p *packet) int {
 	m.stamp(p)
 	p.Seq = p.ep.snd.Admit(p.seg)
 	s := &m.segs[p.seg]
+	way := viaCommand
+	s.data = p.Kind == frag.KindChunk || p.datagramBytes() > p.ep.tiny
+	if s.data {
+		way = viaData
+	}
+	p.Number = p.ep.numbers.take(m, way, 1)
 	sizeBytes := m.write(p, s)
 	s.frag = p.frag
-	s.data = p.Kind == frag.KindChunk || sizeBytes > p.ep.tiny
 	m.posted(p.ep, p.seg, p.Seq)
 	m.stats.counters[sentCounter[p.Kind&0x0F]]++
 	return sizeBytes
@@ -43,6 +48,7 @@ func (m *Module) sealRunSequenced(r *chunkRun, run []reliability.Token) {
 	m.stamp(&r.packet)
 	r.first = r.ep.snd.AdmitRun(run)
 	r.packets = uint32(len(run))
+	r.number = r.ep.numbers.take(m, viaData, r.packets)
 	r.frag.out += r.packets
 	m.postedRun(r.ep, run, r.first)
 }

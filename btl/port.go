@@ -39,6 +39,7 @@ func (p *port) open(m *Module) error {
 	p.rejectAddrs = make([]fabric.Addr, 0, rejectAddrsMax)
 	depth := cfg.recvDepth(p.info)
 	p.rxFirst = fabric.Buf(cfg.SendBuffers + controlBuffers)
+	p.cmd.which, p.data.which = viaCommand, viaData
 	if err := p.cmd.open(m, depth, p.rxFirst, cfg.TinyBytes); err != nil {
 		return fmt.Errorf("command channel: %w", err)
 	}

@@ -96,7 +96,7 @@ func (l *lab) unhandle(i int) {
 func TestRefusalsAreBounded(t *testing.T) {
 	l := newLab(t, mem.Config{}, 2, regressConfig())
 	_, in := l.pair()
-	in.asm.Init(l.mods[1].pool, 100)
+	in.asm.Init(l.mods[1].pool)
 	first := in.rcv.Next()
 	for i := range uint32(2 * refusalsMax) {
 		h := frag.Header{Kind: frag.KindChunk, Seq: first.Add(i), FragID: i / 2}

@@ -468,7 +468,7 @@ func TestReflectedHello(t *testing.T) {
 		return mem.Deliver
 	})
 	l.until("bound", time.Millisecond, time.Second, func() bool { return ep.hs.bound })
-	reject := make([]byte, 26)
+	reject := make([]byte, frag.RejectBytes)
 	frag.EncodeReject(reject, ep.tag, frag.RejectStale, frag.Version, frag.Version, frag.Version)
 	l.mods[0].inject(t, reject)
 	l.net.SetFilter(deliverAll)

@@ -36,7 +36,7 @@ func TestReliableBeyondCredits(t *testing.T) {
 	ep.snd.Confirm(oldest-1, 1000) // which nobody has given
 	r.nodes[1].Pause(time.Millisecond)
 	for range r.mods[1].credits.Granted() + 1 {
-		if err := ep.SendImmediate(ep.Now(), 1, make([]byte, 1000)); err != nil {
+		if err := ep.SendImmediate(ep.Now(), 1, make([]byte, 990)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -264,7 +264,10 @@ func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sent, packets int) {
 	c, to := ep.bulkPath()
 	head := frag.HeaderBytes(frag.KindChunk, f.flags())
-	packet := ep.mtu - head
+	packet := int(f.chunk)
+	if f.cursor == 0 {
+		packet = ep.mtu - head
+	}
 	// Half of the batch is left to other packets if the fabric does not take it.
 	limit := min(budget, c.room(), batchMax/2-len(c.batch), ep.bulkRoom(), 1+(quantum-1)/ep.mtu,
 		1+(int(f.size-f.cursor)-1)/packet)
@@ -275,7 +278,7 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	}
 	if f.cursor == 0 {
 		ep.nextFragID++
-		f.id = ep.nextFragID
+		f.id, f.chunk = ep.nextFragID, uint16(packet)
 		m.gathers(f)
 	}
 	from := f.cursor

@@ -93,9 +93,13 @@ func sentRun(t *testing.T, gather, put bool, chunks, rest int) {
 			if put {
 				want.PutOffset = place + uint64(at*room)
 			}
+			if want.Number = p.hdr.Number; i > 0 && want.Number != pass[i-1].hdr.Number+1 {
+				t.Fatalf("chunk %d, %d-th of a pass: packet %d after %d", at, i, want.Number,
+					pass[i-1].hdr.Number)
+			}
 			pkt := encode(want, payload)
 			if p.hdr.Flags&frag.FlagAck != 0 && i == 0 {
-				frag.SetAck(pkt, p.hdr.Ack, p.hdr.Credit, p.hdr.Flags&frag.FlagDup != 0)
+				frag.SetAck(pkt, p.hdr.Ack, p.hdr.Credit, p.hdr.CreditBytes, p.hdr.Flags&frag.FlagDup != 0)
 				acked++
 			}
 			if at++; p.channel != 1 || !bytes.Equal(p.bytes, pkt) {

@@ -8,7 +8,7 @@ import (
 
 // Errors of Add, AddLanded and BeginLanded beside ErrKind and ErrBounds, returned unwrapped.
 var (
-	// ErrMismatch: size or tag differ from those of the fragment's earlier chunks.
+	// ErrMismatch: size, tag or grid differ from those of the fragment's earlier chunks.
 	ErrMismatch = errors.New("frag: chunk contradicts its fragment")
 	// ErrOverlap: the fragment already has this chunk.
 	ErrOverlap = errors.New("frag: chunk received before")
@@ -42,18 +42,11 @@ type Assembler struct {
 	slots       []*Message
 	activeBytes int64
 	active      int
-	roomBytes   uint32
 }
 
-// Init makes the assembler ready for a peer whose chunks carry roomBytes of payload each, all but
-// the last one of a fragment: the MTU agreed with it, less ChunkHeaderBytes. It panics if
-// roomBytes is less than 1. Unfinished fragments of an earlier use must have been dropped.
-func (a *Assembler) Init(pool *Pool, roomBytes int) {
-	if roomBytes < 1 || roomBytes > PayloadBytesMax {
-		panic("frag: chunk room out of range")
-	}
-	*a = Assembler{pool: pool, roomBytes: uint32(roomBytes)}
-}
+// Init makes the assembler ready for a peer. Unfinished fragments of an earlier use must have been
+// dropped.
+func (a *Assembler) Init(pool *Pool) { *a = Assembler{pool: pool} }
 
 // Active returns the number of unfinished fragments.
 func (a *Assembler) Active() int { return a.active }
@@ -75,7 +68,7 @@ func (a *Assembler) ActiveBytes() int64 { return a.activeBytes }
 // past that packet, would keep the others from ever being finished. With it, and a sender that ends
 // one fragment before it starts the next, the packet in the gap always gets memory in the end.
 func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
-	chunk, err := a.locate(h, len(payload))
+	chunk, err := locate(h, len(payload))
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +93,7 @@ func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, erro
 // so many that follow it (Followers): they were written to what Landing returned, and nothing else
 // since. ErrNotBegun: the fragment is not, or no longer, under way.
 func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, error) {
-	chunk, err := a.locateRun(h, payloadBytes, follow)
+	chunk, err := locateRun(h, payloadBytes, follow)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +117,7 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, er
 func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder bool,
 	mem []byte,
 ) (*Message, error) {
-	chunk, err := a.locateRun(h, payloadBytes, follow)
+	chunk, err := locateRun(h, payloadBytes, follow)
 	if err != nil {
 		return nil, err
 	}
@@ -144,27 +137,35 @@ func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder boo
 }
 
 // Anticipate is Landing for a fragment that has not begun: memory of the idle buffer that the next
-// one of sizeBytes will get, nil if there is none. It may be written until a fragment, of any peer,
-// begins or a message is released.
-func (a *Assembler) Anticipate(sizeBytes uint32, maxBytes int) []byte {
+// one of sizeBytes, with that grid, will get, nil if there is none. It may be written until a
+// fragment, of any peer, begins or a message is released.
+func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
+	maxBytes int,
+) []byte {
 	m := a.pool.idle[classOf(sizeBytes)]
 	if m == nil {
 		return nil
 	}
-	n := a.whole(int64(sizeBytes), maxBytes)
+	n := grid{uint32(firstBytes), uint32(chunkBytes)}.whole(sizeBytes, 0, maxBytes)
 	if n == 0 {
 		return nil
 	}
 	return m.mem[:n:n]
 }
 
-// whole is how much of restBytes is to land: at most maxBytes, then of whole chunks.
-func (a *Assembler) whole(restBytes int64, maxBytes int) int64 {
-	limitBytes := min(restBytes, int64(max(maxBytes, 0)))
-	if limitBytes < restBytes {
-		limitBytes -= limitBytes % int64(a.roomBytes)
+// whole is how many bytes from the chunk at offset on are to land: at most maxBytes, then of whole
+// chunks.
+func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
+	rest, limit := uint64(sizeBytes-offset), uint64(max(maxBytes, 0))
+	if rest <= limit {
+		return rest
 	}
-	return limitBytes
+	end := uint64(offset) + limit
+	if end < uint64(g.first) {
+		return 0
+	}
+	end -= (end - uint64(g.first)) % uint64(g.chunk)
+	return max(end, uint64(offset)) - uint64(offset)
 }
 
 // Landing returns memory of an unfinished fragment for what comes next: the places of whole chunks
@@ -177,36 +178,49 @@ func (a *Assembler) whole(restBytes int64, maxBytes int) int64 {
 // added, so one that landed wrongly is written over by Add.
 func (a *Assembler) Landing(fragID, offset uint32, maxBytes int) []byte {
 	m := a.find(fragID)
-	chunk := offset / a.roomBytes
-	if m == nil || offset >= m.sizeBytes || offset != chunk*a.roomBytes || maxBytes <= 0 {
+	if m == nil || offset >= m.sizeBytes {
 		return nil
 	}
-	limitBytes := a.whole(int64(m.sizeBytes-offset), maxBytes)
-	gapBytes := int64(a.roomBytes) * int64(m.gap(chunk, Chunks(uint32(limitBytes), a.roomBytes)))
-	if gapBytes = min(gapBytes, limitBytes); gapBytes == 0 {
+	chunk := m.grid.index(offset)
+	if uint64(offset) != m.grid.start(chunk) {
 		return nil
 	}
-	end := int64(offset) + gapBytes
+	limit := m.grid.whole(m.sizeBytes, offset, maxBytes)
+	if limit == 0 {
+		return nil
+	}
+	last := m.grid.index(offset + uint32(limit-1))
+	gap := m.gap(chunk, last-chunk+1)
+	if gap == 0 {
+		return nil
+	}
+	end := min(m.grid.start(chunk+gap), uint64(offset)+limit)
 	return m.mem[offset:end:end]
 }
 
-// locate checks whether a chunk with n bytes lies on the grid, and returns its index.
-func (a *Assembler) locate(h *Header, n int) (chunk uint32, err error) {
+// locate checks whether a chunk with n bytes lies on its grid, and returns its index.
+func locate(h *Header, n int) (chunk uint32, err error) {
 	if h.Kind != KindChunk || h.Flags&FlagPut != 0 {
 		return 0, ErrKind
 	}
-	size, offset := h.SizeBytes, h.OffsetBytes
-	chunk = offset / a.roomBytes
-	if offset >= size || offset != chunk*a.roomBytes || n != int(min(a.roomBytes, size-offset)) {
+	g := gridOf(h)
+	if g.first == 0 || g.chunk == 0 {
+		return 0, ErrBounds
+	}
+	chunk = g.index(h.OffsetBytes)
+	if g.first > h.SizeBytes || h.OffsetBytes >= h.SizeBytes ||
+		uint64(h.OffsetBytes) != g.start(chunk) ||
+		n != int(min(g.size(chunk), h.SizeBytes-h.OffsetBytes)) {
 		return 0, ErrBounds
 	}
 	return chunk, nil
 }
 
 // locateRun is locate for a chunk with so many behind it that are as long.
-func (a *Assembler) locateRun(h *Header, n, follow int) (chunk uint32, err error) {
-	chunk, err = a.locate(h, n)
-	if err == nil && int64(h.OffsetBytes)+int64(n)*int64(1+follow) > int64(h.SizeBytes) {
+func locateRun(h *Header, n, follow int) (chunk uint32, err error) {
+	chunk, err = locate(h, n)
+	if err == nil && (int64(h.OffsetBytes)+int64(n)*int64(1+follow) > int64(h.SizeBytes) ||
+		follow > 0 && n != int(h.ChunkBytes)) {
 		err = ErrBounds
 	}
 	return chunk, err
@@ -214,7 +228,7 @@ func (a *Assembler) locateRun(h *Header, n, follow int) (chunk uint32, err error
 
 // mark notes that chunks from one on have come.
 func (m *Message) mark(h *Header, chunk, count uint32) error {
-	if m.sizeBytes != h.SizeBytes || m.Tag != h.Tag {
+	if m.sizeBytes != h.SizeBytes || m.Tag != h.Tag || m.grid != gridOf(h) {
 		return ErrMismatch
 	}
 	if word, bit := &m.have[chunk>>6], uint64(1)<<(chunk&63); count == 1 { // as it often is
@@ -292,14 +306,15 @@ func (a *Assembler) begin(h *Header, inOrder bool) (*Message, error) {
 	if a.activeBytes+p.capacity(classOf(h.SizeBytes)) > p.cfg.PeerBytesMax-reserveBytes {
 		return nil, ErrBudget
 	}
-	m := p.get(h.SizeBytes, Chunks(h.SizeBytes, a.roomBytes), p.cfg.BytesMax-reserveBytes)
+	g := gridOf(h)
+	m := p.get(h.SizeBytes, g.chunks(h.SizeBytes), p.cfg.BytesMax-reserveBytes)
 	if m == nil {
 		return nil, ErrBudget
 	}
 	if len(a.slots) < 1<<slotBits {
 		a.grow(slotBits)
 	}
-	m.fragID, m.Tag = h.FragID, h.Tag
+	m.fragID, m.Tag, m.grid = h.FragID, h.Tag, g
 	a.slots[int(h.FragID)&(len(a.slots)-1)] = m
 	a.active++
 	a.activeBytes += m.capBytes()

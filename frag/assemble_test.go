@@ -24,6 +24,7 @@ func chunkOf(id uint32, whole []byte, room, i int) (Header, []byte) {
 	return Header{
 		Kind: KindChunk, FragID: id, SizeBytes: uint32(len(whole)),
 		OffsetBytes: uint32(lo), PayloadLen: uint16(hi - lo),
+		FirstBytes: uint16(min(room, len(whole))), ChunkBytes: uint16(room),
 	}, whole[lo:hi]
 }
 
@@ -38,10 +39,10 @@ func randomBytes(r *rand.Rand, n int) []byte {
 // TestSplitEncodeDecodeAdd sends fragments the whole way, their packets shuffled, through a wrap of
 // the ids.
 func TestSplitEncodeDecodeAdd(t *testing.T) {
-	const room = 100
+	const room = 130
 	r := rand.New(rand.NewPCG(1, 2))
 	var a Assembler
-	a.Init(mustPool(t, PoolConfig{}), room)
+	a.Init(mustPool(t, PoolConfig{}))
 	want := map[uint32][]byte{}
 	var packets [][]byte
 	for i := range uint32(300) {
@@ -52,6 +53,7 @@ func TestSplitEncodeDecodeAdd(t *testing.T) {
 			h := Header{
 				Kind: KindChunk, Tag: uint8(i % 200), Conn: 1, FragID: id,
 				SizeBytes: uint32(len(whole)), OffsetBytes: uint32(offset), PayloadLen: uint16(n),
+				FirstBytes: uint16(min(room, len(whole))), ChunkBytes: room,
 			}
 			packets = append(packets, encodePacket(&h, whole[offset:offset+n]))
 		}
@@ -108,8 +110,8 @@ func TestBudgetEdges(t *testing.T) {
 				PeerBytesMax: test.peer,
 			})
 			var a, b Assembler
-			a.Init(pool, room)
-			b.Init(pool, room)
+			a.Init(pool)
+			b.Init(pool)
 			fill := func(a *Assembler) {
 				for id := range uint32(10) {
 					h, payload := chunkOf(id, make([]byte, size), room, 0)
@@ -155,7 +157,7 @@ func TestBudgetNeverDeadlocks(t *testing.T) {
 		}
 		all := make([]peer, peers)
 		for i := range all {
-			all[i].a.Init(pool, room)
+			all[i].a.Init(pool)
 		}
 		whole := make([]byte, room*chunksPer)
 		left := peers * fragments
@@ -196,7 +198,7 @@ func TestTableGrowsAndGoes(t *testing.T) {
 	const room = 100
 	pool := mustPool(t, PoolConfig{})
 	var a Assembler
-	a.Init(pool, room)
+	a.Init(pool)
 	whole := make([]byte, 2*room)
 	for id := range uint32(ActiveMax) {
 		h, payload := chunkOf(id, whole, room, 0)
@@ -238,7 +240,7 @@ func TestIdleAssemblerIsSmall(t *testing.T) {
 func TestMessagesOutliveTheirAssembler(t *testing.T) {
 	const room = 100
 	var a Assembler
-	a.Init(mustPool(t, PoolConfig{}), room)
+	a.Init(mustPool(t, PoolConfig{}))
 	var out []*Message
 	for id := range uint32(5) {
 		h, payload := chunkOf(id, bytes.Repeat([]byte{byte(id)}, room), room, 0)
@@ -325,7 +327,7 @@ func TestPoolConfig(t *testing.T) {
 func TestLargestFragmentFits(t *testing.T) {
 	for _, size := range []int{1, 999, 1024, 1025, 5001} {
 		var a Assembler
-		a.Init(mustPool(t, PoolConfig{FragBytesMax: uint32(size), BytesMax: int64(size)}), 5001)
+		a.Init(mustPool(t, PoolConfig{FragBytesMax: uint32(size), BytesMax: int64(size)}))
 		h, payload := chunkOf(0, make([]byte, size), 5001, 0)
 		if m, err := a.Add(&h, payload, true); err != nil || len(m.Bytes) != size {
 			t.Fatalf("%d bytes: %v", size, err)
@@ -338,7 +340,7 @@ func TestLargestFragmentFits(t *testing.T) {
 func TestAddAllocatesNothing(t *testing.T) {
 	const room, together = 1432, 20
 	var a Assembler
-	a.Init(mustPool(t, PoolConfig{}), room)
+	a.Init(mustPool(t, PoolConfig{}))
 	whole := make([]byte, 64<<10)
 	chunks := int(Chunks(uint32(len(whole)), room))
 	id := uint32(0)
@@ -377,7 +379,7 @@ func BenchmarkAdd(b *testing.B) {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			const room = 1432
 			var a Assembler
-			a.Init(mustPool(b, PoolConfig{}), room)
+			a.Init(mustPool(b, PoolConfig{}))
 			whole := make([]byte, size)
 			chunks := int(Chunks(uint32(size), room))
 			id, i := uint32(0), 0
@@ -404,12 +406,13 @@ func ExampleAssembler() {
 		fmt.Println(err)
 	}
 	var a Assembler
-	a.Init(pool, 4)
+	a.Init(pool)
 	for _, c := range []struct {
 		offset uint32
 		bytes  string
 	}{{8, "!!"}, {0, "asse"}, {0, "asse"}, {4, "m"}, {4, "mbly"}} {
 		h := Header{Kind: KindChunk, FragID: 1, SizeBytes: 10, OffsetBytes: c.offset}
+		h.FirstBytes, h.ChunkBytes = 4, 4
 		m, err := a.Add(&h, []byte(c.bytes), true)
 		switch {
 		case err != nil:

@@ -25,19 +25,24 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-func TestNoRoomPanics(t *testing.T) {
-	var a Assembler
-	for name, call := range map[string]func(){
-		"Assembler.Init":  func() { a.Init(nil, 0) },
-		"Init, too large": func() { a.Init(nil, PayloadBytesMax+1) },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
+// TestGrid: the chunks of a grid follow each other without gap or overlap, and index finds each of
+// their bytes.
+func TestGrid(t *testing.T) {
+	for _, g := range []grid{{1, 1}, {1, 7}, {7, 1}, {5, 5}, {65535, 65535}} {
+		for _, size := range []uint32{g.first, g.first + 1, g.first + g.chunk, 3*g.first + 2*g.chunk} {
+			at, count := uint64(0), g.chunks(size)
+			for i := range count {
+				if g.start(i) != at || g.index(uint32(at)) != i {
+					t.Fatalf("%+v: chunk %d begins at %d, want %d", g, i, g.start(i), at)
 				}
-			}()
-			call()
-		}()
+				at = min(at+uint64(g.size(i)), uint64(size))
+				if g.index(uint32(at-1)) != i {
+					t.Fatalf("%+v: byte %d is in chunk %d, want %d", g, at-1, g.index(uint32(at-1)), i)
+				}
+			}
+			if at != uint64(size) || g.start(count) < at {
+				t.Fatalf("%+v: %d chunks cover %d bytes of %d", g, count, at, size)
+			}
+		}
 	}
 }

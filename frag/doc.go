@@ -4,21 +4,22 @@
 //
 // Every packet is one datagram: a header, then the payload, little-endian without padding.
 //
-//	 0      1      2     3    4         12    16    20          22       24
-//	+------+------+-----+----+---------+-----+-----+-----------+--------+---------------------
-//	|magic |ver   |flags|tag | conn    |seq  |ack  |payloadLen |credit  | extras, then payload
-//	|      |  kind|     |    |         |     |     |           |        |
-//	+------+------+-----+----+---------+-----+-----+-----------+--------+---------------------
+//	 0  magic u8, version and kind u8, flags u8, tag u8
+//	 4  conn u64
+//	12  number u32, seq u32, ack u32
+//	24  payloadLen u16, credit u16, creditBytes u16, extrasWords u8, zero u8
+//	32  extras, then the payload
 //
-//	extras of a Chunk:  fragID u32, sizeBytes u32, offsetBytes u32, zero u32
-//	extras of a put:    handle u64, offset u64 (after those of a Chunk)
+//	extra of a Chunk:   fragID u32, sizeBytes u32, offsetBytes u32, first u16, chunkBytes u16
+//	extra of a put:     handle u64, offset u64
+//	extra of FlagOp:    operation u32, zero u32
 //	payload of a Pack:  records: tag u8, zero u8, lengthBytes u16, then so many bytes
 //
 // Decoding is total (any bytes give a packet or an error, never a panic) and canonical (one packet
 // has one encoding): what is reserved must be zero, and lengths must match exactly.
 //
-// A fragment that is larger than a packet is cut into chunks on a grid: all of the same
-// length but the last. At the receiver the chunks of one peer go to its Assembler, which draws
+// A fragment that is larger than a packet is cut into chunks on a grid: all of the same length but
+// the first and the last. At the receiver the chunks of one peer go to its Assembler, which draws
 // buffers from the Pool that all peers of a module share:
 //
 //	                Add, new id              Add, last one missing         Message.Release

@@ -1,8 +1,8 @@
 package frag
 
 // Followers are the headers of the chunks behind one chunk of a fragment that are of its size, in
-// packets with consecutive numbers and without an ACK: each differs from the one before by its
-// number and its offset only. So most headers of a stream are written, and recognized, as a few
+// packets with consecutive numbers and without an ACK: each differs from the one before by its two
+// numbers and its offset only. So most headers of a stream are written, and recognized, as a few
 // words, and neither encoded nor decoded.
 type Followers struct {
 	words [HeaderBytesMax / 8]uint64 // the next header as Encode writes it
@@ -11,21 +11,25 @@ type Followers struct {
 	put   bool
 }
 
-// Words of a header that differ from one to the next: the number is the upper half of the one, the
-// offset of a chunk the lower half of the other, that of a put the whole of the third.
+// Words of a header that differ from one to the next: the packet number is the upper half of the
+// first of them, the sequence number the lower half of the second, whose upper half is zero, the
+// offset of a chunk the lower half of the third, that of a put the whole of the last.
 const (
-	wordSeq    = 1
-	wordOffset = 4
-	wordPut    = 6
+	wordNumber = 1
+	wordSeq    = 2
+	wordOffset = 5
+	wordPut    = 7
 	oneNumber  = 1 << 32
 )
 
-// After makes f the headers that follow h, which is a chunk's and complete.
+// After makes f the headers that follow h, which is a chunk's and complete, without FlagOp. There
+// are none if the others are not of its size.
 func (f *Followers) After(h *Header) {
 	var b [HeaderBytesMax]byte
 	next := *h
 	next.Flags &^= FlagAck | FlagDup
 	next.Seq++
+	next.Number++
 	next.OffsetBytes += uint32(h.PayloadLen)
 	next.PutOffset += uint64(h.PayloadLen)
 	next.Encode(b[:])
@@ -34,6 +38,9 @@ func (f *Followers) After(h *Header) {
 	}
 	f.step, f.put = uint64(h.PayloadLen), h.Flags&FlagPut != 0
 	f.left = (h.SizeBytes-h.OffsetBytes)/uint32(h.PayloadLen) - 1
+	if !f.put && h.PayloadLen != h.ChunkBytes {
+		f.left = 0
+	}
 }
 
 // Write writes the next header to b, which has room for it. The fragment must have that chunk.
@@ -44,6 +51,7 @@ func (f *Followers) Write(b []byte) {
 	le.PutUint64(c[16:], f.words[2])
 	le.PutUint64(c[24:], f.words[3])
 	le.PutUint64(c[32:], f.words[4])
+	le.PutUint64(c[40:], f.words[5])
 	if f.put {
 		e := (*[putExtraBytes]byte)(b[ChunkHeaderBytes:])
 		le.PutUint64(e[0:], f.words[wordPut-1])
@@ -62,7 +70,7 @@ func (f *Followers) Match(head []byte) bool {
 	c := (*[ChunkHeaderBytes]byte)(head)
 	if le.Uint64(c[0:]) != f.words[0] || le.Uint64(c[8:]) != f.words[1] ||
 		le.Uint64(c[16:]) != f.words[2] || le.Uint64(c[24:]) != f.words[3] ||
-		le.Uint64(c[32:]) != f.words[4] {
+		le.Uint64(c[32:]) != f.words[4] || le.Uint64(c[40:]) != f.words[5] {
 		return false
 	}
 	f.advance()
@@ -70,7 +78,8 @@ func (f *Followers) Match(head []byte) bool {
 }
 
 func (f *Followers) advance() {
-	f.words[wordSeq] += oneNumber // wraps as numbers do
+	f.words[wordNumber] += oneNumber // wraps as numbers do
+	f.words[wordSeq] = uint64(uint32(f.words[wordSeq]) + 1)
 	f.words[wordOffset] += f.step // within the fragment, so within its half
 	f.left--
 }

@@ -13,8 +13,9 @@ import (
 // follower is the header of the i-th chunk behind that of h, said in the plainest way.
 func follower(h Header, i int) Header {
 	h.Flags &^= FlagAck | FlagDup
-	h.Ack, h.Credit = 0, 0
+	h.Ack, h.Credit, h.CreditBytes = 0, 0, 0
 	h.Seq = h.Seq.Add(uint32(i))
+	h.Number += uint32(i)
 	h.OffsetBytes += uint32(i) * uint32(h.PayloadLen)
 	if h.Flags&FlagPut != 0 {
 		h.PutOffset += uint64(i) * uint64(h.PayloadLen)
@@ -27,13 +28,14 @@ func drawFollowed(t *rapid.T, put bool) (h Header, behind int) {
 	h = Header{
 		Kind: KindChunk, Conn: rapid.Uint64Min(1).Draw(t, "conn"),
 		FragID: rapid.Uint32().Draw(t, "id"), Tag: rapid.Uint8Max(TagUserMax).Draw(t, "tag"),
-		PayloadLen: rapid.SampledFrom([]uint16{1, 472, 1432, 1<<16 - 1}).Draw(t, "payload"),
+		PayloadLen: rapid.SampledFrom([]uint16{ChunkBytesMin, 472, 1432, 1<<16 - 1}).Draw(t, "payload"),
 	}
 	if rapid.Bool().Draw(t, "any payload?") {
-		h.PayloadLen = rapid.Uint16Min(1).Draw(t, "any payload")
+		h.PayloadLen = rapid.Uint16Min(ChunkBytesMin).Draw(t, "any payload")
 	}
 	behind = rapid.IntRange(0, 20).Draw(t, "behind")
 	h.Seq = seq.Num(rapid.Uint32().Draw(t, "seq"))
+	h.Number = uint32(drawSeq(t, "number"))
 	if rapid.Bool().Draw(t, "wraps?") {
 		h.Seq = -seq.Num(rapid.IntRange(0, behind+1).Draw(t, "before the wrap"))
 	}
@@ -46,6 +48,10 @@ func drawFollowed(t *rapid.T, put bool) (h Header, behind int) {
 		offset = room
 	}
 	h.OffsetBytes, h.SizeBytes = uint32(offset), uint32(offset+total)
+	h.ChunkBytes = h.PayloadLen
+	if h.FirstBytes = uint16(offset % uint64(h.PayloadLen)); h.FirstBytes == 0 {
+		h.FirstBytes = h.PayloadLen
+	}
 	switch rapid.IntRange(0, 2).Draw(t, "ack?") {
 	case 0:
 		h.Flags = FlagAck
@@ -54,9 +60,11 @@ func drawFollowed(t *rapid.T, put bool) (h Header, behind int) {
 	}
 	if h.Flags != 0 {
 		h.Ack, h.Credit = seq.Num(rapid.Uint32().Draw(t, "ack")), rapid.Uint16().Draw(t, "credit")
+		h.CreditBytes = rapid.Uint16().Draw(t, "credit bytes")
 	}
 	if put {
 		h.Flags |= FlagPut
+		h.FirstBytes, h.ChunkBytes = 0, 0
 		h.Tag, h.Handle = 0, rapid.Uint64().Draw(t, "handle")
 		h.PutOffset = rapid.Uint64Max(math.MaxUint64-total).Draw(t, "put offset")
 	}
@@ -112,6 +120,7 @@ func TestFollowersLeft(t *testing.T) {
 	} {
 		h := Header{
 			Kind: KindChunk, Conn: 1, SizeBytes: c.size, OffsetBytes: c.offset, PayloadLen: c.payload,
+			ChunkBytes: c.payload,
 		}
 		var f Followers
 		f.After(&h)
@@ -173,6 +182,7 @@ func TestFollowersMatchNoPut(t *testing.T) {
 		plain := h
 		plain.Flags &^= FlagPut
 		plain.Handle, plain.PutOffset = 0, 0
+		plain.FirstBytes, plain.ChunkBytes = plain.PayloadLen, plain.PayloadLen
 		put, chunk := follower(h, 1), follower(plain, 1)
 		for _, first := range []Header{h, plain} {
 			var f Followers
@@ -195,7 +205,7 @@ func followed(flags Flags) (h Header, heads [][]byte) {
 	const count, payload = 44, 1432
 	h = Header{
 		Kind: KindChunk, Flags: flags, Conn: 5, Seq: 1000, FragID: 3, SizeBytes: count * payload,
-		PayloadLen: payload,
+		PayloadLen: payload, FirstBytes: payload, ChunkBytes: payload,
 	}
 	for i := 1; i < count; i++ {
 		next := follower(h, i)

@@ -13,7 +13,7 @@ var le = binary.LittleEndian
 // speaks: the high nibble of the second byte, 1 to VersionLimit.
 const (
 	Magic        = 0xB7
-	Version      = 1
+	Version      = 2
 	VersionLimit = 15
 )
 
@@ -65,6 +65,10 @@ const (
 	// FlagSack: the payload of an Ack is a Sack. Only an Ack may carry it, and only where both sides
 	// have announced FeatureSack.
 	FlagSack Flags = 1 << 3
+	// FlagOp: the packet belongs to an operation (Header.Op) that is asked for and answered. Only Frag
+	// and Chunk may carry it, and only where both sides have announced a feature that says so: so far
+	// there is none.
+	FlagOp Flags = 1 << 4
 )
 
 // Tags of Frags, Chunks and records. A tag names the handler at the receiver; tags above TagUserMax
@@ -99,21 +103,33 @@ const (
 
 // Sizes of packets and of headers, in bytes.
 const (
-	FragHeaderBytes     = 24 // the common header, and the whole of it for all but Chunk and puts
-	PutHeaderBytes      = 40 // Frag with FlagPut
-	ChunkHeaderBytes    = 40
-	ChunkPutHeaderBytes = 56
-	AckBytes            = 24 // a whole Ack without a Sack
-	NackBytes           = 24 // a whole Nack, but for reason NackRecord
-	NackRecordBytes     = 25 // a whole Nack of reason NackRecord
-	RejectBytes         = 26 // a whole Reject
-	HeaderBytesMax      = ChunkPutHeaderBytes
+	FragHeaderBytes     = 32 // the common header, and the whole of it without extras
+	PutHeaderBytes      = 48 // Frag with FlagPut
+	ChunkHeaderBytes    = 48
+	ChunkPutHeaderBytes = 64
+	AckBytes            = 32 // a whole Ack without a Sack
+	NackBytes           = 32 // a whole Nack, but for reason NackRecord
+	NackRecordBytes     = 33 // a whole Nack of reason NackRecord
+	RejectBytes         = 34 // a whole Reject
+	HeaderBytesMax      = ChunkPutHeaderBytes + opExtraBytes
 	PayloadBytesMax     = 1<<16 - 1
+	OverheadBytesMax    = 64 // what protection may add at the end of a datagram
 
 	chunkExtraBytes = ChunkHeaderBytes - FragHeaderBytes
 	putExtraBytes   = PutHeaderBytes - FragHeaderBytes
+	opExtraBytes    = 8
 	rejectBodyBytes = RejectBytes - FragHeaderBytes
 	recordNackBytes = NackRecordBytes - FragHeaderBytes
+)
+
+// ChunkBytesMin is the smallest Header.ChunkBytes: a bit is kept of every chunk of a fragment.
+const ChunkBytesMin = 128
+
+// CreditBytesUnit is what a Header.CreditBytes of 1 stands for, in bytes; CreditBytesAll sets no
+// bound.
+const (
+	CreditBytesUnit = 4 << 10
+	CreditBytesAll  = 1<<16 - 1
 )
 
 // Header is a decoded packet header. Which fields count depends on Kind and Flags; Decode sets the
@@ -126,15 +142,26 @@ type Header struct {
 	// HelloAck) or the refused one (Nack); else zero.
 	Seq seq.Num
 	// Ack (FlagAck) is the last sequence number that the sender has received in order.
-	Ack         seq.Num
+	Ack seq.Num
+	// Number is the low half of the packet's number among all that its sender has sent on this channel
+	// of this connection: no two have the same. 0 without Conn.
+	Number      uint32
 	FragID      uint32 // Chunk: which fragment of this sender, ascending from one to the next
 	SizeBytes   uint32 // Chunk: size of the whole fragment
 	OffsetBytes uint32 // Chunk: where in the fragment the payload goes
+	Op          uint32 // FlagOp: which operation of its sender
 	PayloadLen  uint16 // payload bytes after the header
 	Credit      uint16 // FlagAck: how many packets after Ack the sender has room for
-	Kind        Kind
-	Flags       Flags
-	Tag         uint8 // handler tag, transport tag or reason
+	// CreditBytes (FlagAck) is how many bytes of packets after Ack it has room for, in units of
+	// CreditBytesUnit; CreditBytesAll for any number.
+	CreditBytes uint16
+	// FirstBytes and ChunkBytes (Chunk, no put) are the grid of the fragment: the size of its first
+	// chunk, and of the others but the last one, which is the rest.
+	FirstBytes uint16
+	ChunkBytes uint16
+	Kind       Kind
+	Flags      Flags
+	Tag        uint8 // handler tag, transport tag or reason
 }
 
 // HeaderBytes returns the length of the header of a packet of this kind with these flags.
@@ -146,6 +173,9 @@ func HeaderBytes(kind Kind, flags Flags) int {
 	if flags&FlagPut != 0 {
 		n += putExtraBytes
 	}
+	if flags&FlagOp != 0 {
+		n += opExtraBytes
+	}
 	return n
 }
 
@@ -156,20 +186,22 @@ func (h *Header) Encode(b []byte) int {
 	c := (*[FragHeaderBytes]byte)(b)
 	le.PutUint32(c[0:], Magic|(Version<<4|uint32(h.Kind))<<8|uint32(h.Flags)<<16|uint32(h.Tag)<<24)
 	le.PutUint64(c[4:], h.Conn)
-	le.PutUint32(c[12:], uint32(h.Seq))
-	ack, credit := uint32(h.Ack), h.Credit
+	le.PutUint32(c[12:], h.Number)
+	ack, credit := uint64(h.Ack), uint64(h.Credit)<<16|uint64(h.CreditBytes)<<32
 	if h.Flags&FlagAck == 0 {
 		ack, credit = 0, 0
 	}
-	le.PutUint32(c[16:], ack)
-	le.PutUint32(c[20:], uint32(h.PayloadLen)|uint32(credit)<<16)
+	le.PutUint64(c[16:], uint64(h.Seq)|ack<<32)
 	n := FragHeaderBytes
 	if h.Kind == KindChunk {
 		e := (*[chunkExtraBytes]byte)(b[n:])
 		le.PutUint32(e[0:], h.FragID)
 		le.PutUint32(e[4:], h.SizeBytes)
-		le.PutUint32(e[8:], h.OffsetBytes)
-		le.PutUint32(e[12:], 0)
+		grid := uint64(h.FirstBytes)<<32 | uint64(h.ChunkBytes)<<48
+		if h.Flags&FlagPut != 0 {
+			grid = 0
+		}
+		le.PutUint64(e[8:], uint64(h.OffsetBytes)|grid)
 		n += chunkExtraBytes
 	}
 	if h.Flags&FlagPut != 0 {
@@ -178,31 +210,17 @@ func (h *Header) Encode(b []byte) int {
 		le.PutUint64(e[8:], h.PutOffset)
 		n += putExtraBytes
 	}
+	if h.Flags&FlagOp != 0 {
+		le.PutUint64(b[n:], uint64(h.Op))
+		n += opExtraBytes
+	}
+	le.PutUint64(c[24:], uint64(h.PayloadLen)|credit|extrasOf(n)<<48)
 	return n
 }
 
-// SetAck writes an acknowledgement into the encoded packet b in place: what a retransmission does,
-// so that it does not repeat an old one. dup sets FlagDup. Only for packets that may carry FlagAck.
-func SetAck(b []byte, ack seq.Num, credit uint16, dup bool) {
-	c := (*[FragHeaderBytes]byte)(b)
-	c[2] = c[2]&^byte(FlagDup) | byte(FlagAck)
-	if dup {
-		c[2] |= byte(FlagDup)
-	}
-	le.PutUint32(c[16:], uint32(ack))
-	le.PutUint16(c[22:], credit)
-}
-
-// ClearAck removes the acknowledgement from the encoded packet b in place.
-func ClearAck(b []byte) {
-	c := (*[FragHeaderBytes]byte)(b)
-	c[2] &^= byte(FlagAck | FlagDup)
-	le.PutUint32(c[16:], 0)
-	le.PutUint16(c[22:], 0)
-}
-
-// SeqOf reads the sequence number of the encoded packet b, which has at least FragHeaderBytes.
-func SeqOf(b []byte) seq.Num { return seq.Num(le.Uint32(b[12:16])) }
+// extrasOf is the upper quarter of the last word of a common header: the length of the extras in
+// words of four bytes, and a byte that is zero.
+func extrasOf(headerBytes int) uint64 { return uint64(headerBytes-FragHeaderBytes) / 4 }
 
 // Decode reads the packet pkt, a whole datagram, into *h and returns its payload, which aliases
 // pkt. It is total and strict: any bytes give a packet that Encode would write in just the same
@@ -210,6 +228,13 @@ func SeqOf(b []byte) seq.Num { return seq.Num(le.Uint32(b[12:16])) }
 // never allocates. The body of a Hello or HelloAck is left to DecodeHello, that of a Reject to
 // RejectVersions, that of a Pack to NextRecord, that of an Ack to DecodeSack.
 func Decode(pkt []byte, h *Header) (payload []byte, err error) {
+	return DecodeOver(pkt, 0, h)
+}
+
+// DecodeOver is Decode for a packet of a connection whose datagrams end with overheadBytes of
+// somebody else's, at most OverheadBytesMax: the payload ends before them.
+func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err error) {
+	pkt = pkt[:max(0, len(pkt)-overheadBytes)]
 	n, err := decodeHeader(pkt, len(pkt), h)
 	if err != nil {
 		return nil, err
@@ -272,38 +297,42 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 	}
 	// Field by field: a composite literal would be built aside and copied.
 	h.Kind, h.Flags, h.Tag = kind, flags, c[3]
-	h.Conn = le.Uint64(c[4:])
-	h.Seq, h.Ack = seq.Num(le.Uint32(c[12:])), seq.Num(le.Uint32(c[16:]))
-	h.PayloadLen, h.Credit = le.Uint16(c[20:]), le.Uint16(c[22:])
-	h.Handle, h.PutOffset = 0, 0
+	h.Conn, h.Number = le.Uint64(c[4:]), le.Uint32(c[12:])
+	h.Seq, h.Ack = seq.Num(le.Uint32(c[16:])), seq.Num(le.Uint32(c[20:]))
+	lens := le.Uint64(c[24:])
+	h.PayloadLen, h.Credit, h.CreditBytes = uint16(lens), uint16(lens>>16), uint16(lens>>32)
+	if lens>>48 != extrasOf(n) {
+		return 0, ErrReserved
+	}
+	h.Handle, h.PutOffset, h.Op = 0, 0, 0
+	if flags&FlagOp != 0 && !h.decodeOp(pkt[n-opExtraBytes:n]) {
+		return 0, ErrReserved
+	}
 	if kind == KindChunk { // in place: most packets of a stream are chunks
 		e := (*[chunkExtraBytes]byte)(pkt[FragHeaderBytes:])
 		h.FragID, h.SizeBytes, h.OffsetBytes = le.Uint32(e[0:]), le.Uint32(e[4:]), le.Uint32(e[8:])
-		if le.Uint32(e[12:]) != 0 {
-			return 0, ErrReserved
-		}
-		// The sum of a 32-bit and a 16-bit number cannot overflow 64 bits.
-		if h.PayloadLen == 0 ||
-			uint64(h.OffsetBytes)+uint64(h.PayloadLen) > uint64(h.SizeBytes) {
+		h.FirstBytes, h.ChunkBytes = le.Uint16(e[12:]), le.Uint16(e[14:])
+		if !h.inFragment() {
 			return 0, ErrBounds
 		}
 	} else {
 		h.FragID, h.SizeBytes, h.OffsetBytes = 0, 0, 0
+		h.FirstBytes, h.ChunkBytes = 0, 0
 	}
 	if sizeBytes-n != int(h.PayloadLen) {
 		return 0, ErrLength
 	}
-	if flags&FlagAck == 0 && uint32(h.Ack)|uint32(h.Credit) != 0 {
+	if flags&FlagAck == 0 && uint32(h.Ack)|uint32(h.Credit)|uint32(h.CreditBytes) != 0 {
 		return 0, ErrReserved
 	}
-	if h.Conn == 0 && kind != KindHello {
+	if h.Conn == 0 && (kind != KindHello || h.Number != 0) {
 		return 0, ErrConn
 	}
 	switch {
 	case kind > KindChunk:
 		err = checkOther(h)
 	case flags&FlagPut != 0:
-		err = decodePut(pkt[n-putExtraBytes:n], h)
+		err = decodePut(pkt[:n], h)
 	case h.Tag > TagUserMax:
 		err = checkMark(h)
 	}
@@ -312,18 +341,46 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 
 // allowedFlags says which flags each kind may carry.
 var allowedFlags = [16]Flags{
-	KindFrag:  FlagAck | FlagDup | FlagPut,
-	KindChunk: FlagAck | FlagDup | FlagPut,
+	KindFrag:  FlagAck | FlagDup | FlagPut | FlagOp,
+	KindChunk: FlagAck | FlagDup | FlagPut | FlagOp,
 	KindAck:   FlagAck | FlagDup | FlagSack,
 	KindNack:  FlagAck | FlagDup,
 	KindPack:  FlagAck | FlagDup,
 }
 
-// decodePut reads and checks what follows the common header of a put.
-func decodePut(e []byte, h *Header) error {
+// decodeOp reads the extra of an operation; false if its upper half is not zero.
+func (h *Header) decodeOp(e []byte) bool {
+	op := le.Uint64(e)
+	h.Op = uint32(op)
+	return op>>32 == 0
+}
+
+// inFragment says whether a chunk lies in its fragment: on the fragment's grid, or, of a put, which
+// has none, anywhere.
+func (h *Header) inFragment() bool {
+	if h.Flags&FlagPut != 0 {
+		// The sum of a 32-bit and a 16-bit number cannot overflow 64 bits.
+		return h.PayloadLen != 0 && h.FirstBytes|h.ChunkBytes == 0 &&
+			uint64(h.OffsetBytes)+uint64(h.PayloadLen) <= uint64(h.SizeBytes)
+	}
+	g := gridOf(h)
+	if g.chunk < ChunkBytesMin {
+		return false
+	}
+	_, err := locate(h, int(h.PayloadLen))
+	return err == nil
+}
+
+// decodePut reads and checks the extra of a put in its header.
+func decodePut(head []byte, h *Header) error {
 	if h.Tag != 0 {
 		return ErrTag
 	}
+	at := FragHeaderBytes
+	if h.Kind == KindChunk {
+		at += chunkExtraBytes
+	}
+	e := head[at:][:putExtraBytes]
 	h.Handle = le.Uint64(e[0:])
 	h.PutOffset = le.Uint64(e[8:])
 	if h.PutOffset+uint64(h.PayloadLen) < h.PutOffset {
@@ -336,6 +393,9 @@ func decodePut(e []byte, h *Header) error {
 func checkMark(h *Header) error {
 	if h.Kind != KindFrag || h.Tag != TagBye && h.Tag != TagVoid {
 		return ErrTag
+	}
+	if h.Flags&FlagOp != 0 {
+		return ErrFlags
 	}
 	if h.PayloadLen != 0 {
 		return ErrLength
@@ -369,7 +429,7 @@ func checkOther(h *Header) error {
 		if h.Tag < RejectVersion || h.Tag > RejectStale {
 			return ErrTag
 		}
-		if h.Seq != 0 {
+		if h.Seq != 0 || h.Number != 0 {
 			return ErrReserved
 		}
 		if h.PayloadLen != rejectBodyBytes {

@@ -35,7 +35,7 @@ func put(at int, values ...byte) func([]byte) []byte {
 func resize(n int) func([]byte) []byte {
 	return func(b []byte) []byte {
 		header := HeaderBytes(Kind(b[1]&0x0F), Flags(b[2]))
-		le.PutUint16(b[20:], uint16(n))
+		le.PutUint16(b[24:], uint16(n))
 		return append(b[:header], make([]byte, n)...)
 	}
 }
@@ -50,10 +50,11 @@ var refusals = []struct {
 }{
 	{"other magic", "frag", put(0, 0xB6), ErrMagic},
 	{"version 0", "frag", put(1, 0x01), ErrVersion},
-	{"version 2", "frag", put(1, 0x21), ErrVersion},
-	{"kind 0", "frag", put(1, 0x10), ErrKind},
-	{"kind 9", "frag", put(1, 0x19), ErrKind},
-	{"kind 15", "ack", put(1, 0x1F), ErrKind},
+	{"version 1", "frag", put(1, 0x11), ErrVersion},
+	{"version 3", "frag", put(1, 0x31), ErrVersion},
+	{"kind 0", "frag", put(1, 0x20), ErrKind},
+	{"kind 9", "frag", put(1, 0x29), ErrKind},
+	{"kind 15", "ack", put(1, 0x2F), ErrKind},
 	{"reserved flag 3", "frag", put(2, 0x09), ErrFlags},
 	{"dup without ack", "frag-empty", put(2, 4), ErrFlags},
 	{"ack with dup alone", "ack", put(2, 4), ErrFlags},
@@ -79,18 +80,18 @@ var refusals = []struct {
 	{"hello with a tag", "hello", put(3, 1), ErrTag},
 	{"nack without reason", "nack", put(3, 0), ErrTag},
 	{"nack with an unknown reason", "nack", put(3, 5), ErrTag},
-	{"nack for a record of the transport's", "nack-record", put(24, TagUserMax+1), ErrTag},
+	{"nack for a record of the transport's", "nack-record", put(32, TagUserMax+1), ErrTag},
 	{"reject without reason", "reject", put(3, 0), ErrTag},
 	{"reject with an unknown reason", "reject", put(3, 4), ErrTag},
 	{"bye with payload", "frag-bye", resize(1), ErrLength},
 	{"void with payload", "frag-void", resize(9), ErrLength},
 	{"frag without connection", "frag", put(4, make([]byte, 8)...), ErrConn},
 	{"hello-ack without connection", "hello-ack", put(4, make([]byte, 8)...), ErrConn},
-	{"ack with a sequence number", "ack", put(15, 1), ErrReserved},
-	{"reject with a sequence number", "reject", put(12, 1), ErrReserved},
-	{"ack field without flag", "frag-put", put(19, 1), ErrReserved},
-	{"credit without flag", "frag-put", put(23, 1), ErrReserved},
-	{"hello with an ack field", "hello", put(16, 1), ErrReserved},
+	{"ack with a sequence number", "ack", put(19, 1), ErrReserved},
+	{"reject with a sequence number", "reject", put(16, 1), ErrReserved},
+	{"ack field without flag", "frag-put", put(23, 1), ErrReserved},
+	{"credit without flag", "frag-put", put(27, 1), ErrReserved},
+	{"hello with an ack field", "hello", put(20, 1), ErrReserved},
 	{"ack with payload", "ack", resize(1), ErrLength},
 	{"nack with payload", "nack", resize(2), ErrLength},
 	{"nack for no record with a tag", "nack-record", put(3, NackNoHandler), ErrLength},
@@ -99,20 +100,41 @@ var refusals = []struct {
 	{"reject too short", "reject", resize(1), ErrLength},
 	{"reject too long", "reject", resize(3), ErrLength},
 	{"hello too short", "hello", resize(helloBodyBytes - 1), ErrLength},
-	{"payload length too small", "frag", put(20, 4), ErrLength},
-	{"payload length too large", "frag", put(20, 6), ErrLength},
-	{"payload length huge", "frag", put(20, 0xFF, 0xFF), ErrLength},
+	{"payload length too small", "frag", put(24, 4), ErrLength},
+	{"payload length too large", "frag", put(24, 6), ErrLength},
+	{"payload length huge", "frag", put(24, 0xFF, 0xFF), ErrLength},
 	{"empty chunk", "chunk-first", resize(0), ErrBounds},
-	{"chunk past the end", "chunk-last", put(32, 9), ErrBounds},
-	{"chunk of an empty fragment", "chunk-first", put(28, 0, 0, 0, 0), ErrBounds},
-	{"chunk offset plus length wraps", "chunk-limits", put(32, ones[:4]...), ErrBounds},
-	{"chunk reserved field", "chunk-first", put(39, 1), ErrReserved},
-	{"chunk put reserved field", "chunk-put", put(36, 1), ErrReserved},
-	{"put end wraps", "frag-put-end", put(32, ones...), ErrBounds},
-	{"chunk put end wraps", "chunk-put", put(48, ones...), ErrBounds},
-	{"reject of no version", "reject", put(24, 0), ErrBounds},
-	{"reject of an empty range", "reject", put(24, 4), ErrBounds},
-	{"reject of a large version", "reject", put(25, 16), ErrBounds},
+	{"chunk past the end", "chunk-last", put(40, 9), ErrBounds},
+	{"chunk of an empty fragment", "chunk-first", put(36, 0, 0, 0, 0), ErrBounds},
+	{"chunk offset plus length wraps", "chunk-limits", put(40, ones[:4]...), ErrBounds},
+	{"chunks of no size", "chunk-first", put(46, 0, 0), ErrBounds},
+	{"chunks too small", "chunk-first", put(46, ChunkBytesMin-1, 0), ErrBounds},
+	{"first chunk of no size", "chunk-last", put(44, 0, 0), ErrBounds},
+	{"first chunk larger than the fragment", "chunk-first", put(44, 11, 0), ErrBounds},
+	{"first chunk of another size", "chunk-first", put(44, 5, 0), ErrBounds},
+	{"chunk off the grid", "chunk-last", put(44, 3, 0), ErrBounds},
+	{"chunk that is short", "chunk-last", put(36, 11), ErrBounds},
+	{"chunk put with a first chunk", "chunk-put", put(44, 1), ErrBounds},
+	{"chunk put with a grid", "chunk-put", put(47, 1), ErrBounds},
+	{"operation's upper half", "frag-op", put(52, 1), ErrReserved},
+	{"operation of a pack", "pack", put(2, 0x11), ErrFlags},
+	{"operation of a mark", "frag-bye", func(b []byte) []byte {
+		b[2], b[30] = b[2]|byte(FlagOp), 2
+		return append(b, make([]byte, opExtraBytes)...)
+	}, ErrFlags},
+	{"operation shorter than its header", "frag", put(2, 0x11), ErrShort},
+	{"extras of another length", "chunk-first", put(30, 3), ErrReserved},
+	{"extras that are not there", "frag", put(30, 4), ErrReserved},
+	{"last byte of the header", "frag", put(31, 1), ErrReserved},
+	{"protected", "frag", put(2, 0x41), ErrFlags},
+	{"credit in bytes without flag", "frag-put", put(29, 1), ErrReserved},
+	{"hello with a number, and no connection", "hello", put(12, 1), ErrConn},
+	{"reject with a number", "reject", put(12, 1), ErrReserved},
+	{"put end wraps", "frag-put-end", put(40, ones...), ErrBounds},
+	{"chunk put end wraps", "chunk-put", put(56, ones...), ErrBounds},
+	{"reject of no version", "reject", put(32, 0), ErrBounds},
+	{"reject of an empty range", "reject", put(32, 4), ErrBounds},
+	{"reject of a large version", "reject", put(33, 16), ErrBounds},
 }
 
 func TestDecodeRefuses(t *testing.T) {
@@ -164,6 +186,9 @@ func checkSplit(tb testing.TB, b []byte, h *Header, err error) {
 		return
 	}
 	header := min(len(b), HeaderBytes(Kind(b[1]&0x0F), Flags(b[2])))
+	if err == nil && header > len(b) {
+		tb.Fatalf("%x is taken for a packet", b)
+	}
 	for _, n := range []int{header, (header + len(b)) / 2, len(b)} {
 		var part Header
 		got, splitErr := DecodeSplit(b[:n:n], len(b), &part)
@@ -227,10 +252,13 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 		Conn: rapid.Uint64Range(1, math.MaxUint64).Draw(t, "conn"),
 		Seq:  drawSeq(t, "seq"),
 		Tag:  rapid.Uint8Range(0, TagUserMax).Draw(t, "tag"),
+
+		Number: uint32(drawSeq(t, "number")),
 	}
 	if h.Kind == KindAck || rapid.Bool().Draw(t, "ack?") {
 		h.Flags = FlagAck
 		h.Ack, h.Credit = drawSeq(t, "ack"), rapid.Uint16().Draw(t, "credit")
+		h.CreditBytes = rapid.Uint16().Draw(t, "credit bytes")
 		if rapid.Bool().Draw(t, "dup?") {
 			h.Flags |= FlagDup
 		}
@@ -256,13 +284,16 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 		h.Tag, h.PayloadLen = 0, uint16(len(payload))
 		return h, payload
 	case KindChunk:
-		payload = append(payload, 1)
-		h.FragID = rapid.Uint32().Draw(t, "id")
-		h.OffsetBytes = rapid.Uint32Range(0, math.MaxUint32-uint32(len(payload))).Draw(t, "offset")
-		end := h.OffsetBytes + uint32(len(payload))
-		h.SizeBytes = rapid.Uint32Range(end, math.MaxUint32).Draw(t, "size")
+		payload = drawChunk(t, &h, append(payload, 1))
+	}
+	if h.Kind == KindFrag || h.Kind == KindChunk {
+		if h.Op = 0; rapid.IntRange(0, 3).Draw(t, "op?") == 0 {
+			h.Flags |= FlagOp
+			h.Op = rapid.Uint32().Draw(t, "op")
+		}
 	}
 	if rapid.Bool().Draw(t, "put?") {
+		h.FirstBytes, h.ChunkBytes = 0, 0
 		h.Flags |= FlagPut
 		h.Tag = 0
 		h.Handle = rapid.Uint64().Draw(t, "handle")
@@ -271,6 +302,34 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 	}
 	h.PayloadLen = uint16(len(payload))
 	return h, payload
+}
+
+// drawChunk draws the place of a payload on a grid of some fragment: the first chunk, one in the
+// middle, or the last one. It returns the payload, which may have to be longer.
+func drawChunk(t *rapid.T, h *Header, payload []byte) []byte {
+	h.FragID = rapid.Uint32().Draw(t, "id")
+	n := uint32(len(payload))
+	rest := rapid.Uint32Range(0, math.MaxUint32>>1).Draw(t, "rest")
+	h.ChunkBytes = rapid.Uint16Min(ChunkBytesMin).Draw(t, "chunk")
+	switch rapid.IntRange(0, 2).Draw(t, "which") {
+	case 0:
+		h.FirstBytes, h.SizeBytes = uint16(n), n+rest
+		return payload
+	case 1:
+		for len(payload) < ChunkBytesMin {
+			payload = append(payload, byte(len(payload)))
+		}
+		n = uint32(len(payload))
+		h.ChunkBytes = uint16(n)
+	default:
+		h.ChunkBytes = max(h.ChunkBytes, uint16(n))
+		rest = 0
+	}
+	h.FirstBytes = rapid.Uint16Min(1).Draw(t, "first")
+	h.OffsetBytes = uint32(h.FirstBytes) +
+		uint32(h.ChunkBytes)*rapid.Uint32Range(0, math.MaxUint32>>18).Draw(t, "index")
+	h.SizeBytes = h.OffsetBytes + n + rest
+	return payload
 }
 
 func drawSeq(t *rapid.T, label string) seq.Num {
@@ -316,7 +375,9 @@ func TestSetAckClearAck(t *testing.T) {
 		} else {
 			h.Flags &^= FlagDup
 		}
-		SetAck(b, h.Ack, h.Credit, h.Flags&FlagDup != 0)
+		h.CreditBytes, h.Number = rapid.Uint16().Draw(t, "new credit bytes"), uint32(drawSeq(t, "again"))
+		SetAck(b, h.Ack, h.Credit, h.CreditBytes, h.Flags&FlagDup != 0)
+		SetNumber(b, h.Number)
 		if !bytes.Equal(b, encodePacket(&h, payload)) {
 			t.Fatalf("SetAck gave %x", b)
 		}
@@ -387,7 +448,8 @@ func TestCodecAllocatesNothing(t *testing.T) {
 		if _, err := DecodeSplit(b[:n], n+4, &got); err != nil {
 			t.Fatal(err)
 		}
-		SetAck(b, 1, 2, true)
+		SetAck(b, 1, 2, 3, true)
+		SetNumber(b, 4)
 		ClearAck(b)
 		n = pack.Encode(b)
 		n += PutRecord(b[n:], 7, data)
@@ -450,7 +512,7 @@ func BenchmarkSetAck(b *testing.B) {
 	ack := seq.Num(0)
 	for b.Loop() {
 		ack++
-		SetAck(pkt, ack, 7, false)
+		SetAck(pkt, ack, 7, 8, false)
 	}
 }
 

@@ -12,10 +12,13 @@ const (
 	commandNameAt  = 56
 	dataNameAt     = commandNameAt + AddrBytesMax
 
-	// Offsets in the packet that are the same in every version.
-	tagAt            = FragHeaderBytes + 8
-	commandNameLenAt = FragHeaderBytes + 50
-	foreignNameAt    = FragHeaderBytes + commandNameAt
+	// Offsets in the payload that are the same in every version.
+	tagAt            = 8
+	commandNameLenAt = 50
+
+	// Version 1 had a shorter header in front of the same payload.
+	versionOne            = 1
+	versionOneHeaderBytes = 24
 )
 
 // Features of a Hello: optional abilities that are in use if both sides announce them.
@@ -78,17 +81,17 @@ func (m *Hello) valid() bool {
 }
 
 // Encode writes a whole packet of sizeBytes at the start of b: the header h, whose Kind (Hello or
-// HelloAck), Conn and Seq count and whose other fields Encode sets; the body m; and zeros up to
-// sizeBytes, which it returns. HelloBytes is the small size. It panics if sizeBytes is less than
-// HelloBytes, more than a packet may have, or more than len(b), and if a value in m is out of its
-// range: all of them come from the caller's own configuration.
+// HelloAck), Conn, Seq and Number count and whose other fields Encode sets; the body m; and zeros
+// up to sizeBytes, which it returns. HelloBytes is the small size. It panics if sizeBytes is less
+// than HelloBytes, more than a packet may have, or more than len(b), and if a value in m is out of
+// its range: all of them come from the caller's own configuration.
 func (m *Hello) Encode(b []byte, h *Header, sizeBytes int) int {
 	if sizeBytes < HelloBytes || sizeBytes > FragHeaderBytes+PayloadBytesMax || !m.valid() {
 		panic("frag: invalid Hello")
 	}
 	b = b[:sizeBytes]
 	*h = Header{
-		Kind: h.Kind, Conn: h.Conn, Seq: h.Seq,
+		Kind: h.Kind, Conn: h.Conn, Seq: h.Seq, Number: h.Number,
 		PayloadLen: uint16(sizeBytes - FragHeaderBytes),
 	}
 	h.Encode(b)
@@ -178,30 +181,44 @@ func allZero(b []byte) bool {
 // the endpoint name of its sender's command channel (aliasing pkt): what the answer, EncodeReject,
 // needs. It reads only what is the same in every version, for ever.
 func ForeignHello(pkt []byte) (tag uint64, version uint8, name []byte, ok bool) {
-	if len(pkt) < HelloBytes || pkt[0] != Magic {
+	if len(pkt) < 2 || pkt[0] != Magic {
 		return 0, 0, nil, false
 	}
-	tag, version = le.Uint64(pkt[tagAt:]), pkt[1]>>4
-	n := int(pkt[commandNameLenAt])
+	version = pkt[1] >> 4
+	header := FragHeaderBytes
+	if version == versionOne {
+		header = versionOneHeaderBytes
+	}
+	if len(pkt) < header+helloBodyBytes {
+		return 0, 0, nil, false
+	}
+	p := pkt[header:]
+	tag = le.Uint64(p[tagAt:])
+	n := int(p[commandNameLenAt])
 	if version == Version || Kind(pkt[1]&0x0F) != KindHello || tag == 0 || n > AddrBytesMax {
 		return 0, 0, nil, false
 	}
-	return tag, version, pkt[foreignNameAt : foreignNameAt+n : foreignNameAt+n], true
+	return tag, version, p[commandNameAt : commandNameAt+n : commandNameAt+n], true
 }
 
-// EncodeReject writes a Reject at the start of b and returns its length, RejectBytes, which is
-// less than that of any Hello. tag is the Hello's sender tag, reason one of the Reject constants,
+// EncodeReject writes a Reject at the start of b and returns its length, at most RejectBytes: less
+// than that of any Hello. tag is the Hello's sender tag, reason one of the Reject constants,
 // version the version of the Hello (Version, or what ForeignHello returned): a peer reads the
-// packet as one of its own version, and its layout is the same in all. lo and hi are the versions
-// spoken here.
+// packet as one of its own version, with a layout that is the same in all but version 1. lo and hi
+// are the versions spoken here.
 func EncodeReject(b []byte, tag uint64, reason, version, lo, hi uint8) int {
 	h := Header{Kind: KindReject, Conn: tag, Tag: reason, PayloadLen: rejectBodyBytes}
 	b = b[:RejectBytes]
 	h.Encode(b)
 	b[1] = version<<4 | byte(KindReject)
-	b[FragHeaderBytes] = lo
-	b[FragHeaderBytes+1] = hi
-	return RejectBytes
+	n := FragHeaderBytes
+	if version == versionOne { // its payload's length stands where the cumulative ACK does now
+		n = versionOneHeaderBytes
+		clear(b[12:n])
+		le.PutUint16(b[20:], rejectBodyBytes)
+	}
+	b[n], b[n+1] = lo, hi
+	return n + rejectBodyBytes
 }
 
 // RejectVersions reads the payload of a Reject as Decode returned it: the versions its sender

@@ -31,8 +31,8 @@ func TestDecodeHelloRefuses(t *testing.T) {
 		{"no fragments", 36, make([]byte, 4), ErrHello},
 		{"data MTU too small", 40, []byte{0xFF, 0}, ErrHello},
 		{"command MTU too small", 42, []byte{0xFF, 0}, ErrHello},
-		{"version range does not hold this version", 46, []byte{2, 2}, ErrHello},
-		{"version range is empty", 46, []byte{2, 1}, ErrHello},
+		{"version range does not hold this version", 46, []byte{1, 1}, ErrHello},
+		{"version range is empty", 46, []byte{3, 2}, ErrHello},
 		{"version 0", 46, []byte{0, 1}, ErrHello},
 		{"version 16", 46, []byte{1, 16}, ErrHello},
 		{"unknown probe", 48, []byte{4}, ErrHello},
@@ -96,7 +96,7 @@ func TestHelloRoundTrip(t *testing.T) {
 		h := Header{
 			Kind: rapid.SampledFrom([]Kind{KindHello, KindHelloAck}).Draw(t, "kind"),
 			Conn: rapid.Uint64Range(1, math.MaxUint64).Draw(t, "conn"),
-			Seq:  drawSeq(t, "seq"),
+			Seq:  drawSeq(t, "seq"), Number: uint32(drawSeq(t, "number")),
 		}
 		if n := m.Encode(b, &h, size); n != size || b[size] != 0xCC {
 			t.Fatalf("Encode wrote %d bytes, want %d", n, size)
@@ -145,11 +145,15 @@ func TestForeignHello(t *testing.T) {
 	hello := goldenPacket(t, "hello")
 	var h Header
 	for version := range uint8(16) {
-		pkt := bytes.Clone(hello)
+		pkt, head := bytes.Clone(hello), FragHeaderBytes
+		if version == versionOne {
+			pkt, head = pkt[FragHeaderBytes-versionOneHeaderBytes:], versionOneHeaderBytes
+			pkt[0] = Magic
+		}
 		// Nothing but what is the same in every version may count.
 		for i := range pkt {
-			if i != 0 && (i < tagAt || i >= tagAt+8) && i != commandNameLenAt &&
-				(i < foreignNameAt || i >= foreignNameAt+AddrBytesMax) {
+			if at := i - head; i != 0 && (at < tagAt || at >= tagAt+8) && at != commandNameLenAt &&
+				(at < commandNameAt || at >= commandNameAt+AddrBytesMax) {
 				pkt[i] = 0xFF
 			}
 		}
@@ -171,17 +175,17 @@ func TestForeignHello(t *testing.T) {
 	}
 	change := func(at int, value ...byte) []byte {
 		b := bytes.Clone(hello)
-		b[1] = 2<<4 | byte(KindHello)
+		b[1] = 3<<4 | byte(KindHello)
 		copy(b[at:], value)
 		return b
 	}
 	for name, pkt := range map[string][]byte{
 		"other magic": change(0, 0),
-		"no hello":    change(1, 2<<4|byte(KindHelloAck)),
+		"no hello":    change(1, 3<<4|byte(KindHelloAck)),
 		"too short":   change(0, Magic)[:HelloBytes-1],
 		"empty":       nil,
-		"no tag":      change(tagAt, make([]byte, 8)...),
-		"long name":   change(commandNameLenAt, AddrBytesMax+1),
+		"no tag":      change(FragHeaderBytes+tagAt, make([]byte, 8)...),
+		"long name":   change(FragHeaderBytes+commandNameLenAt, AddrBytesMax+1),
 	} {
 		if tag, version, address, ok := ForeignHello(pkt); ok || tag != 0 || version != 0 ||
 			address != nil {
@@ -198,7 +202,11 @@ func TestEncodeReject(t *testing.T) {
 		b := bytes.Repeat([]byte{0xCC}, 64)
 		n := EncodeReject(b, testConn, RejectVersion, version, 1, 3)
 		want[1] = version<<4 | byte(KindReject)
-		if n != RejectBytes || n >= HelloBytes || !bytes.Equal(b[:n], want) || b[n] != 0xCC {
+		want := want
+		if version == versionOne { // as version 1 has it
+			want = append(bytes.Clone(want[:12]), 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 3)
+		}
+		if n != len(want) || n >= HelloBytes || !bytes.Equal(b[:n], want) || b[RejectBytes] != 0xCC {
 			t.Fatalf("version %d: %x, want %x", version, b[:n], want)
 		}
 	}

@@ -25,6 +25,7 @@ type modelPeer struct {
 
 type modelFragment struct {
 	size   uint32
+	grid   grid
 	tag    uint8
 	pieces map[uint32][]byte // by offset
 }
@@ -44,7 +45,7 @@ func newModel(tb testing.TB, cfg PoolConfig, rooms ...int) *model {
 	m := &model{cfg: cfg.withDefaults(), pool: pool}
 	for _, room := range rooms {
 		p := &modelPeer{roomBytes: uint32(room), undone: map[uint32]*modelFragment{}}
-		p.real.Init(pool, room)
+		p.real.Init(pool)
 		m.peers = append(m.peers, p)
 	}
 	return m
@@ -85,12 +86,21 @@ func (m *model) judge(p *modelPeer, h *Header, payload []byte, inOrder bool) err
 	if h.Kind != KindChunk || h.Flags&FlagPut != 0 {
 		return ErrKind
 	}
-	room := uint64(p.roomBytes)
-	if n == 0 || offset%room != 0 || n > room || offset+n > size || n < room && offset+n != size {
+	first, room := uint64(h.FirstBytes), uint64(h.ChunkBytes)
+	if first == 0 || room == 0 || first > size || offset+n > size {
+		return ErrBounds
+	}
+	length := room
+	if offset == 0 {
+		length = first
+	} else if offset < first || (offset-first)%room != 0 {
+		return ErrBounds
+	}
+	if n == 0 || n > length || n < length && offset+n != size {
 		return ErrBounds
 	}
 	if f := p.undone[h.FragID]; f != nil {
-		if f.size != h.SizeBytes || f.tag != h.Tag {
+		if f.size != h.SizeBytes || f.tag != h.Tag || f.grid != gridOf(h) {
 			return ErrMismatch
 		}
 		if f.pieces[h.OffsetBytes] != nil {
@@ -133,6 +143,9 @@ func (m *model) land(tb rapid.TB, peer int, h Header, payload []byte, follow int
 	tb.Helper()
 	p := m.peers[peer%len(m.peers)]
 	if len(payload) == 0 {
+		follow = 0
+	}
+	if h.OffsetBytes == 0 && h.FirstBytes != h.ChunkBytes {
 		follow = 0
 	}
 	mem := m.landing(tb, p, h.FragID, h.OffsetBytes, (follow+2)*int(p.roomBytes))
@@ -195,13 +208,19 @@ func (m *model) judgeRun(p *modelPeer, h Header, payloads [][]byte) error {
 func (m *model) landing(tb rapid.TB, p *modelPeer, id, offset uint32, maxBytes int) []byte {
 	tb.Helper()
 	want := 0
-	if f := p.undone[id]; f != nil && offset%p.roomBytes == 0 {
-		for at := offset; at < f.size && f.pieces[at] == nil; at += p.roomBytes {
-			n := int(min(p.roomBytes, f.size-at))
-			if want+n > maxBytes {
+	f := p.undone[id]
+	if f != nil && (offset == 0 || offset >= f.grid.first &&
+		(offset-f.grid.first)%f.grid.chunk == 0) {
+		for at := offset; at < f.size && f.pieces[at] == nil; {
+			n := min(f.grid.chunk, f.size-at)
+			if at == 0 {
+				n = f.grid.first
+			}
+			if want+int(n) > maxBytes {
 				break
 			}
-			want += n
+			want += int(n)
+			at += n
 		}
 	}
 	mem := p.real.Landing(id, offset, maxBytes)
@@ -228,7 +247,9 @@ func (m *model) added(tb rapid.TB, p *modelPeer, h Header, payload []byte, inOrd
 	}
 	f := p.undone[h.FragID]
 	if f == nil {
-		f = &modelFragment{size: h.SizeBytes, tag: h.Tag, pieces: map[uint32][]byte{}}
+		f = &modelFragment{
+			size: h.SizeBytes, tag: h.Tag, grid: gridOf(&h), pieces: map[uint32][]byte{},
+		}
 		p.undone[h.FragID] = f
 	}
 	f.pieces[h.OffsetBytes] = bytes.Clone(payload)
@@ -353,12 +374,14 @@ func TestAssemblerModel(t *testing.T) {
 			if rapid.IntRange(0, 9).Draw(t, "large?") == 0 {
 				h.SizeBytes = rapid.Uint32Range(1, 3010).Draw(t, "any size")
 			}
+			firsts := []uint32{1, 7, room, room, 2 * room}
+			g := grid{min(h.SizeBytes, rapid.SampledFrom(firsts).Draw(t, "first")), room}
 			if f := m.peers[peer].undone[h.FragID]; f != nil {
-				h.SizeBytes, h.Tag = f.size, f.tag
+				h.SizeBytes, h.Tag, g = f.size, f.tag, f.grid
 			}
-			count := Chunks(h.SizeBytes, room)
-			h.OffsetBytes = room * rapid.Uint32Range(0, count-1).Draw(t, "chunk")
-			n := min(room, h.SizeBytes-h.OffsetBytes)
+			h.FirstBytes, h.ChunkBytes = uint16(g.first), uint16(g.chunk)
+			h.OffsetBytes = uint32(g.start(rapid.Uint32Range(0, g.chunks(h.SizeBytes)-1).Draw(t, "chunk")))
+			n := min(g.size(g.index(h.OffsetBytes)), h.SizeBytes-h.OffsetBytes)
 			switch rapid.IntRange(0, 30).Draw(t, "fault") {
 			case 0:
 				h.OffsetBytes += rapid.Uint32().Draw(t, "shift")
@@ -370,6 +393,10 @@ func TestAssemblerModel(t *testing.T) {
 				h.Tag++
 			case 4:
 				h.Flags = FlagPut
+			case 5:
+				h.FirstBytes = uint16(rapid.Uint32Range(0, 400).Draw(t, "other first"))
+			case 6:
+				h.ChunkBytes = uint16(rapid.Uint32Range(0, 400).Draw(t, "other chunk"))
 			}
 			payload := bytes.Repeat([]byte{rapid.Byte().Draw(t, "fill")}, int(n))
 			switch rapid.IntRange(0, 3).Draw(t, "way") {
@@ -379,8 +406,7 @@ func TestAssemblerModel(t *testing.T) {
 			default:
 				_ = m.add(t, peer, h, payload, rapid.Bool().Draw(t, "in order?"))
 			}
-			m.landing(t, m.peers[peer], h.FragID, h.OffsetBytes/room*room,
-				rapid.IntRange(-1, 3200).Draw(t, "landing"))
+			m.landing(t, m.peers[peer], h.FragID, h.OffsetBytes, rapid.IntRange(-1, 3200).Draw(t, "landing"))
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"chunk":      chunk,
@@ -444,9 +470,13 @@ func FuzzAssembler(f *testing.F) {
 				h := Header{Kind: KindChunk, FragID: uint32(next()) * 8, Tag: op >> 7}
 				size, index, fill := next(), next(), next()
 				h.SizeBytes = uint32(size)*50 + uint32(size)/64
-				h.OffsetBytes = uint32(index) * room
+				g := grid{min(max(uint32(size)/2, 1), max(h.SizeBytes, 1)), room}
+				h.FirstBytes, h.ChunkBytes = uint16(g.first), uint16(room)
+				h.OffsetBytes = uint32(g.start(uint32(index)))
 				n := room
-				if h.OffsetBytes < h.SizeBytes {
+				if h.OffsetBytes == 0 {
+					n = g.first
+				} else if h.OffsetBytes < h.SizeBytes {
 					n = min(room, h.SizeBytes-h.OffsetBytes)
 				}
 				if op&0x20 != 0 { // a chunk with whatever offset and length

@@ -91,13 +91,13 @@ func TestPackRefuses(t *testing.T) {
 		{"without records", resize(0), ErrLength},
 		{"less than a record's header", resize(3), ErrLength},
 		{"padding", resize(22), ErrLength},
-		{"first reserved tag", put(24, TagUserMax+1), ErrTag},
-		{"a mark in the last record", put(33, TagBye), ErrTag},
-		{"reserved byte", put(25, 1), ErrReserved},
-		{"reserved byte of the last record", put(34, 0x80), ErrReserved},
-		{"record one byte short", put(35, 7), ErrLength},
-		{"record one byte long", put(35, 9), ErrLength},
-		{"record beyond all", put(26, 0xFF, 0xFF), ErrLength},
+		{"first reserved tag", put(32, TagUserMax+1), ErrTag},
+		{"a mark in the last record", put(41, TagBye), ErrTag},
+		{"reserved byte", put(33, 1), ErrReserved},
+		{"reserved byte of the last record", put(42, 0x80), ErrReserved},
+		{"record one byte short", put(43, 7), ErrLength},
+		{"record one byte long", put(43, 9), ErrLength},
+		{"record beyond all", put(34, 0xFF, 0xFF), ErrLength},
 	} {
 		t.Run(test.about, func(t *testing.T) {
 			b := test.change(goldenPacket(t, "pack"))

@@ -109,6 +109,7 @@ type Message struct {
 	class     uint8
 	fragID    uint32
 	sizeBytes uint32
+	grid      grid
 	missing   uint32   // chunks not yet received
 	have      []uint64 // bit i: chunk i was received
 	mem       []byte

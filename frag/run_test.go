@@ -21,7 +21,7 @@ const landedRoom = 4
 func newLanded(tb testing.TB) *landed {
 	tb.Helper()
 	l := &landed{whole: randomBytes(rand.New(rand.NewPCG(3, 4)), 260*landedRoom+1), count: 261}
-	l.Init(mustPool(tb, PoolConfig{}), landedRoom)
+	l.Init(mustPool(tb, PoolConfig{}))
 	h, payload := l.chunk(l.count - 1)
 	if _, err := l.Add(&h, payload, true); err != nil {
 		tb.Fatal(err)
@@ -246,19 +246,21 @@ func TestBeginLanded(t *testing.T) {
 				t.Fatal(err)
 			}
 			var a Assembler
-			a.Init(pool, room)
+			a.Init(pool)
 			// One of the class has come and gone, another one is under way.
 			h := Header{Kind: KindChunk, FragID: 1, SizeBytes: room, PayloadLen: room}
+			h.FirstBytes, h.ChunkBytes = room, room
 			whole, err := a.Add(&h, make([]byte, room), true)
 			if err != nil {
 				t.Fatal(err)
 			}
 			h = Header{Kind: KindChunk, FragID: 7, SizeBytes: 1020, PayloadLen: room}
+			h.FirstBytes, h.ChunkBytes = room, room
 			if _, err := a.Add(&h, make([]byte, room), true); err != nil {
 				t.Fatal(err)
 			}
 			whole.Release()
-			mem := a.Anticipate(1000, 1<<20)
+			mem := a.Anticipate(1000, room, room, 1<<20)
 			if len(mem) != 1000 || cap(mem) != 1000 {
 				t.Fatalf("%d bytes of %d anticipated", len(mem), cap(mem))
 			}
@@ -270,11 +272,13 @@ func TestBeginLanded(t *testing.T) {
 			}
 			before := a
 			h = Header{Kind: KindChunk, FragID: 9, SizeBytes: 1000, PayloadLen: room}
+			h.FirstBytes, h.ChunkBytes = room, room
 			if c.alter != nil {
 				c.alter(&h)
 			}
 			if c.early { // a third of 1 KiB would leave less than a fragment
 				more := Header{Kind: KindChunk, FragID: 8, SizeBytes: 2048, PayloadLen: room}
+				more.FirstBytes, more.ChunkBytes = room, room
 				if _, err := a.Add(&more, make([]byte, room), true); err != nil {
 					t.Fatal(err)
 				}
@@ -289,7 +293,7 @@ func TestBeginLanded(t *testing.T) {
 				t.Fatal("something has changed")
 			}
 			if m := a.find(9); err == nil && (&m.mem[0] != &mem[0] ||
-				int(m.missing) != 10-1-c.follow || a.Anticipate(1000, 1) != nil) {
+				int(m.missing) != 10-1-c.follow || a.Anticipate(1000, room, room, 1) != nil) {
 				t.Fatalf("begun with %d chunks missing", m.missing)
 			}
 			if err := a.Check(); err != nil {
@@ -309,16 +313,18 @@ func TestAnticipate(t *testing.T) {
 		t.Fatal(err)
 	}
 	var a Assembler
-	a.Init(pool, 100)
-	if mem := a.Anticipate(1000, 1000); mem != nil {
+	a.Init(pool)
+	if mem := a.Anticipate(1000, 100, 100, 1000); mem != nil {
 		t.Errorf("%d bytes of no buffer", len(mem))
 	}
-	h := Header{Kind: KindChunk, FragID: 1, SizeBytes: 80, PayloadLen: 80}
+	h := Header{
+		Kind: KindChunk, FragID: 1, SizeBytes: 80, PayloadLen: 80, FirstBytes: 80, ChunkBytes: 100,
+	}
 	m, err := a.Add(&h, make([]byte, 80), true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if mem := a.Anticipate(1000, 1000); mem != nil {
+	if mem := a.Anticipate(1000, 100, 100, 1000); mem != nil {
 		t.Errorf("%d bytes of a message that is not released", len(mem))
 	}
 	m.Release()
@@ -332,14 +338,16 @@ func TestAnticipate(t *testing.T) {
 		{950, 949, 900},
 		{950, 100, 100},
 		{950, 99, 0},
+		{150, 149, 100},
 		{950, 0, 0},
 		{950, -1, 0},
 		{60, 100, 60},
+		{60, 59, 0},
 		{1024, 1 << 20, 1024},
 		{1025, 1 << 20, 0},
 		{0, 100, 0},
 	} {
-		mem := a.Anticipate(c.size, c.most)
+		mem := a.Anticipate(c.size, 100, 100, c.most)
 		if len(mem) != c.want || cap(mem) != c.want || (mem == nil) != (c.want == 0) {
 			t.Errorf("%d bytes of %d, at most %d: %d (%d)", c.want, c.size, c.most, len(mem), cap(mem))
 		}

@@ -42,7 +42,7 @@ func testHello() *Hello {
 	return &Hello{
 		Incarnation: 0x0123456789ABCDEF, Tag: 0x1112131415161718, Expected: 0xFEDCBA9876543210,
 		Features: 0x8000000000000001, WindowPkts: 4096, FragBytesMax: 256 << 20, AckDelayUs: 50,
-		MTUBytes: 1472, CommandBytes: 768, Credit: 92, VersionMin: 1, VersionMax: 2,
+		MTUBytes: 1472, CommandBytes: 768, Credit: 92, VersionMin: 2, VersionMax: 3,
 		Probe: ProbeData | ProbeFull, Proven: 0x5,
 		CommandName: []byte{2, 0, 0x1F, 0x90, 127, 0, 0, 1},
 		DataName:    []byte{2, 0, 0x1F, 0x91, 127, 0, 0, 1},
@@ -63,6 +63,7 @@ func dataVectors() []vector {
 			header: Header{
 				Kind: KindFrag, Flags: FlagAck, Tag: 0x41, Conn: testConn,
 				Seq: 0x01020304, Ack: 0x0A0B0C0D, Credit: 0x0102, PayloadLen: 5,
+				Number: 0x21222324, CreditBytes: 0x0506,
 			},
 			payload: []byte("hello"),
 		},
@@ -71,6 +72,7 @@ func dataVectors() []vector {
 			header: Header{
 				Kind: KindFrag, Flags: FlagAck, Tag: TagUserMax, Conn: 1<<64 - 1,
 				Seq: 1<<32 - 1, Ack: 1<<32 - 1, Credit: 1<<16 - 1, PayloadLen: 1,
+				Number: 1<<32 - 1, CreditBytes: CreditBytesAll,
 			},
 			payload: []byte{0xFF},
 		},
@@ -86,7 +88,15 @@ func dataVectors() []vector {
 			name: "frag-put-end", about: "the largest put offset that does not overflow",
 			header: Header{
 				Kind: KindFrag, Flags: FlagPut | FlagAck, Conn: testConn, Seq: 8, Ack: 9,
+				Number: 9,
 				Handle: testHandle, PutOffset: 1<<64 - 2, PayloadLen: 1,
+			}, payload: []byte{0xEE},
+		},
+		{
+			name: "frag-op", about: "a Frag of operation 0x31323334, into a region",
+			header: Header{
+				Kind: KindFrag, Flags: FlagPut | FlagAck | FlagOp, Conn: testConn, Seq: 9, Ack: 9,
+				Handle: testHandle, PutOffset: 16, PayloadLen: 1, Op: 0x31323334, Number: 10,
 			}, payload: []byte{0xEE},
 		},
 		{
@@ -104,22 +114,23 @@ func dataVectors() []vector {
 			name: "chunk-first", about: "bytes 0 to 3 of a fragment of 10",
 			header: Header{
 				Kind: KindChunk, Tag: 0x42, Conn: testConn, Seq: 20, FragID: 0x01020304,
-				SizeBytes: 10, PayloadLen: 4,
+				SizeBytes: 10, PayloadLen: 4, FirstBytes: 4, ChunkBytes: 128, Number: 21,
 			}, payload: []byte("0123"),
 		},
 		{
-			name: "chunk-last", about: "bytes 8 and 9 of the same fragment, with an acknowledgement",
+			name: "chunk-last", about: "bytes 4 to 9 of the same fragment, with an acknowledgement",
 			header: Header{
 				Kind: KindChunk, Flags: FlagAck, Tag: 0x42, Conn: testConn, Seq: 22,
-				Ack: 5, Credit: 64, FragID: 0x01020304, SizeBytes: 10, OffsetBytes: 8,
-				PayloadLen: 2,
-			}, payload: []byte("89"),
+				Ack: 5, Credit: 64, FragID: 0x01020304, SizeBytes: 10, OffsetBytes: 4,
+				PayloadLen: 6, FirstBytes: 4, ChunkBytes: 128, Number: 23, CreditBytes: 50,
+			}, payload: []byte("456789"),
 		},
 		{
 			name: "chunk-limits", about: "the last byte of the largest fragment",
 			header: Header{
 				Kind: KindChunk, Conn: testConn, Seq: 23, FragID: 1<<32 - 1,
 				SizeBytes: 1<<32 - 1, OffsetBytes: 1<<32 - 2, PayloadLen: 1,
+				FirstBytes: 1<<16 - 2, ChunkBytes: 1<<16 - 1, Number: 24,
 			},
 			payload: []byte{0x5A},
 		},
@@ -128,14 +139,14 @@ func dataVectors() []vector {
 			header: Header{
 				Kind: KindChunk, Flags: FlagAck | FlagPut, Conn: testConn, Seq: 24,
 				Ack: 6, Credit: 63, FragID: 5, SizeBytes: 10, OffsetBytes: 4, Handle: testHandle,
-				PutOffset: 0x1004, PayloadLen: 4,
+				PutOffset: 0x1004, PayloadLen: 4, Number: 25,
 			}, payload: []byte("4567"),
 		},
 		{
 			name: "pack", about: "three messages: none, one and eight bytes long",
 			header: Header{
 				Kind: KindPack, Flags: FlagAck, Conn: testConn, Seq: 26, Ack: 25, Credit: 62,
-				PayloadLen: 21,
+				PayloadLen: 21, Number: 27,
 			},
 			payload: records(
 				record{tag: 0x41}, record{0x42, []byte("1")}, record{TagUserMax, []byte("12345678")},
@@ -145,7 +156,7 @@ func dataVectors() []vector {
 			name: "ack", about: "an acknowledgement alone",
 			header: Header{
 				Kind: KindAck, Flags: FlagAck, Conn: testConn, Ack: 0xFFFFFFFE,
-				Credit: 4096,
+				Credit: 4096, CreditBytes: CreditBytesAll, Number: 5,
 			},
 		},
 		{
@@ -230,6 +241,7 @@ func handshakeVectors() []vector {
 	edge := testHello()
 	edge.CommandName = bytes.Repeat([]byte{0xC1}, AddrBytesMax)
 	edge.DataName = bytes.Repeat([]byte{0xD1}, AddrBytesMax)
+	first.VersionMin, first.VersionMax = Version, Version
 	edge.WindowPkts, edge.AckDelayUs, edge.VersionMax = WindowMax, AckDelayUsMax, VersionLimit
 	edge.MTUBytes, edge.CommandBytes = 65535, MTUBytesMin
 	edge.FragBytesMax, edge.Probe, edge.Proven = 1<<32-1, ProbeFull, ProvenAll
@@ -240,7 +252,7 @@ func handshakeVectors() []vector {
 		},
 		{
 			name: "hello-ack", about: "the answer to a Hello of 256 bytes on the data channel",
-			header: Header{Kind: KindHelloAck, Conn: testConn, Seq: 0x10},
+			header: Header{Kind: KindHelloAck, Conn: testConn, Seq: 0x10, Number: 3},
 			hello:  testHello(), size: 256,
 		},
 		{
@@ -452,7 +464,7 @@ func TestDocumentedLayouts(t *testing.T) {
 		}
 	}
 	want := []int{
-		FragHeaderBytes, ChunkHeaderBytes, PutHeaderBytes, ChunkPutHeaderBytes, RecordHeaderBytes,
+		FragHeaderBytes, chunkExtraBytes, putExtraBytes, opExtraBytes, RecordHeaderBytes,
 		SackHeadBytes, helloBodyBytes, RejectBytes, nameHeaderBytes,
 	}
 	if fmt.Sprint(ends) != fmt.Sprint(want) {
@@ -470,7 +482,10 @@ func checkDecoded(t *testing.T, v *vector, b []byte) {
 		return
 	}
 	// Stale content of the header must not survive.
-	h := Header{Handle: 1, PutOffset: 2, FragID: 3, SizeBytes: 4, OffsetBytes: 5, Tag: 6, Seq: 7}
+	h := Header{
+		Handle: 1, PutOffset: 2, FragID: 3, SizeBytes: 4, OffsetBytes: 5, Tag: 6, Seq: 7, Op: 8,
+		FirstBytes: 9, ChunkBytes: 10, Number: 11, CreditBytes: 12,
+	}
 	payload, err := Decode(b, &h)
 	if err != nil {
 		t.Fatal(err)

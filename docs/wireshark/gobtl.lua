@@ -6,7 +6,7 @@
 
 local gobtl = Proto("gobtl", "gobtl reliable datagrams")
 
-local HEADER, EXTRA, RECORD, HELLO_BODY, NAME_MAX = 24, 16, 4, 184, 64
+local HEADER, EXTRA, RECORD, HELLO_BODY, NAME_MAX = 32, 16, 4, 184, 64
 local FRAG, CHUNK, ACK, HELLO, HELLO_ACK, NACK, REJECT, PACK = 1, 2, 3, 4, 5, 6, 7, 8
 local FLAG_ACK, FLAG_PUT, FLAG_DUP, FLAG_SACK = 1, 2, 4, 8
 local SACK_HEAD, SACK_WORDS_MAX = 12, 64
@@ -329,8 +329,9 @@ local function read(tvb)
 	local p = {
 		version = math.floor(second / 16), kind = second % 16,
 		flags = tvb(2, 1):uint(), tag = tvb(3, 1):uint(), conn = tvb:raw(4, 8),
-		seq = tvb(12, 4):le_uint(), ack = tvb(16, 4):le_uint(),
-		len = tvb(20, 2):le_uint(), credit = tvb(22, 2):le_uint(),
+		number = tvb(12, 4):le_uint(), seq = tvb(16, 4):le_uint(), ack = tvb(20, 4):le_uint(),
+		len = tvb(24, 2):le_uint(), credit = tvb(26, 2):le_uint(), creditBytes = tvb(28, 2):le_uint(),
+		words = tvb(30, 1):uint(), zero = tvb(31, 1):uint(),
 	}
 	p.headerBytes = headerBytes(p.kind, p.flags)
 	return p

@@ -207,10 +207,11 @@ var headerRooms = []struct {
 	calls      []string
 }{
 	{"egress.go", "writes headers", []string{
-		"Encode", "EncodeReject", "Write", "SetAck", "ClearAck",
+		"Encode", "EncodeReject", "Write", "SetAck", "SetNumber", "ClearAck",
 	}},
 	{"ingress.go", "reads headers", []string{
-		"Decode", "DecodeHello", "DecodeSack", "DecodeSplit", "ForeignHello", "RejectVersions",
+		"Decode", "DecodeOver", "DecodeHello", "DecodeSack", "DecodeSplit",
+		"ForeignHello", "RejectVersions",
 	}},
 }
 
@@ -233,7 +234,7 @@ var btlFloors = [][]string{
 	},
 	{
 		"acks.go", "buffers.go", "channel.go", "checker.go", "clock.go", "descriptors.go",
-		"handshake.go", "outbox.go", "peers.go", "port.go", "random.go", "regcache.go",
+		"handshake.go", "number.go", "outbox.go", "peers.go", "port.go", "random.go", "regcache.go",
 	},
 	{"config.go", "errors.go", "params.go", "stats.go", "waiting.go"},
 }

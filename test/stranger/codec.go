@@ -11,13 +11,14 @@ import (
 // The numbers of the page, sections 3 and 8.
 const (
 	magic   = 0xB7
-	version = 1
+	version = 2
 
 	kindFrag, kindChunk, kindAck, kindHello = 1, 2, 3, 4
 	kindHelloAck, kindNack, kindReject      = 5, 6, 7
 	kindPack                                = 8
 
 	flagAck, flagPut, flagDup, flagSack = 0x01, 0x02, 0x04, 0x08
+	flagOp                              = 0x10
 
 	sackHeadBytes, sackWordsMax = 12, 64
 
@@ -27,10 +28,12 @@ const (
 	nackMemory                             = 4
 	rejectVersion, rejectFull, rejectStale = 1, 2, 3
 
-	headerBytes  = 24
-	helloBytes   = 184 // of a Hello's payload, without padding
-	addrBytesMax = 64
-	provenAll    = 0xF
+	headerBytes   = 32
+	chunkBytesMin = 128
+	noByteBound   = 0xFFFF
+	helloBytes    = 184 // of a Hello's payload, without padding
+	addrBytesMax  = 64
+	provenAll     = 0xF
 )
 
 var errNoPacket = errors.New("no packet")
@@ -41,11 +44,15 @@ var le = binary.LittleEndian
 type Packet struct {
 	Version, Kind, Flags, Tag uint8
 
-	Conn     uint64
-	Seq, Ack uint32
-	Credit   uint16
+	Conn        uint64
+	Seq, Ack    uint32
+	Credit      uint16
+	Number      uint32
+	CreditBytes uint16
+	Op          uint32 // with the Op flag
 
 	FragID, Size, Offset uint32 // Chunk
+	First, Grid          uint16 // Chunk, no put
 	Handle, PutOffset    uint64 // with the Put flag
 
 	Hello                  *Hello // Hello and HelloAck
@@ -69,7 +76,7 @@ type Hello struct {
 
 // The flags that a kind may carry.
 var flagsOf = [9]uint8{
-	kindFrag: flagAck | flagDup | flagPut, kindChunk: flagAck | flagDup | flagPut,
+	kindFrag: flagAck | flagDup | flagPut | flagOp, kindChunk: flagAck | flagDup | flagPut | flagOp,
 	kindAck: flagAck | flagDup | flagSack, kindNack: flagAck | flagDup, kindPack: flagAck | flagDup,
 }
 
@@ -78,19 +85,26 @@ func (p *Packet) Encode(b []byte) []byte {
 	start := len(b)
 	b = append(b, magic, p.Version<<4|p.Kind, p.Flags, p.Tag)
 	b = le.AppendUint64(b, p.Conn)
+	b = le.AppendUint32(b, p.Number)
 	b = le.AppendUint32(b, p.Seq)
 	b = le.AppendUint32(b, p.Ack)
 	b = le.AppendUint16(b, 0) // payloadLen, below
 	b = le.AppendUint16(b, p.Credit)
+	b = le.AppendUint16(b, p.CreditBytes)
+	b = append(b, uint8(p.extras()/4), 0)
 	if p.Kind == kindChunk {
 		b = le.AppendUint32(b, p.FragID)
 		b = le.AppendUint32(b, p.Size)
 		b = le.AppendUint32(b, p.Offset)
-		b = le.AppendUint32(b, 0)
+		b = le.AppendUint16(b, p.First)
+		b = le.AppendUint16(b, p.Grid)
 	}
 	if p.Flags&flagPut != 0 {
 		b = le.AppendUint64(b, p.Handle)
 		b = le.AppendUint64(b, p.PutOffset)
+	}
+	if p.Flags&flagOp != 0 {
+		b = le.AppendUint64(b, uint64(p.Op))
 	}
 	header := len(b) - start
 	switch p.Kind {
@@ -103,8 +117,22 @@ func (p *Packet) Encode(b []byte) []byte {
 		b = appendRecords(b, p.Records)
 		b = append(b, p.Payload...)
 	}
-	le.PutUint16(b[start+20:], uint16(len(b)-start-header))
+	le.PutUint16(b[start+24:], uint16(len(b)-start-header))
 	return b
+}
+
+// extras is the length of what stands between the common header and the payload.
+func (p *Packet) extras() (n int) {
+	if p.Kind == kindChunk {
+		n += 16
+	}
+	if p.Flags&flagPut != 0 {
+		n += 16
+	}
+	if p.Flags&flagOp != 0 {
+		n += 8
+	}
+	return n
 }
 
 func (h *Hello) encode(b []byte) []byte {
@@ -127,27 +155,22 @@ func (h *Hello) encode(b []byte) []byte {
 	return b
 }
 
-// Decode reads a datagram of version 1. The payload points into b.
+// Decode reads a datagram of version 2. The payload points into b.
 func Decode(b []byte) (*Packet, error) {
 	if len(b) < headerBytes || b[0] != magic || b[1]>>4 != version {
 		return nil, fmt.Errorf("%w: header", errNoPacket)
 	}
 	p := &Packet{
 		Version: version, Kind: b[1] & 15, Flags: b[2], Tag: b[3], Conn: le.Uint64(b[4:]),
-		Seq: le.Uint32(b[12:]), Ack: le.Uint32(b[16:]), Credit: le.Uint16(b[22:]),
+		Number: le.Uint32(b[12:]), Seq: le.Uint32(b[16:]), Ack: le.Uint32(b[20:]),
+		Credit: le.Uint16(b[26:]), CreditBytes: le.Uint16(b[28:]),
 	}
 	if err := p.checkHeader(); err != nil {
 		return nil, err
 	}
-	payloadLen, rest := int(le.Uint16(b[20:])), b[headerBytes:]
-	extras := 0
-	if p.Kind == kindChunk {
-		extras += 16
-	}
-	if p.Flags&flagPut != 0 {
-		extras += 16
-	}
-	if len(rest) != extras+payloadLen {
+	payloadLen, rest := int(le.Uint16(b[24:])), b[headerBytes:]
+	extras := p.extras()
+	if len(rest) != extras+payloadLen || int(b[30])*4 != extras || b[31] != 0 {
 		return nil, fmt.Errorf("%w: length", errNoPacket)
 	}
 	return p, p.decodeRest(rest, rest[extras:])
@@ -163,9 +186,9 @@ func (p *Packet) checkHeader() error {
 		bad = "kind"
 	case p.Flags&^flagsOf[p.Kind] != 0, p.Kind == kindAck && !ack, p.Flags&flagDup != 0 && !ack:
 		bad = "flags"
-	case !ack && (p.Ack != 0 || p.Credit != 0):
+	case !ack && (p.Ack != 0 || p.Credit != 0 || p.CreditBytes != 0):
 		bad = "ack without the flag"
-	case p.Conn == 0 && p.Kind != kindHello:
+	case p.Conn == 0 && (p.Kind != kindHello || p.Number != 0), p.Kind == kindReject && p.Number != 0:
 		bad = "conn"
 	case p.Seq != 0 && (p.Kind == kindAck || p.Kind == kindReject):
 		bad = "seq"
@@ -194,12 +217,18 @@ func (p *Packet) decodeRest(extras, payload []byte) error {
 		p.FragID, p.Size = le.Uint32(extras), le.Uint32(extras[4:])
 		p.Offset = le.Uint32(extras[8:])
 		end := uint64(p.Offset) + uint64(len(payload))
-		bad = le.Uint32(extras[12:]) != 0 || end > uint64(p.Size) || len(payload) == 0
+		p.First, p.Grid = le.Uint16(extras[12:]), le.Uint16(extras[14:])
+		bad = end > uint64(p.Size) || len(payload) == 0 || !p.onGrid(uint32(len(payload)))
 		extras = extras[16:]
 	}
 	if p.Flags&flagPut != 0 {
 		p.Handle, p.PutOffset = le.Uint64(extras), le.Uint64(extras[8:])
 		bad = bad || p.PutOffset > math.MaxUint64-uint64(len(payload))
+		extras = extras[16:]
+	}
+	if p.Flags&flagOp != 0 {
+		p.Op = le.Uint32(extras)
+		bad = bad || le.Uint32(extras[4:]) != 0 || p.Tag >= 0xF0
 	}
 	switch p.Kind {
 	case kindFrag:
@@ -236,6 +265,22 @@ func (p *Packet) decodeRest(extras, payload []byte) error {
 		return fmt.Errorf("%w: value out of range", errNoPacket)
 	}
 	return nil
+}
+
+// onGrid says whether a chunk lies where its own grid wants; a put has none.
+func (p *Packet) onGrid(n uint32) bool {
+	if p.Flags&flagPut != 0 {
+		return p.First == 0 && p.Grid == 0
+	}
+	first, grid := uint32(p.First), uint32(p.Grid)
+	switch {
+	case first == 0 || first > p.Size || grid < chunkBytesMin:
+		return false
+	case p.Offset == 0:
+		return n == first
+	}
+	return p.Offset >= first && p.Offset < p.Size && (p.Offset-first)%grid == 0 &&
+		n == min(grid, p.Size-p.Offset)
 }
 
 // sackFits says whether an Ack may have that payload: none, or what the Sack flag announces.

@@ -363,7 +363,7 @@ func (c *Conn) helloAck(channel int, pkt *Packet) {
 		c.p.breachf("HelloAck from another incarnation")
 	case c.state == halfOpen, c.state == ended, !c.learn(pkt):
 	default:
-		if want := [4]int{208, 208, c.sizes[command], c.sizes[data]}[h.Probe]; h.SizeBytes != want {
+		if want := [4]int{216, 216, c.sizes[command], c.sizes[data]}[h.Probe]; h.SizeBytes != want {
 			c.p.breachf("HelloAck of %d bytes, probe %d", h.SizeBytes, h.Probe)
 		}
 		c.prove(1 << h.Probe)

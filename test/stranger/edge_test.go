@@ -267,6 +267,7 @@ func TestBadChunks(t *testing.T) {
 		return Packet{
 			Kind: kindChunk, Tag: tagCheck, Seq: seq, FragID: 5, Size: uint32(len(whole)),
 			Offset: uint32(at), Payload: whole[at:end],
+			First: uint16(room), Grid: uint16(room),
 		}
 	}
 	k.send(chunk(0, 0, room))
@@ -275,10 +276,13 @@ func TestBadChunks(t *testing.T) {
 	size.Size++
 	tag := chunk(1, room, 2*room)
 	tag.Tag = tagOther
+	first := chunk(1, room-1, 2*room-1)
+	first.First--
+	grid := chunk(1, room, 2*room-1)
+	grid.Grid--
 	for name, p := range map[string]Packet{
-		"off the grid": chunk(1, room+1, 2*room), "too short": chunk(1, room, 2*room-1),
+		"another first chunk": first, "another grid": grid,
 		"one that is here": chunk(1, 0, room), "another size": size, "another tag": tag,
-		"the last, too short": chunk(1, 2*room, 2*room+9),
 	} {
 		k.send(p)
 		k.answered(name, "Ack 0 dup")
@@ -289,7 +293,7 @@ func TestBadChunks(t *testing.T) {
 	k.answered("the chunk between", "Ack 2")
 	k.delivered("the fragment", string(whole))
 	single := chunk(3, 0, 9)
-	single.Size, single.FragID = 9, 6
+	single.Size, single.FragID, single.First = 9, 6, 9
 	k.send(single)
 	k.answered("a fragment of one chunk", "Ack 3")
 	k.delivered("a fragment of one chunk", string(whole[:9]))

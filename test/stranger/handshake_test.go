@@ -69,7 +69,7 @@ func (r *raw) silence(after string) {
 	r.t.Helper()
 	for ch := range channels {
 		r.sentinel++
-		last := r.hello(uint8(ch), 208)
+		last := r.hello(uint8(ch), 216)
 		last.Hello.Expected, last.Hello.Tag = 1, 1<<32+r.sentinel
 		r.send(ch, last.Encode(nil))
 		for {
@@ -93,7 +93,8 @@ func (r *raw) silence(after string) {
 func (r *raw) hello(probe uint8, sizeBytes int) *Packet {
 	return &Packet{Version: version, Kind: kindHello, Seq: 100, Hello: &Hello{
 		Incarnation: 0xabc, Tag: 0xdef, WindowPackets: 64, FragmentBytesMax: 1 << 20,
-		MTUBytes: 1472, CommandBytes: 768, Credit: 1, VersionMin: 1, VersionMax: 1, Probe: probe,
+		MTUBytes: 1472, CommandBytes: 768, Credit: 1, VersionMin: version, VersionMax: version,
+		Probe:      probe,
 		AckDelayUs: 1000, CommandName: r.names[command], DataName: r.names[data],
 		SizeBytes: sizeBytes,
 	}}
@@ -105,7 +106,7 @@ func TestHelloAnswers(t *testing.T) {
 	m := openModule(t, btl.Config{HandshakeTimeout: time.Minute})
 	r := openRaw(t, m)
 	var tag uint64
-	for probe, size := range []int{208, 208, 768, 1472} {
+	for probe, size := range []int{216, 216, 768, 1472} {
 		for range 2 {
 			ch := probe & 1
 			r.send(ch, r.hello(uint8(probe), size).Encode(nil))
@@ -125,11 +126,11 @@ func TestHelloAnswers(t *testing.T) {
 			r.silence("one answer")
 		}
 	}
-	r.send(data, r.hello(0, 208).Encode(nil))
+	r.send(data, r.hello(0, 216).Encode(nil))
 	r.silence("a command probe on the data channel")
-	r.send(command, r.hello(1, 208).Encode(nil))
+	r.send(command, r.hello(1, 216).Encode(nil))
 	r.silence("a data probe on the command channel")
-	stray := r.hello(0, 208)
+	stray := r.hello(0, 216)
 	stray.Conn = tag ^ 1<<63
 	r.send(command, stray.Encode(nil))
 	r.silence("a Hello for no endpoint")
@@ -144,12 +145,12 @@ func TestHelloAnswers(t *testing.T) {
 	eventually(t, "the module has one endpoint", func() bool { return m.Stats().Endpoints == 1 })
 }
 
-// TestOtherVersion talks to the module as one of version 2 would, by what never changes.
+// TestOtherVersion talks to the module as one of version 1 would, by what section 9 says of it.
 func TestOtherVersion(t *testing.T) {
 	m := openModule(t, btl.Config{})
 	r := openRaw(t, m)
 	hello := bytes.Repeat([]byte{0x5a}, 300) // a body of unknown meaning, but for the fixed fields
-	hello[0], hello[1] = magic, 2<<4|kindHello
+	hello[0], hello[1] = magic, 1<<4|kindHello
 	le.PutUint64(hello[24:], 0x1111)
 	le.PutUint64(hello[32:], 0x2222)
 	hello[74] = uint8(len(r.names[command]))
@@ -157,9 +158,9 @@ func TestOtherVersion(t *testing.T) {
 	for _, b := range [][]byte{hello, hello[:208]} {
 		r.send(command, b)
 		got := r.receive(command, patience)
-		if len(got) != 26 || got[0] != magic || got[1] != 2<<4|kindReject || got[3] != rejectVersion ||
-			le.Uint64(got[4:]) != 0x2222 || got[24] != 1 || got[25] != 1 {
-			t.Errorf("a Hello of version 2 was answered with %x", got)
+		if len(got) != 26 || got[0] != magic || got[1] != 1<<4|kindReject || got[3] != rejectVersion ||
+			le.Uint64(got[4:]) != 0x2222 || got[24] != 2 || got[25] != 2 {
+			t.Errorf("a Hello of version 1 was answered with %x", got)
 		}
 	}
 	r.send(command, hello[:207])
@@ -167,7 +168,7 @@ func TestOtherVersion(t *testing.T) {
 	for kind := range uint8(16) {
 		if kind != kindHello {
 			b := bytes.Clone(hello)
-			b[1] = 2<<4 | kind
+			b[1] = 1<<4 | kind
 			r.send(command, b)
 		}
 	}
@@ -344,7 +345,7 @@ func TestNewTag(t *testing.T) {
 	first := a.next(0)
 	own := first.Hello.Tag
 	tagFor := func(tag uint64) uint64 { // what the module answers to an end that calls it
-		hello := a.hello(0, 208)
+		hello := a.hello(0, 216)
 		hello.Hello.Incarnation, hello.Hello.Tag = 7, tag
 		a.send(command, hello.Encode(nil))
 		for {
@@ -389,7 +390,7 @@ func TestForgedHello(t *testing.T) {
 	// stranger's connection has got.
 	fence := func(tag uint64) int {
 		for ch := range channels {
-			last := r.hello(uint8(ch), 208)
+			last := r.hello(uint8(ch), 216)
 			last.Hello.Tag = tag + uint64(ch)
 			r.send(ch, last.Encode(nil))
 			eventually(t, "the fence is answered", func() bool { return strays(last.Hello.Tag) > 0 })
@@ -397,7 +398,7 @@ func TestForgedHello(t *testing.T) {
 		return pr.p.Count("got HelloAck") - pr.p.Count("unknown conn")
 	}
 	before := fence(0x10)
-	forged := r.hello(0, 208)
+	forged := r.hello(0, 216)
 	r.send(command, forged.Encode(nil)) // another incarnation at that address
 	forged.Hello.Incarnation, forged.Hello.Tag = pr.p.incarnation, 0xde0
 	r.send(command, forged.Encode(nil)) // the same one, another tag

@@ -154,6 +154,7 @@ func (c *Conn) acceptPack(pkt *Packet) bool {
 func sum(pkt *Packet) uint64 {
 	same := *pkt
 	same.Flags, same.Ack, same.Credit = pkt.Flags&flagPut, 0, 0
+	same.Number, same.CreditBytes = 0, 0
 	hash := fnv.New64a()
 	_, _ = hash.Write(same.Encode(nil))
 	return hash.Sum64()

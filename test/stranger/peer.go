@@ -76,6 +76,7 @@ type Peer struct {
 	incarnation uint64
 	socks       [channels]*net.UDPConn
 	names       [channels][]byte
+	numbers     map[numberKey]uint32
 	in          chan datagram
 	calls       chan func()
 	stop        chan struct{}
@@ -310,8 +311,22 @@ var kindNames = [9]string{
 	"", "Frag", "Chunk", "Ack", "Hello", "HelloAck", "Nack", "Reject", "Pack",
 }
 
+// numberKey names what packets are numbered by.
+type numberKey struct {
+	channel int
+	conn    uint64
+}
+
 func (p *Peer) send(channel int, to netip.AddrPort, pkt *Packet) {
 	pkt.Version = version
+	if pkt.Conn != 0 && pkt.Kind != kindReject {
+		if p.numbers == nil {
+			p.numbers = map[numberKey]uint32{}
+		}
+		key := numberKey{channel, pkt.Conn}
+		p.numbers[key]++
+		pkt.Number = p.numbers[key]
+	}
 	p.counts["sent "+kindNames[pkt.Kind]]++
 	p.fault(datagram{channel: channel, to: to, bytes: pkt.Encode(nil), out: true})
 }

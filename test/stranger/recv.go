@@ -35,6 +35,8 @@ type receiver struct {
 
 type assembly struct {
 	tag    uint8
+	first  uint16 // the grid
+	grid   uint16
 	bytes  []byte
 	chunks map[uint32]bool // by offset
 	got    int
@@ -151,7 +153,6 @@ func (c *Conn) deliver(tag uint8, message []byte) {
 
 // chunk puts a chunk to the others of its fragment.
 func (c *Conn) chunk(pkt *Packet) bool {
-	room := uint32(c.sizes[data] - headerBytes - 16)
 	if void, ok := c.failed[pkt.FragID]; ok && !before(void+c.p.cfg.WindowPackets, c.expected) {
 		return true // and thrown away
 	}
@@ -161,11 +162,12 @@ func (c *Conn) chunk(pkt *Packet) bool {
 			c.p.breachf("fragment of %d bytes, beside %d others", pkt.Size, len(c.parts))
 			return false
 		}
-		a = &assembly{tag: pkt.Tag, bytes: make([]byte, pkt.Size), chunks: map[uint32]bool{}}
+		a = &assembly{tag: pkt.Tag, first: pkt.First, grid: pkt.Grid}
+		a.bytes, a.chunks = make([]byte, pkt.Size), map[uint32]bool{}
 		c.parts[pkt.FragID] = a
 	}
-	if pkt.Offset%room != 0 || uint32(len(pkt.Payload)) != min(room, pkt.Size-pkt.Offset) ||
-		pkt.Tag != a.tag || pkt.Size != uint32(len(a.bytes)) || a.chunks[pkt.Offset] {
+	if pkt.First != a.first || pkt.Grid != a.grid || pkt.Tag != a.tag ||
+		pkt.Size != uint32(len(a.bytes)) || a.chunks[pkt.Offset] {
 		c.p.breachf("chunk at %d of %d, %d bytes", pkt.Offset, pkt.Size, len(pkt.Payload))
 		return false
 	}
@@ -234,6 +236,7 @@ func (c *Conn) piggyback(pkt *Packet) {
 		pkt.Flags |= flagDup
 	}
 	pkt.Ack, pkt.Credit = c.expected-1, c.p.cfg.Credit
+	pkt.CreditBytes = noByteBound
 	if last := pkt.Ack + uint32(max(pkt.Credit, 1)); before(c.granted, last) {
 		c.granted = last
 	}

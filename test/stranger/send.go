@@ -148,6 +148,9 @@ func (c *Conn) cutPacket(m *message) *Packet {
 		}
 		pkt.Kind, pkt.FragID = kindChunk, m.fragID
 		pkt.Size, pkt.Offset = uint32(len(m.bytes)), uint32(m.cut)
+		if !m.put {
+			pkt.First, pkt.Grid = uint16(room), uint16(room)
+		}
 	}
 	pkt.Payload = m.bytes[m.cut:min(m.cut+room, len(m.bytes))]
 	m.cut += len(pkt.Payload)
@@ -158,7 +161,7 @@ func (c *Conn) cutPacket(m *message) *Packet {
 // again sends a packet that is out once more.
 func (c *Conn) again(o *outgoing) {
 	o.pkt.Flags &= flagPut
-	o.pkt.Ack, o.pkt.Credit = 0, 0
+	o.pkt.Ack, o.pkt.Credit, o.pkt.CreditBytes = 0, 0, 0
 	c.piggyback(o.pkt)
 	o.sent, o.wait = time.Now(), min(2*o.wait, resendLast)
 	c.p.counts["resent"]++

@@ -256,11 +256,12 @@ func (a *Attacker) knownHello() (incarnation, tag uint64) {
 
 // abuseChunk sends pieces of fragments that do not fit.
 func (a *Attacker) abuseChunk(l *link) {
-	room := int(max(l.room, 64))
+	room := int(max(l.room, frag.ChunkBytesMin))
 	h := l.header(frag.KindChunk, a.number(l))
 	l.fragID++
 	h.FragID, h.SizeBytes = l.fragID, uint32(room)*uint32(2+a.rng.IntN(40))
-	switch a.rng.IntN(8) {
+	h.FirstBytes, h.ChunkBytes = uint16(room), uint16(room)
+	switch a.rng.IntN(9) {
 	case 0: // larger than anybody takes, or than memory
 		h.SizeBytes = 1<<32 - 1 - a.rng.Uint32N(1<<31)
 		a.give(actOversize, l, h, room)
@@ -294,7 +295,13 @@ func (a *Attacker) abuseChunk(l *link) {
 			a.give(actChunk, l, h, room)
 			h.Seq = a.number(l)
 		}
-	case 6: // an id far away that needs a large table
+	case 6: // a piece of one grid, then one of another: together they would leave a hole
+		h.FirstBytes, h.SizeBytes = uint16(room), uint32(2*room)
+		a.give(actOverlap, l, h, room)
+		h.Seq, h.OffsetBytes = a.number(l), uint32(room)+1
+		h.FirstBytes++
+		a.give(actOverlap, l, h, room-1)
+	case 7: // an id far away that needs a large table
 		h.FragID = a.rng.Uint32()
 		a.give(actUnfinished, l, h, room)
 	default: // begun and never finished

@@ -276,6 +276,9 @@ func (a *Attacker) packet(what act, from, to sim.Port, h frag.Header, n int) {
 	head := frag.HeaderBytes(h.Kind, h.Flags)
 	n = max(0, min(n, packetBytesMax-head))
 	h.PayloadLen = uint16(n)
+	if h.Kind == frag.KindChunk && h.ChunkBytes == 0 {
+		a.grid(&h)
+	}
 	h.Encode(a.buf)
 	fill(a.buf[head:][:n], Filler)
 	a.send(what, from, to, head+n)
@@ -309,3 +312,16 @@ func (a *Attacker) num() seq.Num { return seq.Num(a.rng.Uint32()) }
 
 // near draws a number close to n, on either side.
 func (a *Attacker) near(n seq.Num) seq.Num { return n + seq.Num(a.rng.IntN(64)) - 32 }
+
+// grid gives a chunk a grid on which it lies, if it can lie on one.
+func (a *Attacker) grid(h *frag.Header) {
+	n := uint32(max(h.PayloadLen, frag.ChunkBytesMin))
+	h.ChunkBytes = uint16(n)
+	first := n
+	if rest := h.OffsetBytes % n; h.OffsetBytes > 0 && rest > 0 {
+		first = rest
+	} else if h.OffsetBytes == 0 {
+		first = uint32(h.PayloadLen)
+	}
+	h.FirstBytes = uint16(min(first, h.SizeBytes))
+}

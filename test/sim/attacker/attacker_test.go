@@ -505,8 +505,9 @@ func TestDeterministic(t *testing.T) {
 			other := nw.Node("other")
 			for i := range 100 {
 				data := text(uint64(i), 300)
-				copy(data, []byte{0xB7, 0x11, 1, 1, 9, 9, 9, 9, 9, 9, 9, 9})
-				binary.LittleEndian.PutUint16(data[20:], 300-24)
+				copy(data, []byte{0xB7, 0x21, 1, 1, 9, 9, 9, 9, 9, 9, 9, 9})
+				binary.LittleEndian.PutUint16(data[24:], 300-frag.FragHeaderBytes)
+				binary.LittleEndian.PutUint16(data[30:], 0)
 				nw.After(time.Duration(i)*time.Microsecond, func() {
 					a.See(&sim.Event{
 						Kind: sim.KindSent, From: sim.Port{Node: other.Index()},

@@ -93,7 +93,7 @@ func (t *tracks) add(e *sim.Event) {
 	if conn := le.Uint64(e.Data[4:]); conn != 0 {
 		t.latest[t.count%tracksMax] = track{
 			to: e.To, conn: conn,
-			seq: seq.Num(le.Uint32(e.Data[12:])), ack: seq.Num(le.Uint32(e.Data[16:])),
+			seq: seq.Num(le.Uint32(e.Data[16:])), ack: seq.Num(le.Uint32(e.Data[20:])),
 		}
 		t.count++
 	}

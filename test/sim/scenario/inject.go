@@ -113,9 +113,13 @@ var kindOf = map[string]frag.Kind{
 	"nack": frag.KindNack, "reject": frag.KindReject, "pack": frag.KindPack,
 }
 
+// gridBytes is the size of chunks where a script says nothing of it.
+const gridBytes = 1424
+
 // injectPacket parses the fields of a packet: conn (b:1, by default the latest of the receiver's,
 // or a number), seq and ack (relative), credit, tag, flags (ack+dup+put), id, at, of, handle,
-// offset, payload (bytes, all zero), records (of a pack: TAG:BYTES,TAG:BYTES), record (the tag in a
+// offset, first and chunk (the grid), payload (bytes, all zero), records (of a pack:
+// TAG:BYTES,TAG:BYTES), record (the tag in a
 // Nack that refuses one).
 func (p *parser) injectPacket(r route, kind string) func(*world) ([]byte, error) {
 	h := frag.Header{
@@ -127,9 +131,15 @@ func (p *parser) injectPacket(r route, kind string) func(*world) ([]byte, error)
 		SizeBytes:   uint32(p.w.keyNumber("of", 0, 0, 1<<32-1)),
 		Handle:      uint64(p.w.keyNumber("handle", 0, 0, 1<<63-1)),
 		PutOffset:   uint64(p.w.keyNumber("offset", 0, 0, 1<<63-1)),
+		FirstBytes:  uint16(p.w.keyNumber("first", 0, 0, 1<<16-1)),
+		ChunkBytes:  uint16(p.w.keyNumber("chunk", gridBytes, 0, 1<<16-1)),
 		PayloadLen:  uint16(p.w.keyNumber("payload", 0, 0, 1<<16-1-frag.HeaderBytesMax)),
 	}
+	if h.FirstBytes == 0 {
+		h.FirstBytes = uint16(min(h.SizeBytes, uint32(h.ChunkBytes)))
+	}
 	number := seq.Num(p.w.keyNumber("seq", 0, -1<<31, 1<<31))
+	h.CreditBytes = frag.CreditBytesAll
 	ack, hasAck := p.w.key("ack")
 	var acked seq.Num
 	if hasAck {

@@ -157,7 +157,7 @@ func (w *world) drawSize(sizeMax int) int {
 	case 0, 1, 2, 3:
 		return min(d.IntN(64), sizeMax)
 	case 4:
-		border := [...]int{0, 8, 232, 256, 488, 512, 728, 744, 768, mtu - 40, mtu - 24, mtu, 2*mtu - 80}
+		border := [...]int{0, 8, 224, 256, 480, 512, 728, 736, 768, mtu - 48, mtu - 32, mtu, 2*mtu - 96}
 		return min(max(0, border[d.IntN(len(border))]+d.IntN(3)-1), sizeMax)
 	case 5, 6, 7:
 		return d.IntN(min(2000, sizeMax) + 1)

@@ -52,7 +52,7 @@ func (p *packs) see(b []byte) {
 }
 
 func packOf(b []byte) packKey {
-	return packKey{binary.LittleEndian.Uint64(b[4:]), binary.LittleEndian.Uint32(b[12:])}
+	return packKey{binary.LittleEndian.Uint64(b[4:]), binary.LittleEndian.Uint32(b[16:])}
 }
 
 func (p *packs) pack(b []byte) {

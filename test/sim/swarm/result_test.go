@@ -27,18 +27,18 @@ func TestMissing(t *testing.T) {
 func TestPacksCounted(t *testing.T) {
 	var p packs
 	pack := func(seq byte, records ...byte) []byte {
-		b := make([]byte, 24)
-		b[0], b[1], b[4], b[12] = 0xB7, 0x18, 1, seq
+		b := make([]byte, 32)
+		b[0], b[1], b[4], b[16] = 0xB7, 0x28, 1, seq
 		for _, tag := range records {
 			b = append(b, tag, 0, 1, 0, 'x')
 		}
 		return b
 	}
-	nack, void := make([]byte, 25), pack(2)
-	nack[1], nack[3] = 0x16, 3
-	void[1], void[3] = 0x11, 0xFE
+	nack, void := make([]byte, 33), pack(2)
+	nack[1], nack[3] = 0x26, 3
+	void[1], void[3] = 0x21, 0xFE
 	other := pack(9)
-	other[1], other[3] = 0x11, 0xFE
+	other[1], other[3] = 0x21, 0xFE
 	for _, b := range [][]byte{
 		pack(1, 1, 2, 3), pack(2, 1, 2), pack(1, 1, 2, 3), pack(1, 1, 3), nack, void, other, nil,
 	} {
@@ -57,9 +57,9 @@ func TestFragIDWraps(t *testing.T) {
 	var w wraps
 	chunk := func(conn, flags byte, id uint32) []byte {
 		b := make([]byte, 60)
-		b[0], b[1], b[2], b[4], b[12] = 0xB7, 0x12, flags, conn, 77
+		b[0], b[1], b[2], b[4], b[16] = 0xB7, 0x22, flags, conn, 77
 		for i := range 4 {
-			b[24+i] = byte(id >> (8 * i))
+			b[32+i] = byte(id >> (8 * i))
 		}
 		return b
 	}

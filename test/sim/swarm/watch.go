@@ -72,9 +72,9 @@ func whole(b []byte) bool {
 	kind, flags := frag.Kind(b[1]&15), frag.Flags(b[2])
 	n := frag.FragHeaderBytes
 	if kind == frag.KindFrag || kind == frag.KindChunk {
-		n = frag.HeaderBytes(kind, flags&frag.FlagPut)
+		n = frag.HeaderBytes(kind, flags)
 	}
-	return len(b) == n+int(binary.LittleEndian.Uint16(b[20:]))
+	return len(b) == n+int(binary.LittleEndian.Uint16(b[24:]))
 }
 
 // wraps counts the connections that crossed a wrap: the last number before it was sent, and the one
@@ -112,7 +112,7 @@ func (c *wraps) see(b []byte, delivered bool) {
 	if !kind.HasSeq() {
 		return
 	}
-	switch behind(binary.LittleEndian.Uint32(b[12:]), delivered) {
+	switch behind(binary.LittleEndian.Uint32(b[16:]), delivered) {
 	case 1 << 16:
 		c.cross(b, wrap16, delivered)
 	case 1 << 31:
@@ -122,7 +122,7 @@ func (c *wraps) see(b []byte, delivered bool) {
 	}
 	message := kind == frag.KindChunk && frag.Flags(b[2])&frag.FlagPut == 0
 	if message && len(b) >= frag.ChunkHeaderBytes &&
-		behind(binary.LittleEndian.Uint32(b[24:]), delivered) == 0 {
+		behind(binary.LittleEndian.Uint32(b[32:]), delivered) == 0 {
 		c.cross(b, wrapFragID, delivered)
 	}
 }

@@ -225,9 +225,11 @@ func TestPackets(t *testing.T) {
 	reject := make([]byte, frag.RejectBytes)
 	frag.EncodeReject(reject, 7, frag.RejectVersion, frag.Version, 1, 3)
 	foreign := bytes.Clone(reject)
-	foreign[1] = 0x27
+	foreign[1] = 0x37
 	hello := make([]byte, frag.HelloBytes)
-	copy(hello, enc(frag.Header{Kind: frag.KindHello, PayloadLen: frag.HelloBytes - 24}))
+	copy(hello, enc(frag.Header{
+		Kind: frag.KindHello, PayloadLen: frag.HelloBytes - frag.FragHeaderBytes,
+	}))
 	for _, c := range []struct {
 		name string // what Look calls it; "" for no packet
 		pkt  []byte
@@ -258,10 +260,10 @@ func TestPackets(t *testing.T) {
 		{"ack", selective, "ack       to=0x7 ack=0x00000009 credit=8 last=12/7us copies=1 " +
 			"have=11..12,14,74..75"},
 		{"reject", reject, "reject    to=0x7 version versions=1..3"},
-		{"foreign", foreign, "foreign   version=2 kind=reject 26 B"},
-		{"", hello, "hello     to=- (malformed hello), 208 bytes"},
+		{"foreign", foreign, "foreign   version=3 kind=reject 34 B"},
+		{"", hello, "hello     to=- (malformed hello), 216 bytes"},
 		{"", []byte{1, 2}, "not a packet: packet shorter than its header, 2 bytes"},
-		{"", make([]byte, 24), "not a packet: not a packet of this protocol, 24 bytes"},
+		{"", make([]byte, 32), "not a packet: not a packet of this protocol, 32 bytes"},
 	} {
 		var out bytes.Buffer
 		w := New(&out)

@@ -1,0 +1,50 @@
+package btl
+
+// via is the channel that a packet takes.
+type via uint8
+
+const (
+	viaCommand via = iota
+	viaData
+)
+
+// numbers counts the packets that are sent to a peer on each channel, copies and all: what a packet
+// has is had by no other on that channel. Now and then one is left out, which a peer that
+// acknowledges what it has not seen cannot know.
+//
+//	taken     1 .. n     n+1       n+2 ..
+//	on wire   sent       never     the next ones
+type numbers struct {
+	ways [2]numbering // by via
+}
+
+// numbering is the count of one channel.
+type numbering struct {
+	next    uint64 // the latest one taken, or left out
+	left    int32  // numbers until one is left out
+	skipped uint64 // the one that was left out last
+}
+
+// skipEvery is how many numbers are taken on average for one that is left out.
+const skipEvery = 512
+
+// take returns the first of count numbers that follow each other, as they stand on the wire.
+func (n *numbers) take(m *Module, way via, count uint32) uint32 {
+	w := &n.ways[way]
+	if w.left -= int32(count); w.left <= 0 {
+		w.skip(m)
+	}
+	first := uint32(w.next) + 1
+	w.next += uint64(count)
+	return first
+}
+
+// skip leaves a number out, unless it would be the very first, and chooses how many come before the
+// next one that is.
+func (w *numbering) skip(m *Module) {
+	if w.next != 0 {
+		w.next++
+		w.skipped = w.next
+	}
+	w.left = int32(1 + m.cfg.Random()%(2*skipEvery))
+}

@@ -1,0 +1,42 @@
+package frag
+
+import "gobtl/internal/seq"
+
+// SetNumber writes another packet number into the encoded packet b in place: that of the datagram
+// in which it is sent again.
+func SetNumber(b []byte, number uint32) { le.PutUint32(b[12:16], number) }
+
+// SetAck writes an acknowledgement into the encoded packet b in place: what a retransmission does,
+// so that it does not repeat an old one. dup sets FlagDup. Only for packets that may carry FlagAck.
+func SetAck(b []byte, ack seq.Num, credit, creditBytes uint16, dup bool) {
+	c := (*[FragHeaderBytes]byte)(b)
+	c[2] = c[2]&^byte(FlagDup) | byte(FlagAck)
+	if dup {
+		c[2] |= byte(FlagDup)
+	}
+	le.PutUint32(c[20:], uint32(ack))
+	le.PutUint16(c[26:], credit)
+	le.PutUint16(c[28:], creditBytes)
+}
+
+// ClearAck removes the acknowledgement from the encoded packet b in place.
+func ClearAck(b []byte) {
+	c := (*[FragHeaderBytes]byte)(b)
+	c[2] &^= byte(FlagAck | FlagDup)
+	le.PutUint32(c[20:], 0)
+	le.PutUint32(c[26:], 0)
+}
+
+// SeqOf reads the sequence number of the encoded packet b, which has at least FragHeaderBytes.
+func SeqOf(b []byte) seq.Num { return seq.Num(le.Uint32(b[16:20])) }
+
+// NumberOf reads the packet number of the encoded packet b, which has at least FragHeaderBytes.
+func NumberOf(b []byte) uint32 { return le.Uint32(b[12:16]) }
+
+// ConnOf reads the connection tag of what may be a packet; 0 if it is too short to have one.
+func ConnOf(b []byte) uint64 {
+	if len(b) < FragHeaderBytes {
+		return 0
+	}
+	return le.Uint64(b[4:])
+}

@@ -17,11 +17,16 @@ RECOVERY_PACKAGES := $(BUILD_PACKAGES) iproute2 nftables iperf3
 TEST_PACKAGES := $(BENCH_PACKAGES) $(RECOVERY_PACKAGES) git influxdb prometheus tshark
 TEST_PACKAGES += iputils-ping arping # of test/vnic
 
+VNIC_PACKAGES := iproute2 iputils-ping arping iperf3 wireguard-tools wireguard-go n2n tinc
+
 # What "make bench" measures: latency, bandwidth, message rate, of the bare fabric and of the transport.
 BENCH_TESTS ?= lat,bw,rate
 BENCH_FLAGS ?= --layer both
 
 FUZZTIME ?= 30s
+
+# Rounds of "make vnic-compare".
+VNIC_ROUNDS ?= 5
 
 # The simulator: how many runs, from which seed on; the seed to replay.
 SEEDS ?= 1000
@@ -96,6 +101,11 @@ recovery: deps-go ## Measure loss, bottlenecks, incast beside TCP and rxd, as ro
 	$(call need,$(RECOVERY_PACKAGES))
 	$(GO) build -o $(BIN)/recovery ./test/netns/cmd/recovery
 	$(BIN)/recovery --update-docs docs/recovery.md $(RECOVERY_FLAGS)
+
+.PHONY: vnic-compare
+vnic-compare: deps-go ## Measure btlvnic beside VXLAN, WireGuard, n2n, tinc, and with loss, as root
+	$(call need,$(VNIC_PACKAGES))
+	$(GO) test ./test/vnic -run '^TestCompare' -v -timeout 60m -vnic.rounds=$(VNIC_ROUNDS)
 
 # The tests with the race detector come last, so the log ends with their summary.
 .PHONY: test

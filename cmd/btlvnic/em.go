@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -45,6 +46,10 @@ func readFile(name string) (*emfile.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseFile(name, text)
+}
+
+func parseFile(name string, text []byte) (*emfile.File, error) {
 	f, err := emfile.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -63,11 +68,16 @@ type manager struct {
 	ended   chan struct{}
 	start   time.Time
 	logged  map[string]string
+	text    []byte // of the file, as it was read last; watch has it
 }
 
 // Run is called by kong.
 func (c *emCmd) Run(env *environment) error {
-	f, err := readFile(c.File)
+	text, err := os.ReadFile(c.File)
+	if err != nil {
+		return err
+	}
+	f, err := parseFile(c.File, text)
 	if err != nil {
 		return err
 	}
@@ -80,7 +90,7 @@ func (c *emCmd) Run(env *environment) error {
 		return err
 	}
 	m := &manager{
-		env: env, name: f.Name, module: module, ops: make(chan func(), 64),
+		env: env, name: f.Name, text: text, module: module, ops: make(chan func(), 64),
 		ended: make(chan struct{}), start: time.Now(), logged: make(map[string]string),
 		core: vnic.NewManager(vnic.ManagerConfig{
 			Name: f.Name, Instance: agent.Random(), Lease: f.Lease,
@@ -224,11 +234,15 @@ func (m *manager) watch(ctx context.Context, name string) {
 		m.env.notef("the file is not watched: %v", err)
 		return
 	}
-	settle := time.NewTimer(time.Hour)
+	settle := time.NewTimer(0) // what was written before the watch began counts, too
 	base := filepath.Base(name)
 	for {
 		select {
-		case e := <-w.Events:
+		case e, ok := <-w.Events:
+			if !ok {
+				m.env.notef("the file is no longer watched")
+				return
+			}
 			if filepath.Base(e.Name) == base {
 				settle.Reset(emSettle)
 			}
@@ -243,8 +257,17 @@ func (m *manager) watch(ctx context.Context, name string) {
 	}
 }
 
+// reload makes the file's plan the one to follow. Nothing is told of a file that says what it said.
 func (m *manager) reload(ctx context.Context, name string) {
-	f, err := readFile(name)
+	text, err := os.ReadFile(name)
+	if err == nil && bytes.Equal(text, m.text) {
+		return
+	}
+	m.text = text
+	var f *emfile.File
+	if err == nil {
+		f, err = parseFile(name, text)
+	}
 	switch {
 	case err != nil:
 		m.env.notef("the file is wrong, nothing changes: %v", err)
@@ -252,7 +275,9 @@ func (m *manager) reload(ctx context.Context, name string) {
 		m.env.notef("the file is wrong, nothing changes: the manager's name was %s, now %s", m.name,
 			f.Name)
 	default:
-		_ = m.do(ctx, func() { m.core.SetPlan(f.Plan) }) // it fails only when the loop ends
+		if m.do(ctx, func() { m.core.SetPlan(f.Plan) }) != nil {
+			return // the manager ends
+		}
 		m.env.notef("the file has changed: %d hosts, %d switches", len(f.Plan.Hosts),
 			len(f.Plan.Switches))
 	}

@@ -26,6 +26,9 @@ var ErrFile = errors.New("manager's file")
 // BytesMax bounds a file.
 const BytesMax = 16 << 20
 
+// leaseMin is several times what a message takes, or the lease would run out between two of them.
+const leaseMin = 100 * time.Millisecond
+
 // File is what a file says.
 type File struct {
 	Name  string // of the manager
@@ -104,8 +107,9 @@ func Parse(text []byte) (*File, error) {
 		return nil, fmt.Errorf("%w: name: want the manager's, 1 to %d characters without spaces",
 			ErrFile, vnic.HostNameBytesMax)
 	}
-	if f.Lease < 0 || f.Lease > vnic.LeaseMsMax*time.Millisecond || f.Lease%time.Millisecond != 0 {
-		return nil, fmt.Errorf("%w: lease is %v, want 1ms to %v", ErrFile, f.Lease,
+	if f.Lease != 0 && f.Lease < leaseMin || f.Lease > vnic.LeaseMsMax*time.Millisecond ||
+		f.Lease%time.Millisecond != 0 {
+		return nil, fmt.Errorf("%w: lease is %v, want %v to %v", ErrFile, f.Lease, leaseMin,
 			vnic.LeaseMsMax*time.Millisecond)
 	}
 	for _, h := range d.Hosts {

@@ -78,6 +78,7 @@ func TestMistakes(t *testing.T) {
 		{"02:00:00:00:00:07", "02:00:00:00:07", "no MAC address"},
 		{`name = "lab"`, `name = "the lab"`, "name:"},
 		{`lease = "3s"`, `lease = "2h"`, "lease is 2h0m0s"},
+		{`lease = "3s"`, `lease = "99ms"`, "lease is 99ms"},
 		{"lid = 2", "lid = 1", "same lid"},
 	} {
 		_, err := Parse([]byte(strings.Replace(whole, c.from, c.to, 1)))

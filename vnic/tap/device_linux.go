@@ -30,7 +30,8 @@ type Config struct {
 	// NoOffload does without large frames and checksums.
 	NoOffload bool
 	// FDs are descriptors of a device that somebody else has opened, one for each queue, instead of
-	// Name and Queues. They belong to the Device from then on.
+	// Name. They belong to the Device once Open has succeeded; else they stay as they are. Those
+	// beyond Queues are closed then: the kernel would give them frames that nobody reads.
 	FDs []int
 }
 
@@ -40,9 +41,16 @@ const QueuesMax = 8
 // ErrDevice is wrapped by what is wrong with a device.
 var ErrDevice = errors.New("tap: cannot use the device")
 
+// ErrGone is wrapped when the device has been removed under us, ErrMoved when it is in another
+// network namespace, where it goes on carrying frames but cannot be looked at from here.
+var (
+	ErrGone  = errors.New("tap: the interface has been removed")
+	ErrMoved = errors.New("tap: the interface is in another network namespace")
+)
+
 // Device is an open TAP device.
 type Device struct {
-	name    string
+	name    string // guarded by mu; it may be renamed
 	queues  []*Queue
 	headed  bool // frames have a Header
 	offload uint // TUN_F_ flags in use
@@ -57,7 +65,7 @@ func Open(cfg Config) (*Device, error) {
 	d := &Device{given: len(cfg.FDs) > 0}
 	var err error
 	if d.given {
-		err = d.adopt(cfg.FDs)
+		err = d.adopt(cfg.FDs, max(cfg.Queues, 1))
 	} else {
 		err = d.create(cfg.Name, max(cfg.Queues, 1))
 	}
@@ -65,8 +73,16 @@ func Open(cfg Config) (*Device, error) {
 		err = d.setUp(cfg.NoOffload)
 	}
 	if err != nil {
+		if d.given {
+			d.queues = nil // they are not ours, or not yet
+		}
 		d.Close()
 		return nil, err
+	}
+	if d.given {
+		for _, fd := range cfg.FDs[len(d.queues):] {
+			unix.Close(fd)
+		}
 	}
 	return d, nil
 }
@@ -126,10 +142,9 @@ func (d *Device) openAll(name string, flags uint16, queues int) error {
 	return nil
 }
 
-// adopt takes descriptors that were handed over.
-func (d *Device) adopt(fds []int) error {
+// adopt takes descriptors that were handed over, when all of them are what they should be.
+func (d *Device) adopt(fds []int, queues int) error {
 	for i, fd := range fds {
-		d.queues = append(d.queues, newQueue(fd))
 		ifr, err := unix.NewIfreq("")
 		if err == nil {
 			err = unix.IoctlIfreq(fd, unix.TUNGETIFF, ifr)
@@ -145,10 +160,32 @@ func (d *Device) adopt(fds []int) error {
 				"device for all queues", ErrDevice, fd, ifr.Name())
 		}
 		d.name, d.headed = ifr.Name(), headed
+	}
+	for _, fd := range fds[:min(len(fds), queues)] {
 		if err := unix.SetNonblock(fd, true); err != nil {
 			return fmt.Errorf("%w: descriptor %d: %w", ErrDevice, fd, err)
 		}
+		d.queues = append(d.queues, newQueue(fd))
 	}
+	return nil
+}
+
+// Check asks the kernel whether the device is still there, and follows it when it was renamed. The
+// error wraps ErrGone.
+func (d *Device) Check() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return os.ErrClosed
+	}
+	ifr, err := unix.NewIfreq("")
+	if err == nil {
+		err = unix.IoctlIfreq(d.queues[0].fd, unix.TUNGETIFF, ifr)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrGone, d.name, err)
+	}
+	d.name = ifr.Name()
 	return nil
 }
 
@@ -189,7 +226,11 @@ func (d *Device) setOffload(flags uint) error {
 }
 
 // Name is the interface's name.
-func (d *Device) Name() string { return d.name }
+func (d *Device) Name() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.name
+}
 
 // Queues returns the queues.
 func (d *Device) Queues() []*Queue { return d.queues }

@@ -12,6 +12,12 @@ import (
 // ErrDevice is wrapped by what is wrong with a device; here by all.
 var ErrDevice = errors.New("tap: TAP devices need Linux")
 
+// ErrGone and ErrMoved are errors of devices on Linux.
+var (
+	ErrGone  = errors.New("tap: the interface has been removed")
+	ErrMoved = errors.New("tap: the interface is in another network namespace")
+)
+
 // QueuesMax bounds the queues of a device.
 const QueuesMax = 8
 
@@ -56,6 +62,7 @@ func (*Device) SetMAC(net.HardwareAddr) error { return ErrDevice }
 func (*Device) SetLargest(int) error          { return ErrDevice }
 func (*Device) SetDormant(bool) error         { return ErrDevice }
 func (*Device) Link() (Link, error)           { return Link{}, ErrDevice }
+func (*Device) Check() error                  { return ErrDevice }
 func (*Device) Close()                        {}
 func (*Queue) FD() int                        { return -1 }
 func (*Queue) Write(*offload.Joined) error    { return ErrDevice }

@@ -32,9 +32,13 @@ const (
 
 // Link asks the kernel.
 func (d *Device) Link() (Link, error) {
-	link, err := netlink.LinkByName(d.name)
+	name := d.Name()
+	link, err := netlink.LinkByName(name)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return Link{}, fmt.Errorf("%w: %s", ErrMoved, name)
+	}
 	if err != nil {
-		return Link{}, fmt.Errorf("tap: %s: %w", d.name, err)
+		return Link{}, fmt.Errorf("tap: %s: %w", name, err)
 	}
 	a := link.Attrs()
 	l := Link{
@@ -48,7 +52,7 @@ func (d *Device) Link() (Link, error) {
 			}
 		}
 	}
-	l.Multicast, err = multicastOf(d.name)
+	l.Multicast, err = multicastOf(name)
 	return l, err
 }
 
@@ -114,12 +118,13 @@ func (d *Device) SetDormant(on bool) error {
 }
 
 func (d *Device) change(what string, fn func(netlink.Link) error) error {
-	link, err := netlink.LinkByName(d.name)
+	name := d.Name()
+	link, err := netlink.LinkByName(name)
 	if err == nil {
 		err = fn(link)
 	}
 	if err != nil {
-		return fmt.Errorf("tap: %s: %s: %w", d.name, what, err)
+		return fmt.Errorf("tap: %s: %s: %w", name, what, err)
 	}
 	return nil
 }

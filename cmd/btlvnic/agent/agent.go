@@ -27,8 +27,9 @@ type Config struct {
 	Fabric   fabric.Info
 	Queues   int // of each device, and endpoints in each direction: 1 to vnic.LanesMax; 0 means 1
 	// Device names the interfaces: "%d" is the number of the port. Empty means "vnic%d".
-	Device    string
-	FDs       map[uint8][]int // descriptors of devices that somebody else has opened, by port
+	Device string
+	// FDs are descriptors of devices that somebody else has opened, by port.
+	FDs       map[uint8][]int
 	NoOffload bool
 	// Impair are faults of what arrives, for tests; nil is none.
 	Impair *impair.Faults
@@ -56,6 +57,7 @@ type Agent struct {
 
 	trains     chan *train
 	trainsLost atomic.Uint64
+	flying     int // trains that the module has
 	mates      map[uint32]*peer
 	byEnd      map[*btl.Endpoint]*peer
 
@@ -65,6 +67,7 @@ type Agent struct {
 	probes   probes
 
 	lookAt, dialAt mono.Time
+	refused        string // why the manager does not accept this host, as it was told
 }
 
 // Limits and times of the control thread.
@@ -77,8 +80,9 @@ const (
 // moduleConfig is that of hosts and managers: a dead one is noticed within some seconds.
 func moduleConfig() btl.Config {
 	return btl.Config{
-		SendBuffers: 1024, RecvDepth: 512, KeepAlive: time.Second, PeerTimeout: 3 * time.Second,
-		FragmentBytesMax: vnic.TrainBytesMax, ReassemblyBytesMax: 256 << 20,
+		SendBuffers: 4096, FragmentsMax: fragmentsMax, RecvDepth: 1024,
+		KeepAlive: time.Second, PeerTimeout: 3 * time.Second,
+		FragmentBytesMax: vnic.TrainBytesMax, ReassemblyBytesMax: trainBytesMax,
 		ReassemblyKeepBytes: 16 << 20,
 	}
 }
@@ -159,6 +163,7 @@ func (a *Agent) open() error {
 			return errors.Join(err, out.dom.Close())
 		}
 		a.senders = append(a.senders, s)
+		r.twin = s
 		ways.Send = append(ways.Send, out.ep.Name())
 	}
 	var err error
@@ -247,6 +252,7 @@ func (a *Agent) control(ctx context.Context) error {
 			return fmt.Errorf("the transport fails: %w", err)
 		}
 		n += a.sendTrains() + a.runOps()
+		a.tellRefusal()
 		if now >= a.lookAt {
 			a.lookAt = now.Add(lookEvery)
 			a.look(now)
@@ -271,7 +277,7 @@ func (a *Agent) park(now, next mono.Time) error {
 	next = next.Min(a.station.Deadline()).Min(a.lookAt).Min(a.dialAt)
 	d := min(next.Sub(now), parkMax)
 	for _, p := range a.mates {
-		if len(p.queue) > 0 {
+		if p.full {
 			d = min(d, time.Millisecond)
 		}
 	}
@@ -317,8 +323,20 @@ func (a *Agent) do(ctx context.Context, fn func()) error {
 	}
 }
 
+// later has fn run on the control thread, unless too much waits for it. Any thread calls it.
+func (a *Agent) later(fn func()) bool {
+	select {
+	case a.ops <- fn:
+		a.wake()
+		return true
+	default:
+		return false
+	}
+}
+
+// runOps does what others have asked for; what they ask for meanwhile has to wait for frames.
 func (a *Agent) runOps() (n int) {
-	for {
+	for range opsWaiting {
 		select {
 		case fn := <-a.ops:
 			fn()
@@ -326,6 +344,32 @@ func (a *Agent) runOps() (n int) {
 		default:
 			return n
 		}
+	}
+	return n
+}
+
+// tellRefusal tells once that the manager does not accept this host.
+func (a *Agent) tellRefusal() {
+	text := a.refusal()
+	if text != "" && text != a.refused {
+		a.notef("%s", text)
+	}
+	a.refused = text
+}
+
+// refusal says why the manager does not accept this host; empty is that it does.
+func (a *Agent) refusal() string {
+	switch status := a.core.Refused(); status {
+	case vnic.StatusOK:
+		return ""
+	case vnic.StatusInvalid:
+		return fmt.Sprintf("the manager does not know host %q: its file has no such [[host]] (--host)",
+			a.cfg.Host)
+	case vnic.StatusBusy:
+		return fmt.Sprintf("the manager has another host %q, or one at the same addresses, connected "+
+			"already; it is tried again", a.cfg.Host)
+	default:
+		return fmt.Sprintf("the manager refuses host %q: status %#x", a.cfg.Host, uint16(status))
 	}
 }
 

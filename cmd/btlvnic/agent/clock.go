@@ -14,27 +14,35 @@ import (
 var clockBase = time.Now()
 
 // idling decides when a thread that finds nothing to do goes to sleep: the next batch of a stream
-// is mostly there before a sleeper would have woken up. Meanwhile others may have the processor.
-type idling struct{ since mono.Time }
+// is mostly there before a sleeper would have woken up. Meanwhile others may have the processor. A
+// frame that comes alone is no stream: who looks for more then is in the way of those that carry it
+// on.
+type idling struct {
+	since mono.Time // when it began to look; 0: it does not
+	last  mono.Time // when there was something
+	dense bool      // the last things came close together
+}
 
 // spin is how long a thread looks for more. Shorter ones cost a stream a quarter of its rate.
 const spin = 80 * time.Microsecond
 
 // over says, after a pass that has done n things, whether it is time to sleep.
 func (i *idling) over(n int) bool {
+	return i.at(clock(), n)
+}
+
+// at is over at an instant.
+func (i *idling) at(now mono.Time, n int) bool {
 	if n > 0 {
-		i.since = 0
+		i.dense = i.last != 0 && now.Sub(i.last) < spin
+		i.last, i.since = now, 0
 		return false
 	}
-	if spin == 0 {
-		return true
-	}
-	now := clock()
 	if i.since == 0 {
 		i.since = now
 	}
-	if now.Sub(i.since) >= spin {
-		i.since = 0
+	if !i.dense || now.Sub(i.since) >= spin {
+		i.since, i.dense = 0, false
 		return true
 	}
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)

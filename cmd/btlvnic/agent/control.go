@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -91,8 +92,9 @@ func (a *Agent) exchange(p *port) {
 	for i, s := range a.senders {
 		s.mu.Lock()
 		p.outlets[i].out.SetTables(p.tables)
-		if m := int(p.pathMTU.Load()); m == 0 {
-			p.outlets[i].mtuBytes = s.link.caps.MTUBytes
+		p.outlets[i].mtuBytes = s.link.caps.MTUBytes
+		if m := int(p.pathMTU.Load()); m > 0 {
+			p.outlets[i].mtuBytes = min(p.outlets[i].mtuBytes, m)
 		}
 		s.mu.Unlock()
 	}
@@ -112,8 +114,8 @@ func (a *Agent) newPort(num uint8) *port {
 	return &port{num: num, problems: make(map[string]string)}
 }
 
-// openDevice opens a port's device and gives its queues to the threads.
-func (a *Agent) openDevice(p *port) bool {
+// openTAP opens a port's device, and notes why it cannot.
+func (a *Agent) openTAP(p *port) *tap.Device {
 	name := a.cfg.Device
 	if strings.Contains(name, "%d") {
 		name = strings.Replace(name, "%d", fmt.Sprint(p.num), 1)
@@ -129,31 +131,80 @@ func (a *Agent) openDevice(p *port) bool {
 		if p.problems["device"] != was { // it is tried again and again
 			a.notef("port %d: %v", p.num, err)
 		}
-		return false
+		return nil
 	}
-	p.dev, p.carrier = dev, true
+	if n := len(a.cfg.FDs[p.num]); n > len(dev.Queues()) {
+		a.notef("port %d: of %d descriptors %d are used (--queues); the others are closed", p.num, n,
+			len(dev.Queues()))
+	}
 	p.try("carrier", dev.SetCarrier(false))
 	p.try("dormant", dev.SetDormant(true))
-	p.carrier = false
-	queues := dev.Queues()
-	for i, s := range a.senders {
+	p.carrier, p.mtu, p.mac = false, 0, 0
+	return dev
+}
+
+// openDevice opens a port's device and gives its queues to the threads.
+func (a *Agent) openDevice(p *port) bool {
+	dev := a.openTAP(p)
+	if dev == nil {
+		return false
+	}
+	p.dev = dev
+	for _, s := range a.senders {
 		o := &outlet{
 			port: p, mtuBytes: s.link.caps.MTUBytes,
 			out: vnic.NewEgress(&p.fdb, &p.near, &p.learnMu, len(a.senders)),
-		}
-		if i < len(queues) {
-			o.queue = queues[i]
 		}
 		p.outlets = append(p.outlets, o)
 		s.mu.Lock()
 		s.outlets = append(s.outlets, o)
 		s.mu.Unlock()
+	}
+	for range len(a.receivers) + 1 {
+		p.inlets = append(p.inlets, newInlet(p))
+	}
+	a.attach(p)
+	return true
+}
+
+// attach gives the queues of a port's device to the threads.
+func (a *Agent) attach(p *port) {
+	queues := p.dev.Queues()
+	for i, s := range a.senders {
+		s.mu.Lock()
+		if o := p.outlets[i]; i < len(queues) {
+			o.queue, o.failures = queues[i], 0
+		}
+		s.mu.Unlock()
 		s.bell.ring()
 	}
-	for i := range len(a.receivers) + 1 {
-		p.inlets = append(p.inlets, newInlet(p, queues[i%len(queues)]))
+	for i, n := range p.inlets {
+		lock := &a.local.mu
+		if i < len(a.receivers) {
+			lock = &a.receivers[i].mu
+		}
+		lock.Lock()
+		n.attach(queues[i%len(queues)], p.dev)
+		lock.Unlock()
 	}
-	return true
+}
+
+// reopen makes a device anew that somebody has removed under us. One that was handed over is gone
+// for good.
+func (a *Agent) reopen(p *port) {
+	if p.dev.Given() {
+		return
+	}
+	dev := a.openTAP(p)
+	if dev == nil {
+		return
+	}
+	old := p.dev
+	p.dev = dev
+	a.attach(p)
+	old.Close()
+	a.notef("port %d (%s): the interface had been removed and is made anew", p.num, dev.Name())
+	p.apply(a.datagramBytes())
 }
 
 // look asks the kernel what has become of the devices.
@@ -168,16 +219,42 @@ func (a *Agent) look(now mono.Time) {
 			}
 			continue
 		}
-		unicast, multicast, err := p.look()
-		p.try("look", err)
-		if err == nil {
-			a.core.SetMACs(now, p.num, unicast, multicast)
-			a.core.SetLink(now, p.num, p.up)
-		}
+		a.lookAtDevice(now, p)
 		p.learnMu.Lock()
 		p.fdb.Sweep(now)
 		p.learnMu.Unlock()
 	}
+}
+
+// lookAtDevice asks the kernel what has become of a device, and has the rest know.
+func (a *Agent) lookAtDevice(now mono.Time, p *port) {
+	err := p.dev.Check()
+	p.try("device", err)
+	if err != nil {
+		p.up = false
+		a.core.SetLink(now, p.num, false)
+		a.reopen(p)
+		return
+	}
+	for i, s := range a.senders { // one that failed gets another chance
+		s.mu.Lock()
+		if queues := p.dev.Queues(); i < len(queues) && p.outlets[i].queue == nil {
+			p.outlets[i].queue, p.outlets[i].failures = queues[i], 0
+			s.bell.ring()
+		}
+		s.mu.Unlock()
+	}
+	unicast, multicast, err := p.look()
+	p.try("look", err)
+	switch {
+	case err == nil:
+		a.core.SetMACs(now, p.num, unicast, multicast)
+	case errors.Is(err, tap.ErrMoved):
+		p.up = true // frames that it does not take are counted
+	default:
+		return
+	}
+	a.core.SetLink(now, p.num, p.up)
 }
 
 // watchLinks has the control thread look when the kernel tells of a change.
@@ -202,17 +279,16 @@ func (a *Agent) watchLinks(ctx context.Context) {
 	}
 }
 
-// pathShrunk has a port's MTU made smaller. Any thread calls it.
+// pathShrunk has a port's MTU made smaller. Any thread calls it: of several paths the smallest
+// holds.
 func (a *Agent) pathShrunk(p *port, packetBytes int) {
-	p.pathMTU.Store(int64(packetBytes))
-	select {
-	case a.ops <- func() {
+	if !p.narrow(packetBytes) {
+		return
+	}
+	a.later(func() { // else it is applied with the next change
 		a.notef("port %d: the path takes no more than %d bytes", p.num, packetBytes)
 		p.apply(a.datagramBytes())
-	}:
-		a.wake()
-	default: // it is applied with the next change
-	}
+	})
 }
 
 // Introduction is what a manager tells to whoever connects to its TCP port.

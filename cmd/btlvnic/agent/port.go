@@ -28,6 +28,8 @@ type port struct {
 	refusals atomic.Uint64 // large frames that the kernel refused
 	pathMTU  atomic.Int64  // packet bytes that the path was found to carry; 0: as the fabric says
 
+	trainsLost vnic.Counts // what did not leave by btl
+
 	tables   *vnic.Tables
 	up       bool // the interface is up
 	carrier  bool
@@ -53,6 +55,19 @@ func plateau(tooLarge int) int {
 		}
 	}
 	return plateaus[len(plateaus)-1]
+}
+
+// narrow notes that a path carries no more than some bytes, and says whether that is news.
+func (p *port) narrow(packetBytes int) bool {
+	for {
+		was := p.pathMTU.Load()
+		if was != 0 && was <= int64(packetBytes) {
+			return false
+		}
+		if p.pathMTU.CompareAndSwap(was, int64(packetBytes)) {
+			return true
+		}
+	}
 }
 
 // wantedMTU is what the interface is to have.

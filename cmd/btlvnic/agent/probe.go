@@ -79,8 +79,7 @@ const injectMax = 64
 // inject has a frame sent as if the port's device had. The control thread does it, because the
 // caller may hold a lock.
 func (a *Agent) inject(p *port, frame []byte) {
-	select {
-	case a.ops <- func() {
+	a.later(func() { // too many at once: lost, as frames may be
 		s := a.senders[0]
 		s.mu.Lock()
 		if len(s.inject) < injectMax {
@@ -88,10 +87,7 @@ func (a *Agent) inject(p *port, frame []byte) {
 		}
 		s.mu.Unlock()
 		s.bell.ring()
-	}:
-		a.wake()
-	default: // too many at once: lost, as frames may be
-	}
+	})
 }
 
 // ErrNoAnswer: no agent has answered a probe.

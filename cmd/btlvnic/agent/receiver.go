@@ -3,8 +3,11 @@
 package agent
 
 import (
+	"errors"
 	"runtime"
 	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
 	"gobtl/internal/mono"
@@ -23,35 +26,64 @@ const (
 type inlet struct {
 	port   *port
 	in     *vnic.Ingress
-	queue  *tap.Queue
+	queue  frameQueue
 	joiner offload.Joiner
 	taken  bool // frames wait in the joiner
 	buf    []byte
+	// refused are the large frames of TCP and UDP that were refused since the last that was taken.
+	refused [2]int
 }
 
-func newInlet(p *port, q *tap.Queue) *inlet {
-	n := &inlet{port: p, in: vnic.NewIngress(&p.fdb, &p.near, &p.learnMu), queue: q.Twin()}
-	n.joiner.NoTCP = !p.dev.LargeTCP()
-	n.joiner.NoUDP = !p.dev.LargeUDP()
+// frameQueue is a queue of a device.
+type frameQueue interface {
+	Read(b []byte) (offload.Header, int, error)
+	Write(f *offload.Joined) error
+	FD() int
+}
+
+// refusedMax is how many large frames the kernel must refuse in a row to get no more of them.
+const refusedMax = 3
+
+func newInlet(p *port) *inlet {
+	n := &inlet{port: p, in: vnic.NewIngress(&p.fdb, &p.near, &p.learnMu)}
 	n.joiner.Emit = n.write
 	return n
 }
 
+// attach gives an inlet the queue of a device.
+func (n *inlet) attach(q *tap.Queue, dev *tap.Device) {
+	n.queue, n.refused = q.Twin(), [2]int{}
+	n.joiner.NoTCP = !dev.LargeTCP()
+	n.joiner.NoUDP = !dev.LargeUDP()
+}
+
 // write hands a frame to the device. What the device does not take as a large one is cut up again,
-// and no more are made: kernels differ in what they accept.
+// and after some no more are made: kernels differ in what they accept. That it is down, or has no
+// memory, says nothing of that.
 func (n *inlet) write(f *offload.Joined) {
+	kind, off := 0, &n.joiner.NoTCP
+	if f.Header.Type == offload.UDP4 {
+		kind, off = 1, &n.joiner.NoUDP
+	}
 	err := n.queue.Write(f)
 	if err == nil {
+		if f.Frames > 1 {
+			n.refused[kind] = 0
+		}
 		return
 	}
-	if f.Frames == 1 {
-		n.in.Counts.DropRx(vnic.RxFIFO)
+	if f.Frames == 1 || !errors.Is(err, unix.EINVAL) {
+		reason := vnic.RxFIFO
+		if errors.Is(err, unix.EIO) {
+			reason = vnic.RxEthDown
+		}
+		for range f.Frames {
+			n.in.Counts.DropRx(reason)
+		}
 		return
 	}
-	if f.Header.Type == offload.UDP4 {
-		n.joiner.NoUDP = true
-	} else {
-		n.joiner.NoTCP = true
+	if n.refused[kind]++; n.refused[kind] >= refusedMax {
+		*off = true
 	}
 	n.port.refusals.Add(1)
 	n.buf = n.buf[:0]
@@ -128,6 +160,7 @@ type receiver struct {
 	intake
 	link *endpoint
 	lids map[fabric.Addr]uint32
+	twin *sender // of the same queue
 	out  [pollBatch]fabric.Completion
 	bufs []fabric.Buf
 	stop bool
@@ -160,6 +193,9 @@ func (r *receiver) run() error {
 		n, stop, err := r.pass()
 		if stop || err != nil {
 			return err
+		}
+		if n > 0 && !idle.dense {
+			r.twin.turn()
 		}
 		if idle.over(n) {
 			if err := waiter.Wait(-1); err != nil {

@@ -40,6 +40,7 @@ type HostReport struct {
 	Manager    string          `json:"manager"`
 	Connected  bool            `json:"connected"` // to a manager
 	Leased     bool            `json:"leased"`    // a manager is obeyed
+	Refused    string          `json:"refused,omitempty"`
 	Management vnic.AgentStats `json:"management"`
 	Strangers  uint64          `json:"management_strangers"`
 	TrainsLost uint64          `json:"trains_lost"`
@@ -78,7 +79,8 @@ func (a *Agent) Report(ctx context.Context) (r HostReport, err error) {
 		r = HostReport{
 			Host: a.cfg.Host, LID: a.core.LID(), Manager: a.cfg.Manager,
 			Connected: a.station.Connected() > 0, Leased: leased, Management: a.core.Stats,
-			Strangers: a.station.Strangers, TrainsLost: a.trainsLost.Load(), Ports: []PortReport{},
+			Refused: a.refusal(), Strangers: a.station.Strangers,
+			TrainsLost: a.trainsLost.Load(), Ports: []PortReport{},
 		}
 		for _, p := range a.mates {
 			if p.order != nil {
@@ -168,6 +170,7 @@ func (a *Agent) counts(vport uint8) (c vnic.Counts) {
 	if p == nil || p.dev == nil {
 		return c
 	}
+	c.Add(&p.trainsLost)
 	first := true // of all ports: it is charged with what no port could be
 	for _, other := range a.ports[:vport] {
 		first = first && other == nil

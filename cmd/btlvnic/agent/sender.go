@@ -13,7 +13,6 @@ import (
 	"gobtl/fabric"
 	"gobtl/vnic"
 	"gobtl/vnic/offload"
-	"gobtl/vnic/tap"
 )
 
 const (
@@ -28,7 +27,9 @@ const (
 type outlet struct {
 	port  *port
 	out   *vnic.Egress
-	queue *tap.Queue
+	queue frameQueue // nil while it cannot be read
+	// failures are the reads that failed since the last that did not.
+	failures int
 	// mtuBytes is the largest packet that the path of datagrams is known to carry.
 	mtuBytes int
 }
@@ -107,11 +108,35 @@ func (s *sender) pass() (frames int, stop bool, err error) {
 	if s.stop {
 		return 0, true, nil
 	}
+	frames, err = s.work()
+	s.fds = append(s.fds[:0], unix.PollFd{Fd: int32(s.bell.fd), Events: unix.POLLIN})
+	for _, o := range s.outlets {
+		if o.queue != nil {
+			s.fds = append(s.fds, unix.PollFd{Fd: int32(o.queue.FD()), Events: unix.POLLIN})
+		}
+	}
+	return frames, false, err
+}
+
+// turn does a pass on a receiver's thread: what answers a frame that was just delivered is mostly
+// there already, and would have to wait until this sender's thread has woken up.
+func (s *sender) turn() {
+	if !s.mu.TryLock() {
+		return // it is awake
+	}
+	defer s.mu.Unlock()
+	if !s.stop {
+		_, _ = s.work() // a broken fabric is told by the next pass
+	}
+}
+
+// work is a pass, with the lock held.
+func (s *sender) work() (frames int, err error) {
 	if p := s.agent.peers.Load(); p != s.link.seen {
 		s.learn(p)
 	}
 	if err := s.reap(); err != nil {
-		return 0, false, err
+		return 0, err
 	}
 	for _, i := range s.inject {
 		for _, o := range s.outlets {
@@ -122,15 +147,11 @@ func (s *sender) pass() (frames int, stop bool, err error) {
 		frames++
 	}
 	s.inject = s.inject[:0]
-	s.fds = append(s.fds[:0], unix.PollFd{Fd: int32(s.bell.fd), Events: unix.POLLIN})
 	for _, o := range s.outlets {
 		frames += s.serve(o)
-		if o.queue != nil {
-			s.fds = append(s.fds, unix.PollFd{Fd: int32(o.queue.FD()), Events: unix.POLLIN})
-		}
 	}
 	s.post()
-	return frames, false, nil
+	return frames, nil
 }
 
 // serve reads the frames of a device.
@@ -141,15 +162,30 @@ func (s *sender) serve(o *outlet) (frames int) {
 		case errors.Is(err, syscall.EIO):
 			return frames // the interface is down
 		case err != nil:
-			s.agent.notef("port %d: %s: %v", o.port.num, o.port.dev.Name(), err)
-			o.queue = nil
+			s.failed(o, err)
 			return frames
 		case n == 0:
 			return frames
 		}
+		o.failures = 0
 		s.send(o, s.frame[:n], h)
 	}
 	return frames
+}
+
+// readFailuresMax is how many reads may fail in a row before the control thread is to look.
+const readFailuresMax = 16
+
+// failed counts a read that failed. One is a frame lost; a device that is gone, or fails again and
+// again, is left to the control thread.
+func (s *sender) failed(o *outlet, err error) {
+	o.out.Counts.DropTx(vnic.TxFIFO)
+	o.failures++
+	if errors.Is(err, unix.EBADFD) || o.failures >= readFailuresMax {
+		s.agent.notef("port %d: reading the device: %v", o.port.num, err)
+		o.queue = nil
+		s.agent.later(func() { s.agent.lookAt = 0 })
+	}
 }
 
 // send decides about a frame and makes its packets.
@@ -161,7 +197,7 @@ func (s *sender) send(o *outlet, frame []byte, h offload.Header) {
 		o.out.Counts.DropTx(vnic.TxLogic)
 		return
 	}
-	d := o.out.Forward(clock(), frame, s.splits.Largest())
+	d := o.out.ForwardLarge(clock(), frame, s.splits.Largest(), s.splits.Count())
 	switch d.Verdict {
 	case vnic.Dropped:
 		return

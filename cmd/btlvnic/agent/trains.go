@@ -17,15 +17,57 @@ const (
 	redialEvery   = time.Second
 )
 
+// Bounds of what the control thread holds. The module has fragmentsMax descriptors, for management
+// too; of those that trains may have each peer has an equal share, and so it is with the memory.
+const (
+	fragmentsMax    = 4096
+	trainsFlyingMax = fragmentsMax - 1024
+	trainBytesMax   = 256 << 20
+	peerTrainsMin   = 16
+	peerBytesMin    = 2 * vnic.TrainBytesMax
+	peerBytesMax    = 8 << 20
+	peerQueueMax    = 512
+)
+
 // train is a frame, or what it was cut into, on its way to the control thread.
 type train struct {
+	port    *port // is told of a loss
+	frames  int
 	to      uint32
 	entropy uint8
 	vesw    uint16
 	mem     []byte // with room for the train's header
 }
 
-var trainPool = sync.Pool{New: func() any { return new(train) }}
+// trainBytes are the sizes of the memory of trains, each with a pool: a small frame must not take
+// what a large one needs.
+var trainBytes = [...]int{512, 4 << 10, 16 << 10, vnic.TrainBytesMax}
+
+var trainPools [len(trainBytes)]sync.Pool
+
+// newTrain returns a train with room for some bytes, at most vnic.TrainBytesMax.
+func newTrain(bytes int) *train {
+	for i, size := range trainBytes {
+		if bytes > size {
+			continue
+		}
+		if tr, ok := trainPools[i].Get().(*train); ok {
+			return tr
+		}
+		return &train{mem: make([]byte, 0, size)}
+	}
+	return nil
+}
+
+// recycle gives a train's memory to a later one.
+func (tr *train) recycle() {
+	tr.port = nil
+	for i, size := range trainBytes {
+		if cap(tr.mem) == size {
+			trainPools[i].Put(tr)
+		}
+	}
+}
 
 // trains makes a train of the frame that is being split, one for each receiver, and waits for room.
 func (s *sender) trains(o *outlet, t *vnic.Tables, d *vnic.Decision) {
@@ -41,18 +83,16 @@ func (s *sender) trains(o *outlet, t *vnic.Tables, d *vnic.Decision) {
 }
 
 func (s *sender) train(o *outlet, to uint32, d *vnic.Decision) {
-	tr := trainPool.Get().(*train)
-	tr.to, tr.entropy, tr.vesw = to, d.Header.Entropy, d.Header.VESW
-	if cap(tr.mem) < vnic.TrainHeaderBytes {
-		tr.mem = make([]byte, 0, vnic.TrainBytesMax)
+	size := vnic.PacketBytes(max(s.splits.Largest(), vnic.FrameBytesMin))
+	tr := newTrain(vnic.TrainHeaderBytes + s.splits.Count()*size)
+	if tr == nil {
+		o.out.Counts.DropTx(vnic.TxLogic) // more than the kernel makes
+		return
 	}
+	tr.port, tr.frames = o.port, s.splits.Count()
+	tr.to, tr.entropy, tr.vesw = to, d.Header.Entropy, d.Header.VESW
 	mem := tr.mem[:vnic.TrainHeaderBytes]
 	for i := range s.splits.Count() {
-		size := vnic.PacketBytes(max(s.splits.Largest(), vnic.FrameBytesMin))
-		if len(mem)+size > vnic.TrainBytesMax {
-			o.out.Counts.DropTx(vnic.TxLogic) // more than the kernel makes
-			break
-		}
 		mem = mem[:len(mem)+len(s.packet(mem[len(mem):len(mem)+size], &d.Header, i))]
 	}
 	tr.mem = mem
@@ -79,15 +119,17 @@ type peer struct {
 	next  map[flowKey]uint32
 	order *vnic.Order
 	retry mono.Time
-	queue []*train // not taken by the module yet
+	// What waits for the module, and what it has and the peer has not acknowledged.
+	queue                   []*train
+	queueBytes, flyingBytes int
+	flying                  int
+	full                    bool // the module had no room
 }
 
 type flowKey struct {
 	vesw    uint16
 	entropy uint8
 }
-
-const peerQueueMax = 512
 
 // dial sees to it that there is a connection to every host that fragments may go to or come from:
 // only from those whose end this side has asked for by name it knows whose they are.
@@ -113,6 +155,7 @@ func (a *Agent) dial(now mono.Time) {
 				delete(a.byEnd, p.ep)
 				p.ep.Close(now)
 			}
+			a.loseQueue(p)
 			delete(a.mates, lid)
 		}
 	}
@@ -132,7 +175,7 @@ func (a *Agent) connect(now mono.Time, p *peer) {
 	}
 	p.retry = now.Add(redialEvery)
 	ep, err := a.module.Connect(now, p.name)
-	if err != nil {
+	if err != nil || a.byEnd[ep] != nil { // two LIDs, one name: it belongs to who had it first
 		return
 	}
 	p.ep, p.next, p.order = ep, make(map[flowKey]uint32), vnic.NewOrder(0)
@@ -144,17 +187,45 @@ func (a *Agent) mateEvent(ep *btl.Endpoint, ev btl.Event, _ error) {
 	if p := a.byEnd[ep]; p != nil && ev != btl.EventConnected {
 		delete(a.byEnd, ep)
 		p.ep, p.order = nil, nil
-		for _, tr := range p.queue {
-			trainPool.Put(tr)
-		}
-		p.queue = nil
+		a.loseQueue(p)
 	}
 }
 
-// sendTrains gives what the senders have made to the module.
+// lose counts a train that does not leave, with all its frames.
+func (a *Agent) lose(tr *train, reason vnic.Counter) {
+	a.trainsLost.Add(1)
+	tr.port.trainsLost[reason] += uint64(tr.frames)
+	tr.port.trainsLost[vnic.TxErrors] += uint64(tr.frames)
+	tr.recycle()
+}
+
+func (a *Agent) loseQueue(p *peer) {
+	for _, tr := range p.queue {
+		a.lose(tr, vnic.TxNoPeer)
+	}
+	p.queue, p.queueBytes, p.full = nil, 0, false
+}
+
+// shares are what each peer may have of descriptors, and of memory twice: once waiting, once
+// flying.
+func (a *Agent) shares() (trains, bytes int) {
+	n := max(len(a.mates), 1)
+	return max(trainsFlyingMax/n, peerTrainsMin),
+		min(max(trainBytesMax/2/n, peerBytesMin), peerBytesMax)
+}
+
+// sendTrains gives what the senders have made to the module. What a peer cannot take now waits,
+// within bounds of its own: behind a slow one, or one that is dead and not known to be, no other
+// waits.
 func (a *Agent) sendTrains() (n int) {
+	trains, bytes := a.shares()
 	for _, p := range a.mates {
-		for len(p.queue) > 0 && a.sendTrain(p, p.queue[0]) {
+		for len(p.queue) > 0 {
+			size := len(p.queue[0].mem)
+			if !a.sendTrain(p, p.queue[0], trains, bytes) {
+				break
+			}
+			p.queueBytes -= size
 			p.queue[0] = nil
 			p.queue = p.queue[1:]
 			n++
@@ -164,14 +235,16 @@ func (a *Agent) sendTrains() (n int) {
 		select {
 		case tr := <-a.trains:
 			n++
-			p := a.mates[tr.to]
-			if p == nil || len(p.queue) >= peerQueueMax {
-				a.trainsLost.Add(1)
-				trainPool.Put(tr)
-				continue
-			}
-			if len(p.queue) > 0 || !a.sendTrain(p, tr) {
+			p, size := a.mates[tr.to], len(tr.mem)
+			switch {
+			case p == nil || p.ep == nil:
+				a.lose(tr, vnic.TxNoPeer)
+			case len(p.queue) == 0 && a.sendTrain(p, tr, trains, bytes):
+			case len(p.queue) >= peerQueueMax || p.queueBytes+size > bytes:
+				a.lose(tr, vnic.TxFIFO)
+			default:
 				p.queue = append(p.queue, tr)
+				p.queueBytes += size
 			}
 		default:
 			return n
@@ -180,35 +253,44 @@ func (a *Agent) sendTrains() (n int) {
 	return n
 }
 
-// sendTrain returns false if the module has no room now.
-func (a *Agent) sendTrain(p *peer, tr *train) bool {
-	if p.ep == nil {
-		a.trainsLost.Add(1)
-		trainPool.Put(tr)
-		return true
+// sendTrain returns false if the peer can take no more now. It has the train then no longer if it
+// returns true.
+func (a *Agent) sendTrain(p *peer, tr *train, trains, bytes int) bool {
+	size := len(tr.mem)
+	if !p.ep.Connected() || p.flying >= trains || p.flying > 0 && p.flyingBytes+size > bytes ||
+		a.flying >= trainsFlyingMax {
+		return false
 	}
 	key := flowKey{tr.vesw, tr.entropy}
 	h := vnic.Train{Seq: p.next[key], VESW: tr.vesw, Entropy: tr.entropy}
 	h.Put(tr.mem)
 	f, err := p.ep.Prepare(vnic.TagTrain, tr.mem)
-	if errors.Is(err, btl.ErrAgain) {
+	if p.full = errors.Is(err, btl.ErrAgain); p.full {
 		return false
+	}
+	done := func() {
+		p.flying--
+		p.flyingBytes -= size
+		a.flying--
+		tr.recycle()
 	}
 	var st btl.Status
 	if err == nil {
-		f.OnDone = func(*btl.Fragment, error) { trainPool.Put(tr) }
+		f.OnDone = func(*btl.Fragment, error) { done() }
 		if st, err = p.ep.Send(clock(), f); err != nil {
 			err = errors.Join(err, p.ep.Free(f))
 		}
 	}
 	if err != nil {
-		a.trainsLost.Add(1)
-		trainPool.Put(tr)
+		a.lose(tr, vnic.TxNoPeer)
 		return true
 	}
 	p.next[key]++
+	p.flying++
+	p.flyingBytes += size
+	a.flying++
 	if st == btl.Done {
-		trainPool.Put(tr)
+		done()
 	}
 	return true
 }

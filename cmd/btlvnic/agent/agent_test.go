@@ -1,0 +1,303 @@
+//go:build linux
+
+package agent
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+	_ "gobtl/fabric/udp"
+	"gobtl/vnic"
+	"gobtl/vnic/offload"
+)
+
+// newAgent is an agent on the loopback device whose threads the test is.
+func newAgent(t *testing.T) *Agent {
+	t.Helper()
+	infos, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: "127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(Config{Host: "h", Manager: "m", Fabric: infos[0]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.close)
+	return a
+}
+
+// passes has agents do passes until cond holds.
+func passes(t *testing.T, cond func() bool, agents ...*Agent) {
+	t.Helper()
+	for start := time.Now(); !cond(); {
+		if time.Since(start) > 20*time.Second {
+			t.Fatal("it never comes to that")
+		}
+		for _, a := range agents {
+			if _, err := a.station.Progress(clock()); err != nil {
+				t.Fatal(err)
+			}
+			a.sendTrains()
+		}
+	}
+}
+
+// mate has an agent connect to another.
+func (a *Agent) mate(lid uint32, name []byte) *peer {
+	p := &peer{lid: lid, name: name}
+	a.mates[lid] = p
+	a.connect(clock(), p)
+	return p
+}
+
+// offer gives an agent trains of one packet each.
+func offer(a *Agent, port *port, to uint32, n, bytes int) {
+	for range n {
+		tr := newTrain(vnic.TrainHeaderBytes + bytes)
+		tr.port, tr.to, tr.frames, tr.mem = port, to, 1, tr.mem[:vnic.TrainHeaderBytes+bytes]
+		a.trains <- tr
+		a.sendTrains()
+	}
+}
+
+// TestSlowMember: a member that stands still, and one that never was there, take their shares and
+// no more; another gets its trains, and management has descriptors.
+func TestSlowMember(t *testing.T) {
+	a, slow, good, gone := newAgent(t), newAgent(t), newAgent(t), newAgent(t)
+	port := &port{num: 1}
+	ps := a.mate(2, slow.module.Name())
+	pg := a.mate(3, good.module.Name())
+	pn := a.mate(4, gone.module.Name())
+	slow.mate(1, a.module.Name())
+	good.mate(1, a.module.Name())
+	passes(t, func() bool { return ps.ep.Connected() && pg.ep.Connected() }, a, slow, good)
+	before := good.module.Stats()
+	offer(a, port, 2, 5000, 20_000)
+	offer(a, port, 4, 5000, 20_000)
+	trains, bytes := a.shares()
+	for what, p := range map[string]*peer{"slow": ps, "never connected": pn} {
+		if p.flying > trains || p.flyingBytes > bytes || len(p.queue) > peerQueueMax ||
+			p.queueBytes > bytes {
+			t.Errorf("the %s one has %d trains, %d bytes; %d wait with %d", what, p.flying,
+				p.flyingBytes, len(p.queue), p.queueBytes)
+		}
+	}
+	if pn.flying != 0 {
+		t.Errorf("%d trains are on their way to nobody", pn.flying)
+	}
+	lost := 10_000 - ps.flying - len(ps.queue) - len(pn.queue)
+	if got := port.trainsLost[vnic.TxFIFO]; lost == 0 || got != uint64(lost) ||
+		port.trainsLost[vnic.TxErrors] != got {
+		t.Errorf("of %d that did not leave the port counts %d", lost, got)
+	}
+	offer(a, port, 3, 200, 20_000)
+	if len(pg.queue) > 0 || pg.flying == 0 {
+		t.Fatalf("behind the slow ones %d trains wait", len(pg.queue))
+	}
+	f, err := pg.ep.Alloc(vnic.TagManagement, vnic.MessageBytesMax)
+	if err != nil {
+		t.Fatalf("management: %v", err)
+	}
+	if err := pg.ep.Free(f); err != nil {
+		t.Fatal(err)
+	}
+	passes(t, func() bool { return pg.flying == 0 }, a, good)
+	if good.module.Stats() == before {
+		t.Error("nothing has come")
+	}
+	// The slow one ends: what waited for it is counted.
+	waiting := uint64(len(ps.queue))
+	ps.ep.Abort()
+	passes(t, func() bool { return ps.ep == nil }, a, good)
+	if n := port.trainsLost[vnic.TxNoPeer]; n < waiting || ps.flying != 0 || ps.queueBytes != 0 {
+		t.Errorf("%d of %d are counted; %d still fly", n, waiting, ps.flying)
+	}
+	offer(a, port, 2, 1, 60)
+	if n := port.trainsLost[vnic.TxNoPeer]; n < waiting+1 {
+		t.Error("a train to nobody is not counted")
+	}
+}
+
+// TestTwoLIDsOneName: a name belongs to the LID that had it first.
+func TestTwoLIDsOneName(t *testing.T) {
+	a, b := newAgent(t), newAgent(t)
+	first := a.mate(2, b.module.Name())
+	second := a.mate(3, b.module.Name())
+	if second.ep != nil || a.byEnd[first.ep] != first {
+		t.Error("two have one endpoint")
+	}
+}
+
+// TestTrainMemory: a train has memory of its size, not of the largest.
+func TestTrainMemory(t *testing.T) {
+	for want, bytes := range map[int]int{
+		512: 100, 4 << 10: 1600, 16 << 10: 9100, vnic.TrainBytesMax: 70_000,
+	} {
+		tr := newTrain(bytes)
+		if cap(tr.mem) != want {
+			t.Errorf("%d bytes have %d, want %d", bytes, cap(tr.mem), want)
+		}
+		tr.recycle()
+	}
+	if newTrain(vnic.TrainBytesMax+1) != nil {
+		t.Error("more than a train holds")
+	}
+}
+
+// fakeQueue is a device that fails as it is told.
+type fakeQueue struct {
+	reads   []error
+	write   func(f *offload.Joined) error
+	written int
+}
+
+func (*fakeQueue) FD() int { return -1 }
+
+func (q *fakeQueue) Read([]byte) (offload.Header, int, error) {
+	if len(q.reads) == 0 {
+		return offload.Header{}, 0, nil
+	}
+	err := q.reads[0]
+	q.reads = q.reads[1:]
+	return offload.Header{}, 0, err
+}
+
+func (q *fakeQueue) Write(f *offload.Joined) error {
+	err := q.write(f)
+	if err == nil {
+		q.written++
+	}
+	return err
+}
+
+// TestFailedReads: one read that fails costs a frame, many a queue, until the control thread looks.
+func TestFailedReads(t *testing.T) {
+	a := newAgent(t)
+	s := a.senders[0]
+	q := &fakeQueue{reads: []error{unix.ENOMEM, unix.EIO}}
+	o := &outlet{port: &port{num: 1}, queue: q, out: vnic.NewEgress(nil, nil, nil, 1)}
+	s.serve(o)
+	s.serve(o)
+	if o.queue == nil || o.out.Counts[vnic.TxFIFO] != 1 {
+		t.Fatalf("queue %v after one failure; %d counted", o.queue, o.out.Counts[vnic.TxFIFO])
+	}
+	for range readFailuresMax {
+		q.reads = append(q.reads, unix.ENOMEM)
+	}
+	for range readFailuresMax {
+		if o.queue != nil {
+			s.serve(o)
+		}
+	}
+	if o.queue != nil {
+		t.Error("a queue that always fails is read for ever")
+	}
+	a.runOps()
+	a.lookAt = 1
+	o.queue, o.failures = &fakeQueue{reads: []error{unix.EBADFD}}, 0
+	s.serve(o)
+	if a.runOps(); o.queue != nil || a.lookAt != 0 {
+		t.Error("nobody looks for a device that is gone")
+	}
+}
+
+// TestRefusedWrites: large frames end when the kernel refuses them again and again, not when the
+// device is down, has no memory, or refuses one.
+func TestRefusedWrites(t *testing.T) {
+	large := func(kind uint8) *offload.Joined {
+		return &offload.Joined{
+			Parts: [][]byte{make([]byte, 3000)}, Frames: 2, Header: offload.Header{Type: kind},
+		}
+	}
+	var fail error
+	q := &fakeQueue{write: func(f *offload.Joined) error {
+		if f.Frames > 1 {
+			return fail
+		}
+		return nil
+	}}
+	n := newInlet(&port{num: 1})
+	n.queue = q
+	for _, err := range []error{unix.EIO, unix.ENOBUFS, unix.EAGAIN} {
+		fail = err
+		for range 2 * refusedMax {
+			n.write(large(offload.TCP4))
+		}
+	}
+	if c := n.in.Counts; n.joiner.NoTCP || c[vnic.RxEthDown] != 4*refusedMax ||
+		c[vnic.RxFIFO] != 8*refusedMax {
+		t.Fatalf("large frames off: %v; %d and %d frames are counted", n.joiner.NoTCP,
+			c[vnic.RxEthDown], c[vnic.RxFIFO])
+	}
+	for range 2 * refusedMax {
+		fail = unix.EINVAL
+		n.write(large(offload.TCP4))
+		fail = nil
+		n.write(large(offload.TCP4))
+	}
+	if n.joiner.NoTCP {
+		t.Fatal("single refusals end large frames")
+	}
+	fail = unix.EINVAL
+	for range refusedMax {
+		n.write(large(offload.TCP4))
+	}
+	if !n.joiner.NoTCP || n.joiner.NoUDP {
+		t.Errorf("after %d refusals: TCP off %v, UDP off %v", refusedMax, n.joiner.NoTCP, n.joiner.NoUDP)
+	}
+}
+
+// TestNarrow: of several paths the smallest holds, whoever tells of it last.
+func TestNarrow(t *testing.T) {
+	p := &port{}
+	for _, c := range []struct{ tell, want int }{{4304, 4304}, {1232, 1232}, {8952, 1232}} {
+		if p.narrow(c.tell) != (c.tell == c.want) || p.pathMTU.Load() != int64(c.want) {
+			t.Errorf("after %d the path carries %d, want %d", c.tell, p.pathMTU.Load(), c.want)
+		}
+	}
+}
+
+// TestOpsBounded: who asks without end does not keep the control thread from frames.
+func TestOpsBounded(t *testing.T) {
+	a := newAgent(t)
+	ran := 0
+	var again func()
+	again = func() {
+		if ran++; ran < 10*opsWaiting {
+			a.later(again)
+		}
+	}
+	a.later(again)
+	if a.runOps() != opsWaiting || ran != opsWaiting {
+		t.Errorf("%d of them in one pass", ran)
+	}
+}
+
+// TestRefusalTold: a host that the manager's file does not name says so.
+func TestRefusalTold(t *testing.T) {
+	a := newAgent(t)
+	var told atomic.Pointer[string]
+	a.cfg.Log = func(format string, _ ...any) { told.Store(&format) }
+	conn, err := a.station.Dial(clock(), newAgent(t).module.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	no := vnic.Message{
+		Method: vnic.MethodResponse, Status: vnic.StatusInvalid, Attr: vnic.AttrRegister,
+	}
+	a.core.Receive(clock(), conn, no.Append(nil))
+	a.tellRefusal()
+	if told.Load() == nil || !strings.Contains(a.refusal(), `"h"`) {
+		t.Fatal("nobody is told")
+	}
+	told.Store(nil)
+	a.tellRefusal()
+	if told.Load() != nil {
+		t.Error("it is told again and again")
+	}
+}

@@ -119,15 +119,17 @@ func (s *Station) Progress(now mono.Time) (int, error) {
 	}
 	if s.manager != nil {
 		s.manager.Progress(now)
+	}
+	s.waiting = append(s.waiting, s.party.Outbox()...)
+	if len(s.waiting) > 0 {
+		s.flush()
+	}
+	if s.manager != nil { // after what tells them why
 		for _, conn := range s.manager.Failed() {
 			if ep := s.eps[conn]; ep != nil {
 				ep.Close(now)
 			}
 		}
-	}
-	s.waiting = append(s.waiting, s.party.Outbox()...)
-	if len(s.waiting) > 0 {
-		s.flush()
 	}
 	return n, nil
 }

@@ -40,6 +40,12 @@ var (
 	ErrConfig = errors.New("btl: invalid configuration")
 	// ErrReentrant: Progress was called from inside a callback.
 	ErrReentrant = errors.New("btl: Progress called from a callback")
+	// ErrInHandler: a method that waits was called from a callback, which would wait for itself.
+	ErrInHandler = errors.New("btl: a callback must not wait")
+	// ErrInUse: the context has ended, and the memory of the message may still be read.
+	ErrInUse = errors.New("btl: memory may still be in use")
+	// ErrEndpoint: the endpoint is nil or of another module.
+	ErrEndpoint = errors.New("btl: endpoint of another module")
 	// ErrState: the fragment is not the caller's to use (sent already, freed), or belongs to another
 	// endpoint.
 	ErrState = errors.New("btl: fragment is not in the caller's hands")

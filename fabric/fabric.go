@@ -154,6 +154,19 @@ type Waiter interface {
 	Wake()
 }
 
+// Sleeper is implemented by a Waiter whose Wait comes in two halves too, so that one thread can
+// sleep while another one uses the Domain: it need not be woken for what the other one does.
+type Sleeper interface {
+	Waiter
+	// Arm readies the Domain for a Sleep, and says whether there is nothing to poll yet; false: poll
+	// first. It belongs to the goroutine that uses the Domain.
+	Arm() bool
+	// Sleep returns when a completion may be there to poll that was not when Arm was called, on Wake,
+	// on a signal, or after timeout (negative: no limit). One goroutine at a time may call it, while
+	// others use the Domain, but not while it is closed.
+	Sleep(timeout time.Duration) error
+}
+
 // MaxNameBytes bounds an endpoint's name (libfabric's FI_NAME_MAX).
 const MaxNameBytes = 64
 

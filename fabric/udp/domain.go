@@ -22,8 +22,8 @@ const (
 	maxArenaBytes  = 1 << 36
 )
 
-// domain implements fabric.Domain and fabric.Waiter. Everything but bell belongs to the goroutine
-// that uses the domain.
+// domain implements fabric.Domain and fabric.Sleeper. Everything but bell and sleep belongs to the
+// goroutine that uses the domain.
 type domain struct {
 	options  Options
 	local    local
@@ -38,6 +38,7 @@ type domain struct {
 	groups    bool   // datagrams go to multicast groups
 	past      counts // of closed endpoints
 	bell      *bell
+	sleeper   sleeper
 	pollFds   []unix.PollFd
 	pollTime  unix.Timespec
 	closed    bool
@@ -60,8 +61,8 @@ func (a *buffers) bytes(b fabric.Buf) []byte {
 func (a *buffers) addr(b fabric.Buf) uintptr { return a.base + uintptr(b)*uintptr(a.stride) }
 
 var (
-	_ fabric.Domain = (*domain)(nil)
-	_ fabric.Waiter = (*domain)(nil)
+	_ fabric.Domain  = (*domain)(nil)
+	_ fabric.Sleeper = (*domain)(nil) // sleep.go
 )
 
 func openDomain(
@@ -257,6 +258,7 @@ func (d *domain) Close() error {
 	}
 	d.closed = true
 	d.bell.close()
+	d.sleeper.close()
 	if err := unix.Munmap(d.buffers.mem); err != nil && first == nil {
 		first = sysError("munmap", err)
 	}

@@ -224,7 +224,10 @@ var tunables = []string{"Config"}
 // btlFloors are the files of btl, from the top down: the face, what is done with packets and
 // connections, the parts with a state of their own, and the vocabulary.
 var btlFloors = [][]string{
-	{"runner.go"},
+	{
+		"runner.go", "runner_api.go", "runner_call.go", "runner_drive.go", "runner_watch.go",
+		"runner_nap_linux.go", "runner_nap_other.go",
+	},
 	{"module.go", "progress.go", "check.go", "check_idle.go"},
 	{
 		"ack.go", "connect.go", "egress.go", "endpoint.go", "flow.go", "flush.go", "fragment.go",

@@ -103,6 +103,14 @@ type Counts struct {
 	Crowded uint64 // times that the processor was found to be shared
 }
 
+// Add adds what another policy has decided.
+func (c *Counts) Add(o Counts) {
+	c.Sleeps += o.Sleeps
+	c.Vain += o.Vain
+	c.Yields += o.Yields
+	c.Crowded += o.Crowded
+}
+
 // New returns the policy of a thread whose search begins at now. spin is for how long Adaptive
 // spins; 0 has it learned.
 func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
@@ -118,6 +126,9 @@ func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	}
 	return p
 }
+
+// Begin notes that a search begins now, after something else than searching.
+func (p *Policy) Begin(now mono.Time) { p.since, p.slept, p.probed = now, false, false }
 
 // Found notes that a search ended with something found.
 func (p *Policy) Found(now mono.Time) {

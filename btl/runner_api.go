@@ -1,0 +1,227 @@
+package btl
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+)
+
+// Do runs fn with the module, which is its own meanwhile, and returns its error; if that is
+// ErrAgain fn is run again later. fn must not block. It runs on this goroutine or on the one that
+// drives.
+func (r *Runner) Do(ctx context.Context, fn func(m *Module) error) error {
+	c := r.newCall(callDo)
+	c.fn = fn
+	_, err := r.run(ctx, c)
+	return err
+}
+
+// Connect returns the endpoint for a module's name once it is connected, or why it could not be.
+// When ctx ends first the endpoint goes on connecting: Connect again finds it.
+func (r *Runner) Connect(ctx context.Context, name []byte) (*Endpoint, error) {
+	c := r.newCall(callConnect)
+	c.name = append([]byte(nil), name...)
+	var ep *Endpoint
+	c.found = &ep
+	if _, err := r.run(ctx, c); err != nil {
+		return nil, err
+	}
+	return ep, nil
+}
+
+// Send delivers data to the peer's handler of the tag and returns when the peer has acknowledged
+// it, or an error if it did not. It waits for resources as long as ctx allows. When ctx ends
+// first the message may still be delivered; data may be read for as long as the error says so:
+// errors.Is(err, ErrInUse), never for what fits a packet (Limits.SegmentBytes).
+func (r *Runner) Send(ctx context.Context, ep *Endpoint, tag Tag, data []byte) error {
+	if err := r.mine(ep); err != nil {
+		return err
+	}
+	c := r.newCall(callSend)
+	c.ep, c.tag, c.data = ep, tag, data
+	return r.runLent(ctx, c, len(data) > r.segmentBytes)
+}
+
+// Put writes data into the peer's region from offset on, and returns when it is in place. When ctx
+// ends first, data may still be read: ErrInUse.
+func (r *Runner) Put(ctx context.Context, ep *Endpoint, data []byte, target Handle,
+	offset uint64,
+) error {
+	if err := r.mine(ep); err != nil {
+		return err
+	}
+	c := r.newCall(callSend)
+	c.ep, c.data, c.put, c.to, c.off = ep, data, true, target, offset
+	return r.runLent(ctx, c, true)
+}
+
+func (r *Runner) runLent(ctx context.Context, c *call, lent bool) error {
+	over, err := r.run(ctx, c)
+	if !over && lent {
+		return fmt.Errorf("%w: %w", ErrInUse, err)
+	}
+	return err
+}
+
+// SendBuffered sends a copy of data and does not wait for the peer (MPI's buffered send): it
+// returns when the transport has taken the message over, which takes long only while there are no
+// resources for it. Whether it arrived is told by Flush. A handler may call it.
+func (r *Runner) SendBuffered(ctx context.Context, ep *Endpoint, tag Tag, data []byte) error {
+	if err := r.mine(ep); err != nil {
+		return err
+	}
+	c := r.newCall(callPost)
+	c.ep, c.tag, c.data = ep, tag, data
+	if err := ctx.Err(); err != nil {
+		c.recycle()
+		return err
+	}
+	if r.token.TryLock() {
+		r.m.at(r.now())
+		r.offer(c)
+		_, err := r.await(ctx, c, true)
+		return err
+	}
+	c.own = append(c.own[:0], data...)
+	c.data, c.left = c.own, true
+	c.state.Store(callAbandoned)
+	if r.inbox.push(c, postsMax) {
+		r.nudge()
+		return nil
+	}
+	c.data, c.left = data, false
+	c.state.Store(callRunning)
+	_, err := r.run(ctx, c)
+	return err
+}
+
+// postsMax bounds what waits in the inbox: beyond it SendBuffered waits for the driver.
+const postsMax = 1024
+
+// nudge has somebody look into the inbox, if nobody drives.
+func (r *Runner) nudge() {
+	if r.token.TryLock() {
+		r.takeInbox()
+		r.release()
+		return
+	}
+	r.wakeHolder()
+}
+
+// Flush returns when everything sent to the endpoint so far is acknowledged.
+func (r *Runner) Flush(ctx context.Context, ep *Endpoint) error {
+	if err := r.mine(ep); err != nil {
+		return err
+	}
+	c := r.newCall(callFlush)
+	c.ep = ep
+	_, err := r.run(ctx, c)
+	return err
+}
+
+// Await runs begin with the module, as Do does, and then waits until a callback calls Wake of the
+// Waker that begin was given; it returns the error that Wake was given, or begin's. So a layer
+// above waits for an answer: begin sends the question and notes the Waker, the answer's handler
+// calls it. When ctx ends first the Waker does nothing any more.
+func (r *Runner) Await(ctx context.Context, begin func(m *Module, w Waker) error) error {
+	c := r.newCall(callAwait)
+	c.await = begin
+	_, err := r.run(ctx, c)
+	return err
+}
+
+// Waker ends an Await, once.
+type Waker struct {
+	c    *call
+	life uint64
+}
+
+// Wake has the Await return err. Call it in callbacks and in Do alone. Only the first call counts.
+func (w Waker) Wake(err error) {
+	if w.c != nil && w.c.life == w.life {
+		w.c.end(err)
+	}
+}
+
+// Pending is a send or put that goes on while its caller does something else.
+type Pending struct {
+	r *Runner
+	c *call
+}
+
+// Start sends data to the peer's handler of the tag and does not wait for anything: data is lent to
+// the Runner until Wait has returned nil or an error other than that of its context.
+func (r *Runner) Start(ctx context.Context, ep *Endpoint, tag Tag, data []byte) (Pending, error) {
+	if err := r.mine(ep); err != nil {
+		return Pending{}, err
+	}
+	c := r.newCall(callSend)
+	c.ep, c.tag, c.data = ep, tag, data
+	return r.launch(ctx, c)
+}
+
+// StartPut is Start of a Put.
+func (r *Runner) StartPut(ctx context.Context, ep *Endpoint, data []byte, target Handle,
+	offset uint64,
+) (Pending, error) {
+	if err := r.mine(ep); err != nil {
+		return Pending{}, err
+	}
+	c := r.newCall(callSend)
+	c.ep, c.data, c.put, c.to, c.off = ep, data, true, target, offset
+	return r.launch(ctx, c)
+}
+
+func (r *Runner) launch(ctx context.Context, c *call) (Pending, error) {
+	if err := ctx.Err(); err != nil {
+		c.recycle()
+		return Pending{}, err
+	}
+	c.kept = true
+	if r.token.TryLock() {
+		r.m.at(r.now())
+		r.offer(c)
+		r.release()
+	} else {
+		r.inbox.push(c, maxInt)
+		r.nudge()
+	}
+	return Pending{r, c}, nil
+}
+
+// Done says whether the operation has ended: then Wait returns at once.
+func (p Pending) Done() bool { return p.c.ended() }
+
+// Wait returns the operation's error when it has ended, or that of ctx, if that ends first: then
+// the memory is still lent, and Wait must be called again. It must be called until the operation
+// has ended, by one goroutine at a time, and not once more.
+func (p Pending) Wait(ctx context.Context) error {
+	r, c := p.r, p.c
+	if !c.ended() && r.fromHandler() {
+		return ErrInHandler
+	}
+	_, err := r.await(ctx, c, !c.ended() && r.wantToken())
+	return err
+}
+
+// mine says why an endpoint is none of this Runner's.
+func (r *Runner) mine(ep *Endpoint) error {
+	if ep == nil || ep.m != r.m {
+		return ErrEndpoint
+	}
+	return nil
+}
+
+// fromHandler says whether the caller is a callback: what waits there for the driver waits for
+// itself. The stack tells, which takes a few hundred nanoseconds: ask only where somebody drives.
+func (r *Runner) fromHandler() bool {
+	const framesMax = 64
+	var pcs [framesMax]uintptr
+	n := runtime.Callers(2, pcs[:])
+	for _, pc := range pcs[:n] {
+		if f := runtime.FuncForPC(pc - 1); f != nil && f.Entry() == passEntry {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,260 @@
+package btl
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+)
+
+// call is what one goroutine wants of a Runner, until it has ended. Calls are pooled.
+type call struct {
+	r     *Runner
+	kind  callKind
+	ep    *Endpoint
+	fn    func(*Module) error
+	data  []byte // the caller's; of one that nobody waits for, own
+	own   []byte
+	name  []byte
+	found **Endpoint
+	await func(*Module, Waker) error
+	life  uint64 // counts what the call was used for
+	tag   Tag
+	put   bool
+	kept  bool // a Pending's: it is waited for again
+	left  bool // by its goroutine: a post that is in the inbox, with a copy of its data
+	to    Handle
+	off   uint64
+
+	state  atomic.Uint32
+	wake   chan struct{} // of one element: the end, or that it shall drive
+	err    error         // valid when it has ended
+	onDone func(*Fragment, error)
+	onEnd  func(error)
+
+	prev, next *call // among the open ones
+	begun      bool
+	poked      bool // to drive
+}
+
+type callKind uint8
+
+const (
+	callDo callKind = iota
+	callConnect
+	callSend // waits for the acknowledgement
+	callPost // ends when it is accepted
+	callFlush
+	callAwait
+)
+
+// The states of a call. Its end is noted once, by who holds the token; the others are its
+// goroutine's, or of who wakes it.
+//
+//	running --> blocked --> (poked) running     in the channel: woken by the end, or to drive
+//	   |  <---> asleep                          in the kernel, as the one that sleeps there
+//	   +--> abandoned                           nobody waits any more: pooled at its end
+//	 all --> ended
+const (
+	callRunning uint32 = iota
+	callBlocked
+	callPoked
+	callAsleep
+	callAbandoned
+	callEnded
+)
+
+var callPool sync.Pool // of *call
+
+func (r *Runner) newCall(kind callKind) *call {
+	c, ok := callPool.Get().(*call)
+	if !ok {
+		c = &call{wake: make(chan struct{}, 1)}
+		c.onEnd = c.end
+		c.onDone = func(_ *Fragment, err error) { c.end(err) }
+	}
+	c.r, c.kind = r, kind
+	return c
+}
+
+// recycle forgets a call that has ended, and that nobody looks at any more.
+func (c *call) recycle() {
+	c.ep, c.fn, c.data, c.name, c.found, c.err, c.r = nil, nil, nil, nil, nil, nil, nil
+	c.put, c.kept, c.left, c.begun, c.to, c.off = false, false, false, false, 0, 0
+	c.await = nil
+	if cap(c.own) > keepCallBytes {
+		c.own = nil
+	}
+	c.state.Store(callRunning)
+	callPool.Put(c)
+}
+
+// keepCallBytes is the most memory that a pooled call keeps for the next copy.
+const keepCallBytes = 64 << 10
+
+func (c *call) ended() bool { return c.state.Load() == callEnded }
+
+// end notes the call's end and wakes its goroutine. Only who holds the token may.
+func (c *call) end(err error) {
+	c.err = err
+	c.life++
+	r := c.r
+	r.unlink(c)
+	switch c.state.Swap(callEnded) {
+	case callBlocked:
+		r.blocked.Add(-1)
+		r.woken++
+		c.wake <- struct{}{}
+	case callAsleep:
+		r.m.Wake()
+	case callAbandoned:
+		c.recycle()
+	}
+}
+
+// link adds a call to the open ones.
+func (r *Runner) link(c *call) {
+	c.begun, c.prev, c.next = true, nil, r.open
+	if r.open != nil {
+		r.open.prev = c
+	}
+	r.open = c
+}
+
+func (r *Runner) unlink(c *call) {
+	if !c.begun {
+		return
+	}
+	c.begun = false
+	if c.prev != nil {
+		c.prev.next = c.next
+	} else {
+		r.open = c.next
+	}
+	if c.next != nil {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next = nil, nil
+}
+
+// begin does what a call wants, or begins it. It returns false if there is no resource for it now.
+func (r *Runner) begin(c *call) bool {
+	if c.state.Load() == callAbandoned && !c.left {
+		c.end(context.Canceled) // nobody learns of it
+		return true
+	}
+	if r.stopped {
+		c.end(ErrClosed)
+		return true
+	}
+	pending, err := r.try(c)
+	switch {
+	case errors.Is(err, ErrAgain):
+		return false
+	case err != nil || !pending:
+		c.end(err)
+	}
+	return true
+}
+
+// try is the call's work: pending says that its end comes later.
+func (r *Runner) try(c *call) (pending bool, err error) {
+	switch c.kind {
+	case callDo:
+		return false, c.fn(r.m)
+	case callConnect:
+		return r.tryConnect(c)
+	case callFlush:
+		c.ep.Flush(r.m.Now(), c.onEnd)
+		return true, nil
+	case callAwait:
+		return true, c.await(r.m, Waker{c, c.life})
+	default:
+		return r.trySend(c)
+	}
+}
+
+func (r *Runner) tryConnect(c *call) (pending bool, err error) {
+	ep, err := r.m.Connect(r.m.Now(), c.name)
+	if err != nil {
+		return false, err
+	}
+	if *c.found = ep; ep.Connected() {
+		return false, nil
+	}
+	r.connects[ep] = append(r.connects[ep], c)
+	return true, nil
+}
+
+// connected ends the Connects that wait for an endpoint.
+func (r *Runner) connected(ep *Endpoint, err error) {
+	waiting, ok := r.connects[ep]
+	if !ok {
+		return
+	}
+	if err == nil && !ep.Connected() {
+		err = ep.Err()
+	}
+	delete(r.connects, ep)
+	for _, c := range waiting {
+		c.end(err)
+	}
+}
+
+// trySend sends what a call wants to send. What fits a packet is copied into one; a larger message
+// is read where it lies until its end, unless nobody waits for it.
+func (r *Runner) trySend(c *call) (pending bool, err error) {
+	ep := c.ep
+	var f *Fragment
+	switch {
+	case c.put:
+		f, err = ep.PreparePut(c.data, c.to, c.off)
+	case c.kind == callPost || len(c.data) <= r.segmentBytes:
+		if f, err = ep.Alloc(c.tag, len(c.data)); err == nil {
+			copy(f.Bytes(), c.data)
+		}
+	default:
+		f, err = ep.Prepare(c.tag, c.data)
+	}
+	if err != nil {
+		return false, err
+	}
+	if c.kind == callSend {
+		f.Signal, f.OnDone = true, c.onDone
+	}
+	if _, err := ep.Send(r.m.Now(), f); err != nil {
+		return false, errors.Join(err, ep.Free(f))
+	}
+	return c.kind == callSend, nil
+}
+
+// inbox is what calls want of the driver.
+type inbox struct {
+	mu    sync.Mutex
+	calls []*call
+	count atomic.Int32
+}
+
+// push adds a call and says whether there were fewer than limit before.
+func (b *inbox) push(c *call, limit int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.calls) >= limit {
+		return false
+	}
+	b.calls = append(b.calls, c)
+	b.count.Store(int32(len(b.calls)))
+	return true
+}
+
+// take returns the calls that came in, in order, and leaves empty behind for the next ones.
+func (b *inbox) take(empty []*call) []*call {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	calls := b.calls
+	b.calls = empty
+	b.count.Store(0)
+	return calls
+}
+
+func (b *inbox) empty() bool { return b.count.Load() == 0 }

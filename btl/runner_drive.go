@@ -1,0 +1,382 @@
+package btl
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/internal/waiting"
+)
+
+// run has a call done and waits for its end, or that of ctx. over is false if ctx was first: then
+// the call is still under way.
+func (r *Runner) run(ctx context.Context, c *call) (over bool, err error) {
+	if err := ctx.Err(); err != nil {
+		c.recycle()
+		return true, err
+	}
+	if r.wantToken() {
+		r.m.at(r.now())
+		r.offer(c)
+		return r.await(ctx, c, true)
+	}
+	if r.fromHandler() {
+		c.recycle()
+		return true, ErrInHandler
+	}
+	r.inbox.push(c, maxInt)
+	return r.await(ctx, c, false)
+}
+
+const maxInt = int(^uint(0) >> 1)
+
+// wantToken tries to get the token. The watcher gives it up soon if nobody else waits.
+func (r *Runner) wantToken() bool {
+	if r.token.TryLock() {
+		return true
+	}
+	if r.blocked.Load() > 0 || r.holding.Load() {
+		return false
+	}
+	const tries, rounds = 100, 2 // a pass of the watcher takes about a microsecond
+	r.wanted.Add(1)
+	defer r.wanted.Add(-1)
+	for range rounds {
+		for range tries {
+			if r.token.TryLock() {
+				return true
+			}
+		}
+		runtime.Gosched()
+	}
+	return false
+}
+
+// await waits for a call's end; holding says whether the token is held, and so who drives.
+func (r *Runner) await(ctx context.Context, c *call, holding bool) (over bool, err error) {
+	slept := false
+	for !c.ended() && ctx.Err() == nil {
+		switch {
+		case !holding:
+			holding = r.block(ctx, c)
+		case r.stopped:
+			if r.takeInbox(); !c.ended() {
+				c.end(ErrClosed)
+			}
+		default:
+			r.drives++
+			if r.drive(ctx, c) {
+				holding, slept = r.sleep(ctx, c), true
+			}
+		}
+	}
+	if holding {
+		r.release()
+	}
+	if slept {
+		r.relieve()
+	}
+	if c.kept && !c.ended() || !c.kept && c.state.CompareAndSwap(callRunning, callAbandoned) {
+		return false, ctx.Err()
+	}
+	err = c.err
+	c.recycle()
+	return true, err
+}
+
+// offer begins a call, or keeps it until there are resources for it, behind those that wait.
+func (r *Runner) offer(c *call) {
+	if !c.begun {
+		r.link(c)
+	}
+	if len(r.retry) > 0 || !r.begin(c) {
+		r.retry = append(r.retry, c)
+	}
+}
+
+// takeInbox begins the calls that came in, and those that wait for resources.
+func (r *Runner) takeInbox() int {
+	n := 0
+	if !r.inbox.empty() {
+		calls := r.inbox.take(r.spare[:0])
+		for _, c := range calls {
+			r.offer(c)
+		}
+		n = len(calls)
+		clear(calls)
+		r.spare = calls
+	}
+	if len(r.retry) > 0 {
+		n += r.tryAgain()
+	}
+	return n
+}
+
+// tryAgain begins calls for which there were no resources, in order. It looks no further than a few
+// for which there are none still.
+func (r *Runner) tryAgain() int {
+	const refusedMax = 16
+	kept, refused := 0, 0
+	for _, c := range r.retry {
+		if refused < refusedMax && r.begin(c) {
+			continue
+		}
+		refused++
+		r.retry[kept] = c
+		kept++
+	}
+	n := len(r.retry) - kept
+	clear(r.retry[kept:])
+	r.retry = r.retry[:kept]
+	return n
+}
+
+// pass is one pass of the module, with what came in.
+func (r *Runner) pass() (events int) {
+	now := r.now()
+	r.m.at(now)
+	events = r.takeInbox()
+	n, err := r.m.Progress(now)
+	if err != nil && r.broken == nil {
+		r.broken = err
+		r.asked.Store(true)
+	}
+	return events + n
+}
+
+// policy is how c waits, or the watcher.
+func (r *Runner) policy(c *call) *waiting.Policy {
+	if c == nil {
+		return r.policies[1]
+	}
+	return r.policies[0]
+}
+
+// drive makes passes until c has ended, or it is time to sleep: then it returns true. Without c it
+// ends too when a call wants the token. The token is held.
+func (r *Runner) drive(ctx context.Context, c *call) (sleepy bool) {
+	const checkEvery = 16
+	p, last := r.policy(c), r.m.Now()
+	p.Begin(last)
+	for i := 1; ; i++ {
+		n := r.pass()
+		if c != nil && c.ended() || r.broken != nil ||
+			c == nil && (r.wanted.Load() > 0 || r.asked.Load()) ||
+			i%checkEvery == 0 && ctx.Err() != nil {
+			return false
+		}
+		now := r.m.Now()
+		if n > 0 {
+			p.Found(now)
+			last = now
+		} else if !r.lookOn(p, now, now.Sub(last)) {
+			return true
+		}
+		if r.woken > 0 {
+			// What was woken shall run on this processor at once, and wants something of us, perhaps.
+			r.woken = 0
+			runtime.Gosched()
+		}
+	}
+}
+
+// lookOn says whether to look again after a pass in vain, the last of several that took so long.
+// The peer may be a thread that waits for this very processor, where the kernel has put it as it
+// was woken by us: so the looking ends soon, and yielding begins.
+func (r *Runner) lookOn(p *waiting.Policy, now Time, vain time.Duration) bool {
+	const alone = 5 * time.Microsecond
+	switch p.Empty(now) {
+	case waiting.Sleep:
+		return false
+	case waiting.Yield:
+		waiting.Cede()
+	case waiting.Poll:
+		if vain > alone && r.cfg.Wait != WaitBusy {
+			waiting.Cede()
+		}
+	}
+	return true
+}
+
+// release gives the token away: to a call that waits to drive on, if nobody sleeps for it. What the
+// module has to do at once it does before.
+func (r *Runner) release() {
+	for first := true; ; first = false {
+		due := r.m.Deadline()
+		if first && due <= r.m.Now() && !r.stopped {
+			r.pass()
+			due = r.m.Deadline()
+		}
+		wake := r.sleeping.Load() && due < r.sleepUntil
+		r.token.Unlock()
+		if wake {
+			r.m.Wake()
+		}
+		for {
+			wait := r.blocked.Load() > 0 && !r.poked.Load() && !r.sleeping.Load()
+			if r.inbox.empty() && !wait || !r.token.TryLock() {
+				return
+			}
+			r.takeInbox()
+			if wait && !r.poke() {
+				runtime.Gosched() // it is just about to block, or to leave
+			}
+			break
+		}
+	}
+}
+
+// poke wakes a call to drive. The token is held.
+func (r *Runner) poke() bool {
+	for c := r.open; c != nil; c = c.next {
+		if c.state.CompareAndSwap(callBlocked, callPoked) {
+			r.blocked.Add(-1)
+			r.poked.Store(true)
+			c.poked = true
+			c.wake <- struct{}{}
+			return true
+		}
+	}
+	return false
+}
+
+// block waits until a call has ended, or is to drive, or nobody drives. It returns whether the
+// token is held then.
+func (r *Runner) block(ctx context.Context, c *call) (holding bool) {
+	r.blocked.Add(1)
+	if !c.state.CompareAndSwap(callRunning, callBlocked) {
+		r.blocked.Add(-1) // it has ended
+		return false
+	}
+	if r.token.TryLock() {
+		if c.state.CompareAndSwap(callBlocked, callRunning) {
+			r.blocked.Add(-1)
+			return true
+		}
+		<-c.wake
+		r.woke(c)
+		return true
+	}
+	r.wakeHolder()
+	select {
+	case <-c.wake:
+	case <-ctx.Done():
+		if c.state.CompareAndSwap(callBlocked, callRunning) {
+			r.blocked.Add(-1)
+			return false
+		}
+		<-c.wake
+	}
+	return r.woke(c) && r.token.TryLock()
+}
+
+// woke is called when a call has got its wake. It says whether it is to drive: itself, or whoever
+// is next if it has ended meanwhile.
+func (r *Runner) woke(c *call) bool {
+	if !c.poked {
+		return false
+	}
+	c.poked = false
+	c.state.CompareAndSwap(callPoked, callRunning)
+	r.poked.Store(false)
+	return true
+}
+
+// timeout is for how long nothing is to be done unless something comes.
+func (r *Runner) timeout() time.Duration {
+	d := r.cfg.Park
+	if next := r.m.Deadline(); next != Never {
+		d = min(d, next.Sub(r.m.Now()))
+	}
+	if len(r.retry) > 0 || r.closing {
+		d = min(d, time.Millisecond)
+	}
+	return d
+}
+
+// sleep sleeps in the kernel until something may have arrived; c is who sleeps, nil the watcher.
+// The token is held; it returns whether it is afterwards.
+func (r *Runner) sleep(ctx context.Context, c *call) (holding bool) {
+	d, p := r.timeout(), r.policy(c)
+	if d <= 0 || d < p.SleepMin() || !r.inbox.empty() || r.broken != nil {
+		return true
+	}
+	if r.sleeper == nil {
+		r.sleepHolding(d, p)
+		return true
+	}
+	if r.sleeping.Load() {
+		r.release() // somebody else does, and wakes this one
+		return false
+	}
+	if !r.sleeper.Arm() {
+		return true
+	}
+	if c != nil && !c.state.CompareAndSwap(callRunning, callAsleep) {
+		return true
+	}
+	r.noteWaits()
+	begin := r.now()
+	r.sleepUntil = begin.Add(d)
+	r.sleeping.Store(true)
+	r.token.Unlock()
+	// Who came while the token was held has put something into the inbox, or asked for the end.
+	if r.inbox.empty() && !(c == nil && r.asked.Load()) {
+		stop := func() bool { return true }
+		if c != nil && ctx.Done() != nil {
+			stop = context.AfterFunc(ctx, r.m.Wake)
+		}
+		if err := r.sleeper.Sleep(d); err != nil {
+			r.lost.Store(&err)
+			r.asked.Store(true)
+		}
+		stop()
+	}
+	r.sleeping.Store(false)
+	if c != nil {
+		c.state.CompareAndSwap(callAsleep, callRunning)
+	}
+	if !r.token.TryLock() {
+		return false
+	}
+	p.Slept(d, r.now().Sub(begin), r.slack)
+	return true
+}
+
+// noteWaits has Waits tell of what was decided so far. The token is held.
+func (r *Runner) noteWaits() {
+	w := r.policies[0].Counts()
+	w.Add(r.policies[1].Counts())
+	r.mu.Lock()
+	r.waits = w
+	r.mu.Unlock()
+}
+
+// sleepHolding sleeps with the token: who wants something of the module must wake it.
+func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) {
+	r.noteWaits()
+	r.holding.Store(true)
+	defer r.holding.Store(false)
+	if !r.inbox.empty() || r.wanted.Load() > 0 || r.asked.Load() {
+		return
+	}
+	begin := r.now()
+	err := r.m.Wait(d)
+	if errors.Is(err, fabric.ErrNotSupported) {
+		d = min(d, 100*time.Microsecond)
+		time.Sleep(d)
+	} else if err != nil {
+		r.broken = err
+		r.asked.Store(true)
+	}
+	p.Slept(d, r.now().Sub(begin), r.slack)
+}
+
+// wakeHolder ends the sleep of who sleeps with the token; of many callers one does.
+func (r *Runner) wakeHolder() {
+	if r.holding.CompareAndSwap(true, false) {
+		r.m.Wake()
+	}
+}

@@ -1,0 +1,106 @@
+package btl
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"gobtl/internal/waiting"
+)
+
+// napping is for how long the watcher leaves the module alone while calls drive it, one behind the
+// other: so that it does not wake up for each of their packets, and does not contend for the token.
+// What comes for a handler between two calls may wait that long.
+const napping = 100 * time.Microsecond
+
+// watch drives the module while nobody calls, and ends it.
+func (r *Runner) watch() {
+	if r.cfg.Setup != nil {
+		runtime.LockOSThread() // ends with the goroutine: its affinity may have been changed
+		if err := r.cfg.Setup(); err != nil {
+			r.lost.Store(&err)
+			r.asked.Store(true)
+		}
+	}
+	defer waiting.Enter()()
+	var seen uint64
+	for !r.asked.Load() {
+		if !r.token.TryLock() {
+			r.nap()
+			continue
+		}
+		if r.sleeping.Load() { // a call does
+			r.release()
+			r.waitRelief()
+			continue
+		}
+		if r.drives != seen {
+			seen = r.drives
+			r.pass()
+			r.release()
+			r.nap()
+			continue
+		}
+		sleepy := r.drive(context.Background(), nil)
+		if sleepy && !r.sleep(context.Background(), nil) {
+			continue
+		}
+		r.pass()
+		r.release()
+		if !sleepy {
+			r.nap()
+		}
+	}
+	r.finish()
+}
+
+// nap leaves the module to the calls for a while.
+func (r *Runner) nap() {
+	if r.cfg.Wait == WaitBusy {
+		waiting.Cede()
+		runtime.Gosched()
+		return
+	}
+	nap(napping)
+}
+
+// waitRelief waits until the call that sleeps in the kernel has its end.
+func (r *Runner) waitRelief() {
+	for r.sleeping.Load() && !r.asked.Load() {
+		select {
+		case <-r.relief:
+		case <-time.After(r.cfg.Park):
+		}
+	}
+}
+
+// relieve tells the watcher that nobody sleeps any more for the module.
+func (r *Runner) relieve() {
+	select {
+	case r.relief <- struct{}{}:
+	default:
+	}
+}
+
+// finish drains the module, closes it, and ends what waits.
+func (r *Runner) finish() {
+	for {
+		r.token.Lock()
+		if e := r.lost.Load(); e != nil && r.broken == nil {
+			r.broken = *e
+		}
+		if r.broken == nil {
+			r.pass()
+		}
+		if !r.sleeping.Load() && (r.broken != nil || r.over()) {
+			r.shutdown(r.broken)
+			r.release()
+			return
+		}
+		if r.sleeping.Load() {
+			r.m.Wake()
+		}
+		r.release()
+		nap(napping)
+	}
+}

@@ -1,0 +1,114 @@
+//go:build linux
+
+package udp
+
+import (
+	"testing"
+	"time"
+
+	"gobtl/fabric"
+)
+
+// asleep starts a Sleep and returns where it tells of its end.
+func asleep(t *testing.T, d *domain, timeout time.Duration) chan error {
+	t.Helper()
+	if !d.Arm() {
+		t.Fatal("Arm: there is something to poll")
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- d.Sleep(timeout) }()
+	return ended
+}
+
+// ends waits for the end of a Sleep, whose reason is named.
+func ends(t *testing.T, ended chan error, reason string) {
+	t.Helper()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatalf("Sleep, when %s: %v", reason, err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatalf("Sleep goes on, although %s", reason)
+	}
+}
+
+// stays checks that a Sleep has not ended.
+func stays(t *testing.T, ended chan error, reason string) {
+	t.Helper()
+	time.Sleep(5 * time.Millisecond)
+	select {
+	case err := <-ended:
+		t.Fatalf("Sleep has ended (%v), although %s", err, reason)
+	default:
+	}
+}
+
+// post sends one datagram from a to b.
+func (p *pair) post() {
+	p.tb.Helper()
+	if n, err := p.a.Post([]fabric.Send{{To: p.to, Buf: 0, Len: 10}}); n != 1 || err != nil {
+		p.tb.Fatalf("Post: %d, %v", n, err)
+	}
+}
+
+// TestSleep: a sleep ends by what arrives, by Wake, before it too, and by its timeout, and only by
+// them; the owner uses the domain meanwhile.
+func TestSleep(t *testing.T) {
+	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
+	p.stock(8, 8)
+	for range 3 {
+		ended := asleep(t, p.d, -1)
+		for range 10 {
+			if _, err := p.b.Poll(make([]fabric.Completion, 4)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stays(t, ended, "nothing has arrived")
+		p.post()
+		ends(t, ended, "a datagram has arrived")
+		p.stock(int(p.collect(1)[0].Buf), 1)
+
+		ended = asleep(t, p.d, -1)
+		p.d.Wake()
+		ends(t, ended, "it was woken")
+		p.d.Wake()
+		ends(t, asleep(t, p.d, -1), "it was woken before")
+		ends(t, asleep(t, p.d, time.Millisecond), "its time is over")
+	}
+}
+
+// TestSleepWithoutReceives: what arrives where no receive is posted cannot be polled, and ends no
+// sleep until one is.
+func TestSleepWithoutReceives(t *testing.T) {
+	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
+	p.post()
+	ended := asleep(t, p.d, -1)
+	stays(t, ended, "no receive is posted")
+	p.d.Wake()
+	ends(t, ended, "it was woken")
+	p.stock(8, 1)
+	ends(t, asleep(t, p.d, -1), "a datagram waits for the receive that is posted now")
+}
+
+// TestSleepAfterReopen: an endpoint in the place of a closed one, with its descriptor's number.
+func TestSleepAfterReopen(t *testing.T) {
+	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
+	p.stock(8, 1)
+	ends(t, asleep(t, p.d, 0), "its time is over")
+	if err := p.b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e, err := p.d.OpenEndpoint(fabric.EndpointConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.b = e.(*endpoint)
+	if p.to, err = p.d.Insert(p.b.Name()); err != nil {
+		t.Fatal(err)
+	}
+	p.stock(9, 1)
+	ended := asleep(t, p.d, -1)
+	p.post()
+	ends(t, ended, "a datagram has arrived")
+}

@@ -66,6 +66,7 @@ var policies = []policy{
 		imports: []string{"btl"},
 		libs:    []string{"github.com/prometheus/client_golang"},
 	},
+	{dir: "btl/call", imports: []string{"btl"}},
 	{dir: "vnic", imports: with(leaves, "btl"), deny: pureDeny},
 	{dir: "vnic/offload", deny: with(pureDeny, "time")},
 	{
@@ -180,7 +181,7 @@ func mayReadClock(name string) bool {
 	}
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)
-	return dir == "btl" && strings.HasPrefix(base, "runner") ||
+	return dir == "btl" && strings.HasPrefix(base, "runner") || dir == "btl/call" ||
 		dir == "stream" && strings.HasPrefix(base, "run") ||
 		isProvider(dir) && (strings.HasPrefix(base, "clock") || strings.HasPrefix(base, "wait"))
 }
@@ -193,7 +194,7 @@ func mayStartGoroutines(name string) bool {
 	}
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)
-	return dir == "btl" && strings.HasPrefix(base, "runner") ||
+	return dir == "btl" && strings.HasPrefix(base, "runner") || dir == "btl/call" ||
 		dir == "stream" && strings.HasPrefix(base, "run") ||
 		dir != "fabric/sim" && isProvider(dir)
 }

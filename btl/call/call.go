@@ -1,0 +1,146 @@
+package call
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"gobtl/btl"
+)
+
+var questions = sync.Pool{New: func() any { return new(question) }}
+
+// Call sends a request to the peer and returns the answer's body, or why there is none: ErrMethod,
+// ErrBusy, a RemoteError, the endpoint's error, or that of ctx, whose deadline the handler has too.
+// request is copied. The answer is the caller's.
+func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, request []byte,
+) ([]byte, error) {
+	h := head{code: method, kind: kindRequest}
+	if at, ok := ctx.Deadline(); ok {
+		h.leftMs = uint32(max(1, min(time.Until(at).Milliseconds(), math.MaxUint32)))
+	}
+	q := questions.Get().(*question)
+	q.peer = peer
+	err := n.r.Await(ctx, func(_ *btl.Module, w btl.Waker) error {
+		if h.id == 0 { // else this is run again, after ErrAgain
+			n.lastID++
+			h.id = n.lastID
+		}
+		if err := send(peer, n.cfg.Tag, h, request); err != nil {
+			return err
+		}
+		q.waker = w
+		n.asked[h.id] = q
+		return nil
+	})
+	if err != nil && !n.withdraw(h.id, peer, ctx.Err() != nil) {
+		return nil, err // the Runner has ended, and with it all who might look at q
+	}
+	st, answer := q.status, q.answer
+	*q = question{}
+	questions.Put(q)
+	if err != nil {
+		return nil, err
+	}
+	return answer, st.err(answer)
+}
+
+// withdraw forgets a question that nobody waits for any more, and tells the server if cancel is
+// set. It returns false if the module is gone.
+func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool) bool {
+	return n.r.Do(context.Background(), func(*btl.Module) error {
+		if _, waits := n.asked[id]; waits {
+			delete(n.asked, id)
+			if cancel {
+				// A server that is not told works in vain, and its answer is thrown away.
+				_ = send(peer, n.cfg.Tag, head{id: id, kind: kindCancel}, nil)
+			}
+		}
+		return nil
+	}) == nil
+}
+
+// send sends a message, or nothing. The module is the caller's.
+func send(peer *btl.Endpoint, tag btl.Tag, h head, body []byte) error {
+	if peer == nil {
+		return btl.ErrEndpoint
+	}
+	f, err := peer.Alloc(tag, headBytes+len(body))
+	if err != nil {
+		return err
+	}
+	h.put(f.Bytes())
+	copy(f.Bytes()[headBytes:], body)
+	if _, err := peer.Send(peer.Now(), f); err != nil {
+		_ = peer.Free(f) // it is the caller's still
+		return err
+	}
+	return nil
+}
+
+// err is what a status means to the caller; text is the answer's body.
+func (s status) err(text []byte) error {
+	switch s {
+	case statusOK:
+		return nil
+	case statusMethod:
+		return ErrMethod
+	case statusBusy:
+		return ErrBusy
+	case statusLate:
+		return context.DeadlineExceeded
+	case statusEnded:
+		return context.Canceled
+	default:
+		return RemoteError(text)
+	}
+}
+
+// receive is the handler of the Node's tag. What is no message of ours is dropped.
+func (n *Node) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
+	h, ok := getHead(data)
+	if !ok {
+		return
+	}
+	switch body := data[headBytes:]; h.kind {
+	case kindAnswer:
+		n.answered(peer, h, body)
+	case kindRequest:
+		n.serve(peer, h, body)
+	case kindCancel:
+		n.cancel(served{peer, h.id})
+	}
+}
+
+// answered wakes who waits for an answer. Only the peer that was asked may give it.
+func (n *Node) answered(peer *btl.Endpoint, h head, body []byte) {
+	q := n.asked[h.id]
+	if q == nil || q.peer != peer {
+		return
+	}
+	delete(n.asked, h.id)
+	q.answer, q.status = append([]byte(nil), body...), status(h.code)
+	q.waker.Wake(nil)
+}
+
+// lost ends what has to do with an endpoint that has ended.
+func (n *Node) lost(ep *btl.Endpoint) {
+	for id, q := range n.asked {
+		if q.peer == ep {
+			delete(n.asked, id)
+			err := ep.Err()
+			if err == nil {
+				err = btl.ErrClosed
+			}
+			q.waker.Wake(err)
+		}
+	}
+	n.runMu.Lock()
+	defer n.runMu.Unlock()
+	for s, cancel := range n.running {
+		if s.peer == ep {
+			cancel()
+		}
+	}
+}

@@ -1,0 +1,23 @@
+// Package call is request and response over a btl.Runner: numbered methods, deadlines that travel,
+// cancellation, errors as values. It is small on purpose, for it is also the model of a layer above
+// the transport: all that it uses is public.
+//
+//	client                                          server
+//	Call --- Await: note the id, send -- request -> inline, on the goroutine that drives,
+//	  |                                             or a goroutine each, Config.Concurrent at most
+//	  |  ctx ends: ---------------------- cancel -> its context ends
+//	  +-- woken by the Node's handler <-- answer -- SendBuffered
+//
+// A message is a head of 16 bytes and the body, in a fragment of its own:
+//
+//	0  8  id of the call, chosen by the client
+//	8  4  of a request: milliseconds that are left to it, 0 for no limit
+//	12 2  of a request: the method; of an answer: its status
+//	14 1  kind: request 1, answer 2, cancel 3
+//	15 1  0
+//
+// Fragments may overtake each other: a cancel that comes before its request ends nothing, and the
+// answer is thrown away by the client.
+//
+// A Node may be used by any goroutine once its Runner is there.
+package call

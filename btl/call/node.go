@@ -1,0 +1,196 @@
+package call
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"gobtl/btl"
+)
+
+// Errors of the package; test for them with errors.Is.
+var (
+	// ErrMethod: the server has no handler of that number.
+	ErrMethod = errors.New("call: no such method")
+	// ErrBusy: the server has as many calls under way as it takes.
+	ErrBusy = errors.New("call: server is busy")
+	// ErrConfig: a configuration value is out of its range.
+	ErrConfig = errors.New("call: invalid configuration")
+)
+
+// RemoteError is what a handler has returned as its error.
+type RemoteError string
+
+func (e RemoteError) Error() string { return "call: remote: " + string(e) }
+
+// Config tunes a Node; the zero value is a good default but for the tag.
+type Config struct {
+	// Tag is the module's tag that the Node uses, 0 to btl.TagMax, the same at both sides.
+	Tag btl.Tag
+	// Concurrent bounds the calls under way whose handlers have goroutines, 1 to 1<<20; 0 means 1024.
+	// Beyond it a call is answered with ErrBusy.
+	Concurrent int
+}
+
+// Handler answers a request. It runs on a goroutine of its own, and may block; ctx ends with the
+// caller's deadline, when the caller cancels, when its endpoint ends, and with the Node. request is
+// its own; the answer is sent when it returns.
+type Handler func(ctx context.Context, peer *btl.Endpoint, request []byte) ([]byte, error)
+
+// Inline answers a request at once: it runs on the goroutine that drives the module, and must not
+// block. It appends the answer to answer, which is empty, and returns that; request is valid only
+// during the call.
+type Inline func(peer *btl.Endpoint, request, answer []byte) ([]byte, error)
+
+// Node calls and is called, over one module.
+type Node struct {
+	cfg Config
+	m   *btl.Module
+	r   *btl.Runner
+
+	mu      sync.RWMutex // of the tables of methods
+	methods map[uint16]Handler
+	inline  map[uint16]Inline
+
+	// Of who drives the module.
+	lastID  uint64
+	asked   map[uint64]*question
+	scratch []byte
+
+	runMu   sync.Mutex // of running
+	running map[served]context.CancelFunc
+
+	ended context.Context
+	end   context.CancelFunc
+	work  sync.WaitGroup
+}
+
+// served names a call under way at its server.
+type served struct {
+	peer *btl.Endpoint
+	id   uint64
+}
+
+// question is a call that waits for its answer.
+type question struct {
+	peer   *btl.Endpoint
+	waker  btl.Waker
+	answer []byte
+	status status
+}
+
+const (
+	headBytes         = 16
+	defaultConcurrent = 1024
+	concurrentMax     = 1 << 20
+)
+
+type kind uint8
+
+const (
+	kindRequest kind = 1
+	kindAnswer  kind = 2
+	kindCancel  kind = 3
+)
+
+type status uint16
+
+const (
+	statusOK     status = 0
+	statusError  status = 1 // of the handler: the body is its text
+	statusMethod status = 2
+	statusBusy   status = 3
+	statusLate   status = 4 // the handler's error was that of its context
+	statusEnded  status = 5
+)
+
+// head is the beginning of a message.
+type head struct {
+	id     uint64
+	leftMs uint32
+	code   uint16 // method or status
+	kind   kind
+}
+
+func (h head) put(b []byte) {
+	binary.LittleEndian.PutUint64(b, h.id)
+	binary.LittleEndian.PutUint32(b[8:], h.leftMs)
+	binary.LittleEndian.PutUint16(b[12:], h.code)
+	b[14], b[15] = byte(h.kind), 0
+}
+
+func getHead(b []byte) (h head, ok bool) {
+	if len(b) < headBytes || b[15] != 0 {
+		return head{}, false
+	}
+	h = head{
+		id: binary.LittleEndian.Uint64(b), leftMs: binary.LittleEndian.Uint32(b[8:]),
+		code: binary.LittleEndian.Uint16(b[12:]), kind: kind(b[14]),
+	}
+	return h, h.kind >= kindRequest && h.kind <= kindCancel
+}
+
+// New takes a tag of a module for calls. Register what it shall answer, then Start it. It belongs
+// to the goroutine that owns the module until then.
+func New(m *btl.Module, cfg Config) (*Node, error) {
+	if cfg.Concurrent == 0 {
+		cfg.Concurrent = defaultConcurrent
+	}
+	if cfg.Concurrent < 1 || cfg.Concurrent > concurrentMax {
+		return nil, fmt.Errorf("%w: Concurrent is %d, want 1 to %d", ErrConfig, cfg.Concurrent,
+			concurrentMax)
+	}
+	n := &Node{
+		cfg: cfg, m: m,
+		methods: map[uint16]Handler{}, inline: map[uint16]Inline{},
+		asked: map[uint64]*question{}, running: map[served]context.CancelFunc{},
+	}
+	n.ended, n.end = context.WithCancel(context.Background())
+	return n, m.Handle(cfg.Tag, n.receive)
+}
+
+// Start starts a Runner for the module and returns it: it is the caller's, to connect by and to
+// close, after the Node. onEvent may be nil.
+func (n *Node) Start(cfg btl.RunnerConfig, onEvent func(*btl.Endpoint, btl.Event, error),
+) *btl.Runner {
+	begun := make(chan struct{})
+	n.r = btl.NewRunner(n.m, cfg, func(ep *btl.Endpoint, ev btl.Event, err error) {
+		<-begun
+		if ev != btl.EventConnected {
+			n.lost(ep)
+		}
+		if onEvent != nil {
+			onEvent(ep, ev, err)
+		}
+	})
+	close(begun)
+	return n.r
+}
+
+// Handle registers the handler of a method; nil removes it. At any time.
+func (n *Node) Handle(method uint16, h Handler) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.inline, method)
+	if n.methods[method] = h; h == nil {
+		delete(n.methods, method)
+	}
+}
+
+// HandleInline registers a method that is answered at once. At any time.
+func (n *Node) HandleInline(method uint16, h Inline) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.methods, method)
+	if n.inline[method] = h; h == nil {
+		delete(n.inline, method)
+	}
+}
+
+// Close ends the contexts of the handlers that run, and waits for them. The Runner is its owner's.
+func (n *Node) Close() {
+	n.end()
+	n.work.Wait()
+}

@@ -42,7 +42,7 @@ PACKAGES ?= ./...
 NOT_RACED := btl|examples/.*|fabric/sim|frag|hotel|internal/.*|reliability|stream
 NOT_RACED := $(NOT_RACED)|test/(cli|netns(/.*)?|sim/.*|stranger|stream|vnic|wireshark)
 RACED_BTL := Runner|Regions|Registrations|Stats
-RACED_STREAM := Port|Held|Meeting|Example
+RACED_STREAM := Port|Held|Meeting|Example|RingEnds|StdIO
 
 # lint has vetted the packages already.
 GOTESTSUM := $(GO) tool gotestsum --format pkgname-and-test-fails -- -vet=off -shuffle=on -timeout=10m

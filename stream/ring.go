@@ -202,7 +202,7 @@ func (r *Ring) Finish() {
 }
 
 // Over says whether the stream that used the ring has ended: in the receiver's ring no more regions
-// become populated, of the sender's none is sent any more.
+// become populated, of the sender's none is sent any more. A process that is killed says nothing.
 func (r *Ring) Over() bool { return atomic.LoadUint64(&r.end[endOver]) != 0 }
 
 func (r *Ring) finished() bool { return atomic.LoadUint64(&r.end[endFinished]) != 0 }

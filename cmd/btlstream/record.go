@@ -87,7 +87,7 @@ func (r *recorder) close() error {
 	}
 	r.lock.Lock()
 	defer r.lock.Unlock()
-	err := errors.Join(r.err, r.buf.Flush(), r.file.Close())
+	err := errors.Join(r.err, r.buf.Flush(), r.file.Sync(), r.file.Close())
 	r.file = nil
 	if err == nil {
 		err = os.Rename(r.name+partSuffix, r.name)
@@ -131,7 +131,7 @@ func (g *gapList) close() error {
 	if g == nil {
 		return nil
 	}
-	err := errors.Join(g.err, g.buf.Flush(), g.file.Close())
+	err := errors.Join(g.err, g.buf.Flush(), g.file.Sync(), g.file.Close())
 	if err == nil {
 		err = os.Rename(g.name+partSuffix, g.name)
 	}

@@ -52,7 +52,7 @@ const patience = time.Minute
 
 // process is a running btlstream.
 type process struct {
-	t              *testing.T
+	t              testing.TB
 	cmd            *exec.Cmd
 	stdin          io.WriteCloser
 	stdout, stderr output
@@ -79,14 +79,14 @@ func (s *output) String() string {
 }
 
 // start starts btlstream in a directory. It is killed when the test ends.
-func start(t *testing.T, dir string, args ...string) *process {
+func start(t testing.TB, dir string, args ...string) *process {
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Dir = dir
 	return run(t, cmd)
 }
 
-func run(t *testing.T, cmd *exec.Cmd) *process {
+func run(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, exited: make(chan struct{}), began: time.Now()}
 	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr
@@ -139,7 +139,7 @@ func (p *process) signal(sig syscall.Signal) {
 }
 
 // eventually waits for a condition.
-func eventually(t *testing.T, what string, condition func() bool) {
+func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -149,7 +149,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 }
 
 // found waits for a match in what a process writes and returns its first group.
-func found(t *testing.T, o *output, pattern string) (match string) {
+func found(t testing.TB, o *output, pattern string) (match string) {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
 	eventually(t, pattern, func() bool {
@@ -210,7 +210,7 @@ func (p *process) report() report {
 }
 
 // pair runs a receiver that listens and a sender that connects, both with JSON.
-func pair(t *testing.T, both, receiver, sender []string) (rx, tx *process) {
+func pair(t testing.TB, both, receiver, sender []string) (rx, tx *process) {
 	t.Helper()
 	dir := t.TempDir()
 	both = append([]string{"--format", "json"}, both...)

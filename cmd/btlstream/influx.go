@@ -29,6 +29,8 @@ type influx struct {
 const (
 	influxQueue   = 1024
 	influxTimeout = 5 * time.Second
+	// influxEvery is the least time between two posts: a post costs more than many samples.
+	influxEvery = 100 * time.Millisecond
 )
 
 func newInflux(env *environment, url, role string) *influx {
@@ -76,22 +78,30 @@ func (f *influx) run() {
 	defer close(f.ended)
 	for line := range f.lines {
 		body := bytes.NewBufferString(line)
-		for more := true; more; { // what has come meanwhile goes along
-			select {
-			case line, ok := <-f.lines:
-				if more = ok; ok {
-					body.WriteString(line)
-				}
-			default:
-				more = false
-			}
-		}
+		f.gather(body)
 		if err := f.send(body); err != nil {
 			if f.failed == 0 {
 				f.env.logf(logWarning, "-o: %v", err)
 			}
 			f.failed++
 			f.why = err
+		}
+	}
+}
+
+// gather has what comes soon go along, or what has come at the end.
+func (f *influx) gather(body *bytes.Buffer) {
+	soon := time.NewTimer(influxEvery)
+	defer soon.Stop()
+	for {
+		select {
+		case line, ok := <-f.lines:
+			if !ok {
+				return
+			}
+			body.WriteString(line)
+		case <-soon.C:
+			return
 		}
 	}
 }

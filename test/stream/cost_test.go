@@ -20,11 +20,12 @@ import (
 
 var costMessages = flag.Uint64("messages", 100_000, "messages of a stream of BenchmarkMetrics")
 
-// BenchmarkMetrics is what metrics cost a stream at full speed. Streams with and without take turns.
-// How fast they are says too little: that moves by tens of percent between two that are alike. But
-// the loop that moves messages has an OS thread to itself, and all that metrics add is done by other
-// threads, apart from what a sample costs the loop (BenchmarkSample of cmd/btlstream): what these
-// threads use of the CPU is what they take from the loop where there is no core to spare. So
+// BenchmarkMetrics is what metrics cost a stream at full speed. Streams with and without take
+// turns. How fast they are says too little: that moves by tens of percent between two that are
+// alike. But the loop that moves messages has an OS thread to itself, and all that metrics add is
+// done by other threads, apart from what a sample costs the loop (BenchmarkSample of
+// cmd/btlstream): what these threads use of the CPU is what they take from the loop where there is
+// no core to spare. So
 //
 //	cost-%        CPU time of the other threads with metrics, less that without, of the loop's
 //	speed-ratio   messages per second with metrics to those without; medians both
@@ -66,6 +67,9 @@ type usage struct {
 // share is the part of the other threads, to that of the loops.
 func (u *usage) share() float64 { return float64(u.others) / float64(u.loop) }
 
+// startLooks is when a program has started; what it uses before is no cost of a long stream.
+const startLooks = 25
+
 // costOf runs a stream of 1 KiB messages.
 func costOf(b *testing.B, mode []string, influx string, metrics bool) (u usage) {
 	b.Helper()
@@ -83,9 +87,13 @@ func costOf(b *testing.B, mode []string, influx string, metrics bool) (u usage) 
 		}
 	}
 	threads := map[string]time.Duration{} // by their folder
+	before := map[string]time.Duration{}  // what they used to start
 	for look := 0; !over(rx) || !over(tx); look++ {
 		for _, p := range []*process{rx, tx} {
 			readThreads(p.cmd.Process.Pid, threads)
+			if look == startLooks {
+				readThreads(p.cmd.Process.Pid, before)
+			}
 		}
 		if look%50 == 0 { // once a second
 			for _, at := range scraping {
@@ -103,6 +111,7 @@ func costOf(b *testing.B, mode []string, influx string, metrics bool) (u usage) 
 		var most, sum time.Duration
 		for name, used := range threads {
 			if strings.HasPrefix(name, fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)) {
+				used -= before[name]
 				most, sum = max(most, used), sum+used
 			}
 		}

@@ -211,13 +211,15 @@ func (c *comparison) has(name, program string) bool {
 	return err == nil
 }
 
-// wireguard is the kernel's, or that of a program.
+// wireguard is the kernel's, or that of a program, whose control socket is named by the device.
 func (c *comparison) wireguard(name, dev, prefix string, port int, program string) {
 	if !c.has(name, "wg") || program != "" && !c.has(name, program) {
 		return
 	}
 	var public [2]string
+	base := dev
 	for i, h := range names[:2] {
+		dev := base + h
 		if program == "" {
 			if out, err := c.try(h, "ip", "link", "add", dev, "type", "wireguard"); err != nil {
 				c.t.Logf("%s is not measured: ip link add type wireguard: %s", name, out)
@@ -230,7 +232,7 @@ func (c *comparison) wireguard(name, dev, prefix string, port int, program strin
 				return err == nil
 			})
 		}
-		key := filepath.Join(c.dir, dev+h)
+		key := filepath.Join(c.dir, dev)
 		private := c.hosts[h].Run("wg", "genkey")
 		if err := os.WriteFile(key, []byte(private), 0o600); err != nil {
 			c.t.Fatal(err)
@@ -239,6 +241,7 @@ func (c *comparison) wireguard(name, dev, prefix string, port int, program strin
 		public[i] = strings.TrimSpace(c.hosts[h].Run("wg", "show", dev, "public-key"))
 	}
 	for i, h := range names[:2] {
+		dev := base + h
 		c.hosts[h].Run("wg", "set", dev, "peer", public[1-i], "allowed-ips", prefix+".0/24",
 			"endpoint", fmt.Sprintf("10.77.0.%d:%d", 2-i, port))
 		c.hosts[h].IP(fmt.Sprintf("addr add %s.%d/24 dev %s", prefix, i+1, dev),

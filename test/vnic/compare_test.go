@@ -119,6 +119,8 @@ func TestCompare(t *testing.T) {
 			_, packets := c.stream(w.to, "-u", "-b", "0", "-l", "18")
 			w.tcp, w.packets = append(w.tcp, gbit), append(w.packets, packets)
 			w.ping = append(w.ping, c.latency(w.to))
+			t.Logf("%s: %.2f Gbit/s, %.0f us, %.0f thousand/s", w.name, gbit, w.ping[len(w.ping)-1],
+				packets)
 		}
 	}
 	table := report.Table{
@@ -255,6 +257,7 @@ func (c *comparison) n2n() {
 		return
 	}
 	c.start("supernode", c.hosts["m"].Command("supernode", "-l", "7654", "-f"))
+	time.Sleep(time.Second) // an edge that finds none asks again much later
 	for i, h := range names[:2] {
 		c.start("edge"+h, c.hosts[h].Command("edge", "-d", "n2n0", "-a", fmt.Sprintf("10.90.0.%d", i+1),
 			"-c", "lab", "-k", "x", "-l", "10.77.0.4:7654", "-M", "1500", "-f", "-b"))

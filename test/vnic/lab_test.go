@@ -109,6 +109,8 @@ func (l *lab) start(name string, cmd *exec.Cmd) *process {
 	l.t.Helper()
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &p.out, &p.out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // some fork
+	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
 		l.t.Fatal(err)
 	}
@@ -118,7 +120,7 @@ func (l *lab) start(name string, cmd *exec.Cmd) *process {
 	}()
 	l.procs[name] = p
 	l.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its children, too
 		<-p.exited
 		if l.t.Failed() {
 			l.t.Logf("%s wrote:\n%s", name, p.out.String())

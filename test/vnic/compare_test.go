@@ -69,12 +69,15 @@ func (c *comparison) stream(to string, args ...string) (gbit, packets float64) {
 	}, args...)...).Output()
 	var r struct {
 		End struct {
-			Sum struct{ Packets, Lost_packets, Seconds float64 } //nolint:revive // iperf3's names
+			Sum struct {
+				Packets, Seconds float64
+				Lost             float64 `json:"lost_packets"`
+			}
 		}
 	}
 	gbit = c.received(out, err) / 1e9
 	if err := json.Unmarshal(out, &r); err == nil && r.End.Sum.Seconds > 0 {
-		packets = (r.End.Sum.Packets - r.End.Sum.Lost_packets) / r.End.Sum.Seconds / 1e3
+		packets = (r.End.Sum.Packets - r.End.Sum.Lost) / r.End.Sum.Seconds / 1e3
 	}
 	return gbit, packets
 }

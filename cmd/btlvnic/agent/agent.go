@@ -324,13 +324,11 @@ func (a *Agent) do(ctx context.Context, fn func()) error {
 }
 
 // later has fn run on the control thread, unless too much waits for it. Any thread calls it.
-func (a *Agent) later(fn func()) bool {
+func (a *Agent) later(fn func()) {
 	select {
 	case a.ops <- fn:
 		a.wake()
-		return true
 	default:
-		return false
 	}
 }
 

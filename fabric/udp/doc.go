@@ -24,15 +24,19 @@
 // A datagram that the device's queue drops is therefore lost in silence. Those that found a receive
 // buffer full are counted: the attributes of the Domain's Info tell that, and other events.
 //
+// To the peer that most is sent to an endpoint has a second socket, connected to it, where the kernel
+// is faster: see direct. It shares the port with the first one, and nobody else can.
+//
 // What the kernel lacks is found by asking it and by the first error, and done without. Names such
-// as "udp;nogso;nogro;nommsg" switch single features off, for tests and for the cautious; Options
+// as "udp;nogso;nogro;nommsg;noconnect" switch single features off, for tests and for the cautious; Options
 // does the same for a Provider of one's own.
 //
 //	options.go   provider names and their options
 //	provider.go  GetInfo and Open
 //	local.go     the host's addresses, Hints.Node
 //	domain.go    domain: arena, peers (peers.go), regions (region.go), sleeping (wait.go)
-//	endpoint.go  endpoint: socket (socket.go), sending (send.go), receiving (recv.go, land.go)
+//	endpoint.go  endpoint: sockets (socket.go, direct.go), sending (send.go), receiving (recv.go,
+//	             land.go)
 //	names.go     endpoint names
 //	abi.go       the kernel's structures
 package udp

@@ -153,6 +153,9 @@ func (d *domain) Info() fabric.Info {
 		if !e.sock.have.gso {
 			info.Attrs[0] = e.sock.have.attrs()[0]
 		}
+		if e.direct.off {
+			info.Attrs[connectAttr] = e.direct.attr()
+		}
 	}
 	for _, c := range total.list() {
 		if c.value > 0 {
@@ -185,6 +188,11 @@ func (d *domain) Remove(a fabric.Addr) error {
 	if !d.peers.remove(a) {
 		return errRemoveAddr
 	}
+	for _, e := range d.endpoints {
+		if e.direct.sock != nil && e.direct.to == a && d.peers.slot(a) == nil {
+			e.direct.leaving = true
+		}
+	}
 	return nil
 }
 
@@ -210,15 +218,19 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 	if d.closed {
 		return nil, fabric.ErrClosed
 	}
-	return d.openEndpoint(cfg, func() (*socket, error) {
+	ep, err := d.openEndpoint(cfg, func() (*socket, error) {
 		return openSocket(&d.local, d.options, cfg.RecvBufferBytes)
 	})
+	if err != nil {
+		return nil, err
+	}
+	return ep, nil
 }
 
 // openEndpoint opens an endpoint on a socket.
 func (d *domain) openEndpoint(
 	cfg fabric.EndpointConfig, open func() (*socket, error),
-) (fabric.Endpoint, error) {
+) (*endpoint, error) {
 	if cfg.TxDepth < 0 || cfg.RxDepth < 0 {
 		return nil, badConfig("TxDepth is %d, RxDepth %d, want 0 or more", cfg.TxDepth, cfg.RxDepth)
 	}

@@ -32,7 +32,9 @@ type counts struct {
 	gsoSingly uint64 // runs that went again as single datagrams
 	misfit    uint64 // coalesced messages that had to be copied apart
 	dropped   uint64 // coalesced datagrams without a place
-	overflown uint64 // datagrams that the kernel has dropped at the socket; by socket.drops
+	overflown uint64 // datagrams that the kernel has dropped at sockets; by socket.drops
+	connects  uint64 // sockets connected to a peer
+	direct    uint64 // messages sent through those
 }
 
 type namedCount struct {
@@ -49,6 +51,8 @@ func (c *counts) list() []namedCount {
 		{"coalesced runs copied", c.misfit},
 		{"datagrams dropped", c.dropped},
 		{"datagrams lost to a full receive buffer", c.overflown},
+		{"sockets connected to a peer", c.connects},
+		{"messages sent through them", c.direct},
 	}
 }
 
@@ -60,6 +64,8 @@ func (c *counts) add(o *counts) {
 	c.misfit += o.misfit
 	c.dropped += o.dropped
 	c.overflown += o.overflown
+	c.connects += o.connects
+	c.direct += o.direct
 }
 
 // endpoint implements fabric.Endpoint. It belongs to its domain's goroutine.
@@ -71,6 +77,9 @@ type endpoint struct {
 	counts counts
 	tx     sender
 	rx     receiver
+	direct direct
+	// recvAsked is the receive buffer that was asked for.
+	recvAsked int
 }
 
 var _ fabric.Endpoint = (*endpoint)(nil)
@@ -93,7 +102,9 @@ func newEndpoint(d *domain, s *socket, cfg fabric.EndpointConfig) (*endpoint, er
 			Source:          cfg.Source,
 		},
 	}
-	e.tx.init(d, s.have.gso)
+	e.recvAsked = cfg.RecvBufferBytes
+	e.direct = newDirect(d.options)
+	e.tx.init(e, s.have.gso)
 	if err := e.rx.init(e, cfg.RxDepth); err != nil {
 		_ = s.close()
 		return nil, err
@@ -108,7 +119,10 @@ func (e *endpoint) Name() []byte { return encodeName(e.sock.name) }
 // total returns the endpoint's counts so far.
 func (e *endpoint) total() counts {
 	c := e.counts
-	c.overflown = e.sock.drops()
+	c.overflown += e.sock.drops()
+	if e.direct.sock != nil {
+		c.overflown += e.direct.sock.drops()
+	}
 	return c
 }
 
@@ -127,6 +141,7 @@ func (e *endpoint) Close() error {
 	if i := slices.Index(d.endpoints, e); i >= 0 {
 		d.endpoints = slices.Delete(d.endpoints, i, i+1)
 	}
+	e.closeDirect()
 	err := e.sock.close()
 	e.rx.release()
 	return err

@@ -58,9 +58,14 @@ func (d *domain) OpenGroup(group string, cfg fabric.EndpointConfig) (fabric.Endp
 	if err != nil {
 		return nil, err
 	}
-	return d.openEndpoint(cfg, func() (*socket, error) {
+	ep, err := d.openEndpoint(cfg, func() (*socket, error) {
 		return openGroupSocket(&d.local, ap, d.options, cfg.RecvBufferBytes)
 	})
+	if err != nil {
+		return nil, err
+	}
+	ep.direct.off, ep.direct.why = true, "for a group"
+	return ep, nil
 }
 
 // openGroupSocket opens a socket that is bound to a group, so that it gets nothing else, and is a

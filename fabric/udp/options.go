@@ -15,6 +15,8 @@ type Options struct {
 	NoGSO  bool // one message for each datagram sent (UDP_SEGMENT)
 	NoGRO  bool // one message for each datagram received (UDP_GRO)
 	NoMmsg bool // one system call for each message (sendmmsg, recvmmsg)
+	// NoConnect: no second socket for the peer that most is sent to
+	NoConnect bool
 }
 
 // name returns the provider's name with these options.
@@ -34,7 +36,8 @@ type optionFlag struct {
 }
 
 func (o *Options) flags() []optionFlag {
-	return []optionFlag{{"nogso", &o.NoGSO}, {"nogro", &o.NoGRO}, {"nommsg", &o.NoMmsg}}
+	return []optionFlag{{"nogso", &o.NoGSO}, {"nogro", &o.NoGRO}, {"nommsg", &o.NoMmsg},
+		{"noconnect", &o.NoConnect}}
 }
 
 // parseName returns the options in a provider name, added to o; false if it is no name of this

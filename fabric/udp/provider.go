@@ -65,6 +65,7 @@ func newInfo(l *local, o Options, have features, nodeText string) fabric.Info {
 	if l.version() == 6 {
 		format = "udp/ip6"
 	}
+	t := newDirect(o)
 	return fabric.Info{
 		Provider:    o.name(),
 		Wire:        family,
@@ -82,9 +83,12 @@ func newInfo(l *local, o Options, have features, nodeText string) fabric.Info {
 		Source:      true,
 		CanWait:     true,
 		Loopback:    true,
-		Attrs:       have.attrs(),
+		Attrs:       append(have.attrs(), t.attr()),
 	}
 }
+
+// connectAttr is where the attribute of direct stands.
+const connectAttr = 3
 
 // Open looks at the host's addresses again: an Info is plain data that may have been kept, sent or
 // written by hand.

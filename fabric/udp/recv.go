@@ -146,8 +146,8 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	return len(bufs), nil
 }
 
-// Poll implements fabric.Endpoint. It makes one system call at most, so that a datagram that is
-// there is reported before the next one is looked for.
+// Poll implements fabric.Endpoint. It makes no system call after one that has found something, so
+// that a datagram that is there is reported before the next one is looked for.
 func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
@@ -172,7 +172,13 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 	} else {
 		rows = r.prepare(wide, len(out)-n)
 	}
-	got, err := e.receive(rows)
+	var got int
+	var err error
+	if e.direct.sock == nil {
+		got, err = e.receiveFrom(e.sock, rows)
+	} else {
+		got, err = e.pollDirect(rows)
+	}
 	if err != nil || got == 0 {
 		r.burst = 1
 		return n, err
@@ -245,15 +251,15 @@ func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) 
 // tail is where the scratch tail of a row begins.
 func (r *receiver) tail(row int) int { return row*scratchBytes + headroomBytes }
 
-// receive asks the kernel for messages. An error is final.
-func (e *endpoint) receive(rows int) (int, error) {
+// receiveFrom asks the kernel for messages. An error is final.
+func (e *endpoint) receiveFrom(s *socket, rows int) (int, error) {
 	for range errorsInRow {
 		var n int
 		var errno unix.Errno
 		if rows > 1 {
-			n, errno = recvMmsg(e.sock.fd, e.rx.hdr[:rows])
+			n, errno = recvMmsg(s.fd, e.rx.hdr[:rows])
 		} else {
-			n, errno = recvMsg(e.sock.fd, &e.rx.hdr[0])
+			n, errno = recvMsg(s.fd, &e.rx.hdr[0])
 		}
 		switch errno {
 		case 0:

@@ -22,32 +22,36 @@ const (
 // sender plans batches of sends as messages for the kernel.
 type sender struct {
 	domain   *domain
+	direct   *direct
 	gso      bool
+	nameLen  uint32 // of a peer's address
 	runBytes uint64 // largest message that the kernel cuts up
 
 	msgs  []mmsghdr
 	iov   []iovec
 	ctl   []cmsg
-	first []int // of each message, the index of its first send; one more behind the last
-	count int   // messages planned
+	via   []bool // of each message, that it goes through the connected socket
+	first []int  // of each message, the index of its first send; one more behind the last
+	count int    // messages planned
 }
 
-func (t *sender) init(d *domain, gso bool) {
-	t.domain = d
+func (t *sender) init(e *endpoint, gso bool) {
+	d := e.domain
+	t.domain, t.direct = d, &e.direct
 	t.gso = gso
 	t.runBytes = maxPayload4Bytes
-	nameLen := uint32(unix.SizeofSockaddrInet4)
+	t.nameLen = unix.SizeofSockaddrInet4
 	if d.local.version() == 6 {
 		t.runBytes = maxPayload6Bytes
-		nameLen = unix.SizeofSockaddrInet6
+		t.nameLen = unix.SizeofSockaddrInet6
 	}
 	t.msgs = make([]mmsghdr, txMessages)
 	t.iov = make([]iovec, txIovecs)
 	t.ctl = make([]cmsg, txMessages)
+	t.via = make([]bool, txMessages)
 	t.first = make([]int, txMessages+1)
 	for i := range t.msgs {
 		t.ctl[i] = segmentControl()
-		t.msgs[i].nameLen = nameLen
 	}
 }
 
@@ -112,7 +116,7 @@ func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 			t.seal(m, v, &r)
 			m++
 			t.first[m] = i
-			t.msgs[m].name = uintptr(unsafe.Pointer(&slot.sock))
+			t.address(m, s.To, slot)
 			t.msgs[m].iov = uintptr(unsafe.Pointer(&t.iov[v]))
 			r = run{to: s.To, segment: size, bytes: size, segs: 1, open: gso && size > 0, firstIovecs: v}
 		}
@@ -130,6 +134,16 @@ func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 	t.count = m + 1
 	t.first[t.count] = taken
 	return taken, err
+}
+
+// address says where message m goes, and by which socket.
+func (t *sender) address(m int, to fabric.Addr, slot *peerSlot) {
+	h := &t.msgs[m]
+	if t.via[m] = t.direct.sendsTo(to); t.via[m] {
+		h.name, h.nameLen = 0, 0
+		return
+	}
+	h.name, h.nameLen = uintptr(unsafe.Pointer(&slot.sock)), t.nameLen
 }
 
 // part returns so many bytes of a region from off on, nil if it does not have them.
@@ -162,6 +176,9 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
 	}
+	if len(sends) > 0 {
+		e.vote(sends[0].To)
+	}
 	done := 0
 	for done < len(sends) {
 		planned, bad := e.tx.plan(sends[done:], e.tx.gso)
@@ -176,6 +193,11 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 		}
 		lo, hi := done+e.tx.first[sent], done+e.tx.first[sent+1]
 		done = lo
+		if e.tx.via[sent] && !isFull(errno) && !maybeOffload(errno) {
+			// The other socket may find a way: what this one has kept may be past.
+			e.direct.leaving = true
+			continue
+		}
 		if hi-lo == 1 || !maybeOffload(errno) {
 			return done, e.sendError(errno)
 		}
@@ -194,7 +216,10 @@ func (e *endpoint) flush() (sent int, errno unix.Errno) {
 	again := false
 	for sent < e.tx.count {
 		n := 0
-		if n, errno = e.push(e.tx.msgs[sent:e.tx.count]); errno == 0 {
+		if n, errno = e.push(sent); errno == 0 {
+			if e.tx.via[sent] {
+				e.counts.direct += uint64(n)
+			}
 			sent += n
 			if again {
 				e.counts.pending++
@@ -216,16 +241,28 @@ func (e *endpoint) flush() (sent int, errno unix.Errno) {
 	return sent, 0
 }
 
-// push makes one system call.
-func (e *endpoint) push(msgs []mmsghdr) (int, unix.Errno) {
+// push makes one system call for the planned messages from one on.
+func (e *endpoint) push(from int) (int, unix.Errno) {
+	msgs, fd := e.tx.msgs[from:e.tx.count], e.sock.fd
+	if t := &e.direct; t.sock != nil {
+		via := e.tx.via[from:e.tx.count]
+		n := 1
+		for n < len(via) && via[n] == via[0] {
+			n++
+		}
+		msgs = msgs[:n]
+		if via[0] {
+			fd = t.sock.fd
+		}
+	}
 	if len(msgs) > 1 && e.sock.have.mmsg {
-		return sendMmsg(e.sock.fd, msgs)
+		return sendMmsg(fd, msgs)
 	}
 	m := &msgs[0].msghdr
 	if m.iovLen == 1 && m.ctlLen == 0 {
-		return 1, sendTo(e.sock.fd, e.tx.iovecAt(m.iov), m)
+		return 1, sendTo(fd, e.tx.iovecAt(m.iov), m)
 	}
-	return 1, sendMsg(e.sock.fd, m)
+	return 1, sendMsg(fd, m)
 }
 
 // iovecAt returns the iovec at an address that plan has noted.

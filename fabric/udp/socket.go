@@ -26,6 +26,11 @@ const (
 
 // openSocket opens a socket bound to a local address, with its options set and its buffers sized.
 func openSocket(l *local, o Options, recvBytes int) (*socket, error) {
+	return newSocket(l, func(s *socket) error { return s.setUp(l, o, recvBytes) })
+}
+
+// newSocket opens a socket and sets it up.
+func newSocket(l *local, setUp func(*socket) error) (*socket, error) {
 	family := unix.AF_INET
 	if l.version() == 6 {
 		family = unix.AF_INET6
@@ -35,7 +40,7 @@ func openSocket(l *local, o Options, recvBytes int) (*socket, error) {
 		return nil, sysError("socket", err)
 	}
 	s := &socket{fd: fd}
-	if err := s.setUp(l, o, recvBytes); err != nil {
+	if err := setUp(s); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}

@@ -171,8 +171,9 @@ func TestPlan(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var tx sender
-			tx.init(d, true)
+			e := &endpoint{domain: d}
+			tx := &e.tx
+			tx.init(e, true)
 			taken, err := tx.plan(tc.sends, !tc.noGSO)
 			got := tx.shapes()
 			if !slices.Equal(got, tc.want) || taken != tc.taken || !errors.Is(err, tc.err) {

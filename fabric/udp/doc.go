@@ -28,8 +28,8 @@
 // is faster: see direct. It shares the port with the first one, and nobody else can.
 //
 // What the kernel lacks is found by asking it and by the first error, and done without. Names such
-// as "udp;nogso;nogro;nommsg;noconnect" switch single features off, for tests and for the cautious; Options
-// does the same for a Provider of one's own.
+// as "udp;nogso;nogro;nommsg;noconnect" switch single features off, for tests and for the cautious;
+// Options does the same for a Provider of one's own.
 //
 //	options.go   provider names and their options
 //	provider.go  GetInfo and Open

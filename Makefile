@@ -89,9 +89,13 @@ build: deps-build ## Build bin/btlbench, bin/btlstream and bin/btlvnic
 bench: deps-bench build ## Measure latency and bandwidth on this machine
 	$(BIN)/btlbench pair --test $(BENCH_TESTS) $(BENCH_FLAGS)
 
-.PHONY: compare deps-compare
+.PHONY: compare compare-host deps-compare
 compare: deps-bench build ## Measure beside libfabric, UCX, Open MPI, iperf3; update the docs
 	$(BIN)/btlbench compare --update-docs docs/performance.md $(COMPARE_FLAGS)
+	$(BIN)/btlbench compare --table host --update-docs docs/performance.md $(COMPARE_FLAGS)
+
+compare-host: deps-bench build ## The second table of "make compare" alone: two processes of one host
+	$(BIN)/btlbench compare --table host --update-docs docs/performance.md $(COMPARE_FLAGS)
 
 deps-compare: deps-go ## Install the peers of "make compare"
 	$(call need,$(COMPARE_PACKAGES))

@@ -12,6 +12,7 @@ import (
 	"gobtl/cmd/btlbench/compare"
 	"gobtl/cmd/btlbench/layers"
 	"gobtl/cmd/btlbench/plan"
+	"gobtl/cmd/btlbench/systems"
 	"gobtl/fabric"
 	"gobtl/internal/report"
 )
@@ -20,6 +21,7 @@ import (
 //
 //nolint:lll // A struct tag cannot be broken.
 type compareCmd struct {
+	Table      string        `help:"network: through the kernel's network. host: two processes of one host, by memory that they share. Default: ${default}." enum:"network,host" default:"network" placeholder:"NAME"`
 	Rounds     int           `help:"Times that every system is measured; medians are reported. Default: ${default}." default:"5" placeholder:"N"`
 	Duration   time.Duration `help:"Time for each figure in each round. Default: ${default}." default:"200ms"`
 	Quick      bool          `help:"One short round of a few sizes: does everything work?"`
@@ -105,7 +107,7 @@ func (c *compareCmd) config() (*compare.Config, error) {
 	}
 	cfg := &compare.Config{
 		Rounds: c.Rounds, Each: c.Duration, Limit: c.Limit, Quick: c.Quick, CPUs: c.CPUs,
-		Only: c.System, Self: self, Present: providerPresent,
+		Table: systems.Table(c.Table), Only: c.System, Self: self, Present: providerPresent,
 		Machine: report.ThisMachine(),
 	}
 	if c.Quick {
@@ -115,12 +117,19 @@ func (c *compareCmd) config() (*compare.Config, error) {
 		allowed := layers.AllowedCPUs()
 		cfg.CPUs = allowed[:min(2, len(allowed))]
 	}
+	if c.Table == string(systems.OneHost) && len(cfg.CPUs) == 2 {
+		cfg.Ping = func() float64 { return layers.PingNs(cfg.CPUs[0], cfg.CPUs[1]) }
+	}
 	return cfg, nil
 }
 
 // providerPresent says why a provider is not here.
 func providerPresent(provider string) error {
-	infos, err := fabric.GetInfo(fabric.Hints{Provider: provider, Node: loopback.IP.String()})
+	hints := fabric.Hints{Provider: provider, Node: loopback.IP.String()}
+	if provider == "shm" { // which has no addresses
+		hints.Node = ""
+	}
+	infos, err := fabric.GetInfo(hints)
 	if err == nil && len(infos) == 0 {
 		err = errors.New("it has no endpoint on the loopback interface")
 	}
@@ -129,7 +138,7 @@ func providerPresent(provider string) error {
 
 // write writes the table to standard output and the rest to files.
 func (c *compareCmd) write(env *environment, r *compare.Report, document []byte) error {
-	fmt.Fprint(env.stdout, r.Table())
+	fmt.Fprint(env.stdout, r.Text())
 	var doc, csv bytes.Buffer
 	if err := errors.Join(r.WriteJSON(&doc), r.WriteCSV(&csv)); err != nil {
 		return err
@@ -139,8 +148,8 @@ func (c *compareCmd) write(env *environment, r *compare.Report, document []byte)
 		return err
 	}
 	files := map[string][]byte{
-		filepath.Join(c.Out, "compare.json"): doc.Bytes(),
-		filepath.Join(c.Out, "compare.csv"):  csv.Bytes(),
+		filepath.Join(c.Out, r.Name()+".json"): doc.Bytes(),
+		filepath.Join(c.Out, r.Name()+".csv"):  csv.Bytes(),
 	}
 	// A run that was cut short says too little for a document that stays.
 	update := c.UpdateDocs != "" && !r.Interrupted

@@ -73,7 +73,7 @@ func quick(t *testing.T, limit string, systems ...string) (report *compare.Repor
 		!strings.HasSuffix(string(updated), end+"More.\n") {
 		t.Errorf("%v\n%s", err, updated)
 	}
-	for _, name := range compare.PlotNames() {
+	for _, name := range compare.PlotNames("network") {
 		for _, in := range []string{out, filepath.Join(dir, "plots")} {
 			svg, err := os.ReadFile(filepath.Join(in, name))
 			if err != nil || !strings.Contains(string(svg), "<svg ") {

@@ -14,12 +14,16 @@ import (
 
 // Config says what to compare. All fields are used as they are; there are no defaults here.
 type Config struct {
+	Table  systems.Table
 	Rounds int
-	Each   time.Duration // for each figure of each round
-	Limit  time.Duration // for each process
-	Quick  bool          // a few points instead of all
-	CPUs   []int         // the client's and the server's; empty leaves both unpinned
-	Only   []string      // IDs of systems; empty is all
+	// Ping, if not nil, measures how far apart the two CPUs are now: one way through a cache line, in
+	// ns. It is called before each round, which it labels.
+	Ping  func() float64
+	Each  time.Duration // for each figure of each round
+	Limit time.Duration // for each process
+	Quick bool          // a few points instead of all
+	CPUs  []int         // the client's and the server's; empty leaves both unpinned
+	Only  []string      // IDs of systems; empty is all
 
 	// Self is this program's file, for its command "pair"; Present says why a provider is not here.
 	Self    string
@@ -71,7 +75,7 @@ func program(cfg *Config) systems.Program {
 
 // selected lists the systems that the configuration names.
 func selected(cfg *Config) ([]systems.System, error) {
-	all := systems.All(program(cfg))
+	all := systems.All(cfg.Table, program(cfg))
 	if len(cfg.Only) == 0 {
 		return all, nil
 	}
@@ -156,6 +160,9 @@ func (c *comparison) run(ctx context.Context) error {
 	total := c.cfg.Rounds * len(systems.Workloads) * len(c.systems)
 	step, turn := 0, 0
 	for round := range c.cfg.Rounds {
+		if c.cfg.Ping != nil {
+			c.report.PingNs = append(c.report.PingNs, report.Significant(c.cfg.Ping()))
+		}
 		for _, w := range systems.Workloads {
 			for i := range c.systems {
 				s := c.systems[(i+turn)%len(c.systems)]

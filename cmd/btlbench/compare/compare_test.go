@@ -172,7 +172,7 @@ func TestFailures(t *testing.T) {
 		t.Errorf("the other system: %+v", r)
 	}
 	failed := "failed: label of bad, latency, round 1: no route"
-	if table := report.Table(); !strings.Contains(table, failed) {
+	if table := report.Text(); !strings.Contains(table, failed) {
 		t.Error(table)
 	}
 	if why := report.GobtlFailed(); why != "" {
@@ -204,7 +204,7 @@ func TestInterrupted(t *testing.T) {
 	if r == nil || len(r.Rounds) < 1 {
 		t.Errorf("what came before: %+v", r)
 	}
-	if !strings.HasPrefix(report.Table(), "interrupted") {
+	if !strings.HasPrefix(report.Text(), "interrupted") {
 		t.Error("the table does not say that it is not all")
 	}
 }

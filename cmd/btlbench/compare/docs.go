@@ -3,21 +3,34 @@ package compare
 import (
 	"fmt"
 
+	"gobtl/cmd/btlbench/systems"
 	"gobtl/internal/report"
 )
 
-// docsName names the lines between which a run writes into a document.
-const docsName = "compare"
+// Name is that of the table's lines in a document, and of its files.
+func (r *Report) Name() string {
+	if r.Table == systems.OneHost {
+		return "compare-host"
+	}
+	return "compare"
+}
+
+func (r *Report) command() string {
+	if r.Table == systems.OneHost {
+		return "make compare-host"
+	}
+	return "make compare"
+}
 
 // UpdateDocs returns a document with what stands between its markers replaced by the report, with
 // links to the plots beside it.
 func (r *Report) UpdateDocs(doc []byte) ([]byte, error) {
 	var plots []string
-	for _, name := range PlotNames() {
+	for _, name := range PlotNames(r.Table) {
 		plots = append(plots, report.PlotPath(name))
 	}
-	return report.Between(doc, docsName, fmt.Sprintf(
-		"Measured %s on %s (%d CPUs), %s %s, with `make compare`.\n\n```text\n%s```\n\n%s",
+	return report.Between(doc, r.Name(), fmt.Sprintf(
+		"Measured %s on %s (%d CPUs), %s %s, with `%s`.\n\n```text\n%s```\n\n%s",
 		r.StartedAt.Format("2006-01-02"), r.Machine.CPUModel, r.Machine.CPUs, r.Machine.OS,
-		r.Machine.Kernel, r.Table(), report.Links(plots)))
+		r.Machine.Kernel, r.command(), r.Text(), report.Links(plots)))
 }

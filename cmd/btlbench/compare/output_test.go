@@ -29,7 +29,7 @@ func sampleReport(t *testing.T) *Report {
 		cfg: cfg, points: systems.Points(false), report: newReport(cfg), host: &systems.Host{},
 		values: map[valueKey]*Result{}, skipped: map[valueKey]bool{}, failed: map[failKey]int{},
 	}
-	for i, s := range systems.All(systems.Program{}) {
+	for i, s := range systems.All(systems.Network, systems.Program{}) {
 		about := *s.Info()
 		about.Version = "1." + strconv.Itoa(i)
 		if about.ID == "ucx-tcp" {
@@ -70,7 +70,7 @@ func sampleReport(t *testing.T) *Report {
 }
 
 func TestTable(t *testing.T) {
-	table := sampleReport(t).Table()
+	table := sampleReport(t).Text()
 	for line := range strings.Lines(table) {
 		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > report.WrapColumns {
 			t.Errorf("%d columns: %s", n, line)
@@ -160,7 +160,7 @@ func TestPlots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, name := range PlotNames() {
+	for i, name := range PlotNames(systems.Network) {
 		svg := plots[name]
 		if strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
 			t.Errorf("%s has numbers that are none", name)

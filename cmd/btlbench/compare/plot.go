@@ -17,6 +17,8 @@ var lineStyles = map[string]report.Line{
 	"raw-udp":        {Color: report.Blue, Width: 1.2, Dashes: []float64{4, 3}},
 	"gobtl-udp-1500": {Color: report.SkyBlue, Width: 2.8, Mark: report.Circle},
 	"raw-udp-1500":   {Color: report.SkyBlue, Width: 1.2, Dashes: []float64{4, 3}},
+	"gobtl-shm":      {Color: report.Blue, Width: 2.8, Mark: report.Circle},
+	"raw-shm":        {Color: report.Blue, Width: 1.2, Dashes: []float64{4, 3}},
 	"gobtl-ofi-udp":  {Color: report.Green, Width: 2.8, Mark: report.Circle},
 	"raw-ofi-udp":    {Color: report.Green, Width: 1.2, Dashes: []float64{4, 3}},
 	"ucx-tcp":        {Color: report.Orange, Width: 1.4, Mark: report.Square},
@@ -28,6 +30,14 @@ var lineStyles = map[string]report.Line{
 	"fi-rxd":         {Color: report.Black, Width: 1.4, Dashes: dotted, Mark: report.Cross},
 	"fi-udp":         {Color: report.Grey, Width: 1.4, Dashes: []float64{1, 3}},
 	"iperf3-udp":     {Color: report.Grey, Width: 1.4, Dashes: []float64{1, 3}},
+
+	"mpi-vader":        {Color: report.Vermilion, Width: 1.4, Mark: report.Triangle},
+	"mpi-vader-copies": {Color: report.Vermilion, Width: 1.4, Dashes: dotted, Mark: report.Triangle},
+	"mpi-ucx-posix":    {Color: report.Purple, Width: 1.4, Mark: report.Cross},
+	"ucx-posix":        {Color: report.Orange, Width: 1.4, Mark: report.Square},
+	"ucx-posix-cma":    {Color: report.Orange, Width: 1.4, Dashes: dotted, Mark: report.Square},
+	"ucx-sysv":         {Color: report.Green, Width: 1.4, Mark: report.Square},
+	"fi-shm":           {Color: report.Black, Width: 1.4, Dashes: dotted, Mark: report.Cross},
 }
 
 // styleOf is a system's style; one without a style of its own is still drawn.
@@ -39,7 +49,15 @@ func styleOf(id string) report.Line {
 }
 
 // PlotNames lists the plots' files in the order of the report.
-func PlotNames() []string { return []string{"latency.svg", "stream.svg", "rate.svg"} }
+func PlotNames(table systems.Table) []string {
+	names := []string{"latency.svg", "stream.svg", "rate.svg"}
+	if table == systems.OneHost {
+		for i := range names {
+			names[i] = "host-" + names[i]
+		}
+	}
+	return names
+}
 
 // Plots returns the plots by file name.
 func (r *Report) Plots() (map[string]string, error) {
@@ -68,7 +86,7 @@ func (r *Report) Plots() (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		plots[PlotNames()[i]] = svg
+		plots[PlotNames(r.Table)[i]] = svg
 	}
 	return plots, nil
 }

@@ -25,12 +25,15 @@ type Report struct {
 	Interrupted bool           `json:"interrupted"`
 	Machine     report.Machine `json:"machine"`
 	CPUs        []int          `json:"pinned_cpus"`
+	Table       systems.Table  `json:"table"`
 	Rounds      int            `json:"rounds"`
-	EachMs      float64        `json:"each_ms"`
-	Systems     []systems.Info `json:"systems"`
-	Results     []*Result      `json:"results"`
-	Skipped     []Skip         `json:"skipped"`
-	Failures    []Failure      `json:"failures"`
+	// PingNs is, of each round, how far apart the two CPUs were: one way through a cache line.
+	PingNs   []float64      `json:"ping_ns,omitempty"`
+	EachMs   float64        `json:"each_ms"`
+	Systems  []systems.Info `json:"systems"`
+	Results  []*Result      `json:"results"`
+	Skipped  []Skip         `json:"skipped"`
+	Failures []Failure      `json:"failures"`
 }
 
 // Result is what all rounds measured of one system at one point.
@@ -75,7 +78,7 @@ type Failure struct {
 func newReport(cfg *Config) *Report {
 	return &Report{
 		Schema: Schema, StartedAt: time.Now().UTC().Truncate(time.Second), Machine: cfg.Machine,
-		CPUs: append([]int{}, cfg.CPUs...), Rounds: cfg.Rounds,
+		CPUs: append([]int{}, cfg.CPUs...), Table: cfg.Table, Rounds: cfg.Rounds,
 		EachMs:  float64(cfg.Each) / float64(time.Millisecond),
 		Systems: []systems.Info{}, Results: []*Result{}, Skipped: []Skip{}, Failures: []Failure{},
 	}

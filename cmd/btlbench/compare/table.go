@@ -11,13 +11,14 @@ import (
 	"gobtl/internal/report"
 )
 
-// Table writes the report for people, within 100 columns.
-func (r *Report) Table() string {
+// Text writes the report for people, within 100 columns.
+func (r *Report) Text() string {
 	var b strings.Builder
 	if r.Interrupted {
 		b.WriteString("interrupted: what follows is not all\n\n")
 	}
 	r.writeSummary(&b)
+	r.writePings(&b)
 	for _, w := range systems.Workloads {
 		r.writeWorkload(&b, w)
 	}
@@ -77,6 +78,20 @@ func (r *Report) writeSummary(b *strings.Builder) {
 		}
 	}
 	b.WriteString(g.String())
+}
+
+// writePings labels the rounds by the machine's state: on a virtual machine the two CPUs may share a
+// core in one round and not in the next, and figures of rounds of different states say little
+// together.
+func (r *Report) writePings(b *strings.Builder) {
+	if len(r.PingNs) == 0 {
+		return
+	}
+	b.WriteString("\nFrom CPU to CPU, before each round, in ns:")
+	for _, ns := range r.PingNs {
+		b.WriteString(" " + strconv.FormatFloat(ns, 'f', 0, 64))
+	}
+	b.WriteString("\n")
 }
 
 func (r *Report) summaryRow(id, label string) []string {

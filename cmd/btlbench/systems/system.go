@@ -3,6 +3,7 @@ package systems
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"gobtl/cmd/btlbench/plan"
@@ -95,8 +96,46 @@ type Program struct {
 	Present func(provider string) error
 }
 
-// All lists all that can be compared, in the order of the report.
-func All(this Program) []System {
+// Table is what a comparison is about: the systems of each are measured in one run.
+type Table string
+
+// The tables.
+const (
+	Network Table = "network" // through the kernel's network
+	OneHost Table = "host"    // two processes of one host, by memory that they share
+)
+
+// All lists all that can be compared in a table, in the order of the report.
+func All(table Table, this Program) []System {
+	if table == OneHost {
+		return oneHost(this)
+	}
+	return network(this)
+}
+
+// oneHost lists what goes through shared memory.
+func oneHost(this Program) []System {
+	vader := []string{"--mca", "pml", "ob1", "--mca", "btl", "vader,self"}
+	fi := newPingpong("fi-shm", "fi_pingpong shm", "shm", "rdm", KindPeer)
+	fi.costs = costs{perMessage: time.Microsecond, bytesPerSec: 3e9}
+	return []System{
+		newPair(this, "shm", "btl", 0), newPair(this, "shm", "raw", 0),
+		newMPI("mpi-vader", "Open MPI vader, CMA", "",
+			slices.Concat(vader, []string{"--mca", "btl_vader_single_copy_mechanism", "cma"})...),
+		newMPI("mpi-vader-copies", "Open MPI vader, no CMA", "",
+			slices.Concat(vader, []string{"--mca", "btl_vader_single_copy_mechanism", "none"})...),
+		newMPI("mpi-ucx-posix", "Open MPI, UCX posix", "", "--mca", "pml", "ucx", "--mca", "osc", "^ucx",
+			"--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any",
+			"-x", "UCX_TLS=posix,self"),
+		newUCXMemory("ucx-posix", "UCX posix", "posix"),
+		newUCXMemory("ucx-posix-cma", "UCX posix, CMA", "posix,cma"),
+		newUCXMemory("ucx-sysv", "UCX sysv", "sysv"),
+		fi,
+	}
+}
+
+// network lists what goes through the kernel's network.
+func network(this Program) []System {
 	ofi := func(layer string) *pair { return newPair(this, "ofi/udp", layer, 0) }
 	udp := func(layer string, mtuBytes int) *pair { return newPair(this, "udp", layer, mtuBytes) }
 	list := []System{

@@ -12,8 +12,12 @@ import (
 	"time"
 )
 
-// ucx measures UCX's tagged messages over TCP with ucx_perftest.
-type ucx struct{ about Info }
+// ucx measures UCX's tagged messages over one of its transports with ucx_perftest.
+type ucx struct {
+	about           Info
+	env             []string
+	latency, stream costs
+}
 
 // How long a message takes. In a stream the sender is done when it has handed the last message to
 // the socket; a count for a fast system makes what the socket's buffer still holds then a small
@@ -21,13 +25,24 @@ type ucx struct{ about Info }
 var (
 	ucxLatencyCosts = costs{perMessage: 7 * time.Microsecond, bytesPerSec: 4e9}
 	ucxStreamCosts  = costs{perMessage: time.Microsecond, bytesPerSec: 4e9}
+	ucxMemoryCosts  = costs{perMessage: 250 * time.Nanosecond, bytesPerSec: 10e9}
 )
 
 func newUCX() *ucx {
-	u := &ucx{}
+	return ucxOver("ucx-tcp", "UCX tcp", ucxLatencyCosts, ucxStreamCosts, "UCX_TLS=tcp,self",
+		"UCX_NET_DEVICES=lo")
+}
+
+// newUCXMemory is UCX over shared memory.
+func newUCXMemory(id, label, transports string) *ucx {
+	return ucxOver(id, label, ucxMemoryCosts, ucxMemoryCosts, "UCX_TLS="+transports+",self")
+}
+
+func ucxOver(id, label string, latency, stream costs, env ...string) *ucx {
+	u := &ucx{env: append(env, "UCX_WARN_UNUSED_ENV_VARS=n"), latency: latency, stream: stream}
 	u.about = Info{
-		ID: "ucx-tcp", Label: "UCX tcp", Kind: KindPeer, Package: "ucx-utils",
-		Command: "UCX_TLS=tcp,self UCX_NET_DEVICES=lo ucx_perftest -t tag_lat -s 8 [127.0.0.1]",
+		ID: id, Label: label, Kind: KindPeer, Package: "ucx-utils",
+		Command: strings.Join(env, " ") + " ucx_perftest -t tag_lat -s 8 [127.0.0.1]",
 	}
 	return u
 }
@@ -52,7 +67,7 @@ func (u *ucx) Probe(ctx context.Context, h *Host) (string, error) {
 
 func (u *ucx) Cannot(p Point) string {
 	if p.Workload == Rate {
-		return "ucx_perftest waits for no answer of the receiver; see Open MPI, UCX tcp"
+		return "ucx_perftest waits for no answer of the receiver; see Open MPI"
 	}
 	return ""
 }
@@ -75,18 +90,19 @@ func (u *ucx) once(ctx context.Context, h *Host, point Point) (Sample, error) {
 	if err != nil {
 		return s, err
 	}
-	test, n := "tag_bw", ucxStreamCosts.count(point.SizeBytes, h.each)
+	test, n := "tag_bw", u.stream.count(point.SizeBytes, h.each)
 	if point.Workload == Latency {
-		test, n = "tag_lat", ucxLatencyCosts.count(point.SizeBytes, h.each/2) // each is a round trip
+		test, n = "tag_lat", u.latency.count(point.SizeBytes, h.each/2) // each is a round trip
 	}
 	args := []string{
 		"-t", test, "-s", strconv.Itoa(point.SizeBytes), "-O", strconv.Itoa(point.Window),
 		"-n", strconv.Itoa(n), "-w", strconv.Itoa(max(2, n/10)), "-N", "-f",
 		"-p", strconv.Itoa(port),
 	}
-	env := []string{"UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo", "UCX_WARN_UNUSED_ENV_VARS=n"}
-	server := command{name: "ucx_perftest", args: args, env: env}
-	client := command{name: "ucx_perftest", args: append([]string{"127.0.0.1"}, args...), env: env}
+	server := command{name: "ucx_perftest", args: args, env: u.env}
+	client := command{
+		name: "ucx_perftest", args: append([]string{"127.0.0.1"}, args...), env: u.env,
+	}
 	out, err := h.runPair(ctx, server, client, port)
 	if err != nil {
 		return s, err

@@ -24,8 +24,8 @@
 // A datagram that the device's queue drops is therefore lost in silence. Those that found a receive
 // buffer full are counted: the attributes of the Domain's Info tell that, and other events.
 //
-// To the peer that most is sent to an endpoint has a second socket, connected to it, where the kernel
-// is faster: see direct. It shares the port with the first one, and nobody else can.
+// For the peer that most is sent to, an endpoint has a second socket, connected to it: there the
+// kernel is faster (see direct). It shares the port with the first one, and nobody else can.
 //
 // What the kernel lacks is found by asking it and by the first error, and done without. Names such
 // as "udp;nogso;nogro;nommsg;noconnect" switch single features off, for tests and for the cautious;

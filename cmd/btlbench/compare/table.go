@@ -80,8 +80,8 @@ func (r *Report) writeSummary(b *strings.Builder) {
 	b.WriteString(g.String())
 }
 
-// writePings labels the rounds by the machine's state: on a virtual machine the two CPUs may share a
-// core in one round and not in the next, and figures of rounds of different states say little
+// writePings labels the rounds by the machine's state: on a virtual machine the two CPUs may share
+// a core in one round and not in the next, and figures of rounds of different states say little
 // together.
 func (r *Report) writePings(b *strings.Builder) {
 	if len(r.PingNs) == 0 {

@@ -17,8 +17,21 @@ var softwareDevices = []string{"rxe", "siw"}
 // Choose picks the provider that a program should use when its user names none, and says why, in a
 // sentence for people. RDMA hardware comes first, then the kernel's UDP, then libfabric's UDP. It
 // returns the index in infos, which are as GetInfo lists them; -1 if none of them is a network.
-// Providers for tests and for one host alone are never picked.
+// Providers for tests and for one host alone are never picked; but the reason tells where peers on
+// this host could use shared memory.
 func Choose(infos []Info) (chosen int, reason string) {
+	chosen, reason = chooseNetwork(infos)
+	if slices.ContainsFunc(infos, func(info Info) bool { return info.Provider == sharedMemory }) {
+		reason += "; for peers that are all on this host and of this user, " + sharedMemory +
+			" is faster: shared memory"
+	}
+	return chosen, reason
+}
+
+// sharedMemory is the provider for one host.
+const sharedMemory = "shm"
+
+func chooseNetwork(infos []Info) (chosen int, reason string) {
 	if i := slices.IndexFunc(infos, isHardware); i >= 0 {
 		_, device, _ := strings.Cut(infos[i].Provider, "/")
 		return i, "RDMA hardware: " + device + " device " + infos[i].Domain

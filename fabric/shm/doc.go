@@ -46,6 +46,9 @@
 // A domain takes in so many rings, and from one process fewer: see linksMax. A sender learns that
 // its ring was not taken in when the socket ends; what it had put in until then is lost, though it
 // has completed, and its next sends end with ECONNREFUSED.
+// A datagram of at most injectBytes is complete with Post; one for which there is no room is kept
+// in the queue. If it is lost with its peer, the next Post to that peer tells. Of the sends that
+// may wait, those to one peer are at most as many as there is room for others.
 // Peers must see the same /dev/shm: a name from elsewhere is refused by Insert with a clear word.
 //
 // A domain and its endpoints belong to one goroutine at a time; Wake may be called from any.

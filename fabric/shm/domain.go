@@ -94,6 +94,7 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) (err error) {
 		return errors.Join(err, unix.Munmap(d.mem))
 	}
 	d.info.MTUBytes = min(mtuBytes, size)
+	d.info.InjectBytes = min(injectBytes, d.info.MTUBytes)
 	return nil
 }
 

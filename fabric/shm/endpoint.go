@@ -6,6 +6,8 @@ import (
 	"slices"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"gobtl/fabric"
 	"gobtl/internal/fifo"
 )
@@ -18,6 +20,9 @@ const (
 	// scanRings is how many rings a poll looks into beside the one that had something last. With no
 	// more than that, it looks into all.
 	scanRings = 8
+	// injectBytes is up to which size a datagram is complete with Post. One that finds no room in its
+	// ring is kept in the queue itself.
+	injectBytes = 256
 )
 
 // endpoint implements fabric.Endpoint and fabric.Lander.
@@ -59,6 +64,7 @@ func newEndpoint(d *domain, slot int, number uint16, cfg fabric.EndpointConfig) 
 		number: number,
 		caps: fabric.Caps{
 			MTUBytes:     d.info.MTUBytes,
+			InjectBytes:  min(injectBytes, d.info.MTUBytes),
 			TxDepth:      cfg.TxDepth,
 			RxDepth:      cfg.RxDepth,
 			RecvCapacity: cfg.RxDepth, // what a ring does not hold waits at the sender
@@ -129,31 +135,66 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 	if p == nil {
 		return nil, errUnknownAddr
 	}
-	if e.done.Len()+e.unsent >= e.caps.TxDepth {
+	l := e.link(p)
+	inject := size <= uint64(e.caps.InjectBytes)
+	free := e.caps.TxDepth - e.done.Len() - e.unsent
+	if free == 0 && !inject {
 		return nil, fabric.ErrAgain
 	}
-	l := e.link(p)
+	if l.lost != 0 {
+		return nil, l.tellLost()
+	}
 	if l.waiting.Len() == 0 {
-		again, errno := l.send(s)
-		if !again {
-			e.ended(s, errno)
+		switch again, errno := l.send(s); {
+		case again:
+		case !inject:
+			e.done.Push(sent{s.Buf, int32(errno)})
+			return l, nil
+		case errno != 0:
+			return nil, sendFailed(errno)
+		default:
 			return l, nil
 		}
 	}
+	// One peer that does not read has at most as much of the queue as it leaves to the others.
+	if l.waiting.Len() >= free {
+		return nil, fabric.ErrAgain
+	}
+	return l, e.hold(l, s, inject)
+}
+
+// hold keeps a send until there is room for it.
+func (e *endpoint) hold(l *outLink, s *fabric.Send, inject bool) error {
 	l.waiting.Grow(e.caps.TxDepth)
-	l.waiting.Push(*s)
+	h := held{Send: *s, injected: inject}
+	if inject {
+		n := copy(h.data[:], e.domain.arena.Bytes(s.Buf)[:s.Len])
+		if s.Region != 0 {
+			tail, ok := e.domain.regions.gather(s)
+			if !ok {
+				return errBadRegion
+			}
+			n += copy(h.data[n:], tail)
+		}
+		h.Len, h.Region, h.RegionLen = uint32(n), 0, 0
+	}
+	l.waiting.Push(h)
 	e.unsent++
 	if !l.listed {
 		l.listed = true
 		e.stalled = append(e.stalled, l)
 	}
-	return l, nil
+	return nil
 }
 
-// ended notes the completion of a send. One without bytes is complete with Post: it makes none.
-func (e *endpoint) ended(s *fabric.Send, errno syscall.Errno) {
-	if s.Len > 0 || s.Region != 0 && s.RegionLen > 0 {
-		e.done.Push(sent{s.Buf, int32(errno)})
+// ended notes how a send that had to wait has ended. Of one that was complete with Post nobody
+// waits to hear: the next Post to that peer tells.
+func (e *endpoint) ended(l *outLink, h *held, errno syscall.Errno) {
+	switch {
+	case !h.injected:
+		e.done.Push(sent{h.Buf, int32(errno)})
+	case errno != 0 && errno != unix.ECANCELED:
+		l.lost = errno
 	}
 }
 

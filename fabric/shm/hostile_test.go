@@ -3,6 +3,7 @@
 package shm
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -109,11 +110,12 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// Sends that wait for a peer that does not read are canceled with its address.
+// Sends that wait for a peer that does not read take no more of the queue than they leave, and are
+// canceled with its address.
 func TestRemoveCancels(t *testing.T) {
 	_, dead := openOne(t, fabric.EndpointConfig{})
 	rd, live := openOne(t, fabric.EndpointConfig{})
-	recv(t, live, 0)
+	recv(t, live, 0, 1)
 	sd, se := openOne(t, fabric.EndpointConfig{TxDepth: 256})
 	a, b := insert(t, sd, dead), insert(t, sd, live)
 	var out [512]fabric.Completion
@@ -139,24 +141,29 @@ func TestRemoveCancels(t *testing.T) {
 		posted += n
 		poll()
 	}
-	if se.unsent != 256 {
-		t.Fatalf("%d sends wait, want all of TxDepth", se.unsent)
+	if se.unsent != 128 {
+		t.Fatalf("%d sends wait, want half of TxDepth", se.unsent)
 	}
+	if n, err := se.Post([]fabric.Send{{To: b, Buf: 1, Len: 1000}}); n != 1 {
+		t.Fatalf("one peer does not read, and to another nothing can be sent: %v", err)
+	}
+	posted++
+	poll()
 	if err := sd.Remove(a); err != nil {
 		t.Fatal(err)
 	}
 	poll()
-	if canceled != 256 || sent+canceled != posted || se.unsent != 0 {
+	if canceled != 128 || sent+canceled != posted || se.unsent != 0 {
 		t.Errorf("%d sends: %d sent, %d canceled, %d wait", posted, sent, canceled, se.unsent)
 	}
-	if sd.loop.outLinks != 0 || sd.ringBytes != 0 {
+	if sd.loop.outLinks != 1 || sd.ringBytes != ringBytesMax {
 		t.Errorf("%d links, rings of %d bytes stay", sd.loop.outLinks, sd.ringBytes)
 	}
 	if n, err := se.Post([]fabric.Send{{To: b, Buf: 1, Len: 10}}); n != 1 {
 		t.Fatal(err)
 	}
 	rd.loop.tend()
-	if n, _ := live.Poll(out[:]); n != 1 {
+	if n, _ := live.Poll(out[:]); n != 2 {
 		t.Error("nothing comes to another peer")
 	}
 }
@@ -183,7 +190,7 @@ func TestSilentSockets(t *testing.T) {
 	}
 	rd.loop.inLinks += linksMax // as many have come in
 	defer func() { rd.loop.inLinks -= linksMax }()
-	if n, err := re.Post([]fabric.Send{{To: insert(t, rd, se), Buf: 1, Len: 100}}); n != 1 {
+	if n, err := re.Post([]fabric.Send{{To: insert(t, rd, se), Buf: 1, Len: 1000}}); n != 1 {
 		t.Fatal(err)
 	}
 	if n, _ := re.Poll(out[:]); n != 1 || out[0].Errno != 0 {
@@ -199,7 +206,7 @@ func TestBusyPeer(t *testing.T) {
 		connectRaw(t, rd)
 	}
 	sd, se := openOne(t, fabric.EndpointConfig{})
-	if n, err := se.Post([]fabric.Send{{To: insert(t, sd, re), Buf: 0, Len: 100}}); n != 1 {
+	if n, err := se.Post([]fabric.Send{{To: insert(t, sd, re), Buf: 0, Len: 1000}}); n != 1 {
 		t.Fatal(err)
 	}
 	if se.unsent != 1 {
@@ -343,7 +350,7 @@ func TestRefusedPeer(t *testing.T) {
 		wantRefused += refusedSends << min(i, refusedSendsLog2)
 	}
 	for range wantGood + wantRefused {
-		if n, err := se.Post([]fabric.Send{{To: to, Buf: 0, Len: 10}}); n != 1 {
+		if n, err := se.Post([]fabric.Send{{To: to, Buf: 0, Len: 1000}}); n != 1 {
 			t.Fatal(err)
 		}
 		for range 4 { // looks: the hello, the end, who looks whether its owner is dead
@@ -385,5 +392,95 @@ func TestTakenPeer(t *testing.T) {
 	sd.loop.tend()
 	if l := sd.peers.peers[0].links[0]; l.fd >= 0 || !l.taken || l.refused > 0 {
 		t.Errorf("descriptor %d, taken: %v, %d sends refused", l.fd, l.taken, l.refused)
+	}
+}
+
+// TestInjectedWaits: what is complete with Post though there was no room for it arrives all the
+// same, whole and in order, and whoever has sent it may change its buffer.
+func TestInjectedWaits(t *testing.T) {
+	rd, re := openOne(t, fabric.EndpointConfig{})
+	sd, se := openOne(t, fabric.EndpointConfig{TxDepth: 64})
+	to := insert(t, sd, re)
+	region, err := sd.RegisterRegion([]byte("from a region"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out [16]fabric.Completion
+	filled := 0
+	for se.unsent == 0 {
+		if _, err := se.Post([]fabric.Send{{To: to, Buf: 1, Len: 60000}}); err != nil {
+			t.Fatal(err)
+		}
+		filled++
+		_, _ = se.Poll(out[:])
+	}
+	var want []string
+	for i := range 20 {
+		mem := sd.arena.Bytes(2)
+		n := copy(mem, fmt.Sprintf("number %d ", i))
+		s := fabric.Send{To: to, Buf: 2, Len: uint32(n)}
+		text := string(mem[:n])
+		if i%2 == 1 {
+			s.Region, s.RegionOff, s.RegionLen = region, 5, 8
+			text += "a region"
+		}
+		if _, err := se.Post([]fabric.Send{s}); err != nil {
+			t.Fatal(err)
+		}
+		clear(mem[:n])
+		want = append(want, text)
+	}
+	if err := sd.DeregisterRegion(region); err != nil {
+		t.Fatal(err)
+	}
+	if se.unsent != 21 {
+		t.Fatalf("%d sends wait, want 21", se.unsent)
+	}
+	recv(t, re, 0)
+	for got := 0; got < filled+len(want); {
+		n, err := re.Poll(out[:1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 && got >= filled {
+			text := string(rd.arena.Bytes(out[0].Buf)[:out[0].Len])
+			if text != want[got-filled] {
+				t.Fatalf("%q, want %q", text, want[got-filled])
+			}
+		}
+		if n == 1 {
+			got++
+			recv(t, re, 0)
+		} else {
+			rd.loop.tend()
+		}
+		_, _ = se.Poll(out[:])
+	}
+}
+
+// TestInjectedIsLost: the next Post tells of what was complete and did not arrive.
+func TestInjectedIsLost(t *testing.T) {
+	rd, re := openOne(t, fabric.EndpointConfig{})
+	sd, se := openOne(t, fabric.EndpointConfig{TxDepth: 64})
+	to := insert(t, sd, re)
+	var out [16]fabric.Completion
+	for se.unsent < 10 {
+		n := uint32(60000)
+		if se.unsent > 0 {
+			n = 100
+		}
+		if _, err := se.Post([]fabric.Send{{To: to, Buf: 1, Len: n}}); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = se.Poll(out[:])
+	}
+	rd.loop.tend()
+	if err := rd.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sd.loop.tend()
+	_, _ = se.Poll(out[:])
+	if n, err := se.Post([]fabric.Send{{To: to, Buf: 1, Len: 100}}); n != 0 || err == nil {
+		t.Errorf("Post took %d, %v: it should tell that the ones before are lost", n, err)
 	}
 }

@@ -46,8 +46,31 @@ type outLink struct {
 	refused  int  // sends that fail before a peer that has not is tried again
 	refusals int  // since it last has
 	// waiting are the sends for which the ring has had no room, oldest first.
-	waiting fifo.Queue[fabric.Send]
-	listed  bool // in the endpoint's list of links that wait
+	waiting fifo.Queue[held]
+	listed  bool          // in the endpoint's list of links that wait
+	lost    syscall.Errno // why sends that were complete with Post have not arrived; 0: they have
+}
+
+// held is a send that waits for room. One that was injected has its bytes here: the buffer is the
+// caller's again.
+type held struct {
+	fabric.Send
+	injected bool
+	data     [injectBytes]byte
+}
+
+// heldKept is for how many sends a queue keeps its memory when it is empty.
+const heldKept = 256
+
+// tellLost returns, once, why sends that were complete have not arrived.
+func (l *outLink) tellLost() error {
+	errno := l.lost
+	l.lost = 0
+	return sendFailed(errno)
+}
+
+func sendFailed(errno syscall.Errno) error {
+	return failure("fi_send", errno, errno.Error())
 }
 
 // ringSize is how large the next ring of the domain is.
@@ -124,9 +147,9 @@ func (l *outLink) dropRing() {
 // fail completes what waits.
 func (l *outLink) fail(errno syscall.Errno) {
 	for l.waiting.Len() > 0 {
-		s := l.waiting.Pop()
+		h := l.waiting.Pop()
 		l.ep.unsent--
-		l.ep.ended(&s, errno)
+		l.ep.ended(l, &h, errno)
 	}
 }
 
@@ -145,6 +168,33 @@ func (l *outLink) flush() {
 // send puts a datagram into the ring, and opens that if need be. again means that there is no room,
 // or that the peer is too busy to be reached; an errno, that the peer is not there.
 func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
+	if again, errno = l.reach(); again || errno != 0 {
+		return again, errno
+	}
+	d := l.ep.domain
+	var tail []byte
+	if s.Region != 0 {
+		var ok bool
+		if tail, ok = d.regions.gather(s); !ok {
+			return false, unix.EINVAL // it was there when the send was posted
+		}
+	}
+	return !l.ring.put(d.arena.Bytes(s.Buf)[:s.Len], tail), 0
+}
+
+// sendHeld is send for one that has waited.
+func (l *outLink) sendHeld(h *held) (again bool, errno syscall.Errno) {
+	if !h.injected {
+		return l.send(&h.Send)
+	}
+	if again, errno = l.reach(); again || errno != 0 {
+		return again, errno
+	}
+	return !l.ring.put(h.data[:h.Len], nil), 0
+}
+
+// reach makes sure that there is a ring.
+func (l *outLink) reach() (again bool, errno syscall.Errno) {
 	if l.fd < 0 {
 		if l.refused > 0 {
 			l.refused--
@@ -162,27 +212,22 @@ func (l *outLink) send(s *fabric.Send) (again bool, errno syscall.Errno) {
 			return errno == unix.EAGAIN, errno
 		}
 	}
-	d := l.ep.domain
-	var tail []byte
-	if s.Region != 0 {
-		var ok bool
-		if tail, ok = d.regions.gather(s); !ok {
-			return false, unix.EINVAL // it was there when the send was posted
-		}
-	}
-	return !l.ring.put(d.arena.Bytes(s.Buf)[:s.Len], tail), 0
+	return false, 0
 }
 
 // goOn sends what waits, and completes what the peer is not there for.
 func (l *outLink) goOn() {
 	for l.waiting.Len() > 0 {
-		s := *l.waiting.Front()
-		again, errno := l.send(&s)
+		h := l.waiting.Front()
+		again, errno := l.sendHeld(h)
 		if again {
 			break
 		}
+		l.ep.ended(l, h, errno)
 		l.waiting.Pop()
-		l.ep.ended(&s, errno)
+	}
+	if l.waiting.Len() == 0 && l.waiting.Cap() > heldKept {
+		l.waiting = fifo.Queue[held]{}
 	}
 	l.flush()
 }

@@ -24,6 +24,9 @@ func New[T any](capacity int) Queue[T] { return Queue[T]{items: make([]T, capaci
 // Len is the number of items in the queue.
 func (q *Queue[T]) Len() int { return q.count }
 
+// Cap is the number of items that the queue has memory for.
+func (q *Queue[T]) Cap() int { return len(q.items) }
+
 // Full says that there is no room for another item.
 func (q *Queue[T]) Full() bool { return q.count == len(q.items) }
 

@@ -220,9 +220,13 @@ func TestSelect(t *testing.T) {
 	if _, err := Systems(cfg); err == nil || !strings.Contains(err.Error(), "fi-pct") {
 		t.Errorf("%v", err)
 	}
-	all, err := Systems(&Config{})
-	if err != nil {
-		t.Fatal(err)
+	var all []systems.Info
+	for _, table := range []systems.Table{systems.Network, systems.OneHost} {
+		list, err := Systems(&Config{Table: table})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, list...)
 	}
 	seen := map[string]bool{}
 	for i := range all {

@@ -12,9 +12,9 @@ type pingLine struct {
 	_ [120]byte
 }
 
-// PingNs measures how far apart two CPUs are now: the time one way through a cache line, between
-// two threads that spin on it, in ns; 0 where threads cannot be pinned. On a virtual machine it differs
-// by what the CPUs really are, from one minute to the next.
+// PingNs measures how far apart two CPUs are now: the time one way through a cache line, in ns,
+// between two threads that spin on it; 0 where threads cannot be pinned. On a virtual machine it
+// differs by what the CPUs really are, from one minute to the next.
 func PingNs(cpuA, cpuB int) float64 {
 	const rounds, warmup = 20000, 1000
 	var there, back pingLine

@@ -36,8 +36,9 @@ type optionFlag struct {
 }
 
 func (o *Options) flags() []optionFlag {
-	return []optionFlag{{"nogso", &o.NoGSO}, {"nogro", &o.NoGRO}, {"nommsg", &o.NoMmsg},
-		{"noconnect", &o.NoConnect}}
+	return []optionFlag{
+		{"nogso", &o.NoGSO}, {"nogro", &o.NoGRO}, {"nommsg", &o.NoMmsg}, {"noconnect", &o.NoConnect},
+	}
 }
 
 // parseName returns the options in a provider name, added to o; false if it is no name of this

@@ -62,8 +62,11 @@ func TestModes(t *testing.T) {
 			{want: Sleep}, {after: us, found: true}, {want: Sleep},
 		}},
 		{"adaptive spins for a wake-up", Adaptive, 0, []step{
-			{after: wakeFirst - 1}, {after: 1, want: Yield}, {want: Sleep},
-			{after: us, slept: us, found: true}, {after: 3 * us},
+			{after: wakeFirst - 1},
+			{after: 1, want: Yield},
+			{want: Sleep},
+			{after: us, slept: us, found: true},
+			{after: 3 * us},
 		}},
 		{"a fixed time", Adaptive, 70 * us, []step{
 			{after: 69 * us}, {after: us, want: Yield}, {want: Sleep},

@@ -57,9 +57,6 @@ func KeepOff(hot []int) {
 	}
 }
 
-// osYield lets another thread that waits for this CPU run.
-func osYield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
-
 // processCPU is the CPU time of all threads of the process, in user space and in the kernel.
 func processCPU() time.Duration {
 	var ru unix.Rusage

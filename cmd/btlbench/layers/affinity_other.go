@@ -4,7 +4,6 @@ package layers
 
 import (
 	"errors"
-	"runtime"
 	"syscall"
 	"time"
 )
@@ -18,8 +17,6 @@ func pinThread(int) error { return errors.ErrUnsupported }
 
 // KeepOff does nothing here.
 func KeepOff([]int) {}
-
-func osYield() { runtime.Gosched() }
 
 func processCPU() time.Duration { return 0 }
 

@@ -69,9 +69,14 @@ func TestModes(t *testing.T) {
 			{after: 3 * us},
 		}},
 		{"a fixed time", Adaptive, 70 * us, []step{
-			{after: 69 * us}, {after: us, want: Yield}, {want: Sleep},
+			{after: 69 * us},
+			{after: us, want: Yield},
+			{want: Sleep},
 			{after: hour, slept: hour, want: Sleep},
-			{after: us, found: true}, {after: 69 * us}, {after: us, want: Yield}, {want: Sleep},
+			{after: us, found: true},
+			{after: 69 * us},
+			{after: us, want: Yield},
+			{want: Sleep},
 		}},
 		{"asleep until something is found", Adaptive, 0, []step{
 			{after: hour, want: Yield}, {want: Sleep}, {after: hour, slept: hour, want: Sleep},

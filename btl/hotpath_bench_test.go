@@ -292,13 +292,14 @@ func BenchmarkReceiveSegment(b *testing.B) {
 				if frag.SeqOf(p) == 0 { // for the first time
 					n.hdr = frag.Header{
 						Kind: frag.KindChunk, Conn: n.ep.tag, Tag: 1, SizeBytes: uint32(segments * room),
+						FirstBytes: uint16(room), ChunkBytes: uint16(room),
 						PayloadLen: uint16(room),
 					}
 					n.hdr.Encode(p)
 				}
 				binary.LittleEndian.PutUint32(p[16:], uint32(next))
 				binary.LittleEndian.PutUint32(p[32:], id)
-				binary.LittleEndian.PutUint32(p[32:], offset)
+				binary.LittleEndian.PutUint32(p[40:], offset)
 				next++
 				left--
 				return frag.ChunkHeaderBytes + room

@@ -197,11 +197,14 @@ func (m *Module) sendAck(ep *Endpoint) bool {
 
 // writeSack writes a Sack behind the place of the header h of an Ack, and returns its length.
 func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
-	var s frag.Sack
-	most := min(frag.SackWordsMax, (ep.tiny-frag.AckBytes-frag.SackHeadBytes)/8)
+	s, words := &m.sack, m.sackWords[:]
+	s.Count = 0
 	if ep.rcv.Held() > 0 {
-		s.Count = ep.rcv.OutOfOrder(s.Words[:most])
+		most := min(frag.SackRangesMax, (ep.tiny-frag.AckBytes-frag.SackHeadBytes)/frag.SackRangeBytes)
+		n := ep.rcv.OutOfOrder(words[:max(1, ep.rcv.Size()/64)])
+		s.SetWords(words[:n], most)
 	}
+	s.LastNumber, s.LastData = ep.numbers.seen, ep.numbers.seenBy == viaData
 	last, ago, unread, copies := ep.rcv.Latest(m.now)
 	s.Last, s.Copies = last, copies
 	s.DelayUs = uint16(min(ago.Microseconds(), math.MaxUint16))

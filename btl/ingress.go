@@ -115,6 +115,7 @@ func (m *Module) onForeign(pkt []byte) {
 // receive books a packet and delivers what it completes.
 func (m *Module) receive(c *channel, comp *fabric.Completion) {
 	var in arrival
+	m.rxVia = c.which
 	if !m.decode(c, comp, &in) {
 		return
 	}
@@ -138,10 +139,14 @@ func (m *Module) onSack(in *arrival) bool {
 	if !ep.selective {
 		return false
 	}
-	var s frag.Sack
-	frag.DecodeSack(in.payload, &s)
+	s := &m.sack
+	frag.DecodeSack(in.payload, s)
+	if !ep.numbers.sent(s.LastNumber, s.LastData) {
+		return false // it tells of what it cannot have seen
+	}
+	words := m.sackWords[:]
 	done, verdict := ep.snd.OnSack(m.now, in.Ack, in.Credit, &reliability.Sack{
-		Words: s.Words[:s.Count], Last: s.Last, Copies: s.Copies,
+		Words: words[:s.Words(words)], Last: s.Last, Copies: s.Copies,
 		Delay: time.Duration(s.DelayUs) * time.Microsecond,
 		// An ACK may have waited unread on this side, too.
 		Unread: time.Duration(s.UnreadUs)*time.Microsecond + m.rxQueuedMax,
@@ -185,6 +190,7 @@ func (m *Module) finishDeferred() {
 		return
 	}
 	d.pending = false
+	m.rxVia = d.on.which
 	d.on.repost = append(d.on.repost, d.buf)
 	ep := m.lookup(d.tag)
 	if ep == nil || ep.state != stateConnected {

@@ -330,10 +330,12 @@ func (m *Module) addLanded(ep *Endpoint, h *frag.Header, count int) (*frag.Messa
 
 // acceptedRun is accepted for chunks that came in order, with consecutive numbers; h is the first.
 func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
+	m.rxVia = viaData
 	if count == 1 {
 		m.accepted(ep, h)
 		return
 	}
+	ep.numbers.seen, ep.numbers.seenBy = h.Number+uint32(count-1), viaData
 	ep.rcv.AcceptRun(m.now, h.Seq, uint32(count), &m.rules)
 	ep.rcv.Unread(m.rxQueuedMax)
 	m.acks.owe(ep, m.now)

@@ -160,6 +160,7 @@ func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 		}
 		ep.rcv.Accept(m.now, h.Seq, &m.rules)
 		ep.rcv.Unread(m.rxQueuedMax)
+		ep.numbers.seen, ep.numbers.seenBy = h.Number, m.rxVia
 		m.acks.owe(ep, m.now)
 	}
 	m.stats.counters[acceptedCounter(h)]++

@@ -77,10 +77,18 @@ type Module struct {
 
 	deferred deferredReceive
 	landing  landing
-	done     []reliability.Token // scratch of acknowledge
+	scratch
 
 	counters
 	checker *checker // scratch of Check
+}
+
+// scratch is what calls need for a while.
+type scratch struct {
+	done      []reliability.Token // of acknowledge
+	rxVia     via                 // channel of the packet that is being received
+	sack      frag.Sack           // of writeSack and onSack
+	sackWords [frag.WindowMax / 64]uint64
 }
 
 // lifetime is how far a module is on its way from Open to Close.

@@ -16,6 +16,10 @@ const (
 //	on wire   sent       never     the next ones
 type numbers struct {
 	ways [2]numbering // by via
+	// seen is the number of the peer's packet that was taken over last, and seenBy its channel; what
+	// an Ack tells of it.
+	seen   uint32
+	seenBy via
 }
 
 // numbering is the count of one channel.
@@ -37,6 +41,16 @@ func (n *numbers) take(m *Module, way via, count uint32) uint32 {
 	first := uint32(w.next) + 1
 	w.next += uint64(count)
 	return first
+}
+
+// sent says whether a peer can have seen the packet of that number: it was sent, and not left out a
+// short while ago. 0 is what a peer says that has seen none.
+func (n *numbers) sent(number uint32, data bool) bool {
+	w := &n.ways[viaCommand]
+	if data {
+		w = &n.ways[viaData]
+	}
+	return int32(uint32(w.next)-number) >= 0 && (number != uint32(w.skipped) || number == 0)
 }
 
 // skip leaves a number out, unless it would be the very first, and chooses how many come before the

@@ -602,3 +602,24 @@ func TestTagToldToAnotherEnd(t *testing.T) {
 		t.Errorf("%v and %v, %d delivered", *ended[0], *ended[1], got)
 	}
 }
+
+// A peer that acknowledges a packet under a number that this side has left out, or not sent yet,
+// tells of what it cannot have seen: nothing of its Ack counts.
+func TestSackOfUnsentNumber(t *testing.T) {
+	cfg := regressConfig()
+	l := newLab(t, mem.Config{}, 2, cfg)
+	a, _ := l.pair()
+	w := &a.numbers.ways[viaCommand]
+	w.left = 1 // the next one is left out
+	if got := a.numbers.take(l.mods[0], viaCommand, 1); got != uint32(w.skipped)+1 || w.skipped == 0 {
+		t.Fatalf("packet %d behind the one left out, %d", got, w.skipped)
+	}
+	for number, want := range map[uint32]bool{
+		0: true, 1: true, uint32(w.skipped): false, uint32(w.next): true, uint32(w.next) + 1: false,
+		uint32(w.next) + 1<<30: false,
+	} {
+		if got := a.numbers.sent(number, false); got != want {
+			t.Errorf("packet %d of %d, without %d: %v", number, w.next, w.skipped, got)
+		}
+	}
+}

@@ -452,9 +452,7 @@ func checkBody(p []byte, h *Header) error {
 	case KindPack:
 		return checkRecords(p)
 	case KindAck:
-		if n := len(p); n > SackHeadBytes && le.Uint64(p[n-8:]) == 0 {
-			return ErrReserved // one word fewer says the same
-		}
+		return checkSack(p)
 	case KindNack:
 		if p[0] > TagUserMax {
 			return ErrTag

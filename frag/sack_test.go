@@ -7,18 +7,23 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawSack draws any Sack: its last word, if it has one, is not zero.
+// drawSack draws any Sack.
 func drawSack(t *rapid.T) Sack {
 	s := Sack{
 		Last: drawSeq(t, "last"), DelayUs: rapid.Uint16().Draw(t, "delay"),
 		UnreadUs: rapid.Uint16().Draw(t, "unread"), Copies: rapid.Uint32().Draw(t, "copies"),
-		Count: rapid.IntRange(0, SackWordsMax).Draw(t, "count"),
+		LastNumber: rapid.Uint32().Draw(t, "number"), LastData: rapid.Bool().Draw(t, "data"),
+		Marks: rapid.Uint32().Draw(t, "marks"),
 	}
-	for i := range s.Count {
-		s.Words[i] = rapid.Uint64().Draw(t, "word")
-	}
-	if s.Count > 0 && s.Words[s.Count-1] == 0 {
-		s.Words[s.Count-1] = 1
+	count := rapid.IntRange(0, SackRangesMax).Draw(t, "count")
+	for at := uint32(0); s.Count < count && at < WindowMax; s.Count++ {
+		r := SackRange{Start: uint16(at) + uint16(rapid.IntRange(0, 150).Draw(t, "gap"))}
+		if r.More = uint16(rapid.IntRange(0, 300).Draw(t, "more")); r.end() > WindowMax ||
+			uint32(r.Start) < at {
+			break
+		}
+		s.Ranges[s.Count] = r
+		at = r.end() + 1
 	}
 	return s
 }
@@ -28,12 +33,33 @@ func TestSackRoundTrip(t *testing.T) {
 		want := drawSack(t)
 		b := make([]byte, SackBytesMax)
 		n := want.Encode(b)
-		if n != want.Bytes() || n != SackHeadBytes+8*want.Count {
-			t.Fatalf("%d bytes of %d words", n, want.Count)
+		if n != want.Bytes() || n != SackHeadBytes+4*want.Count || checkSack(b[:n]) != nil {
+			t.Fatalf("%d bytes of %d ranges", n, want.Count)
 		}
 		var got Sack
 		if DecodeSack(b[:n], &got); got != want {
 			t.Fatalf("got %+v, want %+v", got, want)
+		}
+		// As bits, and back.
+		words := make([]uint64, WindowMax/64)
+		count := want.Words(words)
+		for i := range uint32(64 * count) {
+			has := false
+			for _, r := range want.Ranges[:want.Count] {
+				has = has || i >= uint32(r.Start) && i < r.end()
+			}
+			if words[i/64]>>(i%64)&1 != 0 != has {
+				t.Fatalf("bit %d of %+v is not %v", i, want.Ranges[:want.Count], has)
+			}
+		}
+		if count > 0 && words[count-1] == 0 {
+			t.Fatalf("the last of %d words is 0", count)
+		}
+		most := rapid.IntRange(0, want.Count+1).Draw(t, "most")
+		back := want
+		back.SetWords(words[:count], most)
+		if back.Count != min(most, want.Count) || back.Ranges != want.Ranges {
+			t.Fatalf("%+v of %+v, at most %d", back.Ranges[:back.Count], want.Ranges[:want.Count], most)
 		}
 	})
 }
@@ -44,26 +70,44 @@ func TestSackRefused(t *testing.T) {
 		h := Header{Kind: kind, Flags: flags, Conn: testConn, PayloadLen: uint16(len(payload))}
 		return encodePacket(&h, payload)
 	}
-	one := Sack{Words: [SackWordsMax]uint64{1}, Count: 1}
-	zero := Sack{Words: [SackWordsMax]uint64{1}, Count: 2}
-	most := Sack{Count: SackWordsMax}
-	most.Words[SackWordsMax-1] = 1
+	of := func(ranges ...SackRange) []byte {
+		s := Sack{Count: len(ranges)}
+		copy(s.Ranges[:], ranges)
+		return sackBytes(s)
+	}
+	one := of(SackRange{})
+	most := Sack{Count: SackRangesMax}
+	for i := range most.Ranges {
+		most.Ranges[i] = SackRange{uint16(256 * i), 254}
+	}
+	channel := of()
+	channel[20] = 2
+	padding := of()
+	padding[23] = 1
 	for _, tc := range []struct {
 		name string
 		pkt  []byte
 		want error
 	}{
-		{"one word", whole(KindAck, FlagAck|FlagSack, sackBytes(one)), nil},
-		{"with Dup", whole(KindAck, FlagAck|FlagDup|FlagSack, sackBytes(one)), nil},
-		{"all words", whole(KindAck, FlagAck|FlagSack, sackBytes(most)), nil},
+		{"one range", whole(KindAck, FlagAck|FlagSack, one), nil},
+		{"with Dup", whole(KindAck, FlagAck|FlagDup|FlagSack, one), nil},
+		{"all ranges", whole(KindAck, FlagAck|FlagSack, sackBytes(most)), nil},
 		{"no body", whole(KindAck, FlagAck|FlagSack, nil), ErrLength},
-		{"half a head", whole(KindAck, FlagAck|FlagSack, make([]byte, 8)), ErrLength},
-		{"half a word", whole(KindAck, FlagAck|FlagSack, make([]byte, 16)), ErrLength},
-		{"too many words", whole(KindAck, FlagAck|FlagSack, make([]byte, SackBytesMax+8)), ErrLength},
-		{"last word zero", whole(KindAck, FlagAck|FlagSack, sackBytes(zero)), ErrReserved},
-		{"body without the flag", whole(KindAck, FlagAck, sackBytes(one)), ErrLength},
-		{"without Ack", whole(KindAck, FlagSack, sackBytes(one)), ErrFlags},
-		{"of a Frag", whole(KindFrag, FlagAck|FlagSack, sackBytes(one)), ErrFlags},
+		{"half a head", whole(KindAck, FlagAck|FlagSack, make([]byte, 20)), ErrLength},
+		{"half a range", whole(KindAck, FlagAck|FlagSack, make([]byte, 26)), ErrLength},
+		{"too many ranges", whole(KindAck, FlagAck|FlagSack, make([]byte, SackBytesMax+4)), ErrLength},
+		{"touching", whole(KindAck, FlagAck|FlagSack, of(SackRange{0, 3}, SackRange{4, 0})), ErrBounds},
+		{
+			"overlapping", whole(KindAck, FlagAck|FlagSack, of(SackRange{5, 3}, SackRange{1, 0})),
+			ErrBounds,
+		},
+		{"beyond all windows", whole(KindAck, FlagAck|FlagSack, of(SackRange{65535, 1})), ErrBounds},
+		{"the last of all", whole(KindAck, FlagAck|FlagSack, of(SackRange{65535, 0})), nil},
+		{"a third channel", whole(KindAck, FlagAck|FlagSack, channel), ErrReserved},
+		{"padding", whole(KindAck, FlagAck|FlagSack, padding), ErrReserved},
+		{"body without the flag", whole(KindAck, FlagAck, one), ErrLength},
+		{"without Ack", whole(KindAck, FlagSack, one), ErrFlags},
+		{"of a Frag", whole(KindFrag, FlagAck|FlagSack, one), ErrFlags},
 		{"of a Nack", whole(KindNack, FlagAck|FlagSack, nil), ErrFlags},
 	} {
 		var h Header

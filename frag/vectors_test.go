@@ -170,20 +170,20 @@ func dataVectors() []vector {
 			name: "ack-sack", about: "the same, selective: nothing is missing; packet -2 came 50 us ago",
 			header: Header{
 				Kind: KindAck, Flags: FlagAck | FlagSack, Conn: testConn, Ack: 0xFFFFFFFE,
-				Credit: 4096, PayloadLen: 12,
+				Credit: 4096, PayloadLen: 24, Number: 6,
 			},
-			payload: sackBytes(Sack{Last: 0xFFFFFFFE, DelayUs: 50}),
+			payload: sackBytes(Sack{Last: 0xFFFFFFFE, DelayUs: 50, LastNumber: 0x51525354, LastData: true}),
 		},
 		{
 			name:  "ack-sack-gaps",
-			about: "packet 6 is missing, 7 is here, so are 9 and 71, which came last; 3 came twice",
+			about: "packet 6 is missing, 7 is here, so are 9 to 11 and 71, which came last; 3 came twice",
 			header: Header{
 				Kind: KindAck, Flags: FlagAck | FlagSack, Conn: testConn, Ack: 5, Credit: 66,
-				PayloadLen: 28,
+				PayloadLen: 36,
 			},
 			payload: sackBytes(Sack{
-				Words: [SackWordsMax]uint64{0b101, 1}, Count: 2, Last: 71, DelayUs: 3, UnreadUs: 400,
-				Copies: 1,
+				Ranges: [SackRangesMax]SackRange{{0, 0}, {2, 2}, {64, 0}}, Count: 3,
+				Last: 71, DelayUs: 3, UnreadUs: 400, Copies: 1, LastNumber: 90, Marks: 7,
 			}),
 		},
 		{

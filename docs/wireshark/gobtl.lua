@@ -1,4 +1,4 @@
--- A Wireshark dissector for the gobtl protocol, version 1 (docs/protocol.md), for Wireshark 3.6 and
+-- A Wireshark dissector for the gobtl protocol, version 2 (docs/protocol.md), for Wireshark 3.6 and
 -- later. README.md beside this file tells how to install and use it.
 --
 -- The parts, in order: the fields; the rules that make bytes a packet (check); what is remembered
@@ -8,8 +8,8 @@ local gobtl = Proto("gobtl", "gobtl reliable datagrams")
 
 local HEADER, EXTRA, RECORD, HELLO_BODY, NAME_MAX = 32, 16, 4, 184, 64
 local FRAG, CHUNK, ACK, HELLO, HELLO_ACK, NACK, REJECT, PACK = 1, 2, 3, 4, 5, 6, 7, 8
-local FLAG_ACK, FLAG_PUT, FLAG_DUP, FLAG_SACK = 1, 2, 4, 8
-local SACK_HEAD, SACK_WORDS_MAX = 12, 64
+local FLAG_ACK, FLAG_PUT, FLAG_DUP, FLAG_SACK, FLAG_OP = 1, 2, 4, 8, 16
+local SACK_HEAD, SACK_RANGES_MAX, CHUNK_MIN, OP = 24, 256, 128, 8
 local BYE, VOID, TAG_USER_MAX = 0xFF, 0xFE, 0xEF
 local PROVEN_ALL = 0x0F
 
@@ -28,7 +28,7 @@ local probes = {
 	[0] = "command, small", [1] = "data, small", [2] = "command, full", [3] = "data, full",
 }
 -- The flags that each kind may carry.
-local allowedFlags = { [FRAG] = 7, [CHUNK] = 7, [ACK] = 13, [HELLO] = 0, [HELLO_ACK] = 0,
+local allowedFlags = { [FRAG] = 23, [CHUNK] = 23, [ACK] = 13, [HELLO] = 0, [HELLO_ACK] = 0,
 	[NACK] = 5, [REJECT] = 0, [PACK] = 5 }
 -- The kinds that occupy a sequence number.
 local hasSeq = { [FRAG] = true, [CHUNK] = true, [PACK] = true }
@@ -44,7 +44,8 @@ f.magic = u8("gobtl.magic", "Magic", HEX)
 f.version = u8("gobtl.version", "Version", DEC, nil, 0xF0)
 f.kind = u8("gobtl.kind", "Kind", DEC, kinds, 0x0F)
 f.flags = u8("gobtl.flags", "Flags", HEX)
-f.flagReserved = u8("gobtl.flags.reserved", "Reserved", HEX, nil, 0xF0)
+f.flagReserved = u8("gobtl.flags.reserved", "Reserved", HEX, nil, 0xE0)
+f.flagOp = bool("gobtl.flags.op", "Op, of an operation", 8, set, FLAG_OP)
 f.flagSack = bool("gobtl.flags.sack", "Sack, tells of packets beyond a gap", 8, set, FLAG_SACK)
 f.flagDup = bool("gobtl.flags.dup", "Dup, answers only duplicates", 8, set, FLAG_DUP)
 f.flagPut = bool("gobtl.flags.put", "Put, to a region", 8, set, FLAG_PUT)
@@ -55,19 +56,30 @@ f.sackDelay = u16("gobtl.sack.delay_us", "Since the last one was accepted, in us
 f.sackUnread = u16("gobtl.sack.unread_us", "It may have waited to be read, in us", DEC)
 f.sackCopies = u32("gobtl.sack.copies", "Packets that had been received before", DEC)
 f.sackLast = u32("gobtl.sack.last", "Packet accepted last", DEC)
-f.sackWord = u64("gobtl.sack.word", "Packets beyond the gap", HEX)
+f.sackNumber = u32("gobtl.sack.last_number", "Packet number of that copy", DEC)
+f.sackMarks = u32("gobtl.sack.marks", "Packets marked by the network", DEC)
+f.sackData = u8("gobtl.sack.last_data", "Its channel", DEC, { [0] = "command", [1] = "data" })
+f.sackStart = u16("gobtl.sack.start", "Packets beyond the gap, from", DEC)
+f.sackMore = u16("gobtl.sack.more", "And behind it", DEC)
 f.nackReason = u8("gobtl.nack.reason", "Reason", DEC, nackReasons)
 f.nackRecordTag = u8("gobtl.nack.record_tag", "Tag without a handler", HEX)
 f.rejectReason = u8("gobtl.reject.reason", "Reason", DEC, rejectReasons)
 f.conn = u64("gobtl.conn", "Connection tag of the receiver", HEX)
+f.number = u32("gobtl.number", "Packet number", DEC)
 f.seq = u32("gobtl.seq", "Sequence number", DEC)
 f.ack = u32("gobtl.ack", "Acknowledged up to", DEC)
 f.payloadLen = u16("gobtl.payload_len", "Payload length", DEC)
 f.credit = u16("gobtl.credit", "Credit", DEC)
+f.creditBytes = u16("gobtl.credit_bytes", "Credit in bytes, by 4096", DEC)
+f.extras = u8("gobtl.extras_words", "Words of extras", DEC)
+f.headerReserved = u8("gobtl.reserved", "Reserved", HEX)
 f.fragID = u32("gobtl.chunk.frag_id", "Fragment", DEC)
 f.size = u32("gobtl.chunk.size", "Size of the fragment", DEC)
 f.offset = u32("gobtl.chunk.offset", "Offset in the fragment", DEC)
-f.chunkReserved = u32("gobtl.chunk.reserved", "Reserved", HEX)
+f.first = u16("gobtl.chunk.first", "Size of the first chunk", DEC)
+f.chunk = u16("gobtl.chunk.bytes", "Size of the others", DEC)
+f.operation = u32("gobtl.op", "Operation", DEC)
+f.opReserved = u32("gobtl.op.reserved", "Reserved", HEX)
 f.handle = u64("gobtl.put.handle", "Region handle", HEX)
 f.putOffset = u64("gobtl.put.offset", "Offset in the region", DEC)
 f.payload = bytes("gobtl.payload", "Payload")
@@ -171,6 +183,7 @@ local function headerBytes(kind, flags)
 	local n = HEADER
 	if kind == CHUNK then n = n + EXTRA end
 	if has(flags, FLAG_PUT) and (kind == FRAG or kind == CHUNK) then n = n + EXTRA end
+	if has(flags, FLAG_OP) and (kind == FRAG or kind == CHUNK) then n = n + OP end
 	return n
 end
 
@@ -185,7 +198,9 @@ local function checkHello(tvb, bad)
 	if body(40, 2):le_uint() < 256 then bad("hello", "the MTU is below 256") end
 	if body(42, 2):le_uint() < 256 then bad("hello", "the command channel's MTU is below 256") end
 	local lo, hi = body(46, 1):uint(), body(47, 1):uint()
-	if not versionRange(lo, hi) or lo > 1 then bad("hello", "the versions do not include 1") end
+	if not versionRange(lo, hi) or lo > 2 or hi < 2 then
+		bad("hello", "the versions do not include 2")
+	end
 	if body(48, 1):uint() > 3 then bad("hello", "no such probe") end
 	if body(49, 1):uint() > PROVEN_ALL then bad("hello", "no such proven probes") end
 	if body(52, 4):le_uint() > 1000000 then bad("hello", "the ack delay is above a second") end
@@ -207,11 +222,19 @@ end
 local function checkExtras(tvb, p, bad)
 	local at = HEADER
 	if p.kind == CHUNK then
-		if not zeros(tvb, at + 12, at + EXTRA) then bad("reserved", "the reserved field is not 0") end
+		local size, offset = tvb(at + 4, 4):le_uint(), tvb(at + 8, 4):le_uint()
+		local first, chunk = tvb(at + 12, 2):le_uint(), tvb(at + 14, 2):le_uint()
 		if p.len == 0 then
 			bad("bounds", "a chunk without payload")
-		elseif tvb(at + 8, 4):le_uint() + p.len > tvb(at + 4, 4):le_uint() then
+		elseif offset + p.len > size then
 			bad("bounds", "the chunk reaches beyond its fragment")
+		elseif has(p.flags, FLAG_PUT) then
+			if first ~= 0 or chunk ~= 0 then bad("bounds", "a put has a grid") end
+		elseif first == 0 or first > size or chunk < CHUNK_MIN then
+			bad("bounds", "no grid")
+		elseif offset == 0 and p.len ~= first or offset > 0 and (offset < first
+			or (offset - first) % chunk ~= 0 or p.len ~= math.min(chunk, size - offset)) then
+			bad("bounds", "the chunk lies off its grid")
 		end
 		at = at + EXTRA
 	end
@@ -221,8 +244,12 @@ local function checkExtras(tvb, p, bad)
 		if offset + UInt64.new(p.len) < offset then
 			bad("bounds", "the end of the put does not fit 64 bits")
 		end
+		at = at + EXTRA
 	elseif p.kind == CHUNK and p.tag > TAG_USER_MAX then
 		bad("tag", "a chunk has a tag of the transport")
+	end
+	if has(p.flags, FLAG_OP) and not zeros(tvb, at + 4, at + OP) then
+		bad("reserved", "the upper half of an operation is not 0")
 	end
 end
 
@@ -262,8 +289,11 @@ kindRules[FRAG] = function(tvb, p, bad)
 	if has(p.flags, FLAG_PUT) then
 		checkExtras(tvb, p, bad)
 	elseif p.tag > TAG_USER_MAX then
+		if has(p.flags, FLAG_OP) then bad("flags", "a mark of an operation") end
 		if not marks[p.tag] then bad("tag", "a reserved mark") end
 		if p.len ~= 0 then bad("length", "a mark has a payload") end
+	else
+		checkExtras(tvb, p, bad)
 	end
 end
 
@@ -275,11 +305,17 @@ kindRules[ACK] = function(tvb, p, bad)
 	if p.seq ~= 0 then bad("reserved", "an Ack has a sequence number") end
 	if not has(p.flags, FLAG_SACK) then
 		if p.len ~= 0 then bad("length", "an Ack without the Sack flag has a payload") end
-	elseif p.len < SACK_HEAD or p.len > SACK_HEAD + 8 * SACK_WORDS_MAX
-		or (p.len - SACK_HEAD) % 8 ~= 0 then
+	elseif p.len < SACK_HEAD or p.len > SACK_HEAD + 4 * SACK_RANGES_MAX
+		or (p.len - SACK_HEAD) % 4 ~= 0 then
 		bad("length", "no Sack has that length")
-	elseif p.len > SACK_HEAD and tvb:len() >= HEADER + p.len and zeros(tvb, HEADER + p.len - 8, HEADER + p.len) then
-		bad("reserved", "the last word of the Sack is 0")
+	elseif tvb:len() >= HEADER + p.len then
+		if tvb(HEADER + 20, 4):le_uint() > 1 then bad("reserved", "no such channel") end
+		local behind = -1
+		for at = HEADER + SACK_HEAD, HEADER + p.len - 4, 4 do
+			local start, more = tvb(at, 2):le_uint(), tvb(at + 2, 2):le_uint()
+			if start <= behind or start + more > 65535 then bad("bounds", "ranges that do not ascend") end
+			behind = start + more + 1
+		end
 	end
 end
 
@@ -316,9 +352,9 @@ end
 
 kindRules[REJECT] = function(tvb, p, bad)
 	if not rejectReasons[p.tag] then bad("tag", "no such reason") end
-	if p.seq ~= 0 then bad("reserved", "a Reject has a sequence number") end
+	if p.seq ~= 0 or p.number ~= 0 then bad("reserved", "a Reject has a number") end
 	if p.len ~= 2 then bad("length", "the payload of a Reject is not 2 bytes") end
-	if tvb:len() >= 26 and not versionRange(tvb(24, 1):uint(), tvb(25, 1):uint()) then
+	if tvb:len() >= HEADER + 2 and not versionRange(tvb(HEADER, 1):uint(), tvb(HEADER + 1, 1):uint()) then
 		bad("bounds", "no range of versions")
 	end
 end
@@ -339,13 +375,14 @@ end
 
 -- foreign says whether a packet of another version is one whose form is the same in all.
 local function foreign(tvb, p)
-	return p.version ~= 1 and (p.kind == HELLO and tvb:len() >= HEADER + HELLO_BODY
-		and not zeros(tvb, 32, 40) and tvb(74, 1):uint() <= NAME_MAX
-		or p.kind == REJECT and tvb:len() == 26)
+	local at = p.version == 1 and 24 or HEADER -- that one had a shorter header
+	return p.version ~= 2 and (p.kind == HELLO and tvb:len() >= at + HELLO_BODY
+		and not zeros(tvb, at + 8, at + 16) and tvb(at + 50, 1):uint() <= NAME_MAX
+		or p.kind == REJECT and tvb:len() == at + 2)
 end
 
 -- check returns the header, nil if there is none, and the list of broken rules, { rule, text }.
--- With a header and no broken rule a datagram is a packet of version 1.
+-- With a header and no broken rule a datagram is a packet of version 2.
 local function check(tvb)
 	local broken, len = {}, tvb:reported_len()
 	local function bad(rule, text) table.insert(broken, { rule, text }) end
@@ -359,7 +396,7 @@ local function check(tvb)
 		return nil, broken
 	end
 	local p = read(tvb)
-	if p.version ~= 1 then
+	if p.version ~= 2 then
 		bad("version", "version " .. p.version)
 		return p, broken
 	elseif not kinds[p.kind] then
@@ -380,10 +417,15 @@ local function check(tvb)
 	elseif len ~= p.headerBytes + p.len then
 		bad("length", string.format("%d bytes, the header says %d", len, p.headerBytes + p.len))
 	end
-	if not has(p.flags, FLAG_ACK) and (p.ack ~= 0 or p.credit ~= 0) then
+	if not has(p.flags, FLAG_ACK) and (p.ack ~= 0 or p.credit ~= 0 or p.creditBytes ~= 0) then
 		bad("reserved", "ack or credit without the Ack flag")
 	end
-	if p.kind ~= HELLO and not p.conn:find("[^\0]") then bad("conn", "no connection tag") end
+	if (p.kind ~= HELLO or p.number ~= 0) and not p.conn:find("[^\0]") then
+		bad("conn", "no connection tag")
+	end
+	if p.words * 4 ~= p.headerBytes - HEADER or p.zero ~= 0 then
+		bad("reserved", "the extras have another length, or the last byte of the header is not 0")
+	end
 	if tvb:len() >= p.headerBytes then kindRules[p.kind](tvb, p, bad) end
 	return p, broken
 end
@@ -397,7 +439,7 @@ local function split(tvb)
 		local p = read(tvb(at, HEADER):tvb())
 		local n = p.headerBytes + p.len
 		size = size or n
-		if p.version ~= 1 or n > size or at + n > len or n < size and at + n < len then return nil end
+		if p.version ~= 2 or n > size or at + n > len or n < size and at + n < len then return nil end
 		if at + n > tvb:len() then break end
 		local part = tvb(at, n):tvb()
 		local whole, broken = check(part)
@@ -570,9 +612,10 @@ local function addFlags(tree, tvb, p)
 	if has(p.flags, FLAG_PUT) then table.insert(names, "Put") end
 	if has(p.flags, FLAG_DUP) then table.insert(names, "Dup") end
 	if has(p.flags, FLAG_SACK) then table.insert(names, "Sack") end
+	if has(p.flags, FLAG_OP) then table.insert(names, "Op") end
 	local sub = tree:add(f.flags, tvb(2, 1))
 	if #names > 0 then sub:append_text(" (" .. table.concat(names, ", ") .. ")") end
-	for _, field in ipairs({ f.flagReserved, f.flagSack, f.flagDup, f.flagPut, f.flagAck }) do
+	for _, field in ipairs({ f.flagReserved, f.flagOp, f.flagSack, f.flagDup, f.flagPut, f.flagAck }) do
 		sub:add(field, tvb(2, 1))
 	end
 end
@@ -599,7 +642,8 @@ local function addHeader(tree, tvb, p, info)
 	addFlags(tree, tvb, p)
 	addTag(tree, tvb, p)
 	tree:add_le(f.conn, tvb(4, 8))
-	tree:add_le(f.seq, tvb(12, 4))
+	tree:add_le(f.number, tvb(12, 4))
+	tree:add_le(f.seq, tvb(16, 4))
 	if p.kind == HELLO or p.kind == HELLO_ACK then
 		if info and info.from.first == p.seq then
 			generated(tree, f.seqRelative, relative(p.seq, info.from))
@@ -608,12 +652,15 @@ local function addHeader(tree, tvb, p, info)
 		generated(tree, f.seqRelative, info and relative(p.seq, p.kind == NACK and info.to
 			or info.to and info.to.peer))
 	end
-	tree:add_le(f.ack, tvb(16, 4))
+	tree:add_le(f.ack, tvb(20, 4))
 	if info and has(p.flags, FLAG_ACK) then
 		generated(tree, f.ackRelative, relative(p.ack, info.to))
 	end
-	tree:add_le(f.payloadLen, tvb(20, 2))
-	tree:add_le(f.credit, tvb(22, 2))
+	tree:add_le(f.payloadLen, tvb(24, 2))
+	tree:add_le(f.credit, tvb(26, 2))
+	tree:add_le(f.creditBytes, tvb(28, 2))
+	tree:add(f.extras, tvb(30, 1))
+	tree:add(f.headerReserved, tvb(31, 1))
 end
 
 local function addExtras(tree, tvb, p)
@@ -622,12 +669,18 @@ local function addExtras(tree, tvb, p)
 		leaf(tree, f.fragID, tvb, at, 4)
 		leaf(tree, f.size, tvb, at + 4, 4)
 		leaf(tree, f.offset, tvb, at + 8, 4)
-		leaf(tree, f.chunkReserved, tvb, at + 12, 4)
+		leaf(tree, f.first, tvb, at + 12, 2)
+		leaf(tree, f.chunk, tvb, at + 14, 2)
 		at = at + EXTRA
 	end
-	if at < p.headerBytes then
+	if has(p.flags, FLAG_PUT) then
 		leaf(tree, f.handle, tvb, at, 8)
 		leaf(tree, f.putOffset, tvb, at + 8, 8)
+		at = at + EXTRA
+	end
+	if has(p.flags, FLAG_OP) then
+		leaf(tree, f.operation, tvb, at, 4)
+		leaf(tree, f.opReserved, tvb, at + 4, 4)
 	end
 end
 
@@ -716,8 +769,12 @@ local function addSack(tree, tvb, p)
 	leaf(tree, f.sackUnread, tvb, HEADER + 2, 2)
 	leaf(tree, f.sackCopies, tvb, HEADER + 4, 4)
 	leaf(tree, f.sackLast, tvb, HEADER + 8, 4)
-	for at = HEADER + SACK_HEAD, HEADER + p.len - 8, 8 do
-		leaf(tree, f.sackWord, tvb, at, 8)
+	leaf(tree, f.sackNumber, tvb, HEADER + 12, 4)
+	leaf(tree, f.sackMarks, tvb, HEADER + 16, 4)
+	leaf(tree, f.sackData, tvb, HEADER + 20, 1)
+	for at = HEADER + SACK_HEAD, HEADER + p.len - 4, 4 do
+		leaf(tree, f.sackStart, tvb, at, 2)
+		leaf(tree, f.sackMore, tvb, at + 2, 2)
 	end
 end
 
@@ -796,7 +853,7 @@ local summaries = {}
 summaries[FRAG] = function(tvb, p, seq)
 	if has(p.flags, FLAG_PUT) then
 		if tvb:len() < p.headerBytes then return "Put" end
-		return string.format("Put %s offset=%s len=%d", seq, tostring(tvb(32, 8):le_uint64()), p.len)
+		return string.format("Put %s offset=%s len=%d", seq, tostring(tvb(40, 8):le_uint64()), p.len)
 	elseif p.tag > TAG_USER_MAX then
 		return (marks[p.tag] or "Mark") .. " " .. seq
 	end
@@ -805,11 +862,11 @@ end
 
 summaries[CHUNK] = function(tvb, p, seq)
 	if tvb:len() < HEADER + EXTRA then return "Chunk" end
-	local at = tvb(32, 4):le_uint()
+	local at = tvb(40, 4):le_uint()
 	local what = has(p.flags, FLAG_PUT) and "Put chunk %s frag=%d [%d, %d) of %d"
 		or "Chunk %s frag=%d [%d, %d) of %d"
-	local text = string.format(what, seq, tvb(24, 4):le_uint(), at, at + p.len,
-		tvb(28, 4):le_uint())
+	local text = string.format(what, seq, tvb(32, 4):le_uint(), at, at + p.len,
+		tvb(36, 4):le_uint())
 	if has(p.flags, FLAG_PUT) then return text end
 	return string.format("%s tag=0x%02x", text, p.tag)
 end
@@ -839,8 +896,9 @@ end
 
 summaries[REJECT] = function(tvb, p)
 	local text = "Reject: " .. (rejectReasons[p.tag] or "unknown reason")
-	if tvb:len() < 26 then return text end
-	return string.format("%s, speaks versions %d to %d", text, tvb(24, 1):uint(), tvb(25, 1):uint())
+	if tvb:len() < HEADER + 2 then return text end
+	return string.format("%s, speaks versions %d to %d", text, tvb(HEADER, 1):uint(),
+		tvb(HEADER + 1, 1):uint())
 end
 
 local function summary(tvb, p, info)
@@ -857,7 +915,7 @@ local function summary(tvb, p, info)
 	end
 	if has(p.flags, FLAG_DUP) then text = text .. " dup" end
 	if has(p.flags, FLAG_SACK) then
-		text = string.format("%s sack=%d", text, math.max(0, math.floor((p.len - SACK_HEAD) / 8)))
+		text = string.format("%s sack=%d", text, math.max(0, math.floor((p.len - SACK_HEAD) / 4)))
 	end
 	if info and info.asks then text = text .. " asks" end
 	if info and info.resentFrom then text = "[Retransmission] " .. text end
@@ -905,7 +963,7 @@ end
 
 local function dissect(tvb, pinfo, root, p, broken)
 	pinfo.cols.protocol = "gobtl"
-	local list = #broken > 0 and p and p.version == 1 and split(tvb)
+	local list = #broken > 0 and p and p.version == 2 and split(tvb)
 	if not list then
 		pinfo.cols.info = dissectOne(tvb, pinfo, root, p, broken, 1)
 		return

@@ -20,7 +20,7 @@ const (
 	flagAck, flagPut, flagDup, flagSack = 0x01, 0x02, 0x04, 0x08
 	flagOp                              = 0x10
 
-	sackHeadBytes, sackWordsMax = 12, 64
+	sackHeadBytes, sackRangesMax = 24, 256
 
 	tagBye, tagVoid = 0xFF, 0xFE
 
@@ -288,9 +288,20 @@ func (p *Packet) sackFits(payload []byte) bool {
 	if p.Flags&flagSack == 0 {
 		return len(payload) == 0
 	}
-	words := len(payload) - sackHeadBytes
-	return words >= 0 && words%8 == 0 && words <= 8*sackWordsMax &&
-		(words == 0 || !zero(payload[len(payload)-8:]))
+	ranges := len(payload) - sackHeadBytes
+	if ranges < 0 || ranges%4 != 0 || ranges > 4*sackRangesMax || payload[20] > 1 ||
+		!zero(payload[21:24]) {
+		return false
+	}
+	behind := -1
+	for at := sackHeadBytes; at < len(payload); at += 4 {
+		start, more := int(le.Uint16(payload[at:])), int(le.Uint16(payload[at+2:]))
+		if start <= behind || start+more > 65535 {
+			return false
+		}
+		behind = start + more + 1
+	}
+	return true
 }
 
 // decodeHello returns nil if a name is malformed.

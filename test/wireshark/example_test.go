@@ -39,7 +39,7 @@ func example() []step {
 	}
 	b := func(about string, pkt []byte) step { return step{about: about, fromB: true, pkt: pkt} }
 	chunk := func(i uint32) []byte { return chunkOf(firstA.Add(1+i), i*roomBytes) }
-	lost := a("The second, bytes 216 to 431, is lost", true, chunk(1))
+	lost := a("The second, bytes 208 to 415, is lost", true, chunk(1))
 	lost.lost = true
 	list := []step{
 		a("A connects to B: the first probe of four; the others follow at once", false,
@@ -59,19 +59,19 @@ func example() []step {
 		s.data = p&frag.ProbeData != 0
 		list = append(list, s)
 	}
-	return append(
+	return numbered(append(
 		list,
 		a("A is established, and grants 32 packets; nothing of B has arrived yet", false,
 			ack(tagB, firstB-1, 32, true)),
 		a("It asks for confirmation", false,
 			hello(frag.KindHello, tagB, firstA, false, frag.ProbeCommand, frag.ProvenAll)),
 		b("B got its tag back and is established too: it confirms, and grants 32 packets",
-			hello(frag.KindHelloAck, tagA, 0, true, frag.ProbeCommand, frag.ProvenAll)),
+			hello(frag.KindHelloAck, tagA, firstB, true, frag.ProbeCommand, frag.ProvenAll)),
 		b("", ack(tagA, firstA-1, 32, true)),
 		a(`A sends "hi" to handler 1; after 50 us B acknowledges it`, false,
 			packetOf(&frag.Header{Kind: frag.KindFrag, Tag: 1, Conn: tagB, Seq: firstA}, []byte("hi"))),
 		b("", ack(tagA, firstA, 32, false)),
-		a("A sends 440 bytes to handler 2: three chunks, 216 bytes in each but the last", true, chunk(0)),
+		a("A sends 424 bytes to handler 2: three chunks, 208 bytes in each but the last", true, chunk(0)),
 		lost,
 		a("", true, chunk(2)),
 		b("B has the first and the third, and can acknowledge the first",
@@ -81,7 +81,20 @@ func example() []step {
 		a("A closes. When B has acknowledged it, A forgets the connection; B lingers", false,
 			markOf(frag.TagBye, firstA+4)),
 		b("", ack(tagA, firstA+4, 32, false)),
-	)
+	))
+}
+
+// numbered gives each packet of an exchange the next number of its way and channel.
+func numbered(list []step) []step {
+	numbers := map[[2]bool]uint32{}
+	for _, st := range list {
+		if frag.ConnOf(st.pkt) != 0 && frag.Kind(st.pkt[1]&0x0F) != frag.KindReject {
+			key := [2]bool{st.fromB, st.data}
+			numbers[key]++
+			frag.SetNumber(st.pkt, numbers[key])
+		}
+	}
+	return list
 }
 
 func hello(kind frag.Kind, conn uint64, first seq.Num, fromB bool, p frag.Probe,
@@ -124,6 +137,7 @@ func markOf(mark uint8, n seq.Num) []byte {
 
 func ack(conn uint64, n seq.Num, credit uint16, dup bool) []byte {
 	h := frag.Header{Kind: frag.KindAck, Flags: frag.FlagAck, Conn: conn, Ack: n, Credit: credit}
+	h.CreditBytes = frag.CreditBytesAll
 	if dup {
 		h.Flags |= frag.FlagDup
 	}
@@ -135,7 +149,7 @@ func chunkOf(n seq.Num, offset uint32) []byte {
 	payload := bytes.Repeat(letter, int(min(roomBytes, messageBytes-offset)))
 	return packetOf(&frag.Header{
 		Kind: frag.KindChunk, Tag: 2, Conn: tagB, Seq: n, FragID: 1, SizeBytes: messageBytes,
-		OffsetBytes: offset,
+		OffsetBytes: offset, FirstBytes: roomBytes, ChunkBytes: roomBytes,
 	}, payload)
 }
 
@@ -295,13 +309,14 @@ func refusals() []step {
 	}
 	nack := frag.Header{
 		Kind: frag.KindNack, Flags: frag.FlagAck, Tag: frag.NackAccess, Conn: tagA, Seq: firstA,
-		Ack: firstA - 1, Credit: 32,
+		Ack: firstA - 1, Credit: 32, CreditBytes: frag.CreditBytesAll,
 	}
 	record := frag.Header{Kind: frag.KindNack, Tag: frag.NackRecord, Conn: tagA, Seq: firstA + 2}
 	reject := make([]byte, frag.RejectBytes)
-	frag.EncodeReject(reject, tagA+0x100000, frag.RejectFull, 1, 1, 1)
+	frag.EncodeReject(reject, tagA+0x100000, frag.RejectFull, frag.Version, frag.Version,
+		frag.Version)
 	list := append(example()[:1:1], example()[4], example()[9], example()[11])
-	return append(
+	return numbered(append(
 		list,
 		step{pkt: packetOf(&put, []byte("secret"))},
 		step{pkt: chunkOf(firstA+1, 0), data: true},
@@ -316,7 +331,7 @@ func refusals() []step {
 		step{pkt: packed(9), data: true},
 		step{pkt: ack(tagA, firstA+2, 30, false), fromB: true},
 		step{pkt: reject, fromB: true},
-	)
+	))
 }
 
 // relying is a Hello of a side that relies on its carrier.

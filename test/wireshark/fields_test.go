@@ -79,16 +79,32 @@ var onWire = append([]field{
 	{"gobtl.flags.reserved", func(*packet) any { return 0 }},
 	{"gobtl.flags.ack", func(p *packet) any { return flag1(p.Flags&frag.FlagAck != 0) }},
 	{"gobtl.flags.put", func(p *packet) any { return flag1(p.put()) }},
+	{"gobtl.flags.op", func(p *packet) any { return flag1(p.Flags&frag.FlagOp != 0) }},
 	{"gobtl.flags.dup", func(p *packet) any { return flag1(p.Flags&frag.FlagDup != 0) }},
 	{"gobtl.flags.sack", func(p *packet) any { return flag1(p.Flags&frag.FlagSack != 0) }},
 	ofSack("delay_us", func(s *frag.Sack) any { return s.DelayUs }),
 	ofSack("unread_us", func(s *frag.Sack) any { return s.UnreadUs }),
 	ofSack("copies", func(s *frag.Sack) any { return s.Copies }),
 	ofSack("last", func(s *frag.Sack) any { return s.Last }),
-	ofSack("word", func(s *frag.Sack) any {
+	ofSack("last_number", func(s *frag.Sack) any { return s.LastNumber }),
+	ofSack("marks", func(s *frag.Sack) any { return s.Marks }),
+	ofSack("last_data", func(s *frag.Sack) any {
+		if s.LastData {
+			return uint8(1)
+		}
+		return uint8(0)
+	}),
+	ofSack("start", func(s *frag.Sack) any {
 		var values each
-		for _, w := range s.Words[:s.Count] {
-			values = append(values, w)
+		for _, r := range s.Ranges[:s.Count] {
+			values = append(values, r.Start)
+		}
+		return when(len(values) > 0, values)
+	}),
+	ofSack("more", func(s *frag.Sack) any {
+		var values each
+		for _, r := range s.Ranges[:s.Count] {
+			values = append(values, r.More)
 		}
 		return when(len(values) > 0, values)
 	}),
@@ -103,16 +119,25 @@ var onWire = append([]field{
 	}},
 	{"gobtl.reject.reason", func(p *packet) any { return when(p.Kind == frag.KindReject, p.Tag) }},
 	{"gobtl.conn", func(p *packet) any { return p.Conn }},
+	{"gobtl.number", func(p *packet) any { return p.Number }},
 	{"gobtl.seq", func(p *packet) any { return p.Seq }},
 	{"gobtl.ack", func(p *packet) any { return p.Ack }},
 	{"gobtl.payload_len", func(p *packet) any { return p.PayloadLen }},
 	{"gobtl.credit", func(p *packet) any { return p.Credit }},
+	{"gobtl.credit_bytes", func(p *packet) any { return p.CreditBytes }},
+	{"gobtl.extras_words", func(p *packet) any {
+		return (frag.HeaderBytes(p.Kind, p.Flags) - frag.FragHeaderBytes) / 4
+	}},
+	{"gobtl.reserved", func(*packet) any { return 0 }},
 	{"gobtl.chunk.frag_id", func(p *packet) any { return when(p.Kind == frag.KindChunk, p.FragID) }},
 	{"gobtl.chunk.size", func(p *packet) any { return when(p.Kind == frag.KindChunk, p.SizeBytes) }},
 	{"gobtl.chunk.offset", func(p *packet) any {
 		return when(p.Kind == frag.KindChunk, p.OffsetBytes)
 	}},
-	{"gobtl.chunk.reserved", func(p *packet) any { return when(p.Kind == frag.KindChunk, 0) }},
+	{"gobtl.chunk.first", func(p *packet) any { return when(p.Kind == frag.KindChunk, p.FirstBytes) }},
+	{"gobtl.chunk.bytes", func(p *packet) any { return when(p.Kind == frag.KindChunk, p.ChunkBytes) }},
+	{"gobtl.op", func(p *packet) any { return when(p.Flags&frag.FlagOp != 0, p.Op) }},
+	{"gobtl.op.reserved", func(p *packet) any { return when(p.Flags&frag.FlagOp != 0, 0) }},
 	{"gobtl.put.handle", func(p *packet) any { return when(p.put(), p.Handle) }},
 	{"gobtl.put.offset", func(p *packet) any { return when(p.put(), p.PutOffset) }},
 	{"gobtl.payload", func(p *packet) any {
@@ -301,7 +326,7 @@ func normal(printed string, want any) string {
 func apart(pkt []byte) (parts [][]byte) {
 	for len(pkt) >= frag.FragHeaderBytes {
 		header := frag.HeaderBytes(frag.Kind(pkt[1]&0x0F), frag.Flags(pkt[2]))
-		n := min(len(pkt), header+int(pkt[20])+int(pkt[21])<<8)
+		n := min(len(pkt), header+int(pkt[24])+int(pkt[25])<<8)
 		parts, pkt = append(parts, pkt[:n]), pkt[n:]
 	}
 	if len(pkt) > 0 {

@@ -67,7 +67,7 @@ func sample(t *testing.T) []vector {
 	h := frag.Header{Kind: frag.KindHello, Seq: 77}
 	m := frag.Hello{
 		Incarnation: 5, Tag: 6, WindowPkts: 64, FragBytesMax: 1 << 20, MTUBytes: 1452,
-		CommandBytes: 768, Credit: 1, VersionMin: 1, VersionMax: 1,
+		CommandBytes: 768, Credit: 1, VersionMin: frag.Version, VersionMax: frag.Version,
 	}
 	list := vectors(t)
 	for _, form := range []struct {

@@ -264,21 +264,12 @@ func (d *decoder) appendSack(b []byte, h *frag.Header, payload []byte, receiver 
 	number := func(ahead int) int64 { return int64((h.Ack + seq.Num(ahead)).Sub(first)) }
 	b = fmt.Appendf(b, " last=%d/%dus copies=%d", int64(d.sack.Last.Sub(first)), d.sack.DelayUs,
 		d.sack.Copies)
-	has := func(bit int) bool {
-		return bit < 64*d.sack.Count && d.sack.Words[bit/64]>>(bit%64)&1 != 0
-	}
 	sep := " have="
-	for bit := 0; bit < 64*d.sack.Count; bit++ {
-		if !has(bit) {
-			continue
-		}
-		from := bit
-		for has(bit + 1) {
-			bit++
-		}
-		b = strconv.AppendInt(append(b, sep...), number(from+frag.SackAhead), 10)
-		if bit > from {
-			b = strconv.AppendInt(append(b, ".."...), number(bit+frag.SackAhead), 10)
+	for _, r := range d.sack.Ranges[:d.sack.Count] {
+		from := int(r.Start) + frag.SackAhead
+		b = strconv.AppendInt(append(b, sep...), number(from), 10)
+		if r.More > 0 {
+			b = strconv.AppendInt(append(b, ".."...), number(from+int(r.More)), 10)
 		}
 		sep = ","
 	}

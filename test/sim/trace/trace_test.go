@@ -123,11 +123,11 @@ func TestWriter(t *testing.T) {
 	for _, want := range []string{
 		`^ +0\.001 alice +open$`,
 		` alice>bob cmd +sent +#1 +hello +to=- probe=cmd/small proven=0000 from=alice:1 ` +
-			`life=0x1\w+ expected=bob1 first=0xfffffffe window=4096 mtu=768/1472 credit=1 208 B$`,
+			`life=0x1\w+ expected=bob1 first=0xfffffffe window=4096 mtu=768/1472 credit=1 216 B$`,
 		` bob>alice data +sent +#\d+ +hello-ack to=alice:1 probe=data/full .* life=bob1 ` +
 			`first=0x00000005 .* 1472 B$`,
 		` alice>bob cmd +delivered +#\d+ +frag +to=bob:1 tag=3 seq=0 10 B$`,
-		` alice>bob data +sent +#\d+ +chunk +to=bob:1 tag=3 seq=3 frag=\d+ at=0 of=3000 1432 B$`,
+		` alice>bob data +sent +#\d+ +chunk +to=bob:1 tag=3 seq=3 frag=\d+ at=0 of=3000 1424 B$`,
 		` alice>bob data +filtered +#\d+ +chunk +to=bob:1 tag=3 seq=3 `,
 		` alice>bob cmd +sent +#\d+ +frag +to=bob:1 seq=\d put=0005\.0\+80 20 B$`,
 		` bob>alice cmd +sent +#\d+ +ack +to=alice:1 ack=-1 credit=\d+ dup last=-1/\d+us copies=0$`,
@@ -155,7 +155,7 @@ func TestBrief(t *testing.T) {
 	for _, want := range []string{
 		` delivered +#\d+ +hello probe=cmd/small$`, ` delivered +#\d+ +chunk seq=4$`,
 		` filtered +#\d+ +chunk seq=3$`, ` delivered +#\d+ +ack ack=5 credit=\d+$`,
-		` sent +#\d+ +chunk +to=bob:1 tag=3 seq=4 frag=\d+ at=1432 `,
+		` sent +#\d+ +chunk +to=bob:1 tag=3 seq=4 frag=\d+ at=1424 `,
 	} {
 		if !regexp.MustCompile(`(?m)` + want).MatchString(out.String()) {
 			t.Errorf("no line like %s", want)
@@ -214,8 +214,9 @@ func TestPackets(t *testing.T) {
 	}{{1, "ab"}, {1, ""}, {1, ""}, {2, ""}, {1, "cd"}} {
 		at += frag.PutRecord(pack[at:], r.tag, []byte(r.data))
 	}
-	sack := frag.Sack{Count: 2, Last: 12, DelayUs: 7, Copies: 1}
-	sack.Words[0], sack.Words[1] = 1<<63|0b1011, 1
+	sack := frag.Sack{Count: 3, Last: 12, DelayUs: 7, Copies: 1}
+	sack.Ranges[0], sack.Ranges[1] = frag.SackRange{More: 1}, frag.SackRange{Start: 3}
+	sack.Ranges[2] = frag.SackRange{Start: 63, More: 1}
 	selective := make([]byte, frag.FragHeaderBytes+sack.Bytes())
 	sack.Encode(selective[frag.FragHeaderBytes:])
 	copy(selective, enc(frag.Header{

@@ -51,7 +51,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 			a.progressAt = longAgo
 		}
 		a.setWait()
-		if due := a.due(); s.oldest != s.next && due < a.timerAt {
+		if due := a.due(s); s.oldest != s.next && due < a.timerAt {
 			a.wake(s, now, due)
 		}
 		a.cong.grow(n, s.window)
@@ -98,11 +98,15 @@ func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	}
 	a.lastMeasured = p.channel
 	path := &a.paths[p.channel]
+	if c := &a.cong; c.unhalved == 0 && rtt < path.base-max(path.base/16, (delayNoise+path.jitter)/8) {
+		c.rounds, c.dipAfter, c.met = 0, dipLeast, true
+	}
 	path.sample(now, rtt)
+	path.vary(n, p.postedAt, rtt)
 	if sack != nil && sack.Unread > unreadLeast {
 		rtt = max(rtt-sack.Unread, min(rtt, path.base)) // what the network can have taken at least
 	}
-	a.cong.sample(rtt, path.base, a.shared.rules)
+	a.cong.sample(now, rtt, path, n, s.next, a.shared.rules)
 }
 
 // resentUpTo says whether a packet up to ack was sent again.
@@ -149,6 +153,7 @@ func (a *adaptive) onDuplicates(copies uint32) {
 	a.copies = copies
 	spurious := min(d, a.resentInRound[0]+a.resentInRound[1])
 	a.spurious += uint32(spurious)
+	a.cong.excuse(spurious)
 	a.shared.counted.Spurious += uint64(spurious)
 	for i := range a.resentInRound {
 		n := min(spurious, a.resentInRound[i])
@@ -159,7 +164,9 @@ func (a *adaptive) onDuplicates(copies uint32) {
 
 // endRound takes the decisions that fall once in a round trip.
 func (a *adaptive) endRound(s *Sender, took time.Duration) {
-	a.cong.endRound(a.shared.rules, int32(s.window), took)
+	p := &a.paths[a.lastMeasured]
+	a.cong.calm = a.cong.calm.Max(s.oldest)
+	a.cong.endRound(a.shared.rules, p, int32(s.window), took)
 	s.blocked = false
 	a.ackLag = min(max(took-a.paths[a.lastMeasured].srtt, 0), a.peerDelay)
 	a.cong.flight = a.onTheWay(s)

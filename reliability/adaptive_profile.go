@@ -21,6 +21,7 @@ func (shared *adaptiveShared) join(s *Sender, peerDelay time.Duration, selective
 		fixed: shared.rules.Congestion == CongestionFixed,
 	}
 	a.cong.init(shared.rules)
+	a.cong.calm = s.next
 	a.setWait()
 	s.policy.adaptive = a
 }
@@ -61,10 +62,10 @@ func (a *adaptive) expired(s *Sender, now mono.Time) {
 	if a.lossAt <= now {
 		a.findLost(s, now)
 	}
-	if due := a.due(); due <= now {
+	if due := a.due(s); due <= now {
 		a.timeout(s, now)
 	}
-	a.wake(s, now, max(a.due().Min(a.lossAt), now.Add(time.Microsecond)))
+	a.wake(s, now, max(a.due(s).Min(a.lossAt), now.Add(time.Microsecond)))
 	a.pace(s, now)
 }
 
@@ -92,8 +93,8 @@ func (a *adaptive) check(s *Sender) error {
 		return fmt.Errorf("reliability: oldest packet %d has arrived", s.oldest)
 	case waits && a.timer == 0:
 		return fmt.Errorf("reliability: packets in flight without a timer")
-	case waits && a.timerAt > a.due().Add(time.Microsecond):
-		return fmt.Errorf("reliability: the timer ends at %d, the time is up at %d", a.timerAt, a.due())
+	case waits && a.timerAt > a.due(s).Add(time.Microsecond):
+		return fmt.Errorf("reliability: the timer ends at %d, the time is up at %d", a.timerAt, a.due(s))
 	case waits && a.pacer.short(s.next) && a.timerAt > a.pacer.due.Add(time.Microsecond):
 		return fmt.Errorf("reliability: the timer ends at %d, others may go at %d", a.timerAt,
 			a.pacer.due)

@@ -51,8 +51,10 @@ func TestLateSampleAfterSilence(t *testing.T) {
 	rules := Adaptive()
 	var c congestion
 	c.init(&rules)
+	p := path{base: rtt}
+	late := func() { c.sample(0, 3*rtt, &p, 1, 1, &rules) }
 	for range 2 * aboveMax {
-		c.sample(3*rtt, rtt, &rules)
+		late()
 	}
 	if c.slow {
 		t.Fatal("still in slow start")
@@ -62,7 +64,7 @@ func TestLateSampleAfterSilence(t *testing.T) {
 		if !c.slow {
 			t.Fatalf("slow start ended by %d samples", i)
 		}
-		c.sample(3*rtt, rtt, &rules)
+		late()
 	}
 	if c.slow {
 		t.Error("still in slow start")

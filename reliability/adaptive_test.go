@@ -447,6 +447,8 @@ func TestAdaptiveAllocatesNothing(t *testing.T) {
 	round := func() {
 		a.sent = 0
 		next := a.snd.next
+		a.policy().cong.window, a.policy().pacer.on = 64, false // so much is lost that it would shrink
+		a.snd.updateSendLimit()
 		for i := range 16 {
 			a.snd.Post(a.now, Token(i), a.snd.Admit(Token(i)), Data, time.Hour)
 		}

@@ -32,7 +32,7 @@ func (a *adaptive) run(s *Sender, now mono.Time) {
 	if a.progressAt == longAgo {
 		a.progressAt = now
 	}
-	due := a.due()
+	due := a.due(s)
 	if a.pacer.short(s.next) {
 		due = due.Min(a.pacer.due)
 	}
@@ -43,7 +43,18 @@ func (a *adaptive) run(s *Sender, now mono.Time) {
 
 // due is when the lack of an answer becomes a time-out. The first one follows the latest packet:
 // its ACK will tell of all. But not for long; the others follow each other.
-func (a *adaptive) due() mono.Time {
+func (a *adaptive) due(s *Sender) mono.Time {
+	at := a.dueAfterProgress()
+	// The oldest packet is what would be sent again: not before its latest copy can be answered.
+	if s.oldest != s.next {
+		if p := s.segment(s.at(s.oldest)); p.state == Posted {
+			at = max(at, p.postedAt.Add(max(min(a.wait[p.channel], a.waitMax), 0)))
+		}
+	}
+	return at
+}
+
+func (a *adaptive) dueAfterProgress() mono.Time {
 	// While it gets on, more may follow.
 	at := a.ackedAt.Add(a.paths[a.lastMeasured].srtt/2 + a.peerDelay)
 	longest := max(a.wait[Command], a.wait[Data])
@@ -128,7 +139,8 @@ func (a *adaptive) timeout(s *Sender, now mono.Time) {
 func (a *adaptive) pace(s *Sender, now mono.Time) {
 	p := &a.pacer
 	c, path := &a.cong, &a.paths[a.lastMeasured]
-	if a.fixed || c.spread == 0 && (!c.slow || path.base <= a.shared.rules.TargetDelay/2) {
+	if a.fixed || c.spread == 0 && (c.ramp == 0 || path.srtt < rampLeast*time.Duration(c.window)) &&
+		(!c.slow || path.base <= a.shared.rules.TargetDelay/2) {
 		p.on = false
 		return
 	}

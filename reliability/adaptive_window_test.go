@@ -59,12 +59,16 @@ func TestSlowStart(t *testing.T) {
 			var c congestion
 			c.init(&rules)
 			c.window, c.flight, c.rounds = tc.window, tc.flight, 0
-			c.sample(rtt, rtt, &rules)
+			p := path{base: rtt}
+			c.sample(0, rtt, &p, 1, 1, &rules)
 			for range tc.late {
-				c.sample(3*rtt, rtt, &rules)
+				c.sample(0, 3*rtt, &p, 1, 1, &rules)
+			}
+			if c.unhalved != 0 { // for a moment
+				c.window, c.unhalved = c.unhalved, 0
 			}
 			c.acked, c.lost = tc.acked, tc.lost
-			c.endRound(&rules, WindowMax, tc.took)
+			c.endRound(&rules, &p, WindowMax, tc.took)
 			if c.slow != tc.slow || c.window < tc.least || c.window > tc.most {
 				t.Errorf("slow start %v, window %d; want %v, %d to %d", c.slow, c.window, tc.slow, tc.least,
 					tc.most)
@@ -81,7 +85,7 @@ func TestJudgedStep(t *testing.T) {
 	c.init(&rules)
 	c.slow, c.window, c.least, c.base = false, 1000, time.Millisecond, time.Millisecond
 	c.acked, c.lost = 200, 1800
-	c.endRound(&rules, WindowMax, time.Millisecond)
+	c.endRound(&rules, &path{base: time.Millisecond}, WindowMax, time.Millisecond)
 	if c.window < 500 || c.window > 700 {
 		t.Errorf("window %d of 1000 when nine of ten are lost", c.window)
 	}

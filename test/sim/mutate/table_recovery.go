@@ -3,6 +3,22 @@ package main
 // The faults in the adaptive profile.
 var recoveryMutations = []mutation{
 	{
+		name:  "varying-delay-is-queue",
+		fault: "a delay that differs from packet to packet is taken for a queue",
+		in:    "reliability",
+		old:   "jitter += (max($rtt-latestRTT, 0) - jitter) / 16",
+		new:   "jitter = 0",
+		test:  "./reliability -run TestVaryingDelayIsNoQueue",
+	},
+	{
+		name:  "late-not-excused",
+		fault: "a window that was shrunk for packets that were only late stays so",
+		in:    "reliability",
+		old:   "excused > blamed/2",
+		new:   "false",
+		test:  "./reliability -run TestExcuse",
+	},
+	{
 		name:  "lost-at-once",
 		fault: "a packet is lost as soon as a later one has arrived, however young it is",
 		in:    "reliability",

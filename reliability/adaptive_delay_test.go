@@ -1,0 +1,112 @@
+package reliability
+
+import (
+	"testing"
+	"time"
+
+	"gobtl/internal/mono"
+	"gobtl/internal/seq"
+)
+
+// Packets that overtake each other tell of a delay that varies; a queue that fills and empties does
+// not, however fast.
+func TestVaryingDelayIsNoQueue(t *testing.T) {
+	t.Parallel()
+	const base, gap = time.Millisecond, 10 * time.Microsecond
+	for name, tc := range map[string]struct {
+		rtt         func(i int) time.Duration
+		least, most time.Duration
+	}{
+		"even": {func(int) time.Duration { return base }, 0, 0},
+		"a queue": {func(i int) time.Duration {
+			return base + time.Duration(min(i%100, 100-i%100))*gap
+		}, 0, 0},
+		"every other": {func(i int) time.Duration {
+			return base + time.Duration(i%2)*base
+		}, base / 4, base},
+	} {
+		// What arrives is measured in the order of arrival.
+		var p path
+		const count = 1000
+		type arrival struct {
+			n  seq.Num
+			at mono.Time
+		}
+		for now := mono.Time(0); now < count*mono.Time(gap)+mono.Time(3*base); now++ {
+			now = now.Add(gap - 1)
+			for i := range count {
+				sent := mono.Time(i) * mono.Time(gap)
+				if at := sent.Add(tc.rtt(i)); at > now-mono.Time(gap) && at <= now {
+					p.vary(seq.Num(i), sent, tc.rtt(i))
+				}
+			}
+		}
+		if p.jitter < tc.least || p.jitter > tc.most {
+			t.Errorf("%s: the delay varies by %v, want %v to %v", name, p.jitter, tc.least, tc.most)
+		}
+	}
+}
+
+// A window that has met the target is divided for two rounds, and whoever learns a lower round trip
+// then knows that it was too large.
+func TestDip(t *testing.T) {
+	t.Parallel()
+	rules := Adaptive()
+	p := path{base: 8 * time.Millisecond}
+	var c congestion
+	c.init(&rules)
+	c.slow, c.window, c.rounds = false, 400, dipNext
+	now := mono.Time(0)
+	for range 4 {
+		now = now.Add(2 * p.base)
+		c.sample(now, 2*p.base, &p, 1, 1, &rules)
+	}
+	// By what delay tells the path holds half of it.
+	if c.window != 175 || !c.met || c.ramp == 0 {
+		t.Fatalf("window %d after the target was exceeded, want 175, paced", c.window)
+	}
+	c.endRound(&rules, &p, WindowMax, p.base)
+	if c.window != 175/dipDepth || c.unhalved != 175 {
+		t.Fatalf("window %d, and %d to come, want a dip", c.window, c.unhalved)
+	}
+	p.base /= 2
+	c.endRound(&rules, &p, WindowMax, p.base)
+	c.endRound(&rules, &p, WindowMax, p.base)
+	if c.window < 80 || c.window > 90 || c.unhalved != 0 {
+		t.Errorf("window %d after the base was found to be half, want half", c.window)
+	}
+}
+
+// What was done for losses is undone when they prove to have been late packets.
+func TestExcuse(t *testing.T) {
+	t.Parallel()
+	var c congestion
+	c.window, c.slow = 100, true
+	c.blame(10)
+	c.shrink(50)
+	if c.excuse(5); c.window != 50 || c.slow {
+		t.Errorf("window %d when half of the losses were none", c.window)
+	}
+	if c.excuse(1); c.window != 100 || !c.slow {
+		t.Errorf("window %d, slow start %v when most of the losses were none", c.window, c.slow)
+	}
+}
+
+// A probe sends the oldest packet again, and not sooner than its latest copy can be answered.
+func TestProbeWaitsForLatestCopy(t *testing.T) {
+	t.Parallel()
+	const rtt = time.Millisecond
+	a, n := newWarm(t, rtt)
+	a.send(4, Data)
+	a.after(rtt).ack(n, n+3, n+3) // the first three are missing
+	a.after(rtt).expire()
+	if tokens, _ := a.again(); len(tokens) == 0 {
+		t.Fatal("nothing was sent again")
+	}
+	sent := a.now
+	a.policy().progressAt = sent.Add(-time.Hour) // nothing has been heard for long
+	wait := a.policy().wait[Data]
+	if due := a.policy().due(&a.snd); due < sent.Add(wait) {
+		t.Errorf("due %v after the oldest packet was sent again, which waits for %v", due.Sub(sent), wait)
+	}
+}

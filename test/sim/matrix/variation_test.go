@@ -1,0 +1,127 @@
+package matrix
+
+import (
+	"testing"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric/sim"
+	"gobtl/reliability"
+)
+
+// varied makes pairs with one bottleneck of 1 Gbit/s and a queue of so many packets, whose paths
+// delay each packet by up to there and back more.
+func varied(t *testing.T, count int, rtt, there, back time.Duration, queue int, congestion string,
+) (*world, []pair) {
+	t.Helper()
+	skipRace(t)
+	w, err := newWorld(sim.Config{Seed: 1, QueueDatagrams: receiverPackets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.check(); err != nil {
+			t.Error(err)
+		}
+		w.Network.Close()
+	})
+	cfg := btl.Config{Profile: "adaptive", SendBuffers: 2 * reliability.WindowMax / min(count, 4)}
+	cfg.Rules.Congestion = congestion
+	lines := [2]*sim.Line{new(sim.Line), new(sim.Line)}
+	all := make([]pair, count)
+	for i := range all {
+		hosts, err := w.openAll(2, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := pair{from: hosts[0], to: hosts[1]}
+		if p.ep, err = w.connect(p.from, p.to); err != nil {
+			t.Fatal(err)
+		}
+		path := sim.Path{
+			Delay: rtt/2 + time.Duration(i)*500*time.Nanosecond, Jitter: there, // none in step
+			BytesPerSecond: 1e9 / 8, QueueBytes: queue * mtuBytes, Line: lines[0],
+		}
+		answers := path
+		answers.Jitter, answers.Line = back, lines[1]
+		w.setPaths(p.from, p.to, path, answers)
+		all[i] = p
+	}
+	return w, all
+}
+
+// TestDelayThatVaries has a delay that differs from packet to packet, and no loss: that costs no
+// throughput, or not more than it costs without a congestion window.
+func TestDelayThatVaries(t *testing.T) {
+	const us, ms = time.Microsecond, time.Millisecond
+	for _, tc := range []struct {
+		rtt, there, back time.Duration
+		queue            int
+		least            float64 // of the line; 0: .9 of what fixed has
+	}{
+		{200 * us, ms, 0, 400, .8},
+		{200 * us, 3 * ms, 0, 400, .8},
+		{200 * us, ms, ms, 400, .8},
+		{200 * us, 3 * ms, 3 * ms, 400, .8},
+		{5 * ms, 5 * ms, 0, 1000, 0},
+		{5 * ms, 5 * ms, 5 * ms, 1000, 0},
+		{40 * ms, 5 * ms, 0, 4000, 0},
+	} {
+		share := func(congestion string) float64 {
+			w, all := varied(t, 1, tc.rtt, tc.there, tc.back, tc.queue, congestion)
+			all[0].stream()
+			w.Advance(500 * ms)
+			return w.delivered(1<<40, 800*ms, all[0].to)[0] / (1e9 / 8) / streamEfficiency
+		}
+		least := tc.least
+		if least == 0 {
+			least = .9 * share(reliability.CongestionFixed)
+		}
+		got := share(reliability.CongestionDelay)
+		t.Logf("%v, + 0..%v, + 0..%v back: %.3f of the line", tc.rtt, tc.there, tc.back, got)
+		if got < least {
+			t.Errorf("%v, + 0..%v, + 0..%v back: %.3f of the line, want %.3f", tc.rtt, tc.there, tc.back,
+				got, least)
+		}
+	}
+}
+
+// TestManyFlows has many streams begin one after the other at one bottleneck: after a while all get
+// the same, and know what the path takes without a queue.
+func TestManyFlows(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tc := range []struct {
+		flows int
+		rtt   time.Duration
+		queue int
+		after time.Duration
+		base  float64 // most that a stream may take for the path's own, in true ones
+	}{
+		{16, 200 * time.Microsecond, 1000, 2 * time.Second, 3},
+		{16, ms, 1000, 2 * time.Second, 2},
+		{16, 20 * ms, 1700, 2 * time.Second, 1.1},
+		{48, ms, 1000, 3 * time.Second, 2},
+	} {
+		w, all := varied(t, tc.flows, tc.rtt, 0, 0, tc.queue, reliability.CongestionDelay)
+		to := make([]*host, len(all))
+		for i := range all {
+			to[i] = all[i].to
+			newStream(all[i].ep, streamBytes, 64).start(all[i].from)
+			w.Advance(ms)
+		}
+		w.Advance(tc.after)
+		rates := w.delivered(1<<40, time.Second, to...)
+		sum, most := 0.0, time.Duration(0)
+		for i := range all {
+			sum += rates[i]
+			most = max(most, all[i].ep.Path().Least)
+		}
+		share := sum / (1e9 / 8) / streamEfficiency
+		t.Logf("%d flows, %v: Jain %.3f, %.3f of the line, base up to %v", tc.flows, tc.rtt, jain(rates),
+			share, most)
+		if jain(rates) < .95 || share < .9 || float64(most) > tc.base*float64(tc.rtt) {
+			t.Errorf("%d flows, %v: Jain %.3f, %.3f of the line, base up to %v; want .95, .9, %.1f of it",
+				tc.flows, tc.rtt, jain(rates), share, most, tc.base)
+		}
+	}
+}

@@ -166,6 +166,7 @@ func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
 
 // takeAck moves the ACK that is owed into a header.
 func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
+	m.credits.At(m.now)
 	ack, credit, dup := ep.rcv.TakeAck(m.credits)
 	h.Ack, h.Credit, h.CreditBytes = ack, credit, frag.CreditBytesAll
 	h.Flags |= frag.FlagAck

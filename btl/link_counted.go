@@ -224,7 +224,7 @@ func (m *Module) tellRefusals(ep *Endpoint) bool {
 
 // onConfirm ends the sends that the peer's Ack confirms.
 func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
-	if ep.snd.Confirm(h.Ack, h.Credit) {
+	if ep.snd.Confirm(m.now, h.Ack, h.Credit) {
 		ep.ackedAt = m.nowUnpaused
 		for f := ep.counts.confirm.first; f != nil && !h.Ack.Before(f.until); {
 			m.segEnded(ep.counts.confirm.pop())

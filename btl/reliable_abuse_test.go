@@ -33,7 +33,7 @@ func TestReliableBeyondCredits(t *testing.T) {
 		t.Fatalf("questions without credits: %v", end)
 	}
 	oldest, _ := ep.snd.Window()
-	ep.snd.Confirm(oldest-1, 1000) // which nobody has given
+	ep.snd.Confirm(ep.Now(), oldest-1, 1000) // which nobody has given
 	r.nodes[1].Pause(time.Millisecond)
 	for range r.mods[1].credits.Granted() + 1 {
 		if err := ep.SendImmediate(ep.Now(), 1, make([]byte, 990)); err != nil {

@@ -24,6 +24,7 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	if err := ep.usable(); err != nil {
 		return 0, err
 	}
+	ep.snd.Rest(m.now)
 	if f.size > ep.fragBytesMax { // which the peer may have said since the fragment was lent
 		return 0, ErrTooLarge
 	}
@@ -68,6 +69,7 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	if err := ep.usable(); err != nil {
 		return err
 	}
+	ep.snd.Rest(m.now)
 	if len(data) > min(ep.MaxTiny(), int(ep.fragBytesMax)) {
 		return ErrTooLarge
 	}

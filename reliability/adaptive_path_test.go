@@ -58,7 +58,7 @@ func TestPathStateWithout(t *testing.T) {
 	var counted Sender
 	counted.Init(2, 7, 64)
 	counted.Unbind()
-	counted.Confirm(6, 100)
+	counted.Confirm(0, 6, 100)
 	counted.Count()
 	if got := counted.Path(); got != (PathState{WindowPackets: 100, InFlightPackets: 1}) {
 		t.Errorf("counted: %+v", got)

@@ -34,11 +34,11 @@ func (s *Sender) Unbind() {
 
 // Confirm books that everything up to ack has arrived, and the new credits. It reports whether that
 // is news; an ack that is not Plausible must not be given to it.
-func (s *Sender) Confirm(ack seq.Num, credit uint16) bool {
+func (s *Sender) Confirm(now mono.Time, ack seq.Num, credit uint16) bool {
 	if ack.Add(1).Before(s.oldest) {
 		return false
 	}
-	s.limit = s.limit.Max(ack.Add(1 + max(1, uint32(credit))))
+	s.raise(now, ack.Add(1+max(1, uint32(credit))))
 	news := ack.Add(1) != s.oldest
 	s.oldest = ack.Add(1)
 	s.updateSendLimit()
@@ -54,7 +54,7 @@ func (r *Receiver) Expected() seq.Num { return skipZero(r.next) }
 // Credited says whether the peer has been given a credit for the packet that comes next. Where
 // numbers wrap a sender has one more than numbers, for zero is none.
 func (r *Receiver) Credited() bool {
-	limit := r.limit
+	limit := r.told
 	if limit < creditMax {
 		limit++
 	}
@@ -68,7 +68,11 @@ const creditMax = 1 << 16
 func (r *Receiver) Count(now mono.Time) {
 	r.next = skipZero(r.next) + 1
 	r.ackNews = true
-	if r.unacked++; r.unacked >= max(2, r.charged/4) || !r.next.Before(r.limit) {
+	charged := r.charged
+	if charged > earnedFirst && now.Sub(r.raisedAt) >= creditLease { // the peer may have rested
+		charged = earnedFirst
+	}
+	if r.unacked++; r.unacked >= max(2, charged/4) || !r.next.Before(r.limit) {
 		r.ackAt = now
 	}
 }

@@ -24,11 +24,11 @@ func TestCountWraps(t *testing.T) {
 			r.Count(1)
 			if i%3 == 2 {
 				ack, credit, _ := r.TakeAck(c)
-				if ack != n || !s.Plausible(ack) || !s.Confirm(ack, credit) || s.InFlight() != 0 {
+				if ack != n || !s.Plausible(ack) || !s.Confirm(0, ack, credit) || s.InFlight() != 0 {
 					t.Fatalf("first %d: number %d confirmed as %d, %d not confirmed", first, n, ack,
 						s.InFlight())
 				}
-				if s.Confirm(ack, credit) || !s.Open() {
+				if s.Confirm(0, ack, credit) || !s.Open() {
 					t.Fatalf("first %d: confirmed twice, or closed", first)
 				}
 			}
@@ -63,7 +63,7 @@ func TestCountAcksForCredits(t *testing.T) {
 	if s.Open() {
 		t.Error("open beyond the credits")
 	}
-	if s.Count(); s.Confirm(1, 0) && !s.Open() && s.InFlight() == 2 {
+	if s.Count(); s.Confirm(0, 1, 0) && !s.Open() && s.InFlight() == 2 {
 		s.Forget()
 	}
 	if s.InFlight() != 0 || s.Open() {
@@ -80,7 +80,7 @@ func TestCountUnbound(t *testing.T) {
 		if s.Open() {
 			t.Fatal("open without credits")
 		}
-		s.Confirm(first-1, 128)
+		s.Confirm(0, first-1, 128)
 		n := 0
 		for ; s.Open(); n++ {
 			s.Count()

@@ -27,6 +27,7 @@ type Receiver struct {
 
 	next     seq.Num // next to arrive in order
 	limit    seq.Num // first number beyond the credits granted
+	told     seq.Num // the highest limit that the peer was told, which may have lapsed
 	window   uint32
 	held     uint32 // bits set in outOfOrder
 	charged  uint32 // credits booked in Credits
@@ -40,6 +41,15 @@ type Receiver struct {
 	copies   uint32        // packets that had come before, modulo 2^32
 	ackNews  bool          // the pending ACK reports a packet that is no duplicate
 	departed bool          // takes no part in the sharing of credits any more
+	lapsed   bool          // limit is not what is booked: see Credits
+	short    bool          // was granted less than it needs, and than its share
+	listed   bool          // in the pool's list, between these two, for its limit was raised then
+	raisedAt mono.Time
+	earlier  *Receiver
+	later    *Receiver
+	usedAt   mono.Time // since when usedLately counts
+	// usedLately are the credits used in this period: who uses few has earned fewer.
+	usedLately uint32
 	// Selective: the peer takes selective acknowledgements, so a gap is reported at once.
 	Selective bool
 }
@@ -47,8 +57,8 @@ type Receiver struct {
 // Init sets the peer's first sequence number and the window in packets (a power of two).
 func (r *Receiver) Init(first seq.Num, window int) {
 	*r = Receiver{
-		next: first, limit: first, last: first - 1, window: uint32(window), earned: earnedFirst,
-		ackAt: mono.Never,
+		next: first, limit: first, told: first, last: first - 1, window: uint32(window),
+		earned: earnedFirst, ackAt: mono.Never,
 	}
 }
 
@@ -216,19 +226,46 @@ const earnedFirst = 32
 
 // Grant renews the peer's credits and returns how many it has beyond the packets received in order.
 // They double whenever the peer has used a quarter of what it may have, so that many peers that
-// never do much hold little. What a peer has earned it keeps until it sends again.
+// never do much hold little, and are halved when it uses less than that for a while.
 func (r *Receiver) Grant(c *Credits) uint16 {
-	held := uint32(max(r.limit.Sub(r.next)-int32(r.ahead()), 0))
 	if r.departed {
-		return uint16(min(max(r.limit.Sub(r.next), 0), 1<<16-1))
+		return uint16(min(max(r.told.Sub(r.next), 0), 1<<16-1))
 	}
-	if r.used += r.charged - min(held, r.charged); r.used >= r.earned/4 {
+	held, lapsed := r.holds(), r.lapsed
+	r.earn(c.now, r.charged-min(held, r.charged))
+	grant := c.renew(r, held, min(r.earned, r.window))
+	limit := r.next.Add(r.ahead() + grant)
+	if lapsed || r.limit.Before(limit) {
+		c.raised(r)
+	}
+	r.limit = limit
+	r.told = r.told.Max(limit)
+	return uint16(min(r.ahead()+grant, 1<<16-1))
+}
+
+// holds is how many packets the peer may send by what it was granted: no more than what is booked
+// if the rest has lapsed.
+func (r *Receiver) holds() uint32 {
+	held := uint32(max(r.limit.Sub(r.next)-int32(r.ahead()), 0))
+	if r.lapsed {
+		held = min(held, r.charged)
+	}
+	return held
+}
+
+// earn books credits that were used until now.
+func (r *Receiver) earn(now mono.Time, used uint32) {
+	r.usedLately += used
+	if now.Sub(r.usedAt) >= creditPeriod {
+		// Who was idle meanwhile comes back to what it had.
+		if idle := r.lapsed || now.Sub(r.raisedAt) >= creditLapse; !idle && r.usedLately < r.earned/4 {
+			r.earned = max(r.earned/2, earnedFirst)
+		}
+		r.usedAt, r.usedLately, r.used = now, 0, 0
+	}
+	if r.used += used; r.used >= r.earned/4 {
 		r.earned, r.used = min(2*r.earned, max(r.window, 2*earnedFirst)), 0
 	}
-	grant := c.renew(r.charged, held, min(r.earned, r.window), r.earned > earnedFirst)
-	r.charged = grant
-	r.limit = r.limit.Max(r.next.Add(r.ahead() + grant))
-	return uint16(min(r.ahead()+grant, 1<<16-1))
 }
 
 // ahead is the number of packets beyond a gap that take no credit: they have been taken over, and
@@ -243,8 +280,9 @@ func (r *Receiver) ahead() uint32 {
 
 // Leave gives the credits back when the peer is gone. It is granted no more.
 func (r *Receiver) Leave(c *Credits) {
-	c.granted -= int(r.charged)
-	r.charged, r.departed = 0, true
+	c.unlist(r)
+	c.unbook(r)
+	r.departed, r.lapsed = true, false
 }
 
 // Charged is the number of credits that are booked for the peer in Credits.
@@ -262,9 +300,8 @@ func (r *Receiver) CheckState() error {
 	if r.held > 0 && r.bit(r.next) {
 		return fmt.Errorf("reliability: packet %d is both held and missing", r.next)
 	}
-	credit := max(r.limit.Sub(r.next)-int32(r.ahead()), 0)
-	if r.departed && r.charged != 0 || !r.departed && uint32(credit) > r.charged {
-		return fmt.Errorf("reliability: the peer may send %d packets, %d booked", credit, r.charged)
+	if held := r.holds(); r.departed && r.charged != 0 || !r.departed && held > r.charged {
+		return fmt.Errorf("reliability: the peer may send %d packets, %d booked", held, r.charged)
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ type Sender struct {
 	oldest    seq.Num // oldest unacknowledged; next if there is none
 	next      seq.Num // next to send
 	limit     seq.Num // first number beyond the credits
+	raisedAt  mono.Time
 	sendLimit seq.Num // first number that may not be sent now
 	window    uint32
 	number    uint32
@@ -88,6 +89,25 @@ func (s *Sender) Init(number uint32, first seq.Num, window int) {
 func (s *Sender) Grant(credit uint16) {
 	s.limit = s.limit.Max(s.oldest.Add(uint32(credit)))
 	s.updateSendLimit()
+}
+
+// raise notes a limit that the peer has told, and whether it is higher than all before.
+func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
+	if !s.limit.Before(limit) {
+		return false
+	}
+	s.limit, s.raisedAt = limit, now
+	return true
+}
+
+// Rest lets go of credits that have lapsed: a sender that has nothing in flight, and whose limit
+// was not raised for a while, keeps the first ones alone, for the peer may have given the others to
+// somebody else. It is to be called before something is sent.
+func (s *Sender) Rest(now mono.Time) {
+	if s.oldest == s.next && now.Sub(s.raisedAt) >= creditLease && s.limit.Sub(s.next) > earnedFirst {
+		s.limit = s.next.Add(earnedFirst)
+		s.updateSendLimit()
+	}
 }
 
 // updateSendLimit finds out how many packets may be sent until something happens. What was open
@@ -231,8 +251,7 @@ func (s *Sender) onAck(now mono.Time, upTo seq.Num, credit uint16, quiet bool, s
 	}
 	// No credit at all would leave nothing to ask the peer with for more: one packet always goes.
 	limit := upTo.Add(1 + max(1, uint32(credit)))
-	quiet = quiet || s.limit.Before(limit)
-	s.limit = s.limit.Max(limit)
+	quiet = s.raise(now, limit) || quiet
 	if !s.policy.some() {
 		s.updateSendLimit()
 		return done, AckIdle

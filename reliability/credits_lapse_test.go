@@ -1,0 +1,140 @@
+package reliability
+
+import (
+	"testing"
+	"time"
+
+	"gobtl/internal/mono"
+)
+
+// lapsing is a pool in time: peers that stream, one packet a credit, and such that rest.
+type lapsing struct {
+	creditModel
+	now mono.Time
+}
+
+func newLapsing(capacity int) *lapsing {
+	l := &lapsing{now: 1}
+	l.pool = NewCredits(capacity)
+	l.pool.At(l.now)
+	return l
+}
+
+func (l *lapsing) wait(d time.Duration) {
+	l.now = l.now.Add(d)
+	l.pool.At(l.now)
+}
+
+// use has a peer send all that it may, and renews its credits, a few times.
+func (l *lapsing) use(t *testing.T, p *creditPeer, times int) (granted int) {
+	t.Helper()
+	rules := Usnic()
+	for range times {
+		l.wait(time.Millisecond)
+		for range p.rcv.holds() {
+			p.rcv.Accept(l.now, p.rcv.Next(), &rules)
+		}
+		granted = int(p.rcv.Grant(l.pool))
+		l.check(t)
+	}
+	return granted
+}
+
+func (l *lapsing) check(t *testing.T) {
+	t.Helper()
+	if err := l.pool.Check(); err != nil {
+		t.Fatal(err)
+	}
+	booked, lapsed := 0, 0
+	for _, p := range l.peers {
+		if err := p.rcv.CheckState(); err != nil {
+			t.Fatal(err)
+		}
+		if booked += p.rcv.Charged(); p.rcv.lapsed {
+			lapsed++
+		}
+	}
+	if booked != l.pool.Granted() || lapsed != l.pool.lapsed {
+		t.Fatalf("%d booked, %d lapsed; the pool says %d, %d", booked, lapsed, l.pool.Granted(),
+			l.pool.lapsed)
+	}
+}
+
+// TestCreditsLapse: beside peers that have streamed and are idle, or dead, one has what it has
+// alone, less what stays booked for them; and they come back to their shares with their first
+// acknowledgement.
+func TestCreditsLapse(t *testing.T) {
+	t.Parallel()
+	for _, idle := range []int{1, 3, 40} {
+		l := newLapsing(2000)
+		var others []*creditPeer
+		for range idle {
+			p := l.join(0, 4096)
+			l.use(t, p, 12)
+			l.wait(creditLapse)
+			others = append(others, p)
+		}
+		busy := l.join(1<<32-50, 4096)
+		if got := l.use(t, busy, 12); got < 1900 {
+			t.Errorf("%d credits of 2000 beside %d that are idle", got, idle)
+		}
+		back := others[0]
+		rules := Usnic()
+		for i := range 3 { // its first packets, and an acknowledgement of each side in between
+			back.rcv.Accept(l.now, back.rcv.Next(), &rules)
+			got := back.rcv.Grant(l.pool)
+			l.use(t, busy, 1)
+			if share := l.pool.Share(); i == 2 && (int(got) < share*9/10 || share < 900) {
+				t.Errorf("back again, %d credits after two round trips, a share is %d", got, share)
+			}
+		}
+		l.check(t)
+	}
+}
+
+// TestCreditsSlow: who sends little has soon no more than it needs, though it is never idle.
+func TestCreditsSlow(t *testing.T) {
+	t.Parallel()
+	l := newLapsing(2000)
+	slow := l.join(0, 4096)
+	if got := l.use(t, slow, 12); got < 1900 {
+		t.Fatalf("%d credits alone", got)
+	}
+	busy := l.join(0, 4096)
+	rules, got := Usnic(), 0
+	for range 300 {
+		slow.rcv.Accept(l.now, slow.rcv.Next(), &rules)
+		slow.rcv.Grant(l.pool)
+		got = l.use(t, busy, 10)
+	}
+	if got < 1700 {
+		t.Errorf("%d credits of 2000 beside one that sends a packet every 10 ms", got)
+	}
+}
+
+// TestSenderRests: a sender that has been idle keeps its first credits, one that is not all.
+func TestSenderRests(t *testing.T) {
+	t.Parallel()
+	s := &Sender{}
+	s.Init(0, 1, 4096)
+	s.Unbind()
+	s.Confirm(100, 0, 1000)
+	for _, c := range []struct {
+		after    time.Duration
+		inFlight bool
+		room     int
+	}{
+		{creditLease - 1, false, 1000}, {creditLease, true, 999}, {creditLease, false, earnedFirst},
+	} {
+		r := *s
+		if c.inFlight {
+			r.Count()
+		}
+		if r.Rest(100 + mono.Time(c.after)); r.Room() != c.room {
+			t.Errorf("after %v: room for %d packets, want %d", c.after, r.Room(), c.room)
+		}
+		if r.Confirm(100+mono.Time(c.after), 0, 1000); c.room == earnedFirst && r.Room() != 1000 {
+			t.Errorf("the next acknowledgement brings room for %d", r.Room())
+		}
+	}
+}

@@ -44,7 +44,8 @@ type Config struct {
 	RecvBufferBytes int
 
 	// FragmentsMax is the number of fragment descriptors: sends queued or unacknowledged, 16 to 1<<20.
-	// 0 means 4096.
+	// 0 means 4096. One peer alone has seven eighths of them at most, of several each as many as are
+	// free.
 	FragmentsMax int
 	// FragmentBytesMax bounds one fragment, sent or received, up to 4 GiB - 1. 0 means 1 GiB.
 	FragmentBytesMax uint32

@@ -19,20 +19,24 @@ type descriptors struct {
 // ownBytesMax bounds the memory that an idle descriptor keeps for the next large Alloc.
 const ownBytesMax = 256 << 10
 
-// lend takes a free descriptor, or makes one if there are fewer than most.
-func (d *descriptors) lend(most int) (*Fragment, bool) {
-	var f *Fragment
-	switch n := len(d.free); {
-	case n > 0:
-		f = d.free[n-1]
-		d.free = d.free[:n-1]
-	case d.count < most:
-		d.count++
-		f = new(Fragment)
-	default:
+// lend takes a free descriptor for an endpoint, or makes one if there are fewer than most. They are
+// shared as send buffers are (buffers.mayTake): one of several endpoints may have as many as are
+// free, and one alone leaves an eighth to those to come.
+func (d *descriptors) lend(ep *Endpoint, most int, alone bool) (*Fragment, bool) {
+	left := most - d.count + len(d.free)
+	if ep.descriptors >= left && !(alone && left > most/newcomersShare) {
 		return nil, false
 	}
-	f.state = fragLent
+	var f *Fragment
+	if n := len(d.free); n > 0 {
+		f = d.free[n-1]
+		d.free = d.free[:n-1]
+	} else {
+		d.count++
+		f = new(Fragment)
+	}
+	f.ep, f.state = ep, fragLent
+	ep.descriptors++
 	d.lent++
 	return f, true
 }
@@ -42,6 +46,7 @@ func (d *descriptors) giveBack(f *Fragment) {
 	if f.state == fragLent {
 		d.lent--
 	}
+	f.ep.descriptors--
 	own := f.own
 	if cap(own) > ownBytesMax {
 		own = nil

@@ -36,6 +36,8 @@ type sending struct {
 	bursts     bool   // the latest pack had several records: the next message will not be alone
 	nextFragID uint32
 	buffers    int // send buffers lent, queued or in flight
+	// descriptors are the fragments that are lent, under way, or ended and not told yet.
+	descriptors int
 }
 
 func (ep *Endpoint) initFlows() {

@@ -14,7 +14,7 @@ type flush struct {
 	until seq.Num      // acknowledged below this number means flushed
 }
 
-// Flush calls fn from Progress when everything sent to the endpoint so far is acknowledged, or with
+// Flush calls fn, if it is not nil, from Progress when everything sent to the endpoint so far is acknowledged, or with
 // an error when the endpoint ends before. now is the present instant.
 func (ep *Endpoint) Flush(now Time, fn func(error)) {
 	ep.m.at(now)
@@ -23,7 +23,9 @@ func (ep *Endpoint) Flush(now Time, fn func(error)) {
 			ep.m.outbox.noteFlush(ep, fn, ep.err)
 			return
 		}
-		fn(ep.err)
+		if fn != nil {
+			fn(ep.err)
+		}
 		return
 	}
 	ep.flushes.push(flush{fn: fn, after: ep.lastQueued(), until: ep.sentUntil()})

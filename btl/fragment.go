@@ -88,11 +88,11 @@ func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d to this peer", ErrTooLarge, size,
 			min(ep.fragBytesMax, m.cfg.FragmentBytesMax))
 	}
-	f, ok := m.frags.lend(m.cfg.FragmentsMax)
+	f, ok := m.frags.lend(ep, m.cfg.FragmentsMax, m.lonely())
 	if !ok {
 		return nil, ErrAgain
 	}
-	f.ep, f.size = ep, uint32(size)
+	f.size = uint32(size)
 	return f, nil
 }
 

@@ -76,7 +76,9 @@ func (m *Module) callOut() {
 		case !ok:
 			return
 		case n.flush:
-			n.flushed(n.err)
+			if n.flushed != nil { // else it was given while the owner pulled
+				n.flushed(n.err)
+			}
 		case o.onEvent != nil:
 			o.onEvent(n.ep, n.event, n.err)
 		}

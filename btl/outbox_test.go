@@ -67,7 +67,7 @@ func endAll(tb testing.TB, l *lab, ep *Endpoint, count int) (order []string) {
 
 func outboxConfig(count int) Config {
 	cfg := regressConfig()
-	cfg.FragmentsMax = count
+	cfg.FragmentsMax = count * 8 / 7 // of which one endpoint leaves an eighth
 	return cfg
 }
 

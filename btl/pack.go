@@ -217,7 +217,7 @@ func (m *Module) sendPacks() {
 func (m *Module) sealPack(ep *Endpoint) int {
 	p := ep.pack
 	c, to := p.channel(ep)
-	if c.room() <= 0 {
+	if ep.roomOn(c) <= 0 {
 		return 0
 	}
 	f := m.segs[p.seg].frag

@@ -97,7 +97,7 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 // fragments.
 func (ep *Endpoint) fastOpen(c *channel) bool {
 	return ep.overtakes() && !ep.pack.open() && ep.state == stateConnected && ep.snd.Open() &&
-		len(c.batch) == 0 && c.room() > 0
+		len(c.batch) == 0 && ep.roomOn(c) > 0
 }
 
 // fastSend posts f at once if the fast path is open for it: to a tiny fragment if it comes alone,
@@ -241,7 +241,7 @@ func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 	if int(f.size)+head <= ep.tiny {
 		c, to = &m.cmd, ep.cmdAddr
 	}
-	if c.room() <= 0 {
+	if ep.roomOn(c) <= 0 {
 		return 0
 	}
 	if f.hasSeg {
@@ -271,7 +271,7 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 		packet = ep.mtu - head
 	}
 	// Half of the batch is left to other packets if the fabric does not take it.
-	limit := min(budget, c.room(), batchMax/2-len(c.batch), ep.bulkRoom(), 1+(quantum-1)/ep.mtu,
+	limit := min(budget, ep.roomOn(c), batchMax/2-len(c.batch), ep.bulkRoom(), 1+(quantum-1)/ep.mtu,
 		1+(int(f.size-f.cursor)-1)/packet)
 	var tokens [runMax]reliability.Token
 	run := m.takeBulk(f, min(limit, runMax), tokens[:0])

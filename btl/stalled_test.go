@@ -13,7 +13,7 @@ import (
 	"gobtl/internal/testenv"
 )
 
-func openShm(t *testing.T) *Module {
+func openShm(t *testing.T, cfg Config) *Module {
 	t.Helper()
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: shm.ProviderName})
 	if errors.Is(err, fabric.ErrUnavailable) {
@@ -22,7 +22,7 @@ func openShm(t *testing.T) *Module {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dc, err := Config{}.DomainConfig(infos[0])
+	dc, err := cfg.DomainConfig(infos[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func openShm(t *testing.T) *Module {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := Open(dom, Config{})
+	m, err := Open(dom, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func openShm(t *testing.T) *Module {
 // room. Connecting to it again and again must not take the control buffers by which another peer
 // lives.
 func TestOnePeerStandsStill(t *testing.T) {
-	a, still, other := openShm(t), openShm(t), openShm(t)
+	a, still, other := openShm(t, Config{}), openShm(t, Config{}), openShm(t, Config{})
 	now := Time(1)
 	run := func(d, step time.Duration, mods ...*Module) {
 		for end := now.Add(d); now < end; {
@@ -124,6 +124,77 @@ func TestOnePeerStandsStill(t *testing.T) {
 		len(a.freeCtl) != controlBuffers || len(a.leaving) > 0 {
 		t.Errorf("given up: %d sends wait, %d send and %d control buffers free, %d addresses leaving",
 			posted, len(a.freeSegs), len(a.freeCtl), len(a.leaving))
+	}
+	if err := a.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A peer that stands still takes only a part of the room for sends from another one, which is served
+// without delay.
+func TestStandsStillLeavesRoom(t *testing.T) {
+	cfg := Config{TxDepth: 64}
+	a, still, other := openShm(t, cfg), openShm(t, Config{}), openShm(t, Config{})
+	now := Time(1)
+	run := func(passes int, mods ...*Module) {
+		for range passes {
+			now = now.Add(20 * time.Microsecond)
+			for _, m := range mods {
+				if _, err := m.Progress(now); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	var to [2]*Endpoint
+	for i, m := range []*Module{still, other} {
+		ep, err := a.Connect(now, m.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		to[i] = ep
+	}
+	run(20_000, a, still, other)
+	fill := func() {
+		for range 100 {
+			f, err := to[0].Alloc(3, 60000)
+			if err != nil {
+				return
+			}
+			if _, err := to[0].Send(now, f); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 200 { // it reads for a while, so that it has credits
+		fill()
+		run(10, a, still, other)
+	}
+	for range 200 {
+		fill()
+		run(10, a, other)
+	}
+	if n := to[0].counts.held; n < cfg.TxDepth/4 {
+		t.Fatalf("%d sends wait for the peer: the test shows nothing", n)
+	}
+	if room := a.cmd.room(); room < cfg.TxDepth/4 {
+		t.Errorf("room for %d sends of %d", room, cfg.TxDepth)
+	}
+	f, err := to[1].Prepare(3, make([]byte, 100_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	f.Signal, f.OnDone = true, func(_ *Fragment, err error) {
+		if told++; err != nil {
+			t.Error("another peer's send:", err)
+		}
+	}
+	if _, err := to[1].Send(now, f); err != nil {
+		t.Fatal(err)
+	}
+	if run(200, a, other); told != 1 {
+		t.Error("another peer is not served")
 	}
 	if err := a.Check(); err != nil {
 		t.Error(err)

@@ -166,6 +166,7 @@ func (m *Module) onNack(in *arrival) bool {
 		return m.onNackRecord(ep, t, in.payload[0])
 	}
 	s := &m.segs[t]
+	before := s.void
 	s.void = true
 	ep.snd.Refuse(t)
 	m.sched.rearm(ep)
@@ -174,6 +175,9 @@ func (m *Module) onNack(in *arrival) bool {
 		err = ErrNoHandler
 	}
 	f := s.frag
+	if !before {
+		ep.noteRefused(h.Seq, m.toldDone(t), err)
+	}
 	if s.pack { // not what a peer should say of a pack, but it will not take any of it
 		for ; f != nil; f = f.next {
 			f.err = err

@@ -44,7 +44,8 @@ type Endpoint struct {
 	supersession
 	goodbye
 	flushes fifo[flush]
-	room    hotel.Room // of its only timer
+	unheard
+	room hotel.Room // of its only timer
 }
 
 // route is how packets reach the peer, and how large they may be.

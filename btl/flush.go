@@ -12,10 +12,52 @@ type flush struct {
 	fn    func(error)
 	after [2]*Fragment // set while these fragments, the last of each flow, have not been sent whole
 	until seq.Num      // acknowledged below this number means flushed
+	sent  seq.Num      // what was sent before the call has numbers below this one
+	open  bool         // and the last of these was an open pack
+	err   error        // some of that was refused
 }
 
-// Flush calls fn, if it is not nil, from Progress when everything sent to the endpoint so far is acknowledged, or with
-// an error when the endpoint ends before. now is the present instant.
+// unheard is what the peer has refused of which Send has said Done, so that nobody else is told.
+type unheard struct {
+	count  uint64
+	last   error
+	untold error // what the next Flush is to say
+}
+
+// Refused returns how many messages the peer has refused of which Send, or SendImmediate, said that
+// they are done, and why the latest one was: ErrNoHandler, ErrRemoteAccess. A Flush of such a
+// message says it too. Over a fabric that is reliable by itself the peer may tell it only when
+// something is flushed, or when credits are renewed.
+func (ep *Endpoint) Refused() (messages uint64, last error) {
+	return ep.unheard.count, ep.unheard.last
+}
+
+// noteRefused books messages of the packet with number n that were refused. The first flush that
+// was called after it was sent says so, or else the next one to be called. Of a pack that was open
+// when a flush was called nobody knows which part was refused: the next one says so, too.
+func (ep *Endpoint) noteRefused(n seq.Num, messages int, err error) {
+	if messages <= 0 {
+		return
+	}
+	ep.unheard.count += uint64(messages)
+	ep.unheard.last = err
+	waiting := ep.flushes.all()
+	for i := range waiting {
+		w := &waiting[i]
+		if !n.Before(w.sent) {
+			continue
+		}
+		if w.err = err; !w.open || n != w.sent-1 {
+			return
+		}
+	}
+	ep.unheard.untold = err
+}
+
+// Flush calls fn, if it is not nil, from Progress when everything sent to the endpoint so far is
+// acknowledged: with ErrNoHandler or ErrRemoteAccess if the peer has refused some of it of which
+// Send has said Done (see Refused), or with another error when the endpoint ends before. now is the
+// present instant.
 func (ep *Endpoint) Flush(now Time, fn func(error)) {
 	ep.m.at(now)
 	if ep.err != nil {
@@ -28,7 +70,12 @@ func (ep *Endpoint) Flush(now Time, fn func(error)) {
 		}
 		return
 	}
-	ep.flushes.push(flush{fn: fn, after: ep.lastQueued(), until: ep.sentUntil()})
+	sent := ep.sentUntil()
+	ep.flushes.push(flush{
+		fn: fn, after: ep.lastQueued(), until: sent, sent: sent, open: ep.pack.open(),
+		err: ep.unheard.untold,
+	})
+	ep.unheard.untold = nil
 	ep.checkFlushed()
 	ep.m.askFlush(ep)
 }
@@ -96,7 +143,7 @@ func (ep *Endpoint) checkFlushed() {
 		if f.waits() || oldest.Before(f.until) {
 			return
 		}
-		ep.m.outbox.noteFlush(ep, f.fn, nil)
+		ep.m.outbox.noteFlush(ep, f.fn, f.err)
 		ep.flushes.pop()
 	}
 }

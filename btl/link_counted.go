@@ -178,12 +178,12 @@ func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 	return msg, true
 }
 
-// admitRecordsCounted notes the tags of a pack that have no handler, if the peer asks: the other
-// records are delivered.
+// admitRecordsCounted notes the tags of a pack that have no handler: the other records are
+// delivered.
 func (ep *Endpoint) admitRecordsCounted(in *arrival) {
 	c, n := &ep.counts, ep.rcv.Expected()
 	before := len(c.nacks)
-	for rest := in.payload; len(rest) > 0 && in.Seq != 0; {
+	for rest := in.payload; len(rest) > 0; {
 		var tag uint8
 		tag, _, rest = nextRecord(rest)
 		if ep.m.handlers[tag] == nil && !c.refused(before, tag) {
@@ -213,8 +213,8 @@ func (m *Module) count(ep *Endpoint, h *frag.Header) {
 	}
 }
 
-// refuseCounted books a refused packet. Its sender is told if it asks; if it is a chunk, with the
-// last one, which asks, and so are all behind it refused.
+// refuseCounted books a refused packet. Its sender is told before the next Ack; if it is a chunk,
+// with the last one, which asks, and so are all behind it refused.
 func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 	n := ep.rcv.Expected()
 	m.count(ep, h)
@@ -222,7 +222,7 @@ func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 		ep.counts.failed, ep.counts.failedID = reason, h.FragID
 		ep.asm.Forget(h.FragID)
 	}
-	if h.Seq != 0 {
+	if h.Seq != 0 || h.Kind != frag.KindChunk {
 		ep.counts.nacks = append(ep.counts.nacks, pendingNack{seq: n, reason: reason})
 	}
 }
@@ -254,17 +254,23 @@ func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 // onNackCounted notes why a fragment will end, or sends it anew.
 func (m *Module) onNackCounted(in *arrival) {
 	ep, h := in.ep, &in.Header
+	err, waits := ErrNoHandler, false
+	if h.Tag == frag.NackAccess {
+		err = ErrRemoteAccess
+	}
 	for f := ep.counts.confirm.first; f != nil && !h.Seq.Before(f.until); f = f.next {
 		switch {
 		case h.Seq != f.until:
 		case h.Tag == frag.NackMemory:
 			m.sendAnew(ep, f)
 			return
-		case h.Tag == frag.NackAccess:
-			f.err = ErrRemoteAccess
-		case h.Tag == frag.NackNoHandler || f.tag == in.payload[0] && !f.put:
-			f.err = ErrNoHandler
+		case h.Tag != frag.NackRecord || f.tag == in.payload[0] && !f.put:
+			f.err, waits = err, true
 		}
+	}
+	if oldest, next := ep.snd.Window(); !waits && h.Tag != frag.NackMemory &&
+		!h.Seq.Before(oldest) && h.Seq.Before(next) {
+		ep.noteRefused(h.Seq, 1, err)
 	}
 }
 
@@ -337,8 +343,6 @@ func (m *Module) checkCounted(c *checker, ep *Endpoint) error {
 		return fmt.Errorf("the fabric holds %d send buffers of %d", r.held, ep.buffers)
 	case r.watched && ep.room == 0:
 		return fmt.Errorf("watched without a timer")
-	case len(r.nacks) > 0 && !ep.ackOwed:
-		return fmt.Errorf("%d refusals to be told, and no ACK owed", len(r.nacks))
 	case ep.asm.Active() > 1:
 		return fmt.Errorf("%d fragments arrive at a time", ep.asm.Active())
 	}

@@ -306,14 +306,42 @@ func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool
 		return false
 	}
 	s.strip, s.stripTag = true, tag
+	done := 0
+	for rest := m.recordsOf(t); len(rest) > 0; {
+		var got uint8
+		if got, _, rest = nextRecord(rest); got == tag {
+			done++
+		}
+	}
 	for f := s.frag; f != nil; f = f.next {
 		if f.tag == tag && f.err == nil {
 			f.err = ErrNoHandler
+			done--
 		}
 	}
+	ep.noteRefused(m.seqOf(t), done, ErrNoHandler)
 	ep.snd.Refuse(t)
 	m.sched.rearm(ep)
 	return true
+}
+
+// toldDone is the number of messages in a packet in flight that nobody waits for: their senders
+// have been told that they are done.
+func (m *Module) toldDone(t reliability.Token) (count int) {
+	s := &m.segs[t]
+	if !s.pack {
+		if s.frag == nil {
+			count = 1
+		}
+		return count
+	}
+	for rest := m.recordsOf(t); len(rest) > 0; count++ {
+		_, _, rest = nextRecord(rest)
+	}
+	for f := s.frag; f != nil; f = f.next {
+		count--
+	}
+	return count
 }
 
 // recordsOf is the payload of a sealed pack.

@@ -130,8 +130,8 @@ func TestOnePeerStandsStill(t *testing.T) {
 	}
 }
 
-// A peer that stands still takes only a part of the room for sends from another one, which is served
-// without delay.
+// A peer that stands still takes only a part of the room for sends from another one, which is
+// served without delay.
 func TestStandsStillLeavesRoom(t *testing.T) {
 	cfg := Config{TxDepth: 64}
 	a, still, other := openShm(t, cfg), openShm(t, Config{}), openShm(t, Config{})

@@ -14,14 +14,15 @@ import (
 // Each peer is granted what it has earned by use, at most an equal share of those that work, and at
 // most what is free; seven eighths of what is free while nobody else lacks of its own share. One
 // that has earned nothing yet is granted at most a quarter of what is free, of many peers less, so
-// that idle ones leave something to those that work, and to those to come. A share that shrinks (another peer joined) takes back
-// nothing: the peer's limit stands still until it has used up the difference. A peer that finds the
-// pool empty is granted single packets, so that none ever waits for nothing.
+// that idle ones leave something to those that work, and to those to come. A share that shrinks
+// (another peer joined) takes back nothing: the peer's limit stands still until it has used up the
+// difference. A peer that finds the pool empty is granted single packets, so that none ever waits
+// for nothing.
 //
 // What is granted lapses: a peer whose limit was not raised for a while is booked with next to
-// nothing, for by then it has let go of the rest itself (Sender.Rest), if it lives. So the idle, the
-// slow and the dead keep nothing from the others, and no word is needed for it. A peer that comes
-// back has earned its share already.
+// nothing, for by then it has let go of the rest itself (Sender.Rest), if it lives. So the idle,
+// the slow and the dead keep nothing from the others, and no word is needed for it. A peer that
+// comes back has earned its share already.
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
 type Credits struct {

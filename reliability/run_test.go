@@ -138,7 +138,8 @@ func TestAcceptRun(t *testing.T) {
 			t.Errorf("next is %d, want %d", run.Next(), n.Add(count))
 		}
 		ack, credit, dup := single.TakeAck(cs)
-		if a, c, d := run.TakeAck(cr); a != ack || c != credit || d != dup || cr.Granted() != cs.Granted() {
+		if a, c, d := run.TakeAck(cr); a != ack || c != credit || d != dup ||
+			cr.Granted() != cs.Granted() {
 			t.Errorf("ACK %d, %d, %v; one by one %d, %d, %v", a, c, d, ack, credit, dup)
 		}
 		if err := run.CheckState(); err != nil {

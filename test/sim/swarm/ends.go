@@ -41,6 +41,7 @@ type end struct {
 	flushed int   // of these, known to have ended
 	open    int   // of these, not ended
 	flushes int   // to be called yet
+	told    int   // messages before it, of which a flush has said that some were refused
 	small   [smallBytes][handledTags + 2]struct{ accepted, delivered int }
 	got     uint64
 }

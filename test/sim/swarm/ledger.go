@@ -458,31 +458,3 @@ func (g *ledger) oldestOpen(e *end) *message {
 	}
 	return nil
 }
-
-// onFlush hears that everything sent before the message of that index has been acknowledged.
-func (e *end) onFlush(before int, err error) {
-	w := e.w
-	w.flushes--
-	e.flushes--
-	if err != nil {
-		if !e.tainted() {
-			if why := e.unjustified(err); why != "" {
-				w.fail("%s: Flush ended with %v: %s", e, err, why)
-			}
-		}
-		return
-	}
-	if e.tainted() {
-		return
-	}
-	for ; e.flushed < before; e.flushed++ {
-		m := w.ledger.msgs[e.msgs[e.flushed]]
-		switch {
-		case m.err != nil || m.tag > handledTags || m.put == nil && m.size < smallBytes:
-		case m.put == nil && m.delivered != 1 && !m.cutOff():
-			w.fail("%s: flushed, but %s was delivered %d times", e, m, m.delivered)
-		case m.put != nil && m.put.missing(m):
-			w.fail("%s: flushed, but %s has not been written", e, m)
-		}
-	}
-}

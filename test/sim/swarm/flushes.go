@@ -1,0 +1,59 @@
+package swarm
+
+import (
+	"errors"
+
+	"gobtl/btl"
+)
+
+// onFlush hears that everything sent before the message of that index has been acknowledged.
+func (e *end) onFlush(before int, err error) {
+	w := e.w
+	w.flushes--
+	e.flushes--
+	if err != nil {
+		if e.flushRefused(before, err) {
+			return
+		}
+		if !e.tainted() {
+			if why := e.unjustified(err); why != "" {
+				w.fail("%s: Flush ended with %v: %s", e, err, why)
+			}
+		}
+		return
+	}
+	if e.tainted() {
+		return
+	}
+	for ; e.flushed < before; e.flushed++ {
+		m := w.ledger.msgs[e.msgs[e.flushed]]
+		switch {
+		case nobodys(m.tag) && !m.queued && m.put == nil && m.size >= smallBytes &&
+			m.delivered == 0 && e.flushed >= e.told:
+			w.fail("%s: flushed without a word, but %s is refused", e, m)
+		case m.err != nil || m.tag > handledTags || m.put == nil && m.size < smallBytes:
+		case m.put == nil && m.delivered != 1 && !m.cutOff():
+			w.fail("%s: flushed, but %s was delivered %d times", e, m, m.delivered)
+		case m.put != nil && m.put.missing(m):
+			w.fail("%s: flushed, but %s has not been written", e, m)
+		}
+	}
+}
+
+// flushRefused says whether a flush has said that something was refused which was told Done before,
+// and judges it: there must be such a message.
+func (e *end) flushRefused(before int, err error) bool {
+	if !errors.Is(err, btl.ErrNoHandler) && !errors.Is(err, btl.ErrRemoteAccess) {
+		return false
+	}
+	some := false
+	for _, n := range e.msgs { // also such as came into a pack that was open then
+		m := e.w.ledger.msgs[n]
+		some = some || !m.queued && (m.put != nil || m.delivered == 0 || m.size < smallBytes)
+	}
+	if !some && !e.tainted() {
+		e.w.fail("%s: Flush ended with %v, and nothing was refused that was done", e, err)
+	}
+	e.told = before
+	return true
+}

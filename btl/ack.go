@@ -24,6 +24,10 @@ func (m *Module) afterAck(ep *Endpoint, done []reliability.Token,
 		m.stats.counters[CntDupAcks]++
 	}
 	m.ackedAll(ep, done)
+	if oldest, _ := ep.snd.Window(); oldest != ep.oldest {
+		ep.oldest = oldest
+		m.answered(ep)
+	}
 	if len(done) > 0 {
 		if f := ep.byeAhead; f != nil && ep.snd.InFlight() == 0 {
 			ep.byeAhead = nil
@@ -161,6 +165,12 @@ func (m *Module) onNack(in *arrival) bool {
 	t, ok := ep.snd.Token(h.Seq)
 	if !ok {
 		return false
+	}
+	if h.Tag == frag.NackMemory { // it comes again by its timer
+		if m.isOldest(ep, t) {
+			m.answered(ep)
+		}
+		return true
 	}
 	if h.Tag == frag.NackRecord {
 		return m.onNackRecord(ep, t, in.payload[0])

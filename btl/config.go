@@ -68,11 +68,14 @@ type Config struct {
 
 	// HandshakeTimeout bounds Connect. 0 means 3 s.
 	HandshakeTimeout time.Duration
-	// PeerTimeout is how long a peer may stay silent while an answer is due before it is dead. 0 means
-	// 5 s. Below four times the resend time-out it shortens that.
+	// PeerTimeout is how long a peer may owe the acknowledgement of the oldest packet, whatever else
+	// is heard of it, or the answer to a question, before it is dead. 0 means 5 s. A process that
+	// computes for longer than that without a call of Progress is taken for dead: grant it the time
+	// here, or have a Runner make progress. Below four times the resend time-out it shortens that.
 	PeerTimeout time.Duration
 	// KeepAlive is how long an idle connection stays silent before the peer is asked for a sign of
-	// life, so that a dead peer is noticed without traffic. 0 never asks.
+	// life, so that a dead peer is noticed without traffic. 0 means 30 s, negative never asks; but
+	// while memory or places are wanted, silent peers are asked at once.
 	KeepAlive time.Duration
 	// CloseTimeout bounds the drain of Endpoint.Close after the peer stops answering. 0 means 1 s.
 	CloseTimeout time.Duration
@@ -139,6 +142,8 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.RegionsMax, 1024)
 	set(&c.HandshakeTimeout, 3*time.Second)
 	set(&c.PeerTimeout, 5*time.Second)
+	set(&c.KeepAlive, 30*time.Second)
+	c.KeepAlive = max(c.KeepAlive, -1)
 	set(&c.CloseTimeout, time.Second)
 	set(&c.QuantumBytes, 44*1472)
 	set(&c.PassPackets, 88)
@@ -195,7 +200,7 @@ func (c Config) Validate() error {
 		{"registrations_kept", int64(c.RegistrationsKept), 0, 1 << 16},
 		{"handshake_timeout", int64(c.HandshakeTimeout), int64(time.Millisecond), int64(time.Hour)},
 		{"peer_timeout", int64(c.PeerTimeout), int64(10 * time.Millisecond), int64(time.Hour)},
-		{"keep_alive", int64(c.KeepAlive), 0, int64(time.Hour)},
+		{"keep_alive", int64(c.KeepAlive), -1, int64(time.Hour)},
 		{"close_timeout", int64(c.CloseTimeout), int64(time.Millisecond), int64(time.Hour)},
 		{"quantum_bytes", int64(c.QuantumBytes), 1, 1 << 30},
 		{"pass_packets", int64(c.PassPackets), 1, 1024},

@@ -87,6 +87,7 @@ func (m *Module) adopt(ep *Endpoint, n *frag.Name) error {
 // newEndpoint takes a slot and inserts the peer's addresses.
 func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoint, error) {
 	if m.slots.Full() {
+		m.askSilent(func(*Endpoint) bool { return true })
 		return nil, fmt.Errorf("%w on this side: all of PeersMax (%d) are taken", ErrRefused,
 			m.cfg.PeersMax)
 	}

@@ -456,7 +456,7 @@ func TestContract11ConfigBounds(t *testing.T) {
 		func(c *Config) { c.RegistrationsKept = -1 },
 		func(c *Config) { c.HandshakeTimeout = time.Microsecond },
 		func(c *Config) { c.PeerTimeout = -1 },
-		func(c *Config) { c.KeepAlive = -1 },
+		func(c *Config) { c.KeepAlive = 2 * time.Hour },
 		func(c *Config) { c.QuantumBytes = -1 },
 		func(c *Config) { c.PassPackets = 1025 },
 		func(c *Config) { c.PollBatch = -1 },

@@ -313,8 +313,8 @@ func TestContract05RefusedNotAcknowledged(t *testing.T) {
 				s.next++
 			},
 			refuse: func(s *script) { s.chunk(s.next, 2, size, 0, make([]byte, room)) },
-			reason: CntDropReassembly,
-			again:  nil, // shown by TestContract05BudgetRecovers
+			reason: CntDropReassembly, nack: frag.NackMemory,
+			again: nil, // shown by TestContract05BudgetRecovers
 		},
 		{
 			name:   "larger than this side takes",

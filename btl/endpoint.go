@@ -72,9 +72,13 @@ func (r *route) agreeSizes(own *port, tinyBytes, mtuBytes int, fragBytesMax uint
 type liveness struct {
 	heardAt       Time // latest packet of the peer
 	waitSince     Time // since when something has been in flight
-	ackedAt       Time // when the window last moved
+	ackedAt       Time // when something was acknowledged last
+	oldestAt      Time // when the oldest packet in flight became it, or the peer had no memory for it
+	oldest        seq.Num
 	silentAt      Time // when the latest of the silent resends was
+	oldestResends int  // since then, of the oldest
 	silentResends int  // resends by time-out since heardAt, those shortly after another not counted
+	pressed       bool // it is asked now, whatever KeepAlive says
 	probes        int  // keep-alive questions since heardAt
 }
 

@@ -70,6 +70,9 @@ func (ep *Endpoint) Flush(now Time, fn func(error)) {
 		}
 		return
 	}
+	if ep.pack.open() && ep.state == stateConnected { // so that it holds nothing of what follows
+		ep.m.overtook(ep, ep.m.sealPack(ep))
+	}
 	sent := ep.sentUntil()
 	ep.flushes.push(flush{
 		fn: fn, after: ep.lastQueued(), until: sent, sent: sent, open: ep.pack.open(),

@@ -53,8 +53,8 @@ type Fragment struct {
 	cursor uint32 // bytes handed to segments
 	chunk  uint16 // size of its chunks, since the first one was sent
 	id     uint32
-	out    uint32  // segments not acknowledged; over reliable fabrics not read yet, 1 unconfirmed
-	until  seq.Num // number of the last packet, over a reliable fabric
+	out    uint32 // segments not acknowledged; over reliable fabrics not read yet, 1 unconfirmed
+	confirmed
 	seg    reliability.Token
 	hasSeg bool // seg holds the payload already
 	put    bool
@@ -63,6 +63,12 @@ type Fragment struct {
 	state  fragState
 
 	checked, unmet uint32 // scratch of Module.Check: its round, segments in flight not met in it
+}
+
+// confirmed is what a fragment waits for over a reliable fabric.
+type confirmed struct {
+	until seq.Num // number of the last packet
+	mixed bool    // which has messages, too, that nobody waits for
 }
 
 // source is registered memory that a fragment's payload is part of, from which the fabric reads it.

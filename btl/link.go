@@ -82,7 +82,17 @@ func (ep *Endpoint) ackPath() (*channel, fabric.Addr) {
 // last packet was sealed. (Sequenced ones wait for the ACKs of all their packets.)
 func (ep *Endpoint) awaitEnd(f *Fragment) {
 	if ep.counted {
-		ep.counts.await(f)
+		ep.counts.await(f, false)
+	}
+}
+
+// awaitEndOfPack is awaitEnd for those that are told of the end of a pack with so many records.
+func (ep *Endpoint) awaitEndOfPack(f *Fragment, records int) {
+	if ep.counted {
+		for told := f; told != nil; told = told.next {
+			records--
+		}
+		ep.counts.await(f, records > 0)
 	}
 }
 
@@ -205,7 +215,7 @@ func (m *Module) assemble(in *arrival) (*frag.Message, bool) {
 	}
 	msg, err := in.ep.asm.Add(&in.Header, in.payload, in.Seq == in.ep.rcv.Next())
 	if err != nil {
-		m.noMemory(in.ep)
+		m.notAdded(in, err)
 	}
 	return msg, err == nil
 }

@@ -97,9 +97,10 @@ func (ep *Endpoint) roomOn(c *channel) int {
 }
 
 // await has fragments wait for the confirmation of the packet that the first one's last is.
-func (c *countedState) await(f *Fragment) {
+func (c *countedState) await(f *Fragment, mixed bool) {
 	for first := f; f != nil; {
 		next := f.next
+		f.mixed = mixed
 		f.until = first.until
 		c.confirm.push(f)
 		f = next
@@ -169,6 +170,7 @@ func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 	case errors.Is(err, frag.ErrBudget):
 		m.drop(CntDropReassembly)
 		m.refuseCounted(ep, h, frag.NackMemory)
+		m.askSilent(func(ep *Endpoint) bool { return ep.asm.Active() > 0 })
 		return nil, false
 	case err != nil: // what no sender sends
 		m.lost(ep, err)
@@ -265,7 +267,7 @@ func (m *Module) onNackCounted(in *arrival) {
 			m.sendAnew(ep, f)
 			return
 		case h.Tag != frag.NackRecord || f.tag == in.payload[0] && !f.put:
-			f.err, waits = err, true
+			f.err, waits = err, !f.mixed
 		}
 	}
 	if oldest, next := ep.snd.Window(); !waits && h.Tag != frag.NackMemory &&

@@ -1,6 +1,8 @@
 package btl
 
 import (
+	"errors"
+
 	"gobtl/frag"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
@@ -33,7 +35,7 @@ func (m *Module) stamp(p *packet) {
 	ep := p.ep
 	p.Conn = ep.peer.tag
 	if ep.snd.InFlight() == 0 {
-		ep.waitSince = m.nowUnpaused
+		ep.waitSince, ep.oldestResends = m.nowUnpaused, 0
 	}
 	if ep.ackRides() {
 		m.takeAck(ep, &p.Header)
@@ -69,11 +71,18 @@ func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 	m.acks.owe(ep, m.now)
 }
 
-// noMemory deals with a chunk for which there is no memory: it comes again when there may be some.
-func (m *Module) noMemory(ep *Endpoint) {
+// notAdded deals with a chunk that its fragment could not take. If there is no memory, or place, it
+// comes again when there may be some. The peer is told, for it gives up a peer that is silent about
+// its oldest packet; and those that may hold the memory in vain are asked whether they are there.
+func (m *Module) notAdded(in *arrival, err error) {
 	m.drop(CntDropReassembly)
-	ep.rcv.Repeated(m.now) // this side is alive, though it cannot take the packet
-	m.acks.owe(ep, m.now)
+	in.ep.rcv.Repeated(m.now)
+	m.acks.owe(in.ep, m.now)
+	if !errors.Is(err, frag.ErrBudget) && !errors.Is(err, frag.ErrSlot) {
+		return // what no sender sends
+	}
+	m.sendNack(in.ep, in.Seq, frag.NackMemory, 0)
+	m.askSilent(func(ep *Endpoint) bool { return ep.asm.Active() > 0 })
 }
 
 // admitRecordsSequenced refuses a pack as a whole if one of its tags has no handler: the peer sends

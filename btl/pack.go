@@ -234,7 +234,7 @@ func (m *Module) sealPack(ep *Endpoint) int {
 	m.sched.packs--
 	ep.pack = openPack{}
 	n := m.seal(&pkt)
-	ep.awaitEnd(f)
+	ep.awaitEndOfPack(f, int(p.records))
 	c.putSegment(p.seg, to)
 	return n
 }

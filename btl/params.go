@@ -154,7 +154,7 @@ var params = []Param{
 		func(c *Config) any { return &c.PeerTimeout },
 	},
 	{
-		"keep_alive", "0 (off)", "silence after which an idle peer is asked for a sign of life",
+		"keep_alive", "30s", "silence after which an idle peer is asked for a sign of life",
 		func(c *Config) any { return &c.KeepAlive },
 	},
 	{

@@ -115,7 +115,7 @@ func TestConfigRanges(t *testing.T) {
 	for name, value := range map[string]string{
 		"profile": "nonsense", "window_packets": "3", "resend_timeout": "1ns", "mtu_bytes": "100",
 		"tiny_bytes": "10", "send_buffers": "1", "peers_max": "-1", "poll_batch": "100000",
-		"keep_alive": "-1s", "ack_delay": "200ms",
+		"keep_alive": "2h", "ack_delay": "200ms",
 	} {
 		var c Config
 		if err := c.Set(name, value); err != nil {

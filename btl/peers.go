@@ -21,6 +21,8 @@ type peers struct {
 	byAddr   map[string]*Endpoint
 	halfOpen int
 	births   uint64 // endpoints ever made
+	// askSilentAt is when silent peers may be asked again for what others want.
+	askSilentAt Time
 }
 
 // peerTag identifies one connection of one life of a peer.

@@ -310,7 +310,7 @@ func (m *Module) inject(tb testing.TB, pkt []byte) {
 // Of two ends of the peer the older one's handshake may be done last, and it may close at once. The
 // newer one's endpoint lives on.
 func TestOlderEndConnectsLast(t *testing.T) {
-	for _, keepAlive := range []time.Duration{0, 200 * time.Millisecond} {
+	for _, keepAlive := range []time.Duration{-1, 200 * time.Millisecond} {
 		cfg := regressConfig()
 		cfg.KeepAlive = keepAlive
 		l := newLab(t, mem.Config{}, 2, cfg)

@@ -17,22 +17,26 @@ func (m *Module) sendAgain() {
 		t, cause, _ := m.recovery.PopResend()
 		s := &m.segs[t]
 		ep := s.ep
-		if timedOut(cause) && m.deadFor(ep) >= m.cfg.PeerTimeout &&
-			ep.silentResends >= silentResendsMin {
+		owed := m.owedFor(ep)
+		sent, enough, again := ep.silentResends, silentResendsMin, time.Millisecond
+		if m.nowUnpaused.Sub(ep.heardAt) < m.cfg.PeerTimeout {
+			sent, enough, again = ep.oldestResends, owedResendsMin, m.cfg.PeerTimeout/16
+		}
+		if cause != reliability.CauseRefused && owed >= m.cfg.PeerTimeout && sent >= enough {
 			m.recovery.Defer(t)
-			m.end(ep, EventFailed, fmt.Errorf("%w: silent for %v, %d packets sent again", ErrPeerDead,
-				m.deadFor(ep).Round(time.Millisecond), ep.silentResends))
+			m.end(ep, EventFailed, fmt.Errorf("%w: a packet is not acknowledged for %v, sent again "+
+				"%d times", ErrPeerDead, owed.Round(time.Millisecond), sent))
 			continue
 		}
 		if !m.buffers.busy(t) { // else the last copy has not even left
-			m.countResend(ep, cause)
+			m.countResend(ep, t, cause)
 			m.refresh(ep, t, s)
 			m.data.putSegment(t, ep.dataAddr)
 		}
 		// The wait is cut short so that a dead peer is noticed when its time is up, not a back-off later.
-		limit := m.cfg.PeerTimeout - m.deadFor(ep)
+		limit := m.cfg.PeerTimeout - owed
 		if limit <= 0 {
-			limit = time.Millisecond
+			limit = again
 		}
 		ep.snd.Repost(m.now, t, limit)
 		m.sched.rearm(ep)
@@ -43,9 +47,33 @@ func (m *Module) sendAgain() {
 // process that was itself stopped for a while finds all its timers expired.
 const silentResendsMin = 3
 
-// deadFor is how long an answer of the peer has been due.
+// owedResendsMin is that of the oldest packet for a peer that was heard of meanwhile: its path may
+// be one that loses much, and then some more copies tell.
+const owedResendsMin = 8
+
+// owedFor is for how long the peer has owed the acknowledgement of the oldest packet in flight,
+// whatever else was heard of it: a path may carry small packets only, and answers to nothing.
+func (m *Module) owedFor(ep *Endpoint) time.Duration {
+	return m.nowUnpaused.Sub(max(ep.oldestAt, ep.waitSince))
+}
+
+// answered notes that the peer has acknowledged the oldest packet in flight, or has told that it
+// has no memory for it.
+func (m *Module) answered(ep *Endpoint) {
+	ep.oldestAt = m.nowUnpaused
+	ep.oldestResends = 0
+}
+
+// deadFor is how long an answer of the peer has been due on a counted link.
 func (m *Module) deadFor(ep *Endpoint) time.Duration {
 	return m.nowUnpaused.Sub(max(ep.heardAt, ep.waitSince))
+}
+
+// isOldest says whether a segment is the oldest in flight.
+func (m *Module) isOldest(ep *Endpoint, t reliability.Token) bool {
+	oldest, _ := ep.snd.Window()
+	first, ok := ep.snd.Token(oldest)
+	return ok && first == t
 }
 
 // timedOut says whether a packet is sent again because no answer came.
@@ -53,7 +81,10 @@ func timedOut(cause reliability.Cause) bool {
 	return cause == reliability.CauseTimeout || cause == reliability.CauseProbe
 }
 
-func (m *Module) countResend(ep *Endpoint, cause reliability.Cause) {
+func (m *Module) countResend(ep *Endpoint, t reliability.Token, cause reliability.Cause) {
+	if m.isOldest(ep, t) {
+		ep.oldestResends++
+	}
 	if timedOut(cause) {
 		// A process that was stopped finds all timers expired, and short ones again at once, while the
 		// answers are still to be read: then only what follows after a while asks the peer again.

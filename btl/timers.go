@@ -97,7 +97,7 @@ func (m *Module) onTimer(ep *Endpoint) {
 		m.onSuperseded(ep)
 	case ep.owed():
 		m.onWatch(ep)
-	case ep.watches() && m.cfg.KeepAlive == 0: // of packets that are confirmed meanwhile
+	case ep.watches() && m.cfg.KeepAlive < 0 && !ep.pressed: // of packets confirmed meanwhile
 	default:
 		m.onKeepAlive(ep)
 	}
@@ -193,8 +193,11 @@ func (m *Module) sayHello(ep *Endpoint) {
 // onKeepAlive asks a silent peer for a sign of life, and gives it up after PeerTimeout.
 func (m *Module) onKeepAlive(ep *Endpoint) {
 	quiet := m.nowUnpaused.Sub(ep.heardAt)
-	if quiet < m.cfg.KeepAlive {
+	if ep.pressed = ep.pressed && quiet >= m.pressAfter(); !ep.pressed && quiet < m.cfg.KeepAlive {
 		m.setTimer(ep, m.cfg.KeepAlive-quiet)
+		return
+	}
+	if !ep.pressed && m.cfg.KeepAlive < 0 {
 		return
 	}
 	if !m.askAgain(ep, quiet) {
@@ -202,7 +205,32 @@ func (m *Module) onKeepAlive(ep *Endpoint) {
 		return
 	}
 	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peer.tag, frag.HelloBytes)
-	m.setTimer(ep, m.nextQuestion(min(m.cfg.KeepAlive, m.cfg.PeerTimeout/8), quiet))
+	every := m.pressAfter()
+	if m.cfg.KeepAlive > 0 {
+		every = min(every, m.cfg.KeepAlive)
+	}
+	m.setTimer(ep, m.nextQuestion(every, quiet))
+}
+
+// pressAfter is the silence after which a peer is asked for a sign of life if others want what it
+// may hold in vain, and the time between such questions.
+func (m *Module) pressAfter() time.Duration { return m.cfg.PeerTimeout / 8 }
+
+// askSilent asks, among the endpoints that hold what others want, those that have been silent, now
+// and not when KeepAlive is over. It looks at all of them, and so does it at times only.
+func (m *Module) askSilent(holds func(*Endpoint) bool) {
+	if m.nowUnpaused < m.askSilentAt {
+		return
+	}
+	m.askSilentAt = m.nowUnpaused.Add(m.pressAfter())
+	for _, ep := range m.slots.Values() {
+		if ep == nil || ep.state != stateConnected || ep.closing || ep.superseded || ep.hs != nil ||
+			ep.pressed || ep.owed() || m.nowUnpaused.Sub(ep.heardAt) < m.pressAfter() || !holds(ep) {
+			continue
+		}
+		ep.pressed = true
+		m.setTimer(ep, 0)
+	}
 }
 
 // askAgain says whether a silent peer is to be asked once more, and counts that. It is given up

@@ -73,15 +73,25 @@ func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, erro
 		return nil, err
 	}
 	m := a.find(h.FragID)
-	if m == nil {
+	begun := m == nil
+	if begun {
 		if m, err = a.begin(h, inOrder); err != nil {
 			return nil, err
 		}
+	}
+	end := h.OffsetBytes + uint32(len(payload))
+	if int64(end) > m.capBytes() && m.sizeBytes == h.SizeBytes && !a.growTo(m, end, inOrder) {
+		if begun {
+			a.remove(m)
+			a.pool.put(m)
+		}
+		return nil, ErrBudget
 	}
 	if err := m.mark(h, chunk, 1); err != nil {
 		return nil, err
 	}
 	copy(m.mem[h.OffsetBytes:], payload)
+	m.arrivedBytes += int64(len(payload))
 	if m.missing == 0 {
 		a.complete(m)
 		return m, nil
@@ -98,12 +108,14 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, er
 		return nil, err
 	}
 	m := a.find(h.FragID)
-	if m == nil {
+	landedBytes := int64(payloadBytes) * int64(1+follow)
+	if m == nil || m.sizeBytes == h.SizeBytes && int64(h.OffsetBytes)+landedBytes > m.capBytes() {
 		return nil, ErrNotBegun
 	}
 	if err := m.mark(h, chunk, 1+uint32(follow)); err != nil {
 		return nil, err
 	}
+	m.arrivedBytes += landedBytes
 	if m.missing == 0 {
 		a.complete(m)
 		return m, nil
@@ -178,9 +190,10 @@ func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 // added, so one that landed wrongly is written over by Add.
 func (a *Assembler) Landing(fragID, offset uint32, maxBytes int) []byte {
 	m := a.find(fragID)
-	if m == nil || offset >= m.sizeBytes {
+	if m == nil || offset >= m.sizeBytes || int64(offset) >= m.capBytes() {
 		return nil
 	}
+	maxBytes = min(maxBytes, int(m.capBytes()-int64(offset)))
 	chunk := m.grid.index(offset)
 	if uint64(offset) != m.grid.start(chunk) {
 		return nil
@@ -274,6 +287,9 @@ func (m *Message) gap(chunk, limit uint32) uint32 {
 func (a *Assembler) complete(m *Message) {
 	a.remove(m)
 	m.state = messageWhole
+	if a.pool.favourite == m {
+		a.pool.favourite = nil
+	}
 	m.Bytes = m.mem[:m.sizeBytes:m.sizeBytes]
 }
 
@@ -303,13 +319,21 @@ func (a *Assembler) begin(h *Header, inOrder bool) (*Message, error) {
 	if inOrder {
 		reserveBytes = 0
 	}
-	if a.activeBytes+p.capacity(classOf(h.SizeBytes)) > p.cfg.PeerBytesMax-reserveBytes {
+	class := p.beginClass(h.SizeBytes)
+	grows := class < classOf(h.SizeBytes)
+	if grows && p.favourite != nil { // others that grow would keep it from growing
+		reserveBytes = int64(p.cfg.FragBytesMax)
+	}
+	if a.activeBytes+p.capacity(class) > p.cfg.PeerBytesMax-reserveBytes {
 		return nil, ErrBudget
 	}
 	g := gridOf(h)
 	m := p.get(h.SizeBytes, g.chunks(h.SizeBytes), p.cfg.BytesMax-reserveBytes)
 	if m == nil {
 		return nil, ErrBudget
+	}
+	if grows && p.activeBytes > p.cfg.BytesMax-int64(p.cfg.FragBytesMax) {
+		p.favourite = m
 	}
 	if len(a.slots) < 1<<slotBits {
 		a.grow(slotBits)
@@ -319,6 +343,23 @@ func (a *Assembler) begin(h *Header, inOrder bool) (*Message, error) {
 	a.active++
 	a.activeBytes += m.capBytes()
 	return m, nil
+}
+
+// growTo gives a fragment memory up to the byte end. The last FragBytesMax bytes of either budget
+// are for one fragment alone, which once began to grow into them in order: whatever else is under
+// way, it can come to its end, and then another one.
+func (a *Assembler) growTo(m *Message, end uint32, inOrder bool) bool {
+	p, before := a.pool, m.capBytes()
+	reserveBytes := int64(p.cfg.FragBytesMax)
+	limitBytes := min(p.cfg.BytesMax, p.activeBytes+p.cfg.PeerBytesMax-a.activeBytes)
+	grown := p.grow(m, end, limitBytes-reserveBytes)
+	if !grown && (p.favourite == m || p.favourite == nil && inOrder) {
+		if grown = p.grow(m, end, limitBytes); grown {
+			p.favourite = m
+		}
+	}
+	a.activeBytes += m.capBytes() - before
+	return grown
 }
 
 // slotBits returns the logarithm of the smallest table, not below the present one, in which the

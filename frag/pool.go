@@ -14,6 +14,7 @@ const (
 	DefaultFragBytesMax = 256 << 20
 	DefaultPoolBytesMax = 1 << 30
 	DefaultKeepBytes    = 64 << 20
+	DefaultGrowBytes    = 1 << 20
 )
 
 // PoolConfig bounds the memory that reassembly may take. Zero fields mean the default.
@@ -32,6 +33,10 @@ type PoolConfig struct {
 	// FragBytesMax of either limit is a reserve for fragments that arrive in order (Assembler.Add).
 	// With a limit that is not well above it, each loss or reordering costs more packets.
 	PeerBytesMax int64
+	// GrowBytes is the memory with which a fragment begins for which no idle buffer is there. A larger
+	// one gets more when it has arrived, four times as much each time: so what a peer announces costs
+	// no more than this. Default DefaultGrowBytes.
+	GrowBytes int64
 	// KeepBytes bounds the idle buffers that are kept for reuse; the rest goes to the garbage
 	// collector. A stream of fragments larger than this allocates one buffer for each. Default
 	// DefaultKeepBytes; negative keeps none.
@@ -50,6 +55,9 @@ func (c PoolConfig) withDefaults() PoolConfig {
 	}
 	if c.PeerBytesMax == 0 {
 		c.PeerBytesMax = (c.BytesMax + int64(c.FragBytesMax)) / 2
+	}
+	if c.GrowBytes == 0 {
+		c.GrowBytes = DefaultGrowBytes
 	}
 	if c.KeepBytes == 0 {
 		c.KeepBytes = DefaultKeepBytes
@@ -110,11 +118,13 @@ type Message struct {
 	fragID    uint32
 	sizeBytes uint32
 	grid      grid
-	missing   uint32   // chunks not yet received
-	have      []uint64 // bit i: chunk i was received
-	mem       []byte
-	pool      *Pool
-	nextIdle  *Message
+	missing   uint32 // chunks not yet received
+	// arrivedBytes are those that were put into the buffer.
+	arrivedBytes int64
+	have         []uint64 // bit i: chunk i was received
+	mem          []byte
+	pool         *Pool
+	nextIdle     *Message
 }
 
 type messageState uint8
@@ -141,8 +151,10 @@ func (m *Message) Release() {
 type Pool struct {
 	cfg         PoolConfig
 	activeBytes int64 // buffers of unfinished fragments and of unreleased messages
-	idleBytes   int64
-	idle        [classCount]*Message
+	// favourite is the one fragment that may grow into the reserve, nil if none does.
+	favourite *Message
+	idleBytes int64
+	idle      [classCount]*Message
 	// tables keeps the slot tables of assemblers that have become idle, by size.
 	tables [tableClasses][][]*Message
 }
@@ -173,7 +185,7 @@ func (p *Pool) capacity(class int) int64 {
 // get returns a buffer for a fragment of sizeBytes cut into chunks pieces, none of them received;
 // nil if more than limitBytes would then be active.
 func (p *Pool) get(sizeBytes, chunks uint32, limitBytes int64) *Message {
-	class := classOf(sizeBytes)
+	class := p.beginClass(sizeBytes)
 	capBytes := p.capacity(class)
 	if p.activeBytes+capBytes > limitBytes {
 		return nil
@@ -196,12 +208,51 @@ func (p *Pool) get(sizeBytes, chunks uint32, limitBytes int64) *Message {
 		clear(m.have)
 	}
 	m.state = messageAssembling
-	m.sizeBytes, m.missing = sizeBytes, chunks
+	m.sizeBytes, m.missing, m.arrivedBytes = sizeBytes, chunks, 0
 	return m
 }
 
+// beginClass is the class of the buffer with which a fragment of sizeBytes begins: its own if an
+// idle one is there, or if that is a small one.
+func (p *Pool) beginClass(sizeBytes uint32) int {
+	class := classOf(sizeBytes)
+	if p.idle[class] != nil {
+		return class
+	}
+	return min(class, classOf(uint32(min(p.cfg.GrowBytes, int64(p.cfg.FragBytesMax)))))
+}
+
+// growFactor is how many times larger a buffer gets when it is full.
+const growFactor = 4
+
+// grow gives a fragment memory up to the byte end, which has arrived: it has not, if more than
+// limitBytes would then be active, nor if end is far beyond what has arrived.
+func (p *Pool) grow(m *Message, end uint32, limitBytes int64) bool {
+	if int64(end) > growFactor*max(m.arrivedBytes, p.cfg.GrowBytes)+growAhead {
+		return false
+	}
+	class := classOf(uint32(min(max(growFactor*m.capBytes(), int64(end)), int64(m.sizeBytes))))
+	more := p.capacity(class) - m.capBytes()
+	if p.activeBytes+more > limitBytes {
+		return false
+	}
+	p.evict(p.cfg.BytesMax - p.activeBytes - more)
+	mem := make([]byte, p.capacity(class))
+	copy(mem, m.mem)
+	m.mem, m.class = mem, uint8(class)
+	p.activeBytes += more
+	return true
+}
+
+// growAhead is how far beyond what has arrived a chunk may be: a sender sends them in their order,
+// and what is missing before it is on its way. A chunk that is refused comes again.
+const growAhead = 16 << 20
+
 // put takes a buffer back.
 func (p *Pool) put(m *Message) {
+	if p.favourite == m {
+		p.favourite = nil
+	}
 	m.state = messageIdle
 	m.Bytes = nil
 	p.activeBytes -= m.capBytes()

@@ -25,7 +25,7 @@ if i := $p.slots.Slot($tag); int(i) < len($p.slots.Values()) {
 		name:  "ack-before-accept",
 		fault: "a chunk that was refused for want of memory counts as received",
 		in:    "btl",
-		old:   "$m.noMemory($in.ep)",
+		old:   "$m.notAdded($in, $*_)",
 		new:   "$m.accepted($in.ep, &$in.Header)",
 		test:  "./btl -run TestContract05",
 	},

@@ -96,8 +96,8 @@ var partMutations = []mutation{
 		name:  "credits-leak",
 		fault: "a peer's credits are booked anew without taking the old booking back",
 		in:    "reliability",
-		old:   "granted = $others + $grant",
-		new:   "granted = $others + $grant + int(charged&1)",
+		old:   "$c.granted += int($grant)",
+		new:   "$c.granted += int($grant) + int($grant&1)",
 		test:  "./reliability -run TestCredits",
 	},
 	{
@@ -139,6 +139,7 @@ var partMutations = []mutation{
 		fault: "no memory is kept for the fragment that must come first",
 		in:    "frag",
 		old:   "$reserve := int64(FragBytesMax)",
+		with:  "beginClass($*_)",
 		new:   "$reserve := int64(0)",
 		test:  "./frag -run TestBudget",
 	},

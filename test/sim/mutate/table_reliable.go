@@ -41,9 +41,8 @@ $ep.counted = $m.features()&FeatureReliable != 0`,
 		name:  "reliable-no-credit-limit",
 		fault: "a reliable connection is used without credits once it had some",
 		in:    "reliability",
-		old:   "limit.Max($ack.Add(1 + max(1, uint32($credit))))",
-		with:  "$_.Add(1) != oldest",
-		new:   "limit.Max($ack.Add(1<<20 + uint32($credit)))",
+		old:   "$s.raise($now, $ack.Add(1+max(1, uint32($credit))))",
+		new:   "$s.raise($now, $ack.Add(1<<20 + uint32($credit)))",
 		test:  "./reliability -run TestCount",
 	},
 	{
@@ -80,7 +79,7 @@ $m.giveSeg($ep, $p.seg)`,
 		name:  "reliable-refusal-untold",
 		fault: "a refused packet that asks is confirmed without a Nack",
 		in:    "btl",
-		old: `if Seq != 0 {
+		old: `if $h.Seq != 0 || $h.Kind != $chunk {
 	nacks = $more
 }`,
 		new: `if false {

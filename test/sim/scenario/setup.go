@@ -152,8 +152,8 @@ func (p *parser) parseNode() func(*world) error {
 			btl: btl.Config{
 				Profile:     "usnic",
 				SendBuffers: 64, RecvDepth: 64, FragmentsMax: 64, PeersMax: 16,
-				FragmentBytesMax: 16 << 20,
-				QuantumBytes:     16 << 10, PassPackets: 12, PollBatch: 64,
+				FragmentBytesMax: 16 << 20, KeepAlive: -1,
+				QuantumBytes: 16 << 10, PassPackets: 12, PollBatch: 64,
 			},
 		}
 		change(&n.cfg)

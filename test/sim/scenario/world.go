@@ -190,7 +190,7 @@ func (w *world) quiet() (bool, string) {
 		return ok, is
 	}
 	for _, n := range w.order {
-		if n.Mod != nil && n.Mod.Deadline() != mono.Never && n.cfg.btl.KeepAlive == 0 {
+		if n.Mod != nil && n.Mod.Deadline() != mono.Never && n.cfg.btl.KeepAlive < 0 {
 			return false, n.name + " waits for a timer"
 		}
 	}

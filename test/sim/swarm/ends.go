@@ -422,8 +422,9 @@ func (w *world) trouble(i, j int) bool {
 	return false
 }
 
-// judgeDead judges ErrPeerDead: nothing of the connection may have arrived for PeerTimeout. Nor may
-// it come late: no more than slack after the time-out of the oldest send that was never answered.
+// judgeDead judges ErrPeerDead: nothing of the connection may have arrived for PeerTimeout, or
+// nothing that acknowledges anything new. Nor may it come late: no more than slack after the
+// time-out of the oldest send that was never answered.
 func (e *end) judgeDead() string {
 	w := e.w
 	now := w.net.Now()
@@ -432,7 +433,11 @@ func (e *end) judgeDead() string {
 	heard := max(w.heard[heardKey{node, e.tag}], w.heard[heardKey{node, helloKey(e.tag, e.peerTag)}],
 		e.life.began)
 	if quiet := now.Sub(heard); quiet < timeout {
-		return fmt.Sprintf("a packet of it arrived %v ago, less than %v", quiet, timeout)
+		if owed := now.Sub(max(w.acked[heardKey{node, e.tag}].at, e.born)); owed < timeout {
+			return fmt.Sprintf("a packet of it arrived %v ago, an ACK of something new %v ago, less than %v",
+				quiet, owed, timeout)
+		}
+		return "" // it owes an ACK, whatever else it says
 	}
 	if e.life.host.restless || e.life.host.limps() {
 		return ""
@@ -447,7 +452,7 @@ func (e *end) judgeDead() string {
 		return "" // whoever waited for the packets in flight is not known
 	}
 	w.res.DeadJudged++
-	slack := deadSlack + timeout/4
+	slack := deadSlack + timeout/4 + timeout/2 // eight copies of the oldest, if anything is heard
 	for _, o := range e.life.ends {
 		if o != e && (o.open > 0 || errors.Is(o.err, btl.ErrPeerDead)) {
 			slack += timeout // its packets may have held the buffers that this one's first needed

@@ -51,6 +51,11 @@ func (e *end) flushRefused(before int, err error) bool {
 		m := e.w.ledger.msgs[n]
 		some = some || !m.queued && (m.put != nil || m.delivered == 0 || m.size < smallBytes)
 	}
+	for size := range e.small { // of these only their number is known
+		for _, c := range e.small[size][handledTags:] {
+			some = some || c.accepted > 0
+		}
+	}
 	if !some && !e.tainted() {
 		e.w.fail("%s: Flush ended with %v, and nothing was refused that was done", e, err)
 	}

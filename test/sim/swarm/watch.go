@@ -5,6 +5,8 @@ import (
 
 	"gobtl/fabric/sim"
 	"gobtl/frag"
+	"gobtl/internal/mono"
+	"gobtl/internal/seq"
 )
 
 // observe sees every event of the network.
@@ -55,7 +57,20 @@ func (w *world) hear(e *sim.Event) {
 		return
 	default:
 	}
-	w.heard[heardKey{e.To.Node, conn}] = e.At
+	key := heardKey{e.To.Node, conn}
+	w.heard[key] = e.At
+	if frag.Flags(b[2])&frag.FlagAck != 0 {
+		n := seq.Num(binary.LittleEndian.Uint32(b[20:]))
+		if was, ok := w.acked[key]; !ok || was.ack.Before(n) {
+			w.acked[key] = ackedAt{e.At, n}
+		}
+	}
+}
+
+// ackedAt is the latest ACK of something new that was delivered, and when.
+type ackedAt struct {
+	at  mono.Time
+	ack seq.Num
 }
 
 // heardKey names the end of a connection to which packets go.

@@ -58,6 +58,7 @@ type world struct {
 	byTag  map[uint64]*end
 	byInc  map[uint64]*life
 	heard  map[heardKey]mono.Time // when the latest whole packet was delivered
+	acked  map[heardKey]ackedAt
 	wraps  wraps
 	packs  packs
 
@@ -75,6 +76,7 @@ func Run(seed uint64, opts Options) (res Result) {
 	w := &world{
 		plan: NewPlan(seed, opts), opts: &opts, d: newDraw(seed, 0xA99),
 		byTag: map[uint64]*end{}, byInc: map[uint64]*life{}, heard: map[heardKey]mono.Time{},
+		acked: map[heardKey]ackedAt{},
 	}
 	w.lent, w.onDoneFn = map[int]lentMemory{}, w.onDone
 	w.res.Seed = seed

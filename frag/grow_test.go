@@ -1,0 +1,141 @@
+package frag
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"gobtl/internal/testenv"
+)
+
+const growRoom = 1400
+
+// growHeader is the header of a chunk of a fragment in chunks of growRoom bytes, and its length.
+func growHeader(id, sizeBytes, chunk uint32) (Header, int) {
+	h := Header{
+		Kind: KindChunk, Tag: 1, FragID: id, SizeBytes: sizeBytes, OffsetBytes: chunk * growRoom,
+		FirstBytes: growRoom, ChunkBytes: growRoom,
+	}
+	h.PayloadLen = uint16(min(growRoom, sizeBytes-h.OffsetBytes))
+	return h, int(h.PayloadLen)
+}
+
+func newGrowing(t *testing.T, cfg PoolConfig, peers int) (*Pool, []*Assembler) {
+	t.Helper()
+	p, err := NewPool(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make([]*Assembler, peers)
+	for i := range all {
+		all[i] = new(Assembler)
+		all[i].Init(p)
+	}
+	return p, all
+}
+
+// TestGrowAnnounced: what is announced costs next to nothing, wherever the packet's chunk lies in
+// it.
+func TestGrowAnnounced(t *testing.T) {
+	p, peers := newGrowing(t, PoolConfig{FragBytesMax: 1 << 30, BytesMax: 2 << 30}, 1)
+	for id, chunk := range []uint32{0, 700, 100_000, 1<<30/growRoom - 1} {
+		h, n := growHeader(uint32(id), 1<<30, chunk)
+		_, err := peers[0].Add(&h, make([]byte, n), true)
+		if far := chunk > 3*growAhead/growRoom; far != errors.Is(err, ErrBudget) || !far && err != nil {
+			t.Errorf("chunk %d: %v", chunk, err)
+		}
+	}
+	if n := p.ActiveBytes(); n > 4*DefaultGrowBytes || peers[0].Active() != 2 {
+		t.Errorf("%d bytes of %d fragments, of which two packets have come", n, peers[0].Active())
+	}
+	if err := errors.Join(p.Check(), peers[0].Check()); err != nil {
+		t.Error(err)
+	}
+	peers[0].Drop()
+	if n := p.ActiveBytes(); n != 0 {
+		t.Errorf("%d bytes in use in the end", n)
+	}
+}
+
+// TestGrowWhole: a fragment that grows, with its chunks somewhat out of order, is what was sent.
+func TestGrowWhole(t *testing.T) {
+	rng := rand.New(rand.NewPCG(testenv.Seed(t, 71), 1))
+	const size = 5<<20 + 3
+	sent := make([]byte, size)
+	for i := range sent {
+		sent[i] = byte(rng.Uint32())
+	}
+	p, peers := newGrowing(t, PoolConfig{
+		FragBytesMax: 8 << 20, BytesMax: 64 << 20, GrowBytes: 4096,
+	}, 1)
+	order := make([]uint32, (size+growRoom-1)/growRoom)
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	for i := range order {
+		j := min(i+rng.IntN(20), len(order)-1)
+		order[i], order[j] = order[j], order[i]
+	}
+	for i, chunk := range order {
+		h, n := growHeader(1, size, chunk)
+		m, err := peers[0].Add(&h, sent[h.OffsetBytes:][:n], false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(p.Check(), peers[0].Check()); err != nil {
+			t.Fatal(err)
+		}
+		if most := int64(growFactor * (i + 25) * growRoom); m == nil && p.ActiveBytes() > most+4096 {
+			t.Fatalf("%d bytes in use for %d chunks", p.ActiveBytes(), i+1)
+		}
+		if last := i == len(order)-1; last != (m != nil) {
+			t.Fatalf("chunk %d of %d: whole: %v", i, len(order), m != nil)
+		}
+		if m != nil && !bytes.Equal(m.Bytes, sent) {
+			t.Error("another message than was sent")
+		} else if m != nil {
+			m.Release()
+		}
+	}
+	if err := p.CheckIdle(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGrowToTheEnd: whatever many peers have begun, one message after the other grows to its end,
+// and the memory has its bound.
+func TestGrowToTheEnd(t *testing.T) {
+	const count, size = 7, 1 << 20
+	p, peers := newGrowing(t, PoolConfig{
+		FragBytesMax: size, BytesMax: 2 * size, GrowBytes: 64 << 10, KeepBytes: -1,
+	}, count)
+	var next [count]uint32
+	whole, refused := 0, 0
+	for round := 0; whole < count && round < 100_000; round++ {
+		i := round % count
+		if int64(next[i])*growRoom >= size {
+			continue
+		}
+		h, n := growHeader(9, size, next[i])
+		m, err := peers[i].Add(&h, make([]byte, n), true)
+		switch {
+		case errors.Is(err, ErrBudget):
+			refused++
+			continue
+		case err != nil:
+			t.Fatal(err)
+		}
+		if next[i]++; m != nil {
+			whole++
+			m.Release()
+		}
+		if err := errors.Join(p.Check(), peers[i].Check()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if whole != count || refused == 0 || p.ActiveBytes() != 0 {
+		t.Errorf("%d of %d are whole, %d chunks refused, %d bytes in use", whole, count, refused,
+			p.ActiveBytes())
+	}
+}

@@ -118,6 +118,7 @@ func (e *endpoint) openDirect(to fabric.Addr) {
 		return
 	}
 	t.sock, t.to, t.leaving, t.mainHot = s, to, false, true
+	d.sleeper.add(s)
 	t.posts, t.hits, t.polls = 0, 0, 0
 	e.counts.connects++
 }

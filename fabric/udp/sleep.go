@@ -34,19 +34,26 @@ func (d *domain) Arm() bool {
 	if d.closed || !s.made && !s.open() {
 		return false
 	}
-	for i, e := range d.endpoints {
+	n := 0
+	for _, e := range d.endpoints {
 		if e.pollable() {
 			return false
 		}
-		if i >= len(s.socks) {
-			s.socks = append(s.socks, sleeperSocket{})
-		}
-		if !s.socks[i].arm(s.epoll, e.sock, e.rx.top > 0) {
-			return false
+		for _, sock := range [...]*socket{e.sock, e.direct.sock} {
+			if sock == nil {
+				continue
+			}
+			if n == len(s.socks) {
+				s.socks = append(s.socks, sleeperSocket{})
+			}
+			if !s.socks[n].arm(s.epoll, sock, e.rx.top > 0) {
+				return false
+			}
+			n++
 		}
 	}
-	clear(s.socks[len(d.endpoints):])
-	s.socks = s.socks[:len(d.endpoints)]
+	clear(s.socks[n:])
+	s.socks = s.socks[:n]
 	return true
 }
 
@@ -57,6 +64,15 @@ func (s *sleeper) open() bool {
 	}
 	s.epoll, s.made = int32(fd), true
 	return true
+}
+
+// add has what arrives at a new socket end a Sleep that goes on already. If that fails, the next
+// Arm does it.
+func (s *sleeper) add(sock *socket) {
+	if s.made {
+		_ = unix.EpollCtl(int(s.epoll), unix.EPOLL_CTL_ADD, sock.fd,
+			&unix.EpollEvent{Fd: int32(sock.fd), Events: unix.EPOLLIN})
+	}
 }
 
 func (s *sleeper) close() {

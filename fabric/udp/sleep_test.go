@@ -112,3 +112,26 @@ func TestSleepAfterReopen(t *testing.T) {
 	p.post()
 	ends(t, ended, "a datagram has arrived")
 }
+
+// TestSleepAndDirectSocket: the connected socket may come while somebody sleeps.
+func TestSleepAndDirectSocket(t *testing.T) {
+	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
+	back, err := p.d.Insert(p.a.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := asleep(t, p.d, -1)
+	p.b.openDirect(back)
+	if p.b.direct.sock == nil {
+		t.Fatalf("no connected socket: %s", p.b.direct.why)
+	}
+	p.post()
+	ends(t, ended, "a datagram has arrived at the connected socket")
+	p.stock(8, 1)
+	p.collect(1)
+	p.stock(8, 1)
+	ended = asleep(t, p.d, -1)
+	stays(t, ended, "nothing has arrived")
+	p.post()
+	ends(t, ended, "a datagram has arrived")
+}

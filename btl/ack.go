@@ -23,6 +23,9 @@ func (m *Module) afterAck(ep *Endpoint, done []reliability.Token,
 	if verdict == reliability.AckDuplicate {
 		m.stats.counters[CntDupAcks]++
 	}
+	if ep.path.watches() {
+		m.pathCarried(ep, done)
+	}
 	m.ackedAll(ep, done)
 	if oldest, _ := ep.snd.Window(); oldest != ep.oldest {
 		ep.oldest = oldest

@@ -44,6 +44,7 @@ type sendSegment struct {
 	gatherLen uint16 // and its bytes; none if the payload is in the buffer
 
 	data     bool  // goes by the data channel at first
+	parted   bool  // its latest copy left in Parts
 	void     bool  // refused by the peer: to be sent again as an empty packet
 	pack     bool  // open, or sealed with several records
 	strip    bool  // records of a pack were refused, which are to be taken out when it is sent again
@@ -249,6 +250,7 @@ func (m *Module) letGo(b fabric.Buf) {
 	if n := int(b) - len(m.segs); n >= 0 {
 		m.freeCtl = append(m.freeCtl, b)
 		m.ctlOwner[n] = nil
+		m.sched.unblock() // a chunk may wait to leave in Parts
 	} else if state&txRelease != 0 {
 		m.segs[b].ep.txReleased()
 		f := m.segs[b].frag // set only if the fragment waits for the fabric

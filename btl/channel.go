@@ -101,7 +101,7 @@ func (c *channel) post() {
 			break
 		}
 		if err != nil && taken < len(c.batch) {
-			c.refused(&c.batch[taken])
+			c.refused(&c.batch[taken], err)
 			taken++
 		}
 	}
@@ -117,14 +117,15 @@ func (c *channel) postOne() {
 	case errors.Is(err, fabric.ErrAgain):
 		return
 	default:
-		c.refused(&c.batch[0])
+		c.refused(&c.batch[0], err)
 	}
 	c.batch = c.batch[:0]
 }
 
 // refused books a send that the fabric will never take.
-func (c *channel) refused(s *fabric.Send) {
+func (c *channel) refused(s *fabric.Send, err error) {
 	c.m.stats.counters[CntPostErrors]++
+	c.m.pathRefused(s, err)
 	c.m.breakOff(s.Buf)
 	c.m.txDone(s.Buf)
 }

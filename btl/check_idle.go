@@ -63,6 +63,7 @@ func (m *Module) idleValues() []idleValue {
 		{"regions of fragments", m.regions.own, 0},
 		{"half-open endpoints", m.halfOpen, 0},
 		{"reassembly bytes in use", int(m.pool.ActiveBytes()), 0},
+		{"bytes of packets in Parts", m.parts.pool.Bytes(), 0},
 	}
 	if m.closed {
 		return all // the fabric is gone, with what it held
@@ -79,7 +80,7 @@ func (m *Module) idleValues() []idleValue {
 		all = append(all,
 			idleValue{"connection tags without peers", len(m.byTag), 0},
 			idleValue{"addresses without peers", len(m.byAddr), 0},
-			idleValue{"timers without peers", m.timers.Len(), 0},
+			idleValue{"timers without peers", m.timers.Len() + m.pathTimers.Len(), 0},
 			idleValue{"credits granted without peers", m.credits.Granted(), 0},
 			idleValue{"addresses inserted without peers", m.inserted, len(m.rejectAddrs)},
 		)

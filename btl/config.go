@@ -216,7 +216,11 @@ func (c Config) Validate() error {
 
 // controlBuffers is the number of packet buffers for ACKs, NACKs and the handshake, which are not
 // retransmitted by the window and must not wait for a send buffer.
-const controlBuffers = 64
+const controlBuffers = 64 + partBuffers
+
+// partBuffers is how many of them packets that leave in Parts may take: enough for the largest one
+// at the smallest size.
+const partBuffers = 64
 
 // DomainConfig returns what to open the fabric's Domain with for a module of this configuration.
 func (c Config) DomainConfig(info fabric.Info) (fabric.DomainConfig, error) {

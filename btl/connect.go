@@ -223,6 +223,7 @@ func (m *Module) establish(ep *Endpoint) {
 	if hs.confirmed {
 		ep.hs = nil
 		m.connectedTimer(ep)
+		m.beginPath(ep)
 		if ep.watches() { // the ACK before may have come too early
 			ep.rcv.AskAck(m.now, 0)
 			m.acks.owe(ep, m.now)
@@ -248,16 +249,19 @@ func (m *Module) endDisplaced(ep *Endpoint) {
 // fragment that is larger than a packet of the peer's among the others in chunks, and one that is
 // larger than any that the peer takes nowhere.
 func (m *Module) sortQueues(ep *Endpoint) {
+	m.moveLarge(ep)
+	m.failTooLarge(ep, &ep.small.queue)
+	m.failTooLarge(ep, &ep.large.queue)
+	ep.checkFlushed()
+}
+
+// moveLarge has the small fragments that wait and fit no packet leave as large ones.
+func (m *Module) moveLarge(ep *Endpoint) {
 	moved := false
 	for f := ep.small.queue.first; f != nil; {
 		next := f.next
 		if !ep.fitsPacket(f) {
-			if f.hasSeg {
-				m.unfill(f)
-			}
-			ep.small.queue.remove(f)
-			f.large = true
-			ep.large.queue.pushFront(f) // the last one may be a bye
+			m.moveToLarge(ep, f)
 			moved = true
 		}
 		f = next
@@ -268,9 +272,24 @@ func (m *Module) sortQueues(ep *Endpoint) {
 			waiting[i].after = ep.lastQueued()
 		}
 	}
-	m.failTooLarge(ep, &ep.small.queue)
-	m.failTooLarge(ep, &ep.large.queue)
-	ep.checkFlushed()
+}
+
+// moveToLarge moves one of them to the front, for the last large one may be a bye, but behind one
+// that is under way: its chunks stay together.
+func (m *Module) moveToLarge(ep *Endpoint, f *Fragment) {
+	if f.hasSeg {
+		m.unfill(f)
+	}
+	ep.small.queue.remove(f)
+	f.large = true
+	first := ep.large.queue.first
+	if first == nil || first.cursor == 0 {
+		ep.large.queue.pushFront(f)
+		return
+	}
+	ep.large.queue.remove(first)
+	ep.large.queue.pushFront(f)
+	ep.large.queue.pushFront(first)
 }
 
 // failTooLarge ends the fragments of a queue that are too large for the peer.

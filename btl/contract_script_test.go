@@ -28,6 +28,7 @@ type script struct {
 	peerFirst        seq.Num // the module's first
 	credit           uint16
 	hello            frag.Hello // what the hellos say
+	keepsPings       bool       // the test answers them
 }
 
 // sentPacket is what arrived from the module.
@@ -99,10 +100,11 @@ func (s *script) raw(channel int, pkt []byte) {
 	s.pump()
 }
 
-// pump takes what arrived at the script's endpoints.
+// pump takes what arrived at the script's endpoints, and answers Pings, unless the test does.
 func (s *script) pump() {
 	s.l.tb.Helper()
 	arena := s.dom.Arena()
+	var pings []sentPacket
 	for c := range s.ep {
 		comps := make([]fabric.Completion, 64)
 		for {
@@ -119,7 +121,11 @@ func (s *script) pump() {
 					// A Reject of another version is no packet of this one.
 					p.hdr = frag.Header{}
 				}
-				s.got = append(s.got, p)
+				if p.hdr.Kind == frag.KindPing && !s.keepsPings {
+					pings = append(pings, p)
+				} else {
+					s.got = append(s.got, p)
+				}
 				if _, err := s.ep[c].Recv([]fabric.Buf{comp.Buf}); err != nil {
 					s.l.tb.Fatal(err)
 				}
@@ -129,6 +135,17 @@ func (s *script) pump() {
 			}
 		}
 	}
+	for _, p := range pings {
+		s.pong(p)
+	}
+}
+
+// pong answers a Ping.
+func (s *script) pong(ping sentPacket) {
+	b := make([]byte, frag.PongBytes)
+	h := frag.Header{Kind: frag.KindPong, Conn: s.conn}
+	frag.EncodePing(b, &h, frag.NonceOf(ping.payload), len(b))
+	s.raw(ping.channel, b)
 }
 
 // take returns what came since the last take.

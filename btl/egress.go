@@ -65,7 +65,7 @@ type chunkRun struct {
 func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reliability.Token) {
 	r.Kind, r.Flags, r.Tag, r.Handle = frag.KindChunk, flags, f.tag, uint64(f.handle)
 	r.FragID, r.SizeBytes = f.id, f.size
-	r.FirstBytes, r.ChunkBytes = f.chunk, f.chunk
+	r.FirstBytes, r.ChunkBytes = uint16(min(uint32(f.chunk), f.size)), f.chunk
 	r.ep, r.frag = f.ep, f
 	m.sealRun(r, run)
 }

@@ -37,6 +37,7 @@ type Endpoint struct {
 	rcv reliability.Receiver
 	asm frag.Assembler
 	link
+	pathState
 	expects expectation // of chunks that arrive
 	sending
 	ackDebt
@@ -52,8 +53,10 @@ type Endpoint struct {
 type route struct {
 	cmdAddr      fabric.Addr
 	dataAddr     fabric.Addr
-	mtu          int // datagram sizes that both sides take
+	mtu          int // datagrams that are sent now are no larger, and which take the command channel
 	tiny         int
+	mtuMost      int // datagram sizes that both sides take
+	tinyMost     int
 	fragBytesMax uint32
 }
 
@@ -63,9 +66,16 @@ const fragBytesUnknown = 1<<32 - 1
 // agreeSizes notes how large packets and fragments may be: what both sides' channels take, and what
 // the peer says of itself.
 func (r *route) agreeSizes(own *port, tinyBytes, mtuBytes int, fragBytesMax uint32) {
-	r.tiny, r.mtu = min(own.cmd.mtu, tinyBytes), min(own.data.mtu, mtuBytes)
+	r.tinyMost, r.mtuMost = min(own.cmd.mtu, tinyBytes), min(own.data.mtu, mtuBytes)
 	r.fragBytesMax = fragBytesMax
+	r.useSize(min(r.mtuMost, pathBaseBytes))
+	if own.mayCount { // unless the peer may not
+		r.useSize(r.mtuMost)
+	}
 }
+
+// useSize has datagrams of up to a size sent from now on.
+func (r *route) useSize(mtuBytes int) { r.mtu, r.tiny = mtuBytes, min(r.tinyMost, mtuBytes) }
 
 // liveness is what is known of the peer being there. The instants are on the axis of
 // clock.nowUnpaused.
@@ -124,13 +134,10 @@ func (ep *Endpoint) Outstanding() (packets, fragments int) {
 		ep.small.queue.count + ep.large.queue.count + int(ep.pack.records)
 }
 
-// Path returns what is known of the path to the peer: round trip, window, packets in flight.
-func (ep *Endpoint) Path() reliability.PathState { return ep.snd.Path() }
-
 // MaxTiny is the largest fragment that takes the fast path to this peer.
 func (ep *Endpoint) MaxTiny() int { return segmentRoom(ep.tiny, frag.KindFrag) }
 
-// MTUBytes is the datagram size agreed with this peer.
+// MTUBytes is the size of the largest datagram that is sent to this peer now: Path tells more.
 func (ep *Endpoint) MTUBytes() int { return ep.mtu }
 
 // Close closes the endpoint in order: what was sent is delivered first, then the peer is told, then
@@ -192,6 +199,7 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 		m.acks.settle(ep)
 	}
 	ep.asm.Drop()
+	m.endPath(ep)
 	if ev == EventFailed {
 		m.stats.counters[CntPeersFailed]++
 	}

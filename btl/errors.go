@@ -19,6 +19,9 @@ var (
 	ErrPeerRestarted = errors.New("btl: peer restarted")
 	// ErrUnreachable: the handshake was not finished within Config.HandshakeTimeout.
 	ErrUnreachable = errors.New("btl: peer cannot be reached")
+	// ErrNarrow: of what is sent to the peer only the smallest packets arrive, and the peer is there:
+	// the path carries none of 1200 bytes, or of Config.MTUBytes if that is less.
+	ErrNarrow = errors.New("btl: the path to the peer does not carry datagrams of the least size")
 	// ErrVersion: the peer speaks no protocol version that this side speaks.
 	ErrVersion = errors.New("btl: peer speaks another protocol version")
 	// ErrStale: the address names an incarnation of the peer that is gone.

@@ -137,7 +137,7 @@ func (f *flow) may() bool {
 		case f.queue.first.isBye():
 			return ep.small.queue.first == nil && !ep.pack.open() && ep.snd.Open() && ep.mayClose()
 		}
-		return ep.bulkRoom() > 0 && ep.bulkBytes() > 0
+		return ep.bulkRoom() > 0 && ep.bulkBytes() > 0 && !ep.holds(f.queue.first)
 	}
 	return ep.pack.open() ||
 		f.queue.first != nil && ep.snd.Open() && (ep.balance > 0 || !ep.bulk())
@@ -188,6 +188,9 @@ func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 			ep.sentSmall(size)
 		case f.queue.first.isBye():
 			size = m.sendFrag(ep, f.queue.first)
+		case f.queue.first.cursor == 0 && ep.fitsPacket(f.queue.first): // packets were smaller before
+			size = m.sendFrag(ep, f.queue.first)
+			ep.sentLarge(size)
 		default:
 			size, n = m.sendChunks(ep, f.queue.first, min(f.deficit, bytes-sent, ep.bulkBytes()),
 				budget-packets)

@@ -93,7 +93,19 @@ func (b *bench) connect(i, j int) *Endpoint {
 		b.tb.Fatal(err)
 	}
 	b.until("connected", 10*time.Microsecond, time.Second, func() bool {
-		return ep.Connected() && ep.hs == nil
+		return ep.Connected() && ep.hs == nil && !b.opening()
 	})
 	return ep
+}
+
+// opening says whether somebody still waits for the answer to the first Ping of a connection.
+func (b *bench) opening() bool {
+	for _, m := range b.mods {
+		for _, ep := range m.slots.Values() {
+			if ep != nil && ep.Connected() && !ep.counted && ep.path.opening() {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -119,6 +119,10 @@ func (m *Module) receive(c *channel, comp *fabric.Completion) {
 	if !m.decode(c, comp, &in) {
 		return
 	}
+	if isAside[in.Kind&0x0F] {
+		m.receiveAside(c, &in)
+		return
+	}
 	if !m.admit(&in) {
 		return
 	}
@@ -129,6 +133,21 @@ func (m *Module) receive(c *channel, comp *fabric.Completion) {
 		m.stats.counters[CntRecvNack]++
 		m.nacked(&in)
 	default:
+		m.accept(&in)
+	}
+}
+
+// receiveWhole takes the packet that a Part has made whole.
+func (m *Module) receiveWhole(part *arrival, whole []byte) {
+	in := arrival{ep: part.ep}
+	var err error
+	in.payload, err = frag.Decode(whole, &in.Header)
+	if err != nil || !in.Kind.HasSeq() || in.Conn != part.Conn || in.Seq != part.Seq ||
+		in.Flags&frag.FlagOp != 0 {
+		m.drop(CntDropMalformed)
+		return
+	}
+	if m.admit(&in) {
 		m.accept(&in)
 	}
 }

@@ -84,7 +84,7 @@ func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 	}
 	x.missed = 0
 	if whole {
-		l.justWhole = ep.mtu >= aloneBytesMin
+		l.justWhole = int(h.ChunkBytes)+frag.ChunkHeaderBytes >= aloneBytesMin
 		x.begins = h.SizeBytes >= l.guessMin && x.bytes == h.SizeBytes
 		x.open, x.fragID, x.offset, x.bytes = x.begins, h.FragID+1, 0, h.SizeBytes
 		x.first, x.chunk = h.FirstBytes, h.ChunkBytes

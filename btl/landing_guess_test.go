@@ -144,12 +144,15 @@ func TestLandingOver(t *testing.T) {
 			m := &Module{landing: landing{lander: lander, guessMin: 100}}
 			m.slots.Init(slotBits, 3)
 			for range 3 { // those with the numbers 1 and 2 are the peers
-				ep := &Endpoint{route: route{mtu: aloneBytesMin}}
+				ep := new(Endpoint)
 				ep.tag, _ = m.slots.Add(0, ep)
 			}
 			var last *expectation
 			for i, w := range c.came {
-				h := frag.Header{Conn: w.conn, SizeBytes: w.size, FragID: ^uint32(0) - 1 + uint32(i)}
+				h := frag.Header{
+					Conn: w.conn, SizeBytes: w.size, FragID: ^uint32(0) - 1 + uint32(i),
+					ChunkBytes: aloneBytesMin - frag.ChunkHeaderBytes,
+				}
 				m.chunkCame(m.slots.At(uint32(w.conn)), &h, true)
 				last = &m.slots.At(uint32(w.conn)).expects
 				if last.begins && last.fragID != h.FragID+1 {

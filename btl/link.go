@@ -37,10 +37,12 @@ func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 	ep.selective = common&frag.FeatureSack != 0 && !ep.counted
 	ep.rcv.Selective = ep.selective
 	if ep.counted {
+		ep.useSize(ep.mtuMost)
 		ep.tiny = ep.mtu // all goes one way
 		ep.snd.Unbind()
 		return
 	}
+	ep.useSize(min(ep.mtuMost, pathBaseBytes))
 	ep.snd.Grant(hello.Credit)
 	m.recovery.Join(&ep.snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
 }
@@ -172,6 +174,7 @@ func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 		ep.rcv.Unread(m.rxQueuedMax)
 		ep.numbers.seen, ep.numbers.seenBy = h.Number, m.rxVia
 		m.acks.owe(ep, m.now)
+		ep.sweepParts()
 	}
 	m.stats.counters[acceptedCounter(h)]++
 }

@@ -49,6 +49,7 @@ const (
 //	polling        which channel a pass polls, and how               polling.go
 //	deferred       a fast receive that is not booked yet             ingress.go
 //	landing        where the provider puts what arrives next         landing.go
+//	parts          packets that arrive in slices                     pathmtu_apply.go
 //	counters       what is counted                                   stats.go
 type Module struct {
 	cfg   Config
@@ -159,6 +160,7 @@ func (m *Module) openTables() (err error) {
 	if err != nil {
 		return err
 	}
+	m.parts.pool = frag.NewPartPool(partsBytesMax)
 	m.buffers.init(cfg.SendBuffers)
 	m.done = make([]reliability.Token, 0, cfg.Rules.WindowPackets)
 	m.regions.init(m.dom, cfg.RegionsMax, cfg.RegistrationsKept)

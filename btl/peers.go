@@ -15,14 +15,23 @@ import (
 //	first Hello: incarnation and tag -----> byTag
 //	Connect:     address of the peer -----> byAddr --displaced--> those known there before
 type peers struct {
-	slots    slots.Table[*Endpoint]
-	timers   *hotel.Hotel[uint32] // by place
-	byTag    map[peerTag]*Endpoint
-	byAddr   map[string]*Endpoint
-	halfOpen int
-	births   uint64 // endpoints ever made
+	slots  slots.Table[*Endpoint]
+	timers *hotel.Hotel[uint32] // by place
+	// pathTimers are those of the searches for the size of datagrams.
+	pathTimers *hotel.Hotel[uint32]
+	byTag      map[peerTag]*Endpoint
+	byAddr     map[string]*Endpoint
+	halfOpen   int
+	parts      partial // of all peers
+	births     uint64  // endpoints ever made
 	// askSilentAt is when silent peers may be asked again for what others want.
 	askSilentAt Time
+}
+
+// partial is what a module has of packets that arrive in Parts.
+type partial struct {
+	pool  *frag.PartPool
+	whole []byte // scratch of onPart
 }
 
 // peerTag identifies one connection of one life of a peer.
@@ -46,7 +55,9 @@ const slotBits = 20
 func (p *peers) init(peersMax int) (err error) {
 	p.slots.Init(slotBits, peersMax)
 	p.byTag, p.byAddr = make(map[peerTag]*Endpoint), make(map[string]*Endpoint)
-	p.timers, err = hotel.New[uint32](hotel.Config{Rooms: peersMax})
+	if p.timers, err = hotel.New[uint32](hotel.Config{Rooms: peersMax}); err == nil {
+		p.pathTimers, err = hotel.New[uint32](hotel.Config{Rooms: peersMax})
+	}
 	return err
 }
 

@@ -93,7 +93,7 @@ func (m *Module) Deadline() Time {
 		m.recovery.ResendsWaiting() > 0 && m.data.room() > 0 {
 		return m.now
 	}
-	d := m.recovery.Deadline().Min(m.timers.Deadline())
+	d := m.recovery.Deadline().Min(m.timers.Deadline()).Min(m.pathTimers.Deadline())
 	if m.draining && m.slots.Len() > 0 {
 		d = d.Min(m.drainUntil)
 	}

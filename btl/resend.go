@@ -28,10 +28,22 @@ func (m *Module) sendAgain() {
 				"%d times", ErrPeerDead, owed.Round(time.Millisecond), sent))
 			continue
 		}
+		lostBytes := 0
 		if !m.buffers.busy(t) { // else the last copy has not even left
+			if ep.tooLarge(int(s.bytes)) && m.partsRoom(ep, int(s.bytes)) == 0 {
+				m.recovery.Defer(t)
+				return
+			}
+			if cause != reliability.CauseRefused && !s.parted {
+				lostBytes = int(s.bytes)
+			}
 			m.countResend(ep, t, cause)
 			m.refresh(ep, t, s)
-			m.data.putSegment(t, ep.dataAddr)
+			if ep.tooLarge(int(s.bytes)) {
+				m.putParts(ep, t)
+			} else {
+				m.data.putSegment(t, ep.dataAddr)
+			}
 		}
 		// The wait is cut short so that a dead peer is noticed when its time is up, not a back-off later.
 		limit := m.cfg.PeerTimeout - owed
@@ -40,6 +52,7 @@ func (m *Module) sendAgain() {
 		}
 		ep.snd.Repost(m.now, t, limit)
 		m.sched.rearm(ep)
+		m.pathLost(ep, lostBytes)
 	}
 }
 

@@ -217,6 +217,9 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 		ep.m.recovery.Queue(f.seg)
 	}
 	f.large = f.isBye() || !ep.fitsPacket(f)
+	if f.large && f.hasSeg { // it was lent when packets were larger
+		ep.m.unfill(f)
+	}
 	ep.flowOf(f).queue.push(f)
 	ep.m.sched.rearm(ep)
 }
@@ -267,12 +270,15 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	c, to := ep.bulkPath()
 	head := frag.HeaderBytes(frag.KindChunk, f.flags())
 	packet := int(f.chunk)
-	if f.cursor == 0 {
+	if f.cursor == 0 || f.put {
 		packet = ep.mtu - head
 	}
 	// Half of the batch is left to other packets if the fabric does not take it.
 	limit := min(budget, ep.roomOn(c), batchMax/2-len(c.batch), ep.bulkRoom(), 1+(quantum-1)/ep.mtu,
 		1+(int(f.size-f.cursor)-1)/packet)
+	if ep.tooLarge(head + packet) { // what the path carries has become less meanwhile
+		limit = min(limit, m.partsRoom(ep, head+packet))
+	}
 	var tokens [runMax]reliability.Token
 	run := m.takeBulk(f, min(limit, runMax), tokens[:0])
 	if len(run) == 0 {
@@ -291,7 +297,11 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 		m.load(f, t, head, sizeBytes)
 		m.writeChunk(&r, t, f.cursor, sizeBytes)
 		f.cursor += sizeBytes
-		c.putSegment(t, to)
+		if ep.tooLarge(int(m.segs[t].bytes)) {
+			m.putParts(ep, t)
+		} else {
+			c.putSegment(t, to)
+		}
 	}
 	if f.cursor == f.size {
 		m.unqueue(ep, f)

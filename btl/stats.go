@@ -21,6 +21,9 @@ const (
 	CntSentAck
 	CntSentNack
 	CntSentControl
+	CntSentPing
+	CntSentPong
+	CntSentPart // slices of packets that are too large for what the path carries now
 	CntSentPayloadBytes
 	CntAckPiggybacked
 	CntRetransmitTimeout
@@ -44,6 +47,9 @@ const (
 	CntRecvAck
 	CntRecvNack
 	CntRecvHandshake
+	CntRecvPing
+	CntRecvPong
+	CntRecvPart // slices that made no packet whole
 	CntDuplicate
 	CntBelowWindow
 	CntAboveWindow
@@ -57,6 +63,7 @@ const (
 	CntDropAccess
 	CntDropHandshake
 	CntDropLost
+	CntDropPing
 	CntDropState
 	CntRecvErrors
 
@@ -71,7 +78,9 @@ const (
 	CntPeersConnected
 	CntPeersFailed
 	CntPeersReliable
-	CntAsked // packets that ask the peer of a reliable connection for a confirmation
+	CntPathRaised  // larger datagrams were found to pass
+	CntPathLowered // those of the size in use did not pass any more
+	CntAsked       // packets that ask the peer of a reliable connection for a confirmation
 	CntPasses
 
 	numCounters
@@ -96,6 +105,7 @@ const (
 	helpFast     = "Fragments delivered before their book-keeping."
 	helpRecords  = "Fragments of packs whose handler, or endpoint, went during the delivery."
 	helpReliable = "Connections that leave it to the fabric that nothing is lost."
+	helpPath     = "Changes of the largest datagram that is sent to a peer."
 	helpAsked    = "Packets of such connections that asked for a confirmation."
 	helpPeers    = "Connections, by what became of them."
 )
@@ -111,6 +121,9 @@ var counterInfos = [numCounters]counterInfo{
 	CntSentAck:              {"gobtl_sent_packets_total", "type", "ack", helpSent},
 	CntSentNack:             {"gobtl_sent_packets_total", "type", "nack", helpSent},
 	CntSentControl:          {"gobtl_sent_packets_total", "type", "handshake", helpSent},
+	CntSentPing:             {"gobtl_sent_packets_total", "type", "ping", helpSent},
+	CntSentPong:             {"gobtl_sent_packets_total", "type", "pong", helpSent},
+	CntSentPart:             {"gobtl_sent_packets_total", "type", "part", helpSent},
 	CntSentPayloadBytes:     {"gobtl_payload_bytes_total", "direction", "sent", helpBytes},
 	CntAckPiggybacked:       {"gobtl_acks_piggybacked_total", "", "", helpPiggy},
 	CntRetransmitTimeout:    {"gobtl_retransmits_total", "cause", "timeout", helpRetr},
@@ -135,6 +148,9 @@ var counterInfos = [numCounters]counterInfo{
 	CntRecvAck:       {"gobtl_used_packets_total", "type", "ack", helpRecv},
 	CntRecvNack:      {"gobtl_used_packets_total", "type", "nack", helpRecv},
 	CntRecvHandshake: {"gobtl_used_packets_total", "type", "handshake", helpRecv},
+	CntRecvPing:      {"gobtl_used_packets_total", "type", "ping", helpRecv},
+	CntRecvPong:      {"gobtl_used_packets_total", "type", "pong", helpRecv},
+	CntRecvPart:      {"gobtl_used_packets_total", "type", "part", helpRecv},
 	CntDuplicate:     {"gobtl_repeated_packets_total", "window", "inside", helpRepeat},
 	CntBelowWindow:   {"gobtl_repeated_packets_total", "window", "below", helpRepeat},
 	CntAboveWindow:   {"gobtl_repeated_packets_total", "window", "above", helpRepeat},
@@ -149,6 +165,7 @@ var counterInfos = [numCounters]counterInfo{
 	CntDropAccess:     {"gobtl_dropped_packets_total", "reason", "access", helpDrop},
 	CntDropHandshake:  {"gobtl_dropped_packets_total", "reason", "handshake", helpDrop},
 	CntDropLost:       {"gobtl_dropped_packets_total", "reason", "lost_before", helpDrop},
+	CntDropPing:       {"gobtl_dropped_packets_total", "reason", "ping", helpDrop},
 	CntDropState:      {"gobtl_dropped_packets_total", "reason", "endpoint_state", helpDrop},
 
 	CntRecvPayloadBytes: {"gobtl_payload_bytes_total", "direction", "received", helpBytes},
@@ -162,6 +179,8 @@ var counterInfos = [numCounters]counterInfo{
 	CntPeersConnected:   {"gobtl_connections_total", "outcome", "established", helpPeers},
 	CntPeersFailed:      {"gobtl_connections_total", "outcome", "failed", helpPeers},
 	CntPeersReliable:    {"gobtl_reliable_connections_total", "", "", helpReliable},
+	CntPathRaised:       {"gobtl_path_mtu_changes_total", "direction", "raised", helpPath},
+	CntPathLowered:      {"gobtl_path_mtu_changes_total", "direction", "lowered", helpPath},
 	CntAsked:            {"gobtl_asked_packets_total", "", "", helpAsked},
 	CntPasses:           {"gobtl_progress_passes_total", "", "", "Passes of the progress loop."},
 }

@@ -72,12 +72,13 @@ func (m *Module) expire(received bool) {
 	for {
 		slot, _, ok := m.timers.Evict(m.now)
 		if !ok {
-			return
+			break
 		}
 		ep := m.slots.At(slot)
 		ep.room, ep.counts.watched = 0, false
 		m.onTimer(ep)
 	}
+	m.expirePaths()
 }
 
 func (m *Module) onTimer(ep *Endpoint) {
@@ -171,6 +172,7 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 		if ep.state == stateConnected { // it works; only the confirmation never came
 			ep.hs = nil
 			m.connectedTimer(ep)
+			m.beginPath(ep)
 			return
 		}
 		m.end(ep, EventFailed, ErrUnreachable)

@@ -22,20 +22,23 @@ type Kind uint8
 
 // The kinds of packets. Frag, Chunk and Pack occupy a sequence number, the others do not.
 const (
-	KindFrag     Kind = 1 // a whole fragment, or a transport mark (TagBye, TagVoid)
-	KindChunk    Kind = 2 // a part of a fragment that is larger than a packet
-	KindAck      Kind = 3 // an acknowledgement alone
-	KindHello    Kind = 4 // asks for a connection, proves a path, keeps an idle connection alive
-	KindHelloAck Kind = 5 // answers one Hello, with the same size on the same channel
-	KindNack     Kind = 6 // one packet was refused for good; Tag tells why
-	KindReject   Kind = 7 // a Hello was refused; Tag tells why
-	KindPack     Kind = 8 // several whole fragments, each of them a record (PutRecord)
+	KindFrag     Kind = 1  // a whole fragment, or a transport mark (TagBye, TagVoid)
+	KindChunk    Kind = 2  // a part of a fragment that is larger than a packet
+	KindAck      Kind = 3  // an acknowledgement alone
+	KindHello    Kind = 4  // asks for a connection, proves a path, keeps an idle connection alive
+	KindHelloAck Kind = 5  // answers one Hello, with the same size on the same channel
+	KindNack     Kind = 6  // one packet was refused for good; Tag tells why
+	KindReject   Kind = 7  // a Hello was refused; Tag tells why
+	KindPack     Kind = 8  // several whole fragments, each of them a record (PutRecord)
+	KindPart     Kind = 9  // a slice of a packet that is too large for the path (PutPart)
+	KindPing     Kind = 10 // asks whether a packet of its size gets through
+	KindPong     Kind = 11 // answers a Ping
 )
 
 var kindNames = [16]string{
 	KindFrag: "frag", KindChunk: "chunk", KindAck: "ack", KindHello: "hello",
 	KindHelloAck: "hello-ack", KindNack: "nack", KindReject: "reject",
-	KindPack: "pack",
+	KindPack: "pack", KindPart: "part", KindPing: "ping", KindPong: "pong",
 }
 
 // String returns the kind's name in lower case, "unknown" for an undefined kind.
@@ -284,7 +287,7 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 		return 0, ErrVersion
 	}
 	kind, flags := Kind(c[1]&0x0F), Flags(c[2])
-	if kind < KindFrag || kind > KindPack {
+	if kind < KindFrag || kind > KindPong {
 		return 0, ErrKind
 	}
 	if flags&^allowedFlags[kind] != 0 ||
@@ -435,6 +438,8 @@ func checkOther(h *Header) error {
 		if h.PayloadLen != rejectBodyBytes {
 			return ErrLength
 		}
+	case KindPart, KindPing, KindPong:
+		return checkAside(h)
 	default: // Hello, HelloAck, Pack
 		if h.Tag != 0 {
 			return ErrTag
@@ -442,6 +447,20 @@ func checkOther(h *Header) error {
 		if h.Kind != KindPack && h.PayloadLen < helloBodyBytes {
 			return ErrLength
 		}
+	}
+	return nil
+}
+
+// checkAside checks the header of a Part, a Ping or a Pong.
+func checkAside(h *Header) error {
+	switch {
+	case h.Tag != 0:
+		return ErrTag
+	case h.Kind != KindPart && h.Seq != 0:
+		return ErrReserved
+	case h.Kind != KindPart && !pingLength(h.Kind, int(h.PayloadLen)),
+		h.Kind == KindPart && h.PayloadLen <= partHeadBytes:
+		return ErrLength
 	}
 	return nil
 }
@@ -456,6 +475,12 @@ func checkBody(p []byte, h *Header) error {
 	case KindNack:
 		if p[0] > TagUserMax {
 			return ErrTag
+		}
+	case KindPart:
+		return checkPart(p)
+	case KindPing:
+		if !allZero(p[nonceBytes:]) {
+			return ErrReserved
 		}
 	case KindReject:
 		if lo, hi := RejectVersions(p); !versionRange(lo, hi) {

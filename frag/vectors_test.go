@@ -50,7 +50,32 @@ func testHello() *Hello {
 }
 
 // goldenVectors are the packets of the documentation, in its order.
-func goldenVectors() []vector { return append(dataVectors(), handshakeVectors()...) }
+func goldenVectors() []vector {
+	return append(append(dataVectors(), pathVectors()...), handshakeVectors()...)
+}
+
+// pathVectors are the packets that have to do with the size of others.
+func pathVectors() []vector {
+	head := func(offset, total byte) []byte { return []byte{offset, 0, 0, 0, total, 0, 0, 0} }
+	return []vector{
+		{
+			name: "part", about: "bytes 64 to 69 of the 70 of packet 28, which is too large for the path",
+			header: Header{
+				Kind: KindPart, Conn: testConn, Seq: 28, Number: 30, PayloadLen: 14,
+			}, payload: append(head(64, 70), "abcdef"...),
+		},
+		{
+			name: "ping", about: "does a packet of 48 bytes get through?",
+			header:  Header{Kind: KindPing, Conn: testConn, Number: 31, PayloadLen: 16},
+			payload: []byte{0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0, 0, 0, 0, 0, 0, 0, 0},
+		},
+		{
+			name: "pong", about: "it does",
+			header:  Header{Kind: KindPong, Conn: testConn, Number: 32, PayloadLen: 8},
+			payload: []byte{0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11},
+		},
+	}
+}
 
 func dataVectors() []vector {
 	return []vector{

@@ -130,6 +130,10 @@ func (e *endpoint) postOne(s *fabric.Send) error {
 	if d.node.nw.cfg.Reliable && e.heldUp(to.port, size) {
 		return fabric.ErrAgain
 	}
+	if told := d.node.nw.link(e.port.Node, to.port.Node).told; told > 0 && size > told {
+		d.node.nw.record(Event{Kind: KindSendError, From: e.port, To: to.port}, 0)
+		return errTooLong
+	}
 	fails := d.node.dice.chance(d.node.faults.SendError)
 	if size > e.caps.InjectBytes {
 		return e.postOp(s, to, fails)

@@ -3,6 +3,7 @@ package sim_test
 import (
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -270,4 +271,27 @@ func TestHashSeesBytes(t *testing.T) {
 	if len(hashes) != 2 {
 		t.Error("the hash does not see the bytes of a late send")
 	}
+}
+
+// TestMTUTold has a path's smaller MTU told to who sends too much: what is too large is refused
+// from then on, until the path is another one, and what is not passes.
+func TestMTUTold(t *testing.T) {
+	nw, a, b := pair(t, sim.Config{}, sim.Path{MTUBytes: 1000, MTUTold: true})
+	large, fits := make([]byte, 1001), make([]byte, 1000)
+	a.send(b, large)
+	a.send(b, fits)
+	if err := a.try(b, large); !errors.Is(err, syscall.EMSGSIZE) {
+		t.Errorf("the second one that is too large: %v", err)
+	}
+	a.send(b, fits)
+	nw.SetPath(a.node, b.node, sim.Path{MTUBytes: 1000})
+	a.send(b, large)
+	a.send(b, large)
+	nw.RunUntil(nw.Now().Add(time.Second))
+	c := nw.Counts()
+	if b.received != 2 || c[sim.KindTooLong] != 3 || c[sim.KindSendError] != 1 {
+		t.Errorf("%d received, %d too long, %d refused", b.received, c[sim.KindTooLong],
+			c[sim.KindSendError])
+	}
+	settled(t, nw)
 }

@@ -41,6 +41,9 @@ type Path struct {
 	Cut bool
 	// MTUBytes: larger datagrams vanish; 0: none do.
 	MTUBytes int
+	// MTUTold: whoever sends a larger one hears of it, as ICMP has a host hear: further ones are
+	// refused when they are posted, until SetPath.
+	MTUTold bool
 }
 
 const (
@@ -68,6 +71,8 @@ type link struct {
 
 	old     []*packet // the last datagrams, for Replay
 	oldNext int
+
+	told int // what the sender has heard of Path.MTUBytes, 0 if nothing
 }
 
 func newLink(nw *Network, from, to int) *link {
@@ -91,7 +96,10 @@ func (nw *Network) link(from, to int) *link {
 
 // SetPath sets the path of one direction for what leaves from now on; from and to may be the same
 // node.
-func (nw *Network) SetPath(from, to *Node, p Path) { nw.link(from.index, to.index).path = p }
+func (nw *Network) SetPath(from, to *Node, p Path) {
+	l := nw.link(from.index, to.index)
+	l.path, l.told = p, 0
+}
 
 // Path returns the path of one direction.
 func (nw *Network) Path(from, to *Node) Path { return nw.link(from.index, to.index).path }
@@ -111,6 +119,9 @@ func (l *link) carry(p *packet, v Verdict) {
 		return
 	}
 	if path.MTUBytes > 0 && len(p.data) > path.MTUBytes {
+		if path.MTUTold {
+			l.told = path.MTUBytes
+		}
 		nw.drop(KindTooLong, p)
 		return
 	}

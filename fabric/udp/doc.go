@@ -17,10 +17,13 @@
 // held, hence neither freed nor moved, until DeregisterRegion, and its memory is on the heap
 // because it passed through an interface.
 //
-// Linux's don't-fragment policy IP_PMTUDISC_DO is set: a datagram larger than the path allows is an
-// error of its send (EMSGSIZE), and the path's MTU is what routers have reported. The alternative,
-// IP_PMTUDISC_PROBE, would send on and let the datagrams vanish. ICMP errors are not asked for
-// (IP_RECVERR): datagrams may be lost anyway, and a pending error would hit an unrelated call.
+// No datagram is fragmented, and none is refused because of what routers have reported: of Linux's
+// policies IP_PMTUDISC_PROBE is set. One that is larger than the device takes is an error of its
+// send (EMSGSIZE); one that is larger than the path takes vanishes, with or without a report. The
+// alternative, IP_PMTUDISC_DO, would have the kernel believe such reports, which anybody may forge,
+// and refuse for minutes what the path still carries; who sends finds out what passes, as package
+// btl does by probing (RFC 8899). ICMP errors are not asked for (IP_RECVERR): datagrams may be lost
+// anyway, and a pending error would hit an unrelated call.
 // A datagram that the device's queue drops is therefore lost in silence. Those that found a receive
 // buffer full are counted: the attributes of the Domain's Info tell that, and other events.
 //

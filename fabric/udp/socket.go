@@ -86,15 +86,15 @@ func (s *socket) setUp(l *local, o Options, recvBytes int) error {
 	return sysError("getsockopt", err)
 }
 
-// dontFragment makes a datagram that the path does not take whole an error of its send.
+// dontFragment has no datagram fragmented, and none refused for what ICMP has told of the path.
 func dontFragment(fd, version int) error {
 	if version == 4 {
 		return sysError("setsockopt", unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER,
-			unix.IP_PMTUDISC_DO))
+			unix.IP_PMTUDISC_PROBE))
 	}
 	for _, opt := range []struct{ name, value int }{
 		{unix.IPV6_V6ONLY, 1},
-		{unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO},
+		{unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE},
 		{unix.IPV6_DONTFRAG, 1},
 	} {
 		if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, opt.name, opt.value); err != nil {

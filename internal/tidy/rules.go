@@ -233,25 +233,28 @@ var btlFloors = [][]string{
 	{
 		"ack.go", "connect.go", "egress.go", "endpoint.go", "flow.go", "flush.go", "fragment.go",
 		"gather.go", "handshake_apply.go", "ingress.go", "landing.go", "link.go",
-		"link_counted.go", "link_seq.go", "link_watch.go", "pack.go", "polling.go", "recv.go",
+		"link_counted.go", "link_seq.go", "link_watch.go", "pack.go", "pathmtu_apply.go",
+		"polling.go", "recv.go",
 		"region.go", "resend.go", "sched.go", "send.go", "timers.go",
 	},
 	{
 		"acks.go", "buffers.go", "channel.go", "checker.go", "clock.go", "descriptors.go",
-		"handshake.go", "number.go", "outbox.go", "peers.go", "port.go", "random.go", "regcache.go",
+		"handshake.go", "number.go", "outbox.go", "pathmtu.go",
+		"peers.go", "port.go", "random.go", "regcache.go",
 	},
 	{"config.go", "errors.go", "params.go", "stats.go", "waiting.go"},
 }
 
 // arrowsUp are the calls from a lower floor that are allowed: a part tells who it was told to tell.
 var arrowsUp = []arrow{
-	{"buffers.go", "ack.go"},          // a buffer that the fabric has let go of ends its segment
-	{"buffers.go", "link.go"},         // and the link counts what the fabric holds
-	{"buffers.go", "sched.go"},        // who found no buffer may try again
-	{"buffers.go", "send.go"},         // one that is lent and not filled yet is taken back
-	{"channel.go", "link_counted.go"}, // a reliable fabric could not carry a packet
-	{"clock.go", "progress.go"},       // late is what is later than the Deadline
-	{"outbox.go", "endpoint.go"},      // the goodbye is the transport's own send
+	{"buffers.go", "ack.go"},           // a buffer that the fabric has let go of ends its segment
+	{"buffers.go", "link.go"},          // and the link counts what the fabric holds
+	{"buffers.go", "sched.go"},         // who found no buffer may try again
+	{"buffers.go", "send.go"},          // one that is lent and not filled yet is taken back
+	{"channel.go", "link_counted.go"},  // a reliable fabric could not carry a packet
+	{"channel.go", "pathmtu_apply.go"}, // a datagram is larger than the own device takes
+	{"clock.go", "progress.go"},        // late is what is later than the Deadline
+	{"outbox.go", "endpoint.go"},       // the goodbye is the transport's own send
 }
 
 // commonNames are methods that types of other packages have, too.

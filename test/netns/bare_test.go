@@ -5,6 +5,7 @@ package netns
 import (
 	"bytes"
 	"errors"
+	"net/netip"
 	"syscall"
 	"testing"
 	"time"
@@ -292,8 +293,9 @@ func TestOffloads(t *testing.T) {
 	}
 }
 
-// TestPathMTU has a router refuse what the sender's own cable allows: that is an error of the
-// datagram, single or in a run, and smaller ones go on.
+// TestPathMTU has a router refuse what the sender's own cable allows: those datagrams vanish,
+// single or in a run, and smaller ones go on, also when the router's report, or a forged one, names
+// a size that is much smaller than what passes.
 func TestPathMTU(t *testing.T) {
 	lab := New(t)
 	a, b, _ := lab.Route(lab.Host("a"), lab.Host("b"), 9000, 1500)
@@ -303,21 +305,34 @@ func TestPathMTU(t *testing.T) {
 		for _, provider := range []string{"udp", "udp;nogso;nommsg"} {
 			ea, eb := openEnd(t, a.Host, provider, nodes[0]), openEnd(t, b.Host, "udp", nodes[1])
 			to, size := ea.insert(eb), eb.caps.MTUBytes
-			if err := ea.until(to, ea.caps.MTUBytes); !errors.Is(err, syscall.EMSGSIZE) {
-				t.Errorf("%s: one datagram larger than the path: %v", nodes[0], err)
-			}
-			if n, err := ea.post(to, 0, 8, size+1); n != 0 || !errors.Is(err, syscall.EMSGSIZE) {
-				t.Errorf("%s: a run of larger datagrams: %d, %v", nodes[0], n, err)
-			}
 			for i := range 10 {
+				for _, tooLarge := range []int{size + 1, ea.caps.MTUBytes} {
+					if n, err := ea.post(to, 0, 8, tooLarge); n != 8 {
+						t.Fatalf("%s: a run of %d bytes: %d, %v", nodes[0], tooLarge, n, err)
+					}
+				}
 				if n, err := ea.post(to, i*20, 20, size); n != 20 {
 					t.Fatalf("%s: a run of the path's MTU: %d, %v", nodes[0], n, err)
 				}
 				eb.expect(i*20, 20, size)
 			}
+			a.Host.IP("route replace "+b.V4.String()+" mtu 600 via "+gateway(a.V4),
+				"route replace "+b.V6.String()+" mtu 1280 via "+gateway(a.V6))
+			if n, err := ea.post(to, 500, 20, size); n != 20 {
+				t.Errorf("%s: the host was told of a smaller MTU: %d, %v", nodes[0], n, err)
+			}
+			eb.expect(500, 20, size)
+			a.Host.IP("route del "+b.V4.String(), "route del "+b.V6.String())
+			if n, err := ea.post(to, 0, 1, ea.caps.MTUBytes+1); n != 0 ||
+				!errors.Is(err, syscall.EMSGSIZE) {
+				t.Errorf("%s: larger than the device takes: %d, %v", nodes[0], n, err)
+			}
 		}
 	}
 }
+
+// gateway is the other end of a port's cable.
+func gateway(p netip.Addr) string { return p.Next().String() }
 
 // TestPortUnreachable sends to a port that is closed, in between to one that is not.
 func TestPortUnreachable(t *testing.T) {

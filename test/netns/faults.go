@@ -25,6 +25,12 @@ func (h *Host) Filter(chain string, rules ...string) {
 	h.nft(script.String())
 }
 
+// Silence has the host, a router, tell nobody that a packet was too large.
+func (h *Host) Silence() {
+	h.lab.tb.Helper()
+	h.Filter("output", "icmp type destination-unreachable drop", "icmpv6 type packet-too-big drop")
+}
+
 // Unfilter removes what Filter and Port.Lose have added.
 func (h *Host) Unfilter() {
 	h.lab.tb.Helper()

@@ -5,6 +5,7 @@ package netns
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -166,6 +167,7 @@ func (w *world) until(what string, limit time.Duration, cond func() bool) {
 				s := f.from.Stats()
 				w.t.Logf("flow %d: connected %v, sent %d, acknowledged %d, error %v, sent again %d", f.id,
 					f.ep.Connected(), f.sent, f.acked, f.err, s.Retransmits())
+				w.t.Logf("%+v", f.ep.Path())
 			}
 			w.t.Fatalf("not within %v: %s", limit, what)
 		}
@@ -208,33 +210,40 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestModulePathMTU has a router in the middle whose one port carries less than the two hosts' own
-// cables: connecting works, or ends in time with an error; with the MTU told, it works.
+// TestModulePathMTU has a path whose middle carries less than the two hosts' own cables, told by
+// ICMP or not: a connection carries all messages, both ways, and comes to know what passes.
 func TestModulePathMTU(t *testing.T) {
-	lab := New(t)
-	a, b, router := lab.Route(lab.Host("a"), lab.Host("b"), 9000, 9000)
-	router.IP("link set eth1 mtu 1500")
-	for i := range 2 { // IPv4, IPv6
-		nodeA, nodeB := addresses(a)[i], addresses(b)[i]
-		one, other := openModule(t, a, nodeA, quick), openModule(t, b, nodeB, quick)
-		for _, pair := range [][2]*module{{one, other}, {other, one}} {
+	for _, tc := range []struct {
+		device, path int
+		told         bool
+	}{{1500, 1400, true}, {1500, 1400, false}, {1500, 1280, true}, {1500, 1280, false},
+		{9000, 1500, true}, {9000, 1500, false}} {
+		lab := New(t)
+		a, b, router := lab.Route(lab.Host("a"), lab.Host("b"), tc.device, tc.device)
+		router.IP(fmt.Sprintf("link set eth0 mtu %d", tc.path),
+			fmt.Sprintf("link set eth1 mtu %d", tc.path))
+		if !tc.told {
+			router.Silence()
+		}
+		for i, headers := range []int{28, 48} { // IPv4, IPv6
+			one := openModule(t, a, addresses(a)[i], quick)
+			other := openModule(t, b, addresses(b)[i], quick)
 			w := newWorld(t, one, other)
-			f := w.flow(pair[0], pair[1], 20000)
-			w.until("connected or not", quick.HandshakeTimeout+patience, func() bool {
-				return f.ep.Connected() || f.ep.Err() != nil
-			})
-			if err := f.ep.Err(); err == nil {
-				w.carries(f, 20)
-			} else if !errors.Is(err, btl.ErrUnreachable) {
-				t.Errorf("%s: a path with a smaller MTU: %v", nodeA, err)
+			flows := []*flow{w.flow(one, other, 20000), w.flow(other, one, 200_000)}
+			w.carries(flows[0], 20)
+			w.carries(flows[1], 20)
+			for _, f := range flows {
+				want := tc.path - headers
+				w.until("the size is found", patience, func() bool {
+					return f.ep.Path().MTUBytes > want-16
+				})
+				if p := f.ep.Path(); p.MTUBytes > want || p.Holes != 0 {
+					t.Errorf("%+v: %d bytes (%s), %d holes; the path carries %d", tc, p.MTUBytes, p.MTUWhy,
+						p.Holes, want)
+				}
+				w.carries(f, 50)
 			}
 		}
-		narrow := quick
-		narrow.MTUBytes = 1500 - 48
-		one, other = openModule(t, a, nodeA, narrow), openModule(t, b, nodeB, narrow)
-		w := newWorld(t, one, other)
-		w.carries(w.flow(one, other, 20000), 50)
-		w.carries(w.flow(other, one, 20000), 50)
 	}
 }
 
@@ -248,25 +257,48 @@ func TestModuleUnequal(t *testing.T) {
 	w.carries(w.flow(other, one, 20000), 50)
 }
 
-// TestModulePathShrinks lowers the MTU of the path under a connection: it ends in time, with an
-// error, and a connection with smaller packets works.
+// TestModulePathShrinks lowers the MTU of the path in mid-stream, told or not: the connection goes
+// on within two seconds, with what was on its way, and nothing comes twice or out of order. When
+// the path carries nothing but the smallest packets it ends, and says why.
 func TestModulePathShrinks(t *testing.T) {
-	lab := New(t)
-	a, b, router := lab.Route(lab.Host("a"), lab.Host("b"), 1500, 1500)
-	one, other := openModule(t, a, a.V4.String(), quick), openModule(t, b, b.V4.String(), quick)
-	w := newWorld(t, one, other)
-	f := w.flow(one, other, 20000)
-	w.carries(f, 20)
-	router.IP("link set eth1 mtu 1300")
-	w.until("the connection ends", 4*quick.PeerTimeout+patience, func() bool { return f.err != nil })
-	if !errors.Is(f.err, btl.ErrPeerDead) {
-		t.Errorf("on a path that became narrower: %v", f.err)
+	for _, told := range []bool{true, false} {
+		for _, profile := range []string{"adaptive", "usnic"} {
+			lab := New(t)
+			a, b, router := lab.Route(lab.Host("a"), lab.Host("b"), 9000, 9000)
+			cfg := quick
+			cfg.PeerTimeout, cfg.Profile = 3*time.Second, profile
+			one := openModule(t, a, a.V4.String(), cfg)
+			other := openModule(t, b, b.V4.String(), cfg)
+			w := newWorld(t, one, other)
+			f := w.flow(one, other, 200_000)
+			w.carries(f, 20)
+			if p := f.ep.Path(); p.MTUBytes != 9000-28 {
+				t.Fatalf("packets of %d bytes: %s", p.MTUBytes, p.MTUWhy)
+			}
+			if !told {
+				router.Silence()
+			}
+			router.IP("link set eth0 mtu 1500", "link set eth1 mtu 1500")
+			goal := f.acked + 5
+			w.until("the connection recovers", 2*time.Second, func() bool {
+				return f.acked >= goal || f.err != nil
+			})
+			if f.err != nil {
+				t.Fatalf("%s: on a path that became narrower: %v", profile, f.err)
+			}
+			w.carries(f, 50)
+			p := f.ep.Path()
+			t.Logf("%s, told %v: %d bytes (%s), %d holes", profile, told, p.MTUBytes, p.MTUWhy, p.Holes)
+			if p.Holes != 1 {
+				t.Errorf("%d holes", p.Holes)
+			}
+			router.IP("link set eth0 mtu 600", "link set eth1 mtu 600")
+			w.until("the connection ends", 5*cfg.PeerTimeout, func() bool { return f.err != nil })
+			if !errors.Is(f.err, btl.ErrNarrow) {
+				t.Errorf("on a path of tiny packets: %v", f.err)
+			}
+		}
 	}
-	narrow := quick
-	narrow.MTUBytes = 1200
-	one, other = openModule(t, a, a.V4.String(), narrow), openModule(t, b, b.V4.String(), narrow)
-	w = newWorld(t, one, other)
-	w.carries(w.flow(one, other, 20000), 20)
 }
 
 // TestModulePeerGone closes a module's sockets under it: its peer hears nothing but that the ports

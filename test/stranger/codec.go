@@ -16,6 +16,7 @@ const (
 	kindFrag, kindChunk, kindAck, kindHello = 1, 2, 3, 4
 	kindHelloAck, kindNack, kindReject      = 5, 6, 7
 	kindPack                                = 8
+	kindPart, kindPing, kindPong            = 9, 10, 11
 
 	flagAck, flagPut, flagDup, flagSack = 0x01, 0x02, 0x04, 0x08
 	flagOp                              = 0x10
@@ -75,7 +76,7 @@ type Hello struct {
 }
 
 // The flags that a kind may carry.
-var flagsOf = [9]uint8{
+var flagsOf = [12]uint8{
 	kindFrag: flagAck | flagDup | flagPut | flagOp, kindChunk: flagAck | flagDup | flagPut | flagOp,
 	kindAck: flagAck | flagDup | flagSack, kindNack: flagAck | flagDup, kindPack: flagAck | flagDup,
 }
@@ -182,7 +183,7 @@ func (p *Packet) checkHeader() error {
 	data := p.Kind == kindFrag || p.Kind == kindChunk
 	bad := ""
 	switch {
-	case p.Kind < kindFrag || p.Kind > kindPack:
+	case p.Kind < kindFrag || p.Kind > kindPong:
 		bad = "kind"
 	case p.Flags&^flagsOf[p.Kind] != 0, p.Kind == kindAck && !ack, p.Flags&flagDup != 0 && !ack:
 		bad = "flags"
@@ -190,12 +191,12 @@ func (p *Packet) checkHeader() error {
 		bad = "ack without the flag"
 	case p.Conn == 0 && (p.Kind != kindHello || p.Number != 0), p.Kind == kindReject && p.Number != 0:
 		bad = "conn"
-	case p.Seq != 0 && (p.Kind == kindAck || p.Kind == kindReject):
+	case p.Seq != 0 && (p.Kind == kindAck || p.Kind == kindReject || p.Kind >= kindPing):
 		bad = "seq"
 	case data && put && p.Tag != 0, p.Kind == kindChunk && p.Tag >= 0xF0,
 		p.Kind == kindFrag && p.Tag >= 0xF0 && p.Tag < tagVoid,
 		p.Tag != 0 && (p.Kind == kindAck || p.Kind == kindHello || p.Kind == kindHelloAck),
-		p.Tag != 0 && p.Kind == kindPack,
+		p.Tag != 0 && p.Kind >= kindPack,
 		p.Kind == kindNack && (p.Tag < nackAccess || p.Tag > nackMemory),
 		p.Kind == kindReject && (p.Tag < rejectVersion || p.Tag > rejectStale):
 		bad = "tag"
@@ -257,6 +258,13 @@ func (p *Packet) decodeRest(extras, payload []byte) error {
 		record := p.Tag == nackRecord
 		bad = record && (len(payload) != 1 || payload[0] >= 0xF0) || !record && len(payload) != 0
 		p.Payload = payload
+	case kindPart:
+		bad = len(payload) <= 8 || !inDatagram(le.Uint32(payload), le.Uint32(payload[4:]),
+			uint32(len(payload)-8))
+		p.Payload = payload
+	case kindPing, kindPong:
+		bad = len(payload) < 8 || p.Kind == kindPong && len(payload) != 8 || !zero(payload[8:])
+		p.Payload = payload
 	default:
 		bad = !p.sackFits(payload)
 		p.Payload = payload
@@ -265,6 +273,12 @@ func (p *Packet) decodeRest(extras, payload []byte) error {
 		return fmt.Errorf("%w: value out of range", errNoPacket)
 	}
 	return nil
+}
+
+// inDatagram says whether n bytes from offset on are a part of a packet of total bytes.
+func inDatagram(offset, total, n uint32) bool {
+	return total > headerBytes && total < 1<<16 && offset < total && n < total && n <= total-offset &&
+		offset%64 == 0 && (n%64 == 0 || offset+n == total)
 }
 
 // onGrid says whether a chunk lies where its own grid wants; a put has none.

@@ -111,6 +111,7 @@ var kindOf = map[string]frag.Kind{
 	"frag": frag.KindFrag, "bye": frag.KindFrag, "void": frag.KindFrag, "chunk": frag.KindChunk,
 	"ack": frag.KindAck, "hello": frag.KindHello, "hello-ack": frag.KindHelloAck,
 	"nack": frag.KindNack, "reject": frag.KindReject, "pack": frag.KindPack,
+	"part": frag.KindPart, "ping": frag.KindPing, "pong": frag.KindPong,
 }
 
 // gridBytes is the size of chunks where a script says nothing of it.
@@ -160,7 +161,7 @@ func (p *parser) injectPacket(r route, kind string) func(*world) ([]byte, error)
 		h := h
 		h.Conn = tag
 		switch kind {
-		case "ack", "reject":
+		case "ack", "reject", "ping", "pong":
 		case "nack":
 			h.Seq = c.First.Add(uint32(number)) // it names one of the receiver's
 		default:

@@ -12,7 +12,7 @@ import (
 // kinds are the names of packets in a script, besides "any".
 var kinds = []string{
 	"frag", "chunk", "pack", "ack", "hello", "hello-ack", "nack", "reject", "bye", "void", "foreign",
-	"any",
+	"part", "ping", "pong", "any",
 }
 
 // probes are the values of the key probe.

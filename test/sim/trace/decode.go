@@ -127,7 +127,7 @@ func (d *decoder) appendBrief(b, pkt []byte) []byte {
 	b = append(b, kindName(h)...)
 	receiver, sender := d.sides(h)
 	switch h.Kind {
-	case frag.KindFrag, frag.KindChunk, frag.KindPack:
+	case frag.KindFrag, frag.KindChunk, frag.KindPack, frag.KindPart:
 		b = appendSeq(b, h.Seq, sender)
 	case frag.KindNack:
 		b = appendSeq(b, h.Seq, receiver)
@@ -183,6 +183,11 @@ func (d *decoder) appendPacket(b, pkt []byte) []byte {
 	case frag.KindReject:
 		lo, hi := frag.RejectVersions(payload)
 		return fmt.Appendf(b, " %s versions=%d..%d", rejectName(h.Tag), lo, hi)
+	case frag.KindPing, frag.KindPong:
+		return fmt.Appendf(b, " %d B", len(pkt))
+	case frag.KindPart:
+		offset, total, slice := frag.ReadPart(payload)
+		return fmt.Appendf(appendSeq(b, h.Seq, sender), " at=%d of=%d %d B", offset, total, len(slice))
 	default:
 		return d.appendHello(b, h, payload, len(pkt))
 	}

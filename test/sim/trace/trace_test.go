@@ -125,7 +125,7 @@ func TestWriter(t *testing.T) {
 		` alice>bob cmd +sent +#1 +hello +to=- probe=cmd/small proven=0000 from=alice:1 ` +
 			`life=0x1\w+ expected=bob1 first=0xfffffffe window=4096 mtu=768/1472 credit=1 216 B$`,
 		` bob>alice data +sent +#\d+ +hello-ack to=alice:1 probe=data/full .* life=bob1 ` +
-			`first=0x00000005 .* 1472 B$`,
+			`first=0x00000005 .* 1200 B$`,
 		` alice>bob cmd +delivered +#\d+ +frag +to=bob:1 tag=3 seq=0 10 B$`,
 		` alice>bob data +sent +#\d+ +chunk +to=bob:1 tag=3 seq=3 frag=\d+ at=0 of=3000 1424 B$`,
 		` alice>bob data +filtered +#\d+ +chunk +to=bob:1 tag=3 seq=3 `,

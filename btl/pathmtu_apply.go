@@ -1,0 +1,384 @@
+package btl
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/hotel"
+	"gobtl/internal/seq"
+	"gobtl/reliability"
+)
+
+// What the search of pathmtu.go says, done to endpoints; Pings and Pongs; and the packets that are
+// too large for what the path carries now, which leave in Parts. A counted link has none of it: a
+// fabric that loses nothing does not lose what is large.
+
+// pathState is what an endpoint knows of the sizes that its path carries.
+type pathState struct {
+	path  pathMTU
+	room  hotel.Room // of the search's timer
+	parts frag.Parts // that have come
+	// pongs counts the Pings answered since pongsAt.
+	pongs   uint8
+	pongsAt Time
+}
+
+const (
+	// pathRoundTrip stands for a round trip that was not measured yet.
+	pathRoundTrip = 10 * time.Millisecond
+	// pongsMax bounds the Pings of a peer that are answered in pongsEvery.
+	pongsMax   = 32
+	pongsEvery = 10 * time.Millisecond
+	// partsBytesMax bounds what all peers have under way in Parts.
+	partsBytesMax = 8 << 20
+	// heldBytes is from where on a large fragment waits for the first answer: it may be sent in
+	// packets many times as large.
+	heldBytes = 64 << 10
+)
+
+// Path is what is known of the path to a peer.
+type Path struct {
+	reliability.PathState
+	// MTUBytes is the largest datagram that is sent to the peer now, MTUBytesMost what the devices of
+	// both sides take, and MTUWhy says for people why it is what it is.
+	MTUBytes, MTUBytesMost int
+	MTUWhy                 string
+	// Holes is how often datagrams of the size in use stopped getting through.
+	Holes int
+}
+
+// Path returns what is known of the path to the peer: round trip, window, packets in flight, the
+// size of datagrams.
+func (ep *Endpoint) Path() Path {
+	p := Path{
+		PathState: ep.snd.Path(), MTUBytes: ep.mtu, MTUBytesMost: ep.mtuMost,
+		Holes: int(ep.path.holes),
+	}
+	switch {
+	case ep.counted:
+		p.MTUWhy = "all that both devices take, of a fabric that loses nothing"
+	case ep.path.begun():
+		p.MTUWhy = ep.path.why()
+	default:
+		p.MTUWhy = "not connected"
+	}
+	return p
+}
+
+// beginPath starts the search of a connection that both sides know of.
+func (m *Module) beginPath(ep *Endpoint) {
+	if ep.counted {
+		return
+	}
+	ep.parts.Init(m.parts.pool)
+	ep.path.begin(m.now, ep.mtuMost, m.random())
+	m.searchPath(ep)
+}
+
+// endPath ends the search with the connection.
+func (m *Module) endPath(ep *Endpoint) {
+	m.pathTimers.Checkout(ep.pathState.room)
+	ep.pathState.room = 0
+	ep.parts.Drop()
+}
+
+// pathWait is how long an answer takes at most, as far as is known.
+func (ep *Endpoint) pathWait() time.Duration {
+	const deviations = 4
+	p := ep.snd.Path()
+	if p.RoundTrip == 0 {
+		return 2 * pathRoundTrip
+	}
+	return 2*p.RoundTrip + deviations*p.Deviation
+}
+
+// searchPath does what the search of an endpoint wants now.
+func (m *Module) searchPath(ep *Endpoint) {
+	if ep.path.due <= m.now {
+		var sizes [pathSizes + 2]int
+		for _, s := range ep.path.next(m.now, ep.pathWait(), m.random(), sizes[:0]) {
+			m.sendPing(ep, s)
+		}
+		if ep.path.narrow(m.now, m.cfg.PeerTimeout) {
+			m.end(ep, EventFailed, fmt.Errorf("%w: none of %d bytes, small ones do", ErrNarrow,
+				ep.path.base))
+			return
+		}
+	}
+	m.pathTimer(ep)
+	m.usePath(ep)
+}
+
+// pathTimer has the search go on when it is due.
+func (m *Module) pathTimer(ep *Endpoint) {
+	m.pathTimers.Checkout(ep.pathState.room)
+	ep.pathState.room = 0
+	if ep.path.due == Never || ep.state != stateConnected {
+		return
+	}
+	room, err := m.pathTimers.Checkin(m.now, ep.path.due.Sub(m.now), ep.slot)
+	if err != nil {
+		panic("btl: no room for a path's timer: " + err.Error()) // as many as endpoints
+	}
+	ep.pathState.room = room
+}
+
+// expirePaths goes on with the searches that are due.
+func (m *Module) expirePaths() {
+	for {
+		slot, _, ok := m.pathTimers.Evict(m.now)
+		if !ok {
+			return
+		}
+		ep := m.slots.At(slot)
+		ep.pathState.room = 0
+		m.searchPath(ep)
+	}
+}
+
+// usePath has an endpoint send packets of the size that the search knows to pass.
+func (m *Module) usePath(ep *Endpoint) {
+	if was := ep.mtu; was != ep.path.size {
+		ep.useSize(ep.path.size)
+		if ep.mtu < was {
+			m.stats.counters[CntPathLowered]++
+			m.moveLarge(ep)
+		} else {
+			m.stats.counters[CntPathRaised]++
+		}
+	}
+	m.sched.rearm(ep)
+	m.dirty = true
+}
+
+// holds says whether a large fragment waits for the answer to the first Ping.
+func (ep *Endpoint) holds(f *Fragment) bool {
+	return f.size > heldBytes && f.cursor == 0 && !f.isBye() && !ep.counted && ep.path.opening()
+}
+
+// sendPing asks whether a datagram of a size gets through; 0 is the smallest.
+func (m *Module) sendPing(ep *Endpoint, sizeBytes int) {
+	b, ok := m.takeControl(&m.data, ep.dataAddr)
+	if !ok {
+		return
+	}
+	h := frag.Header{
+		Kind: frag.KindPing, Conn: ep.peer.tag, Number: ep.numbers.take(m, viaData, 1),
+	}
+	n := frag.EncodePing(m.arena.Bytes(b), &h, pathNonce(ep.path.secret, sizeBytes),
+		max(sizeBytes, frag.PingBytesMin))
+	m.stats.counters[CntSentPing]++
+	m.putControl(ep, &m.data, b, n, ep.dataAddr)
+}
+
+// isAside says which kinds of packets have no place in the connection's sequence and say nothing of
+// it.
+var isAside = [16]bool{frag.KindPart: true, frag.KindPing: true, frag.KindPong: true}
+
+// receiveAside takes a Part, a Ping or a Pong.
+func (m *Module) receiveAside(c *channel, in *arrival) {
+	ep := in.ep
+	if ep.state != stateConnected {
+		m.drop(CntDropState)
+		return
+	}
+	switch in.Kind {
+	case frag.KindPing:
+		m.onPing(c, in)
+	case frag.KindPong:
+		m.onPong(in)
+	default:
+		m.onPart(in)
+	}
+}
+
+// onPing answers a Ping by the channel through which it came, unless there are too many.
+func (m *Module) onPing(c *channel, in *arrival) {
+	ep := in.ep
+	m.heard(ep)
+	if m.now.Sub(ep.pongsAt) >= pongsEvery {
+		ep.pongs, ep.pongsAt = 0, m.now
+	}
+	to := ep.cmdAddr
+	if c == &m.data {
+		to = ep.dataAddr
+	}
+	if ep.pongs >= pongsMax {
+		m.drop(CntDropPing)
+		return
+	}
+	b, ok := m.takeControl(c, to)
+	if !ok {
+		m.drop(CntDropPing)
+		return
+	}
+	ep.pongs++
+	h := frag.Header{
+		Kind: frag.KindPong, Conn: ep.peer.tag, Number: ep.numbers.take(m, c.which, 1),
+	}
+	n := frag.EncodePing(m.arena.Bytes(b), &h, frag.NonceOf(in.payload), frag.PongBytes)
+	m.stats.counters[CntRecvPing]++
+	m.stats.counters[CntSentPong]++
+	m.putControl(ep, c, b, n, to)
+}
+
+// onPong notes that a Ping got through, if it is one of the search.
+func (m *Module) onPong(in *arrival) {
+	ep := in.ep
+	if ep.counted || !ep.path.pong(m.now, frag.NonceOf(in.payload)) {
+		m.drop(CntDropPing)
+		return
+	}
+	m.heard(ep)
+	m.stats.counters[CntRecvPong]++
+	m.searchPath(ep)
+}
+
+// pathLost notes that a packet has to be sent again, which raises a doubt when it is one of
+// several.
+func (m *Module) pathLost(ep *Endpoint, sizeBytes int) {
+	if ep.state == stateConnected && ep.path.sentAgain(m.now, sizeBytes, m.random()) {
+		m.searchPath(ep)
+	}
+}
+
+// pathCarried notes what has arrived of packets that were lost in a row.
+func (m *Module) pathCarried(ep *Endpoint, done []reliability.Token) {
+	for _, t := range done {
+		if s := &m.segs[t]; !s.parted {
+			ep.path.carried(int(s.bytes))
+		}
+	}
+}
+
+// pathRefused notes that the own system finds a packet too large. The search goes on in the next
+// pass, for this may be inside Send.
+func (m *Module) pathRefused(s *fabric.Send, err error) {
+	if int(s.Buf) >= len(m.segs) || !errors.Is(err, syscall.EMSGSIZE) {
+		return
+	}
+	ep := m.segs[s.Buf].ep
+	if ep == nil || ep.counted || ep.state != stateConnected {
+		return
+	}
+	if ep.path.refused(m.now, int(s.Len+s.RegionLen), m.random()) {
+		m.pathTimer(ep)
+	}
+}
+
+// tooLarge says whether a packet of a size has to leave in Parts.
+func (ep *Endpoint) tooLarge(sizeBytes int) bool { return sizeBytes > ep.mtu && !ep.counted }
+
+// partsOf is in how many Parts a packet of a size leaves, and how many bytes of it each of them has
+// but the last.
+func (ep *Endpoint) partsOf(sizeBytes int) (count, slice int) {
+	room := frag.PartRoom(ep.mtu)
+	count = (sizeBytes + room - 1) / room
+	slice = (sizeBytes + count - 1) / count
+	slice = (slice + frag.PartGrain - 1) / frag.PartGrain * frag.PartGrain
+	return (sizeBytes + slice - 1) / slice, slice
+}
+
+// partsRoom is how many packets of a size can leave in Parts now.
+func (m *Module) partsRoom(ep *Endpoint, sizeBytes int) int {
+	count, _ := ep.partsOf(sizeBytes)
+	// As many control buffers as others need are left to them.
+	return min(len(m.freeCtl)-(controlBuffers-partBuffers), m.data.room()) / count
+}
+
+// putParts puts the packet of a segment into the data channel's batch, in Parts; there is room.
+func (m *Module) putParts(ep *Endpoint, t reliability.Token) {
+	s := &m.segs[t]
+	total := int(s.bytes)
+	head := m.arena.Bytes(segBuf(t))[:total-int(s.gatherLen)]
+	var tail []byte
+	if s.gatherLen > 0 {
+		tail = s.frag.mem[s.gatherAt:][:s.gatherLen]
+	}
+	n, slice := m.seqOf(t), 0
+	_, slice = ep.partsOf(total)
+	for at := 0; at < total; at += slice {
+		b, _ := m.takeCtl()
+		m.ctlTo[int(b)-len(m.segs)] = ep.dataAddr
+		h := frag.Header{Conn: ep.peer.tag, Seq: n, Number: ep.numbers.take(m, viaData, 1)}
+		k := min(slice, total-at)
+		pkt := m.arena.Bytes(b)
+		from := frag.PutPart(pkt, &h, at, total, k)
+		copied := 0
+		if at < len(head) {
+			copied = copy(pkt[from:][:k], head[at:])
+		}
+		copy(pkt[from:][copied:k], tail[max(0, at-len(head)):])
+		m.stats.counters[CntSentPart]++
+		m.putControl(ep, &m.data, b, from+k, ep.dataAddr)
+	}
+	s.parted = true
+}
+
+// onPart takes a slice of a packet; when that is whole it is taken as if it had come so.
+func (m *Module) onPart(in *arrival) {
+	ep := in.ep
+	if ep.counted {
+		m.drop(CntDropState)
+		return
+	}
+	m.heard(ep)
+	if place := ep.rcv.Check(in.Seq); place != reliability.Accept {
+		m.noNews(ep, place)
+		return
+	}
+	whole, err := ep.parts.Add(&in.Header, in.payload, in.Seq == ep.rcv.Next(), m.parts.whole[:0])
+	switch {
+	case err != nil:
+		m.notAdded(in, err)
+	case whole == nil:
+		m.stats.counters[CntRecvPart]++
+	default:
+		m.parts.whole = whole
+		m.receiveWhole(in, whole)
+	}
+}
+
+// sweepParts throws away what has come of packets that are here.
+func (ep *Endpoint) sweepParts() {
+	if ep.parts.Active() > 0 {
+		ep.parts.Sweep(func(n seq.Num) bool { return ep.rcv.Check(n) == reliability.Accept })
+	}
+}
+
+// checkPaths proves that the searches and the Parts are what the endpoints use and the module
+// counts.
+func (m *Module) checkPaths(*checker) error {
+	kept := 0
+	for _, ep := range m.slots.Values() {
+		if ep == nil {
+			continue
+		}
+		n, err := ep.parts.Check()
+		if err != nil {
+			return err
+		}
+		kept += n
+		p := &ep.path
+		switch {
+		case ep.state != stateConnected || ep.counted || !p.begun():
+			if ep.pathState.room != 0 || n > 0 {
+				return fmt.Errorf("endpoint %d in state %d searches its path", ep.slot, ep.state)
+			}
+		case p.size != ep.mtu || p.size > p.most || p.size < p.base || ep.tiny > ep.mtu:
+			return fmt.Errorf("endpoint %d: packets of %d and %d bytes, searched %d of %d", ep.slot, ep.tiny,
+				ep.mtu, p.size, p.most)
+		case (p.due == Never) != (ep.pathState.room == 0):
+			return fmt.Errorf("endpoint %d: search of stage %d, due %d, room %d", ep.slot, p.stage, p.due,
+				ep.pathState.room)
+		}
+	}
+	if kept != m.parts.pool.Bytes() {
+		return fmt.Errorf("%d bytes in Parts, %d counted", kept, m.parts.pool.Bytes())
+	}
+	return nil
+}

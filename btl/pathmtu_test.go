@@ -1,0 +1,255 @@
+package btl
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"gobtl/internal/testenv"
+)
+
+// pathLab drives a search over a path of its own: Pings that are not too large are answered.
+type pathLab struct {
+	p       pathMTU
+	now     Time
+	limit   int // of the path
+	rtt     time.Duration
+	loss    float64
+	rng     *rand.Rand
+	pongs   []pathPong // on their way
+	pings   int
+	bytes   int
+	largest int
+}
+
+type pathPong struct {
+	at    Time
+	nonce uint64
+}
+
+func newPathLab(most, limit int, rtt time.Duration, seed uint64) *pathLab {
+	l := &pathLab{now: 1, limit: limit, rtt: rtt, rng: rand.New(rand.NewPCG(seed, 1))}
+	l.p.begin(l.now, most, l.rng.Uint64())
+	return l
+}
+
+// until runs the search until cond holds, for at most limit of its time; it returns how long that
+// was.
+func (l *pathLab) until(t *testing.T, limit time.Duration, cond func() bool) time.Duration {
+	t.Helper()
+	begin := l.now
+	for !cond() {
+		next := l.p.due
+		for _, p := range l.pongs {
+			next = min(next, p.at)
+		}
+		if next == Never || next.Sub(begin) > limit {
+			t.Fatalf("size %d, below %d, stage %d after %v", l.p.size, l.p.below, l.p.stage,
+				l.now.Sub(begin))
+		}
+		l.now = max(l.now, next)
+		rest := l.pongs[:0]
+		for _, p := range l.pongs {
+			if p.at > l.now {
+				rest = append(rest, p)
+			} else if !l.p.pong(l.now, p.nonce) && l.p.holes == 0 {
+				t.Fatalf("pong %x is not one of the search", p.nonce)
+			}
+		}
+		l.pongs = rest
+		if l.p.due <= l.now {
+			l.ask()
+		}
+	}
+	return l.now.Sub(begin)
+}
+
+func (l *pathLab) ask() {
+	sizes := l.p.next(l.now, 2*l.rtt, l.rng.Uint64(), nil)
+	for _, s := range sizes {
+		l.pings++
+		l.bytes += s
+		l.largest = max(l.largest, s)
+		if s <= l.limit && l.rng.Float64() >= l.loss {
+			l.pongs = append(l.pongs, pathPong{l.now.Add(l.rtt), pathNonce(l.p.secret, s)})
+		}
+	}
+}
+
+func (l *pathLab) found() bool { return l.p.stage == pathFound || l.p.stage == pathFixed }
+
+// TestPathSearch finds what paths carry, to within the grain, in a few round trips.
+func TestPathSearch(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tc := range []struct {
+		most, limit int
+		rtt         time.Duration
+		want        int // 0: within the grain below the limit
+		within      time.Duration
+		pings       int
+	}{
+		{65507, 65507, 50 * time.Microsecond, 65507, 50 * time.Microsecond, 1}, // loopback
+		{1472, 1472, 100 * time.Microsecond, 1472, 100 * time.Microsecond, 1},
+		{8972, 8972, 20 * ms, 8972, 20 * ms, 1},
+		{1472, 1372, 200 * time.Microsecond, 1372, 600 * ms, 60},
+		{1452, 1232, 200 * time.Microsecond, 1232, 600 * ms, 60},
+		{8972, 1472, 200 * time.Microsecond, 1472, time.Second, 90},
+		{8952, 1452, 20 * ms, 1452, 10 * time.Second, 90},
+		{65507, 1311, time.Millisecond, 0, 2 * time.Second, 140},
+		{65507, 64000, time.Millisecond, 0, 2 * time.Second, 140},
+		{9000, 1200, ms, 1200, time.Second, 90},
+		{1200, 1200, ms, 1200, 0, 0},
+		{512, 512, ms, 512, 0, 0},
+		{1201, 1201, ms, 1200, 0, 1},
+	} {
+		l := newPathLab(tc.most, tc.limit, tc.rtt, 1)
+		took := l.until(t, time.Minute, l.found)
+		want := tc.want
+		if want == 0 {
+			want = max(l.p.size, tc.limit-pathGrainBytes)
+		}
+		if l.p.size != want || l.p.size > tc.limit {
+			t.Errorf("%+v: found %d", tc, l.p.size)
+		}
+		if took > tc.within || l.pings > tc.pings {
+			t.Errorf("%+v: took %v and %d Pings", tc, took, l.pings)
+		}
+		t.Logf("%d on %d: %d in %v, %d Pings, %d bytes", tc.most, tc.limit, l.p.size, took, l.pings,
+			l.bytes)
+	}
+}
+
+// TestPathSearchLossy searches where a share of Pings or Pongs is lost: what is found passes, and
+// is what there is once larger sizes have been asked for again.
+func TestPathSearchLossy(t *testing.T) {
+	seed := testenv.Seed(t, rand.Uint64())
+	for i := range uint64(200) {
+		l := newPathLab(8972, 1472, 300*time.Microsecond, seed+i)
+		l.loss = 0.25
+		l.until(t, 20*time.Second, func() bool { return l.found() && l.p.size >= 1472-pathGrainBytes })
+		if l.p.size > l.limit {
+			t.Fatalf("seed %d: found %d", seed+i, l.p.size)
+		}
+	}
+}
+
+// TestPathHole has a size stop passing in mid-stream: after a few losses in a row it is left, and
+// the search finds what passes now; later it finds what passes again.
+func TestPathHole(t *testing.T) {
+	for _, rtt := range []time.Duration{100 * time.Microsecond, 50 * time.Millisecond} {
+		l := newPathLab(8972, 8972, rtt, 3)
+		l.until(t, time.Second, l.found)
+		l.limit = 1472
+		for range pathLostMax {
+			l.p.sentAgain(l.now, 8972, l.rng.Uint64())
+		}
+		if l.p.stage != pathDoubting {
+			t.Fatal("no doubt")
+		}
+		took := l.until(t, 2*time.Second, func() bool { return l.p.size < 8972 })
+		if l.p.size != pathBaseBytes || l.p.holes != 1 {
+			t.Errorf("left for %d, %d holes", l.p.size, l.p.holes)
+		}
+		l.until(t, 10*time.Second, l.found)
+		if l.p.size != 1472 {
+			t.Errorf("found %d after the hole", l.p.size)
+		}
+		l.limit = 8972
+		again := l.until(t, time.Hour, func() bool { return l.p.size == 8972 })
+		if again < pathRaiseAfter[0] || again > 2*pathRaiseAfter[0] {
+			t.Errorf("raised after %v", again)
+		}
+		t.Logf("rtt %v: left after %v", rtt, took)
+	}
+}
+
+// TestPathDoubt raises doubts that are none: the size stays, whatever is lost beside.
+func TestPathDoubt(t *testing.T) {
+	l := newPathLab(8972, 8972, time.Millisecond, 4)
+	l.until(t, time.Second, l.found)
+	for range 10 * pathLostMax {
+		if l.p.sentAgain(l.now, pathBaseBytes, 5) {
+			t.Fatal("small packets raise a doubt")
+		}
+	}
+	for range 10 * pathLostMax {
+		l.p.sentAgain(l.now, 8972, 5)
+		if !l.p.watches() {
+			t.Fatal("does not ask what arrives")
+		}
+		l.p.carried(pathBaseBytes)
+		l.p.sentAgain(l.now, 5000, 5)
+		l.p.carried(5000)
+	}
+	if l.p.stage != pathFound {
+		t.Fatal("losses that are not in a row raise a doubt")
+	}
+	if !l.p.refused(l.now, 8972, l.rng.Uint64()) || l.p.refused(l.now, 8972, 5) {
+		t.Fatal("a refusal raises one doubt")
+	}
+	l.until(t, time.Second, l.found)
+	if l.p.size != 8972 || l.p.holes != 0 {
+		t.Errorf("size %d, %d holes after a doubt", l.p.size, l.p.holes)
+	}
+	if l.p.refused(l.now, pathBaseBytes, 5) {
+		t.Error("a refusal of the base is believed")
+	}
+}
+
+// TestPathStale sends Pongs of before the doubt, and forged ones: they prove nothing.
+func TestPathStale(t *testing.T) {
+	l := newPathLab(8972, 8972, time.Millisecond, 6)
+	old := pathNonce(l.p.secret, 8972)
+	for _, nonce := range []uint64{0, old ^ 1<<16, old ^ 1<<63, pathNonce(l.p.secret, 9000)} {
+		if l.p.pong(l.now, nonce) || l.p.size != pathBaseBytes {
+			t.Fatalf("believes %x", nonce)
+		}
+	}
+	l.until(t, time.Second, l.found)
+	for range pathLostMax {
+		l.p.sentAgain(l.now, 8972, l.rng.Uint64())
+	}
+	if l.p.pong(l.now, old) || l.p.stage != pathDoubting {
+		t.Fatal("believes a Pong of before the doubt")
+	}
+}
+
+// TestPathNarrow has nothing but the smallest packets pass, from the beginning and in mid-stream.
+func TestPathNarrow(t *testing.T) {
+	const after = 5 * time.Second
+	for _, tc := range []struct{ most, limit int }{{1472, 700}, {8972, 1199}} {
+		l := newPathLab(tc.most, tc.limit, time.Millisecond, 7)
+		took := l.until(t, time.Minute, func() bool { return l.p.narrow(l.now, after) })
+		if took < after || took > after+2*time.Second {
+			t.Errorf("narrow from the beginning after %v", took)
+		}
+		l = newPathLab(tc.most, tc.most, time.Millisecond, 8)
+		l.until(t, time.Second, l.found)
+		l.limit = tc.limit
+		for range pathLostMax {
+			l.p.sentAgain(l.now, tc.most, l.rng.Uint64())
+		}
+		l.until(t, time.Minute, func() bool { return l.p.narrow(l.now, after) })
+		l.limit = 0 // nothing passes at all: that is no narrow path
+		l.p.doubt(l.now)
+		for range 100 {
+			l.now = l.now.Add(time.Second)
+			l.ask()
+			l.pongs = l.pongs[:0]
+			if l.p.narrow(l.now, after) {
+				t.Fatal("a dead path is a narrow one")
+			}
+		}
+	}
+	l := newPathLab(1000, 1000, time.Millisecond, 9) // fixed, and it stops
+	l.limit = 600
+	for range pathLostMax {
+		l.p.sentAgain(l.now, 1000, l.rng.Uint64())
+	}
+	l.until(t, time.Minute, func() bool { return l.p.narrow(l.now, after) })
+	l.limit = 1000
+	l.until(t, time.Minute, l.found)
+	if l.p.stage != pathFixed || l.p.size != 1000 {
+		t.Errorf("stage %d, size %d after it passes again", l.p.stage, l.p.size)
+	}
+}

@@ -1,0 +1,168 @@
+package frag
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"gobtl/internal/seq"
+	"gobtl/internal/testenv"
+)
+
+// partOf returns the payload of a Part, as Decode of what PutPart has written gives it.
+func partOf(t testing.TB, h *Header, datagram []byte, offset, sliceBytes int) []byte {
+	t.Helper()
+	b := make([]byte, PartHeaderBytes+sliceBytes)
+	n := PutPart(b, h, offset, len(datagram), sliceBytes)
+	copy(b[n:], datagram[offset:][:sliceBytes])
+	want := *h
+	payload, err := Decode(b, h)
+	if err != nil || *h != want {
+		t.Fatalf("Part of %d bytes at %d of %d: %+v, want %+v, %v", sliceBytes, offset, len(datagram), h,
+			want, err)
+	}
+	return payload
+}
+
+// TestPartsModel has datagrams sent in Parts of changing sizes, out of order, with copies and
+// losses: each becomes whole once all its bytes have come, as it was.
+func TestPartsModel(t *testing.T) {
+	seed := testenv.Seed(t, rand.Uint64())
+	rng := rand.New(rand.NewPCG(seed, 1))
+	pool := NewPartPool(1 << 20)
+	var a Parts
+	a.Init(pool)
+	for round := range 20 {
+		first := seq.Num(rng.Uint32())
+		want := make([][]byte, 1+rng.IntN(partsMax))
+		covered := make([][]bool, len(want))
+		for i := range want {
+			want[i] = make([]byte, PartGrain+1+rng.IntN(9000))
+			for j := range want[i] {
+				want[i][j] = byte(rng.Uint32())
+			}
+			covered[i] = make([]bool, len(want[i]))
+		}
+		for left := len(want); left > 0; {
+			i := rng.IntN(len(want))
+			if want[i] == nil {
+				continue
+			}
+			d := want[i]
+			offset := rng.IntN((len(d)+PartGrain-1)/PartGrain) * PartGrain
+			n := min(len(d)-offset, (1+rng.IntN(40))*PartGrain)
+			if n == len(d) {
+				continue
+			}
+			h := Header{Conn: 1, Seq: first.Add(uint32(i))}
+			got, err := a.Add(&h, partOf(t, &h, d, offset, n), rng.IntN(2) == 0, nil)
+			if err != nil {
+				t.Fatalf("seed %d, round %d: %v", seed, round, err)
+			}
+			whole := true
+			for j := range covered[i] {
+				covered[i][j] = covered[i][j] || j >= offset && j < offset+n
+				whole = whole && covered[i][j]
+			}
+			if whole != (got != nil) || whole && !bytes.Equal(got, d) {
+				t.Fatalf("seed %d, round %d: whole %v, %d of %d bytes", seed, round, whole, len(got),
+					len(d))
+			}
+			if n, err := a.Check(); err != nil || n != pool.Bytes() {
+				t.Fatalf("seed %d, round %d: %d bytes, %d counted, %v", seed, round, n, pool.Bytes(), err)
+			}
+			if whole {
+				want[i] = nil
+				left--
+			}
+		}
+	}
+	if a.Active() != 0 || pool.Bytes() != 0 {
+		t.Errorf("%d datagrams, %d bytes are left", a.Active(), pool.Bytes())
+	}
+}
+
+// TestPartsBounds fills the table and the pool: what comes first in the sequence gets its place,
+// the last ones lose theirs, and the next one in order is taken however full the pool is.
+func TestPartsBounds(t *testing.T) {
+	pool := NewPartPool(100_000)
+	var a, other Parts
+	a.Init(pool)
+	other.Init(pool)
+	d := make([]byte, 9000)
+	add := func(p *Parts, n seq.Num, inOrder bool) error {
+		h := Header{Conn: 1, Seq: n}
+		_, err := p.Add(&h, partOf(t, &h, d, 0, 1024), inOrder, nil)
+		return err
+	}
+	for i := range partsMax {
+		if err := add(&a, seq.Num(100+i), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := add(&a, 200, false); !errors.Is(err, ErrParts) || a.Active() != partsMax {
+		t.Errorf("one too many: %v, %d", err, a.Active())
+	}
+	if err := add(&a, 99, false); err != nil || a.Active() != partsMax || a.find(131) != nil {
+		t.Errorf("one before all: %v, %d", err, a.Active())
+	}
+	for i := range partsMax {
+		h := Header{Conn: 1, Seq: seq.Num(i)}
+		if _, err := other.Add(&h, partOf(t, &h, d, 0, 8960), false, nil); err != nil && i < 5 {
+			t.Fatal(err)
+		}
+	}
+	if pool.Bytes() > 100_000 {
+		t.Errorf("%d bytes kept", pool.Bytes())
+	}
+	var third Parts
+	third.Init(pool)
+	h := Header{Conn: 1, Seq: 7}
+	payload := partOf(t, &h, d, 0, 8960)
+	if _, err := third.Add(&h, payload, false, nil); !errors.Is(err, ErrParts) {
+		t.Errorf("a full pool: %v", err)
+	}
+	if _, err := third.Add(&h, payload, true, nil); err != nil {
+		t.Errorf("a full pool, in order: %v", err)
+	}
+	a.Sweep(func(n seq.Num) bool { return n == 99 })
+	if a.Active() != 1 || a.find(99) == nil {
+		t.Errorf("%d datagrams after a sweep", a.Active())
+	}
+	a.Drop()
+	other.Drop()
+	third.Drop()
+	if pool.Bytes() != 0 {
+		t.Errorf("%d bytes are left", pool.Bytes())
+	}
+}
+
+// TestPartsReplaced sends a number again as another datagram: nothing of the first one stays.
+func TestPartsReplaced(t *testing.T) {
+	var a Parts
+	a.Init(NewPartPool(1 << 20))
+	old, now := bytes.Repeat([]byte{1}, 2000), bytes.Repeat([]byte{2}, 1500)
+	h := Header{Conn: 1, Seq: 5}
+	if _, err := a.Add(&h, partOf(t, &h, old, 0, 1024), true, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []int{1024, 0} {
+		got, err := a.Add(&h, partOf(t, &h, now, at, min(1024, len(now)-at)), true, nil)
+		if err != nil || (got != nil) != (at == 0) || at == 0 && !bytes.Equal(got, now) {
+			t.Fatalf("at %d: %d bytes, %v", at, len(got), err)
+		}
+	}
+}
+
+// TestPartRoom cuts datagrams by what fits a size: no slice is larger, and all but the last are of
+// whole blocks.
+func TestPartRoom(t *testing.T) {
+	for size := range 3000 {
+		room := PartRoom(size)
+		if room%PartGrain != 0 || room > 0 && (room+PartHeaderBytes > size ||
+			room+PartGrain+PartHeaderBytes <= size) {
+			t.Fatalf("PartRoom(%d) = %d", size, room)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package frag
+
+// Ping and Pong: whether a datagram of some size gets through, and whether anybody is there. A Ping
+// is as large as what it asks for, a Pong is never larger than its Ping.
+//
+//	payload of a Ping: nonce u64, then zeros
+//	payload of a Pong: nonce u64, that of the Ping
+
+// Sizes of Pings and Pongs, in bytes.
+const (
+	PingBytesMin = FragHeaderBytes + nonceBytes // the smallest Ping
+	PongBytes    = FragHeaderBytes + nonceBytes // every Pong
+
+	nonceBytes = 8
+)
+
+// EncodePing writes a whole packet of sizeBytes at the start of b, and returns that: the header h,
+// whose Kind (Ping or Pong), Conn and Number count and whose other fields EncodePing sets; the
+// nonce; and zeros. It panics if sizeBytes is less than PingBytesMin, more than a packet may have,
+// or more than len(b).
+func EncodePing(b []byte, h *Header, nonce uint64, sizeBytes int) int {
+	if sizeBytes < PingBytesMin || sizeBytes > FragHeaderBytes+PayloadBytesMax {
+		panic("frag: invalid Ping")
+	}
+	b = b[:sizeBytes]
+	*h = Header{
+		Kind: h.Kind, Conn: h.Conn, Number: h.Number,
+		PayloadLen: uint16(sizeBytes - FragHeaderBytes),
+	}
+	h.Encode(b)
+	le.PutUint64(b[FragHeaderBytes:], nonce)
+	clear(b[PingBytesMin:])
+	return sizeBytes
+}
+
+// NonceOf reads the nonce of a Ping or Pong, from its payload as Decode returned it.
+func NonceOf(payload []byte) uint64 { return le.Uint64(payload) }
+
+// pingLength says whether a Ping or a Pong can have a payload of that many bytes.
+func pingLength(kind Kind, n int) bool {
+	return n == nonceBytes || kind == KindPing && n > nonceBytes
+}

@@ -274,7 +274,8 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 		packet = ep.mtu - head
 	}
 	// Half of the batch is left to other packets if the fabric does not take it.
-	limit := min(budget, ep.roomOn(c), batchMax/2-len(c.batch), ep.bulkRoom(), 1+(quantum-1)/ep.mtu,
+	limit := min(budget, ep.roomOn(c), batchMax/2-len(c.batch), ep.bulkRoom(),
+		1+(quantum-1)/(head+packet),
 		1+(int(f.size-f.cursor)-1)/packet)
 	if ep.tooLarge(head + packet) { // what the path carries has become less meanwhile
 		limit = min(limit, m.partsRoom(ep, head+packet))

@@ -79,7 +79,9 @@ func (a *Attacker) ports(l *link, h *frag.Header) (from, to sim.Port) {
 
 // abuse does one of the things that no peer does, or does what a peer does at the wrong time.
 func (a *Attacker) abuse(l *link) {
-	switch a.rng.IntN(20) {
+	switch a.rng.IntN(22) {
+	case 20, 21:
+		a.abuseSize(l)
 	case 0, 1:
 		a.abuseAck(l)
 	case 2:

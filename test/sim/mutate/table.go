@@ -16,5 +16,5 @@ type mutation struct {
 // mutations is every fault there is.
 func mutations() []mutation {
 	return slices.Concat(btlMutations, packMutations, flowMutations, memoryMutations,
-		reliableMutations, recoveryMutations, partMutations)
+		reliableMutations, recoveryMutations, partMutations, sizeMutations)
 }

@@ -1,0 +1,77 @@
+package main
+
+// The faults of what has to do with the size of datagrams.
+var sizeMutations = []mutation{
+	{
+		name:  "pong-of-anything",
+		fault: "a Pong that answers no Ping of the search proves its size",
+		in:    "btl",
+		old:   "$n != pathNonce($p.secret, $s) || $s > $p.most",
+		new:   "$s > $p.most",
+		test:  "./btl -run TestPathStale",
+	},
+	{
+		name:  "pong-beyond-the-devices",
+		fault: "a Pong proves a size that the devices do not take",
+		in:    "btl",
+		old:   "$n != pathNonce($p.secret, $s) || $s > $p.most",
+		new:   "$n != pathNonce($p.secret, $s)",
+		test:  "./btl -run TestPathStale",
+	},
+	{
+		name:  "pings-without-bound",
+		fault: "every Ping is answered",
+		in:    "btl",
+		old:   "$ep.pongs >= pongsMax",
+		new:   "$ep.pongs > pongsMax && false",
+		test:  "./btl -run TestPongsBounded",
+	},
+	{
+		name:  "hole-not-left",
+		fault: "a size that does not pass any more is kept",
+		in:    "btl",
+		old:   "$p.tries >= pathTries && $p.proven && $p.size > $p.base",
+		new:   "$p.tries >= pathTries && $p.proven && $p.size < $p.base",
+		test:  "./btl -run TestPathHole",
+	},
+	{
+		name:  "refusal-believed",
+		fault: "the search forgets that a refusal by the own system is a hint",
+		in:    "btl",
+		old:   "sizeBytes <= $p.floor() || $p.stage == pathDoubting || !$p.begun()",
+		new:   "$p.stage == pathDoubting || !$p.begun()",
+		test:  "./btl -run TestPathDoubt",
+	},
+	{
+		name:  "parts-not-sent",
+		fault: "a packet that is too large for the path is sent again as it is",
+		in:    "btl",
+		old:   "return sizeBytes > $ep.mtu && !$ep.counted",
+		new:   "return sizeBytes > 1<<20 && !$ep.counted",
+		test:  "./btl -run TestPartsCarryAll",
+	},
+	{
+		name:  "parts-of-another",
+		fault: "the packet in Parts may be of another number than its Parts",
+		in:    "btl",
+		old:   "$in.Conn != $part.Conn || $in.Seq != $part.Seq",
+		new:   "$in.Conn != $part.Conn",
+		test:  "./btl -run TestPartsRefused",
+	},
+	{
+		name:  "parts-without-bound",
+		fault: "Parts are kept beyond the pool's bound",
+		in:    "frag",
+		old:   "$a.pool.bytes+sizeBytes > $a.pool.bytesMax",
+		new:   "$a.pool.bytes < 0 && sizeBytes > $a.pool.bytesMax",
+		test:  "./frag -run TestPartsBounds",
+	},
+	{
+		name:  "parts-copied-twice",
+		fault: "bytes of a datagram in Parts that come twice count twice",
+		in:    "frag",
+		old:   "$b < $last && $p.have[$b>>6]&(1<<($b&63)) == 0",
+		new:   "$b < $last",
+		test:  "./frag -run TestPartsModel",
+	},
+}

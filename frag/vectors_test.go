@@ -490,7 +490,7 @@ func TestDocumentedLayouts(t *testing.T) {
 	}
 	want := []int{
 		FragHeaderBytes, chunkExtraBytes, putExtraBytes, opExtraBytes, RecordHeaderBytes,
-		SackHeadBytes, helloBodyBytes, RejectBytes, nameHeaderBytes,
+		SackHeadBytes, helloBodyBytes, RejectBytes, nameHeaderBytes, PingBytesMin, PartHeaderBytes,
 	}
 	if fmt.Sprint(ends) != fmt.Sprint(want) {
 		t.Errorf("the tables end at %v, the headers at %v", ends, want)

@@ -158,6 +158,7 @@ func (f *features) attrs() []fabric.Attr {
 		{Name: "gso", Value: state(f.gso, f.noGSO)},
 		{Name: "gro", Value: state(f.gro, f.noGRO)},
 		{Name: "mmsg", Value: state(f.mmsg, f.noMmsgWhy)},
+		{Name: "path mtu", Value: "not told by the system: datagrams stay whole, and who sends probes"},
 	}
 }
 

@@ -16,7 +16,7 @@ type State struct {
 	Fabric []AttrRecord `json:"fabric"`
 }
 
-// PathRecord is a btl.PathState with names for JSON. The times are 0 where nothing is measured.
+// PathRecord is a btl.Path with names for JSON. The times are 0 where nothing is measured.
 type PathRecord struct {
 	RoundTripUs   float64 `json:"round_trip_us"`
 	DeviationUs   float64 `json:"deviation_us"`
@@ -24,6 +24,8 @@ type PathRecord struct {
 	WindowPackets int     `json:"window_packets"`
 	InFlight      int     `json:"in_flight_packets"`
 	SlowStart     bool    `json:"slow_start"`
+	MTUBytes      int     `json:"mtu_bytes"`
+	MTUWhy        string  `json:"mtu_why"`
 }
 
 func newPathRecord(ep *btl.Endpoint) *PathRecord {
@@ -32,6 +34,7 @@ func newPathRecord(ep *btl.Endpoint) *PathRecord {
 	return &PathRecord{
 		RoundTripUs: us(p.RoundTrip), DeviationUs: us(p.Deviation), LeastUs: us(p.Least),
 		WindowPackets: p.WindowPackets, InFlight: p.InFlightPackets, SlowStart: p.SlowStart,
+		MTUBytes: p.MTUBytes, MTUWhy: p.MTUWhy,
 	}
 }
 

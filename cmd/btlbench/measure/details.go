@@ -29,6 +29,8 @@ func details(r *RunRecord) (lines []detail) {
 		{"least round trip, us", func(p *layers.PathRecord) string { return number(p.LeastUs) }},
 		{"window, packets", windowText},
 		{"in flight, packets", func(p *layers.PathRecord) string { return strconv.Itoa(p.InFlight) }},
+		{"datagram, bytes", func(p *layers.PathRecord) string { return strconv.Itoa(p.MTUBytes) }},
+		{"why", func(p *layers.PathRecord) string { return p.MTUWhy }},
 	} {
 		if c.Path != nil && s.Path != nil {
 			lines = append(lines, detail{line.name, line.of(c.Path), line.of(s.Path)})

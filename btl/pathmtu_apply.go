@@ -346,7 +346,10 @@ func (m *Module) onPart(in *arrival) {
 // sweepParts throws away what has come of packets that are here.
 func (ep *Endpoint) sweepParts() {
 	if ep.parts.Active() > 0 {
-		ep.parts.Sweep(func(n seq.Num) bool { return ep.rcv.Check(n) == reliability.Accept })
+		ep.parts.Sweep(func(n seq.Num) bool {
+			place := ep.rcv.Check(n)
+			return place == reliability.Accept
+		})
 	}
 }
 

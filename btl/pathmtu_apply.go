@@ -103,14 +103,23 @@ func (m *Module) searchPath(ep *Endpoint) {
 		for _, s := range ep.path.next(m.now, ep.pathWait(), m.random(), sizes[:0]) {
 			m.sendPing(ep, s)
 		}
-		if ep.path.narrow(m.now, m.cfg.PeerTimeout) {
-			m.end(ep, EventFailed, fmt.Errorf("%w: none of %d bytes, small ones do", ErrNarrow,
-				ep.path.base))
+		if ep.narrow(m.now, m.cfg.PeerTimeout) {
+			m.endNarrow(ep)
 			return
 		}
 	}
 	m.pathTimer(ep)
 	m.usePath(ep)
+}
+
+// narrow says whether the path to the peer carries small packets alone, and has for a while.
+func (ep *Endpoint) narrow(now Time, after time.Duration) bool {
+	return !ep.counted && ep.path.narrow(now, after)
+}
+
+func (m *Module) endNarrow(ep *Endpoint) {
+	m.end(ep, EventFailed, fmt.Errorf("%w: none of %d bytes, small ones do", ErrNarrow,
+		ep.path.base))
 }
 
 // pathTimer has the search go on when it is due.
@@ -319,6 +328,13 @@ func (m *Module) putParts(ep *Endpoint, t reliability.Token) {
 	s.parted = true
 }
 
+// partRefused answers a slice for which there is no memory: it comes again when there may be some.
+func (m *Module) partRefused(in *arrival) {
+	m.drop(CntDropReassembly)
+	m.acks.owe(in.ep, m.now) // this side is alive, though it cannot take the packet
+	in.ep.rcv.Repeated(m.now)
+}
+
 // onPart takes a slice of a packet; when that is whole it is taken as if it had come so.
 func (m *Module) onPart(in *arrival) {
 	ep := in.ep
@@ -334,7 +350,7 @@ func (m *Module) onPart(in *arrival) {
 	whole, err := ep.parts.Add(&in.Header, in.payload, in.Seq == ep.rcv.Next(), m.parts.whole[:0])
 	switch {
 	case err != nil:
-		m.notAdded(in, err)
+		m.partRefused(in)
 	case whole == nil:
 		m.stats.counters[CntRecvPart]++
 	default:

@@ -24,6 +24,10 @@ func (m *Module) sendAgain() {
 		}
 		if cause != reliability.CauseRefused && owed >= m.cfg.PeerTimeout && sent >= enough {
 			m.recovery.Defer(t)
+			if ep.narrow(m.now, 0) {
+				m.endNarrow(ep)
+				continue
+			}
 			m.end(ep, EventFailed, fmt.Errorf("%w: a packet is not acknowledged for %v, sent again "+
 				"%d times", ErrPeerDead, owed.Round(time.Millisecond), sent))
 			continue

@@ -45,13 +45,13 @@ func (a *adaptive) run(s *Sender, now mono.Time) {
 // its ACK will tell of all. But not for long; the others follow each other.
 func (a *adaptive) due(s *Sender) mono.Time {
 	at := a.dueAfterProgress()
-	// The oldest packet is what would be sent again: not before its latest copy can be answered.
-	if s.oldest != s.next {
-		if p := s.segment(s.at(s.oldest)); p.state == Posted {
-			at = max(at, p.postedAt.Add(max(min(a.wait[p.channel], a.waitMax), 0)))
-		}
+	if s.oldest == s.next {
+		return at
 	}
-	return at
+	// The oldest packet is what would be sent again: not before its latest copy can be answered. (If
+	// it waits to be sent again already, that starts the timer anew.)
+	p := s.segment(s.at(s.oldest))
+	return max(at, p.postedAt.Add(max(min(a.wait[p.channel], a.waitMax), 0)))
 }
 
 func (a *adaptive) dueAfterProgress() mono.Time {

@@ -449,6 +449,7 @@ var abuses = []string{
 	"ack", "nack", "hello", "hello-ack", "frag", "chunk", "chunk off the grid", "overlapping chunk",
 	"unfinished fragment", "oversize fragment", "bad put", "beyond the window", "without credit",
 	"mark", "pack", "bad pack", "pack without handler", "nack of a record",
+	"ping", "part",
 }
 
 var kindsOf = [attacker.NumModes][]string{

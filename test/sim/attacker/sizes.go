@@ -44,7 +44,7 @@ func (a *Attacker) inner(l *link, bad bool) []byte {
 	b := make([]byte, frag.FragHeaderBytes+int(h.PayloadLen))
 	fill(b, Filler)
 	if bad {
-		fill(b, poison)
+		// Its bytes are those of the good ones, for slices of both may come together.
 		switch a.rng.IntN(4) {
 		case 0:
 			h.Conn ^= 1 << a.rng.IntN(64)
@@ -81,6 +81,6 @@ func (a *Attacker) parts(l *link, datagram []byte) {
 // part sends a slice of nothing.
 func (a *Attacker) part(l *link, h *frag.Header, offset, total, n int) {
 	head := frag.PutPart(a.buf, h, offset, total, n)
-	fill(a.buf[head:][:n], poison)
+	fill(a.buf[head:][:n], Filler)
 	a.send(actPart, sim.Port{Node: l.from, Index: 1}, sim.Port{Node: l.to, Index: 1}, head+n)
 }

@@ -8,6 +8,7 @@ local gobtl = Proto("gobtl", "gobtl reliable datagrams")
 
 local HEADER, EXTRA, RECORD, HELLO_BODY, NAME_MAX = 32, 16, 4, 184, 64
 local FRAG, CHUNK, ACK, HELLO, HELLO_ACK, NACK, REJECT, PACK = 1, 2, 3, 4, 5, 6, 7, 8
+local PART, PING, PONG, NONCE, PART_HEAD, PART_GRAIN, TOTAL_MAX = 9, 10, 11, 8, 8, 64, 65535
 local FLAG_ACK, FLAG_PUT, FLAG_DUP, FLAG_SACK, FLAG_OP = 1, 2, 4, 8, 16
 local SACK_HEAD, SACK_RANGES_MAX, CHUNK_MIN, OP = 24, 256, 128, 8
 local BYE, VOID, TAG_USER_MAX = 0xFF, 0xFE, 0xEF
@@ -16,6 +17,7 @@ local PROVEN_ALL = 0x0F
 local kinds = {
 	[FRAG] = "Frag", [CHUNK] = "Chunk", [ACK] = "Ack", [HELLO] = "Hello",
 	[HELLO_ACK] = "HelloAck", [NACK] = "Nack", [REJECT] = "Reject", [PACK] = "Pack",
+	[PART] = "Part", [PING] = "Ping", [PONG] = "Pong",
 }
 local marks = { [BYE] = "Bye", [VOID] = "Void" }
 local NACK_RECORD = 3
@@ -29,7 +31,7 @@ local probes = {
 }
 -- The flags that each kind may carry.
 local allowedFlags = { [FRAG] = 23, [CHUNK] = 23, [ACK] = 13, [HELLO] = 0, [HELLO_ACK] = 0,
-	[NACK] = 5, [REJECT] = 0, [PACK] = 5 }
+	[NACK] = 5, [REJECT] = 0, [PACK] = 5, [PART] = 0, [PING] = 0, [PONG] = 0 }
 -- The kinds that occupy a sequence number.
 local hasSeq = { [FRAG] = true, [CHUNK] = true, [PACK] = true }
 
@@ -88,6 +90,9 @@ f.recordTag = u8("gobtl.record.tag", "Tag", HEX)
 f.recordReserved = u8("gobtl.record.reserved", "Reserved", HEX)
 f.recordLength = u16("gobtl.record.length", "Length", DEC)
 f.recordPayload = bytes("gobtl.record.payload", "Payload")
+f.nonce = ProtoField.uint64("gobtl.nonce", "Nonce", HEX)
+f.partOffset = u32("gobtl.part.offset", "Offset in the datagram", DEC)
+f.partTotal = u32("gobtl.part.total", "Size of the datagram", DEC)
 f.rejectMin = u8("gobtl.reject.version_min", "Lowest version", DEC)
 f.rejectMax = u8("gobtl.reject.version_max", "Highest version", DEC)
 
@@ -358,6 +363,33 @@ kindRules[REJECT] = function(tvb, p, bad)
 		bad("bounds", "no range of versions")
 	end
 end
+
+kindRules[PART] = function(tvb, p, bad)
+	if p.tag ~= 0 then bad("tag", "a Part has a tag") end
+	if p.len <= PART_HEAD then
+		bad("length", "a Part without a slice")
+	elseif tvb:len() >= HEADER + PART_HEAD then
+		local at, total = tvb(HEADER, 4):le_uint(), tvb(HEADER + 4, 4):le_uint()
+		local slice = p.len - PART_HEAD
+		if total <= HEADER or total > TOTAL_MAX or at % PART_GRAIN ~= 0 or at + slice > total
+			or slice >= total or at + slice ~= total and slice % PART_GRAIN ~= 0 then
+			bad("bounds", "no slice of a datagram")
+		end
+	end
+end
+
+kindRules[PING] = function(tvb, p, bad)
+	if p.tag ~= 0 then bad("tag", "a Ping has a tag") end
+	if p.seq ~= 0 then bad("reserved", "a Ping has a sequence number") end
+	if p.len < NONCE or p.kind == PONG and p.len ~= NONCE then
+		bad("length", "no Ping or Pong has that length")
+	end
+	if tvb:len() > HEADER + NONCE and tvb(HEADER + NONCE):raw():find("[^\0]") then
+		bad("reserved", "padding that is not zero")
+	end
+end
+
+kindRules[PONG] = kindRules[PING]
 
 -- read reads the common header.
 local function read(tvb)
@@ -648,7 +680,7 @@ local function addHeader(tree, tvb, p, info)
 		if info and info.from.first == p.seq then
 			generated(tree, f.seqRelative, relative(p.seq, info.from))
 		end
-	elseif p.kind ~= ACK then
+	elseif p.kind ~= ACK and p.kind ~= PING and p.kind ~= PONG then
 		generated(tree, f.seqRelative, info and relative(p.seq, p.kind == NACK and info.to
 			or info.to and info.to.peer))
 	end
@@ -788,6 +820,13 @@ local function addPayload(tree, tvb, p)
 		addRecords(tree, tvb)
 	elseif p.kind == ACK and has(p.flags, FLAG_SACK) then
 		addSack(tree, tvb, p)
+	elseif p.kind == PART then
+		leaf(tree, f.partOffset, tvb, HEADER, 4)
+		leaf(tree, f.partTotal, tvb, HEADER + 4, 4)
+		if tvb:len() > HEADER + PART_HEAD then tree:add(f.payload, tvb(HEADER + PART_HEAD)) end
+	elseif p.kind == PING or p.kind == PONG then
+		leaf(tree, f.nonce, tvb, HEADER, NONCE)
+		if tvb:len() > HEADER + NONCE then tree:add(f.payload, tvb(HEADER + NONCE)) end
 	elseif p.kind == NACK and p.tag == NACK_RECORD and p.len == 1 then
 		leaf(tree, f.nackRecordTag, tvb, HEADER, 1)
 	elseif tvb:len() > p.headerBytes then
@@ -893,6 +932,17 @@ summaries[PACK] = function(tvb, p, seq)
 	eachRecord(tvb, function(_, captured) count = captured and count + 1 or count end)
 	return string.format("Pack %s records=%d len=%d", seq, count, p.len)
 end
+
+summaries[PART] = function(tvb, p, seq)
+	if tvb:len() < HEADER + PART_HEAD then return "Part " .. seq end
+	local at = tvb(HEADER, 4):le_uint()
+	return string.format("Part %s [%d, %d) of %d", seq, at, at + p.len - PART_HEAD,
+		tvb(HEADER + 4, 4):le_uint())
+end
+
+summaries[PING] = function(_, p) return string.format("%s len=%d", kinds[p.kind], p.len) end
+
+summaries[PONG] = summaries[PING]
 
 summaries[REJECT] = function(tvb, p)
 	local text = "Reject: " .. (rejectReasons[p.tag] or "unknown reason")

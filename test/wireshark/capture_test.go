@@ -26,6 +26,7 @@ var unseen = []string{
 	"gobtl.nack.reason", "gobtl.nack.record_tag", "gobtl.reject.reason", "gobtl.reject.version_min",
 	"gobtl.reject.version_max", "gobtl.hello.command_addr6", "gobtl.hello.data_addr6",
 	"gobtl.op", "gobtl.op.reserved", // which no feature allows yet
+	"gobtl.part.offset", "gobtl.part.total", // the path carries all
 }
 
 // TestCapture: every packet of a real run, with loss, duplication and reordering, is dissected as

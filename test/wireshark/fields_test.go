@@ -70,6 +70,17 @@ func flag1(cond bool) uint64 {
 	return 0
 }
 
+// ofPart is a field of a Part.
+func ofPart(name string, value func(offset, total int) any) field {
+	return field{"gobtl.part." + name, func(p *packet) any {
+		if p.Kind != frag.KindPart {
+			return nil
+		}
+		offset, total, _ := frag.ReadPart(p.payload)
+		return value(offset, total)
+	}}
+}
+
 // onWire are all of them.
 var onWire = append([]field{
 	{"gobtl.magic", func(*packet) any { return frag.Magic }},
@@ -141,8 +152,24 @@ var onWire = append([]field{
 	{"gobtl.put.handle", func(p *packet) any { return when(p.put(), p.Handle) }},
 	{"gobtl.put.offset", func(p *packet) any { return when(p.put(), p.PutOffset) }},
 	{"gobtl.payload", func(p *packet) any {
-		return when(p.Kind <= frag.KindChunk && len(p.payload) > 0, p.payload)
+		rest := p.payload
+		switch p.Kind {
+		case frag.KindFrag, frag.KindChunk:
+		case frag.KindPart, frag.KindPing, frag.KindPong:
+			rest = rest[8:] // behind the nonce, or offset and total
+		default:
+			return nil
+		}
+		return when(len(rest) > 0, rest)
 	}},
+	{"gobtl.nonce", func(p *packet) any {
+		if p.Kind != frag.KindPing && p.Kind != frag.KindPong {
+			return nil
+		}
+		return frag.NonceOf(p.payload)
+	}},
+	ofPart("offset", func(offset, _ int) any { return offset }),
+	ofPart("total", func(_, total int) any { return total }),
 	inRecords("", func(_ uint8, record []byte) any { return record }),
 	inRecords(".tag", func(tag uint8, _ []byte) any { return tag }),
 	inRecords(".reserved", func(uint8, []byte) any { return 0 }),

@@ -24,7 +24,7 @@ const ownBytesMax = 256 << 10
 // free, and one alone leaves an eighth to those to come.
 func (d *descriptors) lend(ep *Endpoint, most int, alone bool) (*Fragment, bool) {
 	left := most - d.count + len(d.free)
-	if ep.descriptors >= left && !(alone && left > most/newcomersShare) {
+	if ep.descriptors >= left && (!alone || left <= most/newcomersShare) {
 		return nil, false
 	}
 	var f *Fragment

@@ -323,7 +323,7 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding bool) {
 	r.sleeping.Store(true)
 	r.token.Unlock()
 	// Who came while the token was held has put something into the inbox, or asked for the end.
-	if r.inbox.empty() && !(c == nil && r.asked.Load()) {
+	if r.inbox.empty() && (c != nil || !r.asked.Load()) {
 		stop := func() bool { return true }
 		if c != nil && ctx.Done() != nil {
 			stop = context.AfterFunc(ctx, r.m.Wake)

@@ -28,10 +28,6 @@ func TestVaryingDelayIsNoQueue(t *testing.T) {
 		// What arrives is measured in the order of arrival.
 		var p path
 		const count = 1000
-		type arrival struct {
-			n  seq.Num
-			at mono.Time
-		}
 		for now := mono.Time(0); now < count*mono.Time(gap)+mono.Time(3*base); now++ {
 			now = now.Add(gap - 1)
 			for i := range count {

@@ -23,7 +23,7 @@ func (d *Reader) Next() (Region, bool) {
 	r := d.ring
 	// Regions of which nothing came are left out, so the one in turn need not be the earliest, but
 	// where no ordinal lies between.
-	if !(d.moved && r.Populated(d.next) && r.get(d.next, wordFirst) == d.behind) {
+	if !d.moved || !r.Populated(d.next) || r.get(d.next, wordFirst) != d.behind {
 		i, ok := d.any()
 		if !ok {
 			return Region{}, false

@@ -191,13 +191,13 @@ func (r *Receiver) letter(l *letter) {
 // start makes everything ready for the first message.
 func (r *Receiver) start(st *start) error {
 	size := r.ring.geo.MessageBytes
-	perMsg, n := size, 1
 	if r.cfg.Mode == Unreliable {
-		perMsg = st.DatagramBytes - headerBytes
+		perMsg := st.DatagramBytes - headerBytes
 		if perMsg < 1 || perMsg > size {
 			return fmt.Errorf("%w: datagrams of %d bytes", ErrMismatch, st.DatagramBytes)
 		}
-		if n = (size + perMsg - 1) / perMsg; n > datagramsMax {
+		n := (size + perMsg - 1) / perMsg
+		if n > datagramsMax {
 			return fmt.Errorf("%w: messages in %d datagrams", ErrMismatch, n)
 		}
 		r.drops = r.e.data.dropped()

@@ -153,7 +153,7 @@ func TestCancel(t *testing.T) {
 	blocked := register(server)
 	for _, want := range []error{context.Canceled, context.DeadlineExceeded} {
 		ctx, cancel := context.WithCancel(t.Context())
-		if want == context.DeadlineExceeded {
+		if errors.Is(want, context.DeadlineExceeded) {
 			ctx, cancel = context.WithTimeout(t.Context(), 30*time.Millisecond)
 		} else {
 			time.AfterFunc(20*time.Millisecond, cancel)

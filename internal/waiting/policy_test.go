@@ -79,8 +79,12 @@ func TestModes(t *testing.T) {
 			{want: Sleep},
 		}},
 		{"asleep until something is found", Adaptive, 0, []step{
-			{after: hour, want: Yield}, {want: Sleep}, {after: hour, slept: hour, want: Sleep},
-			{after: hour, slept: hour, want: Sleep}, {after: us, found: true}, {after: us},
+			{after: hour, want: Yield},
+			{want: Sleep},
+			{after: hour, slept: hour, want: Sleep},
+			{after: hour, slept: hour, want: Sleep},
+			{after: us, found: true},
+			{after: us},
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -168,18 +168,6 @@ func exchange(a, b *end) {
 	}
 }
 
-// until posts a datagram again and again until the provider says an error other than ErrAgain.
-func (e *end) until(to fabric.Addr, sizeBytes int) error {
-	e.t.Helper()
-	for start := time.Now(); time.Since(start) < patience; time.Sleep(time.Millisecond) {
-		if _, err := e.post(to, 0, 1, sizeBytes); err != nil && !errors.Is(err, fabric.ErrAgain) {
-			return err
-		}
-	}
-	e.t.Fatalf("no error of a datagram of %d bytes in %v", sizeBytes, patience)
-	return nil
-}
-
 // TestSuiteOnCable runs the providers' suite between two hosts.
 func TestSuiteOnCable(t *testing.T) {
 	for _, tc := range []struct {

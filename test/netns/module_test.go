@@ -216,8 +216,14 @@ func TestModulePathMTU(t *testing.T) {
 	for _, tc := range []struct {
 		device, path int
 		told         bool
-	}{{1500, 1400, true}, {1500, 1400, false}, {1500, 1280, true}, {1500, 1280, false},
-		{9000, 1500, true}, {9000, 1500, false}} {
+	}{
+		{1500, 1400, true},
+		{1500, 1400, false},
+		{1500, 1280, true},
+		{1500, 1280, false},
+		{9000, 1500, true},
+		{9000, 1500, false},
+	} {
 		lab := New(t)
 		a, b, router := lab.Route(lab.Host("a"), lab.Host("b"), tc.device, tc.device)
 		router.IP(fmt.Sprintf("link set eth0 mtu %d", tc.path),

@@ -101,8 +101,9 @@ func testTables(t *testing.T, fx *fixture) {
 		}
 		lent = append(lent, f)
 	}
-	if len(lent) != 16 {
-		t.Errorf("%d fragments of 16 could be lent", len(lent))
+	// One of several peers has as many as it leaves to the others.
+	if len(lent) != 8 {
+		t.Errorf("%d fragments of 16 could be lent to one of several peers", len(lent))
 	}
 	for _, f := range lent {
 		if err := ep.Free(f); err != nil {

@@ -15,6 +15,7 @@ type channel struct {
 	ep        fabric.Endpoint
 	caps      fabric.Caps
 	name      []byte
+	sourcer   fabric.Sourcer // nil where nobody knows where datagrams come from
 	mtu       int
 	batch     []fabric.Send // to be posted; its capacity never grows
 	posted    int           // sends whose completion is due
@@ -42,6 +43,7 @@ func (c *channel) open(m *Module, depth int, first fabric.Buf, mtu int) error {
 		return err
 	}
 	c.m, c.ep, c.caps, c.name = m, ep, ep.Caps(), ep.Name()
+	c.sourcer, _ = ep.(fabric.Sourcer)
 	if c.mtu = min(mtu, c.caps.MTUBytes); c.mtu < tinyBytesMin {
 		return fmt.Errorf("%w: MTU of %d bytes, at least %d needed", ErrConfig, c.mtu, tinyBytesMin)
 	}

@@ -106,7 +106,7 @@ func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 	if ep.state != stateConnected && ep.asm.Active() > 0 {
 		return fmt.Errorf("%d fragments arrive in state %d", ep.asm.Active(), ep.state)
 	}
-	if m.byTag[ep.peer] == ep {
+	if m.byTag[ep.key()] == ep {
 		c.byTag++
 	}
 	if m.byAddr[ep.addrKey] == ep {

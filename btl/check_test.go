@@ -150,7 +150,9 @@ var tamperings = []struct {
 			b.tb.Fatal(err)
 		}
 	}},
-	{"connection tag", "connection tags", func(b *busyModule) { b.byTag[peerTag{1, 2}] = b.out }},
+	{"connection tag", "connection tags", func(b *busyModule) {
+		b.byTag[peerKey{peerTag{1, 2}, ""}] = b.out
+	}},
 	{"address", "addresses, ", func(b *busyModule) { b.byAddr["x"] = b.out }},
 	{"address leaked", "addresses inserted", func(b *busyModule) { b.inserted++ }},
 	{"guests", "for Rejects", func(b *busyModule) {

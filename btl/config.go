@@ -57,9 +57,23 @@ type Config struct {
 
 	// PeersMax bounds the endpoints, 1 to 1<<20. 0 means 4096.
 	PeersMax int
-	// HalfOpenMax bounds the endpoints that a peer has opened and not yet proven its address for. 0
-	// means 256.
+	// HalfOpenMax bounds the endpoints that peers have opened who receive at the addresses that they
+	// claim, and have not said yet that they have heard of it. 0 means 256.
 	HalfOpenMax int
+	// PeersPerAddress bounds the endpoints of one address that its module has opened, those that are
+	// on their way out among them, 1 to 1<<20. 0 means 16.
+	PeersPerAddress int
+	// PeersPerHost bounds the endpoints of one host, up to 1<<20, where the fabric tells hosts apart.
+	// It should be below PeersMax where one host must not take all. 0 sets no bound.
+	PeersPerHost int
+	// Advertise is the address that peers are told, in the notation of Module.Dial, where it is
+	// another one than this side is bound to: one that a router maps to it. Empty tells the bound
+	// one. Where the fabric knows the source of datagrams (udp), who answers uses that; the address
+	// is for those who begin.
+	Advertise string
+	// Label is what peers are told that this module is called, up to 32 bytes: see Request. Nobody
+	// proves it.
+	Label string
 	// RegionsMax bounds the exposed regions, 1 to 1<<16. 0 means 1024.
 	RegionsMax int
 	// RegistrationsKept is how many registrations stay cached after their last user is gone. 0 keeps
@@ -139,6 +153,7 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.ReassemblyKeepBytes, 64<<20)
 	set(&c.PeersMax, 4096)
 	set(&c.HalfOpenMax, 256)
+	set(&c.PeersPerAddress, 16)
 	set(&c.RegionsMax, 1024)
 	set(&c.HandshakeTimeout, 3*time.Second)
 	set(&c.PeerTimeout, 5*time.Second)
@@ -196,6 +211,9 @@ func (c Config) Validate() error {
 		{"reassembly_keep_bytes", c.ReassemblyKeepBytes, 0, 1 << 40},
 		{"peers_max", int64(c.PeersMax), 1, 1 << 20},
 		{"half_open_max", int64(c.HalfOpenMax), 1, 1 << 20},
+		{"peers_per_address", int64(c.PeersPerAddress), 1, 1 << 20},
+		{"peers_per_host", int64(c.PeersPerHost), 0, 1 << 20},
+		{"label_bytes", int64(len(c.Label)), 0, frag.LabelBytesMax},
 		{"regions_max", int64(c.RegionsMax), 1, 1 << 16},
 		{"registrations_kept", int64(c.RegistrationsKept), 0, 1 << 16},
 		{"handshake_timeout", int64(c.HandshakeTimeout), int64(time.Millisecond), int64(time.Hour)},

@@ -2,6 +2,7 @@ package btl
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"gobtl/frag"
@@ -35,12 +36,13 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 			m.wireName())
 	}
 	old := m.byAddr[string(n.Command)]
-	if old != nil && old.peer.incarnation == n.Incarnation && !old.closing && old.err == nil &&
+	if old != nil && old.isLife(n.Incarnation) && !old.closing && old.err == nil &&
 		old.state != stateAccepting {
 		return old, nil
 	}
-	if half := m.halfOpenTo(&n); half != nil {
-		if err := m.adopt(half, &n); err != nil {
+	if half := m.halfOpenTo(n.Incarnation, string(n.Command)); half != nil {
+		err := m.adopt(half, n.Data, int(n.CommandBytes), int(n.MTUBytes), n.Incarnation)
+		if err != nil {
 			return nil, err
 		}
 		m.displace(half, old)
@@ -60,27 +62,30 @@ func (m *Module) begin(ep *Endpoint, incarnation uint64) {
 	ep.state = stateConnecting
 	ep.peer = peerTag{incarnation: incarnation}
 	ep.hs.expected, ep.hs.until = incarnation, m.nowUnpaused.Add(m.cfg.HandshakeTimeout)
+	ep.hs.wanted = true
 	m.sayHello(ep)
 }
 
 // adopt makes a half-open endpoint the caller's: the peer is connecting too, and may know this
 // endpoint's tag already, so that another endpoint in its place would be a second connection. Of
 // what the peer's Hello said nothing is kept, for none of it is proven.
-func (m *Module) adopt(ep *Endpoint, n *frag.Name) error {
-	dataAddr, err := m.insert(n.Data)
+func (m *Module) adopt(
+	ep *Endpoint, data []byte, tinyBytes, mtuBytes int, incarnation uint64,
+) error {
+	dataAddr, err := m.insert(data)
 	if err != nil {
 		return fmt.Errorf("%w: data channel: %w", ErrBadName, err)
 	}
 	m.leaveAddr(ep.dataAddr)
 	ep.dataAddr = dataAddr
-	ep.agreeSizes(&m.port, int(n.CommandBytes), int(n.MTUBytes), fragBytesUnknown)
+	ep.agreeSizes(&m.port, tinyBytes, mtuBytes, fragBytesUnknown)
 	ep.counted = false
 	m.forgetPeer(ep)
 	offered := ep.peer.tag // knows this endpoint's tag
-	ep.hs = newHandshake()
+	ep.hs = m.newHandshake()
 	ep.hs.offered = offered
 	m.halfOpen--
-	m.begin(ep, n.Incarnation)
+	m.begin(ep, incarnation)
 	return nil
 }
 
@@ -100,12 +105,13 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 		m.removeAddr(cmdAddr)
 		return nil, fmt.Errorf("%w: data channel: %w", ErrBadName, err)
 	}
-	ep := &Endpoint{m: m, hs: newHandshake()}
+	ep := &Endpoint{m: m, hs: m.newHandshake()}
 	ep.addrKey = string(cmd)
 	ep.route = route{cmdAddr: cmdAddr, dataAddr: dataAddr}
 	ep.agreeSizes(&m.port, tinyBytes, mtuBytes, fragBytesUnknown)
 	ep.heardAt, ep.waitSince = m.nowUnpaused, m.nowUnpaused
 	m.peers.add(ep, m.random())
+	m.crowd.count(ep.addrKey, 1)
 	ep.initFlows()
 	first := m.random()
 	ep.snd.Init(ep.slot, seq.Num(first), m.rules.WindowPackets)
@@ -114,33 +120,71 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 	return ep, nil
 }
 
-// onHello answers a Hello with one HelloAck of the same size on the same channel.
-func (m *Module) onHello(c *channel, h *frag.Header, hello *frag.Hello) bool {
-	if (hello.Probe&frag.ProbeData != 0) != (c == &m.data) {
+// onHello answers a Hello with one packet, no longer than it, on the same channel: a HelloAck, or
+// what is said to who has proven nothing. source is where it came from, if the fabric knows it.
+func (m *Module) onHello(c *channel, in *arrival, hello *frag.Hello, source []byte) bool {
+	if c.which != viaOf(hello.Probe) {
 		return false // names another channel than the one it came through
 	}
+	h := &in.Header
+	to := source
+	if len(to) == 0 {
+		to = claimed(hello, hello.Probe)
+	}
 	if hello.Expected != 0 && hello.Expected != m.incarnation {
-		if hello.Incarnation == m.incarnation {
-			return false // this module's own, to another one: somebody has sent it back
+		if hello.Incarnation != m.incarnation { // else its own, to another one, which somebody sends back
+			m.reject(c, to, hello.Tag, frag.Version, frag.Reject{
+				Reason: frag.RejectStale, Nonce: hello.Nonce,
+			})
 		}
-		m.reject(hello.CommandName, hello.Tag, frag.RejectStale, frag.Version)
+		return false
+	}
+	if hello.Critical != 0 || hello.Required&^m.features() != 0 || hello.Overhead != 0 {
+		m.reject(c, to, hello.Tag, frag.Version, frag.Reject{
+			Reason: frag.RejectFeature, Nonce: hello.Nonce,
+		})
 		return false
 	}
 	var ep *Endpoint
-	if h.Conn != 0 {
-		if ep = m.lookup(h.Conn); ep == nil || ep.peer.incarnation != hello.Incarnation {
+	switch {
+	case h.Conn != 0:
+		if ep = m.lookup(h.Conn); ep == nil || !ep.isLife(hello.Incarnation) {
 			return false
 		}
-		if ep = m.onProvenHello(ep, h, hello); ep == nil {
-			return false
+		ep = m.onProvenHello(ep, h, hello)
+	case !m.proves(hello, source):
+		return m.retry(c, hello, to, frag.FragHeaderBytes+int(h.PayloadLen))
+	default:
+		var answer frag.Reject
+		if ep, answer = m.onFirstHello(h, hello); answer.Reason != 0 {
+			answer.Nonce = hello.Nonce
+			m.reject(c, to, hello.Tag, frag.Version, answer)
 		}
-	} else if ep = m.onFirstHello(h, hello); ep == nil {
+	}
+	if ep == nil {
 		return false
 	}
 	if ep.hs != nil {
 		ep.hs.offered = hello.Tag
 	}
-	m.sendHello(ep, frag.KindHelloAck, hello.Probe, hello.Tag, frag.FragHeaderBytes+int(h.PayloadLen))
+	m.answerHello(ep, hello)
+	return true
+}
+
+// onRetry takes the cookie of a peer that wants to see it, and, when it is there for both channels,
+// says Hello again.
+func (m *Module) onRetry(c *channel, h *frag.Header, r *frag.Retry) bool {
+	const hurriesMax = 4 // a peer that is never content is asked no more often than one that is silent
+	ep := m.lookup(h.Conn)
+	if ep == nil || ep.state != stateConnecting || c.which != viaOf(r.Probe) ||
+		r.Nonce != ep.hs.nonces[r.Probe] {
+		return false
+	}
+	hs := ep.hs
+	if news := hs.shown[r.Probe].set(r); news && hs.mayShow() && !hs.bound && hs.hurried < hurriesMax {
+		hs.hurried++
+		m.sendProbes(ep)
+	}
 	return true
 }
 
@@ -149,6 +193,7 @@ func (m *Module) onHello(c *channel, h *frag.Header, hello *frag.Hello) bool {
 func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	m.setPeer(ep, peerTag{hello.Incarnation, hello.Tag})
 	ep.hs.bound, ep.hs.proven = true, 0
+	ep.label = string(hello.Label)
 	ep.agreeSizes(&m.port, int(hello.CommandBytes), int(hello.MTUBytes), hello.FragBytesMax)
 	_, first := ep.snd.Window()
 	window := min(m.rules.WindowPackets, floorPowerOf2(int(hello.WindowPkts)))
@@ -169,25 +214,26 @@ func (m *Module) features() (bits uint64) {
 	return bits
 }
 
-// onHelloAck books a probe that made the round trip.
-func (m *Module) onHelloAck(h *frag.Header, hello *frag.Hello) bool {
+// onHelloAck books a channel that works both ways: the Hello's nonce has come back by it.
+func (m *Module) onHelloAck(c *channel, h *frag.Header, hello *frag.Hello) bool {
 	ep := m.lookup(h.Conn)
-	if ep == nil || ep.peer.incarnation != hello.Incarnation {
+	if ep == nil || !ep.isLife(hello.Incarnation) || c.which != viaOf(hello.Probe) {
 		return false
 	}
 	if !m.matchesPeer(ep, h, hello) {
 		return false
 	}
 	hs := ep.hs
+	m.heard(ep)
 	if hs == nil {
-		m.heard(ep) // answers a keep-alive
-		ep.answered = true
+		ep.answered = true // to a keep-alive
 		return true
 	}
-	m.heard(ep)
-	hs.proven |= hello.Probe.Bit()
+	if hello.Nonce == hs.nonces[hello.Probe] {
+		hs.proven |= hello.Probe.Bit()
+	}
 	if hello.Proven == frag.ProvenAll {
-		hs.confirmed = true
+		hs.confirmed, hs.ready = true, true
 	}
 	if ep.state != stateAccepting { // there the peer does the asking
 		m.establish(ep)
@@ -195,10 +241,11 @@ func (m *Module) onHelloAck(h *frag.Header, hello *frag.Hello) bool {
 	return true
 }
 
-// establish makes an endpoint connected once all four probes are known to have made the round trip.
+// establish makes an endpoint connected once both channels are known to work: who was called waits
+// until the peer knows that too, for it may not get that far.
 func (m *Module) establish(ep *Endpoint) {
 	hs := ep.hs
-	if hs.proven != frag.ProvenAll {
+	if hs.proven != frag.ProvenAll || !hs.wanted && !hs.ready {
 		return
 	}
 	if ep.state != stateConnected {
@@ -313,8 +360,9 @@ func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 }
 
 // confirmByPacket decides about a packet with the tag of an endpoint that is not connected, or does
-// not know that the peer is: the peer sends nothing but Hellos until it knows that all probes made
-// the round trip. It returns the endpoint that the packet is for, nil to drop it.
+// not know that the peer is: the peer sends nothing but Hellos until it knows that both channels
+// work. It returns the endpoint that the packet is for, nil to drop it: what the peer knows says
+// nothing of the addresses to which this side sends.
 func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 	switch {
 	case ep.state == stateLingering:
@@ -326,61 +374,64 @@ func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 			return nil
 		}
 	}
-	ep.hs.proven, ep.hs.confirmed = frag.ProvenAll, true
+	ep.hs.confirmed, ep.hs.ready = true, true
+	if ep.hs.proven != frag.ProvenAll {
+		return nil
+	}
 	m.establish(ep)
 	return ep
 }
 
-// onReject ends a handshake that the peer refuses, which speaks the versions lo to hi. The tag in
-// it is random, so it is an answer.
-func (m *Module) onReject(h *frag.Header, lo, hi uint8) bool {
+// onReject ends a handshake that the peer refuses. The nonce in it is random, so it answers a Hello
+// of this side, and not one of somebody else in its name.
+func (m *Module) onReject(h *frag.Header, r frag.Reject) bool {
 	ep := m.lookup(h.Conn)
-	if ep == nil || ep.state != stateConnecting ||
+	if ep == nil || ep.state != stateConnecting || !slices.Contains(ep.hs.nonces[:], r.Nonce) ||
 		ep.hs.bound && m.nowUnpaused.Sub(ep.heardAt) < helloIntervalMax {
 		return false // who has answered one Hello does not refuse the next, unless it died meanwhile
 	}
-	var err error
-	switch h.Tag {
-	case frag.RejectVersion:
-		err = fmt.Errorf("%w: it speaks %d to %d, this side %d", ErrVersion, lo, hi, frag.Version)
-	case frag.RejectStale:
-		err = ErrStale
-	default:
-		err = fmt.Errorf("%w at the peer: its tables are full", ErrRefused)
+	if r.Reason == frag.RejectLater {
+		ep.hs.later = &RefusedError{Code: r.Code, Later: true}
+		return true
 	}
-	m.end(ep, EventFailed, err)
+	m.end(ep, EventFailed, whyRejected(r))
 	return true
 }
 
-// reject refuses a Hello. Its sender's address is inserted for a while: the oldest of a few such
-// addresses leaves when another one comes. At most one is sent in a pass.
-func (m *Module) reject(name []byte, tag uint64, reason, version uint8) {
-	if m.rejectedIn == m.pass {
-		return
+// whyRejected is what a caller is told of a Reject.
+func whyRejected(r frag.Reject) error {
+	switch r.Reason {
+	case frag.RejectVersion:
+		return fmt.Errorf("%w: it speaks %d to %d, this side %d", ErrVersion, r.VersionMin, r.VersionMax,
+			frag.Version)
+	case frag.RejectStale:
+		return ErrStale
+	case frag.RejectOwner:
+		return &RefusedError{Code: r.Code}
+	case frag.RejectFeature:
+		return fmt.Errorf("%w: it does not have what this side needs", ErrVersion)
+	case frag.RejectCrowded:
+		return fmt.Errorf("%w at the peer: too many from this address", ErrRefused)
+	case frag.RejectAddress:
+		return fmt.Errorf("%w at the peer: it cannot send to this side's addresses", ErrRefused)
 	}
-	m.rejectedIn = m.pass
-	if to, err := m.insertForReject(name); err == nil {
-		m.sendReject(to, tag, reason, version)
-	}
+	return fmt.Errorf("%w at the peer: its tables are full", ErrRefused)
 }
 
-// sendProbes sends the Hellos that are still missing, or a small one to be confirmed.
+// sendProbes sends Hellos by the channels from which no answer has come yet, or one to be
+// confirmed. While the peer has no end that is known, those are of no use that lack a cookie
+// which is there for the other channel.
 func (m *Module) sendProbes(ep *Endpoint) {
-	if ep.hs.proven == frag.ProvenAll {
-		m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peer.tag, frag.HelloBytes)
+	hs := ep.hs
+	if hs.proven == frag.ProvenAll {
+		m.askHello(ep, frag.ProbeCommand)
 		return
 	}
 	for p := range frag.Probe(frag.ProbeCount) {
-		if ep.hs.proven&p.Bit() != 0 {
-			continue
+		waits := !hs.bound && !hs.mayShow() && hs.shown[p].valueBytes > 0
+		if hs.proven&p.Bit() == 0 && !waits {
+			m.askHello(ep, p)
 		}
-		size := frag.HelloBytes
-		if p&frag.ProbeFull != 0 {
-			if size = ep.tiny; p&frag.ProbeData != 0 {
-				size = ep.mtu
-			}
-		}
-		m.sendHello(ep, frag.KindHello, p, ep.peer.tag, size)
 	}
 }
 

@@ -47,7 +47,17 @@ func (l *lab) helloFilter(kind frag.Kind, p frag.Probe, n int, v mem.Verdict) *i
 	l.net.SetFilter(func(_, _, pkt []byte) mem.Verdict {
 		var h frag.Header
 		payload, err := frag.Decode(pkt, &h)
-		if err != nil || h.Kind != kind || frag.Probe(payload[48]) != p || n >= 0 && *hits >= n {
+		if err != nil || h.Kind != kind || n >= 0 && *hits >= n {
+			return mem.Deliver
+		}
+		var retry frag.Retry
+		var hello frag.Hello
+		if frag.DecodeRetry(payload, &retry) == nil && kind == frag.KindRetry {
+			hello.Probe = retry.Probe
+		} else if frag.DecodeHello(payload, &hello) != nil {
+			return mem.Deliver
+		}
+		if hello.Probe != p {
 			return mem.Deliver
 		}
 		*hits++
@@ -59,7 +69,7 @@ func (l *lab) helloFilter(kind frag.Kind, p frag.Probe, n int, v mem.Verdict) *i
 // The handshake survives the loss, the doubling and the delay of every kind of its packets, and
 // ends with one connection that works both ways.
 func TestHandshakeDisturbed(t *testing.T) {
-	for _, kind := range []frag.Kind{frag.KindHello, frag.KindHelloAck} {
+	for _, kind := range []frag.Kind{frag.KindHello, frag.KindHelloAck, frag.KindRetry} {
 		for p := range frag.Probe(frag.ProbeCount) {
 			for _, v := range []mem.Verdict{mem.Drop, mem.Duplicate, mem.Hold} {
 				for _, n := range []int{1, 3} {
@@ -103,9 +113,9 @@ func (l *lab) wantOne(t *testing.T, a, b *Endpoint) {
 	}
 }
 
-// A path that loses packets of one size on one channel is not trusted with data.
+// A channel that loses one kind of the handshake's packets is not trusted with data.
 func TestHandshakeProvesEveryPath(t *testing.T) {
-	for _, kind := range []frag.Kind{frag.KindHello, frag.KindHelloAck} {
+	for _, kind := range []frag.Kind{frag.KindHello, frag.KindHelloAck, frag.KindRetry} {
 		for p := range frag.Probe(frag.ProbeCount) {
 			t.Run(fmt.Sprintf("%v/%d", kind, p), func(t *testing.T) {
 				cfg := smallConfig()
@@ -428,7 +438,7 @@ func TestHandshakeMTU(t *testing.T) {
 // sender's version; a refusal of this side's hello ends the connection with ErrVersion.
 func TestHandshakeVersion(t *testing.T) {
 	l, s := newStranger(t, smallConfig())
-	hello := s.packHello(frag.KindHello, 0, 0, frag.HelloBytes)
+	hello := s.packHello(frag.KindHello, 0, 0)
 	hello[1] = hello[1]&0x0F | 3<<4
 	s.raw(0, hello)
 	pkts := s.run(3)
@@ -459,7 +469,11 @@ func TestHandshakeVersion(t *testing.T) {
 	}
 	s.learn(pkts[0])
 	reject := make([]byte, 64)
-	n := frag.EncodeReject(reject, s.conn, frag.RejectVersion, frag.Version, 2, 3)
+	n := frag.EncodeReject(reject, s.conn, frag.Version,
+		frag.Reject{
+			Reason: frag.RejectVersion, VersionMin: 3, VersionMax: 4,
+			Nonce: helloIn(t, pkts[0].bytes).Nonce,
+		})
 	reject[4] ^= 0xFF // not to this connection
 	s.raw(0, reject[:n])
 	s.run(3)

@@ -76,7 +76,7 @@ func (l *lab) newScript(i int) *script {
 	s.hello = frag.Hello{
 		Incarnation: s.incarnation, Tag: s.tag, CommandName: s.name[0], DataName: s.name[1],
 		WindowPkts: 4096, FragBytesMax: 1 << 30, AckDelayUs: 50, MTUBytes: 1472, CommandBytes: 768,
-		Credit: s.credit, VersionMin: frag.Version, VersionMax: frag.Version,
+		Credit: s.credit, VersionMin: frag.Version, VersionMax: frag.Version, Nonce: 77,
 	}
 	return s
 }
@@ -185,39 +185,44 @@ func encode(h frag.Header, payload []byte) []byte {
 const scriptRoom = 1472 - frag.ChunkHeaderBytes
 
 // packHello makes a Hello or HelloAck of the script.
-func (s *script) packHello(kind frag.Kind, conn uint64, p frag.Probe, sizeBytes int) []byte {
-	b := make([]byte, sizeBytes)
+func (s *script) packHello(kind frag.Kind, conn uint64, p frag.Probe) []byte {
+	b := make([]byte, frag.HelloBytesMax)
 	h := frag.Header{Kind: kind, Conn: conn, Seq: s.next}
 	hello := s.hello
 	hello.Probe = p
-	hello.Encode(b, &h, sizeBytes)
-	return b
+	return b[:hello.Encode(b, &h)]
+}
+
+// meet has the script shown what Hellos without a tag must have: cookies.
+func (s *script) meet() {
+	s.l.tb.Helper()
+	s.hello.CommandCookie, s.hello.DataCookie = nil, nil
+	for p := range frag.Probe(frag.ProbeCount) {
+		s.raw(probeChannel(p), s.packHello(frag.KindHello, 0, p))
+	}
+	for _, pkt := range s.run(3) {
+		s.learn(pkt)
+	}
+	if len(s.hello.CommandCookie) == 0 || len(s.hello.DataCookie) == 0 {
+		s.l.tb.Fatal("the script was given no cookies")
+	}
 }
 
 func probeChannel(p frag.Probe) int { return int(p & frag.ProbeData) }
 
-func (s *script) probeBytes(p frag.Probe) int {
-	switch p {
-	case frag.ProbeCommand | frag.ProbeFull:
-		return int(s.hello.CommandBytes)
-	case frag.ProbeData | frag.ProbeFull:
-		return int(s.hello.MTUBytes)
-	}
-	return frag.HelloBytes
-}
-
 // connect plays the opening side of a handshake.
 func (s *script) connect() *Endpoint {
 	s.l.tb.Helper()
+	s.meet()
 	for round := 0; round < 4 && s.hello.Proven != frag.ProvenAll; round++ {
 		for p := range frag.Probe(frag.ProbeCount) {
-			s.raw(probeChannel(p), s.packHello(frag.KindHello, s.conn, p, s.probeBytes(p)))
+			s.raw(probeChannel(p), s.packHello(frag.KindHello, s.conn, p))
 		}
 		for _, pkt := range s.run(3) {
 			s.learn(pkt)
 		}
 	}
-	s.raw(0, s.packHello(frag.KindHello, s.conn, 0, frag.HelloBytes))
+	s.raw(0, s.packHello(frag.KindHello, s.conn, 0))
 	s.run(4)
 	ep := s.m.lookup(s.conn)
 	if ep == nil || !ep.Connected() {
@@ -235,9 +240,9 @@ func (s *script) accept() *Endpoint {
 				continue
 			}
 			s.learn(pkt)
-			p := frag.Probe(pkt.payload[48])
-			s.hello.Proven = frag.ProvenAll
-			s.raw(pkt.channel, s.packHello(frag.KindHelloAck, s.conn, p, len(pkt.bytes)))
+			asked := helloIn(s.l.tb, pkt.bytes)
+			s.hello.Proven, s.hello.Nonce = frag.ProvenAll, asked.Nonce
+			s.raw(pkt.channel, s.packHello(frag.KindHelloAck, s.conn, asked.Probe))
 		}
 		if ep := s.m.lookup(s.conn); ep != nil && ep.Connected() && ep.hs == nil {
 			return ep
@@ -249,6 +254,10 @@ func (s *script) accept() *Endpoint {
 
 // learn takes the module's tag and first number from a Hello or HelloAck.
 func (s *script) learn(pkt sentPacket) {
+	if pkt.hdr.Kind == frag.KindRetry {
+		s.learnCookie(pkt)
+		return
+	}
 	if pkt.hdr.Kind != frag.KindHello && pkt.hdr.Kind != frag.KindHelloAck {
 		return
 	}
@@ -260,6 +269,34 @@ func (s *script) learn(pkt sentPacket) {
 	if pkt.hdr.Kind == frag.KindHelloAck {
 		s.hello.Proven |= h.Probe.Bit()
 	}
+}
+
+// learnCookie takes the cookie of a Retry.
+func (s *script) learnCookie(pkt sentPacket) {
+	s.l.tb.Helper()
+	var r frag.Retry
+	if err := frag.DecodeRetry(pkt.payload, &r); err != nil || probeChannel(r.Probe) != pkt.channel {
+		s.l.tb.Fatalf("malformed retry %x: %v", pkt.bytes, err)
+	}
+	to := &s.hello.CommandCookie
+	if r.Probe == frag.ProbeData {
+		to = &s.hello.DataCookie
+	}
+	*to = bytes.Clone(r.Cookie)
+}
+
+// helloIn reads the Hello or HelloAck in a packet.
+func helloIn(tb testing.TB, pkt []byte) (hello frag.Hello) {
+	tb.Helper()
+	var h frag.Header
+	payload, err := frag.Decode(pkt, &h)
+	if err == nil {
+		err = frag.DecodeHello(payload, &hello)
+	}
+	if err != nil {
+		tb.Fatalf("no hello: %v", err)
+	}
+	return hello
 }
 
 // address is the script's module name.

@@ -1,6 +1,9 @@
 package btl
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Errors of the package; test for them with errors.Is.
 var (
@@ -26,8 +29,9 @@ var (
 	ErrVersion = errors.New("btl: peer speaks another protocol version")
 	// ErrStale: the address names an incarnation of the peer that is gone.
 	ErrStale = errors.New("btl: address of an earlier incarnation of the peer")
-	// ErrRefused: one side has no room for another endpoint; the text says which.
-	ErrRefused = errors.New("btl: no room for another endpoint")
+	// ErrRefused: one side does not want another endpoint, mostly because there is no room; the text
+	// says which and why. If the peer's owner does not want it, the error is a RefusedError.
+	ErrRefused = errors.New("btl: refused")
 	// ErrBadName: the bytes are no module name of this provider.
 	ErrBadName = errors.New("btl: malformed or foreign module name")
 	// ErrTooLarge: the fragment exceeds what one of the two sides allows.
@@ -53,3 +57,19 @@ var (
 	// endpoint.
 	ErrState = errors.New("btl: fragment is not in the caller's hands")
 )
+
+// RefusedError is the ErrRefused of a peer whose owner does not want the connection.
+type RefusedError struct {
+	Code  uint16 // what the owner says: see Refuse, Defer
+	Later bool   // it was not wanted then, and the handshake's time-out is over
+}
+
+func (e *RefusedError) Error() string {
+	if e.Later {
+		return fmt.Sprintf("%v: put off by the peer's owner for too long, code %d", ErrRefused, e.Code)
+	}
+	return fmt.Sprintf("%v by the peer's owner, code %d", ErrRefused, e.Code)
+}
+
+// Is makes it an ErrRefused.
+func (e *RefusedError) Is(target error) bool { return target == ErrRefused }

@@ -120,10 +120,10 @@ func fuzzSeeds() [][]byte {
 		DataName: []byte("mem:\x00\x00\x00\x04"), WindowPkts: 64, FragBytesMax: 1 << 20, MTUBytes: 1472,
 		CommandBytes: 768, VersionMin: frag.Version, VersionMax: frag.Version,
 	}
-	hb, ab := make([]byte, frag.HelloBytes), make([]byte, frag.HelloBytes)
+	hb, ab := make([]byte, frag.HelloBytesMax), make([]byte, frag.HelloBytesMax)
 	hello.Kind, helloAck.Kind, helloAck.Conn = frag.KindHello, frag.KindHelloAck, 1
-	body.Encode(hb, &hello, len(hb))
-	body.Encode(ab, &helloAck, len(ab))
+	hb = hb[:body.Encode(hb, &hello)]
+	ab = ab[:body.Encode(ab, &helloAck)]
 	return [][]byte{
 		nil,
 		talk,

@@ -1,6 +1,10 @@
 package btl
 
-import "time"
+import (
+	"time"
+
+	"gobtl/frag"
+)
 
 // The rules of the handshake: what happened goes in, what is to be done comes out. Nothing here
 // looks at a module or changes anything; connect.go and handshake_apply.go do as they are told.
@@ -10,24 +14,82 @@ import "time"
 //	             Connect                 a peer's Hello
 //	                |                          |
 //	                v                          v
+//	                |                   with cookies for both its addresses
+//	                |                          v
 //	           connecting <---validate--- accepting (half open)
-//	                |     four probes made the round trip
+//	                |     both channels work, both ways
 //	                v
 //	           connected ---> lingering (the peer said goodbye) ---> ended
 
 // handshake is what an endpoint keeps while it is not connected.
 type handshake struct {
-	until     Time          // then it has failed; on the axis of clock.nowUnpaused
-	interval  time.Duration // to the next round of Hellos: doubles
-	expected  uint64        // incarnation to reach
-	offered   uint64        // tag of the peer's end that was told this endpoint's tag, 0 if none was
-	proven    uint8         // probes known to have made the round trip
-	contested bool          // another end of the peer than the one in offered has proven itself
-	bound     bool          // the peer's tag and first sequence number are known
-	confirmed bool          // the peer is known to know it too
+	until     Time                    // then it has failed; on the axis of clock.nowUnpaused
+	interval  time.Duration           // to the next round of Hellos: doubles
+	expected  uint64                  // incarnation to reach, 0 for any
+	offered   uint64                  // tag of the peer's end that was told this one's, 0 if none was
+	nonces    [frag.ProbeCount]uint64 // of the Hellos by each channel
+	shown     [frag.ProbeCount]shown  // what the peer wants to see in the next ones
+	proven    uint8                   // channels by which an answer came
+	hurried   uint8                   // times that Hellos went out before their time
+	wanted    bool                    // this side has set out to reach the peer
+	later     *RefusedError           // the peer's owner has put it off
+	contested bool                    // another end of the peer than offered has proven itself
+	bound     bool                    // the peer's tag and first sequence number are known
+	ready     bool                    // the peer knows that both channels work
+	confirmed bool                    // the peer is known to know it too
 }
 
-func newHandshake() *handshake { return &handshake{interval: helloIntervalMin} }
+// shown is what a peer's Retry has given for one channel, and the address as which it sees this
+// side there.
+type shown struct {
+	addr, value           [frag.AddrBytesMax]byte
+	addrBytes, valueBytes uint8
+}
+
+// set takes over what a Retry says, and says whether it is news.
+func (c *shown) set(r *frag.Retry) bool {
+	old := *c
+	*c = shown{}
+	c.addrBytes = uint8(copy(c.addr[:], r.Addr))
+	c.valueBytes = uint8(copy(c.value[:], r.Cookie))
+	return *c != old
+}
+
+// mayShow says whether there are cookies to show for all channels.
+func (hs *handshake) mayShow() bool {
+	for i := range hs.shown {
+		if hs.shown[i].valueBytes == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// show puts the cookies into a Hello, with the addresses that they are for.
+func (hs *handshake) show(hello *frag.Hello) {
+	if !hs.mayShow() {
+		return
+	}
+	cmd, data := &hs.shown[frag.ProbeCommand], &hs.shown[frag.ProbeData]
+	hello.CommandName, hello.CommandCookie = cmd.addr[:cmd.addrBytes], cmd.value[:cmd.valueBytes]
+	hello.DataName, hello.DataCookie = data.addr[:data.addrBytes], data.value[:data.valueBytes]
+}
+
+// whyNot is the reason for a handshake that was not finished in its time.
+func (hs *handshake) whyNot() error {
+	if hs.later != nil {
+		return hs.later
+	}
+	return ErrUnreachable
+}
+
+func (m *Module) newHandshake() *handshake {
+	hs := &handshake{interval: helloIntervalMin}
+	for i := range hs.nonces {
+		hs.nonces[i] = m.random()
+	}
+	return hs
+}
 
 // helloFrom is what an endpoint knows when a Hello or HelloAck with its tag comes, from an end of
 // the right life of the peer.

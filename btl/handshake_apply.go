@@ -1,38 +1,55 @@
 package btl
 
-import "gobtl/frag"
+import (
+	"errors"
+
+	"gobtl/frag"
+)
 
 // What the rules of handshake.go say, done to endpoints and tables.
 
-// onFirstHello finds or makes the endpoint for a Hello that does not carry its tag: nothing in it
-// is proven. It is the half-open endpoint that an earlier one of its kind made, or the endpoint
-// that is itself connecting to the Hello's sender (simultaneous opening), unless another end of the
-// peer may use that one's tag already, or a new one.
-func (m *Module) onFirstHello(h *frag.Header, hello *frag.Hello) *Endpoint {
-	peer := peerTag{hello.Incarnation, hello.Tag}
-	if ep := m.byTag[peer]; ep != nil {
-		return ep
+// onFirstHello finds or makes the endpoint for a Hello that does not carry its tag, but shows
+// that its sender receives at both its addresses. It is the half-open endpoint that an earlier
+// one of its kind made, or the endpoint that is itself connecting to the Hello's sender
+// (simultaneous opening), unless another end of the peer may use that one's tag already, or a new
+// one. If there is none, answer refuses the Hello, unless its Reason is 0: then nothing is said.
+func (m *Module) onFirstHello(
+	h *frag.Header, hello *frag.Hello,
+) (ep *Endpoint, answer frag.Reject) {
+	peer := peerKey{peerTag{hello.Incarnation, hello.Tag}, string(hello.CommandName)}
+	if ep = m.byTag[peer]; ep != nil {
+		return ep, answer
 	}
-	ep := m.byAddr[string(hello.CommandName)]
-	if ep != nil && ep.state == stateConnecting && ep.peer.incarnation == hello.Incarnation &&
+	ep = m.byAddr[peer.addr]
+	if ep != nil && ep.state == stateConnecting && ep.isLife(hello.Incarnation) &&
 		!ep.hs.bound && (ep.hs.offered == 0 || ep.hs.offered == hello.Tag) {
-		return ep
+		return ep, answer
 	}
 	if m.halfOpen >= m.cfg.HalfOpenMax || m.draining || m.outbox.full(m.cfg.PeersMax) {
-		return nil
+		return nil, answer
+	}
+	if answer.Reason = m.roomFor(peer.addr); answer.Reason != 0 {
+		return nil, answer
+	}
+	if answer = m.askOwner(hello); answer.Reason != 0 || m.closed || m.draining {
+		return nil, answer
 	}
 	ep, err := m.newEndpoint(hello.CommandName, hello.DataName, int(hello.CommandBytes),
 		int(hello.MTUBytes))
 	if err != nil {
-		m.reject(hello.CommandName, hello.Tag, frag.RejectFull, frag.Version)
-		return nil
+		answer.Reason = frag.RejectAddress
+		if errors.Is(err, ErrRefused) {
+			answer.Reason = frag.RejectFull
+		}
+		return nil, answer
 	}
 	ep.state = stateAccepting
 	m.halfOpen++
 	m.bind(ep, h, hello)
+	ep.hs.proven = frag.ProvenAll // cookies went by both channels and came back
 	m.leadToIfFree(ep)
 	m.setTimer(ep, m.cfg.HandshakeTimeout)
-	return ep
+	return ep, answer
 }
 
 // onProvenHello processes a Hello that carries the endpoint's tag, which only the peer can have. It
@@ -49,7 +66,7 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 	}
 	if hs := ep.hs; hs != nil {
 		hs.confirmed = true
-		hs.proven |= hello.Proven
+		hs.ready = hs.ready || hello.Proven == frag.ProvenAll
 		m.establish(ep)
 	}
 	return ep
@@ -87,7 +104,7 @@ func (m *Module) matchesPeer(ep *Endpoint, h *frag.Header, hello *frag.Hello) bo
 // endpoint asks without a tag too. If that end is there still, and knows this one, it answers; if
 // another one does, it is not.
 func (m *Module) maybeStale(ep *Endpoint) bool {
-	return ep.state == stateConnecting && ep.hs.bound && ep.hs.expected != 0 &&
+	return ep.state == stateConnecting && ep.hs.bound && ep.hs.wanted &&
 		m.nowUnpaused.Sub(ep.heardAt) > 2*helloIntervalMin
 }
 
@@ -100,9 +117,9 @@ func (m *Module) restart(ep *Endpoint) {
 		ep.peer.tag = 0
 	}
 	ep.tag = m.slots.Rename(ep.tag, m.random())
-	until, expected := ep.hs.until, ep.hs.expected
-	ep.hs = newHandshake()
-	ep.hs.until, ep.hs.expected = until, expected
+	until, expected, wanted := ep.hs.until, ep.hs.expected, ep.hs.wanted
+	ep.hs = m.newHandshake()
+	ep.hs.until, ep.hs.expected, ep.hs.wanted = until, expected, wanted
 	m.setTimer(ep, 0)
 }
 
@@ -117,7 +134,7 @@ func (m *Module) validate(ep *Endpoint) *Endpoint {
 		p.sameLife, p.state = old.peer.incarnation == ep.peer.incarnation, old.state
 		p.newer = old.born > ep.born
 		if hs := old.hs; hs != nil {
-			p.named, p.told = hs.expected != 0, hs.bound || hs.offered != 0
+			p.named, p.told = hs.wanted, hs.bound || hs.offered != 0
 		}
 	}
 	outcome := p.outcome()
@@ -177,11 +194,12 @@ func (m *Module) mergeInto(ep, half *Endpoint) {
 	m.slots.Replace(half.tag, ep)
 	m.replacePeer(half, ep)
 	ep.slot, ep.tag, ep.room = half.slot, half.tag, half.room
-	half.hs.expected = ep.hs.expected
+	half.hs.expected, half.hs.wanted = ep.hs.expected, ep.hs.wanted
 	ep.peer, ep.hs, ep.born = half.peer, half.hs, half.born
 	ep.route = half.route
 	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
 	ep.counted, ep.selective = half.counted, half.selective
 	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0
+	ep.label = half.label
 	half.state, half.hs = stateEnded, nil
 }

@@ -250,25 +250,26 @@ func TestContract06ConnectedPeerMisbehaves(t *testing.T) {
 		}, nil), CntRecvNack},
 		{"Reject of a live connection", func() {
 			b := make([]byte, frag.RejectBytes)
-			frag.EncodeReject(b, s.conn, frag.RejectStale, frag.Version, 1, 1)
+			frag.EncodeReject(b, s.conn, frag.Version,
+				frag.Reject{Reason: frag.RejectStale, VersionMin: 2, VersionMax: 2})
 			s.raw(0, b)
 		}, CntDropHandshake},
 		{"hello through the other channel", func() {
-			s.raw(1, s.packHello(frag.KindHello, s.conn, 0, frag.HelloBytes))
+			s.raw(1, s.packHello(frag.KindHello, s.conn, 0))
 		}, CntDropHandshake},
 		{"hello with another tag", func() {
 			s.hello.Tag++
-			s.raw(0, s.packHello(frag.KindHello, s.conn, 0, frag.HelloBytes))
+			s.raw(0, s.packHello(frag.KindHello, s.conn, 0))
 			s.hello.Tag--
 		}, CntDropHandshake},
 		{"hello of another incarnation", func() {
 			s.hello.Incarnation++
-			s.raw(0, s.packHello(frag.KindHello, s.conn, 0, frag.HelloBytes))
+			s.raw(0, s.packHello(frag.KindHello, s.conn, 0))
 			s.hello.Incarnation--
 		}, CntDropHandshake},
 		{"hello to another incarnation", func() {
 			s.hello.Expected = 12345
-			s.raw(0, s.packHello(frag.KindHello, s.conn, 0, frag.HelloBytes))
+			s.raw(0, s.packHello(frag.KindHello, s.conn, 0))
 			s.hello.Expected = 0
 		}, CntDropHandshake},
 		{"connection tag of another generation", func() {
@@ -370,7 +371,7 @@ func TestContract06HelloFlood(t *testing.T) {
 		} else {
 			s.hello.Expected = 0
 		}
-		v.hit(probeChannel(p), s.packHello(frag.KindHello, 0, p, s.probeBytes(p)))
+		v.hit(probeChannel(p), s.packHello(frag.KindHello, 0, p))
 		if m.halfOpen > 8 || len(m.byTag) > 9 || len(m.byAddr) > 9 || len(m.slots.Values()) > 9 ||
 			len(m.rejectAddrs) > rejectAddrsMax || v.spies[1].inserts() > 2*9+rejectAddrsMax {
 			t.Fatalf("after %d hellos: %d half-open, %d tags, %d addresses, %d slots, %d guests, %d inserts",
@@ -400,14 +401,14 @@ func TestContract06ForgedHellos(t *testing.T) {
 		s.hello.Tag = v.a.tag + uint64(i%3)
 		s.hello.Incarnation = peer.incarnation + uint64(i%5)
 		s.hello.Expected = []uint64{0, m.incarnation}[i%2]
-		s.hello.Proven = uint8(i % 16)
+		s.hello.Proven = uint8(i % 4)
 		conn := []uint64{0, v.b.tag ^ 1<<50, v.b.tag + 1}[i%3]
 		kind := []frag.Kind{frag.KindHello, frag.KindHelloAck}[i%2]
 		if kind == frag.KindHelloAck && conn == 0 {
 			conn = 1
 		}
-		p := frag.Probe(i % 4)
-		v.hit(probeChannel(p), s.packHello(kind, conn, p, s.probeBytes(p)))
+		p := frag.Probe(i % frag.ProbeCount)
+		v.hit(probeChannel(p), s.packHello(kind, conn, p))
 		if i%20 == 0 {
 			v.tr.send(v.a, 3000)
 		}
@@ -430,7 +431,7 @@ func TestContract06Reflection(t *testing.T) {
 	for i := range 40 {
 		s.hello.Tag = uint64(i) + 5
 		p := frag.Probe(i % frag.ProbeCount)
-		pkt := s.packHello(frag.KindHello, 0, p, s.probeBytes(p))
+		pkt := s.packHello(frag.KindHello, 0, p)
 		if i%4 == 3 {
 			pkt[1] = pkt[1]&0x0F | 9<<4
 		}

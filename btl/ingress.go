@@ -44,7 +44,7 @@ func (m *Module) decode(c *channel, comp *fabric.Completion, in *arrival) bool {
 	payload, err := frag.Decode(pkt, &in.Header)
 	if err != nil {
 		if errors.Is(err, frag.ErrVersion) {
-			m.onForeign(pkt)
+			m.onForeign(c, comp, pkt)
 			return m.drop(CntDropVersion)
 		}
 		return m.drop(CntDropMalformed)
@@ -54,7 +54,7 @@ func (m *Module) decode(c *channel, comp *fabric.Completion, in *arrival) bool {
 		return m.drop(CntDropMalformed)
 	}
 	if isHandshake[in.Kind&0x0F] {
-		m.onHandshake(c, in)
+		m.onHandshake(c, comp, in)
 		return false
 	}
 	ep := m.lookup(in.Conn)
@@ -71,7 +71,9 @@ func (m *Module) decode(c *channel, comp *fabric.Completion, in *arrival) bool {
 }
 
 // isHandshake says which kinds of packets belong to handshakes.
-var isHandshake = [16]bool{frag.KindHello: true, frag.KindHelloAck: true, frag.KindReject: true}
+var isHandshake = [16]bool{
+	frag.KindHello: true, frag.KindHelloAck: true, frag.KindReject: true, frag.KindRetry: true,
+}
 
 // drop counts a packet that is dropped, and returns false.
 func (m *Module) drop(reason Counter) bool {
@@ -85,18 +87,21 @@ func (m *Module) heard(ep *Endpoint) {
 	ep.silentResends, ep.probes = 0, 0
 }
 
-// onHandshake handles a Hello, a HelloAck or a Reject.
-func (m *Module) onHandshake(c *channel, in *arrival) {
+// onHandshake handles a Hello, or what answers one.
+func (m *Module) onHandshake(c *channel, comp *fabric.Completion, in *arrival) {
 	var hello frag.Hello
 	ok := false
 	switch in.Kind {
 	case frag.KindReject:
-		lo, hi := frag.RejectVersions(in.payload)
-		ok = m.onReject(&in.Header, lo, hi)
+		ok = m.onReject(&in.Header, frag.DecodeReject(&in.Header, in.payload))
+	case frag.KindRetry:
+		var retry frag.Retry
+		ok = frag.DecodeRetry(in.payload, &retry) == nil && m.onRetry(c, &in.Header, &retry)
 	case frag.KindHello:
-		ok = frag.DecodeHello(in.payload, &hello) == nil && m.onHello(c, &in.Header, &hello)
+		ok = frag.DecodeHello(in.payload, &hello) == nil &&
+			m.onHello(c, in, &hello, m.sourceOf(c, comp))
 	default:
-		ok = frag.DecodeHello(in.payload, &hello) == nil && m.onHelloAck(&in.Header, &hello)
+		ok = frag.DecodeHello(in.payload, &hello) == nil && m.onHelloAck(c, &in.Header, &hello)
 	}
 	if ok {
 		m.stats.counters[CntRecvHandshake]++
@@ -106,10 +111,18 @@ func (m *Module) onHandshake(c *channel, in *arrival) {
 }
 
 // onForeign answers a Hello of another protocol version.
-func (m *Module) onForeign(pkt []byte) {
-	if tag, version, name, ok := frag.ForeignHello(pkt); ok {
-		m.reject(name, tag, frag.RejectVersion, version)
+func (m *Module) onForeign(c *channel, comp *fabric.Completion, pkt []byte) {
+	f, ok := frag.ForeignHello(pkt)
+	if !ok {
+		return
 	}
+	to := f.CommandName
+	if source := m.sourceOf(c, comp); len(source) > 0 {
+		to = source
+	} else {
+		c = &m.cmd // whose address it tells
+	}
+	m.reject(c, to, f.Tag, f.Version, frag.Reject{Reason: frag.RejectVersion, Nonce: f.Nonce})
 }
 
 // receive books a packet and delivers what it completes.

@@ -226,7 +226,7 @@ func landFaults() (all []landCase) {
 	altered("no connection", CntDropConn, func(h *frag.Header) { h.Conn += 1 << 40 })
 	altered("beyond the window", CntAboveWindow, func(h *frag.Header) { h.Seq += 1 << 20 })
 	altered("an ACK of what was never sent", CntDropAck, func(h *frag.Header) {
-		h.Flags, h.Ack, h.Credit = frag.FlagAck, h.Ack+1<<30, 4095
+		h.Flags, h.Ack, h.Credit = frag.FlagAck, h.Ack+3<<30, 4095
 	})
 	put := func(cut int) func(b *landBatch) {
 		return func(b *landBatch) {

@@ -7,6 +7,7 @@ import (
 
 	"gobtl/fabric"
 	"gobtl/frag"
+	"gobtl/internal/cookie"
 	"gobtl/reliability"
 )
 
@@ -40,7 +41,8 @@ const (
 //	recovery       what is in flight, and is lost: see reliability   timers.go resend.go link_seq.go
 //	credits        what peers may send, shared out: see reliability  connect.go egress.go timers.go
 //	pool           memory of fragments that arrive in chunks: frag   connect.go link.go
-//	peers          the table of connections                          peers.go
+//	peers          the table of connections                          peers.go admission.go
+//	face           what others are told; answers to strangers         strangers.go
 //	scheduler      whose turn it is to send                          sched.go
 //	acks           who owes an ACK, the first due in front           acks.go
 //	descriptors    fragments, lent to the caller                     descriptors.go
@@ -72,9 +74,7 @@ type Module struct {
 	regions  regions
 	pool     *frag.Pool
 
-	incarnation uint64
-	name        []byte
-	rejectedIn  uint64 // pass of the latest Reject
+	face
 
 	deferred deferredReceive
 	landing  landing
@@ -90,6 +90,17 @@ type scratch struct {
 	rxVia     via                 // channel of the packet that is being received
 	sack      frag.Sack           // of writeSack and onSack
 	sackWords [frag.WindowMax / 64]uint64
+}
+
+// face is what others are told of a module, and how it receives them.
+type face struct {
+	incarnation uint64
+	name        []byte
+	told        [2][]byte // the addresses that others are told, of command and data
+	label       []byte
+	strangers   strangers
+	admission   func(Request) Verdict // nil lets everybody in
+	rejectedIn  uint64                // pass of the latest Reject
 }
 
 // lifetime is how far a module is on its way from Open to Close.
@@ -149,7 +160,7 @@ func (m *Module) openTables() (err error) {
 	if m.recovery, err = reliability.NewRecovery(cfg.SendBuffers, cfg.PeersMax, m.rules); err != nil {
 		return err
 	}
-	if err = m.peers.init(cfg.PeersMax); err != nil {
+	if err = m.peers.init(m.dom, cfg.PeersMax); err != nil {
 		return err
 	}
 	m.pool, err = frag.NewPool(frag.PoolConfig{
@@ -169,14 +180,23 @@ func (m *Module) openTables() (err error) {
 
 // openName draws the incarnation and writes the name that peers connect to.
 func (m *Module) openName() error {
+	m.strangers.jar = cookie.New(m.random)
 	m.incarnation = m.random()
+	m.label, m.told = []byte(m.cfg.Label), [2][]byte{m.cmd.name, m.data.name}
+	if m.cfg.Advertise != "" {
+		cmd, data, err := m.parseAddress(m.cfg.Advertise)
+		if err != nil {
+			return fmt.Errorf("%w: advertise: %w", ErrConfig, err)
+		}
+		m.told = [2][]byte{cmd, data}
+	}
 	n := frag.Name{
 		Provider:     m.wireName(),
 		Incarnation:  m.incarnation,
 		MTUBytes:     uint16(m.data.mtu),
 		CommandBytes: uint16(m.cmd.mtu),
-		Command:      m.cmd.name,
-		Data:         m.data.name,
+		Command:      m.told[0],
+		Data:         m.told[1],
 	}
 	name, err := n.Append(nil)
 	m.name = name

@@ -138,6 +138,22 @@ var params = []Param{
 		func(c *Config) any { return &c.HalfOpenMax },
 	},
 	{
+		"peers_per_address", "16", "endpoints opened by peers of one address, at most",
+		func(c *Config) any { return &c.PeersPerAddress },
+	},
+	{
+		"peers_per_host", "0 (peers_max)", "endpoints opened by peers of one host, at most",
+		func(c *Config) any { return &c.PeersPerHost },
+	},
+	{
+		"advertise", "where it is bound", "address that peers are told, host:port or host:port,port",
+		func(c *Config) any { return &c.Advertise },
+	},
+	{
+		"label", "none", "what peers are told that this one is called, up to 32 bytes",
+		func(c *Config) any { return &c.Label },
+	},
+	{
 		"regions_max", "1024", "exposed regions, at most",
 		func(c *Config) any { return &c.RegionsMax },
 	},

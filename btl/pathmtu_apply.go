@@ -112,9 +112,11 @@ func (m *Module) searchPath(ep *Endpoint) {
 	m.usePath(ep)
 }
 
-// narrow says whether the path to the peer carries small packets alone, and has for a while.
+// narrow says whether the path to the peer carries small packets alone, and has for a while. A peer
+// that has been silent since is dead: the rounds of a doubt are never that far apart.
 func (ep *Endpoint) narrow(now Time, after time.Duration) bool {
-	return !ep.counted && ep.path.narrow(now, after)
+	silent := ep.m.nowUnpaused.Sub(ep.heardAt) >= ep.m.cfg.PeerTimeout*3/4
+	return !ep.counted && !silent && ep.path.narrow(now, after)
 }
 
 func (m *Module) endNarrow(ep *Endpoint) {

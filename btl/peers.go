@@ -3,6 +3,7 @@ package btl
 import (
 	"fmt"
 
+	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/hotel"
 	"gobtl/internal/slots"
@@ -19,8 +20,9 @@ type peers struct {
 	timers *hotel.Hotel[uint32] // by place
 	// pathTimers are those of the searches for the size of datagrams.
 	pathTimers *hotel.Hotel[uint32]
-	byTag      map[peerTag]*Endpoint
+	byTag      map[peerKey]*Endpoint
 	byAddr     map[string]*Endpoint
+	crowd      crowd
 	halfOpen   int
 	parts      partial // of all peers
 	births     uint64  // endpoints ever made
@@ -37,6 +39,22 @@ type partial struct {
 // peerTag identifies one connection of one life of a peer.
 type peerTag struct{ incarnation, tag uint64 }
 
+// peerKey is one, at the address of its command channel: nobody who only knows of it takes its
+// place.
+type peerKey struct {
+	peerTag
+	addr string
+}
+
+// key is what an endpoint is found by in peers.byTag.
+func (ep *Endpoint) key() peerKey { return peerKey{ep.peer, ep.addrKey} }
+
+// isLife says whether the endpoint's peer may be of that incarnation: one that was called by its
+// address alone is of any until it has answered.
+func (ep *Endpoint) isLife(incarnation uint64) bool {
+	return ep.peer.incarnation == incarnation || ep.peer.incarnation == 0
+}
+
 // identity is which connection an endpoint is, on either side.
 type identity struct {
 	tag     uint64 // what the peer puts in its packets: random, the low bits are the slot
@@ -47,14 +65,16 @@ type identity struct {
 	// displaced is the endpoint of the same address that peers.byAddr held before Connect made this
 	// one for another incarnation: ended when this one connects, back in its place when it does not.
 	displaced *Endpoint
+	label     string // what its owner calls it
 }
 
 // slotBits is the part of a connection tag that is an index; the rest is random.
 const slotBits = 20
 
-func (p *peers) init(peersMax int) (err error) {
+func (p *peers) init(dom fabric.Domain, peersMax int) (err error) {
+	p.crowd.init(dom)
 	p.slots.Init(slotBits, peersMax)
-	p.byTag, p.byAddr = make(map[peerTag]*Endpoint), make(map[string]*Endpoint)
+	p.byTag, p.byAddr = make(map[peerKey]*Endpoint), make(map[string]*Endpoint)
 	if p.timers, err = hotel.New[uint32](hotel.Config{Rooms: peersMax}); err == nil {
 		p.pathTimers, err = hotel.New[uint32](hotel.Config{Rooms: peersMax})
 	}
@@ -76,7 +96,10 @@ func (p *peers) add(ep *Endpoint, random uint64) {
 }
 
 // vacate makes the place of an endpoint free.
-func (p *peers) vacate(ep *Endpoint) { p.slots.Remove(ep.tag) }
+func (p *peers) vacate(ep *Endpoint) {
+	p.slots.Remove(ep.tag)
+	p.crowd.count(ep.addrKey, -1)
+}
 
 // holds says whether an endpoint is in the table still.
 func (p *peers) holds(ep *Endpoint) bool {
@@ -87,20 +110,20 @@ func (p *peers) holds(ep *Endpoint) bool {
 func (p *peers) setPeer(ep *Endpoint, peer peerTag) {
 	p.forgetPeer(ep)
 	ep.peer = peer
-	p.byTag[peer] = ep
+	p.byTag[ep.key()] = ep
 }
 
 // forgetPeer has an endpoint found no more by who its peer is.
 func (p *peers) forgetPeer(ep *Endpoint) {
-	if p.byTag[ep.peer] == ep {
-		delete(p.byTag, ep.peer)
+	if key := ep.key(); p.byTag[key] == ep {
+		delete(p.byTag, key)
 	}
 }
 
 // replacePeer has an endpoint found in the place of half by who its peer is, if half was.
 func (p *peers) replacePeer(half, ep *Endpoint) {
-	if p.byTag[half.peer] == half {
-		p.byTag[half.peer] = ep
+	if key := half.key(); p.byTag[key] == half {
+		p.byTag[key] = ep
 	}
 }
 
@@ -154,16 +177,18 @@ func (p *peers) displace(ep, old *Endpoint) {
 	p.leadTo(ep)
 }
 
-// halfOpenTo finds the latest half-open endpoint of a module that is known by name. It need not be
-// the one in byAddr, where an earlier connection may be on its way out.
-func (p *peers) halfOpenTo(n *frag.Name) *Endpoint {
+// halfOpenTo finds the latest half-open endpoint of a module that is known by its address, and by
+// its incarnation unless that is 0. It need not be the one in byAddr, where an earlier connection
+// may be on its way out.
+func (p *peers) halfOpenTo(incarnation uint64, addr string) *Endpoint {
 	if p.halfOpen == 0 {
 		return nil
 	}
 	var found *Endpoint
 	for _, ep := range p.slots.Values() {
-		if ep != nil && ep.state == stateAccepting && ep.peer.incarnation == n.Incarnation &&
-			ep.addrKey == string(n.Command) && (found == nil || ep.born > found.born) {
+		if ep != nil && ep.state == stateAccepting && ep.addrKey == addr &&
+			(incarnation == 0 || ep.peer.incarnation == incarnation) &&
+			(found == nil || ep.born > found.born) {
 			found = ep
 		}
 	}
@@ -193,6 +218,8 @@ func (p *peers) check(c *checker, halfOpenMax int) error {
 		return fmt.Errorf("%d endpoints have a timer, %d run", c.timers, p.timers.Len())
 	case c.byTag != len(p.byTag):
 		return fmt.Errorf("%d connection tags, %d endpoints", len(p.byTag), c.byTag)
+	case p.crowd.endpoints() != p.slots.Len():
+		return fmt.Errorf("%d endpoints, %d counted by address", p.slots.Len(), p.crowd.endpoints())
 	case c.byAddr != len(p.byAddr):
 		return fmt.Errorf("%d addresses, %d endpoints", len(p.byAddr), c.byAddr)
 	}

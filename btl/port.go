@@ -26,10 +26,10 @@ type port struct {
 	mayCount    bool          // the fabric is reliable and ordered, and may be relied on
 	inserted    int           // addresses inserted and not removed
 	leaving     []leavingAddr // to be removed
-	rejectAddrs []fabric.Addr // addresses inserted for Rejects, the oldest first
+	rejectAddrs []fabric.Addr // addresses inserted for such answers, the oldest first
 }
 
-// rejectAddrsMax bounds the addresses that are kept inserted for Rejects on their way.
+// rejectAddrsMax bounds the addresses that are kept inserted for Rejects and Retries on their way.
 const rejectAddrsMax = 8
 
 // open opens the channels of a module's port; the arena and what its size depends on are there.
@@ -121,9 +121,9 @@ func (p *port) removeAddrs() {
 	p.leaving = p.leaving[:n]
 }
 
-// insertForReject makes the address of a peer known that is refused. The oldest of a few such
-// addresses leaves when another one comes.
-func (p *port) insertForReject(name []byte) (fabric.Addr, error) {
+// insertForAnswer makes the address of somebody known who is answered and not remembered. The
+// oldest of a few such addresses leaves when another one comes.
+func (p *port) insertForAnswer(name []byte) (fabric.Addr, error) {
 	to, err := p.insert(name)
 	if err != nil {
 		return 0, err

@@ -25,7 +25,7 @@ func TestHelloTellsOldestNumber(t *testing.T) {
 	wantFirst := func(what string, kind frag.Kind, want seq.Num) {
 		t.Helper()
 		for _, conn := range []uint64{0, s.conn} {
-			s.raw(0, s.packHello(frag.KindHello, conn, 0, frag.HelloBytes))
+			s.raw(0, s.packHello(frag.KindHello, conn, 0))
 			got := kinds(s.run(3), frag.KindHelloAck)
 			if len(got) != 1 || got[0].hdr.Seq != want {
 				t.Errorf("%s, Hello to %#x: %+v, want an answer with first number %d", what, conn, got,
@@ -65,12 +65,12 @@ func TestBeginAnewWithEstablishedPeer(t *testing.T) {
 	for i, m := range l.mods {
 		mustHandle(t, m, func() { got[i]++ })
 	}
-	// The responder hears the four probes, and nothing that proves the initiator.
+	// The responder hears the Hellos with cookies, and nothing that returns its tag.
 	probes := 0
 	l.net.SetFilter(func(from, _ []byte, pkt []byte) mem.Verdict {
 		mine := string(from) == string(l.mods[0].cmd.name) || string(from) == string(l.mods[0].data.name)
 		if mine {
-			if probes++; probes > frag.ProbeCount {
+			if probes++; probes > 2*frag.ProbeCount { // without cookies, and with them
 				return mem.Drop
 			}
 		}
@@ -135,7 +135,7 @@ func TestRejectAddressesLeave(t *testing.T) {
 	for range refused {
 		s := l.newScript(0)
 		s.hello.Expected = m.incarnation + 1 // of another life: a Reject is the answer
-		s.raw(0, s.packHello(frag.KindHello, 0, 0, frag.HelloBytes))
+		s.raw(0, s.packHello(frag.KindHello, 0, 0))
 		l.step(10 * time.Microsecond)
 		wantPostedInserted(t, spy)
 		strangers = append(strangers, s)
@@ -343,7 +343,8 @@ func TestPeersEndGoneWhileConnecting(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("an answer", 10*time.Microsecond, time.Second, func() bool { return a.hs.bound })
-	gone := l.mods[1].byTag[peerTag{l.mods[0].incarnation, a.tag}]
+	key := peerKey{peerTag{l.mods[0].incarnation, a.tag}, string(l.mods[0].cmd.name)}
+	gone := l.mods[1].byTag[key]
 	if gone == nil || gone.tag != a.peer.tag {
 		t.Fatal("the peer's end is not the one that answered")
 	}
@@ -351,7 +352,8 @@ func TestPeersEndGoneWhileConnecting(t *testing.T) {
 	l.mods[1].end(gone, EventFailed, ErrUnreachable)
 	l.net.SetFilter(deliverAll)
 	l.until("connected", time.Millisecond, time.Second, a.Connected)
-	if b := l.mods[1].byTag[peerTag{l.mods[0].incarnation, a.tag}]; b == nil || b.tag != a.peer.tag {
+	key.tag = a.tag // it has begun again
+	if b := l.mods[1].byTag[key]; b == nil || b.tag != a.peer.tag {
 		t.Error("the two ends do not belong together")
 	}
 }

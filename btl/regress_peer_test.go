@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 )
@@ -161,7 +162,7 @@ func TestTwoEndsOfThePeer(t *testing.T) {
 	held := 0
 	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
 		if kindOf(pkt) == frag.KindHelloAck {
-			if held++; held%4 == 0 {
+			if held++; held%frag.ProbeCount == 0 {
 				return mem.Hold
 			}
 		}
@@ -175,7 +176,7 @@ func TestTwoEndsOfThePeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 6 {
+	for range 8 {
 		l.step(time.Microsecond)
 	}
 	if a.Connected() || b.Connected() {
@@ -187,7 +188,7 @@ func TestTwoEndsOfThePeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.net.SetFilter(deliverAll)
-	for range 4 {
+	for range 6 {
 		l.step(time.Microsecond)
 	}
 	l.net.Release()
@@ -239,7 +240,13 @@ func forgedHello(t *testing.T, l *lab, to int, both bool) {
 	t.Helper()
 	var caught []byte
 	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
-		if kindOf(pkt) == frag.KindHello && caught == nil {
+		if kindOf(pkt) != frag.KindHello {
+			return mem.Deliver
+		}
+		if len(helloIn(t, pkt).CommandCookie) == 0 {
+			return mem.Deliver
+		}
+		if caught == nil {
 			caught = append([]byte(nil), pkt...)
 		}
 		return mem.Drop
@@ -252,7 +259,9 @@ func forgedHello(t *testing.T, l *lab, to int, both bool) {
 		return ep
 	}
 	gone := connect(1 - to)
-	l.step(time.Microsecond)
+	for range 5 {
+		l.step(time.Microsecond)
+	}
 	gone.Abort()
 	l.net.SetFilter(deliverAll)
 	a := connect(to)
@@ -304,7 +313,7 @@ func (m *Module) inject(tb testing.TB, pkt []byte) {
 		tb.Fatal(err)
 	}
 	m.stats.counters[CntReceived]++
-	m.onHandshake(&m.cmd, &in)
+	m.onHandshake(&m.cmd, &fabric.Completion{}, &in)
 }
 
 // Of two ends of the peer the older one's handshake may be done last, and it may close at once. The
@@ -469,7 +478,11 @@ func TestReflectedHello(t *testing.T) {
 	})
 	l.until("bound", time.Millisecond, time.Second, func() bool { return ep.hs.bound })
 	reject := make([]byte, frag.RejectBytes)
-	frag.EncodeReject(reject, ep.tag, frag.RejectStale, frag.Version, frag.Version, frag.Version)
+	frag.EncodeReject(reject, ep.tag, frag.Version,
+		frag.Reject{
+			Reason: frag.RejectStale, VersionMin: frag.Version, VersionMax: frag.Version,
+			Nonce: ep.hs.nonces[0],
+		})
 	l.mods[0].inject(t, reject)
 	l.net.SetFilter(deliverAll)
 	l.until("connected", time.Millisecond, time.Second, ep.Connected)
@@ -484,7 +497,8 @@ func TestLateProofOfEarlierLife(t *testing.T) {
 			var proof []byte
 			l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
 				var h frag.Header
-				if _, err := frag.Decode(pkt, &h); err != nil || h.Conn == 0 || h.Kind == frag.KindHelloAck {
+				if _, err := frag.Decode(pkt, &h); err != nil || h.Conn == 0 ||
+					h.Kind == frag.KindHelloAck || h.Kind == frag.KindRetry {
 					return mem.Deliver
 				}
 				if h.Kind == frag.KindHello {
@@ -603,8 +617,8 @@ func TestTagToldToAnotherEnd(t *testing.T) {
 	}
 }
 
-// A peer that acknowledges a packet under a number that this side has left out, or not sent yet,
-// tells of what it cannot have seen: nothing of its Ack counts.
+// A peer that acknowledges a packet under a number that this side has left out, or has not sent
+// yet, tells of what it cannot have seen: nothing of its Ack counts.
 func TestSackOfUnsentNumber(t *testing.T) {
 	cfg := regressConfig()
 	l := newLab(t, mem.Config{}, 2, cfg)

@@ -55,7 +55,7 @@ func TestReliableSuperseded(t *testing.T) {
 			}
 			probed = probed || ep.Connected() && (!confirmed || ep.snd.Open())
 			return sim.Verdict{Drop: d.From.Node == 1 && h.Conn == ep.tag &&
-				(probed || !confirmed && h.Kind != frag.KindHelloAck)}
+				(probed || !confirmed && h.Kind != frag.KindHelloAck && h.Kind != frag.KindRetry)}
 		})
 		r.run(10 * time.Millisecond)
 		if !ep.Connected() || (ep.hs == nil) != confirmed {

@@ -21,6 +21,18 @@ func (r *Runner) Do(ctx context.Context, fn func(m *Module) error) error {
 func (r *Runner) Connect(ctx context.Context, name []byte) (*Endpoint, error) {
 	c := r.newCall(callConnect)
 	c.name = append([]byte(nil), name...)
+	return r.reach(ctx, c)
+}
+
+// Dial is Connect for a module of which only the address is known: see Module.Dial.
+func (r *Runner) Dial(ctx context.Context, address string) (*Endpoint, error) {
+	c := r.newCall(callDial)
+	c.name = []byte(address)
+	return r.reach(ctx, c)
+}
+
+// reach waits for the endpoint of a call that connects.
+func (r *Runner) reach(ctx context.Context, c *call) (*Endpoint, error) {
 	var ep *Endpoint
 	c.found = &ep
 	if _, err := r.run(ctx, c); err != nil {

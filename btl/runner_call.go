@@ -40,10 +40,11 @@ type call struct {
 type callKind uint8
 
 const (
-	callDo callKind = iota
-	callConnect
-	callSend // waits for the acknowledgement
-	callPost // ends when it is accepted
+	callDo      callKind = iota
+	callConnect          // with name
+	callDial             // and the name is an address
+	callSend             // waits for the acknowledgement
+	callPost             // ends when it is accepted
 	callFlush
 	callAwait
 )
@@ -162,7 +163,7 @@ func (r *Runner) try(c *call) (pending bool, err error) {
 	switch c.kind {
 	case callDo:
 		return false, c.fn(r.m)
-	case callConnect:
+	case callConnect, callDial:
 		return r.tryConnect(c)
 	case callFlush:
 		c.ep.Flush(r.m.Now(), c.onEnd)
@@ -175,7 +176,7 @@ func (r *Runner) try(c *call) (pending bool, err error) {
 }
 
 func (r *Runner) tryConnect(c *call) (pending bool, err error) {
-	ep, err := r.m.Connect(r.m.Now(), c.name)
+	ep, err := r.find(c)
 	if err != nil {
 		return false, err
 	}
@@ -184,6 +185,14 @@ func (r *Runner) tryConnect(c *call) (pending bool, err error) {
 	}
 	r.connects[ep] = append(r.connects[ep], c)
 	return true, nil
+}
+
+// find is what a call that connects asks of the module.
+func (r *Runner) find(c *call) (*Endpoint, error) {
+	if c.kind == callDial {
+		return r.m.Dial(r.m.Now(), string(c.name))
+	}
+	return r.m.Connect(r.m.Now(), c.name)
 }
 
 // connected ends the Connects that wait for an endpoint.

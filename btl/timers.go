@@ -131,7 +131,7 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 		return
 	}
 	ep.asked, ep.answered = true, false
-	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peer.tag, frag.HelloBytes)
+	m.askHello(ep, frag.ProbeCommand)
 	again := min(m.cfg.CloseTimeout, m.cfg.PeerTimeout) / (silentResendsMin + 1)
 	if ep.watches() {
 		again = m.nextQuestion(again, quiet)
@@ -175,7 +175,7 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 			m.beginPath(ep)
 			return
 		}
-		m.end(ep, EventFailed, ErrUnreachable)
+		m.end(ep, EventFailed, hs.whyNot())
 		return
 	}
 	m.sayHello(ep)
@@ -186,7 +186,8 @@ func (m *Module) sayHello(ep *Endpoint) {
 	hs := ep.hs
 	m.sendProbes(ep)
 	if m.maybeStale(ep) {
-		m.sendHello(ep, frag.KindHello, frag.ProbeCommand, 0, frag.HelloBytes)
+		m.askHelloOf(ep, frag.ProbeCommand, 0)
+		m.askHelloOf(ep, frag.ProbeData, 0)
 	}
 	m.setTimer(ep, min(hs.interval, hs.until.Sub(m.nowUnpaused)))
 	hs.interval = min(2*hs.interval, helloIntervalMax)
@@ -206,7 +207,7 @@ func (m *Module) onKeepAlive(ep *Endpoint) {
 		m.end(ep, EventFailed, ErrPeerDead)
 		return
 	}
-	m.sendHello(ep, frag.KindHello, frag.ProbeCommand, ep.peer.tag, frag.HelloBytes)
+	m.askHello(ep, frag.ProbeCommand)
 	every := m.pressAfter()
 	if m.cfg.KeepAlive > 0 {
 		every = min(every, m.cfg.KeepAlive)

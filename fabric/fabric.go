@@ -48,7 +48,9 @@ type Completion struct {
 	// Errno is 0 for success, else the positive errno (or libfabric error number) of the failure.
 	Errno int32
 	Op    Op
-	_     [3]byte
+	_     [1]byte
+	// Origin is the provider's own note of where the datagram came from, for Sourcer.
+	Origin uint16
 	// Landed counts the last bytes of the datagram that Poll put into the landing (Lander), from
 	// LandedOff on, instead of into Buf; Buf holds the first Len-Landed.
 	Landed    uint32
@@ -140,6 +142,29 @@ type Lander interface {
 	// polled: Poll has just filled out. A Poll that reports such datagrams takes in no new ones.
 	// Without Caps.Landing it does nothing and returns false.
 	Land(mem []byte, headBytes int) bool
+}
+
+// Sourcer is implemented by an Endpoint that knows where datagrams come from, also from those that
+// nobody has inserted: the answer to a stranger goes there, and not to where the stranger says.
+type Sourcer interface {
+	// AppendSource appends to dst the name of the endpoint that has sent the datagram of c, one of
+	// the completions of the latest Poll, as the network tells it: what Insert takes, at most
+	// MaxNameBytes. It appends nothing if that is not known.
+	AppendSource(dst []byte, c *Completion) []byte
+}
+
+// Addresser is implemented by a Domain whose endpoint names people can write, so that a peer can be
+// met without a name that somebody carries.
+type Addresser interface {
+	// ParseAddress reads where a module is, "192.0.2.1:4000": the names of its two endpoints, the
+	// first of which has that port and the second the next one, or that after a comma,
+	// "192.0.2.1:4000,4711". Errors wrap ErrBadName.
+	ParseAddress(text string) (first, second []byte, err error)
+	// FormatName is the reverse for one name, "192.0.2.1:4000"; hexadecimal of one that is malformed.
+	FormatName(name []byte) string
+	// Host returns what the names of all endpoints of a host have in common, as far as it tells them
+	// from those of other hosts. It aliases name.
+	Host(name []byte) []byte
 }
 
 // Waiter is implemented by a Domain whose thread can sleep until something happens on any of its

@@ -26,20 +26,26 @@ const (
 	KindChunk    Kind = 2  // a part of a fragment that is larger than a packet
 	KindAck      Kind = 3  // an acknowledgement alone
 	KindHello    Kind = 4  // asks for a connection, proves a path, keeps an idle connection alive
-	KindHelloAck Kind = 5  // answers one Hello, with the same size on the same channel
+	KindHelloAck Kind = 5  // answers one Hello on the same channel
 	KindNack     Kind = 6  // one packet was refused for good; Tag tells why
 	KindReject   Kind = 7  // a Hello was refused; Tag tells why
 	KindPack     Kind = 8  // several whole fragments, each of them a record (PutRecord)
 	KindPart     Kind = 9  // a slice of a packet that is too large for the path (PutPart)
 	KindPing     Kind = 10 // asks whether a packet of its size gets through
 	KindPong     Kind = 11 // answers a Ping
+	KindRetry    Kind = 12 // answers a Hello whose sender has proven nothing, with a cookie
 )
 
 var kindNames = [16]string{
 	KindFrag: "frag", KindChunk: "chunk", KindAck: "ack", KindHello: "hello",
 	KindHelloAck: "hello-ack", KindNack: "nack", KindReject: "reject",
-	KindPack: "pack", KindPart: "part", KindPing: "ping", KindPong: "pong",
+	KindPack: "pack", KindPart: "part", KindPing: "ping", KindPong: "pong", KindRetry: "retry",
 }
+
+// kindsKnown has a bit for each kind that is defined.
+const kindsKnown = 1<<KindFrag | 1<<KindChunk | 1<<KindAck | 1<<KindHello | 1<<KindHelloAck |
+	1<<KindNack | 1<<KindReject | 1<<KindPack | 1<<KindPart | 1<<KindPing | 1<<KindPong |
+	1<<KindRetry
 
 // String returns the kind's name in lower case, "unknown" for an undefined kind.
 func (k Kind) String() string {
@@ -97,13 +103,6 @@ const (
 	NackMemory = 4
 )
 
-// Reasons of a Reject, carried as its tag.
-const (
-	RejectVersion = 1 // no protocol version in common; the payload tells which are spoken
-	RejectFull    = 2 // the receiver takes no more peers
-	RejectStale   = 3 // the incarnation asked for is gone
-)
-
 // Sizes of packets and of headers, in bytes.
 const (
 	FragHeaderBytes     = 32 // the common header, and the whole of it without extras
@@ -113,7 +112,6 @@ const (
 	AckBytes            = 32 // a whole Ack without a Sack
 	NackBytes           = 32 // a whole Nack, but for reason NackRecord
 	NackRecordBytes     = 33 // a whole Nack of reason NackRecord
-	RejectBytes         = 34 // a whole Reject
 	HeaderBytesMax      = ChunkPutHeaderBytes + opExtraBytes
 	PayloadBytesMax     = 1<<16 - 1
 	OverheadBytesMax    = 64 // what protection may add at the end of a datagram
@@ -121,7 +119,6 @@ const (
 	chunkExtraBytes = ChunkHeaderBytes - FragHeaderBytes
 	putExtraBytes   = PutHeaderBytes - FragHeaderBytes
 	opExtraBytes    = 8
-	rejectBodyBytes = RejectBytes - FragHeaderBytes
 	recordNackBytes = NackRecordBytes - FragHeaderBytes
 )
 
@@ -229,7 +226,8 @@ func extrasOf(headerBytes int) uint64 { return uint64(headerBytes-FragHeaderByte
 // pkt. It is total and strict: any bytes give a packet that Encode would write in just the same
 // way, or one of the package's decoding errors, after which the content of *h has no meaning. It
 // never allocates. The body of a Hello or HelloAck is left to DecodeHello, that of a Reject to
-// RejectVersions, that of a Pack to NextRecord, that of an Ack to DecodeSack.
+// DecodeReject, that of a Retry to DecodeRetry, that of a Pack to NextRecord, that of an Ack to
+// DecodeSack.
 func Decode(pkt []byte, h *Header) (payload []byte, err error) {
 	return DecodeOver(pkt, 0, h)
 }
@@ -287,7 +285,7 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 		return 0, ErrVersion
 	}
 	kind, flags := Kind(c[1]&0x0F), Flags(c[2])
-	if kind < KindFrag || kind > KindPong {
+	if kindsKnown>>kind&1 == 0 {
 		return 0, ErrKind
 	}
 	if flags&^allowedFlags[kind] != 0 ||
@@ -428,23 +426,15 @@ func checkOther(h *Header) error {
 			h.Tag == NackRecord && h.PayloadLen != recordNackBytes {
 			return ErrLength
 		}
-	case KindReject:
-		if h.Tag < RejectVersion || h.Tag > RejectStale {
-			return ErrTag
-		}
-		if h.Seq != 0 || h.Number != 0 {
-			return ErrReserved
-		}
-		if h.PayloadLen != rejectBodyBytes {
-			return ErrLength
-		}
 	case KindPart, KindPing, KindPong:
 		return checkAside(h)
+	case KindReject, KindRetry:
+		return checkAnswer(h)
 	default: // Hello, HelloAck, Pack
 		if h.Tag != 0 {
 			return ErrTag
 		}
-		if h.Kind != KindPack && h.PayloadLen < helloBodyBytes {
+		if h.Kind != KindPack && h.PayloadLen < helloFixedBytes {
 			return ErrLength
 		}
 	}
@@ -482,14 +472,9 @@ func checkBody(p []byte, h *Header) error {
 		if !allZero(p[nonceBytes:]) {
 			return ErrReserved
 		}
-	case KindReject:
-		if lo, hi := RejectVersions(p); !versionRange(lo, hi) {
-			return ErrBounds
-		}
+	case KindReject, KindRetry:
+		return checkAnswerBody(p, h)
 	default:
 	}
 	return nil
 }
-
-// versionRange says whether lo to hi is a range of protocol versions.
-func versionRange(lo, hi uint8) bool { return lo >= 1 && lo <= hi && hi <= VersionLimit }

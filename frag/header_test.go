@@ -53,7 +53,7 @@ var refusals = []struct {
 	{"version 1", "frag", put(1, 0x11), ErrVersion},
 	{"version 3", "frag", put(1, 0x31), ErrVersion},
 	{"kind 0", "frag", put(1, 0x20), ErrKind},
-	{"kind 12", "frag", put(1, 0x2C), ErrKind},
+	{"kind 13", "frag", put(1, 0x2D), ErrKind},
 	{"kind 15", "ack", put(1, 0x2F), ErrKind},
 	{"reserved flag 3", "frag", put(2, 0x09), ErrFlags},
 	{"dup without ack", "frag-empty", put(2, 4), ErrFlags},
@@ -82,7 +82,7 @@ var refusals = []struct {
 	{"nack with an unknown reason", "nack", put(3, 5), ErrTag},
 	{"nack for a record of the transport's", "nack-record", put(32, TagUserMax+1), ErrTag},
 	{"reject without reason", "reject", put(3, 0), ErrTag},
-	{"reject with an unknown reason", "reject", put(3, 4), ErrTag},
+	{"reject with an unknown reason", "reject", put(3, 9), ErrTag},
 	{"bye with payload", "frag-bye", resize(1), ErrLength},
 	{"void with payload", "frag-void", resize(9), ErrLength},
 	{"frag without connection", "frag", put(4, make([]byte, 8)...), ErrConn},
@@ -99,7 +99,7 @@ var refusals = []struct {
 	{"nack for two records", "nack-record", resize(2), ErrLength},
 	{"reject too short", "reject", resize(1), ErrLength},
 	{"reject too long", "reject", resize(3), ErrLength},
-	{"hello too short", "hello", resize(helloBodyBytes - 1), ErrLength},
+	{"hello too short", "hello", resize(helloFixedBytes - 1), ErrLength},
 	{"payload length too small", "frag", put(24, 4), ErrLength},
 	{"payload length too large", "frag", put(24, 6), ErrLength},
 	{"payload length huge", "frag", put(24, 0xFF, 0xFF), ErrLength},
@@ -251,11 +251,11 @@ func checkCanonical(tb testing.TB, b []byte) {
 		return
 	}
 	var m Hello
-	if DecodeHello(payload, &m) != nil {
+	if DecodeHello(payload, &m) != nil || m.Others > 0 {
 		return
 	}
 	again := make([]byte, len(b))
-	if m.Encode(again, &h, len(b)); !bytes.Equal(again, b) {
+	if m.Encode(again, &h); !bytes.Equal(again, b) {
 		tb.Fatalf("decoded hello %x\nencoded hello %x", b, again)
 	}
 }
@@ -410,7 +410,7 @@ func TestKindString(t *testing.T) {
 	want := map[Kind]string{
 		0: "unknown", KindFrag: "frag", KindHelloAck: "hello-ack",
 		KindReject: "reject", KindPack: "pack",
-		KindPart: "part", KindPing: "ping", KindPong: "pong", 13: "unknown",
+		KindPart: "part", KindPing: "ping", KindPong: "pong", KindRetry: "retry", 13: "unknown",
 		16: "unknown", 255: "unknown",
 	}
 	for kind, name := range want {
@@ -436,14 +436,14 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, pkt []byte) {
 		kept := bytes.Clone(pkt)
 		checkCanonical(t, pkt)
-		if _, version, name, ok := ForeignHello(pkt); ok &&
-			(version == Version || len(name) > AddrBytesMax) {
-			t.Fatalf("version %d, name %x taken for a foreign hello", version, name)
+		if f, ok := ForeignHello(pkt); ok && (f.Version == Version || len(f.CommandName) > AddrBytesMax) {
+			t.Fatalf("%+v taken for a foreign hello", f)
 		}
 		var h Header
 		if payload, err := Decode(pkt, &h); err == nil && h.Kind == KindReject {
-			if lo, hi := RejectVersions(payload); lo < 1 || lo > hi || hi > VersionLimit {
-				t.Fatalf("a reject that tells of versions %d to %d", lo, hi)
+			r := DecodeReject(&h, payload)
+			if r.VersionMin < 1 || r.VersionMin > r.VersionMax || r.VersionMax > VersionLimit {
+				t.Fatalf("a reject that tells of %+v", r)
 			}
 		}
 		if !bytes.Equal(pkt, kept) {
@@ -482,8 +482,8 @@ func TestCodecAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		h = Header{Kind: KindHello, Seq: 1}
-		hello.Encode(b, &h, 1472)
-		p, err := Decode(b[:1472], &got)
+		n = hello.Encode(b, &h)
+		p, err := Decode(b[:n], &got)
 		var m Hello
 		if err != nil || DecodeHello(p, &m) != nil {
 			t.Fatal(err)

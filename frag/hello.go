@@ -1,24 +1,31 @@
 package frag
 
-// Sizes in the body of a Hello, in bytes.
+// Sizes in the body of a Hello, in bytes. docs/protocol.md, section 7, has the layout.
 const (
-	HelloBytes    = FragHeaderBytes + helloBodyBytes // the smallest Hello, header included
-	AddrBytesMax  = 64                               // longest endpoint name
-	MTUBytesMin   = 256                              // smallest MTU of either channel
-	WindowMax     = 1 << 16                          // largest window, in packets
-	AckDelayUsMax = 1_000_000                        // longest ACK delay that a peer may announce
+	HelloBytesMin = FragHeaderBytes + helloFixedBytes // a Hello without extensions, header included
+	// HelloBytesMax bounds what Encode writes: every extension that is known, at its largest.
+	HelloBytesMax = HelloBytesMin + 2*(extHeadBytes+AddrBytesMax) +
+		2*(extHeadBytes+CookieBytesMax) + extHeadBytes + LabelBytesMax
+	AddrBytesMax   = 64        // longest endpoint name
+	CookieBytesMax = 32        // longest cookie
+	LabelBytesMax  = 32        // longest label
+	MTUBytesMin    = 256       // smallest MTU of either channel
+	WindowMax      = 1 << 16   // largest window, in packets
+	AckDelayUsMax  = 1_000_000 // longest ACK delay that a peer may announce
 
-	helloBodyBytes = 184
-	commandNameAt  = 56
-	dataNameAt     = commandNameAt + AddrBytesMax
+	helloFixedBytes = 72
+	extHeadBytes    = 2    // type and length of an extension
+	extCritical     = 0x80 // who does not know the extension must refuse the Hello
+)
 
-	// Offsets in the payload that are the same in every version.
-	tagAt            = 8
-	commandNameLenAt = 50
-
-	// Version 1 had a shorter header in front of the same payload.
-	versionOne            = 1
-	versionOneHeaderBytes = 24
+// Types of extensions, in the order in which they stand in a Hello. 16 to 31 are kept for the keys
+// of protected connections.
+const (
+	extCommandName   = 1
+	extDataName      = 2
+	extCommandCookie = 3
+	extDataCookie    = 4
+	extLabel         = 5
 )
 
 // Features of a Hello: optional abilities that are in use if both sides announce them.
@@ -27,18 +34,15 @@ const (
 	FeatureReliable uint64 = 1 << 1
 )
 
-// Probe tells over which channel and in which size a Hello travels. Four probes prove that a small
-// and a full-size packet pass through both channels.
+// Probe tells over which channel a Hello travels.
 type Probe uint8
 
-// The probes: a channel, and ProbeFull for a packet of the channel's full size. ProvenAll is the
-// mask of all four in Hello.Proven.
+// The probes. ProvenAll is the mask of both in Hello.Proven.
 const (
 	ProbeCommand Probe = 0
-	ProbeData    Probe = 1 << 0
-	ProbeFull    Probe = 1 << 1
+	ProbeData    Probe = 1
 
-	ProbeCount       = 4
+	ProbeCount       = 2
 	ProvenAll  uint8 = 1<<ProbeCount - 1
 )
 
@@ -51,178 +55,191 @@ type Hello struct {
 	Tag         uint64 // what the receiver must put in Header.Conn towards the sender, not 0
 	// Expected is the incarnation that the sender wants to reach, from the receiver's Name; 0 takes
 	// any.
-	Expected     uint64
-	Features     uint64 // optional abilities; both sides use those that both announce
-	CommandName  []byte // endpoint names, opaque, at most AddrBytesMax each
-	DataName     []byte
-	WindowPkts   uint32 // the sender's receive window, 1 to WindowMax
-	FragBytesMax uint32 // largest fragment that the sender reassembles, not 0
-	AckDelayUs   uint32 // how long the sender may hold back an ACK, 0 to AckDelayUsMax
-	MTUBytes     uint16 // largest datagram on the data channel, at least MTUBytesMin
-	CommandBytes uint16 // largest datagram on the command channel, at least MTUBytesMin
-	Credit       uint16 // packets that the sender has room for, from the receiver's first one on
-	VersionMin   uint8  // the protocol versions that the sender speaks
-	VersionMax   uint8
-	Probe        Probe
-	Proven       uint8 // mask of Probe.Bit: probes known to have made the round trip
+	Expected uint64
+	// Nonce is a random number of the sender for each channel; a HelloAck and a Retry give back that
+	// of the Hello which they answer. Whoever knows it receives what is sent by that channel.
+	Nonce    uint64
+	Features uint64 // optional abilities; both sides use those that both announce
+	Required uint64 // those of Features without which the sender does not want the connection
+	// CommandName and DataName are the sender's endpoints, opaque, at most AddrBytesMax each; none if
+	// empty. In a Hello with cookies they are the addresses that the cookies are for.
+	CommandName []byte
+	DataName    []byte
+	// CommandCookie and DataCookie are what the receiver's Retries gave, at most CookieBytesMax each;
+	// none if empty.
+	CommandCookie []byte
+	DataCookie    []byte
+	Label         []byte // what the sender's owner calls it, at most LabelBytesMax; none if empty
+	WindowPkts    uint32 // the sender's receive window, 1 to WindowMax
+	FragBytesMax  uint32 // largest fragment that the sender reassembles, not 0
+	AckDelayUs    uint32 // how long the sender may hold back an ACK, 0 to AckDelayUsMax
+	MTUBytes      uint16 // largest datagram on the data channel, at least MTUBytesMin
+	CommandBytes  uint16 // largest datagram on the command channel, at least MTUBytesMin
+	Credit        uint16 // packets that the sender has room for, from the receiver's first one on
+	VersionMin    uint8  // the protocol versions that the sender speaks
+	VersionMax    uint8
+	Probe         Probe
+	Proven        uint8 // mask of Probe.Bit: channels that the sender knows to work, both ways
+	Overhead      uint8 // bytes at the end of each datagram, for protection, up to OverheadBytesMax
+
+	// What DecodeHello found and does not know: how many extensions, and the type of the first one
+	// that must be known (without its critical bit), 0 for none. Encode does not look at them.
+	Others   uint8
+	Critical uint8
 }
 
 // valid says whether every value is in its range. The version of the packet is Version, so that the
 // sender's range must hold it.
 func (m *Hello) valid() bool {
-	return m.Incarnation != 0 && m.Tag != 0 &&
+	return m.Incarnation != 0 && m.Tag != 0 && m.Required&^m.Features == 0 &&
 		m.WindowPkts >= 1 && m.WindowPkts <= WindowMax && m.FragBytesMax != 0 &&
 		m.AckDelayUs <= AckDelayUsMax &&
 		m.MTUBytes >= MTUBytesMin && m.CommandBytes >= MTUBytesMin &&
 		versionRange(m.VersionMin, m.VersionMax) &&
 		m.VersionMin <= Version && m.VersionMax >= Version &&
-		m.Probe < ProbeCount && m.Proven <= ProvenAll &&
-		len(m.CommandName) <= AddrBytesMax && len(m.DataName) <= AddrBytesMax
+		m.Probe < ProbeCount && m.Proven <= ProvenAll && m.Overhead <= OverheadBytesMax
 }
 
-// Encode writes a whole packet of sizeBytes at the start of b: the header h, whose Kind (Hello or
-// HelloAck), Conn, Seq and Number count and whose other fields Encode sets; the body m; and zeros
-// up to sizeBytes, which it returns. HelloBytes is the small size. It panics if sizeBytes is less
-// than HelloBytes, more than a packet may have, or more than len(b), and if a value in m is out of
-// its range: all of them come from the caller's own configuration.
-func (m *Hello) Encode(b []byte, h *Header, sizeBytes int) int {
-	if sizeBytes < HelloBytes || sizeBytes > FragHeaderBytes+PayloadBytesMax || !m.valid() {
+// extension is one of those that are known: its type, the longest value, and where it is kept.
+type extension struct {
+	kind, most int
+	value      *[]byte
+}
+
+// extensions are those that are known, in the order of the wire.
+func (m *Hello) extensions() [5]extension {
+	return [...]extension{
+		{extCommandName, AddrBytesMax, &m.CommandName},
+		{extDataName, AddrBytesMax, &m.DataName},
+		{extCommandCookie, CookieBytesMax, &m.CommandCookie},
+		{extDataCookie, CookieBytesMax, &m.DataCookie},
+		{extLabel, LabelBytesMax, &m.Label},
+	}
+}
+
+// Bytes is the length of the whole packet that Encode writes, at most HelloBytesMax.
+func (m *Hello) Bytes() int {
+	n := HelloBytesMin
+	for _, e := range m.extensions() {
+		if len(*e.value) > 0 {
+			n += extHeadBytes + len(*e.value)
+		}
+	}
+	return n
+}
+
+// Encode writes a whole packet at the start of b and returns its length, m.Bytes(): the header h,
+// whose Kind (Hello or HelloAck), Conn, Seq and Number count and whose other fields Encode sets;
+// and the body m. It panics if b is too short, and if a value in m is out of its range: all of
+// them come from the caller's own configuration, or from what was decoded.
+func (m *Hello) Encode(b []byte, h *Header) int {
+	sizeBytes := m.Bytes()
+	if !m.valid() {
 		panic("frag: invalid Hello")
 	}
 	b = b[:sizeBytes]
-	*h = Header{
-		Kind: h.Kind, Conn: h.Conn, Seq: h.Seq, Number: h.Number,
-		PayloadLen: uint16(sizeBytes - FragHeaderBytes),
-	}
+	h.bare(uint16(sizeBytes - FragHeaderBytes))
 	h.Encode(b)
 	p := b[FragHeaderBytes:]
-	clear(p)
 	le.PutUint64(p[0:], m.Incarnation)
 	le.PutUint64(p[8:], m.Tag)
 	le.PutUint64(p[16:], m.Expected)
-	le.PutUint64(p[24:], m.Features)
-	le.PutUint32(p[32:], m.WindowPkts)
-	le.PutUint32(p[36:], m.FragBytesMax)
-	le.PutUint16(p[40:], m.MTUBytes)
-	le.PutUint16(p[42:], m.CommandBytes)
-	le.PutUint16(p[44:], m.Credit)
-	p[46] = m.VersionMin
-	p[47] = m.VersionMax
-	p[48] = byte(m.Probe)
-	p[49] = m.Proven
-	p[50] = byte(len(m.CommandName))
-	p[51] = byte(len(m.DataName))
-	le.PutUint32(p[52:], m.AckDelayUs)
-	copy(p[commandNameAt:], m.CommandName)
-	copy(p[dataNameAt:], m.DataName)
+	le.PutUint64(p[24:], m.Nonce)
+	le.PutUint64(p[32:], m.Features)
+	le.PutUint64(p[40:], m.Required)
+	le.PutUint32(p[48:], m.WindowPkts)
+	le.PutUint32(p[52:], m.FragBytesMax)
+	le.PutUint32(p[56:], m.AckDelayUs)
+	le.PutUint16(p[60:], m.MTUBytes)
+	le.PutUint16(p[62:], m.CommandBytes)
+	le.PutUint16(p[64:], m.Credit)
+	p[66], p[67] = m.VersionMin, m.VersionMax
+	p[68], p[69], p[70], p[71] = byte(m.Probe), m.Proven, m.Overhead, 0
+	p = p[helloFixedBytes:]
+	for _, e := range m.extensions() {
+		n := len(*e.value)
+		switch {
+		case n > e.most:
+			panic("frag: invalid Hello")
+		case n > 0:
+			p[0], p[1] = byte(e.kind), byte(n)
+			p = p[extHeadBytes+copy(p[extHeadBytes:], *e.value):]
+		}
+	}
 	return sizeBytes
 }
 
-// DecodeHello reads the payload of a Hello or HelloAck as Decode returned it. The names in *m
-// alias payload: copy what must outlive the packet. The error is ErrShort, ErrHello for a value
-// out of its range, or ErrReserved when the padding or the unused part of a name is not zero;
-// after it the content of *m has no meaning. It never allocates.
+// bare leaves nothing in a header but what packets without extras and acknowledgement have.
+func (h *Header) bare(payloadLen uint16) {
+	*h = Header{
+		Kind: h.Kind, Conn: h.Conn, Seq: h.Seq, Number: h.Number, PayloadLen: payloadLen,
+	}
+}
+
+// DecodeHello reads the payload of a Hello or HelloAck as Decode returned it. What is of variable
+// length in *m aliases payload: copy what must outlive the packet. The error is ErrShort, ErrHello
+// for a value out of its range or an extension that is malformed, or ErrReserved; after it the
+// content of *m has no meaning. It never allocates.
 func DecodeHello(payload []byte, m *Hello) error {
-	if len(payload) < helloBodyBytes {
+	if len(payload) < helloFixedBytes {
 		return ErrShort
 	}
-	p := (*[helloBodyBytes]byte)(payload)
-	commandLen, dataLen := int(p[50]), int(p[51])
-	if commandLen > AddrBytesMax || dataLen > AddrBytesMax {
-		return ErrHello
-	}
-	commandEnd, dataEnd := commandNameAt+commandLen, dataNameAt+dataLen
+	p := (*[helloFixedBytes]byte)(payload)
 	*m = Hello{
 		Incarnation:  le.Uint64(p[0:]),
 		Tag:          le.Uint64(p[8:]),
 		Expected:     le.Uint64(p[16:]),
-		Features:     le.Uint64(p[24:]),
-		WindowPkts:   le.Uint32(p[32:]),
-		FragBytesMax: le.Uint32(p[36:]),
-		MTUBytes:     le.Uint16(p[40:]),
-		CommandBytes: le.Uint16(p[42:]),
-		Credit:       le.Uint16(p[44:]),
-		VersionMin:   p[46],
-		VersionMax:   p[47],
-		Probe:        Probe(p[48]),
-		Proven:       p[49],
-		AckDelayUs:   le.Uint32(p[52:]),
-		CommandName:  payload[commandNameAt:commandEnd:commandEnd],
-		DataName:     payload[dataNameAt:dataEnd:dataEnd],
+		Nonce:        le.Uint64(p[24:]),
+		Features:     le.Uint64(p[32:]),
+		Required:     le.Uint64(p[40:]),
+		WindowPkts:   le.Uint32(p[48:]),
+		FragBytesMax: le.Uint32(p[52:]),
+		AckDelayUs:   le.Uint32(p[56:]),
+		MTUBytes:     le.Uint16(p[60:]),
+		CommandBytes: le.Uint16(p[62:]),
+		Credit:       le.Uint16(p[64:]),
+		VersionMin:   p[66],
+		VersionMax:   p[67],
+		Probe:        Probe(p[68]),
+		Proven:       p[69],
+		Overhead:     p[70],
 	}
 	if !m.valid() {
 		return ErrHello
 	}
-	if !allZero(p[commandEnd:dataNameAt]) || !allZero(payload[dataEnd:]) {
+	if p[71] != 0 {
 		return ErrReserved
 	}
+	return m.decodeExtensions(payload[helloFixedBytes:])
+}
+
+// decodeExtensions reads extensions: in the order of their types, each once, none of those that are
+// known empty.
+func (m *Hello) decodeExtensions(p []byte) error {
+	known := m.extensions()
+	for last := -1; len(p) > 0; {
+		if len(p) < extHeadBytes || len(p) < extHeadBytes+int(p[1]) {
+			return ErrHello
+		}
+		kind, end := int(p[0]&^extCritical), extHeadBytes+int(p[1])
+		value := p[extHeadBytes:end:end]
+		if kind <= last || kind == 0 {
+			return ErrHello
+		}
+		last = kind
+		if kind <= len(known) {
+			e := &known[kind-1]
+			if p[0]&extCritical != 0 || len(value) == 0 || len(value) > e.most {
+				return ErrHello
+			}
+			*e.value = value
+		} else {
+			m.Others++
+			if p[0]&extCritical != 0 && m.Critical == 0 {
+				m.Critical = uint8(kind)
+			}
+		}
+		p = p[end:]
+	}
 	return nil
-}
-
-// allZero says whether every byte of b is zero. Words first: a full-size Hello has kilobytes of
-// padding.
-func allZero(b []byte) bool {
-	for len(b) >= 8 {
-		if le.Uint64(b) != 0 {
-			return false
-		}
-		b = b[8:]
-	}
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// ForeignHello looks at a packet that Decode refused with ErrVersion. If it is a Hello of another
-// protocol version, ok is true, tag is its sender's connection tag, version its version, and name
-// the endpoint name of its sender's command channel (aliasing pkt): what the answer, EncodeReject,
-// needs. It reads only what is the same in every version, for ever.
-func ForeignHello(pkt []byte) (tag uint64, version uint8, name []byte, ok bool) {
-	if len(pkt) < 2 || pkt[0] != Magic {
-		return 0, 0, nil, false
-	}
-	version = pkt[1] >> 4
-	header := FragHeaderBytes
-	if version == versionOne {
-		header = versionOneHeaderBytes
-	}
-	if len(pkt) < header+helloBodyBytes {
-		return 0, 0, nil, false
-	}
-	p := pkt[header:]
-	tag = le.Uint64(p[tagAt:])
-	n := int(p[commandNameLenAt])
-	if version == Version || Kind(pkt[1]&0x0F) != KindHello || tag == 0 || n > AddrBytesMax {
-		return 0, 0, nil, false
-	}
-	return tag, version, p[commandNameAt : commandNameAt+n : commandNameAt+n], true
-}
-
-// EncodeReject writes a Reject at the start of b and returns its length, at most RejectBytes: less
-// than that of any Hello. tag is the Hello's sender tag, reason one of the Reject constants,
-// version the version of the Hello (Version, or what ForeignHello returned): a peer reads the
-// packet as one of its own version, with a layout that is the same in all but version 1. lo and hi
-// are the versions spoken here.
-func EncodeReject(b []byte, tag uint64, reason, version, lo, hi uint8) int {
-	h := Header{Kind: KindReject, Conn: tag, Tag: reason, PayloadLen: rejectBodyBytes}
-	b = b[:RejectBytes]
-	h.Encode(b)
-	b[1] = version<<4 | byte(KindReject)
-	n := FragHeaderBytes
-	if version == versionOne { // its payload's length stands where the cumulative ACK does now
-		n = versionOneHeaderBytes
-		clear(b[12:n])
-		le.PutUint16(b[20:], rejectBodyBytes)
-	}
-	b[n], b[n+1] = lo, hi
-	return n + rejectBodyBytes
-}
-
-// RejectVersions reads the payload of a Reject as Decode returned it: the versions its sender
-// speaks.
-func RejectVersions(payload []byte) (lo, hi uint8) {
-	return payload[0], payload[1]
 }

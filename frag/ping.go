@@ -40,3 +40,19 @@ func NonceOf(payload []byte) uint64 { return le.Uint64(payload) }
 func pingLength(kind Kind, n int) bool {
 	return n == nonceBytes || kind == KindPing && n > nonceBytes
 }
+
+// allZero says whether every byte of b is zero. Words first: a large Ping has kilobytes of padding.
+func allZero(b []byte) bool {
+	for len(b) >= 8 {
+		if le.Uint64(b) != 0 {
+			return false
+		}
+		b = b[8:]
+	}
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -28,8 +28,8 @@ type vector struct {
 	header  Header
 	payload []byte
 	hello   *Hello // the body of a Hello or HelloAck
-	size    int    // of a Hello
-	lo, hi  uint8  // of a Reject
+	retry   *Retry // the body of a Retry
+	reject  Reject // the body of a Reject
 	module  *Name  // a Name instead of a packet
 }
 
@@ -41,11 +41,12 @@ const (
 func testHello() *Hello {
 	return &Hello{
 		Incarnation: 0x0123456789ABCDEF, Tag: 0x1112131415161718, Expected: 0xFEDCBA9876543210,
-		Features: 0x8000000000000001, WindowPkts: 4096, FragBytesMax: 256 << 20, AckDelayUs: 50,
+		Nonce: 0x2122232425262728, Features: 0x8000000000000001, Required: 1,
+		WindowPkts: 4096, FragBytesMax: 256 << 20, AckDelayUs: 50,
 		MTUBytes: 1472, CommandBytes: 768, Credit: 92, VersionMin: 2, VersionMax: 3,
-		Probe: ProbeData | ProbeFull, Proven: 0x5,
-		CommandName: []byte{2, 0, 0x1F, 0x90, 127, 0, 0, 1},
-		DataName:    []byte{2, 0, 0x1F, 0x91, 127, 0, 0, 1},
+		Probe: ProbeData, Proven: 0x1,
+		CommandName: []byte{4, 0x1F, 0x90, 127, 0, 0, 1},
+		DataName:    []byte{4, 0x1F, 0x91, 127, 0, 0, 1},
 	}
 }
 
@@ -263,31 +264,59 @@ func records(list ...record) []byte {
 func handshakeVectors() []vector {
 	first := testHello()
 	first.Expected, first.Probe, first.Proven, first.Credit = 0, ProbeCommand, 0, 0
-	edge := testHello()
-	edge.CommandName = bytes.Repeat([]byte{0xC1}, AddrBytesMax)
-	edge.DataName = bytes.Repeat([]byte{0xD1}, AddrBytesMax)
 	first.VersionMin, first.VersionMax = Version, Version
+	cookie := func(with byte, n int) []byte { return bytes.Repeat([]byte{with}, n) }
+	second := *first
+	second.CommandCookie, second.DataCookie = cookie(0xC0, 20), cookie(0xD0, 20)
+	second.Label = []byte("rank 7")
+	edge := testHello()
+	edge.CommandName, edge.DataName = cookie(0xC1, AddrBytesMax), cookie(0xD1, AddrBytesMax)
+	edge.CommandCookie = cookie(0xC2, CookieBytesMax)
+	edge.DataCookie = cookie(0xD2, CookieBytesMax)
+	edge.Label = cookie(0xE1, LabelBytesMax)
+	edge.Features, edge.Required = 1<<64-1, 1<<64-1
 	edge.WindowPkts, edge.AckDelayUs, edge.VersionMax = WindowMax, AckDelayUsMax, VersionLimit
 	edge.MTUBytes, edge.CommandBytes = 65535, MTUBytesMin
-	edge.FragBytesMax, edge.Probe, edge.Proven = 1<<32-1, ProbeFull, ProvenAll
+	edge.FragBytesMax, edge.Proven, edge.Overhead = 1<<32-1, ProvenAll, OverheadBytesMax
 	return []vector{
 		{
-			name: "hello", about: "a small Hello on the command channel, the peer's tag not yet known",
-			header: Header{Kind: KindHello, Seq: 0xDEADBEEF}, hello: first, size: HelloBytes,
+			name: "hello", about: "the first Hello on the command channel: no tag, no cookies",
+			header: Header{Kind: KindHello, Seq: 0xDEADBEEF}, hello: first,
 		},
 		{
-			name: "hello-ack", about: "the answer to a Hello of 256 bytes on the data channel",
+			name: "retry", about: "the answer to it: its sender is seen at another port than it thinks",
+			header: Header{Kind: KindRetry, Conn: first.Tag},
+			retry: &Retry{
+				Nonce: first.Nonce, Probe: ProbeCommand, Addr: []byte{4, 0x9C, 0x40, 127, 0, 0, 1},
+				Cookie: cookie(0xC0, 20),
+			},
+		},
+		{
+			name: "hello-cookies", about: "the Hello again with the cookies of both channels, and a label",
+			header: Header{Kind: KindHello, Seq: 0xDEADBEEF}, hello: &second,
+		},
+		{
+			name: "hello-ack", about: "the answer to a Hello on the data channel",
 			header: Header{Kind: KindHelloAck, Conn: testConn, Seq: 0x10, Number: 3},
-			hello:  testHello(), size: 256,
+			hello:  testHello(),
 		},
 		{
 			name: "hello-limits", about: "every bounded field at a bound",
 			header: Header{Kind: KindHello, Conn: testConn, Seq: 1<<32 - 1}, hello: edge,
-			size: HelloBytes + 3,
 		},
 		{
 			name: "reject", about: "no version in common; 1 to 3 are spoken",
-			header: Header{Kind: KindReject, Tag: RejectVersion, Conn: testConn}, lo: 1, hi: 3,
+			header: Header{Kind: KindReject, Tag: RejectVersion, Conn: testConn},
+			reject: Reject{
+				Reason: RejectVersion, VersionMin: 1, VersionMax: 3, Nonce: first.Nonce,
+			},
+		},
+		{
+			name: "reject-owner", about: "the peer's owner does not want it, for a reason of its own",
+			header: Header{Kind: KindReject, Tag: RejectOwner, Conn: testConn},
+			reject: Reject{
+				Reason: RejectOwner, VersionMin: 2, VersionMax: 2, Code: 0x0403, Nonce: first.Nonce,
+			},
 		},
 		{
 			name: "name", about: "a module's name, not a packet",
@@ -311,14 +340,14 @@ func (v *vector) encode(tb testing.TB) []byte {
 		}
 		return b
 	case v.hello != nil:
-		b, h := make([]byte, v.size), v.header
-		if n := v.hello.Encode(b, &h, v.size); n != v.size {
-			tb.Fatalf("%s: Encode returned %d, want %d", v.name, n, v.size)
-		}
-		return b
+		b, h := make([]byte, HelloBytesMax), v.header
+		return b[:v.hello.Encode(b, &h)]
+	case v.retry != nil:
+		b := make([]byte, RetryBytesMax)
+		return b[:v.retry.Encode(b, v.header.Conn)]
 	case v.header.Kind == KindReject:
 		b := make([]byte, RejectBytes)
-		EncodeReject(b, v.header.Conn, v.header.Tag, Version, v.lo, v.hi)
+		EncodeReject(b, v.header.Conn, Version, v.reject)
 		return b
 	}
 	return encodePacket(&v.header, v.payload)
@@ -490,7 +519,8 @@ func TestDocumentedLayouts(t *testing.T) {
 	}
 	want := []int{
 		FragHeaderBytes, chunkExtraBytes, putExtraBytes, opExtraBytes, RecordHeaderBytes,
-		SackHeadBytes, helloBodyBytes, RejectBytes, nameHeaderBytes, PingBytesMin, PartHeaderBytes,
+		SackHeadBytes, helloFixedBytes, retryHeadBytes, rejectBodyBytes, nameHeaderBytes,
+		PingBytesMin, PartHeaderBytes,
 	}
 	if fmt.Sprint(ends) != fmt.Sprint(want) {
 		t.Errorf("the tables end at %v, the headers at %v", ends, want)
@@ -527,8 +557,13 @@ func checkDecoded(t *testing.T, v *vector, b []byte) {
 			t.Fatalf("DecodeHello: %+v, %v\nwant %+v", m, err, v.hello)
 		}
 	case v.header.Kind == KindReject:
-		if lo, hi := RejectVersions(payload); lo != v.lo || hi != v.hi {
-			t.Fatalf("versions %d to %d, want %d to %d", lo, hi, v.lo, v.hi)
+		if got := DecodeReject(&h, payload); got != v.reject {
+			t.Fatalf("%+v, want %+v", got, v.reject)
+		}
+	case v.retry != nil:
+		var r Retry
+		if err := DecodeRetry(payload, &r); err != nil || fmt.Sprint(r) != fmt.Sprint(*v.retry) {
+			t.Fatalf("DecodeRetry: %+v, %v\nwant %+v", r, err, *v.retry)
 		}
 	default:
 		if !bytes.Equal(payload, v.payload) {
@@ -539,9 +574,13 @@ func checkDecoded(t *testing.T, v *vector, b []byte) {
 
 func sameHello(a, b *Hello) bool {
 	x, y := *a, *b
-	x.CommandName, x.DataName, y.CommandName, y.DataName = nil, nil, nil, nil
-	return fmt.Sprint(x) == fmt.Sprint(y) && bytes.Equal(a.CommandName, b.CommandName) &&
-		bytes.Equal(a.DataName, b.DataName)
+	same := true
+	ys := y.extensions()
+	for i, e := range x.extensions() {
+		same = same && bytes.Equal(*e.value, *ys[i].value)
+		*e.value, *ys[i].value = nil, nil
+	}
+	return same && fmt.Sprint(x) == fmt.Sprint(y)
 }
 
 func sameName(a, b *Name) bool {

@@ -6,18 +6,19 @@
 
 local gobtl = Proto("gobtl", "gobtl reliable datagrams")
 
-local HEADER, EXTRA, RECORD, HELLO_BODY, NAME_MAX = 32, 16, 4, 184, 64
+local HEADER, EXTRA, RECORD, HELLO_BODY, NAME_MAX = 32, 16, 4, 72, 64
+local REJECT_BODY, RETRY_HEAD, COOKIE_MAX, NONCE, PART_HEAD, PART_GRAIN = 12, 12, 32, 8, 8, 64
 local FRAG, CHUNK, ACK, HELLO, HELLO_ACK, NACK, REJECT, PACK = 1, 2, 3, 4, 5, 6, 7, 8
-local PART, PING, PONG, NONCE, PART_HEAD, PART_GRAIN, TOTAL_MAX = 9, 10, 11, 8, 8, 64, 65535
+local PART, PING, PONG, RETRY = 9, 10, 11, 12
 local FLAG_ACK, FLAG_PUT, FLAG_DUP, FLAG_SACK, FLAG_OP = 1, 2, 4, 8, 16
 local SACK_HEAD, SACK_RANGES_MAX, CHUNK_MIN, OP = 24, 256, 128, 8
 local BYE, VOID, TAG_USER_MAX = 0xFF, 0xFE, 0xEF
-local PROVEN_ALL = 0x0F
+local PROVEN_ALL = 0x03
 
 local kinds = {
 	[FRAG] = "Frag", [CHUNK] = "Chunk", [ACK] = "Ack", [HELLO] = "Hello",
 	[HELLO_ACK] = "HelloAck", [NACK] = "Nack", [REJECT] = "Reject", [PACK] = "Pack",
-	[PART] = "Part", [PING] = "Ping", [PONG] = "Pong",
+	[PART] = "Part", [PING] = "Ping", [PONG] = "Pong", [RETRY] = "Retry",
 }
 local marks = { [BYE] = "Bye", [VOID] = "Void" }
 local NACK_RECORD = 3
@@ -25,13 +26,15 @@ local nackReasons = {
 	[1] = "access", [2] = "no handler", [NACK_RECORD] = "no handler for a record",
 	[4] = "memory",
 }
-local rejectReasons = { [1] = "version", [2] = "full", [3] = "stale" }
-local probes = {
-	[0] = "command, small", [1] = "data, small", [2] = "command, full", [3] = "data, full",
+local REJECT_OWNER, REJECT_LATER = 4, 5
+local rejectReasons = {
+	[1] = "version", [2] = "full", [3] = "stale", [REJECT_OWNER] = "owner",
+	[REJECT_LATER] = "later", [6] = "feature", [7] = "crowded", [8] = "address",
 }
+local channels = { [0] = "command", [1] = "data" }
 -- The flags that each kind may carry.
 local allowedFlags = { [FRAG] = 23, [CHUNK] = 23, [ACK] = 13, [HELLO] = 0, [HELLO_ACK] = 0,
-	[NACK] = 5, [REJECT] = 0, [PACK] = 5, [PART] = 0, [PING] = 0, [PONG] = 0 }
+	[NACK] = 5, [REJECT] = 0, [PACK] = 5, [PART] = 0, [PING] = 0, [PONG] = 0, [RETRY] = 0 }
 -- The kinds that occupy a sequence number.
 local hasSeq = { [FRAG] = true, [CHUNK] = true, [PACK] = true }
 
@@ -60,7 +63,7 @@ f.sackCopies = u32("gobtl.sack.copies", "Packets that had been received before",
 f.sackLast = u32("gobtl.sack.last", "Packet accepted last", DEC)
 f.sackNumber = u32("gobtl.sack.last_number", "Packet number of that copy", DEC)
 f.sackMarks = u32("gobtl.sack.marks", "Packets marked by the network", DEC)
-f.sackData = u8("gobtl.sack.last_data", "Its channel", DEC, { [0] = "command", [1] = "data" })
+f.sackData = u8("gobtl.sack.last_data", "Its channel", DEC, channels)
 f.sackStart = u16("gobtl.sack.start", "Packets beyond the gap, from", DEC)
 f.sackMore = u16("gobtl.sack.more", "And behind it", DEC)
 f.nackReason = u8("gobtl.nack.reason", "Reason", DEC, nackReasons)
@@ -90,11 +93,21 @@ f.recordTag = u8("gobtl.record.tag", "Tag", HEX)
 f.recordReserved = u8("gobtl.record.reserved", "Reserved", HEX)
 f.recordLength = u16("gobtl.record.length", "Length", DEC)
 f.recordPayload = bytes("gobtl.record.payload", "Payload")
-f.nonce = ProtoField.uint64("gobtl.nonce", "Nonce", HEX)
-f.partOffset = u32("gobtl.part.offset", "Offset in the datagram", DEC)
-f.partTotal = u32("gobtl.part.total", "Size of the datagram", DEC)
 f.rejectMin = u8("gobtl.reject.version_min", "Lowest version", DEC)
 f.rejectMax = u8("gobtl.reject.version_max", "Highest version", DEC)
+f.rejectCode = u16("gobtl.reject.code", "What the owner says", DEC)
+f.rejectNonce = u64("gobtl.reject.nonce", "Nonce of the Hello", HEX)
+f.retryNonce = u64("gobtl.retry.nonce", "Nonce of the Hello", HEX)
+f.retryChannel = u8("gobtl.retry.channel", "Channel", DEC, channels)
+f.retryAddressLen = u8("gobtl.retry.address_len", "Length of the address", DEC)
+f.retryCookieLen = u8("gobtl.retry.cookie_len", "Length of the cookie", DEC)
+f.retryReserved = u8("gobtl.retry.reserved", "Reserved", HEX)
+f.retryCookie = bytes("gobtl.retry.cookie", "Cookie")
+f.partOffset = u32("gobtl.part.offset", "Offset in the datagram", DEC)
+f.partTotal = u32("gobtl.part.total", "Size of the datagram", DEC)
+f.partSlice = bytes("gobtl.part.slice", "Slice of the datagram")
+f.pingNonce = u64("gobtl.ping.nonce", "Nonce", HEX)
+f.pingPadding = bytes("gobtl.ping.padding", "Padding to the size that is asked for")
 
 f.incarnation = u64("gobtl.hello.incarnation", "Incarnation", HEX)
 f.helloTag = u64("gobtl.hello.tag", "Connection tag of the sender", HEX)
@@ -107,22 +120,33 @@ f.commandBytes = u16("gobtl.hello.command_bytes", "MTU of the command channel", 
 f.helloCredit = u16("gobtl.hello.credit", "First credit", DEC)
 f.versionMin = u8("gobtl.hello.version_min", "Lowest version", DEC)
 f.versionMax = u8("gobtl.hello.version_max", "Highest version", DEC)
-f.probe = u8("gobtl.hello.probe", "Probe", DEC, probes)
-f.probeSize = bool("gobtl.hello.probe.full", "Size", 8, { "full", "small" }, 2)
-f.probeData = bool("gobtl.hello.probe.data", "Channel", 8, { "data", "command" }, 1)
-f.proven = u8("gobtl.hello.proven", "Proven probes", HEX)
-for p = 3, 0, -1 do
-	f["proven" .. p] = bool("gobtl.hello.proven." .. p, probes[p], 8, set, 2 ^ p)
+f.nonce = u64("gobtl.hello.nonce", "Nonce", HEX)
+f.required = u64("gobtl.hello.required", "Required features", HEX)
+f.probe = u8("gobtl.hello.probe", "Channel", DEC, channels)
+f.proven = u8("gobtl.hello.proven", "Proven channels", HEX)
+for p = 1, 0, -1 do
+	f["proven" .. p] = bool("gobtl.hello.proven." .. p, channels[p], 8, set, 2 ^ p)
 end
-f.commandNameLen = u8("gobtl.hello.command_name_len", "Length of the command name", DEC)
-f.dataNameLen = u8("gobtl.hello.data_name_len", "Length of the data name", DEC)
+f.overhead = u8("gobtl.hello.overhead", "Bytes for protection", DEC)
+f.helloReserved = u8("gobtl.hello.reserved", "Reserved", HEX)
 f.ackDelay = u32("gobtl.hello.ack_delay_us", "Longest ack delay, microseconds", DEC)
-f.helloPadding = bytes("gobtl.hello.padding", "Padding to the size of the probe")
-for _, ch in ipairs({ "command", "data" }) do
-	f[ch .. "Name"] = bytes("gobtl.hello." .. ch .. "_name", "Address of the " .. ch .. " channel")
-	f[ch .. "Addr"] = ProtoField.ipv4("gobtl.hello." .. ch .. "_addr", "IPv4 address")
-	f[ch .. "Addr6"] = ProtoField.ipv6("gobtl.hello." .. ch .. "_addr6", "IPv6 address")
-	f[ch .. "Port"] = u16("gobtl.hello." .. ch .. "_port", "UDP port", DEC)
+f.commandCookie = bytes("gobtl.hello.command_cookie", "Cookie for the command channel")
+f.dataCookie = bytes("gobtl.hello.data_cookie", "Cookie for the data channel")
+f.label = bytes("gobtl.hello.label", "Label")
+f.extension = bytes("gobtl.hello.extension", "Extension")
+f.extensionType = u8("gobtl.hello.extension.type", "Type", DEC, nil, 0x7F)
+f.extensionCritical = bool("gobtl.hello.extension.critical", "Critical", 8, set, 0x80)
+f.extensionLength = u8("gobtl.hello.extension.length", "Length", DEC)
+f.extensionValue = bytes("gobtl.hello.extension.value", "Value")
+for _, ch in ipairs({
+	{ "command", "gobtl.hello.command_", "Address of the command channel" },
+	{ "data", "gobtl.hello.data_", "Address of the data channel" },
+	{ "seen", "gobtl.retry.seen_", "The Hello came from" },
+}) do
+	f[ch[1] .. "Name"] = bytes(ch[2] .. "name", ch[3])
+	f[ch[1] .. "Addr"] = ProtoField.ipv4(ch[2] .. "addr", "IPv4 address")
+	f[ch[1] .. "Addr6"] = ProtoField.ipv6(ch[2] .. "addr6", "IPv6 address")
+	f[ch[1] .. "Port"] = u16(ch[2] .. "port", "UDP port", DEC)
 end
 
 -- What is not on the wire but follows from other packets.
@@ -192,35 +216,56 @@ local function headerBytes(kind, flags)
 	return n
 end
 
--- checkHello checks the body of a Hello or HelloAck, which begins at HEADER and is whole.
+-- The extensions that are known: the longest value of each, and its field.
+local extensions = {
+	{ most = NAME_MAX, name = "command" }, { most = NAME_MAX, name = "data" },
+	{ most = COOKIE_MAX, field = f.commandCookie }, { most = COOKIE_MAX, field = f.dataCookie },
+	{ most = 32, field = f.label },
+}
+
+-- eachExtension calls visit(at, type, length) for each extension from at on that was captured whole,
+-- header and value. It returns what is wrong with them, nil if nothing is.
+local function eachExtension(tvb, at, visit)
+	local last, stop = 0, tvb:reported_len()
+	while at < stop do
+		if stop - at < 2 then return "too short for an extension" end
+		if at + 2 > tvb:len() then return nil end
+		local kind, length = tvb(at, 1):uint() % 128, tvb(at + 1, 1):uint()
+		local known = extensions[kind]
+		if at + 2 + length > stop then return "an extension reaches beyond the packet" end
+		if kind <= last then return "extensions that do not ascend" end
+		if known and has(tvb(at, 1):uint(), 0x80) then return "a known extension is critical" end
+		if known and (length == 0 or length > known.most) then return "an extension of no such length" end
+		if at + 2 + length > tvb:len() then return nil end
+		visit(at, kind, length)
+		last, at = kind, at + 2 + length
+	end
+	return nil
+end
+
+-- checkHello checks the body of a Hello or HelloAck, whose fixed part begins at HEADER and is whole.
 local function checkHello(tvb, bad)
 	local body = tvb(HEADER)
 	if zeros(tvb, HEADER, HEADER + 8) then bad("hello", "the incarnation is 0") end
 	if zeros(tvb, HEADER + 8, HEADER + 16) then bad("hello", "the sender's tag is 0") end
-	local window = body(32, 4):le_uint()
+	local features, required = body(32, 8):le_uint64(), body(40, 8):le_uint64()
+	if required:bor(features) ~= features then bad("hello", "what is required is no feature") end
+	local window = body(48, 4):le_uint()
 	if window < 1 or window > 65536 then bad("hello", "the window is out of range") end
-	if body(36, 4):le_uint() == 0 then bad("hello", "the largest fragment is 0") end
-	if body(40, 2):le_uint() < 256 then bad("hello", "the MTU is below 256") end
-	if body(42, 2):le_uint() < 256 then bad("hello", "the command channel's MTU is below 256") end
-	local lo, hi = body(46, 1):uint(), body(47, 1):uint()
+	if body(52, 4):le_uint() == 0 then bad("hello", "the largest fragment is 0") end
+	if body(56, 4):le_uint() > 1000000 then bad("hello", "the ack delay is above a second") end
+	if body(60, 2):le_uint() < 256 then bad("hello", "the MTU is below 256") end
+	if body(62, 2):le_uint() < 256 then bad("hello", "the command channel's MTU is below 256") end
+	local lo, hi = body(66, 1):uint(), body(67, 1):uint()
 	if not versionRange(lo, hi) or lo > 2 or hi < 2 then
 		bad("hello", "the versions do not include 2")
 	end
-	if body(48, 1):uint() > 3 then bad("hello", "no such probe") end
-	if body(49, 1):uint() > PROVEN_ALL then bad("hello", "no such proven probes") end
-	if body(52, 4):le_uint() > 1000000 then bad("hello", "the ack delay is above a second") end
-	local commandLen, dataLen = body(50, 1):uint(), body(51, 1):uint()
-	if commandLen > NAME_MAX or dataLen > NAME_MAX then
-		bad("hello", "an address is longer than 64 bytes")
-		return
-	end
-	local names = HEADER + 56
-	if not zeros(tvb, names + commandLen, names + NAME_MAX) then
-		bad("reserved", "not zero behind the command channel's address")
-	end
-	if not zeros(tvb, names + NAME_MAX + dataLen, tvb:len()) then
-		bad("reserved", "not zero behind the data channel's address")
-	end
+	if body(68, 1):uint() > 1 then bad("hello", "no such channel") end
+	if body(69, 1):uint() > PROVEN_ALL then bad("hello", "no such proven channels") end
+	if body(70, 1):uint() > 64 then bad("hello", "too many bytes for protection") end
+	if body(71, 1):uint() ~= 0 then bad("reserved", "the last byte before the extensions is not 0") end
+	local wrong = eachExtension(tvb, HEADER + HELLO_BODY, function() end)
+	if wrong then bad("hello", wrong) end
 end
 
 -- checkExtras checks what follows the common header of a Chunk or a put.
@@ -355,41 +400,63 @@ kindRules[PACK] = function(tvb, p, bad)
 	end)
 end
 
+-- checkAnswer checks what a Reject and a Retry have in common: they are of no connection.
+local function checkAnswer(p, bad)
+	if p.seq ~= 0 or p.number ~= 0 then bad("reserved", "an answer to a stranger has a number") end
+end
+
 kindRules[REJECT] = function(tvb, p, bad)
 	if not rejectReasons[p.tag] then bad("tag", "no such reason") end
-	if p.seq ~= 0 or p.number ~= 0 then bad("reserved", "a Reject has a number") end
-	if p.len ~= 2 then bad("length", "the payload of a Reject is not 2 bytes") end
-	if tvb:len() >= HEADER + 2 and not versionRange(tvb(HEADER, 1):uint(), tvb(HEADER + 1, 1):uint()) then
+	checkAnswer(p, bad)
+	if p.len ~= REJECT_BODY then bad("length", "the payload of a Reject is not 12 bytes") end
+	if tvb:len() < HEADER + REJECT_BODY then return end
+	if not versionRange(tvb(HEADER, 1):uint(), tvb(HEADER + 1, 1):uint()) then
 		bad("bounds", "no range of versions")
+	end
+	if p.tag ~= REJECT_OWNER and p.tag ~= REJECT_LATER and tvb(HEADER + 2, 2):le_uint() ~= 0 then
+		bad("reserved", "a code without an owner")
 	end
 end
 
-kindRules[PART] = function(tvb, p, bad)
-	if p.tag ~= 0 then bad("tag", "a Part has a tag") end
-	if p.len <= PART_HEAD then
-		bad("length", "a Part without a slice")
-	elseif tvb:len() >= HEADER + PART_HEAD then
-		local at, total = tvb(HEADER, 4):le_uint(), tvb(HEADER + 4, 4):le_uint()
-		local slice = p.len - PART_HEAD
-		if total <= HEADER or total > TOTAL_MAX or at % PART_GRAIN ~= 0 or at + slice > total
-			or slice >= total or at + slice ~= total and slice % PART_GRAIN ~= 0 then
-			bad("bounds", "no slice of a datagram")
-		end
+kindRules[RETRY] = function(tvb, p, bad)
+	if p.tag ~= 0 then bad("tag", "a Retry has a tag") end
+	checkAnswer(p, bad)
+	if p.len < RETRY_HEAD + 1 then bad("length", "the payload is too short for a Retry") end
+	if tvb:len() < HEADER + RETRY_HEAD then return end
+	local addressLen, cookieLen = tvb(HEADER + 9, 1):uint(), tvb(HEADER + 10, 1):uint()
+	if tvb(HEADER + 8, 1):uint() > 1 then bad("hello", "no such channel") end
+	if addressLen > NAME_MAX then bad("hello", "the address is longer than 64 bytes") end
+	if cookieLen < 1 or cookieLen > COOKIE_MAX then bad("hello", "a cookie of no such length") end
+	if tvb(HEADER + 11, 1):uint() ~= 0 then bad("reserved", "the reserved byte of a Retry is not 0") end
+	if p.len ~= RETRY_HEAD + addressLen + cookieLen then
+		bad("length", "address and cookie are not the rest of the Retry")
 	end
 end
 
 kindRules[PING] = function(tvb, p, bad)
-	if p.tag ~= 0 then bad("tag", "a Ping has a tag") end
-	if p.seq ~= 0 then bad("reserved", "a Ping has a sequence number") end
-	if p.len < NONCE or p.kind == PONG and p.len ~= NONCE then
+	if p.tag ~= 0 then bad("tag", "a Ping or Pong has a tag") end
+	if p.seq ~= 0 then bad("reserved", "a Ping or Pong has a sequence number") end
+	if p.len < NONCE or p.kind == PONG and p.len > NONCE then
 		bad("length", "no Ping or Pong has that length")
 	end
-	if tvb:len() > HEADER + NONCE and tvb(HEADER + NONCE):raw():find("[^\0]") then
-		bad("reserved", "padding that is not zero")
+	if p.kind == PING and not zeros(tvb, HEADER + NONCE, tvb:len()) then
+		bad("reserved", "the padding of a Ping is not 0")
 	end
 end
 
 kindRules[PONG] = kindRules[PING]
+
+kindRules[PART] = function(tvb, p, bad)
+	if p.tag ~= 0 then bad("tag", "a Part has a tag") end
+	if p.len <= PART_HEAD then bad("length", "the payload is too short for a Part") end
+	if tvb:len() < HEADER + PART_HEAD then return end
+	local offset, total = tvb(HEADER, 4):le_uint(), tvb(HEADER + 4, 4):le_uint()
+	local slice = p.len - PART_HEAD
+	if total <= HEADER or total > 65535 or slice < 1 or slice >= total or offset % PART_GRAIN ~= 0
+		or offset + slice > total or slice % PART_GRAIN ~= 0 and offset + slice ~= total then
+		bad("bounds", "no slice of a datagram")
+	end
+end
 
 -- read reads the common header.
 local function read(tvb)
@@ -405,12 +472,19 @@ local function read(tvb)
 	return p
 end
 
--- foreign says whether a packet of another version is one whose form is the same in all.
+-- foreign says whether a packet of another version is one whose form is the same in all, or one of
+-- version 1, which had a shorter header.
 local function foreign(tvb, p)
-	local at = p.version == 1 and 24 or HEADER -- that one had a shorter header
-	return p.version ~= 2 and (p.kind == HELLO and tvb:len() >= at + HELLO_BODY
-		and not zeros(tvb, at + 8, at + 16) and tvb(at + 50, 1):uint() <= NAME_MAX
-		or p.kind == REJECT and tvb:len() == at + 2)
+	if p.version == 2 then return false end
+	if p.kind == REJECT then
+		return tvb:len() == (p.version == 1 and 26 or HEADER + REJECT_BODY)
+	elseif p.kind ~= HELLO or p.version == 0 then
+		return false
+	elseif p.version == 1 then
+		return tvb:len() >= 208 and not zeros(tvb, 32, 40) and tvb(74, 1):uint() <= NAME_MAX
+	end
+	return tvb:len() >= HEADER + HELLO_BODY and not zeros(tvb, HEADER + 8, HEADER + 16)
+		and not eachExtension(tvb, HEADER + HELLO_BODY, function() end)
 end
 
 -- check returns the header, nil if there is none, and the list of broken rules, { rule, text }.
@@ -532,11 +606,11 @@ end
 local function noteHello(tvb, p, info)
 	local to = p.conn:find("[^\0]") and endpoint(p.conn)
 	local from = endpoint(tvb:raw(HEADER + 8, 8), to and to.stream)
-	-- The Hello of an established connection has no first number: 0, and all probes are proven.
-	if not from.first and (p.seq ~= 0 or tvb(HEADER + 49, 1):uint() ~= PROVEN_ALL) then
+	-- The Hello of an established connection has no first number: 0, and both channels are proven.
+	if not from.first and (p.seq ~= 0 or tvb(HEADER + 69, 1):uint() ~= PROVEN_ALL) then
 		from.first = p.seq
 	end
-	from.features = tvb(HEADER + 24, 8):le_uint64()
+	from.features = tvb(HEADER + 32, 8):le_uint64()
 	info.from = from
 	if to and from.peer ~= to then
 		from.peer, to.peer, from.stream = to, from, to.stream
@@ -680,7 +754,7 @@ local function addHeader(tree, tvb, p, info)
 		if info and info.from.first == p.seq then
 			generated(tree, f.seqRelative, relative(p.seq, info.from))
 		end
-	elseif p.kind ~= ACK and p.kind ~= PING and p.kind ~= PONG then
+	elseif hasSeq[p.kind] or p.kind == NACK or p.kind == PART then
 		generated(tree, f.seqRelative, info and relative(p.seq, p.kind == NACK and info.to
 			or info.to and info.to.peer))
 	end
@@ -746,35 +820,75 @@ local function addName(tree, tvb, channel, at, len)
 end
 
 local helloFields = {
-	{ f.incarnation, 0, 8 }, { f.helloTag, 8, 8 }, { f.expected, 16, 8 }, { f.features, 24, 8 },
-	{ f.window, 32, 4 }, { f.fragMax, 36, 4 }, { f.mtu, 40, 2 }, { f.commandBytes, 42, 2 },
-	{ f.helloCredit, 44, 2 }, { f.versionMin, 46, 1 }, { f.versionMax, 47, 1 },
+	{ f.incarnation, 0, 8 }, { f.helloTag, 8, 8 }, { f.expected, 16, 8 }, { f.nonce, 24, 8 },
+	{ f.features, 32, 8 }, { f.required, 40, 8 }, { f.window, 48, 4 }, { f.fragMax, 52, 4 },
+	{ f.ackDelay, 56, 4 }, { f.mtu, 60, 2 }, { f.commandBytes, 62, 2 }, { f.helloCredit, 64, 2 },
+	{ f.versionMin, 66, 1 }, { f.versionMax, 67, 1 }, { f.probe, 68, 1 },
 }
 
-local function addHello(tree, tvb, p)
+-- addExtensions adds the extensions of a Hello from at on.
+local function addExtensions(tree, tvb, at)
+	eachExtension(tvb, at, function(here, kind, length)
+		local known = extensions[kind]
+		if not known then
+			local sub = tree:add(f.extension, tvb(here, 2 + length))
+			sub:add(f.extensionType, tvb(here, 1))
+			sub:add(f.extensionCritical, tvb(here, 1))
+			sub:add(f.extensionLength, tvb(here + 1, 1))
+			if length > 0 then sub:add(f.extensionValue, tvb(here + 2, length)) end
+			sub:set_text(string.format("Extension %d", kind))
+		elseif known.name then
+			addName(tree, tvb, known.name, here + 2, length)
+		else
+			local sub = tree:add(known.field, tvb(here + 2, length))
+			local text = tvb:raw(here + 2, length)
+			if kind == 5 and not text:find("[^\32-\126]") then sub:append_text(" (" .. text .. ")") end
+		end
+	end)
+end
+
+local function addHello(tree, tvb)
 	for _, e in ipairs(helloFields) do
 		leaf(tree, e[1], tvb, HEADER + e[2], e[3])
 	end
-	local at = HEADER + 48
-	local probe = leaf(tree, f.probe, tvb, at, 1)
-	if probe then
-		leaf(probe, f.probeSize, tvb, at, 1)
-		leaf(probe, f.probeData, tvb, at, 1)
+	local proven = leaf(tree, f.proven, tvb, HEADER + 69, 1)
+	for bit = 1, 0, -1 do
+		if proven then leaf(proven, f["proven" .. bit], tvb, HEADER + 69, 1) end
 	end
-	local proven = leaf(tree, f.proven, tvb, at + 1, 1)
-	for bit = 3, 0, -1 do
-		if proven then leaf(proven, f["proven" .. bit], tvb, at + 1, 1) end
-	end
-	leaf(tree, f.commandNameLen, tvb, at + 2, 1)
-	leaf(tree, f.dataNameLen, tvb, at + 3, 1)
-	leaf(tree, f.ackDelay, tvb, at + 4, 4)
-	if tvb:len() < HEADER + HELLO_BODY then return end
-	local names = HEADER + 56
-	addName(tree, tvb, "command", names, math.min(tvb(at + 2, 1):uint(), NAME_MAX))
-	addName(tree, tvb, "data", names + NAME_MAX, math.min(tvb(at + 3, 1):uint(), NAME_MAX))
-	if p.len > HELLO_BODY and tvb:len() > HEADER + HELLO_BODY then
-		tree:add(f.helloPadding, tvb(HEADER + HELLO_BODY))
-	end
+	leaf(tree, f.overhead, tvb, HEADER + 70, 1)
+	leaf(tree, f.helloReserved, tvb, HEADER + 71, 1)
+	addExtensions(tree, tvb, HEADER + HELLO_BODY)
+end
+
+local function addReject(tree, tvb)
+	leaf(tree, f.rejectMin, tvb, HEADER, 1)
+	leaf(tree, f.rejectMax, tvb, HEADER + 1, 1)
+	leaf(tree, f.rejectCode, tvb, HEADER + 2, 2)
+	leaf(tree, f.rejectNonce, tvb, HEADER + 4, 8)
+end
+
+local function addRetry(tree, tvb)
+	leaf(tree, f.retryNonce, tvb, HEADER, 8)
+	leaf(tree, f.retryChannel, tvb, HEADER + 8, 1)
+	leaf(tree, f.retryAddressLen, tvb, HEADER + 9, 1)
+	leaf(tree, f.retryCookieLen, tvb, HEADER + 10, 1)
+	leaf(tree, f.retryReserved, tvb, HEADER + 11, 1)
+	if tvb:len() < HEADER + RETRY_HEAD then return end
+	local at, addressLen = HEADER + RETRY_HEAD, tvb(HEADER + 9, 1):uint()
+	if addressLen > 0 then addName(tree, tvb, "seen", at, addressLen) end
+	local cookieLen = tvb(HEADER + 10, 1):uint()
+	if cookieLen > 0 then leaf(tree, f.retryCookie, tvb, at + addressLen, cookieLen) end
+end
+
+local function addPing(tree, tvb)
+	leaf(tree, f.pingNonce, tvb, HEADER, NONCE)
+	if tvb:len() > HEADER + NONCE then tree:add(f.pingPadding, tvb(HEADER + NONCE)) end
+end
+
+local function addPart(tree, tvb)
+	leaf(tree, f.partOffset, tvb, HEADER, 4)
+	leaf(tree, f.partTotal, tvb, HEADER + 4, 4)
+	if tvb:len() > HEADER + PART_HEAD then tree:add(f.partSlice, tvb(HEADER + PART_HEAD)) end
 end
 
 -- addRecords adds the records of a pack, and marks those that are none.
@@ -810,23 +924,17 @@ local function addSack(tree, tvb, p)
 	end
 end
 
+-- Of kinds whose payload has a form of its own.
+local payloads = {
+	[HELLO] = addHello, [HELLO_ACK] = addHello, [REJECT] = addReject, [RETRY] = addRetry,
+	[PACK] = addRecords, [PART] = addPart, [PING] = addPing, [PONG] = addPing,
+}
+
 local function addPayload(tree, tvb, p)
-	if p.kind == HELLO or p.kind == HELLO_ACK then
-		addHello(tree, tvb, p)
-	elseif p.kind == REJECT then
-		leaf(tree, f.rejectMin, tvb, HEADER, 1)
-		leaf(tree, f.rejectMax, tvb, HEADER + 1, 1)
-	elseif p.kind == PACK then
-		addRecords(tree, tvb)
+	if payloads[p.kind] then
+		payloads[p.kind](tree, tvb)
 	elseif p.kind == ACK and has(p.flags, FLAG_SACK) then
 		addSack(tree, tvb, p)
-	elseif p.kind == PART then
-		leaf(tree, f.partOffset, tvb, HEADER, 4)
-		leaf(tree, f.partTotal, tvb, HEADER + 4, 4)
-		if tvb:len() > HEADER + PART_HEAD then tree:add(f.payload, tvb(HEADER + PART_HEAD)) end
-	elseif p.kind == PING or p.kind == PONG then
-		leaf(tree, f.nonce, tvb, HEADER, NONCE)
-		if tvb:len() > HEADER + NONCE then tree:add(f.payload, tvb(HEADER + NONCE)) end
 	elseif p.kind == NACK and p.tag == NACK_RECORD and p.len == 1 then
 		leaf(tree, f.nackRecordTag, tvb, HEADER, 1)
 	elseif tvb:len() > p.headerBytes then
@@ -834,21 +942,31 @@ local function addPayload(tree, tvb, p)
 	end
 end
 
--- addForeign adds what is the same in every version.
+-- addForeign adds what is the same in every version, or stands in version 1.
 local function addForeign(tree, tvb, p)
 	tree:add(f.magic, tvb(0, 1))
 	tree:add(f.version, tvb(1, 1))
 	tree:add(f.kind, tvb(1, 1))
 	if p.kind == REJECT then addTag(tree, tvb, p) end
 	tree:add_le(f.conn, tvb(4, 8))
-	if p.kind == REJECT then
-		addPayload(tree, tvb, p)
-		return
+	if p.kind == REJECT and p.version == 1 then
+		tree:add(f.rejectMin, tvb(24, 1))
+		tree:add(f.rejectMax, tvb(25, 1))
+	elseif p.kind == REJECT then
+		addReject(tree, tvb)
+	elseif p.version == 1 then
+		tree:add_le(f.incarnation, tvb(24, 8))
+		tree:add_le(f.helloTag, tvb(32, 8))
+		local length = tvb(74, 1):uint()
+		if length > 0 then addName(tree, tvb, "command", 80, length) end
+	else
+		tree:add_le(f.incarnation, tvb(HEADER, 8))
+		tree:add_le(f.helloTag, tvb(HEADER + 8, 8))
+		tree:add_le(f.nonce, tvb(HEADER + 24, 8))
+		eachExtension(tvb, HEADER + HELLO_BODY, function(at, kind, len)
+			if kind == 1 then addName(tree, tvb, "command", at + 2, len) end
+		end)
 	end
-	tree:add_le(f.incarnation, tvb(HEADER, 8))
-	tree:add_le(f.helloTag, tvb(HEADER + 8, 8))
-	tree:add_le(f.commandNameLen, tvb(HEADER + 50, 1))
-	addName(tree, tvb, "command", HEADER + 56, tvb(HEADER + 50, 1):uint())
 end
 
 -- addFindings adds what follows from other packets.
@@ -913,10 +1031,14 @@ end
 summaries[ACK] = function() return "Ack" end
 
 summaries[HELLO] = function(tvb, p, seq)
-	local text = kinds[p.kind]
+	local text, shown = kinds[p.kind], ""
 	if tvb:len() < HEADER + HELLO_BODY then return text end
-	return string.format("%s (%s) %s proven=0x%x len=%d", text,
-		probes[tvb(HEADER + 48, 1):uint()] or "no such probe", seq, tvb(HEADER + 49, 1):uint(), p.len)
+	eachExtension(tvb, HEADER + HELLO_BODY, function(_, kind)
+		if kind == 3 or kind == 4 then shown = ", with cookies" end
+	end)
+	return string.format("%s (%s%s) %s proven=0x%x len=%d", text,
+		channels[tvb(HEADER + 68, 1):uint()] or "no such channel", shown, seq,
+		tvb(HEADER + 69, 1):uint(), p.len)
 end
 
 summaries[HELLO_ACK] = summaries[HELLO]
@@ -933,17 +1055,6 @@ summaries[PACK] = function(tvb, p, seq)
 	return string.format("Pack %s records=%d len=%d", seq, count, p.len)
 end
 
-summaries[PART] = function(tvb, p, seq)
-	if tvb:len() < HEADER + PART_HEAD then return "Part " .. seq end
-	local at = tvb(HEADER, 4):le_uint()
-	return string.format("Part %s [%d, %d) of %d", seq, at, at + p.len - PART_HEAD,
-		tvb(HEADER + 4, 4):le_uint())
-end
-
-summaries[PING] = function(_, p) return string.format("%s len=%d", kinds[p.kind], p.len) end
-
-summaries[PONG] = summaries[PING]
-
 summaries[REJECT] = function(tvb, p)
 	local text = "Reject: " .. (rejectReasons[p.tag] or "unknown reason")
 	if tvb:len() < HEADER + 2 then return text end
@@ -951,10 +1062,28 @@ summaries[REJECT] = function(tvb, p)
 		tvb(HEADER + 1, 1):uint())
 end
 
+summaries[RETRY] = function(tvb)
+	if tvb:len() < HEADER + RETRY_HEAD then return "Retry" end
+	return string.format("Retry (%s)", channels[tvb(HEADER + 8, 1):uint()] or "no such channel")
+end
+
+summaries[PING] = function(tvb, p)
+	return string.format("%s, %d bytes", kinds[p.kind], tvb:reported_len())
+end
+
+summaries[PONG] = function() return "Pong" end
+
+summaries[PART] = function(tvb, p, seq)
+	if tvb:len() < HEADER + PART_HEAD then return "Part " .. seq end
+	local at = tvb(HEADER, 4):le_uint()
+	return string.format("Part %s [%d, %d) of %d", seq, at, at + p.len - PART_HEAD,
+		tvb(HEADER + 4, 4):le_uint())
+end
+
 local function summary(tvb, p, info)
 	local to = info and info.to
 	local seq = p.seq
-	if hasSeq[p.kind] then
+	if hasSeq[p.kind] or p.kind == PART then
 		seq = relative(seq, to and to.peer) or seq
 	elseif p.kind == NACK then
 		seq = relative(seq, to) or seq

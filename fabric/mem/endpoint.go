@@ -18,13 +18,18 @@ type endpoint struct {
 	sent    fifo.Queue[fabric.Buf] // sends whose completion was not polled yet
 	posted  fifo.Queue[fabric.Buf] // receive buffers, filled in the order in which they were posted
 	landing fabric.Landing
-	scratch []byte // a filter's private copy of a datagram
+	scratch []byte   // a filter's private copy of a datagram
+	origins []uint32 // senders of what the latest Poll has reported
 }
 
 var (
 	_ fabric.Endpoint = (*endpoint)(nil)
 	_ fabric.Lander   = (*endpoint)(nil)
+	_ fabric.Sourcer  = (*endpoint)(nil)
 )
+
+// maxOrigins bounds the completions of one Poll whose senders can be told.
+const maxOrigins = 1 << 16
 
 func newEndpoint(d *domain, cfg fabric.EndpointConfig) (*endpoint, error) {
 	c := d.nw.cfg
@@ -54,6 +59,7 @@ func newEndpoint(d *domain, cfg fabric.EndpointConfig) (*endpoint, error) {
 		sent:    fifo.New[fabric.Buf](cfg.TxDepth),
 		posted:  fifo.New[fabric.Buf](cfg.RxDepth),
 		scratch: make([]byte, 0, c.MTUBytes),
+		origins: make([]uint32, 0, min(cfg.RxDepth, maxOrigins)),
 	}, nil
 }
 
@@ -166,6 +172,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 		out[n] = fabric.Completion{From: fabric.AddrUnknown, Buf: b, Op: fabric.OpSend}
 		n++
 	}
+	e.origins = e.origins[:0]
 	if n < len(out) && e.posted.Len() > 0 {
 		n += e.receive(out[n:])
 	}
@@ -187,10 +194,23 @@ func (e *endpoint) receive(out []fabric.Completion) int {
 		if e.source {
 			out[n].From = e.domain.addrOf(from)
 		}
+		if len(e.origins) < cap(e.origins) {
+			out[n].Origin = uint16(len(e.origins))
+			e.origins = append(e.origins, from)
+		}
 		in.drop()
 		n++
 	}
 	return n
+}
+
+// AppendSource implements fabric.Sourcer.
+func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
+	if int(c.Origin) >= len(e.origins) {
+		return dst
+	}
+	name := makeName(e.origins[c.Origin])
+	return append(dst, name[:]...)
 }
 
 func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {

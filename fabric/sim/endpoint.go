@@ -21,6 +21,9 @@ type endpoint struct {
 	left   int              // the oldest of sends that have left: they complete at the next Poll
 	land   fabric.Landing
 	ahead  ring[fabric.Completion] // of datagrams taken in, to be told by the next Poll
+	// origins are the senders of what was taken in since the Poll before the latest one: no more than
+	// there are buffers.
+	origins []Port
 }
 
 // sendOp is a send that completes by a Completion.
@@ -34,7 +37,11 @@ type sendOp struct {
 var (
 	_ fabric.Endpoint = (*endpoint)(nil)
 	_ fabric.Lander   = (*endpoint)(nil)
+	_ fabric.Sourcer  = (*endpoint)(nil)
 )
+
+// maxOrigins bounds the datagrams whose senders can be told.
+const maxOrigins = 1 << 16
 
 func newEndpoint(d *domain, cfg fabric.EndpointConfig) *endpoint {
 	nw := d.node.nw
@@ -231,6 +238,9 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 		return 0, fabric.ErrClosed
 	}
 	n := 0
+	if e.ahead.count == 0 {
+		e.origins = e.origins[:0]
+	}
 	for n < len(out) && e.left > 0 {
 		out[n] = e.completeSend()
 		n++
@@ -293,9 +303,22 @@ func (e *endpoint) receive() fabric.Completion {
 		if e.source {
 			c.From = d.addrOf(p.from)
 		}
+		c.Origin = maxOrigins - 1
+		if len(e.origins) < maxOrigins-1 {
+			c.Origin = uint16(len(e.origins))
+			e.origins = append(e.origins, p.from)
+		}
 	}
 	nw.drop(kind, p)
 	return c
+}
+
+// AppendSource implements fabric.Sourcer.
+func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
+	if e.domain.node.nw.cfg.NoSource || int(c.Origin) >= len(e.origins) {
+		return dst
+	}
+	return e.origins[c.Origin].appendName(dst)
 }
 
 func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {

@@ -50,6 +50,8 @@ type Config struct {
 	FreeRegions bool
 	// NoLanding takes Caps.Landing away.
 	NoLanding bool
+	// NoSource has nobody know where a datagram came from (fabric.Sourcer).
+	NoSource bool
 	// PollAhead is how many datagrams a Poll that fills out may take in beyond it, into buffers and
 	// landing, for the next one to tell of: as providers do that receive several in one call.
 	PollAhead int

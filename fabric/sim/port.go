@@ -19,7 +19,10 @@ type Port struct{ Node, Index int }
 
 // Name returns what Endpoint.Name returns at this port. It stays the same when the node restarts.
 func (p Port) Name() []byte {
-	name := make([]byte, 0, portNameBytes)
+	return p.appendName(make([]byte, 0, portNameBytes))
+}
+
+func (p Port) appendName(name []byte) []byte {
 	name = append(name, portNamePrefix...)
 	name = binary.BigEndian.AppendUint16(name, uint16(p.Node))
 	return binary.BigEndian.AppendUint16(name, uint16(p.Index))

@@ -35,6 +35,7 @@ type domain struct {
 	regions  regionTable
 
 	endpoints []*endpoint
+	opened    int    // endpoints ever, but for those of groups
 	groups    bool   // datagrams go to multicast groups
 	past      counts // of closed endpoints
 	bell      *bell
@@ -219,7 +220,12 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 		return nil, fabric.ErrClosed
 	}
 	ep, err := d.openEndpoint(cfg, func() (*socket, error) {
-		return openSocket(&d.local, d.options, cfg.RecvBufferBytes)
+		at := d.local
+		if d.opened < len(at.ports) {
+			at.port = at.ports[d.opened]
+		}
+		d.opened++
+		return openSocket(&at, d.options, cfg.RecvBufferBytes)
 	})
 	if err != nil {
 		return nil, err

@@ -117,11 +117,11 @@ func (r *receiver) deliverLanded(out []fabric.Completion, n, wide int) int {
 		landed, at := r.landOne(list[i], i, lenBytes, stride)
 		next += landed
 		if n < len(out) && r.waiting == 0 {
-			complete(&out[n], done.From, list[i], lenBytes, landed, at)
+			complete(&out[n], done.From, list[i], lenBytes, landed, at, 0)
 			n++
 			continue
 		}
-		complete(&done, done.From, list[i], lenBytes, landed, at)
+		complete(&done, done.From, list[i], lenBytes, landed, at, 0)
 		n = r.report(out, n, done, i*stride)
 	}
 	l.off = next

@@ -28,7 +28,8 @@ type local struct {
 	mtu     int // of the device, with IP headers
 	network netip.Prefix
 	addr    netip.Addr // with zone if it is link-local
-	port    uint16     // 0 for any
+	ports   [2]uint16  // of the first two endpoints, 0 for any; all others have any
+	port    uint16     // of the endpoint that is being opened
 }
 
 // version is 4 or 6.
@@ -51,13 +52,14 @@ func (l *local) payloadBytes() int {
 type node struct {
 	device string     // or
 	addr   netip.Addr // valid if it names an address
-	port   uint16
+	ports  [2]uint16
 }
 
-// parseNode reads "", "192.0.2.1", "fe80::1%eth0", "eth0", "192.0.2.1:4000" or "[::1]:4000".
+// parseNode reads "", "192.0.2.1", "fe80::1%eth0", "eth0", "192.0.2.1:4000", "[::1]:4000" or
+// "192.0.2.1:4000,4711": with ports for the first endpoint and the second.
 func parseNode(text string) node {
-	if ap, err := netip.ParseAddrPort(text); err == nil {
-		return node{addr: ap.Addr().Unmap(), port: ap.Port()}
+	if ap, second, ok := parsePorts(text); ok {
+		return node{addr: ap.Addr(), ports: [2]uint16{ap.Port(), second}}
 	}
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return node{addr: addr.Unmap()}
@@ -73,10 +75,10 @@ func (n node) match(l local) (local, bool) {
 		return l, n.device == "" || n.device == l.device
 	case n.addr.WithZone("") == l.addr.WithZone(""):
 		zone := n.addr.Zone()
-		l.port = n.port
+		l.ports = n.ports
 		return l, zone == "" || zone == l.device || zone == strconv.Itoa(l.index)
 	case n.addr.Is4() && n.addr.IsLoopback() && l.addr.IsLoopback() && l.network.Contains(n.addr):
-		l.addr, l.port = n.addr, n.port
+		l.addr, l.ports = n.addr, n.ports
 		return l, true
 	}
 	return l, false

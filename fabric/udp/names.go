@@ -13,13 +13,17 @@ const (
 )
 
 // encodeName returns the name of an endpoint with this address.
-func encodeName(ap netip.AddrPort) []byte {
-	version := byte(4)
-	if ap.Addr().Is6() {
-		version = 6
+func encodeName(ap netip.AddrPort) []byte { return appendName(nil, ap) }
+
+func appendName(name []byte, ap netip.AddrPort) []byte {
+	if ip := ap.Addr(); ip.Is6() {
+		name = binary.BigEndian.AppendUint16(append(name, 6), ap.Port())
+		bytes := ip.As16()
+		return append(name, bytes[:]...)
 	}
-	name := binary.BigEndian.AppendUint16([]byte{version}, ap.Port())
-	return append(name, ap.Addr().WithZone("").AsSlice()...)
+	name = binary.BigEndian.AppendUint16(append(name, 4), ap.Port())
+	bytes := ap.Addr().As4()
+	return append(name, bytes[:]...)
 }
 
 // decodeName reads a name that came from anywhere. It refuses what cannot be the address of one

@@ -74,6 +74,7 @@ type receiver struct {
 type pendingRecv struct {
 	done fabric.Completion
 	off  int // in scratch; -1 for in done.Buf
+	from sockaddr
 }
 
 func (r *receiver) init(e *endpoint, depth int) error {
@@ -96,9 +97,7 @@ func (r *receiver) init(e *endpoint, depth int) error {
 	for i := range r.hdr {
 		h := &r.hdr[i]
 		h.control = uintptr(unsafe.Pointer(&r.ctl[i]))
-		if r.source {
-			h.name = uintptr(unsafe.Pointer(&r.names[i]))
-		}
+		h.name = uintptr(unsafe.Pointer(&r.names[i]))
 	}
 	return nil
 }
@@ -231,17 +230,14 @@ func (r *receiver) seal(row, first, count int) {
 	h := &r.hdr[row]
 	h.iov, h.iovLen = uintptr(unsafe.Pointer(&r.iov[first])), uintptr(count+1)
 	h.ctlLen = cmsgBytes
-	h.nameLen = 0
-	if r.source {
-		h.nameLen = unix.SizeofSockaddrInet6
-	}
+	h.nameLen = unix.SizeofSockaddrInet6
 }
 
 // arrived returns the size of the message in a row, that of the datagrams it was made of if it is
 // a run, and a completion with what all of them share.
 func (r *receiver) arrived(row int) (size, segment int, done fabric.Completion) {
 	h := &r.hdr[row]
-	done = fabric.Completion{From: fabric.AddrUnknown, Op: fabric.OpRecv}
+	done = fabric.Completion{From: fabric.AddrUnknown, Op: fabric.OpRecv, Origin: uint16(row)}
 	if r.source {
 		done.From = r.from(row)
 	}
@@ -302,7 +298,7 @@ func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 			lenBytes := min(segment, size)
 			size -= lenBytes
 			if n < len(out) && r.waiting == 0 {
-				complete(&out[n], done.From, list[i], lenBytes, 0, 0)
+				complete(&out[n], done.From, list[i], lenBytes, 0, 0, row)
 				n++
 				continue
 			}
@@ -320,9 +316,11 @@ func (r *receiver) deliver(out []fabric.Completion, n, rows, wide int) int {
 
 // complete makes a completion of a datagram, field by field: a struct that is built elsewhere and
 // copied costs more, for the processor waits for the fields to be written.
-func complete(c *fabric.Completion, from fabric.Addr, b fabric.Buf, lenBytes, landed, at int) {
+func complete(
+	c *fabric.Completion, from fabric.Addr, b fabric.Buf, lenBytes, landed, at, row int,
+) {
 	c.From, c.Buf, c.Len, c.Errno, c.Op = from, b, uint32(lenBytes), 0, fabric.OpRecv
-	c.Landed, c.LandedOff = uint32(landed), uint32(at)
+	c.Landed, c.LandedOff, c.Origin = uint32(landed), uint32(at), uint16(row)
 }
 
 // placed says how many datagrams of a run stand in their buffers, and where in scratch the others
@@ -414,7 +412,10 @@ func (r *receiver) hold(done fabric.Completion, off int) {
 		}
 		return
 	}
-	r.pending[(r.head+r.waiting)%len(r.pending)] = pendingRecv{done, off}
+	at := (r.head + r.waiting) % len(r.pending)
+	from := r.names[done.Origin]
+	done.Origin = uint16(rxRows + at) // the row is for other messages by then
+	r.pending[at] = pendingRecv{done, off, from}
 	r.waiting++
 	if off >= 0 {
 		r.inScratch++
@@ -479,15 +480,4 @@ func (r *receiver) adapt(size, segment int) {
 		r.wide = min(2*r.length, r.widest())
 		r.runs, r.length = 0, 0
 	}
-}
-
-// from returns the Addr of a row's sender. Looking it up costs; most datagrams are of the same
-// sender as the one before.
-func (r *receiver) from(row int) fabric.Addr {
-	name, peers := &r.names[row], &r.domain.peers
-	if *name != r.lastFrom || r.lastSeq != peers.changes {
-		r.lastFrom, r.lastSeq = *name, peers.changes
-		r.lastAddr = peers.find(name.addrPort())
-	}
-	return r.lastAddr
 }

@@ -237,6 +237,7 @@ func TestNode(t *testing.T) {
 		{"eth0", lo, false, "", 0},
 		{"127.0.0.1", lo, true, "127.0.0.1", 0},
 		{"127.0.0.1:99", lo, true, "127.0.0.1", 99},
+		{"127.0.0.1:99,7", lo, true, "127.0.0.1", 99},
 		{"::ffff:127.0.0.1", lo, true, "127.0.0.1", 0},
 		{"127.9.9.9", lo, true, "127.9.9.9", 0},
 		{"128.0.0.1", lo, false, "", 0},
@@ -248,8 +249,8 @@ func TestNode(t *testing.T) {
 		{"fe80::2", link, false, "", 0},
 	} {
 		got, ok := parseNode(tc.node).match(tc.l)
-		if ok != tc.ok || ok && (got.addr.String() != tc.addr || got.port != tc.port) {
-			t.Errorf("node %q on %v: %v %v %d", tc.node, tc.l.addr, ok, got.addr, got.port)
+		if ok != tc.ok || ok && (got.addr.String() != tc.addr || got.ports[0] != tc.port) {
+			t.Errorf("node %q on %v: %v %v %d", tc.node, tc.l.addr, ok, got.addr, got.ports)
 		}
 	}
 	if lo.payloadBytes() != 65507 || link.payloadBytes() != 1452 {

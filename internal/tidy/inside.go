@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"path"
 	"slices"
+	"strings"
 )
 
 // headerCalls judges the calls in btl that write or decode a header: each kind has one file.
@@ -22,7 +23,8 @@ func (c *checker) headerCalls(s *source) {
 			return true
 		}
 		for _, r := range headerRooms {
-			if slices.Contains(r.calls, sel.Sel.Name) && path.Base(s.Path) != r.file {
+			if slices.Contains(r.calls, sel.Sel.Name) &&
+				!strings.HasPrefix(path.Base(s.Path), strings.TrimSuffix(r.file, ".go")) {
 				c.at(s, sel.Sel.Pos(), "header", "%s %s; only %s does", sel.Sel.Name, r.does, r.file)
 			}
 		}

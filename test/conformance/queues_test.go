@@ -124,6 +124,7 @@ func testInject(t *testing.T, fx *fixture) {
 			l := newLab(t, fx, opts{})
 			a, b := l.add(btl.Config{}), l.add(btl.Config{})
 			ep := l.connect(a, b)
+			l.settle() // so that the peer's credits are here
 			var streams []*stream
 			for _, size := range []int{streamHead, 64, ep.MaxTiny()} {
 				s := l.stream(a, ep, b, spec{count: 300, size: fixed(size), ways: []way{w}})

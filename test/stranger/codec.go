@@ -17,6 +17,7 @@ const (
 	kindHelloAck, kindNack, kindReject      = 5, 6, 7
 	kindPack                                = 8
 	kindPart, kindPing, kindPong            = 9, 10, 11
+	kindRetry                               = 12
 
 	flagAck, flagPut, flagDup, flagSack = 0x01, 0x02, 0x04, 0x08
 	flagOp                              = 0x10
@@ -28,13 +29,14 @@ const (
 	nackAccess, nackNoHandler, nackRecord  = 1, 2, 3
 	nackMemory                             = 4
 	rejectVersion, rejectFull, rejectStale = 1, 2, 3
+	rejectLast                             = 8
 
 	headerBytes   = 32
 	chunkBytesMin = 128
 	noByteBound   = 0xFFFF
-	helloBytes    = 184 // of a Hello's payload, without padding
+	helloBytes    = 72 // of a Hello's payload, without extensions
 	addrBytesMax  = 64
-	provenAll     = 0xF
+	provenAll     = 3
 )
 
 var errNoPacket = errors.New("no packet")
@@ -57,7 +59,10 @@ type Packet struct {
 	Handle, PutOffset    uint64 // with the Put flag
 
 	Hello                  *Hello // Hello and HelloAck
+	Retry                  *Retry // Retry
 	VersionMin, VersionMax uint8  // Reject
+	Code                   uint16 // Reject
+	Nonce                  uint64 // Reject
 
 	Records []Record // Pack
 	Payload []byte   // Frag, Chunk, Nack, Ack with the Sack flag
@@ -65,18 +70,27 @@ type Packet struct {
 
 // Hello is the body of a Hello or HelloAck.
 type Hello struct {
-	Incarnation, Tag, Expected, Features uint64
-	WindowPackets, FragmentBytesMax      uint32
-	MTUBytes, CommandBytes, Credit       uint16
-	VersionMin, VersionMax               uint8
-	Probe, Proven                        uint8
-	AckDelayUs                           uint32
-	CommandName, DataName                []byte
-	SizeBytes                            int // of the packet: the padding is not stored
+	Incarnation, Tag, Expected, Nonce uint64
+	Features, Required                uint64
+	WindowPackets, FragmentBytesMax   uint32
+	AckDelayUs                        uint32
+	MTUBytes, CommandBytes, Credit    uint16
+	VersionMin, VersionMax            uint8
+	Channel, Proven, Overhead         uint8
+	CommandName, DataName             []byte
+	CommandCookie, DataCookie, Label  []byte
+	Others                            []byte // extensions that are not known, which stand behind
+}
+
+// Retry is the body of a Retry.
+type Retry struct {
+	Nonce        uint64
+	Channel      uint8
+	Addr, Cookie []byte
 }
 
 // The flags that a kind may carry.
-var flagsOf = [12]uint8{
+var flagsOf = [16]uint8{
 	kindFrag: flagAck | flagDup | flagPut | flagOp, kindChunk: flagAck | flagDup | flagPut | flagOp,
 	kindAck: flagAck | flagDup | flagSack, kindNack: flagAck | flagDup, kindPack: flagAck | flagDup,
 }
@@ -111,9 +125,12 @@ func (p *Packet) Encode(b []byte) []byte {
 	switch p.Kind {
 	case kindHello, kindHelloAck:
 		b = p.Hello.encode(b)
-		b = append(b, make([]byte, p.Hello.SizeBytes-(len(b)-start))...)
+	case kindRetry:
+		b = p.Retry.encode(b)
 	case kindReject:
 		b = append(b, p.VersionMin, p.VersionMax)
+		b = le.AppendUint16(b, p.Code)
+		b = le.AppendUint64(b, p.Nonce)
 	default:
 		b = appendRecords(b, p.Records)
 		b = append(b, p.Payload...)
@@ -137,23 +154,40 @@ func (p *Packet) extras() (n int) {
 }
 
 func (h *Hello) encode(b []byte) []byte {
-	b = le.AppendUint64(b, h.Incarnation)
-	b = le.AppendUint64(b, h.Tag)
-	b = le.AppendUint64(b, h.Expected)
-	b = le.AppendUint64(b, h.Features)
+	for _, v := range []uint64{h.Incarnation, h.Tag, h.Expected, h.Nonce, h.Features, h.Required} {
+		b = le.AppendUint64(b, v)
+	}
 	b = le.AppendUint32(b, h.WindowPackets)
 	b = le.AppendUint32(b, h.FragmentBytesMax)
+	b = le.AppendUint32(b, h.AckDelayUs)
 	b = le.AppendUint16(b, h.MTUBytes)
 	b = le.AppendUint16(b, h.CommandBytes)
 	b = le.AppendUint16(b, h.Credit)
-	b = append(b, h.VersionMin, h.VersionMax, h.Probe, h.Proven)
-	b = append(b, uint8(len(h.CommandName)), uint8(len(h.DataName)))
-	b = le.AppendUint32(b, h.AckDelayUs)
-	for _, name := range [][]byte{h.CommandName, h.DataName} {
-		b = append(b, name...)
-		b = append(b, make([]byte, addrBytesMax-len(name))...)
+	b = append(b, h.VersionMin, h.VersionMax, h.Channel, h.Proven, h.Overhead, 0)
+	for i, v := range [][]byte{h.CommandName, h.DataName, h.CommandCookie, h.DataCookie, h.Label} {
+		if len(v) > 0 {
+			b = append(append(b, uint8(i+1), uint8(len(v))), v...)
+		}
 	}
-	return b
+	return append(b, h.Others...)
+}
+
+func (r *Retry) encode(b []byte) []byte {
+	b = le.AppendUint64(b, r.Nonce)
+	b = append(b, r.Channel, uint8(len(r.Addr)), uint8(len(r.Cookie)), 0)
+	return append(append(b, r.Addr...), r.Cookie...)
+}
+
+// decodeRetry returns nil if it is malformed.
+func decodeRetry(b []byte) *Retry {
+	if len(b) < 12 || b[8] > 1 || b[9] > addrBytesMax || b[10] < 1 || b[10] > 32 || b[11] != 0 ||
+		len(b) != 12+int(b[9])+int(b[10]) {
+		return nil
+	}
+	at := 12 + int(b[9])
+	return &Retry{
+		Nonce: le.Uint64(b), Channel: b[8], Addr: bytes.Clone(b[12:at]), Cookie: bytes.Clone(b[at:]),
+	}
 }
 
 // Decode reads a datagram of version 2. The payload points into b.
@@ -183,13 +217,14 @@ func (p *Packet) checkHeader() error {
 	data := p.Kind == kindFrag || p.Kind == kindChunk
 	bad := ""
 	switch {
-	case p.Kind < kindFrag || p.Kind > kindPong:
+	case p.Kind < kindFrag || p.Kind > kindRetry:
 		bad = "kind"
 	case p.Flags&^flagsOf[p.Kind] != 0, p.Kind == kindAck && !ack, p.Flags&flagDup != 0 && !ack:
 		bad = "flags"
 	case !ack && (p.Ack != 0 || p.Credit != 0 || p.CreditBytes != 0):
 		bad = "ack without the flag"
-	case p.Conn == 0 && (p.Kind != kindHello || p.Number != 0), p.Kind == kindReject && p.Number != 0:
+	case p.Conn == 0 && (p.Kind != kindHello || p.Number != 0),
+		(p.Kind == kindReject || p.Kind == kindRetry) && p.Number != 0:
 		bad = "conn"
 	case p.Seq != 0 && (p.Kind == kindAck || p.Kind == kindReject || p.Kind >= kindPing):
 		bad = "seq"
@@ -198,7 +233,7 @@ func (p *Packet) checkHeader() error {
 		p.Tag != 0 && (p.Kind == kindAck || p.Kind == kindHello || p.Kind == kindHelloAck),
 		p.Tag != 0 && p.Kind >= kindPack,
 		p.Kind == kindNack && (p.Tag < nackAccess || p.Tag > nackMemory),
-		p.Kind == kindReject && (p.Tag < rejectVersion || p.Tag > rejectStale):
+		p.Kind == kindReject && (p.Tag < rejectVersion || p.Tag > rejectLast):
 		bad = "tag"
 	default:
 		return nil
@@ -242,13 +277,18 @@ func (p *Packet) decodeRest(extras, payload []byte) error {
 			return fmt.Errorf("%w: short Hello", errNoPacket)
 		}
 		p.Hello = decodeHello(payload)
-		bad = !p.Hello.valid() || !zero(payload[helloBytes:])
+		bad = !p.Hello.valid()
+	case kindRetry:
+		p.Retry = decodeRetry(payload)
+		bad = p.Retry == nil
 	case kindReject:
-		if len(payload) != 2 {
+		if len(payload) != 12 {
 			return fmt.Errorf("%w: Reject's length", errNoPacket)
 		}
 		p.VersionMin, p.VersionMax = payload[0], payload[1]
-		bad = p.VersionMin < 1 || p.VersionMax < p.VersionMin || p.VersionMax > 15
+		p.Code, p.Nonce = le.Uint16(payload[2:]), le.Uint64(payload[4:])
+		bad = p.VersionMin < 1 || p.VersionMax < p.VersionMin || p.VersionMax > 15 ||
+			p.Code != 0 && p.Tag != 4 && p.Tag != 5
 	case kindPack:
 		var err error
 		if p.Records, err = decodeRecords(payload); err != nil {
@@ -318,31 +358,47 @@ func (p *Packet) sackFits(payload []byte) bool {
 	return true
 }
 
-// decodeHello returns nil if a name is malformed.
+// decodeHello returns nil if it is malformed.
 func decodeHello(b []byte) *Hello {
-	commandLen, dataLen := int(b[50]), int(b[51])
-	if commandLen > addrBytesMax || dataLen > addrBytesMax ||
-		!zero(b[56+commandLen:120]) || !zero(b[120+dataLen:184]) {
+	h := &Hello{
+		Incarnation: le.Uint64(b), Tag: le.Uint64(b[8:]), Expected: le.Uint64(b[16:]),
+		Nonce: le.Uint64(b[24:]), Features: le.Uint64(b[32:]), Required: le.Uint64(b[40:]),
+		WindowPackets: le.Uint32(b[48:]), FragmentBytesMax: le.Uint32(b[52:]),
+		AckDelayUs: le.Uint32(b[56:]), MTUBytes: le.Uint16(b[60:]), CommandBytes: le.Uint16(b[62:]),
+		Credit: le.Uint16(b[64:]), VersionMin: b[66], VersionMax: b[67], Channel: b[68],
+		Proven: b[69], Overhead: b[70],
+	}
+	if b[71] != 0 {
 		return nil
 	}
-	return &Hello{
-		Incarnation: le.Uint64(b), Tag: le.Uint64(b[8:]), Expected: le.Uint64(b[16:]),
-		Features: le.Uint64(b[24:]), WindowPackets: le.Uint32(b[32:]),
-		FragmentBytesMax: le.Uint32(b[36:]), MTUBytes: le.Uint16(b[40:]),
-		CommandBytes: le.Uint16(b[42:]), Credit: le.Uint16(b[44:]),
-		VersionMin: b[46], VersionMax: b[47], Probe: b[48], Proven: b[49],
-		AckDelayUs:  le.Uint32(b[52:]),
-		CommandName: bytes.Clone(b[56 : 56+commandLen]), DataName: bytes.Clone(b[120 : 120+dataLen]),
-		SizeBytes: headerBytes + len(b),
+	to := []*[]byte{&h.CommandName, &h.DataName, &h.CommandCookie, &h.DataCookie, &h.Label}
+	most := []int{addrBytesMax, addrBytesMax, 32, 32, 32}
+	last := 0
+	for b = b[helloBytes:]; len(b) > 0; {
+		if len(b) < 2 || len(b) < 2+int(b[1]) || int(b[0]&0x7F) <= last {
+			return nil
+		}
+		last = int(b[0] & 0x7F)
+		value := bytes.Clone(b[2 : 2+int(b[1])])
+		if last <= len(to) {
+			if b[0]&0x80 != 0 || len(value) == 0 || len(value) > most[last-1] {
+				return nil
+			}
+			*to[last-1] = value
+		} else {
+			h.Others = append(append(h.Others, b[0], b[1]), value...)
+		}
+		b = b[2+len(value):]
 	}
+	return h
 }
 
 func (h *Hello) valid() bool {
-	return h != nil && h.Incarnation != 0 && h.Tag != 0 &&
+	return h != nil && h.Incarnation != 0 && h.Tag != 0 && h.Required&^h.Features == 0 &&
 		h.WindowPackets >= 1 && h.WindowPackets <= 65536 && h.FragmentBytesMax != 0 &&
 		h.MTUBytes >= 256 && h.CommandBytes >= 256 && h.AckDelayUs <= 1000000 &&
 		h.VersionMin >= 1 && h.VersionMin <= version && h.VersionMax >= version &&
-		h.VersionMax <= 15 && h.Probe < 4 && h.Proven <= provenAll
+		h.VersionMax <= 15 && h.Channel < 2 && h.Proven <= provenAll && h.Overhead <= 64
 }
 
 func zero(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }

@@ -1,6 +1,8 @@
 package stranger
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"net/netip"
 	"time"
@@ -34,11 +36,16 @@ type Conn struct {
 	sizes       [channels]int // largest packet, agreed
 	peerMax     uint32        // largest fragment that the peer takes
 	proven      uint8
-	confirmed   bool // the peer knows that this side is established
+	nonces      [channels]uint64
+	shown       [channels]*Retry // what the peer wants to see in Hellos without a tag
+	ready       bool             // the peer knows that both channels work
+	confirmed   bool             // the peer knows that this side is established
 	nextProbe   time.Time
 	probeWait   time.Duration
 
-	// watch, if set, gets all packets but Hellos, HelloAcks and Rejects in the place of the endpoint.
+	cut map[uint32]*inParts // by sequence number
+	// watch, if set, gets all packets but those of the handshake and of section 17 in the place of
+	// the endpoint.
 	watch func(channel int, pkt *Packet)
 
 	sender
@@ -49,7 +56,8 @@ func (p *Peer) newConn(st state, incarnation uint64) *Conn {
 	now := time.Now()
 	c := &Conn{
 		p: p, state: st, incarnation: incarnation, myTag: random(), born: now, begun: now,
-		heard: now, up: make(chan struct{}), down: make(chan struct{}), probeWait: 20 * time.Millisecond,
+		heard: now, nonces: [channels]uint64{random(), random()},
+		up: make(chan struct{}), down: make(chan struct{}), probeWait: 20 * time.Millisecond,
 	}
 	c.initSender(orDefault(p.cfg.FirstSeq, uint32(random())))
 	p.conns[c.myTag] = c
@@ -138,23 +146,30 @@ func (p *Peer) living(incarnation uint64) *Conn {
 	return nil
 }
 
-// sendHello sends probe number probe; as an answer (a HelloAck) in the size that was asked for.
-func (c *Conn) sendHello(kind uint8, conn uint64, probe uint8, sizeBytes int) {
+// sendHello sends a Hello, or with a nonce a HelloAck, by a channel.
+func (c *Conn) sendHello(kind uint8, conn uint64, ch int, nonce uint64) {
 	cfg := &c.p.cfg
 	h := &Hello{
-		Incarnation: c.p.incarnation, Tag: c.myTag,
+		Incarnation: c.p.incarnation, Tag: c.myTag, Nonce: nonce,
 		WindowPackets: cfg.WindowPackets, FragmentBytesMax: cfg.FragmentBytesMax,
 		MTUBytes: cfg.MTUBytes, CommandBytes: cfg.CommandBytes, Credit: 1,
-		VersionMin: version, VersionMax: version, Probe: probe, Proven: c.proven,
+		VersionMin: version, VersionMax: version, Channel: uint8(ch), Proven: c.proven,
 		AckDelayUs:  uint32((cfg.AckDelay + tick).Microseconds()),
-		CommandName: c.p.names[command], DataName: c.p.names[data], SizeBytes: sizeBytes,
+		CommandName: c.p.names[command], DataName: c.p.names[data],
+	}
+	if c.state == halfOpen {
+		h.Proven = 0
 	}
 	if c.dialed && !c.confirmed {
 		h.Expected = c.incarnation
 	}
-	ch := int(probe & 1)
+	if a, b := c.shown[command], c.shown[data]; conn == 0 && a != nil && b != nil {
+		h.CommandName, h.CommandCookie, h.DataName, h.DataCookie = a.Addr, a.Cookie, b.Addr, b.Cookie
+	}
 	c.p.send(ch, c.addrs[ch], &Packet{Kind: kind, Conn: conn, Seq: c.first, Hello: h})
 }
+
+func (c *Conn) ask(ch int) { c.sendHello(kindHello, c.peerTag, ch, c.nonces[ch]) }
 
 // probes sends the Hellos that are due.
 func (c *Conn) probes(now time.Time) {
@@ -167,36 +182,63 @@ func (c *Conn) probes(now time.Time) {
 	c.nextProbe = now.Add(c.probeWait)
 	c.probeWait = min(2*c.probeWait, 500*time.Millisecond)
 	if c.proven == provenAll {
-		c.sendHello(kindHello, c.peerTag, 0, headerBytes+helloBytes)
+		c.ask(command)
 		return
 	}
-	for probe := range uint8(4) {
-		size := headerBytes + helloBytes
-		if probe&2 != 0 {
-			size = c.sizes[probe&1]
-		}
-		if c.proven&(1<<probe) == 0 {
-			c.sendHello(kindHello, c.peerTag, probe, size)
+	for ch := range channels {
+		if c.proven&(1<<ch) == 0 {
+			c.ask(ch)
 		}
 	}
+}
+
+// retry takes a cookie.
+func (c *Conn) retry(channel int, pkt *Packet) {
+	r := pkt.Retry
+	if c.state != opening || int(r.Channel) != channel || r.Nonce != c.nonces[channel] {
+		return
+	}
+	c.shown[channel] = r
+	if c.shown[1-channel] != nil && c.peerTag == 0 {
+		c.ask(command)
+		c.ask(data)
+	}
+}
+
+// cookie is what shows that somebody receives at an address of a channel.
+func (p *Peer) cookie(h *Hello, ch int) []byte {
+	name := [channels][]byte{h.CommandName, h.DataName}[ch]
+	sum := sha256.Sum256(fmt.Appendf(nil, "%x %d %x %x %x", p.secret, ch, h.Incarnation, h.Tag, name))
+	return sum[:16]
 }
 
 // hello answers a Hello.
 func (p *Peer) hello(channel int, pkt *Packet) {
 	h := pkt.Hello
-	if int(h.Probe&1) != channel {
-		p.breachf("Hello with probe %d on channel %d", h.Probe, channel)
+	if int(h.Channel) != channel {
+		p.breachf("Hello for channel %d on channel %d", h.Channel, channel)
+		return
+	}
+	to, err := parseAddress([channels][]byte{h.CommandName, h.DataName}[channel])
+	if err != nil {
 		return
 	}
 	if h.Expected != 0 && h.Expected != p.incarnation {
 		if h.Incarnation == p.incarnation {
 			return // somebody has sent it back
 		}
-		if to, err := parseAddress(h.CommandName); err == nil {
-			p.send(command, to, &Packet{
-				Kind: kindReject, Tag: rejectStale, Conn: h.Tag, VersionMin: version, VersionMax: version,
-			})
-		}
+		p.send(channel, to, &Packet{
+			Kind: kindReject, Tag: rejectStale, Conn: h.Tag, VersionMin: version, VersionMax: version,
+			Nonce: h.Nonce,
+		})
+		return
+	}
+	if pkt.Conn == 0 && !(bytes.Equal(h.CommandCookie, p.cookie(h, command)) &&
+		bytes.Equal(h.DataCookie, p.cookie(h, data))) {
+		name := [channels][]byte{h.CommandName, h.DataName}[channel]
+		p.send(channel, to, &Packet{Kind: kindRetry, Conn: h.Tag, Retry: &Retry{
+			Nonce: h.Nonce, Channel: h.Channel, Addr: name, Cookie: p.cookie(h, channel),
+		}})
 		return
 	}
 	c := p.find(pkt)
@@ -215,11 +257,12 @@ func (p *Peer) hello(channel int, pkt *Packet) {
 		if c.state == halfOpen && !c.proveAddress() {
 			return
 		}
-		c.prove(h.Proven)
+		c.ready = c.ready || h.Proven == provenAll
+		c.prove(0)
 		c.confirmed = c.state == established
 	}
 	c.answered = h.Tag
-	c.sendHello(kindHelloAck, h.Tag, h.Probe, h.SizeBytes)
+	c.sendHello(kindHelloAck, h.Tag, channel, h.Nonce)
 }
 
 func (p *Peer) newHalfOpen(pkt *Packet) *Conn {
@@ -235,6 +278,7 @@ func (p *Peer) newHalfOpen(pkt *Packet) *Conn {
 		delete(p.conns, c.myTag)
 		return nil
 	}
+	c.proven = provenAll // the cookies came back
 	return c
 }
 
@@ -271,6 +315,7 @@ func (c *Conn) retag() {
 	c.myTag = random()
 	c.p.conns[c.myTag] = c
 	c.answered, c.proven, c.contested = 0, 0, time.Time{}
+	c.nonces, c.shown = [channels]uint64{random(), random()}, [channels]*Retry{}
 	c.nextProbe, c.probeWait = time.Time{}, 20*time.Millisecond
 	c.p.counts["new tag"]++
 }
@@ -304,7 +349,8 @@ func (c *Conn) learn(pkt *Packet) bool {
 
 func (c *Conn) prove(mask uint8) {
 	c.proven |= mask
-	if c.proven != provenAll || c.state == established || c.state == ended {
+	if c.proven != provenAll || !c.dialed && !c.ready || c.state == established || c.state == ended ||
+		c.state == halfOpen {
 		return
 	}
 	c.state = established
@@ -329,13 +375,17 @@ func (c *Conn) receive(channel int, pkt *Packet) {
 	}
 	switch pkt.Kind {
 	case kindReject:
-		if c.state == opening && (c.peerTag == 0 || since >= 500*time.Millisecond) {
+		if known := pkt.Nonce == c.nonces[command] || pkt.Nonce == c.nonces[data]; known &&
+			c.state == opening && (c.peerTag == 0 || since >= 500*time.Millisecond) {
 			c.end(fmt.Errorf("%w: reason %d, versions %d to %d", ErrRejected, pkt.Tag,
 				pkt.VersionMin, pkt.VersionMax))
 		}
 		return
 	case kindHelloAck:
 		c.helloAck(channel, pkt)
+		return
+	case kindRetry:
+		c.retry(channel, pkt)
 		return
 	}
 	if c.peerTag == 0 {
@@ -345,8 +395,14 @@ func (c *Conn) receive(channel int, pkt *Packet) {
 	if c.state == halfOpen && !c.proveAddress() {
 		return
 	}
-	c.prove(provenAll) // before that the peer sends nothing like this
+	c.ready = true // before that the peer sends nothing like this
+	if c.prove(0); c.state == opening {
+		return
+	}
 	c.confirmed = true
+	if pkt = c.aside(channel, pkt); pkt == nil {
+		return
+	}
 	if c.watch != nil {
 		c.watch(channel, pkt)
 		return
@@ -357,23 +413,23 @@ func (c *Conn) receive(channel int, pkt *Packet) {
 func (c *Conn) helloAck(channel int, pkt *Packet) {
 	h := pkt.Hello
 	switch {
-	case int(h.Probe&1) != channel:
-		c.p.breachf("HelloAck with probe %d on channel %d", h.Probe, channel)
+	case int(h.Channel) != channel:
+		c.p.breachf("HelloAck for channel %d on channel %d", h.Channel, channel)
 	case h.Incarnation != c.incarnation:
 		c.p.breachf("HelloAck from another incarnation")
 	case c.state == halfOpen, c.state == ended, !c.learn(pkt):
 	default:
-		if want := [4]int{216, 216, c.sizes[command], c.sizes[data]}[h.Probe]; h.SizeBytes != want {
-			c.p.breachf("HelloAck of %d bytes, probe %d", h.SizeBytes, h.Probe)
+		if h.Nonce == c.nonces[channel] {
+			c.ready = c.ready || h.Proven == provenAll
+			c.prove(1 << channel)
 		}
-		c.prove(1 << h.Probe)
 		c.confirmed = c.confirmed || h.Proven == provenAll && c.state == established
 	}
 }
 
 // KeepAlive asks the peer for a sign of life.
 func (c *Conn) KeepAlive() {
-	c.p.do(func() { c.sendHello(kindHello, c.peerTag, 0, headerBytes+helloBytes) })
+	c.p.do(func() { c.ask(command) })
 }
 
 // work does what is due.

@@ -369,15 +369,16 @@ func TestNoMemory(t *testing.T) {
 	chunk := func(seq, id uint32, sizeBytes int) Packet {
 		return Packet{
 			Kind: kindChunk, Tag: tagCheck, Seq: seq, FragID: id, Size: uint32(sizeBytes),
+			First: uint16(min(room, sizeBytes)), Grid: uint16(room),
 			Payload: make([]byte, min(room, sizeBytes)),
 		}
 	}
 	k.send(chunk(1, 2, size))
-	k.answered("a chunk behind a gap", "Ack -1 dup")
+	k.answered("a chunk behind a gap", "Nack 1 4", "Ack -1 dup")
 	k.send(chunk(0, 1, size))
 	k.answered("the chunk in the gap", "Ack 0")
 	k.send(chunk(1, 2, size))
-	k.answered("a second fragment", "Ack 0 dup")
+	k.answered("a second fragment", "Nack 1 4", "Ack 0 dup")
 	k.send(chunk(1, 3, size+1))
 	k.answered("one that is too large", "Ack 0 dup")
 	k.send(frag(1, "needs none"))

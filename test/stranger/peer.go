@@ -74,6 +74,7 @@ type datagram struct {
 type Peer struct {
 	cfg         Config
 	incarnation uint64
+	secret      uint64 // of the cookies
 	socks       [channels]*net.UDPConn
 	names       [channels][]byte
 	numbers     map[numberKey]uint32
@@ -102,7 +103,8 @@ func Open(cfg Config) (*Peer, error) {
 	cfg.FragmentBytesMax = orDefault(cfg.FragmentBytesMax, 16<<20)
 	cfg.AckDelay = orDefault(cfg.AckDelay, 2*time.Millisecond)
 	p := &Peer{
-		cfg: cfg, incarnation: random(), in: make(chan datagram, 4096), calls: make(chan func()),
+		cfg: cfg, incarnation: random(), secret: random(),
+		in: make(chan datagram, 4096), calls: make(chan func()),
 		stop: make(chan struct{}), rng: rand.New(rand.NewPCG(cfg.Faults.Seed, 1)),
 		conns: map[uint64]*Conn{}, regions: map[uint64][]byte{}, counts: map[string]int{},
 	}
@@ -307,8 +309,9 @@ func (p *Peer) pass(d datagram) {
 	p.receive(d.channel, d.bytes)
 }
 
-var kindNames = [9]string{
-	"", "Frag", "Chunk", "Ack", "Hello", "HelloAck", "Nack", "Reject", "Pack",
+var kindNames = [16]string{
+	"", "Frag", "Chunk", "Ack", "Hello", "HelloAck", "Nack", "Reject", "Pack", "Part",
+	"Ping", "Pong", "Retry",
 }
 
 // numberKey names what packets are numbered by.
@@ -319,7 +322,7 @@ type numberKey struct {
 
 func (p *Peer) send(channel int, to netip.AddrPort, pkt *Packet) {
 	pkt.Version = version
-	if pkt.Conn != 0 && pkt.Kind != kindReject {
+	if pkt.Conn != 0 && pkt.Kind != kindReject && pkt.Kind != kindRetry {
 		if p.numbers == nil {
 			p.numbers = map[numberKey]uint32{}
 		}
@@ -333,10 +336,6 @@ func (p *Peer) send(channel int, to netip.AddrPort, pkt *Packet) {
 
 // receive sorts a datagram to its connection.
 func (p *Peer) receive(channel int, b []byte) {
-	if len(b) >= 208 && b[0] == magic && b[1]&15 == kindHello && b[1]>>4 != version {
-		p.rejectVersion(b)
-		return
-	}
 	pkt, err := Decode(b)
 	if err != nil {
 		p.breachf("%v: %x", err, b[:min(len(b), 64)])
@@ -347,7 +346,7 @@ func (p *Peer) receive(channel int, b []byte) {
 		p.breachf("%s of %d bytes on channel %d", kindNames[pkt.Kind], len(b), channel)
 	}
 	switch pkt.Kind {
-	case kindAck, kindNack, kindReject:
+	case kindAck, kindNack:
 		if channel != command {
 			p.breachf("%s on the data channel", kindNames[pkt.Kind])
 		}
@@ -366,22 +365,4 @@ func (p *Peer) receive(channel int, b []byte) {
 		return
 	}
 	c.receive(channel, pkt)
-}
-
-// rejectVersion answers a Hello of another version by what is the same in all versions.
-func (p *Peer) rejectVersion(b []byte) {
-	nameLen := int(b[74])
-	if nameLen > addrBytesMax {
-		return
-	}
-	to, err := parseAddress(b[80 : 80+nameLen])
-	if err != nil {
-		return
-	}
-	r := Packet{
-		Version: b[1] >> 4, Kind: kindReject, Tag: rejectVersion, Conn: le.Uint64(b[32:]),
-		VersionMin: version, VersionMax: version,
-	}
-	p.counts["sent Reject"]++
-	p.fault(datagram{channel: command, to: to, bytes: r.Encode(nil), out: true})
 }

@@ -66,7 +66,7 @@ func separate(list [][]byte, to uint16) (datagrams []datagram) {
 
 // foreign says whether a datagram is one that can be read in every version.
 func foreign(pkt []byte) bool {
-	_, _, _, hello := frag.ForeignHello(pkt)
+	_, hello := frag.ForeignHello(pkt)
 	const rejectBytesOfOne = 26 // of version 1
 	return hello || len(pkt) >= rejectBytesOfOne && pkt[0] == frag.Magic &&
 		pkt[1]&0x0F == byte(frag.KindReject) && (pkt[1]>>4 == 1 && len(pkt) == rejectBytesOfOne ||

@@ -20,13 +20,17 @@ import (
 	"gobtl/internal/testenv"
 )
 
-// unseen are the fields that a run of btlbench cannot show: nothing is refused there, and its
-// addresses are of IPv4. The vectors and the listing have them.
+// unseen are the fields that a run of btlbench cannot show: nothing is refused there, nobody has a
+// label, no path becomes narrower, and its addresses are of IPv4. The vectors and the listing have
+// them.
 var unseen = []string{
 	"gobtl.nack.reason", "gobtl.nack.record_tag", "gobtl.reject.reason", "gobtl.reject.version_min",
 	"gobtl.reject.version_max", "gobtl.hello.command_addr6", "gobtl.hello.data_addr6",
+	"gobtl.reject.code", "gobtl.reject.nonce", "gobtl.hello.label", "gobtl.hello.extension",
+	"gobtl.hello.extension.type", "gobtl.hello.extension.critical",
+	"gobtl.hello.extension.length", "gobtl.hello.extension.value", "gobtl.retry.seen_addr6",
+	"gobtl.part.offset", "gobtl.part.total", "gobtl.part.slice",
 	"gobtl.op", "gobtl.op.reserved", // which no feature allows yet
-	"gobtl.part.offset", "gobtl.part.total", // the path carries all
 }
 
 // TestCapture: every packet of a real run, with loss, duplication and reordering, is dissected as

@@ -41,32 +41,32 @@ func example() []step {
 	chunk := func(i uint32) []byte { return chunkOf(firstA.Add(1+i), i*roomBytes) }
 	lost := a("The second, bytes 208 to 415, is lost", true, chunk(1))
 	lost.lost = true
-	list := []step{
-		a("A connects to B: the first probe of four; the others follow at once", false,
-			hello(frag.KindHello, 0, firstA, false, frag.ProbeCommand, 0)),
-		a("The second one is padded to the size of a full packet of the command channel", false,
-			hello(frag.KindHello, 0, firstA, false, frag.ProbeFull, 0)),
-		a("The third and the fourth go through the data channel", true,
-			hello(frag.KindHello, 0, firstA, false, frag.ProbeData, 0)),
-		a("", true, hello(frag.KindHello, 0, firstA, false, frag.ProbeData|frag.ProbeFull, 0)),
-	}
-	for p := range frag.Probe(frag.ProbeCount) {
-		about := "B answers each with its tag, on the channel and in the size of the question"
-		if p > 0 {
+	var list []step
+	flight := func(about string, fromB bool, pkt func(p frag.Probe) []byte) {
+		for p := range frag.Probe(frag.ProbeCount) {
+			list = append(list, step{about: about, fromB: fromB, data: p == frag.ProbeData, pkt: pkt(p)})
 			about = ""
 		}
-		s := b(about, hello(frag.KindHelloAck, tagA, firstB, true, p, 0))
-		s.data = p&frag.ProbeData != 0
-		list = append(list, s)
 	}
+	flight("A connects to B: a Hello by each channel", false, func(p frag.Probe) []byte {
+		return hello(frag.KindHello, 0, firstA, false, p, 0, false)
+	})
+	flight("B remembers nothing, and gives a cookie for each of the two addresses", true, retry)
+	flight("A shows both", false, func(p frag.Probe) []byte {
+		return hello(frag.KindHello, 0, firstA, false, p, 0, true)
+	})
+	flight("B answers each with its tag and the nonce, on the channel of the question", true,
+		func(p frag.Probe) []byte {
+			return hello(frag.KindHelloAck, tagA, firstB, true, p, 0, false)
+		})
 	return numbered(append(
 		list,
 		a("A is established, and grants 32 packets; nothing of B has arrived yet", false,
 			ack(tagB, firstB-1, 32, true)),
 		a("It asks for confirmation", false,
-			hello(frag.KindHello, tagB, firstA, false, frag.ProbeCommand, frag.ProvenAll)),
+			hello(frag.KindHello, tagB, firstA, false, frag.ProbeCommand, frag.ProvenAll, false)),
 		b("B got its tag back and is established too: it confirms, and grants 32 packets",
-			hello(frag.KindHelloAck, tagA, firstB, true, frag.ProbeCommand, frag.ProvenAll)),
+			hello(frag.KindHelloAck, tagA, firstB, true, frag.ProbeCommand, frag.ProvenAll, false)),
 		b("", ack(tagA, firstA-1, 32, true)),
 		a(`A sends "hi" to handler 1; after 50 us B acknowledges it`, false,
 			packetOf(&frag.Header{Kind: frag.KindFrag, Tag: 1, Conn: tagB, Seq: firstA}, []byte("hi"))),
@@ -88,7 +88,8 @@ func example() []step {
 func numbered(list []step) []step {
 	numbers := map[[2]bool]uint32{}
 	for _, st := range list {
-		if frag.ConnOf(st.pkt) != 0 && frag.Kind(st.pkt[1]&0x0F) != frag.KindReject {
+		kind := frag.Kind(st.pkt[1] & 0x0F)
+		if frag.ConnOf(st.pkt) != 0 && kind != frag.KindReject && kind != frag.KindRetry {
 			key := [2]bool{st.fromB, st.data}
 			numbers[key]++
 			frag.SetNumber(st.pkt, numbers[key])
@@ -98,10 +99,11 @@ func numbered(list []step) []step {
 }
 
 func hello(kind frag.Kind, conn uint64, first seq.Num, fromB bool, p frag.Probe,
-	proven uint8,
+	proven uint8, cookies bool,
 ) []byte {
 	m := frag.Hello{
-		Incarnation: 0xA1, Tag: tagA, Expected: 0xB1, WindowPkts: 64, FragBytesMax: 1 << 20,
+		Incarnation: 0xA1, Tag: tagA, Expected: 0xB1, Nonce: nonceOf(p),
+		WindowPkts: 64, FragBytesMax: 1 << 20,
 		MTUBytes: mtuBytes, CommandBytes: mtuBytes, Credit: 1, AckDelayUs: 50,
 		VersionMin: frag.Version, VersionMax: frag.Version, Probe: p, Proven: proven,
 		CommandName: sockaddrIn(1, portA), DataName: sockaddrIn(1, portA+100),
@@ -110,13 +112,24 @@ func hello(kind frag.Kind, conn uint64, first seq.Num, fromB bool, p frag.Probe,
 		m.Incarnation, m.Tag, m.Expected = 0xB1, tagB, 0
 		m.CommandName, m.DataName = sockaddrIn(2, portB), sockaddrIn(2, portB+100)
 	}
-	size := frag.HelloBytes
-	if p&frag.ProbeFull != 0 {
-		size = mtuBytes
+	if cookies {
+		m.CommandCookie, m.DataCookie = cookieOf(frag.ProbeCommand), cookieOf(frag.ProbeData)
 	}
-	pkt := make([]byte, size)
-	m.Encode(pkt, &frag.Header{Kind: kind, Conn: conn, Seq: first}, size)
-	return pkt
+	pkt := make([]byte, frag.HelloBytesMax)
+	return pkt[:m.Encode(pkt, &frag.Header{Kind: kind, Conn: conn, Seq: first})]
+}
+
+func nonceOf(p frag.Probe) uint64 { return 0xC1 + uint64(p) }
+
+func cookieOf(p frag.Probe) []byte { return bytes.Repeat([]byte{0xD1 + byte(p)}, 20) }
+
+// retry is the answer of B to A's first Hello by a channel.
+func retry(p frag.Probe) []byte {
+	r := frag.Retry{
+		Nonce: nonceOf(p), Probe: p, Addr: sockaddrIn(1, portA+100*uint16(p)), Cookie: cookieOf(p),
+	}
+	pkt := make([]byte, frag.RetryBytesMax)
+	return pkt[:r.Encode(pkt, tagA)]
 }
 
 // sockaddrIn is the address of 10.0.0.host.
@@ -313,9 +326,10 @@ func refusals() []step {
 	}
 	record := frag.Header{Kind: frag.KindNack, Tag: frag.NackRecord, Conn: tagA, Seq: firstA + 2}
 	reject := make([]byte, frag.RejectBytes)
-	frag.EncodeReject(reject, tagA+0x100000, frag.RejectFull, frag.Version, frag.Version,
-		frag.Version)
-	list := append(example()[:1:1], example()[4], example()[9], example()[11])
+	frag.EncodeReject(reject, tagA+0x100000, frag.Version, frag.Reject{
+		Reason: frag.RejectFull, VersionMin: frag.Version, VersionMax: frag.Version, Nonce: nonceOf(0),
+	})
+	list := append(example()[:1:1], example()[6], example()[9], example()[11])
 	return numbered(append(
 		list,
 		step{pkt: packetOf(&put, []byte("secret"))},
@@ -336,7 +350,7 @@ func refusals() []step {
 
 // relying is a Hello of a side that relies on its carrier.
 func relying(pkt []byte) []byte {
-	const featuresAt = frag.FragHeaderBytes + 24
+	const featuresAt = frag.FragHeaderBytes + 32
 	pkt[featuresAt] |= byte(frag.FeatureReliable)
 	return pkt
 }
@@ -352,8 +366,11 @@ func reliable() []step {
 	nack := frag.Header{Kind: frag.KindNack, Tag: frag.NackMemory, Conn: tagA, Seq: firstA + 5}
 	answer := func(pkt []byte) step { return step{pkt: pkt, fromB: true, data: true} }
 	return []step{
-		{pkt: relying(hello(frag.KindHello, 0, firstA, false, frag.ProbeCommand, 0))},
-		{pkt: relying(hello(frag.KindHelloAck, tagA, firstB, true, frag.ProbeCommand, 0)), fromB: true},
+		{pkt: relying(hello(frag.KindHello, 0, firstA, false, frag.ProbeCommand, 0, false))},
+		{
+			pkt:   relying(hello(frag.KindHelloAck, tagA, firstB, true, frag.ProbeCommand, 0, false)),
+			fromB: true,
+		},
 		{pkt: ack(tagB, firstB-1, 32, true), data: true},
 		answer(ack(tagA, firstA-1, 32, true)),
 		frags(0),

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -68,17 +69,6 @@ func flag1(cond bool) uint64 {
 		return 1
 	}
 	return 0
-}
-
-// ofPart is a field of a Part.
-func ofPart(name string, value func(offset, total int) any) field {
-	return field{"gobtl.part." + name, func(p *packet) any {
-		if p.Kind != frag.KindPart {
-			return nil
-		}
-		offset, total, _ := frag.ReadPart(p.payload)
-		return value(offset, total)
-	}}
 }
 
 // onWire are all of them.
@@ -152,24 +142,8 @@ var onWire = append([]field{
 	{"gobtl.put.handle", func(p *packet) any { return when(p.put(), p.Handle) }},
 	{"gobtl.put.offset", func(p *packet) any { return when(p.put(), p.PutOffset) }},
 	{"gobtl.payload", func(p *packet) any {
-		rest := p.payload
-		switch p.Kind {
-		case frag.KindFrag, frag.KindChunk:
-		case frag.KindPart, frag.KindPing, frag.KindPong:
-			rest = rest[8:] // behind the nonce, or offset and total
-		default:
-			return nil
-		}
-		return when(len(rest) > 0, rest)
+		return when(p.Kind <= frag.KindChunk && len(p.payload) > 0, p.payload)
 	}},
-	{"gobtl.nonce", func(p *packet) any {
-		if p.Kind != frag.KindPing && p.Kind != frag.KindPong {
-			return nil
-		}
-		return frag.NonceOf(p.payload)
-	}},
-	ofPart("offset", func(offset, _ int) any { return offset }),
-	ofPart("total", func(_, total int) any { return total }),
 	inRecords("", func(_ uint8, record []byte) any { return record }),
 	inRecords(".tag", func(tag uint8, _ []byte) any { return tag }),
 	inRecords(".reserved", func(uint8, []byte) any { return 0 }),
@@ -192,7 +166,106 @@ var onWire = append([]field{
 		}
 		return p.payload[1]
 	}},
-}, helloFields()...)
+	ofReject("code", func(r frag.Reject) any { return r.Code }),
+	ofReject("nonce", func(r frag.Reject) any { return r.Nonce }),
+	ofRetry("nonce", func(r *frag.Retry) any { return r.Nonce }),
+	ofRetry("channel", func(r *frag.Retry) any { return r.Probe }),
+	ofRetry("address_len", func(r *frag.Retry) any { return len(r.Addr) }),
+	ofRetry("cookie_len", func(r *frag.Retry) any { return len(r.Cookie) }),
+	ofRetry("reserved", func(*frag.Retry) any { return 0 }),
+	ofRetry("cookie", func(r *frag.Retry) any { return r.Cookie }),
+	ofPart("offset", func(offset, _ int, _ []byte) any { return offset }),
+	ofPart("total", func(_, total int, _ []byte) any { return total }),
+	ofPart("slice", func(_, _ int, slice []byte) any { return slice }),
+	{"gobtl.ping.nonce", func(p *packet) any {
+		if p.Kind != frag.KindPing && p.Kind != frag.KindPong {
+			return nil
+		}
+		return frag.NonceOf(p.payload)
+	}},
+	{"gobtl.ping.padding", func(p *packet) any {
+		if p.Kind != frag.KindPing || len(p.payload) == nonceBytes {
+			return nil
+		}
+		return p.payload[nonceBytes:]
+	}},
+}, slices.Concat(helloFields(), extensionFields(), nameFields("gobtl.retry.seen_",
+	func(p *packet) []byte {
+		if r := p.retry(); r != nil {
+			return r.Addr
+		}
+		return nil
+	}))...)
+
+const nonceBytes = 8
+
+// ofReject makes a field of the body of a Reject.
+func ofReject(name string, get func(frag.Reject) any) field {
+	return field{"gobtl.reject." + name, func(p *packet) any {
+		if p.Kind != frag.KindReject {
+			return nil
+		}
+		return get(frag.DecodeReject(&p.Header, p.payload))
+	}}
+}
+
+// retry is the body of a Retry, nil of other packets.
+func (p *packet) retry() *frag.Retry {
+	var r frag.Retry
+	if p.Kind != frag.KindRetry || frag.DecodeRetry(p.payload, &r) != nil {
+		return nil
+	}
+	return &r
+}
+
+// ofRetry makes a field of the body of a Retry.
+func ofRetry(name string, get func(*frag.Retry) any) field {
+	return field{"gobtl.retry." + name, func(p *packet) any {
+		if r := p.retry(); r != nil {
+			return get(r)
+		}
+		return nil
+	}}
+}
+
+// ofPart makes a field of the payload of a Part.
+func ofPart(name string, get func(offset, total int, slice []byte) any) field {
+	return field{"gobtl.part." + name, func(p *packet) any {
+		if p.Kind != frag.KindPart {
+			return nil
+		}
+		return get(frag.ReadPart(p.payload))
+	}}
+}
+
+// ofExtension makes a field of the extensions that package frag does not know; raw is all of one.
+func ofExtension(name string, get func(raw []byte) any) field {
+	return field{"gobtl.hello.extension" + name, func(p *packet) any {
+		if p.hello == nil {
+			return nil
+		}
+		var values each
+		for rest := p.payload[frag.HelloBytesMin-frag.FragHeaderBytes:]; len(rest) > 0; {
+			raw := rest[:2+int(rest[1])]
+			rest = rest[len(raw):]
+			const lastKnown = 5
+			if v := get(raw); raw[0]&0x7F > lastKnown && v != nil {
+				values = append(values, v)
+			}
+		}
+		return when(len(values) > 0, values)
+	}}
+}
+
+func extensionFields() []field {
+	return []field{
+		ofExtension("", func(raw []byte) any { return raw }),
+		ofExtension(".type", func(raw []byte) any { return raw[0] & 0x7F }),
+		ofExtension(".critical", func(raw []byte) any { return flag1(raw[0]&0x80 != 0) }),
+		ofExtension(".length", func(raw []byte) any { return raw[1] }),
+		ofExtension(".value", func(raw []byte) any { return when(len(raw) > 2, raw[2:]) }),
+	}
+}
 
 // each is the values of a field that a packet has several times.
 type each []any
@@ -239,48 +312,60 @@ func helloFields() []field {
 		inHello("credit", func(m *frag.Hello) any { return m.Credit }),
 		inHello("version_min", func(m *frag.Hello) any { return m.VersionMin }),
 		inHello("version_max", func(m *frag.Hello) any { return m.VersionMax }),
+		inHello("nonce", func(m *frag.Hello) any { return m.Nonce }),
+		inHello("required", func(m *frag.Hello) any { return m.Required }),
+		inHello("overhead", func(m *frag.Hello) any { return m.Overhead }),
 		inHello("probe", func(m *frag.Hello) any { return m.Probe }),
-		inHello("probe.full", func(m *frag.Hello) any { return flag1(m.Probe&frag.ProbeFull != 0) }),
-		inHello("probe.data", func(m *frag.Hello) any { return flag1(m.Probe&frag.ProbeData != 0) }),
 		inHello("proven", func(m *frag.Hello) any { return m.Proven }),
-		inHello("command_name_len", func(m *frag.Hello) any { return len(m.CommandName) }),
-		inHello("data_name_len", func(m *frag.Hello) any { return len(m.DataName) }),
 		inHello("ack_delay_us", func(m *frag.Hello) any { return m.AckDelayUs }),
-		{"gobtl.hello.padding", func(p *packet) any {
-			const body = frag.HelloBytes - frag.FragHeaderBytes
-			if p.hello == nil || len(p.payload) == body {
-				return nil
-			}
-			return p.payload[body:]
-		}},
 	}
 	for bit := range frag.Probe(frag.ProbeCount) {
 		list = append(list, inHello(fmt.Sprintf("proven.%d", bit), func(m *frag.Hello) any {
 			return flag1(m.Proven&bit.Bit() != 0)
 		}))
 	}
-	list = append(list, nameFields("command", func(m *frag.Hello) []byte { return m.CommandName })...)
-	return append(list, nameFields("data", func(m *frag.Hello) []byte { return m.DataName })...)
+	for _, e := range []struct {
+		name string
+		get  func(m *frag.Hello) []byte
+	}{
+		{"command_cookie", func(m *frag.Hello) []byte { return m.CommandCookie }},
+		{"data_cookie", func(m *frag.Hello) []byte { return m.DataCookie }},
+		{"label", func(m *frag.Hello) []byte { return m.Label }},
+	} {
+		list = append(list, inHello(e.name, func(m *frag.Hello) any {
+			return when(len(e.get(m)) > 0, e.get(m))
+		}))
+	}
+	list = append(list, inHello("reserved", func(*frag.Hello) any { return 0 }))
+	name := func(get func(m *frag.Hello) []byte) func(p *packet) []byte {
+		return func(p *packet) []byte {
+			if p.hello == nil {
+				return nil
+			}
+			return get(p.hello)
+		}
+	}
+	return slices.Concat(list,
+		nameFields("gobtl.hello.command_", name(func(m *frag.Hello) []byte { return m.CommandName })),
+		nameFields("gobtl.hello.data_", name(func(m *frag.Hello) []byte { return m.DataName })))
 }
 
 // nameFields are an address, and what it says if it is one of a provider.
-func nameFields(channel string, name func(m *frag.Hello) []byte) []field {
+func nameFields(prefix string, name func(p *packet) []byte) []field {
 	return []field{
-		inHello(channel+"_name", func(m *frag.Hello) any {
-			return when(len(name(m)) > 0, name(m))
-		}),
-		inHello(channel+"_addr", func(m *frag.Hello) any {
-			addr, ok := sockaddr(name(m))
+		{prefix + "name", func(p *packet) any { return when(len(name(p)) > 0, name(p)) }},
+		{prefix + "addr", func(p *packet) any {
+			addr, ok := sockaddr(name(p))
 			return when(ok && addr.Addr().Is4(), addr.Addr().String())
-		}),
-		inHello(channel+"_addr6", func(m *frag.Hello) any {
-			addr, ok := sockaddr(name(m))
+		}},
+		{prefix + "addr6", func(p *packet) any {
+			addr, ok := sockaddr(name(p))
 			return when(ok && addr.Addr().Is6(), addr.Addr().String())
-		}),
-		inHello(channel+"_port", func(m *frag.Hello) any {
-			addr, ok := sockaddr(name(m))
+		}},
+		{prefix + "port", func(p *packet) any {
+			addr, ok := sockaddr(name(p))
 			return when(ok, addr.Port())
-		}),
+		}},
 	}
 }
 

@@ -79,10 +79,19 @@ func sample(t *testing.T) []vector {
 		{"hello-udp-ipv6", append([]byte{6, 0x1F, 0x90}, ip[:]...)},
 	} {
 		m.CommandName, m.DataName = form.addr, form.addr
-		pkt := make([]byte, frag.HelloBytes)
-		m.Encode(pkt, &h, len(pkt))
-		list = append(list, vector{form.name, pkt})
+		pkt := make([]byte, frag.HelloBytesMax)
+		list = append(list, vector{form.name, pkt[:m.Encode(pkt, &h)]})
+		r := frag.Retry{Nonce: 9, Addr: form.addr, Cookie: []byte("cookie")}
+		pkt = make([]byte, frag.RetryBytesMax)
+		list = append(list, vector{strings.Replace(form.name, "hello", "retry", 1),
+			pkt[:r.Encode(pkt, 6)]})
 	}
+	// Extensions that nobody knows, one of them critical and empty.
+	h.Kind = frag.KindHello
+	pkt := make([]byte, frag.HelloBytesMax)
+	pkt = append(pkt[:m.Encode(pkt, &h)], 17, 3, 1, 2, 3, 0x80|18, 0)
+	pkt[24] += 7
+	list = append(list, vector{"hello-extensions", pkt})
 	return list
 }
 

@@ -239,9 +239,9 @@ func (a *Attacker) abuseHello(l *link) {
 		if a.chance(3) {
 			kind, what = frag.KindHelloAck, actHelloAck
 		}
-		a.encodeHello(kind, l.conn)
-		to := sim.Port{Node: l.to, Index: int(a.hello.Probe & frag.ProbeData)}
-		a.send(what, sim.Port{Node: l.from}, to, a.helloSize())
+		n := a.encodeHello(kind, l.conn)
+		to := sim.Port{Node: l.to, Index: int(a.hello.Probe)}
+		a.send(what, sim.Port{Node: l.from}, to, n)
 	}
 	if a.chance(4) {
 		a.reject(sim.Port{Node: l.from}, sim.Port{Node: l.to}, l.conn)

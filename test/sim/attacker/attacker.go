@@ -45,7 +45,7 @@ func (m Mode) FeignsLife() bool { return m == Replayer || m == TagThief }
 // StopsConnecting says whether new connections of honest modules may fail while the attack lasts
 // (btl.ErrUnreachable, btl.ErrRefused): the tables for peers that have not proven their address are
 // bounded, and full of the attacker's. Those of a tainted pair may fail under any mode.
-func (m Mode) StopsConnecting() bool { return m == HelloFlood }
+func (m Mode) StopsConnecting() bool { return false }
 
 // Config says who attacks whom.
 type Config struct {

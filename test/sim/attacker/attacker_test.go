@@ -149,7 +149,7 @@ func (t *town) see(e *sim.Event) {
 	switch e.Kind {
 	case sim.KindInjected:
 		t.injectedBytes += len(e.Data)
-		if len(e.Data) >= frag.HelloBytes && frag.Kind(e.Data[1]&15) == frag.KindHello {
+		if len(e.Data) >= frag.HelloBytesMin && frag.Kind(e.Data[1]&15) == frag.KindHello {
 			tag := binary.LittleEndian.Uint64(e.Data[frag.FragHeaderBytes+8:])
 			t.asked[tag] = max(t.asked[tag], len(e.Data))
 		}
@@ -192,7 +192,8 @@ func (t *town) checkPack(b []byte) {
 
 // weigh checks that no answer to a forged Hello is larger than the Hello.
 func (t *town) weigh(e *sim.Event) {
-	if k := frag.Kind(e.Data[1] & 15); k != frag.KindHelloAck && k != frag.KindReject {
+	k := frag.Kind(e.Data[1] & 15)
+	if k != frag.KindHelloAck && k != frag.KindReject && k != frag.KindRetry {
 		return
 	}
 	conn := binary.LittleEndian.Uint64(e.Data[4:])

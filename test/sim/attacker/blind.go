@@ -77,8 +77,10 @@ func (a *Attacker) junk(from, to sim.Port) {
 }
 
 func (a *Attacker) reject(from, to sim.Port, conn uint64) {
-	reason := frag.RejectVersion + uint8(a.rng.IntN(3))
-	n := frag.EncodeReject(a.buf, conn, reason, frag.Version, 1, 2)
+	n := frag.EncodeReject(a.buf, conn, frag.Version, frag.Reject{
+		Reason:     frag.RejectVersion + uint8(a.rng.IntN(frag.RejectAddress)),
+		VersionMin: 1, VersionMax: 2,
+	})
 	a.send(actReject, from, to, n)
 }
 

@@ -14,8 +14,7 @@ func (a *Attacker) flood() {
 			a.reject(from, to, a.guess())
 		case 1: // an answer that nobody asked for
 			a.fillHello()
-			a.encodeHello(frag.KindHelloAck, a.guess())
-			a.send(actHelloAck, from, to, a.helloSize())
+			a.send(actHelloAck, from, to, a.encodeHello(frag.KindHelloAck, a.guess()))
 		default:
 			a.helloOf(from, to)
 		}
@@ -27,25 +26,70 @@ func (a *Attacker) flood() {
 func (a *Attacker) helloOf(from, to sim.Port) {
 	a.fillHello()
 	if !a.chance(8) {
-		a.hello.Probe = a.hello.Probe&^frag.ProbeData | frag.Probe(to.Index)
+		a.hello.Probe = frag.Probe(to.Index)
 	}
 	conn := uint64(0)
 	if a.chance(8) {
 		conn = a.guess()
 	}
-	a.encodeHello(frag.KindHello, conn)
-	n := a.helloSize()
+	if conn == 0 && !a.chance(3) {
+		a.showCookies()
+	}
+	n := a.encodeHello(frag.KindHello, conn)
 	switch a.rng.IntN(10) {
 	case 0:
-		a.buf[1] = byte(2+a.rng.IntN(14))<<4 | byte(frag.KindHello)
+		a.buf[1] = byte(3+a.rng.IntN(13))<<4 | byte(frag.KindHello)
 		a.send(actForeign, from, to, n)
 	case 1:
-		a.buf[a.rng.IntN(min(n, frag.HelloBytes))] ^= 1 << a.rng.IntN(8)
+		a.buf[a.rng.IntN(n)] ^= 1 << a.rng.IntN(8)
 		a.send(actMalformed, from, to, n)
 	case 2:
 		a.send(actMalformed, from, to, a.rng.IntN(n))
+	case 3:
+		a.helloV1(from, to)
 	default:
 		a.send(actHello, from, to, n)
+	}
+}
+
+// helloV1 sends a Hello of version 1.
+func (a *Attacker) helloV1(from, to sim.Port) {
+	const bytesV1 = 208
+	b := a.buf[:bytesV1]
+	for i := range b {
+		b[i] = byte(a.rng.Uint32())
+	}
+	b[0], b[1] = frag.Magic, 1<<4|byte(frag.KindHello)
+	name := a.hello.CommandName
+	b[74] = byte(len(name))
+	copy(b[80:144], name)
+	a.send(actForeign, from, to, bytesV1)
+}
+
+// showCookies puts cookies into the Hello: made up, or overheard, in the name of those whom they
+// were for, at their addresses or at others.
+func (a *Attacker) showCookies() {
+	for _, to := range []*[]byte{&a.hello.CommandCookie, &a.hello.DataCookie} {
+		*to = make([]byte, 20)
+		for i := range *to {
+			(*to)[i] = byte(a.rng.Uint32())
+		}
+	}
+	for range 2 {
+		c, ok := a.tracks.cookie(a.rng)
+		if !ok {
+			return
+		}
+		if a.chance(2) || a.hello.Incarnation == 0 {
+			a.hello.Incarnation, a.hello.Tag = max(1, c.incarnation), c.tag
+		}
+		name, cookie := &a.hello.CommandName, &a.hello.CommandCookie
+		if c.probe == frag.ProbeData {
+			name, cookie = &a.hello.DataName, &a.hello.DataCookie
+		}
+		if *cookie = c.value; !a.chance(3) {
+			*name = c.addr
+		}
 	}
 }
 
@@ -74,13 +118,15 @@ func (a *Attacker) fillHello() {
 		a.hello.Expected = a.tracks.incarnation(a.rng)
 	case 2:
 		a.hello.Features = a.rng.Uint64()
+		a.hello.Required = a.hello.Features & a.rng.Uint64() & a.rng.Uint64()
 	}
 }
 
-// namesOf draws whose addresses a Hello claims: its own, an honest node's, nobody's, no addresses.
+// namesOf draws whose addresses a Hello claims: its own, an honest node's, nobody's, no
+// addresses; or its own by one channel and an honest node's by the other.
 func (a *Attacker) namesOf() (cmd, data []byte) {
 	port := sim.Port{Node: int(a.own)}
-	switch a.rng.IntN(6) {
+	switch a.rng.IntN(8) {
 	case 0, 1:
 		port.Node = a.target().Index()
 	case 2:
@@ -91,6 +137,13 @@ func (a *Attacker) namesOf() (cmd, data []byte) {
 			name[i] = byte(a.rng.Uint32())
 		}
 		return name, name
+	case 4, 5:
+		mine, other := sim.Port{Node: int(a.own)}, sim.Port{Node: a.target().Index()}
+		if a.chance(2) {
+			mine, other = other, mine
+		}
+		other.Index = 1
+		return mine.Name(), other.Name()
 	}
 	cmd = port.Name()
 	if port.Index < 1<<16-1 {
@@ -99,18 +152,8 @@ func (a *Attacker) namesOf() (cmd, data []byte) {
 	return cmd, port.Name()
 }
 
-func (a *Attacker) encodeHello(kind frag.Kind, conn uint64) {
+// encodeHello makes the packet, and returns its length.
+func (a *Attacker) encodeHello(kind frag.Kind, conn uint64) int {
 	h := frag.Header{Kind: kind, Conn: conn, Seq: a.num()}
-	a.hello.Encode(a.buf, &h, a.helloSize())
-}
-
-// helloSize is the size that the probe in the Hello stands for.
-func (a *Attacker) helloSize() int {
-	switch {
-	case a.hello.Probe&frag.ProbeFull == 0:
-		return frag.HelloBytes
-	case a.hello.Probe&frag.ProbeData == 0:
-		return max(frag.HelloBytes, min(int(a.hello.CommandBytes), 768))
-	}
-	return max(frag.HelloBytes, min(int(a.hello.MTUBytes), packetBytesMax))
+	return a.hello.Encode(a.buf, &h)
 }

@@ -1,6 +1,8 @@
 package attacker
 
 import (
+	"slices"
+
 	"gobtl/fabric/sim"
 	"gobtl/frag"
 	"gobtl/internal/seq"
@@ -17,6 +19,7 @@ type session struct {
 	asked           int // rounds of Hellos
 	left            int // acts until it goes away
 	up              bool
+	cookies         [frag.ProbeCount][]byte
 }
 
 // askedMax is how many rounds of Hellos go to a target that does not answer.
@@ -63,7 +66,8 @@ func (a *Attacker) beginSession() {
 	a.connect()
 }
 
-// connect sends the probes; once the target's tag is known, the Hello that shows it.
+// connect says Hello by both channels, with cookies when there are some; once the target's tag is
+// known, the Hello that shows it.
 func (a *Attacker) connect() {
 	s := &a.self
 	a.hello = frag.Hello{
@@ -77,6 +81,9 @@ func (a *Attacker) connect() {
 	if s.counted {
 		a.hello.Features = frag.FeatureReliable
 	}
+	if len(s.cookies[0]) > 0 && len(s.cookies[1]) > 0 {
+		a.hello.CommandCookie, a.hello.DataCookie = s.cookies[0], s.cookies[1]
+	}
 	probes := frag.Probe(frag.ProbeCount)
 	if s.conn != 0 {
 		probes, a.hello.Proven = 1, frag.ProvenAll
@@ -85,8 +92,8 @@ func (a *Attacker) connect() {
 	for p := range probes {
 		a.hello.Probe = p
 		h := frag.Header{Kind: frag.KindHello, Conn: s.conn, Seq: s.base}
-		port := int(p & frag.ProbeData)
-		n := a.hello.Encode(a.buf, &h, a.helloSize())
+		port := int(p)
+		n := a.hello.Encode(a.buf, &h)
 		a.send(actHello, sim.Port{Node: int(a.own), Index: port}, sim.Port{Node: s.to, Index: port}, n)
 	}
 }
@@ -101,6 +108,11 @@ func (a *Attacker) answer(e *sim.Event) {
 	}
 	if h.Kind == frag.KindHelloAck {
 		a.learn(h, payload)
+		return
+	}
+	var r frag.Retry
+	if h.Kind == frag.KindRetry && frag.DecodeRetry(payload, &r) == nil {
+		s.cookies[r.Probe] = slices.Clone(r.Cookie)
 		return
 	}
 	s.link.hear(h)

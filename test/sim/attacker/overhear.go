@@ -3,6 +3,7 @@ package attacker
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 
 	"gobtl/fabric/sim"
 	"gobtl/frag"
@@ -74,6 +75,38 @@ type tracks struct {
 	count        int
 	incarnations [8]uint64
 	hellos       int
+	asked        map[uint64]uint64 // incarnations of those who said Hello, by their tags
+	cookies      [tracksMax]overheardCookie
+	baked        int
+}
+
+// overheardCookie is what a target has given to somebody who said Hello, and who that was.
+type overheardCookie struct {
+	incarnation, tag uint64
+	target           int
+	probe            frag.Probe
+	addr, value      []byte
+}
+
+// addCookie remembers the cookie in a Retry, if it is one. Whom it is for it knows by the Hello.
+func (t *tracks) addCookie(e *sim.Event, payload []byte, tag uint64) {
+	var r frag.Retry
+	if frag.DecodeRetry(payload, &r) != nil {
+		return
+	}
+	t.cookies[t.baked%tracksMax] = overheardCookie{
+		tag: tag, incarnation: t.asked[tag], target: e.From.Node, probe: r.Probe,
+		addr: slices.Clone(r.Addr), value: slices.Clone(r.Cookie),
+	}
+	t.baked++
+}
+
+// cookie draws one that was overheard.
+func (t *tracks) cookie(rng *rand.Rand) (overheardCookie, bool) {
+	if t.baked == 0 {
+		return overheardCookie{}, false
+	}
+	return t.cookies[rng.IntN(min(t.baked, tracksMax))], true
 }
 
 type track struct {
@@ -86,9 +119,20 @@ func (t *tracks) add(e *sim.Event) {
 	if len(e.Data) < frag.FragHeaderBytes || e.Data[0] != frag.Magic {
 		return
 	}
-	if frag.Kind(e.Data[1]&0x0F) == frag.KindHello && len(e.Data) >= frag.HelloBytes {
-		t.incarnations[t.hellos%len(t.incarnations)] = le.Uint64(e.Data[frag.FragHeaderBytes:])
+	if frag.Kind(e.Data[1]&0x0F) == frag.KindHello && len(e.Data) >= frag.HelloBytesMin {
+		body := e.Data[frag.FragHeaderBytes:]
+		t.incarnations[t.hellos%len(t.incarnations)] = le.Uint64(body)
 		t.hellos++
+		if t.asked == nil || len(t.asked) > askedMax*tracksMax {
+			t.asked = make(map[uint64]uint64)
+		}
+		t.asked[le.Uint64(body[8:])] = le.Uint64(body)
+	}
+	if frag.Kind(e.Data[1]&0x0F) == frag.KindRetry {
+		var h frag.Header
+		if payload, err := frag.Decode(e.Data, &h); err == nil {
+			t.addCookie(e, payload, h.Conn)
+		}
 	}
 	if conn := le.Uint64(e.Data[4:]); conn != 0 {
 		t.latest[t.count%tracksMax] = track{

@@ -86,7 +86,7 @@ func (p *parser) injectMade() func(*world) error {
 			p.w.fail("hex: %v", err)
 		}
 	} else {
-		kind := p.w.oneOf("a kind", kinds[:len(kinds)-2]...)
+		kind := p.w.oneOf("a kind", kinds[:len(kinds)-3]...)
 		if kind == "hello" || kind == "hello-ack" {
 			build = p.injectHello(r, kind)
 		} else {
@@ -172,7 +172,9 @@ func (p *parser) injectPacket(r route, kind string) func(*world) ([]byte, error)
 		}
 		if kind == "reject" {
 			b := make([]byte, frag.RejectBytes)
-			frag.EncodeReject(b, h.Conn, h.Tag, frag.Version, frag.Version, frag.Version)
+			frag.EncodeReject(b, h.Conn, frag.Version, frag.Reject{
+				Reason: h.Tag, VersionMin: frag.Version, VersionMax: frag.Version, Nonce: c.Nonce,
+			})
 			return b, nil
 		}
 		b := make([]byte, frag.HeaderBytes(h.Kind, h.Flags)+len(payload))
@@ -265,7 +267,7 @@ func (w *world) connection(r route, name string) (c trace.Connection, tag uint64
 }
 
 // injectHello parses the fields of a Hello: conn (0 if not said), from (its sender's tag, a:1 or a
-// number), incarnation, expected, probe, proven, first, size.
+// number), incarnation, expected, probe, proven, first.
 func (p *parser) injectHello(r route, kind string) func(*world) ([]byte, error) {
 	probe := 0
 	if s, ok := p.w.key("probe"); ok {
@@ -290,7 +292,6 @@ func (p *parser) injectHello(r route, kind string) func(*world) ([]byte, error) 
 		VersionMin: frag.Version, VersionMax: frag.Version,
 	}
 	first := seq.Num(p.w.keyNumber("first", 0, 0, 1<<32-1))
-	size := int(p.w.keyNumber("size", frag.HelloBytes, frag.HelloBytes, 1<<16-1))
 	return func(w *world) ([]byte, error) {
 		m, h := m, frag.Header{Kind: kindOf[kind], Seq: first}
 		var err error
@@ -306,8 +307,7 @@ func (p *parser) injectHello(r route, kind string) func(*world) ([]byte, error) 
 		}
 		node := w.node(r.from).index
 		m.CommandName, m.DataName = sim.Port{Node: node}.Name(), sim.Port{Node: node, Index: 1}.Name()
-		b := make([]byte, size)
-		m.Encode(b, &h, size)
-		return b, nil
+		b := make([]byte, frag.HelloBytesMax)
+		return b[:m.Encode(b, &h)], nil
 	}
 }

@@ -11,12 +11,12 @@ import (
 
 // kinds are the names of packets in a script, besides "any".
 var kinds = []string{
-	"frag", "chunk", "pack", "ack", "hello", "hello-ack", "nack", "reject", "bye", "void", "foreign",
-	"part", "ping", "pong", "any",
+	"frag", "chunk", "pack", "ack", "hello", "hello-ack", "nack", "reject", "bye", "void", "retry",
+	"foreign", "part", "ping", "pong", "any",
 }
 
 // probes are the values of the key probe.
-var probes = []string{"cmd/small", "data/small", "cmd/full", "data/full"}
+var probes = []string{"cmd", "data"}
 
 // packets says which packets a command is about: those that match, from the lo-th to the hi-th.
 type packets struct {

@@ -256,7 +256,7 @@ func (e *end) unjustified(err error) string {
 		case e.hurried():
 			return "closed in order, and its time is not over"
 		}
-	case errors.Is(err, btl.ErrPeerDead):
+	case errors.Is(err, btl.ErrPeerDead), errors.Is(err, btl.ErrNarrow): // a replayed Ping may do that
 		return e.judgeDead()
 	case errors.Is(err, btl.ErrPeerRestarted):
 		if target == nil || target.host.lives[len(target.host.lives)-1] == target {

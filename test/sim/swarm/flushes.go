@@ -50,6 +50,9 @@ func (e *end) flushRefused(before int, err error) bool {
 	for _, n := range e.msgs { // also such as came into a pack that was open then
 		m := e.w.ledger.msgs[n]
 		some = some || !m.queued && (m.put != nil || m.delivered == 0 || m.size < smallBytes)
+		// In a pack over a reliable network it may have stood beside such as were done: which of them
+		// was refused nobody knows there.
+		some = some || e.w.plan.Net.Reliable && errors.Is(m.err, btl.ErrNoHandler)
 	}
 	for size := range e.small { // of these only their number is known
 		for _, c := range e.small[size][handledTags:] {

@@ -35,7 +35,7 @@ func TestJudgeNoticesLies(t *testing.T) {
 			"no put was aimed there", "changed after", "is neither as before",
 			"this byte is not its", "its bytes are not there",
 		}},
-		{lieFlush, []string{"flushed, but"}},
+		{lieFlush, []string{"flushed, but", "flushed without a word"}},
 	} {
 		t.Run(c.kind.String(), func(t *testing.T) {
 			t.Parallel()

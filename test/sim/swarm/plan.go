@@ -187,6 +187,7 @@ func (p *Plan) drawNet(d draw, seed uint64) {
 	if d.chance(0.4) {
 		p.Net.QueueDatagrams = d.size(16, 1024)
 	}
+	p.Net.NoSource = seed%3 == 0
 	p.Net.NoGather = d.chance(0.3)
 	p.Net.PassCost = d.dur(time.Microsecond, 20*time.Microsecond)
 }

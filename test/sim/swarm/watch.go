@@ -16,7 +16,14 @@ func (w *world) observe(e *sim.Event) {
 		w.packets++
 		w.wraps.see(e.Data, false)
 		w.packs.see(e.Data)
+		if err := w.proofs.sent(e); err != nil {
+			w.fail("%w", err)
+		}
+		if e.To.Node >= len(w.hosts) { // an attacker's, who only listens
+			w.proofs.delivered(e, w.plan.Net.NoSource)
+		}
 	case sim.KindDelivered:
+		w.proofs.delivered(e, w.plan.Net.NoSource)
 		w.hear(e)
 		w.wraps.see(e.Data, true)
 	case sim.KindProcessError:
@@ -45,15 +52,14 @@ func (w *world) hear(e *sim.Event) {
 	}
 	switch frag.Kind(b[1] & 15) {
 	case frag.KindHello, frag.KindHelloAck:
-		if len(b) < frag.HelloBytes {
+		if len(b) < frag.HelloBytesMin {
 			return
 		}
-		probe := frag.Probe(b[frag.FragHeaderBytes+48])
-		if frag.Kind(b[1]&15) == frag.KindHello && probe&frag.ProbeData != 0 != (e.To.Index == 1) {
+		if int(b[frag.FragHeaderBytes+68]) != e.To.Index {
 			return // names another channel than the one it came through: dropped
 		}
 		conn = helloKey(conn, binary.LittleEndian.Uint64(b[frag.FragHeaderBytes+8:]))
-	case frag.KindReject:
+	case frag.KindReject, frag.KindRetry:
 		return
 	default:
 	}

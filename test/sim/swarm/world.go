@@ -60,6 +60,7 @@ type world struct {
 	heard  map[heardKey]mono.Time // when the latest whole packet was delivered
 	acked  map[heardKey]ackedAt
 	wraps  wraps
+	proofs proofs
 	packs  packs
 
 	phase    int

@@ -28,6 +28,7 @@ type end struct {
 	tag   uint64
 	first seq.Num // its first sequence number
 	peer  *end    // the other side, once a Hello has named both
+	nonce uint64  // of its latest Hello
 
 	reliable bool // it relies on its network
 }
@@ -54,6 +55,9 @@ func (d *decoder) learn(node string, pkt []byte) {
 		e.reliable = d.hello.Features&frag.FeatureReliable != 0
 		d.ends[e.tag], d.names[name] = e, e
 	}
+	if d.hdr.Kind == frag.KindHello {
+		e.nonce = d.hello.Nonce
+	}
 	if p := d.ends[d.hdr.Conn]; p != nil {
 		e.peer, p.peer = p, e
 	}
@@ -66,12 +70,13 @@ type Packet struct {
 	Name     string // kind, mark, or "foreign" of another version: "frag", "bye"
 	Seq      int64  // relative to the first number of its sender's, if SeqKnown; else absolute
 	SeqKnown bool
-	Probe    string // of a Hello or HelloAck: "cmd/small"
+	Probe    string // of a Hello or HelloAck: "cmd"
 }
 
 // Connection is one side of a connection, as its Hellos describe it.
 type Connection struct {
 	Tag       uint64  // what the other side puts in Header.Conn
+	Nonce     uint64  // of the latest Hello of this side
 	First     seq.Num // the first number of this side
 	PeerFirst seq.Num // that of the other side, 0 while it is not known
 	PeerTag   uint64  // the other side's tag, 0 while it is not known
@@ -101,6 +106,10 @@ func (w *Writer) Look(pkt []byte) (Packet, error) {
 		}
 		p.Probe = probeName(d.hello.Probe)
 	}
+	var r frag.Retry
+	if d.hdr.Kind == frag.KindRetry && frag.DecodeRetry(payload, &r) == nil {
+		p.Probe = probeName(r.Probe)
+	}
 	return p, nil
 }
 
@@ -110,7 +119,7 @@ func (w *Writer) Connection(name string) (c Connection, ok bool) {
 	if e == nil {
 		return c, false
 	}
-	c = Connection{Tag: e.tag, First: e.first}
+	c = Connection{Nonce: e.nonce, Tag: e.tag, First: e.first}
 	if e.peer != nil {
 		c.PeerFirst, c.PeerTag = e.peer.first, e.peer.tag
 	}
@@ -181,8 +190,16 @@ func (d *decoder) appendPacket(b, pkt []byte) []byte {
 		}
 		return d.appendAck(b, h)
 	case frag.KindReject:
-		lo, hi := frag.RejectVersions(payload)
-		return fmt.Appendf(b, " %s versions=%d..%d", rejectName(h.Tag), lo, hi)
+		r := frag.DecodeReject(h, payload)
+		b = fmt.Appendf(b, " %s versions=%d..%d", rejectName(h.Tag), r.VersionMin, r.VersionMax)
+		if r.Code != 0 {
+			b = fmt.Appendf(b, " code=%d", r.Code)
+		}
+		return b
+	case frag.KindRetry:
+		var r frag.Retry
+		_ = frag.DecodeRetry(payload, &r) // Decode has done it
+		return fmt.Appendf(b, " probe=%s seen=%q %d B", probeName(r.Probe), r.Addr, len(pkt))
 	case frag.KindPing, frag.KindPong:
 		return fmt.Appendf(b, " %d B", len(pkt))
 	case frag.KindPart:
@@ -288,7 +305,7 @@ func (d *decoder) appendHello(b []byte, h *frag.Header, payload []byte, sizeByte
 		reason := strings.TrimPrefix(err.Error(), "frag: ")
 		return fmt.Appendf(b, " (%s), %d bytes", reason, sizeBytes)
 	}
-	b = fmt.Appendf(b, " probe=%s proven=%04b from=", probeName(m.Probe), m.Proven)
+	b = fmt.Appendf(b, " probe=%s proven=%02b from=", probeName(m.Probe), m.Proven)
 	b = appendTag(b, m.Tag, d.ends[m.Tag])
 	b = fmt.Appendf(b, " life=%s", d.life(m.Incarnation))
 	if m.Expected != 0 {
@@ -296,6 +313,9 @@ func (d *decoder) appendHello(b []byte, h *frag.Header, payload []byte, sizeByte
 	}
 	if m.Features&frag.FeatureReliable != 0 {
 		b = append(b, " reliable"...)
+	}
+	if len(m.CommandCookie) > 0 || len(m.DataCookie) > 0 {
+		b = append(b, " cookies"...)
 	}
 	return fmt.Appendf(b, " first=%#08x window=%d mtu=%d/%d credit=%d %d B", uint32(h.Seq),
 		m.WindowPkts, m.CommandBytes, m.MTUBytes, m.Credit, sizeBytes)
@@ -346,14 +366,10 @@ func kindName(h *frag.Header) string {
 }
 
 func probeName(p frag.Probe) string {
-	name := "cmd"
-	if p&frag.ProbeData != 0 {
-		name = "data"
+	if p == frag.ProbeData {
+		return "data"
 	}
-	if p&frag.ProbeFull != 0 {
-		return name + "/full"
-	}
-	return name + "/small"
+	return "cmd"
 }
 
 func nackName(reason uint8) string {
@@ -378,6 +394,16 @@ func rejectName(reason uint8) string {
 		return "full"
 	case frag.RejectStale:
 		return "stale"
+	case frag.RejectOwner:
+		return "owner"
+	case frag.RejectLater:
+		return "later"
+	case frag.RejectFeature:
+		return "feature"
+	case frag.RejectCrowded:
+		return "crowded"
+	case frag.RejectAddress:
+		return "address"
 	}
 	return strconv.Itoa(int(reason))
 }

@@ -110,7 +110,7 @@ func (s *story) open(tb testing.TB, name string, first uint64) *btl.Module {
 func TestWriter(t *testing.T) {
 	var out bytes.Buffer
 	w := New(&out)
-	w.Life(2<<40|1<<32|5, "bob1")
+	w.Life(2<<40|5<<32|5, "bob1") // four numbers are the key of cookies
 	s := tell(t, w.Event)
 	w.Note(s.net.Now(), "alice", "is done")
 	if err := w.Err(); err != nil {
@@ -122,10 +122,10 @@ func TestWriter(t *testing.T) {
 	}
 	for _, want := range []string{
 		`^ +0\.001 alice +open$`,
-		` alice>bob cmd +sent +#1 +hello +to=- probe=cmd/small proven=0000 from=alice:1 ` +
-			`life=0x1\w+ expected=bob1 first=0xfffffffe window=4096 mtu=768/1472 credit=1 216 B$`,
-		` bob>alice data +sent +#\d+ +hello-ack to=alice:1 probe=data/full .* life=bob1 ` +
-			`first=0x00000005 .* 1200 B$`,
+		` alice>bob cmd +sent +#1 +hello +to=- probe=cmd proven=00 from=alice:1 ` +
+			`life=0x1\w+ expected=bob1 first=0xfffffffe window=4096 mtu=768/1472 credit=1 124 B$`,
+		` bob>alice data +sent +#\d+ +hello-ack to=alice:1 probe=data .* life=bob1 ` +
+			`first=0x00000005 .* 124 B$`,
 		` alice>bob cmd +delivered +#\d+ +frag +to=bob:1 tag=3 seq=0 10 B$`,
 		` alice>bob data +sent +#\d+ +chunk +to=bob:1 tag=3 seq=3 frag=\d+ at=0 of=3000 1424 B$`,
 		` alice>bob data +filtered +#\d+ +chunk +to=bob:1 tag=3 seq=3 `,
@@ -153,7 +153,7 @@ func TestBrief(t *testing.T) {
 	w := New(&out, Brief(), Without(sim.KindOpen, sim.KindInjected))
 	tell(t, w.Event)
 	for _, want := range []string{
-		` delivered +#\d+ +hello probe=cmd/small$`, ` delivered +#\d+ +chunk seq=4$`,
+		` delivered +#\d+ +hello probe=cmd$`, ` delivered +#\d+ +chunk seq=4$`,
 		` filtered +#\d+ +chunk seq=3$`, ` delivered +#\d+ +ack ack=5 credit=\d+$`,
 		` sent +#\d+ +chunk +to=bob:1 tag=3 seq=4 frag=\d+ at=1424 `,
 	} {
@@ -224,12 +224,13 @@ func TestPackets(t *testing.T) {
 		PayloadLen: uint16(sack.Bytes()),
 	})[:frag.FragHeaderBytes])
 	reject := make([]byte, frag.RejectBytes)
-	frag.EncodeReject(reject, 7, frag.RejectVersion, frag.Version, 1, 3)
+	frag.EncodeReject(reject, 7, frag.Version,
+		frag.Reject{Reason: frag.RejectVersion, VersionMin: 1, VersionMax: 3})
 	foreign := bytes.Clone(reject)
 	foreign[1] = 0x37
-	hello := make([]byte, frag.HelloBytes)
+	hello := make([]byte, frag.HelloBytesMin)
 	copy(hello, enc(frag.Header{
-		Kind: frag.KindHello, PayloadLen: frag.HelloBytes - frag.FragHeaderBytes,
+		Kind: frag.KindHello, PayloadLen: frag.HelloBytesMin - frag.FragHeaderBytes,
 	}))
 	for _, c := range []struct {
 		name string // what Look calls it; "" for no packet
@@ -261,8 +262,8 @@ func TestPackets(t *testing.T) {
 		{"ack", selective, "ack       to=0x7 ack=0x00000009 credit=8 last=12/7us copies=1 " +
 			"have=11..12,14,74..75"},
 		{"reject", reject, "reject    to=0x7 version versions=1..3"},
-		{"foreign", foreign, "foreign   version=3 kind=reject 34 B"},
-		{"", hello, "hello     to=- (malformed hello), 216 bytes"},
+		{"foreign", foreign, "foreign   version=3 kind=reject 44 B"},
+		{"", hello, "hello     to=- (malformed hello), 104 bytes"},
 		{"", []byte{1, 2}, "not a packet: packet shorter than its header, 2 bytes"},
 		{"", make([]byte, 32), "not a packet: not a packet of this protocol, 32 bytes"},
 	} {

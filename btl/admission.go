@@ -1,0 +1,89 @@
+package btl
+
+import "gobtl/frag"
+
+// Request is what a module knows of a peer that wants to connect. Its slices are valid only during
+// the call.
+type Request struct {
+	Address     string // of the peer's command channel, as it is seen here: "192.0.2.1:4000"
+	Command     []byte // the same as the fabric writes it
+	Data        []byte // of its data channel
+	Label       []byte // what its owner calls it (Config.Label); anybody can say anything
+	Incarnation uint64 // which life of the peer's module
+}
+
+// Verdict is what an owner says to a Request.
+type Verdict struct {
+	reason uint8
+	code   uint16
+}
+
+// Accept lets a peer in.
+func Accept() Verdict { return Verdict{} }
+
+// Refuse tells a peer that it is not wanted: its Connect ends with a RefusedError that has the
+// code.
+func Refuse(code uint16) Verdict { return Verdict{frag.RejectOwner, code} }
+
+// Defer tells a peer that it is not wanted now. It goes on asking, at least twice a second, until
+// its handshake's time-out, and the owner is asked each time.
+func Defer(code uint16) Verdict { return Verdict{frag.RejectLater, code} }
+
+// Admit has fn asked about each peer that wants to connect and that this side does not connect to
+// itself; nil lets everybody in, as does a module at first. A peer has shown by then that it
+// receives at both its addresses. What fn lets in may still end before it is connected. fn is
+// called from Progress; it may do what a handler may. Repetitions of a peer's first packets may
+// have it asked more than once.
+func (m *Module) Admit(fn func(Request) Verdict) { m.admission = fn }
+
+// askOwner says how a newcomer is to be refused: with a Reason of 0, not at all.
+func (m *Module) askOwner(hello *frag.Hello) (answer frag.Reject) {
+	if m.admission == nil {
+		return answer
+	}
+	v := m.admission(Request{
+		Address: m.formatName(hello.CommandName), Command: hello.CommandName, Data: hello.DataName,
+		Label: hello.Label, Incarnation: hello.Incarnation,
+	})
+	return frag.Reject{Reason: v.reason, Code: v.code}
+}
+
+// PeerLabel is what the peer's owner calls it (Config.Label), empty until it is known.
+func (ep *Endpoint) PeerLabel() string { return ep.label }
+
+// roomFor says for what reason nobody else may connect from an address, 0 if there is none. An
+// endpoint that only lingers makes room for another one from where it was; those that are silent
+// and hold a place are asked for a sign of life.
+func (m *Module) roomFor(addr string) (reason uint8) {
+	host := m.crowd.hostOf(addr)
+	if int(m.crowd.atAddr[addr]) >= m.cfg.PeersPerAddress && !m.endLingering(addr) {
+		m.askSilent(func(ep *Endpoint) bool { return ep.addrKey == addr })
+		return frag.RejectCrowded
+	}
+	if most := m.cfg.PeersPerHost; most > 0 && int(m.crowd.atHost[host]) >= most {
+		m.askSilent(func(ep *Endpoint) bool { return m.crowd.hostOf(ep.addrKey) == host })
+		return frag.RejectCrowded
+	}
+	if m.slots.Full() {
+		m.askSilent(func(*Endpoint) bool { return true })
+		return frag.RejectFull
+	}
+	return 0
+}
+
+// endLingering ends the oldest endpoint at an address that only repeats its last ACK, and says
+// whether there was one.
+func (m *Module) endLingering(addr string) bool {
+	var oldest *Endpoint
+	for _, ep := range m.slots.Values() {
+		if ep != nil && ep.state == stateLingering && ep.addrKey == addr &&
+			(oldest == nil || ep.born < oldest.born) {
+			oldest = ep
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	m.end(oldest, EventClosed, ErrPeerClosed)
+	return true
+}

@@ -1,0 +1,89 @@
+package btl
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"gobtl/fabric"
+)
+
+// Dial is Connect for a module of which only the address is known: that of its command channel,
+// and, after a comma, the port of its data channel if it is not the next one ("192.0.2.1:4000",
+// "192.0.2.1:4000,4711"). Whatever life of the module is there will do. Errors: ErrBadName also
+// for a fabric whose addresses cannot be written, ErrRefused when PeersMax are there, ErrClosed.
+func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
+	m.at(now)
+	if m.closed || m.draining {
+		return nil, ErrClosed
+	}
+	cmd, data, err := m.parseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	old := m.byAddr[string(cmd)]
+	if old != nil && !old.closing && old.err == nil && old.state != stateAccepting {
+		return old, nil
+	}
+	if half := m.halfOpenTo(0, string(cmd)); half != nil {
+		if err := m.adopt(half, data, half.tiny, half.mtu, half.peer.incarnation); err != nil {
+			return nil, err
+		}
+		m.displace(half, old)
+		return half, nil
+	}
+	ep, err := m.newEndpoint(cmd, data, m.cmd.mtu, m.data.mtu)
+	if err != nil {
+		return nil, err
+	}
+	m.displace(ep, old)
+	m.begin(ep, 0)
+	return ep, nil
+}
+
+// parseAddress reads where a module is.
+func (m *Module) parseAddress(address string) (cmd, data []byte, err error) {
+	a, ok := m.dom.(fabric.Addresser)
+	if !ok {
+		return nil, nil, fmt.Errorf("%w: an address says nothing to provider %s, give a name", ErrBadName,
+			m.info.Provider)
+	}
+	cmd, data, err = a.ParseAddress(address)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrBadName, err)
+		if errors.Is(err, fabric.ErrNotSupported) {
+			err = fmt.Errorf("%w: an address says nothing to provider %s, give a name", ErrBadName,
+				m.info.Provider)
+		}
+	}
+	return cmd, data, err
+}
+
+// formatName is an endpoint's name for people.
+func (m *Module) formatName(name []byte) string {
+	if a, ok := m.dom.(fabric.Addresser); ok {
+		return a.FormatName(name)
+	}
+	return hex.EncodeToString(name)
+}
+
+// Address is where this module is for Dial, as far as it knows: with the address that it tells to
+// others (Config.Advertise), else the one that it is bound to. Empty where the fabric's addresses
+// cannot be written.
+func (m *Module) Address() string {
+	a, ok := m.dom.(fabric.Addresser)
+	if !ok {
+		return ""
+	}
+	first, second := a.FormatName(m.told[0]), a.FormatName(m.told[1])
+	for i := len(second); i > 0; i-- {
+		if second[i-1] == ':' {
+			return first + "," + second[i:]
+		}
+	}
+	return first
+}
+
+// PeerAddress is the peer's command channel for people: "192.0.2.1:4000", or hexadecimal where the
+// fabric's addresses cannot be written.
+func (ep *Endpoint) PeerAddress() string { return ep.m.formatName([]byte(ep.addrKey)) }

@@ -1,0 +1,107 @@
+package btl
+
+import (
+	"gobtl/fabric"
+	"gobtl/frag"
+)
+
+// This file alone writes the packets of handshakes.
+
+// viaOf is the channel of a Hello.
+func viaOf(p frag.Probe) via {
+	if p == frag.ProbeData {
+		return viaData
+	}
+	return viaCommand
+}
+
+// askHello sends a Hello by a channel, with the peer's tag if it is known.
+func (m *Module) askHello(ep *Endpoint, p frag.Probe) { m.askHelloOf(ep, p, ep.peer.tag) }
+
+// askHelloOf sends a Hello by a channel to the end of the peer that has a tag: 0 for whichever
+// answers, which has to be shown that this side receives at its addresses.
+func (m *Module) askHelloOf(ep *Endpoint, p frag.Probe, conn uint64) {
+	hello := m.helloOf(ep, p)
+	if hs := ep.hs; hs != nil {
+		hello.Nonce = hs.nonces[p]
+		if conn == 0 {
+			hs.show(&hello)
+		}
+	}
+	m.sendHello(ep, frag.KindHello, conn, &hello)
+}
+
+// answerHello answers a Hello of the peer by the channel that it came through.
+func (m *Module) answerHello(ep *Endpoint, asked *frag.Hello) {
+	hello := m.helloOf(ep, asked.Probe)
+	hello.Nonce = asked.Nonce
+	m.sendHello(ep, frag.KindHelloAck, asked.Tag, &hello)
+}
+
+// helloOf is what this side says of itself to a peer.
+func (m *Module) helloOf(ep *Endpoint, p frag.Probe) frag.Hello {
+	hello := frag.Hello{
+		Incarnation: m.incarnation, Tag: ep.tag,
+		CommandName: m.told[0], DataName: m.told[1], Label: m.label, Features: m.features(),
+		WindowPkts: uint32(m.rules.WindowPackets), FragBytesMax: m.cfg.FragmentBytesMax,
+		AckDelayUs: uint32(m.rules.AckDelay.Microseconds()),
+		MTUBytes:   uint16(m.data.mtu), CommandBytes: uint16(m.cmd.mtu),
+		Credit: helloCredit, VersionMin: frag.Version, VersionMax: frag.Version, Probe: p,
+		Proven: frag.ProvenAll,
+	}
+	if hs := ep.hs; hs != nil {
+		hello.Expected, hello.Proven = hs.expected, hs.proven
+	}
+	if ep.state == stateAccepting { // what it says would confirm a peer that it knows nothing of yet
+		hello.Proven = 0
+	}
+	return hello
+}
+
+// sendHello sends a Hello or HelloAck by its channel, if there is room.
+func (m *Module) sendHello(ep *Endpoint, kind frag.Kind, conn uint64, hello *frag.Hello) {
+	c, to := &m.cmd, ep.cmdAddr
+	if hello.Probe == frag.ProbeData {
+		c, to = &m.data, ep.dataAddr
+	}
+	b, ok := m.takeControl(c, to)
+	if !ok {
+		return
+	}
+	// A peer that reads this Hello as news has received, and acknowledged, nothing: the oldest number
+	// in flight is the connection's first one. So it is also when this side is sure of the connection:
+	// the peer may have begun again since (adopt, restart).
+	first, _ := ep.snd.Window()
+	h := frag.Header{Kind: kind, Conn: conn, Seq: first}
+	if conn != 0 {
+		h.Number = ep.numbers.take(m, c.which, 1)
+	}
+	n := hello.Encode(m.arena.Bytes(b), &h)
+	m.stats.counters[CntSentControl]++
+	c.put(b, n, to)
+}
+
+// sendReject refuses the Hello of a peer at an address, if there is room: see Module.reject.
+func (m *Module) sendReject(
+	c *channel, to fabric.Addr, tag uint64, version uint8, r frag.Reject,
+) {
+	b, ok := m.takeControl(c, to)
+	if !ok {
+		return
+	}
+	n := frag.EncodeReject(m.arena.Bytes(b), tag, version, r)
+	m.stats.counters[CntSentControl]++
+	c.put(b, n, to)
+}
+
+// sendRetry answers a stranger, if there is room: see Module.retry. It returns whether there is.
+func (m *Module) sendRetry(c *channel, to fabric.Addr, tag uint64, r *frag.Retry) bool {
+	b, ok := m.takeControl(c, to)
+	if !ok {
+		return false
+	}
+	n := r.Encode(m.arena.Bytes(b), tag)
+	m.stats.counters[CntSentControl]++
+	c.put(b, n, to)
+	return true
+}

@@ -1,0 +1,99 @@
+package btl
+
+import (
+	"bytes"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/frag"
+	"gobtl/internal/cookie"
+)
+
+// strangers answers Hellos from addresses at which nobody has proven to receive. It keeps nothing
+// of them: what it must know again later it gives them to bring back, sealed.
+//
+//	Hello               -->  Retry: the address that it came from, a cookie for it
+//	Hello with cookies  -->  each seals an address and a channel: the sender receives at both
+type strangers struct {
+	jar   *cookie.Jar
+	seen  [fabric.MaxNameBytes]byte // where the Hello came from that is being looked at
+	spent int                       // Retries of the pass
+	pass  uint64                    // that this is of
+}
+
+const (
+	// cookieSlot is the time that a cookie tells apart: it is good for one to two of them.
+	cookieSlot = 4 * time.Second
+	// retriesPerPass bounds the answers to strangers, for which there are no more buffers than for
+	// ACKs.
+	retriesPerPass = controlBuffers / 2
+)
+
+// sealed is what a cookie is for that the sender of a Hello shows, or is given, for a channel.
+func sealed(hello *frag.Hello, p frag.Probe) cookie.For {
+	return cookie.For{Channel: uint8(p), Incarnation: hello.Incarnation, Tag: hello.Tag}
+}
+
+// slotNow is the present slot of time.
+func (m *Module) slotNow() uint32 { return uint32(m.nowUnpaused / Time(cookieSlot)) }
+
+// sourceOf is the address from which a datagram came, where the fabric knows it; else none. It is
+// valid until the next call.
+func (m *Module) sourceOf(c *channel, comp *fabric.Completion) []byte {
+	if c.sourcer == nil {
+		return nil
+	}
+	return c.sourcer.AppendSource(m.strangers.seen[:0], comp)
+}
+
+// claimed is the address that a Hello tells for a channel.
+func claimed(hello *frag.Hello, p frag.Probe) []byte {
+	if p == frag.ProbeData {
+		return hello.DataName
+	}
+	return hello.CommandName
+}
+
+// proves says whether a Hello shows that its sender receives at both its addresses: with a cookie
+// for each. source is where it came from, if that is known.
+func (m *Module) proves(hello *frag.Hello, source []byte) bool {
+	if len(source) > 0 && !bytes.Equal(source, claimed(hello, hello.Probe)) {
+		return false // the cookie is not for where it comes from now
+	}
+	jar, now := m.strangers.jar, m.slotNow()
+	return jar.Good(now, sealed(hello, frag.ProbeCommand), hello.CommandName, hello.CommandCookie) &&
+		jar.Good(now, sealed(hello, frag.ProbeData), hello.DataName, hello.DataCookie)
+}
+
+// retry answers a Hello that proves nothing, with no more bytes than it has: it is to be said again
+// with the cookie. It returns whether it does: there is a bound to it.
+func (m *Module) retry(c *channel, hello *frag.Hello, to []byte, sizeBytes int) bool {
+	s := &m.strangers
+	if s.pass != m.pass {
+		s.pass, s.spent = m.pass, 0
+	}
+	if s.spent >= retriesPerPass || frag.RetryBytes(len(to), cookie.Bytes) > sizeBytes {
+		return false
+	}
+	addr, err := m.insertForAnswer(to)
+	if err != nil {
+		return false
+	}
+	s.spent++
+	return m.sendRetry(c, addr, hello.Tag, &frag.Retry{
+		Nonce: hello.Nonce, Probe: hello.Probe, Addr: to,
+		Cookie: s.jar.Bake(m.slotNow(), sealed(hello, hello.Probe), to),
+	})
+}
+
+// reject refuses a Hello with a nonce: at most one in a pass, and no longer than the Hello.
+func (m *Module) reject(c *channel, to []byte, tag uint64, version uint8, r frag.Reject) {
+	if m.rejectedIn == m.pass {
+		return
+	}
+	m.rejectedIn = m.pass
+	r.VersionMin, r.VersionMax = frag.Version, frag.Version
+	if addr, err := m.insertForAnswer(to); err == nil {
+		m.sendReject(c, addr, tag, version, r)
+	}
+}

@@ -1,0 +1,279 @@
+package btl
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/fabric/mem"
+	"gobtl/frag"
+)
+
+// town is a module that is talked to, a peer that is connected to it, and a stranger.
+type town struct {
+	*lab
+	server, client *Endpoint // the two ends of the honest connection
+	s              *script   // the stranger, who talks to module 1
+}
+
+func newTown(t *testing.T, cfg Config) *town {
+	l := newLab(t, mem.Config{}, 2, cfg)
+	a, b := l.pair()
+	return &town{lab: l, client: a, server: b, s: l.newScript(1)}
+}
+
+// A Hello that names a peer's command address and the stranger's data address: the tag that comes
+// back by the one must not prove the other. The peer's connection stays, nothing is made, and the
+// peer is sent no more than came in its name.
+func TestMixedAddresses(t *testing.T) {
+	for mine := range frag.Probe(frag.ProbeCount) {
+		w := newTown(t, smallConfig())
+		m, s := w.mods[1], w.s
+		peer := w.mods[0]
+		own := [2][]byte{s.name[0], s.name[1]}
+		theirs := [2][]byte{peer.cmd.name, peer.data.name}
+		theirs[mine] = own[mine]
+		s.hello.CommandName, s.hello.DataName = theirs[0], theirs[1]
+		sent, got := 0, 0
+		w.net.SetFilter(func(from, to, pkt []byte) mem.Verdict {
+			if string(from) == string(m.cmd.name) || string(from) == string(m.data.name) {
+				if string(to) != string(own[0]) && string(to) != string(own[1]) {
+					got += len(pkt)
+				}
+			}
+			return mem.Deliver
+		})
+		// The cookie of the own channel comes; that of the other goes to its owner.
+		for round := range 20 {
+			if round == 10 { // one cookie for both
+				s.hello.CommandCookie = append(s.hello.CommandCookie, s.hello.DataCookie...)
+				s.hello.DataCookie = s.hello.CommandCookie
+			}
+			for p := range frag.Probe(frag.ProbeCount) {
+				pkt := s.packHello(frag.KindHello, s.conn, p)
+				sent += len(pkt)
+				s.raw(probeChannel(p), pkt)
+			}
+			for _, pkt := range s.run(3) {
+				s.learn(pkt)
+			}
+		}
+		if s.conn != 0 || m.halfOpen != 0 || m.slots.Len() != 1 {
+			t.Errorf("own channel %d: an endpoint was made: tag %x, %d half open, %d in all", mine, s.conn,
+				m.halfOpen, m.slots.Len())
+		}
+		if got > sent {
+			t.Errorf("own channel %d: %d bytes made %d for somebody else", mine, sent, got)
+		}
+		w.net.SetFilter(nil)
+		w.exchange(0, 1, w.client, w.server)
+		w.wantOne(t, w.client, w.server)
+	}
+}
+
+// Cookies are good for who got them: not in another name, from another address, for the other
+// channel, by another module, or much later.
+func TestCookiesOfOthers(t *testing.T) {
+	l, s := newStranger(t, smallConfig())
+	m := l.mods[0]
+	other := l.newScript(0)
+	s.meet()
+	other.meet()
+	good := s.hello
+	for about, change := range map[string]func(){
+		"another life":     func() { s.hello.Incarnation++ },
+		"another tag":      func() { s.hello.Tag++ },
+		"another address":  func() { s.hello.DataName = other.name[1] },
+		"another's cookie": func() { s.hello.DataCookie = other.hello.DataCookie },
+		"turned round": func() {
+			s.hello.CommandCookie, s.hello.DataCookie = good.DataCookie, good.CommandCookie
+		},
+		"none": func() { s.hello.CommandCookie = nil },
+		"cut":  func() { s.hello.CommandCookie = good.CommandCookie[:19] },
+	} {
+		s.hello = good
+		change()
+		s.raw(0, s.packHello(frag.KindHello, 0, frag.ProbeCommand))
+		got := s.run(3)
+		if m.slots.Len() != 0 || len(kinds(got, frag.KindHelloAck)) != 0 {
+			t.Errorf("%s: %d endpoints, answers %+v", about, m.slots.Len(), got)
+		}
+	}
+	s.hello = good
+	l.idleFor(2*cookieSlot + time.Second)
+	s.raw(0, s.packHello(frag.KindHello, 0, frag.ProbeCommand))
+	if got := s.run(3); m.slots.Len() != 0 || len(kinds(got, frag.KindRetry)) != 1 {
+		t.Errorf("too late: %d endpoints, answers %+v", m.slots.Len(), got)
+	}
+	s.connect()
+}
+
+// Five hundred Hellos of people who do not exist, and one a round trip in the name of the peer to
+// which one is connecting, cost no place, and shut nobody out.
+func TestFloodShutsNobodyOut(t *testing.T) {
+	cfg := smallConfig()
+	cfg.PeersMax, cfg.HalfOpenMax = 4, 2
+	l := newLab(t, mem.Config{}, 2, cfg)
+	s := l.newScript(1)
+	for i := range 500 {
+		s.hello.Tag, s.hello.Incarnation = uint64(i)+1, uint64(i)+1
+		s.raw(i%2, s.packHello(frag.KindHello, 0, frag.Probe(i%2)))
+		if i%50 == 0 {
+			l.step(10 * time.Microsecond)
+		}
+	}
+	a, err := l.mods[0].Connect(l.now, l.mods[1].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	forger := l.newScript(0)
+	peer := l.mods[1]
+	forger.hello.Incarnation = peer.incarnation
+	forger.hello.CommandName, forger.hello.DataName = peer.cmd.name, peer.data.name
+	l.until("connected", 10*time.Microsecond, 100*time.Millisecond, func() bool {
+		forger.hello.Tag++
+		forger.raw(0, forger.packHello(frag.KindHello, 0, frag.ProbeCommand))
+		if a.Err() != nil {
+			t.Fatal(a.Err())
+		}
+		return a.Connected()
+	})
+	l.exchange(0, 1, a, l.accepted(1))
+	if n := peer.slots.Len(); n != 1 {
+		t.Errorf("%d endpoints", n)
+	}
+}
+
+// One address takes no more than its share of the places; an endpoint of its that only lingers
+// makes room for the next one.
+func TestOneAddressTakesFew(t *testing.T) {
+	cfg := smallConfig()
+	cfg.PeersPerAddress, cfg.CloseTimeout = 3, time.Hour
+	l, s := newStranger(t, cfg)
+	m := l.mods[0]
+	first := s.connect()
+	for i := range 10 {
+		s.hello.Tag, s.hello.Proven, s.conn = uint64(i)+100, 0, 0
+		s.meet()
+		s.raw(0, s.packHello(frag.KindHello, 0, frag.ProbeCommand))
+		got := s.run(4)
+		if refused := kinds(got, frag.KindReject); i >= 2 && (len(refused) != 1 ||
+			refused[0].hdr.Tag != frag.RejectCrowded) {
+			t.Errorf("newcomer %d: %+v", i, got)
+		}
+	}
+	if n := m.slots.Len(); n != 3 {
+		t.Errorf("%d endpoints of one address", n)
+	}
+	m.peerClosed(first)
+	s.hello.Tag++
+	s.meet()
+	s.raw(0, s.packHello(frag.KindHello, 0, frag.ProbeCommand))
+	if got := s.run(4); len(kinds(got, frag.KindHelloAck)) != 1 || first.state != stateEnded {
+		t.Errorf("behind a lingering one: %+v, state %d", got, first.state)
+	}
+}
+
+// The owner lets peers in, refuses them with a code, or puts them off: the peer learns which.
+func TestAdmission(t *testing.T) {
+	cfg := smallConfig()
+	cfg.Label, cfg.HandshakeTimeout = "client", 300*time.Millisecond
+	l := newLab(t, mem.Config{}, 2, cfg)
+	var asked []Request
+	verdict := Refuse(77)
+	l.mods[1].Admit(func(r Request) Verdict {
+		r.Label = append([]byte(nil), r.Label...)
+		asked = append(asked, r)
+		return verdict
+	})
+	connect := func() *Endpoint {
+		ep, err := l.mods[0].Connect(l.now, l.mods[1].Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.until("an end", 50*time.Microsecond, time.Second, func() bool {
+			return ep.Err() != nil || ep.Connected()
+		})
+		return ep
+	}
+	var refused *RefusedError
+	if err := connect().Err(); !errors.Is(err, ErrRefused) || !errors.As(err, &refused) ||
+		refused.Code != 77 || refused.Later {
+		t.Errorf("refused: %v", err)
+	}
+	if len(asked) < 1 || len(asked) > 2 || string(asked[0].Label) != "client" ||
+		asked[0].Incarnation != l.mods[0].incarnation {
+		t.Errorf("the owner was asked %+v", asked)
+	}
+	verdict = Defer(5)
+	if err := connect().Err(); !errors.As(err, &refused) || refused.Code != 5 || !refused.Later {
+		t.Errorf("put off: %v", err)
+	}
+	if len(asked) < 4 {
+		t.Errorf("the owner was asked %d times", len(asked))
+	}
+	l.step(time.Microsecond)
+	verdict = Defer(6)
+	ep, err := l.mods[0].Connect(l.now, l.mods[1].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		l.step(500 * time.Microsecond)
+	}
+	verdict = Accept()
+	l.until("let in", 50*time.Microsecond, time.Second, ep.Connected)
+	if got := l.accepted(1).PeerLabel(); got != "client" {
+		t.Errorf("the peer's label is %q", got)
+	}
+}
+
+// sourced is a network whose endpoints are seen under other names than they think, as behind a NAT.
+type sourced struct {
+	fabric.Domain
+}
+
+type sourcedEndpoint struct {
+	fabric.Endpoint
+}
+
+func (d *sourced) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
+	e, err := d.Domain.OpenEndpoint(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &sourcedEndpoint{e}, nil
+}
+
+// Name is one at which nobody is reached.
+func (e *sourcedEndpoint) Name() []byte {
+	name := e.Endpoint.Name()
+	name[len(name)-1]++
+	return name
+}
+
+// Where the network knows it, a stranger is answered where the Hello came from, whatever address it
+// claims; the peers then reach each other both ways.
+func TestSourceIsUsed(t *testing.T) {
+	b := newBench(t, mem.Config{}, 1, smallConfig())
+	b.wrap = func(d fabric.Domain) fabric.Domain { return &sourced{Domain: d} }
+	b.mods = append(b.mods, b.open(smallConfig()))
+	var got *Endpoint
+	b.mods[0].OnEndpoint(func(ep *Endpoint, ev Event, _ error) {
+		if ev == EventConnected {
+			got = ep
+		}
+	})
+	heard := 0
+	mustHandle(t, b.mods[1], func() { heard++ })
+	ep := b.connect(1, 0)
+	if got == nil || got.addrKey == string(b.mods[1].cmd.name) {
+		t.Fatalf("the peer is known by the address that it claims")
+	}
+	send(t, got, 1000)
+	b.until("delivered", 10*time.Microsecond, time.Second, func() bool { return heard == 1 })
+	if ep.Err() != nil {
+		t.Error(ep.Err())
+	}
+}

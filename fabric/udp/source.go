@@ -1,0 +1,37 @@
+//go:build linux
+
+package udp
+
+import "gobtl/fabric"
+
+var _ fabric.Sourcer = (*endpoint)(nil)
+
+// AppendSource implements fabric.Sourcer. What has waited for this Poll has its sender noted in its
+// place among the pending, which is the last to be used again.
+func (e *endpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
+	r := &e.rx
+	var from *sockaddr
+	switch at := int(c.Origin); {
+	case at < rxRows:
+		from = &r.names[at]
+	case at < rxRows+len(r.pending):
+		from = &r.pending[at-rxRows].from
+	default:
+		return dst
+	}
+	if ap := from.addrPort(); ap.IsValid() {
+		return appendName(dst, ap)
+	}
+	return dst
+}
+
+// from returns the Addr of a row's sender. Looking it up costs; most datagrams are of the same
+// sender as the one before.
+func (r *receiver) from(row int) fabric.Addr {
+	name, peers := &r.names[row], &r.domain.peers
+	if *name != r.lastFrom || r.lastSeq != peers.changes {
+		r.lastFrom, r.lastSeq = *name, peers.changes
+		r.lastAddr = peers.find(name.addrPort())
+	}
+	return r.lastAddr
+}

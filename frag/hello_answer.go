@@ -1,0 +1,216 @@
+package frag
+
+// Reasons of a Reject, carried as its tag.
+const (
+	RejectVersion = 1 // no protocol version in common; the payload tells which are spoken
+	RejectFull    = 2 // the receiver takes no more peers
+	RejectStale   = 3 // the incarnation asked for is gone
+	RejectOwner   = 4 // the receiver's owner does not want this peer; the payload has its code
+	RejectLater   = 5 // the receiver's owner does not want it now: it may go on asking
+	RejectFeature = 6 // it requires a feature, or has a critical extension, that is not known
+	RejectCrowded = 7 // too many peers of this address
+	RejectAddress = 8 // an address of its is of no use
+
+	rejectLast = RejectAddress
+)
+
+// Sizes of the answers to a Hello from somebody who has proven nothing, in bytes.
+const (
+	RejectBytes   = FragHeaderBytes + rejectBodyBytes // a whole Reject
+	RejectBytesV1 = 26                                // one of version 1
+	RetryBytesMax = FragHeaderBytes + retryHeadBytes + AddrBytesMax + CookieBytesMax
+
+	rejectBodyBytes = 12
+	retryHeadBytes  = 12
+)
+
+// Retry is the body of a packet of that kind: the answer to a Hello that does not show that its
+// sender receives at its address. Who gets it says Hello again, with what it says.
+type Retry struct {
+	Nonce  uint64 // of the Hello
+	Probe  Probe  // the channel
+	Addr   []byte // the Hello's sender as it is seen there, at most AddrBytesMax
+	Cookie []byte // what to show the next time, 1 to CookieBytesMax bytes
+}
+
+// Encode writes a whole Retry at the start of b and returns its length; tag is that of the Hello.
+// It panics if a field is too long.
+func (r *Retry) Encode(b []byte, tag uint64) int {
+	if len(r.Addr) > AddrBytesMax || len(r.Cookie) < 1 || len(r.Cookie) > CookieBytesMax ||
+		r.Probe >= ProbeCount {
+		panic("frag: invalid Retry")
+	}
+	n := retryHeadBytes + len(r.Addr) + len(r.Cookie)
+	h := Header{Kind: KindRetry, Conn: tag, PayloadLen: uint16(n)}
+	h.Encode(b)
+	p := b[FragHeaderBytes:][:n]
+	le.PutUint64(p, r.Nonce)
+	p[8], p[9], p[10], p[11] = byte(r.Probe), byte(len(r.Addr)), byte(len(r.Cookie)), 0
+	copy(p[retryHeadBytes+copy(p[retryHeadBytes:], r.Addr):], r.Cookie)
+	return FragHeaderBytes + n
+}
+
+// DecodeRetry reads the payload of a Retry as Decode returned it. Its slices alias payload. The
+// error is ErrShort, ErrHello for a value out of its range, ErrLength or ErrReserved.
+func DecodeRetry(payload []byte, r *Retry) error {
+	if len(payload) < retryHeadBytes {
+		return ErrShort
+	}
+	addrEnd := retryHeadBytes + int(payload[9])
+	end := addrEnd + int(payload[10])
+	switch {
+	case payload[8] >= ProbeCount || payload[9] > AddrBytesMax ||
+		payload[10] < 1 || payload[10] > CookieBytesMax:
+		return ErrHello
+	case payload[11] != 0:
+		return ErrReserved
+	case len(payload) != end:
+		return ErrLength
+	}
+	*r = Retry{
+		Nonce: le.Uint64(payload), Probe: Probe(payload[8]),
+		Addr:   payload[retryHeadBytes:addrEnd:addrEnd],
+		Cookie: payload[addrEnd:end:end],
+	}
+	return nil
+}
+
+// RetryBytes is the length of a whole Retry.
+func RetryBytes(addrBytes, cookieBytes int) int {
+	return FragHeaderBytes + retryHeadBytes + addrBytes + cookieBytes
+}
+
+// Where a Hello of version 1 has what a refusal needs, and what is the same in every later one.
+const (
+	v1HelloBytes  = 208
+	v1TagAt       = 32
+	v1NameLenAt   = 74
+	v1NameAt      = 80
+	laterTagAt    = FragHeaderBytes + 8
+	laterNonceAt  = FragHeaderBytes + 24
+	laterExtendAt = FragHeaderBytes + helloFixedBytes
+)
+
+// ForeignHello looks at a packet that Decode refused with ErrVersion. If it is a Hello of another
+// protocol version, ok is true, and f is what the answer, EncodeReject, needs. It reads only what
+// never changes: the layout of version 1, and what is the same in all later ones.
+func ForeignHello(pkt []byte) (f Foreign, ok bool) {
+	if len(pkt) < 2 || pkt[0] != Magic || Kind(pkt[1]&0x0F) != KindHello {
+		return Foreign{}, false
+	}
+	switch f.Version = pkt[1] >> 4; {
+	case f.Version == Version || f.Version == 0:
+		return Foreign{}, false
+	case f.Version == 1:
+		if len(pkt) < v1HelloBytes || pkt[v1NameLenAt] > AddrBytesMax {
+			return Foreign{}, false
+		}
+		end := v1NameAt + int(pkt[v1NameLenAt])
+		f.Tag, f.CommandName = le.Uint64(pkt[v1TagAt:]), pkt[v1NameAt:end:end]
+	default:
+		if len(pkt) < laterExtendAt {
+			return Foreign{}, false
+		}
+		f.Tag, f.Nonce = le.Uint64(pkt[laterTagAt:]), le.Uint64(pkt[laterNonceAt:])
+		var m Hello
+		if m.decodeExtensions(pkt[laterExtendAt:]) != nil {
+			return Foreign{}, false
+		}
+		f.CommandName = m.CommandName
+	}
+	if f.Tag == 0 {
+		return Foreign{}, false
+	}
+	return f, true
+}
+
+// Foreign is what can be read of a Hello of another version.
+type Foreign struct {
+	Tag         uint64 // its sender's connection tag
+	Nonce       uint64 // 0 in version 1, which has none
+	CommandName []byte // its sender's command channel, aliasing the packet; empty if it tells none
+	Version     uint8
+}
+
+// Reject is a refusal of a Hello.
+type Reject struct {
+	Reason     uint8  // one of the Reject constants
+	VersionMin uint8  // the versions that its sender speaks
+	VersionMax uint8  //
+	Code       uint16 // what the sender's owner says (RejectOwner, RejectLater), else 0
+	Nonce      uint64 // of the Hello: who does not know it has not seen that
+}
+
+// EncodeReject writes a Reject at the start of b and returns its length, which is less than that
+// of any Hello of the version. tag is the Hello's sender tag, version the version of the Hello
+// (Version, or what ForeignHello returned): a peer reads the packet as one of its own version.
+func EncodeReject(b []byte, tag uint64, version uint8, r Reject) int {
+	if version == 1 { // 24 bytes of header, and the versions
+		b = b[:RejectBytesV1]
+		clear(b)
+		b[0], b[1], b[3] = Magic, 1<<4|byte(KindReject), r.Reason
+		le.PutUint64(b[4:], tag)
+		b[20], b[24], b[25] = 2, r.VersionMin, r.VersionMax
+		return RejectBytesV1
+	}
+	h := Header{Kind: KindReject, Conn: tag, Tag: r.Reason, PayloadLen: rejectBodyBytes}
+	b = b[:RejectBytes]
+	h.Encode(b)
+	b[1] = version<<4 | byte(KindReject)
+	p := b[FragHeaderBytes:]
+	p[0], p[1] = r.VersionMin, r.VersionMax
+	le.PutUint16(p[2:], r.Code)
+	le.PutUint64(p[4:], r.Nonce)
+	return RejectBytes
+}
+
+// DecodeReject reads a Reject as Decode returned its header and payload.
+func DecodeReject(h *Header, payload []byte) Reject {
+	return Reject{
+		Reason: h.Tag, VersionMin: payload[0], VersionMax: payload[1], Code: le.Uint16(payload[2:]),
+		Nonce: le.Uint64(payload[4:]),
+	}
+}
+
+// checkAnswer checks the header of a Reject or a Retry, of which tag, numbers and length are left
+// to check.
+func checkAnswer(h *Header) error {
+	if h.Seq != 0 || h.Number != 0 {
+		return ErrReserved
+	}
+	if h.Kind == KindRetry {
+		if h.Tag != 0 {
+			return ErrTag
+		}
+		if h.PayloadLen < retryHeadBytes+1 {
+			return ErrLength
+		}
+		return nil
+	}
+	if h.Tag < RejectVersion || h.Tag > rejectLast {
+		return ErrTag
+	}
+	if h.PayloadLen != rejectBodyBytes {
+		return ErrLength
+	}
+	return nil
+}
+
+// checkAnswerBody checks the payload of a Reject or a Retry.
+func checkAnswerBody(p []byte, h *Header) error {
+	if h.Kind == KindRetry {
+		var r Retry
+		return DecodeRetry(p, &r)
+	}
+	r := DecodeReject(h, p)
+	if !versionRange(r.VersionMin, r.VersionMax) {
+		return ErrBounds
+	}
+	if r.Code != 0 && r.Reason != RejectOwner && r.Reason != RejectLater {
+		return ErrReserved
+	}
+	return nil
+}
+
+// versionRange says whether lo to hi is a range of protocol versions.
+func versionRange(lo, hi uint8) bool { return lo >= 1 && lo <= hi && hi <= VersionLimit }

@@ -1,0 +1,72 @@
+// Package cookie seals what a stranger is given to bring back, so that nothing need be remembered
+// of him: a number that tells when, and a part of HMAC-SHA256 over it and what the cookie is for.
+//
+//	0        4                20
+//	+--------+----------------+
+//	| when   | MAC            |
+//	+--------+----------------+
+//
+// One goroutine at a time may use a Jar.
+package cookie
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+)
+
+// Bytes is the length of a cookie.
+const Bytes = whenBytes + macBytes
+
+const (
+	whenBytes = 4
+	macBytes  = 16
+)
+
+// For is what a cookie is for, besides an address: it is good for nothing else.
+type For struct {
+	Channel          uint8
+	Incarnation, Tag uint64
+}
+
+// Jar makes cookies and knows them again. Make one with New.
+type Jar struct {
+	mac    hash.Hash
+	head   [whenBytes + 1 + 8 + 8]byte
+	sum    [sha256.Size]byte
+	cookie [Bytes]byte
+}
+
+// New returns a Jar whose cookies nobody can make who does not know the random numbers.
+func New(random func() uint64) *Jar {
+	var key [sha256.Size]byte
+	for i := 0; i < len(key); i += 8 {
+		binary.LittleEndian.PutUint64(key[i:], random())
+	}
+	return &Jar{mac: hmac.New(sha256.New, key[:])}
+}
+
+// Bake returns the cookie of a time for an address. It is valid until the next call.
+func (j *Jar) Bake(when uint32, what For, addr []byte) []byte {
+	head := &j.head
+	binary.LittleEndian.PutUint32(head[0:], when)
+	head[4] = what.Channel
+	binary.LittleEndian.PutUint64(head[5:], what.Incarnation)
+	binary.LittleEndian.PutUint64(head[13:], what.Tag)
+	j.mac.Reset()
+	j.mac.Write(head[:]) // never fails (hash.Hash)
+	j.mac.Write(addr)
+	copy(j.cookie[:], head[:whenBytes])
+	copy(j.cookie[whenBytes:], j.mac.Sum(j.sum[:0]))
+	return j.cookie[:]
+}
+
+// Good says whether a cookie was baked for that address, now or at the time before.
+func (j *Jar) Good(now uint32, what For, addr, cookie []byte) bool {
+	if len(cookie) != Bytes {
+		return false
+	}
+	when := binary.LittleEndian.Uint32(cookie)
+	return now-when <= 1 && hmac.Equal(j.Bake(when, what, addr), cookie)
+}

@@ -1,0 +1,163 @@
+package swarm
+
+import (
+	"fmt"
+
+	"gobtl/fabric/sim"
+	"gobtl/frag"
+)
+
+// proofs is the judge of who may be sent what: an address is trusted on a channel when something
+// came back from there that was told nowhere else. Before that no answer may be longer than what
+// came from it, and nothing but answers, and the Hellos of who connects, may go there.
+//
+//	Retry delivered at X    -- cookie -->   Hello delivered with that cookie, for X     X is proven
+//	Hello delivered at X    -- nonce  -->   HelloAck delivered with that nonce          X is proven
+type proofs struct {
+	paths   map[pathKey]*pathProof
+	cookies map[string]nonce
+	nonces  map[uint64]nonce
+	hdr     frag.Header
+	hello   frag.Hello
+}
+
+// pathKey is a way from a node by one of its channels to an address.
+type pathKey struct {
+	from, to sim.Port
+}
+
+// nonce is where one was sent, or a cookie, and whether it came there: copies may come elsewhere.
+type nonce struct {
+	pathKey
+
+	told bool
+}
+
+type pathProof struct {
+	in, out int // bytes that came from there, and that were answered, without proof
+	proven  bool
+}
+
+func (p *proofs) path(k pathKey) *pathProof {
+	if p.paths == nil {
+		p.paths, p.cookies = map[pathKey]*pathProof{}, map[string]nonce{}
+		p.nonces = map[uint64]nonce{}
+	}
+	path := p.paths[k]
+	if path == nil {
+		path = new(pathProof)
+		p.paths[k] = path
+	}
+	return path
+}
+
+// sent judges a packet of a module.
+func (p *proofs) sent(e *sim.Event) error {
+	path := p.path(pathKey{e.From, e.To})
+	if path.proven || len(e.Data) < 2 {
+		return nil
+	}
+	payload, err := frag.Decode(e.Data, &p.hdr)
+	if err == nil && p.hdr.Kind == frag.KindHello && frag.DecodeHello(payload, &p.hello) == nil {
+		if n, ok := p.nonces[p.hello.Nonce]; !ok || n.pathKey != (pathKey{e.From, e.To}) {
+			p.nonces[p.hello.Nonce] = nonce{pathKey: pathKey{e.From, e.To}}
+		}
+	}
+	if err == nil && p.hdr.Kind == frag.KindRetry {
+		var r frag.Retry
+		if frag.DecodeRetry(payload, &r) == nil && p.cookies[string(r.Cookie)] == (nonce{}) {
+			p.cookies[string(r.Cookie)] = nonce{pathKey: pathKey{e.From, e.To}}
+		}
+	}
+	switch kind := frag.Kind(e.Data[1] & 15); kind {
+	case frag.KindHello: // of who connects, at his caller's wish
+	case frag.KindRetry, frag.KindReject, frag.KindHelloAck:
+		path.out += len(e.Data)
+		if path.out > path.in {
+			return fmt.Errorf("%v answers %v, where nobody has proven to receive, with %d bytes, for %d",
+				e.From, e.To, path.out, path.in)
+		}
+	default:
+		return fmt.Errorf("%v sends a %v to %v, where nobody has proven to receive", e.From, kind, e.To)
+	}
+	return nil
+}
+
+// delivered notes what a packet proves to its receiver, and what its sender can prove with it.
+func (p *proofs) delivered(e *sim.Event, noSource bool) {
+	if len(e.Data) < 2 || e.Data[0] != frag.Magic {
+		return
+	}
+	kind := frag.Kind(e.Data[1] & 15)
+	payload, err := frag.Decode(e.Data, &p.hdr)
+	if kind == frag.KindHello {
+		way := pathKey{e.To, e.From}
+		if noSource {
+			if way.to = p.claimed(e, payload, err); err != nil {
+				way.from.Index = 0 // of another version it is the command channel's address
+			}
+		}
+		p.path(way).in += len(e.Data)
+	}
+	if err != nil {
+		return
+	}
+	switch kind {
+	case frag.KindHello, frag.KindHelloAck:
+		if frag.DecodeHello(payload, &p.hello) == nil {
+			p.heardHello(e, kind)
+		}
+	case frag.KindRetry:
+		var r frag.Retry
+		if frag.DecodeRetry(payload, &r) == nil {
+			if c, ok := p.cookies[string(r.Cookie)]; ok && c.to == e.To {
+				c.told = true
+				p.cookies[string(r.Cookie)] = c
+			}
+		}
+	default:
+	}
+}
+
+// claimed is the address that a Hello tells, as the one who answers it must take it.
+func (p *proofs) claimed(e *sim.Event, payload []byte, err error) (port sim.Port) {
+	name := p.hello.CommandName
+	if err == nil && frag.DecodeHello(payload, &p.hello) == nil {
+		if name = p.hello.CommandName; p.hello.Probe == frag.ProbeData {
+			name = p.hello.DataName
+		}
+	} else if f, ok := frag.ForeignHello(e.Data); ok {
+		name = f.CommandName
+	} else {
+		return sim.Port{Node: -1}
+	}
+	if port, err = sim.ParsePort(name); err != nil {
+		return sim.Port{Node: -1}
+	}
+	return port
+}
+
+// heardHello notes the nonce of a Hello, and what a Hello or its answer proves.
+func (p *proofs) heardHello(e *sim.Event, kind frag.Kind) {
+	m := &p.hello
+	if kind == frag.KindHelloAck {
+		if n, ok := p.nonces[m.Nonce]; ok && n.told && n.from == e.To {
+			p.path(n.pathKey).proven = true
+		}
+		return
+	}
+	if n, ok := p.nonces[m.Nonce]; ok && n.to == e.To {
+		n.told = true
+		p.nonces[m.Nonce] = n
+	}
+	for channel, claim := range [...][2][]byte{
+		{m.CommandName, m.CommandCookie}, {m.DataName, m.DataCookie},
+	} {
+		way, ok := p.cookies[string(claim[1])]
+		to, err := sim.ParsePort(claim[0])
+		from := sim.Port{Node: e.To.Node, Index: channel}
+		if ok && way.told && err == nil && way.to == to && way.from == from {
+			p.path(way.pathKey).proven = true
+		}
+	}
+}

@@ -98,10 +98,10 @@ func ForeignHello(pkt []byte) (f Foreign, ok bool) {
 	if len(pkt) < 2 || pkt[0] != Magic || Kind(pkt[1]&0x0F) != KindHello {
 		return Foreign{}, false
 	}
-	switch f.Version = pkt[1] >> 4; {
-	case f.Version == Version || f.Version == 0:
+	switch f.Version = pkt[1] >> 4; f.Version {
+	case Version, 0:
 		return Foreign{}, false
-	case f.Version == 1:
+	case 1:
 		if len(pkt) < v1HelloBytes || pkt[v1NameLenAt] > AddrBytesMax {
 			return Foreign{}, false
 		}

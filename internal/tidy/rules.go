@@ -262,5 +262,7 @@ var arrowsUp = []arrow{
 }
 
 // commonNames are methods that types of other packages have, too.
-var commonNames = []string{"Accept", "Admit", "Check", "Close", "Defer", "Name", "Open",
-	"Refuse", "Wait", "Wake", "label", "len"}
+var commonNames = []string{
+	"Accept", "Admit", "Check", "Close", "Defer", "Name", "Open",
+	"Refuse", "Wait", "Wake", "label", "len",
+}

@@ -233,8 +233,8 @@ func (p *Peer) hello(channel int, pkt *Packet) {
 		})
 		return
 	}
-	if pkt.Conn == 0 && !(bytes.Equal(h.CommandCookie, p.cookie(h, command)) &&
-		bytes.Equal(h.DataCookie, p.cookie(h, data))) {
+	if pkt.Conn == 0 && (!bytes.Equal(h.CommandCookie, p.cookie(h, command)) ||
+		!bytes.Equal(h.DataCookie, p.cookie(h, data))) {
 		name := [channels][]byte{h.CommandName, h.DataName}[channel]
 		p.send(channel, to, &Packet{Kind: kindRetry, Conn: h.Tag, Retry: &Retry{
 			Nonce: h.Nonce, Channel: h.Channel, Addr: name, Cookie: p.cookie(h, channel),

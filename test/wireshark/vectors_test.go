@@ -83,8 +83,10 @@ func sample(t *testing.T) []vector {
 		list = append(list, vector{form.name, pkt[:m.Encode(pkt, &h)]})
 		r := frag.Retry{Nonce: 9, Addr: form.addr, Cookie: []byte("cookie")}
 		pkt = make([]byte, frag.RetryBytesMax)
-		list = append(list, vector{strings.Replace(form.name, "hello", "retry", 1),
-			pkt[:r.Encode(pkt, 6)]})
+		list = append(list, vector{
+			strings.Replace(form.name, "hello", "retry", 1),
+			pkt[:r.Encode(pkt, 6)],
+		})
 	}
 	// Extensions that nobody knows, one of them critical and empty.
 	h.Kind = frag.KindHello

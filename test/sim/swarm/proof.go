@@ -121,7 +121,7 @@ func (p *proofs) delivered(e *sim.Event, noSource bool) {
 
 // claimed is the address that a Hello tells, as the one who answers it must take it.
 func (p *proofs) claimed(e *sim.Event, payload []byte, err error) (port sim.Port) {
-	name := p.hello.CommandName
+	var name []byte
 	if err == nil && frag.DecodeHello(payload, &p.hello) == nil {
 		if name = p.hello.CommandName; p.hello.Probe == frag.ProbeData {
 			name = p.hello.DataName

@@ -214,6 +214,10 @@ type EndpointConfig struct {
 	RecvBufferBytes int
 	// Source asks for Completion.From where the provider can tell it, at a cost per packet.
 	Source bool
+	// PathSize has Post refuse what is larger than the system takes the path to carry, by its routes
+	// and by what ICMP has told, where the provider can: for who does not find that out himself.
+	// Anybody who can send ICMP can then make datagrams be refused.
+	PathSize bool
 }
 
 // Hints narrows what GetInfo returns; the zero value asks for everything.

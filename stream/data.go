@@ -78,7 +78,9 @@ func newDataPort(dom fabric.Domain) (*dataPort, error) {
 }
 
 // endpointConfig asks for as much kernel buffer as there may be: what it cannot hold is lost.
-var endpointConfig = fabric.EndpointConfig{RxDepth: rxBuffers, RecvBufferBytes: 64 << 20}
+var endpointConfig = fabric.EndpointConfig{
+	RxDepth: rxBuffers, RecvBufferBytes: 64 << 20, PathSize: true,
+}
 
 // add posts receives to a new endpoint.
 func (d *dataPort) add(ep fabric.Endpoint, group string) (*dataEndpoint, error) {

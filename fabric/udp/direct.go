@@ -105,7 +105,7 @@ func (e *endpoint) openDirect(to fabric.Addr) {
 	err := e.sock.sharePort(true)
 	var s *socket
 	if err == nil {
-		s, err = openSharing(&at, d.options, e.recvAsked)
+		s, err = openSharing(&at, d.options, e.recvAsked, e.pathSize)
 		_ = e.sock.sharePort(false)
 	}
 	if err == nil {
@@ -179,12 +179,12 @@ func (e *endpoint) pollDirect(rows int) (int, error) {
 }
 
 // openSharing opens a socket on an address and port that another one has, which allows it.
-func openSharing(l *local, o Options, recvBytes int) (*socket, error) {
+func openSharing(l *local, o Options, recvBytes int, pathSize bool) (*socket, error) {
 	return newSocket(l, func(s *socket) error {
 		if err := s.sharePort(true); err != nil {
 			return err
 		}
-		err := s.setUp(l, o, recvBytes)
+		err := s.setUp(l, o, recvBytes, pathSize)
 		_ = s.sharePort(false)
 		return err
 	})

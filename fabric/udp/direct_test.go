@@ -127,7 +127,7 @@ func TestDirectSocket(t *testing.T) {
 	}
 	lead(a, toC, c, 3) // through the first socket
 	if _, err := openSharing(&local{addr: a.sock.name.Addr(), port: a.sock.name.Port()}, Options{},
-		-1); !errors.Is(err, unix.EADDRINUSE) {
+		-1, false); !errors.Is(err, unix.EADDRINUSE) {
 		t.Errorf("a stranger's socket on the same port: %v, want %v", err, unix.EADDRINUSE)
 	}
 }

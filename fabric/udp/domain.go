@@ -225,7 +225,7 @@ func (d *domain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error
 			at.port = at.ports[d.opened]
 		}
 		d.opened++
-		return openSocket(&at, d.options, cfg.RecvBufferBytes)
+		return openSocket(&at, d.options, cfg.RecvBufferBytes, cfg.PathSize)
 	})
 	if err != nil {
 		return nil, err

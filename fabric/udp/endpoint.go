@@ -80,6 +80,7 @@ type endpoint struct {
 	direct direct
 	// recvAsked is the receive buffer that was asked for.
 	recvAsked int
+	pathSize  bool // what ICMP says is believed
 }
 
 var _ fabric.Endpoint = (*endpoint)(nil)
@@ -102,7 +103,7 @@ func newEndpoint(d *domain, s *socket, cfg fabric.EndpointConfig) (*endpoint, er
 			Source:          cfg.Source,
 		},
 	}
-	e.recvAsked = cfg.RecvBufferBytes
+	e.recvAsked, e.pathSize = cfg.RecvBufferBytes, cfg.PathSize
 	e.direct = newDirect(d.options)
 	e.tx.init(e, s.have.gso)
 	if err := e.rx.init(e, cfg.RxDepth); err != nil {

@@ -84,7 +84,7 @@ func openGroupSocket(l *local, group netip.AddrPort, o Options, recvBytes int) (
 	at.addr, at.port = group.Addr(), group.Port()
 	err = sysError("setsockopt", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
 	if err == nil {
-		err = s.setUp(&at, o, recvBytes)
+		err = s.setUp(&at, o, recvBytes, true)
 	}
 	if err == nil {
 		err = s.joinGroup(l, group.Addr())

@@ -25,8 +25,8 @@ const (
 )
 
 // openSocket opens a socket bound to a local address, with its options set and its buffers sized.
-func openSocket(l *local, o Options, recvBytes int) (*socket, error) {
-	return newSocket(l, func(s *socket) error { return s.setUp(l, o, recvBytes) })
+func openSocket(l *local, o Options, recvBytes int, pathSize bool) (*socket, error) {
+	return newSocket(l, func(s *socket) error { return s.setUp(l, o, recvBytes, pathSize) })
 }
 
 // newSocket opens a socket and sets it up.
@@ -57,8 +57,8 @@ type socket struct {
 
 func (s *socket) close() error { return sysError("close", unix.Close(s.fd)) }
 
-func (s *socket) setUp(l *local, o Options, recvBytes int) error {
-	if err := dontFragment(s.fd, l.version()); err != nil {
+func (s *socket) setUp(l *local, o Options, recvBytes int, pathSize bool) error {
+	if err := dontFragment(s.fd, l.version(), pathSize); err != nil {
 		return err
 	}
 	if err := unix.Bind(s.fd, l.sockaddr()); err != nil {
@@ -86,15 +86,20 @@ func (s *socket) setUp(l *local, o Options, recvBytes int) error {
 	return sysError("getsockopt", err)
 }
 
-// dontFragment has no datagram fragmented, and none refused for what ICMP has told of the path.
-func dontFragment(fd, version int) error {
+// dontFragment has no datagram fragmented, and none refused for what ICMP has told of the path,
+// unless pathSize is set.
+func dontFragment(fd, version int, pathSize bool) error {
+	of4, of6 := unix.IP_PMTUDISC_PROBE, unix.IPV6_PMTUDISC_PROBE
+	if pathSize {
+		of4, of6 = unix.IP_PMTUDISC_DO, unix.IPV6_PMTUDISC_DO
+	}
 	if version == 4 {
 		return sysError("setsockopt", unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER,
-			unix.IP_PMTUDISC_PROBE))
+			of4))
 	}
 	for _, opt := range []struct{ name, value int }{
 		{unix.IPV6_V6ONLY, 1},
-		{unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE},
+		{unix.IPV6_MTU_DISCOVER, of6},
 		{unix.IPV6_DONTFRAG, 1},
 	} {
 		if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, opt.name, opt.value); err != nil {
@@ -166,7 +171,7 @@ func (f *features) attrs() []fabric.Attr {
 func probe(l *local, o Options) (features, error) {
 	probed := *l
 	probed.port = 0 // the port may be in use by the one who asks
-	s, err := openSocket(&probed, o, -1)
+	s, err := openSocket(&probed, o, -1, false)
 	if err != nil {
 		return features{}, fmt.Errorf("%s: %w", l.addr, err)
 	}

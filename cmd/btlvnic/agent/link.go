@@ -47,7 +47,7 @@ func openEndpoint(
 	if err != nil {
 		return nil, err
 	}
-	ep, err := dom.OpenEndpoint(fabric.EndpointConfig{RxDepth: buffers, Source: true})
+	ep, err := dom.OpenEndpoint(fabric.EndpointConfig{RxDepth: buffers, Source: true, PathSize: true})
 	if err != nil {
 		_ = dom.Close()
 		return nil, err

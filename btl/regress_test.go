@@ -29,20 +29,10 @@ func TestRunnerCloseCancelled(t *testing.T) {
 // When Send returns, the caller may change its memory, also when the context ended first, unless
 // the error is ErrInUse. The race detector sees it if not.
 func TestRunnerSendLetsGoOfMemory(t *testing.T) {
-	rs := openRunners(t, 2, func(i int, m *Module) {
-		if err := m.Handle(3, func(*Endpoint, Tag, []byte) {}); err != nil {
-			t.Error(err)
-		}
+	rs, ep := pair(t, func(_ int, m *Module) {
+		mustHandleTag(t, m, 3, func(*Endpoint, Tag, []byte) {})
 	})
-	ctx := context.Background()
-	var name []byte
-	if err := rs[1].Do(ctx, func(m *Module) error { name = m.Name(); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	ep, err := rs[0].Connect(ctx, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx := t.Context()
 	data := make([]byte, 1<<18)
 	for i := range 100 {
 		short, cancel := context.WithTimeout(ctx, time.Duration(5+i)*time.Microsecond)

@@ -150,7 +150,7 @@ type Waker struct {
 
 // Wake has the Await return err. Call it in callbacks and in Do alone. Only the first call counts.
 func (w Waker) Wake(err error) {
-	if w.c != nil && w.c.life == w.life {
+	if w.c != nil && w.c.life.Load() == w.life {
 		w.c.end(err)
 	}
 }

@@ -18,7 +18,7 @@ type call struct {
 	name  []byte
 	found **Endpoint
 	await func(*Module, Waker) error
-	life  uint64 // counts what the call was used for
+	life  atomic.Uint64 // counts what the call was used for: a Waker may outlive it
 	tag   Tag
 	put   bool
 	kept  bool // a Pending's: it is waited for again
@@ -98,7 +98,7 @@ func (c *call) ended() bool { return c.state.Load() == callEnded }
 // end notes the call's end and wakes its goroutine. Only who holds the token may.
 func (c *call) end(err error) {
 	c.err = err
-	c.life++
+	c.life.Add(1)
 	r := c.r
 	r.unlink(c)
 	switch c.state.Swap(callEnded) {
@@ -169,7 +169,7 @@ func (r *Runner) try(c *call) (pending bool, err error) {
 		c.ep.Flush(r.m.Now(), c.onEnd)
 		return true, nil
 	case callAwait:
-		return true, c.await(r.m, Waker{c, c.life})
+		return true, c.await(r.m, Waker{c, c.life.Load()})
 	default:
 		return r.trySend(c)
 	}

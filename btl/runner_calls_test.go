@@ -251,3 +251,38 @@ func TestRunnerAllocations(t *testing.T) {
 		t.Errorf("%v allocations a SendBuffered", n)
 	}
 }
+
+// TestWakerOutlivesItsCall: a Waker that is called again does nothing, though what it named serves
+// another Runner by then. The race detector looks on.
+func TestWakerOutlivesItsCall(t *testing.T) {
+	var old []Waker // of the first Runner alone
+	r, _ := echoing(t, func(uint64) {})
+	other, _ := echoing(t, func(uint64) {})
+	var all sync.WaitGroup
+	all.Go(func() {
+		for range 300 {
+			if err := r.Do(t.Context(), func(*Module) error {
+				for _, o := range old {
+					o.Wake(errors.New("of another call"))
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for range 300 {
+		for _, each := range []*Runner{r, other, other} { // one pool serves all
+			if err := each.Await(t.Context(), func(_ *Module, w Waker) error {
+				if each == r {
+					old = append(old, w)
+				}
+				w.Wake(nil)
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	all.Wait()
+}

@@ -17,6 +17,7 @@ func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 func (m *Module) afterAck(ep *Endpoint, done []reliability.Token,
 	verdict reliability.AckVerdict,
 ) bool {
+	m.done = done[:0] // it may have grown
 	if verdict == reliability.AckBogus {
 		return false
 	}

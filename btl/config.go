@@ -31,8 +31,9 @@ type Config struct {
 	PackBytes int
 
 	// SendBuffers is the number of packets that can be in flight or lent to the caller, over all
-	// peers, 64 to 1<<20. 0 means 4096, one full window. Each takes MTUBytes of memory. One peer alone
-	// has seven eighths of them at most, of several each as many as are free.
+	// peers, 64 to 1<<20. 0 means one full window (Rules.WindowPackets), and 4096 at least. Each takes
+	// MTUBytes of memory, on most providers once it is used. One peer alone has seven eighths of them
+	// at most, of several each as many as are free.
 	SendBuffers int
 	// RecvDepth is the number of receive buffers posted on each channel, 16 to 1<<16. 0 means 1024.
 	RecvDepth int
@@ -144,7 +145,7 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.TinyBytes, 768)
 	c.TinyBytes = min(c.TinyBytes, c.MTUBytes)
 	set(&c.PackBytes, 8<<10)
-	set(&c.SendBuffers, 4096)
+	set(&c.SendBuffers, max(c.Rules.WindowPackets, reliability.WindowDefault))
 	set(&c.RecvDepth, 1024)
 	set(&c.FragmentsMax, 4096)
 	set(&c.FragmentBytesMax, 1<<30)

@@ -196,14 +196,18 @@ func (m *Module) sendAck(ep *Endpoint) bool {
 	return true
 }
 
+// rangesRoom is the number of ranges of a Sack in an Ack of that size.
+func rangesRoom(sizeBytes int) int {
+	return min(frag.SackRangesMax, (sizeBytes-frag.AckBytes-frag.SackHeadBytes)/frag.SackRangeBytes)
+}
+
 // writeSack writes a Sack behind the place of the header h of an Ack, and returns its length.
 func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 	s, words := &m.sack, m.sackWords[:]
 	s.Count = 0
 	if ep.rcv.Held() > 0 {
-		most := min(frag.SackRangesMax, (ep.tiny-frag.AckBytes-frag.SackHeadBytes)/frag.SackRangeBytes)
 		n := ep.rcv.OutOfOrder(words[:max(1, ep.rcv.Size()/64)])
-		s.SetWords(words[:n], most)
+		s.SetWords(words[:n], rangesRoom(ep.tiny))
 	}
 	s.LastNumber, s.LastData = ep.numbers.seen, ep.numbers.seenBy == viaData
 	last, ago, unread, copies := ep.rcv.Latest(m.now)

@@ -238,7 +238,9 @@ func (m *Module) abandon(ep *Endpoint, err error) {
 		m.abandonCounted(ep, err)
 		return
 	}
-	for _, t := range ep.snd.Abort(m.done[:0]) {
+	done := ep.snd.Abort(m.done[:0])
+	m.done = done[:0] // it may have grown
+	for _, t := range done {
 		m.failSeg(t, err)
 	}
 }

@@ -173,7 +173,7 @@ func (m *Module) openTables() (err error) {
 	}
 	m.parts.pool = frag.NewPartPool(partsBytesMax)
 	m.buffers.init(cfg.SendBuffers)
-	m.done = make([]reliability.Token, 0, cfg.Rules.WindowPackets)
+	m.done = make([]reliability.Token, 0, min(cfg.Rules.WindowPackets, reliability.WindowDefault))
 	m.regions.init(m.dom, cfg.RegionsMax, cfg.RegistrationsKept)
 	return nil
 }

@@ -37,7 +37,7 @@ var params = []Param{
 		func(c *Config) any { return &c.Reliability },
 	},
 	{
-		"window_packets", "4096", "packets in flight to one peer, a power of two up to 4096",
+		"window_packets", "4096", "packets in flight to one peer, a power of two up to 65536",
 		func(c *Config) any { return &c.Rules.WindowPackets },
 	},
 	{
@@ -98,7 +98,8 @@ var params = []Param{
 		func(c *Config) any { return &c.PackBytes },
 	},
 	{
-		"send_buffers", "4096", "packets in flight or lent to the caller, all peers together",
+		"send_buffers", "window_packets, at least 4096",
+		"packets in flight or lent to the caller, all peers together",
 		func(c *Config) any { return &c.SendBuffers },
 	},
 	{

@@ -213,6 +213,17 @@ func dataVectors() []vector {
 			}),
 		},
 		{
+			name: "ack-sack-far", about: "the far end of the largest window, where numbers wrap",
+			header: Header{
+				Kind: KindAck, Flags: FlagAck | FlagSack, Conn: testConn, Ack: 0xFFFF7FFF, Credit: 65535,
+				PayloadLen: 36, Number: 7,
+			},
+			payload: sackBytes(Sack{
+				Ranges: [SackRangesMax]SackRange{{32766, 0}, {32768, 32765}, {65535, 0}}, Count: 3,
+				Last: 0x8000, LastNumber: 91, LastData: true,
+			}),
+		},
+		{
 			name: "nack", about: "put packet 24 refused",
 			header: Header{Kind: KindNack, Tag: NackAccess, Conn: testConn, Seq: 24},
 		},

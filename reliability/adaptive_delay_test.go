@@ -61,13 +61,13 @@ func TestDip(t *testing.T) {
 	if c.window != 175 || !c.met || c.ramp == 0 {
 		t.Fatalf("window %d after the target was exceeded, want 175, paced", c.window)
 	}
-	c.endRound(&rules, &p, WindowMax, p.base)
+	c.endRound(&rules, &p, WindowDefault, p.base)
 	if c.window != 175/dipDepth || c.unhalved != 175 {
 		t.Fatalf("window %d, and %d to come, want a dip", c.window, c.unhalved)
 	}
 	p.base /= 2
-	c.endRound(&rules, &p, WindowMax, p.base)
-	c.endRound(&rules, &p, WindowMax, p.base)
+	c.endRound(&rules, &p, WindowDefault, p.base)
+	c.endRound(&rules, &p, WindowDefault, p.base)
 	if c.window < 80 || c.window > 90 || c.unhalved != 0 {
 		t.Errorf("window %d after the base was found to be half, want half", c.window)
 	}

@@ -201,7 +201,7 @@ func (c *congestion) step() int32 {
 		return max(most, min(below, c.window/8))
 	}
 	if below <= 0 {
-		below = min((c.window-c.peak)/4, c.window*c.window/512)
+		below = min((c.window-c.peak)/4, int32(int64(c.window)*int64(c.window)/512))
 	}
 	step := max(min(below, max(most, c.window/8)), most/4)
 	if step <= 1 && c.spread%2 == 1 {

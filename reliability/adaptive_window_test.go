@@ -68,7 +68,7 @@ func TestSlowStart(t *testing.T) {
 				c.window, c.unhalved = c.unhalved, 0
 			}
 			c.acked, c.lost = tc.acked, tc.lost
-			c.endRound(&rules, &p, WindowMax, tc.took)
+			c.endRound(&rules, &p, WindowDefault, tc.took)
 			if c.slow != tc.slow || c.window < tc.least || c.window > tc.most {
 				t.Errorf("slow start %v, window %d; want %v, %d to %d", c.slow, c.window, tc.slow, tc.least,
 					tc.most)
@@ -85,8 +85,20 @@ func TestJudgedStep(t *testing.T) {
 	c.init(&rules)
 	c.slow, c.window, c.least, c.base = false, 1000, time.Millisecond, time.Millisecond
 	c.acked, c.lost = 200, 1800
-	c.endRound(&rules, &path{base: time.Millisecond}, WindowMax, time.Millisecond)
+	c.endRound(&rules, &path{base: time.Millisecond}, WindowDefault, time.Millisecond)
 	if c.window < 500 || c.window > 700 {
 		t.Errorf("window %d of 1000 when nine of ten are lost", c.window)
+	}
+}
+
+// TestStepOfTheLargestWindow: far above the window that was too large last, on a path too short for
+// delay to tell, the largest window grows as any other.
+func TestStepOfTheLargestWindow(t *testing.T) {
+	t.Parallel()
+	for _, window := range []int32{1 << 12, 1 << 15, 50_000, WindowMax} {
+		c := congestion{window: window, peak: window / 2, base: 20 * time.Microsecond, spread: 2}
+		if got, want := c.step(), window/8; got != want {
+			t.Errorf("a window of %d grows by %d packets, want %d", window, got, want)
+		}
 	}
 }

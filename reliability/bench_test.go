@@ -23,15 +23,15 @@ type stream struct {
 
 func newStream(t failer, inFlight int) *stream {
 	t.Helper()
-	s := &stream{rule: Usnic(), pool: NewCredits(WindowMax)}
-	s.segs = mustSegments(t, WindowMax, s.rule)
-	s.done = make([]Token, 0, WindowMax)
-	for i := range WindowMax {
+	s := &stream{rule: Usnic(), pool: NewCredits(WindowDefault)}
+	s.segs = mustSegments(t, WindowDefault, s.rule)
+	s.done = make([]Token, 0, WindowDefault)
+	for i := range WindowDefault {
 		s.free = append(s.free, Token(i))
 	}
 	s.pool.Join()
 	credit := s.earn(t)
-	s.snd.Init(3, streamStart, WindowMax)
+	s.snd.Init(3, streamStart, WindowDefault)
 	join(s.segs, &s.snd)
 	s.snd.Grant(credit)
 	for range inFlight {
@@ -46,8 +46,8 @@ const streamStart seq.Num = 1<<32 - 500
 // earn lets the receiver take in what it takes to earn a whole window of credits.
 func (s *stream) earn(t failer) (credit uint16) {
 	t.Helper()
-	const packets = WindowMax/4 - firstCredits/4 // a quarter of 32, of 64, ... of half a window
-	s.rcv.Init(streamStart-packets, WindowMax)
+	const packets = WindowDefault/4 - firstCredits/4 // a quarter of 32, of 64, ... of half a window
+	s.rcv.Init(streamStart-packets, WindowDefault)
 	credit = s.rcv.Grant(s.pool)
 	for s.rcv.Next() != streamStart {
 		for range min(max(1, credit/4), uint16(streamStart-s.rcv.Next())) {
@@ -55,8 +55,8 @@ func (s *stream) earn(t failer) (credit uint16) {
 		}
 		_, credit, _ = s.rcv.TakeAck(s.pool)
 	}
-	if credit != WindowMax {
-		t.Fatalf("%d credits after %d packets, want %d", credit, packets, WindowMax)
+	if credit != WindowDefault {
+		t.Fatalf("%d credits after %d packets, want %d", credit, packets, WindowDefault)
 	}
 	return credit
 }
@@ -87,18 +87,18 @@ func TestNoAllocation(t *testing.T) {
 		"send and ACK": func() {
 			s.now += 100
 			s.send()
-			s.land(1, WindowMax, false)
+			s.land(1, WindowDefault, false)
 		},
 		"ACK of many": func() {
 			for range 32 {
 				s.send()
 			}
-			s.land(32, WindowMax, false)
+			s.land(32, WindowDefault, false)
 		},
 		"ACKs that free nothing": func() {
 			s.land(0, 0, true)
-			s.land(1<<20, WindowMax, false)
-			s.land(1<<32-9, WindowMax, false)
+			s.land(1<<20, WindowDefault, false)
+			s.land(1<<32-9, WindowDefault, false)
 		},
 		"receive": func() {
 			r.now += 100
@@ -143,7 +143,8 @@ func TestNoAllocation(t *testing.T) {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
-	if s.snd.InFlight() != 64 || r.rcv.Next() == streamStart || resend.segs.Resends(WindowMax-1) == 0 {
+	if s.snd.InFlight() != 64 || r.rcv.Next() == streamStart ||
+		resend.segs.Resends(WindowDefault-1) == 0 {
 		t.Error("the runs did not do what they were to measure")
 	}
 }
@@ -167,7 +168,7 @@ func BenchmarkSendAck(b *testing.B) {
 			for i := 1; i <= b.N; i++ {
 				s.now += 100
 				s.send()
-				if i%c.every == 0 && s.land(uint32(c.every), WindowMax, false) != AckNew {
+				if i%c.every == 0 && s.land(uint32(c.every), WindowDefault, false) != AckNew {
 					b.Fatal("not acknowledged")
 				}
 			}

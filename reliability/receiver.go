@@ -22,7 +22,8 @@ const (
 
 // Receiver is the receive side of one peer. The zero value must be given to Init.
 type Receiver struct {
-	// outOfOrder: bit n%window says that packet n arrived before its turn. Allocated at the first gap.
+	// outOfOrder is a ring: bit n modulo its length says that packet n arrived before its turn.
+	// Allocated at the first gap, and larger when one is wider.
 	outOfOrder []uint64
 
 	next     seq.Num // next to arrive in order
@@ -77,10 +78,17 @@ func (r *Receiver) Check(n seq.Num) Verdict {
 	return Accept
 }
 
+// bit says whether packet n of the window arrived before its turn. There must be such packets.
 func (r *Receiver) bit(n seq.Num) bool {
-	i := uint32(n) & (r.window - 1)
+	if uint32(n-r.next) >= r.ringBits() {
+		return false
+	}
+	i := uint32(n) & (r.ringBits() - 1)
 	return r.outOfOrder[i/64]&(1<<(i%64)) != 0
 }
+
+// ringBits is the number of packets from next on of which outOfOrder tells.
+func (r *Receiver) ringBits() uint32 { return 64 * uint32(len(r.outOfOrder)) }
 
 // Accept books a packet that Check found acceptable and the caller has taken over: from now on ACKs
 // may cover it. An ACK is due after the rules' delay; at once when AckEvery packets (or a quarter
@@ -124,18 +132,35 @@ func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, ru
 
 // hold remembers a packet that came before its turn.
 func (r *Receiver) hold(n seq.Num) {
-	if r.outOfOrder == nil {
-		r.outOfOrder = make([]uint64, max(1, r.window/64))
+	if d := uint32(n - r.next); d >= r.ringBits() {
+		r.widen(d)
 	}
-	i := uint32(n) & (r.window - 1)
+	i := uint32(n) & (r.ringBits() - 1)
 	r.outOfOrder[i/64] |= 1 << (i % 64)
 	r.held++
+}
+
+// widen makes the ring large enough to tell of the packet at a distance from the next one: as large
+// as the window that is usual, or as far as it must.
+func (r *Receiver) widen(distance uint32) {
+	ringBits := max(64, min(r.window, WindowDefault))
+	for ringBits <= distance {
+		ringBits *= 2
+	}
+	old, oldBits := r.outOfOrder, r.ringBits()
+	r.outOfOrder = make([]uint64, ringBits/64)
+	for n := r.next; n != r.next.Add(oldBits); n++ {
+		if i := uint32(n) & (oldBits - 1); old[i/64]&(1<<(i%64)) != 0 {
+			i = uint32(n) & (ringBits - 1)
+			r.outOfOrder[i/64] |= 1 << (i % 64)
+		}
+	}
 }
 
 // advance moves the window over the packets that had come early.
 func (r *Receiver) advance() {
 	for r.held > 0 && r.bit(r.next) {
-		i := uint32(r.next) & (r.window - 1)
+		i := uint32(r.next) & (r.ringBits() - 1)
 		r.outOfOrder[i/64] &^= 1 << (i % 64)
 		r.held--
 		r.next++
@@ -180,19 +205,11 @@ func (r *Receiver) OutOfOrder(words []uint64) int {
 
 // outOfOrderWord returns the 64 bits of the ring from that of number n on.
 func (r *Receiver) outOfOrderWord(n seq.Num) (word uint64) {
-	if r.window < 64 {
-		for i := range seq.Num(64) {
-			if uint32(n+i-r.next) < r.window && r.bit(n+i) {
-				word |= 1 << i
-			}
-		}
-		return word
-	}
-	// The bit behind the last of the window is that of r.next, which is not set.
-	at := uint32(n) & (r.window - 1)
+	// The bit behind the last of the ring is that of r.next, which is not set.
+	at, words := uint32(n)&(r.ringBits()-1), uint32(len(r.outOfOrder))
 	word = r.outOfOrder[at/64] >> (at % 64)
 	if at%64 != 0 {
-		word |= r.outOfOrder[(at/64+1)&(r.window/64-1)] << (64 - at%64)
+		word |= r.outOfOrder[(at/64+1)&(words-1)] << (64 - at%64)
 	}
 	return word
 }
@@ -294,7 +311,7 @@ func (r *Receiver) CheckState() error {
 	for _, w := range r.outOfOrder {
 		n += uint32(bits.OnesCount64(w))
 	}
-	if n != r.held || r.held >= r.window && r.window > 1 {
+	if n != r.held || r.held >= max(r.window, 1) {
 		return fmt.Errorf("reliability: %d packets held, %d bits set", r.held, n)
 	}
 	if r.held > 0 && r.bit(r.next) {

@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// WindowMax is the largest send window in packets: usnic's WINDOW_SIZE.
-const WindowMax = 4096
+// WindowMax is the largest send window in packets, and WindowDefault the one of all profiles:
+// usnic's WINDOW_SIZE.
+const (
+	WindowMax     = 1 << 16
+	WindowDefault = 4096
+)
 
 // windowLeast is the smallest congestion window in packets.
 const windowLeast = 2
@@ -23,7 +27,8 @@ var ErrRules = errors.New("reliability: rule out of range")
 
 // Rules are the numbers that a recovery profile works with. Zero fields take the profile's value.
 type Rules struct {
-	// WindowPackets bounds the packets in flight to one peer: a power of two, 1 to WindowMax.
+	// WindowPackets bounds the packets in flight to one peer: a power of two, 1 to WindowMax. What a
+	// window costs goes by how much of it is used.
 	WindowPackets int
 	// ResendTimeout is how long a posted segment waits for its ACK before it is sent again, and
 	// ResendTimeoutMax where doubling it with every further time-out ends.
@@ -65,7 +70,7 @@ const (
 // Usnic returns the rules of the usnic profile.
 func Usnic() Rules {
 	return Rules{
-		WindowPackets:    WindowMax,
+		WindowPackets:    WindowDefault,
 		ResendTimeout:    100 * time.Millisecond,
 		ResendTimeoutMax: 1600 * time.Millisecond,
 		DupAckHold:       time.Millisecond,
@@ -82,7 +87,7 @@ func Lossless() Rules {
 	r := Usnic()
 	r.ResendTimeout, r.ResendTimeoutMax = 2*time.Second, 4*time.Second
 	r.DupAckHold = time.Second
-	r.AckEvery = WindowMax / 4
+	r.AckEvery = WindowDefault / 4
 	return r
 }
 

@@ -281,7 +281,7 @@ func TestSenderGrant(t *testing.T) {
 	t.Parallel()
 	eachStart(t, func(t *testing.T, first seq.Num) {
 		var s Sender
-		s.Init(1, first, WindowMax)
+		s.Init(1, first, WindowDefault)
 		highest := 0
 		for _, credit := range []int{0, 4, 2, 0, 5, 1} {
 			s.Grant(uint16(credit))
@@ -291,7 +291,7 @@ func TestSenderGrant(t *testing.T) {
 			}
 		}
 		s.Grant(65535)
-		if s.Room() != WindowMax {
+		if s.Room() != WindowDefault {
 			t.Errorf("room for %d", s.Room())
 		}
 	})

@@ -107,6 +107,6 @@ func (c Cell) path(line *sim.Line) sim.Path {
 // ceiling is the payload, in bytes per second, that so many streams get together at best: what the
 // line takes, or what their windows let through, if that is less.
 func (c Cell) ceiling(streams int) float64 {
-	window := float64(streams*reliability.WindowMax*mtuBytes) / c.RTT.Seconds()
+	window := float64(streams*reliability.WindowDefault*mtuBytes) / c.RTT.Seconds()
 	return min(float64(c.bytesPerSecond()), window) * streamEfficiency
 }

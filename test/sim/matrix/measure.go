@@ -58,7 +58,7 @@ var (
 
 // volume is what a stream delivers in a measurement, in bytes, and the time that it has for it.
 func (e Effort) volume(c Cell) (sizeBytes int, limit time.Duration) {
-	window := min(c.bdpBytes()/mtuBytes, reliability.WindowMax)
+	window := min(c.bdpBytes()/mtuBytes, reliability.WindowDefault)
 	packets := min(max(e.RoundTrips*window, e.PacketsMin), e.PacketsMax)
 	return packets * chunkBytes, max(e.TimeMax, time.Duration(e.RoundTrips)*c.RTT)
 }
@@ -91,7 +91,7 @@ func (c Cell) pairs(count int, profile string, memory *sim.Memory) (*world, []pa
 		return nil, nil, err
 	}
 	// Twice a window of send buffers: one endpoint may have seven eighths of them.
-	cfg := btl.Config{Profile: profile, SendBuffers: 2 * reliability.WindowMax}
+	cfg := btl.Config{Profile: profile, SendBuffers: 2 * reliability.WindowDefault}
 	there, back := new(sim.Line), new(sim.Line)
 	all := make([]pair, count)
 	for i := range all {
@@ -112,7 +112,7 @@ func (c Cell) pairs(count int, profile string, memory *sim.Memory) (*world, []pa
 // stream starts a stream without end.
 func (p *pair) stream() {
 	// Two windows of messages: there is always one to send.
-	newStream(p.ep, streamBytes, 2*reliability.WindowMax/streamPackets).start(p.from)
+	newStream(p.ep, streamBytes, 2*reliability.WindowDefault/streamPackets).start(p.from)
 }
 
 // delivered runs until the receivers have got so much more together, or the time is up. It returns

@@ -25,7 +25,7 @@ func varied(t *testing.T, count int, rtt, there, back time.Duration, queue int, 
 		}
 		w.Network.Close()
 	})
-	cfg := btl.Config{Profile: "adaptive", SendBuffers: 2 * reliability.WindowMax / min(count, 4)}
+	cfg := btl.Config{Profile: "adaptive", SendBuffers: 2 * reliability.WindowDefault / min(count, 4)}
 	cfg.Rules.Congestion = congestion
 	lines := [2]*sim.Line{new(sim.Line), new(sim.Line)}
 	all := make([]pair, count)

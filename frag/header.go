@@ -75,8 +75,7 @@ const (
 	// have announced FeatureSack.
 	FlagSack Flags = 1 << 3
 	// FlagOp: the packet belongs to an operation (Header.Op) that is asked for and answered. Only Frag
-	// and Chunk may carry it, and only where both sides have announced a feature that says so: so far
-	// there is none.
+	// and Chunk may carry it, and only where both sides have announced FeatureOps.
 	FlagOp Flags = 1 << 4
 )
 
@@ -101,6 +100,11 @@ const (
 	// NackMemory: the receiver had no memory to put the fragment together, which ends with the
 	// refused packet: it is to be sent again as a whole. Only in a reliable connection.
 	NackMemory = 4
+	// NackBounds: of an operation: the region is there, and the bytes are not in it, or not aligned.
+	// Only where both sides have FeatureOps, elsewhere it is NackAccess.
+	NackBounds = 5
+	// NackRight: likewise, for want of a right.
+	NackRight = 6
 )
 
 // Sizes of packets and of headers, in bytes.
@@ -149,7 +153,7 @@ type Header struct {
 	FragID      uint32 // Chunk: which fragment of this sender, ascending from one to the next
 	SizeBytes   uint32 // Chunk: size of the whole fragment
 	OffsetBytes uint32 // Chunk: where in the fragment the payload goes
-	Op          uint32 // FlagOp: which operation of its sender
+	Op          uint32 // FlagOp: number of the operation, as who asks for it has numbered it
 	PayloadLen  uint16 // payload bytes after the header
 	Credit      uint16 // FlagAck: how many packets after Ack the sender has room for
 	// CreditBytes (FlagAck) is how many bytes of packets after Ack it has room for, in units of
@@ -159,6 +163,8 @@ type Header struct {
 	// chunk, and of the others but the last one, which is the rest.
 	FirstBytes uint16
 	ChunkBytes uint16
+	OpCode     OpCode // FlagOp: what the packet is of the operation
+	OpBytes    uint8  // OpPlaced: bytes of the notice, at the end of the payload
 	Kind       Kind
 	Flags      Flags
 	Tag        uint8 // handler tag, transport tag or reason
@@ -211,7 +217,7 @@ func (h *Header) Encode(b []byte) int {
 		n += putExtraBytes
 	}
 	if h.Flags&FlagOp != 0 {
-		le.PutUint64(b[n:], uint64(h.Op))
+		le.PutUint64(b[n:], h.opExtra())
 		n += opExtraBytes
 	}
 	le.PutUint64(c[24:], uint64(h.PayloadLen)|credit|extrasOf(n)<<48)
@@ -305,7 +311,7 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 	if lens>>48 != extrasOf(n) {
 		return 0, ErrReserved
 	}
-	h.Handle, h.PutOffset, h.Op = 0, 0, 0
+	h.Handle, h.PutOffset, h.Op, h.OpCode, h.OpBytes = 0, 0, 0, 0, 0
 	if flags&FlagOp != 0 && !h.decodeOp(pkt[n-opExtraBytes:n]) {
 		return 0, ErrReserved
 	}
@@ -337,6 +343,9 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 	case h.Tag > TagUserMax:
 		err = checkMark(h)
 	}
+	if err == nil && flags&FlagOp != 0 {
+		err = checkOp(h)
+	}
 	return n, err
 }
 
@@ -347,13 +356,6 @@ var allowedFlags = [16]Flags{
 	KindAck:   FlagAck | FlagDup | FlagSack,
 	KindNack:  FlagAck | FlagDup,
 	KindPack:  FlagAck | FlagDup,
-}
-
-// decodeOp reads the extra of an operation; false if its upper half is not zero.
-func (h *Header) decodeOp(e []byte) bool {
-	op := le.Uint64(e)
-	h.Op = uint32(op)
-	return op>>32 == 0
 }
 
 // inFragment says whether a chunk lies in its fragment: on the fragment's grid, or, of a put, which
@@ -374,7 +376,7 @@ func (h *Header) inFragment() bool {
 
 // decodePut reads and checks the extra of a put in its header.
 func decodePut(head []byte, h *Header) error {
-	if h.Tag != 0 {
+	if h.Tag != 0 && h.Flags&FlagOp == 0 {
 		return ErrTag
 	}
 	at := FragHeaderBytes
@@ -392,11 +394,8 @@ func decodePut(head []byte, h *Header) error {
 
 // checkMark checks a packet with one of the transport's tags, which only a Frag may have.
 func checkMark(h *Header) error {
-	if h.Kind != KindFrag || h.Tag != TagBye && h.Tag != TagVoid {
+	if h.Kind != KindFrag || h.Flags&FlagOp != 0 || h.Tag != TagBye && h.Tag != TagVoid {
 		return ErrTag
-	}
-	if h.Flags&FlagOp != 0 {
-		return ErrFlags
 	}
 	if h.PayloadLen != 0 {
 		return ErrLength
@@ -419,7 +418,7 @@ func checkOther(h *Header) error {
 			return ErrLength
 		}
 	case KindNack:
-		if h.Tag < NackAccess || h.Tag > NackMemory {
+		if h.Tag < NackAccess || h.Tag > NackRight {
 			return ErrTag
 		}
 		if h.Tag != NackRecord && h.PayloadLen != 0 ||

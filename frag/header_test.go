@@ -79,7 +79,7 @@ var refusals = []struct {
 	{"ack with a tag", "ack", put(3, 1), ErrTag},
 	{"hello with a tag", "hello", put(3, 1), ErrTag},
 	{"nack without reason", "nack", put(3, 0), ErrTag},
-	{"nack with an unknown reason", "nack", put(3, 5), ErrTag},
+	{"nack with an unknown reason", "nack", put(3, 7), ErrTag},
 	{"nack for a record of the transport's", "nack-record", put(32, TagUserMax+1), ErrTag},
 	{"reject without reason", "reject", put(3, 0), ErrTag},
 	{"reject with an unknown reason", "reject", put(3, 9), ErrTag},
@@ -116,12 +116,29 @@ var refusals = []struct {
 	{"chunk that is short", "chunk-last", put(36, 11), ErrBounds},
 	{"chunk put with a first chunk", "chunk-put", put(44, 1), ErrBounds},
 	{"chunk put with a grid", "chunk-put", put(47, 1), ErrBounds},
-	{"operation's upper half", "frag-op", put(52, 1), ErrReserved},
+	{"operation's last bytes", "frag-op", put(54, 1), ErrReserved},
+	{"operation without a code", "frag-op", put(52, 0), ErrReserved},
+	{"operation beyond the codes", "frag-op", put(52, 8), ErrReserved},
+	{"notice in a part", "frag-op", put(53, 1), ErrReserved},
+	{"notice longer than its packet", "frag-placed", put(53, 6), ErrLength},
+	{"notice longer than any", "frag-placed", put(53, NoticeBytesMax+1), ErrReserved},
+	{"part of a put with a tag", "frag-op", put(3, 1), ErrTag},
+	{"get that is a put", "frag-op", put(52, byte(OpGet)), ErrFlags},
+	{"put that is none", "frag-notice", put(36, byte(OpPart)), ErrFlags},
+	{"notice with a mark", "frag-notice", put(3, TagVoid), ErrTag},
+	{"placed with a mark", "frag-placed", put(3, TagBye), ErrTag},
+	{"get with a tag", "frag-get", put(3, 1), ErrTag},
+	{"get that is short", "frag-get", resize(GetBytes - 1), ErrLength},
+	{"atomic that is long", "frag-atomic", resize(AtomicBytes + 1), ErrLength},
+	{"result that is short", "frag-result", resize(ResultBytes - 1), ErrLength},
+	{"failure without a reason", "frag-failed", resize(0), ErrLength},
+	{"notice without what it waits for", "frag-notice", resize(NoticeHeadBytes - 1), ErrLength},
+	{"notice that is long", "frag-notice", resize(NoticeHeadBytes + NoticeBytesMax + 1), ErrLength},
 	{"operation of a pack", "pack", put(2, 0x11), ErrFlags},
 	{"operation of a mark", "frag-bye", func(b []byte) []byte {
 		b[2], b[30] = b[2]|byte(FlagOp), 2
-		return append(b, make([]byte, opExtraBytes)...)
-	}, ErrFlags},
+		return append(b, 0, 0, 0, 0, byte(OpGet), 0, 0, 0)
+	}, ErrTag},
 	{"operation shorter than its header", "frag", put(2, 0x11), ErrShort},
 	{"extras of another length", "chunk-first", put(30, 3), ErrReserved},
 	{"extras that are not there", "frag", put(30, 4), ErrReserved},
@@ -304,11 +321,8 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 	case KindChunk:
 		payload = drawChunk(t, &h, append(payload, 1))
 	}
-	if h.Kind == KindFrag || h.Kind == KindChunk {
-		if h.Op = 0; rapid.IntRange(0, 3).Draw(t, "op?") == 0 {
-			h.Flags |= FlagOp
-			h.Op = rapid.Uint32().Draw(t, "op")
-		}
+	if h.Kind == KindFrag && rapid.IntRange(0, 3).Draw(t, "op?") == 0 {
+		return drawOp(t, h)
 	}
 	if rapid.Bool().Draw(t, "put?") {
 		h.FirstBytes, h.ChunkBytes = 0, 0
@@ -317,6 +331,29 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 		h.Handle = rapid.Uint64().Draw(t, "handle")
 		limit := math.MaxUint64 - uint64(len(payload))
 		h.PutOffset = rapid.Uint64Range(0, limit).Draw(t, "put offset")
+	}
+	h.PayloadLen = uint16(len(payload))
+	return h, payload
+}
+
+// drawOp makes h, a Frag's, the header of an operation.
+func drawOp(t *rapid.T, h Header) (Header, []byte) {
+	h.OpCode = OpCode(rapid.Uint8Range(uint8(OpPart), uint8(OpFailed)).Draw(t, "code"))
+	rule := opPayload[h.OpCode]
+	h.Flags |= FlagOp
+	h.Op = rapid.Uint32().Draw(t, "op")
+	if !rule.tag {
+		h.Tag = 0
+	}
+	most := min(int(rule.most), 90)
+	payload := rapid.SliceOfN(rapid.Byte(), int(rule.least), most).Draw(t, "payload of op")
+	if rule.put {
+		h.Flags |= FlagPut
+		h.Handle = rapid.Uint64().Draw(t, "handle")
+		h.PutOffset = rapid.Uint64Range(0, 1<<63).Draw(t, "put offset")
+	}
+	if h.OpCode == OpPlaced {
+		h.OpBytes = rapid.Uint8Range(0, uint8(min(len(payload), NoticeBytesMax))).Draw(t, "notice")
 	}
 	h.PayloadLen = uint16(len(payload))
 	return h, payload

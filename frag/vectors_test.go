@@ -119,11 +119,57 @@ func dataVectors() []vector {
 			}, payload: []byte{0xEE},
 		},
 		{
-			name: "frag-op", about: "a Frag of operation 0x31323334, into a region",
+			name: "frag-op", about: "the one byte that the notice of operation 0x31323334 awaits",
 			header: Header{
 				Kind: KindFrag, Flags: FlagPut | FlagAck | FlagOp, Conn: testConn, Seq: 9, Ack: 9,
-				Handle: testHandle, PutOffset: 16, PayloadLen: 1, Op: 0x31323334, Number: 10,
+				Handle: testHandle, PutOffset: 16, PayloadLen: 1, Number: 10,
+				Op: 0x31323334, OpCode: OpPart,
 			}, payload: []byte{0xEE},
+		},
+		{
+			name: "frag-notice", about: "the notice of it: tag 7, awaits one byte, says hi",
+			header: Header{
+				Kind: KindFrag, Flags: FlagOp, Conn: testConn, Seq: 10, Tag: 7, PayloadLen: 6,
+				Op: 0x31323334, Number: 11, OpCode: OpNotice,
+			}, payload: []byte("\x01\x00\x00\x00hi"),
+		},
+		{
+			name: "frag-placed", about: "a put of three bytes with its notice, which says hi",
+			header: Header{
+				Kind: KindFrag, Flags: FlagPut | FlagOp, Conn: testConn, Seq: 11, Tag: 7, PayloadLen: 5,
+				Handle: testHandle, PutOffset: 16, Op: 5, Number: 12, OpCode: OpPlaced, OpBytes: 2,
+			}, payload: []byte("puthi"),
+		},
+		{
+			name: "frag-get", about: "100 bytes of a region from 16 on are wanted in another one",
+			header: Header{
+				Kind: KindFrag, Flags: FlagOp, Conn: testConn, Seq: 12, PayloadLen: GetBytes,
+				Op: 6, Number: 13, OpCode: OpGet,
+			}, payload: getBytes(Get{Handle: testHandle, Offset: 16, Answer: testConn, SizeBytes: 100}),
+		},
+		{
+			name: "frag-atomic", about: "compare with 1 and swap with 2, 4 bytes, the old value is wanted",
+			header: Header{
+				Kind: KindFrag, Flags: FlagOp, Conn: testConn, Seq: 13, PayloadLen: AtomicBytes,
+				Op: 7, Number: 14, OpCode: OpAtomic,
+			}, payload: atomicBytes(Atomic{
+				Handle: testHandle, Offset: 16, Operand: 2, Compare: 1, Action: ActionCompareSwap,
+				WidthBytes: 4, Fetch: true,
+			}),
+		},
+		{
+			name: "frag-result", about: "that was 1 before",
+			header: Header{
+				Kind: KindFrag, Flags: FlagOp, Conn: testConn, Seq: 14, PayloadLen: ResultBytes,
+				Op: 7, Number: 15, OpCode: OpResult,
+			}, payload: []byte{1, 0, 0, 0, 0, 0, 0, 0},
+		},
+		{
+			name: "frag-failed", about: "the region of operation 6 was taken away",
+			header: Header{
+				Kind: KindFrag, Flags: FlagOp, Conn: testConn, Seq: 15, PayloadLen: FailedBytes,
+				Op: 6, Number: 16, OpCode: OpFailed,
+			}, payload: []byte{NackAccess},
 		},
 		{
 			name: "frag-bye", about: "the mark that ends a connection",
@@ -531,7 +577,7 @@ func TestDocumentedLayouts(t *testing.T) {
 	want := []int{
 		FragHeaderBytes, chunkExtraBytes, putExtraBytes, opExtraBytes, RecordHeaderBytes,
 		SackHeadBytes, helloFixedBytes, retryHeadBytes, rejectBodyBytes, nameHeaderBytes,
-		PingBytesMin, PartHeaderBytes,
+		PingBytesMin, PartHeaderBytes, GetBytes, AtomicBytes,
 	}
 	if fmt.Sprint(ends) != fmt.Sprint(want) {
 		t.Errorf("the tables end at %v, the headers at %v", ends, want)
@@ -550,7 +596,7 @@ func checkDecoded(t *testing.T, v *vector, b []byte) {
 	// Stale content of the header must not survive.
 	h := Header{
 		Handle: 1, PutOffset: 2, FragID: 3, SizeBytes: 4, OffsetBytes: 5, Tag: 6, Seq: 7, Op: 8,
-		FirstBytes: 9, ChunkBytes: 10, Number: 11, CreditBytes: 12,
+		OpCode: 13, OpBytes: 14, FirstBytes: 9, ChunkBytes: 10, Number: 11, CreditBytes: 12,
 	}
 	payload, err := Decode(b, &h)
 	if err != nil {

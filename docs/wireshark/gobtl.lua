@@ -24,8 +24,19 @@ local marks = { [BYE] = "Bye", [VOID] = "Void" }
 local NACK_RECORD = 3
 local nackReasons = {
 	[1] = "access", [2] = "no handler", [NACK_RECORD] = "no handler for a record",
-	[4] = "memory",
+	[4] = "memory", [5] = "bounds", [6] = "right",
 }
+-- The codes of operations: name; the least and the most of a payload, whether it is a put, whether it
+-- has a tag.
+local OP_PART, OP_PLACED, NOTICE_MAX = 1, 3, 64
+local operations = {
+	[OP_PART] = { "part of a put", 0, 65535, true, false }, [2] = { "notice", 4, 68, false, true },
+	[OP_PLACED] = { "put with notice", 0, 65535, true, true }, [4] = { "get", 32, 32, false, false },
+	[5] = { "atomic", 40, 40, false, false }, [6] = { "result", 8, 8, false, false },
+	[7] = { "failed", 1, 1, false, false },
+}
+local opCodes = {}
+for code, o in pairs(operations) do opCodes[code] = o[1] end
 local REJECT_OWNER, REJECT_LATER = 4, 5
 local rejectReasons = {
 	[1] = "version", [2] = "full", [3] = "stale", [REJECT_OWNER] = "owner",
@@ -84,7 +95,9 @@ f.offset = u32("gobtl.chunk.offset", "Offset in the fragment", DEC)
 f.first = u16("gobtl.chunk.first", "Size of the first chunk", DEC)
 f.chunk = u16("gobtl.chunk.bytes", "Size of the others", DEC)
 f.operation = u32("gobtl.op", "Operation", DEC)
-f.opReserved = u32("gobtl.op.reserved", "Reserved", HEX)
+f.opCode = u8("gobtl.op.code", "What it is of it", DEC, opCodes)
+f.opNotice = u8("gobtl.op.notice_bytes", "Bytes of the notice, at the end", DEC)
+f.opReserved = u16("gobtl.op.reserved", "Reserved", HEX)
 f.handle = u64("gobtl.put.handle", "Region handle", HEX)
 f.putOffset = u64("gobtl.put.offset", "Offset in the region", DEC)
 f.payload = bytes("gobtl.payload", "Payload")
@@ -268,6 +281,24 @@ local function checkHello(tvb, bad)
 	if wrong then bad("hello", wrong) end
 end
 
+-- checkOperation checks the extra of an operation, and what goes with it.
+local function checkOperation(tvb, p, at, bad)
+	local code, notice = tvb(at + 4, 1):uint(), tvb(at + 5, 1):uint()
+	local o = operations[code]
+	if not zeros(tvb, at + 6, at + OP) or not o
+		or notice ~= 0 and (code ~= OP_PLACED or notice > NOTICE_MAX) then
+		bad("reserved", "no such operation")
+		return
+	end
+	if o[4] ~= has(p.flags, FLAG_PUT) or p.kind == CHUNK and code ~= OP_PART then
+		bad("flags", "an operation of another kind")
+	end
+	if p.tag > TAG_USER_MAX or p.tag ~= 0 and not o[5] then bad("tag", "an operation has a tag") end
+	if p.len < o[2] or p.len > o[3] or p.len < notice then
+		bad("length", "no such operation has that length")
+	end
+end
+
 -- checkExtras checks what follows the common header of a Chunk or a put.
 local function checkExtras(tvb, p, bad)
 	local at = HEADER
@@ -289,7 +320,7 @@ local function checkExtras(tvb, p, bad)
 		at = at + EXTRA
 	end
 	if has(p.flags, FLAG_PUT) then
-		if p.tag ~= 0 then bad("tag", "a put has a tag") end
+		if p.tag ~= 0 and not has(p.flags, FLAG_OP) then bad("tag", "a put has a tag") end
 		local offset = tvb(at + 8, 8):le_uint64()
 		if offset + UInt64.new(p.len) < offset then
 			bad("bounds", "the end of the put does not fit 64 bits")
@@ -298,9 +329,7 @@ local function checkExtras(tvb, p, bad)
 	elseif p.kind == CHUNK and p.tag > TAG_USER_MAX then
 		bad("tag", "a chunk has a tag of the transport")
 	end
-	if has(p.flags, FLAG_OP) and not zeros(tvb, at + 4, at + OP) then
-		bad("reserved", "the upper half of an operation is not 0")
-	end
+	if has(p.flags, FLAG_OP) then checkOperation(tvb, p, at, bad) end
 end
 
 -- eachRecord calls visit(at, captured, size, broken) for each record of a pack: where it begins,
@@ -339,7 +368,7 @@ kindRules[FRAG] = function(tvb, p, bad)
 	if has(p.flags, FLAG_PUT) then
 		checkExtras(tvb, p, bad)
 	elseif p.tag > TAG_USER_MAX then
-		if has(p.flags, FLAG_OP) then bad("flags", "a mark of an operation") end
+		if has(p.flags, FLAG_OP) then bad("tag", "a mark of an operation") end
 		if not marks[p.tag] then bad("tag", "a reserved mark") end
 		if p.len ~= 0 then bad("length", "a mark has a payload") end
 	else
@@ -786,7 +815,9 @@ local function addExtras(tree, tvb, p)
 	end
 	if has(p.flags, FLAG_OP) then
 		leaf(tree, f.operation, tvb, at, 4)
-		leaf(tree, f.opReserved, tvb, at + 4, 4)
+		leaf(tree, f.opCode, tvb, at + 4, 1)
+		leaf(tree, f.opNotice, tvb, at + 5, 1)
+		leaf(tree, f.opReserved, tvb, at + 6, 2)
 	end
 end
 

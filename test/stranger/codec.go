@@ -27,6 +27,7 @@ const (
 	tagBye, tagVoid = 0xFF, 0xFE
 
 	nackAccess, nackNoHandler, nackRecord  = 1, 2, 3
+	nackRight                              = 6
 	nackMemory                             = 4
 	rejectVersion, rejectFull, rejectStale = 1, 2, 3
 	rejectLast                             = 8
@@ -53,6 +54,8 @@ type Packet struct {
 	Number      uint32
 	CreditBytes uint16
 	Op          uint32 // with the Op flag
+	OpCode      uint8
+	OpNotice    uint8
 
 	FragID, Size, Offset uint32 // Chunk
 	First, Grid          uint16 // Chunk, no put
@@ -119,7 +122,7 @@ func (p *Packet) Encode(b []byte) []byte {
 		b = le.AppendUint64(b, p.PutOffset)
 	}
 	if p.Flags&flagOp != 0 {
-		b = le.AppendUint64(b, uint64(p.Op))
+		b = append(le.AppendUint32(b, p.Op), p.OpCode, p.OpNotice, 0, 0)
 	}
 	header := len(b) - start
 	switch p.Kind {
@@ -228,11 +231,11 @@ func (p *Packet) checkHeader() error {
 		bad = "conn"
 	case p.Seq != 0 && (p.Kind == kindAck || p.Kind == kindReject || p.Kind >= kindPing):
 		bad = "seq"
-	case data && put && p.Tag != 0, p.Kind == kindChunk && p.Tag >= 0xF0,
+	case data && put && p.Tag != 0 && p.Flags&flagOp == 0, p.Kind == kindChunk && p.Tag >= 0xF0,
 		p.Kind == kindFrag && p.Tag >= 0xF0 && p.Tag < tagVoid,
 		p.Tag != 0 && (p.Kind == kindAck || p.Kind == kindHello || p.Kind == kindHelloAck),
 		p.Tag != 0 && p.Kind >= kindPack,
-		p.Kind == kindNack && (p.Tag < nackAccess || p.Tag > nackMemory),
+		p.Kind == kindNack && (p.Tag < nackAccess || p.Tag > nackRight),
 		p.Kind == kindReject && (p.Tag < rejectVersion || p.Tag > rejectLast):
 		bad = "tag"
 	default:
@@ -263,8 +266,8 @@ func (p *Packet) decodeRest(extras, payload []byte) error {
 		extras = extras[16:]
 	}
 	if p.Flags&flagOp != 0 {
-		p.Op = le.Uint32(extras)
-		bad = bad || le.Uint32(extras[4:]) != 0 || p.Tag >= 0xF0
+		p.Op, p.OpCode, p.OpNotice = le.Uint32(extras), extras[4], extras[5]
+		bad = bad || le.Uint16(extras[6:]) != 0 || !p.operates(len(payload))
 	}
 	switch p.Kind {
 	case kindFrag:
@@ -313,6 +316,21 @@ func (p *Packet) decodeRest(extras, payload []byte) error {
 		return fmt.Errorf("%w: value out of range", errNoPacket)
 	}
 	return nil
+}
+
+// operates says whether a packet with the Op flag is one of an operation.
+func (p *Packet) operates(length int) bool {
+	const part, notice, placed, get, atomic, result, failed = 1, 2, 3, 4, 5, 6, 7
+	lengths := map[uint8][2]int{
+		part: {0, 65535}, notice: {4, 68}, placed: {0, 65535}, get: {32, 32}, atomic: {40, 40},
+		result: {8, 8}, failed: {1, 1},
+	}
+	n, ok := lengths[p.OpCode]
+	put := p.OpCode == part || p.OpCode == placed
+	tagged := p.OpCode == notice || p.OpCode == placed
+	return ok && put == (p.Flags&flagPut != 0) && (p.Kind == kindFrag || p.OpCode == part) &&
+		(p.Tag == 0 || tagged && p.Tag < 0xF0) && length >= max(n[0], int(p.OpNotice)) &&
+		length <= n[1] && (p.OpNotice == 0 || p.OpCode == placed && p.OpNotice <= 64)
 }
 
 // inDatagram says whether n bytes from offset on are a part of a packet of total bytes.

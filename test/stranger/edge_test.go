@@ -220,7 +220,7 @@ func TestNoPackets(t *testing.T) {
 		"an Ack with bytes": {Kind: kindAck, Flags: flagAck, Payload: []byte("x")},
 		"an Ack without":    {Kind: kindAck},
 		"a Nack, reason 0":  {Kind: kindNack},
-		"a Nack, reason 5":  {Kind: kindNack, Tag: 5},
+		"a Nack, reason 7":  {Kind: kindNack, Tag: 7},
 		"a Nack for no tag": {Kind: kindNack, Tag: nackRecord},
 		"a Nack for a mark": {Kind: kindNack, Tag: nackRecord, Payload: []byte{tagVoid}},
 		"a Nack, too long":  {Kind: kindNack, Tag: nackNoHandler, Payload: []byte{1}},

@@ -138,6 +138,10 @@ var onWire = append([]field{
 	{"gobtl.chunk.first", func(p *packet) any { return when(p.Kind == frag.KindChunk, p.FirstBytes) }},
 	{"gobtl.chunk.bytes", func(p *packet) any { return when(p.Kind == frag.KindChunk, p.ChunkBytes) }},
 	{"gobtl.op", func(p *packet) any { return when(p.Flags&frag.FlagOp != 0, p.Op) }},
+	{"gobtl.op.code", func(p *packet) any { return when(p.Flags&frag.FlagOp != 0, p.OpCode) }},
+	{"gobtl.op.notice_bytes", func(p *packet) any {
+		return when(p.Flags&frag.FlagOp != 0, p.OpBytes)
+	}},
 	{"gobtl.op.reserved", func(p *packet) any { return when(p.Flags&frag.FlagOp != 0, 0) }},
 	{"gobtl.put.handle", func(p *packet) any { return when(p.put(), p.Handle) }},
 	{"gobtl.put.offset", func(p *packet) any { return when(p.put(), p.PutOffset) }},

@@ -39,6 +39,7 @@ func (c *congestion) sample(now mono.Time, rtt time.Duration, p *path, n, next s
 		c.shrink(max(min(c.window, c.flight), c.window/2)) // before this round's doubling
 		c.above, c.calm, c.ramp = 0, next, spreadTime
 		c.beginDip(p)
+		c.overshot = c.unhalved >= fitLeast
 	case !c.slow && !c.compete && c.above >= enough && now.Sub(c.aboveAt) >= p.base/2:
 		holds := c.holds(p, c.aboveMin)
 		c.shrink(max(holds-holds/8, c.window/4, windowLeast))
@@ -57,10 +58,13 @@ func (c *congestion) holds(p *path, over time.Duration) int32 {
 // queue for the path's own delay learns better, and so do all others whose packets wait there (BBR
 // probes the round trip so). The more often nothing new was learnt the longer is the wait for the
 // next time.
-func (c *congestion) dip(p *path) bool {
+func (c *congestion) dip(p *path, took time.Duration) bool {
 	c.rounds = min(c.rounds, 254) + 1
 	switch {
 	case c.unhalved != 0:
+		if c.overshot {
+			c.fit(p, took)
+		}
 		if c.rounds < dipRounds {
 			return true
 		}
@@ -82,8 +86,19 @@ func (c *congestion) dip(p *path) bool {
 
 // beginDip divides the window for some rounds.
 func (c *congestion) beginDip(p *path) {
-	c.unhalved, c.dipBase, c.rounds, c.met = c.window, p.base, 0, false
+	c.unhalved, c.dipBase, c.rounds, c.met, c.overshot = c.window, p.base, 0, false, false
 	c.window = max(c.window/dipDepth, windowLeast)
+}
+
+// fit finds out what the path holds by what came of it in the round, which took that long, in which
+// slow start has filled it, and the queue: by then the window is twice too large, and would overrun
+// the queue again after the dip. (A small window is left alone. Where many share the queue, each
+// late one takes it for the path; an overrun is what tells them all.)
+func (c *congestion) fit(p *path, took time.Duration) {
+	c.overshot = false
+	holds := int64(c.acked) * int64(p.base+p.jitter) / int64(max(took, 1))
+	c.unhalved = int32(min(max(holds+holds/8, int64(c.unhalved/4)), int64(c.unhalved)))
+	c.peak = c.unhalved
 }
 
 // blame notes for what the window is shrunk.

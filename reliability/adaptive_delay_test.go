@@ -73,6 +73,40 @@ func TestDip(t *testing.T) {
 	}
 }
 
+// After slow start the window is what has come of the path while that was full, not where it was
+// when the queue was seen, a round trip late. What a small one has found is left alone.
+func TestSlowStartFitsThePath(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ window, acked, want int32 }{
+		{400, 200, 112}, // in two round trips of the path's own 200 have come: it holds 100
+		{400, 40, 100},  // not less than a quarter
+		{400, 4000, 400},
+		{fitLeast, 32, 18},
+		{fitLeast - 1, 32, fitLeast - 1},
+	} {
+		rules := Adaptive()
+		p := path{base: 8 * time.Millisecond}
+		var c congestion
+		c.init(&rules)
+		c.window, c.flight = tc.window, tc.window
+		now := mono.Time(0)
+		for range aboveMax {
+			now = now.Add(p.base / 8)
+			c.sample(now, 2*p.base, &p, 1, 1, &rules)
+		}
+		if c.slow || c.unhalved != tc.window || c.window != tc.window/dipDepth {
+			t.Fatalf("window %d, %d to come, of %d: want a dip", c.window, c.unhalved, tc.window)
+		}
+		c.acked = tc.acked
+		for range dipRounds {
+			c.endRound(&rules, &p, WindowMax, 2*p.base)
+		}
+		if c.window != tc.want {
+			t.Errorf("of %d packets %d came: window %d, want %d", tc.window, tc.acked, c.window, tc.want)
+		}
+	}
+}
+
 // What was done for losses is undone when they prove to have been late packets.
 func TestExcuse(t *testing.T) {
 	t.Parallel()

@@ -34,6 +34,7 @@ type congestion struct {
 	window   int32         // packets that may be in flight
 	unhalved int32         // the window before it was halved for a moment; 0: it is not
 	slow     bool          // slow start: the window doubles in each round
+	overshot bool          // unhalved is where slow start was when delay ended it
 	limited  bool          // the window, or the pace, was what bounded this round
 	compete  bool          // others fill the queue, whatever this side does: only loss counts
 	testing  bool          // what is counted will be the usual loss
@@ -93,6 +94,7 @@ const (
 	dipMost     = 128
 	dipDepth    = 4
 	dipRounds   = 2
+	fitLeast    = 64                   // packets
 	spreadTime  = 255                  // rounds
 	rampLeast   = 4 * time.Microsecond // between packets, for which pacing is worth a timer
 	stepPer     = 2 * time.Millisecond
@@ -153,7 +155,7 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 	}
 	c.press(goal)
 	switch {
-	case c.dip(p):
+	case c.dip(p, took):
 	case c.compete:
 		c.ramp = spreadTime
 		if c.lost > 0 {

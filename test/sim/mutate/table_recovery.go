@@ -229,4 +229,12 @@ return`,
 		new:   "next.Sub(oldest) - lost",
 		test:  "./reliability -run TestPathState|TestRecoveryModel",
 	},
+	{
+		name:  "slow-start-overshoots-twice",
+		fault: "after slow start the window is again what has overrun the queue",
+		in:    "reliability",
+		old:   "overshot = unhalved >= fitLeast",
+		new:   "overshot = false",
+		test:  "./reliability -run TestSlowStartFitsThePath",
+	},
 }

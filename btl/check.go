@@ -92,7 +92,7 @@ func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 	if err := ep.rcv.CheckState(); err != nil {
 		return err
 	}
-	charged := ep.rcv.Charged()
+	charged := ep.rcv.Booked()
 	c.charged += charged
 	if ep.joined {
 		c.joined++

@@ -174,6 +174,9 @@ func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 		h.Flags |= frag.FlagDup
 	}
 	m.acks.settle(ep)
+	if ep.rcv.Wants() {
+		m.wantsTrip(ep)
+	}
 }
 
 // sendAck sends the ACK that is owed by itself. False means that there is no room for it now.

@@ -40,6 +40,7 @@ const (
 //	buffers        send and control buffers                          buffers.go
 //	recovery       what is in flight, and is lost: see reliability   timers.go resend.go link_seq.go
 //	credits        what peers may send, shared out: see reliability  connect.go egress.go timers.go
+//	overcommit     more of them for long paths                       overcommit.go
 //	pool           memory of fragments that arrive in chunks: frag   connect.go link.go
 //	peers          the table of connections                          peers.go admission.go
 //	face           what others are told; answers to strangers         strangers.go
@@ -64,6 +65,7 @@ type Module struct {
 	recovery *reliability.Recovery
 	buffers
 	credits *reliability.Credits
+	overcommit
 	peers
 	sched  scheduler
 	acks   acknowledgements
@@ -151,6 +153,7 @@ func (m *Module) open(cfg Config) error {
 	// An eighth of the room is left to ACKs and handshakes, which need no credit.
 	room := min(m.cmd.caps.RecvCapacity, m.data.caps.RecvCapacity)
 	m.credits = reliability.NewCredits(room - room/8)
+	m.openOvercommit()
 	return m.openName()
 }
 

@@ -25,6 +25,7 @@ type pathState struct {
 	// pongs counts the Pings answered since pongsAt.
 	pongs   uint8
 	pongsAt Time
+	trip
 }
 
 const (
@@ -76,6 +77,7 @@ func (m *Module) beginPath(ep *Endpoint) {
 	}
 	ep.parts.Init(m.parts.pool)
 	ep.path.begin(m.now, ep.mtuMost, m.random())
+	ep.beganAt = m.now
 	m.searchPath(ep)
 }
 
@@ -173,6 +175,11 @@ func (ep *Endpoint) holds(f *Fragment) bool {
 
 // sendPing asks whether a datagram of a size gets through; 0 is the smallest.
 func (m *Module) sendPing(ep *Endpoint, sizeBytes int) {
+	m.sendPingOf(ep, pathNonce(ep.path.secret, sizeBytes), max(sizeBytes, frag.PingBytesMin))
+}
+
+// sendPingOf sends a Ping with a nonce.
+func (m *Module) sendPingOf(ep *Endpoint, nonce uint64, sizeBytes int) {
 	b, ok := m.takeControl(&m.data, ep.dataAddr)
 	if !ok {
 		return
@@ -180,8 +187,7 @@ func (m *Module) sendPing(ep *Endpoint, sizeBytes int) {
 	h := frag.Header{
 		Kind: frag.KindPing, Conn: ep.peer.tag, Number: ep.numbers.take(m, viaData, 1),
 	}
-	n := frag.EncodePing(m.arena.Bytes(b), &h, pathNonce(ep.path.secret, sizeBytes),
-		max(sizeBytes, frag.PingBytesMin))
+	n := frag.EncodePing(m.arena.Bytes(b), &h, nonce, sizeBytes)
 	m.stats.counters[CntSentPing]++
 	m.putControl(ep, &m.data, b, n, ep.dataAddr)
 }
@@ -240,12 +246,18 @@ func (m *Module) onPing(c *channel, in *arrival) {
 // onPong notes that a Ping got through, if it is one of the search.
 func (m *Module) onPong(in *arrival) {
 	ep := in.ep
+	if ep.measured(m.now, frag.NonceOf(in.payload)) {
+		m.heard(ep)
+		m.stats.counters[CntRecvPong]++
+		return
+	}
 	if ep.counted || !ep.path.pong(m.now, frag.NonceOf(in.payload)) {
 		m.drop(CntDropPing)
 		return
 	}
 	m.heard(ep)
 	m.stats.counters[CntRecvPong]++
+	ep.near = ep.near || m.now.Sub(ep.beganAt) <= tripNear
 	m.searchPath(ep)
 }
 

@@ -43,6 +43,7 @@ func (m *Module) Progress(now Time) (int, error) {
 //	expire:  timers that ran out           timers    after the polls: an answer may have come
 //	sendAgain, serve: lost, then new       scheduler before the ACKs, which ride on it
 //	acknowledge: ACKs that found no ride   acks
+//	tendOvercommit: round trips, overruns  overcommit
 //	flush, postReceives                    port      one call into the fabric for all of it
 //	callOut, removeAddrs, publish          outbox, port, counters
 func (m *Module) progress() (int, error) {
@@ -69,6 +70,7 @@ func (m *Module) progress() (int, error) {
 	m.sendAgain()
 	m.serve()
 	m.acknowledge()
+	m.tendOvercommit()
 	m.port.post()
 	m.port.postReceives()
 	m.callOut()

@@ -144,6 +144,13 @@ type Lander interface {
 	Land(mem []byte, headBytes int) bool
 }
 
+// Overrunner is implemented by an Endpoint that knows how many datagrams found no room in its
+// receive buffer.
+type Overrunner interface {
+	// Overruns returns how many there have been. It may cost a system call.
+	Overruns() uint64
+}
+
 // Sourcer is implemented by an Endpoint that knows where datagrams come from, also from those that
 // nobody has inserted: the answer to a stranger goes there, and not to where the stranger says.
 type Sourcer interface {

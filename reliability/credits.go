@@ -25,13 +25,17 @@ import (
 // comes back has earned its share already.
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
+//
+// What is on a long path is not here yet: see stretch.go. So what is shared out is places, of which
+// a packet takes one, or less than one.
 type Credits struct {
 	capacity      int
-	granted       int
+	granted       int // places
 	peers         int
 	lapsed        int // peers whose credits have lapsed
-	lapsedGranted int // and what is booked for them
+	lapsedGranted int // and the places that are booked for them
 	short         int // peers that were granted less than they need, and than their share
+	stretch
 
 	now         mono.Time
 	first, last *Receiver // whose credits have not lapsed, the one that was raised longest ago first
@@ -96,11 +100,11 @@ func (c *Credits) Check() error {
 // Capacity is the number of packets given to NewCredits.
 func (c *Credits) Capacity() int { return c.capacity }
 
-// Granted is what all peers together may send now: above Capacity only by the single packets of
-// peers that found the pool empty.
+// Granted is how many places are booked for what all peers together may send now: above Capacity
+// only by the single ones of peers that found the pool empty.
 func (c *Credits) Granted() int { return c.granted }
 
-// Share is the equal share of a peer that works.
+// Share is the equal share of a peer that works, in places.
 func (c *Credits) Share() int {
 	return max(1, (c.capacity-c.lapsedGranted)/max(1, c.peers-c.lapsed))
 }
@@ -109,6 +113,7 @@ func (c *Credits) Share() int {
 // packets, which the peer has earned or is given to begin with: what is booked is what the peer is
 // told, or the pool would leak.
 func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
+	before := r.booked
 	c.lapse()
 	needs := r.lapsed || 2*held <= r.charged // it comes back, or has used what it had
 	c.unbook(r)
@@ -122,20 +127,29 @@ func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 		n := max(c.peers, 4)
 		most = min(share, (free+n-1)/n)
 	}
-	grant := max(min(most, free, int(want)), int(held), 1)
-	grant = min(grant, 1<<16-1)
-	r.short = needs && grant < min(share, int(want))
-	c.book(r, uint32(grant))
-	return uint32(grant)
+	places := c.places(r, want)
+	wants := max(min(most, free, places), 1)
+	grant := min(max(min(c.packets(r, wants), want), held, 1), 1<<16-1)
+	booked := c.places(r, grant)
+	if grant == held { // which may take more now than when it was booked
+		booked = min(booked, max(int(before), wants))
+	}
+	r.short = needs && booked < min(share, places)
+	r.wants = grant < want
+	c.book(r, grant, booked)
+	return grant
 }
 
-// book notes what a peer is granted.
-func (c *Credits) book(r *Receiver, grant uint32) {
-	r.charged = grant
-	c.granted += int(grant)
+// book notes what a peer is granted, and how many places that takes.
+func (c *Credits) book(r *Receiver, grant uint32, places int) {
+	r.charged, r.booked = grant, uint32(places)
+	c.granted += places
+	if grant > r.booked {
+		c.stretched++
+	}
 	if r.lapsed {
 		c.lapsed++
-		c.lapsedGranted += int(grant)
+		c.lapsedGranted += places
 	}
 	if r.short {
 		c.short++
@@ -144,15 +158,18 @@ func (c *Credits) book(r *Receiver, grant uint32) {
 
 // unbook undoes the latest book.
 func (c *Credits) unbook(r *Receiver) {
-	c.granted -= int(r.charged)
+	c.granted -= int(r.booked)
+	if r.charged > r.booked {
+		c.stretched--
+	}
 	if r.lapsed {
 		c.lapsed--
-		c.lapsedGranted -= int(r.charged)
+		c.lapsedGranted -= int(r.booked)
 	}
 	if r.short {
 		c.short--
 	}
-	r.charged, r.short = 0, false
+	r.charged, r.booked, r.short = 0, 0, false
 }
 
 // raised puts a peer whose limit has been raised at the end of the list.
@@ -192,10 +209,11 @@ func (c *Credits) lapse() {
 	for r := c.first; r != nil && c.now.Sub(r.raisedAt) >= creditLapse; r = c.first {
 		c.unlist(r)
 		keep := min(r.charged, earnedFirst)
-		if c.unbook(r); c.lapsedGranted+int(keep) > c.capacity/lapsedShare {
+		before := int(r.booked)
+		if c.unbook(r); c.lapsedGranted+c.places(r, keep) > c.capacity/lapsedShare {
 			keep = 1
 		}
 		r.lapsed = true
-		c.book(r, keep)
+		c.book(r, keep, min(c.places(r, keep), before))
 	}
 }

@@ -50,7 +50,7 @@ func (l *lapsing) check(t *testing.T) {
 		if err := p.rcv.CheckState(); err != nil {
 			t.Fatal(err)
 		}
-		if booked += p.rcv.Charged(); p.rcv.lapsed {
+		if booked += p.rcv.Booked(); p.rcv.lapsed {
 			lapsed++
 		}
 	}

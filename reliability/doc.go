@@ -46,6 +46,7 @@
 //
 //	rules.go             the numbers of a profile
 //	credits.go           what all peers together may send
+//	stretch.go           more of it for those on long paths
 //	receiver.go          the way in: what has arrived, when to acknowledge
 //	segments.go          states, resend list
 //	sender.go            the window; what a peer's ACKs and credits do to it

@@ -31,7 +31,8 @@ type Receiver struct {
 	told     seq.Num // the highest limit that the peer was told, which may have lapsed
 	window   uint32
 	held     uint32 // bits set in outOfOrder
-	charged  uint32 // credits booked in Credits
+	charged  uint32 // credits that the peer has
+	booked   uint32 // places in Credits for them
 	earned   uint32 // credits that the peer has earned by use
 	used     uint32 // credits used since earned last grew
 	unacked  uint32 // packets accepted since the last ACK
@@ -44,6 +45,8 @@ type Receiver struct {
 	departed bool          // takes no part in the sharing of credits any more
 	lapsed   bool          // limit is not what is booked: see Credits
 	short    bool          // was granted less than it needs, and than its share
+	wants    bool          // less than it has earned
+	path     time.Duration // round trip to the peer, 0 if it is not known
 	listed   bool          // in the pool's list, between these two, for its limit was raised then
 	raisedAt mono.Time
 	earlier  *Receiver
@@ -302,8 +305,12 @@ func (r *Receiver) Leave(c *Credits) {
 	r.departed, r.lapsed = true, false
 }
 
-// Charged is the number of credits that are booked for the peer in Credits.
+// Charged is the number of credits that the peer has, and Booked how many places of Credits are
+// booked for them.
 func (r *Receiver) Charged() int { return int(r.charged) }
+
+// Booked: see Charged.
+func (r *Receiver) Booked() int { return int(r.booked) }
 
 // CheckState reports the first broken invariant.
 func (r *Receiver) CheckState() error {
@@ -317,7 +324,7 @@ func (r *Receiver) CheckState() error {
 	if r.held > 0 && r.bit(r.next) {
 		return fmt.Errorf("reliability: packet %d is both held and missing", r.next)
 	}
-	if held := r.holds(); r.departed && r.charged != 0 || !r.departed && held > r.charged {
+	if held := r.holds(); r.departed && r.charged+r.booked != 0 || !r.departed && held > r.charged {
 		return fmt.Errorf("reliability: the peer may send %d packets, %d booked", held, r.charged)
 	}
 	return nil

@@ -18,6 +18,7 @@ type endpoint struct {
 	queue  ring[*packet]    // datagrams that wait for a buffer and a Poll
 	posted ring[fabric.Buf] // receive buffers, filled in the order in which they were posted
 	sends  ring[sendOp]     // without their completion
+	missed uint64           // datagrams that found it full
 	left   int              // the oldest of sends that have left: they complete at the next Poll
 	land   fabric.Landing
 	ahead  ring[fabric.Completion] // of datagrams taken in, to be told by the next Poll
@@ -35,9 +36,10 @@ type sendOp struct {
 }
 
 var (
-	_ fabric.Endpoint = (*endpoint)(nil)
-	_ fabric.Lander   = (*endpoint)(nil)
-	_ fabric.Sourcer  = (*endpoint)(nil)
+	_ fabric.Endpoint   = (*endpoint)(nil)
+	_ fabric.Lander     = (*endpoint)(nil)
+	_ fabric.Sourcer    = (*endpoint)(nil)
+	_ fabric.Overrunner = (*endpoint)(nil)
 )
 
 // maxOrigins bounds the datagrams whose senders can be told.
@@ -66,6 +68,9 @@ func newEndpoint(d *domain, cfg fabric.EndpointConfig) *endpoint {
 	nw.endpoints = append(nw.endpoints, e)
 	return e
 }
+
+// Overruns implements fabric.Overrunner.
+func (e *endpoint) Overruns() uint64 { return e.missed }
 
 func (e *endpoint) Caps() fabric.Caps { return e.caps }
 

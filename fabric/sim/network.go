@@ -275,6 +275,7 @@ func (nw *Network) arrive(p *packet) {
 	case p.spoilt:
 		nw.drop(KindChecksum, p)
 	case e.queue.count >= e.domain.node.queueDatagrams() && !nw.cfg.Reliable:
+		e.missed++
 		nw.drop(KindQueueFull, p)
 	default:
 		e.queue.push(p)

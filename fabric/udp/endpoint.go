@@ -127,6 +127,14 @@ func (e *endpoint) total() counts {
 	return c
 }
 
+var _ fabric.Overrunner = (*endpoint)(nil)
+
+// Overruns implements fabric.Overrunner.
+func (e *endpoint) Overruns() uint64 {
+	c := e.total()
+	return c.overflown
+}
+
 // pollable says whether Poll would return a completion without asking the kernel.
 func (e *endpoint) pollable() bool { return e.rx.deliverable() }
 

@@ -72,7 +72,8 @@ func (c *checker) selector(s *source, pos token.Pos, imported, name string) {
 	switch {
 	case slices.Contains(clockNames[imported], name) && !mayReadClock(s.Path):
 		c.at(s, pos, "clock", "%s.%s: take the instant as an argument; clocks are read in "+
-			"btl/runner*.go, stream/run*.go, fabric/*/clock*.go, fabric/*/wait*.go and programs",
+			"btl/runner*.go, stream/run*.go, launch/wait*.go, fabric/*/clock*.go, fabric/*/wait*.go "+
+			"and programs",
 			path.Base(imported), name)
 	case library && slices.Contains(outputNames[imported], name):
 		c.at(s, pos, "output", "a library has no %s.%s; return an error or take an io.Writer",

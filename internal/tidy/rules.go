@@ -80,6 +80,8 @@ var policies = []policy{
 		dir: "stream", imports: with(leaves, "btl", "fabric"), libs: []string{"golang.org/x/sys"},
 		deny: []string{"log/..."},
 	},
+	{dir: "launch/pmi", deny: pureDeny},
+	{dir: "launch", imports: []string{"launch/pmi"}},
 	{
 		// What a user can do: nothing internal, hence the same rules as for another module.
 		dir:     "examples/...",
@@ -118,7 +120,7 @@ var policies = []policy{
 	{
 		dir: "cmd/...",
 		imports: with(leaves, "btl/...", "cmd/...", "fabric/...", "frag", "hotel", "internal/report",
-			"internal/waiting", "reliability", "stream", "vnic/..."),
+			"internal/waiting", "launch/...", "reliability", "stream", "vnic/..."),
 		libs: []string{
 			"github.com/HdrHistogram/hdrhistogram-go", "github.com/agnivade/levenshtein",
 			"github.com/alecthomas/kong", "github.com/fsnotify/fsnotify",
@@ -185,6 +187,7 @@ func mayReadClock(name string) bool {
 	dir = path.Clean(dir)
 	return dir == "btl" && strings.HasPrefix(base, "runner") || dir == "btl/call" ||
 		dir == "stream" && strings.HasPrefix(base, "run") ||
+		dir == "launch" && strings.HasPrefix(base, "wait") ||
 		isProvider(dir) && (strings.HasPrefix(base, "clock") || strings.HasPrefix(base, "wait"))
 }
 

@@ -1,0 +1,379 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"gobtl/launch/pmi"
+)
+
+// Job is this process's place among the ranks of its job, and the way to what the others tell.
+type Job struct {
+	cfg        Config
+	launcher   Launcher
+	rank, size int
+	name       string // of the store
+	nodes      []int  // of each rank
+	locals     []int  // the ranks of this node, in order
+
+	lock   sync.Mutex // taken by whoever talks to the launcher
+	link   *link      // nil without a launcher
+	meet   *rendezvous
+	pieces int // bytes of a piece of a value
+	own    map[string][]byte
+	ended  bool
+}
+
+// Join finds the launcher and this process's place in its job. It waits for the launcher, and for
+// the other ranks where the launcher does not say on which nodes they are. Join once in the life of
+// a process: a launcher has one connection for each.
+//
+// Errors: ErrConfig, ErrEnvironment, ErrNoPMI, ErrRendezvous, ErrProtocol, ErrRefused, ErrGone,
+// ErrTimeout, or the cause of ctx.
+func Join(ctx context.Context, cfg Config) (*Job, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	env := readEnvironment(cfg.Environ)
+	launcher, err := env.launcher()
+	if err != nil {
+		return nil, err
+	}
+	j := &Job{cfg: cfg, launcher: launcher, size: 1, name: "alone", own: map[string][]byte{}}
+	switch launcher {
+	case PMI1:
+		err = j.joinPMI(ctx, env)
+	case OpenMPI:
+		err = j.joinOpenMPI(ctx, env)
+	case None:
+	}
+	if err == nil {
+		err = j.begin(ctx)
+	}
+	if err != nil {
+		j.close(ErrFinalized)
+		return nil, err
+	}
+	return j, nil
+}
+
+// begin agrees with the launcher and learns who is where.
+func (j *Job) begin(ctx context.Context) error {
+	j.nodes = make([]int, j.size)
+	if j.link != nil {
+		sizes, name, err := j.link.begin(ctx, j.cfg.Timeout)
+		if err != nil {
+			return err
+		}
+		j.name, j.pieces = name, pieceBytes(name, sizes.value)
+		if longest := len(piece(j.size, "", piecesMax)) + KeyBytesMax; longest > sizes.key ||
+			j.pieces < 16 {
+			return fmt.Errorf("%w: room for keys of %d bytes, values of %d", ErrProtocol, sizes.key,
+				j.pieces)
+		}
+		if err := j.findNodes(ctx); err != nil {
+			return err
+		}
+	}
+	for rank, node := range j.nodes {
+		if node == j.nodes[j.rank] {
+			j.locals = append(j.locals, rank)
+		}
+	}
+	return nil
+}
+
+// Rank is this process's number, 0 to Size-1.
+func (j *Job) Rank() int { return j.rank }
+
+// Size is the number of processes of the job.
+func (j *Job) Size() int { return j.size }
+
+// Launcher is who has started the job.
+func (j *Job) Launcher() Launcher { return j.launcher }
+
+// ID tells the job from others that the same launcher has started.
+func (j *Job) ID() string { return j.name }
+
+// Nodes is the number of hosts that the job is on.
+func (j *Job) Nodes() int { return slices.Max(j.nodes) + 1 }
+
+// NodeOf is the host of a rank, 0 to Nodes-1, numbered in the order of the ranks. A number that is
+// no rank is on no host: -1.
+func (j *Job) NodeOf(rank int) int {
+	if rank < 0 || rank >= j.size {
+		return -1
+	}
+	return j.nodes[rank]
+}
+
+// Node is the host of this process.
+func (j *Job) Node() int { return j.nodes[j.rank] }
+
+// Locals are the ranks on this process's host, in order; the slice is the caller's.
+func (j *Job) Locals() []int { return slices.Clone(j.locals) }
+
+// LocalRank is this process's number among those of its host, 0 to LocalSize-1.
+func (j *Job) LocalRank() int {
+	at, _ := slices.BinarySearch(j.locals, j.rank)
+	return at
+}
+
+// LocalSize is the number of ranks on this process's host.
+func (j *Job) LocalSize() int { return len(j.locals) }
+
+// Put tells the others a value under a key of this rank's own; they Get it after the next Fence.
+// The same key may be put once. value is copied. Errors: ErrKey, ErrTooLarge, ErrFinalized,
+// ErrRefused when the launcher has no room, and what has gone wrong with the launcher, as for Join.
+func (j *Job) Put(ctx context.Context, key string, value []byte) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	return j.put(ctx, key, value)
+}
+
+func (j *Job) put(ctx context.Context, key string, value []byte) error {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	_, twice := j.own[key]
+	switch {
+	case j.ended:
+		return ErrFinalized
+	case len(value) > ValueBytesMax:
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(value), ValueBytesMax)
+	case twice:
+		return fmt.Errorf("%w: %q was put before", ErrKey, key)
+	}
+	j.own[key] = slices.Clone(value)
+	if j.link == nil {
+		return nil
+	}
+	for i, text := range cut(value, j.pieces) {
+		line := "cmd=put kvsname=" + j.name + " key=" + piece(j.rank, key, i) + " value=" + text
+		m, err := j.link.ask(ctx, j.cfg.Timeout, line, "put_result")
+		if err == nil {
+			err = j.link.accepted(m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Fence waits until all ranks have called it: what they have Put before can be got then. When it
+// fails, also because ctx has ended, the connection to the launcher is over, and with it the job.
+// Errors: ErrFinalized, ErrTimeout after Config.FenceTimeout, the cause of ctx, and as for Join.
+func (j *Job) Fence(ctx context.Context) error {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	if j.ended {
+		return ErrFinalized
+	}
+	if j.link == nil {
+		return nil
+	}
+	m, err := j.link.ask(ctx, j.cfg.FenceTimeout, "cmd=barrier_in", "barrier_out")
+	if err != nil {
+		return err
+	}
+	if err := j.link.accepted(m); err != nil {
+		return j.link.broken(err)
+	}
+	return nil
+}
+
+// Get returns what a rank has put under a key before the latest Fence; the slice is the caller's.
+// Errors: ErrRank, ErrKey, ErrNoValue, ErrFinalized, and as for Join.
+func (j *Job) Get(ctx context.Context, rank int, key string) ([]byte, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	if rank < 0 || rank >= j.size {
+		return nil, fmt.Errorf("%w: %d of %d", ErrRank, rank, j.size)
+	}
+	return j.get(ctx, rank, key)
+}
+
+func (j *Job) get(ctx context.Context, rank int, key string) ([]byte, error) {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	if j.ended {
+		return nil, ErrFinalized
+	}
+	if rank == j.rank {
+		if value, ok := j.own[key]; ok {
+			return slices.Clone(value), nil
+		}
+		return nil, fmt.Errorf("%w: %q of rank %d", ErrNoValue, key, rank)
+	}
+	var joined joiner
+	for i := 0; ; i++ {
+		text, err := j.lookUp(ctx, piece(rank, key, i))
+		if errors.Is(err, ErrRefused) && i == 0 {
+			return nil, fmt.Errorf("%w: %q of rank %d", ErrNoValue, key, rank)
+		}
+		if err != nil {
+			return nil, err
+		}
+		done, err := joined.add(i, text)
+		if err != nil {
+			return nil, j.link.broken(err)
+		}
+		if done {
+			break
+		}
+	}
+	value, err := joined.value()
+	if err != nil {
+		return nil, j.link.broken(err)
+	}
+	return value, nil
+}
+
+// lookUp returns what the store has under a key; ErrRefused if it has nothing.
+func (j *Job) lookUp(ctx context.Context, key string) (string, error) {
+	line := "cmd=get kvsname=" + j.name + " key=" + key
+	m, err := j.link.ask(ctx, j.cfg.Timeout, line, "get_result")
+	if err == nil {
+		err = j.link.accepted(m)
+	}
+	if err != nil {
+		return "", err
+	}
+	text, ok := m.Get("value")
+	if !ok {
+		return "", j.link.broken(errors.New("a result without a value"))
+	}
+	return text, nil
+}
+
+// Exchange puts a value under a key, waits for all ranks, and returns what each has put there, by
+// rank. Errors as of Put, Fence and Get.
+func (j *Job) Exchange(ctx context.Context, key string, value []byte) ([][]byte, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	return j.exchange(ctx, key, value)
+}
+
+func (j *Job) exchange(ctx context.Context, key string, value []byte) ([][]byte, error) {
+	if err := j.put(ctx, key, value); err != nil {
+		return nil, err
+	}
+	if err := j.Fence(ctx); err != nil {
+		return nil, err
+	}
+	all := make([][]byte, j.size)
+	for i := range all {
+		rank := (j.rank + i) % j.size // so that not all ask for the same
+		v, err := j.get(ctx, rank, key)
+		if err != nil {
+			return nil, err
+		}
+		all[rank] = v
+	}
+	return all, nil
+}
+
+// Abort tells the launcher that the job has failed, so that it ends all ranks, this one among them;
+// status, 1 to 255, is what the launcher is to end with. A launcher without PMI-1 ends the others
+// when this process ends with a status that is not 0: do so after Abort in any case.
+func (j *Job) Abort(ctx context.Context, status int) error {
+	if status < 1 || status > 255 {
+		return fmt.Errorf("%w: status %d, want 1 to 255", ErrConfig, status)
+	}
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	if j.ended {
+		return ErrFinalized
+	}
+	j.ended = true
+	if j.link == nil {
+		return nil
+	}
+	// A server has no answer but to end the connection.
+	_, err := j.link.ask(ctx, j.cfg.Timeout, fmt.Sprintf("cmd=abort exitcode=%d", status), "aborted")
+	j.closeAll(ErrFinalized)
+	if errors.Is(err, ErrGone) {
+		return nil
+	}
+	return err
+}
+
+// Finalize tells the launcher that this rank is done: without it the end of the process is the end
+// of the job. Over a launcher without PMI-1 rank 0 waits until all others have called it, or ctx
+// ends. Errors as for Join, ErrFinalized if it was called before.
+func (j *Job) Finalize(ctx context.Context) error {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	if j.ended {
+		return ErrFinalized
+	}
+	j.ended = true
+	if j.link == nil {
+		return nil
+	}
+	defer j.closeAll(ErrFinalized)
+	m, err := j.link.ask(ctx, j.cfg.Timeout, "cmd=finalize", "finalize_ack")
+	if err == nil {
+		err = j.link.accepted(m)
+	}
+	if err == nil && j.meet != nil {
+		err = j.meet.wait(ctx, j.cfg.FenceTimeout)
+	}
+	return err
+}
+
+// close gives up what Join has opened.
+func (j *Job) close(err error) {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	j.ended = true
+	j.closeAll(err)
+}
+
+func (j *Job) closeAll(err error) {
+	if j.link != nil {
+		j.link.close(err)
+	}
+	if j.meet != nil {
+		j.meet.close()
+	}
+}
+
+// hostKey is the key under which ranks tell their hosts' names where the launcher does not; users
+// cannot put it, for it has a dot.
+const hostKey = "launch.host"
+
+// findNodes learns on which nodes the ranks are: from the launcher, or from each other.
+func (j *Job) findNodes(ctx context.Context) error {
+	text, err := j.lookUp(ctx, pmi.MappingKey)
+	if err == nil && text != "" {
+		if j.nodes, err = pmi.ParseMapping(text, j.size); err == nil {
+			return nil
+		}
+		return j.link.broken(err)
+	}
+	if err != nil && !errors.Is(err, ErrRefused) {
+		return err
+	}
+	hosts, err := j.exchange(ctx, hostKey, hostName())
+	if err != nil {
+		return err
+	}
+	number := map[string]int{}
+	for rank, host := range hosts {
+		node, known := number[string(host)]
+		if !known {
+			node = len(number)
+			number[string(host)] = node
+		}
+		j.nodes[rank] = node
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+
+	"gobtl/launch/pmi"
+)
+
+// hostName is what this host is called, which tells it from the others of a job.
+func hostName() []byte {
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		return []byte("unknown")
+	}
+	return []byte(name)
+}
+
+// joinPMI connects to a launcher with PMI-1.
+func (j *Job) joinPMI(ctx context.Context, env environment) (err error) {
+	if env.has("PMI_FD") {
+		if j.rank, j.size, err = env.place("PMI_RANK", "PMI_SIZE"); err != nil {
+			return err
+		}
+		fd, err := env.number("PMI_FD", 3, 1<<20)
+		if err != nil {
+			return err
+		}
+		conn, err := inherited(fd)
+		if err != nil {
+			return err
+		}
+		j.link = newLink(conn)
+		return nil
+	}
+	id, err := env.number("PMI_ID", 0, pmi.RanksMax)
+	if err != nil {
+		return err
+	}
+	dialing, cancel := context.WithTimeout(ctx, j.cfg.Timeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(dialing, "tcp", env["PMI_PORT"])
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	j.link = newLink(conn)
+	m, err := j.link.ask(ctx, j.cfg.Timeout, fmt.Sprintf("cmd=initack pmiid=%d", id), "initack")
+	if err == nil {
+		err = j.link.accepted(m)
+	}
+	if err != nil {
+		return err
+	}
+	return j.readPlace(ctx)
+}
+
+// inherited makes a connection of a socket that the launcher has left open for this process, and
+// sees to it that what this process starts does not have it, too.
+func inherited(fd int) (net.Conn, error) {
+	twin, err := syscall.Dup(fd)
+	if err != nil {
+		return nil, fmt.Errorf("%w: PMI_FD=%d: %w", ErrEnvironment, fd, err)
+	}
+	file := os.NewFile(uintptr(twin), "PMI_FD")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: PMI_FD=%d is no socket: %w", ErrEnvironment, fd, err)
+	}
+	if err := syscall.Close(fd); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: PMI_FD=%d: %w", ErrEnvironment, fd, err), conn.Close())
+	}
+	return conn, nil
+}
+
+// readPlace reads what follows the answer to who came to a port: three lines, in any order.
+func (j *Job) readPlace(ctx context.Context) error {
+	place := map[string]int{}
+	for range 3 {
+		m, err := j.link.ask(ctx, j.cfg.Timeout, "", "set")
+		if err != nil {
+			return err
+		}
+		for _, key := range []string{"size", "rank", "debug"} {
+			if _, ok := m.Get(key); !ok {
+				continue
+			}
+			if place[key], err = m.Int(key, 0, pmi.RanksMax); err != nil {
+				return j.link.broken(err)
+			}
+		}
+	}
+	j.rank, j.size = place["rank"], place["size"]
+	if _, told := place["rank"]; !told || j.rank >= j.size {
+		return j.link.broken(fmt.Errorf("rank %d of %d", j.rank, j.size))
+	}
+	return nil
+}

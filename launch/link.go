@@ -1,0 +1,148 @@
+package launch
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"gobtl/launch/pmi"
+)
+
+// longAgo is a deadline that is over.
+var longAgo = time.Unix(1, 0)
+
+// link is the connection to who serves PMI-1. After its first error it stays broken, for nobody
+// knows which answer would come next.
+type link struct {
+	conn net.Conn
+	in   *bufio.Reader
+	err  error
+}
+
+func newLink(conn net.Conn) *link {
+	return &link{conn: conn, in: bufio.NewReaderSize(conn, pmi.LineBytesMax)}
+}
+
+// ask sends a line, if it is not empty, and returns the answer, whose command must be want. limit
+// bounds it, and ctx.
+func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) (
+	pmi.Message, error,
+) {
+	if l.err != nil {
+		return pmi.Message{}, l.err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit,
+		fmt.Errorf("%w: no %s within %v", ErrTimeout, want, limit))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = l.conn.SetDeadline(longAgo) })()
+	m, err := l.exchange(line, want)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		l.close(err)
+	}
+	return m, err
+}
+
+func (l *link) exchange(line, want string) (pmi.Message, error) {
+	if line != "" {
+		// In one piece: Slurm reads the first line by one call.
+		if _, err := io.WriteString(l.conn, line+"\n"); err != nil {
+			return pmi.Message{}, fmt.Errorf("%w: %w", ErrGone, err)
+		}
+	}
+	answer, err := l.in.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return pmi.Message{}, fmt.Errorf("%w: a line of %d bytes", ErrProtocol, len(answer))
+	case err != nil:
+		return pmi.Message{}, fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	m, err := pmi.Parse(answer)
+	if err != nil {
+		return pmi.Message{}, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	if m.Cmd != want {
+		return pmi.Message{}, fmt.Errorf("%w: %.40q instead of %s", ErrProtocol, m.Cmd, want)
+	}
+	return m, nil
+}
+
+// close ends the link; err is what calls from then on return.
+func (l *link) close(err error) {
+	if l.err == nil {
+		l.err = err
+		_ = l.conn.Close() // Nothing more is read or written.
+	}
+}
+
+// maxes are the sizes that a launcher allows, with those of the protocol as bounds.
+type maxes struct{ key, value int }
+
+// begin agrees on the version and learns the sizes and the name of the store.
+func (l *link) begin(ctx context.Context, limit time.Duration) (
+	sizes maxes, name string, err error,
+) {
+	m, err := l.ask(ctx, limit, "cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")
+	if err == nil {
+		err = l.accepted(m)
+	}
+	if err != nil {
+		return maxes{}, "", err
+	}
+	if m, err = l.ask(ctx, limit, "cmd=get_maxes", "maxes"); err != nil {
+		return maxes{}, "", err
+	}
+	for _, f := range []struct {
+		name        string
+		least, most int
+		into        *int
+	}{
+		{"keylen_max", 48, pmi.KeyBytesMax, &sizes.key},
+		{"vallen_max", 64, pmi.ValueBytesMax, &sizes.value},
+	} {
+		n, err := m.Int(f.name, f.least, 1<<30)
+		if err != nil {
+			return maxes{}, "", l.broken(err)
+		}
+		*f.into = min(n, f.most) - 1 // Some count the zero behind a string of C.
+	}
+	if m, err = l.ask(ctx, limit, "cmd=get_my_kvsname", "my_kvsname"); err != nil {
+		return maxes{}, "", err
+	}
+	name, _ = m.Get("kvsname")
+	if !pmi.Good(name, pmi.NameBytesMax) {
+		return maxes{}, "", l.broken(fmt.Errorf("name of the store %.80q", name))
+	}
+	return sizes, name, nil
+}
+
+// accepted asks that a message has the result 0, or none.
+func (l *link) accepted(m pmi.Message) error {
+	if _, ok := m.Get("rc"); !ok {
+		return nil
+	}
+	rc, err := m.Int("rc", -1<<31, 1<<31-1)
+	if err != nil {
+		return l.broken(err)
+	}
+	if rc != 0 {
+		why, _ := m.Get("msg")
+		why = strings.ReplaceAll(why, "_", " ")
+		return fmt.Errorf("%w: %s, result %d %s", ErrRefused, m.Cmd, rc, why)
+	}
+	return nil
+}
+
+// broken ends the link with a launcher that breaks the protocol.
+func (l *link) broken(why error) error {
+	err := fmt.Errorf("%w: %w", ErrProtocol, why)
+	l.close(err)
+	return err
+}

@@ -1,0 +1,111 @@
+package launch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// meeting is where the ranks of a launcher without PMI-1 meet, and what they have in common.
+type meeting struct {
+	network, address string
+	secret           []byte
+	name             string // of the job
+}
+
+// joinOpenMPI finds the others of a job of Open MPI's mpirun, which speaks PMIx alone, but tells by
+// variables who is who. Rank 0 serves PMI-1 to them.
+func (j *Job) joinOpenMPI(ctx context.Context, env environment) (err error) {
+	if j.rank, j.size, err = env.place("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"); err != nil {
+		return err
+	}
+	if j.size == 1 {
+		return nil
+	}
+	at, err := env.meeting(j.size)
+	if err != nil {
+		return err
+	}
+	if j.rank == 0 {
+		if j.meet, err = openRendezvous(at, j.size, j.cfg.Timeout); err != nil {
+			return err
+		}
+		if at.network == "tcp" {
+			at.address = j.meet.listener.Addr().String()
+		}
+	} else if at.network == "unix" {
+		// Nothing is said to a stranger who has made the directory first.
+		if err := awaitOwn(ctx, filepath.Dir(at.address), j.cfg.Timeout); err != nil {
+			return err
+		}
+	}
+	conn, err := dialUntil(ctx, at, j.cfg.Timeout)
+	if err != nil {
+		return err
+	}
+	j.link = newLink(conn)
+	if err := j.proveMyself(ctx, at); err != nil {
+		return err
+	}
+	rank, size := j.rank, j.size
+	if err := j.readPlace(ctx); err != nil {
+		return err
+	}
+	if j.rank != rank || j.size != size {
+		return j.link.broken(fmt.Errorf("rank %d of %d, not %d of %d", j.rank, j.size, rank, size))
+	}
+	return nil
+}
+
+// meeting says where to meet: by a socket of the file system if all are on one node, else where the
+// user says.
+func (e environment) meeting(size int) (meeting, error) {
+	job := e["PMIX_NAMESPACE"] + "/" + e["OMPI_MCA_ess_base_jobid"]
+	secret := e[KeyVariable]
+	if secret == "" {
+		secret = e["OMPI_MCA_orte_precondition_transports"] // 128 random bits, the same in all ranks
+	}
+	hash := sha256.Sum256([]byte(job + "/" + secret))
+	name := "gobtl-" + hex.EncodeToString(hash[:8])
+	if address := e[RendezvousVariable]; address != "" {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return meeting{}, fmt.Errorf("%w: %s: %w", ErrEnvironment, RendezvousVariable, err)
+		}
+		if secret == "" {
+			return meeting{}, fmt.Errorf("%w: set %s, the same for all ranks", ErrRendezvous, KeyVariable)
+		}
+		return meeting{"tcp", address, []byte(secret), name}, nil
+	}
+	local, err := e.number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, size)
+	if err != nil {
+		return meeting{}, err
+	}
+	if local < size {
+		return meeting{}, fmt.Errorf("%w: the ranks are on several nodes; say where rank 0 shall "+
+			"listen: mpirun -x %s=HOST:PORT", ErrRendezvous, RendezvousVariable)
+	}
+	base := e["PMIX_SERVER_TMPDIR"] // mpirun removes it
+	if checkOwn(base) != nil {
+		base = os.TempDir()
+	}
+	// The directory is for this user alone, so that the secret may be anything.
+	return meeting{"unix", filepath.Join(base, name, "pmi"), []byte(job + "/" + secret), name}, nil
+}
+
+// checkOwn asks that a path is a directory which this user alone can change.
+func checkOwn(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRendezvous, err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || info.Mode().Perm()&0o077 != 0 || int(stat.Uid) != os.Geteuid() {
+		return fmt.Errorf("%w: %s is no directory of this user alone", ErrRendezvous, path)
+	}
+	return nil
+}

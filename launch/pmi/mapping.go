@@ -1,0 +1,96 @@
+package pmi
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// MappingKey is the key under which a launcher tells on which nodes the ranks are.
+const MappingKey = "PMI_process_mapping"
+
+// ErrMapping: the text is no map from ranks to nodes.
+var ErrMapping = errors.New("pmi: malformed process mapping")
+
+// ParseMapping returns the node of each of size ranks, from what a launcher has under MappingKey.
+// The nodes are numbered in the order in which the ranks first name them.
+//
+//	(vector,(FIRST,NODES,RANKS),...)    RANKS ranks on each of NODES nodes from node FIRST on
+//
+// Blocks follow each other, and begin anew when they have been used up.
+func ParseMapping(text string, size int) ([]int, error) {
+	bad := func(why string) error { return fmt.Errorf("%w: %s: %.80q", ErrMapping, why, text) }
+	if size < 1 || size > RanksMax {
+		return nil, bad(fmt.Sprintf("for %d ranks", size))
+	}
+	rest, ok := strings.CutPrefix(text, "(vector")
+	rest, closed := strings.CutSuffix(rest, ")")
+	if !ok || !closed {
+		return nil, bad("no vector")
+	}
+	var blocks [][3]int
+	for rest != "" {
+		var b [3]int
+		block, after, ended := strings.Cut(rest, ")")
+		if n, err := fmt.Sscanf(block, ",(%d,%d,%d", &b[0], &b[1], &b[2]); err != nil || n != 3 ||
+			!ended || block != fmt.Sprintf(",(%d,%d,%d", b[0], b[1], b[2]) {
+			return nil, bad("no block")
+		}
+		if b[0] < 0 || b[0] > RanksMax || b[1] < 1 || b[1] > RanksMax || b[2] < 1 || b[2] > RanksMax {
+			return nil, bad("number out of range")
+		}
+		blocks = append(blocks, b)
+		rest = after
+	}
+	if len(blocks) == 0 {
+		return nil, bad("empty")
+	}
+	return spread(blocks, size), nil
+}
+
+// spread lays size ranks out in blocks of {first node, nodes, ranks on each}, again and again.
+func spread(blocks [][3]int, size int) []int {
+	nodes := make([]int, 0, size)
+	number := map[int]int{} // of the nodes met so far
+	for {
+		for _, b := range blocks {
+			for node := b[0]; node < b[0]+b[1]; node++ {
+				for range b[2] {
+					n, known := number[node]
+					if !known {
+						n = len(number)
+						number[node] = n
+					}
+					nodes = append(nodes, n)
+					if len(nodes) == size {
+						return nodes
+					}
+				}
+			}
+		}
+	}
+}
+
+// FormatMapping is the text for ranks on these nodes, one number for each rank.
+func FormatMapping(nodes []int) string {
+	var blocks [][3]int
+	for i := 0; i < len(nodes); {
+		end := i
+		for end < len(nodes) && nodes[end] == nodes[i] {
+			end++
+		}
+		last := len(blocks) - 1
+		if last >= 0 && blocks[last][2] == end-i && blocks[last][0]+blocks[last][1] == nodes[i] {
+			blocks[last][1]++
+		} else {
+			blocks = append(blocks, [3]int{nodes[i], 1, end - i})
+		}
+		i = end
+	}
+	var text strings.Builder
+	text.WriteString("(vector")
+	for _, b := range blocks {
+		fmt.Fprintf(&text, ",(%d,%d,%d)", b[0], b[1], b[2])
+	}
+	return text.String() + ")"
+}

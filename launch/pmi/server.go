@@ -1,0 +1,297 @@
+package pmi
+
+import (
+	"errors"
+	"fmt"
+)
+
+// storeBytesPerRank bounds what each rank may put into the store.
+const storeBytesPerRank = 1 << 20
+
+// Errors of a Server; test for them with errors.Is.
+var (
+	// ErrConfig: a server cannot be like that.
+	ErrConfig = errors.New("pmi: invalid configuration")
+	// ErrProtocol: a client said what it may not say now; the job cannot go on.
+	ErrProtocol = errors.New("pmi: protocol violated")
+	// ErrGone: a process has ended, or its connection has, without saying that it is done.
+	ErrGone = errors.New("pmi: ended without finalize")
+)
+
+// AbortError says that a rank ends the job. It is no failure of the protocol.
+type AbortError struct{ Rank, Code int }
+
+func (e *AbortError) Error() string {
+	return fmt.Sprintf("pmi: rank %d aborts the job with status %d", e.Rank, e.Code)
+}
+
+// Config describes the job that a Server serves.
+type Config struct {
+	Size int    // ranks, 1 to RanksMax
+	Name string // of the store, unique among the jobs of a user; up to NameBytesMax
+	// Nodes is the node of each rank; nil tells the clients nothing about nodes.
+	Nodes []int
+}
+
+// Reply is a line for a rank, with its newline.
+type Reply struct {
+	Rank int
+	Line string
+}
+
+// state is how far a rank is.
+type state uint8
+
+const (
+	fresh    state = iota // has not said anything
+	joined                // init
+	waiting               // in the barrier
+	finished              // finalize, or gone without ever having joined
+)
+
+// Server is the other side of all the clients of a job:
+//
+//	fresh --init--> joined --barrier_in--> waiting --all are--> joined --finalize--> finished
+//
+// It belongs to one goroutine, which carries lines in and out.
+type Server struct {
+	cfg     Config
+	mapping string
+	ranks   []state
+	stored  []int // bytes that each rank has put
+	store   map[string]string
+	inside  int // ranks in the barrier
+	over    int // ranks that are finished
+	// spawning is set for ranks in the middle of a request of several lines.
+	spawning map[int]bool
+	replies  []Reply
+}
+
+// NewServer returns a server of a job of which nobody has said anything yet.
+func NewServer(cfg Config) (*Server, error) {
+	switch {
+	case cfg.Size < 1 || cfg.Size > RanksMax:
+		return nil, fmt.Errorf("%w: %d ranks, want 1 to %d", ErrConfig, cfg.Size, RanksMax)
+	case !Good(cfg.Name, NameBytesMax):
+		return nil, fmt.Errorf("%w: name %.40q", ErrConfig, cfg.Name)
+	case cfg.Nodes != nil && len(cfg.Nodes) != cfg.Size:
+		return nil, fmt.Errorf("%w: nodes of %d ranks of %d", ErrConfig, len(cfg.Nodes), cfg.Size)
+	}
+	s := &Server{
+		cfg: cfg, ranks: make([]state, cfg.Size), stored: make([]int, cfg.Size),
+		store: map[string]string{}, spawning: map[int]bool{},
+	}
+	if cfg.Nodes != nil {
+		s.mapping = FormatMapping(cfg.Nodes)
+	}
+	return s, nil
+}
+
+// Finished is the number of ranks that will say nothing more.
+func (s *Server) Finished() int { return s.over }
+
+// Welcome returns what a client is told that came to a port and has said who it is.
+func (s *Server) Welcome(rank int) []string {
+	return []string{
+		"cmd=initack rc=0\n", fmt.Sprintf("cmd=set size=%d\n", s.cfg.Size),
+		fmt.Sprintf("cmd=set rank=%d\n", rank), "cmd=set debug=0\n",
+	}
+}
+
+// Handle takes a line of a rank, with its newline or without, and returns what is to be sent, valid
+// until the next call. With an error the job is over: an *AbortError, ErrSyntax or ErrProtocol.
+func (s *Server) Handle(rank int, line []byte) ([]Reply, error) {
+	s.replies = s.replies[:0]
+	err := s.handle(rank, line)
+	if err != nil {
+		var abort *AbortError
+		if !errors.As(err, &abort) {
+			err = fmt.Errorf("rank %d: %w", rank, err)
+		}
+	}
+	return s.replies, err
+}
+
+// Leave takes note that a rank's connection has ended: ErrGone if it was not done.
+func (s *Server) Leave(rank int) error {
+	switch s.ranks[rank] {
+	case finished:
+		return nil
+	case fresh:
+		return s.finish(rank) // It is no parallel program, or has not come so far.
+	case joined, waiting:
+	}
+	return fmt.Errorf("rank %d: %w", rank, ErrGone)
+}
+
+func (s *Server) handle(rank int, line []byte) error {
+	if rank < 0 || rank >= s.cfg.Size {
+		return fmt.Errorf("%w: of %d ranks", ErrProtocol, s.cfg.Size)
+	}
+	if s.spawning[rank] {
+		return s.spawn(rank, string(line))
+	}
+	m, err := Parse(line)
+	if err != nil {
+		return err
+	}
+	now := s.ranks[rank]
+	if (now == fresh) != (m.Cmd == "init") && m.Cmd != "abort" || now == waiting || now == finished {
+		return fmt.Errorf("%w: %s, which may not come now", ErrProtocol, m.Cmd)
+	}
+	switch m.Cmd {
+	case "init":
+		return s.init(rank, m)
+	case "get_maxes":
+		s.say(rank, "cmd=maxes kvsname_max=%d keylen_max=%d vallen_max=%d", NameBytesMax, KeyBytesMax,
+			ValueBytesMax)
+	case "get_appnum":
+		s.say(rank, "cmd=appnum appnum=0")
+	case "get_universe_size":
+		s.say(rank, "cmd=universe_size size=%d", s.cfg.Size)
+	case "get_my_kvsname":
+		s.say(rank, "cmd=my_kvsname kvsname=%s", s.cfg.Name)
+	case "put":
+		return s.put(rank, m)
+	case "get":
+		return s.get(rank, m)
+	case "barrier_in":
+		return s.barrier(rank)
+	case "finalize":
+		s.say(rank, "cmd=finalize_ack")
+		return s.finish(rank)
+	case "abort":
+		code, err := m.Int("exitcode", -1<<31, 1<<31-1)
+		if err != nil {
+			return err
+		}
+		return &AbortError{Rank: rank, Code: code}
+	default:
+		return s.refuse(rank, m)
+	}
+	return nil
+}
+
+// say puts a reply into the list.
+func (s *Server) say(rank int, format string, args ...any) {
+	s.replies = append(s.replies, Reply{Rank: rank, Line: fmt.Sprintf(format, args...) + "\n"})
+}
+
+func (s *Server) init(rank int, m Message) error {
+	version, err := m.Int("pmi_version", 0, 1<<30)
+	if err != nil {
+		return err
+	}
+	if version != 1 {
+		s.say(rank, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1")
+		return fmt.Errorf("%w: version %d of PMI; here is 1", ErrProtocol, version)
+	}
+	s.ranks[rank] = joined
+	s.say(rank, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0")
+	return nil
+}
+
+// own asks that a message is for the store of this job.
+func (s *Server) own(m Message) (key string, err error) {
+	if name, _ := m.Get("kvsname"); name != s.cfg.Name {
+		return "", fmt.Errorf("%w: %s of the store %.40q", ErrProtocol, m.Cmd, name)
+	}
+	key, _ = m.Get("key")
+	if !Good(key, KeyBytesMax) {
+		return "", fmt.Errorf("%w: key %.80q", ErrSyntax, key)
+	}
+	return key, nil
+}
+
+func (s *Server) put(rank int, m Message) error {
+	key, err := s.own(m)
+	if err != nil {
+		return err
+	}
+	value, ok := m.Get("value")
+	_, there := s.store[key]
+	switch size := s.stored[rank] + len(key) + len(value); {
+	case !ok || len(value) > ValueBytesMax:
+		return fmt.Errorf("%w: put without a value, or with a long one", ErrSyntax)
+	case there || key == MappingKey:
+		s.say(rank, "cmd=put_result rc=-1 msg=duplicate_key")
+	case size > storeBytesPerRank:
+		s.say(rank, "cmd=put_result rc=-1 msg=store_is_full")
+	default:
+		s.store[key], s.stored[rank] = value, size
+		s.say(rank, "cmd=put_result rc=0 msg=success")
+	}
+	return nil
+}
+
+func (s *Server) get(rank int, m Message) error {
+	key, err := s.own(m)
+	if err != nil {
+		return err
+	}
+	value, ok := s.store[key]
+	if key == MappingKey {
+		value, ok = s.mapping, s.mapping != "" && len(s.mapping) <= ValueBytesMax
+	}
+	line := "cmd=get_result rc=0 msg=success value=" + value
+	if !ok || len(line) >= LineBytesMax {
+		s.say(rank, "cmd=get_result rc=-1 msg=key_not_found value=unknown")
+		return nil
+	}
+	s.say(rank, "%s", line)
+	return nil
+}
+
+// barrier lets all go when all are in. Ranks that have finished will not come.
+func (s *Server) barrier(rank int) error {
+	if s.over > 0 {
+		return fmt.Errorf("%w: a barrier in which %d ranks that have finished are missing", ErrProtocol,
+			s.over)
+	}
+	s.ranks[rank] = waiting
+	if s.inside++; s.inside < s.cfg.Size {
+		return nil
+	}
+	s.inside = 0
+	for r := range s.ranks {
+		s.ranks[r] = joined
+		s.say(r, "cmd=barrier_out")
+	}
+	return nil
+}
+
+// finish takes note that a rank is done. Nobody may wait for it.
+func (s *Server) finish(rank int) error {
+	s.ranks[rank] = finished
+	s.over++
+	if s.inside > 0 {
+		return fmt.Errorf("%w: it has finished, and %d ranks wait for it in a barrier", ErrProtocol,
+			s.inside)
+	}
+	return nil
+}
+
+// refuse answers what PMI-1 has and this server does not.
+func (s *Server) refuse(rank int, m Message) error {
+	switch m.Cmd {
+	case "publish_name", "lookup_name", "unpublish_name":
+		what := map[string]string{
+			"publish_name": "publish", "lookup_name": "lookup", "unpublish_name": "unpublish",
+		}[m.Cmd]
+		s.say(rank, "cmd=%s_result rc=-1 info=unsupported msg=unsupported", what)
+	case "spawn":
+		s.spawning[rank] = true
+	default:
+		return fmt.Errorf("%w: unknown command %.40q", ErrProtocol, m.Cmd)
+	}
+	return nil
+}
+
+// spawn reads over the lines of a request to start more processes, and refuses it at its end.
+func (s *Server) spawn(rank int, line string) error {
+	if line == "endcmd\n" || line == "endcmd" {
+		delete(s.spawning, rank)
+		s.say(rank, "cmd=spawn_result rc=-1 msg=unsupported")
+	}
+	return nil
+}

@@ -1,0 +1,261 @@
+package launch
+
+import (
+	"bufio"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"gobtl/launch/pmi"
+)
+
+// strangersMax bounds the connections of those who have not proven that they belong to the job,
+// beside one for each rank.
+const strangersMax = 16
+
+// rendezvous is the server of PMI-1 that rank 0 of a job has where the launcher has none. Before
+// the first line of PMI-1 both sides prove that they know the secret of the job:
+//
+//	rank 0                                      another rank
+//	cmd=challenge nonce=S                 -->
+//	                                      <--   cmd=initack pmiid=RANK nonce=C proof=H(rank, S, C)
+//	cmd=initack rc=0 proof=H(server, S, C) -->
+type rendezvous struct {
+	at       meeting
+	limit    time.Duration
+	listener net.Listener
+	places   chan struct{} // taken by connections
+	finished chan struct{} // closed when all ranks have finished
+	failed   chan struct{} // closed when one has ended without
+	ended    sync.WaitGroup
+
+	lock   sync.Mutex // of what follows
+	server *pmi.Server
+	conns  []net.Conn // by rank
+	all    map[net.Conn]bool
+	size   int
+	over   bool // finished or failed
+	closed bool
+}
+
+// openRendezvous begins to listen. A directory for a socket must not be there yet.
+func openRendezvous(at meeting, size int, limit time.Duration) (*rendezvous, error) {
+	server, err := pmi.NewServer(pmi.Config{Size: size, Name: at.name})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRendezvous, err)
+	}
+	if at.network == "unix" {
+		if err := os.Mkdir(filepath.Dir(at.address), 0o700); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrRendezvous, err)
+		}
+	}
+	listener, err := net.Listen(at.network, at.address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRendezvous, err)
+	}
+	r := &rendezvous{
+		at: at, limit: limit, listener: listener, server: server, size: size,
+		conns: make([]net.Conn, size), places: make(chan struct{}, size+strangersMax),
+		finished: make(chan struct{}), failed: make(chan struct{}), all: map[net.Conn]bool{},
+	}
+	r.ended.Go(r.accept)
+	return r, nil
+}
+
+// accept takes connections until the listener is closed.
+func (r *rendezvous) accept() {
+	for {
+		r.places <- struct{}{}
+		conn, err := r.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		r.ended.Go(func() {
+			if r.enter(conn) {
+				r.serve(conn)
+			}
+			r.leave(conn)
+			<-r.places
+		})
+	}
+}
+
+// enter takes note of a connection, unless there are to be no more.
+func (r *rendezvous) enter(conn net.Conn) bool {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.all[conn] = true
+	return !r.closed
+}
+
+func (r *rendezvous) leave(conn net.Conn) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	delete(r.all, conn)
+	_ = conn.Close() // Nothing more is read or written.
+}
+
+// serve talks to one client until its end.
+func (r *rendezvous) serve(conn net.Conn) {
+	_ = conn.SetDeadline(soon(r.limit))
+	in := bufio.NewReaderSize(conn, pmi.LineBytesMax)
+	rank, err := r.welcome(conn, in)
+	if err != nil {
+		return // A stranger is told nothing.
+	}
+	_ = conn.SetDeadline(time.Time{})
+	for err == nil {
+		var line []byte
+		if line, err = in.ReadSlice('\n'); err == nil {
+			err = r.handle(rank, line)
+		}
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.conns[rank] = nil
+	if !errors.Is(err, io.EOF) || r.server.Leave(rank) != nil {
+		r.fail()
+	}
+}
+
+// welcome asks a client for its proof, and gives it its place.
+func (r *rendezvous) welcome(conn net.Conn, in *bufio.Reader) (rank int, err error) {
+	mine := rand.Text()
+	if _, err := fmt.Fprintf(conn, "cmd=challenge nonce=%s\n", mine); err != nil {
+		return 0, err
+	}
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return 0, err
+	}
+	m, err := pmi.Parse(line)
+	if err != nil {
+		return 0, err
+	}
+	if rank, err = m.Int("pmiid", 0, r.size-1); err != nil {
+		return 0, err
+	}
+	yours, _ := m.Get("nonce")
+	proof, _ := m.Get("proof")
+	want := r.at.proof(fmt.Sprint("rank ", rank), mine, yours)
+	if m.Cmd != "initack" || !hmac.Equal([]byte(proof), []byte(want)) {
+		return 0, ErrRendezvous
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if r.over || r.conns[rank] != nil {
+		return 0, ErrRendezvous
+	}
+	r.conns[rank] = conn
+	_, err = fmt.Fprintf(conn, "cmd=initack rc=0 proof=%s\n", r.at.proof("server", mine, yours))
+	for _, line := range r.server.Welcome(rank)[1:] {
+		if err == nil {
+			_, err = io.WriteString(conn, line)
+		}
+	}
+	return rank, err
+}
+
+// handle gives a line of a rank to the server, and sends its answers.
+func (r *rendezvous) handle(rank int, line []byte) error {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	replies, err := r.server.Handle(rank, line)
+	for _, reply := range replies {
+		conn := r.conns[reply.Rank]
+		if conn == nil {
+			continue // Its end is noticed by who serves it.
+		}
+		_ = conn.SetWriteDeadline(soon(r.limit))
+		if _, err := io.WriteString(conn, reply.Line); err != nil {
+			return err
+		}
+	}
+	if err == nil && r.server.Finished() == r.size && !r.over {
+		r.over = true
+		close(r.finished)
+	}
+	return err
+}
+
+// fail ends all connections: the job has failed. The lock is held.
+func (r *rendezvous) fail() {
+	if r.over {
+		return
+	}
+	r.over = true
+	close(r.failed)
+	for conn := range r.all {
+		_ = conn.Close() // That is how the others learn of it.
+	}
+}
+
+// wait waits until all ranks have finished.
+func (r *rendezvous) wait(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit,
+		fmt.Errorf("%w: not all ranks have finished within %v", ErrTimeout, limit))
+	defer cancel()
+	select {
+	case <-r.finished:
+		return nil
+	case <-r.failed:
+		return fmt.Errorf("%w: another rank has ended without Finalize", ErrGone)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// close ends the server, and waits for its goroutines.
+func (r *rendezvous) close() {
+	r.lock.Lock()
+	r.fail()
+	r.closed = true
+	for conn := range r.all {
+		_ = conn.Close()
+	}
+	r.lock.Unlock()
+	_ = r.listener.Close() // It removes its socket; nobody comes any more.
+	r.ended.Wait()
+	if r.at.network == "unix" {
+		_ = os.Remove(filepath.Dir(r.at.address)) // Whoever removes it first, it is empty.
+	}
+}
+
+// proof is what only those can say who know the secret of the job.
+func (at *meeting) proof(who, server, client string) string {
+	mac := hmac.New(sha256.New, at.secret)
+	fmt.Fprintf(mac, "gobtl rendezvous/%s/%s/%s/%s", at.name, who, server, client)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// proveMyself proves to the server that this rank belongs to the job, and asks the same of it.
+func (j *Job) proveMyself(ctx context.Context, at meeting) error {
+	m, err := j.link.ask(ctx, j.cfg.Timeout, "", "challenge")
+	if err != nil {
+		return err
+	}
+	theirs, _ := m.Get("nonce")
+	mine := rand.Text()
+	line := fmt.Sprintf("cmd=initack pmiid=%d nonce=%s proof=%s", j.rank, mine,
+		at.proof(fmt.Sprint("rank ", j.rank), theirs, mine))
+	if m, err = j.link.ask(ctx, j.cfg.Timeout, line, "initack"); err != nil {
+		return err
+	}
+	proof, _ := m.Get("proof")
+	if !hmac.Equal([]byte(proof), []byte(at.proof("server", theirs, mine))) {
+		err := fmt.Errorf("%w: who listens there does not know the secret of this job", ErrRendezvous)
+		j.link.close(err)
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"gobtl/internal/testenv"
+)
+
+// ompiEnvs are the environments of the ranks of a job of mpirun on one node.
+func ompiEnvs(t *testing.T, size int, more ...string) (envs [][]string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ompi") //nolint:usetesting // A socket's path must be short.
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	for rank := range size {
+		envs = append(envs, append([]string{
+			"OMPI_COMM_WORLD_RANK=" + strconv.Itoa(rank), "OMPI_COMM_WORLD_SIZE=" + strconv.Itoa(size),
+			"OMPI_COMM_WORLD_LOCAL_SIZE=" + strconv.Itoa(size), "PMIX_NAMESPACE=4711",
+			"OMPI_MCA_orte_precondition_transports=0123-4567", "PMIX_SERVER_TMPDIR=" + dir,
+		}, more...))
+	}
+	return envs
+}
+
+// port returns an address that nobody has at the moment.
+func port(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestRendezvous(t *testing.T) {
+	seed := testenv.Seed(t, 0)
+	for _, envs := range [][][]string{
+		ompiEnvs(t, 1), ompiEnvs(t, 4), ompiEnvs(t, 4, RendezvousVariable+"="+port(t)),
+	} {
+		all(t, envs, func(j *Job) error {
+			if j.Launcher() != OpenMPI || j.Nodes() != 1 || j.LocalRank() != j.Rank() {
+				return fmt.Errorf("%+v", j)
+			}
+			return exchangeAll(seed)(j)
+		})
+	}
+}
+
+// Of two jobs at a time each finds its own rank 0.
+func TestRendezvousOfTwoJobs(t *testing.T) {
+	envs := ompiEnvs(t, 2)
+	other := ompiEnvs(t, 2)
+	for rank := range other { // the same directory
+		other[rank] = append(other[rank], envs[rank][5], "PMIX_NAMESPACE=4712")
+	}
+	t.Run("jobs", func(t *testing.T) {
+		for _, envs := range [][][]string{envs, other} {
+			t.Run("job", func(t *testing.T) {
+				t.Parallel()
+				all(t, envs, exchangeAll(1))
+			})
+		}
+	})
+}
+
+// Who does not know the secret is told nothing, on either side, and does not disturb the job.
+func TestRendezvousOfStrangers(t *testing.T) {
+	address := port(t)
+	envs := ompiEnvs(t, 2, RendezvousVariable+"="+address)
+	strange := append(envs[1], KeyVariable+"=another")
+	ready := make(chan struct{})
+	go func() {
+		defer close(ready)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		_, err := Join(ctx, Config{Environ: strange})
+		if !errors.Is(err, ErrGone) {
+			t.Errorf("a stranger among the ranks: %v", err)
+		}
+	}()
+	first := make(chan error, 1)
+	go func() {
+		j, err := Join(t.Context(), Config{Environ: envs[0]})
+		if err == nil {
+			err = j.Finalize(t.Context())
+		}
+		first <- err
+	}()
+	<-ready
+	j, err := Join(t.Context(), Config{Environ: envs[1]})
+	if err == nil {
+		err = j.Finalize(t.Context())
+	}
+	if err := errors.Join(err, <-first); err != nil {
+		t.Error("the job beside a stranger:", err)
+	}
+
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // somebody else's rank 0
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			fmt.Fprint(conn, "cmd=challenge nonce=x\ncmd=initack rc=0 proof=guessed\n")
+			_, _ = conn.Read(make([]byte, 1))
+			conn.Close()
+		}
+	}()
+	envs = ompiEnvs(t, 2, RendezvousVariable+"="+listener.Addr().String())
+	if _, err := Join(t.Context(), Config{Environ: envs[1]}); !errors.Is(err, ErrRendezvous) {
+		t.Error("a rank 0 that does not know the secret:", err)
+	}
+}
+
+// When a rank ends without Finalize, or aborts, the others hear of it.
+func TestRendezvousOfTheDead(t *testing.T) {
+	for _, abort := range []bool{false, true} {
+		all(t, ompiEnvs(t, 3), func(j *Job) error {
+			ctx := context.Background()
+			if err := j.Fence(ctx); err != nil {
+				return err
+			}
+			if j.Rank() == 2 {
+				if abort {
+					return j.Abort(ctx, 3)
+				}
+				j.close(ErrFinalized)
+				return nil
+			}
+			err := j.Fence(ctx)
+			if j.Rank() == 1 {
+				err = errors.Join(err, j.Finalize(ctx))
+			}
+			if !errors.Is(err, ErrGone) {
+				return fmt.Errorf("instead of its death: %w", err)
+			}
+			j.close(ErrFinalized)
+			return nil
+		})
+	}
+}
+
+// Where there is no rank 0, or no way to it, the others say so.
+func TestRendezvousMissing(t *testing.T) {
+	is := func(what string, env []string, wants ...error) {
+		t.Helper()
+		_, err := Join(t.Context(), Config{Environ: env, Timeout: 30 * time.Millisecond})
+		for _, want := range wants {
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", what, err, want)
+			}
+		}
+	}
+	envs := ompiEnvs(t, 2)
+	is("no directory", envs[1], ErrTimeout, fs.ErrNotExist)
+	is("nobody at the port", append(envs[1], RendezvousVariable+"="+port(t)), ErrTimeout,
+		ErrRendezvous)
+	is("two nodes", append(envs[1], "OMPI_COMM_WORLD_LOCAL_SIZE=1"), ErrRendezvous)
+	is("no secret", append(envs[1], RendezvousVariable+"=127.0.0.1:1",
+		"OMPI_MCA_orte_precondition_transports="), ErrRendezvous)
+	at, err := readEnvironment(envs[0]).meeting(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(at.address)
+	if err := os.Mkdir(dir, 0o755); err != nil { // as a stranger may have made it
+		t.Fatal(err)
+	}
+	is("a directory for others, for rank 0", envs[0], ErrRendezvous)
+	is("a directory for others, for rank 1", envs[1], ErrRendezvous)
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	is("no socket", envs[1], ErrTimeout, ErrRendezvous)
+}

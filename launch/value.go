@@ -1,0 +1,81 @@
+package launch
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gobtl/launch/pmi"
+)
+
+// piecesMax bounds the pieces of a value: with the least size that a launcher may allow.
+const piecesMax = 1 << 12
+
+// piece is the key of a piece of a rank's value.
+func piece(rank int, key string, number int) string {
+	return "b" + strconv.Itoa(rank) + "." + key + "." + strconv.Itoa(number)
+}
+
+// checkKey says whether a key may be used.
+func checkKey(key string) error {
+	other := func(r rune) bool {
+		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		return !letter && (r < '0' || r > '9') && r != '-' && r != '_'
+	}
+	if key == "" || len(key) > KeyBytesMax || strings.IndexFunc(key, other) >= 0 {
+		return fmt.Errorf("%w: %.80q", ErrKey, key)
+	}
+	return nil
+}
+
+// pieceBytes is how long a piece may be, for a launcher that allows values of valueMax bytes in the
+// store called name: the lines that carry it there and back have their bound, too.
+func pieceBytes(name string, valueMax int) int {
+	put := len("cmd=put kvsname= key= value=\n") + len(name) + pmi.KeyBytesMax
+	got := len("cmd=get_result rc=0 msg=success value=\n")
+	return min(valueMax, pmi.LineBytesMax-1-max(put, got))
+}
+
+// cut returns a value as text in pieces of at most size bytes.
+func cut(value []byte, size int) []string {
+	text := strconv.Itoa(len(value)) + "." + base64.RawURLEncoding.EncodeToString(value)
+	var pieces []string
+	for len(text) > size {
+		pieces = append(pieces, text[:size])
+		text = text[size:]
+	}
+	return append(pieces, text)
+}
+
+// joiner puts a value together from its pieces, which come in order.
+type joiner struct {
+	size  int // bytes of the value
+	chars int // of its text
+	text  strings.Builder
+}
+
+// add takes the next piece, and says whether it was the last one.
+func (j *joiner) add(number int, text string) (done bool, err error) {
+	if number == 0 {
+		size, rest, ok := strings.Cut(text, ".")
+		if j.size, err = strconv.Atoi(size); !ok || err != nil || j.size < 0 || j.size > ValueBytesMax ||
+			size != strconv.Itoa(j.size) {
+			return false, fmt.Errorf("a value begins with %.40q", text)
+		}
+		j.chars = base64.RawURLEncoding.EncodedLen(j.size)
+		text = rest
+	} else if text == "" {
+		return false, fmt.Errorf("piece %d of a value is empty", number)
+	}
+	j.text.WriteString(text)
+	if j.text.Len() > j.chars || number >= piecesMax {
+		return false, fmt.Errorf("%d bytes of text for a value of %d bytes", j.text.Len(), j.size)
+	}
+	return j.text.Len() == j.chars, nil
+}
+
+// value is what all pieces make.
+func (j *joiner) value() ([]byte, error) {
+	return base64.RawURLEncoding.Strict().DecodeString(j.text.String())
+}

@@ -16,6 +16,7 @@ COMPARE_PACKAGES := $(BENCH_PACKAGES) ucx-utils openmpi-bin libopenmpi-dev iperf
 RECOVERY_PACKAGES := $(BUILD_PACKAGES) iproute2 nftables iperf3
 TEST_PACKAGES := $(BENCH_PACKAGES) $(RECOVERY_PACKAGES) git influxdb prometheus tshark
 TEST_PACKAGES += iputils-ping arping # of test/vnic
+TEST_PACKAGES += mpich openmpi-bin slurmctld slurmd slurm-client munge # of test/launch
 
 VNIC_PACKAGES := iproute2 iputils-ping arping iperf3 wireguard-tools wireguard-go n2n tinc
 
@@ -40,7 +41,7 @@ PACKAGES ?= ./...
 # What the race detector has nothing to find in: packages of one goroutine, and tests of processes
 # that are built without it. Of btl and stream it runs the tests of what goroutines may share.
 NOT_RACED := btl|examples/.*|fabric/sim|frag|hotel|internal/.*|reliability|stream
-NOT_RACED := $(NOT_RACED)|test/(cli|netns(/.*)?|sim/.*|stranger|stream|vnic|wireshark)
+NOT_RACED := $(NOT_RACED)|test/(cli|launch|netns(/.*)?|sim/.*|stranger|stream|vnic|wireshark)
 RACED_BTL := Runner|Regions|Registrations|Stats
 RACED_STREAM := Port|Held|Meeting|Example|RingEnds|StdIO
 
@@ -82,8 +83,8 @@ deps-go:
 	  echo "make: no '$(GO)' in PATH; install Go 1.26 or later from https://go.dev/dl/" >&2; exit 1; }
 
 .PHONY: build
-build: deps-build ## Build bin/btlbench, bin/btlstream and bin/btlvnic
-	$(GO) build -trimpath -o $(BIN)/ ./cmd/btlbench ./cmd/btlstream ./cmd/btlvnic
+build: deps-build ## Build bin/btlbench, bin/btlrun, bin/btlstream and bin/btlvnic
+	$(GO) build -trimpath -o $(BIN)/ ./cmd/btlbench ./cmd/btlrun ./cmd/btlstream ./cmd/btlvnic
 
 .PHONY: bench
 bench: deps-bench build ## Measure latency and bandwidth on this machine

@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// agent has the ranks of a host.
+type agent struct {
+	out   *Writer
+	ranks map[int]*process
+	ended sync.WaitGroup
+}
+
+// Serve is the whole life of an agent: it does what the frames from in say, until their end, and
+// leaves no rank behind. It returns when all have ended, with what went wrong with in, if anything.
+func Serve(in io.Reader, out io.Writer) error {
+	if _, err := io.WriteString(out, Greeting); err != nil {
+		return err
+	}
+	a := &agent{out: NewWriter(out), ranks: map[int]*process{}}
+	err := a.loop(in)
+	a.signal(syscall.SIGKILL)
+	a.ended.Wait()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func (a *agent) loop(in io.Reader) error {
+	for {
+		f, err := Read(in)
+		if err != nil {
+			return err
+		}
+		switch f.Kind {
+		case KindStart:
+			err = a.start(f.Body)
+		case KindPMI, KindStdin:
+			p := a.ranks[f.Rank]
+			if p == nil {
+				return fmt.Errorf("%w: for rank %d", ErrFrame, f.Rank)
+			}
+			p.take(f)
+		case KindSignal:
+			if len(f.Body) != 1 {
+				return fmt.Errorf("%w: a signal of %d bytes", ErrFrame, len(f.Body))
+			}
+			a.signal(syscall.Signal(f.Body[0]))
+		default:
+			err = fmt.Errorf("%w: kind %d for an agent", ErrFrame, f.Kind)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// start starts the ranks.
+func (a *agent) start(body []byte) error {
+	var s Start
+	if err := json.Unmarshal(body, &s); err != nil {
+		return fmt.Errorf("%w: %w", ErrFrame, err)
+	}
+	if len(s.Args) == 0 || len(a.ranks) > 0 {
+		return fmt.Errorf("%w: nothing to start, or twice", ErrFrame)
+	}
+	for local, rank := range s.Ranks {
+		if a.ranks[rank] != nil {
+			return fmt.Errorf("%w: rank %d twice", ErrFrame, rank)
+		}
+		p, err := newProcess(a.out, &s, rank, local)
+		if err == nil {
+			err = p.start()
+		}
+		if err != nil {
+			end := Exit{Status: notStarted(err), Error: err.Error()}
+			if err := a.out.Write(exitFrame(rank, end)); err != nil {
+				return err
+			}
+			p = &process{over: true} // It is nobody, and takes nothing.
+		} else {
+			a.ended.Go(p.wait)
+		}
+		a.ranks[rank] = p
+	}
+	return nil
+}
+
+// notStarted is the status that shells give to what could not be started.
+func notStarted(err error) int {
+	if errors.Is(err, os.ErrNotExist) || strings.Contains(err.Error(), "not found") {
+		return 127
+	}
+	return 126
+}
+
+func exitFrame(rank int, e Exit) Frame {
+	body, err := json.Marshal(e)
+	if err != nil {
+		panic("agent: an Exit that is no JSON: " + err.Error())
+	}
+	return Frame{Kind: KindExit, Rank: rank, Body: body}
+}
+
+// signal sends a signal to all ranks that have not ended, and to what they have started.
+func (a *agent) signal(s syscall.Signal) {
+	for _, p := range a.ranks {
+		p.signal(s)
+	}
+}

@@ -1,0 +1,110 @@
+package agent
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Greeting is the first line that an agent sends: what comes before it, or instead of it, is from a
+// shell or from another version.
+const Greeting = "btlrun agent 1\n"
+
+// Kind says what a frame has.
+type Kind uint8
+
+// The kinds of frames. To the agent: Start, PMI, Stdin, Signal. From it: PMI, Stdout, Stderr,
+// Taken, Exit.
+const (
+	KindStart  Kind = iota + 1 // Start, as JSON
+	KindPMI                    // a line, with its newline
+	KindStdin                  // what the rank is to read; nothing is the end
+	KindTaken                  // it has been read, as far as the kernel is concerned
+	KindSignal                 // a byte: the signal for all ranks of the host
+	KindStdout
+	KindStderr
+	KindExit // Exit, as JSON
+)
+
+// Sizes of a frame's body, in bytes.
+const (
+	BodyBytesMax  = 64 << 10
+	StartBytesMax = 16 << 20 // of KindStart, which has the whole environment
+)
+
+const frameHead = 9
+
+// ErrFrame: the other side sends what is no frame.
+var ErrFrame = errors.New("agent: malformed frame")
+
+// Frame is what is sent.
+type Frame struct {
+	Kind Kind
+	Rank int
+	Body []byte
+}
+
+// Read reads the next frame. Its errors are those of in, io.EOF behind the last frame, and
+// ErrFrame.
+func Read(in io.Reader) (Frame, error) {
+	var head [frameHead]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return Frame{}, err
+	}
+	f := Frame{Kind: Kind(head[0]), Rank: int(binary.BigEndian.Uint32(head[1:]))}
+	size, most := binary.BigEndian.Uint32(head[5:]), uint32(BodyBytesMax)
+	if f.Kind == KindStart {
+		most = StartBytesMax
+	}
+	if f.Kind < KindStart || f.Kind > KindExit || size > most {
+		return Frame{}, fmt.Errorf("%w: kind %d of %d bytes", ErrFrame, f.Kind, size)
+	}
+	f.Body = make([]byte, size)
+	if _, err := io.ReadFull(in, f.Body); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF // io.EOF is an end between frames.
+		}
+		return Frame{}, fmt.Errorf("%w: it ends early: %w", ErrFrame, err)
+	}
+	return f, nil
+}
+
+// Writer writes frames for any goroutine.
+type Writer struct {
+	lock sync.Mutex
+	out  io.Writer
+}
+
+// NewWriter returns one that writes to out.
+func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
+
+// Write writes a frame, whose body is its caller's again when it returns.
+func (w *Writer) Write(f Frame) error {
+	b := make([]byte, frameHead, frameHead+len(f.Body))
+	b[0] = byte(f.Kind)
+	binary.BigEndian.PutUint32(b[1:], uint32(f.Rank))
+	binary.BigEndian.PutUint32(b[5:], uint32(len(f.Body)))
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	_, err := w.out.Write(append(b, f.Body...))
+	return err
+}
+
+// Start is what an agent is to start.
+type Start struct {
+	Ranks []int    // of this host
+	Size  int      // of the job
+	Args  []string // the program and its arguments
+	Env   []string // all of it, but for PMI's
+	Dir   string   // where the ranks begin
+	Stdin int      // the rank that reads standard input; -1: none
+}
+
+// Exit is how a rank has ended.
+type Exit struct {
+	Status int    // if it has exited
+	Signal int    // if one has killed it
+	Error  string // why it could not be started
+}

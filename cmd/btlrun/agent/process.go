@@ -1,0 +1,208 @@
+package agent
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"gobtl/launch/pmi"
+)
+
+// pmiFD is the descriptor by which a rank speaks PMI: the first one behind the standard ones.
+const pmiFD = 3
+
+// lingering bounds what is waited for when a rank has ended: others may have its output open, and
+// its socket.
+const lingering = time.Second
+
+// process is a rank.
+type process struct {
+	out   *Writer
+	rank  int
+	cmd   *exec.Cmd
+	conn  net.Conn // to its PMI_FD
+	child *os.File // which is this, until it has been started
+	input io.WriteCloser
+	lines sync.WaitGroup // reading lines from conn
+
+	lock sync.Mutex
+	over bool // it has ended, and its number may be another's
+}
+
+// newProcess prepares a rank, the local-th one of its host.
+func newProcess(out *Writer, s *Start, rank, local int) (*process, error) {
+	p := &process{out: out, rank: rank}
+	path, err := lookUp(s)
+	if err != nil {
+		return p, err
+	}
+	p.cmd = exec.Command(path, s.Args[1:]...)
+	p.cmd.Args[0] = s.Args[0]
+	p.cmd.Dir, p.cmd.WaitDelay, p.cmd.SysProcAttr = s.Dir, lingering, attributes()
+	p.cmd.Env = slices.Concat(s.Env, []string{
+		"PMI_FD=" + strconv.Itoa(pmiFD), "PMI_RANK=" + strconv.Itoa(rank),
+		"PMI_SIZE=" + strconv.Itoa(s.Size), "MPI_LOCALRANKID=" + strconv.Itoa(local),
+		"MPI_LOCALNRANKS=" + strconv.Itoa(len(s.Ranks)),
+	})
+	p.cmd.Stdout = &pieces{out: out, rank: rank, kind: KindStdout}
+	p.cmd.Stderr = &pieces{out: out, rank: rank, kind: KindStderr}
+	if s.Stdin == rank {
+		if p.input, err = p.cmd.StdinPipe(); err != nil {
+			return p, err
+		}
+	}
+	if p.conn, p.child, err = socketPair(); err != nil {
+		return p, err
+	}
+	p.cmd.ExtraFiles = []*os.File{p.child}
+	return p, nil
+}
+
+// lookUp finds the program as a shell would whose environment and directory are those of the ranks.
+func lookUp(s *Start) (string, error) {
+	name := s.Args[0]
+	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(s.Dir, name)
+		}
+		return name, nil
+	}
+	for _, variable := range slices.Backward(s.Env) {
+		path, ok := strings.CutPrefix(variable, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, dir := range filepath.SplitList(path) {
+			if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+				return found, nil
+			}
+		}
+		break
+	}
+	return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
+}
+
+// socketPair returns this end of a socket, and that for a rank.
+func socketPair() (mine net.Conn, theirs *os.File, err error) {
+	syscall.ForkLock.RLock() // Nobody else's child may have them.
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, fmt.Errorf("socket pair: %w", err)
+	}
+	file := os.NewFile(uintptr(fds[0]), "pmi")
+	defer file.Close()
+	theirs = os.NewFile(uintptr(fds[1]), "pmi of a rank")
+	if mine, err = net.FileConn(file); err != nil {
+		return nil, nil, errors.Join(err, theirs.Close())
+	}
+	return mine, theirs, nil
+}
+
+func (p *process) start() error {
+	err := p.cmd.Start()
+	_ = p.child.Close() // It is the rank's from now on, or nobody's.
+	if err != nil {
+		_ = p.conn.Close() // Nobody is at the other end.
+		return err
+	}
+	p.lines.Go(p.readLines)
+	return nil
+}
+
+// readLines sends the lines that the rank says, until it closes its end. One that is too long goes
+// as it is cut, and is refused by who knows PMI.
+func (p *process) readLines() {
+	in := bufio.NewReaderSize(p.conn, pmi.LineBytesMax)
+	for {
+		line, err := in.ReadSlice('\n')
+		if len(line) > 0 && (err == nil || errors.Is(err, bufio.ErrBufferFull)) {
+			err = p.out.Write(Frame{Kind: KindPMI, Rank: p.rank, Body: line})
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// wait waits for the rank's end, and tells it behind all that the rank has said.
+func (p *process) wait() {
+	err := p.cmd.Wait()
+	p.lock.Lock()
+	p.over = true
+	p.lock.Unlock()
+	_ = p.conn.SetReadDeadline(time.Now().Add(lingering)) // Who it has started may have it open still.
+	p.lines.Wait()
+	_ = p.conn.Close() // Nobody is at the other end.
+	var e Exit
+	state, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case ok && state.Signaled():
+		e.Signal = int(state.Signal())
+	case ok:
+		e.Status = state.ExitStatus()
+	default:
+		e = Exit{Status: 1, Error: err.Error()}
+	}
+	_ = p.out.Write(exitFrame(p.rank, e)) // Without btlrun there is nobody to tell.
+}
+
+// take gives the rank a line of PMI, or standard input.
+func (p *process) take(f Frame) {
+	switch {
+	case p.cmd == nil: // It was never started.
+	case f.Kind == KindPMI:
+		// A rank that does not read what it has asked for is stuck, not its host.
+		_ = p.conn.SetWriteDeadline(time.Now().Add(lingering))
+		_, _ = p.conn.Write(f.Body) // If it has gone its end says so.
+	case p.input == nil:
+	case len(f.Body) == 0:
+		_ = p.input.Close() // If it has gone its end says so.
+		p.input = nil
+	default:
+		go func(input io.Writer) {
+			_, _ = input.Write(f.Body) // A rank may end without reading.
+			_ = p.out.Write(Frame{Kind: KindTaken, Rank: p.rank})
+		}(p.input)
+	}
+}
+
+// signal sends a signal to the rank and to what it has started, while it is there.
+func (p *process) signal(s syscall.Signal) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if !p.over {
+		_ = syscall.Kill(-p.cmd.Process.Pid, s) // It may be gone meanwhile.
+	}
+}
+
+// pieces sends what is written as frames.
+type pieces struct {
+	out  *Writer
+	rank int
+	kind Kind
+}
+
+func (w *pieces) Write(b []byte) (int, error) {
+	for piece := range slices.Chunk(b, BodyBytesMax) {
+		if err := w.out.Write(Frame{Kind: w.kind, Rank: w.rank, Body: piece}); err != nil {
+			return 0, err
+		}
+	}
+	return len(b), nil
+}

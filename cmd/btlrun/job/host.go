@@ -1,0 +1,166 @@
+package job
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+
+	"gobtl/cmd/btlrun/agent"
+)
+
+// ErrAgent: the agent of a host does not answer, or not as one does.
+var ErrAgent = errors.New("btlrun: no agent")
+
+// host is a host at work.
+type host struct {
+	name    string
+	ranks   []int
+	left    int // ranks that have not ended
+	in      io.WriteCloser
+	out     io.ReadCloser
+	frames  chan agent.Frame // on their way to the agent
+	rsh     *exec.Cmd        // nil here
+	stopped chan struct{}    // closed when its reader has ended
+}
+
+// event is what a host's reader tells: a frame, or why there are no more.
+type event struct {
+	host  *host
+	frame agent.Frame
+	err   error
+}
+
+// connect starts the agent of a host.
+func (j *job) connect(h *host, index int, local bool) error {
+	if local {
+		theirs, mine := io.Pipe()
+		ours, yours := io.Pipe()
+		h.in, h.out = mine, ours
+		go func() {
+			err := agent.Serve(theirs, yours)
+			_ = theirs.CloseWithError(io.ErrClosedPipe)
+			_ = yours.CloseWithError(err) // nil is the end
+		}()
+		return nil
+	}
+	quoted := "'" + strings.ReplaceAll(j.Agent, "'", `'\''`) + "'"
+	args := append(j.Rsh[1:len(j.Rsh):len(j.Rsh)], h.name, quoted, "agent")
+	h.rsh = exec.Command(j.Rsh[0], args...)
+	h.rsh.SysProcAttr = remoteShell()
+	h.rsh.WaitDelay = time.Second
+	h.rsh.Stderr = remarks{lines: j.remarks, host: index}
+	var err error
+	if h.in, err = h.rsh.StdinPipe(); err != nil {
+		return err
+	}
+	if h.out, err = h.rsh.StdoutPipe(); err != nil {
+		return err
+	}
+	return h.rsh.Start()
+}
+
+// begin starts the goroutines of a host, and has its agent start the ranks.
+func (j *job) begin(h *host) error {
+	body, err := json.Marshal(agent.Start{
+		Ranks: h.ranks, Size: j.Size, Args: j.Args, Env: j.env, Dir: j.Dir, Stdin: j.stdinRank(),
+	})
+	if err != nil {
+		return err
+	}
+	if len(body) > agent.StartBytesMax {
+		return fmt.Errorf("command and environment take %d bytes, at most %d", len(body),
+			agent.StartBytesMax)
+	}
+	go j.read(h)
+	go j.write(h)
+	h.frames <- agent.Frame{Kind: agent.KindStart, Body: body}
+	return nil
+}
+
+// write carries frames to the agent, until the queue is closed: that is the agent's end.
+func (j *job) write(h *host) {
+	out := agent.NewWriter(h.in)
+	var err error
+	for f := range h.frames {
+		if err == nil {
+			err = out.Write(f) // Why it fails is what the reader finds out.
+		}
+	}
+	_ = h.in.Close() // It has taken all that it will.
+}
+
+// read carries what the agent says: output to its place, all else to the loop.
+func (j *job) read(h *host) {
+	defer close(h.stopped)
+	err := j.readFrames(h)
+	if h.rsh != nil {
+		if err != nil { // It is no agent, or does not know that it is over: the end of its input says so.
+			_ = h.in.Close()
+			_ = h.out.Close()
+			defer time.AfterFunc(killed, func() { _ = h.rsh.Process.Kill() }).Stop()
+		}
+		err = errors.Join(err, h.rsh.Wait())
+	}
+	j.tell(event{host: h, err: err})
+}
+
+func (j *job) readFrames(h *host) error {
+	in := bufio.NewReaderSize(h.out, agent.BodyBytesMax)
+	late := time.AfterFunc(j.StartTimeout, func() { _ = h.out.Close() })
+	greeting, err := in.ReadSlice('\n')
+	if !late.Stop() {
+		return fmt.Errorf("%w within %v", ErrAgent, j.StartTimeout)
+	}
+	if err != nil || string(greeting) != agent.Greeting {
+		return fmt.Errorf("%w: it says %.80q", ErrAgent, greeting)
+	}
+	for {
+		f, err := agent.Read(in)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if f.Rank < 0 || f.Rank >= j.Size || j.at[f.Rank] != h {
+			return fmt.Errorf("%w: it speaks of rank %d", ErrAgent, f.Rank)
+		}
+		switch f.Kind {
+		case agent.KindStdout:
+			j.stdout.write(f.Rank, f.Body)
+		case agent.KindStderr:
+			j.stderr.write(f.Rank, f.Body)
+		case agent.KindExit, agent.KindPMI, agent.KindTaken:
+			if !j.tell(event{host: h, frame: f}) {
+				return nil
+			}
+		default:
+			return fmt.Errorf("%w: kind %d from an agent", ErrAgent, f.Kind)
+		}
+	}
+}
+
+// tell gives the loop an event, unless it has ended.
+func (j *job) tell(e event) bool {
+	select {
+	case j.events <- e:
+		return true
+	case <-j.done:
+		return false
+	}
+}
+
+// send gives a frame to the agent of a host. A host with so much under way is stuck.
+func (h *host) send(f agent.Frame) bool {
+	select { // A host that was never started has no queue, and nobody who would hear.
+	case h.frames <- f:
+		return true
+	default:
+		return false
+	}
+}

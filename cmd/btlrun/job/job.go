@@ -1,0 +1,359 @@
+package job
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"gobtl/cmd/btlrun/agent"
+	"gobtl/launch/pmi"
+)
+
+// killed bounds what is waited for after a SIGKILL: an agent that does not tell of its ranks by
+// then is lost.
+const killed = 5 * time.Second
+
+// Options are what a job is.
+type Options struct {
+	Size  int
+	Hosts []Host
+	Args  []string // the program and its arguments
+	Env   []string // what another launcher has put there is left out
+	Dir   string   // where the ranks begin, on each host
+
+	Rsh   []string // the remote shell and its arguments, before the host
+	Agent string   // btlrun's path on the other hosts
+
+	Stdin          io.Reader // for rank 0; nil: nothing
+	Stdout, Stderr io.Writer
+	Label          bool // each line with its rank
+	Signals        <-chan os.Signal
+
+	Grace        time.Duration // between the requests to end and SIGKILL
+	StartTimeout time.Duration // for the agent of a host to say that it is there
+}
+
+// job is a job at work.
+type job struct {
+	Options
+	env            []string
+	server         *pmi.Server
+	hosts          []*host
+	at             []*host // of each rank
+	ended          []bool  // ranks
+	left           int     // of them
+	stdout, stderr *output
+	remarks        *output
+	events         chan event
+	done           chan struct{} // closed when the loop has ended
+	input          chan []byte   // pieces of Stdin
+	taken          chan struct{} // the last one has been taken
+
+	failed   bool // the job is ending
+	status   int
+	asked    bool // a signal asked the ranks to end
+	deadline *time.Timer
+	killing  bool
+}
+
+// Run runs a job to its end and returns its status: 0 when all ranks have ended with 0, else that
+// of the first one that has not, 128 and the signal's number if one has ended it. The error says
+// what btlrun itself could not do.
+func Run(o Options) (status int, err error) {
+	j := &job{
+		Options: o, env: cleanEnv(o.Env), ended: make([]bool, o.Size), left: o.Size,
+		events: make(chan event), done: make(chan struct{}), input: make(chan []byte),
+		taken: make(chan struct{}, 1), deadline: time.NewTimer(time.Hour),
+	}
+	defer close(j.done)
+	j.deadline.Stop()
+	var label func(int) string
+	if o.Label {
+		label = rankLabel(len(strconv.Itoa(o.Size - 1)))
+	}
+	alone := o.Size == 1
+	j.stdout, j.stderr = newOutput(o.Stdout, label, alone), newOutput(o.Stderr, label, alone)
+	j.remarks = newOutput(o.Stderr, func(host int) string {
+		return "btlrun: " + j.hosts[host].name + ": "
+	}, false)
+	nodes := place(o.Hosts, o.Size)
+	name := fmt.Sprintf("btlrun-%d-%d", os.Getpid(), time.Now().UnixNano())
+	if j.server, err = pmi.NewServer(pmi.Config{Size: o.Size, Name: name, Nodes: nodes}); err != nil {
+		return 1, err
+	}
+	for _, where := range o.Hosts {
+		j.hosts = append(j.hosts, &host{name: where.Name, stopped: make(chan struct{})})
+	}
+	for rank, node := range nodes {
+		h := j.hosts[node]
+		h.ranks = append(h.ranks, rank)
+		h.left++
+		j.at = append(j.at, h)
+	}
+	j.startHosts()
+	if o.Stdin != nil {
+		go j.readInput()
+	}
+	j.loop()
+	j.end()
+	return j.status, nil
+}
+
+// startHosts starts the agents of all hosts that have ranks. One that cannot be started is the
+// job's failure.
+func (j *job) startHosts() {
+	for i, h := range j.hosts {
+		switch {
+		case len(h.ranks) == 0:
+			continue
+		case j.failed:
+			j.lose(h)
+			continue
+		}
+		h.frames = make(chan agent.Frame, 64+4*len(h.ranks))
+		err := j.connect(h, i, j.Hosts[i].Local)
+		if err == nil {
+			err = j.begin(h)
+		}
+		if err != nil {
+			h.frames = nil
+			j.fail(1, "%s: %v", h.name, err)
+			j.lose(h)
+		}
+	}
+}
+
+// lose takes out the ranks of a host of which nothing more is heard.
+func (j *job) lose(h *host) {
+	for _, rank := range h.ranks {
+		j.over(rank)
+	}
+}
+
+// stdinRank is the rank that has standard input.
+func (j *job) stdinRank() int {
+	if j.Stdin == nil {
+		return -1
+	}
+	return 0
+}
+
+// readInput reads standard input, a piece at a time, as rank 0 takes it.
+func (j *job) readInput() {
+	piece := make([]byte, agent.BodyBytesMax)
+	for {
+		n, err := j.Stdin.Read(piece)
+		if n > 0 && !j.offer(piece[:n]) {
+			return
+		}
+		if err != nil {
+			j.offer(nil)
+			return
+		}
+	}
+}
+
+// offer gives a piece to the loop, and waits until it has been taken.
+func (j *job) offer(piece []byte) bool {
+	select {
+	case j.input <- piece:
+	case <-j.done:
+		return false
+	}
+	if len(piece) == 0 {
+		return true
+	}
+	select {
+	case <-j.taken:
+		return true
+	case <-j.done:
+		return false
+	}
+}
+
+// loop does what happens, until all ranks have ended.
+func (j *job) loop() {
+	for j.left > 0 {
+		select {
+		case e := <-j.events:
+			j.happen(e)
+		case piece := <-j.input:
+			j.send(j.at[0], agent.Frame{Kind: agent.KindStdin, Body: append([]byte(nil), piece...)})
+		case s := <-j.Signals:
+			j.onSignal(s)
+		case <-j.deadline.C:
+			if j.killing {
+				j.remark("%d ranks do not end", j.left)
+				return
+			}
+			j.kill()
+		}
+	}
+}
+
+// happen takes an event of a host.
+func (j *job) happen(e event) {
+	h := e.host
+	switch {
+	case e.frame.Kind == agent.KindPMI:
+		j.onLine(e.frame.Rank, e.frame.Body)
+	case e.frame.Kind == agent.KindTaken:
+		select {
+		case j.taken <- struct{}{}:
+		default: // Nobody has asked.
+		}
+	case e.frame.Kind == agent.KindExit:
+		j.onExit(e.frame)
+	case h.left > 0: // The agent is gone before its ranks.
+		why := e.err
+		if why == nil {
+			why = errors.New("the agent has ended")
+		}
+		j.fail(1, "%s is lost: %v", h.name, why)
+		j.lose(h)
+	}
+}
+
+// onLine gives a line of a rank to the server.
+func (j *job) onLine(rank int, line []byte) {
+	if j.failed || j.ended[rank] {
+		return
+	}
+	replies, err := j.server.Handle(rank, line)
+	for _, r := range replies {
+		j.send(j.at[r.Rank], agent.Frame{Kind: agent.KindPMI, Rank: r.Rank, Body: []byte(r.Line)})
+	}
+	var abort *pmi.AbortError
+	switch {
+	case errors.As(err, &abort):
+		status := abort.Code & 255
+		if status == 0 {
+			status = 1
+		}
+		j.fail(status, "rank %d aborts the job with %d", rank, abort.Code)
+	case err != nil:
+		j.fail(1, "%v", err)
+	}
+}
+
+// onExit takes note of a rank's end.
+func (j *job) onExit(f agent.Frame) {
+	var e agent.Exit
+	if err := json.Unmarshal(f.Body, &e); err != nil || j.ended[f.Rank] {
+		j.fail(1, "%s: rank %d has ended twice, or in an unknown way", j.at[f.Rank].name, f.Rank)
+		return
+	}
+	j.over(f.Rank)
+	where := fmt.Sprintf("rank %d on %s", f.Rank, j.at[f.Rank].name)
+	switch {
+	case e.Error != "":
+		j.fail(max(e.Status, 1), "%s: %s", where, e.Error)
+	case e.Signal != 0:
+		j.fail(128+e.Signal, "%s was ended by signal %d (%v)", where, e.Signal, syscall.Signal(e.Signal))
+	case e.Status != 0:
+		j.fail(e.Status, "%s ended with status %d", where, e.Status)
+	case j.failed:
+	default:
+		if err := j.server.Leave(f.Rank); err != nil {
+			j.fail(1, "%s: %v", where, err)
+		}
+	}
+}
+
+// over takes a rank out, of which nothing more is heard.
+func (j *job) over(rank int) {
+	if j.ended[rank] {
+		return
+	}
+	j.ended[rank] = true
+	j.left--
+	j.at[rank].left--
+	j.stdout.end(rank)
+	j.stderr.end(rank)
+}
+
+// fail ends the job, for a reason of which only the first one counts: all ranks are asked to end.
+func (j *job) fail(status int, format string, args ...any) {
+	if j.failed {
+		return
+	}
+	j.failed, j.status = true, status
+	j.remark(format, args...)
+	j.signal(syscall.SIGTERM)
+	j.signal(syscall.SIGCONT) // Who is stopped hears nothing.
+	j.deadline.Reset(j.Grace)
+}
+
+// remark tells the user something, in one line.
+func (j *job) remark(format string, args ...any) {
+	fmt.Fprintln(j.Stderr, "btlrun: "+fmt.Sprintf(format, args...))
+}
+
+// onSignal forwards a signal. Who asks again to end means it.
+func (j *job) onSignal(s os.Signal) {
+	number, ok := s.(syscall.Signal)
+	if !ok {
+		return
+	}
+	ends := number == syscall.SIGINT || number == syscall.SIGTERM || number == syscall.SIGHUP ||
+		number == syscall.SIGQUIT
+	if ends && j.asked {
+		j.fail(128+int(number), "%v, again", number)
+		j.kill()
+		return
+	}
+	j.asked = j.asked || ends
+	j.signal(number)
+}
+
+// kill ends the ranks whether they want or not.
+func (j *job) kill() {
+	j.killing = true
+	j.signal(syscall.SIGKILL)
+	j.deadline.Reset(killed)
+}
+
+// signal sends a signal to all ranks.
+func (j *job) signal(s syscall.Signal) {
+	for _, h := range j.hosts {
+		if h.left > 0 && h.frames != nil {
+			j.send(h, agent.Frame{Kind: agent.KindSignal, Body: []byte{byte(s)}})
+		}
+	}
+}
+
+// send gives a frame to a host's agent.
+func (j *job) send(h *host, f agent.Frame) {
+	if !h.send(f) {
+		j.fail(1, "%s takes nothing any more", h.name)
+	}
+}
+
+// end ends the agents, and waits for what they have still to say.
+func (j *job) end() {
+	limit := time.NewTimer(killed)
+	defer limit.Stop()
+	for _, h := range j.hosts {
+		if h.frames == nil {
+			continue // It was never started.
+		}
+		close(h.frames)
+		for waiting := true; waiting; {
+			select {
+			case <-h.stopped:
+				waiting = false
+			case <-j.events: // of ranks that have ended
+			case <-limit.C:
+				if h.rsh != nil {
+					_ = h.rsh.Process.Kill() // It may have ended by itself.
+				}
+				return
+			}
+		}
+	}
+}

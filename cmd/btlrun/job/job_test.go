@@ -1,0 +1,98 @@
+package job
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":          "[0 0 0 0 0 0 0]",
+		"a":         "[0 0 0 0 0 0 0]",
+		"a,b":       "[0 1 0 1 0 1 0]",
+		"a:2,b:1,c": "[0 0 1 2 0 0 1]",
+		"a:9,b":     "[0 0 0 0 0 0 0]",
+	} {
+		hosts, err := ParseHosts(text)
+		if got := fmt.Sprint(place(hosts, 7)); err != nil || got != want {
+			t.Errorf("%q: %s, %v; want %s", text, got, err, want)
+		}
+	}
+	for _, bad := range []string{
+		",", "a,", "a,a", "a:0", "a:x", "a:-1", ":2", "-oProxyCommand=x", "a b",
+	} {
+		if hosts, err := ParseHosts(bad); !errors.Is(err, ErrHosts) {
+			t.Errorf("%q: %v, %v", bad, hosts, err)
+		}
+	}
+	for text, local := range map[string]bool{"": true, "localhost": true, "elsewhere": false} {
+		if hosts, err := ParseHosts(text); err != nil || hosts[0].Local != local {
+			t.Errorf("%q: %+v, %v", text, hosts, err)
+		}
+	}
+}
+
+func TestCleanEnv(t *testing.T) {
+	t.Parallel()
+	env := []string{
+		"PATH=/bin", "PMI_FD=3", "PMIX_RANK=0", "OMPI_COMM_WORLD_RANK=1", "OMPI_MCA_btl=tcp",
+		"MPI_LOCALRANKID=0", "HYDI_CONTROL_FD=7", "MY_PMI_FD=1",
+	}
+	if got := fmt.Sprint(cleanEnv(env)); got != "[PATH=/bin OMPI_MCA_btl=tcp MY_PMI_FD=1]" {
+		t.Error(got)
+	}
+}
+
+// However what ranks write is cut into pieces, each of their lines comes out whole and once.
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var to bytes.Buffer
+		o := newOutput(&to, rankLabel(1), false)
+		const ranks = 3
+		var said [ranks]bytes.Buffer
+		for range rapid.IntRange(0, 30).Draw(t, "pieces") {
+			rank := rapid.IntRange(0, ranks-1).Draw(t, "rank")
+			piece := rapid.StringMatching(`[ab\n]{0,6}`).Draw(t, "piece")
+			said[rank].WriteString(piece)
+			o.write(rank, []byte(piece))
+		}
+		got := make([][]string, ranks)
+		for rank := range ranks {
+			o.end(rank)
+		}
+		for line := range strings.Lines(to.String()) {
+			var rank int
+			if _, err := fmt.Sscanf(line, "[%d]", &rank); err != nil || !strings.HasSuffix(line, "\n") {
+				t.Fatalf("line %q", line)
+			}
+			got[rank] = append(got[rank], strings.TrimSuffix(line[len("[0] "):], "\n"))
+		}
+		for rank := range ranks {
+			text := said[rank].String()
+			if !strings.HasSuffix(text, "\n") && text != "" {
+				text += "\n"
+			}
+			want := strings.Split(text, "\n")
+			if want = want[:len(want)-1]; !slices.Equal(got[rank], want) {
+				t.Fatalf("rank %d: %q, want %q", rank, got[rank], want)
+			}
+		}
+	})
+	// A line without end is not kept for ever.
+	var to bytes.Buffer
+	o := newOutput(&to, nil, false)
+	for range 10 {
+		o.write(0, bytes.Repeat([]byte("x"), lineBytesMax/2))
+	}
+	if kept := len(o.parts[0]); kept > lineBytesMax || to.Len() < 2*lineBytesMax {
+		t.Errorf("%d bytes kept, %d written", kept, to.Len())
+	}
+}

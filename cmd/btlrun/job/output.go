@@ -1,0 +1,86 @@
+package job
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// lineBytesMax bounds what is kept of a line that has no end yet: more goes out as it is.
+const lineBytesMax = 8 << 10
+
+// output writes what many ranks say, so that the lines of one do not get into those of another.
+type output struct {
+	lock  sync.Mutex
+	to    io.Writer
+	label func(rank int) string // in front of each line; nil: nothing
+	raw   bool                  // one rank alone writes: as it comes
+	parts map[int][]byte        // lines without an end, by rank
+	err   error                 // of to: there is nobody any more
+}
+
+func newOutput(to io.Writer, label func(rank int) string, raw bool) *output {
+	return &output{to: to, label: label, raw: raw && label == nil, parts: map[int][]byte{}}
+}
+
+// write takes what a rank has written.
+func (o *output) write(rank int, text []byte) {
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	if o.raw {
+		o.put(text)
+		return
+	}
+	text = append(o.parts[rank], text...)
+	whole := bytes.LastIndexByte(text, '\n') + 1
+	for line := range bytes.Lines(text[:whole]) {
+		o.line(rank, line)
+	}
+	rest := text[whole:]
+	if len(rest) > lineBytesMax {
+		o.line(rank, append(rest, '\n'))
+		rest = nil
+	}
+	o.parts[rank] = bytes.Clone(rest)
+}
+
+// end writes what a rank has left without an end of the line.
+func (o *output) end(rank int) {
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	if rest := o.parts[rank]; len(rest) > 0 {
+		o.line(rank, append(rest, '\n'))
+	}
+	delete(o.parts, rank)
+}
+
+// line writes a line. The lock is held.
+func (o *output) line(rank int, line []byte) {
+	if o.label != nil {
+		line = append([]byte(o.label(rank)), line...)
+	}
+	o.put(line)
+}
+
+func (o *output) put(text []byte) {
+	if o.err == nil {
+		_, o.err = o.to.Write(text)
+	}
+}
+
+// rankLabel is what stands in front of a rank's lines.
+func rankLabel(width int) func(int) string {
+	return func(rank int) string { return fmt.Sprintf("[%*d] ", width, rank) }
+}
+
+// remarks writes what the remote shell of a host says.
+type remarks struct {
+	lines *output
+	host  int
+}
+
+func (r remarks) Write(b []byte) (int, error) {
+	r.lines.write(r.host, b)
+	return len(b), nil
+}

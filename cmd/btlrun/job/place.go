@@ -1,0 +1,83 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"gobtl/launch/pmi"
+)
+
+// ErrHosts: the list of hosts makes no sense.
+var ErrHosts = errors.New("btlrun: invalid list of hosts")
+
+// Host is a machine with room for ranks.
+type Host struct {
+	Name  string
+	Slots int  // ranks that it takes in a turn
+	Local bool // btlrun's own
+}
+
+// ParseHosts reads a list such as "a,b:2". An empty one is this host, with room for all.
+func ParseHosts(text string) ([]Host, error) {
+	own, err := os.Hostname()
+	if err != nil {
+		own = "localhost"
+	}
+	if text == "" {
+		return []Host{{Name: own, Slots: pmi.RanksMax, Local: true}}, nil
+	}
+	var hosts []Host
+	known := map[string]bool{}
+	for item := range strings.SplitSeq(text, ",") {
+		name, slots, counted := strings.Cut(item, ":")
+		h := Host{Name: name, Slots: 1, Local: name == "localhost" || name == own}
+		if counted {
+			h.Slots, err = strconv.Atoi(slots)
+			if err != nil || h.Slots < 1 || h.Slots > pmi.RanksMax {
+				return nil, fmt.Errorf("%w: %q: write HOST:RANKS", ErrHosts, item)
+			}
+		}
+		// What begins like an option would be one to the remote shell.
+		if name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, " \t") || known[name] {
+			return nil, fmt.Errorf("%w: host %q", ErrHosts, name)
+		}
+		known[name] = true
+		hosts = append(hosts, h)
+	}
+	return hosts, nil
+}
+
+// place gives each of size ranks a host, by its index: each host in turn takes as many as it has
+// slots, until all have a place.
+func place(hosts []Host, size int) []int {
+	var at []int
+	for {
+		for i, h := range hosts {
+			for range h.Slots {
+				if len(at) == size {
+					return at
+				}
+				at = append(at, i)
+			}
+		}
+	}
+}
+
+// cleanEnv leaves out of an environment what another launcher has told btlrun: the ranks would take
+// it for theirs.
+func cleanEnv(environ []string) []string {
+	var env []string
+	for _, variable := range environ {
+		foreign := false
+		for _, prefix := range []string{"PMI_", "PMIX_", "OMPI_COMM_WORLD_", "MPI_LOCAL", "HYDI_"} {
+			foreign = foreign || strings.HasPrefix(variable, prefix)
+		}
+		if !foreign {
+			env = append(env, variable)
+		}
+	}
+	return env
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"gobtl/cmd/btlrun/agent"
+	"gobtl/cmd/btlrun/job"
+)
+
+// Exit statuses of btlrun's own; else they are the ranks'.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// exitPanic carries the exit status out of kong's flags that end the program.
+type exitPanic int
+
+// run executes a command line and returns the exit status.
+func run(args []string, stdin, stdout, stderr *os.File) (status int) {
+	if len(args) == 1 && args[0] == "agent" { // as another btlrun has it started
+		if err := agent.Serve(stdin, stdout); err != nil {
+			fmt.Fprintln(stderr, "agent:", err)
+			return exitFailure
+		}
+		return exitOK
+	}
+	defer func() {
+		if code, ok := recover().(exitPanic); ok {
+			status = int(code)
+		}
+	}()
+	var c cli
+	parser, err := newParser(&c, stdout, stderr, func(code int) { panic(exitPanic(code)) })
+	if err == nil {
+		_, err = parser.Parse(args)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "btlrun:", err)
+		return exitUsage
+	}
+	return launch(&c, stdin, stdout, stderr)
+}
+
+// launch runs the job that a command line asks for.
+func launch(c *cli, stdin io.Reader, stdout, stderr *os.File) int {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
+		syscall.SIGUSR1, syscall.SIGUSR2)
+	defer signal.Stop(signals)
+	hosts, err := job.ParseHosts(c.Hosts)
+	if err == nil && c.Dir == "" {
+		c.Dir, err = os.Getwd()
+	}
+	if err == nil && c.Remote == "" {
+		c.Remote, err = os.Executable()
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "btlrun:", err)
+		return exitFailure
+	}
+	label := c.Ranks > 1 && term.IsTerminal(int(stdout.Fd()))
+	if c.Label != nil {
+		label = *c.Label
+	}
+	status, err := job.Run(job.Options{
+		Size: c.Ranks, Hosts: hosts, Args: c.Command, Env: os.Environ(), Dir: c.Dir,
+		Rsh: strings.Fields(c.Rsh), Agent: c.Remote, Stdin: stdin, Stdout: stdout, Stderr: stderr,
+		Label: label, Signals: signals, Grace: c.Grace, StartTimeout: c.Start,
+	})
+	if err != nil {
+		fmt.Fprintln(stderr, "btlrun:", err)
+	}
+	return status
+}

@@ -1,0 +1,180 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/internal/testenv"
+)
+
+// btlrun is the program under test, built once.
+var btlrun string
+
+// reap takes note of the end of what has lost its parents, of slurmd's daemons: in a container
+// there may be nobody else who does.
+func reap() {
+	for {
+		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		if err != nil || pid <= 0 {
+			return
+		}
+	}
+}
+
+func buildAndRun(m *testing.M) int {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	dir, err := os.MkdirTemp("", "btlrun")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	btlrun = filepath.Join(dir, "btlrun")
+	out, err := exec.Command("go", "build", "-o", btlrun, "gobtl/cmd/btlrun").CombinedOutput()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "building btlrun: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// limit bounds a job: it is there for hangs, nothing takes nearly as long.
+const limit = time.Minute
+
+// result is how a command has ended.
+type result struct {
+	status         int // minus the signal's number if one has ended it
+	stdout, stderr string
+}
+
+// command is one that the test's end, or limit, ends with all that it has started.
+func command(t *testing.T, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	cmd.Env = slices.Clone(os.Environ())
+	return cmd
+}
+
+// run runs a command to its end.
+func run(t *testing.T, cmd *exec.Cmd) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	r := result{stdout: stdout.String(), stderr: stderr.String()}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%v: %v\n%s%s", cmd.Args, err, r.stdout, r.stderr)
+	}
+	state := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if r.status = state.ExitStatus(); state.Signaled() {
+		r.status = -int(state.Signal())
+	}
+	return r
+}
+
+// self is this test's binary.
+func self(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// greetings runs a job whose ranks greet each other, and wants a line of each: node says where it
+// is.
+func greetings(t *testing.T, cmd *exec.Cmd, size int, launcher string, node func(rank int) int) {
+	t.Helper()
+	cmd.Env = append(cmd.Env, roleVariable+"=greet")
+	r := run(t, cmd)
+	if r.status != 0 {
+		t.Fatalf("%v: status %d\n%s%s", cmd.Args, r.status, r.stdout, r.stderr)
+	}
+	got := regexp.MustCompile(`greeted: .*`).FindAllString(r.stdout, -1)
+	var want []string
+	locals := map[int]int{}
+	for rank := range size {
+		locals[node(rank)]++
+	}
+	seen := map[int]int{}
+	for rank := range size {
+		n := node(rank)
+		want = append(want, fmt.Sprintf("greeted: rank %d of %d, node %d of %d, local %d of %d, %s", rank,
+			size, n, len(locals), seen[n], locals[n], launcher))
+		seen[n]++
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%v:\n%s\nwant\n%s\nin\n%s%s", cmd.Args, strings.Join(got, "\n"),
+			strings.Join(want, "\n"), r.stdout, r.stderr)
+	}
+}
+
+func oneNode(int) int { return 0 }
+
+// TestAlone runs a rank that nobody has launched.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	greetings(t, command(t, self(t)), 1, "none", oneNode)
+}
+
+// TestHydra runs ranks under MPICH's launcher, by an inherited socket and by a port.
+func TestHydra(t *testing.T) {
+	t.Parallel()
+	hydra := testenv.Need(t, "mpiexec.hydra", "mpich")
+	greetings(t, command(t, hydra, "-n", "4", self(t)), 4, "PMI-1", oneNode)
+	greetings(t, command(t, hydra, "-pmi-port", "-n", "3", self(t)), 3, "PMI-1", oneNode)
+	abort := command(t, hydra, "-n", "3", self(t))
+	abort.Env = append(abort.Env, roleVariable+"=abort")
+	if r := run(t, abort); r.status != 7 {
+		t.Errorf("status of a job that was aborted with 7: %d\n%s%s", r.status, r.stdout, r.stderr)
+	}
+}
+
+// TestOpenMPI runs ranks under mpirun, which has no PMI-1: they meet at rank 0, by a socket of the
+// file system and by TCP.
+func TestOpenMPI(t *testing.T) {
+	t.Parallel()
+	mpirun := testenv.Need(t, "mpirun.openmpi", "openmpi-bin")
+	start := func(args ...string) *exec.Cmd {
+		cmd := command(t, mpirun, slices.Concat([]string{"--oversubscribe", "--bind-to", "none"}, args,
+			[]string{self(t)})...)
+		cmd.Env = append(cmd.Env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+			"TMPDIR="+t.TempDir())
+		return cmd
+	}
+	greetings(t, start("-n", "4"), 4, "Open MPI", oneNode)
+	greetings(t, start("-n", "3", "-x", "BTL_RENDEZVOUS=127.0.0.1:"+freePort(t)), 3, "Open MPI",
+		oneNode)
+	for role, status := range map[string]int{"abort": 7, "fail": 5} {
+		cmd := start("-n", "3")
+		cmd.Env = append(cmd.Env, roleVariable+"="+role)
+		if r := run(t, cmd); r.status == 0 {
+			t.Errorf("status of a job with a rank that ended with %d: 0\n%s%s", status, r.stdout, r.stderr)
+		}
+	}
+}

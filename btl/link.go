@@ -204,8 +204,7 @@ func (m *Module) refusedBefore(in *arrival) bool {
 // of them is to be.
 func (m *Module) admitRecords(in *arrival) bool {
 	if in.ep.counted {
-		in.ep.admitRecordsCounted(in)
-		return true
+		return in.ep.admitRecordsCounted(in)
 	}
 	return m.admitRecordsSequenced(in)
 }

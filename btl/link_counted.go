@@ -181,17 +181,22 @@ func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 }
 
 // admitRecordsCounted notes the tags of a pack that have no handler: the other records are
-// delivered.
-func (ep *Endpoint) admitRecordsCounted(in *arrival) {
+// delivered. There are no pieces over a counted link.
+func (ep *Endpoint) admitRecordsCounted(in *arrival) bool {
 	c, n := &ep.counts, ep.rcv.Expected()
 	before := len(c.nacks)
 	for rest := in.payload; len(rest) > 0; {
+		if frag.IsPiece(rest) {
+			ep.m.lost(ep, errors.New("a pack has a piece of a fragment"))
+			return false
+		}
 		var tag uint8
 		tag, _, rest = nextRecord(rest)
 		if ep.m.handlers[tag] == nil && !c.refused(before, tag) {
 			c.nacks = append(c.nacks, pendingNack{seq: n, reason: frag.NackRecord, tag: tag})
 		}
 	}
+	return true
 }
 
 // refused says whether one of the Nacks from the given one on names the tag.

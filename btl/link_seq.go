@@ -88,23 +88,30 @@ func (m *Module) notAdded(in *arrival, err error) {
 // admitRecordsSequenced refuses a pack as a whole if one of its tags has no handler: the peer sends
 // it again without those records.
 func (m *Module) admitRecordsSequenced(in *arrival) bool {
+	ep := in.ep
+	pieces := &m.pieces
+	pieces.count = 0
 	for rest := in.payload; len(rest) > 0; {
+		if frag.IsPiece(rest) {
+			pieces.push(rest)
+		}
 		var tag uint8
 		tag, _, rest = nextRecord(rest)
 		if m.handlers[tag] == nil {
 			m.drop(CntDropNoHandler)
+			m.refusePieces(in, tag)
 			m.refuseSequenced(in, frag.NackRecord, tag)
 			return false
 		}
 	}
-	return true
+	return pieces.count == 0 && !ep.refuses() || m.admitPieces(in)
 }
 
 // refuseSequenced tells the peer that a packet is refused. If there is no room for it now, the peer
 // sends the packet again and is told then.
 func (m *Module) refuseSequenced(in *arrival, reason, tag uint8) {
 	if in.Kind == frag.KindChunk && in.Flags&frag.FlagPut == 0 {
-		in.ep.remember(&in.Header)
+		in.ep.remember(in.Seq, in.FragID)
 	}
 	m.sendNack(in.ep, in.Seq, reason, tag)
 }
@@ -120,8 +127,9 @@ func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 	return true
 }
 
-// refusal is a chunk that was refused for good. When a Void comes in its place, its sender has
-// failed the fragment: what has arrived of it is thrown away, and so is what still arrives.
+// refusal is a chunk that was refused for good, or a piece. When a Void comes in its place, or its
+// pack without it, its sender has failed the fragment: what has arrived of it is thrown away, and
+// so is what still arrives.
 type refusal struct {
 	seq    seq.Num
 	fragID uint32
@@ -132,21 +140,22 @@ type refusal struct {
 // oldest are forgotten, which costs memory until the endpoint ends, and nothing else.
 const refusalsMax = 64
 
-// remember notes a chunk that is refused.
-func (ep *Endpoint) remember(h *frag.Header) {
+// remember notes that a chunk of a fragment is refused, or a piece, in packet n.
+func (ep *Endpoint) remember(n seq.Num, fragID uint32) {
 	ep.forgetRefusals()
 	for i := range ep.refusals {
-		if ep.refusals[i].seq == h.Seq {
+		if ep.refusals[i].seq == n && ep.refusals[i].fragID == fragID {
 			return
 		}
 	}
 	if len(ep.refusals) == refusalsMax {
 		ep.refusals = ep.refusals[:copy(ep.refusals, ep.refusals[1:])]
 	}
-	ep.refusals = append(ep.refusals, refusal{seq: h.Seq, fragID: h.FragID})
+	ep.refusals = append(ep.refusals, refusal{seq: n, fragID: fragID})
 }
 
-// voided throws away what has arrived of the fragment that the Void's number belonged to.
+// voided throws away what has arrived of the fragments that the Void's number belonged to, or the
+// number of a pack that has come without their pieces.
 func (ep *Endpoint) voided(n seq.Num) {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && !r.failed {

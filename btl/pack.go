@@ -278,6 +278,7 @@ func (m *Module) acceptPack(in *arrival) {
 	for rest := in.payload; len(rest) > 0; {
 		var tag uint8
 		var data []byte
+		isPiece := frag.IsPiece(rest)
 		tag, data, rest = nextRecord(rest)
 		if len(rest) == 0 && ep.state == stateConnected {
 			// Not before, so that no answer acknowledges what an Abort keeps from being delivered; not
@@ -287,6 +288,10 @@ func (m *Module) acceptPack(in *arrival) {
 		}
 		if m.handlers[tag] == nil || ep.state != stateConnected || ep.counts.refused(refused, tag) {
 			m.stats.counters[CntRecordsDropped]++
+			continue
+		}
+		if isPiece {
+			m.acceptPiece(in, tag, data)
 			continue
 		}
 		m.deliver(ep, tag, data)

@@ -99,9 +99,8 @@ func TestRefusalsAreBounded(t *testing.T) {
 	in.asm.Init(l.mods[1].pool)
 	first := in.rcv.Next()
 	for i := range uint32(2 * refusalsMax) {
-		h := frag.Header{Kind: frag.KindChunk, Seq: first.Add(i), FragID: i / 2}
-		in.remember(&h)
-		in.remember(&h)
+		in.remember(first.Add(i), i/2)
+		in.remember(first.Add(i), i/2)
 	}
 	if n := len(in.refusals); n != refusalsMax || in.refusals[n-1].fragID != refusalsMax-1 {
 		t.Errorf("%d are remembered, the last %+v", n, in.refusals[n-1])

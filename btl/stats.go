@@ -69,6 +69,8 @@ const (
 
 	CntRecvPayloadBytes
 	CntPacked         // fragments that left in packs
+	CntSentPieces     // pieces of fragments that left in packs
+	CntRecvPieces     // and that came
 	CntRecordsDropped // of packs that were taken over, whose handler was removed meanwhile
 	CntLanded         // chunks that the provider put into their place
 	CntDelivered
@@ -104,6 +106,7 @@ const (
 	helpPiggy    = "ACKs that rode on other packets."
 	helpFast     = "Fragments delivered before their book-keeping."
 	helpRecords  = "Fragments of packs whose handler, or endpoint, went during the delivery."
+	helpPieces   = "Ends and beginnings of fragments in chunks that shared packets, by direction."
 	helpReliable = "Connections that leave it to the fabric that nothing is lost."
 	helpPath     = "Changes of the largest datagram that is sent to a peer."
 	helpAsked    = "Packets of such connections that asked for a confirmation."
@@ -170,6 +173,8 @@ var counterInfos = [numCounters]counterInfo{
 
 	CntRecvPayloadBytes: {"gobtl_payload_bytes_total", "direction", "received", helpBytes},
 	CntPacked:           {"gobtl_packed_total", "", "", "Fragments that shared a packet."},
+	CntSentPieces:       {"gobtl_pieces_total", "direction", "sent", helpPieces},
+	CntRecvPieces:       {"gobtl_pieces_total", "direction", "received", helpPieces},
 	CntRecordsDropped:   {"gobtl_records_dropped_total", "", "", helpRecords},
 	CntLanded:           {"gobtl_landed_chunks_total", "", "", "Chunks received without a copy here."},
 	CntDelivered:        {"gobtl_delivered_total", "", "", "Fragments handed to a handler."},

@@ -68,26 +68,11 @@ func (a *Assembler) ActiveBytes() int64 { return a.activeBytes }
 // past that packet, would keep the others from ever being finished. With it, and a sender that ends
 // one fragment before it starts the next, the packet in the gap always gets memory in the end.
 func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, error) {
-	chunk, err := locate(h, len(payload))
+	m, chunk, _, err := a.place(h, len(payload), inOrder, nil)
 	if err != nil {
 		return nil, err
 	}
-	m := a.find(h.FragID)
-	begun := m == nil
-	if begun {
-		if m, err = a.begin(h, inOrder); err != nil {
-			return nil, err
-		}
-	}
-	end := h.OffsetBytes + uint32(len(payload))
-	if int64(end) > m.capBytes() && m.sizeBytes == h.SizeBytes && !a.growTo(m, end, inOrder) {
-		if begun {
-			a.remove(m)
-			a.pool.put(m)
-		}
-		return nil, ErrBudget
-	}
-	if err := m.mark(h, chunk, 1); err != nil {
+	if err := m.mark(h, chunk, 1); err != nil { // never of one that has just begun
 		return nil, err
 	}
 	copy(m.mem[h.OffsetBytes:], payload)
@@ -97,6 +82,31 @@ func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, erro
 		return m, nil
 	}
 	return nil, nil
+}
+
+// place finds or begins the fragment of a chunk of n bytes, and gives it memory up to its end. The
+// memory of leaving, if that is one, will be free before the chunk is added.
+func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
+	m *Message, chunk uint32, begun bool, err error,
+) {
+	if chunk, err = locate(h, n); err != nil {
+		return nil, 0, false, err
+	}
+	if m = a.find(h.FragID); m == nil {
+		if m, err = a.begin(h, inOrder, leaving); err != nil {
+			return nil, 0, false, err
+		}
+		begun = true
+	}
+	end := h.OffsetBytes + uint32(n)
+	if int64(end) > m.capBytes() && m.sizeBytes == h.SizeBytes && !a.growTo(m, end, inOrder) {
+		if begun {
+			a.remove(m)
+			a.pool.put(m)
+		}
+		return nil, 0, false, ErrBudget
+	}
+	return m, chunk, begun, nil
 }
 
 // AddLanded is Add for a chunk whose payload, of payloadBytes, stands in its place already, and for
@@ -137,7 +147,7 @@ func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder boo
 	if chunk != 0 || next == nil || len(mem) == 0 || &next.mem[0] != &mem[0] {
 		return nil, ErrNotBegun
 	}
-	m, err := a.begin(h, inOrder)
+	m, err := a.begin(h, inOrder, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -305,8 +315,8 @@ func (a *Assembler) find(fragID uint32) *Message {
 	return m
 }
 
-// begin makes a place for a new fragment.
-func (a *Assembler) begin(h *Header, inOrder bool) (*Message, error) {
+// begin makes a place for a new fragment, as if what is leaving had left.
+func (a *Assembler) begin(h *Header, inOrder bool, leaving *Message) (*Message, error) {
 	p := a.pool
 	if h.SizeBytes > p.cfg.FragBytesMax {
 		return nil, ErrTooLarge
@@ -321,8 +331,12 @@ func (a *Assembler) begin(h *Header, inOrder bool) (*Message, error) {
 	}
 	class := p.beginClass(h.SizeBytes)
 	grows := class < classOf(h.SizeBytes)
-	if grows && p.favourite != nil { // others that grow would keep it from growing
+	// Others that grow would keep it from growing.
+	if grows && p.favourite != nil && p.favourite != leaving {
 		reserveBytes = int64(p.cfg.FragBytesMax)
+	}
+	if leaving != nil {
+		reserveBytes -= leaving.capBytes()
 	}
 	if a.activeBytes+p.capacity(class) > p.cfg.PeerBytesMax-reserveBytes {
 		return nil, ErrBudget

@@ -13,7 +13,7 @@
 //	extra of a Chunk:   fragID u32, sizeBytes u32, offsetBytes u32, first u16, chunkBytes u16
 //	extra of a put:     handle u64, offset u64
 //	extra of FlagOp:    operation u32, code u8, notice u8, zero u16
-//	payload of a Pack:  records: tag u8, zero u8, lengthBytes u16, then so many bytes
+//	payload of a Pack:  records: tag u8, flags u8, lengthBytes u16, then so many bytes
 //
 // Decoding is total (any bytes give a packet or an error, never a panic) and canonical (one packet
 // has one encoding): what is reserved must be zero, and lengths must match exactly.

@@ -29,7 +29,7 @@ const (
 	KindHelloAck Kind = 5  // answers one Hello on the same channel
 	KindNack     Kind = 6  // one packet was refused for good; Tag tells why
 	KindReject   Kind = 7  // a Hello was refused; Tag tells why
-	KindPack     Kind = 8  // several whole fragments, each of them a record (PutRecord)
+	KindPack     Kind = 8  // several fragments or pieces of them, each of them a record (PutRecord)
 	KindPart     Kind = 9  // a slice of a packet that is too large for the path (PutPart)
 	KindPing     Kind = 10 // asks whether a packet of its size gets through
 	KindPong     Kind = 11 // answers a Ping

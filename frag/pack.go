@@ -2,16 +2,26 @@ package frag
 
 // RecordHeaderBytes is what a fragment takes in a pack beside its payload. A record is
 //
-//	tag u8, zero u8, lengthBytes u16, then the payload
+//	tag u8, flags u8, lengthBytes u16, then so many bytes: the payload
 //
-// and the records of a pack follow each other without padding up to the end of its payload.
+// and the records of a pack follow each other without padding up to the end of its payload. With
+// the flag Piece the payload of a record is not a whole fragment but a chunk of one: the extra of a
+// Chunk, PieceExtraBytes, stands before it and counts in lengthBytes. Only the first and the last
+// record of a pack may be pieces; if both are, the first ends its fragment and the last begins
+// another one:
+//
+//	| end of A | B whole | C whole | beginning of D |
 const RecordHeaderBytes = 4
 
-// recordTags and recordReserved tell what the first two bytes of a record hold when they are read
-// as one number.
+// PieceExtraBytes is what a piece takes beside that.
+const PieceExtraBytes = chunkExtraBytes
+
+// recordTags, recordPiece and recordReserved tell what the first two bytes of a record hold when
+// they are read as one number.
 const (
 	recordTags     = 0x00FF
-	recordReserved = 0xFF00
+	recordPiece    = 0x0100
+	recordReserved = 0xFE00
 )
 
 // PutRecord writes a record, a whole fragment, at the start of b and returns its length,
@@ -24,15 +34,46 @@ func PutRecord(b []byte, tag uint8, payload []byte) int {
 	return n
 }
 
+// PutPiece writes a piece at the start of b and returns its length, RecordHeaderBytes +
+// PieceExtraBytes + len(payload). Of h count Tag, FragID, SizeBytes, OffsetBytes, FirstBytes and
+// ChunkBytes. It does not check what Decode would refuse; it panics if b is too short.
+func PutPiece(b []byte, h *Header, payload []byte) int {
+	n := RecordHeaderBytes + PieceExtraBytes + len(payload)
+	le.PutUint32(b, uint32(h.Tag)|recordPiece|uint32(PieceExtraBytes+len(payload))<<16)
+	e := (*[PieceExtraBytes]byte)(b[RecordHeaderBytes:])
+	le.PutUint32(e[0:], h.FragID)
+	le.PutUint32(e[4:], h.SizeBytes)
+	le.PutUint32(e[8:], h.OffsetBytes)
+	le.PutUint32(e[12:], uint32(h.FirstBytes)|uint32(h.ChunkBytes)<<16)
+	copy(b[RecordHeaderBytes+PieceExtraBytes:n:len(b)], payload)
+	return n
+}
+
 // NextRecord splits the first record off the payload of a pack that Decode has accepted, or off
-// the rest of one, which must not be empty. What it returns aliases the payload.
+// the rest of one, which must not be empty. What it returns aliases the payload. The data of a
+// piece is for DecodePiece.
 func NextRecord(payload []byte) (tag uint8, data, rest []byte) {
 	n := RecordHeaderBytes + int(le.Uint16(payload[2:]))
 	return payload[0], payload[RecordHeaderBytes:n:n], payload[n:]
 }
 
+// IsPiece says whether the first record of what is left of a pack is a piece.
+func IsPiece(payload []byte) bool { return payload[1] != 0 }
+
+// DecodePiece makes h the header that the piece with the given tag and data would have as a Chunk,
+// but for what belongs to the packet, and returns its payload, which aliases data.
+func DecodePiece(tag uint8, data []byte, h *Header) (payload []byte) {
+	payload = data[PieceExtraBytes:]
+	e := (*[PieceExtraBytes]byte)(data)
+	h.Kind, h.Flags, h.Tag, h.PayloadLen = KindChunk, 0, tag, uint16(len(payload))
+	h.FragID, h.SizeBytes, h.OffsetBytes = le.Uint32(e[0:]), le.Uint32(e[4:]), le.Uint32(e[8:])
+	h.FirstBytes, h.ChunkBytes = le.Uint16(e[12:]), le.Uint16(e[14:])
+	return payload
+}
+
 // checkRecords checks that p consists of records, of one at least.
 func checkRecords(p []byte) error {
+	whole := p
 	for {
 		if len(p) < RecordHeaderBytes {
 			return ErrLength
@@ -48,8 +89,39 @@ func checkRecords(p []byte) error {
 		if n > len(p) {
 			return ErrLength
 		}
+		if head&recordPiece != 0 {
+			if err := checkPiece(whole, p, n); err != nil {
+				return err
+			}
+		}
 		if p = p[n:]; len(p) == 0 {
 			return nil
 		}
 	}
+}
+
+// checkPiece checks the piece of n bytes at the start of p, the rest of a whole payload.
+func checkPiece(whole, p []byte, n int) error {
+	if n <= RecordHeaderBytes+PieceExtraBytes {
+		return ErrLength
+	}
+	if len(p) != len(whole) && len(p) != n { // neither the first record nor the last
+		return ErrFlags
+	}
+	var h Header
+	DecodePiece(p[0], p[RecordHeaderBytes:n], &h)
+	if !h.inFragment() {
+		return ErrBounds
+	}
+	if len(p) == len(whole) || !IsPiece(whole) {
+		return nil
+	}
+	var end Header
+	_, data, _ := NextRecord(whole)
+	DecodePiece(whole[0], data, &end)
+	if end.OffsetBytes+uint32(end.PayloadLen) != end.SizeBytes || h.OffsetBytes != 0 ||
+		h.FragID == end.FragID {
+		return ErrBounds
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -18,11 +19,12 @@ func packOf(payload []byte) []byte {
 // plainRecords reads the payload of a pack in the plainest way; the error is that of the first
 // record that is none.
 func plainRecords(p []byte) (list []record, err error) {
+	var end []byte // the first record's data, if it is a piece
 	for first := true; first || len(p) > 0; first = false {
 		switch {
 		case len(p) < 4:
 			return nil, ErrLength
-		case p[1] != 0:
+		case p[1]&^1 != 0:
 			return nil, ErrReserved
 		case p[0] > 0xEF:
 			return nil, ErrTag
@@ -31,10 +33,43 @@ func plainRecords(p []byte) (list []record, err error) {
 		if 4+n > len(p) {
 			return nil, ErrLength
 		}
-		list = append(list, record{p[0], p[4 : 4+n]})
+		data, last := p[4:4+n], 4+n == len(p)
+		if p[1] == 1 {
+			if err := plainPiece(data, first, last, end); err != nil {
+				return nil, err
+			}
+			if first {
+				end = data
+			}
+		}
+		list = append(list, record{p[0], data})
 		p = p[4+n:]
 	}
 	return list, nil
+}
+
+// plainPiece checks a piece; end is the one before it in the pack, if there is one.
+func plainPiece(data []byte, first, last bool, end []byte) error {
+	number := func(b []byte, at int) int { return int(le.Uint32(b[at:])) }
+	half := func(at int) int { return int(le.Uint16(data[at:])) }
+	if len(data) < 17 {
+		return ErrLength
+	}
+	if !first && !last {
+		return ErrFlags
+	}
+	size, offset, n := number(data, 4), number(data, 8), len(data)-16
+	head, chunk := half(12), half(14)
+	onGrid := offset == 0 && n == head ||
+		offset >= head && chunk >= 128 && (offset-head)%chunk == 0 && n == min(chunk, size-offset)
+	if head == 0 || head > size || chunk < 128 || !onGrid {
+		return ErrBounds
+	}
+	if end != nil && (offset != 0 || number(end, 0) == number(data, 0) ||
+		number(end, 8)+len(end)-16 != number(end, 4)) {
+		return ErrBounds
+	}
+	return nil
 }
 
 // unpack reads the payload of a pack with NextRecord.
@@ -61,9 +96,54 @@ func checkPacked(tb rapid.TB, payload []byte) {
 			tb.Fatalf("a record of %d bytes reaches into the next one, to %d", len(r.data), cap(r.data))
 		}
 	}
-	if again := records(got...); !bytes.Equal(again, payload) {
+	if again := rewritten(payload); !bytes.Equal(again, payload) {
 		tb.Fatalf("records %x, again %x", payload, again)
 	}
+}
+
+// rewritten is the payload of a pack, read and written again.
+func rewritten(payload []byte) (again []byte) {
+	for rest := payload; len(rest) > 0; {
+		isPiece := IsPiece(rest)
+		var r record
+		r.tag, r.data, rest = NextRecord(rest)
+		if !isPiece {
+			again = append(again, records(r)...)
+			continue
+		}
+		var h Header
+		data := DecodePiece(r.tag, r.data, &h)
+		again = append(again, pieceOf(h, string(data))...)
+	}
+	return again
+}
+
+// drawPiece is a piece that the model's changes make wrong, or leave.
+func drawPiece(t *rapid.T, id uint32) []byte {
+	first := rapid.IntRange(1, 3).Draw(t, "first")
+	h := Header{
+		Tag: 7, FragID: id, SizeBytes: uint32(first) + 130, FirstBytes: uint16(first),
+		ChunkBytes: ChunkBytesMin,
+	}
+	n := first
+	if rapid.Bool().Draw(t, "end") {
+		h.OffsetBytes, n = h.SizeBytes-2, 2
+	}
+	return pieceOf(h, string(make([]byte, n)))
+}
+
+// drawPack is the payload of a pack, with pieces at its ends or without.
+func drawPack(t *rapid.T) (b []byte) {
+	if rapid.Bool().Draw(t, "end of one") {
+		b = drawPiece(t, 6)
+	}
+	if len(b) == 0 || rapid.Bool().Draw(t, "whole ones") {
+		b = append(b, records(drawRecords(t)...)...)
+	}
+	if rapid.Bool().Draw(t, "beginning of one") {
+		b = append(b, drawPiece(t, rapid.Uint32Range(6, 7).Draw(t, "id"))...)
+	}
+	return b
 }
 
 func drawRecords(t *rapid.T) (list []record) {
@@ -93,19 +173,70 @@ func TestPackRefuses(t *testing.T) {
 		{"padding", resize(22), ErrLength},
 		{"first reserved tag", put(32, TagUserMax+1), ErrTag},
 		{"a mark in the last record", put(41, TagBye), ErrTag},
-		{"reserved byte", put(33, 1), ErrReserved},
+		{"reserved byte", put(33, 2), ErrReserved},
 		{"reserved byte of the last record", put(42, 0x80), ErrReserved},
 		{"record one byte short", put(43, 7), ErrLength},
 		{"record one byte long", put(43, 9), ErrLength},
 		{"record beyond all", put(34, 0xFF, 0xFF), ErrLength},
+		{"a piece without an extra", put(33, 1), ErrLength},
 	} {
 		t.Run(test.about, func(t *testing.T) {
-			b := test.change(goldenPacket(t, "pack"))
-			var h Header
-			if p, err := Decode(b, &h); !errors.Is(err, test.want) || p != nil {
-				t.Fatalf("Decode(%x) = %x, %v, want %v", b, p, err, test.want)
-			}
+			refuses(t, test.change(goldenPacket(t, "pack")), test.want)
 		})
+	}
+}
+
+func refuses(t *testing.T, b []byte, want error) {
+	t.Helper()
+	var h Header
+	if p, err := Decode(b, &h); !errors.Is(err, want) || p != nil {
+		t.Fatalf("Decode(%x) = %x, %v, want %v", b, p, err, want)
+	}
+}
+
+// TestPieceRefuses: the vector has the end of a fragment at 32, a whole one at 55, the beginning of
+// another one at 64.
+func TestPieceRefuses(t *testing.T) {
+	for _, test := range []struct {
+		about  string
+		change func([]byte) []byte
+		want   error
+	}{
+		{"a reserved flag", put(33, 3), ErrReserved},
+		{"a piece between others", put(56, 1), ErrLength},
+		{"no payload", put(34, 16), ErrLength},
+		{"a mark", put(64, TagVoid), ErrTag},
+		{"beyond the fragment", put(40, 131), ErrBounds},
+		{"not to the end of the fragment", put(40, 133), ErrBounds},
+		{"off the grid", put(44, 128), ErrBounds},
+		{"chunks too small", put(50, 127), ErrBounds},
+		{"no first chunk", put(48, 0), ErrBounds},
+		{"a first chunk of another size", put(80, 3), ErrBounds},
+		{"the same fragment twice", put(68, 6), ErrBounds},
+	} {
+		t.Run(test.about, func(t *testing.T) {
+			refuses(t, test.change(goldenPacket(t, "pack-pieces")), test.want)
+		})
+	}
+	end := pieceOf(Header{FragID: 1, SizeBytes: 130, OffsetBytes: 129, FirstBytes: 1, ChunkBytes: 128},
+		"e")
+	middle := pieceOf(Header{FragID: 1, SizeBytes: 400, OffsetBytes: 1, FirstBytes: 1, ChunkBytes: 128},
+		string(make([]byte, 128)))
+	begin := pieceOf(Header{FragID: 2, SizeBytes: 400, FirstBytes: 1, ChunkBytes: 128}, "b")
+	whole := records(record{1, nil})
+	refuses(t, packOf(slices.Concat(whole, end, whole)), ErrFlags)
+	refuses(t, packOf(slices.Concat(middle, begin)), ErrBounds)
+	refuses(t, packOf(slices.Concat(begin, end)), ErrBounds)
+	refuses(t, packOf(slices.Concat(end, middle)), ErrBounds)
+	for _, sound := range [][]byte{
+		end, middle, begin, slices.Concat(end, begin), slices.Concat(end, whole),
+		slices.Concat(whole, begin), slices.Concat(whole, end), slices.Concat(middle, whole),
+	} {
+		var h Header
+		if _, err := Decode(packOf(sound), &h); err != nil {
+			t.Errorf("%x: %v", sound, err)
+		}
+		checkPacked(t, sound)
 	}
 }
 
@@ -113,7 +244,7 @@ func TestPackRefuses(t *testing.T) {
 // records are the same.
 func TestPackModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := records(drawRecords(t)...)
+		b := drawPack(t)
 		for range rapid.IntRange(0, 2).Draw(t, "changes") {
 			at := rapid.IntRange(0, len(b)-1).Draw(t, "at")
 			b[at] = rapid.SampledFrom([]byte{0, 1, 2, 4, 0xEF, 0xF0, 0xFF}).Draw(t, "value")

@@ -262,6 +262,7 @@ func (p *Pool) put(m *Message) {
 	m.nextIdle = p.idle[m.class]
 	p.idle[m.class] = m
 	p.idleBytes += m.capBytes()
+	p.evict(p.cfg.BytesMax - p.activeBytes) // nothing, if no fragment began ahead of its memory
 }
 
 // evict lets go of idle buffers, large ones first, until at most roomBytes are kept.

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -225,6 +226,23 @@ func dataVectors() []vector {
 			),
 		},
 		{
+			name:  "pack-pieces",
+			about: "the last three bytes of fragment 6, a whole one, and the first two of fragment 7",
+			header: Header{
+				Kind: KindPack, Conn: testConn, Seq: 27, PayloadLen: 54, Number: 28,
+			},
+			payload: slices.Concat(
+				pieceOf(Header{
+					Tag: 0x42, FragID: 6, SizeBytes: 132, OffsetBytes: 129, FirstBytes: 1,
+					ChunkBytes: ChunkBytesMin,
+				}, "789"),
+				records(record{0x41, []byte("whole")}),
+				pieceOf(Header{
+					Tag: TagUserMax, FragID: 7, SizeBytes: 0xFFFFFFFF, FirstBytes: 2, ChunkBytes: 1424,
+				}, "01"),
+			),
+		},
+		{
 			name: "ack", about: "an acknowledgement alone",
 			header: Header{
 				Kind: KindAck, Flags: FlagAck, Conn: testConn, Ack: 0xFFFFFFFE,
@@ -315,6 +333,12 @@ func records(list ...record) []byte {
 		n += PutRecord(b[n:], r.tag, r.data)
 	}
 	return b[:n]
+}
+
+// pieceOf is the record of a piece.
+func pieceOf(h Header, payload string) []byte {
+	b := make([]byte, RecordHeaderBytes+PieceExtraBytes+len(payload))
+	return b[:PutPiece(b, &h, []byte(payload))]
 }
 
 // handshakeVectors are the rest of them, the module name last.

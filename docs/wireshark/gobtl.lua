@@ -22,6 +22,7 @@ local kinds = {
 }
 local marks = { [BYE] = "Bye", [VOID] = "Void" }
 local NACK_RECORD = 3
+local RECORD_PIECE = 1
 local nackReasons = {
 	[1] = "access", [2] = "no handler", [NACK_RECORD] = "no handler for a record",
 	[4] = "memory", [5] = "bounds", [6] = "right",
@@ -103,7 +104,13 @@ f.putOffset = u64("gobtl.put.offset", "Offset in the region", DEC)
 f.payload = bytes("gobtl.payload", "Payload")
 f.record = bytes("gobtl.record", "Record")
 f.recordTag = u8("gobtl.record.tag", "Tag", HEX)
-f.recordReserved = u8("gobtl.record.reserved", "Reserved", HEX)
+f.recordFlags = u8("gobtl.record.flags", "Flags", HEX)
+f.recordPiece = bool("gobtl.record.piece", "Piece of a fragment", 8, set, 1)
+f.recordFragID = u32("gobtl.record.frag_id", "Fragment", DEC)
+f.recordSize = u32("gobtl.record.size", "Size of the fragment", DEC)
+f.recordOffset = u32("gobtl.record.offset", "Offset in the fragment", DEC)
+f.recordFirst = u16("gobtl.record.first", "Size of the first chunk", DEC)
+f.recordChunk = u16("gobtl.record.chunk", "Size of the others", DEC)
 f.recordLength = u16("gobtl.record.length", "Length", DEC)
 f.recordPayload = bytes("gobtl.record.payload", "Payload")
 f.rejectMin = u8("gobtl.reject.version_min", "Lowest version", DEC)
@@ -299,23 +306,31 @@ local function checkOperation(tvb, p, at, bad)
 	end
 end
 
+-- offGrid says how a chunk of len bytes, whose extra begins at at, breaks the rules of the grid.
+local function offGrid(tvb, at, len)
+	local size, offset = tvb(at + 4, 4):le_uint(), tvb(at + 8, 4):le_uint()
+	local first, chunk = tvb(at + 12, 2):le_uint(), tvb(at + 14, 2):le_uint()
+	if offset + len > size then return "the chunk reaches beyond its fragment" end
+	if first == 0 or first > size or chunk < CHUNK_MIN then return "no grid" end
+	if offset == 0 and len ~= first or offset > 0 and (offset < first
+		or (offset - first) % chunk ~= 0 or len ~= math.min(chunk, size - offset)) then
+		return "the chunk lies off its grid"
+	end
+end
+
 -- checkExtras checks what follows the common header of a Chunk or a put.
 local function checkExtras(tvb, p, bad)
 	local at = HEADER
 	if p.kind == CHUNK then
-		local size, offset = tvb(at + 4, 4):le_uint(), tvb(at + 8, 4):le_uint()
-		local first, chunk = tvb(at + 12, 2):le_uint(), tvb(at + 14, 2):le_uint()
 		if p.len == 0 then
 			bad("bounds", "a chunk without payload")
-		elseif offset + p.len > size then
+		elseif not has(p.flags, FLAG_PUT) then
+			local wrong = offGrid(tvb, at, p.len)
+			if wrong then bad("bounds", wrong) end
+		elseif tvb(at + 8, 4):le_uint() + p.len > tvb(at + 4, 4):le_uint() then
 			bad("bounds", "the chunk reaches beyond its fragment")
-		elseif has(p.flags, FLAG_PUT) then
-			if first ~= 0 or chunk ~= 0 then bad("bounds", "a put has a grid") end
-		elseif first == 0 or first > size or chunk < CHUNK_MIN then
-			bad("bounds", "no grid")
-		elseif offset == 0 and p.len ~= first or offset > 0 and (offset < first
-			or (offset - first) % chunk ~= 0 or p.len ~= math.min(chunk, size - offset)) then
-			bad("bounds", "the chunk lies off its grid")
+		elseif tvb(at + 12, 4):le_uint() ~= 0 then
+			bad("bounds", "a put has a grid")
 		end
 		at = at + EXTRA
 	end
@@ -332,11 +347,27 @@ local function checkExtras(tvb, p, bad)
 	if has(p.flags, FLAG_OP) then checkOperation(tvb, p, at, bad) end
 end
 
+-- wrongPiece says which rule a piece of size bytes at at breaks, of a pack that ends at stop and
+-- whose first record is an end, if that is one.
+local function wrongPiece(tvb, at, size, stop, ending)
+	if size <= RECORD + EXTRA then return "length", "a piece without payload" end
+	if at ~= HEADER and at + size ~= stop then
+		return "flags", "a piece that is neither the first record nor the last"
+	end
+	if at + RECORD + EXTRA > tvb:len() then return end
+	local wrong = offGrid(tvb, at + RECORD, size - RECORD - EXTRA)
+	if wrong then return "bounds", wrong end
+	if ending and (not ending.ends or tvb(at + RECORD + 8, 4):le_uint() ~= 0
+		or tvb(at + RECORD, 4):le_uint() == ending.fragID) then
+		return "bounds", "two pieces that are not an end and a beginning"
+	end
+end
+
 -- eachRecord calls visit(at, captured, size, broken) for each record of a pack: where it begins,
 -- whether its header was captured, its length with the header as far as it is in the datagram, and
 -- its broken rules as a list. What is no record ends it.
 local function eachRecord(tvb, visit)
-	local at, stop = HEADER, tvb:reported_len()
+	local at, stop, ending = HEADER, tvb:reported_len(), nil
 	repeat
 		local broken, size, captured = {}, stop - at, at + RECORD <= tvb:len()
 		if size < RECORD then
@@ -346,13 +377,25 @@ local function eachRecord(tvb, visit)
 			if tag > TAG_USER_MAX then
 				table.insert(broken, { "tag", "a record with a tag of the transport" })
 			end
-			if tvb(at + 1, 1):uint() ~= 0 then
-				table.insert(broken, { "reserved", "the reserved byte of a record is not 0" })
+			local flags = tvb(at + 1, 1):uint()
+			if flags > RECORD_PIECE then
+				table.insert(broken, { "reserved", "a record with reserved flags" })
 			end
 			if RECORD + length > size then
 				table.insert(broken, { "length", "a record reaches beyond the packet" })
 			else
 				size = RECORD + length
+				if flags == RECORD_PIECE then
+					local rule, why = wrongPiece(tvb, at, size, stop, ending)
+					if rule then table.insert(broken, { rule, why }) end
+					if at == HEADER and size > RECORD + EXTRA and at + RECORD + EXTRA <= tvb:len() then
+						ending = {
+							fragID = tvb(at + RECORD, 4):le_uint(),
+							ends = tvb(at + RECORD + 8, 4):le_uint() + size - RECORD - EXTRA
+								== tvb(at + RECORD + 4, 4):le_uint(),
+						}
+					end
+				end
 			end
 		end
 		visit(at, captured, size, broken)
@@ -933,9 +976,19 @@ local function addRecords(tree, tvb)
 		end
 		if not captured then return end
 		leaf(sub, f.recordTag, tvb, at, 1)
-		leaf(sub, f.recordReserved, tvb, at + 1, 1)
+		leaf(sub, f.recordFlags, tvb, at + 1, 1)
+		leaf(sub, f.recordPiece, tvb, at + 1, 1)
 		leaf(sub, f.recordLength, tvb, at + 2, 2)
-		if here > RECORD then sub:add(f.recordPayload, tvb(at + RECORD, here - RECORD)) end
+		local head = RECORD
+		if tvb(at + 1, 1):uint() == RECORD_PIECE and here >= RECORD + EXTRA then
+			leaf(sub, f.recordFragID, tvb, at + 4, 4)
+			leaf(sub, f.recordSize, tvb, at + 8, 4)
+			leaf(sub, f.recordOffset, tvb, at + 12, 4)
+			leaf(sub, f.recordFirst, tvb, at + 16, 2)
+			leaf(sub, f.recordChunk, tvb, at + 18, 2)
+			head = RECORD + EXTRA
+		end
+		if here > head then sub:add(f.recordPayload, tvb(at + head, here - head)) end
 		sub:set_text(string.format("Record: tag=0x%02x len=%d", tvb(at, 1):uint(),
 			tvb(at + 2, 2):le_uint()))
 	end)

@@ -111,11 +111,7 @@ func (p *Packet) Encode(b []byte) []byte {
 	b = le.AppendUint16(b, p.CreditBytes)
 	b = append(b, uint8(p.extras()/4), 0)
 	if p.Kind == kindChunk {
-		b = le.AppendUint32(b, p.FragID)
-		b = le.AppendUint32(b, p.Size)
-		b = le.AppendUint32(b, p.Offset)
-		b = le.AppendUint16(b, p.First)
-		b = le.AppendUint16(b, p.Grid)
+		b = p.appendChunk(b)
 	}
 	if p.Flags&flagPut != 0 {
 		b = le.AppendUint64(b, p.Handle)
@@ -140,6 +136,21 @@ func (p *Packet) Encode(b []byte) []byte {
 	}
 	le.PutUint16(b[start+24:], uint16(len(b)-start-header))
 	return b
+}
+
+// appendChunk appends the extra of a Chunk.
+func (p *Packet) appendChunk(b []byte) []byte {
+	b = le.AppendUint32(b, p.FragID)
+	b = le.AppendUint32(b, p.Size)
+	b = le.AppendUint32(b, p.Offset)
+	b = le.AppendUint16(b, p.First)
+	return le.AppendUint16(b, p.Grid)
+}
+
+// decodeChunk reads it.
+func (p *Packet) decodeChunk(b []byte) {
+	p.FragID, p.Size, p.Offset = le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[8:])
+	p.First, p.Grid = le.Uint16(b[12:]), le.Uint16(b[14:])
 }
 
 // extras is the length of what stands between the common header and the payload.
@@ -253,10 +264,8 @@ func (p *Packet) numbered() bool {
 func (p *Packet) decodeRest(extras, payload []byte) error {
 	bad := false
 	if p.Kind == kindChunk {
-		p.FragID, p.Size = le.Uint32(extras), le.Uint32(extras[4:])
-		p.Offset = le.Uint32(extras[8:])
+		p.decodeChunk(extras)
 		end := uint64(p.Offset) + uint64(len(payload))
-		p.First, p.Grid = le.Uint16(extras[12:]), le.Uint16(extras[14:])
 		bad = end > uint64(p.Size) || len(payload) == 0 || !p.onGrid(uint32(len(payload)))
 		extras = extras[16:]
 	}

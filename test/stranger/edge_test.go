@@ -228,7 +228,7 @@ func TestNoPackets(t *testing.T) {
 		"a pack with a tag": {Kind: kindPack, Tag: 1, Records: records("a")},
 		"a pack with Put":   {Kind: kindPack, Flags: flagPut, Records: records("a")},
 		"a padded pack":     {Kind: kindPack, Records: records("a"), Payload: []byte{0}},
-		"a mark in a pack":  {Kind: kindPack, Records: []Record{{1, nil}, {tagBye, nil}}},
+		"a mark in a pack":  {Kind: kindPack, Records: []Record{{Tag: 1}, {Tag: tagBye}}},
 		"a reserved byte":   {Kind: kindPack, Payload: []byte{1, 1, 0, 0}},
 		"a record too long": {Kind: kindPack, Payload: []byte{1, 0, 2, 0, 'x'}},
 	} {

@@ -5,19 +5,30 @@ import (
 	"hash/fnv"
 )
 
-// Record is a message in a pack.
+// Record is a message in a pack, or a piece of one: then Bytes is that part of it, and Piece says
+// which, as a Chunk does.
 type Record struct {
 	Tag   uint8
 	Bytes []byte
+	Piece *Packet
 }
 
-const recordBytes = 4 // of a record's header
+const (
+	recordBytes = 4  // of a record's header
+	extraBytes  = 16 // of a piece's
+)
 
 // appendRecords writes the payload of a pack.
 func appendRecords(b []byte, list []Record) []byte {
 	for _, r := range list {
-		b = append(b, r.Tag, 0)
-		b = le.AppendUint16(b, uint16(len(r.Bytes)))
+		if r.Piece != nil {
+			b = append(b, r.Tag, 1)
+			b = le.AppendUint16(b, uint16(extraBytes+len(r.Bytes)))
+			b = r.Piece.appendChunk(b)
+		} else {
+			b = append(b, r.Tag, 0)
+			b = le.AppendUint16(b, uint16(len(r.Bytes)))
+		}
 		b = append(b, r.Bytes...)
 	}
 	return b
@@ -26,17 +37,49 @@ func appendRecords(b []byte, list []Record) []byte {
 // decodeRecords reads the payload of a pack.
 func decodeRecords(b []byte) (list []Record, err error) {
 	for len(b) > 0 || list == nil {
-		if len(b) < recordBytes || b[0] >= 0xF0 || b[1] != 0 {
+		if len(b) < recordBytes || b[0] >= 0xF0 || b[1] > 1 {
 			return nil, fmt.Errorf("%w: record", errNoPacket)
 		}
 		end := recordBytes + int(le.Uint16(b[2:]))
 		if end > len(b) {
 			return nil, fmt.Errorf("%w: record's length", errNoPacket)
 		}
-		list = append(list, Record{b[0], b[recordBytes:end]})
+		r := Record{Tag: b[0], Bytes: b[recordBytes:end]}
+		if b[1] == 1 && !r.split() || b[1] == 1 && len(list) > 0 && end < len(b) {
+			return nil, fmt.Errorf("%w: piece", errNoPacket)
+		}
+		list = append(list, r)
 		b = b[end:]
 	}
+	if begin, end := list[len(list)-1].Piece, list[0].Piece; begin != nil && end != nil && begin != end {
+		if end.Offset+uint32(len(list[0].Bytes)) != end.Size || begin.Offset != 0 ||
+			begin.FragID == end.FragID {
+			return nil, fmt.Errorf("%w: pieces", errNoPacket)
+		}
+	}
 	return list, nil
+}
+
+// split takes the extra of a piece from its bytes.
+func (r *Record) split() bool {
+	if len(r.Bytes) <= extraBytes {
+		return false
+	}
+	p := &Packet{Kind: kindChunk, Tag: r.Tag}
+	p.decodeChunk(r.Bytes)
+	r.Piece, r.Bytes = p, r.Bytes[extraBytes:]
+	p.Payload = r.Bytes
+	return uint64(p.Offset)+uint64(len(r.Bytes)) <= uint64(p.Size) && p.onGrid(uint32(len(r.Bytes)))
+}
+
+// fitPieces says whether each piece of a pack can be put to its fragment.
+func (c *Conn) fitPieces(list []Record) bool {
+	for _, r := range list {
+		if r.Piece != nil && !c.fits(r.Piece) {
+			return false
+		}
+	}
+	return true
 }
 
 // without returns the records that do not have the tag.
@@ -81,7 +124,7 @@ func (m *message) packPacket() *Packet {
 	m.whole = true
 	pkt := &Packet{Kind: kindPack}
 	for _, r := range m.packed {
-		pkt.Records = append(pkt.Records, Record{r.tag, r.bytes})
+		pkt.Records = append(pkt.Records, Record{Tag: r.tag, Bytes: r.bytes})
 	}
 	return pkt
 }
@@ -143,9 +186,16 @@ func (c *Conn) acceptPack(pkt *Packet) bool {
 		c.p.send(command, c.addrs[command], nack)
 		return false
 	}
+	if !c.fitPieces(pkt.Records) {
+		return false
+	}
 	for _, r := range pkt.Records {
 		c.p.counts["packed"]++
-		c.deliver(r.Tag, r.Bytes)
+		if r.Piece == nil {
+			c.deliver(r.Tag, r.Bytes)
+		} else if !c.chunk(r.Piece) {
+			return false
+		}
 	}
 	return true
 }

@@ -16,7 +16,7 @@ import (
 // records are messages for the handler that checks.
 func records(texts ...string) (list []Record) {
 	for _, text := range texts {
-		list = append(list, Record{tagCheck, []byte(text)})
+		list = append(list, Record{Tag: tagCheck, Bytes: []byte(text)})
 	}
 	return list
 }
@@ -24,7 +24,7 @@ func records(texts ...string) (list []Record) {
 // burst is n messages, each of which says which it is; every third of them has a tag of its own.
 func burst(n int, third uint8) (list []Record) {
 	for i := range n {
-		r := Record{tagCheck, fmt.Appendf(nil, "%d:%s", i, pattern(i*7%61))}
+		r := Record{Tag: tagCheck, Bytes: fmt.Appendf(nil, "%d:%s", i, pattern(i*7%61))}
 		if i%3 == 2 {
 			r.Tag = third
 		}
@@ -112,7 +112,7 @@ func TestPackedStrangers(t *testing.T) {
 				checkEnds(t, list, c.StartPacked(list, limit))
 				arrive(t, "other", msgs, list)
 			}
-			none := []Record{{tagUnknown, []byte("a")}, {tagUnknown + 1, nil}}
+			none := []Record{{Tag: tagUnknown, Bytes: []byte("a")}, {Tag: tagUnknown + 1}}
 			for _, end := range c.StartPacked(none, 2) {
 				if err := receive(t, end, "the end"); !errors.Is(err, ErrRefused) {
 					t.Errorf("nothing of the pack has a handler: %v", err)
@@ -173,7 +173,9 @@ func TestPackByHand(t *testing.T) {
 	k.send(pack(2, records("other")...))
 	k.answered("its number with other messages", "Ack 0 dup")
 	k.delivered("the first two", "a", "", "c", "e", "f")
-	bad := []Record{{tagCheck, []byte("x")}, {tagUnknown, nil}, {tagUnknown + 1, nil}, {tagOther, nil}}
+	bad := []Record{
+		{Tag: tagCheck, Bytes: []byte("x")}, {Tag: tagUnknown}, {Tag: tagUnknown + 1}, {Tag: tagOther},
+	}
 	for range 2 {
 		k.send(pack(1, bad...))
 		k.answered("a pack with two tags that have no handler", "Nack 1 3 9")

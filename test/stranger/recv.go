@@ -16,7 +16,7 @@ type receiver struct {
 	expected uint32              // next number in order
 	here     map[uint32]bool     // numbers behind a gap
 	seen     map[uint32][]uint64 // checksums that the packet with that number may have
-	chunkOf  map[uint32]uint32   // fragID of the chunks behind a gap
+	chunkOf  map[uint32][]uint32 // fragIDs of the chunks behind a gap
 	lastID   uint32              // fragID of the last chunk in order
 	anyID    bool
 	parts    map[uint32]*assembly
@@ -45,7 +45,7 @@ type assembly struct {
 func (r *receiver) initReceiver(first uint32) {
 	r.expected, r.granted = first, first // the Hello's one credit
 	r.here, r.seen = map[uint32]bool{}, map[uint32][]uint64{}
-	r.chunkOf, r.parts = map[uint32]uint32{}, map[uint32]*assembly{}
+	r.chunkOf, r.parts = map[uint32][]uint32{}, map[uint32]*assembly{}
 	r.refused, r.failed = map[uint32]uint32{}, map[uint32]uint32{}
 }
 
@@ -156,20 +156,14 @@ func (c *Conn) chunk(pkt *Packet) bool {
 	if void, ok := c.failed[pkt.FragID]; ok && !before(void+c.p.cfg.WindowPackets, c.expected) {
 		return true // and thrown away
 	}
+	if !c.fits(pkt) {
+		return false
+	}
 	a := c.parts[pkt.FragID]
 	if a == nil {
-		if pkt.Size > c.p.cfg.FragmentBytesMax || len(c.parts) >= slots {
-			c.p.breachf("fragment of %d bytes, beside %d others", pkt.Size, len(c.parts))
-			return false
-		}
 		a = &assembly{tag: pkt.Tag, first: pkt.First, grid: pkt.Grid}
 		a.bytes, a.chunks = make([]byte, pkt.Size), map[uint32]bool{}
 		c.parts[pkt.FragID] = a
-	}
-	if pkt.First != a.first || pkt.Grid != a.grid || pkt.Tag != a.tag ||
-		pkt.Size != uint32(len(a.bytes)) || a.chunks[pkt.Offset] {
-		c.p.breachf("chunk at %d of %d, %d bytes", pkt.Offset, pkt.Size, len(pkt.Payload))
-		return false
 	}
 	a.chunks[pkt.Offset] = true
 	a.got += copy(a.bytes[pkt.Offset:], pkt.Payload)
@@ -180,21 +174,44 @@ func (c *Conn) chunk(pkt *Packet) bool {
 	return true
 }
 
+// fits says whether a chunk has its place in its fragment, or may begin it.
+func (c *Conn) fits(pkt *Packet) bool {
+	a := c.parts[pkt.FragID]
+	if a == nil {
+		if pkt.Size > c.p.cfg.FragmentBytesMax || len(c.parts) >= slots {
+			c.p.breachf("fragment of %d bytes, beside %d others", pkt.Size, len(c.parts))
+			return false
+		}
+		return true
+	}
+	if pkt.First != a.first || pkt.Grid != a.grid || pkt.Tag != a.tag ||
+		pkt.Size != uint32(len(a.bytes)) || a.chunks[pkt.Offset] {
+		c.p.breachf("chunk at %d of %d, %d bytes", pkt.Offset, pkt.Size, len(pkt.Payload))
+		return false
+	}
+	return true
+}
+
 // accepted moves the window, and has the packet acknowledged.
 func (c *Conn) accepted(pkt *Packet) {
 	c.taken++
 	c.here[pkt.Seq] = true
 	if pkt.Kind == kindChunk {
-		c.chunkOf[pkt.Seq] = pkt.FragID
+		c.chunkOf[pkt.Seq] = []uint32{pkt.FragID}
+	}
+	for _, r := range pkt.Records {
+		if r.Piece != nil {
+			c.chunkOf[pkt.Seq] = append(c.chunkOf[pkt.Seq], r.Piece.FragID)
+		}
 	}
 	for c.here[c.expected] {
-		if id, ok := c.chunkOf[c.expected]; ok {
+		for _, id := range c.chunkOf[c.expected] {
 			if c.anyID && before(id, c.lastID) {
 				c.p.breachf("a chunk of fragment %d behind those of %d", id, c.lastID)
 			}
 			c.lastID, c.anyID = id, true
-			delete(c.chunkOf, c.expected)
 		}
+		delete(c.chunkOf, c.expected)
 		delete(c.here, c.expected)
 		delete(c.seen, c.expected-memoryLen)
 		c.expected++

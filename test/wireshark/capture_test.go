@@ -30,6 +30,8 @@ var unseen = []string{
 	"gobtl.hello.extension.type", "gobtl.hello.extension.critical",
 	"gobtl.hello.extension.length", "gobtl.hello.extension.value", "gobtl.retry.seen_addr6",
 	"gobtl.part.offset", "gobtl.part.total", "gobtl.part.slice",
+	"gobtl.record.frag_id", "gobtl.record.size", "gobtl.record.offset", "gobtl.record.first",
+	"gobtl.record.chunk",
 	// btlbench asks for none of these
 	"gobtl.op", "gobtl.op.code", "gobtl.op.notice_bytes", "gobtl.op.reserved",
 }

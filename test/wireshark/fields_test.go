@@ -150,14 +150,23 @@ var onWire = append([]field{
 	}},
 	inRecords("", func(_ uint8, record []byte) any { return record }),
 	inRecords(".tag", func(tag uint8, _ []byte) any { return tag }),
-	inRecords(".reserved", func(uint8, []byte) any { return 0 }),
+	inRecords(".flags", func(_ uint8, record []byte) any { return record[1] }),
+	inRecords(".piece", func(_ uint8, record []byte) any { return record[1] }),
 	inRecords(".length", func(_ uint8, record []byte) any {
 		return len(record) - frag.RecordHeaderBytes
 	}),
 	inRecords(".payload", func(_ uint8, record []byte) any {
 		payload := record[frag.RecordHeaderBytes:]
+		if record[1] == 1 {
+			payload = payload[frag.PieceExtraBytes:]
+		}
 		return when(len(payload) > 0, payload)
 	}),
+	inPieces(".frag_id", func(h *frag.Header) any { return h.FragID }),
+	inPieces(".size", func(h *frag.Header) any { return h.SizeBytes }),
+	inPieces(".offset", func(h *frag.Header) any { return h.OffsetBytes }),
+	inPieces(".first", func(h *frag.Header) any { return h.FirstBytes }),
+	inPieces(".chunk", func(h *frag.Header) any { return h.ChunkBytes }),
 	{"gobtl.reject.version_min", func(p *packet) any {
 		if p.Kind != frag.KindReject {
 			return nil
@@ -291,6 +300,18 @@ func inRecords(name string, want func(tag uint8, record []byte) any) field {
 		}
 		return when(len(values) > 0, values)
 	}}
+}
+
+// inPieces makes a field that each piece in a Pack has.
+func inPieces(name string, want func(h *frag.Header) any) field {
+	return inRecords(name, func(tag uint8, record []byte) any {
+		if record[1] == 0 {
+			return nil
+		}
+		var h frag.Header
+		frag.DecodePiece(tag, record[frag.RecordHeaderBytes:], &h)
+		return want(&h)
+	})
 }
 
 // inHello makes a field of the body of a Hello.

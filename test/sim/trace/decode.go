@@ -239,9 +239,17 @@ func appendRecords(b, payload []byte) []byte {
 	for len(payload) > 0 {
 		tag, data, rest := frag.NextRecord(payload)
 		count, alike = count+1, alike+1
+		if frag.IsPiece(payload) {
+			var h frag.Header
+			n := len(frag.DecodePiece(tag, data, &h))
+			b = fmt.Appendf(b, " %d:frag=%d at=%d of=%d %d B", tag, h.FragID, h.OffsetBytes, h.SizeBytes, n)
+			payload, alike = rest, 0
+			continue
+		}
 		payload = rest
 		if len(rest) > 0 {
-			if next, nextData, _ := frag.NextRecord(rest); next == tag && len(nextData) == len(data) {
+			if next, nextData, _ := frag.NextRecord(rest); next == tag &&
+				len(nextData) == len(data) && !frag.IsPiece(rest) {
 				continue
 			}
 		}

@@ -1,0 +1,210 @@
+package btl
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"gobtl/frag"
+	"gobtl/internal/seq"
+)
+
+// pieceScript is a module whose scripted peer sends packs with pieces. Fragments have chunks of
+// chunkRoom bytes, the letters of their ids.
+type pieceScript struct {
+	*script
+	in  *Endpoint
+	got []string
+}
+
+const chunkRoom = 200
+
+func newPieceScript(t *testing.T, cfg Config) *pieceScript {
+	t.Helper()
+	_, s := newStranger(t, cfg)
+	p := &pieceScript{script: s}
+	p.handle(1)
+	p.in = s.connect()
+	s.run(20)
+	return p
+}
+
+func (p *pieceScript) handle(tag Tag) {
+	p.l.tb.Helper()
+	err := p.m.Handle(tag, func(_ *Endpoint, _ Tag, data []byte) { p.got = append(p.got, string(data)) })
+	if err != nil {
+		p.l.tb.Fatal(err)
+	}
+}
+
+// letters is the content of fragment id.
+func letters(id uint32, sizeBytes int) string {
+	return string(bytes.Repeat([]byte{'a' + byte(id%26)}, sizeBytes))
+}
+
+// pieceHeader is that of the chunk at offset of a fragment of sizeBytes whose first one has
+// firstBytes.
+func pieceHeader(id, sizeBytes, firstBytes, offset uint32) (h frag.Header, data string) {
+	h = frag.Header{
+		Kind: frag.KindChunk, Tag: 1, FragID: id, SizeBytes: sizeBytes, OffsetBytes: offset,
+		FirstBytes: uint16(firstBytes), ChunkBytes: chunkRoom,
+	}
+	n := min(chunkRoom, sizeBytes-offset)
+	if offset == 0 {
+		n = firstBytes
+	}
+	return h, letters(id, int(n))
+}
+
+func pieceRecord(h frag.Header, data string) []byte {
+	b := make([]byte, frag.RecordHeaderBytes+frag.PieceExtraBytes+len(data))
+	return b[:frag.PutPiece(b, &h, []byte(data))]
+}
+
+// pack sends one with number n; its answers are returned.
+func (p *pieceScript) pack(n seq.Num, list ...[]byte) []sentPacket {
+	p.l.tb.Helper()
+	p.raw(1, encode(frag.Header{Kind: frag.KindPack, Conn: p.conn, Seq: n}, slices.Concat(list...)))
+	return p.run(20)
+}
+
+// chunkAt sends a chunk as a packet of its own.
+func (p *pieceScript) chunkAt(n seq.Num, id, sizeBytes, firstBytes, offset uint32) {
+	p.l.tb.Helper()
+	h, data := pieceHeader(id, sizeBytes, firstBytes, offset)
+	h.Conn, h.Seq = p.conn, n
+	p.raw(1, encode(h, []byte(data)))
+	p.run(5)
+}
+
+// middle sends the chunks behind the first one, but the last two.
+func (p *pieceScript) middle(n seq.Num, id, sizeBytes, firstBytes uint32) {
+	p.l.tb.Helper()
+	for at := firstBytes; at+2*chunkRoom < sizeBytes; at += chunkRoom {
+		p.chunkAt(n, id, sizeBytes, firstBytes, at)
+		n++
+	}
+}
+
+func (p *pieceScript) want(about string, active int, got ...string) {
+	p.l.tb.Helper()
+	if !slices.Equal(p.got, got) || p.in.asm.Active() != active {
+		p.l.tb.Fatalf("%s: delivered %.9q, %d under way, want %.9q, %d", about, p.got, p.in.asm.Active(),
+			got, active)
+	}
+	if err := p.m.Check(); err != nil {
+		p.l.tb.Fatal(about, err)
+	}
+}
+
+// The end of a fragment, a whole one and the beginning of the next share a pack, in whatever order
+// the packets come, and each once.
+func TestPiecesArrive(t *testing.T) {
+	const size = 500
+	first := func(id uint32) []byte { return pieceRecord(pieceHeader(id, size, 50, 0)) }
+	last := func(id uint32) []byte { return pieceRecord(pieceHeader(id, size, 50, 450)) }
+	middle := func(p *pieceScript, n seq.Num, id uint32) {
+		p.chunkAt(n, id, size, 50, 50)
+		p.chunkAt(n+1, id, size, 50, 250)
+	}
+	for _, order := range [][]int{{0, 1, 2, 3, 4}, {4, 2, 0, 3, 1}, {2, 2, 4, 1, 3, 1, 0, 0}} {
+		p := newPieceScript(t, smallConfig())
+		n := p.next
+		for _, i := range order {
+			switch i {
+			case 0:
+				p.pack(n, packPayload(record{1, "x"}), first(1))
+			case 1:
+				middle(p, n+1, 1)
+			case 2:
+				p.pack(n+3, last(1), packPayload(record{1, "y"}, record{1, "z"}), first(2))
+			case 3:
+				middle(p, n+4, 2)
+			case 4:
+				p.pack(n+6, last(2))
+			}
+		}
+		slices.Sort(p.got)
+		p.want("all", 0, letters(1, size), letters(2, size), "x", "y", "z")
+		p.ack(p.peerFirst - 1)
+		if got := p.in.rcv.Next(); got != n+7 {
+			t.Errorf("order %v: %d is next, want %d", order, got, n+7)
+		}
+	}
+}
+
+// A pack is taken whole or not at all: if a piece is refused for now, nothing of it counts, and the
+// same pack is taken later.
+func TestPieceRefusedForNow(t *testing.T) {
+	cfg := smallConfig()
+	cfg.FragmentBytesMax, cfg.ReassemblyBytesMax = 64<<10, 256<<10
+	p := newPieceScript(t, cfg)
+	n := p.next
+	held := pieceRecord(pieceHeader(7, 60<<10, 50, 0)) // behind a gap it gets what is not kept
+	p.pack(n+1, held)
+	p.want("another one", 1)
+	whole := packPayload(record{1, "x"})
+	answers := p.pack(n+2, whole, pieceRecord(pieceHeader(8, 60<<10, 50, 0)))
+	p.want("no memory", 1)
+	if nacks := kinds(answers, frag.KindNack); len(nacks) != 1 || nacks[0].hdr.Tag != frag.NackMemory ||
+		nacks[0].hdr.Seq != n+2 {
+		t.Errorf("answers: %+v", answers)
+	}
+	wrong, data := pieceHeader(7, 60<<10, 60, 0)
+	p.pack(n+2, whole, pieceRecord(wrong, data))
+	p.want("another grid", 1)
+	h, data := pieceHeader(7, 60<<10, 50, 0)
+	p.pack(n+2, whole, pieceRecord(h, data))
+	p.want("a piece that is here", 1)
+	p.pack(n+2, whole)
+	p.want("without the piece", 1, "x")
+}
+
+// A fragment begins in the pack in which another one ends that has all the memory.
+func TestPieceTakesTurns(t *testing.T) {
+	const size, first = 2000, 1200
+	cfg := smallConfig()
+	cfg.FragmentBytesMax, cfg.ReassemblyBytesMax = 2048, 2048
+	p := newPieceScript(t, cfg)
+	n := p.next
+	p.pack(n, pieceRecord(pieceHeader(1, size, first, 0)))
+	p.middle(n+1, 1, size, first)
+	p.want("the first one", 1)
+	begin := pieceRecord(pieceHeader(2, size, first, 0))
+	p.pack(n+4, pieceRecord(pieceHeader(1, size, first, size-chunkRoom)), begin)
+	p.want("the next one behind a gap", 1)
+	p.chunkAt(n+3, 1, size, first, size-2*chunkRoom)
+	p.pack(n+4, pieceRecord(pieceHeader(1, size, first, size-chunkRoom)), begin)
+	p.want("the next one", 1, letters(1, size))
+	p.middle(n+5, 2, size, first)
+	p.chunkAt(n+7, 2, size, first, size-2*chunkRoom)
+	p.pack(n+8, pieceRecord(pieceHeader(2, size, first, size-chunkRoom)))
+	p.want("both", 0, letters(1, size), letters(2, size))
+}
+
+// A refused pack that comes again without a piece says that the fragment has failed: what is here
+// of it goes, and pieces of it that still come are nothing, but what is with them counts.
+func TestPieceRefusedForGood(t *testing.T) {
+	const size = 500
+	p := newPieceScript(t, smallConfig())
+	n := p.next
+	p.pack(n, pieceRecord(pieceHeader(1, size, 50, 0)))
+	p.want("begun", 1)
+	p.l.mods[0].handlers[1] = nil
+	p.handle(2)
+	end := pieceRecord(pieceHeader(1, size, 50, 450))
+	nacks := kinds(p.pack(n+3, end, packPayload(record{2, "x"})), frag.KindNack)
+	if len(nacks) != 1 || nacks[0].hdr.Tag != frag.NackRecord || nacks[0].payload[0] != 1 {
+		t.Fatalf("refused: %+v", nacks)
+	}
+	p.want("refused", 1)
+	p.handle(1)
+	p.pack(n+3, packPayload(record{2, "x"}))
+	p.want("without the piece", 0, "x")
+	h, data := pieceHeader(1, size, 50, 50)
+	p.pack(n+1, pieceRecord(h, data), packPayload(record{2, "y"}))
+	p.want("a late piece", 0, "x", "y")
+	if p.m.stats.Get(CntRecordsDropped) != 1 {
+		t.Errorf("%d records dropped", p.m.stats.Get(CntRecordsDropped))
+	}
+}

@@ -1,0 +1,146 @@
+package btl
+
+import (
+	"gobtl/frag"
+	"gobtl/internal/seq"
+)
+
+// A pack may begin with the end of a fragment in chunks and end with the beginning of another one
+// (the sender's side is in stream.go). Such a pack is taken whole or not at all: before anything of
+// it is delivered, each piece must have its place in the memory of its fragment. If there is none
+// for now, the pack comes again, as a chunk does; if a tag has no handler it comes again without
+// the records of that tag.
+
+// arrivedPieces are those of the pack that is being taken in.
+type arrivedPieces struct {
+	list  [2]arrivedPiece
+	count int
+}
+
+type arrivedPiece struct {
+	frag.Header // as of a Chunk
+	payload     []byte
+	place       frag.Reservation
+	failed      bool // the fragment has failed at its sender: the piece counts as nothing
+}
+
+// push adds the piece with which the rest of a pack begins. Decode has seen to it that there are no
+// more than two.
+func (a *arrivedPieces) push(rest []byte) {
+	p := &a.list[a.count]
+	a.count++
+	tag, data, _ := nextRecord(rest)
+	p.payload = frag.DecodePiece(tag, data, &p.Header)
+	p.place, p.failed = frag.Reservation{}, false
+}
+
+// of are the pieces of the pack.
+func (a *arrivedPieces) of() []arrivedPiece { return a.list[:a.count] }
+
+// has says whether one of them is of the fragment.
+func (a *arrivedPieces) has(fragID uint32) bool {
+	for i := range a.of() {
+		if a.list[i].FragID == fragID {
+			return true
+		}
+	}
+	return false
+}
+
+// admitPieces finds a place for each piece of a pack. False means that the pack is not taken.
+func (m *Module) admitPieces(in *arrival) bool {
+	ep := in.ep
+	ep.cameWithout(in.Seq, &m.pieces)
+	var first *frag.Reservation
+	for i := range m.pieces.of() {
+		p := &m.pieces.list[i]
+		if p.failed = ep.refuses() && ep.failedThere(p.FragID); p.failed {
+			continue
+		}
+		var err error
+		p.place, err = ep.asm.Reserve(&p.Header, len(p.payload), in.Seq == ep.rcv.Next(), first)
+		if err != nil {
+			m.pieces.giveUp(ep)
+			m.notAdded(in, err)
+			return false
+		}
+		first = &p.place
+	}
+	return true
+}
+
+// giveUp forgets the fragments that were begun for pieces of a pack that is not taken.
+func (a *arrivedPieces) giveUp(ep *Endpoint) {
+	for i := range a.of() {
+		if p := &a.list[i]; p.place.Begun {
+			ep.asm.Forget(p.FragID)
+		}
+	}
+}
+
+// acceptPiece adds a piece, which has its place, to its fragment, and delivers that if it is whole.
+func (m *Module) acceptPiece(in *arrival, tag uint8, data []byte) {
+	ep := in.ep
+	var h frag.Header
+	payload := frag.DecodePiece(tag, data, &h)
+	if m.pieces.failedOf(h.FragID) {
+		m.stats.counters[CntRecordsDropped]++
+		return
+	}
+	msg, err := ep.asm.Add(&h, payload, true)
+	if err != nil { // a handler has done something that nobody may
+		m.stats.counters[CntRecordsDropped]++
+		return
+	}
+	m.stats.counters[CntRecvPieces]++
+	m.pieceCame(ep, &h, msg != nil)
+	if msg != nil {
+		m.deliver(ep, msg.Tag, msg.Bytes)
+		msg.Release()
+	}
+}
+
+func (a *arrivedPieces) failedOf(fragID uint32) bool {
+	for i := range a.of() {
+		if p := &a.list[i]; p.FragID == fragID {
+			return p.failed
+		}
+	}
+	return true
+}
+
+// refusePieces notes the fragments of a refused pack whose tag has no handler.
+func (m *Module) refusePieces(in *arrival, tag uint8) {
+	for rest := in.payload; len(rest) > 0; {
+		isPiece := frag.IsPiece(rest)
+		var got uint8
+		var data []byte
+		if got, data, rest = nextRecord(rest); isPiece && got == tag {
+			var h frag.Header
+			frag.DecodePiece(got, data, &h)
+			in.ep.remember(in.Seq, h.FragID)
+		}
+	}
+}
+
+// cameWithout throws away what has arrived of the fragments of which pack n had pieces that were
+// refused, and comes without them.
+func (ep *Endpoint) cameWithout(n seq.Num, pieces *arrivedPieces) {
+	for i := range ep.refusals {
+		if r := &ep.refusals[i]; r.seq == n && !r.failed && !pieces.has(r.fragID) {
+			r.failed = true
+			ep.asm.Forget(r.fragID)
+		}
+	}
+}
+
+// pieceCame notes what is expected behind a piece: more of its fragment, if that goes on in whole
+// packets for long enough.
+func (m *Module) pieceCame(ep *Endpoint, h *frag.Header, whole bool) {
+	left := h.SizeBytes - h.OffsetBytes - uint32(h.PayloadLen)
+	if !whole && left >= m.landing.guessMin {
+		m.chunkCame(ep, h, false)
+	} else if ep.expects.open {
+		m.expectNothing(ep)
+	}
+}

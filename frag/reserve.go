@@ -1,0 +1,39 @@
+package frag
+
+// Reservation is a place for a chunk that is going to be added.
+type Reservation struct {
+	// Begun: the chunk is the first one of its fragment.
+	Begun bool
+	whole *Message // the fragment, if the chunk will make it whole
+}
+
+// Reserve does what can fail in an Add: after it, that Add of the same chunk succeeds, if no other
+// one was added meanwhile. It is for packets with two pieces, of which both are to be taken or
+// none: first is the reservation of the other one, nil for the first of them. If that will make its
+// fragment whole, the message is to be released before this chunk is added: until then the memory
+// of both fragments is in use, which may be more than the budgets say, or else a sender whose next
+// fragment begins where that one ends could never get on.
+//
+// The errors are those of Add. A fragment that was begun for nothing is to be given up by Forget.
+func (a *Assembler) Reserve(h *Header, payloadBytes int, inOrder bool, first *Reservation) (
+	r Reservation, err error,
+) {
+	var leaving *Message
+	if first != nil {
+		leaving = first.whole
+	}
+	m, chunk, begun, err := a.place(h, payloadBytes, inOrder, leaving)
+	switch {
+	case err != nil:
+	case m.sizeBytes != h.SizeBytes || m.Tag != h.Tag || m.grid != gridOf(h):
+		err = ErrMismatch
+	case m.gap(chunk, 1) == 0:
+		err = ErrOverlap
+	default:
+		r.Begun = begun
+		if m.missing == 1 {
+			r.whole = m
+		}
+	}
+	return r, err
+}

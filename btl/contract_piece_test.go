@@ -150,6 +150,8 @@ func TestPieceRefusedForNow(t *testing.T) {
 		nacks[0].hdr.Seq != n+2 {
 		t.Errorf("answers: %+v", answers)
 	}
+	p.pack(n+2, pieceRecord(pieceHeader(9, 500, 50, 450)), pieceRecord(pieceHeader(8, 60<<10, 50, 0)))
+	p.want("no memory for the second piece", 1)
 	wrong, data := pieceHeader(7, 60<<10, 60, 0)
 	p.pack(n+2, whole, pieceRecord(wrong, data))
 	p.want("another grid", 1)

@@ -60,7 +60,7 @@ func (m *Module) admitPieces(in *arrival) bool {
 		var err error
 		p.place, err = ep.asm.Reserve(&p.Header, len(p.payload), in.Seq == ep.rcv.Next(), first)
 		if err != nil {
-			m.pieces.giveUp(ep)
+			m.pieces.takeBack(ep)
 			m.notAdded(in, err)
 			return false
 		}
@@ -69,8 +69,8 @@ func (m *Module) admitPieces(in *arrival) bool {
 	return true
 }
 
-// giveUp forgets the fragments that were begun for pieces of a pack that is not taken.
-func (a *arrivedPieces) giveUp(ep *Endpoint) {
+// takeBack forgets the fragments that were begun for pieces of a pack that is not taken.
+func (a *arrivedPieces) takeBack(ep *Endpoint) {
 	for i := range a.of() {
 		if p := &a.list[i]; p.place.Begun {
 			ep.asm.Forget(p.FragID)

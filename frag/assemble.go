@@ -249,9 +249,14 @@ func locateRun(h *Header, n, follow int) (chunk uint32, err error) {
 	return chunk, err
 }
 
+// contradicts says whether a chunk says something else of its fragment than those before it.
+func (m *Message) contradicts(h *Header) bool {
+	return m.sizeBytes != h.SizeBytes || m.Tag != h.Tag || m.grid != gridOf(h)
+}
+
 // mark notes that chunks from one on have come.
 func (m *Message) mark(h *Header, chunk, count uint32) error {
-	if m.sizeBytes != h.SizeBytes || m.Tag != h.Tag || m.grid != gridOf(h) {
+	if m.contradicts(h) {
 		return ErrMismatch
 	}
 	if word, bit := &m.have[chunk>>6], uint64(1)<<(chunk&63); count == 1 { // as it often is

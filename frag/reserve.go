@@ -25,7 +25,7 @@ func (a *Assembler) Reserve(h *Header, payloadBytes int, inOrder bool, first *Re
 	m, chunk, begun, err := a.place(h, payloadBytes, inOrder, leaving)
 	switch {
 	case err != nil:
-	case m.sizeBytes != h.SizeBytes || m.Tag != h.Tag || m.grid != gridOf(h):
+	case m.contradicts(h):
 		err = ErrMismatch
 	case m.gap(chunk, 1) == 0:
 		err = ErrOverlap

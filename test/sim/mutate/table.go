@@ -15,6 +15,6 @@ type mutation struct {
 
 // mutations is every fault there is.
 func mutations() []mutation {
-	return slices.Concat(btlMutations, packMutations, flowMutations, memoryMutations,
+	return slices.Concat(btlMutations, packMutations, pieceMutations, flowMutations, memoryMutations,
 		reliableMutations, recoveryMutations, partMutations, sizeMutations)
 }

@@ -26,6 +26,7 @@ if i := $p.slots.Slot($tag); int(i) < len($p.slots.Values()) {
 		fault: "a chunk that was refused for want of memory counts as received",
 		in:    "btl",
 		old:   "$m.notAdded($in, $*_)",
+		with:  "asm.Add($*_)",
 		new:   "$m.accepted($in.ep, &$in.Header)",
 		test:  "./btl -run TestContract05",
 	},

@@ -31,7 +31,9 @@ func newPieceScript(t *testing.T, cfg Config) *pieceScript {
 
 func (p *pieceScript) handle(tag Tag) {
 	p.l.tb.Helper()
-	err := p.m.Handle(tag, func(_ *Endpoint, _ Tag, data []byte) { p.got = append(p.got, string(data)) })
+	err := p.m.Handle(tag, func(_ *Endpoint, _ Tag, data []byte) {
+		p.got = append(p.got, string(data))
+	})
 	if err != nil {
 		p.l.tb.Fatal(err)
 	}
@@ -146,8 +148,8 @@ func TestPieceRefusedForNow(t *testing.T) {
 	whole := packPayload(record{1, "x"})
 	answers := p.pack(n+2, whole, pieceRecord(pieceHeader(8, 60<<10, 50, 0)))
 	p.want("no memory", 1)
-	if nacks := kinds(answers, frag.KindNack); len(nacks) != 1 || nacks[0].hdr.Tag != frag.NackMemory ||
-		nacks[0].hdr.Seq != n+2 {
+	if nacks := kinds(answers, frag.KindNack); len(nacks) != 1 || nacks[0].hdr.Seq != n+2 ||
+		nacks[0].hdr.Tag != frag.NackMemory {
 		t.Errorf("answers: %+v", answers)
 	}
 	p.pack(n+2, pieceRecord(pieceHeader(9, 500, 50, 450)), pieceRecord(pieceHeader(8, 60<<10, 50, 0)))

@@ -220,7 +220,8 @@ func TestPieceRefuses(t *testing.T) {
 	}
 	end := pieceOf(Header{FragID: 1, SizeBytes: 130, OffsetBytes: 129, FirstBytes: 1, ChunkBytes: 128},
 		"e")
-	middle := pieceOf(Header{FragID: 1, SizeBytes: 400, OffsetBytes: 1, FirstBytes: 1, ChunkBytes: 128},
+	middle := pieceOf(
+		Header{FragID: 1, SizeBytes: 400, OffsetBytes: 1, FirstBytes: 1, ChunkBytes: 128},
 		string(make([]byte, 128)))
 	begin := pieceOf(Header{FragID: 2, SizeBytes: 400, FirstBytes: 1, ChunkBytes: 128}, "b")
 	whole := records(record{1, nil})

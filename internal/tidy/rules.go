@@ -241,7 +241,7 @@ var btlFloors = [][]string{
 		"endpoint.go", "flow.go", "flush.go", "fragment.go",
 		"gather.go", "handshake_apply.go", "ingress.go", "landing.go", "link.go",
 		"link_counted.go", "link_seq.go", "link_watch.go", "pack.go", "pathmtu_apply.go",
-		"overcommit.go", "polling.go", "recv.go",
+		"overcommit.go", "pieces.go", "polling.go", "recv.go",
 		"region.go", "resend.go", "sched.go", "send.go", "strangers.go", "timers.go",
 	},
 	{

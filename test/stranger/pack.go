@@ -51,7 +51,8 @@ func decodeRecords(b []byte) (list []Record, err error) {
 		list = append(list, r)
 		b = b[end:]
 	}
-	if begin, end := list[len(list)-1].Piece, list[0].Piece; begin != nil && end != nil && begin != end {
+	begin, end := list[len(list)-1].Piece, list[0].Piece
+	if begin != nil && end != nil && begin != end {
 		if end.Offset+uint32(len(list[0].Bytes)) != end.Size || begin.Offset != 0 ||
 			begin.FragID == end.FragID {
 			return nil, fmt.Errorf("%w: pieces", errNoPacket)

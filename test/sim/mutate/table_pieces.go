@@ -37,7 +37,7 @@ var pieceMutations = []mutation{
 	},
 	{
 		name:  "piece-waits-for-itself",
-		fault: "the memory of a fragment that ends in a pack does not count for the one that begins there",
+		fault: "memory of a fragment that ends in a pack does not count for the one that begins there",
 		in:    "btl",
 		old:   "$first = &$p.place",
 		new:   "",

@@ -65,6 +65,38 @@ func (p *pair) collectAll(count int) {
 	}
 }
 
+// TestRecvAttr: who gets a smaller receive buffer than it needs is told what that costs, and what
+// to do.
+func TestRecvAttr(t *testing.T) {
+	for _, tc := range []struct {
+		asked, got, mtu int
+		want            string
+	}{
+		{0, 2 * 212992, 1472, "212992 of 4194304 bytes asked for, 138 datagrams of 1472 bytes: " +
+			"at most 203 MB/s of such over a path of a millisecond or more; " +
+			"for all of it: sysctl -w net.core.rmem_max=4194304"},
+		{0, 2 * 4194304, 1472, "4194304 bytes, 2730 datagrams of 1472 bytes"},
+		{100000, 2 * 100000, 1472, "100000 bytes, 65 datagrams of 1472 bytes"},
+		{-1, 212992, 1472, "106496 bytes, 69 datagrams of 1472 bytes: " +
+			"at most 101 MB/s of such over a path of a millisecond or more"},
+	} {
+		if got := recvAttr(tc.asked, tc.got, tc.mtu); got.Value != tc.want {
+			t.Errorf("%d of %d asked for, MTU %d: %q, want %q", tc.got, tc.asked, tc.mtu, got.Value, tc.want)
+		}
+	}
+	// Of an open domain, the one that holds least.
+	const size = 1472
+	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64, BufferBytes: size},
+		fabric.EndpointConfig{RecvBufferBytes: 208 << 10})
+	if _, err := p.d.OpenEndpoint(fabric.EndpointConfig{RecvBufferBytes: 100 << 10}); err != nil {
+		t.Fatal(err)
+	}
+	want := fabric.Attr{Name: "receive buffer", Value: "102400 bytes, 66 datagrams of 1472 bytes"}
+	if attrs := p.d.Info().Attrs; !slices.Contains(attrs, want) {
+		t.Errorf("want %v in %v", want, attrs)
+	}
+}
+
 // TestOverflowIsCounted loses datagrams to a full receive buffer: Info tells how many.
 func TestOverflowIsCounted(t *testing.T) {
 	const size = 1000

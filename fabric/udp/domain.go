@@ -147,6 +147,7 @@ func mapMemory(sizeBytes int) ([]byte, error) {
 func (d *domain) Info() fabric.Info {
 	info := d.info
 	info.Attrs = slices.Clone(info.Attrs)
+	info.Attrs[recvAttrAt] = d.tightest(info.Attrs[recvAttrAt])
 	total := d.past
 	for _, e := range d.endpoints {
 		c := e.total()

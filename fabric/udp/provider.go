@@ -83,12 +83,13 @@ func newInfo(l *local, o Options, have features, nodeText string) fabric.Info {
 		Source:      true,
 		CanWait:     true,
 		Loopback:    true,
-		Attrs:       append(have.attrs(), t.attr()),
+		Attrs: append(have.attrs(), t.attr(),
+			recvAttr(0, have.recvBytes, l.payloadBytes())),
 	}
 }
 
-// connectAttr is where the attribute of direct stands.
-const connectAttr = 3
+// connectAttr and recvAttrAt are where the attributes of direct and of the receive buffer stand.
+const connectAttr, recvAttrAt = 3, 4
 
 // Open looks at the host's addresses again: an Info is plain data that may have been kept, sent or
 // written by hand.

@@ -121,6 +121,7 @@ func setBuffer(fd, option, force, sizeBytes int) {
 type features struct {
 	gso, gro, mmsg          bool
 	noGSO, noGRO, noMmsgWhy string
+	recvBytes               int // of the receive buffer that is usual here, as the kernel tells it
 }
 
 // detect asks the kernel what it can do, and switches coalescing on.
@@ -171,10 +172,11 @@ func (f *features) attrs() []fabric.Attr {
 func probe(l *local, o Options) (features, error) {
 	probed := *l
 	probed.port = 0 // the port may be in use by the one who asks
-	s, err := openSocket(&probed, o, -1, false)
+	s, err := openSocket(&probed, o, 0, false)
 	if err != nil {
 		return features{}, fmt.Errorf("%s: %w", l.addr, err)
 	}
+	s.have.recvBytes = s.recvBytes
 	return s.have, s.close()
 }
 

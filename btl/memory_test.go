@@ -1,0 +1,110 @@
+package btl
+
+import (
+	"runtime"
+	"testing"
+
+	"gobtl/fabric"
+	"gobtl/fabric/mem"
+	"gobtl/frag"
+	"gobtl/internal/seq"
+	"gobtl/reliability"
+)
+
+// heapBytes is what the heap holds that is in use.
+func heapBytes() int {
+	var s runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&s)
+	return int(s.HeapAlloc)
+}
+
+// footprint is what a module of a window takes, in bytes: itself, without the packets' memory; each
+// of its endpoints that is connected and has sent nothing; and one whose window is full both ways.
+type footprint struct{ module, idle, busy int }
+
+func measureFootprint(t *testing.T, window int) (f footprint) {
+	t.Helper()
+	const peers, packetBytes = 1000, 512
+	cfg := Config{PeersMax: peers, RecvDepth: 64, TinyBytes: packetBytes}
+	cfg.Rules.WindowPackets, cfg.Rules.Congestion = window, reliability.CongestionFixed
+	net := mem.New(mem.Config{MTUBytes: packetBytes, QueueDatagrams: 64})
+	infos, err := net.Provider().GetInfo(fabricHints)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dc, err := cfg.DomainConfig(infos[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	dom, err := net.Open(dc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dom.Close() // and not the module, whose packets in flight are none
+	before := heapBytes()
+	m, err := Open(dom, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.module = heapBytes() - before
+
+	other, err := net.Open(fabric.DomainConfig{Buffers: 64, BufferBytes: packetBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	at, err := other.OpenEndpoint(fabric.EndpointConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := at.Name()
+	all := make([]*Endpoint, peers)
+	before = heapBytes()
+	for i := range all {
+		ep, err := m.newEndpoint(name, name, packetBytes, packetBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.bind(ep, &frag.Header{Seq: 7}, &frag.Hello{
+			Incarnation: uint64(i + 1), Tag: uint64(i + 1), WindowPkts: uint32(window), Credit: 1,
+			FragBytesMax: 1 << 20, MTUBytes: packetBytes, CommandBytes: packetBytes,
+			Features: frag.FeatureSack,
+		})
+		ep.hs = nil // as when it is done
+		all[i] = ep
+	}
+	f.idle = (heapBytes() - before) / peers
+
+	ep := all[0]
+	before = heapBytes()
+	ep.snd.Grant(1<<16 - 1)
+	for i := range min(window, 1<<16-1) {
+		ep.snd.Admit(reliability.Token(i))
+	}
+	ep.rcv.Accept(1, seq.Num(7+window-1), &m.rules)
+	f.busy = f.idle + heapBytes() - before
+	runtime.KeepAlive(all)
+	return f
+}
+
+// TestFootprint: an endpoint costs what it uses of its window, and not what it might use. The table
+// of docs/performance.md has these figures.
+func TestFootprint(t *testing.T) {
+	usual, widest := measureFootprint(t, reliability.WindowDefault), measureFootprint(t, 1<<16)
+	for _, f := range []footprint{usual, widest} {
+		t.Logf("%+v", f)
+	}
+	const idleMost, slack = 4 << 10, 64
+	if widest.idle > usual.idle+slack || usual.idle > idleMost {
+		t.Errorf("an idle endpoint costs %d bytes, with the widest window %d; at most %d, and the same",
+			usual.idle, widest.idle, idleMost)
+	}
+	for window, f := range map[int]footprint{reliability.WindowDefault: usual, 1 << 16: widest} {
+		// A token for each packet that is out, a bit for each that is in.
+		if most := f.idle + 4*window + window/8 + 1<<10; f.busy > most || f.busy < f.idle+4*window {
+			t.Errorf("window of %d: a busy endpoint costs %d bytes, %d expected", window, f.busy, most)
+		}
+	}
+}

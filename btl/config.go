@@ -85,9 +85,16 @@ type Config struct {
 	HandshakeTimeout time.Duration
 	// PeerTimeout is how long a peer may owe the acknowledgement of the oldest packet, whatever else
 	// is heard of it, or the answer to a question, before it is dead. 0 means 5 s. A process that
-	// computes for longer than that without a call of Progress is taken for dead: grant it the time
-	// here, or have a Runner make progress. Below four times the resend time-out it shortens that.
+	// computes for longer than that without a call of Progress is taken for dead, unless it has said
+	// so (Away), or a Runner makes progress. Below four times the resend time-out it shortens that.
 	PeerTimeout time.Duration
+	// Away is for how long this module's process may be without a call of Progress because it
+	// computes, up to an hour: peers are told, and give it up that much later, if they grant it
+	// (AwayMax). 0 asks for nothing. Close waits no longer for it.
+	Away time.Duration
+	// AwayMax is how much of what a peer asks for by its Away it gets, up to an hour. 0 means a
+	// minute, negative nothing.
+	AwayMax time.Duration
 	// KeepAlive is how long an idle connection stays silent before the peer is asked for a sign of
 	// life, so that a dead peer is noticed without traffic. 0 means 30 s, negative never asks; but
 	// while memory or places are wanted, silent peers are asked at once.
@@ -158,6 +165,8 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.RegionsMax, 1024)
 	set(&c.HandshakeTimeout, 3*time.Second)
 	set(&c.PeerTimeout, 5*time.Second)
+	set(&c.AwayMax, time.Minute)
+	c.AwayMax = max(c.AwayMax, -1)
 	set(&c.KeepAlive, 30*time.Second)
 	c.KeepAlive = max(c.KeepAlive, -1)
 	set(&c.CloseTimeout, time.Second)
@@ -219,6 +228,8 @@ func (c Config) Validate() error {
 		{"registrations_kept", int64(c.RegistrationsKept), 0, 1 << 16},
 		{"handshake_timeout", int64(c.HandshakeTimeout), int64(time.Millisecond), int64(time.Hour)},
 		{"peer_timeout", int64(c.PeerTimeout), int64(10 * time.Millisecond), int64(time.Hour)},
+		{"away", int64(c.Away), 0, int64(time.Hour)},
+		{"away_max", int64(c.AwayMax), -1, int64(time.Hour)},
 		{"keep_alive", int64(c.KeepAlive), -1, int64(time.Hour)},
 		{"close_timeout", int64(c.CloseTimeout), int64(time.Millisecond), int64(time.Hour)},
 		{"quantum_bytes", int64(c.QuantumBytes), 1, 1 << 30},

@@ -194,6 +194,7 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	m.setPeer(ep, peerTag{hello.Incarnation, hello.Tag})
 	ep.hs.bound, ep.hs.proven = true, 0
 	ep.label = string(hello.Label)
+	ep.away = max(0, min(time.Duration(hello.AwayMs)*time.Millisecond, m.cfg.AwayMax))
 	ep.agreeSizes(&m.port, int(hello.CommandBytes), int(hello.MTUBytes), hello.FragBytesMax)
 	_, first := ep.snd.Window()
 	window := min(m.rules.WindowPackets, floorPowerOf2(int(hello.WindowPkts)))
@@ -344,7 +345,7 @@ func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 	var before *Fragment // the last one that stays
 	for f := q.first; f != nil; {
 		next := f.next
-		if f.size <= ep.fragBytesMax {
+		if f.size <= ep.fragBytesMax || f.isBye() {
 			before = f
 		} else {
 			if f.hasSeg {

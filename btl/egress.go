@@ -262,6 +262,25 @@ func (m *Module) sendQuestion(ep *Endpoint) bool {
 	return true
 }
 
+// sendLastWord tells the peer once that this side has forgotten the connection, if there is room.
+func (m *Module) sendLastWord(ep *Endpoint, code uint16) {
+	b, ok := m.takeControl(&m.cmd, ep.cmdAddr)
+	if !ok {
+		return
+	}
+	pkt := m.arena.Bytes(b)
+	h := frag.Header{
+		Kind: frag.KindFrag, Tag: frag.TagBye, Conn: ep.peer.tag,
+		Number:     ep.numbers.take(m, viaCommand, 1),
+		PayloadLen: uint16(frag.PutByeCode(pkt[frag.FragHeaderBytes:], code)),
+	}
+	if !ep.counted {
+		_, h.Seq = ep.snd.Window()
+	}
+	m.stats.counters[CntSentFrag]++
+	m.cmd.put(b, h.Encode(pkt)+int(h.PayloadLen), ep.cmdAddr)
+}
+
 // putControl puts a packet to a connected peer, which has no send buffer of its own, into a
 // channel's batch.
 func (m *Module) putControl(ep *Endpoint, c *channel, b fabric.Buf, sizeBytes int,

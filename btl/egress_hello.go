@@ -44,8 +44,8 @@ func (m *Module) helloOf(ep *Endpoint, p frag.Probe) frag.Hello {
 		Incarnation: m.incarnation, Tag: ep.tag,
 		CommandName: m.told[0], DataName: m.told[1], Label: m.label, Features: m.features(),
 		WindowPkts: uint32(m.rules.WindowPackets), FragBytesMax: m.cfg.FragmentBytesMax,
-		AckDelayUs: uint32(m.rules.AckDelay.Microseconds()),
-		MTUBytes:   uint16(m.data.mtu), CommandBytes: uint16(m.cmd.mtu),
+		AckDelayUs: uint32(m.rules.AckDelay.Microseconds()), AwayMs: uint32(m.cfg.Away.Milliseconds()),
+		MTUBytes: uint16(m.data.mtu), CommandBytes: uint16(m.cmd.mtu),
 		Credit: helloCredit, VersionMin: frag.Version, VersionMax: frag.Version, Probe: p,
 		Proven: frag.ProvenAll,
 	}

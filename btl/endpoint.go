@@ -2,6 +2,7 @@ package btl
 
 import (
 	"errors"
+	"time"
 
 	"gobtl/fabric"
 	"gobtl/frag"
@@ -85,11 +86,12 @@ type liveness struct {
 	ackedAt       Time // when something was acknowledged last
 	oldestAt      Time // when the oldest packet in flight became it, or the peer had no memory for it
 	oldest        seq.Num
-	silentAt      Time // when the latest of the silent resends was
-	oldestResends int  // since then, of the oldest
-	silentResends int  // resends by time-out since heardAt, those shortly after another not counted
-	pressed       bool // it is asked now, whatever KeepAlive says
-	probes        int  // keep-alive questions since heardAt
+	silentAt      Time          // when the latest of the silent resends was
+	oldestResends int           // since then, of the oldest
+	silentResends int           // resends by time-out since heardAt, but those right after another
+	away          time.Duration // by which it may be silent for longer: see Config.Away
+	pressed       bool          // it is asked now, whatever KeepAlive says
+	probes        int           // keep-alive questions since heardAt
 }
 
 // supersession is what becomes of a connection whose peer has connected anew: it ends with its bye,
@@ -105,6 +107,7 @@ type goodbye struct {
 	closing  bool      // Close was called: a bye is queued, sent, or acknowledged
 	byeSeen  bool      // the peer's has come
 	byeSeq   seq.Num   // under this number
+	byeCode  uint16    // with this reason
 	byeAhead *Fragment // the own bye, which has arrived before older packets
 	closeAt  Time      // since when the own has been due, on the axis of clock.nowUnpaused
 }
@@ -143,7 +146,10 @@ func (ep *Endpoint) MTUBytes() int { return ep.mtu }
 // Close closes the endpoint in order: what was sent is delivered first, then the peer is told, then
 // EventClosed comes. It takes at most Config.CloseTimeout after the peer's last new ACK. Sends
 // from then on fail with ErrClosed. now is the present instant.
-func (ep *Endpoint) Close(now Time) {
+func (ep *Endpoint) Close(now Time) { ep.close(now, frag.ByeClosed) }
+
+// close has a Bye with a code sent behind everything that waits.
+func (ep *Endpoint) close(now Time, code uint16) {
 	ep.m.at(now)
 	if ep.err != nil || ep.closing {
 		return
@@ -155,8 +161,7 @@ func (ep *Endpoint) Close(now Time) {
 		return
 	}
 	// The descriptor is not of the pool, which may be empty.
-	bye := &Fragment{ep: ep, tag: frag.TagBye}
-	ep.enqueue(bye)
+	ep.enqueue(ep.newBye(code))
 	if ep.state == stateConnected {
 		m.beginClose(ep)
 	}
@@ -168,11 +173,11 @@ func (m *Module) beginClose(ep *Endpoint) {
 	m.setTimer(ep, m.cfg.CloseTimeout)
 }
 
-// Abort ends the endpoint at once: unfinished sends fail with ErrClosed, the peer finds out by
-// itself.
+// Abort ends the endpoint at once: unfinished sends fail with ErrClosed. The peer is told once, by
+// an EndedError, and finds out by itself if that is lost.
 func (ep *Endpoint) Abort() {
 	if ep.err == nil {
-		ep.m.end(ep, EventClosed, ErrClosed)
+		ep.m.endTelling(ep, frag.ByeAborted, EventClosed, ErrClosed)
 	}
 }
 

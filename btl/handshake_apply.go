@@ -200,6 +200,6 @@ func (m *Module) mergeInto(ep, half *Endpoint) {
 	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
 	ep.counted, ep.selective = half.counted, half.selective
 	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0
-	ep.label = half.label
+	ep.label, ep.away = half.label, half.away
 	half.state, half.hs = stateEnded, nil
 }

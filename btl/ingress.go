@@ -136,7 +136,7 @@ func (m *Module) receive(c *channel, comp *fabric.Completion) {
 		m.receiveAside(c, &in)
 		return
 	}
-	if !m.admit(&in) {
+	if m.onLastWord(&in) || !m.admit(&in) {
 		return
 	}
 	switch in.Kind {

@@ -141,7 +141,7 @@ func (ep *Endpoint) whyLost(h *frag.Header) error {
 // lost ends an endpoint of which a packet is missing.
 func (m *Module) lost(ep *Endpoint, why error) {
 	m.drop(CntDropLost)
-	m.end(ep, EventFailed, fmt.Errorf("%w: %w", ErrLost, why))
+	m.endTelling(ep, frag.ByeBroken, EventFailed, fmt.Errorf("%w: %w", ErrLost, why))
 }
 
 // refusedBeforeCounted refuses a chunk of a fragment that is refused.

@@ -76,7 +76,7 @@ func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 // its oldest packet; and those that may hold the memory in vain are asked whether they are there.
 func (m *Module) notAdded(in *arrival, err error) {
 	m.drop(CntDropReassembly)
-	in.ep.rcv.Repeated(m.now)
+	in.ep.rcv.AskAck(m.now, 0)
 	m.acks.owe(in.ep, m.now)
 	if !errors.Is(err, frag.ErrBudget) && !errors.Is(err, frag.ErrSlot) {
 		return // what no sender sends

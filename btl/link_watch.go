@@ -54,7 +54,7 @@ func (m *Module) onWatch(ep *Endpoint) {
 		return
 	}
 	m.ask(ep)
-	m.watch(ep, m.nextQuestion(m.watchEvery(), quiet))
+	m.watch(ep, m.nextQuestion(ep, m.watchEvery(), quiet))
 }
 
 // ask sends a Void that asks for a confirmation. If there is no room now, the next one will do.
@@ -80,6 +80,6 @@ func (m *Module) onUnconfirmed(ep *Endpoint) {
 		return
 	}
 	m.sendProbes(ep)
-	m.setTimer(ep, m.nextQuestion(ep.hs.interval, quiet))
+	m.setTimer(ep, m.nextQuestion(ep, ep.hs.interval, quiet))
 	ep.hs.interval = min(2*ep.hs.interval, helloIntervalMax)
 }

@@ -171,6 +171,14 @@ var params = []Param{
 		func(c *Config) any { return &c.PeerTimeout },
 	},
 	{
+		"away", "0", "time that this process may compute without progress: peers are told",
+		func(c *Config) any { return &c.Away },
+	},
+	{
+		"away_max", "1m", "how much of that peers get who ask for it",
+		func(c *Config) any { return &c.AwayMax },
+	},
+	{
 		"keep_alive", "30s", "silence after which an idle peer is asked for a sign of life",
 		func(c *Config) any { return &c.KeepAlive },
 	},

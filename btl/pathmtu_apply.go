@@ -122,8 +122,8 @@ func (ep *Endpoint) narrow(now Time, after time.Duration) bool {
 }
 
 func (m *Module) endNarrow(ep *Endpoint) {
-	m.end(ep, EventFailed, fmt.Errorf("%w: none of %d bytes, small ones do", ErrNarrow,
-		ep.path.base))
+	m.endTelling(ep, frag.ByeNarrow, EventFailed,
+		fmt.Errorf("%w: none of %d bytes, small ones do", ErrNarrow, ep.path.base))
 }
 
 // pathTimer has the search go on when it is due.
@@ -346,7 +346,7 @@ func (m *Module) putParts(ep *Endpoint, t reliability.Token) {
 func (m *Module) partRefused(in *arrival) {
 	m.drop(CntDropReassembly)
 	m.acks.owe(in.ep, m.now) // this side is alive, though it cannot take the packet
-	in.ep.rcv.Repeated(m.now)
+	in.ep.rcv.AskAck(m.now, 0)
 }
 
 // onPart takes a slice of a packet; when that is whole it is taken as if it had come so.

@@ -9,6 +9,8 @@ func (m *Module) accept(in *arrival) {
 	switch {
 	case ep.state == stateLingering:
 		m.drop(CntDropState) // the peer said goodbye: nothing may follow
+	case ep.byeSeen && ep.byeSeq.Before(ep.numberOf(h)):
+		m.drop(CntDropState) // nor before all has come that went ahead of it
 	case h.Kind == frag.KindChunk && ep.refuses() && m.refusedBefore(in):
 	case h.Flags&frag.FlagPut != 0:
 		m.acceptPut(in)
@@ -17,7 +19,7 @@ func (m *Module) accept(in *arrival) {
 	case h.Tag > frag.TagUserMax:
 		m.accepted(ep, h)
 		if h.Tag == frag.TagBye {
-			ep.byeSeen, ep.byeSeq = true, ep.numberOf(h)
+			ep.byeSeen, ep.byeSeq, ep.byeCode = true, ep.numberOf(h), frag.ByeCode(in.payload)
 		} else {
 			ep.voided(h.Seq)
 		}

@@ -311,7 +311,8 @@ func TestReliableLost(t *testing.T) {
 		if !errors.Is(lost, ErrLost) || r.mods[1].stats.Get(CntDropLost) != 1 {
 			t.Errorf("the receiver ended with %v", lost)
 		}
-		if !errors.Is(ep.Err(), ErrPeerDead) || asks && !errors.Is(end, ErrPeerDead) {
+		var told *EndedError
+		if !errors.As(ep.Err(), &told) || told.Code != frag.ByeBroken || asks && !errors.As(end, &told) {
 			t.Errorf("the sender ended with %v, its send with %v", ep.Err(), end)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/frag"
 	"gobtl/reliability"
 )
 
@@ -19,17 +20,18 @@ func (m *Module) sendAgain() {
 		ep := s.ep
 		owed := m.owedFor(ep)
 		sent, enough, again := ep.silentResends, silentResendsMin, time.Millisecond
-		if m.nowUnpaused.Sub(ep.heardAt) < m.cfg.PeerTimeout {
+		deadAfter := m.deadAfter(ep)
+		if m.nowUnpaused.Sub(ep.heardAt) < deadAfter {
 			sent, enough, again = ep.oldestResends, owedResendsMin, m.cfg.PeerTimeout/16
 		}
-		if cause != reliability.CauseRefused && owed >= m.cfg.PeerTimeout && sent >= enough {
+		if cause != reliability.CauseRefused && owed >= deadAfter && sent >= enough {
 			m.recovery.Defer(t)
 			if ep.narrow(m.now, 0) {
 				m.endNarrow(ep)
 				continue
 			}
-			m.end(ep, EventFailed, fmt.Errorf("%w: a packet is not acknowledged for %v, sent again "+
-				"%d times", ErrPeerDead, owed.Round(time.Millisecond), sent))
+			m.endTelling(ep, frag.ByeDead, EventFailed, fmt.Errorf("%w: a packet is not acknowledged "+
+				"for %v, sent again %d times", ErrPeerDead, owed.Round(time.Millisecond), sent))
 			continue
 		}
 		lostBytes := 0
@@ -50,7 +52,7 @@ func (m *Module) sendAgain() {
 			}
 		}
 		// The wait is cut short so that a dead peer is noticed when its time is up, not a back-off later.
-		limit := m.cfg.PeerTimeout - owed
+		limit := deadAfter - owed
 		if limit <= 0 {
 			limit = again
 		}
@@ -59,6 +61,9 @@ func (m *Module) sendAgain() {
 		m.pathLost(ep, lostBytes)
 	}
 }
+
+// deadAfter is for how long a peer may owe an answer.
+func (m *Module) deadAfter(ep *Endpoint) time.Duration { return m.cfg.PeerTimeout + ep.away }
 
 // silentResendsMin is the number of unanswered resends without which no peer is declared dead: a
 // process that was itself stopped for a while finds all its timers expired.

@@ -134,7 +134,7 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 	m.askHello(ep, frag.ProbeCommand)
 	again := min(m.cfg.CloseTimeout, m.cfg.PeerTimeout) / (silentResendsMin + 1)
 	if ep.watches() {
-		again = m.nextQuestion(again, quiet)
+		again = m.nextQuestion(ep, again, quiet)
 	}
 	m.setTimer(ep, max(again, time.Millisecond))
 }
@@ -143,7 +143,7 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 // timer that would notice its death.
 func (m *Module) supersededTimeout(ep *Endpoint) time.Duration {
 	if ep.watches() {
-		left := m.cfg.PeerTimeout - m.nowUnpaused.Sub(ep.heardAt)
+		left := m.deadAfter(ep) - m.nowUnpaused.Sub(ep.heardAt)
 		return max(min(m.cfg.CloseTimeout, m.watchEvery(), left), time.Millisecond)
 	}
 	return m.cfg.CloseTimeout
@@ -212,7 +212,7 @@ func (m *Module) onKeepAlive(ep *Endpoint) {
 	if m.cfg.KeepAlive > 0 {
 		every = min(every, m.cfg.KeepAlive)
 	}
-	m.setTimer(ep, m.nextQuestion(every, quiet))
+	m.setTimer(ep, m.nextQuestion(ep, every, quiet))
 }
 
 // pressAfter is the silence after which a peer is asked for a sign of life if others want what it
@@ -237,18 +237,18 @@ func (m *Module) askSilent(holds func(*Endpoint) bool) {
 }
 
 // askAgain says whether a silent peer is to be asked once more, and counts that. It is given up
-// once it was silent for PeerTimeout and has been asked several times: not because this side slept.
+// once it was silent for deadAfter and has been asked several times: not because this side slept.
 func (m *Module) askAgain(ep *Endpoint, quiet time.Duration) bool {
-	if quiet >= m.cfg.PeerTimeout && ep.probes >= silentResendsMin {
+	if quiet >= m.deadAfter(ep) && ep.probes >= silentResendsMin {
 		return false
 	}
 	ep.probes++
 	return true
 }
 
-// nextQuestion is when the question after this one is due: after d, or when PeerTimeout is over.
-func (m *Module) nextQuestion(d, quiet time.Duration) time.Duration {
-	if left := m.cfg.PeerTimeout - quiet; left > 0 {
+// nextQuestion is when the question after this one is due: after d, or when deadAfter is over.
+func (m *Module) nextQuestion(ep *Endpoint, d, quiet time.Duration) time.Duration {
+	if left := m.deadAfter(ep) - quiet; left > 0 {
 		d = min(d, left)
 	}
 	return max(d, time.Millisecond)
@@ -257,7 +257,7 @@ func (m *Module) nextQuestion(d, quiet time.Duration) time.Duration {
 // peerClosed ends an endpoint whose peer has said goodbye. Its slot stays for a while, to repeat
 // the ACK of the goodbye.
 func (m *Module) peerClosed(ep *Endpoint) {
-	err := ErrPeerClosed
+	err := whyEnded(ep.byeCode)
 	if ep.closing {
 		err = ErrClosed // both closed at the same time
 	}
@@ -266,7 +266,7 @@ func (m *Module) peerClosed(ep *Endpoint) {
 	m.fail(ep, EventClosed, err)
 	m.forgetAddr(ep)
 	m.leave(ep)
-	ep.rcv.Repeated(m.now)
+	ep.rcv.AskAck(m.now, 0)
 	m.acks.owe(ep, m.now)
 	m.setTimer(ep, m.cfg.CloseTimeout)
 }

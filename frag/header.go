@@ -85,26 +85,7 @@ const (
 const (
 	TagUserMax = 0xEF // the last tag that a caller may use
 	TagVoid    = 0xFE // empty Frag in the place of a packet that was refused with a Nack
-	TagBye     = 0xFF // empty Frag that ends the connection after everything before it
-)
-
-// Reasons of a Nack, carried as its tag.
-const (
-	// NackAccess: a put to no region, out of its bounds, or without the right to write.
-	NackAccess = 1
-	// NackNoHandler: the receiver has no handler for the packet's tag.
-	NackNoHandler = 2
-	// NackRecord: a Pack holds a record for whose tag the receiver has no handler. The Nack's payload
-	// is one byte, that tag. Nothing of the Pack was delivered.
-	NackRecord = 3
-	// NackMemory: the receiver had no memory to put the fragment together, which ends with the
-	// refused packet: it is to be sent again as a whole. Only in a reliable connection.
-	NackMemory = 4
-	// NackBounds: of an operation: the region is there, and the bytes are not in it, or not aligned.
-	// Only where both sides have FeatureOps, elsewhere it is NackAccess.
-	NackBounds = 5
-	// NackRight: likewise, for want of a right.
-	NackRight = 6
+	TagBye     = 0xFF // Frag that ends the connection; its payload is nothing, or a Bye code
 )
 
 // Sizes of packets and of headers, in bytes.
@@ -233,7 +214,7 @@ func extrasOf(headerBytes int) uint64 { return uint64(headerBytes-FragHeaderByte
 // way, or one of the package's decoding errors, after which the content of *h has no meaning. It
 // never allocates. The body of a Hello or HelloAck is left to DecodeHello, that of a Reject to
 // DecodeReject, that of a Retry to DecodeRetry, that of a Pack to NextRecord, that of an Ack to
-// DecodeSack.
+// DecodeSack, that of a Bye to ByeCode.
 func Decode(pkt []byte, h *Header) (payload []byte, err error) {
 	return DecodeOver(pkt, 0, h)
 }
@@ -258,7 +239,8 @@ func DecodeOver(pkt []byte, overheadBytes int, h *Header) (payload []byte, err e
 // DecodeSplit is Decode for a datagram of sizeBytes of which only head is at hand, its first bytes:
 // the header at least. It returns the header's length; the payload is whatever follows. ErrKind:
 // the packet is of a kind whose payload must be looked at (Pack, Hello, HelloAck, Reject, Nack of a
-// record, Ack with a Sack), and has to be put together and given to Decode, or of none.
+// record, Ack with a Sack, Bye with a code), and has to be put together and given to Decode, or of
+// none.
 func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err error) {
 	n, err := decodeHeader(head, sizeBytes, h)
 	if err != nil {
@@ -274,7 +256,7 @@ func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err er
 func (h *Header) hasBody() bool {
 	const plain = 1<<KindFrag | 1<<KindChunk | 1<<KindAck | 1<<KindNack
 	return plain>>h.Kind&1 == 0 || h.Kind == KindNack && h.Tag == NackRecord ||
-		h.Flags&FlagSack != 0
+		h.Flags&FlagSack != 0 || h.Tag == TagBye && h.PayloadLen != 0
 }
 
 // decodeHeader reads and checks the header of a datagram of sizeBytes that begins with pkt, and
@@ -392,12 +374,13 @@ func decodePut(head []byte, h *Header) error {
 	return nil
 }
 
-// checkMark checks a packet with one of the transport's tags, which only a Frag may have.
+// checkMark checks the header of a packet with one of the transport's tags, which only a Frag may
+// have.
 func checkMark(h *Header) error {
-	if h.Kind != KindFrag || h.Flags&FlagOp != 0 || h.Tag != TagBye && h.Tag != TagVoid {
+	switch {
+	case h.Kind != KindFrag || h.Flags&FlagOp != 0 || h.Tag != TagBye && h.Tag != TagVoid:
 		return ErrTag
-	}
-	if h.PayloadLen != 0 {
+	case h.PayloadLen != 0 && (h.Tag != TagBye || h.PayloadLen != ByeCodeBytes):
 		return ErrLength
 	}
 	return nil
@@ -457,6 +440,10 @@ func checkAside(h *Header) error {
 // checkBody checks what Decode itself looks at in payloads.
 func checkBody(p []byte, h *Header) error {
 	switch h.Kind {
+	case KindFrag:
+		if ByeCode(p) == ByeClosed { // which is told by saying nothing
+			return ErrReserved
+		}
 	case KindPack:
 		return checkRecords(p)
 	case KindAck:

@@ -84,6 +84,10 @@ var refusals = []struct {
 	{"reject without reason", "reject", put(3, 0), ErrTag},
 	{"reject with an unknown reason", "reject", put(3, 9), ErrTag},
 	{"bye with payload", "frag-bye", resize(1), ErrLength},
+	{"bye with half a code", "frag-bye-owner", resize(1), ErrLength},
+	{"bye with more than a code", "frag-bye-owner", resize(3), ErrLength},
+	{"bye with the code of none", "frag-bye-owner", put(32, 0, 0), ErrReserved},
+	{"void with a code", "frag-bye-owner", put(3, TagVoid), ErrLength},
 	{"void with payload", "frag-void", resize(9), ErrLength},
 	{"frag without connection", "frag", put(4, make([]byte, 8)...), ErrConn},
 	{"hello-ack without connection", "hello-ack", put(4, make([]byte, 8)...), ErrConn},
@@ -227,7 +231,8 @@ func checkSplit(tb testing.TB, b []byte, h *Header, err error) {
 	for _, n := range []int{header, (header + len(b)) / 2, len(b)} {
 		var part Header
 		got, splitErr := DecodeSplit(b[:n:n], len(b), &part)
-		plain := part.Kind <= KindAck && part.Flags&FlagSack == 0 ||
+		plain := part.Kind <= KindAck && part.Flags&FlagSack == 0 &&
+			(part.Tag != TagBye || part.PayloadLen == 0) ||
 			part.Kind == KindNack && part.Tag != NackRecord
 		switch {
 		case splitErr != nil && got != 0:

@@ -5,7 +5,7 @@ const (
 	HelloBytesMin = FragHeaderBytes + helloFixedBytes // a Hello without extensions, header included
 	// HelloBytesMax bounds what Encode writes: every extension that is known, at its largest.
 	HelloBytesMax = HelloBytesMin + 2*(extHeadBytes+AddrBytesMax) +
-		2*(extHeadBytes+CookieBytesMax) + extHeadBytes + LabelBytesMax
+		2*(extHeadBytes+CookieBytesMax) + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes
 	AddrBytesMax   = 64        // longest endpoint name
 	CookieBytesMax = 32        // longest cookie
 	LabelBytesMax  = 32        // longest label
@@ -14,7 +14,8 @@ const (
 	AckDelayUsMax  = 1_000_000 // longest ACK delay that a peer may announce
 
 	helloFixedBytes = 72
-	extHeadBytes    = 2    // type and length of an extension
+	extHeadBytes    = 2 // type and length of an extension
+	awayBytes       = 4
 	extCritical     = 0x80 // who does not know the extension must refuse the Hello
 )
 
@@ -26,6 +27,7 @@ const (
 	extCommandCookie = 3
 	extDataCookie    = 4
 	extLabel         = 5
+	extAway          = 6
 )
 
 // Features of a Hello: optional abilities that are in use if both sides announce them.
@@ -70,6 +72,7 @@ type Hello struct {
 	CommandCookie []byte
 	DataCookie    []byte
 	Label         []byte // what the sender's owner calls it, at most LabelBytesMax; none if empty
+	AwayMs        uint32 // how long the sender may say nothing because it computes, in milliseconds
 	WindowPkts    uint32 // the sender's receive window, 1 to WindowMax
 	FragBytesMax  uint32 // largest fragment that the sender reassembles, not 0
 	AckDelayUs    uint32 // how long the sender may hold back an ACK, 0 to AckDelayUsMax
@@ -106,7 +109,7 @@ type extension struct {
 	value      *[]byte
 }
 
-// extensions are those that are known, in the order of the wire.
+// extensions are those that are known and consist of bytes, in the order of the wire.
 func (m *Hello) extensions() [5]extension {
 	return [...]extension{
 		{extCommandName, AddrBytesMax, &m.CommandName},
@@ -124,6 +127,9 @@ func (m *Hello) Bytes() int {
 		if len(*e.value) > 0 {
 			n += extHeadBytes + len(*e.value)
 		}
+	}
+	if m.AwayMs != 0 {
+		n += extHeadBytes + awayBytes
 	}
 	return n
 }
@@ -165,6 +171,10 @@ func (m *Hello) Encode(b []byte, h *Header) int {
 			p[0], p[1] = byte(e.kind), byte(n)
 			p = p[extHeadBytes+copy(p[extHeadBytes:], *e.value):]
 		}
+	}
+	if m.AwayMs != 0 {
+		p[0], p[1] = extAway, awayBytes
+		le.PutUint32(p[extHeadBytes:], m.AwayMs)
 	}
 	return sizeBytes
 }
@@ -227,7 +237,11 @@ func (m *Hello) decodeExtensions(p []byte) error {
 			return ErrHello
 		}
 		last = kind
-		if kind <= len(known) {
+		if kind == extAway {
+			if m.AwayMs = away(value); p[0]&extCritical != 0 || m.AwayMs == 0 {
+				return ErrHello
+			}
+		} else if kind <= len(known) {
 			e := &known[kind-1]
 			if p[0]&extCritical != 0 || len(value) == 0 || len(value) > e.most {
 				return ErrHello
@@ -242,4 +256,12 @@ func (m *Hello) decodeExtensions(p []byte) error {
 		p = p[end:]
 	}
 	return nil
+}
+
+// away reads the value of that extension, 0 if it is malformed.
+func away(value []byte) uint32 {
+	if len(value) != awayBytes {
+		return 0
+	}
+	return le.Uint32(value)
 }

@@ -1,19 +1,5 @@
 package frag
 
-// Reasons of a Reject, carried as its tag.
-const (
-	RejectVersion = 1 // no protocol version in common; the payload tells which are spoken
-	RejectFull    = 2 // the receiver takes no more peers
-	RejectStale   = 3 // the incarnation asked for is gone
-	RejectOwner   = 4 // the receiver's owner does not want this peer; the payload has its code
-	RejectLater   = 5 // the receiver's owner does not want it now: it may go on asking
-	RejectFeature = 6 // it requires a feature, or has a critical extension, that is not known
-	RejectCrowded = 7 // too many peers of this address
-	RejectAddress = 8 // an address of its is of no use
-
-	rejectLast = RejectAddress
-)
-
 // Sizes of the answers to a Hello from somebody who has proven nothing, in bytes.
 const (
 	RejectBytes   = FragHeaderBytes + rejectBodyBytes // a whole Reject

@@ -18,7 +18,7 @@ func helloPayload(tb testing.TB, m *Hello) []byte {
 
 func TestDecodeHelloRefuses(t *testing.T) {
 	full := testHello()
-	full.CommandCookie, full.Label = []byte("cookie"), []byte("label")
+	full.CommandCookie, full.Label, full.AwayMs = []byte("cookie"), []byte("label"), 1
 	const ext = helloFixedBytes
 	tests := []struct {
 		about string
@@ -51,6 +51,8 @@ func TestDecodeHelloRefuses(t *testing.T) {
 		{"longer than the packet", ext + 18 + 8 + 1, []byte{6}, ErrHello},
 		{"ends inside its head", ext + 18 + 8 + 1, []byte{4}, ErrHello},
 		{"empty value", ext + 18 + 8, []byte{5, 0, 6, 3}, ErrHello},
+		{"away is critical", ext + 18 + 8 + 7, []byte{0x86}, ErrHello},
+		{"away for no time", ext + 18 + 8 + 9, []byte{0}, ErrHello},
 	}
 	for _, test := range tests {
 		t.Run(test.about, func(t *testing.T) {
@@ -81,6 +83,12 @@ func TestDecodeHelloRefuses(t *testing.T) {
 			t.Errorf("extension %d of %d bytes: %v", kind, most+1, err)
 		}
 	}
+	for n, want := range map[int]error{0: ErrHello, 3: ErrHello, 4: ErrHello, 5: ErrHello} {
+		var m Hello
+		if err := DecodeHello(long(extAway, n), &m); !errors.Is(err, want) { // 4: for it is 0
+			t.Errorf("%d bytes of away: %v", n, err)
+		}
+	}
 	p := helloPayload(t, testHello())
 	for n := range helloFixedBytes {
 		var m Hello
@@ -92,7 +100,7 @@ func TestDecodeHelloRefuses(t *testing.T) {
 
 // An extension of a later peer is passed over; one that must be known is told.
 func TestHelloUnknownExtensions(t *testing.T) {
-	p := append(helloPayload(t, testHello()), 6, 1, 0xAA, 17, 0, 0x80|18, 2, 1, 2, 0x80|127, 0)
+	p := append(helloPayload(t, testHello()), 7, 1, 0xAA, 17, 0, 0x80|18, 2, 1, 2, 0x80|127, 0)
 	var m Hello
 	if err := DecodeHello(p, &m); err != nil || m.Others != 4 || m.Critical != 18 {
 		t.Fatalf("%v, %d others, critical %d", err, m.Others, m.Critical)
@@ -117,6 +125,7 @@ func drawHello(t *rapid.T) *Hello {
 		CommandCookie: short.Draw(t, "command cookie"),
 		DataCookie:    short.Draw(t, "data cookie"),
 		Label:         short.Draw(t, "label"),
+		AwayMs:        rapid.Uint32().Draw(t, "away"),
 		Overhead:      rapid.Uint8Range(0, OverheadBytesMax).Draw(t, "overhead"),
 		WindowPkts:    rapid.Uint32Range(1, WindowMax).Draw(t, "window"),
 		FragBytesMax:  rapid.Uint32Range(1, math.MaxUint32).Draw(t, "fragment"),

@@ -180,6 +180,20 @@ func dataVectors() []vector {
 			},
 		},
 		{
+			name: "frag-bye-owner", about: "the same with a code of its sender's owner, 0x0203",
+			header: Header{
+				Kind: KindFrag, Tag: TagBye, Conn: testConn, Seq: 13, PayloadLen: ByeCodeBytes,
+				Number: 4,
+			}, payload: []byte{0x03, 0x82},
+		},
+		{
+			name: "frag-bye-aborted", about: "the end at once: what was before packet 14 is given up",
+			header: Header{
+				Kind: KindFrag, Tag: TagBye, Conn: testConn, Seq: 14, PayloadLen: ByeCodeBytes,
+				Number: 5,
+			}, payload: []byte{0x01, 0x00},
+		},
+		{
 			name: "frag-void", about: "the mark in the place of a refused packet",
 			header: Header{Kind: KindFrag, Tag: TagVoid, Conn: testConn, Seq: 12},
 		},
@@ -355,6 +369,7 @@ func handshakeVectors() []vector {
 	edge.CommandCookie = cookie(0xC2, CookieBytesMax)
 	edge.DataCookie = cookie(0xD2, CookieBytesMax)
 	edge.Label = cookie(0xE1, LabelBytesMax)
+	edge.AwayMs = 1<<32 - 1
 	edge.Features, edge.Required = 1<<64-1, 1<<64-1
 	edge.WindowPkts, edge.AckDelayUs, edge.VersionMax = WindowMax, AckDelayUsMax, VersionLimit
 	edge.MTUBytes, edge.CommandBytes = 65535, MTUBytesMin

@@ -14,6 +14,7 @@ local FLAG_ACK, FLAG_PUT, FLAG_DUP, FLAG_SACK, FLAG_OP = 1, 2, 4, 8, 16
 local SACK_HEAD, SACK_RANGES_MAX, CHUNK_MIN, OP = 24, 256, 128, 8
 local BYE, VOID, TAG_USER_MAX = 0xFF, 0xFE, 0xEF
 local PROVEN_ALL = 0x03
+local AWAY = 6 -- an extension
 
 local kinds = {
 	[FRAG] = "Frag", [CHUNK] = "Chunk", [ACK] = "Ack", [HELLO] = "Hello",
@@ -43,6 +44,17 @@ local rejectReasons = {
 	[1] = "version", [2] = "full", [3] = "stale", [REJECT_OWNER] = "owner",
 	[REJECT_LATER] = "later", [6] = "feature", [7] = "crowded", [8] = "address",
 }
+local BYE_OWNER = 0x8000
+local byeCodes = {
+	[1] = "aborted", [2] = "shed", [3] = "narrow", [4] = "broken", [5] = "dead",
+}
+
+-- byeText says what the code of a Bye means.
+local function byeText(code)
+	if code >= BYE_OWNER then return string.format("owner %d", code - BYE_OWNER) end
+	return byeCodes[code] or string.format("reserved code %d", code)
+end
+
 local channels = { [0] = "command", [1] = "data" }
 -- The flags that each kind may carry.
 local allowedFlags = { [FRAG] = 23, [CHUNK] = 23, [ACK] = 13, [HELLO] = 0, [HELLO_ACK] = 0,
@@ -153,6 +165,8 @@ f.ackDelay = u32("gobtl.hello.ack_delay_us", "Longest ack delay, microseconds", 
 f.commandCookie = bytes("gobtl.hello.command_cookie", "Cookie for the command channel")
 f.dataCookie = bytes("gobtl.hello.data_cookie", "Cookie for the data channel")
 f.label = bytes("gobtl.hello.label", "Label")
+f.away = u32("gobtl.hello.away_ms", "Away, milliseconds", DEC)
+f.byeCode = u16("gobtl.bye.code", "Code of the end", DEC)
 f.extension = bytes("gobtl.hello.extension", "Extension")
 f.extensionType = u8("gobtl.hello.extension.type", "Type", DEC, nil, 0x7F)
 f.extensionCritical = bool("gobtl.hello.extension.critical", "Critical", 8, set, 0x80)
@@ -240,7 +254,7 @@ end
 local extensions = {
 	{ most = NAME_MAX, name = "command" }, { most = NAME_MAX, name = "data" },
 	{ most = COOKIE_MAX, field = f.commandCookie }, { most = COOKIE_MAX, field = f.dataCookie },
-	{ most = 32, field = f.label },
+	{ most = 32, field = f.label }, { least = 4, most = 4, field = f.away },
 }
 
 -- eachExtension calls visit(at, type, length) for each extension from at on that was captured whole,
@@ -255,8 +269,11 @@ local function eachExtension(tvb, at, visit)
 		if at + 2 + length > stop then return "an extension reaches beyond the packet" end
 		if kind <= last then return "extensions that do not ascend" end
 		if known and has(tvb(at, 1):uint(), 0x80) then return "a known extension is critical" end
-		if known and (length == 0 or length > known.most) then return "an extension of no such length" end
+		if known and (length < (known.least or 1) or length > known.most) then
+			return "an extension of no such length"
+		end
 		if at + 2 + length > tvb:len() then return nil end
+		if kind == AWAY and zeros(tvb, at + 2, at + 6) then return "away for no time" end
 		visit(at, kind, length)
 		last, at = kind, at + 2 + length
 	end
@@ -413,7 +430,11 @@ kindRules[FRAG] = function(tvb, p, bad)
 	elseif p.tag > TAG_USER_MAX then
 		if has(p.flags, FLAG_OP) then bad("tag", "a mark of an operation") end
 		if not marks[p.tag] then bad("tag", "a reserved mark") end
-		if p.len ~= 0 then bad("length", "a mark has a payload") end
+		if p.len ~= 0 and (p.tag ~= BYE or p.len ~= 2) then
+			bad("length", "a mark has a payload")
+		elseif p.len == 2 and tvb:len() >= HEADER + 2 and zeros(tvb, HEADER, HEADER + 2) then
+			bad("reserved", "a Bye with the code of none")
+		end
 	else
 		checkExtras(tvb, p, bad)
 	end
@@ -914,7 +935,7 @@ local function addExtensions(tree, tvb, at)
 		elseif known.name then
 			addName(tree, tvb, known.name, here + 2, length)
 		else
-			local sub = tree:add(known.field, tvb(here + 2, length))
+			local sub = leaf(tree, known.field, tvb, here + 2, length)
 			local text = tvb:raw(here + 2, length)
 			if kind == 5 and not text:find("[^\32-\126]") then sub:append_text(" (" .. text .. ")") end
 		end
@@ -1021,6 +1042,9 @@ local function addPayload(tree, tvb, p)
 		addSack(tree, tvb, p)
 	elseif p.kind == NACK and p.tag == NACK_RECORD and p.len == 1 then
 		leaf(tree, f.nackRecordTag, tvb, HEADER, 1)
+	elseif p.kind == FRAG and p.tag == BYE and p.len == 2 then
+		local sub = leaf(tree, f.byeCode, tvb, HEADER, 2)
+		if sub then sub:append_text(" (" .. byeText(tvb(HEADER, 2):le_uint()) .. ")") end
 	elseif tvb:len() > p.headerBytes then
 		tree:add(f.payload, tvb(p.headerBytes))
 	end
@@ -1096,7 +1120,9 @@ summaries[FRAG] = function(tvb, p, seq)
 		if tvb:len() < p.headerBytes then return "Put" end
 		return string.format("Put %s offset=%s len=%d", seq, tostring(tvb(40, 8):le_uint64()), p.len)
 	elseif p.tag > TAG_USER_MAX then
-		return (marks[p.tag] or "Mark") .. " " .. seq
+		local text = (marks[p.tag] or "Mark") .. " " .. seq
+		if p.tag ~= BYE or p.len ~= 2 or tvb:len() < HEADER + 2 then return text end
+		return text .. ": " .. byeText(tvb(HEADER, 2):le_uint())
 	end
 	return string.format("Frag %s tag=0x%02x len=%d", seq, p.tag, p.len)
 end

@@ -237,7 +237,7 @@ var btlFloors = [][]string{
 	},
 	{"module.go", "progress.go", "check.go", "check_idle.go"},
 	{
-		"ack.go", "admission.go", "connect.go", "dial.go", "egress.go", "egress_hello.go",
+		"ack.go", "admission.go", "bye.go", "connect.go", "dial.go", "egress.go", "egress_hello.go",
 		"endpoint.go", "flow.go", "flush.go", "fragment.go",
 		"gather.go", "handshake_apply.go", "ingress.go", "landing.go", "link.go",
 		"link_counted.go", "link_seq.go", "link_watch.go", "pack.go", "pathmtu_apply.go",

@@ -280,7 +280,8 @@ func (p *Packet) decodeRest(extras, payload []byte) error {
 	}
 	switch p.Kind {
 	case kindFrag:
-		bad = bad || p.Tag >= 0xF0 && len(payload) != 0
+		bad = bad || p.Tag >= 0xF0 && len(payload) != 0 &&
+			(p.Tag != tagBye || len(payload) != 2 || le.Uint16(payload) == 0)
 		p.Payload = payload
 	case kindChunk:
 		p.Payload = payload

@@ -51,6 +51,14 @@ func (r *receiver) initReceiver(first uint32) {
 
 // sequenced takes a Frag, Chunk, Pack, Ack or Nack.
 func (c *Conn) sequenced(pkt *Packet) {
+	const ordered = 0x8000 // codes of a Bye from here on, and none, end the connection in order
+	if pkt.Kind == kindFrag && pkt.Tag == tagBye && len(pkt.Payload) == 2 &&
+		le.Uint16(pkt.Payload) < ordered {
+		if ahead := int32(pkt.Seq - c.expected); ahead >= 0 {
+			c.end(ErrPeerClosed)
+		}
+		return
+	}
 	if !c.acked(pkt) {
 		return
 	}

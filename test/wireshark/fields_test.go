@@ -146,7 +146,10 @@ var onWire = append([]field{
 	{"gobtl.put.handle", func(p *packet) any { return when(p.put(), p.Handle) }},
 	{"gobtl.put.offset", func(p *packet) any { return when(p.put(), p.PutOffset) }},
 	{"gobtl.payload", func(p *packet) any {
-		return when(p.Kind <= frag.KindChunk && len(p.payload) > 0, p.payload)
+		return when(p.Kind <= frag.KindChunk && len(p.payload) > 0 && !p.mark(), p.payload)
+	}},
+	{"gobtl.bye.code", func(p *packet) any {
+		return when(p.mark() && len(p.payload) > 0, frag.ByeCode(p.payload))
 	}},
 	inRecords("", func(_ uint8, record []byte) any { return record }),
 	inRecords(".tag", func(tag uint8, _ []byte) any { return tag }),
@@ -261,7 +264,7 @@ func ofExtension(name string, get func(raw []byte) any) field {
 		for rest := p.payload[frag.HelloBytesMin-frag.FragHeaderBytes:]; len(rest) > 0; {
 			raw := rest[:2+int(rest[1])]
 			rest = rest[len(raw):]
-			const lastKnown = 5
+			const lastKnown = 6
 			if v := get(raw); raw[0]&0x7F > lastKnown && v != nil {
 				values = append(values, v)
 			}
@@ -342,6 +345,7 @@ func helloFields() []field {
 		inHello("overhead", func(m *frag.Hello) any { return m.Overhead }),
 		inHello("probe", func(m *frag.Hello) any { return m.Probe }),
 		inHello("proven", func(m *frag.Hello) any { return m.Proven }),
+		inHello("away_ms", func(m *frag.Hello) any { return when(m.AwayMs != 0, m.AwayMs) }),
 		inHello("ack_delay_us", func(m *frag.Hello) any { return m.AckDelayUs }),
 	}
 	for bit := range frag.Probe(frag.ProbeCount) {

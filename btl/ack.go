@@ -51,7 +51,7 @@ func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
 	chunks := uint32(0)
 	for _, t := range done {
 		s := &m.segs[t]
-		if s.frag == nil || !s.frag.large || s.frag.isBye() || m.buffers.busy(t) {
+		if s.frag == nil || !s.frag.large || s.pack || s.frag.isBye() || m.buffers.busy(t) {
 			m.chunksEnded(f, chunks)
 			f, chunks = nil, 0
 			m.acked(t)
@@ -71,7 +71,7 @@ func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
 // acked books a segment that is in flight no more.
 func (m *Module) acked(t reliability.Token) {
 	s := &m.segs[t]
-	f, pack := s.frag, s.pack
+	f, begins, pack := s.frag, s.begins, s.pack
 	if !m.buffers.busy(t) { // as it mostly is
 		ep := s.ep
 		*s = sendSegment{}
@@ -84,6 +84,7 @@ func (m *Module) acked(t reliability.Token) {
 	switch {
 	case pack:
 		m.chainEnded(f, nil)
+		m.segEnded(begins)
 	case f != nil && f.isBye() && f.ep.snd.InFlight() > 0:
 		f.ep.byeAhead = f // a goodbye ends the connection after everything before it
 	default:
@@ -196,6 +197,7 @@ func (m *Module) onNack(in *arrival) bool {
 		for ; f != nil; f = f.next {
 			f.err = err
 		}
+		f = s.begins
 	}
 	if f == nil || f.err != nil {
 		return true

@@ -1,6 +1,7 @@
 package btl
 
 import (
+	"errors"
 	"fmt"
 
 	"gobtl/fabric"
@@ -38,6 +39,8 @@ const (
 type sendSegment struct {
 	frag *Fragment // nil if nobody waits for it; of a pack the first of those that do
 	ep   *Endpoint
+	// begins is the fragment of which a mixed pack has the beginning, and whose rest follows it.
+	begins *Fragment
 
 	bytes     uint32 // of the datagram, header included
 	gatherAt  uint32 // where in frag the payload begins that the fabric is to gather
@@ -47,6 +50,7 @@ type sendSegment struct {
 	parted   bool  // its latest copy left in Parts
 	void     bool  // refused by the peer: to be sent again as an empty packet
 	pack     bool  // open, or sealed with several records
+	mixed    bool  // a pack of large fragments, with pieces; somebody waits for each of them
 	strip    bool  // records of a pack were refused, which are to be taken out when it is sent again
 	stripTag uint8 // their tag
 }
@@ -267,7 +271,7 @@ func (m *Module) checkFreeBuffers(c *checker) error {
 			return fmt.Errorf("send buffer %d is free twice", t)
 		}
 		if m.recovery.State(t) != reliability.Free || m.tx[t] != 0 || s.ep != nil || s.frag != nil ||
-			s.pack || s.gatherLen != 0 {
+			s.pack || s.begins != nil || s.gatherLen != 0 {
 			return fmt.Errorf("free send buffer %d is %v, wire %d, of an endpoint: %v, of a fragment: %v",
 				t, m.recovery.State(t), m.tx[t], s.ep != nil, s.frag != nil)
 		}
@@ -308,15 +312,16 @@ func (m *Module) checkSegments(c *checker) error {
 		case placeWindow, placePack:
 		}
 		for f := s.frag; f != nil; f = f.next {
-			c.refs++
-			c.meet(f)
-			if f.unmet == 0 || f.state != fragQueued && f.state != fragSent {
-				return fmt.Errorf("send buffer %d is one too many of a fragment in state %d with %d", i,
-					f.state, f.out)
+			if err := c.ref(i, f); err != nil {
+				return err
 			}
-			f.unmet--
 			if !s.pack {
 				break
+			}
+		}
+		if f := s.begins; f != nil {
+			if err := c.ref(i, f); err != nil || !s.mixed {
+				return errors.Join(err, fmt.Errorf("send buffer %d begins a fragment, mixed %v", i, s.mixed))
 			}
 		}
 	}

@@ -1,5 +1,7 @@
 package btl
 
+import "fmt"
+
 // checker is the scratch memory of Check, made by its first call so that a module that is never
 // checked pays nothing for it.
 type checker struct {
@@ -73,4 +75,16 @@ func (c *checker) meet(f *Fragment) {
 	if !f.isBye() {
 		c.frags[f.state]++
 	}
+}
+
+// ref counts a packet of fragment f, in send buffer i.
+func (c *checker) ref(i int, f *Fragment) error {
+	c.refs++
+	c.meet(f)
+	if f.unmet == 0 || f.state != fragQueued && f.state != fragSent {
+		return fmt.Errorf("send buffer %d is one too many of a fragment in state %d with %d", i,
+			f.state, f.out)
+	}
+	f.unmet--
+	return nil
 }

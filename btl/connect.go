@@ -115,7 +115,7 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 	ep.initFlows()
 	first := m.random()
 	ep.snd.Init(ep.slot, seq.Num(first), m.rules.WindowPackets)
-	ep.nextFragID = uint32(first >> 32)
+	ep.fragIDs.init(uint32(first >> 32))
 	ep.rcv.Init(0, m.rules.WindowPackets)
 	return ep, nil
 }

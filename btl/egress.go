@@ -65,7 +65,7 @@ type chunkRun struct {
 func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reliability.Token) {
 	r.Kind, r.Flags, r.Tag, r.Handle = frag.KindChunk, flags, f.tag, uint64(f.handle)
 	r.FragID, r.SizeBytes = f.id, f.size
-	r.FirstBytes, r.ChunkBytes = uint16(min(uint32(f.chunk), f.size)), f.chunk
+	r.FirstBytes, r.ChunkBytes = f.first, f.chunk
 	r.ep, r.frag = f.ep, f
 	m.sealRun(r, run)
 }
@@ -145,10 +145,10 @@ func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	n := 0
 	for rest := all; len(rest) > 0; {
 		var tag uint8
-		var data []byte
-		tag, data, rest = nextRecord(rest)
+		record := rest
+		tag, _, rest = nextRecord(rest)
 		if tag != s.stripTag {
-			n += frag.PutRecord(all[n:], tag, data) // never beyond where it was
+			n += copy(all[n:], record[:len(record)-len(rest)]) // never beyond where it was
 		}
 	}
 	if n == 0 {

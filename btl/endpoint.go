@@ -232,10 +232,14 @@ func (m *Module) failQueue(q *fragmentList, err error) {
 
 // failSeg books a segment in flight to a peer that is gone.
 func (m *Module) failSeg(t reliability.Token, err error) {
-	f, pack := m.segs[t].frag, m.segs[t].pack
+	f, begins, pack := m.segs[t].frag, m.segs[t].begins, m.segs[t].pack
 	if pack {
+		if begins != nil {
+			begins.err = err
+		}
 		m.release(t)
 		m.chainEnded(f, err)
+		m.segEnded(begins)
 		return
 	}
 	if f != nil {

@@ -28,14 +28,14 @@ type flow struct {
 
 // sending is what an endpoint has to send, and holds for it.
 type sending struct {
-	small      flow // fragments of one packet that wait to be sent
-	large      flow // and the others
-	balance    int  // bytes that the small ones may be ahead of the others
-	pack       openPack
-	sentIn     uint64 // the module's sendEpoch in which something was sealed last
-	bursts     bool   // the latest pack had several records: the next message will not be alone
-	nextFragID uint32
-	buffers    int // send buffers lent, queued or in flight
+	small   flow // fragments of one packet that wait to be sent
+	large   flow // and the others
+	balance int  // bytes that the small ones may be ahead of the others
+	pack    openPack
+	sentIn  uint64 // the module's sendEpoch in which something was sealed last
+	bursts  bool   // the latest pack had several records: the next message will not be alone
+	fragIDs fragIDs
+	buffers int // send buffers lent, queued or in flight
 	// descriptors are the fragments that are lent, under way, or ended and not told yet.
 	descriptors int
 }
@@ -188,6 +188,9 @@ func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 			ep.sentSmall(size)
 		case f.queue.first.isBye():
 			size = m.sendFrag(ep, f.queue.first)
+		case ep.mixes(f.queue.first):
+			size = m.sendMixed(ep)
+			ep.sentLarge(size)
 		case f.queue.first.cursor == 0 && ep.fitsPacket(f.queue.first): // packets were smaller before
 			size = m.sendFrag(ep, f.queue.first)
 			ep.sentLarge(size)

@@ -51,9 +51,9 @@ type Fragment struct {
 	handle Handle
 	size   uint32
 	cursor uint32 // bytes handed to segments
-	chunk  uint16 // size of its chunks, since the first one was sent
-	id     uint32
-	out    uint32 // segments not acknowledged; over reliable fabrics not read yet, 1 unconfirmed
+	cut
+	id  uint32
+	out uint32 // segments not acknowledged; over reliable fabrics not read yet, 1 unconfirmed
 	confirmed
 	seg    reliability.Token
 	hasSeg bool // seg holds the payload already
@@ -69,6 +69,12 @@ type Fragment struct {
 type confirmed struct {
 	until seq.Num // number of the last packet
 	mixed bool    // which has messages, too, that nobody waits for
+}
+
+// cut says how a fragment is cut into chunks, since the first one was sent.
+type cut struct {
+	first uint16 // size of that one
+	chunk uint16 // and of the others
 }
 
 // source is registered memory that a fragment's payload is part of, from which the fabric reads it.

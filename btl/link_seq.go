@@ -17,7 +17,7 @@ func (m *Module) sealSequenced(p *packet) int {
 	p.Seq = p.ep.snd.Admit(p.seg)
 	s := &m.segs[p.seg]
 	way := viaCommand
-	s.data = p.Kind == frag.KindChunk || p.datagramBytes() > p.ep.tiny
+	s.data = p.Kind == frag.KindChunk || s.mixed || p.datagramBytes() > p.ep.tiny
 	if s.data {
 		way = viaData
 	}

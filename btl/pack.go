@@ -324,6 +324,10 @@ func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool
 			done--
 		}
 	}
+	if s.mixed {
+		done = 0
+		m.failBegun(s.begins, tag)
+	}
 	ep.noteRefused(m.seqOf(t), done, ErrNoHandler)
 	ep.snd.Refuse(t)
 	m.sched.rearm(ep)
@@ -334,6 +338,9 @@ func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool
 // have been told that they are done.
 func (m *Module) toldDone(t reliability.Token) (count int) {
 	s := &m.segs[t]
+	if s.mixed {
+		return 0
+	}
 	if !s.pack {
 		if s.frag == nil {
 			count = 1

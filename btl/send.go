@@ -275,10 +275,12 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	}
 	// Half of the batch is left to other packets if the fabric does not take it.
 	limit := min(budget, ep.roomOn(c), batchMax/2-len(c.batch), ep.bulkRoom(),
-		1+(quantum-1)/(head+packet),
-		1+(int(f.size-f.cursor)-1)/packet)
+		1+(quantum-1)/(head+packet), ep.chunksOf(f, packet))
 	if ep.tooLarge(head + packet) { // what the path carries has become less meanwhile
 		limit = min(limit, m.partsRoom(ep, head+packet))
+	}
+	if f.cursor == 0 && !ep.mayNumber(splitsMax-1) {
+		return 0, 0
 	}
 	var tokens [runMax]reliability.Token
 	run := m.takeBulk(f, min(limit, runMax), tokens[:0])
@@ -286,8 +288,8 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 		return 0, 0
 	}
 	if f.cursor == 0 {
-		ep.nextFragID++
-		f.id, f.chunk = ep.nextFragID, uint16(packet)
+		ep.numberFragment(f)
+		f.first, f.chunk = uint16(min(f.size, uint32(packet))), uint16(packet)
 		m.gathers(f)
 	}
 	from := f.cursor

@@ -242,7 +242,7 @@ var btlFloors = [][]string{
 		"gather.go", "handshake_apply.go", "ingress.go", "landing.go", "link.go",
 		"link_counted.go", "link_seq.go", "link_watch.go", "pack.go", "pathmtu_apply.go",
 		"overcommit.go", "pieces.go", "polling.go", "recv.go",
-		"region.go", "resend.go", "sched.go", "send.go", "strangers.go", "timers.go",
+		"region.go", "resend.go", "sched.go", "send.go", "stream.go", "strangers.go", "timers.go",
 	},
 	{
 		"acks.go", "buffers.go", "channel.go", "checker.go", "clock.go", "crowd.go", "descriptors.go",

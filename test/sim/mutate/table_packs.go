@@ -25,10 +25,10 @@ $rest = nil`,
 		fault: "of a refused pack only the first of the other records is sent again",
 		in:    "btl",
 		old: `if $c != stripTag {
-	$n += PutRecord($*args)
+	$n += copy($*args)
 }`,
 		new: `if $c != stripTag && $n == 0 {
-	$n += PutRecord($*args)
+	$n += copy($*args)
 }`,
 		test: "./test/sim/scenario -run TestScenarios/pack-nack",
 	},

@@ -1,0 +1,140 @@
+package btl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"gobtl/fabric/mem"
+	"gobtl/frag"
+	"gobtl/internal/testenv"
+)
+
+// streamLab is two modules of which the second one notes what it gets by its first two bytes.
+func streamLab(t *testing.T, net mem.Config, sizes func(i int) int) (l *lab, got map[int]int) {
+	t.Helper()
+	l = newLab(t, net, 2, smallConfig())
+	got = map[int]int{}
+	for tag := Tag(1); tag <= 2; tag++ {
+		err := l.mods[1].Handle(tag, func(_ *Endpoint, tag Tag, data []byte) {
+			i := int(data[0]) | int(data[1])<<8
+			if !bytes.Equal(data, streamMessage(i, sizes(i))) {
+				t.Errorf("message %d has %d bytes, or others than were sent", i, len(data))
+			}
+			got[i]++
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l, got
+}
+
+func streamMessage(i, sizeBytes int) []byte {
+	b := bytes.Repeat([]byte{byte(i * 7)}, sizeBytes)
+	b[0], b[1] = byte(i), byte(i>>8)
+	return b
+}
+
+func sendStream(t *testing.T, ep *Endpoint, i, sizeBytes int, tag Tag) *error {
+	t.Helper()
+	f, err := ep.Prepare(tag, streamMessage(i, sizeBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := new(error)
+	*ended = errPending
+	f.Signal, f.OnDone = true, func(_ *Fragment, err error) { *ended = err }
+	if _, err := ep.Send(ep.Now(), f); err != nil {
+		t.Fatal(err)
+	}
+	return ended
+}
+
+// A stream of messages of any size, all queued, fills equal datagrams, but the last.
+func TestStreamFillsPackets(t *testing.T) {
+	for _, size := range []int{1441, 1500, 2000, 3000, 4096, 5000, 8192} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			const count = 40
+			l, got := streamLab(t, mem.Config{}, func(int) int { return size })
+			ep := l.connect(0, 1)
+			l.settle(time.Second)
+			lengths := map[int]int{}
+			l.net.SetFilter(func(_, _, pkt []byte) mem.Verdict {
+				if k := kindOf(pkt); k.HasSeq() {
+					lengths[len(pkt)]++
+				}
+				return mem.Deliver
+			})
+			var ends []*error
+			for i := range count {
+				ends = append(ends, sendStream(t, ep, i, size, 1))
+			}
+			l.settle(time.Second)
+			for i, e := range ends {
+				if *e != nil || got[i] != 1 {
+					t.Errorf("message %d: %v, delivered %d times", i, *e, got[i])
+				}
+			}
+			alike, all := 0, 0
+			for _, n := range lengths {
+				all += n
+				alike = max(alike, n)
+			}
+			const heads = 2 * (frag.RecordHeaderBytes + frag.PieceExtraBytes)
+			if most := count*(size+heads)/(ep.mtu-48) + 5; all > most || alike < all*8/10 {
+				t.Errorf("%d packets, %d of them alike, want at most %d: %v", all, alike, most, lengths)
+			}
+			l.wantIdle(0)
+			l.wantIdle(1)
+		})
+	}
+}
+
+// Mixed sizes, loss, duplicates and a tag that is refused: what is accepted arrives once and whole,
+// what is refused fails, and nothing is left.
+func TestStreamMixedSizes(t *testing.T) {
+	seed := testenv.Seed(t, 11)
+	rng := newRand(seed)
+	sizes := make([]int, 400)
+	for i := range sizes {
+		sizes[i] = 2 + rng.IntN([]int{100, 1500, 4000, 9000}[rng.IntN(4)])
+	}
+	l, got := streamLab(t, mem.Config{}, func(i int) int { return sizes[i] })
+	ep := l.connect(0, 1)
+	l.settle(time.Second)
+	l.chaos(chaos{loss: 0.05, dup: 0.03, hold: 0.05}, seed)
+	ends := make([]*error, len(sizes))
+	refused := map[int]bool{}
+	for i, size := range sizes {
+		tag := Tag(1 + rng.IntN(2))
+		if refused[i] = rng.IntN(8) == 0; refused[i] {
+			tag = 9
+		}
+		ends[i] = sendStream(t, ep, i, size, tag)
+		for rng.IntN(6) == 0 {
+			l.step(20 * time.Microsecond)
+			l.chaosStep()
+		}
+	}
+	for range 2000 {
+		l.step(200 * time.Microsecond)
+		l.chaosStep()
+	}
+	l.calm()
+	l.settle(10 * time.Second)
+	for i, e := range ends {
+		if refused[i] && (!errors.Is(*e, ErrNoHandler) || got[i] != 0) ||
+			!refused[i] && (*e != nil || got[i] != 1) {
+			t.Errorf("message %d of %d bytes, refused %v: %v, delivered %d times", i, sizes[i], refused[i],
+				*e, got[i])
+		}
+	}
+	if l.mods[1].stats.Get(CntRecvPieces) == 0 {
+		t.Error("no pieces came")
+	}
+	l.wantIdle(0)
+	l.wantIdle(1)
+}

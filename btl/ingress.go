@@ -179,7 +179,6 @@ func (m *Module) onSack(in *arrival) bool {
 	words := m.sackWords[:]
 	done, verdict := ep.snd.OnSack(m.now, in.Ack, in.Credit, &reliability.Sack{
 		Words: words[:s.Words(words)], Last: s.Last, Copies: s.Copies,
-		Cut:   s.Count >= rangesRoom(min(ep.tinyMost, ep.mtuMost, pathBaseBytes)), // or nearly so
 		Delay: time.Duration(s.DelayUs) * time.Microsecond,
 		// An ACK may have waited unread on this side, too.
 		Unread: time.Duration(s.UnreadUs)*time.Microsecond + m.rxQueuedMax,

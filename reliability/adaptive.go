@@ -51,7 +51,6 @@ type adaptive struct {
 	inOrder          bool // the ACK being processed covers several packets, and there is no gap
 	gaps             bool // a packet has arrived before an older one, or resentArrived is set
 	arrivedOutOfTurn bool // a packet has, since losses were looked for
-	cut              bool // of what is beyond newest the peer has not told
 
 	lost         int32 // packets that are taken for lost, and not sent again yet
 	lostWaiting  int32 // of these, those that are not on the resend list

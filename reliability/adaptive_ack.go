@@ -18,8 +18,8 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 		a.cong.limited = true
 	}
 	a.measure(s, now, ack, sack)
-	if sack != nil {
-		a.gaps, a.cut = a.gaps || len(sack.Words) > 0, sack.Cut
+	if sack != nil && len(sack.Words) > 0 {
+		a.gaps = true
 	}
 	a.inOrder = !a.gaps && ack.Sub(s.oldest) > 0
 	segs := s.segs

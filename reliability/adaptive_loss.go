@@ -110,9 +110,6 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 		if t == noToken || s.segment(t).state != Posted || s.segment(t).lost {
 			continue
 		}
-		if a.cut && a.newest.Before(n) {
-			return // it may have arrived, whatever came behind it
-		}
 		p := s.segment(t)
 		base := a.paths[p.channel].base
 		c := &a.latestArrived[p.channel]

@@ -70,29 +70,3 @@ func TestLateSampleAfterSilence(t *testing.T) {
 		t.Error("still in slow start")
 	}
 }
-
-// TestUntoldIsNotLost: of packets beyond the last range of an acknowledgement that had room for no
-// more, nothing is known: that a copy has arrived, sent later than they, does not make them lost.
-func TestUntoldIsNotLost(t *testing.T) {
-	t.Parallel()
-	const rtt = time.Millisecond
-	for _, cut := range []bool{false, true} {
-		a, n := newWarm(t, rtt)
-		a.send(4, Data)
-		a.after(5 * rtt).expire()
-		wantAgain(t, a, n)
-		a.after(rtt)
-		_, verdict := a.snd.OnSack(a.now, adaptiveFirst.Add(uint32(n)), 4096, &Sack{
-			Last: adaptiveFirst.Add(uint32(n)), Cut: cut,
-		}, nil)
-		if verdict != AckNew {
-			t.Fatalf("verdict %d", verdict)
-		}
-		a.after(50*time.Microsecond + delayNoise + 10*time.Microsecond).expire()
-		if cut {
-			wantAgain(t, a)
-		} else {
-			wantAgain(t, a, n+1, n+2, n+3)
-		}
-	}
-}

@@ -47,7 +47,6 @@ const unlimited = math.MaxInt32
 // Sack is what a selective acknowledgement adds to the cumulative one.
 type Sack struct {
 	Words  []uint64      // bit i of word w: packet ack+2+64w+i has arrived
-	Cut    bool          // so may others have, beyond the last of them: there was no room to say it
 	Last   seq.Num       // the packet that arrived last
 	Delay  time.Duration // how long ago
 	Unread time.Duration // for how long it, and the ACK, may have waited for processes to look

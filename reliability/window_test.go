@@ -137,7 +137,7 @@ func (w *wideWindow) acknowledge(t failer, most int) {
 	w.now = w.now.Add(time.Millisecond)
 	before := w.snd.InFlight()
 	done, verdict := w.snd.OnSack(w.now, w.num(w.next-1), 1<<16-1, &Sack{
-		Words: words[:n], Last: w.num(w.next - 1), Cut: most < len(words),
+		Words: words[:n], Last: w.num(w.next - 1),
 	}, nil)
 	w.snd.free = append(w.snd.free, done...)
 	if verdict == AckBogus || before-w.snd.InFlight() != len(done) || len(done) < free {

@@ -35,9 +35,13 @@ if i := $p.slots.Slot($tag); int(i) < len($p.slots.Values()) {
 		fault: "a chunk that was refused for want of memory is not answered",
 		in:    "btl",
 		old: `rcv.Repeated(now)
-owe($*_)`,
+owe($*_)
+if !errors.Is($_, ErrBudget) && !errors.Is($_, ErrSlot) {
+	return
+}
+sendNack($*_)`,
 		with: "drop(CntDropReassembly)",
-		new:  "",
+		new:  "_ = errors.Is(err, frag.ErrBudget)",
 		test: "./btl -run TestReassemblyMemoryOfDeadPeer|TestContract05",
 	},
 	{

@@ -34,7 +34,7 @@ if i := $p.slots.Slot($tag); int(i) < len($p.slots.Values()) {
 		name:  "refused-chunk-silence",
 		fault: "a chunk that was refused for want of memory is not answered",
 		in:    "btl",
-		old: `rcv.Repeated(now)
+		old: `rcv.AskAck($*_)
 owe($*_)
 if !errors.Is($_, ErrBudget) && !errors.Is($_, ErrSlot) {
 	return
@@ -289,9 +289,11 @@ OnDone($f, $err)`,
 		name:  "source-not-used",
 		fault: "a stranger is answered where he says, though it is known where he is",
 		in:    "btl",
-		old:   "!bytes.Equal($source, claimed($*_))",
-		new:   "!bytes.Equal($source, $source)",
-		test:  "./btl -run TestSourceIsUsed",
+		old: `if len(to) == 0 {
+	to = claimed($*a)
+}`,
+		new:  `to = claimed($*a)`,
+		test: "./btl -run TestSourceIsUsed",
 	},
 	{
 		name:  "crowd-unbounded",

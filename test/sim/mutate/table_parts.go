@@ -96,8 +96,8 @@ var partMutations = []mutation{
 		name:  "credits-leak",
 		fault: "a peer's credits are booked anew without taking the old booking back",
 		in:    "reliability",
-		old:   "$c.granted += int($grant)",
-		new:   "$c.granted += int($grant) + int($grant&1)",
+		old:   "$c.granted += places",
+		new:   "$c.granted += places + places&1",
 		test:  "./reliability -run TestCredits",
 	},
 	{

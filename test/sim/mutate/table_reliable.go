@@ -14,7 +14,7 @@ var reliableMutations = []mutation{
 		name:  "reliable-loss-kept-secret",
 		fault: "a packet behind a lost one is dropped, and nobody told",
 		in:    "btl",
-		old:   "end($_, EventFailed, Errorf($s, ErrLost, $why))",
+		old:   "endTelling($_, $_, EventFailed, Errorf($s, ErrLost, $why))",
 		new:   "_ = Errorf($s, ErrLost, $why)",
 		test:  "./test/sim/scenario -run TestScenarios/reliable-lost",
 	},

@@ -148,7 +148,9 @@ func (m *model) land(tb rapid.TB, peer int, h Header, payload []byte, follow int
 	if h.OffsetBytes == 0 && h.FirstBytes != h.ChunkBytes {
 		follow = 0
 	}
-	mem := m.landing(tb, p, h.FragID, h.OffsetBytes, (follow+2)*int(p.roomBytes))
+	// The grid may have larger chunks than the peer would send.
+	room := max((follow+2)*int(p.roomBytes), (follow+1)*len(payload))
+	mem := m.landing(tb, p, h.FragID, h.OffsetBytes, room)
 	if wrong {
 		for i := range mem {
 			mem[i] = 0xBA
@@ -423,6 +425,21 @@ func TestAssemblerModel(t *testing.T) {
 			"": func(t *rapid.T) { m.check(t) },
 		})
 	})
+}
+
+// A chunk lands that is larger than two of those which the peer sends otherwise.
+func TestModelLandsLargeChunks(t *testing.T) {
+	m := newModel(t, modelConfig, 100, 333)
+	h := Header{Kind: KindChunk, FragID: 1, SizeBytes: 801, FirstBytes: 1, ChunkBytes: 400}
+	if err := m.add(t, 0, h, []byte{1}, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, h.OffsetBytes = range []uint32{1, 401} {
+		if err := m.land(t, 0, h, bytes.Repeat([]byte{2}, 400), 0, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.check(t)
 }
 
 // FuzzAssembler reads its input as a program: an operation byte, then the chunk's fields.

@@ -64,8 +64,10 @@ type Config struct {
 	// PeersPerAddress bounds the endpoints of one address that its module has opened, those that are
 	// on their way out among them, 1 to 1<<20. 0 means 16.
 	PeersPerAddress int
-	// PeersPerHost bounds the endpoints of one host, up to 1<<20, where the fabric tells hosts apart.
-	// It should be below PeersMax where one host must not take all. 0 sets no bound.
+	// PeersPerHost bounds the endpoints of one host (or of those that share its address, behind a
+	// router), up to 1<<20, where the fabric tells hosts apart: so that one cannot take all places. It
+	// bounds what peers open, not what this side does. 0 means a quarter of PeersMax, and 256 at
+	// least; negative sets no bound.
 	PeersPerHost int
 	// Advertise is the address that peers are told, in the notation of Module.Dial, where it is
 	// another one than this side is bound to: one that a router maps to it. Empty tells the bound
@@ -162,6 +164,8 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.PeersMax, 4096)
 	set(&c.HalfOpenMax, 256)
 	set(&c.PeersPerAddress, 16)
+	set(&c.PeersPerHost, max(c.PeersMax/4, 256))
+	c.PeersPerHost = max(c.PeersPerHost, -1)
 	set(&c.RegionsMax, 1024)
 	set(&c.HandshakeTimeout, 3*time.Second)
 	set(&c.PeerTimeout, 5*time.Second)
@@ -222,7 +226,7 @@ func (c Config) Validate() error {
 		{"peers_max", int64(c.PeersMax), 1, 1 << 20},
 		{"half_open_max", int64(c.HalfOpenMax), 1, 1 << 20},
 		{"peers_per_address", int64(c.PeersPerAddress), 1, 1 << 20},
-		{"peers_per_host", int64(c.PeersPerHost), 0, 1 << 20},
+		{"peers_per_host", int64(c.PeersPerHost), -1, 1 << 20},
 		{"label_bytes", int64(len(c.Label)), 0, frag.LabelBytesMax},
 		{"regions_max", int64(c.RegionsMax), 1, 1 << 16},
 		{"registrations_kept", int64(c.RegistrationsKept), 0, 1 << 16},

@@ -143,7 +143,7 @@ var params = []Param{
 		func(c *Config) any { return &c.PeersPerAddress },
 	},
 	{
-		"peers_per_host", "0 (peers_max)", "endpoints opened by peers of one host, at most",
+		"peers_per_host", "peers_max/4, 256", "endpoints opened by peers of one host, at most",
 		func(c *Config) any { return &c.PeersPerHost },
 	},
 	{

@@ -59,6 +59,8 @@ var faults = []struct{ name, subtest string }{
 	{"removed for ever", "RemoveAndInsertAgain"},
 	{"source never known", "Source"},
 	{"source before insert", "Source"},
+	{"everybody is the first sender", "SourceNames"},
+	{"source overwrites", "SourceNames"},
 	{"region offset ignored", "Gather"},
 	{"region bounds clipped", "GatherBounds"},
 	{"runs gather from one place", "GatherLengths"},
@@ -244,6 +246,7 @@ func (d *brokenDomain) Wake() {
 
 // brokenEndpoint is a mem endpoint with its domain's fault.
 type brokenEndpoint struct {
+	first []byte // source of a datagram
 	fabric.Endpoint
 	d       *brokenDomain
 	one     [1]fabric.Send
@@ -261,6 +264,21 @@ type brokenEndpoint struct {
 	landing []byte
 	swallow map[fabric.Buf]int // completions of sends that the caller did not make
 	closed  bool
+}
+
+// AppendSource implements fabric.Sourcer.
+func (e *brokenEndpoint) AppendSource(dst []byte, c *fabric.Completion) []byte {
+	source := e.Endpoint.(fabric.Sourcer).AppendSource(nil, c)
+	switch e.d.fault {
+	case "everybody is the first sender":
+		if e.first == nil {
+			e.first = source
+		}
+		source = e.first
+	case "source overwrites":
+		return append(dst[:0], source...)
+	}
+	return append(dst, source...)
 }
 
 func (e *brokenEndpoint) Caps() fabric.Caps {

@@ -71,6 +71,8 @@ var subtests = []subtest{
 	{"InsertIsCounted", testInsertIsCounted},
 	{"RemoveAndInsertAgain", testRemoveAndInsertAgain},
 	{"Source", testSource},
+	{"SourceNames", testSourceNames},
+	{"Addresses", testAddresses},
 	{"Gather", testGather},
 	{"GatherBounds", testGatherBounds},
 	{"GatherLengths", testGatherLengths},

@@ -52,6 +52,9 @@ type port struct {
 	out     [batchMax]fabric.Completion
 	landing landing
 	filled  bool // the last Poll used all its room
+	// sourcer, if it is set, is asked where each datagram came from: sources, as arrived.
+	sourcer fabric.Sourcer
+	sources [][]byte
 	// tolerant ports collect failed and truncated completions in spoiled; others fail the test.
 	tolerant bool
 }
@@ -282,6 +285,9 @@ func (q *port) complete(c fabric.Completion) {
 	whole := c.Errno == 0 && (c.Op == fabric.OpSend || int64(c.Len) <= int64(q.arena.Size()))
 	if !whole && !q.tolerant {
 		q.fatalf("completion with an error or cut off at %d bytes: %+v", q.arena.Size(), c)
+	}
+	if q.sourcer != nil && whole && c.Op == fabric.OpRecv {
+		q.sources = append(q.sources, q.sourcer.AppendSource(nil, &c))
 	}
 	switch {
 	case !whole:

@@ -16,5 +16,5 @@ type mutation struct {
 // mutations is every fault there is.
 func mutations() []mutation {
 	return slices.Concat(btlMutations, packMutations, pieceMutations, flowMutations, memoryMutations,
-		reliableMutations, recoveryMutations, partMutations, sizeMutations)
+		reliableMutations, recoveryMutations, partMutations, sizeMutations, endMutations)
 }

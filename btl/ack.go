@@ -112,10 +112,16 @@ func (m *Module) chunksEnded(f *Fragment, chunks uint32) {
 // complete ends an accepted send. Its OnDone is called when the book-keeping of the pass is done.
 func (m *Module) complete(f *Fragment, err error) {
 	f.state, f.err = fragEnded, err
+	if f.op != nil && !f.answer {
+		m.settleOp(f)
+	}
 	if f.ownRegion {
 		m.dropRegion(f)
 	}
-	if f.isBye() {
+	if f.answer {
+		m.giveAnswer(f)
+		return
+	} else if f.isBye() {
 		// It was nobody's send.
 	} else if err == nil {
 		m.stats.counters[CntDone]++
@@ -185,11 +191,11 @@ func (m *Module) onNack(in *arrival) bool {
 	s.void = true
 	ep.snd.Refuse(t)
 	m.sched.rearm(ep)
-	err := ErrRemoteAccess
+	f := s.frag
+	err := f.accessError(h.Tag)
 	if h.Tag == frag.NackNoHandler {
 		err = ErrNoHandler
 	}
-	f := s.frag
 	if !before {
 		ep.noteRefused(h.Seq, m.toldDone(t), err)
 	}
@@ -203,6 +209,7 @@ func (m *Module) onNack(in *arrival) bool {
 		return true
 	}
 	f.err = err
+	m.unanswered(f)
 	if f.state == fragQueued { // its other packets are not sent at all
 		m.unqueue(ep, f)
 		m.sched.rearm(ep)

@@ -78,6 +78,9 @@ func (m *Module) checkEndpoint(c *checker, ep *Endpoint) error {
 	if err := m.checkLink(c, ep); err != nil {
 		return err
 	}
+	if err := m.checkAsks(c, ep); err != nil {
+		return err
+	}
 	if err := m.checkPack(c, ep); err != nil {
 		return err
 	}
@@ -190,7 +193,7 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 				m.recovery.State(f.seg), m.tx[f.seg])
 		case f.out > 0:
 			c.meet(f)
-		case !f.isBye():
+		case !f.internal():
 			c.frags[fragQueued]++
 			if f.ownRegion { // its packets so far are acknowledged
 				c.regions++

@@ -72,7 +72,7 @@ func (c *checker) meet(f *Fragment) {
 	if f.ownRegion {
 		c.regions++
 	}
-	if !f.isBye() {
+	if !f.internal() {
 		c.frags[f.state]++
 	}
 }

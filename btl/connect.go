@@ -206,6 +206,7 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 
 // features are the optional abilities of this side.
 func (m *Module) features() (bits uint64) {
+	bits = frag.FeatureOps
 	if m.rules.Adaptive {
 		bits |= frag.FeatureSack
 	}
@@ -294,8 +295,8 @@ func (m *Module) endDisplaced(ep *Endpoint) {
 }
 
 // sortQueues puts what was queued before the peer could say how much it takes where it belongs: a
-// fragment that is larger than a packet of the peer's among the others in chunks, and one that is
-// larger than any that the peer takes nowhere.
+// fragment that is larger than a packet of the peer's among the others in chunks, and one that the
+// peer does not take, for its size or its kind, nowhere.
 func (m *Module) sortQueues(ep *Endpoint) {
 	m.moveLarge(ep)
 	m.failTooLarge(ep, &ep.small.queue)
@@ -317,35 +318,34 @@ func (m *Module) moveLarge(ep *Endpoint) {
 	waiting := ep.flushes.all()
 	for i := range waiting {
 		if moved { // some may wait for a little more than they must
-			waiting[i].after = ep.lastQueued()
+			waiting[i].after = ep.lastBefore(waiting[i].fences)
 		}
 	}
 }
 
 // moveToLarge moves one of them to the front, for the last large one may be a bye, but behind one
-// that is under way: its chunks stay together.
+// that is under way, for its chunks stay together, and those before whose fence it was sent.
 func (m *Module) moveToLarge(ep *Endpoint, f *Fragment) {
 	if f.hasSeg {
 		m.unfill(f)
 	}
 	ep.small.queue.remove(f)
 	f.large = true
-	first := ep.large.queue.first
-	if first == nil || first.cursor == 0 {
-		ep.large.queue.pushFront(f)
-		return
+	var behind *Fragment
+	for l := ep.large.queue.first; l != nil; l = l.next {
+		if l.cursor > 0 || l.fence != f.fence && int32(l.fence-f.fence) < 0 {
+			behind = l
+		}
 	}
-	ep.large.queue.remove(first)
-	ep.large.queue.pushFront(f)
-	ep.large.queue.pushFront(first)
+	ep.large.queue.insert(f, behind)
 }
 
-// failTooLarge ends the fragments of a queue that are too large for the peer.
+// failTooLarge ends the fragments of a queue that the peer does not take.
 func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 	var before *Fragment // the last one that stays
 	for f := q.first; f != nil; {
 		next := f.next
-		if f.size <= ep.fragBytesMax || f.isBye() {
+		if err := ep.cannotTake(f); err == nil {
 			before = f
 		} else {
 			if f.hasSeg {
@@ -353,11 +353,21 @@ func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 			}
 			ep.moveFlush(f, before)
 			m.unqueue(ep, f)
-			m.complete(f, fmt.Errorf("%w: %d bytes, at most %d to this peer", ErrTooLarge, f.size,
-				ep.fragBytesMax))
+			m.complete(f, err)
 		}
 		f = next
 	}
+}
+
+// cannotTake says why the peer, which has said how much it takes, does not take a fragment.
+func (ep *Endpoint) cannotTake(f *Fragment) error {
+	switch {
+	case f.op != nil && !ep.operates:
+		return ErrUnsupported
+	case f.size > ep.fragBytesMax && !f.isBye():
+		return fmt.Errorf("%w: %d bytes, at most %d to this peer", ErrTooLarge, f.size, ep.fragBytesMax)
+	}
+	return nil
 }
 
 // confirmByPacket decides about a packet with the tag of an endpoint that is not connected, or does

@@ -57,6 +57,9 @@ func (d *descriptors) giveBack(f *Fragment) {
 
 // freeFrag takes a descriptor back, and its buffer if it never left.
 func (m *Module) freeFrag(f *Fragment) {
+	if f.op != nil {
+		m.giveOp(f)
+	}
 	if f.hasSeg {
 		m.giveSeg(f.ep, f.seg)
 	}
@@ -65,6 +68,9 @@ func (m *Module) freeFrag(f *Fragment) {
 
 // isBye says whether f is the transport's own, which ends a connection.
 func (f *Fragment) isBye() bool { return f.tag == frag.TagBye && !f.put }
+
+// internal says whether f is the transport's own: a goodbye or an answer.
+func (f *Fragment) internal() bool { return f.answer || f.isBye() }
 
 // checkFree looks at the free descriptors in turn, some in each call.
 func (d *descriptors) checkFree(c *checker) error {
@@ -117,6 +123,19 @@ func (l *fragmentList) pushFront(f *Fragment) {
 	}
 	l.first = f
 	l.count++
+}
+
+// insert puts f behind a member, or in front of all if that is nil.
+func (l *fragmentList) insert(f, behind *Fragment) {
+	switch {
+	case behind == nil:
+		l.pushFront(f)
+	case behind == l.last:
+		l.push(f)
+	default:
+		f.next, behind.next = behind.next, f
+		l.count++
+	}
 }
 
 func (l *fragmentList) pop() *Fragment {

@@ -29,6 +29,18 @@ func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
 	p.Kind, p.Flags, p.Tag, p.PayloadLen = frag.KindFrag, flags, f.tag, uint16(f.size)
 	p.Handle, p.PutOffset = uint64(f.handle), f.offset
 	p.ep, p.frag, p.seg = f.ep, f, f.seg
+	if f.op != nil {
+		p.setOp(f.op)
+	}
+}
+
+// setOp makes it the only packet of an operation.
+func (p *packet) setOp(o *operation) {
+	p.Op, p.OpCode = o.number, o.code
+	if o.code == frag.OpPart { // all of the put, and its notice
+		p.OpCode, p.OpBytes, p.Tag = frag.OpPlaced, o.says, o.tag
+		p.PayloadLen += uint16(o.says)
+	}
 }
 
 // datagramBytes is the length of a packet whose kind, flags and payload are known.
@@ -67,6 +79,9 @@ func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reli
 	r.FragID, r.SizeBytes = f.id, f.size
 	r.FirstBytes, r.ChunkBytes = f.first, f.chunk
 	r.ep, r.frag = f.ep, f
+	if f.op != nil && flags&frag.FlagOp != 0 {
+		r.Op, r.OpCode = f.op.number, frag.OpPart
+	}
 	m.sealRun(r, run)
 }
 

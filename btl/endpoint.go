@@ -46,6 +46,7 @@ type Endpoint struct {
 	supersession
 	goodbye
 	flushes fifo[flush]
+	remoteState
 	unheard
 	room hotel.Room // of its only timer
 }
@@ -200,6 +201,7 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	m.sched.disarm(ep)
 	m.failQueue(&ep.small.queue, err)
 	m.failQueue(&ep.large.queue, err)
+	m.failAsks(ep, err)
 	if ep.state != stateLingering {
 		m.acks.settle(ep)
 	}

@@ -40,9 +40,11 @@ var (
 	ErrTag = errors.New("btl: tag out of range")
 	// ErrNoHandler: the peer has no handler for the fragment's tag.
 	ErrNoHandler = errors.New("btl: peer has no handler for this tag")
-	// ErrRemoteAccess: the target of a put is no region of the peer, lies outside it, or may not be
-	// written.
+	// ErrRemoteAccess: the target of an operation is no region of the peer, lies outside it, or this
+	// side has not the right. From the peer it is an AccessError, which says what of it.
 	ErrRemoteAccess = errors.New("btl: remote memory access refused")
+	// ErrUnsupported: the peer takes no operations on its memory but puts.
+	ErrUnsupported = errors.New("btl: the peer takes no such operation")
 	// ErrConfig: a configuration value is out of its range.
 	ErrConfig = errors.New("btl: invalid configuration")
 	// ErrReentrant: Progress was called from inside a callback.

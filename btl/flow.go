@@ -1,7 +1,5 @@
 package btl
 
-import "gobtl/frag"
-
 // What an endpoint has to send waits in two flows: the fragments that fit a packet, with the open
 // pack, and the larger ones, which are cut into chunks. All flows of all endpoints take turns by
 // deficit round robin (Shreedhar and Varghese 1995), so that neither a large fragment nor a busy
@@ -62,7 +60,7 @@ func (ep *Endpoint) flowOf(f *Fragment) *flow {
 
 // fitsPacket says whether a fragment is sent as one packet.
 func (ep *Endpoint) fitsPacket(f *Fragment) bool {
-	return int(f.size)+frag.HeaderBytes(frag.KindFrag, f.flags()) <= ep.mtu
+	return f.packetBytes() <= ep.mtu
 }
 
 // waiting says whether the endpoint has something to send.
@@ -73,13 +71,13 @@ func (ep *Endpoint) waiting() bool {
 // bulk says whether a large fragment waits, or is under way.
 func (ep *Endpoint) bulk() bool {
 	f := ep.large.queue.first
-	return f != nil && !f.isBye()
+	return f != nil && !f.isBye() && !ep.behindFence(f)
 }
 
 // overtakes says whether a small fragment may leave at once, or into the open pack: if none waits,
 // and if they are not ahead of a large one.
 func (ep *Endpoint) overtakes() bool {
-	return ep.small.queue.first == nil && (ep.balance > 0 || !ep.bulk())
+	return ep.small.queue.first == nil && (ep.balance > 0 || !ep.bulk()) && !ep.fenced()
 }
 
 // sentSmall puts bytes of small fragments into the balance.
@@ -93,7 +91,7 @@ func (ep *Endpoint) sentSmall(sizeBytes int) {
 // do not catch up with more than a quantum.
 func (ep *Endpoint) sentLarge(sizeBytes int) {
 	ep.balance += sizeBytes
-	if ep.small.queue.first == nil {
+	if first := ep.small.queue.first; first == nil || ep.behindFence(first) {
 		ep.balance = min(ep.balance, ep.m.quantum())
 	}
 }
@@ -118,7 +116,7 @@ func (ep *Endpoint) bulkRoom() int {
 
 // bulkBytes is what may be sent of large fragments before small ones that wait.
 func (ep *Endpoint) bulkBytes() int {
-	if ep.small.queue.first == nil {
+	if first := ep.small.queue.first; first == nil || ep.behindFence(first) {
 		return passBytes
 	}
 	return ep.m.quantum() - ep.balance
@@ -134,13 +132,17 @@ func (f *flow) may() bool {
 		switch {
 		case f.queue.first == nil:
 			return false
+		case ep.behindFence(f.queue.first):
+			return false
 		case f.queue.first.isBye():
 			return ep.small.queue.first == nil && !ep.pack.open() && ep.snd.Open() && ep.mayClose()
 		}
-		return ep.bulkRoom() > 0 && ep.bulkBytes() > 0 && !ep.holds(f.queue.first)
+		return ep.bulkRoom() > 0 && ep.bulkBytes() > 0 && !ep.holds(f.queue.first) &&
+			!ep.placeless(f.queue.first)
 	}
 	return ep.pack.open() ||
-		f.queue.first != nil && ep.snd.Open() && (ep.balance > 0 || !ep.bulk())
+		f.queue.first != nil && ep.snd.Open() && !ep.behindFence(f.queue.first) &&
+			(ep.balance > 0 || !ep.bulk())
 }
 
 // passBytes bounds what one pass sends, so that large packets do not keep it from receiving for
@@ -193,6 +195,9 @@ func (m *Module) serveFlow(f *flow, bytes, budget int) (sent, packets int) {
 			ep.sentLarge(size)
 		case f.queue.first.cursor == 0 && ep.fitsPacket(f.queue.first): // packets were smaller before
 			size = m.sendFrag(ep, f.queue.first)
+			ep.sentLarge(size)
+		case f.queue.first.noticeDue():
+			size = m.sendNotice(ep, f.queue.first)
 			ep.sentLarge(size)
 		default:
 			size, n = m.sendChunks(ep, f.queue.first, min(f.deficit, bytes-sent, ep.bulkBytes()),

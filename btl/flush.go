@@ -9,12 +9,14 @@ import (
 // flush is a call of Flush that waits. Those of an endpoint wait in the order of the calls, and no
 // later one is done before an earlier one.
 type flush struct {
-	fn    func(error)
-	after [2]*Fragment // set while these fragments, the last of each flow, have not been sent whole
-	until seq.Num      // acknowledged below this number means flushed
-	sent  seq.Num      // what was sent before the call has numbers below this one
-	open  bool         // and the last of these was an open pack
-	err   error        // some of that was refused
+	fn     func(error)
+	after  [2]*Fragment // set while these fragments, the last of each flow, have not been sent whole
+	until  seq.Num      // acknowledged below this number means flushed
+	sent   seq.Num      // what was sent before the call has numbers below this one
+	open   bool         // and the last of these was an open pack
+	fence  bool         // nobody is told, but what waits behind it may be sent
+	fences uint32       // calls of Fence before this one
+	err    error        // some of that was refused
 }
 
 // unheard is what the peer has refused of which Send has said Done, so that nobody else is told.
@@ -44,7 +46,7 @@ func (ep *Endpoint) noteRefused(n seq.Num, messages int, err error) {
 	waiting := ep.flushes.all()
 	for i := range waiting {
 		w := &waiting[i]
-		if !n.Before(w.sent) {
+		if w.fence || !n.Before(w.sent) {
 			continue
 		}
 		if w.err = err; !w.open || n != w.sent-1 {
@@ -76,7 +78,7 @@ func (ep *Endpoint) Flush(now Time, fn func(error)) {
 	sent := ep.sentUntil()
 	ep.flushes.push(flush{
 		fn: fn, after: ep.lastQueued(), until: sent, sent: sent, open: ep.pack.open(),
-		err: ep.unheard.untold,
+		err: ep.unheard.untold, fences: ep.fences,
 	})
 	ep.unheard.untold = nil
 	ep.checkFlushed()
@@ -143,10 +145,15 @@ func (ep *Endpoint) checkFlushed() {
 	oldest, _ := ep.snd.Window()
 	for ep.flushes.len() > 0 {
 		f := &ep.flushes.all()[0]
-		if f.waits() || oldest.Before(f.until) {
+		if f.waits() || oldest.Before(f.until) || f.fence && ep.asks.waiting > 0 {
 			return
 		}
-		ep.m.outbox.noteFlush(ep, f.fn, f.err)
+		if f.fence {
+			ep.fencesMet++
+			ep.m.sched.rearm(ep)
+		} else {
+			ep.m.outbox.noteFlush(ep, f.fn, f.err)
+		}
 		ep.flushes.pop()
 	}
 }
@@ -154,7 +161,9 @@ func (ep *Endpoint) checkFlushed() {
 // failFlushes ends the flushes of an endpoint that has ended.
 func (ep *Endpoint) failFlushes() {
 	for f, ok := ep.flushes.pop(); ok; f, ok = ep.flushes.pop() {
-		ep.m.outbox.noteFlush(ep, f.fn, ep.err)
+		if !f.fence {
+			ep.m.outbox.noteFlush(ep, f.fn, ep.err)
+		}
 	}
 }
 
@@ -169,7 +178,8 @@ func (ep *Endpoint) checkFlushes() error {
 				return fmt.Errorf("flush %d waits for a fragment that is not queued", i)
 			}
 		}
-		if due := !f.waits() && !oldest.Before(f.until); due && i == 0 || ep.err != nil {
+		due := !f.waits() && !oldest.Before(f.until) && (!f.fence || ep.asks.waiting == 0)
+		if due && i == 0 || ep.err != nil {
 			return fmt.Errorf("flush %d is due and will not be called", i)
 		}
 	}

@@ -55,14 +55,22 @@ type Fragment struct {
 	id  uint32
 	out uint32 // segments not acknowledged; over reliable fabrics not read yet, 1 unconfirmed
 	confirmed
+	manner
 	seg    reliability.Token
 	hasSeg bool // seg holds the payload already
-	put    bool
 	large  bool // waits among those in chunks
 	tag    uint8
 	state  fragState
 
 	checked, unmet uint32 // scratch of Module.Check: its round, segments in flight not met in it
+}
+
+// manner is what a fragment is beside a message.
+type manner struct {
+	op     *operation
+	fence  uint32 // calls of Endpoint.Fence before it
+	put    bool
+	answer bool // of this side's own making, to what the peer has asked for
 }
 
 // confirmed is what a fragment waits for over a reliable fabric.

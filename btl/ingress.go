@@ -50,9 +50,6 @@ func (m *Module) decode(c *channel, comp *fabric.Completion, in *arrival) bool {
 		return m.drop(CntDropMalformed)
 	}
 	in.payload = payload
-	if in.Flags&frag.FlagOp != 0 { // which no feature has allowed
-		return m.drop(CntDropMalformed)
-	}
 	if isHandshake[in.Kind&0x0F] {
 		m.onHandshake(c, comp, in)
 		return false
@@ -67,6 +64,9 @@ func (m *Module) decode(c *channel, comp *fabric.Completion, in *arrival) bool {
 		}
 	}
 	in.ep = ep
+	if in.Flags&frag.FlagOp != 0 && !ep.operates { // which no feature has allowed
+		return m.drop(CntDropMalformed)
+	}
 	return true
 }
 
@@ -156,7 +156,7 @@ func (m *Module) receiveWhole(part *arrival, whole []byte) {
 	var err error
 	in.payload, err = frag.Decode(whole, &in.Header)
 	if err != nil || !in.Kind.HasSeq() || in.Conn != part.Conn || in.Seq != part.Seq ||
-		in.Flags&frag.FlagOp != 0 {
+		in.Flags&frag.FlagOp != 0 && !in.ep.operates {
 		m.drop(CntDropMalformed)
 		return
 	}

@@ -24,6 +24,7 @@ import (
 // link is what an endpoint knows of its link.
 type link struct {
 	counted   bool // else sequenced
+	operates  bool // operations go both ways
 	selective bool // sequenced: ACKs that go alone are selective, here and there
 	refusals  []refusal
 	counts    countedState
@@ -34,6 +35,7 @@ type link struct {
 func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 	common := m.features() & hello.Features
 	ep.counted = common&frag.FeatureReliable != 0
+	ep.operates = common&frag.FeatureOps != 0
 	ep.selective = common&frag.FeatureSack != 0 && !ep.counted
 	ep.rcv.Selective = ep.selective
 	if ep.counted {
@@ -246,7 +248,9 @@ func (m *Module) abandon(ep *Endpoint, err error) {
 
 // mayClose says whether a goodbye may be sent. A counted link keeps it until everything before is
 // confirmed: of that something may have to be sent again.
-func (ep *Endpoint) mayClose() bool { return ep.counts.confirm.first == nil }
+func (ep *Endpoint) mayClose() bool {
+	return ep.counts.confirm.first == nil && ep.asks.waiting == 0
+}
 
 // watches says whether the endpoint's timer asks the peer while an answer is owed: where packets
 // have no timers that do.

@@ -55,7 +55,8 @@ func (m *Module) sealCounted(p *packet) int {
 	}
 	n := ep.snd.Count()
 	p.Conn, p.Seq = ep.peer.tag, 0
-	last := p.Kind != frag.KindChunk || p.OffsetBytes+uint32(p.PayloadLen) == p.SizeBytes
+	last := p.Kind != frag.KindChunk ||
+		p.OffsetBytes+uint32(p.PayloadLen) == p.SizeBytes && p.Flags&frag.FlagOp == 0 // else the notice
 	if f != nil && last {
 		f.until = n
 	}
@@ -262,7 +263,8 @@ func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 func (m *Module) onNackCounted(in *arrival) {
 	ep, h := in.ep, &in.Header
 	err, waits := ErrNoHandler, false
-	if h.Tag == frag.NackAccess {
+	access := h.Tag == frag.NackAccess || h.Tag == frag.NackBounds || h.Tag == frag.NackRight
+	if access {
 		err = ErrRemoteAccess
 	}
 	for f := ep.counts.confirm.first; f != nil && !h.Seq.Before(f.until); f = f.next {
@@ -272,7 +274,10 @@ func (m *Module) onNackCounted(in *arrival) {
 			m.sendAnew(ep, f)
 			return
 		case h.Tag != frag.NackRecord || f.tag == in.payload[0] && !f.put:
-			f.err, waits = err, !f.mixed
+			if f.err, waits = err, !f.mixed; access {
+				f.err = f.accessError(h.Tag)
+			}
+			m.unanswered(f)
 		}
 	}
 	if oldest, next := ep.snd.Window(); !waits && h.Tag != frag.NackMemory &&

@@ -49,6 +49,7 @@ const (
 //	descriptors    fragments, lent to the caller                     descriptors.go
 //	outbox         what the owner is to be told                      outbox.go
 //	regions        exposed and registered memory                     region.go regcache.go
+//	answers        to gets and atomic operations                     remote_serve.go
 //	polling        which channel a pass polls, and how               polling.go
 //	deferred       a fast receive that is not booked yet             ingress.go
 //	landing        where the provider puts what arrives next         landing.go
@@ -74,6 +75,7 @@ type Module struct {
 
 	handlers [256]Handler
 	regions  regions
+	answers  answers
 	pool     *frag.Pool
 
 	face

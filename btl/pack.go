@@ -47,7 +47,7 @@ func (ep *Endpoint) packs(sizeBytes int) bool {
 
 // packable says so of a fragment on its way. Marks and puts travel by themselves.
 func (ep *Endpoint) packable(f *Fragment) bool {
-	return !f.put && f.tag <= frag.TagUserMax && ep.packs(int(f.size))
+	return !f.put && f.op == nil && f.tag <= frag.TagUserMax && ep.packs(int(f.size))
 }
 
 // packSend puts a fragment into the endpoint's open pack, inside Send, if nothing waits before it.
@@ -178,7 +178,8 @@ func (m *Module) chain(ep *Endpoint, f *Fragment) {
 // fit. It returns the packet's length, 0 if there is no room for it now.
 func (m *Module) sendPack(ep *Endpoint) int {
 	for f := ep.small.queue.first; f != nil && ep.packable(f); f = ep.small.queue.first {
-		if !ep.pack.fits(int(f.size), ep.packBytesMax()) || !ep.pack.open() && !m.openPack(ep, f) {
+		if ep.behindFence(f) ||
+			!ep.pack.fits(int(f.size), ep.packBytesMax()) || !ep.pack.open() && !m.openPack(ep, f) {
 			break
 		}
 		m.addRecord(ep, f)

@@ -12,6 +12,8 @@ func (m *Module) accept(in *arrival) {
 	case ep.byeSeen && ep.byeSeq.Before(ep.numberOf(h)):
 		m.drop(CntDropState) // nor before all has come that went ahead of it
 	case h.Kind == frag.KindChunk && ep.refuses() && m.refusedBefore(in):
+	case h.Flags&frag.FlagOp != 0:
+		m.acceptOp(in)
 	case h.Flags&frag.FlagPut != 0:
 		m.acceptPut(in)
 	case h.Kind == frag.KindPack:

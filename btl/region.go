@@ -12,33 +12,38 @@ import (
 // peers that shall write there.
 type Handle uint64
 
-// Rights say what peers may do with a region.
-type Rights uint8
-
-// RemoteWrite lets peers put into the region.
-const RemoteWrite Rights = 1 << 0
-
 // Region is memory of this side that peers may access under its Handle.
 type Region struct {
 	m      *Module
 	mem    []byte
 	handle Handle
 	rights Rights
+	open   bool
+	only   uint64      // tag of the endpoint that alone may use it; 0: all may
+	get    *operation  // whose answer goes there, of what is exposed for that alone
+	reads  []*Fragment // answers to gets that have not left
 }
 
 // regionSlotBits is the part of a Handle that is an index; the rest is random.
-const regionSlotBits = 16
+const regionSlotBits = 17
+
+// getRegionsMax bounds the regions that are exposed for answers to gets alone, beside those of the
+// owner.
+const getRegionsMax = 4096
 
 // regions is the memory that others reach without a copy: what peers may write into, and what the
 // fabric reads for fragments on their way.
 type regions struct {
 	exposed slots.Table[*Region]
+	users   int // those that the owner has exposed
+	most    int
 	cache   registrationCache
 	own     int // registered for single fragments under way
 }
 
 func (r *regions) init(dom fabric.Domain, exposedMax, keptMax int) {
-	r.exposed.Init(regionSlotBits, exposedMax)
+	r.exposed.Init(regionSlotBits, exposedMax+getRegionsMax)
+	r.most = exposedMax
 	r.cache.init(dom, keptMax)
 }
 
@@ -48,7 +53,8 @@ func (r *regions) check(m *Module, own int) error {
 		if e == nil {
 			continue
 		}
-		if got, _ := r.exposed.Get(uint64(e.handle)); e.m != m || got != e {
+		if got, _ := r.exposed.Get(uint64(e.handle)); e.m != m || got != e ||
+			e.open == (e.get != nil) {
 			return fmt.Errorf("region %d has the handle %#x", slot, e.handle)
 		}
 	}
@@ -61,53 +67,81 @@ func (r *regions) check(m *Module, own int) error {
 	return r.cache.check()
 }
 
-// Expose makes mem a region that peers may access by puts. Peers write into it from Progress,
-// without any callback, until Close. An error is ErrAgain when RegionsMax are exposed.
+// Expose makes mem a region that all peers may access as its rights say: see RemoteWrite and the
+// others. They do so from Progress, without any callback but for notices, until Close. An error is
+// ErrAgain when RegionsMax are exposed.
 func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
-	if m.closed {
-		return nil, ErrClosed
+	r := new(Region)
+	if err := m.ExposeAs(r, mem, rights, nil); err != nil {
+		return nil, err
 	}
-	t := &m.regions.exposed
-	if t.Full() {
-		return nil, fmt.Errorf("%w: %d regions are exposed", ErrAgain, t.Len())
-	}
-	r := &Region{m: m, mem: mem, rights: rights}
-	handle, _ := t.Add(m.random(), r)
-	r.handle = Handle(handle)
 	return r, nil
 }
 
-// Handle is the region's name for peers.
+// ExposeAs is Expose in a Region of the caller's, new or closed, so that nothing is allocated; and
+// if only is not nil, for that peer alone. Further errors: ErrState if r is exposed, ErrEndpoint.
+func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) error {
+	t := &m.regions
+	switch {
+	case m.closed:
+		return ErrClosed
+	case r.open:
+		return fmt.Errorf("%w: the region is exposed", ErrState)
+	case only != nil && only.m != m:
+		return ErrEndpoint
+	case t.users >= t.most || t.exposed.Full():
+		return fmt.Errorf("%w: %d regions are exposed", ErrAgain, t.users)
+	}
+	r.m, r.mem, r.rights, r.open, r.only = m, mem, rights, true, 0
+	if only != nil {
+		r.only = only.tag
+	}
+	handle, _ := t.exposed.Add(m.random(), r)
+	r.handle = Handle(handle)
+	t.users++
+	return nil
+}
+
+// Handle is the region's name for peers. It is another one each time that it is exposed.
 func (r *Region) Handle() Handle { return r.handle }
 
 // Bytes is the exposed memory.
 func (r *Region) Bytes() []byte { return r.mem }
 
-// Close withdraws the region: puts that arrive from now on are refused.
-func (r *Region) Close() { r.m.regions.exposed.Remove(uint64(r.handle)) }
-
-// target returns the n bytes at offset of the region named by a handle from the wire; false if
-// there is no such region, they are not inside it, or it may not be written.
-func (r *regions) target(h Handle, offset uint64, n int) ([]byte, bool) {
-	to, ok := r.exposed.Get(uint64(h))
-	if !ok || to.rights&RemoteWrite == 0 ||
-		offset > uint64(len(to.mem)) || uint64(n) > uint64(len(to.mem))-offset {
-		return nil, false
+// Close withdraws the region: when it returns nothing reads or writes there any more. What arrives
+// from now on is refused, and what is under way ends with ErrRemoteAccess at the peers. Further
+// calls do nothing.
+func (r *Region) Close() {
+	if !r.open {
+		return
 	}
-	return to.mem[offset:][:n], true
+	r.open = false
+	r.m.regions.users--
+	r.m.regions.exposed.Remove(uint64(r.handle))
+	r.endReads()
+}
+
+// reach returns the region of a handle from the wire if a peer may do there what it needs to do
+// with n bytes at an offset; else the reason why not, that of a Nack.
+func (r *regions) reach(ep *Endpoint, h Handle, offset uint64, n int, need Rights) (
+	*Region, uint8,
+) {
+	to, ok := r.exposed.Get(uint64(h))
+	switch {
+	case !ok || to.only != 0 && to.only != ep.tag:
+		return nil, frag.NackAccess
+	case to.rights&need != need:
+		return nil, frag.NackRight
+	case offset > uint64(len(to.mem)) || uint64(n) > uint64(len(to.mem))-offset:
+		return nil, frag.NackBounds
+	}
+	return to, 0
 }
 
 // acceptPut writes a packet of a put into its region, or refuses it for good.
 func (m *Module) acceptPut(in *arrival) {
-	ep, h, payload := in.ep, &in.Header, in.payload
-	mem, ok := m.regions.target(Handle(h.Handle), h.PutOffset, len(payload))
-	if !ok {
-		m.drop(CntDropAccess)
-		m.refuse(in, frag.NackAccess, 0)
-		return
+	if m.writeInto(in, in.payload, RemoteWrite) {
+		m.accepted(in.ep, &in.Header)
+		m.checkBye(in.ep)
 	}
-	copy(mem, payload)
-	m.stats.counters[CntRecvPayloadBytes] += uint64(len(payload))
-	m.accepted(ep, h)
-	m.checkBye(ep)
 }

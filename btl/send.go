@@ -28,6 +28,12 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	if f.size > ep.fragBytesMax { // which the peer may have said since the fragment was lent
 		return 0, ErrTooLarge
 	}
+	if f.op != nil {
+		if err := ep.mayAsk(); err != nil {
+			return 0, err
+		}
+		f.Signal = true // its end is more than that it was sent
+	}
 	m.dirty = true
 	m.stats.counters[CntSentPayloadBytes] += uint64(f.size)
 	if ep.fastSend(f) {
@@ -106,7 +112,7 @@ func (ep *Endpoint) fastOpen(c *channel) bool {
 func (ep *Endpoint) fastSend(f *Fragment) bool {
 	m := ep.m
 	flags := f.flags()
-	size := int(f.size) + frag.HeaderBytes(frag.KindFrag, flags)
+	size := f.packetBytes()
 	c, to := &m.cmd, ep.cmdAddr
 	if size > ep.tiny {
 		c, to = &m.data, ep.dataAddr
@@ -129,6 +135,7 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 		return true
 	}
 	f.out, f.cursor = 1, f.size
+	m.asked(f)
 	m.postNow(&p, c, to)
 	ep.awaitEnd(f)
 	return true
@@ -143,10 +150,23 @@ func (ep *Endpoint) quiet() bool {
 }
 
 func (f *Fragment) flags() frag.Flags {
+	var flags frag.Flags
 	if f.put {
-		return frag.FlagPut
+		flags = frag.FlagPut
 	}
-	return 0
+	if f.op != nil && f.op.code != 0 {
+		flags |= frag.FlagOp
+	}
+	return flags
+}
+
+// packetBytes is the length of the packet that a fragment would be if it fits one.
+func (f *Fragment) packetBytes() int {
+	n := int(f.size) + frag.HeaderBytes(frag.KindFrag, f.flags())
+	if f.op != nil && f.op.code == frag.OpPart {
+		n += int(f.op.says)
+	}
+	return n
 }
 
 // fill takes a send buffer for a fragment of one packet and copies its payload there, unless it is
@@ -155,11 +175,15 @@ func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
 	if !m.takeSeg(f.ep, &f.seg) && !m.borrowSeg(f, &f.seg) {
 		return false
 	}
-	if m.gathers(f) {
+	if f.op == nil && m.gathers(f) {
 		s := &m.segs[f.seg]
 		s.frag, s.gatherLen = f, uint16(f.size)
 	} else {
-		copy(m.arena.Bytes(segBuf(f.seg))[frag.HeaderBytes(frag.KindFrag, flags):], f.mem)
+		b := m.arena.Bytes(segBuf(f.seg))[frag.HeaderBytes(frag.KindFrag, flags):]
+		n := copy(b, f.mem)
+		if f.op != nil && f.op.code == frag.OpPart {
+			copy(b[n:], f.op.body[:f.op.says])
+		}
 	}
 	f.hasSeg = true
 	return true
@@ -212,7 +236,7 @@ func (m *Module) postNow(p *packet, c *channel, to fabric.Addr) {
 
 // enqueue puts f on the endpoint's to-send list.
 func (ep *Endpoint) enqueue(f *Fragment) {
-	f.state = fragQueued
+	f.state, f.fence = fragQueued, ep.fences
 	if f.hasSeg {
 		ep.m.recovery.Queue(f.seg)
 	}
@@ -220,7 +244,11 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 	if f.large && f.hasSeg { // it was lent when packets were larger
 		ep.m.unfill(f)
 	}
-	ep.flowOf(f).queue.push(f)
+	if q := &ep.flowOf(f).queue; f.answer {
+		ep.pushAnswer(q, f)
+	} else {
+		q.push(f)
+	}
 	ep.m.sched.rearm(ep)
 }
 
@@ -239,9 +267,8 @@ func (m *Module) sendSmall(ep *Endpoint) int {
 // length, 0 if there is no room now.
 func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 	flags := f.flags()
-	head := frag.HeaderBytes(frag.KindFrag, flags)
 	c, to := &m.data, ep.dataAddr
-	if int(f.size)+head <= ep.tiny {
+	if f.packetBytes() <= ep.tiny {
 		c, to = &m.cmd, ep.cmdAddr
 	}
 	if ep.roomOn(c) <= 0 {
@@ -256,6 +283,7 @@ func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 	p.setFrag(f, flags)
 	f.hasSeg = false
 	f.out, f.cursor = 1, f.size
+	m.asked(f)
 	n := m.seal(&p)
 	c.putSegment(p.seg, to)
 	m.unqueue(ep, f)
@@ -290,7 +318,12 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	if f.cursor == 0 {
 		ep.numberFragment(f)
 		f.first, f.chunk = uint16(min(f.size, uint32(packet))), uint16(packet)
-		m.gathers(f)
+		if f.op != nil && f.op.code == frag.OpPart {
+			ep.numberPut(f.op)
+		}
+		if !f.answer {
+			m.gathers(f)
+		}
 	}
 	from := f.cursor
 	var r chunkRun
@@ -306,7 +339,7 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 			c.putSegment(t, to)
 		}
 	}
-	if f.cursor == f.size {
+	if f.cursor == f.size && !f.noticeDue() {
 		m.unqueue(ep, f)
 		ep.awaitEnd(f)
 	}
@@ -332,4 +365,7 @@ func (m *Module) unqueue(ep *Endpoint, f *Fragment) {
 	ep.flowOf(f).queue.remove(f)
 	f.state = fragSent
 	ep.markFlush(f)
+	if f.answer {
+		m.left(f)
+	}
 }

@@ -26,7 +26,8 @@ const (
 // mixable says whether a fragment may share a packet with others, in pieces: one as large as all
 // packets of a stream are.
 func (ep *Endpoint) mixable(f *Fragment) bool {
-	return !ep.counted && ep.mtu <= ep.m.cfg.PackBytes && f.flags() == 0 && f.tag <= frag.TagUserMax
+	return !ep.counted && ep.mtu <= ep.m.cfg.PackBytes && f.flags() == 0 &&
+		f.tag <= frag.TagUserMax && !ep.behindFence(f)
 }
 
 // mixes says whether the rest of a large fragment that is under way, or all of it, fits a packet in

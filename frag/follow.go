@@ -9,6 +9,7 @@ type Followers struct {
 	step  uint64                     // payload bytes of each
 	left  uint32                     // how many the fragment has
 	put   bool
+	op    bool
 }
 
 // Words of a header that differ from one to the next: the packet number is the upper half of the
@@ -19,10 +20,11 @@ const (
 	wordSeq    = 2
 	wordOffset = 5
 	wordPut    = 7
+	wordOp     = 8
 	oneNumber  = 1 << 32
 )
 
-// After makes f the headers that follow h, which is a chunk's and complete, without FlagOp. There
+// After makes f the headers that follow h, which is a chunk's and complete. There
 // are none if the others are not of its size.
 func (f *Followers) After(h *Header) {
 	var b [HeaderBytesMax]byte
@@ -37,6 +39,7 @@ func (f *Followers) After(h *Header) {
 		f.words[i] = le.Uint64(b[8*i:])
 	}
 	f.step, f.put = uint64(h.PayloadLen), h.Flags&FlagPut != 0
+	f.op = h.Flags&FlagOp != 0
 	f.left = (h.SizeBytes-h.OffsetBytes)/uint32(h.PayloadLen) - 1
 	if !f.put && h.PayloadLen != h.ChunkBytes {
 		f.left = 0
@@ -57,6 +60,9 @@ func (f *Followers) Write(b []byte) {
 		le.PutUint64(e[0:], f.words[wordPut-1])
 		le.PutUint64(e[8:], f.words[wordPut])
 		f.words[wordPut] += f.step
+		if f.op {
+			le.PutUint64(b[ChunkPutHeaderBytes:], f.words[wordOp])
+		}
 	}
 	f.advance()
 }

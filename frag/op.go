@@ -84,8 +84,8 @@ type Get struct {
 	SizeBytes              uint32
 }
 
-// Encode writes g into b, GetBytes.
-func (g *Get) Encode(b []byte) {
+// Marshal writes g into b, GetBytes.
+func (g *Get) Marshal(b []byte) {
 	p := (*[GetBytes]byte)(b)
 	le.PutUint64(p[0:], g.Handle)
 	le.PutUint64(p[8:], g.Offset)
@@ -128,8 +128,8 @@ type Atomic struct {
 	Fetch            bool  // whether the old value is wanted
 }
 
-// Encode writes a into b, AtomicBytes.
-func (a *Atomic) Encode(b []byte) {
+// Marshal writes a into b, AtomicBytes.
+func (a *Atomic) Marshal(b []byte) {
 	p := (*[AtomicBytes]byte)(b)
 	le.PutUint64(p[0:], a.Handle)
 	le.PutUint64(p[8:], a.Offset)
@@ -196,3 +196,21 @@ func (a *Atomic) Apply(old uint64) uint64 {
 	}
 	return v
 }
+
+// PutNotice writes the payload of an OpNotice into b: the bytes that it waits for, and what it
+// says. It returns the payload's length.
+func PutNotice(b []byte, waitsBytes uint32, says []byte) int {
+	le.PutUint32(b, waitsBytes)
+	return NoticeHeadBytes + copy(b[NoticeHeadBytes:], says)
+}
+
+// DecodeNotice reads the payload of an OpNotice.
+func DecodeNotice(b []byte) (waitsBytes uint32, says []byte) {
+	return le.Uint32(b), b[NoticeHeadBytes:]
+}
+
+// PutResult writes the payload of an OpResult into b.
+func PutResult(b []byte, value uint64) { le.PutUint64(b, value) }
+
+// DecodeResult reads the payload of an OpResult.
+func DecodeResult(b []byte) uint64 { return le.Uint64(b) }

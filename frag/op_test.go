@@ -9,13 +9,13 @@ import (
 
 func getBytes(g Get) []byte {
 	b := make([]byte, GetBytes)
-	g.Encode(b)
+	g.Marshal(b)
 	return b
 }
 
 func atomicBytes(a Atomic) []byte {
 	b := make([]byte, AtomicBytes)
-	a.Encode(b)
+	a.Marshal(b)
 	return b
 }
 

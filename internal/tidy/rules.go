@@ -242,7 +242,8 @@ var btlFloors = [][]string{
 		"gather.go", "handshake_apply.go", "ingress.go", "landing.go", "link.go",
 		"link_counted.go", "link_seq.go", "link_watch.go", "pack.go", "pathmtu_apply.go",
 		"overcommit.go", "pieces.go", "polling.go", "recv.go",
-		"region.go", "resend.go", "sched.go", "send.go", "stream.go", "strangers.go", "timers.go",
+		"region.go", "fence.go", "remote.go", "remote_ask.go", "remote_notice.go", "remote_serve.go",
+		"resend.go", "sched.go", "send.go", "stream.go", "strangers.go", "timers.go",
 	},
 	{
 		"acks.go", "buffers.go", "channel.go", "checker.go", "clock.go", "crowd.go", "descriptors.go",
@@ -254,14 +255,15 @@ var btlFloors = [][]string{
 
 // arrowsUp are the calls from a lower floor that are allowed: a part tells who it was told to tell.
 var arrowsUp = []arrow{
-	{"buffers.go", "ack.go"},           // a buffer that the fabric has let go of ends its segment
-	{"buffers.go", "link.go"},          // and the link counts what the fabric holds
-	{"buffers.go", "sched.go"},         // who found no buffer may try again
-	{"buffers.go", "send.go"},          // one that is lent and not filled yet is taken back
-	{"channel.go", "link_counted.go"},  // a reliable fabric could not carry a packet
-	{"channel.go", "pathmtu_apply.go"}, // a datagram is larger than the own device takes
-	{"clock.go", "progress.go"},        // late is what is later than the Deadline
-	{"outbox.go", "endpoint.go"},       // the goodbye is the transport's own send
+	{"buffers.go", "ack.go"},            // a buffer that the fabric has let go of ends its segment
+	{"buffers.go", "link.go"},           // and the link counts what the fabric holds
+	{"buffers.go", "sched.go"},          // who found no buffer may try again
+	{"buffers.go", "send.go"},           // one that is lent and not filled yet is taken back
+	{"channel.go", "link_counted.go"},   // a reliable fabric could not carry a packet
+	{"channel.go", "pathmtu_apply.go"},  // a datagram is larger than the own device takes
+	{"clock.go", "progress.go"},         // late is what is later than the Deadline
+	{"descriptors.go", "remote_ask.go"}, // a fragment may have been an operation
+	{"outbox.go", "endpoint.go"},        // the goodbye is the transport's own send
 }
 
 // commonNames are methods that types of other packages have, too.

@@ -16,11 +16,15 @@ const (
 	wayPrepare               // Prepare and Send
 	wayRegistered            // the same from registered memory
 	wayFree                  // Alloc, and Free instead of Send
+	wayNotice                // a put with a notice
+	wayGet                   // a get, mostly right
+	wayAtomic                // an atomic operation, mostly right
 	wayPut                   // a put that is right
 	wayBadPut                // a put that is not
 	wayNobody                // a tag without handler
 	wayFlicker               // a tag whose handler comes and goes
 	wayFlush
+	wayFence
 	wayClose
 	wayAbort
 	numWays
@@ -35,6 +39,7 @@ type weights struct {
 // usual are the weights before a plan draws its own from them.
 var usual = [numWays]float64{
 	wayImmediate: 3, wayAlloc: 4, wayPrepare: 4, wayRegistered: 1, wayFree: 0.2, wayPut: 1.5,
+	wayNotice: 1, wayGet: 1, wayAtomic: 1, wayFence: 0.2,
 	wayBadPut: 0.1, wayNobody: 0.1, wayFlicker: 0.2, wayFlush: 0.3, wayClose: 0.01, wayAbort: 0.005,
 }
 
@@ -192,6 +197,14 @@ func (e *end) do(how way, size int) bool {
 		return e.sendPut(size)
 	case wayBadPut:
 		return e.sendBadPut(size)
+	case wayNotice:
+		return e.sendNotice(size)
+	case wayGet:
+		return e.sendGet(size)
+	case wayAtomic:
+		return e.sendAtomic()
+	case wayFence:
+		e.fence()
 	case wayFlush:
 		e.flush()
 	case wayClose:

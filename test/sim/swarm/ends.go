@@ -37,13 +37,15 @@ type end struct {
 	lastWord         bool      // has sent its message of phase 2
 	lastWord2        bool      // has sent another one since its peer was gone
 
-	msgs    []int // accepted sends, in order
-	flushed int   // of these, known to have ended
-	open    int   // of these, not ended
-	flushes int   // to be called yet
-	told    int   // messages before it, of which a flush has said that some were refused
-	small   [smallBytes][handledTags + 2]struct{ accepted, delivered int }
-	got     uint64
+	msgs     []int // accepted sends, in order
+	flushed  int   // of these, known to have ended
+	open     int   // of these, not ended
+	flushes  int   // to be called yet
+	fences   []int // messages before each fence that nothing is known to have passed
+	fencedTo int   // messages before a fence that are known to be done
+	told     int   // messages before it, of which a flush has said that some were refused
+	small    [smallBytes][handledTags + 2]struct{ accepted, delivered int }
+	got      uint64
 }
 
 func (e *end) String() string { return e.name }

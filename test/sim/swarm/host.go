@@ -35,8 +35,10 @@ type life struct {
 	ends   []*end
 	random random
 
-	regions []*region
-	regs    []*registered
+	regions   []*region
+	library   *library
+	libraries []*library // withdrawn ones
+	regs      []*registered
 
 	passing    bool // inside Progress
 	deafened   int
@@ -86,12 +88,16 @@ func (h *host) open() error {
 	if err := l.mod.Handle(tagFlicker, l.receive); err != nil {
 		return err
 	}
+	if err := l.mod.Handle(tagNotice, l.onNotice); err != nil {
+		return err
+	}
 	l.mod.OnEndpoint(l.onEndpoint)
 	h.life = l
 	h.lives = append(h.lives, l)
 	for range w.d.IntN(4) {
 		l.expose()
 	}
+	l.openLibrary()
 	h.node.Run(l)
 	w.note(h, "life %d begins", l.number)
 	return nil
@@ -225,6 +231,12 @@ func (l *life) notClosed() error {
 func (l *life) judgeEnd() {
 	for _, r := range l.regions {
 		r.judge()
+	}
+	if l.library != nil {
+		l.library.judge()
+	}
+	for _, b := range l.libraries {
+		b.judgeClosed()
 	}
 }
 

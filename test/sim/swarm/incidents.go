@@ -162,6 +162,9 @@ func (w *world) withdraw(h *host) {
 	if len(l.regions) < 16 {
 		l.expose()
 	}
+	if len(l.libraries) < 8 {
+		l.closeLibrary()
+	}
 }
 
 const kindQueueFull = sim.KindQueueFull

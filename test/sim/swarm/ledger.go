@@ -21,6 +21,8 @@ type message struct {
 	at     mono.Time
 	mem    []byte // the caller's memory while the send is under way
 	put    *put
+	value  uint64 // that an atomic operation has found
+	pos    int    // among those of its end
 
 	queued    bool // OnDone comes
 	done      bool // Send returned Done
@@ -116,6 +118,7 @@ func (g *ledger) cancel(m *message) {
 // accept books an accepted send.
 func (g *ledger) accept(m *message, st btl.Status) {
 	e := m.from
+	m.pos = len(e.msgs)
 	e.msgs = append(e.msgs, m.number)
 	if m.put == nil && m.size < smallBytes {
 		e.small[m.size][tagIndex(m.tag)].accepted++
@@ -175,6 +178,7 @@ func (w *world) onDone(f *btl.Fragment, err error) {
 	if w.lying(lieForgetDone) {
 		return
 	}
+	m.value = f.Value()
 	for range w.lieTwice(lieDoneTwice) {
 		w.ledger.end(w, m, w.lieOutcome(m, err))
 	}
@@ -199,6 +203,9 @@ func (g *ledger) end(w *world, m *message, err error) {
 		return
 	}
 	m.ended, m.err = true, err
+	if m.put != nil && m.put.remote != nil {
+		m.put.remote.settle()
+	}
 	g.open--
 	e.open--
 	g.giveMem(m)
@@ -320,6 +327,7 @@ func (g *ledger) deliver(w *world, e *end, tag btl.Tag, data []byte) {
 	}
 	from := m.from
 	from.learn()
+	from.checkFences(m)
 	switch {
 	case m.put != nil:
 		w.fail("%s was delivered as a message", m)
@@ -424,6 +432,9 @@ func (g *ledger) judgeEnd(w *world) {
 	for _, m := range g.msgs {
 		if m.queued && !m.ended {
 			w.fail("%s never ended", m)
+		}
+		if m.put != nil && m.put.remote != nil {
+			m.put.remote.judgeEnd(w, m)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (l *life) expose() {
 	}
 	r.mem = r.all[guardBytes : guardBytes+size : guardBytes+size]
 	if w.d.chance(0.85) {
-		r.rights = btl.RemoteWrite
+		r.rights = btl.RemoteWrite | btl.RemoteNotify
 	}
 	l.random.full = true
 	var err error
@@ -73,19 +73,32 @@ type put struct {
 	must   bool // succeed, if the connection does not fail
 	may    bool // fail or succeed: the region was closed meanwhile
 	owned  bool // the owner has written over it since
+
+	notice   bool
+	notified int
+	remote   *remote // it is no put at all, but a get or an atomic operation
 }
 
 // judge judges the end of a put; true if nothing more is to be said.
 func (p *put) judge(w *world, m *message) bool {
+	if p.remote != nil {
+		return p.remote.judge(w, m)
+	}
 	switch {
 	case m.err == nil:
 		if !p.must && !p.may {
 			w.fail("%s ended well, and it had no right to", m)
 			return true
 		}
+		if p.notice && p.notified != 1 {
+			w.fail("%s ended well, and gave %d notices", m, p.notified)
+		}
 		p.check(w, m)
 		return true
 	case errors.Is(m.err, btl.ErrRemoteAccess):
+		if p.notified > 0 {
+			w.fail("%s was refused, and gave a notice", m)
+		}
 		if p.must && !p.may {
 			w.fail("%s ended with %v, and it was right", m, m.err)
 		}
@@ -116,6 +129,10 @@ func (p *put) check(w *world, m *message) {
 // missing says whether a put that had to be done by now has not been. Where packets are altered
 // unseen, one of somebody else's may have gone there.
 func (p *put) missing(m *message) bool {
+	if p.notice && p.must && !p.may && p.notified == 0 && m.err == nil && !p.region.closed &&
+		!m.from.w.altered(p.region.life.host.index) {
+		return true
+	}
 	if !p.must || p.may || p.owned || m.err != nil || p.region == nil || p.region.closed ||
 		m.from.w.altered(p.region.life.host.index) {
 		return false
@@ -261,7 +278,13 @@ func (e *end) postPut(p *put, handle btl.Handle, offset uint64, size int) bool {
 	m.put = p
 	m.mem = w.ledger.takeMem(size)
 	copy(m.mem, body(m.id, size))
-	f, err := e.ep.PreparePut(m.mem, handle, offset)
+	var f *btl.Fragment
+	var err error
+	if p.notice {
+		f, err = e.ep.PreparePutNotice(m.mem, handle, offset, tagNotice, noticeOf(m))
+	} else {
+		f, err = e.ep.PreparePut(m.mem, handle, offset)
+	}
 	if err != nil {
 		return e.refused(m, err)
 	}

@@ -32,6 +32,7 @@ type Result struct {
 	Restarts                 int
 	Wraps                    [numWraps]uint64
 	Packs                    [numPackKinds]uint64
+	Ops                      [numOpKinds]uint64
 	Counts                   sim.Counts
 	Incidents                [numIncidents]uint64
 	Attacks                  [attacker.NumModes]uint64
@@ -70,6 +71,9 @@ func (r *Result) Add(o *Result) {
 	r.Restarts += o.Restarts
 	for i := range r.Wraps {
 		r.Wraps[i] += o.Wraps[i]
+	}
+	for i := range r.Ops {
+		r.Ops[i] += o.Ops[i]
 	}
 	for i := range r.Packs {
 		r.Packs[i] += o.Packs[i]
@@ -111,6 +115,9 @@ func (r *Result) Missing() []string {
 	}
 	for i, n := range r.Wraps {
 		lack("wrap of "+WrapNames[i], n)
+	}
+	for i, n := range r.Ops {
+		lack(OpNames[i], n)
 	}
 	for i, n := range r.Packs {
 		lack(PackNames[i], n)

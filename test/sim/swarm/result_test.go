@@ -8,7 +8,7 @@ import (
 // What a sum of runs has not exercised is named, each by itself.
 func TestMissing(t *testing.T) {
 	all := (&Result{}).Missing()
-	for _, want := range slices.Concat(PackNames[:], []string{
+	for _, want := range slices.Concat(PackNames[:], OpNames[:], []string{
 		"wrap of " + WrapNames[wrapFragID], "wrap of " + WrapNames[wrap16], "restarts",
 	}) {
 		if !slices.Contains(all, want) {

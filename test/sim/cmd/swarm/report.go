@@ -42,6 +42,9 @@ func report(out io.Writer, r *swarm.Result, took, slow time.Duration, worst uint
 	for i, n := range r.Wraps {
 		row("wraps of "+swarm.WrapNames[i], n)
 	}
+	for i, n := range r.Ops {
+		row(swarm.OpNames[i], n)
+	}
 	for i, n := range r.Packs {
 		row(swarm.PackNames[i], n)
 	}

@@ -1,0 +1,219 @@
+package btl
+
+import (
+	"encoding/binary"
+
+	"gobtl/frag"
+)
+
+// acceptOp takes a packet of an operation over, if its peer may do what it asks for. Everything is
+// done here and now, by who calls Progress, but for the bytes of a get, which leave when there is
+// room for them.
+func (m *Module) acceptOp(in *arrival) {
+	switch in.OpCode {
+	case frag.OpPart:
+		m.acceptPart(in)
+	case frag.OpPlaced:
+		m.acceptPlaced(in)
+	case frag.OpNotice:
+		m.acceptNotice(in)
+	case frag.OpGet:
+		m.acceptGet(in)
+	case frag.OpAtomic:
+		m.acceptAtomic(in)
+	case frag.OpResult, frag.OpFailed:
+		m.acceptAnswer(in)
+	}
+}
+
+// refuseAccess refuses a packet for good, as one that asks for what it may not.
+func (m *Module) refuseAccess(in *arrival, reason uint8) {
+	if !in.ep.operates {
+		reason = frag.NackAccess
+	}
+	m.drop(CntDropAccess)
+	m.refuse(in, reason, 0)
+}
+
+// writeInto writes data where a put says, or refuses the packet.
+func (m *Module) writeInto(in *arrival, data []byte, need Rights) bool {
+	to, reason := m.regions.reach(in.ep, Handle(in.Handle), in.PutOffset, len(data), need)
+	if reason != 0 {
+		m.refuseAccess(in, reason)
+		return false
+	}
+	copy(to.mem[in.PutOffset:], data)
+	m.stats.counters[CntRecvPayloadBytes] += uint64(len(data))
+	if to.get != nil {
+		m.gotBytes(to.get, len(data))
+	}
+	return true
+}
+
+// answers are what a module owes its peers: fragments of its own, which are nobody's sends.
+type answers struct {
+	free  []*Fragment
+	count int // that were made and are not free
+	// freeOps are operations for whoever needs one.
+	freeOps []*operation
+}
+
+// crowded says whether so many answers to an endpoint have not left that no well-behaved peer asks
+// for another one.
+func (ep *Endpoint) crowded() bool { return ep.answering >= asksMax }
+
+// answer lends a fragment for an answer.
+func (m *Module) answer(ep *Endpoint, code frag.OpCode) *Fragment {
+	a := &m.answers
+	a.count++
+	var f *Fragment
+	if n := len(a.free); n > 0 {
+		f = a.free[n-1]
+		a.free = a.free[:n-1]
+	} else {
+		f = new(Fragment)
+	}
+	f.ep, f.answer = ep, true
+	m.takeOp(f, code)
+	ep.answering++
+	return f
+}
+
+// left notes that the last packet of an answer was sent, or that it never will be.
+func (m *Module) left(f *Fragment) {
+	o := f.op
+	if !o.numbered {
+		return
+	}
+	o.numbered = false
+	f.ep.answering--
+	if r := o.from; r != nil {
+		o.from = nil
+		r.forget(f)
+	}
+}
+
+// giveAnswer takes the fragment of an answer back.
+func (m *Module) giveAnswer(f *Fragment) {
+	m.left(f)
+	a := &m.answers
+	a.count--
+	own := f.own
+	if cap(own) > ownBytesMax {
+		own = nil
+	}
+	*f.op = operation{}
+	m.answers.freeOps = append(m.answers.freeOps, f.op)
+	*f = Fragment{own: own}
+	a.free = append(a.free, f)
+}
+
+// acceptGet begins to answer a get.
+func (m *Module) acceptGet(in *arrival) {
+	ep := in.ep
+	var g frag.Get
+	if !frag.DecodeGet(in.payload, &g) || ep.crowded() || g.SizeBytes > ep.fragBytesMax {
+		m.refuseAccess(in, frag.NackAccess)
+		return
+	}
+	from, reason := m.regions.reach(ep, Handle(g.Handle), g.Offset, int(g.SizeBytes), RemoteRead)
+	if reason != 0 {
+		m.refuseAccess(in, reason)
+		return
+	}
+	m.accepted(ep, &in.Header)
+	if !ep.closing { // else nothing may be sent any more, and the peer learns that soon
+		f := m.answer(ep, 0)
+		f.put, f.handle, f.offset = true, Handle(g.Answer), 0
+		f.mem, f.size = from.mem[g.Offset:][:g.SizeBytes], g.SizeBytes
+		f.op.from, f.op.ask, f.op.numbered = from, in.Op, true
+		from.reads = append(from.reads, f)
+		ep.enqueue(f)
+	}
+	m.checkBye(ep)
+}
+
+// acceptAtomic changes a number, and answers with the old one.
+func (m *Module) acceptAtomic(in *arrival) {
+	ep := in.ep
+	var a frag.Atomic
+	if !frag.DecodeAtomic(in.payload, &a) || a.Fetch && ep.crowded() {
+		m.refuseAccess(in, frag.NackAccess)
+		return
+	}
+	width := int(a.WidthBytes)
+	on, reason := m.regions.reach(ep, Handle(a.Handle), a.Offset, width, RemoteAtomic)
+	if reason == 0 && a.Offset%uint64(width) != 0 {
+		reason = frag.NackBounds
+	}
+	if reason != 0 {
+		m.refuseAccess(in, reason)
+		return
+	}
+	m.accepted(ep, &in.Header)
+	old := change(on.mem[a.Offset:][:width], &a)
+	if a.Fetch && !ep.closing {
+		f := m.answer(ep, frag.OpResult)
+		m.sayAnswer(f, in.Op, frag.ResultBytes)
+		frag.PutResult(f.mem, old)
+	}
+	m.checkBye(ep)
+}
+
+// change does what an atomic operation asks for to the number in mem, and returns the old one.
+func change(mem []byte, a *frag.Atomic) (old uint64) {
+	if len(mem) == 4 {
+		old = uint64(binary.NativeEndian.Uint32(mem))
+		binary.NativeEndian.PutUint32(mem, uint32(a.Apply(old)))
+		return old
+	}
+	old = binary.NativeEndian.Uint64(mem)
+	binary.NativeEndian.PutUint64(mem, a.Apply(old))
+	return old
+}
+
+// sayAnswer queues an answer of one packet to the operation of that number.
+func (m *Module) sayAnswer(f *Fragment, number uint32, sizeBytes int) {
+	o := f.op
+	o.number, o.numbered = number, true
+	f.mem, f.size = o.body[:sizeBytes], uint32(sizeBytes)
+	f.ep.enqueue(f)
+}
+
+// endReads ends the answers that read a region which is withdrawn: what has not been sent of them
+// never is, and who asked is told.
+func (r *Region) endReads() {
+	m := r.m
+	for len(r.reads) > 0 {
+		f := r.reads[len(r.reads)-1]
+		ep, ask := f.ep, f.op.ask
+		m.left(f) // which takes it off the list
+		if f.state != fragQueued {
+			continue
+		}
+		m.unqueue(ep, f)
+		f.err = ErrClosed
+		if f.out == 0 {
+			m.complete(f, f.err)
+		}
+		if ep.err == nil && !ep.closing {
+			failed := m.answer(ep, frag.OpFailed)
+			failed.op.body[0] = frag.NackAccess
+			m.sayAnswer(failed, ask, frag.FailedBytes)
+		}
+		m.sched.rearm(ep)
+	}
+}
+
+// forget takes the answer to a get, which reads the region no more, off its list.
+func (r *Region) forget(f *Fragment) {
+	for i, g := range r.reads {
+		if g == f {
+			last := len(r.reads) - 1
+			r.reads[i] = r.reads[last]
+			r.reads[last] = nil
+			r.reads = r.reads[:last]
+			return
+		}
+	}
+}

@@ -272,6 +272,9 @@ func (m *Module) Wait(timeout time.Duration) error {
 	if !ok {
 		return fabric.ErrNotSupported
 	}
+	if m.dirty {
+		m.publish()
+	}
 	return w.Wait(timeout)
 }
 

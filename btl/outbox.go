@@ -63,6 +63,9 @@ func (o *outbox) due() bool {
 // events. All book-keeping is done before, so they may do anything but call Progress.
 func (m *Module) callOut() {
 	o := &m.outbox
+	if !o.due() { // as it mostly is: a notice is large, and taking none out costs as much as one
+		return
+	}
 	for f := o.byes.pop(); f != nil; f = o.byes.pop() {
 		m.byeDone(f.ep)
 	}

@@ -49,16 +49,16 @@ func (p *port) open(m *Module) error {
 	return nil
 }
 
-// post posts what the channels have collected.
+// post posts what the channels have collected, and the receive buffers that are free again.
 func (p *port) post() {
-	p.cmd.post()
-	p.data.post()
-}
-
-// postReceives posts the receive buffers that are free again.
-func (p *port) postReceives() {
-	p.cmd.postReceives()
-	p.data.postReceives()
+	for _, c := range [...]*channel{&p.cmd, &p.data} {
+		if len(c.batch) > 0 {
+			c.post()
+		}
+		if len(c.repost) > 0 {
+			c.postReceives()
+		}
+	}
 }
 
 // pending says whether packets wait to be posted.

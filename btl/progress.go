@@ -44,7 +44,7 @@ func (m *Module) Progress(now Time) (int, error) {
 //	sendAgain, serve: lost, then new       scheduler before the ACKs, which ride on it
 //	acknowledge: ACKs that found no ride   acks
 //	tendOvercommit: round trips, overruns  overcommit
-//	flush, postReceives                    port      one call into the fabric for all of it
+//	flush, receive buffers                 port      one call into the fabric for all of it
 //	callOut, removeAddrs, publish          outbox, port, counters
 func (m *Module) progress() (int, error) {
 	m.pass++
@@ -72,7 +72,6 @@ func (m *Module) progress() (int, error) {
 	m.acknowledge()
 	m.tendOvercommit()
 	m.port.post()
-	m.port.postReceives()
 	m.callOut()
 	if len(m.leaving) > 0 {
 		m.removeAddrs()
@@ -80,8 +79,8 @@ func (m *Module) progress() (int, error) {
 	if n > 0 {
 		m.dirty = true
 	}
-	if m.dirty && (n == 0 || m.now.Sub(m.publishedAt) >= publishEvery) {
-		m.publish()
+	if m.dirty {
+		m.maybePublish(n == 0)
 	}
 	return n, nil
 }

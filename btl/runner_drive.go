@@ -303,6 +303,9 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding bool) {
 	if d <= 0 || d < p.SleepMin() || !r.inbox.empty() || r.broken != nil {
 		return true
 	}
+	if r.m.dirty {
+		r.m.publish()
+	}
 	if r.sleeper == nil {
 		r.sleepHolding(d, p)
 		return true

@@ -272,8 +272,21 @@ type counters struct {
 	publishedAt Time
 }
 
-// publishEvery bounds the age of the counters that other goroutines see while the module is busy.
-const publishEvery = time.Millisecond
+const (
+	// publishEvery bounds the age of the counters that other goroutines see while the module is busy.
+	publishEvery = time.Millisecond
+	// publishIdle bounds it while nothing arrives: a pass between a message and its answer, which may
+	// be there already, has better to do. Who is about to sleep publishes before.
+	publishIdle = 2 * time.Microsecond
+)
+
+// maybePublish publishes if that is due; idle says that nothing has arrived.
+func (m *Module) maybePublish(idle bool) {
+	age := m.now.Sub(m.publishedAt)
+	if age >= publishEvery || idle && age >= publishIdle {
+		m.publish()
+	}
+}
 
 // publish lets other goroutines see the counters.
 func (m *Module) publish() {

@@ -254,8 +254,9 @@ func (p *btlPort) Server(r *Round) error {
 	if r.Test == plan.TestPutLat {
 		return p.putLatServer(r)
 	}
-	for !r.over() {
-		n, err := p.m.Progress(clock())
+	now := clock()
+	for empty := uint(0); !r.over(); {
+		n, err := p.m.Progress(now)
 		if err != nil {
 			return err
 		}
@@ -265,10 +266,13 @@ func (p *btlPort) Server(r *Round) error {
 		if err := p.serveDue(r); err != nil {
 			return err
 		}
+		if empty++; n > 0 || empty%passesPerClock == 0 {
+			now = clock()
+		}
 		if n > 0 {
 			p.waiter.busy()
-		} else {
-			p.waiter.idle()
+		} else if p.waiter.idle() {
+			now = clock()
 		}
 	}
 	return nil

@@ -366,6 +366,13 @@ func (j *Job) findNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	j.nodes = numberHosts(hosts)
+	return nil
+}
+
+// numberHosts gives each rank the number of its host, of those in the order of the ranks.
+func numberHosts(hosts [][]byte) []int {
+	nodes := make([]int, len(hosts))
 	number := map[string]int{}
 	for rank, host := range hosts {
 		node, known := number[string(host)]
@@ -373,7 +380,7 @@ func (j *Job) findNodes(ctx context.Context) error {
 			node = len(number)
 			number[string(host)] = node
 		}
-		j.nodes[rank] = node
+		nodes[rank] = node
 	}
-	return nil
+	return nodes
 }

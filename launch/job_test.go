@@ -169,6 +169,13 @@ func TestExchange(t *testing.T) {
 	}
 }
 
+func TestNumberHosts(t *testing.T) {
+	got := numberHosts([][]byte{[]byte("b"), []byte("a"), []byte("b"), []byte("c"), []byte("a")})
+	if fmt.Sprint(got) != "[0 1 0 2 1]" {
+		t.Error(got)
+	}
+}
+
 func TestAlone(t *testing.T) {
 	all(t, [][]string{{}}, func(j *Job) error {
 		if j.Launcher() != None || j.Node() != 0 || j.Nodes() != 1 || j.LocalRank() != 0 {
@@ -185,6 +192,9 @@ func TestMisuse(t *testing.T) {
 	j, err := Join(ctx, Config{Environ: pmiEnv(0, 1, fds[0])})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if err := syscall.Fstat(fds[0], new(syscall.Stat_t)); !errors.Is(err, syscall.EBADF) {
+		t.Error("what this process starts would have its PMI_FD:", err)
 	}
 	is := func(err, want error) {
 		t.Helper()

@@ -140,9 +140,11 @@ func TestRendezvousOfTheDead(t *testing.T) {
 				j.close(ErrFinalized)
 				return nil
 			}
-			err := j.Fence(ctx)
+			var err error
 			if j.Rank() == 1 {
-				err = errors.Join(err, j.Finalize(ctx))
+				err = j.Fence(ctx)
+			} else { // It waits for the others.
+				err = j.Finalize(ctx)
 			}
 			if !errors.Is(err, ErrGone) {
 				return fmt.Errorf("instead of its death: %w", err)
@@ -181,6 +183,10 @@ func TestRendezvousMissing(t *testing.T) {
 	}
 	is("a directory for others, for rank 0", envs[0], ErrRendezvous)
 	is("a directory for others, for rank 1", envs[1], ErrRendezvous)
+	_, err = Join(t.Context(), Config{Environ: envs[1], Timeout: 30 * time.Millisecond})
+	if errors.Is(err, ErrTimeout) {
+		t.Error("it looks for rank 0 where others may be:", err)
+	}
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}

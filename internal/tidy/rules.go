@@ -80,6 +80,7 @@ var policies = []policy{
 		dir: "stream", imports: with(leaves, "btl", "fabric"), libs: []string{"golang.org/x/sys"},
 		deny: []string{"log/..."},
 	},
+	{dir: "pml", imports: with(leaves, "btl"), deny: pureDeny},
 	{dir: "launch/pmi", deny: pureDeny},
 	{dir: "launch", imports: []string{"launch/pmi"}},
 	{

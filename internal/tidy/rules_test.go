@@ -101,7 +101,7 @@ func TestImports(t *testing.T) {
 		{"cgo in a test", "test/sim/x.go", one("C"), []string{"2 cgo"}},
 		{"cgo in ofi", "fabric/ofi/x.go", one("C"), nil},
 		{"dot import", "fabric/x.go", "package x\nimport . \"fmt\"\n", bad},
-		{"a package without a row", "pml/x.go", "package x\n", []string{"1 layout"}},
+		{"a package without a row", "nowhere/x.go", "package x\n", []string{"1 layout"}},
 	})
 }
 

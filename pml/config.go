@@ -1,0 +1,84 @@
+package pml
+
+import (
+	"errors"
+	"fmt"
+
+	"gobtl/btl"
+)
+
+// Errors of the package; test for them with errors.Is.
+var (
+	// ErrConfig: a configuration value is out of its range.
+	ErrConfig = errors.New("pml: invalid configuration")
+	// ErrTruncated: the message is longer than the memory of its receive, which has its beginning.
+	ErrTruncated = errors.New("pml: message truncated")
+	// ErrCancelled: the receive was cancelled before it was matched.
+	ErrCancelled = errors.New("pml: cancelled")
+	// ErrPeer: the peer is gone; it wraps why.
+	ErrPeer = errors.New("pml: peer is gone")
+	// ErrProtocol: the peer has sent what this layer does not send; it is given up.
+	ErrProtocol = errors.New("pml: protocol violated")
+	// ErrTransfer: the sender could not write into the memory of the receive.
+	ErrTransfer = errors.New("pml: transfer failed")
+	// ErrBusy: the Request is in use.
+	ErrBusy = errors.New("pml: request in use")
+	// ErrMessage: the message of a probe was received before.
+	ErrMessage = errors.New("pml: message received before")
+)
+
+// Config tunes a Layer; the zero value is a good default. All peers of a job must have the same.
+type Config struct {
+	// Tag is the module's tag that the Layer uses, 0 to btl.TagMax.
+	Tag btl.Tag
+	// EagerBytes is the largest message that is sent before anybody has asked for it, up to 1 MiB.
+	// 0 means 8 KiB, negative none.
+	EagerBytes int
+	// UnexpectedBytes bounds what one peer may have here unreceived, up to 1 GiB; a message counts 64
+	// bytes more than it has. 0 means 1 MiB.
+	UnexpectedBytes int
+	// EnvelopesMax bounds the messages that one peer may have here unreceived, announced ones among
+	// them: a power of two, 4 to 1<<20. 0 means 4096.
+	EnvelopesMax int
+	// Random returns random numbers for the ids of requests on the wire. nil counts: ids are then
+	// guessed easily by peers, who can do no more with them than fail their own transfers.
+	Random func() uint64
+}
+
+// messageOverhead is what a message counts beside its bytes.
+const messageOverhead = 64
+
+// withDefaults fills in the zero fields.
+func (c Config) withDefaults() Config {
+	if c.EagerBytes == 0 {
+		c.EagerBytes = 8 << 10
+	}
+	if c.UnexpectedBytes == 0 {
+		c.UnexpectedBytes = 1 << 20
+	}
+	if c.EnvelopesMax == 0 {
+		c.EnvelopesMax = 4096
+	}
+	if c.Random == nil {
+		count := uint64(0)
+		c.Random = func() uint64 { count++; return count }
+	}
+	return c
+}
+
+// Validate reports the first value out of range of a configuration without zero fields.
+func (c Config) Validate() error {
+	switch {
+	case c.Tag > btl.TagMax:
+		return fmt.Errorf("%w: Tag is %d, at most %d", ErrConfig, c.Tag, btl.TagMax)
+	case c.EagerBytes > 1<<20:
+		return fmt.Errorf("%w: EagerBytes is %d, at most 1 MiB", ErrConfig, c.EagerBytes)
+	case c.UnexpectedBytes < messageOverhead || c.UnexpectedBytes > 1<<30:
+		return fmt.Errorf("%w: UnexpectedBytes is %d, want %d to 1 GiB", ErrConfig, c.UnexpectedBytes,
+			messageOverhead)
+	case c.EnvelopesMax < 4 || c.EnvelopesMax > 1<<20 || c.EnvelopesMax&(c.EnvelopesMax-1) != 0:
+		return fmt.Errorf("%w: EnvelopesMax is %d, want a power of two, 4 to 1<<20", ErrConfig,
+			c.EnvelopesMax)
+	}
+	return nil
+}

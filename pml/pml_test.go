@@ -1,0 +1,240 @@
+package pml
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"gobtl/btl"
+	"gobtl/fabric"
+	"gobtl/fabric/mem"
+)
+
+// A head is read as it was written, and what is read is written as it was.
+func TestHeads(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		b := rapid.SliceOfN(rapid.Byte(), 0, 48).Draw(t, "bytes")
+		if len(b) > 3 && rapid.Bool().Draw(t, "like one") {
+			b[0], b[1], b[2], b[3] = b[0]%8, b[1]%4, 0, 0
+		}
+		var h head
+		rest, ok := h.read(b)
+		if !ok {
+			return
+		}
+		var again [headMostSize]byte
+		h.put(again[:h.bytes()])
+		if !bytes.Equal(again[:h.bytes()], b[:len(b)-len(rest)]) {
+			t.Fatalf("%x is %+v, written as %x", b, h, again)
+		}
+	})
+	for k := kindEager; k <= kindCredit; k++ {
+		want := head{kind: k, number: 7, a: 1, b: 2, c: 3, d: 4}
+		var b [headMostSize]byte
+		want.put(b[:])
+		var got head
+		if rest, ok := got.read(b[:want.bytes()]); !ok || len(rest) != 0 || got.kind != k || got.a != 1 {
+			t.Errorf("%+v is read as %+v, %v", want, got, ok)
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	if err := (Config{}).withDefaults().Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []Config{
+		{Tag: btl.TagMax + 1},
+		{EagerBytes: 1<<20 + 1},
+		{UnexpectedBytes: 63},
+		{UnexpectedBytes: 1<<30 + 1},
+		{EnvelopesMax: 2},
+		{EnvelopesMax: 100},
+		{EnvelopesMax: 1 << 21},
+	} {
+		if err := bad.withDefaults().Validate(); !errors.Is(err, ErrConfig) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
+
+// A table has each value in the list of its hash, in the order in which it came, however it grows.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		q := newUnexpected()
+		peers := []*Peer{{index: 1}, {index: 2}}
+		var model []*Message
+		most := rapid.SampledFrom([]int{10, 1000}).Draw(t, "most")
+		tag := rapid.Uint64Range(0, uint64(most))
+		for range rapid.IntRange(0, 2*most).Draw(t, "steps") {
+			from := peers[rapid.IntRange(0, 1).Draw(t, "peer")]
+			if rapid.IntRange(0, 4).Draw(t, "step") > 0 {
+				m := &Message{peer: from, tag: tag.Draw(t, "tag")}
+				q.add(m)
+				model = append(model, m)
+				continue
+			}
+			want, mask := tag.Draw(t, "tag"), rapid.SampledFrom([]uint64{0, 1, exactly}).Draw(t, "mask")
+			if rapid.Bool().Draw(t, "any") {
+				from = nil
+			}
+			at := slices.IndexFunc(model, func(m *Message) bool {
+				return (from == nil || m.peer == from) && (m.tag^want)&mask == 0
+			})
+			got := q.find(from, want, mask)
+			if at < 0 && got != nil || at >= 0 && got != model[at] {
+				t.Fatalf("found %+v, want number %d", got, at)
+			}
+			if got != nil {
+				q.remove(got)
+				model = slices.Delete(model, at, at+1)
+			}
+		}
+		if q.exact.count != len(model) || len(model) > 4*bucketsMin &&
+			len(q.exact.buckets) == bucketsMin {
+			t.Fatalf("%d of %d values in %d buckets", q.exact.count, len(model), len(q.exact.buckets))
+		}
+	})
+}
+
+// Of the receives that want a message the one that was posted first has it, however many there are.
+func TestPosted(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		q := newPosted()
+		peers := []*Peer{{index: 1}, {index: 2}}
+		var model []*Request
+		most := rapid.SampledFrom([]int{3, 1000}).Draw(t, "most")
+		tag := rapid.Uint64Range(0, uint64(most))
+		for range rapid.IntRange(0, 2*most).Draw(t, "steps") {
+			from := peers[rapid.IntRange(0, 1).Draw(t, "peer")]
+			if rapid.IntRange(0, 4).Draw(t, "step") > 0 {
+				if rapid.IntRange(0, 9).Draw(t, "any") == 0 {
+					from = nil
+				}
+				r := &Request{}
+				mask := rapid.SampledFrom([]uint64{exactly, exactly, exactly, 1}).Draw(t, "mask")
+				r.begin(from, tag.Draw(t, "tag"), mask, nil)
+				q.add(r)
+				model = append(model, r)
+				continue
+			}
+			has := tag.Draw(t, "tag")
+			at := slices.IndexFunc(model, func(r *Request) bool {
+				return (r.from == nil || r.from == from) && (r.tag^has)&r.mask == 0
+			})
+			got := q.take(from, has)
+			if at < 0 && got != nil || at >= 0 && got != model[at] {
+				t.Fatalf("took %+v, want number %d", got, at)
+			}
+			if at >= 0 {
+				model = slices.Delete(model, at, at+1)
+			}
+		}
+		left := 0
+		q.each(func(*Request) { left++ })
+		if left != len(model) {
+			t.Fatalf("%d are left, want %d", left, len(model))
+		}
+	})
+}
+
+// memPair is two layers over a network inside the process, which allocates nothing.
+func memPair(t *testing.T) (step func() btl.Time, a, b *Layer, to *Peer) {
+	t.Helper()
+	net := mem.New(mem.Config{})
+	var layers [2]*Layer
+	var modules [2]*btl.Module
+	now := btl.Time(1)
+	for i := range layers {
+		cfg := btl.Config{SendBuffers: 256}
+		infos, err := net.Provider().GetInfo(fabric.Hints{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes, err := cfg.DomainConfig(infos[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		domain, err := net.Open(sizes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := btl.Open(domain, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.Close() })
+		modules[i] = m
+		if layers[i], err = New(m, Config{}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step = func() btl.Time {
+		now = now.Add(10 * time.Microsecond)
+		for _, l := range layers {
+			if _, err := l.Progress(now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return now
+	}
+	ep, err := modules[0].Connect(now, modules[1].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		step()
+	}
+	if !ep.Connected() {
+		t.Fatal("not connected")
+	}
+	return step, layers[0], layers[1], layers[0].Peer(ep)
+}
+
+// Eager messages allocate nothing, posted or unexpected, whatever receives want.
+func TestEagerAllocatesNothing(t *testing.T) {
+	step, a, b, to := memPair(t)
+	var s, r Request
+	data, room := make([]byte, 64), make([]byte, 64)
+	for name, order := range map[string]bool{"posted": true, "unexpected": false} {
+		for _, mask := range []uint64{exactly, 0} {
+			once := func() {
+				now := step()
+				recv := func() {
+					if err := b.Recv(now, &r, nil, 1, mask, room); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if order {
+					recv()
+				}
+				if err := a.Send(now, &s, to, 1, data, Standard); err != nil {
+					t.Fatal(err)
+				}
+				for range 4 {
+					now = step()
+				}
+				if !order {
+					recv()
+				}
+				if !r.Done() || r.Err() != nil || !s.Done() {
+					t.Fatalf("%s: %v", name, r.Err())
+				}
+			}
+			for range 20_000 { // until all that grows has grown
+				once()
+			}
+			if n := testing.AllocsPerRun(500, once); n != 0 {
+				t.Errorf("%s, mask %x: %v allocations", name, mask, n)
+			}
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package pml
+
+import (
+	"fmt"
+
+	"gobtl/btl"
+)
+
+// Recv begins to receive a message into mem: the earliest one from a peer, or from any (nil), whose
+// tag has the bits of tag where mask has ones. Of receives that want the same message the one that
+// was posted first has it. mem must not be touched until r is Done. now is the present instant.
+// Errors: ErrBusy, or ErrPeer when the peer is gone and has left no such message.
+func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
+	if r.state != idle {
+		return ErrBusy
+	}
+	m := l.unexpected.find(from, tag, mask)
+	if m == nil && from != nil && from.err != nil {
+		return from.err
+	}
+	r.begin(from, tag, mask, mem)
+	if m == nil {
+		r.state = waiting
+		l.posted.add(r)
+		return nil
+	}
+	l.unexpected.remove(m)
+	l.receive(now, r, m)
+	l.release(m)
+	l.settle()
+	return nil
+}
+
+// begin makes a request a receive.
+func (r *Request) begin(from *Peer, tag, mask uint64, mem []byte) {
+	r.peer, r.from, r.tag, r.mask, r.mem = from, from, tag, mask, mem
+	r.size, r.err, r.id, r.mode = 0, nil, 0, Standard
+}
+
+// Cancel cancels a receive that has not been matched, which ends with ErrCancelled. It reports
+// false for others, which go on.
+func (l *Layer) Cancel(r *Request) bool {
+	if r.state != waiting {
+		return false
+	}
+	l.finish(r, ErrCancelled)
+	l.settle()
+	return true
+}
+
+// Probe tells of the message that a Recv with these criteria would receive now, if there is one.
+func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
+	m := l.unexpected.find(from, tag, mask)
+	if m == nil {
+		return Info{}, false
+	}
+	return Info{Peer: m.peer, Tag: m.tag, Size: m.size}, true
+}
+
+// MProbe takes out the message that a Recv with these criteria would receive now: it can only be
+// received by RecvMessage. nil means that there is none.
+func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
+	m := l.unexpected.find(from, tag, mask)
+	if m != nil {
+		l.unexpected.remove(m)
+	}
+	return m
+}
+
+// RecvMessage receives a message that MProbe has taken out, as Recv does. Errors: ErrBusy,
+// ErrMessage if it was received before, ErrPeer if its sender has gone with it.
+func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) error {
+	switch {
+	case r.state != idle:
+		return ErrBusy
+	case m.gone:
+		return ErrMessage
+	case !m.eager && m.peer.err != nil:
+		m.gone = true
+		return m.peer.err
+	}
+	r.begin(m.peer, m.tag, exactly, mem)
+	m.gone = true
+	l.receive(now, r, m)
+	l.memory.put(m) // The Message itself is the caller's.
+	l.stats.UnexpectedBytes -= len(m.data)
+	m.data = nil
+	l.settle()
+	return nil
+}
+
+// arrive takes a message of this layer.
+func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
+	p, now := l.Peer(ep), ep.Now()
+	if p.err != nil {
+		return // It has been given up, and what it had sent by then goes with it.
+	}
+	var h head
+	rest, ok := h.read(data)
+	if ok {
+		switch h.kind {
+		case kindEager, kindAnnounce:
+			ok = l.onEnvelope(now, p, &h, rest)
+		case kindClear:
+			ok = l.onClear(now, p, &h)
+		case kindFin:
+			ok = l.onFin(now, p, &h)
+		case kindMatched:
+			ok = l.onMatched(p, &h)
+		case kindCredit:
+			ok = l.onCredit(p, &h)
+		}
+	}
+	if !ok {
+		l.giveUp(p)
+	}
+	l.settle()
+}
+
+// onEnvelope takes an envelope: in its turn, or it has to wait for those that it has overtaken.
+func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
+	ahead, most := h.number-p.expect, uint32(l.cfg.EnvelopesMax)
+	m := Message{
+		peer: p, tag: h.a, size: h.c, id: h.b, eager: h.kind == kindEager, sync: h.flags&flagSync != 0,
+	}
+	if m.eager {
+		m.size = uint64(len(data))
+		if p.came += m.cost(); p.came-p.takenBytes > uint64(l.cfg.UnexpectedBytes) ||
+			len(data) > l.cfg.EagerBytes {
+			return false // more than there is room for
+		}
+	}
+	if h.number-p.taken >= most || ahead >= most {
+		return false
+	}
+	if ahead > 0 {
+		if p.early == nil {
+			p.early = make([]*Message, most)
+		}
+		place := &p.early[h.number&(most-1)]
+		if *place != nil {
+			return false
+		}
+		*place = l.keep(&m, data)
+		l.stats.Early++
+		return true
+	}
+	ready := h.flags&flagReady != 0
+	l.match(now, &m, data, ready)
+	for p.expect++; p.early != nil && p.err == nil; p.expect++ {
+		place := &p.early[p.expect&(most-1)]
+		m := *place
+		if m == nil {
+			break
+		}
+		*place = nil
+		l.matchKept(now, m)
+	}
+	return true
+}
+
+// match gives a message that has just come to its receive, or keeps it.
+func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
+	if l.observe != nil {
+		l.observe(m.peer, m.tag, m.size, m.eager)
+	}
+	if r := l.posted.take(m.peer, m.tag); r != nil {
+		m.data = data
+		l.receive(now, r, m)
+		return
+	}
+	if ready {
+		l.stats.NotReady++
+	}
+	l.stats.Unexpected++
+	l.unexpected.add(l.keep(m, data))
+}
+
+// matchKept is match for one that had overtaken others.
+func (l *Layer) matchKept(now btl.Time, m *Message) {
+	if l.observe != nil {
+		l.observe(m.peer, m.tag, m.size, m.eager)
+	}
+	if r := l.posted.take(m.peer, m.tag); r != nil {
+		l.receive(now, r, m)
+		l.release(m)
+		return
+	}
+	l.stats.Unexpected++
+	l.unexpected.add(m)
+}
+
+// receive gives a message to a receive, both of which are in no queue.
+func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
+	p := m.peer
+	r.state, r.peer, r.tag, r.size = landing, p, m.tag, m.size
+	if m.eager {
+		copy(r.mem, m.data)
+		l.took(now, p, m.cost())
+		if m.sync {
+			l.answer(now, p, head{kind: kindMatched, a: m.id})
+		}
+		l.finish(r, r.short())
+		return
+	}
+	l.took(now, p, 0)
+	r.theirs = m.id
+	p.active.add(r)
+	if r.Len() == 0 {
+		l.answer(now, p, head{kind: kindClear, a: r.theirs})
+		l.finish(r, r.short())
+		return
+	}
+	l.homeless.add(r)
+	if l.homeless.first == r {
+		l.expose(r)
+	}
+}
+
+// short is ErrTruncated if a receive has less memory than its message has bytes.
+func (r *Request) short() error {
+	if r.size > uint64(len(r.mem)) {
+		return fmt.Errorf("%w: %d bytes into %d", ErrTruncated, r.size, len(r.mem))
+	}
+	return nil
+}
+
+// expose gives a receive a region, which its sender is told. It reports false if there is none now.
+func (l *Layer) expose(r *Request) bool {
+	region, err := l.m.Expose(r.mem[:r.Len()], btl.RemoteWrite)
+	if err != nil || !l.name(r) {
+		if err == nil {
+			region.Close()
+		}
+		return false
+	}
+	l.homeless.remove(r)
+	r.region = region
+	l.answer(r.peer.ep.Now(), r.peer, head{
+		kind: kindClear, a: r.theirs, b: r.id, c: uint64(region.Handle()), d: uint64(r.Len()),
+	})
+	return true
+}
+
+// onFin ends a receive whose bytes are in place.
+func (l *Layer) onFin(_ btl.Time, p *Peer, h *head) bool {
+	r := l.named(p, h.a, landing)
+	if r == nil {
+		return false
+	}
+	err := r.short()
+	if h.number != 0 {
+		err = ErrTransfer
+	}
+	l.finish(r, err)
+	return true
+}
+
+// cost is what an eager message counts.
+func (m *Message) cost() uint64 { return m.size + messageOverhead }
+
+// keep makes a message of its own of one that has come.
+func (l *Layer) keep(m *Message, data []byte) *Message {
+	kept := l.memory.get(len(data))
+	memory, class := kept.data, kept.class
+	*kept = *m
+	kept.data, kept.class = memory[:len(data)], class
+	copy(kept.data, data)
+	l.stats.UnexpectedBytes += len(data)
+	return kept
+}
+
+// release gives back a message that keep has made.
+func (l *Layer) release(m *Message) {
+	l.stats.UnexpectedBytes -= len(m.data)
+	m.gone = true
+	l.memory.put(m)
+	l.memory.free(m)
+}

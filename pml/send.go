@@ -1,0 +1,174 @@
+package pml
+
+import (
+	"errors"
+	"fmt"
+
+	"gobtl/btl"
+)
+
+// Send begins to send a message to a peer; data must not change until r is Done, which it may be
+// when Send returns. Messages to a peer arrive in the order of their Sends. now is the present
+// instant. Errors: ErrBusy, or ErrPeer when the peer is gone; what happens later is the request's
+// Err.
+func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
+	if r.state != idle {
+		return ErrBusy
+	}
+	if to.err != nil {
+		return to.err
+	}
+	r.state, r.mode, r.peer, r.from = queued, mode, to, nil
+	r.tag, r.mem, r.size, r.err = tag, data, uint64(len(data)), nil
+	r.moved, r.put, r.id = 0, false, 0
+	to.active.add(r)
+	if to.sends.first != nil || !l.sendEnvelope(now, r) {
+		to.sends.add(r)
+		l.soon(to)
+	}
+	l.settle()
+	return nil
+}
+
+// sendEnvelope sends the first, and mostly only, fragment of a message. It reports false if there
+// is no room for it, here or at the peer.
+func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
+	p := r.peer
+	if p.next-p.theirTaken >= uint32(l.cfg.EnvelopesMax) {
+		return false
+	}
+	h := head{kind: kindAnnounce, number: p.next, a: r.tag, c: r.size}
+	cost := r.size + messageOverhead
+	eager := len(r.mem) <= l.cfg.EagerBytes &&
+		p.bytes-p.theirBytes+cost <= uint64(l.cfg.UnexpectedBytes)
+	var payload []byte
+	if eager {
+		h.kind, payload = kindEager, r.mem
+	}
+	switch r.mode {
+	case Synchronous:
+		h.flags = flagSync
+	case Ready:
+		h.flags = flagReady
+	case Standard:
+	}
+	f, err := p.ep.Alloc(l.cfg.Tag, h.bytes()+len(payload))
+	if errors.Is(err, btl.ErrAgain) {
+		return false
+	}
+	if err != nil {
+		if p.ep.Err() == nil { // Else its event says so.
+			l.finish(r, err)
+		}
+		return true
+	}
+	known := !eager || r.mode == Synchronous
+	if known && !l.name(r) {
+		_ = p.ep.Free(f) // It was never sent.
+		return false
+	}
+	h.b = r.id
+	h.put(f.Bytes())
+	copy(f.Bytes()[h.bytes():], payload)
+	l.give(now, p, f)
+	p.next++
+	if eager {
+		p.bytes += cost
+		l.stats.SentEager++
+	} else {
+		l.stats.SentAnnounced++
+	}
+	if r.state = announced; !known {
+		l.finish(r, nil)
+	}
+	return true
+}
+
+// onMatched ends a synchronous send that was eager.
+func (l *Layer) onMatched(p *Peer, h *head) bool {
+	r := l.named(p, h.a, announced)
+	if r == nil {
+		return false
+	}
+	l.finish(r, nil)
+	return true
+}
+
+// onClear begins to put the bytes of a send that has been matched into the memory of its receive.
+func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
+	r := l.named(p, h.a, announced)
+	if r == nil || h.d > r.size {
+		return false
+	}
+	if h.d == 0 {
+		l.finish(r, nil)
+		return true
+	}
+	r.state, r.theirs, r.handle, r.most = moving, h.b, btl.Handle(h.c), h.d
+	p.puts.add(r)
+	if !l.putNext(now, r) {
+		l.soon(p)
+	}
+	return true
+}
+
+// putNext puts the next bytes of a send. It reports false if there is no room for it now. This,
+// putDone and onFin are all that knows how bytes get from one memory to the other, and how that is
+// told.
+func (l *Layer) putNext(now btl.Time, r *Request) bool {
+	n := min(r.most-r.moved, uint64(l.m.Limits().FragmentBytesMax))
+	f, err := r.peer.ep.PreparePut(r.mem[r.moved:r.moved+n], r.handle, r.moved)
+	if errors.Is(err, btl.ErrAgain) {
+		return false
+	}
+	r.peer.puts.remove(r)
+	if err != nil {
+		if r.peer.ep.Err() == nil { // Else its event says so.
+			l.answer(now, r.peer, head{kind: kindFin, number: 1, a: r.theirs})
+			l.finish(r, fmt.Errorf("%w: %w", ErrTransfer, err))
+		}
+		return true
+	}
+	f.Context, f.Signal, f.OnDone = r.id, true, l.putDone
+	r.put = true
+	l.give(now, r.peer, f)
+	return true
+}
+
+// putDone is told that a put has ended. After the last one the receiver is told.
+func (l *Layer) putDone(f *btl.Fragment, err error) {
+	r, ok := l.requests.Get(f.Context)
+	if !ok || r.state != moving {
+		return // It has ended with its peer.
+	}
+	p, now := r.peer, f.Endpoint().Now()
+	r.put = false
+	switch {
+	case errors.Is(err, btl.ErrRemoteAccess):
+		l.answer(now, p, head{kind: kindFin, number: 1, a: r.theirs})
+		l.finish(r, ErrTransfer)
+	case err != nil:
+		return // The peer's end is told by its event.
+	case r.moved+uint64(len(f.Bytes())) < r.most:
+		r.moved += uint64(len(f.Bytes()))
+		p.puts.add(r)
+		l.soon(p)
+	default:
+		l.answer(now, p, head{kind: kindFin, a: r.theirs})
+		l.finish(r, nil)
+	}
+	l.settle()
+}
+
+// onCredit takes note of what a peer has received of what was sent to it.
+func (l *Layer) onCredit(p *Peer, h *head) bool {
+	news := h.number - p.theirTaken
+	if news > 1<<31 { // An earlier one that was overtaken.
+		return true
+	}
+	if news > p.next-p.theirTaken || h.a > p.bytes {
+		return false // more than was sent
+	}
+	p.theirTaken, p.theirBytes = h.number, max(h.a, p.theirBytes)
+	return true
+}

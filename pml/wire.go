@@ -1,0 +1,85 @@
+package pml
+
+import "encoding/binary"
+
+// kind is what a message of this layer is.
+type kind uint8
+
+const (
+	kindEager kind = iota + 1
+	kindAnnounce
+	kindClear
+	kindFin
+	kindMatched
+	kindCredit
+)
+
+const (
+	flagSync  = 1
+	flagReady = 2
+)
+
+// Sizes of heads, in bytes.
+const (
+	headBytes    = 16
+	headMostSize = 40
+)
+
+// head is the beginning of a message; what the fields are of which kind says doc.go.
+type head struct {
+	kind    kind
+	flags   uint8
+	number  uint32
+	a       uint64
+	b, c, d uint64
+}
+
+// bytes is the size of the head.
+func (h *head) bytes() int {
+	switch h.kind {
+	case kindEager:
+		if h.flags&flagSync != 0 {
+			return headBytes + 8
+		}
+	case kindAnnounce:
+		return headBytes + 16
+	case kindClear:
+		return headBytes + 24
+	case kindFin, kindMatched, kindCredit:
+	}
+	return headBytes
+}
+
+// put writes the head into b, which has room for it.
+func (h *head) put(b []byte) {
+	b[0], b[1], b[2], b[3] = byte(h.kind), h.flags, 0, 0
+	binary.LittleEndian.PutUint32(b[4:], h.number)
+	binary.LittleEndian.PutUint64(b[8:], h.a)
+	for i, v := range [...]uint64{h.b, h.c, h.d} {
+		if at := headBytes + 8*i; at < h.bytes() {
+			binary.LittleEndian.PutUint64(b[at:], v)
+		}
+	}
+}
+
+// read reads a head and returns what is behind it. Only what put writes is a head.
+func (h *head) read(b []byte) (rest []byte, ok bool) {
+	if len(b) < headBytes || b[2] != 0 || b[3] != 0 {
+		return nil, false
+	}
+	*h = head{
+		kind: kind(b[0]), flags: b[1],
+		number: binary.LittleEndian.Uint32(b[4:]), a: binary.LittleEndian.Uint64(b[8:]),
+	}
+	if h.kind < kindEager || h.kind > kindCredit || h.flags > flagReady ||
+		h.flags != 0 && h.kind > kindAnnounce || len(b) < h.bytes() ||
+		h.kind != kindEager && len(b) != h.bytes() {
+		return nil, false
+	}
+	for i, v := range [...]*uint64{&h.b, &h.c, &h.d} {
+		if at := headBytes + 8*i; at < h.bytes() {
+			*v = binary.LittleEndian.Uint64(b[at:])
+		}
+	}
+	return b[h.bytes():], true
+}

@@ -238,3 +238,39 @@ func TestEagerAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// Values of other peers and tags that have the same place in a table are told apart.
+func TestCollisions(t *testing.T) {
+	t.Parallel()
+	a, b := &Peer{index: 1}, &Peer{index: 2}
+	place := func(p *Peer, tag uint64) uint64 { return hash(p.index, tag) >> 32 % bucketsMin }
+	sameTag, other := uint64(0), uint64(1)
+	for place(a, sameTag) != place(b, sameTag) {
+		sameTag++
+	}
+	for other == sameTag || place(a, other) != place(a, sameTag) {
+		other++
+	}
+	var q unexpected
+	var p posted
+	add := func(from *Peer, tag uint64) {
+		q.add(&Message{peer: from, tag: tag})
+		r := &Request{}
+		r.begin(from, tag, exactly, nil)
+		p.add(r)
+	}
+	for _, order := range [][3]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
+		q, p = newUnexpected(), newPosted()
+		wants := []*Message{{peer: a, tag: sameTag}, {peer: b, tag: sameTag}, {peer: a, tag: other}}
+		for _, i := range order {
+			add(wants[i].peer, wants[i].tag)
+		}
+		for i, want := range wants {
+			m, r := q.find(want.peer, want.tag, exactly), p.take(want.peer, want.tag)
+			if m == nil || m.peer != want.peer || m.tag != want.tag ||
+				r == nil || r.from != want.peer || r.tag != want.tag {
+				t.Errorf("order %v: %d: %+v, %+v", order, i, m, r)
+			}
+		}
+	}
+}

@@ -62,7 +62,8 @@ func (r *Ring) Fill() {
 
 // Display writes the first and the last bytes of every region in hexadecimal.
 func (r *Ring) Display(w io.Writer, first, last int) error {
-	frame := strings.Repeat("#", 72)
+	const widest, beside, each = 72, len("Memory region 0000:  ..."), len(" 00")
+	frame := strings.Repeat("#", min(widest, beside+each*(first+last)))
 	_, err := fmt.Fprintf(w, "%s\nMemory contents:\n", frame)
 	for i := range r.geo.Regions {
 		mem := r.Region(i)

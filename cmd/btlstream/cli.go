@@ -150,11 +150,15 @@ func (c *cli) config() stream.Config {
 func (c *cli) Validate() error {
 	g := c.geometry()
 	for _, f := range []struct {
-		flag  string
-		value int
-	}{{"-m", g.MessageBytes}, {"-b", g.Regions}, {"-c", g.RegionMessages}} {
-		if f.value < 1 {
-			return fmt.Errorf("%s %d: must be at least 1", f.flag, f.value)
+		flag       string
+		value, max int
+	}{
+		{"-m", g.MessageBytes, stream.MessageBytesMax},
+		{"-b", g.Regions, stream.RegionsMax},
+		{"-c", g.RegionMessages, stream.RegionMessagesMax},
+	} {
+		if f.value < 1 || f.value > f.max {
+			return fmt.Errorf("%s %d: 1 to %d", f.flag, f.value, f.max)
 		}
 	}
 	if err := g.Validate(); err != nil {

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/term"
 
 	"gobtl/fabric"
 	"gobtl/fabric/impair"
@@ -67,19 +71,25 @@ func (s *session) note() {
 // makeRings makes a ring for each stream.
 func (s *session) makeRings() error {
 	for range s.c.Streams {
-		var r *stream.Ring
-		var err error
-		if s.c.Ring != "" {
-			r, err = stream.CreateRing(s.c.Ring, s.c.geometry())
-		} else {
-			r, err = stream.NewRing(s.c.geometry(), nil)
-		}
+		r, err := s.makeRing(s.c.geometry())
 		if err != nil {
 			return err
 		}
 		s.rings = append(s.rings, r)
 	}
 	return nil
+}
+
+func (s *session) makeRing(g stream.Geometry) (*stream.Ring, error) {
+	if s.c.Ring != "" {
+		return stream.CreateRing(s.c.Ring, g)
+	}
+	mem, err := ringMemory(g.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("-m %d -b %d -c %d: memory of %d bytes for the ring: %w", g.MessageBytes,
+			g.Regions, g.RegionMessages, g.Bytes(), err)
+	}
+	return stream.NewRing(g, mem)
 }
 
 // openPort finds the network and opens a port on it.
@@ -235,12 +245,28 @@ func (s *session) showRings() error {
 	if !s.c.Display || s.c.Format == formatJSON || s.c.Regions > regionsMax {
 		return nil
 	}
+	n := displayBytes(s.env.stdout)
 	for _, r := range s.rings {
-		if err := r.Display(s.env.stdout, 10, 10); err != nil {
+		if err := r.Display(s.env.stdout, n, n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// displayBytes is how many bytes of each end of a region fit a line: 10, or what a narrow terminal
+// has room for.
+func displayBytes(out io.Writer) int {
+	const most, least, beside, each = 10, 1, len("Memory region 0000:  ..."), 2 * len(" 00")
+	f, ok := out.(*os.File)
+	if !ok {
+		return most
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || width == 0 { // no terminal
+		return most
+	}
+	return min(most, max(least, (width-beside)/each))
 }
 
 // close releases everything.

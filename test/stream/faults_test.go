@@ -252,13 +252,30 @@ func TestUsage(t *testing.T) {
 	for _, args := range []string{
 		"-m0", "-b-1", "-t-1", "-l8", "-dx", "--rate=1", "--mode=x", "-x a --listen :0", "--streams=2",
 		"--receivers=0 --listen=:0 -s", "--group=10.0.0.1:5 -s --mode=unreliable", "--impair=loss=1%",
-		"-s --verify", "-s --rate=-1", "--connect=nowhere", "-o ftp://x", "--nonsense", "-b 1048577",
+		"-s --verify", "-s --rate=-1", "--connect=nowhere", "-o ftp://x", "--nonsense", "-b 1048577", "-c99999999999",
 		"-s --on-overrun drop", "-s --mode=unreliable -t0 --on-overrun=drop", "-p 70000", "--timeout 1ms",
 	} {
 		out, err := exec.Command(program, strings.Fields(args)...).CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 2 || bytes.Count(out, []byte("\n")) != 1 {
 			t.Errorf("%s: %v\n%s", args, err, out)
+		}
+		if strings.HasPrefix(args, "-c") && !bytes.Contains(out, []byte(": -c 9")) {
+			t.Errorf("%s: no word of the flag\n%s", args, out)
+		}
+	}
+}
+
+// TestTooLarge: a ring for which there is no memory is an error, in one line.
+func TestTooLarge(t *testing.T) {
+	const limited = `ulimit -v 4000000; exec "$0" "$@"`
+	for _, role := range []string{"-s", "--verify"} {
+		cmd := exec.Command("sh", "-c", limited, program, role, "-m1000000", "-b8000")
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 1 || bytes.Count(out, []byte("\n")) != 1 ||
+			!bytes.Contains(out, []byte("cannot allocate memory")) {
+			t.Errorf("%s: %v\n%s", role, err, out)
 		}
 	}
 }

@@ -13,8 +13,10 @@ import (
 // what keeps a put away from a region that a reader has.
 
 const (
-	// putBytesMax bounds a put of several messages.
+	// putBytesMax bounds a put of several messages, and so does a part of the receiver's ring: while
+	// one is acknowledged, told and given back, others are on their way.
 	putBytesMax = 1 << 20
+	putsPerRing = 2
 	// putsMax bounds the puts of a link under way, putsBytesMax their bytes.
 	putsMax      = 64
 	putsBytesMax = 16 << 20
@@ -156,7 +158,7 @@ func (k *link) putSome(now mono.Time) (n int) {
 		if from >= k.credit || k.putHi-k.putLo == putsMax || budget == 0 {
 			return n
 		}
-		messages, mem := k.run(from, min(budget, putBytesMax, k.room()))
+		messages, mem := k.run(from, min(budget, k.putBytes(), k.room()))
 		if messages == 0 {
 			return n
 		}
@@ -172,6 +174,12 @@ func (k *link) putSome(now mono.Time) (n int) {
 		}
 	}
 	return n
+}
+
+// putBytes is the most bytes of a put, but a message is the least.
+func (k *link) putBytes() int {
+	messages := max(k.ringMessages/putsPerRing, 1)
+	return int(min(putBytesMax, messages*uint64(k.s.ring.geo.MessageBytes)))
 }
 
 // run is the messages from an ordinal on that one put can carry: contiguous on both sides, at least

@@ -1,0 +1,30 @@
+package stream
+
+import (
+	"testing"
+	"time"
+)
+
+// TestPutsOfARing: however small the receiver's ring is, several puts fill it, so that the sender
+// need not stand still until one of them is told and given back.
+func TestPutsOfARing(t *testing.T) {
+	const laps = 20
+	for _, g := range []Geometry{{3000, 64, 1}, {3000, 2, 32}, {3000, 3, 1}, {3000, 1, 1}} {
+		w := newSimWorld(t, 11, 1)
+		total := uint64(laps * g.Messages())
+		s := w.open(Config{Messages: total}, g, 0)
+		most := uint64(0)
+		s.w.rx[0].after = func() {
+			s.read()
+			for _, k := range s.tx.links {
+				most = max(most, k.putHi-k.putLo)
+			}
+		}
+		w.until(time.Minute, s.ended)
+		s.verdict(total, 0, 0)
+		parts := uint64(min(g.Messages(), putsPerRing))
+		if puts := s.tx.stats.Datagrams; most < parts || puts < laps*parts {
+			t.Errorf("%+v: %d puts, %d of them at a time", g, puts, most)
+		}
+	}
+}

@@ -18,7 +18,8 @@ import (
 
 // PortConfig says how a Port is opened; the zero value of each field is a good default.
 type PortConfig struct {
-	// Transport tunes the module. KeepAlive and PeerTimeout are set from Timeout if they are 0.
+	// Transport tunes the module. KeepAlive and PeerTimeout are set from Timeout if they are 0, and
+	// Rules.AckDelay to 10 us.
 	Transport btl.Config
 	// Timeout is after which silence a peer is lost. 0 means 10 s; 100 ms to 1 h.
 	Timeout time.Duration
@@ -89,6 +90,10 @@ func Open(info fabric.Info, cfg PortConfig) (*Port, error) {
 	return p, nil
 }
 
+// ackDelay is short, for the sender of a reliable stream learns from the ACK alone that a put is in
+// place, and nothing goes back that it could ride on. A small ring waits for it.
+const ackDelay = 10 * time.Microsecond
+
 func openModule(info fabric.Info, cfg PortConfig) (*btl.Module, error) {
 	t := cfg.Transport
 	if t.PeerTimeout == 0 {
@@ -96,6 +101,9 @@ func openModule(info fabric.Info, cfg PortConfig) (*btl.Module, error) {
 	}
 	if t.KeepAlive == 0 {
 		t.KeepAlive = cfg.Timeout / 4
+	}
+	if t.Rules.AckDelay == 0 {
+		t.Rules.AckDelay = ackDelay
 	}
 	dc, err := t.DomainConfig(info)
 	if err != nil {

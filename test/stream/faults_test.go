@@ -252,8 +252,9 @@ func TestUsage(t *testing.T) {
 	for _, args := range []string{
 		"-m0", "-b-1", "-t-1", "-l8", "-dx", "--rate=1", "--mode=x", "-x a --listen :0", "--streams=2",
 		"--receivers=0 --listen=:0 -s", "--group=10.0.0.1:5 -s --mode=unreliable", "--impair=loss=1%",
-		"-s --verify", "-s --rate=-1", "--connect=nowhere", "-o ftp://x", "--nonsense", "-b 1048577", "-c99999999999",
+		"-s --verify", "-s --rate=-1", "--connect=nowhere", "-o ftp://x", "--nonsense", "-b 1048577",
 		"-s --on-overrun drop", "-s --mode=unreliable -t0 --on-overrun=drop", "-p 70000", "--timeout 1ms",
+		"-c99999999999",
 	} {
 		out, err := exec.Command(program, strings.Fields(args)...).CombinedOutput()
 		var exit *exec.ExitError

@@ -428,8 +428,13 @@ func TestNearestNumber(t *testing.T) {
 		expected uint64
 		want     uint64
 	}{
-		{1, 1, 1}, {5, 1, 5}, {0xFFFFFFFF, 1, 0xFFFFFFFF}, {0xFFFFFFFF, 1<<32 + 2, 0xFFFFFFFF},
-		{3, 0xFFFFFFFE, 1<<32 + 3}, {0, 1 << 40, 1 << 40}, {7, 5<<32 + 1, 5<<32 + 7},
+		{1, 1, 1},
+		{5, 1, 5},
+		{0xFFFFFFFF, 1, 0xFFFFFFFF},
+		{0xFFFFFFFF, 1<<32 + 2, 0xFFFFFFFF},
+		{3, 0xFFFFFFFE, 1<<32 + 3},
+		{0, 1 << 40, 1 << 40},
+		{7, 5<<32 + 1, 5<<32 + 7},
 		{0xFFFFFFF0, 5<<32 + 1, 5<<32 - 16},
 	} {
 		if got := nearest(c.low, c.expected); got != c.want {

@@ -128,10 +128,25 @@ func TestRendezvousOfStrangers(t *testing.T) {
 // When a rank ends without Finalize, or aborts, the others hear of it.
 func TestRendezvousOfTheDead(t *testing.T) {
 	for _, abort := range []bool{false, true} {
+		waits := make(chan struct{}) // closed when rank 0 waits for the others
 		all(t, ompiEnvs(t, 3), func(j *Job) error {
 			ctx := context.Background()
 			if err := j.Fence(ctx); err != nil {
 				return err
+			}
+			if j.Rank() == 0 {
+				go func() {
+					finished := 0
+					for finished == 0 {
+						j.meet.lock.Lock()
+						finished = j.meet.server.Finished()
+						j.meet.lock.Unlock()
+						time.Sleep(time.Millisecond)
+					}
+					close(waits)
+				}()
+			} else {
+				<-waits
 			}
 			if j.Rank() == 2 {
 				if abort {

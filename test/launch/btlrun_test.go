@@ -53,6 +53,12 @@ func TestBtlrun(t *testing.T) {
 	cmd.Env = append(cmd.Env, "PMI_PORT=127.0.0.1:1", "PMI_ID=9", "PMI_FD=77",
 		"OMPI_COMM_WORLD_RANK=3")
 	greetings(t, cmd, 2, "PMI-1", oneNode)
+	cmd = command(t, btlrun, "env")
+	cmd.Env = append(cmd.Env, "PMI_PORT=127.0.0.1:1", "OMPI_COMM_WORLD_RANK=3")
+	if r := run(t, cmd); strings.Contains(r.stdout, "PMI_PORT") ||
+		strings.Contains(r.stdout, "OMPI_COMM") || !strings.Contains(r.stdout, "PMI_RANK=0\n") {
+		t.Errorf("the environment of a rank:\n%s", r.stdout)
+	}
 }
 
 // The ranks of several hosts, to which a remote shell leads.
@@ -124,6 +130,14 @@ func TestBtlrunDeaths(t *testing.T) {
 		`[ $PMI_RANK = 0 ] && exit 9; trap "" TERM; echo waits; sleep 1000`))
 	if r.status != 9 {
 		t.Errorf("status %d\n%s", r.status, r.stderr)
+	}
+	// The others are asked to end first, so that they can leave things in order.
+	cmd := command(t, btlrun, "-n", "2", "--grace", "1h", "sh", "-c",
+		`[ $PMI_RANK = 0 ] && { while [ ! -e ready ]; do sleep .01; done; exit 9; }
+trap "echo asked; exit 0" TERM; touch ready; while :; do sleep 1000; done`)
+	cmd.Dir = t.TempDir()
+	if r := run(t, cmd); r.status != 9 || r.stdout != "asked\n" {
+		t.Errorf("status %d, %q\n%s", r.status, r.stdout, r.stderr)
 	}
 	// The statuses of mpiexec, but for signals, which it does not tell from statuses.
 	hydra := testenv.Need(t, "mpiexec.hydra", "mpich")

@@ -27,12 +27,13 @@ var (
 	ErrMessage = errors.New("pml: message received before")
 )
 
-// Config tunes a Layer; the zero value is a good default. All peers of a job must have the same.
+// Config tunes a Layer; the zero value is a good default. All peers of a job must have the same,
+// over modules with the same btl.Config.FragmentBytesMax.
 type Config struct {
 	// Tag is the module's tag that the Layer uses, 0 to btl.TagMax.
 	Tag btl.Tag
 	// EagerBytes is the largest message that is sent before anybody has asked for it, up to 1 MiB.
-	// 0 means 8 KiB, negative none.
+	// 0 means 8 KiB, negative none. What the module can send at once bounds it.
 	EagerBytes int
 	// UnexpectedBytes bounds what one peer may have here unreceived, up to 1 GiB; a message counts 64
 	// bytes more than it has. 0 means 1 MiB.

@@ -88,6 +88,7 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	cfg.EagerBytes = min(cfg.EagerBytes, m.Limits().FragmentBytesMax-headMostSize)
 	queue := func(r *Request) *links[Request] { return &r.queue }
 	l := &Layer{
 		m: m, cfg: cfg, posted: newPosted(), unexpected: newUnexpected(),

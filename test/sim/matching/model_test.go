@@ -131,6 +131,7 @@ type world struct {
 	ranks  []*rank
 	sent   [][][]note // by sender and receiver
 	errs   []error
+	over   bool // nothing new is begun
 	early  uint64
 }
 
@@ -183,8 +184,9 @@ func newWorld(t *testing.T, seed uint64, size int, given *pml.Config) *world {
 		path.Loss, path.Duplicate = random.Float64()*.05, .02
 	}
 	c.SetPaths(path)
+	fragmentMax := []uint32{0, 2048}[random.IntN(2)]
 	for _, r := range w.ranks {
-		r.open(t, cfg)
+		r.open(t, cfg, fragmentMax)
 	}
 	for i, a := range w.ranks {
 		for _, b := range w.ranks[i:] {
@@ -208,11 +210,11 @@ func newWorld(t *testing.T, seed uint64, size int, given *pml.Config) *world {
 }
 
 // open starts a rank.
-func (r *rank) open(t *testing.T, cfg pml.Config) {
+func (r *rank) open(t *testing.T, cfg pml.Config, fragmentMax uint32) {
 	t.Helper()
 	err := r.Open(btl.Config{
 		SendBuffers: 64, RecvDepth: 64, FragmentsMax: 32, RegionsMax: 3, MTUBytes: 700,
-		Label: strconv.Itoa(r.index), Random: r.world.random.Uint64,
+		FragmentBytesMax: fragmentMax, Label: strconv.Itoa(r.index), Random: r.world.random.Uint64,
 		PeerTimeout: 300 * time.Millisecond, KeepAlive: 50 * time.Millisecond,
 	})
 	if err != nil {
@@ -301,6 +303,9 @@ func (r *rank) sendDone(o *op) {
 		r.world.failf("rank %d: the memory of a send has changed", r.index)
 	}
 	clear(o.mem) // It is the caller's again.
+	if !r.world.over && r.world.random.IntN(8) == 0 {
+		r.send() // from inside a pass, or from inside another Send
+	}
 }
 
 // criteria draws what a receive wants.
@@ -519,14 +524,18 @@ func (w *world) left() (text string) {
 	return text
 }
 
-// run runs a random program, and returns what went wrong.
-func (w *world) run(steps int, death bool) error {
-	for range steps {
+// steps has each rank do something at random times.
+func (w *world) steps(n int) {
+	for range n {
 		for _, r := range w.ranks {
-			delay := time.Duration(w.random.IntN(steps*100)) * time.Microsecond
-			w.After(delay, r.step)
+			w.After(time.Duration(w.random.IntN(n*100))*time.Microsecond, r.step)
 		}
 	}
+}
+
+// run runs a random program, and returns what went wrong.
+func (w *world) run(steps int, death bool) error {
+	w.steps(steps)
 	victim := -1
 	if death {
 		victim = w.random.IntN(len(w.ranks))
@@ -536,6 +545,12 @@ func (w *world) run(steps int, death bool) error {
 		})
 	}
 	w.Advance(time.Duration(steps*100) * time.Microsecond)
+	if death { // until it is known, and on
+		w.Advance(2 * time.Second)
+		w.steps(steps / 2)
+		w.Advance(time.Duration(steps*100) * time.Microsecond)
+	}
+	w.over = true
 	for _, r := range w.ranks { // What nobody will send is not waited for.
 		if !r.gone {
 			for _, o := range r.ops {

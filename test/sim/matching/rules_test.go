@@ -222,6 +222,9 @@ func TestStrangeBytes(t *testing.T) {
 			w.Advance(time.Millisecond)
 		}
 		w.Advance(10 * time.Millisecond)
+		if a.peers[1].Endpoint().Err() == nil {
+			t.Errorf("%s: the endpoint lives", name)
+		}
 		for _, q := range []*pml.Request{&s, &r} {
 			if !q.Done() || !errors.Is(q.Err(), pml.ErrProtocol) || !errors.Is(q.Err(), pml.ErrPeer) {
 				t.Errorf("%s: %v", name, q.Err())

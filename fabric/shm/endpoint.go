@@ -37,7 +37,9 @@ type endpoint struct {
 	unsent  int              // sends that wait for room
 	stalled []*outLink       // the links that they wait for
 
-	posted  fifo.Queue[fabric.Buf] // receive buffers
+	// posted are the receive buffers. The latest is filled first: it is in the cache still, where all
+	// of them in turn would never be.
+	posted  []fabric.Buf
 	landing fabric.Landing
 	rings   []*inLink
 	scan    int     // where the next poll begins to look
@@ -75,7 +77,7 @@ func newEndpoint(d *domain, slot int, number uint16, cfg fabric.EndpointConfig) 
 			RemoveCancels: true,
 		},
 		done:   fifo.New[sent](cfg.TxDepth),
-		posted: fifo.New[fabric.Buf](cfg.RxDepth),
+		posted: make([]fabric.Buf, 0, cfg.RxDepth),
 	}
 }
 
@@ -247,7 +249,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 		}
 		n++
 	}
-	if n < len(out) && e.posted.Len() > 0 {
+	if n < len(out) && len(e.posted) > 0 {
 		n += e.receive(out[n:])
 	}
 	return n, nil
@@ -283,7 +285,7 @@ func (e *endpoint) receive(out []fabric.Completion) (n int) {
 
 // drain takes out of a ring what there is buffer and room for.
 func (e *endpoint) drain(q *inLink, out []fabric.Completion) (n int) {
-	for n < len(out) && e.posted.Len() > 0 {
+	for n < len(out) && len(e.posted) > 0 {
 		pkt, err := q.ring.next()
 		if err != nil || pkt == nil && q.gone {
 			q.close()
@@ -293,7 +295,9 @@ func (e *endpoint) drain(q *inLink, out []fabric.Completion) (n int) {
 			break
 		}
 		c := &out[n]
-		*c = fabric.Completion{From: fabric.AddrUnknown, Buf: e.posted.Pop(), Op: fabric.OpRecv}
+		last := len(e.posted) - 1
+		*c = fabric.Completion{From: fabric.AddrUnknown, Buf: e.posted[last], Op: fabric.OpRecv}
+		e.posted = e.posted[:last]
 		e.landing.Copy(c, e.domain.arena.Bytes(c.Buf), pkt)
 		q.ring.advance(len(pkt))
 		n++
@@ -313,10 +317,10 @@ func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 		switch {
 		case int64(b) >= int64(e.domain.arena.Len()):
 			return i, errBadBuf
-		case e.posted.Full():
+		case len(e.posted) == e.caps.RxDepth:
 			return i, fabric.ErrAgain
 		}
-		e.posted.Push(b)
+		e.posted = append(e.posted, b)
 	}
 	return len(bufs), nil
 }
@@ -342,7 +346,7 @@ func (e *endpoint) pollable() bool {
 	if e.done.Len() > 0 {
 		return true
 	}
-	if e.posted.Len() == 0 {
+	if len(e.posted) == 0 {
 		return false
 	}
 	return slices.ContainsFunc(e.rings, func(q *inLink) bool { return q.gone || q.ring.waiting() })

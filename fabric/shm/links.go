@@ -73,13 +73,21 @@ func sendFailed(errno syscall.Errno) error {
 	return failure("fi_send", errno, errno.Error())
 }
 
-// ringSize is how large the next ring of the domain is.
-func (d *domain) ringSize() int {
+// ringSize is how large the next ring of a domain is whose rings have so many bytes together.
+func ringSize(ringBytes int) int {
 	size := ringBytesMax
-	for size > ringBytesMin && size > (ringBudget-d.ringBytes)/8 {
+	for size > ringBytesMin && size > (ringBudget-ringBytes)/8 {
 		size /= 2
 	}
 	return size
+}
+
+// ringsBytes is what so many rings of a domain have together.
+func ringsBytes(count int) (sum int) {
+	for range count {
+		sum += ringSize(sum)
+	}
+	return sum
 }
 
 // open makes the ring, unless it is there from the last try, and hands it to the peer. An error
@@ -90,7 +98,7 @@ func (l *outLink) open() error {
 		return unix.EMFILE
 	}
 	if l.ring.mem == nil {
-		size := d.ringSize()
+		size := ringSize(d.ringBytes)
 		mem, memfd, err := makeRing(size)
 		if err != nil {
 			return err

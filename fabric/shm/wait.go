@@ -61,7 +61,7 @@ func (d *domain) sayAsleep(asleep uint32) {
 		if e == nil {
 			continue
 		}
-		if e.posted.Len() > 0 {
+		if len(e.posted) > 0 {
 			for _, q := range e.rings {
 				atomic.StoreUint32(q.ring.sleeps(), asleep)
 			}

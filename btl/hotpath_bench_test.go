@@ -280,7 +280,7 @@ func BenchmarkReceiveSegment(b *testing.B) {
 			const segments = 704
 			n := newNullBench(b, c.mtu, false, Config{})
 			if !c.lands {
-				n.m.landing.lander = nil
+				n.m.landing.lander, n.m.landing.on = nil, nil
 			}
 			got := 0
 			n.m.Handle(1, func(*Endpoint, Tag, []byte) { got++ })

@@ -6,11 +6,10 @@ import (
 
 	"gobtl/fabric"
 	"gobtl/frag"
-	"gobtl/reliability"
 )
 
 // A large fragment is received without a copy of this side's making where the provider can be told
-// where to put what arrives: before each poll of the data channel it is told the place of the chunk
+// where to put what arrives: before each poll of the channel by which chunks come it is told the place of the chunk
 // that is expected next, behind the latest one that came, or at the beginning of the idle buffer
 // that the next fragment will get. What it puts there counts only if it turns out to be just those
 // chunks. Anything else that came with them is put together in its buffer again, and goes the
@@ -37,9 +36,11 @@ type expectation struct {
 	next, rival uint64
 }
 
-// landing is what the data channel expects.
+// landing is what the channel expects by which chunks come: that of data, or, on a fabric that is
+// reliable by itself, that of commands.
 type landing struct {
 	lander    fabric.Lander // nil: the provider cannot do it
+	on        *channel      // whose poll has a landing; nil as well
 	armed     bool          // it has been told a landing
 	pause     int           // polls without a landing, after one that was of no use
 	justWhole bool          // a fragment of large packets is whole, and nothing was polled since
@@ -90,7 +91,7 @@ func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 		x.first, x.chunk = h.FirstBytes, h.ChunkBytes
 	} else {
 		x.open, x.begins = true, false
-		x.fragID, x.offset = h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
+		x.fragID, x.offset, x.chunk = h.FragID, h.OffsetBytes+uint32(h.PayloadLen), h.ChunkBytes
 	}
 	m.learn(ep)
 	l.tag = 0
@@ -123,11 +124,20 @@ func (m *Module) learn(ep *Endpoint) {
 	}
 }
 
-// pollLanding is poll for the data channel while large fragments arrive.
+// expects says whether the next poll of a channel is to have a landing, or the latest one had.
+func (l *landing) expects(c *channel) bool { return l.on == c && (l.armed || l.tag != 0) }
+
+// pollLanding is poll for the channel by which chunks come.
 func (m *Module) pollLanding(c *channel, limit int) (got int, err error) {
 	l := &m.landing
 	if err = m.land(limit > 1); err != nil {
 		return 0, err
+	}
+	if l.mem != nil && l.aim.counted && l.aim.expects.chunk > 0 {
+		// In order comes first what lands, and behind it what would have to be copied: the next poll has
+		// a landing for that, too.
+		chunks := (len(l.mem) + int(l.aim.expects.chunk) - 1) / int(l.aim.expects.chunk)
+		limit = min(limit, max(2, chunks))
 	}
 	if got, err = c.ep.Poll(c.comps[:limit]); err != nil || l.mem == nil {
 		return got, err
@@ -282,13 +292,12 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 		h.FragID != x.fragID || h.OffsetBytes != base+comps[0].LandedOff {
 		return 0
 	}
-	if ep.state != stateConnected || ep.hs != nil || len(ep.refusals) > 0 ||
-		m.handlers[h.Tag] == nil || ep.rcv.Check(h.Seq) != reliability.Accept ||
-		h.Flags&frag.FlagAck != 0 && !ep.snd.Plausible(h.Ack) {
+	if ep.state != stateConnected || ep.hs != nil || ep.refuses() ||
+		m.handlers[h.Tag] == nil || !ep.admissible(h) {
 		return 0
 	}
 	count = 1
-	if h.Seq == ep.rcv.Next() && ep.rcv.Held() == 0 { // so each is the next one in its turn
+	if !ep.counted && h.Seq == ep.rcv.Next() && ep.rcv.Held() == 0 { // each is the next in its turn
 		count += m.following(&in, comps)
 	}
 	msg, err := m.addLanded(ep, h, count)
@@ -297,11 +306,16 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 	}
 	m.stats.counters[CntReceived] += uint64(count)
 	m.stats.counters[CntLanded] += uint64(count)
-	if h.Flags&frag.FlagAck != 0 {
+	if h.Flags&frag.FlagAck != 0 { // on a counted link none has
 		m.onAck(ep, h, false)
 	}
 	m.heard(ep)
-	m.acceptedRun(ep, h, count)
+	if ep.counted {
+		ep.counts.arriving, ep.counts.arrived = h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
+		m.accepted(ep, h)
+	} else {
+		m.acceptedRun(ep, h, count)
+	}
 	h.OffsetBytes += uint32(count-1) * uint32(h.PayloadLen) // the last one's
 	if msg == nil && !ep.byeSeen {
 		m.chunkCame(ep, h, false)
@@ -323,7 +337,8 @@ func (m *Module) addLanded(ep *Endpoint, h *frag.Header, count int) (*frag.Messa
 	if !x.begins {
 		return ep.asm.AddLanded(h, int(h.PayloadLen), count-1)
 	}
-	msg, err := ep.asm.BeginLanded(h, int(h.PayloadLen), count-1, h.Seq == ep.rcv.Next(), l.mem)
+	inOrder := ep.counted || h.Seq == ep.rcv.Next()
+	msg, err := ep.asm.BeginLanded(h, int(h.PayloadLen), count-1, inOrder, l.mem)
 	x.begins = err != nil
 	return msg, err
 }

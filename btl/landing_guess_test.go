@@ -142,9 +142,12 @@ func TestLandingOver(t *testing.T) {
 	} {
 		for _, lander := range []fabric.Lander{&nullEndpoint{}, nil} {
 			m := &Module{landing: landing{lander: lander, guessMin: 100}}
+			if lander != nil {
+				m.landing.on = &m.data
+			}
 			m.slots.Init(slotBits, 3)
 			for range 3 { // those with the numbers 1 and 2 are the peers
-				ep := new(Endpoint)
+				ep := &Endpoint{m: m}
 				ep.tag, _ = m.slots.Add(0, ep)
 			}
 			var last *expectation

@@ -135,7 +135,7 @@ func newLandBatch(t *testing.T, c *landCase, lands bool) *landBatch {
 	b.s.run(20)
 	b.room, b.n = uint32(segmentRoom(b.ep.mtu, frag.KindChunk)), b.s.next
 	if !lands {
-		b.s.m.landing.lander = nil
+		b.s.m.landing.lander, b.s.m.landing.on = nil, nil
 	}
 	id := max(1, c.id)
 	b.chunks(id, 0, 0)

@@ -256,8 +256,15 @@ func (ep *Endpoint) mayClose() bool {
 // have no timers that do.
 func (ep *Endpoint) watches() bool { return ep.counted }
 
-// lands says whether chunks may be put into their place by the provider.
-func (ep *Endpoint) lands() bool { return !ep.counted }
+// lands says whether chunks may be put into their place by the provider: it is told so of the channel
+// by which they come here.
+func (ep *Endpoint) lands() bool {
+	on := &ep.m.data
+	if ep.counted {
+		on = &ep.m.cmd
+	}
+	return ep.m.landing.on == on
+}
 
 // checkLink looks at what is in flight.
 func (m *Module) checkLink(c *checker, ep *Endpoint) error {

@@ -150,8 +150,12 @@ func (m *Module) open(cfg Config) error {
 	if err := m.port.open(m); err != nil {
 		return err
 	}
-	if lander, ok := m.data.ep.(fabric.Lander); ok && m.data.caps.Landing {
-		m.landing = landing{lander: lander, guessMin: guessBytesMin}
+	bulk := &m.data
+	if m.mayCount { // counted links have their chunks come by the other one
+		bulk = &m.cmd
+	}
+	if lander, ok := bulk.ep.(fabric.Lander); ok && bulk.caps.Landing {
+		m.landing = landing{lander: lander, on: bulk, guessMin: guessBytesMin}
 	}
 	// An eighth of the room is left to ACKs and handshakes, which need no credit.
 	room := min(m.cmd.caps.RecvCapacity, m.data.caps.RecvCapacity)

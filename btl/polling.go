@@ -26,7 +26,7 @@ func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 	}
 	c.idle++
 	more := true
-	if mayFast {
+	if mayFast && !m.landing.expects(c) {
 		more, fast, err = m.pollFirst(c, &n)
 	}
 	if more && !fast && err == nil {
@@ -118,7 +118,7 @@ func (m *Module) receiveAll(mayFast bool) (n int, fast bool, err error) {
 // says that there may be others.
 func (m *Module) poll(c *channel, limit int, n *int) (more bool, err error) {
 	var got int
-	landing := c == &m.data && m.landing.lander != nil
+	landing := c == m.landing.on
 	if landing {
 		got, err = m.pollLanding(c, limit)
 		landing = m.landing.mem != nil

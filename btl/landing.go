@@ -9,13 +9,14 @@ import (
 )
 
 // A large fragment is received without a copy of this side's making where the provider can be told
-// where to put what arrives: before each poll of the channel by which chunks come it is told the place of the chunk
-// that is expected next, behind the latest one that came, or at the beginning of the idle buffer
-// that the next fragment will get. What it puts there counts only if it turns out to be just those
-// chunks. Anything else that came with them is put together in its buffer again, and goes the
-// ordinary way. For that the landed bytes must still be there, so nothing may be written to the
-// fragment's memory, no other fragment begun, no handler called and no endpoint ended before: the
-// first packet of a batch that is not as expected has all those behind it put together.
+// where to put what arrives: before each poll of the channel by which chunks come it is told the
+// place of the chunk that is expected next, behind the latest one that came, or at the beginning of
+// the idle buffer that the next fragment will get. What it puts there counts only if it turns out
+// to be just those chunks. Anything else that came with them is put together in its buffer again,
+// and goes the ordinary way. For that the landed bytes must still be there, so nothing may be
+// written to the fragment's memory, no other fragment begun, no handler called and no endpoint
+// ended before: the first packet of a batch that is not as expected has all those behind it put
+// together.
 
 // Each endpoint has its own expectation, so that several may send large fragments at a time. A poll
 // has one landing: that of the endpoint from which the next chunks are expected, which is the one

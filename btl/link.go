@@ -256,8 +256,8 @@ func (ep *Endpoint) mayClose() bool {
 // have no timers that do.
 func (ep *Endpoint) watches() bool { return ep.counted }
 
-// lands says whether chunks may be put into their place by the provider: it is told so of the channel
-// by which they come here.
+// lands says whether chunks may be put into their place by the provider, which is told it for one
+// channel.
 func (ep *Endpoint) lands() bool {
 	on := &ep.m.data
 	if ep.counted {

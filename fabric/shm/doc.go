@@ -43,11 +43,11 @@
 // # Limits
 //
 // Rings have 4 MiB while there are few, less when there are many, at least 256 KiB: see ringBudget.
-// Those of an endpoint to 256 peers have 297 MiB together, all 2048 that a domain may have
-// 745 MiB; what never held a datagram takes no memory, nor does a pair that never talks. Info
-// says so under "memory". A domain takes in so many rings, and from one process fewer: see linksMax. A sender learns that
-// its ring was not taken in when the socket ends; what it had put in until then is lost, though it
-// has completed, and its next sends end with ECONNREFUSED.
+// Those of an endpoint to 256 peers have 297 MiB together, all 2048 that a domain may have 745 MiB;
+// what never held a datagram takes no memory, nor does a pair that never talks. Info says so under
+// "memory". A domain takes in so many rings, and from one process fewer: see linksMax. A sender
+// learns that its ring was not taken in when the socket ends; what it had put in until then is
+// lost, though it has completed, and its next sends end with ECONNREFUSED.
 // A datagram of at most injectBytes is complete with Post; one for which there is no room is kept
 // in the queue. If it is lost with its peer, the next Post to that peer tells. Of the sends that
 // may wait, those to one peer are at most as many as there is room for others.

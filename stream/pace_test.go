@@ -55,3 +55,20 @@ func TestSampling(t *testing.T) {
 		t.Error("a sample of nobody")
 	}
 }
+
+// TestAwakeInTime: nothing sleeps to the very end of a time, for the kernel wakes late.
+func TestAwakeInTime(t *testing.T) {
+	const late = 50 * time.Microsecond // the kernel's timer slack
+	now := mono.Time(time.Hour)
+	for _, ahead := range []time.Duration{
+		-time.Second, 0, late, 70 * time.Microsecond, time.Millisecond,
+	} {
+		d := sleepFor(parkMax, now, now.Add(ahead))
+		if d > 0 && d+late >= ahead || d <= 0 && ahead > 2*late {
+			t.Errorf("%v ahead: a sleep of %v", ahead, d)
+		}
+	}
+	if d := sleepFor(parkMax, now, mono.Never); d != parkMax {
+		t.Errorf("without a deadline %v", d)
+	}
+}

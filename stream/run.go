@@ -185,10 +185,8 @@ func (p *Port) park(now mono.Time) error {
 	if idle {
 		d = 20 * time.Millisecond
 	}
-	if next := p.e.Deadline(); next != mono.Never {
-		d = min(d, next.Sub(now))
-	}
-	if d <= 0 {
+	if d = sleepFor(d, now, p.e.Deadline()); d <= 0 {
+		yield()
 		return nil
 	}
 	p.parked.Store(true)
@@ -207,6 +205,19 @@ func (p *Port) park(now mono.Time) error {
 		return nil
 	}
 	return w.Wait(d)
+}
+
+// wakeEarly is more than the kernel's timers are late, 50 us unless told otherwise, and a wake-up
+// takes.
+const wakeEarly = 60 * time.Microsecond
+
+// sleepFor is how long to sleep, at most a time, so as to be awake at the deadline: who is late for
+// one message of a rate is late for each.
+func sleepFor(most time.Duration, now, deadline mono.Time) time.Duration {
+	if deadline == mono.Never {
+		return most
+	}
+	return min(most, deadline.Sub(now)-wakeEarly)
 }
 
 // listensToModule says whether nothing is expected at the data endpoint.

@@ -198,12 +198,17 @@ func TestStrangeBytes(t *testing.T) {
 		"fin of a send":         {of(head{kind: kindFin, a: 1 << 24})},
 		"fin of nothing":        {of(head{kind: kindFin})},
 		"matched of nothing":    {of(head{kind: kindMatched, a: 99})},
+		"matched of another's":  {of(head{kind: kindMatched, a: 2<<24 | 1})},
 		"credit for the unsent": {of(head{kind: kindCredit, number: 9})},
 		"credit for more bytes": {of(head{kind: kindCredit, a: 1 << 40})},
 	} {
 		w, a, b := pairOf(t, cfg)
-		var s, r, other pml.Request
+		var s, r, own, other pml.Request
 		if err := a.l.Send(w.Now(), &s, a.peers[1], 0, make([]byte, 1000), pml.Standard); err != nil {
+			t.Fatal(err)
+		}
+		err := a.l.Send(w.Now(), &own, a.peers[0], 0, nil, pml.Synchronous)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if err := a.l.Recv(w.Now(), &r, a.peers[1], 77, exactly, nil); err != nil {
@@ -230,7 +235,10 @@ func TestStrangeBytes(t *testing.T) {
 				t.Errorf("%s: %v", name, q.Err())
 			}
 		}
-		err := a.l.Send(w.Now(), &s, a.peers[1], 0, nil, pml.Standard)
+		if own.Done() {
+			t.Errorf("%s: it ends a send to another one: %v", name, own.Err())
+		}
+		err = a.l.Send(w.Now(), &s, a.peers[1], 0, nil, pml.Standard)
 		if !errors.Is(err, pml.ErrProtocol) {
 			t.Errorf("%s: the next send: %v", name, err)
 		}

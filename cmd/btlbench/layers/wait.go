@@ -14,8 +14,9 @@ const (
 	clockEvery = 16
 	// lookEvery is how many of these a hot loop lets go by before it looks around.
 	lookEvery = 64
-	// sleepMost bounds a sleep: nobody wakes a round that is to end.
-	sleepMost = 20 * time.Millisecond
+	// sleepMost bounds a sleep: nobody wakes a round that is to end. Each end of a sleep has Go's
+	// monitor thread look around every 20 us for a while: with 20 ms it takes 2 % of a processor.
+	sleepMost = 200 * time.Millisecond
 )
 
 // waiter is how a layer's hot loops wait, all by the policy of package waiting.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -76,7 +77,10 @@ func slurm(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		killSteps()
+		os.RemoveAll(dir)
+	})
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +124,21 @@ func slurm(t *testing.T) []string {
 		return err == nil && strings.TrimSpace(string(out)) == "idle"
 	})
 	return env
+}
+
+// killSteps ends what slurmd has left: a slurmstepd that has not told it of the end of its job yet
+// goes on trying. It has left slurmd's group, and without a parent it is this process's child.
+func killSteps() {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		var pid, parent int
+		var name, state string
+		stat, _ := os.ReadFile(path) // It may have ended meanwhile.
+		n, _ := fmt.Sscan(string(stat), &pid, &name, &state, &parent)
+		if n == 4 && parent == os.Getpid() && strings.HasPrefix(name, "(slurmstepd") {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // as above
+		}
+	}
 }
 
 // await waits until cond holds.

@@ -49,6 +49,7 @@ type lab struct {
 	net   *netns.Lab
 	hosts map[string]*netns.Host
 	dir   string
+	lease string // in the manager's file
 	procs map[string]*process
 }
 
@@ -59,7 +60,7 @@ var names = []string{"a", "b", "c", "m"}
 func newLab(t *testing.T, mtu int) *lab {
 	t.Helper()
 	l := &lab{
-		t: t, net: netns.New(t), hosts: make(map[string]*netns.Host), dir: t.TempDir(),
+		t: t, net: netns.New(t), hosts: make(map[string]*netns.Host), dir: t.TempDir(), lease: "2s",
 		procs: make(map[string]*process),
 	}
 	l.net.Need("ping", "iputils-ping")
@@ -150,7 +151,7 @@ func (l *lab) file() string { return filepath.Join(l.dir, "em.toml") }
 // write writes the manager's file: the three hosts, then what is given.
 func (l *lab) write(switches string) {
 	l.t.Helper()
-	text := "name = \"lab\"\nlease = \"2s\"\n"
+	text := fmt.Sprintf("name = \"lab\"\nlease = %q\n", l.lease)
 	for i, name := range names[:3] {
 		text += fmt.Sprintf("[[host]]\nname = %q\nlid = %d\n", name, i+1)
 	}
@@ -176,10 +177,11 @@ func virtual(name string, id int, keys string, hosts ...string) string {
 	return text
 }
 
-func (l *lab) manager() {
+func (l *lab) manager(more ...string) {
 	l.t.Helper()
-	p := l.start("m", l.hosts["m"].Command(binary, "em", l.file(), "--node", "10.77.0.4", "--listen",
-		"10.77.0.4:4790", "--socket", l.socket("m")))
+	p := l.start("m", l.hosts["m"].Command(binary, append([]string{
+		"em", l.file(), "--node", "10.77.0.4", "--listen", "10.77.0.4:4790", "--socket", l.socket("m"),
+	}, more...)...))
 	l.eventually("the manager listens", func() bool {
 		return strings.Contains(p.out.String(), "listening on")
 	})
@@ -332,9 +334,17 @@ func (l *lab) iperf(args ...string) float64 {
 	return l.received(out, err)
 }
 
-// iperfServer starts a server on b for one client.
+// iperfServer starts a server on b for one client. The one before has the port until it has ended,
+// which may be after its client has.
 func (l *lab) iperfServer() {
 	l.t.Helper()
+	if before := l.procs["iperf3"]; before != nil {
+		select {
+		case <-before.exited:
+		case <-time.After(20 * time.Second):
+			l.t.Fatalf("iperf3's server of the round before does not end:\n%s", before.out.String())
+		}
+	}
 	p := l.start("iperf3", l.hosts["b"].Command("iperf3", "-s", "-1", "--forceflush"))
 	l.eventually("iperf3 listens", func() bool {
 		return strings.Contains(p.out.String(), "listening")

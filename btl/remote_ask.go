@@ -2,6 +2,7 @@ package btl
 
 import (
 	"fmt"
+	"time"
 
 	"gobtl/frag"
 	"gobtl/internal/slots"
@@ -127,11 +128,25 @@ func (m *Module) failAsks(ep *Endpoint, err error) {
 // watchAsks has a silent peer asked whether it is there, as long as it owes an answer: there may be
 // no packet in flight by which that would show.
 func (m *Module) watchAsks(ep *Endpoint) {
-	if ep.asks.watched || ep.closing || ep.superseded || ep.hs != nil || ep.owed() {
+	if ep.closing || ep.superseded || ep.hs != nil || ep.owed() || ep.asks.watched && ep.room != 0 {
 		return
 	}
 	ep.asks.watched = true
 	m.setTimer(ep, m.pressAfter())
+}
+
+// pressForAnswer says whether a peer that owes an answer was heard of lately, so that it is not to
+// be asked now; else it is, whatever KeepAlive says.
+func (m *Module) pressForAnswer(ep *Endpoint, quiet time.Duration) bool {
+	if ep.asks.watched = ep.asks.waiting > 0; !ep.asks.watched {
+		return false
+	}
+	if quiet < m.pressAfter() {
+		m.setTimer(ep, m.pressAfter()-quiet)
+		return true
+	}
+	ep.pressed = true
+	return false
 }
 
 // gotBytes counts what has come of a get.

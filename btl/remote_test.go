@@ -459,9 +459,9 @@ func TestRemoteEnds(t *testing.T) {
 				}
 				return mem.Deliver
 			})
-			for range 3 {
-				l.step(20 * time.Microsecond)
-			}
+			l.until("the request is acknowledged", 20*time.Microsecond, time.Second, func() bool {
+				return l.ep.snd.InFlight() == 0 && !l.ep.waiting()
+			})
 			end.do(l)
 			l.until("the get ends", time.Millisecond, 3*time.Second, func() bool {
 				return !errors.Is(got, errPending)

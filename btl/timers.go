@@ -48,6 +48,8 @@ func (m *Module) connectedTimer(ep *Endpoint) {
 		m.setTimer(ep, m.supersededTimeout(ep))
 	case ep.owed():
 		m.watch(ep, m.watchEvery())
+	case ep.asks.waiting > 0:
+		m.watchAsks(ep)
 	case m.cfg.KeepAlive > 0:
 		m.setTimer(ep, m.cfg.KeepAlive)
 	default:
@@ -98,7 +100,7 @@ func (m *Module) onTimer(ep *Endpoint) {
 		m.onSuperseded(ep)
 	case ep.owed():
 		m.onWatch(ep)
-	case ep.watches() && m.cfg.KeepAlive < 0 && !ep.pressed: // of packets confirmed meanwhile
+	case ep.watches() && m.cfg.KeepAlive < 0 && !ep.pressed && ep.asks.waiting == 0: // of packets confirmed meanwhile
 	default:
 		m.onKeepAlive(ep)
 	}
@@ -196,6 +198,9 @@ func (m *Module) sayHello(ep *Endpoint) {
 // onKeepAlive asks a silent peer for a sign of life, and gives it up after PeerTimeout.
 func (m *Module) onKeepAlive(ep *Endpoint) {
 	quiet := m.nowUnpaused.Sub(ep.heardAt)
+	if m.pressForAnswer(ep, quiet) {
+		return
+	}
 	if ep.pressed = ep.pressed && quiet >= m.pressAfter(); !ep.pressed && quiet < m.cfg.KeepAlive {
 		m.setTimer(ep, m.cfg.KeepAlive-quiet)
 		return

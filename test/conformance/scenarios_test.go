@@ -41,6 +41,8 @@ var scenarios = []scenario{
 	{name: "multinode_ring", run: testRing},
 	{name: "rma_bw", run: testPuts, core: true},
 	{name: "rma_refused", run: testPutsRefused},
+	{name: "rma_remote", run: testRemote, core: true},
+	{name: "rma_remote_refused", run: testRemoteRefused},
 	{name: "av_xfer", run: testAVXfer, long: true},
 	{name: "rdm_multi_client", run: testMultiClient, long: true},
 	{name: "rdm_stress", run: testStress, long: true},

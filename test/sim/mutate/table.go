@@ -16,5 +16,6 @@ type mutation struct {
 // mutations is every fault there is.
 func mutations() []mutation {
 	return slices.Concat(btlMutations, packMutations, pieceMutations, flowMutations, memoryMutations,
-		reliableMutations, recoveryMutations, partMutations, sizeMutations, endMutations)
+		reliableMutations, recoveryMutations, partMutations, sizeMutations, endMutations,
+		remoteMutations)
 }

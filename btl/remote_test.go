@@ -134,7 +134,10 @@ func TestPutNotice(t *testing.T) {
 
 // Puts with notices by the hundred, more than there are places.
 func TestPutNoticeMany(t *testing.T) {
-	weathers(t, func(t *testing.T, l *remoteLab) {
+	for _, rough := range []bool{false, true} {
+		l := newRemoteLab(t, mem.Config{MTUBytes: 1500}, Config{
+			SendBuffers: 1024, RecvDepth: 512, FragmentsMax: 512, PeersMax: 16,
+		}, rough)
 		const count, size = 300, 3000
 		data := filled(size, 1)
 		ended := 0
@@ -166,7 +169,7 @@ func TestPutNoticeMany(t *testing.T) {
 		if len(l.notices) != count || len(seen) != count {
 			t.Errorf("%d notices, %d different ones", len(l.notices), len(seen))
 		}
-	})
+	}
 }
 
 // What a get brings is what the region holds.

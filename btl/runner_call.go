@@ -9,22 +9,24 @@ import (
 
 // call is what one goroutine wants of a Runner, until it has ended. Calls are pooled.
 type call struct {
-	r     *Runner
-	kind  callKind
-	ep    *Endpoint
-	fn    func(*Module) error
-	data  []byte // the caller's; of one that nobody waits for, own
-	own   []byte
-	name  []byte
-	found **Endpoint
-	await func(*Module, Waker) error
-	life  atomic.Uint64 // counts what the call was used for: a Waker may outlive it
-	tag   Tag
-	put   bool
-	kept  bool // a Pending's: it is waited for again
-	left  bool // by its goroutine: a post that is in the inbox, with a copy of its data
-	to    Handle
-	off   uint64
+	r       *Runner
+	kind    callKind
+	ep      *Endpoint
+	fn      func(*Module) error
+	data    []byte // the caller's; of one that nobody waits for, own
+	own     []byte
+	name    []byte
+	found   **Endpoint
+	await   func(*Module, Waker) error
+	prepare func() (*Fragment, error) // lends what is to be sent, of an operation
+	value   *uint64                   // where what it finds goes
+	life    atomic.Uint64             // counts what the call was used for: a Waker may outlive it
+	tag     Tag
+	put     bool
+	kept    bool // a Pending's: it is waited for again
+	left    bool // by its goroutine: a post that is in the inbox, with a copy of its data
+	to      Handle
+	off     uint64
 
 	state  atomic.Uint32
 	wake   chan struct{} // of one element: the end, or that it shall drive
@@ -72,7 +74,12 @@ func (r *Runner) newCall(kind callKind) *call {
 	if !ok {
 		c = &call{wake: make(chan struct{}, 1)}
 		c.onEnd = c.end
-		c.onDone = func(_ *Fragment, err error) { c.end(err) }
+		c.onDone = func(f *Fragment, err error) {
+			if c.value != nil {
+				*c.value = f.Value()
+			}
+			c.end(err)
+		}
 	}
 	c.r, c.kind = r, kind
 	return c
@@ -82,7 +89,7 @@ func (r *Runner) newCall(kind callKind) *call {
 func (c *call) recycle() {
 	c.ep, c.fn, c.data, c.name, c.found, c.err, c.r = nil, nil, nil, nil, nil, nil, nil
 	c.put, c.kept, c.left, c.begun, c.to, c.off = false, false, false, false, 0, 0
-	c.await = nil
+	c.await, c.prepare, c.value = nil, nil, nil
 	if cap(c.own) > keepCallBytes {
 		c.own = nil
 	}
@@ -216,6 +223,8 @@ func (r *Runner) trySend(c *call) (pending bool, err error) {
 	ep := c.ep
 	var f *Fragment
 	switch {
+	case c.prepare != nil:
+		f, err = c.prepare()
 	case c.put:
 		f, err = ep.PreparePut(c.data, c.to, c.off)
 	case c.kind == callPost || len(c.data) <= r.segmentBytes:

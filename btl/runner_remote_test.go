@@ -1,0 +1,78 @@
+package btl
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"testing"
+)
+
+// Many goroutines put, read and count in the memory of one peer.
+func TestRunnerRemote(t *testing.T) {
+	const workers, each, size = 8, 40, 3000
+	mem := make([]byte, workers*size+8)
+	notices := make(chan string, workers*each)
+	rs, ep := pair(t, func(i int, m *Module) {
+		mustHandleTag(t, m, 5, func(_ *Endpoint, _ Tag, data []byte) { notices <- string(data) })
+	})
+	ctx := t.Context()
+	var handle Handle
+	if err := rs[1].Do(ctx, func(m *Module) error {
+		r, err := m.Expose(mem, RemoteAll)
+		if err == nil {
+			handle = r.Handle()
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	olds := make([][]uint64, workers)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			into := make([]byte, size)
+			for i := range each {
+				data := filled(size, byte(w*each+i))
+				at := uint64(w * size)
+				if err := rs[0].PutNotice(ctx, ep, data, handle, at, 5, []byte("put")); err != nil {
+					t.Error(err)
+				}
+				if err := rs[0].Get(ctx, ep, into, handle, at); err != nil || !bytes.Equal(into, data) {
+					t.Errorf("what was read is not what was put, or %v", err)
+				}
+				old, err := rs[0].Atomic(ctx, ep, Atomic{
+					Target: handle, Offset: workers * size, Action: ActionAdd, WidthBytes: 8, Operand: 1,
+					Fetch: true,
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				olds[w] = append(olds[w], old)
+			}
+		})
+	}
+	wg.Wait()
+	seen := map[uint64]bool{}
+	for _, list := range olds {
+		for _, old := range list {
+			seen[old] = true
+		}
+	}
+	if len(notices) != workers*each || len(seen) != workers*each {
+		t.Errorf("%d notices, %d different numbers, want %d", len(notices), len(seen), workers*each)
+	}
+	if err := rs[1].Do(ctx, func(*Module) error {
+		if v := binary.NativeEndian.Uint64(mem[workers*size:]); v != workers*each {
+			t.Errorf("%d adds have made %d", workers*each, v)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var why *AccessError
+	if err := rs[0].Get(ctx, ep, make([]byte, 8), handle, 1<<40); !errors.As(err, &why) ||
+		why.Reason != ReasonBounds {
+		t.Errorf("outside of the region: %v", err)
+	}
+}

@@ -119,7 +119,7 @@ func (f *Fragment) noticeDue() bool {
 // sendNotice sends the notice of a put whose chunks have left. It returns the packet's length, 0 if
 // there is no room now.
 func (m *Module) sendNotice(ep *Endpoint, f *Fragment) int {
-	c, to := ep.bulkPath()
+	c, to := &m.cmd, ep.cmdAddr // as all that is tiny: it may come before the bytes
 	var tokens [1]reliability.Token
 	if ep.roomOn(c) <= 0 {
 		return 0

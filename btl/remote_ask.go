@@ -145,7 +145,7 @@ func (m *Module) pressForAnswer(ep *Endpoint, quiet time.Duration) bool {
 		m.setTimer(ep, m.pressAfter()-quiet)
 		return true
 	}
-	ep.pressed = true
+	ep.pressed = ep.asks.watched
 	return false
 }
 

@@ -100,7 +100,8 @@ func (m *Module) onTimer(ep *Endpoint) {
 		m.onSuperseded(ep)
 	case ep.owed():
 		m.onWatch(ep)
-	case ep.watches() && m.cfg.KeepAlive < 0 && !ep.pressed && ep.asks.waiting == 0: // of packets confirmed meanwhile
+	case ep.watches() && m.cfg.KeepAlive < 0 && !ep.pressed && ep.asks.waiting == 0:
+		// It was for packets that are confirmed by now.
 	default:
 		m.onKeepAlive(ep)
 	}

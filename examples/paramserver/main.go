@@ -162,7 +162,8 @@ func work(ctx context.Context, server []byte, steps, size int) (first float32, e
 	gradient, params := make([]byte, 4*size), make([]byte, 4*size)
 	for step := range steps {
 		for at := 0; at < len(gradient); at += 4 {
-			binary.LittleEndian.PutUint32(gradient[at:], math.Float32bits(float32(step+1)-number(params[at:])))
+			g := float32(step+1) - number(params[at:])
+			binary.LittleEndian.PutUint32(gradient[at:], math.Float32bits(g))
 		}
 		if err := runner.PutNotice(ctx, ep, gradient, place[0], 0, tagGradient, nil); err != nil {
 			return 0, err

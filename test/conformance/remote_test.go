@@ -57,7 +57,8 @@ func testRemote(t *testing.T, fx *fixture) {
 			binary.LittleEndian.AppendUint32(nil, uint32(i))))
 		for range 20 {
 			send(ep.PrepareAtomic(btl.Atomic{
-				Target: counter.Handle(), Action: btl.ActionAdd, WidthBytes: 8, Operand: 1, Fetch: i%2 == 0,
+				Target: counter.Handle(), Action: btl.ActionAdd, WidthBytes: 8, Operand: 1,
+				Fetch: i%2 == 0,
 			}))
 		}
 		ep.Fence(ep.Now())

@@ -69,12 +69,12 @@ func testRemote(t *testing.T, fx *fixture) {
 		}
 	}
 	if v := binary.NativeEndian.Uint64(counter.Bytes()); v != 20*rounds || notices != rounds {
-		t.Errorf("%d adds have made %d; %d of %d notices", 20*rounds, v, notices, rounds)
+		t.Errorf("%d adds have made %d; %d notices of %d", 20*rounds, v, notices, rounds)
 	}
 	l.settle()
 }
 
-// testRemoteRefused, model: the access checks of fabtests unit/mr_test: what peers have no right to.
+// testRemoteRefused, model: the access checks of fabtests unit/mr_test: what peers may not do.
 func testRemoteRefused(t *testing.T, fx *fixture) {
 	l := newLab(t, fx, opts{})
 	target, origin := l.add(btl.Config{}), l.add(btl.Config{})

@@ -40,7 +40,8 @@ func remoteRound(tb testing.TB, size int) func() {
 		send(ep.PrepareGet(into, region.Handle(), 0))
 		ep.Fence(b.now)
 		send(ep.PrepareAtomic(Atomic{
-			Target: region.Handle(), Offset: uint64(size) &^ 7, Action: ActionAdd, WidthBytes: 8, Fetch: true,
+			Target: region.Handle(), Offset: uint64(size) &^ 7, Action: ActionAdd, WidthBytes: 8,
+			Fetch: true,
 		}))
 		for left > 0 {
 			b.now = b.now.Add(5 * time.Microsecond)

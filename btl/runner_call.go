@@ -9,24 +9,20 @@ import (
 
 // call is what one goroutine wants of a Runner, until it has ended. Calls are pooled.
 type call struct {
-	r       *Runner
-	kind    callKind
-	ep      *Endpoint
-	fn      func(*Module) error
-	data    []byte // the caller's; of one that nobody waits for, own
-	own     []byte
-	name    []byte
-	found   **Endpoint
-	await   func(*Module, Waker) error
-	prepare func() (*Fragment, error) // lends what is to be sent, of an operation
-	value   *uint64                   // where what it finds goes
-	life    atomic.Uint64             // counts what the call was used for: a Waker may outlive it
-	tag     Tag
-	put     bool
-	kept    bool // a Pending's: it is waited for again
-	left    bool // by its goroutine: a post that is in the inbox, with a copy of its data
-	to      Handle
-	off     uint64
+	memoryCall
+	r     *Runner
+	kind  callKind
+	ep    *Endpoint
+	fn    func(*Module) error
+	data  []byte // the caller's; of one that nobody waits for, own
+	own   []byte
+	name  []byte
+	found **Endpoint
+	await func(*Module, Waker) error
+	life  atomic.Uint64 // counts what the call was used for: a Waker may outlive it
+	tag   Tag
+	kept  bool // a Pending's: it is waited for again
+	left  bool // by its goroutine: a post that is in the inbox, with a copy of its data
 
 	state  atomic.Uint32
 	wake   chan struct{} // of one element: the end, or that it shall drive
@@ -37,6 +33,15 @@ type call struct {
 	prev, next *call // among the open ones
 	begun      bool
 	poked      bool // to drive
+}
+
+// memoryCall is what a call wants of memory of the peer.
+type memoryCall struct {
+	put     bool
+	to      Handle
+	off     uint64
+	prepare func() (*Fragment, error) // lends what is to be sent, of other operations
+	value   *uint64                   // where what it finds goes
 }
 
 type callKind uint8

@@ -92,9 +92,11 @@ func (c *agentCmd) Validate() error {
 	if c.Queues < 1 || c.Queues > min(vnic.LanesMax, tap.QueuesMax) {
 		return fmt.Errorf("--queues must be 1 to %d", min(vnic.LanesMax, tap.QueuesMax))
 	}
-	if strings.Count(c.Device, "%") != strings.Count(c.Device, "%d") || len(c.Device) > 13 ||
-		c.Device == "" || strings.ContainsAny(c.Device, "/ :") {
-		return fmt.Errorf("--device %q: want 1 to 13 characters, %%d for the port's number", c.Device)
+	marks := strings.Count(c.Device, "%")
+	if marks > 1 || marks != strings.Count(c.Device, "%d") || len(c.Device) > 13 || c.Device == "" ||
+		strings.ContainsAny(c.Device, "/ :") {
+		return fmt.Errorf("--device %q: want 1 to 13 characters, %%d once for the port's number",
+			c.Device)
 	}
 	for _, addr := range c.EM {
 		if err := checkAddress("--em", addr); err != nil {
@@ -175,7 +177,7 @@ func (c *pingCmd) Validate() error {
 		return err
 	}
 	if c.Count < 1 || c.Timeout <= 0 || c.Interval < 0 || c.Port == 0 {
-		return errors.New("--count, --port and --timeout must be positive")
+		return errors.New("--count, --port and --timeout must be positive, --interval 0 or more")
 	}
 	return nil
 }
@@ -188,6 +190,14 @@ type dumpCmd struct {
 	Port     uint8         `arg:"" help:"Number of the port."`
 	Output   string        `short:"o" help:"File to write; - is standard output." default:"-" placeholder:"FILE"`
 	Duration time.Duration `help:"Stop after a time. Default: when interrupted." placeholder:"TIME"`
+}
+
+// Validate is called by kong after parsing.
+func (c *dumpCmd) Validate() error {
+	if c.Port == 0 || c.Duration < 0 {
+		return errors.New("the port must be 1 to 255, --duration positive")
+	}
+	return nil
 }
 
 // newParser returns the parser of the command line. exit is called by --help, and must not return.

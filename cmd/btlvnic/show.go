@@ -175,8 +175,10 @@ func (c *showCmd) table(raw json.RawMessage) (table.Writer, error) {
 func agentTable(raw json.RawMessage) (table.Writer, error) {
 	var r agent.HostReport
 	err := json.Unmarshal(raw, &r)
-	t := newTable("host", "LID", "manager", "connected", "obeyed", "ports")
-	t.AppendRow(table.Row{r.Host, r.LID, r.Manager, r.Connected, r.Leased, len(r.Ports)})
+	t := newTable("host", "LID", "manager", "connected", "obeyed", "ports", "problem")
+	t.AppendRow(table.Row{
+		r.Host, r.LID, r.Manager, r.Connected, r.Leased, len(r.Ports), r.Refused,
+	})
 	return t, err
 }
 

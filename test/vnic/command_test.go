@@ -37,12 +37,16 @@ func TestCommandLine(t *testing.T) {
 		{agent + "--queues 99", 2, "--queues must be 1 to 8"},
 		{agent + "--fd x", 2, "PORT=FD"},
 		{agent + "--device a/b", 2, "--device"},
+		{agent + "--device v%d%d", 2, "%d once"},
 		{agent + "--impair loss=7", 2, "--impair"},
 		{agent + "--node 203.0.113.7", 1, "no fabric"},
 		{agent + "--provider pigeon", 1, "no fabric"},
 		{"show ports --socket " + dir + "/none", 1, "nobody answers"},
 		{"show everything", 2, "must be one of"},
 		{"ping-mac 1:2", 2, "no MAC address"},
+		{"ping-mac 02:00:00:00:00:01 --interval -1s", 2, "--interval 0 or more"},
+		{"dump 0", 2, "1 to 255"},
+		{"dump 1 --duration -1s", 2, "--duration positive"},
 		{"dump 1 --socket " + dir + "/none", 1, "nobody answers"},
 	} {
 		out, err := exec.Command(binary, strings.Fields(c.args)...).CombinedOutput()

@@ -44,9 +44,9 @@ func TestCommandLine(t *testing.T) {
 		{"show ports --socket " + dir + "/none", 1, "nobody answers"},
 		{"show everything", 2, "must be one of"},
 		{"ping-mac 1:2", 2, "no MAC address"},
-		{"ping-mac 02:00:00:00:00:01 --interval -1s", 2, "--interval 0 or more"},
+		{"ping-mac 02:00:00:00:00:01 --interval=-1s", 2, "--interval 0 or more"},
 		{"dump 0", 2, "1 to 255"},
-		{"dump 1 --duration -1s", 2, "--duration positive"},
+		{"dump 1 --duration=-1s", 2, "--duration positive"},
 		{"dump 1 --socket " + dir + "/none", 1, "nobody answers"},
 	} {
 		out, err := exec.Command(binary, strings.Fields(c.args)...).CombinedOutput()

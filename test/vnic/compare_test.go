@@ -267,7 +267,12 @@ func (c *comparison) n2n() {
 	}
 	c.t.Cleanup(func() { // an edge leaves its process group
 		for _, h := range names[:2] {
-			for _, text := range strings.Fields(c.hosts[h].Run("ip", "netns", "pids", c.hosts[h].NS)) {
+			// Not by Run, whose context has ended with the test.
+			pids, err := exec.Command("ip", "netns", "pids", c.hosts[h].NS).Output()
+			if err != nil {
+				c.t.Errorf("who runs on host %s: %v", h, err)
+			}
+			for _, text := range strings.Fields(string(pids)) {
 				if pid, err := strconv.Atoi(text); err == nil && pid != os.Getpid() {
 					_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
 				}

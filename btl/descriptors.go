@@ -127,10 +127,10 @@ func (l *fragmentList) pushFront(f *Fragment) {
 
 // insert puts f behind a member, or in front of all if that is nil.
 func (l *fragmentList) insert(f, behind *Fragment) {
-	switch {
-	case behind == nil:
+	switch behind {
+	case nil:
 		l.pushFront(f)
-	case behind == l.last:
+	case l.last:
 		l.push(f)
 	default:
 		f.next, behind.next = behind.next, f

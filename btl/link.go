@@ -181,13 +181,12 @@ func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 	m.stats.counters[acceptedCounter(h)]++
 }
 
-// refuse books a packet that is refused for good, and has the peer told; tag is that of the records
-// for which a pack is.
-func (m *Module) refuse(in *arrival, reason, tag uint8) {
+// refuse books a packet that is refused for good, and has the peer told.
+func (m *Module) refuse(in *arrival, reason uint8) {
 	if in.ep.counted {
 		m.refuseCounted(in.ep, &in.Header, reason)
 	} else {
-		m.refuseSequenced(in, reason, tag)
+		m.refuseSequenced(in, reason, 0)
 	}
 }
 

@@ -28,7 +28,7 @@ func (m *Module) accept(in *arrival) {
 		m.checkBye(ep)
 	case m.handlers[h.Tag] == nil:
 		m.drop(CntDropNoHandler)
-		m.refuse(in, frag.NackNoHandler, 0)
+		m.refuse(in, frag.NackNoHandler)
 	case h.Kind == frag.KindChunk:
 		m.acceptChunk(in)
 	default:

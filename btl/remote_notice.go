@@ -51,7 +51,7 @@ func (m *Module) acceptPlaced(in *arrival) {
 	n := len(in.payload) - int(h.OpBytes)
 	if m.handlers[h.Tag] == nil {
 		m.drop(CntDropNoHandler)
-		m.refuse(in, frag.NackNoHandler, 0)
+		m.refuse(in, frag.NackNoHandler)
 		return
 	}
 	if !m.writeInto(in, in.payload[:n], RemoteWrite|RemoteNotify) {
@@ -70,11 +70,11 @@ func (m *Module) acceptNotice(in *arrival) {
 	switch {
 	case m.handlers[h.Tag] == nil:
 		m.drop(CntDropNoHandler)
-		m.refuse(in, frag.NackNoHandler, 0)
+		m.refuse(in, frag.NackNoHandler)
 		return
 	case ep.counted && p.arrived < uint64(total): // nothing comes behind it that could be missing
 		m.drop(CntDropAccess)
-		m.refuse(in, frag.NackAccess, 0)
+		m.refuse(in, frag.NackAccess)
 		return
 	}
 	p.here, p.tag, p.total = true, h.Tag, uint64(total)

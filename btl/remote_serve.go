@@ -32,7 +32,7 @@ func (m *Module) refuseAccess(in *arrival, reason uint8) {
 		reason = frag.NackAccess
 	}
 	m.drop(CntDropAccess)
-	m.refuse(in, reason, 0)
+	m.refuse(in, reason)
 }
 
 // writeInto writes data where a put says, or refuses the packet.

@@ -1,6 +1,6 @@
 package frag
 
-// FeatureOps: the sender takes operations, packets with FlagOp.
+// FeatureOps is the feature of a sender that takes operations, packets with FlagOp.
 const FeatureOps uint64 = 1 << 2
 
 // OpCode says what a packet with FlagOp is of an operation.

@@ -309,7 +309,7 @@ func (r *Receiver) Leave(c *Credits) {
 // booked for them.
 func (r *Receiver) Charged() int { return int(r.charged) }
 
-// Booked: see Charged.
+// Booked is told at Charged.
 func (r *Receiver) Booked() int { return int(r.booked) }
 
 // CheckState reports the first broken invariant.

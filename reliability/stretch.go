@@ -51,7 +51,7 @@ func (c *Credits) Stretch() { c.drain = drainLeast }
 // places now: then an overrun is to be looked for.
 func (c *Credits) Stretches() bool { return c.drain > 0 }
 
-// Stretched: see Stretches.
+// Stretched is told at Stretches.
 func (c *Credits) Stretched() bool { return c.stretched > 0 }
 
 // Overrun tells that datagrams found the buffer full, or that none did lately.

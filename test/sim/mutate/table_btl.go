@@ -57,7 +57,7 @@ sendNack($*_)`,
 		fault: "a message without handler is acknowledged instead of refused",
 		in:    "btl",
 		old: `$m.drop(CntDropNoHandler)
-refuse($in, NackNoHandler, $_)`,
+refuse($in, NackNoHandler)`,
 		with: "voided($_)",
 		new:  "$m.accepted($in.ep, &$in.Header)",
 		test: "./btl -run TestContract05RefusedNotAcknowledged",

@@ -3,7 +3,6 @@ package swarm
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"gobtl/btl"
 	"gobtl/internal/mono"
@@ -258,7 +257,9 @@ func (e *end) unjustified(err error) string {
 		case e.hurried():
 			return "closed in order, and its time is not over"
 		}
-	case errors.Is(err, btl.ErrPeerDead), errors.Is(err, btl.ErrNarrow): // a replayed Ping may do that
+	case errors.Is(err, btl.ErrNarrow):
+		return e.judgeNarrow()
+	case errors.Is(err, btl.ErrPeerDead):
 		return e.judgeDead()
 	case errors.Is(err, btl.ErrPeerRestarted):
 		if target == nil || target.host.lives[len(target.host.lives)-1] == target {
@@ -422,67 +423,4 @@ func (w *world) trouble(i, j int) bool {
 		}
 	}
 	return false
-}
-
-// judgeDead judges ErrPeerDead: nothing of the connection may have arrived for PeerTimeout, or
-// nothing that acknowledges anything new. Nor may it come late: no more than slack after the
-// time-out of the oldest send that was never answered.
-func (e *end) judgeDead() string {
-	w := e.w
-	now := w.net.Now()
-	timeout := e.life.cfg.PeerTimeout
-	node := e.life.host.index
-	heard := max(w.heard[heardKey{node, e.tag}], w.heard[heardKey{node, helloKey(e.tag, e.peerTag)}],
-		e.life.began)
-	if quiet := now.Sub(heard); quiet < timeout {
-		if owed := now.Sub(max(w.acked[heardKey{node, e.tag}].at, e.born)); owed < timeout {
-			return fmt.Sprintf("a packet of it arrived %v ago, an ACK of something new %v ago, less than %v",
-				quiet, owed, timeout)
-		}
-		return "" // it owes an ACK, whatever else it says
-	}
-	if e.life.host.restless || e.life.host.limps() {
-		return ""
-	}
-	if w.feigned(node) || w.feigned(e.peerHost()) {
-		return ""
-	}
-	since := heard
-	if m := w.ledger.oldestOpen(e); m != nil {
-		since = max(since, m.at)
-	} else {
-		return "" // whoever waited for the packets in flight is not known
-	}
-	w.res.DeadJudged++
-	slack := deadSlack + timeout/4 + timeout/2 // eight copies of the oldest, if anything is heard
-	for _, o := range e.life.ends {
-		if o != e && (o.open > 0 || errors.Is(o.err, btl.ErrPeerDead)) {
-			slack += timeout // its packets may have held the buffers that this one's first needed
-			break
-		}
-	}
-	if late := now.Sub(since) - timeout; late > slack {
-		return fmt.Sprintf("%v later than the time-out of %v", late, timeout)
-	}
-	return ""
-}
-
-// feigned says whether an attacker of a node may keep a death from being noticed.
-func (w *world) feigned(node int) bool {
-	for i, a := range w.attackers {
-		if to := w.plan.Attackers[i].Target; a.Mode().FeignsLife() && (to < 0 || to == node) {
-			return true
-		}
-	}
-	return false
-}
-
-// deadSlack is a tick of the timers and some passes.
-const deadSlack = 20 * time.Millisecond
-
-// limps says whether faults may hold up a node's own packets.
-func (h *host) limps() bool {
-	f := h.plan.Faults
-	return f.PostAgain > 0 || f.LateSends > 0 || f.SendError > 0 || h.plan.Pace > 0 ||
-		h.w.trouble(h.index, h.index)
 }

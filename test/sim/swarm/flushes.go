@@ -50,9 +50,7 @@ func (e *end) flushRefused(before int, err error) bool {
 	for _, n := range e.msgs { // also such as came into a pack that was open then
 		m := e.w.ledger.msgs[n]
 		some = some || !m.queued && (m.put != nil || m.delivered == 0 || m.size < smallBytes)
-		// In a pack over a reliable network it may have stood beside such as were done: which of them
-		// was refused nobody knows there.
-		some = some || e.w.plan.Net.Reliable && errors.Is(m.err, btl.ErrNoHandler)
+		some = some || e.sharedPack(m)
 	}
 	for size := range e.small { // of these only their number is known
 		for _, c := range e.small[size][handledTags:] {
@@ -64,4 +62,13 @@ func (e *end) flushRefused(before int, err error) bool {
 	}
 	e.told = before
 	return true
+}
+
+// sharedPack says whether a message that was refused, and told so, may have been in a pack with
+// such as were done when they were sent. Over a reliable network a pack is not kept, and a Nack of
+// it names a tag: both kinds may have been of that tag, so both are told, the latter by the flush.
+// A message that is too long for a pack excuses nothing.
+func (e *end) sharedPack(m *message) bool {
+	return e.w.plan.Net.Reliable && errors.Is(m.err, btl.ErrNoHandler) && m.put == nil &&
+		2*m.size < e.life.cfg.PackBytes
 }

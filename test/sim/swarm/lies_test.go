@@ -21,7 +21,9 @@ func TestJudgeNoticesLies(t *testing.T) {
 		{lieNoHandler, []string{"the peer has a handler"}},
 		{lieDead, []string{"less than", "a packet of it arrived"}},
 		{lieRestarted, []string{"has not been restarted"}},
-		{lieRefusedPut, []string{"and it was right", "the peer has a handler"}},
+		{lieRefusedPut, []string{
+			"and it was right", "the peer has a handler", "was refused, and gave a notice",
+		}},
 		{lieClosed, []string{"nobody closed it here", "its time is not over"}},
 		{liePeerClosed, []string{
 			"the peer has not closed it", "the peer has closed nothing", "its endpoint with",
@@ -30,11 +32,12 @@ func TestJudgeNoticesLies(t *testing.T) {
 		{lieRefused, []string{"it was connected"}},
 		{lieEventTwice, []string{"connected twice", "after its last one"}},
 		{lieWrongEvent, []string{"an error that cannot be", "no reason to be closed"}},
-		{lieMisroute, []string{"another connection", "not to the life"}},
+		{lieMisroute, []string{"another connection", "not to the life", "was delivered to tag"}},
 		{lieScribble, []string{
 			"no put was aimed there", "changed after", "is neither as before",
 			"this byte is not its", "its bytes are not there",
 		}},
+		// A flush that is told too early may stand before a refusal as well, which is found first.
 		{lieFlush, []string{"flushed, but", "flushed without a word"}},
 	} {
 		t.Run(c.kind.String(), func(t *testing.T) {

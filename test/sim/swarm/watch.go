@@ -19,11 +19,15 @@ func (w *world) observe(e *sim.Event) {
 		if err := w.proofs.sent(e); err != nil {
 			w.fail("%w", err)
 		}
+		if err := w.numbers.sent(e, w.peerOf); err != nil {
+			w.fail("%w", err)
+		}
 		if e.To.Node >= len(w.hosts) { // an attacker's, who only listens
 			w.proofs.delivered(e, w.plan.Net.NoSource)
 		}
 	case sim.KindDelivered:
 		w.proofs.delivered(e, w.plan.Net.NoSource)
+		w.numbers.delivered(e)
 		w.hear(e)
 		w.wraps.see(e.Data, true)
 	case sim.KindProcessError:
@@ -36,6 +40,23 @@ func (w *world) observe(e *sim.Event) {
 	if w.opts.Observe != nil {
 		w.opts.Observe(w.net.Network, e)
 	}
+}
+
+// peerOf returns the peer's tag of the end with a tag, if it has got so far.
+func (w *world) peerOf(tag uint64) (uint64, bool) {
+	if e := w.byTag[tag]; e != nil {
+		return e.peerTag, true
+	}
+	for _, h := range w.hosts { // some have not been looked at since they have a tag
+		for _, l := range h.lives {
+			for _, e := range l.ends {
+				if e.learn(); e.known && e.tag == tag {
+					return e.peerTag, true
+				}
+			}
+		}
+	}
+	return 0, false
 }
 
 // hear notes when the latest whole packet of a connection was delivered: what the receiver must

@@ -54,14 +54,15 @@ type world struct {
 	attackers []*attacker.Attacker
 	taint     [][]bool // by node: nothing is claimed between these two
 
-	ledger ledger
-	byTag  map[uint64]*end
-	byInc  map[uint64]*life
-	heard  map[heardKey]mono.Time // when the latest whole packet was delivered
-	acked  map[heardKey]ackedAt
-	wraps  wraps
-	proofs proofs
-	packs  packs
+	ledger  ledger
+	byTag   map[uint64]*end
+	byInc   map[uint64]*life
+	heard   map[heardKey]mono.Time // when the latest whole packet was delivered
+	acked   map[heardKey]ackedAt
+	wraps   wraps
+	proofs  proofs
+	numbers numbers
+	packs   packs
 
 	phase    int
 	packets  uint64

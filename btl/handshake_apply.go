@@ -194,6 +194,7 @@ func (m *Module) mergeInto(ep, half *Endpoint) {
 	m.slots.Replace(half.tag, ep)
 	m.replacePeer(half, ep)
 	ep.slot, ep.tag, ep.room = half.slot, half.tag, half.room
+	ep.numbers = half.numbers // none may come again under that tag
 	half.hs.expected, half.hs.wanted = ep.hs.expected, ep.hs.wanted
 	ep.peer, ep.hs, ep.born = half.peer, half.hs, half.born
 	ep.route = half.route

@@ -47,11 +47,12 @@ func (b *landBatch) message(id uint32) []byte {
 	return all
 }
 
+// header is that of a chunk under the next number. The packet's own goes on with it, as in a run.
 func (b *landBatch) header(id, chunk uint32) (frag.Header, []byte) {
 	all := b.message(id)
 	offset := chunk * b.room
 	return frag.Header{
-		Kind: frag.KindChunk, Conn: b.s.conn, Seq: b.n, Tag: 1, FragID: id,
+		Kind: frag.KindChunk, Conn: b.s.conn, Number: uint32(b.n), Seq: b.n, Tag: 1, FragID: id,
 		SizeBytes: uint32(len(all)), OffsetBytes: offset,
 		FirstBytes: uint16(min(b.room, uint32(len(all)))), ChunkBytes: uint16(b.room),
 	}, all[offset:min(offset+b.room, uint32(len(all)))]
@@ -76,7 +77,7 @@ func (b *landBatch) altered(id, chunk uint32, alter func(h *frag.Header)) {
 func (b *landBatch) others(from, to uint32) {
 	for chunk := from; chunk <= to; chunk++ {
 		b.altered(1, chunk, func(h *frag.Header) {
-			h.Conn, h.Seq = b.other.conn, b.other.next
+			h.Conn, h.Number, h.Seq = b.other.conn, uint32(b.other.next), b.other.next
 			b.other.next++
 		})
 	}

@@ -342,16 +342,12 @@ func (m *Module) moveToLarge(ep *Endpoint, f *Fragment) {
 
 // failTooLarge ends the fragments of a queue that the peer does not take.
 func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
-	var before *Fragment // the last one that stays
 	for f := q.first; f != nil; {
 		next := f.next
-		if err := ep.cannotTake(f); err == nil {
-			before = f
-		} else {
+		if err := ep.cannotTake(f); err != nil {
 			if f.hasSeg {
 				m.recovery.Unqueue(f.seg)
 			}
-			ep.moveFlush(f, before)
 			m.unqueue(ep, f)
 			m.complete(f, err)
 		}

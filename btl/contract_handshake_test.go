@@ -157,7 +157,10 @@ func testSimultaneous(t *testing.T, verdict mem.Verdict, lag int) {
 	l := newLab(t, mem.Config{}, 2, smallConfig())
 	var eps [2]*Endpoint
 	var tr [2]*traffic
+	var got [2]int // gets that ended well
+	var regions [2]*Region
 	for i := range tr {
+		regions[i], _ = l.mods[i].Expose(filled(100, byte(i)), RemoteAll)
 		tr[i] = newTraffic(t, uint64(lag)+3, 1)
 		l.mods[1-i].Handle(1, tr[i].receive)
 	}
@@ -169,6 +172,18 @@ func testSimultaneous(t *testing.T, verdict mem.Verdict, lag int) {
 		eps[i] = ep
 		for _, size := range []int{8, 3000} {
 			tr[i].send(ep, size)
+		}
+		get, err := ep.PrepareGet(make([]byte, 100), regions[1-i].Handle(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		get.OnDone = func(_ *Fragment, err error) {
+			if got[i]++; err != nil {
+				t.Error("get:", err)
+			}
+		}
+		if _, err := ep.Send(l.now, get); err != nil {
+			t.Fatal(err)
 		}
 	}
 	// Every other hello-ack gets the verdict for a while.
@@ -194,7 +209,8 @@ func testSimultaneous(t *testing.T, verdict mem.Verdict, lag int) {
 				t.Fatalf("side %d lost its connection: %v", i, ep.Err())
 			}
 		}
-		return tr[0].finished() && tr[1].finished() && eps[0].hs == nil && eps[1].hs == nil
+		return tr[0].finished() && tr[1].finished() && got == [2]int{1, 1} &&
+			eps[0].hs == nil && eps[1].hs == nil
 	})
 	tr[0].verify()
 	tr[1].verify()

@@ -152,11 +152,11 @@ func (l *fragmentList) pop() *Fragment {
 	return f
 }
 
-// remove takes f out of the list, wherever it stands.
-func (l *fragmentList) remove(f *Fragment) {
+// remove takes f out of the list, wherever it stands, and returns the one before it.
+func (l *fragmentList) remove(f *Fragment) (before *Fragment) {
 	if l.first == f {
 		l.pop()
-		return
+		return nil
 	}
 	for p := l.first; p != nil; p = p.next {
 		if p.next == f {
@@ -166,7 +166,8 @@ func (l *fragmentList) remove(f *Fragment) {
 			}
 			f.next = nil
 			l.count--
-			return
+			return p
 		}
 	}
+	return nil
 }

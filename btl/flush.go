@@ -94,12 +94,12 @@ func (ep *Endpoint) lastQueued() [2]*Fragment {
 func (f *flush) waits() bool { return f.after[0] != nil || f.after[1] != nil }
 
 // moveFlush has the flushes that wait for a fragment, which is not sent after all, wait for the one
-// before it in its queue, if there is one.
+// before it in its queue.
 func (ep *Endpoint) moveFlush(f, before *Fragment) {
 	waiting := ep.flushes.all()
 	for i := range waiting {
 		for k, after := range waiting[i].after {
-			if after == f && before != nil {
+			if after == f {
 				waiting[i].after[k] = before
 			}
 		}

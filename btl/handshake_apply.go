@@ -199,7 +199,7 @@ func (m *Module) mergeInto(ep, half *Endpoint) {
 	ep.peer, ep.hs, ep.born = half.peer, half.hs, half.born
 	ep.route = half.route
 	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
-	ep.counted, ep.selective = half.counted, half.selective
+	ep.counted, ep.operates, ep.selective = half.counted, half.operates, half.selective
 	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0
 	ep.label, ep.away = half.label, half.away
 	half.state, half.hs = stateEnded, nil

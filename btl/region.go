@@ -19,7 +19,7 @@ type Region struct {
 	handle Handle
 	rights Rights
 	open   bool
-	only   uint64      // tag of the endpoint that alone may use it; 0: all may
+	only   *Endpoint   // that alone may use it; nil: all may. Its tag may still change
 	get    *operation  // whose answer goes there, of what is exposed for that alone
 	reads  []*Fragment // answers to gets that have not left
 }
@@ -92,10 +92,7 @@ func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) 
 	case t.users >= t.most || t.exposed.Full():
 		return fmt.Errorf("%w: %d regions are exposed", ErrAgain, t.users)
 	}
-	r.m, r.mem, r.rights, r.open, r.only = m, mem, rights, true, 0
-	if only != nil {
-		r.only = only.tag
-	}
+	r.m, r.mem, r.rights, r.open, r.only = m, mem, rights, true, only
 	handle, _ := t.exposed.Add(m.random(), r)
 	r.handle = Handle(handle)
 	t.users++
@@ -128,7 +125,7 @@ func (r *regions) reach(ep *Endpoint, h Handle, offset uint64, n int, need Right
 ) {
 	to, ok := r.exposed.Get(uint64(h))
 	switch {
-	case !ok || to.only != 0 && to.only != ep.tag:
+	case !ok || to.only != nil && to.only != ep:
 		return nil, frag.NackAccess
 	case to.rights&need != need:
 		return nil, frag.NackRight

@@ -236,6 +236,32 @@ func TestForgedHelloWhileConnecting(t *testing.T) {
 	}
 }
 
+// wantGets wants the memory of each end to be read by the other one.
+func wantGets(t *testing.T, l *lab, ends ...*Endpoint) {
+	t.Helper()
+	got := 0
+	for i, ep := range ends {
+		r, err := ends[1-i].m.Expose(filled(100, 1), RemoteRead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		get, err := ep.PrepareGet(make([]byte, 100), r.Handle(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		get.OnDone = func(_ *Fragment, err error) {
+			if got++; err != nil {
+				t.Error("get:", err)
+			}
+			r.Close()
+		}
+		if _, err := ep.Send(l.now, get); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.until("gets", 10*time.Microsecond, time.Second, func() bool { return got == len(ends) })
+}
+
 func forgedHello(t *testing.T, l *lab, to int, both bool) {
 	t.Helper()
 	var caught []byte
@@ -276,6 +302,9 @@ func forgedHello(t *testing.T, l *lab, to int, both bool) {
 	l.until("connected", 10*time.Microsecond, time.Second, func() bool {
 		return a.Connected() && a.hs == nil && (b == nil || b.Connected())
 	})
+	if b != nil { // which has taken over a half-open end
+		wantGets(t, l, a, b)
+	}
 	for range 40 {
 		l.step(100 * time.Millisecond)
 	}

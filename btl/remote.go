@@ -197,7 +197,7 @@ func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragm
 	if err != nil {
 		return nil, err
 	}
-	o.into = Region{m: m, mem: mem, rights: RemoteWrite, only: ep.tag, get: o}
+	o.into = Region{m: m, mem: mem, rights: RemoteWrite, only: ep, get: o}
 	handle, _ := m.regions.exposed.Add(m.random(), &o.into)
 	o.into.handle = Handle(handle)
 	get := frag.Get{

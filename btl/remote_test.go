@@ -268,7 +268,7 @@ func TestRemoteRefused(t *testing.T) {
 		if err := m.ExposeAs(other, l.mem, RemoteAll, l.back); err != nil {
 			t.Fatal(err)
 		}
-		other.only++ // as if it were another peer's
+		other.only = l.ep // as if it were another peer's
 		closed, _ := m.Expose(l.mem, RemoteAll)
 		closed.Close()
 		all := l.region

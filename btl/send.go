@@ -360,11 +360,16 @@ func (m *Module) load(f *Fragment, t reliability.Token, headBytes int, sizeBytes
 	s.frag, s.gatherAt, s.gatherLen = f, f.cursor, uint16(sizeBytes)
 }
 
-// unqueue takes a fragment whose last packet was sent off the to-send list.
+// unqueue takes a fragment off the to-send list: the first one, whose last packet was sent, or any
+// other that is not sent after all.
 func (m *Module) unqueue(ep *Endpoint, f *Fragment) {
-	ep.flowOf(f).queue.remove(f)
+	before := ep.flowOf(f).queue.remove(f)
 	f.state = fragSent
-	ep.markFlush(f)
+	if before == nil {
+		ep.markFlush(f)
+	} else {
+		ep.moveFlush(f, before)
+	}
 	if f.answer {
 		m.left(f)
 	}

@@ -87,8 +87,8 @@ var remoteMutations = []mutation{
 		name:  "anybody",
 		fault: "a region that is for one peer is for all",
 		in:    "btl",
-		old:   "$to.only != 0 && $to.only != $ep.tag",
-		new:   "$to.only != 0 && $ep.tag == 0",
+		old:   "$to.only != nil && $to.only != $ep",
+		new:   "$to.only != nil && $ep == nil",
 		test:  "./btl -run TestRemoteRefused",
 	},
 	{
@@ -138,5 +138,21 @@ var remoteMutations = []mutation{
 		old:   "$m.pressForAnswer($*_)",
 		new:   "false",
 		test:  "./btl -run TestRemoteEnds",
+	},
+	{
+		name:  "flush-of-withdrawn",
+		fault: "a flush goes on waiting for an answer that is not sent after all",
+		in:    "btl",
+		old:   "$ep.moveFlush($f, $before)",
+		new:   "_ = $before",
+		test:  "./btl -run TestFlushOfWithdrawnAnswer",
+	},
+	{
+		name:  "merged-without-operations",
+		fault: "an end that takes over a half-open one takes no operations",
+		in:    "btl",
+		old:   "$half.counted, $half.operates, $half.selective",
+		new:   "$half.counted, false, $half.selective",
+		test:  "./btl -run TestForgedHelloWhileConnecting",
 	},
 }

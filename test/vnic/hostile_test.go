@@ -65,12 +65,15 @@ func TestHostileManagement(t *testing.T) {
 	n := uint64(*hostileMessages)
 	toAgent, toManager := hostileToAgent(), hostileToManager(&who)
 	var malformed uint64
-	for range n {
+	for i := range n {
 		b := damage(r, toAgent)
 		if _, err := vnic.ParseMessage(b); err != nil {
 			malformed++
 		}
 		second.send(first.ep, b)
+		if i%64 == 63 { // an agent ends the connection of who does not fetch its answers
+			second.flush(first.ep)
+		}
 	}
 	ep := unasked.connect(who.Ways.Module)
 	for range n {
@@ -79,9 +82,13 @@ func TestHostileManagement(t *testing.T) {
 	ep = guest.connect(l.managerModule())
 	for range n {
 		b := damage(r, toManager)
+		m, err := vnic.ParseMessage(b)
+		register := err == nil && m.Method == vnic.MethodSet && m.Attr == vnic.AttrRegister
+		if register { // it ends the connection, and with it what is still under way
+			guest.flush(ep)
+		}
 		ep = guest.send(ep, b)
-		if m, err := vnic.ParseMessage(b); err == nil && m.Method == vnic.MethodSet &&
-			m.Attr == vnic.AttrRegister {
+		if register {
 			guest.until("the manager ends the connection", func() bool { return guest.ended[ep] })
 			ep = guest.connect(l.managerModule())
 		}
@@ -309,6 +316,19 @@ func (x *intruder) connect(name []byte) (ep *btl.Endpoint) {
 		return ep != nil && x.up[ep]
 	})
 	return ep
+}
+
+// flush waits until the peer has all that was sent.
+func (x *intruder) flush(ep *btl.Endpoint) {
+	x.t.Helper()
+	flushed := false
+	ep.Flush(x.now(), func(err error) {
+		if err != nil {
+			x.t.Error(err)
+		}
+		flushed = true
+	})
+	x.until("the peer has all messages", func() bool { return flushed })
 }
 
 // send sends a message, and returns the endpoint that it went by.

@@ -79,16 +79,6 @@ func extensionFits(kind byte, v []byte) bool {
 	return len(v) == 4 && le.Uint32(v) != 0
 }
 
-// get returns an extension's value, nil if it is not there.
-func (h *hello) get(kind byte) []byte {
-	for _, e := range h.ext {
-		if e.kind == kind {
-			return e.value
-		}
-	}
-	return nil
-}
-
 func (h *hello) body() (b []byte) {
 	for _, v := range []uint64{
 		h.incarnation, h.tag, h.expected, h.nonce, h.features, h.required,

@@ -15,8 +15,8 @@ import (
 	_ "gobtl/fabric/udp"
 )
 
-// real opens the real module over UDP on loopback; handler 1 passes on what it gets.
-func real(t *testing.T) (*btl.Runner, *name, chan string) {
+// realSide opens the real module over UDP on loopback; handler 1 passes on what it gets.
+func realSide(t *testing.T) (*btl.Runner, *name, chan string) {
 	t.Helper()
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: "127.0.0.1"})
 	check(t, err)
@@ -176,7 +176,7 @@ func (p *peer) say(tag byte, text string) {
 }
 
 func TestConnect(t *testing.T) {
-	_, n, got := real(t)
+	_, n, got := realSide(t)
 	p := newPeer(t, n)
 	p.connect()
 	p.say(1, "")
@@ -194,7 +194,7 @@ func TestConnect(t *testing.T) {
 
 // TestOtherVersion is section 9: a Hello of version 1 gets a Reject in its layout.
 func TestOtherVersion(t *testing.T) {
-	_, n, _ := real(t)
+	_, n, _ := realSide(t)
 	p := newPeer(t, n)
 	b := make([]byte, 208)
 	b[0], b[1] = 0xB7, 0x14
@@ -218,7 +218,7 @@ func TestMutations(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	dice := rand.New(rand.NewPCG(seed, 1))
-	_, n, got := real(t)
+	_, n, got := realSide(t)
 	p := newPeer(t, n)
 	p.connect()
 	p.say(1, "before")

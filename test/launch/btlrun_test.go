@@ -254,9 +254,9 @@ func TestBtlrunSignals(t *testing.T) {
 			t.Errorf("%v: %v\n%s", hosts, err, strings.Join(got, "\n"))
 		}
 	}
-	// Who asks twice means it.
+	// Who asks twice means it. (A shell that is about to sleep hears of the signal when it has slept.)
 	cmd := command(t, btlrun, "-n", "2", "--grace", "1h", "sh", "-c",
-		`trap "echo interrupted" INT; trap "" TERM; echo ready; while :; do sleep 1000; done`)
+		`trap "echo interrupted" INT; trap "" TERM; echo ready; while :; do sleep .1; done`)
 	lines, _ := started(t, cmd, 2)
 	for range 2 {
 		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {

@@ -70,5 +70,5 @@ func (e *end) flushRefused(before int, err error) bool {
 // A message that is too long for a pack excuses nothing.
 func (e *end) sharedPack(m *message) bool {
 	return e.w.plan.Net.Reliable && errors.Is(m.err, btl.ErrNoHandler) && m.put == nil &&
-		2*m.size < e.life.cfg.PackBytes
+		m.size < e.life.cfg.PackBytes
 }

@@ -129,7 +129,7 @@ func TestWriter(t *testing.T) {
 		` alice>bob cmd +delivered +#\d+ +frag +to=bob:1 tag=3 seq=0 10 B$`,
 		` alice>bob data +sent +#\d+ +chunk +to=bob:1 tag=3 seq=3 frag=\d+ at=0 of=3000 1424 B$`,
 		` alice>bob data +filtered +#\d+ +chunk +to=bob:1 tag=3 seq=3 `,
-		` alice>bob cmd +sent +#\d+ +frag +to=bob:1 seq=\d put=0005\.0\+80 20 B$`,
+		` alice>bob cmd +sent +#\d+ +frag +to=bob:1 seq=\d put=[0-9a-f]{4}\.0\+80 20 B$`,
 		` bob>alice cmd +sent +#\d+ +ack +to=alice:1 ack=-1 credit=\d+ dup last=-1/\d+us copies=0$`,
 		` bob>alice cmd +sent +#\d+ +ack +to=alice:1 ack=5 credit=\d+ last=3/0us copies=0$`,
 		` alice>bob cmd +sent +#\d+ +bye +to=bob:1 seq=6`,

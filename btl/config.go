@@ -29,6 +29,11 @@ type Config struct {
 	// PackBytes is the largest packet that small fragments share, up to 65507; it is never above the
 	// peer's MTU. Fragments share packets if two of them fit. 0 means 8 KiB, 1 turns sharing off.
 	PackBytes int
+	// MixBytes is the largest MTU, up to 65507, at which the end of a large fragment and the beginning
+	// of the next share a packet, if the next is queued. Streams of messages of a few packets are
+	// faster with it, but many streams share a narrow link less evenly. 0: they share none. What a
+	// peer sends so is always taken.
+	MixBytes int
 
 	// SendBuffers is the number of packets that can be in flight or lent to the caller, over all
 	// peers, 64 to 1<<20. 0 means one full window (Rules.WindowPackets), and 4096 at least. Each takes
@@ -216,6 +221,7 @@ func (c Config) Validate() error {
 		{"mtu_bytes", int64(c.MTUBytes), mtuBytesMin, mtuBytesMax},
 		{"tiny_bytes", int64(c.TinyBytes), tinyBytesMin, int64(c.MTUBytes)},
 		{"pack_bytes", int64(c.PackBytes), 1, mtuBytesMax},
+		{"mix_bytes", int64(c.MixBytes), 0, mtuBytesMax},
 		{"send_buffers", int64(c.SendBuffers), 64, 1 << 20},
 		{"recv_depth", int64(c.RecvDepth), 16, 1 << 16},
 		{"tx_depth", int64(c.TxDepth), 0, 1 << 16},

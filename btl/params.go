@@ -98,6 +98,10 @@ var params = []Param{
 		func(c *Config) any { return &c.PackBytes },
 	},
 	{
+		"mix_bytes", "0", "largest MTU at which large fragments share packets where they meet",
+		func(c *Config) any { return &c.MixBytes },
+	},
+	{
 		"send_buffers", "window_packets, at least 4096",
 		"packets in flight or lent to the caller, all peers together",
 		func(c *Config) any { return &c.SendBuffers },

@@ -15,7 +15,9 @@ import (
 // streamLab is two modules of which the second one notes what it gets by its first two bytes.
 func streamLab(t *testing.T, net mem.Config, sizes func(i int) int) (l *lab, got map[int]int) {
 	t.Helper()
-	l = newLab(t, net, 2, smallConfig())
+	cfg := smallConfig()
+	cfg.MixBytes = 65507
+	l = newLab(t, net, 2, cfg)
 	got = map[int]int{}
 	for tag := Tag(1); tag <= 2; tag++ {
 		err := l.mods[1].Handle(tag, func(_ *Endpoint, tag Tag, data []byte) {

@@ -67,8 +67,6 @@ func (e *end) flushRefused(before int, err error) bool {
 // sharedPack says whether a message that was refused, and told so, may have been in a pack with
 // such as were done when they were sent. Over a reliable network a pack is not kept, and a Nack of
 // it names a tag: both kinds may have been of that tag, so both are told, the latter by the flush.
-// A message that is too long for a pack excuses nothing.
 func (e *end) sharedPack(m *message) bool {
-	return e.w.plan.Net.Reliable && errors.Is(m.err, btl.ErrNoHandler) && m.put == nil &&
-		m.size < e.life.cfg.PackBytes
+	return e.w.plan.Net.Reliable && errors.Is(m.err, btl.ErrNoHandler)
 }

@@ -276,7 +276,7 @@ func start(t *testing.T) *process {
 // each process are no more than one for each pair of endpoints that talk.
 func TestAllToAll(t *testing.T) {
 	if _, err := fabric.GetInfo(fabric.Hints{Provider: "shm"}); err != nil {
-		if os.Getenv("CI") == "true" {
+		if os.Getenv("CI") != "" {
 			t.Fatalf("no shared memory: %v", err)
 		}
 		t.Skipf("needs shared memory: %v", err)

@@ -50,7 +50,7 @@ func (m *Module) check(c *checker) error {
 	for _, step := range [...]func(*checker) error{
 		m.checkTables, m.checkOutbox, m.checkSegments, m.checkParts,
 		m.checkControl, m.checkPosted, m.checkReceives, m.checkStats,
-		m.checkLanding, m.checkPaths,
+		m.checkLanding, m.checkPaths, m.checkRest,
 	} {
 		if err := step(c); err != nil {
 			return err

@@ -25,8 +25,15 @@ type clock struct {
 	sendEpoch   uint64        // counts the passes, and the times between them
 }
 
-// at notes that it is now. An instant before the latest one counts as that one.
+// at notes in a call of the owner's that it is now. An instant before the latest one counts as that
+// one. What is called may be work for the next pass.
 func (m *Module) at(now Time) {
+	m.restUntil = 0
+	m.tick(now)
+}
+
+// tick notes that it is now, and nothing else.
+func (m *Module) tick(now Time) {
 	if now > m.now {
 		m.advance(now)
 	}

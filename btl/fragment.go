@@ -197,6 +197,7 @@ func (ep *Endpoint) Free(f *Fragment) error {
 	if f.state != fragLent || f.ep != ep {
 		return ErrState
 	}
+	ep.m.restUntil = 0
 	ep.m.freeFrag(f)
 	return nil
 }

@@ -15,6 +15,8 @@ type polling struct {
 	dataLast      bool          // the latest message came by the data channel
 	deliveredSeen uint64        // messages, when the data channel was polled last, or not
 	rxQueuedMax   time.Duration // for how long what is handled now may have waited to be read
+	restUntil     Time          // until then passes that find nothing end with their polls: see rest
+	found         bool          // this pass has found something on a channel
 }
 
 // receiveFirst polls the command channel, unless it rests. A tiny fragment that comes first may be
@@ -44,10 +46,14 @@ func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 func (m *Module) pollFirst(c *channel, n *int) (more, fast bool, err error) {
 	got, err := c.ep.Poll(c.comps[:1])
 	c.left = got > 0
-	if err != nil || got == 0 {
+	if got == 0 && err == nil {
 		c.emptyAt = m.now
+		return false, false, nil
+	}
+	if err != nil {
 		return false, false, m.broken(c, err)
 	}
+	m.found, m.restUntil = true, 0
 	m.rxQueuedMax = m.now.Sub(c.emptyAt)
 	comp := &c.comps[0]
 	if comp.Op == fabric.OpRecv {
@@ -127,6 +133,9 @@ func (m *Module) poll(c *channel, limit int, n *int) (more bool, err error) {
 	}
 	if err != nil {
 		return false, m.broken(c, err)
+	}
+	if got > 0 {
+		m.found, m.restUntil = true, 0
 	}
 	comps := c.comps[:got]
 	m.rxQueuedMax = m.now.Sub(c.emptyAt)

@@ -1,5 +1,7 @@
 package btl
 
+import "fmt"
+
 // Progress does one pass: it receives what has arrived, expires timers, sends again what is due,
 // sends what is new, acknowledges, and calls handlers and OnDone functions. now must not go back:
 // an instant before the latest that the module was given counts as that one. It returns the number
@@ -15,7 +17,7 @@ func (m *Module) Progress(now Time) (int, error) {
 		return 0, ErrClosed
 	}
 	m.inProgress = true
-	m.at(now)
+	m.tick(now)
 	m.beginPass(m.fastLast)
 	n, err := m.progress()
 	m.endPass()
@@ -49,12 +51,15 @@ func (m *Module) Progress(now Time) (int, error) {
 func (m *Module) progress() (int, error) {
 	m.pass++
 	m.stats.counters[CntPasses]++
-	m.finishDeferred()
-	if m.sched.packs > 0 {
-		m.sendPacks()
+	resting := m.now < m.restUntil
+	if !resting {
+		m.finishDeferred()
+		if m.sched.packs > 0 {
+			m.sendPacks()
+		}
 	}
 	mayFast := !m.fastLast
-	m.fastLast = false
+	m.fastLast, m.found = false, false
 	n, fast, err := m.receiveFirst(mayFast)
 	if fast || err != nil {
 		return n, err
@@ -64,6 +69,9 @@ func (m *Module) progress() (int, error) {
 	n += got
 	if fast || err != nil {
 		return n, err
+	}
+	if resting && !m.found {
+		return 0, nil
 	}
 	m.callOut()
 	m.expire(n > 0)
@@ -82,7 +90,32 @@ func (m *Module) progress() (int, error) {
 	if m.dirty {
 		m.maybePublish(n == 0)
 	}
+	if m.restUntil = 0; !m.found {
+		m.rest()
+	}
 	return n, nil
+}
+
+// rest has the passes to come do nothing but look for what has arrived, until something has, the
+// owner calls, or it is time for what the module knows of: who polls makes hundreds of passes for
+// each packet, and the sooner such a pass is over the sooner the packet is seen.
+func (m *Module) rest() {
+	if m.sched.waiting() > 0 || m.sched.packs > 0 || m.credits.Stretched() || m.measure != nil ||
+		len(m.leaving) > 0 || len(m.cmd.repost) > 0 || len(m.data.repost) > 0 {
+		return
+	}
+	m.restUntil = m.Deadline()
+	if m.dirty {
+		m.restUntil = m.restUntil.Min(m.publishedAt.Add(publishIdle))
+	}
+}
+
+// checkRest proves that nothing is to be done while passes rest.
+func (m *Module) checkRest(*checker) error {
+	if d := m.Deadline(); m.restUntil > m.now && d < m.restUntil && !m.closed {
+		return fmt.Errorf("at %d passes rest until %d, but the deadline is %d", m.now, m.restUntil, d)
+	}
+	return nil
 }
 
 // Deadline is the instant by which Progress must be called again even if nothing arrives: at or

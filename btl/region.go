@@ -112,7 +112,7 @@ func (r *Region) Close() {
 	if !r.open {
 		return
 	}
-	r.open = false
+	r.open, r.m.restUntil = false, 0
 	r.m.regions.users--
 	r.m.regions.exposed.Remove(uint64(r.handle))
 	r.endReads()

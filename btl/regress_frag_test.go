@@ -310,6 +310,7 @@ func TestDeadlineWhenReady(t *testing.T) {
 		m.frags.lent--
 		m.stats.counters[CntSendsQueued]++
 	}
+	m.restUntil = 0 // as Send would
 	for left := 2; left >= 0; left-- {
 		if _, err := m.Progress(l.now); err != nil {
 			t.Fatal(err)
@@ -336,6 +337,7 @@ func TestSupersededThroughPartition(t *testing.T) {
 	l.settle(time.Second)
 	for i, ep := range []*Endpoint{a, b} {
 		l.mods[i].stateSuperseded(ep)
+		l.mods[i].restUntil = 0
 	}
 	l.net.SetFilter(func(_, _ []byte, _ []byte) mem.Verdict { return mem.Drop })
 	for range 30 {

@@ -136,7 +136,7 @@ func (r *Runner) tryAgain() int {
 // pass is one pass of the module, with what came in.
 func (r *Runner) pass() (events int) {
 	now := r.now()
-	r.m.at(now)
+	r.m.tick(now)
 	events = r.takeInbox()
 	n, err := r.m.Progress(now)
 	if err != nil && r.broken == nil {

@@ -247,5 +247,6 @@ func TestAckPassesOver(t *testing.T) {
 	for _, buf := range held {
 		m.letGo(buf)
 	}
+	m.restUntil = 0
 	b.until("acknowledged", 100*time.Microsecond, time.Second, func() bool { return told[0] == 1 })
 }

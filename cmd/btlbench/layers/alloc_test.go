@@ -178,7 +178,7 @@ func TestSilentRaw(t *testing.T) {
 func TestHaltedRound(t *testing.T) {
 	for _, layer := range []string{plan.LayerRaw, plan.LayerBTL} {
 		for _, test := range plan.AllTests {
-			if layer == plan.LayerRaw && (plan.IsPut(test) || test == plan.TestLatLoad) {
+			if layer == plan.LayerRaw && (plan.IsRemote(test) || test == plan.TestLatLoad) {
 				continue
 			}
 			client, server := localPair(t)

@@ -5,11 +5,15 @@ import (
 	"gobtl/cmd/btlbench/plan"
 )
 
-// latClient plays ping-pong: with messages in lat, with puts into each other's memory in put_lat.
+// latClient plays ping-pong: with messages in lat, with puts into each other's memory in put_lat and
+// notice; or asks one question after the other.
 func (p *btlPort) latClient(r *Round) error {
 	play := p.pingPong
-	if r.Test == plan.TestPutLat {
+	switch r.Test {
+	case plan.TestPutLat:
 		play = p.putPingPong
+	case plan.TestGetLat, plan.TestAtomicLat:
+		play = p.ask
 	}
 	if _, err := play(r, newLimit(r.WarmupMessages, r.WarmupNs, clock())); err != nil {
 		return err
@@ -19,6 +23,9 @@ func (p *btlPort) latClient(r *Round) error {
 	done, err := play(r, newLimit(r.Messages, r.DurationNs, clock()))
 	r.Meter.Elapsed = clock().Sub(begin)
 	r.Usage = watch.read()
+	if err == nil {
+		err = p.checkSum(r)
+	}
 	// Each round trip is two messages.
 	r.Meter.Messages, r.Meter.Bytes = 2*done, 2*done*int64(r.SizeBytes)
 	return err
@@ -123,6 +130,9 @@ func (p *btlPort) tryMessage(r *Round, n uint64) (bool, error) {
 	}
 	if r.Verify {
 		fillPattern(p.slot(slot), n)
+	}
+	if r.Test == plan.TestNotice {
+		return p.tryNotice(r, slot)
 	}
 	return p.messages.send(p.ep, tagData, slot)
 }

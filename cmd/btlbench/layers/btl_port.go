@@ -23,6 +23,7 @@ const (
 	tagPut     btl.Tag = 6 // number, slot: a put is in place (put_bw with --verify)
 	tagPutSeen btl.Tag = 7 // slot: its place may be written again
 	tagLoad    btl.Tag = 8 // a message of the stream beside a ping-pong (lat_load)
+	tagNotice  btl.Tag = 9 // a put is in place (notice)
 )
 
 // btlPort is one side's end of the transport: a module with one connection.
@@ -37,6 +38,7 @@ type btlPort struct {
 	watchdog
 	messages
 	puts
+	asking
 	flow
 	stream loadStream
 	waiter waiter
@@ -64,7 +66,7 @@ func openBTL(open openDomainFunc, info *fabric.Info, cfg *Config) (*btlPort, err
 	}
 	p := &btlPort{m: m, cfg: cfg}
 	p.waiter = newWaiter(cfg.wait(), p.sleep)
-	p.doneFn, p.putDoneFn = p.onDone, p.onPutDone
+	p.doneFn, p.putDoneFn, p.askDoneFn = p.onDone, p.onPutDone, p.onAskDone
 	p.stream.doneFn = p.stream.onDone
 	m.OnEndpoint(p.onEndpoint)
 	return p, nil
@@ -192,6 +194,7 @@ func (p *btlPort) Prepare(r *Round) (handle uint64, err error) {
 	p.watchdog = watchdog{since: clock()}
 	p.messages.resetFor(r)
 	p.stream.resetFor(r)
+	p.asked = 0
 	if handle, err = p.exposeFor(r); err != nil {
 		return 0, err
 	}
@@ -232,17 +235,20 @@ func (p *btlPort) handlers(r *Round) map[btl.Tag]btl.Handler {
 	return map[btl.Tag]btl.Handler{
 		tagData: data, tagGo: p.onGo, tagFin: p.onFin, tagFinSeen: p.onFinSeen,
 		tagWindow: p.onWindow, tagPut: p.onPut, tagPutSeen: p.onPutSeen, tagLoad: p.onLoad,
+		tagNotice: p.onNotice,
 	}
 }
 
 func (p *btlPort) Client(r *Round) error {
 	switch r.Test {
-	case plan.TestLat, plan.TestPutLat:
+	case plan.TestLat, plan.TestPutLat, plan.TestNotice, plan.TestGetLat, plan.TestAtomicLat:
 		return p.latClient(r)
 	case plan.TestLatLoad:
 		return p.latLoadClient(r)
 	case plan.TestPutBW:
 		return p.putClient(r)
+	case plan.TestGetBW, plan.TestAtomic, plan.TestAtomicPost:
+		return p.askClient(r)
 	}
 	return p.streamClient(r)
 }
@@ -324,7 +330,8 @@ func (s *messages) resetFor(r *Round) {
 	if plan.IsLatency(r.Test) {
 		slots = 4 // The latest, those whose acknowledgement is still on its way, and one to spare.
 	}
-	s.reset(slots, r.SizeBytes, r.Verify || r.Test == plan.TestPutLat)
+	apart := r.Verify || r.Test == plan.TestPutLat || r.Test == plan.TestGetBW
+	s.reset(slots, r.SizeBytes, apart)
 }
 
 // reset makes slots for messages of a size. Without contents that matter, which is what apart says,

@@ -21,7 +21,8 @@ func (p *btlPort) exposeFor(r *Round) (uint64, error) {
 		p.region.Close()
 		p.region = nil
 	}
-	if !plan.IsPut(r.Test) || r.Test == plan.TestPutBW && !r.Server {
+	rights, exposes := rightsFor(r)
+	if !exposes {
 		return 0, nil
 	}
 	sizeBytes := r.SizeBytes
@@ -33,11 +34,31 @@ func (p *btlPort) exposeFor(r *Round) (uint64, error) {
 	}
 	p.place = p.place[:sizeBytes]
 	clear(p.place)
+	if rights == btl.RemoteRead {
+		fillPattern(p.place, 0)
+	}
 	var err error
-	if p.region, err = p.m.Expose(p.place, btl.RemoteWrite); err != nil {
+	if p.region, err = p.m.Expose(p.place, rights); err != nil {
 		return 0, err
 	}
 	return uint64(p.region.Handle()), nil
+}
+
+// rightsFor says whether a side exposes memory in a round, and what the peer may do with it.
+func rightsFor(r *Round) (rights btl.Rights, exposes bool) {
+	switch {
+	case r.Test == plan.TestPutLat:
+		return btl.RemoteWrite, true
+	case r.Test == plan.TestNotice:
+		return btl.RemoteWrite | btl.RemoteNotify, true
+	case !r.Server:
+		return 0, false
+	case r.Test == plan.TestPutBW:
+		return btl.RemoteWrite, true
+	case r.Test == plan.TestGetLat || r.Test == plan.TestGetBW:
+		return btl.RemoteRead, true
+	}
+	return btl.RemoteAtomic, plan.IsAtomic(r.Test)
 }
 
 // tryPut puts message n into place of the peer's memory, from a slot of this side's.

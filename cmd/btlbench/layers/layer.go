@@ -99,10 +99,12 @@ func SkipReason(offer *Offer, test string, sizeBytes int) string {
 	switch {
 	case offer.Layer == plan.LayerBTL && sizeBytes > offer.MessageBytesMax:
 		return fmt.Sprintf("larger than the transport's limit of %d bytes", offer.MessageBytesMax)
-	case plan.IsPut(test) && sizeBytes == 0:
-		return "a put of no bytes cannot be seen"
-	case offer.Layer == plan.LayerRaw && plan.IsPut(test):
-		return "the bare fabric has no puts"
+	case plan.IsRemote(test) && sizeBytes == 0:
+		return "of no bytes nothing can be seen"
+	case plan.IsAtomic(test) && sizeBytes != plan.AtomicBytes:
+		return fmt.Sprintf("the numbers have %d bytes", plan.AtomicBytes)
+	case offer.Layer == plan.LayerRaw && plan.IsRemote(test):
+		return "the bare fabric has no remote memory"
 	case offer.Layer == plan.LayerRaw && test == plan.TestLatLoad:
 		return "the bare fabric has no stream of messages"
 	case offer.Layer == plan.LayerRaw && plan.IsLatency(test) && sizeBytes > offer.MTUBytes:

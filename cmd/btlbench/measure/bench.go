@@ -168,7 +168,7 @@ func (b *Bench) spec(c *combination, v variant, i, rounds int) *plan.Spec {
 		Messages: part.Messages, DurationNs: int64(part.Time),
 		PeerTimeoutNs: int64(f.PeerTimeout),
 	}
-	if c.test == plan.TestLat || c.test == plan.TestPutLat {
+	if c.test == plan.TestLat || c.test == plan.TestPutLat || c.test == plan.TestNotice {
 		s.GapNs = int64(f.Gap)
 	}
 	if c.test == plan.TestLatLoad {

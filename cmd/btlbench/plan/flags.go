@@ -27,11 +27,11 @@ type Flags struct {
 	Iterations int64         `help:"Messages (round trips) for each line of the report, instead of a time." placeholder:"N" json:"iterations"`
 	Warmup     Amount        `help:"Messages or time before each round that is not measured. Default: ${default}." default:"20ms" placeholder:"N|TIME" json:"warmup"`
 	Rounds     int           `help:"Parts into which each measurement is cut; layers and loads take turns, medians are reported. Default: ${default}." default:"5" placeholder:"N" json:"rounds"`
-	Window     windowList    `help:"Messages in flight in bw, bibw, rate, put_bw and the stream of lat_load; several with commas. Default: 64, rate 1,8,64,512, lat_load 2." placeholder:"LIST" json:"window"`
+	Window     windowList    `help:"Messages in flight in bw, bibw, rate, put_bw, get_bw, atomic, atomic_post and the stream of lat_load; several with commas. Default: 64, rate and atomics 1,8,64,512, lat_load 2." placeholder:"LIST" json:"window"`
 	Load       loadList      `help:"The stream in lat_load: max, or a part such as 50% of what it reaches alone; several with commas. Default: ${default}." default:"max" placeholder:"LIST" json:"load"`
 	LoadSize   oneSize       `help:"Message size of that stream. Default: ${default}." default:"1M" placeholder:"SIZE" json:"load_size_bytes"`
 	Wait       string        `help:"How both sides wait: busy polls, event sleeps, adaptive polls for what a wake-up costs, then sleeps. Default: ${default}." enum:"busy,adaptive,event" default:"busy" placeholder:"NAME" json:"wait"`
-	Gap        time.Duration `help:"Pause between two messages of lat and put_lat, such as 1s, for the first one after a silence." placeholder:"TIME" json:"gap_ns"`
+	Gap        time.Duration `help:"Pause between two messages of lat, put_lat and notice, such as 1s, for the first one after a silence." placeholder:"TIME" json:"gap_ns"`
 	Verify     bool          `help:"Check every byte and that each message arrives once." json:"verify"`
 	Impair     string        `help:"Faults on both sides: loss=1%,dup=1%,reorder=5%,delay=200us,corrupt=..,truncate=..,seed=7." placeholder:"FAULTS" json:"impair"`
 	Set        []string      `help:"Set a tunable on both sides; see \"btlbench params\". Repeatable." placeholder:"NAME=VALUE" sep:"none" json:"set"`
@@ -115,11 +115,11 @@ func (f *Flags) Sizes(test string) []int {
 		return f.Size
 	}
 	switch test {
-	case TestRate:
-		return []int{8}
+	case TestRate, TestAtomicLat, TestAtomic, TestAtomicPost:
+		return []int{AtomicBytes}
 	case TestLatLoad:
 		return []int{8, 1 << 10}
-	case TestLat, TestPutLat:
+	case TestLat, TestPutLat, TestNotice, TestGetLat:
 		return []int{8, 64, 1 << 10, 8 << 10, 64 << 10}
 	default:
 		return []int{64, 1 << 10, 8 << 10, 64 << 10, 1 << 20}

@@ -63,7 +63,7 @@ func (f *Flags) Windows(test string, sizeBytes int) []int {
 		if len(list) == 0 {
 			list = windowList{windowLoad}
 		}
-	case len(list) == 0 && test == TestRate:
+	case len(list) == 0 && (test == TestRate || test == TestAtomic || test == TestAtomicPost):
 		list = windowsRate
 	case len(list) == 0:
 		list = windowList{windowFlow}

@@ -20,12 +20,19 @@ const (
 	TestLatLoad = "lat_load"
 	TestPutLat  = "put_lat"
 	TestPutBW   = "put_bw"
+	TestNotice  = "notice"
+	TestGetLat  = "get_lat"
+	TestGetBW   = "get_bw"
+
+	TestAtomicLat  = "atomic_lat"  // one after the other, each answered with the old value
+	TestAtomic     = "atomic"      // many in flight, likewise
+	TestAtomicPost = "atomic_post" // many in flight, without the old value
 )
 
 // tests says of each test what it is. A new one has its line here.
 var tests = []struct {
-	name, title             string
-	latency, pingPong, puts bool
+	name, title               string
+	latency, pingPong, remote bool
 }{
 	{
 		name: TestLat, latency: true, pingPong: true,
@@ -39,10 +46,25 @@ var tests = []struct {
 		title: "Latency under load: beside a stream of %s messages, half round trips in us",
 	},
 	{
-		name: TestPutLat, latency: true, puts: true,
+		name: TestPutLat, latency: true, remote: true,
 		title: "Put latency: ping-pong through memory, half round trips in us",
 	},
-	{name: TestPutBW, puts: true, title: "Put bandwidth: one direction"},
+	{name: TestPutBW, remote: true, title: "Put bandwidth: one direction"},
+	{
+		name: TestNotice, latency: true, pingPong: true, remote: true,
+		title: "Notice latency: ping-pong of puts, each told by its notice, half round trips in us",
+	},
+	{
+		name: TestGetLat, latency: true, remote: true,
+		title: "Get latency: half of the time from asking until all is there, in us",
+	},
+	{name: TestGetBW, remote: true, title: "Get bandwidth: one direction"},
+	{
+		name: TestAtomicLat, latency: true, remote: true,
+		title: "Atomic latency: half of the time from asking until the old value is there, in us",
+	},
+	{name: TestAtomic, remote: true, title: "Atomic operations that return the old value"},
+	{name: TestAtomicPost, remote: true, title: "Atomic operations that return nothing"},
 }
 
 // AllTests lists them.
@@ -74,11 +96,19 @@ func IsPingPong(test string) bool {
 	return i >= 0 && tests[i].pingPong
 }
 
-// IsPut tells the tests that write into exposed memory, which the bare fabric cannot.
-func IsPut(test string) bool {
+// IsRemote tells the tests that use exposed memory, which the bare fabric has not.
+func IsRemote(test string) bool {
 	i := slices.Index(AllTests, test)
-	return i >= 0 && tests[i].puts
+	return i >= 0 && tests[i].remote
 }
+
+// IsAtomic tells those of operations on a single number.
+func IsAtomic(test string) bool {
+	return test == TestAtomicLat || test == TestAtomic || test == TestAtomicPost
+}
+
+// AtomicBytes is the size of that number.
+const AtomicBytes = 8
 
 // The layers.
 const (

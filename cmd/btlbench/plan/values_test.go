@@ -202,12 +202,12 @@ func TestSuggestion(t *testing.T) {
 // TestTests states what is known of each test.
 func TestTests(t *testing.T) {
 	t.Parallel()
-	if len(AllTests) != 7 {
-		t.Errorf("%d tests, this states 7", len(AllTests))
+	if len(AllTests) != 13 {
+		t.Errorf("%d tests, this states 13", len(AllTests))
 	}
 	for _, c := range []struct {
-		test                   string
-		latency, pingPong, put bool
+		test                      string
+		latency, pingPong, remote bool
 	}{
 		{"lat", true, true, false},
 		{"bw", false, false, false},
@@ -216,11 +216,17 @@ func TestTests(t *testing.T) {
 		{"lat_load", true, true, false},
 		{"put_lat", true, false, true},
 		{"put_bw", false, false, true},
+		{"notice", true, true, true},
+		{"get_lat", true, false, true},
+		{"get_bw", false, false, true},
+		{"atomic_lat", true, false, true},
+		{"atomic", false, false, true},
+		{"atomic_post", false, false, true},
 		{"none", false, false, false},
 	} {
-		if IsLatency(c.test) != c.latency || IsPingPong(c.test) != c.pingPong || IsPut(c.test) != c.put {
-			t.Errorf("%s: latency %v, ping-pong %v, put %v", c.test, IsLatency(c.test),
-				IsPingPong(c.test), IsPut(c.test))
+		if IsLatency(c.test) != c.latency || IsPingPong(c.test) != c.pingPong || IsRemote(c.test) != c.remote {
+			t.Errorf("%s: latency %v, ping-pong %v, remote %v", c.test, IsLatency(c.test),
+				IsPingPong(c.test), IsRemote(c.test))
 		}
 		if known := c.test != "none"; (Title(c.test) != "") != known {
 			t.Errorf("%s has the title %q", c.test, Title(c.test))

@@ -63,7 +63,7 @@ func (r *Runner) Put(ctx context.Context, ep *Endpoint, data []byte, target Hand
 		return err
 	}
 	c := r.newCall(callSend)
-	c.ep, c.data, c.put, c.to, c.off = ep, data, true, target, offset
+	c.ep, c.data, c.does, c.to, c.off = ep, data, memoryPut, target, offset
 	return r.runLent(ctx, c, true)
 }
 
@@ -180,7 +180,7 @@ func (r *Runner) StartPut(ctx context.Context, ep *Endpoint, data []byte, target
 		return Pending{}, err
 	}
 	c := r.newCall(callSend)
-	c.ep, c.data, c.put, c.to, c.off = ep, data, true, target, offset
+	c.ep, c.data, c.does, c.to, c.off = ep, data, memoryPut, target, offset
 	return r.launch(ctx, c)
 }
 

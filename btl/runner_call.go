@@ -37,12 +37,23 @@ type call struct {
 
 // memoryCall is what a call wants of memory of the peer.
 type memoryCall struct {
-	put     bool
-	to      Handle
-	off     uint64
-	prepare func() (*Fragment, error) // lends what is to be sent, of other operations
-	value   *uint64                   // where what it finds goes
+	does   memoryOp
+	to     Handle
+	off    uint64
+	says   []byte // the notice; the caller's
+	atomic Atomic
+	old    uint64 // what an atomic operation has found: who waited reads it, and recycles the call
 }
+
+type memoryOp uint8
+
+const (
+	memoryNone memoryOp = iota // a message
+	memoryPut
+	memoryPutNotice
+	memoryGet
+	memoryAtomic
+)
 
 type callKind uint8
 
@@ -80,9 +91,7 @@ func (r *Runner) newCall(kind callKind) *call {
 		c = &call{wake: make(chan struct{}, 1)}
 		c.onEnd = c.end
 		c.onDone = func(f *Fragment, err error) {
-			if c.value != nil {
-				*c.value = f.Value()
-			}
+			c.old = f.Value()
 			c.end(err)
 		}
 	}
@@ -93,8 +102,8 @@ func (r *Runner) newCall(kind callKind) *call {
 // recycle forgets a call that has ended, and that nobody looks at any more.
 func (c *call) recycle() {
 	c.ep, c.fn, c.data, c.name, c.found, c.err, c.r = nil, nil, nil, nil, nil, nil, nil
-	c.put, c.kept, c.left, c.begun, c.to, c.off = false, false, false, false, 0, 0
-	c.await, c.prepare, c.value = nil, nil, nil
+	c.kept, c.left, c.begun = false, false, false
+	c.await, c.memoryCall = nil, memoryCall{}
 	if cap(c.own) > keepCallBytes {
 		c.own = nil
 	}
@@ -228,10 +237,8 @@ func (r *Runner) trySend(c *call) (pending bool, err error) {
 	ep := c.ep
 	var f *Fragment
 	switch {
-	case c.prepare != nil:
+	case c.does != memoryNone:
 		f, err = c.prepare()
-	case c.put:
-		f, err = ep.PreparePut(c.data, c.to, c.off)
 	case c.kind == callPost || len(c.data) <= r.segmentBytes:
 		if f, err = ep.Alloc(c.tag, len(c.data)); err == nil {
 			copy(f.Bytes(), c.data)
@@ -249,6 +256,20 @@ func (r *Runner) trySend(c *call) (pending bool, err error) {
 		return false, errors.Join(err, ep.Free(f))
 	}
 	return c.kind == callSend, nil
+}
+
+// prepare lends the fragment of what a call wants of memory of the peer.
+func (c *call) prepare() (*Fragment, error) {
+	switch c.does {
+	case memoryPutNotice:
+		return c.ep.PreparePutNotice(c.data, c.to, c.off, c.tag, c.says)
+	case memoryGet:
+		return c.ep.PrepareGet(c.data, c.to, c.off)
+	case memoryAtomic:
+		return c.ep.PrepareAtomic(c.atomic)
+	case memoryNone, memoryPut:
+	}
+	return c.ep.PreparePut(c.data, c.to, c.off)
 }
 
 // inbox is what calls want of the driver.

@@ -81,8 +81,9 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) (over bool, e
 	if c.kept && !c.ended() || !c.kept && c.state.CompareAndSwap(callRunning, callAbandoned) {
 		return false, ctx.Err()
 	}
-	err = c.err
-	c.recycle()
+	if err = c.err; err != nil || c.does != memoryAtomic {
+		c.recycle()
+	}
 	return true, err
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"testing"
+
+	"gobtl/internal/testenv"
 )
 
 // Many goroutines put, read and count in the memory of one peer.
@@ -74,5 +76,43 @@ func TestRunnerRemote(t *testing.T) {
 	if err := rs[0].Get(ctx, ep, make([]byte, 8), handle, 1<<40); !errors.As(err, &why) ||
 		why.Reason != ReasonBounds {
 		t.Errorf("outside of the region: %v", err)
+	}
+}
+
+// TestRunnerRemoteAllocs: operations on memory of a peer allocate nothing.
+func TestRunnerRemoteAllocs(t *testing.T) {
+	if testenv.Race {
+		t.Skip("the race detector allocates")
+	}
+	mem := make([]byte, 64)
+	rs, ep := pair(t, func(_ int, m *Module) {
+		mustHandleTag(t, m, 5, func(*Endpoint, Tag, []byte) {})
+	})
+	ctx := t.Context()
+	var handle Handle
+	if err := rs[1].Do(ctx, func(m *Module) error {
+		r, err := m.Expose(mem, RemoteAll)
+		if err == nil {
+			handle = r.Handle()
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	data, says := make([]byte, 8), []byte("put")
+	add := Atomic{Target: handle, Action: ActionAdd, WidthBytes: 8, Operand: 1, Fetch: true}
+	for name, op := range map[string]func() error{
+		"put":    func() error { return rs[0].Put(ctx, ep, data, handle, 0) },
+		"notice": func() error { return rs[0].PutNotice(ctx, ep, data, handle, 0, 5, says) },
+		"get":    func() error { return rs[0].Get(ctx, ep, data, handle, 0) },
+		"atomic": func() error { _, err := rs[0].Atomic(ctx, ep, add); return err },
+	} {
+		if n := testing.AllocsPerRun(300, func() {
+			if err := op(); err != nil {
+				t.Fatal(err)
+			}
+		}); n >= 1 {
+			t.Errorf("%s: %.1f allocations", name, n)
+		}
 	}
 }

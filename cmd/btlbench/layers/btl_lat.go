@@ -5,8 +5,8 @@ import (
 	"gobtl/cmd/btlbench/plan"
 )
 
-// latClient plays ping-pong: with messages in lat, with puts into each other's memory in put_lat and
-// notice; or asks one question after the other.
+// latClient plays ping-pong: with messages in lat, with puts into each other's memory in put_lat
+// and notice; or asks one question after the other.
 func (p *btlPort) latClient(r *Round) error {
 	play := p.pingPong
 	switch r.Test {

@@ -224,7 +224,8 @@ func TestTests(t *testing.T) {
 		{"atomic_post", false, false, true},
 		{"none", false, false, false},
 	} {
-		if IsLatency(c.test) != c.latency || IsPingPong(c.test) != c.pingPong || IsRemote(c.test) != c.remote {
+		if IsLatency(c.test) != c.latency || IsPingPong(c.test) != c.pingPong ||
+			IsRemote(c.test) != c.remote {
 			t.Errorf("%s: latency %v, ping-pong %v, remote %v", c.test, IsLatency(c.test),
 				IsPingPong(c.test), IsRemote(c.test))
 		}

@@ -73,6 +73,7 @@ type sendRing struct {
 	taken uint64 // the receiver's head as last read
 	first uint64 // the first record that is not visible yet, if open
 	word1 uint64 // its word
+	end   uint64 // the position of an end that is written already
 	open  bool
 	wake  bool // the receiver slept at a publish, and must be woken
 }
@@ -114,6 +115,12 @@ func (s *sendRing) put(head, tail []byte) bool {
 		s.begin(wordSkip)
 		s.tail += skip
 	}
+	if !s.open {
+		// The line of the old end is what the receiver looks at all the time. So the new end comes first:
+		// between it and the word the line would go to the receiver and have to be fetched again.
+		s.end = s.tail + n
+		*s.word(s.end) = wordEnd
+	}
 	room := s.bytes(s.tail, size)
 	copy(room[copy(room, head):], tail)
 	s.begin(size + 1)
@@ -140,7 +147,9 @@ func (s *sendRing) publish() {
 	if !s.open {
 		return
 	}
-	*s.word(s.tail) = wordEnd
+	if s.end != s.tail {
+		*s.word(s.tail) = wordEnd
+	}
 	s.open = false
 	atomic.StoreUint64(s.word(s.first), s.word1)
 	if atomic.LoadUint32(s.sleeps()) != 0 && atomic.SwapUint32(s.sleeps(), 0) != 0 {

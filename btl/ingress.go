@@ -192,8 +192,9 @@ func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
 	if comp.Errno != 0 || int(comp.Len) > m.arena.Size() {
 		return false
 	}
-	var h frag.Header
-	payload, err := frag.Decode(m.arena.Bytes(comp.Buf)[:comp.Len], &h)
+	d := &m.deferred // nothing is deferred now, so its header need not be copied there
+	h := &d.hdr
+	payload, err := frag.Decode(m.arena.Bytes(comp.Buf)[:comp.Len], h)
 	if err != nil || h.Kind != frag.KindFrag || h.Flags&(frag.FlagPut|frag.FlagOp) != 0 ||
 		h.Tag > frag.TagUserMax || m.handlers[h.Tag] == nil {
 		return false
@@ -202,11 +203,11 @@ func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
 	if ep == nil || ep.state != stateConnected || ep.byeSeen {
 		return false
 	}
-	if !ep.admissible(&h) {
+	if !ep.admissible(h) {
 		return false
 	}
 	c.receiving--
-	m.deferred = deferredReceive{on: c, tag: h.Conn, hdr: h, buf: comp.Buf, pending: true}
+	d.on, d.tag, d.buf, d.pending = c, h.Conn, comp.Buf, true
 	m.stats.counters[CntReceived]++
 	m.stats.counters[CntFastReceives]++
 	m.dirty = true

@@ -81,6 +81,36 @@ func (m *Module) sealCounted(p *packet) int {
 	return sizeBytes
 }
 
+// express posts a message at once over a counted link, in a control buffer that is free again when
+// the fabric has taken it: so there is none of the book-keeping of a send buffer. False means that
+// it cannot be sent like this, and nothing has changed but that a packet number is left out.
+func (ep *Endpoint) express(tag uint8, data []byte) bool {
+	m := ep.m
+	c, free := &m.cmd, len(m.freeCtl)
+	if len(data)+frag.FragHeaderBytes > c.caps.InjectBytes || free == 0 || !ep.fastOpen(c) ||
+		ep.large.queue.first != nil || ep.flushes.len() > 0 || ep.snd.InFlight() == 0 {
+		return false
+	}
+	b := m.freeCtl[free-1]
+	pkt := m.arena.Bytes(b)
+	n := frag.PutFrag(pkt, ep.peer.tag, ep.numbers.take(m, viaCommand, 1), tag, len(data))
+	n += copy(pkt[n:], data)
+	s := &c.batch[:1][0]
+	s.To, s.Buf, s.Len = ep.cmdAddr, b, uint32(n)
+	s.Region, s.RegionLen, s.RegionOff = 0, 0, 0
+	if _, err := c.ep.Post(c.batch[:1]); err != nil {
+		if errors.Is(err, fabric.ErrAgain) {
+			return false
+		}
+		m.stats.counters[CntPostErrors]++
+		m.breakOffTo(ep)
+	}
+	ep.snd.Count()
+	ep.sentIn = m.sendEpoch
+	m.stats.counters[CntSentFrag]++
+	return true
+}
+
 // roomOn is the number of packets that the endpoint may put on a channel now. A reliable fabric
 // keeps what a peer does not take, and holds no more than TxDepth for all: so of several endpoints
 // each may have as many packets there as there is room for (buffers.mayTake), and one alone leaves
@@ -333,8 +363,14 @@ func (m *Module) abandonCounted(ep *Endpoint, err error) {
 // breakOff has the endpoint end to which the fabric could not send what is in b, if it relies on
 // the fabric. Not here: this may be inside Send.
 func (m *Module) breakOff(b fabric.Buf) {
-	ep := m.owner(b)
-	if ep != nil && ep.counted && ep.state == stateConnected && !ep.counts.broken {
+	if ep := m.owner(b); ep != nil {
+		m.breakOffTo(ep)
+	}
+}
+
+// breakOffTo is breakOff for what has no owner in a buffer.
+func (m *Module) breakOffTo(ep *Endpoint) {
+	if ep.counted && ep.state == stateConnected && !ep.counts.broken {
 		ep.counts.broken = true
 		m.setTimer(ep, 0)
 	}

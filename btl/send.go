@@ -81,7 +81,9 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	}
 	var t reliability.Token
 	path := CntSendsFast
-	if (ep.alone() || !ep.packs(len(data))) && ep.fastOpen(&m.cmd) && m.takeSeg(ep, &t) {
+	if ep.counted && ep.alone() && ep.express(uint8(tag), data) {
+		// It has left already.
+	} else if (ep.alone() || !ep.packs(len(data))) && ep.fastOpen(&m.cmd) && m.takeSeg(ep, &t) {
 		copy(m.arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
 		p := packet{ep: ep, seg: t}
 		p.Kind, p.Tag, p.PayloadLen = frag.KindFrag, uint8(tag), uint16(len(data))

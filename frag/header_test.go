@@ -284,6 +284,24 @@ func checkCanonical(tb testing.TB, b []byte) {
 
 var drawnKinds = []Kind{KindFrag, KindChunk, KindAck, KindNack, KindPack}
 
+// A header that PutFrag writes is that of Encode.
+func TestPutFrag(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := Header{
+			Kind: KindFrag, Conn: rapid.Uint64Range(1, math.MaxUint64).Draw(t, "conn"),
+			Number: rapid.Uint32().Draw(t, "number"), Tag: rapid.Uint8Range(0, TagUserMax).Draw(t, "tag"),
+			PayloadLen: rapid.Uint16().Draw(t, "payload"),
+		}
+		var want [FragHeaderBytes]byte
+		got := [FragHeaderBytes]byte(bytes.Repeat([]byte{0xA5}, FragHeaderBytes))
+		h.Encode(want[:])
+		if n := PutFrag(got[:], h.Conn, h.Number, h.Tag, int(h.PayloadLen)); n != len(want) ||
+			got != want {
+			t.Fatalf("%d bytes: %x, want %x", n, got, want)
+		}
+	})
+}
+
 // drawHeader draws a header that Decode accepts, with its payload.
 func drawHeader(t *rapid.T) (Header, []byte) {
 	payload := rapid.SliceOfN(rapid.Byte(), 0, 70).Draw(t, "payload")

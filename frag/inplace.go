@@ -27,6 +27,18 @@ func ClearAck(b []byte) {
 	le.PutUint32(c[26:], 0)
 }
 
+// PutFrag writes the header of a Frag without flags at the start of b, as Encode does, and returns
+// its length: that of every small message over a fabric that is reliable by itself.
+func PutFrag(b []byte, conn uint64, number uint32, tag uint8, payloadLen int) int {
+	c := (*[FragHeaderBytes]byte)(b)
+	le.PutUint32(c[0:], Magic|(Version<<4|uint32(KindFrag))<<8|uint32(tag)<<24)
+	le.PutUint64(c[4:], conn)
+	le.PutUint32(c[12:], number)
+	le.PutUint64(c[16:], 0)
+	le.PutUint64(c[24:], uint64(uint16(payloadLen)))
+	return FragHeaderBytes
+}
+
 // SeqOf reads the sequence number of the encoded packet b, which has at least FragHeaderBytes.
 func SeqOf(b []byte) seq.Num { return seq.Num(le.Uint32(b[16:20])) }
 

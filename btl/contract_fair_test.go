@@ -145,7 +145,9 @@ func TestFairSmallAndLarge(t *testing.T) {
 // A flood of small messages, whose buffers the caller takes again as soon as they are free, does
 // not keep a large one from going on.
 func TestFairBuffers(t *testing.T) {
-	s, ep := fairScript(t, apart(), 400) // 64 buffers
+	cfg := apart()
+	cfg.FragmentsMax = 2 * cfg.SendBuffers // so that buffers run out first
+	s, ep := fairScript(t, cfg, 400)
 	sendOrFail(t, ep, 1, make([]byte, 20_000))
 	var flood func(*Fragment, error)
 	flood = func(*Fragment, error) {

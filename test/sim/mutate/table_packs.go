@@ -166,6 +166,6 @@ $end += uint32(PutRecord($c, $tag, $data))`,
 		in:    "frag",
 		old:   "return $k == KindFrag || $k == KindChunk || $k == KindPack",
 		new:   "return $k == KindFrag || $k == KindChunk",
-		test:  "./test/sim/scenario -run TestScenarios/pack-dup",
+		test:  "./frag -run TestHasSeq",
 	},
 }

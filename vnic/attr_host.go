@@ -126,14 +126,15 @@ func ParseRegistration(b []byte) (r Registration, err error) {
 	c := cursor{b: b[fixed:]}
 	r.Host, r.Manager = string(c.name()), string(c.name())
 	r.Ways = c.ways()
-	if c.bad || len(c.b) > 0 || !nameOK(r.Host) || !nameOK(r.Manager) {
+	if c.bad || len(c.b) > 0 || !NameOK(r.Host) || !NameOK(r.Manager) {
 		return r, malformed("registration", len(b))
 	}
 	return r, nil
 }
 
-// nameOK accepts the names of hosts and managers: printable, no spaces.
-func nameOK(s string) bool {
+// NameOK accepts the names of hosts and managers: 1 to HostNameBytesMax characters of ASCII that
+// can be printed, no spaces.
+func NameOK(s string) bool {
 	if len(s) < 1 || len(s) > HostNameBytesMax {
 		return false
 	}
@@ -171,7 +172,7 @@ func ParseLease(b []byte) (l Lease, err error) {
 	l = Lease{
 		Instance: be.Uint64(b), Ms: be.Uint32(b[8:]), LID: be.Uint32(b[12:]), Manager: string(c.name()),
 	}
-	if c.bad || len(c.b) > 0 || !nameOK(l.Manager) {
+	if c.bad || len(c.b) > 0 || !NameOK(l.Manager) {
 		return l, malformed("lease", len(b))
 	}
 	if l.Ms > LeaseMsMax || l.LID == 0 || l.LID > LIDMax {

@@ -27,6 +27,16 @@ func MACOf(b []byte) MAC {
 	return MAC(be.Uint16(b))<<32 | MAC(be.Uint32(b[2:]))
 }
 
+// macError is that of a text that is no MAC address.
+type macError struct{ text string }
+
+func (e *macError) Error() string {
+	return fmt.Sprintf("%q is no MAC address such as 02:00:00:00:00:01", e.text)
+}
+
+// Unwrap returns ErrRange.
+func (*macError) Unwrap() error { return ErrRange }
+
 // ParseMAC reads the notation "02:00:00:00:00:01". Errors wrap ErrRange.
 func ParseMAC(s string) (MAC, error) {
 	parts := strings.Split(s, ":")
@@ -34,7 +44,7 @@ func ParseMAC(s string) (MAC, error) {
 	for _, p := range parts {
 		v, err := strconv.ParseUint(p, 16, 8)
 		if err != nil || len(p) != 2 || len(parts) != macBytes {
-			return 0, fmt.Errorf("%w: %q is no MAC address such as 02:00:00:00:00:01", ErrRange, s)
+			return 0, &macError{s}
 		}
 		m = m<<8 | MAC(v)
 	}

@@ -73,7 +73,7 @@ func (p *Plan) Complete() error {
 	lids := make(map[uint32]string)
 	for _, h := range p.Hosts {
 		switch {
-		case !nameOK(h.Name):
+		case !NameOK(h.Name):
 			return fmt.Errorf("%w: host name %q: want 1 to %d printable characters", ErrPlan, h.Name,
 				HostNameBytesMax)
 		case h.LID < 1 || h.LID > HostLIDMax:
@@ -92,7 +92,7 @@ func (p *Plan) Complete() error {
 	for i := range p.Switches {
 		s := &p.Switches[i]
 		switch {
-		case !nameOK(s.Name) || names[s.Name]:
+		case !NameOK(s.Name) || names[s.Name]:
 			return fmt.Errorf("%w: switch name %q: want each one once", ErrPlan, s.Name)
 		case s.ID < 1 || s.ID > VESWMax:
 			return fmt.Errorf("%w: switch %s: id is %d, want 1 to %d", ErrPlan, s.Name, s.ID, VESWMax)

@@ -16,7 +16,7 @@ func (c *agentCmd) Run(env *environment) error {
 		return err
 	}
 	a, err := agent.New(agent.Config{
-		Host: c.Host, Manager: c.Manager, Managers: c.EM, Fabric: info, Queues: c.Queues,
+		Host: string(c.Host), Manager: string(c.Manager), Managers: c.EM, Fabric: info, Queues: c.Queues,
 		Device: c.Device, FDs: c.fds, NoOffload: c.NoOffload, Impair: c.faults, Log: env.notef,
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
 	"gobtl/fabric/impair"
@@ -39,16 +40,38 @@ authenticated: use it where you would use the fabric itself.`
 //nolint:lll // A struct tag cannot be broken.
 type fabricFlags struct {
 	Node     string `help:"Local address of the fabric: an address, or an interface such as eth0. Default: the provider's first." placeholder:"ADDR"`
-	Provider string `help:"Fabric provider." default:"udp" placeholder:"NAME"`
+	Provider string `help:"Fabric provider. Default: ${default}." default:"udp" placeholder:"NAME"`
 }
 
 func (f *fabricFlags) info() (fabric.Info, error) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: f.Provider, Node: f.Node})
-	if err != nil {
-		return fabric.Info{}, fmt.Errorf("no fabric with --provider %s --node %q: %w", f.Provider, f.Node,
-			err)
+	if err == nil {
+		return infos[0], nil
 	}
-	return infos[0], nil
+	if f.Node != "" {
+		if others, _ := fabric.GetInfo(fabric.Hints{Provider: f.Provider}); len(others) > 0 {
+			var there []string
+			for i := range others {
+				there = append(there, others[i].Src)
+			}
+			return fabric.Info{}, fmt.Errorf("no fabric at --node %q: it is at %s", f.Node,
+				strings.Join(there, ", "))
+		}
+	}
+	return fabric.Info{}, fmt.Errorf("no fabric with --provider %s: %w", f.Provider, err)
+}
+
+// nameFlag is a host's or a manager's name.
+type nameFlag string
+
+// UnmarshalText is called by kong for a flag that is there.
+func (n *nameFlag) UnmarshalText(text []byte) error {
+	if !vnic.NameOK(string(text)) {
+		return fmt.Errorf("%q: want 1 to %d printable characters without spaces", text,
+			vnic.HostNameBytesMax)
+	}
+	*n = nameFlag(text)
+	return nil
 }
 
 // checkAddress reports an address that is not HOST:PORT; empty is none.
@@ -71,11 +94,11 @@ func checkAddress(what, addr string) error {
 //nolint:lll // A struct tag cannot be broken.
 type agentCmd struct {
 	fabricFlags
-	Host      string   `required:"" help:"This host's name in the manager's file." placeholder:"NAME"`
-	Manager   string   `required:"" help:"The manager's name: no other is obeyed." placeholder:"NAME"`
+	Host      nameFlag `required:"" help:"This host's name in the manager's file." placeholder:"NAME"`
+	Manager   nameFlag `required:"" help:"The manager's name: no other is obeyed." placeholder:"NAME"`
 	EM        []string `name:"em" required:"" help:"Where the manager listens; several are alternatives." placeholder:"HOST:PORT"`
 	Queues    int      `help:"Queues of each device, and threads in each direction. Default: ${default}." default:"1" placeholder:"N"`
-	Device    string   `help:"Names of the devices; %%d is the number of the port. Default: ${default}." default:"vnic%d" placeholder:"NAME"`
+	Device    string   `help:"Names of the devices; %d is the number of the port. Default: ${default}." default:"vnic%d" placeholder:"NAME"`
 	FD        []string `name:"fd" help:"Descriptor of a TAP device that was opened for us, as PORT=FD. Repeat it for each queue." placeholder:"PORT=FD"`
 	NoOffload bool     `help:"Do without large frames and checksums left to us."`
 	Socket    string   `help:"Unix socket for show, ping-mac and dump. Default: ${default}." default:"${agentSocket}" placeholder:"PATH"`
@@ -98,7 +121,13 @@ func (c *agentCmd) Validate() error {
 		return fmt.Errorf("--device %q: want 1 to 13 characters, %%d once for the port's number",
 			c.Device)
 	}
+	if len(c.EM) == 0 && c.Host != "" { // kong tells of flags that are missing later
+		return errors.New("--em: write HOST:PORT, as in 192.0.2.1:4790")
+	}
 	for _, addr := range c.EM {
+		if addr == "" {
+			addr = " " // is one that does not pass
+		}
 		if err := checkAddress("--em", addr); err != nil {
 			return err
 		}
@@ -117,6 +146,9 @@ func (c *agentCmd) Validate() error {
 		n, err2 := strconv.ParseUint(fd, 10, 31)
 		if !ok || err1 != nil || err2 != nil || p == 0 || n < 3 {
 			return fmt.Errorf("--fd %q: write PORT=FD, as in 1=3", text)
+		}
+		if _, err := unix.FcntlInt(uintptr(n), unix.F_GETFD, 0); err != nil {
+			return fmt.Errorf("--fd %s: nobody has handed over descriptor %d: %w", text, n, err)
 		}
 		c.fds[uint8(p)] = append(c.fds[uint8(p)], int(n))
 	}
@@ -139,45 +171,54 @@ func (c *emCmd) Validate() error {
 	return errors.Join(checkAddress("--listen", c.Listen), checkAddress("--metrics", c.Metrics))
 }
 
+// errPort is that of a number that no port has.
+var errPort = errors.New("a port's number is 1 to 255")
+
 // checkCmd checks a file.
 type checkCmd struct {
 	File string `arg:"" help:"The manager's file."`
 }
 
-// askFlags say whom to ask.
-//
-//nolint:lll // A struct tag cannot be broken.
+// askFlags say how to tell.
 type askFlags struct {
-	Socket string `help:"The unix socket of the agent or manager. Default: the agent's, for hosts, switches and traps the manager's." placeholder:"PATH"`
-	JSON   bool   `name:"json" help:"One JSON document instead of a table."`
+	JSON bool `name:"json" help:"One JSON document instead of a table."`
 }
 
 // showCmd shows a list.
 //
 //nolint:lll // A struct tag cannot be broken.
 type showCmd struct {
+	Socket string `help:"The unix socket of the agent or manager. Default: the agent's, ${agentSocket}, for hosts, switches and traps the manager's, ${emSocket}." placeholder:"PATH"`
 	askFlags
 	What string `arg:"" enum:"agent,ports,macs,counters,fdb,hosts,switches,traps" help:"agent, ports, macs, counters, fdb of an agent; hosts, switches, traps of a manager."`
 	All  bool   `short:"a" help:"Counters that are zero, too."`
 }
 
 // pingCmd sends probes.
+//
+//nolint:lll // A struct tag cannot be broken.
 type pingCmd struct {
+	Socket string `help:"The agent's unix socket. Default: ${default}." default:"${agentSocket}" placeholder:"PATH"`
 	askFlags
 	MAC      string        `arg:"" help:"The Ethernet address of a port."`
-	Port     uint8         `help:"The port to send by. Default: ${default}." default:"1"`
-	Count    int           `short:"c" help:"How many. Default: ${default}." default:"3"`
-	Interval time.Duration `help:"Time between them." default:"200ms"`
-	Timeout  time.Duration `help:"Time for each answer." default:"1s"`
+	Port     int           `help:"The port to send by, 1 to 255. Default: ${default}." default:"1" placeholder:"N"`
+	Count    int           `short:"c" help:"How many. Default: ${default}." default:"3" placeholder:"N"`
+	Interval time.Duration `help:"Time between them. Default: ${default}." default:"200ms" placeholder:"TIME"`
+	Timeout  time.Duration `help:"Time for each answer. Default: ${default}." default:"1s" placeholder:"TIME"`
 }
 
 // Validate is called by kong after parsing.
 func (c *pingCmd) Validate() error {
-	if _, err := vnic.ParseMAC(c.MAC); err != nil {
+	mac, err := vnic.ParseMAC(c.MAC)
+	switch {
+	case err != nil:
 		return err
-	}
-	if c.Count < 1 || c.Timeout <= 0 || c.Interval < 0 || c.Port == 0 {
-		return errors.New("--count, --port and --timeout must be positive, --interval 0 or more")
+	case mac.Group():
+		return fmt.Errorf("%s is a group address: ask for one port's", c.MAC)
+	case c.Port < 1 || c.Port > vnic.VportMax:
+		return errPort
+	case c.Count < 1 || c.Timeout <= 0 || c.Interval < 0:
+		return errors.New("--count and --timeout must be positive, --interval 0 or more")
 	}
 	return nil
 }
@@ -187,15 +228,18 @@ func (c *pingCmd) Validate() error {
 //nolint:lll // A struct tag cannot be broken.
 type dumpCmd struct {
 	Socket   string        `help:"The agent's unix socket. Default: ${default}." default:"${agentSocket}" placeholder:"PATH"`
-	Port     uint8         `arg:"" help:"Number of the port."`
+	Port     int           `arg:"" help:"Number of the port, 1 to 255."`
 	Output   string        `short:"o" help:"File to write; - is standard output." default:"-" placeholder:"FILE"`
 	Duration time.Duration `help:"Stop after a time. Default: when interrupted." placeholder:"TIME"`
 }
 
 // Validate is called by kong after parsing.
 func (c *dumpCmd) Validate() error {
-	if c.Port == 0 || c.Duration < 0 {
-		return errors.New("the port must be 1 to 255, --duration positive")
+	if c.Port < 1 || c.Port > vnic.VportMax {
+		return errPort
+	}
+	if c.Duration < 0 {
+		return errors.New("--duration must be positive")
 	}
 	return nil
 }

@@ -16,9 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
-
 	"gobtl/cmd/btlvnic/agent"
 	"gobtl/vnic"
 )
@@ -88,7 +85,8 @@ func (c *showCmd) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(env.stdout, t.Render())
+	columns, _ := terminal(env.stdout)
+	_, err = fmt.Fprintln(env.stdout, t.render(columns))
 	return ignorePipe(err)
 }
 
@@ -105,22 +103,8 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// newTable returns a table in the program's one style.
-func newTable(header ...any) table.Writer {
-	t := table.NewWriter()
-	style := table.StyleLight
-	style.Options = table.OptionsNoBordersAndSeparators
-	style.Options.SeparateHeader = true
-	style.Format.Header = text.FormatDefault
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
-	t.SetStyle(style)
-	t.SuppressTrailingSpaces()
-	t.AppendHeader(header)
-	return t
-}
-
 // table renders an answer for people.
-func (c *showCmd) table(raw json.RawMessage) (table.Writer, error) {
+func (c *showCmd) table(raw json.RawMessage) (*listing, error) {
 	switch c.What {
 	case "agent":
 		return agentTable(raw)
@@ -129,13 +113,13 @@ func (c *showCmd) table(raw json.RawMessage) (table.Writer, error) {
 	case "macs", "fdb":
 		var list []agent.Entry
 		err := json.Unmarshal(raw, &list)
-		t := newTable("port", "address", "VLAN", "LID", "from", "age")
+		t := newListing("port", "address", "VLAN", "LID", "from", "age")
 		for _, e := range list {
 			age := ""
 			if e.Kind == "learned" {
 				age = fmt.Sprintf("%.0f s", e.AgeSec)
 			}
-			t.AppendRow(table.Row{e.Port, e.MAC, e.VLAN, e.LID, e.Kind, age})
+			t.add(e.Port, e.MAC, e.VLAN, e.LID, e.Kind, age)
 		}
 		return t, err
 	case "counters":
@@ -143,50 +127,46 @@ func (c *showCmd) table(raw json.RawMessage) (table.Writer, error) {
 	case "hosts":
 		var list []vnic.HostState
 		err := json.Unmarshal(raw, &list)
-		t := newTable("host", "LID", "connected", "as wanted", "problem")
+		t := newListing("host", "LID", "connected", "as wanted", "problem")
 		for i := range list {
 			h := &list[i]
-			t.AppendRow(table.Row{h.Name, h.LID, h.Connected, h.Synced, h.Problem})
+			t.add(h.Name, h.LID, h.Connected, h.Synced, h.Problem)
 		}
 		return t, err
 	case "switches":
 		var list []switchReport
 		err := json.Unmarshal(raw, &list)
-		t := newTable("switch", "id", "MTU", "carrier", "hosts")
+		t := newListing("switch", "id", "MTU", "carrier", "hosts")
 		for _, s := range list {
-			t.AppendRow(table.Row{s.Name, s.ID, s.MTU, s.Carrier, strings.Join(s.Hosts, " ")})
+			t.add(s.Name, s.ID, s.MTU, s.Carrier, strings.Join(s.Hosts, " "))
 		}
 		return t, err
 	}
 	var list []trapReport
 	err := json.Unmarshal(raw, &list)
-	t := newTable("ago", "host", "port", "switch", "what")
+	t := newListing("ago", "host", "port", "switch", "what")
 	names := map[uint8]string{
 		vnic.TrapUnicast: "unicast list", vnic.TrapMulticast: "multicast list", vnic.TrapLink: "link",
 	}
 	for _, p := range list {
-		t.AppendRow(table.Row{
-			fmt.Sprintf("%.1f s", p.SecondsAgo), p.Host, p.Port, p.Switch, names[p.Opcode],
-		})
+		t.add(fmt.Sprintf("%.1f s", p.SecondsAgo), p.Host, p.Port, p.Switch, names[p.Opcode])
 	}
 	return t, err
 }
 
-func agentTable(raw json.RawMessage) (table.Writer, error) {
+func agentTable(raw json.RawMessage) (*listing, error) {
 	var r agent.HostReport
 	err := json.Unmarshal(raw, &r)
-	t := newTable("host", "LID", "manager", "connected", "obeyed", "ports", "problem")
-	t.AppendRow(table.Row{
-		r.Host, r.LID, r.Manager, r.Connected, r.Leased, len(r.Ports), r.Refused,
-	})
+	t := newListing("host", "LID", "manager", "connected", "obeyed", "ports", "problem")
+	t.add(r.Host, r.LID, r.Manager, r.Connected, r.Leased, len(r.Ports), r.Refused)
 	return t, err
 }
 
-func portsTable(raw json.RawMessage) (table.Writer, error) {
+func portsTable(raw json.RawMessage) (*listing, error) {
 	var list []agent.PortReport
 	err := json.Unmarshal(raw, &list)
-	t := newTable("port", "device", "switch", "address", "MTU", "carrier", "state", "members", "macs",
-		"problems")
+	t := newListing("port", "device", "switch", "address", "MTU", "carrier", "state", "members",
+		"macs", "problems")
 	for i := range list {
 		p := &list[i]
 		mtu := fmt.Sprint(p.MTU)
@@ -198,22 +178,20 @@ func portsTable(raw json.RawMessage) (table.Writer, error) {
 			problems = append(problems, what+": "+why)
 		}
 		slices.Sort(problems)
-		t.AppendRow(table.Row{
-			p.Port, p.Device, p.Switch, p.MAC, mtu, p.Carrier, p.State, p.Members, p.Entries,
-			strings.Join(problems, "; "),
-		})
+		t.add(p.Port, p.Device, p.Switch, p.MAC, mtu, p.Carrier, p.State, p.Members, p.Entries,
+			strings.Join(problems, "; "))
 	}
 	return t, err
 }
 
-func (c *showCmd) counters(raw json.RawMessage) (table.Writer, error) {
+func (c *showCmd) counters(raw json.RawMessage) (*listing, error) {
 	var list []agent.CountReport
 	err := json.Unmarshal(raw, &list)
-	t := newTable("port", "device", "counter", "value")
+	t := newListing("port", "device", "counter", "value")
 	for _, p := range list {
 		for _, name := range vnic.Counters() {
 			if v := p.Counters[name.String()]; v > 0 || c.All {
-				t.AppendRow(table.Row{p.Port, p.Device, name.String(), v})
+				t.add(p.Port, p.Device, name.String(), v)
 			}
 		}
 	}
@@ -222,10 +200,6 @@ func (c *showCmd) counters(raw json.RawMessage) (table.Writer, error) {
 
 // Run is called by kong.
 func (c *pingCmd) Run(env *environment) error {
-	socket := c.Socket
-	if socket == "" {
-		socket = agentSocket
-	}
 	q := url.Values{}
 	q.Set("mac", c.MAC)
 	q.Set("port", fmt.Sprint(c.Port))
@@ -234,7 +208,7 @@ func (c *pingCmd) Run(env *environment) error {
 	answered := 0
 	for i := range c.Count {
 		var p pong
-		if err := fetch(env.ctx, socket, http.MethodPost, "/ping?"+q.Encode(), &p); err != nil {
+		if err := fetch(env.ctx, c.Socket, http.MethodPost, "/ping?"+q.Encode(), &p); err != nil {
 			return err
 		}
 		all = append(all, p)
@@ -274,6 +248,10 @@ func (c *pingCmd) Run(env *environment) error {
 
 // Run is called by kong.
 func (c *dumpCmd) Run(env *environment) error {
+	if _, is := terminal(env.stdout); is && c.Output == "-" {
+		return errors.New("the frames are not for a terminal: name a file with --output, or pipe them " +
+			"to tcpdump -r -")
+	}
 	ctx, cancel := withCancel(env.ctx)
 	defer cancel()
 	if c.Duration > 0 {

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/BurntSushi/toml"
@@ -103,14 +102,14 @@ func Parse(text []byte) (*File, error) {
 		return nil, fmt.Errorf("%w: unknown key %s", ErrFile, unknown[0])
 	}
 	f := &File{Name: d.Name, Lease: d.Lease, Plan: &vnic.Plan{}}
-	if f.Name == "" || len(f.Name) > vnic.HostNameBytesMax || strings.ContainsAny(f.Name, " \t\n") {
-		return nil, fmt.Errorf("%w: name: want the manager's, 1 to %d characters without spaces",
-			ErrFile, vnic.HostNameBytesMax)
+	if !vnic.NameOK(f.Name) {
+		return nil, fmt.Errorf("%w: name: want the manager's, 1 to %d printable characters of ASCII "+
+			"without spaces", ErrFile, vnic.HostNameBytesMax)
 	}
 	if f.Lease != 0 && f.Lease < leaseMin || f.Lease > vnic.LeaseMsMax*time.Millisecond ||
 		f.Lease%time.Millisecond != 0 {
-		return nil, fmt.Errorf("%w: lease is %v, want %v to %v", ErrFile, f.Lease, leaseMin,
-			vnic.LeaseMsMax*time.Millisecond)
+		return nil, fmt.Errorf("%w: lease is %v, want %v to %v, as in \"5s\"", ErrFile,
+			f.Lease, leaseMin, vnic.LeaseMsMax*time.Millisecond)
 	}
 	for _, h := range d.Hosts {
 		f.Plan.Hosts = append(f.Plan.Hosts, vnic.PlanHost{Name: h.Name, LID: h.LID})

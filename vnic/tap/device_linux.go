@@ -117,6 +117,9 @@ func (d *Device) create(name string, queues int) error {
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%w %s: %w; it needs CAP_NET_ADMIN, or a device that was made for this user "+
 			"(ip tuntap add mode tap user NAME)", ErrDevice, name, err)
+	case errors.Is(err, unix.EACCES):
+		return fmt.Errorf("%w %s: %s: %w; it must be readable and writable for this user, or the device "+
+			"be handed over open", ErrDevice, name, clonePath, err)
 	}
 	return fmt.Errorf("%w %s: %w", ErrDevice, name, err)
 }

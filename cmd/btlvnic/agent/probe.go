@@ -110,6 +110,9 @@ func (a *Agent) Ping(ctx context.Context, vport uint8, to vnic.MAC) (rtt time.Du
 	if src == 0 {
 		return 0, 0, fmt.Errorf("port %d is on no switch", vport)
 	}
+	if src == to {
+		return 0, 0, fmt.Errorf("that is the address of port %d itself", vport)
+	}
 	id, answer := Random(), make(chan uint32, 1)
 	a.probes.mu.Lock()
 	if a.probes.waiting == nil {

@@ -110,7 +110,11 @@ func (p *port) report() PortReport {
 	r.Learned = p.fdb.Len()
 	p.learnMu.Unlock()
 	t := p.tables
-	if t == nil {
+	switch {
+	case p.dev == nil:
+		r.State = "no device"
+		return r
+	case t == nil:
 		return r
 	}
 	r.Switch, r.LID, r.MAC = t.Info.VESW, t.Info.EncapSLID, t.Info.BaseMAC.String()

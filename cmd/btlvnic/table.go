@@ -1,0 +1,120 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/term"
+)
+
+// listing is what show tells people: a table, or where that is wider than the terminal, its rows
+// one below the other.
+type listing struct {
+	head []string
+	rows [][]string
+}
+
+func newListing(head ...string) *listing { return &listing{head: head} }
+
+func (l *listing) add(cells ...any) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		row[i] = fmt.Sprint(c)
+	}
+	l.rows = append(l.rows, row)
+}
+
+// render lays the listing out for so many columns; 0 is no bound.
+func (l *listing) render(columns int) string {
+	t := newTable()
+	head := make(table.Row, len(l.head))
+	var right []table.ColumnConfig
+	for i, h := range l.head {
+		head[i] = h
+		if l.numbers(i) {
+			right = append(right, table.ColumnConfig{
+				Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight,
+			})
+		}
+	}
+	t.SetColumnConfigs(right)
+	t.AppendHeader(head)
+	for _, r := range l.rows {
+		row := make(table.Row, len(r))
+		for i, c := range r {
+			row[i] = c
+		}
+		t.AppendRow(row)
+	}
+	out := t.Render()
+	if columns <= 0 || len(l.rows) == 0 || text.LongestLineLen(out) <= columns {
+		return out
+	}
+	return l.upright(columns)
+}
+
+// numbers says whether a column has whole numbers alone.
+func (l *listing) numbers(column int) bool {
+	for _, r := range l.rows {
+		if r[column] == "" || strings.Trim(r[column], "0123456789") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// upright has a line for each cell that says something, and an empty one between rows.
+func (l *listing) upright(columns int) string {
+	name := 0
+	for _, h := range l.head {
+		name = max(name, text.StringWidth(h))
+	}
+	var parts []string
+	for _, r := range l.rows {
+		t := newTable()
+		// Two spaces are between the columns, and behind the last.
+		t.SetColumnConfigs([]table.ColumnConfig{
+			{Number: 1, WidthMin: name},
+			{Number: 2, WidthMax: max(columns-name-4, 10), WidthMaxEnforcer: text.WrapSoft},
+		})
+		for i, c := range r {
+			if c != "" {
+				t.AppendRow(table.Row{l.head[i], c})
+			}
+		}
+		parts = append(parts, t.Render())
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// newTable returns a table in the program's one style.
+func newTable() table.Writer {
+	t := table.NewWriter()
+	style := table.StyleLight
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Options.SeparateHeader = true
+	style.Format.Header = text.FormatDefault
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	t.SetStyle(style)
+	t.SuppressTrailingSpaces()
+	return t
+}
+
+// terminal is the file that w is, if that is a terminal, and how many columns it has.
+func terminal(w io.Writer) (columns int, is bool) {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0, false
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0, true
+	}
+	return columns, true
+}

@@ -216,6 +216,11 @@ func (p Pending) Wait(ctx context.Context) error {
 	return err
 }
 
+// Yield has who drives let other goroutines run when the present pass is over. A callback that has
+// started or woken one which shall run at once calls it: that needs no other thread then, and what
+// it wants of the Runner is done by the next pass. Call it in callbacks and in Do alone.
+func (r *Runner) Yield() { r.woken++ }
+
 // mine says why an endpoint is none of this Runner's.
 func (r *Runner) mine(ep *Endpoint) error {
 	if ep == nil || ep.m != r.m {

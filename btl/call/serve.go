@@ -56,6 +56,7 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte) {
 		}
 		n.send(peer, head{id: h.id, kind: kindAnswer, code: uint16(st)}, answer)
 	}()
+	n.r.Yield()
 }
 
 // statusOf is how a handler's error is told.

@@ -3,37 +3,40 @@
 package udp
 
 import (
-	"syscall"
-	"time"
-	"unsafe"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// sleeper is what Sleep sleeps on: an epoll descriptor with the domain's sockets. It is made by the
-// first Arm, which a domain that only Waits never calls.
+// sleeper is what Sleep sleeps on: an epoll descriptor with the domain's sockets and its bell, which
+// stands in Go's own poller. It is made by the first Arm, which a domain that only Waits never calls.
 //
 //	Arm    the owner       which sockets: those with receives posted
-//	Sleep  any goroutine   ppoll of the bell and of the epoll descriptor, nothing else of the domain
+//	Sleep  any goroutine   parks until the epoll descriptor is readable: nothing else of the domain
+//
+// A goroutine that sleeps in a system call would keep its processor (Go's P) for up to 10 ms, and
+// Go's monitor thread awake as long: it looks around every 20 us at first, which costs more than all
+// else about a call that comes alone. One that is parked gives both up at once. Nobody shall be
+// woken for what arrives while nobody sleeps, so the sockets are in the set only for a sleep.
 type sleeper struct {
 	made  bool
-	epoll int32
+	epoll int
+	park  parker
 	socks []sleeperSocket
+	armed []int // descriptors, of the Sleep that is to come or goes on
 }
 
 // sleeperSocket is one socket of the set. Its number alone does not tell it: a descriptor that was
 // closed leaves the set by itself, and its number comes back.
-type sleeperSocket struct {
-	sock  *socket
-	armed bool
-}
+type sleeperSocket struct{ sock *socket }
 
 // Arm implements fabric.Sleeper.
 func (d *domain) Arm() bool {
 	s := &d.sleeper
-	if d.closed || !s.made && !s.open() {
+	if d.closed || !s.made && !s.open(d.bell.event) {
 		return false
 	}
+	s.disarm() // of an Arm that no Sleep has followed
 	n := 0
 	for _, e := range d.endpoints {
 		if e.pollable() {
@@ -46,7 +49,9 @@ func (d *domain) Arm() bool {
 			if n == len(s.socks) {
 				s.socks = append(s.socks, sleeperSocket{})
 			}
-			if !s.socks[n].arm(s.epoll, sock, e.rx.top > 0) {
+			// Of an endpoint that has no receives posted nothing could be polled, so that the Sleep would
+			// end at once.
+			if !s.arm(&s.socks[n], sock, e.rx.top > 0) {
 				return false
 			}
 			n++
@@ -57,12 +62,23 @@ func (d *domain) Arm() bool {
 	return true
 }
 
-func (s *sleeper) open() bool {
+func (s *sleeper) open(bell int) bool {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return false // no descriptors left: the caller polls
 	}
-	s.epoll, s.made = int32(fd), true
+	// Go's poller takes files that do not block.
+	if unix.SetNonblock(fd, true) != nil || unix.EpollCtl(fd, unix.EPOLL_CTL_ADD, bell,
+		&unix.EpollEvent{Fd: int32(bell), Events: unix.EPOLLIN}) != nil {
+		unix.Close(fd)
+		return false
+	}
+	file := os.NewFile(uintptr(fd), "sleeper")
+	if !s.park.open(file, bell) {
+		file.Close()
+		return false
+	}
+	s.epoll, s.made = fd, true
 	return true
 }
 
@@ -70,61 +86,48 @@ func (s *sleeper) open() bool {
 // Arm does it.
 func (s *sleeper) add(sock *socket) {
 	if s.made {
-		_ = unix.EpollCtl(int(s.epoll), unix.EPOLL_CTL_ADD, sock.fd,
+		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, sock.fd,
 			&unix.EpollEvent{Fd: int32(sock.fd), Events: unix.EPOLLIN})
 	}
 }
 
 func (s *sleeper) close() {
 	if s.made {
-		unix.Close(int(s.epoll))
+		s.park.file.Close()
 		s.made = false
 	}
 }
 
-// arm has what arrives at a socket end a Sleep, or not. Of an endpoint that has no receives posted
-// nothing could be polled, so that the Sleep after it would end at once.
-func (a *sleeperSocket) arm(epoll int32, sock *socket, on bool) bool {
-	if a.sock == sock && a.armed == on {
+// arm has what arrives at a socket end the Sleep, or not.
+func (s *sleeper) arm(a *sleeperSocket, sock *socket, on bool) bool {
+	known := a.sock == sock
+	if !on {
 		return true
 	}
-	ev := unix.EpollEvent{Fd: int32(sock.fd)}
-	if on {
-		ev.Events = unix.EPOLLIN
+	ev := unix.EpollEvent{Fd: int32(sock.fd), Events: unix.EPOLLIN}
+	op := unix.EPOLL_CTL_ADD
+	if known {
+		op = unix.EPOLL_CTL_MOD
 	}
-	err := unix.EpollCtl(int(epoll), unix.EPOLL_CTL_MOD, sock.fd, &ev)
-	if err == unix.ENOENT {
-		err = unix.EpollCtl(int(epoll), unix.EPOLL_CTL_ADD, sock.fd, &ev)
+	err := unix.EpollCtl(s.epoll, op, sock.fd, &ev)
+	switch err {
+	case unix.EEXIST: // added by add, or of another place of the list
+		err = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, sock.fd, &ev)
+	case unix.ENOENT:
+		err = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, sock.fd, &ev)
 	}
 	if err != nil {
 		return false
 	}
-	a.sock, a.armed = sock, on
+	a.sock = sock
+	s.armed = append(s.armed, sock.fd)
 	return true
 }
 
-// Sleep implements fabric.Sleeper.
-func (d *domain) Sleep(timeout time.Duration) error {
-	fds := [2]unix.PollFd{
-		{Fd: int32(d.bell.event), Events: unix.POLLIN},
-		{Fd: d.sleeper.epoll, Events: unix.POLLIN},
+// disarm has what arrives wake nobody. A descriptor that was closed meanwhile is in no set.
+func (s *sleeper) disarm() {
+	for _, fd := range s.armed {
+		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Fd: int32(fd)})
 	}
-	var limit unix.Timespec
-	ts := &limit
-	if timeout < 0 {
-		ts = nil
-	} else {
-		limit = unix.NsecToTimespec(timeout.Nanoseconds())
-	}
-	_, _, errno := syscall.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds[0])), 2,
-		uintptr(unsafe.Pointer(ts)), 0, 0, 0)
-	switch {
-	case errno == unix.EINTR:
-		return nil
-	case errno != 0:
-		return newError("ppoll", errno)
-	case fds[0].Revents != 0:
-		d.bell.hush()
-	}
-	return nil
+	s.armed = s.armed[:0]
 }

@@ -90,13 +90,17 @@ build: deps-build ## Build bin/btlbench, bin/btlrun, bin/btlstream and bin/btlvn
 bench: deps-bench build ## Measure latency and bandwidth on this machine
 	$(BIN)/btlbench pair --test $(BENCH_TESTS) $(BENCH_FLAGS)
 
-.PHONY: compare compare-host deps-compare
+.PHONY: compare compare-host compare-calls deps-compare
 compare: deps-bench build ## Measure beside libfabric, UCX, Open MPI, iperf3; update the docs
 	$(BIN)/btlbench compare --update-docs docs/performance.md $(COMPARE_FLAGS)
 	$(BIN)/btlbench compare --table host --update-docs docs/performance.md $(COMPARE_FLAGS)
 
 compare-host: deps-bench build ## The second table of "make compare" alone: two processes of one host
 	$(BIN)/btlbench compare --table host --update-docs docs/performance.md $(COMPARE_FLAGS)
+
+compare-calls: deps-go ## Measure btl/call beside net/rpc and gRPC; update the docs
+	cd test/calls && $(GO) build -trimpath -o ../../$(BIN)/calls .
+	$(BIN)/calls --update-docs docs/performance.md $(CALLS_FLAGS)
 
 deps-compare: deps-go ## Install the peers of "make compare"
 	$(call need,$(COMPARE_PACKAGES))
@@ -171,6 +175,7 @@ nocgo: ## Build, vet and test without cgo, build for other systems
 smoke: ## Run every benchmark once and every fuzz target briefly, so that none rots
 	$(GO) test -vet=off -run='^$$' -bench=. -benchtime=1x $(PACKAGES)
 	$(MAKE) --no-print-directory fuzz FUZZTIME=3s
+	cd test/calls && $(GO) test ./...
 
 # Go's fuzzer now and then reports its own deadline as a failure ("context deadline exceeded"), hence
 # the second run: after that alone, never after a failing input.

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// load is what callers do.
+type load struct {
+	callers   int
+	sizeBytes int           // of a request, and of its answer
+	gap       time.Duration // between an answer and the next request
+	duration  time.Duration // of what is measured
+}
+
+// result is what a load has come to.
+type result struct {
+	Calls   int64   `json:"calls"`
+	Seconds float64 `json:"seconds"`
+	P50Us   float64 `json:"p50_us"`
+	P99Us   float64 `json:"p99_us"`
+	CPUUs   float64 `json:"cpu_us"` // a call, of both processes together
+}
+
+// warmup is for how long the callers call before anything is measured.
+const warmup = 50 * time.Millisecond
+
+// run has the callers call, and measures.
+func (l *load) run(c caller) (result, error) {
+	warm := *l
+	warm.duration, warm.gap = warmup, 0
+	if _, _, err := warm.calls(c); err != nil {
+		return result{}, err
+	}
+	there, err := serverCPUNs(c)
+	if err != nil {
+		return result{}, err
+	}
+	here, begin := cpuNs(), time.Now()
+	hist, calls, err := l.calls(c)
+	if err != nil {
+		return result{}, err
+	}
+	took := time.Since(begin)
+	here = cpuNs() - here
+	after, err := serverCPUNs(c)
+	us := func(percentile float64) float64 {
+		return float64(hist.ValueAtPercentile(percentile)) / 1e3
+	}
+	return result{
+		Calls: calls, Seconds: took.Seconds(), P50Us: us(50), P99Us: us(99),
+		CPUUs: float64(here+after-there) / 1e3 / float64(calls),
+	}, err
+}
+
+// calls has the callers call for the duration.
+func (l *load) calls(c caller) (all *hdrhistogram.Histogram, calls int64, err error) {
+	const longest = 60e9
+	all = hdrhistogram.New(1, longest, 3)
+	until := time.Now().Add(l.duration)
+	var mu sync.Mutex // of all and err
+	var callers sync.WaitGroup
+	for range l.callers {
+		callers.Go(func() {
+			own := hdrhistogram.New(1, longest, 3)
+			e := l.caller(c, until, own)
+			mu.Lock()
+			defer mu.Unlock()
+			all.Merge(own)
+			err = errors.Join(err, e)
+		})
+	}
+	callers.Wait()
+	return all, all.TotalCount(), err
+}
+
+// caller calls, again and again, and once at least.
+func (l *load) caller(c caller, until time.Time, hist *hdrhistogram.Histogram) error {
+	request := make([]byte, l.sizeBytes)
+	for i := 0; i == 0 || time.Now().Before(until); i++ {
+		request[0] = byte(i)
+		begin := time.Now()
+		answer, err := c.call(request)
+		if err != nil {
+			return err
+		}
+		if err := hist.RecordValue(int64(time.Since(begin))); err != nil {
+			return err
+		}
+		if len(answer) != l.sizeBytes || answer[0] != byte(i) {
+			return fmt.Errorf("call %d of %d bytes was answered with %d", i, l.sizeBytes, len(answer))
+		}
+		if l.gap > 0 {
+			time.Sleep(l.gap)
+		}
+	}
+	return nil
+}

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleeper is what Sleep sleeps on: an epoll descriptor with the domain's sockets and its bell, which
-// stands in Go's own poller. It is made by the first Arm, which a domain that only Waits never calls.
+// sleeper is what Sleep sleeps on: an epoll descriptor with the domain's sockets and its bell,
+// which stands in Go's own poller. The first Arm makes it, which a domain that only Waits never calls.
 //
 //	Arm    the owner       which sockets: those with receives posted
-//	Sleep  any goroutine   parks until the epoll descriptor is readable: nothing else of the domain
+//	Sleep  any goroutine   parks until the epoll descriptor is readable
 //
 // A goroutine that sleeps in a system call would keep its processor (Go's P) for up to 10 ms, and
-// Go's monitor thread awake as long: it looks around every 20 us at first, which costs more than all
-// else about a call that comes alone. One that is parked gives both up at once. Nobody shall be
+// Go's monitor thread awake as long: it looks around every 20 us at first, which costs more than
+// all else about a call that comes alone. One that is parked gives both up at once. Nobody shall be
 // woken for what arrives while nobody sleeps, so the sockets are in the set only for a sleep.
 type sleeper struct {
 	made  bool

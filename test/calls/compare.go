@@ -32,11 +32,12 @@ func workloads(each time.Duration) []workload {
 	}
 }
 
+//nolint:lll // A struct tag cannot be broken.
 type compareCmd struct {
 	Rounds     int           `help:"Times that everything is measured; medians are shown." default:"5"`
 	Duration   time.Duration `help:"Time for each figure in each round." default:"300ms"`
 	System     []string      `help:"Only these systems."`
-	UpdateDocs []string      `help:"Files whose part between calls:begin and calls:end is rewritten." type:"path"`
+	UpdateDocs []string      `help:"Files to rewrite between calls:begin and calls:end." type:"path"`
 }
 
 // key is one cell of the table.

@@ -9,7 +9,8 @@ import (
 )
 
 // sleeper is what Sleep sleeps on: an epoll descriptor with the domain's sockets and its bell,
-// which stands in Go's own poller. The first Arm makes it, which a domain that only Waits never calls.
+// which stands in Go's own poller. The first Arm makes it, which a domain that only Waits never
+// calls.
 //
 //	Arm    the owner       which sockets: those with receives posted
 //	Sleep  any goroutine   parks until the epoll descriptor is readable

@@ -48,6 +48,7 @@ type adaptive struct {
 
 	selective        bool // the peer's ACKs are
 	fixed            bool // there is no congestion window
+	rouses           bool // what is in flight follows a pause: see posted
 	inOrder          bool // the ACK being processed covers several packets, and there is no gap
 	gaps             bool // a packet has arrived before an older one, or resentArrived is set
 	arrivedOutOfTurn bool // a packet has, since losses were looked for

@@ -46,7 +46,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 		s.sacked-- // a peer that contradicts itself
 	}
 	if n := int32(len(done) - before); n > 0 {
-		a.ackedAt, a.progressAt, a.backoff = now, now, 0
+		a.ackedAt, a.progressAt, a.backoff, a.rouses = now, now, 0, false
 		if s.oldest == s.next {
 			a.progressAt = longAgo
 		}

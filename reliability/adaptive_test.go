@@ -134,6 +134,36 @@ func wantAgain(t *testing.T, a *driven, want ...int) {
 	}
 }
 
+// The first packet after a pause is given as long as a peer takes that sleeps twice, once before it
+// hears of it and once before it acknowledges; the others are not, nor is what is sent without one.
+func TestProbeAfterPause(t *testing.T) {
+	t.Parallel()
+	const rtt = 10 * time.Microsecond
+	a, _ := newWarm(t, rtt)
+	rules := a.policy().shared.rules
+	for _, tc := range []struct {
+		pause, least, most time.Duration
+	}{
+		{0, rules.ProbeTimeoutMin, rules.ResendTimeoutMin - 1},
+		{rules.ResendTimeoutMin, rules.ResendTimeoutMin, rules.ResendTimeoutMin + rtt},
+		{0, rules.ProbeTimeoutMin, rules.ResendTimeoutMin - 1},
+		{time.Second, rules.ResendTimeoutMin, rules.ResendTimeoutMin + rtt},
+	} {
+		a.after(tc.pause).send(1, Data)
+		sent := a.now
+		if wait := a.policy().due(&a.snd).Sub(sent); wait < tc.least || wait > tc.most {
+			t.Errorf("after a pause of %v the probe waits for %v, want %v to %v", tc.pause, wait, tc.least,
+				tc.most)
+		}
+		a.after(tc.least - 1).expire()
+		wantAgain(t, a)
+		a.ack(a.sent, a.sent-1)
+	}
+	a.after(time.Second).send(1, Data)
+	a.after(2 * rules.ResendTimeoutMin).expire()
+	wantAgain(t, a, a.sent-1)
+}
+
 // A packet is lost when one that was sent later by its channel has arrived, and a while is over:
 // not sooner, not when the later one went by the other channel, and only once.
 func TestLossByTime(t *testing.T) {

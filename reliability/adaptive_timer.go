@@ -8,6 +8,10 @@ import (
 
 // posted notes the time, and has the timer run. If it runs for what was sent before, it ends early
 // enough: another packet only makes the time-out later.
+//
+// A peer that has heard nothing for a while may sleep, and sleep again before it acknowledges: two
+// wake-ups, which take longer than any network. So the first probe after a pause waits as long as
+// the time-outs behind it do; it would be in vain nearly always.
 func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	a.sentAt[c] = now
 	if a.timer != 0 && a.progressAt != longAgo && limit == a.waitMax && !a.pacer.short(s.next) {
@@ -15,6 +19,10 @@ func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Durati
 	}
 	if a.backoff == 0 {
 		a.waitMax = limit
+		if a.progressAt == longAgo && now.Sub(a.ackedAt) >= a.shared.rules.ResendTimeoutMin {
+			a.rouses = true
+			a.setWait()
+		}
 	}
 	a.run(s, now)
 }
@@ -72,6 +80,10 @@ func (a *adaptive) dueAfterProgress() mono.Time {
 // slower than the other one.
 func (a *adaptive) setWait() {
 	rules := a.shared.rules
+	probeLeast := rules.ProbeTimeoutMin
+	if a.rouses {
+		probeLeast = rules.ResendTimeoutMin
+	}
 	for c := range channels {
 		p, times := &a.paths[c], time.Duration(1)
 		if p.srtt == 0 {
@@ -82,7 +94,7 @@ func (a *adaptive) setWait() {
 		case p.srtt == 0:
 			wait = rules.ResendTimeout
 		case a.backoff == 0:
-			a.wait[c] = max(times*p.probe()+a.peerDelay, rules.ProbeTimeoutMin)
+			a.wait[c] = max(times*p.probe()+a.peerDelay, probeLeast)
 			continue
 		default:
 			wait = max(times*p.wait()+a.peerDelay, rules.ResendTimeoutMin)

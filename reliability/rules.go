@@ -49,7 +49,8 @@ type Rules struct {
 	// nothing then.
 	Adaptive bool
 	// ProbeTimeoutMin is the least wait for an answer before the oldest packet is sent again, and
-	// ResendTimeoutMin that before it is sent again once more.
+	// ResendTimeoutMin that before it is sent again once more, and that of the first packets after
+	// a pause.
 	ProbeTimeoutMin, ResendTimeoutMin time.Duration
 	// Congestion is how the congestion window is found: CongestionDelay, or CongestionFixed for none
 	// at all, on networks that need it not.

@@ -88,15 +88,21 @@ func (p *btlPort) pingPong(r *Round, l limit) (done int64, err error) {
 	return done, nil
 }
 
-// pause makes progress until the next message is due.
+// pause makes progress until the next message is due. It ends with a pass: the message is stamped
+// with the instant of the latest one, which must not be from before a sleep.
 func (p *btlPort) pause(r *Round) error {
-	return p.waiter.pause(r, func() (bool, error) {
+	pass := func() (bool, error) {
 		n, err := p.m.Progress(clock())
 		if err == nil {
 			err = p.check()
 		}
 		return n > 0, err
-	})
+	}
+	err := p.waiter.pause(r, pass)
+	if err == nil {
+		_, err = pass()
+	}
+	return err
 }
 
 // sendPing sends the next message, whatever that takes.

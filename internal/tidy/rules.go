@@ -81,6 +81,10 @@ var policies = []policy{
 		deny: []string{"log/..."},
 	},
 	{dir: "pml", imports: with(leaves, "btl"), deny: pureDeny},
+	{
+		dir:     "mpi",
+		imports: with(leaves, "btl", "fabric", "internal/waiting", "launch", "pml"),
+	},
 	{dir: "launch/pmi", deny: pureDeny},
 	{dir: "launch", imports: []string{"launch/pmi"}},
 	{
@@ -188,7 +192,7 @@ func mayReadClock(name string) bool {
 	dir = path.Clean(dir)
 	return dir == "btl" && strings.HasPrefix(base, "runner") || dir == "btl/call" ||
 		dir == "stream" && strings.HasPrefix(base, "run") ||
-		dir == "launch" && strings.HasPrefix(base, "wait") ||
+		(dir == "launch" || dir == "mpi") && strings.HasPrefix(base, "wait") ||
 		isProvider(dir) && (strings.HasPrefix(base, "clock") || strings.HasPrefix(base, "wait"))
 }
 
@@ -202,6 +206,7 @@ func mayStartGoroutines(name string) bool {
 	dir = path.Clean(dir)
 	return dir == "btl" && strings.HasPrefix(base, "runner") || dir == "btl/call" ||
 		dir == "stream" && strings.HasPrefix(base, "run") ||
+		dir == "mpi" && strings.HasPrefix(base, "wait") ||
 		dir != "fabric/sim" && isProvider(dir)
 }
 

@@ -1,0 +1,64 @@
+package mpi
+
+import (
+	"fmt"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric"
+	"gobtl/launch"
+	"gobtl/pml"
+)
+
+// Config tunes a World; the zero value is a good default. All ranks of a job must have the same
+// Transport and Layer.
+type Config struct {
+	// Launch says how to find the launcher.
+	Launch launch.Config
+	// Fabric chooses the provider, which the program must have imported, and the address. Empty is
+	// the provider "udp", at the loopback address if the job is on one host.
+	Fabric fabric.Hints
+	// Transport tunes the module; the variables GOBTL_* of the environment go before what it says.
+	// Its PeerTimeout and HandshakeTimeout are 30 s and 60 s if they are 0: for so long a rank may be
+	// out of breath. Its KeepAlive is 5 s if it is 0: who only waits for a rank that dies hears of it
+	// after that, and PeerTimeout. Its Label is the library's own.
+	Transport btl.Config
+	// Layer tunes the matching.
+	Layer pml.Config
+	// Wait is how calls wait: WaitAdaptive, the default, WaitBusy or WaitEvent.
+	Wait btl.Waiting
+	// CloseTimeout bounds what Finalize waits for peers that do not answer, 1 ms to 1 h. 0 means 10
+	// s.
+	CloseTimeout time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	if c.Fabric.Provider == "" {
+		c.Fabric.Provider = "udp"
+	}
+	if c.Transport.PeerTimeout == 0 {
+		c.Transport.PeerTimeout = 30 * time.Second
+	}
+	if c.Transport.HandshakeTimeout == 0 {
+		c.Transport.HandshakeTimeout = time.Minute
+	}
+	if c.Transport.KeepAlive == 0 {
+		c.Transport.KeepAlive = 5 * time.Second
+	}
+	if c.CloseTimeout == 0 {
+		c.CloseTimeout = 10 * time.Second
+	}
+	return c
+}
+
+// Validate reports the first value out of range of a configuration without zero fields; those of
+// Launch, Transport and Layer are judged by their packages.
+func (c Config) Validate() error {
+	if c.CloseTimeout < time.Millisecond || c.CloseTimeout > time.Hour {
+		return fmt.Errorf("%w: CloseTimeout is %v, want 1 ms to 1 h", ErrConfig, c.CloseTimeout)
+	}
+	if c.Wait > btl.WaitEvent {
+		return fmt.Errorf("%w: Wait is %d", ErrConfig, c.Wait)
+	}
+	return nil
+}

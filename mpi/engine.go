@@ -1,0 +1,303 @@
+package mpi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric"
+	"gobtl/internal/mono"
+	"gobtl/internal/waiting"
+	"gobtl/pml"
+)
+
+// engine is what all communicators of a process share. mu guards all of it; who holds it owns the
+// module and the layer.
+type engine struct {
+	mu     sync.Mutex
+	wanted atomic.Int32 // calls that want mu while somebody drives
+
+	m       *btl.Module
+	l       *pml.Layer
+	sleeper fabric.Sleeper // nil: the fabric has none, and sleeps are short
+	policy  *waiting.Policy
+	slack   time.Duration
+	start   time.Time
+
+	rank  int
+	names [][]byte    // of the ranks' modules
+	peers []*pml.Peer // by rank; nil until one is needed
+
+	driving    bool // a call makes passes
+	asleep     bool // somebody sleeps on the fabric, without mu
+	sleepUntil mono.Time
+	parked     *waiter // calls that sleep while others drive
+	spare      *waiter
+	free       *Request // of blocking calls, linked by next
+	passes     uint64
+	broken     error // the fabric is, or the job was finalized
+	contexts   uint64
+
+	quit, ended chan struct{} // of the helper
+}
+
+// waiter is a call that waits for requests.
+type waiter struct {
+	left   int // requests that must end yet
+	ready  func() bool
+	parked bool
+	wake   chan struct{}
+	next   *waiter
+}
+
+// over says whether what a call waits for has come.
+func (w *waiter) over() bool { return w.left <= 0 || w.ready != nil && w.ready() }
+
+// member is the Context of a peer.
+type member struct{ rank int }
+
+// labelPrefix begins what a rank's module is called.
+const labelPrefix = "rank "
+
+func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine, error) {
+	e := &engine{
+		m: m, rank: rank, slack: waiting.TimerSlack(),
+		quit: make(chan struct{}), ended: make(chan struct{}),
+	}
+	e.startClock()
+	e.sleeper, _ = dom.(fabric.Sleeper)
+	e.policy = waiting.New(cfg.Wait, 0, new(waiting.OSThread), e.now())
+	var err error
+	e.l, err = pml.New(m, cfg.Layer, nil)
+	return e, err
+}
+
+// lock takes mu; who drives gives it away between two passes.
+func (e *engine) lock() {
+	if e.mu.TryLock() {
+		return
+	}
+	e.wanted.Add(1)
+	e.mu.Lock()
+	e.wanted.Add(-1)
+}
+
+// unlock gives mu back. Who sleeps on the fabric is woken if there is something to do for it before
+// it would wake up.
+func (e *engine) unlock() {
+	wake := e.asleep && e.l.Deadline() < e.sleepUntil
+	e.mu.Unlock()
+	if wake {
+		e.m.Wake()
+	}
+}
+
+// due makes a pass if the module has something to do at once and nobody else does it.
+func (e *engine) due() {
+	if !e.driving && e.l.Deadline() <= e.m.Now() {
+		e.pass()
+	}
+}
+
+// pass makes a pass, and returns what came.
+func (e *engine) pass() int {
+	e.passes++
+	n, err := e.l.Progress(e.now())
+	if err != nil && e.broken == nil {
+		e.broken = fmt.Errorf("mpi: %w", err)
+	}
+	for w := e.parked; w != nil; {
+		next := w.next
+		if w.ready != nil && w.over() {
+			e.poke(w)
+		}
+		w = next
+	}
+	return n
+}
+
+// wait drives the engine, or has it driven, until w is over or ctx ends. mu is held.
+func (e *engine) wait(ctx context.Context, w *waiter) error {
+	defer e.handOver()
+	for !w.over() {
+		if e.broken != nil {
+			return e.broken
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if e.driving {
+			e.park(ctx, w)
+			continue
+		}
+		e.driving = true
+		e.drive(ctx, w)
+		e.driving = false
+	}
+	return nil
+}
+
+// handOver wakes a parked call, so that it drives on.
+func (e *engine) handOver() {
+	if !e.driving && e.parked != nil {
+		e.poke(e.parked)
+	}
+}
+
+// park sleeps until w is over, or nobody drives any more, or ctx ends. mu is held, but while it
+// sleeps.
+func (e *engine) park(ctx context.Context, w *waiter) {
+	w.parked, w.next = true, e.parked
+	e.parked = w
+	wake := e.asleep
+	e.mu.Unlock()
+	if wake {
+		e.m.Wake() // who drives shall look for this call, too
+	}
+	select {
+	case <-w.wake:
+	case <-ctx.Done():
+	}
+	e.lock()
+	if w.parked {
+		e.unpark(w)
+	} else if ctx.Err() != nil {
+		select { // poked meanwhile
+		case <-w.wake:
+		default:
+		}
+	}
+}
+
+// poke wakes a parked call.
+func (e *engine) poke(w *waiter) {
+	e.unpark(w)
+	w.wake <- struct{}{}
+}
+
+func (e *engine) unpark(w *waiter) {
+	for at := &e.parked; *at != nil; at = &(*at).next {
+		if *at == w {
+			*at, w.next, w.parked = w.next, nil, false
+			return
+		}
+	}
+}
+
+// drive makes passes until w is over, or ctx ends, or the fabric breaks. mu is held, but for
+// moments.
+func (e *engine) drive(ctx context.Context, w *waiter) {
+	const lookEvery = 16
+	e.policy.Begin(e.now())
+	for i := 1; ; i++ {
+		n := e.pass()
+		if w.over() || e.broken != nil || i%lookEvery == 0 && ctx.Err() != nil {
+			return
+		}
+		if e.wanted.Load() > 0 {
+			e.mu.Unlock()
+			runtime.Gosched()
+			e.mu.Lock()
+			continue
+		}
+		now := e.m.Now()
+		if n > 0 {
+			e.policy.Found(now)
+			continue
+		}
+		switch e.policy.Empty(now) {
+		case waiting.Poll:
+		case waiting.Yield:
+			waiting.Cede()
+		case waiting.Sleep:
+			if e.sleep(ctx, sleepMost) && e.broken == nil {
+				continue
+			}
+			waiting.Cede()
+		}
+	}
+}
+
+// end is called when a request has ended: who waits for it is told.
+func (e *engine) end(r *Request) {
+	w := r.waiter
+	if w == nil {
+		return
+	}
+	r.waiter = nil
+	if w.left--; w.over() && w.parked {
+		e.poke(w)
+	}
+}
+
+// newWaiter returns a waiter for so many requests.
+func (e *engine) newWaiter(left int) *waiter {
+	w := e.spare
+	if w == nil {
+		w = &waiter{wake: make(chan struct{}, 1)}
+	} else {
+		e.spare = w.next
+	}
+	w.left, w.next, w.ready = left, nil, nil
+	return w
+}
+
+func (e *engine) freeWaiter(w *waiter) {
+	w.next, w.ready = e.spare, nil
+	e.spare = w
+}
+
+// peer is a rank of the world; it is connected to when it is needed first.
+func (e *engine) peer(rank int) (*pml.Peer, error) {
+	if p := e.peers[rank]; p != nil {
+		return p, nil
+	}
+	ep, err := e.m.Connect(e.now(), e.names[rank])
+	if err != nil {
+		return nil, fmt.Errorf("mpi: rank %d: %w", rank, err)
+	}
+	p := e.l.Peer(ep)
+	if p.Context == nil {
+		p.Context = &member{rank}
+	}
+	e.peers[rank] = p
+	return p, nil
+}
+
+// rankOf is a peer's rank in the world. Of one that has connected by itself the module's name is
+// believed if this side's way to that rank leads to the same endpoint.
+func (e *engine) rankOf(p *pml.Peer) (int, error) {
+	if m, ok := p.Context.(*member); ok {
+		return m.rank, nil
+	}
+	number, ok := strings.CutPrefix(p.Endpoint().PeerLabel(), labelPrefix)
+	rank, err := strconv.Atoi(number)
+	if !ok || err != nil || rank < 0 || rank >= len(e.names) {
+		return 0, ErrStranger
+	}
+	if q, err := e.peer(rank); err != nil || q != p {
+		return 0, ErrStranger
+	}
+	return rank, nil
+}
+
+// gone is the error of an operation with a rank that has ended.
+func (e *engine) gone(rank int, err error) error { return &RankError{Rank: rank, Err: err} }
+
+// setNames takes the names of all ranks' modules.
+func (e *engine) setNames(names [][]byte) error {
+	for i, name := range names {
+		if len(name) == 0 || i == e.rank && !bytes.Equal(name, e.m.Name()) {
+			return fmt.Errorf("%w: rank %d has no module", ErrConfig, i)
+		}
+	}
+	e.names, e.peers = names, make([]*pml.Peer, len(names))
+	return nil
+}

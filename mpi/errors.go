@@ -1,0 +1,51 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+
+	"gobtl/pml"
+)
+
+// Errors of the package; test for them with errors.Is.
+var (
+	// ErrConfig: a configuration value is out of its range.
+	ErrConfig = errors.New("mpi: invalid configuration")
+	// ErrRank: the communicator has no such rank.
+	ErrRank = errors.New("mpi: no such rank")
+	// ErrTag: a tag is below 0 or above TagMax.
+	ErrTag = errors.New("mpi: tag out of range")
+	// ErrType: values of this type have pointers, or a size that depends on the machine's moods.
+	ErrType = errors.New("mpi: values of this type cannot be sent")
+	// ErrCount: the lengths of slices do not fit each other, or the number of ranks.
+	ErrCount = errors.New("mpi: lengths do not fit")
+	// ErrTruncated: the message is longer than the slice that it is received into, which has its
+	// beginning.
+	ErrTruncated = pml.ErrTruncated
+	// ErrCancelled: the receive was cancelled before it was matched.
+	ErrCancelled = pml.ErrCancelled
+	// ErrBusy: the Request is in use.
+	ErrBusy = errors.New("mpi: request in use")
+	// ErrInactive: the Request is not in use.
+	ErrInactive = errors.New("mpi: request not in use")
+	// ErrInUse: the context has ended, and the memory of the message may still be read or written.
+	ErrInUse = errors.New("mpi: memory may still be in use")
+	// ErrFinalized: the job was finalized on this side.
+	ErrFinalized = errors.New("mpi: finalized")
+	// ErrStranger: a process has connected that is no rank of this job.
+	ErrStranger = errors.New("mpi: peer is no rank of this job")
+	// ErrContexts: one rank has made 2^19 communicators.
+	ErrContexts = errors.New("mpi: no communicators left")
+)
+
+// RankError is the error of an operation that a rank's end has ended. It wraps why.
+type RankError struct {
+	Rank int // in the world
+	Err  error
+}
+
+// Error implements error.
+func (e *RankError) Error() string { return fmt.Sprintf("mpi: rank %d is gone: %v", e.Rank, e.Err) }
+
+// Unwrap returns why the rank is gone: it is a pml.ErrPeer.
+func (e *RankError) Unwrap() error { return e.Err }

@@ -1,0 +1,318 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gobtl/pml"
+)
+
+const (
+	// AnySource receives from any rank of the communicator.
+	AnySource = -1
+	// AnyTag receives a message of any tag.
+	AnyTag = -1
+	// TagMax is the largest tag.
+	TagMax = 1<<tagBits - 1
+	// NoRank is a rank that is nobody: what is sent to it, or received from it, is nothing.
+	NoRank = -2
+)
+
+// Send sends data to a rank. It returns when data may be changed again: small messages are copied,
+// of large ones the receive has begun then. When ctx ends first data may still be read: ErrInUse.
+// Errors: ErrRank, ErrTag, ErrType, a RankError, ErrFinalized, what broke, or the cause of ctx.
+func Send[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
+	return sendMode(ctx, c, data, to, tag, pml.Standard)
+}
+
+// SendSync is Send that returns when the message was matched by a receive (MPI's synchronous mode).
+func SendSync[T any](ctx context.Context, c *Comm, data []T, to, tag int) error {
+	return sendMode(ctx, c, data, to, tag, pml.Synchronous)
+}
+
+func sendMode[T any](ctx context.Context, c *Comm, data []T, to, tag int, mode pml.Mode) error {
+	b, err := bytesOf(data)
+	if err != nil {
+		return err
+	}
+	e := c.e
+	e.lock()
+	defer e.unlock()
+	r := e.newRequest()
+	if err := c.beginSend(r, b, to, tag, mode, 0); err != nil {
+		e.freeRequest(r)
+		return err
+	}
+	if r.done {
+		e.due()
+	}
+	_, err = e.complete(ctx, r)
+	return err
+}
+
+// Recv receives a message into data: the earliest one from a rank, or from AnySource, with a tag,
+// or with AnyTag. A shorter message fills the beginning; Status.Count says how much. When ctx ends
+// first the receive is cancelled; if its message is under way by then the error says ErrInUse, too,
+// and data may still be written. Errors: ErrRank, ErrTag, ErrType, and as for Request.Wait.
+func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status, error) {
+	b, err := bytesOf(data)
+	if err != nil {
+		return Status{}, err
+	}
+	e := c.e
+	e.lock()
+	defer e.unlock()
+	r := e.newRequest()
+	if err := c.beginRecv(r, b, sizeOf[T](), from, tag, 0); err != nil {
+		e.freeRequest(r)
+		return Status{}, err
+	}
+	return e.complete(ctx, r)
+}
+
+// Isend begins to send data to a rank, which must not change until r has ended. Errors: ErrBusy,
+// ErrRank, ErrTag, ErrType, a RankError, ErrFinalized.
+func Isend[T any](r *Request, c *Comm, data []T, to, tag int) error {
+	return isendMode(r, c, data, to, tag, pml.Standard)
+}
+
+// IsendSync is Isend of a message whose request ends when it was matched by a receive.
+func IsendSync[T any](r *Request, c *Comm, data []T, to, tag int) error {
+	return isendMode(r, c, data, to, tag, pml.Synchronous)
+}
+
+func isendMode[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode) error {
+	b, err := bytesOf(data)
+	if err != nil {
+		return err
+	}
+	c.e.lock()
+	defer c.e.unlock()
+	return c.beginSend(r, b, to, tag, mode, 0)
+}
+
+// Irecv begins to receive a message into data, which must not be touched until r has ended: see
+// Recv. Errors: ErrBusy, ErrRank, ErrTag, ErrType, a RankError, ErrFinalized.
+func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
+	b, err := bytesOf(data)
+	if err != nil {
+		return err
+	}
+	c.e.lock()
+	defer c.e.unlock()
+	return c.beginRecv(r, b, sizeOf[T](), from, tag, 0)
+}
+
+// Sendrecv sends a message and receives another, in whatever order they come; the two slices must
+// not overlap. When ctx ends first both may still be used: ErrInUse. Errors as of Send and Recv.
+func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, room []R,
+	from, fromTag int,
+) (Status, error) {
+	out, err := bytesOf(data)
+	if err != nil {
+		return Status{}, err
+	}
+	in, err := bytesOf(room)
+	if err != nil {
+		return Status{}, err
+	}
+	e := c.e
+	e.lock()
+	defer e.unlock()
+	recv, send := e.newRequest(), e.newRequest()
+	if err := c.beginRecv(recv, in, sizeOf[R](), from, fromTag, 0); err != nil {
+		e.freeRequest(recv)
+		e.freeRequest(send)
+		return Status{}, err
+	}
+	if err := c.beginSend(send, out, to, tag, pml.Standard, 0); err != nil {
+		e.freeRequest(send)
+		e.abandon(recv)
+		return Status{}, err
+	}
+	status, err := e.complete(ctx, recv)
+	_, sent := e.complete(ctx, send)
+	return status, errors.Join(err, sent)
+}
+
+// Probe waits for a message that a Recv with these arguments would receive, and tells of it without
+// receiving it. Errors as for Recv.
+func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
+	e := c.e
+	e.lock()
+	defer e.unlock()
+	who, want, mask, err := c.criteria(from, tag, 0)
+	if err != nil || from == NoRank {
+		return Status{Source: from, Tag: tag}, err
+	}
+	var found pml.Info
+	w := e.newWaiter(1)
+	w.ready = func() (ok bool) {
+		found, ok = e.l.Probe(who, want, mask)
+		return ok || who != nil && who.Err() != nil
+	}
+	err = e.wait(ctx, w)
+	e.freeWaiter(w)
+	switch {
+	case err != nil:
+		return Status{}, err
+	case found.Peer == nil:
+		return Status{}, e.gone(c.ranks[from], who.Err())
+	}
+	s, err := c.status(found.Peer, found.Tag)
+	s.Count = int(found.Size)
+	return s, err
+}
+
+// Iprobe is Probe that does not wait: it makes a pass, and says whether there is such a message.
+func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
+	e := c.e
+	e.lock()
+	defer e.unlock()
+	who, want, mask, err := c.criteria(from, tag, 0)
+	if err != nil || from == NoRank {
+		return err == nil, Status{Source: from, Tag: tag}, err
+	}
+	if !e.driving {
+		e.pass()
+	}
+	found, ok := e.l.Probe(who, want, mask)
+	if !ok {
+		return false, Status{}, e.broken
+	}
+	s, err := c.status(found.Peer, found.Tag)
+	s.Count = int(found.Size)
+	return true, s, err
+}
+
+// beginSend begins to send bytes. mu is held.
+func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, inner uint64) error {
+	e := c.e
+	switch {
+	case e.broken != nil:
+		return e.broken
+	case tag < 0 || tag > TagMax:
+		return fmt.Errorf("%w: %d, want 0 to %d", ErrTag, tag, TagMax)
+	case to != NoRank && (to < 0 || to >= len(c.ranks)):
+		return fmt.Errorf("%w: %d of %d", ErrRank, to, len(c.ranks))
+	}
+	if err := r.begin(c, 1, false); err != nil {
+		return err
+	}
+	if to == NoRank {
+		r.done = true
+		return nil
+	}
+	p, err := e.peer(c.ranks[to])
+	if err == nil {
+		err = e.l.Send(e.now(), &r.p, p, c.context|inner|uint64(tag), b, mode)
+		if errors.Is(err, pml.ErrPeer) {
+			err = e.gone(c.ranks[to], err)
+		}
+	}
+	r.active = err == nil
+	return err
+}
+
+// beginRecv begins to receive bytes. mu is held.
+func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, inner uint64) error {
+	e := c.e
+	if e.broken != nil {
+		return e.broken
+	}
+	who, want, mask, err := c.criteria(from, tag, inner)
+	if err != nil {
+		return err
+	}
+	if err := r.begin(c, size, true); err != nil {
+		return err
+	}
+	if from == NoRank {
+		r.done, r.receive = true, false
+		return nil
+	}
+	if err = e.l.Recv(e.now(), &r.p, who, want, mask, b); errors.Is(err, pml.ErrPeer) {
+		err = e.gone(c.ranks[from], err)
+	}
+	r.active = err == nil
+	return err
+}
+
+// criteria are what a receive wants, for the layer.
+func (c *Comm) criteria(from, tag int, inner uint64) (who *pml.Peer, want, mask uint64, err error) {
+	switch {
+	case tag != AnyTag && (tag < 0 || tag > TagMax):
+		return nil, 0, 0, fmt.Errorf("%w: %d, want 0 to %d", ErrTag, tag, TagMax)
+	case from == AnySource || from == NoRank:
+	case from < 0 || from >= len(c.ranks):
+		return nil, 0, 0, fmt.Errorf("%w: %d of %d", ErrRank, from, len(c.ranks))
+	default:
+		if who, err = c.e.peer(c.ranks[from]); err != nil {
+			return nil, 0, 0, err
+		}
+	}
+	want, mask = c.context|inner, ^uint64(0)
+	if tag == AnyTag {
+		mask &^= TagMax
+	} else {
+		want |= uint64(tag)
+	}
+	return who, want, mask, nil
+}
+
+// status tells of a message of a peer.
+func (c *Comm) status(p *pml.Peer, tag uint64) (Status, error) {
+	world, err := c.e.rankOf(p)
+	if err != nil {
+		return Status{}, err
+	}
+	rank, ok := c.rankIn(world)
+	if !ok {
+		return Status{}, ErrStranger
+	}
+	return Status{Source: rank, Tag: int(tag & TagMax)}, nil
+}
+
+// newRequest returns a request for a call. mu is held.
+func (e *engine) newRequest() *Request {
+	r := e.free
+	if r == nil {
+		return new(Request)
+	}
+	e.free, r.next = r.next, nil
+	return r
+}
+
+func (e *engine) freeRequest(r *Request) {
+	r.next = e.free
+	e.free = r
+}
+
+// complete waits for the request of a call, which ends with it in any case. mu is held.
+func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
+	if !r.done {
+		w := e.newWaiter(1)
+		r.waiter = w
+		err := e.wait(ctx, w)
+		r.waiter = nil
+		e.freeWaiter(w)
+		if err != nil && !r.done {
+			return Status{}, errors.Join(err, e.abandon(r))
+		}
+	}
+	s, err := r.result()
+	e.freeRequest(r)
+	return s, err
+}
+
+// abandon leaves the request of a call that does not wait for it. What cannot be cancelled is left
+// to its end, and to the garbage collector.
+func (e *engine) abandon(r *Request) error {
+	if r.done || r.receive && e.l.Cancel(&r.p) {
+		r.active = false
+		e.freeRequest(r)
+		return nil
+	}
+	return ErrInUse
+}

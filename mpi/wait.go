@@ -1,0 +1,110 @@
+package mpi
+
+import (
+	"context"
+	"time"
+
+	"gobtl/internal/mono"
+)
+
+const (
+	// sleepMost bounds a sleep of a call whose context nobody watches.
+	sleepMost = 100 * time.Millisecond
+	// helpEvery is for how long nobody makes a pass until the helper does.
+	helpEvery = 5 * time.Millisecond
+	// napMost is how long a sleep is where the fabric cannot wake anybody.
+	napMost = 100 * time.Microsecond
+)
+
+// startClock has time begin now.
+func (e *engine) startClock() { e.start = time.Now() }
+
+// now reads the clock.
+func (e *engine) now() mono.Time { return mono.Time(time.Since(e.start)) + 1 }
+
+// sleep sleeps until something may have come, the module has something to do, or for most. It
+// reports false if it did not, for there was something, or somebody sleeps already. mu is held, but
+// while it sleeps.
+func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
+	begin := e.now()
+	d := most
+	if next := e.l.Deadline(); next != mono.Never {
+		d = min(d, next.Sub(begin))
+	}
+	if d <= 0 || d < e.policy.SleepMin() {
+		return false
+	}
+	if e.sleeper == nil {
+		d = min(d, napMost)
+		e.mu.Unlock()
+		time.Sleep(d)
+		e.mu.Lock()
+		e.policy.Slept(d, e.now().Sub(begin), e.slack)
+		return true
+	}
+	if e.asleep {
+		// The helper sleeps. It makes room: whoever waits hears of arrivals first.
+		e.m.Wake()
+		e.mu.Unlock()
+		time.Sleep(napMost)
+		e.mu.Lock()
+		return true
+	}
+	if e.wanted.Load() > 0 || !e.sleeper.Arm() {
+		return false
+	}
+	e.asleep, e.sleepUntil = true, begin.Add(d)
+	e.mu.Unlock()
+	stop := func() bool { return true }
+	if ctx.Done() != nil {
+		stop = context.AfterFunc(ctx, e.m.Wake)
+	}
+	err := e.sleeper.Sleep(d)
+	stop()
+	e.lock()
+	e.asleep = false
+	if err != nil && e.broken == nil {
+		e.broken = err
+	}
+	e.policy.Slept(d, e.now().Sub(begin), e.slack)
+	return true
+}
+
+// startHelper starts the helper, which ends after quit is closed.
+func (e *engine) startHelper() { go e.help() }
+
+// help makes passes while nobody else does, until quit.
+func (e *engine) help() {
+	defer close(e.ended)
+	tick := time.NewTicker(helpEvery)
+	defer tick.Stop()
+	for seen := uint64(0); ; {
+		select {
+		case <-e.quit:
+			return
+		case <-tick.C:
+		}
+		e.lock()
+		for e.passes == seen && !e.driving && e.broken == nil && !e.stopped() {
+			e.pass()
+			seen = e.passes
+			if e.parked != nil || e.wanted.Load() > 0 {
+				break
+			}
+			e.sleep(context.Background(), sleepMost)
+		}
+		seen = e.passes
+		e.handOver()
+		e.unlock()
+	}
+}
+
+// stopped says whether the helper is to end.
+func (e *engine) stopped() bool {
+	select {
+	case <-e.quit:
+		return true
+	default:
+		return false
+	}
+}

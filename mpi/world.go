@@ -1,0 +1,176 @@
+package mpi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"gobtl/btl"
+	"gobtl/fabric"
+	"gobtl/launch"
+)
+
+// Job is what a World must know of its job: launch.Job is one.
+type Job interface {
+	// Rank is this process's number, Size that of all.
+	Rank() int
+	Size() int
+	// NodeOf is the number of the host of a rank, Nodes that of hosts.
+	NodeOf(rank int) int
+	Nodes() int
+	// Exchange returns what each rank has given under a key, by rank, when all have.
+	Exchange(ctx context.Context, key string, value []byte) ([][]byte, error)
+	// Fence returns when all ranks have called it.
+	Fence(ctx context.Context) error
+	// Finalize is the last call.
+	Finalize(ctx context.Context) error
+}
+
+// World is a process's part in a job, and the communicator of all its ranks.
+type World struct {
+	Comm
+	job Job
+	cfg Config
+}
+
+// Init joins the job that a launcher has started this process for, and returns its world; without a
+// launcher, that of one rank. Call it once in the life of a process, and Finalize in the end.
+// Errors: ErrConfig, those of launch.Join, and what keeps the transport from being opened.
+func Init(ctx context.Context, cfg Config) (*World, error) {
+	job, err := launch.Join(ctx, cfg.Launch)
+	if err != nil {
+		return nil, fmt.Errorf("mpi: %w", err)
+	}
+	return Open(ctx, job, cfg)
+}
+
+// Open is Init for a job that was joined already.
+func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if job.Size() > RanksMax {
+		return nil, fmt.Errorf("%w: %d ranks, at most %d", ErrConfig, job.Size(), RanksMax)
+	}
+	if _, err := cfg.Transport.LoadEnv(os.Environ()); err != nil {
+		return nil, fmt.Errorf("mpi: %w", err)
+	}
+	cfg.Transport.Label = labelPrefix + strconv.Itoa(job.Rank())
+	cfg.Transport.PeersMax = max(cfg.Transport.PeersMax, min(4096+job.Size(), 1<<20))
+	if cfg.Fabric.Node == "" && job.Nodes() == 1 && cfg.Fabric.Provider == "udp" {
+		cfg.Fabric.Node = "127.0.0.1"
+	}
+	e, err := openEngine(cfg, job.Rank())
+	if err != nil {
+		return nil, err
+	}
+	names, err := job.Exchange(ctx, "mpi", bytes.Clone(e.m.Name()))
+	if err == nil {
+		err = e.setNames(names)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("mpi: %w", err), e.m.Close())
+	}
+	w := &World{job: job, cfg: cfg}
+	w.e, w.rank = e, job.Rank()
+	w.ranks, w.nodes = make([]int, job.Size()), make([]int, job.Size())
+	for i := range w.ranks {
+		w.ranks[i], w.nodes[i] = i, job.NodeOf(i)
+	}
+	e.startHelper()
+	return w, nil
+}
+
+// openEngine opens the transport.
+func openEngine(cfg Config, rank int) (*engine, error) {
+	infos, err := fabric.GetInfo(cfg.Fabric)
+	if err != nil {
+		return nil, fmt.Errorf("mpi: %w", err)
+	}
+	sizes, err := cfg.Transport.DomainConfig(infos[0])
+	if err != nil {
+		return nil, fmt.Errorf("mpi: %w", err)
+	}
+	domain, err := fabric.Open(infos[0], sizes)
+	if err != nil {
+		return nil, fmt.Errorf("mpi: %w", err)
+	}
+	m, err := btl.Open(domain, cfg.Transport)
+	if err != nil {
+		return nil, fmt.Errorf("mpi: %w", err)
+	}
+	e, err := newEngine(domain, m, cfg, rank)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("mpi: %w", err), m.Close())
+	}
+	return e, nil
+}
+
+// Job is the job that the world belongs to.
+func (w *World) Job() Job { return w.job }
+
+// Finalize waits until all ranks have called it, and what was sent has arrived, and leaves the job.
+// Nothing of the world may be used afterwards: ErrFinalized. Errors: what kept the ranks from
+// meeting, or what was sent from arriving; the job is left in any case.
+func (w *World) Finalize(ctx context.Context) error {
+	e := w.e
+	e.lock()
+	if e.broken != nil {
+		err := e.broken
+		e.unlock()
+		if errors.Is(err, ErrFinalized) {
+			return err
+		}
+	} else {
+		e.unlock()
+	}
+	err := e.flush(ctx)
+	if fenced := w.job.Fence(ctx); err == nil {
+		err = fenced
+	}
+	err = errors.Join(err, e.close(w.cfg))
+	return errors.Join(err, w.job.Finalize(ctx))
+}
+
+// flush waits until what was sent has arrived.
+func (e *engine) flush(ctx context.Context) error {
+	e.lock()
+	defer e.unlock()
+	w := e.newWaiter(0)
+	for _, p := range e.peers {
+		if p == nil || p.Err() != nil {
+			continue
+		}
+		w.left++
+		p.Endpoint().Flush(e.now(), func(error) {
+			if w.left--; w.over() && w.parked {
+				e.poke(w)
+			}
+		})
+	}
+	return e.wait(ctx, w)
+}
+
+// close ends the helper and the transport.
+func (e *engine) close(cfg Config) error {
+	close(e.quit)
+	e.m.Wake()
+	<-e.ended
+	e.lock()
+	defer e.unlock()
+	now := e.now()
+	until := now.Add(cfg.CloseTimeout)
+	e.m.Drain(now, until)
+	w := e.newWaiter(1)
+	w.ready = e.m.Drained
+	err := e.wait(context.Background(), w)
+	if errors.Is(err, ErrFinalized) {
+		return err
+	}
+	e.broken = ErrFinalized
+	return errors.Join(err, e.m.Close())
+}

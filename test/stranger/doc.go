@@ -1,11 +1,12 @@
-// Package stranger is a second, small implementation of the wire protocol, written from
-// docs/protocol.md alone, with nothing but Go's standard library and plain UDP sockets. It exists
-// to be talked to: what the page does not say, or says wrongly, shows as two programs that do not
-// understand each other.
+// Package stranger is a peer written from docs/protocol.md alone, by somebody who had read neither
+// the codec nor the transport, and shares no code with them: it understands this implementation as
+// one in another language would. Only its tests know the real module, as the other side.
 //
-// codec.go has the packets, peer.go the sockets, the faults and the loop, conn.go the handshake,
-// send.go and recv.go the two directions of a connection. The peer is strict: whatever it receives
-// that the page forbids is noted (Peer.Breaches), and the tests want to see none.
+//	host    two UDP sockets and one loop (host.go); it loses, repeats and delays datagrams itself,
+//	        both ways, and judges what the other side sends before that (judge.go)
+//	conn    handshake from both sides (shake.go), windows, Acks, Nacks (send.go, recv.go), cutting
+//	        and Packs (cut.go), Pings and Parts (size.go), operations (remote.go)
+//	codec   codec.go, hello.go, name.go
 //
-// It is no second transport for use: one goroutine, no tuning, every packet on the heap.
+// A host's loop owns all of it; tests look into it by do.
 package stranger

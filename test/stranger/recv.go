@@ -1,278 +1,338 @@
 package stranger
 
 import (
+	"bytes"
 	"slices"
 	"time"
 )
 
-const (
-	ackEvery  = 32   // packets at most without an Ack
-	slots     = 2048 // unfinished fragments
-	memoryLen = 8192 // numbers below the window whose packets are remembered, for the checks
-)
-
-// receiver is the incoming direction.
-type receiver struct {
-	expected uint32              // next number in order
-	here     map[uint32]bool     // numbers behind a gap
-	seen     map[uint32][]uint64 // checksums that the packet with that number may have
-	chunkOf  map[uint32][]uint32 // fragIDs of the chunks behind a gap
-	lastID   uint32              // fragID of the last chunk in order
-	anyID    bool
-	parts    map[uint32]*assembly
-	refused  map[uint32]uint32 // fragID of the chunks that were refused, by number
-	failed   map[uint32]uint32 // number of a Void in such a one's place, by fragID
-	bye      bool              // a Bye is here
-	byeSeq   uint32
-
-	granted  uint32 // last number allowed
-	due      bool   // an Ack is due at ackAt
-	ackAt    time.Time
-	news     int // packets accepted since the last Ack
-	holdAcks bool
-	taken    int // packets accepted
-}
-
+// assembly is a fragment that arrives in chunks.
 type assembly struct {
-	tag    uint8
-	first  uint16 // the grid
-	grid   uint16
-	bytes  []byte
-	chunks map[uint32]bool // by offset
-	got    int
+	tag   byte
+	chunk chunk // its grid
+	buf   []byte
+	got   map[uint32]bool
+	n     int
 }
 
-func (r *receiver) initReceiver(first uint32) {
-	r.expected, r.granted = first, first // the Hello's one credit
-	r.here, r.seen = map[uint32]bool{}, map[uint32][]uint64{}
-	r.chunkOf, r.parts = map[uint32][]uint32{}, map[uint32]*assembly{}
-	r.refused, r.failed = map[uint32]uint32{}, map[uint32]uint32{}
+// receiver is what a connection knows of the peer's packets.
+type receiver struct {
+	expected  uint32 // next in order
+	top       uint32 // one above the highest received
+	here      map[uint32]bool
+	owed      bool // an Ack
+	dupOwed   bool
+	copies    uint32
+	last      uint32
+	lastNo    uint32
+	lastCh    int
+	parts     map[uint32]*slices64
+	slots     map[uint32]uint32 // slot to fragID
+	build     map[uint32]*assembly
+	refusals  map[uint32]uint32 // sequence number to fragID
+	dropped   map[uint32]bool   // fragments that the sender has failed
+	byeHere   bool
+	byeSeq    uint32
+	byeErr    error
+	delivered int
+	inParts   int // packets that came in Parts, pieces, chunks, Packs: for tests
+	inPieces  int
+	inPacks   int
+	full      bool // no memory: for tests
+	linger    time.Time
 }
 
-// sequenced takes a Frag, Chunk, Pack, Ack or Nack.
-func (c *Conn) sequenced(pkt *Packet) {
-	const ordered = 0x8000 // codes of a Bye from here on, and none, end the connection in order
-	if pkt.Kind == kindFrag && pkt.Tag == tagBye && len(pkt.Payload) == 2 &&
-		le.Uint16(pkt.Payload) < ordered {
-		if ahead := int32(pkt.Seq - c.expected); ahead >= 0 {
-			c.end(ErrPeerClosed)
+func (c *conn) startReceiver(first uint32) {
+	c.receiver = receiver{
+		expected: first, top: first, here: map[uint32]bool{}, last: first - 1,
+		parts: map[uint32]*slices64{}, slots: map[uint32]uint32{}, build: map[uint32]*assembly{},
+		refusals: map[uint32]uint32{}, dropped: map[uint32]bool{},
+	}
+	c.law.granted = c.limitOf() - uint32(c.h.opt.credit) + 1 // that of a Hello is 1
+	c.remote.counts = map[uint32]*count{}
+}
+
+// onTraffic is what is neither a Hello nor its answer.
+func (c *conn) onTraffic(d *datagram, p *packet) {
+	if c.state == halfOpen && !c.promote() {
+		return
+	}
+	if c.state == connecting {
+		if c.initiator && c.proven != 3 || c.far == 0 {
+			return
+		}
+		if c.establish(); c.state != connected {
+			return
+		}
+	}
+	if p.kind == kFrag && p.tag == tagBye && len(p.payload) == 2 && le.Uint16(p.payload) < 0x8000 {
+		if c.state == connected && p.seq-c.expected <= c.h.opt.window {
+			c.end(ended{le.Uint16(p.payload)})
 		}
 		return
 	}
-	if !c.acked(pkt) {
+	switch p.kind {
+	case kPing:
+		c.heard = c.h.now
+		c.post(d.ch, &packet{kind: kPong, conn: c.far, nonce: p.nonce})
+		return
+	case kPong:
+		c.onPong(p)
+		return
+	case kPart:
+		c.onPart(d, p)
+		return
+	case kFrag, kChunk, kPack:
+		c.onSequenced(d.ch, p)
 		return
 	}
-	switch pkt.Kind {
-	case kindNack:
-		c.nacked(pkt)
-	case kindFrag, kindChunk, kindPack:
-		c.number(pkt)
+	if !c.onAck(p) {
+		return
+	}
+	c.heard, c.confirmed = c.h.now, true
+	if p.kind == kNack && c.state == connected {
+		c.onNack(p)
 	}
 }
 
-// number sorts a packet by its sequence number.
-func (c *Conn) number(pkt *Packet) {
-	if before(c.granted, pkt.Seq) {
-		c.p.breachf("number %d without credit, allowed are %d", pkt.Seq-c.expected,
-			int32(c.granted-c.expected))
+// onSequenced takes a Frag, Chunk or Pack in the order of section 11.
+func (c *conn) onSequenced(ch int, p *packet) {
+	if c.state == lingering {
+		if p.seq-c.expected >= 1<<31 {
+			c.owed, c.dupOwed = true, true
+		}
+		return
 	}
-	c.checkSame(pkt)
+	if !c.onAck(p) || c.state == gone {
+		return
+	}
+	c.heard, c.confirmed = c.h.now, true
+	away := p.seq - c.expected
+	if away >= 1<<31 || c.here[p.seq] {
+		c.copies++
+		c.dupOwed = true
+		return
+	}
+	if away >= c.h.opt.window || c.byeHere && int32(p.seq-c.byeSeq) > 0 {
+		return
+	}
+	reason, of := c.accept(p)
 	switch {
-	case before(pkt.Seq, c.expected) || c.here[pkt.Seq]:
-		c.p.counts["duplicate"]++
-		c.ackNow()
-	case c.state == ended:
-	case pkt.Seq-c.expected >= c.p.cfg.WindowPackets:
-		c.p.breachf("number %d is above the window", pkt.Seq-c.expected)
-	case c.bye && before(c.byeSeq, pkt.Seq):
-		c.p.breachf("a packet behind the Bye")
-	case c.accept(pkt):
-		c.accepted(pkt)
-	}
-}
-
-// isOld says whether a packet is no news, so that its acknowledgement is the one of before.
-func (c *Conn) isOld(pkt *Packet) bool {
-	return pkt.numbered() &&
-		(pkt.Seq-c.expected >= c.p.cfg.WindowPackets || c.here[pkt.Seq])
-}
-
-// checkSame notes a packet that differs from the one that had the number before.
-func (c *Conn) checkSame(pkt *Packet) {
-	if pkt.Kind == kindFrag && pkt.Tag == tagVoid {
+	case reason == refuseNow:
+		c.dupOwed = true
+		return
+	case reason != 0:
+		c.dupOwed = c.dupOwed || reason == 4
+		n := &packet{kind: kNack, tag: reason, conn: c.far, seq: p.seq}
+		if reason == 3 {
+			n.payload = []byte{of}
+		}
+		c.post(0, n)
+		c.law.refuse(p.seq)
 		return
 	}
-	old, now := c.seen[pkt.Seq], sum(pkt)
-	if len(old) > 0 && !slices.Contains(old, now) {
-		c.p.breachf("number %d was another packet before", pkt.Seq-c.expected)
-	}
-	if len(old) == 0 {
-		c.seen[pkt.Seq] = []uint64{now}
-	}
-}
-
-// accept delivers a packet or refuses it; a refused one counts as not received.
-func (c *Conn) accept(pkt *Packet) bool {
-	reason := uint8(0)
-	switch {
-	case pkt.Flags&flagPut != 0:
-		region, ok := c.p.regions[pkt.Handle]
-		n := uint64(len(pkt.Payload))
-		if !ok || pkt.PutOffset > uint64(len(region)) || n > uint64(len(region))-pkt.PutOffset {
-			reason = nackAccess
-		} else {
-			copy(region[pkt.PutOffset:], pkt.Payload)
-		}
-	case pkt.Kind == kindFrag && pkt.Tag == tagBye:
-		c.bye, c.byeSeq = true, pkt.Seq
-	case pkt.Kind == kindFrag && pkt.Tag == tagVoid:
-		c.p.counts["void"]++
-		if id, ok := c.refused[pkt.Seq]; ok {
-			delete(c.refused, pkt.Seq)
-			delete(c.parts, id)
-			c.failed[id] = pkt.Seq
-		}
-	case pkt.Kind == kindPack:
-		return c.acceptPack(pkt)
-	case c.p.cfg.Accept != nil && !c.p.cfg.Accept(pkt.Tag):
-		reason = nackNoHandler
-		if pkt.Kind == kindChunk {
-			c.refused[pkt.Seq] = pkt.FragID
-		}
-	case pkt.Kind == kindFrag:
-		c.deliver(pkt.Tag, pkt.Payload)
-	default:
-		return c.chunk(pkt)
-	}
-	if reason != 0 {
-		nack := &Packet{Kind: kindNack, Tag: reason, Conn: c.peerTag, Seq: pkt.Seq}
-		c.piggyback(nack)
-		c.p.send(command, c.addrs[command], nack)
-	}
-	return reason == 0
-}
-
-func (c *Conn) deliver(tag uint8, message []byte) {
-	c.p.counts["delivered"]++
-	if c.p.cfg.OnMessage != nil {
-		c.p.cfg.OnMessage(c, tag, message)
-	}
-}
-
-// chunk puts a chunk to the others of its fragment.
-func (c *Conn) chunk(pkt *Packet) bool {
-	if void, ok := c.failed[pkt.FragID]; ok && !before(void+c.p.cfg.WindowPackets, c.expected) {
-		return true // and thrown away
-	}
-	if !c.fits(pkt) {
-		return false
-	}
-	a := c.parts[pkt.FragID]
-	if a == nil {
-		a = &assembly{tag: pkt.Tag, first: pkt.First, grid: pkt.Grid}
-		a.bytes, a.chunks = make([]byte, pkt.Size), map[uint32]bool{}
-		c.parts[pkt.FragID] = a
-	}
-	a.chunks[pkt.Offset] = true
-	a.got += copy(a.bytes[pkt.Offset:], pkt.Payload)
-	if a.got == len(a.bytes) {
-		delete(c.parts, pkt.FragID)
-		c.deliver(a.tag, a.bytes)
-	}
-	return true
-}
-
-// fits says whether a chunk has its place in its fragment, or may begin it.
-func (c *Conn) fits(pkt *Packet) bool {
-	a := c.parts[pkt.FragID]
-	if a == nil {
-		if pkt.Size > c.p.cfg.FragmentBytesMax || len(c.parts) >= slots {
-			c.p.breachf("fragment of %d bytes, beside %d others", pkt.Size, len(c.parts))
-			return false
-		}
-		return true
-	}
-	if pkt.First != a.first || pkt.Grid != a.grid || pkt.Tag != a.tag ||
-		pkt.Size != uint32(len(a.bytes)) || a.chunks[pkt.Offset] {
-		c.p.breachf("chunk at %d of %d, %d bytes", pkt.Offset, pkt.Size, len(pkt.Payload))
-		return false
-	}
-	return true
-}
-
-// accepted moves the window, and has the packet acknowledged.
-func (c *Conn) accepted(pkt *Packet) {
-	c.taken++
-	c.here[pkt.Seq] = true
-	if pkt.Kind == kindChunk {
-		c.chunkOf[pkt.Seq] = []uint32{pkt.FragID}
-	}
-	for _, r := range pkt.Records {
-		if r.Piece != nil {
-			c.chunkOf[pkt.Seq] = append(c.chunkOf[pkt.Seq], r.Piece.FragID)
-		}
+	c.owed = true
+	c.last, c.lastNo, c.lastCh = p.seq, p.number, ch
+	c.here[p.seq] = true
+	delete(c.parts, p.seq)
+	if int32(p.seq+1-c.top) > 0 {
+		c.top = p.seq + 1
 	}
 	for c.here[c.expected] {
-		for _, id := range c.chunkOf[c.expected] {
-			if c.anyID && before(id, c.lastID) {
-				c.p.breachf("a chunk of fragment %d behind those of %d", id, c.lastID)
-			}
-			c.lastID, c.anyID = id, true
-		}
-		delete(c.chunkOf, c.expected)
 		delete(c.here, c.expected)
-		delete(c.seen, c.expected-memoryLen)
 		c.expected++
 	}
-	c.news++
-	if !c.due {
-		c.due, c.ackAt = true, time.Now().Add(c.p.cfg.AckDelay)
-	}
-	if c.bye && c.byeSeq == c.expected-1 {
-		c.end(ErrPeerClosed)
-		c.ackAt = time.Time{}
-	}
-	if c.news >= ackEvery || c.granted == pkt.Seq {
-		c.ackAt = time.Time{}
+	if c.byeHere && c.expected == c.byeSeq+1 {
+		c.state, c.linger, c.err = lingering, c.h.now.Add(150*time.Millisecond), c.byeErr
+		c.failAll(errClosed)
+		c.flight = map[uint32]*segment{}
 	}
 }
 
-// ackNow asks for an Ack at once.
-func (c *Conn) ackNow() {
-	c.due, c.ackAt = true, time.Time{}
+// refuseNow stands for a refusal that is answered with an Ack alone.
+const refuseNow = 0xFF
+
+// accept takes a packet over, or says for which reason of section 8 not; of a Pack for which tag.
+func (c *conn) accept(p *packet) (reason, tag byte) {
+	if id, ok := c.refusals[p.seq]; ok && (p.kind == kFrag || p.kind == kPack) {
+		delete(c.refusals, p.seq)
+		c.drop(id)
+	}
+	switch {
+	case p.kind == kPack:
+		return c.acceptPack(p)
+	case p.op != nil || p.put != nil:
+		return c.acceptRemote(p), 0
+	case p.kind == kFrag && p.tag == tagVoid:
+		return 0, 0
+	case p.kind == kFrag && p.tag == tagBye:
+		c.byeHere, c.byeSeq = true, p.seq
+		if len(p.payload) == 2 {
+			c.byeErr = ended{le.Uint16(p.payload)}
+		}
+		return 0, 0
+	}
+	if p.kind == kChunk && c.dropped[p.chunk.fragID] {
+		return 0, 0
+	}
+	if c.h.handlers[p.tag] == nil {
+		if p.kind == kChunk {
+			c.refusals[p.seq] = p.chunk.fragID
+		}
+		return 2, 0
+	}
+	if p.kind == kFrag {
+		c.deliver(p.tag, p.payload)
+		return 0, 0
+	}
+	if reason = c.chunkFits(p.tag, p.chunk, len(p.payload), nil); reason == 0 {
+		c.takeChunk(p.tag, p.chunk, p.payload)
+	}
+	return reason, 0
 }
 
-// acknowledge sends an Ack alone if it is time.
-func (c *Conn) acknowledge(now time.Time) {
-	if c.due && !now.Before(c.ackAt) && !c.holdAcks {
-		pkt := &Packet{Kind: kindAck, Conn: c.peerTag}
-		c.piggyback(pkt)
-		c.p.send(command, c.addrs[command], pkt)
+func (c *conn) acceptPack(p *packet) (reason, tag byte) {
+	for _, r := range p.records {
+		if c.h.handlers[r.tag] == nil && (r.piece == nil || !c.dropped[r.piece.fragID]) {
+			for _, x := range p.records {
+				if x.piece != nil && x.tag == r.tag {
+					c.refusals[p.seq] = x.piece.fragID
+				}
+			}
+			return 3, r.tag
+		}
+	}
+	var ends *chunk
+	for _, r := range p.records {
+		if r.piece == nil || c.dropped[r.piece.fragID] {
+			continue
+		}
+		if reason = c.chunkFits(r.tag, r.piece, len(r.data), ends); reason != 0 {
+			return reason, 0
+		}
+		ends = r.piece
+	}
+	c.inPacks++
+	for _, r := range p.records {
+		switch {
+		case r.piece == nil:
+			c.deliver(r.tag, r.data)
+		case !c.dropped[r.piece.fragID]:
+			c.inPieces++
+			c.takeChunk(r.tag, r.piece, r.data)
+		}
+	}
+	return 0, 0
+}
+
+// chunkFits tests a chunk against its fragment. ends is a fragment that the same Pack may end.
+func (c *conn) chunkFits(tag byte, x *chunk, n int, ends *chunk) byte {
+	if x.size > c.h.opt.fragmentMax {
+		c.h.wrong("fragment %d has %d bytes", x.fragID, x.size)
+		return refuseNow
+	}
+	a := c.build[x.fragID]
+	if a == nil {
+		other, taken := c.slots[x.fragID%2048]
+		if taken && (ends == nil || other != ends.fragID) || c.full {
+			return 4
+		}
+		return 0
+	}
+	if a.tag != tag || a.chunk.size != x.size || a.chunk.first != x.first ||
+		a.chunk.each != x.each || a.got[x.offset] {
+		c.h.wrong("chunk %+v of %d bytes contradicts %+v", *x, n, a.chunk)
+		return refuseNow
+	}
+	return 0
+}
+
+func (c *conn) takeChunk(tag byte, x *chunk, b []byte) {
+	a := c.build[x.fragID]
+	if a == nil {
+		a = &assembly{tag: tag, chunk: *x, buf: make([]byte, x.size), got: map[uint32]bool{}}
+		c.build[x.fragID], c.slots[x.fragID%2048] = a, x.fragID
+	}
+	copy(a.buf[x.offset:], b)
+	a.got[x.offset] = true
+	if a.n += len(b); a.n == len(a.buf) {
+		delete(c.build, x.fragID)
+		delete(c.slots, x.fragID%2048)
+		c.deliver(tag, a.buf)
 	}
 }
 
-// piggyback puts the acknowledgement on a packet if one is due.
-func (c *Conn) piggyback(pkt *Packet) {
-	if !c.due || c.holdAcks {
-		return
-	}
-	pkt.Flags |= flagAck
-	if c.news == 0 {
-		pkt.Flags |= flagDup
-	}
-	pkt.Ack, pkt.Credit = c.expected-1, c.p.cfg.Credit
-	pkt.CreditBytes = noByteBound
-	if last := pkt.Ack + uint32(max(pkt.Credit, 1)); before(c.granted, last) {
-		c.granted = last
-	}
-	c.due, c.news = false, 0
+// drop forgets a fragment that its sender has failed.
+func (c *conn) drop(id uint32) {
+	c.dropped[id] = true
+	delete(c.build, id)
+	delete(c.slots, id%2048)
 }
 
-// HoldAcks withholds acknowledgements, and so credits, or sends them again.
-func (c *Conn) HoldAcks(hold bool) { c.p.do(func() { c.holdAcks = hold }) }
+func (c *conn) deliver(tag byte, b []byte) {
+	c.delivered++
+	c.h.handlers[tag](c, bytes.Clone(b))
+}
 
-// Taken is the number of packets accepted so far.
-func (c *Conn) Taken() (n int) {
-	c.p.do(func() { n = c.taken })
-	return n
+// limitOf is the last number that this side grants.
+func (c *conn) limitOf() uint32 { return c.expected - 1 + uint32(c.h.opt.credit) }
+
+// putAck has a packet carry the current acknowledgement.
+func (c *conn) putAck(p *packet) {
+	p.flags |= fAck
+	p.ack, p.credit, p.creditBytes = c.expected-1, c.h.opt.credit, 0xFFFF
+	if to := c.limitOf(); int32(to-c.law.granted) > 0 {
+		c.law.granted = to
+	}
+}
+
+// postAck sends an Ack alone.
+func (c *conn) postAck(dup byte) {
+	p := &packet{kind: kAck, flags: dup, conn: c.far}
+	c.putAck(p)
+	if c.features&featSack != 0 {
+		p.flags |= fSack
+		p.sack = &sack{
+			copies: c.copies, last: c.last, lastNumber: c.lastNo, lastData: byte(c.lastCh),
+			ranges: c.ranges((c.command - 32 - 24) / 4),
+		}
+	}
+	c.owed, c.dupOwed = false, false
+	c.post(0, p)
+}
+
+func (c *conn) ranges(most int) (rs [][2]uint16) {
+	for at := c.expected + 1; int32(c.top-at) > 0 && len(rs) < min(most, 256); at++ {
+		if !c.here[at] {
+			continue
+		}
+		from := at
+		for c.here[at+1] {
+			at++
+		}
+		rs = append(rs, [2]uint16{uint16(from - c.expected - 1), uint16(at - from)})
+	}
+	return slices.Clip(rs)
+}
+
+// progress is what a connection does by itself.
+func (c *conn) progress(ticked bool) {
+	if ticked {
+		c.shake()
+		if c.state == connected {
+			c.resend()
+			c.sizeTick()
+		}
+		if c.state == lingering && c.h.now.After(c.linger) {
+			c.end(c.err)
+		}
+	}
+	c.pump()
+	if (c.owed || c.dupOwed) && (c.state == connected || c.state == lingering) {
+		dup := byte(fDup)
+		if c.owed && c.state == connected {
+			dup = 0
+		}
+		c.postAck(dup)
+	}
 }

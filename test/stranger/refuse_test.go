@@ -1,212 +1,290 @@
-//go:build cgo
-
 package stranger
 
 import (
-	"bytes"
-	"context"
 	"errors"
-	"math"
 	"testing"
 	"time"
 
 	"gobtl/btl"
 )
 
-// someFaults are the networks on which the tests run that stand or fall with a single packet.
-func someFaults() map[string]Faults {
-	return map[string]Faults{
-		"clean": {},
-		"faulty": {
-			Seed: 3, Loss: 0.05, Dup: 0.1, Delay: 0.1, DelayMax: 2 * time.Millisecond,
-		},
+// TestRejected has the real side refuse Hellos, for each reason that it has.
+func TestRejected(t *testing.T) {
+	verdict := func(v btl.Verdict) func(*btl.Module) {
+		return func(m *btl.Module) { m.Admit(func(btl.Request) btl.Verdict { return v }) }
 	}
-}
-
-func expose(t *testing.T, m *module, mem []byte) (handle uint64) {
-	t.Helper()
-	must(t, m.Do(within(t), func(mod *btl.Module) error {
-		r, err := mod.Expose(mem, btl.RemoteWrite)
-		if err == nil {
-			handle = uint64(r.Handle())
-		}
-		return err
-	}))
-	return handle
-}
-
-// flows checks that the connection still carries messages, small and large, both ways.
-func flows(t *testing.T, pr *pair) {
-	t.Helper()
-	for _, n := range []int{10, 20000} {
-		must(t, pr.c.Send(tagCheck, pattern(n)))
-		must(t, pr.m.Send(within(t), pr.ep, tagCheck, pattern(n)))
-		a, b := receive(t, pr.m.got, "a message"), receive(t, pr.msgs, "a message")
-		if !bytes.Equal(a, pattern(n)) || !bytes.Equal(b, pattern(n)) {
-			t.Errorf("sent %d bytes, got %d and %d", n, len(a), len(b))
-		}
-	}
-}
-
-// TestPut writes into the other side's memory, both ways: these bytes and no others change.
-func TestPut(t *testing.T) {
-	t.Parallel()
-	puts := []struct{ at, n int }{
-		{0, 0},
-		{0, 1},
-		{7, 300},
-		{1000, 1431},
-		{3000, 1432},
-		{5000, 1433},
-		{8000, 1472},
-		{10001, 150000},
-		{200000 - 1, 1},
-		{200000, 0},
-	}
-	for name, faults := range someFaults() {
+	for name, x := range map[string]struct {
+		cfg    btl.Config
+		opt    options
+		before func(*btl.Module)
+		others int
+		change func(c *conn)
+		want   error
+	}{
+		"full":    {btl.Config{PeersMax: 1}, options{}, nil, 1, nil, rejected{2, 0}},
+		"stale":   {want: rejected{3, 0}, change: func(c *conn) { c.wanted++ }},
+		"owner":   {before: verdict(btl.Refuse(0x1234)), want: rejected{4, 0x1234}},
+		"later":   {before: verdict(btl.Defer(7)), want: errTimeout},
+		"feature": {opt: options{features: 1 << 40, required: 1 << 40}, want: rejected{6, 0}},
+	} {
 		t.Run(name, func(t *testing.T) {
-			pr := connect(t, btl.Config{}, Config{Faults: faults}, false)
-			theirs, mine, want := make([]byte, 200000), make([]byte, 200000), make([]byte, 200000)
-			handle, myHandle := expose(t, pr.m, theirs), pr.p.Expose(mine)
-			for _, put := range puts {
-				copy(want[put.at:], pattern(put.n))
-				if err := pr.c.Put(pattern(put.n), handle, uint64(put.at)); err != nil {
-					t.Errorf("%d bytes at %d: %v", put.n, put.at, err)
-				}
-				err := pr.m.Put(within(t), pr.ep, pattern(put.n), btl.Handle(myHandle), uint64(put.at))
-				if err != nil {
-					t.Errorf("module, %d bytes at %d: %v", put.n, put.at, err)
-				}
+			if x.before == nil {
+				x.before = func(*btl.Module) {}
 			}
-			var same, mineSame bool
-			must(t, pr.m.Do(within(t), func(*btl.Module) error {
-				same = bytes.Equal(theirs, want)
-				return nil
-			}))
-			pr.p.do(func() { mineSame = bytes.Equal(mine, want) })
-			if !same || !mineSame {
-				t.Errorf("memory of the module as it should be: %v, of the stranger: %v", same, mineSame)
+			r := realSide(t, x.cfg, x.before)
+			for range x.others {
+				h := stranger(t, options{})
+				h.to(t, r)
 			}
-			flows(t, pr)
-		})
-	}
-}
-
-// TestRefused has every reason for a Nack, both ways: a Void fills the gap, the stream goes on.
-func TestRefused(t *testing.T) {
-	t.Parallel()
-	for name, faults := range someFaults() {
-		t.Run(name, func(t *testing.T) {
-			accept := func(tag uint8) bool { return tag != tagUnknown }
-			pr := connect(t, btl.Config{}, Config{Faults: faults, Accept: accept}, true)
-			theirs, mine := make([]byte, 5000), make([]byte, 5000)
-			handle, myHandle := expose(t, pr.m, theirs), pr.p.Expose(mine)
-			for _, put := range []struct {
-				handle, at uint64
-				n          int
-			}{
-				{1, 0, 1},
-				{1, 0, 100000},
-				{0, 5001, 0},
-				{0, 5000, 1},
-				{0, 4999, 2},
-				{0, 1, 5000},
-				{0, math.MaxUint64 - 10, 10},
-				{0, 10, 100000},
-			} {
-				if err := pr.c.Put(pattern(put.n), handle^put.handle, put.at); !errors.Is(err, ErrRefused) {
-					t.Errorf("%d bytes at %d: %v", put.n, put.at, err)
+			x.opt.handshake = 300 * time.Millisecond
+			h := stranger(t, x.opt)
+			var c *conn
+			h.do(func() {
+				c, _ = h.dial(r.name.incarnation, r.name.command, r.name.data)
+				if x.change != nil {
+					x.change(c)
 				}
-				h := btl.Handle(myHandle ^ put.handle)
-				err := pr.m.Put(within(t), pr.ep, pattern(put.n), h, put.at)
-				if !errors.Is(err, btl.ErrRemoteAccess) {
-					t.Errorf("module, %d bytes at %d: %v", put.n, put.at, err)
-				}
-			}
-			for _, n := range []int{0, 100, 1000, 100000} {
-				if err := pr.c.Send(tagUnknown, pattern(n)); !errors.Is(err, ErrRefused) {
-					t.Errorf("%d bytes without a handler: %v", n, err)
-				}
-				err := pr.m.Send(within(t), pr.ep, tagUnknown, pattern(n))
-				if !errors.Is(err, btl.ErrNoHandler) {
-					t.Errorf("module, %d bytes without a handler: %v", n, err)
-				}
-			}
-			if pr.p.Count("void") == 0 {
-				t.Error("the module sent no Void")
-			}
-			flows(t, pr)
-		})
-	}
-}
-
-// TestCloseBy lets each side close, and both at once: what was sent before arrives, both ends end.
-func TestCloseBy(t *testing.T) {
-	t.Parallel()
-	for name, faults := range someFaults() {
-		for who, sides := range map[string][2]bool{
-			"stranger": {true, false}, "module": {false, true}, "both": {true, true},
-		} {
-			t.Run(name+", "+who, func(t *testing.T) {
-				pr := connect(t, btl.Config{}, Config{Faults: faults}, false)
-				var ends []<-chan error
-				if sides[0] {
-					ends = append(ends, pr.c.Start(tagCheck, pattern(50000)))
-				}
-				if sides[1] {
-					must(t, pr.m.Send(within(t), pr.ep, tagCheck, pattern(50000)))
-					must(t, pr.m.Do(within(t), func(*btl.Module) error { pr.ep.Close(pr.ep.Now()); return nil }))
-				}
-				if sides[0] {
-					if err := pr.c.Close(); err != nil && !errors.Is(err, ErrPeerClosed) {
-						t.Error(err)
-					}
-				}
-				if sides != [2]bool{true, true} {
-					for _, end := range ends {
-						must(t, receive(t, end, "the end of a message"))
-						receive(t, pr.m.got, "the message before the Bye")
-					}
-				}
-				receive(t, pr.c.Down(), "the stranger's end")
-				ev := receive(t, pr.m.events, "the module's end")
-				want := "<nil>"
-				if !sides[1] {
-					want = btl.ErrPeerClosed.Error()
-				}
-				if ev != want && (who != "both" || ev != btl.ErrPeerClosed.Error()) {
-					t.Errorf("the module's event: %s, not %s", ev, want)
-				}
-				if !sides[0] && !errors.Is(pr.c.Err(), ErrPeerClosed) {
-					t.Errorf("the stranger's end: %v", pr.c.Err())
-				}
-				again(t, pr)
 			})
+			<-c.over
+			if !errors.Is(c.err, x.want) {
+				t.Errorf("%v, want %v", c.err, x.want)
+			}
+		})
+	}
+}
+
+// TestCrowded has more connections come from one address than the real side takes.
+func TestCrowded(t *testing.T) {
+	r := realSide(t, btl.Config{PeersPerAddress: 2})
+	h := stranger(t, options{})
+	for range 2 {
+		h.to(t, r)
+	}
+	c := h.begun(t, r)
+	<-c.over
+	if !errors.Is(c.err, rejected{7, 0}) {
+		t.Error(c.err)
+	}
+}
+
+// with adds an extension to a Hello.
+func with(kind byte, value ...byte) func(*hello) {
+	return func(x *hello) { x.ext = append(x.ext, extension{kind, value}) }
+}
+
+// TestOtherHellos is the table at the end of section 7, as far as strangers go through it.
+func TestOtherHellos(t *testing.T) {
+	r := realSide(t, btl.Config{})
+	h := stranger(t, options{})
+	for name, x := range map[string]struct {
+		change func(x *hello)
+		want   byte // kind of the answer, 0: none
+		reason byte
+	}{
+		"as it is":          {func(*hello) {}, kRetry, 0},
+		"wrong channel":     {func(x *hello) { x.channel = 1 }, 0, 0},
+		"unknown extension": {with(100, 1), kRetry, 0},
+		"empty extension":   {with(100), kRetry, 0},
+		"critical":          {with(0x80 | 100), kReject, 6},
+		"overhead":          {func(x *hello) { x.overhead = 16 }, kReject, 6},
+		"stale":             {func(x *hello) { x.expected = 5 }, kReject, 3},
+		"its own, stale":    {func(x *hello) { x.expected, x.incarnation = 5, r.name.incarnation }, 0, 0},
+		"no addresses":      {func(x *hello) { x.ext = nil }, kRetry, 0},
+		"label, away": {func(x *hello) {
+			x.ext = append(x.ext, extension{5, []byte("it")}, extension{6, []byte{1, 0, 0, 0}})
+		}, kRetry, 0},
+		"false cookies": {func(x *hello) {
+			x.ext = append(x.ext, extension{3, make([]byte, 20)}, extension{4, make([]byte, 20)})
+		}, kRetry, 0},
+	} {
+		answers := make(chan *packet, 1)
+		h.do(func() {
+			c := h.newConn(lingering, h.socksOf(r))
+			c.linger = h.now.Add(time.Minute)
+			k := c.hello(0)
+			x.change(k)
+			h.see = func(_ *datagram, p *packet) bool { answers <- p; return false }
+			c.post(0, &packet{kind: kHello, seq: 1, hello: k})
+		})
+		select {
+		case p := <-answers:
+			if p.kind != x.want || p.kind == kReject && p.tag != x.reason {
+				t.Errorf("%s: answered by kind %d, tag %d", name, p.kind, p.tag)
+			}
+		case <-time.After(50 * time.Millisecond):
+			if x.want != 0 {
+				t.Errorf("%s: no answer", name)
+			}
 		}
 	}
 }
 
-// again connects the same two once more, after the end of their first connection.
-func again(t *testing.T, pr *pair) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	for len(pr.m.got) > 0 {
-		<-pr.m.got
+// TestRejects has the stranger refuse the real side's Hellos, for every reason.
+func TestRejects(t *testing.T) {
+	for reason, want := range map[byte]error{
+		1: btl.ErrVersion, 2: btl.ErrRefused, 3: btl.ErrStale, 4: btl.ErrRefused, 5: btl.ErrRefused,
+		6: btl.ErrVersion, 7: btl.ErrRefused, 8: btl.ErrRefused,
+	} {
+		r := realSide(t, btl.Config{HandshakeTimeout: 200 * time.Millisecond})
+		h := stranger(t, options{})
+		h.do(func() {
+			h.see = func(d *datagram, p *packet) bool {
+				if p.kind == kHello {
+					h.reject(d, p.hello, reason)
+				}
+				return false
+			}
+		})
+		if _, err := r.run.Connect(bg, h.name()); !errors.Is(err, want) {
+			t.Errorf("reason %d: %v, want %v", reason, err, want)
+		}
 	}
-	for len(pr.msgs) > 0 {
-		<-pr.msgs
+}
+
+// TestEnds has both sides end the connection, with every kind of Bye.
+func TestEnds(t *testing.T) {
+	for _, code := range []uint16{0, 1, 2, 3, 4, 5, 6, 0x7FFF, 0x8000, 0x8123, 0xFFFF} {
+		r := realSide(t, btl.Config{})
+		h := stranger(t, options{features: featSack})
+		c := h.to(t, r)
+		ep := r.endpoint()
+		h.do(func() {
+			if code == 0 || code >= 0x8000 {
+				c.send(tagKeep, []byte("before"))
+				c.close(code)
+			} else {
+				c.abort(code)
+			}
+		})
+		err := r.end(ep)
+		var told *btl.EndedError
+		switch {
+		case !errors.Is(err, btl.ErrPeerClosed):
+			t.Errorf("code %#x: %v", code, err)
+		case code == 0:
+			if errors.As(err, &told) {
+				t.Errorf("no code: %v", err)
+			}
+		case !errors.As(err, &told) || told.Owner != (code >= 0x8000) ||
+			code >= 0x8000 && told.Code != code&0x7FFF || code <= 5 && told.Code != code:
+			t.Errorf("code %#x: %v (%+v)", code, err, told)
+		}
+		if code == 0 || code >= 0x8000 {
+			<-c.over
+			if c.err != nil || r.kept() != 1 {
+				t.Errorf("code %#x: %v, %d came", code, c.err, r.kept())
+			}
+		}
 	}
-	c, err := pr.p.Dial(pr.m.name)
-	must(t, err)
-	must(t, c.Wait())
-	must(t, c.Send(tagCheck, pattern(100)))
-	if b := receive(t, pr.m.got, "a message of the second connection"); len(b) != 100 {
-		t.Errorf("%d bytes", len(b))
+}
+
+// TestEnded has the real side do that.
+func TestEnded(t *testing.T) {
+	for code, want := range map[int]error{
+		-1: ended{1}, 0: ended{0x8000}, 5: ended{0x8005}, 0x7FFF: ended{0xFFFF}, -2: nil,
+	} {
+		r := realSide(t, btl.Config{})
+		h := stranger(t, options{features: featSack})
+		c := h.to(t, r)
+		ep := r.endpoint()
+		r.do(func(m *btl.Module) error {
+			switch code {
+			case -1:
+				ep.Abort()
+			case -2:
+				ep.Close(m.Now())
+			default:
+				return ep.CloseWith(m.Now(), uint16(code))
+			}
+			return nil
+		})
+		<-c.over
+		if !errors.Is(c.err, want) {
+			t.Errorf("code %d: %v, want %v", code, c.err, want)
+		}
 	}
-	ep := receive(t, pr.m.eps, "the second endpoint")
-	must(t, pr.m.Send(ctx, ep, tagCheck, pattern(200)))
-	if b := receive(t, pr.msgs, "the answer"); len(b) != 200 {
-		t.Errorf("%d bytes back", len(b))
+}
+
+// TestNoHandler has messages without a handler among others, both ways, in Frags, Packs and chunks.
+func TestNoHandler(t *testing.T) {
+	r := realSide(t, btl.Config{})
+	h := stranger(t, options{features: featSack, faults: 5})
+	c := h.to(t, r)
+	var all []*message
+	h.do(func() {
+		h.handlers[tagKeep] = func(*conn, []byte) { h.kept++ }
+		for no := range 300 {
+			tag := byte(tagKeep)
+			if no%3 == 0 {
+				tag = tagNone + byte(no%2)
+			}
+			all = append(all, c.send(tag, text(no, (no*no)%7000)))
+		}
+	})
+	for no, m := range all {
+		err := wait(t, m, m.ch)
+		none := errors.Is(err, refused{2}) || errors.Is(err, refused{3})
+		if no%3 != 0 && err != nil || no%3 == 0 && !none {
+			t.Errorf("message %d with tag %d: %v", no, m.tag, err)
+		}
+	}
+	if r.kept() != 200 {
+		t.Errorf("%d came", r.kept())
+	}
+	ep := r.endpoint()
+	for no := range 100 {
+		for _, tag := range []btl.Tag{tagKeep, tagNone} {
+			check(t, r.run.SendBuffered(bg, ep, tag, text(no, no*50)))
+		}
+	}
+	if err := r.run.Flush(bg, ep); !errors.Is(err, btl.ErrNoHandler) {
+		t.Errorf("the real side says %v", err)
+	}
+	h.do(func() {
+		if h.kept != 100 {
+			t.Errorf("%d came to the stranger", h.kept)
+		}
+		if c.packs == 0 || len(c.build) != 0 {
+			t.Errorf("Packs %d, unfinished %d", c.packs, len(c.build))
+		}
+	})
+}
+
+// TestNoMemory has the receiver refuse for want of memory for a while, both ways.
+func TestNoMemory(t *testing.T) {
+	r := realSide(t, btl.Config{FragmentBytesMax: 1 << 20, ReassemblyBytesMax: 1 << 20})
+	h := stranger(t, options{features: featSack})
+	c := h.to(t, r)
+	var all []*message
+	h.do(func() {
+		h.handlers[tagKeep] = func(*conn, []byte) { h.kept++ }
+		for no := range 12 { // the last chunks come first: each lacks its first one for a while
+			all = append(all, c.send(tagKeep, text(no, 1<<20)))
+		}
+		h.opt.faults = 5
+	})
+	for _, m := range all {
+		check(t, wait(t, m, m.ch))
+	}
+	h.do(func() { h.opt.faults, c.full = 0, true })
+	nacks := 0
+	done := make(chan error, 1)
+	h.do(func() {
+		h.pass = func(out bool, d *datagram) bool {
+			if p, _ := decode(d.b); out && p != nil && p.kind == kNack {
+				nacks++
+			}
+			return true
+		}
+	})
+	go func() { done <- r.run.Send(bg, r.endpoint(), tagKeep, make([]byte, 50000)) }()
+	eventually(t, "refusals", func() (ok bool) {
+		h.do(func() { ok = nacks > 3 })
+		return ok
+	})
+	h.do(func() { c.full = false })
+	check(t, <-done)
+	if h.kept != 1 {
+		t.Errorf("%d came", h.kept)
 	}
 }

@@ -1,256 +1,350 @@
 package stranger
 
 import (
-	"maps"
-	"slices"
+	"fmt"
 	"time"
 )
 
 const (
-	resendAfter = 100 * time.Millisecond
-	resendLast  = 1600 * time.Millisecond
-	resendHold  = time.Millisecond
-	resendsMax  = 64 // in one go
+	waitFirst = 40 * time.Millisecond
+	waitMost  = 400 * time.Millisecond
+	deadAfter = 5 * time.Second
+	again     = 32 // packets sent again in one go
 )
 
-// sender is the outgoing direction.
-type sender struct {
-	first, next, una uint32 // first number; next new one; oldest one not acknowledged
-	limit            uint32 // last number that the peer's credits allow
-	window           uint32 // the peer's
-	lastFragID       uint32
-	open             map[uint32]bool // slots of the fragments in chunks that are not finished
-	queue            []*message
-	out              map[uint32]*outgoing
-	closing          bool
+// refused says that the peer has refused something.
+type refused struct{ reason byte }
+
+func (r refused) Error() string { return fmt.Sprintf("stranger: refused, reason %d", r.reason) }
+
+// sent is what a packet number was used for.
+type sent struct {
+	seq   uint32
+	order uint64
 }
 
-// message is a fragment, a put or a mark on its way.
+// message is a fragment, a put, an operation or a mark, on its way out.
 type message struct {
-	tag       uint8
-	bytes     []byte
-	put       bool
-	handle    uint64
-	putOffset uint64
+	tag   byte
+	data  []byte
+	put   *put
+	op    *op
+	bare  bool // a mark, or one of the operations of a single Frag: never in a Pack nor in chunks
+	large bool // it has begun in chunks
+	id    uint32
+	first uint16
+	each  uint16
+	off   int // how far it is cut
+	open  int // packets without acknowledgement
+	cut   bool
+	err   error
+	ch    chan error
+	done  bool
+	then  func(error) // told with done
+}
 
-	packed []*message // of a pack: what is in it
+// segment is a packet with a sequence number that is not acknowledged.
+type segment struct {
+	p      *packet
+	msgs   []*message // whose it is; in a Pack that of each record
+	tries  int
+	at     time.Time
+	wait   time.Duration
+	order  uint64
+	number uint32
+}
 
+// sender is what a connection knows of its own packets.
+type sender struct {
+	queue   []*message
+	first   uint32
+	una     uint32 // oldest number not acknowledged
+	next    uint32
+	limit   uint32 // last number that credits allow
+	raised  time.Time
+	flight  map[uint32]*segment
 	fragID  uint32
-	chunks  bool
-	cut     int // bytes in packets already
-	whole   bool
-	flying  int // packets not acknowledged
-	failure error
-	done    chan error
+	open    map[uint32]*message // fragments in chunks that are not finished
+	order   uint64
+	best    uint64 // the latest order that is acknowledged
+	closing bool
+	bye     bool // sent
+	oldest  time.Time
+	again   int // packets sent again, for tests
+	packs   int // Packs sent, pieces in them, datagrams in Parts: for tests
+	pieces  int
+	inSlice int
 }
 
-type outgoing struct {
-	pkt  *Packet
-	msg  *message
-	sent time.Time
-	wait time.Duration
-}
-
-func (s *sender) initSender(first uint32) {
-	s.first, s.next, s.una = first, first, first
-	s.lastFragID = uint32(random())
-	s.out, s.open = map[uint32]*outgoing{}, map[uint32]bool{}
-}
-
-// before is RFC 1982's comparison.
-func before(a, b uint32) bool { return int32(a-b) < 0 }
-
-// Start queues a message; the channel tells how it ended.
-func (c *Conn) Start(tag uint8, message []byte) <-chan error {
-	return c.start(tag, message, false, 0, 0)
-}
-
-// Send returns when the peer has acknowledged the whole message.
-func (c *Conn) Send(tag uint8, message []byte) error { return <-c.Start(tag, message) }
-
-// Put returns when all bytes are in the peer's region.
-func (c *Conn) Put(mem []byte, handle, offset uint64) error {
-	return <-c.start(0, mem, true, handle, offset)
-}
-
-// Close sends a Bye behind everything else, and returns when it is acknowledged.
-func (c *Conn) Close() error {
-	err := <-c.Start(tagBye, nil)
-	if err == nil {
-		c.p.do(func() { c.end(ErrClosed) })
+func (c *conn) startSender(first uint32) {
+	q := c.queue // what waits, waits on
+	c.sender = sender{
+		queue: q, first: first, una: first, next: first, limit: first - 1, flight: map[uint32]*segment{},
+		open: map[uint32]*message{}, fragID: c.h.opt.fragID,
 	}
-	return err
 }
 
-func (c *Conn) start(tag uint8, mem []byte, put bool, handle, offset uint64) <-chan error {
-	m := &message{
-		tag: tag, bytes: mem, put: put, handle: handle, putOffset: offset, done: make(chan error, 1),
+// give queues a message.
+func (c *conn) give(m *message) *message {
+	m.ch = make(chan error, 1)
+	if c.state >= lingering || c.closing {
+		m.finish(errClosed)
+		return m
 	}
-	c.p.do(func() {
-		switch {
-		case c.state == ended:
-			m.done <- c.err
-		case c.closing:
-			m.done <- ErrClosed
-		case c.state == established && uint64(len(mem)) > uint64(c.peerMax):
-			m.done <- ErrTooLarge
-		default:
-			c.closing = tag == tagBye
-			c.queue = append(c.queue, m)
-		}
-	})
-	return m.done
+	c.queue = append(c.queue, m)
+	return m
 }
 
-func (c *Conn) waiting() bool { return len(c.queue) > 0 || len(c.out) > 0 }
+func (m *message) finish(err error) {
+	if m.done {
+		return
+	}
+	m.done = true
+	m.ch <- err
+	if m.then != nil {
+		m.then(err)
+	}
+}
 
-// pump sends what is new, as far as the peer allows.
-func (c *Conn) pump(now time.Time) {
-	for len(c.queue) > 0 && !before(c.limit, c.next) && c.next-c.una < c.window {
-		m := c.queue[0]
-		if c.open[(c.lastFragID+1)%slots] {
-			break // it might be one in chunks
+// send queues a message for the peer's handler of a tag.
+func (c *conn) send(tag byte, data []byte) *message {
+	return c.give(&message{tag: tag, data: data})
+}
+
+// close sends a Bye behind all that was given: without a code, or with one of the owner.
+func (c *conn) close(code uint16) {
+	m := &message{tag: tagBye, bare: true}
+	if code != 0 {
+		m.data = le.AppendUint16(nil, code)
+	}
+	c.give(m)
+	c.closing = true
+}
+
+// abort ends at once, with a code of section 8.
+func (c *conn) abort(code uint16) {
+	p := &packet{
+		kind: kFrag, tag: tagBye, conn: c.far, seq: c.next, payload: le.AppendUint16(nil, code),
+	}
+	c.post(0, p)
+	c.end(errClosed)
+}
+
+func (c *conn) failAll(err error) {
+	for _, m := range c.queue {
+		m.finish(err)
+	}
+	for _, s := range c.flight {
+		for _, m := range s.msgs {
+			m.finish(err)
 		}
-		pkt := c.cutPacket(m)
-		if m.whole {
-			c.queue = c.queue[1:]
+	}
+	for _, r := range c.waiting {
+		r.finish(err)
+	}
+	c.queue = nil
+}
+
+// pump sends what is allowed of what waits.
+func (c *conn) pump() {
+	if c.state != connected {
+		return
+	}
+	if len(c.flight) == 0 && c.h.now.Sub(c.raised) >= 10*time.Millisecond {
+		if most := c.next + 31; int32(c.limit-most) > 0 {
+			c.limit = most // credits lapse
 		}
-		pkt.Conn, pkt.Seq = c.peerTag, c.next
+	}
+	for !c.bye && int32(c.limit-c.next) >= 0 && c.next-c.una < min(c.peerWindow, 4096) {
+		s := c.nextSegment()
+		if s == nil {
+			return
+		}
+		s.p.conn, s.p.seq = c.far, c.next
+		if len(c.flight) == 0 {
+			c.oldest = c.h.now
+		}
+		c.flight[c.next] = s
 		c.next++
-		m.flying++
-		c.out[pkt.Seq] = &outgoing{pkt: pkt, msg: m, sent: now, wait: resendAfter}
-		c.piggyback(pkt)
-		ch := data
-		if size := len(pkt.Encode(nil)); pkt.Kind != kindChunk && size <= c.sizes[command] {
-			ch = command
+		for _, m := range s.msgs {
+			m.open++
 		}
-		c.p.send(ch, c.addrs[ch], pkt)
+		c.transmit(s)
 	}
 }
 
-// cutPacket takes the next packet from a message.
-func (c *Conn) cutPacket(m *message) *Packet {
-	if m.packed != nil {
-		return m.packPacket()
+// transmit sends a segment, for the first time or again.
+func (c *conn) transmit(s *segment) {
+	s.p.flags &^= fAck | fDup
+	s.p.ack, s.p.credit, s.p.creditBytes = 0, 0, 0
+	if c.h.dice.IntN(2) == 0 {
+		c.putAck(s.p)
+		c.owed = false
 	}
-	pkt := &Packet{Kind: kindFrag, Tag: m.tag}
-	room := c.sizes[data] - headerBytes
-	if m.put {
-		room -= 16
-		pkt.Flags, pkt.Handle, pkt.PutOffset = flagPut, m.handle, m.putOffset+uint64(m.cut)
+	ch := 1
+	if s.tries == 0 && s.p.kind != kChunk && len(s.p.encode()) <= c.command {
+		ch = 0
 	}
-	if len(m.bytes) > room {
-		room -= 16
-		if m.cut == 0 {
-			c.lastFragID++
-			m.fragID = c.lastFragID
-			c.open[m.fragID%slots], m.chunks = true, true
-		}
-		pkt.Kind, pkt.FragID = kindChunk, m.fragID
-		pkt.Size, pkt.Offset = uint32(len(m.bytes)), uint32(m.cut)
-		if !m.put {
-			pkt.First, pkt.Grid = uint16(room), uint16(room)
-		}
+	c.order++
+	s.order, s.at, s.wait = c.order, c.h.now, min(waitFirst<<s.tries, waitMost)
+	s.tries++
+	b := s.p.encode()
+	if len(b) > c.size || s.tries > 1 && len(b) > 104 && c.h.dice.IntN(100) < c.h.opt.parts {
+		c.postParts(ch, s)
+		return
 	}
-	pkt.Payload = m.bytes[m.cut:min(m.cut+room, len(m.bytes))]
-	m.cut += len(pkt.Payload)
-	m.whole = m.cut == len(m.bytes)
-	return pkt
+	c.post(ch, s.p)
+	s.number = s.p.number
+	c.numbers[ch][s.number] = sent{s.p.seq, s.order}
 }
 
-// again sends a packet that is out once more.
-func (c *Conn) again(o *outgoing) {
-	o.pkt.Flags &= flagPut
-	o.pkt.Ack, o.pkt.Credit, o.pkt.CreditBytes = 0, 0, 0
-	c.piggyback(o.pkt)
-	o.sent, o.wait = time.Now(), min(2*o.wait, resendLast)
-	c.p.counts["resent"]++
-	c.p.send(data, c.addrs[data], o.pkt)
-}
-
-// resend sends again what has not been acknowledged in time, the oldest first.
-func (c *Conn) resend(now time.Time) {
+// resend sends again what seems lost.
+func (c *conn) resend() {
 	n := 0
-	for seq := c.una; seq != c.next && n < resendsMax; seq++ {
-		if o := c.out[seq]; now.Sub(o.sent) >= o.wait {
-			n++
-			c.again(o)
+	for seq := c.una; seq != c.next && n < again; seq++ {
+		s := c.flight[seq]
+		if s == nil {
+			continue
 		}
+		out := c.h.now.Sub(s.at)
+		if out > s.wait || s.order < c.best && out > 5*time.Millisecond {
+			c.transmit(s)
+			c.again++
+			n++
+		}
+	}
+	if len(c.flight) > 0 && c.h.now.Sub(c.oldest) > deadAfter {
+		c.end(errDead)
 	}
 }
 
-// acked takes an acknowledgement; false if it makes the packet invalid.
-func (c *Conn) acked(pkt *Packet) bool {
-	if pkt.Flags&flagAck == 0 {
+// free is the acknowledgement of one packet.
+func (c *conn) free(seq uint32) {
+	s := c.flight[seq]
+	if s == nil {
+		return
+	}
+	delete(c.flight, seq)
+	if s.tries == 1 {
+		c.best = max(c.best, s.order)
+	}
+	for _, m := range s.msgs {
+		c.closed(m)
+	}
+}
+
+// closed counts one packet less of a message.
+func (c *conn) closed(m *message) {
+	m.open--
+	if m.open > 0 || !m.cut {
+		return
+	}
+	if m.large && c.open[m.id] == m {
+		delete(c.open, m.id)
+	}
+	m.finish(m.err)
+	if m.tag == tagBye {
+		c.end(nil)
+	}
+}
+
+// onAck takes the acknowledgement that a packet carries; false: the packet is none.
+func (c *conn) onAck(p *packet) bool {
+	if p.flags&fAck == 0 {
 		return true
 	}
-	if !before(pkt.Ack, c.next) {
-		c.p.breachf("ack of %d, sent up to %d", pkt.Ack-c.first, c.next-c.first)
+	last := c.next - 1
+	if int32(p.ack-last) > 0 {
+		c.h.wrong("ack %d covers what was not sent, %d is the last", p.ack, last)
 		return false
 	}
-	if before(pkt.Ack, c.una-1) {
-		return true
+	if !c.sackFits(p) {
+		return false
 	}
-	raised := false
-	if limit := pkt.Ack + uint32(max(pkt.Credit, 1)); before(c.limit, limit) {
-		c.limit, raised = limit, true
+	if int32(p.ack-(c.una-1)) < 0 {
+		return true // an old one
 	}
-	switch last := c.una - 1; {
-	case before(last, pkt.Ack):
-		for ; c.una != pkt.Ack+1; c.una++ {
-			o := c.out[c.una]
-			delete(c.out, c.una)
-			o.msg.flying--
-			if o.msg.whole && o.msg.flying == 0 {
-				if o.msg.chunks {
-					delete(c.open, o.msg.fragID%slots)
-				}
-				o.msg.finish(o.msg.failure)
+	for c.una != p.ack+1 {
+		c.free(c.una)
+		c.una++
+		c.oldest = c.h.now
+	}
+	if p.sack != nil {
+		for _, r := range p.sack.ranges {
+			for n := uint32(r[0]); n <= uint32(r[0])+uint32(r[1]); n++ {
+				c.free(p.ack + 2 + n)
 			}
 		}
-	case pkt.Ack == last && !raised && pkt.Flags&flagDup == 0 && c.una != c.next &&
-		!c.isOld(pkt):
-		if o := c.out[c.una]; time.Since(o.sent) >= resendHold {
-			c.again(o)
-		}
+	}
+	if to := p.ack + uint32(max(p.credit, 1)); int32(to-c.limit) > 0 {
+		c.limit, c.raised = to, c.h.now
 	}
 	return true
 }
 
-// nacked puts a Void in the place of a refused packet, and drops what is left of its fragment.
-func (c *Conn) nacked(pkt *Packet) {
-	o := c.out[pkt.Seq]
-	if o == nil || o.pkt.Tag == tagVoid && o.pkt.Kind == kindFrag {
-		return
+// sackFits is what section 6 says of the payload of an Ack, as its receiver can see it.
+func (c *conn) sackFits(p *packet) bool {
+	s := p.sack
+	if p.kind == kAck && (s != nil) != (c.features&featSack != 0) {
+		c.h.wrong("Sack and the features do not fit: %+v", p)
+		return false
 	}
-	if pkt.Tag == nackRecord {
-		c.nackedRecord(o, pkt)
-		return
+	if s == nil {
+		return true
 	}
-	if o.pkt.Kind == kindPack {
-		c.p.breachf("reason %d for a pack", pkt.Tag)
-	}
-	o.msg.failure, o.msg.whole = ErrRefused, true
-	c.queue = slices.DeleteFunc(c.queue, func(m *message) bool { return m == o.msg })
-	o.pkt = &Packet{Kind: kindFrag, Tag: tagVoid, Conn: c.peerTag, Seq: pkt.Seq}
-	c.again(o)
-}
-
-// failAll ends every message with an error.
-func (c *Conn) failAll(err error) {
-	for _, m := range c.queue {
-		m.failure = err
-	}
-	for _, seq := range slices.Collect(maps.Keys(c.out)) {
-		m := c.out[seq].msg
-		m.failure = err
-		delete(c.out, seq)
-		if m.flying--; m.flying == 0 && m.whole {
-			m.finish(err)
+	for _, r := range s.ranges {
+		if to := p.ack + 2 + uint32(r[0]) + uint32(r[1]); int32(to-(c.next-1)) > 0 {
+			c.h.wrong("Sack tells of %d, %d is the last", to, c.next-1)
+			return false
 		}
 	}
-	for _, m := range c.queue {
-		m.finish(err)
+	if s.lastNumber == 0 && s.last == p.ack && s.last == c.first-1 {
+		return true // nothing has come yet
 	}
-	c.queue, c.una = nil, c.next
+	if was, ok := c.numbers[s.lastData][s.lastNumber]; !ok || was.seq != s.last {
+		c.h.wrong("Sack: last %d came as %d of channel %d, which was of %d (%v)", s.last,
+			s.lastNumber, s.lastData, was.seq, ok)
+		return false
+	}
+	return true
+}
+
+// onNack is a refusal, section 8.
+func (c *conn) onNack(p *packet) {
+	s := c.flight[p.seq]
+	if s == nil || p.tag == 4 || s.p.kind == kFrag && s.p.tag == tagVoid {
+		return
+	}
+	err := refused{p.tag}
+	var kept []record
+	var keptOf, failed []*message
+	for i, m := range s.msgs {
+		if s.p.kind == kPack && p.tag == 3 && s.p.records[i].tag != p.payload[0] {
+			kept, keptOf = append(kept, s.p.records[i]), append(keptOf, m)
+			continue
+		}
+		c.fail(m, err)
+		failed = append(failed, m)
+	}
+	s.msgs = keptOf
+	if kept != nil {
+		s.p = &packet{kind: kPack, conn: s.p.conn, seq: s.p.seq, records: kept}
+	} else {
+		s.p = &packet{kind: kFrag, tag: tagVoid, conn: s.p.conn, seq: s.p.seq}
+	}
+	for _, m := range failed {
+		c.closed(m)
+	}
+	c.transmit(s)
+}
+
+// fail has no more of a message sent.
+func (c *conn) fail(m *message, err error) {
+	m.err = err
+	if !m.cut {
+		m.cut = true
+		if len(c.queue) > 0 && c.queue[0] == m {
+			c.queue = c.queue[1:]
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package stranger2
+package stranger
 
 // name is a module name, section 10.
 type name struct {

@@ -1,4 +1,4 @@
-package stranger2
+package stranger
 
 // hello is the body of section 7, without its extensions but for those in ext.
 type hello struct {

@@ -1,0 +1,132 @@
+package stranger
+
+import (
+	"bytes"
+	"hash/maphash"
+)
+
+// law is what the judge of a connection remembers.
+type law struct {
+	numbers  [2]uint32
+	any      [2]bool
+	used     [2]map[uint32]bool
+	granted  uint32 // the last sequence number that was granted
+	copies   map[uint32]uint64
+	times    map[uint32]int // copies
+	commands map[uint32]int // those by the command channel
+	fragID   uint32
+	anyFrag  bool
+	cutting  *chunk          // a fragment whose chunks are not all sent
+	unseen   bool            // some of them came in another way: refused, in Parts
+	replaced map[uint32]bool // refused, so that another packet may come
+}
+
+// refuse notes that this side sends a Nack.
+func (l *law) refuse(seq uint32) {
+	if l.replaced == nil {
+		l.replaced = map[uint32]bool{}
+	}
+	l.replaced[seq], l.unseen = true, true
+}
+
+var seed = maphash.MakeSeed()
+
+// judge looks at what the other side sends, before anything is lost, for what the document forbids.
+func (h *host) judge(d *datagram, p *packet) {
+	c := h.conns[p.conn]
+	if c == nil || c.state != connected {
+		return
+	}
+	switch p.kind {
+	case kHello, kHelloAck, kRetry, kReject:
+		return
+	}
+	l := &c.law
+	l.unseen = l.unseen || p.kind == kPart
+	if l.used[d.ch] == nil {
+		l.used[d.ch] = map[uint32]bool{}
+	}
+	if l.used[d.ch][p.number] {
+		h.wrong("channel %d: number %d is used twice", d.ch, p.number)
+	}
+	l.used[d.ch][p.number] = true
+	if l.any[d.ch] && int32(p.number-l.numbers[d.ch]) <= 0 && !l.unseen { // Parts overtake
+		h.wrong("channel %d: number %d behind %d: kind %d, %d bytes, seq %d", d.ch, p.number,
+			l.numbers[d.ch], p.kind, len(d.b), p.seq)
+	}
+	l.numbers[d.ch], l.any[d.ch] = p.number, true
+	most := c.mtu
+	if d.ch == 0 {
+		most = c.command
+	}
+	if p.kind != kPing && len(d.b) > most {
+		h.wrong("channel %d: kind %d has %d bytes", d.ch, p.kind, len(d.b))
+	}
+	if (p.kind == kAck || p.kind == kNack) && d.ch != 0 {
+		h.wrong("kind %d on the data channel", p.kind)
+	}
+	if p.kind == kFrag || p.kind == kChunk || p.kind == kPack {
+		if p.kind != kFrag || p.tag != tagBye || len(p.payload) == 0 || p.payload[1]&0x80 != 0 {
+			c.judgeSequenced(d, p)
+		}
+	}
+}
+
+func (c *conn) judgeSequenced(d *datagram, p *packet) {
+	l, h := &c.law, c.h
+	if int32(p.seq-l.granted) > 0 {
+		h.wrong("packet %d, and granted was up to %d", p.seq, l.granted)
+	}
+	if l.copies == nil {
+		l.copies, l.times, l.commands = map[uint32]uint64{}, map[uint32]int{}, map[uint32]int{}
+	}
+	var body bytes.Buffer
+	body.Write([]byte{p.kind, p.flags &^ (fAck | fDup), p.tag})
+	body.Write(d.b[32:])
+	sum := maphash.Bytes(seed, body.Bytes())
+	was, again := l.copies[p.seq]
+	l.times[p.seq]++
+	if d.ch == 0 {
+		l.commands[p.seq]++
+	}
+	l.copies[p.seq] = sum
+	if l.commands[p.seq] > 1 { // which channel is read first says nothing
+		h.wrong("packet %d is sent again on the command channel", p.seq)
+	}
+	if again && was != sum && !l.replaced[p.seq] {
+		h.wrong("packet %d is another one when sent again: %x", p.seq, d.b[:min(80, len(d.b))])
+	}
+	if again {
+		return
+	}
+	if p.kind == kChunk {
+		c.judgeOrder(p.chunk, len(p.payload))
+	}
+	for _, r := range p.records {
+		if r.piece != nil && d.ch == 1 {
+			c.judgeOrder(r.piece, len(r.data))
+		}
+	}
+}
+
+// judgeOrder: the chunks of one fragment are finished before the next begins, its id is one more.
+func (c *conn) judgeOrder(x *chunk, n int) {
+	l := &c.law
+	if x.offset == 0 {
+		if l.anyFrag && int32(x.fragID-l.fragID) <= 0 {
+			c.h.wrong("fragment %d behind %d", x.fragID, l.fragID)
+		}
+		if l.cutting != nil && !l.unseen {
+			c.h.wrong("fragment %d begins within %d", x.fragID, l.cutting.fragID)
+		}
+	} else if !l.unseen && (l.cutting == nil || l.cutting.fragID != x.fragID) {
+		c.h.wrong("chunk at %d of fragment %d comes alone", x.offset, x.fragID)
+	}
+	l.fragID, l.anyFrag, l.cutting = x.fragID, true, x
+	if uint64(x.offset)+uint64(n) == uint64(x.size) {
+		l.cutting = nil
+	}
+}
+
+// copiesOf is how many copies of a packet have come.
+func (l *law) copiesOf(seq uint32) int { return l.times[seq] }

@@ -140,3 +140,53 @@ func TestStreamMixedSizes(t *testing.T) {
 	l.wantIdle(0)
 	l.wantIdle(1)
 }
+
+// Of a fragment whose beginning the peer has refused nothing more is sent, and it fails, whether or
+// not the peer takes what was under way of it meanwhile.
+func TestStreamBeginningRefused(t *testing.T) {
+	for _, credit := range []uint16{2, 4096} { // more of it waits; all of it is in flight
+		cfg := smallConfig()
+		cfg.MixBytes = 65507
+		_, s := newStranger(t, cfg)
+		s.credit, s.hello.Credit = credit, credit
+		ep := s.connect()
+		s.run(20)
+		room := int(s.room())
+		ends := []*error{
+			sendStream(t, ep, 1, room+500, 1), sendStream(t, ep, 2, 3*room, 9),
+			sendStream(t, ep, 3, room+500, 1),
+		}
+		before := s.run(20)
+		packs := kinds(before, frag.KindPack)
+		if len(packs) == 0 || !frag.IsPiece(packs[0].payload) {
+			t.Fatalf("credit %d: no pack with pieces among %d packets", credit, len(before))
+		}
+		n := packs[0].hdr.Seq
+		s.ack(n - 1)
+		nack := frag.Header{Kind: frag.KindNack, Conn: s.conn, Seq: n, Tag: frag.NackRecord}
+		s.raw(0, encode(nack, []byte{9}))
+		again := s.run(20)
+		if credit < 4096 {
+			if len(kinds(before, frag.KindChunk)) != 1 {
+				t.Fatalf("%d chunks before", len(kinds(before, frag.KindChunk)))
+			}
+			for _, p := range kinds(again, frag.KindChunk) {
+				if p.hdr.Tag == 9 {
+					t.Errorf("credit %d: chunk at %d of the refused one", credit, p.hdr.OffsetBytes)
+				}
+			}
+		}
+		for range 4 {
+			_, next := ep.snd.Window()
+			s.ack(next - 1)
+			s.run(20)
+		}
+		if *ends[0] != nil || !errors.Is(*ends[1], ErrNoHandler) || *ends[2] != nil {
+			t.Errorf("credit %d: %v, %v, %v, want nil, %v, nil", credit, *ends[0], *ends[1], *ends[2],
+				ErrNoHandler)
+		}
+		if err := s.m.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -59,4 +59,20 @@ var pieceMutations = []mutation{
 		new:   "",
 		test:  "./btl -run TestPieceRefusedForGood",
 	},
+	{
+		name:  "piece-refused-ends-well",
+		fault: "a fragment whose beginning was refused ends well if the rest is taken",
+		in:    "btl",
+		old:   "$m.failBegun($s.begins, $tag)",
+		new:   "",
+		test:  "./btl -run TestStreamBeginningRefused",
+	},
+	{
+		name:  "piece-refused-goes-on",
+		fault: "the rest of a fragment whose beginning was refused is sent",
+		in:    "btl",
+		old:   "if $f.state == fragQueued { $m.unqueue($f.ep, $f) }",
+		new:   "",
+		test:  "./btl -run TestStreamBeginningRefused",
+	},
 }

@@ -46,15 +46,18 @@ func (h *host) judge(d *datagram, p *packet) {
 	if l.used[d.ch] == nil {
 		l.used[d.ch] = map[uint32]bool{}
 	}
-	if l.used[d.ch][p.number] {
+	switch {
+	case l.used[d.ch][p.number]:
 		h.wrong("channel %d: number %d is used twice", d.ch, p.number)
-	}
-	l.used[d.ch][p.number] = true
-	if l.any[d.ch] && int32(p.number-l.numbers[d.ch]) <= 0 && !l.unseen { // Parts overtake
+	case l.any[d.ch] && int32(p.number-l.numbers[d.ch]) <= 0 && !l.unseen: // Parts overtake
 		h.wrong("channel %d: number %d behind %d: kind %d, %d bytes, seq %d", d.ch, p.number,
 			l.numbers[d.ch], p.kind, len(d.b), p.seq)
 	}
+	l.used[d.ch][p.number] = true
 	l.numbers[d.ch], l.any[d.ch] = p.number, true
+	if p.flags&fAck != 0 && p.creditBytes != 0xFFFF {
+		h.wrong("credits in bytes: %d", p.creditBytes)
+	}
 	most := c.mtu
 	if d.ch == 0 {
 		most = c.command

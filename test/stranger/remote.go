@@ -47,10 +47,10 @@ type count struct {
 
 // remote is what a connection knows of operations.
 type remote struct {
-	nextOp  uint32 // of what has an answer, or a notice in one packet
-	partsOp uint32 // of puts with Parts: one after the other
-	waiting map[uint32]*waiter
-	counts  map[uint32]*count
+	nextOp   uint32 // of what has an answer, or a notice in one packet
+	portions uint32 // number of the last put with Portions: one after the other
+	waiting  map[uint32]*waiter
+	counts   map[uint32]*count
 }
 
 // reach finds bytes of a region, or says why not.
@@ -254,7 +254,7 @@ func (c *conn) putTo(handle, offset uint64, b []byte) *message {
 	return c.give(&message{data: b, put: &put{handle, offset}})
 }
 
-// putNotice is a put with a notice: one Placed, or Parts and a Notice behind them.
+// putNotice is a put with a notice: one Placed, or Portions and a Notice behind them.
 func (c *conn) putNotice(handle, offset uint64, b []byte, tag byte, says string) *message {
 	at := &put{handle, offset}
 	if 32+24+len(b)+len(says) <= c.room() {
@@ -263,10 +263,10 @@ func (c *conn) putNotice(handle, offset uint64, b []byte, tag byte, says string)
 		both := append(append([]byte(nil), b...), says...)
 		return c.give(&message{tag: tag, data: both, put: at, op: o})
 	}
-	c.partsOp++
-	c.give(&message{data: b, put: at, op: &op{c.partsOp, 1, 0}})
+	c.portions++
+	c.give(&message{data: b, put: at, op: &op{c.portions, 1, 0}})
 	data := append(le.AppendUint32(nil, uint32(len(b))), says...)
-	return c.give(&message{tag: tag, data: data, op: &op{c.partsOp, 2, 0}, bare: true})
+	return c.give(&message{tag: tag, data: data, op: &op{c.portions, 2, 0}, bare: true})
 }
 
 func (c *conn) ask4(code byte, w *waiter, body []byte) *waiter {

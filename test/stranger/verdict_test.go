@@ -53,8 +53,9 @@ func TestVerdicts(t *testing.T) {
 	c := h.to(t, r)
 	g := uint64(r.expose(make([]byte, 1000), btl.RemoteAll).Handle())
 	get := func(reserved byte) []byte {
-		b := le.AppendUint64(le.AppendUint64(le.AppendUint64(nil, g), 0), 77)
-		return append(le.AppendUint32(b, 1), 0, 0, 0, reserved)
+		b := getOf(g, 1)
+		b[31] = reserved
+		return b
 	}
 	atomic := func(i int, v byte) []byte {
 		b := append(le.AppendUint64(nil, g), make([]byte, 24)...)
@@ -74,13 +75,14 @@ func TestVerdicts(t *testing.T) {
 		{"get", taken, message{data: get(0), op: code(4, 0)}},
 		{"get, operation 0", taken, message{data: get(0), op: &op{0, 4, 0}}},
 		{"get, reserved", no1, message{data: get(1), op: code(4, 0)}},
+		{"get, too large", no1, message{data: getOf(g, 8<<20+1), op: code(4, 0)}},
 		{"get of 33 bytes", dropped, message{data: append(get(0), 0), op: code(4, 0)}},
 		{"atomic", taken, message{data: atomic(35, 0), op: code(5, 0)}},
 		{"atomic, reserved 35", no1, message{data: atomic(35, 1), op: code(5, 0)}},
 		{"atomic, reserved 39", no1, message{data: atomic(39, 1), op: code(5, 0)}},
 		{"atomic, fetch 2", no1, message{data: atomic(34, 2), op: code(5, 0)}},
 		{"failed, no reason of its own", taken, message{data: []byte{0}, op: code(7, 0)}},
-		{"failed, 2 bytes", dropped, message{data: two, op: code(7, 0)}},
+		{"failed, of two bytes", dropped, message{data: two, op: code(7, 0)}},
 		{"result of nothing", taken, message{data: make([]byte, 8), op: code(6, 0)}},
 		{"placed, notice larger", dropped, message{tag: 1, data: two, put: at(0), op: code(3, 3)}},
 		{"placed, notice alone", taken, message{tag: 1, data: two, put: at(1000), op: code(3, 2)}},
@@ -108,6 +110,12 @@ func TestVerdicts(t *testing.T) {
 		}
 	}
 	h.still(t, r, c)
+}
+
+// getOf asks for the first bytes of a region.
+func getOf(handle uint64, n uint32) []byte {
+	b := le.AppendUint64(le.AppendUint64(le.AppendUint64(nil, handle), 0), 77)
+	return append(le.AppendUint32(b, n), 0, 0, 0, 0)
 }
 
 // TestFailed answers a get of the real side by a Failed, of every kind of reason.

@@ -2,7 +2,6 @@ package stranger
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"testing"
@@ -91,7 +90,7 @@ func TestOtherVersion(t *testing.T) {
 func TestJunk(t *testing.T) {
 	r := realSide(t, btl.Config{})
 	h := stranger(t, options{features: featSack | featOps})
-	dice := rand.New(rand.NewPCG(h.dice.Uint64(), 1))
+	dice := h.draw()
 	c := h.to(t, r)
 	h.still(t, r, c)
 	time.Sleep(50 * time.Millisecond)
@@ -130,7 +129,7 @@ func TestJunk(t *testing.T) {
 func TestMixed(t *testing.T) {
 	r := realSide(t, btl.Config{})
 	h := stranger(t, options{features: featSack | featOps})
-	dice := rand.New(rand.NewPCG(h.dice.Uint64(), 1))
+	dice := h.draw()
 	c, other := h.to(t, r), h.to(t, r)
 	_, packets := vectors(t)
 	for range 3000 {
@@ -167,7 +166,7 @@ func TestMixed(t *testing.T) {
 func TestManyNames(t *testing.T) {
 	r := realSide(t, btl.Config{})
 	h := stranger(t, options{})
-	dice := rand.New(rand.NewPCG(h.dice.Uint64(), 1))
+	dice := h.draw()
 	sent, came := 0, 0
 	kinds := h.answered(t, func() {
 		h.pass = func(out bool, d *datagram) bool {
@@ -265,7 +264,7 @@ func TestForgedAcks(t *testing.T) {
 	c := h.to(t, r)
 	ep := r.endpoint()
 	h.do(func() { h.handlers[7] = func(*conn, []byte) {} })
-	left := h.leftOut(t, r, c, ep) // a packet number of the command channel that was never used
+	left := h.leftOut(t, r, ep) // a packet number of the command channel that was never used
 	var held *packet
 	for name, change := range map[string]func(p *packet){
 		"right":            nil,
@@ -329,9 +328,9 @@ func TestForgedAcks(t *testing.T) {
 
 // leftOut has the real side send until it leaves out a number on the command channel, and is the
 // latest one that it has left out there.
-func (h *host) leftOut(t *testing.T, r *module, c *conn, ep *btl.Endpoint) (number uint32) {
+func (h *host) leftOut(t *testing.T, r *module, ep *btl.Endpoint) uint32 {
 	t.Helper()
-	var last uint32
+	var last, number uint32
 	h.do(func() {
 		h.see = func(d *datagram, p *packet) bool {
 			if d.ch == 0 {
@@ -343,12 +342,14 @@ func (h *host) leftOut(t *testing.T, r *module, c *conn, ep *btl.Endpoint) (numb
 			return true
 		}
 	})
-	for n := 0; number == 0 || n < 100; n++ {
+	for n := range 20000 {
 		check(t, r.run.Send(bg, ep, 7, []byte("count")))
-		if n > 20000 {
-			t.Fatal("no number was left out")
+		found := uint32(0)
+		if h.do(func() { found = number }); found != 0 && n > 100 {
+			h.do(func() { h.see = nil })
+			return found
 		}
 	}
-	h.do(func() { h.see = nil })
-	return number
+	t.Fatal("no number was left out")
+	return 0
 }

@@ -61,7 +61,7 @@ func TestEchoes(t *testing.T) {
 
 func echo(t *testing.T, r *module, h *host, n, most int) {
 	t.Helper()
-	dice := rand.New(rand.NewPCG(h.dice.Uint64(), 3))
+	dice := h.draw()
 	want := map[string]int{}
 	back := map[string]int{}
 	came := 0

@@ -54,14 +54,19 @@ func realOver(t *testing.T, provider string, cfg btl.Config, before ...func(*btl
 	r := &module{t: t, got: map[string]int{}, ends: map[*btl.Endpoint]error{}}
 	check(t, m.Handle(tagKeep, func(_ *btl.Endpoint, _ btl.Tag, b []byte) { r.keep(b) }))
 	check(t, m.Handle(tagEcho, func(ep *btl.Endpoint, tag btl.Tag, b []byte) {
-		_ = r.run.SendBuffered(context.Background(), ep, tag, b)
+		r.mu.Lock()
+		run := r.run // it drives before it is known here
+		r.mu.Unlock()
+		_ = run.SendBuffered(context.Background(), ep, tag, b)
 	}))
 	for _, fn := range before {
 		fn(m)
 	}
 	r.name, err = decodeName(m.Name())
 	check(t, err)
+	r.mu.Lock()
 	r.run = btl.NewRunner(m, btl.RunnerConfig{}, r.onEvent)
+	r.mu.Unlock()
 	t.Cleanup(func() {
 		s := r.run.Stats()
 		if s.Unaccounted() != 0 {
@@ -123,6 +128,13 @@ func (r *module) kept() int {
 	return r.count
 }
 
+// times is how often a message came.
+func (r *module) times(text string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.got[text]
+}
+
 func (r *module) do(fn func(m *btl.Module) error) {
 	r.t.Helper()
 	check(r.t, r.run.Do(context.Background(), fn))
@@ -169,6 +181,12 @@ func stranger(t *testing.T, opt options) *host {
 	return h
 }
 
+// draw makes a source of random numbers for a test.
+func (h *host) draw() (dice *rand.Rand) {
+	h.do(func() { dice = rand.New(rand.NewPCG(h.dice.Uint64(), 3)) })
+	return dice
+}
+
 // to connects to the real side, and waits until that is done.
 func (h *host) to(t *testing.T, r *module) *conn {
 	t.Helper()
@@ -191,9 +209,11 @@ func connectedTo(t *testing.T, h *host, c *conn) {
 		h.do(func() { ok = c.state >= connected && c.confirmed })
 		return ok
 	})
-	if c.state == gone {
-		t.Fatal(c.err)
-	}
+	h.do(func() {
+		if c.state == gone {
+			t.Error(c.err)
+		}
+	})
 }
 
 // wait returns how a message ended.

@@ -33,7 +33,7 @@ func TestAsker(t *testing.T) {
 	r := realSide(t, btl.Config{})
 	h := stranger(t, options{features: featSack | featOps, faults: 5, parts: 20})
 	c := h.to(t, r)
-	dice := rand.New(rand.NewPCG(h.dice.Uint64(), 2))
+	dice := h.draw()
 	mem := make([]byte, 1<<20)
 	g := r.expose(mem, btl.RemoteAll)
 	handle := uint64(g.Handle())
@@ -55,7 +55,7 @@ func TestAsker(t *testing.T) {
 		check(t, h.say(t, func() *message { return c.putNotice(handle, 3, b, tagKeep, says) }))
 		eventually(t, "the notice", func() bool { return r.kept() == no+1 })
 		holds(3, b)
-		if r.got[says] != 1 {
+		if r.times(says) != 1 {
 			t.Errorf("the notice of %d bytes says something else", n)
 		}
 		w, err := h.ask(t, func() *waiter { return c.get(handle, 3, n) })
@@ -70,7 +70,7 @@ func TestAsker(t *testing.T) {
 // atomics compares every action with what it is.
 func (h *host) atomics(t *testing.T, c *conn, handle uint64) {
 	t.Helper()
-	dice := rand.New(rand.NewPCG(h.dice.Uint64(), 5))
+	dice := h.draw()
 	for _, width := range []byte{4, 8} {
 		mask := uint64(1)<<(width*4)<<(width*4) - 1
 		now := dice.Uint64() & mask
@@ -159,7 +159,7 @@ func TestOwner(t *testing.T) {
 	})
 	ep, err := r.run.Connect(bg, h.name())
 	check(t, err)
-	dice := rand.New(rand.NewPCG(h.dice.Uint64(), 2))
+	dice := h.draw()
 	for no, n := range []int{0, 1, 1443, 1453, 5000, 300000, 1<<20 - 10} {
 		b := random(dice, n)
 		check(t, r.run.Put(bg, ep, b, handle, 10))
@@ -227,7 +227,7 @@ func atomicErr(r *module, ep *btl.Endpoint, handle btl.Handle, at uint64) error 
 
 func ownedAtomics(t *testing.T, h *host, r *module, ep *btl.Endpoint, handle btl.Handle) {
 	t.Helper()
-	dice := rand.New(rand.NewPCG(h.dice.Uint64(), 5))
+	dice := h.draw()
 	var now uint64
 	for i := range 100 {
 		a := btl.Atomic{

@@ -74,6 +74,7 @@ type sender struct {
 	packs   int // Packs sent, pieces in them, datagrams in Parts: for tests
 	pieces  int
 	inSlice int
+	short   int // refusals for want of memory: for tests
 }
 
 func (c *conn) startSender(first uint32) {
@@ -312,6 +313,9 @@ func (c *conn) sackFits(p *packet) bool {
 // onNack is a refusal, section 8.
 func (c *conn) onNack(p *packet) {
 	s := c.flight[p.seq]
+	if p.tag == 4 {
+		c.short++
+	}
 	if s == nil || p.tag == 4 || s.p.kind == kFrag && s.p.tag == tagVoid {
 		return
 	}

@@ -12,14 +12,15 @@ import (
 
 // TestOfi speaks to the provider of libfabric, whose addresses are of another form.
 func TestOfi(t *testing.T) {
-	_, err := fabric.GetInfo(fabric.Hints{Provider: "ofi/udp", Node: "127.0.0.1"})
+	at := fabric.Hints{Provider: "ofi/udp", Node: "127.0.0.1"}
+	_, err := fabric.GetInfo(at)
 	if errors.Is(err, fabric.ErrUnavailable) && !withCgo {
 		t.Skip("built without cgo, hence without libfabric")
 	}
 	if err != nil {
 		testenv.Missing(t, "libfabric's provider udp: %v", err)
 	}
-	r := realOver(t, "ofi/udp", btl.Config{MTUBytes: 1400})
+	r := realAt(t, at, btl.Config{MTUBytes: 1400})
 	h := stranger(t, options{provider: "ofi/udp", features: featSack | featOps, faults: 5})
 	n := 0
 	h.do(func() { h.handlers[tagEcho] = func(*conn, []byte) { n++ } })

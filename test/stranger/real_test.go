@@ -38,12 +38,13 @@ type module struct {
 
 func realSide(t *testing.T, cfg btl.Config, before ...func(*btl.Module)) *module {
 	t.Helper()
-	return realOver(t, "udp", cfg, before...)
+	return realAt(t, fabric.Hints{Provider: "udp", Node: "127.0.0.1"}, cfg, before...)
 }
 
-func realOver(t *testing.T, provider string, cfg btl.Config, before ...func(*btl.Module)) *module {
+// realAt opens the real side at an address.
+func realAt(t *testing.T, at fabric.Hints, cfg btl.Config, before ...func(*btl.Module)) *module {
 	t.Helper()
-	infos, err := fabric.GetInfo(fabric.Hints{Provider: provider, Node: "127.0.0.1"})
+	infos, err := fabric.GetInfo(at)
 	check(t, err)
 	dc, err := cfg.DomainConfig(infos[0])
 	check(t, err)

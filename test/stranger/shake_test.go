@@ -1,17 +1,20 @@
 package stranger
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"gobtl/btl"
+	"gobtl/fabric"
 )
 
 func TestConnect(t *testing.T) {
 	r := realSide(t, btl.Config{})
-	h := stranger(t, options{features: featSack | featOps})
+	h := stranger(t, options{features: featSack | featOps | 1<<1}) // that one alone has no use
 	c := h.to(t, r)
 	for _, b := range []string{"", "hello"} {
 		check(t, h.say(t, func() *message { return c.send(tagKeep, []byte(b)) }))
@@ -304,5 +307,50 @@ func TestRestarts(t *testing.T) {
 	}
 	if restarted < 20 {
 		t.Errorf("only %d endpoints of the real side have seen a restart: %v", restarted, r.ends)
+	}
+}
+
+// TestRealRestarts has the real side begin another life five times, at the same addresses, without
+// a word: who asks for the life before is told, and what is left of it here ends with the new one.
+func TestRealRestarts(t *testing.T) {
+	h := stranger(t, options{features: featSack})
+	got := make(chan string, 1)
+	h.do(func() { h.handlers[7] = func(_ *conn, b []byte) { got <- string(b) } })
+	r := realSide(t, btl.Config{})
+	at := fabric.Hints{Provider: "udp"}
+	h.do(func() { at.Node = h.socksOf(r)[0].String() })
+	for life := range 5 {
+		c := h.to(t, r)
+		old := *r.name
+		h.do(func() { // what the real side says when it ends gets lost
+			for no := range 50 {
+				c.send(tagKeep, text(no, 1000))
+			}
+			h.pass = func(bool, *datagram) bool { return false }
+		})
+		gone, cancel := context.WithCancel(bg)
+		cancel()
+		_ = r.run.Close(gone)
+		h.do(func() { h.pass = nil })
+		r = realAt(t, at, btl.Config{})
+		if !bytes.Equal(r.name.command, old.command) {
+			t.Fatal("the other life has another address")
+		}
+		if life%2 == 0 { // the stranger asks for the old life first
+			var stale *conn
+			h.do(func() { stale, _ = h.dial(old.incarnation, r.name.command, r.name.data) })
+			<-stale.over
+			if !errors.Is(stale.err, rejected{3, 0}) {
+				t.Errorf("life %d: %v", life, stale.err)
+			}
+		}
+		ep, err := r.run.Connect(bg, h.name())
+		check(t, err)
+		check(t, r.run.Send(bg, ep, 7, []byte("new")))
+		<-got
+		<-c.over
+		if !errors.Is(c.err, errRestarted) {
+			t.Errorf("life %d: the old connection says %v", life, c.err)
+		}
 	}
 }

@@ -176,7 +176,8 @@ func (m *Module) findRegion(f *Fragment) {
 // PreparePut lends a fragment that writes mem into a region of the peer, from offset on. No handler
 // is called there; OnDone with nil means that all bytes are in place, with ErrRemoteAccess that the
 // peer has no such region or does not allow it (part of the bytes may have been written by then, if
-// the region was closed meanwhile). Errors as for Alloc, and ErrRemoteAccess if no region can have
+// the region was closed meanwhile). Until then, and after a failure, what stands in its place there
+// is undefined. Errors as for Alloc, and ErrRemoteAccess if no region can have
 // that offset.
 func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragment, error) {
 	if offset+uint64(len(mem)) < offset {

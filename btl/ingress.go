@@ -241,15 +241,16 @@ func (m *Module) finishDeferred() {
 }
 
 // decodeLanded reads the header of a chunk whose payload stands in the landing: alone it stands in
-// the buffer. False means that it is something else.
-func (m *Module) decodeLanded(comp *fabric.Completion, in *arrival) bool {
+// the buffer. False means that it is something else, or that it is of another kind of put than flags
+// say.
+func (m *Module) decodeLanded(comp *fabric.Completion, in *arrival, flags frag.Flags) bool {
 	headBytes := int(comp.Len - comp.Landed)
 	if comp.Landed == 0 || comp.Errno != 0 || headBytes > m.arena.Size() {
 		return false
 	}
 	n, err := frag.DecodeSplit(m.arena.Bytes(comp.Buf)[:headBytes], int(comp.Len), &in.Header)
 	return err == nil && n == headBytes && in.Kind == frag.KindChunk &&
-		in.Flags&(frag.FlagPut|frag.FlagOp) == 0
+		in.Flags&(frag.FlagPut|frag.FlagOp) == flags
 }
 
 // following returns how many packets behind the first one are what a sender makes of the next
@@ -262,12 +263,12 @@ func (m *Module) following(in *arrival, comps []fabric.Completion) (count int) {
 	var next frag.Followers
 	next.After(&in.Header)
 	at, size := comps[0].LandedOff, uint32(in.PayloadLen)
+	head := frag.HeaderBytes(in.Kind, in.Flags)
 	for i := range comps[1:] {
 		comp := &comps[1+i]
 		at += size
 		if comp.Op != fabric.OpRecv || comp.Errno != 0 || comp.Landed != size ||
-			comp.LandedOff != at || comp.Len != size+frag.ChunkHeaderBytes ||
-			!next.Match(m.arena.Bytes(comp.Buf)[:frag.ChunkHeaderBytes]) {
+			comp.LandedOff != at || comp.Len != size+uint32(head) || !next.Match(m.arena.Bytes(comp.Buf)[:head]) {
 			break
 		}
 		count++

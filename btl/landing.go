@@ -16,7 +16,7 @@ import (
 // and goes the ordinary way. For that the landed bytes must still be there, so nothing may be
 // written to the fragment's memory, no other fragment begun, no handler called and no endpoint
 // ended before: the first packet of a batch that is not as expected has all those behind it put
-// together.
+// together. Puts land likewise, in the memory of their region: landing_put.go.
 
 // Each endpoint has its own expectation, so that several may send large fragments at a time. A poll
 // has one landing: that of the endpoint from which the next chunks are expected, which is the one
@@ -32,6 +32,7 @@ type expectation struct {
 	bytes  uint32 // size of the large fragment that became whole last
 	first  uint16 // and its grid
 	chunk  uint16
+	put    expectedPut
 	// next is the tag of the endpoint whose chunks the poll after one with this one's brings; rival
 	// that of another one which the latest such poll has brought. One that comes twice is the next.
 	next, rival uint64
@@ -53,6 +54,7 @@ type landing struct {
 
 	aim *Endpoint // whose landing this poll has; no longer than until its completions are handled
 	mem []byte    // and its memory, from the expected chunk on
+	to  landingTo
 
 	guessMin uint32 // size from which on the beginning of a fragment is expected
 }
@@ -84,7 +86,7 @@ func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 	if l.lander == nil || !ep.lands() {
 		return
 	}
-	x.missed = 0
+	x.missed, x.put = 0, expectedPut{}
 	if whole {
 		l.justWhole = int(h.ChunkBytes)+frag.ChunkHeaderBytes >= aloneBytesMin
 		x.begins = h.SizeBytes >= l.guessMin && x.bytes == h.SizeBytes
@@ -94,6 +96,12 @@ func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 		x.open, x.begins = true, false
 		x.fragID, x.offset, x.chunk = h.FragID, h.OffsetBytes+uint32(h.PayloadLen), h.ChunkBytes
 	}
+	m.expectNext(ep)
+}
+
+// expectNext chooses the endpoint of which the next poll has the landing, after chunks of ep.
+func (m *Module) expectNext(ep *Endpoint) {
+	l, x := &m.landing, &ep.expects
 	m.learn(ep)
 	l.tag = 0
 	if next := m.lookup(x.next); next != nil && next.expects.open {
@@ -165,7 +173,7 @@ func (m *Module) pollLanding(c *channel, limit int) (got int, err error) {
 // land tells the provider where the next chunk belongs, if one is expected.
 func (m *Module) land(bulk bool) error {
 	l := &m.landing
-	l.mem, l.aim = nil, nil
+	l.mem, l.aim, l.to = nil, nil, landingTo{head: frag.ChunkHeaderBytes}
 	l.before, l.learned = l.latest, false
 	if l.pause > 0 {
 		l.pause--
@@ -174,7 +182,7 @@ func (m *Module) land(bulk bool) error {
 	if bulk && l.tag != 0 {
 		l.aim = m.lookup(l.tag)
 		if l.aim != nil {
-			l.mem = l.aim.landing()
+			l.mem = l.aim.landing(&l.to)
 		}
 		if l.mem == nil {
 			l.tag, l.aim = 0, nil
@@ -183,7 +191,7 @@ func (m *Module) land(bulk bool) error {
 	if l.mem == nil && !l.armed {
 		return nil
 	}
-	if l.lander.Land(l.mem, frag.ChunkHeaderBytes) {
+	if l.lander.Land(l.mem, l.to.head) {
 		l.armed = l.mem != nil
 		return nil
 	}
@@ -196,11 +204,13 @@ func (m *Module) land(bulk bool) error {
 }
 
 // landing is the memory for the chunks that are expected of an endpoint, nil if there is none.
-func (ep *Endpoint) landing() (mem []byte) {
+func (ep *Endpoint) landing(to *landingTo) (mem []byte) {
 	x := &ep.expects
 	switch {
 	case ep.state != stateConnected || !x.open:
 		x.open, x.begins = false, false
+	case x.put.flags != 0:
+		return ep.landingPut(to)
 	case !x.begins:
 		return ep.asm.Landing(x.fragID, x.offset, landingBytesMax)
 	default:
@@ -265,6 +275,7 @@ func (m *Module) unsplit(comps []fabric.Completion) {
 			copy(b[comp.Len-landed:comp.Len], l.mem[comp.LandedOff:])
 		}
 	}
+	m.scrub(comps)
 	if missed && !guess {
 		l.pause = landingPause
 		if l.aim.expects.missed++; l.aim.expects.missed >= missedMax {
@@ -288,8 +299,11 @@ func (m *Module) expectNothing(ep *Endpoint) {
 func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count int) {
 	var in arrival
 	l, h := &m.landing, &in.Header
+	if l.to.region != nil {
+		return m.receivePutLanded(comps, base)
+	}
 	ep, x := l.aim, &l.aim.expects
-	if l.mem == nil || !m.decodeLanded(&comps[0], &in) || h.Conn != ep.tag || !x.open ||
+	if l.mem == nil || !m.decodeLanded(&comps[0], &in, 0) || h.Conn != ep.tag || !x.open ||
 		h.FragID != x.fragID || h.OffsetBytes != base+comps[0].LandedOff {
 		return 0
 	}
@@ -297,10 +311,7 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 		m.handlers[h.Tag] == nil || !ep.admissible(h) {
 		return 0
 	}
-	count = 1
-	if !ep.counted && h.Seq == ep.rcv.Next() && ep.rcv.Held() == 0 { // each is the next in its turn
-		count += m.following(&in, comps)
-	}
+	count = m.runOf(ep, &in, comps)
 	msg, err := m.addLanded(ep, h, count)
 	if err != nil {
 		return 0
@@ -332,6 +343,15 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 	return count
 }
 
+// runOf is how many packets from the first on, which is in, are taken over at once.
+func (m *Module) runOf(ep *Endpoint, in *arrival, comps []fabric.Completion) (count int) {
+	count = 1
+	if !ep.counted && in.Seq == ep.rcv.Next() && ep.rcv.Held() == 0 { // each is the next in its turn
+		count += m.following(in, comps)
+	}
+	return count
+}
+
 // addLanded adds count chunks that have landed, of which h is the first.
 func (m *Module) addLanded(ep *Endpoint, h *frag.Header, count int) (*frag.Message, error) {
 	l, x := &m.landing, &ep.expects
@@ -355,7 +375,7 @@ func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
 	ep.rcv.AcceptRun(m.now, h.Seq, uint32(count), &m.rules)
 	ep.rcv.Unread(m.rxQueuedMax)
 	m.acks.owe(ep, m.now)
-	m.stats.counters[CntRecvChunk] += uint64(count)
+	m.stats.counters[acceptedCounter(h)] += uint64(count)
 }
 
 // checkLanding looks at what is expected, between two polls.

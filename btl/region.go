@@ -68,8 +68,9 @@ func (r *regions) check(m *Module, own int) error {
 }
 
 // Expose makes mem a region that all peers may access as its rights say: see RemoteWrite and the
-// others. They do so from Progress, without any callback but for notices, until Close. An error is
-// ErrAgain when RegionsMax are exposed.
+// others. They do so from Progress, without any callback but for notices, until Close. While a put
+// of several packets is under way, and if it fails, its range may hold bytes of before, bytes of the
+// put, and zeros. An error is ErrAgain when RegionsMax are exposed.
 func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	r := new(Region)
 	if err := m.ExposeAs(r, mem, rights, nil); err != nil {
@@ -139,6 +140,7 @@ func (r *regions) reach(ep *Endpoint, h Handle, offset uint64, n int, need Right
 func (m *Module) acceptPut(in *arrival) {
 	if m.writeInto(in, in.payload, RemoteWrite) {
 		m.accepted(in.ep, &in.Header)
+		m.putCame(in.ep, &in.Header)
 		m.checkBye(in.ep)
 	}
 }

@@ -46,6 +46,7 @@ type remoteState struct {
 	asks      asks
 	notices   *[noticePlaces]noticePlace // of the peer's puts
 	answering int                        // answers to the peer that have not left
+	puts      putProgress                // of the peer
 	fences    uint32                     // calls of Fence
 	fencesMet uint32                     // of these, over
 }

@@ -41,6 +41,7 @@ func (m *Module) acceptPart(in *arrival) {
 	m.accepted(ep, h)
 	p := ep.place(h.Op)
 	p.arrived += uint64(len(in.payload))
+	m.putCame(ep, h)
 	m.notify(ep, p)
 	m.checkBye(ep)
 }

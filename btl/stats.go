@@ -73,6 +73,7 @@ const (
 	CntRecvPieces     // and that came
 	CntRecordsDropped // of packs that were taken over, whose handler was removed meanwhile
 	CntLanded         // chunks that the provider put into their place
+	CntLandedPut      // and those of puts, in their region
 	CntDelivered
 	CntFastReceives
 	CntEarly
@@ -108,6 +109,7 @@ const (
 	helpRecords  = "Fragments of packs whose handler, or endpoint, went during the delivery."
 	helpPieces   = "Ends and beginnings of fragments in chunks that shared packets, by direction."
 	helpReliable = "Connections that leave it to the fabric that nothing is lost."
+	helpLanded   = "Chunks received without a copy here."
 	helpPath     = "Changes of the largest datagram that is sent to a peer."
 	helpAsked    = "Packets of such connections that asked for a confirmation."
 	helpPeers    = "Connections, by what became of them."
@@ -176,7 +178,8 @@ var counterInfos = [numCounters]counterInfo{
 	CntSentPieces:       {"gobtl_pieces_total", "direction", "sent", helpPieces},
 	CntRecvPieces:       {"gobtl_pieces_total", "direction", "received", helpPieces},
 	CntRecordsDropped:   {"gobtl_records_dropped_total", "", "", helpRecords},
-	CntLanded:           {"gobtl_landed_chunks_total", "", "", "Chunks received without a copy here."},
+	CntLanded:           {"gobtl_landed_chunks_total", "kind", "message", helpLanded},
+	CntLandedPut:        {"gobtl_landed_chunks_total", "kind", "put", helpLanded},
 	CntDelivered:        {"gobtl_delivered_total", "", "", "Fragments handed to a handler."},
 	CntFastReceives:     {"gobtl_fast_receives_total", "", "", helpFast},
 	CntEarly:            {"gobtl_early_packets_total", "", "", "Packets that arrived beyond a gap."},

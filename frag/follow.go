@@ -44,6 +44,9 @@ func (f *Followers) After(h *Header) {
 	if !f.put && h.PayloadLen != h.ChunkBytes {
 		f.left = 0
 	}
+	if rest := uint64(h.SizeBytes - h.OffsetBytes); f.put && h.PutOffset+rest < rest {
+		f.left = 0 // some of them would be beyond what an offset can be
+	}
 }
 
 // Write writes the next header to b, which has room for it. The fragment must have that chunk.
@@ -67,10 +70,9 @@ func (f *Followers) Write(b []byte) {
 	f.advance()
 }
 
-// Match says whether head is the next header, that of a packet which is no put: then it passes on
-// to the one behind it. What matches is a header that Decode would accept.
+// Match says whether head is the next header: then it passes on to the one behind it. What matches is a header that Decode would accept.
 func (f *Followers) Match(head []byte) bool {
-	if len(head) != ChunkHeaderBytes || f.left == 0 || f.put {
+	if len(head) != f.bytes() || f.left == 0 {
 		return false
 	}
 	c := (*[ChunkHeaderBytes]byte)(head)
@@ -79,8 +81,32 @@ func (f *Followers) Match(head []byte) bool {
 		le.Uint64(c[32:]) != f.words[4] || le.Uint64(c[40:]) != f.words[5] {
 		return false
 	}
+	if f.put {
+		if !f.matchPut(head) {
+			return false
+		}
+		f.words[wordPut] += f.step
+	}
 	f.advance()
 	return true
+}
+
+// matchPut is Match for what only the header of a put has.
+func (f *Followers) matchPut(head []byte) bool {
+	e := (*[putExtraBytes]byte)(head[ChunkHeaderBytes:])
+	return le.Uint64(e[0:]) == f.words[wordPut-1] && le.Uint64(e[8:]) == f.words[wordPut] &&
+		(!f.op || le.Uint64(head[ChunkPutHeaderBytes:]) == f.words[wordOp])
+}
+
+// bytes is the length of the headers.
+func (f *Followers) bytes() int {
+	switch {
+	case f.op:
+		return HeaderBytesMax
+	case f.put:
+		return ChunkPutHeaderBytes
+	}
+	return ChunkHeaderBytes
 }
 
 func (f *Followers) advance() {

@@ -67,6 +67,10 @@ func drawFollowed(t *rapid.T, put bool) (h Header, behind int) {
 		h.FirstBytes, h.ChunkBytes = 0, 0
 		h.Tag, h.Handle = 0, rapid.Uint64().Draw(t, "handle")
 		h.PutOffset = rapid.Uint64Max(math.MaxUint64-total).Draw(t, "put offset")
+		if rapid.Bool().Draw(t, "with a notice?") {
+			h.Flags |= FlagOp
+			h.OpCode, h.Op = OpPart, rapid.Uint32().Draw(t, "operation")
+		}
 	}
 	return h, behind
 }
@@ -135,7 +139,7 @@ func TestFollowersLeft(t *testing.T) {
 // refused changes nothing. What is accepted is a packet, with the header that was expected.
 func TestFollowersMatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h, behind := drawFollowed(t, false)
+		h, behind := drawFollowed(t, rapid.Bool().Draw(t, "put?"))
 		var f Followers
 		f.After(&h)
 		refused := func(head []byte, why string, i int) {
@@ -175,23 +179,24 @@ func TestFollowersMatch(t *testing.T) {
 	})
 }
 
-// TestFollowersMatchNoPut: those that follow a put are not for Match, nor is a put a follower.
-func TestFollowersMatchNoPut(t *testing.T) {
+// TestFollowersMatchKind: no put follows a chunk that is none, nor the other way round.
+func TestFollowersMatchKind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, behind := drawFollowed(t, true)
 		plain := h
-		plain.Flags &^= FlagPut
+		plain.Flags &^= FlagPut | FlagOp
+		plain.Op, plain.OpCode = 0, 0
 		plain.Handle, plain.PutOffset = 0, 0
 		plain.FirstBytes, plain.ChunkBytes = plain.PayloadLen, plain.PayloadLen
 		put, chunk := follower(h, 1), follower(plain, 1)
 		for _, first := range []Header{h, plain} {
-			var f Followers
-			f.After(&first)
-			before := f
+			next := follower(first, 1)
 			asPut := encodePacket(&put, nil)
 			for _, head := range [][]byte{asPut, asPut[:ChunkHeaderBytes], encodePacket(&chunk, nil)} {
-				want := behind > 0 && len(head) == ChunkHeaderBytes && Flags(head[2])&FlagPut == 0 &&
-					first.Flags&FlagPut == 0
+				var f Followers
+				f.After(&first)
+				before := f
+				want := behind > 0 && bytes.Equal(head, encodePacket(&next, nil))
 				if got := f.Match(head); got != want || !want && f != before {
 					t.Fatalf("%x behind %+v: %v, want %v", head, first, got, want)
 				}
@@ -215,7 +220,7 @@ func followed(flags Flags) (h Header, heads [][]byte) {
 }
 
 func TestFollowersAllocateNothing(t *testing.T) {
-	for _, flags := range []Flags{0, FlagPut} {
+	for _, flags := range []Flags{0, FlagPut, FlagPut | FlagOp} {
 		h, heads := followed(flags)
 		b := make([]byte, HeaderBytesMax)
 		var f Followers
@@ -226,7 +231,7 @@ func TestFollowersAllocateNothing(t *testing.T) {
 			}
 			f.After(&h)
 			for _, head := range heads {
-				if f.Match(head) != (flags == 0) {
+				if !f.Match(head) {
 					t.Error("not what follows")
 				}
 			}

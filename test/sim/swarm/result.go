@@ -125,7 +125,8 @@ func (r *Result) Missing() []string {
 	for _, c := range []btl.Counter{
 		btl.CntRetransmitTimeout, btl.CntRetransmitDupAck, btl.CntRetransmitNack, btl.CntRetransmitLost,
 		btl.CntRetransmitProbe, btl.CntSpurious, btl.CntThrottled, btl.CntSendsPacked,
-		btl.CntRecordsDropped, btl.CntLanded, btl.CntPeersReliable, btl.CntAsked, btl.CntDropLost,
+		btl.CntRecordsDropped, btl.CntLanded, btl.CntLandedPut, btl.CntPeersReliable, btl.CntAsked,
+		btl.CntDropLost,
 	} {
 		lack(c.String(), r.Stats[c])
 	}

@@ -54,7 +54,7 @@ func report(out io.Writer, r *swarm.Result, took, slow time.Duration, worst uint
 		btl.CntDupAcks, btl.CntDuplicate, btl.CntBelowWindow, btl.CntAboveWindow, btl.CntEarly,
 		btl.CntDropReassembly, btl.CntDropMalformed, btl.CntDropConn, btl.CntDropHandshake,
 		btl.CntFastReceives, btl.CntSendsPacked, btl.CntRecvPack, btl.CntRecordsDropped,
-		btl.CntLanded,
+		btl.CntLanded, btl.CntLandedPut,
 	} {
 		row(c.String(), r.Stats.Get(c))
 	}

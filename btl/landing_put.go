@@ -1,0 +1,171 @@
+package btl
+
+import (
+	"gobtl/fabric"
+	"gobtl/frag"
+)
+
+// A put lands in its region, and the answer to a get in the memory of who asked. That is memory of
+// the owner, and not the module's: so nothing is guessed. Only the bytes of a put of which a chunk
+// has come are its landing, behind all that have come, whatever is missing before; and only while
+// the right to write there still is. Before something else goes the ordinary way
+// that has landed, or may have, its bytes are taken out of there again: zeros stand there until the
+// put's own bytes come. Who closes the region does so in a handler or between two passes, and what
+// has landed was dealt with by then: so nothing is written there any more.
+
+// expectedPut is what else is known of the chunk that is expected next, if it is a put's.
+type expectedPut struct {
+	flags  frag.Flags // those of puts and operations; 0: it is no put
+	op     uint32
+	handle Handle
+	at     uint64 // where in the region
+	left   uint32 // bytes of the put from there on
+}
+
+// putProgress is how much of the latest put of an endpoint in chunks is not to be written over.
+type putProgress struct {
+	fragID uint32
+	high   uint32 // no byte from here on has come
+	known  bool   // there is one
+}
+
+// reached notes the end of a chunk that was accepted. False means that chunks behind it may have
+// come, or it is none of the latest put's.
+func (p *putProgress) reached(fragID, end uint32) bool {
+	switch ahead := int32(fragID - p.fragID); {
+	case p.known && ahead == 0:
+		p.high = max(p.high, end)
+	case p.known && ahead < 0:
+		return false
+	default:
+		*p = putProgress{fragID: fragID, high: end, known: true}
+	}
+	return end == p.high
+}
+
+// landingTo is where a poll's landing is, beside its memory.
+type landingTo struct {
+	head    int     // bytes of a header
+	region  *Region // nil: it is a message's
+	at      uint64  // where in the region
+	claimed uint32  // bytes of the landing that were taken over
+}
+
+// landingPut is landing for a put.
+func (ep *Endpoint) landingPut(to *landingTo) []byte {
+	x := &ep.expects
+	n := min(x.put.left, landingBytesMax)
+	if n < x.put.left {
+		n -= n % uint32(x.chunk)
+	}
+	r, _ := ep.m.regions.reach(ep, x.put.handle, x.put.at, int(n), rightsOf(x.put.flags))
+	if r == nil || n == 0 {
+		x.open = false
+		return nil
+	}
+	*to = landingTo{
+		head: frag.HeaderBytes(frag.KindChunk, x.put.flags), region: r, at: x.put.at,
+	}
+	return r.mem[x.put.at:][:n:n]
+}
+
+// rightsOf is what a put with these flags needs.
+func rightsOf(flags frag.Flags) Rights {
+	if flags&frag.FlagOp != 0 {
+		return RemoteWrite | RemoteNotify
+	}
+	return RemoteWrite
+}
+
+// putCame notes that the chunk in h of a put was accepted. If nothing behind it has come, that is
+// expected next.
+func (m *Module) putCame(ep *Endpoint, h *frag.Header) {
+	l, x := &m.landing, &ep.expects
+	if h.Kind != frag.KindChunk || l.lander == nil || !ep.lands() {
+		return
+	}
+	end := h.OffsetBytes + uint32(h.PayloadLen)
+	if !ep.puts.reached(h.FragID, end) {
+		return
+	}
+	x.missed, x.begins, x.bytes = 0, false, 0
+	x.open = end < h.SizeBytes
+	x.fragID, x.offset, x.chunk = h.FragID, end, h.PayloadLen
+	x.put = expectedPut{
+		flags: h.Flags & (frag.FlagPut | frag.FlagOp), op: h.Op, handle: Handle(h.Handle),
+		at: h.PutOffset + uint64(h.PayloadLen), left: h.SizeBytes - end,
+	}
+	if end == h.SizeBytes {
+		l.justWhole = int(h.PayloadLen)+frag.HeaderBytes(h.Kind, h.Flags) >= aloneBytesMin
+	}
+	m.expectNext(ep)
+}
+
+// isExpectedPut says whether a packet that has landed is the one of a put that was expected there.
+func (m *Module) isExpectedPut(in *arrival, comp *fabric.Completion, base uint32) bool {
+	l, h := &m.landing, &in.Header
+	ep, x := l.aim, &l.aim.expects
+	return l.mem != nil && x.open && x.put.flags != 0 &&
+		m.decodeLanded(comp, in, x.put.flags) && h.Conn == ep.tag && h.FragID == x.fragID &&
+		h.OffsetBytes == base+comp.LandedOff && Handle(h.Handle) == x.put.handle &&
+		h.PutOffset == l.to.at+uint64(comp.LandedOff) && h.Op == x.put.op &&
+		ep.state == stateConnected && ep.hs == nil && !ep.byeSeen && !ep.refuses() && ep.admissible(h)
+}
+
+// receivePutLanded is receiveLanded for a put.
+func (m *Module) receivePutLanded(comps []fabric.Completion, base uint32) (count int) {
+	var in arrival
+	l, h := &m.landing, &in.Header
+	ep := l.aim
+	if !m.isExpectedPut(&in, &comps[0], base) {
+		return 0
+	}
+	count = m.runOf(ep, &in, comps)
+	sizeBytes := count * int(h.PayloadLen)
+	to, _ := m.regions.reach(ep, Handle(h.Handle), h.PutOffset, sizeBytes, rightsOf(h.Flags))
+	if to == nil || to != l.to.region {
+		return 0
+	}
+	l.to.claimed += uint32(sizeBytes)
+	m.stats.counters[CntReceived] += uint64(count)
+	m.stats.counters[CntLandedPut] += uint64(count)
+	m.stats.counters[CntRecvPayloadBytes] += uint64(sizeBytes)
+	if h.Flags&frag.FlagAck != 0 {
+		m.onAck(ep, h, false)
+	}
+	m.heard(ep)
+	m.acceptedRun(ep, h, count)
+	// From here on it is the last one's.
+	h.OffsetBytes += uint32(sizeBytes) - uint32(h.PayloadLen)
+	h.PutOffset += uint64(sizeBytes) - uint64(h.PayloadLen)
+	m.putCame(ep, h)
+	if to.get != nil {
+		m.gotBytes(to.get, sizeBytes)
+	}
+	if h.Flags&frag.FlagOp != 0 {
+		p := ep.place(h.Op)
+		if p.arrived += uint64(sizeBytes); p.here { // its handler may be called
+			m.unsplit(comps[count:])
+			m.notify(ep, p)
+		}
+	}
+	return count
+}
+
+// scrub takes what may have landed in a region, and is none of it, out of there: the packets of
+// comps were put together. They are as many bytes as the provider has written there at most.
+func (m *Module) scrub(comps []fabric.Completion) {
+	to := &m.landing.to
+	if to.region == nil {
+		return
+	}
+	var arrived uint64
+	for i := range comps {
+		if comps[i].Op == fabric.OpRecv {
+			arrived += uint64(comps[i].Len)
+		}
+	}
+	rest := m.landing.mem[to.claimed:]
+	clear(rest[:min(uint64(len(rest)), arrived)])
+	to.claimed = uint32(len(m.landing.mem)) // a handler may end the region now
+}

@@ -138,9 +138,10 @@ type Lander interface {
 	// longer than headBytes, or that the rest of the landing cannot hold, goes to its buffer whole,
 	// and so may any other, of which the Completion tells. A nil mem ends it. mem is written only
 	// during calls of Poll, and no further than as many bytes as have arrived since Land; those of
-	// them that no completion has named have no defined value. It returns false, and nothing changes, while datagrams of an earlier landing wait to be
-	// polled: Poll has just filled out. A Poll that reports such datagrams takes in no new ones.
-	// Without Caps.Landing it does nothing and returns false.
+	// them that no completion has named have no defined value. It returns false, and nothing changes,
+	// while datagrams of an earlier landing wait to be polled: Poll has just filled out. A Poll that
+	// reports such datagrams takes in no new ones. Without Caps.Landing it does nothing and returns
+	// false.
 	Land(mem []byte, headBytes int) bool
 }
 

@@ -70,7 +70,8 @@ func (f *Followers) Write(b []byte) {
 	f.advance()
 }
 
-// Match says whether head is the next header: then it passes on to the one behind it. What matches is a header that Decode would accept.
+// Match says whether head is the next header: then it passes on to the one behind it. What matches
+// is a header that Decode would accept.
 func (f *Followers) Match(head []byte) bool {
 	if len(head) != f.bytes() || f.left == 0 {
 		return false

@@ -241,8 +241,7 @@ func (m *Module) finishDeferred() {
 }
 
 // decodeLanded reads the header of a chunk whose payload stands in the landing: alone it stands in
-// the buffer. False means that it is something else, or that it is of another kind of put than flags
-// say.
+// the buffer. False means that it is something else, or of another kind of put than flags say.
 func (m *Module) decodeLanded(comp *fabric.Completion, in *arrival, flags frag.Flags) bool {
 	headBytes := int(comp.Len - comp.Landed)
 	if comp.Landed == 0 || comp.Errno != 0 || headBytes > m.arena.Size() {
@@ -268,7 +267,8 @@ func (m *Module) following(in *arrival, comps []fabric.Completion) (count int) {
 		comp := &comps[1+i]
 		at += size
 		if comp.Op != fabric.OpRecv || comp.Errno != 0 || comp.Landed != size ||
-			comp.LandedOff != at || comp.Len != size+uint32(head) || !next.Match(m.arena.Bytes(comp.Buf)[:head]) {
+			comp.LandedOff != at || comp.Len != size+uint32(head) ||
+			!next.Match(m.arena.Bytes(comp.Buf)[:head]) {
 			break
 		}
 		count++

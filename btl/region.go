@@ -69,8 +69,8 @@ func (r *regions) check(m *Module, own int) error {
 
 // Expose makes mem a region that all peers may access as its rights say: see RemoteWrite and the
 // others. They do so from Progress, without any callback but for notices, until Close. While a put
-// of several packets is under way, and if it fails, its range may hold bytes of before, bytes of the
-// put, and zeros. An error is ErrAgain when RegionsMax are exposed.
+// of several packets is under way, and if it fails, its range may hold bytes of before, bytes of
+// the put, and zeros. An error is ErrAgain when RegionsMax are exposed.
 func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 	r := new(Region)
 	if err := m.ExposeAs(r, mem, rights, nil); err != nil {

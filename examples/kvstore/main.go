@@ -42,7 +42,7 @@ func demonstrate(ctx context.Context, out io.Writer, members, keys int) (err err
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // What stays are names in the temporary directory.
 	d := &demo{ctx: ctx, out: out, dir: dir, values: map[string][]byte{}}
 	defer d.killAll()
 	for i := range members {

@@ -46,7 +46,7 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 		}},
 		{"flush", "Flush", func(_ *lab, m *Module, ep *Endpoint) {
 			_, next := ep.snd.Window()
-			ep.flushes.push(flush{fn: func(error) {}, until: next + 1})
+			ep.flushes.push(flush{fn: func(error) {}, until: next + 1, sent: next})
 		}},
 		{"gap", "gap", func(_ *lab, m *Module, ep *Endpoint) {
 			ep.rcv.Accept(m.now, ep.rcv.Next()+1, &m.rules)

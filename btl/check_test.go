@@ -223,10 +223,10 @@ var tamperings = []struct {
 	{"event", "notice 0", func(b *busyModule) { b.outbox.notices.all()[0].ep = nil }},
 	{"flush forgotten", "flush 0 is due", func(b *busyModule) {
 		oldest, _ := b.in.snd.Window()
-		b.in.flushes.push(flush{until: oldest})
+		b.in.flushes.push(flush{until: oldest, sent: oldest})
 	}},
 	{"flush of a fragment gone", "not queued", func(b *busyModule) {
-		b.out.flushes.push(flush{after: [2]*Fragment{b.lent}})
+		b.out.flushes.push(flush{after: [2]*Fragment{b.lent}, sent: b.out.sentUntil()})
 	}},
 
 	{"not ready", "ready: false", func(b *busyModule) {

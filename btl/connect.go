@@ -188,6 +188,15 @@ func (m *Module) onRetry(c *channel, h *frag.Header, r *frag.Retry) bool {
 	return true
 }
 
+// bindAgain notes what the peer of an endpoint that is not connected says of itself now, with what
+// only it should know, the cookies or a nonce: what was noted before may have been said by another,
+// in its name.
+func (m *Module) bindAgain(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
+	proven := ep.hs.proven
+	m.bind(ep, h, hello)
+	ep.hs.proven = proven
+}
+
 // bind notes what a peer says of itself. Until the endpoint is connected a later Hello may correct
 // it.
 func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
@@ -232,6 +241,9 @@ func (m *Module) onHelloAck(c *channel, h *frag.Header, hello *frag.Hello) bool 
 		return true
 	}
 	if hello.Nonce == hs.nonces[hello.Probe] {
+		if ep.state != stateConnected {
+			m.bindAgain(ep, h, hello)
+		}
 		hs.proven |= hello.Probe.Bit()
 	}
 	if hello.Proven == frag.ProvenAll {

@@ -106,6 +106,16 @@ func (ep *Endpoint) moveFlush(f, before *Fragment) {
 	}
 }
 
+// renumberFlushes has the flushes of an endpoint that has sent nothing yet count from the first
+// number that it will use, which has become another one.
+func (ep *Endpoint) renumberFlushes() {
+	waiting := ep.flushes.all()
+	for i := range waiting {
+		waiting[i].sent = ep.sentUntil()
+		waiting[i].until = waiting[i].sent
+	}
+}
+
 // sentUntil is the number behind everything that has left the queue: an open pack is promised the
 // next one.
 func (ep *Endpoint) sentUntil() seq.Num {
@@ -177,6 +187,9 @@ func (ep *Endpoint) checkFlushes() error {
 			if after != nil && (after.state != fragQueued || after.ep != ep) {
 				return fmt.Errorf("flush %d waits for a fragment that is not queued", i)
 			}
+		}
+		if ep.sentUntil().Before(f.sent) {
+			return fmt.Errorf("flush %d was called when more was sent than has been", i)
 		}
 		due := !f.waits() && !oldest.Before(f.until) && (!f.fence || ep.asks.waiting == 0)
 		if due && i == 0 || ep.err != nil {

@@ -18,6 +18,9 @@ func (m *Module) onFirstHello(
 ) (ep *Endpoint, answer frag.Reject) {
 	peer := peerKey{peerTag{hello.Incarnation, hello.Tag}, string(hello.CommandName)}
 	if ep = m.byTag[peer]; ep != nil {
+		if ep.state == stateAccepting { // the Hello before may have been another's, in the peer's name
+			m.bindAgain(ep, h, hello)
+		}
 		return ep, answer
 	}
 	ep = m.byAddr[peer.addr]
@@ -199,6 +202,7 @@ func (m *Module) mergeInto(ep, half *Endpoint) {
 	ep.peer, ep.hs, ep.born = half.peer, half.hs, half.born
 	ep.route = half.route
 	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
+	ep.renumberFlushes()
 	ep.counted, ep.operates, ep.selective = half.counted, half.operates, half.selective
 	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0
 	ep.label, ep.away = half.label, half.away

@@ -80,6 +80,6 @@ func (m *Module) onUnconfirmed(ep *Endpoint) {
 		return
 	}
 	m.sendProbes(ep)
-	m.setTimer(ep, m.nextQuestion(ep, ep.hs.interval, quiet))
+	m.setTimer(ep, m.nextQuestion(ep, min(ep.hs.interval, m.watchEvery()), quiet))
 	ep.hs.interval = min(2*ep.hs.interval, helloIntervalMax)
 }

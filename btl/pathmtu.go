@@ -302,10 +302,20 @@ func (p *pathMTU) doubt(now Time) {
 }
 
 // watches says whether carried wants to know what has arrived.
-func (p *pathMTU) watches() bool { return p.lost > 0 }
+func (p *pathMTU) watches() bool { return p.lost > 0 || p.stage == pathDoubting }
 
-// carried notes that a packet has arrived: of several lost ones in a row none has.
-func (p *pathMTU) carried(sizeBytes int) {
+// carried notes that a packet has arrived which was sent at an instant: of several lost ones in a
+// row none has, and one that left after a doubt began says as much as the Pong of a Ping.
+func (p *pathMTU) carried(now, sentAt Time, sizeBytes int) {
+	if p.stage == pathDoubting {
+		if sentAt > p.since && sizeBytes >= p.base {
+			p.proven = true
+			if sizeBytes >= p.size {
+				p.trust(now)
+			}
+		}
+		return
+	}
 	if sizeBytes >= p.least {
 		p.lost = 0
 	}

@@ -269,12 +269,17 @@ func (m *Module) pathLost(ep *Endpoint, sizeBytes int) {
 	}
 }
 
-// pathCarried notes what has arrived of packets that were lost in a row.
+// pathCarried notes what has arrived while packets are lost in a row, or the path is in doubt. Of
+// a packet that was sent again it is not known which copy has arrived, and when that left.
 func (m *Module) pathCarried(ep *Endpoint, done []reliability.Token) {
+	stage := ep.path.stage
 	for _, t := range done {
-		if s := &m.segs[t]; !s.parted {
-			ep.path.carried(int(s.bytes))
+		if s := &m.segs[t]; !s.parted && m.recovery.Resends(t) == 0 {
+			ep.path.carried(m.now, m.recovery.PostedAt(t), int(s.bytes))
 		}
+	}
+	if ep.path.stage != stage {
+		m.searchPath(ep)
 	}
 }
 

@@ -177,9 +177,9 @@ func TestPathDoubt(t *testing.T) {
 		if !l.p.watches() {
 			t.Fatal("does not ask what arrives")
 		}
-		l.p.carried(pathBaseBytes)
+		l.p.carried(l.now, l.now, pathBaseBytes)
 		l.p.sentAgain(l.now, 5000, 5)
-		l.p.carried(5000)
+		l.p.carried(l.now, l.now, 5000)
 	}
 	if l.p.stage != pathFound {
 		t.Fatal("losses that are not in a row raise a doubt")
@@ -251,5 +251,39 @@ func TestPathNarrow(t *testing.T) {
 	l.until(t, time.Minute, l.found)
 	if l.p.stage != pathFixed || l.p.size != 1000 {
 		t.Errorf("stage %d, size %d after it passes again", l.p.stage, l.p.size)
+	}
+}
+
+// TestPathDoubtEnded loses the Pings of a doubt, but not a packet of the size that leaves
+// meanwhile: the path is not narrow. One that left before says nothing of it.
+func TestPathDoubtEnded(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		l := newPathLab(pathBaseBytes, pathBaseBytes, time.Millisecond, 5)
+		l.p.secret = 1
+		if !l.p.refused(l.now, pathBaseBytes, 1) {
+			for range pathLostMax {
+				l.p.sentAgain(l.now, pathBaseBytes, 1)
+			}
+		}
+		if l.p.stage != pathDoubting {
+			t.Fatal("no doubt")
+		}
+		began := l.now
+		for range pathTries {
+			l.now = l.now.Add(time.Second)
+			l.p.next(l.now, time.Millisecond, 1, nil)
+			l.p.pong(l.now, pathNonce(l.p.secret, 0))
+		}
+		if !l.p.narrow(l.now, 0) || !l.p.watches() {
+			t.Fatal("only small packets pass, and the path is not narrow")
+		}
+		sentAt := began.Add(time.Millisecond)
+		if old {
+			sentAt = began
+		}
+		l.p.carried(l.now, sentAt, pathBaseBytes)
+		if l.p.narrow(l.now, 0) != old {
+			t.Errorf("a packet that left before the doubt: %t; the path is narrow: %t", old, !old)
+		}
 	}
 }

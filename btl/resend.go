@@ -24,7 +24,7 @@ func (m *Module) sendAgain() {
 		if m.nowUnpaused.Sub(ep.heardAt) < deadAfter {
 			sent, enough, again = ep.oldestResends, owedResendsMin, m.cfg.PeerTimeout/16
 		}
-		if cause != reliability.CauseRefused && owed >= deadAfter && sent >= enough {
+		if cause != reliability.CauseRefused && owed >= deadAfter+m.unreadGrace() && sent >= enough {
 			m.recovery.Defer(t)
 			if ep.narrow(m.now, 0) {
 				m.endNarrow(ep)
@@ -64,6 +64,16 @@ func (m *Module) sendAgain() {
 
 // deadAfter is for how long a peer may owe an answer.
 func (m *Module) deadAfter(ep *Endpoint) time.Duration { return m.cfg.PeerTimeout + ep.away }
+
+// unreadGrace is for how much longer no peer is declared dead: what it says may be among packets
+// that are here and were not read yet, by a process that makes few passes. That there are always
+// some does not keep a dead one for ever.
+func (m *Module) unreadGrace() time.Duration {
+	if m.cmd.left || m.data.left {
+		return m.cfg.PeerTimeout / 4
+	}
+	return 0
+}
 
 // silentResendsMin is the number of unanswered resends without which no peer is declared dead: a
 // process that was itself stopped for a while finds all its timers expired.

@@ -253,9 +253,12 @@ func (m *Module) askAgain(ep *Endpoint, quiet time.Duration) bool {
 }
 
 // nextQuestion is when the question after this one is due: after d, or when deadAfter is over.
+// Those that are still missing then (silentResendsMin) follow soon.
 func (m *Module) nextQuestion(ep *Endpoint, d, quiet time.Duration) time.Duration {
 	if left := m.deadAfter(ep) - quiet; left > 0 {
 		d = min(d, left)
+	} else {
+		d = min(d, m.cfg.PeerTimeout/16)
 	}
 	return max(d, time.Millisecond)
 }

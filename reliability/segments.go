@@ -108,6 +108,9 @@ func (s *Segments) Owner(t Token) (sender uint32, n seq.Num) {
 // Resends returns how often the segment has been sent again.
 func (s *Segments) Resends(t Token) int { return int(s.segs[t].resends) }
 
+// PostedAt returns when the latest copy of a segment was sent, also of one that is free since.
+func (s *Segments) PostedAt(t Token) mono.Time { return s.segs[t].postedAt }
+
 // Queue puts a free segment on its endpoint's to-send list (which the caller keeps).
 func (s *Segments) Queue(t Token) { s.move(t, Free, Queued) }
 

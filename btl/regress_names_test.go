@@ -1,0 +1,68 @@
+package btl
+
+import (
+	"testing"
+	"time"
+
+	"gobtl/frag"
+)
+
+// Whoever has seen a peer's cookies, or its tags, may say Hello in its name, and worse of it than
+// is true. What the peer itself says later counts.
+func TestLaterHelloCounts(t *testing.T) {
+	t.Run("accepting", func(t *testing.T) {
+		_, s := newStranger(t, smallConfig())
+		s.meet()
+		truth := s.hello
+		s.hello.Features, s.hello.MTUBytes, s.hello.Label = 0, truth.MTUBytes-100, []byte("another")
+		s.raw(1, s.packHello(frag.KindHello, 0, frag.ProbeData))
+		s.run(3)
+		s.hello = truth
+		s.hello.Features = frag.FeatureOps
+		ep := s.connect()
+		if !ep.operates || ep.mtuMost != int(truth.MTUBytes) || ep.PeerLabel() != "" {
+			t.Errorf("operates %t, %d bytes, label %q", ep.operates, ep.mtuMost, ep.PeerLabel())
+		}
+	})
+	t.Run("connecting", func(t *testing.T) {
+		l, s := newStranger(t, smallConfig())
+		s.hello.Features = frag.FeatureOps
+		if _, err := s.m.Connect(l.now, s.address()); err != nil {
+			t.Fatal(err)
+		}
+		hellos := s.run(2)
+		for _, pkt := range hellos {
+			s.learn(pkt)
+		}
+		truth := s.hello
+		s.hello.Features, s.hello.Nonce, s.hello.Proven = 0, 1, frag.ProbeData.Bit()
+		s.raw(0, s.packHello(frag.KindHello, s.conn, frag.ProbeCommand))
+		s.run(1)
+		ep := s.m.lookup(s.conn)
+		if !ep.hs.bound || ep.operates {
+			t.Fatal("the first Hello is not believed")
+		}
+		s.hello = truth
+		for _, pkt := range hellos {
+			asked := helloIn(t, pkt.bytes)
+			s.hello.Proven, s.hello.Nonce = frag.ProvenAll, asked.Nonce
+			s.raw(pkt.channel, s.packHello(frag.KindHelloAck, s.conn, asked.Probe))
+		}
+		if s.run(2); !ep.Connected() || !ep.operates {
+			t.Errorf("connected %t, takes operations: %t", ep.Connected(), ep.operates)
+		}
+	})
+}
+
+// The questions that are still missing when a peer's time is over follow soon.
+func TestMissingQuestionsFollowSoon(t *testing.T) {
+	_, s := newStranger(t, smallConfig())
+	ep := s.connect()
+	late := s.m.deadAfter(ep) + time.Millisecond
+	if d := s.m.nextQuestion(ep, time.Hour, late); d > s.m.cfg.PeerTimeout/8 {
+		t.Errorf("the next one %v later", d)
+	}
+	if d := s.m.nextQuestion(ep, time.Hour, 0); d != s.m.deadAfter(ep) {
+		t.Errorf("one %v after a sign of life", d)
+	}
+}

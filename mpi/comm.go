@@ -22,6 +22,7 @@ type Comm struct {
 	index   map[int]int // the other way; nil if they are the same
 	context uint64
 	nodes   []int // of the ranks
+	calls   int   // of collective operations
 }
 
 // Rank is this process's number in the communicator, 0 to Size-1.

@@ -40,7 +40,8 @@ type engine struct {
 	sleepUntil mono.Time
 	parked     *waiter // calls that sleep while others drive
 	spare      *waiter
-	free       *Request // of blocking calls, linked by next
+	free       *Request   // of blocking calls, linked by next
+	operations *operation // that are not under way
 	passes     uint64
 	broken     error // the fabric is, or the job was finalized
 	contexts   uint64

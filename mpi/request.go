@@ -59,7 +59,7 @@ func (r *Request) finish(err error) {
 func (r *Request) result() (Status, error) {
 	r.active, r.waiter = false, nil
 	if r.err != nil && errors.Is(r.err, pml.ErrPeer) {
-		if p := r.p.Peer(); p != nil {
+		if p := r.p.Peer(); p != nil { // of a message
 			if rank, err := r.c.e.rankOf(p); err == nil {
 				return Status{}, r.c.e.gone(rank, r.err)
 			}

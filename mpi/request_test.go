@@ -271,6 +271,10 @@ func TestGone(t *testing.T) {
 				return fmt.Errorf("operation %d with the dead: %w", i, err)
 			}
 		}
+		var gone *mpi.RankError
+		if err := mpi.Barrier(ctx, &w.Comm); !errors.As(err, &gone) || gone.Rank != 2 {
+			return fmt.Errorf("barrier with the dead: %w", err)
+		}
 		other := 1 - w.Rank()
 		_, err := mpi.Sendrecv(ctx, &w.Comm, out, other, 2, in, other, 2)
 		w.Kill()

@@ -83,8 +83,9 @@ var policies = []policy{
 	{dir: "pml", imports: with(leaves, "btl"), deny: pureDeny},
 	{
 		dir:     "mpi",
-		imports: with(leaves, "btl", "fabric", "internal/waiting", "launch", "pml"),
+		imports: with(leaves, "btl", "fabric", "internal/waiting", "launch", "mpi/coll", "pml"),
 	},
+	{dir: "mpi/coll", imports: []string{"pml"}, deny: pureDeny},
 	{dir: "launch/pmi", deny: pureDeny},
 	{dir: "launch", imports: []string{"launch/pmi"}},
 	{

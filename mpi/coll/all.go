@@ -1,0 +1,174 @@
+package coll
+
+// Allreduce combines the in of all ranks into the out of all; commutes says that the order of the
+// values does not matter.
+func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
+	s.move(out, in)
+	if !commutes || len(in) < allreduceLarge || s.size <= 2 {
+		s.allreduceDoubling(out)
+		return
+	}
+	parts := s.even(out, valueBytes)
+	s.reduceRing(parts.of, parts.per)
+	for i := range s.size - 1 {
+		s.recv(s.ring(-1), parts.of(s.ring(-i-1)))
+		s.send(s.ring(1), parts.of(s.ring(-i)))
+		s.fence()
+	}
+}
+
+// allreduceDoubling is Allreduce in place: in round k ranks that differ in bit k swap what they
+// have. Where the ranks are no power of two, the first ones form pairs, of which one takes part.
+func (s *Schedule) allreduceDoubling(acc []byte) {
+	whole := 1
+	for 2*whole <= s.size {
+		whole *= 2
+	}
+	extra := s.size - whole
+	x := s.memory(len(acc))
+	place := s.rank - extra
+	if s.rank < 2*extra {
+		if s.rank%2 == 0 {
+			s.send(s.rank+1, acc)
+			s.fence()
+			s.recv(s.rank+1, acc)
+			s.fence()
+			return
+		}
+		s.recv(s.rank-1, x)
+		s.fence()
+		s.fold(acc, x, true)
+		place = s.rank / 2
+	}
+	for d := 1; d < whole; d *= 2 {
+		other := place ^ d
+		peer := other + extra
+		if other < extra {
+			peer = 2*other + 1
+		}
+		s.recv(peer, x)
+		s.send(peer, acc)
+		s.fence()
+		s.fold(acc, x, other < place)
+	}
+	if s.rank < 2*extra {
+		s.send(s.rank-1, acc)
+		s.fence()
+	}
+}
+
+// reduceRing combines parts, of at most so many bytes, in a ring: in the end each rank has its own
+// of all. The order of the values is that of the ring.
+func (s *Schedule) reduceRing(part func(int) []byte, most int) {
+	x := s.memory(most)
+	for i := 1; i < s.size; i++ {
+		mine := part(s.ring(-i - 1))
+		s.recv(s.ring(-1), x[:len(mine)])
+		s.send(s.ring(1), part(s.ring(-i)))
+		s.fence()
+		s.fold(mine, x[:len(mine)], false)
+	}
+}
+
+// ReduceScatter combines the in of all ranks, and brings to each its part of the result.
+func (s *Schedule) ReduceScatter(in, out []byte, parts Parts, commutes bool) {
+	acc := s.memory(len(in))
+	if !commutes || len(in) < scatterLarge {
+		s.Reduce(in, acc, 0)
+		s.Scatter(acc, out, parts, 0)
+		return
+	}
+	s.move(acc, in)
+	s.reduceRing(func(i int) []byte { return parts.of(acc, i) }, parts.most())
+	s.move(out, parts.of(acc, s.rank))
+}
+
+// Allgather brings the in of each rank into its part of the out of all.
+func (s *Schedule) Allgather(in, out []byte, parts Parts) {
+	same := true
+	for _, n := range parts {
+		same = same && n == parts[0]
+	}
+	if same && len(in) < gatherLarge && s.size > 2 {
+		s.allgatherBruck(in, out)
+		return
+	}
+	s.move(parts.of(out, s.rank), in)
+	for i := range s.size - 1 {
+		s.recv(s.ring(-1), parts.of(out, s.ring(-i-1)))
+		s.send(s.ring(1), parts.of(out, s.ring(-i)))
+		s.fence()
+	}
+}
+
+// allgatherBruck has each rank collect, in round k, up to 2^k parts of the ranks behind those that
+// it has, counted from itself; then they are put into their places.
+func (s *Schedule) allgatherBruck(in, out []byte) {
+	n := len(in)
+	all := s.memory(n * s.size)
+	s.move(all[:n], in)
+	for d := 1; d < s.size; d *= 2 {
+		count := min(d, s.size-d)
+		s.recv(s.ring(d), all[d*n:(d+count)*n])
+		s.send(s.ring(-d), all[:count*n])
+		s.fence()
+	}
+	head := (s.size - s.rank) * n
+	s.move(out[s.rank*n:], all[:head])
+	s.move(out[:s.rank*n], all[head:])
+}
+
+// Alltoall brings the part of in that is for a rank to the part of its out that is for this one.
+func (s *Schedule) Alltoall(in []byte, inParts Parts, out []byte, outParts Parts) {
+	s.move(outParts.of(out, s.rank), inParts.of(in, s.rank))
+	paced := max(inParts.Sum(), outParts.Sum()) >= alltoallLarge
+	for i := 1; i < s.size; i++ {
+		from, to := s.ring(-i), s.ring(i)
+		s.recv(from, outParts.of(out, from))
+		s.send(to, inParts.of(in, to))
+		if paced {
+			s.fence()
+		}
+	}
+	s.fence()
+}
+
+// Scan combines the in of the ranks up to this one into out.
+func (s *Schedule) Scan(in, out []byte) {
+	s.move(out, in)
+	s.scanFrom(0, out)
+}
+
+// Exscan combines the in of the ranks before this one into out, which is not touched at rank 0.
+func (s *Schedule) Exscan(in, out []byte) {
+	own := s.memory(len(in)) // in and out may be the same
+	s.move(own, in)
+	if s.rank > 0 {
+		s.recv(s.rank-1, out)
+	}
+	if s.rank+1 < s.size {
+		s.send(s.rank+1, own)
+	}
+	s.fence()
+	if s.rank > 0 {
+		s.scanFrom(1, out)
+	}
+}
+
+// scanFrom combines the acc of the ranks from first to this one: in round k with what the rank 2^k
+// before has.
+func (s *Schedule) scanFrom(first int, acc []byte) {
+	x := s.memory(len(acc))
+	for d := 1; first+d < s.size; d *= 2 {
+		if s.rank-d >= first {
+			s.recv(s.rank-d, x)
+		}
+		if s.rank+d < s.size {
+			s.send(s.rank+d, acc)
+		}
+		s.fence()
+		if s.rank-d >= first {
+			s.fold(acc, x, true)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package coll
+
+// The sizes in bytes from which on the algorithms for large ones are used.
+const (
+	bcastLarge     = 64 << 10
+	allreduceLarge = 32 << 10
+	gatherLarge    = 4 << 10 // of a rank's part
+	alltoallLarge  = 32 << 10
+	scatterLarge   = 32 << 10
+)
+
+// Barrier ends when all ranks have begun it. In round k each rank tells the one 2^k places on.
+func (s *Schedule) Barrier() {
+	for d := 1; d < s.size; d *= 2 {
+		s.recv(s.ring(-d), nil)
+		s.send(s.ring(d), nil)
+		s.fence()
+	}
+}
+
+// Bcast brings the root's data to all.
+func (s *Schedule) Bcast(data []byte, valueBytes, root int) {
+	if len(data) < bcastLarge || s.size <= 2 {
+		s.bcastTree(data, root)
+		return
+	}
+	parts := s.even(data, valueBytes)
+	s.scatterTree(parts, root)
+	// Ranks are counted from the root here: each has its own part, and passes on what comes.
+	v := s.from(root)
+	for i := range s.size - 1 {
+		s.recv(s.ring(-1), parts.of((v-i-1+2*s.size)%s.size))
+		s.send(s.ring(1), parts.of((v-i+s.size)%s.size))
+		s.fence()
+	}
+}
+
+// from is this rank, counted from a root.
+func (s *Schedule) from(root int) int { return (s.rank - root + s.size) % s.size }
+
+// bcastTree is Bcast by a binomial tree: who has the data sends it to whoever is half as far as the
+// rank that it has come from.
+func (s *Schedule) bcastTree(data []byte, root int) {
+	v, d := s.from(root), 1
+	for ; d < s.size && v&d == 0; d *= 2 {
+	}
+	if v != 0 {
+		s.recv(s.ring(-d), data)
+		s.fence()
+	}
+	for d /= 2; d > 0; d /= 2 {
+		if v+d < s.size {
+			s.send(s.ring(d), data)
+		}
+	}
+	s.fence()
+}
+
+// scatterTree brings to each rank its part of the root's data, counted from the root, and to those
+// on the way also those that are for ranks behind them.
+func (s *Schedule) scatterTree(parts even, root int) {
+	v, d := s.from(root), 1
+	for ; d < s.size && v&d == 0; d *= 2 {
+	}
+	if v != 0 {
+		s.recv(s.ring(-d), parts.to(v, min(v+d, s.size)))
+		s.fence()
+	}
+	for d /= 2; d > 0; d /= 2 {
+		if v+d < s.size {
+			s.send(s.ring(d), parts.to(v+d, min(v+2*d, s.size)))
+		}
+	}
+	s.fence()
+}
+
+// Reduce combines the in of all ranks into out of the root; others' out is not touched.
+func (s *Schedule) Reduce(in, out []byte, root int) {
+	// The tree has its root at rank 0, so that neighbours are combined in order.
+	acc := out
+	if s.rank != root {
+		acc = s.memory(len(in))
+	}
+	s.move(acc, in)
+	for d := 1; d < s.size; d *= 2 {
+		if s.rank&d != 0 {
+			s.send(s.rank-d, acc)
+			break
+		}
+		if s.rank+d < s.size {
+			x := s.memory(len(in))
+			s.recv(s.rank+d, x)
+			s.fence()
+			s.fold(acc, x, false)
+		}
+	}
+	s.fence()
+	if root == 0 {
+		return
+	}
+	switch s.rank {
+	case 0:
+		s.send(root, acc)
+	case root:
+		s.recv(0, out)
+	}
+	s.fence()
+}
+
+// Gather brings the in of each rank into its part of the root's out.
+func (s *Schedule) Gather(in, out []byte, parts Parts, root int) {
+	if s.rank != root {
+		s.send(root, in)
+		s.fence()
+		return
+	}
+	for i := 1; i < s.size; i++ {
+		from := s.ring(i)
+		s.recv(from, parts.of(out, from))
+	}
+	s.move(parts.of(out, root), in)
+	s.fence()
+}
+
+// Scatter brings each rank's part of the root's in to its out.
+func (s *Schedule) Scatter(in, out []byte, parts Parts, root int) {
+	if s.rank != root {
+		s.recv(root, out)
+		s.fence()
+		return
+	}
+	for i := 1; i < s.size; i++ {
+		to := s.ring(i)
+		s.send(to, parts.of(in, to))
+	}
+	s.move(out, parts.of(in, root))
+	s.fence()
+}

@@ -1,0 +1,278 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gobtl/mpi/coll"
+	"gobtl/pml"
+)
+
+// plan is a collective operation that a rank begins: whatever it needs, without a closure.
+type plan struct {
+	does       func(s *coll.Schedule, p *plan)
+	in, out    []byte
+	size, root int // of a value, in bytes
+	inParts    coll.Parts
+	outParts   coll.Parts
+	fold       coll.Fold
+	commutes   bool
+}
+
+// operation is a collective operation under way. It is the Port of its schedule.
+type operation struct {
+	coll.Schedule
+	plan plan
+	c    *Comm
+	tag  int
+	r    *Request
+	done func(error)
+	next *operation
+}
+
+// Send implements coll.Port.
+func (o *operation) Send(r *pml.Request, to int, data []byte) error {
+	e := o.c.e
+	p, err := e.peer(o.c.ranks[to])
+	if err != nil {
+		return err
+	}
+	err = e.l.Send(e.now(), r, p, o.c.context|1<<innerShift|uint64(o.tag), data, pml.Standard)
+	return o.failed(o.c.ranks[to], err)
+}
+
+// Recv implements coll.Port.
+func (o *operation) Recv(r *pml.Request, from int, data []byte) error {
+	e := o.c.e
+	p, err := e.peer(o.c.ranks[from])
+	if err != nil {
+		return err
+	}
+	err = e.l.Recv(e.now(), r, p, o.c.context|1<<innerShift|uint64(o.tag), ^uint64(0), data)
+	return o.failed(o.c.ranks[from], err)
+}
+
+// Cancel implements coll.Port.
+func (o *operation) Cancel(r *pml.Request) bool { return o.c.e.l.Cancel(r) }
+
+func (o *operation) failed(rank int, err error) error {
+	if err != nil {
+		return o.c.e.gone(rank, err)
+	}
+	return nil
+}
+
+// end is told that the schedule has come to its end.
+func (o *operation) end(err error) {
+	r, e := o.r, o.c.e
+	if failed := o.Failed(); failed != nil && errors.Is(err, pml.ErrPeer) {
+		if rank, unknown := e.rankOf(failed.Peer()); unknown == nil {
+			err = e.gone(rank, err)
+		}
+	}
+	o.r, o.c, o.plan = nil, nil, plan{}
+	o.next, e.operations = e.operations, o
+	r.finish(err)
+}
+
+// collective begins a collective operation. mu is held.
+func (c *Comm) collective(r *Request, p plan) error {
+	e := c.e
+	if e.broken != nil {
+		return e.broken
+	}
+	if p.root < 0 || p.root >= len(c.ranks) {
+		return fmt.Errorf("%w: root %d of %d", ErrRank, p.root, len(c.ranks))
+	}
+	if err := r.begin(c, 1, false); err != nil {
+		return err
+	}
+	r.p = pml.Request{} // so that it names no peer
+	o := e.operations
+	if o == nil {
+		o = new(operation)
+		o.done = o.end
+	} else {
+		e.operations = o.next
+	}
+	o.c, o.r, o.plan = c, r, p
+	o.tag = c.calls & TagMax
+	c.calls++
+	o.Reset(c.rank, len(c.ranks), p.fold)
+	p.does(&o.Schedule, &o.plan)
+	o.Start(o, o.done)
+	return nil
+}
+
+// begin begins a collective operation of a request, do does one.
+func (c *Comm) begin(r *Request, p plan, err error) error {
+	if err != nil {
+		return err
+	}
+	c.e.lock()
+	defer c.e.unlock()
+	return c.collective(r, p)
+}
+
+func (c *Comm) do(ctx context.Context, p plan, err error) error {
+	if err != nil {
+		return err
+	}
+	e := c.e
+	e.lock()
+	defer e.unlock()
+	r := e.newRequest()
+	if err := c.collective(r, p); err != nil {
+		e.freeRequest(r)
+		return err
+	}
+	_, err = e.complete(ctx, r)
+	return err
+}
+
+// planOf is a plan with two slices, one of which must be of the type.
+func planOf[T any](in, out []T, root int, does func(*coll.Schedule, *plan)) (p plan, err error) {
+	p = plan{does: does, size: sizeOf[T](), root: root}
+	if p.in, err = bytesOf(in); err == nil {
+		p.out, err = bytesOf(out)
+	}
+	return p, err
+}
+
+// partsOf are counts of values in bytes; want is the number of values that they must be in all, or
+// -1. nil counts are the same for all ranks.
+func (p *plan) partsOf(counts []int, ranks, each, want int) (coll.Parts, error) {
+	if counts != nil && len(counts) != ranks {
+		return nil, fmt.Errorf("%w: %d counts for %d ranks", ErrCount, len(counts), ranks)
+	}
+	parts, sum := make(coll.Parts, ranks), 0
+	for i := range parts {
+		n := each
+		if counts != nil {
+			n = counts[i]
+		}
+		if n < 0 {
+			return nil, fmt.Errorf("%w: rank %d has %d values", ErrCount, i, n)
+		}
+		parts[i] = n * p.size
+		sum += n
+	}
+	if want >= 0 && sum != want {
+		return nil, fmt.Errorf("%w: %d values in all, and a slice of %d", ErrCount, sum, want)
+	}
+	return parts, nil
+}
+
+func barrierPlan() plan { return plan{does: func(s *coll.Schedule, _ *plan) { s.Barrier() }} }
+
+func bcastPlan[T any](data []T, root int) (plan, error) {
+	return planOf(nil, data, root, bcastSteps)
+}
+
+// sameLength is the plan of a reduction whose out is as long as its in.
+func sameLength[T any](in, out []T, op Op[T], root int, outHere bool,
+	does func(*coll.Schedule, *plan),
+) (plan, error) {
+	if op.fold == nil {
+		return plan{}, fmt.Errorf("%w: an Op that NewOp has not made", ErrConfig)
+	}
+	if outHere && len(in) != len(out) {
+		return plan{}, fmt.Errorf("%w: %d values are reduced to %d", ErrCount, len(in), len(out))
+	}
+	p, err := planOf(in, out, root, does)
+	p.fold, p.commutes = op.fold, op.commutes
+	return p, err
+}
+
+func reducePlan[T any](c *Comm, in, out []T, op Op[T], root int) (plan, error) {
+	return sameLength(in, out, op, root, c.rank == root, reduceSteps)
+}
+
+func allreducePlan[T any](in, out []T, op Op[T]) (plan, error) {
+	return sameLength(in, out, op, 0, true, allreduceSteps)
+}
+
+func scanPlan[T any](in, out []T, op Op[T]) (plan, error) {
+	return sameLength(in, out, op, 0, true, scanSteps)
+}
+
+func exscanPlan[T any](in, out []T, op Op[T]) (plan, error) {
+	return sameLength(in, out, op, 0, true, exscanSteps)
+}
+
+func reduceScatterPlan[T any](c *Comm, in, out []T, counts []int, op Op[T]) (plan, error) {
+	p, err := sameLength(in, out, op, 0, false, reduceScatterSteps)
+	if err == nil {
+		p.outParts, err = p.partsOf(counts, len(c.ranks), len(out), len(in))
+	}
+	if err == nil && p.outParts[c.rank] != len(p.out) {
+		err = fmt.Errorf("%w: %d values for this rank, not as counts say", ErrCount, len(out))
+	}
+	return p, err
+}
+
+// gatherPlan is that of Gather and Allgather; whole says that out gets all parts here.
+func gatherPlan[T any](c *Comm, in, out []T, counts []int, root int, whole bool,
+	does func(*coll.Schedule, *plan),
+) (plan, error) {
+	p, err := planOf(in, out, root, does)
+	want := -1
+	if whole {
+		want = len(out)
+	}
+	if err == nil {
+		p.outParts, err = p.partsOf(counts, len(c.ranks), len(in), want)
+	}
+	if err == nil && p.outParts[c.rank] != len(p.in) {
+		err = fmt.Errorf("%w: %d values of this rank, not as counts say", ErrCount, len(in))
+	}
+	return p, err
+}
+
+func scatterPlan[T any](c *Comm, in, out []T, counts []int, root int) (plan, error) {
+	p, err := planOf(in, out, root, scatterSteps)
+	want := -1
+	if c.rank == root {
+		want = len(in)
+	}
+	if err == nil {
+		p.inParts, err = p.partsOf(counts, len(c.ranks), len(out), want)
+	}
+	if err == nil && p.inParts[c.rank] != len(p.out) {
+		err = fmt.Errorf("%w: %d values for this rank, not as counts say", ErrCount, len(out))
+	}
+	return p, err
+}
+
+func alltoallPlan[T any](c *Comm, in []T, inCounts []int, out []T, outCounts []int) (plan, error) {
+	p, err := planOf(in, out, 0, alltoallSteps)
+	n := len(c.ranks)
+	if err == nil {
+		p.inParts, err = p.partsOf(inCounts, n, len(in)/n, len(in))
+	}
+	if err == nil {
+		p.outParts, err = p.partsOf(outCounts, n, len(out)/n, len(out))
+	}
+	if err == nil && p.inParts[c.rank] != p.outParts[c.rank] {
+		err = fmt.Errorf("%w: this rank's part for itself is none of the same size", ErrCount)
+	}
+	return p, err
+}
+
+// The steps of each operation: functions of their own, for those in generic functions are
+// allocated.
+
+func bcastSteps(s *coll.Schedule, p *plan)     { s.Bcast(p.out, p.size, p.root) }
+func reduceSteps(s *coll.Schedule, p *plan)    { s.Reduce(p.in, p.out, p.root) }
+func allreduceSteps(s *coll.Schedule, p *plan) { s.Allreduce(p.in, p.out, p.size, p.commutes) }
+func scanSteps(s *coll.Schedule, p *plan)      { s.Scan(p.in, p.out) }
+func exscanSteps(s *coll.Schedule, p *plan)    { s.Exscan(p.in, p.out) }
+func gatherSteps(s *coll.Schedule, p *plan)    { s.Gather(p.in, p.out, p.outParts, p.root) }
+func allgatherSteps(s *coll.Schedule, p *plan) { s.Allgather(p.in, p.out, p.outParts) }
+func scatterSteps(s *coll.Schedule, p *plan)   { s.Scatter(p.in, p.out, p.inParts, p.root) }
+func alltoallSteps(s *coll.Schedule, p *plan)  { s.Alltoall(p.in, p.inParts, p.out, p.outParts) }
+
+func reduceScatterSteps(s *coll.Schedule, p *plan) {
+	s.ReduceScatter(p.in, p.out, p.outParts, p.commutes)
+}

@@ -1,0 +1,80 @@
+package mpi
+
+import (
+	"unsafe"
+
+	"gobtl/mpi/coll"
+)
+
+// Integer is any of Go's integers, Number any of its numbers.
+type Integer interface {
+	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64
+}
+
+// Number is what Sum and Prod combine.
+type Number interface {
+	Integer | ~float32 | ~float64 | ~complex64 | ~complex128
+}
+
+// Ordered is what Min and Max compare.
+type Ordered interface {
+	Integer | ~float32 | ~float64
+}
+
+// Op combines the values of ranks in a reduction. Make one once, and use it often.
+type Op[T any] struct {
+	fold     coll.Fold
+	commutes bool
+}
+
+// NewOp returns an operation: f of the value of lower ranks and that of higher ones. It must be
+// associative; commutes says that f(a, b) is f(b, a), too, so that the values may be combined in
+// any order. f is called by whoever drives: it must be short, and call nothing of this package.
+func NewOp[T any](f func(low, high T) T, commutes bool) Op[T] {
+	return Op[T]{commutes: commutes, fold: func(acc, x []byte, xFirst bool) {
+		a, b := valuesOf[T](acc), valuesOf[T](x)
+		for i := range a {
+			if xFirst {
+				a[i] = f(b[i], a[i])
+			} else {
+				a[i] = f(a[i], b[i])
+			}
+		}
+	}}
+}
+
+// Sum adds.
+func Sum[T Number]() Op[T] {
+	return Op[T]{commutes: true, fold: func(acc, x []byte, _ bool) {
+		b := valuesOf[T](x)
+		for i, v := range valuesOf[T](acc) {
+			valuesOf[T](acc)[i] = v + b[i]
+		}
+	}}
+}
+
+// Prod multiplies.
+func Prod[T Number]() Op[T] { return NewOp(func(a, b T) T { return a * b }, true) }
+
+// Min takes the least: a NaN if there is one.
+func Min[T Ordered]() Op[T] { return NewOp(func(a, b T) T { return min(a, b) }, true) }
+
+// Max takes the largest: a NaN if there is one.
+func Max[T Ordered]() Op[T] { return NewOp(func(a, b T) T { return max(a, b) }, true) }
+
+// And takes the bits that all have.
+func And[T Integer]() Op[T] { return NewOp(func(a, b T) T { return a & b }, true) }
+
+// Or takes the bits that any has.
+func Or[T Integer]() Op[T] { return NewOp(func(a, b T) T { return a | b }, true) }
+
+// Xor takes the bits that an odd number of ranks has.
+func Xor[T Integer]() Op[T] { return NewOp(func(a, b T) T { return a ^ b }, true) }
+
+// valuesOf is the other way of bytesOf, for memory that lies as the values must.
+func valuesOf[T any](b []byte) []T {
+	if len(b) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/sizeOf[T]())
+}

@@ -300,13 +300,11 @@ func putStream(tb testing.TB, size int, put bool) func() {
 		}
 	}
 	return func() {
-		f, err := ep.Prepare(1, msg)
+		prepare := func() (*Fragment, error) { return ep.Prepare(1, msg) }
 		if put {
-			if err == nil {
-				err = ep.Free(f)
-			}
-			f, err = ep.PreparePut(msg, region.Handle(), 0)
+			prepare = func() (*Fragment, error) { return ep.PreparePut(msg, region.Handle(), 0) }
 		}
+		f, err := prepare()
 		if err != nil {
 			tb.Fatal(err)
 		}

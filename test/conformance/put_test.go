@@ -77,6 +77,8 @@ func testPuts(t *testing.T, fx *fixture) {
 	}
 	origin.work = nil
 	l.settle()
+	st := target.mod.Stats()
+	t.Logf("%d of %d chunks have landed", st.Get(btl.CntLandedPut), st.Get(btl.CntRecvPutChunk))
 }
 
 // testPutsRefused, model: the access checks of fabtests functional/rdm_rma_event and unit/mr_test.

@@ -209,6 +209,9 @@ func testSimultaneous(t *testing.T, verdict mem.Verdict, lag int) {
 			if ep.Err() != nil {
 				t.Fatalf("side %d lost its connection: %v", i, ep.Err())
 			}
+			if err := ep.checkFlushes(); err != nil {
+				t.Fatalf("side %d: %v", i, err)
+			}
 		}
 		return tr[0].finished() && tr[1].finished() && got == [2]int{1, 1} &&
 			eps[0].hs == nil && eps[1].hs == nil

@@ -32,8 +32,8 @@ func (a *Attacker) overhear(e *sim.Event) {
 	}
 	payload, err := frag.Decode(e.Data, &a.hdr)
 	h := &a.hdr
-	if err != nil || h.Conn == 0 || h.Kind == frag.KindReject {
-		return // a Reject may come from a third module: its tag need not be of this pair
+	if err != nil || h.Conn == 0 || h.Kind == frag.KindReject || h.Kind == frag.KindRetry {
+		return // which may come from a third module: the tag need not be of this pair
 	}
 	if !t.chosen {
 		t.chosen, t.nodes = true, [2]int{e.From.Node, e.To.Node}

@@ -12,10 +12,11 @@ import (
 // full-size datagrams, a window 4096: without credits one sender overruns it at once.
 //
 // Each peer is granted what it has earned by use, at most an equal share of those that work, and at
-// most what is free; seven eighths of what is free while nobody else lacks of its own share. One
-// that has earned nothing yet is granted at most a quarter of what is free, of many peers less, so
-// that idle ones leave something to those that work, and to those to come. A share that shrinks
-// (another peer joined) takes back nothing: the peer's limit stands still until it has used up the
+// most what is free; more while nobody else lacks of its own share, as long as an eighth stays
+// free: of many that begin at once the first ones do not take what the others come for. One that
+// has earned nothing yet is granted at most a quarter of what is free, of many peers less, so that
+// idle ones leave something to those that work, and to those to come. A share that shrinks (another
+// peer joined) takes back nothing: the peer's limit stands still until it has used up the
 // difference. A peer that finds the pool empty is granted single packets, so that none ever waits
 // for nothing.
 //
@@ -53,6 +54,8 @@ const (
 	// creditPeriod is the time in which a peer must use a quarter of what it has earned, or it loses
 	// half of that. Over the longest paths a full window takes not much more than that.
 	creditPeriod = 200 * time.Millisecond
+	// spareShare is the part of the pool that nobody has beyond an equal share.
+	spareShare = 8
 	// lapsedShare is the part of the pool that all the lapsed have together, but for a packet each.
 	lapsedShare = 32
 )
@@ -121,7 +124,7 @@ func (c *Credits) renew(r *Receiver, held, want uint32) uint32 {
 	share, free := c.Share(), c.capacity-c.granted
 	most := share
 	if c.short == 0 {
-		most = max(most, free-free/8)
+		most = max(most, free-c.capacity/spareShare)
 	}
 	if r.earned <= earnedFirst {
 		n := max(c.peers, 4)
@@ -208,7 +211,7 @@ func (c *Credits) unlist(r *Receiver) {
 func (c *Credits) lapse() {
 	for r := c.first; r != nil && c.now.Sub(r.raisedAt) >= creditLapse; r = c.first {
 		c.unlist(r)
-		keep := min(r.charged, earnedFirst)
+		keep := restingCredits(r.charged)
 		before := int(r.booked)
 		if c.unbook(r); c.lapsedGranted+c.places(r, keep) > c.capacity/lapsedShare {
 			keep = 1
@@ -216,4 +219,14 @@ func (c *Credits) lapse() {
 		r.lapsed = true
 		c.book(r, keep, min(c.places(r, keep), before))
 	}
+}
+
+// restingCredits is how many of so many credits a peer keeps while it rests: the first ones, and if
+// it has fewer, of which there are many then, half of them. (With one of two a sender would wait for
+// an acknowledgement that is due after two packets.)
+func restingCredits(n uint32) uint32 {
+	if n >= earnedFirst {
+		return earnedFirst
+	}
+	return max(n-n/2, min(n, 2))
 }

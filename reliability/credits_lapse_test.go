@@ -112,29 +112,48 @@ func TestCreditsSlow(t *testing.T) {
 	}
 }
 
-// TestSenderRests: a sender that has been idle keeps its first credits, one that is not all.
+// TestSenderRests: a sender that has been idle keeps half of its credits, and no more than the first
+// ones, until it is told of more; one that is not keeps all.
 func TestSenderRests(t *testing.T) {
 	t.Parallel()
-	s := &Sender{}
-	s.Init(0, 1, 4096)
-	s.Unbind()
-	s.Confirm(100, 0, 1000)
 	for _, c := range []struct {
+		credit   uint16
 		after    time.Duration
 		inFlight bool
 		room     int
 	}{
-		{creditLease - 1, false, 1000}, {creditLease, true, 999}, {creditLease, false, earnedFirst},
+		{1000, creditLease - 1, false, 1000},
+		{1000, creditLease, true, 999},
+		{1000, creditLease, false, earnedFirst},
+		{32, creditLease, false, earnedFirst},
+		{11, creditLease, false, 6},
+		{2, creditLease, false, 2},
+		{1, creditLease, false, 1},
 	} {
-		r := *s
+		s := &Sender{}
+		s.Init(0, 1, 4096)
+		s.Unbind()
+		s.Confirm(100, 0, c.credit)
 		if c.inFlight {
-			r.Count()
+			s.Count()
 		}
-		if r.Rest(100 + mono.Time(c.after)); r.Room() != c.room {
-			t.Errorf("after %v: room for %d packets, want %d", c.after, r.Room(), c.room)
+		for range 2 { // but once
+			s.Rest(100 + mono.Time(c.after))
 		}
-		if r.Confirm(100+mono.Time(c.after), 0, 1000); c.room == earnedFirst && r.Room() != 1000 {
-			t.Errorf("the next acknowledgement brings room for %d", r.Room())
+		if s.Room() != c.room {
+			t.Errorf("%d credits, after %v: room for %d packets, want %d", c.credit, c.after, s.Room(), c.room)
 		}
+		if c.inFlight {
+			continue
+		}
+		if s.Confirm(100+mono.Time(c.after), 0, 1000); s.Room() != 1000 {
+			t.Errorf("the next acknowledgement brings room for %d", s.Room())
+		}
+	}
+	s := &Sender{} // those of the handshake are not halved
+	s.Init(0, 1, 4096)
+	s.Grant(20)
+	if s.Rest(mono.Time(creditLease)); s.Room() != 20 {
+		t.Errorf("20 credits to begin with, room for %d", s.Room())
 	}
 }

@@ -95,7 +95,7 @@ func (m *creditModel) grant(t failer, p *creditPeer) {
 		lack = lack || q != p && q.short
 	}
 	if !lack && free == left {
-		allowed = max(allowed, left-left/8)
+		allowed = max(allowed, left-int64(m.pool.Capacity())/spareShare)
 	}
 	got := int64(p.rcv.Grant(m.pool))
 	want := max(min(allowed, free, most), held, 1)
@@ -320,7 +320,7 @@ func TestCreditsIdle(t *testing.T) {
 		m.grant(t, busy)
 		m.check(t)
 	}
-	if busy.charged != 763 || m.pool.Granted() != 763+4*firstCredits { // 7/8 of what is left
+	if busy.charged != 747 || m.pool.Granted() != 747+4*firstCredits { // an eighth of 1000 stays free
 		t.Fatalf("%d of a share of 200, %d granted", busy.charged, m.pool.Granted())
 	}
 }

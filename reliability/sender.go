@@ -33,6 +33,7 @@ type Sender struct {
 	next      seq.Num // next to send
 	limit     seq.Num // first number beyond the credits
 	raisedAt  mono.Time
+	rested    bool    // half of the credits are let go since, or none was raised yet
 	sendLimit seq.Num // first number that may not be sent now
 	window    uint32
 	number    uint32
@@ -80,7 +81,7 @@ const noToken = ^Token(0)
 func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	*s = Sender{
 		oldest: first, next: first, limit: first, sendLimit: first, window: uint32(window),
-		number: number,
+		number: number, rested: true,
 	}
 }
 
@@ -96,18 +97,23 @@ func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	if !s.limit.Before(limit) {
 		return false
 	}
-	s.limit, s.raisedAt = limit, now
+	s.limit, s.raisedAt, s.rested = limit, now, false
 	return true
 }
 
 // Rest lets go of credits that have lapsed: a sender that has nothing in flight, and whose limit
-// was not raised for a while, keeps the first ones alone, for the peer may have given the others to
+// was not raised for a while, keeps restingCredits, for the peer may have given the others to
 // somebody else. It is to be called before something is sent.
 func (s *Sender) Rest(now mono.Time) {
-	if s.oldest == s.next && now.Sub(s.raisedAt) >= creditLease && s.limit.Sub(s.next) > earnedFirst {
-		s.limit = s.next.Add(earnedFirst)
-		s.updateSendLimit()
+	keep := s.limit.Sub(s.next)
+	if s.oldest != s.next || keep <= 0 || now.Sub(s.raisedAt) < creditLease {
+		return
 	}
+	if !s.rested || keep > earnedFirst {
+		keep, s.rested = int32(restingCredits(uint32(keep))), true
+	}
+	s.limit = s.next.Add(uint32(keep))
+	s.updateSendLimit()
 }
 
 // updateSendLimit finds out how many packets may be sent until something happens. What was open

@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -131,9 +132,16 @@ func TestLostTail(t *testing.T) {
 }
 
 // TestIncast has 64 hosts send to one that can hold 256 packets and reads slowly: 16 packets in 20
-// us, less than comes.
+// us, less than comes. Nothing overruns it, and none is behind.
 func TestIncast(t *testing.T) {
 	skipRace(t)
+	for seed := range 5 {
+		incast(t, uint64(seed)) //nolint:gosec // a small number
+	}
+}
+
+func incast(t *testing.T, seed uint64) {
+	t.Helper()
 	const senders, each = 64, 40
 	w, err := newWorld(sim.Config{Seed: 1, QueueDatagrams: 256})
 	if err != nil {
@@ -154,6 +162,7 @@ func TestIncast(t *testing.T) {
 	if err := receiver.Mod.Handle(tagStream, count); err != nil {
 		t.Fatal(err)
 	}
+	rnd := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // repeatable
 	streams := make([]*stream, senders)
 	for i := range streams {
 		ep, err := w.connect(hosts[i], receiver)
@@ -162,6 +171,9 @@ func TestIncast(t *testing.T) {
 		}
 		// All different, as in life: else all would be in step.
 		path := sim.Path{Delay: time.Duration(20+i) * time.Microsecond}
+		if seed > 0 {
+			path.Delay += time.Duration(rnd.IntN(20_000))
+		}
 		w.setPaths(hosts[i], receiver, path, path)
 		streams[i] = newStream(ep, streamBytes, 4)
 		streams[i].left = each
@@ -178,9 +190,7 @@ func TestIncast(t *testing.T) {
 	for _, n := range got {
 		rates = append(rates, n)
 	}
-	// Those that lose their first packet, the single one of a peer that finds the pool empty, are
-	// late: it is their tail that is probed, after tens of milliseconds.
-	if len(rates) < 2*senders/3 {
+	if len(rates) != senders {
 		t.Errorf("at half time %d of %d senders have been heard", len(rates), senders)
 	} else if j := jain(rates); j < 0.95 {
 		t.Errorf("at half time Jain's index is %.3f, want 0.95: %v", j, rates)
@@ -195,11 +205,10 @@ func TestIncast(t *testing.T) {
 		n := hosts[i].Mod.Stats()
 		sent, again = sent+n.SegmentsSent(), again+n.Retransmits()
 	}
-	if t.Logf("of %d packets %d were sent again", sent, again); again > sent/100 {
+	if t.Logf("seed %d: of %d packets %d were sent again", seed, sent, again); again > sent/1000 {
 		t.Errorf("of %d packets %d were sent again", sent, again)
 	}
-	// Beyond the pool each peer may have a packet on its way.
-	if n := w.Counts()[sim.KindQueueFull]; n > senders {
+	if n := w.Counts()[sim.KindQueueFull]; n > 0 {
 		t.Errorf("the receiver was overrun by %d packets", n)
 	}
 	if err := w.check(); err != nil {

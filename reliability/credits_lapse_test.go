@@ -112,8 +112,8 @@ func TestCreditsSlow(t *testing.T) {
 	}
 }
 
-// TestSenderRests: a sender that has been idle keeps half of its credits, and no more than the first
-// ones, until it is told of more; one that is not keeps all.
+// TestSenderRests: a sender that has been idle keeps the first credits, or half if it has fewer,
+// until it is told of more; one that is not keeps all.
 func TestSenderRests(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -141,7 +141,8 @@ func TestSenderRests(t *testing.T) {
 			s.Rest(100 + mono.Time(c.after))
 		}
 		if s.Room() != c.room {
-			t.Errorf("%d credits, after %v: room for %d packets, want %d", c.credit, c.after, s.Room(), c.room)
+			t.Errorf("%d credits, after %v: room for %d packets, want %d", c.credit, c.after, s.Room(),
+				c.room)
 		}
 		if c.inFlight {
 			continue

@@ -222,7 +222,7 @@ func (c *Credits) lapse() {
 }
 
 // restingCredits is how many of so many credits a peer keeps while it rests: the first ones, and if
-// it has fewer, of which there are many then, half of them. (With one of two a sender would wait for
+// it has fewer, for then there are many, half of them. (With one of two a sender would wait for
 // an acknowledgement that is due after two packets.)
 func restingCredits(n uint32) uint32 {
 	if n >= earnedFirst {

@@ -249,7 +249,7 @@ func TestCounts(t *testing.T) {
 			{mpi.Scatterv(ctx, c, two, two, []int{1, 1}, 0), mpi.ErrCount},
 		} {
 			if !errors.Is(is.err, is.want) {
-				return fmt.Errorf("case %d: %w, want %v", i, is.err, is.want)
+				return fmt.Errorf("case %d: %w, want: %w", i, is.err, is.want)
 			}
 		}
 		return mpi.Barrier(ctx, c)

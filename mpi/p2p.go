@@ -128,8 +128,7 @@ func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, roo
 	}
 	if err := c.beginSend(send, out, to, tag, pml.Standard, 0); err != nil {
 		e.freeRequest(send)
-		e.abandon(recv)
-		return Status{}, err
+		return Status{}, errors.Join(err, e.abandon(recv))
 	}
 	status, err := e.complete(ctx, recv)
 	_, sent := e.complete(ctx, send)

@@ -115,7 +115,7 @@ func TestArguments(t *testing.T) {
 			{mpi.Irecv(&r, c, one, 0, 0), mpi.ErrBusy},
 		} {
 			if !errors.Is(is.err, is.want) {
-				return fmt.Errorf("case %d: %w, want %v", i, is.err, is.want)
+				return fmt.Errorf("case %d: %w, want: %w", i, is.err, is.want)
 			}
 		}
 		if !r.Cancel() {

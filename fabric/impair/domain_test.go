@@ -400,3 +400,30 @@ func BenchmarkFabric(b *testing.B) {
 		},
 	})
 }
+
+// A thread may stand still between the reading of the clock and the poll: what is sent meanwhile is
+// not to come before its time, or round trips would be measured that no packet can make.
+func TestDelayIsTheLeast(t *testing.T) {
+	const stood, delay = time.Millisecond, 2 * time.Millisecond
+	b := newBench(t, impair.Faults{Delay: delay})
+	stands := true
+	b.dom.SetClock(func() mono.Time {
+		read := b.now
+		if stands {
+			stands = false
+			b.now = b.now.Add(stood)
+			b.send(0)
+		}
+		return read
+	})
+	sentAt := b.now.Add(stood)
+	for _, c := range []struct {
+		at   time.Duration
+		want int
+	}{{-stood, 0}, {delay - stood, 0}, {delay - 1, 0}, {delay, 1}} {
+		b.now = sentAt.Add(c.at)
+		if n, err := b.rx.Poll(b.done[:]); n != c.want || err != nil {
+			t.Errorf("%v after it was sent Poll returned %d, %v; want %d", c.at, n, err, c.want)
+		}
+	}
+}

@@ -147,6 +147,9 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 		if err != nil && n == 0 {
 			return 0, err // with n > 0 the next Poll tells
 		}
+		if got > 0 {
+			now = e.time() // what came since the first reading must not be early
+		}
 		for i := range batch[:got] {
 			if batch[i].Op == fabric.OpRecv {
 				e.outer--

@@ -17,6 +17,7 @@ import (
 	"gobtl/fabric"
 	_ "gobtl/fabric/udp"
 	"gobtl/launch"
+	"gobtl/mpi"
 )
 
 // roleVariable makes this binary a rank of a job, which does what it says.
@@ -50,6 +51,7 @@ func rank(ctx context.Context, role string) (status int, err error) {
 		if err := greet(ctx, j); err != nil {
 			return 1, err
 		}
+		return 0, world(ctx, j)
 	case "abort": // rank 1 ends the job, for which the others wait for ever
 		if j.Rank() == 1 {
 			return 7, j.Abort(ctx, 7)
@@ -75,7 +77,6 @@ func rank(ctx context.Context, role string) (status int, err error) {
 	default:
 		return 1, fmt.Errorf("no role %q", role)
 	}
-	return 0, j.Finalize(ctx)
 }
 
 // signals tells which signals come, until one asks to end; then it ends as after finished work.
@@ -147,6 +148,24 @@ func greet(ctx context.Context, j *launch.Job) error {
 	fmt.Printf("greeted: rank %d of %d, node %d of %d, local %d of %d, %s\n", j.Rank(), j.Size(),
 		j.Node(), j.Nodes(), j.LocalRank(), j.LocalSize(), j.Launcher())
 	return nil
+}
+
+// world is an MPI program in the same job: what all ranks have together, and an orderly end.
+func world(ctx context.Context, j *launch.Job) error {
+	var cfg mpi.Config
+	cfg.Fabric.Node = "127.0.0.1" // The hosts of these tests are all this one.
+	w, err := mpi.Open(ctx, j, cfg)
+	if err != nil {
+		return err
+	}
+	sum, n := []int{w.Rank()}, w.Size()
+	if err := mpi.Allreduce(ctx, &w.Comm, sum, sum, mpi.Sum[int]()); err != nil {
+		return err
+	}
+	if sum[0] != n*(n-1)/2 {
+		return fmt.Errorf("the ranks of %d are %d together", n, sum[0])
+	}
+	return w.Finalize(ctx)
 }
 
 // text is a value of a rank that takes several lines of PMI-1; that of rank 0 is empty.

@@ -331,3 +331,38 @@ func TestFairFlushAndClose(t *testing.T) {
 		}
 	}
 }
+
+// A large message that fits a packet by now, for the path carries more, leaves also when small ones
+// behind a fence hold all send buffers: the fence waits for it.
+func TestFairBeforeFence(t *testing.T) {
+	cfg := apart()
+	cfg.FragmentsMax = 2 * cfg.SendBuffers
+	s, ep := fairScript(t, cfg, 1)
+	ep.snd.Grant(0)
+	large, err := ep.Prepare(1, make([]byte, 1300))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mtu := ep.mtu
+	ep.useSize(pathBaseBytes)
+	if _, err := ep.Send(ep.Now(), large); err != nil {
+		t.Fatal(err)
+	}
+	ep.useSize(mtu)
+	ep.Fence(ep.Now())
+	for {
+		f, err := ep.Alloc(1, 1000)
+		if err != nil {
+			break
+		}
+		if _, err := ep.Send(ep.Now(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	s.ack(s.peerFirst - 1)
+	if got := s.run(3); len(got) == 0 || got[0].hdr.PayloadLen != 1300 {
+		t.Errorf("%d packets left", len(got))
+	}
+	ep.Abort()
+}

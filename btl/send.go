@@ -207,10 +207,12 @@ func (m *Module) emptySeg(f *Fragment) {
 
 // borrowSeg takes the send buffer for the first fragment of a queue from a later one of that queue,
 // if the endpoint has nothing in flight that would bring one: else it could wait for ever, for what
-// waits behind it. What the queues of other endpoints hold comes back without that: when they are
-// served, or end.
+// waits behind it. For a large one, which fits a packet by now, it may also come from the small
+// ones: they may wait for a fence, and so for it. What the queues of other endpoints hold comes
+// back without that: when they are served, or end.
 func (m *Module) borrowSeg(f *Fragment, t *reliability.Token) bool {
-	return !f.ep.busy() && m.borrowFrom(f.next, t)
+	return !f.ep.busy() &&
+		(m.borrowFrom(f.next, t) || f.large && m.borrowFrom(f.ep.small.queue.first, t))
 }
 
 // borrowFrom takes the send buffer of the first fragment that has one, from l on.

@@ -16,7 +16,7 @@ import (
 type proofs struct {
 	paths   map[pathKey]*pathProof
 	cookies map[string]nonce
-	nonces  map[uint64]nonce
+	nonces  map[uint64][]nonce // the same may be drawn more than once
 	hdr     frag.Header
 	hello   frag.Hello
 }
@@ -41,7 +41,7 @@ type pathProof struct {
 func (p *proofs) path(k pathKey) *pathProof {
 	if p.paths == nil {
 		p.paths, p.cookies = map[pathKey]*pathProof{}, map[string]nonce{}
-		p.nonces = map[uint64]nonce{}
+		p.nonces = map[uint64][]nonce{}
 	}
 	path := p.paths[k]
 	if path == nil {
@@ -59,9 +59,7 @@ func (p *proofs) sent(e *sim.Event) error {
 	}
 	payload, err := frag.Decode(e.Data, &p.hdr)
 	if err == nil && p.hdr.Kind == frag.KindHello && frag.DecodeHello(payload, &p.hello) == nil {
-		if n, ok := p.nonces[p.hello.Nonce]; !ok || n.pathKey != (pathKey{e.From, e.To}) {
-			p.nonces[p.hello.Nonce] = nonce{pathKey: pathKey{e.From, e.To}}
-		}
+		p.asked(pathKey{e.From, e.To}, p.hello.Nonce)
 	}
 	if err == nil && p.hdr.Kind == frag.KindRetry {
 		var r frag.Retry
@@ -81,6 +79,16 @@ func (p *proofs) sent(e *sim.Event) error {
 		return fmt.Errorf("%v sends a %v to %v, where nobody has proven to receive", e.From, kind, e.To)
 	}
 	return nil
+}
+
+// asked notes the nonce of a Hello that leaves.
+func (p *proofs) asked(way pathKey, value uint64) {
+	for _, n := range p.nonces[value] {
+		if n.pathKey == way {
+			return
+		}
+	}
+	p.nonces[value] = append(p.nonces[value], nonce{pathKey: way})
 }
 
 // delivered notes what a packet proves to its receiver, and what its sender can prove with it.
@@ -141,14 +149,17 @@ func (p *proofs) claimed(e *sim.Event, payload []byte, err error) (port sim.Port
 func (p *proofs) heardHello(e *sim.Event, kind frag.Kind) {
 	m := &p.hello
 	if kind == frag.KindHelloAck {
-		if n, ok := p.nonces[m.Nonce]; ok && n.told && n.from == e.To {
-			p.path(n.pathKey).proven = true
+		for _, n := range p.nonces[m.Nonce] {
+			if n.told && n.from == e.To {
+				p.path(n.pathKey).proven = true
+			}
 		}
 		return
 	}
-	if n, ok := p.nonces[m.Nonce]; ok && n.to == e.To {
-		n.told = true
-		p.nonces[m.Nonce] = n
+	for i := range p.nonces[m.Nonce] {
+		if n := &p.nonces[m.Nonce][i]; n.to == e.To {
+			n.told = true
+		}
 	}
 	for channel, claim := range [...][2][]byte{
 		{m.CommandName, m.CommandCookie}, {m.DataName, m.DataCookie},

@@ -88,7 +88,10 @@ func (w *world) hear(e *sim.Event) {
 	w.heard[key] = e.At
 	if frag.Flags(b[2])&frag.FlagAck != 0 {
 		n := seq.Num(binary.LittleEndian.Uint32(b[20:]))
-		if was, ok := w.acked[key]; !ok || was.ack.Before(n) {
+		switch was, ok := w.acked[key]; {
+		case !ok: // it may acknowledge nothing: which number is the first is not known here
+			w.acked[key] = ackedAt{ack: n}
+		case was.ack.Before(n):
 			w.acked[key] = ackedAt{e.At, n}
 		}
 	}

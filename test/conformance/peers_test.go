@@ -191,7 +191,7 @@ func testStress(t *testing.T, fx *fixture) {
 			ep := l.dial(from, to)
 			sp := spec{count: 150, size: rankSizes}
 			if j >= dead {
-				sp.count = 5000
+				sp.count = 50_000 // more than leave before all have met
 			}
 			s := l.stream(from, ep, to, sp)
 			switch {

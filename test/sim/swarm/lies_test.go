@@ -46,7 +46,7 @@ func TestJudgeNoticesLies(t *testing.T) {
 			for seed := uint64(1); seed <= lieSeeds; seed++ {
 				after := int(seed) * 3
 				switch c.kind {
-				case lieScribble, lieWrongEvent, lieRefusedPut: // there are few chances in a run
+				case lieScribble, lieWrongEvent, lieRefusedPut, lieEventTwice: // there are few chances in a run
 					after = int(seed) % 3
 				default:
 				}

@@ -66,3 +66,18 @@ func TestMissingQuestionsFollowSoon(t *testing.T) {
 		t.Errorf("one %v after a sign of life", d)
 	}
 }
+
+// A timer that was set again, for a sign of life, does not ask for the answer to an operation: the
+// next operation sets its own.
+func TestTimerSetAgainWatchesNoAnswer(t *testing.T) {
+	_, s := newStranger(t, smallConfig())
+	ep := s.connect()
+	s.m.watchAsks(ep)
+	s.m.connectedTimer(ep)
+	due := s.m.Deadline()
+	s.m.watchAsks(ep)
+	soon := s.m.Deadline().Sub(s.m.now)
+	if s.m.Deadline() >= due || soon > s.m.pressAfter()+time.Millisecond {
+		t.Errorf("asks %v from now, and without an operation %v", soon, due.Sub(s.m.now))
+	}
+}

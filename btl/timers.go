@@ -41,6 +41,7 @@ func (m *Module) clearTimer(ep *Endpoint) {
 
 // connectedTimer starts the timer of a connected endpoint, if it needs one.
 func (m *Module) connectedTimer(ep *Endpoint) {
+	ep.asks.watched = false // whatever the timer was for until now
 	switch {
 	case ep.closing:
 		m.setTimer(ep, m.cfg.CloseTimeout-m.nowUnpaused.Sub(max(ep.ackedAt, ep.closeAt)))

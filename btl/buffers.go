@@ -89,8 +89,8 @@ func (b *buffers) init(sendBuffers int) {
 const newcomersShare = 8
 
 // mayTake says whether an endpoint may take one of n buffers that are free. One of several
-// endpoints may hold as many as are free, so that a peer that does not acknowledge never takes the
-// last ones from the others (dynamic thresholds, Choudhury and Hahne 1998).
+// endpoints may hold as many as are free, so that one peer that does not acknowledge never takes
+// the last ones from the others; several may (dynamic thresholds, Choudhury and Hahne 1998).
 func (b *buffers) mayTake(ep *Endpoint, n int, alone bool) bool {
 	return ep.buffers < n || n > len(b.segs)/newcomersShare && alone
 }

@@ -31,8 +31,7 @@ type Config struct {
 	PackBytes int
 	// MixBytes is the largest MTU, up to 65507, at which the end of a large fragment and the beginning
 	// of the next share a packet, if the next is queued, so that a stream of messages of a few packets
-	// fills them. Many streams share a narrow link less evenly then. 0: they share none. What a peer
-	// sends so is always taken.
+	// fills them. 0: they share none. What a peer sends so is always taken.
 	MixBytes int
 
 	// SendBuffers is the number of packets that can be in flight or lent to the caller, over all

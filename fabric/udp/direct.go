@@ -16,8 +16,9 @@ import (
 // first socket, as before: strangers, others, and a peer whose answers bear another address.
 //
 // An endpoint that sends to many has none. It is made when one peer has had a clear majority for a
-// while, and goes when that peer has it no longer; each time it takes more to make the next one. No
-// datagram is lost by that: one that goes is read empty first.
+// while, and goes when that peer has it no longer; each time it takes more to make the next one.
+// One that goes is read empty first; a datagram that comes between the last read and the end is
+// lost, as any may be.
 type direct struct {
 	sock    *socket // nil: there is none
 	to      fabric.Addr
@@ -130,7 +131,7 @@ func (e *endpoint) closeDirect() {
 		return
 	}
 	e.counts.overflown += t.sock.drops()
-	_ = t.sock.close() // nothing that was sent is lost by it
+	_ = t.sock.close() // what this side has sent is not lost by it
 	t.sock, t.to, t.leaving = nil, fabric.AddrUnknown, false
 }
 

@@ -117,7 +117,7 @@ func (c *compareCmd) config() (*compare.Config, error) {
 		allowed := layers.AllowedCPUs()
 		cfg.CPUs = allowed[:min(2, len(allowed))]
 	}
-	if c.Table == string(systems.OneHost) && len(cfg.CPUs) == 2 {
+	if len(cfg.CPUs) == 2 && !c.Quick {
 		cfg.Ping = func() float64 { return layers.PingNs(cfg.CPUs[0], cfg.CPUs[1]) }
 	}
 	return cfg, nil

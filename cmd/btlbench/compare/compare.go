@@ -17,7 +17,8 @@ type Config struct {
 	Table  systems.Table
 	Rounds int
 	// Ping, if not nil, measures how far apart the two CPUs are now: one way through a cache line, in
-	// ns. It is called before each round, which it labels.
+	// ns, 0 where that cannot be known. It is called around each measurement, which it labels; those
+	// that were not made in the machine's usual state are repeated.
 	Ping  func() float64
 	Each  time.Duration // for each figure of each round
 	Limit time.Duration // for each process
@@ -46,6 +47,7 @@ type comparison struct {
 	values  map[valueKey]*Result
 	skipped map[valueKey]bool
 	failed  map[failKey]int
+	state   *machineState
 }
 
 type valueKey struct {
@@ -159,10 +161,9 @@ func (c *comparison) probe(ctx context.Context) error {
 func (c *comparison) run(ctx context.Context) error {
 	total := c.cfg.Rounds * len(systems.Workloads) * len(c.systems)
 	step, turn := 0, 0
+	c.state = newMachineState(ctx, c.cfg.Ping, sleepFor)
+	c.report.UsualPingNs = report.Significant(c.state.usualNs)
 	for round := range c.cfg.Rounds {
-		if c.cfg.Ping != nil {
-			c.report.PingNs = append(c.report.PingNs, report.Significant(c.cfg.Ping()))
-		}
 		for _, w := range systems.Workloads {
 			for i := range c.systems {
 				s := c.systems[(i+turn)%len(c.systems)]
@@ -204,12 +205,16 @@ func (c *comparison) measure(ctx context.Context, s systems.System, w systems.Wo
 	if len(todo) == 0 {
 		return nil
 	}
-	samples, err := s.Measure(ctx, c.host, todo)
+	var samples []systems.Sample
+	pingNs, err := c.state.measured(ctx, func() (err error) {
+		samples, err = s.Measure(ctx, c.host, todo)
+		return err
+	})
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	for _, sample := range samples {
-		c.add(id, sample, round)
+		c.add(id, sample, round, pingNs)
 	}
 	var skipped *systems.SkippedError
 	switch {
@@ -227,7 +232,7 @@ func (c *comparison) measure(ctx context.Context, s systems.System, w systems.Wo
 }
 
 // add notes a value.
-func (c *comparison) add(id string, s systems.Sample, round int) {
+func (c *comparison) add(id string, s systems.Sample, round int, pingNs float64) {
 	key := valueKey{id, s.Point}
 	r := c.values[key]
 	if r == nil {
@@ -237,7 +242,7 @@ func (c *comparison) add(id string, s systems.Sample, round int) {
 	}
 	r.Rounds = append(r.Rounds, Value{
 		Round: round + 1, Value: s.Value, MedianUs: s.MedianUs, ResentRatio: s.ResentRatio,
-		LostRatio: s.LostRatio,
+		LostRatio: s.LostRatio, PingNs: report.Significant(pingNs),
 	})
 }
 

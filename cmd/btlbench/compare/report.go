@@ -15,7 +15,7 @@ import (
 
 // Schema names the form of the JSON report. Fields may be added under the same name; none changes
 // its meaning or goes away.
-const Schema = "gobtl-compare/1"
+const Schema = "gobtl-compare/2"
 
 // Report is what a run found out.
 type Report struct {
@@ -27,13 +27,14 @@ type Report struct {
 	CPUs        []int          `json:"pinned_cpus"`
 	Table       systems.Table  `json:"table"`
 	Rounds      int            `json:"rounds"`
-	// PingNs is, of each round, how far apart the two CPUs were: one way through a cache line.
-	PingNs   []float64      `json:"ping_ns,omitempty"`
-	EachMs   float64        `json:"each_ms"`
-	Systems  []systems.Info `json:"systems"`
-	Results  []*Result      `json:"results"`
-	Skipped  []Skip         `json:"skipped"`
-	Failures []Failure      `json:"failures"`
+	// UsualPingNs is how far apart the two CPUs are most of the time, one way through a cache line; 0
+	// where that is not known.
+	UsualPingNs float64        `json:"usual_ping_ns,omitempty"`
+	EachMs      float64        `json:"each_ms"`
+	Systems     []systems.Info `json:"systems"`
+	Results     []*Result      `json:"results"`
+	Skipped     []Skip         `json:"skipped"`
+	Failures    []Failure      `json:"failures"`
 }
 
 // Result is what all rounds measured of one system at one point.
@@ -58,6 +59,8 @@ type Value struct {
 	MedianUs    float64 `json:"p50_us,omitempty"`
 	ResentRatio float64 `json:"resent_ratio,omitempty"`
 	LostRatio   float64 `json:"lost_ratio,omitempty"`
+	// PingNs is the larger of the times from CPU to CPU before and after the measurement.
+	PingNs float64 `json:"ping_ns,omitempty"`
 }
 
 // Skip is a figure that a system cannot have.
@@ -236,6 +239,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 var csvHeader = []string{
 	"started_at", "cpu_model", "kernel", "system", "kind", "version", "workload", "size_bytes",
 	"window", "round", "value", "unit", "p50_us", "resent_ratio", "lost_ratio",
+	"ping_ns",
 }
 
 // WriteCSV writes every round's value.
@@ -257,7 +261,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 				r.StartedAt.Format(time.RFC3339), r.Machine.CPUModel, r.Machine.Kernel, res.System,
 				string(about.Kind), about.Version, string(res.Workload), strconv.Itoa(res.SizeBytes),
 				strconv.Itoa(res.Window), strconv.Itoa(v.Round), number(v.Value), res.Unit, p50,
-				number(v.ResentRatio), number(v.LostRatio),
+				number(v.ResentRatio), number(v.LostRatio), number(v.PingNs),
 			})
 			if err != nil {
 				return err

@@ -80,18 +80,25 @@ func (r *Report) writeSummary(b *strings.Builder) {
 	b.WriteString(g.String())
 }
 
-// writePings labels the rounds by the machine's state: on a virtual machine the two CPUs may share
-// a core in one round and not in the next, and figures of rounds of different states say little
-// together.
+// writePings says in which state of the machine the figures were measured, and how many were not
+// measured in it although they were repeated: on a virtual machine the two CPUs may share a core in
+// one second and not in the next.
 func (r *Report) writePings(b *strings.Builder) {
-	if len(r.PingNs) == 0 {
+	if r.UsualPingNs == 0 {
 		return
 	}
-	b.WriteString("\nFrom CPU to CPU, before each round, in ns:")
-	for _, ns := range r.PingNs {
-		b.WriteString(" " + strconv.FormatFloat(ns, 'f', 0, 64))
+	state := machineState{usualNs: r.UsualPingNs}
+	all, other := 0, 0
+	for _, res := range r.Results {
+		for _, v := range res.Rounds {
+			all++
+			if !state.usual(v.PingNs) {
+				other++
+			}
+		}
 	}
-	b.WriteString("\n")
+	fmt.Fprintf(b, "\nFrom CPU to CPU: %.0f ns most of the time; %d of %d values were measured "+
+		"in another state.\n", r.UsualPingNs, other, all)
 }
 
 func (r *Report) summaryRow(id, label string) []string {

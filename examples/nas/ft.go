@@ -38,7 +38,7 @@ const (
 // box is a rank's part of the heat equation. Space is divided by z, with x next to each other in
 // memory; frequencies are divided by y, with z next to each other.
 //
-//	space [z of this rank][y][x]    <-- transpose: all to all -->    [y of this rank][x][z] frequencies
+//	space [z of this rank][y][x]  <-- transpose: all to all -->  [y of this rank][x][z] frequencies
 type box struct {
 	c             *mpi.Comm
 	class         ftClass

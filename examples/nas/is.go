@@ -12,8 +12,8 @@ type isClass struct {
 	keys, keyMax int
 	index        [5]int
 	rank         [5]int
-	rising       int // so many of the five move up, the others down
-	shift        int // from iteration to what is added to, or taken from, the rank
+	rising       int // so many of the five move up by iteration+shift, the others down by iteration
+	shift        int
 }
 
 var isClasses = map[string]isClass{
@@ -29,8 +29,8 @@ var isClasses = map[string]isClass{
 
 const isIterations = 10
 
-// sorter is a rank's part of the keys, and of the sorting: the ranks share the sequence of keys, and
-// the range of their values.
+// sorter is a rank's part of the keys, and of the sorting: the ranks share the sequence of keys,
+// and the range of their values.
 type sorter struct {
 	c     *mpi.Comm
 	class isClass
@@ -164,7 +164,7 @@ func (s *sorter) check(ctx context.Context, iteration int, v *verdict) error {
 	for i, rank := range s.class.rank {
 		want := rank + iteration + s.class.shift
 		if i >= s.class.rising {
-			want = rank - iteration - s.class.shift
+			want = rank - iteration
 		}
 		v.compare(float64(got[i]), float64(want), 0)
 	}

@@ -83,8 +83,8 @@ deps-go:
 	  echo "make: no '$(GO)' in PATH; install Go 1.26 or later from https://go.dev/dl/" >&2; exit 1; }
 
 .PHONY: build
-build: deps-build ## Build bin/btlbench, bin/btlrun, bin/btlstream and bin/btlvnic
-	$(GO) build -trimpath -o $(BIN)/ ./cmd/btlbench ./cmd/btlrun ./cmd/btlstream ./cmd/btlvnic
+build: deps-build ## Build the programs into bin/
+	$(GO) build -trimpath -o $(BIN)/ ./cmd/btlbench ./cmd/btlrun ./cmd/btlstream ./cmd/btlvnic ./cmd/mpibench
 
 .PHONY: bench
 bench: deps-bench build ## Measure latency and bandwidth on this machine

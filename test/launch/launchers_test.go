@@ -3,6 +3,7 @@ package launch
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,11 +18,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gobtl/cmd/mpibench/bench"
 	"gobtl/internal/testenv"
 )
 
-// btlrun is the program under test, built once.
-var btlrun string
+// The programs under test, built once.
+var btlrun, mpibench string
 
 // reap takes note of the end of what has lost its parents, of slurmd's daemons: in a container
 // there may be nobody else who does.
@@ -45,10 +47,11 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	btlrun = filepath.Join(dir, "btlrun")
-	out, err := exec.Command("go", "build", "-o", btlrun, "gobtl/cmd/btlrun").CombinedOutput()
+	btlrun, mpibench = filepath.Join(dir, "btlrun"), filepath.Join(dir, "mpibench")
+	out, err := exec.Command("go", "build", "-o", dir, "gobtl/cmd/btlrun",
+		"gobtl/cmd/mpibench").CombinedOutput()
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "building btlrun: %v\n%s", err, out)
+		fmt.Fprintf(os.Stderr, "building: %v\n%s", err, out)
 		return 1
 	}
 	return m.Run()
@@ -136,6 +139,31 @@ func greetings(t *testing.T, cmd *exec.Cmd, size int, launcher string, node func
 
 func oneNode(int) int { return 0 }
 
+// measures runs mpibench with all of its tests, by the launcher's arguments, and wants figures of
+// each, with all data right.
+func measures(t *testing.T, start func(args ...string) *exec.Cmd) {
+	t.Helper()
+	r := run(t, start("--test", "all", "--verify", "--size", "8,1K,20K", "--duration", "1ms",
+		"--format", "json"))
+	if r.status != 0 {
+		t.Fatalf("mpibench: status %d\n%s%s", r.status, r.stdout, r.stderr)
+	}
+	got := map[string]int{}
+	for line := range strings.Lines(r.stdout) {
+		var figure bench.Result
+		err := json.Unmarshal([]byte(line), &figure)
+		if err != nil || figure.Schema != bench.Schema || figure.Median <= 0 {
+			t.Errorf("%q: %v", line, err)
+		}
+		got[figure.Test]++
+	}
+	for _, test := range bench.Tests() {
+		if want := 3; got[test] != want && test != "barrier" || got[test] == 0 {
+			t.Errorf("%s has %d figures, want %d in\n%s", test, got[test], want, r.stdout)
+		}
+	}
+}
+
 // TestAlone runs a rank that nobody has launched.
 func TestAlone(t *testing.T) {
 	t.Parallel()
@@ -148,6 +176,9 @@ func TestHydra(t *testing.T) {
 	hydra := testenv.Need(t, "mpiexec.hydra", "mpich")
 	greetings(t, command(t, hydra, "-n", "4", self(t)), 4, "PMI-1", oneNode)
 	greetings(t, command(t, hydra, "-pmi-port", "-n", "3", self(t)), 3, "PMI-1", oneNode)
+	measures(t, func(args ...string) *exec.Cmd {
+		return command(t, hydra, append([]string{"-n", "4", mpibench}, args...)...)
+	})
 	abort := command(t, hydra, "-n", "3", self(t))
 	abort.Env = append(abort.Env, roleVariable+"=abort")
 	if r := run(t, abort); r.status != 7 {
@@ -160,14 +191,17 @@ func TestHydra(t *testing.T) {
 func TestOpenMPI(t *testing.T) {
 	t.Parallel()
 	mpirun := testenv.Need(t, "mpirun.openmpi", "openmpi-bin")
-	start := func(args ...string) *exec.Cmd {
-		cmd := command(t, mpirun, slices.Concat([]string{"--oversubscribe", "--bind-to", "none"}, args,
-			[]string{self(t)})...)
+	launch := func(args ...string) *exec.Cmd {
+		cmd := command(t, mpirun, append([]string{"--oversubscribe", "--bind-to", "none"}, args...)...)
 		cmd.Env = append(cmd.Env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
 			"TMPDIR="+t.TempDir())
 		return cmd
 	}
+	start := func(args ...string) *exec.Cmd { return launch(append(args, self(t))...) }
 	greetings(t, start("-n", "4"), 4, "Open MPI", oneNode)
+	measures(t, func(args ...string) *exec.Cmd {
+		return launch(append([]string{"-n", "4", mpibench}, args...)...)
+	})
 	greetings(t, start("-n", "3", "-x", "BTL_RENDEZVOUS=127.0.0.1:"+freePort(t)), 3, "Open MPI",
 		oneNode)
 	for role, status := range map[string]int{"abort": 7, "fail": 5} {

@@ -161,12 +161,16 @@ func TestSlurm(t *testing.T) {
 	}
 	srun := testenv.Need(t, "srun", "slurm-client")
 	env := slurm(t)
-	start := func(args ...string) *exec.Cmd {
-		cmd := command(t, srun, append(args, self(t))...)
+	launch := func(args ...string) *exec.Cmd {
+		cmd := command(t, srun, args...)
 		cmd.Env = append(cmd.Env, env...)
 		return cmd
 	}
+	start := func(args ...string) *exec.Cmd { return launch(append(args, self(t))...) }
 	greetings(t, start("--mpi=pmi2", "-n", "4"), 4, "PMI-1", oneNode)
+	measures(t, func(args ...string) *exec.Cmd {
+		return launch(append([]string{"--mpi=pmi2", "-n", "4", mpibench}, args...)...)
+	})
 	abort := start("--mpi=pmi2", "-n", "3")
 	abort.Env = append(abort.Env, roleVariable+"=abort")
 	if r := run(t, abort); r.status == 0 {

@@ -26,8 +26,8 @@ func AllowedCPUs() []int {
 	return cpus
 }
 
-// pinThread pins the calling thread, which must be locked to its goroutine.
-func pinThread(cpu int) error {
+// PinThread pins the calling thread, which must be locked to its goroutine.
+func PinThread(cpu int) error {
 	var set unix.CPUSet
 	set.Set(cpu)
 	return unix.SchedSetaffinity(0, &set)

@@ -13,7 +13,8 @@ import (
 // AllowedCPUs does nothing here.
 func AllowedCPUs() []int { return nil }
 
-func pinThread(int) error { return errors.ErrUnsupported }
+// PinThread does nothing here.
+func PinThread(int) error { return errors.ErrUnsupported }
 
 // KeepOff does nothing here.
 func KeepOff([]int) {}

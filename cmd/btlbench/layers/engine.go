@@ -35,7 +35,7 @@ func (e *engine) loop(cpu int, pinned chan<- error) {
 	// Without an UnlockOSThread the thread ends with the goroutine, and its affinity with it.
 	runtime.LockOSThread()
 	if cpu >= 0 {
-		if err := pinThread(cpu); err != nil {
+		if err := PinThread(cpu); err != nil {
 			pinned <- fmt.Errorf("cannot pin to CPU %d: %w; choose others with --cpus, or none", cpu, err)
 			return
 		}

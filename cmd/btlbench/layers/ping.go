@@ -22,7 +22,7 @@ func PingNs(cpuA, cpuB int) float64 {
 	ready := make(chan error)
 	on := func(cpu int, fn func()) {
 		runtime.LockOSThread() // the thread ends with its goroutine
-		err := pinThread(cpu)
+		err := PinThread(cpu)
 		ready <- err
 		if err == nil {
 			fn()

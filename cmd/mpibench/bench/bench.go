@@ -1,0 +1,259 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"gobtl/internal/report"
+	"gobtl/mpi"
+)
+
+// Schema is what the lines of JSON are called.
+const Schema = "gobtl-mpibench/1"
+
+// ErrVerify: what came is not what was sent.
+var ErrVerify = errors.New("data differs")
+
+// Result is what a test has come to at one size, among so many ranks: a line of JSON. Of times,
+// those of single messages or operations, Min is the best one; of rates, those of windows, the
+// worst.
+type Result struct {
+	Schema string  `json:"schema"`
+	Test   string  `json:"test"`
+	Size   int     `json:"size"` // bytes
+	Ranks  int     `json:"ranks"`
+	Unit   string  `json:"unit"`
+	Median float64 `json:"median"`
+	P99    float64 `json:"p99"`
+	Min    float64 `json:"min"`
+}
+
+// Options are what to measure; all ranks must have the same.
+type Options struct {
+	Tests    []string      // of Tests
+	Sizes    []int         // bytes
+	Ranks    []int         // 2 to the world's size; those numbers of ranks take part, from rank 0 on
+	Duration time.Duration // of each figure, about
+	Window   int           // messages in flight, where they are not one after the other
+	Threads  int           // goroutines that send, in latency_mt
+	Verify   bool
+	// Show is given each figure, at rank 0 alone, by its test.
+	Show func(Result) error
+}
+
+// RanksMin is the smallest number of ranks that can be measured.
+const RanksMin = 2
+
+// trial is one figure under way.
+type trial struct {
+	Options
+	c     *mpi.Comm
+	size  int
+	hist  *hdrhistogram.Histogram // ns of each iteration, at ranks that measure
+	clock time.Time
+	mu    sync.Mutex
+	wrong error // the first difference seen
+}
+
+// histMaxNs bounds the times that are told apart.
+const histMaxNs = 600e9
+
+func newHist() *hdrhistogram.Histogram { return hdrhistogram.New(1, histMaxNs, 3) }
+
+// now is the time since the trial began, in nanoseconds.
+func (t *trial) now() int64 { return int64(time.Since(t.clock)) }
+
+// record takes a sample that began at an instant and ends now.
+func (t *trial) record(h *hdrhistogram.Histogram, begin int64) {
+	_ = h.RecordValue(min(t.now()-begin, histMaxNs)) // In range by that.
+}
+
+// look notes whether what came is what was sent. Any goroutine may call.
+func (t *trial) look(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.wrong == nil {
+		t.wrong = err
+	}
+}
+
+// window is how many messages are in flight: fewer of large ones, each of which has its memory.
+func (t *trial) window() int {
+	const bytesMax = 64 << 20
+	return min(t.Window, max(2, bytesMax/max(1, t.size)))
+}
+
+// Run measures. Every rank of the world must call it with the same options, of which the tests and
+// the numbers of ranks are judged: unknown ones are an error.
+func Run(ctx context.Context, w *mpi.World, o Options) error {
+	list := make([]*test, len(o.Tests))
+	for i, name := range o.Tests {
+		if list[i] = find(name); list[i] == nil {
+			return fmt.Errorf("no test %q", name)
+		}
+	}
+	for _, n := range o.Ranks {
+		if n < RanksMin || n > w.Size() {
+			return fmt.Errorf("%d ranks of %d: want %d or more", n, w.Size(), RanksMin)
+		}
+	}
+	comms := map[int]*mpi.Comm{w.Size(): &w.Comm}
+	for _, x := range list {
+		for _, n := range x.rankCounts(o.Ranks) {
+			if _, ok := comms[n]; ok {
+				continue
+			}
+			c, err := first(ctx, &w.Comm, n)
+			if err != nil {
+				return err
+			}
+			comms[n] = c
+		}
+	}
+	for _, x := range list {
+		for _, n := range x.rankCounts(o.Ranks) {
+			for _, size := range x.sizeList(o.Sizes) {
+				if err := one(ctx, w, comms[n], x, size, o); err != nil {
+					return fmt.Errorf("%s, %d bytes, %d ranks: %w", x.name, size, n, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// first is the communicator of the first n ranks, nil at the others.
+func first(ctx context.Context, c *mpi.Comm, n int) (*mpi.Comm, error) {
+	colour := 0
+	if c.Rank() >= n {
+		colour = mpi.NoColour
+	}
+	return c.Split(ctx, colour, c.Rank())
+}
+
+// one measures one figure among the ranks of c, which is nil at those that wait for the others. All
+// end it together, and with an error if one of them has seen wrong data.
+func one(ctx context.Context, w *mpi.World, c *mpi.Comm, x *test, size int, o Options) error {
+	t := &trial{Options: o, c: c, size: size, hist: newHist(), clock: time.Now()}
+	if c != nil {
+		run := x.prepare(t)
+		if err := t.calibrated(ctx, run); err != nil {
+			return err
+		}
+		if err := x.agree(ctx, t); err != nil {
+			return err
+		}
+	}
+	bad := []int64{0}
+	if t.wrong != nil {
+		bad[0] = 1
+	}
+	if err := mpi.Allreduce(ctx, &w.Comm, bad, bad, mpi.Sum[int64]()); err != nil {
+		return err
+	}
+	switch {
+	case t.wrong != nil:
+		return fmt.Errorf("%w: rank %d: %w", ErrVerify, w.Rank(), t.wrong)
+	case bad[0] > 0:
+		return fmt.Errorf("%w: at %d other ranks", ErrVerify, bad[0])
+	}
+	return nil
+}
+
+// warmUp is the number of iterations that a trial begins with.
+const warmUp = 16
+
+// calibrated runs as many iterations as fill the time, after others that find out how many. Rank 0
+// decides, and tells.
+func (t *trial) calibrated(ctx context.Context, run func(context.Context, int) error) error {
+	plan := []int64{warmUp, 0} // iterations, and whether these are measured
+	for {
+		t.hist.Reset()
+		begin := t.now()
+		if err := run(ctx, int(plan[0])); err != nil {
+			return err
+		}
+		if plan[1] == 1 {
+			return nil
+		}
+		if took, wanted := t.now()-begin, int64(t.Duration); took*10 < wanted {
+			plan[0] *= 4
+		} else {
+			plan = []int64{max(1, plan[0]*wanted/max(1, took)), 1}
+		}
+		if err := mpi.Bcast(ctx, t.c, plan, 0); err != nil {
+			return err
+		}
+	}
+}
+
+// agree has rank 0 show what all have measured: the slowest's times, or the sum of the rates.
+func (x *test) agree(ctx context.Context, t *trial) error {
+	mine, op := make([]float64, 3), mpi.Max[float64]()
+	at := func(percentile float64) float64 {
+		return max(1, float64(t.hist.ValueAtPercentile(percentile))) // ns
+	}
+	switch {
+	case t.hist.TotalCount() == 0: // this rank does not measure
+	case x.amount == nil:
+		mine = []float64{at(50), at(99), max(1, float64(t.hist.Min()))}
+		for i := range mine {
+			mine[i] /= 1e3 * x.share
+		}
+	default:
+		mine = []float64{at(50), at(1), max(1, float64(t.hist.Max()))}
+		for i, ns := range mine {
+			mine[i] = x.amount(t) / ns * 1e9
+		}
+	}
+	if x.amount != nil {
+		op = mpi.Sum[float64]()
+	}
+	all := make([]float64, len(mine))
+	if err := mpi.Reduce(ctx, t.c, mine, all, op, 0); err != nil || t.c.Rank() != 0 {
+		return err
+	}
+	return t.Show(Result{
+		Schema: Schema, Test: x.name, Size: t.size, Ranks: t.c.Size(), Unit: x.unit,
+		Median: report.Significant(all[0]), P99: report.Significant(all[1]),
+		Min: report.Significant(all[2]),
+	})
+}
+
+// rankCounts are the numbers of ranks that a test is run with.
+func (x *test) rankCounts(ranks []int) (counts []int) {
+	for _, n := range ranks {
+		switch {
+		case x.two:
+			n = 2
+		case x.pairs:
+			n &^= 1
+		}
+		if !slices.Contains(counts, n) {
+			counts = append(counts, n)
+		}
+	}
+	return counts
+}
+
+// sizeList are the sizes that a test is run with: whole numbers of values, each once.
+func (x *test) sizeList(sizes []int) (list []int) {
+	if x.unsized {
+		return []int{0}
+	}
+	for _, n := range sizes {
+		if x.values {
+			n = max(1, (n+valueBytes-1)/valueBytes) * valueBytes
+		}
+		if !slices.Contains(list, n) {
+			list = append(list, n)
+		}
+	}
+	return list
+}

@@ -1,0 +1,242 @@
+package bench
+
+import (
+	"context"
+
+	"gobtl/mpi"
+)
+
+// operation is a collective operation of one rank: fill readies what it gives to one iteration,
+// check looks at what it got.
+type operation struct {
+	fill  func(iteration int)
+	do    func(ctx context.Context) error
+	check func(iteration int) error
+}
+
+// collective prepares a test of an operation. Between two of them all ranks meet, so that none is
+// ahead of the others; the barrier is its own meeting.
+func collective(of func(t *trial) operation) func(t *trial) func(context.Context, int) error {
+	return func(t *trial) func(context.Context, int) error {
+		op, iteration := of(t), 0
+		return func(ctx context.Context, n int) error {
+			for range n {
+				if iteration++; t.Verify && op.fill != nil {
+					op.fill(iteration)
+				}
+				if op.fill != nil {
+					if err := mpi.Barrier(ctx, t.c); err != nil {
+						return err
+					}
+				}
+				begin := t.now()
+				if err := op.do(ctx); err != nil {
+					return err
+				}
+				t.record(t.hist, begin)
+				if t.Verify && op.check != nil {
+					t.look(op.check(iteration))
+				}
+			}
+			return nil
+		}
+	}
+}
+
+func barrier(t *trial) operation {
+	return operation{do: func(ctx context.Context) error { return mpi.Barrier(ctx, t.c) }}
+}
+
+func bcast(t *trial) operation {
+	data := make([]byte, t.size)
+	return operation{
+		fill: func(iteration int) {
+			if t.c.Rank() == 0 {
+				fill(data, iteration)
+			}
+		},
+		do:    func(ctx context.Context) error { return mpi.Bcast(ctx, t.c, data, 0) },
+		check: func(iteration int) error { return check(data, iteration) },
+	}
+}
+
+// sums is a reduction: a slice of values of each rank, and as many of the result, from first on,
+// which is the sum over the ranks below n; none if n is 0.
+func (t *trial) sums(results, first, n int,
+	do func(ctx context.Context, in, out []float64) error,
+) operation {
+	in, out := make([]float64, t.size/valueBytes), make([]float64, results)
+	fillValues(in, t.c.Rank(), 0) // Numbers, also where nobody looks.
+	return operation{
+		fill: func(iteration int) { fillValues(in, t.c.Rank(), iteration) },
+		do:   func(ctx context.Context) error { return do(ctx, in, out) },
+		check: func(iteration int) error {
+			if n == 0 {
+				return nil
+			}
+			return checkValues(out, first, n, iteration)
+		},
+	}
+}
+
+func (t *trial) count() int { return t.size / valueBytes }
+
+func reduce(t *trial) operation {
+	n := t.c.Size()
+	if t.c.Rank() != 0 {
+		n = 0 // Others get nothing.
+	}
+	return t.sums(t.count(), 0, n, func(ctx context.Context, in, out []float64) error {
+		return mpi.Reduce(ctx, t.c, in, out, mpi.Sum[float64](), 0)
+	})
+}
+
+func allreduce(t *trial) operation {
+	sum := mpi.Sum[float64]()
+	return t.sums(t.count(), 0, t.c.Size(), func(ctx context.Context, in, out []float64) error {
+		return mpi.Allreduce(ctx, t.c, in, out, sum)
+	})
+}
+
+func scan(t *trial) operation {
+	return t.sums(t.count(), 0, t.c.Rank()+1, func(ctx context.Context, in, out []float64) error {
+		return mpi.Scan(ctx, t.c, in, out, mpi.Sum[float64]())
+	})
+}
+
+func exscan(t *trial) operation {
+	return t.sums(t.count(), 0, t.c.Rank(), func(ctx context.Context, in, out []float64) error {
+		return mpi.Exscan(ctx, t.c, in, out, mpi.Sum[float64]())
+	})
+}
+
+// reduceScatter gives each rank a part of the result, as even as can be.
+func reduceScatter(t *trial) operation {
+	n := t.c.Size()
+	counts, first := make([]int, n), 0
+	for i := range counts {
+		if counts[i] = t.count() / n; i < t.count()%n {
+			counts[i]++
+		}
+		if i < t.c.Rank() {
+			first += counts[i]
+		}
+	}
+	do := func(ctx context.Context, in, out []float64) error {
+		return mpi.ReduceScatter(ctx, t.c, in, out, counts, mpi.Sum[float64]())
+	}
+	return t.sums(counts[t.c.Rank()], first, n, do)
+}
+
+// parts is an operation that moves parts of t.size bytes: so many of this rank, and so many of the
+// others, whose seeds it is told.
+func (t *trial) parts(given, got int, givenSeed, gotSeed func(i int) int,
+	do func(ctx context.Context, in, out []byte) error,
+) operation {
+	in, out := make([]byte, given*t.size), make([]byte, got*t.size)
+	part := func(b []byte, i int) []byte { return b[i*t.size : (i+1)*t.size] }
+	return operation{
+		fill: func(iteration int) {
+			for i := range given {
+				fill(part(in, i), iteration+givenSeed(i))
+			}
+		},
+		do: func(ctx context.Context) error { return do(ctx, in, out) },
+		check: func(iteration int) error {
+			for i := range got {
+				if err := check(part(out, i), iteration+gotSeed(i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// seed is that of the part that a rank has for another one.
+func (t *trial) seed(from, to int) int { return from*t.c.Size() + to }
+
+// same are the counts of parts of one size.
+func (t *trial) same() []int {
+	counts := make([]int, t.c.Size())
+	for i := range counts {
+		counts[i] = t.size
+	}
+	return counts
+}
+
+// rootOnly is the number of parts at rank 0.
+func (t *trial) rootOnly() int {
+	if t.c.Rank() == 0 {
+		return t.c.Size()
+	}
+	return 0
+}
+
+func (t *trial) gathering(got int, do func(ctx context.Context, in, out []byte) error) operation {
+	return t.parts(1, got, func(int) int { return t.seed(t.c.Rank(), 0) },
+		func(i int) int { return t.seed(i, 0) }, do)
+}
+
+func gather(t *trial) operation {
+	return t.gathering(t.rootOnly(), func(ctx context.Context, in, out []byte) error {
+		return mpi.Gather(ctx, t.c, in, out, 0)
+	})
+}
+
+func gatherv(t *trial) operation {
+	counts := t.same()
+	return t.gathering(t.rootOnly(), func(ctx context.Context, in, out []byte) error {
+		return mpi.Gatherv(ctx, t.c, in, out, counts, 0)
+	})
+}
+
+func allgather(t *trial) operation {
+	return t.gathering(t.c.Size(), func(ctx context.Context, in, out []byte) error {
+		return mpi.Allgather(ctx, t.c, in, out)
+	})
+}
+
+func allgatherv(t *trial) operation {
+	counts := t.same()
+	return t.gathering(t.c.Size(), func(ctx context.Context, in, out []byte) error {
+		return mpi.Allgatherv(ctx, t.c, in, out, counts)
+	})
+}
+
+func (t *trial) scattering(do func(ctx context.Context, in, out []byte) error) operation {
+	return t.parts(t.rootOnly(), 1, func(i int) int { return t.seed(0, i) },
+		func(int) int { return t.seed(0, t.c.Rank()) }, do)
+}
+
+func scatter(t *trial) operation {
+	return t.scattering(func(ctx context.Context, in, out []byte) error {
+		return mpi.Scatter(ctx, t.c, in, out, 0)
+	})
+}
+
+func scatterv(t *trial) operation {
+	counts := t.same()
+	return t.scattering(func(ctx context.Context, in, out []byte) error {
+		return mpi.Scatterv(ctx, t.c, in, out, counts, 0)
+	})
+}
+
+func (t *trial) exchanging(do func(ctx context.Context, in, out []byte) error) operation {
+	n, me := t.c.Size(), t.c.Rank()
+	return t.parts(n, n, func(i int) int { return t.seed(me, i) },
+		func(i int) int { return t.seed(i, me) }, do)
+}
+
+func alltoall(t *trial) operation {
+	return t.exchanging(func(ctx context.Context, in, out []byte) error {
+		return mpi.Alltoall(ctx, t.c, in, out)
+	})
+}
+
+func alltoallv(t *trial) operation {
+	counts := t.same()
+	return t.exchanging(func(ctx context.Context, in, out []byte) error {
+		return mpi.Alltoallv(ctx, t.c, in, counts, out, counts)
+	})
+}

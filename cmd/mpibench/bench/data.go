@@ -1,0 +1,41 @@
+package bench
+
+import "fmt"
+
+// fill writes what a message has: other bytes for each seed, and at each place.
+func fill(b []byte, seed int) {
+	for i := range b {
+		b[i] = byteOf(seed, i)
+	}
+}
+
+func byteOf(seed, i int) byte { return byte(seed*37 + i + i>>8*101) }
+
+// check looks whether a message has what fill has written.
+func check(b []byte, seed int) error {
+	for i, got := range b {
+		if want := byteOf(seed, i); got != want {
+			return fmt.Errorf("byte %d of %d is %#x, want %#x", i, len(b), got, want)
+		}
+	}
+	return nil
+}
+
+// fillValues writes what a rank has in a reduction: whole numbers, whose sums are exact.
+func fillValues(v []float64, rank, iteration int) {
+	for i := range v {
+		v[i] = float64(rank+1) * valueOf(iteration, i)
+	}
+}
+
+func valueOf(iteration, i int) float64 { return float64((iteration+i)%13 + 1) }
+
+// checkValues looks whether the values, from the first one on, are the sum over the ranks below n.
+func checkValues(v []float64, first, n, iteration int) error {
+	for i, got := range v {
+		if want := float64(n*(n+1)/2) * valueOf(iteration, first+i); got != want {
+			return fmt.Errorf("value %d of %d is %v, want %v", i, len(v), got, want)
+		}
+	}
+	return nil
+}

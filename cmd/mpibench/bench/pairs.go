@@ -1,0 +1,209 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"gobtl/mpi"
+)
+
+// The tags of messages and of answers.
+const (
+	tagMessage = 1
+	tagAnswer  = 2
+	tagThreads = 16 // and one more for each
+)
+
+// pingPong is messages to and fro between ranks 0 and 1.
+type pingPong struct {
+	t       *trial
+	out, in []byte
+	tag     int
+	round   int
+	hist    *hdrhistogram.Histogram
+}
+
+func (t *trial) newPingPong(tag int, hist *hdrhistogram.Histogram) *pingPong {
+	return &pingPong{
+		t: t, out: make([]byte, t.size), in: make([]byte, t.size), tag: tag, hist: hist,
+	}
+}
+
+// run does n round trips.
+func (p *pingPong) run(ctx context.Context, n int) error {
+	t := p.t
+	me, other := t.c.Rank(), 1-t.c.Rank()
+	for range n {
+		p.round++
+		if t.Verify {
+			fill(p.out, 2*p.round+me)
+		}
+		begin := t.now()
+		if me == 0 {
+			if err := mpi.Send(ctx, t.c, p.out, other, p.tag); err != nil {
+				return err
+			}
+		}
+		if _, err := mpi.Recv(ctx, t.c, p.in, other, p.tag); err != nil {
+			return err
+		}
+		if me != 0 {
+			if err := mpi.Send(ctx, t.c, p.out, other, p.tag); err != nil {
+				return err
+			}
+		} else {
+			t.record(p.hist, begin)
+		}
+		if t.Verify {
+			t.look(check(p.in, 2*p.round+other))
+		}
+	}
+	return nil
+}
+
+func latency(t *trial) func(context.Context, int) error {
+	return t.newPingPong(tagMessage, t.hist).run
+}
+
+// latencyThreads is latency of goroutines each with a tag of its own, which share n.
+func latencyThreads(t *trial) func(context.Context, int) error {
+	all := make([]*pingPong, t.Threads)
+	for i := range all {
+		all[i] = t.newPingPong(tagThreads+i, newHist())
+	}
+	return func(ctx context.Context, n int) error {
+		errs := make([]error, len(all))
+		var group sync.WaitGroup
+		for i, p := range all {
+			p.hist.Reset()
+			group.Go(func() { errs[i] = p.run(ctx, (n+len(all)-1)/len(all)) })
+		}
+		group.Wait()
+		for _, p := range all {
+			t.hist.Merge(p.hist)
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// flow is windows of messages between two ranks.
+type flow struct {
+	t         *trial
+	peer      int
+	out, in   [][]byte // nil if this rank sends, or receives, none
+	requests  []*mpi.Request
+	answer    [1]byte
+	iteration int
+}
+
+// newFlow prepares windows. Messages have memory of their own only where their bytes are looked at:
+// so it is with the OSU benchmarks.
+func (t *trial) newFlow(peer int, sends, receives bool) *flow {
+	f := &flow{t: t, peer: peer}
+	window := func() [][]byte {
+		all, one := make([][]byte, t.window()), make([]byte, t.size)
+		for i := range all {
+			if all[i] = one; t.Verify {
+				all[i] = make([]byte, t.size)
+			}
+			f.requests = append(f.requests, new(mpi.Request))
+		}
+		return all
+	}
+	if receives {
+		f.in = window()
+	}
+	if sends {
+		f.out = window()
+	}
+	return f
+}
+
+// seed is that of a message of a rank.
+func (f *flow) seed(rank, i int) int { return f.iteration*7 + rank*3 + i }
+
+// window does one window. Receives are begun first.
+func (f *flow) window(ctx context.Context) error {
+	t := f.t
+	for i, b := range f.in {
+		if err := mpi.Irecv(f.requests[i], t.c, b, f.peer, tagMessage); err != nil {
+			return err
+		}
+	}
+	for i, b := range f.out {
+		if err := mpi.Isend(f.requests[len(f.in)+i], t.c, b, f.peer, tagMessage); err != nil {
+			return err
+		}
+	}
+	return mpi.WaitAll(ctx, nil, f.requests...)
+}
+
+// fill fills the messages of the next window.
+func (f *flow) fill() {
+	f.iteration++
+	if f.t.Verify {
+		for i, b := range f.out {
+			fill(b, f.seed(f.t.c.Rank(), i))
+		}
+	}
+}
+
+// check looks at what has come.
+func (f *flow) check() {
+	if f.t.Verify {
+		for i, b := range f.in {
+			f.t.look(check(b, f.seed(f.peer, i)))
+		}
+	}
+}
+
+// oneWay has the lower half of the ranks send to the upper one.
+func oneWay(t *trial) func(context.Context, int) error {
+	half := t.c.Size() / 2
+	sends := t.c.Rank() < half
+	peer := (t.c.Rank() + half) % (2 * half)
+	f := t.newFlow(peer, sends, !sends)
+	return func(ctx context.Context, n int) error {
+		for range n {
+			f.fill()
+			begin := t.now()
+			if err := f.window(ctx); err != nil {
+				return err
+			}
+			if !sends {
+				f.check()
+				if err := mpi.Send(ctx, t.c, f.answer[:], peer, tagAnswer); err != nil {
+					return err
+				}
+				continue
+			}
+			if _, err := mpi.Recv(ctx, t.c, f.answer[:], peer, tagAnswer); err != nil {
+				return err
+			}
+			t.record(t.hist, begin)
+		}
+		return nil
+	}
+}
+
+// bothWays has two ranks send to each other.
+func bothWays(t *trial) func(context.Context, int) error {
+	f := t.newFlow(1-t.c.Rank(), true, true)
+	return func(ctx context.Context, n int) error {
+		for range n {
+			f.fill()
+			begin := t.now()
+			if err := f.window(ctx); err != nil {
+				return err
+			}
+			if t.c.Rank() == 0 {
+				t.record(t.hist, begin)
+			}
+			f.check()
+		}
+		return nil
+	}
+}

@@ -1,0 +1,122 @@
+package bench
+
+import "context"
+
+// The units.
+const (
+	unitTime     = "us"
+	unitBytes    = "MB/s"
+	unitMessages = "messages/s"
+)
+
+// test is one that can be asked for.
+type test struct {
+	name, title string
+	unit        string
+	two, pairs  bool // of ranks 0 and 1 alone; of as many pairs as there are
+	unsized     bool
+	values      bool    // its messages are values of valueBytes
+	share       float64 // what a sample is of the time that is told: 2 is a round trip
+	// amount is what an iteration has moved, of tests that tell a rate.
+	amount func(t *trial) float64
+	// prepare returns what does so many iterations at this rank.
+	prepare func(t *trial) func(ctx context.Context, n int) error
+}
+
+// valueBytes is the size of the values of reductions.
+const valueBytes = 8
+
+// tests are those, in the order in which they are told.
+var tests = []*test{
+	{
+		name: "latency", unit: unitTime, two: true, share: 2, prepare: latency,
+		title: "Latency: ping-pong, half round trips",
+	},
+	{
+		name: "latency_mt", unit: unitTime, two: true, share: 2, prepare: latencyThreads,
+		title: "Latency of several goroutines at once, half round trips",
+	},
+	{
+		name: "bw", unit: unitBytes, two: true, amount: windowMB, prepare: oneWay,
+		title: "Bandwidth: windows of messages, each window answered",
+	},
+	{
+		name: "bibw", unit: unitBytes, two: true, amount: bothMB, prepare: bothWays,
+		title: "Bandwidth of both directions together",
+	},
+	{
+		name: "mbw_mr", unit: unitMessages, pairs: true, amount: windowMessages, prepare: oneWay,
+		title: "Messages of all pairs together: windows, each answered",
+	},
+	{
+		name: "barrier", unit: unitTime, unsized: true, share: 1, prepare: collective(barrier),
+		title: "Barrier",
+	},
+	{name: "bcast", title: "Bcast", unit: unitTime, share: 1, prepare: collective(bcast)},
+	{
+		name: "reduce", title: "Reduce, sums of float64", unit: unitTime, share: 1, values: true,
+		prepare: collective(reduce),
+	},
+	{
+		name: "allreduce", title: "Allreduce, sums of float64", unit: unitTime, share: 1, values: true,
+		prepare: collective(allreduce),
+	},
+	{
+		name: "reduce_scatter", title: "ReduceScatter, sums of float64", unit: unitTime, share: 1,
+		values: true, prepare: collective(reduceScatter),
+	},
+	{
+		name: "scan", title: "Scan, sums of float64", unit: unitTime, share: 1, values: true,
+		prepare: collective(scan),
+	},
+	{
+		name: "exscan", title: "Exscan, sums of float64", unit: unitTime, share: 1, values: true,
+		prepare: collective(exscan),
+	},
+	{name: "gather", title: "Gather", unit: unitTime, share: 1, prepare: collective(gather)},
+	{name: "gatherv", title: "Gatherv", unit: unitTime, share: 1, prepare: collective(gatherv)},
+	{name: "scatter", title: "Scatter", unit: unitTime, share: 1, prepare: collective(scatter)},
+	{name: "scatterv", title: "Scatterv", unit: unitTime, share: 1, prepare: collective(scatterv)},
+	{
+		name: "allgather", title: "Allgather", unit: unitTime, share: 1,
+		prepare: collective(allgather),
+	},
+	{
+		name: "allgatherv", title: "Allgatherv", unit: unitTime, share: 1,
+		prepare: collective(allgatherv),
+	},
+	{name: "alltoall", title: "Alltoall", unit: unitTime, share: 1, prepare: collective(alltoall)},
+	{
+		name: "alltoallv", title: "Alltoallv", unit: unitTime, share: 1,
+		prepare: collective(alltoallv),
+	},
+}
+
+// Tests lists their names.
+func Tests() (names []string) {
+	for _, x := range tests {
+		names = append(names, x.name)
+	}
+	return names
+}
+
+// Title is the heading of a test; "" if there is none such.
+func Title(name string) string {
+	if x := find(name); x != nil {
+		return x.title
+	}
+	return ""
+}
+
+func find(name string) *test {
+	for _, x := range tests {
+		if x.name == name {
+			return x
+		}
+	}
+	return nil
+}
+
+func windowMB(t *trial) float64       { return float64(t.window()) * float64(t.size) / 1e6 }
+func bothMB(t *trial) float64         { return 2 * windowMB(t) }
+func windowMessages(t *trial) float64 { return float64(t.window()) }

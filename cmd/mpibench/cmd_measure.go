@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"gobtl/btl"
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/mpibench/bench"
+	"gobtl/mpi"
+)
+
+// waits are the values of --wait.
+var waits = map[string]btl.Waiting{
+	"adaptive": btl.WaitAdaptive, "busy": btl.WaitBusy, "event": btl.WaitEvent,
+}
+
+// Run is called by kong.
+func (c *measureCmd) Run(ctx context.Context, env *environment) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Limit,
+		fmt.Errorf("--limit: not done within %v", c.Limit))
+	defer cancel()
+	// The thread that measures is pinned. What Go starts for the rest is not.
+	runtime.LockOSThread()
+	cfg := mpi.Config{Wait: waits[c.Wait]}
+	cfg.Fabric.Provider, cfg.Fabric.Node = c.Provider, c.Node
+	w, err := mpi.Init(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	err = c.measure(ctx, env, w)
+	if errors.Is(err, bench.ErrVerify) {
+		return errors.Join(err, w.Finalize(ctx)) // All ranks know, and end.
+	}
+	if err != nil {
+		return fmt.Errorf("rank %d: %w", w.Rank(), err)
+	}
+	return w.Finalize(ctx)
+}
+
+func (c *measureCmd) measure(ctx context.Context, env *environment, w *mpi.World) error {
+	if w.Size() < bench.RanksMin {
+		return &usageError{errors.New("one rank has nobody to measure with: btlrun -n 2 mpibench")}
+	}
+	ranks := c.Ranks
+	if len(ranks) == 0 {
+		ranks = []int{w.Size()}
+	}
+	if n := slices.Max(ranks); n > w.Size() {
+		return &usageError{fmt.Errorf("--ranks: %d of %d", n, w.Size())}
+	}
+	if len(c.CPUs) > 0 {
+		cpu := c.CPUs[localRank(w)%len(c.CPUs)]
+		if err := layers.PinThread(cpu); err != nil {
+			return fmt.Errorf("--cpus: %d: %w", cpu, err)
+		}
+	}
+	out := newOutput(env.stdout, c.Format)
+	err := bench.Run(ctx, w, bench.Options{
+		Tests: c.Test, Sizes: c.Size, Ranks: ranks, Duration: c.Duration, Window: c.Window,
+		Threads: c.Threads, Verify: c.Verify, Show: out.show,
+	})
+	return errors.Join(err, out.flush())
+}
+
+// localRank is this rank's number among those of its host.
+func localRank(w *mpi.World) (local int) {
+	job := w.Job()
+	for r := range w.Rank() {
+		if job.NodeOf(r) == job.NodeOf(w.Rank()) {
+			local++
+		}
+	}
+	return local
+}

@@ -1,0 +1,12 @@
+package main
+
+import (
+	"os"
+
+	// The providers that the program offers, by name, to --provider.
+	_ "gobtl/fabric/ofi"
+	_ "gobtl/fabric/shm"
+	_ "gobtl/fabric/udp"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -21,8 +21,8 @@ const (
 	maxEndpoints   = 256
 )
 
-// domain implements fabric.Domain and fabric.Waiter. Everything but bell belongs to the goroutine
-// that uses the domain.
+// domain implements fabric.Domain and fabric.Sleeper. Everything but bell and sleeper belongs to
+// the goroutine that uses the domain.
 type domain struct {
 	info    fabric.Info
 	name    name // of no endpoint
@@ -35,13 +35,14 @@ type domain struct {
 	opened    int         // endpoints ever: their numbers, which never mean another one
 	loop      loop
 	bell      *bell
+	sleeper   sleeper
 	ringBytes int // of the rings that this domain has made
 	closed    bool
 }
 
 var (
-	_ fabric.Domain = (*domain)(nil)
-	_ fabric.Waiter = (*domain)(nil)
+	_ fabric.Domain  = (*domain)(nil)
+	_ fabric.Sleeper = (*domain)(nil)
 )
 
 func openDomain(info fabric.Info, cfg fabric.DomainConfig) (_ fabric.Domain, err error) {
@@ -100,6 +101,7 @@ func (d *domain) mapArena(cfg fabric.DomainConfig) (err error) {
 
 // release gives back what openDomain took.
 func (d *domain) release() {
+	d.sleeper.close()
 	d.loop.close()
 	if d.bell != nil {
 		d.bell.close()

@@ -102,8 +102,10 @@ func (o *loop) hear() {
 	}
 }
 
-// tend looks at what has happened on the descriptors, without waiting.
-func (o *loop) tend() {
+// tend looks at what has happened on the descriptors, without waiting, and says whether the bell
+// has rung, which goes on ringing: it is for a Wait or a Sleep. It tells a Sleep that goes on of
+// the rest, of which there is nothing to see any more.
+func (o *loop) tend() (rung bool) {
 	if o.deaf > 1 {
 		o.deaf--
 	} else {
@@ -115,11 +117,15 @@ func (o *loop) tend() {
 		case slot == slotListen:
 			o.accept()
 		case slot == slotBell:
-			o.domain.bell.hush()
+			rung = true
 		case o.slots[slot] != nil: // else it was closed by the event before
 			o.slots[slot].event()
 		}
 	}
+	if n > 0 {
+		o.domain.sleeper.tell(o.domain.bell)
+	}
+	return rung
 }
 
 // accept takes in the peers that have connected.

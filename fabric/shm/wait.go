@@ -26,33 +26,54 @@ func (d *domain) Wait(timeout time.Duration) error {
 		return fabric.ErrClosed
 	}
 	d.sayAsleep(1)
-	for _, e := range d.endpoints {
-		if e == nil {
-			continue
-		}
-		if e.pollable() || e.hasRoom() {
-			timeout = 0
-			break
-		}
-		for _, l := range e.stalled {
-			if l.fd < 0 {
-				timeout = sooner(timeout, retryPause<<min(l.tries, retryPausesLog2))
-			}
-		}
+	if d.somethingToPoll() {
+		timeout = 0
 	}
-	if d.loop.deaf > 0 {
-		timeout = sooner(timeout, retryPause<<retryPausesLog2)
+	if pause := d.retryPause(); pause >= 0 {
+		timeout = sooner(timeout, pause)
 	}
 	errno := d.loop.sleep(timeout)
 	d.sayAsleep(0)
 	d.tryAgain()
-	d.loop.tend()
+	if d.loop.tend() {
+		d.bell.hush()
+	}
 	if errno != 0 && errno != unix.EINTR {
 		return &fabric.Error{
 			Provider: ProviderName, Op: "ppoll", Errno: int(errno), Text: errno.Error(),
 		}
 	}
 	return nil
+}
+
+// somethingToPoll says whether a poll would find something, or send what waits.
+func (d *domain) somethingToPoll() bool {
+	for _, e := range d.endpoints {
+		if e != nil && (e.pollable() || e.hasRoom()) {
+			return true
+		}
+	}
+	return false
+}
+
+// retryPause is after what pause something is tried again that nothing tells the time for;
+// negative: there is nothing.
+func (d *domain) retryPause() time.Duration {
+	pause := time.Duration(-1)
+	for _, e := range d.endpoints {
+		if e == nil {
+			continue
+		}
+		for _, l := range e.stalled {
+			if l.fd < 0 {
+				pause = sooner(pause, retryPause<<min(l.tries, retryPausesLog2))
+			}
+		}
+	}
+	if d.loop.deaf > 0 {
+		pause = sooner(pause, retryPause<<retryPausesLog2)
+	}
+	return pause
 }
 
 // sayAsleep sets the flags by which peers know that this side must be woken.

@@ -3,9 +3,11 @@
 package udp
 
 import (
-	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gobtl/internal/park"
 )
 
 // sleeper is what Sleep sleeps on: an epoll descriptor with the domain's sockets and its bell,
@@ -15,14 +17,12 @@ import (
 //	Arm    the owner       which sockets: those with receives posted
 //	Sleep  any goroutine   parks until the epoll descriptor is readable
 //
-// A goroutine that sleeps in a system call would keep its processor (Go's P) for up to 10 ms, and
-// Go's monitor thread awake as long: it looks around every 20 us at first, which costs more than
-// all else about a call that comes alone. One that is parked gives both up at once. Nobody shall be
-// woken for what arrives while nobody sleeps, so the sockets are in the set only for a sleep.
+// Nobody shall be woken for what arrives while nobody sleeps, so the sockets are in the set only
+// for a sleep.
 type sleeper struct {
 	made  bool
 	epoll int
-	park  parker
+	park  park.Parker
 	socks []sleeperSocket
 	armed []int // descriptors, of the Sleep that is to come or goes on
 }
@@ -68,15 +68,12 @@ func (s *sleeper) open(bell int) bool {
 	if err != nil {
 		return false // no descriptors left: the caller polls
 	}
-	// Go's poller takes files that do not block.
-	if unix.SetNonblock(fd, true) != nil || unix.EpollCtl(fd, unix.EPOLL_CTL_ADD, bell,
+	if unix.EpollCtl(fd, unix.EPOLL_CTL_ADD, bell,
 		&unix.EpollEvent{Fd: int32(bell), Events: unix.EPOLLIN}) != nil {
 		unix.Close(fd)
 		return false
 	}
-	file := os.NewFile(uintptr(fd), "sleeper")
-	if !s.park.open(file, bell) {
-		file.Close()
+	if !s.park.Open(fd, int32(bell)) {
 		return false
 	}
 	s.epoll, s.made = fd, true
@@ -94,7 +91,7 @@ func (s *sleeper) add(sock *socket) {
 
 func (s *sleeper) close() {
 	if s.made {
-		s.park.file.Close()
+		s.park.Close()
 		s.made = false
 	}
 }
@@ -131,4 +128,15 @@ func (s *sleeper) disarm() {
 		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Fd: int32(fd)})
 	}
 	s.armed = s.armed[:0]
+}
+
+// Sleep implements fabric.Sleeper.
+func (d *domain) Sleep(timeout time.Duration) error {
+	s := &d.sleeper
+	rung, err := s.park.Wait(timeout)
+	s.disarm()
+	if rung {
+		d.bell.hush()
+	}
+	return err
 }

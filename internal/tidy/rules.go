@@ -52,12 +52,16 @@ var policies = []policy{
 		},
 	},
 	{dir: "internal/waiting", imports: leaves, libs: []string{"golang.org/x/sys"}},
+	{dir: "internal/park", libs: []string{"golang.org/x/sys"}},
 	{dir: "internal/...", imports: leaves, deny: pureDeny},
 	{dir: "hotel", imports: leaves, deny: pureDeny},
 	{dir: "frag", imports: []string{"internal/seq"}, deny: with(pureDeny, "time")},
 	{dir: "reliability", imports: with(leaves, "hotel"), deny: pureDeny},
 	{dir: "fabric", imports: leaves},
-	{dir: "fabric/...", imports: with(leaves, "fabric"), libs: []string{"golang.org/x/sys"}},
+	{
+		dir: "fabric/...", imports: with(leaves, "fabric", "internal/park"),
+		libs: []string{"golang.org/x/sys"},
+	},
 	{
 		dir:     "btl",
 		imports: with(leaves, "fabric", "frag", "hotel", "internal/waiting", "reliability"),
@@ -193,7 +197,7 @@ func mayReadClock(name string) bool {
 	dir = path.Clean(dir)
 	return dir == "btl" && strings.HasPrefix(base, "runner") || dir == "btl/call" ||
 		dir == "stream" && strings.HasPrefix(base, "run") ||
-		(dir == "launch" || dir == "mpi") && strings.HasPrefix(base, "wait") ||
+		(dir == "launch" || dir == "mpi" || dir == "internal/park") && strings.HasPrefix(base, "wait") ||
 		isProvider(dir) && (strings.HasPrefix(base, "clock") || strings.HasPrefix(base, "wait"))
 }
 

@@ -1,0 +1,92 @@
+//go:build linux
+
+package shm
+
+import (
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+	"gobtl/internal/park"
+)
+
+// sleeper is what Sleep sleeps on: the loop's epoll descriptor, under another number, in Go's own
+// poller. The first Arm makes it, which a domain that only Waits never calls.
+//
+//	Arm    the owner       says in the rings that this side sleeps, and looks once more
+//	Sleep  any goroutine   parks until a peer knocks, one comes or goes, or the bell rings
+//
+// Each ring that says so is knocked for once: the peer that does so takes the word back. So it may
+// stand there when the Sleep is over; the peer's next datagram costs one system call more.
+type sleeper struct {
+	made  bool
+	park  park.Parker
+	asked bool // the Sleep ends to try something again
+	most  time.Duration
+	// sleeping is set from Arm to the end of the Sleep: what the owner takes note of meanwhile, the
+	// descriptor does not show any more.
+	sleeping atomic.Bool
+}
+
+// Arm implements fabric.Sleeper.
+func (d *domain) Arm() bool {
+	s := &d.sleeper
+	if d.closed || !s.made && !s.open(d.loop.epoll) {
+		return false
+	}
+	s.sleeping.Store(false) // of an Arm that no Sleep has followed
+	if s.asked {
+		s.asked = false
+		d.tryAgain() // which the next poll does
+		return false
+	}
+	d.loop.tend() // or what is there already would end the Sleep
+	d.sayAsleep(1)
+	if d.somethingToPoll() {
+		d.sayAsleep(0)
+		return false
+	}
+	s.most = d.retryPause()
+	s.asked = s.most >= 0
+	s.sleeping.Store(true)
+	return true
+}
+
+// Sleep implements fabric.Sleeper.
+func (d *domain) Sleep(timeout time.Duration) error {
+	s := &d.sleeper
+	if s.most >= 0 {
+		timeout = sooner(timeout, s.most)
+	}
+	rung, err := s.park.Wait(timeout)
+	s.sleeping.Store(false)
+	if rung {
+		d.bell.hush()
+	}
+	if err != nil {
+		return &fabric.Error{Provider: ProviderName, Op: "epoll_wait", Text: err.Error()}
+	}
+	return nil
+}
+
+func (s *sleeper) open(epoll int) bool {
+	fd, err := unix.FcntlInt(uintptr(epoll), unix.F_DUPFD_CLOEXEC, 0)
+	s.made = err == nil && s.park.Open(fd, slotBell)
+	return s.made
+}
+
+func (s *sleeper) close() {
+	if s.made {
+		s.park.Close()
+		s.made = false
+	}
+}
+
+// tell ends a Sleep that goes on.
+func (s *sleeper) tell(b *bell) {
+	if s.sleeping.Load() {
+		b.ring()
+	}
+}

@@ -1,0 +1,158 @@
+//go:build linux
+
+package shm
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
+)
+
+// asleep starts a Sleep and returns where it tells of its end.
+func asleep(t *testing.T, p *player, timeout time.Duration) chan error {
+	t.Helper()
+	await(t, "there is always something to poll", func() bool {
+		if p.dom.Arm() {
+			return true
+		}
+		if _, err := p.poll(); err != nil {
+			t.Fatal(err)
+		}
+		return false
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- p.dom.Sleep(timeout) }()
+	return ended
+}
+
+// ends waits for the end of a Sleep, whose reason is named.
+func ends(t *testing.T, ended chan error, reason string) {
+	t.Helper()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatalf("Sleep, when %s: %v", reason, err)
+		}
+	case <-time.After(patience):
+		t.Fatalf("Sleep goes on, although %s", reason)
+	}
+}
+
+// stays checks that a Sleep has not ended.
+func stays(t *testing.T, ended chan error, reason string) {
+	t.Helper()
+	time.Sleep(5 * time.Millisecond)
+	select {
+	case err := <-ended:
+		t.Fatalf("Sleep has ended (%v), although %s", err, reason)
+	default:
+	}
+}
+
+// sleepers are two players, of which a knows b's address.
+func sleepers(t *testing.T) (a, b *player, to fabric.Addr) {
+	a, b = open(t), open(t)
+	b.next[a.id] = 0
+	to, err := a.dom.Insert(b.ep.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, b, to
+}
+
+// TestSleep: a sleep ends by what arrives, by Wake, before it too, and by its timeout, and only by
+// them; the owner uses the domain meanwhile.
+func TestSleep(t *testing.T) {
+	a, b, to := sleepers(t)
+	number := uint64(0)
+	for range 3 {
+		if number > 0 { // the first datagram ends the sleep by the connection it comes with
+			ended := asleep(t, b, -1)
+			for range 200 {
+				if _, err := b.poll(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			stays(t, ended, "nothing has arrived")
+			b.dom.Wake()
+			ends(t, ended, "it was woken")
+		}
+		ended := asleep(t, b, -1)
+		if err := a.send(to, number, 64); err != nil {
+			t.Fatal(err)
+		}
+		number++
+		ends(t, ended, "a datagram has arrived")
+		await(t, "the datagram", func() bool {
+			came, err := b.poll()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return came == 1
+		})
+		b.dom.Wake()
+		for range 2 * tendPolls { // polls do not take what is for the sleep
+			if _, err := b.poll(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ends(t, asleep(t, b, -1), "it was woken before")
+		ends(t, asleep(t, b, time.Millisecond), "its time is over")
+	}
+}
+
+// TestSleepOwnerPolls: what the owner takes note of between Arm and the end of the Sleep ends it: a
+// peer that comes, and its knock.
+func TestSleepOwnerPolls(t *testing.T) {
+	a, b, to := sleepers(t)
+	for number := range uint64(3) {
+		if !b.dom.Arm() {
+			t.Fatal("Arm: there is something to poll")
+		}
+		if err := a.send(to, number, 64); err != nil {
+			t.Fatal(err)
+		}
+		if b.dom.loop.tend() {
+			t.Fatal("the bell has rung before")
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- b.dom.Sleep(-1) }()
+		ends(t, ended, "the owner has seen the peer knock")
+		if came, err := b.poll(); came != 1 || err != nil {
+			t.Fatalf("%d came, %v", came, err)
+		}
+	}
+}
+
+// TestSleepTriesAgain: a sleep does not outlast the pause after which a peer that was too busy to
+// be reached is tried again.
+func TestSleepTriesAgain(t *testing.T) {
+	a, b, to := sleepers(t)
+	ring, err := unix.MemfdCreate("ring", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(ring)
+	for range linksMax { // nobody takes them in: connections wait until the queue is full
+		fd, err := dial(&b.dom.name, ring)
+		if err == unix.EAGAIN {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+	}
+	if err := a.send(to, 0, 64); err != nil {
+		t.Fatal(err)
+	}
+	if len(a.ep.stalled) == 0 {
+		t.Fatal("the peer could be reached")
+	}
+	for range 3 {
+		ends(t, asleep(t, a, -1), "a peer is to be tried again")
+	}
+}

@@ -11,8 +11,10 @@
 //	  +-<---------------------------------------------------------------+
 //	  |                                     puts, straight into the receiver's memory
 //	  +=================================================================>+
-//	  |                                     fin: all is in place         |
-//	  +---------------------------------------------------------------->-+-> done
+//	  |                                     fin, the last one's notice   |
+//	  +================================================================>=+-> all in place: done
+//	  |                                     credit, and the transport's  |
+//	done <-------------------------------------------- acknowledgement --+
 //
 // A message of this layer is a fragment of btl, with a head of 16 bytes, little-endian:
 //

@@ -38,6 +38,7 @@ type Layer struct {
 	homeless list[Request] // receives for which there is no region
 	ended    list[Request] // whose owners have not been told
 	settling bool
+	notice   [headBytes]byte // of a put that is being prepared
 	observe  func(p *Peer, tag, size uint64, eager bool)
 	peers    uint32 // so far
 	onPeer   func(*Peer, error)
@@ -234,9 +235,14 @@ func (l *Layer) took(now btl.Time, p *Peer, cost uint64) {
 	p.takenBytes += cost
 	if p.taken-p.told >= uint32(l.cfg.EnvelopesMax/4) ||
 		p.takenBytes-p.toldBytes >= uint64(l.cfg.UnexpectedBytes/4) {
-		p.told, p.toldBytes = p.taken, p.takenBytes
-		l.answer(now, p, head{kind: kindCredit, number: p.taken, a: p.takenBytes})
+		l.tellTaken(now, p)
 	}
+}
+
+// tellTaken tells a peer how much of what it has sent has been received.
+func (l *Layer) tellTaken(now btl.Time, p *Peer) {
+	p.told, p.toldBytes = p.taken, p.takenBytes
+	l.answer(now, p, head{kind: kindCredit, number: p.taken, a: p.takenBytes})
 }
 
 // giveUp ends a peer that does not keep to the protocol.

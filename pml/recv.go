@@ -227,7 +227,7 @@ func (r *Request) short() error {
 
 // expose gives a receive a region, which its sender is told. It reports false if there is none now.
 func (l *Layer) expose(r *Request) bool {
-	region, err := l.m.Expose(r.mem[:r.Len()], btl.RemoteWrite)
+	region, err := l.m.Expose(r.mem[:r.Len()], btl.RemoteWrite|btl.RemoteNotify)
 	if err != nil || !l.name(r) {
 		if err == nil {
 			region.Close()
@@ -242,8 +242,9 @@ func (l *Layer) expose(r *Request) bool {
 	return true
 }
 
-// onFin ends a receive whose bytes are in place.
-func (l *Layer) onFin(_ btl.Time, p *Peer, h *head) bool {
+// onFin ends a receive whose bytes are in place. The sender is told at once what has been received
+// so far: the transport's acknowledgement, for which it waits, goes along instead of later.
+func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 	r := l.named(p, h.a, landing)
 	if r == nil {
 		return false
@@ -251,6 +252,8 @@ func (l *Layer) onFin(_ btl.Time, p *Peer, h *head) bool {
 	err := r.short()
 	if h.number != 0 {
 		err = ErrTransfer
+	} else {
+		l.tellTaken(now, p)
 	}
 	l.finish(r, err)
 	return true

@@ -117,7 +117,7 @@ func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 // told.
 func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	n := min(r.most-r.moved, uint64(l.m.Limits().FragmentBytesMax))
-	f, err := r.peer.ep.PreparePut(r.mem[r.moved:r.moved+n], r.handle, r.moved)
+	f, err := l.preparePut(r, r.mem[r.moved:r.moved+n])
 	if errors.Is(err, btl.ErrAgain) {
 		return false
 	}
@@ -135,7 +135,19 @@ func (l *Layer) putNext(now btl.Time, r *Request) bool {
 	return true
 }
 
-// putDone is told that a put has ended. After the last one the receiver is told.
+// preparePut prepares a put of the next bytes. With the last ones goes a notice: it tells the
+// receiver that all are in place, and saves the way of an acknowledgement.
+func (l *Layer) preparePut(r *Request, mem []byte) (*btl.Fragment, error) {
+	ep := r.peer.ep
+	if r.moved+uint64(len(mem)) < r.most {
+		return ep.PreparePut(mem, r.handle, r.moved)
+	}
+	fin := head{kind: kindFin, a: r.theirs}
+	fin.put(l.notice[:])
+	return ep.PreparePutNotice(mem, r.handle, r.moved, l.cfg.Tag, l.notice[:fin.bytes()])
+}
+
+// putDone is told that a put has ended.
 func (l *Layer) putDone(f *btl.Fragment, err error) {
 	r, ok := l.requests.Get(f.Context)
 	if !ok || r.state != moving {
@@ -154,7 +166,6 @@ func (l *Layer) putDone(f *btl.Fragment, err error) {
 		p.puts.add(r)
 		l.soon(p)
 	default:
-		l.answer(now, p, head{kind: kindFin, a: r.theirs})
 		l.finish(r, nil)
 	}
 	l.settle()

@@ -74,7 +74,7 @@ func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine,
 	}
 	e.startClock()
 	e.sleeper, _ = dom.(fabric.Sleeper)
-	e.policy = waiting.New(cfg.Wait, 0, new(waiting.OSThread), e.now())
+	e.policy = waiting.New(cfg.Wait, spinFor, new(waiting.OSThread), e.now())
 	var err error
 	e.l, err = pml.New(m, cfg.Layer, nil)
 	return e, err

@@ -12,6 +12,10 @@ const (
 	sleepMost = 100 * time.Millisecond
 	// helpEvery is for how long nobody makes a pass until the helper does.
 	helpEvery = 5 * time.Millisecond
+	// spinFor is for how long a call polls, or yields where the processor is shared, before it sleeps.
+	// It is several times a wake-up: one rank of a job that sleeps has those that wait for it sleep,
+	// too, and then all operations last as long as wake-ups.
+	spinFor = 300 * time.Microsecond
 	// napMost is how long a sleep is where the fabric cannot wake anybody.
 	napMost = 100 * time.Microsecond
 )

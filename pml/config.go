@@ -33,7 +33,7 @@ type Config struct {
 	// Tag is the module's tag that the Layer uses, 0 to btl.TagMax.
 	Tag btl.Tag
 	// EagerBytes is the largest message that is sent before anybody has asked for it, up to 1 MiB.
-	// 0 means 8 KiB, negative none. What the module can send at once bounds it.
+	// 0 means 64 KiB, negative none. What the module can send at once bounds it.
 	EagerBytes int
 	// UnexpectedBytes bounds what one peer may have here unreceived, up to 1 GiB; a message counts 64
 	// bytes more than it has. 0 means 1 MiB.
@@ -52,7 +52,7 @@ const messageOverhead = 64
 // withDefaults fills in the zero fields.
 func (c Config) withDefaults() Config {
 	if c.EagerBytes == 0 {
-		c.EagerBytes = 8 << 10
+		c.EagerBytes = 64 << 10
 	}
 	if c.UnexpectedBytes == 0 {
 		c.UnexpectedBytes = 1 << 20

@@ -63,8 +63,8 @@ func (s *sendSegment) describe(t reliability.Token, to *fabric.Send) {
 		return
 	}
 	f := s.frag
-	to.Region, to.RegionLen = f.gather, uint32(s.gatherLen)
-	to.RegionOff = f.gatherOff + uint64(s.gatherAt)
+	to.Region, to.RegionOff = f.sourceAt(s.gatherAt)
+	to.RegionLen = uint32(s.gatherLen)
 }
 
 func segToken(b fabric.Buf) reliability.Token { return reliability.Token(b) }

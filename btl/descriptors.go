@@ -14,6 +14,8 @@ type descriptors struct {
 	free  []*Fragment
 	count int // that were made
 	lent  int // with the caller
+
+	vectors []*vector // idle ones
 }
 
 // ownBytesMax bounds the memory that an idle descriptor keeps for the next large Alloc.
@@ -47,6 +49,9 @@ func (d *descriptors) giveBack(f *Fragment) {
 		d.lent--
 	}
 	f.ep.descriptors--
+	if f.vec != nil {
+		d.giveVector(f.vec)
+	}
 	own := f.own
 	if cap(own) > ownBytesMax {
 		own = nil

@@ -68,7 +68,8 @@ type Fragment struct {
 // manner is what a fragment is beside a message.
 type manner struct {
 	op     *operation
-	fence  uint32 // calls of Endpoint.Fence before it
+	vec    *vector // the payload, if it lies in several pieces
+	fence  uint32  // calls of Endpoint.Fence before it
 	put    bool
 	answer bool // of this side's own making, to what the peer has asked for
 }
@@ -93,7 +94,7 @@ type source struct {
 }
 
 // Bytes is the fragment's payload: to be filled by the caller before Send. After an accepted Send
-// it belongs to the module.
+// it belongs to the module. It is nil of one in several pieces.
 func (f *Fragment) Bytes() []byte { return f.mem }
 
 // Endpoint returns the endpoint that the fragment is for.

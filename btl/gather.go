@@ -7,6 +7,9 @@ func (m *Module) gathers(f *Fragment) bool {
 	if f.hasSeg || f.size < gatherBytesMin {
 		return false
 	}
+	if f.vec != nil {
+		return m.gathersPieces(f)
+	}
 	if f.gather != 0 || !m.data.caps.FreeRegions {
 		return f.gather != 0
 	}
@@ -28,7 +31,11 @@ func (m *Module) dropRegion(f *Fragment) {
 	m.regions.own--
 	if !m.closed { // else the fabric is gone, with all its regions
 		// The region is known; nothing can be done about a provider that does not let go of it.
-		_ = m.dom.DeregisterRegion(f.gather)
+		if f.vec != nil {
+			m.dropPieces(f)
+		} else {
+			_ = m.dom.DeregisterRegion(f.gather)
+		}
 	}
 	f.ownRegion, f.gather = false, 0
 }

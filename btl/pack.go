@@ -47,7 +47,7 @@ func (ep *Endpoint) packs(sizeBytes int) bool {
 
 // packable says so of a fragment on its way. Marks and puts travel by themselves.
 func (ep *Endpoint) packable(f *Fragment) bool {
-	return !f.put && f.op == nil && f.tag <= frag.TagUserMax && ep.packs(int(f.size))
+	return !f.put && f.op == nil && f.vec == nil && f.tag <= frag.TagUserMax && ep.packs(int(f.size))
 }
 
 // packSend puts a fragment into the endpoint's open pack, inside Send, if nothing waits before it.

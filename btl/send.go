@@ -177,12 +177,12 @@ func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
 	if !m.takeSeg(f.ep, &f.seg) && !m.borrowSeg(f, &f.seg) {
 		return false
 	}
+	head := frag.HeaderBytes(frag.KindFrag, flags)
 	if f.op == nil && m.gathers(f) {
-		s := &m.segs[f.seg]
-		s.frag, s.gatherLen = f, uint16(f.size)
+		m.load(f, f.seg, head, f.size)
 	} else {
-		b := m.arena.Bytes(segBuf(f.seg))[frag.HeaderBytes(frag.KindFrag, flags):]
-		n := copy(b, f.mem)
+		b := m.arena.Bytes(segBuf(f.seg))[head:]
+		n := f.copyPayload(b, 0)
 		if f.op != nil && f.op.code == frag.OpPart {
 			copy(b[n:], f.op.body[:f.op.says])
 		}
@@ -356,12 +356,17 @@ const runMax = 64
 // load puts the next bytes of a fragment into segment t, behind the place of a header, or says
 // where the fabric is to gather them.
 func (m *Module) load(f *Fragment, t reliability.Token, headBytes int, sizeBytes uint32) {
+	if f.vec != nil {
+		m.loadPieces(f, t, headBytes, sizeBytes)
+		return
+	}
 	if f.gather == 0 {
 		copy(m.arena.Bytes(segBuf(t))[headBytes:], f.mem[f.cursor:][:sizeBytes])
 		return
 	}
 	s := &m.segs[t]
 	s.frag, s.gatherAt, s.gatherLen = f, f.cursor, uint16(sizeBytes)
+	m.stats.counters[CntSentGatheredBytes] += uint64(sizeBytes)
 }
 
 // unqueue takes a fragment off the to-send list: the first one, whose last packet was sent, or any

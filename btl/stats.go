@@ -25,6 +25,7 @@ const (
 	CntSentPong
 	CntSentPart // slices of packets that are too large for what the path carries now
 	CntSentPayloadBytes
+	CntSentGatheredBytes // of these, those that the fabric has read where they lay, uncopied
 	CntAckPiggybacked
 	CntRetransmitTimeout
 	CntRetransmitDupAck
@@ -72,6 +73,7 @@ const (
 	CntSentPieces     // pieces of fragments that left in packs
 	CntRecvPieces     // and that came
 	CntRecordsDropped // of packs that were taken over, whose handler was removed meanwhile
+	CntMisheaded      // fragments for a HeadedHandler that are shorter than their header
 	CntLanded         // chunks that the provider put into their place
 	CntLandedPut      // and those of puts, in their region
 	CntDelivered
@@ -93,26 +95,28 @@ const (
 type counterInfo struct{ metric, label, value, help string }
 
 const (
-	helpSends    = "Sends accepted or refused, by the path they took."
-	helpSent     = "Packets sent for the first time, by type."
-	helpRetr     = "Packets sent again, by cause."
-	helpSpurious = "Packets sent again in vain: they had arrived before, as the peers tell."
-	helpThrottle = "Packets found lost that had to wait, because too much was being sent again."
-	helpErrors   = "Operations of the fabric that failed, by kind."
-	helpEnded    = "Accepted sends that ended, by outcome."
-	helpRecv     = "Packets received and used, by type."
-	helpRepeat   = "Packets received that were no news, by their place in the receive window."
-	helpDrop     = "Packets received and dropped, by reason."
-	helpBytes    = "Payload bytes of fragments, without headers and retransmissions, by direction."
-	helpPiggy    = "ACKs that rode on other packets."
-	helpFast     = "Fragments delivered before their book-keeping."
-	helpRecords  = "Fragments of packs whose handler, or endpoint, went during the delivery."
-	helpPieces   = "Ends and beginnings of fragments in chunks that shared packets, by direction."
-	helpReliable = "Connections that leave it to the fabric that nothing is lost."
-	helpLanded   = "Chunks received without a copy here."
-	helpPath     = "Changes of the largest datagram that is sent to a peer."
-	helpAsked    = "Packets of such connections that asked for a confirmation."
-	helpPeers    = "Connections, by what became of them."
+	helpSends     = "Sends accepted or refused, by the path they took."
+	helpSent      = "Packets sent for the first time, by type."
+	helpRetr      = "Packets sent again, by cause."
+	helpSpurious  = "Packets sent again in vain: they had arrived before, as the peers tell."
+	helpThrottle  = "Packets found lost that had to wait, because too much was being sent again."
+	helpErrors    = "Operations of the fabric that failed, by kind."
+	helpEnded     = "Accepted sends that ended, by outcome."
+	helpRecv      = "Packets received and used, by type."
+	helpRepeat    = "Packets received that were no news, by their place in the receive window."
+	helpDrop      = "Packets received and dropped, by reason."
+	helpBytes     = "Payload bytes of fragments, without headers and retransmissions, by direction."
+	helpPiggy     = "ACKs that rode on other packets."
+	helpFast      = "Fragments delivered before their book-keeping."
+	helpRecords   = "Fragments of packs whose handler, or endpoint, went during the delivery."
+	helpGathered  = "Payload bytes that the fabric has read where they lay, first transmissions only."
+	helpMisheaded = "Fragments that are shorter than the header that they should have."
+	helpPieces    = "Ends and beginnings of fragments in chunks that shared packets, by direction."
+	helpReliable  = "Connections that leave it to the fabric that nothing is lost."
+	helpLanded    = "Chunks received without a copy here."
+	helpPath      = "Changes of the largest datagram that is sent to a peer."
+	helpAsked     = "Packets of such connections that asked for a confirmation."
+	helpPeers     = "Connections, by what became of them."
 )
 
 var counterInfos = [numCounters]counterInfo{
@@ -130,6 +134,7 @@ var counterInfos = [numCounters]counterInfo{
 	CntSentPong:             {"gobtl_sent_packets_total", "type", "pong", helpSent},
 	CntSentPart:             {"gobtl_sent_packets_total", "type", "part", helpSent},
 	CntSentPayloadBytes:     {"gobtl_payload_bytes_total", "direction", "sent", helpBytes},
+	CntSentGatheredBytes:    {"gobtl_gathered_bytes_total", "", "", helpGathered},
 	CntAckPiggybacked:       {"gobtl_acks_piggybacked_total", "", "", helpPiggy},
 	CntRetransmitTimeout:    {"gobtl_retransmits_total", "cause", "timeout", helpRetr},
 	CntRetransmitDupAck:     {"gobtl_retransmits_total", "cause", "duplicate_ack", helpRetr},
@@ -178,6 +183,7 @@ var counterInfos = [numCounters]counterInfo{
 	CntSentPieces:       {"gobtl_pieces_total", "direction", "sent", helpPieces},
 	CntRecvPieces:       {"gobtl_pieces_total", "direction", "received", helpPieces},
 	CntRecordsDropped:   {"gobtl_records_dropped_total", "", "", helpRecords},
+	CntMisheaded:        {"gobtl_misheaded_total", "", "", helpMisheaded},
 	CntLanded:           {"gobtl_landed_chunks_total", "kind", "message", helpLanded},
 	CntLandedPut:        {"gobtl_landed_chunks_total", "kind", "put", helpLanded},
 	CntDelivered:        {"gobtl_delivered_total", "", "", "Fragments handed to a handler."},

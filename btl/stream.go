@@ -26,7 +26,7 @@ const (
 // mixable says whether a fragment may share a packet with others, in pieces: one as large as all
 // packets of a stream are.
 func (ep *Endpoint) mixable(f *Fragment) bool {
-	return !ep.counted && ep.mtu <= ep.m.cfg.MixBytes && f.flags() == 0 &&
+	return !ep.counted && ep.mtu <= ep.m.cfg.MixBytes && f.flags() == 0 && f.vec == nil &&
 		f.tag <= frag.TagUserMax && !ep.behindFence(f)
 }
 

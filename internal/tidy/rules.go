@@ -255,10 +255,11 @@ var btlFloors = [][]string{
 		"overcommit.go", "pieces.go", "polling.go", "recv.go",
 		"region.go", "fence.go", "remote.go", "remote_ask.go", "remote_notice.go", "remote_serve.go",
 		"resend.go", "sched.go", "send.go", "stream.go", "strangers.go", "timers.go",
+		"vector.go",
 	},
 	{
 		"acks.go", "buffers.go", "channel.go", "checker.go", "clock.go", "crowd.go", "descriptors.go",
-		"handshake.go", "number.go", "outbox.go", "pathmtu.go",
+		"handshake.go", "number.go", "outbox.go", "pathmtu.go", "payload.go",
 		"peers.go", "port.go", "random.go", "regcache.go",
 	},
 	{"config.go", "errors.go", "params.go", "stats.go", "waiting.go"},

@@ -253,7 +253,7 @@ func (e *end) sendPrepared(tag btl.Tag, size int) bool {
 	m := w.ledger.enter(e, tag, size)
 	m.mem = w.ledger.takeMem(size)
 	write(m.mem, m.id)
-	f, err := e.ep.Prepare(tag, m.mem)
+	f, err := e.prepare(tag, m, m.mem)
 	if err != nil {
 		return e.refused(m, err)
 	}
@@ -334,7 +334,7 @@ func (e *end) sendRegistered(tag btl.Tag, size int) bool {
 	m := w.ledger.enter(e, tag, size)
 	mem := r.mem[w.d.IntN(len(r.mem)-size+1):][:size]
 	write(mem, m.id)
-	f, err := e.ep.Prepare(tag, mem)
+	f, err := e.prepare(tag, m, mem)
 	if err != nil {
 		return e.refused(m, err)
 	}

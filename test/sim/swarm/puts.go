@@ -278,13 +278,7 @@ func (e *end) postPut(p *put, handle btl.Handle, offset uint64, size int) bool {
 	m.put = p
 	m.mem = w.ledger.takeMem(size)
 	copy(m.mem, body(m.id, size))
-	var f *btl.Fragment
-	var err error
-	if p.notice {
-		f, err = e.ep.PreparePutNotice(m.mem, handle, offset, tagNotice, noticeOf(m))
-	} else {
-		f, err = e.ep.PreparePut(m.mem, handle, offset)
-	}
+	f, err := e.preparePut(m, handle, offset)
 	if err != nil {
 		return e.refused(m, err)
 	}

@@ -1,0 +1,219 @@
+package btl
+
+import (
+	"fmt"
+
+	"gobtl/frag"
+	"gobtl/reliability"
+)
+
+// A fragment's payload may lie in several pieces, the first of which may be a short header. Small
+// ones are put together in a packet buffer. Of larger ones each packet is at most one run that the
+// fabric reads where it lies, at the packet's end, and what is before it in that packet is copied
+// behind the packet's header: so of a header and a body only the header is copied, and of further
+// pieces what is left of them for the packet in which the next one begins.
+//
+//	pieces:   head |     body 1     |   body 2  |
+//	packets:  h....|......|......|..c.......|...|     h, c: copied; the rest is gathered
+//
+// A handler of HandleHeaded gets header and body apart. What travels is one byte, the length of the
+// header, then the header, then the body: docs/protocol.md says nothing of that, as it does of no
+// other contents.
+
+// PiecesMax is how many pieces a fragment may have, beside a header.
+const PiecesMax = 8
+
+// HeadBytesMax is the length of the longest header.
+const HeadBytesMax = 255
+
+// gathersPieces is gathers for a fragment in pieces: it says whether any of them is to be read
+// where it lies. Of one packet that can only be the last one.
+func (m *Module) gathersPieces(f *Fragment) (any bool) {
+	pieces := f.vec.all()
+	if !f.large {
+		pieces = pieces[len(pieces)-1:]
+	}
+	for i := range pieces {
+		p := &pieces[i]
+		if p.gather == 0 && m.data.caps.FreeRegions && len(p.mem) >= gatherPieceMin {
+			region, err := m.dom.RegisterRegion(p.mem)
+			if err != nil {
+				continue // it is copied, then
+			}
+			p.source = source{gather: region, ownRegion: true}
+			if !f.ownRegion {
+				f.ownRegion = true
+				m.regions.own++
+			}
+		}
+		any = any || p.gather != 0
+	}
+	return any
+}
+
+// gatherPieceMin is the size from which on a piece of a large fragment is worth being registered
+// for that fragment alone.
+const gatherPieceMin = 1 << 10
+
+// dropPieces ends the registrations that were made for the pieces of one fragment.
+func (m *Module) dropPieces(f *Fragment) {
+	for i := range f.vec.all() {
+		if p := &f.vec.pieces[i]; p.ownRegion {
+			_ = m.dom.DeregisterRegion(p.gather) // as in dropRegion
+		}
+	}
+}
+
+// loadPieces is load for a fragment in pieces: the next sizeBytes of it, behind the place of a
+// header in segment t. What ends the packet is gathered, if it can be.
+func (m *Module) loadPieces(f *Fragment, t reliability.Token, headBytes int, sizeBytes uint32) {
+	v := f.vec
+	dst := m.arena.Bytes(segBuf(t))[headBytes:][:sizeBytes]
+	last := v.holding(f.cursor + sizeBytes - 1)
+	if last.gather == 0 {
+		v.copyTo(dst, f.cursor)
+		return
+	}
+	at := max(last.at, f.cursor)
+	v.copyTo(dst[:at-f.cursor], f.cursor)
+	s := &m.segs[t]
+	s.frag, s.gatherAt, s.gatherLen = f, at, uint16(f.cursor+sizeBytes-at)
+	m.stats.counters[CntSentGatheredBytes] += uint64(s.gatherLen)
+}
+
+// takeVector lends a fragment whose payload is head and pieces.
+func (ep *Endpoint) takeVector(head bool, headBytes []byte, pieces [][]byte) (*Fragment, error) {
+	if len(pieces) > PiecesMax || len(headBytes) > HeadBytesMax {
+		return nil, fmt.Errorf("%w: a header of %d bytes and %d pieces, at most %d and %d",
+			ErrTooLarge, len(headBytes), len(pieces), HeadBytesMax, PiecesMax)
+	}
+	size := len(headBytes)
+	if head {
+		size++
+	}
+	for _, p := range pieces {
+		size += len(p)
+	}
+	m := ep.m
+	f, err := m.takeFrag(ep, size)
+	if err != nil {
+		return nil, err
+	}
+	v := m.frags.takeVector()
+	var at uint32
+	if head {
+		v.head[0] = uint8(len(headBytes))
+		copy(v.head[1:], headBytes)
+		at = v.add(v.head[:1+len(headBytes)], 0)
+	}
+	for _, p := range pieces {
+		at = v.add(p, at)
+	}
+	f.vec = v
+	return f, nil
+}
+
+// settleVector finds the registrations of the pieces of a fragment; but a small one is put together
+// in a packet buffer, from which it may share a packet with others.
+func (m *Module) settleVector(f *Fragment) (*Fragment, error) {
+	v := f.vec
+	if v.count == 0 || int(f.size) < gatherBytesMin && !f.put &&
+		int(f.size) <= segmentRoom(f.ep.mtu, frag.KindFrag) {
+		if !m.takeSeg(f.ep, &f.seg) {
+			m.freeFrag(f)
+			return nil, ErrAgain
+		}
+		f.hasSeg = true
+		f.mem = m.arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:][:f.size]
+		v.copyTo(f.mem, 0)
+		m.dropVector(f)
+		return f, nil
+	}
+	if m.data.caps.Gather {
+		for i := range v.all() {
+			p := &v.pieces[i]
+			if e := m.regions.cache.find(p.mem); e != nil && e.users > 0 {
+				lo, _ := span(p.mem)
+				p.gather, p.gatherOff = e.region, uint64(lo-e.start)
+			}
+		}
+	}
+	return f, nil
+}
+
+// PreparePieces is Prepare for a payload that lies in up to PiecesMax pieces: the peer's handler
+// gets them one behind the other. None of them must change until OnDone (or Done); the slice of
+// slices is the caller's at once. Errors as for Alloc, ErrTooLarge also for too many.
+func (ep *Endpoint) PreparePieces(tag Tag, pieces ...[]byte) (*Fragment, error) {
+	if tag > TagMax {
+		return nil, ErrTag
+	}
+	f, err := ep.takeVector(false, nil, pieces)
+	if err != nil {
+		return nil, err
+	}
+	f.tag = uint8(tag)
+	return ep.m.settleVector(f)
+}
+
+// PrepareHeaded is PreparePieces with a header of up to HeadBytesMax bytes, which is copied. tag is
+// that of a HeadedHandler (HandleHeaded) at the peer.
+func (ep *Endpoint) PrepareHeaded(tag Tag, head []byte, body ...[]byte) (*Fragment, error) {
+	if tag > TagMax {
+		return nil, ErrTag
+	}
+	f, err := ep.takeVector(true, head, body)
+	if err != nil {
+		return nil, err
+	}
+	f.tag = uint8(tag)
+	return ep.m.settleVector(f)
+}
+
+// PreparePutPieces is PreparePut for bytes that lie in up to PiecesMax pieces here, and one behind
+// the other there.
+func (ep *Endpoint) PreparePutPieces(target Handle, offset uint64, pieces ...[]byte) (
+	*Fragment, error,
+) {
+	f, err := ep.takeVector(false, nil, pieces)
+	if err != nil {
+		return nil, err
+	}
+	if offset+uint64(f.size) < offset {
+		size := f.size
+		ep.m.freeFrag(f)
+		return nil, fmt.Errorf("%w: %d bytes at offset %d", ErrRemoteAccess, size, offset)
+	}
+	f.put, f.handle, f.offset = true, target, offset
+	if f.vec.count == 0 { // nothing, which lies nowhere
+		ep.m.dropVector(f)
+		return f, nil
+	}
+	return ep.m.settleVector(f)
+}
+
+// HeadedHandler receives a fragment of PrepareHeaded, its header and its body. Both are valid only
+// during the call. Else as Handler.
+type HeadedHandler func(ep *Endpoint, tag Tag, head, body []byte)
+
+// HandleHeaded is Handle for fragments with a header. One that was sent otherwise, and is shorter
+// than its first byte says, is dropped (CntMisheaded).
+func (m *Module) HandleHeaded(tag Tag, h HeadedHandler) error {
+	if h == nil {
+		return m.Handle(tag, nil)
+	}
+	return m.Handle(tag, func(ep *Endpoint, tag Tag, data []byte) {
+		if len(data) == 0 || len(data) <= int(data[0]) {
+			m.stats.counters[CntMisheaded]++
+			return
+		}
+		n := 1 + int(data[0])
+		h(ep, tag, data[1:n:n], data[n:])
+	})
+}
+
+// dropVector takes the vector of a fragment back.
+func (m *Module) dropVector(f *Fragment) {
+	m.frags.giveVector(f.vec)
+	f.vec = nil
+}

@@ -1,0 +1,260 @@
+package btl
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"gobtl/fabric/mem"
+	"gobtl/frag"
+	"gobtl/internal/testenv"
+)
+
+// vectorPair is two modules, one of which gets headers and bodies by tag 1, whole fragments by tag
+// 2, and has a region.
+type vectorPair struct {
+	*bench
+	ep         *Endpoint
+	region     *Region
+	head, body []byte
+	whole      []byte
+	got        int
+	ended      int
+	err        error
+	onDone     func(*Fragment, error)
+}
+
+func newVectorPair(tb testing.TB, net mem.Config, cfg Config) *vectorPair {
+	p := &vectorPair{bench: newBench(tb, net, 2, cfg)}
+	p.onDone = func(_ *Fragment, err error) { p.ended, p.err = p.ended+1, err }
+	m := p.mods[1]
+	err := errors.Join(
+		m.HandleHeaded(1, func(_ *Endpoint, _ Tag, head, body []byte) {
+			p.head, p.body = append(p.head[:0], head...), append(p.body[:0], body...)
+			p.got++
+		}),
+		m.Handle(2, func(_ *Endpoint, _ Tag, data []byte) {
+			p.whole = append(p.whole[:0], data...)
+			p.got++
+		}))
+	if p.region, _ = m.Expose(make([]byte, 1<<20), RemoteWrite); err != nil || p.region == nil {
+		tb.Fatal(err)
+	}
+	p.ep = p.connect(0, 1)
+	return p
+}
+
+// send sends a fragment, and waits for its end.
+func (p *vectorPair) send(f *Fragment, err error) {
+	p.tb.Helper()
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	before := p.ended
+	f.Signal, f.OnDone = true, p.onDone
+	if _, err := p.ep.Send(p.now, f); err != nil {
+		p.tb.Fatal(err)
+	}
+	for p.ended == before {
+		p.now = p.now.Add(5 * time.Microsecond)
+		for _, m := range p.mods {
+			if _, err := m.Progress(p.now); err != nil {
+				p.tb.Fatal(err)
+			}
+		}
+	}
+}
+
+// split cuts b at random into up to n pieces, of which some may be empty.
+func split(draw func(int) int, b []byte, n int) (pieces [][]byte) {
+	for range draw(n) {
+		k := draw(len(b) + 1)
+		pieces, b = append(pieces, b[:k:k]), b[k:]
+	}
+	return append(pieces, b)
+}
+
+// A fragment in pieces comes as one in one piece, whatever its size, the size of packets, and
+// whether the fabric gathers; a header comes as a header. A put in pieces likewise.
+func TestVector(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(testenv.Seed(t, 1), 1))
+	for _, net := range []mem.Config{
+		{NoGather: true}, {FreeRegions: true, InjectBytes: 1472}, {FreeRegions: true, MTUBytes: 9000},
+		{FreeRegions: true, MTUBytes: 512},
+	} {
+		p := newVectorPair(t, net, Config{})
+		for range 150 {
+			size := [...]int{1, 100, 5000, 20000, 200_000}[rnd.IntN(5)]
+			msg := make([]byte, rnd.IntN(size))
+			for i := range msg {
+				msg[i] = byte(rnd.Uint32())
+			}
+			head := msg[:rnd.IntN(min(len(msg), HeadBytesMax)+1)]
+			pieces := split(rnd.IntN, msg, PiecesMax)
+			switch rnd.IntN(3) {
+			case 0:
+				p.send(p.ep.PrepareHeaded(1, head, pieces...))
+				if p.err != nil || !bytes.Equal(p.head, head) || !bytes.Equal(p.body, msg) {
+					t.Fatalf("%+v: %d and %d bytes in %d pieces: %v", net, len(head), len(msg), len(pieces),
+						p.err)
+				}
+			case 1:
+				p.send(p.ep.PreparePieces(2, pieces...))
+				if p.err != nil || !bytes.Equal(p.whole, msg) {
+					t.Fatalf("%+v: %d bytes in %d pieces: %v", net, len(msg), len(pieces), p.err)
+				}
+			default:
+				at := rnd.IntN(1000)
+				p.send(p.ep.PreparePutPieces(p.region.Handle(), uint64(at), pieces...))
+				if p.err != nil || !bytes.Equal(p.region.Bytes()[at:][:len(msg)], msg) {
+					t.Fatalf("%+v: a put of %d bytes in %d pieces: %v", net, len(msg), len(pieces), p.err)
+				}
+			}
+			p.step(time.Microsecond) // with a look at the state
+		}
+		for _, m := range p.mods {
+			if err := m.CheckIdle(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.mods[0].publish()
+		s := p.mods[0].Stats()
+		if any := s.Get(CntSentGatheredBytes) > 0; any != net.FreeRegions {
+			t.Errorf("%+v: %d bytes gathered", net, s.Get(CntSentGatheredBytes))
+		}
+	}
+}
+
+// Of three pieces that end with packets the fabric reads every byte where it lies; of a header and
+// a body all but the header.
+func TestVectorCopiesNothing(t *testing.T) {
+	p := newVectorPair(t, mem.Config{FreeRegions: true, MTUBytes: 9000}, Config{})
+	chunk := p.mods[0].Limits().ChunkBytes
+	put := p.ep.mtu - frag.HeaderBytes(frag.KindChunk, frag.FlagPut)
+	a, b, c := make([]byte, 4*chunk), make([]byte, 7*chunk), make([]byte, 3*chunk+17)
+	for _, tc := range []struct {
+		name   string
+		copied int
+		build  func() (*Fragment, error)
+	}{
+		{"three pieces", 0, func() (*Fragment, error) { return p.ep.PreparePieces(2, a, b, c) }},
+		{"a header", 1 + 32, func() (*Fragment, error) { return p.ep.PrepareHeaded(1, a[:32], b) }},
+		{"a header, of one packet", 1 + 32, func() (*Fragment, error) {
+			return p.ep.PrepareHeaded(1, a[:32], b[:5000])
+		}},
+		{"a put", 0, func() (*Fragment, error) {
+			return p.ep.PreparePutPieces(p.region.Handle(), 0, a[:4*put], b[:7*put], c[:3*put])
+		}},
+	} {
+		sent := func() int {
+			p.mods[0].publish()
+			s := p.mods[0].Stats()
+			return int(s.Get(CntSentPayloadBytes)) - int(s.Get(CntSentGatheredBytes))
+		}
+		before := sent()
+		p.send(tc.build())
+		if copied := sent() - before; copied != tc.copied || p.err != nil {
+			t.Errorf("%s: %d bytes copied, %d expected: %v", tc.name, copied, tc.copied, p.err)
+		}
+	}
+}
+
+// What cannot be a fragment in pieces is refused, and costs nothing.
+func TestVectorRefused(t *testing.T) {
+	p := newVectorPair(t, mem.Config{FreeRegions: true}, Config{})
+	one := make([]byte, 8)
+	for name, try := range map[string]func() (*Fragment, error){
+		"pieces": func() (*Fragment, error) {
+			return p.ep.PreparePieces(2, one, one, one, one, one, one, one, one, one)
+		},
+		"header": func() (*Fragment, error) { return p.ep.PrepareHeaded(1, make([]byte, 256)) },
+		"tag":    func() (*Fragment, error) { return p.ep.PreparePieces(TagMax+1, one) },
+		"headed": func() (*Fragment, error) { return p.ep.PrepareHeaded(TagMax+1, one) },
+		"offset": func() (*Fragment, error) { return p.ep.PreparePutPieces(1, 1<<64-4, one) },
+	} {
+		if _, err := try(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if lent := p.mods[0].frags.lent; lent != 0 {
+		t.Errorf("%d descriptors lent", lent)
+	}
+	f, err := p.ep.PreparePieces(2, make([]byte, 50_000), one)
+	if err != nil || p.ep.Free(f) != nil {
+		t.Fatal(err)
+	}
+	p.send(p.ep.Prepare(1, []byte{5, 1, 2})) // a header of five bytes in two
+	p.mods[1].publish()
+	if s := p.mods[1].Stats(); s.Get(CntMisheaded) != 1 || p.got != 0 {
+		t.Errorf("%d fragments without their header, %d given to the handler", s.Get(CntMisheaded), p.got)
+	}
+	p.step(time.Microsecond)
+}
+
+// vectorRound returns a function that sends a header and a body of three pieces, or copies them
+// into one fragment, and waits for its end.
+func vectorRound(tb testing.TB, size int, gather bool) func() {
+	net := mem.Config{FreeRegions: true, MTUBytes: 9000, QueueDatagrams: 4096}
+	p := newVectorPair(tb, net, Config{})
+	if err := p.mods[1].Handle(1, func(*Endpoint, Tag, []byte) { p.got++ }); err != nil {
+		tb.Fatal(err)
+	}
+	head, body := make([]byte, 32), make([]byte, size)
+	a, b, c := body[:size/4], body[size/4:size/2], body[size/2:]
+	whole := make([]byte, 33+size)
+	return func() {
+		if gather {
+			p.send(p.ep.PrepareHeaded(1, head, a, b, c))
+			return
+		}
+		whole[0] = uint8(len(head))
+		n := 1 + copy(whole[1:], head)
+		for _, piece := range [...][]byte{a, b, c} {
+			n += copy(whole[n:], piece)
+		}
+		p.send(p.ep.Prepare(1, whole))
+	}
+}
+
+func TestVectorAllocs(t *testing.T) {
+	for _, size := range []int{8, 6000, 1 << 20} {
+		round := vectorRound(t, size, true)
+		for range 100 {
+			round()
+		}
+		if n := testing.AllocsPerRun(50, round); n > 0 {
+			t.Errorf("%d bytes: %v allocations", size, n)
+		}
+	}
+}
+
+func BenchmarkSendPieces(b *testing.B)       { benchmarkVector(b, true) }
+func BenchmarkSendPiecesCopied(b *testing.B) { benchmarkVector(b, false) }
+
+func benchmarkVector(b *testing.B, gather bool) {
+	const size = 1 << 20
+	round := vectorRound(b, size, gather)
+	b.SetBytes(size)
+	for b.Loop() {
+		round()
+	}
+}
+
+// A fragment of one packet whose last piece is copied is done at once, and leaves nothing
+// registered.
+func TestVectorDoneAtOnce(t *testing.T) {
+	p := newVectorPair(t, mem.Config{FreeRegions: true, MTUBytes: 9000}, Config{})
+	f, err := p.ep.PreparePieces(2, make([]byte, 5000), make([]byte, 10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := p.ep.Send(p.now, f); st != Done || err != nil {
+		t.Fatalf("status %d, %v", st, err)
+	}
+	p.step(time.Microsecond)
+	if own := p.mods[0].regions.own; own != 0 {
+		t.Errorf("%d registrations are left", own)
+	}
+}

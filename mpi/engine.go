@@ -43,6 +43,7 @@ type engine struct {
 	free       *Request   // of blocking calls, linked by next
 	operations *operation // that are not under way
 	passes     uint64
+	windows    []*window
 	broken     error // the fabric is, or the job was finalized
 	contexts   uint64
 
@@ -76,7 +77,7 @@ func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine,
 	e.sleeper, _ = dom.(fabric.Sleeper)
 	e.policy = waiting.New(cfg.Wait, spinFor, new(waiting.OSThread), e.now())
 	var err error
-	e.l, err = pml.New(m, cfg.Layer, nil)
+	e.l, err = pml.New(m, cfg.Layer, e.peerGone)
 	return e, err
 }
 

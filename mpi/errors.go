@@ -19,6 +19,8 @@ var (
 	ErrType = errors.New("mpi: values of this type cannot be sent")
 	// ErrCount: the lengths of slices do not fit each other, or the number of ranks.
 	ErrCount = errors.New("mpi: lengths do not fit")
+	// ErrBounds: values are not in the memory of a window.
+	ErrBounds = errors.New("mpi: not in the window")
 	// ErrTruncated: the message is longer than the slice that it is received into, which has its
 	// beginning.
 	ErrTruncated = pml.ErrTruncated

@@ -25,6 +25,7 @@ type Ordered interface {
 type Op[T any] struct {
 	fold     coll.Fold
 	commutes bool
+	code     opCode // opNone: other processes do not know it
 }
 
 // NewOp returns an operation: f of the value of lower ranks and that of higher ones. It must be
@@ -43,9 +44,16 @@ func NewOp[T any](f func(low, high T) T, commutes bool) Op[T] {
 	}}
 }
 
+// known is an operation that commutes and that all processes know.
+func known[T any](code opCode, f func(a, b T) T) Op[T] {
+	op := NewOp(f, true)
+	op.code = code
+	return op
+}
+
 // Sum adds.
 func Sum[T Number]() Op[T] {
-	return Op[T]{commutes: true, fold: func(acc, x []byte, _ bool) {
+	return Op[T]{commutes: true, code: opSum, fold: func(acc, x []byte, _ bool) {
 		b := valuesOf[T](x)
 		for i, v := range valuesOf[T](acc) {
 			valuesOf[T](acc)[i] = v + b[i]
@@ -54,22 +62,40 @@ func Sum[T Number]() Op[T] {
 }
 
 // Prod multiplies.
-func Prod[T Number]() Op[T] { return NewOp(func(a, b T) T { return a * b }, true) }
+func Prod[T Number]() Op[T] {
+	return known(opProd, func(a, b T) T { return a * b })
+}
 
 // Min takes the least: a NaN if there is one.
-func Min[T Ordered]() Op[T] { return NewOp(func(a, b T) T { return min(a, b) }, true) }
+func Min[T Ordered]() Op[T] {
+	return known(opMin, func(a, b T) T { return min(a, b) })
+}
 
 // Max takes the largest: a NaN if there is one.
-func Max[T Ordered]() Op[T] { return NewOp(func(a, b T) T { return max(a, b) }, true) }
+func Max[T Ordered]() Op[T] {
+	return known(opMax, func(a, b T) T { return max(a, b) })
+}
 
 // And takes the bits that all have.
-func And[T Integer]() Op[T] { return NewOp(func(a, b T) T { return a & b }, true) }
+func And[T Integer]() Op[T] {
+	return known(opAnd, func(a, b T) T { return a & b })
+}
 
 // Or takes the bits that any has.
-func Or[T Integer]() Op[T] { return NewOp(func(a, b T) T { return a | b }, true) }
+func Or[T Integer]() Op[T] {
+	return known(opOr, func(a, b T) T { return a | b })
+}
 
 // Xor takes the bits that an odd number of ranks has.
-func Xor[T Integer]() Op[T] { return NewOp(func(a, b T) T { return a ^ b }, true) }
+func Xor[T Integer]() Op[T] {
+	return known(opXor, func(a, b T) T { return a ^ b })
+}
+
+// Replace writes the new values over the old ones: for windows alone.
+func Replace[T any]() Op[T] { return Op[T]{code: opReplace} }
+
+// Keep leaves the old values as they are: for the operations of windows that return them.
+func Keep[T any]() Op[T] { return Op[T]{code: opKeep} }
 
 // valuesOf is the other way of bytesOf, for memory that lies as the values must.
 func valuesOf[T any](b []byte) []T {

@@ -3,6 +3,7 @@
 package shm
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -138,7 +139,7 @@ func TestSleepTriesAgain(t *testing.T) {
 	defer unix.Close(ring)
 	for range linksMax { // nobody takes them in: connections wait until the queue is full
 		fd, err := dial(&b.dom.name, ring)
-		if err == unix.EAGAIN {
+		if errors.Is(err, unix.EAGAIN) {
 			break
 		}
 		if err != nil {

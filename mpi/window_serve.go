@@ -1,0 +1,294 @@
+package mpi
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+
+	"gobtl/mpi/coll"
+	"gobtl/pml"
+)
+
+// windowServer does what other ranks ask for, in passes. Requests are carried out in the order in
+// which they were matched, which is that of their sending from each rank.
+type windowServer struct {
+	places  [windowPlaces]servedRequest
+	posted  []*servedRequest // receives, in the order of their posting
+	holders []lockKind       // by rank
+	alone   int              // of the holders
+	shared  int
+	waiting []lockWaiting
+}
+
+// windowPlaces is how many requests a window receives at once.
+const windowPlaces = 16
+
+// servedRequest is room for a request and its answer.
+type servedRequest struct {
+	w          *window
+	recv, send pml.Request
+	buf        []byte
+	answer     []byte
+}
+
+// lockWaiting is a rank that waits for the lock.
+type lockWaiting struct {
+	rank int
+	kind lockKind
+	tag  uint32
+}
+
+// serve begins to serve. mu is held.
+func (w *window) serve() error {
+	s := &w.server
+	s.holders = make([]lockKind, w.c.Size())
+	size := windowHeadBytes + max(windowPieceBytes, 2*w.size)
+	for i := range s.places {
+		q := &s.places[i]
+		q.w, q.buf = w, make([]byte, size)
+		q.recv.OnDone = func(*pml.Request) { w.arrived() }
+		q.send.OnDone = func(*pml.Request) { w.post(q) }
+		w.post(q)
+	}
+	w.c.e.windows = append(w.c.e.windows, w)
+	return w.c.e.broken
+}
+
+// stopServing ends it. mu is held.
+func (w *window) stopServing() {
+	e := w.c.e
+	for _, q := range slices.Clone(w.server.posted) {
+		e.l.Cancel(&q.recv)
+	}
+	if i := slices.Index(e.windows, w); i >= 0 {
+		e.windows = slices.Delete(e.windows, i, i+1)
+	}
+}
+
+// post has the next request received.
+func (w *window) post(q *servedRequest) {
+	if w.freed || !q.send.Done() || !q.recv.Done() {
+		return
+	}
+	w.server.posted = append(w.server.posted, q)
+	err := w.c.e.l.Recv(w.c.e.now(), &q.recv, nil, w.c.context, ^uint64(0), q.buf)
+	if err != nil {
+		w.server.posted = w.server.posted[:len(w.server.posted)-1]
+	}
+}
+
+// arrived carries out what has come, in order: a request that is still on its way to its place
+// holds up those behind it.
+func (w *window) arrived() {
+	s := &w.server
+	for len(s.posted) > 0 && s.posted[0].recv.Done() {
+		q := s.posted[0]
+		s.posted = slices.Delete(s.posted, 0, 1)
+		if q.recv.Err() == nil && q.recv.Len() >= windowHeadBytes {
+			w.carryOut(q)
+		}
+		w.post(q) // Later, if its answer has not left.
+	}
+}
+
+// carryOut does what a request asks for. What no rank of this library asks for is passed over.
+func (w *window) carryOut(q *servedRequest) {
+	h, data := parseWindowHead(q.buf), q.buf[windowHeadBytes:q.recv.Len()]
+	q.answer = q.answer[:0]
+	world, err := w.c.e.rankOf(q.recv.Peer())
+	rank, ok := w.c.rankIn(world)
+	if err != nil || !ok {
+		return
+	}
+	switch h.kind {
+	case windowAccumulate, windowFetch:
+		if there := w.at(h.offset, len(data)); there != nil {
+			w.combine(q, h, there, data)
+		}
+	case windowCompareSwap:
+		there := w.at(h.offset, w.size)
+		if there == nil || len(data) != 2*w.size {
+			return
+		}
+		q.answer = append(q.answer, there...)
+		if bytes.Equal(there, data[:w.size]) {
+			copy(there, data[w.size:])
+		}
+	case windowLock, windowLockAlone:
+		if s := &w.server; s.holders[rank] == lockNone {
+			kind := lockShared + lockKind(h.kind-windowLock)
+			s.waiting = append(s.waiting, lockWaiting{rank, kind, h.answer})
+			w.grant()
+		}
+		return // with the lock
+	case windowUnlock:
+		w.dropLock(rank, q.recv.Peer())
+	case windowFlush, windowKinds:
+	}
+	if h.answer != 0 {
+		w.send(&q.send, q.recv.Peer(), h.answer, q.answer)
+	}
+}
+
+// at is a piece of the window's memory, nil if it is not all there.
+func (w *window) at(offset uint64, n int) []byte {
+	if offset > uint64(len(w.mem)) || uint64(n) > uint64(len(w.mem))-offset || n%w.size != 0 ||
+		offset%uint64(w.size) != 0 {
+		return nil
+	}
+	return w.mem[offset : offset+uint64(n)]
+}
+
+// combine does an operation of Accumulate's kind.
+func (w *window) combine(q *servedRequest, h windowHead, there, data []byte) {
+	if h.kind == windowFetch {
+		q.answer = append(q.answer, there...)
+	}
+	switch {
+	case h.op >= opCodes:
+	case h.op == opReplace:
+		copy(there, data)
+	case w.folds[h.op] != nil:
+		// What came lies behind a head of 16 bytes, in memory that lies as any value must.
+		w.folds[h.op](there, data, false)
+	}
+}
+
+func (w *window) send(r *pml.Request, to *pml.Peer, tag uint32, data []byte) {
+	// An error is that of a peer that is gone.
+	_ = w.c.e.l.Send(w.c.e.now(), r, to, w.c.context|uint64(tag), data, pml.Standard)
+}
+
+// grant gives the lock to who waits for it longest, and to others with them if they share it.
+func (w *window) grant() {
+	s := &w.server
+	for len(s.waiting) > 0 {
+		next := s.waiting[0]
+		if s.alone > 0 || next.kind == lockAlone && s.shared > 0 {
+			return
+		}
+		s.waiting = slices.Delete(s.waiting, 0, 1)
+		p, err := w.c.e.peer(w.c.ranks[next.rank])
+		if err != nil || p.Err() != nil {
+			continue
+		}
+		if s.holders[next.rank] = next.kind; next.kind == lockAlone {
+			s.alone++
+		} else {
+			s.shared++
+		}
+		w.send(new(pml.Request), p, next.tag, nil)
+	}
+}
+
+// dropLock takes back what a rank holds. What it waits for is answered, to a peer that is there.
+func (w *window) dropLock(rank int, answer *pml.Peer) {
+	s := &w.server
+	switch s.holders[rank] {
+	case lockAlone:
+		s.alone--
+	case lockShared:
+		s.shared--
+	case lockNone:
+	}
+	s.holders[rank] = lockNone
+	s.waiting = slices.DeleteFunc(s.waiting, func(l lockWaiting) bool {
+		if l.rank == rank && answer != nil {
+			w.send(new(pml.Request), answer, l.tag, nil)
+		}
+		return l.rank == rank
+	})
+	w.grant()
+}
+
+// peerGone takes note that a peer has ended: its locks are free.
+func (e *engine) peerGone(p *pml.Peer, err error) {
+	if err == nil || len(e.windows) == 0 {
+		return
+	}
+	m, ok := p.Context.(*member)
+	if !ok {
+		return
+	}
+	for _, w := range e.windows {
+		if rank, ok := w.c.rankIn(m.rank); ok {
+			w.dropLock(rank, nil)
+		}
+	}
+}
+
+// opCode names an operation between ranks.
+type opCode uint8
+
+const (
+	opNone opCode = iota // of NewOp
+	opSum
+	opProd
+	opMin
+	opMax
+	opAnd
+	opOr
+	opXor
+	opReplace
+	opKeep
+	opCodes
+)
+
+// foldsOf are the operations of values of a kind.
+func foldsOf(kind reflect.Kind) (folds [opCodes]coll.Fold) {
+	of := map[reflect.Kind]func(opCode) coll.Fold{
+		reflect.Int: integerFold[int], reflect.Int8: integerFold[int8],
+		reflect.Int16: integerFold[int16], reflect.Int32: integerFold[int32],
+		reflect.Int64: integerFold[int64], reflect.Uint: integerFold[uint],
+		reflect.Uint8: integerFold[uint8], reflect.Uint16: integerFold[uint16],
+		reflect.Uint32: integerFold[uint32], reflect.Uint64: integerFold[uint64],
+		reflect.Float32: orderedFold[float32], reflect.Float64: orderedFold[float64],
+		reflect.Complex64: numberFold[complex64], reflect.Complex128: numberFold[complex128],
+	}[kind]
+	if of == nil {
+		return folds
+	}
+	for op := range folds {
+		folds[op] = of(opCode(op))
+	}
+	return folds
+}
+
+func integerFold[T Integer](op opCode) coll.Fold {
+	switch op {
+	case opAnd:
+		return And[T]().fold
+	case opOr:
+		return Or[T]().fold
+	case opXor:
+		return Xor[T]().fold
+	default:
+		return orderedFold[T](op)
+	}
+}
+
+func orderedFold[T Ordered](op opCode) coll.Fold {
+	switch op {
+	case opMin:
+		return Min[T]().fold
+	case opMax:
+		return Max[T]().fold
+	case opSum:
+		return Sum[T]().fold
+	case opProd:
+		return Prod[T]().fold
+	default:
+		return nil
+	}
+}
+
+func numberFold[T Number](op opCode) coll.Fold {
+	switch op {
+	case opSum:
+		return Sum[T]().fold
+	case opProd:
+		return Prod[T]().fold
+	default:
+		return nil
+	}
+}

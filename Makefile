@@ -13,10 +13,12 @@ GO ?= go
 BUILD_PACKAGES := gcc libc6-dev pkg-config libfabric-dev
 BENCH_PACKAGES := $(BUILD_PACKAGES) libfabric-bin
 COMPARE_PACKAGES := $(BENCH_PACKAGES) ucx-utils openmpi-bin libopenmpi-dev iperf3
+MPI_PACKAGES := gcc libc6-dev openmpi-bin libopenmpi-dev mpich libmpich-dev
 RECOVERY_PACKAGES := $(BUILD_PACKAGES) iproute2 nftables iperf3
 TEST_PACKAGES := $(BENCH_PACKAGES) $(RECOVERY_PACKAGES) git influxdb prometheus tshark
 TEST_PACKAGES += iputils-ping arping # of test/vnic
-TEST_PACKAGES += mpich openmpi-bin slurmctld slurmd slurm-client munge # of test/launch
+TEST_PACKAGES += $(MPI_PACKAGES) # of cmd/mpibench/compare, test/launch
+TEST_PACKAGES += slurmctld slurmd slurm-client munge # of test/launch
 
 VNIC_PACKAGES := iproute2 iputils-ping arping iperf3 wireguard-tools wireguard-go n2n tinc
 
@@ -90,13 +92,17 @@ build: deps-build ## Build the programs into bin/
 bench: deps-bench build ## Measure latency and bandwidth on this machine
 	$(BIN)/btlbench pair --test $(BENCH_TESTS) $(BENCH_FLAGS)
 
-.PHONY: compare compare-host compare-calls deps-compare
+.PHONY: compare compare-host compare-mpi compare-calls deps-compare
 compare: deps-bench build ## Measure beside libfabric, UCX, Open MPI, iperf3; update the docs
 	$(BIN)/btlbench compare --update-docs docs/performance.md $(COMPARE_FLAGS)
 	$(BIN)/btlbench compare --table host --update-docs docs/performance.md $(COMPARE_FLAGS)
 
 compare-host: deps-bench build ## The second table of "make compare" alone: two processes of one host
 	$(BIN)/btlbench compare --table host --update-docs docs/performance.md $(COMPARE_FLAGS)
+
+compare-mpi: build ## Measure mpi beside Open MPI and MPICH; update the docs
+	$(call need,$(MPI_PACKAGES))
+	$(BIN)/mpibench compare --update-docs docs/mpi.md $(COMPARE_MPI_FLAGS)
 
 compare-calls: deps-go ## Measure btl/call beside net/rpc and gRPC; update the docs
 	cd test/calls && $(GO) build -trimpath -o ../../$(BIN)/calls .

@@ -23,6 +23,7 @@ are bytes with the binary suffixes K, M and G; MB is 1000000 bytes.`
 //nolint:lll // A struct tag cannot be broken.
 type cli struct {
 	Measure measureCmd `cmd:"" default:"withargs" help:"Measure between the ranks of this job. The default: its flags may stand alone."`
+	Compare compareCmd `cmd:"" help:"Measure beside Open MPI and MPICH, in turns."`
 }
 
 // testList is a list of tests.

@@ -185,6 +185,12 @@ func (h *Host) run(ctx context.Context, cpu int, c command) ([]byte, error) {
 	return p.stdout.bytes(), err
 }
 
+// Run runs a program on any CPU to its end, with more in its environment, and returns its standard
+// output, of one that failed as well.
+func (h *Host) Run(ctx context.Context, env []string, name string, args ...string) ([]byte, error) {
+	return h.run(ctx, anyCPU, command{name: name, args: args, env: env})
+}
+
 // runPair runs a server that listens on a TCP port, and a client to its end, each on its CPU, and
 // returns the client's standard output.
 func (h *Host) runPair(ctx context.Context, server, client command, port int) ([]byte, error) {

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gobtl/cmd/btlbench/layers"
+	"gobtl/cmd/btlbench/plan"
+	"gobtl/cmd/mpibench/compare"
+	"gobtl/internal/report"
+)
+
+// compareCmd measures beside other MPIs.
+//
+//nolint:lll // A struct tag cannot be broken.
+type compareCmd struct {
+	Rounds     int           `default:"3" placeholder:"N" help:"Times that everything is measured; medians are reported. Default: ${default}."`
+	Duration   time.Duration `default:"100ms" help:"Time for each figure in each round. Default: ${default}."`
+	Quick      bool          `help:"One short round of a few sizes: does everything work?"`
+	CPUs       plan.CPUList  `name:"cpus" placeholder:"LIST" help:"CPUs to which the ranks are pinned in turn. Default: the first two."`
+	Programs   string        `placeholder:"DIR" type:"path" help:"Where btlrun and btlbench are. Default: beside this program."`
+	Out        string        `default:"bin/compare" placeholder:"DIR" type:"path" help:"Directory for compare-mpi.json and the plots. Default: ${default}."`
+	UpdateDocs string        `placeholder:"FILE" type:"path" help:"Write the report into FILE between its lines compare-mpi:begin and compare-mpi:end, and the plots into plots/ beside it."`
+	Limit      time.Duration `default:"20s" help:"Time after which a job is given up. Default: ${default}."`
+}
+
+// Validate is called by kong after parsing.
+func (c *compareCmd) Validate() error {
+	const roundsMax = 1000
+	switch {
+	case c.Rounds < 1 || c.Rounds > roundsMax:
+		return fmt.Errorf("--rounds must be 1 to %d", roundsMax)
+	case c.Duration < time.Millisecond || c.Duration > time.Minute:
+		return errors.New("--duration must be 1ms to 1m")
+	case c.Limit < time.Second:
+		return errors.New("--limit must be 1s or more")
+	}
+	return nil
+}
+
+// Run is called by kong.
+func (c *compareCmd) Run(ctx context.Context, env *environment) error {
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	var document []byte
+	if c.UpdateDocs != "" { // Before the work: whoever mistyped it should not wait for that.
+		if document, err = os.ReadFile(c.UpdateDocs); err != nil {
+			return fmt.Errorf("--update-docs: %w", err)
+		}
+	}
+	var bar *report.Progress
+	cfg.Progress = func(_, total int, what string) {
+		if bar == nil {
+			bar = report.NewProgress(env.stderr, total)
+		} else {
+			bar.Step()
+		}
+		bar.Begin(fmt.Sprintf("%-24s", what))
+	}
+	r, err := compare.Run(ctx, cfg)
+	if bar != nil {
+		bar.Finish()
+	}
+	if r == nil {
+		return err
+	}
+	fmt.Fprint(env.stdout, r.Text())
+	if err != nil { // It was cut short: that says too little for a document.
+		document = nil
+	}
+	return errors.Join(err, c.write(env, r, document))
+}
+
+func (c *compareCmd) config() (*compare.Config, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("cannot find this program to start it again: %w", err)
+	}
+	if c.Programs == "" {
+		c.Programs = filepath.Dir(self)
+	}
+	cfg := &compare.Config{
+		Programs: compare.Programs{
+			Mpibench: self, Btlrun: filepath.Join(c.Programs, "btlrun"),
+			Btlbench: filepath.Join(c.Programs, "btlbench"),
+		},
+		Rounds: c.Rounds, Each: c.Duration, Limit: c.Limit, CPUs: c.CPUs, Quick: c.Quick,
+		Machine: report.ThisMachine(),
+	}
+	for _, file := range []string{cfg.Programs.Btlrun, cfg.Programs.Btlbench} {
+		if _, err := os.Stat(file); err != nil {
+			return nil, &usageError{fmt.Errorf("--programs: %w", err)}
+		}
+	}
+	if c.Quick {
+		cfg.Rounds, cfg.Each = 1, min(c.Duration, 10*time.Millisecond)
+	}
+	if cfg.CPUs == nil {
+		allowed := layers.AllowedCPUs()
+		cfg.CPUs = allowed[:min(2, len(allowed))]
+	}
+	return cfg, nil
+}
+
+// write writes the report to files.
+func (c *compareCmd) write(env *environment, r *compare.Report, document []byte) error {
+	plots, err := r.Plots()
+	if err != nil {
+		return err
+	}
+	var doc bytes.Buffer
+	if err := r.WriteJSON(&doc); err != nil {
+		return err
+	}
+	files := map[string][]byte{filepath.Join(c.Out, compare.Name+".json"): doc.Bytes()}
+	if document != nil {
+		if files[c.UpdateDocs], err = r.UpdateDocs(document); err != nil {
+			return fmt.Errorf("%s: %w", c.UpdateDocs, err)
+		}
+	}
+	for name, svg := range plots {
+		files[filepath.Join(c.Out, name)] = []byte(svg)
+		if document != nil {
+			files[filepath.Join(report.PlotFolder(c.UpdateDocs), name)] = []byte(svg)
+		}
+	}
+	names, err := report.WriteFiles(files)
+	if err != nil {
+		return err
+	}
+	env.notef("written: %s", strings.Join(names, ", "))
+	return nil
+}

@@ -1,0 +1,188 @@
+package compare
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gobtl/cmd/btlbench/systems"
+	"gobtl/cmd/mpibench/bench"
+)
+
+// peerSource is the program that the ranks of the other MPIs run.
+//
+//go:embed mpi/peer.c
+var peerSource []byte
+
+// The systems.
+const (
+	gobtl   = "gobtl mpi"
+	openMPI = "Open MPI"
+	mpich   = "MPICH"
+	btlOwn  = "btl"
+)
+
+// job is what one process group measures: tests by sizes, among so many ranks.
+type job struct {
+	ranks int
+	tests []string
+	sizes []int
+}
+
+const (
+	k = 1 << 10
+	m = 1 << 20
+)
+
+// jobs are all of them; the barrier has no sizes.
+func jobs(quick bool) []job {
+	if quick {
+		return []job{
+			{2, []string{"latency", "bw", "mbw_mr", "barrier", "allreduce"}, []int{8, m}},
+			{8, []string{"barrier", "allreduce"}, []int{8}},
+		}
+	}
+	return []job{
+		{2, []string{"latency", "bw"}, []int{8, 512, 4 * k, 16 * k, 64 * k, 256 * k, m}},
+		{2, []string{"mbw_mr", "barrier"}, []int{8}},
+		{2, []string{"allreduce"}, []int{8, k, 16 * k, 128 * k, m}},
+		{8, []string{"barrier", "allreduce"}, []int{8, k, 16 * k, 128 * k, m}},
+		{8, []string{"alltoall"}, []int{8, 16 * k}},
+	}
+}
+
+// system is an MPI that is measured.
+type system struct {
+	name     string
+	compiler string // of the program in C; "" is package mpi
+	launcher string
+	args     []string // of the launcher, before "-n"
+	env      []string
+	version  []string // a command that tells it
+	pattern  string   // where it stands there
+	packages string
+	program  string // built
+	found    string // the version
+}
+
+func all(programs Programs) []*system {
+	return []*system{
+		{name: gobtl, launcher: programs.Btlrun, program: programs.Mpibench},
+		{
+			name: openMPI, compiler: "mpicc.openmpi", launcher: "mpirun.openmpi",
+			args: []string{
+				"--bind-to", "none", "--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
+				"--mca", "btl_tcp_if_include", "lo",
+			},
+			env:      []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
+			version:  []string{"mpirun.openmpi", "--version"},
+			pattern:  `\((?:Open MPI|OpenRTE)\) (\S+)`,
+			packages: "openmpi-bin and libopenmpi-dev",
+		},
+		{
+			name: mpich, compiler: "mpicc.mpich", launcher: "mpiexec.hydra",
+			env:      []string{"UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo", "MPIR_CVAR_NOLOCAL=1"},
+			version:  []string{"mpichversion"},
+			pattern:  `MPICH Version:\s+(\S+)`,
+			packages: "mpich and libmpich-dev",
+		},
+	}
+}
+
+// errMissing says that a system is not installed.
+var errMissing = errors.New("not installed")
+
+// probe finds out the version, and builds the program.
+func (s *system) probe(ctx context.Context, h *systems.Host, dir string) error {
+	if s.compiler == "" {
+		return nil
+	}
+	for _, tool := range []string{s.compiler, s.launcher, s.version[0]} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("%s: %s: %w (packages %s)", s.name, tool, errMissing, s.packages)
+		}
+	}
+	out, err := h.Run(ctx, s.env, s.version[0], s.version[1:]...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	found := regexp.MustCompile(s.pattern).FindSubmatch(out)
+	if found == nil {
+		return fmt.Errorf("%s: %s is another program", s.name, s.version[0])
+	}
+	s.found = string(found[1])
+	source := filepath.Join(dir, "peer.c")
+	if err := os.WriteFile(source, peerSource, 0o600); err != nil {
+		return err
+	}
+	s.program = filepath.Join(dir, s.compiler)
+	if _, err := h.Run(ctx, s.env, s.compiler, "-O2", "-o", s.program, source); err != nil {
+		return fmt.Errorf("%s: %s: %w", s.name, s.compiler, err)
+	}
+	return nil
+}
+
+// line is the command of a job: the launcher, and its arguments.
+func (s *system) line(j job, cfg *Config) (name string, args []string) {
+	var sizes []string
+	for _, n := range j.sizes {
+		sizes = append(sizes, strconv.Itoa(n))
+	}
+	tests, list := strings.Join(j.tests, ","), strings.Join(sizes, ",")
+	args = append(append(args, s.args...), "-n", strconv.Itoa(j.ranks), s.program)
+	if s.compiler == "" {
+		return s.launcher, append(args, "--test", tests, "--size", list, "--format", "json",
+			"--duration", cfg.Each.String(), "--cpus", cfg.CPUs.String())
+	}
+	return s.launcher, append(args, cfg.CPUs.String(),
+		strconv.FormatInt(cfg.Each.Milliseconds(), 10), "64", tests, list)
+}
+
+// measure runs a job, and returns its figures, of one that failed those before.
+func (s *system) measure(ctx context.Context, h *systems.Host, j job, cfg *Config) (
+	figures []bench.Result, err error,
+) {
+	name, args := s.line(j, cfg)
+	out, err := h.Run(ctx, s.env, name, args...)
+	for line := range bytes.Lines(out) {
+		var f bench.Result
+		if json.Unmarshal(line, &f) == nil && f.Schema == bench.Schema {
+			figures = append(figures, f)
+		}
+	}
+	return figures, err
+}
+
+// measureOwn has btlbench measure the transport alone, and tells it as mpibench would.
+func measureOwn(ctx context.Context, h *systems.Host, cfg *Config) ([]bench.Result, error) {
+	var figures []bench.Result
+	for _, own := range systems.All(systems.Network, systems.Program{Self: cfg.Programs.Btlbench}) {
+		if own.Info().ID != "gobtl-udp" {
+			continue
+		}
+		for _, p := range []systems.Point{
+			{Workload: systems.Latency, SizeBytes: 8, Window: 1},
+			{Workload: systems.Stream, SizeBytes: m, Window: systems.StreamWindow(m)},
+		} {
+			samples, err := own.Measure(ctx, h, []systems.Point{p})
+			if err != nil {
+				return figures, fmt.Errorf("btlbench: %w", err)
+			}
+			f := bench.Result{Test: "latency", Size: p.SizeBytes, Ranks: 2, Median: samples[0].MedianUs}
+			if p.Workload == systems.Stream {
+				f.Test, f.Median = "bw", samples[0].Value
+			}
+			figures = append(figures, f)
+		}
+	}
+	return figures, nil
+}

@@ -74,8 +74,8 @@ type turn struct {
 // requests are the calls that have not ended. All but the inbox is of who holds the token.
 type requests struct {
 	inbox    inbox
-	open     *call   // those that have begun: a list
-	retry    []*call // of them those refused with ErrAgain, in order
+	open     *call // those that have begun: a list
+	refused  refusedCalls
 	connects map[*Endpoint][]*call
 	spare    []*call // scratch
 }
@@ -233,7 +233,7 @@ func (r *Runner) shutdown(err error) {
 	for r.open != nil {
 		r.open.end(ErrClosed)
 	}
-	r.retry = nil
+	r.refused = refusedCalls{}
 	clear(r.connects)
 	close(r.done)
 }

@@ -3,8 +3,10 @@ package btl
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // call is what one goroutine wants of a Runner, until it has ended. Calls are pooled.
@@ -30,9 +32,20 @@ type call struct {
 	onDone func(*Fragment, error)
 	onEnd  func(error)
 
+	// Of a callCancel: who is not waited for any more, while its life is that.
+	target     *call
+	targetLife uint64
+
+	callPlace
+	poked bool // to drive
+}
+
+// callPlace is where the Runner has a call. It is of who holds the token.
+type callPlace struct {
 	prev, next *call // among the open ones
-	begun      bool
-	poked      bool // to drive
+	after      *call // in a queue of refused ones
+	begun      bool  // it is open
+	pending    bool  // its end comes later
 }
 
 // memoryCall is what a call wants of memory of the peer.
@@ -65,6 +78,7 @@ const (
 	callPost             // ends when it is accepted
 	callFlush
 	callAwait
+	callCancel // of an Await
 )
 
 // The states of a call. Its end is noted once, by who holds the token; the others are its
@@ -74,6 +88,9 @@ const (
 //	   |  <---> asleep                          in the kernel, as the one that sleeps there
 //	   +--> abandoned                           nobody waits any more: pooled at its end
 //	 all --> ended
+//
+// While the driver begins it, callBeginning is set, too: then it is not abandoned, for what it has
+// lent is in use, and it may end.
 const (
 	callRunning uint32 = iota
 	callBlocked
@@ -81,6 +98,8 @@ const (
 	callAsleep
 	callAbandoned
 	callEnded
+
+	callBeginning = 1 << 8
 )
 
 var callPool sync.Pool // of *call
@@ -102,8 +121,8 @@ func (r *Runner) newCall(kind callKind) *call {
 // recycle forgets a call that has ended, and that nobody looks at any more.
 func (c *call) recycle() {
 	c.ep, c.fn, c.data, c.name, c.found, c.err, c.r = nil, nil, nil, nil, nil, nil, nil
-	c.kept, c.left, c.begun = false, false, false
-	c.await, c.memoryCall = nil, memoryCall{}
+	c.kept, c.left, c.begun, c.pending = false, false, false, false
+	c.await, c.target, c.memoryCall = nil, nil, memoryCall{}
 	if cap(c.own) > keepCallBytes {
 		c.own = nil
 	}
@@ -116,13 +135,47 @@ const keepCallBytes = 64 << 10
 
 func (c *call) ended() bool { return c.state.Load() == callEnded }
 
+// turn changes the state, whether the call is just begun or not.
+func (c *call) turn(from, to uint32) bool {
+	for {
+		s := c.state.Load()
+		if s&^callBeginning != from {
+			return false
+		}
+		if c.state.CompareAndSwap(s, to|s&callBeginning) {
+			return true
+		}
+	}
+}
+
+// abandon is called by the call's goroutine, which waits no longer. It waits while the driver
+// begins the call, and reports false if that has ended.
+func (c *call) abandon() bool {
+	const tries = 100
+	for i := 0; ; i++ {
+		switch c.state.Load() {
+		case callRunning:
+			if c.state.CompareAndSwap(callRunning, callAbandoned) {
+				return true
+			}
+		case callEnded:
+			return false
+		}
+		if i < tries {
+			runtime.Gosched()
+		} else {
+			time.Sleep(20 * time.Microsecond) // what Do was given takes its time
+		}
+	}
+}
+
 // end notes the call's end and wakes its goroutine. Only who holds the token may.
 func (c *call) end(err error) {
 	c.err = err
 	c.life.Add(1)
 	r := c.r
 	r.unlink(c)
-	switch c.state.Swap(callEnded) {
+	switch c.state.Swap(callEnded) &^ callBeginning {
 	case callBlocked:
 		r.blocked.Add(-1)
 		r.woken++
@@ -161,7 +214,8 @@ func (r *Runner) unlink(c *call) {
 
 // begin does what a call wants, or begins it. It returns false if there is no resource for it now.
 func (r *Runner) begin(c *call) bool {
-	if c.state.Load() == callAbandoned && !c.left {
+	life := c.life.Load()
+	if c.state.Or(callBeginning) == callAbandoned && !c.left {
 		c.end(context.Canceled) // nobody learns of it
 		return true
 	}
@@ -170,11 +224,15 @@ func (r *Runner) begin(c *call) bool {
 		return true
 	}
 	pending, err := r.try(c)
-	switch {
-	case errors.Is(err, ErrAgain):
-		return false
-	case err != nil || !pending:
+	switch again := errors.Is(err, ErrAgain); {
+	case c.life.Load() != life:
+		return true // it has ended meanwhile, and may be another one now
+	case !again && (err != nil || !pending):
 		c.end(err)
+	default:
+		c.pending = !again
+		c.state.And(^uint32(callBeginning))
+		return c.pending
 	}
 	return true
 }
@@ -191,6 +249,12 @@ func (r *Runner) try(c *call) (pending bool, err error) {
 		return true, nil
 	case callAwait:
 		return true, c.await(r.m, Waker{c, c.life.Load()})
+	case callCancel:
+		// One that is not pending is ended when it would be begun.
+		if t := c.target; t.life.Load() == c.targetLife && t.pending {
+			t.end(context.Canceled)
+		}
+		return false, nil
 	default:
 		return r.trySend(c)
 	}

@@ -19,6 +19,7 @@ func (r *Runner) run(ctx context.Context, c *call) (over bool, err error) {
 	}
 	if r.wantToken() {
 		r.m.at(r.now())
+		r.takeInbox() // what was accepted before
 		r.offer(c)
 		return r.await(ctx, c, true)
 	}
@@ -72,13 +73,23 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) (over bool, e
 			}
 		}
 	}
+	if holding && c.kind == callAwait && c.pending && !c.ended() {
+		c.end(ctx.Err()) // a Waker that nobody calls must not keep it
+	}
 	if holding {
 		r.release()
 	}
 	if slept {
 		r.relieve()
 	}
-	if c.kept && !c.ended() || !c.kept && c.state.CompareAndSwap(callRunning, callAbandoned) {
+	if c.kept && !c.ended() {
+		return false, ctx.Err()
+	}
+	kind, life := c.kind, c.life.Load()
+	if !c.kept && c.abandon() {
+		if kind == callAwait {
+			r.forget(c, life)
+		}
 		return false, ctx.Err()
 	}
 	if err = c.err; err != nil || c.does != memoryAtomic {
@@ -92,9 +103,16 @@ func (r *Runner) offer(c *call) {
 	if !c.begun {
 		r.link(c)
 	}
-	if len(r.retry) > 0 || !r.begin(c) {
-		r.retry = append(r.retry, c)
-	}
+	r.refused.offer(r, c)
+}
+
+// forget has an Await ended that was abandoned.
+func (r *Runner) forget(c *call, life uint64) {
+	f := r.newCall(callCancel)
+	f.target, f.targetLife, f.left = c, life, true
+	f.state.Store(callAbandoned)
+	r.inbox.push(f, maxInt)
+	r.nudge()
 }
 
 // takeInbox begins the calls that came in, and those that wait for resources.
@@ -109,28 +127,9 @@ func (r *Runner) takeInbox() int {
 		clear(calls)
 		r.spare = calls
 	}
-	if len(r.retry) > 0 {
-		n += r.tryAgain()
+	if r.refused.count > 0 {
+		n += r.refused.tryAgain(r)
 	}
-	return n
-}
-
-// tryAgain begins calls for which there were no resources, in order. It looks no further than a few
-// for which there are none still.
-func (r *Runner) tryAgain() int {
-	const refusedMax = 16
-	kept, refused := 0, 0
-	for _, c := range r.retry {
-		if refused < refusedMax && r.begin(c) {
-			continue
-		}
-		refused++
-		r.retry[kept] = c
-		kept++
-	}
-	n := len(r.retry) - kept
-	clear(r.retry[kept:])
-	r.retry = r.retry[:kept]
 	return n
 }
 
@@ -232,7 +231,7 @@ func (r *Runner) release() {
 // poke wakes a call to drive. The token is held.
 func (r *Runner) poke() bool {
 	for c := r.open; c != nil; c = c.next {
-		if c.state.CompareAndSwap(callBlocked, callPoked) {
+		if c.turn(callBlocked, callPoked) {
 			r.blocked.Add(-1)
 			r.poked.Store(true)
 			c.poked = true
@@ -247,12 +246,12 @@ func (r *Runner) poke() bool {
 // token is held then.
 func (r *Runner) block(ctx context.Context, c *call) (holding bool) {
 	r.blocked.Add(1)
-	if !c.state.CompareAndSwap(callRunning, callBlocked) {
+	if !c.turn(callRunning, callBlocked) {
 		r.blocked.Add(-1) // it has ended
 		return false
 	}
 	if r.token.TryLock() {
-		if c.state.CompareAndSwap(callBlocked, callRunning) {
+		if c.turn(callBlocked, callRunning) {
 			r.blocked.Add(-1)
 			return true
 		}
@@ -264,7 +263,7 @@ func (r *Runner) block(ctx context.Context, c *call) (holding bool) {
 	select {
 	case <-c.wake:
 	case <-ctx.Done():
-		if c.state.CompareAndSwap(callBlocked, callRunning) {
+		if c.turn(callBlocked, callRunning) {
 			r.blocked.Add(-1)
 			return false
 		}
@@ -280,7 +279,7 @@ func (r *Runner) woke(c *call) bool {
 		return false
 	}
 	c.poked = false
-	c.state.CompareAndSwap(callPoked, callRunning)
+	c.turn(callPoked, callRunning)
 	r.poked.Store(false)
 	return true
 }
@@ -291,7 +290,7 @@ func (r *Runner) timeout() time.Duration {
 	if next := r.m.Deadline(); next != Never {
 		d = min(d, next.Sub(r.m.Now()))
 	}
-	if len(r.retry) > 0 || r.closing {
+	if r.refused.count > 0 || r.closing {
 		d = min(d, time.Millisecond)
 	}
 	return d
@@ -318,7 +317,7 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding bool) {
 	if !r.sleeper.Arm() {
 		return true
 	}
-	if c != nil && !c.state.CompareAndSwap(callRunning, callAsleep) {
+	if c != nil && !c.turn(callRunning, callAsleep) {
 		return true
 	}
 	r.noteWaits()
@@ -340,7 +339,7 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding bool) {
 	}
 	r.sleeping.Store(false)
 	if c != nil {
-		c.state.CompareAndSwap(callAsleep, callRunning)
+		c.turn(callAsleep, callRunning)
 	}
 	if !r.token.TryLock() {
 		return false

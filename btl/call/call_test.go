@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -249,5 +250,40 @@ func TestNonsense(t *testing.T) {
 	a, err := client.Call(t.Context(), peer, methodEcho, []byte("still"))
 	if string(a) != "still" || err != nil {
 		t.Errorf("afterwards: %q, %v", a, err)
+	}
+}
+
+// Calls whose contexts have ended keep nothing.
+func TestCallsAreForgotten(t *testing.T) {
+	client, server, peer := two(t, call.Config{})
+	server.Handle(9, func(ctx context.Context, _ *btl.Endpoint, _ []byte) ([]byte, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	heapBytes := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return s.HeapAlloc
+	}
+	const calls, requestBytes = 1000, 16 << 10
+	before := heapBytes()
+	for range calls {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		_, err := client.Call(ctx, peer, 9, make([]byte, requestBytes))
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("%v, want the context's error", err)
+		}
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		grown := int64(heapBytes() - before)
+		if grown < calls*requestBytes/4 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d calls keep %d KiB", calls, grown>>10)
+		}
 	}
 }

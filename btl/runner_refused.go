@@ -1,0 +1,159 @@
+package btl
+
+// refusedCalls are a Runner's calls for which there were no resources (ErrAgain). Those to one
+// endpoint wait for each other, so that they are begun in order; nobody waits for another's:
+//
+//	endpoint A   Get  Get  Get ...     begun from the front, until one is refused again
+//	endpoint B   Send Flush
+//	no endpoint  Do   Connect  Await   each by itself, in turn
+//
+// All is of who holds the token.
+type refusedCalls struct {
+	count  int
+	by     map[*Endpoint]*refusedQueue
+	queues []*refusedQueue
+	turn   int // of the queue that is looked at first
+	free   callQueue
+	spare  *refusedQueue
+}
+
+// refusedQueue is what waits for one endpoint.
+type refusedQueue struct {
+	ep    *Endpoint
+	calls callQueue
+	next  *refusedQueue
+}
+
+// refusedMax bounds how many calls are tried in vain in one pass.
+const refusedMax = 16
+
+// offer begins a call, or keeps it until there are resources for it, behind those that wait for the
+// same endpoint.
+func (f *refusedCalls) offer(r *Runner, c *call) {
+	ep := c.ep
+	if ep == nil {
+		if !r.begin(c) {
+			f.free.push(c)
+			f.count++
+		}
+		return
+	}
+	q := (*refusedQueue)(nil)
+	if len(f.queues) > 0 {
+		q = f.by[ep]
+	}
+	if q == nil {
+		if r.begin(c) {
+			return
+		}
+		q = f.queue(ep)
+	}
+	q.calls.push(c)
+	f.count++
+}
+
+// queue makes the queue of an endpoint.
+func (f *refusedCalls) queue(ep *Endpoint) *refusedQueue {
+	q := f.spare
+	if q == nil {
+		q = new(refusedQueue)
+	} else {
+		f.spare, q.next = q.next, nil
+	}
+	q.ep = ep
+	if f.by == nil {
+		f.by = make(map[*Endpoint]*refusedQueue)
+	}
+	f.by[ep] = q
+	f.queues = append(f.queues, q)
+	return q
+}
+
+// tryAgain begins what can be begun by now, and returns how many calls. Who was refused looks on in
+// one of the next passes, after the others.
+func (f *refusedCalls) tryAgain(r *Runner) (begun int) {
+	refused := 0
+	for range f.free.count {
+		if refused == refusedMax/2 {
+			break
+		}
+		if c := f.free.pop(); r.begin(c) {
+			begun++
+		} else {
+			f.free.push(c)
+			refused++
+		}
+	}
+	for range len(f.queues) {
+		if refused >= refusedMax {
+			break
+		}
+		f.turn %= len(f.queues)
+		n, empty := f.queues[f.turn].advance(r)
+		if begun += n; empty {
+			f.drop(f.turn)
+		} else {
+			refused++
+			f.turn++
+		}
+	}
+	f.count -= begun
+	return begun
+}
+
+// advance begins calls until one is refused.
+func (q *refusedQueue) advance(r *Runner) (n int, empty bool) {
+	for ; q.calls.first != nil; n++ {
+		c := q.calls.pop()
+		if !r.begin(c) {
+			q.calls.putBack(c)
+			return n, false
+		}
+	}
+	return n, true
+}
+
+// drop forgets a queue that is empty.
+func (f *refusedCalls) drop(i int) {
+	q := f.queues[i]
+	last := len(f.queues) - 1
+	f.queues[i] = f.queues[last]
+	f.queues[last] = nil
+	f.queues = f.queues[:last]
+	delete(f.by, q.ep)
+	q.ep = nil
+	q.next, f.spare = f.spare, q
+}
+
+// callQueue is a queue of calls, each of which is in one at most.
+type callQueue struct {
+	first, last *call
+	count       int
+}
+
+func (q *callQueue) push(c *call) {
+	if q.first == nil {
+		q.first = c
+	} else {
+		q.last.after = c
+	}
+	q.last = c
+	q.count++
+}
+
+// pop takes the first call out.
+func (q *callQueue) pop() *call {
+	c := q.first
+	q.first, c.after = c.after, nil
+	q.count--
+	return c
+}
+
+// putBack makes a call the first one again.
+func (q *callQueue) putBack(c *call) {
+	if c.after = q.first; q.first == nil {
+		q.last = c
+	}
+	q.first = c
+	q.count++
+}

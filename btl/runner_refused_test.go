@@ -1,0 +1,199 @@
+package btl
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// standStill has a Runner's module make no pass until the function that is returned is called.
+func standStill(t *testing.T, r *Runner) (goOn func()) {
+	t.Helper()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- r.Do(context.Background(), func(*Module) error { close(stopped); <-stop; return nil })
+	}()
+	<-stopped
+	return func() {
+		close(stop)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// eventually waits for something.
+func eventually(t *testing.T, what string, ready func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ready(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("still waiting for %s", what)
+		}
+	}
+}
+
+// connectTo connects to another Runner of the test.
+func connectTo(t *testing.T, r, to *Runner) *Endpoint {
+	t.Helper()
+	var name []byte
+	if err := to.Do(t.Context(), func(m *Module) error { name = m.Name(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	ep, err := r.Connect(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ep
+}
+
+// Calls that are refused because of one peer, which stands still, hold up nobody else's.
+func TestRunnerOnePeerStandsStill(t *testing.T) {
+	rs := openRunners(t, 3, func(_ int, m *Module) {
+		mustHandleTag(t, m, 3, func(*Endpoint, Tag, []byte) {})
+	})
+	ctx := t.Context()
+	var h Handle
+	err := rs[1].Do(ctx, func(m *Module) error {
+		r, err := m.Expose(make([]byte, 4096), RemoteAll)
+		if err == nil {
+			h = r.Handle()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	still, well := connectTo(t, rs[0], rs[1]), connectTo(t, rs[0], rs[2])
+	defer standStill(t, rs[1])()
+	const gets = asksMax + 50
+	waiting, cancel := context.WithCancel(ctx)
+	done := make(chan error, gets)
+	for range gets {
+		go func() { done <- rs[0].Get(waiting, still, make([]byte, 16), h, 0) }()
+	}
+	eventually(t, "the gets that are too many to be refused", func() bool {
+		n := 0
+		err := rs[0].Do(ctx, func(*Module) error { n = rs[0].refused.count; return nil })
+		return err == nil && n == gets-asksMax
+	})
+	for range 100 {
+		brief, stop := context.WithTimeout(ctx, 10*time.Second)
+		for what, f := range map[string]func() error{
+			"Do":           func() error { return rs[0].Do(brief, func(*Module) error { return nil }) },
+			"Send":         func() error { return rs[0].Send(brief, well, 3, []byte("x")) },
+			"SendBuffered": func() error { return rs[0].SendBuffered(brief, well, 3, []byte("x")) },
+			"Flush":        func() error { return rs[0].Flush(brief, well) },
+		} {
+			if err := f(); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+		}
+		stop()
+	}
+	cancel()
+	for range gets {
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("a get of a peer that stands still: %v", err)
+		}
+	}
+}
+
+// A Flush is behind what SendBuffered has accepted, wherever that waits.
+func TestRunnerFlushBehindPosts(t *testing.T) {
+	rs, ep := pair(t, func(_ int, m *Module) {
+		mustHandleTag(t, m, 3, func(*Endpoint, Tag, []byte) {})
+	})
+	if err := rs[0].Flush(t.Context(), ep); err != nil {
+		t.Fatal(err)
+	}
+	defer standStill(t, rs[1])()
+	for range 50 {
+		rs[0].token.Lock() // somebody drives, and has not looked into the inbox yet when it leaves
+		err := rs[0].SendBuffered(t.Context(), ep, 3, []byte("post"))
+		rs[0].token.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		brief, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
+		err = rs[0].Flush(brief, ep)
+		cancel()
+		if err == nil {
+			t.Fatal("all was acknowledged by a peer that stands still")
+		}
+	}
+}
+
+// An Await whose context has ended is forgotten, whoever drives, and its Waker does nothing.
+func TestRunnerAwaitIsForgotten(t *testing.T) {
+	rs := openRunners(t, 1, nil)
+	r := rs[0]
+	for i := range 200 {
+		ctx, cancel := context.WithCancel(t.Context())
+		var waker Waker
+		begun := make(chan struct{})
+		if i%2 == 1 { // another call drives
+			stop, end := context.WithCancel(t.Context())
+			go func() { _ = r.Await(stop, func(*Module, Waker) error { return nil }) }()
+			defer end()
+		}
+		go func() { <-begun; cancel() }()
+		err := r.Await(ctx, func(_ *Module, w Waker) error { waker = w; close(begun); return nil })
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if err := r.Do(t.Context(), func(*Module) error { waker.Wake(nil); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the Awaits that are over to be forgotten", func() bool {
+		n := 0
+		err := r.Do(t.Context(), func(*Module) error {
+			for c := r.open; c != nil; c = c.next {
+				n++
+			}
+			return nil
+		})
+		return err == nil && n <= 101 // those that drive, and this one
+	})
+}
+
+// A Waker may be called before begin has returned.
+func TestRunnerWakeInsideBegin(t *testing.T) {
+	rs := openRunners(t, 1, nil)
+	failed := errors.New("failed")
+	for range 100 {
+		err := rs[0].Await(t.Context(), func(_ *Module, w Waker) error {
+			w.Wake(failed)
+			w.Wake(nil)
+			return nil
+		})
+		if !errors.Is(err, failed) {
+			t.Fatalf("%v, want what Wake was given", err)
+		}
+	}
+}
+
+// Do does not return while its function runs, and has its result then.
+func TestRunnerDoWaitsForItsFunction(t *testing.T) {
+	rs := openRunners(t, 1, nil)
+	goOn := standStill(t, rs[0])
+	in, out := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() { result <- rs[0].Do(ctx, func(*Module) error { close(in); <-out; return nil }) }()
+	eventually(t, "the call to wait", func() bool { return !rs[0].inbox.empty() })
+	go goOn() // who drives may be the one that stood still: it runs the function, too
+	<-in
+	cancel()
+	select {
+	case err := <-result:
+		t.Errorf("Do has returned %v while its function ran", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(out)
+	if err := <-result; err != nil {
+		t.Errorf("%v, want the function's result", err)
+	}
+}

@@ -257,13 +257,25 @@ var tamperings = []struct {
 		b.data.batch = append(b.data.batch, fabric.Send{Buf: fabric.Buf(b.freeSegs[0])})
 	}},
 	{"receive buffer lost", "receive buffers", func(b *busyModule) { b.cmd.receiving-- }},
-	{"receive buffer twice", "or twice", func(b *busyModule) {
+	{"receive buffer twice", "there twice", func(b *busyModule) {
 		b.cmd.repost = append(b.cmd.repost, b.rxFirst, b.rxFirst)
 		b.cmd.receiving -= 2
 	}},
-	{"receive buffer of the other channel", "not its own", func(b *busyModule) {
+	{"receive buffer that is a send buffer", "is none", func(b *busyModule) {
+		b.data.repost = append(b.data.repost, b.rxFirst-1)
+		b.data.receiving--
+	}},
+	{"receive buffer that is kept", "kept", func(b *busyModule) {
 		b.data.repost = append(b.data.repost, b.rxFirst)
 		b.data.receiving--
+		b.keeping.refs[0]++
+	}},
+	{"kept packet not counted", "packets kept", func(b *busyModule) { b.keeping.refs[0]++ }},
+	{"spare receive buffer lost", "packets kept", func(b *busyModule) {
+		b.keeping.spare = b.keeping.spare[:5]
+	}},
+	{"spare receive buffer twice", "in use", func(b *busyModule) {
+		b.keeping.spare[0] = b.keeping.spare[1]
 	}},
 
 	{"reassembly", "reassembly", func(b *busyModule) { b.in.asm = frag.Assembler{} }},

@@ -59,6 +59,12 @@ type Config struct {
 	ReassemblyBytesMax int64
 	// ReassemblyKeepBytes bounds the idle reassembly memory that is kept for reuse. 0 means 64 MiB.
 	ReassemblyKeepBytes int64
+	// KeptPackets bounds the packets that handlers keep (Module.Keep) where they came, up to 1<<20.
+	// For each there is a spare packet buffer. 0 means 256, negative none.
+	KeptPackets int
+	// KeptBytesMax bounds the memory of larger fragments that handlers keep, beside
+	// ReassemblyBytesMax. 0 means 256 MiB, negative none.
+	KeptBytesMax int64
 
 	// PeersMax bounds the endpoints, 1 to 1<<20. 0 means 4096.
 	PeersMax int
@@ -165,6 +171,10 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.ReassemblyBytesMax, 2<<30)
 	c.ReassemblyBytesMax = max(c.ReassemblyBytesMax, int64(c.FragmentBytesMax))
 	set(&c.ReassemblyKeepBytes, 64<<20)
+	set(&c.KeptPackets, 256)
+	c.KeptPackets = max(c.KeptPackets, -1)
+	set(&c.KeptBytesMax, 256<<20)
+	c.KeptBytesMax = max(c.KeptBytesMax, -1)
 	set(&c.PeersMax, 4096)
 	set(&c.HalfOpenMax, 256)
 	set(&c.PeersPerAddress, 16)
@@ -228,6 +238,8 @@ func (c Config) Validate() error {
 		{"fragment_bytes_max", int64(c.FragmentBytesMax), 1 << 10, 1<<32 - 1},
 		{"reassembly_bytes_max", c.ReassemblyBytesMax, int64(c.FragmentBytesMax), 1 << 40},
 		{"reassembly_keep_bytes", c.ReassemblyKeepBytes, 0, 1 << 40},
+		{"kept_packets", int64(c.KeptPackets), -1, 1 << 20},
+		{"kept_bytes_max", c.KeptBytesMax, -1, 1 << 40},
 		{"peers_max", int64(c.PeersMax), 1, 1 << 20},
 		{"half_open_max", int64(c.HalfOpenMax), 1, 1 << 20},
 		{"peers_per_address", int64(c.PeersPerAddress), 1, 1 << 20},
@@ -268,7 +280,7 @@ func (c Config) DomainConfig(info fabric.Info) (fabric.DomainConfig, error) {
 		return fabric.DomainConfig{}, err
 	}
 	return fabric.DomainConfig{
-		Buffers:     c.SendBuffers + controlBuffers + 2*c.recvDepth(info),
+		Buffers:     c.SendBuffers + controlBuffers + 2*c.recvDepth(info) + max(c.KeptPackets, 0),
 		BufferBytes: c.MTUBytes,
 	}, nil
 }

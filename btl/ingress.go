@@ -207,11 +207,13 @@ func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
 		return false
 	}
 	c.receiving--
-	d.on, d.tag, d.buf, d.pending = c, h.Conn, comp.Buf, true
+	d.on, d.tag, d.pending = c, h.Conn, true
 	m.stats.counters[CntReceived]++
 	m.stats.counters[CntFastReceives]++
 	m.dirty = true
+	m.keeping.hold(comp.Buf)
 	m.deliver(ep, h.Tag, payload)
+	d.buf = m.keeping.held()
 	return true
 }
 

@@ -336,8 +336,7 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 	m.unsplit(comps[count:])
 	m.chunkCame(ep, h, msg != nil)
 	if msg != nil {
-		m.deliver(ep, msg.Tag, msg.Bytes)
-		msg.Release()
+		m.deliverWhole(ep, msg)
 	}
 	m.checkBye(ep)
 	return count

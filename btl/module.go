@@ -51,6 +51,7 @@ const (
 //	regions        exposed and registered memory                     region.go regcache.go
 //	answers        to gets and atomic operations                     remote_serve.go
 //	polling        which channel a pass polls, and how               polling.go
+//	keeping        what handlers have kept of what arrived           keep.go
 //	deferred       a fast receive that is not booked yet             ingress.go
 //	landing        where the provider puts what arrives next         landing.go
 //	parts          packets that arrive in slices                     pathmtu_apply.go
@@ -139,7 +140,7 @@ func (m *Module) open(cfg Config) error {
 		m.cfg.Random = cryptoRandom
 	}
 	depth := cfg.recvDepth(m.info)
-	need := cfg.SendBuffers + controlBuffers + 2*depth
+	need := cfg.SendBuffers + controlBuffers + 2*depth + max(cfg.KeptPackets, 0)
 	if m.arena.Len() < need || m.arena.Size() < cfg.MTUBytes {
 		return fmt.Errorf("%w: domain has %d buffers of %d bytes, needs %d of %d",
 			ErrConfig, m.arena.Len(), m.arena.Size(), need, cfg.MTUBytes)

@@ -135,6 +135,14 @@ var params = []Param{
 		func(c *Config) any { return &c.ReassemblyKeepBytes },
 	},
 	{
+		"kept_packets", "256", "packets that handlers keep where they came, at most; negative: none",
+		func(c *Config) any { return &c.KeptPackets },
+	},
+	{
+		"kept_bytes_max", "256M", "memory of larger fragments that they keep; negative: none",
+		func(c *Config) any { return &c.KeptBytesMax },
+	},
+	{
 		"peers_max", "4096", "endpoints, at most",
 		func(c *Config) any { return &c.PeersMax },
 	},

@@ -95,8 +95,7 @@ func (m *Module) acceptPiece(in *arrival, tag uint8, data []byte) {
 	m.stats.counters[CntRecvPieces]++
 	m.pieceCame(ep, &h, msg != nil)
 	if msg != nil {
-		m.deliver(ep, msg.Tag, msg.Bytes)
-		msg.Release()
+		m.deliverWhole(ep, msg)
 	}
 }
 

@@ -186,6 +186,7 @@ func (m *Module) handle(c *channel, comp *fabric.Completion) {
 		return
 	}
 	c.receiving--
+	m.keeping.hold(comp.Buf)
 	m.receive(c, comp)
-	c.repost = append(c.repost, comp.Buf)
+	c.repost = append(c.repost, m.keeping.held())
 }

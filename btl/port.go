@@ -11,11 +11,13 @@ import (
 // port is one Domain of a fabric with what this side has opened there: the memory of its packet
 // buffers, the two channels, and the addresses of peers.
 //
-//	+--------------------- Domain ----------------------+
-//	| arena: send | control | receive cmd | receive data |
-//	|              cmd channel      data channel         |
-//	|              addresses of peers                    |
-//	+----------------------------------------------------+
+//	+------------------------- Domain --------------------------+
+//	| arena: send | control | receive cmd | receive data | spare |
+//	|              cmd channel      data channel                 |
+//	|              addresses of peers                            |
+//	+------------------------------------------------------------+
+//
+// The receive buffers change places with the spare ones as handlers keep what came in them.
 type port struct {
 	dom         fabric.Domain
 	info        fabric.Info
@@ -23,6 +25,7 @@ type port struct {
 	cmd         channel
 	data        channel
 	rxFirst     fabric.Buf    // buffers from here on are for receiving
+	keeping     keeping       // of which some are kept
 	mayCount    bool          // the fabric is reliable and ordered, and may be relied on
 	inserted    int           // addresses inserted and not removed
 	leaving     []leavingAddr // to be removed
@@ -40,6 +43,7 @@ func (p *port) open(m *Module) error {
 	depth := cfg.recvDepth(p.info)
 	p.rxFirst = fabric.Buf(cfg.SendBuffers + controlBuffers)
 	p.cmd.which, p.data.which = viaCommand, viaData
+	m.openKeeping(p.rxFirst, 2*depth, max(cfg.KeptPackets, 0))
 	if err := p.cmd.open(m, depth, p.rxFirst, cfg.TinyBytes); err != nil {
 		return fmt.Errorf("command channel: %w", err)
 	}
@@ -188,18 +192,19 @@ func (m *Module) checkReceives(c *checker) error {
 			return fmt.Errorf("%s channel: %d receive buffers posted, %d to be posted, of %d", ch.label(),
 				ch.receiving, len(ch.repost), depth)
 		}
-		last := first + fabric.Buf(depth)
 		for _, b := range ch.repost {
-			if b < first || b >= last || c.seen[b] {
-				return fmt.Errorf("%s channel: receive buffer %d to be posted is not its own, or twice",
+			if b < first || int(b-first) >= len(m.keeping.refs) || c.seen[b] ||
+				m.keeping.refs[b-first] != 0 {
+				return fmt.Errorf("%s channel: buffer %d to be posted is none, kept, or there twice",
 					ch.label(), b)
 			}
 			c.seen[b] = true
 		}
+	}
+	for _, ch := range [...]*channel{&m.cmd, &m.data} {
 		for _, b := range ch.repost {
 			c.seen[b] = false
 		}
-		first = last
 	}
-	return nil
+	return m.keeping.check(first, c)
 }

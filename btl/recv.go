@@ -59,6 +59,17 @@ func (m *Module) deliver(ep *Endpoint, tag uint8, data []byte) {
 	m.handlers[tag](ep, Tag(tag), data)
 }
 
+// deliverWhole delivers a large fragment, and takes its memory back if it is not kept.
+func (m *Module) deliverWhole(ep *Endpoint, msg *frag.Message) {
+	h := &m.keeping
+	h.msg = msg
+	m.deliver(ep, msg.Tag, msg.Bytes)
+	if h.msg != nil {
+		h.msg = nil
+		msg.Release()
+	}
+}
+
 // acceptChunk adds a chunk to its fragment and delivers the fragment when it is whole.
 func (m *Module) acceptChunk(in *arrival) {
 	ep, h := in.ep, &in.Header
@@ -69,8 +80,7 @@ func (m *Module) acceptChunk(in *arrival) {
 	m.accepted(ep, h)
 	m.chunkCame(ep, h, msg != nil)
 	if msg != nil {
-		m.deliver(ep, msg.Tag, msg.Bytes)
-		msg.Release()
+		m.deliverWhole(ep, msg)
 	}
 	m.checkBye(ep)
 }

@@ -76,6 +76,9 @@ const (
 	CntMisheaded      // fragments for a HeadedHandler that are shorter than their header
 	CntLanded         // chunks that the provider put into their place
 	CntLandedPut      // and those of puts, in their region
+	CntKeptPackets    // fragments that handlers have kept in the buffer of their packet
+	CntKeptMessages   // and in the memory in which they were put together
+	CntKeptCopies     // and as copies
 	CntDelivered
 	CntFastReceives
 	CntEarly
@@ -110,6 +113,7 @@ const (
 	helpFast      = "Fragments delivered before their book-keeping."
 	helpRecords   = "Fragments of packs whose handler, or endpoint, went during the delivery."
 	helpGathered  = "Payload bytes that the fabric has read where they lay, first transmissions only."
+	helpKept      = "Fragments that handlers have kept, by the memory that they are in."
 	helpMisheaded = "Fragments that are shorter than the header that they should have."
 	helpPieces    = "Ends and beginnings of fragments in chunks that shared packets, by direction."
 	helpReliable  = "Connections that leave it to the fabric that nothing is lost."
@@ -186,6 +190,9 @@ var counterInfos = [numCounters]counterInfo{
 	CntMisheaded:        {"gobtl_misheaded_total", "", "", helpMisheaded},
 	CntLanded:           {"gobtl_landed_chunks_total", "kind", "message", helpLanded},
 	CntLandedPut:        {"gobtl_landed_chunks_total", "kind", "put", helpLanded},
+	CntKeptPackets:      {"gobtl_kept_total", "memory", "packet", helpKept},
+	CntKeptMessages:     {"gobtl_kept_total", "memory", "reassembly", helpKept},
+	CntKeptCopies:       {"gobtl_kept_total", "memory", "copy", helpKept},
 	CntDelivered:        {"gobtl_delivered_total", "", "", "Fragments handed to a handler."},
 	CntFastReceives:     {"gobtl_fast_receives_total", "", "", helpFast},
 	CntEarly:            {"gobtl_early_packets_total", "", "", "Packets that arrived beyond a gap."},

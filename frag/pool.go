@@ -133,6 +133,7 @@ const (
 	messageIdle messageState = iota
 	messageAssembling
 	messageWhole
+	messageKept
 )
 
 // capBytes is what the message's buffer counts in the budgets.
@@ -144,6 +145,28 @@ func (m *Message) Release() {
 	if m.state != messageWhole {
 		panic("frag: message released twice")
 	}
+	m.pool.put(m)
+}
+
+// CapBytes is the capacity of the message's buffer.
+func (m *Message) CapBytes() int64 { return m.capBytes() }
+
+// Keep takes a whole message out of its pool's budget until Return, which comes instead of Release:
+// who keeps it counts CapBytes himself. So it takes no memory from those under way.
+func (m *Message) Keep() {
+	if m.state != messageWhole {
+		panic("frag: message kept that is not whole")
+	}
+	m.state = messageKept
+	m.pool.activeBytes -= m.capBytes()
+}
+
+// Return gives the buffer of a kept message back to the pool; Bytes must not be touched afterwards.
+func (m *Message) Return() {
+	if m.state != messageKept {
+		panic("frag: message returned that is not kept")
+	}
+	m.pool.activeBytes += m.capBytes()
 	m.pool.put(m)
 }
 

@@ -259,7 +259,7 @@ var btlFloors = [][]string{
 	},
 	{
 		"acks.go", "buffers.go", "channel.go", "checker.go", "clock.go", "crowd.go", "descriptors.go",
-		"handshake.go", "number.go", "outbox.go", "pathmtu.go", "payload.go",
+		"handshake.go", "keep.go", "number.go", "outbox.go", "pathmtu.go", "payload.go",
 		"peers.go", "port.go", "random.go", "regcache.go",
 	},
 	{"config.go", "errors.go", "params.go", "stats.go", "waiting.go"},

@@ -39,6 +39,7 @@ type life struct {
 	library   *library
 	libraries []*library // withdrawn ones
 	regs      []*registered
+	kept      keptMessages
 
 	passing    bool // inside Progress
 	deafened   int

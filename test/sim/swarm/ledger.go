@@ -283,6 +283,7 @@ func (l *life) receive(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	}
 	e.got++
 	w.res.Delivered++
+	l.keep(e, data)
 	data = w.lieBytes(e, data)
 	for range w.lieTwice(lieDeliverTwice) {
 		w.ledger.deliver(w, e, tag, data)

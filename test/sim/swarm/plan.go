@@ -217,6 +217,8 @@ func (p *Plan) drawNode(d draw, opts Options) NodePlan {
 	maybe(0.1, func() { c.SendBuffers = d.size(64, 1024) })
 	c.RecvDepth = d.size(16, 200)
 	maybe(0.1, func() { c.RecvDepth = d.size(16, 1024) })
+	// Drawn with others, so that what is drawn behind stays the same.
+	c.KeptPackets, c.KeptBytesMax = c.RecvDepth%7-1, 1<<(c.SendBuffers%20)
 	maybe(0.3, func() { c.TxDepth = d.size(4, 256) })
 	c.FragmentsMax = d.size(16, 512)
 	c.FragmentBytesMax = uint32(d.size(1<<10, 1<<20))

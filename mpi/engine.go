@@ -42,7 +42,7 @@ type engine struct {
 	spare      *waiter
 	free       *Request   // of blocking calls, linked by next
 	operations *operation // that are not under way
-	passes     uint64
+	passes     atomic.Uint64
 	windows    []*window
 	broken     error // the fabric is, or the job was finalized
 	contexts   uint64
@@ -110,7 +110,7 @@ func (e *engine) due() {
 
 // pass makes a pass, and returns what came.
 func (e *engine) pass() int {
-	e.passes++
+	e.passes.Store(e.passes.Load() + 1) // mu is held
 	n, err := e.l.Progress(e.now())
 	if err != nil && e.broken == nil {
 		e.broken = fmt.Errorf("mpi: %w", err)

@@ -88,16 +88,20 @@ func (e *engine) help() {
 			return
 		case <-tick.C:
 		}
+		if n := e.passes.Load(); n != seen { // Somebody makes them: mu is left alone.
+			seen = n
+			continue
+		}
 		e.lock()
-		for e.passes == seen && !e.driving && e.broken == nil && !e.stopped() {
+		for e.passes.Load() == seen && !e.driving && e.broken == nil && !e.stopped() {
 			e.pass()
-			seen = e.passes
+			seen = e.passes.Load()
 			if e.parked != nil || e.wanted.Load() > 0 {
 				break
 			}
 			e.sleep(context.Background(), sleepMost)
 		}
-		seen = e.passes
+		seen = e.passes.Load()
 		e.handOver()
 		e.unlock()
 	}

@@ -79,6 +79,7 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 		if s.found != "" {
 			r.Versions[s.name] = s.found
 		}
+		s.broken = map[int]bool{}
 		present = append(present, s)
 	}
 	list := jobs(cfg.Quick)
@@ -90,12 +91,16 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 		step++
 	}
 	for round := range cfg.Rounds {
-		for _, j := range list {
+		for number, j := range list {
 			for i := range present {
 				s := present[(i+round)%len(present)] // nobody is always the first
 				tell(fmt.Sprintf("%s, %d ranks", s.name, j.ranks))
+				if s.broken[number] {
+					continue
+				}
 				figures, err := s.measure(ctx, h, j, cfg)
 				r.add(s.name, figures, err)
+				s.broken[number] = err != nil // It would hang the other rounds up as well.
 			}
 		}
 		tell(btlOwn)

@@ -70,8 +70,9 @@ type system struct {
 	version  []string // a command that tells it
 	pattern  string   // where it stands there
 	packages string
-	program  string // built
-	found    string // the version
+	program  string       // built
+	found    string       // the version
+	broken   map[int]bool // jobs that have failed, by number
 }
 
 func all(programs Programs) []*system {

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 enum { SAMPLES_MAX = 1 << 20, WINDOW_MAX = 1 << 12, WARM_UP = 16 };
 
@@ -220,6 +221,13 @@ static void one(const char *name, int bytes, int all, int wanted_window, double 
 	MPI_Abort(MPI_COMM_WORLD, 2);
 }
 
+/* leave ends this process, whose figures are all told. */
+static void leave(int signal)
+{
+	(void)signal;
+	_exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* never outlives its launcher */
@@ -243,6 +251,9 @@ int main(int argc, char **argv)
 		}
 		free(list);
 	}
+	/* MPICH over UCX's TCP does not always come out of it, least of all where ranks share a CPU. */
+	signal(SIGALRM, leave);
+	alarm(2);
 	MPI_Finalize();
 	return 0;
 }

@@ -147,10 +147,10 @@ func TestAll(t *testing.T) {
 
 // Wrong data at one rank ends the job at all of them, and the one says what was wrong.
 func TestVerify(t *testing.T) {
-	real := find("bcast")
-	spoilt := *real
+	sound := find("bcast")
+	spoilt := *sound
 	spoilt.prepare = func(t *trial) func(context.Context, int) error {
-		run := real.prepare(t)
+		run := sound.prepare(t)
 		return func(ctx context.Context, n int) error {
 			if t.c.Rank() == 1 {
 				t.look(check([]byte{1}, 0))

@@ -64,7 +64,7 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // A leftover harms nobody.
 	h := systems.NewHost(cfg.CPUs, cfg.Each, cfg.Limit, dir)
 	r := &Report{
 		StartedAt: time.Now(), Machine: cfg.Machine, Rounds: cfg.Rounds, Each: cfg.Each.String(),

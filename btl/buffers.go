@@ -84,15 +84,9 @@ func (b *buffers) init(sendBuffers int) {
 	}
 }
 
-// newcomersShare is the part of the send buffers that an endpoint leaves free when it is alone, for
-// those to come: it may be waiting for a peer that is dead.
-const newcomersShare = 8
-
-// mayTake says whether an endpoint may take one of n buffers that are free. One of several
-// endpoints may hold as many as are free, so that one peer that does not acknowledge never takes
-// the last ones from the others; several may (dynamic thresholds, Choudhury and Hahne 1998).
+// mayTake says whether an endpoint may take one of n buffers that are free.
 func (b *buffers) mayTake(ep *Endpoint, n int, alone bool) bool {
-	return ep.buffers < n || n > len(b.segs)/newcomersShare && alone
+	return mayHave(ep.buffers, n, len(b.segs), alone)
 }
 
 // take takes a free send buffer for an endpoint.

@@ -100,7 +100,8 @@ func (c *channel) post() {
 		c.sentAll(c.batch[taken : taken+n])
 		taken += n
 		if errors.Is(err, fabric.ErrAgain) {
-			break
+			c.postOthers(taken)
+			return
 		}
 		if err != nil && taken < len(c.batch) {
 			c.refused(&c.batch[taken], err)
@@ -108,6 +109,39 @@ func (c *channel) post() {
 		}
 	}
 	c.batch = c.batch[:copy(c.batch, c.batch[taken:])]
+}
+
+// postOthers goes on behind a send that the fabric cannot take now, batch[at]. A fabric that keeps
+// what a peer does not take may have no more room for that one alone: then others are not kept
+// waiting behind it, but nothing passes what goes to the same peer.
+func (c *channel) postOthers(at int) {
+	batch, kept := c.batch, 0
+	for i := at; i < len(batch); i++ {
+		n, err := 0, error(fabric.ErrAgain)
+		if i > at && c.m.info.Reliable && !goesTo(batch[:kept], batch[i].To) {
+			n, err = c.ep.Post(batch[i : i+1])
+		}
+		switch {
+		case n == 1:
+			c.sent(&batch[i])
+		case errors.Is(err, fabric.ErrAgain):
+			batch[kept] = batch[i]
+			kept++
+		default:
+			c.refused(&batch[i], err)
+		}
+	}
+	c.batch = batch[:kept]
+}
+
+// goesTo says whether one of some sends goes to an address.
+func goesTo(sends []fabric.Send, to fabric.Addr) bool {
+	for i := range sends {
+		if sends[i].To == to {
+			return true
+		}
+	}
+	return false
 }
 
 // postOne is post for a batch of one.

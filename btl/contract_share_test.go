@@ -36,7 +36,7 @@ func TestContract07Descriptors(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if want := []int{16, 8, 4}[i]; n != want {
+		if want := []int{14, 7, 4}[i]; n != want {
 			t.Errorf("endpoint %d holds %d descriptors of 32, want %d", i, n, want)
 		}
 	}

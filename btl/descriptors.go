@@ -22,11 +22,10 @@ type descriptors struct {
 const ownBytesMax = 256 << 10
 
 // lend takes a free descriptor for an endpoint, or makes one if there are fewer than most. They are
-// shared as send buffers are (buffers.mayTake): one of several endpoints may have as many as are
-// free, and one alone leaves an eighth to those to come.
+// shared as send buffers are (mayHave).
 func (d *descriptors) lend(ep *Endpoint, most int, alone bool) (*Fragment, bool) {
 	left := most - d.count + len(d.free)
-	if ep.descriptors >= left && (!alone || left <= most/newcomersShare) {
+	if !mayHave(ep.descriptors, left, most, alone) {
 		return nil, false
 	}
 	var f *Fragment

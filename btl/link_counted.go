@@ -112,19 +112,16 @@ func (ep *Endpoint) express(tag uint8, data []byte) bool {
 }
 
 // roomOn is the number of packets that the endpoint may put on a channel now. A reliable fabric
-// keeps what a peer does not take, and holds no more than TxDepth for all: so of several endpoints
-// each may have as many packets there as there is room for (buffers.mayTake), and one alone leaves
-// an eighth to those to come. Elsewhere what is sent leaves at once.
+// keeps what a peer does not take, and holds no more than TxDepth for all: that room is shared as
+// send buffers are (mayHave). Elsewhere what is sent leaves at once.
 func (ep *Endpoint) roomOn(c *channel) int {
 	room := c.room()
 	if !ep.counted {
 		return room
 	}
-	free := c.caps.TxDepth - c.posted - len(c.batch)
-	if ep.m.lonely() {
-		return min(room, free-c.caps.TxDepth/newcomersShare)
-	}
-	return min(room, (free-ep.counts.held+1)/2)
+	depth := c.caps.TxDepth
+	free := depth - c.posted - len(c.batch)
+	return min(room, mayAdd(ep.counts.held, free, depth, ep.m.lonely()))
 }
 
 // await has fragments wait for the confirmation of the packet that the first one's last is.

@@ -4,6 +4,7 @@ package btl
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -249,4 +250,152 @@ func TestAckPassesOver(t *testing.T) {
 	}
 	m.restUntil = 0
 	b.until("acknowledged", 100*time.Microsecond, time.Second, func() bool { return told[0] == 1 })
+}
+
+// Several peers read a stream for a while and then stand still, one after the other. What they have
+// not taken leaves something of all that is shared for one that reads.
+func TestSeveralStandStill(t *testing.T) {
+	const buffers, count, burst, size = 64, 6, 100, 60000
+	a, other := openShm(t, Config{SendBuffers: buffers}), openShm(t, Config{})
+	now := Time(1)
+	run := func(passes int, mods ...*Module) {
+		for range passes {
+			now = now.Add(20 * time.Microsecond)
+			for _, m := range mods {
+				if _, err := m.Progress(now); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	connect := func(to *Module) *Endpoint {
+		ep, err := a.Connect(now, to.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 0; !ep.Connected() && n < 10_000; n++ {
+			run(1, a, to, other)
+		}
+		return ep
+	}
+	live, mem := connect(other), make([]byte, size)
+	send := func(ep *Endpoint, done func(*Fragment, error)) bool {
+		f, err := ep.Prepare(3, mem)
+		if err != nil {
+			return false
+		}
+		f.Signal, f.OnDone = true, done
+		if _, err = ep.Send(now, f); err != nil {
+			t.Fatal(err)
+		}
+		return true
+	}
+	for i := range count {
+		still := openShm(t, Config{})
+		out := connect(still)
+		for n := range 400 {
+			for range 100 {
+				if !send(out, nil) {
+					break
+				}
+			}
+			if n < 300 {
+				run(4, a, still, other)
+			} else {
+				run(4, a, other)
+			}
+		}
+		sent, told := 0, 0
+		for passes := 0; told < burst && passes < 20_000; passes++ {
+			for sent < burst && send(live, func(_ *Fragment, err error) {
+				if told++; err != nil {
+					t.Error(err)
+				}
+			}) {
+				sent++
+			}
+			run(1, a, other)
+		}
+		if told < burst {
+			t.Fatalf("%d peers stand still, %d sends wait for them, %d send buffers are free: %d of %d "+
+				"sends to one that reads have ended", i+1, a.cmd.posted, len(a.freeSegs), told, burst)
+		}
+		if err := a.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a.cmd.posted < buffers/2 {
+		t.Errorf("%d sends wait: the test shows nothing", a.cmd.posted)
+	}
+	if free := len(a.freeSegs); free < buffers/newcomersShare/2 {
+		t.Errorf("%d of %d send buffers are left by %d peers that stand still", free, buffers, count)
+	}
+}
+
+// What is shared: one after the other takes all that it may and keeps it. There is always something
+// for another one, and who is alone leaves an eighth.
+func TestShares(t *testing.T) {
+	for _, all := range []int{8, 16, 64, 100, 1024, 4096} {
+		reserve := all / newcomersShare
+		held := 0
+		for mayHave(held, all-held, all, true) {
+			held++
+		}
+		if held != all-reserve || mayAdd(0, all, all, true) != held {
+			t.Errorf("one alone takes %d of %d, or %d at once", held, all, mayAdd(0, all, all, true))
+		}
+		free, takers := all, 0
+		for ; mayHave(0, free, all, false); takers++ {
+			held = 0
+			for mayHave(held, free, all, false) {
+				if mayAdd(held, free, all, false) < 1 {
+					t.Fatalf("%d of %d, %d free: one more, and not any more", held, all, free)
+				}
+				held, free = held+1, free-1
+			}
+			if n := mayAdd(held, free, all, false); n > 0 {
+				t.Fatalf("%d of %d, %d free: not one more, and %d more", held, all, free, n)
+			}
+		}
+		if free != 0 || takers <= min(reserve/2, 40) {
+			t.Errorf("of %d %d are free after %d have taken what they may", all, free, takers)
+		}
+	}
+}
+
+// fullFor takes no sends to one address.
+type fullFor struct {
+	fabric.Endpoint
+	full fabric.Addr
+	got  []fabric.Buf
+}
+
+func (f *fullFor) Post(sends []fabric.Send) (int, error) {
+	for i := range sends {
+		if sends[i].To == f.full {
+			return i, fabric.ErrAgain
+		}
+		f.got = append(f.got, sends[i].Buf)
+	}
+	return len(sends), nil
+}
+
+// What a fabric cannot take for one peer waits, in its order, and holds up no others.
+func TestPostPassesOver(t *testing.T) {
+	ep := &fullFor{full: 1}
+	c := channel{m: &Module{}, ep: ep, batch: make([]fabric.Send, 0, batchMax)}
+	c.m.info.Reliable = true
+	c.m.tx = make([]uint8, 8)
+	for i, to := range []fabric.Addr{2, 1, 3, 1, 2} {
+		c.batch = append(c.batch, fabric.Send{To: to, Buf: fabric.Buf(i), Len: 1})
+	}
+	c.post()
+	if !slices.Equal(ep.got, []fabric.Buf{0, 2, 4}) || len(c.batch) != 2 || c.posted != 3 ||
+		c.batch[0].Buf != 1 || c.batch[1].Buf != 3 {
+		t.Errorf("posted %v, %d counted, %+v wait", ep.got, c.posted, c.batch)
+	}
+	ep.full = 3
+	if c.post(); !slices.Equal(ep.got[3:], []fabric.Buf{1, 3}) || len(c.batch) != 0 {
+		t.Errorf("then posted %v, %+v wait", ep.got[3:], c.batch)
+	}
 }

@@ -23,6 +23,8 @@ const (
 	// injectBytes is up to which size a datagram is complete with Post. One that finds no room in its
 	// ring is kept in the queue itself.
 	injectBytes = 256
+	// readersShare is the part of the queue in which each peer that does not read has one place.
+	readersShare = 8
 )
 
 // endpoint implements fabric.Endpoint and fabric.Lander.
@@ -158,8 +160,10 @@ func (e *endpoint) postOne(s *fabric.Send) (*outLink, error) {
 			return l, nil
 		}
 	}
-	// One peer that does not read has at most as much of the queue as it leaves to the others.
-	if l.waiting.Len() >= free {
+	// One peer that does not read has at most as much of the queue as it leaves to the others, and all
+	// of them leave a part to those who do: what finds room in its ring needs a place for a moment.
+	reserve := e.caps.TxDepth / readersShare
+	if l.waiting.Len() >= free-reserve && (l.waiting.Len() > 0 || free == 0) {
 		return nil, fabric.ErrAgain
 	}
 	return l, e.hold(l, s, inject)

@@ -55,3 +55,34 @@ func TestCountedLanding(t *testing.T) {
 		t.Logf("%d of %d chunks landed", landed, chunks)
 	}
 }
+
+// A large fragment that is refused does not end landing on its connection, nor does a fragment's
+// last chunk that is its first.
+func TestCountedLandingAfterRefusal(t *testing.T) {
+	const count, size = 24, 1 << 20
+	r := newRelied(t, sim.Config{MTUBytes: 32 << 10}, Config{}, Config{})
+	r.mods[0].Handle(1, func(*Endpoint, Tag, []byte) {})
+	ep := r.connect(1, 0)
+	var refused error
+	r.send(ep, 2, size, &refused) // no handler
+	r.run(time.Second)
+	if refused == nil {
+		t.Fatal("not refused: the test shows nothing")
+	}
+	stats := &r.mods[0].stats
+	before, came := stats.Get(CntLanded), stats.Get(CntRecvChunk)
+	var ends [count]error
+	for i := range ends {
+		r.send(ep, 1, size, &ends[i])
+	}
+	r.run(10 * time.Second)
+	landed, chunks := stats.Get(CntLanded)-before, stats.Get(CntRecvChunk)-came
+	if landed*4 < chunks || chunks == 0 {
+		t.Errorf("%d of %d chunks landed after a refusal", landed, chunks)
+	}
+	for i, err := range ends {
+		if err != nil {
+			t.Errorf("message %d: %v", i, err)
+		}
+	}
+}

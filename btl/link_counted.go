@@ -32,7 +32,7 @@ type countedState struct {
 	confirm  fragmentList  // sent whole, not confirmed, oldest first
 	held     int           // send buffers that the fabric has
 	nacks    []pendingNack // refusals that the peer is to be told before the next Ack
-	failed   uint8         // reason for which the fragment failedID is refused; 0: none is
+	failed   uint8         // reason for which what comes of failedID is refused; 0: nothing is
 	failedID uint32
 	// Of the fragment in chunks that is arriving, if there is one: its id, and where it goes on.
 	arriving, arrived uint32
@@ -255,6 +255,9 @@ func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 	m.count(ep, h)
 	if h.Kind == frag.KindChunk {
 		ep.counts.failed, ep.counts.failedID = reason, h.FragID
+		if h.OffsetBytes+uint32(h.PayloadLen) == h.SizeBytes {
+			ep.counts.failed = 0 // it is over: chunks come in their order
+		}
 		ep.asm.Forget(h.FragID)
 	}
 	if h.Seq != 0 || h.Kind != frag.KindChunk {

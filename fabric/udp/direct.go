@@ -17,14 +17,16 @@ import (
 //
 // An endpoint that sends to many has none. It is made when one peer has had a clear majority for a
 // while, and goes when that peer has it no longer; each time it takes more to make the next one.
-// One that goes is read empty first; a datagram that comes between the last read and the end is
-// lost, as any may be.
+// One that goes is read first until it is empty, or for directLeaving polls, in turns with the other
+// one. What comes between the last read and the end is lost, as any datagram may be.
 type direct struct {
 	sock    *socket // nil: there is none
 	to      fabric.Addr
 	off     bool   // by option, or for good: why says so
 	why     string // it is off
+	fails   int    // to make one, in a row
 	leaving bool   // nothing is sent through it any more; it goes when it is empty
+	left    int    // polls since it is leaving
 	mainHot bool   // the first socket had something last
 
 	// The peer that may have the majority, and its lead over all others in calls of Post; while there
@@ -50,6 +52,12 @@ const (
 	// something last: each costs a system call. After directQuiet in vain they take turns.
 	directOther = 16
 	directQuiet = 64
+	// directLeaving is for how many polls one that is leaving is read, if more and more comes: by a
+	// peer that floods no place for another one shall be held.
+	directLeaving = 256
+	// directFails is how many tries in a row may fail: each takes twice as many calls as the one
+	// before. One may fail for what passes, or for a peer that cannot be connected to as others can.
+	directFails = 4
 )
 
 func newDirect(o Options) direct {
@@ -93,7 +101,7 @@ func (e *endpoint) vote(to fabric.Addr) {
 	}
 }
 
-// openDirect tries to connect a socket to a peer. What fails once is not tried again.
+// openDirect tries to connect a socket to a peer.
 func (e *endpoint) openDirect(to fabric.Addr) {
 	d, t := e.domain, &e.direct
 	slot := d.peers.slot(to)
@@ -115,9 +123,12 @@ func (e *endpoint) openDirect(to fabric.Addr) {
 		}
 	}
 	if err != nil {
-		t.off, t.why = true, err.Error()
+		if t.fails++; t.fails >= directFails {
+			t.off, t.why = true, err.Error()
+		}
 		return
 	}
+	t.fails, t.left = 0, 0
 	t.sock, t.to, t.leaving, t.mainHot = s, to, false, true
 	d.sleeper.add(s)
 	t.posts, t.hits, t.polls = 0, 0, 0
@@ -144,8 +155,11 @@ func (t *direct) sendsTo(to fabric.Addr) bool {
 // empty into the other.
 func (e *endpoint) pollDirect(rows int) (int, error) {
 	t := &e.direct
+	if t.leaving {
+		return e.pollLeaving(rows)
+	}
 	hot, cold := t.sock, e.sock
-	if t.mainHot && !t.leaving {
+	if t.mainHot {
 		hot, cold = cold, hot
 	}
 	every := uint(directOther)
@@ -153,29 +167,40 @@ func (e *endpoint) pollDirect(rows int) (int, error) {
 		every = 2
 	}
 	first, second := hot, (*socket)(nil)
-	if t.polls++; t.polls >= every || t.leaving {
+	if t.polls++; t.polls >= every {
 		t.polls = 0
 		first, second = cold, hot
-		if t.leaving {
-			first, second = hot, cold
-		}
 	}
 	got, err := e.receiveFrom(first, rows)
 	from := first
-	if got == 0 && err == nil {
-		if t.leaving {
-			e.closeDirect()
-		}
-		if second != nil {
-			got, err = e.receiveFrom(second, rows)
-			from = second
-		}
+	if got == 0 && err == nil && second != nil {
+		got, err = e.receiveFrom(second, rows)
+		from = second
 	}
 	if got == 0 {
 		t.quiet++
 		return got, err
 	}
 	t.quiet, t.mainHot = 0, from == e.sock
+	return got, err
+}
+
+// pollLeaving is pollDirect while the connected socket is leaving.
+func (e *endpoint) pollLeaving(rows int) (got int, err error) {
+	t := &e.direct
+	t.left++
+	if t.left%2 == 0 {
+		if got, err = e.receiveFrom(e.sock, rows); got > 0 || err != nil {
+			return got, err
+		}
+	}
+	got, err = e.receiveFrom(t.sock, rows)
+	if got == 0 && err == nil || t.left >= directLeaving {
+		e.closeDirect()
+	}
+	if got == 0 && err == nil && t.left%2 != 0 {
+		got, err = e.receiveFrom(e.sock, rows)
+	}
 	return got, err
 }
 

@@ -189,3 +189,79 @@ func TestNoDirectSocket(t *testing.T) {
 		t.Errorf("does not tell: %v", attrs)
 	}
 }
+
+// A socket that is leaving and into which more and more comes does not keep the first one from
+// being read, and goes all the same.
+func TestLeavingFlood(t *testing.T) {
+	a, b, c := openPost(t, "127.0.0.1", Options{}), openPost(t, "127.0.0.1", Options{}),
+		openPost(t, "127.0.0.1", Options{})
+	toB := a.reach(b)
+	lead(a, toB, b, directLead+2)
+	if a.direct.sock == nil {
+		t.Fatal("no socket: the test shows nothing")
+	}
+	if err := a.domain.Remove(toB); err != nil { // its connection has ended, say
+		t.Fatal(err)
+	}
+	back := b.reach(a)
+	c.next = 1 << 32
+	want, heard := c.tell(c.reach(a)), false
+	for range 2 * directLeaving {
+		for range 3 { // a poll for one takes one
+			b.tell(back)
+		}
+		var out [1]fabric.Completion
+		n, err := a.Poll(out[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			continue
+		}
+		heard = heard || binary.LittleEndian.Uint64(a.domain.buffers.bytes(out[0].Buf)) == want
+		if _, err := a.Recv([]fabric.Buf{out[0].Buf}); err != nil {
+			t.Fatal(err)
+		}
+		var drain [64]fabric.Completion
+		_, _ = b.Poll(drain[:])
+	}
+	if !heard {
+		t.Error("a peer that is removed floods, and another one is not heard")
+	}
+	if a.direct.sock != nil {
+		t.Error("the socket of a peer that is removed does not go")
+	}
+}
+
+// A peer that cannot be connected to does not take the others' socket from them, but what fails
+// again and again is given up.
+func TestDirectFails(t *testing.T) {
+	a, b := openPost(t, "127.0.0.1", Options{}), openPost(t, "127.0.0.1", Options{})
+	name, _, err := a.domain.ParseAddress("192.0.2.1:9") // from a loopback address: not to be reached
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := a.domain.Insert(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	toB := a.reach(b)
+	a.openDirect(far)
+	if a.direct.sock != nil {
+		t.Fatal("connected: the test shows nothing")
+	}
+	lead(a, toB, b, directLead+2)
+	if a.direct.sock == nil {
+		t.Errorf("no socket for one peer after another could not have it: %q", a.direct.why)
+	}
+	a.closeDirect()
+	for range directFails {
+		if a.direct.off {
+			t.Error("given up too early")
+		}
+		a.openDirect(far)
+	}
+	if !a.direct.off {
+		t.Errorf("not given up after %d times", directFails)
+	}
+}

@@ -4,6 +4,7 @@ package shm
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +19,8 @@ const (
 	ringBudget = 256 << 20
 	// linksMax bounds the rings that a domain makes, and as many are those that it takes from others.
 	linksMax = 2048
-	// linksPerProcess bounds what it takes from one process.
+	// linksPerProcess bounds what it takes from one process. Those of which it cannot see which they are
+	// (of another PID namespace: the kernel says 0) leave as many to the others.
 	linksPerProcess = 256
 	// silentMax bounds the links on which no hello has come yet: the oldest gives way to another. It
 	// comes with the connection, unless the peer was stopped in between; then the peer tries again.
@@ -91,7 +93,7 @@ func ringsBytes(count int) (sum int) {
 }
 
 // open makes the ring, unless it is there from the last try, and hands it to the peer. An error
-// says that the peer cannot be reached; EAGAIN, that it is too busy now.
+// says that the peer cannot be reached; EAGAIN, that it cannot be now.
 func (l *outLink) open() error {
 	d := l.ep.domain
 	if d.loop.outLinks >= linksMax {
@@ -101,7 +103,7 @@ func (l *outLink) open() error {
 		size := ringSize(d.ringBytes)
 		mem, memfd, err := makeRing(size)
 		if err != nil {
-			return err
+			return l.later(err)
 		}
 		l.ring, l.memfd = sendRing{ring: newRing(mem)}, memfd
 		l.ring.format()
@@ -119,13 +121,31 @@ func (l *outLink) open() error {
 		l.fd, l.tries, l.taken = fd, 0, false
 		unix.Close(l.memfd)
 		l.memfd = -1
-	case errors.Is(err, unix.EAGAIN):
-		l.skips = 1 << min(l.tries, skipsMaxLog2)
-		l.tries++
+	case passes(err):
+		return l.later(err)
 	default:
 		l.dropRing()
 	}
 	return err
+}
+
+// passes says whether an error says nothing of the peer, and may be over soon: that it is too busy,
+// or that this process or system has no descriptor or memory to spare just now.
+func passes(err error) bool {
+	return slices.ContainsFunc([]error{
+		unix.EAGAIN, unix.EINTR, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ENOSPC,
+		unix.ETOOMANYREFS,
+	}, func(e error) bool { return errors.Is(err, e) })
+}
+
+// later has the link tried again after some time, if the error passes: it is EAGAIN then.
+func (l *outLink) later(err error) error {
+	if !passes(err) {
+		return err
+	}
+	l.skips = 1 << min(l.tries, skipsMaxLog2)
+	l.tries++
+	return unix.EAGAIN
 }
 
 // close gives back ring and socket. What was put into the ring the peer still reads.

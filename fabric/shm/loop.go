@@ -149,8 +149,7 @@ func (o *loop) accept() {
 // admit makes a link of a socket, if its peer is of this user and has not too many.
 func (o *loop) admit(fd int) bool {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-	if err != nil || cred.Uid != o.domain.name.uid || o.inLinks >= linksMax ||
-		o.perPID[cred.Pid] >= linksPerProcess {
+	if err != nil || cred.Uid != o.domain.name.uid || !o.mayTake(cred.Pid) {
 		return false
 	}
 	q := &inLink{domain: o.domain, fd: fd, pid: cred.Pid}
@@ -168,6 +167,15 @@ func (o *loop) admit(fd int) bool {
 		}
 	}
 	return true
+}
+
+// mayTake says whether there may be another link of a process.
+func (o *loop) mayTake(pid int32) bool {
+	most := linksPerProcess
+	if pid == 0 {
+		most = linksMax - linksPerProcess
+	}
+	return o.inLinks < linksMax && o.perPID[pid] < most
 }
 
 // heard notes that a link is no longer one that has said nothing.

@@ -112,20 +112,32 @@ func openDir(uid uint32) (fd int, err error) {
 	}
 	const flags = unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_RDONLY
 	fd, err = unix.Open(dir, flags, 0)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		var st unix.Stat_t
+		if unix.Lstat(dir, &st) == nil {
+			return -1, notOurs(dir, &st)
+		}
+	}
 	if err != nil {
 		return -1, &os.PathError{Op: "open", Path: dir, Err: err}
 	}
 	var st unix.Stat_t
 	err = unix.Fstat(fd, &st)
 	if err == nil && (st.Uid != uid || st.Mode&0o077 != 0) {
-		err = fmt.Errorf("%w: %s belongs to user %d, mode %#o; it must be this user's alone",
-			fabric.ErrUnavailable, dir, st.Uid, st.Mode&0o777)
+		err = notOurs(dir, &st)
 	}
 	if err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
 	return fd, nil
+}
+
+// notOurs says whose the directory is: whoever made it first keeps this user from using it, and
+// only that user, or root, can remove it.
+func notOurs(dir string, st *unix.Stat_t) error {
+	return fmt.Errorf("%w: %s belongs to user %d, mode %#o; it must be a directory of this user alone",
+		fabric.ErrUnavailable, dir, st.Uid, st.Mode)
 }
 
 // lockDir does something while nobody else binds a socket in the directory or removes one, so that

@@ -19,8 +19,8 @@ const (
 	ringBudget = 256 << 20
 	// linksMax bounds the rings that a domain makes, and as many are those that it takes from others.
 	linksMax = 2048
-	// linksPerProcess bounds what it takes from one process. Those of which it cannot see which they are
-	// (of another PID namespace: the kernel says 0) leave as many to the others.
+	// linksPerProcess bounds what it takes from one process. Those that it cannot tell from each other
+	// (of other PID namespaces: the kernel says 0) leave as many to the others.
 	linksPerProcess = 256
 	// silentMax bounds the links on which no hello has come yet: the oldest gives way to another. It
 	// comes with the connection, unless the peer was stopped in between; then the peer tries again.

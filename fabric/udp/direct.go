@@ -17,8 +17,8 @@ import (
 //
 // An endpoint that sends to many has none. It is made when one peer has had a clear majority for a
 // while, and goes when that peer has it no longer; each time it takes more to make the next one.
-// One that goes is read first until it is empty, or for directLeaving polls, in turns with the other
-// one. What comes between the last read and the end is lost, as any datagram may be.
+// One that goes is read until it is empty, or for directLeaving polls, in turns with the first
+// socket. What comes between the last read and the end is lost, as any datagram may be.
 type direct struct {
 	sock    *socket // nil: there is none
 	to      fabric.Addr

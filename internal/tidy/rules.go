@@ -262,7 +262,7 @@ var btlFloors = [][]string{
 		"handshake.go", "keep.go", "number.go", "outbox.go", "pathmtu.go", "payload.go",
 		"peers.go", "port.go", "random.go", "regcache.go",
 	},
-	{"config.go", "errors.go", "params.go", "stats.go", "waiting.go"},
+	{"config.go", "errors.go", "params.go", "sharing.go", "stats.go", "waiting.go"},
 }
 
 // arrowsUp are the calls from a lower floor that are allowed: a part tells who it was told to tell.

@@ -16,7 +16,6 @@ type keeper struct {
 	*vectorPair
 	keeps func() bool
 	kept  []*Kept
-	want  [][]byte
 	idle  []*Kept
 }
 

@@ -28,7 +28,7 @@ const HeadBytesMax = 255
 
 // gathersPieces is gathers for a fragment in pieces: it says whether any of them is to be read
 // where it lies. Of one packet that can only be the last one.
-func (m *Module) gathersPieces(f *Fragment) (any bool) {
+func (m *Module) gathersPieces(f *Fragment) (found bool) {
 	pieces := f.vec.all()
 	if !f.large {
 		pieces = pieces[len(pieces)-1:]
@@ -46,9 +46,9 @@ func (m *Module) gathersPieces(f *Fragment) (any bool) {
 				m.regions.own++
 			}
 		}
-		any = any || p.gather != 0
+		found = found || p.gather != 0
 	}
-	return any
+	return found
 }
 
 // gatherPieceMin is the size from which on a piece of a large fragment is worth being registered

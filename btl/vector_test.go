@@ -81,7 +81,9 @@ func split(draw func(int) int, b []byte, n int) (pieces [][]byte) {
 func TestVector(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(testenv.Seed(t, 1), 1))
 	for _, net := range []mem.Config{
-		{NoGather: true}, {FreeRegions: true, InjectBytes: 1472}, {FreeRegions: true, MTUBytes: 9000},
+		{NoGather: true},
+		{FreeRegions: true, InjectBytes: 1472},
+		{FreeRegions: true, MTUBytes: 9000},
 		{FreeRegions: true, MTUBytes: 512},
 	} {
 		p := newVectorPair(t, net, Config{})
@@ -121,7 +123,7 @@ func TestVector(t *testing.T) {
 		}
 		p.mods[0].publish()
 		s := p.mods[0].Stats()
-		if any := s.Get(CntSentGatheredBytes) > 0; any != net.FreeRegions {
+		if some := s.Get(CntSentGatheredBytes) > 0; some != net.FreeRegions {
 			t.Errorf("%+v: %d bytes gathered", net, s.Get(CntSentGatheredBytes))
 		}
 	}

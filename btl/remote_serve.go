@@ -128,7 +128,7 @@ func (m *Module) acceptGet(in *arrival) {
 		f.mem, f.size = from.mem[g.Offset:][:g.SizeBytes], g.SizeBytes
 		f.op.from, f.op.ask, f.op.numbered = from, in.Op, true
 		from.reads = append(from.reads, f)
-		ep.enqueue(f)
+		ep.answerNow(f)
 	}
 	m.checkBye(ep)
 }
@@ -215,5 +215,22 @@ func (r *Region) forget(f *Fragment) {
 			r.reads = r.reads[:last]
 			return
 		}
+	}
+}
+
+// answerNow sends an answer at once if the fast path is open for it, else queues it.
+func (ep *Endpoint) answerNow(f *Fragment) {
+	m := ep.m
+	ep.snd.Rest(m.now)
+	switch {
+	case !ep.fastSend(f):
+		ep.enqueue(f)
+	case f.out != 0: // the fabric reads the region still
+		m.left(f)
+		f.state = fragSent
+		m.dirty = true
+	default:
+		m.giveAnswer(f)
+		m.dirty = true
 	}
 }

@@ -31,7 +31,7 @@ type Config struct {
 	PackBytes int
 	// MixBytes is the largest MTU, up to 65507, at which the end of a large fragment and the beginning
 	// of the next share a packet, if the next is queued, so that a stream of messages of a few packets
-	// fills them. 0: they share none. What a peer sends so is always taken.
+	// fills them. 0 means 9000, 1 turns sharing off. What a peer sends so is always taken.
 	MixBytes int
 
 	// SendBuffers is the number of packets that can be in flight or lent to the caller, over all
@@ -190,6 +190,7 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.CloseTimeout, time.Second)
 	set(&c.QuantumBytes, 44*1472)
 	set(&c.PassPackets, 88)
+	set(&c.MixBytes, 9000)
 	set(&c.PollBatch, 128)
 	set(&c.IdlePollEvery, 16)
 	return c, c.Validate()
@@ -230,7 +231,7 @@ func (c Config) Validate() error {
 		{"mtu_bytes", int64(c.MTUBytes), mtuBytesMin, mtuBytesMax},
 		{"tiny_bytes", int64(c.TinyBytes), tinyBytesMin, int64(c.MTUBytes)},
 		{"pack_bytes", int64(c.PackBytes), 1, mtuBytesMax},
-		{"mix_bytes", int64(c.MixBytes), 0, mtuBytesMax},
+		{"mix_bytes", int64(c.MixBytes), 1, mtuBytesMax},
 		{"send_buffers", int64(c.SendBuffers), 64, 1 << 20},
 		{"recv_depth", int64(c.RecvDepth), 16, 1 << 16},
 		{"tx_depth", int64(c.TxDepth), 0, 1 << 16},

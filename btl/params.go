@@ -98,7 +98,8 @@ var params = []Param{
 		func(c *Config) any { return &c.PackBytes },
 	},
 	{
-		"mix_bytes", "0", "largest MTU at which large fragments share packets where they meet",
+		"mix_bytes", "9000",
+		"largest MTU at which large fragments share packets where they meet; 1: never",
 		func(c *Config) any { return &c.MixBytes },
 	},
 	{

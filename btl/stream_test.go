@@ -16,7 +16,6 @@ import (
 func streamLab(t *testing.T, net mem.Config, sizes func(i int) int) (l *lab, got map[int]int) {
 	t.Helper()
 	cfg := smallConfig()
-	cfg.MixBytes = 65507
 	l = newLab(t, net, 2, cfg)
 	got = map[int]int{}
 	for tag := Tag(1); tag <= 2; tag++ {
@@ -141,12 +140,29 @@ func TestStreamMixedSizes(t *testing.T) {
 	l.wantIdle(1)
 }
 
+// TestStreamApart has the MTU at which packets are shared set to less than that of the path.
+func TestStreamApart(t *testing.T) {
+	for mix, want := range map[int]bool{0: true, 1471: false, 1472: true} {
+		cfg := smallConfig()
+		cfg.MTUBytes, cfg.MixBytes = 1472, mix
+		l := newLab(t, mem.Config{}, 2, cfg)
+		ep := l.connect(0, 1)
+		l.settle(time.Second)
+		for i := range 4 {
+			sendStream(t, ep, i, 2000, 1)
+		}
+		l.settle(time.Second)
+		if got := l.mods[0].stats.counters[CntSentPieces]; (got > 0) != want {
+			t.Errorf("mix_bytes %d: %d pieces were sent; shall there be any: %v", mix, got, want)
+		}
+	}
+}
+
 // Of a fragment whose beginning the peer has refused nothing more is sent, and it fails, whether or
 // not the peer takes what was under way of it meanwhile.
 func TestStreamBeginningRefused(t *testing.T) {
 	for _, credit := range []uint16{2, 4096} { // more of it waits; all of it is in flight
 		cfg := smallConfig()
-		cfg.MixBytes = 65507
 		_, s := newStranger(t, cfg)
 		s.credit, s.hello.Credit = credit, credit
 		ep := s.connect()

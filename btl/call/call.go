@@ -12,7 +12,8 @@ import (
 var questions = sync.Pool{New: func() any { return new(question) }}
 
 // Call sends a request to the peer and returns the answer's body, or why there is none: ErrMethod,
-// ErrBusy, a RemoteError, the endpoint's error, or that of ctx, whose deadline the handler has too.
+// ErrBusy, ErrAnswerSize, ErrAnswerRoom, a RemoteError, the endpoint's error, or that of ctx, whose
+// deadline the handler has too; btl.ErrTooLarge if the request is larger than a message may be.
 // request is copied. The answer is the caller's.
 func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, request []byte,
 ) ([]byte, error) {
@@ -92,6 +93,10 @@ func (s status) err(text []byte) error {
 		return context.DeadlineExceeded
 	case statusEnded:
 		return context.Canceled
+	case statusSize:
+		return ErrAnswerSize
+	case statusRoom:
+		return ErrAnswerRoom
 	default:
 		return RemoteError(text)
 	}
@@ -103,6 +108,7 @@ func (n *Node) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	if !ok {
 		return
 	}
+	<-n.begun // a message may come before Start has returned
 	switch body := data[headBytes:]; h.kind {
 	case kindAnswer:
 		n.answered(peer, h, body)

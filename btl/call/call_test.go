@@ -34,11 +34,15 @@ type side struct {
 
 func open(t *testing.T, net *mem.Network, cfg call.Config) *side {
 	t.Helper()
+	return openWith(t, net, cfg, btl.Config{})
+}
+
+func openWith(t *testing.T, net *mem.Network, cfg call.Config, bc btl.Config) *side {
+	t.Helper()
 	infos, err := net.Provider().GetInfo(fabric.Hints{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var bc btl.Config
 	sizes, err := bc.DomainConfig(infos[0])
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +90,7 @@ const (
 	methodEchoInline
 	methodFail
 	methodBlock
-	methodNone
+	methodNone = 1000
 )
 
 func register(s *side) (blocked chan error) {

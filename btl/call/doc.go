@@ -4,9 +4,9 @@
 //
 //	client                                          server
 //	Call --- Await: note the id, send -- request -> inline, on the goroutine that drives,
-//	  |                                             or a goroutine each, Config.Concurrent at most
+//	  |                                             or a goroutine each, Config.Concurrent a peer
 //	  |  ctx ends: ---------------------- cancel -> its context ends
-//	  +-- woken by the Node's handler <-- answer -- SendBuffered
+//	  +-- woken by the Node's handler <-- answer -- SendBuffered, Do
 //
 // A message is a head of 16 bytes and the body, in a fragment of its own:
 //

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"gobtl/btl"
 )
@@ -14,8 +15,13 @@ import (
 var (
 	// ErrMethod: the server has no handler of that number.
 	ErrMethod = errors.New("call: no such method")
-	// ErrBusy: the server has as many calls under way as it takes.
+	// ErrBusy: the server has as many calls under way as it takes. No handler has run.
 	ErrBusy = errors.New("call: server is busy")
+	// ErrAnswerSize: the handler has run, and its answer is larger than a message to the caller.
+	ErrAnswerSize = errors.New("call: answer is too large")
+	// ErrAnswerRoom: the handler has run, and its answer was thrown away at the server: the caller
+	// takes answers too slowly.
+	ErrAnswerRoom = errors.New("call: no room for the answer")
 	// ErrConfig: a configuration value is out of its range.
 	ErrConfig = errors.New("call: invalid configuration")
 )
@@ -29,9 +35,30 @@ func (e RemoteError) Error() string { return "call: remote: " + string(e) }
 type Config struct {
 	// Tag is the module's tag that the Node uses, 0 to btl.TagMax, the same at both sides.
 	Tag btl.Tag
-	// Concurrent bounds the calls under way whose handlers have goroutines, 1 to 1<<20; 0 means 1024.
-	// Beyond it a call is answered with ErrBusy.
+	// Concurrent bounds the calls of one peer under way whose handlers have goroutines, 1 to 1<<20; 0
+	// means 1024. Beyond it a call is answered with ErrBusy.
 	Concurrent int
+	// Total bounds those of all peers together, 1 to 1<<23; 0 means eight times Concurrent. Beyond it
+	// only a peer is served that has none under way, and that with one at a time.
+	Total int
+}
+
+// fill sets the defaults, and says what is out of its range.
+func (c *Config) fill() error {
+	if c.Concurrent == 0 {
+		c.Concurrent = defaultConcurrent
+	}
+	if c.Concurrent < 1 || c.Concurrent > concurrentMax {
+		return fmt.Errorf("%w: Concurrent is %d, want 1 to %d", ErrConfig, c.Concurrent, concurrentMax)
+	}
+	if c.Total == 0 {
+		c.Total = totalFactor * c.Concurrent
+	}
+	if c.Total < 1 || c.Total > totalFactor*concurrentMax {
+		return fmt.Errorf("%w: Total is %d, want 1 to %d", ErrConfig, c.Total,
+			totalFactor*concurrentMax)
+	}
+	return nil
 }
 
 // Handler answers a request. It runs on a goroutine of its own, and may block; ctx ends with the
@@ -59,12 +86,16 @@ type Node struct {
 	asked   map[uint64]*question
 	scratch []byte
 
-	runMu   sync.Mutex // of running
+	runMu   sync.Mutex // of the next two
 	running map[served]context.CancelFunc
+	callers map[*btl.Endpoint]*caller
 
-	ended context.Context
-	end   context.CancelFunc
-	work  sync.WaitGroup
+	begun  chan struct{} // closed by Start: r is there
+	ended  context.Context
+	end    context.CancelFunc
+	silent context.Context // ends when no answer is sent any more
+	hush   context.CancelFunc
+	work   sync.WaitGroup
 }
 
 // served names a call under way at its server.
@@ -85,6 +116,7 @@ const (
 	headBytes         = 16
 	defaultConcurrent = 1024
 	concurrentMax     = 1 << 20
+	totalFactor       = 8
 )
 
 type kind uint8
@@ -104,6 +136,8 @@ const (
 	statusBusy   status = 3
 	statusLate   status = 4 // the handler's error was that of its context
 	statusEnded  status = 5
+	statusSize   status = 6 // the answer is too large to be sent
+	statusRoom   status = 7 // the answer was thrown away
 )
 
 // head is the beginning of a message.
@@ -135,18 +169,16 @@ func getHead(b []byte) (h head, ok bool) {
 // New takes a tag of a module for calls. Register what it shall answer, then Start it. It belongs
 // to the goroutine that owns the module until then.
 func New(m *btl.Module, cfg Config) (*Node, error) {
-	if cfg.Concurrent == 0 {
-		cfg.Concurrent = defaultConcurrent
-	}
-	if cfg.Concurrent < 1 || cfg.Concurrent > concurrentMax {
-		return nil, fmt.Errorf("%w: Concurrent is %d, want 1 to %d", ErrConfig, cfg.Concurrent,
-			concurrentMax)
+	if err := cfg.fill(); err != nil {
+		return nil, err
 	}
 	n := &Node{
 		cfg: cfg, m: m,
 		methods: map[uint16]Handler{}, inline: map[uint16]Inline{},
 		asked: map[uint64]*question{}, running: map[served]context.CancelFunc{},
+		callers: map[*btl.Endpoint]*caller{}, begun: make(chan struct{}),
 	}
+	n.silent, n.hush = context.WithCancel(context.Background())
 	n.ended, n.end = context.WithCancel(context.Background())
 	return n, m.Handle(cfg.Tag, n.receive)
 }
@@ -155,9 +187,8 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 // close, after the Node. onEvent may be nil.
 func (n *Node) Start(cfg btl.RunnerConfig, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *btl.Runner {
-	begun := make(chan struct{})
 	n.r = btl.NewRunner(n.m, cfg, func(ep *btl.Endpoint, ev btl.Event, err error) {
-		<-begun
+		<-n.begun
 		if ev != btl.EventConnected {
 			n.lost(ep)
 		}
@@ -165,7 +196,7 @@ func (n *Node) Start(cfg btl.RunnerConfig, onEvent func(*btl.Endpoint, btl.Event
 			onEvent(ep, ev, err)
 		}
 	})
-	close(begun)
+	close(n.begun)
 	return n.r
 }
 
@@ -189,8 +220,18 @@ func (n *Node) HandleInline(method uint16, h Inline) {
 	}
 }
 
-// Close ends the contexts of the handlers that run, and waits for them. The Runner is its owner's.
+// Close ends the contexts of the handlers that run, and waits for them and, a second at most, for
+// their answers to leave. Calls that come from then on are answered with ErrBusy. The Runner is its
+// owner's.
 func (n *Node) Close() {
+	n.runMu.Lock() // nobody enters any more
 	n.end()
+	n.runMu.Unlock()
+	last := time.AfterFunc(answersGrace, n.hush)
+	defer last.Stop()
 	n.work.Wait()
+	n.hush()
 }
+
+// answersGrace is how long Close waits for answers to peers that take none.
+const answersGrace = time.Second

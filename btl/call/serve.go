@@ -48,7 +48,7 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte) {
 	go func() {
 		defer n.work.Done()
 		answer, err := handler(ctx, peer, request)
-		n.leave(s)
+		n.leave(s) // before its answer: who has that may call again
 		cancel()
 		st := statusOf(err)
 		if st == statusError {
@@ -73,14 +73,20 @@ func statusOf(err error) status {
 	}
 }
 
-// enter counts a call under way, unless there are too many, or it is under way already, or the Node
-// ends.
+// enter counts a call under way, unless its peer has too many, or it is under way already, or the
+// Node ends. One peer's calls, however slow, leave room for those of others.
 func (n *Node) enter(s served, cancel context.CancelFunc) bool {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
-	if _, twice := n.running[s]; twice || len(n.running) >= n.cfg.Concurrent || n.ended.Err() != nil {
+	_, twice := n.running[s]
+	if twice || n.ended.Err() != nil {
 		return false
 	}
+	c := n.caller(s.peer)
+	if c.running >= n.cfg.Concurrent || c.running > 0 && len(n.running) >= n.cfg.Total {
+		return false
+	}
+	c.running++
 	n.running[s] = cancel
 	n.work.Add(1)
 	return true
@@ -90,6 +96,8 @@ func (n *Node) leave(s served) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
 	delete(n.running, s)
+	n.callers[s.peer].running--
+	n.forget(s.peer)
 }
 
 func (n *Node) cancel(s served) {
@@ -100,14 +108,6 @@ func (n *Node) cancel(s served) {
 	}
 }
 
-// send sends an answer from a goroutine of ours, and waits for room as long as the Node lives.
-func (n *Node) send(peer *btl.Endpoint, h head, body []byte) {
-	msg := make([]byte, headBytes, headBytes+len(body))
-	h.put(msg)
-	// A peer that is gone needs no answer.
-	_ = n.r.SendBuffered(n.ended, peer, n.cfg.Tag, append(msg, body...))
-}
-
 // answer sends what an inline handler has returned.
 func (n *Node) answer(peer *btl.Endpoint, id uint64, answer []byte, err error) {
 	h := head{id: id, kind: kindAnswer, code: uint16(statusOf(err))}
@@ -115,21 +115,4 @@ func (n *Node) answer(peer *btl.Endpoint, id uint64, answer []byte, err error) {
 		answer = []byte(err.Error())
 	}
 	n.reply(peer, h, answer)
-}
-
-// reply sends an answer from the goroutine that drives. If there is no room now, one of ours waits.
-func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
-	if err := send(peer, n.cfg.Tag, h, body); !errors.Is(err, btl.ErrAgain) {
-		return
-	}
-	s := served{peer, h.id}
-	if !n.enter(s, func() {}) {
-		return // the caller's deadline tells it
-	}
-	body = append([]byte(nil), body...)
-	go func() {
-		defer n.work.Done()
-		n.send(peer, h, body)
-		n.leave(s)
-	}()
 }

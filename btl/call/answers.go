@@ -1,0 +1,136 @@
+package call
+
+import (
+	"context"
+	"errors"
+
+	"gobtl/btl"
+)
+
+// caller is what this side has to do for a peer that calls. It is under Node.runMu.
+type caller struct {
+	running   int    // calls under way
+	owed      []owed // answers for which there was no room
+	owedBytes int    // of their bodies
+	paying    bool   // a goroutine sends them
+}
+
+// owed is an answer that waits for room.
+type owed struct {
+	h    head
+	body []byte
+}
+
+// Each request is answered, or its endpoint ends: a caller without deadline must not wait in vain.
+// But a peer that asks and takes no answers may keep no more than this.
+const (
+	owedBytesMax = 1 << 20 // beyond it an answer is told without its body
+	owedMax      = 1 << 15 // beyond it the endpoint ends
+)
+
+// bufferedBytesMax is the largest answer of which it is known, without asking the module, that it
+// is not too large.
+const bufferedBytesMax = 512
+
+// caller returns the entry of a peer. The lock is held.
+func (n *Node) caller(peer *btl.Endpoint) *caller {
+	c := n.callers[peer]
+	if c == nil {
+		c = new(caller)
+		n.callers[peer] = c
+	}
+	return c
+}
+
+// forget drops the entry of a peer for which there is nothing to do. The lock is held.
+func (n *Node) forget(peer *btl.Endpoint) {
+	if c := n.callers[peer]; c != nil && c.running == 0 && len(c.owed) == 0 && !c.paying {
+		delete(n.callers, peer)
+	}
+}
+
+// send sends an answer from a goroutine of ours, and waits for room as long as the Node lives.
+func (n *Node) send(peer *btl.Endpoint, h head, body []byte) {
+	var err error
+	if len(body) <= bufferedBytesMax {
+		msg := make([]byte, headBytes, headBytes+len(body))
+		h.put(msg)
+		err = n.r.SendBuffered(n.silent, peer, n.cfg.Tag, append(msg, body...))
+	} else {
+		err = n.sendLarge(peer, h, body)
+	}
+	if err != nil && n.silent.Err() != nil {
+		// The Node has closed, and does not wait: the peer's callers must not do so, either.
+		_ = n.r.Do(context.Background(), func(*btl.Module) error { peer.Abort(); return nil })
+	}
+	// Else the peer is gone, and needs no answer.
+}
+
+// sendLarge is send of a large answer. It is copied once only, and Do, unlike SendBuffered, has the
+// error of one that is too large.
+func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte) error {
+	return n.r.Do(n.silent, func(*btl.Module) error {
+		err := send(peer, n.cfg.Tag, h, body)
+		if errors.Is(err, btl.ErrTooLarge) {
+			h.code, body = uint16(statusSize), nil
+			err = send(peer, n.cfg.Tag, h, nil)
+		}
+		return err
+	})
+}
+
+// reply sends an answer from the goroutine that drives. If there is no room now, one of ours waits.
+func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
+	err := send(peer, n.cfg.Tag, h, body)
+	if errors.Is(err, btl.ErrTooLarge) {
+		h.code, body = uint16(statusSize), nil
+		err = send(peer, n.cfg.Tag, h, nil)
+	}
+	if errors.Is(err, btl.ErrAgain) && !n.owe(peer, h, body) {
+		peer.Abort()
+	}
+}
+
+// owe keeps an answer until there is room for it. It returns false if that cannot be.
+func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
+	n.runMu.Lock()
+	defer n.runMu.Unlock()
+	if n.ended.Err() != nil {
+		return false
+	}
+	c := n.caller(peer)
+	if len(c.owed) >= owedMax {
+		return false
+	}
+	if c.owedBytes+len(body) > owedBytesMax {
+		h.code, body = uint16(statusRoom), nil
+	}
+	c.owedBytes += len(body)
+	c.owed = append(c.owed, owed{h, append([]byte(nil), body...)})
+	if !c.paying {
+		c.paying = true
+		n.work.Add(1)
+		go n.pay(peer, c)
+	}
+	return true
+}
+
+// pay sends a peer's answers, as there is room, until all are sent.
+func (n *Node) pay(peer *btl.Endpoint, c *caller) {
+	defer n.work.Done()
+	for {
+		n.runMu.Lock()
+		if len(c.owed) == 0 {
+			c.owed, c.paying = nil, false
+			n.forget(peer)
+			n.runMu.Unlock()
+			return
+		}
+		first := c.owed[0]
+		c.owed[0] = owed{}
+		c.owed = c.owed[1:]
+		c.owedBytes -= len(first.body)
+		n.runMu.Unlock()
+		n.send(peer, first.h, first.body)
+	}
+}

@@ -1,0 +1,149 @@
+package call_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"gobtl/btl"
+	"gobtl/btl/call"
+	"gobtl/fabric/mem"
+)
+
+// Slow calls of one peer lock out nobody else.
+func TestSlowPeerLeavesRoom(t *testing.T) {
+	net := mem.New(mem.Config{})
+	server := open(t, net, call.Config{Concurrent: 2, Total: 2})
+	slow, other := open(t, net, call.Config{}), open(t, net, call.Config{})
+	register(server)
+	entered := make(chan struct{}, 4)
+	const methodEntered = 20
+	server.Handle(methodEntered, func(ctx context.Context, _ *btl.Endpoint, _ []byte) ([]byte, error) {
+		entered <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	dial := func(s *side) *btl.Endpoint {
+		peer, err := s.run.Connect(t.Context(), server.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return peer
+	}
+	fromSlow, fromOther := dial(slow), dial(other)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	ask := func(s *side, peer *btl.Endpoint) {
+		all.Go(func() {
+			if _, err := s.Call(ctx, peer, methodEntered, nil); !errors.Is(err, context.Canceled) {
+				t.Errorf("a slow call: %v", err)
+			}
+		})
+		<-entered
+	}
+	ask(slow, fromSlow)
+	ask(slow, fromSlow)
+	if _, err := slow.Call(t.Context(), fromSlow, methodEcho, nil); !errors.Is(err, call.ErrBusy) {
+		t.Errorf("beyond one peer's limit: %v", err)
+	}
+	for range 20 { // one at a time, though all of Total is taken
+		if a, err := other.Call(t.Context(), fromOther, methodEcho, []byte("x")); err != nil ||
+			string(a) != "x" {
+			t.Fatalf("another peer: %q, %v", a, err)
+		}
+	}
+	ask(other, fromOther)
+	if _, err := other.Call(t.Context(), fromOther, methodEcho, nil); !errors.Is(err, call.ErrBusy) {
+		t.Errorf("a second call beyond the limit of all: %v", err)
+	}
+}
+
+// An answer that is larger than a message is told by an error, whoever gives it.
+func TestAnswerTooLarge(t *testing.T) {
+	const messageBytesMax = 100_000
+	net := mem.New(mem.Config{})
+	server := open(t, net, call.Config{})
+	client := openWith(t, net, call.Config{}, btl.Config{FragmentBytesMax: messageBytesMax})
+	peer, err := client.run.Connect(t.Context(), server.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tooLarge := make([]byte, messageBytesMax)
+	server.Handle(1, func(context.Context, *btl.Endpoint, []byte) ([]byte, error) {
+		return tooLarge, nil
+	})
+	server.HandleInline(2, func(_ *btl.Endpoint, _, a []byte) ([]byte, error) {
+		return append(a, tooLarge...), nil
+	})
+	for method := range uint16(3) {
+		if method == 0 {
+			continue
+		}
+		if _, err := client.Call(t.Context(), peer, method, nil); !errors.Is(err, call.ErrAnswerSize) {
+			t.Errorf("method %d: %v", method, err)
+		}
+	}
+	if _, err := client.Call(t.Context(), peer, 1, tooLarge); !errors.Is(err, btl.ErrTooLarge) {
+		t.Errorf("a request that is too large: %v", err)
+	}
+}
+
+// A server with room for few answers at once gives each caller its answer, or says why not.
+func TestEachCallIsAnswered(t *testing.T) {
+	const callers, bodyBytes = 300, 20_000
+	net := mem.New(mem.Config{})
+	client := open(t, net, call.Config{})
+	server := openWith(t, net, call.Config{Concurrent: 1}, btl.Config{FragmentsMax: 16})
+	peer, err := client.run.Connect(t.Context(), server.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := bytes.Repeat([]byte{7}, bodyBytes)
+	server.HandleInline(1, func(_ *btl.Endpoint, _, a []byte) ([]byte, error) {
+		return append(a, body...), nil
+	})
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			a, err := client.Call(t.Context(), peer, 1, nil)
+			if !errors.Is(err, call.ErrAnswerRoom) && (err != nil || !bytes.Equal(a, body)) {
+				t.Errorf("inline: %d bytes, %v", len(a), err)
+			}
+		})
+		all.Go(func() {
+			_, err := client.Call(t.Context(), peer, methodNone, nil)
+			if !errors.Is(err, call.ErrMethod) && !errors.Is(err, call.ErrAnswerRoom) {
+				t.Errorf("no such method: %v", err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A Node that closes tells the callers of the handlers that it ends.
+func TestCloseAnswers(t *testing.T) {
+	client, server, peer := two(t, call.Config{})
+	entered := make(chan struct{})
+	server.Handle(1, func(ctx context.Context, _ *btl.Endpoint, _ []byte) ([]byte, error) {
+		close(entered)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := client.Call(t.Context(), peer, 1, nil)
+		ended <- err
+	}()
+	<-entered
+	server.Node.Close()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("a call whose server's Node has closed: %v", err)
+	}
+	if _, err := client.Call(t.Context(), peer, 1, nil); !errors.Is(err, call.ErrBusy) {
+		t.Errorf("a call that came afterwards: %v", err)
+	}
+}

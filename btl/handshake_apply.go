@@ -63,6 +63,7 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 	}
 	m.heard(ep)
 	if ep.state == stateAccepting {
+		m.bindAgain(ep, h, hello) // a Hello before may have been another's, in the peer's name
 		if ep = m.validate(ep); ep == nil {
 			return nil
 		}

@@ -43,6 +43,10 @@ const (
 	pathSizes      = 4    // Pings of a round
 	pathLostMax    = 3    // packets lost in a row that raise a doubt
 
+	// pathBaseAgain is how many Pings of the base a round of a doubt has from the third on, if none
+	// was answered: on a path that loses much, three are lost easily while small ones pass.
+	pathBaseAgain = 3
+
 	pathWaitMin = 10 * time.Millisecond // for an answer: a process may be late
 	pathWaitMax = 500 * time.Millisecond
 )
@@ -135,7 +139,13 @@ func (p *pathMTU) ask(now Time, wait time.Duration, sizes []int) []int {
 		return sizes
 	}
 	if !p.proven && (p.tries > 0 || p.stage == pathDoubting) {
-		sizes = append(sizes, p.base)
+		again := 1
+		if p.stage == pathDoubting && p.tries+1 >= pathTries {
+			again = pathBaseAgain
+		}
+		for range again {
+			sizes = append(sizes, p.base)
+		}
 	}
 	if !p.small && p.tries > 0 || !p.proven && p.stage == pathDoubting {
 		sizes = append(sizes, 0)

@@ -287,3 +287,28 @@ func TestPathDoubtEnded(t *testing.T) {
 		}
 	}
 }
+
+// TestPathDoubtAsksMore: the rounds of a doubt in which the base was asked for in vain ask for it
+// several times, so that a path which loses much is not taken for a narrow one.
+func TestPathDoubtAsksMore(t *testing.T) {
+	l := newPathLab(2*pathBaseBytes, pathBaseBytes, time.Millisecond, 5)
+	for range pathLostMax {
+		l.p.sentAgain(l.now, pathBaseBytes, 1)
+	}
+	asked := 0
+	for round := 1; !l.p.narrow(l.now, 0); round++ {
+		if round > pathTries {
+			t.Fatalf("not narrow after %d rounds", round)
+		}
+		l.now = l.now.Add(time.Second)
+		for _, size := range l.p.next(l.now, time.Millisecond, 1, nil) {
+			if size == l.p.base {
+				asked++
+			}
+		}
+		l.p.pong(l.now, pathNonce(l.p.secret, 0))
+	}
+	if asked < pathTries+2 {
+		t.Errorf("narrow after %d Pings of the base", asked)
+	}
+}

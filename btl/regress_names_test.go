@@ -24,6 +24,29 @@ func TestLaterHelloCounts(t *testing.T) {
 			t.Errorf("operates %t, %d bytes, label %q", ep.operates, ep.mtuMost, ep.PeerLabel())
 		}
 	})
+	t.Run("accepting, with the endpoint's tag", func(t *testing.T) {
+		_, s := newStranger(t, smallConfig())
+		s.meet()
+		s.hello.Features = frag.FeatureOps
+		for p := range frag.Probe(frag.ProbeCount) {
+			s.raw(probeChannel(p), s.packHello(frag.KindHello, 0, p))
+		}
+		for _, pkt := range s.run(3) {
+			s.learn(pkt)
+		}
+		truth := s.hello
+		s.hello.Features, s.hello.MTUBytes = 0, truth.MTUBytes-100
+		s.raw(1, s.packHello(frag.KindHello, 0, frag.ProbeData))
+		s.run(3)
+		s.hello = truth
+		s.hello.Proven = frag.ProvenAll
+		s.raw(0, s.packHello(frag.KindHello, s.conn, 0))
+		s.run(4)
+		ep := s.m.lookup(s.conn)
+		if ep == nil || !ep.Connected() || !ep.operates || ep.mtuMost != int(truth.MTUBytes) {
+			t.Errorf("what another has said in the peer's name counts: %+v", ep)
+		}
+	})
 	t.Run("connecting", func(t *testing.T) {
 		l, s := newStranger(t, smallConfig())
 		s.hello.Features = frag.FeatureOps
@@ -80,4 +103,26 @@ func TestTimerSetAgainWatchesNoAnswer(t *testing.T) {
 	if s.m.Deadline() >= due || soon > s.m.pressAfter()+time.Millisecond {
 		t.Errorf("asks %v from now, and without an operation %v", soon, due.Sub(s.m.now))
 	}
+}
+
+// A superseded peer that owes the answer to an operation is asked for a sign of life as soon as any
+// other that does, not after CloseTimeout: the operation waits for its end.
+func TestSupersededPeerThatOwesAnAnswer(t *testing.T) {
+	cfg := smallConfig()
+	cfg.CloseTimeout = time.Hour
+	_, s := newStranger(t, cfg)
+	ep := s.connect()
+	soon := func(when string) {
+		t.Helper()
+		if d := s.m.Deadline().Sub(s.m.now); d > s.m.pressAfter()+time.Millisecond {
+			t.Errorf("%s: asks after %v", when, d)
+		}
+	}
+	ep.superseded = true
+	s.m.connectedTimer(ep)
+	ep.asks.waiting = 1
+	s.m.watchAsks(ep)
+	soon("an operation of a superseded endpoint")
+	s.m.connectedTimer(ep)
+	soon("superseded while an operation waits")
 }

@@ -128,7 +128,15 @@ func (m *Module) failAsks(ep *Endpoint, err error) {
 // watchAsks has a silent peer asked whether it is there, as long as it owes an answer: there may be
 // no packet in flight by which that would show.
 func (m *Module) watchAsks(ep *Endpoint) {
-	if ep.closing || ep.superseded || ep.hs != nil || ep.owed() || ep.asks.watched && ep.room != 0 {
+	if ep.closing || ep.hs != nil || ep.asks.watched && ep.room != 0 {
+		return
+	}
+	if ep.superseded {
+		ep.asks.watched = true
+		m.setTimer(ep, m.supersededTimeout(ep))
+		return
+	}
+	if ep.owed() {
 		return
 	}
 	ep.asks.watched = true

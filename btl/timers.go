@@ -143,12 +143,15 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 	m.setTimer(ep, max(again, time.Millisecond))
 }
 
-// supersededTimeout is when a superseded peer is asked first. A reliable endpoint has no other
-// timer that would notice its death.
+// supersededTimeout is when a superseded peer is asked first: soon if it owes an answer. A reliable
+// endpoint has no other timer that would notice its death.
 func (m *Module) supersededTimeout(ep *Endpoint) time.Duration {
 	if ep.watches() {
 		left := m.deadAfter(ep) - m.nowUnpaused.Sub(ep.heardAt)
 		return max(min(m.cfg.CloseTimeout, m.watchEvery(), left), time.Millisecond)
+	}
+	if ep.asks.waiting > 0 {
+		return max(min(m.cfg.CloseTimeout, m.pressAfter()), time.Millisecond)
 	}
 	return m.cfg.CloseTimeout
 }

@@ -34,6 +34,9 @@ type operation struct {
 // Send implements coll.Port.
 func (o *operation) Send(r *pml.Request, to int, data []byte) error {
 	e := o.c.e
+	if o.c.failed != nil {
+		return o.c.failed
+	}
 	p, err := e.peer(o.c.ranks[to])
 	if err != nil {
 		return err
@@ -45,6 +48,9 @@ func (o *operation) Send(r *pml.Request, to int, data []byte) error {
 // Recv implements coll.Port.
 func (o *operation) Recv(r *pml.Request, from int, data []byte) error {
 	e := o.c.e
+	if o.c.failed != nil {
+		return o.c.failed
+	}
 	p, err := e.peer(o.c.ranks[from])
 	if err != nil {
 		return err
@@ -66,7 +72,8 @@ func (o *operation) failed(rank int, err error) error {
 // end is told that the schedule has come to its end.
 func (o *operation) end(err error) {
 	r, e := o.r, o.c.e
-	if failed := o.Failed(); failed != nil && errors.Is(err, pml.ErrPeer) {
+	failed := o.Failed()
+	if failed != nil && errors.Is(err, pml.ErrPeer) && !isRankError(err) {
 		if rank, unknown := e.rankOf(failed.Peer()); unknown == nil {
 			err = e.gone(rank, err)
 		}
@@ -81,6 +88,9 @@ func (c *Comm) collective(r *Request, p plan) error {
 	e := c.e
 	if e.broken != nil {
 		return e.broken
+	}
+	if c.failed != nil {
+		return c.failed
 	}
 	if p.root < 0 || p.root >= len(c.ranks) {
 		return fmt.Errorf("%w: root %d of %d", ErrRank, p.root, len(c.ranks))

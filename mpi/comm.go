@@ -23,6 +23,9 @@ type Comm struct {
 	context uint64
 	nodes   []int // of the ranks
 	calls   int   // of collective operations
+	rounds  uint32
+	failed  error // why no collective operation can begin
+	revoked error
 }
 
 // Rank is this process's number in the communicator, 0 to Size-1.

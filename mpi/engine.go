@@ -46,6 +46,7 @@ type engine struct {
 	windows    []*window
 	broken     error // the fabric is, or the job was finalized
 	contexts   uint64
+	failures   failures
 
 	quit, ended chan struct{} // of the helper
 }
@@ -77,8 +78,10 @@ func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine,
 	e.sleeper, _ = dom.(fabric.Sleeper)
 	e.policy = waiting.New(cfg.Wait, spinFor, new(waiting.OSThread), e.now())
 	var err error
-	e.l, err = pml.New(m, cfg.Layer, e.peerGone)
-	return e, err
+	if e.l, err = pml.New(m, cfg.Layer, e.peerChanged); err != nil {
+		return nil, err
+	}
+	return e, e.handleNotices(cfg.Layer.Tag)
 }
 
 // lock takes mu; who drives gives it away between two passes.
@@ -114,6 +117,9 @@ func (e *engine) pass() int {
 	n, err := e.l.Progress(e.now())
 	if err != nil && e.broken == nil {
 		e.broken = fmt.Errorf("mpi: %w", err)
+	}
+	if e.failures.news {
+		e.lookAtNews()
 	}
 	for w := e.parked; w != nil; {
 		next := w.next

@@ -36,9 +36,16 @@ var (
 	ErrFinalized = errors.New("mpi: finalized")
 	// ErrStranger: a process has connected that is no rank of this job.
 	ErrStranger = errors.New("mpi: peer is no rank of this job")
+	// ErrRevoked: the communicator was revoked.
+	ErrRevoked = errors.New("mpi: communicator revoked")
+	// ErrExcluded: the other ranks take this one for dead, and go on without it.
+	ErrExcluded = errors.New("mpi: the others take this rank for dead")
 	// ErrContexts: one rank has made 2^19 communicators.
 	ErrContexts = errors.New("mpi: no communicators left")
 )
+
+// errDecided is why a rank is gone of which others know.
+var errDecided = fmt.Errorf("%w: the others have agreed so", pml.ErrPeer)
 
 // RankError is the error of an operation that a rank's end has ended. It wraps why.
 type RankError struct {
@@ -51,3 +58,9 @@ func (e *RankError) Error() string { return fmt.Sprintf("mpi: rank %d is gone: %
 
 // Unwrap returns why the rank is gone: it is a pml.ErrPeer.
 func (e *RankError) Unwrap() error { return e.Err }
+
+// isRankError says whether an error names its rank already.
+func isRankError(err error) bool {
+	var known *RankError
+	return errors.As(err, &known)
+}

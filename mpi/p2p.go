@@ -149,13 +149,15 @@ func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 	w := e.newWaiter(1)
 	w.ready = func() (ok bool) {
 		found, ok = e.l.Probe(who, want, mask)
-		return ok || who != nil && who.Err() != nil
+		return ok || c.revoked != nil || who != nil && who.Err() != nil
 	}
 	err = e.wait(ctx, w)
 	e.freeWaiter(w)
 	switch {
 	case err != nil:
 		return Status{}, err
+	case found.Peer == nil && c.revoked != nil:
+		return Status{}, c.revoked
 	case found.Peer == nil:
 		return Status{}, e.gone(c.ranks[from], who.Err())
 	}
@@ -178,7 +180,7 @@ func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
 	}
 	found, ok := e.l.Probe(who, want, mask)
 	if !ok {
-		return false, Status{}, e.broken
+		return false, Status{}, c.usable()
 	}
 	s, err := c.status(found.Peer, found.Tag)
 	s.Count = int(found.Size)
@@ -188,9 +190,10 @@ func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
 // beginSend begins to send bytes. mu is held.
 func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, inner uint64) error {
 	e := c.e
+	unusable := c.usable()
 	switch {
-	case e.broken != nil:
-		return e.broken
+	case unusable != nil:
+		return unusable
 	case tag < 0 || tag > TagMax:
 		return fmt.Errorf("%w: %d, want 0 to %d", ErrTag, tag, TagMax)
 	case to != NoRank && (to < 0 || to >= len(c.ranks)):
@@ -217,8 +220,8 @@ func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, inner
 // beginRecv begins to receive bytes. mu is held.
 func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, inner uint64) error {
 	e := c.e
-	if e.broken != nil {
-		return e.broken
+	if err := c.usable(); err != nil {
+		return err
 	}
 	who, want, mask, err := c.criteria(from, tag, inner)
 	if err != nil {

@@ -58,7 +58,7 @@ func (r *Request) finish(err error) {
 // result takes the end of a request: it can be used again. The engine's mu is held.
 func (r *Request) result() (Status, error) {
 	r.active, r.waiter = false, nil
-	if r.err != nil && errors.Is(r.err, pml.ErrPeer) {
+	if r.err != nil && errors.Is(r.err, pml.ErrPeer) && !isRankError(r.err) {
 		if p := r.p.Peer(); p != nil { // of a message
 			if rank, err := r.c.e.rankOf(p); err == nil {
 				return Status{}, r.c.e.gone(rank, r.err)

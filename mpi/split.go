@@ -68,6 +68,9 @@ func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 			made.rank = i
 		}
 	}
+	c.e.lock()
+	defer c.e.unlock()
+	made.register()
 	return made, nil
 }
 
@@ -79,6 +82,11 @@ func (e *engine) newContext() (context uint64, full bool) {
 	if e.contexts+1 >= 1<<countBits {
 		return 0, true
 	}
+	return e.nextContext(), false
+}
+
+// nextContext makes a context, of which there are enough. mu is held.
+func (e *engine) nextContext() uint64 {
 	e.contexts++
-	return uint64(e.rank)<<makerShift | e.contexts<<countShift, false
+	return uint64(e.rank)<<makerShift | e.contexts<<countShift
 }

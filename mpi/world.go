@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"gobtl/btl"
 	"gobtl/fabric"
@@ -81,6 +82,9 @@ func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 	for i := range w.ranks {
 		w.ranks[i], w.nodes[i] = i, job.NodeOf(i)
 	}
+	e.lock()
+	w.register()
+	e.unlock()
 	e.startHelper()
 	return w, nil
 }
@@ -113,9 +117,13 @@ func openEngine(cfg Config, rank int) (*engine, error) {
 // Job is the job that the world belongs to.
 func (w *World) Job() Job { return w.job }
 
+// leaveTimeout bounds what the launcher of a job that has lost a rank is waited for.
+const leaveTimeout = time.Second
+
 // Finalize waits until all ranks have called it, and what was sent has arrived, and leaves the job.
-// Nothing of the world may be used afterwards: ErrFinalized. Errors: what kept the ranks from
-// meeting, or what was sent from arriving; the job is left in any case.
+// Ranks that are gone are not waited for. Nothing of the world may be used afterwards:
+// ErrFinalized. Errors: what kept the ranks from meeting, or what was sent from arriving; the job
+// is left in any case.
 func (w *World) Finalize(ctx context.Context) error {
 	e := w.e
 	e.lock()
@@ -129,10 +137,25 @@ func (w *World) Finalize(ctx context.Context) error {
 		e.unlock()
 	}
 	err := e.flush(ctx)
-	if fenced := w.job.Fence(ctx); err == nil {
-		err = fenced
+	// Launchers know of no rank that is gone while the others go on: they would wait for it.
+	whole, met := w.meetAll(ctx)
+	e.lock()
+	e.failures.leaving = true
+	e.unlock()
+	if met == nil && whole {
+		met = w.job.Fence(ctx)
+	}
+	if err == nil {
+		err = met
 	}
 	err = errors.Join(err, e.close(w.cfg))
+	if met == nil && !whole {
+		// A launcher that has seen a rank die may answer no more: what it says changes nothing.
+		brief, cancel := context.WithTimeout(ctx, leaveTimeout)
+		defer cancel()
+		_ = w.job.Finalize(brief)
+		return err
+	}
 	return errors.Join(err, w.job.Finalize(ctx))
 }
 

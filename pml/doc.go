@@ -38,7 +38,8 @@
 // What a peer has sent and nobody has received is bounded: EnvelopesMax of them, and
 // UnexpectedBytes of what came with them, beyond which messages are only announced. Receivers tell
 // how much they have taken; a sender whose peer has no room keeps its messages, in order. Both
-// sides must have the same Config.
+// sides must have the same Config. Messages of groups of tags that are refused (Refuse) count as
+// received.
 //
 // A Layer belongs to one goroutine, which calls Progress; no lock, no goroutine, no clock, so it
 // runs in a simulator as it runs in production.

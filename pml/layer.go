@@ -18,6 +18,7 @@ type Stats struct {
 	Unexpected               uint64 // that came before their receive
 	Early                    uint64 // that overtook others
 	NotReady                 uint64 // of Ready sends, whose receive was not posted
+	Refused                  uint64 // that were dropped
 	UnexpectedBytes          int    // kept now, of all peers, early ones among them
 	UnexpectedMessages       int    // that a Recv could match now
 }
@@ -39,6 +40,7 @@ type Layer struct {
 	ended    list[Request] // whose owners have not been told
 	settling bool
 	notice   [headBytes]byte // of a put that is being prepared
+	refused  map[uint64]bool // groups of tags; nil until there is one
 	observe  func(p *Peer, tag, size uint64, eager bool)
 	peers    uint32 // so far
 	onPeer   func(*Peer, error)

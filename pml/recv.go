@@ -172,6 +172,10 @@ func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 	if ready {
 		l.stats.NotReady++
 	}
+	if l.refused != nil && l.refused[group(m.tag)] {
+		l.drop(now, m)
+		return
+	}
 	l.stats.Unexpected++
 	l.unexpected.add(l.keep(m, data))
 }
@@ -183,6 +187,11 @@ func (l *Layer) matchKept(now btl.Time, m *Message) {
 	}
 	if r := l.posted.take(m.peer, m.tag); r != nil {
 		l.receive(now, r, m)
+		l.release(m)
+		return
+	}
+	if l.refused != nil && l.refused[group(m.tag)] {
+		l.drop(now, m)
 		l.release(m)
 		return
 	}

@@ -72,6 +72,8 @@ func rank(ctx context.Context, role string) (status int, err error) {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
 		return 0, j.Fence(ctx)
+	case "lose":
+		return 0, lose(ctx, j)
 	case "signals":
 		return signals(ctx, j)
 	default:

@@ -1,0 +1,302 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gobtl/btl"
+	"gobtl/pml"
+)
+
+// noticeAllRanks is the largest job in which who has news tells them to all. In larger ones it
+// tells those that are a power of two away, either way, and they tell on: all hear of it as long as
+// not all 2*log2(n) neighbours of a rank have died at once.
+const noticeAllRanks = 64
+
+// letter is a notice that waits for room.
+type letter struct {
+	to   int // rank in the world
+	data []byte
+}
+
+// arrival is a notice that has come.
+type arrival struct {
+	from   *pml.Peer
+	notice notice
+}
+
+// failures is what an engine knows of ranks that are gone, and of what was agreed on because of
+// that. All of it is looked at between passes, never by handlers.
+type failures struct {
+	tag     btl.Tag
+	news    bool // something below has to be looked at
+	fresh   []*pml.Peer
+	gone    []*pml.Peer
+	inbox   []arrival
+	outbox  []letter
+	dead    map[int]error // ranks of the world
+	revoked map[uint64]bool
+	leaving bool // all ranks finalize: who ends now is not missed
+	comms   map[uint64]*Comm
+	rounds  map[roundKey]*round
+}
+
+// handleNotices readies the engine for notices, which have a tag of the module of their own.
+func (e *engine) handleNotices(layerTag btl.Tag) error {
+	f := &e.failures
+	f.tag = (layerTag + 1) % (btl.TagMax + 1)
+	f.dead, f.revoked = make(map[int]error), make(map[uint64]bool)
+	f.comms, f.rounds = make(map[uint64]*Comm), make(map[roundKey]*round)
+	return e.m.Handle(f.tag, func(ep *btl.Endpoint, _ btl.Tag, data []byte) {
+		a := arrival{from: e.l.Peer(ep)}
+		if !a.notice.read(data) {
+			ep.Abort() // It is none of the peer's to send that.
+			return
+		}
+		f.inbox, f.news = append(f.inbox, a), true
+	})
+}
+
+// peerChanged takes note that a peer has connected, or ended.
+func (e *engine) peerChanged(p *pml.Peer, err error) {
+	f := &e.failures
+	if f.news = true; err == nil {
+		f.fresh = append(f.fresh, p)
+		return
+	}
+	f.gone = append(f.gone, p)
+	e.peerGone(p, err)
+}
+
+// lookAtNews does what has been put off until now, when no handler is called.
+func (e *engine) lookAtNews() {
+	f := &e.failures
+	f.news = false
+	for _, p := range f.fresh { // while it is known by its endpoint: later it is not
+		_, _ = e.rankOf(p) //nolint:errcheck // A stranger is none of the job, whatever it does.
+	}
+	clear(f.fresh)
+	f.fresh = f.fresh[:0]
+	inbox := f.inbox
+	f.inbox = nil
+	for _, a := range inbox {
+		if from, err := e.rankOf(a.from); err == nil && f.dead[from] == nil {
+			e.hear(from, &a.notice)
+		}
+	}
+	gone := f.gone
+	f.gone = nil
+	for _, p := range gone {
+		if m, ok := p.Context.(*member); ok && !f.leaving {
+			e.bury(m.rank, p.Err())
+		}
+	}
+	e.post()
+}
+
+// hear does what a notice says.
+func (e *engine) hear(from int, n *notice) {
+	switch n.kind {
+	case noticeDead:
+		if e.failures.leaving {
+			return
+		}
+		for _, rank := range n.dead {
+			if rank < len(e.names) {
+				e.bury(rank, fmt.Errorf("%w: rank %d says so", pml.ErrPeer, from))
+			}
+		}
+	case noticeRevoke:
+		e.revoke(n.context)
+	case noticeVote, noticeDecision:
+		e.hearRound(from, n)
+	}
+}
+
+// bury takes note that a rank is dead: its endpoint ends, so do collective operations that need it,
+// and the others are told.
+func (e *engine) bury(rank int, why error) {
+	f := &e.failures
+	if f.dead[rank] != nil {
+		return
+	}
+	if rank == e.rank {
+		if e.broken == nil {
+			e.broken = ErrExcluded
+		}
+		return
+	}
+	f.dead[rank] = why
+	if p := e.peers[rank]; p != nil && p.Err() == nil {
+		p.Endpoint().Abort()
+	}
+	for _, c := range f.comms {
+		c.lose(rank, why)
+	}
+	e.spread(&notice{kind: noticeDead, dead: []int{rank}})
+	for key, r := range f.rounds {
+		e.advance(key, r)
+	}
+	f.news = true
+}
+
+// lose ends the collective operations of a communicator that a dead rank belongs to. Each rank
+// drops what the others have sent for them, so nobody waits for a rank that has given up.
+func (c *Comm) lose(rank int, why error) {
+	if _, ok := c.rankIn(rank); !ok || c.failed != nil {
+		return
+	}
+	c.failed = c.e.gone(rank, why)
+	c.e.l.Refuse(c.e.now(), c.context|1<<innerShift, c.failed)
+}
+
+// register makes a communicator known to who hears of deaths and revocations. mu is held.
+func (c *Comm) register() {
+	f := &c.e.failures
+	f.comms[c.context] = c
+	for rank, why := range f.dead {
+		c.lose(rank, why)
+	}
+	if f.revoked[c.context] {
+		c.end()
+	}
+	for key, r := range f.rounds {
+		if key.context == c.context {
+			c.e.advance(key, r)
+		}
+	}
+}
+
+// Free forgets a communicator of which nothing is under way: no rank hears of it again. It need not
+// be called, and is for this rank alone.
+func (c *Comm) Free() {
+	e := c.e
+	e.lock()
+	defer e.unlock()
+	delete(e.failures.comms, c.context)
+	for key := range e.failures.rounds {
+		if key.context == c.context {
+			delete(e.failures.rounds, key)
+		}
+	}
+}
+
+// Revoke ends all that goes on in a communicator, at all its ranks: what waits for a message, and
+// whatever begins later, has ErrRevoked, but for Agree and Shrink. Messages that nobody has
+// received are dropped. One rank that calls it is enough.
+func (c *Comm) Revoke() error {
+	e := c.e
+	e.lock()
+	defer e.unlock()
+	if e.broken != nil {
+		return e.broken
+	}
+	e.revoke(c.context)
+	e.post()
+	return nil
+}
+
+// revoke revokes a communicator, which this rank may not have yet.
+func (e *engine) revoke(context uint64) {
+	f := &e.failures
+	if f.revoked[context] || len(f.revoked) >= revokedMax {
+		return
+	}
+	f.revoked[context] = true
+	if c := f.comms[context]; c != nil {
+		c.end()
+	}
+	e.spread(&notice{kind: noticeRevoke, context: context})
+}
+
+// end ends all that goes on in a communicator here.
+func (c *Comm) end() {
+	c.revoked, c.failed = ErrRevoked, ErrRevoked
+	now := c.e.now()
+	c.e.l.Refuse(now, c.context, ErrRevoked)
+	c.e.l.Refuse(now, c.context|1<<innerShift, ErrRevoked)
+}
+
+// usable is why nothing can begin in a communicator, nil if it can.
+func (c *Comm) usable() error {
+	if c.e.broken != nil {
+		return c.e.broken
+	}
+	return c.revoked
+}
+
+// Failed are the ranks of the communicator that this rank knows to be gone, in order. Others may
+// know of more, or of fewer, yet: Shrink and Agree bring them together.
+func (c *Comm) Failed() []int {
+	c.e.lock()
+	defer c.e.unlock()
+	var ranks []int
+	for rank, world := range c.ranks {
+		if c.e.failures.dead[world] != nil {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}
+
+// spread tells all ranks something, or those who tell it on.
+func (e *engine) spread(n *notice) {
+	size := len(e.names)
+	if size <= noticeAllRanks {
+		for rank := range size {
+			e.tell(rank, n)
+		}
+		return
+	}
+	for d := 1; d < size; d *= 2 {
+		e.tell((e.rank+d)%size, n)
+		e.tell((e.rank-d+size)%size, n)
+	}
+}
+
+// tell puts a notice for a rank into the outbox.
+func (e *engine) tell(rank int, n *notice) {
+	f := &e.failures
+	if rank != e.rank && f.dead[rank] == nil {
+		f.outbox, f.news = append(f.outbox, letter{rank, n.bytes()}), true
+	}
+}
+
+// post sends what there is room for.
+func (e *engine) post() {
+	f := &e.failures
+	left := f.outbox[:0]
+	for _, letter := range f.outbox {
+		if f.dead[letter.to] == nil && !e.postOne(letter) {
+			left = append(left, letter)
+		}
+	}
+	clear(f.outbox[len(left):])
+	f.outbox = left
+	f.news = f.news || len(left) > 0
+}
+
+// postOne sends a notice. It reports false if there is no room now. To a rank that has ended
+// nothing needs to be said.
+func (e *engine) postOne(letter letter) bool {
+	p, err := e.peer(letter.to)
+	if err != nil {
+		return !errors.Is(err, btl.ErrAgain)
+	}
+	f, err := p.Endpoint().Alloc(e.failures.tag, len(letter.data))
+	if err != nil {
+		return !errors.Is(err, btl.ErrAgain)
+	}
+	copy(f.Bytes(), letter.data)
+	if _, err := p.Endpoint().Send(e.now(), f); err != nil {
+		_ = p.Endpoint().Free(f) // It is the caller's still, and the end is told by its event.
+	}
+	return true
+}
+
+// meetAll is a barrier of the ranks that are left. It tells whether all are.
+func (w *World) meetAll(ctx context.Context) (whole bool, err error) {
+	d, err := w.round(ctx, ^uint64(0), false)
+	return err == nil && len(d.dead) == 0, err
+}

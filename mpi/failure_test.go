@@ -1,0 +1,186 @@
+package mpi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"gobtl/internal/testenv"
+	"gobtl/mpi"
+)
+
+// soon has the dead be noticed soon.
+func soon() mpi.Config {
+	var cfg mpi.Config
+	cfg.Transport.PeerTimeout = time.Second
+	cfg.Transport.KeepAlive = 100 * time.Millisecond
+	return cfg
+}
+
+// dead says that an error is about a rank of the world.
+func dead(err error, rank int) error {
+	var gone *mpi.RankError
+	if !errors.As(err, &gone) || gone.Rank != rank {
+		return fmt.Errorf("not that rank %d is gone: %w", rank, err)
+	}
+	return nil
+}
+
+// goOn has the ranks that are left agree on it, and has them work.
+func goOn(ctx context.Context, c *mpi.Comm, left int) error {
+	flags, err := c.Agree(ctx, 7<<c.Rank()|1)
+	if err != nil || flags != 1 {
+		return fmt.Errorf("agreed on %b, %w", flags, err)
+	}
+	rest, err := c.Shrink(ctx)
+	if err != nil {
+		return err
+	}
+	sum := make([]int64, 10_000)
+	for i := range sum {
+		sum[i] = 1
+	}
+	if err := mpi.Allreduce(ctx, rest, sum, sum, mpi.Sum[int64]()); err != nil {
+		return fmt.Errorf("those that are left: %w", err)
+	}
+	if rest.Size() != left || sum[len(sum)-1] != int64(left) {
+		return fmt.Errorf("%d ranks are left, and the sum is %d", rest.Size(), sum[0])
+	}
+	return nil
+}
+
+// Collective operations end at all ranks when one has died, also at those that wait for ranks that
+// are alive; the others agree on who is left, go on, and finalize.
+func TestDeathEndsCollectives(t *testing.T) {
+	const size, victim = 8, 2
+	for name, operation := range map[string]func(context.Context, *mpi.Comm) error{
+		"bcast": func(ctx context.Context, c *mpi.Comm) error {
+			return mpi.Bcast(ctx, c, make([]byte, 100), victim)
+		},
+		// The messages are announced: who would receive them has given up by then.
+		"large": func(ctx context.Context, c *mpi.Comm) error {
+			values := make([]float64, 200_000)
+			return mpi.Scan(ctx, c, values, values, mpi.Sum[float64]())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runWith(t, soon(), "udp", size, func(ctx context.Context, w *mpi.World) error {
+				if err := mpi.Barrier(ctx, &w.Comm); err != nil {
+					return err
+				}
+				if err := w.Job().Fence(ctx); err != nil {
+					return err
+				}
+				if w.Rank() == victim {
+					w.Kill()
+					return nil
+				}
+				// It may end well at ranks that need nothing of the victim.
+				var err error
+				for range 100 {
+					if err = operation(ctx, &w.Comm); err != nil {
+						break
+					}
+				}
+				if err := dead(err, victim); err != nil {
+					return err
+				}
+				if err := dead(mpi.Barrier(ctx, &w.Comm), victim); err != nil {
+					return fmt.Errorf("what begins later: %w", err)
+				}
+				if failed := w.Failed(); !slices.Equal(failed, []int{victim}) {
+					return fmt.Errorf("known to be gone: %v", failed)
+				}
+				return errors.Join(goOn(ctx, &w.Comm, size-1), w.Finalize(ctx))
+			})
+		})
+	}
+}
+
+// Revoke ends what waits at all ranks, and what was sent is dropped, so that sends end.
+func TestRevoke(t *testing.T) {
+	run(t, "udp", 4, func(ctx context.Context, w *mpi.World) error {
+		c, err := w.Dup(ctx)
+		if err != nil {
+			return err
+		}
+		data, large := make([]byte, 8), make([]byte, 1<<20)
+		switch c.Rank() {
+		case 0:
+			_, err = mpi.Recv(ctx, c, data, 1, 1)
+		case 1:
+			_, err = mpi.Recv(ctx, c, data, mpi.AnySource, 2)
+		case 2: // Nobody receives it; whether it ends well or not, it ends.
+			for err == nil {
+				err = mpi.Send(ctx, c, large, 3, 3)
+			}
+		case 3:
+			if _, err := mpi.Probe(ctx, c, 2, 3); err != nil {
+				return err
+			}
+			if err := c.Revoke(); err != nil {
+				return err
+			}
+			_, err = mpi.Probe(ctx, c, 2, 3)
+		}
+		_, received := mpi.Recv(ctx, c, data, 0, 1)
+		for i, err := range []error{err, received, mpi.Barrier(ctx, c), mpi.Send(ctx, c, data, 0, 1)} {
+			if !errors.Is(err, mpi.ErrRevoked) {
+				return fmt.Errorf("call %d: %w", i, err)
+			}
+		}
+		if err := goOn(ctx, c, 4); err != nil {
+			return err
+		}
+		return mpi.Barrier(ctx, &w.Comm) // Others are not concerned.
+	})
+}
+
+// Whoever dies while the ranks agree, and whenever, those that are left have the same decisions: of
+// each round the flags of all that have voted, and no others.
+func TestAgreeWhileRanksDie(t *testing.T) {
+	const size, rounds = 5, 60
+	random := rand.New(rand.NewPCG(testenv.Seed(t, rand.Uint64()), 1))
+	dieAt := [size]int{}
+	for i := range dieAt {
+		dieAt[i] = rounds + 1
+	}
+	for _, rank := range []int{0, 1 + random.IntN(2), 3} {
+		dieAt[rank] = 1 + random.IntN(rounds-1)
+	}
+	t.Logf("dying in rounds %v", dieAt)
+	var decisions [size][]uint64
+	runWith(t, soon(), "udp", size, func(ctx context.Context, w *mpi.World) error {
+		me := w.Rank()
+		for i := range rounds {
+			if dieAt[me] == i {
+				w.Kill()
+				return nil
+			}
+			flags, err := w.Agree(ctx, ^(uint64(1) << (me + 8*(i%2))))
+			if err != nil {
+				return fmt.Errorf("round %d: %w", i, err)
+			}
+			decisions[me] = append(decisions[me], flags)
+		}
+		return w.Finalize(ctx)
+	})
+	for i := range rounds {
+		for rank := range size {
+			for other := range size {
+				if dieAt[rank] > i && dieAt[other] > i && decisions[rank][i] != decisions[other][i] {
+					t.Fatalf("round %d: rank %d has %x, %d has %x", i, rank, decisions[rank][i], other,
+						decisions[other][i])
+				}
+			}
+			if voted := decisions[4][i]&(1<<(rank+8*(i%2))) == 0; voted != (dieAt[rank] > i) {
+				t.Fatalf("round %d: %x, and rank %d has died in round %d", i, decisions[4][i], rank,
+					dieAt[rank])
+			}
+		}
+	}
+}

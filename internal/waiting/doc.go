@@ -23,5 +23,6 @@
 // does a thread yield where as many of one process wait as it may use processors: Go's other
 // goroutines need one.
 //
-// A Policy belongs to one thread. It allocates nothing.
+// A Policy belongs to one thread at a time: several may use it in turn, under a lock, and each
+// calls Begin first. It allocates nothing.
 package waiting

@@ -6,15 +6,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OSThread is the calling thread, to which its goroutine must be locked.
-type OSThread struct{ usage unix.Rusage }
+// OSThread is the calling thread. If that is another one from call to call, as with goroutines that
+// are not locked to theirs or that wait in turn, what a thread did before it called counts for
+// nothing.
+type OSThread struct {
+	usage unix.Rusage
+	count turns
+}
 
 // Switches implements Thread.
 func (t *OSThread) Switches() uint64 {
 	if unix.Getrusage(unix.RUSAGE_THREAD, &t.usage) != nil {
-		return 0
+		return t.count.total
 	}
-	return uint64(t.usage.Nivcsw)
+	return t.count.add(unix.Gettid(), uint64(t.usage.Nivcsw))
 }
 
 // TimerSlack is how much longer than asked the kernel may let the calling thread sleep.

@@ -1,0 +1,19 @@
+package waiting
+
+import "testing"
+
+// What another thread has counted before it takes its turn is no preemption of this wait.
+func TestTurns(t *testing.T) {
+	var sum turns
+	for i, step := range []struct {
+		thread int
+		count  uint64
+		want   uint64
+	}{
+		{1, 100, 0}, {1, 103, 3}, {2, 5000, 3}, {2, 5001, 4}, {1, 200, 4}, {1, 200, 4}, {1, 202, 6},
+	} {
+		if got := sum.add(step.thread, step.count); got != step.want {
+			t.Errorf("step %d: %d switches, want %d", i, got, step.want)
+		}
+	}
+}

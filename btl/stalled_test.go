@@ -256,7 +256,8 @@ func TestAckPassesOver(t *testing.T) {
 // not taken leaves something of all that is shared for one that reads.
 func TestSeveralStandStill(t *testing.T) {
 	const buffers, count, burst, size = 64, 6, 100, 60000
-	a, other := openShm(t, Config{SendBuffers: buffers}), openShm(t, Config{})
+	cfg := Config{SendBuffers: buffers, RecvDepth: 256} // they fit 32 bits
+	a, other := openShm(t, cfg), openShm(t, cfg)
 	now := Time(1)
 	run := func(passes int, mods ...*Module) {
 		for range passes {
@@ -291,7 +292,7 @@ func TestSeveralStandStill(t *testing.T) {
 		return true
 	}
 	for i := range count {
-		still := openShm(t, Config{})
+		still := openShm(t, cfg)
 		out := connect(still)
 		for n := range 400 {
 			for range 100 {

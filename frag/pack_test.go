@@ -50,15 +50,15 @@ func plainRecords(p []byte) (list []record, err error) {
 
 // plainPiece checks a piece; end is the one before it in the pack, if there is one.
 func plainPiece(data []byte, first, last bool, end []byte) error {
-	number := func(b []byte, at int) int { return int(le.Uint32(b[at:])) }
-	half := func(at int) int { return int(le.Uint16(data[at:])) }
+	number := func(b []byte, at int) int64 { return int64(le.Uint32(b[at:])) }
+	half := func(at int) int64 { return int64(le.Uint16(data[at:])) }
 	if len(data) < 17 {
 		return ErrLength
 	}
 	if !first && !last {
 		return ErrFlags
 	}
-	size, offset, n := number(data, 4), number(data, 8), len(data)-16
+	size, offset, n := number(data, 4), number(data, 8), int64(len(data)-16)
 	head, chunk := half(12), half(14)
 	onGrid := offset == 0 && n == head ||
 		offset >= head && chunk >= 128 && (offset-head)%chunk == 0 && n == min(chunk, size-offset)
@@ -66,7 +66,7 @@ func plainPiece(data []byte, first, last bool, end []byte) error {
 		return ErrBounds
 	}
 	if end != nil && (offset != 0 || number(end, 0) == number(data, 0) ||
-		number(end, 8)+len(end)-16 != number(end, 4)) {
+		number(end, 8)+int64(len(end)-16) != number(end, 4)) {
 		return ErrBounds
 	}
 	return nil

@@ -1,6 +1,7 @@
 package reliability
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -160,7 +161,7 @@ func TestAckDue(t *testing.T) {
 			50 * us, 50 * us, 50 * us, 50 * us, 50 * us, 50 * us, 50 * us, 7 * us,
 		}},
 		{
-			"a quarter comes before a number that wraps", 1 << 32, 12, "aaa",
+			"a quarter comes before the largest number", math.MaxInt32, 12, "aaa",
 			[]mono.Time{50 * us, 50 * us, 2 * us},
 		},
 		{"no credits yet", 64, 0, "a", []mono.Time{0}},

@@ -74,7 +74,7 @@ func (e *engine) lookAtNews() {
 	f := &e.failures
 	f.news = false
 	for _, p := range f.fresh { // while it is known by its endpoint: later it is not
-		_, _ = e.rankOf(p) //nolint:errcheck // A stranger is none of the job, whatever it does.
+		_, _ = e.rankOf(p) // A stranger is none of the job, whatever it does.
 	}
 	clear(f.fresh)
 	f.fresh = f.fresh[:0]

@@ -117,7 +117,7 @@ func (c *channel) post() {
 func (c *channel) postOthers(at int) {
 	batch, kept := c.batch, 0
 	for i := at; i < len(batch); i++ {
-		n, err := 0, error(fabric.ErrAgain)
+		n, err := 0, fabric.ErrAgain
 		if i > at && c.m.info.Reliable && !goesTo(batch[:kept], batch[i].To) {
 			n, err = c.ep.Post(batch[i : i+1])
 		}

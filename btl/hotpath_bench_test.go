@@ -297,6 +297,7 @@ func BenchmarkReceiveSegment(b *testing.B) {
 					}
 					n.hdr.Encode(p)
 				}
+				binary.LittleEndian.PutUint32(p[12:], uint32(next)) // packet and sequence number go in step
 				binary.LittleEndian.PutUint32(p[16:], uint32(next))
 				binary.LittleEndian.PutUint32(p[32:], id)
 				binary.LittleEndian.PutUint32(p[40:], offset)

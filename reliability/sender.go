@@ -105,8 +105,15 @@ func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 // was not raised for a while, keeps restingCredits, for the peer may have given the others to
 // somebody else. It is to be called before something is sent.
 func (s *Sender) Rest(now mono.Time) {
+	if s.oldest == s.next && now.Sub(s.raisedAt) >= creditLease { // seldom: small enough to be inlined
+		s.rest()
+	}
+}
+
+// rest is Rest for who has nothing in flight, and whose limit was not raised for a while.
+func (s *Sender) rest() {
 	keep := s.limit.Sub(s.next)
-	if s.oldest != s.next || keep <= 0 || now.Sub(s.raisedAt) < creditLease {
+	if keep <= 0 {
 		return
 	}
 	if !s.rested || keep > earnedFirst {

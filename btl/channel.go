@@ -134,6 +134,15 @@ func (c *channel) postOthers(at int) {
 	c.batch = batch[:kept]
 }
 
+// stillTo is the mark up to which sends to an address may be under way: a later one than before
+// when others have passed one that waits.
+func (c *channel) stillTo(to fabric.Addr, mark uint64) uint64 {
+	if goesTo(c.batch, to) {
+		return c.taken()
+	}
+	return mark
+}
+
 // goesTo says whether one of some sends goes to an address.
 func goesTo(sends []fabric.Send, to fabric.Addr) bool {
 	for i := range sends {

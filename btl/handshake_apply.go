@@ -63,7 +63,10 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 	}
 	m.heard(ep)
 	if ep.state == stateAccepting {
-		m.bindAgain(ep, h, hello) // a Hello before may have been another's, in the peer's name
+		if hello.Proven == frag.ProvenAll {
+			// The peer's last word. A Hello before may have been another's, in its name.
+			m.bindAgain(ep, h, hello)
+		}
 		if ep = m.validate(ep); ep == nil {
 			return nil
 		}

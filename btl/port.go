@@ -114,6 +114,7 @@ func (p *port) removeAddrs() {
 	cancels := p.cmd.caps.RemoveCancels && p.data.caps.RemoveCancels
 	n := 0
 	for _, l := range p.leaving {
+		l.cmd, l.data = p.cmd.stillTo(l.addr, l.cmd), p.data.stillTo(l.addr, l.data)
 		if p.cmd.completed(l.cmd) && p.data.completed(l.data) ||
 			cancels && p.cmd.m.now.Sub(l.at) >= cancelAfter {
 			p.removeAddr(l.addr)

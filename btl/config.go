@@ -69,7 +69,8 @@ type Config struct {
 	// PeersMax bounds the endpoints, 1 to 1<<20. 0 means 4096.
 	PeersMax int
 	// HalfOpenMax bounds the endpoints that peers have opened who receive at the addresses that they
-	// claim, and have not said yet that they have heard of it. 0 means 256.
+	// claim, and have not said yet that they have heard of it. One host may hold a quarter of
+	// them, one at least, where PeersPerHost bounds it. 0 means 256.
 	HalfOpenMax int
 	// PeersPerAddress bounds the endpoints of one address that its module has opened, those that are
 	// on their way out among them, 1 to 1<<20. 0 means 16.

@@ -84,7 +84,7 @@ func (m *Module) adopt(
 	offered := ep.peer.tag // knows this endpoint's tag
 	ep.hs = m.newHandshake()
 	ep.hs.offered = offered
-	m.halfOpen--
+	m.countHalfOpen(ep, -1)
 	m.begin(ep, incarnation)
 	return nil
 }

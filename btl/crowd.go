@@ -2,16 +2,19 @@ package btl
 
 import "gobtl/fabric"
 
-// crowd counts the endpoints of each address and of each host.
+// crowd counts the endpoints of each address and of each host, and the half-open ones of each host.
 type crowd struct {
 	hosts  fabric.Addresser // nil: each address is a host of its own
 	atAddr map[string]int32
 	atHost map[string]int32
+	// halfAt is empty where the fabric does not tell hosts apart.
+	halfAt map[string]int32
 }
 
 func (c *crowd) init(dom fabric.Domain) {
 	c.hosts, _ = dom.(fabric.Addresser)
 	c.atAddr, c.atHost = make(map[string]int32), make(map[string]int32)
+	c.halfAt = make(map[string]int32)
 }
 
 func (c *crowd) hostOf(addr string) string {
@@ -23,13 +26,45 @@ func (c *crowd) hostOf(addr string) string {
 
 // count adds d to the endpoints of an address.
 func (c *crowd) count(addr string, d int32) {
-	add := func(m map[string]int32, key string) {
-		if m[key] += d; m[key] == 0 {
-			delete(m, key)
-		}
+	addTo(c.atAddr, addr, d)
+	addTo(c.atHost, c.hostOf(addr), d)
+}
+
+// addTo adds to a count that is only kept while it is not 0.
+func addTo(m map[string]int32, key string, d int32) {
+	if m[key] += d; m[key] == 0 {
+		delete(m, key)
 	}
-	add(c.atAddr, addr)
-	add(c.atHost, c.hostOf(addr))
+}
+
+// countHalf adds d to the half-open endpoints of the host of an address.
+func (c *crowd) countHalf(addr string, d int32) {
+	if c.hosts != nil {
+		addTo(c.halfAt, c.hostOf(addr), d)
+	}
+}
+
+// halfOpenFull says whether the host of an address has its share of the half-open endpoints: one
+// that never answers, from many ports, is not to lock all others out until the handshakes time out.
+func (p *peers) halfOpenFull(addr string, most int) bool {
+	if p.crowd.hosts == nil {
+		return false
+	}
+	return int(p.crowd.halfAt[p.crowd.hostOf(addr)]) >= max(most/4, 1)
+}
+
+// countHalfOpen adds d to the half-open endpoints, of which this one is.
+func (p *peers) countHalfOpen(ep *Endpoint, d int) {
+	p.halfOpen += d
+	p.crowd.countHalf(ep.addrKey, int32(d))
+}
+
+// halves is the number of half-open endpoints that are counted by host.
+func (c *crowd) halves() (n int) {
+	for _, here := range c.halfAt {
+		n += int(here)
+	}
+	return n
 }
 
 // endpoints is the number of endpoints that are counted.

@@ -1,12 +1,14 @@
 package btl
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 	"time"
 
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
+	"gobtl/frag"
 )
 
 // oneHost is a domain whose endpoints all stand on one host, as it says.
@@ -59,5 +61,56 @@ func TestPeersPerHost(t *testing.T) {
 	}
 	for i := range 3 {
 		b.connect(0, i+1)
+	}
+}
+
+// townOfTwo is a domain whose endpoints stand on one host, but for those of one name.
+type townOfTwo struct {
+	oneHost
+	elsewhere *[]byte
+}
+
+func (d townOfTwo) Host(name []byte) []byte {
+	if bytes.Equal(name, *d.elsewhere) {
+		return name
+	}
+	return name[:0]
+}
+
+// A host that opens and never answers holds a quarter of the half-open endpoints: another one finds
+// room. Without a bound for hosts there is no share.
+func TestHalfOpenPerHost(t *testing.T) {
+	for _, c := range []struct{ perHost, most, want int }{{0, 8, 2}, {0, 3, 1}, {-1, 8, 8}} {
+		cfg := smallConfig()
+		cfg.HalfOpenMax, cfg.PeersPerHost = c.most, c.perHost
+		cfg.HandshakeTimeout = 50 * time.Millisecond
+		l := newLab(t, mem.Config{}, 0, cfg)
+		var elsewhere []byte
+		l.wrap = func(d fabric.Domain) fabric.Domain { return townOfTwo{oneHost{d}, &elsewhere} }
+		l.mods = append(l.mods, l.open(cfg))
+		l.wrap = nil
+		m := l.mods[0]
+		knock := func(s *script, tag uint64) {
+			s.hello.Tag = tag
+			s.meet()
+			s.raw(0, s.packHello(frag.KindHello, 0, 0))
+			s.run(4)
+		}
+		crowd, other := l.newScript(0), l.newScript(0)
+		elsewhere = other.name[0]
+		for i := range 10 {
+			knock(crowd, uint64(i)+1)
+		}
+		if m.halfOpen != c.want {
+			t.Fatalf("%+v: one host holds %d half-open endpoints", c, m.halfOpen)
+		}
+		knock(other, 99)
+		if want := min(c.want+1, c.most); m.halfOpen != want {
+			t.Errorf("%+v: %d half-open endpoints with the newcomer's, want %d", c, m.halfOpen, want)
+		}
+		l.idleFor(200 * time.Millisecond)
+		if m.halfOpen != 0 || len(m.crowd.halfAt) != 0 {
+			t.Errorf("%+v: %d half-open endpoints left, by host %v", c, m.halfOpen, m.crowd.halfAt)
+		}
 	}
 }

@@ -31,6 +31,9 @@ func (m *Module) onFirstHello(
 	if m.halfOpen >= m.cfg.HalfOpenMax || m.draining || m.outbox.full(m.cfg.PeersMax) {
 		return nil, answer
 	}
+	if m.cfg.PeersPerHost > 0 && m.halfOpenFull(peer.addr, m.cfg.HalfOpenMax) {
+		return nil, answer
+	}
 	if answer.Reason = m.roomFor(peer.addr); answer.Reason != 0 {
 		return nil, answer
 	}
@@ -47,7 +50,7 @@ func (m *Module) onFirstHello(
 		return nil, answer
 	}
 	ep.state = stateAccepting
-	m.halfOpen++
+	m.countHalfOpen(ep, 1)
 	m.bind(ep, h, hello)
 	ep.hs.proven = frag.ProvenAll // cookies went by both channels and came back
 	m.leadToIfFree(ep)
@@ -149,7 +152,7 @@ func (m *Module) validate(ep *Endpoint) *Endpoint {
 		m.end(ep, EventFailed, ErrPeerRestarted)
 		return nil
 	}
-	m.halfOpen--
+	m.countHalfOpen(ep, -1)
 	ep.state = stateConnecting
 	switch outcome {
 	case outcomeAlone, outcomeLate:

@@ -214,6 +214,8 @@ func (p *peers) check(c *checker, halfOpenMax int) error {
 	case c.accept != p.halfOpen || c.accept > halfOpenMax:
 		return fmt.Errorf("%d endpoints are half open, %d counted, at most %d", c.accept, p.halfOpen,
 			halfOpenMax)
+	case p.crowd.hosts != nil && p.crowd.halves() != p.halfOpen:
+		return fmt.Errorf("%d endpoints are half open, %d counted by host", p.halfOpen, p.crowd.halves())
 	case c.timers != p.timers.Len():
 		return fmt.Errorf("%d endpoints have a timer, %d run", c.timers, p.timers.Len())
 	case c.byTag != len(p.byTag):

@@ -287,7 +287,7 @@ func (m *Module) peerClosed(ep *Endpoint) {
 // leave gives an endpoint's share of the credits back to the others.
 func (m *Module) leave(ep *Endpoint) {
 	if ep.state == stateAccepting {
-		m.halfOpen--
+		m.countHalfOpen(ep, -1)
 	}
 	if ep.joined {
 		ep.joined = false

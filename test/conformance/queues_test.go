@@ -101,8 +101,8 @@ func testTables(t *testing.T, fx *fixture) {
 		}
 		lent = append(lent, f)
 	}
-	// One of several peers has as many as it leaves to the others.
-	if len(lent) != 8 {
+	// One of several peers has as many as it leaves to the others, and an eighth is left by all.
+	if len(lent) != 7 {
 		t.Errorf("%d fragments of 16 could be lent to one of several peers", len(lent))
 	}
 	for _, f := range lent {

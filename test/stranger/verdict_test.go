@@ -1,6 +1,7 @@
 package stranger
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -159,7 +160,8 @@ func TestReturnedCookies(t *testing.T) {
 			x.ext = append(x.ext, extension{3, a}, extension{4, b})
 			c.post(0, &packet{kind: kHello, conn: c.far, seq: c.una, hello: x})
 		})
-		if len(kinds) != 1 || kinds[0] != kHelloAck {
+		// Two, if one of the handshake's own was late.
+		if kinds = slices.Compact(kinds); len(kinds) != 1 || kinds[0] != kHelloAck {
 			t.Errorf("good %v: answered by kinds %v", good, kinds)
 		}
 	}

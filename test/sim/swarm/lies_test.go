@@ -32,7 +32,9 @@ func TestJudgeNoticesLies(t *testing.T) {
 		{lieRefused, []string{"it was connected"}},
 		{lieEventTwice, []string{"connected twice", "after its last one"}},
 		{lieWrongEvent, []string{"an error that cannot be", "no reason to be closed"}},
-		{lieMisroute, []string{"another connection", "not to the life", "was delivered to tag"}},
+		{lieMisroute, []string{
+			"another connection", "not to the life", "was delivered to tag", "from behind a fence",
+		}},
 		{lieScribble, []string{
 			"no put was aimed there", "changed after", "is neither as before",
 			"this byte is not its", "its bytes are not there",

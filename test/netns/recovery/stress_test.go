@@ -188,8 +188,11 @@ func TestSenderStopped(t *testing.T) {
 		if r.Bytes != sizeBytes {
 			t.Errorf("%s: %d bytes of %d acknowledged", p.what, r.Bytes, sizeBytes)
 		}
-		if sent, again := r.Counters["sent"], r.Counters["resent"]; again > sent/100 {
-			t.Errorf("%s: %d packets of %d were sent again: %v", p.what, again, sent, r.Counters)
+		// What the receiver's socket drops while it gets no processor is none of a timer's doing.
+		sent, lost := r.Counters["sent"], r.Counters[`gobtl_retransmits_total{cause="lost"}`]
+		if again := r.Counters["resent"] - lost; again > sent/100 || lost > sent/4 {
+			t.Errorf("%s: %d packets of %d were sent again, and %d as lost: %v", p.what, again, sent,
+				lost, r.Counters)
 		}
 	}
 	got, _ := c.report()

@@ -150,8 +150,10 @@ type Waker struct {
 
 // Wake has the Await return err. Call it in callbacks and in Do alone. Only the first call counts.
 func (w Waker) Wake(err error) {
-	if w.c != nil && w.c.life.Load() == w.life {
-		w.c.end(err)
+	// One that was refused is not begun: it stands in a queue, and will be given another Waker.
+	if c := w.c; c != nil && c.life.Load() == w.life &&
+		(c.pending || c.state.Load()&callBeginning != 0) {
+		c.end(err)
 	}
 }
 

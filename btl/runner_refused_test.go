@@ -3,6 +3,7 @@ package btl
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 )
@@ -195,5 +196,47 @@ func TestRunnerDoWaitsForItsFunction(t *testing.T) {
 	close(out)
 	if err := <-result; err != nil {
 		t.Errorf("%v, want the function's result", err)
+	}
+}
+
+// The Waker of a begin that was refused, with ErrAgain, does nothing: the call is begun again.
+func TestRunnerWakerOfRefusedBegin(t *testing.T) {
+	rs := openRunners(t, 1, nil)
+	r := rs[0]
+	var mu sync.Mutex
+	var first Waker
+	tries := 0
+	done := make(chan error, 1)
+	failed := errors.New("failed")
+	go func() {
+		done <- r.Await(t.Context(), func(_ *Module, w Waker) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if tries++; tries == 1 {
+				first = w
+			}
+			if tries < 20 {
+				return ErrAgain
+			}
+			w.Wake(failed)
+			return nil
+		})
+	}()
+	for ended := false; !ended; {
+		err := r.Do(t.Context(), func(*Module) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if tries > 0 && tries < 20 {
+				first.Wake(nil)
+			}
+			ended = tries >= 20
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-done; !errors.Is(err, failed) {
+		t.Errorf("%v, want what the last Waker was given", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 func streamLab(t *testing.T, net mem.Config, sizes func(i int) int) (l *lab, got map[int]int) {
 	t.Helper()
 	cfg := smallConfig()
+	cfg.MixBytes = 65507
 	l = newLab(t, net, 2, cfg)
 	got = map[int]int{}
 	for tag := Tag(1); tag <= 2; tag++ {
@@ -142,7 +143,7 @@ func TestStreamMixedSizes(t *testing.T) {
 
 // TestStreamApart has the MTU at which packets are shared set to less than that of the path.
 func TestStreamApart(t *testing.T) {
-	for mix, want := range map[int]bool{0: true, 1471: false, 1472: true} {
+	for mix, want := range map[int]bool{0: false, 1471: false, 1472: true} {
 		cfg := smallConfig()
 		cfg.MTUBytes, cfg.MixBytes = 1472, mix
 		l := newLab(t, mem.Config{}, 2, cfg)
@@ -163,6 +164,7 @@ func TestStreamApart(t *testing.T) {
 func TestStreamBeginningRefused(t *testing.T) {
 	for _, credit := range []uint16{2, 4096} { // more of it waits; all of it is in flight
 		cfg := smallConfig()
+		cfg.MixBytes = 65507
 		_, s := newStranger(t, cfg)
 		s.credit, s.hello.Credit = credit, credit
 		ep := s.connect()

@@ -10,3 +10,10 @@ func (w *World) Kill() {
 	e.broken = ErrFinalized
 	e.unlock()
 }
+
+// Unflushed is how many Accumulates of this process a rank may not have carried out.
+func (w *Window[T]) Unflushed(rank int) int {
+	w.w.c.e.lock()
+	defer w.w.c.e.unlock()
+	return w.w.targets[rank].begun - w.w.targets[rank].flushed
+}

@@ -51,13 +51,14 @@ type window struct {
 
 // target is what a window knows of a rank.
 type target struct {
-	handle    btl.Handle
-	count     int // values
-	under     int // puts, gets and operations under way
-	unflushed int // Accumulates that the rank may not have carried out
-	locked    lockKind
-	err       error // of the first operation that has failed since this was asked for
-	done      func(*btl.Fragment, error)
+	handle  btl.Handle
+	count   int // values
+	under   int // puts, gets and operations under way
+	begun   int // Accumulates, and of these those that the rank has carried out for sure
+	flushed int
+	locked  lockKind
+	err     error // of the first operation that has failed since this was asked for
+	done    func(*btl.Fragment, error)
 }
 
 // windowPart is what ranks tell each other of a window.
@@ -350,12 +351,11 @@ func (w *window) flush(ctx context.Context, rank int) error {
 // flushLocked is flush while mu is held.
 func (w *window) flushLocked(ctx context.Context, rank int) error {
 	t := &w.targets[rank]
-	if t.unflushed > 0 {
-		n := t.unflushed
+	if n := t.begun; n > t.flushed {
 		if err := w.ask(ctx, rank, windowHead{kind: windowFlush}, nil, nil); err != nil {
 			return err
 		}
-		t.unflushed -= n
+		t.flushed = max(t.flushed, n) // another Flush may have come further
 	}
 	if err := w.c.e.until(ctx, func() bool { return t.under == 0 }); err != nil {
 		return err

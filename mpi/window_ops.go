@@ -132,6 +132,9 @@ func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int
 	if into != nil {
 		h.kind = windowFetch
 	}
+	if into == nil {
+		w.targets[rank].begun++ // Before it is sent: some of it may be when there is an error.
+	}
 	most := max(windowPieceBytes/w.size, 1) * w.size
 	for len(data) > 0 {
 		n := min(len(data), most)
@@ -143,9 +146,6 @@ func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int
 			return err
 		}
 		data, h.offset = data[n:], h.offset+uint64(n)
-	}
-	if into == nil {
-		w.targets[rank].unflushed++
 	}
 	e.due()
 	return nil
@@ -310,7 +310,7 @@ func (w *window) lock(ctx context.Context, rank int, kind lockKind) error {
 	if ctx.Err() != nil { // The lock may come yet: it is given back at once.
 		h.kind = windowUnlock
 		if _, e := w.begin(context.Background(), rank, h, nil, nil, false); e == nil {
-			t.unflushed++
+			t.begun++
 		}
 	}
 	return err

@@ -385,3 +385,31 @@ func TestWindowNoMemory(t *testing.T) {
 		return nil
 	})
 }
+
+// TestWindowFlushesAtOnce: Flushes at the same time count what is carried out once.
+func TestWindowFlushesAtOnce(t *testing.T) {
+	windows(t, "mem/local", 2, 1, func(ctx context.Context, w *mpi.World, win *mpi.Window[int64],
+	) error {
+		if w.Rank() == 1 {
+			return win.Fence(ctx)
+		}
+		for range 50 {
+			if err := win.Accumulate(ctx, []int64{1}, 1, 0, mpi.Sum[int64]()); err != nil {
+				return err
+			}
+			errs := make(chan error, 4)
+			for range cap(errs) {
+				go func() { errs <- win.Flush(ctx, 1) }()
+			}
+			for range cap(errs) {
+				if err := <-errs; err != nil {
+					return err
+				}
+			}
+			if n := win.Unflushed(1); n != 0 {
+				return fmt.Errorf("%d accumulates are not carried out after four Flushes", n)
+			}
+		}
+		return win.Fence(ctx)
+	})
+}

@@ -25,8 +25,9 @@ import (
 //
 // Operations on the same values of a rank that are under way at the same time come in any order,
 // but those of Accumulate's kind (Accumulate, GetAccumulate, FetchAndOp, CompareAndSwap), each of
-// which is whole, and which come in the order of their calls from one rank. A rank reads and writes
-// its own memory as a slice between two Fences, or while it has its own Lock, while others do not.
+// which is whole for each value, and which come in the order of their calls from one rank. A rank
+// reads and writes its own memory as a slice between two Fences, or while it has its own Lock,
+// while others do not.
 //
 // Any goroutine may use a Window; Fence and Free are collective operations.
 type Window[T any] struct {

@@ -273,12 +273,8 @@ func orderedFold[T Ordered](op opCode) coll.Fold {
 		return Min[T]().fold
 	case opMax:
 		return Max[T]().fold
-	case opSum:
-		return Sum[T]().fold
-	case opProd:
-		return Prod[T]().fold
 	default:
-		return nil
+		return numberFold[T](op)
 	}
 }
 

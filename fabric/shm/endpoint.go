@@ -189,6 +189,7 @@ func (e *endpoint) hold(l *outLink, s *fabric.Send, inject bool) error {
 	if !l.listed {
 		l.listed = true
 		e.stalled = append(e.stalled, l)
+		e.domain.sleeper.stalled(l)
 	}
 	return nil
 }
@@ -316,6 +317,9 @@ func (e *endpoint) drain(q *inLink, out []fabric.Completion) (n int) {
 func (e *endpoint) Recv(bufs []fabric.Buf) (int, error) {
 	if e.closed {
 		return 0, fabric.ErrClosed
+	}
+	if len(e.posted) == 0 {
+		defer e.domain.sleeper.receives(e)
 	}
 	for i, b := range bufs {
 		switch {

@@ -84,6 +84,35 @@ func (s *sleeper) close() {
 	}
 }
 
+// stalled has a Sleep that goes on end when there is room for what waits on a link, which was no
+// such link when Arm was called.
+func (s *sleeper) stalled(l *outLink) {
+	if !s.sleeping.Load() {
+		return
+	}
+	if l.fd >= 0 {
+		atomic.StoreUint32(l.ring.wants(), 1)
+		if !l.hasRoom() {
+			return // the peer knocks
+		}
+	}
+	s.tell(l.ep.domain.bell) // room came just now; or it is time that brings it, which the Arm knows
+}
+
+// receives has a Sleep that goes on end by what arrives at an endpoint without receives until now,
+// or waits there.
+func (s *sleeper) receives(e *endpoint) {
+	if !s.sleeping.Load() || len(e.posted) == 0 {
+		return
+	}
+	for _, q := range e.rings {
+		atomic.StoreUint32(q.ring.sleeps(), 1)
+	}
+	if e.pollable() {
+		s.tell(e.domain.bell)
+	}
+}
+
 // tell ends a Sleep that goes on.
 func (s *sleeper) tell(b *bell) {
 	if s.sleeping.Load() {

@@ -147,13 +147,103 @@ func TestSleepTriesAgain(t *testing.T) {
 		}
 		defer unix.Close(fd)
 	}
+	ended := asleep(t, a, -1) // a sleep that began before is told, too
 	if err := a.send(to, 0, 64); err != nil {
 		t.Fatal(err)
 	}
 	if len(a.ep.stalled) == 0 {
 		t.Fatal("the peer could be reached")
 	}
+	ends(t, ended, "a peer is to be tried again")
 	for range 3 {
 		ends(t, asleep(t, a, -1), "a peer is to be tried again")
+	}
+}
+
+// TestSleepStallsLater: room that comes ends a sleep which began when nothing waited for room.
+func TestSleepStallsLater(t *testing.T) {
+	a, b, to := sleepers(t)
+	if err := a.send(to, 0, 64); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the first datagram", func() bool {
+		came, err := b.poll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return came == 1
+	})
+	if _, err := a.poll(); err != nil { // b's knock
+		t.Fatal(err)
+	}
+	a.dom.loop.tend()
+	ended := asleep(t, a, -1)
+	last := uint64(0)
+	for a.ep.unsent == 0 {
+		if last++; last > ringBytesMax/64 {
+			t.Fatal("a ring takes more than it holds")
+		}
+		if err := a.send(to, last, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stays(t, ended, "there is no room yet")
+	for b.next[a.id] < last { // what waits is not in the ring: a has not polled
+		if _, err := b.poll(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ends(t, ended, "there is room again")
+	await(t, "what has waited", func() bool {
+		if _, err := a.poll(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.poll(); err != nil {
+			t.Fatal(err)
+		}
+		return b.next[a.id] == last+1
+	})
+}
+
+// TestSleepReceivesLater: what waits, or arrives, when an endpoint gets receives at last ends a
+// sleep which began when it had none.
+func TestSleepReceivesLater(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		first bool // the datagram comes before the receives
+	}{{"waits", true}, {"arrives", false}} {
+		t.Run(tc.name, func(t *testing.T) {
+			a, b, to := sleepers(t)
+			if err := a.send(to, 0, 64); err != nil {
+				t.Fatal(err)
+			}
+			await(t, "the first datagram", func() bool {
+				came, err := b.poll()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return came == 1
+			})
+			send := func() {
+				if err := a.send(to, 1, 64); err != nil {
+					t.Fatal(err)
+				}
+			}
+			posted := b.ep.posted
+			b.ep.posted = nil
+			ended := asleep(t, b, -1)
+			if tc.first {
+				send()
+				stays(t, ended, "there is no receive posted")
+			}
+			if n, err := b.ep.Recv(posted); n != len(posted) || err != nil {
+				t.Fatalf("%d receives posted, %v", n, err)
+			}
+			if !tc.first {
+				stays(t, ended, "nothing has arrived")
+				send()
+			}
+			ends(t, ended, "a datagram waits for a poll")
+		})
 	}
 }

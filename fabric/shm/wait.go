@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -128,16 +129,17 @@ func olderThan(t time.Time, age time.Duration) bool { return time.Since(t) > age
 
 // hasRoom says whether something that waits could be sent now.
 func (e *endpoint) hasRoom() bool {
-	for _, l := range e.stalled {
-		if l.fd < 0 {
-			continue
-		}
-		s := l.waiting.Front()
-		if _, ok := l.ring.room(recordBytes(uint64(s.Len) + uint64(s.RegionLen))); ok {
-			return true
-		}
+	return slices.ContainsFunc(e.stalled, (*outLink).hasRoom)
+}
+
+// hasRoom is the same of one link, on which something waits.
+func (l *outLink) hasRoom() bool {
+	if l.fd < 0 {
+		return false
 	}
-	return false
+	s := l.waiting.Front()
+	_, ok := l.ring.room(recordBytes(uint64(s.Len) + uint64(s.RegionLen)))
+	return ok
 }
 
 // sleep waits until something happens on a descriptor, a signal, or the timeout (negative: none).

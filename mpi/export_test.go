@@ -1,5 +1,7 @@
 package mpi
 
+import "gobtl/pml"
+
 // Kill has a rank of a test vanish as a process does that is killed: without a word.
 func (w *World) Kill() {
 	e := w.e
@@ -16,4 +18,11 @@ func (w *Window[T]) Unflushed(rank int) int {
 	w.w.c.e.lock()
 	defer w.w.c.e.unlock()
 	return w.w.targets[rank].begun - w.w.targets[rank].flushed
+}
+
+// LayerStats are the counters of a process's layer.
+func (w *World) LayerStats() pml.Stats {
+	w.e.lock()
+	defer w.e.unlock()
+	return w.e.l.Stats()
 }

@@ -58,7 +58,7 @@ func buildAndRun(m *testing.M) int {
 }
 
 // limit bounds a job: it is there for hangs, nothing takes nearly as long.
-const limit = time.Minute
+const limit = 90 * time.Second
 
 // result is how a command has ended.
 type result struct {

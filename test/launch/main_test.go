@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"gobtl/btl"
 	"gobtl/fabric"
@@ -30,7 +29,7 @@ func TestMain(m *testing.M) {
 		reap()
 		os.Exit(status)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	status, err := rank(ctx, role)
 	if err != nil {
@@ -74,6 +73,8 @@ func rank(ctx context.Context, role string) (status int, err error) {
 		return 0, j.Fence(ctx)
 	case "lose":
 		return 0, lose(ctx, j)
+	case "compute":
+		return 0, compute(ctx, j)
 	case "signals":
 		return signals(ctx, j)
 	default:

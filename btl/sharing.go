@@ -4,14 +4,16 @@ package btl
 // several may hold as many as are free. That alone would leave nothing: peers that stand still one
 // after the other, and do not give back what is on its way to them, take half of the rest each. So
 // a part is kept from all who have more than a few, and one alone leaves it, too: it may be waiting
-// for a peer that is dead.
+// for a peer that is dead. A few, of the reserve, are shared in the same way, down to one each; and
+// for those ones half of it is kept, so that as many peers can stand still before it is used up.
 //
-//	|<------------------- all ------------------->|
-//	|  held, by all  |       free       | reserve |
+//	|<----------------------- all ----------------------->|
+//	|  held, by all  |    free    |         reserve       |
+//	|                |            |   few   |  one each   |
 //	                  as many as are free here may one of several hold
 
-// newcomersShare is the part that is kept for those who hold next to nothing, and of that part the
-// share of one of them.
+// newcomersShare is the part that is kept for those who hold next to nothing, and of what is free
+// in its first half the share of one of them.
 const newcomersShare = 8
 
 // mayHave says whether who holds some of all may take one more of those that are free.
@@ -21,7 +23,9 @@ func mayHave(held, free, all int, alone bool) bool {
 }
 
 // few is what one may hold of the reserve.
-func few(free, reserve int) int { return max(1, min(free, reserve)/newcomersShare) }
+func few(free, reserve int) int {
+	return max(1, (min(free, reserve)-reserve/2)/newcomersShare)
+}
 
 // mayAdd is mayHave for several at once: how many more.
 func mayAdd(held, free, all int, alone bool) int {

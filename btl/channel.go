@@ -134,13 +134,25 @@ func (c *channel) postOthers(at int) {
 	c.batch = batch[:kept]
 }
 
-// stillTo is the mark up to which sends to an address may be under way: a later one than before
-// when others have passed one that waits.
-func (c *channel) stillTo(to fabric.Addr, mark uint64) uint64 {
-	if goesTo(c.batch, to) {
-		return c.taken()
+// lastSend is up to where sends may be under way to an address that nothing is sent to any more.
+type lastSend struct {
+	mark  uint64 // as of channel.taken
+	waits bool   // one was in the batch at the latest look
+}
+
+func (c *channel) lastSend(to fabric.Addr) lastSend {
+	return lastSend{c.taken(), goesTo(c.batch, to)}
+}
+
+// hasGone says whether the last send to an address has completed. One that waits may be passed by
+// others: then it is a later one than it was.
+func (c *channel) hasGone(l *lastSend, to fabric.Addr) bool {
+	if l.waits {
+		if l.waits = goesTo(c.batch, to); l.waits {
+			l.mark = c.taken()
+		}
 	}
-	return mark
+	return c.posted == 0 && len(c.batch) == 0 || c.total-uint64(c.posted) >= l.mark
 }
 
 // goesTo says whether one of some sends goes to an address.
@@ -202,10 +214,6 @@ func (c *channel) sent(s *fabric.Send) {
 
 // taken counts the sends that will complete, up to the last one of the batch.
 func (c *channel) taken() uint64 { return c.total + uint64(len(c.batch)) }
-
-func (c *channel) completed(mark uint64) bool {
-	return c.posted == 0 && len(c.batch) == 0 || c.total-uint64(c.posted) >= mark
-}
 
 // postReceives posts the receive buffers that are free again.
 func (c *channel) postReceives() {

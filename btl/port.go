@@ -76,8 +76,8 @@ func (p *port) wireName() string { return cmp.Or(p.info.Wire, p.info.Provider) }
 // fabric.Caps.RemoveCancels.
 type leavingAddr struct {
 	addr      fabric.Addr
-	cmd, data uint64 // channel.taken when it was left
-	at        Time   // when that was
+	cmd, data lastSend
+	at        Time // when it was left
 }
 
 // cancelAfter is how long sends to an address that was left may wait where Remove can cancel them.
@@ -102,7 +102,9 @@ func (p *port) removeAddr(a fabric.Addr) {
 
 // leaveAddr has an address removed when it is safe.
 func (p *port) leaveAddr(a fabric.Addr) {
-	p.leaving = append(p.leaving, leavingAddr{a, p.cmd.taken(), p.data.taken(), p.cmd.m.now})
+	p.leaving = append(p.leaving, leavingAddr{
+		a, p.cmd.lastSend(a), p.data.lastSend(a), p.cmd.m.now,
+	})
 }
 
 // removeAddrs removes the addresses whose last sends have completed. It counts completions, which
@@ -113,13 +115,13 @@ func (p *port) leaveAddr(a fabric.Addr) {
 func (p *port) removeAddrs() {
 	cancels := p.cmd.caps.RemoveCancels && p.data.caps.RemoveCancels
 	n := 0
-	for _, l := range p.leaving {
-		l.cmd, l.data = p.cmd.stillTo(l.addr, l.cmd), p.data.stillTo(l.addr, l.data)
-		if p.cmd.completed(l.cmd) && p.data.completed(l.data) ||
-			cancels && p.cmd.m.now.Sub(l.at) >= cancelAfter {
+	for i := range p.leaving {
+		l := &p.leaving[i]
+		cmd, data := p.cmd.hasGone(&l.cmd, l.addr), p.data.hasGone(&l.data, l.addr)
+		if cmd && data || cancels && p.cmd.m.now.Sub(l.at) >= cancelAfter {
 			p.removeAddr(l.addr)
 		} else {
-			p.leaving[n] = l
+			p.leaving[n] = *l
 			n++
 		}
 	}

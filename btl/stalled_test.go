@@ -397,11 +397,27 @@ func TestPostPassesOver(t *testing.T) {
 		t.Errorf("posted %v, %d counted, %+v wait", ep.got, c.posted, c.batch)
 	}
 	// An address that is left now may be removed when all four sends to it and before it have gone.
-	if mark := c.stillTo(1, 3); mark != 5 || c.stillTo(2, 3) != 3 {
-		t.Errorf("marks %d and %d, want 5 and 3", mark, c.stillTo(2, 3))
+	waits, gone := c.lastSend(1), c.lastSend(2)
+	if waits.mark != 5 || gone.mark != 5 {
+		t.Errorf("marks %d and %d, want 5", waits.mark, gone.mark)
+	}
+	c.batch = append(c.batch, fabric.Send{To: 4, Buf: 5, Len: 1})
+	if c.post(); c.hasGone(&waits, 1) || c.hasGone(&gone, 2) || waits.mark != 6 || gone.mark != 5 {
+		t.Errorf("marks %d and %d after another send, want 6 for the one that it has passed and 5",
+			waits.mark, gone.mark)
 	}
 	ep.full = 3
-	if c.post(); !slices.Equal(ep.got[3:], []fabric.Buf{1, 3}) || len(c.batch) != 0 {
-		t.Errorf("then posted %v, %+v wait", ep.got[3:], c.batch)
+	if c.post(); !slices.Equal(ep.got[4:], []fabric.Buf{1, 3}) || len(c.batch) != 0 {
+		t.Errorf("then posted %v, %+v wait", ep.got[4:], c.batch)
+	}
+	c.posted--
+	if c.hasGone(&waits, 1) || waits.waits {
+		t.Errorf("%+v, five of six sends have yet to complete, none waits", waits)
+	}
+	if c.posted = 1; !c.hasGone(&gone, 2) || c.hasGone(&waits, 1) {
+		t.Error("with five of six sends complete, those to the second address have gone")
+	}
+	if c.posted = 0; !c.hasGone(&waits, 1) {
+		t.Error("all sends are complete")
 	}
 }

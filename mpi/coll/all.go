@@ -111,8 +111,9 @@ func (s *Schedule) ReduceScatter(in, out []byte, parts Parts, commutes bool) {
 		return
 	}
 	s.move(acc, in)
-	s.reduceRing(func(i int) []byte { return parts.of(acc, i) }, parts.most())
-	s.move(out, parts.of(acc, s.rank))
+	all := s.place(0, acc, parts)
+	s.reduceRing(all.of, parts.most())
+	s.move(out, all.of(s.rank))
 }
 
 // Allgather brings the in of each rank into its part of the out of all.
@@ -125,10 +126,11 @@ func (s *Schedule) Allgather(in, out []byte, parts Parts) {
 		s.allgatherBruck(in, out)
 		return
 	}
-	s.move(parts.of(out, s.rank), in)
+	all := s.place(0, out, parts)
+	s.move(all.of(s.rank), in)
 	for i := range s.size - 1 {
-		s.recv(s.ring(-1), parts.of(out, s.ring(-i-1)))
-		s.send(s.ring(1), parts.of(out, s.ring(-i)))
+		s.recv(s.ring(-1), all.of(s.ring(-i-1)))
+		s.send(s.ring(1), all.of(s.ring(-i)))
 		s.fence()
 	}
 }
@@ -152,12 +154,13 @@ func (s *Schedule) allgatherBruck(in, out []byte) {
 
 // Alltoall brings the part of in that is for a rank to the part of its out that is for this one.
 func (s *Schedule) Alltoall(in []byte, inParts Parts, out []byte, outParts Parts) {
-	s.move(outParts.of(out, s.rank), inParts.of(in, s.rank))
+	give, take := s.place(0, in, inParts), s.place(1, out, outParts)
+	s.move(take.of(s.rank), give.of(s.rank))
 	paced := max(inParts.Sum(), outParts.Sum()) >= alltoallLarge
 	for i := 1; i < s.size; i++ {
 		from, to := s.ring(-i), s.ring(i)
-		s.recv(from, outParts.of(out, from))
-		s.send(to, inParts.of(in, to))
+		s.recv(from, take.of(from))
+		s.send(to, give.of(to))
 		if paced {
 			s.fence()
 		}

@@ -229,7 +229,7 @@ func (p *program) drawParts(random *rand.Rand, fill func(int) []byte, parts Part
 		}
 	}
 	for i := range size {
-		mine := bytes.Clone(parts.of(whole, i))
+		mine := bytes.Clone(new(Schedule).place(0, whole, parts).of(i))
 		switch kind {
 		case 0, 1: // gather, allgather
 			p.in[i], p.out[i], p.want[i] = mine, fill(sum), whole
@@ -279,7 +279,7 @@ func (p *program) drawAlltoall(random *rand.Rand, fill func(int) []byte, parts P
 	}
 	for i := range size {
 		for j := range size {
-			p.want[i] = append(p.want[i], from[j].of(p.in[j], i)...)
+			p.want[i] = append(p.want[i], new(Schedule).place(0, p.in[j], from[j]).of(i)...)
 		}
 	}
 	p.name = "alltoall"

@@ -82,13 +82,16 @@ func (s *Schedule) Reduce(in, out []byte, root int) {
 		acc = s.memory(len(in))
 	}
 	s.move(acc, in)
+	var x []byte
 	for d := 1; d < s.size; d *= 2 {
 		if s.rank&d != 0 {
 			s.send(s.rank-d, acc)
 			break
 		}
 		if s.rank+d < s.size {
-			x := s.memory(len(in))
+			if x == nil { // One for all: each is combined before the next one is received.
+				x = s.memory(len(in))
+			}
 			s.recv(s.rank+d, x)
 			s.fence()
 			s.fold(acc, x, false)
@@ -114,11 +117,12 @@ func (s *Schedule) Gather(in, out []byte, parts Parts, root int) {
 		s.fence()
 		return
 	}
+	all := s.place(0, out, parts)
 	for i := 1; i < s.size; i++ {
 		from := s.ring(i)
-		s.recv(from, parts.of(out, from))
+		s.recv(from, all.of(from))
 	}
-	s.move(parts.of(out, root), in)
+	s.move(all.of(root), in)
 	s.fence()
 }
 
@@ -129,10 +133,11 @@ func (s *Schedule) Scatter(in, out []byte, parts Parts, root int) {
 		s.fence()
 		return
 	}
+	all := s.place(0, in, parts)
 	for i := 1; i < s.size; i++ {
 		to := s.ring(i)
-		s.send(to, parts.of(in, to))
+		s.send(to, all.of(to))
 	}
-	s.move(out, parts.of(in, root))
+	s.move(out, all.of(root))
 	s.fence()
 }

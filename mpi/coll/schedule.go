@@ -1,6 +1,7 @@
 package coll
 
 import (
+	"reflect"
 	"slices"
 
 	"gobtl/pml"
@@ -52,10 +53,12 @@ type Schedule struct {
 	failed     *pml.Request
 	port       Port
 	done       func(error)
-	requests   []*pml.Request // of which the first used are in use, or were
+	requests   []*pml.Request // of which the first used are in use, or were since the last fence
 	used       int
 	scratch    []byte
-	lent       int // of scratch
+	lent       int      // of scratch
+	kept       int      // bytes of what was lent, and scratch
+	places     [2][]int // of parts, while steps are made
 	ended      func(*pml.Request)
 }
 
@@ -63,7 +66,7 @@ type Schedule struct {
 func (s *Schedule) Reset(rank, size int, combine Fold) {
 	clear(s.steps)
 	s.rank, s.size, s.combine, s.steps = rank, size, combine, s.steps[:0]
-	s.at, s.err, s.failed, s.used, s.lent = 0, nil, nil, 0, 0
+	s.at, s.err, s.failed, s.used, s.lent, s.kept = 0, nil, nil, 0, 0, len(s.scratch)
 	if s.ended == nil {
 		s.ended = s.onDone
 	}
@@ -87,6 +90,36 @@ func (s *Schedule) Steps() (messages, bytes int) {
 	return messages, bytes
 }
 
+// Peers is the number of ranks that this one sends to or receives from, and that of the times that
+// it waits for them: for tests.
+func (s *Schedule) Peers() (peers, rounds int) {
+	seen, waits := make([]bool, s.size), false
+	for _, t := range s.steps {
+		switch t.kind {
+		case send, recv:
+			if waits = true; !seen[t.peer] {
+				seen[t.peer] = true
+				peers++
+			}
+		case fence:
+			if waits {
+				rounds++
+			}
+			waits = false
+		case move, fold, foldX:
+		}
+	}
+	return peers, rounds
+}
+
+// Memory is what the schedule keeps, in bytes, beside what its caller has lent it: steps, requests
+// that were needed so far, and values of its own: for tests.
+func (s *Schedule) Memory() int {
+	return cap(s.steps)*int(reflect.TypeFor[step]().Size()) +
+		len(s.requests)*int(reflect.TypeFor[pml.Request]().Size()) +
+		(cap(s.places[0])+cap(s.places[1]))*int(reflect.TypeFor[int]().Size()) + s.kept
+}
+
 // Failed is the message whose end has ended the operation with an error, nil if it was none.
 func (s *Schedule) Failed() *pml.Request { return s.failed }
 
@@ -103,6 +136,7 @@ func (s *Schedule) advance() {
 				s.running = false
 				return
 			}
+			s.used = 0 // All have ended.
 		case send, recv:
 			s.begin(t)
 		case move:
@@ -160,6 +194,7 @@ func (s *Schedule) memory(n int) []byte {
 	if s.lent+n > len(s.scratch) {
 		// What was lent is in the steps. Go aligns what is this large for all values.
 		s.scratch, s.lent = make([]byte, max(n, 2*len(s.scratch), 1024)), 0
+		s.kept += len(s.scratch)
 	}
 	b := s.scratch[s.lent : s.lent+n : s.lent+n]
 	s.lent += (n + 15) &^ 15 // so that all values lie as they must
@@ -197,13 +232,27 @@ func (s *Schedule) ring(places int) int { return ((s.rank+places)%s.size + s.siz
 // Parts are the sizes in bytes of what each rank has; they lie one behind the other.
 type Parts []int
 
-// of is the part of a rank.
-func (p Parts) of(data []byte, rank int) []byte {
-	at := 0
-	for _, n := range p[:rank] {
-		at += n
+// placed is data with the places of its parts.
+type placed struct {
+	data []byte
+	at   []int // where each begins, and the last one ends
+}
+
+// place finds the places of parts, of two at the most at the same time: that of whatever is first,
+// or second, is lent until the next one.
+func (s *Schedule) place(which int, data []byte, parts Parts) placed {
+	at, end := append(s.places[which][:0], 0), 0
+	for _, n := range parts {
+		end += n
+		at = append(at, end)
 	}
-	return data[at : at+p[rank] : at+p[rank]]
+	s.places[which] = at
+	return placed{data, at}
+}
+
+// of is the part of a rank.
+func (p placed) of(rank int) []byte {
+	return p.data[p.at[rank]:p.at[rank+1]:p.at[rank+1]]
 }
 
 // Sum is the size of all parts.

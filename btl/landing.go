@@ -136,11 +136,12 @@ func (m *Module) learn(ep *Endpoint) {
 // expects says whether the next poll of a channel is to have a landing, or the latest one had.
 func (l *landing) expects(c *channel) bool { return l.on == c && (l.armed || l.tag != 0) }
 
-// pollLanding is poll for the channel by which chunks come.
-func (m *Module) pollLanding(c *channel, limit int) (got int, err error) {
+// pollLanding is poll for the channel by which chunks come. It may ask for fewer than limit; left
+// says whether there may be more.
+func (m *Module) pollLanding(c *channel, limit int) (got int, left bool, err error) {
 	l := &m.landing
 	if err = m.land(limit > 1); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if l.mem != nil && l.aim.counted && l.aim.expects.chunk > 0 {
 		// In order comes first what lands, and behind it what would have to be copied: the next poll has
@@ -149,7 +150,7 @@ func (m *Module) pollLanding(c *channel, limit int) (got int, err error) {
 		limit = min(limit, max(2, chunks))
 	}
 	if got, err = c.ep.Poll(c.comps[:limit]); err != nil || l.mem == nil {
-		return got, err
+		return got, got >= limit, err
 	}
 	l.justWhole = false
 	// What the provider could not report yet lies in the landing too: it is taken now, before anything
@@ -158,16 +159,16 @@ func (m *Module) pollLanding(c *channel, limit int) (got int, err error) {
 	for n := got; n == limit; got += n {
 		if l.lander.Land(nil, 0) {
 			l.armed = false
-			break
+			return got, true, nil
 		}
 		if limit = 1; got == len(c.comps) {
-			return got, errSurplus
+			return got, false, errSurplus
 		}
 		if n, err = c.ep.Poll(c.comps[got:][:limit]); err != nil {
-			return got, err
+			return got, false, err
 		}
 	}
-	return got, nil
+	return got, false, nil
 }
 
 // land tells the provider where the next chunk belongs, if one is expected.

@@ -126,10 +126,11 @@ func (m *Module) poll(c *channel, limit int, n *int) (more bool, err error) {
 	var got int
 	landing := c == m.landing.on
 	if landing {
-		got, err = m.pollLanding(c, limit)
+		got, c.left, err = m.pollLanding(c, limit)
 		landing = m.landing.mem != nil
 	} else {
 		got, err = c.ep.Poll(c.comps[:limit])
+		c.left = got >= limit
 	}
 	if err != nil {
 		return false, m.broken(c, err)
@@ -151,7 +152,6 @@ func (m *Module) poll(c *channel, limit int, n *int) (more bool, err error) {
 		m.handleLanded(c, comps)
 	}
 	c.postReceives()
-	c.left = got >= limit
 	if got == 0 || !c.left && c.caps.PollsAll {
 		c.emptyAt = m.now
 	}

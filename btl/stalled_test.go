@@ -421,3 +421,62 @@ func TestPostPassesOver(t *testing.T) {
 		t.Error("all sends are complete")
 	}
 }
+
+// A poll that has a landing asks for no more than lands: that there is more is known all the same,
+// for by that the dead are told from those who were not read yet.
+func TestLeftBehindLanding(t *testing.T) {
+	const large = 300_000
+	cfg := Config{SendBuffers: 64, RecvDepth: 256} // they fit 32 bits
+	a, b := openShm(t, cfg), openShm(t, cfg)
+	now := Time(1)
+	pass := func(m *Module) int {
+		now = now.Add(20 * time.Microsecond)
+		n, err := m.Progress(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	ep, err := a.Connect(now, b.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; !ep.Connected() && n < 10_000; n++ {
+		pass(a)
+		pass(b)
+	}
+	cut := 0
+	for range 8 {
+		for _, size := range []int{large, large, 2000, 2000, 2000, 2000} {
+			f, err := ep.Prepare(3, make([]byte, size))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = ep.Send(now, f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 8 {
+			pass(a)
+		}
+		for left := true; ; { // a rests: what is there now is all
+			landed := b.stats.counters[CntLanded]
+			n := pass(b)
+			if n > 0 && !left {
+				t.Fatalf("%d packets come after a pass that has left nothing", n)
+			}
+			if left = b.cmd.left; n == 0 {
+				break
+			}
+			if left && b.stats.counters[CntLanded] > landed && n < b.cfg.PollBatch {
+				cut++
+			}
+		}
+		if b.cmd.left {
+			t.Fatal("something is left, and does not come")
+		}
+	}
+	if cut == 0 {
+		t.Error("no poll was cut short by a landing: the test shows nothing")
+	}
+}

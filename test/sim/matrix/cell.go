@@ -14,7 +14,7 @@ import (
 // The axes of the matrix.
 var (
 	rtts     = []time.Duration{50 * time.Microsecond, time.Millisecond, 20 * time.Millisecond}
-	rates    = []int{100e6, 1e9, 10e9}         // bits per second
+	rates    = []int64{100e6, 1e9, 10e9}       // bits per second
 	queues   = []float64{0.25, 1, 4}           // in bandwidth-delay products
 	losses   = []float64{0, 0.001, 0.01, 0.05} // of the packets, each for itself
 	reorders = []float64{0, 0.05, 0.2}         // of the packets, held back by up to half an RTT
@@ -33,7 +33,7 @@ const (
 // Cell is a kind of path, the same in both directions.
 type Cell struct {
 	RTT           time.Duration `json:"rttNs"`
-	BitsPerSecond int           `json:"bitsPerSecond"`
+	BitsPerSecond int64         `json:"bitsPerSecond"`
 	// QueueBDP is the length of the bottleneck's queue, in bandwidth-delay products.
 	QueueBDP float64 `json:"queueBdp"`
 	// Loss and Reorder are probabilities of each packet.
@@ -68,7 +68,7 @@ func (c Cell) line() string {
 	return fmt.Sprintf("%v %s queue %g", c.RTT, bits(c.BitsPerSecond), c.QueueBDP)
 }
 
-func bits(perSecond int) string {
+func bits(perSecond int64) string {
 	if perSecond >= 1e9 {
 		return strconv.FormatFloat(float64(perSecond)/1e9, 'g', -1, 64) + "G"
 	}
@@ -84,7 +84,7 @@ func (c Cell) seed() uint64 {
 	return h.Sum64()
 }
 
-func (c Cell) bytesPerSecond() int { return c.BitsPerSecond / 8 }
+func (c Cell) bytesPerSecond() int { return int(c.BitsPerSecond / 8) }
 
 // bdpBytes is the bandwidth-delay product.
 func (c Cell) bdpBytes() int {

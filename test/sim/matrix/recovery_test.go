@@ -20,7 +20,7 @@ func skipRace(t *testing.T) {
 }
 
 // clean is a path that loses nothing by itself.
-func clean(rtt time.Duration, bitsPerSecond int, queueBDP float64) Cell {
+func clean(rtt time.Duration, bitsPerSecond int64, queueBDP float64) Cell {
 	return Cell{RTT: rtt, BitsPerSecond: bitsPerSecond, QueueBDP: queueBDP}
 }
 

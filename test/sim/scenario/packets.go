@@ -32,7 +32,7 @@ type packets struct {
 }
 
 // all is beyond the number of packets of any script.
-const all = 1 << 40
+const all = 1<<31 - 1
 
 // packets parses a description of packets.
 func (p *parser) packets() packets {

@@ -206,7 +206,7 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	if ep.state != stateLingering {
 		m.acks.settle(ep)
 	}
-	ep.asm.Drop()
+	ep.dropFragments()
 	m.endPath(ep)
 	if ev == EventFailed {
 		m.stats.counters[CntPeersFailed]++

@@ -27,6 +27,7 @@ type link struct {
 	operates  bool // operations go both ways
 	selective bool // sequenced: ACKs that go alone are selective, here and there
 	refusals  []refusal
+	unwanted  []unwanted
 	counts    countedState
 }
 
@@ -191,7 +192,9 @@ func (m *Module) refuse(in *arrival, reason uint8) {
 }
 
 // refuses says whether refusedBefore may have something to do: it mostly has not.
-func (l *link) refuses() bool { return len(l.refusals) > 0 || l.counts.failed != 0 }
+func (l *link) refuses() bool {
+	return len(l.refusals) > 0 || l.counts.failed != 0 || len(l.unwanted) > 0
+}
 
 // refusedBefore says whether a chunk is of a fragment that is refused already, and deals with it.
 func (m *Module) refusedBefore(in *arrival) bool {
@@ -215,6 +218,9 @@ func (m *Module) admitRecords(in *arrival) bool {
 func (m *Module) assemble(in *arrival) (*frag.Message, bool) {
 	if in.ep.counted {
 		return m.assembleCounted(in)
+	}
+	if !m.place(in) {
+		return nil, false
 	}
 	msg, err := in.ep.asm.Add(&in.Header, in.payload, in.Seq == in.ep.rcv.Next())
 	if err != nil {

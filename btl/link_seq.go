@@ -119,7 +119,13 @@ func (m *Module) refuseSequenced(in *arrival, reason, tag uint8) {
 // refusedBeforeSequenced takes a chunk over, as nothing, whose fragment has failed at its sender.
 func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 	ep := in.ep
-	if in.Flags&frag.FlagPut != 0 || m.handlers[in.Tag] == nil || !ep.failedThere(in.FragID) {
+	if in.Flags&frag.FlagPut != 0 || m.handlers[in.Tag] == nil {
+		return false
+	}
+	if len(ep.unwanted) > 0 && m.isUnwanted(in) {
+		return true
+	}
+	if !ep.failedThere(in.FragID) {
 		return false
 	}
 	m.accepted(ep, &in.Header)
@@ -160,7 +166,7 @@ func (ep *Endpoint) voided(n seq.Num) {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && !r.failed {
 			r.failed = true
-			ep.asm.Forget(r.fragID)
+			ep.forgetFragment(r.fragID)
 		}
 	}
 }

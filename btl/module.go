@@ -52,6 +52,7 @@ const (
 //	answers        to gets and atomic operations                     remote_serve.go
 //	polling        which channel a pass polls, and how               polling.go
 //	keeping        what handlers have kept of what arrived           keep.go
+//	placing        who is asked where large fragments shall go       place.go
 //	deferred       a fast receive that is not booked yet             ingress.go
 //	landing        where the provider puts what arrives next         landing.go
 //	parts          packets that arrive in slices                     pathmtu_apply.go
@@ -74,10 +75,10 @@ type Module struct {
 	frags  descriptors
 	outbox outbox
 
-	handlers [256]Handler
-	regions  regions
-	answers  answers
-	pool     *frag.Pool
+	reception
+	regions regions
+	answers answers
+	pool    *frag.Pool
 
 	face
 
@@ -96,6 +97,12 @@ type scratch struct {
 	rxVia     via                 // channel of the packet that is being received
 	sack      frag.Sack           // of writeSack and onSack
 	sackWords [frag.WindowMax / 64]uint64
+}
+
+// reception is whom the module calls with what arrives, by tag.
+type reception struct {
+	handlers [256]Handler
+	placing  placing
 }
 
 // face is what others are told of a module, and how it receives them.

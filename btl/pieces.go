@@ -73,7 +73,7 @@ func (m *Module) admitPieces(in *arrival) bool {
 func (a *arrivedPieces) takeBack(ep *Endpoint) {
 	for i := range a.of() {
 		if p := &a.list[i]; p.place.Begun {
-			ep.asm.Forget(p.FragID)
+			ep.forgetFragment(p.FragID)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (ep *Endpoint) cameWithout(n seq.Num, pieces *arrivedPieces) {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && !r.failed && !pieces.has(r.fragID) {
 			r.failed = true
-			ep.asm.Forget(r.fragID)
+			ep.forgetFragment(r.fragID)
 		}
 	}
 }

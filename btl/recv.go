@@ -63,6 +63,7 @@ func (m *Module) deliver(ep *Endpoint, tag uint8, data []byte) {
 func (m *Module) deliverWhole(ep *Endpoint, msg *frag.Message) {
 	h := &m.keeping
 	h.msg = msg
+	m.countPlaced(msg)
 	m.deliver(ep, msg.Tag, msg.Bytes)
 	if h.msg != nil {
 		h.msg = nil

@@ -147,6 +147,9 @@ func (f *Fragment) accessError(reason uint8) error {
 	if f == nil {
 		return ErrRemoteAccess
 	}
+	if !f.put && f.op == nil && reason == frag.NackRight {
+		return ErrUnwanted
+	}
 	e := &AccessError{
 		Handle: f.handle, Offset: f.offset, SizeBytes: int(f.size), Reason: AccessReason(reason),
 	}

@@ -77,6 +77,7 @@ func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, erro
 	}
 	copy(m.mem[h.OffsetBytes:], payload)
 	m.arrivedBytes += int64(len(payload))
+	m.copiedBytes += int64(len(payload))
 	if m.missing == 0 {
 		a.complete(m)
 		return m, nil
@@ -99,7 +100,7 @@ func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 		begun = true
 	}
 	end := h.OffsetBytes + uint32(n)
-	if int64(end) > m.capBytes() && m.sizeBytes == h.SizeBytes && !a.growTo(m, end, inOrder) {
+	if int64(end) > m.roomBytes() && m.sizeBytes == h.SizeBytes && !a.growTo(m, end, inOrder) {
 		if begun {
 			a.remove(m)
 			a.pool.put(m)
@@ -119,7 +120,7 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, er
 	}
 	m := a.find(h.FragID)
 	landedBytes := int64(payloadBytes) * int64(1+follow)
-	if m == nil || m.sizeBytes == h.SizeBytes && int64(h.OffsetBytes)+landedBytes > m.capBytes() {
+	if m == nil || m.sizeBytes == h.SizeBytes && int64(h.OffsetBytes)+landedBytes > m.roomBytes() {
 		return nil, ErrNotBegun
 	}
 	if err := m.mark(h, chunk, 1+uint32(follow)); err != nil {
@@ -200,10 +201,10 @@ func (g grid) whole(sizeBytes, offset uint32, maxBytes int) uint64 {
 // added, so one that landed wrongly is written over by Add.
 func (a *Assembler) Landing(fragID, offset uint32, maxBytes int) []byte {
 	m := a.find(fragID)
-	if m == nil || offset >= m.sizeBytes || int64(offset) >= m.capBytes() {
+	if m == nil || offset >= m.sizeBytes || int64(offset) >= m.roomBytes() {
 		return nil
 	}
-	maxBytes = min(maxBytes, int(m.capBytes()-int64(offset)))
+	maxBytes = min(maxBytes, int(m.roomBytes()-int64(offset)))
 	chunk := m.grid.index(offset)
 	if uint64(offset) != m.grid.start(chunk) {
 		return nil
@@ -346,22 +347,26 @@ func (a *Assembler) begin(h *Header, inOrder bool, leaving *Message) (*Message, 
 	if a.activeBytes+p.capacity(class) > p.cfg.PeerBytesMax-reserveBytes {
 		return nil, ErrBudget
 	}
-	g := gridOf(h)
-	m := p.get(h.SizeBytes, g.chunks(h.SizeBytes), p.cfg.BytesMax-reserveBytes)
+	m := p.get(h.SizeBytes, gridOf(h).chunks(h.SizeBytes), p.cfg.BytesMax-reserveBytes)
 	if m == nil {
 		return nil, ErrBudget
 	}
 	if grows && p.activeBytes > p.cfg.BytesMax-int64(p.cfg.FragBytesMax) {
 		p.favourite = m
 	}
+	a.enter(m, h, slotBits)
+	return m, nil
+}
+
+// enter puts a fragment into the table, which is to have 2^slotBits slots.
+func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	if len(a.slots) < 1<<slotBits {
 		a.grow(slotBits)
 	}
-	m.fragID, m.Tag, m.grid = h.FragID, h.Tag, g
+	m.fragID, m.Tag, m.grid = h.FragID, h.Tag, gridOf(h)
 	a.slots[int(h.FragID)&(len(a.slots)-1)] = m
 	a.active++
 	a.activeBytes += m.capBytes()
-	return m, nil
 }
 
 // growTo gives a fragment memory up to the byte end. The last FragBytesMax bytes of either budget
@@ -434,12 +439,17 @@ func (a *Assembler) Drop() {
 	}
 }
 
-// Forget drops one unfinished fragment, if there is one of that id: its sender has given it up.
-func (a *Assembler) Forget(fragID uint32) {
+// Forget drops one unfinished fragment, if there is one of that id: its sender has given it up. If
+// it was placed (BeginIn), its tag and memory are returned.
+func (a *Assembler) Forget(fragID uint32) (tag uint8, placed []byte) {
 	if m := a.find(fragID); m != nil {
+		if m.placed {
+			tag, placed = m.Tag, m.mem
+		}
 		a.remove(m)
 		a.pool.put(m)
 	}
+	return tag, placed
 }
 
 // getTable returns an empty table of 2^slotBits slots.

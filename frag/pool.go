@@ -121,8 +121,10 @@ type Message struct {
 	missing   uint32 // chunks not yet received
 	// arrivedBytes are those that were put into the buffer.
 	arrivedBytes int64
+	copiedBytes  int64    // of these, by Add
 	have         []uint64 // bit i: chunk i was received
 	mem          []byte
+	placed       bool // mem is not of the pool
 	pool         *Pool
 	nextIdle     *Message
 }
@@ -137,7 +139,15 @@ const (
 )
 
 // capBytes is what the message's buffer counts in the budgets.
-func (m *Message) capBytes() int64 { return int64(len(m.mem)) }
+func (m *Message) capBytes() int64 {
+	if m.placed {
+		return 0
+	}
+	return int64(len(m.mem))
+}
+
+// roomBytes is how much of the message has memory.
+func (m *Message) roomBytes() int64 { return int64(len(m.mem)) }
 
 // Release gives the message's buffer back to the pool; Bytes must not be touched afterwards. Any
 // number of messages may be out at a time, and they may be released in any order, each once.
@@ -178,6 +188,9 @@ type Pool struct {
 	favourite *Message
 	idleBytes int64
 	idle      [classCount]*Message
+	// placed are descriptors of fragments that are put together in others' memory.
+	placed      *Message
+	placedCount int
 	// tables keeps the slot tables of assemblers that have become idle, by size.
 	tables [tableClasses][][]*Message
 }
@@ -223,6 +236,12 @@ func (p *Pool) get(sizeBytes, chunks uint32, limitBytes int64) *Message {
 		m = &Message{pool: p, class: uint8(class), mem: make([]byte, capBytes)}
 	}
 	p.activeBytes += capBytes
+	m.expect(sizeBytes, chunks)
+	return m
+}
+
+// expect makes a message one of which nothing has come.
+func (m *Message) expect(sizeBytes, chunks uint32) {
 	words := (int(chunks-1) >> 6) + 1
 	if cap(m.have) < words {
 		m.have = make([]uint64, words)
@@ -231,8 +250,7 @@ func (p *Pool) get(sizeBytes, chunks uint32, limitBytes int64) *Message {
 		clear(m.have)
 	}
 	m.state = messageAssembling
-	m.sizeBytes, m.missing, m.arrivedBytes = sizeBytes, chunks, 0
-	return m
+	m.sizeBytes, m.missing, m.arrivedBytes, m.copiedBytes = sizeBytes, chunks, 0, 0
 }
 
 // beginClass is the class of the buffer with which a fragment of sizeBytes begins: its own if an
@@ -278,6 +296,10 @@ func (p *Pool) put(m *Message) {
 	}
 	m.state = messageIdle
 	m.Bytes = nil
+	if m.placed {
+		p.putPlaced(m)
+		return
+	}
 	p.activeBytes -= m.capBytes()
 	if p.idleBytes+m.capBytes() > p.cfg.KeepBytes {
 		return

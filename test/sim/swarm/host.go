@@ -40,6 +40,7 @@ type life struct {
 	libraries []*library // withdrawn ones
 	regs      []*registered
 	kept      keptMessages
+	places    places
 
 	passing    bool // inside Progress
 	deafened   int
@@ -90,6 +91,9 @@ func (h *host) open() error {
 		return err
 	}
 	if err := l.mod.Handle(tagNotice, l.onNotice); err != nil {
+		return err
+	}
+	if err := l.openPlaces(); err != nil {
 		return err
 	}
 	l.mod.OnEndpoint(l.onEndpoint)
@@ -190,6 +194,7 @@ func (l *life) afterClose() {
 				l.host.node.Name(), e, e.flushes)
 		}
 	}
+	l.places.judgeClosed(l)
 	if m := w.ledger.openOf(l); m != nil {
 		w.fail("node %s: %s had not ended when the module was closed", l.host.node.Name(), m)
 	}

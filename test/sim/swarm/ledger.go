@@ -28,6 +28,7 @@ type message struct {
 	done      bool // Send returned Done
 	ended     bool
 	lost      bool // its sender crashed
+	refused   bool // by the receiver's application
 	delivered int
 	err       error
 }
@@ -240,12 +241,17 @@ func (g *ledger) judge(w *world, m *message) {
 		if m.put == nil && m.size >= smallBytes && m.delivered != 1 && !m.cutOff() {
 			w.fail("%s ended well, and was delivered %d times", m, m.delivered)
 		}
-		if nobodys(m.tag) {
-			w.fail("%s ended well, and nobody handles it", m)
+		if nobodys(m.tag) || m.refused {
+			w.fail("%s ended well, and nobody handles it, or wants it", m)
 		}
 		return
 	}
 	switch {
+	case errors.Is(err, btl.ErrUnwanted):
+		if !m.refused || m.delivered > 0 {
+			w.fail("%s ended with %v: refused %v, delivered %d times", m, err, m.refused, m.delivered)
+		}
+		return
 	case errors.Is(err, btl.ErrNoHandler):
 		if m.put != nil || !nobodys(m.tag) && m.tag != tagFlicker {
 			w.fail("%s ended with %v: the peer has a handler", m, err)
@@ -284,6 +290,8 @@ func (l *life) receive(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	e.got++
 	w.res.Delivered++
 	l.keep(e, data)
+	given := data
+	defer func() { l.places.back(l, e, given) }()
 	data = w.lieBytes(e, data)
 	for range w.lieTwice(lieDeliverTwice) {
 		w.ledger.deliver(w, e, tag, data)
@@ -392,7 +400,7 @@ func (g *ledger) missing(e *end) *message {
 	for _, n := range e.msgs {
 		m := g.msgs[n]
 		if m.put == nil && m.size >= smallBytes && m.delivered == 0 && m.tag <= handledTags &&
-			m.err == nil {
+			m.err == nil && !m.refused {
 			return m
 		}
 		if m.put != nil && m.put.missing(m) {

@@ -58,7 +58,8 @@ type trial struct {
 	hist  *hdrhistogram.Histogram // ns of each iteration, at ranks that measure
 	clock time.Time
 	mu    sync.Mutex
-	wrong error // the first difference seen
+	wrong error                       // the first difference seen
+	free  func(context.Context) error // what the test has used, at its end; nil: nothing
 }
 
 // histMaxNs bounds the times that are told apart.
@@ -145,6 +146,11 @@ func one(ctx context.Context, w *mpi.World, c *mpi.Comm, x *test, size int, o Op
 		run := x.prepare(t)
 		if err := t.calibrated(ctx, run); err != nil {
 			return err
+		}
+		if t.free != nil {
+			if err := t.free(ctx); err != nil {
+				return err
+			}
 		}
 		if err := x.agree(ctx, t); err != nil {
 			return err
@@ -244,8 +250,8 @@ func (x *test) rankCounts(ranks []int) (counts []int) {
 
 // sizeList are the sizes that a test is run with: whole numbers of values, each once.
 func (x *test) sizeList(sizes []int) (list []int) {
-	if x.unsized {
-		return []int{0}
+	if x.unsized || x.fixed > 0 {
+		return []int{x.fixed}
 	}
 	for _, n := range sizes {
 		if x.values {

@@ -15,6 +15,7 @@ type test struct {
 	unit        string
 	two, pairs  bool // of ranks 0 and 1 alone; of as many pairs as there are
 	unsized     bool
+	fixed       int     // the only size, of tests of one value; 0: any
 	values      bool    // its messages are values of valueBytes
 	share       float64 // what a sample is of the time that is told: 2 is a round trip
 	// amount is what an iteration has moved, of tests that tell a rate.
@@ -47,6 +48,38 @@ var tests = []*test{
 	{
 		name: "mbw_mr", unit: unitMessages, pairs: true, amount: windowMessages, prepare: oneWay,
 		title: "Messages of all pairs together: windows, each answered",
+	},
+	{
+		name: "put_latency", unit: unitTime, two: true, share: 1, prepare: putLatency,
+		title: "Put and flush",
+	},
+	{
+		name: "get_latency", unit: unitTime, two: true, share: 1, prepare: getLatency,
+		title: "Get and flush",
+	},
+	{
+		name: "acc_latency", unit: unitTime, two: true, share: 1, values: true,
+		prepare: accumulateLatency, title: "Accumulate and flush, sums of float64",
+	},
+	{
+		name: "fop_latency", unit: unitTime, two: true, share: 1, fixed: valueBytes,
+		prepare: fetchLatency, title: "Fetch-and-add",
+	},
+	{
+		name: "cas_latency", unit: unitTime, two: true, share: 1, fixed: valueBytes,
+		prepare: swapLatency, title: "Compare-and-swap",
+	},
+	{
+		name: "put_bw", unit: unitBytes, two: true, amount: windowMB, prepare: putFlow,
+		title: "Bandwidth of puts: windows of them, each flushed",
+	},
+	{
+		name: "get_bw", unit: unitBytes, two: true, amount: windowMB, prepare: getFlow,
+		title: "Bandwidth of gets: windows of them, each flushed",
+	},
+	{
+		name: "put_bibw", unit: unitBytes, two: true, amount: bothMB, prepare: putBoth,
+		title: "Bandwidth of puts of both directions together: windows, each fenced",
 	},
 	{
 		name: "barrier", unit: unitTime, unsized: true, share: 1, prepare: collective(barrier),

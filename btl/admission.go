@@ -1,6 +1,10 @@
 package btl
 
-import "gobtl/frag"
+import (
+	"bytes"
+
+	"gobtl/frag"
+)
 
 // Request is what a module knows of a peer that wants to connect. Its slices are valid only during
 // the call.
@@ -10,6 +14,13 @@ type Request struct {
 	Data        []byte // of its data channel
 	Label       []byte // what its owner calls it (Config.Label); anybody can say anything
 	Incarnation uint64 // which life of the peer's module
+}
+
+// Is says whether the peer is the module of a name, in the life that the name was made in: somebody
+// who knows the name, but does not receive what is sent to its address, is not.
+func (r *Request) Is(name []byte) bool {
+	n, err := frag.ParseName(name)
+	return err == nil && r.Incarnation == n.Incarnation && bytes.Equal(r.Command, n.Command)
 }
 
 // Verdict is what an owner says to a Request.

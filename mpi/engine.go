@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,7 +62,10 @@ type waiter struct {
 func (w *waiter) over() bool { return w.left <= 0 || w.ready != nil && w.ready() }
 
 // member is the Context of a peer.
-type member struct{ rank int }
+type member struct {
+	rank   int
+	second bool // it has, or had, another endpoint before: of this one only the end counts
+}
 
 // labelPrefix begins what a rank's module is called.
 const labelPrefix = "rank "
@@ -267,30 +268,36 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 	if p := e.peers[rank]; p != nil {
 		return p, nil
 	}
+	if why := e.failures.dead[rank]; why != nil {
+		return nil, e.gone(rank, why)
+	}
 	ep, err := e.m.Connect(e.now(), e.names[rank])
 	if err != nil {
 		return nil, fmt.Errorf("mpi: rank %d: %w", rank, err)
 	}
 	p := e.l.Peer(ep)
 	if p.Context == nil {
-		p.Context = &member{rank}
+		p.Context = &member{rank: rank}
 	}
 	e.peers[rank] = p
 	return p, nil
 }
 
-// rankOf is a peer's rank in the world. Of one that has connected by itself the module's name is
-// believed if this side's way to that rank leads to the same endpoint.
+// rankOf is a peer's rank in the world. Of one that has connected by itself, and was let in by
+// admit, what it says counts if this side's way to that rank leads to the same endpoint.
 func (e *engine) rankOf(p *pml.Peer) (int, error) {
 	if m, ok := p.Context.(*member); ok {
+		if m.second {
+			return 0, ErrStranger
+		}
 		return m.rank, nil
 	}
-	number, ok := strings.CutPrefix(p.Endpoint().PeerLabel(), labelPrefix)
-	rank, err := strconv.Atoi(number)
-	if !ok || err != nil || rank < 0 || rank >= len(e.names) {
+	rank, ok := e.rankCalled(p.Endpoint().PeerLabel())
+	if !ok {
 		return 0, ErrStranger
 	}
 	if q, err := e.peer(rank); err != nil || q != p {
+		p.Context = &member{rank: rank, second: true}
 		return 0, ErrStranger
 	}
 	return rank, nil
@@ -307,5 +314,6 @@ func (e *engine) setNames(names [][]byte) error {
 		}
 	}
 	e.names, e.peers = names, make([]*pml.Peer, len(names))
+	e.m.Admit(e.admit)
 	return nil
 }

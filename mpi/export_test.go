@@ -26,3 +26,14 @@ func (w *World) LayerStats() pml.Stats {
 	defer w.e.unlock()
 	return w.e.l.Stats()
 }
+
+// Hold has a rank of a test stand still, as a process does that is stopped, until release is
+// closed.
+func (w *World) Hold(release <-chan struct{}) {
+	w.e.lock()
+	defer w.e.unlock()
+	<-release
+}
+
+// ModuleName is the address of a rank's module.
+func (w *World) ModuleName(rank int) []byte { return w.e.names[rank] }

@@ -37,6 +37,7 @@ type failures struct {
 	outbox  []letter
 	dead    map[int]error // ranks of the world
 	revoked map[uint64]bool
+	asked   []question
 	leaving bool // all ranks finalize: who ends now is not missed
 	comms   map[uint64]*Comm
 	rounds  map[roundKey]*round
@@ -78,19 +79,31 @@ func (e *engine) lookAtNews() {
 	}
 	clear(f.fresh)
 	f.fresh = f.fresh[:0]
+	// Who hears that it is excluded itself must not say anything of others any more.
+	gone := f.gone
+	f.gone = nil
+	for _, p := range gone {
+		if m, ok := p.Context.(*member); ok && f.dead[m.rank] == nil && saysExcluded(p.Err()) {
+			e.memberGone(p, m)
+		}
+	}
 	inbox := f.inbox
 	f.inbox = nil
+	if e.broken != nil {
+		return
+	}
 	for _, a := range inbox {
 		if from, err := e.rankOf(a.from); err == nil && f.dead[from] == nil {
 			e.hear(from, &a.notice)
 		}
 	}
-	gone := f.gone
-	f.gone = nil
 	for _, p := range gone {
-		if m, ok := p.Context.(*member); ok && !f.leaving {
-			e.bury(m.rank, p.Err())
+		if m, ok := p.Context.(*member); ok {
+			e.memberGone(p, m)
 		}
+	}
+	if len(f.asked) > 0 {
+		e.lookAtAnswers()
 	}
 	e.post()
 }
@@ -122,9 +135,7 @@ func (e *engine) bury(rank int, why error) {
 		return
 	}
 	if rank == e.rank {
-		if e.broken == nil {
-			e.broken = ErrExcluded
-		}
+		e.exclude()
 		return
 	}
 	f.dead[rank] = why
@@ -157,6 +168,9 @@ func (c *Comm) register() {
 	f.comms[c.context] = c
 	for rank, why := range f.dead {
 		c.lose(rank, why)
+	}
+	for _, q := range f.asked {
+		c.lose(q.rank, q.why)
 	}
 	if f.revoked[c.context] {
 		c.end()
@@ -233,7 +247,7 @@ func (c *Comm) Failed() []int {
 	defer c.e.unlock()
 	var ranks []int
 	for rank, world := range c.ranks {
-		if c.e.failures.dead[world] != nil {
+		if c.e.failures.lost(world) {
 			ranks = append(ranks, rank)
 		}
 	}
@@ -266,6 +280,9 @@ func (e *engine) tell(rank int, n *notice) {
 // post sends what there is room for.
 func (e *engine) post() {
 	f := &e.failures
+	if e.broken != nil {
+		return
+	}
 	left := f.outbox[:0]
 	for _, letter := range f.outbox {
 		if f.dead[letter.to] == nil && !e.postOne(letter) {

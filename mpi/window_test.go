@@ -333,8 +333,8 @@ func TestWindowLockOfTheDead(t *testing.T) {
 		if err := w.Job().Fence(ctx); err != nil {
 			return err
 		}
-		defer w.Kill()
 		if w.Rank() == 2 {
+			w.Kill()
 			return nil
 		}
 		if err := win.Lock(ctx, 0, true); err != nil {
@@ -359,7 +359,7 @@ func TestWindowLockOfTheDead(t *testing.T) {
 		}
 		other := 1 - w.Rank()
 		_, err = mpi.Sendrecv(ctx, &w.Comm, []byte{0}, other, 2, make([]byte, 1), other, 2)
-		return err
+		return errors.Join(err, w.Finalize(ctx))
 	})
 }
 

@@ -185,6 +185,10 @@ func (e *engine) close(cfg Config) error {
 	<-e.ended
 	e.lock()
 	defer e.unlock()
+	for _, q := range e.failures.asked {
+		q.peer.Endpoint().Abort()
+	}
+	e.failures.asked = nil
 	now := e.now()
 	until := now.Add(cfg.CloseTimeout)
 	e.m.Drain(now, until)

@@ -48,7 +48,8 @@ type Endpoint struct {
 	flushes fifo[flush]
 	remoteState
 	unheard
-	room hotel.Room // of its only timer
+	room  hotel.Room // of its only timer
+	posts posts      // of a Runner
 }
 
 // route is how packets reach the peer, and how large they may be.

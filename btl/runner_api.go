@@ -75,41 +75,6 @@ func (r *Runner) runLent(ctx context.Context, c *call, lent bool) error {
 	return err
 }
 
-// SendBuffered sends a copy of data and does not wait for the peer (MPI's buffered send): it
-// returns when the transport has taken the message over, which takes long only while there are no
-// resources for it. Whether it arrived is told by Flush. A handler may call it.
-func (r *Runner) SendBuffered(ctx context.Context, ep *Endpoint, tag Tag, data []byte) error {
-	if err := r.mine(ep); err != nil {
-		return err
-	}
-	c := r.newCall(callPost)
-	c.ep, c.tag, c.data = ep, tag, data
-	if err := ctx.Err(); err != nil {
-		c.recycle()
-		return err
-	}
-	if r.token.TryLock() {
-		r.m.at(r.now())
-		r.offer(c)
-		_, err := r.await(ctx, c, true)
-		return err
-	}
-	c.own = append(c.own[:0], data...)
-	c.data, c.left = c.own, true
-	c.state.Store(callAbandoned)
-	if r.inbox.push(c, postsMax) {
-		r.nudge()
-		return nil
-	}
-	c.data, c.left = data, false
-	c.state.Store(callRunning)
-	_, err := r.run(ctx, c)
-	return err
-}
-
-// postsMax bounds what waits in the inbox: beyond it SendBuffered waits for the driver.
-const postsMax = 1024
-
 // nudge has somebody look into the inbox, if nobody drives.
 func (r *Runner) nudge() {
 	if r.token.TryLock() {

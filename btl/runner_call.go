@@ -183,6 +183,9 @@ func (c *call) end(err error) {
 	case callAsleep:
 		r.m.Wake()
 	case callAbandoned:
+		if c.left && c.kind == callPost {
+			c.ep.posts.done(len(c.data))
+		}
 		c.recycle()
 	}
 }

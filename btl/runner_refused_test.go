@@ -240,3 +240,53 @@ func TestRunnerWakerOfRefusedBegin(t *testing.T) {
 		t.Errorf("%v, want what the last Waker was given", err)
 	}
 }
+
+// However long a peer stands still, and whoever drives meanwhile, SendBuffered leaves no more
+// behind than it may; then it waits, as long as its context allows.
+func TestRunnerPostsAreBounded(t *testing.T) {
+	for _, bytes := range []int{400, postsBytesMax / 16} {
+		rs, ep := pair(t, func(_ int, m *Module) {
+			mustHandleTag(t, m, 3, func(*Endpoint, Tag, []byte) {})
+		})
+		r := rs[0]
+		stop, end := context.WithCancel(t.Context())
+		driver := make(chan error, 1)
+		begun := make(chan struct{})
+		go func() { // drives all the time
+			driver <- r.Await(stop, func(m *Module, _ Waker) error { close(begun); return nil })
+		}()
+		<-begun
+		goOn := standStill(t, rs[1])
+		const enough = 5 // waits one after the other: the inbox is empty, too
+		data, waits := make([]byte, bytes), 0
+		for i := 0; i < 20*postsMax && waits < enough; i++ {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			if err := r.SendBuffered(ctx, ep, 3, data); err == nil {
+				waits = 0
+			} else if waits++; !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			cancel()
+		}
+		if waits < enough {
+			t.Errorf("%d bytes: SendBuffered never waits", bytes)
+		}
+		refused := 0
+		count := func(*Module) error { refused = r.refused.count; return nil }
+		if err := r.Do(t.Context(), count); err != nil {
+			t.Error(err)
+		}
+		if refused > min(postsMax, postsBytesMax/bytes)+2*enough {
+			t.Errorf("%d bytes: %d posts wait for a peer that stands still", bytes, refused)
+		}
+		goOn()
+		if err := r.Flush(t.Context(), ep); err != nil {
+			t.Error(err)
+		}
+		if n, b := ep.posts.count.Load(), ep.posts.bytes.Load(); n != 0 || b != 0 {
+			t.Errorf("%d posts of %d bytes are counted when all are sent", n, b)
+		}
+		end()
+		<-driver
+	}
+}

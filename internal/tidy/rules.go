@@ -244,7 +244,8 @@ var tunables = []string{"Config"}
 var btlFloors = [][]string{
 	{
 		"runner.go", "runner_api.go", "runner_call.go", "runner_drive.go", "runner_watch.go",
-		"runner_nap_linux.go", "runner_nap_other.go", "runner_refused.go", "runner_remote.go",
+		"runner_nap_linux.go", "runner_nap_other.go", "runner_post.go", "runner_refused.go",
+		"runner_remote.go",
 	},
 	{"module.go", "progress.go", "check.go", "check_idle.go"},
 	{

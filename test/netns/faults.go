@@ -54,7 +54,7 @@ func (p Port) Lose(peer Port, share float64) {
 	const million = 1_000_000
 	peer.Feature("tx-udp-segmentation", false)
 	p.Host.Filter("input", fmt.Sprintf(
-		"iifname %q meta l4proto udp numgen random mod %d < %d drop", p.Dev, million,
+		"iifname %q meta l4proto udp numgen random mod %d < %d counter drop", p.Dev, million,
 		int(share*million)))
 }
 

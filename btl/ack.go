@@ -10,11 +10,11 @@ import (
 func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 	dup := old || h.Flags&frag.FlagDup != 0
 	done, verdict := ep.snd.OnAck(m.now, h.Ack, h.Credit, dup, m.done[:0])
-	return m.afterAck(ep, done, verdict)
+	return m.afterAck(ep, h, done, verdict)
 }
 
 // afterAck books what an ACK has freed; false if it acknowledges what was never sent.
-func (m *Module) afterAck(ep *Endpoint, done []reliability.Token,
+func (m *Module) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token,
 	verdict reliability.AckVerdict,
 ) bool {
 	m.done = done[:0] // it may have grown
@@ -28,6 +28,9 @@ func (m *Module) afterAck(ep *Endpoint, done []reliability.Token,
 		m.pathCarried(ep, done)
 	}
 	m.ackedAll(ep, done)
+	if verdict != reliability.AckOld {
+		ep.snd.BoundBytes(h.Ack, h.Credit, grantedBytes(h.CreditBytes), ep.pack.open())
+	}
 	if oldest, _ := ep.snd.Window(); oldest != ep.oldest {
 		ep.oldest = oldest
 		m.answered(ep)
@@ -44,13 +47,22 @@ func (m *Module) afterAck(ep *Endpoint, done []reliability.Token,
 	return true
 }
 
+// grantedBytes is how many bytes an ACK grants.
+func grantedBytes(units uint16) int {
+	if units == frag.CreditBytesAll {
+		return reliability.NoBytesBound
+	}
+	return int(units) * frag.CreditBytesUnit
+}
+
 // ackedAll books the segments that an ACK has freed. Most are of the middle of one large fragment,
 // which is told once how many.
 func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
 	var f *Fragment
-	chunks := uint32(0)
+	chunks, bytes := uint32(0), 0
 	for _, t := range done {
 		s := &m.segs[t]
+		bytes += int(s.bytes)
 		if s.frag == nil || !s.frag.large || s.pack || s.frag.isBye() || m.buffers.busy(t) {
 			m.chunksEnded(f, chunks)
 			f, chunks = nil, 0
@@ -66,6 +78,7 @@ func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
 		m.giveSeg(ep, t)
 	}
 	m.chunksEnded(f, chunks)
+	ep.snd.Carry(-bytes)
 }
 
 // acked books a segment that is in flight no more.

@@ -91,6 +91,7 @@ func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes 
 		r.next.Write(m.arena.Bytes(segBuf(t)))
 		s := &m.segs[t]
 		s.frag, s.ep, s.bytes, s.data = r.frag, r.ep, r.sizeBytes, true
+		r.ep.snd.Carry(int(r.sizeBytes))
 		r.written++
 		return
 	}
@@ -103,6 +104,7 @@ func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes 
 	r.Seq, r.Number = r.first.Add(r.written), r.number+r.written
 	s := &m.segs[t]
 	r.sizeBytes = uint32(m.write(&r.packet, s))
+	r.ep.snd.Carry(int(r.sizeBytes))
 	s.frag, s.data = r.frag, true
 	r.Flags &^= frag.FlagAck | frag.FlagDup
 	if r.written == 0 && r.packets > 1 {
@@ -137,7 +139,7 @@ func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 			},
 			ep: ep, seg: t,
 		}
-		m.write(&void, s)
+		m.rewrite(&void, s)
 		s.gatherLen = 0
 	}
 	b := m.arena.Bytes(segBuf(t))
@@ -176,7 +178,13 @@ func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
 		},
 		ep: ep, seg: t,
 	}
-	m.write(&p, s)
+	m.rewrite(&p, s)
+}
+
+// rewrite is write for a packet that takes the place of one that was refused.
+func (m *Module) rewrite(p *packet, s *sendSegment) {
+	before := int(s.bytes)
+	p.ep.snd.Carry(m.write(p, s) - before)
 }
 
 // takeAck moves the ACK that is owed into a header.

@@ -110,7 +110,7 @@ const spareMax = 8
 // bulkRoom is the number of packets of large fragments that the window is open to.
 func (ep *Endpoint) bulkRoom() int {
 	const share = 16
-	room := ep.snd.Room()
+	room := ep.snd.RoomOf(ep.mtu)
 	return room - min(spareMax, (ep.snd.InFlight()+room)/share)
 }
 

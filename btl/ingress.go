@@ -183,7 +183,7 @@ func (m *Module) onSack(in *arrival) bool {
 		// An ACK may have waited unread on this side, too.
 		Unread: time.Duration(s.UnreadUs)*time.Microsecond + m.rxQueuedMax,
 	}, m.done[:0])
-	return m.afterAck(ep, done, verdict)
+	return m.afterAck(ep, &in.Header, done, verdict)
 }
 
 // receiveFast delivers a fragment of one packet before its book-keeping, if nothing stands against

@@ -282,7 +282,7 @@ func (m *Module) checkLink(c *checker, ep *Endpoint) error {
 // checkWindow proves that each number in flight is one segment in one place.
 func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 	oldest, next := ep.snd.Window()
-	count, early := ep.snd.InFlight(), 0
+	count, early, bytes := ep.snd.InFlight(), 0, 0
 	c.window += count
 	if count < 0 || count > min(ep.snd.Size(), m.rules.WindowPackets) {
 		return fmt.Errorf("window [%d, %d) of at most %d", oldest, next, ep.snd.Size())
@@ -302,6 +302,10 @@ func (m *Module) checkWindow(c *checker, ep *Endpoint) error {
 		if err := m.checkInFlight(c, ep, t, n); err != nil {
 			return fmt.Errorf("number %d, segment %d: %w", n, t, err)
 		}
+		bytes += int(m.segs[t].bytes)
+	}
+	if bytes != ep.snd.InFlightBytes() {
+		return fmt.Errorf("%d bytes in flight, %d counted", bytes, ep.snd.InFlightBytes())
 	}
 	c.held[ep.slot] += count
 	if int(next-oldest) != count+early {

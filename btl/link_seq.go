@@ -23,6 +23,7 @@ func (m *Module) sealSequenced(p *packet) int {
 	}
 	p.Number = p.ep.numbers.take(m, way, 1)
 	sizeBytes := m.write(p, s)
+	p.ep.snd.Carry(sizeBytes)
 	s.frag = p.frag
 	m.posted(p.ep, p.seg, p.Seq)
 	m.stats.counters[sentCounter[p.Kind&0x0F]]++

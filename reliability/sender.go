@@ -38,6 +38,8 @@ type Sender struct {
 	window    uint32
 	number    uint32
 	sacked    int32 // packets of the window that have arrived before an older one
+	bytes     int   // of the packets in flight, as the caller tells
+	bytesMax  int   // no packet is sent while they are as many: see BoundBytes
 	// blocked: something had to wait until the window was open; the policy forgets it.
 	blocked bool
 }
@@ -81,7 +83,7 @@ const noToken = ^Token(0)
 func (s *Sender) Init(number uint32, first seq.Num, window int) {
 	*s = Sender{
 		oldest: first, next: first, limit: first, sendLimit: first, window: uint32(window),
-		number: number, rested: true,
+		number: number, rested: true, bytesMax: unlimited,
 	}
 }
 
@@ -130,7 +132,7 @@ func (s *Sender) updateSendLimit() {
 	room := min(max(s.limit.Sub(s.next), 0), int32(s.window)-s.next.Sub(s.oldest))
 	if s.policy.some() {
 		most := s.policy.allows(s)
-		if s.Open() {
+		if s.next.Before(s.sendLimit) {
 			most = max(most, 1)
 		}
 		room = min(room, most)
@@ -139,10 +141,25 @@ func (s *Sender) updateSendLimit() {
 }
 
 // Open says whether the windows and the credits allow another packet.
-func (s *Sender) Open() bool { return s.next.Before(s.sendLimit) }
+func (s *Sender) Open() bool { return s.next.Before(s.sendLimit) && s.bytes < s.bytesMax }
 
-// Room is the number of packets that may be admitted now.
-func (s *Sender) Room() int { return int(max(s.sendLimit.Sub(s.next), 0)) }
+// Room is the number of packets that may be admitted now, if what is told to Carry of each of them
+// leaves room for the next.
+func (s *Sender) Room() int {
+	if s.bytes >= s.bytesMax {
+		return 0
+	}
+	return int(max(s.sendLimit.Sub(s.next), 0))
+}
+
+// RoomOf is Room for packets of that many bytes.
+func (s *Sender) RoomOf(packetBytes int) int {
+	room := s.Room()
+	if s.bytesMax == unlimited || room == 0 {
+		return room
+	}
+	return min(room, (s.bytesMax-s.bytes+packetBytes-1)/packetBytes)
+}
 
 // NoteBlocked notes that something has to wait until the window is open: so this is what bounds the
 // sender. A congestion window that packets do not fill, because they are paced, grows only then.
@@ -316,7 +333,7 @@ func (s *Sender) Abort(done []Token) []Token {
 		done = append(done, t)
 	}
 	s.limit, s.sendLimit = s.next, s.next
-	s.ring, s.sacked = nil, 0
+	s.ring, s.sacked, s.bytes = nil, 0, 0
 	return done
 }
 
@@ -357,6 +374,9 @@ func (s *Sender) Check() error {
 // CheckRecovery reports the first broken invariant of what is known to have arrived, and of what
 // the profile keeps for this sender.
 func (s *Sender) CheckRecovery() error {
+	if s.bytes < 0 {
+		return fmt.Errorf("reliability: %d bytes in flight", s.bytes)
+	}
 	if !s.policy.some() {
 		return nil
 	}

@@ -15,6 +15,8 @@ type options struct {
 	mtu, command uint16
 	window       uint32
 	credit       uint16
+	bytes        uint16        // credit in bytes, in units of 4096
+	ackAfter     time.Duration // Acks alone wait so long for more to come
 	features     uint64
 	required     uint64
 	fragmentMax  uint32
@@ -36,6 +38,7 @@ func (o *options) setDefaults() {
 	set(&o.mtu, 1400)
 	set(&o.command, min(700, o.mtu))
 	set(&o.credit, 64)
+	set(&o.bytes, 0xFFFF)
 	if o.provider == "" {
 		o.provider = "udp"
 	}

@@ -10,7 +10,9 @@ type law struct {
 	numbers  [2]uint32
 	any      [2]bool
 	used     [2]map[uint32]bool
-	granted  uint32 // the last sequence number that was granted
+	granted  uint32         // the last sequence number that was granted
+	bytes    map[uint32]int // of the packets that no acknowledgement sent has told of
+	bytesMax int            // the most that was bytes, for tests
 	copies   map[uint32]uint64
 	times    map[uint32]int // copies
 	commands map[uint32]int // those by the command channel
@@ -55,8 +57,8 @@ func (h *host) judge(d *datagram, p *packet) {
 	}
 	l.used[d.ch][p.number] = true
 	l.numbers[d.ch], l.any[d.ch] = p.number, true
-	if p.flags&fAck != 0 && p.creditBytes != 0xFFFF {
-		h.wrong("credits in bytes: %d", p.creditBytes)
+	if p.flags&fAck != 0 && p.creditBytes == 0 {
+		h.wrong("credits in bytes: 0")
 	}
 	most := c.mtu
 	if d.ch == 0 {
@@ -75,11 +77,35 @@ func (h *host) judge(d *datagram, p *packet) {
 	}
 }
 
+// judgeBytes: a packet is sent only while those that the sender does not know to be here are less
+// than what is granted. It knows of no more than this side has acknowledged.
+func (c *conn) judgeBytes(d *datagram, p *packet) {
+	l := &c.law
+	if _, again := l.copies[p.seq]; again || p.seq-c.expected > c.h.opt.window {
+		return
+	}
+	out := 0
+	for seq, n := range l.bytes {
+		if int32(seq-p.seq) < 0 { // those behind have overtaken it
+			out += n
+		}
+	}
+	if most := int(c.h.opt.bytes) << 12; c.acked && most != 0xFFFF<<12 && out >= most {
+		c.h.wrong("packet %d is sent beside %d bytes, and granted are %d", p.seq, out, most)
+	}
+	if l.bytes == nil {
+		l.bytes = map[uint32]int{}
+	}
+	l.bytes[p.seq] = len(d.b)
+	l.bytesMax = max(l.bytesMax, out+len(d.b))
+}
+
 func (c *conn) judgeSequenced(d *datagram, p *packet) {
 	l, h := &c.law, c.h
 	if int32(p.seq-l.granted) > 0 {
 		h.wrong("packet %d, and granted was up to %d", p.seq, l.granted)
 	}
+	c.judgeBytes(d, p)
 	if l.copies == nil {
 		l.copies, l.times, l.commands = map[uint32]uint64{}, map[uint32]int{}, map[uint32]int{}
 	}

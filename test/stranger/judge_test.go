@@ -96,7 +96,7 @@ func TestJudge(t *testing.T) {
 		},
 		"credits in bytes": func(c *conn, give func(int, *packet)) {
 			give(0, ack(func(p *packet) {
-				p.ack, p.sack.last, p.creditBytes = c.first-1, c.first-1, 7
+				p.ack, p.sack.last, p.creditBytes = c.first-1, c.first-1, 0
 			}))
 		},
 		"contradicts": func(_ *conn, give func(int, *packet)) {

@@ -140,6 +140,37 @@ func TestSmallest(t *testing.T) {
 	}
 }
 
+// TestCreditBytes grants few bytes and many packets: small ones, such as fill a datagram, and such
+// as are larger than all that is granted. The judge sees that no more is in flight.
+func TestCreditBytes(t *testing.T) {
+	for _, units := range []uint16{1, 2, 16} {
+		for _, mtu := range []int{1400, 9000} {
+			r := realSide(t, btl.Config{MTUBytes: mtu, TinyBytes: 700})
+			h := stranger(t, options{
+				features: featSack, mtu: uint16(mtu), credit: 256, bytes: units,
+				ackAfter: 3 * time.Millisecond,
+			})
+			got := 0
+			h.do(func() { h.handlers[tagEcho] = func(*conn, []byte) { got++ } })
+			c := h.to(t, r)
+			h.do(func() {
+				for i := range 100 {
+					c.send(tagEcho, text(i, i*200))
+				}
+			})
+			eventually(t, "all echoes", func() (ok bool) {
+				h.do(func() { ok = got == 100 })
+				return ok
+			})
+			h.do(func() {
+				if most, want := c.law.bytesMax, min(int(units), 2)<<12; most < want {
+					t.Errorf("%d units, MTU %d: never more than %d bytes in flight", units, mtu, most)
+				}
+			})
+		}
+	}
+}
+
 // TestUsnic has the real side with the older recovery rules.
 func TestUsnic(t *testing.T) {
 	r := realSide(t, btl.Config{Profile: "usnic"})

@@ -21,6 +21,8 @@ type receiver struct {
 	top       uint32 // one above the highest received
 	here      map[uint32]bool
 	owed      bool // an Ack
+	owedAt    time.Time
+	acked     bool // an acknowledgement was sent: what it grants holds
 	dupOwed   bool
 	copies    uint32
 	last      uint32
@@ -280,7 +282,13 @@ func (c *conn) limitOf() uint32 { return c.expected - 1 + uint32(c.h.opt.credit)
 // putAck has a packet carry the current acknowledgement.
 func (c *conn) putAck(p *packet) {
 	p.flags |= fAck
-	p.ack, p.credit, p.creditBytes = c.expected-1, c.h.opt.credit, 0xFFFF
+	p.ack, p.credit, p.creditBytes = c.expected-1, c.h.opt.credit, c.h.opt.bytes
+	c.acked = true
+	for n := range c.law.bytes { // also those that a Sack tells of, and more
+		if int32(n-c.expected) < 0 || c.here[n] {
+			delete(c.law.bytes, n)
+		}
+	}
 	if to := c.limitOf(); int32(to-c.law.granted) > 0 {
 		c.law.granted = to
 	}
@@ -297,7 +305,7 @@ func (c *conn) postAck(dup byte) {
 			ranges: c.ranges((c.command - 32 - 24) / 4),
 		}
 	}
-	c.owed, c.dupOwed = false, false
+	c.owed, c.dupOwed, c.owedAt = false, false, time.Time{}
 	c.post(0, p)
 }
 
@@ -328,6 +336,12 @@ func (c *conn) progress(ticked bool) {
 		}
 	}
 	c.pump()
+	if c.owedAt.IsZero() && c.owed {
+		c.owedAt = c.h.now
+	}
+	if c.owed && !c.dupOwed && c.h.now.Sub(c.owedAt) < c.h.opt.ackAfter {
+		return
+	}
 	if (c.owed || c.dupOwed) && (c.state == connected || c.state == lingering) {
 		dup := byte(fDup)
 		if c.owed && c.state == connected {

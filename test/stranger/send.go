@@ -52,6 +52,7 @@ type segment struct {
 	wait   time.Duration
 	order  uint64
 	number uint32
+	bytes  int // of the datagram, in the beginning
 }
 
 // sender is what a connection knows of its own packets.
@@ -62,6 +63,8 @@ type sender struct {
 	next    uint32
 	limit   uint32 // last number that credits allow
 	raised  time.Time
+	out     int // bytes in flight
+	outMost int // what is granted of that
 	flight  map[uint32]*segment
 	fragID  uint32
 	open    map[uint32]*message // fragments in chunks that are not finished
@@ -81,7 +84,7 @@ func (c *conn) startSender(first uint32) {
 	q := c.queue // what waits, waits on
 	c.sender = sender{
 		queue: q, first: first, una: first, next: first, limit: first - 1, flight: map[uint32]*segment{},
-		open: map[uint32]*message{}, fragID: c.h.opt.fragID,
+		open: map[uint32]*message{}, fragID: c.h.opt.fragID, outMost: 0xFFFF << 12,
 	}
 }
 
@@ -156,7 +159,8 @@ func (c *conn) pump() {
 			c.limit = most // credits lapse
 		}
 	}
-	for !c.bye && int32(c.limit-c.next) >= 0 && c.next-c.una < min(c.peerWindow, 4096) {
+	for !c.bye && int32(c.limit-c.next) >= 0 && c.next-c.una < min(c.peerWindow, 4096) &&
+		(c.out < c.outMost || c.outMost == 0xFFFF<<12) {
 		s := c.nextSegment()
 		if s == nil {
 			return
@@ -190,6 +194,10 @@ func (c *conn) transmit(s *segment) {
 	s.order, s.at, s.wait = c.order, c.h.now, min(waitFirst<<s.tries, waitMost)
 	s.tries++
 	b := s.p.encode()
+	if s.bytes == 0 {
+		s.bytes = len(b)
+		c.out += len(b)
+	}
 	if len(b) > c.size || s.tries > 1 && len(b) > 104 && c.h.dice.IntN(100) < c.h.opt.parts {
 		c.postParts(ch, s)
 		return
@@ -226,6 +234,7 @@ func (c *conn) free(seq uint32) {
 		return
 	}
 	delete(c.flight, seq)
+	c.out -= s.bytes
 	if s.tries == 1 {
 		c.best = max(c.best, s.order)
 	}
@@ -277,8 +286,12 @@ func (c *conn) onAck(p *packet) bool {
 			}
 		}
 	}
-	if to := p.ack + uint32(max(p.credit, 1)); int32(to-c.limit) > 0 {
+	to := p.ack + uint32(max(p.credit, 1))
+	if int32(to-c.limit) > 0 {
 		c.limit, c.raised = to, c.h.now
+	}
+	if to == c.limit {
+		c.outMost = int(max(p.creditBytes, 1)) << 12
 	}
 	return true
 }

@@ -1,7 +1,23 @@
 package main
 
-// The faults in the numbers of packets, and in what is answered to a Ping.
+// The faults in the numbers of packets, in what is answered to a Ping, and in credits in bytes.
 var numberMutations = []mutation{
+	{
+		name:  "credit-bytes-ignored",
+		fault: "credits in bytes are not kept to",
+		in:    "reliability",
+		old:   "$s.bytesMax = max($grantedBytes, 1)",
+		new:   "_ = $grantedBytes",
+		test:  "./test/stranger -run TestCreditBytes",
+	},
+	{
+		name:  "credit-bytes-of-old",
+		fault: "an ACK that grants fewer packets than another one says how many bytes may be in flight",
+		in:    "reliability",
+		old:   "$grantedBytes == $s.bytesMax || $ack.Add(1 + max(1, uint32($credit))).Before($s.limit)",
+		new:   "$grantedBytes == $s.bytesMax",
+		test:  "./reliability -run TestBytesBound",
+	},
 	{
 		name:  "copy-keeps-number",
 		fault: "a packet that is sent again has the number that it had",

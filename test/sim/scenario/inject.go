@@ -118,7 +118,7 @@ var kindOf = map[string]frag.Kind{
 const gridBytes = 1424
 
 // injectPacket parses the fields of a packet: conn (b:1, by default the latest of the receiver's,
-// or a number), seq and ack (relative), credit, tag, flags (ack+dup+put), id, at, of, handle,
+// or a number), seq and ack (relative), credit, credit_bytes (in units of 4096), tag, flags (ack+dup+put), id, at, of, handle,
 // offset, first and chunk (the grid), payload (bytes, all zero), records (of a pack:
 // TAG:BYTES,TAG:BYTES), record (the tag in a
 // Nack that refuses one).
@@ -140,7 +140,7 @@ func (p *parser) injectPacket(r route, kind string) func(*world) ([]byte, error)
 		h.FirstBytes = uint16(min(h.SizeBytes, uint32(h.ChunkBytes)))
 	}
 	number := seq.Num(p.w.keyNumber("seq", 0, -1<<31, 1<<31))
-	h.CreditBytes = frag.CreditBytesAll
+	h.CreditBytes = uint16(p.w.keyNumber("credit_bytes", frag.CreditBytesAll, 0, 1<<16-1))
 	ack, hasAck := p.w.key("ack")
 	var acked seq.Num
 	if hasAck {

@@ -15,7 +15,7 @@ var flowMutations = []mutation{
 		fault: "a large message leaves no place of the window to small ones",
 		in:    "btl",
 		old:   "min(spareMax, $share)",
-		with:  "snd.Room()",
+		with:  "snd.RoomOf($mtu)",
 		new:   "min(0, $share)",
 		test:  "./btl -run TestFairTinyBesideLarge",
 	},

@@ -150,7 +150,7 @@ func TestPathFastRetransmit(t *testing.T) {
 	}
 	s.raw(0, encode(frag.Header{
 		Kind: frag.KindAck, Flags: frag.FlagAck | frag.FlagDup, Conn: s.conn,
-		Ack: s.peerFirst - 1, Credit: s.credit,
+		Ack: s.peerFirst - 1, Credit: s.credit, CreditBytes: frag.CreditBytesAll,
 	}, nil))
 	if pkts := s.run(5); len(pkts) != 0 {
 		t.Errorf("an ACK of a duplicate had %d packets sent again", len(pkts))

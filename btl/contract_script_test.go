@@ -338,7 +338,7 @@ func (s *script) ack(n seq.Num) {
 	s.l.tb.Helper()
 	s.raw(0, encode(frag.Header{
 		Kind: frag.KindAck, Flags: frag.FlagAck, Conn: s.conn, Ack: n,
-		Credit: s.credit,
+		Credit: s.credit, CreditBytes: frag.CreditBytesAll,
 	}, nil))
 }
 

@@ -178,6 +178,7 @@ func (b *nullBench) acknowledge() {
 		b.cmd.fill(&out[0], func(p []byte) int {
 			b.hdr = frag.Header{
 				Kind: frag.KindAck, Flags: frag.FlagAck, Conn: b.ep.tag, Ack: next - 1, Credit: 4095,
+				CreditBytes: frag.CreditBytesAll,
 			}
 			return b.hdr.Encode(p)
 		})

@@ -298,7 +298,7 @@ func landMixed() (all []landCase) {
 		func(b *landBatch) {
 			b.raw(encode(frag.Header{
 				Kind: frag.KindAck, Flags: frag.FlagAck, Conn: b.s.conn, Ack: b.s.peerFirst - 1,
-				Credit: 4095,
+				Credit: 4095, CreditBytes: frag.CreditBytesAll,
 			}, nil))
 		})
 	return all

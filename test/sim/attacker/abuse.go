@@ -28,6 +28,7 @@ type link struct {
 func (l *link) header(kind frag.Kind, n seq.Num) frag.Header {
 	h := frag.Header{Kind: kind, Conn: l.conn, Seq: n, Tag: 1}
 	h.Flags, h.Ack, h.Credit = frag.FlagAck, l.acked, 64
+	h.CreditBytes = frag.CreditBytesAll
 	return h
 }
 

@@ -118,10 +118,10 @@ var kindOf = map[string]frag.Kind{
 const gridBytes = 1424
 
 // injectPacket parses the fields of a packet: conn (b:1, by default the latest of the receiver's,
-// or a number), seq and ack (relative), credit, credit_bytes (in units of 4096), tag, flags (ack+dup+put), id, at, of, handle,
-// offset, first and chunk (the grid), payload (bytes, all zero), records (of a pack:
-// TAG:BYTES,TAG:BYTES), record (the tag in a
-// Nack that refuses one).
+// or a number), seq and ack (relative), credit, credit_bytes (in units of 4096, by default no
+// bound), tag, flags (ack+dup+put), id, at, of, handle, offset, first and chunk (the grid), payload
+// (bytes, all zero), records (of a pack: TAG:BYTES,TAG:BYTES), record (the tag in a Nack that
+// refuses one).
 func (p *parser) injectPacket(r route, kind string) func(*world) ([]byte, error) {
 	h := frag.Header{
 		Kind:        kindOf[kind],

@@ -54,9 +54,16 @@ func known[T any](code opCode, f func(a, b T) T) Op[T] {
 // Sum adds.
 func Sum[T Number]() Op[T] {
 	return Op[T]{commutes: true, code: opSum, fold: func(acc, x []byte, _ bool) {
-		b := valuesOf[T](x)
-		for i, v := range valuesOf[T](acc) {
-			valuesOf[T](acc)[i] = v + b[i]
+		a, b := valuesOf[T](acc), valuesOf[T](x)
+		b = b[:len(a)]
+		for ; len(a) >= 4 && len(b) >= 4; a, b = a[4:], b[4:] {
+			a[0] += b[0]
+			a[1] += b[1]
+			a[2] += b[2]
+			a[3] += b[3]
+		}
+		for i := range a {
+			a[i] += b[i]
 		}
 	}}
 }

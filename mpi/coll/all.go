@@ -4,7 +4,7 @@ package coll
 // values does not matter.
 func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
 	s.move(out, in)
-	if !commutes || len(in) < allreduceLarge || s.size <= 2 {
+	if !commutes || len(in) < allreduceLarge {
 		s.allreduceDoubling(out)
 		return
 	}

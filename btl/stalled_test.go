@@ -14,7 +14,7 @@ import (
 	"gobtl/internal/testenv"
 )
 
-func openShm(t *testing.T, cfg Config) *Module {
+func openShm(t testing.TB, cfg Config) *Module {
 	t.Helper()
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: shm.ProviderName})
 	if errors.Is(err, fabric.ErrUnavailable) {

@@ -263,7 +263,11 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 // receive looks into the ring that had something last, and into some of the others in turn.
 func (e *endpoint) receive(out []fabric.Completion) (n int) {
 	if len(e.rings) == 1 {
-		return e.drain(e.rings[0], out)
+		q := e.rings[0]
+		if !q.gone && !q.ring.waiting() { // as it mostly is for who polls all the time
+			return 0
+		}
+		return e.drain(q, out)
 	}
 	// The others shall have their turn: half of what is asked for, or every second poll for one.
 	if e.others = len(out) == 1 && !e.others; e.hot != nil && !e.others {

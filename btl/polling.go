@@ -27,10 +27,21 @@ func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 		return 0, false, nil
 	}
 	c.idle++
-	more := true
 	if mayFast && !m.landing.expects(c) {
-		more, fast, err = m.pollFirst(c, &n)
+		got, err := c.ep.Poll(c.comps[:1])
+		return m.receiveFound(got, err)
 	}
+	_, err = m.poll(c, m.cfg.PollBatch, &n)
+	if n > 0 {
+		c.idle, m.dataLast = 0, false
+	}
+	return n, false, err
+}
+
+// receiveFound is the rest of receiveFirst, when it has polled for one completion.
+func (m *Module) receiveFound(got int, err error) (n int, fast bool, _ error) {
+	c := &m.cmd
+	more, fast, err := m.takeFirst(c, got, err, &n)
 	if more && !fast && err == nil {
 		_, err = m.poll(c, m.cfg.PollBatch, &n)
 	}
@@ -40,11 +51,11 @@ func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
 	return n, fast, err
 }
 
-// pollFirst takes one completion from a channel. If it is a fragment of one packet for a handler,
-// it is delivered at once and its book-keeping left for the next pass: usnic's fast receive path
-// (btl_usnic_component_progress, btl_usnic_recv_fast). more says that there may be others.
-func (m *Module) pollFirst(c *channel, n *int) (more, fast bool, err error) {
-	got, err := c.ep.Poll(c.comps[:1])
+// takeFirst handles what a poll of a channel for one completion has brought. If it is a fragment of
+// one packet for a handler, it is delivered at once and its book-keeping left for the next pass:
+// usnic's fast receive path (btl_usnic_component_progress, btl_usnic_recv_fast). more says that
+// there may be others.
+func (m *Module) takeFirst(c *channel, got int, err error, n *int) (more, fast bool, _ error) {
 	c.left = got > 0
 	if got == 0 && err == nil {
 		c.emptyAt = m.now
@@ -84,14 +95,14 @@ func (c *channel) rests() bool {
 	return false
 }
 
-// receiveAll polls the data channel, unless it rests.
-func (m *Module) receiveAll(mayFast bool) (n int, fast bool, err error) {
+// receiveAll polls the data channel, unless it rests, which it does not if its poll is due.
+func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 	c := &m.data
 	delivered := m.stats.counters[CntDelivered]
 	if delivered != m.deliveredSeen {
 		m.dataLast = false
 	}
-	if !m.dataLast && c.rests() {
+	if !m.dataLast && !due && c.rests() {
 		m.deliveredSeen = delivered
 		return 0, false, nil
 	}
@@ -101,7 +112,8 @@ func (m *Module) receiveAll(mayFast bool) (n int, fast bool, err error) {
 		// behind the first packet of a large fragment the others can land already.
 		l.justWhole = false
 		if c.idle > 0 && mayFast && !l.armed {
-			more, fast, err = m.pollFirst(c, &n)
+			got, e := c.ep.Poll(c.comps[:1])
+			more, fast, err = m.takeFirst(c, got, e, &n)
 		} else {
 			more, err = m.poll(c, 1, &n)
 		}

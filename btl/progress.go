@@ -51,12 +51,13 @@ func (m *Module) Progress(now Time) (int, error) {
 func (m *Module) progress() (int, error) {
 	m.pass++
 	m.stats.counters[CntPasses]++
-	resting := m.now < m.restUntil
-	if !resting {
+	if m.now >= m.restUntil {
 		m.finishDeferred()
 		if m.sched.packs > 0 {
 			m.sendPacks()
 		}
+	} else if !m.dataLast && !m.landing.expects(&m.cmd) {
+		return m.glance()
 	}
 	mayFast := !m.fastLast
 	m.fastLast, m.found = false, false
@@ -64,8 +65,35 @@ func (m *Module) progress() (int, error) {
 	if fast || err != nil {
 		return n, err
 	}
+	return m.goOn(n, mayFast, false)
+}
+
+// glance is the pass of a module that rests. Nearly all of them find nothing, and who waits makes
+// them one after the other: the less there is to one, the sooner a message is seen.
+func (m *Module) glance() (n int, err error) {
+	c := &m.cmd
+	m.found = false
+	c.idle++
+	got, err := c.ep.Poll(c.comps[:1])
+	if got > 0 || err != nil {
+		n, fast, err := m.receiveFound(got, err)
+		if fast || err != nil {
+			return n, err
+		}
+		return m.goOn(n, true, false)
+	}
+	c.left, c.emptyAt = false, m.now
+	if m.data.rests() {
+		return 0, nil
+	}
+	return m.goOn(0, true, true)
+}
+
+// goOn is the pass from the poll of the data channel on; due says that it must be made.
+func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
+	resting := m.now < m.restUntil
 	// A pass that ends early leaves nothing to be called out.
-	got, fast, err := m.receiveAll(mayFast && !m.outbox.due())
+	got, fast, err := m.receiveAll(mayFast && !m.outbox.due(), due)
 	n += got
 	if fast || err != nil {
 		return n, err

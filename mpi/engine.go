@@ -119,6 +119,11 @@ func (e *engine) pass() int {
 	if err != nil && e.broken == nil {
 		e.broken = fmt.Errorf("mpi: %w", err)
 	}
+	if n > 0 {
+		for _, w := range e.windows {
+			w.addPlaces()
+		}
+	}
 	if e.failures.news {
 		e.lookAtNews()
 	}

@@ -1,6 +1,11 @@
 package mpi
 
-import "gobtl/pml"
+import (
+	"context"
+	"sync"
+
+	"gobtl/pml"
+)
 
 // Kill has a rank of a test vanish as a process does that is killed: without a word.
 func (w *World) Kill() {
@@ -37,3 +42,24 @@ func (w *World) Hold(release <-chan struct{}) {
 
 // ModuleName is the address of a rank's module.
 func (w *World) ModuleName(rank int) []byte { return w.e.names[rank] }
+
+// AnnounceAndHold announces Accumulates of data to a rank; then this one stands still, before
+// it can put them; it says so to held.
+func (w *Window[T]) AnnounceAndHold(ctx context.Context, data []T, to, count int, op Op[T],
+	held *sync.WaitGroup, release <-chan struct{},
+) error {
+	e := w.w.c.e
+	b, _ := bytesOf(data)
+	e.lock()
+	defer e.unlock()
+	w.w.targets[to].begun += count
+	for range count {
+		if _, err := w.w.begin(ctx, to, windowHead{op: op.code}, b, nil, false); err != nil {
+			return err
+		}
+	}
+	e.pass()
+	held.Done()
+	<-release
+	return nil
+}

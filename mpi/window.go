@@ -55,6 +55,8 @@ type target struct {
 	handle  btl.Handle
 	count   int // values
 	under   int // puts, gets and operations under way
+	ops     int // operations that are not free again
+	sending int // operations whose request has not left
 	begun   int // Accumulates, and of these those that the rank has carried out for sure
 	flushed int
 	locked  lockKind

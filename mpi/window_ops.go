@@ -24,7 +24,9 @@ const (
 	windowHeadBytes  = 16
 	windowPieceBytes = 4096 // of values in a request
 	windowAnswerTag  = 1 << 20
-	windowOpsMax     = 1024 // that a process has under way in a window
+	windowOpsMax     = 256     // that a process has under way with a rank, in a window
+	windowOpsAll     = 1 << 19 // with all of them
+	windowSendsMax   = 4       // of those with a rank, how many are not sent yet
 )
 
 type windowKind uint8
@@ -196,7 +198,7 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 	if err != nil {
 		return nil, err
 	}
-	op, err := w.takeOp(ctx)
+	op, err := w.takeOp(ctx, rank)
 	if err != nil {
 		return nil, err
 	}
@@ -205,6 +207,7 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 		h.answer = op.tag
 		err = e.l.Recv(e.now(), &op.recv, p, w.c.context|uint64(op.tag), ^uint64(0), old)
 		if err != nil {
+			w.targets[rank].sending--
 			w.release(op)
 			return nil, w.failure(rank, p, err)
 		}
@@ -222,6 +225,7 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 		if op.pending == 2 {
 			e.l.Cancel(&op.recv)
 		}
+		w.targets[rank].sending--
 		op.ended(nil)
 		w.release(op)
 		return nil, w.failure(rank, p, err)
@@ -229,26 +233,40 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 	return op, nil
 }
 
-// takeOp returns an operation that is free, and waits for one if too many are under way.
-func (w *window) takeOp(ctx context.Context) (*windowOp, error) {
-	if w.free == nil && len(w.ops) == windowOpsMax {
-		if err := w.c.e.until(ctx, func() bool { return w.free != nil }); err != nil {
+// takeOp returns an operation that is free, and waits for one if too many are under way: one rank
+// that is slow does not hold up what is for others.
+func (w *window) takeOp(ctx context.Context, rank int) (*windowOp, error) {
+	t := &w.targets[rank]
+	if !w.roomFor(t) {
+		if err := w.c.e.until(ctx, func() bool { return w.roomFor(t) }); err != nil {
 			return nil, err
 		}
 	}
+	t.ops++
+	t.sending++
 	op := w.free
 	if op != nil {
 		w.free = op.next
 		return op, nil
 	}
 	op = &windowOp{w: w, tag: windowAnswerTag | uint32(len(w.ops))}
-	op.send.OnDone = func(r *pml.Request) { op.ended(r.Err()) }
-	op.recv.OnDone = op.send.OnDone
+	op.recv.OnDone = func(r *pml.Request) { op.ended(r.Err()) }
+	op.send.OnDone = func(r *pml.Request) {
+		w.targets[op.rank].sending--
+		op.ended(r.Err())
+	}
 	w.ops = append(w.ops, op)
 	return op, nil
 }
 
+// roomFor says whether one more operation with a rank may begin.
+func (w *window) roomFor(t *target) bool {
+	return t.ops < windowOpsMax && t.sending < windowSendsMax &&
+		(w.free != nil || len(w.ops) < windowOpsAll)
+}
+
 func (w *window) release(op *windowOp) {
+	w.targets[op.rank].ops--
 	op.next, w.free = w.free, op
 }
 

@@ -12,7 +12,7 @@ import (
 // windowServer does what other ranks ask for, in passes. Requests are carried out in the order in
 // which they were matched, which is that of their sending from each rank.
 type windowServer struct {
-	places  [windowPlaces]servedRequest
+	places  int              // that there are
 	posted  []*servedRequest // receives, in the order of their posting
 	holders []lockKind       // by rank
 	alone   int              // of the holders
@@ -20,8 +20,13 @@ type windowServer struct {
 	waiting []lockWaiting
 }
 
-// windowPlaces is how many requests a window receives at once.
-const windowPlaces = 16
+// A window receives so many requests at once at first. When there are few places left, for the
+// others have what announced requests of ranks bring that are slow to put them, it gets more: of
+// each rank no more than windowSendsMax are announced.
+const (
+	windowPlaces  = 16
+	windowReserve = 4
+)
 
 // servedRequest is room for a request and its answer.
 type servedRequest struct {
@@ -42,16 +47,38 @@ type lockWaiting struct {
 func (w *window) serve() error {
 	s := &w.server
 	s.holders = make([]lockKind, w.c.Size())
-	size := windowHeadBytes + max(windowPieceBytes, 2*w.size)
-	for i := range s.places {
-		q := &s.places[i]
-		q.w, q.buf = w, make([]byte, size)
-		q.recv.OnDone = func(*pml.Request) { w.arrived() }
-		q.send.OnDone = func(*pml.Request) { w.post(q) }
-		w.post(q)
+	for range windowPlaces {
+		w.addPlace()
 	}
 	w.c.e.windows = append(w.c.e.windows, w)
 	return w.c.e.broken
+}
+
+// addPlace has one more request be received at once.
+func (w *window) addPlace() {
+	w.server.places++
+	q := &servedRequest{w: w}
+	q.buf = make([]byte, windowHeadBytes+max(windowPieceBytes, 2*w.size))
+	q.recv.OnDone = func(*pml.Request) { w.arrived() }
+	q.send.OnDone = func(*pml.Request) { w.post(q) }
+	w.post(q)
+}
+
+// addPlaces adds places if too few are left.
+func (w *window) addPlaces() {
+	s := &w.server
+	if w.freed || s.places >= windowPlaces+windowSendsMax*w.c.Size() {
+		return
+	}
+	free := 0
+	for _, q := range s.posted {
+		if q.recv.Peer() == nil {
+			free++
+		}
+	}
+	for ; free < windowReserve; free++ {
+		w.addPlace()
+	}
 }
 
 // stopServing ends it. mu is held.
@@ -77,18 +104,32 @@ func (w *window) post(q *servedRequest) {
 	}
 }
 
-// arrived carries out what has come, in order: a request that is still on its way to its place
-// holds up those behind it.
+// arrived carries out what has come, of each rank in order: a request that is still on its way to
+// its place holds up those of the same rank behind it.
 func (w *window) arrived() {
 	s := &w.server
-	for len(s.posted) > 0 && s.posted[0].recv.Done() {
-		q := s.posted[0]
-		s.posted = slices.Delete(s.posted, 0, 1)
+	for i := 0; i < len(s.posted); {
+		q := s.posted[i]
+		if !q.recv.Done() || s.heldUp(i) {
+			i++
+			continue
+		}
+		s.posted = slices.Delete(s.posted, i, i+1)
 		if q.recv.Err() == nil && q.recv.Len() >= windowHeadBytes {
 			w.carryOut(q)
 		}
 		w.post(q) // Later, if its answer has not left.
 	}
+}
+
+// heldUp says whether an earlier request of the same rank is still on its way.
+func (s *windowServer) heldUp(at int) bool {
+	for _, q := range s.posted[:at] {
+		if !q.recv.Done() && q.recv.Peer() == s.posted[at].recv.Peer() {
+			return true
+		}
+	}
+	return false
 }
 
 // carryOut does what a request asks for. What no rank of this library asks for is passed over.

@@ -55,6 +55,14 @@ func grantedBytes(units uint16) int {
 	return int(units) * frag.CreditBytesUnit
 }
 
+// unitsOf is how an ACK grants so many bytes.
+func unitsOf(bytes int) uint16 {
+	if bytes >= frag.CreditBytesUnit*frag.CreditBytesAll {
+		return frag.CreditBytesAll
+	}
+	return uint16(max(bytes/frag.CreditBytesUnit, 1))
+}
+
 // ackedAll books the segments that an ACK has freed. Most are of the middle of one large fragment,
 // which is told once how many.
 func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {

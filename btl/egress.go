@@ -191,7 +191,7 @@ func (m *Module) rewrite(p *packet, s *sendSegment) {
 func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 	m.credits.At(m.now)
 	ack, credit, dup := ep.rcv.TakeAck(m.credits)
-	h.Ack, h.Credit, h.CreditBytes = ack, credit, frag.CreditBytesAll
+	h.Ack, h.Credit, h.CreditBytes = ack, credit, unitsOf(ep.rcv.GrantedBytes())
 	h.Flags |= frag.FlagAck
 	if dup {
 		h.Flags |= frag.FlagDup

@@ -373,6 +373,7 @@ func (m *Module) acceptedRun(ep *Endpoint, h *frag.Header, count int) {
 	}
 	ep.numbers.seen, ep.numbers.seenBy = h.Number+uint32(count-1), viaData
 	ep.rcv.AcceptRun(m.now, h.Seq, uint32(count), &m.rules)
+	ep.rcv.Weigh(uint32(count), count*(frag.HeaderBytes(h.Kind, h.Flags)+int(h.PayloadLen)))
 	ep.rcv.Unread(m.rxQueuedMax)
 	m.acks.owe(ep, m.now)
 	m.stats.counters[acceptedCounter(h)] += uint64(count)

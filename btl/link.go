@@ -174,6 +174,7 @@ func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 			m.stats.counters[CntEarly]++
 		}
 		ep.rcv.Accept(m.now, h.Seq, &m.rules)
+		ep.rcv.Weigh(1, frag.HeaderBytes(h.Kind, h.Flags)+int(h.PayloadLen))
 		ep.rcv.Unread(m.rxQueuedMax)
 		ep.numbers.seen, ep.numbers.seenBy = h.Number, m.rxVia
 		m.acks.owe(ep, m.now)

@@ -168,8 +168,20 @@ func (m *Module) open(cfg Config) error {
 	// An eighth of the room is left to ACKs and handshakes, which need no credit.
 	room := min(m.cmd.caps.RecvCapacity, m.data.caps.RecvCapacity)
 	m.credits = reliability.NewCredits(room - room/8)
+	m.openSmall()
 	m.openOvercommit()
 	return m.openName()
+}
+
+// openSmall finds out what small datagrams take of the room for full ones. Half of that is counted
+// out in packets and half in bytes.
+func (m *Module) openSmall() {
+	cmd, data := &m.cmd.caps, &m.data.caps
+	fixed := max(cmd.RecvFixedBytes, data.RecvFixedBytes)
+	full := min(cmd.RecvFullBytes, data.RecvFullBytes)
+	if min(cmd.RecvFixedBytes, data.RecvFixedBytes) > 0 && !m.mayCount {
+		m.credits.Small(full/2/fixed, full/2/2)
+	}
 }
 
 // openTables allocates everything that is sized by the configuration.

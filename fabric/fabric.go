@@ -67,6 +67,10 @@ type Caps struct {
 	// nobody polls: the smaller of the posted receives and what the socket's buffer holds. It bounds
 	// the flow-control credits given to all peers together. At least 1.
 	RecvCapacity int
+	// RecvFixedBytes is what any waiting datagram takes of that room beside twice its length, at most,
+	// and RecvFullBytes what a full-size one takes: so many small ones wait instead of one of those.
+	// 0: that is not known, or room is not all that is needed.
+	RecvFixedBytes, RecvFullBytes int
 	// RecvBufferBytes is the kernel's receive buffer as granted, 0 where there is none.
 	RecvBufferBytes int
 	Gather          bool // Send.Region works

@@ -27,8 +27,8 @@ import (
 //
 //	granted --raised--> end of the list ... front --creditLapse later--> lapsed --Grant--> granted
 //
-// What is on a long path is not here yet: see stretch.go. So what is shared out is places, of which
-// a packet takes one, or less than one.
+// What is on a long path is not here yet: see stretch.go; and small packets need little room: see
+// small.go. So what is shared out is places, of which a packet takes one, or less than one.
 type Credits struct {
 	capacity      int
 	granted       int // places
@@ -37,6 +37,7 @@ type Credits struct {
 	lapsedGranted int // and the places that are booked for them
 	short         int // peers that were granted less than they need, and than their share
 	stretch
+	small
 
 	now         mono.Time
 	first, last *Receiver // whose credits have not lapsed, the one that was raised longest ago first

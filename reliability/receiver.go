@@ -54,6 +54,7 @@ type Receiver struct {
 	usedAt   mono.Time // since when usedLately counts
 	// usedLately are the credits used in this period: who uses few has earned fewer.
 	usedLately uint32
+	load       load
 	// Selective: the peer takes selective acknowledgements, so a gap is reported at once.
 	Selective bool
 }
@@ -62,7 +63,7 @@ type Receiver struct {
 func (r *Receiver) Init(first seq.Num, window int) {
 	*r = Receiver{
 		next: first, limit: first, told: first, last: first - 1, window: uint32(window),
-		earned: earnedFirst, ackAt: mono.Never,
+		earned: earnedFirst, ackAt: mono.Never, load: load{granted: NoBytesBound},
 	}
 }
 
@@ -251,6 +252,7 @@ func (r *Receiver) Grant(c *Credits) uint16 {
 	if r.departed {
 		return uint16(min(max(r.told.Sub(r.next), 0), 1<<16-1))
 	}
+	c.weigh(&r.load)
 	held, lapsed := r.holds(), r.lapsed
 	r.earn(c.now, r.charged-min(held, r.charged))
 	grant := c.renew(r, held, min(r.earned, r.window))
@@ -260,6 +262,7 @@ func (r *Receiver) Grant(c *Credits) uint16 {
 	}
 	r.limit = limit
 	r.told = r.told.Max(limit)
+	r.load.granted = c.boundBytes(r, grant)
 	return uint16(min(r.ahead()+grant, 1<<16-1))
 }
 

@@ -81,8 +81,8 @@ func (c *Credits) longer(r *Receiver) (path time.Duration, yes bool) {
 	return min(r.path, packetsPerPlace*c.drain), r.path > c.drain && c.drain > 0
 }
 
-// places is how many of them so many packets of a peer take.
-func (c *Credits) places(r *Receiver, packets uint32) int {
+// fullPlaces is how many places so many full packets of a peer take.
+func (c *Credits) fullPlaces(r *Receiver, packets uint32) int {
 	path, yes := c.longer(r)
 	if !yes {
 		return int(packets)
@@ -90,8 +90,8 @@ func (c *Credits) places(r *Receiver, packets uint32) int {
 	return int((time.Duration(packets)*c.drain + path - 1) / path)
 }
 
-// packets is how many of a peer so many places are for.
-func (c *Credits) packets(r *Receiver, places int) uint32 {
+// fullPackets is how many full packets of a peer so many places are for.
+func (c *Credits) fullPackets(r *Receiver, places int) uint32 {
 	path, yes := c.longer(r)
 	if !yes {
 		return uint32(places)

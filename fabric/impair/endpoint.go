@@ -93,6 +93,7 @@ func newEndpoint(d *Domain, inner fabric.Endpoint, quota []fabric.Buf) *endpoint
 	e.caps.Landing = false       // what arrives may be held back, altered or doubled first
 	e.caps.RemoveCancels = false // a send may be held back here
 	e.caps.PollsAll = false      // there may be more behind what a Poll has lost
+	e.caps.RecvFixedBytes, e.caps.RecvFullBytes = 0, 0
 	e.caps.RecvCapacity = min(e.caps.RecvCapacity, len(quota))
 	e.posted = fifo.New[fabric.Buf](e.caps.RxDepth)
 	return e

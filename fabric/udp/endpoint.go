@@ -96,6 +96,8 @@ func newEndpoint(d *domain, s *socket, cfg fabric.EndpointConfig) (*endpoint, er
 			TxDepth:         cfg.TxDepth,
 			RxDepth:         cfg.RxDepth,
 			RecvCapacity:    socketCapacity(s.recvBytes, d.mtuBytes),
+			RecvFixedBytes:  fixedBytes,
+			RecvFullBytes:   truesizeBytes(d.mtuBytes),
 			RecvBufferBytes: s.recvBytes,
 			Gather:          true,
 			FreeRegions:     true,

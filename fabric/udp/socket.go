@@ -217,6 +217,8 @@ const (
 	// Above this the bytes stand in pages of their own.
 	skbLinearMax = 16 << 10
 	pageBytes    = 4 << 10
+	// A small datagram is told to cost as much as one in half a page: some drivers give it that.
+	fixedBytes = pageBytes/2 + skbBytes
 )
 
 // truesizeBytes returns the cost of a datagram, rounded up where kernels differ. It is that of one

@@ -11,6 +11,22 @@ var numberMutations = []mutation{
 		test:  "./test/stranger -run TestCreditBytes",
 	},
 	{
+		name:  "small-unbounded-bytes",
+		fault: "who is granted more packets than have room when full is not bounded in bytes",
+		in:    "reliability",
+		old:   "max((int($full)-1)*$c.bytesPerPlace, 1)",
+		new:   "NoBytesBound",
+		test:  "./reliability -run TestSmall",
+	},
+	{
+		name:  "small-forgets-bound",
+		fault: "the bound in bytes ends with the first large packets, not with the packets granted for small ones",
+		in:    "reliability",
+		old:   "($l.small || $l.bounded) && $packets > $full",
+		new:   "$l.small && $packets > $full",
+		test:  "./reliability -run TestSmall",
+	},
+	{
 		name:  "credit-bytes-of-old",
 		fault: "an ACK that grants fewer packets than another one says how many bytes may be in flight",
 		in:    "reliability",

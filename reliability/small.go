@@ -24,12 +24,12 @@ type load struct {
 	packets uint32 // these were
 	mean    int    // bytes of a packet, lately; 0: not known
 	small   bool   // so few that the peer is granted more packets, and a bound in bytes
-	bounded bool   // has such a bound, or had and may not have used its packets up
+	bounded bool   // has such a bound, or had it when packets were granted that it still has
 	granted int    // bytes, by the latest Grant
 }
 
 // Small lets peers with small packets have more credits than there are places: perPlace packets and
-// bytesPerPlace bytes instead of a full packet. It does nothing if that is not at least two packets.
+// bytesPerPlace bytes instead of a full one. It does nothing if that is not at least two packets.
 func (c *Credits) Small(perPlace, bytesPerPlace int) {
 	if perPlace >= 2 && bytesPerPlace > 0 {
 		c.small = small{perPlace, bytesPerPlace}

@@ -39,7 +39,8 @@ func newCrowd(t *testing.T, senders int) *crowd {
 	for range 1 + senders {
 		c.add(btl.Config{MTUBytes: 9000, RecvBufferBytes: -1, PackBytes: 1})
 	}
-	if err := c.mods[0].Handle(crowdTag, func(*btl.Endpoint, btl.Tag, []byte) { c.got++ }); err != nil {
+	count := func(*btl.Endpoint, btl.Tag, []byte) { c.got++ }
+	if err := c.mods[0].Handle(crowdTag, count); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range c.mods[1:] {

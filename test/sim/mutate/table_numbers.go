@@ -20,7 +20,7 @@ var numberMutations = []mutation{
 	},
 	{
 		name:  "small-forgets-bound",
-		fault: "the bound in bytes ends with the first large packets, not with the packets granted for small ones",
+		fault: "the bound in bytes ends while packets are left that were granted for small ones",
 		in:    "reliability",
 		old:   "($l.small || $l.bounded) && $packets > $full",
 		new:   "$l.small && $packets > $full",
@@ -28,7 +28,7 @@ var numberMutations = []mutation{
 	},
 	{
 		name:  "credit-bytes-of-old",
-		fault: "an ACK that grants fewer packets than another one says how many bytes may be in flight",
+		fault: "an ACK that grants fewer packets than another one says how many bytes",
 		in:    "reliability",
 		old:   "$grantedBytes == $s.bytesMax || $ack.Add(1 + max(1, uint32($credit))).Before($s.limit)",
 		new:   "$grantedBytes == $s.bytesMax",

@@ -173,7 +173,7 @@ func (m *Module) onSack(in *arrival) bool {
 	}
 	s := &m.sack
 	frag.DecodeSack(in.payload, s)
-	if !ep.numbers.sent(s.LastNumber, s.LastData) {
+	if !ep.numbers.sent(s.LastNumber, s.LastData) || !m.wasNumberOf(ep, s.Last, s.LastNumber) {
 		return false // it tells of what it cannot have seen
 	}
 	words := m.sackWords[:]
@@ -184,6 +184,14 @@ func (m *Module) onSack(in *arrival) bool {
 		Unread: time.Duration(s.UnreadUs)*time.Microsecond + m.rxQueuedMax,
 	}, m.done[:0])
 	return m.afterAck(ep, &in.Header, done, verdict)
+}
+
+// wasNumberOf says whether a packet in flight that was sent once had that number: what its receiver
+// has seen, and nobody can tell who guesses, for numbers are left out. Of several copies any may
+// have come.
+func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
+	t, ok := ep.snd.Token(n)
+	return !ok || m.recovery.Resends(t) > 0 || frag.NumberOf(m.arena.Bytes(segBuf(t))) == number
 }
 
 // receiveFast delivers a fragment of one packet before its book-keeping, if nothing stands against

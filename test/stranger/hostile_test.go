@@ -274,6 +274,7 @@ func TestForgedAcks(t *testing.T) {
 		"last":             func(p *packet) { p.sack.last++ },
 		"last number":      func(p *packet) { p.sack.lastNumber += 1000 },
 		"other channel":    func(p *packet) { p.sack.lastData ^= 1; p.sack.lastNumber += 1000 },
+		"one of another":   func(p *packet) { p.sack.lastNumber-- },
 		"left out":         func(p *packet) { p.sack.lastNumber, p.sack.lastData = left, 0 },
 	} {
 		h.do(func() {
@@ -311,7 +312,11 @@ func TestForgedAcks(t *testing.T) {
 			})
 		}
 		forge(change)
-		if ok != (change == nil) {
+		again := 0
+		h.do(func() { again = c.law.copiesOf(held.seq) })
+		if name == "one of another" && again > 1 {
+			t.Logf("%s: the packet was sent again, so that a number may be of another copy", name)
+		} else if ok != (change == nil) {
 			t.Errorf("%s: acknowledged %v", name, ok)
 		}
 		h.do(func() {

@@ -27,6 +27,14 @@ var numberMutations = []mutation{
 		test:  "./reliability -run TestSmall",
 	},
 	{
+		name:  "any-number-of-last",
+		fault: "a Sack may tell any number that was sent of the packet which arrived last",
+		in:    "btl",
+		old:   "frag.NumberOf($b) == $number",
+		new:   "frag.NumberOf($b) != 0",
+		test:  "./test/stranger -run TestForgedAcks",
+	},
+	{
 		name:  "credit-bytes-of-old",
 		fault: "an ACK that grants fewer packets than another one says how many bytes",
 		in:    "reliability",

@@ -9,10 +9,12 @@ import (
 
 // caller is what this side has to do for a peer that calls. It is under Node.runMu.
 type caller struct {
-	running   int    // calls under way
-	owed      []owed // answers for which there was no room
-	owedBytes int    // of their bodies
-	paying    bool   // a goroutine sends them
+	running      int    // calls whose handlers run, on goroutines
+	requestBytes int64  // of their requests
+	sending      int    // of which the handlers have ended, and the answers are not accepted
+	answerBytes  int64  // of those answers, and of the owed ones
+	owed         []owed // answers for which there was no room
+	paying       bool   // a goroutine sends them
 }
 
 // owed is an answer that waits for room.
@@ -22,11 +24,14 @@ type owed struct {
 }
 
 // Each request is answered, or its endpoint ends: a caller without deadline must not wait in vain.
-// But a peer that asks and takes no answers may keep no more than this.
+// But a peer that asks and takes no answers may keep no more than Config.AnswerBytes, and
 const (
-	owedBytesMax = 1 << 20 // beyond it an answer is told without its body
-	owedMax      = 1 << 15 // beyond it the endpoint ends
+	sendingMax = 1024    // answers of goroutines: beyond it a call is refused
+	owedMax    = 1 << 15 // other answers: beyond it the endpoint ends
 )
+
+// smallBytes is what a peer that has nothing here may have though all have too much together.
+const smallBytes = 64 << 10
 
 // bufferedBytesMax is the largest answer of which it is known, without asking the module, that it
 // is not too large.
@@ -44,7 +49,8 @@ func (n *Node) caller(peer *btl.Endpoint) *caller {
 
 // forget drops the entry of a peer for which there is nothing to do. The lock is held.
 func (n *Node) forget(peer *btl.Endpoint) {
-	if c := n.callers[peer]; c != nil && c.running == 0 && len(c.owed) == 0 && !c.paying {
+	c := n.callers[peer]
+	if c != nil && c.running == 0 && c.sending == 0 && len(c.owed) == 0 && !c.paying {
 		delete(n.callers, peer)
 	}
 }
@@ -91,6 +97,19 @@ func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 	}
 }
 
+// mayAnswer says whether there may be an answer of so many bytes more. The lock is held.
+func (n *Node) mayAnswer(c *caller, bytes int64) bool {
+	return c.answerBytes == 0 && bytes <= smallBytes ||
+		(c.answerBytes == 0 || c.answerBytes+bytes <= n.cfg.AnswerBytes) &&
+			n.answerBytes+bytes <= totalFactor*n.cfg.AnswerBytes
+}
+
+// addAnswer counts the bytes of an answer that is not accepted yet. The lock is held.
+func (n *Node) addAnswer(c *caller, bytes int64) {
+	c.answerBytes += bytes
+	n.answerBytes += bytes
+}
+
 // owe keeps an answer until there is room for it. It returns false if that cannot be.
 func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
 	n.runMu.Lock()
@@ -102,10 +121,10 @@ func (n *Node) owe(peer *btl.Endpoint, h head, body []byte) bool {
 	if len(c.owed) >= owedMax {
 		return false
 	}
-	if c.owedBytes+len(body) > owedBytesMax {
+	if !n.mayAnswer(c, int64(len(body))) {
 		h.code, body = uint16(statusRoom), nil
 	}
-	c.owedBytes += len(body)
+	n.addAnswer(c, int64(len(body)))
 	c.owed = append(c.owed, owed{h, append([]byte(nil), body...)})
 	if !c.paying {
 		c.paying = true
@@ -129,8 +148,10 @@ func (n *Node) pay(peer *btl.Endpoint, c *caller) {
 		first := c.owed[0]
 		c.owed[0] = owed{}
 		c.owed = c.owed[1:]
-		c.owedBytes -= len(first.body)
 		n.runMu.Unlock()
 		n.send(peer, first.h, first.body)
+		n.runMu.Lock()
+		n.addAnswer(c, -int64(len(first.body)))
+		n.runMu.Unlock()
 	}
 }

@@ -12,9 +12,9 @@ import (
 var questions = sync.Pool{New: func() any { return new(question) }}
 
 // Call sends a request to the peer and returns the answer's body, or why there is none: ErrMethod,
-// ErrBusy, ErrAnswerSize, ErrAnswerRoom, a RemoteError, the endpoint's error, or that of ctx, whose
-// deadline the handler has too; btl.ErrTooLarge if the request is larger than a message may be.
-// request is copied. The answer is the caller's.
+// ErrBusy, ErrRequestSize, ErrAnswerSize, ErrAnswerRoom, a RemoteError, the endpoint's error, or
+// that of ctx, whose deadline the handler has too; btl.ErrTooLarge if the request is larger than a
+// message may be. request is copied. The answer is the caller's.
 func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, request []byte,
 ) ([]byte, error) {
 	h := head{code: method, kind: kindRequest}
@@ -97,6 +97,8 @@ func (s status) err(text []byte) error {
 		return ErrAnswerSize
 	case statusRoom:
 		return ErrAnswerRoom
+	case statusRequest:
+		return ErrRequestSize
 	default:
 		return RemoteError(text)
 	}

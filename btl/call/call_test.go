@@ -257,6 +257,15 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
+// heapBytes is what is in use after a collection.
+func heapBytes() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return s.HeapAlloc
+}
+
 // Calls whose contexts have ended keep nothing.
 func TestCallsAreForgotten(t *testing.T) {
 	client, server, peer := two(t, call.Config{})
@@ -264,13 +273,6 @@ func TestCallsAreForgotten(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
-	heapBytes := func() uint64 {
-		runtime.GC()
-		runtime.GC()
-		var s runtime.MemStats
-		runtime.ReadMemStats(&s)
-		return s.HeapAlloc
-	}
 	const calls, requestBytes = 1000, 16 << 10
 	before := heapBytes()
 	for range calls {

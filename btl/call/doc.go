@@ -19,5 +19,8 @@
 // Fragments may overtake each other: a cancel that comes before its request ends nothing, and the
 // answer is thrown away by the client.
 //
+// What a peer can make a Node keep is bounded, and by what: calls (Concurrent, Total), the bytes of
+// their requests (RequestBytes), answers that it does not take (AnswerBytes, and 1024 of them).
+//
 // A Node may be used by any goroutine once its Runner is there.
 package call

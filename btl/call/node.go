@@ -15,13 +15,16 @@ import (
 var (
 	// ErrMethod: the server has no handler of that number.
 	ErrMethod = errors.New("call: no such method")
-	// ErrBusy: the server has as many calls under way as it takes. No handler has run.
+	// ErrBusy: the server has as many calls under way as it takes, or as many answers that the caller
+	// does not take. No handler has run.
 	ErrBusy = errors.New("call: server is busy")
 	// ErrAnswerSize: the handler has run, and its answer is larger than a message to the caller.
 	ErrAnswerSize = errors.New("call: answer is too large")
 	// ErrAnswerRoom: the handler has run, and its answer was thrown away at the server: the caller
 	// takes answers too slowly.
 	ErrAnswerRoom = errors.New("call: no room for the answer")
+	// ErrRequestSize: the request is larger than the server takes. No handler has run.
+	ErrRequestSize = errors.New("call: request is too large for the server")
 	// ErrConfig: a configuration value is out of its range.
 	ErrConfig = errors.New("call: invalid configuration")
 )
@@ -41,6 +44,16 @@ type Config struct {
 	// Total bounds those of all peers together, 1 to 1<<23; 0 means eight times Concurrent. Beyond it
 	// only a peer is served that has none under way, and that with one at a time.
 	Total int
+	// RequestBytes bounds the requests of one peer whose handlers run on goroutines, in bytes, 1 to
+	// 1<<40; 0 means 64 MiB. A call beyond it is answered with ErrBusy, one that is larger by itself
+	// with ErrRequestSize. All peers together have eight times as much; beyond that a peer that has
+	// none under way may have one of 64 KiB.
+	RequestBytes int64
+	// AnswerBytes bounds the answers to one peer for which the transport has no room, in bytes, 1 to
+	// 1<<40; 0 means 64 MiB. Beyond it further calls are answered with ErrBusy, and an answer, unless
+	// it is the only one, without its body: ErrAnswerRoom. All peers together have eight times as
+	// much; beyond that a peer that has none may have one of 64 KiB.
+	AnswerBytes int64
 }
 
 // fill sets the defaults, and says what is out of its range.
@@ -48,15 +61,27 @@ func (c *Config) fill() error {
 	if c.Concurrent == 0 {
 		c.Concurrent = defaultConcurrent
 	}
-	if c.Concurrent < 1 || c.Concurrent > concurrentMax {
-		return fmt.Errorf("%w: Concurrent is %d, want 1 to %d", ErrConfig, c.Concurrent, concurrentMax)
-	}
 	if c.Total == 0 {
-		c.Total = totalFactor * c.Concurrent
+		c.Total = totalFactor * min(c.Concurrent, concurrentMax)
 	}
-	if c.Total < 1 || c.Total > totalFactor*concurrentMax {
-		return fmt.Errorf("%w: Total is %d, want 1 to %d", ErrConfig, c.Total,
-			totalFactor*concurrentMax)
+	if c.RequestBytes == 0 {
+		c.RequestBytes = defaultBytes
+	}
+	if c.AnswerBytes == 0 {
+		c.AnswerBytes = defaultBytes
+	}
+	for _, f := range []struct {
+		name       string
+		value, max int64
+	}{
+		{"Concurrent", int64(c.Concurrent), concurrentMax},
+		{"Total", int64(c.Total), totalFactor * concurrentMax},
+		{"RequestBytes", c.RequestBytes, bytesMax},
+		{"AnswerBytes", c.AnswerBytes, bytesMax},
+	} {
+		if f.value < 1 || f.value > f.max {
+			return fmt.Errorf("%w: %s is %d, want 1 to %d", ErrConfig, f.name, f.value, f.max)
+		}
 	}
 	return nil
 }
@@ -86,9 +111,12 @@ type Node struct {
 	asked   map[uint64]*question
 	scratch []byte
 
-	runMu   sync.Mutex // of the next two
-	running map[served]context.CancelFunc
-	callers map[*btl.Endpoint]*caller
+	runMu        sync.Mutex // of the next five
+	running      map[served]context.CancelFunc
+	callers      map[*btl.Endpoint]*caller
+	requestBytes int64 // the callers' together, as the next two
+	answerBytes  int64
+	sending      int
 
 	begun  chan struct{} // closed by Start: r is there
 	ended  context.Context
@@ -117,6 +145,8 @@ const (
 	defaultConcurrent = 1024
 	concurrentMax     = 1 << 20
 	totalFactor       = 8
+	defaultBytes      = 64 << 20
+	bytesMax          = 1 << 40
 )
 
 type kind uint8
@@ -138,6 +168,8 @@ const (
 	statusEnded  status = 5
 	statusSize   status = 6 // the answer is too large to be sent
 	statusRoom   status = 7 // the answer was thrown away
+
+	statusRequest status = 8 // the request is larger than the server takes
 )
 
 // head is the beginning of a message.

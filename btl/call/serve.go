@@ -39,22 +39,26 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte) {
 		ctx, cancel = context.WithCancel(ctx)
 	}
 	s := served{peer, h.id}
-	if !n.enter(s, cancel) {
+	if st := n.enter(s, cancel, int64(len(body))); st != statusOK {
 		cancel()
-		n.reply(peer, head{id: h.id, kind: kindAnswer, code: uint16(statusBusy)}, nil)
+		n.reply(peer, head{id: h.id, kind: kindAnswer, code: uint16(st)}, nil)
 		return
 	}
 	request := append([]byte(nil), body...)
 	go func() {
 		defer n.work.Done()
 		answer, err := handler(ctx, peer, request)
-		n.leave(s) // before its answer: who has that may call again
 		cancel()
 		st := statusOf(err)
 		if st == statusError {
 			answer = []byte(err.Error())
 		}
+		// Before its answer: who has that may call again.
+		if !n.leave(s, int64(len(request)), int64(len(answer))) {
+			st, answer = statusRoom, nil
+		}
 		n.send(peer, head{id: h.id, kind: kindAnswer, code: uint16(st)}, answer)
+		n.sent(peer, int64(len(answer)))
 	}()
 	n.r.Yield()
 }
@@ -73,31 +77,69 @@ func statusOf(err error) status {
 	}
 }
 
-// enter counts a call under way, unless its peer has too many, or it is under way already, or the
-// Node ends. One peer's calls, however slow, leave room for those of others.
-func (n *Node) enter(s served, cancel context.CancelFunc) bool {
+// enter counts a call under way, unless its peer has too many, or takes no answers, or it is under
+// way already, or the Node ends. One peer's calls, however slow, leave room for those of others.
+func (n *Node) enter(s served, cancel context.CancelFunc, bytes int64) status {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
+	if bytes > n.cfg.RequestBytes {
+		return statusRequest
+	}
 	_, twice := n.running[s]
-	if twice || n.ended.Err() != nil {
-		return false
+	if twice || n.ended.Err() != nil || !n.mayEnter(s.peer, bytes) {
+		return statusBusy
 	}
 	c := n.caller(s.peer)
-	if c.running >= n.cfg.Concurrent || c.running > 0 && len(n.running) >= n.cfg.Total {
-		return false
-	}
 	c.running++
+	c.requestBytes += bytes
+	n.requestBytes += bytes
 	n.running[s] = cancel
 	n.work.Add(1)
-	return true
+	return statusOK
 }
 
-func (n *Node) leave(s served) {
+// mayEnter says whether a peer's call may begin. The lock is held.
+func (n *Node) mayEnter(peer *btl.Endpoint, bytes int64) bool {
+	c := n.callers[peer]
+	if c == nil {
+		return bytes <= smallBytes || n.requestBytes+bytes <= totalFactor*n.cfg.RequestBytes
+	}
+	return c.running < n.cfg.Concurrent && c.sending < sendingMax &&
+		c.answerBytes < n.cfg.AnswerBytes &&
+		c.requestBytes+bytes <= n.cfg.RequestBytes &&
+		(n.requestBytes+bytes <= totalFactor*n.cfg.RequestBytes ||
+			c.requestBytes == 0 && bytes <= smallBytes) &&
+		(c.running == 0 ||
+			len(n.running) < n.cfg.Total && n.sending < totalFactor*sendingMax)
+}
+
+// leave ends a call whose handler has ended, and says whether there is room for its answer.
+func (n *Node) leave(s served, requestBytes, answerBytes int64) (room bool) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
 	delete(n.running, s)
-	n.callers[s.peer].running--
-	n.forget(s.peer)
+	c := n.callers[s.peer]
+	c.running--
+	c.requestBytes -= requestBytes
+	n.requestBytes -= requestBytes
+	c.sending++
+	n.sending++
+	room = n.mayAnswer(c, answerBytes)
+	if room {
+		n.addAnswer(c, answerBytes)
+	}
+	return room
+}
+
+// sent is called when the transport has accepted an answer.
+func (n *Node) sent(peer *btl.Endpoint, answerBytes int64) {
+	n.runMu.Lock()
+	defer n.runMu.Unlock()
+	c := n.callers[peer]
+	c.sending--
+	n.sending--
+	n.addAnswer(c, -answerBytes)
+	n.forget(peer)
 }
 
 func (n *Node) cancel(s served) {

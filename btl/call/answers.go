@@ -92,9 +92,20 @@ func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
 		h.code, body = uint16(statusSize), nil
 		err = send(peer, n.cfg.Tag, h, nil)
 	}
-	if errors.Is(err, btl.ErrAgain) && !n.owe(peer, h, body) {
+	if errors.Is(err, btl.ErrAgain) && !n.owe(peer, h, body) && n.leaveBehind(peer, h) != nil {
 		peer.Abort()
 	}
+}
+
+// leaveBehind has the Runner send an answer without a body when there is room: a Node that has
+// closed has no goroutine for that.
+func (n *Node) leaveBehind(peer *btl.Endpoint, h head) error {
+	if n.ended.Err() == nil {
+		return btl.ErrAgain
+	}
+	var msg [headBytes]byte
+	h.put(msg[:])
+	return n.r.SendBuffered(context.Background(), peer, n.cfg.Tag, msg[:])
 }
 
 // mayAnswer says whether there may be an answer of so many bytes more. The lock is held.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"gobtl/btl"
 	"gobtl/btl/call"
@@ -139,11 +140,31 @@ func TestCloseAnswers(t *testing.T) {
 		ended <- err
 	}()
 	<-entered
+	server.HandleInline(2, func(_ *btl.Endpoint, _, a []byte) ([]byte, error) { return a, nil })
 	server.Node.Close()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("a call whose server's Node has closed: %v", err)
 	}
-	if _, err := client.Call(t.Context(), peer, 1, nil); !errors.Is(err, call.ErrBusy) {
-		t.Errorf("a call that came afterwards: %v", err)
+	for method := uint16(1); method <= 2; method++ {
+		if _, err := client.Call(t.Context(), peer, method, nil); !errors.Is(err, call.ErrBusy) {
+			t.Errorf("a call of method %d that came afterwards: %v", method, err)
+		}
+	}
+}
+
+// A call of a peer that has no Node ends, though it has no deadline.
+func TestNoNode(t *testing.T) {
+	client, server, peer := two(t, call.Config{})
+	if err := server.run.Do(t.Context(), func(m *btl.Module) error {
+		return m.Handle(tag, nil)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, bytes := range []int{0, 10, 20_000, 200_000} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		_, err := client.Call(ctx, peer, 1, make([]byte, bytes))
+		if cancel(); !errors.Is(err, btl.ErrNoHandler) {
+			t.Errorf("a request of %d bytes: %v", bytes, err)
+		}
 	}
 }

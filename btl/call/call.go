@@ -14,13 +14,10 @@ var questions = sync.Pool{New: func() any { return new(question) }}
 // Call sends a request to the peer and returns the answer's body, or why there is none: ErrMethod,
 // ErrBusy, ErrRequestSize, ErrAnswerSize, ErrAnswerRoom, a RemoteError, the endpoint's error, or
 // that of ctx, whose deadline the handler has too; btl.ErrTooLarge if the request is larger than a
-// message may be. request is copied. The answer is the caller's.
+// message may be; btl.ErrNoHandler if the peer has no Node on the tag. request is copied. The answer is the caller's.
 func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, request []byte,
 ) ([]byte, error) {
 	h := head{code: method, kind: kindRequest}
-	if at, ok := ctx.Deadline(); ok {
-		h.leftMs = uint32(max(1, min(time.Until(at).Milliseconds(), math.MaxUint32)))
-	}
 	q := questions.Get().(*question)
 	q.peer = peer
 	err := n.r.Await(ctx, func(_ *btl.Module, w btl.Waker) error {
@@ -28,12 +25,16 @@ func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, requ
 			n.lastID++
 			h.id = n.lastID
 		}
-		if err := send(peer, n.cfg.Tag, h, request); err != nil {
-			return err
+		if at, ok := ctx.Deadline(); ok {
+			h.leftMs = uint32(max(1, min(time.Until(at).Milliseconds(), math.MaxUint32)))
 		}
 		q.waker = w
 		n.asked[h.id] = q
-		return nil
+		err := n.ask(peer, h, request)
+		if err != nil {
+			delete(n.asked, h.id)
+		}
+		return err
 	})
 	if err != nil && !n.withdraw(h.id, peer, ctx.Err() != nil) {
 		return nil, err // the Runner has ended, and with it all who might look at q
@@ -62,8 +63,53 @@ func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool) bool {
 	}) == nil
 }
 
+// sentRequest is a request that the peer has not acknowledged: it may refuse it. It is pooled.
+type sentRequest struct {
+	id   uint64
+	done func(*btl.Fragment, error)
+}
+
+// spareMax is how many acknowledged requests are kept to be used again.
+const spareMax = 1024
+
+// ask sends a request. One that the peer's module refuses has no answer: its Call ends with that.
+func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) error {
+	var s *sentRequest
+	if last := len(n.spare) - 1; last >= 0 {
+		s, n.spare = n.spare[last], n.spare[:last]
+	} else {
+		s = new(sentRequest)
+		s.done = func(_ *btl.Fragment, err error) {
+			if q := n.asked[s.id]; q != nil && err != nil {
+				delete(n.asked, s.id)
+				q.waker.Wake(err)
+			}
+			n.keep(s)
+		}
+	}
+	s.id = h.id
+	err := sendSignalled(peer, n.cfg.Tag, h, request, s.done)
+	if err != nil {
+		n.keep(s)
+	}
+	return err
+}
+
+func (n *Node) keep(s *sentRequest) {
+	if len(n.spare) < spareMax {
+		n.spare = append(n.spare, s)
+	}
+}
+
 // send sends a message, or nothing. The module is the caller's.
 func send(peer *btl.Endpoint, tag btl.Tag, h head, body []byte) error {
+	return sendSignalled(peer, tag, h, body, nil)
+}
+
+// sendSignalled is send of a message whose end is told, unless done is nil.
+func sendSignalled(peer *btl.Endpoint, tag btl.Tag, h head, body []byte,
+	done func(*btl.Fragment, error),
+) error {
 	if peer == nil {
 		return btl.ErrEndpoint
 	}
@@ -73,6 +119,7 @@ func send(peer *btl.Endpoint, tag btl.Tag, h head, body []byte) error {
 	}
 	h.put(f.Bytes())
 	copy(f.Bytes()[headBytes:], body)
+	f.Signal, f.OnDone = done != nil, done
 	if _, err := peer.Send(peer.Now(), f); err != nil {
 		_ = peer.Free(f) // it is the caller's still
 		return err

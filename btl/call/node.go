@@ -109,6 +109,7 @@ type Node struct {
 	// Of who drives the module.
 	lastID  uint64
 	asked   map[uint64]*question
+	spare   []*sentRequest
 	scratch []byte
 
 	runMu        sync.Mutex // of the next five
@@ -253,8 +254,8 @@ func (n *Node) HandleInline(method uint16, h Inline) {
 }
 
 // Close ends the contexts of the handlers that run, and waits for them and, a second at most, for
-// their answers to leave. Calls that come from then on are answered with ErrBusy. The Runner is its
-// owner's.
+// their answers to leave: the endpoint of a peer that takes none by then ends. Calls that come from
+// then on, of inline methods too, are answered with ErrBusy. The Runner is its owner's.
 func (n *Node) Close() {
 	n.runMu.Lock() // nobody enters any more
 	n.end()

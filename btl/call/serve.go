@@ -14,6 +14,8 @@ func (n *Node) serve(peer *btl.Endpoint, h head, body []byte) {
 	inline, handler := n.inline[h.code], n.methods[h.code]
 	n.mu.RUnlock()
 	switch {
+	case n.ended.Err() != nil:
+		n.reply(peer, head{id: h.id, kind: kindAnswer, code: uint16(statusBusy)}, nil)
 	case inline != nil:
 		answer, err := inline(peer, body, n.scratch[:0])
 		if cap(answer) <= scratchBytesMax {

@@ -45,9 +45,9 @@ type RunnerConfig struct {
 // Who drives and hears nothing for a while sleeps in the kernel without the token (over a
 // fabric.Sleeper; over others with it), so that a call that comes meanwhile wakes nobody.
 //
-// Handlers, OnDone and OnEndpoint functions run on the goroutine that drives, one at a time. They
-// may use the Module directly, but none of the Runner's methods that wait: those return
-// ErrInHandler from there.
+// Handlers, OnDone and OnEndpoint functions, and what Do and Await are given, run on the goroutine
+// that drives, one at a time. They may use the Module directly, but none of the Runner's methods
+// that wait: those return ErrInHandler from there.
 type Runner struct {
 	m            *Module
 	cfg          RunnerConfig
@@ -106,8 +106,13 @@ type runnerEnd struct {
 	err     error // valid when done is closed
 }
 
-// passEntry is where a callback's stack has its beginning: see fromHandler.
-var passEntry = reflect.ValueOf((*Runner).pass).Pointer()
+// callbackEntries is where a callback's stack, or that of a function of Do, has its beginning: see
+// fromHandler.
+var callbackEntries = [...]uintptr{
+	reflect.ValueOf((*Runner).pass).Pointer(),
+	reflect.ValueOf((*Runner).begin).Pointer(),
+	reflect.ValueOf((*Runner).shutdown).Pointer(),
+}
 
 // NewRunner starts to drive a module, which belongs to it from then on: use the module only inside
 // Do and from callbacks. Handlers are best set before. It takes over OnEndpoint; give onEvent

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 )
 
 // Do runs fn with the module, which is its own meanwhile, and returns its error; if that is
@@ -12,6 +13,18 @@ import (
 func (r *Runner) Do(ctx context.Context, fn func(m *Module) error) error {
 	c := r.newCall(callDo)
 	c.fn = fn
+	_, err := r.run(ctx, c)
+	return err
+}
+
+// DoFor is Do for one endpoint: while it is refused, it waits behind what else waits for that
+// endpoint, and not among the calls for others.
+func (r *Runner) DoFor(ctx context.Context, ep *Endpoint, fn func(m *Module) error) error {
+	if err := r.mine(ep); err != nil {
+		return err
+	}
+	c := r.newCall(callDo)
+	c.ep, c.fn = ep, fn
 	_, err := r.run(ctx, c)
 	return err
 }
@@ -103,6 +116,19 @@ func (r *Runner) Flush(ctx context.Context, ep *Endpoint) error {
 func (r *Runner) Await(ctx context.Context, begin func(m *Module, w Waker) error) error {
 	c := r.newCall(callAwait)
 	c.await = begin
+	_, err := r.run(ctx, c)
+	return err
+}
+
+// AwaitFor is Await for one endpoint, as DoFor is Do.
+func (r *Runner) AwaitFor(ctx context.Context, ep *Endpoint,
+	begin func(m *Module, w Waker) error,
+) error {
+	if err := r.mine(ep); err != nil {
+		return err
+	}
+	c := r.newCall(callAwait)
+	c.ep, c.await = ep, begin
 	_, err := r.run(ctx, c)
 	return err
 }
@@ -199,13 +225,17 @@ func (r *Runner) mine(ep *Endpoint) error {
 // fromHandler says whether the caller is a callback: what waits there for the driver waits for
 // itself. The stack tells, which takes a few hundred nanoseconds: ask only where somebody drives.
 func (r *Runner) fromHandler() bool {
-	const framesMax = 64
+	const framesMax = 64 // that are looked at in one go
 	var pcs [framesMax]uintptr
-	n := runtime.Callers(2, pcs[:])
-	for _, pc := range pcs[:n] {
-		if f := runtime.FuncForPC(pc - 1); f != nil && f.Entry() == passEntry {
-			return true
+	for skip := 2; ; skip += framesMax {
+		n := runtime.Callers(skip, pcs[:])
+		for _, pc := range pcs[:n] {
+			if f := runtime.FuncForPC(pc - 1); f != nil && slices.Contains(callbackEntries[:], f.Entry()) {
+				return true
+			}
+		}
+		if n < framesMax {
+			return false
 		}
 	}
-	return false
 }

@@ -42,10 +42,12 @@ type call struct {
 
 // callPlace is where the Runner has a call. It is of who holds the token.
 type callPlace struct {
-	prev, next *call // among the open ones
-	after      *call // in a queue of refused ones
-	begun      bool  // it is open
-	pending    bool  // its end comes later
+	prev, next *call      // among the open ones
+	queue      *callQueue // of refused ones in which it is
+	before     *call      // there
+	after      *call
+	begun      bool // it is open
+	pending    bool // its end comes later
 }
 
 // memoryCall is what a call wants of memory of the peer.
@@ -78,7 +80,7 @@ const (
 	callPost             // ends when it is accepted
 	callFlush
 	callAwait
-	callCancel // of an Await
+	callCancel // of one that nobody waits for
 )
 
 // The states of a call. Its end is noted once, by who holds the token; the others are its
@@ -253,8 +255,8 @@ func (r *Runner) try(c *call) (pending bool, err error) {
 	case callAwait:
 		return true, c.await(r.m, Waker{c, c.life.Load()})
 	case callCancel:
-		// One that is not pending is ended when it would be begun.
-		if t := c.target; t.life.Load() == c.targetLife && t.pending {
+		if t := c.target; t.life.Load() == c.targetLife &&
+			(t.pending && t.kind == callAwait || r.refused.remove(t)) {
 			t.end(context.Canceled)
 		}
 		return false, nil

@@ -73,8 +73,9 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) (over bool, e
 			}
 		}
 	}
-	if holding && c.kind == callAwait && c.pending && !c.ended() {
-		c.end(ctx.Err()) // a Waker that nobody calls must not keep it
+	if holding && !c.kept && !c.ended() &&
+		(c.kind == callAwait && c.pending || r.refused.remove(c)) {
+		c.end(ctx.Err()) // what nobody calls, or has begun, must not keep it
 	}
 	if holding {
 		r.release()
@@ -85,11 +86,9 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) (over bool, e
 	if c.kept && !c.ended() {
 		return false, ctx.Err()
 	}
-	kind, life := c.kind, c.life.Load()
+	life := c.life.Load()
 	if !c.kept && c.abandon() {
-		if kind == callAwait {
-			r.forget(c, life)
-		}
+		r.forget(c, life)
 		return false, ctx.Err()
 	}
 	if err = c.err; err != nil || c.does != memoryAtomic {
@@ -106,7 +105,7 @@ func (r *Runner) offer(c *call) {
 	r.refused.offer(r, c)
 }
 
-// forget has an Await ended that was abandoned.
+// forget has a call ended that was abandoned, if it waits for resources, or is an Await.
 func (r *Runner) forget(c *call, life uint64) {
 	f := r.newCall(callCancel)
 	f.target, f.targetLife, f.left = c, life, true

@@ -132,6 +132,7 @@ type callQueue struct {
 }
 
 func (q *callQueue) push(c *call) {
+	c.queue, c.before = q, q.last
 	if q.first == nil {
 		q.first = c
 	} else {
@@ -144,16 +145,44 @@ func (q *callQueue) push(c *call) {
 // pop takes the first call out.
 func (q *callQueue) pop() *call {
 	c := q.first
-	q.first, c.after = c.after, nil
-	q.count--
+	q.remove(c)
 	return c
+}
+
+// remove takes a call out.
+func (q *callQueue) remove(c *call) {
+	if c.before != nil {
+		c.before.after = c.after
+	} else {
+		q.first = c.after
+	}
+	if c.after != nil {
+		c.after.before = c.before
+	} else {
+		q.last = c.before
+	}
+	c.queue, c.before, c.after = nil, nil, nil
+	q.count--
 }
 
 // putBack makes a call the first one again.
 func (q *callQueue) putBack(c *call) {
-	if c.after = q.first; q.first == nil {
+	c.queue, c.after = q, q.first
+	if q.first == nil {
 		q.last = c
+	} else {
+		q.first.before = c
 	}
 	q.first = c
 	q.count++
+}
+
+// remove takes out a call that nobody waits for any more, if it is here.
+func (f *refusedCalls) remove(c *call) bool {
+	if c.queue == nil {
+		return false
+	}
+	c.queue.remove(c)
+	f.count--
+	return true
 }

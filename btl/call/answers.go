@@ -75,7 +75,7 @@ func (n *Node) send(peer *btl.Endpoint, h head, body []byte) {
 // sendLarge is send of a large answer. It is copied once only, and Do, unlike SendBuffered, has the
 // error of one that is too large.
 func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte) error {
-	return n.r.Do(n.silent, func(*btl.Module) error {
+	return n.r.DoFor(n.silent, peer, func(*btl.Module) error {
 		err := send(peer, n.cfg.Tag, h, body)
 		if errors.Is(err, btl.ErrTooLarge) {
 			h.code, body = uint16(statusSize), nil

@@ -14,13 +14,14 @@ var questions = sync.Pool{New: func() any { return new(question) }}
 // Call sends a request to the peer and returns the answer's body, or why there is none: ErrMethod,
 // ErrBusy, ErrRequestSize, ErrAnswerSize, ErrAnswerRoom, a RemoteError, the endpoint's error, or
 // that of ctx, whose deadline the handler has too; btl.ErrTooLarge if the request is larger than a
-// message may be; btl.ErrNoHandler if the peer has no Node on the tag. request is copied. The answer is the caller's.
+// message may be; btl.ErrNoHandler if the peer has no Node on the tag. request is copied. The
+// answer is the caller's.
 func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, request []byte,
 ) ([]byte, error) {
 	h := head{code: method, kind: kindRequest}
 	q := questions.Get().(*question)
 	q.peer = peer
-	err := n.r.Await(ctx, func(_ *btl.Module, w btl.Waker) error {
+	err := n.r.AwaitFor(ctx, peer, func(_ *btl.Module, w btl.Waker) error {
 		if h.id == 0 { // else this is run again, after ErrAgain
 			n.lastID++
 			h.id = n.lastID

@@ -17,12 +17,14 @@ func standStill(t *testing.T, r *Runner) (goOn func()) {
 		ended <- r.Do(context.Background(), func(*Module) error { close(stopped); <-stop; return nil })
 	}()
 	<-stopped
-	return func() {
+	goOn = sync.OnceFunc(func() {
 		close(stop)
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	}
+	})
+	t.Cleanup(goOn) // before the Runners are closed, if a test ends early
+	return goOn
 }
 
 // eventually waits for something.

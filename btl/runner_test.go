@@ -21,7 +21,8 @@ func openRunners(t *testing.T, n int, handle func(i int, m *Module)) []*Runner {
 	b := &bench{tb: t, net: mem.New(mem.Config{})}
 	var rs []*Runner
 	for i := range n {
-		m := b.open(Config{})
+		// On a slow machine a test may hold a peer still for longer than the default allows.
+		m := b.open(Config{PeerTimeout: time.Minute})
 		if handle != nil {
 			handle(i, m)
 		}

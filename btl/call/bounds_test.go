@@ -21,9 +21,10 @@ import (
 func TestAnswersNotTaken(t *testing.T) {
 	const answerBytes, answersMax, requests = 100_000, 10, 3000
 	net := mem.New(mem.Config{})
-	client := open(t, net, call.Config{})
+	const patient = time.Minute // the client stands still until the server's goroutines are over
+	client := openWith(t, net, call.Config{}, btl.Config{PeerTimeout: patient})
 	server := openWith(t, net, call.Config{AnswerBytes: answersMax * answerBytes},
-		btl.Config{FragmentsMax: 16})
+		btl.Config{FragmentsMax: 16, PeerTimeout: patient})
 	peer, err := client.run.Connect(t.Context(), server.name)
 	if err != nil {
 		t.Fatal(err)

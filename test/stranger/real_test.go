@@ -1,7 +1,9 @@
 package stranger
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -33,7 +35,8 @@ type module struct {
 	count  int
 	events []string
 	ends   map[*btl.Endpoint]error
-	latest *btl.Endpoint // connected last
+	latest *btl.Endpoint   // connected last
+	echoed <-chan struct{} // is closed when the latest echo that had to wait is sent
 }
 
 func realSide(t *testing.T, cfg btl.Config, before ...func(*btl.Module)) *module {
@@ -58,7 +61,7 @@ func realAt(t *testing.T, at fabric.Hints, cfg btl.Config, before ...func(*btl.M
 		r.mu.Lock()
 		run := r.run // it drives before it is known here
 		r.mu.Unlock()
-		_ = run.SendBuffered(context.Background(), ep, tag, b)
+		r.echo(run, ep, tag, b)
 	}))
 	for _, fn := range before {
 		fn(m)
@@ -78,6 +81,40 @@ func realAt(t *testing.T, at fabric.Hints, cfg btl.Config, before ...func(*btl.M
 		_ = r.run.Close(ctx) // the stranger does not answer any more
 	})
 	return r
+}
+
+// echo sends back what came, in a handler. What the Runner has no room for waits its turn outside.
+func (r *module) echo(run *btl.Runner, ep *btl.Endpoint, tag btl.Tag, b []byte) {
+	r.mu.Lock()
+	before := r.echoed
+	r.mu.Unlock()
+	ctx := context.Background()
+	if before == nil || closed(before) {
+		if err := run.SendBuffered(ctx, ep, tag, b); !errors.Is(err, btl.ErrAgain) {
+			return
+		}
+	}
+	sent := make(chan struct{})
+	r.mu.Lock()
+	r.echoed = sent
+	r.mu.Unlock()
+	b = bytes.Clone(b)
+	go func() {
+		defer close(sent)
+		if before != nil {
+			<-before
+		}
+		_ = run.SendBuffered(ctx, ep, tag, b)
+	}()
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 func (r *module) keep(b []byte) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -186,4 +187,41 @@ func TestAgreeWhileRanksDie(t *testing.T) {
 			}
 		}
 	}
+}
+
+// When the leader of a round has its decision, that is on its way to the others: from then on it
+// may stand still.
+func TestDecisionLeaves(t *testing.T) {
+	const size, rounds = 3, 100
+	var have [rounds]sync.WaitGroup
+	for i := range have {
+		have[i].Add(size - 1)
+	}
+	runWith(t, soon(), "udp", size, func(ctx context.Context, w *mpi.World) error {
+		for i := range rounds {
+			flags, err := w.Agree(ctx, ^(uint64(1) << w.Rank()))
+			if want := ^uint64(1<<size - 1); err != nil || flags != want {
+				return fmt.Errorf("round %d: flags %x, want %x: %w", i, flags, want, err)
+			}
+			if w.Rank() != 0 {
+				have[i].Done()
+				continue
+			}
+			all, release := make(chan struct{}), make(chan struct{})
+			go func() { have[i].Wait(); close(all) }()
+			go func() {
+				defer close(release)
+				select {
+				case <-all:
+				case <-time.After(10 * time.Second):
+					t.Errorf("round %d: the others wait for a decision that there is", i)
+				}
+			}()
+			w.Hold(release)
+			if t.Failed() {
+				return w.Finalize(ctx)
+			}
+		}
+		return w.Finalize(ctx)
+	})
 }

@@ -160,9 +160,9 @@ func TestSleepTriesAgain(t *testing.T) {
 	}
 }
 
-// TestSleepStallsLater: room that comes ends a sleep which began when nothing waited for room.
-func TestSleepStallsLater(t *testing.T) {
-	a, b, to := sleepers(t)
+// firstDatagram has b receive something of a.
+func firstDatagram(t *testing.T, a, b *player, to fabric.Addr) {
+	t.Helper()
 	if err := a.send(to, 0, 64); err != nil {
 		t.Fatal(err)
 	}
@@ -173,6 +173,12 @@ func TestSleepStallsLater(t *testing.T) {
 		}
 		return came == 1
 	})
+}
+
+// TestSleepStallsLater: room that comes ends a sleep which began when nothing waited for room.
+func TestSleepStallsLater(t *testing.T) {
+	a, b, to := sleepers(t)
+	firstDatagram(t, a, b, to)
 	if _, err := a.poll(); err != nil { // b's knock
 		t.Fatal(err)
 	}
@@ -214,16 +220,7 @@ func TestSleepReceivesLater(t *testing.T) {
 	}{{"waits", true}, {"arrives", false}} {
 		t.Run(tc.name, func(t *testing.T) {
 			a, b, to := sleepers(t)
-			if err := a.send(to, 0, 64); err != nil {
-				t.Fatal(err)
-			}
-			await(t, "the first datagram", func() bool {
-				came, err := b.poll()
-				if err != nil {
-					t.Fatal(err)
-				}
-				return came == 1
-			})
+			firstDatagram(t, a, b, to)
 			send := func() {
 				if err := a.send(to, 1, 64); err != nil {
 					t.Fatal(err)

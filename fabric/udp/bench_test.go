@@ -145,40 +145,59 @@ func perDatagram(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/runLength, "ns/datagram")
 }
 
-// BenchmarkHalfRoundTrip bounces a datagram between two threads that poll without a pause.
+// BenchmarkHalfRoundTrip bounces a datagram between two threads that poll without a pause, of which
+// one is all peers, with and without a connected socket for the peer that most is sent to: of
+// three that have their turns none is.
 func BenchmarkHalfRoundTrip(b *testing.B) {
 	for _, size := range []uint32{8, wireBytes} {
-		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {
-			near, far := newPair(b, Options{}, smallConfig, fabric.EndpointConfig{}).end(),
-				newPair(b, Options{}, smallConfig, fabric.EndpointConfig{}).end()
-			near.meet(far)
-			far.meet(near)
-			var stop atomic.Bool
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				runtime.LockOSThread()
-				defer runtime.UnlockOSThread()
-				for !stop.Load() {
-					if far.poll() {
-						far.send(size)
-					}
-				}
-			}()
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			b.ReportAllocs()
-			for b.Loop() {
-				near.send(size)
-				for !near.poll() {
+		for _, peers := range []int{1, 3} {
+			for _, opt := range []Options{{}, {NoConnect: true}} {
+				name := fmt.Sprintf("%dB/peers=%d/connect=%t", size, peers, !opt.NoConnect)
+				b.Run(name, func(b *testing.B) { halfRoundTrip(b, size, peers, opt) })
+			}
+		}
+	}
+}
+
+func halfRoundTrip(b *testing.B, size uint32, peers int, opt Options) {
+	near := newPair(b, opt, smallConfig, fabric.EndpointConfig{}).end()
+	var far []*end
+	var to []fabric.Addr
+	for range peers {
+		f := newPair(b, opt, smallConfig, fabric.EndpointConfig{}).end()
+		near.meet(f)
+		f.meet(near)
+		far, to = append(far, f), append(to, near.send1[0].To)
+	}
+	var stop atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for !stop.Load() {
+			for _, f := range far {
+				if f.poll() {
+					f.send(size)
 				}
 			}
-			b.StopTimer()
-			stop.Store(true)
-			<-done
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/2, "ns/half")
-		})
+		}
+	}()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	b.ReportAllocs()
+	next := 0
+	for b.Loop() {
+		near.send1[0].To = to[next%peers]
+		next++
+		near.send(size)
+		for !near.poll() {
+		}
 	}
+	b.StopTimer()
+	stop.Store(true)
+	<-done
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/2, "ns/half")
 }
 
 var smallConfig = fabric.DomainConfig{Buffers: 64, BufferBytes: wireBytes}

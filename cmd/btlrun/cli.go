@@ -15,7 +15,7 @@ import (
 
 const cliDescription = `Run a program N times, as the ranks of one job. The ranks find each other by
 PMI-1, as under mpiexec: with package launch, or as programs of MPICH do. When one of them dies the
-others are ended, and btlrun ends with its status.`
+others are ended, but with --keep-going, and btlrun ends with its status.`
 
 // cli is the command line.
 //
@@ -28,6 +28,7 @@ type cli struct {
 	Label   *bool         `short:"l" negatable:"" help:"Begin each line with the rank that has written it. Default: if standard output is a terminal, and there are several."`
 	Dir     string        `name:"wdir" placeholder:"PATH" help:"Directory in which the ranks begin. Default: the present one."`
 	Grace   time.Duration `default:"5s" help:"Time for the ranks to end by themselves when one has died, after a SIGTERM. Default: ${default}."`
+	Keep    bool          `name:"keep-going" help:"Let the others go on when a rank has died, or a host is lost, for programs that do without it."`
 	Start   time.Duration `name:"start-timeout" default:"30s" help:"Time for a host to answer. Default: ${default}."`
 	Command []string      `arg:"" passthrough:"" placeholder:"PROG" help:"The program and its arguments."`
 }

@@ -74,7 +74,7 @@ func launch(c *cli, stdin io.Reader, stdout, stderr *os.File) int {
 	status, err := job.Run(job.Options{
 		Size: c.Ranks, Hosts: hosts, Args: c.Command, Env: os.Environ(), Dir: c.Dir,
 		Rsh: strings.Fields(c.Rsh), Agent: c.Remote, Stdin: stdin, Stdout: stdout, Stderr: stderr,
-		Label: label, Signals: signals, Grace: c.Grace, StartTimeout: c.Start,
+		Label: label, Signals: signals, Grace: c.Grace, StartTimeout: c.Start, KeepGoing: c.Keep,
 	})
 	if err != nil {
 		fmt.Fprintln(stderr, "btlrun:", err)

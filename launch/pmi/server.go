@@ -124,6 +124,23 @@ func (s *Server) Leave(rank int) error {
 	return fmt.Errorf("rank %d: %w", rank, ErrGone)
 }
 
+// Lose tells the server that a process has died, and that the others go on: nothing comes of it any
+// more, and no barrier is one any more. An error means that the job cannot go on, for others wait
+// in a barrier.
+func (s *Server) Lose(rank int) error {
+	switch s.ranks[rank] {
+	case finished:
+		return nil
+	case waiting:
+		s.inside--
+	case fresh, joined:
+	}
+	if err := s.finish(rank); err != nil {
+		return fmt.Errorf("rank %d: %w", rank, err)
+	}
+	return nil
+}
+
 func (s *Server) handle(rank int, line []byte) error {
 	if rank < 0 || rank >= s.cfg.Size {
 		return fmt.Errorf("%w: of %d ranks", ErrProtocol, s.cfg.Size)

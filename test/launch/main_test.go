@@ -72,6 +72,9 @@ func rank(ctx context.Context, role string) (status int, err error) {
 		}
 		return 0, j.Fence(ctx)
 	case "lose":
+		signal.Ignore(syscall.SIGTERM) // with which the launcher asks the others to end
+		return 0, lose(ctx, j)
+	case "lose-asked": // Whoever is asked to end, does.
 		return 0, lose(ctx, j)
 	case "compute":
 		return 0, compute(ctx, j)

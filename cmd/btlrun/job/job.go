@@ -36,6 +36,7 @@ type Options struct {
 
 	Grace        time.Duration // between the requests to end and SIGKILL
 	StartTimeout time.Duration // for the agent of a host to say that it is there
+	KeepGoing    bool          // the others go on when a rank has died, or a host is lost
 }
 
 // job is a job at work.
@@ -214,7 +215,7 @@ func (j *job) happen(e event) {
 		if why == nil {
 			why = errors.New("the agent has ended")
 		}
-		j.fail(1, "%s is lost: %v", h.name, why)
+		j.died(h.ranks, 1, "%s is lost: %v", h.name, why)
 		j.lose(h)
 	}
 }
@@ -249,18 +250,37 @@ func (j *job) onExit(f agent.Frame) {
 		return
 	}
 	j.over(f.Rank)
-	where := fmt.Sprintf("rank %d on %s", f.Rank, j.at[f.Rank].name)
+	one, where := []int{f.Rank}, fmt.Sprintf("rank %d on %s", f.Rank, j.at[f.Rank].name)
 	switch {
 	case e.Error != "":
 		j.fail(max(e.Status, 1), "%s: %s", where, e.Error)
 	case e.Signal != 0:
-		j.fail(128+e.Signal, "%s was ended by signal %d (%v)", where, e.Signal, syscall.Signal(e.Signal))
+		j.died(one, 128+e.Signal, "%s was ended by signal %d (%v)", where, e.Signal, syscall.Signal(e.Signal))
 	case e.Status != 0:
-		j.fail(e.Status, "%s ended with status %d", where, e.Status)
+		j.died(one, e.Status, "%s ended with status %d", where, e.Status)
 	case j.failed:
 	default:
 		if err := j.server.Leave(f.Rank); err != nil {
-			j.fail(1, "%s: %v", where, err)
+			j.died(one, 1, "%s: %v", where, err)
+		}
+	}
+}
+
+// died takes note of ranks that have died, which ends the job, or not: the others go on then, but
+// where they wait for one of them in a barrier of the launcher. The status is that of the first.
+func (j *job) died(ranks []int, status int, format string, args ...any) {
+	if !j.KeepGoing || j.failed {
+		j.fail(status, format, args...)
+		return
+	}
+	if j.status == 0 {
+		j.status = status
+	}
+	j.remark(format, args...)
+	for _, rank := range ranks {
+		if err := j.server.Lose(rank); err != nil {
+			j.fail(status, "%v", err)
+			return
 		}
 	}
 }
@@ -282,7 +302,10 @@ func (j *job) fail(status int, format string, args ...any) {
 	if j.failed {
 		return
 	}
-	j.failed, j.status = true, status
+	j.failed = true
+	if j.status == 0 { // Else others have died before.
+		j.status = status
+	}
 	j.remark(format, args...)
 	j.signal(syscall.SIGTERM)
 	j.signal(syscall.SIGCONT) // Who is stopped hears nothing.

@@ -79,7 +79,7 @@ func (w *worker) try(r *result, e *edit) (err error) {
 	if err := w.overlay(e); err != nil {
 		return err
 	}
-	if !w.o.NoSwarm {
+	if !w.o.NoSwarm && !slices.Contains(notInSwarm, r.in) {
 		if err := w.trySwarm(r); errors.Is(err, errBuild) || r.by != "" {
 			return nil
 		}
@@ -149,6 +149,9 @@ func (w *worker) baseline() error {
 	}
 	return nil
 }
+
+// notInSwarm are packages that the swarm has not.
+var notInSwarm = []string{"pml", "mpi/coll"}
 
 // rapidPackages have tests that would spend half a minute on making a failure smaller.
 var rapidPackages = []string{"./reliability", "./frag", "./hotel"}

@@ -255,6 +255,35 @@ func TestServerBarrierOfTheGone(t *testing.T) {
 	}
 }
 
+// A rank that is lost leaves the others to go on, whatever it was at, but for a barrier.
+func TestServerLose(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, 3)
+	for rank := range 2 {
+		talk(s, rank, initLine)
+	}
+	talk(s, 1, "cmd=barrier_in")
+	for range 2 { // A second time it is nothing new.
+		if err := s.Lose(1); err != nil || s.Finished() != 1 {
+			t.Fatal("it waited in a barrier by itself:", err, s.Finished())
+		}
+	}
+	if err := s.Lose(2); err != nil || s.Finished() != 2 {
+		t.Error("it had not begun:", err, s.Finished())
+	}
+	if got := talk(s, 0, "cmd=finalize"); got != "0 cmd=finalize_ack\n" || s.Finished() != 3 {
+		t.Errorf("the last one ends: %q, %d are done", got, s.Finished())
+	}
+	s = newServer(t, 3)
+	for rank := range 3 {
+		talk(s, rank, initLine)
+	}
+	talk(s, 0, "cmd=barrier_in")
+	if err := s.Lose(1); !errors.Is(err, ErrProtocol) {
+		t.Error("another waits for it in a barrier, for ever:", err)
+	}
+}
+
 // The store of a rank has an end, and nobody else's suffers.
 func TestServerStoreIsBounded(t *testing.T) {
 	t.Parallel()

@@ -255,7 +255,8 @@ func (j *job) onExit(f agent.Frame) {
 	case e.Error != "":
 		j.fail(max(e.Status, 1), "%s: %s", where, e.Error)
 	case e.Signal != 0:
-		j.died(one, 128+e.Signal, "%s was ended by signal %d (%v)", where, e.Signal, syscall.Signal(e.Signal))
+		j.died(one, 128+e.Signal, "%s was ended by signal %d (%v)", where, e.Signal,
+			syscall.Signal(e.Signal))
 	case e.Status != 0:
 		j.died(one, e.Status, "%s ended with status %d", where, e.Status)
 	case j.failed:

@@ -450,3 +450,37 @@ func TestReliableMemory(t *testing.T) {
 		t.Errorf("%d of %d delivered, %d sent anew", n, len(ends), anew)
 	}
 }
+
+// Where no trains are made of datagrams the chunks of a fragment are as few as they can be, and of
+// one size, in whole cache lines, but for the last.
+func TestReliableEvenChunks(t *testing.T) {
+	r := newRelied(t, sim.Config{}, relyConfig(), relyConfig())
+	if err := r.mods[1].Handle(7, func(*Endpoint, Tag, []byte) {}); err != nil {
+		t.Fatal(err)
+	}
+	ep := r.connect(0, 1)
+	room := ep.mtu - frag.ChunkHeaderBytes
+	for _, size := range []int{room + 100, 2 * room, 2*room + 1, 5*room - 17, 6 * room} {
+		var got error
+		r.sent = nil
+		r.send(ep, 7, size, &got)
+		r.run(time.Second)
+		var chunks []int
+		for i := range r.sent {
+			if h := &r.sent[i]; h.Kind == frag.KindChunk {
+				chunks = append(chunks, int(h.PayloadLen))
+			}
+		}
+		if got != nil || len(chunks) != (size+room-1)/room {
+			t.Fatalf("%d bytes: %v, chunks of %d", size, got, chunks)
+		}
+		last := len(chunks) - 1
+		for i, n := range chunks {
+			if n != chunks[0] && i < last || n%evenBytes != 0 && n != room && i < last ||
+				chunks[0]-n > len(chunks)*evenBytes {
+				t.Errorf("%d bytes in chunks of %d", size, chunks)
+				break
+			}
+		}
+	}
+}

@@ -303,7 +303,7 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	head := frag.HeaderBytes(frag.KindChunk, f.flags())
 	packet := int(f.chunk)
 	if f.cursor == 0 || f.put {
-		packet = ep.mtu - head
+		packet = ep.evenly(int(f.size-f.cursor), ep.mtu-head)
 	}
 	// Half of the batch is left to other packets if the fabric does not take it.
 	limit := min(budget, ep.roomOn(c), batchMax/2-len(c.batch), ep.bulkRoom(),
@@ -349,6 +349,21 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	}
 	return int(f.cursor-from) + len(run)*head, len(run)
 }
+
+// evenly is how much of size bytes goes into each packet of at most mostBytes. A fabric that makes
+// trains of datagrams wants them all as large as they may be. Where each is carried by itself they
+// are equal, as none is then a stub that costs as much as another, and one side copies in while the
+// other copies out.
+func (ep *Endpoint) evenly(sizeBytes, mostBytes int) int {
+	if !ep.counted {
+		return mostBytes
+	}
+	packets := 1 + (sizeBytes-1)/mostBytes
+	return min(mostBytes, (sizeBytes/packets+evenBytes-1)&^(evenBytes-1))
+}
+
+// evenBytes is a cache line: what the packets of a fragment begin and end with, as far as they can.
+const evenBytes = 64
 
 // runMax bounds the chunks that are sent one behind the other.
 const runMax = 64

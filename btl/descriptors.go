@@ -10,6 +10,7 @@ import (
 // its caller.
 //
 //	free --lend--> with the caller --Send--> queued, sent, ended --giveBack--> free
+//	                                                         \--> with the caller, if Held
 type descriptors struct {
 	free  []*Fragment
 	count int // that were made
@@ -44,7 +45,7 @@ func (d *descriptors) lend(ep *Endpoint, most int, alone bool) (*Fragment, bool)
 
 // giveBack makes a descriptor free, which has no buffer any more. It keeps some memory of its own.
 func (d *descriptors) giveBack(f *Fragment) {
-	if f.state == fragLent {
+	if f.state == fragLent || f.state == fragOver {
 		d.lent--
 	}
 	f.ep.descriptors--

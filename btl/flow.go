@@ -36,6 +36,7 @@ type sending struct {
 	buffers int // send buffers lent, queued or in flight
 	// descriptors are the fragments that are lent, under way, or ended and not told yet.
 	descriptors int
+	wants       wants // its owner has found no room for something
 }
 
 func (ep *Endpoint) initFlows() {

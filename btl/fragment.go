@@ -28,6 +28,7 @@ const (
 	fragQueued           // on its endpoint's to-send list
 	fragSent             // every segment posted, not all acknowledged
 	fragEnded            // waiting for its OnDone
+	fragOver             // ended, and with the caller again (Held)
 )
 
 // Fragment describes one message on its way out: a descriptor of the module, lent to the caller by
@@ -40,6 +41,9 @@ type Fragment struct {
 	Context uint64
 	// Signal asks for OnDone in any case: Send then never returns Done.
 	Signal bool
+	// Held asks for a descriptor that is the caller's again when the send has ended, until Free: Poll
+	// says when that is, and Send never returns Done. Who pulls gets no completion of it.
+	Held bool
 
 	ep     *Endpoint
 	next   *Fragment
@@ -58,7 +62,6 @@ type Fragment struct {
 	manner
 	seg    reliability.Token
 	hasSeg bool // seg holds the payload already
-	large  bool // waits among those in chunks
 	tag    uint8
 	state  fragState
 
@@ -70,6 +73,7 @@ type manner struct {
 	op     *operation
 	vec    *vector // the payload, if it lies in several pieces
 	fence  uint32  // calls of Endpoint.Fence before it
+	large  bool    // waits among those in chunks
 	put    bool
 	answer bool // of this side's own making, to what the peer has asked for
 }
@@ -111,7 +115,7 @@ func (m *Module) takeFrag(ep *Endpoint, size int) (*Fragment, error) {
 	}
 	f, ok := m.frags.lend(ep, m.cfg.FragmentsMax, m.lonely())
 	if !ok {
-		return nil, ErrAgain
+		return nil, ep.again(wantsFragment)
 	}
 	f.size = uint32(size)
 	return f, nil
@@ -133,7 +137,7 @@ func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
 	if sizeBytes <= segmentRoom(ep.mtu, frag.KindFrag) {
 		if !m.takeSeg(ep, &f.seg) {
 			m.freeFrag(f)
-			return nil, ErrAgain
+			return nil, ep.again(wantsFragment)
 		}
 		f.hasSeg = true
 		f.mem = m.arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:][:sizeBytes]
@@ -194,9 +198,9 @@ func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragm
 	return f, nil
 }
 
-// Free gives back a fragment that is not to be sent after all.
+// Free gives back a fragment that is not to be sent after all, or one that was Held and has ended.
 func (ep *Endpoint) Free(f *Fragment) error {
-	if f.state != fragLent || f.ep != ep {
+	if f.state != fragLent && f.state != fragOver || f.ep != ep {
 		return ErrState
 	}
 	ep.m.restUntil = 0

@@ -24,16 +24,19 @@ type outbox struct {
 	abandoned   fifo[abandonment]
 	onAbandoned func(*Endpoint, Tag, []byte)
 
+	wanting []*Endpoint // for which there was no room
+	onRoom  func(*Endpoint)
+
 	pulled bool // the owner asks; nothing is called
 }
 
-// notice is one event of an endpoint, or the end of a flush.
+// notice is one event of an endpoint, the end of a flush, or that there is room.
 type notice struct {
 	ep      *Endpoint
 	err     error
 	flushed func(error) // of a flush
-	event   Event       // of an endpoint, if it is none
-	flush   bool
+	event   Event       // of CompletionEvent
+	kind    CompletionKind
 }
 
 // push adds a fragment that has ended.
@@ -47,12 +50,12 @@ func (o *outbox) push(f *Fragment) {
 
 // note adds an event of an endpoint.
 func (o *outbox) note(ep *Endpoint, ev Event, err error) {
-	o.notices.push(notice{ep: ep, event: ev, err: err})
+	o.notices.push(notice{ep: ep, kind: CompletionEvent, event: ev, err: err})
 }
 
 // noteFlush adds a flush that is over.
 func (o *outbox) noteFlush(ep *Endpoint, fn func(error), err error) {
-	o.notices.push(notice{ep: ep, flush: true, flushed: fn, err: err})
+	o.notices.push(notice{ep: ep, kind: CompletionFlush, flushed: fn, err: err})
 }
 
 // abandonment is memory that the owner is to get back.
@@ -102,7 +105,11 @@ func (m *Module) callOut() {
 		switch {
 		case !ok:
 			return
-		case n.flush:
+		case n.kind == CompletionRoom:
+			if o.onRoom != nil {
+				o.onRoom(n.ep)
+			}
+		case n.kind == CompletionFlush:
 			if n.flushed != nil { // else it was given while the owner pulled
 				n.flushed(n.err)
 			}
@@ -121,7 +128,7 @@ func (m *Module) finish(f *Fragment) {
 	if f.OnDone != nil {
 		f.OnDone(f, f.err)
 	}
-	m.freeFrag(f)
+	m.ended(f)
 }
 
 // CompletionKind says what a Completion is of.
@@ -133,6 +140,7 @@ const (
 	CompletionFlush                           // of a Flush
 	CompletionEvent                           // what OnEndpoint would have been told
 	CompletionAbandoned                       // what OnAbandoned would have been told
+	CompletionRoom                            // what OnRoom would have been told
 )
 
 // Completion is what an owner that pulls is told instead of having functions called.
@@ -177,7 +185,7 @@ func (m *Module) Pull(buf []Completion) int {
 	for i := range buf {
 		if f := o.ended.pop(); f != nil {
 			buf[i] = Completion{Endpoint: f.ep, Err: f.err, Context: f.Context}
-			m.freeFrag(f)
+			m.ended(f)
 			continue
 		}
 		if a, ok := o.abandoned.pop(); ok {
@@ -190,10 +198,7 @@ func (m *Module) Pull(buf []Completion) int {
 		if !ok {
 			return i
 		}
-		buf[i] = Completion{Endpoint: n.ep, Err: n.err, Kind: CompletionEvent, Event: n.event}
-		if n.flush {
-			buf[i].Kind = CompletionFlush
-		}
+		buf[i] = Completion{Endpoint: n.ep, Err: n.err, Kind: n.kind, Event: n.event}
 	}
 	return len(buf)
 }
@@ -213,7 +218,8 @@ func (m *Module) checkOutbox(c *checker) error {
 		return fmt.Errorf("%d goodbyes wait for an owner that does not pull", o.byes.count)
 	}
 	for i, n := range o.notices.all() {
-		if n.ep == nil || n.flush != (n.flushed != nil) && !o.pulled {
+		if n.ep == nil || n.kind == CompletionSend || !o.pulled &&
+			(n.kind == CompletionFlush) != (n.flushed != nil) {
 			return fmt.Errorf("notice %d without endpoint, or of nothing", i)
 		}
 	}

@@ -101,6 +101,7 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	if resting && !m.found {
 		return 0, nil
 	}
+	m.findRoom()
 	m.callOut()
 	m.expire(n > 0)
 	m.sendAgain()
@@ -108,6 +109,7 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	m.acknowledge()
 	m.tendOvercommit()
 	m.port.post()
+	m.findRoom()
 	m.callOut()
 	if len(m.leaving) > 0 {
 		m.removeAddrs()
@@ -129,7 +131,8 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 // each packet, and the sooner such a pass is over the sooner the packet is seen.
 func (m *Module) rest() {
 	if m.sched.waiting() > 0 || m.sched.packs > 0 || m.credits.Stretched() || m.measure != nil ||
-		len(m.leaving) > 0 || len(m.cmd.repost) > 0 || len(m.data.repost) > 0 {
+		len(m.leaving) > 0 || len(m.cmd.repost) > 0 || len(m.data.repost) > 0 ||
+		len(m.outbox.wanting) > 0 {
 		return
 	}
 	m.restUntil = m.Deadline()
@@ -151,7 +154,7 @@ func (m *Module) checkRest(*checker) error {
 // Work that lacks a buffer, or room in a channel, waits for the packet or the completion that
 // brings it.
 func (m *Module) Deadline() Time {
-	if m.deferred.pending || m.port.pending() || m.sched.ready() || m.outbox.due() ||
+	if m.deferred.pending || m.port.pending() || m.sched.ready() || m.outbox.due() || m.roomDue() ||
 		m.recovery.ResendsWaiting() > 0 && m.data.room() > 0 {
 		return m.now
 	}

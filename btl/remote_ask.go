@@ -50,7 +50,7 @@ func (ep *Endpoint) prepareAsk(code frag.OpCode, sizeBytes int, target Handle, o
 		t.Init(askSlotBits, asksMax)
 	}
 	if t.Full() || m.regions.exposed.Full() {
-		return nil, nil, ErrAgain
+		return nil, nil, ep.again(wantsFragment)
 	}
 	f, err := m.takeFrag(ep, sizeBytes)
 	if err != nil {

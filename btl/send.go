@@ -21,6 +21,7 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	if f.state != fragLent || f.ep != ep {
 		return 0, ErrState
 	}
+	f.Signal = f.Signal || f.Held
 	if err := ep.usable(); err != nil {
 		return 0, err
 	}
@@ -92,7 +93,7 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 		path = CntSendsPacked
 	} else {
 		m.stats.counters[CntSendsRefused]++
-		return ErrAgain
+		return ep.again(wantsImmediate)
 	}
 	m.dirty = true
 	m.stats.counters[CntSentPayloadBytes] += uint64(len(data))

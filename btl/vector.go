@@ -119,9 +119,9 @@ func (m *Module) settleVector(f *Fragment) (*Fragment, error) {
 	v := f.vec
 	if v.count == 0 || int(f.size) < gatherBytesMin && !f.put &&
 		int(f.size) <= segmentRoom(f.ep.mtu, frag.KindFrag) {
-		if !m.takeSeg(f.ep, &f.seg) {
+		if ep := f.ep; !m.takeSeg(ep, &f.seg) {
 			m.freeFrag(f)
-			return nil, ErrAgain
+			return nil, ep.again(wantsFragment)
 		}
 		f.hasSeg = true
 		f.mem = m.arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:][:f.size]

@@ -1,6 +1,7 @@
 package main
 
-// The faults of large messages that come into memory of the owner's.
+// The faults of large messages that come into memory of the owner's, of sends that are taken back,
+// and of who waits for room.
 var placeMutations = []mutation{
 	{
 		name:  "place-not-given-back",
@@ -42,5 +43,30 @@ var placeMutations = []mutation{
 		old:   "len($ep.unwanted) > 0 && $m.isUnwanted($in)",
 		new:   "false",
 		test:  "./btl -run TestPlace$",
+	},
+	{
+		name:  "cancel-late",
+		fault: "a message of which some has left can be taken back",
+		in:    "btl",
+		old:   "$f.ep != $ep || $f.state != fragQueued || $f.cursor > 0 || $f.out > 0",
+		new:   "$f.ep != $ep || $f.state != fragQueued",
+		test:  "./btl -run TestCancel",
+	},
+	{
+		name:  "cancel-flush-waits",
+		fault: "a flush that waited for nothing but a message that was taken back goes on waiting",
+		in:    "btl",
+		old:   "checkFlushed()",
+		with:  "complete($_, ErrCanceled)",
+		new:   "",
+		test:  "./btl -run TestCancel",
+	},
+	{
+		name:  "room-not-told",
+		fault: "nobody is told that there is room again",
+		in:    "btl",
+		old:   "push(notice{ep: $ep, kind: CompletionRoom})",
+		new:   "push(notice{ep: $ep, kind: CompletionEvent})",
+		test:  "./btl -run TestOnRoom",
 	},
 }

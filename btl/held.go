@@ -1,0 +1,151 @@
+package btl
+
+import "fmt"
+
+// A send can be polled, taken back, or waited with until there is room for it.
+
+// Poll says whether a send with Held set has ended, and how: err is what OnDone is told. It may be
+// called from Send until Free, at any time by the module's owner. Before Send it is not over.
+func (f *Fragment) Poll() (over bool, err error) {
+	if f.state == fragOver {
+		return true, f.err
+	}
+	return false, nil
+}
+
+// hold leaves the descriptor of a send that has ended with the caller. What it had besides is given
+// back but the old value of an atomic operation.
+func (m *Module) hold(f *Fragment) {
+	f.state = fragOver
+	m.frags.lent++
+	if f.hasSeg {
+		f.hasSeg, f.mem = false, nil
+		m.giveSeg(f.ep, f.seg)
+	}
+}
+
+// ended takes back the descriptor of a send that the owner has been told of.
+func (m *Module) ended(f *Fragment) {
+	if f.Held {
+		m.hold(f)
+		return
+	}
+	m.freeFrag(f)
+}
+
+// Cancel ends a send of which nothing has left this side, with ErrCanceled: the peer will not see
+// it. OnDone is told as of any other end. f must be known not to have ended, by OnDone or by Poll.
+// What waits for it, a Flush or a Fence, waits no longer. ErrState: it has ended, or some of it has
+// left, which cannot be taken back. now is the present instant, in a handler Endpoint.Now.
+func (ep *Endpoint) Cancel(now Time, f *Fragment) error {
+	m := ep.m
+	m.at(now)
+	if f.ep != ep || f.state != fragQueued || f.cursor > 0 || f.out > 0 || f.internal() {
+		return ErrState
+	}
+	m.unqueue(ep, f)
+	if f.hasSeg {
+		m.recovery.Unqueue(f.seg)
+	}
+	m.complete(f, ErrCanceled)
+	m.sched.rearm(ep)
+	ep.checkFlushed()
+	m.dirty = true
+	return nil
+}
+
+// wants is what an endpoint's owner has found no room for.
+type wants uint8
+
+const (
+	wantsFragment  wants = 1 << iota // Alloc, and what is prepared
+	wantsImmediate                   // SendImmediate
+)
+
+// OnRoom registers the function that is told, from Progress, that there is room again: after a call
+// of an endpoint's has returned ErrAgain it is called once, when a call of that kind would not. It
+// need not fit what is larger than that call's, and others may take the room first: then ErrAgain
+// is returned once more, and fn called once more. Who pulls (PullCompletions) gets CompletionRoom
+// instead, whether or not there is a function. Nobody is told of an endpoint that has ended.
+func (m *Module) OnRoom(fn func(ep *Endpoint)) { m.outbox.onRoom = fn }
+
+// again is ErrAgain, of which the owner may want to know when it is over.
+func (ep *Endpoint) again(what wants) error {
+	o := &ep.m.outbox
+	if o.onRoom == nil && !o.pulled || ep.err != nil {
+		return ErrAgain
+	}
+	if ep.wants == 0 {
+		o.wanting = append(o.wanting, ep)
+		ep.m.restUntil = 0
+	}
+	ep.wants |= what
+	return ErrAgain
+}
+
+// findRoom notes the endpoints for which there is room again.
+func (m *Module) findRoom() {
+	o, n := &m.outbox, 0
+	if len(o.wanting) == 0 { // as it mostly is
+		return
+	}
+	for _, ep := range o.wanting {
+		switch {
+		case ep.err != nil || ep.wants == 0:
+			ep.wants = 0
+		case m.hasRoom(ep):
+			ep.wants = 0
+			o.notices.push(notice{ep: ep, kind: CompletionRoom})
+		default:
+			o.wanting[n] = ep
+			n++
+		}
+	}
+	clear(o.wanting[n:])
+	o.wanting = o.wanting[:n]
+}
+
+// roomDue says whether a pass is to tell somebody that there is room.
+func (m *Module) roomDue() bool {
+	for _, ep := range m.outbox.wanting {
+		if ep.err == nil && m.hasRoom(ep) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasRoom says whether there is room for what an endpoint wants.
+func (m *Module) hasRoom(ep *Endpoint) bool {
+	d, alone := &m.frags, m.lonely()
+	if !m.mayTake(ep, len(m.freeSegs), alone) {
+		return false
+	}
+	if ep.wants&wantsImmediate != 0 && ep.state == stateConnected && ep.overtakes() &&
+		ep.snd.Open() && m.cmd.room() > 0 {
+		return true
+	}
+	most := m.cfg.FragmentsMax
+	return ep.wants&wantsFragment != 0 && !m.regions.exposed.Full() &&
+		(!ep.asks.made || !ep.asks.table.Full()) &&
+		mayHave(ep.descriptors, most-d.count+len(d.free), most, alone)
+}
+
+// checkWanting proves that the endpoints which want room, and no others, are on the list.
+func (m *Module) checkWanting(*checker) error {
+	for i, ep := range m.outbox.wanting {
+		if ep.wants == 0 || ep.m != m {
+			return fmt.Errorf("endpoint %d of those that want room wants none", i)
+		}
+	}
+	listed := len(m.outbox.wanting)
+	for _, ep := range m.slots.Values() {
+		if ep != nil && ep.wants != 0 {
+			listed--
+		}
+	}
+	if listed < 0 {
+		return fmt.Errorf("%d endpoints want room and are not listed", -listed)
+	}
+	return nil
+}

@@ -14,19 +14,21 @@ import (
 // numbers is the judge of packet numbers and Pongs. Both rules hold for whatever a module is sent,
 // so nothing is tainted here:
 //
-//   - no number stands in two packets that a node sends on a channel to one connection;
+//   - no number stands in two packets that an end sends on a channel;
 //   - a Pong answers a Ping that came to that end, one Pong for one Ping, with its nonce, by its
 //     channel, to that connection's peer; it is not larger; and there are not more than
 //     pongsAtMost in pongsEvery.
 type numbers struct {
-	used  map[numberKey]*numberSet
-	asked map[pingKey][]ping // that were not answered
+	used  map[numberKey][]numberSet
+	ends  map[numberKey]map[uint64]bool // of a node that have said Hello to a peer's end
+	asked map[pingKey][]ping            // that were not answered
 	pongs map[numberKey]*pongCount
 }
 
-// numberKey is a way from a module's channel to a connection. A peer's tag may stand in several for
-// a while: an end that was given up is followed by another when a Hello comes late. Hellos name the
-// end that sends them; of all else only one end of a module sends.
+// numberKey is a way from a module's channel to a connection. A peer's tag may stand in several:
+// an end that was given up is followed by another when a Hello comes late, also one that an
+// attacker had brought as far as to be connected. Hellos name the end that sends them; of all else
+// a number may stand in as many packets as there have been ends.
 type numberKey struct {
 	from  sim.Port
 	conn  uint64
@@ -90,19 +92,7 @@ func (c *numbers) sent(e *sim.Event, peerOf func(tag uint64) (uint64, bool)) err
 		}
 		return nil
 	}
-	key := numberKey{from: e.From, conn: conn}
-	if (kind == frag.KindHello || kind == frag.KindHelloAck) && len(b) >= frag.HelloBytesMin {
-		key.hello = binary.LittleEndian.Uint64(b[frag.FragHeaderBytes+8:])
-	}
-	set := c.used[key]
-	if set == nil {
-		if c.used == nil {
-			c.used = map[numberKey]*numberSet{}
-		}
-		set = new(numberSet)
-		c.used[key] = set
-	}
-	if n == 0 || n >= numbersFar || !set.add(n) {
+	if n == 0 || n >= numbersFar || !c.add(e.From, conn, helloTag(kind, b), n) {
 		return fmt.Errorf("%v sends a %v to %x with number %d, which is none or was used", e.From, kind,
 			conn, n)
 	}
@@ -110,6 +100,43 @@ func (c *numbers) sent(e *sim.Event, peerOf func(tag uint64) (uint64, bool)) err
 		return c.pong(e, conn, peerOf)
 	}
 	return nil
+}
+
+// helloTag is the end that a packet names as its sender's, 0 if it names none.
+func helloTag(kind frag.Kind, b []byte) uint64 {
+	if (kind == frag.KindHello || kind == frag.KindHelloAck) && len(b) >= frag.HelloBytesMin {
+		return binary.LittleEndian.Uint64(b[frag.FragHeaderBytes+8:])
+	}
+	return 0
+}
+
+// add says whether a packet to a connection may have the number n.
+func (c *numbers) add(from sim.Port, conn, hello uint64, n uint32) bool {
+	if c.used == nil {
+		c.used, c.ends = map[numberKey][]numberSet{}, map[numberKey]map[uint64]bool{}
+	}
+	node := numberKey{from: sim.Port{Node: from.Node}, conn: conn}
+	most := 1
+	if hello == 0 {
+		most = max(most, len(c.ends[node]))
+	} else {
+		if c.ends[node] == nil {
+			c.ends[node] = map[uint64]bool{}
+		}
+		c.ends[node][hello] = true
+	}
+	key := numberKey{from: from, conn: conn, hello: hello}
+	sets := c.used[key]
+	for i := range sets {
+		if sets[i].add(n) {
+			return true
+		}
+	}
+	if len(sets) == most {
+		return false
+	}
+	c.used[key] = append(sets, numberSet{})
+	return c.used[key][len(sets)].add(n)
 }
 
 // pong judges a Pong.

@@ -1,6 +1,7 @@
 package swarm
 
 import (
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -41,6 +42,21 @@ func TestNumbersJudge(t *testing.T) {
 	sent("a number far away", false, frag.KindPing, asker, numbersFar, 0, least)
 	sent("another connection", true, frag.KindPing, other, 1, 0, least)
 	sent("without a connection", false, frag.KindPing, 0, 1, 0, least)
+
+	hello := func(what string, want bool, end uint64, number uint32) {
+		t.Helper()
+		e := event(frag.KindHelloAck, other, number, 0, frag.HelloBytesMin)
+		binary.LittleEndian.PutUint64(e.Data[frag.FragHeaderBytes+8:], end)
+		if err := c.sent(e, peerOf); (err == nil) != want {
+			t.Errorf("%s: %v, want it taken: %v", what, err, want)
+		}
+	}
+	hello("the first end's Hello", true, 20, 2)
+	hello("its number again", false, 20, 2)
+	sent("the only end's number again", false, frag.KindPing, other, 1, 0, least)
+	hello("a later end's Hello", true, 21, 1)
+	sent("the later end's first", true, frag.KindPing, other, 1, 0, least)
+	sent("more often than there are ends", false, frag.KindPing, other, 1, 0, least)
 
 	sent("a Pong unasked", false, frag.KindPong, asker, 3, 55, least)
 	ping(asked, 55, least)

@@ -20,6 +20,7 @@ import (
 // pathState is what an endpoint knows of the sizes that its path carries.
 type pathState struct {
 	path  pathMTU
+	doubt doubt
 	room  hotel.Room // of the search's timer
 	parts frag.Parts // that have come
 	// pongs counts the Pings answered since pongsAt.
@@ -27,6 +28,9 @@ type pathState struct {
 	pongsAt Time
 	trip
 }
+
+// doubt is of which doubt of the path it is known when it began, on the axis of clock.nowUnpaused.
+type doubt struct{ since, unpaused Time }
 
 const (
 	// pathRoundTrip stands for a round trip that was not measured yet.
@@ -105,7 +109,7 @@ func (m *Module) searchPath(ep *Endpoint) {
 		for _, s := range ep.path.next(m.now, ep.pathWait(), m.random(), sizes[:0]) {
 			m.sendPing(ep, s)
 		}
-		if ep.narrow(m.now, m.cfg.PeerTimeout) {
+		if ep.narrow(m.cfg.PeerTimeout) {
 			m.endNarrow(ep)
 			return
 		}
@@ -114,11 +118,17 @@ func (m *Module) searchPath(ep *Endpoint) {
 	m.usePath(ep)
 }
 
-// narrow says whether the path to the peer carries small packets alone, and has for a while. A peer
-// that has been silent since is dead: the rounds of a doubt are never that far apart.
-func (ep *Endpoint) narrow(now Time, after time.Duration) bool {
-	silent := ep.m.nowUnpaused.Sub(ep.heardAt) >= ep.m.cfg.PeerTimeout*3/4
-	return !ep.counted && !silent && ep.path.narrow(now, after)
+// narrow says whether the path to the peer carries small packets alone, and has for a while, in
+// which the time that the owner was stopped does not count. A peer that has been silent since is
+// dead: the rounds of a doubt are never that far apart.
+func (ep *Endpoint) narrow(after time.Duration) bool {
+	m, since := ep.m, ep.path.since
+	if ep.doubt.since != since { // it has just begun
+		ep.doubt = doubt{since, m.nowUnpaused}
+	}
+	silent := m.nowUnpaused.Sub(ep.heardAt) >= m.cfg.PeerTimeout*3/4
+	return !ep.counted && !silent &&
+		ep.path.narrow(since.Add(m.nowUnpaused.Sub(ep.doubt.unpaused)), after)
 }
 
 func (m *Module) endNarrow(ep *Endpoint) {

@@ -91,6 +91,33 @@ func TestPathNarrowEnds(t *testing.T) {
 	}
 }
 
+// TestPathNarrowStopped stops both owners for as long as a path must have been narrow, while it is
+// in doubt: as long again they must have been awake.
+func TestPathNarrowStopped(t *testing.T) {
+	cfg := smallConfig()
+	l := newLab(t, mem.Config{MTUBytes: 1472}, 2, cfg)
+	a, _ := l.pair()
+	l.narrowTo(700)
+	f, err := a.Prepare(1, make([]byte, 20_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Send(l.now, f); err != nil {
+		t.Fatal(err)
+	}
+	const step = 100 * time.Microsecond
+	l.until("only small packets pass", step, 5*time.Second, func() bool {
+		return a.path.narrow(l.now, 0)
+	})
+	began := l.now
+	timeout := l.mods[0].cfg.PeerTimeout
+	l.now = l.now.Add(timeout)
+	l.until("the end", step, 20*time.Second, func() bool { return a.err != nil })
+	if awake := l.now.Sub(began) - timeout; awake < timeout/2 {
+		t.Errorf("%v after %v and a stop of %v", a.err, awake, timeout)
+	}
+}
+
 // TestPongsBounded sends more Pings than are answered; each answer is as small as the smallest.
 func TestPongsBounded(t *testing.T) {
 	s := newLab(t, mem.Config{}, 1, smallConfig()).newScript(0)

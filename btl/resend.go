@@ -26,7 +26,7 @@ func (m *Module) sendAgain() {
 		}
 		if cause != reliability.CauseRefused && owed >= deadAfter+m.unreadGrace() && sent >= enough {
 			m.recovery.Defer(t)
-			if ep.narrow(m.now, 0) {
+			if ep.narrow(0) {
 				m.endNarrow(ep)
 				continue
 			}

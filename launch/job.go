@@ -287,9 +287,19 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 	if status < 1 || status > 255 {
 		return fmt.Errorf("%w: status %d, want 1 to 255", ErrConfig, status)
 	}
-	j.lock.Lock()
+	line := fmt.Sprintf("cmd=abort exitcode=%d", status)
+	if !j.lock.TryLock() {
+		// Another call is under way, which may wait for all ranks. It ends with the connection.
+		said := j.link.interrupt(ctx, j.cfg.Timeout, line, j.lock.Lock)
+		if said {
+			line = ""
+		}
+	}
 	defer j.lock.Unlock()
 	if j.ended {
+		if line == "" {
+			return nil // It was heard while this rank finalized.
+		}
 		return ErrFinalized
 	}
 	j.ended = true
@@ -297,7 +307,7 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 		return nil
 	}
 	// A server has no answer but to end the connection.
-	_, err := j.link.ask(ctx, j.cfg.Timeout, fmt.Sprintf("cmd=abort exitcode=%d", status), "aborted")
+	_, err := j.link.ask(ctx, j.cfg.Timeout, line, "aborted")
 	j.closeAll(ErrFinalized)
 	if errors.Is(err, ErrGone) {
 		return nil

@@ -52,6 +52,12 @@ func pmiEnv(rank, size, fd int) []string {
 // serve is a launcher: it serves a job whose ranks inherit descriptors, which it returns.
 func serve(t *testing.T, cfg pmi.Config) (fds []int) {
 	t.Helper()
+	return serveUntil(t, cfg, func(error) {})
+}
+
+// serveUntil is serve that says why the job has ended.
+func serveUntil(t *testing.T, cfg pmi.Config, over func(error)) (fds []int) {
+	t.Helper()
 	s, err := pmi.NewServer(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -79,6 +85,7 @@ func serve(t *testing.T, cfg pmi.Config) (fds []int) {
 				}
 				lock.Unlock()
 				if err != nil {
+					over(err)
 					for _, conn := range conns {
 						conn.Close()
 					}
@@ -454,5 +461,43 @@ func TestPort(t *testing.T) {
 			t.Error(err)
 		}
 		listener.Close()
+	}
+}
+
+// A rank aborts the job while another of its goroutines waits for ranks that do not come.
+func TestAbortWhileWaiting(t *testing.T) {
+	why := make(chan error, 2)
+	fds := serveUntil(t, pmi.Config{Size: 2, Name: "job", Nodes: []int{0, 0}},
+		func(err error) { why <- err })
+	j, err := Join(t.Context(), Config{
+		Environ: pmiEnv(0, 2, fds[0]), FenceTimeout: 5 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fenced := make(chan error, 1)
+	go func() { fenced <- j.Fence(t.Context()) }()
+	for j.lock.TryLock() {
+		j.lock.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	if err := j.Abort(t.Context(), 3); err != nil {
+		t.Errorf("Abort: %v", err)
+	}
+	if err := <-fenced; !errors.Is(err, ErrGone) {
+		t.Errorf("Fence: %v", err)
+	}
+	var abort *pmi.AbortError
+	select {
+	case err := <-why:
+		if !errors.As(err, &abort) || abort.Code != 3 || abort.Rank != 0 {
+			t.Errorf("the launcher hears %v", err)
+		}
+	default:
+		t.Error("the launcher has heard nothing")
+		j.close(ErrFinalized)
+	}
+	if err := syscall.Close(fds[1]); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -50,6 +50,22 @@ func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) 
 	return m, err
 }
 
+// interrupt sends a line while another goroutine waits for an answer, and then waits, by wait,
+// until that one has ended: limit bounds it, and ctx, after which the connection is of no use any
+// more. It reports whether the line was sent.
+func (l *link) interrupt(ctx context.Context, limit time.Duration, line string, wait func()) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if l == nil {
+		wait()
+		return false
+	}
+	defer context.AfterFunc(ctx, func() { _ = l.conn.SetDeadline(longAgo) })()
+	_, err := io.WriteString(l.conn, line+"\n")
+	wait()
+	return err == nil
+}
+
 func (l *link) exchange(line, want string) (pmi.Message, error) {
 	if line != "" {
 		// In one piece: Slurm reads the first line by one call.

@@ -153,7 +153,8 @@ func (s *Server) handle(rank int, line []byte) error {
 		return err
 	}
 	now := s.ranks[rank]
-	if (now == fresh) != (m.Cmd == "init") && m.Cmd != "abort" || now == waiting || now == finished {
+	// A rank may give up while it waits, by another of its threads.
+	if m.Cmd != "abort" && ((now == fresh) != (m.Cmd == "init") || now == waiting || now == finished) {
 		return fmt.Errorf("%w: %s, which may not come now", ErrProtocol, m.Cmd)
 	}
 	switch m.Cmd {

@@ -11,6 +11,8 @@ const (
 	roundsMax = 1 << 16
 	// revokedMax bounds the communicators that are known to be revoked.
 	revokedMax = 1 << 16
+	// freedMax bounds the communicators that were freed, and whose last rounds are still known.
+	freedMax = 64
 )
 
 // noticeKind is what a notice says.
@@ -194,7 +196,7 @@ func (e *engine) roundOf(key roundKey) *round {
 // hearRound takes a vote or a decision.
 func (e *engine) hearRound(from int, n *notice) {
 	f, key := &e.failures, roundKey{n.context, n.round}
-	c := f.comms[n.context]
+	c := f.agreeing(n.context)
 	if c != nil {
 		// Late ones of rounds that all have left, and what nobody can have begun.
 		if int32(n.round-c.rounds) < -2 || int32(n.round-c.rounds) > 1 {
@@ -235,7 +237,7 @@ func (e *engine) leader(c *Comm) int {
 
 // advance does what a round needs now.
 func (e *engine) advance(key roundKey, r *round) {
-	c := e.failures.comms[key.context]
+	c := e.failures.agreeing(key.context)
 	if c == nil {
 		return
 	}

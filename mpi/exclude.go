@@ -69,9 +69,10 @@ func saysExcluded(why error) bool {
 // no say.
 func (e *engine) memberGone(p *pml.Peer, m *member) {
 	f, why := &e.failures, p.Err()
+	inOrder := errors.Is(why, btl.ErrPeerClosed) || errors.Is(why, btl.ErrClosed)
 	silent := errors.Is(why, btl.ErrPeerDead) || errors.Is(why, btl.ErrPeerRestarted)
 	switch {
-	case f.dead[m.rank] != nil || f.leaving:
+	case f.dead[m.rank] != nil || f.leaving && inOrder:
 	case saysExcluded(why):
 		e.exclude()
 	case !m.second && silent:

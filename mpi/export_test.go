@@ -63,3 +63,33 @@ func (w *Window[T]) AnnounceAndHold(ctx context.Context, data []T, to, count int
 	<-release
 	return nil
 }
+
+// Communicators is how many are known to this process.
+func (w *World) Communicators() int {
+	w.e.lock()
+	defer w.e.unlock()
+	return len(w.e.failures.comms)
+}
+
+// DecideFor has rank 0 of a communicator, which leads, wait for the votes of the others in its next
+// round, and send a decision to one of them alone.
+func (c *Comm) DecideFor(ctx context.Context, rank int, flags uint64) error {
+	e := c.e
+	e.lock()
+	key := roundKey{c.context, c.rounds}
+	err := e.until(ctx, func() bool {
+		r := e.failures.rounds[key]
+		return r != nil && len(r.votes) == len(c.ranks)-1
+	})
+	if err == nil {
+		e.tell(c.ranks[rank], &notice{
+			kind: noticeDecision, context: c.context, round: key.number, flags: flags,
+		})
+		e.post()
+	}
+	e.unlock()
+	if err == nil {
+		err = e.flush(ctx)
+	}
+	return err
+}

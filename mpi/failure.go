@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"gobtl/btl"
 	"gobtl/pml"
@@ -38,8 +39,9 @@ type failures struct {
 	dead    map[int]error // ranks of the world
 	revoked map[uint64]bool
 	asked   []question
-	leaving bool // all ranks finalize: who ends now is not missed
+	leaving bool // all ranks finalize: who ends in order is not missed
 	comms   map[uint64]*Comm
+	freed   []*Comm // that have had rounds, the oldest first
 	rounds  map[roundKey]*round
 }
 
@@ -112,9 +114,6 @@ func (e *engine) lookAtNews() {
 func (e *engine) hear(from int, n *notice) {
 	switch n.kind {
 	case noticeDead:
-		if e.failures.leaving {
-			return
-		}
 		for _, rank := range n.dead {
 			if rank < len(e.names) {
 				e.bury(rank, fmt.Errorf("%w: rank %d says so", pml.ErrPeer, from))
@@ -185,15 +184,48 @@ func (c *Comm) register() {
 // Free forgets a communicator of which nothing is under way: no rank hears of it again. It need not
 // be called, and is for this rank alone.
 func (c *Comm) Free() {
-	e := c.e
-	e.lock()
-	defer e.unlock()
-	delete(e.failures.comms, c.context)
-	for key := range e.failures.rounds {
+	c.e.lock()
+	defer c.e.unlock()
+	c.free()
+}
+
+// free is Free while mu is held. Of rounds that were decided another rank may still have to be
+// told, if who leads them dies before it has told it: of some communicators they are kept.
+func (c *Comm) free() {
+	f := &c.e.failures
+	delete(f.comms, c.context)
+	if !slices.Contains(f.freed, c) && c.rounds > 0 {
+		f.freed = append(f.freed, c)
+	}
+	if c.rounds == 0 {
+		f.forget(c)
+	}
+	if len(f.freed) > freedMax {
+		f.forget(f.freed[0])
+		f.freed = slices.Delete(f.freed, 0, 1)
+	}
+}
+
+// forget forgets the rounds of a communicator.
+func (f *failures) forget(c *Comm) {
+	for key := range f.rounds {
 		if key.context == c.context {
-			delete(e.failures.rounds, key)
+			delete(f.rounds, key)
 		}
 	}
+}
+
+// agreeing is a communicator that has rounds, nil if there is none here.
+func (f *failures) agreeing(context uint64) *Comm {
+	if c := f.comms[context]; c != nil {
+		return c
+	}
+	for _, c := range f.freed {
+		if c.context == context {
+			return c
+		}
+	}
+	return nil
 }
 
 // Revoke ends all that goes on in a communicator, at all its ranks: what waits for a message, and

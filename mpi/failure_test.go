@@ -225,3 +225,74 @@ func TestDecisionLeaves(t *testing.T) {
 		return w.Finalize(ctx)
 	})
 }
+
+// When a leader dies after it has told its decision to one rank only, that one tells it on,
+// although it has freed the communicator by then, or finalizes: be it the next leader, or another.
+func TestLeaderDiesAmidDecision(t *testing.T) {
+	for _, finalizes := range []bool{false, true} {
+		for told := 1; told <= 2; told++ {
+			t.Run(fmt.Sprintf("rank %d is told, finalizes %v", told, finalizes), func(t *testing.T) {
+				t.Parallel()
+				runWith(t, soon(), "udp", 3, func(ctx context.Context, w *mpi.World) error {
+					return dieAmidDecision(ctx, w, told, finalizes)
+				})
+			})
+		}
+	}
+}
+
+// dieAmidDecision is what the ranks do in TestLeaderDiesAmidDecision.
+func dieAmidDecision(ctx context.Context, w *mpi.World, told int, finalizes bool) error {
+	c, err := w.Dup(ctx)
+	if err != nil {
+		return err
+	}
+	if finalizes {
+		c = &w.Comm
+	}
+	if w.Rank() == 0 {
+		if err := c.DecideFor(ctx, told, 42); err != nil {
+			return err
+		}
+		w.Kill()
+		if !finalizes {
+			return nil
+		}
+		return w.Job().Fence(ctx) // The launcher has not seen it die.
+	}
+	if finalizes {
+		return w.Finalize(ctx)
+	}
+	flags, err := c.Agree(ctx, 7)
+	if w.Rank() == told {
+		c.Free()
+	}
+	if err != nil || flags != 42 {
+		return fmt.Errorf("agreed on %d, %w", flags, err)
+	}
+	if err := notice(ctx, w, 0); err != nil {
+		return err
+	}
+	return w.Finalize(ctx)
+}
+
+// Finalize tells that what was sent to a rank has not arrived.
+func TestFinalizeTellsOfLoss(t *testing.T) {
+	runWith(t, soon(), "udp", 2, func(ctx context.Context, w *mpi.World) error {
+		err := errors.Join(mpi.Barrier(ctx, &w.Comm), w.Job().Fence(ctx))
+		if err != nil {
+			return err
+		}
+		if w.Rank() == 1 {
+			w.Kill()
+			return w.Job().Fence(ctx)
+		}
+		if err := w.Job().Fence(ctx); err != nil {
+			return err
+		}
+		if err := mpi.Send(ctx, &w.Comm, []byte{1}, 1, 1); err != nil {
+			return err
+		}
+		return dead(w.Finalize(ctx), 1)
+	})
+}

@@ -166,6 +166,7 @@ func (w *window) close() {
 		w.region.Close()
 	}
 	w.stopServing()
+	w.c.free()
 }
 
 // Mem is this rank's part of the window.

@@ -413,3 +413,23 @@ func TestWindowFlushesAtOnce(t *testing.T) {
 		return win.Fence(ctx)
 	})
 }
+
+// TestWindowsFreed: a window that was freed leaves no communicator behind.
+func TestWindowsFreed(t *testing.T) {
+	run(t, "mem/local", 2, func(ctx context.Context, w *mpi.World) error {
+		before := w.Communicators()
+		for range 20 {
+			win, err := mpi.NewWindow(ctx, &w.Comm, make([]byte, 8))
+			if err != nil {
+				return err
+			}
+			if err := win.Free(ctx); err != nil {
+				return err
+			}
+		}
+		if now := w.Communicators(); now != before {
+			return fmt.Errorf("%d communicators, %d before", now, before)
+		}
+		return nil
+	})
+}

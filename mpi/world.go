@@ -12,6 +12,7 @@ import (
 	"gobtl/btl"
 	"gobtl/fabric"
 	"gobtl/launch"
+	"gobtl/pml"
 )
 
 // Job is what a World must know of its job: launch.Job is one.
@@ -164,18 +165,25 @@ func (e *engine) flush(ctx context.Context) error {
 	e.lock()
 	defer e.unlock()
 	w := e.newWaiter(0)
-	for _, p := range e.peers {
+	var lost error
+	for rank, p := range e.peers {
 		if p == nil || p.Err() != nil {
 			continue
 		}
 		w.left++
-		p.Endpoint().Flush(e.now(), func(error) {
+		p.Endpoint().Flush(e.now(), func(err error) {
+			if err != nil && lost == nil {
+				lost = e.gone(rank, fmt.Errorf("%w: %w", pml.ErrPeer, err))
+			}
 			if w.left--; w.over() && w.parked {
 				e.poke(w)
 			}
 		})
 	}
-	return e.wait(ctx, w)
+	if err := e.wait(ctx, w); err != nil {
+		return err
+	}
+	return lost
 }
 
 // close ends the helper and the transport.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"gobtl/btl"
 	"gobtl/pml"
 )
 
@@ -92,4 +93,12 @@ func (c *Comm) DecideFor(ctx context.Context, rank int, flags uint64) error {
 		err = e.flush(ctx)
 	}
 	return err
+}
+
+// LoneAcks is how many ACKs this process has sent by themselves.
+func (w *World) LoneAcks() uint64 {
+	w.e.lock()
+	defer w.e.unlock()
+	s := w.e.m.Stats()
+	return s.Get(btl.CntSentAck)
 }

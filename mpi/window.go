@@ -60,7 +60,9 @@ type target struct {
 	begun   int // Accumulates, and of these those that the rank has carried out for sure
 	flushed int
 	locked  lockKind
-	err     error // of the first operation that has failed since this was asked for
+	err     error   // of the first operation that has failed since this was asked for
+	put     bool    // since the latest get, put bytes: nothing is on its way that is answered
+	echo    [1]byte // where a get goes that is there to be answered
 	done    func(*btl.Fragment, error)
 }
 
@@ -318,6 +320,7 @@ func (w *window) movePart(ctx context.Context, p *pml.Peer, rank int, mem []byte
 		f.Signal, f.OnDone = true, t.done
 		if _, err = p.Endpoint().Send(e.now(), f); err == nil {
 			t.under++
+			t.put = !get
 			return nil
 		}
 		_ = p.Endpoint().Free(f) // It is the caller's still.
@@ -360,7 +363,9 @@ func (w *window) flushLocked(ctx context.Context, rank int) error {
 			return err
 		}
 		t.flushed = max(t.flushed, n) // another Flush may have come further
+		t.put = false
 	}
+	w.hasten(rank)
 	if err := w.c.e.until(ctx, func() bool { return t.under == 0 }); err != nil {
 		return err
 	}
@@ -372,6 +377,31 @@ func (w *window) flushLocked(ctx context.Context, rank int) error {
 		}
 	}
 	return err
+}
+
+// hasten has a rank say now that puts are over, which it does a while later if it has nothing to
+// send: a byte is got, and the packet that brings it says so. Without room for that the rank says
+// it when it is due. mu is held.
+func (w *window) hasten(rank int) {
+	e, t := w.c.e, &w.targets[rank]
+	if !t.put || t.under == 0 {
+		return
+	}
+	p, err := e.peer(w.c.ranks[rank])
+	if err != nil {
+		return
+	}
+	f, err := p.Endpoint().PrepareGet(t.echo[:], t.handle, 0)
+	if err != nil {
+		return
+	}
+	f.Signal, f.OnDone = true, t.done
+	if _, err := p.Endpoint().Send(e.now(), f); err != nil {
+		_ = p.Endpoint().Free(f) // It is the caller's still.
+		return
+	}
+	t.under++
+	t.put = false
 }
 
 // flushAll is flush of all ranks; after an error it goes on with the others, but not after ctx's

@@ -433,3 +433,41 @@ func TestWindowsFreed(t *testing.T) {
 		return nil
 	})
 }
+
+// TestWindowFlushHastens: a Flush of puts does not wait until the rank acknowledges them unasked.
+func TestWindowFlushHastens(t *testing.T) {
+	const times = 40
+	var cfg mpi.Config
+	cfg.Transport.Rules.AckDelay = 10 * time.Millisecond
+	cfg.Transport.Rules.ResendTimeout = 200 * time.Millisecond
+	runWith(t, cfg, "udp", 2, func(ctx context.Context, w *mpi.World) error {
+		win, err := mpi.NewWindow(ctx, &w.Comm, make([]int64, times))
+		if err != nil {
+			return err
+		}
+		if err := win.Fence(ctx); err != nil {
+			return err
+		}
+		before := w.LoneAcks()
+		for i := range times {
+			if w.Rank() == 1 {
+				break
+			}
+			if err := errors.Join(win.Put(ctx, []int64{int64(i)}, 1, i), win.Flush(ctx, 1)); err != nil {
+				return err
+			}
+		}
+		if err := win.Fence(ctx); err != nil {
+			return err
+		}
+		if n := w.LoneAcks() - before; w.Rank() == 1 && n > times/2 {
+			return fmt.Errorf("%d ACKs for %d Flushes went alone", n, times)
+		}
+		for i, v := range win.Mem() {
+			if w.Rank() == 1 && v != int64(i) {
+				return fmt.Errorf("value %d is %d", i, v)
+			}
+		}
+		return errors.Join(win.Free(ctx), w.Finalize(ctx))
+	})
+}

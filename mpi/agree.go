@@ -95,6 +95,10 @@ type roundKey struct {
 //	  | this rank leads: all that are alive have voted         | the leader dies
 //	  +----> decided: decision to all                           +--> decision to the next one
 //
+// Who leads waits until its decision has arrived at all that live before it goes by it itself: so
+// theirs is the same also if it dies then. Who has a decision from it and dies may be the only one
+// that has it, if the leader dies as well.
+//
 // From a rank that is known to be dead no decision is taken, for who leads next may have counted
 // this rank's vote. A rank that has voted in a round has the decisions of all before, so when it
 // has one nobody needs those before the last: they are forgotten.
@@ -170,17 +174,36 @@ func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, err
 	}
 	e.advance(key, r)
 	e.post()
-	if r.decided {
-		return r.decision, nil
+	err := e.until(ctx, func() bool { return r.decided })
+	if err == nil && r.leader == e.rank {
+		err = e.arrived(ctx, c)
 	}
-	w := e.newWaiter(1)
-	w.ready = func() bool { return r.decided }
-	err := e.wait(ctx, w)
-	e.freeWaiter(w)
-	if r.decided {
-		return r.decision, nil
+	if err != nil {
+		return notice{}, err
 	}
-	return notice{}, err
+	return r.decision, nil
+}
+
+// arrived waits until what a communicator's ranks were told has arrived at all that live. Who has
+// decided goes by its decision only then: should it die, nobody else would know of it.
+func (e *engine) arrived(ctx context.Context, c *Comm) error {
+	f := &e.failures
+	within := func(rank int) bool { _, ok := c.rankIn(rank); return ok }
+	err := e.until(ctx, func() bool {
+		return !slices.ContainsFunc(f.outbox, func(l letter) bool { return within(l.to) })
+	})
+	if err == nil {
+		_, err = e.flushTo(ctx, c.ranks)
+	}
+	if err == nil { // It is this one that is dead, maybe.
+		err = e.until(ctx, func() bool {
+			return !slices.ContainsFunc(f.asked, func(q question) bool { return within(q.rank) })
+		})
+	}
+	if err == nil {
+		err = e.broken
+	}
+	return err
 }
 
 // roundOf is a round, which begins with who is first to speak of it.

@@ -77,6 +77,7 @@ func (w *World) Communicators() int {
 func (c *Comm) DecideFor(ctx context.Context, rank int, flags uint64) error {
 	e := c.e
 	e.lock()
+	defer e.unlock()
 	key := roundKey{c.context, c.rounds}
 	err := e.until(ctx, func() bool {
 		r := e.failures.rounds[key]
@@ -87,10 +88,7 @@ func (c *Comm) DecideFor(ctx context.Context, rank int, flags uint64) error {
 			kind: noticeDecision, context: c.context, round: key.number, flags: flags,
 		})
 		e.post()
-	}
-	e.unlock()
-	if err == nil {
-		err = e.flush(ctx)
+		_, err = e.flushTo(ctx, c.ranks)
 	}
 	return err
 }

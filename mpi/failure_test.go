@@ -142,8 +142,8 @@ func TestRevoke(t *testing.T) {
 }
 
 // Whoever dies while the ranks agree, and whenever, those that are left have the same decisions: of
-// each round the flags of all that have voted, and no others. What a rank has decided that dies
-// right afterwards may die with it: nobody is promised more.
+// each round the flags of all that have voted, and no others. And those that die have had the same
+// in their last round: the leader of that has not died in it.
 func TestAgreeWhileRanksDie(t *testing.T) {
 	const size, rounds = 5, 60
 	random := rand.New(rand.NewPCG(testenv.Seed(t, rand.Uint64()), 1))
@@ -174,14 +174,13 @@ func TestAgreeWhileRanksDie(t *testing.T) {
 	for i := range rounds {
 		for rank := range size {
 			for other := range size {
-				left := dieAt[rank] > i+1 && dieAt[other] > i+1
-				if left && decisions[rank][i] != decisions[other][i] {
+				both := dieAt[rank] > i && dieAt[other] > i
+				if both && decisions[rank][i] != decisions[other][i] {
 					t.Fatalf("round %d: rank %d has %x, %d has %x", i, rank, decisions[rank][i], other,
 						decisions[other][i])
 				}
 			}
-			voted := decisions[4][i]&(1<<(rank+8*(i%2))) == 0
-			if dieAt[rank] != i+1 && voted != (dieAt[rank] > i) {
+			if voted := decisions[4][i]&(1<<(rank+8*(i%2))) == 0; voted != (dieAt[rank] > i) {
 				t.Fatalf("round %d: %x, and rank %d has died in round %d", i, decisions[4][i], rank,
 					dieAt[rank])
 			}
@@ -223,6 +222,35 @@ func TestDecisionLeaves(t *testing.T) {
 			}
 		}
 		return w.Finalize(ctx)
+	})
+}
+
+// What the leader of a round has returned is what all others decide, also if it dies at once, and
+// although it has had more to tell them in the same pass: that a rank is gone.
+func TestDecisionOutlivesLeader(t *testing.T) {
+	const size = 4
+	want := ^uint64(1<<0 | 1<<2 | 1<<3)
+	runWith(t, soon(), "udp", size, func(ctx context.Context, w *mpi.World) error {
+		err := errors.Join(mpi.Barrier(ctx, &w.Comm), w.Job().Fence(ctx))
+		if err != nil {
+			return err
+		}
+		if w.Rank() == 1 {
+			w.Kill()
+			return nil
+		}
+		flags, err := w.Agree(ctx, ^(uint64(1) << w.Rank()))
+		if err != nil || flags != want {
+			return fmt.Errorf("agreed on %x, want %x: %w", flags, want, err)
+		}
+		if w.Rank() == 0 {
+			w.Kill()
+			return nil
+		}
+		if err := w.Finalize(ctx); err != nil { // What it was sent may be lost with it.
+			return dead(err, 0)
+		}
+		return nil
 	})
 }
 

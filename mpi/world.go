@@ -137,7 +137,7 @@ func (w *World) Finalize(ctx context.Context) error {
 	} else {
 		e.unlock()
 	}
-	err := e.flush(ctx)
+	err := w.flush(ctx)
 	// Launchers know of no rank that is gone while the others go on: they would wait for it.
 	whole, met := w.meetAll(ctx)
 	e.lock()
@@ -161,12 +161,23 @@ func (w *World) Finalize(ctx context.Context) error {
 }
 
 // flush waits until what was sent has arrived.
-func (e *engine) flush(ctx context.Context) error {
+func (w *World) flush(ctx context.Context) error {
+	e := w.e
 	e.lock()
 	defer e.unlock()
+	lost, err := e.flushTo(ctx, w.ranks)
+	if err != nil {
+		return err
+	}
+	return lost
+}
+
+// flushTo waits until what was sent to ranks of the world has arrived, or it is known that it does
+// not: lost is why, of the first of these. mu is held.
+func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 	w := e.newWaiter(0)
-	var lost error
-	for rank, p := range e.peers {
+	for _, rank := range ranks {
+		p := e.peers[rank]
 		if p == nil || p.Err() != nil {
 			continue
 		}
@@ -180,10 +191,8 @@ func (e *engine) flush(ctx context.Context) error {
 			}
 		})
 	}
-	if err := e.wait(ctx, w); err != nil {
-		return err
-	}
-	return lost
+	err = e.wait(ctx, w)
+	return lost, err
 }
 
 // close ends the helper and the transport.

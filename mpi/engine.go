@@ -42,6 +42,7 @@ type engine struct {
 	operations *operation // that are not under way
 	passes     atomic.Uint64
 	windows    []*window
+	exposed    int   // windows that have memory here
 	broken     error // the fabric is, or the job was finalized
 	contexts   uint64
 	failures   failures

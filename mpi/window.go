@@ -75,8 +75,9 @@ type windowPart struct {
 
 // NewWindow makes a window of the memory of all ranks of a communicator, each of which gives its
 // own, of any length. All must call it. The memory is the window's until Free. Errors as of Dup,
-// ErrType, ErrCount when ranks do not agree on the size of a value, and why the memory cannot be
-// exposed.
+// ErrType, ErrCount when ranks do not agree on the size of a value, btl.ErrAgain when this rank has
+// memory in as many windows as seven eighths of Transport.RegionsMax, and why else the memory
+// cannot be exposed.
 func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error) {
 	b, err := bytesOf(mem)
 	if err != nil {
@@ -101,7 +102,7 @@ func (w *window) open(ctx context.Context) error {
 	e.lock()
 	var err error
 	if len(w.mem) > 0 {
-		if w.region, err = e.m.Expose(w.mem, btl.RemoteWrite|btl.RemoteRead); err == nil {
+		if err = w.expose(); err == nil {
 			part.Handle = uint64(w.region.Handle())
 		}
 	}
@@ -132,6 +133,20 @@ func (w *window) open(ctx context.Context) error {
 		return fmt.Errorf("mpi: window: %w", err)
 	}
 	return nil
+}
+
+// expose exposes the memory. Of the module's regions windows leave an eighth to the messages that
+// are announced, each of which needs one until it has come: without, those would wait for ever.
+func (w *window) expose() (err error) {
+	e := w.c.e
+	most := e.m.Config().RegionsMax
+	if most -= (most + 7) / 8; e.exposed >= most {
+		return fmt.Errorf("%w: %d windows have memory here", btl.ErrAgain, e.exposed)
+	}
+	if w.region, err = e.m.Expose(w.mem, btl.RemoteWrite|btl.RemoteRead); err == nil {
+		e.exposed++
+	}
+	return err
 }
 
 // ended takes note that an operation has ended.
@@ -166,6 +181,7 @@ func (w *window) close() {
 	w.freed = true
 	if w.region != nil {
 		w.region.Close()
+		w.c.e.exposed--
 	}
 	w.stopServing()
 	w.c.free()

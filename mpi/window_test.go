@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl"
 	"gobtl/mpi"
 )
 
@@ -467,6 +468,40 @@ func TestWindowFlushHastens(t *testing.T) {
 			if w.Rank() == 1 && v != int64(i) {
 				return fmt.Errorf("value %d is %d", i, v)
 			}
+		}
+		return errors.Join(win.Free(ctx), w.Finalize(ctx))
+	})
+}
+
+// TestWindowsLeaveRegions: however many windows there are, a message that is announced has a region
+// to come into.
+func TestWindowsLeaveRegions(t *testing.T) {
+	var cfg mpi.Config
+	cfg.Transport.RegionsMax = 4
+	runWith(t, cfg, "mem/local", 2, func(ctx context.Context, w *mpi.World) error {
+		windows := []*mpi.Window[byte]{}
+		var err error
+		for err == nil {
+			var win *mpi.Window[byte]
+			if win, err = mpi.NewWindow(ctx, &w.Comm, make([]byte, 8)); err == nil {
+				windows = append(windows, win)
+			}
+		}
+		if !errors.Is(err, btl.ErrAgain) || len(windows) != 3 {
+			return fmt.Errorf("%d windows, then %w", len(windows), err)
+		}
+		data := make([]byte, 1<<20)
+		if w.Rank() == 0 {
+			err = mpi.Send(ctx, &w.Comm, data, 1, 1)
+		} else {
+			_, err = mpi.Recv(ctx, &w.Comm, data, 0, 1)
+		}
+		for _, win := range windows {
+			err = errors.Join(err, win.Free(ctx))
+		}
+		win, again := mpi.NewWindow(ctx, &w.Comm, make([]byte, 8)) // There is room again.
+		if err = errors.Join(err, again); err != nil {
+			return err
 		}
 		return errors.Join(win.Free(ctx), w.Finalize(ctx))
 	})

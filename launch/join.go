@@ -1,7 +1,9 @@
 package launch
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -11,13 +13,18 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// hostName is what this host is called, which tells it from the others of a job.
+// hostName tells this host from the others of a job. Machines that were set up from one image have
+// one name, and containers have a network of their own each: ranks are on one host only if they
+// have the system's start and the network in common, and so its loopback interface. Where nothing
+// is known a rank is alone.
 func hostName() []byte {
 	name, err := os.Hostname()
 	if err != nil || name == "" {
-		return []byte("unknown")
+		name = rand.Text()
 	}
-	return []byte(name)
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // Other systems have neither.
+	network, _ := os.Readlink("/proc/self/ns/net")
+	return fmt.Appendf(nil, "%s %s %s", name, bytes.TrimSpace(boot), network)
 }
 
 // joinPMI connects to a launcher with PMI-1.

@@ -3,6 +3,8 @@ package mpi
 import (
 	"bytes"
 	"testing"
+
+	"gobtl/btl"
 )
 
 // A notice is read as it was written, and nothing else is one.
@@ -30,4 +32,18 @@ func FuzzNotice(f *testing.F) {
 			t.Errorf("%x is read, and written as %x", b, n.bytes())
 		}
 	})
+}
+
+// All ranks of a job may be on one host.
+func TestRoomForRanks(t *testing.T) {
+	for _, ranks := range []int{1, 2000, 1 << 17} {
+		cfg := btl.Config{}
+		if makeRoom(&cfg, ranks); cfg.PeersPerHost < ranks || cfg.PeersMax < ranks {
+			t.Errorf("%d ranks: %d peers, %d of a host", ranks, cfg.PeersMax, cfg.PeersPerHost)
+		}
+	}
+	cfg := btl.Config{PeersMax: 9000, PeersPerHost: 7}
+	if makeRoom(&cfg, 2); cfg.PeersMax != 9000 || cfg.PeersPerHost != 7 {
+		t.Errorf("what the user has set is now %d, %d", cfg.PeersMax, cfg.PeersPerHost)
+	}
 }

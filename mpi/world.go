@@ -62,7 +62,7 @@ func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 		return nil, fmt.Errorf("mpi: %w", err)
 	}
 	cfg.Transport.Label = labelPrefix + strconv.Itoa(job.Rank())
-	cfg.Transport.PeersMax = max(cfg.Transport.PeersMax, min(4096+job.Size(), 1<<20))
+	makeRoom(&cfg.Transport, job.Size())
 	if cfg.Fabric.Node == "" && job.Nodes() == 1 && cfg.Fabric.Provider == "udp" {
 		cfg.Fabric.Node = "127.0.0.1"
 	}
@@ -88,6 +88,15 @@ func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 	e.unlock()
 	e.startHelper()
 	return w, nil
+}
+
+// makeRoom sees to it that all ranks of a job can connect, also if they are all on one host, and
+// those that have ended without a word have places yet: only ranks are let in.
+func makeRoom(cfg *btl.Config, ranks int) {
+	cfg.PeersMax = max(cfg.PeersMax, min(4096+ranks, 1<<20))
+	if cfg.PeersPerHost == 0 {
+		cfg.PeersPerHost = cfg.PeersMax
+	}
 }
 
 // openEngine opens the transport.

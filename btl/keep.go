@@ -49,6 +49,8 @@ type keeping struct {
 	hasBuf bool          // there is one
 	isKept bool          // taken is one
 	msg    *frag.Message // the large fragment that is being delivered
+
+	arrivals // that wait to be pulled
 }
 
 // openKeeping makes the last receive buffers of the arena spare ones.

@@ -45,6 +45,7 @@ var scenarios = []scenario{
 	{name: "rma_remote_refused", run: testRemoteRefused},
 	{name: "vector", run: testVector, core: true},
 	{name: "keep", run: testKeep, core: true},
+	{name: "pull", run: testPull, core: true},
 	{name: "place", run: testPlace, core: true},
 	{name: "av_xfer", run: testAVXfer, long: true},
 	{name: "rdm_multi_client", run: testMultiClient, long: true},

@@ -19,9 +19,14 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// strangersMax bounds the connections of those who have not proven that they belong to the job,
-// beside one for each rank.
-const strangersMax = 16
+const (
+	// strangersMax bounds the connections of those who have not proven that they belong to the job,
+	// beside one for each rank.
+	strangersMax = 16
+	// proofPart is what part of the time that a rank has to come it has for its proof: idle strangers
+	// hold up the ranks behind them for no longer.
+	proofPart = 8
+)
 
 // rendezvous is the server of PMI-1 that rank 0 of a job has where the launcher has none. Before
 // the first line of PMI-1 both sides prove that they know the secret of the job:
@@ -34,7 +39,7 @@ type rendezvous struct {
 	at       meeting
 	limit    time.Duration
 	listener net.Listener
-	places   chan struct{} // taken by connections
+	places   chan struct{} // taken by connections until their proof
 	finished chan struct{} // closed when all ranks have finished
 	failed   chan struct{} // closed when one has ended without
 	ended    sync.WaitGroup
@@ -63,13 +68,20 @@ func openRendezvous(at meeting, size int, limit time.Duration) (*rendezvous, err
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRendezvous, err)
 	}
+	return newRendezvous(at, server, size, limit, listener), nil
+}
+
+// newRendezvous begins to take connections.
+func newRendezvous(at meeting, server *pmi.Server, size int, limit time.Duration,
+	listener net.Listener,
+) *rendezvous {
 	r := &rendezvous{
 		at: at, limit: limit, listener: listener, server: server, size: size,
-		conns: make([]net.Conn, size), places: make(chan struct{}, size+strangersMax),
+		conns: make([]net.Conn, size), places: make(chan struct{}, strangersMax),
 		finished: make(chan struct{}), failed: make(chan struct{}), all: map[net.Conn]bool{},
 	}
 	r.ended.Go(r.accept)
-	return r, nil
+	return r
 }
 
 // accept takes connections until the listener is closed.
@@ -77,15 +89,21 @@ func (r *rendezvous) accept() {
 	for {
 		r.places <- struct{}{}
 		conn, err := r.listener.Accept()
-		if err != nil {
-			return // closed
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // The process has no descriptor left, maybe: others give theirs back.
+			<-r.places
+			pause()
+			continue
 		}
 		r.ended.Go(func() {
+			known := sync.OnceFunc(func() { <-r.places })
 			if r.enter(conn) {
-				r.serve(conn)
+				r.serve(conn, known)
 			}
 			r.leave(conn)
-			<-r.places
+			known()
 		})
 	}
 }
@@ -105,14 +123,15 @@ func (r *rendezvous) leave(conn net.Conn) {
 	_ = conn.Close() // Nothing more is read or written.
 }
 
-// serve talks to one client until its end.
-func (r *rendezvous) serve(conn net.Conn) {
-	_ = conn.SetDeadline(soon(r.limit))
+// serve talks to one client until its end; known is told that it is a rank.
+func (r *rendezvous) serve(conn net.Conn, known func()) {
+	_ = conn.SetDeadline(soon(r.limit / proofPart))
 	in := bufio.NewReaderSize(conn, pmi.LineBytesMax)
 	rank, err := r.welcome(conn, in)
 	if err != nil {
 		return // A stranger is told nothing.
 	}
+	known()
 	_ = conn.SetDeadline(time.Time{})
 	for err == nil {
 		var line []byte

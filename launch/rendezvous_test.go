@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -206,4 +207,68 @@ func TestRendezvousMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	is("no socket", envs[1], ErrTimeout, ErrRendezvous)
+}
+
+// Strangers that connect and say nothing hold up a rank for a moment only.
+func TestRendezvousFull(t *testing.T) {
+	address := port(t)
+	envs := ompiEnvs(t, 2, RendezvousVariable+"="+address)
+	first := make(chan error, 1)
+	go func() {
+		j, err := Join(t.Context(), Config{Environ: envs[0], Timeout: 8 * time.Second})
+		if err == nil {
+			err = j.Finalize(t.Context())
+		}
+		first <- err
+	}()
+	for idle := 0; idle < 2+2*strangersMax; {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			time.Sleep(time.Millisecond) // Rank 0 does not listen yet.
+			continue
+		}
+		defer conn.Close()
+		idle++
+	}
+	j, err := Join(t.Context(), Config{Environ: envs[1], Timeout: 5 * time.Second})
+	if err == nil {
+		err = j.Finalize(t.Context())
+	}
+	if err := errors.Join(err, <-first); err != nil {
+		t.Error(err)
+	}
+}
+
+// failing is a listener whose first Accept fails.
+type failing struct {
+	net.Listener
+	failed bool
+}
+
+func (f *failing) Accept() (net.Conn, error) {
+	if !f.failed {
+		f.failed = true
+		return nil, syscall.EMFILE
+	}
+	return f.Listener.Accept()
+}
+
+// A process that has no descriptors for a moment goes on to listen.
+func TestRendezvousAcceptFails(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := meeting{network: "tcp", address: listener.Addr().String(), name: "job", secret: []byte("s")}
+	r := newRendezvous(at, nil, 1, time.Minute, &failing{Listener: listener})
+	defer r.close()
+	conn, err := net.Dial("tcp", at.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := conn.Read(make([]byte, 1)); err != nil {
+		t.Errorf("nobody has asked for a proof: %v", err)
+	}
 }

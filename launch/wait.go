@@ -52,3 +52,6 @@ func dialUntil(ctx context.Context, at meeting, limit time.Duration) (conn net.C
 	})
 	return conn, err
 }
+
+// pause is for how long nothing is tried again that has just failed.
+func pause() { time.Sleep(10 * time.Millisecond) }

@@ -138,3 +138,59 @@ func ExampleEndpoint_PreparePut() {
 	// Output:
 	// "\x00\x00written\x00"
 }
+
+// A loop without callbacks, as one in another language has it: after each pass it takes what has
+// arrived and what has ended, in one call each.
+func ExampleModule_PullArrivals() {
+	network := mem.New(mem.Config{})
+	var ends [2]*btl.Module
+	for i := range ends {
+		m, err := openModule(network, btl.Config{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer m.Close()
+		m.PullCompletions(true)
+		if err := m.HandlePulled(1); err != nil {
+			log.Fatal(err)
+		}
+		ends[i] = m
+	}
+	ep, err := ends[0].Connect(0, ends[1].Name())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, text := range []string{"one", "two"} {
+		f, err := ep.Prepare(1, []byte(text))
+		if err != nil {
+			log.Fatal(err)
+		}
+		f.Signal = true // or Send may say that it is done, and nothing is left to be told
+		if _, err := ep.Send(0, f); err != nil {
+			log.Fatal(err)
+		}
+	}
+	arrivals, completions := make([]btl.Arrival, 8), make([]btl.Completion, 8)
+	sent, now := 0, btl.Time(0)
+	for sent < 2 {
+		now = now.Add(10 * time.Microsecond)
+		for _, m := range ends {
+			if _, err := m.Progress(now); err != nil {
+				log.Fatal(err)
+			}
+			for i := range m.PullArrivals(arrivals) {
+				fmt.Printf("arrived: %s\n", arrivals[i].Bytes())
+			}
+			for i := range m.Pull(completions) {
+				if c := &completions[i]; c.Kind == btl.CompletionSend && c.Err == nil {
+					sent++
+				}
+			}
+		}
+	}
+	fmt.Println("sent:", sent)
+	// Output:
+	// arrived: one
+	// arrived: two
+	// sent: 2
+}

@@ -44,6 +44,7 @@ type engine struct {
 	windows    []*window
 	exposed    int   // windows that have memory here
 	broken     error // the fabric is, or the job was finalized
+	finalizing bool
 	contexts   uint64
 	failures   failures
 

@@ -231,7 +231,7 @@ func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, inner uint64
 		return err
 	}
 	if from == NoRank {
-		r.done, r.receive = true, false
+		r.done, r.receive, r.nobody = true, false, true
 		return nil
 	}
 	if err = e.l.Recv(e.now(), &r.p, who, want, mask, b); errors.Is(err, pml.ErrPeer) {

@@ -28,6 +28,7 @@ type Request struct {
 	done    bool
 	err     error
 	receive bool
+	nobody  bool // a receive from NoRank
 	waiter  *waiter
 	next    *Request
 }
@@ -38,7 +39,7 @@ func (r *Request) begin(c *Comm, size int, receive bool) error {
 		return ErrBusy
 	}
 	r.c, r.size, r.receive = c, size, receive
-	r.active, r.done, r.err = true, false, nil
+	r.active, r.done, r.nobody, r.err = true, false, false, nil
 	r.p.OnDone, r.p.Context = ended, r
 	return nil
 }
@@ -58,6 +59,9 @@ func (r *Request) finish(err error) {
 // result takes the end of a request: it can be used again. The engine's mu is held.
 func (r *Request) result() (Status, error) {
 	r.active, r.waiter = false, nil
+	if r.nobody {
+		return Status{Source: NoRank, Tag: AnyTag}, nil
+	}
 	if r.err != nil && errors.Is(r.err, pml.ErrPeer) && !isRankError(r.err) {
 		if p := r.p.Peer(); p != nil { // of a message
 			if rank, err := r.c.e.rankOf(p); err == nil {
@@ -252,31 +256,28 @@ func engineOf(requests []*Request) *engine {
 	return nil
 }
 
-// waitFor waits until so many of the requests have ended, or all that are active. mu is held.
+// waitFor waits until so many of the requests have ended, or all that are active: one that is there
+// twice ends once. mu is held.
 func (e *engine) waitFor(ctx context.Context, requests []*Request, enough int) error {
+	w := e.newWaiter(0)
 	running, done := 0, 0
 	for _, r := range requests {
 		switch {
 		case r.active && r.done:
 			done++
-		case r.active:
+		case r.active && r.waiter != w:
 			running++
-		}
-	}
-	left := min(enough-done, running)
-	if left <= 0 {
-		return nil
-	}
-	if enough == len(requests) {
-		left = running
-	}
-	w := e.newWaiter(left)
-	for _, r := range requests {
-		if r.active && !r.done {
 			r.waiter = w
 		}
 	}
-	err := e.wait(ctx, w)
+	w.left = running
+	if enough < len(requests) {
+		w.left = min(enough-done, running)
+	}
+	var err error
+	if w.left > 0 {
+		err = e.wait(ctx, w)
+	}
 	for _, r := range requests {
 		if r.active {
 			r.waiter = nil

@@ -357,3 +357,61 @@ func TestNothingAllocated(t *testing.T) {
 		return nil
 	})
 }
+
+// A request that is in the list twice ends once.
+func TestWaitAllTwice(t *testing.T) {
+	run(t, "mem/local", 2, func(ctx context.Context, w *mpi.World) error {
+		if w.Rank() == 1 {
+			if err := mpi.Barrier(ctx, &w.Comm); err != nil {
+				return err
+			}
+			return mpi.Send(ctx, &w.Comm, []byte{1}, 0, 1)
+		}
+		var r, b mpi.Request
+		data := make([]byte, 1)
+		if err := mpi.Irecv(&r, &w.Comm, data, 1, 1); err != nil {
+			return err
+		}
+		if err := mpi.Ibarrier(&b, &w.Comm); err != nil {
+			return err
+		}
+		brief, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		return mpi.WaitAll(brief, nil, &r, &b, &r)
+	})
+}
+
+// Of two goroutines that finalize one does.
+func TestFinalizeAtOnce(t *testing.T) {
+	runWith(t, mpi.Config{}, "mem/local", 2, func(ctx context.Context, w *mpi.World) error {
+		ends := make(chan error)
+		for range 2 {
+			go func() { ends <- w.Finalize(ctx) }()
+		}
+		one, other := <-ends, <-ends
+		if errors.Is(other, mpi.ErrFinalized) {
+			one, other = other, one
+		}
+		if !errors.Is(one, mpi.ErrFinalized) || other != nil {
+			return fmt.Errorf("one: %w, the other: %w", one, other)
+		}
+		return nil
+	})
+}
+
+// What is received from nobody says so.
+func TestReceiveFromNobody(t *testing.T) {
+	run(t, "mem/local", 1, func(ctx context.Context, w *mpi.World) error {
+		var r mpi.Request
+		if err := mpi.Irecv(&r, &w.Comm, []byte{1}, mpi.NoRank, 3); err != nil {
+			return err
+		}
+		began, err := r.Wait(ctx)
+		s, received := mpi.Recv(ctx, &w.Comm, []byte{1}, mpi.NoRank, 3)
+		want := mpi.Status{Source: mpi.NoRank, Tag: mpi.AnyTag}
+		if err = errors.Join(err, received); err != nil || s != want || began != want {
+			return fmt.Errorf("%+v, %+v, want %+v: %w", began, s, want, err)
+		}
+		return nil
+	})
+}

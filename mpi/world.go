@@ -137,14 +137,11 @@ const leaveTimeout = time.Second
 func (w *World) Finalize(ctx context.Context) error {
 	e := w.e
 	e.lock()
-	if e.broken != nil {
-		err := e.broken
-		e.unlock()
-		if errors.Is(err, ErrFinalized) {
-			return err
-		}
-	} else {
-		e.unlock()
+	over := e.finalizing || errors.Is(e.broken, ErrFinalized)
+	e.finalizing = true
+	e.unlock()
+	if over {
+		return ErrFinalized
 	}
 	err := w.flush(ctx)
 	// Launchers know of no rank that is gone while the others go on: they would wait for it.

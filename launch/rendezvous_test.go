@@ -48,7 +48,7 @@ func port(t *testing.T) string {
 func TestRendezvous(t *testing.T) {
 	seed := testenv.Seed(t, 0)
 	for _, envs := range [][][]string{
-		ompiEnvs(t, 1), ompiEnvs(t, 4), ompiEnvs(t, 4, RendezvousVariable+"="+port(t)),
+		ompiEnvs(t, 1), ompiEnvs(t, strangersMax+2), ompiEnvs(t, 4, RendezvousVariable+"="+port(t)),
 	} {
 		all(t, envs, func(j *Job) error {
 			if j.Launcher() != OpenMPI || j.Nodes() != 1 || j.LocalRank() != j.Rank() {

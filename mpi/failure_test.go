@@ -102,6 +102,40 @@ func TestDeathEndsCollectives(t *testing.T) {
 	}
 }
 
+// In a job of more than 64 ranks deaths and revocations are told on, from rank to rank: a rank that
+// talks to nobody who has died hears of it.
+func TestDeathInLargeJob(t *testing.T) {
+	const size = 70
+	victims := []int{0, 33, 69}
+	cfg := soon()
+	cfg.Transport.PeerTimeout = 4 * time.Second // Not all of so many have the processor all the time.
+	runWith(t, cfg, "udp", size, func(ctx context.Context, w *mpi.World) error {
+		err := errors.Join(mpi.Barrier(ctx, &w.Comm), w.Job().Fence(ctx))
+		if err != nil {
+			return err
+		}
+		if slices.Contains(victims, w.Rank()) {
+			w.Kill()
+			return nil
+		}
+		for _, victim := range victims {
+			if err := notice(ctx, w, victim); err != nil {
+				return err
+			}
+		}
+		if w.Rank() == 1 {
+			if err := w.Revoke(); err != nil {
+				return err
+			}
+		}
+		_, err = mpi.Recv(ctx, &w.Comm, make([]byte, 1), mpi.AnySource, 1)
+		if !errors.Is(err, mpi.ErrRevoked) {
+			return fmt.Errorf("of a communicator that rank 1 revokes: %w", err)
+		}
+		return errors.Join(goOn(ctx, &w.Comm, size-len(victims)), w.Finalize(ctx))
+	})
+}
+
 // Revoke ends what waits at all ranks, and what was sent is dropped, so that sends end.
 func TestRevoke(t *testing.T) {
 	run(t, "udp", 4, func(ctx context.Context, w *mpi.World) error {

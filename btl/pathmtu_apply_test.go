@@ -118,6 +118,37 @@ func TestPathNarrowStopped(t *testing.T) {
 	}
 }
 
+// TestPathNarrowReached has a doubt that is old enough: while the peer acknowledges something the
+// path is not narrow, unless an ACK is owed for as long as a dead peer's.
+func TestPathNarrowReached(t *testing.T) {
+	l := newLab(t, mem.Config{MTUBytes: 1472}, 2, smallConfig())
+	a, _ := l.pair()
+	l.narrowTo(700)
+	f, err := a.Prepare(1, make([]byte, 20_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Send(l.now, f); err != nil {
+		t.Fatal(err)
+	}
+	l.until("only small packets pass", 100*time.Microsecond, 5*time.Second, func() bool {
+		return a.narrow(0)
+	})
+	now, timeout := a.m.nowUnpaused, a.m.cfg.PeerTimeout
+	a.doubt.unpaused, a.heardAt = now.Add(-timeout), now
+	for _, c := range []struct {
+		acked, after time.Duration
+		want         bool
+	}{
+		{timeout, timeout, true}, {timeout / 2, timeout, false}, {0, timeout, false}, {0, 0, true},
+	} {
+		a.ackedAt = now.Add(-c.acked)
+		if got := a.narrow(c.after); got != c.want {
+			t.Errorf("acknowledged %v ago: narrow after %v: %v", c.acked, c.after, got)
+		}
+	}
+}
+
 // TestPongsBounded sends more Pings than are answered; each answer is as small as the smallest.
 func TestPongsBounded(t *testing.T) {
 	s := newLab(t, mem.Config{}, 1, smallConfig()).newScript(0)

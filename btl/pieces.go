@@ -1,6 +1,8 @@
 package btl
 
 import (
+	"slices"
+
 	"gobtl/frag"
 	"gobtl/internal/seq"
 )
@@ -21,7 +23,9 @@ type arrivedPiece struct {
 	frag.Header // as of a Chunk
 	payload     []byte
 	place       frag.Reservation
-	failed      bool // the fragment has failed at its sender: the piece counts as nothing
+	// failed: the fragment has failed at its sender, or the owner wants none of it. The piece counts
+	// as nothing.
+	failed bool
 }
 
 // push adds the piece with which the rest of a pack begins. Decode has seen to it that there are no
@@ -54,7 +58,8 @@ func (m *Module) admitPieces(in *arrival) bool {
 	var first *frag.Reservation
 	for i := range m.pieces.of() {
 		p := &m.pieces.list[i]
-		if p.failed = ep.refuses() && ep.failedThere(p.FragID); p.failed {
+		p.failed = ep.refuses() && ep.failedThere(p.FragID) || ep.isUnwantedPiece(p.FragID)
+		if p.failed {
 			continue
 		}
 		var err error
@@ -67,6 +72,16 @@ func (m *Module) admitPieces(in *arrival) bool {
 		first = &p.place
 	}
 	return true
+}
+
+// isUnwantedPiece says whether a piece is of a fragment that the owner has refused. One of its
+// chunks tells the peer so: the piece counts as received.
+func (ep *Endpoint) isUnwantedPiece(fragID uint32) bool {
+	if len(ep.unwanted) == 0 {
+		return false
+	}
+	ep.forgetUnwanted()
+	return slices.ContainsFunc(ep.unwanted, func(u unwanted) bool { return u.fragID == fragID })
 }
 
 // takeBack forgets the fragments that were begun for pieces of a pack that is not taken.

@@ -159,6 +159,34 @@ func TestStreamApart(t *testing.T) {
 	}
 }
 
+// The end of a fragment that the owner has refused, when its first chunk came, shares a packet with
+// the next one: nothing of it stays.
+func TestStreamUnwanted(t *testing.T) {
+	l, got := streamLab(t, mem.Config{}, func(int) int { return 2000 })
+	asked := 0
+	refuse := func(*Endpoint, Announced) Place {
+		asked++
+		return PlaceRefused()
+	}
+	if err := l.mods[1].OnAnnounced(2, refuse); err != nil {
+		t.Fatal(err)
+	}
+	ep := l.connect(0, 1)
+	l.settle(time.Second)
+	for i := range 20 {
+		refused, taken := sendStream(t, ep, 2*i, 2000, 2), sendStream(t, ep, 2*i+1, 2000, 1)
+		l.settle(time.Second)
+		if !errors.Is(*refused, ErrUnwanted) || *taken != nil || got[2*i] != 0 || got[2*i+1] != 1 {
+			t.Fatalf("%v, delivered %d times; %v, %d times", *refused, got[2*i], *taken, got[2*i+1])
+		}
+	}
+	if pieces := l.mods[1].stats.Get(CntRecvPieces); asked != 20 || pieces != 20 {
+		t.Errorf("asked %d times, %d pieces were taken", asked, pieces)
+	}
+	l.wantIdle(0)
+	l.wantIdle(1)
+}
+
 // Of a fragment whose beginning the peer has refused nothing more is sent, and it fails, whether or
 // not the peer takes what was under way of it meanwhile.
 func TestStreamBeginningRefused(t *testing.T) {

@@ -66,12 +66,12 @@ func TestPartsCarryAll(t *testing.T) {
 	}
 }
 
-// TestPathNarrowEnds has a path that carries nothing but the smallest packets end the connection,
-// with an error that says so.
-func TestPathNarrowEnds(t *testing.T) {
-	cfg := smallConfig()
-	l := newLab(t, mem.Config{MTUBytes: 1472}, 2, cfg)
-	a, b := l.pair()
+// narrowed is two modules whose path carries small packets alone from now on, and a large fragment
+// that a has accepted for b.
+func narrowed(t *testing.T) (l *lab, a, b *Endpoint) {
+	t.Helper()
+	l = newLab(t, mem.Config{MTUBytes: 1472}, 2, smallConfig())
+	a, b = l.pair()
 	l.narrowTo(700)
 	f, err := a.Prepare(1, make([]byte, 20_000))
 	if err != nil {
@@ -80,6 +80,13 @@ func TestPathNarrowEnds(t *testing.T) {
 	if _, err := a.Send(l.now, f); err != nil {
 		t.Fatal(err)
 	}
+	return l, a, b
+}
+
+// TestPathNarrowEnds has a path that carries nothing but the smallest packets end the connection,
+// with an error that says so.
+func TestPathNarrowEnds(t *testing.T) {
+	l, a, b := narrowed(t)
 	for end := l.now.Add(20 * time.Second); a.err == nil && l.now < end; {
 		l.step(100 * time.Microsecond)
 		if l.now%Time(100*time.Millisecond) < Time(100*time.Microsecond) { // it says something
@@ -94,17 +101,7 @@ func TestPathNarrowEnds(t *testing.T) {
 // TestPathNarrowStopped stops both owners for as long as a path must have been narrow, while it is
 // in doubt: as long again they must have been awake.
 func TestPathNarrowStopped(t *testing.T) {
-	cfg := smallConfig()
-	l := newLab(t, mem.Config{MTUBytes: 1472}, 2, cfg)
-	a, _ := l.pair()
-	l.narrowTo(700)
-	f, err := a.Prepare(1, make([]byte, 20_000))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Send(l.now, f); err != nil {
-		t.Fatal(err)
-	}
+	l, a, _ := narrowed(t)
 	const step = 100 * time.Microsecond
 	l.until("only small packets pass", step, 5*time.Second, func() bool {
 		return a.path.narrow(l.now, 0)
@@ -121,16 +118,7 @@ func TestPathNarrowStopped(t *testing.T) {
 // TestPathNarrowReached has a doubt that is old enough: while the peer acknowledges something the
 // path is not narrow, unless an ACK is owed for as long as a dead peer's.
 func TestPathNarrowReached(t *testing.T) {
-	l := newLab(t, mem.Config{MTUBytes: 1472}, 2, smallConfig())
-	a, _ := l.pair()
-	l.narrowTo(700)
-	f, err := a.Prepare(1, make([]byte, 20_000))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Send(l.now, f); err != nil {
-		t.Fatal(err)
-	}
+	l, a, _ := narrowed(t)
 	l.until("only small packets pass", 100*time.Microsecond, 5*time.Second, func() bool {
 		return a.narrow(0)
 	})

@@ -356,7 +356,7 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 // are equal, as none is then a stub that costs as much as another, and one side copies in while the
 // other copies out.
 func (ep *Endpoint) evenly(sizeBytes, mostBytes int) int {
-	if !ep.counted {
+	if !ep.counted || sizeBytes <= mostBytes {
 		return mostBytes
 	}
 	packets := 1 + (sizeBytes-1)/mostBytes

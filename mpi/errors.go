@@ -19,6 +19,10 @@ var (
 	ErrType = errors.New("mpi: values of this type cannot be sent")
 	// ErrCount: the lengths of slices do not fit each other, or the number of ranks.
 	ErrCount = errors.New("mpi: lengths do not fit")
+	// ErrGroup: a group does not fit the communicator, or what the other ranks have given.
+	ErrGroup = errors.New("mpi: group does not fit")
+	// ErrGrid: the dimensions of a grid of ranks make no sense.
+	ErrGrid = errors.New("mpi: no such grid of ranks")
 	// ErrBounds: values are not in the memory of a window.
 	ErrBounds = errors.New("mpi: not in the window")
 	// ErrTruncated: the message is longer than the slice that it is received into, which has its

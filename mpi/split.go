@@ -3,6 +3,8 @@ package mpi
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -54,12 +56,15 @@ func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 	if len(members) == 0 {
 		return nil, nil //nolint:nilnil // MPI_COMM_NULL, as documented
 	}
-	made := &Comm{
-		e: c.e, context: contexts[members[0]], index: make(map[int]int, len(members)),
-	}
-	if made.context == 0 {
+	return c.with(members, contexts[members[0]])
+}
+
+// with makes a communicator of ranks of this one, this process among them.
+func (c *Comm) with(members []int, context uint64) (*Comm, error) {
+	if context == 0 {
 		return nil, ErrContexts
 	}
+	made := &Comm{e: c.e, context: context, index: make(map[int]int, len(members))}
 	for i, rank := range members {
 		made.ranks = append(made.ranks, c.ranks[rank])
 		made.nodes = append(made.nodes, c.nodes[rank])
@@ -72,6 +77,79 @@ func (c *Comm) Split(ctx context.Context, colour, key int) (*Comm, error) {
 	defer c.e.unlock()
 	made.register()
 	return made, nil
+}
+
+// Create returns a communicator of the ranks of a group, in its order; who does not belong to it
+// gets nil (MPI_Comm_create). All ranks of this communicator must call it, those of a group with
+// the same one; there may be several groups at once that have no rank in common. Errors: ErrGroup,
+// and as of Split.
+func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
+	members, wrong := c.members(g)
+	colour, key := NoColour, g.find(c.ranks[c.rank])
+	if wrong == nil && key >= 0 {
+		colour = members[0]
+	}
+	// Who has given a wrong group takes part nevertheless: the others are not to wait for it.
+	made, err := c.Split(ctx, colour, key)
+	switch {
+	case err != nil || wrong != nil:
+		return nil, errors.Join(wrong, err)
+	case made != nil && !slices.Equal(made.ranks, g.ranks):
+		made.Free()
+		return nil, fmt.Errorf("%w: the others have given another one", ErrGroup)
+	}
+	return made, nil
+}
+
+// CreateGroup is Create that only the ranks of the group call (MPI_Comm_create_group): it works
+// although others are gone. Its messages are this communicator's, from one rank of the group to
+// another, and have a tag, that no other receive may want meanwhile. When ctx ends first other
+// ranks may have the communicator. Errors: ErrGroup, also for who does not belong to it,
+// ErrContexts, and as of Send and Recv.
+func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error) {
+	members, err := c.members(g)
+	if err != nil {
+		return nil, err
+	}
+	own := slices.Index(members, c.rank)
+	if own < 0 {
+		return nil, fmt.Errorf("%w: this rank does not belong to it", ErrGroup)
+	}
+	// The context goes from the first rank down a binomial tree: who is told by its lowest bit.
+	context, reach := []uint64{0}, 1
+	for own&reach == 0 && reach < len(members) {
+		reach *= 2
+	}
+	if own > 0 {
+		_, err = Recv(ctx, c, context, members[own-reach], tag)
+	} else if made, full := c.e.newContext(); !full {
+		context[0] = made
+	}
+	if err != nil {
+		return nil, err
+	}
+	for reach /= 2; reach > 0; reach /= 2 {
+		if own+reach < len(members) {
+			err = errors.Join(err, Send(ctx, c, context, members[own+reach], tag))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.with(members, context[0])
+}
+
+// members are the ranks here of those of a group, all of which must belong to it.
+func (c *Comm) members(g Group) ([]int, error) {
+	members := make([]int, 0, len(g.ranks))
+	for _, world := range g.ranks {
+		rank, ok := c.rankIn(world)
+		if !ok {
+			return nil, fmt.Errorf("%w: it has rank %d of the world", ErrGroup, world)
+		}
+		members = append(members, rank)
+	}
+	return members, nil
 }
 
 // newContext makes the context of a communicator, and reports true if there are too many: the world

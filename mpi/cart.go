@@ -1,0 +1,185 @@
+package mpi
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Cart is a communicator whose ranks are the places of a grid of any number of dimensions
+// (MPI_Cart_create), in row-major order: the last coordinate counts fastest.
+type Cart struct {
+	*Comm
+
+	dims     []int
+	periodic []bool
+}
+
+// DimsCreate chooses the zeros among dims so that all dims together make so many ranks, up to
+// RanksMax, as even as they can be, the larger ones first (MPI_Dims_create). Errors: ErrGrid, if
+// those that are given cannot be made up to that, or are negative; dims are then as they were.
+func DimsCreate(ranks int, dims []int) error {
+	left, free := ranks, make([]int, 0, len(dims))
+	for i, d := range dims {
+		switch {
+		case d == 0:
+			free = append(free, i)
+		case d < 0 || left%d != 0:
+			return fmt.Errorf("%w: %d in dimension %d, for %d ranks", ErrGrid, d, i, ranks)
+		default:
+			left /= d
+		}
+	}
+	chosen := make([]int, len(free))
+	if left < 1 || left > RanksMax || !factorize(left, left, chosen) {
+		return fmt.Errorf("%w: %v for %d ranks", ErrGrid, dims, ranks)
+	}
+	for i, d := range chosen {
+		dims[free[i]] = d
+	}
+	return nil
+}
+
+// factorize writes n as a product of factors that do not grow, of which the first is as small as
+// can be, at most most, and then the second. It reports false if there are none such.
+func factorize(n, most int, factors []int) bool {
+	if len(factors) == 0 {
+		return n == 1
+	}
+	for d := 1; d <= min(n, most); d++ {
+		if n%d == 0 && reaches(d, len(factors), n) && factorize(n/d, d, factors[1:]) {
+			factors[0] = d
+			return true
+		}
+	}
+	return false
+}
+
+// reaches says whether d to the power of k is n or more.
+func reaches(d, k, n int) bool {
+	power := 1
+	for ; k > 0 && power < n && d > 1; k-- {
+		power *= d
+	}
+	return power >= n
+}
+
+// NewCart makes a grid of the first ranks of a communicator, as many as it has places, in the same
+// order; the others get nil (MPI_Cart_create). The last place of a dimension that is periodic is
+// beside the first one. All ranks must call it, with the same arguments. Errors: ErrGrid, if there
+// are fewer ranks than places, and as of Split.
+func NewCart(ctx context.Context, c *Comm, dims []int, periodic []bool) (*Cart, error) {
+	places := 1
+	for _, d := range dims {
+		if d < 1 || places > c.Size()/d {
+			return nil, fmt.Errorf("%w: %v of %d ranks", ErrGrid, dims, c.Size())
+		}
+		places *= d
+	}
+	if len(dims) != len(periodic) {
+		return nil, fmt.Errorf("%w: %d dimensions, of %d it is said if they are periodic", ErrGrid,
+			len(dims), len(periodic))
+	}
+	colour := NoColour
+	if c.rank < places {
+		colour = 0
+	}
+	made, err := c.Split(ctx, colour, c.rank)
+	if made == nil {
+		return nil, err
+	}
+	return &Cart{made, slices.Clone(dims), slices.Clone(periodic)}, nil
+}
+
+// Dims are the numbers of places in each dimension, Periodic says which are periodic
+// (MPI_Cart_get).
+func (g *Cart) Dims() []int { return slices.Clone(g.dims) }
+
+// Periodic says which dimensions are periodic.
+func (g *Cart) Periodic() []bool { return slices.Clone(g.periodic) }
+
+// Coords are the coordinates of a rank (MPI_Cart_coords). Errors: ErrRank.
+func (g *Cart) Coords(rank int) ([]int, error) {
+	if rank < 0 || rank >= g.Size() {
+		return nil, fmt.Errorf("%w: %d of %d", ErrRank, rank, g.Size())
+	}
+	at := make([]int, len(g.dims))
+	for i := len(at) - 1; i >= 0; i-- {
+		at[i] = rank % g.dims[i]
+		rank /= g.dims[i]
+	}
+	return at, nil
+}
+
+// RankAt is the rank at a place (MPI_Cart_rank): coordinates of periodic dimensions are taken
+// modulo their size, and beyond the edge of another there is NoRank. Errors: ErrGrid, for another
+// number of coordinates.
+func (g *Cart) RankAt(at ...int) (int, error) {
+	if len(at) != len(g.dims) {
+		return NoRank, fmt.Errorf("%w: %d coordinates, want %d", ErrGrid, len(at), len(g.dims))
+	}
+	rank := 0
+	for i, x := range at {
+		d := g.dims[i]
+		if g.periodic[i] {
+			x = (x%d + d) % d
+		}
+		if x < 0 || x >= d {
+			return NoRank, nil
+		}
+		rank = rank*d + x
+	}
+	return rank, nil
+}
+
+// Shift says from whom this rank receives, and to whom it sends, when all ranks send to who is by
+// places further on in a dimension (MPI_Cart_shift): NoRank where there is nobody. Errors: ErrGrid.
+func (g *Cart) Shift(dim, by int) (from, to int, err error) {
+	if dim < 0 || dim >= len(g.dims) {
+		return NoRank, NoRank, fmt.Errorf("%w: dimension %d of %d", ErrGrid, dim, len(g.dims))
+	}
+	at, err := g.Coords(g.Rank())
+	if err != nil {
+		return NoRank, NoRank, err
+	}
+	own, size := at[dim], g.dims[dim]
+	if g.periodic[dim] { // What follows is not too large for an int.
+		by %= size
+	} else {
+		by = max(-size, min(by, size))
+	}
+	at[dim] = own - by
+	if from, err = g.RankAt(at...); err != nil {
+		return NoRank, NoRank, err
+	}
+	at[dim] = own + by
+	to, err = g.RankAt(at...)
+	return from, to, err
+}
+
+// Sub is the part of the grid that this rank shares with those that have the same coordinates in
+// the dimensions that are not kept (MPI_Cart_sub): of a row, or a plane. All ranks must call it,
+// with the same argument. Errors: ErrGrid, and as of Split.
+func (g *Cart) Sub(ctx context.Context, keep []bool) (*Cart, error) {
+	if len(keep) != len(g.dims) {
+		return nil, fmt.Errorf("%w: %d dimensions, want %d", ErrGrid, len(keep), len(g.dims))
+	}
+	at, err := g.Coords(g.Rank())
+	if err != nil {
+		return nil, err
+	}
+	part, colour := &Cart{}, 0
+	for i, d := range g.dims {
+		if keep[i] {
+			part.dims = append(part.dims, d)
+			part.periodic = append(part.periodic, g.periodic[i])
+			continue
+		}
+		colour = colour*d + at[i]
+	}
+	// The order of ranks is that of the coordinates that are left.
+	if part.Comm, err = g.Split(ctx, colour, g.Rank()); err != nil {
+		return nil, err
+	}
+	return part, nil
+}

@@ -1,0 +1,233 @@
+package mpi
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Undefined is no rank, and none that can be sent to or received from: what a process is in a group
+// that it does not belong to (MPI_UNDEFINED).
+const Undefined = -3
+
+// Group is an ordered set of processes of a job (MPI_Group), numbered from 0 on. It is a value that
+// does not change, and talks to nobody; the zero value is the empty group (MPI_GROUP_EMPTY). Any
+// goroutine may use it. There is nothing to free.
+type Group struct {
+	ranks []int // in the world
+	own   int   // this process's rank in the world
+}
+
+// Span is some of the ranks of a group: First, First+Stride and so on up to Last, which may be
+// below First if Stride is negative. A Stride of 0 counts as 1.
+type Span struct{ First, Last, Stride int }
+
+// Comparison says how alike two groups or communicators are.
+type Comparison int
+
+// What a comparison says.
+const (
+	// Identical: the same communicator, or the same ranks in the same order in two groups
+	// (MPI_IDENT).
+	Identical Comparison = iota
+	// Congruent: two communicators of the same ranks in the same order (MPI_CONGRUENT).
+	Congruent
+	// Similar: the same ranks in another order (MPI_SIMILAR).
+	Similar
+	// Unequal: not the same ranks (MPI_UNEQUAL).
+	Unequal
+)
+
+// Group is the group of the communicator's ranks (MPI_Comm_group).
+func (c *Comm) Group() Group { return Group{ranks: c.ranks, own: c.ranks[c.rank]} }
+
+// Compare says how alike this communicator and another one of the job are (MPI_Comm_compare).
+func (c *Comm) Compare(d *Comm) Comparison {
+	if c.context == d.context {
+		return Identical
+	}
+	if how := c.Group().Compare(d.Group()); how != Identical {
+		return how
+	}
+	return Congruent
+}
+
+// Size is the number of ranks (MPI_Group_size).
+func (g Group) Size() int { return len(g.ranks) }
+
+// Rank is this process's rank in the group, or Undefined (MPI_Group_rank).
+func (g Group) Rank() int { return g.find(g.own) }
+
+// WorldRank is the rank in the world of a rank of this group; Undefined if there is none such.
+func (g Group) WorldRank(rank int) int {
+	if rank < 0 || rank >= len(g.ranks) {
+		return Undefined
+	}
+	return g.ranks[rank]
+}
+
+// find is the rank in the group of one of the world.
+func (g Group) find(world int) int {
+	if rank := slices.Index(g.ranks, world); rank >= 0 {
+		return rank
+	}
+	return Undefined
+}
+
+// index has the ranks in the group of those of the world.
+func (g Group) index() map[int]int {
+	index := make(map[int]int, len(g.ranks))
+	for rank, world := range g.ranks {
+		index[world] = rank
+	}
+	return index
+}
+
+// Translate gives the ranks in another group of ranks of this one: Undefined where they do not
+// belong to it; NoRank stays NoRank (MPI_Group_translate_ranks). Errors: ErrRank.
+func (g Group) Translate(ranks []int, to Group) ([]int, error) {
+	index, there := to.index(), make([]int, len(ranks))
+	for i, rank := range ranks {
+		if there[i] = NoRank; rank == NoRank {
+			continue
+		}
+		if err := g.check(rank); err != nil {
+			return nil, err
+		}
+		var ok bool
+		if there[i], ok = index[g.ranks[rank]]; !ok {
+			there[i] = Undefined
+		}
+	}
+	return there, nil
+}
+
+// Compare says how alike two groups are: Identical, Similar or Unequal (MPI_Group_compare).
+func (g Group) Compare(h Group) Comparison {
+	switch {
+	case slices.Equal(g.ranks, h.ranks):
+		return Identical
+	case len(g.ranks) == len(h.ranks) && g.Difference(h).Size() == 0:
+		return Similar
+	}
+	return Unequal
+}
+
+// Incl is the group of some ranks of this one, in the order in which they are given
+// (MPI_Group_incl). Errors: ErrRank, also when one is there twice.
+func (g Group) Incl(ranks ...int) (Group, error) {
+	if _, err := g.choose(ranks); err != nil {
+		return Group{}, err
+	}
+	some := Group{own: g.own, ranks: make([]int, 0, len(ranks))}
+	for _, rank := range ranks {
+		some.ranks = append(some.ranks, g.ranks[rank])
+	}
+	return some, nil
+}
+
+// Excl is this group without some of its ranks, in the same order (MPI_Group_excl). Errors:
+// ErrRank, also when one is there twice.
+func (g Group) Excl(ranks ...int) (Group, error) {
+	chosen, err := g.choose(ranks)
+	if err != nil {
+		return Group{}, err
+	}
+	return g.where(func(rank, _ int) bool { return !chosen[rank] }), nil
+}
+
+// InclSpans is Incl of the ranks of spans (MPI_Group_range_incl). Errors: ErrRank.
+func (g Group) InclSpans(spans ...Span) (Group, error) {
+	ranks, err := g.unroll(spans)
+	if err != nil {
+		return Group{}, err
+	}
+	return g.Incl(ranks...)
+}
+
+// ExclSpans is Excl of the ranks of spans (MPI_Group_range_excl). Errors: ErrRank.
+func (g Group) ExclSpans(spans ...Span) (Group, error) {
+	ranks, err := g.unroll(spans)
+	if err != nil {
+		return Group{}, err
+	}
+	return g.Excl(ranks...)
+}
+
+// Union is this group, and behind it what the other one has besides (MPI_Group_union).
+func (g Group) Union(h Group) Group {
+	if len(g.ranks) == 0 {
+		return h
+	}
+	all := Group{own: g.own, ranks: slices.Clone(g.ranks)}
+	all.ranks = append(all.ranks, h.Difference(g).ranks...)
+	return all
+}
+
+// Intersection is what both groups have, in the order of this one (MPI_Group_intersection).
+func (g Group) Intersection(h Group) Group {
+	index := h.index()
+	return g.where(func(_, world int) bool { _, in := index[world]; return in })
+}
+
+// Difference is what this group has and the other one has not, in the order of this one
+// (MPI_Group_difference).
+func (g Group) Difference(h Group) Group {
+	index := h.index()
+	return g.where(func(_, world int) bool { _, in := index[world]; return !in })
+}
+
+// where is the group of those ranks of which fn, given their rank here and in the world, says so.
+func (g Group) where(fn func(rank, world int) bool) Group {
+	some := Group{own: g.own}
+	for rank, world := range g.ranks {
+		if fn(rank, world) {
+			some.ranks = append(some.ranks, world)
+		}
+	}
+	return some
+}
+
+// choose marks ranks, each of which must be there once.
+func (g Group) choose(ranks []int) ([]bool, error) {
+	chosen := make([]bool, len(g.ranks))
+	for _, rank := range ranks {
+		if err := g.check(rank); err != nil {
+			return nil, err
+		}
+		if chosen[rank] {
+			return nil, fmt.Errorf("%w: %d is given twice", ErrRank, rank)
+		}
+		chosen[rank] = true
+	}
+	return chosen, nil
+}
+
+// unroll lists the ranks of spans.
+func (g Group) unroll(spans []Span) (ranks []int, err error) {
+	for _, s := range spans {
+		if err := g.check(s.First); err != nil {
+			return nil, err
+		}
+		if err := g.check(s.Last); err != nil {
+			return nil, err
+		}
+		step := s.Stride
+		if step == 0 {
+			step = 1
+		}
+		if s.First != s.Last && (s.Last > s.First) != (step > 0) {
+			return nil, fmt.Errorf("%w: %d does not come from %d by %d", ErrRank, s.Last, s.First, step)
+		}
+		for i := range (s.Last-s.First)/step + 1 {
+			ranks = append(ranks, s.First+i*step)
+		}
+	}
+	return ranks, nil
+}
+
+func (g Group) check(rank int) error {
+	if rank < 0 || rank >= len(g.ranks) {
+		return fmt.Errorf("%w: %d of %d", ErrRank, rank, len(g.ranks))
+	}
+	return nil
+}

@@ -34,6 +34,8 @@ var (
 	ErrBusy = errors.New("mpi: request in use")
 	// ErrInactive: the Request is not in use.
 	ErrInactive = errors.New("mpi: request not in use")
+	// ErrNotInit: the Request was not readied for Start.
+	ErrNotInit = errors.New("mpi: request not initialized")
 	// ErrInUse: the context has ended, and the memory of the message may still be read or written.
 	ErrInUse = errors.New("mpi: memory may still be in use")
 	// ErrFinalized: the job was finalized on this side.

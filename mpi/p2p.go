@@ -190,14 +190,8 @@ func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
 // beginSend begins to send bytes. mu is held.
 func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, inner uint64) error {
 	e := c.e
-	unusable := c.usable()
-	switch {
-	case unusable != nil:
-		return unusable
-	case tag < 0 || tag > TagMax:
-		return fmt.Errorf("%w: %d, want 0 to %d", ErrTag, tag, TagMax)
-	case to != NoRank && (to < 0 || to >= len(c.ranks)):
-		return fmt.Errorf("%w: %d of %d", ErrRank, to, len(c.ranks))
+	if err := c.sendable(to, tag); err != nil {
+		return err
 	}
 	if err := r.begin(c, 1, false); err != nil {
 		return err
@@ -215,6 +209,20 @@ func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, inner
 	}
 	r.active = err == nil
 	return err
+}
+
+// sendable is why nothing can be sent to a rank with a tag, nil if it can.
+func (c *Comm) sendable(to, tag int) error {
+	unusable := c.usable()
+	switch {
+	case unusable != nil:
+		return unusable
+	case tag < 0 || tag > TagMax:
+		return fmt.Errorf("%w: %d, want 0 to %d", ErrTag, tag, TagMax)
+	case to != NoRank && (to < 0 || to >= len(c.ranks)):
+		return fmt.Errorf("%w: %d of %d", ErrRank, to, len(c.ranks))
+	}
+	return nil
 }
 
 // beginRecv begins to receive bytes. mu is held.

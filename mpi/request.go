@@ -29,6 +29,7 @@ type Request struct {
 	err     error
 	receive bool
 	nobody  bool // a receive from NoRank
+	again   again
 	waiter  *waiter
 	next    *Request
 }
@@ -39,7 +40,7 @@ func (r *Request) begin(c *Comm, size int, receive bool) error {
 		return ErrBusy
 	}
 	r.c, r.size, r.receive = c, size, receive
-	r.active, r.done, r.nobody, r.err = true, false, false, nil
+	r.active, r.done, r.nobody, r.err, r.again = true, false, false, nil, again{}
 	r.p.OnDone, r.p.Context = ended, r
 	return nil
 }

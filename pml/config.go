@@ -23,6 +23,8 @@ var (
 	ErrTransfer = errors.New("pml: transfer failed")
 	// ErrBusy: the Request is in use.
 	ErrBusy = errors.New("pml: request in use")
+	// ErrNotInit: the Request was not readied for Start.
+	ErrNotInit = errors.New("pml: request not initialized")
 	// ErrMessage: the message of a probe was received before.
 	ErrMessage = errors.New("pml: message received before")
 )
@@ -35,8 +37,8 @@ type Config struct {
 	// EagerBytes is the largest message that is sent before anybody has asked for it, up to 1 MiB.
 	// 0 means 64 KiB, negative none. What the module can send at once bounds it.
 	EagerBytes int
-	// UnexpectedBytes bounds what one peer may have here unreceived, up to 1 GiB; a message counts 64
-	// bytes more than it has. 0 means 1 MiB.
+	// UnexpectedBytes bounds what one peer may have here unreceived, up to 1 GiB; a message counts
+	// 64 bytes more than it has. 0 means 1 MiB.
 	UnexpectedBytes int
 	// EnvelopesMax bounds the messages that one peer may have here unreceived, announced ones among
 	// them: a power of two, 4 to 1<<20. 0 means 4096.

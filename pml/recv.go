@@ -14,6 +14,12 @@ func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 	if r.state != idle {
 		return ErrBusy
 	}
+	r.repeat = never
+	return l.recv(now, r, from, tag, mask, mem)
+}
+
+// recv is Recv with a request that is idle.
+func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	m := l.unexpected.find(from, tag, mask)
 	if m == nil && from != nil && from.err != nil {
 		return from.err
@@ -79,6 +85,7 @@ func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) er
 		m.gone = true
 		return m.peer.err
 	}
+	r.repeat = never
 	r.begin(m.peer, m.tag, exactly, mem)
 	m.gone = true
 	l.receive(now, r, m)

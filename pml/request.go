@@ -31,14 +31,15 @@ const (
 // Request is a send or a receive. Its memory is the caller's, who may use it again as often as it
 // is Done, and must not copy or move it meanwhile. The zero value is ready.
 type Request struct {
-	// OnDone is called when the request ends, mostly by Progress, but also by the call that begins it.
-	// It may begin others, this one again among them. It may be nil.
+	// OnDone is called when the request ends, mostly by Progress, but also by the call that begins
+	// it. It may begin others, this one again among them. It may be nil.
 	OnDone func(*Request)
 	// Context is the caller's.
 	Context any
 
 	state  state
 	mode   Mode
+	repeat repeat
 	peer   *Peer // of a send; of a receive that has been matched, or of the one that it is for
 	from   *Peer // of a receive: nil is any
 	tag    uint64

@@ -15,6 +15,12 @@ func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 	if r.state != idle {
 		return ErrBusy
 	}
+	r.repeat = never
+	return l.send(now, r, to, tag, data, mode)
+}
+
+// send is Send with a request that is idle.
+func (l *Layer) send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte, mode Mode) error {
 	if to.err != nil {
 		return to.err
 	}

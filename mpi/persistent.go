@@ -1,0 +1,182 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+
+	"gobtl/pml"
+)
+
+// again is what Start does with a request.
+type again struct {
+	kind    againKind
+	size    int // of a value
+	receive bool
+	plan    *plan
+}
+
+type againKind uint8
+
+const (
+	notAgain againKind = iota
+	messageAgain
+	nobodyAgain
+	planAgain
+)
+
+// SendInit readies r for sends of data to a rank, each of which Start begins (MPI_Send_init): for
+// what a program sends again and again, from the same memory, which may be changed whenever r is
+// not active. Isend and others with r end that. Nothing has to be freed. Errors: ErrBusy, ErrRank,
+// ErrTag, ErrType, a RankError, ErrFinalized.
+func SendInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
+	return sendInit(r, c, data, to, tag, pml.Standard)
+}
+
+// SendSyncInit is SendInit of messages whose request ends when they were matched (MPI_Ssend_init).
+func SendSyncInit[T any](r *Request, c *Comm, data []T, to, tag int) error {
+	return sendInit(r, c, data, to, tag, pml.Synchronous)
+}
+
+func sendInit[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode) error {
+	b, err := bytesOf(data)
+	if err != nil {
+		return err
+	}
+	c.e.lock()
+	defer c.e.unlock()
+	return c.readySend(r, b, to, tag, mode)
+}
+
+// RecvInit readies r for receives into data, each of which Start begins: see SendInit, and Recv
+// (MPI_Recv_init). Errors as of SendInit.
+func RecvInit[T any](r *Request, c *Comm, data []T, from, tag int) error {
+	b, err := bytesOf(data)
+	if err != nil {
+		return err
+	}
+	c.e.lock()
+	defer c.e.unlock()
+	return c.readyRecv(r, b, sizeOf[T](), from, tag)
+}
+
+// Start begins what r was readied for by SendInit, RecvInit, BcastInit and so on (MPI_Start), and
+// allocates nothing. Errors: ErrBusy, ErrNotInit, a RankError, ErrRevoked, ErrFinalized, what
+// broke.
+func (r *Request) Start() error {
+	if r.active {
+		return ErrBusy
+	}
+	if r.again.kind == notAgain {
+		return ErrNotInit
+	}
+	e := r.c.e
+	e.lock()
+	defer e.unlock()
+	return r.start()
+}
+
+// StartAll begins those of a list in its order, up to the first that cannot begin, which the error
+// names by its index (MPI_Startall); those before it are active then. Errors as of Start.
+func StartAll(requests ...*Request) error {
+	for i, r := range requests {
+		if err := r.Start(); err != nil {
+			return fmt.Errorf("request %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// start is Start of a request that was readied, and is not active. mu is held.
+func (r *Request) start() error {
+	c, a := r.c, r.again
+	if a.kind == planAgain {
+		err := c.collective(r, *a.plan)
+		r.again = a
+		return err
+	}
+	if err := c.usable(); err != nil {
+		return err
+	}
+	err := r.begin(c, a.size, a.receive)
+	r.again = a
+	switch {
+	case err != nil:
+		return err
+	case a.kind == nobodyAgain:
+		r.done, r.receive, r.nobody = true, false, a.receive
+		return nil
+	}
+	if err = c.e.l.Start(c.e.now(), &r.p); err == nil {
+		return nil
+	}
+	r.active = false
+	if rank, unknown := c.e.rankOf(r.p.Peer()); unknown == nil && errors.Is(err, pml.ErrPeer) {
+		err = c.e.gone(rank, err)
+	}
+	return err
+}
+
+// readySend readies a request for sends. mu is held.
+func (c *Comm) readySend(r *Request, b []byte, to, tag int, mode pml.Mode) error {
+	if r.active {
+		return ErrBusy
+	}
+	if err := c.sendable(to, tag); err != nil {
+		return err
+	}
+	a := again{kind: messageAgain, size: 1}
+	if to == NoRank {
+		a.kind = nobodyAgain
+	} else {
+		p, err := c.e.peer(c.ranks[to])
+		if err == nil {
+			err = c.e.l.SendInit(&r.p, p, c.context|uint64(tag), b, mode)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r.c, r.again = c, a
+	return nil
+}
+
+// readyRecv readies a request for receives. mu is held.
+func (c *Comm) readyRecv(r *Request, b []byte, size, from, tag int) error {
+	if r.active {
+		return ErrBusy
+	}
+	if err := c.usable(); err != nil {
+		return err
+	}
+	who, want, mask, err := c.criteria(from, tag, 0)
+	if err != nil {
+		return err
+	}
+	a := again{kind: messageAgain, size: size, receive: true}
+	if from == NoRank {
+		a.kind = nobodyAgain
+	} else if err := c.e.l.RecvInit(&r.p, who, want, mask, b); err != nil {
+		return err
+	}
+	r.c, r.again = c, a
+	return nil
+}
+
+// ready readies a request for a collective operation.
+func (c *Comm) ready(r *Request, p plan, err error) error {
+	if err != nil {
+		return err
+	}
+	c.e.lock()
+	defer c.e.unlock()
+	switch {
+	case r.active:
+		return ErrBusy
+	case c.e.broken != nil:
+		return c.e.broken
+	case p.root < 0 || p.root >= len(c.ranks):
+		return fmt.Errorf("%w: root %d of %d", ErrRank, p.root, len(c.ranks))
+	}
+	r.c, r.again = c, again{kind: planAgain, plan: &p}
+	return nil
+}

@@ -173,7 +173,7 @@ func (m *Module) onSack(in *arrival) bool {
 	}
 	s := &m.sack
 	frag.DecodeSack(in.payload, s)
-	if !ep.numbers.sent(s.LastNumber, s.LastData) || !m.wasNumberOf(ep, s.Last, s.LastNumber) {
+	if !m.wasNumberOf(ep, s.Last, s.LastNumber) {
 		return false // it tells of what it cannot have seen
 	}
 	words := m.sackWords[:]
@@ -186,12 +186,16 @@ func (m *Module) onSack(in *arrival) bool {
 	return m.afterAck(ep, &in.Header, done, verdict)
 }
 
-// wasNumberOf says whether a packet in flight that was sent once had that number: what its receiver
-// has seen, and nobody can tell who guesses, for numbers are left out. Of several copies any may
-// have come.
+// wasNumberOf says whether a peer that has taken over packet n can have seen that number on it. One
+// in flight that was sent once had that number alone: what its receiver has seen, and nobody can
+// tell who guesses, for numbers are left out. Of several copies any may have come. By which channel
+// it came is not asked: who repeats what he has seen may do so by the other one, and an honest
+// receiver says that. If its Acks did not count, nothing would until a later packet has come.
 func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
-	t, ok := ep.snd.Token(n)
-	return !ok || m.recovery.Resends(t) > 0 || frag.NumberOf(m.arena.Bytes(segBuf(t))) == number
+	if t, ok := ep.snd.Token(n); ok && m.recovery.Resends(t) == 0 {
+		return frag.NumberOf(m.arena.Bytes(segBuf(t))) == number
+	}
+	return ep.numbers.sent(number, viaCommand) || ep.numbers.sent(number, viaData)
 }
 
 // receiveFast delivers a fragment of one packet before its book-keeping, if nothing stands against

@@ -43,13 +43,10 @@ func (n *numbers) take(m *Module, way via, count uint32) uint32 {
 	return first
 }
 
-// sent says whether a peer can have seen the packet of that number: it was sent, and not left out a
-// short while ago. 0 is what a peer says that has seen none.
-func (n *numbers) sent(number uint32, data bool) bool {
-	w := &n.ways[viaCommand]
-	if data {
-		w = &n.ways[viaData]
-	}
+// sent says whether a packet of that number can have been seen on a channel: it was sent, and not
+// left out a short while ago. 0 is what a peer says that has seen none.
+func (n *numbers) sent(number uint32, way via) bool {
+	w := &n.ways[way]
 	return int32(uint32(w.next)-number) >= 0 && (number != uint32(w.skipped) || number == 0)
 }
 

@@ -661,7 +661,7 @@ func TestSackOfUnsentNumber(t *testing.T) {
 		0: true, 1: true, uint32(w.skipped): false, uint32(w.next): true, uint32(w.next) + 1: false,
 		uint32(w.next) + 1<<30: false,
 	} {
-		if got := a.numbers.sent(number, false); got != want {
+		if got := a.numbers.sent(number, viaCommand); got != want {
 			t.Errorf("packet %d of %d, without %d: %v", number, w.next, w.skipped, got)
 		}
 	}

@@ -35,6 +35,14 @@ var numberMutations = []mutation{
 		test:  "./test/stranger -run TestForgedAcks",
 	},
 	{
+		name:  "last-by-the-other-channel",
+		fault: "nothing counts of a Sack whose last packet came by the channel that it was not sent by",
+		in:    "btl",
+		old:   "$ep.numbers.sent($number, viaCommand) || $ep.numbers.sent($number, viaData)",
+		new:   "$ep.numbers.sent($number, viaData)",
+		test:  "./btl -run TestSackOfOtherChannel",
+	},
+	{
 		name:  "credit-bytes-of-old",
 		fault: "an ACK that grants fewer packets than another one says how many bytes",
 		in:    "reliability",

@@ -327,6 +327,9 @@ func (l *Layer) finish(r *Request, err error) {
 		r.region.Close()
 		r.region = nil
 	}
+	if r.Layout != nil {
+		l.unstage(r, err != nil)
+	}
 	r.state, r.err = over, err
 	l.ended.add(r)
 }

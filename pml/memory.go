@@ -24,12 +24,8 @@ func (y *memory) get(n int) *Message {
 		return m
 	}
 	m.class = bits.Len(uint(n - 1))
-	idle := &y.buffers[m.class]
-	if last := len(*idle) - 1; last >= 0 {
-		m.data, *idle = (*idle)[last], (*idle)[:last]
-	} else {
-		m.data = make([]byte, 1<<m.class)
-	}
+	m.data = y.take(n)
+	m.data = m.data[:cap(m.data)]
 	return m
 }
 

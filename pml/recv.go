@@ -211,7 +211,7 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	p := m.peer
 	r.state, r.peer, r.tag, r.size = landing, p, m.tag, m.size
 	if m.eager {
-		copy(r.mem, m.data)
+		r.scatter(m.data)
 		l.took(now, p, m.cost())
 		if m.sync {
 			l.answer(now, p, head{kind: kindMatched, a: m.id})
@@ -227,6 +227,7 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 		l.finish(r, r.short())
 		return
 	}
+	l.stage(r, uint64(r.Len()), false)
 	l.homeless.add(r)
 	if l.homeless.first == r {
 		l.expose(r)
@@ -235,8 +236,8 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 
 // short is ErrTruncated if a receive has less memory than its message has bytes.
 func (r *Request) short() error {
-	if r.size > uint64(len(r.mem)) {
-		return fmt.Errorf("%w: %d bytes into %d", ErrTruncated, r.size, len(r.mem))
+	if r.size > uint64(r.room()) {
+		return fmt.Errorf("%w: %d bytes into %d", ErrTruncated, r.size, r.room())
 	}
 	return nil
 }
@@ -270,6 +271,9 @@ func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 		err = ErrTransfer
 	} else {
 		l.tellTaken(now, p)
+		if r.Layout != nil {
+			r.scatter(r.mem)
+		}
 	}
 	l.finish(r, err)
 	return true

@@ -36,6 +36,10 @@ type Request struct {
 	OnDone func(*Request)
 	// Context is the caller's.
 	Context any
+	// Layout, unless it is nil, is where the bytes of the message lie; the memory that Send or Recv is
+	// given must be nil then. It may only change while the request is Done, and not while it is
+	// readied for Start.
+	Layout Layout
 
 	state  state
 	mode   Mode
@@ -57,7 +61,7 @@ type Request struct {
 	region *btl.Region
 	moved  uint64 // bytes that are in place
 	most   uint64 // of those that are to be
-	put    bool   // a put is under way
+	under  uint64 // bytes of the put that is under way
 }
 
 // Done says whether the request has ended, or has not begun.
@@ -74,7 +78,7 @@ func (r *Request) Peer() *Peer { return r.peer }
 func (r *Request) Tag() uint64 { return r.tag }
 
 // Len is the number of bytes that were received, or sent.
-func (r *Request) Len() int { return int(min(r.size, uint64(len(r.mem)))) }
+func (r *Request) Len() int { return int(min(r.size, uint64(r.room()))) }
 
 // Size is the size of the message, which is more than Len if it was truncated.
 func (r *Request) Size() uint64 { return r.size }

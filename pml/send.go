@@ -25,8 +25,8 @@ func (l *Layer) send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 		return to.err
 	}
 	r.state, r.mode, r.peer, r.from = queued, mode, to, nil
-	r.tag, r.mem, r.size, r.err = tag, data, uint64(len(data)), nil
-	r.moved, r.put, r.id = 0, false, 0
+	r.tag, r.mem, r.size, r.err = tag, data, 0, nil
+	r.size, r.moved, r.under, r.id = uint64(r.room()), 0, 0, 0
 	to.active.add(r)
 	if to.sends.first != nil || !l.sendEnvelope(now, r) {
 		to.sends.add(r)
@@ -45,11 +45,11 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	}
 	h := head{kind: kindAnnounce, number: p.next, a: r.tag, c: r.size}
 	cost := r.size + messageOverhead
-	eager := len(r.mem) <= l.cfg.EagerBytes &&
+	eager := int(r.size) <= l.cfg.EagerBytes &&
 		p.bytes-p.theirBytes+cost <= uint64(l.cfg.UnexpectedBytes)
-	var payload []byte
+	payload := 0
 	if eager {
-		h.kind, payload = kindEager, r.mem
+		h.kind, payload = kindEager, int(r.size)
 	}
 	switch r.mode {
 	case Synchronous:
@@ -58,7 +58,7 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 		h.flags = flagReady
 	case Standard:
 	}
-	f, err := p.ep.Alloc(l.cfg.Tag, h.bytes()+len(payload))
+	f, err := p.ep.Alloc(l.cfg.Tag, h.bytes()+payload)
 	if errors.Is(err, btl.ErrAgain) {
 		return false
 	}
@@ -75,7 +75,9 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	}
 	h.b = r.id
 	h.put(f.Bytes())
-	copy(f.Bytes()[h.bytes():], payload)
+	if eager {
+		r.gather(f.Bytes()[h.bytes():])
+	}
 	l.give(now, p, f)
 	p.next++
 	if eager {
@@ -111,6 +113,7 @@ func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 		return true
 	}
 	r.state, r.theirs, r.handle, r.most = moving, h.b, btl.Handle(h.c), h.d
+	l.stage(r, r.most, true)
 	p.puts.add(r)
 	if !l.putNext(now, r) {
 		l.soon(p)
@@ -122,8 +125,7 @@ func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 // putDone and onFin are all that knows how bytes get from one memory to the other, and how that is
 // told.
 func (l *Layer) putNext(now btl.Time, r *Request) bool {
-	n := min(r.most-r.moved, uint64(l.m.Limits().FragmentBytesMax))
-	f, err := l.preparePut(r, r.mem[r.moved:r.moved+n])
+	f, n, err := l.preparePut(r)
 	if errors.Is(err, btl.ErrAgain) {
 		return false
 	}
@@ -136,21 +138,34 @@ func (l *Layer) putNext(now btl.Time, r *Request) bool {
 		return true
 	}
 	f.Context, f.Signal, f.OnDone = r.id, true, l.putDone
-	r.put = true
+	r.under = n
 	l.give(now, r.peer, f)
 	return true
 }
 
-// preparePut prepares a put of the next bytes. With the last ones goes a notice: it tells the
+// preparePut prepares a put of the next n bytes. With the last ones goes a notice: it tells the
 // receiver that all are in place, and saves the way of an acknowledgement.
-func (l *Layer) preparePut(r *Request, mem []byte) (*btl.Fragment, error) {
+func (l *Layer) preparePut(r *Request) (f *btl.Fragment, n uint64, err error) {
 	ep := r.peer.ep
-	if r.moved+uint64(len(mem)) < r.most {
-		return ep.PreparePut(mem, r.handle, r.moved)
+	var runs [btl.PiecesMax][]byte
+	count := 1
+	if r.runs() {
+		count, n = l.nextRuns(r, &runs)
+	} else {
+		n = min(r.most-r.moved, uint64(l.m.Limits().FragmentBytesMax))
+		runs[0] = r.mem[r.moved : r.moved+n]
 	}
-	fin := head{kind: kindFin, a: r.theirs}
-	fin.put(l.notice[:])
-	return ep.PreparePutNotice(mem, r.handle, r.moved, l.cfg.Tag, l.notice[:fin.bytes()])
+	switch {
+	case r.moved+n == r.most:
+		fin := head{kind: kindFin, a: r.theirs}
+		fin.put(l.notice[:])
+		f, err = ep.PreparePutNotice(runs[0], r.handle, r.moved, l.cfg.Tag, l.notice[:fin.bytes()])
+	case count == 1:
+		f, err = ep.PreparePut(runs[0], r.handle, r.moved)
+	default:
+		f, err = ep.PreparePutPieces(r.handle, r.moved, runs[:count]...)
+	}
+	return f, n, err
 }
 
 // putDone is told that a put has ended.
@@ -160,15 +175,14 @@ func (l *Layer) putDone(f *btl.Fragment, err error) {
 		return // It has ended with its peer.
 	}
 	p, now := r.peer, f.Endpoint().Now()
-	r.put = false
 	switch {
 	case errors.Is(err, btl.ErrRemoteAccess):
 		l.answer(now, p, head{kind: kindFin, number: 1, a: r.theirs})
 		l.finish(r, ErrTransfer)
 	case err != nil:
 		return // The peer's end is told by its event.
-	case r.moved+uint64(len(f.Bytes())) < r.most:
-		r.moved += uint64(len(f.Bytes()))
+	case r.moved+r.under < r.most:
+		r.moved += r.under
 		p.puts.add(r)
 		l.soon(p)
 	default:

@@ -1,0 +1,142 @@
+package pml
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"gobtl/internal/testenv"
+)
+
+// comb has blocks of bytes with gaps between them.
+type comb struct {
+	mem         []byte
+	count       int
+	block, step int
+}
+
+func (c comb) Bytes() int { return c.count * c.block }
+
+func (c comb) Run(at int) []byte {
+	begin := at/c.block*c.step + at%c.block
+	return c.mem[begin : at/c.block*c.step+c.block]
+}
+
+func (c comb) Gather(to []byte) {
+	for at := 0; at < len(to); {
+		at += copy(to[at:], c.Run(at))
+	}
+}
+
+func (c comb) Scatter(from []byte) {
+	for at := 0; at < len(from); {
+		at += copy(c.Run(at), from[at:])
+	}
+}
+
+// Messages from layouts and into layouts have the bytes of the blocks in their order, of all sizes,
+// whole and truncated; nothing is written between the blocks, and the next message finds nothing of
+// the one before.
+func TestLayouts(t *testing.T) {
+	random := rand.New(rand.NewPCG(testenv.Seed(t, 1), 5))
+	step, a, b, to := memPair(t)
+	blocks := []int{1, 8, 100, runBytesMin - 1, runBytesMin, 3*runBytesMin + 1, 1 << 20, 3 << 20}
+	draw := func(bytes int) comb {
+		c := comb{block: blocks[random.IntN(len(blocks))]}
+		c.count = max(1, bytes/c.block)
+		c.step = c.block + random.IntN(20)
+		c.mem = make([]byte, c.count*c.step)
+		for i := range c.mem {
+			c.mem[i] = byte(random.Uint32())
+		}
+		return c
+	}
+	for round := range 100 {
+		size := []int{1, 100, 5000, 60_000, 70_000, 300_000, 5 << 20}[random.IntN(7)]
+		out, in := draw(size), draw(size+random.IntN(3)*size/2)
+		s, r := Request{Layout: out}, Request{Layout: in}
+		want := make([]byte, out.Bytes())
+		out.Gather(want)
+		var data, room []byte
+		switch random.IntN(4) {
+		case 0:
+			s.Layout, data = nil, want
+		case 1:
+			r.Layout, room = nil, make([]byte, in.Bytes())
+			in.Gather(room)
+		}
+		got := bytes.Clone(in.mem)
+		expect := comb{bytes.Clone(in.mem), in.count, in.block, in.step}
+		n := min(len(want), in.Bytes())
+		expect.Scatter(want[:n])
+		late := random.IntN(2) == 0
+		begin := func() {
+			if err := b.Recv(step(), &r, nil, uint64(round), exactly, room); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !late {
+			begin()
+		}
+		if err := a.Send(step(), &s, to, uint64(round), data, Standard); err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < 5 || !r.Done() || !s.Done(); i++ {
+			if step(); i == 4 && late {
+				begin()
+			}
+			if i > 100_000 {
+				t.Fatal("it does not end")
+			}
+		}
+		if got = in.mem; r.Layout == nil {
+			in.Scatter(room)
+		}
+		truncated := errors.Is(r.Err(), ErrTruncated)
+		if r.Err() != nil && !truncated || truncated != (len(want) > in.Bytes()) || s.Err() != nil ||
+			r.Len() != n || r.Size() != uint64(len(want)) || s.Len() != len(want) {
+			t.Fatalf("round %d: %d bytes into %d: %v, %d of %d", round, len(want), in.Bytes(), r.Err(),
+				r.Len(), r.Size())
+		}
+		if !bytes.Equal(got, expect.mem) {
+			t.Fatalf("round %d: %d x %d into %d x %d bytes: not what was sent", round, out.count,
+				out.block, in.count, in.block)
+		}
+		if r.mem != nil && r.Layout != nil || s.mem != nil && s.Layout != nil {
+			t.Fatal("memory of a message is kept")
+		}
+	}
+	if err := errors.Join(a.CheckIdle(), b.CheckIdle()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Large messages of short blocks allocate no more than others, once there is memory for one.
+func TestLayoutsAllocate(t *testing.T) {
+	step, a, b, to := memPair(t)
+	const size = 1 << 17
+	out := &comb{make([]byte, 2*size), size / 8, 8, 16}
+	in := &comb{make([]byte, 2*size), size / 8, 8, 16}
+	measure := func(s, r *Request, data, room []byte) float64 {
+		once := func() {
+			if err := b.Recv(step(), r, nil, 0, exactly, room); err != nil {
+				t.Fatal(err)
+			}
+			if err := a.Send(step(), s, to, 0, data, Standard); err != nil {
+				t.Fatal(err)
+			}
+			for !r.Done() || !s.Done() {
+				step()
+			}
+		}
+		for range 300 {
+			once()
+		}
+		return testing.AllocsPerRun(100, once)
+	}
+	plain := measure(&Request{}, &Request{}, make([]byte, size), make([]byte, size))
+	if n := measure(&Request{Layout: out}, &Request{Layout: in}, nil, nil); n > plain {
+		t.Errorf("%v allocations, of a message in one piece %v", n, plain)
+	}
+}

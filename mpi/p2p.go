@@ -36,18 +36,23 @@ func sendMode[T any](ctx context.Context, c *Comm, data []T, to, tag int, mode p
 	if err != nil {
 		return err
 	}
+	return c.send(ctx, b, nil, to, tag, mode)
+}
+
+// send is a blocking send of memory, or of a layout.
+func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode pml.Mode) error {
 	e := c.e
 	e.lock()
 	defer e.unlock()
 	r := e.newRequest()
-	if err := c.beginSend(r, b, to, tag, mode, 0); err != nil {
+	if err := c.beginSend(r, b, to, tag, mode, l); err != nil {
 		e.freeRequest(r)
 		return err
 	}
 	if r.done {
 		e.due()
 	}
-	_, err = e.complete(ctx, r)
+	_, err := e.complete(ctx, r)
 	return err
 }
 
@@ -60,11 +65,16 @@ func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status,
 	if err != nil {
 		return Status{}, err
 	}
+	return c.recv(ctx, b, nil, sizeOf[T](), from, tag)
+}
+
+// recv is a blocking receive into memory, or a layout.
+func (c *Comm) recv(ctx context.Context, b []byte, l *shape, size, from, tag int) (Status, error) {
 	e := c.e
 	e.lock()
 	defer e.unlock()
 	r := e.newRequest()
-	if err := c.beginRecv(r, b, sizeOf[T](), from, tag, 0); err != nil {
+	if err := c.beginRecv(r, b, size, from, tag, l); err != nil {
 		e.freeRequest(r)
 		return Status{}, err
 	}
@@ -89,7 +99,7 @@ func isendMode[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode)
 	}
 	c.e.lock()
 	defer c.e.unlock()
-	return c.beginSend(r, b, to, tag, mode, 0)
+	return c.beginSend(r, b, to, tag, mode, nil)
 }
 
 // Irecv begins to receive a message into data, which must not be touched until r has ended: see
@@ -101,7 +111,7 @@ func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	}
 	c.e.lock()
 	defer c.e.unlock()
-	return c.beginRecv(r, b, sizeOf[T](), from, tag, 0)
+	return c.beginRecv(r, b, sizeOf[T](), from, tag, nil)
 }
 
 // Sendrecv sends a message and receives another, in whatever order they come; the two slices must
@@ -121,12 +131,12 @@ func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, roo
 	e.lock()
 	defer e.unlock()
 	recv, send := e.newRequest(), e.newRequest()
-	if err := c.beginRecv(recv, in, sizeOf[R](), from, fromTag, 0); err != nil {
+	if err := c.beginRecv(recv, in, sizeOf[R](), from, fromTag, nil); err != nil {
 		e.freeRequest(recv)
 		e.freeRequest(send)
 		return Status{}, err
 	}
-	if err := c.beginSend(send, out, to, tag, pml.Standard, 0); err != nil {
+	if err := c.beginSend(send, out, to, tag, pml.Standard, nil); err != nil {
 		e.freeRequest(send)
 		return Status{}, errors.Join(err, e.abandon(recv))
 	}
@@ -141,7 +151,7 @@ func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 	e := c.e
 	e.lock()
 	defer e.unlock()
-	who, want, mask, err := c.criteria(from, tag, 0)
+	who, want, mask, err := c.criteria(from, tag)
 	if err != nil || from == NoRank {
 		return Status{Source: from, Tag: tag}, err
 	}
@@ -171,7 +181,7 @@ func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
 	e := c.e
 	e.lock()
 	defer e.unlock()
-	who, want, mask, err := c.criteria(from, tag, 0)
+	who, want, mask, err := c.criteria(from, tag)
 	if err != nil || from == NoRank {
 		return err == nil, Status{Source: from, Tag: tag}, err
 	}
@@ -187,8 +197,8 @@ func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
 	return true, s, err
 }
 
-// beginSend begins to send bytes. mu is held.
-func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, inner uint64) error {
+// beginSend begins to send bytes, or a layout. mu is held.
+func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, l *shape) error {
 	e := c.e
 	if err := c.sendable(to, tag); err != nil {
 		return err
@@ -200,9 +210,10 @@ func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, inner
 		r.done = true
 		return nil
 	}
+	r.p.Layout = l.layout()
 	p, err := e.peer(c.ranks[to])
 	if err == nil {
-		err = e.l.Send(e.now(), &r.p, p, c.context|inner|uint64(tag), b, mode)
+		err = e.l.Send(e.now(), &r.p, p, c.context|uint64(tag), b, mode)
 		if errors.Is(err, pml.ErrPeer) {
 			err = e.gone(c.ranks[to], err)
 		}
@@ -225,13 +236,13 @@ func (c *Comm) sendable(to, tag int) error {
 	return nil
 }
 
-// beginRecv begins to receive bytes. mu is held.
-func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, inner uint64) error {
+// beginRecv begins to receive bytes, or into a layout. mu is held.
+func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, l *shape) error {
 	e := c.e
 	if err := c.usable(); err != nil {
 		return err
 	}
-	who, want, mask, err := c.criteria(from, tag, inner)
+	who, want, mask, err := c.criteria(from, tag)
 	if err != nil {
 		return err
 	}
@@ -242,6 +253,7 @@ func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, inner uint64
 		r.done, r.receive, r.nobody = true, false, true
 		return nil
 	}
+	r.p.Layout = l.layout()
 	if err = e.l.Recv(e.now(), &r.p, who, want, mask, b); errors.Is(err, pml.ErrPeer) {
 		err = e.gone(c.ranks[from], err)
 	}
@@ -250,7 +262,7 @@ func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, inner uint64
 }
 
 // criteria are what a receive wants, for the layer.
-func (c *Comm) criteria(from, tag int, inner uint64) (who *pml.Peer, want, mask uint64, err error) {
+func (c *Comm) criteria(from, tag int) (who *pml.Peer, want, mask uint64, err error) {
 	switch {
 	case tag != AnyTag && (tag < 0 || tag > TagMax):
 		return nil, 0, 0, fmt.Errorf("%w: %d, want 0 to %d", ErrTag, tag, TagMax)
@@ -262,7 +274,7 @@ func (c *Comm) criteria(from, tag int, inner uint64) (who *pml.Peer, want, mask 
 			return nil, 0, 0, err
 		}
 	}
-	want, mask = c.context|inner, ^uint64(0)
+	want, mask = c.context, ^uint64(0)
 	if tag == AnyTag {
 		mask &^= TagMax
 	} else {

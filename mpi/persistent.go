@@ -44,7 +44,7 @@ func sendInit[T any](r *Request, c *Comm, data []T, to, tag int, mode pml.Mode) 
 	}
 	c.e.lock()
 	defer c.e.unlock()
-	return c.readySend(r, b, to, tag, mode)
+	return c.readySend(r, b, to, tag, mode, nil)
 }
 
 // RecvInit readies r for receives into data, each of which Start begins: see SendInit, and Recv
@@ -56,7 +56,7 @@ func RecvInit[T any](r *Request, c *Comm, data []T, from, tag int) error {
 	}
 	c.e.lock()
 	defer c.e.unlock()
-	return c.readyRecv(r, b, sizeOf[T](), from, tag)
+	return c.readyRecv(r, b, sizeOf[T](), from, tag, nil)
 }
 
 // Start begins what r was readied for by SendInit, RecvInit, BcastInit and so on (MPI_Start), and
@@ -117,7 +117,7 @@ func (r *Request) start() error {
 }
 
 // readySend readies a request for sends. mu is held.
-func (c *Comm) readySend(r *Request, b []byte, to, tag int, mode pml.Mode) error {
+func (c *Comm) readySend(r *Request, b []byte, to, tag int, mode pml.Mode, l *shape) error {
 	if r.active {
 		return ErrBusy
 	}
@@ -136,19 +136,19 @@ func (c *Comm) readySend(r *Request, b []byte, to, tag int, mode pml.Mode) error
 			return err
 		}
 	}
-	r.c, r.again = c, a
+	r.c, r.again, r.p.Layout = c, a, l.layout()
 	return nil
 }
 
 // readyRecv readies a request for receives. mu is held.
-func (c *Comm) readyRecv(r *Request, b []byte, size, from, tag int) error {
+func (c *Comm) readyRecv(r *Request, b []byte, size, from, tag int, l *shape) error {
 	if r.active {
 		return ErrBusy
 	}
 	if err := c.usable(); err != nil {
 		return err
 	}
-	who, want, mask, err := c.criteria(from, tag, 0)
+	who, want, mask, err := c.criteria(from, tag)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (c *Comm) readyRecv(r *Request, b []byte, size, from, tag int) error {
 	} else if err := c.e.l.RecvInit(&r.p, who, want, mask, b); err != nil {
 		return err
 	}
-	r.c, r.again = c, a
+	r.c, r.again, r.p.Layout = c, a, l.layout()
 	return nil
 }
 

@@ -36,8 +36,8 @@ type Request struct {
 	OnDone func(*Request)
 	// Context is the caller's.
 	Context any
-	// Layout, unless it is nil, is where the bytes of the message lie; the memory that Send or Recv is
-	// given must be nil then. It may only change while the request is Done, and not while it is
+	// Layout, unless it is nil, is where the bytes of the message lie; the memory that Send or Recv
+	// is given must be nil then. It may only change while the request is Done, and not while it is
 	// readied for Start.
 	Layout Layout
 

@@ -2,9 +2,9 @@
 // and draws the plate. The plate is cut into a grid of tiles, one for each rank; a tile has a halo,
 // one cell wide, which is what the neighbours have at their edges:
 //
-//	+---------+---------+     before each step, to each of up to four neighbours:
-//	|  rank 0 | rank 1  |       Irecv  its edge  -> my halo
-//	|       <-+->       |       Isend  my edge   -> its halo
+//	+---------+---------+     in each step, with each of up to four neighbours:
+//	|  rank 0 | rank 1  |       RecvInit once, Start: its edge -> my halo
+//	|       <-+->       |       SendInit once, Start: my edge  -> its halo
 //	+----|^---+---|^----+     the cells that need no halo are computed meanwhile, then WaitAll, then
 //	|    v|   |   v|    |     the cells along the edges.
 //	|  rank 2 | rank 3  |
@@ -12,6 +12,7 @@
 //
 //	go build . && btlrun -n 4 ./heat --cells 256 --steps 2000 --picture plate.png
 //
-// Rank 0 gathers the plate, solves the same alone, and compares bit by bit: the order of additions
-// in a cell is the same, so nothing may differ.
+// The ranks are a Cartesian communicator; the edges are layouts, a row of one block, a column of
+// many. Rank 0 gathers the plate, solves the same alone, and compares bit by bit: the order of
+// additions in a cell is the same, so nothing may differ.
 package main

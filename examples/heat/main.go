@@ -40,15 +40,6 @@ func main() {
 	}
 }
 
-// grid divides n ranks into rows and columns of tiles, as square as can be.
-func grid(n int) (rows, columns int) {
-	rows = int(math.Sqrt(float64(n)))
-	for n%rows != 0 {
-		rows--
-	}
-	return rows, n / rows
-}
-
 func run(ctx context.Context, out io.Writer, j job) (err error) {
 	var cfg mpi.Config
 	cfg.Fabric.Provider = j.provider
@@ -61,17 +52,30 @@ func run(ctx context.Context, out io.Writer, j job) (err error) {
 			err = e
 		}
 	}()
-	rows, columns := grid(world.Size())
-	if j.cells < columns || j.steps < 0 {
-		return fmt.Errorf("%d cells are less than %d tiles need, or %d steps below 0", j.cells, columns,
+	dims := make([]int, 2) // as square as can be
+	if err := mpi.DimsCreate(world.Size(), dims); err != nil {
+		return err
+	}
+	rows, columns := dims[0], dims[1]
+	if j.cells < rows || j.steps < 0 {
+		return fmt.Errorf("%d cells are less than %d tiles need, or %d steps below 0", j.cells, rows,
 			j.steps)
 	}
-	row, column := world.Rank()/columns, world.Rank()%columns
-	t := newTile(j.cells, row, rows, column, columns)
-	t.place(row, rows, column, columns)
+	grid, err := mpi.NewCart(ctx, &world.Comm, dims, make([]bool, 2))
+	if err != nil {
+		return err
+	}
+	at, err := grid.Coords(grid.Rank())
+	if err != nil {
+		return err
+	}
+	t := newTile(j.cells, at[0], rows, at[1], columns)
+	if err := t.place(grid); err != nil {
+		return err
+	}
 	begin := time.Now()
 	for range j.steps {
-		if err := t.step(ctx, &world.Comm); err != nil {
+		if err := t.step(ctx); err != nil {
 			return err
 		}
 	}

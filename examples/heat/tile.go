@@ -23,9 +23,8 @@ const ratio = .24
 type tile struct {
 	rows, columns int // without the halo
 	now, next     []float64
-	neighbours    [sides]int   // ranks, or mpi.NoRank
-	out, in       [2][]float64 // the edges before and after, which do not lie in one piece
-	requests      [2 * sides]*mpi.Request
+	requests      [2][]*mpi.Request // what is exchanged with now in each of the two places in turn
+	turn          int
 }
 
 // share is the first of n cells that is part's, when parts share them.
@@ -45,33 +44,50 @@ func newTile(cells, row, rows, column, columns int) *tile {
 		}
 	}
 	t.next = append([]float64(nil), t.now...)
-	for i := range t.neighbours {
-		t.neighbours[i] = mpi.NoRank
-	}
-	for _, edge := range []*[2][]float64{&t.out, &t.in} {
-		edge[0], edge[1] = make([]float64, t.rows), make([]float64, t.rows)
-	}
-	for i := range t.requests {
-		t.requests[i] = new(mpi.Request)
-	}
 	return t
 }
 
-// place says who the neighbours are, of a tile that is rank's.
-func (t *tile) place(row, rows, column, columns int) {
-	rank := row*columns + column
-	if row > 0 {
-		t.neighbours[above] = rank - columns
+// place readies the exchange with the neighbours: for both places of the tile the edges are sent
+// and the halo is received. Rows lie in one piece, columns have a width between their cells. Tags
+// say which side of the receiver it is, so that two neighbours which are one rank could be told
+// apart.
+func (t *tile) place(grid *mpi.Cart) error {
+	var neighbours [sides]int
+	for dim := range 2 {
+		low, high, err := grid.Shift(dim, 1)
+		if err != nil {
+			return err
+		}
+		neighbours[2*dim], neighbours[2*dim+1] = low, high
 	}
-	if row < rows-1 {
-		t.neighbours[below] = rank + columns
+	width := t.columns + 2
+	edges := [sides]int{width + 1, t.rows*width + 1, width + 1, width + t.columns}
+	halos := [sides]int{1, (t.rows+1)*width + 1, width, width + t.columns + 1}
+	for turn, cells := range [][]float64{t.now, t.next} {
+		for side, rank := range neighbours {
+			count, block := 1, t.columns
+			if side >= before {
+				count, block = t.rows, 1
+			}
+			edge, err := mpi.Strided(cells[edges[side]:], count, block, width)
+			if err != nil {
+				return err
+			}
+			halo, err := mpi.Strided(cells[halos[side]:], count, block, width)
+			if err != nil {
+				return err
+			}
+			in, out := new(mpi.Request), new(mpi.Request)
+			if err := halo.RecvInit(in, grid.Comm, rank, side); err != nil {
+				return err
+			}
+			if err := edge.SendInit(out, grid.Comm, rank, side^1); err != nil {
+				return err
+			}
+			t.requests[turn] = append(t.requests[turn], in, out)
+		}
 	}
-	if column > 0 {
-		t.neighbours[before] = rank - 1
-	}
-	if column < columns-1 {
-		t.neighbours[after] = rank + 1
-	}
+	return nil
 }
 
 // line is a row of the tile without its halo; row 0 is the halo above.
@@ -81,22 +97,13 @@ func (t *tile) line(row int) []float64 {
 }
 
 // step makes one step in time.
-func (t *tile) step(ctx context.Context, c *mpi.Comm) error {
-	if err := t.exchange(c); err != nil {
+func (t *tile) step(ctx context.Context) error {
+	if err := mpi.StartAll(t.requests[t.turn]...); err != nil {
 		return err
 	}
 	t.compute(2, t.rows-1, 2, t.columns-1)
-	if err := mpi.WaitAll(ctx, nil, t.requests[:]...); err != nil {
+	if err := mpi.WaitAll(ctx, nil, t.requests[t.turn]...); err != nil {
 		return err
-	}
-	for side, from := range t.neighbours[before:] {
-		if from == mpi.NoRank {
-			continue
-		}
-		column := side * (t.columns + 1)
-		for row, value := range t.in[side] {
-			t.now[(row+1)*(t.columns+2)+column] = value
-		}
 	}
 	t.compute(1, 1, 1, t.columns)
 	if t.rows > 1 {
@@ -107,26 +114,7 @@ func (t *tile) step(ctx context.Context, c *mpi.Comm) error {
 		t.compute(2, t.rows-1, t.columns, t.columns)
 	}
 	t.now, t.next = t.next, t.now
-	return nil
-}
-
-// exchange begins to send the edges and to receive the halo. Tags say which side of the receiver it
-// is, so that two neighbours which are one rank could be told apart.
-func (t *tile) exchange(c *mpi.Comm) error {
-	width := t.columns + 2
-	for row := range t.rows {
-		t.out[0][row], t.out[1][row] = t.now[(row+1)*width+1], t.now[(row+1)*width+t.columns]
-	}
-	edges := [sides][]float64{t.line(1), t.line(t.rows), t.out[0], t.out[1]}
-	halos := [sides][]float64{t.line(0), t.line(t.rows + 1), t.in[0], t.in[1]}
-	for side, rank := range t.neighbours {
-		if err := mpi.Irecv(t.requests[side], c, halos[side], rank, side); err != nil {
-			return err
-		}
-		if err := mpi.Isend(t.requests[sides+side], c, edges[side], rank, side^1); err != nil {
-			return err
-		}
-	}
+	t.turn = 1 - t.turn
 	return nil
 }
 

@@ -1,0 +1,247 @@
+package mpi
+
+import (
+	"fmt"
+	"math"
+	"sort"
+
+	"gobtl/pml"
+)
+
+// Layout is values of a slice that do not lie one behind the other: blocks of them, in an order
+// (what MPI has derived datatypes for). Its methods send, receive and so on as the functions of the
+// same names do with a slice, and a message of a Layout is one like any other: it may be received
+// into a slice, or into another Layout. Make one once, and use it often, by any goroutine; it
+// reads and writes the slice that it was made of. Blocks should not overlap in what is received
+// into.
+type Layout[T any] struct {
+	shape
+
+	data []T
+	unit int // bytes of a value
+}
+
+// shape is a Layout in bytes. It is a pml.Layout.
+type shape struct {
+	mem           []byte
+	bytes         int
+	block, stride int   // of blocks that are alike
+	starts        []int // of blocks that are not a stride apart; nil: they are
+	ends          []int // of blocks that are not alike: bytes of the message up to their ends
+}
+
+// Strided is the layout of count blocks of block values each, whose beginnings are stride values
+// apart (MPI_Type_vector): a column of a matrix of rows of stride values, from data's beginning on.
+// A negative stride goes down from the end of data. Errors: ErrType, and ErrBounds if data is too
+// short, or count or block negative.
+func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
+	at := 0
+	if stride < 0 {
+		at = len(data) - block
+	}
+	if count < 0 || block < 0 || count > len(data) && block > 0 && stride != 0 {
+		return nil, fmt.Errorf("%w: %d blocks of %d values, %d apart", ErrBounds, count, block, stride)
+	}
+	starts := make([]int, 0, count)
+	for range count {
+		starts = append(starts, at)
+		at += stride
+	}
+	l, err := IndexedBlocks(data, starts, block)
+	if err == nil && stride > 0 {
+		l.stride, l.starts = stride*l.unit, nil
+	}
+	return l, err
+}
+
+// IndexedBlocks is the layout of blocks of block values each that begin at starts
+// (MPI_Type_create_indexed_block). Errors as of Strided.
+func IndexedBlocks[T any](data []T, starts []int, block int) (*Layout[T], error) {
+	b, err := bytesOf(data)
+	if err != nil {
+		return nil, err
+	}
+	l := &Layout[T]{data: data, unit: sizeOf[T]()}
+	l.mem, l.block, l.bytes = b, block*l.unit, len(starts)*block*l.unit
+	for _, start := range starts {
+		if block < 0 || start < 0 || start > len(data)-block {
+			return nil, fmt.Errorf("%w: %d values from %d on, of %d", ErrBounds, block, start, len(data))
+		}
+		l.starts = append(l.starts, start*l.unit)
+	}
+	return l, nil
+}
+
+// Indexed is the layout of blocks that begin at starts and have lengths values (MPI_Type_indexed).
+// Errors as of Strided, and ErrCount if there is not one length for each start.
+func Indexed[T any](data []T, starts, lengths []int) (*Layout[T], error) {
+	if len(starts) != len(lengths) {
+		return nil, fmt.Errorf("%w: %d starts, %d lengths", ErrCount, len(starts), len(lengths))
+	}
+	b, err := bytesOf(data)
+	if err != nil {
+		return nil, err
+	}
+	l := &Layout[T]{data: data, unit: sizeOf[T]()}
+	l.mem, l.ends = b, []int{}
+	for i, start := range starts {
+		n := lengths[i]
+		if n < 0 || start < 0 || start > len(data)-n {
+			return nil, fmt.Errorf("%w: %d values from %d on, of %d", ErrBounds, n, start, len(data))
+		}
+		if n > 0 {
+			l.bytes += n * l.unit
+			l.starts, l.ends = append(l.starts, start*l.unit), append(l.ends, l.bytes)
+		}
+	}
+	return l, nil
+}
+
+// Subarray is the layout of a part of an array of any number of dimensions, in row-major order:
+// part values in each dimension, from start on, of an array of shape (MPI_Type_create_subarray).
+// Errors: ErrType, ErrBounds, and ErrCount if the slices are not of one length or data has not as
+// many values as the array.
+func Subarray[T any](data []T, shape, part, start []int) (*Layout[T], error) {
+	dims := len(shape)
+	if dims == 0 || len(part) != dims || len(start) != dims {
+		return nil, fmt.Errorf("%w: %d, %d and %d dimensions", ErrCount, dims, len(part), len(start))
+	}
+	all, rows := 1, 1
+	for i, n := range shape {
+		if n < 0 || part[i] < 0 || start[i] < 0 || start[i] > n-part[i] {
+			return nil, fmt.Errorf("%w: %d from %d on, of %d", ErrBounds, part[i], start[i], n)
+		}
+		if n > 0 && all > math.MaxInt/n {
+			return nil, fmt.Errorf("%w: %v values", ErrCount, shape)
+		}
+		if all *= n; i < dims-1 {
+			rows *= part[i]
+		}
+	}
+	if all != len(data) {
+		return nil, fmt.Errorf("%w: %v values are not %d", ErrCount, shape, len(data))
+	}
+	if all == 0 {
+		rows = 0 // and no product of other parts
+	}
+	starts, at := make([]int, 0, rows), make([]int, dims) // at: within the part, of a row
+	for range rows {
+		place := 0
+		for i, n := range shape {
+			place = place*n + start[i] + at[i]
+		}
+		starts = append(starts, place)
+		for i := dims - 2; i >= 0; i-- {
+			if at[i]++; at[i] < part[i] {
+				break
+			}
+			at[i] = 0
+		}
+	}
+	return IndexedBlocks(data, starts, part[dims-1])
+}
+
+// Len is the number of values.
+func (l *Layout[T]) Len() int { return l.bytes / l.unit }
+
+// Pack copies the values one behind the other into to, up to its length, and returns how many
+// (MPI_Pack).
+func (l *Layout[T]) Pack(to []T) int {
+	n := min(len(to), l.Len())
+	b, _ := bytesOf(to[:n]) // the type was found good
+	l.shape.Gather(b)
+	return n
+}
+
+// Unpack copies values of a slice to the places of the layout, up to its length, and returns how
+// many (MPI_Unpack).
+func (l *Layout[T]) Unpack(from []T) int {
+	n := min(len(from), l.Len())
+	b, _ := bytesOf(from[:n])
+	l.shape.Scatter(b)
+	return n
+}
+
+// layout is the layout for a request: none of no shape.
+func (s *shape) layout() pml.Layout {
+	if s == nil {
+		return nil
+	}
+	return s
+}
+
+// Bytes implements pml.Layout.
+func (s *shape) Bytes() int { return s.bytes }
+
+// Run implements pml.Layout.
+func (s *shape) Run(at int) []byte {
+	i, end := 0, 0
+	if s.ends == nil {
+		i = at / s.block
+		end = (i + 1) * s.block
+	} else {
+		i = sort.SearchInts(s.ends, at+1)
+		end = s.ends[i]
+	}
+	size := s.block
+	if s.ends != nil {
+		size = end
+		if i > 0 {
+			size -= s.ends[i-1]
+		}
+	}
+	from := s.start(i)
+	return s.mem[from+size-(end-at) : from+size]
+}
+
+// start is where a block begins.
+func (s *shape) start(i int) int {
+	if s.starts != nil {
+		return s.starts[i]
+	}
+	return i * s.stride
+}
+
+// Gather implements pml.Layout.
+func (s *shape) Gather(to []byte) {
+	switch {
+	case s.ends != nil:
+		for i, at := 0, 0; at < len(to); i++ {
+			n := min(s.ends[i], len(to)) - at
+			copy(to[at:at+n], s.mem[s.starts[i]:])
+			at += n
+		}
+	case s.block == 8 && len(to)%8 == 0: // a column of float64, for which copy is slow
+		for i := 0; len(to) > 0; i, to = i+1, to[8:] {
+			*(*[8]byte)(to) = *(*[8]byte)(s.mem[s.start(i):])
+		}
+	default:
+		for i := 0; len(to) > 0; i++ {
+			n := min(s.block, len(to))
+			copy(to[:n], s.mem[s.start(i):])
+			to = to[n:]
+		}
+	}
+}
+
+// Scatter implements pml.Layout.
+func (s *shape) Scatter(from []byte) {
+	switch {
+	case s.ends != nil:
+		for i, at := 0, 0; at < len(from); i++ {
+			n := min(s.ends[i], len(from)) - at
+			copy(s.mem[s.starts[i]:], from[at:at+n])
+			at += n
+		}
+	case s.block == 8 && len(from)%8 == 0:
+		for i := 0; len(from) > 0; i, from = i+1, from[8:] {
+			*(*[8]byte)(s.mem[s.start(i):]) = *(*[8]byte)(from)
+		}
+	default:
+		for i := 0; len(from) > 0; i++ {
+			n := min(s.block, len(from))
+			copy(s.mem[s.start(i):], from[:n])
+			from = from[n:]
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"gobtl/mpi/coll"
 	"gobtl/pml"
@@ -29,6 +30,9 @@ type operation struct {
 	r    *Request
 	done func(error)
 	next *operation
+	// combine is the plan's fold, whose panic is kept.
+	combine  coll.Fold
+	panicked error
 }
 
 // Send implements coll.Port.
@@ -78,9 +82,23 @@ func (o *operation) end(err error) {
 			err = e.gone(rank, err)
 		}
 	}
-	o.r, o.c, o.plan = nil, nil, plan{}
+	if err == nil {
+		err = o.panicked
+	}
+	o.r, o.c, o.plan, o.panicked = nil, nil, plan{}, nil
 	o.next, e.operations = e.operations, o
 	r.finish(err)
+}
+
+// fold combines values. Whoever drives calls it, maybe for another goroutine: a panic of the
+// program's function is an error of the operation, which goes on, so that no other rank waits.
+func (o *operation) fold(acc, x []byte, xFirst bool) {
+	defer func() {
+		if why := recover(); why != nil && o.panicked == nil {
+			o.panicked = fmt.Errorf("%w: %v\n%s", ErrOp, why, debug.Stack())
+		}
+	}()
+	o.plan.fold(acc, x, xFirst)
 }
 
 // collective begins a collective operation. mu is held.
@@ -102,14 +120,14 @@ func (c *Comm) collective(r *Request, p plan) error {
 	o := e.operations
 	if o == nil {
 		o = new(operation)
-		o.done = o.end
+		o.done, o.combine = o.end, o.fold
 	} else {
 		e.operations = o.next
 	}
 	o.c, o.r, o.plan = c, r, p
 	o.tag = c.calls & TagMax
 	c.calls++
-	o.Reset(c.rank, len(c.ranks), p.fold)
+	o.Reset(c.rank, len(c.ranks), o.combine)
 	p.does(&o.Schedule, &o.plan)
 	o.Start(o, o.done)
 	return nil

@@ -42,6 +42,10 @@ var (
 	ErrFinalized = errors.New("mpi: finalized")
 	// ErrStranger: a process has connected that is no rank of this job.
 	ErrStranger = errors.New("mpi: peer is no rank of this job")
+	// ErrOp: the function of an Op has panicked.
+	ErrOp = errors.New("mpi: an Op has panicked")
+	// ErrMessage: the message was received before.
+	ErrMessage = pml.ErrMessage
 	// ErrRevoked: the communicator was revoked.
 	ErrRevoked = errors.New("mpi: communicator revoked")
 	// ErrExcluded: the other ranks take this one for dead, and go on without it.

@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"fmt"
 	"unsafe"
 
 	"gobtl/mpi/coll"
@@ -30,7 +31,11 @@ type Op[T any] struct {
 
 // NewOp returns an operation: f of the value of lower ranks and that of higher ones. It must be
 // associative; commutes says that f(a, b) is f(b, a), too, so that the values may be combined in
-// any order. f is called by whoever drives: it must be short, and call nothing of this package.
+// any order. T may be any struct that can be sent: of a value and its place, as of MINLOC. f is
+// called by whoever drives: it must be short, and call nothing of this package. Where it
+// panics the operation ends with ErrOp, which tells the panic and where it was; ranks at which it
+// was not called, or not with such values, have no error and values that are worth nothing: who has
+// ErrOp tells them by Revoke.
 func NewOp[T any](f func(low, high T) T, commutes bool) Op[T] {
 	return Op[T]{commutes: commutes, fold: func(acc, x []byte, xFirst bool) {
 		a, b := valuesOf[T](acc), valuesOf[T](x)
@@ -103,6 +108,30 @@ func Replace[T any]() Op[T] { return Op[T]{code: opReplace} }
 
 // Keep leaves the old values as they are: for the operations of windows that return them.
 func Keep[T any]() Op[T] { return Op[T]{code: opKeep} }
+
+// Local combines low with high here, value by value, into high: no message (MPI_Reduce_local).
+// Errors: ErrType, ErrCount, and ErrConfig for an Op that NewOp has not made. A panic is the
+// caller's.
+func (op Op[T]) Local(low, high []T) error {
+	a, err := bytesOf(high)
+	if err != nil {
+		return err
+	}
+	b, err := bytesOf(low)
+	switch {
+	case err != nil:
+		return err
+	case len(low) != len(high):
+		return fmt.Errorf("%w: %d values and %d", ErrCount, len(low), len(high))
+	case op.fold == nil:
+		return fmt.Errorf("%w: an Op that NewOp has not made", ErrConfig)
+	}
+	op.fold(a, b, true)
+	return nil
+}
+
+// Commutes says whether the values may be combined in any order (MPI_Op_commutative).
+func (op Op[T]) Commutes() bool { return op.commutes }
 
 // valuesOf is the other way of bytesOf, for memory that lies as the values must.
 func valuesOf[T any](b []byte) []T {

@@ -245,6 +245,30 @@ func TestAny(requests ...*Request) (int, Status, error) {
 	return -1, Status{}, e.broken
 }
 
+// TestSome makes a pass, and appends to indices those of the requests that have ended, which are
+// active until their Wait or Test, at once, tells how (MPI_Testsome).
+func TestSome(indices []int, requests ...*Request) ([]int, error) {
+	e := engineOf(requests)
+	if e == nil {
+		return indices, nil
+	}
+	e.lock()
+	defer e.unlock()
+	if !e.driving {
+		e.pass()
+	}
+	had := len(indices)
+	for i, r := range requests {
+		if hasEnded(r) {
+			indices = append(indices, i)
+		}
+	}
+	if len(indices) > had {
+		return indices, nil
+	}
+	return indices, e.broken
+}
+
 func hasEnded(r *Request) bool { return r.active && r.done }
 
 // engineOf is the engine of the first active request, nil if there is none.

@@ -63,8 +63,8 @@ var matchingMutations = []mutation{
 		name:  "truncated-untold",
 		fault: "a receive that is a few bytes too short ends well",
 		in:    "pml",
-		old:   "$r.size > uint64(len($r.mem))",
-		new:   "$r.size > uint64(len($r.mem))+200",
+		old:   "$r.size > uint64($r.room())",
+		new:   "$r.size > uint64($r.room())+200",
 		test:  "./test/sim/matching -run TestModel",
 	},
 	{

@@ -1,0 +1,141 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+
+	"gobtl/pml"
+)
+
+// Message is one that Mprobe has found, and that nobody but Mrecv and Imrecv can receive any more.
+// It belongs to one goroutine at a time. Where several goroutines receive, one of them could
+// receive what another's Probe has found.
+type Message struct {
+	c *Comm
+	m *pml.Message // nil: from NoRank
+}
+
+// Mprobe is Probe that takes the message out: it must be received with Mrecv or Imrecv
+// (MPI_Mprobe). Errors as of Probe.
+func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, error) {
+	e := c.e
+	e.lock()
+	defer e.unlock()
+	who, want, mask, err := c.criteria(from, tag)
+	if err != nil {
+		return nil, Status{}, err
+	}
+	if from == NoRank {
+		return &Message{c: c}, Status{Source: NoRank, Tag: AnyTag}, nil
+	}
+	var found *pml.Message
+	w := e.newWaiter(1)
+	w.ready = func() bool {
+		if found == nil {
+			found = e.l.MProbe(who, want, mask)
+		}
+		return found != nil || c.revoked != nil || who != nil && who.Err() != nil
+	}
+	err = e.wait(ctx, w)
+	e.freeWaiter(w)
+	switch {
+	case err != nil:
+		return nil, Status{}, err
+	case found != nil:
+		return c.probed(found)
+	case c.revoked != nil:
+		return nil, Status{}, c.revoked
+	}
+	return nil, Status{}, e.gone(c.ranks[from], who.Err())
+}
+
+// Improbe is Mprobe that does not wait: it makes a pass, and the message is nil if there is none
+// (MPI_Improbe).
+func Improbe(c *Comm, from, tag int) (*Message, Status, error) {
+	e := c.e
+	e.lock()
+	defer e.unlock()
+	who, want, mask, err := c.criteria(from, tag)
+	if err != nil {
+		return nil, Status{}, err
+	}
+	if from == NoRank {
+		return &Message{c: c}, Status{Source: NoRank, Tag: AnyTag}, nil
+	}
+	if !e.driving {
+		e.pass()
+	}
+	if found := e.l.MProbe(who, want, mask); found != nil {
+		return c.probed(found)
+	}
+	return nil, Status{}, c.usable()
+}
+
+// probed is a message that was taken out.
+func (c *Comm) probed(found *pml.Message) (*Message, Status, error) {
+	s, err := c.status(found.Peer(), found.Tag())
+	s.Count = int(found.Size())
+	return &Message{c, found}, s, err
+}
+
+// Mrecv receives a message that Mprobe has found into data (MPI_Mrecv). Errors as of Recv, and
+// ErrMessage if it was received before.
+func Mrecv[T any](ctx context.Context, m *Message, data []T) (Status, error) {
+	b, err := bytesOf(data)
+	if err != nil {
+		return Status{}, err
+	}
+	e := m.c.e
+	e.lock()
+	defer e.unlock()
+	r := e.newRequest()
+	if err := m.begin(r, b, sizeOf[T]()); err != nil {
+		e.freeRequest(r)
+		return Status{}, err
+	}
+	return e.complete(ctx, r)
+}
+
+// Imrecv begins to receive a message that Mprobe has found into data, which must not be touched
+// until r has ended (MPI_Imrecv). Errors as of Irecv, and ErrMessage if it was received before.
+func Imrecv[T any](r *Request, m *Message, data []T) error {
+	b, err := bytesOf(data)
+	if err != nil {
+		return err
+	}
+	m.c.e.lock()
+	defer m.c.e.unlock()
+	return m.begin(r, b, sizeOf[T]())
+}
+
+// begin begins to receive a message. mu is held.
+func (m *Message) begin(r *Request, b []byte, size int) error {
+	c := m.c
+	if err := c.usable(); err != nil {
+		return err
+	}
+	if err := r.begin(c, size, true); err != nil {
+		return err
+	}
+	if m.m == nil {
+		r.done, r.receive, r.nobody = true, false, true
+		return nil
+	}
+	r.p.Layout = nil
+	peer := m.m.Peer()
+	err := c.e.l.RecvMessage(c.e.now(), &r.p, m.m, b)
+	if errors.Is(err, pml.ErrPeer) {
+		if rank, unknown := c.e.rankOf(peer); unknown == nil {
+			err = c.e.gone(rank, err)
+		}
+	}
+	r.active = err == nil
+	return err
+}
+
+// SendrecvReplace sends what data has to one rank, and receives into it what another one sends
+// (MPI_Sendrecv_replace). What is sent is copied first. Errors as of Sendrecv.
+func SendrecvReplace[T any](ctx context.Context, c *Comm, data []T, to, tag, from, fromTag int,
+) (Status, error) {
+	return Sendrecv(ctx, c, append([]T(nil), data...), to, tag, data, from, fromTag)
+}

@@ -69,8 +69,9 @@ func drawLayout[T any](random *rand.Rand, data []T) (l *mpi.Layout[T], places []
 		rows, columns := 3, 5
 		planes := n / 15
 		part := []int{random.IntN(planes + 1), random.IntN(4), random.IntN(6)}
-		start := []int{random.IntN(planes - part[0] + 1), random.IntN(4 - part[1]),
-			random.IntN(6 - part[2])}
+		start := []int{
+			random.IntN(planes - part[0] + 1), random.IntN(4 - part[1]), random.IntN(6 - part[2]),
+		}
 		for i := range part[0] {
 			for j := range part[1] {
 				block(((start[0]+i)*rows+start[1]+j)*columns+start[2], part[2])

@@ -66,7 +66,6 @@ func TestLayouts(t *testing.T) {
 			r.Layout, room = nil, make([]byte, in.Bytes())
 			in.Gather(room)
 		}
-		got := bytes.Clone(in.mem)
 		expect := comb{bytes.Clone(in.mem), in.count, in.block, in.step}
 		n := min(len(want), in.Bytes())
 		expect.Scatter(want[:n])
@@ -90,7 +89,7 @@ func TestLayouts(t *testing.T) {
 				t.Fatal("it does not end")
 			}
 		}
-		if got = in.mem; r.Layout == nil {
+		if r.Layout == nil {
 			in.Scatter(room)
 		}
 		truncated := errors.Is(r.Err(), ErrTruncated)
@@ -99,7 +98,7 @@ func TestLayouts(t *testing.T) {
 			t.Fatalf("round %d: %d bytes into %d: %v, %d of %d", round, len(want), in.Bytes(), r.Err(),
 				r.Len(), r.Size())
 		}
-		if !bytes.Equal(got, expect.mem) {
+		if !bytes.Equal(in.mem, expect.mem) {
 			t.Fatalf("round %d: %d x %d into %d x %d bytes: not what was sent", round, out.count,
 				out.block, in.count, in.block)
 		}

@@ -278,13 +278,18 @@ func (r *rank) send() {
 	}
 	o.want = content(r.index, o.to, len(w.sent[r.index][o.to]), size)
 	o.mem = bytes.Clone(o.want)
+	mem := o.turn(len(w.sent[r.index][o.to]))
+	if mem == nil && o.r.Layout != nil {
+		o.r.Layout.Scatter(o.want)
+		o.want = bytes.Clone(o.mem)
+	}
 	tag := uint64(w.random.IntN(3))
 	o.r.OnDone = func(*pml.Request) { r.sendDone(o) }
 	mode := pml.Mode(w.random.IntN(3))
 	to := &w.sent[r.index][o.to]
 	*to = append(*to, note{tag: tag, size: size}) // Before Send: a message to itself may come at once.
 	r.ops = append(r.ops, o)
-	if err := r.l.Send(w.Now(), &o.r, r.peers[o.to], tag, o.mem, mode); err != nil {
+	if err := r.l.Send(w.Now(), &o.r, r.peers[o.to], tag, mem, mode); err != nil {
 		*to = (*to)[:len(*to)-1]
 		o.dead, o.done = true, 1
 		if !errors.Is(err, pml.ErrPeer) || r.peers[o.to].Err() == nil {
@@ -339,9 +344,10 @@ func (r *rank) recv(from int, tag, mask uint64, room int) {
 		o.dead = true
 	}
 	r.ops = append(r.ops, o)
+	mem := o.turn(len(r.ops))
 	wish := want{o, from, tag, mask}
 	if o.dead && r.model.find(wish) < 0 {
-		err := r.l.Recv(r.world.Now(), &o.r, r.peer(from), tag, mask, o.mem)
+		err := r.l.Recv(r.world.Now(), &o.r, r.peer(from), tag, mask, mem)
 		if !errors.Is(err, pml.ErrPeer) {
 			r.world.failf("rank %d: a receive from the dead: %w", r.index, err)
 		}
@@ -349,7 +355,7 @@ func (r *rank) recv(from int, tag, mask uint64, room int) {
 		return
 	}
 	r.model.post(wish)
-	if err := r.l.Recv(r.world.Now(), &o.r, r.peer(from), tag, mask, o.mem); err != nil {
+	if err := r.l.Recv(r.world.Now(), &o.r, r.peer(from), tag, mask, mem); err != nil {
 		r.world.failf("rank %d: Recv: %w", r.index, err)
 	}
 }
@@ -380,7 +386,7 @@ func (r *rank) recvDone(o *op) {
 	data := content(o.got.from, r.index, o.got.number, o.got.size)[:q.Len()]
 	if q.Peer().Context != o.got.from || q.Tag() != o.got.tag || q.Size() != uint64(o.got.size) ||
 		errors.Is(err, pml.ErrTruncated) != truncated || err != nil && !truncated ||
-		q.Len() != min(o.got.size, len(o.mem)) || !bytes.Equal(o.mem[:q.Len()], data) {
+		q.Len() != min(o.got.size, len(o.mem)) || !bytes.Equal(o.bytes(), data) {
 		r.world.failf("rank %d: has tag %d, %d bytes of %v, %w; the model %+v", r.index, q.Tag(),
 			q.Size(), q.Peer().Context, err, o.got)
 	}

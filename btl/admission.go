@@ -44,7 +44,7 @@ func Defer(code uint16) Verdict { return Verdict{frag.RejectLater, code} }
 // itself; nil lets everybody in, as does a module at first. A peer has shown by then that it
 // receives at both its addresses. What fn lets in may still end before it is connected. fn is
 // called from Progress; it may do what a handler may. Repetitions of a peer's first packets may
-// have it asked more than once.
+// have it asked more than once, and one that calls itself something else is asked about again.
 func (m *Module) Admit(fn func(Request) Verdict) { m.admission = fn }
 
 // askOwner says how a newcomer is to be refused: with a Reason of 0, not at all.
@@ -57,6 +57,17 @@ func (m *Module) askOwner(hello *frag.Hello) (answer frag.Reject) {
 		Label: hello.Label, Incarnation: hello.Incarnation,
 	})
 	return frag.Reject{Reason: v.reason, Code: v.code}
+}
+
+// welcomeAgain asks the owner about a half-open endpoint's peer that now calls itself something
+// else than what it was let in with. If it is refused, or the owner has ended the endpoint or the
+// module meanwhile, the Hello must change nothing.
+func (m *Module) welcomeAgain(ep *Endpoint, hello *frag.Hello) (answer frag.Reject, ok bool) {
+	if ep.label == string(hello.Label) {
+		return answer, true
+	}
+	answer = m.askOwner(hello)
+	return answer, answer.Reason == 0 && ep.state == stateAccepting && !m.closed && !m.draining
 }
 
 // PeerLabel is what the peer's owner calls it (Config.Label), empty until it is known.

@@ -19,6 +19,9 @@ func (m *Module) onFirstHello(
 	peer := peerKey{peerTag{hello.Incarnation, hello.Tag}, string(hello.CommandName)}
 	if ep = m.byTag[peer]; ep != nil {
 		if ep.state == stateAccepting { // the Hello before may have been another's, in the peer's name
+			if answer, ok := m.welcomeAgain(ep, hello); !ok {
+				return nil, answer
+			}
 			m.bindAgain(ep, h, hello)
 		}
 		return ep, answer
@@ -68,6 +71,9 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 	if ep.state == stateAccepting {
 		if hello.Proven == frag.ProvenAll {
 			// The peer's last word. A Hello before may have been another's, in its name.
+			if _, ok := m.welcomeAgain(ep, hello); !ok {
+				return nil
+			}
 			m.bindAgain(ep, h, hello)
 		}
 		if ep = m.validate(ep); ep == nil {

@@ -277,3 +277,42 @@ func TestSourceIsUsed(t *testing.T) {
 		t.Error(ep.Err())
 	}
 }
+
+// A peer that the owner has let in under one name does not become another one on the way: its later
+// Hellos are asked about as the first was, with a tag and without.
+func TestAdmissionOfAnotherLabel(t *testing.T) {
+	l, s := newStranger(t, smallConfig())
+	m := l.mods[0]
+	m.Admit(func(r Request) Verdict {
+		if string(r.Label) == "bad" {
+			return Refuse(9)
+		}
+		return Accept()
+	})
+	hello := func(label string, conn uint64) []sentPacket {
+		s.hello.Label = []byte(label)
+		s.raw(0, s.packHello(frag.KindHello, conn, frag.ProbeCommand))
+		return s.run(4)
+	}
+	s.meet()
+	for _, pkt := range hello("good", 0) {
+		s.learn(pkt)
+	}
+	ep := m.lookup(s.conn)
+	if ep == nil || ep.state != stateAccepting || ep.PeerLabel() != "good" {
+		t.Fatalf("no half-open endpoint: %+v", ep)
+	}
+	if got := kinds(hello("bad", 0), frag.KindReject); len(got) != 1 ||
+		got[0].hdr.Tag != frag.RejectOwner {
+		t.Errorf("refused without a tag: %+v", got)
+	}
+	s.hello.Proven = frag.ProvenAll
+	hello("bad", s.conn)
+	if ep.state != stateAccepting || ep.PeerLabel() != "good" {
+		t.Errorf("refused with a tag: state %d, label %q", ep.state, ep.PeerLabel())
+	}
+	hello("better", s.conn)
+	if !ep.Connected() || ep.PeerLabel() != "better" {
+		t.Errorf("let in under a third name: state %d, label %q", ep.state, ep.PeerLabel())
+	}
+}

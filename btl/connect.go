@@ -262,26 +262,12 @@ func (m *Module) establish(ep *Endpoint) {
 	if hs.proven != frag.ProvenAll || !hs.wanted && !hs.ready {
 		return
 	}
-	if ep.state != stateConnected {
-		ep.state = stateConnected
-		m.credits.Join()
-		ep.joined = true
-		m.sortQueues(ep)
-		m.endDisplaced(ep)
-		m.stats.counters[CntPeersConnected]++
-		if ep.counted {
-			m.stats.counters[CntPeersReliable]++
-		}
-		m.outbox.note(ep, EventConnected, nil)
-		ep.rcv.AskAck(m.now, 0) // brings the peer its credits
-		m.acks.owe(ep, m.now)
-		m.sched.arm(ep)
-		if ep.closing {
-			m.beginClose(ep)
-		}
-		m.dirty = true
+	news := ep.state != stateConnected
+	if news {
+		m.beginConnected(ep)
 	}
-	if hs.confirmed {
+	switch {
+	case hs.confirmed:
 		ep.hs = nil
 		m.connectedTimer(ep)
 		m.beginPath(ep)
@@ -289,9 +275,33 @@ func (m *Module) establish(ep *Endpoint) {
 			ep.rcv.AskAck(m.now, 0)
 			m.acks.owe(ep, m.now)
 		}
-	} else {
+	case news && !ep.watches():
+		hs.interval = helloIntervalMin
+		m.sayHello(ep) // before all else, for a half-open endpoint drops what comes before it
+	default:
 		m.setTimer(ep, 0)
 	}
+}
+
+// beginConnected is what an endpoint does when it is connected, whether or not the peer knows it.
+func (m *Module) beginConnected(ep *Endpoint) {
+	ep.state = stateConnected
+	m.credits.Join()
+	ep.joined = true
+	m.sortQueues(ep)
+	m.endDisplaced(ep)
+	m.stats.counters[CntPeersConnected]++
+	if ep.counted {
+		m.stats.counters[CntPeersReliable]++
+	}
+	m.outbox.note(ep, EventConnected, nil)
+	ep.rcv.AskAck(m.now, 0) // brings the peer its credits
+	m.acks.owe(ep, m.now)
+	m.sched.arm(ep)
+	if ep.closing {
+		m.beginClose(ep)
+	}
+	m.dirty = true
 }
 
 // endDisplaced ends the connections to earlier incarnations of a peer that was reached under a new
@@ -382,11 +392,18 @@ func (ep *Endpoint) cannotTake(f *Fragment) error {
 // not know that the peer is: the peer sends nothing but Hellos until it knows that both channels
 // work. It returns the endpoint that the packet is for, nil to drop it: what the peer knows says
 // nothing of the addresses to which this side sends.
+//
+// A half-open endpoint drops it, unless the connection is reliable: there nobody else can send. The
+// Hello that the endpoint was made of may have been another's. Confirmed by a packet, the endpoint
+// would keep that one's numbers, and neither side would ever take what the other sends. The Hello
+// by which the peer says what it knows, and how it counts, leaves before the packet, and again.
 func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 	switch {
 	case ep.state == stateLingering:
 		return ep
 	case !ep.hs.bound:
+		return nil
+	case ep.state == stateAccepting && !ep.counted:
 		return nil
 	case ep.state == stateAccepting:
 		if ep = m.validate(ep); ep == nil {

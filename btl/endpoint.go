@@ -172,7 +172,11 @@ func (ep *Endpoint) close(now Time, code uint16) {
 // beginClose has a goodbye that does not get on end, from now on.
 func (m *Module) beginClose(ep *Endpoint) {
 	ep.closeAt = m.nowUnpaused
-	m.setTimer(ep, m.cfg.CloseTimeout)
+	wait := m.cfg.CloseTimeout
+	if ep.hs != nil {
+		wait = min(wait, ep.hs.interval)
+	}
+	m.setTimer(ep, wait)
 }
 
 // Abort ends the endpoint at once: unfinished sends fail with ErrClosed. The peer is told once, by

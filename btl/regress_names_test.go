@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gobtl/frag"
+	"gobtl/internal/seq"
 )
 
 // Whoever has seen a peer's cookies, or its tags, may say Hello in its name, and worse of it than
@@ -45,6 +46,41 @@ func TestLaterHelloCounts(t *testing.T) {
 		ep := s.m.lookup(s.conn)
 		if ep == nil || !ep.Connected() || !ep.operates || ep.mtuMost != int(truth.MTUBytes) {
 			t.Errorf("what another has said in the peer's name counts: %+v", ep)
+		}
+	})
+	t.Run("accepting, and a packet before the last Hello", func(t *testing.T) {
+		_, s := newStranger(t, smallConfig())
+		delivered := 0
+		if err := s.m.Handle(1, func(*Endpoint, Tag, []byte) { delivered++ }); err != nil {
+			t.Fatal(err)
+		}
+		s.meet()
+		for p := range frag.Probe(frag.ProbeCount) {
+			s.raw(probeChannel(p), s.packHello(frag.KindHello, 0, p))
+		}
+		for _, pkt := range s.run(3) {
+			s.learn(pkt)
+		}
+		truth := s.next
+		for _, wrong := range []seq.Num{truth + 1, truth - 1, truth + 1<<20} {
+			s.next = wrong
+			s.raw(1, s.packHello(frag.KindHello, 0, frag.ProbeData))
+			s.run(3)
+			s.next = truth
+			s.frag(truth, 1, []byte("not yet"))
+			s.ack(s.peerFirst)
+			s.run(3)
+			if ep := s.m.lookup(s.conn); ep == nil || ep.Connected() {
+				t.Fatalf("a packet, and not a Hello, confirms an endpoint of first number %d", wrong)
+			}
+		}
+		s.hello.Proven = frag.ProvenAll
+		s.raw(0, s.packHello(frag.KindHello, s.conn, 0))
+		s.run(3)
+		s.frag(truth, 1, []byte("now"))
+		s.run(4)
+		if delivered != 1 {
+			t.Errorf("%d messages delivered", delivered)
 		}
 	})
 	t.Run("connecting", func(t *testing.T) {

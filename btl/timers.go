@@ -109,14 +109,20 @@ func (m *Module) onTimer(ep *Endpoint) {
 }
 
 // onCloseTimer ends a close that does not get on: nothing was acknowledged for CloseTimeout. A peer
-// that only talks does not hold it up.
+// that only talks does not hold it up. One that may be half open is told that it need not be.
 func (m *Module) onCloseTimer(ep *Endpoint) {
 	quiet := m.nowUnpaused.Sub(max(ep.ackedAt, ep.closeAt))
 	if quiet >= m.cfg.CloseTimeout {
 		m.end(ep, EventClosed, ErrClosed)
 		return
 	}
-	m.setTimer(ep, m.cfg.CloseTimeout-quiet)
+	left := m.cfg.CloseTimeout - quiet
+	if hs := ep.hs; hs != nil {
+		m.sendProbes(ep)
+		left = min(left, hs.interval)
+		hs.interval = min(2*hs.interval, helloIntervalMax)
+	}
+	m.setTimer(ep, left)
 }
 
 // onSuperseded asks a peer that has connected anew whether its end of the old connection is there

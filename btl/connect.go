@@ -246,6 +246,7 @@ func (m *Module) onHelloAck(c *channel, h *frag.Header, hello *frag.Hello) bool 
 		}
 		hs.proven |= hello.Probe.Bit()
 	}
+	hs.answered(hello)
 	if hello.Proven == frag.ProvenAll {
 		hs.confirmed, hs.ready = true, true
 	}
@@ -268,6 +269,10 @@ func (m *Module) establish(ep *Endpoint) {
 	}
 	switch {
 	case hs.confirmed:
+		if hs.unheard {
+			ep.snd.Unheard()
+			m.sched.rearm(ep)
+		}
 		ep.hs = nil
 		m.connectedTimer(ep)
 		m.beginPath(ep)
@@ -277,8 +282,9 @@ func (m *Module) establish(ep *Endpoint) {
 		}
 	case news && !ep.watches():
 		hs.interval = helloIntervalMin
+		hs.repeatLast(m.random(), true)
 		m.sayHello(ep) // before all else, for a half-open endpoint drops what comes before it
-	default:
+	case ep.watches():
 		m.setTimer(ep, 0)
 	}
 }

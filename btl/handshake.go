@@ -33,6 +33,8 @@ type handshake struct {
 	hurried   uint8                   // times that Hellos went out before their time
 	wanted    bool                    // this side has set out to reach the peer
 	later     *RefusedError           // the peer's owner has put it off
+	last      uint64                  // nonce of the first Hello that said that all is proven
+	unheard   bool                    // the peer did not take what followed that one
 	contested bool                    // another end of the peer than offered has proven itself
 	bound     bool                    // the peer's tag and first sequence number are known
 	ready     bool                    // the peer knows that both channels work
@@ -73,6 +75,25 @@ func (hs *handshake) show(hello *frag.Hello) {
 	cmd, data := &hs.shown[frag.ProbeCommand], &hs.shown[frag.ProbeData]
 	hello.CommandName, hello.CommandCookie = cmd.addr[:cmd.addrBytes], cmd.value[:cmd.valueBytes]
 	hello.DataName, hello.DataCookie = data.addr[:data.addrBytes], data.value[:data.valueBytes]
+}
+
+// repeatLast gives the Hello that says that all is proven a nonce of its own, or the next one if it
+// is sent again: the answer tells which of them has come.
+func (hs *handshake) repeatLast(nonce uint64, first bool) {
+	hs.nonces[frag.ProbeCommand] = nonce
+	if first {
+		hs.last = nonce
+	}
+}
+
+// answered learns from a HelloAck whether the peer took what was sent behind the first Hello that
+// said that all is proven. It did not if it was not established then, or that Hello never came.
+func (hs *handshake) answered(hello *frag.Hello) {
+	if hello.Probe != frag.ProbeCommand || hs.last == 0 {
+		return
+	}
+	first, again := hello.Nonce == hs.last, hello.Nonce == hs.nonces[frag.ProbeCommand]
+	hs.unheard = hs.unheard || first && hello.Proven != frag.ProvenAll || again && !first
 }
 
 // whyNot is the reason for a handshake that was not finished in its time.

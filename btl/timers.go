@@ -118,6 +118,7 @@ func (m *Module) onCloseTimer(ep *Endpoint) {
 	}
 	left := m.cfg.CloseTimeout - quiet
 	if hs := ep.hs; hs != nil {
+		hs.repeatLast(m.random(), false)
 		m.sendProbes(ep)
 		left = min(left, hs.interval)
 		hs.interval = min(2*hs.interval, helloIntervalMax)
@@ -190,6 +191,9 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 		}
 		m.end(ep, EventFailed, hs.whyNot())
 		return
+	}
+	if ep.state == stateConnected {
+		hs.repeatLast(m.random(), false)
 	}
 	m.sayHello(ep)
 }

@@ -64,13 +64,13 @@ func (p *policy) onAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool, sack 
 	return p.adaptive.onPlainAck(s, now, upTo, quiet, done)
 }
 
-// refuse has a packet in flight sent again, which the peer has refused.
-func (p *policy) refuse(s *Sender, t Token) {
+// sendAgain has a packet in flight sent again of which the peer has said that it did not take it.
+func (p *policy) sendAgain(s *Sender, t Token, cause Cause) {
 	switch {
 	case p.adaptive != nil:
-		p.adaptive.sendAgain(s, t, CauseRefused)
+		p.adaptive.sendAgain(s, t, cause)
 	case p.usnic != nil:
-		p.usnic.sendAgain(t, CauseRefused)
+		p.usnic.sendAgain(t, cause)
 	}
 }
 

@@ -36,7 +36,7 @@ const (
 	CauseDupAck               // a duplicate ACK
 	CauseRefused              // the peer refused it; something else is sent under its number
 	// Of the adaptive profile:
-	CauseLost  // a packet sent later has arrived
+	CauseLost  // a packet sent later has arrived; in both: the peer was not ready to take it
 	CauseProbe // the first time-out since something was acknowledged
 )
 

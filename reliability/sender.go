@@ -304,7 +304,18 @@ func (s *Sender) sackOK(ack seq.Num, sack *Sack) bool {
 
 // Refuse has a packet in flight sent again because the peer has refused it.
 func (s *Sender) Refuse(t Token) {
-	s.policy.refuse(s, t)
+	s.policy.sendAgain(s, t, CauseRefused)
+	s.updateSendLimit()
+}
+
+// Unheard has all that is in flight sent again at once: the peer took nothing while it did not know
+// that it was connected. The path has lost none of it, so the window stays as it is.
+func (s *Sender) Unheard() {
+	for n := s.oldest; n != s.next; n++ {
+		if t := s.at(n); t != noToken {
+			s.policy.sendAgain(s, t, CauseLost)
+		}
+	}
 	s.updateSendLimit()
 }
 

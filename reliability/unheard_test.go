@@ -1,0 +1,34 @@
+package reliability
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// What the peer did not take, for it was not connected yet, comes again at once, each packet once,
+// and the window is what it was.
+func TestUnheard(t *testing.T) {
+	t.Parallel()
+	for name, rules := range map[string]Rules{"adaptive": Adaptive(), "usnic": Usnic()} {
+		t.Run(name, func(t *testing.T) {
+			a := newDriven(t, func(r *Rules) { *r = rules })
+			a.send(3, Data)
+			window := a.snd.Path().WindowPackets
+			a.after(time.Millisecond).snd.Unheard()
+			a.snd.Unheard() // those that wait already are not put on the list again
+			tokens, causes := a.again()
+			if !slices.Equal(tokens, []Token{0, 1, 2}) {
+				t.Errorf("packets %d are sent again, for %d", tokens, causes)
+			}
+			if got := a.snd.Path().WindowPackets; got != window {
+				t.Errorf("a window of %d packets, and %d before", got, window)
+			}
+			a.ack(3, 2)
+			a.snd.Unheard()
+			if tokens, _ := a.again(); len(tokens) > 0 || a.snd.InFlight() != 0 {
+				t.Errorf("%d of none sent again, %d in flight", len(tokens), a.snd.InFlight())
+			}
+		})
+	}
+}

@@ -73,6 +73,7 @@ var policies = []policy{
 		libs:    []string{"github.com/prometheus/client_golang"},
 	},
 	{dir: "btl/call", imports: []string{"btl"}},
+	{dir: "btl/conn", imports: []string{"btl"}},
 	{dir: "vnic", imports: with(leaves, "btl"), deny: pureDeny},
 	{dir: "vnic/offload", deny: with(pureDeny, "time")},
 	{
@@ -196,6 +197,7 @@ func mayReadClock(name string) bool {
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)
 	return dir == "btl" && strings.HasPrefix(base, "runner") || dir == "btl/call" ||
+		dir == "btl/conn" ||
 		dir == "stream" && strings.HasPrefix(base, "run") ||
 		(dir == "launch" || dir == "mpi" || dir == "internal/park") && strings.HasPrefix(base, "wait") ||
 		isProvider(dir) && (strings.HasPrefix(base, "clock") || strings.HasPrefix(base, "wait"))

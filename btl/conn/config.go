@@ -1,0 +1,89 @@
+package conn
+
+import (
+	"errors"
+	"fmt"
+
+	"gobtl/btl"
+)
+
+// Errors of the package; test for them with errors.Is. Those of Conns come in a net.OpError.
+var (
+	// ErrConfig: a configuration value is out of its range.
+	ErrConfig = errors.New("conn: invalid configuration")
+	// ErrService: nobody listens for that service, or its name is longer than 255 bytes.
+	ErrService = errors.New("conn: no such service")
+	// ErrBacklog: too many Conns wait there to be accepted.
+	ErrBacklog = errors.New("conn: backlog is full")
+	// ErrConns: there are ConnsMax Conns with that peer.
+	ErrConns = errors.New("conn: too many connections with the peer")
+	// ErrStopped: the other side reads no more.
+	ErrStopped = errors.New("conn: the peer reads no more")
+	// ErrInUse: there is a Listener for that service.
+	ErrInUse = errors.New("conn: service in use")
+)
+
+// err is what a status means to who dials.
+func (s status) err() error {
+	switch s {
+	case statusBacklog:
+		return ErrBacklog
+	case statusConns:
+		return ErrConns
+	case statusService:
+	}
+	return ErrService
+}
+
+// Config tunes a Node; the zero value is a good default but for the tag.
+type Config struct {
+	// Tag is the module's tag that the Node uses, 0 to btl.TagMax, the same at both sides.
+	Tag btl.Tag
+	// WindowBytes is what a Conn keeps unread, 1 KiB to 16 MiB; 0 means 256 KiB. The other side's may
+	// differ.
+	WindowBytes int
+	// ConnsMax bounds the Conns that one peer has opened, and those opened to it, 1 to 1<<20; 0 means
+	// 1024.
+	ConnsMax int
+	// Backlog bounds the Conns of a Listener that wait for Accept, 1 to 1<<16; 0 means 128.
+	Backlog int
+}
+
+const (
+	windowBytesMin = 1 << 10
+	windowBytesMax = 16 << 20
+	connsMax       = 1 << 20
+	backlogMax     = 1 << 16
+)
+
+// withDefaults fills in the zero fields.
+func (c Config) withDefaults() Config {
+	if c.WindowBytes == 0 {
+		c.WindowBytes = 256 << 10
+	}
+	if c.ConnsMax == 0 {
+		c.ConnsMax = 1024
+	}
+	if c.Backlog == 0 {
+		c.Backlog = 128
+	}
+	return c
+}
+
+// Validate reports the first value out of range of a configuration without zero fields.
+func (c Config) Validate() error {
+	for _, f := range [...]struct {
+		name            string
+		value, min, max int
+	}{
+		{"Tag", int(c.Tag), 0, int(btl.TagMax)},
+		{"WindowBytes", c.WindowBytes, windowBytesMin, windowBytesMax},
+		{"ConnsMax", c.ConnsMax, 1, connsMax},
+		{"Backlog", c.Backlog, 1, backlogMax},
+	} {
+		if f.value < f.min || f.value > f.max {
+			return fmt.Errorf("%w: %s is %d, want %d to %d", ErrConfig, f.name, f.value, f.min, f.max)
+		}
+	}
+	return nil
+}

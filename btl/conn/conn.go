@@ -1,0 +1,185 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"gobtl/btl"
+)
+
+// Conn is a stream of bytes each way: a net.Conn, with half-close.
+type Conn struct {
+	n *Node
+	name
+	local, remote Addr
+
+	// Of who drives the module, as all that follows.
+	dialing  *request
+	accepted bool
+	closed   bool
+	err      error // why it has ended
+	due      due
+	waits    bool // among the peer's waiting
+	incoming
+	outgoing
+}
+
+// request is a call that waits.
+type request struct {
+	w    btl.Waker
+	buf  []byte
+	n    int   // bytes of buf that are done
+	conn *Conn // of Accept
+}
+
+// Read reads what has come, and waits until that is something. At the end of the stream it is
+// io.EOF, after CloseRead, too. Other errors, in a net.OpError: os.ErrDeadlineExceeded,
+// net.ErrClosed, or why the Conn has ended, after all that has come whole.
+func (c *Conn) Read(b []byte) (int, error) {
+	q := &request{buf: b}
+	err := c.n.r.Await(context.Background(), func(_ *btl.Module, w btl.Waker) error {
+		q.w = w
+		c.readers = append(c.readers, q)
+		c.serveReaders()
+		c.advance()
+		return nil
+	})
+	return q.n, c.wrap("read", err)
+}
+
+// Write writes all of b, which is sent, and copied, when it returns: only that the peer has no room
+// for more makes it wait. Errors, in a net.OpError, with the bytes that were written before:
+// os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, or why the Conn has ended.
+func (c *Conn) Write(b []byte) (int, error) {
+	q := &request{buf: b}
+	err := c.n.r.Await(context.Background(), func(_ *btl.Module, w btl.Waker) error {
+		q.w = w
+		if err := c.mayWrite(); err != nil || len(b) == 0 {
+			w.Wake(err)
+			return nil
+		}
+		c.writers = append(c.writers, q)
+		c.advance()
+		return nil
+	})
+	return q.n, c.wrap("write", err)
+}
+
+// Close closes both directions. What was written is sent; what was not read is dropped, and what
+// comes. Calls that wait end with net.ErrClosed, and so do those that come.
+func (c *Conn) Close() error { return c.do("close", c.close) }
+
+// CloseWrite ends the stream to the other side, which reads all of it, and then io.EOF.
+func (c *Conn) CloseWrite() error { return c.do("close", c.closeWrite) }
+
+// CloseRead drops what has come and what comes; the other side's Writes end with ErrStopped.
+func (c *Conn) CloseRead() error { return c.do("close", c.closeRead) }
+
+// do runs fn with the module, unless the Conn is closed.
+func (c *Conn) do(op string, fn func()) error {
+	return c.wrap(op, c.n.r.Do(context.Background(), func(*btl.Module) error {
+		if c.closed {
+			return net.ErrClosed
+		}
+		fn()
+		c.advance()
+		return nil
+	}))
+}
+
+// LocalAddr is an Addr.
+func (c *Conn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr is an Addr.
+func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// SetDeadline is SetReadDeadline and SetWriteDeadline.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return c.do("set", func() {
+		c.rd.set(c, t)
+		c.wd.set(c, t)
+	})
+}
+
+// SetReadDeadline has Reads end at t with os.ErrDeadlineExceeded, also the one that waits; the zero
+// time is never.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	return c.do("set", func() { c.rd.set(c, t) })
+}
+
+// SetWriteDeadline is that of Writes, some of whose bytes may be written then.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	return c.do("set", func() { c.wd.set(c, t) })
+}
+
+// wrap is an error as those of the package net look.
+func (c *Conn) wrap(op string, err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	return &net.OpError{Op: op, Net: network, Source: c.local, Addr: c.remote, Err: err}
+}
+
+// close is Close.
+func (c *Conn) close() {
+	c.closed = true
+	c.rd.stop()
+	c.wd.stop()
+	c.closeWrite()
+	c.closeRead()
+	c.advance()
+}
+
+// deadline is one of a direction.
+type deadline struct {
+	timer  *time.Timer
+	life   uint64 // of the timer that counts
+	passed bool
+}
+
+// set sets the deadline. What waits ends if it has passed.
+func (d *deadline) set(c *Conn, t time.Time) {
+	d.stop()
+	d.passed = false
+	if t.IsZero() {
+		return
+	}
+	left := time.Until(t)
+	if left <= 0 {
+		d.pass(c)
+		return
+	}
+	life := d.life
+	d.timer = time.AfterFunc(left, func() {
+		// A Runner that has ended has ended all calls.
+		_ = c.n.r.Do(context.Background(), func(*btl.Module) error {
+			if d.life == life {
+				d.pass(c)
+			}
+			return nil
+		})
+	})
+}
+
+func (d *deadline) stop() {
+	d.life++
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+}
+
+// pass ends what waits.
+func (d *deadline) pass(c *Conn) {
+	d.passed = true
+	if c.rd.passed {
+		c.serveReaders()
+	}
+	if c.wd.passed {
+		c.endWriters(os.ErrDeadlineExceeded)
+	}
+}

@@ -1,0 +1,124 @@
+package conn
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"gobtl/btl"
+)
+
+// network is the name of this kind of network.
+const network = "btl"
+
+// Addr is the address of one end of a Conn.
+type Addr struct {
+	Address string // of the module: see btl.Module.Address
+	Service string
+}
+
+// Network is "btl".
+func (Addr) Network() string { return network }
+
+// String is the module's address; behind it, after a slash, the service, if it has a name.
+func (a Addr) String() string {
+	if a.Service == "" {
+		return a.Address
+	}
+	return a.Address + "/" + a.Service
+}
+
+// Listener accepts Conns of one service: a net.Listener.
+type Listener struct {
+	n       *Node
+	service string
+
+	// Of who drives the module.
+	backlog []*Conn
+	accepts []*request
+	closed  bool
+}
+
+// Listen begins to accept Conns of a service, whose name, which may be empty, has 255 bytes at
+// most. Errors: ErrInUse, ErrService, net.ErrClosed.
+func (n *Node) Listen(service string) (*Listener, error) {
+	l := &Listener{n: n, service: service}
+	err := n.r.Do(context.Background(), func(*btl.Module) error {
+		switch {
+		case n.closed:
+			return net.ErrClosed
+		case n.listeners[service] != nil:
+			return fmt.Errorf("%w: %q", ErrInUse, service)
+		case len(service) > serviceBytes:
+			return fmt.Errorf("%w: its name has %d bytes, at most %d", ErrService, len(service),
+				serviceBytes)
+		}
+		n.listeners[service] = l
+		return nil
+	})
+	if err != nil {
+		return nil, &net.OpError{Op: "listen", Net: network, Addr: l.Addr(), Err: err}
+	}
+	return l, nil
+}
+
+// Accept waits for a Conn. Errors: net.ErrClosed, or why the Runner has ended.
+func (l *Listener) Accept() (net.Conn, error) {
+	var q request
+	err := l.n.r.Await(context.Background(), func(_ *btl.Module, w btl.Waker) error {
+		q.w = w
+		switch {
+		case l.closed:
+			return net.ErrClosed
+		case len(l.backlog) > 0:
+			q.conn = l.backlog[0]
+			l.backlog = l.backlog[1:]
+			w.Wake(nil)
+		default:
+			l.accepts = append(l.accepts, &q)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, &net.OpError{Op: "accept", Net: network, Addr: l.Addr(), Err: err}
+	}
+	return q.conn, nil
+}
+
+// Close closes the Listener, and the Conns that nobody has accepted. Others are not concerned.
+func (l *Listener) Close() error {
+	return l.n.r.Do(context.Background(), func(*btl.Module) error {
+		if l.closed {
+			return &net.OpError{Op: "close", Net: network, Addr: l.Addr(), Err: net.ErrClosed}
+		}
+		l.close()
+		return nil
+	})
+}
+
+// Addr is an Addr.
+func (l *Listener) Addr() net.Addr { return Addr{Address: l.n.local, Service: l.service} }
+
+func (l *Listener) close() {
+	l.closed = true
+	delete(l.n.listeners, l.service)
+	for _, q := range l.accepts {
+		q.w.Wake(net.ErrClosed)
+	}
+	for _, c := range l.backlog {
+		c.close()
+	}
+	l.accepts, l.backlog = nil, nil
+}
+
+// offer gives a Conn to who waits for one, or keeps it.
+func (l *Listener) offer(c *Conn) {
+	if len(l.accepts) == 0 {
+		l.backlog = append(l.backlog, c)
+		return
+	}
+	q := l.accepts[0]
+	l.accepts = l.accepts[1:]
+	q.conn = c
+	q.w.Wake(nil)
+}

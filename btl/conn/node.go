@@ -1,0 +1,306 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"gobtl/btl"
+)
+
+// Node has the Conns of one module.
+type Node struct {
+	cfg   Config
+	m     *btl.Module
+	r     *btl.Runner
+	begun chan struct{} // closed by Start: r is there
+	local string        // the module's address
+
+	// Of who drives the module.
+	conns     map[name]*Conn
+	peers     map[*btl.Endpoint]*peer
+	listeners map[string]*Listener
+	lastID    uint32
+	closed    bool
+}
+
+// name is that of a Conn on the wire.
+type name struct {
+	ep   *btl.Endpoint
+	mine bool // this side has dialed
+	id   uint32
+}
+
+// peer is what there is for one endpoint.
+type peer struct {
+	opened  [2]int  // Conns: the peer's, and this side's
+	refused []head  // answers for which there is no room
+	waiting []*Conn // that have something to send, for which there is no room
+}
+
+// refusedMax bounds the answers that a peer may owe room for: beyond it, it is given up.
+const refusedMax = 1024
+
+// New takes a tag of a module for Conns, and its OnRoom, then Start it. It belongs to the goroutine
+// that owns the module until then. Errors: ErrConfig, btl.ErrTag.
+func New(m *btl.Module, cfg Config) (*Node, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	n := &Node{
+		cfg: cfg, m: m, begun: make(chan struct{}), local: m.Address(),
+		conns: map[name]*Conn{}, peers: map[*btl.Endpoint]*peer{}, listeners: map[string]*Listener{},
+	}
+	m.OnRoom(n.room)
+	return n, m.Handle(cfg.Tag, n.arrive)
+}
+
+// Start starts a Runner for the module and returns it: it is the caller's, to connect by and to
+// close, after the Node. onEvent may be nil.
+func (n *Node) Start(cfg btl.RunnerConfig, onEvent func(*btl.Endpoint, btl.Event, error),
+) *btl.Runner {
+	n.r = btl.NewRunner(n.m, cfg, func(ep *btl.Endpoint, ev btl.Event, err error) {
+		<-n.begun
+		if ev != btl.EventConnected {
+			n.lost(ep, err)
+		}
+		if onEvent != nil {
+			onEvent(ep, ev, err)
+		}
+	})
+	close(n.begun)
+	return n.r
+}
+
+// Close closes all Listeners and Conns; none can be made any more. What was written is still sent:
+// by the Runner, whose Close waits for it.
+func (n *Node) Close() error {
+	return n.r.Do(context.Background(), func(*btl.Module) error {
+		n.closed = true
+		for _, l := range n.listeners {
+			l.close()
+		}
+		for _, c := range n.conns {
+			c.close()
+		}
+		return nil
+	})
+}
+
+// Conns is how many Conns of both sides' making are not over, closed ones among them of which
+// something is under way; 0 when the Runner has ended.
+func (n *Node) Conns() (count int) {
+	_ = n.r.Do(context.Background(), func(*btl.Module) error {
+		count = len(n.conns)
+		return nil
+	})
+	return count
+}
+
+// Dial opens a Conn to a service of the peer, whose Listener need not have accepted it when Dial
+// returns. Errors: ErrService, ErrBacklog, ErrConns; btl.ErrNoHandler if the peer has no Node on
+// the tag; the endpoint's error, or that of ctx.
+func (n *Node) Dial(ctx context.Context, ep *btl.Endpoint, service string) (*Conn, error) {
+	var c *Conn
+	err := n.r.Await(ctx, func(_ *btl.Module, w btl.Waker) (err error) {
+		c, err = n.open(ep, service)
+		if err == nil {
+			c.dialing = &request{w: w}
+			c.advance()
+		}
+		return err
+	})
+	if err == nil {
+		return c, nil
+	}
+	if c != nil && ctx.Err() != nil {
+		_ = c.Close() // It tells the peer, as soon as that has answered.
+	}
+	return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Service: service}, Err: err}
+}
+
+// DialContext is Dial of the nameless service of a module of which the address is known, with the
+// arguments of net.Dialer's: for http.Transport, say. network is not looked at.
+func (n *Node) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
+	ep, err := n.r.Dial(ctx, address)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Address: address}, Err: err}
+	}
+	c, err := n.Dial(ctx, ep, "")
+	if err != nil {
+		return nil, err // And not a nil Conn in an interface.
+	}
+	return c, nil
+}
+
+// open begins a Conn of this side's.
+func (n *Node) open(ep *btl.Endpoint, service string) (*Conn, error) {
+	switch {
+	case n.closed:
+		return nil, net.ErrClosed
+	case ep == nil:
+		return nil, btl.ErrEndpoint
+	case ep.Err() != nil:
+		return nil, ep.Err()
+	case len(service) > serviceBytes:
+		return nil, fmt.Errorf("%w: its name has %d bytes, at most %d", ErrService, len(service),
+			serviceBytes)
+	case n.peer(ep).opened[1] >= n.cfg.ConnsMax:
+		return nil, ErrConns
+	}
+	n.lastID++
+	for n.conns[name{ep, true, n.lastID}] != nil {
+		n.lastID++
+	}
+	c := n.add(name{ep, true, n.lastID}, service)
+	c.due |= dueOpen
+	return c, nil
+}
+
+// add makes a Conn.
+func (n *Node) add(id name, service string) *Conn {
+	c := &Conn{n: n, name: id}
+	c.told = uint64(n.cfg.WindowBytes)
+	c.local = Addr{Address: n.local, Service: service}
+	c.remote = Addr{Address: id.ep.PeerAddress(), Service: service}
+	c.sent = c.onSent
+	n.conns[id] = c
+	n.peer(id.ep).opened[side(id.mine)]++
+	return c
+}
+
+// side is the index of whose Conns those are.
+func side(mine bool) int {
+	if mine {
+		return 1
+	}
+	return 0
+}
+
+// remove forgets a Conn.
+func (n *Node) remove(c *Conn) {
+	if n.conns[c.name] == c {
+		delete(n.conns, c.name)
+		n.peer(c.ep).opened[side(c.mine)]--
+		n.forget(c.ep)
+	}
+}
+
+func (n *Node) peer(ep *btl.Endpoint) *peer {
+	p := n.peers[ep]
+	if p == nil {
+		p = &peer{}
+		n.peers[ep] = p
+	}
+	return p
+}
+
+// forget drops what there is for an endpoint, if that is nothing.
+func (n *Node) forget(ep *btl.Endpoint) {
+	if p := n.peers[ep]; p != nil && p.opened == [2]int{} && len(p.refused) == 0 &&
+		len(p.waiting) == 0 {
+		delete(n.peers, ep)
+	}
+}
+
+// lost ends what has to do with an endpoint that has ended.
+func (n *Node) lost(ep *btl.Endpoint, err error) {
+	if err == nil {
+		err = btl.ErrClosed
+	}
+	for id, c := range n.conns {
+		if id.ep == ep {
+			c.fail(err)
+		}
+	}
+	delete(n.peers, ep)
+}
+
+// room is told that there is room for an endpoint again.
+func (n *Node) room(ep *btl.Endpoint) {
+	p := n.peers[ep]
+	if p == nil {
+		return
+	}
+	for len(p.refused) > 0 && send(ep, n.cfg.Tag, &p.refused[0], nil, nil) == nil {
+		p.refused = p.refused[1:]
+	}
+	all := p.waiting
+	p.waiting = nil
+	for _, c := range all {
+		c.waits = false
+	}
+	for _, c := range all { // Who finds no room once more is behind the others.
+		c.advance()
+	}
+	n.forget(ep)
+}
+
+// arrive is the handler of the Node's tag.
+func (n *Node) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
+	<-n.begun // a message may come before Start has returned
+	var h head
+	rest, ok := h.read(data)
+	if ok && h.kind == kindOpen {
+		ok = n.onOpen(ep, h.id, h.value, string(rest))
+	} else if c := n.conns[name{ep, !h.mine, h.id}]; ok && c != nil {
+		ok = c.on(&h, rest)
+		c.advance()
+	}
+	if !ok {
+		n.lost(ep, errProtocol)
+		ep.Abort()
+	}
+}
+
+// errProtocol: the peer has sent what this package does not send.
+var errProtocol = errors.New("conn: protocol violated")
+
+// onOpen takes a Conn that a peer opens, or refuses it.
+func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string) bool {
+	named := name{ep, false, id}
+	if n.conns[named] != nil {
+		return false
+	}
+	l, h := n.listeners[service], head{kind: kindRefuse, id: id}
+	switch {
+	case l == nil:
+		h.status = statusService
+	case n.peer(ep).opened[0] >= n.cfg.ConnsMax:
+		h.status = statusConns
+	case len(l.accepts) == 0 && len(l.backlog) >= n.cfg.Backlog:
+		h.status = statusBacklog
+	default:
+		c := n.add(named, service)
+		c.limit, c.accepted = limit, true
+		c.due |= dueAccept
+		l.offer(c)
+		c.advance()
+		return true
+	}
+	p := n.peer(ep)
+	if len(p.refused) > 0 || errors.Is(send(ep, n.cfg.Tag, &h, nil, nil), btl.ErrAgain) {
+		p.refused = append(p.refused, h)
+	}
+	n.forget(ep)
+	return len(p.refused) <= refusedMax
+}
+
+// send sends a message, whose end is told unless done is nil. The module is the caller's.
+func send(ep *btl.Endpoint, tag btl.Tag, h *head, body []byte, done func(*btl.Fragment, error),
+) error {
+	f, err := ep.Alloc(tag, headBytes+len(body))
+	if err != nil {
+		return err
+	}
+	h.put(f.Bytes())
+	copy(f.Bytes()[headBytes:], body)
+	f.Signal, f.OnDone = done != nil, done
+	if _, err := ep.Send(ep.Now(), f); err != nil {
+		_ = ep.Free(f) // It is the caller's still.
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package conn
+
+import (
+	"io"
+	"net"
+	"os"
+	"slices"
+)
+
+// incoming is the direction to this side. Its bytes are those of a ring:
+//
+//	read            next               early[0]                 told
+//	 |--- unread ----|       gap       |---------|     gap       |
+type incoming struct {
+	ring    []byte // byte i of the stream is at i modulo its length, which grows
+	read    uint64 // bytes that were read
+	next    uint64 // that came without a gap
+	told    uint64 // the limit that the other side knows
+	early   []span // that came behind gaps, in order
+	end     uint64 // of the stream, if it is known
+	ended   bool   // it is known
+	deaf    bool   // nobody reads any more
+	readers []*request
+	rd      deadline
+}
+
+// span is a part of a stream.
+type span struct{ from, to uint64 }
+
+const (
+	// inFlightMax bounds the fragments of data that a side has under way.
+	inFlightMax = 64
+	// earlyMax bounds the gaps that they can make: what is acknowledged may be behind what is not.
+	earlyMax = 2 * inFlightMax
+	// ringBytesMin is the least memory that is taken for what has come.
+	ringBytesMin = 4 << 10
+)
+
+// onData takes bytes of the stream. It reports false if there is no room for them, or if they have
+// come before.
+func (c *Conn) onData(at uint64, data []byte) bool {
+	to := at + uint64(len(data))
+	if to > c.told || at < c.next || c.ended && to > c.end {
+		return false
+	}
+	if at > c.next {
+		if !c.addEarly(span{at, to}) {
+			return false
+		}
+		c.store(at, data)
+		return true
+	}
+	if len(c.early) > 0 && to > c.early[0].from {
+		return false
+	}
+	if len(c.readers) > 0 && c.read == c.next && len(c.early) == 0 { // as it mostly is
+		q := c.readers[0]
+		q.n = copy(q.buf, data)
+		c.read += uint64(q.n)
+		c.next, at, data = c.read, c.read, data[q.n:]
+		c.readers = pop(c.readers)
+		q.w.Wake(nil)
+	}
+	c.store(at, data)
+	c.next = to
+	for len(c.early) > 0 && c.early[0].from == c.next {
+		c.next = c.early[0].to
+		c.early = slices.Delete(c.early, 0, 1)
+	}
+	c.serveReaders()
+	return true
+}
+
+// addEarly notes a part behind a gap. It reports false if it has come before, in part, or if there
+// are too many.
+func (c *Conn) addEarly(s span) bool {
+	i, _ := slices.BinarySearchFunc(c.early, s.from, func(e span, from uint64) int {
+		if e.to <= from {
+			return -1
+		}
+		return 1
+	})
+	if i < len(c.early) && c.early[i].from < s.to {
+		return false
+	}
+	before := i > 0 && c.early[i-1].to == s.from
+	behind := i < len(c.early) && c.early[i].from == s.to
+	switch {
+	case before && behind:
+		c.early[i-1].to = c.early[i].to
+		c.early = slices.Delete(c.early, i, i+1)
+	case before:
+		c.early[i-1].to = s.to
+	case behind:
+		c.early[i].from = s.from
+	case len(c.early) >= earlyMax:
+		return false
+	default:
+		c.early = slices.Insert(c.early, i, s)
+	}
+	return true
+}
+
+// store copies bytes into the ring, which grows to what has come.
+func (c *Conn) store(at uint64, data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	if need := int(at - c.read + uint64(len(data))); need > len(c.ring) {
+		grown := make([]byte, min(max(2*len(c.ring), need, ringBytesMin), c.n.cfg.WindowBytes))
+		if len(c.ring) > 0 {
+			for i := c.read; i < c.read+uint64(len(c.ring)); { // all of it: there are early parts, too
+				part := c.ring[i%uint64(len(c.ring)):]
+				part = part[:min(uint64(len(part)), c.read+uint64(len(c.ring))-i)]
+				for len(part) > 0 {
+					n := copy(grown[i%uint64(len(grown)):], part)
+					i, part = i+uint64(n), part[n:]
+				}
+			}
+		}
+		c.ring = grown
+	}
+	for len(data) > 0 {
+		n := copy(c.ring[at%uint64(len(c.ring)):], data)
+		at, data = at+uint64(n), data[n:]
+	}
+}
+
+// serveReaders gives those that wait what there is for them.
+func (c *Conn) serveReaders() {
+	for len(c.readers) > 0 {
+		q := c.readers[0]
+		err := c.mayRead()
+		if err == nil && c.read == c.next && len(q.buf) > 0 {
+			return
+		}
+		if err == nil {
+			for q.n < len(q.buf) && c.read < c.next {
+				part := c.ring[c.read%uint64(len(c.ring)):]
+				part = part[:min(uint64(len(part)), c.next-c.read)]
+				n := copy(q.buf[q.n:], part)
+				q.n += n
+				c.read += uint64(n)
+			}
+		}
+		c.readers = pop(c.readers)
+		q.w.Wake(err)
+	}
+}
+
+// mayRead is why there will be nothing more to read.
+func (c *Conn) mayRead() error {
+	switch {
+	case c.closed:
+		return net.ErrClosed
+	case c.rd.passed:
+		return os.ErrDeadlineExceeded
+	case c.deaf:
+		return io.EOF
+	case c.read < c.next:
+		return nil
+	case c.ended && c.read == c.end:
+		return io.EOF
+	}
+	return c.err
+}
+
+// onFin is told where the stream ends.
+func (c *Conn) onFin(end uint64) bool {
+	last := c.next
+	if len(c.early) > 0 {
+		last = c.early[len(c.early)-1].to
+	}
+	if c.ended || end < last || end > c.told {
+		return false
+	}
+	c.end, c.ended = end, true
+	c.serveReaders()
+	return true
+}
+
+// closeRead drops what has come and what comes.
+func (c *Conn) closeRead() {
+	if c.deaf {
+		return
+	}
+	if !c.whole() {
+		c.due |= dueStop
+	}
+	c.deaf, c.ring, c.early = true, nil, nil
+	c.serveReaders()
+}
+
+// whole says whether all of the stream has come.
+func (c *Conn) whole() bool { return c.ended && c.next == c.end }
+
+// credit is the limit that the other side shall know, if it is time to tell.
+func (c *Conn) credit() (limit uint64, due bool) {
+	limit = c.read + uint64(c.n.cfg.WindowBytes)
+	return limit, !c.deaf && !c.ended && limit-c.told >= uint64(c.n.cfg.WindowBytes/4)
+}
+
+// pop takes the first of a queue out.
+func pop(q []*request) []*request {
+	q[0] = nil
+	if len(q) == 1 {
+		return q[:0]
+	}
+	return q[1:]
+}

@@ -1,0 +1,225 @@
+package conn
+
+import (
+	"errors"
+	"net"
+	"os"
+
+	"gobtl/btl"
+)
+
+// outgoing is the direction to the other side.
+type outgoing struct {
+	off      uint64 // bytes that were sent
+	limit    uint64 // that may be
+	inFlight int    // messages that are not acknowledged
+	chunk    int    // the most bytes of a message; 0 is not known yet
+	finished bool   // nothing more will be written
+	stopped  bool   // the other side reads no more
+	finSent  bool
+	sent     func(*btl.Fragment, error)
+	writers  []*request
+	wd       deadline
+}
+
+// chunkBytesMax bounds the bytes of a message.
+const chunkBytesMax = 64 << 10
+
+// due is what a Conn has to say beside data.
+type due uint8
+
+const (
+	dueOpen due = 1 << iota
+	dueAccept
+	dueFin
+	dueStop
+)
+
+// on takes a message for a Conn.
+func (c *Conn) on(h *head, rest []byte) bool {
+	switch h.kind {
+	case kindAccept:
+		if !c.mine || c.accepted {
+			return false
+		}
+		c.accepted, c.limit = true, max(c.limit, h.value)
+		c.answered(nil)
+	case kindRefuse:
+		if !c.mine || c.accepted {
+			return false
+		}
+		c.fail(h.status.err())
+	case kindData:
+		return c.deaf || c.onData(h.value, rest)
+	case kindCredit:
+		c.limit = max(c.limit, h.value)
+	case kindFin:
+		return c.deaf || c.onFin(h.value)
+	case kindStop:
+		c.stopped = true
+		c.due &^= dueFin
+		c.endWriters(ErrStopped)
+	case kindOpen: // It does not come here.
+	}
+	return true
+}
+
+// answered ends the Dial that waits.
+func (c *Conn) answered(err error) {
+	if c.dialing != nil {
+		c.dialing.w.Wake(err)
+		c.dialing = nil
+	}
+}
+
+// advance sends what is to be sent, as far as there is room, and forgets a Conn of which both
+// directions are over.
+func (c *Conn) advance() {
+	if c.err != nil || c.waits || c.n.conns[c.name] != c {
+		return
+	}
+	err := c.sendDue(dueOpen, head{kind: kindOpen, value: c.told})
+	if err == nil && c.accepted {
+		err = c.sendAll()
+	}
+	switch {
+	case errors.Is(err, btl.ErrAgain):
+		p := c.n.peer(c.ep)
+		p.waiting = append(p.waiting, c)
+		c.waits = true
+	case err != nil:
+		c.fail(err)
+	case c.accepted && c.due == 0 && c.inFlight == 0 && (c.stopped || c.finSent) &&
+		(c.deaf || c.whole()):
+		c.n.remove(c)
+	}
+}
+
+// sendAll sends what an accepted Conn has to send.
+func (c *Conn) sendAll() error {
+	if err := c.sendDue(dueAccept, head{kind: kindAccept, value: c.told}); err != nil {
+		return err
+	}
+	if limit, due := c.credit(); due {
+		if err := c.say(head{kind: kindCredit, value: limit}, nil); err != nil {
+			return err
+		}
+		c.told = limit
+	}
+	for len(c.writers) > 0 && c.inFlight < inFlightMax && c.off < c.limit {
+		if err := c.sendData(c.writers[0]); err != nil {
+			return err
+		}
+	}
+	if err := c.sendDue(dueFin, head{kind: kindFin, value: c.off}); err != nil {
+		return err
+	}
+	return c.sendDue(dueStop, head{kind: kindStop})
+}
+
+// sendDue sends a message if it is due.
+func (c *Conn) sendDue(d due, h head) error {
+	if c.due&d == 0 {
+		return nil
+	}
+	var body []byte
+	if d == dueOpen {
+		body = []byte(c.remote.Service)
+	}
+	if err := c.say(h, body); err != nil {
+		return err
+	}
+	c.due &^= d
+	c.finSent = c.finSent || d == dueFin
+	return nil
+}
+
+// sendData sends the next bytes of a Write.
+func (c *Conn) sendData(q *request) error {
+	if c.chunk == 0 {
+		c.chunk = min(chunkBytesMax, c.n.m.Limits().FragmentBytesMax-headBytes)
+	}
+	n := int(min(uint64(len(q.buf)-q.n), uint64(c.chunk), c.limit-c.off))
+	err := c.say(head{kind: kindData, value: c.off}, q.buf[q.n:q.n+n])
+	if errors.Is(err, btl.ErrTooLarge) && c.chunk > 1 {
+		c.chunk /= 2 // The peer takes less than this side.
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	q.n += n
+	c.off += uint64(n)
+	if q.n == len(q.buf) {
+		c.writers = pop(c.writers)
+		q.w.Wake(nil)
+	}
+	return nil
+}
+
+// say sends a message of this Conn.
+func (c *Conn) say(h head, body []byte) error {
+	h.mine, h.id = c.mine, c.id
+	err := send(c.ep, c.n.cfg.Tag, &h, body, c.sent)
+	if err == nil {
+		c.inFlight++
+	}
+	return err
+}
+
+// onSent is told that a message is acknowledged, or will not be.
+func (c *Conn) onSent(_ *btl.Fragment, err error) {
+	c.inFlight--
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.advance()
+}
+
+// mayWrite is why nothing more can be written.
+func (c *Conn) mayWrite() error {
+	switch {
+	case c.closed || c.finished:
+		return net.ErrClosed
+	case c.err != nil:
+		return c.err
+	case c.wd.passed:
+		return os.ErrDeadlineExceeded
+	case c.stopped:
+		return ErrStopped
+	}
+	return nil
+}
+
+// endWriters ends the Writes that wait.
+func (c *Conn) endWriters(err error) {
+	for _, q := range c.writers {
+		q.w.Wake(err)
+	}
+	c.writers = nil
+}
+
+// closeWrite ends the stream to the other side.
+func (c *Conn) closeWrite() {
+	if c.finished {
+		return
+	}
+	c.finished = true
+	if !c.stopped {
+		c.due |= dueFin
+	}
+	c.endWriters(net.ErrClosed)
+}
+
+// fail ends a Conn. What has come whole can still be read.
+func (c *Conn) fail(err error) {
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	c.answered(err)
+	c.serveReaders()
+	c.endWriters(err)
+	c.n.remove(c)
+}

@@ -250,9 +250,15 @@ func (m *Module) onHelloAck(c *channel, h *frag.Header, hello *frag.Hello) bool 
 	if hello.Proven == frag.ProvenAll {
 		hs.confirmed, hs.ready = true, true
 	}
-	if ep.state != stateAccepting { // there the peer does the asking
-		m.establish(ep)
+	if ep.state == stateAccepting { // there the peer does the asking, but for askFromHalfOpen
+		if !hs.ready || hello.Nonce != hs.nonces[hello.Probe] {
+			return true
+		}
+		if ep = m.validate(ep); ep == nil {
+			return true
+		}
 	}
+	m.establish(ep)
 	return true
 }
 
@@ -402,7 +408,8 @@ func (ep *Endpoint) cannotTake(f *Fragment) error {
 // A half-open endpoint drops it, unless the connection is reliable: there nobody else can send. The
 // Hello that the endpoint was made of may have been another's. Confirmed by a packet, the endpoint
 // would keep that one's numbers, and neither side would ever take what the other sends. The Hello
-// by which the peer says what it knows, and how it counts, leaves before the packet, and again.
+// by which the peer says what it knows, and how it counts, leaves before the packet, and again. The
+// peer does not say it any more if it was made to believe that all is confirmed: so it is asked.
 func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 	switch {
 	case ep.state == stateLingering:
@@ -410,6 +417,7 @@ func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 	case !ep.hs.bound:
 		return nil
 	case ep.state == stateAccepting && !ep.counted:
+		m.askFromHalfOpen(ep)
 		return nil
 	case ep.state == stateAccepting:
 		if ep = m.validate(ep); ep == nil {

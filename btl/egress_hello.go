@@ -31,6 +31,15 @@ func (m *Module) askHelloOf(ep *Endpoint, p frag.Probe, conn uint64) {
 	m.sendHello(ep, frag.KindHello, conn, &hello)
 }
 
+// askFromHalfOpen has a peer that sends as if it were connected say Hello, though it has not told a
+// half-open endpoint that it is: its answer brings the nonce back, and what is true of it.
+func (m *Module) askFromHalfOpen(ep *Endpoint) {
+	if hs := ep.hs; hs.askedAt == 0 || m.nowUnpaused.Sub(hs.askedAt) >= helloIntervalMin {
+		hs.askedAt = m.nowUnpaused
+		m.askHello(ep, frag.ProbeCommand)
+	}
+}
+
 // answerHello answers a Hello of the peer by the channel that it came through.
 func (m *Module) answerHello(ep *Endpoint, asked *frag.Hello) {
 	hello := m.helloOf(ep, asked.Probe)

@@ -83,6 +83,7 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 	if hs := ep.hs; hs != nil {
 		hs.confirmed = true
 		hs.ready = hs.ready || hello.Proven == frag.ProvenAll
+		hs.unheard = hs.unheard || hello.Proven != frag.ProvenAll
 		m.establish(ep)
 	}
 	return ep

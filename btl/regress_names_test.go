@@ -6,6 +6,7 @@ import (
 
 	"gobtl/frag"
 	"gobtl/internal/seq"
+	"gobtl/reliability"
 )
 
 // Whoever has seen a peer's cookies, or its tags, may say Hello in its name, and worse of it than
@@ -81,6 +82,47 @@ func TestLaterHelloCounts(t *testing.T) {
 		s.run(4)
 		if delivered != 1 {
 			t.Errorf("%d messages delivered", delivered)
+		}
+	})
+	t.Run("accepting, and no last Hello", func(t *testing.T) {
+		_, s := newStranger(t, smallConfig())
+		s.meet()
+		for p := range frag.Probe(frag.ProbeCount) {
+			s.raw(probeChannel(p), s.packHello(frag.KindHello, 0, p))
+		}
+		for _, pkt := range s.run(3) {
+			s.learn(pkt)
+		}
+		truth := s.next
+		s.next = truth + 7
+		s.raw(1, s.packHello(frag.KindHello, 0, frag.ProbeData))
+		s.run(3)
+		s.next = truth
+		var asked []sentPacket
+		for range 5 {
+			s.frag(truth, 1, []byte("not yet"))
+			for _, pkt := range s.run(3) {
+				if pkt.hdr.Kind == frag.KindHello {
+					asked = append(asked, pkt)
+				}
+			}
+		}
+		if len(asked) != 1 || asked[0].hdr.Conn != s.tag {
+			t.Fatalf("5 packets are answered by %d Hellos to the peer's tag, want 1", len(asked))
+		}
+		s.hello.Proven, s.hello.Nonce = frag.ProvenAll, 1
+		s.raw(0, s.packHello(frag.KindHelloAck, s.conn, frag.ProbeCommand))
+		s.run(3)
+		ep := s.m.lookup(s.conn)
+		if ep.Connected() {
+			t.Error("confirmed by an answer to nothing")
+		}
+		s.hello.Nonce = helloIn(t, asked[0].bytes).Nonce
+		s.raw(0, s.packHello(frag.KindHelloAck, s.conn, frag.ProbeCommand))
+		s.run(3)
+		if !ep.Connected() || ep.rcv.Check(truth) != reliability.Accept ||
+			ep.rcv.Check(truth-1) == reliability.Accept {
+			t.Errorf("connected %t, and counts from another number", ep.Connected())
 		}
 	})
 	t.Run("connecting", func(t *testing.T) {

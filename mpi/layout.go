@@ -26,6 +26,7 @@ type shape struct {
 	mem           []byte
 	bytes         int
 	block, stride int   // of blocks that are alike
+	first         int   // where the first of those is that are a stride apart
 	starts        []int // of blocks that are not a stride apart; nil: they are
 	ends          []int // of blocks that are not alike: bytes of the message up to their ends
 }
@@ -35,23 +36,26 @@ type shape struct {
 // A negative stride goes down from the end of data. Errors: ErrType, and ErrBounds if data is too
 // short, or count or block negative.
 func Strided[T any](data []T, count, block, stride int) (*Layout[T], error) {
-	at := 0
-	if stride < 0 {
-		at = len(data) - block
+	b, err := bytesOf(data)
+	if err != nil {
+		return nil, err
 	}
-	if count < 0 || block < 0 || count > len(data) && block > 0 && stride != 0 {
-		return nil, fmt.Errorf("%w: %d blocks of %d values, %d apart", ErrBounds, count, block, stride)
+	l := &Layout[T]{data: data, unit: sizeOf[T]()}
+	if l.mem = b; min(count, block) == 0 { // neither of them negative
+		return l, nil
 	}
-	starts := make([]int, 0, count)
-	for range count {
-		starts = append(starts, at)
-		at += stride
+	most := math.MaxInt / l.unit // blocks may lie one over the other
+	if count > 0 && block > 0 && block <= len(data) && count <= most/block {
+		apart, left := stride, len(data)-block
+		if stride < 0 {
+			apart, l.first = -stride, left*l.unit
+		}
+		if apart == 0 || count == 1 || apart > 0 && count-1 <= left/apart {
+			l.block, l.stride, l.bytes = block*l.unit, stride*l.unit, count*block*l.unit
+			return l, nil
+		}
 	}
-	l, err := IndexedBlocks(data, starts, block)
-	if err == nil && stride > 0 {
-		l.stride, l.starts = stride*l.unit, nil
-	}
-	return l, err
+	return nil, fmt.Errorf("%w: %d blocks of %d values, %d apart", ErrBounds, count, block, stride)
 }
 
 // IndexedBlocks is the layout of blocks of block values each that begin at starts
@@ -199,7 +203,7 @@ func (s *shape) start(i int) int {
 	if s.starts != nil {
 		return s.starts[i]
 	}
-	return i * s.stride
+	return s.first + i*s.stride
 }
 
 // Gather implements pml.Layout.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -288,6 +289,16 @@ func TestLayoutArguments(t *testing.T) {
 	if err != nil || none.Len() != 0 {
 		t.Errorf("no values: %v", err)
 	}
+	for _, count := range []int{0, 3, 1 << 62} {
+		none, err := mpi.Strided(data, count, 0, 100)
+		if err != nil || none.Len() != 0 || none.Pack(data) != 0 {
+			t.Errorf("%d blocks of no values: %v", count, err)
+		}
+	}
+	same, err := mpi.Strided(data, 1<<40, 2, 0) // one block, again and again, takes no memory
+	if data[1] = 7; err != nil || same.Len() != 2<<40 || same.Pack(make([]int32, 3)) != 3 {
+		t.Errorf("one block again and again: %v", err)
+	}
 	_, pointers := mpi.Strided([]*int{nil}, 1, 1, 1)
 	for i, is := range []struct{ err, want error }{
 		{made(mpi.Strided(data, 4, 1, 4)), mpi.ErrBounds},
@@ -295,8 +306,12 @@ func TestLayoutArguments(t *testing.T) {
 		{made(mpi.Strided(data, 4, 1, -4)), mpi.ErrBounds},
 		{made(mpi.Strided(data, -1, 1, 1)), mpi.ErrBounds},
 		{made(mpi.Strided(data, 1, -1, 1)), mpi.ErrBounds},
+		{made(mpi.Strided(data, -1, 0, 1)), mpi.ErrBounds},
 		{made(mpi.Strided(data, 1<<62, 1, 1<<62)), mpi.ErrBounds},
 		{made(mpi.Strided(data, 1<<62, 1, 4)), mpi.ErrBounds},
+		{made(mpi.Strided(data, 1<<62, 1, 0)), mpi.ErrBounds}, // more bytes than an int counts
+		{made(mpi.Strided(data, 2, 1, math.MinInt)), mpi.ErrBounds},
+		{made(mpi.Strided(data[:0], 1, 1, 0)), mpi.ErrBounds},
 		{made(mpi.IndexedBlocks(data, []int{11}, 2)), mpi.ErrBounds},
 		{made(mpi.IndexedBlocks(data, []int{-1}, 2)), mpi.ErrBounds},
 		{made(mpi.IndexedBlocks(data, []int{1}, 1<<63-1)), mpi.ErrBounds},

@@ -272,3 +272,45 @@ func TestCreateGroupAfterDeath(t *testing.T) {
 		return isGroup(ctx, w, made, rest)
 	})
 }
+
+// When the first rank of a group is dead the others do not wait for ever for those that have heard
+// it from the dead one alone; nor when a rank between has no time left.
+func TestCreateGroupWithDead(t *testing.T) {
+	for _, gone := range []int{0, 4} {
+		runWith(t, soon(), "udp", 8, func(ctx context.Context, w *mpi.World) error {
+			all, err := w.Group().Incl(0, 1, 2, 3, 4, 5, 6, 7)
+			if err != nil {
+				return err
+			}
+			err = mpi.Alltoall(ctx, &w.Comm, make([]int8, 8), make([]int8, 8))
+			if err = errors.Join(err, w.Job().Fence(ctx)); err != nil {
+				return err // Else all are connected, so that death is noticed soon.
+			}
+			if w.Rank() == gone {
+				w.Kill()
+				return nil
+			}
+			made, err := w.CreateGroup(ctx, all, 3)
+			if needs := gone == 0 || w.Rank() > gone; needs && (made != nil || dead(err, gone) != nil) {
+				return fmt.Errorf("of rank %d: %v, %w", gone, made, err)
+			}
+			return nil
+		})
+	}
+	run(t, "udp", 4, func(ctx context.Context, w *mpi.World) error {
+		short, cancel := context.WithCancel(ctx)
+		switch cancel(); w.Rank() {
+		case 0: // It does not call it before all others have given up.
+			return mpi.Barrier(ctx, &w.Comm)
+		case 2:
+			if _, err := w.CreateGroup(short, w.Group(), 3); !errors.Is(err, context.Canceled) {
+				return err
+			}
+		case 3:
+			if _, err := w.CreateGroup(ctx, w.Group(), 3); !errors.Is(err, mpi.ErrGroup) {
+				return err
+			}
+		}
+		return mpi.Barrier(ctx, &w.Comm)
+	})
+}

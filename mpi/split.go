@@ -104,8 +104,8 @@ func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 // CreateGroup is Create that only the ranks of the group call (MPI_Comm_create_group): it works
 // although others are gone. Its messages are this communicator's, from one rank of the group to
 // another, and have a tag, that no other receive may want meanwhile. When ctx ends first other
-// ranks may have the communicator. Errors: ErrGroup, also for who does not belong to it,
-// ErrContexts, and as of Send and Recv.
+// ranks may have the communicator, or ErrGroup. Errors: ErrGroup, also for who does not belong to
+// it, ErrContexts, and as of Send and Recv.
 func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error) {
 	members, err := c.members(g)
 	if err != nil {
@@ -121,13 +121,15 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 		reach *= 2
 	}
 	if own > 0 {
-		_, err = Recv(ctx, c, context, members[own-reach], tag)
+		if _, err = Recv(ctx, c, context, members[own-reach], tag); err != nil {
+			context[0] = c.withoutContext(err)
+		} else {
+			err = c.noContext(context[0])
+		}
 	} else if made, full := c.e.newContext(); !full {
 		context[0] = made
 	}
-	if err != nil {
-		return nil, err
-	}
+	// Those below are told, too, if there is none: they would wait for ever.
 	for reach /= 2; reach > 0; reach /= 2 {
 		if own+reach < len(members) {
 			err = errors.Join(err, Send(ctx, c, context, members[own+reach], tag))
@@ -137,6 +139,28 @@ func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error)
 		return nil, err
 	}
 	return c.with(members, context[0])
+}
+
+// withoutContext is what goes down the tree of CreateGroup in place of a context, which has none of
+// these bits: that a rank of the world is gone, or that this one has given up.
+func (c *Comm) withoutContext(err error) uint64 {
+	var gone *RankError
+	if errors.As(err, &gone) {
+		return uint64(gone.Rank)<<2 | 3
+	}
+	return uint64(c.ranks[c.rank])<<2 | 1
+}
+
+// noContext is the error that withoutContext tells of, nil if it is a context.
+func (c *Comm) noContext(context uint64) error {
+	rank := int(context >> 2)
+	switch context & 3 {
+	case 3:
+		return c.e.gone(rank, errDecided)
+	case 1:
+		return fmt.Errorf("%w: rank %d of the world has given up", ErrGroup, rank)
+	}
+	return nil
 }
 
 // members are the ranks here of those of a group, all of which must belong to it.

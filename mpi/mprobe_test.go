@@ -64,6 +64,42 @@ func TestMprobe(t *testing.T) {
 	})
 }
 
+// Messages that were found and not received yet are dropped with their communicator, so that their
+// sends end: nobody can receive them any more.
+func TestMprobeRevoked(t *testing.T) {
+	run(t, "udp", 2, func(ctx context.Context, w *mpi.World) error {
+		c, err := w.Dup(ctx)
+		if err != nil {
+			return err
+		}
+		if c.Rank() == 0 {
+			var small, large mpi.Request
+			err := errors.Join(mpi.IsendSync(&small, c, make([]int32, 10), 1, 1),
+				mpi.Isend(&large, c, make([]int32, 1<<20), 1, 2))
+			return errors.Join(err, mpi.WaitAll(ctx, nil, &small, &large))
+		}
+		room := make([]int32, 10)
+		var found [2]*mpi.Message
+		for i := range found {
+			if found[i], _, err = mpi.Mprobe(ctx, c, 0, 1+i); err != nil {
+				return err
+			}
+		}
+		if err := c.Revoke(); err != nil {
+			return err
+		}
+		for _, m := range found {
+			if _, err := mpi.Mrecv(ctx, m, room); !errors.Is(err, mpi.ErrRevoked) {
+				return fmt.Errorf("not revoked: %w", err)
+			}
+		}
+		if s := w.LayerStats(); s.UnexpectedBytes != 0 {
+			return fmt.Errorf("%d bytes are kept", s.UnexpectedBytes)
+		}
+		return nil
+	})
+}
+
 // What cannot be probed says why; nobody's message is nothing.
 func TestMprobeArguments(t *testing.T) {
 	run(t, "mem/local", 1, func(ctx context.Context, w *mpi.World) error {

@@ -32,6 +32,7 @@ type Layer struct {
 
 	posted     posted
 	unexpected unexpected
+	probed     list[Message]         // that MProbe has taken out, and nobody has received
 	requests   slots.Table[*Request] // that the other side knows by an id
 	memory     memory
 
@@ -96,6 +97,7 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 	l := &Layer{
 		m: m, cfg: cfg, posted: newPosted(), unexpected: newUnexpected(),
 		busy:     list[Peer]{at: func(p *Peer) *links[Peer] { return &p.busy }},
+		probed:   list[Message]{at: func(m *Message) *links[Message] { return &m.order }},
 		homeless: list[Request]{at: queue}, ended: list[Request]{at: queue}, onPeer: onPeer,
 	}
 	l.requests.Init(requestsBits, 1<<requestsBits)
@@ -124,7 +126,8 @@ func (l *Layer) CheckIdle() error {
 	switch {
 	case l.requests.Len() != 0:
 		return fmt.Errorf("pml: %d requests have ids", l.requests.Len())
-	case s.UnexpectedBytes != 0 || s.UnexpectedMessages != 0 || l.unexpected.all.first != nil:
+	case s.UnexpectedBytes != 0 || s.UnexpectedMessages != 0 || l.unexpected.all.first != nil ||
+		l.probed.first != nil:
 		return fmt.Errorf("pml: %d messages, %d bytes are kept", s.UnexpectedMessages, s.UnexpectedBytes)
 	case l.posted.exact.count != 0 || l.posted.wild.first != nil:
 		return errors.New("pml: receives wait")
@@ -289,6 +292,13 @@ func (l *Layer) end(p *Peer, why error) {
 		if m.peer == p && !m.eager {
 			l.unexpected.remove(m)
 			m.gone = true
+		}
+		m = next
+	}
+	for m := l.probed.first; m != nil; {
+		next := m.order.next
+		if m.peer == p && !m.eager {
+			l.probed.remove(m) // RecvMessage tells why.
 		}
 		m = next
 	}

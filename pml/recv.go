@@ -64,11 +64,13 @@ func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
 }
 
 // MProbe takes out the message that a Recv with these criteria would receive now: it can only be
-// received by RecvMessage. nil means that there is none.
+// received by RecvMessage, and must be: until then, or Refuse, its sender has less room here. nil
+// means that there is none.
 func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	m := l.unexpected.find(from, tag, mask)
 	if m != nil {
 		l.unexpected.remove(m)
+		l.probed.add(m)
 	}
 	return m
 }
@@ -87,13 +89,19 @@ func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) er
 	}
 	r.repeat = never
 	r.begin(m.peer, m.tag, exactly, mem)
-	m.gone = true
+	l.probed.remove(m)
 	l.receive(now, r, m)
-	l.memory.put(m) // The Message itself is the caller's.
-	l.stats.UnexpectedBytes -= len(m.data)
-	m.data = nil
+	l.spend(m)
 	l.settle()
 	return nil
+}
+
+// spend gives back what a message has that MProbe has taken out: not the Message, which is the
+// caller's.
+func (l *Layer) spend(m *Message) {
+	l.stats.UnexpectedBytes -= len(m.data)
+	l.memory.put(m)
+	m.gone, m.data = true, nil
 }
 
 // arrive takes a message of this layer.

@@ -8,10 +8,10 @@ const GroupBits = 24
 // group is that of a tag.
 func group(tag uint64) uint64 { return tag >> GroupBits }
 
-// Refuse has messages with tags of tag's group be dropped, for good: those that have come and those
-// that come. Their sends end as if they had been received, so nobody waits for what nobody will
-// receive. Receives that wait for such messages alone end with why. Begin no others. now is the
-// present instant.
+// Refuse has messages with tags of tag's group be dropped, for good: those that have come, also if
+// MProbe has taken them out, and those that come. Their sends end as if they had been received, so
+// nobody waits for what nobody will receive. Receives that wait for such messages alone end with
+// why. Begin no others. now is the present instant.
 func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 	if l.refused == nil {
 		l.refused = make(map[uint64]bool)
@@ -29,6 +29,15 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 			l.unexpected.remove(m)
 			l.drop(now, m)
 			l.release(m)
+		}
+		m = next
+	}
+	for m := l.probed.first; m != nil; {
+		next := m.order.next
+		if group(m.tag) == g {
+			l.probed.remove(m)
+			l.drop(now, m)
+			l.spend(m)
 		}
 		m = next
 	}

@@ -116,7 +116,8 @@ func (y *memory) give(b []byte) {
 	if cap(b) == 0 || cap(b) > pooledMax {
 		return
 	}
-	if idle := &y.buffers[bits.Len(uint(cap(b)-1))]; len(*idle) < keptMax {
+	class := bits.Len(uint(cap(b) - 1))
+	if idle := &y.buffers[class]; len(*idle) < min(keptMax, keptBytesMax>>class) {
 		*idle = append(*idle, b[:cap(b)])
 	}
 }

@@ -139,3 +139,25 @@ func TestLayoutsAllocate(t *testing.T) {
 		t.Errorf("%v allocations, of a message in one piece %v", n, plain)
 	}
 }
+
+// What many messages at once have needed is not kept for ever.
+func TestMemoryKept(t *testing.T) {
+	var y memory
+	for _, size := range []int{1, 4096, 64 << 10, pooledMax - 1, pooledMax, pooledMax + 1} {
+		var taken [][]byte
+		for range 2 * keptMax {
+			taken = append(taken, y.take(size))
+		}
+		for _, b := range taken {
+			y.give(b)
+		}
+	}
+	for class, idle := range y.buffers {
+		if n := len(idle); n > keptMax || n<<class > keptBytesMax {
+			t.Errorf("%d buffers of %d bytes are kept", n, 1<<class)
+		}
+	}
+	if len(y.buffers[12]) != keptMax || len(y.buffers[21]) == 0 {
+		t.Error("nothing is kept")
+	}
+}

@@ -1,9 +1,10 @@
 package pml
 
-import "math/bits"
-
 // keptMax bounds the idle buffers of each size, and the idle Messages.
 const keptMax = 256
+
+// keptBytesMax bounds the idle buffers of each size in bytes.
+const keptBytesMax = 8 << 20
 
 // memory keeps the memory of messages that have been received, for those to come: by size, powers
 // of two.
@@ -20,23 +21,10 @@ func (y *memory) get(n int) *Message {
 	} else {
 		m = &Message{}
 	}
-	if n == 0 {
-		return m
+	if n > 0 {
+		m.data = y.take(n)
 	}
-	m.class = bits.Len(uint(n - 1))
-	m.data = y.take(n)
-	m.data = m.data[:cap(m.data)]
 	return m
-}
-
-// put takes back the data of a Message.
-func (y *memory) put(m *Message) {
-	if cap(m.data) == 0 {
-		return
-	}
-	if idle := &y.buffers[m.class]; len(*idle) < keptMax {
-		*idle = append(*idle, m.data[:cap(m.data)])
-	}
 }
 
 // free takes back a Message that nobody has.

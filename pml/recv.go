@@ -100,7 +100,7 @@ func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) er
 // caller's.
 func (l *Layer) spend(m *Message) {
 	l.stats.UnexpectedBytes -= len(m.data)
-	l.memory.put(m)
+	l.memory.give(m.data)
 	m.gone, m.data = true, nil
 }
 
@@ -293,9 +293,9 @@ func (m *Message) cost() uint64 { return m.size + messageOverhead }
 // keep makes a message of its own of one that has come.
 func (l *Layer) keep(m *Message, data []byte) *Message {
 	kept := l.memory.get(len(data))
-	memory, class := kept.data, kept.class
+	memory := kept.data
 	*kept = *m
-	kept.data, kept.class = memory[:len(data)], class
+	kept.data = memory
 	copy(kept.data, data)
 	l.stats.UnexpectedBytes += len(data)
 	return kept
@@ -305,6 +305,6 @@ func (l *Layer) keep(m *Message, data []byte) *Message {
 func (l *Layer) release(m *Message) {
 	l.stats.UnexpectedBytes -= len(m.data)
 	m.gone = true
-	l.memory.put(m)
+	l.memory.give(m.data)
 	l.memory.free(m)
 }

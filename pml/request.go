@@ -93,7 +93,6 @@ type Message struct {
 	sync  bool
 	gone  bool // received, or lost with its peer
 	data  []byte
-	class int // of data's memory
 	order links[Message]
 	same  links[Message]
 }

@@ -71,6 +71,14 @@ func (l *Layer) stage(r *Request, n uint64, send bool) {
 	}
 }
 
+// gatherRest copies what of a send was not put yet into one piece.
+func (l *Layer) gatherRest(r *Request) {
+	r.mem, r.staged = l.memory.take(int(r.most-r.moved)), r.moved
+	for at := 0; at < len(r.mem); {
+		at += copy(r.mem[at:], r.Layout.Run(int(r.moved)+at))
+	}
+}
+
 // unstage ends that. Memory of a transfer that has failed is not used again.
 func (l *Layer) unstage(r *Request, failed bool) {
 	if !failed {

@@ -161,3 +161,55 @@ func TestMemoryKept(t *testing.T) {
 		t.Error("nothing is kept")
 	}
 }
+
+// headed is a comb behind one long run.
+type headed struct {
+	head []byte
+	comb
+}
+
+func (h headed) Bytes() int { return len(h.head) + h.comb.Bytes() }
+
+func (h headed) Run(at int) []byte {
+	if at < len(h.head) {
+		return h.head[at:]
+	}
+	return h.comb.Run(at - len(h.head))
+}
+
+func (h headed) Gather(to []byte) {
+	if n := copy(to, h.head); n < len(to) {
+		h.comb.Gather(to[n:])
+	}
+}
+
+// A message is not put in thousands of puts because its first run alone is long.
+func TestLongRunFirst(t *testing.T) {
+	step, a, b, to := memPair(t)
+	h := headed{make([]byte, 5*runBytesMin), comb{make([]byte, 1<<18), 1 << 14, 8, 16}}
+	for i := range h.mem {
+		h.mem[i] = byte(i * i >> 3)
+	}
+	want := make([]byte, h.Bytes())
+	h.Gather(want)
+	passes := func(l Layout, data []byte) (n int) {
+		s, r, room := Request{Layout: l}, Request{}, make([]byte, len(want))
+		err := b.Recv(step(), &r, nil, 0, exactly, room)
+		if err = errors.Join(err, a.Send(step(), &s, to, 0, data, Standard)); err != nil {
+			t.Fatal(err)
+		}
+		for ; !r.Done() || !s.Done(); n++ {
+			step()
+		}
+		if r.Err() != nil || !bytes.Equal(room, want) {
+			t.Fatalf("not what was sent: %v", r.Err())
+		}
+		return n
+	}
+	if plain, n := passes(nil, want), passes(h, nil); n > 2*plain+100 {
+		t.Errorf("%d passes, of a message in one piece %d", n, plain)
+	}
+	if err := errors.Join(a.CheckIdle(), b.CheckIdle()); err != nil {
+		t.Error(err)
+	}
+}

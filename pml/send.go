@@ -26,7 +26,7 @@ func (l *Layer) send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 	}
 	r.state, r.mode, r.peer, r.from = queued, mode, to, nil
 	r.tag, r.mem, r.size, r.err = tag, data, 0, nil
-	r.size, r.moved, r.under, r.id = uint64(r.room()), 0, 0, 0
+	r.size, r.moved, r.under, r.staged, r.id = uint64(r.room()), 0, 0, 0, 0
 	to.active.add(r)
 	if to.sends.first != nil || !l.sendEnvelope(now, r) {
 		to.sends.add(r)
@@ -151,9 +151,13 @@ func (l *Layer) preparePut(r *Request) (f *btl.Fragment, n uint64, err error) {
 	count := 1
 	if r.runs() {
 		count, n = l.nextRuns(r, &runs)
-	} else {
+	}
+	if r.runs() && n < uint64(count*runBytesMin) && r.moved+n < r.most {
+		l.gatherRest(r) // Only its first runs are long.
+	}
+	if !r.runs() {
 		n = min(r.most-r.moved, uint64(l.m.Limits().FragmentBytesMax))
-		runs[0] = r.mem[r.moved : r.moved+n]
+		count, runs[0] = 1, r.mem[r.moved-r.staged:r.moved-r.staged+n]
 	}
 	switch {
 	case r.moved+n == r.most:

@@ -297,7 +297,7 @@ func (l *Layer) end(p *Peer, why error) {
 	}
 	for m := l.probed.first; m != nil; {
 		next := m.order.next
-		if m.peer == p && !m.eager {
+		if !m.eager && m.peer == p {
 			l.probed.remove(m) // RecvMessage tells why.
 		}
 		m = next

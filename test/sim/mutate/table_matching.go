@@ -71,8 +71,8 @@ var matchingMutations = []mutation{
 		name:  "probed-stays",
 		fault: "a large message that a matched probe has taken out is there for others still",
 		in:    "pml",
-		old:   "if $m != nil { $l.unexpected.remove($m) }",
-		new:   "if $m != nil && $m.eager { $l.unexpected.remove($m) }",
+		old:   "if $m != nil { $l.unexpected.remove($m); $l.probed.add($m) }",
+		new:   "if $m != nil && $m.eager { $l.unexpected.remove($m); $l.probed.add($m) }",
 		test:  "./test/sim/matching -run TestModel",
 	},
 	{

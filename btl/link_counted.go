@@ -36,8 +36,10 @@ type countedState struct {
 	failedID uint32
 	// Of the fragment in chunks that is arriving, if there is one: its id, and where it goes on.
 	arriving, arrived uint32
-	watched           bool // the endpoint's timer is that of watch
-	broken            bool // the fabric could not carry a packet
+	asked             seq.Num // that of the packet behind the latest question
+	askedAt           Time    // when that left
+	watched           bool    // the endpoint's timer is that of watch
+	broken            bool    // the fabric could not carry a packet
 }
 
 // pendingNack is a Nack to be sent. The peer's credits, which no Ack renews before, bound them: who

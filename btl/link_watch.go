@@ -48,6 +48,10 @@ func (m *Module) askFlush(ep *Endpoint) {
 // onWatch asks for a confirmation, and gives the peer up that has long not answered.
 func (m *Module) onWatch(ep *Endpoint) {
 	quiet := m.deadFor(ep)
+	if ep.isAnswering() && quiet < m.watchEvery() {
+		m.watch(ep, m.watchEvery())
+		return
+	}
 	if !m.askAgain(ep, quiet) {
 		m.end(ep, EventFailed, fmt.Errorf("%w: silent for %v, asked %d times", ErrPeerDead,
 			quiet.Round(time.Millisecond), ep.probes))
@@ -55,6 +59,14 @@ func (m *Module) onWatch(ep *Endpoint) {
 	}
 	m.ask(ep)
 	m.watch(ep, m.nextQuestion(ep, m.watchEvery(), quiet))
+}
+
+// isAnswering says whether nothing was sent behind the last question, and the peer was heard since.
+// Over a path that is longer than the time between two questions another one would be in vain, and
+// as each is owed an answer of its own, they would go on for ever.
+func (ep *Endpoint) isAnswering() bool {
+	_, next := ep.snd.Window()
+	return ep.counts.asked == next && ep.heardAt > ep.counts.askedAt
 }
 
 // ask sends a Void that asks for a confirmation. If there is no room now, the next one will do.
@@ -67,6 +79,8 @@ func (m *Module) ask(ep *Endpoint) {
 		m.overtook(ep, sizeBytes)
 	}
 	if m.sendQuestion(ep) {
+		_, ep.counts.asked = ep.snd.Window()
+		ep.counts.askedAt = m.nowUnpaused
 		m.sched.rearm(ep) // it may have used up the credits
 	}
 }

@@ -186,3 +186,31 @@ func TestReliableDrained(t *testing.T) {
 		t.Errorf("drained: %v; the peer closed with %v", m.Drained(), closed)
 	}
 }
+
+// A path whose round trip is longer than the time between two questions makes no end of them: what
+// was sent is confirmed, and then nothing is in flight.
+func TestReliableLongPath(t *testing.T) {
+	cfg := relyConfig()
+	cfg.PeerTimeout, cfg.KeepAlive = 160*time.Millisecond, -1
+	for _, delay := range []time.Duration{23 * time.Millisecond, 50 * time.Millisecond} {
+		r := newRelied(t, sim.Config{}, cfg, cfg)
+		for i, from := range r.nodes {
+			r.nw.SetPath(from, r.nodes[1-i], sim.Path{Delay: delay})
+		}
+		ep, err := r.mods[0].Connect(r.mods[0].Now(), r.mods[1].Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.run(time.Second); !ep.Connected() {
+			t.Fatal("not connected")
+		}
+		if err := ep.SendImmediate(ep.Now(), 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		r.run(3 * time.Second)
+		st := r.mods[0].Stats()
+		if n := st.Get(CntAsked); ep.snd.InFlight() != 0 || n == 0 || n > 12 {
+			t.Errorf("%v one way: asked %d times, %d packets in flight", delay, n, ep.snd.InFlight())
+		}
+	}
+}

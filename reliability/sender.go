@@ -309,8 +309,12 @@ func (s *Sender) Refuse(t Token) {
 }
 
 // Unheard has all that is in flight sent again at once: the peer took nothing while it did not know
-// that it was connected. The path has lost none of it, so the window stays as it is.
+// that it was connected. The path has lost none of it, so the window stays as it is. One that only
+// counts has nothing to send again.
 func (s *Sender) Unheard() {
+	if !s.policy.some() {
+		return
+	}
 	for n := s.oldest; n != s.next; n++ {
 		if t := s.at(n); t != noToken {
 			s.policy.sendAgain(s, t, CauseLost)

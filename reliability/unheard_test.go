@@ -32,3 +32,16 @@ func TestUnheard(t *testing.T) {
 		})
 	}
 }
+
+// A Sender that only counts keeps no packets.
+func TestUnheardCounted(t *testing.T) {
+	t.Parallel()
+	var s Sender
+	s.Init(0, 1, 16)
+	s.Grant(4)
+	s.Count()
+	s.Unheard()
+	if s.InFlight() != 1 {
+		t.Errorf("%d packets in flight", s.InFlight())
+	}
+}

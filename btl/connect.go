@@ -174,16 +174,14 @@ func (m *Module) onHello(c *channel, in *arrival, hello *frag.Hello, source []by
 // onRetry takes the cookie of a peer that wants to see it, and, when it is there for both channels,
 // says Hello again.
 func (m *Module) onRetry(c *channel, h *frag.Header, r *frag.Retry) bool {
-	const hurriesMax = 4 // a peer that is never content is asked no more often than one that is silent
 	ep := m.lookup(h.Conn)
 	if ep == nil || ep.state != stateConnecting || c.which != viaOf(r.Probe) ||
 		r.Nonce != ep.hs.nonces[r.Probe] {
 		return false
 	}
 	hs := ep.hs
-	if news := hs.shown[r.Probe].set(r); news && hs.mayShow() && !hs.bound && hs.hurried < hurriesMax {
-		hs.hurried++
-		m.sendProbes(ep)
+	if news := hs.shown[r.Probe].set(r); news && hs.mayShow() && !hs.bound {
+		m.hurry(ep)
 	}
 	return true
 }
@@ -240,7 +238,16 @@ func (m *Module) onHelloAck(c *channel, h *frag.Header, hello *frag.Hello) bool 
 		ep.answered = true // to a keep-alive
 		return true
 	}
-	if hello.Nonce == hs.nonces[hello.Probe] {
+	answers := hello.Nonce == hs.nonces[hello.Probe]
+	if ep.state == stateAccepting { // there the peer does the asking, but for askFromHalfOpen
+		if !answers || hello.Proven != frag.ProvenAll {
+			return false
+		}
+		if ep = m.lastWord(ep, h, hello); ep == nil {
+			return false
+		}
+		hs = ep.hs
+	} else if answers {
 		if ep.state != stateConnected {
 			m.bindAgain(ep, h, hello)
 		}
@@ -249,14 +256,6 @@ func (m *Module) onHelloAck(c *channel, h *frag.Header, hello *frag.Hello) bool 
 	hs.answered(hello)
 	if hello.Proven == frag.ProvenAll {
 		hs.confirmed, hs.ready = true, true
-	}
-	if ep.state == stateAccepting { // there the peer does the asking, but for askFromHalfOpen
-		if !hs.ready || hello.Nonce != hs.nonces[hello.Probe] {
-			return true
-		}
-		if ep = m.validate(ep); ep == nil {
-			return true
-		}
 	}
 	m.establish(ep)
 	return true
@@ -426,6 +425,7 @@ func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 	}
 	ep.hs.confirmed, ep.hs.ready = true, true
 	if ep.hs.proven != frag.ProvenAll {
+		m.hurry(ep)
 		return nil
 	}
 	m.establish(ep)

@@ -40,6 +40,20 @@ func (m *Module) askFromHalfOpen(ep *Endpoint) {
 	}
 }
 
+// hurry sends the Hellos that lack an answer before their time: the peer is there, and waits for
+// what only they bring. It does so a few times, and once in a pass: a peer that is never content is
+// asked no more often than one that is silent.
+func (m *Module) hurry(ep *Endpoint) {
+	const hurriesMax = 4
+	hs := ep.hs
+	if ep.state == stateConnecting && hs.proven != frag.ProvenAll && hs.hurried < hurriesMax &&
+		hs.askedAt != m.nowUnpaused {
+		hs.hurried++
+		hs.askedAt = m.nowUnpaused
+		m.sendProbes(ep)
+	}
+}
+
 // answerHello answers a Hello of the peer by the channel that it came through.
 func (m *Module) answerHello(ep *Endpoint, asked *frag.Hello) {
 	hello := m.helloOf(ep, asked.Probe)

@@ -33,7 +33,7 @@ type handshake struct {
 	hurried   uint8                   // times that Hellos went out before their time
 	wanted    bool                    // this side has set out to reach the peer
 	later     *RefusedError           // the peer's owner has put it off
-	askedAt   Time                    // when a half-open endpoint asked what was not told
+	askedAt   Time                    // when this side last asked out of its turn
 	last      uint64                  // nonce of the first Hello that said that all is proven
 	unheard   bool                    // the peer did not take what followed that one
 	contested bool                    // another end of the peer than offered has proven itself

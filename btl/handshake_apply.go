@@ -70,13 +70,11 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 	m.heard(ep)
 	if ep.state == stateAccepting {
 		if hello.Proven == frag.ProvenAll {
-			// The peer's last word. A Hello before may have been another's, in its name.
-			if _, ok := m.welcomeAgain(ep, hello); !ok {
-				return nil
-			}
-			m.bindAgain(ep, h, hello)
+			ep = m.lastWord(ep, h, hello)
+		} else {
+			ep = m.validate(ep)
 		}
-		if ep = m.validate(ep); ep == nil {
+		if ep == nil {
 			return nil
 		}
 	}
@@ -86,7 +84,20 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 		hs.unheard = hs.unheard || hello.Proven != frag.ProvenAll
 		m.establish(ep)
 	}
+	if ep.hs != nil {
+		m.hurry(ep)
+	}
 	return ep
+}
+
+// lastWord has what a half-open endpoint's peer says last count: a Hello before may have been
+// another's, in its name. It returns the endpoint to go on with, nil for none.
+func (m *Module) lastWord(ep *Endpoint, h *frag.Header, hello *frag.Hello) *Endpoint {
+	if _, ok := m.welcomeAgain(ep, hello); !ok {
+		return nil
+	}
+	m.bindAgain(ep, h, hello)
+	return m.validate(ep)
 }
 
 // matchesPeer says whether a packet of a handshake that carries the endpoint's tag is of that end

@@ -48,7 +48,7 @@ func (m *Module) askFlush(ep *Endpoint) {
 // onWatch asks for a confirmation, and gives the peer up that has long not answered.
 func (m *Module) onWatch(ep *Endpoint) {
 	quiet := m.deadFor(ep)
-	if ep.isAnswering() && quiet < m.watchEvery() {
+	if quiet < m.watchEvery() && m.mayAnswer(ep) {
 		m.watch(ep, m.watchEvery())
 		return
 	}
@@ -61,12 +61,15 @@ func (m *Module) onWatch(ep *Endpoint) {
 	m.watch(ep, m.nextQuestion(ep, m.watchEvery(), quiet))
 }
 
-// isAnswering says whether nothing was sent behind the last question, and the peer was heard since.
-// Over a path that is longer than the time between two questions another one would be in vain, and
-// as each is owed an answer of its own, they would go on for ever.
-func (ep *Endpoint) isAnswering() bool {
+// mayAnswer says whether the answer to the last question may be on its way: nothing was sent behind
+// it, and the peer was heard since. Over a path that is longer than the time between two questions
+// another one would be in vain. As each is owed an answer of its own, they would go on for ever. A
+// peer that took no notice of it is asked again after PeerTimeout, whatever else it says.
+func (m *Module) mayAnswer(ep *Endpoint) bool {
+	r := &ep.counts
 	_, next := ep.snd.Window()
-	return ep.counts.asked == next && ep.heardAt > ep.counts.askedAt
+	return r.asked == next && ep.heardAt > r.askedAt &&
+		m.nowUnpaused.Sub(r.askedAt) < m.cfg.PeerTimeout
 }
 
 // ask sends a Void that asks for a confirmation. If there is no room now, the next one will do.

@@ -214,3 +214,26 @@ func TestReliableLongPath(t *testing.T) {
 		}
 	}
 }
+
+// A peer that says other things all the time, and did not answer a question, is asked again.
+func TestReliableAskedAgain(t *testing.T) {
+	cfg, chatty := relyConfig(), relyConfig()
+	cfg.PeerTimeout, cfg.KeepAlive = 160*time.Millisecond, -1
+	chatty.PeerTimeout, chatty.KeepAlive = time.Second, 10*time.Millisecond
+	r := newRelied(t, sim.Config{}, cfg, chatty)
+	ep := r.connect(0, 1)
+	unheard := true
+	r.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
+		return sim.Verdict{Drop: unheard && d.From.Node == 1 && frag.Kind(d.Data[1]&15) == frag.KindAck}
+	})
+	if err := ep.SendImmediate(ep.Now(), 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.run(100 * time.Millisecond)
+	if unheard = false; ep.snd.InFlight() == 0 {
+		t.Fatal("not as it should be: all is confirmed")
+	}
+	if r.run(time.Second); ep.snd.InFlight() != 0 || !ep.Connected() {
+		t.Errorf("connected %t, %d packets in flight", ep.Connected(), ep.snd.InFlight())
+	}
+}

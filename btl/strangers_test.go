@@ -311,6 +311,14 @@ func TestAdmissionOfAnotherLabel(t *testing.T) {
 	if ep.state != stateAccepting || ep.PeerLabel() != "good" {
 		t.Errorf("refused with a tag: state %d, label %q", ep.state, ep.PeerLabel())
 	}
+	s.frag(s.next, 1, []byte("not yet")) // so that the peer is asked
+	for _, pkt := range kinds(s.run(4), frag.KindHello) {
+		s.hello.Nonce = helloIn(t, pkt.bytes).Nonce
+	}
+	s.raw(0, s.packHello(frag.KindHelloAck, s.conn, frag.ProbeCommand))
+	if s.run(4); ep.state != stateAccepting || ep.PeerLabel() != "good" {
+		t.Errorf("refused in an answer: state %d, label %q", ep.state, ep.PeerLabel())
+	}
 	hello("better", s.conn)
 	if !ep.Connected() || ep.PeerLabel() != "better" {
 		t.Errorf("let in under a third name: state %d, label %q", ep.state, ep.PeerLabel())

@@ -13,7 +13,7 @@ import (
 
 // Patience with what must happen: real networks share the machine with others.
 const (
-	patienceReal    = 60 * time.Second
+	patienceReal    = 20 * time.Second
 	patienceVirtual = 20 * time.Second
 )
 

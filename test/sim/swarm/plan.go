@@ -296,7 +296,7 @@ func (p *Plan) drawPacks(d draw, opts Options) {
 // drawPackBytes draws how large such packets are. Large messages share packets too where small ones
 // do, at any MTU of a run.
 func (p *Plan) drawPackBytes(d draw, c *btl.Config, opts Options) {
-	c.MixBytes = mixBytes
+	c.MixBytes = 65507 // above every MTU that is drawn
 	switch {
 	case d.chance(packsOff) || opts.without("packs"):
 		c.PackBytes, c.MixBytes = 1, 1
@@ -304,9 +304,6 @@ func (p *Plan) drawPackBytes(d draw, c *btl.Config, opts Options) {
 		c.PackBytes = d.size(64, p.Net.MTUBytes)
 	}
 }
-
-// mixBytes is above every MTU that is drawn.
-const mixBytes = 65507
 
 // packsOff is how often a node's module sends every message in packets of its own.
 const packsOff = 0.2

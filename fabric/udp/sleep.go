@@ -3,6 +3,7 @@
 package udp
 
 import (
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,7 +25,10 @@ type sleeper struct {
 	epoll int
 	park  park.Parker
 	socks []sleeperSocket
-	armed []int // descriptors, of the Sleep that is to come or goes on
+
+	mu    sync.Mutex // of what the owner and who sleeps share
+	on    bool       // a Sleep is to come, or goes on
+	armed []int      // descriptors that end it
 }
 
 // sleeperSocket is one socket of the set. Its number alone does not tell it: a descriptor that was
@@ -38,8 +42,21 @@ func (d *domain) Arm() bool {
 		return false
 	}
 	s.disarm() // of an Arm that no Sleep has followed
+	if !s.armAll(d.endpoints) {
+		s.disarm()
+		return false
+	}
+	return true
+}
+
+// armAll has what arrives at endpoints end the Sleep. It reports false if there is something to
+// poll, or if the system refuses.
+func (s *sleeper) armAll(endpoints []*endpoint) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.on = true
 	n := 0
-	for _, e := range d.endpoints {
+	for _, e := range endpoints {
 		if e.pollable() {
 			return false
 		}
@@ -80,12 +97,14 @@ func (s *sleeper) open(bell int) bool {
 	return true
 }
 
-// add has what arrives at a new socket end a Sleep that goes on already. If that fails, the next
-// Arm does it.
+// add has what arrives at a new socket end a Sleep that goes on already, if one does. If that fails,
+// the next Arm does it.
 func (s *sleeper) add(sock *socket) {
-	if s.made {
-		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, sock.fd,
-			&unix.EpollEvent{Fd: int32(sock.fd), Events: unix.EPOLLIN})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.made && s.on && unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, sock.fd,
+		&unix.EpollEvent{Fd: int32(sock.fd), Events: unix.EPOLLIN}) == nil {
+		s.armed = append(s.armed, sock.fd)
 	}
 }
 
@@ -124,6 +143,9 @@ func (s *sleeper) arm(a *sleeperSocket, sock *socket, on bool) bool {
 
 // disarm has what arrives wake nobody. A descriptor that was closed meanwhile is in no set.
 func (s *sleeper) disarm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.on = false
 	for _, fd := range s.armed {
 		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Fd: int32(fd)})
 	}

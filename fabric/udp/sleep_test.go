@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gobtl/fabric"
 )
 
@@ -134,4 +136,43 @@ func TestSleepAndDirectSocket(t *testing.T) {
 	stays(t, ended, "nothing has arrived")
 	p.post()
 	ends(t, ended, "a datagram has arrived")
+}
+
+// TestNobodyAsleep: what arrives while nobody sleeps wakes no thread of Go's poller, also at a
+// socket that has come since the last sleep.
+func TestNobodyAsleep(t *testing.T) {
+	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
+	back, err := p.d.Insert(p.a.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.stock(8, 8)
+	ends(t, asleep(t, p.d, 0), "its time is over")
+	p.b.openDirect(back)
+	if p.b.direct.sock == nil {
+		t.Fatalf("no connected socket: %s", p.b.direct.why)
+	}
+	p.post()
+	var events [4]unix.EpollEvent
+	if n, err := unix.EpollWait(p.d.sleeper.epoll, events[:], 0); n != 0 || err != nil {
+		t.Errorf("%d descriptors ready (%v), and nobody sleeps", n, err)
+	}
+	p.collect(1)
+
+	// An Arm that finds something to poll, at the second endpoint, leaves nothing behind at the first.
+	if _, err := p.a.Recv([]fabric.Buf{20}); err != nil {
+		t.Fatal(err)
+	}
+	r := &p.b.rx
+	r.waiting, r.pending[r.head].off = 1, -1
+	if p.d.Arm() {
+		t.Fatal("Arm finds nothing to poll")
+	}
+	r.waiting = 0
+	if n, err := p.b.Post([]fabric.Send{{To: back, Buf: 1, Len: 10}}); n != 1 || err != nil {
+		t.Fatalf("Post: %d, %v", n, err)
+	}
+	if n, err := unix.EpollWait(p.d.sleeper.epoll, events[:], 0); n != 0 || err != nil {
+		t.Errorf("%d descriptors ready (%v) after an Arm that failed", n, err)
+	}
 }

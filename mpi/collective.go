@@ -59,7 +59,7 @@ func (o *operation) Recv(r *pml.Request, from int, data []byte) error {
 	if err != nil {
 		return err
 	}
-	err = e.l.Recv(e.now(), r, p, o.c.context|1<<innerShift|uint64(o.tag), ^uint64(0), data)
+	err = e.l.Recv(e.lately(), r, p, o.c.context|1<<innerShift|uint64(o.tag), ^uint64(0), data)
 	return o.failed(o.c.ranks[from], err)
 }
 

@@ -28,6 +28,7 @@ type engine struct {
 	policy  *waiting.Policy
 	slack   time.Duration
 	start   time.Time
+	latest  mono.Time // when the clock was read last, since mu was taken; 0: not since
 
 	rank  int
 	names [][]byte    // of the ranks' modules
@@ -35,6 +36,7 @@ type engine struct {
 
 	driving    bool // a call makes passes
 	asleep     bool // somebody sleeps on the fabric, without mu
+	roused     bool // and was told not to
 	sleepUntil mono.Time
 	parked     *waiter // calls that sleep while others drive
 	spare      *waiter
@@ -100,6 +102,7 @@ func (e *engine) lock() {
 // unlock gives mu back. Who sleeps on the fabric is woken if there is something to do for it before
 // it would wake up.
 func (e *engine) unlock() {
+	e.latest = 0
 	wake := e.asleep && e.l.Deadline() < e.sleepUntil
 	e.mu.Unlock()
 	if wake {
@@ -110,14 +113,33 @@ func (e *engine) unlock() {
 // due makes a pass if the module has something to do at once and nobody else does it.
 func (e *engine) due() {
 	if !e.driving && e.l.Deadline() <= e.m.Now() {
-		e.pass()
+		e.passAt(e.lately())
 	}
 }
 
-// pass makes a pass, and returns what came.
-func (e *engine) pass() int {
-	e.passes.Store(e.passes.Load() + 1) // mu is held
-	n, err := e.l.Progress(e.now())
+// pass makes a pass.
+func (e *engine) pass() {
+	e.rouse()
+	e.counted()
+	e.passAt(e.now())
+}
+
+// rouse ends the sleep of a helper that has not noticed that somebody makes passes. While it slept
+// each packet would wake its thread, and find that the packet has been taken.
+func (e *engine) rouse() {
+	if e.asleep && !e.roused {
+		e.roused = true
+		e.counted()
+		e.m.Wake()
+	}
+}
+
+// counted has the helper know of passes.
+func (e *engine) counted() { e.passes.Store(e.passes.Load() + 1) } // mu is held
+
+// passAt makes a pass at an instant, of which the helper does not know, and returns what came.
+func (e *engine) passAt(now mono.Time) int {
+	n, err := e.l.Progress(now)
 	if err != nil && e.broken == nil {
 		e.broken = fmt.Errorf("mpi: %w", err)
 	}
@@ -171,7 +193,7 @@ func (e *engine) handOver() {
 // sleeps.
 func (e *engine) park(ctx context.Context, w *waiter) {
 	w.parked, w.next = true, e.parked
-	e.parked = w
+	e.parked, e.latest = w, 0
 	wake := e.asleep
 	e.mu.Unlock()
 	if wake {
@@ -207,38 +229,57 @@ func (e *engine) unpark(w *waiter) {
 	}
 }
 
+const (
+	// lookEvery is how many passes there are between two looks at the context, and counts of passes.
+	lookEvery = 16
+	// clockEvery is how many passes in vain share a reading of the clock, which costs a good part of
+	// what such a pass does.
+	clockEvery = 4
+)
+
 // drive makes passes until w is over, or ctx ends, or the fabric breaks. mu is held, but for
 // moments.
 func (e *engine) drive(ctx context.Context, w *waiter) {
-	const lookEvery = 16
-	e.policy.Begin(e.now())
+	now := e.lately()
+	e.policy.Begin(now)
 	for i := 1; ; i++ {
-		n := e.pass()
-		if w.over() || e.broken != nil || i%lookEvery == 0 && ctx.Err() != nil {
+		n := e.passAt(now)
+		if w.over() || e.broken != nil {
 			return
 		}
-		if e.wanted.Load() > 0 {
+		if i%lookEvery == 0 {
+			e.counted()
+			if ctx.Err() != nil {
+				return
+			}
+		}
+		switch {
+		case e.wanted.Load() > 0:
 			e.mu.Unlock()
 			runtime.Gosched()
 			e.mu.Lock()
-			continue
-		}
-		now := e.m.Now()
-		if n > 0 {
+		case n > 0:
+			now = e.now()
 			e.policy.Found(now)
 			continue
-		}
-		switch e.policy.Empty(now) {
-		case waiting.Poll:
-		case waiting.Yield:
-			waiting.Cede()
-		case waiting.Sleep:
-			if e.sleep(ctx, sleepMost) && e.broken == nil {
+		default:
+			e.rouse()
+			if e.idle(ctx, now) == waiting.Poll && i%clockEvery != 0 {
 				continue
 			}
-			waiting.Cede()
 		}
+		now = e.now()
 	}
+}
+
+// idle does what is to be done after a pass in vain.
+func (e *engine) idle(ctx context.Context, now mono.Time) waiting.Action {
+	action := e.policy.Empty(now)
+	if action == waiting.Yield || action == waiting.Sleep &&
+		(!e.sleep(ctx, sleepMost) || e.broken != nil) {
+		waiting.Cede()
+	}
+	return action
 }
 
 // end is called when a request has ended: who waits for it is told.

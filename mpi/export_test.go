@@ -41,6 +41,21 @@ func (w *World) Hold(release <-chan struct{}) {
 	<-release
 }
 
+// DriveBriefly makes some passes, as a call does that waits, and says whether the helper slept on
+// the fabric before, and whether it still does and was not told to end that.
+func (w *World) DriveBriefly() (before, after bool) {
+	e := w.e
+	e.lock()
+	defer e.unlock()
+	before = e.asleep && !e.roused
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	e.driving = true
+	e.drive(over, e.newWaiter(1))
+	e.driving = false
+	return before, e.asleep && !e.roused
+}
+
 // ModuleName is the address of a rank's module.
 func (w *World) ModuleName(rank int) []byte { return w.e.names[rank] }
 

@@ -254,7 +254,7 @@ func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, l *shape) er
 		return nil
 	}
 	r.p.Layout = l.layout()
-	if err = e.l.Recv(e.now(), &r.p, who, want, mask, b); errors.Is(err, pml.ErrPeer) {
+	if err = e.l.Recv(e.lately(), &r.p, who, want, mask, b); errors.Is(err, pml.ErrPeer) {
 		err = e.gone(c.ranks[from], err)
 	}
 	r.active = err == nil

@@ -23,8 +23,20 @@ const (
 // startClock has time begin now.
 func (e *engine) startClock() { e.start = time.Now() }
 
-// now reads the clock.
-func (e *engine) now() mono.Time { return mono.Time(time.Since(e.start)) + 1 }
+// now reads the clock. mu is held.
+func (e *engine) now() mono.Time {
+	e.latest = mono.Time(time.Since(e.start)) + 1
+	return e.latest
+}
+
+// lately is an instant at, or a moment after, which mu was taken: for what begins with it, and has
+// not computed or waited since. mu is held.
+func (e *engine) lately() mono.Time {
+	if e.latest == 0 {
+		return e.now()
+	}
+	return e.latest
+}
 
 // sleep sleeps until something may have come, the module has something to do, or for most. It
 // reports false if it did not, for there was something, or somebody sleeps already. mu is held, but
@@ -57,7 +69,7 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	if e.wanted.Load() > 0 || !e.sleeper.Arm() {
 		return false
 	}
-	e.asleep, e.sleepUntil = true, begin.Add(d)
+	e.asleep, e.roused, e.sleepUntil = true, false, begin.Add(d)
 	e.mu.Unlock()
 	stop := func() bool { return true }
 	if ctx.Done() != nil {

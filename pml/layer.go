@@ -40,8 +40,9 @@ type Layer struct {
 	homeless list[Request] // receives for which there is no region
 	ended    list[Request] // whose owners have not been told
 	settling bool
-	notice   [headBytes]byte // of a put that is being prepared
-	refused  map[uint64]bool // groups of tags; nil until there is one
+	notice   [headBytes]byte            // of a put that is being prepared
+	tiny     [headBytes + tinyMost]byte // a message on its way to the module
+	refused  map[uint64]bool            // groups of tags; nil until there is one
 	observe  func(p *Peer, tag, size uint64, eager bool)
 	peers    uint32 // so far
 	onPeer   func(*Peer, error)

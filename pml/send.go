@@ -27,10 +27,12 @@ func (l *Layer) send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 	r.state, r.mode, r.peer, r.from = queued, mode, to, nil
 	r.tag, r.mem, r.size, r.err = tag, data, 0, nil
 	r.size, r.moved, r.under, r.staged, r.id = uint64(r.room()), 0, 0, 0, 0
-	to.active.add(r)
 	if to.sends.first != nil || !l.sendEnvelope(now, r) {
 		to.sends.add(r)
 		l.soon(to)
+	}
+	if r.state != over {
+		to.active.add(r)
 	}
 	l.settle()
 	return nil
@@ -58,6 +60,12 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 		h.flags = flagReady
 	case Standard:
 	}
+	known := !eager || r.mode == Synchronous
+	if !known && payload <= tinyMost && r.Layout == nil && l.sendTiny(now, r, &h) {
+		l.sentEager(r, cost)
+		l.finish(r, nil)
+		return true
+	}
 	f, err := p.ep.Alloc(l.cfg.Tag, h.bytes()+payload)
 	if errors.Is(err, btl.ErrAgain) {
 		return false
@@ -68,7 +76,6 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 		}
 		return true
 	}
-	known := !eager || r.mode == Synchronous
 	if known && !l.name(r) {
 		_ = p.ep.Free(f) // It was never sent.
 		return false
@@ -79,17 +86,36 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 		r.gather(f.Bytes()[h.bytes():])
 	}
 	l.give(now, p, f)
-	p.next++
 	if eager {
-		p.bytes += cost
-		l.stats.SentEager++
+		l.sentEager(r, cost)
 	} else {
+		p.next++
 		l.stats.SentAnnounced++
 	}
 	if r.state = announced; !known {
 		l.finish(r, nil)
 	}
 	return true
+}
+
+// tinyMost is the largest message that goes without a descriptor, where the transport can send it
+// at once.
+const tinyMost = 256
+
+// sendTiny sends an eager message that nobody will ask about, if it can leave at once, or share a
+// packet.
+func (l *Layer) sendTiny(now btl.Time, r *Request, h *head) bool {
+	b := l.tiny[:headBytes+len(r.mem)]
+	h.put(b)
+	copy(b[headBytes:], r.mem)
+	return r.peer.ep.SendImmediate(now, l.cfg.Tag, b) == nil
+}
+
+// sentEager counts an eager message.
+func (l *Layer) sentEager(r *Request, cost uint64) {
+	r.peer.next++
+	r.peer.bytes += cost
+	l.stats.SentEager++
 }
 
 // onMatched ends a synchronous send that was eager.

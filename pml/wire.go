@@ -55,6 +55,9 @@ func (h *head) put(b []byte) {
 	b[0], b[1], b[2], b[3] = byte(h.kind), h.flags, 0, 0
 	binary.LittleEndian.PutUint32(b[4:], h.number)
 	binary.LittleEndian.PutUint64(b[8:], h.a)
+	if h.bytes() == headBytes {
+		return
+	}
 	for i, v := range [...]uint64{h.b, h.c, h.d} {
 		if at := headBytes + 8*i; at < h.bytes() {
 			binary.LittleEndian.PutUint64(b[at:], v)
@@ -75,6 +78,9 @@ func (h *head) read(b []byte) (rest []byte, ok bool) {
 		h.flags != 0 && h.kind > kindAnnounce || len(b) < h.bytes() ||
 		h.kind != kindEager && len(b) != h.bytes() {
 		return nil, false
+	}
+	if h.bytes() == headBytes {
+		return b[headBytes:], true
 	}
 	for i, v := range [...]*uint64{&h.b, &h.c, &h.d} {
 		if at := headBytes + 8*i; at < h.bytes() {

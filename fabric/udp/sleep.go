@@ -97,8 +97,8 @@ func (s *sleeper) open(bell int) bool {
 	return true
 }
 
-// add has what arrives at a new socket end a Sleep that goes on already, if one does. If that fails,
-// the next Arm does it.
+// add has what arrives at a new socket end a Sleep that goes on already, if one does. If that
+// fails, the next Arm does it.
 func (s *sleeper) add(sock *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,7 +28,7 @@ type engine struct {
 	policy  *waiting.Policy
 	slack   time.Duration
 	start   time.Time
-	latest  mono.Time // when the clock was read last, since mu was taken; 0: not since
+	latest  mono.Time // when the clock was read last since lock; 0: not since
 
 	rank  int
 	names [][]byte    // of the ranks' modules
@@ -91,18 +91,17 @@ func newEngine(dom fabric.Domain, m *btl.Module, cfg Config, rank int) (*engine,
 
 // lock takes mu; who drives gives it away between two passes.
 func (e *engine) lock() {
-	if e.mu.TryLock() {
-		return
+	if !e.mu.TryLock() {
+		e.wanted.Add(1)
+		e.mu.Lock()
+		e.wanted.Add(-1)
 	}
-	e.wanted.Add(1)
-	e.mu.Lock()
-	e.wanted.Add(-1)
+	e.latest = 0
 }
 
 // unlock gives mu back. Who sleeps on the fabric is woken if there is something to do for it before
 // it would wake up.
 func (e *engine) unlock() {
-	e.latest = 0
 	wake := e.asleep && e.l.Deadline() < e.sleepUntil
 	e.mu.Unlock()
 	if wake {
@@ -193,7 +192,7 @@ func (e *engine) handOver() {
 // sleeps.
 func (e *engine) park(ctx context.Context, w *waiter) {
 	w.parked, w.next = true, e.parked
-	e.parked, e.latest = w, 0
+	e.parked = w
 	wake := e.asleep
 	e.mu.Unlock()
 	if wake {

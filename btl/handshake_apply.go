@@ -69,12 +69,7 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 	}
 	m.heard(ep)
 	if ep.state == stateAccepting {
-		if hello.Proven == frag.ProvenAll {
-			ep = m.lastWord(ep, h, hello)
-		} else {
-			ep = m.validate(ep)
-		}
-		if ep == nil {
+		if ep = m.lastWord(ep, h, hello); ep == nil {
 			return nil
 		}
 	}
@@ -90,8 +85,8 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 	return ep
 }
 
-// lastWord has what a half-open endpoint's peer says last count: a Hello before may have been
-// another's, in its name. It returns the endpoint to go on with, nil for none.
+// lastWord has what a half-open endpoint's peer says when it has the tag count: the Hello before may
+// have been another's, in its name. It returns the endpoint to go on with, nil for none.
 func (m *Module) lastWord(ep *Endpoint, h *frag.Header, hello *frag.Hello) *Endpoint {
 	if _, ok := m.welcomeAgain(ep, hello); !ok {
 		return nil

@@ -93,12 +93,13 @@ func (m *Module) admitRecordsSequenced(in *arrival) bool {
 	pieces := &m.pieces
 	pieces.count = 0
 	for rest := in.payload; len(rest) > 0; {
+		again := false
 		if frag.IsPiece(rest) {
-			pieces.push(rest)
+			again = ep.wasRefused(in.Seq, pieces.push(rest))
 		}
 		var tag uint8
 		tag, _, rest = nextRecord(rest)
-		if m.handlers[tag] == nil {
+		if m.handlers[tag] == nil || again {
 			m.drop(CntDropNoHandler)
 			m.refusePieces(in, tag)
 			m.refuseSequenced(in, frag.NackRecord, tag)
@@ -126,6 +127,11 @@ func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 	if len(ep.unwanted) > 0 && m.isUnwanted(in) {
 		return true
 	}
+	if ep.wasRefused(in.Seq, in.FragID) {
+		m.drop(CntDropNoHandler)
+		m.refuseSequenced(in, frag.NackNoHandler, 0)
+		return true
+	}
 	if !ep.failedThere(in.FragID) {
 		return false
 	}
@@ -150,15 +156,25 @@ const refusalsMax = 64
 // remember notes that a chunk of a fragment is refused, or a piece, in packet n.
 func (ep *Endpoint) remember(n seq.Num, fragID uint32) {
 	ep.forgetRefusals()
-	for i := range ep.refusals {
-		if ep.refusals[i].seq == n && ep.refusals[i].fragID == fragID {
-			return
-		}
+	if ep.wasRefused(n, fragID) {
+		return
 	}
 	if len(ep.refusals) == refusalsMax {
 		ep.refusals = ep.refusals[:copy(ep.refusals, ep.refusals[1:])]
 	}
 	ep.refusals = append(ep.refusals, refusal{seq: n, fragID: fragID})
+}
+
+// wasRefused says whether packet n was refused with what it has of a fragment. Then it is again,
+// though its tag may have a handler by now: a copy that is late would begin a fragment whose rest
+// never comes.
+func (ep *Endpoint) wasRefused(n seq.Num, fragID uint32) bool {
+	for i := range ep.refusals {
+		if r := &ep.refusals[i]; r.seq == n && r.fragID == fragID {
+			return true
+		}
+	}
+	return false
 }
 
 // voided throws away what has arrived of the fragments that the Void's number belonged to, or the

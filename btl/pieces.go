@@ -28,14 +28,15 @@ type arrivedPiece struct {
 	failed bool
 }
 
-// push adds the piece with which the rest of a pack begins. Decode has seen to it that there are no
-// more than two.
-func (a *arrivedPieces) push(rest []byte) {
+// push adds the piece with which the rest of a pack begins, and returns its fragment's id. Decode
+// has seen to it that there are no more than two.
+func (a *arrivedPieces) push(rest []byte) (fragID uint32) {
 	p := &a.list[a.count]
 	a.count++
 	tag, data, _ := nextRecord(rest)
 	p.payload = frag.DecodePiece(tag, data, &p.Header)
 	p.place, p.failed = frag.Reservation{}, false
+	return p.FragID
 }
 
 // of are the pieces of the pack.

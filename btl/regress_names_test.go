@@ -1,6 +1,7 @@
 package btl
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -26,29 +27,32 @@ func TestLaterHelloCounts(t *testing.T) {
 			t.Errorf("operates %t, %d bytes, label %q", ep.operates, ep.mtuMost, ep.PeerLabel())
 		}
 	})
-	t.Run("accepting, with the endpoint's tag", func(t *testing.T) {
-		_, s := newStranger(t, smallConfig())
-		s.meet()
-		s.hello.Features = frag.FeatureOps
-		for p := range frag.Probe(frag.ProbeCount) {
-			s.raw(probeChannel(p), s.packHello(frag.KindHello, 0, p))
-		}
-		for _, pkt := range s.run(3) {
-			s.learn(pkt)
-		}
-		truth := s.hello
-		s.hello.Features, s.hello.MTUBytes = 0, truth.MTUBytes-100
-		s.raw(1, s.packHello(frag.KindHello, 0, frag.ProbeData))
-		s.run(3)
-		s.hello = truth
-		s.hello.Proven = frag.ProvenAll
-		s.raw(0, s.packHello(frag.KindHello, s.conn, 0))
-		s.run(4)
-		ep := s.m.lookup(s.conn)
-		if ep == nil || !ep.Connected() || !ep.operates || ep.mtuMost != int(truth.MTUBytes) {
-			t.Errorf("what another has said in the peer's name counts: %+v", ep)
-		}
-	})
+	for _, proven := range []uint8{0, 1 << frag.ProbeCommand, 1 << frag.ProbeData, frag.ProvenAll} {
+		t.Run(fmt.Sprintf("accepting, with the endpoint's tag, proven %d", proven), func(t *testing.T) {
+			_, s := newStranger(t, smallConfig())
+			s.meet()
+			s.hello.Features = frag.FeatureOps
+			for p := range frag.Probe(frag.ProbeCount) {
+				s.raw(probeChannel(p), s.packHello(frag.KindHello, 0, p))
+			}
+			for _, pkt := range s.run(3) {
+				s.learn(pkt)
+			}
+			truth := s.hello
+			s.hello.Features, s.hello.MTUBytes = 0, truth.MTUBytes-100
+			s.raw(1, s.packHello(frag.KindHello, 0, frag.ProbeData))
+			s.run(3)
+			s.hello = truth
+			s.hello.Proven = proven
+			s.raw(0, s.packHello(frag.KindHello, s.conn, 0))
+			s.ack(s.peerFirst) // after a Hello that has not said all, it says the rest
+			s.run(4)
+			ep := s.m.lookup(s.conn)
+			if ep == nil || !ep.Connected() || !ep.operates || ep.mtuMost != int(truth.MTUBytes) {
+				t.Errorf("what another has said in the peer's name counts: %+v", ep)
+			}
+		})
+	}
 	t.Run("accepting, and a packet before the last Hello", func(t *testing.T) {
 		_, s := newStranger(t, smallConfig())
 		delivered := 0

@@ -212,3 +212,99 @@ func TestPieceRefusedForGood(t *testing.T) {
 		t.Errorf("%d records dropped", p.m.stats.Get(CntRecordsDropped))
 	}
 }
+
+// A handler removes that of a piece behind it in the same pack. The piece counts as received, so
+// its fragment has it: it becomes whole like another one, is delivered if there is a handler then,
+// and is dropped if there is none.
+func TestPieceLosesHandler(t *testing.T) {
+	const size = 250
+	remover := func(p *pieceScript) { // of the handler of 1
+		err := p.m.Handle(2, func(*Endpoint, Tag, []byte) { p.m.handlers[1] = nil })
+		if err != nil {
+			p.l.tb.Fatal(err)
+		}
+	}
+	begin, end := pieceRecord(pieceHeader(1, size, 50, 0)), pieceRecord(pieceHeader(1, size, 50, 50))
+	t.Run("first", func(t *testing.T) {
+		p := newPieceScript(t, smallConfig())
+		remover(p)
+		n := p.next
+		p.pack(n, packPayload(record{2, "x"}), begin)
+		p.want("begun", 1)
+		p.handle(1)
+		p.pack(n+1, end)
+		p.want("whole", 0, letters(1, size))
+	})
+	t.Run("last", func(t *testing.T) {
+		p := newPieceScript(t, smallConfig())
+		remover(p)
+		n := p.next
+		p.pack(n, begin)
+		p.pack(n+1, packPayload(record{2, "x"}), end)
+		p.want("whole, without a handler", 0)
+		if n := p.m.stats.Get(CntRecordsDropped); n != 1 {
+			t.Errorf("%d records dropped, want 1", n)
+		}
+	})
+	t.Run("last, in the owner's memory", func(t *testing.T) {
+		p := newPieceScript(t, smallConfig())
+		remover(p)
+		mem := make([]byte, 2*size)
+		var back []byte
+		err := p.m.OnAnnounced(1, func(*Endpoint, Announced) Place { return PlaceIn(mem) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.m.OnAbandoned(func(_ *Endpoint, _ Tag, mem []byte) { back = mem })
+		n := p.next
+		p.chunkAt(n, 1, size, 50, 0)
+		p.want("begun", 1)
+		p.pack(n+1, packPayload(record{2, "x"}), end)
+		p.want("whole, without a handler", 0)
+		if len(back) != size || &back[0] != &mem[0] {
+			t.Errorf("%d bytes came back, want the owner's %d", len(back), size)
+		}
+	})
+}
+
+// A copy of a packet that was refused is refused again, though there is a handler by then: its
+// sender has failed the fragment, and the rest of that does not come.
+func TestRefusedOnceRefusedAgain(t *testing.T) {
+	const size = 250
+	begin := pieceRecord(pieceHeader(1, size, 50, 0))
+	for name, send := range map[string]func(p *pieceScript, n seq.Num) int{
+		"piece": func(p *pieceScript, n seq.Num) int {
+			return len(kinds(p.pack(n, begin, packPayload(record{2, "x"})), frag.KindNack))
+		},
+		"chunk": func(p *pieceScript, n seq.Num) int {
+			h, data := pieceHeader(1, size, 50, 0)
+			h.Conn, h.Seq = p.conn, n
+			p.raw(1, encode(h, []byte(data)))
+			return len(kinds(p.run(5), frag.KindNack))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPieceScript(t, smallConfig())
+			p.handle(2)
+			p.l.mods[0].handlers[1] = nil
+			n := p.next
+			for i := range 2 {
+				if nacks := send(p, n); nacks != 1 {
+					t.Errorf("copy %d: %d Nacks, want 1", i, nacks)
+				}
+				p.handle(1)
+			}
+			p.want("refused twice", 0)
+			p.raw(1, encode(frag.Header{Kind: frag.KindFrag, Tag: frag.TagVoid, Conn: p.conn, Seq: n}, nil))
+			p.run(5)
+			h, data := pieceHeader(1, size, 50, 50)
+			h.Conn, h.Seq = p.conn, n+1
+			p.raw(1, encode(h, []byte(data)))
+			p.run(5)
+			p.want("its rest is nothing", 0)
+			if got := p.in.rcv.Next(); got != n+2 {
+				t.Errorf("%d is next, want %d", got, n+2)
+			}
+		})
+	}
+}

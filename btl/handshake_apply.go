@@ -85,8 +85,8 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 	return ep
 }
 
-// lastWord has what a half-open endpoint's peer says when it has the tag count: the Hello before may
-// have been another's, in its name. It returns the endpoint to go on with, nil for none.
+// lastWord has what a half-open endpoint's peer says when it has the tag count: the Hello before
+// may have been another's, in its name. It returns the endpoint to go on with, nil for none.
 func (m *Module) lastWord(ep *Endpoint, h *frag.Header, hello *frag.Hello) *Endpoint {
 	if _, ok := m.welcomeAgain(ep, hello); !ok {
 		return nil

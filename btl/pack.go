@@ -287,15 +287,14 @@ func (m *Module) acceptPack(in *arrival) {
 			m.accepted(ep, h)
 			taken = true
 		}
-		if m.handlers[tag] == nil || ep.state != stateConnected || ep.counts.refused(refused, tag) {
+		switch {
+		case isPiece && ep.state == stateConnected:
+			m.acceptPiece(in, tag, data) // its fragment needs it, whoever is there to get that
+		case m.handlers[tag] == nil || ep.state != stateConnected || ep.counts.refused(refused, tag):
 			m.stats.counters[CntRecordsDropped]++
-			continue
+		default:
+			m.deliver(ep, tag, data)
 		}
-		if isPiece {
-			m.acceptPiece(in, tag, data)
-			continue
-		}
-		m.deliver(ep, tag, data)
 	}
 	if !taken {
 		m.stats.counters[CntRecvPack]++

@@ -110,8 +110,14 @@ func (m *Module) acceptPiece(in *arrival, tag uint8, data []byte) {
 	}
 	m.stats.counters[CntRecvPieces]++
 	m.pieceCame(ep, &h, msg != nil)
-	if msg != nil {
+	switch {
+	case msg == nil:
+	case m.handlers[tag] != nil:
 		m.deliverWhole(ep, msg)
+	default: // it was there when the pack was admitted; a handler has removed it
+		m.stats.counters[CntRecordsDropped]++
+		m.outbox.abandon(ep, tag, msg.PlacedIn())
+		msg.Release()
 	}
 }
 

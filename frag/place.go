@@ -5,6 +5,15 @@ import "iter"
 // Placed says whether the message was put together in memory that BeginIn was given.
 func (m *Message) Placed() bool { return m.placed }
 
+// PlacedIn returns all of the memory that BeginIn was given for the message, nil if it stands in
+// the pool's.
+func (m *Message) PlacedIn() []byte {
+	if !m.placed {
+		return nil
+	}
+	return m.mem
+}
+
 // CopiedBytes is how much of the message Add has copied; the rest has landed.
 func (m *Message) CopiedBytes() int64 { return m.copiedBytes }
 

@@ -40,6 +40,7 @@ const (
 type Assembler struct {
 	pool        *Pool
 	slots       []*Message
+	starter     *Message // the fragment that has the memory of its first packet alone
 	activeBytes int64
 	active      int
 }
@@ -94,7 +95,11 @@ func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 		return nil, 0, false, err
 	}
 	if m = a.find(h.FragID); m == nil {
-		if m, err = a.begin(h, inOrder, leaving); err != nil {
+		m, err = a.begin(h, inOrder, leaving)
+		if err == ErrBudget && inOrder && leaving != nil {
+			m, err = a.beginStarter(h, n)
+		}
+		if err != nil {
 			return nil, 0, false, err
 		}
 		begun = true
@@ -321,43 +326,6 @@ func (a *Assembler) find(fragID uint32) *Message {
 	return m
 }
 
-// begin makes a place for a new fragment, as if what is leaving had left.
-func (a *Assembler) begin(h *Header, inOrder bool, leaving *Message) (*Message, error) {
-	p := a.pool
-	if h.SizeBytes > p.cfg.FragBytesMax {
-		return nil, ErrTooLarge
-	}
-	slotBits := a.slotBits(h.FragID)
-	if slotBits > tableSlotsMaxBits {
-		return nil, ErrSlot
-	}
-	reserveBytes := int64(p.cfg.FragBytesMax)
-	if inOrder {
-		reserveBytes = 0
-	}
-	class := p.beginClass(h.SizeBytes)
-	grows := class < classOf(h.SizeBytes)
-	// Others that grow would keep it from growing.
-	if grows && p.favourite != nil && p.favourite != leaving {
-		reserveBytes = int64(p.cfg.FragBytesMax)
-	}
-	if leaving != nil {
-		reserveBytes -= leaving.capBytes()
-	}
-	if a.activeBytes+p.capacity(class) > p.cfg.PeerBytesMax-reserveBytes {
-		return nil, ErrBudget
-	}
-	m := p.get(h.SizeBytes, gridOf(h).chunks(h.SizeBytes), p.cfg.BytesMax-reserveBytes)
-	if m == nil {
-		return nil, ErrBudget
-	}
-	if grows && p.activeBytes > p.cfg.BytesMax-int64(p.cfg.FragBytesMax) {
-		p.favourite = m
-	}
-	a.enter(m, h, slotBits)
-	return m, nil
-}
-
 // enter puts a fragment into the table, which is to have 2^slotBits slots.
 func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	if len(a.slots) < 1<<slotBits {
@@ -367,23 +335,6 @@ func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	a.slots[int(h.FragID)&(len(a.slots)-1)] = m
 	a.active++
 	a.activeBytes += m.capBytes()
-}
-
-// growTo gives a fragment memory up to the byte end. The last FragBytesMax bytes of either budget
-// are for one fragment alone, which once began to grow into them in order: whatever else is under
-// way, it can come to its end, and then another one.
-func (a *Assembler) growTo(m *Message, end uint32, inOrder bool) bool {
-	p, before := a.pool, m.capBytes()
-	reserveBytes := int64(p.cfg.FragBytesMax)
-	limitBytes := min(p.cfg.BytesMax, p.activeBytes+p.cfg.PeerBytesMax-a.activeBytes)
-	grown := p.grow(m, end, limitBytes-reserveBytes)
-	if !grown && (p.favourite == m || p.favourite == nil && inOrder) {
-		if grown = p.grow(m, end, limitBytes); grown {
-			p.favourite = m
-		}
-	}
-	a.activeBytes += m.capBytes() - before
-	return grown
 }
 
 // slotBits returns the logarithm of the smallest table, not below the present one, in which the
@@ -420,6 +371,9 @@ func (a *Assembler) grow(slotBits int) {
 // remove takes a fragment out of the table, and gives an empty table back.
 func (a *Assembler) remove(m *Message) {
 	a.slots[int(m.fragID)&(len(a.slots)-1)] = nil
+	if a.starter == m {
+		a.starter = nil
+	}
 	a.activeBytes -= m.capBytes()
 	a.active--
 	if a.active == 0 {
@@ -484,6 +438,9 @@ func (a *Assembler) Check() error {
 		}
 		active++
 		bytes += m.capBytes()
+		if m.starter != (m == a.starter) {
+			return fmt.Errorf("frag: fragment %d has one packet's memory: %t", m.fragID, m.starter)
+		}
 		if m.state != messageAssembling || m.missing == 0 || int(m.fragID)&(len(a.slots)-1) != i {
 			return fmt.Errorf("frag: slot %d holds fragment %d, state %d, %d chunks missing", i, m.fragID,
 				m.state, m.missing)

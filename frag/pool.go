@@ -23,8 +23,9 @@ type PoolConfig struct {
 	// Hello. Default DefaultFragBytesMax, or BytesMax where that is less.
 	FragBytesMax uint32
 	// BytesMax bounds the buffers of all unfinished fragments, unreleased messages and idle buffers
-	// together. At least FragBytesMax. Default DefaultPoolBytesMax, or FragBytesMax where that is
-	// more.
+	// together; beyond it, each Assembler may have one packet of a fragment that waits for memory
+	// (Assembler.Reserve). At least FragBytesMax. Default DefaultPoolBytesMax, or FragBytesMax where
+	// that is more.
 	BytesMax int64
 	// PeerBytesMax bounds the buffers of the unfinished fragments of one Assembler, so that a peer
 	// that leaves its fragments unfinished cannot stop all others. FragBytesMax to BytesMax.
@@ -125,6 +126,7 @@ type Message struct {
 	have         []uint64 // bit i: chunk i was received
 	mem          []byte
 	placed       bool // mem is not of the pool
+	starter      bool // mem holds the first packet alone, and counts in no budget
 	pool         *Pool
 	nextIdle     *Message
 }
@@ -140,7 +142,7 @@ const (
 
 // capBytes is what the message's buffer counts in the budgets.
 func (m *Message) capBytes() int64 {
-	if m.placed {
+	if m.placed || m.starter {
 		return 0
 	}
 	return int64(len(m.mem))
@@ -298,6 +300,9 @@ func (p *Pool) put(m *Message) {
 	m.Bytes = nil
 	if m.placed {
 		p.putPlaced(m)
+		return
+	}
+	if m.starter {
 		return
 	}
 	p.activeBytes -= m.capBytes()

@@ -2,6 +2,7 @@ package frag
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -85,5 +86,113 @@ func TestReserveLeaving(t *testing.T) {
 	add(2, 1).Release()
 	if p.ActiveBytes() != 0 || p.CheckIdle() != nil {
 		t.Error(p.ActiveBytes(), p.CheckIdle())
+	}
+}
+
+// TestReserveStarter: each of two peers has a fragment that ends in a packet in which a larger one
+// begins, for which there is no memory. Neither waits for the other: what begins has the memory of
+// its packet alone, until the pool has some.
+func TestReserveStarter(t *testing.T) {
+	const small, large = 2 * growRoom, 3 * growRoom
+	p, peers := newGrowing(t, PoolConfig{
+		FragBytesMax: large, BytesMax: 2 * classBytes(classOf(small)),
+	}, 2)
+	for _, a := range peers {
+		h, n := growHeader(1, small, 0)
+		if _, err := a.Add(&h, make([]byte, n), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next, n := growHeader(2, large, 0)
+	for i, a := range peers {
+		end, endBytes := growHeader(1, small, 1)
+		first, err := a.Reserve(&end, endBytes, true, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := p.ActiveBytes()
+		second, err := a.Reserve(&next, n, true, &first)
+		if err != nil || !second.Begun || p.ActiveBytes() != before {
+			t.Fatalf("peer %d: %+v, %v, %d bytes of %d before", i, second, err, p.ActiveBytes(), before)
+		}
+		another, _ := growHeader(3, large, 0)
+		if _, err = a.Reserve(&another, n, true, &first); !errors.Is(err, ErrBudget) {
+			t.Errorf("peer %d has two packets beside the budget: %v", i, err)
+		}
+	}
+	for _, a := range peers { // as if both packs were here before either fragment was released
+		if _, err := a.Add(&next, []byte(letters(n)), true); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	more, n1 := growHeader(2, large, 1)
+	if _, err := peers[0].Add(&more, make([]byte, n1), true); !errors.Is(err, ErrBudget) {
+		t.Errorf("more of it, while there is no memory: %v", err)
+	}
+	for _, a := range peers {
+		end, endBytes := growHeader(1, small, 1)
+		msg, err := a.Add(&end, make([]byte, endBytes), true)
+		if err != nil || msg == nil {
+			t.Fatal(msg, err)
+		}
+		msg.Release()
+	}
+	for i, a := range peers {
+		if _, err := a.Add(&more, make([]byte, n1), false); !errors.Is(err, ErrBudget) {
+			t.Errorf("peer %d: behind a gap: %v", i, err)
+		}
+		var msg *Message
+		for chunk := uint32(1); chunk < 3; chunk++ {
+			h, n := growHeader(2, large, chunk)
+			var err error
+			if msg, err = a.Add(&h, make([]byte, n), true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if msg == nil || string(msg.Bytes[:n]) != letters(n) {
+			t.Fatalf("peer %d: not whole, or not what came", i)
+		}
+		msg.Release()
+	}
+	if err := p.Check(); err != nil || p.ActiveBytes() != 0 {
+		t.Error(p.ActiveBytes(), err)
+	}
+}
+
+func letters(n int) string { return strings.Repeat("x", n) }
+
+// A fragment that has one packet's memory leaves like another one.
+func TestReserveStarterLeaves(t *testing.T) {
+	const size = 2 * growRoom
+	for name, leave := range map[string]func(a *Assembler){
+		"forgotten": func(a *Assembler) { a.Forget(2) },
+		"dropped":   (*Assembler).Drop,
+	} {
+		p, peers := newGrowing(t, PoolConfig{
+			FragBytesMax: 2 * size, BytesMax: 2 * classBytes(classOf(size)),
+		}, 2)
+		for _, a := range peers {
+			h, n := growHeader(1, size, 0)
+			if _, err := a.Add(&h, make([]byte, n), true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a := peers[0]
+		end, endBytes := growHeader(1, size, 1)
+		first, err := a.Reserve(&end, endBytes, true, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, n := growHeader(2, 2*size, 0)
+		if r, err := a.Reserve(&h, n, true, &first); err != nil || !r.Begun || a.starter == nil {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		leave(a)
+		if err := errors.Join(a.Check(), p.Check()); err != nil || a.starter != nil {
+			t.Errorf("%s: %v, %v", name, a.starter, err)
+		}
 	}
 }

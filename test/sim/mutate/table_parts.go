@@ -139,7 +139,7 @@ var partMutations = []mutation{
 		fault: "no memory is kept for the fragment that must come first",
 		in:    "frag",
 		old:   "$reserve := int64(FragBytesMax)",
-		with:  "beginClass($*_)",
+		with:  "classOf($*_)",
 		new:   "$reserve := int64(0)",
 		test:  "./frag -run TestBudget",
 	},

@@ -1,0 +1,113 @@
+package frag
+
+// Which memory a fragment gets, and when. Nobody waits for memory while he holds some: what has
+// begun in the pool ends with what it has, or grows into a reserve that is for one alone.
+
+// begin makes a place for a new fragment, as if what is leaving had left.
+func (a *Assembler) begin(h *Header, inOrder bool, leaving *Message) (*Message, error) {
+	p := a.pool
+	if h.SizeBytes > p.cfg.FragBytesMax {
+		return nil, ErrTooLarge
+	}
+	slotBits := a.slotBits(h.FragID)
+	if slotBits > tableSlotsMaxBits {
+		return nil, ErrSlot
+	}
+	class := p.beginClass(h.SizeBytes)
+	reserveBytes := a.reserveBytes(h.SizeBytes, class, inOrder, leaving)
+	if a.activeBytes+p.capacity(class) > p.cfg.PeerBytesMax-reserveBytes {
+		return nil, ErrBudget
+	}
+	m := p.get(h.SizeBytes, gridOf(h).chunks(h.SizeBytes), p.cfg.BytesMax-reserveBytes)
+	if m == nil {
+		return nil, ErrBudget
+	}
+	p.favour(m)
+	a.enter(m, h, slotBits)
+	return m, nil
+}
+
+// reserveBytes is what of both budgets is not for a fragment of sizeBytes that is to begin with a
+// buffer of a class, as if what is leaving had left.
+func (a *Assembler) reserveBytes(
+	sizeBytes uint32, class int, inOrder bool, leaving *Message,
+) int64 {
+	p := a.pool
+	reserveBytes := int64(p.cfg.FragBytesMax)
+	if inOrder {
+		reserveBytes = 0
+	}
+	// Others that grow would keep it from growing.
+	if class < classOf(sizeBytes) && p.favourite != nil && p.favourite != leaving {
+		reserveBytes = int64(p.cfg.FragBytesMax)
+	}
+	if leaving != nil {
+		reserveBytes -= leaving.capBytes()
+	}
+	return reserveBytes
+}
+
+// favour makes a fragment that has begun the one that grows into the reserve, if it has begun there
+// and is to grow.
+func (p *Pool) favour(m *Message) {
+	inReserve := p.activeBytes > p.cfg.BytesMax-int64(p.cfg.FragBytesMax)
+	if inReserve && int(m.class) < classOf(m.sizeBytes) {
+		p.favourite = m
+	}
+}
+
+// growTo gives a fragment memory up to the byte end. The last FragBytesMax bytes of either budget
+// are for one fragment alone, which once began to grow into them in order: whatever else is under
+// way, it can come to its end, and then another one.
+func (a *Assembler) growTo(m *Message, end uint32, inOrder bool) bool {
+	if m.starter {
+		return a.settle(m, end, inOrder)
+	}
+	p, before := a.pool, m.capBytes()
+	reserveBytes := int64(p.cfg.FragBytesMax)
+	limitBytes := min(p.cfg.BytesMax, p.activeBytes+p.cfg.PeerBytesMax-a.activeBytes)
+	grown := p.grow(m, end, limitBytes-reserveBytes)
+	if !grown && (p.favourite == m || p.favourite == nil && inOrder) {
+		if grown = p.grow(m, end, limitBytes); grown {
+			p.favourite = m
+		}
+	}
+	a.activeBytes += m.capBytes() - before
+	return grown
+}
+
+// beginStarter begins a fragment for which there is no memory in the packet in which another one
+// ends, with room for that packet's bytes alone, beside all budgets. Were the packet refused, the
+// fragment that ends in it would hold its memory while the sender waits for the other's; two such
+// senders would wait for each other. So a peer has one packet more at most.
+func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
+	if a.starter != nil || h.OffsetBytes != 0 {
+		return nil, ErrBudget
+	}
+	m := &Message{pool: a.pool, starter: true, mem: make([]byte, n)}
+	m.expect(h.SizeBytes, gridOf(h).chunks(h.SizeBytes))
+	a.enter(m, h, a.slotBits(h.FragID))
+	a.starter = m
+	return m, nil
+}
+
+// settle gives a fragment that has room for its first packet alone a buffer of the pool up to the
+// byte end, if one that begins would get it.
+func (a *Assembler) settle(m *Message, end uint32, inOrder bool) bool {
+	p := a.pool
+	class := max(p.beginClass(m.sizeBytes), classOf(end))
+	limitBytes := min(p.cfg.BytesMax, p.activeBytes+p.cfg.PeerBytesMax-a.activeBytes) -
+		a.reserveBytes(m.sizeBytes, class, inOrder, nil)
+	capBytes := p.capacity(class)
+	if int64(end) > p.cfg.GrowBytes+growAhead || p.activeBytes+capBytes > limitBytes {
+		return false
+	}
+	p.evict(p.cfg.BytesMax - p.activeBytes - capBytes)
+	mem := make([]byte, capBytes)
+	copy(mem, m.mem)
+	m.mem, m.class, m.starter, a.starter = mem, uint8(class), false, nil
+	p.activeBytes += capBytes
+	a.activeBytes += capBytes
+	p.favour(m)
+	return true
+}

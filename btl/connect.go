@@ -234,6 +234,7 @@ func (m *Module) onHelloAck(c *channel, h *frag.Header, hello *frag.Hello) bool 
 	}
 	hs := ep.hs
 	m.heard(ep)
+	ep.counts.takes = ep.counts.takes || hello.Proven == frag.ProvenAll
 	if hs == nil {
 		ep.answered = true // to a keep-alive
 		return true

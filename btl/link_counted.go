@@ -39,6 +39,7 @@ type countedState struct {
 	asked             seq.Num // that of the packet behind the latest question
 	askedAt           Time    // when that left
 	watched           bool    // the endpoint's timer is that of watch
+	takes             bool    // the peer has said, or shown by an Ack, that it is established
 	broken            bool    // the fabric could not carry a packet
 }
 
@@ -283,6 +284,7 @@ func (m *Module) tellRefusals(ep *Endpoint) bool {
 
 // onConfirm ends the sends that the peer's Ack confirms.
 func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
+	ep.counts.takes = true
 	if ep.snd.Confirm(m.now, h.Ack, h.Credit) {
 		ep.ackedAt = m.nowUnpaused
 		for f := ep.counts.confirm.first; f != nil && !h.Ack.Before(f.until); {

@@ -3,6 +3,8 @@ package btl
 import (
 	"fmt"
 	"time"
+
+	"gobtl/frag"
 )
 
 // Without timers for packets a reliable endpoint finds out in another way that its peer is gone: it
@@ -72,8 +74,14 @@ func (m *Module) mayAnswer(ep *Endpoint) bool {
 		m.nowUnpaused.Sub(r.askedAt) < m.cfg.PeerTimeout
 }
 
-// ask sends a Void that asks for a confirmation. If there is no room now, the next one will do.
+// ask sends a Void that asks for a confirmation. If there is no room now, the next one will do. A
+// peer that is not known to be established would drop what has a number: it is asked by a Hello.
 func (m *Module) ask(ep *Endpoint) {
+	if !ep.counts.takes {
+		m.askHello(ep, frag.ProbeCommand)
+		m.noteAsked(ep)
+		return
+	}
 	if ep.pack.open() { // which has been promised the next number
 		sizeBytes := m.sealPack(ep)
 		if sizeBytes == 0 {
@@ -82,10 +90,14 @@ func (m *Module) ask(ep *Endpoint) {
 		m.overtook(ep, sizeBytes)
 	}
 	if m.sendQuestion(ep) {
-		_, ep.counts.asked = ep.snd.Window()
-		ep.counts.askedAt = m.nowUnpaused
+		m.noteAsked(ep)
 		m.sched.rearm(ep) // it may have used up the credits
 	}
+}
+
+func (m *Module) noteAsked(ep *Endpoint) {
+	_, ep.counts.asked = ep.snd.Window()
+	ep.counts.askedAt = m.nowUnpaused
 }
 
 // onUnconfirmed goes on asking a peer of which it is not known whether it is connected too, for

@@ -10,18 +10,18 @@ import (
 )
 
 // A handler that goes while a fragment arrives, for good or for a while, leaves nothing of it
-// behind; and what comes when the handler is back is delivered.
+// behind: what was refused once is not delivered in part or whole when the handler is back.
 func TestHandlerGoesMidFragment(t *testing.T) {
 	const size = 30_000 // 21 chunks
 	for _, c := range []struct {
 		name string
 		back int // the handler is back before this chunk
-		want error
-		got  int
 	}{
-		{"for good", 99, ErrNoHandler, 0},
-		{"back for the copy", 6, nil, 1}, // a duplicate ACK has the refused chunk sent again at once
-		{"back late", 12, ErrNoHandler, 0},
+		{"for good", 99},
+		// A duplicate ACK has the refused chunk sent again at once. It is refused once more: by then
+		// the sender may have failed the fragment, and then the rest of it does not come.
+		{"back for the copy", 6},
+		{"back late", 12},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := regressConfig()
@@ -36,7 +36,7 @@ func TestHandlerGoesMidFragment(t *testing.T) {
 			l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
 				switch kindOf(pkt) {
 				case frag.KindChunk:
-					if chunks++; chunks == 16 && c.got == 0 {
+					if chunks++; chunks == 16 {
 						return mem.Drop // comes again after the Void
 					}
 				case frag.KindNack:
@@ -54,7 +54,7 @@ func TestHandlerGoesMidFragment(t *testing.T) {
 				}
 				l.step(time.Microsecond)
 			}
-			if l.net.Held() == 0 || chunks < 21 || in.asm.Active() != 1-c.got {
+			if l.net.Held() == 0 || chunks < 21 || in.asm.Active() != 1 {
 				t.Fatalf("%d Nacks, %d chunks, %d fragments under way", l.net.Held(), chunks,
 					in.asm.Active())
 			}
@@ -66,7 +66,7 @@ func TestHandlerGoesMidFragment(t *testing.T) {
 			l.until("ended", 10*time.Microsecond, time.Second, func() bool {
 				return !errors.Is(*ended, errPending)
 			})
-			if !errors.Is(*ended, c.want) || got != c.got {
+			if !errors.Is(*ended, ErrNoHandler) || got != 0 {
 				t.Errorf("ended with %v, %d delivered", *ended, got)
 			}
 			l.settle(time.Second)
@@ -76,7 +76,7 @@ func TestHandlerGoesMidFragment(t *testing.T) {
 			mustHandle(t, l.mods[1], func() { got++ })
 			again := send(t, ep, size)
 			l.settle(time.Second)
-			if *again != nil || got != c.got+1 {
+			if *again != nil || got != 1 {
 				t.Errorf("the next one: %v, %d delivered", *again, got)
 			}
 			l.wantIdle(0)

@@ -146,6 +146,52 @@ func TestReliableFirstAck(t *testing.T) {
 	}
 }
 
+// A peer that has said Hello with the endpoint's tag, but is not established itself, would drop a
+// question that has a number, and miss it in its count: it is asked by Hellos.
+func TestReliableAskedTooEarly(t *testing.T) {
+	cfg := relyConfig()
+	cfg.PeerTimeout = 200 * time.Millisecond
+	r := newRelied(t, sim.Config{}, cfg, cfg)
+	n := 0
+	if err := r.mods[1].Handle(1, func(*Endpoint, Tag, []byte) { n++ }); err != nil {
+		t.Fatal(err)
+	}
+	deaf, questions := true, 0 // node 1 hears no answer to its Hellos on the data channel
+	r.nw.SetFilter(func(d *sim.Datagram) sim.Verdict {
+		var h frag.Header
+		if _, err := frag.Decode(d.Data, &h); err != nil {
+			t.Error(err)
+		}
+		if deaf && h.Kind == frag.KindFrag && h.Tag == frag.TagVoid {
+			questions++
+		}
+		return sim.Verdict{
+			Drop: deaf && h.Kind == frag.KindHelloAck && d.From.Node == 0 && d.From.Index == 1,
+		}
+	})
+	var eps [2]*Endpoint
+	for i, m := range r.mods {
+		var err error
+		if eps[i], err = m.Connect(m.Now(), r.mods[1-i].Name()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.run(50 * time.Millisecond)
+	if !eps[0].Connected() || eps[0].hs != nil || eps[1].Connected() {
+		t.Fatalf("not as it should be: %t, %t", eps[0].Connected(), eps[1].Connected())
+	}
+	var end error
+	r.send(eps[0], 1, 10, &end)
+	r.run(500 * time.Millisecond)
+	if questions != 0 || eps[0].Err() != nil {
+		t.Errorf("%d questions, %v", questions, eps[0].Err())
+	}
+	deaf = false
+	if r.run(2 * time.Second); n != 1 || end != nil {
+		t.Errorf("%d delivered, ended with %v", n, end)
+	}
+}
+
 // stuckPost is a fabric endpoint that takes nothing to be sent while it is full.
 type stuckPost struct {
 	fabric.Endpoint

@@ -96,7 +96,7 @@ func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 	}
 	if m = a.find(h.FragID); m == nil {
 		m, err = a.begin(h, inOrder, leaving)
-		if err == ErrBudget && inOrder && leaving != nil {
+		if errors.Is(err, ErrBudget) && inOrder && leaving != nil {
 			m, err = a.beginStarter(h, n)
 		}
 		if err != nil {

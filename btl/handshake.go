@@ -16,8 +16,11 @@ import (
 //	                v                          v
 //	                |                   with cookies for both its addresses
 //	                |                          v
-//	           connecting <---validate--- accepting (half open)
-//	                |     both channels work, both ways
+//	           connecting                accepting (half open)
+//	                |                          | validate
+//	                v                          v
+//	             both channels work, both ways, and the peer knows it
+//	                |
 //	                v
 //	           connected ---> lingering (the peer said goodbye) ---> ended
 

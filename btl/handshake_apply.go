@@ -68,6 +68,9 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 		return nil
 	}
 	m.heard(ep)
+	if ep.state == stateAccepting && hello.Proven != frag.ProvenAll {
+		return ep // the peer may need the answer to get there
+	}
 	if ep.state == stateAccepting {
 		if ep = m.lastWord(ep, h, hello); ep == nil {
 			return nil
@@ -86,8 +89,8 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 	return ep
 }
 
-// lastWord has what a half-open endpoint's peer says when it has the tag count: the Hello before
-// may have been another's, in its name. It returns the endpoint to go on with, nil for none.
+// lastWord has what a half-open endpoint's peer says last count: a Hello before may have been
+// another's, in its name. It returns the endpoint to go on with, nil for none.
 func (m *Module) lastWord(ep *Endpoint, h *frag.Header, hello *frag.Hello) *Endpoint {
 	if _, ok := m.welcomeAgain(ep, hello); !ok {
 		return nil
@@ -183,8 +186,6 @@ func (m *Module) validate(ep *Endpoint) *Endpoint {
 	if outcome != outcomeUndecided {
 		m.leadTo(ep)
 	}
-	ep.hs.until = m.nowUnpaused.Add(m.cfg.HandshakeTimeout)
-	m.setTimer(ep, helloIntervalMin) // then it asks for itself what is not proven
 	return ep
 }
 

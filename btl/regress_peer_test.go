@@ -429,33 +429,6 @@ func (m *Module) stateSuperseded(ep *Endpoint) {
 	m.setTimer(ep, m.cfg.CloseTimeout)
 }
 
-// A responder asks for the probes that the initiator has not shown to be proven.
-func TestResponderProbes(t *testing.T) {
-	cfg := regressConfig()
-	cfg.HandshakeTimeout = time.Minute
-	l := newLab(t, mem.Config{}, 2, cfg)
-	asked := 0
-	first := l.mods[0]
-	l.net.SetFilter(func(from, _ []byte, pkt []byte) mem.Verdict {
-		mine := string(from) == string(first.cmd.name) || string(from) == string(first.data.name)
-		switch {
-		case kindOf(pkt) == frag.KindHello && !mine:
-			asked++
-		case kindOf(pkt) == frag.KindHelloAck && asked == 0 && string(from) != string(l.mods[1].cmd.name):
-			return mem.Drop // the initiator does not get on with its own
-		}
-		return mem.Deliver
-	})
-	a, err := l.mods[0].Connect(l.now, l.mods[1].Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.until("connected", time.Millisecond, time.Second, a.Connected)
-	if asked == 0 {
-		t.Error("the responder asked nothing")
-	}
-}
-
 // A Flush behind a fragment that turns out to be too large waits for what is before that.
 func TestFlushBehindTooLarge(t *testing.T) {
 	small := regressConfig()

@@ -25,7 +25,8 @@ func roleOf(t *testing.T, role string, args ...string) *exec.Cmd {
 }
 
 // fakeShell is a remote shell that runs everything here, with as much quoting as a real one needs,
-// and a remark on standard error. Host "down" cannot be reached, and "chatty" greets who comes.
+// and a remark on standard error. Host "down" cannot be reached, "chatty" greets who comes, and
+// "old" has another btlrun.
 func fakeShell(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rsh")
@@ -35,6 +36,7 @@ shift
 case $host in
 down) echo "no route to host" >&2; exit 255 ;;
 chatty) echo "Welcome to chatty" ;;
+old) echo "btlrun agent 1"; exec cat >/dev/null ;;
 esac
 echo "connected" >&2
 exec sh -c "$*"
@@ -90,6 +92,7 @@ func TestBtlrunHosts(t *testing.T) {
 	for hosts, remark := range map[string]string{
 		"a,down":   "btlrun: down is lost: ",
 		"a,chatty": "btlrun: chatty is lost: ",
+		"a,old":    `btlrun there speaks version "1", this one 2: all hosts must have the same`,
 	} {
 		r := run(t, roleOf(t, "abort", "-n", "2", "--rsh", shell, "--hosts", hosts))
 		if r.status != 1 || !strings.Contains(r.stderr, remark) {

@@ -78,6 +78,8 @@ func rank(ctx context.Context, role string) (status int, err error) {
 		return 0, lose(ctx, j)
 	case "compute":
 		return 0, compute(ctx, j)
+	case "flood":
+		return 0, flood(ctx, j)
 	case "signals":
 		return signals(ctx, j)
 	default:

@@ -27,6 +27,9 @@ func Serve(in io.Reader, out io.Writer) error {
 	a := &agent{out: NewWriter(out), ranks: map[int]*process{}}
 	err := a.loop(in)
 	a.signal(syscall.SIGKILL)
+	for _, p := range a.ranks {
+		p.hush() // Nobody gives credit any more.
+	}
 	a.ended.Wait()
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -49,6 +52,8 @@ func (a *agent) loop(in io.Reader) error {
 				return fmt.Errorf("%w: for rank %d", ErrFrame, f.Rank)
 			}
 			p.take(f)
+		case KindCredit:
+			err = a.credit(f)
 		case KindSignal:
 			if len(f.Body) != 1 {
 				return fmt.Errorf("%w: a signal of %d bytes", ErrFrame, len(f.Body))
@@ -61,6 +66,24 @@ func (a *agent) loop(in io.Reader) error {
 			return err
 		}
 	}
+}
+
+// credit lets a rank write on.
+func (a *agent) credit(f Frame) error {
+	of, count, err := credit(f.Body)
+	p := a.ranks[f.Rank]
+	switch {
+	case err != nil:
+		return err
+	case p == nil:
+		return fmt.Errorf("%w: credit for rank %d", ErrFrame, f.Rank)
+	case p.cmd == nil: // It was never started.
+		return nil
+	}
+	if !p.window(of).give(count) {
+		return fmt.Errorf("%w: more credit than rank %d has used", ErrFrame, f.Rank)
+	}
+	return nil
 }
 
 // start starts the ranks.

@@ -8,15 +8,19 @@ import (
 	"sync"
 )
 
-// Greeting is the first line that an agent sends: what comes before it, or instead of it, is from a
-// shell or from another version.
-const Greeting = "btlrun agent 1\n"
+// GreetingPrefix begins the first line that an agent sends: what comes before it, or instead of it,
+// is from a shell. Version, and a newline, end it.
+const (
+	GreetingPrefix = "btlrun agent "
+	Version        = "2"
+	Greeting       = GreetingPrefix + Version + "\n"
+)
 
 // Kind says what a frame has.
 type Kind uint8
 
-// The kinds of frames. To the agent: Start, PMI, Stdin, Signal. From it: PMI, Stdout, Stderr,
-// Taken, Exit.
+// The kinds of frames. To the agent: Start, PMI, Stdin, Signal, Credit. From it: PMI, Stdout,
+// Stderr, Taken, Exit.
 const (
 	KindStart  Kind = iota + 1 // Start, as JSON
 	KindPMI                    // a line, with its newline
@@ -25,13 +29,22 @@ const (
 	KindSignal                 // a byte: the signal for all ranks of the host
 	KindStdout
 	KindStderr
-	KindExit // Exit, as JSON
+	KindExit   // Exit, as JSON
+	KindCredit // Credit: so many bytes of the rank's output have been written
 )
 
 // Sizes of a frame's body, in bytes.
 const (
 	BodyBytesMax  = 64 << 10
 	StartBytesMax = 16 << 20 // of KindStart, which has the whole environment
+)
+
+// What may be on its way of a rank's standard output, and as much of its standard error, in bytes.
+const (
+	// WindowBytes is that of a rank at work: what it writes beyond that waits for credit.
+	WindowBytes = 64 << 10
+	// LastBytes may follow without credit when the rank has ended: what its pipe had then.
+	LastBytes = 128 << 10
 )
 
 const frameHead = 9
@@ -58,7 +71,7 @@ func Read(in io.Reader) (Frame, error) {
 	if f.Kind == KindStart {
 		most = StartBytesMax
 	}
-	if f.Kind < KindStart || f.Kind > KindExit || size > most {
+	if f.Kind < KindStart || f.Kind > KindCredit || size > most {
 		return Frame{}, fmt.Errorf("%w: kind %d of %d bytes", ErrFrame, f.Kind, size)
 	}
 	f.Body = make([]byte, size)
@@ -107,4 +120,25 @@ type Exit struct {
 	Status int    // if it has exited
 	Signal int    // if one has killed it
 	Error  string // why it could not be started
+}
+
+// creditBytes is the size of the body of a KindCredit.
+const creditBytes = 5
+
+// CreditFrame says that so many bytes of a rank's KindStdout or KindStderr have been written.
+func CreditFrame(rank int, of Kind, count int) Frame {
+	body := binary.BigEndian.AppendUint32([]byte{byte(of)}, uint32(count))
+	return Frame{Kind: KindCredit, Rank: rank, Body: body}
+}
+
+// credit reads the body of a KindCredit.
+func credit(body []byte) (of Kind, count int, err error) {
+	if len(body) != creditBytes {
+		return 0, 0, fmt.Errorf("%w: a credit of %d bytes", ErrFrame, len(body))
+	}
+	of, count = Kind(body[0]), int(binary.BigEndian.Uint32(body[1:]))
+	if of != KindStdout && of != KindStderr {
+		return 0, 0, fmt.Errorf("%w: credit for kind %d", ErrFrame, of)
+	}
+	return of, count, nil
 }

@@ -20,7 +20,7 @@ func TestFrames(t *testing.T) {
 		var want []Frame
 		for range rapid.IntRange(1, 4).Draw(t, "frames") {
 			f := Frame{
-				Kind: Kind(rapid.IntRange(int(KindStart), int(KindExit)).Draw(t, "kind")),
+				Kind: Kind(rapid.IntRange(int(KindStart), int(KindCredit)).Draw(t, "kind")),
 				Rank: rapid.IntRange(0, 1<<20).Draw(t, "rank"),
 				Body: rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "body"),
 			}
@@ -48,7 +48,7 @@ func TestFrames(t *testing.T) {
 		}
 	})
 	for _, bad := range []string{
-		"\x00\x00\x00\x00\x00\x00\x00\x00\x00", "\x09\x00\x00\x00\x00\x00\x00\x00\x00",
+		"\x00\x00\x00\x00\x00\x00\x00\x00\x00", "\x0a\x00\x00\x00\x00\x00\x00\x00\x00",
 		"\x02\x00\x00\x00\x00\x00\x01\x00\x01", "\x01\x00\x00\x00\x00\x01\x00\x00\x01",
 	} {
 		if f, err := Read(strings.NewReader(bad)); !errors.Is(err, ErrFrame) {
@@ -61,6 +61,7 @@ func TestFrames(t *testing.T) {
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
 	start := []byte(`{"Ranks":[0],"Size":1,"Args":["nonexistent"],"Env":[],"Dir":"/","Stdin":-1}`)
+	cat := bytes.Replace(start, []byte("nonexistent"), []byte("/bin/cat"), 1)
 	twice := bytes.Replace(start, []byte("[0]"), []byte("[0,0]"), 1)
 	for name, frames := range map[string][]Frame{
 		"no json":             {{Kind: KindStart, Body: []byte("{")}},
@@ -70,6 +71,10 @@ func TestServeRefuses(t *testing.T) {
 		"a rank of elsewhere": {{Kind: KindPMI, Rank: 3}},
 		"a long signal":       {{Kind: KindSignal, Body: []byte("ab")}},
 		"an agent's own":      {{Kind: KindExit}},
+		"credit for nobody":   {CreditFrame(3, KindStdout, 1)},
+		"credit for nothing":  {{Kind: KindStart, Body: cat}, CreditFrame(0, KindStdout, 1)},
+		"credit of no kind":   {{Kind: KindStart, Body: cat}, CreditFrame(0, KindPMI, 1)},
+		"a short credit":      {{Kind: KindCredit, Body: []byte{byte(KindStdout)}}},
 	} {
 		var in, out bytes.Buffer
 		w := NewWriter(&in)

@@ -36,6 +36,9 @@ type process struct {
 	input io.WriteCloser
 	lines sync.WaitGroup // reading lines from conn
 
+	outputs [2]stream // standard output and error
+	copies  sync.WaitGroup
+
 	lock sync.Mutex
 	over bool // it has ended, and its number may be another's
 }
@@ -49,20 +52,23 @@ func newProcess(out *Writer, s *Start, rank, local int) (*process, error) {
 	}
 	p.cmd = exec.Command(path, s.Args[1:]...)
 	p.cmd.Args[0] = s.Args[0]
-	p.cmd.Dir, p.cmd.WaitDelay, p.cmd.SysProcAttr = s.Dir, lingering, attributes()
+	p.cmd.Dir, p.cmd.SysProcAttr = s.Dir, attributes()
 	p.cmd.Env = slices.Concat(s.Env, []string{
 		"PMI_FD=" + strconv.Itoa(pmiFD), "PMI_RANK=" + strconv.Itoa(rank),
 		"PMI_SIZE=" + strconv.Itoa(s.Size), "MPI_LOCALRANKID=" + strconv.Itoa(local),
 		"MPI_LOCALNRANKS=" + strconv.Itoa(len(s.Ranks)),
 	})
-	p.cmd.Stdout = &pieces{out: out, rank: rank, kind: KindStdout}
-	p.cmd.Stderr = &pieces{out: out, rank: rank, kind: KindStderr}
-	if s.Stdin == rank {
-		if p.input, err = p.cmd.StdinPipe(); err != nil {
-			return p, err
-		}
+	if err := p.openOutputs(); err != nil {
+		return p, err
 	}
-	if p.conn, p.child, err = socketPair(); err != nil {
+	if s.Stdin == rank {
+		p.input, err = p.cmd.StdinPipe()
+	}
+	if err == nil {
+		p.conn, p.child, err = socketPair()
+	}
+	if err != nil {
+		p.closeOutputs()
 		return p, err
 	}
 	p.cmd.ExtraFiles = []*os.File{p.child}
@@ -119,9 +125,15 @@ func (p *process) start() error {
 	_ = p.child.Close() // It is the rank's from now on, or nobody's.
 	if err != nil {
 		_ = p.conn.Close() // Nobody is at the other end.
+		p.closeOutputs()
 		return err
 	}
 	p.lines.Go(p.readLines)
+	for i := range p.outputs {
+		o := &p.outputs[i]
+		_ = o.child.Close() // It is the rank's.
+		p.copies.Go(func() { o.copy(p.out, p.rank) })
+	}
 	return nil
 }
 
@@ -146,8 +158,16 @@ func (p *process) wait() {
 	p.lock.Lock()
 	p.over = true
 	p.lock.Unlock()
-	_ = p.conn.SetReadDeadline(time.Now().Add(lingering)) // Who it has started may have it open still.
+	over := time.Now().Add(lingering) // Who it has started may have them open still.
+	_ = p.conn.SetReadDeadline(over)
+	for i := range p.outputs {
+		p.outputs[i].last(over)
+	}
+	hushed := time.AfterFunc(lingering, p.hush)
 	p.lines.Wait()
+	p.copies.Wait()
+	hushed.Stop()
+	p.closeOutputs()
 	_ = p.conn.Close() // Nobody is at the other end.
 	var e Exit
 	state, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
@@ -189,20 +209,4 @@ func (p *process) signal(s syscall.Signal) {
 	if !p.over {
 		_ = syscall.Kill(-p.cmd.Process.Pid, s) // It may be gone meanwhile.
 	}
-}
-
-// pieces sends what is written as frames.
-type pieces struct {
-	out  *Writer
-	rank int
-	kind Kind
-}
-
-func (w *pieces) Write(b []byte) (int, error) {
-	for piece := range slices.Chunk(b, BodyBytesMax) {
-		if err := w.out.Write(Frame{Kind: w.kind, Rank: w.rank, Body: piece}); err != nil {
-			return 0, err
-		}
-	}
-	return len(b), nil
 }

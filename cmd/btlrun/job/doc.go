@@ -7,6 +7,6 @@
 //	standard output <-- lines with labels <------ readers, one a host
 //
 // One goroutine has all that is known of the job; what comes from agents, signals and timers are
-// events for it. What ranks write goes past it, so that a reader of btlrun's output that does not
-// read holds up the ranks that write, and no signal.
+// events for it. What ranks write goes past it, by queues that credit to the agents bounds, so that
+// a reader of btlrun's output that does not read holds up the ranks that write, and nothing else.
 package job

@@ -24,6 +24,7 @@ type host struct {
 	in      io.WriteCloser
 	out     io.ReadCloser
 	frames  chan agent.Frame // on their way to the agent
+	credit  credits          // and what it may be told of its ranks' output
 	rsh     *exec.Cmd        // nil here
 	stopped chan struct{}    // closed when its reader has ended
 }
@@ -86,9 +87,20 @@ func (j *job) begin(h *host) error {
 func (j *job) write(h *host) {
 	out := agent.NewWriter(h.in)
 	var err error
-	for f := range h.frames {
+	put := func(f agent.Frame) {
 		if err == nil {
 			err = out.Write(f) // Why it fails is what the reader finds out.
+		}
+	}
+	for more := true; more; {
+		var f agent.Frame
+		select {
+		case f, more = <-h.frames:
+			if more {
+				put(f)
+			}
+		case <-h.credit.due:
+			h.credit.take(put)
 		}
 	}
 	_ = h.in.Close() // It has taken all that it will.
@@ -116,7 +128,13 @@ func (j *job) readFrames(h *host) error {
 	if !late.Stop() {
 		return fmt.Errorf("%w within %v", ErrAgent, j.StartTimeout)
 	}
-	if err != nil || string(greeting) != agent.Greeting {
+	other, known := strings.CutPrefix(string(greeting), agent.GreetingPrefix)
+	switch {
+	case err == nil && string(greeting) == agent.Greeting:
+	case err == nil && known:
+		return fmt.Errorf("%w: btlrun there speaks version %.20q, this one %s: all hosts must "+
+			"have the same", ErrAgent, strings.TrimSpace(other), agent.Version)
+	default:
 		return fmt.Errorf("%w: it says %.80q", ErrAgent, greeting)
 	}
 	for {
@@ -131,10 +149,10 @@ func (j *job) readFrames(h *host) error {
 			return fmt.Errorf("%w: it speaks of rank %d", ErrAgent, f.Rank)
 		}
 		switch f.Kind {
-		case agent.KindStdout:
-			j.stdout.write(f.Rank, f.Body)
-		case agent.KindStderr:
-			j.stderr.write(f.Rank, f.Body)
+		case agent.KindStdout, agent.KindStderr:
+			if !j.outlet(f.Kind).add(f.Rank, f.Body, h) {
+				return fmt.Errorf("%w: more output of rank %d than it has credit for", ErrAgent, f.Rank)
+			}
 		case agent.KindExit, agent.KindPMI, agent.KindTaken:
 			if !j.tell(event{host: h, frame: f}) {
 				return nil

@@ -48,7 +48,7 @@ type job struct {
 	at             []*host // of each rank
 	ended          []bool  // ranks
 	left           int     // of them
-	stdout, stderr *output
+	stdout, stderr *outlet
 	remarks        *output
 	events         chan event
 	done           chan struct{} // closed when the loop has ended
@@ -78,7 +78,6 @@ func Run(o Options) (status int, err error) {
 		label = rankLabel(len(strconv.Itoa(o.Size - 1)))
 	}
 	alone := o.Size == 1
-	j.stdout, j.stderr = newOutput(o.Stdout, label, alone), newOutput(o.Stderr, label, alone)
 	j.remarks = newOutput(o.Stderr, func(host int) string {
 		return "btlrun: " + j.hosts[host].name + ": "
 	}, false)
@@ -87,8 +86,12 @@ func Run(o Options) (status int, err error) {
 	if j.server, err = pmi.NewServer(pmi.Config{Size: o.Size, Name: name, Nodes: nodes}); err != nil {
 		return 1, err
 	}
+	j.stdout = newOutlet(newOutput(o.Stdout, label, alone), agent.KindStdout)
+	j.stderr = newOutlet(newOutput(o.Stderr, label, alone), agent.KindStderr)
 	for _, where := range o.Hosts {
-		j.hosts = append(j.hosts, &host{name: where.Name, stopped: make(chan struct{})})
+		j.hosts = append(j.hosts, &host{
+			name: where.Name, stopped: make(chan struct{}), credit: newCredits(),
+		})
 	}
 	for rank, node := range nodes {
 		h := j.hosts[node]
@@ -102,6 +105,7 @@ func Run(o Options) (status int, err error) {
 	}
 	j.loop()
 	j.end()
+	j.drain()
 	return j.status, nil
 }
 
@@ -315,7 +319,15 @@ func (j *job) fail(status int, format string, args ...any) {
 
 // remark tells the user something, in one line.
 func (j *job) remark(format string, args ...any) {
-	fmt.Fprintln(j.Stderr, "btlrun: "+fmt.Sprintf(format, args...))
+	j.stderr.say("btlrun: " + fmt.Sprintf(format, args...) + "\n")
+}
+
+// outlet is where output of a kind goes.
+func (j *job) outlet(kind agent.Kind) *outlet {
+	if kind == agent.KindStdout {
+		return j.stdout
+	}
+	return j.stderr
 }
 
 // onSignal forwards a signal. Who asks again to end means it.
@@ -377,6 +389,23 @@ func (j *job) end() {
 					_ = h.rsh.Process.Kill() // It may have ended by itself.
 				}
 				return
+			}
+		}
+	}
+}
+
+// drain waits until all output is written. Who reads it may take his time, but for a signal to end.
+func (j *job) drain() {
+	for _, o := range []*outlet{j.stdout, j.stderr} {
+		o.close()
+		for waiting := true; waiting; {
+			select {
+			case <-o.done:
+				waiting = false
+			case s := <-j.Signals:
+				if s != syscall.SIGUSR1 && s != syscall.SIGUSR2 {
+					return
+				}
 			}
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"gobtl/cmd/btlrun/agent"
 )
 
 func TestPlace(t *testing.T) {
@@ -94,5 +96,52 @@ func TestOutput(t *testing.T) {
 	}
 	if kept := len(o.parts[0]); kept > lineBytesMax || to.Len() < 2*lineBytesMax {
 		t.Errorf("%d bytes kept, %d written", kept, to.Len())
+	}
+}
+
+// stuck is a reader of output that reads nothing until it is closed.
+type stuck chan struct{}
+
+func (s stuck) Write(b []byte) (int, error) {
+	<-s
+	return len(b), nil
+}
+
+// An outlet keeps nobody waiting, and no more of a rank than its agent may send: credit comes when
+// something has been written, and not before.
+func TestOutlet(t *testing.T) {
+	t.Parallel()
+	to := make(stuck)
+	o := newOutlet(newOutput(to, nil, true), agent.KindStderr)
+	h := &host{credit: newCredits()}
+	piece := bytes.Repeat([]byte("x"), pendingMax/4)
+	for i := range 5 {
+		if took := o.add(1, piece, h); took != (i < 4) {
+			t.Errorf("piece %d: taken: %v", i, took)
+		}
+	}
+	if !o.add(2, piece, h) {
+		t.Error("another rank's output is not taken")
+	}
+	select {
+	case <-h.credit.due:
+		t.Error("credit for what is not written")
+	default:
+	}
+	close(to)
+	o.end(1)
+	o.say("bye\n")
+	o.close()
+	<-o.done
+	<-h.credit.due
+	got := map[string]bool{}
+	h.credit.take(func(f agent.Frame) { got[fmt.Sprintf("%+v", f)] = true })
+	for rank, n := range map[int]int{1: 4 * len(piece), 2: len(piece)} {
+		if want := fmt.Sprintf("%+v", agent.CreditFrame(rank, agent.KindStderr, n)); !got[want] {
+			t.Errorf("no credit %s: %v", want, got)
+		}
+	}
+	if len(o.pending) != 0 || len(got) != 2 {
+		t.Errorf("%v is pending, %d credits", o.pending, len(got))
 	}
 }

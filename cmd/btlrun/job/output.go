@@ -55,6 +55,13 @@ func (o *output) end(rank int) {
 	delete(o.parts, rank)
 }
 
+// own writes a line of btlrun's own.
+func (o *output) own(line []byte) {
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	o.put(line)
+}
+
 // line writes a line. The lock is held.
 func (o *output) line(rank int, line []byte) {
 	if o.label != nil {

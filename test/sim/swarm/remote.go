@@ -238,7 +238,8 @@ func (e *end) fence() {
 }
 
 // checkFences judges that everything before the latest fence that was before a message is done: the
-// message has arrived.
+// message has arrived. What was refused may be done before its sender is told: the fabric may have
+// its memory still.
 func (e *end) checkFences(m *message) {
 	w := e.w
 	until := 0
@@ -250,7 +251,7 @@ func (e *end) checkFences(m *message) {
 	for ; e.fencedTo < until; e.fencedTo++ {
 		o := w.ledger.msgs[e.msgs[e.fencedTo]]
 		switch {
-		case o.err != nil || o.lost || o.canceled:
+		case o.err != nil || o.lost || o.canceled || o.refused:
 		case o.put != nil && o.put.missing(o),
 			o.put != nil && o.put.remote != nil && !o.ended,
 			o.put == nil && o.size >= smallBytes && o.tag <= handledTags && o.delivered != 1 &&

@@ -501,3 +501,56 @@ func TestAbortWhileWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// lateConn is a connection whose owner's context ends while an answer is on its way.
+type lateConn struct {
+	net.Conn
+	end   func()
+	ended chan struct{} // SetDeadline was called
+	once  sync.Once
+}
+
+func (c *lateConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.once.Do(func() {
+		c.end()
+		<-c.ended
+	})
+	return n, err
+}
+
+func (c *lateConn) SetDeadline(at time.Time) error {
+	defer func() {
+		select {
+		case c.ended <- struct{}{}:
+		default:
+		}
+	}()
+	return c.Conn.SetDeadline(at)
+}
+
+// An answer that comes just when its context ends counts, and the next one may take its time.
+func TestAnswerAtTheLastMoment(t *testing.T) {
+	server, client := net.Pipe()
+	defer server.Close()
+	go func() {
+		in := bufio.NewReader(server)
+		for range 2 {
+			if _, err := in.ReadString('\n'); err != nil {
+				return
+			}
+			if _, err := io.WriteString(server, "cmd=barrier_out\n"); err != nil {
+				return
+			}
+		}
+	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	l := newLink(&lateConn{Conn: client, end: cancel, ended: make(chan struct{}, 1)})
+	defer l.close(ErrGone)
+	for i, ctx := range []context.Context{ctx, t.Context()} {
+		if _, err := l.ask(ctx, time.Minute, "cmd=barrier_in", "barrier_out"); err != nil {
+			t.Fatalf("question %d: %v", i, err)
+		}
+	}
+}

@@ -39,8 +39,9 @@ func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) 
 	ctx, cancel := context.WithTimeoutCause(ctx, limit,
 		fmt.Errorf("%w: no %s within %v", ErrTimeout, want, limit))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { _ = l.conn.SetDeadline(longAgo) })()
+	release := l.until(ctx)
 	m, err := l.exchange(line, want)
+	release()
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -48,6 +49,22 @@ func (l *link) ask(ctx context.Context, limit time.Duration, line, want string) 
 		l.close(err)
 	}
 	return m, err
+}
+
+// until ends what goes on with the connection when ctx does, until the function that it returns is
+// called. An answer that came just before that has ended nothing: the next one may take its time.
+func (l *link) until(ctx context.Context) (release func()) {
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		_ = l.conn.SetDeadline(longAgo) // It fails where the connection is closed.
+	})
+	return func() {
+		if !stop() {
+			<-ended
+			_ = l.conn.SetDeadline(time.Time{})
+		}
+	}
 }
 
 // interrupt sends a line while another goroutine waits for an answer, and then waits, by wait,
@@ -60,7 +77,7 @@ func (l *link) interrupt(ctx context.Context, limit time.Duration, line string, 
 		wait()
 		return false
 	}
-	defer context.AfterFunc(ctx, func() { _ = l.conn.SetDeadline(longAgo) })()
+	defer l.until(ctx)()
 	_, err := io.WriteString(l.conn, line+"\n")
 	wait()
 	return err == nil

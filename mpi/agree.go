@@ -9,7 +9,8 @@ import (
 const (
 	// roundsMax bounds the rounds that others have begun in communicators that this rank has not.
 	roundsMax = 1 << 16
-	// revokedMax bounds the communicators that are known to be revoked.
+	// revokedMax bounds the communicators that are known to be revoked: the last ones. What is said of
+	// one comes from all ranks at about the same time, and is told on once.
 	revokedMax = 1 << 16
 	// freedMax bounds the communicators that were freed, and whose last rounds are still known.
 	freedMax = 64
@@ -31,13 +32,20 @@ const noticeHeadBytes = 32
 // notice is what ranks tell each other beside the matching: little-endian
 //
 //	0   1   kind
+//	1   1   1: there are parts behind this one
+//	2   2   part, counted from 0
 //	4   4   round, counted from 0 in each communicator
 //	8   8   context of the communicator
 //	16  8   flags
 //	24  8   context of a communicator that was made
 //	32  4   of each rank that is gone, in the world
+//
+// One with more ranks that are gone than a message takes goes in parts, whose ranks are those of
+// all together; the parts come in any order.
 type notice struct {
 	kind    noticeKind
+	more    bool
+	part    uint16
 	round   uint32
 	context uint64
 	flags   uint64
@@ -47,8 +55,11 @@ type notice struct {
 
 // bytes is the notice as it is sent.
 func (n *notice) bytes() []byte {
-	b := make([]byte, 4, noticeHeadBytes+4*len(n.dead))
-	b[0] = byte(n.kind)
+	b := make([]byte, 2, noticeHeadBytes+4*len(n.dead))
+	if b[0] = byte(n.kind); n.more {
+		b[1] = 1
+	}
+	b = binary.LittleEndian.AppendUint16(b, n.part)
 	b = binary.LittleEndian.AppendUint32(b, n.round)
 	for _, v := range [...]uint64{n.context, n.flags, n.made} {
 		b = binary.LittleEndian.AppendUint64(b, v)
@@ -61,13 +72,14 @@ func (n *notice) bytes() []byte {
 
 // read reads a notice; only what bytes makes is one.
 func (n *notice) read(b []byte) bool {
-	if len(b) < noticeHeadBytes || len(b)%4 != 0 || b[1]|b[2]|b[3] != 0 ||
+	if len(b) < noticeHeadBytes || len(b)%4 != 0 || b[1] > 1 ||
 		b[0] < byte(noticeDead) || b[0] > byte(noticeDecision) {
 		return false
 	}
 	le := binary.LittleEndian
 	*n = notice{
-		kind: noticeKind(b[0]), round: le.Uint32(b[4:]), context: le.Uint64(b[8:]),
+		kind: noticeKind(b[0]), more: b[1] == 1, part: le.Uint16(b[2:]),
+		round: le.Uint32(b[4:]), context: le.Uint64(b[8:]),
 		flags: le.Uint64(b[16:]), made: le.Uint64(b[24:]),
 	}
 	for b = b[noticeHeadBytes:]; len(b) > 0; b = b[4:] {
@@ -133,9 +145,9 @@ func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 	if d.made == 0 {
 		return nil, ErrContexts
 	}
-	made := &Comm{e: c.e, context: d.made, index: make(map[int]int)}
+	made, gone := &Comm{e: c.e, context: d.made, index: make(map[int]int)}, setOf(d.dead)
 	for rank, world := range c.ranks {
-		if slices.Contains(d.dead, world) {
+		if gone[world] {
 			continue
 		}
 		if world == c.e.rank {
@@ -307,9 +319,11 @@ func (e *engine) decide(c *Comm, r *round) bool {
 		}
 		d.flags &= vote.flags
 	}
+	known := setOf(d.dead)
 	for _, rank := range c.ranks { // whom others know to be gone
 		for _, gone := range r.votes[rank].dead {
-			if dead[rank] == nil && !slices.Contains(d.dead, gone) {
+			if dead[rank] == nil && !known[gone] {
+				known[gone] = true
 				d.dead = append(d.dead, gone)
 			}
 		}
@@ -319,4 +333,13 @@ func (e *engine) decide(c *Comm, r *round) bool {
 	}
 	r.decided, r.decision = true, d
 	return true
+}
+
+// setOf is a set of ranks.
+func setOf(ranks []int) map[int]bool {
+	set := make(map[int]bool, len(ranks))
+	for _, rank := range ranks {
+		set[rank] = true
+	}
+	return set
 }

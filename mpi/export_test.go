@@ -87,6 +87,39 @@ func (w *World) Communicators() int {
 	return len(w.e.failures.comms)
 }
 
+// RevokeOthers has so many communicators be revoked that this rank does not have.
+func (w *World) RevokeOthers(count int) {
+	w.e.lock()
+	defer w.e.unlock()
+	for i := range count {
+		w.e.revoke(1<<63 + uint64(i)<<countShift)
+	}
+}
+
+// RevokedMax is how many communicators are known to be revoked, at the most.
+const RevokedMax = revokedMax
+
+// Revoked is how many are.
+func (w *World) Revoked() int {
+	w.e.lock()
+	defer w.e.unlock()
+	return len(w.e.failures.revoked.known)
+}
+
+// SplitNotices has notices of more ranks than that go in parts.
+func (w *World) SplitNotices(ranks int) {
+	w.e.lock()
+	defer w.e.unlock()
+	w.e.failures.perPart = ranks
+}
+
+// Assemblies is how many notices have come in part.
+func (w *World) Assemblies() int {
+	w.e.lock()
+	defer w.e.unlock()
+	return len(w.e.failures.parts)
+}
+
 // DecideFor has rank 0 of a communicator, which leads, wait for the votes of the others in its next
 // round, and send a decision to one of them alone.
 func (c *Comm) DecideFor(ctx context.Context, rank int, flags uint64) error {

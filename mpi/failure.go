@@ -37,19 +37,22 @@ type failures struct {
 	inbox   []arrival
 	outbox  []letter
 	dead    map[int]error // ranks of the world
-	revoked map[uint64]bool
+	revoked recent        // communicators
 	asked   []question
+	onDeath func(why error)
 	leaving bool // all ranks finalize: who ends in order is not missed
 	comms   map[uint64]*Comm
 	freed   []*Comm // that have had rounds, the oldest first
 	rounds  map[roundKey]*round
+	parts   map[int][]*assembly // of notices, by the rank that sends them
+	perPart int                 // ranks in a part of a notice; 0: as many as there is room for
 }
 
 // handleNotices readies the engine for notices, which have a tag of the module of their own.
 func (e *engine) handleNotices(layerTag btl.Tag) error {
 	f := &e.failures
 	f.tag = (layerTag + 1) % (btl.TagMax + 1)
-	f.dead, f.revoked = make(map[int]error), make(map[uint64]bool)
+	f.dead = make(map[int]error)
 	f.comms, f.rounds = make(map[uint64]*Comm), make(map[roundKey]*round)
 	return e.m.Handle(f.tag, func(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 		a := arrival{from: e.l.Peer(ep)}
@@ -95,7 +98,8 @@ func (e *engine) lookAtNews() {
 		return
 	}
 	for _, a := range inbox {
-		if from, err := e.rankOf(a.from); err == nil && f.dead[from] == nil {
+		from, err := e.rankOf(a.from)
+		if err == nil && f.dead[from] == nil && e.whole(from, &a.notice) {
 			e.hear(from, &a.notice)
 		}
 	}
@@ -138,6 +142,10 @@ func (e *engine) bury(rank int, why error) {
 		return
 	}
 	f.dead[rank] = why
+	delete(f.parts, rank)
+	if f.onDeath != nil {
+		f.onDeath(e.gone(rank, why))
+	}
 	if p := e.peers[rank]; p != nil && p.Err() == nil {
 		p.Endpoint().Abort()
 	}
@@ -171,7 +179,7 @@ func (c *Comm) register() {
 	for _, q := range f.asked {
 		c.lose(q.rank, q.why)
 	}
-	if f.revoked[c.context] {
+	if f.revoked.has(c.context) {
 		c.end()
 	}
 	for key, r := range f.rounds {
@@ -246,10 +254,9 @@ func (c *Comm) Revoke() error {
 // revoke revokes a communicator, which this rank may not have yet.
 func (e *engine) revoke(context uint64) {
 	f := &e.failures
-	if f.revoked[context] || len(f.revoked) >= revokedMax {
+	if !f.revoked.add(context) {
 		return
 	}
-	f.revoked[context] = true
 	if c := f.comms[context]; c != nil {
 		c.end()
 	}
@@ -304,8 +311,18 @@ func (e *engine) spread(n *notice) {
 // tell puts a notice for a rank into the outbox.
 func (e *engine) tell(rank int, n *notice) {
 	f := &e.failures
-	if rank != e.rank && f.dead[rank] == nil {
-		f.outbox, f.news = append(f.outbox, letter{rank, n.bytes()}), true
+	if rank == e.rank || f.dead[rank] != nil {
+		return
+	}
+	most := e.noticeRanksMax()
+	for one, rest := *n, n.dead; ; one.part++ {
+		one.dead = rest[:min(most, len(rest))]
+		rest = rest[len(one.dead):]
+		one.more = len(rest) > 0
+		f.outbox, f.news = append(f.outbox, letter{rank, one.bytes()}), true
+		if !one.more {
+			return
+		}
 	}
 }
 

@@ -358,3 +358,71 @@ func TestFinalizeTellsOfLoss(t *testing.T) {
 		return dead(w.Finalize(ctx), 1)
 	})
 }
+
+// A rank that dies after all have met in Finalize, and before it has come to the launcher's
+// barrier: the others have its number, and do not wait.
+func TestDeathInFinalize(t *testing.T) {
+	runWith(t, soon(), "udp", 3, func(ctx context.Context, w *mpi.World) error {
+		if w.Rank() == 2 {
+			_, err := w.Agree(ctx, ^uint64(0)) // as Finalize begins
+			w.Kill()
+			return err
+		}
+		return dead(w.Finalize(ctx), 2)
+	})
+}
+
+// Communicators can be revoked however many were before, of which the last ones are known.
+func TestManyRevoked(t *testing.T) {
+	run(t, "mem/local", 1, func(ctx context.Context, w *mpi.World) error {
+		for range 2 {
+			w.RevokeOthers(mpi.RevokedMax)
+			c, err := w.Dup(ctx)
+			if err != nil {
+				return err
+			}
+			if err := c.Revoke(); err != nil {
+				return err
+			}
+			if err := mpi.Barrier(ctx, c); !errors.Is(err, mpi.ErrRevoked) {
+				return fmt.Errorf("a barrier in a communicator that was revoked: %w", err)
+			}
+			if n := w.Revoked(); n > mpi.RevokedMax {
+				return fmt.Errorf("%d communicators are kept", n)
+			}
+		}
+		return nil
+	})
+}
+
+// More dead ranks than one message names: votes and decisions go in parts.
+func TestShrinkInParts(t *testing.T) {
+	const size = 12
+	victims := []int{0, 3, 4, 7, 11}
+	for _, perPart := range []int{1, 3} {
+		t.Run(fmt.Sprint(perPart), func(t *testing.T) {
+			t.Parallel()
+			runWith(t, soon(), "udp", size, func(ctx context.Context, w *mpi.World) error {
+				w.SplitNotices(perPart)
+				err := errors.Join(mpi.Barrier(ctx, &w.Comm), w.Job().Fence(ctx))
+				if err != nil {
+					return err
+				}
+				if slices.Contains(victims, w.Rank()) {
+					w.Kill()
+					return nil
+				}
+				for _, victim := range victims {
+					if err := notice(ctx, w, victim); err != nil {
+						return err
+					}
+				}
+				err = goOn(ctx, &w.Comm, size-len(victims))
+				if n := w.Assemblies(); n != 0 && err == nil {
+					err = fmt.Errorf("%d notices are not whole", n)
+				}
+				return errors.Join(err, w.Finalize(ctx))
+			})
+		})
+	}
+}

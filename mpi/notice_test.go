@@ -2,14 +2,17 @@ package mpi
 
 import (
 	"bytes"
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"gobtl/btl"
 )
 
 // A notice is read as it was written, and nothing else is one.
 func FuzzNotice(f *testing.F) {
-	whole := notice{noticeVote, 7, 1 << 50, 3, 9 << 44, []int{1, RanksMax - 1}}
+	whole := notice{noticeVote, true, 515, 7, 1 << 50, 3, 9 << 44, []int{1, RanksMax - 1}}
 	good := whole.bytes()
 	f.Add(good)
 	for _, bad := range [][]byte{nil, good[:noticeHeadBytes-1], good[:len(good)-1], {4: 0, 39: 0}} {
@@ -17,10 +20,10 @@ func FuzzNotice(f *testing.F) {
 	}
 	var n notice
 	if !n.read(good) || n.kind != whole.kind || n.round != 7 || n.context != 1<<50 || n.flags != 3 ||
-		n.made != 9<<44 || len(n.dead) != 2 || n.dead[1] != RanksMax-1 {
+		n.made != 9<<44 || !n.more || n.part != 515 || len(n.dead) != 2 || n.dead[1] != RanksMax-1 {
 		f.Fatalf("%+v is read as %+v", whole, n)
 	}
-	for at, value := range map[int]byte{0: 5, 1: 1, 3: 1, noticeHeadBytes + 3: 1} {
+	for at, value := range map[int]byte{0: 5, 1: 2, noticeHeadBytes + 3: 1} {
 		bad := bytes.Clone(good)
 		if bad[at] = value; n.read(bad) {
 			f.Errorf("byte %d is %d, and it is read", at, value)
@@ -45,5 +48,61 @@ func TestRoomForRanks(t *testing.T) {
 	cfg := btl.Config{PeersMax: 9000, PeersPerHost: 7}
 	if makeRoom(&cfg, 2); cfg.PeersMax != 9000 || cfg.PeersPerHost != 7 {
 		t.Errorf("what the user has set is now %d, %d", cfg.PeersMax, cfg.PeersPerHost)
+	}
+}
+
+// Parts of a notice, in any order and some of them twice, are whole with the last one that is
+// missing, and no sooner.
+func TestParts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := &engine{names: make([][]byte, 1000)}
+		count := rapid.IntRange(2, 9).Draw(t, "parts")
+		order := rapid.Permutation(slices.Repeat([]int{0, 1, 2, 3, 4, 5, 6, 7, 8}[:count], 2)).
+			Draw(t, "order")
+		var want []int
+		for rank := range 2 * count {
+			want = append(want, rank)
+		}
+		seen, whole := map[int]bool{}, 0
+		for _, part := range order {
+			if whole > 0 {
+				break // What comes then would be of another one.
+			}
+			n := notice{
+				kind: noticeVote, context: 5, round: 3, part: uint16(part), more: part < count-1,
+				dead: []int{2 * part, 2*part + 1},
+			}
+			other := n // of another round
+			if other.round++; part == 0 && e.whole(1, &other) {
+				t.Fatal("whole with parts of another one")
+			}
+			seen[part] = true
+			if !e.whole(1, &n) {
+				if len(seen) == count {
+					t.Fatal("all parts are there, and it is not whole")
+				}
+				continue
+			}
+			whole++
+			if len(seen) < count || !slices.Equal(n.dead, want) || n.more || n.part != 0 {
+				t.Fatalf("%d parts of %d: %+v", len(seen), count, n)
+			}
+		}
+		if whole != 1 {
+			t.Fatalf("it was whole %d times", whole)
+		}
+	})
+	// What a rank sends that is never whole is bounded.
+	e := &engine{names: make([][]byte, 4)}
+	for round := range uint32(1000) {
+		for part := range uint16(100) {
+			n := notice{kind: noticeVote, round: round, part: part, more: true, dead: []int{1}}
+			if e.whole(0, &n) {
+				t.Fatal("whole without an end")
+			}
+		}
+	}
+	if list := e.failures.parts[0]; len(list) > assembliesMax || len(list[0].dead) > 6 {
+		t.Errorf("%d notices are kept, one with %d ranks", len(list), len(list[0].dead))
 	}
 }

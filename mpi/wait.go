@@ -29,6 +29,9 @@ func (e *engine) now() mono.Time {
 	return e.latest
 }
 
+// later calls fn after a time.
+func later(after time.Duration, fn func()) { time.AfterFunc(after, fn) }
+
 // lately is an instant at, or a moment after, which mu was taken: for what begins with it, and has
 // not computed or waited since. mu is held.
 func (e *engine) lately() mono.Time {

@@ -150,13 +150,14 @@ func (w *World) Finalize(ctx context.Context) error {
 	e.failures.leaving = true
 	e.unlock()
 	if met == nil && whole {
-		met = w.job.Fence(ctx)
+		met = w.fence(ctx)
+		whole = !isRankError(met)
 	}
 	if err == nil {
 		err = met
 	}
 	err = errors.Join(err, e.close(w.cfg))
-	if met == nil && !whole {
+	if !whole && (met == nil || isRankError(met)) {
 		// A launcher that has seen a rank die may answer no more: what it says changes nothing.
 		brief, cancel := context.WithTimeout(ctx, leaveTimeout)
 		defer cancel()
@@ -164,6 +165,33 @@ func (w *World) Finalize(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(err, w.job.Finalize(ctx))
+}
+
+// fence is the launcher's barrier. For a rank that dies before it has come there, maybe before it
+// has heard that all have met, it would wait: a RankError, when that has lasted a while.
+func (w *World) fence(ctx context.Context) error {
+	e := w.e
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	lost := func(why error) { later(leaveTimeout, func() { cancel(why) }) }
+	e.lock()
+	f := &e.failures
+	f.onDeath = lost
+	for _, rank := range w.ranks {
+		if why := f.dead[rank]; why != nil {
+			lost(e.gone(rank, why))
+			break
+		}
+	}
+	e.unlock()
+	err := w.job.Fence(ctx)
+	e.lock()
+	f.onDeath = nil
+	e.unlock()
+	if cause := context.Cause(ctx); err != nil && isRankError(cause) {
+		return cause
+	}
+	return err
 }
 
 // flush waits until what was sent has arrived.

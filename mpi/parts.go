@@ -1,0 +1,87 @@
+package mpi
+
+import "slices"
+
+// Bounds of notices in parts.
+const (
+	// noticeBytesMax is the largest message that a notice takes.
+	noticeBytesMax = 16 << 10
+	// assembliesMax bounds the notices of a rank of which some parts have come: it sends a vote and a
+	// decision of the two latest rounds of a communicator, and may be in a few of them at once.
+	assembliesMax = 64
+)
+
+// assembly is a notice of which not all parts have come.
+type assembly struct {
+	kind    noticeKind
+	key     roundKey
+	seen    []bool // by part
+	missing int    // of those before the last one that has come, or before the end
+	ended   bool   // the last part has come
+	dead    []int
+}
+
+// noticeRanksMax is how many ranks that are gone a message names, at the most.
+func (e *engine) noticeRanksMax() int {
+	if n := e.failures.perPart; n > 0 {
+		return n
+	}
+	return max(1, (min(noticeBytesMax, e.m.Limits().FragmentBytesMax)-noticeHeadBytes)/4)
+}
+
+// whole says whether a notice of a rank is whole with what has come, and completes it then.
+func (e *engine) whole(from int, n *notice) bool {
+	if !n.more && n.part == 0 {
+		return true
+	}
+	f := &e.failures
+	if int(n.part) > len(e.names) {
+		return false // Each but the last has one rank, at least.
+	}
+	if f.parts == nil {
+		f.parts = make(map[int][]*assembly)
+	}
+	key := roundKey{n.context, n.round}
+	list := f.parts[from]
+	at := slices.IndexFunc(list, func(a *assembly) bool { return a.kind == n.kind && a.key == key })
+	if at < 0 {
+		if len(list) >= assembliesMax {
+			return false
+		}
+		at = len(list)
+		list = append(list, &assembly{kind: n.kind, key: key})
+		f.parts[from] = list
+	}
+	a := list[at]
+	if !a.add(n) || len(a.dead) > len(e.names) {
+		return false
+	}
+	if !a.ended || a.missing > 0 {
+		return false
+	}
+	n.dead, n.more, n.part = a.dead, false, 0
+	slices.Sort(n.dead)
+	if list = slices.Delete(list, at, at+1); len(list) == 0 {
+		delete(f.parts, from)
+	} else {
+		f.parts[from] = list
+	}
+	return true
+}
+
+// add takes a part. It reports false for one that is there, or is behind the end.
+func (a *assembly) add(n *notice) bool {
+	part := int(n.part)
+	if part < len(a.seen) && a.seen[part] || a.ended && (!n.more || part >= len(a.seen)) {
+		return false
+	}
+	for len(a.seen) <= part {
+		a.seen = append(a.seen, false)
+		a.missing++
+	}
+	a.seen[part] = true
+	a.missing--
+	a.ended = a.ended || !n.more
+	a.dead = append(a.dead, n.dead...)
+	return true
+}

@@ -30,6 +30,9 @@ type engine struct {
 	start   time.Time
 	latest  mono.Time // when the clock was read last since lock; 0: not since
 
+	clock func() mono.Time       // of who drives from outside; nil: the system's
+	turns func(over func() bool) // who drives from outside makes passes until over; nil: calls do
+
 	rank  int
 	names [][]byte    // of the ranks' modules
 	peers []*pml.Peer // by rank; nil until one is needed
@@ -239,6 +242,12 @@ const (
 // drive makes passes until w is over, or ctx ends, or the fabric breaks. mu is held, but for
 // moments.
 func (e *engine) drive(ctx context.Context, w *waiter) {
+	if e.turns != nil {
+		e.mu.Unlock()
+		e.turns(func() bool { return w.over() || e.broken != nil || ctx.Err() != nil })
+		e.lock()
+		return
+	}
 	now := e.lately()
 	e.policy.Begin(now)
 	for i := 1; ; i++ {

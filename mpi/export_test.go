@@ -2,9 +2,12 @@ package mpi
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"sync"
 
 	"gobtl/btl"
+	"gobtl/internal/mono"
 	"gobtl/pml"
 )
 
@@ -86,6 +89,57 @@ func (w *World) Communicators() int {
 	defer w.e.unlock()
 	return len(w.e.failures.comms)
 }
+
+// Outside is who drives an engine instead of its calls: a simulator.
+type Outside struct {
+	Clock func() mono.Time
+	// Turns has passes made until over.
+	Turns func(over func() bool)
+}
+
+// OpenOver is Open over a module whose passes the caller has made by Pass.
+func OpenOver(ctx context.Context, job Job, m *btl.Module, cfg Config, by Outside) (*World, error) {
+	cfg = cfg.withDefaults()
+	e := &engine{
+		m: m, rank: job.Rank(), clock: by.Clock, turns: by.Turns,
+		quit: make(chan struct{}), ended: make(chan struct{}),
+	}
+	close(e.ended) // There is no helper.
+	var err error
+	if e.l, err = pml.New(m, cfg.Layer, e.peerChanged); err == nil {
+		err = e.handleNotices(cfg.Layer.Tag)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return join(ctx, job, cfg, e)
+}
+
+// Pass makes a pass, which nobody else does meanwhile.
+func (w *World) Pass(now mono.Time) (int, error) {
+	w.e.lock()
+	defer w.e.unlock()
+	return w.e.passAt(now), w.e.broken
+}
+
+// Rounds tells of the communicators and the rounds that a rank knows: for failures.
+func (w *World) Rounds() string {
+	f, text := &w.e.failures, ""
+	for context, c := range f.comms {
+		text += fmt.Sprintf(" comm %x of %v, %d rounds, %v;", context, c.ranks, c.rounds, c.failed)
+	}
+	for key, r := range f.rounds {
+		text += fmt.Sprintf(" round %x %d: joined %v, decided %v, leader %d, %d votes;", key.context,
+			key.number, r.joined, r.decided, r.leader, len(r.votes))
+	}
+	return text
+}
+
+// Deadline is when the next pass must be made.
+func (w *World) Deadline() mono.Time { return w.e.l.Deadline() }
+
+// LabelOf is what the module of a rank must be called.
+func LabelOf(rank int) string { return labelPrefix + strconv.Itoa(rank) }
 
 // RevokeOthers has so many communicators be revoked that this rank does not have.
 func (w *World) RevokeOthers(count int) {

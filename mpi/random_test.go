@@ -33,6 +33,10 @@ type play struct {
 	own   *rand.Rand // what no other rank has to know
 	sum   []int64    // what the cells of all ranks must have got in all
 	loose []*mpi.Request
+
+	counter *mpi.Window[int64] // of one cell of each rank, which is tally
+	tally   []int64
+	wild    bool // the latest message that was waited for may come from anybody
 }
 
 // begin makes a rank ready to play in a communicator.
@@ -161,6 +165,7 @@ func (p *play) oneByOne(ctx context.Context, round int, due []mail) error {
 		}
 		var s mpi.Status
 		var err error
+		p.wild = from == mpi.AnySource
 		switch p.own.IntN(3) {
 		case 0:
 			s, err = mpi.Recv(ctx, p.c, room, from, tag)
@@ -174,7 +179,7 @@ func (p *play) oneByOne(ctx context.Context, round int, due []mail) error {
 				s, err = mpi.Mrecv(ctx, found, room)
 			}
 		}
-		if err != nil {
+		if p.wild = false; err != nil {
 			return err
 		}
 		at := slices.IndexFunc(due, func(m mail) bool {
@@ -226,8 +231,9 @@ func (p *play) batch(ctx context.Context, round int, due []mail) error {
 	}
 	next := make(map[int]int) // of what any takes, by sender: where to look on
 	for i, w := range posted {
+		p.wild = w.from == mpi.AnySource
 		s, err := w.r.Wait(ctx)
-		if err != nil {
+		if p.wild = false; err != nil {
 			return err
 		}
 		k := next[s.Source]

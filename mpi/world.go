@@ -70,6 +70,15 @@ func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
+	w, err := join(ctx, job, cfg, e)
+	if err == nil {
+		e.startHelper()
+	}
+	return w, err
+}
+
+// join makes the world of a job with an engine, which is closed if that fails.
+func join(ctx context.Context, job Job, cfg Config, e *engine) (*World, error) {
 	names, err := job.Exchange(ctx, "mpi", bytes.Clone(e.m.Name()))
 	if err == nil {
 		err = e.setNames(names)
@@ -86,7 +95,6 @@ func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 	e.lock()
 	w.register()
 	e.unlock()
-	e.startHelper()
 	return w, nil
 }
 

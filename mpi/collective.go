@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"gobtl/mpi/coll"
 	"gobtl/pml"
@@ -63,8 +64,12 @@ func (o *operation) Recv(r *pml.Request, from int, data []byte) error {
 	return o.failed(o.c.ranks[from], err)
 }
 
-// Cancel implements coll.Port.
-func (o *operation) Cancel(r *pml.Request) bool { return o.c.e.l.Cancel(r) }
+// Cancel implements coll.Port. In a communicator that has failed a rank may wait for one that will
+// never have it: sends that nobody has matched end as well.
+func (o *operation) Cancel(r *pml.Request) bool {
+	l := o.c.e.l
+	return l.Cancel(r) || o.c.failed != nil && l.Abandon(r, o.c.failed)
+}
 
 func (o *operation) failed(rank int, err error) error {
 	if err != nil {
@@ -84,6 +89,12 @@ func (o *operation) end(err error) {
 	}
 	if err == nil {
 		err = o.panicked
+	}
+	under := o.c.under
+	if at := slices.Index(under, o); at >= 0 {
+		last := len(under) - 1
+		under[at], under[last] = under[last], nil
+		o.c.under = under[:last]
 	}
 	o.r, o.c, o.plan, o.panicked = nil, nil, plan{}, nil
 	o.next, e.operations = e.operations, o
@@ -129,6 +140,7 @@ func (c *Comm) collective(r *Request, p plan) error {
 	c.calls++
 	o.Reset(c.rank, len(c.ranks), o.combine)
 	p.does(&o.Schedule, &o.plan)
+	c.under = append(c.under, o)
 	o.Start(o, o.done)
 	return nil
 }

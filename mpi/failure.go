@@ -167,6 +167,15 @@ func (c *Comm) lose(rank int, why error) {
 	}
 	c.failed = c.e.gone(rank, why)
 	c.e.l.Refuse(c.e.now(), c.context|1<<innerShift, c.failed)
+	c.failAll()
+}
+
+// failAll ends the collective operations that only wait to be sent: a rank that is alive may have
+// no such communicator yet, and will have none.
+func (c *Comm) failAll() {
+	for _, o := range slices.Clone(c.under) {
+		o.Fail(c.failed)
+	}
 }
 
 // register makes a communicator known to who hears of deaths and revocations. mu is held.
@@ -269,6 +278,7 @@ func (c *Comm) end() {
 	now := c.e.now()
 	c.e.l.Refuse(now, c.context, ErrRevoked)
 	c.e.l.Refuse(now, c.context|1<<innerShift, ErrRevoked)
+	c.failAll()
 }
 
 // usable is why nothing can begin in a communicator, nil if it can.

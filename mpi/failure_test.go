@@ -418,8 +418,9 @@ func TestShrinkInParts(t *testing.T) {
 					}
 				}
 				err = goOn(ctx, &w.Comm, size-len(victims))
-				if n := w.Assemblies(); n != 0 && err == nil {
-					err = fmt.Errorf("%d notices are not whole", n)
+				for err == nil && w.Assemblies() > 0 { // Another rank may be amid one.
+					time.Sleep(time.Millisecond)
+					err = ctx.Err()
 				}
 				return errors.Join(err, w.Finalize(ctx))
 			})

@@ -45,8 +45,8 @@ func (e *engine) whole(from int, n *notice) bool {
 	list := f.parts[from]
 	at := slices.IndexFunc(list, func(a *assembly) bool { return a.kind == n.kind && a.key == key })
 	if at < 0 {
-		if len(list) >= assembliesMax {
-			return false
+		if len(list) >= assembliesMax { // The oldest one: what was said twice may have left a part.
+			list = slices.Delete(list, 0, 1)
 		}
 		at = len(list)
 		list = append(list, &assembly{kind: n.kind, key: key})

@@ -274,3 +274,54 @@ func TestCollisions(t *testing.T) {
 		}
 	}
 }
+
+// A send that was abandoned ends at once, be it announced, synchronous or not sent yet; who
+// receives it later has an error, or the copy that was sent, and nothing is left of it.
+func TestAbandon(t *testing.T) {
+	step, a, b, to := memPair(t)
+	why := errors.New("no more of that")
+	large, small := make([]byte, 200_000), []byte("small")
+	for _, c := range []struct {
+		data []byte
+		mode Mode
+		want error
+	}{{large, Standard, ErrTransfer}, {small, Synchronous, nil}, {large, Synchronous, ErrTransfer}} {
+		var send, recv Request
+		if err := a.Send(step(), &send, to, 7, c.data, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			step()
+		}
+		if send.Done() || !a.Abandon(&send, why) || !send.Done() || !errors.Is(send.Err(), why) {
+			t.Fatalf("%d bytes: done %v, %v", len(c.data), send.Done(), send.Err())
+		}
+		if a.Abandon(&send, why) {
+			t.Error("abandoned twice")
+		}
+		if err := b.Recv(step(), &recv, nil, 7, exactly, make([]byte, len(c.data))); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			step()
+		}
+		if !recv.Done() || !errors.Is(recv.Err(), c.want) {
+			t.Errorf("%d bytes: received %v, %v", len(c.data), recv.Done(), recv.Err())
+		}
+		if err := errors.Join(a.CheckIdle(), b.CheckIdle()); err != nil {
+			t.Error(err)
+		}
+	}
+	var sends [5000]Request // more than the peer takes unreceived
+	for i := range sends {
+		if err := a.Send(step(), &sends[i], to, 8, small, Standard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last := &sends[len(sends)-1]; last.Done() || !a.Abandon(last, why) || !last.Done() {
+		t.Error("one that waits for room is not abandoned")
+	}
+	if to.Err() != nil {
+		t.Error(to.Err())
+	}
+}

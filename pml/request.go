@@ -63,6 +63,7 @@ type Request struct {
 	most   uint64 // of those that are to be
 	under  uint64 // bytes of the put that is under way
 	staged uint64 // where in the message mem begins: 0 but for a send with a Layout
+	left   bool   // stands for a send that was abandoned
 }
 
 // Done says whether the request has ended, or has not begun.

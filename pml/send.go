@@ -118,6 +118,26 @@ func (l *Layer) sentEager(r *Request, cost uint64) {
 	l.stats.SentEager++
 }
 
+// Abandon ends a send that has not been matched, with an error: its memory is the caller's again.
+// The receive that matches it later ends with ErrTransfer. It reports false for others, which go
+// on.
+func (l *Layer) Abandon(r *Request, why error) bool {
+	switch {
+	case r.state == announced:
+		// What is left of it answers for its id.
+		rest := &Request{state: announced, mode: r.mode, peer: r.peer, tag: r.tag, size: r.size}
+		rest.id, rest.left = r.id, true
+		l.requests.Replace(r.id, rest)
+		r.id = 0
+		rest.peer.active.add(rest)
+	case r.state != queued:
+		return false
+	}
+	l.finish(r, why)
+	l.settle()
+	return true
+}
+
 // onMatched ends a synchronous send that was eager.
 func (l *Layer) onMatched(p *Peer, h *head) bool {
 	r := l.named(p, h.a, announced)
@@ -134,7 +154,10 @@ func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	if r == nil || h.d > r.size {
 		return false
 	}
-	if h.d == 0 {
+	if h.d == 0 || r.left {
+		if h.d > 0 {
+			l.answer(now, p, head{kind: kindFin, number: 1, a: h.b})
+		}
 		l.finish(r, nil)
 		return true
 	}

@@ -13,7 +13,7 @@ type Port interface {
 	// two ranks. An error means that nothing was begun.
 	Send(r *pml.Request, to int, data []byte) error
 	Recv(r *pml.Request, from int, data []byte) error
-	// Cancel cancels a receive, if it can be still.
+	// Cancel cancels a receive, or gives up a send, if it can be still.
 	Cancel(r *pml.Request) bool
 }
 
@@ -118,6 +118,14 @@ func (s *Schedule) Memory() int {
 	return cap(s.steps)*int(reflect.TypeFor[step]().Size()) +
 		len(s.requests)*int(reflect.TypeFor[pml.Request]().Size()) +
 		(cap(s.places[0])+cap(s.places[1]))*int(reflect.TypeFor[int]().Size()) + s.kept
+}
+
+// Fail ends an operation that goes on, with an error, as far as its Port can.
+func (s *Schedule) Fail(err error) {
+	if s.done != nil && s.err == nil {
+		s.err = err
+		s.advance()
+	}
 }
 
 // Failed is the message whose end has ended the operation with an error, nil if it was none.

@@ -120,12 +120,15 @@ func (s *Schedule) Memory() int {
 		(cap(s.places[0])+cap(s.places[1]))*int(reflect.TypeFor[int]().Size()) + s.kept
 }
 
-// Fail ends an operation that goes on, with an error, as far as its Port can.
+// Fail ends an operation that goes on, with an error if it has none yet, as far as its Port can.
 func (s *Schedule) Fail(err error) {
-	if s.done != nil && s.err == nil {
-		s.err = err
-		s.advance()
+	if s.done == nil {
+		return
 	}
+	if s.err == nil {
+		s.err = err
+	}
+	s.advance()
 }
 
 // Failed is the message whose end has ended the operation with an error, nil if it was none.

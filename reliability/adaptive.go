@@ -147,6 +147,7 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 		a.stopWaiting(p)
 	} else {
 		a.lost++
+		s.setAside(p.seq)
 	}
 	a.resendBudget = max(a.resendBudget-budgetUnits, 0)
 	s.segs.again(t, cause)

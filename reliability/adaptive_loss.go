@@ -13,6 +13,7 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 	p := s.segment(t)
 	if p.state == Resend || p.lost {
 		a.lost--
+		s.takeBack(p.seq)
 		if p.lost {
 			a.stopWaiting(p)
 		}
@@ -105,12 +106,8 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 	last := max(a.latestArrived[Command].at, a.latestArrived[Data].at)
 	// What was sent before would have followed by then.
 	proven := a.resentArrived.seenAt.Add(a.peerDelay + delayNoise)
-	for n := s.oldest; n != s.next; n++ {
-		t := s.at(n)
-		if t == noToken || s.segment(t).state != Posted || s.segment(t).lost {
-			continue
-		}
-		p := s.segment(t)
+	for n := s.nextOpen(s.oldest); n != s.next; n = s.nextOpen(n + 1) {
+		p := s.segment(s.at(n))
 		base := a.paths[p.channel].base
 		c := &a.latestArrived[p.channel]
 		var at mono.Time
@@ -133,6 +130,7 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 			continue
 		}
 		p.lost = true
+		s.setAside(n)
 		a.lost++
 		a.lostWaiting++
 		a.cong.lost++
@@ -143,11 +141,11 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 // allow: copies take no less room than other packets.
 func (a *adaptive) sendLost(s *Sender) {
 	room := a.room(s)
-	for n := s.oldest; n != s.next && a.lostWaiting > 0; n++ {
+	for n := s.nextAside(s.oldest); n != s.next && a.lostWaiting > 0; n = s.nextAside(n + 1) {
 		if a.resendBudget < budgetUnits || room <= 0 {
 			return
 		}
-		if t := s.at(n); t != noToken && s.segment(t).state == Posted && s.segment(t).lost {
+		if t := s.at(n); s.segment(t).state == Posted { // else it is on the resend list
 			a.sendAgain(s, t, CauseLost)
 			room--
 		}

@@ -74,6 +74,10 @@ func (a *adaptive) check(s *Sender) error {
 	waits := false
 	for n := s.oldest; n != s.next; n++ {
 		t := s.at(n)
+		here := t != noToken && (s.segment(t).state == Resend || s.segment(t).lost)
+		if _, aside := s.marked(n); aside != here {
+			return fmt.Errorf("reliability: packet %d is lost: %t, set aside: %t", n, here, aside)
+		}
 		switch {
 		case t == noToken:
 		case s.segment(t).state == Resend:

@@ -27,8 +27,9 @@ func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Durati
 	a.run(s, now)
 }
 
-func (a *adaptive) reposted(s *Sender, now mono.Time, limit time.Duration) {
+func (a *adaptive) reposted(s *Sender, now mono.Time, t Token, limit time.Duration) {
 	a.lost--
+	s.takeBack(s.segment(t).seq)
 	a.resentInRound[0]++
 	a.pacer.again++
 	a.sentAt[Data], a.waitMax = now, limit

@@ -43,7 +43,7 @@ func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channe
 // reposted: a segment of the resend list was sent again, on the data channel.
 func (p *policy) reposted(s *Sender, now mono.Time, t Token, limit time.Duration) {
 	if p.adaptive != nil {
-		p.adaptive.reposted(s, now, limit)
+		p.adaptive.reposted(s, now, t, limit)
 		return
 	}
 	p.usnic.checkin(now, t, limit)

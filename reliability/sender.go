@@ -29,6 +29,7 @@ type Sender struct {
 	segs      *Segments
 	policy    policy
 	ring      []Token // the segment of each number in flight; a power of two, grown on demand
+	marks     marks   // of the same numbers; empty, or as long as the ring
 	oldest    seq.Num // oldest unacknowledged; next if there is none
 	next      seq.Num // next to send
 	limit     seq.Num // first number beyond the credits
@@ -215,11 +216,18 @@ func (s *Sender) AdmitRun(run []Token) seq.Num {
 
 // grow doubles the ring: an idle peer costs a few words, a busy one what it needs.
 func (s *Sender) grow() {
-	bigger := make([]Token, max(8, 2*len(s.ring)))
+	bigger := Sender{ring: make([]Token, max(8, 2*len(s.ring)))}
 	for n := s.oldest; n != s.next; n++ {
-		bigger[uint32(n)&uint32(len(bigger)-1)] = s.ring[uint32(n)&uint32(len(s.ring)-1)]
+		bigger.ring[uint32(n)&uint32(len(bigger.ring)-1)] = s.at(n)
+		early, aside := s.marked(n)
+		if early {
+			bigger.markEarly(n)
+		}
+		if aside {
+			bigger.setAside(n)
+		}
 	}
-	s.ring = bigger
+	s.ring, s.marks = bigger.ring, bigger.marks
 }
 
 // Number returns what Init was given.
@@ -348,7 +356,7 @@ func (s *Sender) Abort(done []Token) []Token {
 		done = append(done, t)
 	}
 	s.limit, s.sendLimit = s.next, s.next
-	s.ring, s.sacked, s.bytes = nil, 0, 0
+	s.ring, s.marks, s.sacked, s.bytes = nil, marks{}, 0, 0
 	return done
 }
 
@@ -397,8 +405,12 @@ func (s *Sender) CheckRecovery() error {
 	}
 	sacked := int32(0)
 	for n := s.oldest; n != s.next; n++ {
-		if s.at(n) == noToken {
+		here := s.at(n) == noToken
+		if here {
 			sacked++
+		}
+		if early, _ := s.marked(n); early != here {
+			return fmt.Errorf("reliability: packet %d arrived early: %t, marked: %t", n, here, early)
 		}
 	}
 	if sacked != s.sacked {

@@ -97,6 +97,41 @@ func TestRecvAttr(t *testing.T) {
 	}
 }
 
+// TestSendAttr: who gets a smaller send buffer than it needs is told what to do.
+func TestSendAttr(t *testing.T) {
+	for got, want := range map[int]string{
+		2 * 212992: "212992 of 1048576 bytes asked for: a long train waits for the device in parts; " +
+			"for all of it: sysctl -w net.core.wmem_max=1048576",
+		2 << 20: "1048576 bytes",
+	} {
+		if got := sendAttr(got); got.Value != want {
+			t.Errorf("%q, want %q", got.Value, want)
+		}
+	}
+}
+
+// TestAttrsOfOpen: an open domain tells what its Info told before, in the same order; what has
+// become known since takes the place of nothing else.
+func TestAttrsOfOpen(t *testing.T) {
+	cfg := fabric.DomainConfig{Buffers: 64, BufferBytes: 1472}
+	p := newPair(t, Options{}, cfg, fabric.EndpointConfig{})
+	open, closed := p.d.Info().Attrs, p.d.info.Attrs
+	if len(open) < len(closed) {
+		t.Fatalf("%v, want all of %v", open, closed)
+	}
+	for i := range closed {
+		if open[i].Name != closed[i].Name {
+			t.Errorf("attribute %d is %q, was %q", i, open[i].Name, closed[i].Name)
+		}
+	}
+	for _, name := range []string{"receive buffer", "send buffer"} {
+		same := func(a fabric.Attr) bool { return a.Name == name }
+		if !slices.ContainsFunc(open, same) {
+			t.Errorf("no %s in %v", name, open)
+		}
+	}
+}
+
 // TestOverflowIsCounted loses datagrams to a full receive buffer: Info tells how many.
 func TestOverflowIsCounted(t *testing.T) {
 	const size = 1000

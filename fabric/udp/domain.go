@@ -147,16 +147,18 @@ func mapMemory(sizeBytes int) ([]byte, error) {
 func (d *domain) Info() fabric.Info {
 	info := d.info
 	info.Attrs = slices.Clone(info.Attrs)
-	info.Attrs[recvAttrAt] = d.tightest(info.Attrs[recvAttrAt])
+	if least, ok := d.tightest(); ok {
+		setAttr(info.Attrs, least)
+	}
 	total := d.past
 	for _, e := range d.endpoints {
 		c := e.total()
 		total.add(&c)
 		if !e.sock.have.gso {
-			info.Attrs[0] = e.sock.have.attrs()[0]
+			setAttr(info.Attrs, e.sock.have.attrs()[0])
 		}
 		if e.direct.off {
-			info.Attrs[connectAttr] = e.direct.attr()
+			setAttr(info.Attrs, e.direct.attr())
 		}
 	}
 	for _, c := range total.list() {

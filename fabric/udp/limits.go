@@ -33,9 +33,30 @@ func recvAttr(asked, got, mtu int) fabric.Attr {
 	return fabric.Attr{Name: "receive buffer", Value: value}
 }
 
-// tightest is the attribute of the endpoint whose buffer holds least, before there is one that of
-// the Info.
-func (d *domain) tightest(none fabric.Attr) fabric.Attr {
+// sendAttr tells people what the send buffer of a socket is, and what to do if it is less than was
+// asked for; got is as the kernel tells it, which counts each byte twice.
+func sendAttr(got int) fabric.Attr {
+	value := fmt.Sprintf("%d bytes", got/2)
+	if got/2 < wantSendBytes {
+		value = fmt.Sprintf("%d of %d bytes asked for: a long train waits for the device in parts; "+
+			"for all of it: sysctl -w net.core.wmem_max=%d", got/2, wantSendBytes, wantSendBytes)
+	}
+	return fabric.Attr{Name: "send buffer", Value: value}
+}
+
+// setAttr gives the attribute of that name another value.
+func setAttr(attrs []fabric.Attr, a fabric.Attr) {
+	for i := range attrs {
+		if attrs[i].Name == a.Name {
+			attrs[i] = a
+			return
+		}
+	}
+}
+
+// tightest is the attribute of the endpoint whose receive buffer holds least; false if there is no
+// endpoint.
+func (d *domain) tightest() (fabric.Attr, bool) {
 	least := -1
 	for i, e := range d.endpoints {
 		if least < 0 || e.sock.recvBytes < d.endpoints[least].sock.recvBytes {
@@ -43,8 +64,8 @@ func (d *domain) tightest(none fabric.Attr) fabric.Attr {
 		}
 	}
 	if least < 0 {
-		return none
+		return fabric.Attr{}, false
 	}
 	e := d.endpoints[least]
-	return recvAttr(e.recvAsked, e.sock.recvBytes, d.mtuBytes)
+	return recvAttr(e.recvAsked, e.sock.recvBytes, d.mtuBytes), true
 }

@@ -84,12 +84,9 @@ func newInfo(l *local, o Options, have features, nodeText string) fabric.Info {
 		CanWait:     true,
 		Loopback:    true,
 		Attrs: append(have.attrs(), t.attr(),
-			recvAttr(0, have.recvBytes, l.payloadBytes())),
+			recvAttr(0, have.recvBytes, l.payloadBytes()), sendAttr(have.sendBytes)),
 	}
 }
-
-// connectAttr and recvAttrAt are where the attributes of direct and of the receive buffer stand.
-const connectAttr, recvAttrAt = 3, 4
 
 // Open looks at the host's addresses again: an Info is plain data that may have been kept, sent or
 // written by hand.

@@ -3,6 +3,7 @@
 package udp
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"net/netip"
@@ -121,7 +122,8 @@ func setBuffer(fd, option, force, sizeBytes int) {
 type features struct {
 	gso, gro, mmsg          bool
 	noGSO, noGRO, noMmsgWhy string
-	recvBytes               int // of the receive buffer that is usual here, as the kernel tells it
+	// Of the buffers that are usual here, as the kernel tells them.
+	recvBytes, sendBytes int
 }
 
 // detect asks the kernel what it can do, and switches coalescing on.
@@ -177,7 +179,8 @@ func probe(l *local, o Options) (features, error) {
 		return features{}, fmt.Errorf("%s: %w", l.addr, err)
 	}
 	s.have.recvBytes = s.recvBytes
-	return s.have, s.close()
+	s.have.sendBytes, err = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF)
+	return s.have, errors.Join(sysError("getsockopt", err), s.close())
 }
 
 // The kernel's SK_MEMINFO_DROPS and SK_MEMINFO_VARS.

@@ -208,8 +208,11 @@ func (m *Module) onNack(in *arrival) bool {
 		}
 		return true
 	}
-	if h.Tag == frag.NackRecord {
+	switch h.Tag {
+	case frag.NackRecord:
 		return m.onNackRecord(ep, t, in.payload[0])
+	case frag.NackOperation:
+		return m.onNackOperation(ep, t, in.payload[0], in.payload[1])
 	}
 	s := &m.segs[t]
 	before := s.void

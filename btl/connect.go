@@ -213,7 +213,7 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 
 // features are the optional abilities of this side.
 func (m *Module) features() (bits uint64) {
-	bits = frag.FeatureOps
+	bits = frag.FeatureOps | frag.FeatureJoin
 	if m.rules.Adaptive {
 		bits |= frag.FeatureSack
 	}

@@ -225,7 +225,8 @@ func (m *Module) mergeInto(ep, half *Endpoint) {
 	ep.route = half.route
 	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
 	ep.renumberFlushes()
-	ep.counted, ep.operates, ep.selective = half.counted, half.operates, half.selective
+	ep.counted, ep.selective = half.counted, half.selective
+	ep.operates, ep.joins = half.operates, half.joins
 	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0
 	ep.label, ep.away = half.label, half.away
 	half.state, half.hs = stateEnded, nil

@@ -25,6 +25,7 @@ import (
 type link struct {
 	counted   bool // else sequenced
 	operates  bool // operations go both ways
+	joins     bool // several of them in a pack
 	selective bool // sequenced: ACKs that go alone are selective, here and there
 	refusals  []refusal
 	unwanted  []unwanted
@@ -37,6 +38,7 @@ func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 	common := m.features() & hello.Features
 	ep.counted = common&frag.FeatureReliable != 0
 	ep.operates = common&frag.FeatureOps != 0
+	ep.joins = ep.operates && !ep.counted && common&frag.FeatureJoin != 0
 	ep.selective = common&frag.FeatureSack != 0 && !ep.counted
 	ep.rcv.Selective = ep.selective
 	if ep.counted {

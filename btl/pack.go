@@ -272,6 +272,10 @@ func (m *Module) chainEnded(f *Fragment, err error) {
 func (m *Module) acceptPack(in *arrival) {
 	ep, h := in.ep, &in.Header
 	refused := len(ep.counts.nacks) // from here on are those of this pack
+	if frag.IsOperation(in.payload) && !ep.counted {
+		m.acceptJoined(in)
+		return
+	}
 	if !m.admitRecords(in) {
 		return
 	}

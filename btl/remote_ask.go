@@ -168,23 +168,28 @@ func (m *Module) gotBytes(o *operation, sizeBytes int) {
 	}
 }
 
-// acceptAnswer takes the answer to an operation over. One that nobody waits for says nothing.
+// acceptAnswer takes the answer to an operation over.
 func (m *Module) acceptAnswer(in *arrival) {
 	ep, h := in.ep, &in.Header
 	m.accepted(ep, h)
-	if o, ok := ep.asks.table.Get(uint64(h.Op)); ok && o.waits {
-		switch {
-		case h.OpCode == frag.OpResult && o.code == frag.OpAtomic:
-			o.value = frag.DecodeResult(in.payload)
-			m.unanswered(o.frag)
-		case h.OpCode == frag.OpFailed && o.code == frag.OpGet:
-			if o.frag.err == nil {
-				o.frag.err = o.frag.accessError(in.payload[0])
-			}
-			m.unanswered(o.frag)
-		}
-	}
+	m.takeAnswer(ep, h.Op, h.OpCode, in.payload)
 	m.checkBye(ep)
+}
+
+// takeAnswer ends what an operation waits for. An answer that nobody waits for says nothing.
+func (m *Module) takeAnswer(ep *Endpoint, number uint32, code frag.OpCode, says []byte) {
+	o, ok := ep.asks.table.Get(uint64(number))
+	switch {
+	case !ok || !o.waits:
+	case code == frag.OpResult && o.code == frag.OpAtomic:
+		o.value = frag.DecodeResult(says)
+		m.unanswered(o.frag)
+	case code == frag.OpFailed && o.code == frag.OpGet:
+		if o.frag.err == nil {
+			o.frag.err = o.frag.accessError(says[0])
+		}
+		m.unanswered(o.frag)
+	}
 }
 
 // checkAsks looks at the operations of an endpoint.

@@ -137,27 +137,40 @@ func (m *Module) acceptGet(in *arrival) {
 func (m *Module) acceptAtomic(in *arrival) {
 	ep := in.ep
 	var a frag.Atomic
-	if !frag.DecodeAtomic(in.payload, &a) || a.Fetch && ep.crowded() {
-		m.refuseAccess(in, frag.NackAccess)
-		return
-	}
-	width := int(a.WidthBytes)
-	on, reason := m.regions.reach(ep, Handle(a.Handle), a.Offset, width, RemoteAtomic)
-	if reason == 0 && a.Offset%uint64(width) != 0 {
-		reason = frag.NackBounds
-	}
+	on, reason := m.reachAtomic(ep, in.payload, &a, 0)
 	if reason != 0 {
 		m.refuseAccess(in, reason)
 		return
 	}
 	m.accepted(ep, &in.Header)
-	old := change(on.mem[a.Offset:][:width], &a)
+	m.doAtomic(ep, in.Op, on, &a)
+	m.checkBye(ep)
+}
+
+// reachAtomic reads what an atomic operation asks for and returns its region, or why it is refused.
+// So many answers will be owed beside those that are.
+func (m *Module) reachAtomic(ep *Endpoint, payload []byte, a *frag.Atomic, answers int) (
+	on *Region, reason uint8,
+) {
+	if !frag.DecodeAtomic(payload, a) || a.Fetch && ep.answering+answers >= asksMax {
+		return nil, frag.NackAccess
+	}
+	width := int(a.WidthBytes)
+	on, reason = m.regions.reach(ep, Handle(a.Handle), a.Offset, width, RemoteAtomic)
+	if reason == 0 && a.Offset%uint64(width) != 0 {
+		reason = frag.NackBounds
+	}
+	return on, reason
+}
+
+// doAtomic changes a number, and has its old value said if that is wanted.
+func (m *Module) doAtomic(ep *Endpoint, number uint32, on *Region, a *frag.Atomic) {
+	old := change(on.mem[a.Offset:][:a.WidthBytes], a)
 	if a.Fetch && !ep.closing {
 		f := m.answer(ep, frag.OpResult)
-		m.sayAnswer(f, in.Op, frag.ResultBytes)
+		m.sayAnswer(f, number, frag.ResultBytes)
 		frag.PutResult(f.mem, old)
 	}
-	m.checkBye(ep)
 }
 
 // change does what an atomic operation asks for to the number in mem, and returns the old one.

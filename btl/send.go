@@ -123,7 +123,7 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 			return false
 		}
 	}
-	if !ep.alone() && ep.packable(f) {
+	if !ep.alone() && (ep.packable(f) || ep.joinable(f)) {
 		return false
 	}
 	if !ep.fastOpen(c) || !f.hasSeg && !m.fill(f, flags) {
@@ -264,6 +264,11 @@ func (m *Module) sendSmall(ep *Endpoint) int {
 	f := ep.small.queue.first
 	if ep.pack.open() || ep.packable(f) {
 		return m.sendPack(ep)
+	}
+	if ep.joinable(f) {
+		if count, sizeBytes := ep.frontJoined(); count > 1 {
+			return m.sendJoined(ep, count, sizeBytes)
+		}
 	}
 	return m.sendFrag(ep, f)
 }

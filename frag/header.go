@@ -95,8 +95,9 @@ const (
 	ChunkHeaderBytes    = 48
 	ChunkPutHeaderBytes = 64
 	AckBytes            = 32 // a whole Ack without a Sack
-	NackBytes           = 32 // a whole Nack, but for reason NackRecord
+	NackBytes           = 32 // a whole Nack, but for reasons NackRecord and NackOperation
 	NackRecordBytes     = 33 // a whole Nack of reason NackRecord
+	NackOperationBytes  = 34 // and of reason NackOperation
 	HeaderBytesMax      = ChunkPutHeaderBytes + opExtraBytes
 	PayloadBytesMax     = 1<<16 - 1
 	OverheadBytesMax    = 64 // what protection may add at the end of a datagram
@@ -104,7 +105,6 @@ const (
 	chunkExtraBytes = ChunkHeaderBytes - FragHeaderBytes
 	putExtraBytes   = PutHeaderBytes - FragHeaderBytes
 	opExtraBytes    = 8
-	recordNackBytes = NackRecordBytes - FragHeaderBytes
 )
 
 // ChunkBytesMin is the smallest Header.ChunkBytes: a bit is kept of every chunk of a fragment.
@@ -255,8 +255,19 @@ func DecodeSplit(head []byte, sizeBytes int, h *Header) (headerBytes int, err er
 // hasBody says whether the payload is more than bytes for somebody else.
 func (h *Header) hasBody() bool {
 	const plain = 1<<KindFrag | 1<<KindChunk | 1<<KindAck | 1<<KindNack
-	return plain>>h.Kind&1 == 0 || h.Kind == KindNack && h.Tag == NackRecord ||
+	return plain>>h.Kind&1 == 0 || h.Kind == KindNack && nackPayload(h.Tag) != 0 ||
 		h.Flags&FlagSack != 0 || h.Tag == TagBye && h.PayloadLen != 0
+}
+
+// nackPayload is the length of a Nack's payload, by its reason.
+func nackPayload(reason uint8) uint16 {
+	switch reason {
+	case NackRecord:
+		return NackRecordBytes - NackBytes
+	case NackOperation:
+		return NackOperationBytes - NackBytes
+	}
+	return 0
 }
 
 // decodeHeader reads and checks the header of a datagram of sizeBytes that begins with pkt, and
@@ -401,11 +412,10 @@ func checkOther(h *Header) error {
 			return ErrLength
 		}
 	case KindNack:
-		if h.Tag < NackAccess || h.Tag > NackRight {
+		if h.Tag < NackAccess || h.Tag > NackOperation {
 			return ErrTag
 		}
-		if h.Tag != NackRecord && h.PayloadLen != 0 ||
-			h.Tag == NackRecord && h.PayloadLen != recordNackBytes {
+		if h.PayloadLen != nackPayload(h.Tag) {
 			return ErrLength
 		}
 	case KindPart, KindPing, KindPong:

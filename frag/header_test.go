@@ -79,7 +79,8 @@ var refusals = []struct {
 	{"ack with a tag", "ack", put(3, 1), ErrTag},
 	{"hello with a tag", "hello", put(3, 1), ErrTag},
 	{"nack without reason", "nack", put(3, 0), ErrTag},
-	{"nack with an unknown reason", "nack", put(3, 7), ErrTag},
+	{"nack with an unknown reason", "nack", put(3, 8), ErrTag},
+	{"nack of an operation that does not say which", "nack", put(3, NackOperation), ErrLength},
 	{"nack for a record of the transport's", "nack-record", put(32, TagUserMax+1), ErrTag},
 	{"reject without reason", "reject", put(3, 0), ErrTag},
 	{"reject with an unknown reason", "reject", put(3, 9), ErrTag},
@@ -233,7 +234,7 @@ func checkSplit(tb testing.TB, b []byte, h *Header, err error) {
 		got, splitErr := DecodeSplit(b[:n:n], len(b), &part)
 		plain := part.Kind <= KindAck && part.Flags&FlagSack == 0 &&
 			(part.Tag != TagBye || part.PayloadLen == 0) ||
-			part.Kind == KindNack && part.Tag != NackRecord
+			part.Kind == KindNack && part.Tag != NackRecord && part.Tag != NackOperation
 		switch {
 		case splitErr != nil && got != 0:
 			tb.Fatalf("%x: a header of %d bytes beside %v", b, got, splitErr)

@@ -16,12 +16,13 @@ const RecordHeaderBytes = 4
 // PieceExtraBytes is what a piece takes beside that.
 const PieceExtraBytes = chunkExtraBytes
 
-// recordTags, recordPiece and recordReserved tell what the first two bytes of a record hold when
+// recordTags, recordPiece, recordOp and recordReserved tell what the first two bytes of a record hold when
 // they are read as one number.
 const (
 	recordTags     = 0x00FF
 	recordPiece    = 0x0100
-	recordReserved = 0xFE00
+	recordOp       = 0x0200 // join.go
+	recordReserved = 0xFC00
 )
 
 // PutRecord writes a record, a whole fragment, at the start of b and returns its length,
@@ -58,7 +59,7 @@ func NextRecord(payload []byte) (tag uint8, data, rest []byte) {
 }
 
 // IsPiece says whether the first record of what is left of a pack is a piece.
-func IsPiece(payload []byte) bool { return payload[1] != 0 }
+func IsPiece(payload []byte) bool { return payload[1]&(recordPiece>>8) != 0 }
 
 // DecodePiece makes h the header that the piece with the given tag and data would have as a Chunk,
 // but for what belongs to the packet, and returns its payload, which aliases data.
@@ -89,10 +90,17 @@ func checkRecords(p []byte) error {
 		if n > len(p) {
 			return ErrLength
 		}
-		if head&recordPiece != 0 {
-			if err := checkPiece(whole, p, n); err != nil {
-				return err
-			}
+		var err error
+		switch {
+		case IsOperation(p) != IsOperation(whole):
+			err = ErrFlags
+		case head&recordOp != 0:
+			err = checkOpRecord(p, n)
+		case head&recordPiece != 0:
+			err = checkPiece(whole, p, n)
+		}
+		if err != nil {
+			return err
 		}
 		if p = p[n:]; len(p) == 0 {
 			return nil

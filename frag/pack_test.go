@@ -20,11 +20,12 @@ func packOf(payload []byte) []byte {
 // record that is none.
 func plainRecords(p []byte) (list []record, err error) {
 	var end []byte // the first record's data, if it is a piece
+	all := false   // are operations
 	for first := true; first || len(p) > 0; first = false {
 		switch {
 		case len(p) < 4:
 			return nil, ErrLength
-		case p[1]&^1 != 0:
+		case p[1]&^3 != 0:
 			return nil, ErrReserved
 		case p[0] > 0xEF:
 			return nil, ErrTag
@@ -34,6 +35,16 @@ func plainRecords(p []byte) (list []record, err error) {
 			return nil, ErrLength
 		}
 		data, last := p[4:4+n], 4+n == len(p)
+		if operates := p[1]&2 != 0; first {
+			all = operates
+		} else if operates != all {
+			return nil, ErrFlags
+		}
+		if all {
+			if err := plainOperation(p, data); err != nil {
+				return nil, err
+			}
+		}
 		if p[1] == 1 {
 			if err := plainPiece(data, first, last, end); err != nil {
 				return nil, err
@@ -46,6 +57,24 @@ func plainRecords(p []byte) (list []record, err error) {
 		p = p[4+n:]
 	}
 	return list, nil
+}
+
+// plainOperation checks an operation, the first record of p.
+func plainOperation(p, data []byte) error {
+	payloadBytes := map[byte]int{5: 40, 6: 8}
+	switch {
+	case len(data) < 8:
+		return ErrLength
+	case p[0] != 0:
+		return ErrTag
+	case p[1] != 2 || payloadBytes[data[4]] == 0:
+		return ErrFlags
+	case data[6] != 0 || data[7] != 0:
+		return ErrReserved
+	case len(data) != 8+payloadBytes[data[4]]:
+		return ErrLength
+	}
+	return nil
 }
 
 // plainPiece checks a piece; end is the one before it in the pack, if there is one.
@@ -104,9 +133,13 @@ func checkPacked(tb rapid.TB, payload []byte) {
 // rewritten is the payload of a pack, read and written again.
 func rewritten(payload []byte) (again []byte) {
 	for rest := payload; len(rest) > 0; {
-		isPiece := IsPiece(rest)
+		isPiece, isOperation := IsPiece(rest), IsOperation(rest)
 		var r record
 		r.tag, r.data, rest = NextRecord(rest)
+		if isOperation {
+			again = append(again, operation(DecodeOpRecord(r.data))...)
+			continue
+		}
 		if !isPiece {
 			again = append(again, records(r)...)
 			continue
@@ -132,8 +165,35 @@ func drawPiece(t *rapid.T, id uint32) []byte {
 	return pieceOf(h, string(make([]byte, n)))
 }
 
-// drawPack is the payload of a pack, with pieces at its ends or without.
+func operation(o OpRecord) []byte {
+	b := make([]byte, RecordHeaderBytes+OpRecordExtraBytes+len(o.Payload))
+	return b[:o.Put(b)]
+}
+
+func marshalled(a Atomic) []byte {
+	b := make([]byte, AtomicBytes)
+	a.Marshal(b)
+	return b
+}
+
+// drawOperations is the payload of a pack of operations.
+func drawOperations(t *rapid.T) (b []byte) {
+	for place := range rapid.IntRange(1, 3).Draw(t, "operations") {
+		o := OpRecord{Number: 0xA1B2C3D4, Code: OpAtomic, Place: uint8(place)}
+		o.Payload = make([]byte, AtomicBytes)
+		if rapid.Bool().Draw(t, "result") {
+			o.Code, o.Payload = OpResult, o.Payload[:ResultBytes]
+		}
+		b = append(b, operation(o)...)
+	}
+	return b
+}
+
+// drawPack is the payload of a pack, with pieces at its ends or without, or one of operations.
 func drawPack(t *rapid.T) (b []byte) {
+	if rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
+		return drawOperations(t)
+	}
 	if rapid.Bool().Draw(t, "end of one") {
 		b = drawPiece(t, 6)
 	}
@@ -173,7 +233,9 @@ func TestPackRefuses(t *testing.T) {
 		{"padding", resize(22), ErrLength},
 		{"first reserved tag", put(32, TagUserMax+1), ErrTag},
 		{"a mark in the last record", put(41, TagBye), ErrTag},
-		{"reserved byte", put(33, 2), ErrReserved},
+		{"reserved byte", put(33, 4), ErrReserved},
+		{"an operation before others", put(33, 2), ErrLength},
+		{"an operation behind others", put(42, 2), ErrFlags},
 		{"reserved byte of the last record", put(42, 0x80), ErrReserved},
 		{"record one byte short", put(43, 7), ErrLength},
 		{"record one byte long", put(43, 9), ErrLength},
@@ -202,7 +264,7 @@ func TestPieceRefuses(t *testing.T) {
 		change func([]byte) []byte
 		want   error
 	}{
-		{"a reserved flag", put(33, 3), ErrReserved},
+		{"a reserved flag", put(33, 5), ErrReserved},
 		{"a piece between others", put(56, 1), ErrLength},
 		{"no payload", put(34, 16), ErrLength},
 		{"a mark", put(64, TagVoid), ErrTag},

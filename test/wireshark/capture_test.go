@@ -35,6 +35,8 @@ var unseen = []string{
 	"gobtl.record.chunk",
 	// btlbench asks for none of these
 	"gobtl.op", "gobtl.op.code", "gobtl.op.notice_bytes", "gobtl.op.reserved",
+	"gobtl.record.op", "gobtl.record.op_code", "gobtl.record.place", "gobtl.record.op_reserved",
+	"gobtl.nack.place", "gobtl.nack.why",
 }
 
 // TestCapture: every packet of a real run, with loss, duplication and reordering, is dissected as

@@ -185,8 +185,11 @@ func (d *decoder) appendPacket(b, pkt []byte) []byte {
 	case frag.KindNack:
 		b = appendSeq(b, h.Seq, receiver)
 		b = fmt.Appendf(b, " refused=%s", nackName(h.Tag))
-		if h.Tag == frag.NackRecord {
+		switch h.Tag {
+		case frag.NackRecord:
 			b = fmt.Appendf(b, ":%d", payload[0])
+		case frag.NackOperation:
+			b = fmt.Appendf(b, ":%d:%s", payload[0], nackName(payload[1]))
 		}
 		return d.appendAck(b, h)
 	case frag.KindReject:
@@ -239,6 +242,12 @@ func appendRecords(b, payload []byte) []byte {
 	for len(payload) > 0 {
 		tag, data, rest := frag.NextRecord(payload)
 		count, alike = count+1, alike+1
+		if frag.IsOperation(payload) {
+			o := frag.DecodeOpRecord(data)
+			b = fmt.Appendf(b, " %d:op=%x code=%d", o.Place, o.Number, o.Code)
+			payload, alike = rest, 0
+			continue
+		}
 		if frag.IsPiece(payload) {
 			var h frag.Header
 			n := len(frag.DecodePiece(tag, data, &h))
@@ -390,6 +399,12 @@ func nackName(reason uint8) string {
 		return "record"
 	case frag.NackMemory:
 		return "memory"
+	case frag.NackBounds:
+		return "bounds"
+	case frag.NackRight:
+		return "right"
+	case frag.NackOperation:
+		return "operation"
 	}
 	return strconv.Itoa(int(reason))
 }

@@ -202,7 +202,7 @@ func (e *end) do(how way, size int) bool {
 	case wayGet:
 		return e.sendGet(size)
 	case wayAtomic:
-		return e.sendAtomic()
+		return e.sendAtomics()
 	case wayFence:
 		e.fence()
 	case wayFlush:

@@ -194,6 +194,20 @@ func (e *end) sendGet(size int) bool {
 	return e.send(f, m)
 }
 
+// sendAtomics sends an add of one, or several in a row, which may share packets.
+func (e *end) sendAtomics() bool {
+	count := 1
+	if n := len(e.msgs); n%2 == 0 {
+		count += n % 11
+	}
+	for range count {
+		if e.over || !e.sendAtomic() {
+			return false
+		}
+	}
+	return true
+}
+
 // sendAtomic sends an add of one.
 func (e *end) sendAtomic() bool {
 	w := e.w

@@ -637,7 +637,8 @@ func TestDocumentedLayouts(t *testing.T) {
 	}
 	want := []int{
 		FragHeaderBytes, chunkExtraBytes, putExtraBytes, opExtraBytes, RecordHeaderBytes,
-		OpRecordExtraBytes, SackHeadBytes, helloFixedBytes, retryHeadBytes, rejectBodyBytes, nameHeaderBytes,
+		OpRecordExtraBytes, SackHeadBytes, helloFixedBytes, retryHeadBytes, rejectBodyBytes,
+		nameHeaderBytes,
 		PingBytesMin, PartHeaderBytes, GetBytes, AtomicBytes,
 	}
 	if fmt.Sprint(ends) != fmt.Sprint(want) {

@@ -264,7 +264,8 @@ var actNames = [numActs]string{
 	actUnfinished: "unfinished fragment", actOversize: "oversize fragment", actPut: "bad put",
 	actWindow: "beyond the window", actCredit: "without credit", actMark: "mark",
 	actPack: "pack", actBadPack: "bad pack", actUnhandledPack: "pack without handler",
-	actNackRecord: "nack of a record", actNackOperation: "nack of an operation", actPing: "ping", actPart: "part",
+	actNackRecord: "nack of a record", actNackOperation: "nack of an operation", actPing: "ping",
+	actPart: "part",
 }
 
 // send puts n bytes of the buffer on the network.

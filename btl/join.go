@@ -22,8 +22,8 @@ func joinedBytes(f *Fragment) int {
 	return frag.RecordHeaderBytes + frag.OpRecordExtraBytes + int(f.size)
 }
 
-// frontJoined says how many fragments at the front of an endpoint's queue fit one packet, and how long
-// that is.
+// frontJoined says how many fragments at the front of an endpoint's queue fit one packet, and how
+// long that is.
 func (ep *Endpoint) frontJoined() (count, sizeBytes int) {
 	sizeBytes = frag.FragHeaderBytes
 	limitBytes := ep.packBytesMax()

@@ -91,7 +91,9 @@ func addsTo(h Handle, offsets ...int) (b []byte) {
 		}
 		body := make([]byte, frag.AtomicBytes)
 		a.Marshal(body)
-		o := frag.OpRecord{Number: uint32(100 + place), Code: frag.OpAtomic, Place: uint8(place), Payload: body}
+		o := frag.OpRecord{
+			Number: uint32(100 + place), Code: frag.OpAtomic, Place: uint8(place), Payload: body,
+		}
 		record := make([]byte, frag.RecordHeaderBytes+frag.OpRecordExtraBytes+len(body))
 		b = append(b, record[:o.Put(record)]...)
 	}
@@ -215,7 +217,7 @@ func TestJoinedRefusals(t *testing.T) {
 	if again := refuse(9, frag.NackBounds); len(again) != 0 {
 		t.Errorf("a place that is not there: %+v", again)
 	}
-	for _, reason := range []uint8{frag.NackBounds, frag.NackMemory} { // the second time it is not there
+	for _, reason := range []uint8{frag.NackBounds, frag.NackMemory} { // then it is not there
 		again := refuse(1, reason)
 		if reason == frag.NackBounds && (len(again) != 1 || again[0].hdr.Seq != n ||
 			!slices.Equal(places(again[0]), []uint8{0, 2, 3})) {

@@ -16,8 +16,8 @@ const RecordHeaderBytes = 4
 // PieceExtraBytes is what a piece takes beside that.
 const PieceExtraBytes = chunkExtraBytes
 
-// recordTags, recordPiece, recordOp and recordReserved tell what the first two bytes of a record hold when
-// they are read as one number.
+// recordTags, recordPiece, recordOp and recordReserved tell what the first two bytes of a record
+// hold when they are read as one number.
 const (
 	recordTags     = 0x00FF
 	recordPiece    = 0x0100

@@ -55,7 +55,7 @@ func (m *Module) sendJoined(ep *Endpoint, count, sizeBytes int) int {
 		record := frag.OpRecord{
 			Number: f.op.number, Code: f.op.code, Place: uint8(place), Payload: f.mem,
 		}
-		at += record.Put(b[at:])
+		at += record.Marshal(b[at:])
 		f = f.next
 	}
 	p := packet{ep: ep, frag: first, seg: t}

@@ -95,7 +95,7 @@ func addsTo(h Handle, offsets ...int) (b []byte) {
 			Number: uint32(100 + place), Code: frag.OpAtomic, Place: uint8(place), Payload: body,
 		}
 		record := make([]byte, frag.RecordHeaderBytes+frag.OpRecordExtraBytes+len(body))
-		b = append(b, record[:o.Put(record)]...)
+		b = append(b, record[:o.Marshal(record)]...)
 	}
 	return b
 }

@@ -27,9 +27,9 @@ type OpRecord struct {
 	Payload []byte // AtomicBytes or ResultBytes
 }
 
-// Put writes a record at the start of b and returns its length. It does not check what Decode would
-// refuse; it panics if b is too short.
-func (o *OpRecord) Put(b []byte) int {
+// Marshal writes a record at the start of b and returns its length. It does not check what Decode
+// would refuse; it panics if b is too short.
+func (o *OpRecord) Marshal(b []byte) int {
 	n := RecordHeaderBytes + OpRecordExtraBytes + len(o.Payload)
 	e := (*[RecordHeaderBytes + OpRecordExtraBytes]byte)(b)
 	le.PutUint32(e[0:], recordOp|uint32(OpRecordExtraBytes+len(o.Payload))<<16)

@@ -167,7 +167,7 @@ func drawPiece(t *rapid.T, id uint32) []byte {
 
 func operation(o OpRecord) []byte {
 	b := make([]byte, RecordHeaderBytes+OpRecordExtraBytes+len(o.Payload))
-	return b[:o.Put(b)]
+	return b[:o.Marshal(b)]
 }
 
 func marshalled(a Atomic) []byte {

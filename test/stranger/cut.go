@@ -94,7 +94,7 @@ func (c *conn) nextChunk(m *message) *segment {
 	if m.off == len(m.data) {
 		m.cut = true
 		c.queue = c.queue[1:]
-		r := &record{m.tag, x, m.data[off : off+n]}
+		r := &record{tag: m.tag, piece: x, data: m.data[off : off+n]}
 		if !m.alone() && off > 0 && n+20+4 < c.room()-32 {
 			if s := c.pack(&piece{m, r}); s != nil {
 				return s
@@ -135,14 +135,14 @@ func (c *conn) pack(tail *piece) *segment {
 		}
 		c.queue = c.queue[1:]
 		m.cut = true
-		add(m, record{m.tag, nil, m.data})
+		add(m, record{tag: m.tag, data: m.data})
 	}
 	if len(s.msgs) > 0 && len(c.queue) > 0 && left > 20 {
 		m := c.queue[0]
 		if !m.alone() && !m.large && len(m.data)+32 > c.room() && c.beginLarge(m, left-20) {
 			x := &chunk{m.id, uint32(len(m.data)), 0, m.first, m.each}
 			m.off = int(m.first)
-			add(m, record{m.tag, x, m.data[:m.first]})
+			add(m, record{tag: m.tag, piece: x, data: m.data[:m.first]})
 		}
 	}
 	if tail != nil && len(s.msgs) == 1 || len(s.msgs) == 0 {

@@ -151,8 +151,8 @@ var remoteMutations = []mutation{
 		name:  "merged-without-operations",
 		fault: "an end that takes over a half-open one takes no operations",
 		in:    "btl",
-		old:   "$a, $b, $c = $half.counted, $half.operates, $half.selective",
-		new:   "$a, $b, $c = $half.counted, false, $half.selective",
+		old:   "$a, $b = $half.operates, $half.joins",
+		new:   "$a, $b = false, false",
 		test:  "./btl -run TestForgedHelloWhileConnecting",
 	},
 }

@@ -25,8 +25,12 @@ var (
 	ErrBusy = errors.New("pml: request in use")
 	// ErrNotInit: the Request was not readied for Start.
 	ErrNotInit = errors.New("pml: request not initialized")
-	// ErrMessage: the message of a probe was received before.
+	// ErrMessage: the message of a probe, or of a handler, was received before.
 	ErrMessage = errors.New("pml: message received before")
+	// ErrNoHandler: the peer has no handler for the id of an active message that was announced.
+	ErrNoHandler = errors.New("pml: peer has no handler")
+	// ErrHeader: the header of an active message is longer than HeaderMax.
+	ErrHeader = errors.New("pml: header too long")
 )
 
 // Config tunes a Layer; the zero value is a good default. All peers of a job must have the same,

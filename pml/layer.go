@@ -19,6 +19,7 @@ type Stats struct {
 	Early                    uint64 // that overtook others
 	NotReady                 uint64 // of Ready sends, whose receive was not posted
 	Refused                  uint64 // that were dropped
+	Unhandled                uint64 // active messages without a handler, which were dropped
 	UnexpectedBytes          int    // kept now, of all peers, early ones among them
 	UnexpectedMessages       int    // that a Recv could match now
 }
@@ -32,7 +33,7 @@ type Layer struct {
 
 	posted     posted
 	unexpected unexpected
-	probed     list[Message]         // that MProbe has taken out, and nobody has received
+	probed     list[Message]         // that MProbe or a handler has, and nobody has received
 	requests   slots.Table[*Request] // that the other side knows by an id
 	memory     memory
 
@@ -42,6 +43,7 @@ type Layer struct {
 	settling bool
 	notice   [headBytes]byte            // of a put that is being prepared
 	tiny     [headBytes + tinyMost]byte // a message on its way to the module
+	actives  [256]*[256]Handler         // by the halves of an id
 	refused  map[uint64]bool            // groups of tags; nil until there is one
 	observe  func(p *Peer, tag, size uint64, eager bool)
 	peers    uint32 // so far
@@ -341,7 +343,7 @@ func (l *Layer) finish(r *Request, err error) {
 	if r.Layout != nil {
 		l.unstage(r, err != nil)
 	}
-	r.state, r.err = over, err
+	r.state, r.err, r.header = over, err, nil
 	l.ended.add(r)
 }
 

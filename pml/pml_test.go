@@ -20,7 +20,10 @@ func TestHeads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := rapid.SliceOfN(rapid.Byte(), 0, 48).Draw(t, "bytes")
 		if len(b) > 3 && rapid.Bool().Draw(t, "like one") {
-			b[0], b[1], b[2], b[3] = b[0]%8, b[1]%4, 0, 0
+			b[0], b[1], b[2], b[3] = b[0]%10, b[1]%4, b[2]%2, 0
+			if len(b) > 15 && rapid.Bool().Draw(t, "a number of bytes") {
+				clear(b[9:16])
+			}
 		}
 		var h head
 		rest, ok := h.read(b)
@@ -33,12 +36,16 @@ func TestHeads(t *testing.T) {
 			t.Fatalf("%x is %+v, written as %x", b, h, again)
 		}
 	})
-	for k := kindEager; k <= kindCredit; k++ {
+	for k := kindEager; k <= kindActiveAnnounce; k++ {
 		want := head{kind: k, number: 7, a: 1, b: 2, c: 3, d: 4}
+		if want.active() {
+			want.id, want.a = 0xfffe, 0
+		}
 		var b [headMostSize]byte
 		want.put(b[:])
 		var got head
-		if rest, ok := got.read(b[:want.bytes()]); !ok || len(rest) != 0 || got.kind != k || got.a != 1 {
+		if rest, ok := got.read(b[:want.bytes()]); !ok || len(rest) != 0 || got.kind != k ||
+			got.a != want.a || got.id != want.id {
 			t.Errorf("%+v is read as %+v, %v", want, got, ok)
 		}
 	}

@@ -75,8 +75,9 @@ func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	return m
 }
 
-// RecvMessage receives a message that MProbe has taken out, as Recv does. Errors: ErrBusy,
-// ErrMessage if it was received before, ErrPeer if its sender has gone with it.
+// RecvMessage receives a message that MProbe has taken out, or that was given to a handler of
+// active messages, as Recv does. Errors: ErrBusy, ErrMessage if it was received before, ErrPeer if
+// its sender has gone with it.
 func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) error {
 	switch {
 	case r.state != idle:
@@ -84,7 +85,7 @@ func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) er
 	case m.gone:
 		return ErrMessage
 	case !m.eager && m.peer.err != nil:
-		m.gone = true
+		l.spend(m)
 		return m.peer.err
 	}
 	r.repeat = never
@@ -99,8 +100,10 @@ func (l *Layer) RecvMessage(now btl.Time, r *Request, m *Message, mem []byte) er
 // spend gives back what a message has that MProbe has taken out: not the Message, which is the
 // caller's.
 func (l *Layer) spend(m *Message) {
-	l.stats.UnexpectedBytes -= len(m.data)
-	l.memory.give(m.data)
+	if !m.lent {
+		l.stats.UnexpectedBytes -= len(m.data)
+		l.memory.give(m.data)
+	}
 	m.gone, m.data = true, nil
 }
 
@@ -114,7 +117,7 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	rest, ok := h.read(data)
 	if ok {
 		switch h.kind {
-		case kindEager, kindAnnounce:
+		case kindEager, kindAnnounce, kindActive, kindActiveAnnounce:
 			ok = l.onEnvelope(now, p, &h, rest)
 		case kindClear:
 			ok = l.onClear(now, p, &h)
@@ -136,14 +139,18 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 	ahead, most := h.number-p.expect, uint32(l.cfg.EnvelopesMax)
 	m := Message{
-		peer: p, tag: h.a, size: h.c, id: h.b, eager: h.kind == kindEager, sync: h.flags&flagSync != 0,
+		peer: p, tag: h.a, size: h.c, id: h.b, sync: h.flags&flagSync != 0, active: h.active(),
+		eager: h.kind == kindEager || h.kind == kindActive,
+	}
+	if m.active {
+		m.tag, m.head = uint64(h.id), int(h.a)
 	}
 	if m.eager {
-		m.size = uint64(len(data))
-		if p.came += m.cost(); p.came-p.takenBytes > uint64(l.cfg.UnexpectedBytes) ||
-			len(data) > l.cfg.EagerBytes {
-			return false // more than there is room for
-		}
+		m.size = uint64(len(data) - m.head)
+	}
+	if p.came += m.cost(); p.came-p.takenBytes > uint64(l.cfg.UnexpectedBytes) ||
+		m.eager && len(data) > l.cfg.EagerBytes || m.head > l.HeaderMax() {
+		return false // more than there is room for
 	}
 	if h.number-p.taken >= most || ahead >= most {
 		return false
@@ -176,6 +183,10 @@ func (l *Layer) onEnvelope(now btl.Time, p *Peer, h *head, data []byte) bool {
 
 // match gives a message that has just come to its receive, or keeps it.
 func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
+	if m.active {
+		l.deliverNew(now, m, data)
+		return
+	}
 	if l.observe != nil {
 		l.observe(m.peer, m.tag, m.size, m.eager)
 	}
@@ -197,6 +208,10 @@ func (l *Layer) match(now btl.Time, m *Message, data []byte, ready bool) {
 
 // matchKept is match for one that had overtaken others.
 func (l *Layer) matchKept(now btl.Time, m *Message) {
+	if m.active {
+		l.deliver(now, m)
+		return
+	}
 	if l.observe != nil {
 		l.observe(m.peer, m.tag, m.size, m.eager)
 	}
@@ -219,7 +234,7 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	p := m.peer
 	r.state, r.peer, r.tag, r.size = landing, p, m.tag, m.size
 	if m.eager {
-		r.scatter(m.data)
+		r.scatter(m.data[m.head:])
 		l.took(now, p, m.cost())
 		if m.sync {
 			l.answer(now, p, head{kind: kindMatched, a: m.id})
@@ -227,7 +242,7 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 		l.finish(r, r.short())
 		return
 	}
-	l.took(now, p, 0)
+	l.took(now, p, m.cost())
 	r.theirs = m.id
 	p.active.add(r)
 	if r.Len() == 0 {
@@ -287,8 +302,13 @@ func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 	return true
 }
 
-// cost is what an eager message counts.
-func (m *Message) cost() uint64 { return m.size + messageOverhead }
+// cost is what a message counts of UnexpectedBytes.
+func (m *Message) cost() uint64 {
+	if !m.eager {
+		return uint64(m.head)
+	}
+	return uint64(m.head) + m.size + messageOverhead
+}
 
 // keep makes a message of its own of one that has come.
 func (l *Layer) keep(m *Message, data []byte) *Message {

@@ -23,23 +23,31 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 			l.finish(r, why)
 		}
 	})
-	for m := l.unexpected.all.first; m != nil; {
-		next := m.order.next
+	// An answer may end a peer, and with it others that are kept: so all are taken out first.
+	var come, probed []*Message
+	for m := l.unexpected.all.first; m != nil; m = m.order.next {
 		if group(m.tag) == g {
-			l.unexpected.remove(m)
-			l.drop(now, m)
-			l.release(m)
+			come = append(come, m)
 		}
-		m = next
 	}
-	for m := l.probed.first; m != nil; {
-		next := m.order.next
-		if group(m.tag) == g {
-			l.probed.remove(m)
-			l.drop(now, m)
-			l.spend(m)
+	for m := l.probed.first; m != nil; m = m.order.next {
+		if group(m.tag) == g && !m.active {
+			probed = append(probed, m)
 		}
-		m = next
+	}
+	for _, m := range come {
+		l.unexpected.remove(m)
+	}
+	for _, m := range probed {
+		l.probed.remove(m)
+	}
+	for _, m := range come {
+		l.drop(now, m)
+		l.release(m)
+	}
+	for _, m := range probed {
+		l.drop(now, m)
+		l.spend(m)
 	}
 	l.settle()
 }
@@ -49,7 +57,7 @@ func (l *Layer) drop(now btl.Time, m *Message) {
 	l.stats.Refused++
 	switch {
 	case !m.eager:
-		l.took(now, m.peer, 0)
+		l.took(now, m.peer, m.cost())
 		l.answer(now, m.peer, head{kind: kindClear, a: m.id})
 		return
 	case m.sync:

@@ -13,6 +13,9 @@ const (
 	Synchronous
 	// Ready: as Standard, by who knows that the receive is posted; where it is not, it is counted.
 	Ready
+
+	active    Mode = 1 << 7 // an active message
+	abandoned Mode = 1 << 6 // stands for a send that was abandoned
 )
 
 // state is how far a Request is.
@@ -49,6 +52,7 @@ type Request struct {
 	tag    uint64
 	mask   uint64
 	mem    []byte
+	header []byte // of an active message that was not sent yet
 	size   uint64 // of the message
 	err    error
 	order  uint64 // of a receive, among those posted
@@ -63,7 +67,6 @@ type Request struct {
 	most   uint64 // of those that are to be
 	under  uint64 // bytes of the put that is under way
 	staged uint64 // where in the message mem begins: 0 but for a send with a Layout
-	left   bool   // stands for a send that was abandoned
 }
 
 // Done says whether the request has ended, or has not begun.
@@ -87,22 +90,26 @@ func (r *Request) Size() uint64 { return r.size }
 
 // Message is one that has arrived, or has been announced, and that nobody has received.
 type Message struct {
-	peer  *Peer
-	tag   uint64
-	size  uint64
-	id    uint64 // of the send, if somebody waits for the match
-	eager bool
-	sync  bool
-	gone  bool // received, or lost with its peer
-	data  []byte
-	order links[Message]
-	same  links[Message]
+	peer   *Peer
+	tag    uint64
+	size   uint64
+	id     uint64 // of the send, if somebody waits for the match
+	head   int    // bytes of the header of an active message
+	eager  bool
+	sync   bool
+	active bool
+	lent   bool // data is the transport's
+	kept   bool // the Message is the caller's, who has asked for it
+	gone   bool // received, or lost with its peer
+	data   []byte
+	order  links[Message]
+	same   links[Message]
 }
 
 // Peer is who has sent it.
 func (m *Message) Peer() *Peer { return m.peer }
 
-// Tag is its tag.
+// Tag is its tag, or its id if it is an active message.
 func (m *Message) Tag() uint64 { return m.tag }
 
 // Size is its size in bytes.

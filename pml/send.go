@@ -25,7 +25,13 @@ func (l *Layer) send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 		return to.err
 	}
 	r.state, r.mode, r.peer, r.from = queued, mode, to, nil
-	r.tag, r.mem, r.size, r.err = tag, data, 0, nil
+	r.tag, r.mem, r.header, r.err = tag, data, nil, nil
+	l.begin(now, r, to)
+	return nil
+}
+
+// begin sends a message, or has it wait for those before it.
+func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
 	r.size, r.moved, r.under, r.staged, r.id = uint64(r.room()), 0, 0, 0, 0
 	if to.sends.first != nil || !l.sendEnvelope(now, r) {
 		to.sends.add(r)
@@ -35,7 +41,6 @@ func (l *Layer) send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 		to.active.add(r)
 	}
 	l.settle()
-	return nil
 }
 
 // sendEnvelope sends the first, and mostly only, fragment of a message. It reports false if there
@@ -45,24 +50,20 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	if p.next-p.theirTaken >= uint32(l.cfg.EnvelopesMax) {
 		return false
 	}
-	h := head{kind: kindAnnounce, number: p.next, a: r.tag, c: r.size}
-	cost := r.size + messageOverhead
-	eager := int(r.size) <= l.cfg.EagerBytes &&
+	payload := len(r.header) + int(r.size)
+	cost := uint64(payload) + messageOverhead
+	eager := payload <= l.cfg.EagerBytes && r.mode != active|Synchronous &&
 		p.bytes-p.theirBytes+cost <= uint64(l.cfg.UnexpectedBytes)
-	payload := 0
-	if eager {
-		h.kind, payload = kindEager, int(r.size)
+	if !eager {
+		payload, cost = len(r.header), uint64(len(r.header))
+		if cost > uint64(l.cfg.UnexpectedBytes)-(p.bytes-p.theirBytes) {
+			return false
+		}
 	}
-	switch r.mode {
-	case Synchronous:
-		h.flags = flagSync
-	case Ready:
-		h.flags = flagReady
-	case Standard:
-	}
+	h := r.envelope(eager)
 	known := !eager || r.mode == Synchronous
 	if !known && payload <= tinyMost && r.Layout == nil && l.sendTiny(now, r, &h) {
-		l.sentEager(r, cost)
+		l.sent(r, eager, cost)
 		l.finish(r, nil)
 		return true
 	}
@@ -82,20 +83,34 @@ func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	}
 	h.b = r.id
 	h.put(f.Bytes())
-	if eager {
-		r.gather(f.Bytes()[h.bytes():])
+	rest := f.Bytes()[h.bytes():]
+	if rest = rest[copy(rest, r.header):]; eager {
+		r.gather(rest)
 	}
+	l.sent(r, eager, cost)
 	l.give(now, p, f)
-	if eager {
-		l.sentEager(r, cost)
-	} else {
-		p.next++
-		l.stats.SentAnnounced++
-	}
 	if r.state = announced; !known {
 		l.finish(r, nil)
 	}
 	return true
+}
+
+// envelope is the head of a message, but for its id.
+func (r *Request) envelope(eager bool) head {
+	h := head{kind: kindAnnounce, number: r.peer.next, a: r.tag, c: r.size}
+	if eager {
+		h.kind = kindEager
+	}
+	switch {
+	case r.mode&active != 0:
+		h.id, h.a = uint16(r.tag), uint64(len(r.header))
+		h.kind += kindActive - kindEager
+	case r.mode == Synchronous:
+		h.flags = flagSync
+	case r.mode == Ready:
+		h.flags = flagReady
+	}
+	return h
 }
 
 // tinyMost is the largest message that goes without a descriptor, where the transport can send it
@@ -105,17 +120,21 @@ const tinyMost = 256
 // sendTiny sends an eager message that nobody will ask about, if it can leave at once, or share a
 // packet.
 func (l *Layer) sendTiny(now btl.Time, r *Request, h *head) bool {
-	b := l.tiny[:headBytes+len(r.mem)]
+	b := l.tiny[:headBytes+len(r.header)+len(r.mem)]
 	h.put(b)
-	copy(b[headBytes:], r.mem)
+	copy(b[headBytes+copy(b[headBytes:], r.header):], r.mem)
 	return r.peer.ep.SendImmediate(now, l.cfg.Tag, b) == nil
 }
 
-// sentEager counts an eager message.
-func (l *Layer) sentEager(r *Request, cost uint64) {
+// sent counts a message.
+func (l *Layer) sent(r *Request, eager bool, cost uint64) {
 	r.peer.next++
 	r.peer.bytes += cost
-	l.stats.SentEager++
+	if eager {
+		l.stats.SentEager++
+	} else {
+		l.stats.SentAnnounced++
+	}
 }
 
 // Abandon ends a send that has not been matched, with an error: its memory is the caller's again.
@@ -125,8 +144,9 @@ func (l *Layer) Abandon(r *Request, why error) bool {
 	switch {
 	case r.state == announced:
 		// What is left of it answers for its id.
-		rest := &Request{state: announced, mode: r.mode, peer: r.peer, tag: r.tag, size: r.size}
-		rest.id, rest.left = r.id, true
+		rest := &Request{
+			state: announced, mode: r.mode | abandoned, peer: r.peer, tag: r.tag, size: r.size, id: r.id,
+		}
 		l.requests.Replace(r.id, rest)
 		r.id = 0
 		rest.peer.active.add(rest)
@@ -151,10 +171,14 @@ func (l *Layer) onMatched(p *Peer, h *head) bool {
 // onClear begins to put the bytes of a send that has been matched into the memory of its receive.
 func (l *Layer) onClear(now btl.Time, p *Peer, h *head) bool {
 	r := l.named(p, h.a, announced)
-	if r == nil || h.d > r.size {
+	if r == nil || h.d > r.size || h.number != 0 && (r.mode&active == 0 || h.number > 1 || h.d != 0) {
 		return false
 	}
-	if h.d == 0 || r.left {
+	if h.number != 0 {
+		l.finish(r, ErrNoHandler)
+		return true
+	}
+	if h.d == 0 || r.mode&abandoned != 0 {
 		if h.d > 0 {
 			l.answer(now, p, head{kind: kindFin, number: 1, a: h.b})
 		}

@@ -12,6 +12,8 @@ const (
 	kindFin
 	kindMatched
 	kindCredit
+	kindActive
+	kindActiveAnnounce
 )
 
 const (
@@ -29,6 +31,7 @@ const (
 type head struct {
 	kind    kind
 	flags   uint8
+	id      uint16 // of an active message
 	number  uint32
 	a       uint64
 	b, c, d uint64
@@ -41,18 +44,19 @@ func (h *head) bytes() int {
 		if h.flags&flagSync != 0 {
 			return headBytes + 8
 		}
-	case kindAnnounce:
+	case kindAnnounce, kindActiveAnnounce:
 		return headBytes + 16
 	case kindClear:
 		return headBytes + 24
-	case kindFin, kindMatched, kindCredit:
+	case kindFin, kindMatched, kindCredit, kindActive:
 	}
 	return headBytes
 }
 
 // put writes the head into b, which has room for it.
 func (h *head) put(b []byte) {
-	b[0], b[1], b[2], b[3] = byte(h.kind), h.flags, 0, 0
+	b[0], b[1] = byte(h.kind), h.flags
+	binary.LittleEndian.PutUint16(b[2:], h.id)
 	binary.LittleEndian.PutUint32(b[4:], h.number)
 	binary.LittleEndian.PutUint64(b[8:], h.a)
 	if h.bytes() == headBytes {
@@ -65,18 +69,35 @@ func (h *head) put(b []byte) {
 	}
 }
 
+// active says whether it is that of an active message.
+func (h *head) active() bool { return h.kind == kindActive || h.kind == kindActiveAnnounce }
+
+// fits says whether there may be so many bytes behind the head.
+func (h *head) fits(rest uint64) bool {
+	switch h.kind {
+	case kindEager:
+		return true
+	case kindActive:
+		return h.a <= rest
+	case kindActiveAnnounce:
+		return h.a == rest
+	case kindAnnounce, kindClear, kindFin, kindMatched, kindCredit:
+	}
+	return rest == 0
+}
+
 // read reads a head and returns what is behind it. Only what put writes is a head.
 func (h *head) read(b []byte) (rest []byte, ok bool) {
-	if len(b) < headBytes || b[2] != 0 || b[3] != 0 {
+	if len(b) < headBytes {
 		return nil, false
 	}
 	*h = head{
-		kind: kind(b[0]), flags: b[1],
+		kind: kind(b[0]), flags: b[1], id: binary.LittleEndian.Uint16(b[2:]),
 		number: binary.LittleEndian.Uint32(b[4:]), a: binary.LittleEndian.Uint64(b[8:]),
 	}
-	if h.kind < kindEager || h.kind > kindCredit || h.flags > flagReady ||
-		h.flags != 0 && h.kind > kindAnnounce || len(b) < h.bytes() ||
-		h.kind != kindEager && len(b) != h.bytes() {
+	if h.kind < kindEager || h.kind > kindActiveAnnounce || h.flags > flagReady ||
+		h.flags != 0 && h.kind > kindAnnounce || h.id != 0 && !h.active() || len(b) < h.bytes() ||
+		!h.fits(uint64(len(b)-h.bytes())) {
 		return nil, false
 	}
 	if h.bytes() == headBytes {

@@ -41,6 +41,7 @@ type note struct {
 	tag          uint64
 	size         int
 	eager        bool
+	active       bool // an active message, whose id tag is
 }
 
 type model struct {
@@ -106,6 +107,9 @@ type op struct {
 	matched bool // by the model
 	got     note
 	cancel  bool
+	header  []byte // of an active message that is sent
+	lost    bool   // an active message without a handler
+	sync    bool
 	dead    bool // its peer was, when it was begun or later
 	done    int  // calls of OnDone
 }
@@ -119,6 +123,7 @@ type rank struct {
 	model model
 	peers []*pml.Peer
 	ops   []*op
+	calls []call       // active messages that its handlers have kept
 	held  *pml.Message // of a probe
 	hnote note
 	gone  bool // crashed
@@ -132,6 +137,8 @@ type world struct {
 	sent   [][][]note // by sender and receiver
 	errs   []error
 	over   bool // nothing new is begun
+	active bool // active messages are sent, too
+	counts activeCounts
 	early  uint64
 }
 
@@ -238,13 +245,15 @@ func (r *rank) open(t *testing.T, cfg pml.Config, fragmentMax uint32) {
 	}
 	r.l.Observe(func(p *pml.Peer, tag, size uint64, eager bool) {
 		n := note{from: p.Context.(int), tag: tag, size: int(size), eager: eager}
-		sent := r.world.sent[n.from][r.index]
-		if k := r.model.count[n.from]; k >= len(sent) || sent[k].tag != n.tag || sent[k].size != n.size {
+		r.skipLost(n.from)
+		sent, k := r.world.sent[n.from][r.index], r.model.count[n.from]
+		if k >= len(sent) || sent[k].tag != n.tag || sent[k].size != n.size || sent[k].active {
 			r.world.failf("rank %d: message %d of %d is %+v", r.index, k, n.from, n)
 			return
 		}
 		r.model.arrive(n)
 	})
+	r.handle()
 	r.Node.Run(r)
 }
 
@@ -271,6 +280,10 @@ func (r *rank) lose(peer int) {
 // send begins a send to any rank.
 func (r *rank) send() {
 	w := r.world
+	if w.active && w.random.IntN(2) == 0 {
+		r.sendActive(w.random.IntN(len(w.ranks)))
+		return
+	}
 	o := &op{to: w.random.IntN(len(w.ranks)), from: -1}
 	size := w.random.IntN(5000)
 	if w.random.IntN(2) == 0 {
@@ -301,12 +314,16 @@ func (r *rank) send() {
 func (r *rank) sendDone(o *op) {
 	o.done++
 	dead := o.dead || r.peers[o.to].Err() != nil
-	if err := o.r.Err(); err != nil && (!errors.Is(err, pml.ErrPeer) || !dead) {
+	err := o.r.Err()
+	ends := err == nil && (!o.lost || !o.sync) || errors.Is(err, pml.ErrPeer) && dead ||
+		errors.Is(err, pml.ErrNoHandler) && o.lost
+	if !ends {
 		r.world.failf("rank %d: a send to %d ends with %w", r.index, o.to, err)
 	}
 	if !bytes.Equal(o.mem, o.want) {
 		r.world.failf("rank %d: the memory of a send has changed", r.index)
 	}
+	clear(o.header)
 	clear(o.mem) // It is the caller's again.
 	if !r.world.over && r.world.random.IntN(8) == 0 {
 		r.send() // from inside a pass, or from inside another Send
@@ -417,6 +434,9 @@ func (r *rank) step() {
 	case 11:
 		r.Pause(time.Duration(w.random.IntN(3000)) * time.Microsecond)
 	}
+	if w.active && w.random.IntN(2) == 0 {
+		r.takeCall()
+	}
 	r.Kick()
 }
 
@@ -496,7 +516,12 @@ func (w *world) finished() bool {
 				done = false
 			}
 		}
+		for len(r.calls) > 0 {
+			r.takeCall()
+			done = false
+		}
 		for from, p := range r.peers {
+			r.skipLost(from)
 			if p.Err() == nil && r.model.count[from] < len(w.sent[from][r.index]) {
 				done = false
 			}

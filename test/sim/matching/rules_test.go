@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl"
 	"gobtl/pml"
 )
 
@@ -18,6 +19,8 @@ const (
 	kindFin      = 4
 	kindMatched  = 5
 	kindCredit   = 6
+	kindActive   = 7
+	kindCall     = 8 // an active message that is announced
 )
 
 // head is the beginning of a message on the wire.
@@ -29,7 +32,7 @@ type head struct {
 
 // of writes a head as the documentation has it.
 func of(h head) []byte {
-	size := map[byte]int{kindAnnounce: 32, kindClear: 40}[h.kind]
+	size := map[byte]int{kindAnnounce: 32, kindClear: 40, kindCall: 32}[h.kind]
 	b := make([]byte, max(size, 16))
 	b[0], b[1] = h.kind, h.flags
 	binary.LittleEndian.PutUint32(b[4:], h.number)
@@ -172,11 +175,15 @@ func TestStrangeBytes(t *testing.T) {
 	eager := func(number uint32, size int) []byte {
 		return append(of(head{kind: kindEager, number: number}), make([]byte, size)...)
 	}
+	call := func(number uint32, header int) []byte {
+		h := of(head{kind: kindCall, number: number, a: uint64(header), b: 1, c: 1})
+		return append(h, make([]byte, header)...)
+	}
 	for name, messages := range map[string][][]byte{
 		"nothing":               {{}},
 		"short":                 {eager(0, 0)[:15]},
 		"no kind":               {of(head{kind: 0})},
-		"another kind":          {of(head{kind: 7})},
+		"another kind":          {of(head{kind: 9})},
 		"other flags":           {of(head{kind: kindEager, flags: 4})},
 		"flags of an answer":    {of(head{kind: kindFin, flags: 1})},
 		"reserved":              {append([]byte{1, 0, 1}, eager(0, 0)[3:]...)},
@@ -192,21 +199,38 @@ func TestStrangeBytes(t *testing.T) {
 			of(head{kind: kindAnnounce, number: 6, c: 1}), of(head{kind: kindAnnounce, number: 7, c: 1}),
 			of(head{kind: kindAnnounce, number: 8, c: 1}),
 		},
-		"more behind a head":    {append(of(head{kind: kindAnnounce}), 0)},
-		"clear of nothing":      {of(head{kind: kindClear, a: 1})},
-		"clear for more":        {of(head{kind: kindClear, a: 1 << 24, d: 1001})},
-		"fin of a send":         {of(head{kind: kindFin, a: 1 << 24})},
-		"fin of nothing":        {of(head{kind: kindFin})},
-		"matched of nothing":    {of(head{kind: kindMatched, a: 99})},
-		"matched of another's":  {of(head{kind: kindMatched, a: 2<<24 | 1})},
-		"credit for the unsent": {of(head{kind: kindCredit, number: 9})},
-		"credit for more bytes": {of(head{kind: kindCredit, a: 1 << 40})},
+		"more behind a head":     {append(of(head{kind: kindAnnounce}), 0)},
+		"clear of nothing":       {of(head{kind: kindClear, a: 1})},
+		"clear for more":         {of(head{kind: kindClear, a: 1 << 24, d: 1001})},
+		"fin of a send":          {of(head{kind: kindFin, a: 1 << 24})},
+		"fin of nothing":         {of(head{kind: kindFin})},
+		"matched of nothing":     {of(head{kind: kindMatched, a: 99})},
+		"matched of another's":   {of(head{kind: kindMatched, a: 2<<24 | 1})},
+		"credit for the unsent":  {of(head{kind: kindCredit, number: 9})},
+		"credit for more bytes":  {of(head{kind: kindCredit, a: 1 << 40})},
+		"clear of no such state": {of(head{kind: kindClear, number: 1, a: 1 << 24})},
+		"flags of a call":        {of(head{kind: kindActive, flags: 1})},
+		"header beyond the end":  {of(head{kind: kindActive, a: 1})},
+		"header without end":     {of(head{kind: kindActive, a: 1 << 63})},
+		"header of no length":    {append(of(head{kind: kindCall, c: 1}), 0)},
+		"header cut short":       {of(head{kind: kindCall, a: 1, c: 1})},
+		"header too long":        {append(of(head{kind: kindCall, a: 251}), make([]byte, 251)...)},
+		"a call too large":       {append(of(head{kind: kindActive}), make([]byte, 101)...)},
+		"a call of before":       {of(head{kind: kindActive}), of(head{kind: kindActive})},
+		"headers too much at a time": {
+			call(1, 200), call(2, 200), call(3, 200),
+		},
+		"calls too many at a time": {
+			call(0, 0), call(1, 0), call(2, 0), call(3, 0), call(4, 0), call(5, 0), call(6, 0), call(7, 0),
+			call(8, 0),
+		},
 	} {
 		w, a, b := pairOf(t, cfg)
 		var s, r, own, other pml.Request
 		if err := a.l.Send(w.Now(), &s, a.peers[1], 0, make([]byte, 1000), pml.Standard); err != nil {
 			t.Fatal(err)
 		}
+		a.l.HandleActive(0, func(btl.Time, *pml.Message) {}) // What is announced stays.
 		err := a.l.Send(w.Now(), &own, a.peers[0], 0, nil, pml.Synchronous)
 		if err != nil {
 			t.Fatal(err)

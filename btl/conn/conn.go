@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"gobtl/btl"
@@ -33,40 +34,74 @@ type request struct {
 	w    btl.Waker
 	buf  []byte
 	n    int   // bytes of buf that are done
-	conn *Conn // of Accept
+	conn *Conn // of Accept; of Read and Write the one itself
+
+	beginRead, beginWrite func(*btl.Module, btl.Waker) error // the methods, made once
+}
+
+// requests are those of Reads and Writes that have ended.
+var requests = sync.Pool{New: func() any {
+	q := &request{}
+	q.beginRead, q.beginWrite = q.read, q.write
+	return q
+}}
+
+// request makes a Read or a Write.
+func (c *Conn) request(b []byte) *request {
+	q := requests.Get().(*request)
+	q.conn, q.buf, q.n = c, b, 0
+	return q
+}
+
+// end gives a request back, and returns what its call does. One that has failed may be known to a
+// Runner that has ended, so it is not used again.
+func (q *request) end(op string, err error) (int, error) {
+	n, c := q.n, q.conn
+	if err != nil {
+		return n, c.wrap(op, err)
+	}
+	q.w, q.conn, q.buf = btl.Waker{}, nil, nil
+	requests.Put(q)
+	return n, nil
 }
 
 // Read reads what has come, and waits until that is something. At the end of the stream it is
 // io.EOF, after CloseRead, too. Other errors, in a net.OpError: os.ErrDeadlineExceeded,
 // net.ErrClosed, or why the Conn has ended, after all that has come whole.
 func (c *Conn) Read(b []byte) (int, error) {
-	q := &request{buf: b}
-	err := c.n.r.Await(context.Background(), func(_ *btl.Module, w btl.Waker) error {
-		q.w = w
-		c.readers = append(c.readers, q)
-		c.serveReaders()
-		c.advance()
-		return nil
-	})
-	return q.n, c.wrap("read", err)
+	q := c.request(b)
+	return q.end("read", c.n.r.Await(context.Background(), q.beginRead))
+}
+
+// read begins a Read.
+func (q *request) read(_ *btl.Module, w btl.Waker) error {
+	c := q.conn
+	q.w = w
+	c.readers = append(c.readers, q)
+	c.serveReaders()
+	c.advance()
+	return nil
 }
 
 // Write writes all of b, which is sent, and copied, when it returns: only that the peer has no room
 // for more makes it wait. Errors, in a net.OpError, with the bytes that were written before:
 // os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, or why the Conn has ended.
 func (c *Conn) Write(b []byte) (int, error) {
-	q := &request{buf: b}
-	err := c.n.r.Await(context.Background(), func(_ *btl.Module, w btl.Waker) error {
-		q.w = w
-		if err := c.mayWrite(); err != nil || len(b) == 0 {
-			w.Wake(err)
-			return nil
-		}
-		c.writers = append(c.writers, q)
-		c.advance()
+	q := c.request(b)
+	return q.end("write", c.n.r.Await(context.Background(), q.beginWrite))
+}
+
+// write begins a Write.
+func (q *request) write(_ *btl.Module, w btl.Waker) error {
+	c := q.conn
+	q.w = w
+	if err := c.mayWrite(); err != nil || len(q.buf) == 0 {
+		w.Wake(err)
 		return nil
-	})
-	return q.n, c.wrap("write", err)
+	}
+	c.writers = append(c.writers, q)
+	c.advance()
+	return nil
 }
 
 // Close closes both directions. What was written is sent; what was not read is dropped, and what

@@ -68,7 +68,7 @@ func within(n *mem.Network) opener {
 	}
 }
 
-func open(t *testing.T, with opener, cfg conn.Config, bc btl.Config) *side {
+func open(t testing.TB, with opener, cfg conn.Config, bc btl.Config) *side {
 	t.Helper()
 	_, info, err := with(fabric.DomainConfig{})
 	if err != nil {
@@ -112,7 +112,7 @@ type pair struct {
 	listener       *conn.Listener
 }
 
-func newPair(t *testing.T, with opener, cfg conn.Config, bc btl.Config) *pair {
+func newPair(t testing.TB, with opener, cfg conn.Config, bc btl.Config) *pair {
 	t.Helper()
 	p := &pair{client: open(t, with, cfg, bc), server: open(t, with, cfg, bc)}
 	var err error
@@ -126,7 +126,7 @@ func newPair(t *testing.T, with opener, cfg conn.Config, bc btl.Config) *pair {
 }
 
 // dial makes a Conn, both ends of it.
-func (p *pair) dial(t *testing.T) (c1, c2 *conn.Conn) {
+func (p *pair) dial(t testing.TB) (c1, c2 *conn.Conn) {
 	t.Helper()
 	c1, err := p.client.Dial(t.Context(), p.ep, "service")
 	if err != nil {

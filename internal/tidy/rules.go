@@ -96,7 +96,7 @@ var policies = []policy{
 	{
 		// What a user can do: nothing internal, hence the same rules as for another module.
 		dir:     "examples/...",
-		imports: []string{"btl/...", "fabric/...", "frag", "hotel", "mpi", "reliability"},
+		imports: []string{"btl/...", "fabric/...", "frag", "hotel", "mpi", "pml", "reliability"},
 		libs:    []string{"github.com/prometheus/client_golang"},
 	},
 	{

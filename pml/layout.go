@@ -60,7 +60,8 @@ func (r *Request) runs() bool {
 }
 
 // stage has the bytes of a request with a layout be in one piece: those of a send copied there, or
-// room for those of a receive. Sends of long runs need none.
+// room for those of a receive. Sends of long runs need none. The room is cleared: a sender may say
+// that it has written what it has not, and nobody else's bytes are to be received then.
 func (l *Layer) stage(r *Request, n uint64, send bool) {
 	if r.Layout == nil || n == 0 || send && len(r.Layout.Run(0)) >= runBytesMin {
 		return
@@ -68,6 +69,8 @@ func (l *Layer) stage(r *Request, n uint64, send bool) {
 	r.mem = l.memory.take(int(n))
 	if send {
 		r.Layout.Gather(r.mem)
+	} else {
+		clear(r.mem)
 	}
 }
 

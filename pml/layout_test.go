@@ -213,3 +213,45 @@ func TestLongRunFirst(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Who says that it has written what it has not gives nobody the bytes of another message, which
+// were in the same memory before.
+func TestEarlyFin(t *testing.T) {
+	t.Parallel()
+	step, a, b, to := memPair(t)
+	const count, block = 25_000, 4
+	receive := func(r *Request, in comb) {
+		*r = Request{Layout: in}
+		if err := b.Recv(step(), r, nil, 1, exactly, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var s, r Request
+	in := comb{make([]byte, count*block), count, block, block}
+	receive(&r, in)
+	secret := bytes.Repeat([]byte("secret"), count)[:count*block]
+	if err := a.Send(step(), &s, to, 1, secret, Standard); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; !r.Done() || !s.Done(); i++ {
+		if step(); i > 10_000 {
+			t.Fatal("not done")
+		}
+	}
+	clear(in.mem)
+	receive(&r, in)
+	if err := a.Send(step(), &s, to, 1, make([]byte, count*block), Standard); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; r.state != landing || r.id == 0; i++ {
+		if step(); i > 10_000 {
+			t.Fatal("not announced")
+		}
+	}
+	if !b.onFin(r.peer.Endpoint().Now(), r.peer, &head{kind: kindFin, a: r.id}) {
+		t.Fatal("it has come whole before")
+	}
+	if bytes.Contains(in.mem, []byte("secret")) {
+		t.Error("it has bytes of the message before")
+	}
+}

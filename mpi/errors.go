@@ -48,6 +48,8 @@ var (
 	ErrMessage = pml.ErrMessage
 	// ErrRevoked: the communicator was revoked.
 	ErrRevoked = errors.New("mpi: communicator revoked")
+	// ErrFreed: the communicator was freed on this side.
+	ErrFreed = errors.New("mpi: communicator freed")
 	// ErrExcluded: the other ranks take this one for dead, and go on without it.
 	ErrExcluded = errors.New("mpi: the others take this rank for dead")
 	// ErrContexts: one rank has made 2^19 communicators.

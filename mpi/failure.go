@@ -199,11 +199,18 @@ func (c *Comm) register() {
 }
 
 // Free forgets a communicator of which nothing is under way: no rank hears of it again. It need not
-// be called, and is for this rank alone.
+// be called, and is for this rank alone. What begins here later, a persistent request among it, has
+// ErrFreed, or ErrRevoked if that came before.
 func (c *Comm) Free() {
 	c.e.lock()
 	defer c.e.unlock()
 	c.free()
+	if c.revoked == nil {
+		c.revoked = ErrFreed
+	}
+	if c.failed == nil {
+		c.failed = ErrFreed
+	}
 }
 
 // free is Free while mu is held. Of rounds that were decided another rank may still have to be

@@ -52,10 +52,7 @@ func (l *Layout[T]) RecvInit(r *Request, c *Comm, from, tag int) error {
 // Bcast brings the values of the root's layout to those of all ranks, which have as many values.
 // Collective operations of layouts copy them once.
 func (l *Layout[T]) Bcast(ctx context.Context, c *Comm, root int) error {
-	data := make([]T, l.Len())
-	if c.rank == root {
-		l.Pack(data)
-	}
+	data := l.packed() // also where it is received: what does not come stays as it is
 	err := Bcast(ctx, c, data, root)
 	if err == nil && c.rank != root {
 		l.Unpack(data)

@@ -306,8 +306,9 @@ func (e *engine) newRequest() *Request {
 	return r
 }
 
+// freeRequest takes back a request that has ended. Nothing of the caller's is reachable by it.
 func (e *engine) freeRequest(r *Request) {
-	r.next = e.free
+	*r = Request{next: e.free}
 	e.free = r
 }
 

@@ -170,7 +170,7 @@ func (ep *Endpoint) numberOf(h *frag.Header) seq.Num {
 // accepted books a packet that is taken over: it is acknowledged from now on.
 func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 	if ep.counted {
-		m.count(ep, h)
+		m.count(ep, h, true)
 	} else {
 		if h.Seq != ep.rcv.Next() {
 			m.stats.counters[CntEarly]++

@@ -243,10 +243,16 @@ func (c *countedState) refused(from int, tag uint8) bool {
 	return false
 }
 
-// count books a packet that was taken over, or refused.
-func (m *Module) count(ep *Endpoint, h *frag.Header) {
+// count books a packet that was taken over, or refused. A fragment in chunks that is taken over is
+// confirmed at the end of the pass: its sender's memory is lent until then, there may be no more of
+// it, and no packet back brings the ACK along. One that is refused may come again as a whole.
+func (m *Module) count(ep *Endpoint, h *frag.Header, taken bool) {
 	ep.rcv.Count(m.now)
-	if h.Seq != 0 {
+	switch {
+	case h.Seq == 0:
+	case taken && h.Kind == frag.KindChunk:
+		ep.rcv.AskAck(m.now, 0)
+	default:
 		ep.rcv.AskAck(m.now, m.rules.AckDelay)
 	}
 	if ep.rcv.AckDue() != Never {
@@ -258,7 +264,7 @@ func (m *Module) count(ep *Endpoint, h *frag.Header) {
 // with the last one, which asks, and so are all behind it refused.
 func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 	n := ep.rcv.Expected()
-	m.count(ep, h)
+	m.count(ep, h, false)
 	if h.Kind == frag.KindChunk {
 		ep.counts.failed, ep.counts.failedID = reason, h.FragID
 		if h.OffsetBytes+uint32(h.PayloadLen) == h.SizeBytes {

@@ -192,6 +192,29 @@ func TestReliableAskedTooEarly(t *testing.T) {
 	}
 }
 
+// A fragment in chunks is confirmed as soon as it is here, not after the delay of ACKs: its memory
+// is lent until then.
+func TestReliableFragmentConfirmed(t *testing.T) {
+	r := newRelied(t, sim.Config{}, relyConfig(), relyConfig())
+	if err := r.mods[1].Handle(1, func(*Endpoint, Tag, []byte) {}); err != nil {
+		t.Fatal(err)
+	}
+	ep := r.connect(0, 1)
+	for _, size := range []int{4000, 100} { // few packets, none of which renews credits
+		var end error
+		r.send(ep, 1, size, &end)
+		at := r.nw.Now()
+		for end != nil && r.nw.Now().Sub(at) < time.Millisecond {
+			r.run(time.Microsecond)
+		}
+		took, delay := r.nw.Now().Sub(at), r.mods[1].rules.AckDelay
+		if end != nil || (took < delay) != (size > 1000) {
+			t.Errorf("%d bytes are confirmed after %v (%v), an ACK may wait for %v", size, took, end,
+				delay)
+		}
+	}
+}
+
 // stuckPost is a fabric endpoint that takes nothing to be sent while it is full.
 type stuckPost struct {
 	fabric.Endpoint

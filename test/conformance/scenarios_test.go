@@ -43,6 +43,7 @@ var scenarios = []scenario{
 	{name: "rma_refused", run: testPutsRefused},
 	{name: "rma_remote", run: testRemote, core: true},
 	{name: "rma_remote_refused", run: testRemoteRefused},
+	{name: "rma_crowd", run: testCrowd, long: true},
 	{name: "vector", run: testVector, core: true},
 	{name: "keep", run: testKeep, core: true},
 	{name: "pull", run: testPull, core: true},

@@ -19,9 +19,11 @@ type Config struct {
 	// the provider "udp", at the loopback address if the job is on one host.
 	Fabric fabric.Hints
 	// Transport tunes the module; the variables GOBTL_* of the environment go before what it says.
-	// Its PeerTimeout and HandshakeTimeout are 30 s and 60 s if they are 0: for so long a rank may be
-	// out of breath. Its KeepAlive is 5 s if it is 0: who only waits for a rank that dies hears of it
-	// after that, and PeerTimeout. Its Label is the library's own.
+	// Its PeerTimeout is 30 s if it is 0: for so long a rank may be out of breath. Its
+	// HandshakeTimeout is as long if it is 0, for a rank that is connected to for the first time has
+	// been there before: when it is dead that is known no later. Its KeepAlive is 5 s if it is 0: who
+	// only waits for a rank that dies hears of it after that, and PeerTimeout. Its Label is the
+	// library's own.
 	Transport btl.Config
 	// Layer tunes the matching.
 	Layer pml.Config
@@ -40,7 +42,7 @@ func (c Config) withDefaults() Config {
 		c.Transport.PeerTimeout = 30 * time.Second
 	}
 	if c.Transport.HandshakeTimeout == 0 {
-		c.Transport.HandshakeTimeout = time.Minute
+		c.Transport.HandshakeTimeout = c.Transport.PeerTimeout
 	}
 	if c.Transport.KeepAlive == 0 {
 		c.Transport.KeepAlive = 5 * time.Second

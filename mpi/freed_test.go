@@ -96,3 +96,37 @@ func TestLayoutBcastLonger(t *testing.T) {
 		return nil
 	})
 }
+
+// A rank that has died before anybody was connected to it is known to be dead as soon as one that
+// was connected to: who receives from it, or has it in a group, does not wait longer.
+func TestDeadBeforeConnected(t *testing.T) {
+	const victim = 2
+	for name, operation := range map[string]func(context.Context, *mpi.World) error{
+		"receive": func(ctx context.Context, w *mpi.World) error {
+			_, err := mpi.Recv(ctx, &w.Comm, make([]byte, 1), victim, 1)
+			return err
+		},
+		"group": func(ctx context.Context, w *mpi.World) error {
+			all, err := w.Group().Incl(victim, 0, 1) // It is the first one from whom the others hear.
+			if err == nil {
+				_, err = w.CreateGroup(ctx, all, 5)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := soon()
+			runWith(t, cfg, "udp", 3, func(ctx context.Context, w *mpi.World) error {
+				if w.Rank() == victim {
+					w.Kill()
+					return nil
+				}
+				time.Sleep(100 * time.Millisecond)
+				ctx, cancel := context.WithTimeout(ctx, 10*cfg.Transport.PeerTimeout)
+				defer cancel()
+				err := operation(ctx, w)
+				return dead(err, victim) // And not that the time is over.
+			})
+		})
+	}
+}

@@ -198,8 +198,9 @@ func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
 	return ep.numbers.sent(number, viaCommand) || ep.numbers.sent(number, viaData)
 }
 
-// receiveFast delivers a fragment of one packet before its book-keeping, if nothing stands against
-// it; false means that the packet is still to be received, and nothing has changed.
+// receiveFast delivers a fragment of one packet, or a put with its notice, before its book-keeping,
+// if nothing stands against it; false means that the packet is still to be received, and nothing
+// has changed.
 func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
 	if comp.Errno != 0 || int(comp.Len) > m.arena.Size() {
 		return false
@@ -207,8 +208,12 @@ func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
 	d := &m.deferred // nothing is deferred now, so its header need not be copied there
 	h := &d.hdr
 	payload, err := frag.Decode(m.arena.Bytes(comp.Buf)[:comp.Len], h)
-	if err != nil || h.Kind != frag.KindFrag || h.Flags&(frag.FlagPut|frag.FlagOp) != 0 ||
-		h.Tag > frag.TagUserMax || m.handlers[h.Tag] == nil {
+	if err != nil || h.Kind != frag.KindFrag || h.Tag > frag.TagUserMax ||
+		m.handlers[h.Tag] == nil {
+		return false
+	}
+	placed := h.Flags&(frag.FlagPut|frag.FlagOp) != 0
+	if placed && h.OpCode != frag.OpPlaced {
 		return false
 	}
 	ep := m.lookup(h.Conn)
@@ -217,6 +222,12 @@ func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
 	}
 	if !ep.admissible(h) {
 		return false
+	}
+	if placed {
+		var ok bool
+		if payload, ok = m.placeFast(ep, h, payload); !ok {
+			return false
+		}
 	}
 	c.receiving--
 	d.on, d.tag, d.pending = c, h.Conn, true

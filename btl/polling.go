@@ -17,6 +17,7 @@ type polling struct {
 	rxQueuedMax   time.Duration // for how long what is handled now may have waited to be read
 	restUntil     Time          // until then passes that find nothing end with their polls: see rest
 	found         bool          // this pass has found something on a channel
+	askEnded      bool          // an operation that was waited for has ended since this was reset
 }
 
 // receiveFirst polls the command channel, unless it rests. A tiny fragment that comes first may be
@@ -53,8 +54,9 @@ func (m *Module) receiveFound(got int, err error) (n int, fast bool, _ error) {
 
 // takeFirst handles what a poll of a channel for one completion has brought. If it is a fragment of
 // one packet for a handler, it is delivered at once and its book-keeping left for the next pass:
-// usnic's fast receive path (btl_usnic_component_progress, btl_usnic_recv_fast). more says that
-// there may be others.
+// usnic's fast receive path (btl_usnic_component_progress, btl_usnic_recv_fast). The answer that an
+// operation has waited for is told at once, too, and the rest of the pass left for the next one.
+// more says that there may be others.
 func (m *Module) takeFirst(c *channel, got int, err error, n *int) (more, fast bool, _ error) {
 	c.left = got > 0
 	if got == 0 && err == nil {
@@ -74,9 +76,15 @@ func (m *Module) takeFirst(c *channel, got int, err error, n *int) (more, fast b
 			return true, true, nil
 		}
 	}
+	m.askEnded = false
 	m.handle(c, comp)
 	c.postReceives()
-	return true, false, nil
+	if m.askEnded && m.outbox.due() {
+		m.findRoom()
+		m.callOut()
+		m.fastLast = true
+	}
+	return true, m.fastLast, nil
 }
 
 // rests says whether the channel need not be polled in this pass, if the latest message came by the

@@ -150,12 +150,13 @@ func (m *Module) checkRest(*checker) error {
 }
 
 // Deadline is the instant by which Progress must be called again even if nothing arrives: at or
-// before now if there is work to do, Never if there is none. It is the least of what the parts say.
+// before now if there is work to do, a pass that ended early among that, Never if there is none. It
+// is the least of what the parts say.
 // Work that lacks a buffer, or room in a channel, waits for the packet or the completion that
 // brings it.
 func (m *Module) Deadline() Time {
-	if m.deferred.pending || m.port.pending() || m.sched.ready() || m.outbox.due() || m.roomDue() ||
-		m.recovery.ResendsWaiting() > 0 && m.data.room() > 0 {
+	if m.fastLast || m.deferred.pending || m.port.pending() || m.sched.ready() ||
+		m.outbox.due() || m.roomDue() || m.recovery.ResendsWaiting() > 0 && m.data.room() > 0 {
 		return m.now
 	}
 	d := m.recovery.Deadline().Min(m.timers.Deadline()).Min(m.pathTimers.Deadline())

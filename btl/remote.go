@@ -197,12 +197,13 @@ func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragm
 	if uint64(len(mem)) > uint64(min(ep.fragBytesMax, m.cfg.FragmentBytesMax)) {
 		return nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(mem))
 	}
-	f, o, err := ep.prepareAsk(frag.OpGet, frag.GetBytes, target, offset)
+	random := m.random() // once, which is most of the work: who sees the handle sees the number, too
+	f, o, err := ep.prepareAsk(frag.OpGet, frag.GetBytes, target, offset, random>>(64-askRandomBits))
 	if err != nil {
 		return nil, err
 	}
 	o.into = Region{m: m, mem: mem, rights: RemoteWrite, only: ep, get: o}
-	handle, _ := m.regions.exposed.Add(m.random(), &o.into)
+	handle, _ := m.regions.exposed.Add(random, &o.into)
 	o.into.handle = Handle(handle)
 	get := frag.Get{
 		Handle: uint64(target), Offset: offset, Answer: handle, SizeBytes: uint32(len(mem)),
@@ -252,7 +253,7 @@ func (ep *Endpoint) PrepareAtomic(a Atomic) (*Fragment, error) {
 		return nil, fmt.Errorf("%w: %w: action %d on %d bytes", ErrConfig, errOperation, a.Action,
 			a.WidthBytes)
 	}
-	f, o, err := ep.prepareAsk(frag.OpAtomic, frag.AtomicBytes, a.Target, a.Offset)
+	f, o, err := ep.prepareAsk(frag.OpAtomic, frag.AtomicBytes, a.Target, a.Offset, ep.m.random())
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,10 @@ import (
 // lower eight of which are a place.
 type askTable = slots.Table[*operation]
 
-const askSlotBits = 8
+const (
+	askSlotBits   = 8
+	askRandomBits = 32 - askSlotBits
+)
 
 // takeOp makes a fragment an operation.
 func (m *Module) takeOp(f *Fragment, code frag.OpCode) *operation {
@@ -36,10 +39,11 @@ func (m *Module) giveOp(f *Fragment) {
 	f.op = nil
 }
 
-// prepareAsk lends a fragment that asks for something by one packet.
-func (ep *Endpoint) prepareAsk(code frag.OpCode, sizeBytes int, target Handle, offset uint64) (
-	*Fragment, *operation, error,
-) {
+// prepareAsk lends a fragment that asks for something by one packet. The operation's number has the
+// low askRandomBits of random.
+func (ep *Endpoint) prepareAsk(code frag.OpCode, sizeBytes int, target Handle, offset,
+	random uint64,
+) (*Fragment, *operation, error) {
 	if err := ep.mayAsk(); err != nil {
 		return nil, nil, err
 	}
@@ -58,8 +62,7 @@ func (ep *Endpoint) prepareAsk(code frag.OpCode, sizeBytes int, target Handle, o
 	}
 	o := m.takeOp(f, code)
 	f.mem, f.handle, f.offset = o.body[:sizeBytes], target, offset
-	const half = 1<<(32-askSlotBits) - 1
-	number, _ := t.Add(m.random()&half, o)
+	number, _ := t.Add(random&(1<<askRandomBits-1), o)
 	o.number, o.numbered = uint32(number), true
 	return f, o, nil
 }
@@ -104,6 +107,7 @@ func (m *Module) unanswered(f *Fragment) {
 		return
 	}
 	f.op.waits = false
+	m.askEnded = true
 	ep := f.ep
 	ep.asks.waiting--
 	m.segEnded(f)

@@ -63,6 +63,22 @@ func (m *Module) acceptPlaced(in *arrival) {
 	m.checkBye(ep)
 }
 
+// placeFast writes the bytes of a put, which its notice follows in the same packet, and returns
+// what that says; false means that nothing is written, for there is something against it.
+func (m *Module) placeFast(ep *Endpoint, h *frag.Header, payload []byte) (
+	says []byte, ok bool,
+) {
+	n := len(payload) - int(h.OpBytes)
+	const need = RemoteWrite | RemoteNotify
+	to, reason := m.regions.reach(ep, Handle(h.Handle), h.PutOffset, n, need)
+	if !ep.operates || reason != 0 || to.get != nil {
+		return nil, false
+	}
+	copy(to.mem[h.PutOffset:], payload[:n])
+	m.stats.counters[CntRecvPayloadBytes] += uint64(n)
+	return payload[n:], true
+}
+
 // acceptNotice takes a notice over, and keeps it until all its bytes have come.
 func (m *Module) acceptNotice(in *arrival) {
 	ep, h := in.ep, &in.Header

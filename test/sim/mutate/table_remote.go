@@ -27,6 +27,22 @@ var remoteMutations = []mutation{
 		test: "./btl -run TestRemoteRefused|TestRegionClose",
 	},
 	{
+		name:  "fast-notice-any-right",
+		fault: "a small put with a notice that is received fast needs no right to notify",
+		in:    "btl",
+		old:   "const need = RemoteWrite | RemoteNotify",
+		new:   "const need = RemoteWrite",
+		test:  "./btl -run TestRemoteRefused",
+	},
+	{
+		name:  "early-end-rests",
+		fault: "what a pass leaves that ends when an answer was told is not due",
+		in:    "btl",
+		old:   "$m.fastLast || $m.deferred.pending || $m.port.pending()",
+		new:   "$m.deferred.pending || $m.port.pending()",
+		test:  "./btl -run TestRemotePrompt",
+	},
+	{
 		name:  "notice-any-right",
 		fault: "a put with a notice needs no right to notify",
 		in:    "btl",

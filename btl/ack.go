@@ -203,9 +203,7 @@ func (m *Module) onNack(in *arrival) bool {
 		return false
 	}
 	if h.Tag == frag.NackMemory { // it comes again by its timer
-		if m.isOldest(ep, t) {
-			m.answered(ep)
-		}
+		m.answeredBy(ep, t)
 		return true
 	}
 	switch h.Tag {
@@ -229,7 +227,10 @@ func (m *Module) onNack(in *arrival) bool {
 	}
 	if s.pack { // not what a peer should say of a pack, but it will not take any of it
 		for ; f != nil; f = f.next {
-			f.err = err
+			if f.err == nil {
+				f.err = err
+			}
+			m.unanswered(f)
 		}
 		f = s.begins
 	}

@@ -138,6 +138,7 @@ func (m *Module) onNackOperation(ep *Endpoint, t reliability.Token, place, reaso
 		reason = frag.NackAccess
 	}
 	s.strip, s.stripTag = true, place
+	m.answeredBy(ep, t)
 	err := f.accessError(reason)
 	ep.noteRefused(m.seqOf(t), 0, err)
 	ep.snd.Refuse(t)

@@ -176,15 +176,15 @@ func TestJoinedCrowd(t *testing.T) {
 	j.in.answering = 0
 }
 
-// Whatever a peer refuses of a pack fails once, is not asked for again, and the rest comes under
-// the same number.
-func TestJoinedRefusals(t *testing.T) {
-	j := newJoiner(t, frag.FeatureOps|frag.FeatureJoin)
-	const count = 4
-	var ends [count]error
+// asks sends so many operations, every other one of which wants a value, in a pack; n is its
+// number.
+func (j *joiner) asks(t *testing.T, count int) (n seq.Num, ends []error) {
+	t.Helper()
+	ends = make([]error, count)
 	for i := range ends {
 		f, err := j.in.PrepareAtomic(Atomic{
-			Target: 7, Offset: uint64(8 * i), Action: ActionAdd, WidthBytes: 8, Operand: 1, Fetch: i%2 == 0,
+			Target: 7, Offset: uint64(8 * i), Action: ActionAdd, WidthBytes: 8, Operand: 1,
+			Fetch: i%2 == 0,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -200,11 +200,23 @@ func TestJoinedRefusals(t *testing.T) {
 	if len(packs) != 1 {
 		t.Fatalf("%d packs", len(packs))
 	}
-	n := packs[0].hdr.Seq
+	return packs[0].hdr.Seq, ends
+}
+
+// refuse sends a Nack of packet n; the packs that it brings are returned.
+func (j *joiner) refuse(n seq.Num, reason uint8, says ...byte) []sentPacket {
+	j.l.tb.Helper()
+	j.raw(0, encode(frag.Header{Kind: frag.KindNack, Tag: reason, Conn: j.conn, Seq: n}, says))
+	return kinds(j.run(5), frag.KindPack)
+}
+
+// Whatever a peer refuses of a pack fails once, is not asked for again, and the rest comes under
+// the same number.
+func TestJoinedRefusals(t *testing.T) {
+	j := newJoiner(t, frag.FeatureOps|frag.FeatureJoin)
+	n, ends := j.asks(t, 4)
 	refuse := func(place, reason uint8) []sentPacket {
-		nack := frag.Header{Kind: frag.KindNack, Tag: frag.NackOperation, Conn: j.conn, Seq: n}
-		j.raw(0, encode(nack, []byte{place, reason}))
-		return kinds(j.run(5), frag.KindPack)
+		return j.refuse(n, frag.NackOperation, place, reason)
 	}
 	places := func(p sentPacket) (list []uint8) {
 		for rest := p.payload; len(rest) > 0; {
@@ -240,6 +252,48 @@ func TestJoinedRefusals(t *testing.T) {
 	}
 	if err := j.m.Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A peer that takes its time to refuse many operations of a packet, one by one, is alive: each that
+// it names is an answer to the oldest packet in flight.
+func TestJoinedRefusalsAnswer(t *testing.T) {
+	j := newJoiner(t, frag.FeatureOps|frag.FeatureJoin)
+	n, _ := j.asks(t, 4)
+	for place := range uint8(3) {
+		j.in.oldestAt, j.in.oldestResends = 0, owedResendsMin
+		j.refuse(n, frag.NackOperation, place, frag.NackBounds)
+		if j.in.oldestAt == 0 || j.in.oldestResends > 1 {
+			t.Errorf("place %d: owed since %v, sent again %d times", place, j.in.oldestAt,
+				j.in.oldestResends)
+		}
+	}
+	j.in.oldestAt = 0
+	if j.refuse(n, frag.NackOperation, 1, frag.NackBounds); j.in.oldestAt != 0 {
+		t.Error("what was refused before counts as an answer")
+	}
+}
+
+// A peer that refuses a pack of operations as a whole, as none does, ends all of them.
+func TestJoinedRefusedWhole(t *testing.T) {
+	j := newJoiner(t, frag.FeatureOps|frag.FeatureJoin)
+	n, ends := j.asks(t, 4)
+	j.refuse(n, frag.NackOperation, 1, frag.NackBounds)
+	j.refuse(n, frag.NackAccess)
+	j.ack(n)
+	j.run(5)
+	for i, err := range ends {
+		var access *AccessError
+		want := ReasonRegion
+		if i == 1 {
+			want = ReasonBounds
+		}
+		if !errors.As(err, &access) || access.Reason != want {
+			t.Errorf("operation %d ended with %v, want %v", i, err, want)
+		}
+	}
+	if j.in.asks.waiting != 0 {
+		t.Errorf("%d operations wait for ever", j.in.asks.waiting)
 	}
 }
 

@@ -315,6 +315,7 @@ func (m *Module) onNackRecord(ep *Endpoint, t reliability.Token, tag uint8) bool
 		return false
 	}
 	s.strip, s.stripTag = true, tag
+	m.answeredBy(ep, t)
 	done := 0
 	for rest := m.recordsOf(t); len(rest) > 0; {
 		var got uint8

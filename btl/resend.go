@@ -96,6 +96,13 @@ func (m *Module) answered(ep *Endpoint) {
 	ep.oldestResends = 0
 }
 
+// answeredBy is answered if a segment that the peer has said something of is the oldest in flight.
+func (m *Module) answeredBy(ep *Endpoint, t reliability.Token) {
+	if m.isOldest(ep, t) {
+		m.answered(ep)
+	}
+}
+
 // deadFor is how long an answer of the peer has been due on a counted link.
 func (m *Module) deadFor(ep *Endpoint) time.Duration {
 	return m.nowUnpaused.Sub(max(ep.heardAt, ep.waitSince))

@@ -79,7 +79,8 @@ func (a *Assembler) growTo(m *Message, end uint32, inOrder bool) bool {
 // beginStarter begins a fragment for which there is no memory in the packet in which another one
 // ends, with room for that packet's bytes alone, beside all budgets. Were the packet refused, the
 // fragment that ends in it would hold its memory while the sender waits for the other's; two such
-// senders would wait for each other. So a peer has one packet more at most.
+// senders would wait for each other. So a peer has one packet more at most (and the bitmap of the
+// fragment's chunks, which counts nowhere).
 func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 	if a.starter != nil || h.OffsetBytes != 0 {
 		return nil, ErrBudget

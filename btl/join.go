@@ -40,10 +40,7 @@ func (ep *Endpoint) frontJoined() (count, sizeBytes int) {
 // sendJoined sends as many operations of the queue's front as fit in one packet. It returns the
 // packet's length, 0 if there is no room for it now.
 func (m *Module) sendJoined(ep *Endpoint, count, sizeBytes int) int {
-	c, to := &m.data, ep.dataAddr
-	if sizeBytes <= ep.tiny {
-		c, to = &m.cmd, ep.cmdAddr
-	}
+	c, to := ep.way(sizeBytes)
 	var t reliability.Token
 	first := ep.small.queue.first
 	if ep.roomOn(c) <= 0 || !m.takeSeg(ep, &t) && !m.borrowSeg(first, &t) {

@@ -112,10 +112,7 @@ func (p *openPack) fits(sizeBytes, maxBytes int) bool {
 
 // channel is the one that the pack takes, with the peer's address there.
 func (p *openPack) channel(ep *Endpoint) (*channel, fabric.Addr) {
-	if int(p.bytes) <= ep.tiny {
-		return &ep.m.cmd, ep.cmdAddr
-	}
-	return &ep.m.data, ep.dataAddr
+	return ep.way(int(p.bytes))
 }
 
 // openPack makes a send buffer the endpoint's open pack: that of a fragment which has one already

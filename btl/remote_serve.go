@@ -58,9 +58,9 @@ type answers struct {
 	freeOps []*operation
 }
 
-// crowded says whether so many answers to an endpoint have not left that no well-behaved peer asks
-// for another one.
-func (ep *Endpoint) crowded() bool { return ep.answering >= asksMax }
+// crowded says whether so many answers to an endpoint have not left, and so many more are owed soon,
+// that no well-behaved peer asks for another one.
+func (ep *Endpoint) crowded(more int) bool { return ep.answering+more >= asksMax }
 
 // answer lends a fragment for an answer.
 func (m *Module) answer(ep *Endpoint, code frag.OpCode) *Fragment {
@@ -112,7 +112,7 @@ func (m *Module) giveAnswer(f *Fragment) {
 func (m *Module) acceptGet(in *arrival) {
 	ep := in.ep
 	var g frag.Get
-	if !frag.DecodeGet(in.payload, &g) || ep.crowded() || g.SizeBytes > ep.fragBytesMax {
+	if !frag.DecodeGet(in.payload, &g) || ep.crowded(0) || g.SizeBytes > ep.fragBytesMax {
 		m.refuseAccess(in, frag.NackAccess)
 		return
 	}
@@ -152,7 +152,7 @@ func (m *Module) acceptAtomic(in *arrival) {
 func (m *Module) reachAtomic(ep *Endpoint, payload []byte, a *frag.Atomic, answers int) (
 	on *Region, reason uint8,
 ) {
-	if !frag.DecodeAtomic(payload, a) || a.Fetch && ep.answering+answers >= asksMax {
+	if !frag.DecodeAtomic(payload, a) || a.Fetch && ep.crowded(answers) {
 		return nil, frag.NackAccess
 	}
 	width := int(a.WidthBytes)

@@ -273,14 +273,19 @@ func (m *Module) sendSmall(ep *Endpoint) int {
 	return m.sendFrag(ep, f)
 }
 
+// way is the channel that a packet of so many bytes takes, with the peer's address there.
+func (ep *Endpoint) way(sizeBytes int) (*channel, fabric.Addr) {
+	if sizeBytes <= ep.tiny {
+		return &ep.m.cmd, ep.cmdAddr
+	}
+	return &ep.m.data, ep.dataAddr
+}
+
 // sendFrag sends the first fragment of a queue as a packet of its own. It returns the packet's
 // length, 0 if there is no room now.
 func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 	flags := f.flags()
-	c, to := &m.data, ep.dataAddr
-	if f.packetBytes() <= ep.tiny {
-		c, to = &m.cmd, ep.cmdAddr
-	}
+	c, to := ep.way(f.packetBytes())
 	if ep.roomOn(c) <= 0 {
 		return 0
 	}

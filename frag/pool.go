@@ -279,12 +279,18 @@ func (p *Pool) grow(m *Message, end uint32, limitBytes int64) bool {
 	if p.activeBytes+more > limitBytes {
 		return false
 	}
+	p.enlarge(m, class)
+	return true
+}
+
+// enlarge gives a fragment a buffer of a class instead of the one that it has.
+func (p *Pool) enlarge(m *Message, class int) {
+	more := p.capacity(class) - m.capBytes()
 	p.evict(p.cfg.BytesMax - p.activeBytes - more)
 	mem := make([]byte, p.capacity(class))
 	copy(mem, m.mem)
-	m.mem, m.class = mem, uint8(class)
+	m.mem, m.class, m.starter = mem, uint8(class), false
 	p.activeBytes += more
-	return true
 }
 
 // growAhead is how far beyond what has arrived a chunk may be: a sender sends them in their order,

@@ -103,11 +103,8 @@ func (a *Assembler) settle(m *Message, end uint32, inOrder bool) bool {
 	if int64(end) > p.cfg.GrowBytes+growAhead || p.activeBytes+capBytes > limitBytes {
 		return false
 	}
-	p.evict(p.cfg.BytesMax - p.activeBytes - capBytes)
-	mem := make([]byte, capBytes)
-	copy(mem, m.mem)
-	m.mem, m.class, m.starter, a.starter = mem, uint8(class), false, nil
-	p.activeBytes += capBytes
+	p.enlarge(m, class)
+	a.starter = nil
 	a.activeBytes += capBytes
 	p.favour(m)
 	return true

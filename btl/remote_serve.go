@@ -58,8 +58,8 @@ type answers struct {
 	freeOps []*operation
 }
 
-// crowded says whether so many answers to an endpoint have not left, and so many more are owed soon,
-// that no well-behaved peer asks for another one.
+// crowded says whether so many answers to an endpoint have not left, and so many more are owed
+// soon, that no well-behaved peer asks for another one.
 func (ep *Endpoint) crowded(more int) bool { return ep.answering+more >= asksMax }
 
 // answer lends a fragment for an answer.

@@ -105,10 +105,11 @@ func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	}
 	path.sample(now, rtt)
 	path.vary(n, p.postedAt, rtt)
+	least := rtt
 	if sack != nil && sack.Unread > unreadLeast {
-		rtt = max(rtt-sack.Unread, min(rtt, path.base)) // what the network can have taken at least
+		least = max(rtt-sack.Unread, min(rtt, path.base)) // what the network can have taken
 	}
-	a.cong.sample(now, rtt, path, n, s.next, a.shared.rules)
+	a.cong.sample(now, least, rtt, path, n, s.next, a.shared.rules)
 }
 
 // resentUpTo says whether a packet up to ack was sent again.
@@ -170,7 +171,11 @@ func (a *adaptive) onDuplicates(copies uint32) {
 func (a *adaptive) endRound(s *Sender, took time.Duration) {
 	p := &a.paths[a.lastMeasured]
 	a.cong.calm = a.cong.calm.Max(s.oldest)
+	before := a.cong.window
 	a.cong.endRound(a.shared.rules, p, int32(s.window), took)
+	if a.cong.window < before { // what waits behind what was sent before says nothing against this one
+		a.cong.calm, a.cong.above = s.next, 0
+	}
 	s.blocked = false
 	a.ackLag = min(max(took-a.paths[a.lastMeasured].srtt, 0), a.peerDelay)
 	a.cong.flight = a.onTheWay(s)

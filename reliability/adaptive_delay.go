@@ -9,23 +9,33 @@ import (
 
 // What delay tells of the window, and how a sender finds out what its path's own delay is.
 
-// sample takes a round trip measured now, of packet n; next is the next to be sent.
-func (c *congestion) sample(now mono.Time, rtt time.Duration, p *path, n, next seq.Num,
+// sample takes a round trip measured now, of packet n, of which the network took at least and at
+// most so long; next is the next to be sent. (A peer that sleeps until something comes cannot tell
+// how long that has waited for it: of such a sample neither may be true.)
+func (c *congestion) sample(now mono.Time, least, most time.Duration, p *path, n, next seq.Num,
 	rules *Rules,
 ) {
-	over := max(rtt-p.base, 0)
-	if c.least == 0 || over < c.least-c.base {
-		c.least, c.base, c.jitter = p.base+over, p.base, p.jitter
-	}
-	if n.Before(c.calm) || c.unhalved != 0 {
-		return
-	}
 	high := target(p.base, p.jitter, rules)
 	if c.slow {
 		high = max(rules.TargetDelay, p.base+p.base/8+delayNoise+p.jitter)
 	}
+	known := most <= high || least > high || most-least <= unreadLeast
+	over := max(least-p.base, 0)
+	if known && (c.least == 0 || over < c.least-c.base) {
+		c.least, c.base, c.jitter = p.base+over, p.base, p.jitter
+	}
+	drains := c.drains(most, p)
+	if n.Before(c.calm) || c.unhalved != 0 {
+		return
+	}
+	if drains {
+		c.beginDip(p)
+		return
+	}
 	switch {
-	case rtt <= high:
+	case !known:
+		return
+	case least <= high:
 		c.above = 0
 		return
 	case c.above == 0:
@@ -82,6 +92,23 @@ func (c *congestion) dip(p *path, took time.Duration) bool {
 		return false
 	}
 	return true
+}
+
+// drains says whether a round trip, of which the network took at most so long, is clearly less than
+// any of the latest rounds, all of which had a queue: somebody else divides his window, or has
+// gone. Who does the same now helps to empty the queue, and sees what is behind it; for one alone
+// of many it is not worth much.
+func (c *congestion) drains(most time.Duration, p *path) bool {
+	low := c.low[1]
+	if c.low[0] == 0 {
+		c.low[0] = most // the first of these rounds
+	} else {
+		low = min(low, c.low[0])
+		c.low[0] = min(c.low[0], most)
+	}
+	noise := (delayNoise + p.jitter) / 8
+	return !c.slow && !c.compete && c.rounds >= dipLeast && low > p.base+delayNoise+p.jitter &&
+		most < low-noise
 }
 
 // beginDip divides the window for some rounds.

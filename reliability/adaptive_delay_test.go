@@ -55,7 +55,7 @@ func TestDip(t *testing.T) {
 	now := mono.Time(0)
 	for range 4 {
 		now = now.Add(2 * p.base)
-		c.sample(now, 2*p.base, &p, 1, 1, &rules)
+		c.sample(now, 2*p.base, 2*p.base, &p, 1, 1, &rules)
 	}
 	// By what delay tells the path holds half of it.
 	if c.window != 175 || !c.met || c.ramp == 0 {
@@ -92,7 +92,7 @@ func TestSlowStartFitsThePath(t *testing.T) {
 		now := mono.Time(0)
 		for range aboveMax {
 			now = now.Add(p.base / 8)
-			c.sample(now, 2*p.base, &p, 1, 1, &rules)
+			c.sample(now, 2*p.base, 2*p.base, &p, 1, 1, &rules)
 		}
 		if c.slow || c.unhalved != tc.window || c.window != tc.window/dipDepth {
 			t.Fatalf("window %d, %d to come, of %d: want a dip", c.window, c.unhalved, tc.window)
@@ -138,5 +138,73 @@ func TestProbeWaitsForLatestCopy(t *testing.T) {
 	wait := a.policy().wait[Data]
 	if due := a.policy().due(&a.snd); due < sent.Add(wait) {
 		t.Errorf("due %v after the oldest packet was sent again, which waits for %v", due.Sub(sent), wait)
+	}
+}
+
+// TestDelayOfASleeper: of a round trip that a sleeping peer may have made longer nobody knows how
+// long the network took: it is neither a queue nor the lack of one.
+func TestDelayOfASleeper(t *testing.T) {
+	t.Parallel()
+	rules := Adaptive()
+	p := path{base: time.Millisecond}
+	for name, tc := range map[string]struct {
+		least, most time.Duration
+		above       int32
+		seen        time.Duration
+	}{
+		"busy, a queue":   {3 * p.base, 3*p.base + unreadLeast, 2, 3 * p.base},
+		"slept, a queue":  {3 * p.base, 6 * p.base, 2, 3 * p.base},
+		"slept, none":     {p.base, p.base + p.base/5, 0, p.base},
+		"slept, who says": {p.base, 3 * p.base, 1, 0},
+	} {
+		var c congestion
+		c.init(&rules)
+		c.slow, c.window, c.above, c.aboveMin = false, 100, 1, p.base
+		c.sample(mono.Time(p.base), tc.least, tc.most, &p, 1, 1, &rules)
+		if c.above != tc.above || c.least != tc.seen {
+			t.Errorf("%s: %d samples above the target, least of the round %v; want %d, %v", name, c.above,
+				c.least, tc.above, tc.seen)
+		}
+	}
+}
+
+// TestJoinedDip: who sees a queue become shorter that has stood for long divides his window at
+// once, with whoever does so already; not in slow start or in competition, and not too often.
+func TestJoinedDip(t *testing.T) {
+	t.Parallel()
+	rules := Adaptive()
+	const noise = delayNoise / 8
+	for name, tc := range map[string]struct {
+		queue, fall time.Duration
+		rounds      uint8
+		slow        bool
+		compete     bool
+		dips        bool
+	}{
+		"falls":           {2 * delayNoise, noise + 1, dipLeast, false, false, true},
+		"noise":           {2 * delayNoise, noise, dipLeast, false, false, false},
+		"no queue to see": {delayNoise, noise + 1, dipLeast, false, false, false},
+		"has just dipped": {2 * delayNoise, noise + 1, dipLeast - 1, false, false, false},
+		"slow start":      {2 * delayNoise, noise + 1, dipLeast, true, false, false},
+		"competition":     {2 * delayNoise, noise + 1, dipLeast, false, true, false},
+	} {
+		p := path{base: 20 * time.Millisecond} // the target is far
+		var c congestion
+		c.init(&rules)
+		c.slow, c.window = tc.slow, 100
+		rtt := p.base + tc.queue
+		if tc.queue == 2*delayNoise {
+			rtt++
+		}
+		for range 3 * lowRounds {
+			c.rounds = 0
+			c.sample(0, rtt, rtt, &p, 1, 1, &rules)
+			c.endRound(&rules, &p, WindowDefault, p.base)
+		}
+		c.rounds, c.compete = tc.rounds, tc.compete
+		c.sample(0, rtt-tc.fall, rtt-tc.fall, &p, 1, 1, &rules)
+		if dips := c.unhalved != 0; dips != tc.dips {
+			t.Errorf("%s: divided %v, want %v", name, dips, tc.dips)
+		}
 	}
 }

@@ -52,7 +52,7 @@ func TestLateSampleAfterSilence(t *testing.T) {
 	var c congestion
 	c.init(&rules)
 	p := path{base: rtt}
-	late := func() { c.sample(0, 3*rtt, &p, 1, 1, &rules) }
+	late := func() { c.sample(0, 3*rtt, 3*rtt, &p, 1, 1, &rules) }
 	for range 2 * aboveMax {
 		late()
 	}

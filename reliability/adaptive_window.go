@@ -31,41 +31,43 @@ import (
 // (see pacer), and if that does not help shrinks the window by what was lost and some more. What
 // is usual is measured after each such step: if the window was too large, less is lost then.
 type congestion struct {
-	window   int32         // packets that may be in flight
-	unhalved int32         // the window before it was halved for a moment; 0: it is not
-	slow     bool          // slow start: the window doubles in each round
-	overshot bool          // unhalved is where slow start was when delay ended it
-	limited  bool          // the window, or the pace, was what bounded this round
-	compete  bool          // others fill the queue, whatever this side does: only loss counts
-	testing  bool          // what is counted will be the usual loss
-	spread   uint8         // rounds for which packets are paced still
-	above    int32         // round trips above the target, one after the other
-	aboveMin time.Duration // the least of them, above base
-	aboveAt  mono.Time     // when the first of them was measured
-	calm     seq.Num       // what was sent before tells nothing of the window as it is
-	peak     int32         // the window that was too large last
-	rounds   uint8         // since the window was divided, or base was less
-	ramp     uint8         // rounds for which packets are paced still
-	easy     uint8         // since the window was shrunk
-	dipAfter uint8         // rounds until it is halved next, at least
-	met      bool          // a limit, since then
-	dipBase  time.Duration // base before the window was halved
-	skip     uint8         // rounds in which losses were caused by the window of before
-	pressed  uint16        // rounds above the target with next to no window; in competition, all
-	acked    int32         // packets delivered in this round
-	lost     int32         // packets found lost in this round
-	least    time.Duration // round trip of this round
-	base     time.Duration // the path's own, of the channel where it was measured
-	jitter   time.Duration // and by how much longer packets take there without a queue
-	before   int32         // the window before the test
-	flight   int32         // packets on their way when the round began
-	share    int32         // what was lost before the test
-	usual    int32         // of shareUnits packets so many are lost as a rule
-	counted  [2]int32      // packets delivered, and lost, since that was judged last
-	queued   int32         // rounds with a queue, less those without, since then
-	blamed   int32         // packets lost for which the window was shrunk last
-	excused  int32         // of these, such that had only been late
-	undo     int32         // the window before
+	window   int32            // packets that may be in flight
+	unhalved int32            // the window before it was halved for a moment; 0: it is not
+	slow     bool             // slow start: the window doubles in each round
+	overshot bool             // unhalved is where slow start was when delay ended it
+	limited  bool             // the window, or the pace, was what bounded this round
+	compete  bool             // others fill the queue, whatever this side does: only loss counts
+	testing  bool             // what is counted will be the usual loss
+	spread   uint8            // rounds for which packets are paced still
+	above    int32            // round trips above the target, one after the other
+	aboveMin time.Duration    // the least of them, above base
+	aboveAt  mono.Time        // when the first of them was measured
+	calm     seq.Num          // what was sent before tells nothing of the window as it is
+	peak     int32            // the window that was too large last
+	rounds   uint8            // since the window was divided, or base was less
+	ramp     uint8            // rounds for which packets are paced still
+	easy     uint8            // since the window was shrunk
+	dipAfter uint8            // rounds until it is halved next, at least
+	met      bool             // a limit, since then
+	dipBase  time.Duration    // base before the window was halved
+	low      [2]time.Duration // least round trip of these lowRounds, or 0, and of those before
+	lowFor   uint8            // of these, so many are over
+	skip     uint8            // rounds in which losses were caused by the window of before
+	pressed  uint16           // rounds above the target with next to no window; in competition, all
+	acked    int32            // packets delivered in this round
+	lost     int32            // packets found lost in this round
+	least    time.Duration    // round trip of this round
+	base     time.Duration    // the path's own, of the channel where it was measured
+	jitter   time.Duration    // and by how much longer packets take there without a queue
+	before   int32            // the window before the test
+	flight   int32            // packets on their way when the round began
+	share    int32            // what was lost before the test
+	usual    int32            // of shareUnits packets so many are lost as a rule
+	counted  [2]int32         // packets delivered, and lost, since that was judged last
+	queued   int32            // rounds with a queue, less those without, since then
+	blamed   int32            // packets lost for which the window was shrunk last
+	excused  int32            // of these, such that had only been late
+	undo     int32            // the window before
 	undoSlow bool
 }
 
@@ -80,6 +82,7 @@ const (
 	aboveMax    = 8               // samples that end slow start
 	aboveLeast  = 3               // samples above the target that shrink the window
 	aboveJitter = 13              // as many more where delay varies
+	usualLittle = shareUnits / 256
 	judgeLeast  = 64
 	judgeRounds = 32
 	judgeAfter  = 512 // packets
@@ -87,13 +90,14 @@ const (
 	judgeLost   = 4   // packets lost beyond twice the usual
 	floodLeast  = 16  // packets lost in a round of slow start, beyond an eighth
 	skipRounds  = 2
-	pressedMax  = 8
+	pressedMax  = 32
 	competeTime = 256
 	dipLeast    = 16 // rounds
 	dipNext     = 64
 	dipMost     = 128
 	dipDepth    = 4
 	dipRounds   = 2
+	lowRounds   = 32
 	fitLeast    = 64                   // packets
 	spreadTime  = 255                  // rounds
 	rampLeast   = 4 * time.Microsecond // between packets, for which pacing is worth a timer
@@ -148,6 +152,9 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 		c.counted[1] += c.lost
 	}
 	goal := target(c.base, c.jitter, rules)
+	if c.lowFor++; c.lowFor >= lowRounds {
+		c.low, c.lowFor = [2]time.Duration{0, c.low[0]}, 0
+	}
 	if c.least > c.base+c.jitter+delayNoise {
 		c.queued++
 	} else if c.least != 0 {
@@ -190,7 +197,8 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 // window's square root: so of several the small ones catch up. After a while it grows by more and
 // more, for the path may take much more. It is faster where the window was larger already. On a
 // path so short that no delay tells of a queue it is less near the window with which too much was
-// lost last, on either side.
+// lost last, on either side. It is less, too, where the queue is too short for a delay to tell:
+// where much was lost, and next to nothing is as a rule.
 func (c *congestion) step() int32 {
 	most := 1 + int32(min(c.base/stepPer, 64))
 	most = max(most, 1<<(bits.Len32(uint32(c.window))/2)) // its square root
@@ -200,7 +208,10 @@ func (c *congestion) step() int32 {
 	most = max(min(most, c.window/2), 1)
 	below := (c.peak - c.window) / 4
 	if c.base+c.jitter >= delayNoise {
-		return max(most, min(below, c.window/8))
+		if c.spread > 0 && c.usual < usualLittle {
+			most /= 2
+		}
+		return max(most, min(below, c.window/8), 1)
 	}
 	if below <= 0 {
 		below = min((c.window-c.peak)/4, int32(int64(c.window)*int64(c.window)/512))
@@ -286,6 +297,8 @@ func (c *congestion) judge() bool {
 		c.window, c.peak = max(c.window, c.before), 0
 		return true
 	case c.testing && many:
+	case c.testing && c.base >= delayNoise && lost > 2*expected+judgeLost:
+		// Less is lost than before, so some of that was the window's, and what is left may be, too.
 	case c.testing:
 		c.testing, c.usual = false, min(share, shareMost)
 		return false

@@ -60,9 +60,9 @@ func TestSlowStart(t *testing.T) {
 			c.init(&rules)
 			c.window, c.flight, c.rounds = tc.window, tc.flight, 0
 			p := path{base: rtt}
-			c.sample(0, rtt, &p, 1, 1, &rules)
+			c.sample(0, rtt, rtt, &p, 1, 1, &rules)
 			for range tc.late {
-				c.sample(0, 3*rtt, &p, 1, 1, &rules)
+				c.sample(0, 3*rtt, 3*rtt, &p, 1, 1, &rules)
 			}
 			if c.unhalved != 0 { // for a moment
 				c.window, c.unhalved = c.unhalved, 0
@@ -100,5 +100,80 @@ func TestStepOfTheLargestWindow(t *testing.T) {
 		if got, want := c.step(), window/8; got != want {
 			t.Errorf("a window of %d grows by %d packets, want %d", window, got, want)
 		}
+	}
+}
+
+// TestLessLossIsNotUsualYet: a smaller window with which less is lost, but still much, was too
+// large as well. What is lost of the last one, when that changes nothing any more, is the path's.
+func TestLessLossIsNotUsualYet(t *testing.T) {
+	t.Parallel()
+	rules := Adaptive()
+	var c congestion
+	c.init(&rules)
+	p := path{base: time.Millisecond}
+	c.slow, c.window, c.base, c.spread = false, 1000, p.base, spreadTime
+	// after has a thousand packets, of which so many are lost, judged.
+	after := func(lost int32) {
+		c.skip, c.acked, c.lost, c.least, c.limited = 0, 1000-lost, lost, p.base, true
+		c.endRound(&rules, &p, WindowDefault, p.base)
+	}
+	after(100)
+	first := c.window
+	if after(50); !c.testing || c.window >= first || c.usual != 0 {
+		t.Fatalf("window %d after %d, test %v, usual %d: half is lost still", c.window, first, c.testing,
+			c.usual)
+	}
+	second := c.window
+	after(48)
+	if c.testing || c.window != first || c.usual < shareUnits*45/1000 {
+		t.Errorf("window %d after %d, test %v, usual %d: no less is lost", c.window, second, c.testing,
+			c.usual)
+	}
+	// Next to nothing is left: that was all.
+	c.usual, c.testing = 0, false
+	c.window = 1000
+	after(100)
+	if after(2); c.testing || c.usual > usualLittle {
+		t.Errorf("test %v, usual %d after two of a thousand were lost", c.testing, c.usual)
+	}
+}
+
+// TestSmallerStepsInAShortQueue: where packets were lost that are not as a rule the window grows by
+// half as much, if the path is long.
+func TestSmallerStepsInAShortQueue(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		spread uint8
+		usual  int32
+		want   int32
+	}{
+		"nothing lost": {0, 0, 16}, "lost of late": {9, 0, 8}, "as ever": {9, usualLittle, 16},
+	} {
+		c := congestion{window: 140, peak: 144, base: time.Millisecond}
+		c.spread, c.usual = tc.spread, tc.usual
+		if got := c.step(); got != tc.want {
+			t.Errorf("%s: grows by %d packets, want %d", name, got, tc.want)
+		}
+	}
+}
+
+// TestOneStepBack: what waited behind a window that losses have shrunk is no reason to shrink it
+// again: only the delay of what is sent from then on is.
+func TestOneStepBack(t *testing.T) {
+	const rtt = time.Millisecond
+	a, _ := newWarm(t, rtt)
+	c := &a.policy().cong
+	c.slow, c.window, c.spread, c.met, c.skip, c.unhalved = false, 400, spreadTime, false, 0, 0
+	a.snd.updateSendLimit()
+	base := a.sent
+	a.send(20, Data)
+	c.counted, c.above, c.base, c.least = [2]int32{900, 100}, 1, rtt, rtt
+	a.after(rtt).ack(base+10, base+9) // a round ends
+	if c.window >= 400 {
+		t.Fatalf("window %d after a tenth was lost", c.window)
+	}
+	if c.calm.Before(a.snd.next) || c.above != 0 {
+		t.Errorf("delay counts from packet %d on, %d times so far; want from %d on", c.calm, c.above,
+			a.snd.next)
 	}
 }

@@ -58,6 +58,10 @@ type Line struct {
 	rest int       // the fraction of a nanosecond that it needs beyond that: in 1/BytesPerSecond
 }
 
+// FreeAt is the instant at which it has sent all that it has taken so far; in the past if nothing
+// waits.
+func (line *Line) FreeAt() mono.Time { return line.free }
+
 // link is a Path at work.
 type link struct {
 	nw   *Network

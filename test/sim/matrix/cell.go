@@ -21,14 +21,33 @@ var (
 )
 
 const (
-	mtuBytes         = 1472
-	queuePacketsMin  = 20 // a queue is not shorter, however short the path
-	streamBytes      = 16 << 10
-	streamPackets    = (streamBytes + chunkBytes - 1) / chunkBytes
-	chunkBytes       = mtuBytes - frag.ChunkHeaderBytes
-	receiverPackets  = 8192 // that a receiver holds unread: more than a window
-	streamEfficiency = float64(streamBytes) / (streamBytes + streamPackets*frag.ChunkHeaderBytes)
+	mtuBytes        = 1472
+	queuePacketsMin = 20       // a queue is not shorter, however short the path
+	streamBytes     = 16 << 10 // messages of the whole matrix
+	chunkBytes      = mtuBytes - frag.ChunkHeaderBytes
+	receiverPackets = 8192 // that a receiver holds unread: more than a window
 )
+
+// packetsOf is the number of packets in which a message of so many bytes leaves, if it shares none.
+func packetsOf(messageBytes int) int {
+	if messageBytes+frag.FragHeaderBytes <= mtuBytes {
+		return 1
+	}
+	return (messageBytes + chunkBytes - 1) / chunkBytes
+}
+
+// wireBytes is what such a message takes of a line.
+func wireBytes(messageBytes int) int {
+	if packetsOf(messageBytes) == 1 {
+		return messageBytes + frag.FragHeaderBytes
+	}
+	return messageBytes + packetsOf(messageBytes)*frag.ChunkHeaderBytes
+}
+
+// efficiency is the payload's part of what such messages take of a line.
+func efficiency(messageBytes int) float64 {
+	return float64(messageBytes) / float64(wireBytes(messageBytes))
+}
 
 // Cell is a kind of path, the same in both directions.
 type Cell struct {
@@ -104,9 +123,10 @@ func (c Cell) path(line *sim.Line) sim.Path {
 	}
 }
 
-// ceiling is the payload, in bytes per second, that so many streams get together at best: what the
-// line takes, or what their windows let through, if that is less.
-func (c Cell) ceiling(streams int) float64 {
-	window := float64(streams*reliability.WindowDefault*mtuBytes) / c.RTT.Seconds()
-	return min(float64(c.bytesPerSecond()), window) * streamEfficiency
+// ceiling is the payload, in bytes per second, that so many streams of messages of one size get
+// together at best: what the line takes, or what their windows let through, if that is less.
+func (c Cell) ceiling(streams, messageBytes int) float64 {
+	packet := min(mtuBytes, wireBytes(messageBytes))
+	window := float64(streams*reliability.WindowDefault*packet) / c.RTT.Seconds()
+	return min(float64(c.bytesPerSecond()), window) * efficiency(messageBytes)
 }

@@ -16,6 +16,9 @@ type Result struct {
 	Profile string `json:"profile"`
 	Cell
 
+	// MessageBytes is the size of the messages of the streams.
+	MessageBytes int `json:"messageBytes"`
+
 	// Goodput is the payload that one stream delivers, in bytes per second, and Share its part of the
 	// cell's ceiling.
 	Goodput float64 `json:"goodputBytesPerSecond"`
@@ -44,6 +47,8 @@ type Effort struct {
 	// Pings is the number of 8-byte messages. With a loss of 5 % each way, one in a thousand is lost
 	// three times: few messages make their p99.9 a matter of luck.
 	Pings int
+	// MessageBytes is the size of the messages of the streams; 0 means 16 KiB.
+	MessageBytes int
 }
 
 // Full is the effort of the whole matrix, Quick that of a test.
@@ -65,7 +70,10 @@ func (e Effort) volume(c Cell) (sizeBytes int, limit time.Duration) {
 
 // Measure runs a cell. memory is reused; nil makes new memory.
 func Measure(c Cell, profile string, e Effort, memory *sim.Memory) (Result, error) {
-	r := Result{Profile: profile, Cell: c}
+	r := Result{Profile: profile, Cell: c, MessageBytes: e.MessageBytes}
+	if r.MessageBytes == 0 {
+		r.MessageBytes = streamBytes
+	}
 	for _, run := range []func(*Result, Effort, *sim.Memory) error{
 		(*Result).measureOne, (*Result).measureTwo, (*Result).measurePings,
 	} {
@@ -80,6 +88,7 @@ func Measure(c Cell, profile string, e Effort, memory *sim.Memory) (Result, erro
 type pair struct {
 	from, to *host
 	ep       *btl.Endpoint
+	line     *sim.Line // that all take from from to to
 }
 
 // pairs makes senders and receivers, all with the one bottleneck of the cell between them.
@@ -99,7 +108,7 @@ func (c Cell) pairs(count int, profile string, memory *sim.Memory) (*world, []pa
 		if err != nil {
 			return nil, nil, err
 		}
-		p := pair{from: hosts[0], to: hosts[1]}
+		p := pair{from: hosts[0], to: hosts[1], line: there}
 		if p.ep, err = w.connect(p.from, p.to); err != nil {
 			return nil, nil, err
 		}
@@ -109,10 +118,12 @@ func (c Cell) pairs(count int, profile string, memory *sim.Memory) (*world, []pa
 	return w, all, nil
 }
 
-// stream starts a stream without end.
-func (p *pair) stream() {
+// stream starts a stream without end of messages of one size.
+func (p *pair) stream(messageBytes int) {
 	// Two windows of messages: there is always one to send.
-	newStream(p.ep, streamBytes, 2*reliability.WindowDefault/streamPackets).start(p.from)
+	depth := 2 * reliability.WindowDefault / packetsOf(messageBytes)
+	p.to.ofBytes = messageBytes
+	newStream(p.ep, messageBytes, depth).start(p.from)
 }
 
 // delivered runs until the receivers have got so much more together, or the time is up. It returns
@@ -120,19 +131,19 @@ func (p *pair) stream() {
 func (w *world) delivered(sizeBytes int, limit time.Duration, to ...*host) []float64 {
 	sum := func() (n int) {
 		for _, h := range to {
-			n += h.gotBytes
+			n += h.got()
 		}
 		return n
 	}
 	began, enough := w.Now(), sum()+sizeBytes
 	rates := make([]float64, len(to))
 	for i, h := range to {
-		rates[i] = -float64(h.gotBytes)
+		rates[i] = -float64(h.got())
 	}
 	_ = w.Until(began.Add(limit), func() bool { return sum() >= enough }) // or the time is up
 	took := w.Now().Sub(began).Seconds()
 	for i, h := range to {
-		rates[i] = (rates[i] + float64(h.gotBytes)) / took
+		rates[i] = (rates[i] + float64(h.got())) / took
 	}
 	return rates
 }
@@ -145,12 +156,12 @@ func (r *Result) measureOne(e Effort, memory *sim.Memory) error {
 	}
 	defer w.Network.Close()
 	p := &all[0]
-	p.stream()
+	p.stream(r.MessageBytes)
 	size, limit := e.volume(r.Cell)
 	w.delivered(size/4, limit/4, p.to)
 	from, to := p.from.Mod.Stats(), p.to.Mod.Stats()
 	r.Goodput = w.delivered(size*3/4, limit*3/4, p.to)[0]
-	r.Share = r.Goodput / r.ceiling(1)
+	r.Share = r.Goodput / r.ceiling(1, r.MessageBytes)
 	fromNow, toNow := p.from.Mod.Stats(), p.to.Mod.Stats()
 	sent := float64(fromNow.SegmentsSent() - from.SegmentsSent())
 	r.Resent = float64(fromNow.Retransmits()-from.Retransmits()) / max(1, sent)
@@ -167,13 +178,13 @@ func (r *Result) measureTwo(e Effort, memory *sim.Memory) error {
 	}
 	defer w.Network.Close()
 	size, limit := e.volume(r.Cell)
-	all[0].stream()
+	all[0].stream(r.MessageBytes)
 	w.delivered(size/4, limit/4, all[0].to)
-	all[1].stream()
+	all[1].stream(r.MessageBytes)
 	w.delivered(3*size, limit, all[0].to, all[1].to)
 	rates := w.delivered(2*size, limit, all[0].to, all[1].to)
 	r.Jain = jain(rates)
-	r.PairShare = (rates[0] + rates[1]) / r.ceiling(2)
+	r.PairShare = (rates[0] + rates[1]) / r.ceiling(2, r.MessageBytes)
 	return w.check()
 }
 
@@ -218,7 +229,8 @@ func quantiles(took []time.Duration) (p50, p99, p999 time.Duration) {
 
 // Text is the result in a line.
 func (r *Result) Text() string {
-	return fmt.Sprintf("%-45v %-9s %5.1f%% of %7.1f Mbit/s, resent %.2f%%, spurious %.2f%%; two: "+
-		"Jain %.3f, %.1f%%; 8 B: %v %v %v", r.Cell, r.Profile, 100*r.Share, r.ceiling(1)*8/1e6,
-		100*r.Resent, 100*r.Spurious, r.Jain, 100*r.PairShare, r.P50, r.P99, r.P999)
+	return fmt.Sprintf("%-45v %7d B %-9s %5.1f%% of %7.1f Mbit/s, resent %.2f%%, spurious %.2f%%; "+
+		"two: Jain %.3f, %.1f%%; 8 B: %v %v %v", r.Cell, r.MessageBytes, r.Profile, 100*r.Share,
+		r.ceiling(1, r.MessageBytes)*8/1e6, 100*r.Resent, 100*r.Spurious, r.Jain, 100*r.PairShare,
+		r.P50, r.P99, r.P999)
 }

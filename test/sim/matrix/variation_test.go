@@ -1,6 +1,8 @@
 package matrix
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,7 +36,7 @@ func varied(t *testing.T, count int, rtt, there, back time.Duration, queue int, 
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := pair{from: hosts[0], to: hosts[1]}
+		p := pair{from: hosts[0], to: hosts[1], line: lines[0]}
 		if p.ep, err = w.connect(p.from, p.to); err != nil {
 			t.Fatal(err)
 		}
@@ -67,61 +69,87 @@ func TestDelayThatVaries(t *testing.T) {
 		{5 * ms, 5 * ms, 5 * ms, 1000, 0},
 		{40 * ms, 5 * ms, 0, 4000, 0},
 	} {
-		share := func(congestion string) float64 {
-			w, all := varied(t, 1, tc.rtt, tc.there, tc.back, tc.queue, congestion)
-			all[0].stream()
-			w.Advance(500 * ms)
-			return w.delivered(1<<40, 800*ms, all[0].to)[0] / (1e9 / 8) / streamEfficiency
-		}
-		least := tc.least
-		if least == 0 {
-			least = .9 * share(reliability.CongestionFixed)
-		}
-		got := share(reliability.CongestionDelay)
-		t.Logf("%v, + 0..%v, + 0..%v back: %.3f of the line", tc.rtt, tc.there, tc.back, got)
-		if got < least {
-			t.Errorf("%v, + 0..%v, + 0..%v back: %.3f of the line, want %.3f", tc.rtt, tc.there, tc.back,
-				got, least)
+		for _, size := range sizes() {
+			name := fmt.Sprintf("%v + 0..%v, + 0..%v back, %d B", tc.rtt, tc.there, tc.back, size)
+			t.Run(name, func(t *testing.T) {
+				share := func(congestion string) float64 {
+					w, all := varied(t, 1, tc.rtt, tc.there, tc.back, tc.queue, congestion)
+					all[0].stream(size)
+					w.Advance(500 * ms)
+					return w.delivered(1<<40, 800*ms, all[0].to)[0] / (1e9 / 8) / efficiency(size)
+				}
+				least := tc.least
+				if least == 0 {
+					least = .9 * share(reliability.CongestionFixed)
+				}
+				got := share(reliability.CongestionDelay)
+				t.Logf("%.3f of the line", got)
+				if got < least {
+					t.Errorf("%.3f of the line, want %.3f", got, least)
+				}
+			})
 		}
 	}
 }
 
 // TestManyFlows has many streams begin one after the other at one bottleneck: after a while all get
-// the same, and know what the path takes without a queue.
+// the same, know what the path takes without a queue, and so the queue is short.
 func TestManyFlows(t *testing.T) {
 	const ms = time.Millisecond
-	for _, tc := range []struct {
-		flows int
-		rtt   time.Duration
-		queue int
-		after time.Duration
-		base  float64 // most that a stream may take for the path's own, in true ones
-	}{
-		{16, 200 * time.Microsecond, 1000, 2 * time.Second, 3},
-		{16, ms, 1000, 2 * time.Second, 2},
-		{16, 20 * ms, 1700, 2 * time.Second, 1.1},
-		{48, ms, 1000, 3 * time.Second, 2},
+	for _, tc := range []manyFlows{
+		{16, 200 * time.Microsecond, 1000, 2 * time.Second, 3, 1300 * time.Microsecond},
+		{16, ms, 1000, 2 * time.Second, 2, ms},
+		{16, 20 * ms, 1700, 2 * time.Second, 1.1, 4 * ms},
+		{48, ms, 1000, 3 * time.Second, 2, 3 * ms},
 	} {
-		w, all := varied(t, tc.flows, tc.rtt, 0, 0, tc.queue, reliability.CongestionDelay)
-		to := make([]*host, len(all))
-		for i := range all {
-			to[i] = all[i].to
-			newStream(all[i].ep, streamBytes, 64).start(all[i].from)
-			w.Advance(ms)
+		for _, size := range sizes() {
+			name := fmt.Sprintf("%d at %v, %d B", tc.flows, tc.rtt, size)
+			t.Run(name, func(t *testing.T) { tc.run(t, size) })
 		}
-		w.Advance(tc.after)
-		rates := w.delivered(1<<40, time.Second, to...)
-		sum, most := 0.0, time.Duration(0)
-		for i := range all {
-			sum += rates[i]
-			most = max(most, all[i].ep.Path().Least)
+	}
+}
+
+type manyFlows struct {
+	flows int
+	rtt   time.Duration
+	queue int
+	after time.Duration
+	base  float64 // most that a stream may take for the path's own, in true ones
+	// waits is what half of the packets may wait in the queue at most. A full one is 11.8 ms long,
+	// that of 1700 packets 20.
+	waits time.Duration
+}
+
+func (tc *manyFlows) run(t *testing.T, size int) {
+	t.Helper()
+	w, all := varied(t, tc.flows, tc.rtt, 0, 0, tc.queue, reliability.CongestionDelay)
+	to := make([]*host, len(all))
+	for i := range all {
+		to[i] = all[i].to
+		to[i].ofBytes = size
+		newStream(all[i].ep, size, max(64*streamBytes/size, 2)).start(all[i].from)
+		w.Advance(time.Millisecond)
+	}
+	w.Advance(tc.after)
+	waits := make([]time.Duration, 0, 5000) // what a packet would have waited, every 200 us
+	rates := make([]float64, len(to))
+	for range cap(waits) {
+		for i, r := range w.delivered(1<<40, 200*time.Microsecond, to...) {
+			rates[i] += r / float64(cap(waits))
 		}
-		share := sum / (1e9 / 8) / streamEfficiency
-		t.Logf("%d flows, %v: Jain %.3f, %.3f of the line, base up to %v", tc.flows, tc.rtt, jain(rates),
-			share, most)
-		if jain(rates) < .95 || share < .9 || float64(most) > tc.base*float64(tc.rtt) {
-			t.Errorf("%d flows, %v: Jain %.3f, %.3f of the line, base up to %v; want .95, .9, %.1f of it",
-				tc.flows, tc.rtt, jain(rates), share, most, tc.base)
-		}
+		waits = append(waits, max(all[0].line.FreeAt().Sub(w.Now()), 0))
+	}
+	sum, most := 0.0, time.Duration(0)
+	for i := range all {
+		sum += rates[i]
+		most = max(most, all[i].ep.Path().Least)
+	}
+	slices.Sort(waits)
+	share, half := sum/(1e9/8)/efficiency(size), waits[len(waits)/2]
+	got := fmt.Sprintf("Jain %.3f, %.3f of the line, base up to %v, %v in the queue", jain(rates),
+		share, most, half)
+	t.Log(got)
+	if jain(rates) < .95 || share < .9 || float64(most) > tc.base*float64(tc.rtt) || half > tc.waits {
+		t.Errorf("%s; want .95, .9, %.1f of it, %v", got, tc.base, tc.waits)
 	}
 }

@@ -31,6 +31,7 @@ type host struct {
 
 	w        *world
 	gotBytes int // by the handler of streams
+	ofBytes  int // size of the messages of the stream that comes; 0: not known
 	random   uint64
 }
 
@@ -54,6 +55,16 @@ func (w *world) open(cfg btl.Config) (*host, error) {
 	}
 	h.Start(nil)
 	return h, nil
+}
+
+// got is the payload that has arrived, in bytes. Of large messages a whole one more or less is
+// much: their chunks count.
+func (h *host) got() int {
+	if h.ofBytes <= 16*streamBytes {
+		return h.gotBytes
+	}
+	stats := h.Mod.Stats()
+	return int(stats.Get(btl.CntRecvChunk)) * h.ofBytes / packetsOf(h.ofBytes)
 }
 
 // openAll adds hosts of one configuration.

@@ -1,6 +1,8 @@
 package btl
 
 import (
+	"fmt"
+
 	"gobtl/frag"
 	"gobtl/reliability"
 )
@@ -13,12 +15,18 @@ func (m *Module) onAck(ep *Endpoint, h *frag.Header, old bool) bool {
 	return m.afterAck(ep, h, done, verdict)
 }
 
-// afterAck books what an ACK has freed; false if it acknowledges what was never sent.
+// afterAck books what an ACK has freed; false if it acknowledges what was never sent. A peer that
+// tells of a packet which was withheld has lied, and is gone then.
 func (m *Module) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token,
 	verdict reliability.AckVerdict,
 ) bool {
 	m.done = done[:0] // it may have grown
 	if verdict == reliability.AckBogus {
+		return false
+	}
+	if verdict == reliability.AckLie {
+		m.endTelling(ep, frag.ByeBroken, EventFailed,
+			fmt.Errorf("%w: it acknowledges a packet that was withheld", ErrBroken))
 		return false
 	}
 	if verdict == reliability.AckDuplicate {
@@ -199,7 +207,7 @@ func (m *Module) ackDeadline() Time {
 func (m *Module) onNack(in *arrival) bool {
 	ep, h := in.ep, &in.Header
 	t, ok := ep.snd.Token(h.Seq)
-	if !ok {
+	if !ok || ep.snd.Withheld(h.Seq) {
 		return false
 	}
 	if h.Tag == frag.NackMemory { // it comes again by its timer

@@ -28,6 +28,9 @@ type channel struct {
 	polledAt  Time         // when that was
 	left      bool         // the latest poll may have left something
 	emptyAt   Time         // when a poll left nothing
+	withhold  bool         // one packet of the batch, if one suits
+	// withholdFrom is a random number, which chooses where to look for it.
+	withholdFrom uint32
 }
 
 // batchMax is the number of sends that a channel collects before they are posted.
@@ -94,6 +97,9 @@ func (c *channel) putSegment(t reliability.Token, to fabric.Addr) {
 // post posts the batch. What the fabric cannot take now stays for the next pass; what it refuses
 // is lost, as a packet can be, and comes again by its timer.
 func (c *channel) post() {
+	if c.withhold {
+		c.withholdOne()
+	}
 	taken := 0
 	for taken < len(c.batch) {
 		n, err := c.ep.Post(c.batch[taken:])

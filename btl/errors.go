@@ -18,6 +18,8 @@ var (
 	ErrPeerDead = errors.New("btl: peer does not answer")
 	// ErrLost: a reliable fabric has lost a packet after all, or mixed up their order.
 	ErrLost = errors.New("btl: packet lost by a fabric that is said to be reliable")
+	// ErrBroken: the peer has broken the protocol: it acknowledges what was never sent to it.
+	ErrBroken = errors.New("btl: the peer has broken the protocol")
 	// ErrPeerRestarted: the peer came back as another incarnation; what was in flight is lost.
 	ErrPeerRestarted = errors.New("btl: peer restarted")
 	// ErrUnreachable: the handshake was not finished within Config.HandshakeTimeout.

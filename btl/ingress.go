@@ -258,8 +258,9 @@ func (m *Module) finishDeferred() {
 	if ep.hs != nil {
 		m.confirmByPacket(ep)
 	}
-	if d.hdr.Flags&frag.FlagAck != 0 {
-		m.onAck(ep, &d.hdr, false)
+	if d.hdr.Flags&frag.FlagAck != 0 && !m.onAck(ep, &d.hdr, false) {
+		m.stats.counters[CntRecvFrag]++ // it was sound, but for what was withheld since
+		return
 	}
 	m.heard(ep)
 	m.accepted(ep, &d.hdr)

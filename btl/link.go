@@ -156,7 +156,7 @@ func (ep *Endpoint) admissible(h *frag.Header) bool {
 		return h.Flags&frag.FlagAck == 0 && ep.whyLost(h) == nil
 	}
 	return ep.rcv.Check(h.Seq) == reliability.Accept &&
-		(h.Flags&frag.FlagAck == 0 || ep.snd.Plausible(h.Ack))
+		(h.Flags&frag.FlagAck == 0 || ep.snd.Plausible(h.Ack) && ep.snd.Honest(h.Ack))
 }
 
 // numberOf is the number of a packet that has just been accepted.

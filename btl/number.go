@@ -29,14 +29,18 @@ type numbering struct {
 	skipped uint64 // the one that was left out last
 }
 
-// skipEvery is how many numbers are taken on average for one that is left out.
-const skipEvery = 512
+const (
+	// skipEvery is how many numbers are taken on average for one that is left out.
+	skipEvery = 512
+	// testEvery is how many numbers are left out on average until a packet is withheld.
+	testEvery = 16
+)
 
 // take returns the first of count numbers that follow each other, as they stand on the wire.
 func (n *numbers) take(m *Module, way via, count uint32) uint32 {
 	w := &n.ways[way]
 	if w.left -= int32(count); w.left <= 0 {
-		w.skip(m)
+		w.skip(m, way)
 	}
 	first := uint32(w.next) + 1
 	w.next += uint64(count)
@@ -51,11 +55,18 @@ func (n *numbers) sent(number uint32, way via) bool {
 }
 
 // skip leaves a number out, unless it would be the very first, and chooses how many come before the
-// next one that is.
-func (w *numbering) skip(m *Module) {
+// next one that is. Now and then a packet is withheld of those at hand, too.
+func (w *numbering) skip(m *Module, way via) {
 	if w.next != 0 {
 		w.next++
 		w.skipped = w.next
 	}
-	w.left = int32(1 + m.cfg.Random()%(2*skipEvery))
+	r := m.cfg.Random()
+	w.left = int32(1 + r%(2*skipEvery))
+	if c := &m.cmd; r>>32%testEvery == 0 {
+		if way == viaData {
+			c = &m.data
+		}
+		c.withhold, c.withholdFrom = true, uint32(r>>40)
+	}
 }

@@ -40,10 +40,12 @@ func (m *Module) sendAgain() {
 				m.recovery.Defer(t)
 				return
 			}
-			if cause != reliability.CauseRefused && !s.parted {
-				lostBytes = int(s.bytes)
+			if withheld := ep.snd.Withheld(m.seqOf(t)); !withheld {
+				if cause != reliability.CauseRefused && !s.parted {
+					lostBytes = int(s.bytes)
+				}
+				m.countResend(ep, t, cause)
 			}
-			m.countResend(ep, t, cause)
 			m.refresh(ep, t, s)
 			if ep.tooLarge(int(s.bytes)) {
 				m.putParts(ep, t)

@@ -32,6 +32,7 @@ const (
 	CntRetransmitLost
 	CntRetransmitProbe // the oldest packet, for the first time after a silence
 	CntRetransmitNack
+	CntWithheld
 	CntSpurious  // packets sent again that had arrived before
 	CntThrottled // packets found lost that had to wait for the resend budget
 	CntPostErrors
@@ -106,6 +107,7 @@ const (
 	helpSends     = "Sends accepted or refused, by the path they took."
 	helpSent      = "Packets sent for the first time, by type."
 	helpRetr      = "Packets sent again, by cause."
+	helpWithheld  = "Packets sent late, to find out whether the peer acknowledges what it has not got."
 	helpSpurious  = "Packets sent again in vain: they had arrived before, as the peers tell."
 	helpThrottle  = "Packets found lost that had to wait, because too much was being sent again."
 	helpErrors    = "Operations of the fabric that failed, by kind."
@@ -154,6 +156,7 @@ var counterInfos = [numCounters]counterInfo{
 	CntSpurious:             {"gobtl_spurious_retransmits_total", "", "", helpSpurious},
 	CntThrottled:            {"gobtl_throttled_retransmits_total", "", "", helpThrottle},
 	CntRetransmitNack:       {"gobtl_retransmits_total", "cause", "nack", helpRetr},
+	CntWithheld:             {"gobtl_withheld_total", "", "", helpWithheld},
 	CntPostErrors:           {"gobtl_fabric_errors_total", "kind", "post", helpErrors},
 	CntSendCompletionErrors: {"gobtl_fabric_errors_total", "kind", "send_completion", helpErrors},
 	CntRecvErrors:           {"gobtl_fabric_errors_total", "kind", "receive_completion", helpErrors},

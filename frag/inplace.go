@@ -27,6 +27,9 @@ func ClearAck(b []byte) {
 	le.PutUint32(c[26:], 0)
 }
 
+// CarriesAck says whether an encoded packet has the Ack flag.
+func CarriesAck(b []byte) bool { return Flags(b[2])&FlagAck != 0 }
+
 // PutFrag writes the header of a Frag without flags at the start of b, as Encode does, and returns
 // its length: that of every small message over a fabric that is reliable by itself.
 func PutFrag(b []byte, conn uint64, number uint32, tag uint8, payloadLen int) int {

@@ -227,7 +227,7 @@ func (a *adaptive) onPlainAck(s *Sender, now mono.Time, upTo seq.Num, quiet bool
 	p := s.segment(t)
 	if p.state == Posted && now.Sub(p.postedAt) >= a.least(p.channel) {
 		a.sendAgain(s, t, CauseDupAck)
-		a.cong.lost++
+		a.lostOne(s, p.seq)
 		s.updateSendLimit()
 	}
 	return done, AckDuplicate

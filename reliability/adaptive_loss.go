@@ -133,7 +133,7 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 		s.setAside(n)
 		a.lost++
 		a.lostWaiting++
-		a.cong.lost++
+		a.lostOne(s, n)
 	}
 }
 

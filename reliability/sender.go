@@ -20,6 +20,7 @@ const (
 	AckIdle                        // the same as before, nothing to conclude: idle, or new credits
 	AckOld                         // overtaken by a later one
 	AckBogus                       // of packets never sent: ignored
+	AckLie                         // of a packet that was withheld: see Sender.Withhold
 )
 
 // Sender is the send side of one peer: the window of packets in flight and its limit. The zero
@@ -42,7 +43,9 @@ type Sender struct {
 	bytes     int   // of the packets in flight, as the caller tells
 	bytesMax  int   // no packet is sent while they are as many: see BoundBytes
 	// blocked: something had to wait until the window was open; the policy forgets it.
-	blocked bool
+	blocked   bool
+	withholds bool    // withheld is a packet that has a number and was not sent yet
+	withheld  seq.Num // of the window
 }
 
 // unlimited is a number of packets that bounds nothing.
@@ -251,6 +254,9 @@ func (s *Sender) PostRun(now mono.Time, run []Token, n seq.Num, c Channel, limit
 // Repost notes that a segment which PopResend gave out was sent again, on the data channel. An
 // answer is waited for at most limit.
 func (s *Sender) Repost(now mono.Time, t Token, limit time.Duration) {
+	if s.withholds && s.segment(t).seq == s.withheld {
+		s.withholds = false
+	}
 	s.segs.repost(now, t)
 	s.policy.reposted(s, now, t, limit)
 	s.updateSendLimit()
@@ -266,6 +272,9 @@ func (s *Sender) OnAck(now mono.Time, upTo seq.Num, credit uint16, dup bool,
 	if !s.Plausible(upTo) {
 		return done, AckBogus
 	}
+	if !s.Honest(upTo) {
+		return done, AckLie
+	}
 	return s.onAck(now, upTo, credit, dup, nil, done)
 }
 
@@ -275,6 +284,9 @@ func (s *Sender) OnSack(now mono.Time, upTo seq.Num, credit uint16, sack *Sack,
 ) ([]Token, AckVerdict) {
 	if !s.Plausible(upTo) || !s.sackOK(upTo, sack) {
 		return done, AckBogus
+	}
+	if !s.honestSack(upTo, sack) {
+		return done, AckLie
 	}
 	return s.onAck(now, upTo, credit, true, sack, done)
 }
@@ -356,7 +368,7 @@ func (s *Sender) Abort(done []Token) []Token {
 		done = append(done, t)
 	}
 	s.limit, s.sendLimit = s.next, s.next
-	s.ring, s.marks, s.sacked, s.bytes = nil, marks{}, 0, 0
+	s.ring, s.marks, s.sacked, s.bytes, s.withholds = nil, marks{}, 0, 0, false
 	return done
 }
 

@@ -264,7 +264,7 @@ var btlFloors = [][]string{
 	{
 		"acks.go", "buffers.go", "channel.go", "checker.go", "clock.go", "crowd.go", "descriptors.go",
 		"arrivals.go", "handshake.go", "keep.go", "number.go", "outbox.go", "pathmtu.go", "payload.go",
-		"peers.go", "port.go", "random.go", "regcache.go",
+		"peers.go", "port.go", "random.go", "regcache.go", "withhold.go",
 	},
 	{"config.go", "errors.go", "params.go", "sharing.go", "stats.go", "waiting.go"},
 }

@@ -20,6 +20,9 @@ type law struct {
 	anyFrag  bool
 	cutting  *chunk          // a fragment whose chunks are not all sent
 	unseen   bool            // some of them came in another way: refused, in Parts
+	judged   uint32          // the latest of those whose order was judged
+	judging  bool            // there is one
+	hole     bool            // one before it is not here: it may be withheld
 	replaced map[uint32]bool // refused, so that another packet may come
 }
 
@@ -128,14 +131,32 @@ func (c *conn) judgeSequenced(d *datagram, p *packet) {
 	if again {
 		return
 	}
+	if d.ch != 1 || !l.follows(p) {
+		return
+	}
 	if p.kind == kChunk {
 		c.judgeOrder(p.chunk, len(p.payload))
 	}
 	for _, r := range p.records {
-		if r.piece != nil && d.ch == 1 {
+		if r.piece != nil {
 			c.judgeOrder(r.piece, len(r.data))
 		}
 	}
+}
+
+// follows says whether the order of chunks can be judged by a packet: not by one that comes behind
+// later ones, for it may have been withheld. What comes after one that is not here begins anew.
+func (l *law) follows(p *packet) bool {
+	if l.judging && int32(p.seq-l.judged) < 0 {
+		return false
+	}
+	for seq := l.judged + 1; l.judging && seq != p.seq; seq++ {
+		if l.times[seq] == 0 {
+			l.hole = true
+		}
+	}
+	l.judged, l.judging = p.seq, true
+	return true
 }
 
 // judgeOrder: the chunks of one fragment are finished before the next begins, its id is one more.
@@ -145,13 +166,13 @@ func (c *conn) judgeOrder(x *chunk, n int) {
 		if l.anyFrag && int32(x.fragID-l.fragID) <= 0 {
 			c.h.wrong("fragment %d behind %d", x.fragID, l.fragID)
 		}
-		if l.cutting != nil && !l.unseen {
+		if l.cutting != nil && !l.unseen && !l.hole {
 			c.h.wrong("fragment %d begins within %d", x.fragID, l.cutting.fragID)
 		}
-	} else if !l.unseen && (l.cutting == nil || l.cutting.fragID != x.fragID) {
+	} else if !l.unseen && !l.hole && (l.cutting == nil || l.cutting.fragID != x.fragID) {
 		c.h.wrong("chunk at %d of fragment %d comes alone", x.offset, x.fragID)
 	}
-	l.fragID, l.anyFrag, l.cutting = x.fragID, true, x
+	l.fragID, l.anyFrag, l.cutting, l.hole = x.fragID, true, x, false
 	if uint64(x.offset)+uint64(n) == uint64(x.size) {
 		l.cutting = nil
 	}

@@ -74,4 +74,28 @@ var numberMutations = []mutation{
 		new:   "$n := frag.EncodePing($b, &$h, frag.NonceOf($in.payload), frag.PongBytes+64)",
 		test:  "./test/sim/swarm -run TestJudgeIsContent",
 	},
+	{
+		name:  "ack-of-withheld",
+		fault: "a peer may acknowledge a packet that was withheld",
+		in:    "reliability",
+		old:   "!$ack.Before($s.withheld) || $sack.Last == $s.withheld",
+		new:   "!$ack.Before($s.withheld) && $sack.Last == $s.withheld",
+		test:  "./btl -run TestLyingReceiver",
+	},
+	{
+		name:  "withheld-is-loss",
+		fault: "a packet that was withheld counts as lost",
+		in:    "reliability",
+		old:   "!$s.Withheld($n)",
+		new:   "$n == $n",
+		test:  "./reliability -run TestWithheld",
+	},
+	{
+		name:  "nothing-withheld",
+		fault: "no packet is ever withheld",
+		in:    "btl",
+		old:   "$c.withhold, $c.withholdFrom = true, uint32($r>>40)",
+		new:   "$c.withhold, $c.withholdFrom = false, uint32($r>>40)",
+		test:  "./btl -run TestLyingReceiver",
+	},
 }

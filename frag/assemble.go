@@ -331,7 +331,6 @@ func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	if len(a.slots) < 1<<slotBits {
 		a.grow(slotBits)
 	}
-	m.fragID, m.Tag, m.grid = h.FragID, h.Tag, gridOf(h)
 	a.slots[int(h.FragID)&(len(a.slots)-1)] = m
 	a.active++
 	a.activeBytes += m.capBytes()
@@ -440,6 +439,10 @@ func (a *Assembler) Check() error {
 		bytes += m.capBytes()
 		if m.starter != (m == a.starter) {
 			return fmt.Errorf("frag: fragment %d has one packet's memory: %t", m.fragID, m.starter)
+		}
+		if len(m.have) != m.wordsOfRoom() {
+			return fmt.Errorf("frag: fragment %d with memory of %d bytes has %d words of bits", m.fragID,
+				m.roomBytes(), len(m.have))
 		}
 		if m.state != messageAssembling || m.missing == 0 || int(m.fragID)&(len(a.slots)-1) != i {
 			return fmt.Errorf("frag: slot %d holds fragment %d, state %d, %d chunks missing", i, m.fragID,

@@ -28,10 +28,10 @@
 //	                                 +------------------- Assembler.Drop ----------------------+
 //
 // A chunk is copied to its place (Add), or has been put there by the fabric (Landing, AddLanded). A
-// bitmap with one bit per chunk refuses overlaps. So a complete message was written whole, and
-// what a recycled buffer held before can never reach a reader. Every size that a peer can choose
-// has a bound: that of a fragment, of one peer's unfinished fragments, of all of them, of their
-// number.
+// bitmap with one bit per chunk refuses overlaps; it grows with the memory. So a complete message
+// was written whole, and what a recycled buffer held before can never reach a reader. Every size
+// that a peer can choose has a bound: that of a fragment, of one peer's unfinished fragments, of
+// all of them, of their number.
 //
 // Functions are safe for use from any goroutine. A Pool, its Assemblers and its Messages belong
 // together to one goroutine at a time: that of the module.

@@ -139,3 +139,85 @@ func TestGrowToTheEnd(t *testing.T) {
 			p.ActiveBytes())
 	}
 }
+
+// TestGrowBits: the bits that are kept of a fragment's chunks grow with its memory, and not as
+// announced, however many fragments a peer begins and however small their chunks are.
+func TestGrowBits(t *testing.T) {
+	const peersCount = 8
+	cfg := PoolConfig{FragBytesMax: 1 << 30, BytesMax: 2 << 30, KeepBytes: -1}
+	p, peers := newGrowing(t, cfg, peersCount)
+	words, refused := 0, 0
+	for _, a := range peers {
+		for id := range uint32(ActiveMax) {
+			h := Header{
+				Kind: KindChunk, FragID: id, SizeBytes: 1 << 30, FirstBytes: ChunkBytesMin,
+				ChunkBytes: ChunkBytesMin, PayloadLen: ChunkBytesMin,
+			}
+			if _, err := a.Add(&h, make([]byte, ChunkBytesMin), true); err != nil {
+				if refused++; !errors.Is(err, ErrBudget) {
+					t.Fatal(err)
+				}
+				break
+			}
+			words += cap(a.find(id).have)
+		}
+		if err := errors.Join(p.Check(), a.Check()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if bits := int64(8 * words); refused != peersCount || bits == 0 || bits > p.ActiveBytes()/1000 {
+		t.Errorf("%d bytes of bits beside %d bytes that count", bits, p.ActiveBytes())
+	}
+	for _, a := range peers {
+		a.Drop()
+	}
+}
+
+// TestGrowBitsToTheEnd: a fragment of the smallest chunks is refused none of them, and no chunk
+// twice, wherever its memory and its bits end meanwhile.
+func TestGrowBitsToTheEnd(t *testing.T) {
+	const sizeBytes = 40*64*ChunkBytesMin + 77
+	p, peers := newGrowing(t, PoolConfig{
+		FragBytesMax: 1 << 20, BytesMax: 4 << 20, GrowBytes: 1 << 10,
+	}, 1)
+	a, rng := peers[0], rand.New(rand.NewPCG(testenv.Seed(t, 5), 0))
+	sent := make([]byte, sizeBytes)
+	for i := range sent {
+		sent[i] = byte(rng.Uint32())
+	}
+	var msg *Message
+	for offset := uint32(0); offset < sizeBytes; {
+		h := Header{
+			Kind: KindChunk, FragID: 9, SizeBytes: sizeBytes, OffsetBytes: offset, FirstBytes: 1,
+			ChunkBytes: ChunkBytesMin,
+		}
+		n := min(uint32(ChunkBytesMin), sizeBytes-offset)
+		if offset == 0 {
+			n = 1
+		}
+		follow := 0
+		var err error
+		if room := a.Landing(9, offset, rng.IntN(5000)); offset > 0 && len(room) >= ChunkBytesMin {
+			follow = len(room)/ChunkBytesMin - 1
+			copy(room, sent[offset:][:ChunkBytesMin*(1+follow)])
+			msg, err = a.AddLanded(&h, ChunkBytesMin, follow)
+		} else {
+			msg, err = a.Add(&h, sent[offset:offset+n], true)
+		}
+		if err != nil {
+			t.Fatalf("at %d with %d behind it: %v", offset, follow, err)
+		}
+		offset += n * uint32(1+follow)
+		if err := errors.Join(p.Check(), a.Check()); err != nil {
+			t.Fatal(err)
+		}
+		_, err = a.Add(&h, sent[h.OffsetBytes:][:n], true)
+		if msg == nil && !errors.Is(err, ErrOverlap) {
+			t.Fatalf("at %d again: %v", h.OffsetBytes, err)
+		}
+	}
+	if msg == nil || !bytes.Equal(msg.Bytes, sent) {
+		t.Fatal("not whole, or not what was sent")
+	}
+	msg.Release()
+}

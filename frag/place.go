@@ -35,7 +35,7 @@ func (a *Assembler) Begins(h *Header, payloadBytes int) bool {
 func (a *Assembler) BeginIn(h *Header, mem []byte) {
 	m := a.pool.getPlaced()
 	m.mem = mem[:h.SizeBytes:h.SizeBytes]
-	m.expect(h.SizeBytes, gridOf(h).chunks(h.SizeBytes))
+	m.expect(h)
 	a.enter(m, h, a.slotBits(h.FragID))
 }
 

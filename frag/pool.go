@@ -123,7 +123,7 @@ type Message struct {
 	// arrivedBytes are those that were put into the buffer.
 	arrivedBytes int64
 	copiedBytes  int64    // of these, by Add
-	have         []uint64 // bit i: chunk i was received
+	have         []uint64 // bit i: chunk i was received; for chunks that have memory
 	mem          []byte
 	placed       bool // mem is not of the pool
 	starter      bool // mem holds the first packet alone, and counts in no budget
@@ -220,10 +220,10 @@ func (p *Pool) capacity(class int) int64 {
 	return min(classBytes(class), int64(p.cfg.FragBytesMax))
 }
 
-// get returns a buffer for a fragment of sizeBytes cut into chunks pieces, none of them received;
-// nil if more than limitBytes would then be active.
-func (p *Pool) get(sizeBytes, chunks uint32, limitBytes int64) *Message {
-	class := p.beginClass(sizeBytes)
+// get returns a buffer for the fragment of a chunk, none of which was received; nil if more than
+// limitBytes would then be active.
+func (p *Pool) get(h *Header, limitBytes int64) *Message {
+	class := p.beginClass(h.SizeBytes)
 	capBytes := p.capacity(class)
 	if p.activeBytes+capBytes > limitBytes {
 		return nil
@@ -238,21 +238,36 @@ func (p *Pool) get(sizeBytes, chunks uint32, limitBytes int64) *Message {
 		m = &Message{pool: p, class: uint8(class), mem: make([]byte, capBytes)}
 	}
 	p.activeBytes += capBytes
-	m.expect(sizeBytes, chunks)
+	m.expect(h)
 	return m
 }
 
-// expect makes a message one of which nothing has come.
-func (m *Message) expect(sizeBytes, chunks uint32) {
-	words := (int(chunks-1) >> 6) + 1
+// expect makes a message that has memory a fragment of which nothing has come. Its chunks are as
+// many as the header says; bits are kept of those that have memory (cover).
+func (m *Message) expect(h *Header) {
+	m.Tag, m.fragID, m.grid, m.sizeBytes = h.Tag, h.FragID, gridOf(h), h.SizeBytes
+	m.state, m.missing = messageAssembling, m.grid.chunks(h.SizeBytes)
+	m.arrivedBytes, m.copiedBytes = 0, 0
+	m.have = m.have[:0]
+	m.cover()
+}
+
+// wordsOfRoom is how many words of bits the chunks take that have memory.
+func (m *Message) wordsOfRoom() int {
+	end := min(int64(m.sizeBytes), m.roomBytes())
+	return int(m.grid.index(uint32(end-1))>>6) + 1
+}
+
+// cover makes a bit for each chunk that has memory. So the bits are a thousandth of what counts in
+// the budgets, or is the caller's (one of ChunkBytesMin bytes), whatever is announced.
+func (m *Message) cover() {
+	words := m.wordsOfRoom()
 	if cap(m.have) < words {
-		m.have = make([]uint64, words)
-	} else {
-		m.have = m.have[:words]
-		clear(m.have)
+		m.have = append(make([]uint64, 0, words), m.have...)
 	}
-	m.state = messageAssembling
-	m.sizeBytes, m.missing, m.arrivedBytes, m.copiedBytes = sizeBytes, chunks, 0, 0
+	had := len(m.have)
+	m.have = m.have[:words]
+	clear(m.have[had:])
 }
 
 // beginClass is the class of the buffer with which a fragment of sizeBytes begins: its own if an
@@ -290,6 +305,7 @@ func (p *Pool) enlarge(m *Message, class int) {
 	mem := make([]byte, p.capacity(class))
 	copy(mem, m.mem)
 	m.mem, m.class, m.starter = mem, uint8(class), false
+	m.cover()
 	p.activeBytes += more
 }
 

@@ -18,7 +18,7 @@ func (a *Assembler) begin(h *Header, inOrder bool, leaving *Message) (*Message, 
 	if a.activeBytes+p.capacity(class) > p.cfg.PeerBytesMax-reserveBytes {
 		return nil, ErrBudget
 	}
-	m := p.get(h.SizeBytes, gridOf(h).chunks(h.SizeBytes), p.cfg.BytesMax-reserveBytes)
+	m := p.get(h, p.cfg.BytesMax-reserveBytes)
 	if m == nil {
 		return nil, ErrBudget
 	}
@@ -79,14 +79,13 @@ func (a *Assembler) growTo(m *Message, end uint32, inOrder bool) bool {
 // beginStarter begins a fragment for which there is no memory in the packet in which another one
 // ends, with room for that packet's bytes alone, beside all budgets. Were the packet refused, the
 // fragment that ends in it would hold its memory while the sender waits for the other's; two such
-// senders would wait for each other. So a peer has one packet more at most (and the bitmap of the
-// fragment's chunks, which counts nowhere).
+// senders would wait for each other. So a peer has one packet more at most.
 func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 	if a.starter != nil || h.OffsetBytes != 0 {
 		return nil, ErrBudget
 	}
 	m := &Message{pool: a.pool, starter: true, mem: make([]byte, n)}
-	m.expect(h.SizeBytes, gridOf(h).chunks(h.SizeBytes))
+	m.expect(h)
 	a.enter(m, h, a.slotBits(h.FragID))
 	a.starter = m
 	return m, nil

@@ -166,4 +166,20 @@ var memoryMutations = []mutation{
 		new:  "",
 		test: "./btl -run TestContract02|TestGather",
 	},
+	{
+		name:  "bits-as-announced",
+		fault: "a bit is kept of each chunk that is announced, and counts nowhere",
+		in:    "frag",
+		old:   "$end := min(int64($m.sizeBytes), $m.roomBytes())",
+		new:   "$end := int64($m.sizeBytes)",
+		test:  "./frag -run TestGrowBits",
+	},
+	{
+		name:  "bits-left-behind",
+		fault: "a fragment gets more memory, and no bits for the chunks in it",
+		in:    "frag",
+		old:   "$m.mem, $m.class, $m.starter = $mem, uint8($class), false\n$m.cover()",
+		new:   "$m.mem, $m.class, $m.starter = $mem, uint8($class), false",
+		test:  "./frag -run TestGrowBitsToTheEnd",
+	},
 }

@@ -147,8 +147,8 @@ var partMutations = []mutation{
 		name:  "stale-bitmap",
 		fault: "a recycled reassembly buffer keeps the bitmap of its last fragment",
 		in:    "frag",
-		old:   "clear(have)",
-		new:   "",
+		old:   "clear($m.have[had:])",
+		new:   "_ = $m.have[had:]",
 		test:  "./frag -run TestAssemblerModel",
 	},
 	{

@@ -111,10 +111,10 @@ func (c *congestion) drains(most time.Duration, p *path) bool {
 		most < low-noise
 }
 
-// beginDip divides the window for some rounds.
+// beginDip divides the window for some rounds, or what was on its way, where credits allow no more.
 func (c *congestion) beginDip(p *path) {
 	c.unhalved, c.dipBase, c.rounds, c.met, c.overshot = c.window, p.base, 0, false, false
-	c.window = max(c.window/dipDepth, windowLeast)
+	c.window = max(min(c.window, c.flight)/dipDepth, windowLeast)
 }
 
 // fit finds out what the path holds by what came of it in the round, which took that long, in which

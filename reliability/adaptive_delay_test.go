@@ -51,7 +51,7 @@ func TestDip(t *testing.T) {
 	p := path{base: 8 * time.Millisecond}
 	var c congestion
 	c.init(&rules)
-	c.slow, c.window, c.rounds = false, 400, dipNext
+	c.slow, c.window, c.flight, c.rounds = false, 400, 400, dipNext
 	now := mono.Time(0)
 	for range 4 {
 		now = now.Add(2 * p.base)
@@ -70,6 +70,32 @@ func TestDip(t *testing.T) {
 	c.endRound(&rules, &p, WindowDefault, p.base)
 	if c.window < 80 || c.window > 90 || c.unhalved != 0 {
 		t.Errorf("window %d after the base was found to be half, want half", c.window)
+	}
+}
+
+// TestDipBelowCredits: who is bound by credits, and never meets the target, divides what he has on
+// its way now and then, if there is a queue.
+func TestDipBelowCredits(t *testing.T) {
+	t.Parallel()
+	rules := Adaptive()
+	for name, tc := range map[string]struct {
+		queue   time.Duration
+		limited bool
+		dips    bool
+	}{
+		"a queue": {delayNoise + 1, false, true}, "none": {delayNoise, false, false},
+		"by the window": {delayNoise + 1, true, false},
+	} {
+		p := path{base: 8 * time.Millisecond}
+		var c congestion
+		c.init(&rules)
+		c.slow, c.window, c.rounds, c.base = false, 100, dipNext, p.base
+		c.sample(0, p.base+tc.queue, p.base+tc.queue, &p, 1, 1, &rules)
+		c.flight, c.limited = 30, tc.limited
+		c.endRound(&rules, &p, WindowDefault, p.base)
+		if dips := c.unhalved != 0; dips != tc.dips || dips && c.window != 30/dipDepth {
+			t.Errorf("%s: divided %v, window %d; want %v, %d", name, dips, c.window, tc.dips, 30/dipDepth)
+		}
 	}
 }
 

@@ -157,6 +157,7 @@ func (c *congestion) endRound(rules *Rules, p *path, most int32, took time.Durat
 	}
 	if c.least > c.base+c.jitter+delayNoise {
 		c.queued++
+		c.met = c.met || !c.limited // others have filled the queue up to what bounds this side
 	} else if c.least != 0 {
 		c.queued--
 	}

@@ -55,6 +55,8 @@ func sizes() []int {
 var ofSizes = []floor{
 	{Cell{50 * time.Microsecond, 1e9, 1, 0.01, 0}, 0.90, 0.95, 0.025, 0.01, 25},
 	{Cell{50 * time.Microsecond, 10e9, 4, 0.01, 0}, 0.90, 0.80, 0.02, 0.01, 25},
+	// Two streams have few dozens of losses in so short a time, and these decide who has how much.
+	{Cell{time.Millisecond, 1e9, 0.25, 0, 0}, 0.85, 0.75, 0.02, 0.01, 0.6},
 	{Cell{time.Millisecond, 1e9, 1, 0.05, 0.2}, 0.82, 0.90, 0.02, 0.01, 20},
 	{Cell{time.Millisecond, 10e9, 1, 0.01, 0}, 0.82, 0.80, 0.02, 0.01, 4},
 	{Cell{20 * time.Millisecond, 1e9, 1, 0.01, 0.2}, 0.25, 0.80, 0.02, 0.01, 4},

@@ -1,0 +1,95 @@
+package matrix
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/fabric/sim"
+)
+
+// TestManySenders has 64 modules stream to one, all configured by default but for what they may
+// keep to send again, over a line of 1 Gbit/s that ends at the receiver, and over fast lines to a
+// receiver that is slow itself: all get the same of it, and it is never overrun.
+func TestManySenders(t *testing.T) {
+	skipRace(t)
+	for name, tc := range map[string]struct {
+		bytesPerSecond int           // of the line
+		pace           time.Duration // of the receiver's passes
+		least          float64       // that it gets, in bytes per second
+	}{
+		"a line":          {1e9 / 8, 0, .9 * 1e9 / 8},
+		"a slow receiver": {0, time.Millisecond, 100e6},
+	} {
+		for _, size := range []int{1 << 10, streamBytes, 1 << 20} {
+			if testing.Short() && size != streamBytes {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, %d B", name, size), func(t *testing.T) {
+				rates := manySenders(t, size, tc.bytesPerSecond, tc.pace)
+				sum := 0.0
+				for _, rate := range rates {
+					sum += rate
+				}
+				t.Logf("Jain %.3f, %.1f MB/s", jain(rates), sum/1e6)
+				if jain(rates) < .95 || sum < tc.least*efficiency(size) {
+					t.Errorf("Jain %.3f, %.1f MB/s; want .95, %.1f", jain(rates), sum/1e6,
+						tc.least*efficiency(size)/1e6)
+				}
+			})
+		}
+	}
+}
+
+// manySenders returns what comes of each sender, in bytes per second, from two seconds on.
+func manySenders(t *testing.T, size, bytesPerSecond int, pace time.Duration) []float64 {
+	t.Helper()
+	const senders = 64
+	w, err := newWorld(sim.Config{Seed: 1, QueueDatagrams: 2048})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Network.Close()
+	hosts, err := w.openAll(senders+1, btl.Config{SendBuffers: 512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	receiver, from := hosts[senders], map[*btl.Endpoint]int{}
+	count := func(ep *btl.Endpoint, _ btl.Tag, data []byte) { from[ep] += len(data) }
+	if err := receiver.Mod.Handle(tagStream, count); err != nil {
+		t.Fatal(err)
+	}
+	var there, back sim.Line
+	for i, h := range hosts[:senders] {
+		ep, err := w.connect(h, receiver)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := sim.Path{Delay: time.Duration(500+i) * time.Microsecond} // none in step
+		answers := path
+		if bytesPerSecond > 0 {
+			path.BytesPerSecond, path.QueueBytes, path.Line = bytesPerSecond, 1<<20, &there
+			answers = path
+			answers.Line = &back
+		}
+		w.setPaths(h, receiver, path, answers)
+		newStream(ep, size, max(64*streamBytes/size, 2)).start(h)
+	}
+	receiver.SetPace(pace)
+	w.Advance(2 * time.Second)
+	clear(from)
+	const span = 3 * time.Second
+	w.Advance(span)
+	rates := make([]float64, 0, senders)
+	for _, n := range from {
+		rates = append(rates, float64(n)/span.Seconds())
+	}
+	if n := w.Counts()[sim.KindQueueFull]; n > 0 {
+		t.Errorf("the receiver was overrun by %d packets", n)
+	}
+	if err := w.check(); err != nil {
+		t.Error(err)
+	}
+	return append(rates, make([]float64, senders-len(rates))...)
+}

@@ -60,6 +60,7 @@ type adaptive struct {
 	copies                 uint32    // received before, as the peer counts them
 	spurious, spuriousSeen uint32    // packets sent again in vain; those known when this round began
 	quietRounds            uint8     // rounds since there was one
+	untested               uint8     // rounds since a packet was withheld
 	resentInRound          [2]int32  // in this round and the one before, but the spurious ones
 	roundEnd               seq.Num   // when this has arrived, a round trip is over
 	roundAt                mono.Time // when this one began

@@ -177,6 +177,7 @@ func (a *adaptive) endRound(s *Sender, took time.Duration) {
 		a.cong.calm, a.cong.above = s.next, 0
 	}
 	s.blocked = false
+	a.untested = min(a.untested, untestedRounds) + 1
 	a.ackLag = min(max(took-a.paths[a.lastMeasured].srtt, 0), a.peerDelay)
 	a.cong.flight = a.onTheWay(s)
 	a.resendBudget += budgetRound + budgetUnits*s.next.Sub(s.oldest)/4

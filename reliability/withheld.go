@@ -12,15 +12,22 @@ import "gobtl/internal/seq"
 //	on wire    sent       withheld   sent    --> the peer reports a gap at n --> n is sent
 
 // Tests says whether packets may be withheld: only where a congestion window bounds the sender, for
-// else acknowledgements raise no rate; and one at a time.
+// else acknowledgements raise no rate; one at a time, and after some round trips again: a path that
+// takes a whole window stands still until it has come. Who acknowledges too soon makes these short.
 func (s *Sender) Tests() bool {
 	a := s.policy.adaptive
-	return a != nil && !a.fixed && !s.withholds
+	return a != nil && !a.fixed && !s.withholds && a.untested >= untestedRounds
 }
+
+// untestedRounds are the round trips between two packets that are withheld, at least.
+const untestedRounds = 100
 
 // Withhold notes that packet n, which was posted under its first number, is not sent now. Later
 // packets must be, for they have the peer report the gap. It Tests.
-func (s *Sender) Withhold(n seq.Num) { s.withheld, s.withholds = n, true }
+func (s *Sender) Withhold(n seq.Num) {
+	s.withheld, s.withholds = n, true
+	s.policy.adaptive.untested = 0
+}
 
 // Withheld says whether packet n was given a number and never sent.
 func (s *Sender) Withheld(n seq.Num) bool { return s.withholds && s.withheld == n }

@@ -119,13 +119,13 @@ func TestLessLossIsNotUsualYet(t *testing.T) {
 	}
 	after(100)
 	first := c.window
-	if after(50); !c.testing || c.window >= first || c.usual != 0 {
-		t.Fatalf("window %d after %d, test %v, usual %d: half is lost still", c.window, first, c.testing,
-			c.usual)
+	if after(30); !c.testing || c.window >= first || c.usual != 0 {
+		t.Fatalf("window %d after %d, test %v, usual %d: three in ten are lost still", c.window, first,
+			c.testing, c.usual)
 	}
 	second := c.window
-	after(48)
-	if c.testing || c.window != first || c.usual < shareUnits*45/1000 {
+	after(29)
+	if c.testing || c.window != first || c.usual < shareUnits*28/1000 {
 		t.Errorf("window %d after %d, test %v, usual %d: no less is lost", c.window, second, c.testing,
 			c.usual)
 	}

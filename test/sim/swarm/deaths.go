@@ -8,13 +8,52 @@ import (
 	"gobtl/btl"
 )
 
-// judgeDead judges ErrPeerDead: nothing of the connection may have arrived for PeerTimeout, or
-// nothing that acknowledges anything new. Nor may it come late: no more than slack after the
-// time-out of the oldest send that was never answered.
+// awayMax is the most that a node asks for by its Away.
+const awayMax = 3 * time.Second
+
+// drawAways draws for how long each node's process may be without progress by its own word, and
+// how much of that it grants to others.
+func (p *Plan) drawAways() {
+	d := newDraw(p.Seed, 0xA3A1)
+	for i := range p.Nodes {
+		c := &p.Nodes[i].Config
+		if d.chance(0.3) {
+			c.Away = d.dur(time.Millisecond, awayMax)
+		}
+		switch d.IntN(4) {
+		case 0:
+			c.AwayMax = -1
+		case 1:
+			c.AwayMax = d.dur(time.Millisecond, awayMax)
+		}
+	}
+}
+
+// granted is how much longer than PeerTimeout the peer of an end may be silent: as long as it has
+// asked for, in whole milliseconds, if that much is granted.
+func (e *end) granted() time.Duration {
+	e.learn()
+	peer := e.peer
+	if !e.known {
+		peer = e.w.byInc[peerIncarnationOf(e.ep)] // whom it is trying to reach
+	}
+	most := e.life.cfg.AwayMax
+	switch {
+	case peer == nil || most < 0:
+		return 0
+	case most == 0:
+		most = awayMax // much more is the default
+	}
+	return min(peer.cfg.Away.Truncate(time.Millisecond), most)
+}
+
+// judgeDead judges ErrPeerDead: nothing of the connection may have arrived for PeerTimeout and what
+// the peer was granted beyond that, or nothing that acknowledges anything new. Nor may it come
+// late: no more than slack after the time-out of the oldest send that was never answered.
 func (e *end) judgeDead() string {
 	w := e.w
 	now := w.net.Now()
-	timeout := e.life.cfg.PeerTimeout
+	timeout := e.life.cfg.PeerTimeout + e.granted()
 	node := e.life.host.index
 	heard := max(w.heard[heardKey{node, e.tag}], w.heard[heardKey{node, helloKey(e.tag, e.peerTag)}],
 		e.life.began)
@@ -64,7 +103,8 @@ func (e *end) judgeNarrow() string {
 	}
 	node := e.life.host.index
 	heard := max(w.heard[heardKey{node, e.tag}], w.heard[heardKey{node, helloKey(e.tag, e.peerTag)}])
-	if quiet := w.net.Now().Sub(heard); quiet >= e.life.cfg.PeerTimeout && !e.life.host.restless {
+	timeout := e.life.cfg.PeerTimeout + e.granted()
+	if quiet := w.net.Now().Sub(heard); quiet >= timeout && !e.life.host.restless {
 		return fmt.Sprintf("nothing of it arrived for %v: it is dead", quiet)
 	}
 	return e.judgeDead()

@@ -483,7 +483,7 @@ func (p *Plan) drawAttackers(d draw, opts Options) {
 func (p *Plan) DrainLimit() time.Duration {
 	var peer, shake, closing, resend, delay time.Duration
 	wait := func(c *btl.Config) {
-		peer, shake = max(peer, c.PeerTimeout), max(shake, c.HandshakeTimeout)
+		peer, shake = max(peer, c.PeerTimeout+awayMax), max(shake, c.HandshakeTimeout)
 		closing = max(closing, c.CloseTimeout)
 		resend = max(resend, min(c.Rules.ResendTimeoutMax, c.PeerTimeout/4))
 	}

@@ -19,7 +19,8 @@ var profileOdds = []struct {
 const uniformOdds = 0.4
 
 // drawProfiles draws the recovery profile of each node, if the options do not name it, and the
-// numbers of the adaptive one. On a reliable network most keep the default.
+// numbers of the adaptive one. On a reliable network most keep the default. Behind that it draws
+// what their processes ask of others.
 func (p *Plan) drawProfiles(opts Options) {
 	d := newDraw(p.Seed, 0xADA7)
 	uniform := d.chance(uniformOdds)
@@ -35,6 +36,7 @@ func (p *Plan) drawProfiles(opts Options) {
 		}
 		drawAdaptive(d, &c.Rules)
 	}
+	p.drawAways()
 }
 
 func drawProfile(d draw) string {

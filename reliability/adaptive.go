@@ -34,6 +34,8 @@ type adaptive struct {
 	timer        hotel.Room              // 0: it does not run
 	timerAt      mono.Time               // when it ends
 	lossAt       mono.Time               // when packets may be found lost without more news, or Never
+	restartedAt  mono.Time               // when the congestion window was restarted last; or longAgo
+	sweepAt      mono.Time               // from then on, what was sent before is lost; or Never
 	sentAt       [channels]mono.Time     // when something was sent last
 	progressAt   mono.Time               // of the latest progress or time-out; or longAgo
 	ackedAt      mono.Time               // when something was acknowledged last

@@ -53,6 +53,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 			a.progressAt = longAgo
 		}
 		a.setWait()
+		a.heardAgain(s, now)
 		if due := a.due(s); s.oldest != s.next && due < a.timerAt {
 			a.wake(s, now, due)
 		}
@@ -75,6 +76,16 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	a.pace(s, now)
 	s.updateSendLimit()
 	return done
+}
+
+// heardAgain sets the time after which nothing will be told any more of what was sent before a
+// restart, when something is acknowledged for the first time since.
+func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
+	if a.sweepAt == mono.Never && a.restartedAt != longAgo {
+		a.sweepAt = now.Add(a.paths[a.lastMeasured].wait() + a.peerDelay)
+		a.lossAt = a.lossAt.Min(a.sweepAt)
+		a.wake(s, now, a.lossAt)
+	}
 }
 
 // measure takes the round trip of the packet that arrived last, if this is its first

@@ -98,6 +98,10 @@ func (a *adaptive) findLost(s *Sender, now mono.Time) {
 	}
 }
 
+// markLost marks the packets that are lost by now, and finds out when others will be. What was
+// sent before a restart is lost, too, some time after the first answer since: a peer that stood
+// still has told of what it had then, and of a window with more gaps than a Sack has room for it
+// tells but of the beginning. Nothing is known of the rest, and it would hold the window for ever.
 func (a *adaptive) markLost(s *Sender, now mono.Time) {
 	a.arrivedOutOfTurn, a.lossAt = false, mono.Never
 	grace := [channels]time.Duration{a.reorderWindow(Command), a.reorderWindow(Data)}
@@ -110,8 +114,12 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 		p := s.segment(s.at(n))
 		base := a.paths[p.channel].base
 		c := &a.latestArrived[p.channel]
-		var at mono.Time
+		at := mono.Never
+		if p.postedAt <= a.restartedAt {
+			at = a.sweepAt
+		}
 		switch {
+		case at <= now:
 		case c.proves(p):
 			at = p.postedAt.Add(max(c.rtt, base) + grace[p.channel])
 		case last > p.postedAt.Add(across):
@@ -121,19 +129,21 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 		case a.resentArrived.at > p.postedAt.Add(across):
 			at = proven
 		case p.postedAt >= max(last, a.resentArrived.at) && p.resends == 0 && a.newest.Before(n):
-			return // neither this one nor any behind it was sent before what has arrived
-		default:
-			continue
+			if at == mono.Never {
+				return // neither this one nor any behind it was sent before what has arrived
+			}
 		}
 		if at > now {
-			a.lossAt = a.lossAt.Min(at)
+			a.lossAt = a.lossAt.Min(at) // which may be Never
 			continue
 		}
 		p.lost = true
 		s.setAside(n)
 		a.lost++
 		a.lostWaiting++
-		a.lostOne(s, n)
+		if p.postedAt > a.restartedAt { // else the window that was too large is forgotten
+			a.lostOne(s, n)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ func (shared *adaptiveShared) join(s *Sender, peerDelay time.Duration, selective
 		shared: shared, peerDelay: peerDelay, selective: selective, resendBudget: budgetFirst,
 		lossAt: mono.Never, roundEnd: s.next, newest: s.next - 1, waitMax: shared.rules.ResendTimeoutMax,
 		sentAt: [channels]mono.Time{longAgo, longAgo}, ackedAt: longAgo, progressAt: longAgo,
+		restartedAt: longAgo, sweepAt: mono.Never,
 		fixed: shared.rules.Congestion == CongestionFixed, untested: untestedRounds,
 	}
 	a.cong.init(shared.rules)

@@ -43,6 +43,39 @@ func TestSlowStartAfterSilence(t *testing.T) {
 	}
 }
 
+// TestUnknownAfterSilence: what was sent before a silence, and of which the first answers since do
+// not tell, holds the window no longer than a round trip; until then it may be told of still.
+func TestUnknownAfterSilence(t *testing.T) {
+	t.Parallel()
+	const rtt, count = time.Millisecond, 400
+	a, _ := newWarm(t, rtt)
+	a.policy().cong.window = 2 * count
+	a.snd.updateSendLimit()
+	n := a.sent
+	a.send(count, Data)
+	for range backoffRestart {
+		a.after(100 * time.Millisecond).expire()
+		a.again()
+	}
+	// The copy of the first has come, and one far behind, which was there for long.
+	a.after(rtt).ack(n+1, n, n+3)
+	if got, _ := a.again(); len(got) > 2 {
+		t.Errorf("%d are sent again before the peer has told of all that it had", len(got))
+	}
+	a.after(rtt/4).ack(n+1, n, n+3, n+5)
+	if got, _ := a.again(); len(got) > 4 {
+		t.Errorf("%d are sent again before the peer has told of all that it had", len(got))
+	}
+	a.after(10 * rtt).expire()
+	got, _ := a.again()
+	if want := Adaptive().InitialWindow / 2; len(got) < want {
+		t.Errorf("%d of %d unknown packets are sent again, want %d", len(got), count-5, want)
+	}
+	if way := a.policy().onTheWay(&a.snd); int(way) > len(got)+8 {
+		t.Errorf("%d packets on the way, sent again %d", way, len(got))
+	}
+}
+
 // A single round trip above the path's own does not end the slow start after a silence, whatever
 // was measured before.
 func TestLateSampleAfterSilence(t *testing.T) {

@@ -139,6 +139,7 @@ func (a *adaptive) timeout(s *Sender, now mono.Time) {
 	a.setWait()
 	if a.backoff == backoffRestart {
 		a.cong.restart(a.shared.rules)
+		a.restartedAt, a.sweepAt = now, mono.Never
 	}
 	for n := s.oldest; n != s.next; n++ {
 		if t := s.at(n); t != noToken {

@@ -298,8 +298,8 @@ func (c *congestion) judge() bool {
 		c.window, c.peak = max(c.window, c.before), 0
 		return true
 	case c.testing && many:
-	case c.testing && c.base >= delayNoise && lost > 2*expected+judgeLost && lost < before/3:
-		// Much less is lost than before, so that was the window's, and what is left may be, too.
+	case c.testing && c.base >= delayNoise && lost > 2*expected+judgeLost && lost < before*5/8:
+		// Clearly less is lost than before: that was the window's, and what is left may be, too.
 	case c.testing:
 		c.testing, c.usual = false, min(share, shareMost)
 		return false

@@ -54,13 +54,21 @@ var recoveryMutations = []mutation{
 		fault: "packets of one channel tell that those of the other one are lost",
 		in:    "reliability",
 		old: `$c := &$r.latestArrived[channel]
-var $at $type`,
+$at := mono.Never`,
 		new: `$c := &$r.latestArrived[Command]
 if o := &$r.latestArrived[Data]; o.at > $c.at {
 	$c = o
 }
-var $at $type`,
+$at := mono.Never`,
 		test: "./reliability -run TestChannelsApart",
+	},
+	{
+		name:  "unknown-for-ever",
+		fault: "packets of which nothing is known after a silence hold the window for ever",
+		in:    "reliability",
+		old:   "$a.restartedAt, $a.sweepAt = $now, mono.Never",
+		new:   "_ = $now",
+		test:  "./reliability -run TestUnknownAfterSilence",
 	},
 	{
 		name:  "no-probe",

@@ -26,6 +26,9 @@ VNIC_PACKAGES := iproute2 iputils-ping arping iperf3 wireguard-tools wireguard-g
 BENCH_TESTS ?= lat,bw,rate
 BENCH_FLAGS ?= --layer both
 
+# How many peers "make shm-long" kills, and for how long it sends vandals.
+SHM_FLAGS ?= -shm.kills=1000 -shm.vandals=1m
+
 FUZZTIME ?= 30s
 
 # Rounds of "make vnic-compare".
@@ -216,6 +219,10 @@ trace-compare: deps-go ## Run TRACE_SEEDS (256) of the swarm here and at commit 
 .PHONY: mutate
 mutate: deps-go ## Prove that deliberate faults in the sources are caught
 	$(GO) run ./test/sim/mutate $(MUTATE_FLAGS)
+
+.PHONY: shm-long
+shm-long: deps-go ## Kill 1000 peers of fabric/shm, and have vandals write over its rings for a minute
+	$(GO) test ./fabric/shm -run 'TestKilledPeer|TestVandal' -count 1 -timeout 20m -v -args $(SHM_FLAGS)
 
 .PHONY: matrix
 matrix: deps-go ## Measure the recovery profiles on simulated paths; update the docs

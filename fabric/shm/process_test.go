@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/internal/testenv"
 )
 
 var (
@@ -298,6 +299,7 @@ func TestNoRoom(t *testing.T) {
 // nothing of it stays in /dev/shm.
 func TestKilledPeer(t *testing.T) {
 	p := open(t)
+	rng := rand.New(rand.NewPCG(testenv.Seed(t, 0), 0))
 	for round := range *kills {
 		cmd, name := p.start(t, "sender")
 		to, err := p.dom.Insert(name)
@@ -305,7 +307,7 @@ func TestKilledPeer(t *testing.T) {
 			t.Fatal(err)
 		}
 		mine := uint64(0)
-		for end := time.Now().Add(time.Duration(rand.IntN(10_000)) * time.Microsecond); ; {
+		for end := time.Now().Add(time.Duration(rng.IntN(10_000)) * time.Microsecond); ; {
 			if err := p.send(to, mine, 16); err != nil {
 				t.Fatalf("round %d: %v", round, err)
 			}
@@ -321,7 +323,7 @@ func TestKilledPeer(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait() // says "killed"
-		p.id = rand.Uint64()
+		p.id = rng.Uint64()
 		await(t, "the error of a send", func() bool {
 			sendErr := p.send(to, 0, 16)
 			_, err := p.poll()

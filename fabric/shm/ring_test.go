@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"unsafe"
+
+	"gobtl/internal/testenv"
 )
 
 // newPair makes both sides of a ring over one piece of ordinary memory.
@@ -34,9 +36,7 @@ func payload(rng *rand.Rand, i uint64) []byte {
 
 // TestRing plays random puts, publishes and takes, and wants everything once, whole and in order.
 func TestRing(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := rand.New(rand.NewPCG(testenv.Seed(t, 0), 0))
 	s, q := newPair(ringBytesMin)
 	var unread [][]byte
 	visible, full := 0, 0
@@ -120,9 +120,7 @@ func TestRingAlwaysRoom(t *testing.T) {
 
 // TestRingHostile writes junk over a ring while it is read: whatever comes out lies inside of it.
 func TestRingHostile(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := rand.New(rand.NewPCG(testenv.Seed(t, 0), 0))
 	refused, taken := 0, 0
 	for range 2000 {
 		s, q := newPair(ringBytesMin)

@@ -1,0 +1,123 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// waitModes are all of --wait.
+var waitModes = []string{"busy", "adaptive", "event"}
+
+// pairRun is what is read of a report.
+type pairRun struct {
+	Iterations int64                                             `json:"iterations"`
+	CPUPercent struct{ Client, Server float64 }                  `json:"cpu_percent"`
+	Waits      struct{ Client, Server struct{ Crowded uint64 } } `json:"waits"`
+}
+
+// pairJSON runs a pair of processes, each this test binary as the program, and returns the one row
+// that it reports, and the CPU time of both: that of the server is in it, which the client waits
+// for.
+func pairJSON(t *testing.T, args ...string) (run pairRun, cpu time.Duration) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, append([]string{
+		"pair", "--test", "lat", "--size", "8", "--rounds", "1",
+		"--warmup", "0", "--format", "json",
+	}, args...)...)
+	cmd.Env = append(os.Environ(), envRunMain+"=1")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	stdout, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("pair %v: %v\n%s", args, err, stderr.String())
+	}
+	var report struct {
+		Config struct{ Wait string } `json:"config"`
+		Runs   []pairRun             `json:"runs"`
+	}
+	if err := json.Unmarshal(stdout, &report); err != nil {
+		t.Fatalf("%v in\n%s", err, stdout)
+	}
+	mode := args[slices.Index(args, "--wait")+1]
+	if len(report.Runs) != 1 || report.Config.Wait != mode {
+		t.Fatalf("pair %v: %d rows, wait %q", args, len(report.Runs), report.Config.Wait)
+	}
+	return report.Runs[0], cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+}
+
+// TestWaitSleeps has seconds of silence between two messages. Who sleeps spends next to no CPU time
+// in them, on either side, and it says so; who polls spends it.
+func TestWaitSleeps(t *testing.T) {
+	notRaced(t)
+	const gaps = 2
+	for _, provider := range []string{"shm", "udp"} {
+		for _, mode := range waitModes {
+			t.Run(provider+"/"+mode, func(t *testing.T) {
+				t.Parallel() // it sleeps
+				run, cpu := pairJSON(t, "--provider", provider, "--wait", mode, "--gap", "1s",
+					"--iterations", strconv.Itoa(gaps))
+				if run.Iterations != gaps {
+					t.Errorf("%d round trips, want %d", run.Iterations, gaps)
+				}
+				t.Logf("%v of CPU time; shown: %+v %%", cpu, run.CPUPercent)
+				// Both processes' start and end are in cpu, some tens of milliseconds.
+				if sleeps := mode != "busy"; sleeps != (cpu < gaps*time.Second/4) {
+					t.Errorf("%v of CPU time in %d s of silence", cpu, gaps)
+				}
+				for _, percent := range []float64{run.CPUPercent.Client, run.CPUPercent.Server} {
+					if mode == "busy" && percent < 10 {
+						t.Errorf("%v %% shown of who polls", percent)
+					}
+					if mode != "busy" && percent > 5 {
+						t.Errorf("%v %% shown of seconds of silence", percent)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestWaitOneCPU has both ends on one CPU: each message arrives whatever the way to wait, and a
+// side that waits by polling finds out that it shares the processor, and says so.
+func TestWaitOneCPU(t *testing.T) {
+	notRaced(t)
+	var allowed unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
+		t.Fatal(err)
+	}
+	cpu := 0
+	for !allowed.IsSet(cpu) {
+		cpu++
+	}
+	both := fmt.Sprintf("%d,%d", cpu, cpu)
+	for _, provider := range []string{"shm", "udp"} {
+		for _, mode := range waitModes {
+			t.Run(provider+"/"+mode, func(t *testing.T) {
+				run, _ := pairJSON(t, "--provider", provider, "--wait", mode, "--cpus", both,
+					"--iterations", "2000")
+				if run.Iterations != 2000 {
+					t.Errorf("%d round trips, want 2000", run.Iterations)
+				}
+				told := run.Waits.Client.Crowded+run.Waits.Server.Crowded > 0
+				if polls := mode != "event"; told != polls {
+					t.Errorf("said that the processor is shared: %v, want %v", told, polls)
+				}
+			})
+		}
+	}
+}

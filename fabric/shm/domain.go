@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/internal/park"
 )
 
 const (
@@ -34,7 +35,7 @@ type domain struct {
 	endpoints []*endpoint // by slot; nil is free
 	opened    int         // endpoints ever: their numbers, which never mean another one
 	loop      loop
-	bell      *bell
+	bell      *park.Bell
 	sleeper   sleeper
 	ringBytes int // of the rings that this domain has made
 	closed    bool
@@ -60,7 +61,7 @@ func openDomain(info fabric.Info, cfg fabric.DomainConfig) (_ fabric.Domain, err
 		return nil, err
 	}
 	d.info.Src = d.name.socketPath()
-	if d.bell, err = newBell(); err != nil {
+	if d.bell, err = park.NewBell(); err != nil {
 		return nil, err
 	}
 	return d, d.loop.open(d)
@@ -104,7 +105,7 @@ func (d *domain) release() {
 	d.sleeper.close()
 	d.loop.close()
 	if d.bell != nil {
-		d.bell.close()
+		d.bell.Close()
 	}
 	_ = unix.Munmap(d.mem) // cannot fail: it was mapped so
 	d.mem = nil

@@ -54,7 +54,7 @@ func (o *loop) open(d *domain) (err error) {
 	if err = o.watch(o.listen, slotListen); err != nil {
 		return err
 	}
-	return o.watch(d.bell.event, slotBell)
+	return o.watch(d.bell.Fd(), slotBell)
 }
 
 func (o *loop) watch(fd, slot int) error {

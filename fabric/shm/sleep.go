@@ -63,7 +63,7 @@ func (d *domain) Sleep(timeout time.Duration) error {
 	rung, err := s.park.Wait(timeout)
 	s.sleeping.Store(false)
 	if rung {
-		d.bell.hush()
+		d.bell.Hush()
 	}
 	if err != nil {
 		return &fabric.Error{Provider: ProviderName, Op: "epoll_wait", Text: err.Error()}
@@ -114,8 +114,8 @@ func (s *sleeper) receives(e *endpoint) {
 }
 
 // tell ends a Sleep that goes on.
-func (s *sleeper) tell(b *bell) {
+func (s *sleeper) tell(b *park.Bell) {
 	if s.sleeping.Load() {
-		b.ring()
+		b.Ring()
 	}
 }

@@ -3,12 +3,9 @@
 package shm
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -37,7 +34,7 @@ func (d *domain) Wait(timeout time.Duration) error {
 	d.sayAsleep(0)
 	d.tryAgain()
 	if d.loop.tend() {
-		d.bell.hush()
+		d.bell.Hush()
 	}
 	if errno != 0 && errno != unix.EINTR {
 		return &fabric.Error{
@@ -156,47 +153,7 @@ func (o *loop) sleep(timeout time.Duration) syscall.Errno {
 }
 
 // Wake implements fabric.Waiter.
-func (d *domain) Wake() { d.bell.ring() }
-
-// bell is the eventfd by which Wake ends a Wait.
-type bell struct {
-	mu    sync.Mutex // held while event is written, so that a closed descriptor's number never is
-	event int        // -1 after close
-}
-
-func newBell() (*bell, error) {
-	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		return nil, os.NewSyscallError("eventfd", err)
-	}
-	return &bell{event: event}, nil
-}
-
-func (b *bell) ring() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.event < 0 {
-		return
-	}
-	var one [8]byte
-	binary.NativeEndian.PutUint64(one[:], 1)
-	// It fails only when the counter is full, and then it rings already.
-	_, _ = unix.Write(b.event, one[:])
-}
-
-func (b *bell) hush() {
-	var count [8]byte
-	_, _ = unix.Read(b.event, count[:])
-}
-
-func (b *bell) close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.event >= 0 {
-		unix.Close(b.event)
-		b.event = -1
-	}
-}
+func (d *domain) Wake() { d.bell.Ring() }
 
 // lockTries bounds how long somebody else may hold the lock of the sockets' directory: two seconds.
 const (

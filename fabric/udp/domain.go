@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/internal/park"
 )
 
 const (
@@ -38,7 +39,7 @@ type domain struct {
 	opened    int    // endpoints ever, but for those of groups
 	groups    bool   // datagrams go to multicast groups
 	past      counts // of closed endpoints
-	bell      *bell
+	bell      *park.Bell
 	sleeper   sleeper
 	pollFds   []unix.PollFd
 	pollTime  unix.Timespec
@@ -82,7 +83,7 @@ func openDomain(
 	if err := d.mapArena(cfg); err != nil {
 		return nil, err
 	}
-	if d.bell, err = newBell(); err != nil {
+	if d.bell, err = park.NewBell(); err != nil {
 		_ = unix.Munmap(d.buffers.mem)
 		return nil, err
 	}
@@ -278,7 +279,7 @@ func (d *domain) Close() error {
 		}
 	}
 	d.closed = true
-	d.bell.close()
+	d.bell.Close()
 	d.sleeper.close()
 	if err := unix.Munmap(d.buffers.mem); err != nil && first == nil {
 		first = sysError("munmap", err)

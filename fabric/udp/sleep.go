@@ -38,7 +38,7 @@ type sleeperSocket struct{ sock *socket }
 // Arm implements fabric.Sleeper.
 func (d *domain) Arm() bool {
 	s := &d.sleeper
-	if d.closed || !s.made && !s.open(d.bell.event) {
+	if d.closed || !s.made && !s.open(d.bell.Fd()) {
 		return false
 	}
 	s.disarm() // of an Arm that no Sleep has followed
@@ -158,7 +158,7 @@ func (d *domain) Sleep(timeout time.Duration) error {
 	rung, err := s.park.Wait(timeout)
 	s.disarm()
 	if rung {
-		d.bell.hush()
+		d.bell.Hush()
 	}
 	return err
 }

@@ -3,9 +3,6 @@
 package udp
 
 import (
-	"encoding/binary"
-	"os"
-	"sync"
 	"syscall"
 	"time"
 	"unsafe"
@@ -21,7 +18,7 @@ func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed
 	}
-	d.pollFds = append(d.pollFds[:0], unix.PollFd{Fd: int32(d.bell.event), Events: unix.POLLIN})
+	d.pollFds = append(d.pollFds[:0], unix.PollFd{Fd: int32(d.bell.Fd()), Events: unix.POLLIN})
 	for _, e := range d.endpoints {
 		if e.pollable() {
 			timeout = 0
@@ -38,7 +35,7 @@ func (d *domain) Wait(timeout time.Duration) error {
 }
 
 // Wake implements fabric.Waiter.
-func (d *domain) Wake() { d.bell.ring() }
+func (d *domain) Wake() { d.bell.Ring() }
 
 // ppoll sleeps until a descriptor is readable, a signal, or the timeout (negative: none).
 func (d *domain) ppoll(timeout time.Duration) error {
@@ -57,48 +54,7 @@ func (d *domain) ppoll(timeout time.Duration) error {
 		return newError("ppoll", errno)
 	}
 	if d.pollFds[0].Revents != 0 {
-		d.bell.hush()
+		d.bell.Hush()
 	}
 	return nil
-}
-
-// bell is the eventfd by which Wake ends a Wait.
-type bell struct {
-	mu    sync.Mutex // held while event is written, so that a closed descriptor's number never is
-	event int        // -1 after close
-}
-
-func newBell() (*bell, error) {
-	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		return nil, os.NewSyscallError("eventfd", err)
-	}
-	return &bell{event: event}, nil
-}
-
-// ring makes the present or the next Wait return.
-func (b *bell) ring() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.event < 0 {
-		return
-	}
-	var one [8]byte
-	binary.NativeEndian.PutUint64(one[:], 1)
-	// It fails only when the counter is full, and then it rings already.
-	_, _ = unix.Write(b.event, one[:])
-}
-
-func (b *bell) hush() {
-	var count [8]byte
-	_, _ = unix.Read(b.event, count[:])
-}
-
-func (b *bell) close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.event >= 0 {
-		unix.Close(b.event)
-		b.event = -1
-	}
 }

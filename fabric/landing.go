@@ -1,5 +1,7 @@
 package fabric
 
+import "gobtl/internal/bulk"
+
 // Landing is for providers that copy datagrams themselves: the state behind Lander.Land. The zero
 // value puts everything into its buffer.
 type Landing struct {
@@ -19,11 +21,11 @@ func (l *Landing) Copy(c *Completion, buf, pkt []byte) {
 	c.Len, c.Landed, c.LandedOff = uint32(len(pkt)), 0, 0
 	n := len(pkt) - l.headBytes
 	if l.mem == nil || n <= 0 || n > len(l.mem)-l.off || l.headBytes > len(buf) {
-		copy(buf, pkt)
+		bulk.Copy(buf, pkt)
 		return
 	}
 	copy(buf, pkt[:l.headBytes])
-	copy(l.mem[l.off:], pkt[l.headBytes:])
+	bulk.Copy(l.mem[l.off:], pkt[l.headBytes:])
 	c.Landed, c.LandedOff = uint32(n), uint32(l.off)
 	l.off += n
 }

@@ -30,7 +30,9 @@
 // Behind the last record stands a word of zero, the end. A sender writes the records of a batch,
 // the new end, and last of all the first record's word, over the old end: one store makes the
 // batch visible, and a lone small datagram costs the receiver one cache line. A record does not
-// wrap: where it does not fit before the end of the memory, a word says skip.
+// wrap: where it does not fit before the end of the memory, a word says skip. Payloads are copied
+// twice, both times with package bulk: one copy by the kernel (process_vm_readv) was measured to
+// take longer, see docs/performance.md.
 //
 // # What is believed
 //

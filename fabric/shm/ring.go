@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"unsafe"
+
+	"gobtl/internal/bulk"
 )
 
 const (
@@ -122,7 +124,7 @@ func (s *sendRing) put(head, tail []byte) bool {
 		*s.word(s.end) = wordEnd
 	}
 	room := s.bytes(s.tail, size)
-	copy(room[copy(room, head):], tail)
+	bulk.Copy(room[bulk.Copy(room, head):], tail)
 	s.begin(size + 1)
 	s.tail += n
 	if s.tail-s.first >= publishBytes {

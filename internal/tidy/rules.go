@@ -53,13 +53,14 @@ var policies = []policy{
 	},
 	{dir: "internal/waiting", imports: leaves, libs: []string{"golang.org/x/sys"}},
 	{dir: "internal/park", libs: []string{"golang.org/x/sys"}},
+	{dir: "internal/bulk", libs: []string{"golang.org/x/sys"}},
 	{dir: "internal/...", imports: leaves, deny: pureDeny},
 	{dir: "hotel", imports: leaves, deny: pureDeny},
 	{dir: "frag", imports: []string{"internal/seq"}, deny: with(pureDeny, "time")},
 	{dir: "reliability", imports: with(leaves, "hotel"), deny: pureDeny},
-	{dir: "fabric", imports: leaves},
+	{dir: "fabric", imports: with(leaves, "internal/bulk")},
 	{
-		dir: "fabric/...", imports: with(leaves, "fabric", "internal/park"),
+		dir: "fabric/...", imports: with(leaves, "fabric", "internal/bulk", "internal/park"),
 		libs: []string{"golang.org/x/sys"},
 	},
 	{

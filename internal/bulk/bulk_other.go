@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package bulk
+
+const hasString = false
+
+func copyString(dst, src []byte) { copy(dst, src) }

@@ -214,6 +214,9 @@ func (p Pending) Wait(ctx context.Context) error {
 // it wants of the Runner is done by the next pass. Call it in callbacks and in Do alone.
 func (r *Runner) Yield() { r.woken++ }
 
+// Owns says whether an endpoint is one of this Runner's module. Any goroutine may call it.
+func (r *Runner) Owns(ep *Endpoint) bool { return r.mine(ep) == nil }
+
 // mine says why an endpoint is none of this Runner's.
 func (r *Runner) mine(ep *Endpoint) error {
 	if ep == nil || ep.m != r.m {

@@ -3,6 +3,7 @@ package mpi
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"slices"
 )
 
@@ -170,6 +171,9 @@ func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, err
 	defer e.unlock()
 	if e.broken != nil {
 		return notice{}, e.broken
+	}
+	if errors.Is(c.revoked, ErrFreed) {
+		return notice{}, c.revoked // The others' votes come to nobody any more.
 	}
 	key := roundKey{c.context, c.rounds}
 	c.rounds++

@@ -3,6 +3,7 @@ package mpi
 import (
 	"context"
 	"errors"
+	"math"
 
 	"gobtl/pml"
 )
@@ -74,7 +75,7 @@ func Improbe(c *Comm, from, tag int) (*Message, Status, error) {
 // probed is a message that was taken out.
 func (c *Comm) probed(found *pml.Message) (*Message, Status, error) {
 	s, err := c.status(found.Peer(), found.Tag())
-	s.Count = int(found.Size())
+	s.Count = int(min(found.Size(), math.MaxInt))
 	return &Message{c, found}, s, err
 }
 

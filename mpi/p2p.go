@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"gobtl/pml"
 )
@@ -172,7 +173,7 @@ func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 		return Status{}, e.gone(c.ranks[from], who.Err())
 	}
 	s, err := c.status(found.Peer, found.Tag)
-	s.Count = int(found.Size)
+	s.Count = int(min(found.Size, math.MaxInt))
 	return s, err
 }
 
@@ -193,7 +194,7 @@ func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
 		return false, Status{}, c.usable()
 	}
 	s, err := c.status(found.Peer, found.Tag)
-	s.Count = int(found.Size)
+	s.Count = int(min(found.Size, math.MaxInt))
 	return true, s, err
 }
 

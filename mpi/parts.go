@@ -31,6 +31,9 @@ func (e *engine) noticeRanksMax() int {
 
 // whole says whether a notice of a rank is whole with what has come, and completes it then.
 func (e *engine) whole(from int, n *notice) bool {
+	if len(n.dead) > min(len(e.names), (noticeBytesMax-noticeHeadBytes)/4) {
+		return false // More than there are, or than an honest rank puts into a message.
+	}
 	if !n.more && n.part == 0 {
 		return true
 	}

@@ -20,6 +20,12 @@ type windowServer struct {
 	waiting []lockWaiting
 }
 
+// waits says whether a rank waits for the lock: who asks once more is not heard, or it would be
+// granted twice and given back once.
+func (s *windowServer) waits(rank int) bool {
+	return slices.ContainsFunc(s.waiting, func(l lockWaiting) bool { return l.rank == rank })
+}
+
 // A window receives so many requests at once at first. When there are few places left, for the
 // others have what announced requests of ranks bring that are slow to put them, it gets more: of
 // each rank no more than windowSendsMax are announced.
@@ -156,7 +162,7 @@ func (w *window) carryOut(q *servedRequest) {
 			copy(there, data[w.size:])
 		}
 	case windowLock, windowLockAlone:
-		if s := &w.server; s.holders[rank] == lockNone {
+		if s := &w.server; s.holders[rank] == lockNone && !s.waits(rank) {
 			kind := lockShared + lockKind(h.kind-windowLock)
 			s.waiting = append(s.waiting, lockWaiting{rank, kind, h.answer})
 			w.grant()

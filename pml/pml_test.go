@@ -51,6 +51,19 @@ func TestHeads(t *testing.T) {
 	}
 }
 
+// A message is not announced with more bytes than there are numbers for.
+func TestHeadOfTooMuch(t *testing.T) {
+	t.Parallel()
+	for _, k := range []kind{kindAnnounce, kindActiveAnnounce} {
+		h := head{kind: k, c: 1<<63 + 8}
+		var b [headMostSize]byte
+		h.put(b[:])
+		if _, ok := h.read(b[:h.bytes()]); ok {
+			t.Errorf("kind %d: %d bytes are taken for a size", k, h.c)
+		}
+	}
+}
+
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	if err := (Config{}).withDefaults().Validate(); err != nil {

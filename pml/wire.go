@@ -1,6 +1,9 @@
 package pml
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // kind is what a message of this layer is.
 type kind uint8
@@ -108,5 +111,6 @@ func (h *head) read(b []byte) (rest []byte, ok bool) {
 			*v = binary.LittleEndian.Uint64(b[at:])
 		}
 	}
-	return b[h.bytes():], true
+	announces := h.kind == kindAnnounce || h.kind == kindActiveAnnounce
+	return b[h.bytes():], !announces || h.c <= math.MaxInt64 // no size is more
 }

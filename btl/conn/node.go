@@ -140,7 +140,7 @@ func (n *Node) open(ep *btl.Endpoint, service string) (*Conn, error) {
 	switch {
 	case n.closed:
 		return nil, net.ErrClosed
-	case ep == nil:
+	case !n.r.Owns(ep):
 		return nil, btl.ErrEndpoint
 	case ep.Err() != nil:
 		return nil, ep.Err()

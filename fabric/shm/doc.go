@@ -48,7 +48,8 @@
 // Those of an endpoint to 256 peers have 297 MiB together, all 2048 that a domain may have 745 MiB
 // (a btl module has two endpoints, and so two rings each way for a peer that it talks to); what
 // never held a datagram takes no memory, nor does a pair that never talks. Info says so under
-// "memory". A domain takes in so many rings, and from one process fewer: see linksMax. A sender
+// "memory". A domain takes in so many rings, and from one process fewer: see linksMax; when those
+// of its peers have 1 GiB together, the smallest alone, which a peer that was refused tries. A sender
 // learns that its ring was not taken in when the socket ends; what it had put in until then is
 // lost, though it has completed, and its next sends end with ECONNREFUSED.
 // A datagram of at most injectBytes is complete with Post; one for which there is no room is kept

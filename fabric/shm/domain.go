@@ -38,7 +38,9 @@ type domain struct {
 	bell      *park.Bell
 	sleeper   sleeper
 	ringBytes int // of the rings that this domain has made
-	closed    bool
+	// takenBytes are those of the rings that it has taken from peers.
+	takenBytes int
+	closed     bool
 }
 
 var (

@@ -199,6 +199,52 @@ func TestSilentSockets(t *testing.T) {
 	}
 }
 
+// When the rings of peers have all the memory that they may have, another peer is refused its large
+// one, and heard with a small one; what a link gives back others may have.
+func TestMemoryFromPeers(t *testing.T) {
+	rd, re := openOne(t, fabric.EndpointConfig{})
+	recv(t, re, 0)
+	sd, se := openOne(t, fabric.EndpointConfig{})
+	to := insert(t, sd, re)
+	rd.takenBytes += takenBudget
+	refused := 0
+	var out [4]fabric.Completion
+	await(t, "a datagram by a small ring", func() bool {
+		_, err := se.Post([]fabric.Send{{To: to, Buf: 0, Len: 1000}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rd.loop.tend()
+		n, _ := se.Poll(out[:])
+		for _, c := range out[:n] {
+			if c.Errno == int32(unix.ECONNREFUSED) {
+				refused++
+			}
+		}
+		n, _ = re.Poll(out[:])
+		return n == 1 && out[0].Op == fabric.OpRecv
+	})
+	if refused == 0 {
+		t.Error("nothing was refused: the test shows nothing")
+	}
+	if got := rd.takenBytes - takenBudget; got != ringBytesMin {
+		t.Errorf("a ring of %d bytes was taken, want %d", got, ringBytesMin)
+	}
+	rd.takenBytes -= takenBudget
+	recv(t, re, 1)
+	if err := se.Close(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the ring to be given back", func() bool {
+		rd.loop.tend()
+		_, _ = re.Poll(out[:])
+		return rd.takenBytes == 0
+	})
+	if got := rd.takesBytes(); got != ringBytesMax {
+		t.Errorf("takes %d bytes, want %d", got, ringBytesMax)
+	}
+}
+
 // A peer whose door is blocked is tried again, at pauses, with the same ring.
 func TestBusyPeer(t *testing.T) {
 	rd, re := openOne(t, fabric.EndpointConfig{})

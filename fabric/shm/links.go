@@ -17,6 +17,9 @@ const (
 	// ringBudget is what the rings of a domain may have together before new ones become smaller: each
 	// gets an eighth of what is left, at least ringBytesMin.
 	ringBudget = 256 << 20
+	// takenBudget is what the rings may have together that a domain takes from others, before it takes
+	// the smallest alone: room for 256 peers that each have nobody else to send to.
+	takenBudget = 256 * ringBytesMax
 	// linksMax bounds the rings that a domain makes, and as many are those that it takes from others.
 	linksMax = 2048
 	// linksPerProcess bounds what it takes from one process. Those that it cannot tell from each other
@@ -84,6 +87,14 @@ func ringSize(ringBytes int) int {
 	return size
 }
 
+// takesBytes is how large a ring the domain takes from a peer now.
+func (d *domain) takesBytes() int {
+	if d.takenBytes+ringBytesMax > takenBudget {
+		return ringBytesMin
+	}
+	return ringBytesMax
+}
+
 // ringsBytes is what so many rings of a domain have together.
 func ringsBytes(count int) (sum int) {
 	for range count {
@@ -101,6 +112,9 @@ func (l *outLink) open() error {
 	}
 	if l.ring.mem == nil {
 		size := ringSize(d.ringBytes)
+		if l.refusals > 0 { // it may have been too large
+			size = ringBytesMin
+		}
 		mem, memfd, err := makeRing(size)
 		if err != nil {
 			return l.later(err)
@@ -315,11 +329,12 @@ func (q *inLink) meet() error {
 	if ep == nil {
 		return errHello
 	}
-	mem, err := mapRing(memfd)
+	mem, err := mapRing(memfd, q.domain.takesBytes())
 	if err != nil {
 		return err
 	}
 	q.ring = recvRing{ring: newRing(mem)}
+	q.domain.takenBytes += int(q.ring.size)
 	if !q.ring.check() {
 		return errHello // close unmaps it
 	}
@@ -342,6 +357,7 @@ func (q *inLink) close() {
 	o.left(q.pid)
 	unix.Close(q.fd)
 	if q.ring.mem != nil {
+		q.domain.takenBytes -= int(q.ring.size)
 		_ = unix.Munmap(q.ring.mem) // cannot fail: it was mapped so
 	}
 	*q = inLink{domain: q.domain, fd: -1}

@@ -69,8 +69,9 @@ func newInfo() fabric.Info {
 			{Name: "ring", Value: fmt.Sprintf("%d KiB for each pair of endpoints, less beyond %d MiB",
 				ringBytesMax>>10, ringBudget>>20)},
 			{Name: "memory", Value: fmt.Sprintf("%d MiB for rings to %d peers, at most %d MiB for all, "+
-				"as many for those from peers; used as far as datagrams have filled them",
-				ringsBytes(manyPeers)>>20, manyPeers, ringsBytes(linksMax)>>20)},
+				"%d MiB for those from peers, who make them; used as far as datagrams have filled them",
+				ringsBytes(manyPeers)>>20, manyPeers, ringsBytes(linksMax)>>20,
+				(takenBudget+linksMax*ringBytesMin)>>20)},
 			{Name: "links", Value: fmt.Sprintf("%d of a domain each way, %d of them from one process; "+
 				"sends to a peer that takes no more are lost until it says so, then refused",
 				linksMax, linksPerProcess)},

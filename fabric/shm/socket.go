@@ -165,8 +165,9 @@ func makeRing(sizeBytes int) (mem []byte, memfd int, err error) {
 	return mem, memfd, nil
 }
 
-// mapRing maps the memory that a peer has handed over, if it is that of a ring.
-func mapRing(memfd int) ([]byte, error) {
+// mapRing maps the memory that a peer has handed over, if it is that of a ring of at most so many
+// bytes.
+func mapRing(memfd, mostBytes int) ([]byte, error) {
 	seals, err := unix.FcntlInt(uintptr(memfd), unix.F_GET_SEALS, 0)
 	if err != nil || seals&sealsWanted != sealsWanted {
 		return nil, errHello // no memory, or memory that could be taken away
@@ -176,7 +177,7 @@ func mapRing(memfd int) ([]byte, error) {
 		return nil, err
 	}
 	size := st.Size - headerBytes
-	if size < ringBytesMin || size > ringBytesMax || size&(size-1) != 0 {
+	if size < ringBytesMin || size > int64(mostBytes) || size&(size-1) != 0 {
 		return nil, errHello
 	}
 	return mapShared(memfd, int(st.Size))

@@ -8,7 +8,8 @@ func (w *Window[T]) AskForLock(ctx context.Context, rank, times int) error {
 	w.w.c.e.lock()
 	defer w.w.c.e.unlock()
 	for range times {
-		if _, err := w.w.begin(ctx, rank, windowHead{kind: windowLock}, nil, []byte{}, false); err != nil {
+		_, err := w.w.begin(ctx, rank, windowHead{kind: windowLock}, nil, []byte{}, false)
+		if err != nil {
 			return err
 		}
 	}

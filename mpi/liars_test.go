@@ -83,7 +83,7 @@ func TestLiarVotesFillMemory(t *testing.T) {
 		before := heapNow()
 		var err error
 		if w.Rank() == 1 {
-			err = w.Vote(ctx, 0, votes, min(w.FragmentBytesMax()-32, 1<<20)/4) // of 1 GiB that a fragment may have
+			err = w.Vote(ctx, 0, votes, min(w.FragmentBytesMax()-32, 1<<20)/4)
 		}
 		if err = errors.Join(err, mpi.Barrier(ctx, &w.Comm)); err != nil {
 			return err

@@ -47,6 +47,9 @@ type Config struct {
 	// provider has one. 0 asks for 4 MiB, negative leaves the system's default. What is granted bounds
 	// the credits given to peers, whatever was asked for.
 	RecvBufferBytes int
+	// RingBytes is the size of the ring to each peer's channel where the provider has rings (shm: a
+	// power of two from 256 KiB to 4 MiB). 0: the provider's.
+	RingBytes int
 
 	// FragmentsMax is the number of fragment descriptors: sends queued or unacknowledged, 16 to 1<<20.
 	// 0 means 4096. One peer alone has seven eighths of them at most, of several each as many as are
@@ -236,6 +239,7 @@ func (c Config) Validate() error {
 		{"send_buffers", int64(c.SendBuffers), 64, 1 << 20},
 		{"recv_depth", int64(c.RecvDepth), 16, 1 << 16},
 		{"tx_depth", int64(c.TxDepth), 0, 1 << 16},
+		{"ring_bytes", int64(c.RingBytes), 0, 1 << 30},
 		{"fragments_max", int64(c.FragmentsMax), 16, 1 << 20},
 		{"fragment_bytes_max", int64(c.FragmentBytesMax), 1 << 10, 1<<32 - 1},
 		{"reassembly_bytes_max", c.ReassemblyBytesMax, int64(c.FragmentBytesMax), 1 << 40},
@@ -284,6 +288,7 @@ func (c Config) DomainConfig(info fabric.Info) (fabric.DomainConfig, error) {
 	return fabric.DomainConfig{
 		Buffers:     c.SendBuffers + controlBuffers + 2*c.recvDepth(info) + max(c.KeptPackets, 0),
 		BufferBytes: c.MTUBytes,
+		RingBytes:   c.RingBytes,
 	}, nil
 }
 

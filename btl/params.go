@@ -120,6 +120,10 @@ var params = []Param{
 		func(c *Config) any { return &c.RecvBufferBytes },
 	},
 	{
+		"ring_bytes", "the provider's", "ring to each peer's channel, where the provider has rings",
+		func(c *Config) any { return &c.RingBytes },
+	},
+	{
 		"fragments_max", "4096", "sends queued or unacknowledged, at most",
 		func(c *Config) any { return &c.FragmentsMax },
 	},

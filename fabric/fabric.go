@@ -215,6 +215,9 @@ type DomainConfig struct {
 	// BufferBytes is the room in each buffer for a datagram without provider prefix. 0 means the
 	// Info's MTUBytes.
 	BufferBytes int
+	// RingBytes is the size of the ring to each peer, where the provider has such: a power of two in
+	// its range, which an error names. 0 is its own choice. Others do not look at it.
+	RingBytes int
 }
 
 // EndpointConfig sizes an Endpoint. Zero fields mean the provider's default.

@@ -114,3 +114,46 @@ func TestFreedAgree(t *testing.T) {
 		return nil
 	})
 }
+
+// Lock returns when its context ends, also where the rank stands still and as many operations with
+// it are under way as may be.
+func TestLockOutlivesContext(t *testing.T) {
+	release := make(chan struct{})
+	run(t, "udp", 2, func(ctx context.Context, w *mpi.World) error {
+		win, err := mpi.NewWindow(ctx, &w.Comm, make([]int64, 4))
+		if err == nil {
+			err = mpi.Barrier(ctx, &w.Comm)
+		}
+		if err != nil {
+			return err
+		}
+		if w.Rank() == 0 {
+			w.Hold(release)
+			return mpi.Barrier(ctx, &w.Comm)
+		}
+		time.Sleep(200 * time.Millisecond)
+		old := make([]int64, 256)
+		for i := range old {
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			e := win.GetAccumulate(short, []int64{1}, old[i:i+1], 0, 0, mpi.Sum[int64]())
+			cancel()
+			if e != nil {
+				break // There is no room for more.
+			}
+		}
+		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- win.Lock(short, 0, true) }()
+		select {
+		case e := <-ended:
+			if !errors.Is(e, context.DeadlineExceeded) {
+				err = fmt.Errorf("Lock: %w", e)
+			}
+		case <-time.After(4 * time.Second):
+			err = errors.New("Lock has not returned 4 s after the end of its context of 200 ms")
+		}
+		close(release)
+		return errors.Join(err, mpi.Barrier(ctx, &w.Comm))
+	})
+}

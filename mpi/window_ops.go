@@ -198,7 +198,7 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 	if err != nil {
 		return nil, err
 	}
-	op, err := w.takeOp(ctx, rank)
+	op, err := w.takeOp(ctx, rank, h.kind)
 	if err != nil {
 		return nil, err
 	}
@@ -235,10 +235,12 @@ func (w *window) begin(ctx context.Context, rank int, h windowHead, data, old []
 
 // takeOp returns an operation that is free, and waits for one if too many are under way: one rank
 // that is slow does not hold up what is for others.
-func (w *window) takeOp(ctx context.Context, rank int) (*windowOp, error) {
+func (w *window) takeOp(ctx context.Context, rank int, kind windowKind) (*windowOp, error) {
 	t := &w.targets[rank]
-	if !w.roomFor(t) {
-		if err := w.c.e.until(ctx, func() bool { return w.roomFor(t) }); err != nil {
+	// An Unlock follows a Lock, which found room: whoever gives a lock back does not wait for it, or
+	// would wait for a rank that stands still.
+	if kind != windowUnlock || w.free == nil && len(w.ops) >= windowOpsAll {
+		if err := w.awaitRoom(ctx, t); err != nil {
 			return nil, err
 		}
 	}
@@ -257,6 +259,14 @@ func (w *window) takeOp(ctx context.Context, rank int) (*windowOp, error) {
 	}
 	w.ops = append(w.ops, op)
 	return op, nil
+}
+
+// awaitRoom waits until one more operation with a rank may begin.
+func (w *window) awaitRoom(ctx context.Context, t *target) error {
+	if w.roomFor(t) {
+		return nil
+	}
+	return w.c.e.until(ctx, func() bool { return w.roomFor(t) })
 }
 
 // roomFor says whether one more operation with a rank may begin.
@@ -318,6 +328,9 @@ func (w *window) lock(ctx context.Context, rank int, kind lockKind) error {
 	h := windowHead{kind: windowLock}
 	if kind == lockAlone {
 		h.kind = windowLockAlone
+	}
+	if err := w.awaitRoom(ctx, t); err != nil {
+		return err // nothing has left
 	}
 	t.locked = kind
 	err := w.ask(ctx, rank, h, nil, nil)

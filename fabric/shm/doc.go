@@ -44,7 +44,8 @@
 //
 // # Limits
 //
-// Rings have 4 MiB while there are few, less when there are many, at least 256 KiB: see ringBudget.
+// Rings have 4 MiB, or what fabric.DomainConfig says, while there are few, less when there are
+// many, at least 256 KiB: see ringBudget.
 // Those of an endpoint to 256 peers have 297 MiB together, all 2048 that a domain may have 745 MiB
 // (a btl module has two endpoints, and so two rings each way for a peer that it talks to); what
 // never held a datagram takes no memory, nor does a pair that never talks. Info says so under

@@ -37,6 +37,7 @@ type domain struct {
 	loop      loop
 	bell      *park.Bell
 	sleeper   sleeper
+	ringMost  int // how large a ring of this domain is, at the most
 	ringBytes int // of the rings that this domain has made
 	// takenBytes are those of the rings that it has taken from peers.
 	takenBytes int
@@ -51,6 +52,14 @@ var (
 func openDomain(info fabric.Info, cfg fabric.DomainConfig) (_ fabric.Domain, err error) {
 	d := &domain{info: info, peers: peerTable{byName: make(map[name]uint32)}}
 	d.info.Reliable, d.info.Ordered = true, true
+	if d.ringMost = cfg.RingBytes; d.ringMost == 0 {
+		d.ringMost = ringBytesMax
+	}
+	if n := d.ringMost; n < ringBytesMin || n > ringBytesMax || n&(n-1) != 0 {
+		return nil, badConfig("RingBytes is %d, want a power of two from %d to %d", n, ringBytesMin,
+			ringBytesMax)
+	}
+	d.info.Attrs = attrs(d.ringMost)
 	if err := d.mapArena(cfg); err != nil {
 		return nil, err
 	}

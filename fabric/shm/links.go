@@ -78,9 +78,10 @@ func sendFailed(errno syscall.Errno) error {
 	return failure("fi_send", errno, errno.Error())
 }
 
-// ringSize is how large the next ring of a domain is whose rings have so many bytes together.
-func ringSize(ringBytes int) int {
-	size := ringBytesMax
+// ringSize is how large the next ring of a domain is whose rings have so many bytes together, and
+// most bytes at the most.
+func ringSize(most, ringBytes int) int {
+	size := most
 	for size > ringBytesMin && size > (ringBudget-ringBytes)/8 {
 		size /= 2
 	}
@@ -95,10 +96,10 @@ func (d *domain) takesBytes() int {
 	return ringBytesMax
 }
 
-// ringsBytes is what so many rings of a domain have together.
-func ringsBytes(count int) (sum int) {
+// ringsBytes is what so many rings of a domain have together, each most bytes at the most.
+func ringsBytes(most, count int) (sum int) {
 	for range count {
-		sum += ringSize(sum)
+		sum += ringSize(most, sum)
 	}
 	return sum
 }
@@ -111,7 +112,7 @@ func (l *outLink) open() error {
 		return unix.EMFILE
 	}
 	if l.ring.mem == nil {
-		size := ringSize(d.ringBytes)
+		size := ringSize(d.ringMost, d.ringBytes)
 		if l.refusals > 0 { // it may have been too large
 			size = ringBytesMin
 		}

@@ -4,8 +4,10 @@ package shm
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,8 +78,8 @@ func TestMemoryOfManyPeers(t *testing.T) {
 			t.Fatalf("peer %d got %+v", i, c[0])
 		}
 	}
-	if from.ringBytes != ringsBytes(manyPeers) {
-		t.Errorf("%d bytes of rings, told %d", from.ringBytes, ringsBytes(manyPeers))
+	if from.ringBytes != ringsBytes(ringBytesMax, manyPeers) {
+		t.Errorf("%d bytes of rings, told %d", from.ringBytes, ringsBytes(ringBytesMax, manyPeers))
 	}
 	told := fmt.Sprintf("%d MiB for rings to %d peers", from.ringBytes>>20, manyPeers)
 	ok := false
@@ -94,5 +96,52 @@ func TestMemoryOfManyPeers(t *testing.T) {
 	}
 	if got := bytes - beforeBytes; got > 2*manyPeers*each || got < 2*manyPeers*headerBytes {
 		t.Errorf("%d bytes in memory after a datagram each", got)
+	}
+}
+
+// TestRingBytes: rings are as large as the configuration says, carry the largest datagrams, and
+// Info tells it; what is no size of a ring is refused.
+func TestRingBytes(t *testing.T) {
+	open := func(ringBytes int) (*domain, *endpoint) {
+		d := openAny(t, fabric.DomainConfig{
+			Buffers: 64, BufferBytes: mtuBytes, RingBytes: ringBytes,
+		})
+		t.Cleanup(func() { _ = d.Close() })
+		e, err := d.OpenEndpoint(fabric.EndpointConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d, e.(*endpoint)
+	}
+	d, se := open(ringBytesMin)
+	rd, re := open(0)
+	to := insert(t, d, re)
+	for range 8 {
+		recv(t, re, 0)
+		if n, err := se.Post([]fabric.Send{{To: to, Len: mtuBytes}}); n != 1 {
+			t.Fatal(err)
+		}
+		var out [2]fabric.Completion
+		await(t, "the largest datagram", func() bool {
+			_, _ = se.Poll(out[:])
+			rd.loop.tend()
+			n, _ := re.Poll(out[:])
+			return n == 1 && out[0].Len == mtuBytes
+		})
+	}
+	if d.ringBytes != ringBytesMin || rd.takenBytes != ringBytesMin {
+		t.Errorf("rings of %d bytes, taken %d, want %d", d.ringBytes, rd.takenBytes, ringBytesMin)
+	}
+	want := fmt.Sprintf("%d KiB for each", ringBytesMin>>10)
+	if !slices.ContainsFunc(d.Info().Attrs, func(a fabric.Attr) bool {
+		return a.Name == "ring" && strings.HasPrefix(a.Value, want)
+	}) {
+		t.Errorf("Info does not say %q: %v", want, d.Info().Attrs)
+	}
+	for _, bad := range []int{-1, 1, ringBytesMin - 1, ringBytesMin + 64, 2 * ringBytesMax} {
+		_, err := openDomain(newInfo(), fabric.DomainConfig{RingBytes: bad})
+		if !errors.Is(err, fabric.ErrBadConfig) {
+			t.Errorf("RingBytes %d: %v", bad, err)
+		}
 	}
 }

@@ -64,18 +64,23 @@ func newInfo() fabric.Info {
 		Loopback:    true,
 		Reliable:    true,
 		Ordered:     true,
-		Attrs: []fabric.Attr{
-			{Name: "reach", Value: "processes of this user that see the same " + memoryDir},
-			{Name: "ring", Value: fmt.Sprintf("%d KiB for each pair of endpoints, less beyond %d MiB",
-				ringBytesMax>>10, ringBudget>>20)},
-			{Name: "memory", Value: fmt.Sprintf("%d MiB for rings to %d peers, at most %d MiB for all, "+
-				"%d MiB for those from peers, who make them; used as far as datagrams have filled them",
-				ringsBytes(manyPeers)>>20, manyPeers, ringsBytes(linksMax)>>20,
-				(takenBudget+linksMax*ringBytesMin)>>20)},
-			{Name: "links", Value: fmt.Sprintf("%d of a domain each way, %d of them from one process; "+
-				"sends to a peer that takes no more are lost until it says so, then refused",
-				linksMax, linksPerProcess)},
-		},
+		Attrs:       attrs(ringBytesMax),
+	}
+}
+
+// attrs tells what rings take that have ringMost bytes at the most.
+func attrs(ringMost int) []fabric.Attr {
+	return []fabric.Attr{
+		{Name: "reach", Value: "processes of this user that see the same " + memoryDir},
+		{Name: "ring", Value: fmt.Sprintf("%d KiB for each pair of endpoints, less beyond %d MiB",
+			ringMost>>10, ringBudget>>20)},
+		{Name: "memory", Value: fmt.Sprintf("%d MiB for rings to %d peers, at most %d MiB for all, "+
+			"%d MiB for those from peers, who make them; used as far as datagrams have filled them",
+			ringsBytes(ringMost, manyPeers)>>20, manyPeers, ringsBytes(ringMost, linksMax)>>20,
+			(takenBudget+linksMax*ringBytesMin)>>20)},
+		{Name: "links", Value: fmt.Sprintf("%d of a domain each way, %d of them from one process; "+
+			"sends to a peer that takes no more are lost until it says so, then refused",
+			linksMax, linksPerProcess)},
 	}
 }
 

@@ -47,8 +47,8 @@ type Config struct {
 	// provider has one. 0 asks for 4 MiB, negative leaves the system's default. What is granted bounds
 	// the credits given to peers, whatever was asked for.
 	RecvBufferBytes int
-	// RingBytes is the size of the ring to each peer's channel where the provider has rings (shm: a
-	// power of two from 256 KiB to 4 MiB). 0: the provider's.
+	// RingBytes is the size of the ring to each peer's channel where the provider has rings: a power
+	// of two in its range, which the error of opening its Domain names. 0: the provider's.
 	RingBytes int
 
 	// FragmentsMax is the number of fragment descriptors: sends queued or unacknowledged, 16 to 1<<20.

@@ -3,7 +3,6 @@ package mpi
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"slices"
 )
 
@@ -128,7 +127,7 @@ type round struct {
 // works although ranks are gone, which have no part in it, and in a communicator that is revoked;
 // all ranks that are left must call it, in the same order as Shrink. When ctx ends first this
 // rank has given its flags nevertheless, and the round is over for it. Errors: ErrFinalized,
-// ErrExcluded, what broke, or the cause of ctx.
+// ErrExcluded, those of Free, what broke, or the cause of ctx.
 func (c *Comm) Agree(ctx context.Context, flags uint64) (uint64, error) {
 	d, err := c.round(ctx, flags, false)
 	return d.flags, err
@@ -172,8 +171,8 @@ func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, err
 	if e.broken != nil {
 		return notice{}, e.broken
 	}
-	if errors.Is(c.revoked, ErrFreed) {
-		return notice{}, c.revoked // The others' votes come to nobody any more.
+	if e.failures.comms[c.context] != c {
+		return notice{}, c.revoked // Freed: the others' votes come to nobody any more.
 	}
 	key := roundKey{c.context, c.rounds}
 	c.rounds++

@@ -111,6 +111,19 @@ func TestFreedAgree(t *testing.T) {
 		if _, err := d.Agree(short, 1); !errors.Is(err, mpi.ErrFreed) {
 			return fmt.Errorf("Agree: %w", err)
 		}
+		if d, err = w.Dup(ctx); err != nil {
+			return err
+		}
+		if err := d.Revoke(); err != nil {
+			return err
+		}
+		d.Free()
+		if err := mpi.Barrier(ctx, &w.Comm); err != nil {
+			return err
+		}
+		if _, err := d.Shrink(short); !errors.Is(err, mpi.ErrRevoked) {
+			return fmt.Errorf("Shrink, freed when it was revoked: %w", err)
+		}
 		return nil
 	})
 }

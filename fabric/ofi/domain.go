@@ -296,6 +296,6 @@ func (d *domain) Close() error {
 	d.c = nil
 	d.regions.release()
 	d.peers = peers{}
-	d.bell.close()
+	d.bell.Close()
 	return first
 }

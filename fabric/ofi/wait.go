@@ -10,16 +10,15 @@ package ofi
 import "C"
 
 import (
-	"encoding/binary"
 	"os"
 	"slices"
-	"sync"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/internal/park"
 )
 
 const (
@@ -52,7 +51,7 @@ func (d *domain) Wait(timeout time.Duration) error {
 }
 
 // Wake implements fabric.Waiter.
-func (d *domain) Wake() { d.bell.ring() }
+func (d *domain) Wake() { d.bell.Ring() }
 
 // atMost bounds a timeout of which a negative one means for ever.
 func atMost(timeout, most time.Duration) time.Duration {
@@ -62,24 +61,22 @@ func atMost(timeout, most time.Duration) time.Duration {
 	return timeout
 }
 
-// bell is the descriptors that a sleep looks at: an eventfd for Wake, and those of the endpoints.
+// bell is the descriptors that a sleep looks at: a Bell for Wake, and those of the endpoints.
 // It is looked at with ppoll, not kept in an epoll instance, because that would take part in every
 // arrival, of which next to none finds a sleeper.
 type bell struct {
-	fds  []unix.PollFd // of the waiting goroutine; the first is the eventfd
+	*park.Bell
+	fds  []unix.PollFd // of the waiting goroutine; the first is the Bell's
 	time unix.Timespec
-
-	mu    sync.Mutex // held while event is written, so that a closed descriptor's number never is
-	event int        // -1 after close
 }
 
 func newBell() (*bell, error) {
-	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	ring, err := park.NewBell()
 	if err != nil {
-		return nil, os.NewSyscallError("eventfd", err)
+		return nil, err
 	}
-	b := &bell{event: event}
-	b.watch(event)
+	b := &bell{Bell: ring}
+	b.watch(ring.Fd())
 	return b, nil
 }
 
@@ -91,19 +88,6 @@ func (b *bell) watch(fd int) {
 // unwatch removes a descriptor that may be watched.
 func (b *bell) unwatch(fd int) {
 	b.fds = slices.DeleteFunc(b.fds, func(p unix.PollFd) bool { return p.Fd == int32(fd) })
-}
-
-// ring makes the present or the next wait return.
-func (b *bell) ring() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.event < 0 {
-		return
-	}
-	var one [8]byte
-	binary.NativeEndian.PutUint64(one[:], 1)
-	// It fails only when the counter is full, and then it rings already.
-	_, _ = unix.Write(b.event, one[:])
 }
 
 // wait sleeps until a descriptor is readable, a signal, or the timeout (negative: none).
@@ -123,17 +107,7 @@ func (b *bell) wait(timeout time.Duration) error {
 		return os.NewSyscallError("ppoll", errno)
 	}
 	if b.fds[0].Revents != 0 {
-		var count [8]byte
-		_, _ = unix.Read(b.event, count[:]) // back to silence
+		b.Hush()
 	}
 	return nil
-}
-
-func (b *bell) close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.event >= 0 {
-		unix.Close(b.event)
-		b.event = -1
-	}
 }

@@ -97,6 +97,10 @@ func (ep *Endpoint) sentLarge(sizeBytes int) {
 	}
 }
 
+// beginBulk forgives what small fragments were ahead of large ones that are gone. Those of an
+// operation with sections may be so few bytes that they do not make up for it.
+func (ep *Endpoint) beginBulk() { ep.balance = max(ep.balance, 0) }
+
 // overtook books bytes that were sent of the small fragments out of turn.
 func (m *Module) overtook(ep *Endpoint, sizeBytes int) {
 	ep.sentSmall(sizeBytes)

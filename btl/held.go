@@ -16,6 +16,9 @@ func (f *Fragment) Poll() (over bool, err error) {
 // hold leaves the descriptor of a send that has ended with the caller. What it had besides is given
 // back but the old value of an atomic operation.
 func (m *Module) hold(f *Fragment) {
+	if f.whole() {
+		m.freeSections(f)
+	}
 	f.state = fragOver
 	m.frags.lent++
 	if f.hasSeg {
@@ -40,14 +43,22 @@ func (m *Module) ended(f *Fragment) {
 func (ep *Endpoint) Cancel(now Time, f *Fragment) error {
 	m := ep.m
 	m.at(now)
-	if f.ep != ep || f.state != fragQueued || f.cursor > 0 || f.out > 0 || f.internal() {
+	switch {
+	case f.ep != ep || f.internal():
 		return ErrState
+	case f.whole():
+		if !m.cancelSections(f) {
+			return ErrState
+		}
+	case !f.unsent():
+		return ErrState
+	default:
+		m.unqueue(ep, f)
+		if f.hasSeg {
+			m.recovery.Unqueue(f.seg)
+		}
+		m.complete(f, ErrCanceled)
 	}
-	m.unqueue(ep, f)
-	if f.hasSeg {
-		m.recovery.Unqueue(f.seg)
-	}
-	m.complete(f, ErrCanceled)
 	m.sched.rearm(ep)
 	ep.checkFlushed()
 	m.dirty = true

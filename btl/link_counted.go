@@ -59,7 +59,8 @@ func (m *Module) sealCounted(p *packet) int {
 	n := ep.snd.Count()
 	p.Conn, p.Seq = ep.peer.tag, 0
 	last := p.Kind != frag.KindChunk ||
-		p.OffsetBytes+uint32(p.PayloadLen) == p.SizeBytes && p.Flags&frag.FlagOp == 0 // else the notice
+		p.OffsetBytes+uint32(p.PayloadLen) == p.SizeBytes &&
+			(p.Flags&frag.FlagOp == 0 || f.section()) // else the notice
 	if f != nil && last {
 		f.until = n
 	}
@@ -333,7 +334,7 @@ func (m *Module) onNackCounted(in *arrival) {
 // sendAnew puts a fragment in chunks, for which the peer had no memory, back to the front of the
 // to-send list: but behind one of which chunks have been sent, for they must not mix.
 func (m *Module) sendAnew(ep *Endpoint, f *Fragment) {
-	if !f.large {
+	if !f.large || f.put {
 		return // it needs none
 	}
 	m.stats.counters[CntRetransmitNack]++

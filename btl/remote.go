@@ -169,14 +169,7 @@ func (f *Fragment) accessError(reason uint8) error {
 func (ep *Endpoint) PreparePutNotice(mem []byte, target Handle, offset uint64, tag Tag,
 	says []byte,
 ) (*Fragment, error) {
-	if tag > TagMax {
-		return nil, ErrTag
-	}
-	if len(says) > frag.NoticeBytesMax {
-		return nil, fmt.Errorf("%w: a notice of %d bytes, at most %d", ErrTooLarge, len(says),
-			frag.NoticeBytesMax)
-	}
-	if err := ep.mayAsk(); err != nil {
+	if err := ep.mayNotify(tag, says); err != nil {
 		return nil, err
 	}
 	f, err := ep.PreparePut(mem, target, offset)
@@ -186,6 +179,18 @@ func (ep *Endpoint) PreparePutNotice(mem []byte, target Handle, offset uint64, t
 	o := ep.m.takeOp(f, frag.OpPart)
 	o.tag, o.says = uint8(tag), uint8(copy(o.body[:], says))
 	return f, nil
+}
+
+// mayNotify says why there can be no such notice.
+func (ep *Endpoint) mayNotify(tag Tag, says []byte) error {
+	if tag > TagMax {
+		return ErrTag
+	}
+	if len(says) > frag.NoticeBytesMax {
+		return fmt.Errorf("%w: a notice of %d bytes, at most %d", ErrTooLarge, len(says),
+			frag.NoticeBytesMax)
+	}
+	return ep.mayAsk()
 }
 
 // PrepareGet lends a fragment that reads len(mem) bytes of a region of the peer, from offset on,

@@ -117,11 +117,30 @@ func (m *Module) notify(ep *Endpoint, p *noticePlace) {
 // placeless says whether a put with a notice, which is to leave in chunks, has to wait for an
 // earlier one to end.
 func (ep *Endpoint) placeless(f *Fragment) bool {
-	return f.op != nil && f.op.code == frag.OpPart && !f.op.numbered &&
-		ep.asks.places[(ep.asks.lastPut+1)%noticePlaces]
+	o := f.op
+	if o == nil || o.code != frag.OpPart {
+		return false
+	}
+	if f.group != nil {
+		o = f.group.whole.op
+	}
+	return !o.numbered && ep.asks.places[(ep.asks.lastPut+1)%noticePlaces]
 }
 
-// numberPut gives a put with a notice a number, when its first chunk is sent.
+// numberPart gives a put with a notice a number, when its first packet is sent. A section has that
+// of its operation.
+func (ep *Endpoint) numberPart(f *Fragment) {
+	o := f.op
+	if f.section() {
+		o = f.group.whole.op
+	}
+	if !o.numbered {
+		ep.numberPut(o)
+	}
+	f.op.number = o.number
+}
+
+// numberPut takes the next place for a put with a notice.
 func (ep *Endpoint) numberPut(o *operation) {
 	ep.asks.lastPut++
 	o.number, o.numbered = ep.asks.lastPut, true
@@ -130,7 +149,8 @@ func (ep *Endpoint) numberPut(o *operation) {
 
 // noticeDue says whether nothing of a fragment is to be sent any more but its notice.
 func (f *Fragment) noticeDue() bool {
-	return f.op != nil && f.op.code == frag.OpPart && f.cursor == f.size && f.size > 0
+	return f.op != nil && f.op.code == frag.OpPart && f.cursor == f.size && f.size > 0 &&
+		!f.section()
 }
 
 // sendNotice sends the notice of a put whose chunks have left. It returns the packet's length, 0 if

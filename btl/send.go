@@ -29,6 +29,9 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	if f.size > ep.fragBytesMax { // which the peer may have said since the fragment was lent
 		return 0, ErrTooLarge
 	}
+	if f.whole() {
+		return ep.sendSections(f)
+	}
 	if f.op != nil {
 		if err := ep.mayAsk(); err != nil {
 			return 0, err
@@ -245,9 +248,12 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 	if f.hasSeg {
 		ep.m.recovery.Queue(f.seg)
 	}
-	f.large = f.isBye() || !ep.fitsPacket(f)
+	f.large = f.isBye() || !ep.fitsPacket(f) || f.group != nil && f.group.whole.op != nil
 	if f.large && f.hasSeg { // it was lent when packets were larger
 		ep.m.unfill(f)
+	}
+	if f.large && !ep.bulk() {
+		ep.beginBulk()
 	}
 	if q := &ep.flowOf(f).queue; f.answer {
 		ep.pushAnswer(q, f)
@@ -294,6 +300,9 @@ func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 	} else if !m.fill(f, flags) {
 		return 0
 	}
+	if f.noticed() {
+		ep.numberPart(f)
+	}
 	var p packet
 	p.setFrag(f, flags)
 	f.hasSeg = false
@@ -334,7 +343,7 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 		ep.numberFragment(f)
 		f.first, f.chunk = uint16(min(f.size, uint32(packet))), uint16(packet)
 		if f.op != nil && f.op.code == frag.OpPart {
-			ep.numberPut(f.op)
+			ep.numberPart(f)
 		}
 		if !f.answer {
 			m.gathers(f)

@@ -48,8 +48,8 @@ var placeMutations = []mutation{
 		name:  "cancel-late",
 		fault: "a message of which some has left can be taken back",
 		in:    "btl",
-		old:   "$f.ep != $ep || $f.state != fragQueued || $f.cursor > 0 || $f.out > 0",
-		new:   "$f.ep != $ep || $f.state != fragQueued",
+		old:   "$f.state == fragQueued && $f.cursor == 0 && $f.out == 0",
+		new:   "$f.state == fragQueued",
 		test:  "./btl -run TestCancel",
 	},
 	{

@@ -196,4 +196,28 @@ var remoteMutations = []mutation{
 		new:   "false",
 		test:  "./btl -run TestJoinedAllOrNone",
 	},
+	{
+		name:  "sections-numbered-apart",
+		fault: "the sections of a put with a notice have numbers of their own",
+		in:    "btl",
+		old:   "if $f.section() { $o = $f.group.whole.op }",
+		new:   "",
+		test:  "./btl -run TestPutSections",
+	},
+	{
+		name:  "section-refused-unsaid",
+		fault: "an operation of which a section was refused ends well",
+		in:    "btl",
+		old:   "$g.failed, $whole.err = true, $err\n$whole.out++",
+		new:   "$g.failed = true\n$whole.out++",
+		test:  "./btl -run TestSectionsRefused",
+	},
+	{
+		name:  "sections-canceled-in-part",
+		fault: "an operation some sections of which have left may be taken back",
+		in:    "btl",
+		old:   "if !$part.unsent() { return false }",
+		new:   "_ = $part",
+		test:  "./btl -run TestSectionsEnd",
+	},
 }

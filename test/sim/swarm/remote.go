@@ -186,7 +186,7 @@ func (e *end) sendGet(size int) bool {
 	m := w.ledger.enter(e, 0, size)
 	m.put = &put{remote: g}
 	e.life.random.full = true
-	f, err := e.ep.PrepareGet(g.into[guardBytes:][:size:size], handle, offset)
+	f, err := e.prepareGet(m, g.into[guardBytes:][:size:size], handle, offset)
 	e.life.random.full = false
 	if err != nil {
 		return e.refused(m, err)

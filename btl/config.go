@@ -20,7 +20,8 @@ type Config struct {
 	// Rules overrides single numbers of the profile; zero fields keep the profile's.
 	Rules reliability.Rules
 
-	// MTUBytes caps the datagrams of the data channel, 512 to 65507; 0 takes the provider's MTU.
+	// MTUBytes caps the datagrams of the data channel, 512 to 65507; 0 takes the provider's MTU, or
+	// 65472 if that is larger.
 	MTUBytes int
 	// TinyBytes is the largest datagram of the command channel, 256 to MTUBytes. Fragments that fit
 	// it travel there, ahead of bulk data. 0 means 768 (or the MTU, if that is smaller).
@@ -160,11 +161,11 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 		return c, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	c.Rules = c.Rules.WithDefaults(rules)
-	mtu := info.MTUBytes
+	mtu := providersMTU(info.MTUBytes)
 	if c.MTUBytes > 0 {
 		mtu = min(mtu, c.MTUBytes)
 	}
-	c.MTUBytes = min(mtu, mtuBytesMax)
+	c.MTUBytes = mtu
 	set(&c.TinyBytes, 768)
 	c.TinyBytes = min(c.TinyBytes, c.MTUBytes)
 	set(&c.PackBytes, 8<<10)
@@ -210,6 +211,16 @@ func setString(p *string, v string) {
 	if *p == "" {
 		*p = v
 	}
+}
+
+// providersMTU is the size of datagrams over a provider that carries so many bytes: where it carries
+// more than a packet can say, whole cache lines, so that chunks keep to the lines of what they are
+// copied from and to.
+func providersMTU(bytes int) int {
+	if bytes > mtuBytesMax {
+		return mtuBytesMax &^ 63
+	}
+	return bytes
 }
 
 const (

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	ringMagic   = 0x676f62746c52_01 // "gobtlR", version 1
+	ringMagic   = 0x676f62746c52_02 // "gobtlR", version 2
 	ringAlign   = 64                // a cache line: records of two datagrams never share one
 	wordBytes   = 8
 	headerBytes = 4096

@@ -8,12 +8,15 @@ import (
 )
 
 const (
-	// mtuBytes is the largest datagram: its record fills 64 KiB of a ring.
-	mtuBytes     = 64<<10 - ringAlign
+	// mtuBytes is the largest datagram: the smallest ring holds one wherever it begins, also when the
+	// receiver has not told yet of the last eighth that it has taken out.
+	mtuBytes     = 96<<10 - ringAlign
 	defaultDepth = 4096
 	maxDepth     = 1 << 16
 	domainName   = "shm"
 )
+
+const _ = uint(ringBytesMin/8*7 - 2*(mtuBytes+ringAlign) - ringAlign) // does not compile if negative
 
 // GetInfo answers to its name and to hints that ask for everything. There is nothing to bind, so
 // any Hints.Node but the domain's name selects nothing.

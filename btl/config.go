@@ -213,9 +213,9 @@ func setString(p *string, v string) {
 	}
 }
 
-// providersMTU is the size of datagrams over a provider that carries so many bytes: where it carries
-// more than a packet can say, whole cache lines, so that chunks keep to the lines of what they are
-// copied from and to.
+// providersMTU is how large datagrams are over a provider that carries so many bytes. Where that is
+// more than a packet can say they are whole cache lines, so that chunks keep to the lines of what
+// they are copied from and to.
 func providersMTU(bytes int) int {
 	if bytes > mtuBytesMax {
 		return mtuBytesMax &^ 63

@@ -131,8 +131,13 @@ func TestConfigRanges(t *testing.T) {
 // can say, whole cache lines.
 func TestConfigMTU(t *testing.T) {
 	for _, tc := range []struct{ provider, asked, want int }{
-		{1472, 0, 1472}, {65507, 0, 65507}, {65508, 0, 65472}, {1 << 20, 0, 65472},
-		{1 << 20, 9000, 9000}, {1472, 9000, 1472}, {1 << 20, 1 << 20, 65472},
+		{1472, 0, 1472},
+		{65507, 0, 65507},
+		{65508, 0, 65472},
+		{1 << 20, 0, 65472},
+		{1 << 20, 9000, 9000},
+		{1472, 9000, 1472},
+		{1 << 20, 1 << 20, 65472},
 	} {
 		info := fabric.Info{MTUBytes: tc.provider}
 		c, err := Config{MTUBytes: tc.asked}.WithDefaults(info)

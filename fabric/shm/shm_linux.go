@@ -16,7 +16,8 @@ const (
 	domainName   = "shm"
 )
 
-const _ = uint(ringBytesMin/8*7 - 2*(mtuBytes+ringAlign) - ringAlign) // does not compile if negative
+// What does not compile if it is negative.
+const _ = uint(ringBytesMin/8*7 - 2*(mtuBytes+ringAlign) - ringAlign)
 
 // GetInfo answers to its name and to hints that ask for everything. There is nothing to bind, so
 // any Hints.Node but the domain's name selects nothing.

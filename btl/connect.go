@@ -165,7 +165,7 @@ func (m *Module) onHello(c *channel, in *arrival, hello *frag.Hello, source []by
 		return false
 	}
 	if ep.hs != nil {
-		ep.hs.offered = hello.Tag
+		ep.hs.offer(hello.Tag, m.nowUnpaused)
 	}
 	m.answerHello(ep, hello)
 	return true
@@ -180,7 +180,7 @@ func (m *Module) onRetry(c *channel, h *frag.Header, r *frag.Retry) bool {
 		return false
 	}
 	hs := ep.hs
-	if news := hs.shown[r.Probe].set(r); news && hs.mayShow() && !hs.bound {
+	if news := hs.retried(r, m.nowUnpaused); news && hs.mayShow() && !hs.bound {
 		m.hurry(ep)
 	}
 	return true

@@ -29,7 +29,10 @@ type handshake struct {
 	until     Time                    // then it has failed; on the axis of clock.nowUnpaused
 	interval  time.Duration           // to the next round of Hellos: doubles
 	expected  uint64                  // incarnation to reach, 0 for any
+	began     Time                    // when it said its first Hello
+	trip      time.Duration           // from then until the first Retry; 0 before
 	offered   uint64                  // tag of the peer's end that was told this one's, 0 if none was
+	offeredAt Time                    // when it was told first
 	nonces    [frag.ProbeCount]uint64 // of the Hellos by each channel
 	shown     [frag.ProbeCount]shown  // what the peer wants to see in the next ones
 	proven    uint8                   // channels by which an answer came
@@ -59,6 +62,14 @@ func (c *shown) set(r *frag.Retry) bool {
 	c.addrBytes = uint8(copy(c.addr[:], r.Addr))
 	c.valueBytes = uint8(copy(c.value[:], r.Cookie))
 	return *c != old
+}
+
+// retried takes what a Retry brings, and says whether it is news.
+func (hs *handshake) retried(r *frag.Retry, now Time) bool {
+	if hs.trip == 0 {
+		hs.trip = now.Sub(hs.began)
+	}
+	return hs.shown[r.Probe].set(r)
 }
 
 // mayShow says whether there are cookies to show for all channels.
@@ -108,8 +119,15 @@ func (hs *handshake) whyNot() error {
 	return ErrUnreachable
 }
 
+// offer notes that an end of the peer is told this side's tag.
+func (hs *handshake) offer(tag uint64, now Time) {
+	if hs.offered != tag {
+		hs.offered, hs.offeredAt = tag, now
+	}
+}
+
 func (m *Module) newHandshake() *handshake {
-	hs := &handshake{interval: helloIntervalMin}
+	hs := &handshake{interval: helloIntervalMin, began: m.nowUnpaused}
 	for i := range hs.nonces {
 		hs.nonces[i] = m.random()
 	}

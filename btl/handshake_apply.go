@@ -2,6 +2,7 @@ package btl
 
 import (
 	"errors"
+	"time"
 
 	"gobtl/frag"
 )
@@ -28,7 +29,7 @@ func (m *Module) onFirstHello(
 	}
 	ep = m.byAddr[peer.addr]
 	if ep != nil && ep.state == stateConnecting && ep.isLife(hello.Incarnation) &&
-		!ep.hs.bound && (ep.hs.offered == 0 || ep.hs.offered == hello.Tag) {
+		!ep.hs.bound && m.free(ep, hello.Tag) {
 		return ep, answer
 	}
 	if m.halfOpen >= m.cfg.HalfOpenMax || m.draining || m.outbox.full(m.cfg.PeersMax) {
@@ -107,7 +108,7 @@ func (m *Module) matchesPeer(ep *Endpoint, h *frag.Header, hello *frag.Hello) bo
 		lower: m.incarnation <= ep.peer.incarnation,
 	}
 	if hs := ep.hs; hs != nil {
-		f.bound, f.free = hs.bound, hs.offered == 0 || hs.offered == hello.Tag
+		f.bound, f.free = hs.bound, m.free(ep, hello.Tag)
 		f.stale = m.maybeStale(ep)
 	}
 	switch f.claim() {
@@ -117,13 +118,46 @@ func (m *Module) matchesPeer(ep *Endpoint, h *frag.Header, hello *frag.Hello) bo
 		m.bind(ep, h, hello)
 		return true
 	case claimRestarts:
-		m.restart(ep)
+		if f.bound {
+			m.restart(ep)
+		} else {
+			m.contest(ep, 0)
+		}
 	case claimContested:
-		ep.hs.contested = true
-		m.setTimer(ep, helloIntervalMin)
+		m.contest(ep, helloIntervalMin)
 	case claimIgnored:
 	}
 	return false
+}
+
+// free says whether an endpoint that is not connected has told its tag to no other end of the peer
+// than this one that may use it. One that a connection of this side deals with does not: it has
+// answered there, and an end deals with one only.
+func (m *Module) free(ep *Endpoint, tag uint64) bool {
+	offered := ep.hs.offered
+	if offered == 0 || offered == tag {
+		return true
+	}
+	other := m.byTag[peerKey{peerTag{ep.peer.incarnation, offered}, ep.addrKey}]
+	return other != nil && other != ep &&
+		(other.state == stateConnected || other.state == stateLingering)
+}
+
+// contest has an endpoint that deals with no end of the peer begin again under a new tag, unless the
+// end that was told the present one proves itself first: its answer takes a round trip, and a while
+// longer where one side has to wait for the other.
+func (m *Module) contest(ep *Endpoint, longer time.Duration) {
+	hs := ep.hs
+	if hs.contested {
+		return // it is waiting
+	}
+	wait := max(hs.offeredAt.Add(hs.trip).Sub(m.nowUnpaused), 0) + longer
+	if wait == 0 {
+		m.restart(ep)
+		return
+	}
+	hs.contested = true
+	m.setTimer(ep, min(wait, hs.until.Sub(m.nowUnpaused)))
 }
 
 // maybeStale says whether the end of the peer that a connecting endpoint deals with may be gone, or

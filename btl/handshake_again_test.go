@@ -1,0 +1,136 @@
+package btl
+
+import (
+	"testing"
+	"time"
+
+	"gobtl/fabric/mem"
+	"gobtl/frag"
+)
+
+// twoEnds is a module that connects to a script, which plays two ends of its peer.
+type twoEnds struct {
+	*lab
+	m *Module
+	s *script
+}
+
+func newTwoEnds(t *testing.T, cfg Config, lower bool) *twoEnds {
+	l := newLab(t, mem.Config{}, 1, cfg)
+	w := &twoEnds{l, l.mods[0], l.newScript(0)}
+	if w.s.incarnation = 1; lower {
+		w.s.incarnation = 1<<64 - 1
+	}
+	w.s.hello.Incarnation = w.s.incarnation
+	return w
+}
+
+// connect begins a handshake with the script, and returns the nonces of its Hellos.
+func (w *twoEnds) connect() (ep *Endpoint, nonces [frag.ProbeCount]uint64) {
+	w.tb.Helper()
+	w.s.take()
+	ep, err := w.m.Connect(w.now, w.s.address())
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	for _, pkt := range kinds(w.s.run(2), frag.KindHello) {
+		if hello := helloIn(w.tb, pkt.bytes); hello.Tag == ep.tag {
+			nonces[hello.Probe] = hello.Nonce
+		}
+	}
+	return ep, nonces
+}
+
+// answer has an end of the peer answer an endpoint's Hellos.
+func (w *twoEnds) answer(tag uint64, ep *Endpoint, nonces [frag.ProbeCount]uint64) {
+	w.tb.Helper()
+	w.s.hello.Tag = tag
+	for p := range frag.Probe(frag.ProbeCount) {
+		w.s.hello.Nonce = nonces[p]
+		w.s.raw(probeChannel(p), w.s.packHello(frag.KindHelloAck, ep.tag, p))
+	}
+	w.step(time.Microsecond)
+}
+
+// ask has an end of the peer say Hello, and show what proves it.
+func (w *twoEnds) ask(tag, conn uint64) {
+	w.tb.Helper()
+	w.s.hello.Tag = tag
+	w.s.raw(0, w.s.packHello(frag.KindHello, conn, frag.ProbeCommand))
+	w.step(time.Microsecond)
+}
+
+// An endpoint that has told its tag to one end of the peer, and hears of another one, gives the
+// first one a round trip to prove itself before it begins again under a new tag; the side with the
+// higher incarnation 20 ms more.
+func TestContestWaits(t *testing.T) {
+	const first, second, trip = 71, 72, 30 * time.Millisecond
+	for _, lower := range []bool{true, false} {
+		for _, proves := range []bool{true, false} {
+			w := newTwoEnds(t, smallConfig(), lower)
+			w.s.hello.Tag = first
+			w.s.meet()
+			ep, nonces := w.connect()
+			before := ep.tag
+			w.idleFor(trip)
+			for p := range frag.Probe(frag.ProbeCount) { // which tells how long the way is
+				b := make([]byte, frag.HelloBytesMax)
+				r := frag.Retry{Nonce: nonces[p], Probe: p, Addr: w.s.name[p], Cookie: []byte{1}}
+				w.s.raw(probeChannel(p), b[:r.Encode(b, ep.tag)])
+			}
+			w.step(time.Microsecond)
+			w.ask(first, 0)
+			if ep.hs.offered != first || ep.hs.trip < trip || ep.hs.trip > 2*trip {
+				t.Fatalf("told to %d, a trip of %v", ep.hs.offered, ep.hs.trip)
+			}
+			w.answer(second, ep, nonces)
+			w.idleFor(trip - time.Millisecond)
+			if ep.tag != before || ep.hs.bound {
+				t.Errorf("lower: %v: begins again before the first end could prove itself", lower)
+			}
+			if proves {
+				w.ask(first, ep.tag)
+			}
+			again := 3 * time.Millisecond
+			if w.idleFor(again); !lower {
+				if ep.tag != before {
+					t.Error("the higher side begins again with the lower one")
+				}
+				w.idleFor(helloIntervalMin)
+			}
+			if proves != (ep.tag == before) || proves != (ep.peer.tag == first) {
+				t.Errorf("lower: %v, proven: %v: tag %x of %x, peer's %d", lower, proves, ep.tag, before,
+					ep.peer.tag)
+			}
+		}
+	}
+}
+
+// An endpoint that has told its tag to an end of the peer with which another connection of this
+// side was made meanwhile deals with the next end at once: that one will not use the tag.
+func TestOfferedEndIsTaken(t *testing.T) {
+	const first, second = 71, 72
+	w := newTwoEnds(t, smallConfig(), false)
+	w.s.hello.Tag = first
+	w.s.meet()
+	old, toOld := w.connect()
+	send(t, old, 100)
+	old.Close(w.now)
+	ep, nonces := w.connect()
+	if ep == old {
+		t.Fatal("the one that closes was returned")
+	}
+	w.ask(first, 0)
+	if ep.hs.offered != first {
+		t.Fatalf("told to %d", ep.hs.offered)
+	}
+	w.answer(first, old, toOld)
+	if old.state != stateConnected || old.peer.tag != first {
+		t.Fatalf("the old one: state %d, peer's tag %d", old.state, old.peer.tag)
+	}
+	before := ep.tag
+	w.answer(second, ep, nonces)
+	if ep.tag != before || ep.state != stateConnected || ep.peer.tag != second {
+		t.Errorf("tag %x of %x, state %d, peer's tag %d", ep.tag, before, ep.state, ep.peer.tag)
+	}
+}

@@ -143,9 +143,9 @@ func (m *Module) free(ep *Endpoint, tag uint64) bool {
 		(other.state == stateConnected || other.state == stateLingering)
 }
 
-// contest has an endpoint that deals with no end of the peer begin again under a new tag, unless the
-// end that was told the present one proves itself first: its answer takes a round trip, and a while
-// longer where one side has to wait for the other.
+// contest has an endpoint that deals with no end of the peer begin again under a new tag, unless
+// the end that was told the present one proves itself first: that takes it a round trip, and a
+// while longer where one side has to wait for the other.
 func (m *Module) contest(ep *Endpoint, longer time.Duration) {
 	hs := ep.hs
 	if hs.contested {

@@ -131,7 +131,7 @@ func (c *conn) judgeSequenced(d *datagram, p *packet) {
 	if again {
 		return
 	}
-	if d.ch != 1 || !l.follows(p) {
+	if d.ch != 1 || !l.follows(p, c.peerFirst) {
 		return
 	}
 	if p.kind == kChunk {
@@ -145,12 +145,17 @@ func (c *conn) judgeSequenced(d *datagram, p *packet) {
 }
 
 // follows says whether the order of chunks can be judged by a packet: not by one that comes behind
-// later ones, for it may have been withheld. What comes after one that is not here begins anew.
-func (l *law) follows(p *packet) bool {
-	if l.judging && int32(p.seq-l.judged) < 0 {
+// later ones, for it may have been withheld. What comes after one that is not here begins anew; so
+// may the very first one, for those before it may have been read before the Hello that makes the
+// connection: that comes by the other channel.
+func (l *law) follows(p *packet, first uint32) bool {
+	if !l.judging {
+		l.judged = first - 1
+	}
+	if int32(p.seq-l.judged) <= 0 {
 		return false
 	}
-	for seq := l.judged + 1; l.judging && seq != p.seq; seq++ {
+	for seq := l.judged + 1; seq != p.seq; seq++ {
 		if l.times[seq] == 0 {
 			l.hole = true
 		}

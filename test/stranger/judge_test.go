@@ -108,12 +108,7 @@ func TestJudge(t *testing.T) {
 		"never sent": func(_ *conn, give func(int, *packet)) { give(0, &packet{kind: kPong, nonce: 1}) },
 	} {
 		h, c := judged(t)
-		give := func(ch int, p *packet) {
-			p.conn = c.tag
-			c.number[ch]++
-			p.number = uint32(c.number[ch])
-			h.arrive(datagram{ch: ch, b: p.encode()})
-		}
+		give := func(ch int, p *packet) { h.give(c, ch, p) }
 		h.do(func() {
 			give(0, frag(100))
 			if len(h.wrongs) != 0 {
@@ -122,6 +117,31 @@ func TestJudge(t *testing.T) {
 			send(c, give)
 			if len(h.wrongs) != 1 || !strings.Contains(h.wrongs[0], want) {
 				t.Errorf("%q is not the one thing that was noticed: %q", want, h.wrongs)
+			}
+		})
+	}
+}
+
+// give has a packet arrive from the other side.
+func (h *host) give(c *conn, ch int, p *packet) {
+	p.conn = c.tag
+	c.number[ch]++
+	p.number = uint32(c.number[ch])
+	h.arrive(datagram{ch: ch, b: p.encode()})
+}
+
+// TestJudgeFromTheBeginning: packets that came before the Hello that made the connection were not
+// judged, and what follows them is no reason to complain.
+func TestJudgeFromTheBeginning(t *testing.T) {
+	for first, want := range map[uint32]int{100: 1, 101: 0} {
+		h, c := judged(t)
+		h.do(func() {
+			h.give(c, 1, &packet{
+				kind: kChunk, tag: tagKeep, seq: first, chunk: &chunk{8, 400, 200, 200, 200},
+				payload: make([]byte, 200),
+			})
+			if len(h.wrongs) != want {
+				t.Errorf("the end of a fragment by packet %d of 100 on: %q", first, h.wrongs)
 			}
 		})
 	}

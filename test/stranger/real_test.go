@@ -254,6 +254,15 @@ func connectedTo(t *testing.T, h *host, c *conn) {
 	})
 }
 
+// greeted waits for the Ack that each side sends once it is established, with its real credits.
+func (h *host) greeted(t *testing.T, c *conn) {
+	t.Helper()
+	eventually(t, "the first credits", func() (ok bool) {
+		h.do(func() { ok = c.state != connected || c.limit-c.first+1 > 1 })
+		return ok
+	})
+}
+
 // wait returns how a message ended.
 func wait(t *testing.T, m *message, done chan error) error {
 	t.Helper()

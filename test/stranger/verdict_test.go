@@ -150,6 +150,7 @@ func TestReturnedCookies(t *testing.T) {
 	r := realSide(t, btl.Config{})
 	h := stranger(t, options{})
 	c := h.to(t, r)
+	h.greeted(t, c)
 	for _, good := range []bool{true, false} {
 		kinds := h.answered(t, func() {
 			x := c.hello(0)

@@ -30,10 +30,10 @@ type numbering struct {
 }
 
 const (
-	// skipEvery is how many numbers are taken on average for one that is left out.
+	// skipEvery is how many numbers are taken on average for one that is left out, at most.
 	skipEvery = 512
-	// testEvery is how many numbers are left out on average until a packet is withheld.
-	testEvery = 16
+	// skipsLeast is how many of them are left out on average until a packet is withheld, at least.
+	skipsLeast = 16
 )
 
 // take returns the first of count numbers that follow each other, as they stand on the wire.
@@ -61,9 +61,13 @@ func (w *numbering) skip(m *Module, way via) {
 		w.next++
 		w.skipped = w.next
 	}
-	r := m.cfg.Random()
-	w.left = int32(1 + r%(2*skipEvery))
-	if c := &m.cmd; r>>32%testEvery == 0 {
+	r, withhold := m.cfg.Random(), uint64(m.rules.WithholdEvery)
+	every := uint64(skipEvery)
+	if withhold > 0 { // 0: without the profile adaptive, which withholds nothing
+		every = min(every, withhold/skipsLeast)
+	}
+	w.left = int32(1 + r%(2*every))
+	if c := &m.cmd; withhold > 0 && r>>32%(withhold/every) == 0 {
 		if way == viaData {
 			c = &m.data
 		}

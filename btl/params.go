@@ -86,6 +86,10 @@ var params = []Param{
 		func(c *Config) any { return &c.Rules.TargetDelay },
 	},
 	{
+		"withhold_every", "8192", "adaptive: of so many packets one is held back, to find out liars",
+		func(c *Config) any { return &c.Rules.WithholdEvery },
+	},
+	{
 		"mtu_bytes", "the provider's", "datagram size of the data channel, at most",
 		func(c *Config) any { return &c.MTUBytes },
 	},

@@ -60,6 +60,9 @@ type Rules struct {
 	// TargetDelay is the round trip up to which a queue on the way is welcome; on a long path it is
 	// somewhat more than the path's own.
 	TargetDelay time.Duration
+	// WithholdEvery is of how many packets one is withheld on average, though at most one in a hundred
+	// round trips: a peer that acknowledges it does so for what it has not received. 16 to 1<<20.
+	WithholdEvery int
 }
 
 // Values of Rules.Congestion.
@@ -104,6 +107,7 @@ func Adaptive() Rules {
 	r.ResendsPerPass = 32
 	r.ProbeTimeoutMin, r.ResendTimeoutMin = 250*time.Microsecond, time.Millisecond
 	r.Congestion, r.InitialWindow, r.TargetDelay = CongestionDelay, 32, time.Millisecond
+	r.WithholdEvery = 8192
 	return r
 }
 
@@ -138,6 +142,7 @@ func (r Rules) WithDefaults(d Rules) Rules {
 	r.Congestion = or(r.Congestion, d.Congestion)
 	r.InitialWindow = or(r.InitialWindow, d.InitialWindow)
 	r.TargetDelay = or(r.TargetDelay, d.TargetDelay)
+	r.WithholdEvery = or(r.WithholdEvery, d.WithholdEvery)
 	return r
 }
 
@@ -182,6 +187,15 @@ func (r Rules) validateAdaptive() error {
 		r.TargetDelay < time.Microsecond:
 		return fmt.Errorf("%w: initial window of %d packets, target delay %v", ErrRules,
 			r.InitialWindow, r.TargetDelay)
+	case r.WithholdEvery < withholdLeast || r.WithholdEvery > withholdMost:
+		return fmt.Errorf("%w: one of %d packets is withheld (%d to %d)", ErrRules, r.WithholdEvery,
+			withholdLeast, withholdMost)
 	}
 	return nil
 }
+
+// The bounds of Rules.WithholdEvery.
+const (
+	withholdLeast = 16
+	withholdMost  = 1 << 20
+)

@@ -105,6 +105,10 @@ func TestValidate(t *testing.T) {
 		{"ACK after the time-out", func(r *Rules) { r.AckDelay = r.ResendTimeout }, false},
 		{"no hold", func(r *Rules) { r.DupAckHold = 0 }, true},
 		{"negative hold", func(r *Rules) { r.DupAckHold = -1 }, false},
+		{"withholds most", func(r *Rules) { *r = Adaptive(); r.WithholdEvery = 16 }, true},
+		{"withholds too many", func(r *Rules) { *r = Adaptive(); r.WithholdEvery = 15 }, false},
+		{"withholds least", func(r *Rules) { *r = Adaptive(); r.WithholdEvery = 1 << 20 }, true},
+		{"withholds too few", func(r *Rules) { *r = Adaptive(); r.WithholdEvery = 1<<20 + 1 }, false},
 	}
 	for _, c := range cases {
 		rules := Usnic()

@@ -25,6 +25,8 @@ type options struct {
 	number       uint64 // the one before the first packet number of each channel
 	faults       int    // of 100 datagrams so many are lost, repeated, delayed, each way
 	parts        int    // of 100 repetitions so many go in Parts
+	withhold     int    // of 100 packets so many are withheld, one at a time
+	liar         bool   // acknowledges what has not come
 	mute         bool   // answers no Hello
 	handshake    time.Duration
 }

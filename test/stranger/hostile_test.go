@@ -2,12 +2,14 @@ package stranger
 
 import (
 	"bytes"
+	"errors"
 	"net/netip"
 	"slices"
 	"testing"
 	"time"
 
 	"gobtl/btl"
+	"gobtl/reliability"
 )
 
 // answered tells what comes for a while, but for Pings, and Pongs to the stranger's own.
@@ -357,4 +359,42 @@ func (h *host) leftOut(t *testing.T, r *module, ep *btl.Endpoint) uint32 {
 	}
 	t.Fatal("no number was left out")
 	return 0
+}
+
+// TestWithheld has the real side withhold packets: who acknowledges one of them is told to have
+// broken the protocol, and a peer that tells the truth is served.
+func TestWithheld(t *testing.T) {
+	for _, liar := range []bool{false, true} {
+		r := realSide(t, btl.Config{Rules: reliability.Rules{WithholdEvery: 16}})
+		h := stranger(t, options{features: featSack, liar: liar})
+		h.do(func() { h.handlers[tagKeep] = func(*conn, []byte) {} })
+		c := h.to(t, r)
+		ep := r.endpoint()
+		var err error
+		for no := 0; no < 200 && err == nil; no++ {
+			err = r.run.SendBuffered(bg, ep, tagKeep, text(no, 20_000))
+		}
+		if err == nil {
+			err = r.run.Flush(bg, ep)
+		}
+		s := r.run.Stats()
+		if s.Get(btl.CntWithheld) == 0 {
+			t.Errorf("liar %v: nothing was withheld", liar)
+		}
+		if !liar {
+			check(t, err)
+			h.still(t, r, c)
+			continue
+		}
+		if why := r.end(ep); !errors.Is(why, btl.ErrBroken) {
+			t.Errorf("the liar's connection ended: %v", why)
+		}
+		eventually(t, "the end", func() (over bool) {
+			h.do(func() { over = c.state == gone })
+			return over
+		})
+		if c.err != (ended{4}) {
+			t.Errorf("the liar is told %v", c.err)
+		}
+	}
 }

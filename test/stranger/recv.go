@@ -283,6 +283,9 @@ func (c *conn) limitOf() uint32 { return c.expected - 1 + uint32(c.h.opt.credit)
 func (c *conn) putAck(p *packet) {
 	p.flags |= fAck
 	p.ack, p.credit, p.creditBytes = c.expected-1, c.h.opt.credit, c.h.opt.bytes
+	if c.h.opt.liar {
+		p.ack = c.top - 1
+	}
 	c.acked = true
 	for n := range c.law.bytes { // also those that a Sack tells of, and more
 		if int32(n-c.expected) < 0 || c.here[n] {

@@ -2,6 +2,7 @@ package stranger
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -77,7 +78,10 @@ type sender struct {
 	packs   int // Packs sent, pieces in them, datagrams in Parts: for tests
 	pieces  int
 	inSlice int
-	short   int // refusals for want of memory: for tests
+	held    uint32 // a packet that has its number, and was not sent
+	holds   bool   // there is one
+	tests   int    // packets that were withheld, for tests
+	short   int    // refusals for want of memory: for tests
 }
 
 func (c *conn) startSender(first uint32) {
@@ -180,6 +184,11 @@ func (c *conn) pump() {
 
 // transmit sends a segment, for the first time or again.
 func (c *conn) transmit(s *segment) {
+	if s.tries == 0 && !c.holds && c.h.dice.IntN(100) < c.h.opt.withhold {
+		c.withhold(s)
+		return
+	}
+	c.holds = c.holds && c.held != s.p.seq
 	s.p.flags &^= fAck | fDup
 	s.p.ack, s.p.credit, s.p.creditBytes = 0, 0, 0
 	if c.h.dice.IntN(2) == 0 {
@@ -205,6 +214,30 @@ func (c *conn) transmit(s *segment) {
 	c.post(ch, s.p)
 	s.number = s.p.number
 	c.numbers[ch][s.number] = sent{s.p.seq, s.order}
+}
+
+// withhold sends a packet only when it would be sent again.
+func (c *conn) withhold(s *segment) {
+	c.held, c.holds = s.p.seq, true
+	c.tests++
+	c.order++
+	s.order, s.at, s.wait, s.tries = c.order, c.h.now, waitFirst, 1
+	s.bytes = len(s.p.encode())
+	c.out += s.bytes
+}
+
+// tellsOfHeld says whether an acknowledgement is of the packet that was withheld.
+func (c *conn) tellsOfHeld(p *packet) bool {
+	if !c.holds {
+		return false
+	}
+	if int32(p.ack-c.held) >= 0 || p.sack != nil && p.sack.last == c.held {
+		return true
+	}
+	away := int64(int32(c.held-p.ack)) - 2
+	return p.sack != nil && slices.ContainsFunc(p.sack.ranges, func(r [2]uint16) bool {
+		return away >= int64(r[0]) && away <= int64(r[0])+int64(r[1])
+	})
 }
 
 // resend sends again what seems lost.
@@ -268,6 +301,9 @@ func (c *conn) onAck(p *packet) bool {
 		c.h.wrong("ack %d covers what was not sent, %d is the last", p.ack, last)
 		return false
 	}
+	if c.tellsOfHeld(p) {
+		c.h.wrong("acknowledgement up to %d: %d was withheld", p.ack, c.held)
+	}
 	if !c.sackFits(p) {
 		return false
 	}
@@ -328,6 +364,10 @@ func (c *conn) onNack(p *packet) {
 	s := c.flight[p.seq]
 	if p.tag == 4 {
 		c.short++
+	}
+	if c.holds && p.seq == c.held {
+		c.h.wrong("%d is refused, and was withheld", p.seq)
+		return
 	}
 	if s == nil || p.tag == 4 || s.p.kind == kFrag && s.p.tag == tagVoid {
 		return

@@ -37,6 +37,18 @@ func (p *Plan) drawProfiles(opts Options) {
 		drawAdaptive(d, &c.Rules)
 	}
 	p.drawAways()
+	p.drawWithholding()
+}
+
+// drawWithholding draws how often the nodes try whether their peers tell the truth: many far more
+// often than they do by default, for a run is short.
+func (p *Plan) drawWithholding() {
+	d := newDraw(p.Seed, 0x717E)
+	for i := range p.Nodes {
+		if d.chance(0.5) {
+			p.Nodes[i].Config.Rules.WithholdEvery = d.size(16, 1024)
+		}
+	}
 }
 
 func drawProfile(d draw) string {

@@ -393,7 +393,7 @@ func TestWithheld(t *testing.T) {
 			h.do(func() { over = c.state == gone })
 			return over
 		})
-		if c.err != (ended{4}) {
+		if !errors.Is(c.err, ended{4}) {
 			t.Errorf("the liar is told %v", c.err)
 		}
 	}

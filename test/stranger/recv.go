@@ -40,6 +40,7 @@ type receiver struct {
 	inParts   int // packets that came in Parts, pieces, chunks, Packs: for tests
 	inPieces  int
 	inPacks   int
+	inJoined  int
 	full      bool // no memory: for tests
 	linger    time.Time
 }
@@ -125,10 +126,7 @@ func (c *conn) onSequenced(ch int, p *packet) {
 		return
 	case reason != 0:
 		c.dupOwed = c.dupOwed || reason == 4
-		n := &packet{kind: kNack, tag: reason, conn: c.far, seq: p.seq}
-		if reason == 3 {
-			n.payload = []byte{of}
-		}
+		n := &packet{kind: kNack, tag: reason, conn: c.far, seq: p.seq, payload: of}
 		c.post(0, n)
 		c.law.refuse(p.seq)
 		return
@@ -154,46 +152,49 @@ func (c *conn) onSequenced(ch int, p *packet) {
 // refuseNow stands for a refusal that is answered with an Ack alone.
 const refuseNow = 0xFF
 
-// accept takes a packet over, or says for which reason of section 8 not; of a Pack for which tag.
-func (c *conn) accept(p *packet) (reason, tag byte) {
+// accept takes a packet over, or says for which reason of section 8 not; of a Pack for whose sake,
+// as the payload of a Nack has it.
+func (c *conn) accept(p *packet) (reason byte, of []byte) {
 	if id, ok := c.refusals[p.seq]; ok && (p.kind == kFrag || p.kind == kPack) {
 		delete(c.refusals, p.seq)
 		c.drop(id)
 	}
 	switch {
+	case p.kind == kPack && p.records[0].asks:
+		return c.acceptJoined(p)
 	case p.kind == kPack:
 		return c.acceptPack(p)
 	case p.op != nil || p.put != nil:
-		return c.acceptRemote(p), 0
+		return c.acceptRemote(p), nil
 	case p.kind == kFrag && p.tag == tagVoid:
-		return 0, 0
+		return 0, nil
 	case p.kind == kFrag && p.tag == tagBye:
 		c.byeHere, c.byeSeq = true, p.seq
 		if len(p.payload) == 2 {
 			c.byeErr = ended{le.Uint16(p.payload)}
 		}
-		return 0, 0
+		return 0, nil
 	}
 	if p.kind == kChunk && c.dropped[p.chunk.fragID] {
-		return 0, 0
+		return 0, nil
 	}
 	if c.h.handlers[p.tag] == nil {
 		if p.kind == kChunk {
 			c.refusals[p.seq] = p.chunk.fragID
 		}
-		return 2, 0
+		return 2, nil
 	}
 	if p.kind == kFrag {
 		c.deliver(p.tag, p.payload)
-		return 0, 0
+		return 0, nil
 	}
 	if reason = c.chunkFits(p.tag, p.chunk, len(p.payload), nil); reason == 0 {
 		c.takeChunk(p.tag, p.chunk, p.payload)
 	}
-	return reason, 0
+	return reason, nil
 }
 
-func (c *conn) acceptPack(p *packet) (reason, tag byte) {
+func (c *conn) acceptPack(p *packet) (reason byte, of []byte) {
 	for _, r := range p.records {
 		if c.h.handlers[r.tag] == nil && (r.piece == nil || !c.dropped[r.piece.fragID]) {
 			for _, x := range p.records {
@@ -201,7 +202,7 @@ func (c *conn) acceptPack(p *packet) (reason, tag byte) {
 					c.refusals[p.seq] = x.piece.fragID
 				}
 			}
-			return 3, r.tag
+			return 3, []byte{r.tag}
 		}
 	}
 	var ends *chunk
@@ -210,7 +211,7 @@ func (c *conn) acceptPack(p *packet) (reason, tag byte) {
 			continue
 		}
 		if reason = c.chunkFits(r.tag, r.piece, len(r.data), ends); reason != 0 {
-			return reason, 0
+			return reason, nil
 		}
 		ends = r.piece
 	}
@@ -224,7 +225,7 @@ func (c *conn) acceptPack(p *packet) (reason, tag byte) {
 			c.takeChunk(r.tag, r.piece, r.data)
 		}
 	}
-	return 0, 0
+	return 0, nil
 }
 
 // chunkFits tests a chunk against its fragment. ends is a fragment that the same Pack may end.

@@ -157,8 +157,10 @@ func (c *conn) place(r *region, offset uint64, b []byte) {
 	}
 }
 
-func (c *conn) onAnswer(p *packet) {
-	w := c.waiting[p.op.operation]
+func (c *conn) onAnswer(p *packet) { c.onAnswerOf(p.op.operation, p.op.code, p.payload) }
+
+func (c *conn) onAnswerOf(number uint32, code byte, b []byte) {
+	w := c.waiting[number]
 	if w == nil {
 		return
 	}
@@ -166,11 +168,11 @@ func (c *conn) onAnswer(p *packet) {
 	if w.r != nil {
 		delete(c.h.regions, w.r.handle)
 	}
-	if p.op.code == 7 {
-		w.finish(refused{p.payload[0]})
+	if code == 7 {
+		w.finish(refused{b[0]})
 		return
 	}
-	w.old = le.Uint64(p.payload)
+	w.old = le.Uint64(b)
 	w.finish(nil)
 }
 
@@ -192,7 +194,15 @@ func (c *conn) giveFailed(number uint32, reason byte) {
 }
 
 func (c *conn) acceptAtomic(p *packet) byte {
-	b := p.payload
+	r, reason := c.mayChange(p.payload)
+	if reason == 0 {
+		c.change(r, p.op.operation, p.payload)
+	}
+	return reason
+}
+
+// mayChange finds the region of an Atomic, or says why it is refused.
+func (c *conn) mayChange(b []byte) (*region, byte) {
 	handle, offset := le.Uint64(b), le.Uint64(b[8:])
 	operand, compare := le.Uint64(b[16:]), le.Uint64(b[24:])
 	action, width, fetch := b[32], b[33], b[34]
@@ -200,12 +210,15 @@ func (c *conn) acceptAtomic(p *packet) byte {
 		(action == 3 || compare == 0) && (action != 9 || operand == 0 && fetch == 1) &&
 		(width == 8 || operand>>32 == 0 && compare>>32 == 0)
 	if !ok {
-		return 1
+		return nil, 1
 	}
-	r, reason := c.reach(handle, offset, int(width), mayAtomic, uint64(width))
-	if reason != 0 {
-		return reason
-	}
+	return c.reach(handle, offset, int(width), mayAtomic, uint64(width))
+}
+
+// change does what an Atomic asks for.
+func (c *conn) change(r *region, number uint32, b []byte) {
+	offset, operand, compare := le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint64(b[24:])
+	action, width, fetch := b[32], b[33], b[34]
 	var old uint64
 	if width == 4 {
 		old = uint64(le.Uint32(r.mem[offset:]))
@@ -219,10 +232,8 @@ func (c *conn) acceptAtomic(p *packet) byte {
 		le.PutUint64(r.mem[offset:], now)
 	}
 	if fetch == 1 {
-		m := &message{data: le.AppendUint64(nil, old), op: &op{p.op.operation, 6, 0}, bare: true}
-		c.give(m)
+		c.give(&message{data: le.AppendUint64(nil, old), op: &op{number, 6, 0}, bare: true})
 	}
-	return 0
 }
 
 func change(action byte, old, operand, compare uint64) uint64 {

@@ -22,6 +22,7 @@ const (
 const (
 	featSack = 1 << 0
 	featOps  = 1 << 2
+	featJoin = 1 << 3
 )
 
 var (

@@ -138,7 +138,7 @@ func (c *conn) onSequenced(ch int, p *packet) {
 	if int32(p.seq+1-c.top) > 0 {
 		c.top = p.seq + 1
 	}
-	for c.here[c.expected] {
+	for c.here[c.expected] || c.h.opt.liar && c.expected != c.top {
 		delete(c.here, c.expected)
 		c.expected++
 	}
@@ -284,9 +284,6 @@ func (c *conn) limitOf() uint32 { return c.expected - 1 + uint32(c.h.opt.credit)
 func (c *conn) putAck(p *packet) {
 	p.flags |= fAck
 	p.ack, p.credit, p.creditBytes = c.expected-1, c.h.opt.credit, c.h.opt.bytes
-	if c.h.opt.liar {
-		p.ack = c.top - 1
-	}
 	c.acked = true
 	for n := range c.law.bytes { // also those that a Sack tells of, and more
 		if int32(n-c.expected) < 0 || c.here[n] {

@@ -91,7 +91,8 @@ func (s *segment) takeOut(c *conn, p *packet) bool {
 		}
 		c.fail(m, refused{reason})
 		c.closed(m)
-		c.takenOut++
+		s.out++
+		c.takenOut = max(c.takenOut, s.out)
 		return true
 	}
 	return false

@@ -54,6 +54,7 @@ type segment struct {
 	order  uint64
 	number uint32
 	bytes  int // of the datagram, in the beginning
+	out    int // operations that were refused, and taken out
 }
 
 // sender is what a connection knows of its own packets.
@@ -80,7 +81,7 @@ type sender struct {
 	inSlice  int
 	held     uint32 // a packet that has its number, and was not sent
 	holds    bool   // there is one
-	joined   int    // Packs of operations, and of those what was taken out: for tests
+	joined   int    // Packs of operations, and the most that was taken out of one: for tests
 	takenOut int
 	tests    int // packets that were withheld, for tests
 	short    int // refusals for want of memory: for tests

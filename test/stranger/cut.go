@@ -100,7 +100,7 @@ func (c *conn) nextChunk(m *message) *segment {
 		m.cut = true
 		c.queue = c.queue[1:]
 		r := &record{tag: m.tag, piece: x, data: m.data[off : off+n]}
-		if !m.alone() && off > 0 && n+20+4 < c.room()-32 {
+		if !m.alone() && !c.relies && off > 0 && n+20+4 < c.room()-32 {
 			if s := c.pack(&piece{m, r}); s != nil {
 				return s
 			}
@@ -142,7 +142,7 @@ func (c *conn) pack(tail *piece) *segment {
 		m.cut = true
 		add(m, record{tag: m.tag, data: m.data})
 	}
-	if len(s.msgs) > 0 && len(c.queue) > 0 && left > 20 {
+	if len(s.msgs) > 0 && len(c.queue) > 0 && left > 20 && !c.relies {
 		m := c.queue[0]
 		if !m.alone() && !m.large && len(m.data)+32 > c.room() && c.beginLarge(m, left-20) {
 			x := &chunk{m.id, uint32(len(m.data)), 0, m.first, m.each}

@@ -60,6 +60,10 @@ func (h *host) judge(d *datagram, p *packet) {
 	}
 	l.used[d.ch][p.number] = true
 	l.numbers[d.ch], l.any[d.ch] = p.number, true
+	if c.relies {
+		c.judgeCounted(d, p)
+		return
+	}
 	if p.flags&fAck != 0 && p.creditBytes == 0 {
 		h.wrong("credits in bytes: 0")
 	}

@@ -53,6 +53,14 @@ func realAt(t *testing.T, at fabric.Hints, cfg btl.Config, before ...func(*btl.M
 	check(t, err)
 	domain, err := fabric.Open(infos[0], dc)
 	check(t, err)
+	return realOver(t, domain, cfg, before...)
+}
+
+// realOver opens the real side over a domain.
+func realOver(
+	t *testing.T, domain fabric.Domain, cfg btl.Config, before ...func(*btl.Module),
+) *module {
+	t.Helper()
 	m, err := btl.Open(domain, cfg)
 	check(t, err)
 	r := &module{t: t, got: map[string]int{}, ends: map[*btl.Endpoint]error{}}

@@ -69,7 +69,8 @@ func (c *conn) onTraffic(d *datagram, p *packet) {
 		}
 	}
 	if p.kind == kFrag && p.tag == tagBye && len(p.payload) == 2 && le.Uint16(p.payload) < 0x8000 {
-		if c.state == connected && p.seq-c.expected <= c.h.opt.window {
+		if c.state == connected && (c.relies && p.seq == 0 ||
+			!c.relies && p.seq-c.expected <= c.h.opt.window) {
 			c.end(ended{le.Uint16(p.payload)})
 		}
 		return
@@ -86,7 +87,19 @@ func (c *conn) onTraffic(d *datagram, p *packet) {
 		c.onPart(d, p)
 		return
 	case kFrag, kChunk, kPack:
-		c.onSequenced(d.ch, p)
+		if c.relies {
+			c.onCounted(p)
+		} else {
+			c.onSequenced(d.ch, p)
+		}
+		return
+	}
+	if c.relies {
+		if p.kind == kAck {
+			c.onAckCounted(p)
+		} else {
+			c.onNackCounted(p)
+		}
 		return
 	}
 	if !c.onAck(p) {
@@ -328,7 +341,10 @@ func (c *conn) ranges(most int) (rs [][2]uint16) {
 func (c *conn) progress(ticked bool) {
 	if ticked {
 		c.shake()
-		if c.state == connected {
+		switch {
+		case c.state == connected && c.relies:
+			c.tickCounted()
+		case c.state == connected:
 			c.resend()
 			c.sizeTick()
 		}
@@ -341,6 +357,13 @@ func (c *conn) progress(ticked bool) {
 		c.owedAt = c.h.now
 	}
 	if c.owed && !c.dupOwed && c.h.now.Sub(c.owedAt) < c.h.opt.ackAfter {
+		return
+	}
+	if c.relies {
+		if c.state == connected && (c.owed || c.confirmed && !c.greeted) {
+			c.greeted = c.greeted || c.confirmed
+			c.postAckCounted()
+		}
 		return
 	}
 	if (c.owed || c.dupOwed) && (c.state == connected || c.state == lingering) {

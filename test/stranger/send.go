@@ -137,6 +137,9 @@ func (c *conn) abort(code uint16) {
 	p := &packet{
 		kind: kFrag, tag: tagBye, conn: c.far, seq: c.next, payload: le.AppendUint16(nil, code),
 	}
+	if c.relies {
+		p.seq = 0
+	}
 	c.post(0, p)
 	c.end(errClosed)
 }
@@ -159,6 +162,10 @@ func (c *conn) failAll(err error) {
 // pump sends what is allowed of what waits.
 func (c *conn) pump() {
 	if c.state != connected {
+		return
+	}
+	if c.relies {
+		c.pumpCounted()
 		return
 	}
 	if len(c.flight) == 0 && c.h.now.Sub(c.raised) >= 10*time.Millisecond {

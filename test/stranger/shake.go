@@ -80,6 +80,7 @@ type conn struct {
 	receiver
 	sizes
 	remote
+	rely
 }
 
 func (h *host) newConn(state int, addr [2]netip.AddrPort) *conn {
@@ -300,14 +301,19 @@ func (c *conn) know(p *packet) {
 	c.limit = c.una + uint32(max(x.credit, 1)) - 1
 	c.startReceiver(p.seq)
 	c.startSizes()
+	c.startRelying(p.seq)
 }
 
 func (c *conn) establish() {
 	c.state, c.proven = connected, 3
 	c.helloDue, c.helloWait = c.h.now, 20*time.Millisecond
 	c.raised = c.h.now
-	c.postAck(fDup)
-	c.askSize()
+	if c.relies {
+		c.postAckCounted()
+	} else {
+		c.postAck(fDup)
+		c.askSize()
+	}
 	if c.h.opened != nil {
 		c.h.opened(c)
 	}

@@ -57,7 +57,8 @@ func TestJoinedAsker(t *testing.T) {
 			return nil
 		})
 		h.do(func() {
-			t.Logf("Packs of operations: %d sent, up to %d taken out, %d came", c.joined, c.takenOut, c.inJoined)
+			t.Logf("Packs of operations: %d sent, up to %d taken out, %d came", c.joined, c.takenOut,
+				c.inJoined)
 			if c.joined < bursts || c.takenOut < 2 || c.inJoined == 0 {
 				t.Error("there should be several of each Pack")
 			}

@@ -144,10 +144,10 @@ func (m *Module) pollLanding(c *channel, limit int) (got int, left bool, err err
 		return 0, false, err
 	}
 	if l.mem != nil && l.aim.counted && l.aim.expects.chunk > 0 {
-		// In order comes first what lands, and behind it what would have to be copied: the next poll has
-		// a landing for that, too.
+		// In order comes first what lands, and behind it what would have to be copied, such as the first
+		// chunk of the next fragment: the next poll has a landing for that, too.
 		chunks := (len(l.mem) + int(l.aim.expects.chunk) - 1) / int(l.aim.expects.chunk)
-		limit = min(limit, max(2, chunks))
+		limit = min(limit, max(1, chunks))
 	}
 	if got, err = c.ep.Poll(c.comps[:limit]); err != nil || l.mem == nil {
 		return got, got >= limit, err

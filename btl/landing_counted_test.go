@@ -56,6 +56,30 @@ func TestCountedLanding(t *testing.T) {
 	}
 }
 
+// TestCountedLandingBehind: of large fragments of one size that come one behind the other the first
+// chunks land as well: a poll does not take one out together with the end of the fragment before.
+func TestCountedLandingBehind(t *testing.T) {
+	const count, size = 32, 48 << 10 // two chunks
+	r := newRelied(t, sim.Config{MTUBytes: 32 << 10}, Config{}, Config{})
+	r.mods[0].Handle(1, func(*Endpoint, Tag, []byte) {})
+	ep := r.connect(1, 0)
+	var ends [count]error
+	for i := range ends {
+		r.send(ep, 1, size, &ends[i])
+	}
+	r.run(time.Second)
+	for i, err := range ends {
+		if err != nil {
+			t.Errorf("message %d: %v", i, err)
+		}
+	}
+	s := &r.mods[0].stats
+	landed, chunks := s.Get(CntLanded), s.Get(CntRecvChunk)
+	if landed+4 < chunks || chunks != 2*count {
+		t.Errorf("%d of %d chunks landed", landed, chunks)
+	}
+}
+
 // A large fragment that is refused does not end landing on its connection, nor does a fragment's
 // last chunk that is its first.
 func TestCountedLandingAfterRefusal(t *testing.T) {

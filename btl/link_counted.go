@@ -91,7 +91,7 @@ func (m *Module) sealCounted(p *packet) int {
 func (ep *Endpoint) express(tag uint8, data []byte) bool {
 	m := ep.m
 	c, free := &m.cmd, len(m.freeCtl)
-	if len(data)+frag.FragHeaderBytes > c.caps.InjectBytes || free == 0 || !ep.fastOpen(c) ||
+	if len(data)+frag.FragHeaderBytes > c.caps.InjectBytes || free == 0 || !ep.fastOpen(c, true) ||
 		ep.large.queue.first != nil || ep.flushes.len() > 0 || ep.snd.InFlight() == 0 {
 		return false
 	}
@@ -244,14 +244,15 @@ func (c *countedState) refused(from int, tag uint8) bool {
 	return false
 }
 
-// count books a packet that was taken over, or refused. A fragment in chunks that is taken over is
-// confirmed at the end of the pass: its sender's memory is lent until then, there may be no more of
-// it, and no packet back brings the ACK along. One that is refused may come again as a whole.
+// count books a packet that was taken over, or refused. A fragment in chunks that is taken over, or
+// one so large that it may have been sent from where it lies, is confirmed at the end of the pass:
+// its sender's memory is lent until then, there may be no more of it, and no packet back brings the
+// ACK along. One that is refused may come again as a whole.
 func (m *Module) count(ep *Endpoint, h *frag.Header, taken bool) {
 	ep.rcv.Count(m.now)
 	switch {
 	case h.Seq == 0:
-	case taken && h.Kind == frag.KindChunk:
+	case taken && (h.Kind == frag.KindChunk || h.PayloadLen >= gatherBytesMin):
 		ep.rcv.AskAck(m.now, 0)
 	default:
 		ep.rcv.AskAck(m.now, m.rules.AckDelay)

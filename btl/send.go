@@ -11,10 +11,11 @@ import (
 // endpoint with an empty queue, an open window and a free slot on the command channel, is posted at
 // once (usnic's fast send path), so is a larger one of one packet when next to nothing is in
 // flight; small ones that follow in the same pass, or before the next one, are put into a common
-// packet, which leaves with this pass, or when the next one begins. Send then returns Done, unless
-// f.Signal is set or the fabric reads the payload where it lies. Anything else joins the endpoint's
-// queue: Queued. With an error the fragment is still the caller's: ErrState, ErrClosed, or why the
-// endpoint ended.
+// packet, which leaves with this pass, or when the next one begins; and over a reliable fabric
+// those of one packet that are too large for that leave some at a time. Send then returns Done,
+// unless f.Signal is set or the fabric reads the payload where it lies. Anything else joins the
+// endpoint's queue: Queued. With an error the fragment is still the caller's: ErrState, ErrClosed,
+// or why the endpoint ended.
 func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	m := ep.m
 	m.at(now)
@@ -84,14 +85,14 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 		return ErrTooLarge
 	}
 	var t reliability.Token
-	path := CntSendsFast
-	if ep.counted && ep.alone() && ep.express(uint8(tag), data) {
+	path, alone := CntSendsFast, ep.alone()
+	if ep.counted && alone && ep.express(uint8(tag), data) {
 		// It has left already.
-	} else if (ep.alone() || !ep.packs(len(data))) && ep.fastOpen(&m.cmd) && m.takeSeg(ep, &t) {
+	} else if (alone || !ep.packs(len(data))) && ep.fastOpen(&m.cmd, alone) && m.takeSeg(ep, &t) {
 		copy(m.arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
 		p := packet{ep: ep, seg: t}
 		p.Kind, p.Tag, p.PayloadLen = frag.KindFrag, uint8(tag), uint16(len(data))
-		m.postNow(&p, &m.cmd, ep.cmdAddr)
+		m.postFast(&p, &m.cmd, ep.cmdAddr, alone)
 	} else if ep.packData(uint8(tag), data) {
 		path = CntSendsPacked
 	} else {
@@ -105,11 +106,20 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	return nil
 }
 
-// fastOpen says whether a fragment may be posted at once on c without overtaking anything but large
-// fragments.
-func (ep *Endpoint) fastOpen(c *channel) bool {
+// companyMax is how many packets of a burst stand in a batch before it is posted: enough that what
+// it costs to show them to the peer is shared, and few enough that the peer begins while others are
+// still being written.
+const companyMax = 8
+
+// fastOpen says whether a fragment may be given to c at once without overtaking anything but large
+// fragments. One that does not come alone may stand behind others where the order is the fabric's.
+func (ep *Endpoint) fastOpen(c *channel, alone bool) bool {
+	behind := 0
+	if ep.counted && !alone {
+		behind = companyMax - 1
+	}
 	return ep.overtakes() && !ep.pack.open() && ep.state == stateConnected && ep.snd.Open() &&
-		len(c.batch) == 0 && ep.roomOn(c) > 0
+		len(c.batch) <= behind && ep.roomOn(c) > 0
 }
 
 // fastSend posts f at once if the fast path is open for it: to a tiny fragment if it comes alone,
@@ -126,10 +136,11 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 			return false
 		}
 	}
-	if !ep.alone() && (ep.packable(f) || ep.joinable(f)) {
+	alone := ep.alone()
+	if !alone && (ep.packable(f) || ep.joinable(f)) {
 		return false
 	}
-	if !ep.fastOpen(c) || !f.hasSeg && !m.fill(f, flags) {
+	if !ep.fastOpen(c, alone) || !f.hasSeg && !m.fill(f, flags) {
 		return false
 	}
 	var p packet
@@ -137,12 +148,12 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	f.hasSeg = false
 	if !f.Signal && m.segs[p.seg].gatherLen == 0 {
 		p.frag = nil // its sender is told now
-		m.postNow(&p, c, to)
+		m.postFast(&p, c, to, alone)
 		return true
 	}
 	f.out, f.cursor = 1, f.size
 	m.asked(f)
-	m.postNow(&p, c, to)
+	m.postFast(&p, c, to, alone)
 	ep.awaitEnd(f)
 	return true
 }
@@ -231,15 +242,23 @@ func (m *Module) borrowFrom(l *Fragment, t *reliability.Token) bool {
 	return false
 }
 
-// postNow sends a packet without waiting for the batch of the pass, which is empty. If the fabric
-// cannot take it now it is the batch's first.
-func (m *Module) postNow(p *packet, c *channel, to fabric.Addr) {
+// postFast sends a packet for which fastOpen holds. One that comes alone does not wait for the
+// batch of the pass, which is empty: if the fabric cannot take it now it is the batch's first. One
+// of a burst over a reliable fabric leaves with those behind it, or with the next pass: there a
+// post is no system call, but shows the peer what was written, and to do that for each would cost
+// as much as to copy some KiB.
+func (m *Module) postFast(p *packet, c *channel, to fabric.Addr, alone bool) {
 	sizeBytes := m.seal(p)
 	if p.ep.large.queue.first != nil {
 		m.overtook(p.ep, sizeBytes)
 	}
 	c.putSegment(p.seg, to)
-	c.postOne()
+	switch {
+	case alone || !p.ep.counted:
+		c.postOne()
+	case len(c.batch) == companyMax:
+		c.post()
+	}
 }
 
 // enqueue puts f on the endpoint's to-send list.

@@ -385,11 +385,15 @@ func (s *messages) onDone(f *btl.Fragment, err error) {
 	}
 }
 
+// immediateBytesMax is the largest message that is copied (SendImmediate): a larger one is lent,
+// and read where it lies if the fabric can do that.
+const immediateBytesMax = 16 << 10
+
 // send sends the message in a slot, and gives the slot back when the transport has no use for it
 // any more. false means back-pressure: nothing was sent, the slot is free again.
 func (s *messages) send(ep *btl.Endpoint, tag btl.Tag, slot uint32) (bool, error) {
 	data := s.slot(slot)
-	if len(data) <= ep.MaxTiny() {
+	if len(data) <= min(ep.MaxTiny(), immediateBytesMax) {
 		err := ep.SendImmediate(ep.Now(), tag, data)
 		if err == nil {
 			s.free = append(s.free, slot)

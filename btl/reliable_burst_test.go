@@ -1,0 +1,99 @@
+package btl
+
+import (
+	"testing"
+	"time"
+
+	"gobtl/fabric"
+	"gobtl/fabric/sim"
+)
+
+// posting counts what is posted to the endpoints of a domain.
+type posting struct {
+	fabric.Domain
+	posts []int // the sends of each post
+}
+
+type postingEndpoint struct {
+	fabric.Endpoint
+	d *posting
+}
+
+func (d *posting) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
+	ep, err := d.Domain.OpenEndpoint(cfg)
+	return &postingEndpoint{ep, d}, err
+}
+
+func (e *postingEndpoint) Post(sends []fabric.Send) (int, error) {
+	e.d.posts = append(e.d.posts, len(sends))
+	return e.Endpoint.Post(sends)
+}
+
+// newBurst makes a reliable connection whose posts are counted.
+func newBurst(t *testing.T) (r *relied, d *posting, ep *Endpoint, got *[]byte) {
+	t.Helper()
+	d, got = new(posting), new([]byte)
+	r = newRelied(t, sim.Config{Seed: 1, MTUBytes: 32 << 10}, relyConfig())
+	r.open("z", relyConfig(), func(dom fabric.Domain, _ int) fabric.Domain {
+		d.Domain = dom
+		return d
+	})
+	if err := r.mods[0].Handle(1, func(_ *Endpoint, _ Tag, p []byte) {
+		*got = append(*got, p[0])
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ep = r.connect(1, 0)
+	d.posts = nil
+	return r, d, ep, got
+}
+
+// TestReliableBurst: of messages that are too large to share a packet, the first of a burst leaves
+// at once, alone. Those behind it leave some at a time, the last of them with the next pass, and in
+// their order.
+func TestReliableBurst(t *testing.T) {
+	const size, behind = 6 << 10, companyMax + 2
+	r, d, ep, got := newBurst(t)
+	now := ep.Now()
+	for i := range byte(1 + behind) {
+		data := make([]byte, size)
+		data[0] = 'a' + i
+		if i%2 == 0 {
+			if err := ep.SendImmediate(now, 1, data); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		f, err := ep.Prepare(1, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ep.Send(now, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(d.posts) != 2 || d.posts[0] != 1 || d.posts[1] != companyMax {
+		t.Errorf("posts of %d packets before the pass, want 1 and %d", d.posts, companyMax)
+	}
+	r.run(time.Millisecond)
+	if len(d.posts) < 3 || d.posts[2] != behind-companyMax {
+		t.Errorf("posts of %d packets, want %d in the third", d.posts, behind-companyMax)
+	}
+	if want := "abcdefghijk"[:1+behind]; string(*got) != want {
+		t.Errorf("%q arrived, want %q", *got, want)
+	}
+}
+
+// TestReliableLent: memory that the fabric reads where it lies is its owner's again as soon as the
+// message has been there, not after the delay of an ACK.
+func TestReliableLent(t *testing.T) {
+	r, _, ep, _ := newBurst(t)
+	for range 2 { // the second is no news to a peer that confirms now and then
+		ended := errNotEnded
+		r.send(ep, 1, 16<<10, &ended)
+		if r.run(r.mods[0].rules.AckDelay / 2); ended != nil {
+			t.Errorf("a message of 16 KiB is not confirmed at once: %v", ended)
+		}
+		r.run(time.Millisecond)
+	}
+}

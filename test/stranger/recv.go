@@ -57,6 +57,10 @@ func (c *conn) startReceiver(first uint32) {
 
 // onTraffic is what is neither a Hello nor its answer.
 func (c *conn) onTraffic(d *datagram, p *packet) {
+	if c.state == halfOpen && !c.relies {
+		c.askFromHalfOpen()
+		return
+	}
 	if c.state == halfOpen && !c.promote() {
 		return
 	}

@@ -60,7 +60,14 @@ type conn struct {
 	cookies      [2][]byte
 	proven       byte
 	confirmed    bool
+	lastFirst    uint64          // nonce of the first Hello that said that all is proven
+	unheard      int             // what followed that one was dropped: for tests
+	asksDue      time.Time       // when a half-open one may ask
+	askedOut     int             // it has: for tests
 	answered     map[uint64]bool // tags of Hellos that it has answered
+	answeredAt   time.Time       // the latest of them first
+	began        time.Time       // its first Hello
+	trip         time.Duration   // from then until the first Retry
 	helloDue     time.Time
 	helloWait    time.Duration
 	deadline     time.Time
@@ -101,6 +108,7 @@ func (c *conn) begin() {
 	h.conns[c.tag] = c
 	c.cookies = [2][]byte{}
 	clear(c.answered)
+	c.lastFirst, c.began, c.trip, c.answeredAt = 0, h.now, 0, time.Time{}
 	for i := range 2 {
 		c.nonces[i], c.number[i], c.numbers[i] = h.dice.Uint64(), h.opt.number, map[uint32]sent{}
 	}
@@ -207,7 +215,7 @@ func (c *conn) shake() {
 	c.helloDue = now.Add(c.helloWait)
 	c.helloWait = min(2*c.helloWait, 500*time.Millisecond)
 	if asks {
-		c.ask(0, c.far)
+		c.askLast()
 		return
 	}
 	both := c.cookies[0] != nil && c.cookies[1] != nil
@@ -227,6 +235,9 @@ func (c *conn) onRetry(p *packet) {
 	r := p.retry
 	if c.state != connecting || r.nonce != c.nonces[r.channel] {
 		return
+	}
+	if c.trip == 0 {
+		c.trip = c.h.now.Sub(c.began)
 	}
 	had := c.cookies[0] != nil && c.cookies[1] != nil
 	c.cookies[r.channel] = bytes.Clone(r.cookie)
@@ -253,42 +264,27 @@ func (c *conn) onHelloAck(d *datagram, p *packet) {
 	}
 	c.heard = c.h.now
 	if c.state == connected {
+		if !c.confirmed {
+			c.answeredLast(x)
+		}
 		c.confirmed = c.confirmed || x.proven == 3
+		return
+	}
+	if c.state == halfOpen { // it has asked
+		if x.nonce == c.nonces[d.ch] && x.proven == 3 && c.promote() {
+			c.know(p)
+			c.confirmed = true
+			c.establish()
+		}
 		return
 	}
 	if x.nonce == c.nonces[d.ch] {
 		c.proven |= 1 << d.ch
 	}
 	if c.state == connecting && c.proven == 3 {
-		c.establish()
 		c.confirmed = x.proven == 3
+		c.establish()
 	}
-}
-
-// learn is the table of rule 8: whether the packet is the peer's.
-func (c *conn) learn(p *packet) bool {
-	x, h := p.hello, c.h
-	same := c.far == x.tag
-	free := len(c.answered) == 0 || len(c.answered) == 1 && c.answered[x.tag]
-	switch {
-	case c.state >= connected:
-		return same
-	case c.far != 0 && same:
-		return true
-	case c.far != 0 && c.state != connecting:
-		return false
-	case free:
-		c.proven = 0
-		c.know(p)
-		return true
-	case c.far != 0 && !c.stale():
-		return false
-	case c.far != 0 || h.incarnation < x.incarnation:
-		c.begin()
-	case c.waitTag.IsZero():
-		c.waitTag = h.now.Add(20 * time.Millisecond)
-	}
-	return false
 }
 
 // know takes over what a Hello tells.
@@ -308,6 +304,10 @@ func (c *conn) establish() {
 	c.state, c.proven = connected, 3
 	c.helloDue, c.helloWait = c.h.now, 20*time.Millisecond
 	c.raised = c.h.now
+	if c.initiator && !c.confirmed {
+		c.askLast() // before all else
+		c.helloDue = c.h.now.Add(c.helloWait)
+	}
 	if c.relies {
 		c.postAckCounted()
 	} else {
@@ -370,7 +370,7 @@ func (h *host) onHello(d *datagram, p *packet) {
 		return
 	}
 	if c := h.endpointOf(p, a0, a1); c != nil {
-		c.answered[x.tag] = true
+		c.tell(x.tag)
 		c.answer(d.ch, x, d.from)
 	}
 }
@@ -389,10 +389,12 @@ func (h *host) endpointOf(p *packet, a0, a1 []byte) *conn {
 			continue
 		}
 		if c.far == x.tag {
+			if c.state == halfOpen { // the one before may have been another's
+				c.know(p)
+			}
 			return c
 		}
-		if c.initiator && c.state == connecting && c.far == 0 &&
-			(len(c.answered) == 0 || len(c.answered) == 1 && c.answered[x.tag]) {
+		if c.initiator && c.state == connecting && c.far == 0 && c.freeFor(x.tag) {
 			merge = c
 		}
 	}
@@ -419,18 +421,20 @@ func (h *host) onReturned(d *datagram, p *packet) {
 	if c == nil || c.peerInc != 0 && c.peerInc != x.incarnation {
 		return
 	}
-	if c.state == halfOpen && c.far == x.tag {
-		if !c.promote() {
-			return
+	if c.state == halfOpen {
+		if c.far == x.tag {
+			c.onLast(d, p)
 		}
-	} else if !c.learn(p) {
 		return
 	}
-	c.heard, c.confirmed = h.now, true
-	c.answered[x.tag] = true
-	if c.state == connecting && !c.initiator && x.proven == 3 {
-		c.establish()
+	if !c.learn(p) {
+		return
 	}
+	if c.state == connected && c.initiator && !c.confirmed && x.proven != 3 {
+		c.sendUnheard()
+	}
+	c.heard, c.confirmed = h.now, true
+	c.tell(x.tag)
 	c.answer(d.ch, x, c.addr[d.ch])
 }
 

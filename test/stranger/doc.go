@@ -5,8 +5,8 @@
 //	host    two UDP sockets and one loop (host.go); it loses, repeats and delays datagrams itself,
 //	        both ways, and judges what the other side sends before that (judge.go)
 //	conn    handshake from both sides (shake.go, confirm.go), windows, Acks, Nacks (send.go,
-//	        recv.go), cutting and Packs (cut.go), Pings and Parts (size.go), operations (remote.go, join.go);
-//	        what is different where the carrier is reliable (rely.go)
+//	        recv.go), cutting and Packs (cut.go), Pings and Parts (size.go), operations
+//	        (remote.go, join.go); what is different where the carrier is reliable (rely.go)
 //	codec   codec.go, hello.go, name.go
 //
 // A host's loop owns all of it; tests look into it by do.

@@ -2,10 +2,12 @@ package btl
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
 	"gobtl/fabric/mem"
+	"gobtl/internal/seq"
 	"gobtl/reliability"
 )
 
@@ -99,6 +101,33 @@ func TestContract07MemoryOfTheDead(t *testing.T) {
 			t.Errorf("silent for %v: the third had memory after %v", silent, took)
 		}
 		l.mods = all
+	}
+}
+
+// Rule 7: what one packet announces costs next to nothing, however much it is: memory comes with
+// what arrives.
+func TestContract07Announced(t *testing.T) {
+	cfg := smallConfig()
+	cfg.FragmentBytesMax, cfg.ReassemblyBytesMax = 1<<30, 2<<30
+	l, s := newStranger(t, cfg)
+	m := l.mods[0]
+	m.Handle(1, func(*Endpoint, Tag, []byte) {})
+	s.connect()
+	const most = 2 << 20
+	for id := range uint32(2) {
+		s.chunk(s.next+seq.Num(id), id, 1<<30, 0, make([]byte, s.room()))
+		s.run(2)
+		if n := m.pool.ActiveBytes(); n == 0 || n > int64(id+1)*most {
+			t.Errorf("%d announced: %d bytes of memory", id+1, n)
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s.chunk(s.next+2, 2, 1<<30, 0, make([]byte, s.room())) // beyond the limit
+	s.run(2)
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > most {
+		t.Errorf("one more: %d bytes were allocated", n)
 	}
 }
 

@@ -19,6 +19,7 @@ type loop struct {
 	slots    []watched
 	free     []int
 	inLinks  int
+	inMax    int // see mostIn
 	outLinks int
 	silent   []*inLink // those whose hello has not come yet, the oldest first
 	perPID   map[int32]int
@@ -43,7 +44,7 @@ const (
 
 func (o *loop) open(d *domain) (err error) {
 	o.domain, o.perPID, o.epoll, o.listen = d, make(map[int32]int), -1, -1
-	o.opened = true
+	o.opened, o.inMax = true, mostIn()
 	o.slots = make([]watched, 2)
 	if o.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return os.NewSyscallError("epoll_create1", err)
@@ -132,7 +133,7 @@ func (o *loop) tend() (rung bool) {
 func (o *loop) accept() {
 	const atOnce = 16
 	for range atOnce {
-		fd, _, err := unix.Accept4(o.listen, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		fd, err := o.acceptOne()
 		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
 			o.ignore(o.listen) // or it would end every Wait
 			o.deaf = deafTends
@@ -144,6 +145,28 @@ func (o *loop) accept() {
 			unix.Close(fd)
 		}
 	}
+}
+
+// acceptOne takes in one peer, if there is a descriptor for its socket and another one for the ring
+// that comes with its hello: a hello whose ring cannot be taken in is lost, and its peer refused.
+func (o *loop) acceptOne() (fd int, err error) {
+	spare, err := unix.FcntlInt(uintptr(o.listen), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	fd, _, err = unix.Accept4(o.listen, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+	unix.Close(spare)
+	return fd, err
+}
+
+// mostIn is how many links a domain takes in: each has a descriptor, and of those that the process
+// may have half are left to what else it does.
+func mostIn() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return linksMax
+	}
+	return int(min(linksMax, limit.Cur/2))
 }
 
 // admit makes a link of a socket, if its peer is of this user and has not too many.
@@ -173,9 +196,9 @@ func (o *loop) admit(fd int) bool {
 func (o *loop) mayTake(pid int32) bool {
 	most := linksPerProcess
 	if pid == 0 {
-		most = linksMax - linksPerProcess
+		most = max(o.inMax-linksPerProcess, o.inMax/2)
 	}
-	return o.inLinks < linksMax && o.perPID[pid] < most
+	return o.inLinks < o.inMax && o.perPID[pid] < most
 }
 
 // heard notes that a link is no longer one that has said nothing.

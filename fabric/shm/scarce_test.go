@@ -15,12 +15,9 @@ import (
 	"gobtl/internal/testenv"
 )
 
-// Who has no descriptor left when a peer is to be reached reaches it when there is one again.
-func TestDescriptorsComeBack(t *testing.T) {
-	rd, re := openOne(t, fabric.EndpointConfig{})
-	sd, se := openOne(t, fabric.EndpointConfig{TxDepth: 64})
-	recv(t, re, 0)
-	to := insert(t, sd, re)
+// scarce has the process run out of descriptors: leave leaves it so many, restore all of them.
+func scarce(t *testing.T, d *domain) (leave func(n int), restore func()) {
+	t.Helper()
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
@@ -31,7 +28,20 @@ func TestDescriptorsComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	var taken []int
-	restore := func() {
+	leave = func(n int) {
+		for {
+			fd, err := unix.Dup(d.loop.epoll)
+			if err != nil {
+				break
+			}
+			taken = append(taken, fd)
+		}
+		for range n {
+			unix.Close(taken[len(taken)-1])
+			taken = taken[:len(taken)-1]
+		}
+	}
+	restore = func() {
 		for _, fd := range taken {
 			unix.Close(fd)
 		}
@@ -40,21 +50,21 @@ func TestDescriptorsComeBack(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	return leave, restore
+}
+
+// Who has no descriptor left when a peer is to be reached reaches it when there is one again.
+func TestDescriptorsComeBack(t *testing.T) {
+	rd, re := openOne(t, fabric.EndpointConfig{})
+	sd, se := openOne(t, fabric.EndpointConfig{TxDepth: 64})
+	recv(t, re, 0)
+	to := insert(t, sd, re)
+	leave, restore := scarce(t, sd)
 	defer restore()
-	for leave := 1; leave >= 0; leave-- { // for the ring's memory alone, then for nothing
-		for {
-			fd, err := unix.Dup(se.domain.loop.epoll)
-			if err != nil {
-				break
-			}
-			taken = append(taken, fd)
-		}
-		if leave > 0 {
-			unix.Close(taken[len(taken)-1])
-			taken = taken[:len(taken)-1]
-		}
+	for n := 1; n >= 0; n-- { // for the ring's memory alone, then for nothing
+		leave(n)
 		if _, err := se.Post([]fabric.Send{{To: to, Buf: 1, Len: 1000}}); err != nil {
-			t.Fatalf("%d descriptors left: %v", leave, err)
+			t.Fatalf("%d descriptors left: %v", n, err)
 		}
 	}
 	var out [8]fabric.Completion
@@ -84,10 +94,69 @@ func TestDescriptorsComeBack(t *testing.T) {
 	t.Errorf("%d of 2 sent, %d received", sent, got)
 }
 
+// Who has a descriptor for a peer's socket, but none for the ring that comes with it, lets it wait at
+// the door instead of refusing it.
+func TestNoDescriptorForRing(t *testing.T) {
+	rd, re := openOne(t, fabric.EndpointConfig{})
+	sd, se := openOne(t, fabric.EndpointConfig{})
+	recv(t, re, 0)
+	if n, err := se.Post([]fabric.Send{{To: insert(t, sd, re), Buf: 1, Len: 1000}}); n != 1 {
+		t.Fatal(err)
+	}
+	leave, restore := scarce(t, rd)
+	defer restore()
+	leave(1)
+	for range 2 * deafTends {
+		rd.loop.tend()
+		sd.loop.tend()
+	}
+	if rd.loop.inLinks != 0 {
+		t.Fatal("it was let in: the test shows nothing")
+	}
+	restore()
+	for range deafTends + 1 {
+		rd.loop.tend()
+		sd.loop.tend()
+	}
+	var out [4]fabric.Completion
+	if n, _ := re.Poll(out[:]); n != 1 || out[0].Len != 1000 {
+		t.Errorf("%d datagrams came, want 1", n)
+	}
+	if n, _ := se.Poll(out[:]); n != 1 || out[0].Errno != 0 {
+		t.Errorf("%d sends ended: %v", n, unix.Errno(out[0].Errno))
+	}
+}
+
+// Peers leave half of the process's descriptors to what else it does.
+func TestLinksLeaveDescriptors(t *testing.T) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	low := limit
+	low.Cur = 256
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	most := mostIn()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	o := loop{perPID: map[int32]int{}, inMax: most}
+	n := 0
+	for ; o.mayTake(int32(1 + n%8)); n++ {
+		o.inLinks++
+		o.perPID[int32(1+n%8)]++
+	}
+	if n != 128 {
+		t.Errorf("%d links with 256 descriptors, want 128", n)
+	}
+}
+
 // Processes of other PID namespaces, which the kernel does not tell apart, have more links together
 // than one that it knows, and leave some to it.
 func TestLinksOfStrangers(t *testing.T) {
-	o := loop{perPID: map[int32]int{}}
+	o := loop{perPID: map[int32]int{}, inMax: linksMax}
 	count := func(pid int32) (n int) {
 		for o.mayTake(pid) {
 			o.inLinks++

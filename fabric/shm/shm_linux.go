@@ -82,7 +82,8 @@ func attrs(ringMost int) []fabric.Attr {
 			"%d MiB for those from peers, who make them; used as far as datagrams have filled them",
 			ringsBytes(ringMost, manyPeers)>>20, manyPeers, ringsBytes(ringMost, linksMax)>>20,
 			(takenBudget+linksMax*ringBytesMin)>>20)},
-		{Name: "links", Value: fmt.Sprintf("%d of a domain each way, %d of them from one process; "+
+		{Name: "links", Value: fmt.Sprintf("%d of a domain each way, %d of them from one process, "+
+			"from peers no more than half as many as this one may have descriptors; "+
 			"sends to a peer that takes no more are lost until it says so, then refused",
 			linksMax, linksPerProcess)},
 	}

@@ -30,7 +30,7 @@ type cli struct {
 	Grace   time.Duration `default:"5s" help:"Time for the ranks to end by themselves when one has died, after a SIGTERM. Default: ${default}."`
 	Keep    bool          `name:"keep-going" help:"Let the others go on when a rank has died, or a host is lost, for programs that do without it."`
 	Start   time.Duration `name:"start-timeout" default:"30s" help:"Time for a host to answer. Default: ${default}."`
-	Command []string      `arg:"" passthrough:"" placeholder:"PROG" help:"The program and its arguments."`
+	Command []string      `arg:"" passthrough:"partial" placeholder:"PROG" help:"The program and its arguments."`
 }
 
 // Validate is called by kong after parsing.

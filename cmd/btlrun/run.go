@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,6 +43,11 @@ func run(args []string, stdin, stdout, stderr *os.File) (status int) {
 	parser, err := newParser(&c, stdout, stderr, func(code int) { panic(exitPanic(code)) })
 	if err == nil {
 		_, err = parser.Parse(args)
+	}
+	if err == nil && c.Command[0] == "--" { // kong leaves it in front of what it does not parse
+		if c.Command = c.Command[1:]; len(c.Command) == 0 {
+			err = errors.New("no program behind --")
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "btlrun:", err)

@@ -94,8 +94,8 @@ func TestDescriptorsComeBack(t *testing.T) {
 	t.Errorf("%d of 2 sent, %d received", sent, got)
 }
 
-// Who has a descriptor for a peer's socket, but none for the ring that comes with it, lets it wait at
-// the door instead of refusing it.
+// Who has a descriptor for a peer's socket, but none for the ring that comes with it, lets it wait
+// at the door instead of refusing it.
 func TestNoDescriptorForRing(t *testing.T) {
 	rd, re := openOne(t, fabric.EndpointConfig{})
 	sd, se := openOne(t, fabric.EndpointConfig{})

@@ -105,6 +105,29 @@ func TestBtlrunHosts(t *testing.T) {
 	}
 }
 
+// Flags that btlrun does not know are its user's mistake; those behind the program are the
+// program's.
+func TestBtlrunFlags(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args   []string
+		want   string
+		status int
+	}{
+		{[]string{"--bogus", "-n", "1", "echo"}, "btlrun: unknown flag --bogus", 2},
+		{[]string{"-n", "0", "echo"}, "btlrun: -n 0: want 1 to ", 2},
+		{[]string{"--hosts", "a,a", "echo"}, `btlrun: invalid list of hosts: "a" is there twice`, 2},
+		{[]string{"-n", "1", "echo", "--bogus", "-n", "2"}, "--bogus -n 2\n", 0},
+		{[]string{"-n", "1", "--", "echo", "--bogus"}, "--bogus\n", 0},
+		{[]string{"-n", "1", "--"}, "btlrun: no program behind --", 2},
+	} {
+		r := run(t, command(t, btlrun, c.args...))
+		if r.status != c.status || !strings.HasPrefix(r.stdout+r.stderr, c.want) {
+			t.Errorf("%q: status %d, %q, %q", c.args, r.status, r.stdout, r.stderr)
+		}
+	}
+}
+
 // How jobs end that end badly: the status of who is to blame, one line that says who it is, and the
 // rest is gone, also what waits for ever, here and behind remote shells.
 func TestBtlrunDeaths(t *testing.T) {
@@ -131,8 +154,12 @@ func TestBtlrunDeaths(t *testing.T) {
 			t.Errorf("%s: status %d, want %d\n%s", program, r.status, status, r.stderr)
 		}
 	}
+	r := run(t, command(t, btlrun, "--wdir", "/nonexistent", "true"))
+	if r.status != 126 || !strings.Contains(r.stderr, "/nonexistent is no directory") {
+		t.Errorf("no directory to begin in: status %d\n%s", r.status, r.stderr)
+	}
 	// Who does not end when asked is killed, with what it has started.
-	r := run(t, command(t, btlrun, "-n", "2", "--grace", "100ms", "sh", "-c",
+	r = run(t, command(t, btlrun, "-n", "2", "--grace", "100ms", "sh", "-c",
 		`[ $PMI_RANK = 0 ] && exit 9; trap "" TERM; echo waits; sleep 1000`))
 	if r.status != 9 {
 		t.Errorf("status %d\n%s", r.status, r.stderr)

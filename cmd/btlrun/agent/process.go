@@ -46,6 +46,9 @@ type process struct {
 // newProcess prepares a rank, the local-th one of its host.
 func newProcess(out *Writer, s *Start, rank, local int) (*process, error) {
 	p := &process{out: out, rank: rank}
+	if info, err := os.Stat(s.Dir); err != nil || !info.IsDir() { // else the program gets the blame
+		return p, fmt.Errorf("%s is no directory to begin in", s.Dir)
+	}
 	path, err := lookUp(s)
 	if err != nil {
 		return p, err

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrHosts: the list of hosts makes no sense.
-var ErrHosts = errors.New("btlrun: invalid list of hosts")
+var ErrHosts = errors.New("invalid list of hosts")
 
 // Host is a machine with room for ranks.
 type Host struct {
@@ -40,9 +40,14 @@ func ParseHosts(text string) ([]Host, error) {
 				return nil, fmt.Errorf("%w: %q: write HOST:RANKS", ErrHosts, item)
 			}
 		}
+		switch {
+		case name == "":
+			return nil, fmt.Errorf("%w: a host without a name", ErrHosts)
+		case known[name]:
+			return nil, fmt.Errorf("%w: %q is there twice: write %s:RANKS", ErrHosts, name, name)
 		// What begins like an option would be one to the remote shell.
-		if name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, " \t") || known[name] {
-			return nil, fmt.Errorf("%w: host %q", ErrHosts, name)
+		case strings.HasPrefix(name, "-") || strings.ContainsAny(name, " \t"):
+			return nil, fmt.Errorf("%w: %q is no name of a host", ErrHosts, name)
 		}
 		known[name] = true
 		hosts = append(hosts, h)

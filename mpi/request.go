@@ -87,7 +87,7 @@ func (r *Request) result() (Status, error) {
 // ErrTruncated, ErrCancelled, ErrCount when the message is no whole number of values, a RankError,
 // what broke, or the cause of ctx.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
-	if !r.active {
+	if !r.Active() {
 		return Status{}, ErrInactive
 	}
 	e := r.c.e
@@ -109,7 +109,7 @@ func (r *Request) Wait(ctx context.Context) (Status, error) {
 // Test says whether the request has ended, and if so with what, as Wait does. It makes a pass when
 // it has not.
 func (r *Request) Test() (ended bool, s Status, err error) {
-	if !r.active {
+	if !r.Active() {
 		return true, Status{}, ErrInactive
 	}
 	e := r.c.e
@@ -128,7 +128,7 @@ func (r *Request) Test() (ended bool, s Status, err error) {
 // Cancel cancels a receive that has not been matched, which ends with ErrCancelled: Wait tells. It
 // reports false for others, which go on.
 func (r *Request) Cancel() bool {
-	if !r.active {
+	if !r.Active() {
 		return false
 	}
 	r.c.e.lock()
@@ -136,8 +136,9 @@ func (r *Request) Cancel() bool {
 	return r.receive && !r.done && r.c.e.l.Cancel(&r.p)
 }
 
-// Active says whether the request was begun and its end was not told yet.
-func (r *Request) Active() bool { return r.active }
+// Active says whether the request was begun and its end was not told yet. A nil request never is:
+// it is MPI_REQUEST_NULL, to Wait, Test and the functions of several as well.
+func (r *Request) Active() bool { return r != nil && r.active }
 
 // WaitAll waits until all requests have ended; those that are not active count as such. statuses,
 // unless it is nil, gets the status of each. The errors of all are joined, each with the index of
@@ -154,7 +155,7 @@ func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error
 	defer e.unlock()
 	err := e.waitFor(ctx, requests, len(requests))
 	for i, r := range requests {
-		if !r.active || !r.done {
+		if !hasEnded(r) {
 			continue
 		}
 		s, failed := r.result()
@@ -218,7 +219,7 @@ func TestAll(statuses []Status, requests ...*Request) (bool, error) {
 	if !e.driving {
 		e.pass()
 	}
-	under := slices.ContainsFunc(requests, func(r *Request) bool { return r.active && !r.done })
+	under := slices.ContainsFunc(requests, func(r *Request) bool { return r.Active() && !r.done })
 	err := e.broken
 	e.unlock()
 	if under {
@@ -269,12 +270,12 @@ func TestSome(indices []int, requests ...*Request) ([]int, error) {
 	return indices, e.broken
 }
 
-func hasEnded(r *Request) bool { return r.active && r.done }
+func hasEnded(r *Request) bool { return r.Active() && r.done }
 
 // engineOf is the engine of the first active request, nil if there is none.
 func engineOf(requests []*Request) *engine {
 	for _, r := range requests {
-		if r.active {
+		if r.Active() {
 			return r.c.e
 		}
 	}
@@ -288,9 +289,9 @@ func (e *engine) waitFor(ctx context.Context, requests []*Request, enough int) e
 	running, done := 0, 0
 	for _, r := range requests {
 		switch {
-		case r.active && r.done:
+		case hasEnded(r):
 			done++
-		case r.active && r.waiter != w:
+		case r.Active() && r.waiter != w:
 			running++
 			r.waiter = w
 		}
@@ -304,7 +305,7 @@ func (e *engine) waitFor(ctx context.Context, requests []*Request, enough int) e
 		err = e.wait(ctx, w)
 	}
 	for _, r := range requests {
-		if r.active {
+		if r.Active() {
 			r.waiter = nil
 		}
 	}

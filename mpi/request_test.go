@@ -106,6 +106,48 @@ func TestWaitSome(t *testing.T) {
 	})
 }
 
+// A nil request is one that was never begun, alone and among others.
+func TestNilRequests(t *testing.T) {
+	run(t, "udp", 2, func(ctx context.Context, w *mpi.World) error {
+		var none *mpi.Request
+		if _, err := none.Wait(ctx); !errors.Is(err, mpi.ErrInactive) {
+			return fmt.Errorf("wait for none: %w", err)
+		}
+		if ended, _, err := none.Test(); !ended || !errors.Is(err, mpi.ErrInactive) {
+			return fmt.Errorf("test of none: %v, %w", ended, err)
+		}
+		if none.Cancel() || none.Active() {
+			return errors.New("none is active")
+		}
+		if err := mpi.WaitAll(ctx, nil, none, none); err != nil {
+			return err
+		}
+		return exchange(ctx, w, func(_ [][]int32, requests []*mpi.Request) error {
+			all := append([]*mpi.Request{nil}, requests...)
+			i, s, err := mpi.WaitAny(ctx, all...)
+			if err != nil || i < 1 || s.Tag != i-1 {
+				return fmt.Errorf("%d: %+v, %w", i, s, err)
+			}
+			all[i] = nil
+			if _, err := mpi.TestSome(nil, all...); err != nil {
+				return err
+			}
+			if i, _, err := mpi.TestAny(all...); err != nil {
+				return err
+			} else if i >= 0 {
+				all[i] = nil
+			}
+			if _, err := mpi.TestAll(nil, all...); err != nil {
+				return err
+			}
+			if _, err := mpi.WaitSome(ctx, nil, all...); err != nil {
+				return err
+			}
+			return mpi.WaitAll(ctx, make([]mpi.Status, len(all)), all...)
+		})
+	})
+}
+
 func TestTests(t *testing.T) {
 	run(t, "udp", 2, func(ctx context.Context, w *mpi.World) error {
 		for _, kind := range []string{"one", "any", "all"} {

@@ -8,11 +8,12 @@ import (
 	"gobtl/fabric/sim"
 )
 
-// moody refuses the posts of an endpoint with err, while it is set.
+// moody counts the posts of its endpoints, and refuses them with err, while it is set.
 type moody struct {
 	fabric.Domain
-	err  error
-	last fabric.Buf // that was to be posted
+	err   error
+	last  fabric.Buf // that was to be posted
+	posts []int      // the sends of each post
 }
 
 type moodyEndpoint struct {
@@ -27,6 +28,7 @@ func (d *moody) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error)
 
 func (e *moodyEndpoint) Post(sends []fabric.Send) (int, error) {
 	e.d.last = sends[0].Buf
+	e.d.posts = append(e.d.posts, len(sends))
 	if e.d.err != nil {
 		return 0, e.d.err
 	}

@@ -8,31 +8,10 @@ import (
 	"gobtl/fabric/sim"
 )
 
-// posting counts what is posted to the endpoints of a domain.
-type posting struct {
-	fabric.Domain
-	posts []int // the sends of each post
-}
-
-type postingEndpoint struct {
-	fabric.Endpoint
-	d *posting
-}
-
-func (d *posting) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
-	ep, err := d.Domain.OpenEndpoint(cfg)
-	return &postingEndpoint{ep, d}, err
-}
-
-func (e *postingEndpoint) Post(sends []fabric.Send) (int, error) {
-	e.d.posts = append(e.d.posts, len(sends))
-	return e.Endpoint.Post(sends)
-}
-
 // newBurst makes a reliable connection whose posts are counted.
-func newBurst(t *testing.T) (r *relied, d *posting, ep *Endpoint, got *[]byte) {
+func newBurst(t *testing.T) (r *relied, d *moody, ep *Endpoint, got *[]byte) {
 	t.Helper()
-	d, got = new(posting), new([]byte)
+	d, got = new(moody), new([]byte)
 	r = newRelied(t, sim.Config{Seed: 1, MTUBytes: 32 << 10}, relyConfig())
 	r.open("z", relyConfig(), func(dom fabric.Domain, _ int) fabric.Domain {
 		d.Domain = dom

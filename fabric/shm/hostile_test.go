@@ -285,19 +285,9 @@ func TestBusyPeer(t *testing.T) {
 func TestNoDescriptors(t *testing.T) {
 	rd, re := openOne(t, fabric.EndpointConfig{})
 	connectRaw(t, rd)
-	var old unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
-		t.Fatal(err)
-	}
-	low := old
-	low.Cur = 3
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
-		t.Fatal(err)
-	}
+	undo := limitDescriptors(t, 3)
 	n := waits(t, rd, re, 200*time.Millisecond)
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
-		t.Fatal(err)
-	}
+	undo()
 	if n > 50 {
 		t.Errorf("%d waits in 200 ms", n)
 	}

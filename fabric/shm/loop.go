@@ -194,9 +194,9 @@ func (o *loop) admit(fd int) bool {
 
 // mayTake says whether there may be another link of a process.
 func (o *loop) mayTake(pid int32) bool {
-	most := linksPerProcess
+	most := min(linksPerProcess, o.inMax/2)
 	if pid == 0 {
-		most = max(o.inMax-linksPerProcess, o.inMax/2)
+		most = o.inMax - most
 	}
 	return o.inLinks < o.inMax && o.perPID[pid] < most
 }

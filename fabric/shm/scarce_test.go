@@ -15,18 +15,29 @@ import (
 	"gobtl/internal/testenv"
 )
 
-// scarce has the process run out of descriptors: leave leaves it so many, restore all of them.
-func scarce(t *testing.T, d *domain) (leave func(n int), restore func()) {
+// limitDescriptors lets the process open none whose number is most or above, until undo is called.
+func limitDescriptors(t *testing.T, most uint64) (undo func()) {
 	t.Helper()
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
 	low := limit
-	low.Cur = min(low.Cur, 256)
+	low.Cur = min(low.Cur, most)
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
 		t.Fatal(err)
 	}
+	return func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// scarce has the process run out of descriptors: leave leaves it so many, restore all of them.
+func scarce(t *testing.T, d *domain) (leave func(n int), restore func()) {
+	t.Helper()
+	unlimit := limitDescriptors(t, 256)
 	var taken []int
 	leave = func(n int) {
 		for {
@@ -46,9 +57,7 @@ func scarce(t *testing.T, d *domain) (leave func(n int), restore func()) {
 			unix.Close(fd)
 		}
 		taken = nil
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-			t.Error(err)
-		}
+		unlimit()
 	}
 	return leave, restore
 }
@@ -127,29 +136,22 @@ func TestNoDescriptorForRing(t *testing.T) {
 	}
 }
 
-// Peers leave half of the process's descriptors to what else it does.
+// Peers leave half of the process's descriptors to what else it does, and one of them half of those
+// to the others.
 func TestLinksLeaveDescriptors(t *testing.T) {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	low := limit
-	low.Cur = 256
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
-		t.Fatal(err)
-	}
+	undo := limitDescriptors(t, 256)
 	most := mostIn()
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	undo()
 	o := loop{perPID: map[int32]int{}, inMax: most}
-	n := 0
-	for ; o.mayTake(int32(1 + n%8)); n++ {
-		o.inLinks++
-		o.perPID[int32(1+n%8)]++
+	count := func(pid int32) (n int) {
+		for ; o.mayTake(pid); n++ {
+			o.inLinks++
+			o.perPID[pid]++
+		}
+		return n
 	}
-	if n != 128 {
-		t.Errorf("%d links with 256 descriptors, want 128", n)
+	if got := [...]int{count(7), count(8), count(9)}; got != [...]int{64, 64, 0} {
+		t.Errorf("%v links of three processes with 256 descriptors, want 64, 64 and 0", got)
 	}
 }
 

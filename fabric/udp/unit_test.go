@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
+	"gobtl/internal/testenv"
 )
 
 // pair is a domain with two endpoints on the loopback device.
@@ -276,7 +277,7 @@ func TestOffloadRefused(t *testing.T) {
 	cfg := fabric.DomainConfig{Buffers: 64, BufferBytes: 1472}
 	p := newPair(t, Options{}, cfg, fabric.EndpointConfig{})
 	if !p.a.tx.gso {
-		t.Skip("this kernel has no UDP_SEGMENT")
+		testenv.Missing(t, "this kernel has no UDP_SEGMENT")
 	}
 	if err := unix.SetsockoptInt(p.a.sock.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gobtl/internal/testenv"
 )
 
 // testHost starts processes without pinning them.
@@ -162,12 +164,10 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestMPIProgram builds the program, where there is a compiler for it, without a warning.
+// TestMPIProgram builds the program without a warning.
 func TestMPIProgram(t *testing.T) {
-	if _, err := exec.LookPath("mpicc"); err != nil {
-		t.Skip("needs mpicc: install libopenmpi-dev")
-	}
-	out, err := exec.Command("mpicc", "-Wall", "-Wextra", "-Werror", "-O2", "-o",
+	mpicc := testenv.Need(t, "mpicc", "libopenmpi-dev")
+	out, err := exec.Command(mpicc, "-Wall", "-Wextra", "-Werror", "-O2", "-o",
 		filepath.Join(t.TempDir(), "peer"), "mpi/peer.c").CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)

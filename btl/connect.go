@@ -2,6 +2,7 @@ package btl
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -127,6 +128,7 @@ func (m *Module) onHello(c *channel, in *arrival, hello *frag.Hello, source []by
 		return false // names another channel than the one it came through
 	}
 	h := &in.Header
+	helloBytes := frag.FragHeaderBytes + int(h.PayloadLen)
 	to := source
 	if len(to) == 0 {
 		to = claimed(hello, hello.Probe)
@@ -153,7 +155,7 @@ func (m *Module) onHello(c *channel, in *arrival, hello *frag.Hello, source []by
 		}
 		ep = m.onProvenHello(ep, h, hello)
 	case !m.proves(hello, source):
-		return m.retry(c, hello, to, frag.FragHeaderBytes+int(h.PayloadLen))
+		return m.retry(c, hello, to, helloBytes)
 	default:
 		var answer frag.Reject
 		if ep, answer = m.onFirstHello(h, hello); answer.Reason != 0 {
@@ -167,7 +169,7 @@ func (m *Module) onHello(c *channel, in *arrival, hello *frag.Hello, source []by
 	if ep.hs != nil {
 		ep.hs.offer(hello.Tag, m.nowUnpaused)
 	}
-	m.answerHello(ep, hello)
+	m.answerHello(ep, hello, helloBytes)
 	return true
 }
 
@@ -204,7 +206,7 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	ep.away = max(0, min(time.Duration(hello.AwayMs)*time.Millisecond, m.cfg.AwayMax))
 	ep.agreeSizes(&m.port, int(hello.CommandBytes), int(hello.MTUBytes), hello.FragBytesMax)
 	_, first := ep.snd.Window()
-	window := min(m.rules.WindowPackets, floorPowerOf2(int(hello.WindowPkts)))
+	window := min(m.rules.WindowPackets, 1<<(bits.Len32(hello.WindowPkts)-1))
 	ep.snd.Init(ep.slot, first, window)
 	ep.rcv.Init(h.Seq, m.rules.WindowPackets)
 	ep.asm.Init(m.pool)
@@ -489,12 +491,4 @@ func (m *Module) sendProbes(ep *Endpoint) {
 			m.askHello(ep, p)
 		}
 	}
-}
-
-func floorPowerOf2(n int) int {
-	p := 1
-	for 2*p <= n {
-		p *= 2
-	}
-	return p
 }

@@ -28,6 +28,9 @@ func (m *Module) askHelloOf(ep *Endpoint, p frag.Probe, conn uint64) {
 			hs.show(&hello)
 		}
 	}
+	if hello.Proven&p.Bit() == 0 {
+		hello.Pad() // the answer may be no longer
+	}
 	m.sendHello(ep, frag.KindHello, conn, &hello)
 }
 
@@ -54,10 +57,14 @@ func (m *Module) hurry(ep *Endpoint) {
 	}
 }
 
-// answerHello answers a Hello of the peer by the channel that it came through.
-func (m *Module) answerHello(ep *Endpoint, asked *frag.Hello) {
+// answerHello answers a Hello of the peer by the channel that it came through. Where that has not
+// proven to lead to the peer, nothing goes that is longer than what came.
+func (m *Module) answerHello(ep *Endpoint, asked *frag.Hello, askedBytes int) {
 	hello := m.helloOf(ep, asked.Probe)
 	hello.Nonce = asked.Nonce
+	if hs := ep.hs; hs != nil && hs.proven&asked.Probe.Bit() == 0 && hello.Bytes() > askedBytes {
+		return
+	}
 	m.sendHello(ep, frag.KindHelloAck, asked.Tag, &hello)
 }
 

@@ -1,6 +1,7 @@
 package btl
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -132,5 +133,51 @@ func TestOfferedEndIsTaken(t *testing.T) {
 	w.answer(second, ep, nonces)
 	if ep.tag != before || ep.state != stateConnected || ep.peer.tag != second {
 		t.Errorf("tag %x of %x, state %d, peer's tag %d", ep.tag, before, ep.state, ep.peer.tag)
+	}
+}
+
+// A Hello by a channel that has not proven to lead to the peer is not answered with more bytes than
+// it has, whatever tag it bears; one that is padded is answered.
+func TestAnswerNoLongerThanHello(t *testing.T) {
+	cfg := smallConfig()
+	cfg.Label = strings.Repeat("l", frag.LabelBytesMax)
+	cfg.Away = time.Second
+	for _, proven := range []bool{false, true} {
+		w := newTwoEnds(t, cfg, true)
+		ep, nonces := w.connect()
+		if w.s.hello.Tag = 71; proven {
+			w.answer(71, ep, nonces)
+		}
+		for _, padded := range []bool{false, true} {
+			if w.s.hello.Padding = 0; padded {
+				w.s.hello.Pad()
+			}
+			asks := w.s.packHello(frag.KindHello, ep.tag, frag.ProbeCommand)
+			w.s.raw(0, asks)
+			answers := kinds(w.s.run(2), frag.KindHelloAck)
+			if want := proven || padded; want != (len(answers) == 1) {
+				t.Errorf("proven: %v, padded: %v: %d answers", proven, padded, len(answers))
+			}
+			if !proven && len(answers) > 0 && len(answers[0].bytes) > len(asks) {
+				t.Errorf("%d bytes for %d", len(answers[0].bytes), len(asks))
+			}
+		}
+	}
+}
+
+// What a module says first by a channel is as long as any answer to it.
+func TestHelloIsPadded(t *testing.T) {
+	w := newTwoEnds(t, smallConfig(), true)
+	if _, err := w.m.Connect(w.now, w.s.address()); err != nil {
+		t.Fatal(err)
+	}
+	answer := frag.Hello{
+		CommandName: w.s.name[0], DataName: w.s.name[1], AwayMs: 1,
+		Label: make([]byte, frag.LabelBytesMax),
+	}
+	for _, pkt := range kinds(w.s.run(2), frag.KindHello) {
+		if len(pkt.bytes) < answer.Bytes() {
+			t.Errorf("%d bytes, an answer may have %d", len(pkt.bytes), answer.Bytes())
+		}
 	}
 }

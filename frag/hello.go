@@ -5,13 +5,15 @@ const (
 	HelloBytesMin = FragHeaderBytes + helloFixedBytes // a Hello without extensions, header included
 	// HelloBytesMax bounds what Encode writes: every extension that is known, at its largest.
 	HelloBytesMax = HelloBytesMin + 2*(extHeadBytes+AddrBytesMax) +
-		2*(extHeadBytes+CookieBytesMax) + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes
-	AddrBytesMax   = 64        // longest endpoint name
-	CookieBytesMax = 32        // longest cookie
-	LabelBytesMax  = 32        // longest label
-	MTUBytesMin    = 256       // smallest MTU of either channel
-	WindowMax      = 1 << 16   // largest window, in packets
-	AckDelayUsMax  = 1_000_000 // longest ACK delay that a peer may announce
+		2*(extHeadBytes+CookieBytesMax) + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes +
+		extHeadBytes + PaddingBytesMax
+	AddrBytesMax    = 64        // longest endpoint name
+	CookieBytesMax  = 32        // longest cookie
+	LabelBytesMax   = 32        // longest label
+	PaddingBytesMax = 64        // most padding
+	MTUBytesMin     = 256       // smallest MTU of either channel
+	WindowMax       = 1 << 16   // largest window, in packets
+	AckDelayUsMax   = 1_000_000 // longest ACK delay that a peer may announce
 
 	helloFixedBytes = 72
 	extHeadBytes    = 2 // type and length of an extension
@@ -28,6 +30,7 @@ const (
 	extDataCookie    = 4
 	extLabel         = 5
 	extAway          = 6
+	extPadding       = 7
 )
 
 // Features of a Hello: optional abilities that are in use if both sides announce them.
@@ -84,6 +87,7 @@ type Hello struct {
 	Probe         Probe
 	Proven        uint8 // mask of Probe.Bit: channels that the sender knows to work, both ways
 	Overhead      uint8 // bytes at the end of each datagram, for protection, up to OverheadBytesMax
+	Padding       uint8 // zeros that only make it longer, up to PaddingBytesMax; see Pad
 
 	// What DecodeHello found and does not know: how many extensions, and the type of the first one
 	// that must be known (without its critical bit), 0 for none. Encode does not look at them.
@@ -100,7 +104,8 @@ func (m *Hello) valid() bool {
 		m.MTUBytes >= MTUBytesMin && m.CommandBytes >= MTUBytesMin &&
 		versionRange(m.VersionMin, m.VersionMax) &&
 		m.VersionMin <= Version && m.VersionMax >= Version &&
-		m.Probe < ProbeCount && m.Proven <= ProvenAll && m.Overhead <= OverheadBytesMax
+		m.Probe < ProbeCount && m.Proven <= ProvenAll && m.Overhead <= OverheadBytesMax &&
+		m.Padding <= PaddingBytesMax
 }
 
 // extension is one of those that are known: its type, the longest value, and where it is kept.
@@ -120,6 +125,23 @@ func (m *Hello) extensions() [5]extension {
 	}
 }
 
+// Pad sets Padding so that no HelloAck from an end with addresses of the same lengths is longer:
+// one has no cookies, but perhaps a label and a time away. So by a channel that nobody has proven
+// not more goes back than came.
+func (m *Hello) Pad() {
+	const answerBytes = HelloBytesMin + extHeadBytes + LabelBytesMax + extHeadBytes + awayBytes
+	m.Padding = 0
+	lacks := answerBytes - m.Bytes()
+	for _, name := range [...][]byte{m.CommandName, m.DataName} {
+		if len(name) > 0 {
+			lacks += extHeadBytes + len(name)
+		}
+	}
+	if lacks > 0 {
+		m.Padding = uint8(max(lacks-extHeadBytes, 1))
+	}
+}
+
 // Bytes is the length of the whole packet that Encode writes, at most HelloBytesMax.
 func (m *Hello) Bytes() int {
 	n := HelloBytesMin
@@ -130,6 +152,9 @@ func (m *Hello) Bytes() int {
 	}
 	if m.AwayMs != 0 {
 		n += extHeadBytes + awayBytes
+	}
+	if m.Padding != 0 {
+		n += extHeadBytes + int(m.Padding)
 	}
 	return n
 }
@@ -175,6 +200,11 @@ func (m *Hello) Encode(b []byte, h *Header) int {
 	if m.AwayMs != 0 {
 		p[0], p[1] = extAway, awayBytes
 		le.PutUint32(p[extHeadBytes:], m.AwayMs)
+		p = p[extHeadBytes+awayBytes:]
+	}
+	if m.Padding != 0 {
+		p[0], p[1] = extPadding, m.Padding
+		clear(p[extHeadBytes:])
 	}
 	return sizeBytes
 }
@@ -226,7 +256,6 @@ func DecodeHello(payload []byte, m *Hello) error {
 // decodeExtensions reads extensions: in the order of their types, each once, none of those that are
 // known empty.
 func (m *Hello) decodeExtensions(p []byte) error {
-	known := m.extensions()
 	for last := -1; len(p) > 0; {
 		if len(p) < extHeadBytes || len(p) < extHeadBytes+int(p[1]) {
 			return ErrHello
@@ -237,16 +266,10 @@ func (m *Hello) decodeExtensions(p []byte) error {
 			return ErrHello
 		}
 		last = kind
-		if kind == extAway {
-			if m.AwayMs = away(value); p[0]&extCritical != 0 || m.AwayMs == 0 {
+		if kind <= extPadding {
+			if p[0]&extCritical != 0 || !m.extend(kind, value) {
 				return ErrHello
 			}
-		} else if kind <= len(known) {
-			e := &known[kind-1]
-			if p[0]&extCritical != 0 || len(value) == 0 || len(value) > e.most {
-				return ErrHello
-			}
-			*e.value = value
 		} else {
 			m.Others++
 			if p[0]&extCritical != 0 && m.Critical == 0 {
@@ -256,6 +279,24 @@ func (m *Hello) decodeExtensions(p []byte) error {
 		p = p[end:]
 	}
 	return nil
+}
+
+// extend takes over the value of an extension that is known, unless it is malformed.
+func (m *Hello) extend(kind int, value []byte) bool {
+	switch kind {
+	case extAway:
+		m.AwayMs = away(value)
+		return m.AwayMs != 0
+	case extPadding:
+		if len(value) > PaddingBytesMax || !allZero(value) {
+			return false
+		}
+		m.Padding = uint8(len(value))
+		return m.Padding != 0
+	}
+	e := m.extensions()[kind-1]
+	*e.value = value
+	return len(value) > 0 && len(value) <= e.most
 }
 
 // away reads the value of that extension, 0 if it is malformed.

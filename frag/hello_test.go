@@ -89,6 +89,20 @@ func TestDecodeHelloRefuses(t *testing.T) {
 			t.Errorf("%d bytes of away: %v", n, err)
 		}
 	}
+	for n, want := range map[int]error{
+		0: ErrHello, 1: nil, PaddingBytesMax: nil, PaddingBytesMax + 1: ErrHello,
+	} {
+		var m Hello
+		if err := DecodeHello(long(extPadding, n), &m); !errors.Is(err, want) ||
+			err == nil && int(m.Padding) != n {
+			t.Errorf("%d bytes of padding: %v, %d", n, err, m.Padding)
+		}
+	}
+	dirty := long(extPadding, 8)
+	dirty[len(dirty)-1] = 1
+	if err := DecodeHello(dirty, new(Hello)); !errors.Is(err, ErrHello) {
+		t.Errorf("padding that is not 0: %v", err)
+	}
 	p := helloPayload(t, testHello())
 	for n := range helloFixedBytes {
 		var m Hello
@@ -100,7 +114,7 @@ func TestDecodeHelloRefuses(t *testing.T) {
 
 // An extension of a later peer is passed over; one that must be known is told.
 func TestHelloUnknownExtensions(t *testing.T) {
-	p := append(helloPayload(t, testHello()), 7, 1, 0xAA, 17, 0, 0x80|18, 2, 1, 2, 0x80|127, 0)
+	p := append(helloPayload(t, testHello()), 8, 1, 0xAA, 17, 0, 0x80|18, 2, 1, 2, 0x80|127, 0)
 	var m Hello
 	if err := DecodeHello(p, &m); err != nil || m.Others != 4 || m.Critical != 18 {
 		t.Fatalf("%v, %d others, critical %d", err, m.Others, m.Critical)

@@ -14,7 +14,7 @@ local FLAG_ACK, FLAG_PUT, FLAG_DUP, FLAG_SACK, FLAG_OP = 1, 2, 4, 8, 16
 local SACK_HEAD, SACK_RANGES_MAX, CHUNK_MIN, OP = 24, 256, 128, 8
 local BYE, VOID, TAG_USER_MAX = 0xFF, 0xFE, 0xEF
 local PROVEN_ALL = 0x03
-local AWAY = 6 -- an extension
+local AWAY, HELLO_PADDING = 6, 7 -- extensions
 
 local kinds = {
 	[FRAG] = "Frag", [CHUNK] = "Chunk", [ACK] = "Ack", [HELLO] = "Hello",
@@ -173,6 +173,7 @@ f.commandCookie = bytes("gobtl.hello.command_cookie", "Cookie for the command ch
 f.dataCookie = bytes("gobtl.hello.data_cookie", "Cookie for the data channel")
 f.label = bytes("gobtl.hello.label", "Label")
 f.away = u32("gobtl.hello.away_ms", "Away, milliseconds", DEC)
+f.helloPadding = bytes("gobtl.hello.padding", "Padding")
 f.byeCode = u16("gobtl.bye.code", "Code of the end", DEC)
 f.extension = bytes("gobtl.hello.extension", "Extension")
 f.extensionType = u8("gobtl.hello.extension.type", "Type", DEC, nil, 0x7F)
@@ -262,6 +263,7 @@ local extensions = {
 	{ most = NAME_MAX, name = "command" }, { most = NAME_MAX, name = "data" },
 	{ most = COOKIE_MAX, field = f.commandCookie }, { most = COOKIE_MAX, field = f.dataCookie },
 	{ most = 32, field = f.label }, { least = 4, most = 4, field = f.away },
+	{ most = 64, field = f.helloPadding },
 }
 
 -- eachExtension calls visit(at, type, length) for each extension from at on that was captured whole,
@@ -281,6 +283,9 @@ local function eachExtension(tvb, at, visit)
 		end
 		if at + 2 + length > tvb:len() then return nil end
 		if kind == AWAY and zeros(tvb, at + 2, at + 6) then return "away for no time" end
+		if kind == HELLO_PADDING and not zeros(tvb, at + 2, at + 2 + length) then
+			return "padding that is not 0"
+		end
 		visit(at, kind, length)
 		last, at = kind, at + 2 + length
 	end

@@ -1,5 +1,7 @@
 package stranger
 
+import "bytes"
+
 // hello is the body of section 7, without its extensions but for those in ext.
 type hello struct {
 	incarnation, tag, expected, nonce uint64
@@ -61,7 +63,7 @@ func (h *hello) decodeExtensions(b []byte) bool {
 		}
 		last = kind
 		e := extension{b[0], b[2 : 2+n]}
-		if kind <= 6 && (b[0]&0x80 != 0 || !extensionFits(kind, e.value)) {
+		if kind <= 7 && (b[0]&0x80 != 0 || !extensionFits(kind, e.value)) {
 			return false
 		}
 		h.ext, b = append(h.ext, e), b[2+n:]
@@ -75,8 +77,24 @@ func extensionFits(kind byte, v []byte) bool {
 		return len(v) >= 1 && len(v) <= 64
 	case 3, 4, 5:
 		return len(v) >= 1 && len(v) <= 32
+	case 7:
+		return len(v) >= 1 && len(v) <= 64 && bytes.Count(v, []byte{0}) == len(v)
 	}
 	return len(v) == 4 && le.Uint32(v) != 0
+}
+
+// pad makes a Hello as long as the longest answer to it, unless it is.
+func (h *hello) pad() {
+	want, n := 72+34+6, 72
+	for _, e := range h.ext {
+		n += 2 + len(e.value)
+		if e.kind <= 2 {
+			want += 2 + len(e.value)
+		}
+	}
+	if n < want {
+		h.ext = append(h.ext, extension{7, make([]byte, max(want-n-2, 1))})
+	}
 }
 
 func (h *hello) body() (b []byte) {

@@ -38,6 +38,12 @@ var seed = maphash.MakeSeed()
 
 // judge looks at what the other side sends, before anything is lost, for what the document forbids.
 func (h *host) judge(d *datagram, p *packet) {
+	if p.kind == kHello && p.hello.proven>>d.ch&1 == 0 {
+		padded := *p.hello
+		if padded.pad(); len(padded.ext) != len(p.hello.ext) {
+			h.wrong("channel %d: a Hello of %d bytes is shorter than the answers to it", d.ch, len(d.b))
+		}
+	}
 	c := h.conns[p.conn]
 	if c == nil || c.state != connected {
 		return

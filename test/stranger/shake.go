@@ -172,6 +172,9 @@ func (c *conn) ask(ch int, far uint64) {
 	if far == 0 && c.cookies[0] != nil && c.cookies[1] != nil {
 		x.ext = append(x.ext, extension{3, c.cookies[0]}, extension{4, c.cookies[1]})
 	}
+	if x.proven>>ch&1 == 0 {
+		x.pad()
+	}
 	c.post(ch, &packet{kind: kHello, conn: far, seq: c.una, hello: x})
 }
 
@@ -410,6 +413,9 @@ func (h *host) endpointOf(p *packet, a0, a1 []byte) *conn {
 func (c *conn) answer(ch int, x *hello, to netip.AddrPort) {
 	a := c.hello(ch)
 	a.nonce = x.nonce
+	if c.proven>>ch&1 == 0 && len(a.body()) > len(x.body()) {
+		return
+	}
 	p := &packet{kind: kHelloAck, conn: x.tag, seq: c.una, hello: a}
 	c.stamp(ch, p)
 	c.h.post(ch, to, p.encode())

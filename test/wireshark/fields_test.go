@@ -283,7 +283,7 @@ func ofExtension(name string, get func(raw []byte) any) field {
 		for rest := p.payload[frag.HelloBytesMin-frag.FragHeaderBytes:]; len(rest) > 0; {
 			raw := rest[:2+int(rest[1])]
 			rest = rest[len(raw):]
-			const lastKnown = 6
+			const lastKnown = 7
 			if v := get(raw); raw[0]&0x7F > lastKnown && v != nil {
 				values = append(values, v)
 			}
@@ -375,6 +375,9 @@ func helloFields() []field {
 		inHello("probe", func(m *frag.Hello) any { return m.Probe }),
 		inHello("proven", func(m *frag.Hello) any { return m.Proven }),
 		inHello("away_ms", func(m *frag.Hello) any { return when(m.AwayMs != 0, m.AwayMs) }),
+		inHello("padding", func(m *frag.Hello) any {
+			return when(m.Padding != 0, strings.Repeat("00", int(m.Padding)))
+		}),
 		inHello("ack_delay_us", func(m *frag.Hello) any { return m.AckDelayUs }),
 	}
 	for bit := range frag.Probe(frag.ProbeCount) {

@@ -50,4 +50,20 @@ var endMutations = []mutation{
 		new:   "$n > 1<<30 && int($m.crowd.atHost[$h]) >= $n",
 		test:  "./btl -run TestPeersPerHost",
 	},
+	{
+		name:  "answer-longer",
+		fault: "a Hello by a channel that nobody has proven is answered with more bytes than it has",
+		in:    "btl",
+		old:   "hello.Bytes() > askedBytes",
+		new:   "false",
+		test:  "./btl -run TestAnswerNoLongerThanHello",
+	},
+	{
+		name:  "hello-unpadded",
+		fault: "a Hello is shorter than the answer to it, which it therefore does not get",
+		in:    "btl",
+		old:   "hello.Pad()",
+		new:   "_ = hello.Padding",
+		test:  "./btl -run TestHelloIsPadded",
+	},
 }

@@ -13,10 +13,14 @@ import (
 //
 //	Retry delivered at X    -- cookie -->   Hello delivered with that cookie, for X     X is proven
 //	Hello delivered at X    -- nonce  -->   HelloAck delivered with that nonce          X is proven
+//
+// Where somebody has overheard the cookies, X need not have been told them. But it is X that then
+// says, with the tag of its peer, what it has got back itself: a Hello of its own is believed.
 type proofs struct {
 	paths   map[pathKey]*pathProof
 	cookies map[string]nonce
 	nonces  map[uint64][]nonce // the same may be drawn more than once
+	said    map[string]pathKey // Hellos with a tag as modules have sent them: none is forged
 	hdr     frag.Header
 	hello   frag.Hello
 }
@@ -41,7 +45,7 @@ type pathProof struct {
 func (p *proofs) path(k pathKey) *pathProof {
 	if p.paths == nil {
 		p.paths, p.cookies = map[pathKey]*pathProof{}, map[string]nonce{}
-		p.nonces = map[uint64][]nonce{}
+		p.nonces, p.said = map[uint64][]nonce{}, map[string]pathKey{}
 	}
 	path := p.paths[k]
 	if path == nil {
@@ -54,10 +58,16 @@ func (p *proofs) path(k pathKey) *pathProof {
 // sent judges a packet of a module.
 func (p *proofs) sent(e *sim.Event) error {
 	path := p.path(pathKey{e.From, e.To})
-	if path.proven || len(e.Data) < 2 {
+	if len(e.Data) < 2 {
 		return nil
 	}
 	payload, err := frag.Decode(e.Data, &p.hdr)
+	if err == nil && p.hdr.Kind == frag.KindHello && p.hdr.Conn != 0 {
+		p.said[string(e.Data)] = pathKey{e.From, e.To}
+	}
+	if path.proven {
+		return nil
+	}
 	if err == nil && p.hdr.Kind == frag.KindHello && frag.DecodeHello(payload, &p.hello) == nil {
 		p.asked(pathKey{e.From, e.To}, p.hello.Nonce)
 	}
@@ -155,6 +165,14 @@ func (p *proofs) heardHello(e *sim.Event, kind frag.Kind) {
 			}
 		}
 		return
+	}
+	if way, ok := p.said[string(e.Data)]; ok && way.to == e.To {
+		for channel := range frag.ProbeCount {
+			if m.Proven&frag.Probe(channel).Bit() != 0 {
+				from := sim.Port{Node: e.To.Node, Index: channel}
+				p.path(pathKey{from, sim.Port{Node: way.from.Node, Index: channel}}).proven = true
+			}
+		}
 	}
 	for i := range p.nonces[m.Nonce] {
 		if n := &p.nonces[m.Nonce][i]; n.to == e.To {

@@ -123,7 +123,7 @@ func TestWriter(t *testing.T) {
 	for _, want := range []string{
 		`^ +0\.001 alice +open$`,
 		` alice>bob cmd +sent +#1 +hello +to=- probe=cmd proven=00 from=alice:1 ` +
-			`life=0x1\w+ expected=bob1 first=0xfffffffe window=4096 mtu=768/1472 credit=1 124 B$`,
+			`life=0x1\w+ expected=bob1 first=0xfffffffe window=4096 mtu=768/1472 credit=1 164 B$`,
 		` bob>alice data +sent +#\d+ +hello-ack to=alice:1 probe=data .* life=bob1 ` +
 			`first=0x00000005 .* 124 B$`,
 		` alice>bob cmd +delivered +#\d+ +frag +to=bob:1 tag=3 seq=0 10 B$`,

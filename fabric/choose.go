@@ -22,8 +22,8 @@ var softwareDevices = []string{"rxe", "siw"}
 func Choose(infos []Info) (chosen int, reason string) {
 	chosen, reason = chooseNetwork(infos)
 	if slices.ContainsFunc(infos, func(info Info) bool { return info.Provider == sharedMemory }) {
-		reason += "; for peers that are all on this host and of this user, " + sharedMemory +
-			" is faster: shared memory"
+		reason += "; for peers that are all on this host, of this user, and see the same /dev/shm, " +
+			sharedMemory + " is faster: shared memory"
 	}
 	return chosen, reason
 }

@@ -22,8 +22,8 @@ const (
 	maxEndpoints   = 256
 )
 
-// domain implements fabric.Domain and fabric.Sleeper. Everything but bell and sleeper belongs to
-// the goroutine that uses the domain.
+// domain implements fabric.Domain and fabric.Sleeper. Everything but bell, sleeper and
+// napper.bell belongs to the goroutine that uses the domain.
 type domain struct {
 	info    fabric.Info
 	name    name // of no endpoint
@@ -37,6 +37,7 @@ type domain struct {
 	loop      loop
 	bell      *park.Bell
 	sleeper   sleeper
+	napper    napper
 	ringMost  int // how large a ring of this domain is, at the most
 	ringBytes int // of the rings that this domain has made
 	// takenBytes are those of the rings that it has taken from peers.
@@ -75,6 +76,7 @@ func openDomain(info fabric.Info, cfg fabric.DomainConfig) (_ fabric.Domain, err
 	if d.bell, err = park.NewBell(); err != nil {
 		return nil, err
 	}
+	d.napper.open()
 	return d, d.loop.open(d)
 }
 

@@ -311,8 +311,8 @@ func (e *endpoint) drain(q *inLink, out []fabric.Completion) (n int) {
 		q.ring.advance(len(pkt))
 		n++
 	}
-	if q.ring.giveBack() {
-		knock(q.fd)
+	if how := q.ring.giveBack(); how != awake {
+		rouse(q.fd, q.ring.wants(), how)
 	}
 	return n
 }

@@ -202,9 +202,9 @@ func (l *outLink) flush() {
 		return
 	}
 	l.ring.publish()
-	if l.ring.wake {
-		l.ring.wake = false
-		knock(l.fd)
+	if how := l.ring.wake; how != awake {
+		l.ring.wake = awake
+		rouse(l.fd, l.ring.sleeps(), how)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	ringMagic   = 0x676f62746c52_02 // "gobtlR", version 2
+	ringMagic   = 0x676f62746c52_03 // "gobtlR", version 3
 	ringAlign   = 64                // a cache line: records of two datagrams never share one
 	wordBytes   = 8
 	headerBytes = 4096
@@ -77,7 +77,7 @@ type sendRing struct {
 	word1 uint64 // its word
 	end   uint64 // the position of an end that is written already
 	open  bool
-	wake  bool // the receiver slept at a publish, and must be woken
+	wake  uint32 // how the receiver slept at a publish, and must be woken
 }
 
 // format writes what the receiver checks.
@@ -154,8 +154,8 @@ func (s *sendRing) publish() {
 	}
 	s.open = false
 	atomic.StoreUint64(s.word(s.first), s.word1)
-	if atomic.LoadUint32(s.sleeps()) != 0 && atomic.SwapUint32(s.sleeps(), 0) != 0 {
-		s.wake = true
+	if how := takeBack(s.sleeps()); how != awake {
+		s.wake = how
 	}
 }
 
@@ -197,14 +197,23 @@ func (q *recvRing) advance(size int) { q.at += recordBytes(uint64(size)) }
 // waiting says whether there is something to take out.
 func (q *recvRing) waiting() bool { return atomic.LoadUint64(q.word(q.at)) != wordEnd }
 
-// giveBack tells the sender what was taken out, if that is an eighth of the ring, and says whether
-// the sender waits for it. Seven eighths hold any datagram: a sender that finds no room has put in
-// enough for the receiver to come here once more.
-func (q *recvRing) giveBack() (wake bool) {
+// giveBack tells the sender what was taken out, if that is an eighth of the ring, and says how the
+// sender sleeps, if it waits for it. Seven eighths hold any datagram: a sender that finds no room
+// has put in enough for the receiver to come here once more.
+func (q *recvRing) giveBack() (how uint32) {
 	if q.at-q.told < q.size/8 {
-		return false
+		return awake
 	}
 	q.told = q.at
 	atomic.StoreUint64(q.head(), q.at)
-	return atomic.LoadUint32(q.wants()) != 0 && atomic.SwapUint32(q.wants(), 0) != 0
+	return takeBack(q.wants())
+}
+
+// takeBack takes the word back by which the other side says that it sleeps, and returns what it
+// said. A word of a side that is awake is read alone: its line stays where it is.
+func takeBack(word *uint32) uint32 {
+	if atomic.LoadUint32(word) == awake {
+		return awake
+	}
+	return atomic.SwapUint32(word, awake)
 }

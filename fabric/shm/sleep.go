@@ -43,9 +43,9 @@ func (d *domain) Arm() bool {
 		return false
 	}
 	d.loop.tend() // or what is there already would end the Sleep
-	d.sayAsleep(1)
+	d.sayAsleep(onSocket)
 	if d.somethingToPoll() {
-		d.sayAsleep(0)
+		d.sayAsleep(awake)
 		return false
 	}
 	s.most = d.retryPause()
@@ -63,7 +63,7 @@ func (d *domain) Sleep(timeout time.Duration) error {
 	rung, err := s.park.Wait(timeout)
 	s.sleeping.Store(false)
 	if rung {
-		d.bell.Hush()
+		d.hush()
 	}
 	if err != nil {
 		return &fabric.Error{Provider: ProviderName, Op: "epoll_wait", Text: err.Error()}
@@ -91,7 +91,7 @@ func (s *sleeper) stalled(l *outLink) {
 		return
 	}
 	if l.fd >= 0 {
-		atomic.StoreUint32(l.ring.wants(), 1)
+		atomic.StoreUint32(l.ring.wants(), onSocket)
 		if !l.hasRoom() {
 			return // the peer knocks
 		}
@@ -106,7 +106,7 @@ func (s *sleeper) receives(e *endpoint) {
 		return
 	}
 	for _, q := range e.rings {
-		atomic.StoreUint32(q.ring.sleeps(), 1)
+		atomic.StoreUint32(q.ring.sleeps(), onSocket)
 	}
 	if e.pollable() {
 		s.tell(e.domain.bell)

@@ -16,14 +16,22 @@ import (
 	"gobtl/fabric"
 )
 
-// Wait implements fabric.Waiter. It says in each ring that it sleeps, looks once more, and sleeps
-// on the sockets, on which peers knock that have read so. Rings of endpoints that have no
+// Wait implements fabric.Waiter. It says in each ring that it sleeps, looks once more, and sleeps:
+// on those words for a moment if that pays, else, or then, on the sockets, on which peers knock
+// that have read so. Rings of endpoints that have no
 // receives posted do not end it: nothing that arrives there could be polled.
 func (d *domain) Wait(timeout time.Duration) error {
 	if d.closed {
 		return fabric.ErrClosed
 	}
-	d.sayAsleep(1)
+	p, began := &d.napper, time.Now()
+	if p.pays && !p.off && timeout != 0 {
+		over := false
+		if timeout, over = d.nap(began, timeout); over {
+			return nil
+		}
+	}
+	d.sayAsleep(onSocket)
 	if d.somethingToPoll() {
 		timeout = 0
 	}
@@ -31,10 +39,11 @@ func (d *domain) Wait(timeout time.Duration) error {
 		timeout = sooner(timeout, pause)
 	}
 	errno := d.loop.sleep(timeout)
-	d.sayAsleep(0)
+	p.pays = time.Since(began) < p.most
+	d.sayAsleep(awake)
 	d.tryAgain()
 	if d.loop.tend() {
-		d.bell.Hush()
+		d.hush()
 	}
 	if errno != 0 && errno != unix.EINTR {
 		return &fabric.Error{
@@ -75,19 +84,19 @@ func (d *domain) retryPause() time.Duration {
 }
 
 // sayAsleep sets the flags by which peers know that this side must be woken.
-func (d *domain) sayAsleep(asleep uint32) {
+func (d *domain) sayAsleep(how uint32) {
 	for _, e := range d.endpoints {
 		if e == nil {
 			continue
 		}
 		if len(e.posted) > 0 {
 			for _, q := range e.rings {
-				atomic.StoreUint32(q.ring.sleeps(), asleep)
+				atomic.StoreUint32(q.ring.sleeps(), how)
 			}
 		}
 		for _, l := range e.stalled {
 			if l.fd >= 0 {
-				atomic.StoreUint32(l.ring.wants(), asleep)
+				atomic.StoreUint32(l.ring.wants(), how)
 			}
 		}
 	}
@@ -153,7 +162,10 @@ func (o *loop) sleep(timeout time.Duration) syscall.Errno {
 }
 
 // Wake implements fabric.Waiter.
-func (d *domain) Wake() { d.bell.Ring() }
+func (d *domain) Wake() {
+	d.bell.Ring()
+	d.napper.ring()
+}
 
 // lockTries bounds how long somebody else may hold the lock of the sockets' directory: two seconds.
 const (

@@ -39,6 +39,8 @@ type countedState struct {
 	asked             seq.Num // that of the packet behind the latest question
 	askedAt           Time    // when that left
 	watched           bool    // the endpoint's timer is that of watch
+	showIn            uint64  // the module's sendEpoch in which a pack of
+	showAt            uint32  // so many records is posted
 	takes             bool    // the peer has said, or shown by an Ack, that it is established
 	broken            bool    // the fabric could not carry a packet
 }

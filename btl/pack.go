@@ -11,7 +11,8 @@ import (
 // company. Those behind it, in the same pass or before the next one, are copied one behind the
 // other into a send buffer, the endpoint's open pack. It is sealed (sequence number, ACK, timer)
 // and sent when it is full, when the next pass begins, or, if it was opened in a pass, when that
-// serves the endpoint. So a burst costs a system call for its first message, and one for all the
+// serves the endpoint; over a reliable fabric also when it has its share of a burst (showPack). So a
+// burst costs a system call for its first message, and one for all the
 // others; one that follows another which is still under way only the latter, for then a message has
 // company. One that finds nothing of its endpoint in flight leaves at once, whatever was before.
 //
@@ -65,6 +66,7 @@ func (ep *Endpoint) packSend(f *Fragment) bool {
 		m.chain(ep, f)
 	}
 	m.sched.armFlow(&ep.small)
+	m.showPack(ep)
 	return true
 }
 
@@ -85,7 +87,32 @@ func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 		m.appendRecord(p, tag, data)
 	}
 	m.sched.armFlow(&ep.small)
+	m.showPack(ep)
 	return true
+}
+
+// showFirst is how many records the first pack of a burst over a reliable fabric has when it is
+// posted, before the next pass; each further one in that pass has twice as many as the one before.
+const showFirst = 16
+
+// showPack posts the open pack of a burst over a reliable fabric, if it has its share of it: there
+// a post is no system call, and the peer can begin while others are still being written.
+func (m *Module) showPack(ep *Endpoint) {
+	if !ep.counted {
+		return
+	}
+	s := &ep.counts
+	if s.showIn != m.sendEpoch {
+		s.showIn, s.showAt = m.sendEpoch, showFirst
+	}
+	if ep.pack.records < s.showAt {
+		return
+	}
+	if c, _ := ep.pack.channel(ep); c.room() > batchMax/2 {
+		s.showAt *= 2
+		m.overtook(ep, m.sealPack(ep))
+		c.post()
+	}
 }
 
 // packRoom makes room for a record of sizeBytes: a pack that is too full for it goes to the batch.

@@ -27,6 +27,43 @@ func newBurst(t *testing.T) (r *relied, d *moody, ep *Endpoint, got *[]byte) {
 	return r, d, ep, got
 }
 
+// TestReliablePacks: of a burst of messages that share packets, the first leaves at once, alone, and
+// of the others as many as showFirst, then twice as many, before the pass that ends the burst.
+func TestReliablePacks(t *testing.T) {
+	const count = 1 + showFirst + 2*showFirst + 3
+	r, d, ep, got := newBurst(t)
+	for range 2 { // each pass begins anew
+		d.posts, *got = nil, nil
+		want := ""
+		for i := range byte(count) {
+			want += string(' ' + i)
+			if i%2 == 0 {
+				if err := ep.SendImmediate(ep.Now(), 1, []byte{' ' + i}); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			f, err := ep.Prepare(1, []byte{' ' + i})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ep.Send(ep.Now(), f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(d.posts) != 3 {
+			t.Errorf("posts of %d packets before the pass, want 1, 1 and 1", d.posts)
+		}
+		r.run(time.Millisecond)
+		if string(*got) != want {
+			t.Errorf("%q came, want %q", *got, want)
+		}
+		if posts := len(d.posts); posts < 4 {
+			t.Errorf("posts of %d packets, the last three messages did not leave with the pass", d.posts)
+		}
+	}
+}
+
 // TestReliableBurst: of messages that are too large to share a packet, the first of a burst leaves
 // at once, alone. Those behind it leave some at a time, the last of them with the next pass, and in
 // their order.

@@ -220,8 +220,8 @@ func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 // admitRecordsCounted notes the tags of a pack that have no handler: the other records are
 // delivered. There are no pieces and no operations over a counted link.
 func (ep *Endpoint) admitRecordsCounted(in *arrival) bool {
-	c, n := &ep.counts, ep.rcv.Expected()
-	before := len(c.nacks)
+	c, n, refused := &ep.counts, ep.rcv.Expected(), &ep.m.refusedTags
+	*refused = tagSet{}
 	for rest := in.payload; len(rest) > 0; {
 		if frag.IsPiece(rest) || frag.IsOperation(rest) {
 			ep.m.lost(ep, errors.New("a pack has a piece of a fragment, or an operation"))
@@ -229,22 +229,19 @@ func (ep *Endpoint) admitRecordsCounted(in *arrival) bool {
 		}
 		var tag uint8
 		tag, _, rest = nextRecord(rest)
-		if ep.m.handlers[tag] == nil && !c.refused(before, tag) {
+		if ep.m.handlers[tag] == nil && !refused.has(tag) {
+			refused.add(tag)
 			c.nacks = append(c.nacks, pendingNack{seq: n, reason: frag.NackRecord, tag: tag})
 		}
 	}
 	return true
 }
 
-// refused says whether one of the Nacks from the given one on names the tag.
-func (c *countedState) refused(from int, tag uint8) bool {
-	for i := from; i < len(c.nacks); i++ {
-		if c.nacks[i].tag == tag {
-			return true
-		}
-	}
-	return false
-}
+// tagSet is a set of tags.
+type tagSet [4]uint64
+
+func (s *tagSet) has(tag uint8) bool { return s[tag/64]>>(tag%64)&1 != 0 }
+func (s *tagSet) add(tag uint8)      { s[tag/64] |= 1 << (tag % 64) }
 
 // count books a packet that was taken over, or refused. A fragment in chunks that is taken over, or
 // one so large that it may have been sent from where it lies, is confirmed at the end of the pass:

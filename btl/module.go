@@ -92,11 +92,12 @@ type Module struct {
 
 // scratch is what calls need for a while.
 type scratch struct {
-	done      []reliability.Token // of acknowledge
-	pieces    arrivedPieces       // of the pack that is being received
-	rxVia     via                 // channel of the packet that is being received
-	sack      frag.Sack           // of writeSack and onSack
-	sackWords [frag.WindowMax / 64]uint64
+	done        []reliability.Token // of acknowledge
+	pieces      arrivedPieces       // of the pack that is being received
+	refusedTags tagSet              // of the pack that is being received: those without a handler
+	rxVia       via                 // channel of the packet that is being received
+	sack        frag.Sack           // of writeSack and onSack
+	sackWords   [frag.WindowMax / 64]uint64
 }
 
 // reception is whom the module calls with what arrives, by tag.

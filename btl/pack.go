@@ -11,10 +11,10 @@ import (
 // company. Those behind it, in the same pass or before the next one, are copied one behind the
 // other into a send buffer, the endpoint's open pack. It is sealed (sequence number, ACK, timer)
 // and sent when it is full, when the next pass begins, or, if it was opened in a pass, when that
-// serves the endpoint; over a reliable fabric also when it has its share of a burst (showPack). So a
-// burst costs a system call for its first message, and one for all the
-// others; one that follows another which is still under way only the latter, for then a message has
-// company. One that finds nothing of its endpoint in flight leaves at once, whatever was before.
+// serves the endpoint; over a reliable fabric also when it has its share of a burst (showPack). So
+// a burst costs a system call for its first message, and one for all the others; one that follows
+// another which is still under way only the latter, for then a message has company. One that finds
+// nothing of its endpoint in flight leaves at once, whatever was before.
 //
 // An open pack is something that waits to be sent: it keeps the endpoint on the ready list, and it
 // has been promised the next sequence number, for nothing else of the endpoint is sealed before it.
@@ -295,7 +295,6 @@ func (m *Module) chainEnded(f *Fragment, err error) {
 // handler may remove another one, or end the endpoint; then what is left for that is dropped.
 func (m *Module) acceptPack(in *arrival) {
 	ep, h := in.ep, &in.Header
-	refused := len(ep.counts.nacks) // from here on are those of this pack
 	if frag.IsOperation(in.payload) && !ep.counted {
 		m.acceptJoined(in)
 		return
@@ -318,7 +317,8 @@ func (m *Module) acceptPack(in *arrival) {
 		switch {
 		case isPiece && ep.state == stateConnected:
 			m.acceptPiece(in, tag, data) // its fragment needs it, whoever is there to get that
-		case m.handlers[tag] == nil || ep.state != stateConnected || ep.counts.refused(refused, tag):
+		case m.handlers[tag] == nil || ep.state != stateConnected ||
+			ep.counted && m.refusedTags.has(tag):
 			m.stats.counters[CntRecordsDropped]++
 		default:
 			m.deliver(ep, tag, data)

@@ -27,8 +27,8 @@ func newBurst(t *testing.T) (r *relied, d *moody, ep *Endpoint, got *[]byte) {
 	return r, d, ep, got
 }
 
-// TestReliablePacks: of a burst of messages that share packets, the first leaves at once, alone, and
-// of the others as many as showFirst, then twice as many, before the pass that ends the burst.
+// TestReliablePacks: of a burst of messages that share packets, the first leaves at once, alone,
+// and of the others as many as showFirst, then twice as many, before the pass that ends the burst.
 func TestReliablePacks(t *testing.T) {
 	const count = 1 + showFirst + 2*showFirst + 3
 	r, d, ep, got := newBurst(t)
@@ -59,7 +59,7 @@ func TestReliablePacks(t *testing.T) {
 			t.Errorf("%q came, want %q", *got, want)
 		}
 		if posts := len(d.posts); posts < 4 {
-			t.Errorf("posts of %d packets, the last three messages did not leave with the pass", d.posts)
+			t.Errorf("posts of %d packets, the last three messages did not leave", d.posts)
 		}
 	}
 }

@@ -12,14 +12,15 @@
 // shrinking, and hands it over through a Unix socket; the same socket wakes a peer that sleeps, and
 // tells by its end that a peer is gone, however it went. The memory belongs to no file: the kernel
 // frees it with the last of the two processes. The only name in the file system is the socket of
-// each domain, in /dev/shm, which a peer or the next domain to open removes if its owner could not.
+// each domain, in /dev/shm, which a peer removes if its owner could not, or a domain that opens a
+// minute later or more.
 //
 // # What a ring looks like
 //
 //	0       magic, version, size of the data      written once by the sender
 //	64      head: bytes taken out                 written by the receiver
-//	128     receiver sleeps                       written by the receiver, cleared by who wakes it
-//	192     sender waits for room                 written by the sender, cleared by who wakes it
+//	128     receiver sleeps, and on what          written by the receiver, cleared by who wakes it
+//	192     sender waits for room, and on what    written by the sender, cleared by who wakes it
 //	4096    records, each from a multiple of 64 on:
 //
 //	        +------------------+---------------------+-------------+
@@ -34,6 +35,9 @@
 // twice, both times with package bulk: one copy by the kernel (process_vm_readv) was measured to
 // take longer, see docs/performance.md.
 //
+// Who sleeps does so on these words themselves, as futexes, for a fifth of a millisecond at most,
+// and only while it is woken as soon as that; else on the sockets (wait_nap.go).
+//
 // # What is believed
 //
 // Nothing that stands in shared memory. A record's size is read once and checked against what the
@@ -45,8 +49,8 @@
 // # Limits
 //
 // Rings have 4 MiB, or what fabric.DomainConfig says, while there are few, less when there are
-// many, at least 256 KiB: see ringBudget.
-// Those of an endpoint to 256 peers have 297 MiB together, all 2048 that a domain may have 745 MiB
+// many: see ringBudget.
+// Those of an endpoint to 256 peers have 268 MiB together, all 2048 that a domain may have 716 MiB
 // (a btl module has two endpoints, and so two rings each way for a peer that it talks to); what
 // never held a datagram takes no memory, nor does a pair that never talks. Info says so under
 // "memory". A domain takes in so many rings, and from one process fewer: see linksMax; when those
@@ -56,6 +60,9 @@
 // A datagram of at most injectBytes is complete with Post; one for which there is no room is kept
 // in the queue. If it is lost with its peer, the next Post to that peer tells. Of the sends that
 // may wait, those to one peer are at most as many as there is room for others.
+// The bound that leaves half of the process's descriptors to others is that of each domain: several
+// count together. If somebody removes the sockets in /dev/shm under a domain that lives, those who
+// know it go on; no new peer reaches it.
 // Peers must see the same /dev/shm: a name from elsewhere is refused by Insert with a clear word.
 //
 // A domain and its endpoints belong to one goroutine at a time; Wake may be called from any.

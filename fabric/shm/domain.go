@@ -60,6 +60,9 @@ func openDomain(info fabric.Info, cfg fabric.DomainConfig) (_ fabric.Domain, err
 		return nil, badConfig("RingBytes is %d, want a power of two from %d to %d", n, ringBytesMin,
 			ringBytesMax)
 	}
+	for limit := fileLimit(); d.ringMost > ringBytesMin && headerBytes+uint64(d.ringMost) > limit; {
+		d.ringMost /= 2
+	}
 	d.info.Attrs = attrs(d.ringMost)
 	if err := d.mapArena(cfg); err != nil {
 		return nil, err

@@ -20,6 +20,9 @@ const (
 	// scanRings is how many rings a poll looks into beside the one that had something last. With no
 	// more than that, it looks into all.
 	scanRings = 8
+	// scanIdle is how many it looks into when there are more, and the last look found nothing: each
+	// costs a cache line or two, and beside many that are idle one that talks shall not pay for them.
+	scanIdle = 2
 	// injectBytes is up to which size a datagram is complete with Post. One that finds no room in its
 	// ring is kept in the queue itself.
 	injectBytes = 256
@@ -46,6 +49,7 @@ type endpoint struct {
 	rings   []*inLink
 	scan    int     // where the next poll begins to look
 	hot     *inLink // the ring that had something last
+	wide    bool    // the last look at others found something
 	others  bool    // it had the last poll for one completion: now the others have
 	polls   uint32
 }
@@ -274,6 +278,11 @@ func (e *endpoint) receive(out []fabric.Completion) (n int) {
 		n = e.drain(e.hot, out[:max(1, len(out)/2)])
 	}
 	look := min(len(e.rings), scanRings)
+	if len(e.rings) > scanRings && !e.wide {
+		look = scanIdle
+	}
+	e.wide = false
+	share := max(1, len(out)/max(1, look)) // or a few with very much would have all turns
 	for range look {
 		if n == len(out) || len(e.rings) == 0 {
 			break
@@ -282,8 +291,9 @@ func (e *endpoint) receive(out []fabric.Completion) (n int) {
 			e.scan = 0
 		}
 		q := e.rings[e.scan]
-		if got := e.drain(q, out[n:]); got > 0 {
+		if got := e.drain(q, out[n:min(len(out), n+share)]); got > 0 {
 			n += got
+			e.wide = true
 			if q.fd >= 0 { // else it was closed
 				e.hot = q
 			}

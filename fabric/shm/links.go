@@ -14,8 +14,11 @@ import (
 )
 
 const (
-	// ringBudget is what the rings of a domain may have together before new ones become smaller: each
-	// gets an eighth of what is left, at least ringBytesMin.
+	// ringsLarge is what the rings of a domain may have together before new ones have ringMiddle at
+	// the most, and ringBudget before they have ringBytesMin: who comes behind a hundred that are idle
+	// shall find a ring that holds ten of the largest datagrams.
+	ringsLarge = 64 << 20
+	ringMiddle = 1 << 20
 	ringBudget = 256 << 20
 	// takenBudget is what the rings may have together that a domain takes from others, before it takes
 	// the smallest alone: room for 256 peers that each have nobody else to send to.
@@ -81,11 +84,14 @@ func sendFailed(errno syscall.Errno) error {
 // ringSize is how large the next ring of a domain is whose rings have so many bytes together, and
 // most bytes at the most.
 func ringSize(most, ringBytes int) int {
-	size := most
-	for size > ringBytesMin && size > (ringBudget-ringBytes)/8 {
-		size /= 2
+	for _, c := range []struct{ size, budget int }{
+		{most, ringsLarge}, {min(most, ringMiddle), ringBudget},
+	} {
+		if ringBytes+c.size <= c.budget {
+			return c.size
+		}
 	}
-	return size
+	return ringBytesMin
 }
 
 // takesBytes is how large a ring the domain takes from a peer now.
@@ -104,29 +110,22 @@ func ringsBytes(most, count int) (sum int) {
 	return sum
 }
 
-// open makes the ring, unless it is there from the last try, and hands it to the peer. An error
-// says that the peer cannot be reached; EAGAIN, that it cannot be now.
+// open calls the peer, makes the ring, and hands it over. An error says that the peer cannot be
+// reached; EAGAIN, that it cannot be now.
 func (l *outLink) open() error {
 	d := l.ep.domain
 	if d.loop.outLinks >= linksMax {
 		return unix.EMFILE
 	}
-	if l.ring.mem == nil {
-		size := ringSize(d.ringMost, d.ringBytes)
-		if l.refusals > 0 { // it may have been too large
-			size = ringBytesMin
-		}
-		mem, memfd, err := makeRing(size)
-		if err != nil {
-			return l.later(err)
-		}
-		l.ring, l.memfd = sendRing{ring: newRing(mem)}, memfd
-		l.ring.format()
-		d.ringBytes += size
-	}
-	fd, err := dial(&l.to, l.memfd)
+	fd, err := call(&l.to) // first: for a name of nobody no memory is made
 	if err == nil {
-		if err = d.loop.add(fd, l, &l.slot); err != nil {
+		if err = l.makeRing(); err == nil {
+			err = hello(fd, &l.to, l.memfd)
+		}
+		if err == nil {
+			err = d.loop.add(fd, l, &l.slot)
+		}
+		if err != nil {
 			unix.Close(fd)
 		}
 	}
@@ -139,9 +138,30 @@ func (l *outLink) open() error {
 	case passes(err):
 		return l.later(err)
 	default:
+		l.tries, l.skips = 0, 0
 		l.dropRing()
 	}
 	return err
+}
+
+// makeRing makes the ring, unless it is there from the last try.
+func (l *outLink) makeRing() error {
+	if l.ring.mem != nil {
+		return nil
+	}
+	d := l.ep.domain
+	size := ringSize(d.ringMost, d.ringBytes)
+	if l.refusals > 0 { // it may have been too large
+		size = ringBytesMin
+	}
+	mem, memfd, err := makeRing(size)
+	if err != nil {
+		return err
+	}
+	l.ring, l.memfd = sendRing{ring: newRing(mem)}, memfd
+	l.ring.format()
+	d.ringBytes += size
+	return nil
 }
 
 // passes says whether an error says nothing of the peer, and may be over soon: that it is too busy,

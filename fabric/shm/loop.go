@@ -24,7 +24,7 @@ type loop struct {
 	silent   []*inLink // those whose hello has not come yet, the oldest first
 	perPID   map[int32]int
 	deaf     int // looks until the listening socket is watched again; 0: it is
-	events   [32]unix.EpollEvent
+	events   [16]unix.EpollEvent
 	scratch  [16]byte
 	oob      [256]byte // control messages
 	opened   bool

@@ -99,6 +99,31 @@ func TestMemoryOfManyPeers(t *testing.T) {
 	}
 }
 
+// TestRingSizes: many who came first leave rings for a stream to those who come later, and all of
+// them together have no more than is told.
+func TestRingSizes(t *testing.T) {
+	sizes := map[int]int{}
+	sum, last := 0, ringBytesMax
+	for range linksMax {
+		size := ringSize(ringBytesMax, sum)
+		if size > last || size < ringBytesMin {
+			t.Fatalf("a ring of %d bytes behind one of %d", size, last)
+		}
+		sum, last = sum+size, size
+		sizes[size]++
+	}
+	if behind := sizes[ringBytesMax] + sizes[ringMiddle]; behind < 2*100 {
+		t.Errorf("%d rings hold a stream, fewer than 100 peers have", behind)
+	}
+	want := 256<<20 + linksMax*ringBytesMin
+	if sum > want || sum != ringsBytes(ringBytesMax, linksMax) {
+		t.Errorf("%d bytes of rings, want at most %d", sum, want)
+	}
+	if size := ringSize(ringBytesMin, 0); size != ringBytesMin {
+		t.Errorf("a ring of %d bytes where %d were asked for", size, ringBytesMin)
+	}
+}
+
 // TestRingBytes: rings are as large as the configuration says, carry the largest datagrams, and
 // Info tells it; what is no size of a ring is refused.
 func TestRingBytes(t *testing.T) {

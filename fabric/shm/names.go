@@ -86,9 +86,9 @@ func parseName(b []byte, own *name) (n name, err error) {
 }
 
 // socketPath is where a domain listens.
-func (n *name) socketPath() string {
-	return filepath.Join(socketDir(n.uid), hex.EncodeToString(n.id[:]))
-}
+func (n *name) socketPath() string { return filepath.Join(socketDir(n.uid), n.fileName()) }
+
+func (n *name) fileName() string { return hex.EncodeToString(n.id[:]) }
 
 func socketDir(uid uint32) string { return filepath.Join(memoryDir, fmt.Sprintf("gobtl-%d", uid)) }
 
@@ -140,41 +140,19 @@ func notOurs(dir string, st *unix.Stat_t) error {
 		fabric.ErrUnavailable, dir, st.Uid, st.Mode)
 }
 
-// lockDir does something while nobody else binds a socket in the directory or removes one, so that
-// a socket that is bound and does not listen is of an owner that is gone.
-func lockDir(uid uint32, tries int, do func() error) error {
-	for {
-		fd, err := openDir(uid)
-		if err != nil {
-			return err
-		}
-		err = flock(fd, tries)
-		var st unix.Stat_t
-		if err == nil {
-			err = unix.Fstat(fd, &st)
-		}
-		if err == nil && st.Nlink == 0 { // somebody has removed it, for it was empty
-			unix.Close(fd)
-			continue
-		}
-		if err == nil {
-			err = do()
-		}
-		unix.Close(fd) // unlocks
-		return err
-	}
-}
+// inDir is the path of a file in a directory that is open, and thereby known to be the user's.
+func inDir(dir int, name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", dir, name) }
 
 // sweep removes the sockets of owners that are gone. It looks at a few, from a place drawn at
 // random on, for whoever opens a domain should not pay for all that crashed before; and at none
 // that was made or looked at a moment ago, for a look wakes its owner.
-func sweep(uid uint32) {
+func sweep(fd int) {
 	const (
 		listed  = 256
 		checked = 16
 		age     = time.Minute
 	)
-	dir, err := os.Open(socketDir(uid))
+	dir, err := os.Open(inDir(fd, "."))
 	if err != nil {
 		return
 	}
@@ -189,23 +167,24 @@ func sweep(uid uint32) {
 		if err != nil || e.Type() != os.ModeSocket || !olderThan(info.ModTime(), age) {
 			continue
 		}
-		removeIfDead(filepath.Join(dir.Name(), e.Name()))
+		removeIfDead(inDir(fd, e.Name()))
 		if looked++; looked == checked {
 			return
 		}
 	}
 }
 
-// buryPeer removes the socket of a peer that has gone, if it could not do so itself, and if nobody
-// holds the lock just now.
+// buryPeer removes the socket of a peer that has gone, if it could not do so itself.
 func buryPeer(n *name) {
-	_ = lockDir(n.uid, 1, func() error {
-		removeIfDead(n.socketPath())
-		return nil
-	})
+	dir, err := openDir(n.uid)
+	if err != nil {
+		return
+	}
+	defer unix.Close(dir)
+	removeIfDead(inDir(dir, n.fileName()))
 }
 
-// removeIfDead removes a socket that nobody listens to. The caller holds the directory's lock.
+// removeIfDead removes a socket that nobody listens to.
 func removeIfDead(path string) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

@@ -106,9 +106,17 @@ func TestNap(t *testing.T) {
 	}
 }
 
-// TestNapEnds: by Wake, by one before it too, by its time, and by room for what waits.
+// TestNapEnds: by what waits already, by Wake, by one before it too, by its time, and by room for
+// what waits.
 func TestNapEnds(t *testing.T) {
-	a, b, _, to := nappers(t, time.Hour)
+	a, b, toA, to := nappers(t, time.Hour)
+	if err := b.send(toA, 1, 64); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, waiting(a, -1), "a datagram waits")
+	if came, err := a.poll(); came != 1 || err != nil {
+		t.Fatalf("%d came, %v", came, err)
+	}
 	ended := waiting(a, -1)
 	napping(t, a)
 	stays(t, ended, "nothing has happened")
@@ -224,8 +232,9 @@ func TestNapWords(t *testing.T) {
 	b.dom.napper.pays = false
 	for i, word := range []uint32{onSocket, onFutex, 3, 1 << 31, 1<<32 - 1} {
 		ended := waiting(b, -1)
-		await(t, "b sleeps", func() bool { return atomic.LoadUint32(b.ep.rings[0].ring.sleeps()) != awake })
-		atomic.StoreUint32(b.ep.rings[0].ring.sleeps(), word)
+		says := b.ep.rings[0].ring.sleeps()
+		await(t, "b sleeps", func() bool { return atomic.LoadUint32(says) != awake })
+		atomic.StoreUint32(says, word)
 		if err := a.send(to, uint64(i+1), 64); err != nil {
 			t.Fatal(err)
 		}

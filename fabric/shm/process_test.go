@@ -536,7 +536,7 @@ func TestNamesOfOthers(t *testing.T) {
 	}
 }
 
-// TestLockedDirectory: a process that keeps the directory locked does not stop others for ever.
+// TestLockedDirectory: a process that keeps the directory locked is nothing to the others.
 func TestLockedDirectory(t *testing.T) {
 	p := open(t)
 	fd, err := openDir(p.dom.name.uid)
@@ -547,7 +547,14 @@ func TestLockedDirectory(t *testing.T) {
 	if err := unix.Flock(fd, unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newPlayer(); !errors.Is(err, fabric.ErrUnavailable) {
-		t.Fatalf("with a locked directory: %v, want ErrUnavailable", err)
+	other, err := newPlayer()
+	if err != nil {
+		t.Fatal("with a locked directory:", err)
+	}
+	if err := other.dom.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(other.dom.name.socketPath()); !os.IsNotExist(err) {
+		t.Errorf("a socket of who has closed: %v", err)
 	}
 }

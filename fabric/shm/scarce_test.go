@@ -173,6 +173,157 @@ func TestLinksOfStrangers(t *testing.T) {
 	}
 }
 
+// Who may have small files alone makes small rings; and where not even those fit, that is told.
+func TestSmallFiles(t *testing.T) {
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	limit := func(bytes uint64) {
+		now := unix.Rlimit{Cur: bytes, Max: before.Max}
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer limit(before.Cur)
+	limit(1 << 20)
+	rd, re := openOne(t, fabric.EndpointConfig{})
+	sd, se := openOne(t, fabric.EndpointConfig{})
+	recv(t, re, 0)
+	if n, err := se.Post([]fabric.Send{{To: insert(t, sd, re), Buf: 1, Len: 1000}}); n != 1 {
+		t.Fatal(err)
+	}
+	rd.loop.tend()
+	var out [4]fabric.Completion
+	if n, _ := re.Poll(out[:]); n != 1 || out[0].Len != 1000 {
+		t.Errorf("%d datagrams came where files have 1 MiB, want 1", n)
+	}
+	limit(100 << 10)
+	_, err := fabric.GetInfo(fabric.Hints{Provider: ProviderName})
+	if !errors.Is(err, fabric.ErrUnavailable) || !strings.Contains(err.Error(), "RLIMIT_FSIZE") {
+		t.Errorf("where files have 100 KiB: %v, want one that says so", err)
+	}
+}
+
+// A peer that knocks without end does not keep the others waiting.
+func TestKnocks(t *testing.T) {
+	const kind = unix.SOCK_SEQPACKET | unix.SOCK_NONBLOCK | unix.SOCK_CLOEXEC
+	fds, err := unix.Socketpair(unix.AF_UNIX, kind, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[0])
+	defer unix.Close(fds[1])
+	const sent = 8 // no socket's queue is so short
+	for range sent {
+		if err := unix.Send(fds[0], knockBytes[:], unix.MSG_DONTWAIT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var scratch [16]byte
+	if knocks, alive := hush(fds[1], scratch[:]); !knocks || !alive {
+		t.Fatalf("knocks: %v, alive: %v", knocks, alive)
+	}
+	if n, err := unix.Read(fds[1], scratch[:]); n != 1 {
+		t.Errorf("all of %d knocks were read at once: %v", sent, err)
+	}
+}
+
+// Beside many peers that say nothing a poll looks at few of them, until one has said something.
+func TestIdlePeers(t *testing.T) {
+	rd, re := openOne(t, fabric.EndpointConfig{})
+	recv(t, re, 0, 1, 2, 3)
+	var out [4]fabric.Completion
+	d, _ := openOne(t, fabric.EndpointConfig{})
+	var say []func()
+	for range 2 * scanRings { // an endpoint each, for a ring each
+		x, err := d.OpenEndpoint(fabric.EndpointConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := insert(t, d, re)
+		say = append(say, func() {
+			if _, err := x.Post([]fabric.Send{{To: to, Buf: 0, Len: 100}}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		say[len(say)-1]()
+		rd.loop.tend()
+		await(t, "a datagram", func() bool {
+			n, err := re.Poll(out[:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n == 1 {
+				recv(t, re, out[0].Buf)
+			}
+			return n == 1
+		})
+	}
+	look := func() int {
+		before := re.scan
+		n, err := re.Poll(out[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			recv(t, re, out[i].Buf)
+		}
+		return (re.scan - before + len(re.rings)) % len(re.rings)
+	}
+	for range 2 {
+		look()
+	}
+	if got := look(); got != scanIdle {
+		t.Errorf("looks at %d rings when nobody says anything, want %d", got, scanIdle)
+	}
+	for i, s := range say {
+		if re.rings[i] != re.hot {
+			s()
+			break
+		}
+	}
+	most := 0
+	for range len(re.rings) {
+		most = max(most, look())
+	}
+	if most != scanRings {
+		t.Errorf("looks at %d rings when one has said something, want %d", most, scanRings)
+	}
+}
+
+// Each of several peers that all have much has its share of a poll.
+func TestShares(t *testing.T) {
+	const peers, each = 4, 64
+	rd, re := openOne(t, fabric.EndpointConfig{})
+	for b := range fabric.Buf(each) {
+		recv(t, re, b)
+	}
+	for i := range peers {
+		d, e := openOne(t, fabric.EndpointConfig{})
+		to := insert(t, d, re)
+		d.arena.Bytes(0)[0] = byte(i)
+		for range each {
+			if _, err := e.Post([]fabric.Send{{To: to, Buf: 0, Len: 100}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rd.loop.tend()
+	}
+	var out [each]fabric.Completion
+	var got [peers]int
+	n, err := re.Poll(out[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		got[rd.arena.Bytes(out[i].Buf)[0]]++
+	}
+	if want := [peers]int{16, 16, 16, 16}; got != want {
+		t.Errorf("a poll for %d has %v of the peers, want %v", each, got, want)
+	}
+}
+
 // The directory of the sockets may be there first, of another user: that is told.
 func TestDirectoryOfAnother(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -2,7 +2,10 @@ package shm
 
 import (
 	"fmt"
+	"math"
 	"os"
+
+	"golang.org/x/sys/unix"
 
 	"gobtl/fabric"
 )
@@ -33,6 +36,10 @@ func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	if _, err := findPlace(); err != nil {
 		return nil, fmt.Errorf("%w: shm: %w", fabric.ErrUnavailable, err)
 	}
+	if limit := fileLimit(); limit < headerBytes+ringBytesMin {
+		return nil, fmt.Errorf("%w: shm: files may have %d bytes (RLIMIT_FSIZE), a ring has %d",
+			fabric.ErrUnavailable, limit, headerBytes+ringBytesMin)
+	}
 	info := newInfo()
 	info.Node = h.Node
 	return []fabric.Info{info}, nil
@@ -43,6 +50,15 @@ func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, 
 		return nil, fmt.Errorf("%w: %q is not %q", fabric.ErrNoProvider, info.Provider, ProviderName)
 	}
 	return openDomain(info, cfg)
+}
+
+// fileLimit is how large the files of this process may be, and so its rings.
+func fileLimit() uint64 {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) != nil {
+		return math.MaxUint64
+	}
+	return limit.Cur
 }
 
 // manyPeers is for how many peers Info says what memory they take.
@@ -76,8 +92,9 @@ func newInfo() fabric.Info {
 func attrs(ringMost int) []fabric.Attr {
 	return []fabric.Attr{
 		{Name: "reach", Value: "processes of this user that see the same " + memoryDir},
-		{Name: "ring", Value: fmt.Sprintf("%d KiB for each pair of endpoints, less beyond %d MiB",
-			ringMost>>10, ringBudget>>20)},
+		{Name: "ring", Value: fmt.Sprintf("%d KiB for each pair of endpoints, beyond %d MiB at "+
+			"most %d KiB, beyond %d MiB %d KiB", ringMost>>10, ringsLarge>>20, min(ringMost, ringMiddle)>>10,
+			ringBudget>>20, ringBytesMin>>10)},
 		{Name: "memory", Value: fmt.Sprintf("%d MiB for rings to %d peers, at most %d MiB for all, "+
 			"%d MiB for those from peers, who make them; used as far as datagrams have filled them",
 			ringsBytes(ringMost, manyPeers)>>20, manyPeers, ringsBytes(ringMost, linksMax)>>20,

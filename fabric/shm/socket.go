@@ -28,24 +28,48 @@ const (
 
 // listen binds a domain's socket.
 func listen(n *name) (fd int, err error) {
-	err = lockDir(n.uid, lockTries, func() error {
-		sweep(n.uid)
-		fd, err = unix.Socket(unix.AF_UNIX,
-			unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-		if err != nil {
-			return os.NewSyscallError("socket", err)
+	for range listenTries {
+		var dir int
+		if dir, err = openDir(n.uid); err != nil {
+			break
 		}
-		err = os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrUnix{Name: n.socketPath()}))
-		if err == nil {
-			err = os.NewSyscallError("listen", unix.Listen(fd, backlog))
+		fd, err = listenIn(dir, n)
+		unix.Close(dir)
+		if !errors.Is(err, unix.ENOENT) {
+			break
 		}
-		if err != nil {
-			unix.Close(fd)
-		}
-		return err
-	})
+	}
 	if err != nil {
 		return -1, fmt.Errorf("%w: %w", fabric.ErrUnavailable, err)
+	}
+	return fd, nil
+}
+
+// listenTries is how often the directory may be removed, for it was empty, between its making and
+// the first socket in it.
+const listenTries = 100
+
+// listenIn binds a domain's socket in a directory. It bears another name until it listens: so one
+// with a name of a domain that nobody listens to is of an owner that is gone, and nobody needs a
+// lock to see that. ENOENT means that the directory is gone.
+func listenIn(dir int, n *name) (fd int, err error) {
+	sweep(dir)
+	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	final := n.fileName()
+	first := "." + final
+	err = os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrUnix{Name: inDir(dir, first)}))
+	if err == nil {
+		err = os.NewSyscallError("listen", unix.Listen(fd, backlog))
+	}
+	if err == nil {
+		err = os.NewSyscallError("rename", unix.Renameat(dir, first, dir, final))
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
 	}
 	return fd, nil
 }
@@ -53,34 +77,33 @@ func listen(n *name) (fd int, err error) {
 // unlisten removes a domain's socket, and the directory with the last one.
 func unlisten(n *name) {
 	_ = unix.Unlink(n.socketPath())
-	_ = lockDir(n.uid, 1, func() error {
-		return unix.Rmdir(socketDir(n.uid)) // fails unless it is empty
-	})
+	_ = unix.Rmdir(socketDir(n.uid)) // fails unless it is empty
 }
 
-// dial connects to a peer's domain and hands over a new ring for one of its endpoints. EAGAIN means
-// that the peer is too busy now.
-func dial(to *name, memfd int) (fd int, err error) {
+// call connects to a peer's domain. EAGAIN means that the peer is too busy now.
+func call(to *name) (fd int, err error) {
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return -1, err
 	}
-	err = unix.Connect(fd, &unix.SockaddrUnix{Name: to.socketPath()})
-	if err == nil {
-		var hello [helloBytes]byte
-		binary.LittleEndian.PutUint64(hello[:], helloMagic)
-		binary.LittleEndian.PutUint16(hello[8:], to.endpoint)
-		err = unix.Sendmsg(fd, hello[:], unix.UnixRights(memfd), nil,
-			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-		if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
-			err = unix.EAGAIN // it has closed what said nothing for a while, or has too many
-		}
-	}
-	if err != nil {
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: to.socketPath()}); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
 	return fd, nil
+}
+
+// hello hands over a new ring for one of the endpoints of the domain that was called. EAGAIN means
+// that the peer is too busy now.
+func hello(fd int, to *name, memfd int) error {
+	var b [helloBytes]byte
+	binary.LittleEndian.PutUint64(b[:], helloMagic)
+	binary.LittleEndian.PutUint16(b[8:], to.endpoint)
+	err := unix.Sendmsg(fd, b[:], unix.UnixRights(memfd), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+		return unix.EAGAIN // it has closed what said nothing for a while, or has too many
+	}
+	return err
 }
 
 // errHello: a peer introduced itself with something else than a hello.
@@ -127,10 +150,14 @@ func knock(fd int) {
 
 var knockBytes = [1]byte{1}
 
+// knocksRead is how many knocks are read at once: an honest peer knocks once for each time that it
+// was told to, and one that knocks without end shall not keep the others waiting.
+const knocksRead = 4
+
 // hush reads what knocks have come, and says whether there were any, and whether the peer is still
 // there.
 func hush(fd int, scratch []byte) (knocks, alive bool) {
-	for range 64 {
+	for range knocksRead {
 		n, err := unix.Read(fd, scratch) // of a socket that was opened not to block
 		switch {
 		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):

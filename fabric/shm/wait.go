@@ -3,8 +3,6 @@
 package shm
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -165,25 +163,4 @@ func (o *loop) sleep(timeout time.Duration) syscall.Errno {
 func (d *domain) Wake() {
 	d.bell.Ring()
 	d.napper.ring()
-}
-
-// lockTries bounds how long somebody else may hold the lock of the sockets' directory: two seconds.
-const (
-	lockTries = 200
-	lockPause = 10 * time.Millisecond
-)
-
-// flock locks a directory. Whoever holds it does so for a moment; a process that does not let go
-// must not stop the others for ever.
-func flock(fd, tries int) error {
-	for {
-		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return err
-		}
-		if tries--; tries <= 0 {
-			return fmt.Errorf("another process keeps the directory locked: %w", err)
-		}
-		time.Sleep(lockPause)
-	}
 }

@@ -19,11 +19,11 @@ const (
 )
 
 const (
-	// napMost is for how long a Wait naps before it sleeps on the descriptors: what they tell alone, of
-	// peers that come and go, is that late.
+	// napMost is for how long a Wait naps before it sleeps on the descriptors: what they tell alone,
+	// of peers that come and go, is that late.
 	napMost = 200 * time.Microsecond
-	// napWords is how many words of rings a nap is on at the most: each costs a tenth of a microsecond,
-	// and with more the descriptors are as fast.
+	// napWords is how many words of rings a nap is on at the most: each costs a tenth of a
+	// microsecond, and with more the descriptors are as fast.
 	napWords = 8
 	// napTend is how many naps there are between two looks at the descriptors.
 	napTend = 16

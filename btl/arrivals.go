@@ -36,8 +36,7 @@ func (m *Module) arrive(ep *Endpoint, tag Tag, data []byte) {
 // PullArrivals releases what buf holds and fills it with the messages of HandlePulled, in the order
 // in which handlers would have been called. It returns how many there are; fewer than len(buf)
 // means that no more wait. So a loop calls Progress, and this with the same buf until none are
-// left. It may be called at any time by the module's owner, also by a handler; after Close what
-// came in packets is empty (Kept.Bytes).
+// left. It may be called at any time by the module's owner, also by a handler and after Close.
 func (m *Module) PullArrivals(buf []Arrival) int {
 	q := &m.keeping.arrivals
 	for i := range buf {

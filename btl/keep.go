@@ -89,26 +89,41 @@ func (m *Module) Keep(k *Kept, data []byte) error {
 	return nil
 }
 
-// Bytes is what is kept. It may be read and written until Release; of a packet it is gone with
-// its module, too, and nil after Module.Close.
-func (k *Kept) Bytes() []byte {
-	if k.in == keptPacket && k.m.closed {
-		return nil
-	}
-	return k.data
-}
+// Bytes is what is kept. It may be read and written until Release, by any goroutine, also while the
+// module closes and afterwards: of packets that are kept the fabric's memory stays.
+func (k *Kept) Bytes() []byte { return k.data }
 
-// Release gives back what is kept, to the module's owner's goroutine. Further calls do nothing.
+// Release gives back what is kept; further calls do nothing. It belongs to the module's owner's
+// goroutine, until Module.Close has returned: then any may call it, each for its own Kept.
 func (k *Kept) Release() {
-	switch m := k.m; k.in {
-	case keptPacket:
+	switch m := k.m; {
+	case k.in == keptPacket && m.closed:
+		m.arena.Drop()
+	case k.in == keptPacket:
 		m.keeping.letGo(k.buf, m.rxFirst)
-	case keptMessage:
+	case k.in == keptMessage && !m.closed:
 		m.keeping.bytes -= k.msg.CapBytes()
 		k.msg.Return()
-	case keptNowhere, keptCopy:
 	}
 	*k = Kept{own: k.own}
+}
+
+// outlive holds the arena for every Kept that is in there, of a module that closes. What waits to
+// be pulled is copied instead: perhaps nobody pulls any more.
+func (k *keeping) outlive(arena *fabric.Arena, first fabric.Buf) {
+	waiting := k.arrivals.waiting.all()
+	for i := range waiting {
+		if a := &waiting[i].Kept; a.in == keptPacket {
+			k.letGo(a.buf, first)
+			a.own = append(a.own[:0], a.data...)
+			a.in, a.data = keptCopy, a.own
+		}
+	}
+	for _, n := range k.refs {
+		for range n {
+			arena.Hold()
+		}
+	}
 }
 
 // letGo takes a Kept of a buffer away. With the last one it is spare again; or, if a handler is

@@ -358,6 +358,7 @@ func (m *Module) Close() error {
 	}
 	m.callOut()
 	m.closed = true
+	m.keeping.outlive(&m.arena, m.rxFirst)
 	err := m.dom.Close()
 	// The fabric has let go of the callers' memory: what waited only for that ends too.
 	for t := range m.segs {

@@ -1,6 +1,9 @@
 package fabric
 
-import "fmt"
+import (
+	"fmt"
+	"sync/atomic"
+)
 
 // Arena is a Domain's packet buffers: equal slots of one block of memory outside the Go heap. It is
 // a small value; copy it and call Bytes without passing through the Domain's interface.
@@ -10,6 +13,13 @@ type Arena struct {
 	headroom int
 	size     int
 	count    int
+	lease    *lease
+}
+
+// lease counts those who need an arena's memory: the Domain, and each Hold.
+type lease struct {
+	holders atomic.Int32
+	free    func() error // set before the Domain is no holder any more
 }
 
 // NewArena is for providers: count slots of stride bytes in mem; in each, headroom bytes belong to
@@ -20,10 +30,36 @@ func NewArena(mem []byte, count, stride, headroom, size int) (Arena, error) {
 			"fabric: arena of %d slots, stride %d, headroom %d, size %d in %d bytes",
 			count, stride, headroom, size, len(mem))
 	}
-	return Arena{mem: mem, stride: stride, headroom: headroom, size: size, count: count}, nil
+	a := Arena{
+		mem: mem, stride: stride, headroom: headroom, size: size, count: count, lease: new(lease),
+	}
+	a.lease.holders.Store(1)
+	return a, nil
 }
 
-// Bytes returns the caller's part of a buffer, valid until the Domain closes.
+// Retire is for providers whose memory is mapped: a Domain that closes has free give it back, at
+// once or, while somebody holds the arena, with the last Drop, on any goroutine. Its error is lost
+// then.
+func (a *Arena) Retire(free func() error) error {
+	a.lease.free = free
+	return a.lease.drop()
+}
+
+// Hold has the memory outlive its Domain until Drop is called as often: Bytes that were got before
+// stay as they are. Hold belongs to who uses the Domain, before it closes.
+func (a *Arena) Hold() { a.lease.holders.Add(1) }
+
+// Drop ends a Hold. Any goroutine may call it.
+func (a *Arena) Drop() { _ = a.lease.drop() }
+
+func (l *lease) drop() error {
+	if l.holders.Add(-1) == 0 && l.free != nil {
+		return l.free()
+	}
+	return nil
+}
+
+// Bytes returns the caller's part of a buffer, valid until the Domain closes (see Hold).
 func (a *Arena) Bytes(b Buf) []byte {
 	lo := int(b)*a.stride + a.headroom
 	return a.mem[lo : lo+a.size : lo+a.size]

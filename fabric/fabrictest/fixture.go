@@ -87,6 +87,7 @@ var subtests = []subtest{
 	{"WaitAndSignals", testWaitAndSignals},
 	{"CloseEndpoint", testCloseEndpoint},
 	{"CloseDomain", testCloseDomain},
+	{"CloseDomainHeld", testCloseDomainHeld},
 	{"CloseWithPostedBuffers", testCloseWithPostedBuffers},
 	{"ReopenEndpoint", testReopenEndpoint},
 	{"ReopenDomain", testReopenDomain},

@@ -105,6 +105,39 @@ func testCloseDomain(t *testing.T, f *Fixture) {
 	}
 }
 
+// testCloseDomainHeld closes a domain whose arena somebody holds and reads meanwhile.
+func testCloseDomainHeld(t *testing.T, f *Fixture) {
+	p := newParty(t, f, fabric.DomainConfig{})
+	p.open(f.Endpoint)
+	arena := p.dom.Arena()
+	held := arena.Bytes(1)
+	copy(held, "held")
+	arena.Hold()
+	arena.Hold()
+	done, end := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			if string(held[:4]) != "held" {
+				t.Errorf("%q is held", held[:4])
+				return
+			}
+			select {
+			case <-end:
+				return
+			default:
+			}
+		}
+	}()
+	if err := p.dom.Close(); err != nil {
+		t.Errorf("Close of the domain: %v", err)
+	}
+	arena.Drop()
+	close(end)
+	<-done
+	arena.Drop()
+}
+
 // testCloseWithPostedBuffers closes an endpoint that has receives posted and sends not polled. Its
 // buffers are the caller's again, and serve the next endpoint of the same domain.
 func testCloseWithPostedBuffers(t *testing.T, f *Fixture) {

@@ -288,10 +288,16 @@ func (d *domain) Close() error {
 			first = err
 		}
 	}
-	var fail C.struct_gofi_fail
-	C.gofi_domain_close(d.c, &fail)
-	if fail.code != 0 && first == nil {
-		first = d.fail(&fail)
+	c := d.c
+	err := d.arena.Retire(func() error {
+		var fail C.struct_gofi_fail
+		if C.gofi_domain_close(c, &fail); fail.code != 0 {
+			return failed(d.info.Provider, &fail)
+		}
+		return nil
+	})
+	if err != nil && first == nil {
+		first = err
 	}
 	d.c = nil
 	d.regions.release()

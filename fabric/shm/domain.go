@@ -123,7 +123,8 @@ func (d *domain) release() {
 	if d.bell != nil {
 		d.bell.Close()
 	}
-	_ = unix.Munmap(d.mem) // cannot fail: it was mapped so
+	mem := d.mem
+	_ = d.arena.Retire(func() error { return unix.Munmap(mem) }) // cannot fail: it was mapped so
 	d.mem = nil
 }
 

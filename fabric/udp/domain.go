@@ -281,8 +281,10 @@ func (d *domain) Close() error {
 	d.closed = true
 	d.bell.Close()
 	d.sleeper.close()
-	if err := unix.Munmap(d.buffers.mem); err != nil && first == nil {
-		first = sysError("munmap", err)
+	mem := d.buffers.mem
+	err := d.arena.Retire(func() error { return sysError("munmap", unix.Munmap(mem)) })
+	if err != nil && first == nil {
+		first = err
 	}
 	d.peers, d.regions, d.buffers.mem = peerTable{}, regionTable{}, nil
 	return first

@@ -125,6 +125,22 @@ var memoryMutations = []mutation{
 		test:  "./btl -run TestKeep$",
 	},
 	{
+		name:  "kept-gone-with-module",
+		fault: "what is kept of packets is unmapped when the module closes",
+		in:    "btl",
+		old:   "$m.keeping.outlive(&$m.arena, $m.rxFirst)",
+		new:   "_ = $m",
+		test:  "./btl -run TestKeepOutlivesClose",
+	},
+	{
+		name:  "arena-freed-at-first",
+		fault: "an arena that several hold is given back with the first Drop",
+		in:    "fabric",
+		old:   "$l.holders.Add(-1) == 0 && $l.free != nil",
+		new:   "$l.holders.Add(-1) >= 0 && $l.free != nil",
+		test:  "./fabric -run TestArenaHold",
+	},
+	{
 		name:  "pieces-gathered-from-the-start",
 		fault: "what is gathered of a piece of a message begins where the piece does",
 		in:    "btl",

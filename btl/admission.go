@@ -2,6 +2,7 @@ package btl
 
 import (
 	"bytes"
+	"strconv"
 
 	"gobtl/frag"
 )
@@ -72,6 +73,18 @@ func (m *Module) welcomeAgain(ep *Endpoint, hello *frag.Hello) (answer frag.Reje
 
 // PeerLabel is what the peer's owner calls it (Config.Label), empty until it is known.
 func (ep *Endpoint) PeerLabel() string { return ep.label }
+
+// RemoteName names the peer for people: its label, quoted, if it has one, and its address.
+func (ep *Endpoint) RemoteName() string {
+	if ep.label == "" {
+		return ep.PeerAddress()
+	}
+	return strconv.Quote(ep.label) + " at " + ep.PeerAddress()
+}
+
+// StateName says in a word how far the connection is: connecting, accepting, connected, lingering
+// (the peer has closed it), or ended.
+func (ep *Endpoint) StateName() string { return ep.state.String() }
 
 // roomFor says for what reason nobody else may connect from an address, 0 if there is none. An
 // endpoint that only lingers makes room for another one from where it was; those that are silent

@@ -75,6 +75,7 @@ var policies = []policy{
 	},
 	{dir: "btl/call", imports: []string{"btl"}},
 	{dir: "btl/conn", imports: []string{"btl"}},
+	{dir: "btl/queue", imports: []string{"btl"}},
 	{dir: "vnic", imports: with(leaves, "btl"), deny: pureDeny},
 	{dir: "vnic/offload", deny: with(pureDeny, "time")},
 	{
@@ -213,6 +214,7 @@ func mayStartGoroutines(name string) bool {
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)
 	return dir == "btl" && strings.HasPrefix(base, "runner") || dir == "btl/call" ||
+		dir == "btl/queue" ||
 		dir == "stream" && strings.HasPrefix(base, "run") ||
 		dir == "mpi" && strings.HasPrefix(base, "wait") ||
 		dir != "fabric/sim" && isProvider(dir)
@@ -267,7 +269,9 @@ var btlFloors = [][]string{
 		"arrivals.go", "handshake.go", "keep.go", "number.go", "outbox.go", "pathmtu.go", "payload.go",
 		"peers.go", "port.go", "random.go", "regcache.go", "withhold.go",
 	},
-	{"config.go", "errors.go", "params.go", "sharing.go", "stats.go", "waiting.go"},
+	{
+		"config.go", "errors.go", "params.go", "sharing.go", "stats.go", "waiting.go", "words.go",
+	},
 }
 
 // arrowsUp are the calls from a lower floor that are allowed: a part tells who it was told to tell.

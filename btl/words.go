@@ -1,0 +1,54 @@
+package btl
+
+import "strconv"
+
+var eventWords = [...]string{
+	EventConnected: "connected",
+	EventClosed:    "closed",
+	EventFailed:    "failed",
+}
+
+// String returns what has happened.
+func (e Event) String() string { return word(eventWords[:], int(e), "Event") }
+
+var endpointStateWords = [...]string{
+	stateConnecting: "connecting",
+	stateAccepting:  "accepting",
+	stateConnected:  "connected",
+	stateLingering:  "lingering",
+	stateEnded:      "ended",
+}
+
+// String returns the state.
+func (e endpointState) String() string {
+	return word(endpointStateWords[:], int(e), "endpointState")
+}
+
+var statusWords = [...]string{
+	Done:   "done",
+	Queued: "queued",
+}
+
+// String returns what became of the send.
+func (s Status) String() string { return word(statusWords[:], int(s), "Status") }
+
+var completionKindWords = [...]string{
+	CompletionSend:      "send",
+	CompletionFlush:     "flush",
+	CompletionEvent:     "event",
+	CompletionAbandoned: "abandoned",
+	CompletionRoom:      "room",
+}
+
+// String returns what the completion is of.
+func (c CompletionKind) String() string {
+	return word(completionKindWords[:], int(c), "CompletionKind")
+}
+
+// word is the word of a value, or its type and number if it has none.
+func word(words []string, value int, of string) string {
+	if value >= 0 && value < len(words) && words[value] != "" {
+		return words[value]
+	}
+	return of + "(" + strconv.Itoa(value) + ")"
+}

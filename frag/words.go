@@ -1,0 +1,47 @@
+package frag
+
+import "strconv"
+
+var opCodeWords = [...]string{
+	OpPart:   "part",
+	OpNotice: "notice",
+	OpPlaced: "placed",
+	OpGet:    "get",
+	OpAtomic: "atomic",
+	OpResult: "result",
+	OpFailed: "failed",
+}
+
+// String returns what the packet is of an operation.
+func (o OpCode) String() string { return word(opCodeWords[:], int(o), "OpCode") }
+
+var actionWords = [...]string{
+	ActionAdd:         "add",
+	ActionSwap:        "swap",
+	ActionCompareSwap: "compare and swap",
+	ActionAnd:         "and",
+	ActionOr:          "or",
+	ActionXor:         "xor",
+	ActionMin:         "min",
+	ActionMax:         "max",
+	ActionRead:        "read",
+}
+
+// String returns what is done to the number.
+func (a Action) String() string { return word(actionWords[:], int(a), "Action") }
+
+var probeWords = [...]string{
+	ProbeCommand: "command",
+	ProbeData:    "data",
+}
+
+// String returns the channel.
+func (p Probe) String() string { return word(probeWords[:], int(p), "Probe") }
+
+// word is the word of a value, or its type and number if it has none.
+func word(words []string, value int, of string) string {
+	if value >= 0 && value < len(words) && words[value] != "" {
+		return words[value]
+	}
+	return of + "(" + strconv.Itoa(value) + ")"
+}

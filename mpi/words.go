@@ -1,0 +1,18 @@
+package mpi
+
+import "strconv"
+
+var comparisonWords = [...]string{
+	Identical: "identical",
+	Congruent: "congruent",
+	Similar:   "similar",
+	Unequal:   "unequal",
+}
+
+// String returns what the comparison says.
+func (c Comparison) String() string {
+	if c >= 0 && int(c) < len(comparisonWords) {
+		return comparisonWords[c]
+	}
+	return "Comparison(" + strconv.Itoa(int(c)) + ")"
+}

@@ -174,12 +174,12 @@ func (ep *Endpoint) ackRides() bool {
 	return ep.ackOwed && (!ep.selective || ep.rcv.Held() == 0)
 }
 
-// acknowledge sends the ACKs that are due and found nothing to ride on. An endpoint that has too
-// many control packets on their way is passed over.
-func (m *Module) acknowledge() {
+// acknowledge sends the ACKs that are due by then and found nothing to ride on. An endpoint that
+// has too many control packets on their way is passed over.
+func (m *Module) acknowledge(until Time) {
 	var next *Endpoint
-	for ep := m.acks.due(m.now); ep != nil; ep = next {
-		if next = ep.ackLink.next; next != nil && next.rcv.AckDue() > m.now {
+	for ep := m.acks.due(until); ep != nil; ep = next {
+		if next = ep.ackLink.next; next != nil && next.rcv.AckDue() > until {
 			next = nil
 		}
 		if m.tellRefusals(ep) && m.sendAck(ep) {
@@ -188,6 +188,14 @@ func (m *Module) acknowledge() {
 		if c, _ := ep.ackPath(); c.room() <= 0 || len(m.freeCtl) == 0 {
 			return
 		}
+	}
+}
+
+// acknowledgeAll sends every ACK that is owed, for an owner who would be woken for them soon.
+func (m *Module) acknowledgeAll() {
+	if m.acks.list.first != nil && !m.inProgress && !m.closed {
+		m.acknowledge(Never)
+		m.port.post()
 	}
 }
 

@@ -58,7 +58,8 @@ var (
 	ErrReentrant = errors.New("btl: Progress called from a callback")
 	// ErrInHandler: a method that waits was called from a callback, which would wait for itself.
 	ErrInHandler = errors.New("btl: a callback must not wait")
-	// ErrInUse: the context has ended, and the memory of the message may still be read.
+	// ErrInUse: the context has ended, and the memory of the message may still be read, or written.
+	// The error is an InUse, which tells when that is over.
 	ErrInUse = errors.New("btl: memory may still be in use")
 	// ErrEndpoint: the endpoint is nil or of another module.
 	ErrEndpoint = errors.New("btl: endpoint of another module")

@@ -106,7 +106,7 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	m.expire(n > 0)
 	m.sendAgain()
 	m.serve()
-	m.acknowledge()
+	m.acknowledge(m.now)
 	m.tendOvercommit()
 	m.port.post()
 	m.findRoom()

@@ -62,6 +62,7 @@ type Runner struct {
 // turn is whose turn it is to drive.
 type turn struct {
 	token    sync.Mutex
+	inside   atomic.Bool  // who holds it is where callbacks are called: see fromHandler
 	blocked  atomic.Int32 // calls that wait to be woken, by their end or to drive
 	poked    atomic.Bool  // one of them was woken to drive, and has not yet tried to
 	sleeping atomic.Bool  // somebody sleeps in the kernel
@@ -83,10 +84,12 @@ type requests struct {
 // pauses is how who drives waits for the network.
 type pauses struct {
 	sleeper    fabric.Sleeper // nil: the fabric's sleep needs the token
-	sleepUntil Time           // of who sleeps; under the token
+	hastener   fabric.Hastener
+	sleepUntil Time // of who sleeps; under the token
 	policies   [2]*waiting.Policy
 	slack      time.Duration
 	relief     chan struct{} // to the watcher: no call sleeps any more
+	napper     napper        // of the watcher
 
 	mu    sync.Mutex
 	waits waiting.Counts // under mu
@@ -132,6 +135,8 @@ func NewRunner(m *Module, cfg RunnerConfig, onEvent func(*Endpoint, Event, error
 	}
 	r.slack = waiting.TimerSlack()
 	r.sleeper, _ = m.dom.(fabric.Sleeper)
+	r.hastener, _ = m.dom.(fabric.Hastener)
+	m.recovery.StopIdle()
 	m.PullCompletions(false)
 	m.OnEndpoint(func(ep *Endpoint, ev Event, err error) {
 		r.connected(ep, err)
@@ -224,9 +229,11 @@ func (r *Runner) shutdown(err error) {
 		return
 	}
 	r.stopped = true
+	was := r.inside.Swap(true)
 	if e := r.m.Close(); e != nil {
 		err = errors.Join(err, e)
 	}
+	r.inside.Store(was)
 	if err != nil {
 		r.err = fmt.Errorf("btl: runner: %w", err)
 	}

@@ -2,7 +2,6 @@ package btl
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"slices"
 )
@@ -81,12 +80,27 @@ func (r *Runner) Put(ctx context.Context, ep *Endpoint, data []byte, target Hand
 }
 
 func (r *Runner) runLent(ctx context.Context, c *call, lent bool) error {
-	over, err := r.run(ctx, c)
-	if !over && lent {
-		return fmt.Errorf("%w: %w", ErrInUse, err)
-	}
+	c.lent = lent
+	_, err := r.run(ctx, c)
 	return err
 }
+
+// InUse is the error of a call whose context has ended while its memory may still be in use. It is
+// ErrInUse, and the context's error.
+type InUse struct {
+	err  error
+	free chan struct{}
+}
+
+// Error implements error.
+func (e *InUse) Error() string { return ErrInUse.Error() + ": " + e.err.Error() }
+
+// Unwrap returns both errors.
+func (e *InUse) Unwrap() []error { return []error{ErrInUse, e.err} }
+
+// Free is closed when the memory is the caller's again: with the end of the message, of its
+// endpoint, or of the Runner.
+func (e *InUse) Free() <-chan struct{} { return e.free }
 
 // nudge has somebody look into the inbox, if nobody drives.
 func (r *Runner) nudge() {
@@ -226,8 +240,12 @@ func (r *Runner) mine(ep *Endpoint) error {
 }
 
 // fromHandler says whether the caller is a callback: what waits there for the driver waits for
-// itself. The stack tells, which takes a few hundred nanoseconds: ask only where somebody drives.
+// itself. The stack tells, which takes a microsecond or two: so it is not asked where nobody is in a
+// callback.
 func (r *Runner) fromHandler() bool {
+	if !r.inside.Load() {
+		return false
+	}
 	const framesMax = 64 // that are looked at in one go
 	var pcs [framesMax]uintptr
 	for skip := 2; ; skip += framesMax {

@@ -25,6 +25,9 @@ type call struct {
 	tag   Tag
 	kept  bool // a Pending's: it is waited for again
 	left  bool // by its goroutine: a post that is in the inbox, with a copy of its data
+	lent  bool // its memory is the caller's
+	// free is closed when that is not in use any more, of a lent one that is abandoned.
+	free chan struct{}
 
 	state  atomic.Uint32
 	wake   chan struct{} // of one element: the end, or that it shall drive
@@ -124,6 +127,7 @@ func (r *Runner) newCall(kind callKind) *call {
 func (c *call) recycle() {
 	c.ep, c.fn, c.data, c.name, c.found, c.err, c.r = nil, nil, nil, nil, nil, nil, nil
 	c.kept, c.left, c.begun, c.pending = false, false, false, false
+	c.lent, c.free = false, nil
 	c.await, c.target, c.memoryCall = nil, nil, memoryCall{}
 	if cap(c.own) > keepCallBytes {
 		c.own = nil
@@ -188,6 +192,9 @@ func (c *call) end(err error) {
 		if c.left && c.kind == callPost {
 			c.ep.posts.done(len(c.data))
 		}
+		if c.free != nil {
+			close(c.free)
+		}
 		c.recycle()
 	}
 }
@@ -228,7 +235,9 @@ func (r *Runner) begin(c *call) bool {
 		c.end(ErrClosed)
 		return true
 	}
+	was := r.inside.Swap(true)
 	pending, err := r.try(c)
+	r.inside.Store(was)
 	switch again := errors.Is(err, ErrAgain); {
 	case c.life.Load() != life:
 		return true // it has ended meanwhile, and may be another one now

@@ -57,7 +57,7 @@ func (r *Runner) wantToken() bool {
 
 // await waits for a call's end; holding says whether the token is held, and so who drives.
 func (r *Runner) await(ctx context.Context, c *call, holding bool) (over bool, err error) {
-	slept := false
+	slept, drives := false, uint64(1)
 	for !c.ended() && ctx.Err() == nil {
 		switch {
 		case !holding:
@@ -67,7 +67,8 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) (over bool, e
 				c.end(ErrClosed)
 			}
 		default:
-			r.drives++
+			r.drives += drives
+			drives = 0
 			if r.drive(ctx, c) {
 				holding, slept = r.sleep(ctx, c), true
 			}
@@ -87,8 +88,14 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) (over bool, e
 		return false, ctx.Err()
 	}
 	life := c.life.Load()
-	if !c.kept && c.abandon() {
+	if !c.kept && c.lent && !c.ended() {
+		c.free = make(chan struct{})
+	}
+	if free := c.free; !c.kept && c.abandon() {
 		r.forget(c, life)
+		if free != nil {
+			return false, &InUse{ctx.Err(), free}
+		}
 		return false, ctx.Err()
 	}
 	if err = c.err; err != nil || c.does != memoryAtomic {
@@ -134,10 +141,12 @@ func (r *Runner) takeInbox() int {
 
 // pass is one pass of the module, with what came in.
 func (r *Runner) pass() (events int) {
+	was := r.inside.Swap(true)
 	now := r.now()
 	r.m.tick(now)
 	events = r.takeInbox()
 	n, err := r.m.Progress(now)
+	r.inside.Store(was)
 	if err != nil && r.broken == nil {
 		r.broken = err
 		r.asked.Store(true)
@@ -166,6 +175,7 @@ func (r *Runner) drive(ctx context.Context, c *call) (sleepy bool) {
 			i%checkEvery == 0 && ctx.Err() != nil {
 			return false
 		}
+		r.letRun()
 		now := r.m.Now()
 		if n > 0 {
 			p.Found(now)
@@ -173,11 +183,14 @@ func (r *Runner) drive(ctx context.Context, c *call) (sleepy bool) {
 		} else if !r.lookOn(p, now, now.Sub(last)) {
 			return true
 		}
-		if r.woken > 0 {
-			// What was woken shall run on this processor at once, and wants something of us, perhaps.
-			r.woken = 0
-			runtime.Gosched()
-		}
+	}
+}
+
+// letRun lets what was woken run on this processor at once: it wants something of us, perhaps.
+func (r *Runner) letRun() {
+	if r.woken > 0 {
+		r.woken = 0
+		runtime.Gosched()
 	}
 }
 
@@ -209,6 +222,9 @@ func (r *Runner) release() {
 			due = r.m.Deadline()
 		}
 		wake := r.sleeping.Load() && due < r.sleepUntil
+		if wake {
+			wake = r.hastenSleep()
+		}
 		r.token.Unlock()
 		if wake {
 			r.m.Wake()
@@ -225,6 +241,23 @@ func (r *Runner) release() {
 			break
 		}
 	}
+}
+
+// hastenSleep does what who sleeps would be woken for before its time: ACKs leave, and the sleep
+// ends sooner. It says whether who sleeps must be woken still. The token is held.
+func (r *Runner) hastenSleep() (wake bool) {
+	r.m.acknowledgeAll()
+	due := r.m.Deadline()
+	if due >= r.sleepUntil {
+		return false
+	}
+	d := due.Sub(r.now())
+	if r.hastener == nil || d <= 0 {
+		return true
+	}
+	r.hastener.Hasten(d)
+	r.sleepUntil = due
+	return false
 }
 
 // poke wakes a call to drive. The token is held.
@@ -259,14 +292,18 @@ func (r *Runner) block(ctx context.Context, c *call) (holding bool) {
 		return true
 	}
 	r.wakeHolder()
-	select {
-	case <-c.wake:
-	case <-ctx.Done():
-		if c.turn(callBlocked, callRunning) {
-			r.blocked.Add(-1)
-			return false
+	if done := ctx.Done(); done == nil {
+		<-c.wake // which costs less
+	} else {
+		select {
+		case <-c.wake:
+		case <-done:
+			if c.turn(callBlocked, callRunning) {
+				r.blocked.Add(-1)
+				return false
+			}
+			<-c.wake
 		}
-		<-c.wake
 	}
 	return r.woke(c) && r.token.TryLock()
 }
@@ -298,6 +335,9 @@ func (r *Runner) timeout() time.Duration {
 // sleep sleeps in the kernel until something may have arrived; c is who sleeps, nil the watcher.
 // The token is held; it returns whether it is afterwards.
 func (r *Runner) sleep(ctx context.Context, c *call) (holding bool) {
+	if r.inbox.empty() && r.broken == nil {
+		r.m.acknowledgeAll()
+	}
 	d, p := r.timeout(), r.policy(c)
 	if d <= 0 || d < p.SleepMin() || !r.inbox.empty() || r.broken != nil {
 		return true

@@ -1,13 +1,75 @@
 package btl
 
 import (
+	"errors"
+	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// nap sleeps for about d. (Go's own timers take a millisecond at least where nothing else runs.)
+// nap sleeps for about d, in the kernel.
 func nap(d time.Duration) {
 	ts := unix.NsecToTimespec(d.Nanoseconds())
 	_ = unix.Nanosleep(&ts, nil) // an interrupted nap is one, too
+}
+
+// napper lets a goroutine sleep for less than a millisecond. Go's own timers take one at least
+// where nothing else runs; and a goroutine that sleeps in a system call keeps its processor (Go's
+// P) from the others, and Go's monitor thread awake. So it is parked until a timer of the kernel's
+// makes a descriptor readable. A napper belongs to one goroutine. The zero value is ready.
+type napper struct {
+	file *os.File
+	raw  syscall.RawConn
+	at   unix.ItimerSpec
+	set  func(fd uintptr)
+	read func(fd uintptr) bool
+	none bool // the system has no descriptor for it
+}
+
+// nap sleeps for about d, more than 0.
+func (n *napper) nap(d time.Duration) {
+	if n.file == nil && !n.none {
+		n.none = !n.open()
+	}
+	if n.none {
+		time.Sleep(d)
+		return
+	}
+	n.at.Value = unix.NsecToTimespec(d.Nanoseconds())
+	err := n.raw.Control(n.set)
+	if err == nil {
+		err = n.raw.Read(n.read)
+	}
+	if err != nil {
+		time.Sleep(d)
+	}
+}
+
+func (n *napper) open() bool {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return false
+	}
+	n.file = os.NewFile(uintptr(fd), "timerfd")
+	if n.raw, err = n.file.SyscallConn(); err != nil || n.file.SetReadDeadline(time.Time{}) != nil {
+		n.close() // it is not in Go's poller
+		return false
+	}
+	n.set = func(fd uintptr) { _ = unix.TimerfdSettime(int(fd), 0, &n.at, nil) }
+	n.read = func(fd uintptr) bool {
+		var count [8]byte
+		got, err := unix.Read(int(fd), count[:])
+		return got > 0 || !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
+	}
+	return true
+}
+
+// close gives the descriptor back.
+func (n *napper) close() {
+	if n.file != nil {
+		n.file.Close()
+		n.file = nil
+	}
 }

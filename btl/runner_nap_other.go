@@ -6,3 +6,10 @@ import "time"
 
 // nap sleeps for about d.
 func nap(d time.Duration) { time.Sleep(d) }
+
+// napper lets a goroutine sleep for a short while.
+type napper struct{}
+
+func (*napper) nap(d time.Duration) { time.Sleep(d) }
+
+func (*napper) close() {}

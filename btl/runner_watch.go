@@ -23,6 +23,7 @@ func (r *Runner) watch() {
 		}
 	}
 	defer waiting.Enter()()
+	defer r.napper.close()
 	var seen uint64
 	for !r.asked.Load() {
 		if !r.token.TryLock() {
@@ -34,8 +35,9 @@ func (r *Runner) watch() {
 			r.waitRelief()
 			continue
 		}
-		if r.drives != seen {
-			seen = r.drives
+		// A single call may be the last one for long: then it is better to sleep at once.
+		calls := r.drives - seen
+		if seen = r.drives; calls > 1 {
 			r.pass()
 			r.release()
 			r.nap()
@@ -46,9 +48,13 @@ func (r *Runner) watch() {
 			continue
 		}
 		r.pass()
+		wakes := r.woken > 0
+		r.woken = 0
 		r.release()
 		if !sleepy {
 			r.nap()
+		} else if wakes {
+			runtime.Gosched()
 		}
 	}
 	r.finish()
@@ -61,7 +67,16 @@ func (r *Runner) nap() {
 		runtime.Gosched()
 		return
 	}
-	nap(napping)
+	r.rest()
+}
+
+// rest sleeps for a short while. Who has set up a thread of its own keeps it, and Go's processor.
+func (r *Runner) rest() {
+	if r.cfg.Setup != nil {
+		nap(napping)
+	} else {
+		r.napper.nap(napping)
+	}
 }
 
 // waitRelief waits until the call that sleeps in the kernel has its end.
@@ -101,6 +116,6 @@ func (r *Runner) finish() {
 			r.m.Wake()
 		}
 		r.release()
-		nap(napping)
+		r.rest()
 	}
 }

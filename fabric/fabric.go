@@ -204,6 +204,13 @@ type Sleeper interface {
 	Sleep(timeout time.Duration) error
 }
 
+// Hastener is a Sleeper whose Sleep can be made shorter while it goes on.
+type Hastener interface {
+	// Hasten has the Sleep that goes on, or else the next one, return after timeout at the latest. Any
+	// goroutine may call it, but not while the Domain is closed.
+	Hasten(timeout time.Duration)
+}
+
 // MaxNameBytes bounds an endpoint's name (libfabric's FI_NAME_MAX).
 const MaxNameBytes = 64
 

@@ -104,6 +104,7 @@ type adaptiveShared struct {
 	timers  *hotel.Hotel[*Sender] // a room for each Sender
 	counted Counts
 	spared  bool // the timers that are due wait already, until what has arrived is read
+	stops   bool // a timer stops when there is nothing in flight
 }
 
 // adaptiveTickNs is how exact the timers are: much finer than a round trip.
@@ -160,6 +161,14 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 func (a *adaptive) stopWaiting(p *segment) {
 	p.lost = false
 	a.lostWaiting--
+}
+
+// stop stops the timer of a sender with nothing in flight, where that is wanted.
+func (a *adaptive) stop(s *Sender) {
+	if a.shared.stops && a.timer != 0 && s.oldest == s.next && !a.pacer.short(s.next) {
+		a.shared.timers.Checkout(a.timer)
+		a.timer, a.timerAt = 0, mono.Never
+	}
 }
 
 // abandon stops the timer of a sender whose peer is gone.

@@ -74,6 +74,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	}
 	a.gaps = s.sacked > 0 || a.lost > 0 || a.resentArrived.at != 0
 	a.pace(s, now)
+	a.stop(s)
 	s.updateSendLimit()
 	return done
 }

@@ -38,6 +38,8 @@ func (shared *adaptiveShared) spare(behind bool) bool {
 	return shared.spared
 }
 
+func (shared *adaptiveShared) stopIdle() { shared.stops = true }
+
 func (shared *adaptiveShared) counts() Counts { return shared.counted }
 
 // checkTimers has nothing to add to what each Sender checks of its own.

@@ -527,3 +527,30 @@ func TestSendingPutsNothingOff(t *testing.T) {
 		t.Errorf("the oldest packet was sent again at %v", at)
 	}
 }
+
+// Of an owner who sleeps until Deadline no timer runs while nothing is in flight, and as ever while
+// something is.
+func TestStopIdle(t *testing.T) {
+	for _, stops := range []bool{false, true} {
+		a := newDriven(t, nil)
+		if stops {
+			a.segs.StopIdle()
+		}
+		for range 3 {
+			a.warm(100 * time.Microsecond)
+			if idle := a.segs.Deadline() == mono.Never; idle != stops {
+				t.Errorf("stops %t: with nothing in flight the deadline is at %d", stops, a.segs.Deadline())
+			}
+			a.send(2, Command)
+			a.after(50*time.Microsecond).ack(a.sent-1, a.sent-2)
+			if a.segs.Deadline() == mono.Never {
+				t.Fatalf("stops %t: no timer runs for a packet in flight", stops)
+			}
+			a.after(time.Second).expire()
+			if again, _ := a.again(); len(again) != 1 {
+				t.Fatalf("stops %t: %d packets are sent again, of one that is lost", stops, len(again))
+			}
+			a.after(100*time.Microsecond).ack(a.sent, a.sent-1)
+		}
+	}
+}

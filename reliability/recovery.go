@@ -27,6 +27,8 @@ type profile interface {
 	spare(behind bool) bool
 	counts() Counts
 	checkTimers() error
+	// stopIdle: see Recovery.StopIdle.
+	stopIdle()
 }
 
 // NewRecovery allocates the state of count segments (1 to SegmentsMax), all free, and of the timers
@@ -69,6 +71,10 @@ func (r *Recovery) Spare(behind bool) bool { return r.profile.spare(behind) }
 // Expire moves what is found lost by now for want of an answer to the resend list. It returns a
 // Sender whose window may be open again, and has to be called again then; nil if there is none.
 func (r *Recovery) Expire(now mono.Time) *Sender { return r.profile.expire(now) }
+
+// StopIdle has a Sender's timer stop with its last packet, for an owner who sleeps until Deadline.
+// Otherwise it may run out in vain: mostly it is used again before that, which costs less.
+func (r *Recovery) StopIdle() { r.profile.stopIdle() }
 
 // Deadline is when Expire next has work; mono.Never if no timer runs.
 func (r *Recovery) Deadline() mono.Time { return r.profile.deadline() }

@@ -122,6 +122,9 @@ func (u *usnic) expire(now mono.Time) *Sender {
 	}
 }
 
+// stopIdle has nothing to do: each segment's timer stops with it.
+func (u *usnic) stopIdle() {}
+
 func (u *usnic) deadline() mono.Time { return u.rooms.Deadline() }
 
 func (u *usnic) running() int { return u.rooms.Len() }

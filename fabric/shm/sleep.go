@@ -54,6 +54,9 @@ func (d *domain) Arm() bool {
 	return true
 }
 
+// Hasten implements fabric.Hastener.
+func (d *domain) Hasten(timeout time.Duration) { d.sleeper.park.Hasten(timeout) }
+
 // Sleep implements fabric.Sleeper.
 func (d *domain) Sleep(timeout time.Duration) error {
 	s := &d.sleeper

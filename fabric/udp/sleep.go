@@ -152,6 +152,9 @@ func (s *sleeper) disarm() {
 	s.armed = s.armed[:0]
 }
 
+// Hasten implements fabric.Hastener.
+func (d *domain) Hasten(timeout time.Duration) { d.sleeper.park.Hasten(timeout) }
+
 // Sleep implements fabric.Sleeper.
 func (d *domain) Sleep(timeout time.Duration) error {
 	s := &d.sleeper

@@ -176,3 +176,24 @@ func TestNobodyAsleep(t *testing.T) {
 		t.Errorf("%d descriptors ready (%v) after an Arm that failed", n, err)
 	}
 }
+
+// TestHasten: a sleep that goes on, and one that is to come, end sooner than they were to.
+func TestHasten(t *testing.T) {
+	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
+	p.stock(8, 8)
+	for _, timeout := range []time.Duration{-1, time.Hour} {
+		ended := asleep(t, p.d, timeout)
+		stays(t, ended, "nothing has arrived")
+		p.d.Hasten(time.Minute)
+		stays(t, ended, "there is a minute left")
+		p.d.Hasten(time.Millisecond)
+		p.d.Hasten(time.Minute)
+		ends(t, ended, "its time was made shorter")
+		p.d.Hasten(time.Millisecond)
+		ends(t, asleep(t, p.d, timeout), "its time was made shorter before")
+		ended = asleep(t, p.d, timeout)
+		stays(t, ended, "only the one before was to end")
+		p.d.Wake()
+		ends(t, ended, "it was woken")
+	}
+}

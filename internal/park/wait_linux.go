@@ -3,6 +3,7 @@ package park
 import (
 	"errors"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -12,11 +13,16 @@ import (
 // Parker parks a goroutine until an epoll descriptor is readable. It belongs to one goroutine at a
 // time.
 type Parker struct {
-	file   *os.File
-	raw    syscall.RawConn
-	look   func(fd uintptr) bool
-	bell   int32
-	rung   bool // the bell was among what happened
+	file *os.File
+	raw  syscall.RawConn
+	look func(fd uintptr) bool
+	bell int32
+	rung bool // the bell was among what happened
+
+	mu     sync.Mutex
+	until  time.Time // when a Wait that goes on ends; zero: never
+	waits  bool
+	sooner time.Time // by when the Wait to come shall end; zero: it may choose
 	events [8]unix.EpollEvent
 }
 
@@ -48,19 +54,49 @@ func (p *Parker) Open(epoll int, bell int32) bool {
 // Wait parks until something happens, or for a time (negative: no limit), and says whether the bell
 // was among it.
 func (p *Parker) Wait(timeout time.Duration) (rung bool, err error) {
-	var until time.Time
-	if timeout >= 0 {
-		until = time.Now().Add(timeout)
-	}
 	p.rung = false
-	err = p.file.SetReadDeadline(until)
+	err = p.begin(timeout)
 	if err == nil {
 		err = p.raw.Read(p.look)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = nil
 	}
+	p.mu.Lock()
+	p.waits, p.sooner = false, time.Time{}
+	p.mu.Unlock()
 	return p.rung, err
+}
+
+func (p *Parker) begin(timeout time.Duration) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = time.Time{}
+	if timeout >= 0 {
+		p.until = time.Now().Add(timeout)
+	}
+	if !p.sooner.IsZero() && (p.until.IsZero() || p.sooner.Before(p.until)) {
+		p.until = p.sooner
+	}
+	p.waits = true
+	return p.file.SetReadDeadline(p.until)
+}
+
+// Hasten has the Wait that goes on, or else the next one, end after a time at the latest. Any
+// goroutine may call it.
+func (p *Parker) Hasten(timeout time.Duration) {
+	at := time.Now().Add(timeout)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case !p.waits:
+		if p.sooner.IsZero() || at.Before(p.sooner) {
+			p.sooner = at
+		}
+	case p.until.IsZero() || at.Before(p.until):
+		p.until = at
+		_ = p.file.SetReadDeadline(at) // as in begin, where it could
+	}
 }
 
 // Close closes the descriptor.

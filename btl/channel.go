@@ -122,20 +122,26 @@ func (c *channel) post() {
 // waiting behind it, but nothing passes what goes to the same peer.
 func (c *channel) postOthers(at int) {
 	batch, kept := c.batch, 0
-	for i := at; i < len(batch); i++ {
-		n, err := 0, fabric.ErrAgain
-		if i > at && c.m.info.Reliable && !goesTo(batch[:kept], batch[i].To) {
-			n, err = c.ep.Post(batch[i : i+1])
+	for i := at; i < len(batch); {
+		end := i
+		for c.m.info.Reliable && i > at && end < len(batch) && !goesTo(batch[:kept], batch[end].To) {
+			end++
 		}
-		switch {
-		case n == 1:
-			c.sent(&batch[i])
-		case errors.Is(err, fabric.ErrAgain):
+		n, err := 0, fabric.ErrAgain
+		if end > i {
+			n, err = c.ep.Post(batch[i:end])
+			c.sentAll(batch[i : i+n])
+		}
+		if i += n; n > 0 && (i == end || err == nil) {
+			continue
+		}
+		if errors.Is(err, fabric.ErrAgain) {
 			batch[kept] = batch[i]
 			kept++
-		default:
+		} else {
 			c.refused(&batch[i], err)
 		}
+		i++
 	}
 	c.batch = batch[:kept]
 }

@@ -141,7 +141,9 @@ func TestCloseAnswers(t *testing.T) {
 	}()
 	<-entered
 	server.HandleInline(2, func(_ *btl.Endpoint, _, a []byte) ([]byte, error) { return a, nil })
-	server.Node.Close()
+	if err := server.Node.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("a call whose server's Node has closed: %v", err)
 	}

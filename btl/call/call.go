@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"time"
@@ -52,16 +53,24 @@ func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, requ
 // withdraw forgets a question that nobody waits for any more, and tells the server if cancel is
 // set. It returns false if the module is gone.
 func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool) bool {
-	return n.r.Do(context.Background(), func(*btl.Module) error {
+	h, untold := head{id: id, kind: kindCancel}, false
+	err := n.r.Do(context.Background(), func(*btl.Module) error {
 		if _, waits := n.asked[id]; waits {
 			delete(n.asked, id)
-			if cancel {
-				// A server that is not told works in vain, and its answer is thrown away.
-				_ = send(peer, n.cfg.Tag, head{id: id, kind: kindCancel}, nil)
-			}
+			untold = cancel && errors.Is(send(peer, n.cfg.Tag, h, nil), btl.ErrAgain)
 		}
 		return nil
-	}) == nil
+	})
+	// A server that is not told works in vain. The caller does not wait for room for that.
+	if untold && n.begins() {
+		go func() {
+			defer n.work.Done()
+			var msg [headBytes]byte
+			h.put(msg[:])
+			_ = n.r.SendBuffered(n.silent, peer, n.cfg.Tag, msg[:]) // The peer may be gone.
+		}()
+	}
+	return err == nil
 }
 
 // sentRequest is a request that the peer has not acknowledged: it may refuse it. It is pooled.

@@ -63,10 +63,9 @@ func openWith(t *testing.T, net *mem.Network, cfg call.Config, bc btl.Config) *s
 	s := &side{Node: n, name: m.Name()}
 	s.run = n.Start(btl.RunnerConfig{}, nil)
 	t.Cleanup(func() {
-		s.Node.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		if err := s.run.Close(ctx); err != nil {
+		if err := errors.Join(s.Node.Close(ctx), s.run.Close(ctx)); err != nil {
 			t.Error(err)
 		}
 	})

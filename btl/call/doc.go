@@ -16,6 +16,8 @@
 //	14 1  kind: request 1, answer 2, cancel 3
 //	15 1  0
 //
+// Bodies that may be larger than memory go in chunks, by CallStream: see stream.go.
+//
 // Fragments may overtake each other: a cancel that comes before its request ends nothing, and the
 // answer is thrown away by the client.
 //

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gobtl/btl"
@@ -118,6 +119,9 @@ type Node struct {
 	requestBytes int64 // the callers' together, as the next two
 	answerBytes  int64
 	sending      int
+
+	streams   streams
+	streamIDs atomic.Uint64
 
 	begun  chan struct{} // closed by Start: r is there
 	ended  context.Context
@@ -253,17 +257,31 @@ func (n *Node) HandleInline(method uint16, h Inline) {
 	}
 }
 
-// Close ends the contexts of the handlers that run, and waits for them and, a second at most, for
-// their answers to leave: the endpoint of a peer that takes none by then ends. Calls that come from
-// then on, of inline methods too, are answered with ErrBusy. The Runner is its owner's.
-func (n *Node) Close() {
+// Close ends the contexts of the handlers that run, and waits for them, as long as ctx allows, and
+// for their answers to leave, a second at most: an endpoint whose peer takes none by then ends.
+// Calls that come from then on, of inline methods too, are answered with ErrBusy. A handler that
+// does not look at its context may outlive Close, which says so: its answer is thrown away, and the
+// endpoint of its peer ends. The Runner is its owner's.
+func (n *Node) Close(ctx context.Context) error {
 	n.runMu.Lock() // nobody enters any more
 	n.end()
 	n.runMu.Unlock()
 	last := time.AfterFunc(answersGrace, n.hush)
 	defer last.Stop()
-	n.work.Wait()
-	n.hush()
+	defer n.hush()
+	over := make(chan struct{})
+	go func() {
+		n.work.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		n.runMu.Lock()
+		defer n.runMu.Unlock()
+		return fmt.Errorf("call: %d handlers have not returned: %w", len(n.running), ctx.Err())
+	}
 }
 
 // answersGrace is how long Close waits for answers to peers that take none.

@@ -70,6 +70,8 @@ func statusOf(err error) status {
 	switch {
 	case err == nil:
 		return statusOK
+	case errors.Is(err, errStreams):
+		return statusBusy
 	case errors.Is(err, context.DeadlineExceeded):
 		return statusLate
 	case errors.Is(err, context.Canceled):

@@ -50,8 +50,7 @@ func openStore(dir string, members int) (*store, error) {
 }
 
 func (s *store) close(ctx context.Context) error {
-	s.node.Close()
-	return s.runner.Close(ctx)
+	return errors.Join(s.node.Close(ctx), s.runner.Close(ctx))
 }
 
 // peer connects to a member, if it is not connected. One that has just begun has no name yet.

@@ -31,10 +31,7 @@ func (c *client) run(ctx context.Context, server []byte, searches, bits int,
 		return err
 	}
 	defer func() {
-		node.Close()
-		if e := runner.Close(ctx); err == nil {
-			err = e
-		}
+		err = errors.Join(err, node.Close(ctx), runner.Close(ctx))
 	}()
 	c.node = node
 	if c.server, err = runner.Connect(ctx, server); err != nil {

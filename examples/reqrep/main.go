@@ -38,10 +38,7 @@ func demonstrate(ctx context.Context, clients, searches, bits int, patience time
 		return err
 	}
 	defer func() {
-		node.Close()
-		if e := runner.Close(ctx); err == nil {
-			err = e
-		}
+		err = errors.Join(err, node.Close(ctx), runner.Close(ctx))
 	}()
 	errs := make([]error, clients)
 	var all sync.WaitGroup

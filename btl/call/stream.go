@@ -1,0 +1,385 @@
+package call
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"gobtl/btl"
+)
+
+// A body that may be larger than memory goes in chunks, each of which is a call of its own, of the
+// same method, so that deadlines, cancellation, bounds and the end of a peer are those of calls:
+//
+//	client                                   server
+//	open ----------------------------------> the handler starts, on a goroutine of its own
+//	push 0, 1, 2 ... streamWindow at once -> wait for their turns, then for the handler to read
+//	       <------- answered when it has
+//	pull 0, 1, 2 ... streamWindow at once -> wait for their turns, then for the handler to write
+//	       <------- the chunk; the last one, or the handler's error
+//	end, if it has not come to that -------> the handler's context ends
+//
+// So who reads slowly is waited for, and neither side ever has more than a window of chunks.
+//
+// The request of such a call:
+//
+//	0  1  what: open 1, push 2, pull 3, end 4
+//	1  1  of a push: 1 if it is the last one
+//	2  2  0
+//	4  4  which push, or pull: from 0 on
+//	8  8  id of the stream, chosen by the client
+//	16 -  of a push: the chunk
+//
+// The answer of a pull: 1 if it is the last one, else 0 (1 byte), and the chunk.
+
+// StreamHandler answers a request that is read, with an answer that is written, while both go on.
+// It runs on a goroutine of its own; ctx ends as that of a Handler. What it writes is sent at once,
+// each Write by itself; both block for as long as the caller does not write, or read. When it
+// returns, nothing more is read; its error is the caller's, behind what was written.
+type StreamHandler func(ctx context.Context, peer *btl.Endpoint,
+	request io.Reader, answer io.Writer) error
+
+const (
+	streamHeadBytes = 16
+	streamChunk     = 128 << 10
+	streamWindow    = 8   // chunks under way in one direction
+	streamsMax      = 256 // that one peer may have open; of all totalFactor times as many
+	// streamIdleMax is for how long a stream waits that no call of the client's waits for: that has
+	// gone, and its endpoint not.
+	streamIdleMax = 30 * time.Second
+)
+
+type streamOp uint8
+
+const (
+	streamOpen streamOp = 1
+	streamPush streamOp = 2
+	streamPull streamOp = 3
+	streamEnd  streamOp = 4
+)
+
+// streamHead is the beginning of a stream's call.
+type streamHead struct {
+	op   streamOp
+	last bool
+	seq  uint32
+	id   uint64
+}
+
+func (h streamHead) put(b []byte) []byte {
+	b = append(b, byte(h.op), 0, 0, 0)
+	if h.last {
+		b[len(b)-3] = 1
+	}
+	b = binary.LittleEndian.AppendUint32(b, h.seq)
+	return binary.LittleEndian.AppendUint64(b, h.id)
+}
+
+var (
+	errStreamHead = errors.New("not of a stream")
+	errStreamGone = errors.New("no such stream")
+	errStreams    = errors.New("too many streams")
+)
+
+// streams are the streams that peers have opened here.
+type streams struct {
+	mu     sync.Mutex
+	open   map[served]*stream
+	ofPeer map[*btl.Endpoint]int
+}
+
+// stream is an open stream, at its server.
+type stream struct {
+	ctx      context.Context // of the handler
+	end      context.CancelCauseFunc
+	pushes   turns
+	pulls    turns
+	requests chan chunk
+	answers  chan chunk
+
+	mu    sync.Mutex
+	calls int // of the client's that wait here
+	idle  *time.Timer
+}
+
+type chunk struct {
+	data []byte
+	last bool
+	err  error
+}
+
+// turns has calls that may overtake each other go on in order.
+type turns struct {
+	mu    sync.Mutex
+	next  uint32
+	moved chan struct{} // closed when next goes on
+}
+
+// wait waits for a turn.
+func (t *turns) wait(ctx context.Context, s *stream, seq uint32) error {
+	for {
+		t.mu.Lock()
+		next, moved := t.next, t.moved
+		t.mu.Unlock()
+		if next == seq {
+			return nil
+		}
+		if int32(seq-next) < 0 {
+			return errStreamHead
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.ctx.Done():
+			return context.Cause(s.ctx)
+		}
+	}
+}
+
+// pass ends a turn.
+func (t *turns) pass() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.next++
+	close(t.moved)
+	t.moved = make(chan struct{})
+}
+
+// HandleStream registers the handler of a method for CallStream; nil removes it. At any time.
+func (n *Node) HandleStream(method uint16, h StreamHandler) {
+	if h == nil {
+		n.Handle(method, nil)
+		return
+	}
+	n.Handle(method, func(ctx context.Context, peer *btl.Endpoint, request []byte) ([]byte, error) {
+		return n.serveStream(ctx, peer, h, request)
+	})
+}
+
+// serveStream answers a call of a stream.
+func (n *Node) serveStream(ctx context.Context, peer *btl.Endpoint, h StreamHandler,
+	request []byte,
+) ([]byte, error) {
+	if len(request) < streamHeadBytes || request[1] > 1 || request[2] != 0 || request[3] != 0 {
+		return nil, errStreamHead
+	}
+	head := streamHead{
+		op: streamOp(request[0]), last: request[1] != 0,
+		seq: binary.LittleEndian.Uint32(request[4:]), id: binary.LittleEndian.Uint64(request[8:]),
+	}
+	key := served{peer, head.id}
+	if head.op == streamOpen {
+		return nil, n.openStream(ctx, key, h)
+	}
+	s := n.streams.find(key)
+	if s == nil {
+		return nil, errStreamGone
+	}
+	s.enter()
+	defer s.leave()
+	switch head.op {
+	case streamPush:
+		return nil, s.push(ctx, head, request[streamHeadBytes:])
+	case streamPull:
+		return s.pull(ctx, head)
+	case streamEnd:
+		s.end(context.Canceled)
+		return nil, nil
+	case streamOpen:
+	}
+	return nil, errStreamHead
+}
+
+func (t *streams) find(key served) *stream {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.open[key]
+}
+
+// add notes a stream, unless there are too many.
+func (t *streams) add(key served, s *stream) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open, t.ofPeer = make(map[served]*stream), make(map[*btl.Endpoint]int)
+	}
+	if t.open[key] != nil {
+		return errStreamHead
+	}
+	have := t.ofPeer[key.peer]
+	if have >= streamsMax || have > 0 && len(t.open) >= totalFactor*streamsMax {
+		return errStreams
+	}
+	t.open[key] = s
+	t.ofPeer[key.peer]++
+	return nil
+}
+
+func (t *streams) remove(key served) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open, key)
+	if t.ofPeer[key.peer]--; t.ofPeer[key.peer] == 0 {
+		delete(t.ofPeer, key.peer)
+	}
+}
+
+// openStream starts a stream's handler.
+func (n *Node) openStream(ctx context.Context, key served, h StreamHandler) error {
+	s := &stream{
+		pushes: turns{moved: make(chan struct{})}, pulls: turns{moved: make(chan struct{})},
+		requests: make(chan chunk), answers: make(chan chunk),
+	}
+	limited, cancel := n.ended, context.CancelFunc(func() {})
+	if at, ok := ctx.Deadline(); ok {
+		limited, cancel = context.WithDeadline(n.ended, at)
+	}
+	s.ctx, s.end = context.WithCancelCause(limited)
+	s.idle = time.AfterFunc(streamIdleMax, func() { s.end(errStreamGone) })
+	err := n.streams.add(key, s)
+	if err == nil && !n.begins() {
+		n.streams.remove(key)
+		err = context.Canceled
+	}
+	if err != nil {
+		s.idle.Stop()
+		s.end(nil)
+		cancel()
+		return err
+	}
+	go func() {
+		defer n.work.Done()
+		defer cancel()
+		err := h(s.ctx, key.peer, &streamReader{s: s}, streamWriter{s})
+		_ = s.answer(chunk{last: true, err: err}) // nobody wants it, else
+		s.end(nil)
+		s.idle.Stop()
+		n.streams.remove(key)
+	}()
+	return nil
+}
+
+// begins counts a goroutine for which Close waits, unless the Node has closed.
+func (n *Node) begins() bool {
+	n.runMu.Lock()
+	defer n.runMu.Unlock()
+	if n.ended.Err() != nil {
+		return false
+	}
+	n.work.Add(1)
+	return true
+}
+
+func (s *stream) enter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	s.idle.Stop()
+}
+
+func (s *stream) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls--; s.calls == 0 && s.ctx.Err() == nil {
+		s.idle.Reset(streamIdleMax)
+	}
+}
+
+// push hands a chunk to who reads. A client that waits no longer has given up the stream.
+func (s *stream) push(ctx context.Context, h streamHead, data []byte) error {
+	err := s.pushes.wait(ctx, s, h.seq)
+	if err == nil {
+		select {
+		case s.requests <- chunk{data: data, last: h.last}:
+			s.pushes.pass()
+			return nil
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-s.ctx.Done():
+			return context.Cause(s.ctx)
+		}
+	}
+	if ctx.Err() != nil {
+		s.end(ctx.Err())
+	}
+	return err
+}
+
+// pull takes a chunk from who writes.
+func (s *stream) pull(ctx context.Context, h streamHead) ([]byte, error) {
+	err := s.pulls.wait(ctx, s, h.seq)
+	if err == nil {
+		select {
+		case c := <-s.answers:
+			if c.err != nil {
+				return nil, c.err
+			}
+			if c.last {
+				return []byte{1}, nil
+			}
+			s.pulls.pass()
+			return c.data, nil
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-s.ctx.Done():
+			return nil, context.Cause(s.ctx)
+		}
+	}
+	if ctx.Err() != nil {
+		s.end(ctx.Err())
+	}
+	return nil, err
+}
+
+func (s *stream) answer(c chunk) error {
+	select {
+	case s.answers <- c:
+		return nil
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
+}
+
+// streamReader is the request, for the handler.
+type streamReader struct {
+	s    *stream
+	data []byte
+	last bool
+}
+
+// Read implements io.Reader.
+func (r *streamReader) Read(p []byte) (int, error) {
+	for len(r.data) == 0 && len(p) > 0 {
+		if r.last {
+			return 0, io.EOF
+		}
+		select {
+		case c := <-r.s.requests:
+			r.data, r.last = c.data, c.last
+		case <-r.s.ctx.Done():
+			return 0, context.Cause(r.s.ctx)
+		}
+	}
+	n := copy(p, r.data)
+	r.data = r.data[n:]
+	return n, nil
+}
+
+// streamWriter is the answer, for the handler.
+type streamWriter struct{ s *stream }
+
+// Write implements io.Writer.
+func (w streamWriter) Write(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		part := p[n:min(n+streamChunk, len(p))]
+		data := append(make([]byte, 1, 1+len(part)), part...)
+		if err = w.s.answer(chunk{data: data}); err == nil {
+			n += len(part)
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,23 @@
+// Package queue is messages that wait for their receiver over a btl.Runner: a bounded queue for
+// each peer, whose fullness stops that peer's Send and nobody else's. A handler must not block; who
+// takes from a Queue may be as slow as it likes. All that it uses is public.
+//
+//	Send -- hello, once -------------------->|
+//	  |<------------------------------ limit |
+//	  +-- data, up to the limit ------------>| the peer's queue
+//	  | (waits)                              |    Take
+//	  |<------------------------------ limit | when a quarter of the window was taken
+//
+// A message is a head of 8 bytes, little-endian, in a fragment of its own:
+//
+//	0  1  kind: data 1, hello 2, limit 3
+//	1  7  0
+//	8     of data the message; of limit how much may have been sent since the beginning (8 bytes),
+//	      and how much of that a queue holds (8 bytes)
+//
+// What counts of a message is its length and overheadBytes. A limit only grows, so it does not
+// matter which of two overtakes the other; the messages do that, too: the transport has no order.
+// Who sends more than its limit has its endpoint ended.
+//
+// All may be used by any goroutine once the Runner is there.
+package queue

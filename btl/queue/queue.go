@@ -1,0 +1,228 @@
+package queue
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"gobtl/btl"
+)
+
+// Errors of the package; test for them with errors.Is.
+var (
+	// ErrTooLarge: a message is larger than a queue.
+	ErrTooLarge = errors.New("queue: message is larger than a queue")
+	// ErrClosed: the Queue has closed.
+	ErrClosed = errors.New("queue: closed")
+	// ErrConfig: a configuration value is out of its range.
+	ErrConfig = errors.New("queue: invalid configuration")
+)
+
+// Config tunes a Queue; the zero value is a good default but for the tag.
+type Config struct {
+	// Tag is the module's tag that the Queue uses, 0 to btl.TagMax, the same at both sides.
+	Tag btl.Tag
+	// Bytes bounds what one peer may have sent that nobody has taken, 64 for each message included,
+	// 1024 to 1<<40; 0 means 4 MiB. It is the receiver's to say.
+	Bytes int64
+	// GoneBytes bounds what is kept of peers whose endpoints have ended, up to 1<<40; 0 means eight
+	// times Bytes. Beyond it the messages of the one that ended first are dropped.
+	GoneBytes int64
+}
+
+const (
+	bytesLeast    = 1024
+	bytesMost     = 1 << 40
+	bytesDefault  = 4 << 20
+	goneFactor    = 8
+	overheadBytes = 64
+	headBytes     = 8
+	limitBytes    = 16
+	limitParts    = 4 // of a window is taken when the sender is told
+)
+
+type kind uint8
+
+const (
+	kindData  kind = 1
+	kindHello kind = 2
+	kindLimit kind = 3
+)
+
+// Message is a message that was taken.
+type Message struct {
+	Peer *btl.Endpoint
+	Data []byte // the caller's
+}
+
+// Queue sends messages, and keeps those that have come until they are taken.
+type Queue struct {
+	cfg Config
+	m   *btl.Module
+	r   *btl.Runner
+
+	// Of who drives the module.
+	to      map[*btl.Endpoint]*sender
+	telling map[*btl.Endpoint]bool // a goroutine waits for room to tell the peer its limit
+
+	begun chan struct{}   // closed by Start: r is there
+	open  context.Context // ends with Close
+	end   context.CancelFunc
+	work  sync.WaitGroup
+
+	mu     sync.Mutex // of the rest
+	from   map[*btl.Endpoint]*inbox
+	ready  []*inbox // with messages, whose turn is next in front
+	gone   []*inbox // of ended endpoints, the first in front
+	kept   int64    // bytes of those
+	closed bool
+	more   chan struct{} // closed when something has come
+}
+
+// inbox is what has come from a peer.
+type inbox struct {
+	peer     *btl.Endpoint
+	messages [][]byte
+	received int64 // since the beginning, as the next two
+	taken    int64
+	told     int64 // of taken, with the latest limit
+	ended    bool
+}
+
+// New takes a tag of a module for messages; then Start it. It belongs to the goroutine that owns
+// the module until then.
+func New(m *btl.Module, cfg Config) (*Queue, error) {
+	if cfg.Bytes == 0 {
+		cfg.Bytes = bytesDefault
+	}
+	if cfg.Bytes < bytesLeast || cfg.Bytes > bytesMost {
+		return nil, fmt.Errorf("%w: Bytes is %d, want %d to %d", ErrConfig, cfg.Bytes, bytesLeast,
+			int64(bytesMost))
+	}
+	if cfg.GoneBytes == 0 {
+		cfg.GoneBytes = goneFactor * min(cfg.Bytes, bytesMost/goneFactor)
+	}
+	if cfg.GoneBytes < 0 || cfg.GoneBytes > bytesMost {
+		return nil, fmt.Errorf("%w: GoneBytes is %d, want 0 to %d", ErrConfig, cfg.GoneBytes,
+			int64(bytesMost))
+	}
+	q := &Queue{
+		cfg: cfg, m: m, to: map[*btl.Endpoint]*sender{}, from: map[*btl.Endpoint]*inbox{},
+		telling: map[*btl.Endpoint]bool{}, begun: make(chan struct{}), more: make(chan struct{}),
+	}
+	q.open, q.end = context.WithCancel(context.Background())
+	return q, m.Handle(cfg.Tag, q.receive)
+}
+
+// Start starts a Runner for the module and returns it: it is the caller's, to connect by and to
+// close, after the Queue. onEvent may be nil.
+func (q *Queue) Start(cfg btl.RunnerConfig, onEvent func(*btl.Endpoint, btl.Event, error),
+) *btl.Runner {
+	q.r = btl.NewRunner(q.m, cfg, func(ep *btl.Endpoint, ev btl.Event, err error) {
+		<-q.begun
+		if ev != btl.EventConnected {
+			q.lost(ep)
+		}
+		if onEvent != nil {
+			onEvent(ep, ev, err)
+		}
+	})
+	close(q.begun)
+	return q.r
+}
+
+// receive is the handler of the tag. What is no message of ours is dropped.
+func (q *Queue) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
+	<-q.begun
+	if len(data) < headBytes || binary.LittleEndian.Uint64(data)>>8 != 0 {
+		return
+	}
+	switch body := data[headBytes:]; kind(data[0]) {
+	case kindData:
+		q.keep(peer, body)
+	case kindHello:
+		q.tell(peer)
+	case kindLimit:
+		if len(body) == limitBytes {
+			q.allow(peer, binary.LittleEndian.Uint64(body), binary.LittleEndian.Uint64(body[8:]))
+		}
+	}
+}
+
+// inbox returns that of a peer. The lock is held.
+func (q *Queue) inbox(peer *btl.Endpoint) *inbox {
+	in := q.from[peer]
+	if in == nil {
+		in = &inbox{peer: peer}
+		q.from[peer] = in
+	}
+	return in
+}
+
+// keep puts a message behind those of its peer, which has no more than it was granted.
+func (q *Queue) keep(peer *btl.Endpoint, body []byte) {
+	if !q.tryKeep(peer, body) {
+		peer.Abort()
+	}
+}
+
+func (q *Queue) tryKeep(peer *btl.Endpoint, body []byte) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	in := q.inbox(peer)
+	if q.closed {
+		return true
+	}
+	if in.received+cost(len(body)) > in.taken+q.cfg.Bytes {
+		return false
+	}
+	in.received += cost(len(body))
+	in.messages = append(in.messages, append([]byte(nil), body...))
+	if len(in.messages) == 1 {
+		q.ready = append(q.ready, in)
+	}
+	q.wake()
+	return true
+}
+
+// wake has those that wait in Take look again. The lock is held.
+func (q *Queue) wake() {
+	close(q.more)
+	q.more = make(chan struct{})
+}
+
+func cost(bytes int) int64 { return int64(bytes) + overheadBytes }
+
+// lost ends what has to do with an endpoint that has ended. What has come from it stays, within
+// bounds.
+func (q *Queue) lost(ep *btl.Endpoint) {
+	if s := q.to[ep]; s != nil {
+		delete(q.to, ep)
+		err := ep.Err()
+		if err == nil {
+			err = btl.ErrClosed
+		}
+		s.end(err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.wake()
+	in := q.from[ep]
+	if in == nil {
+		return
+	}
+	delete(q.from, ep)
+	in.ended = true
+	q.gone = append(q.gone, in)
+	q.kept += in.received - in.taken
+	q.gone = slices.DeleteFunc(q.gone, func(in *inbox) bool {
+		if q.kept > q.cfg.GoneBytes {
+			q.kept -= in.received - in.taken
+			in.messages, in.taken = nil, in.received
+		}
+		return len(in.messages) == 0
+	})
+}

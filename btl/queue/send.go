@@ -1,0 +1,146 @@
+package queue
+
+import (
+	"context"
+	"errors"
+
+	"gobtl/btl"
+)
+
+// sender is what this side knows of a peer's queue. It is of who drives the module.
+type sender struct {
+	asked   bool
+	known   bool // the peer has told its limit
+	window  int64
+	limit   int64 // since the beginning, as the next one
+	sent    int64
+	waiting []*waiter // for a larger limit, the first in front
+}
+
+// waiter is a Send that waits.
+type waiter struct {
+	cost  int64
+	waker btl.Waker
+	may   bool // its cost is counted as sent
+}
+
+func (s *sender) end(err error) {
+	for _, w := range s.waiting {
+		w.waker.Wake(err)
+	}
+	s.waiting = nil
+}
+
+// Send puts data into the peer's queue, and returns when the transport has taken it over: at once
+// where the queue has room, else when the peer has taken enough, as long as ctx allows. When ctx
+// ends first the message was not sent. data is copied. Errors: ErrTooLarge, ErrClosed, the
+// endpoint's, that of ctx. The peer must have a Queue on the tag: where there is none, Send waits
+// for ctx.
+func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error {
+	w := &waiter{cost: cost(len(data))}
+	err := q.r.AwaitFor(ctx, peer, func(_ *btl.Module, waker btl.Waker) error {
+		return q.begin(peer, w, waker)
+	})
+	if err == nil {
+		err = q.r.DoFor(ctx, peer, func(*btl.Module) error { return q.send(peer, kindData, data) })
+	}
+	if err != nil && !errors.Is(err, btl.ErrEndpoint) {
+		_ = q.r.Do(context.Background(), func(*btl.Module) error { // it may have ended
+			q.takeBack(peer, w)
+			return nil
+		})
+	}
+	return err
+}
+
+// begin has a Send go on, or wait.
+func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker btl.Waker) error {
+	if q.isClosed() {
+		return ErrClosed
+	}
+	if err := peer.Err(); err != nil {
+		return err
+	}
+	s := q.to[peer]
+	if s == nil {
+		s = new(sender)
+		q.to[peer] = s
+	}
+	if !s.asked {
+		if err := q.send(peer, kindHello, nil); err != nil {
+			return err
+		}
+		s.asked = true
+	}
+	w.waker = waker
+	s.waiting = append(s.waiting, w)
+	s.goOn()
+	return nil
+}
+
+// goOn wakes the Sends that may go on.
+func (s *sender) goOn() {
+	for s.known && len(s.waiting) > 0 {
+		w := s.waiting[0]
+		switch {
+		case w.cost > s.window:
+			w.waker.Wake(ErrTooLarge)
+		case s.sent+w.cost > s.limit:
+			return
+		default:
+			s.sent += w.cost
+			w.may = true
+			w.waker.Wake(nil)
+		}
+		s.waiting = s.waiting[1:]
+	}
+}
+
+// allow notes the limit that the peer has told.
+func (q *Queue) allow(peer *btl.Endpoint, limit, window uint64) {
+	if s := q.to[peer]; s != nil && limit < 1<<62 && window < 1<<62 {
+		s.known, s.window = true, int64(window)
+		s.limit = max(s.limit, int64(limit))
+		s.goOn()
+	}
+}
+
+// takeBack forgets a Send that has not sent anything.
+func (q *Queue) takeBack(peer *btl.Endpoint, w *waiter) {
+	s := q.to[peer]
+	if s == nil {
+		return
+	}
+	if w.may {
+		s.sent -= w.cost
+	}
+	for i := range s.waiting {
+		if s.waiting[i] == w {
+			s.waiting = append(s.waiting[:i], s.waiting[i+1:]...)
+			break
+		}
+	}
+	s.goOn()
+}
+
+func (q *Queue) isClosed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
+}
+
+// send sends a message, or says why not. The module is the caller's.
+func (q *Queue) send(peer *btl.Endpoint, k kind, body []byte) error {
+	f, err := peer.Alloc(q.cfg.Tag, headBytes+len(body))
+	if err != nil {
+		return err
+	}
+	b := f.Bytes()
+	clear(b[:headBytes])
+	b[0] = byte(k)
+	copy(b[headBytes:], body)
+	if _, err := peer.Send(peer.Now(), f); err != nil {
+		return errors.Join(err, peer.Free(f))
+	}
+	return nil
+}

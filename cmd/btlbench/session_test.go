@@ -118,12 +118,26 @@ func TestAllTests(t *testing.T) {
 	}
 }
 
+// TestRunnerLayer runs what is measured through a Runner, verified.
+func TestRunnerLayer(t *testing.T) {
+	addr, _ := startServe(t)
+	d := measureJSON(t, addr, "--test", "lat,bw,rate,put_lat", "--size", "0,1,8,100,2000,70000",
+		"--layer", "runner", "--verify", "--iterations", "130", "--rounds", "2", "--warmup", "3",
+		"--window", "16")
+	if len(d.Runs) != 3*6 || len(d.Skipped) == 0 {
+		t.Errorf("%d runs, %d skipped", len(d.Runs), len(d.Skipped))
+	}
+	for i := range d.Runs {
+		checkRun(t, &d.Runs[i])
+	}
+}
+
 // checkRun checks a verified run of 130 iterations in two rounds.
 func checkRun(t *testing.T, r *measure.RunRecord) {
 	t.Helper()
 	name := fmt.Sprintf("%s %s %d", r.Test, r.Layer, r.SizeBytes)
 	// The bare fabric may lose datagrams on a machine that is busy with other things.
-	missing := r.Layer == plan.LayerBTL && r.MissingMessages != 0
+	missing := r.Layer != plan.LayerRaw && r.MissingMessages != 0
 	if r.CorruptBytes != 0 || missing || r.DuplicatedMessages != 0 {
 		t.Errorf("%s: %d corrupt, %d missing, %d twice", name, r.CorruptBytes, r.MissingMessages,
 			r.DuplicatedMessages)
@@ -133,7 +147,7 @@ func checkRun(t *testing.T, r *measure.RunRecord) {
 		t.Errorf("%s: %d bytes verified, want %d", name, r.VerifiedBytes, want)
 	}
 	exact := r.Test != plan.TestBiBW && r.LostDatagrams == 0 &&
-		(r.Layer == plan.LayerBTL || r.SizeBytes <= 1472)
+		(r.Layer != plan.LayerRaw || r.SizeBytes <= 1472)
 	if exact && r.Iterations != 130 {
 		t.Errorf("%s: %d iterations, want 130", name, r.Iterations)
 	}

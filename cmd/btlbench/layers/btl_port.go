@@ -152,7 +152,10 @@ func (p *btlPort) facts() Facts {
 }
 
 func (p *btlPort) Counters() Counters {
-	s := p.m.Stats()
+	return countersOf(p.m.Stats())
+}
+
+func countersOf(s btl.Stats) Counters {
 	c := Counters{
 		SegmentsSent: s.SegmentsSent(), Retransmits: s.Retransmits(), Duplicates: s.Duplicates(),
 		All: make(map[string]uint64),

@@ -97,12 +97,15 @@ func (c *Counters) addAll(counts, earlier map[string]uint64) {
 // SkipReason says why a layer with that offer cannot run a test; "" when it can.
 func SkipReason(offer *Offer, test string, sizeBytes int) string {
 	switch {
-	case offer.Layer == plan.LayerBTL && sizeBytes > offer.MessageBytesMax:
+	case offer.Layer != plan.LayerRaw && sizeBytes > offer.MessageBytesMax:
 		return fmt.Sprintf("larger than the transport's limit of %d bytes", offer.MessageBytesMax)
 	case plan.IsRemote(test) && sizeBytes == 0:
 		return "of no bytes nothing can be seen"
 	case plan.IsAtomic(test) && sizeBytes != plan.AtomicBytes:
 		return fmt.Sprintf("the numbers have %d bytes", plan.AtomicBytes)
+	case offer.Layer == plan.LayerRunner && test != plan.TestLat && test != plan.TestBW &&
+		test != plan.TestRate:
+		return "through a Runner lat, bw and rate are measured"
 	case offer.Layer == plan.LayerRaw && plan.IsRemote(test):
 		return "the bare fabric has no remote memory"
 	case offer.Layer == plan.LayerRaw && test == plan.TestLatLoad:

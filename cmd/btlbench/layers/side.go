@@ -46,7 +46,7 @@ func NewConfig(f *plan.Flags, timeout time.Duration) Config {
 // Validate reports what this side cannot do. The configuration may have come from the wire.
 func (c *Config) Validate() error {
 	for _, name := range c.Layers {
-		if name != plan.LayerRaw && name != plan.LayerBTL {
+		if name != plan.LayerRaw && name != plan.LayerBTL && name != plan.LayerRunner {
 			return fmt.Errorf("unknown layer %q", name)
 		}
 	}
@@ -59,7 +59,7 @@ func (c *Config) Validate() error {
 	switch {
 	case len(c.Layers) == 0 || len(c.Layers) > 2 ||
 		len(c.Layers) == 2 && (c.Layers[0] != plan.LayerRaw || c.Layers[1] != plan.LayerBTL):
-		return errors.New("layers are raw, btl, or raw and btl")
+		return errors.New("layers are raw, btl, runner, or raw and btl")
 	case c.PeerTimeoutNs <= 0 || c.PeerTimeoutNs > day || c.TimeoutNs <= 0 || c.TimeoutNs > day:
 		return errors.New("timeout out of range")
 	}
@@ -98,7 +98,8 @@ type Side struct {
 	Info   fabric.Info
 	engine *engine
 	layers []Layer
-	btl    *btlPort // the one of layers that is the transport, if any
+	btl    *btlPort // the one of layers that is the transport, driven here, if any
+	stats  func() btl.Stats
 }
 
 // Open opens the layers. node is the local address to bind, where the provider takes one; cpu
@@ -147,11 +148,19 @@ func (s *Side) open() error {
 	for _, name := range s.Cfg.Layers {
 		var l Layer
 		var err error
-		if name == plan.LayerRaw {
+		switch name {
+		case plan.LayerRaw:
 			l, err = openRaw(open, &s.Info, s.Cfg.MTUBytes, s.Cfg.wait())
-		} else {
-			s.btl, err = openBTL(open, &s.Info, &s.Cfg)
-			l = s.btl
+		case plan.LayerRunner:
+			var p *btlPort
+			if p, err = openBTL(open, &s.Info, &s.Cfg); err == nil {
+				l = openRunner(p, s.cpu)
+				s.stats = p.m.Stats
+			}
+		default:
+			if s.btl, err = openBTL(open, &s.Info, &s.Cfg); err == nil {
+				l, s.stats = s.btl, s.btl.m.Stats
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("opening %s on %s: %w", name, s.Cfg.Provider, err)
@@ -225,10 +234,7 @@ func (s *Side) Facts() SideFacts {
 
 // Stats returns what reads the transport's counters; ok is false without a transport.
 func (s *Side) Stats() (read func() btl.Stats, ok bool) {
-	if s.btl == nil {
-		return nil, false
-	}
-	return s.btl.m.Stats, true
+	return s.stats, s.stats != nil
 }
 
 // Close closes the layers, then ends the engine.

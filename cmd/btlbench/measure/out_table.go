@@ -26,7 +26,7 @@ func writeTable(w io.Writer, d *Document) error {
 	}
 	head += fmt.Sprintf("%s, Linux %s, %s\n", client.Host.CPUModel, client.Host.Kernel,
 		client.Host.Go)
-	for _, name := range []string{plan.LayerRaw, plan.LayerBTL} {
+	for _, name := range []string{plan.LayerRaw, plan.LayerBTL, plan.LayerRunner} {
 		if f, ok := client.Layers[name]; ok {
 			head += layerLine(name, &f)
 		}

@@ -60,7 +60,7 @@ func (s *Spec) Validate() error {
 	switch {
 	case tests.UnmarshalText([]byte(s.Test)) != nil || len(tests) != 1:
 		return fmt.Errorf("unknown test %q", s.Test)
-	case s.Layer != LayerRaw && s.Layer != LayerBTL:
+	case s.Layer != LayerRaw && s.Layer != LayerBTL && s.Layer != LayerRunner:
 		return fmt.Errorf("unknown layer %q", s.Layer)
 	case s.SizeBytes < 0 || s.SizeBytes > SizeBytesMax:
 		return fmt.Errorf("size %d out of range", s.SizeBytes)

@@ -115,6 +115,8 @@ const (
 	LayerRaw  = "raw"  // the bare fabric endpoint
 	LayerBTL  = "btl"  // the transport
 	LayerBoth = "both" // both in turn
+	// LayerRunner is the transport as ordinary programs use it, through a btl.Runner.
+	LayerRunner = "runner"
 )
 
 // TestList is a comma-separated list of tests without repetition.

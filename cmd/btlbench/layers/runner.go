@@ -1,0 +1,292 @@
+package layers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/cmd/btlbench/plan"
+)
+
+// runnerPort is one side's end of the transport as ordinary programs use it: a module behind a
+// btl.Runner. The client calls it from the engine's goroutine and waits; the server's handlers
+// answer. What belongs to who drives the module is only touched in Do and in handlers.
+type runnerPort struct {
+	m     *btl.Module
+	run   *btl.Runner
+	ep    *btl.Endpoint
+	cfg   *Config
+	known Facts
+	up    chan *btl.Endpoint // the server's connection
+
+	waiter waiter // of the engine's thread, which never waits by it
+
+	// Of who drives.
+	r     *Round
+	waker btl.Waker     // of the client's ping
+	owed  chan struct{} // the server found no room for a reply
+}
+
+var _ Layer = (*runnerPort)(nil)
+
+// openRunner has a Runner drive the module of a port that was just opened, on one CPU if that is
+// not negative.
+func openRunner(p *btlPort, cpu int) *runnerPort {
+	q := &runnerPort{
+		m: p.m, cfg: p.cfg, known: p.facts(), waiter: p.waiter,
+		up: make(chan *btl.Endpoint, 1), owed: make(chan struct{}, 1),
+	}
+	rc := btl.RunnerConfig{Wait: q.cfg.wait()}
+	if cpu >= 0 {
+		rc.Setup = func() error { return PinThread(cpu) }
+	}
+	q.run = btl.NewRunner(q.m, rc, func(ep *btl.Endpoint, ev btl.Event, _ error) {
+		if ev == btl.EventConnected {
+			select {
+			case q.up <- ep:
+			default: // a connection that is not the first
+			}
+		}
+	})
+	return q
+}
+
+func (q *runnerPort) offer() Offer {
+	limits := q.m.Limits()
+	return Offer{
+		Layer: plan.LayerRunner, Name: q.m.Name(), RecvCapacity: limits.CreditPackets,
+		MTUBytes: limits.MTUBytes, MessageBytesMax: limits.FragmentBytesMax,
+	}
+}
+
+func (q *runnerPort) connect(peer Offer, timeout time.Duration) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	if !q.cfg.Server {
+		q.ep, err = q.run.Connect(ctx, peer.Name)
+		return err
+	}
+	select {
+	case q.ep = <-q.up:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w within %v", btl.ErrUnreachable, timeout)
+	}
+}
+
+// Prepare has what arrives belong to a round from now on.
+func (q *runnerPort) Prepare(r *Round) (handle uint64, err error) {
+	return 0, q.run.Do(context.Background(), func(m *btl.Module) error {
+		q.r = r
+		return m.Handle(tagData, q.onData)
+	})
+}
+
+// finish ends the round of what arrives.
+func (q *runnerPort) finish() error {
+	return q.run.Do(context.Background(), func(*btl.Module) error {
+		q.r = nil
+		return nil
+	})
+}
+
+// onData takes a message: the server of a ping-pong answers it, the client is woken.
+func (q *runnerPort) onData(ep *btl.Endpoint, _ btl.Tag, data []byte) {
+	r := q.r
+	if r == nil {
+		return
+	}
+	r.Tally.Messages++
+	r.Tally.Bytes += int64(len(data))
+	if r.Verify {
+		r.Tally.check(data, r.SizeBytes)
+	}
+	switch {
+	case r.Test != plan.TestLat:
+	case !r.Server:
+		q.waker.Wake(nil)
+	case errors.Is(q.send(ep, r), btl.ErrAgain):
+		q.owed <- struct{}{} // one ping is under way at a time, so there is room here
+	}
+}
+
+// send sends the next message of this side, or says why not.
+func (q *runnerPort) send(ep *btl.Endpoint, r *Round) error {
+	f, err := ep.Alloc(tagData, r.SizeBytes)
+	if err != nil {
+		return err
+	}
+	if r.Verify {
+		fillPattern(f.Bytes(), r.Sent)
+	}
+	if _, err := ep.Send(ep.Now(), f); err != nil {
+		return errors.Join(err, ep.Free(f))
+	}
+	r.Sent++
+	return nil
+}
+
+// Server lets the handlers answer until the round is over.
+func (q *runnerPort) Server(r *Round) error {
+	const look = 5 * time.Millisecond // whether the round is over
+	watch, waits := startWatch(&q.waiter), q.run.Waits()
+	ctx, cancel := contextOf(r)
+	defer cancel()
+	ticks := time.NewTicker(look)
+	defer ticks.Stop()
+	for !r.over() {
+		select {
+		case <-q.owed:
+			err := q.run.DoFor(ctx, q.ep, func(*btl.Module) error { return q.send(q.ep, r) })
+			if err != nil && !r.over() {
+				return err
+			}
+		case <-q.run.Done():
+			return errors.Join(btl.ErrClosed, q.run.Err())
+		case <-ticks.C:
+		}
+	}
+	r.Usage = q.usage(watch, waits)
+	return q.finish()
+}
+
+// usage is what a span has cost this side, which the Runner has waited in.
+func (q *runnerPort) usage(watch stopwatch, before btl.Waits) Usage {
+	u, now := watch.read(), q.run.Waits()
+	u.Sleeps = now.Sleeps - before.Sleeps
+	u.Yields = now.Yields - before.Yields
+	u.Crowded = now.Crowded - before.Crowded
+	return u
+}
+
+// contextOf returns a context that ends soon after a round.
+func contextOf(r *Round) (context.Context, context.CancelFunc) {
+	const look = 10 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		ticks := time.NewTicker(look)
+		defer ticks.Stop()
+		for !r.over() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticks.C:
+			}
+		}
+		cancel()
+	}()
+	return ctx, cancel
+}
+
+// Client measures a round: the calls of one goroutine.
+func (q *runnerPort) Client(r *Round) error {
+	ctx, cancel := contextOf(r)
+	defer cancel()
+	phase := q.stream
+	if r.Test == plan.TestLat {
+		phase = q.pingPong
+	}
+	_, err := phase(ctx, r, newLimit(r.WarmupMessages, r.WarmupNs, clock()))
+	if err != nil {
+		return q.because(r, err)
+	}
+	if r.Meter.Hist != nil {
+		r.Meter.Hist.reset()
+	}
+	watch, waits, begin := startWatch(&q.waiter), q.run.Waits(), clock()
+	done, err := phase(ctx, r, newLimit(r.Messages, r.DurationNs, begin))
+	r.Meter.Elapsed = clock().Sub(begin)
+	r.Usage = q.usage(watch, waits)
+	if r.Test == plan.TestLat {
+		done *= 2 // each round trip is two messages
+	}
+	r.Meter.Messages, r.Meter.Bytes = done, done*int64(r.SizeBytes)
+	return q.because(r, errors.Join(err, q.finish()))
+}
+
+// because leaves out an error that the end of the round has made.
+func (q *runnerPort) because(r *Round, err error) error {
+	if r.over() {
+		return nil
+	}
+	return err
+}
+
+// pingPong waits for the answer to each message.
+func (q *runnerPort) pingPong(ctx context.Context, r *Round, l limit) (done int64, err error) {
+	begin := func(_ *btl.Module, w btl.Waker) error {
+		q.waker = w
+		return q.send(q.ep, r)
+	}
+	for now := clock(); done < l.messages && now < l.until; done++ {
+		if err := q.run.AwaitFor(ctx, q.ep, begin); err != nil {
+			return done, err
+		}
+		end := clock()
+		r.Meter.Hist.Record(int64(end - now))
+		if now = end; r.GapNs > 0 {
+			time.Sleep(time.Duration(r.GapNs))
+			now = clock()
+		}
+	}
+	return done, nil
+}
+
+// stream has a window of sends under way, each with memory of its own; a whole window at a time in
+// rate.
+func (q *runnerPort) stream(ctx context.Context, r *Round, l limit) (done int64, err error) {
+	memory := make([]byte, r.Window*r.SizeBytes)
+	pending := make([]btl.Pending, r.Window)
+	window := int64(r.Window)
+	var waited int64
+	for clock() < l.until && done < l.messages {
+		if done-waited == window {
+			least := done - window + 1
+			if r.Test == plan.TestRate {
+				least = done
+			}
+			for ; waited < least; waited++ {
+				if err := pending[waited%window].Wait(ctx); err != nil {
+					return waited, err
+				}
+			}
+		}
+		slot := int(done % window)
+		data := memory[slot*r.SizeBytes:][:r.SizeBytes]
+		if r.Verify {
+			fillPattern(data, r.Sent)
+		}
+		if pending[slot], err = q.run.Start(ctx, q.ep, tagData, data); err != nil {
+			return waited, err
+		}
+		r.Sent++
+		done++
+	}
+	for ; waited < done; waited++ {
+		if err := pending[waited%window].Wait(ctx); err != nil {
+			return waited, err
+		}
+	}
+	return done, nil
+}
+
+func (q *runnerPort) Counters() Counters { return countersOf(q.run.Stats()) }
+
+// State asks who drives.
+func (q *runnerPort) State() (s State) {
+	_ = q.run.Do(context.Background(), func(m *btl.Module) error {
+		s = State{Path: newPathRecord(q.ep), Fabric: newAttrRecords(m.Info().Attrs)}
+		return nil
+	})
+	return s
+}
+
+func (q *runnerPort) facts() Facts { return q.known }
+
+func (q *runnerPort) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	return q.run.Close(ctx)
+}

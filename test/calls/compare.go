@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,6 +38,8 @@ type compareCmd struct {
 	Rounds     int           `help:"Times that everything is measured; medians are shown." default:"5"`
 	Duration   time.Duration `help:"Time for each figure in each round." default:"300ms"`
 	System     []string      `help:"Only these systems."`
+	Load       []string      `help:"Only workloads whose titles begin so."`
+	Pinned     bool          `help:"Server and caller have a CPU each." default:"true" negatable:""`
 	UpdateDocs []string      `help:"Files to rewrite between calls:begin and calls:end." type:"path"`
 }
 
@@ -55,7 +58,13 @@ func (c *compareCmd) Run() error {
 	if c.Rounds < 1 || c.Duration < time.Millisecond {
 		return errors.New("--rounds must be 1 or more, --duration 1ms or more")
 	}
-	work := workloads(c.Duration)
+	work := c.workloads()
+	var cpus pins
+	if c.Pinned {
+		if cpus, err = choosePins(); err != nil {
+			return err
+		}
+	}
 	cells := map[key][]result{}
 	bar := report.NewProgress(os.Stderr, c.Rounds*len(work)*len(list))
 	for round := range c.Rounds {
@@ -63,7 +72,7 @@ func (c *compareCmd) Run() error {
 			for i := range list {
 				s := list[(i+round)%len(list)] // who begins is another one each time
 				bar.Begin(work[w].title + ": " + s.title)
-				res, err := measure(s, &work[w].load)
+				res, err := measure(s, &work[w].load, cpus)
 				if err != nil {
 					return fmt.Errorf("%s: %s: %w", s.title, work[w].title, err)
 				}
@@ -76,6 +85,20 @@ func (c *compareCmd) Run() error {
 	text := table(list, work, cells, c.Rounds)
 	fmt.Print(text)
 	return c.updateDocs(text)
+}
+
+// workloads are those that were asked for.
+func (c *compareCmd) workloads() (list []workload) {
+	for _, w := range workloads(c.Duration) {
+		asked := len(c.Load) == 0
+		for _, title := range c.Load {
+			asked = asked || strings.HasPrefix(w.title, title)
+		}
+		if asked {
+			list = append(list, w)
+		}
+	}
+	return list
 }
 
 func (c *compareCmd) systems() (list []*system, err error) {
@@ -163,7 +186,7 @@ func medians(all, of []result, figure func(result) float64) (value float64, rati
 }
 
 // measure has a process serve and another one call.
-func measure(s *system, l *load) (res result, err error) {
+func measure(s *system, l *load, cpus pins) (res result, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return res, err
@@ -178,7 +201,7 @@ func measure(s *system, l *load) (res result, err error) {
 	if err != nil {
 		return res, err
 	}
-	if err := server.Start(); err != nil {
+	if err := cpus.start(server, 0); err != nil {
 		return res, err
 	}
 	defer func() { // It ends with its standard input.
@@ -194,9 +217,13 @@ func measure(s *system, l *load) (res result, err error) {
 		"--callers", fmt.Sprint(l.callers), "--size", fmt.Sprint(l.sizeBytes),
 		"--gap", l.gap.String(), "--duration", l.duration.String())
 	client.Stderr = os.Stderr
-	out, err := client.Output()
-	if err != nil {
+	var out bytes.Buffer
+	client.Stdout = &out
+	if err := cpus.start(client, 1); err != nil {
 		return res, err
 	}
-	return res, json.Unmarshal(out, &res)
+	if err := client.Wait(); err != nil {
+		return res, err
+	}
+	return res, json.Unmarshal(out.Bytes(), &res)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"time"
 
 	"gobtl/btl"
@@ -84,8 +85,7 @@ func (c *gobtlCaller) call(request []byte) ([]byte, error) {
 }
 
 func (c *gobtlCaller) close() error {
-	c.node.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return c.runner.Close(ctx)
+	return errors.Join(c.node.Close(ctx), c.runner.Close(ctx))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -33,21 +34,27 @@ const warmup = 50 * time.Millisecond
 func (l *load) run(c caller) (result, error) {
 	warm := *l
 	warm.duration, warm.gap = warmup, 0
-	if _, _, err := warm.calls(c); err != nil {
+	if err := warm.calls(c, newHists(l.callers)); err != nil {
 		return result{}, err
 	}
+	hists := newHists(l.callers)
+	runtime.GC()
 	there, err := serverCPUNs(c)
 	if err != nil {
 		return result{}, err
 	}
 	here, begin := cpuNs(), time.Now()
-	hist, calls, err := l.calls(c)
-	if err != nil {
+	if err := l.calls(c, hists); err != nil {
 		return result{}, err
 	}
 	took := time.Since(begin)
 	here = cpuNs() - here
 	after, err := serverCPUNs(c)
+	hist := hists[0]
+	for _, own := range hists[1:] {
+		hist.Merge(own)
+	}
+	calls := hist.TotalCount()
 	us := func(percentile float64) float64 {
 		return float64(hist.ValueAtPercentile(percentile)) / 1e3
 	}
@@ -57,25 +64,27 @@ func (l *load) run(c caller) (result, error) {
 	}, err
 }
 
-// calls has the callers call for the duration.
-func (l *load) calls(c caller) (all *hdrhistogram.Histogram, calls int64, err error) {
+// newHists are the histograms of callers, for calls of up to a minute. They are large, so they are
+// made before anything is measured, and merged afterwards.
+func newHists(callers int) []*hdrhistogram.Histogram {
 	const longest = 60e9
-	all = hdrhistogram.New(1, longest, 3)
+	hists := make([]*hdrhistogram.Histogram, callers)
+	for i := range hists {
+		hists[i] = hdrhistogram.New(1, longest, 3)
+	}
+	return hists
+}
+
+// calls has the callers call for the duration, and returns what each has recorded.
+func (l *load) calls(c caller, hists []*hdrhistogram.Histogram) error {
 	until := time.Now().Add(l.duration)
-	var mu sync.Mutex // of all and err
+	errs := make([]error, l.callers)
 	var callers sync.WaitGroup
-	for range l.callers {
-		callers.Go(func() {
-			own := hdrhistogram.New(1, longest, 3)
-			e := l.caller(c, until, own)
-			mu.Lock()
-			defer mu.Unlock()
-			all.Merge(own)
-			err = errors.Join(err, e)
-		})
+	for i := range l.callers {
+		callers.Go(func() { errs[i] = l.caller(c, until, hists[i]) })
 	}
 	callers.Wait()
-	return all, all.TotalCount(), err
+	return errors.Join(errs...)
 }
 
 // caller calls, again and again, and once at least.

@@ -17,5 +17,5 @@ type mutation struct {
 func mutations() []mutation {
 	return slices.Concat(btlMutations, packMutations, pieceMutations, flowMutations, memoryMutations,
 		reliableMutations, recoveryMutations, partMutations, sizeMutations, endMutations,
-		remoteMutations, numberMutations, placeMutations, matchingMutations)
+		remoteMutations, numberMutations, placeMutations, matchingMutations, callMutations)
 }

@@ -60,8 +60,14 @@ func (o *operation) Recv(r *pml.Request, from int, data []byte) error {
 	if err != nil {
 		return err
 	}
+	r.Exact = true
 	err = e.l.Recv(e.lately(), r, p, o.c.context|1<<innerShift|uint64(o.tag), ^uint64(0), data)
 	return o.failed(o.c.ranks[from], err)
+}
+
+// Skip implements coll.Port.
+func (o *operation) Skip(from int) {
+	_ = o.Recv(new(pml.Request), from, nil) // A rank that is gone sends nothing.
 }
 
 // Cancel implements coll.Port. In a communicator that has failed a rank may wait for one that will
@@ -81,11 +87,8 @@ func (o *operation) failed(rank int, err error) error {
 // end is told that the schedule has come to its end.
 func (o *operation) end(err error) {
 	r, e := o.r, o.c.e
-	failed := o.Failed()
-	if failed != nil && errors.Is(err, pml.ErrPeer) && !isRankError(err) {
-		if rank, unknown := e.rankOf(failed.Peer()); unknown == nil {
-			err = e.gone(rank, err)
-		}
+	if failed := o.Failed(); failed != nil && !isRankError(err) {
+		err = o.c.blame(failed.Peer(), err)
 	}
 	if err == nil {
 		err = o.panicked
@@ -99,6 +102,21 @@ func (o *operation) end(err error) {
 	o.r, o.c, o.plan, o.panicked = nil, nil, plan{}, nil
 	o.next, e.operations = e.operations, o
 	r.finish(err)
+}
+
+// blame is the error of a message of a collective operation, with the rank that it was from or for.
+func (c *Comm) blame(p *pml.Peer, err error) error {
+	world, unknown := c.e.rankOf(p)
+	switch {
+	case unknown != nil:
+		return err
+	case errors.Is(err, pml.ErrPeer):
+		return c.e.gone(world, err)
+	case errors.Is(err, pml.ErrShort), errors.Is(err, pml.ErrTruncated):
+		rank, _ := c.rankIn(world)
+		return fmt.Errorf("%w: from rank %d, or from one behind it: %w", ErrCount, rank, err)
+	}
+	return err
 }
 
 // fold combines values. Whoever drives calls it, maybe for another goroutine: a panic of the

@@ -3,8 +3,10 @@ package mpi
 import "context"
 
 // The operations of all ranks of a communicator: all of them must call the same ones in the same
-// order, with the same sizes and the same root. Each returns when this rank's part is done, which
-// says nothing of the others but for Barrier; those that begin with I begin it, and r ends with it.
+// order, with the same sizes and the same root. A rank that hears of another size has ErrCount, and
+// values that are worth nothing; those that depend on it have, too. Each returns when this rank's
+// part is done, which says nothing of the others but for Barrier; those that begin with I begin it,
+// and r ends with it.
 // Slices belong to the operation until then: when ctx ends first, or another rank fails, the error
 // says ErrInUse, and the operation goes on. in and out may be the same slice in reductions and
 // scans. Errors: ErrRank, ErrType, ErrCount, ErrFinalized, a RankError, what broke, or the cause of

@@ -2,6 +2,7 @@ package mpi
 
 import (
 	"context"
+	"errors"
 
 	"gobtl/pml"
 )
@@ -54,7 +55,7 @@ func (l *Layout[T]) RecvInit(r *Request, c *Comm, from, tag int) error {
 func (l *Layout[T]) Bcast(ctx context.Context, c *Comm, root int) error {
 	data := l.packed() // also where it is received: what does not come stays as it is
 	err := Bcast(ctx, c, data, root)
-	if err == nil && c.rank != root {
+	if c.rank != root && (err == nil || errors.Is(err, ErrCount)) {
 		l.Unpack(data)
 	}
 	return err

@@ -13,6 +13,9 @@ var (
 	ErrConfig = errors.New("pml: invalid configuration")
 	// ErrTruncated: the message is longer than the memory of its receive, which has its beginning.
 	ErrTruncated = errors.New("pml: message truncated")
+	// ErrShort: the message is shorter than the memory of its receive, which was to be filled (see
+	// Request.Exact), and has it at its beginning.
+	ErrShort = errors.New("pml: message too short")
 	// ErrCancelled: the receive was cancelled before it was matched.
 	ErrCancelled = errors.New("pml: cancelled")
 	// ErrPeer: the peer is gone; it wraps why.

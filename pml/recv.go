@@ -239,7 +239,7 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 		if m.sync {
 			l.answer(now, p, head{kind: kindMatched, a: m.id})
 		}
-		l.finish(r, r.short())
+		l.finish(r, r.misfit())
 		return
 	}
 	l.took(now, p, m.cost())
@@ -247,7 +247,7 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	p.active.add(r)
 	if r.Len() == 0 {
 		l.answer(now, p, head{kind: kindClear, a: r.theirs})
-		l.finish(r, r.short())
+		l.finish(r, r.misfit())
 		return
 	}
 	l.stage(r, uint64(r.Len()), false)
@@ -257,10 +257,15 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 	}
 }
 
-// short is ErrTruncated if a receive has less memory than its message has bytes.
-func (r *Request) short() error {
-	if r.size > uint64(r.room()) {
-		return fmt.Errorf("%w: %d bytes into %d", ErrTruncated, r.size, r.room())
+// misfit is ErrTruncated if a receive has less memory than its message has bytes, and ErrShort if
+// it has more, and must not.
+func (r *Request) misfit() error {
+	room := uint64(r.room())
+	switch {
+	case r.size > room:
+		return fmt.Errorf("%w: %d bytes into %d", ErrTruncated, r.size, room)
+	case r.size < room && r.Exact:
+		return fmt.Errorf("%w: %d bytes into %d", ErrShort, r.size, room)
 	}
 	return nil
 }
@@ -289,7 +294,7 @@ func (l *Layer) onFin(now btl.Time, p *Peer, h *head) bool {
 	if r == nil {
 		return false
 	}
-	err := r.short()
+	err := r.misfit()
 	if h.number != 0 {
 		err = ErrTransfer
 	} else {

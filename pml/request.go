@@ -43,6 +43,9 @@ type Request struct {
 	// is given must be nil then. It may only change while the request is Done, and not while it is
 	// readied for Start.
 	Layout Layout
+	// Exact has a receive end with ErrShort where its message does not fill the memory: for who knows
+	// how long it must be. It may only change while the request is Done.
+	Exact bool
 
 	state  state
 	mode   Mode
@@ -72,8 +75,8 @@ type Request struct {
 // Done says whether the request has ended, or has not begun.
 func (r *Request) Done() bool { return r.state == idle }
 
-// Err is how the last use of the request has ended: nil, ErrTruncated, ErrCancelled, ErrTransfer,
-// or ErrPeer with the reason.
+// Err is how the last use of the request has ended: nil, ErrTruncated, ErrShort, ErrCancelled,
+// ErrTransfer, or ErrPeer with the reason.
 func (r *Request) Err() error { return r.err }
 
 // Peer is who has sent what was received, or to whom was sent.

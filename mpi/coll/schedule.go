@@ -1,6 +1,7 @@
 package coll
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 
@@ -15,6 +16,8 @@ type Port interface {
 	Recv(r *pml.Request, from int, data []byte) error
 	// Cancel cancels a receive, or gives up a send, if it can be still.
 	Cancel(r *pml.Request) bool
+	// Skip has the next message of a rank come to nobody: the place of a Recv that is not to be.
+	Skip(from int)
 }
 
 // Fold combines the values of x with those of acc, one by one, into acc: acc with x, or x with acc
@@ -47,6 +50,8 @@ type Schedule struct {
 	combine    Fold
 	steps      []step
 	at         int
+	group      int // the first step behind the last fence that was passed
+	told       bool
 	running    bool
 	pending    int
 	err        error
@@ -67,6 +72,7 @@ func (s *Schedule) Reset(rank, size int, combine Fold) {
 	clear(s.steps)
 	s.rank, s.size, s.combine, s.steps = rank, size, combine, s.steps[:0]
 	s.at, s.err, s.failed, s.used, s.lent, s.kept = 0, nil, nil, 0, 0, len(s.scratch)
+	s.group, s.told = 0, false
 	if s.ended == nil {
 		s.ended = s.onDone
 	}
@@ -147,7 +153,7 @@ func (s *Schedule) advance() {
 				s.running = false
 				return
 			}
-			s.used = 0 // All have ended.
+			s.used, s.group = 0, s.at+1 // All have ended.
 		case send, recv:
 			s.begin(t)
 		case move:
@@ -157,15 +163,49 @@ func (s *Schedule) advance() {
 		}
 	}
 	if s.err != nil {
-		for _, r := range s.requests[:s.used] {
-			s.port.Cancel(r) // Its end is told at once, while this runs.
-		}
+		s.giveUp()
 	}
 	s.running = false
 	if done := s.done; s.pending == 0 && done != nil {
 		s.done = nil
 		done(s.err)
 	}
+}
+
+// giveUp cancels what can be. Where another rank has called the operation with another size those
+// that depend on this one hear of it: what they wait for comes empty, so it has a wrong size there
+// as well, and what they send is received by nobody.
+func (s *Schedule) giveUp() {
+	if s.told || !wrongSize(s.err) {
+		for _, r := range s.requests[:s.used] {
+			s.port.Cancel(r) // Its end is told at once, while this runs.
+		}
+		return
+	}
+	s.told = true
+	begun, err := s.used, s.err
+	for _, t := range s.steps[s.group:] {
+		if t.kind != send && t.kind != recv {
+			continue
+		}
+		if begun > 0 {
+			begun--
+			if cancelled := s.port.Cancel(s.requests[s.used-begun-1]); !cancelled || t.kind == send {
+				continue
+			}
+		}
+		if t.kind == recv {
+			s.port.Skip(t.peer)
+			continue
+		}
+		s.begin(&step{kind: send, peer: t.peer})
+	}
+	s.err = err
+}
+
+// wrongSize says whether a message had another size than the steps here have it.
+func wrongSize(err error) bool {
+	return errors.Is(err, pml.ErrShort) || errors.Is(err, pml.ErrTruncated)
 }
 
 // begin begins a message.

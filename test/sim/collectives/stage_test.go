@@ -81,6 +81,9 @@ func (s seat) Recv(r *pml.Request, from int, data []byte) error {
 // Cancel implements coll.Port.
 func (s seat) Cancel(*pml.Request) bool { return false }
 
+// Skip implements coll.Port.
+func (s seat) Skip(int) { panic("all sizes are right") }
+
 // match gives a message to the receive that waits for it.
 func (g *stage) match(pair [2]int) {
 	sent, want := g.waiting[pair], g.receiving[pair]

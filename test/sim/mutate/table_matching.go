@@ -157,6 +157,14 @@ var matchingMutations = []mutation{
 		test:  "./pml -run TestActiveKept",
 	},
 	{
+		name:  "short-is-enough",
+		fault: "of a collective operation a message that is too short is taken for the values of a rank",
+		in:    "pml",
+		old:   "r.size < room && r.Exact",
+		new:   "r.size < room && false",
+		test:  "./mpi -run TestUnequalCounts",
+	},
+	{
 		name:  "fence-of-all-but-one",
 		fault: "a step of a collective operation begins though a message before it is under way",
 		in:    "mpi/coll",

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,9 +24,11 @@ const (
 	// strangersMax bounds the connections of those who have not proven that they belong to the job,
 	// beside one for each rank.
 	strangersMax = 16
-	// proofPart is what part of the time that a rank has to come it has for its proof: idle strangers
-	// hold up the ranks behind them for no longer.
+	// proofPart is what part of the time that a rank has to come it has for its proof.
 	proofPart = 8
+	// proofLeast is what it has where others wait for its place: however many strangers come before
+	// the ranks, and say nothing, they hold them up for a moment only.
+	proofLeast = 100 * time.Millisecond
 )
 
 // rendezvous is the server of PMI-1 that rank 0 of a job has where the launcher has none. Before
@@ -39,18 +42,24 @@ type rendezvous struct {
 	at       meeting
 	limit    time.Duration
 	listener net.Listener
-	places   chan struct{} // taken by connections until their proof
 	finished chan struct{} // closed when all ranks have finished
 	failed   chan struct{} // closed when one has ended without
 	ended    sync.WaitGroup
 
-	lock   sync.Mutex // of what follows
-	server *pmi.Server
-	conns  []net.Conn // by rank
-	all    map[net.Conn]bool
-	size   int
-	over   bool // finished or failed
-	closed bool
+	lock      sync.Mutex // of what follows
+	server    *pmi.Server
+	conns     []net.Conn // by rank
+	all       map[net.Conn]bool
+	strangers []stranger // without a proof, in the order of their coming
+	size      int
+	over      bool // finished or failed
+	closed    bool
+}
+
+// stranger is a connection that may be anybody's.
+type stranger struct {
+	conn net.Conn
+	safe time.Time // it gives way to nobody until then
 }
 
 // openRendezvous begins to listen. A directory for a socket must not be there yet.
@@ -77,8 +86,8 @@ func newRendezvous(at meeting, server *pmi.Server, size int, limit time.Duration
 ) *rendezvous {
 	r := &rendezvous{
 		at: at, limit: limit, listener: listener, server: server, size: size,
-		conns: make([]net.Conn, size), places: make(chan struct{}, strangersMax),
-		finished: make(chan struct{}), failed: make(chan struct{}), all: map[net.Conn]bool{},
+		conns: make([]net.Conn, size), all: map[net.Conn]bool{},
+		finished: make(chan struct{}), failed: make(chan struct{}),
 	}
 	r.ended.Go(r.accept)
 	return r
@@ -87,25 +96,47 @@ func newRendezvous(at meeting, server *pmi.Server, size int, limit time.Duration
 // accept takes connections until the listener is closed.
 func (r *rendezvous) accept() {
 	for {
-		r.places <- struct{}{}
 		conn, err := r.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil { // The process has no descriptor left, maybe: others give theirs back.
-			<-r.places
 			pause()
 			continue
 		}
+		for !r.makeRoom() {
+			pause()
+		}
+		entered := r.enter(conn)
 		r.ended.Go(func() {
-			known := sync.OnceFunc(func() { <-r.places })
-			if r.enter(conn) {
-				r.serve(conn, known)
+			if entered {
+				r.serve(conn)
 			}
 			r.leave(conn)
-			known()
 		})
 	}
+}
+
+// makeRoom says whether there is room for one more stranger. The one that has been there longest
+// gives way to others when it has had time for its proof.
+func (r *rendezvous) makeRoom() bool {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if len(r.strangers) < strangersMax+r.size {
+		return true
+	}
+	oldest := r.strangers[0]
+	if !passed(oldest.safe) {
+		return false
+	}
+	_ = oldest.conn.Close() // Nobody needs it.
+	r.known(oldest.conn)
+	return true
+}
+
+// known takes a connection out of those that are strangers'. The lock is held.
+func (r *rendezvous) known(conn net.Conn) {
+	r.strangers = slices.DeleteFunc(r.strangers, func(s stranger) bool { return s.conn == conn })
 }
 
 // enter takes note of a connection, unless there are to be no more.
@@ -113,6 +144,7 @@ func (r *rendezvous) enter(conn net.Conn) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	r.all[conn] = true
+	r.strangers = append(r.strangers, stranger{conn, soon(proofLeast)})
 	return !r.closed
 }
 
@@ -120,18 +152,18 @@ func (r *rendezvous) leave(conn net.Conn) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	delete(r.all, conn)
+	r.known(conn)
 	_ = conn.Close() // Nothing more is read or written.
 }
 
-// serve talks to one client until its end; known is told that it is a rank.
-func (r *rendezvous) serve(conn net.Conn, known func()) {
+// serve talks to one client until its end.
+func (r *rendezvous) serve(conn net.Conn) {
 	_ = conn.SetDeadline(soon(r.limit / proofPart))
 	in := bufio.NewReaderSize(conn, pmi.LineBytesMax)
 	rank, err := r.welcome(conn, in)
 	if err != nil {
 		return // A stranger is told nothing.
 	}
-	known()
 	_ = conn.SetDeadline(time.Time{})
 	for err == nil {
 		var line []byte
@@ -176,6 +208,7 @@ func (r *rendezvous) welcome(conn net.Conn, in *bufio.Reader) (rank int, err err
 		return 0, ErrRendezvous
 	}
 	r.conns[rank] = conn
+	r.known(conn)
 	_, err = fmt.Fprintf(conn, "cmd=initack rc=0 proof=%s\n", r.at.proof("server", mine, yours))
 	for _, line := range r.server.Welcome(rank)[1:] {
 		if err == nil {

@@ -12,6 +12,9 @@ import (
 // soon is the instant that much from now, as a deadline for a connection.
 func soon(limit time.Duration) time.Time { return time.Now().Add(limit) }
 
+// passed says whether an instant has.
+func passed(at time.Time) bool { return !time.Now().Before(at) }
+
 // again calls try until it says that it is done, or ctx ends, or limit is over: then why says what
 // was missing last.
 func again(ctx context.Context, limit time.Duration,

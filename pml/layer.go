@@ -72,7 +72,8 @@ type Peer struct {
 
 	// What has come.
 	expect     uint32
-	early      []*Message // that overtook the one that is expected, by number; nil until there is one
+	unexpected list[Message] // that nobody has received
+	early      []*Message    // that overtook the expected one, by number; nil until there is one
 	taken      uint32
 	came       uint64 // bytes that have come with envelopes, counted as they are sent
 	takenBytes uint64 // of those, what is not kept any more
@@ -146,16 +147,22 @@ func (l *Layer) Peer(ep *btl.Endpoint) *Peer {
 		return p
 	}
 	l.peers++
-	queue := func(r *Request) *links[Request] { return &r.queue }
-	p := &Peer{
-		l: l, ep: ep, index: l.peers, sends: list[Request]{at: queue}, puts: list[Request]{at: queue},
-		active: list[Request]{at: func(r *Request) *links[Request] { return &r.active }},
-	}
+	p := newPeer(l.peers)
+	p.l, p.ep = l, ep
 	if err := ep.Err(); err != nil {
 		p.err = fmt.Errorf("%w: %w", ErrPeer, err)
 	}
 	ep.Context = p
 	return p
+}
+
+func newPeer(index uint32) *Peer {
+	queue := func(r *Request) *links[Request] { return &r.queue }
+	return &Peer{
+		index: index, sends: list[Request]{at: queue}, puts: list[Request]{at: queue},
+		active:     list[Request]{at: func(r *Request) *links[Request] { return &r.active }},
+		unexpected: list[Message]{at: func(m *Message) *links[Message] { return &m.own }},
+	}
 }
 
 // Progress does a pass: the module's, and what could not be done before. now and what it returns
@@ -290,9 +297,9 @@ func (l *Layer) end(p *Peer, why error) {
 			l.finish(r, p.err)
 		}
 	})
-	for m := l.unexpected.all.first; m != nil; {
-		next := m.order.next
-		if m.peer == p && !m.eager {
+	for m := p.unexpected.first; m != nil; {
+		next := m.own.next
+		if !m.eager {
 			l.unexpected.remove(m)
 			m.gone = true
 		}

@@ -80,8 +80,9 @@ func (r *Request) wants(p *Peer, tag uint64) bool {
 	return (r.from == nil || r.from == p) && (tag^r.tag)&r.mask == 0
 }
 
-// unexpected are the messages that wait for a receive: all in the order in which they came, and by
-// peer and tag.
+// unexpected are the messages that wait for a receive: all in the order in which they came, those
+// of each peer, and by peer and tag. So who wants those of one peer does not look at others'; who
+// wants a tag of anybody looks at all that have come before it.
 type unexpected struct {
 	all   list[Message]
 	exact table[Message]
@@ -97,11 +98,13 @@ func newUnexpected() unexpected {
 
 func (q *unexpected) add(m *Message) {
 	q.all.add(m)
+	m.peer.unexpected.add(m)
 	q.exact.add(m)
 }
 
 func (q *unexpected) remove(m *Message) {
 	q.all.remove(m)
+	m.peer.unexpected.remove(m)
 	q.exact.remove(m)
 }
 
@@ -114,8 +117,15 @@ func (q *unexpected) find(from *Peer, tag, mask uint64) *Message {
 		}
 		return m
 	}
+	if from != nil {
+		m := from.unexpected.first
+		for m != nil && (m.tag^tag)&mask != 0 {
+			m = m.own.next
+		}
+		return m
+	}
 	m := q.all.first
-	for m != nil && (from != nil && m.peer != from || (m.tag^tag)&mask != 0) {
+	for m != nil && (m.tag^tag)&mask != 0 {
 		m = m.order.next
 	}
 	return m

@@ -89,7 +89,7 @@ func TestTable(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		q := newUnexpected()
-		peers := []*Peer{{index: 1}, {index: 2}}
+		peers := []*Peer{newPeer(1), newPeer(2)}
 		var model []*Message
 		most := rapid.SampledFrom([]int{10, 1000}).Draw(t, "most")
 		tag := rapid.Uint64Range(0, uint64(most))
@@ -129,7 +129,7 @@ func TestPosted(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		q := newPosted()
-		peers := []*Peer{{index: 1}, {index: 2}}
+		peers := []*Peer{newPeer(1), newPeer(2)}
 		var model []*Request
 		most := rapid.SampledFrom([]int{3, 1000}).Draw(t, "most")
 		tag := rapid.Uint64Range(0, uint64(most))
@@ -262,7 +262,7 @@ func TestEagerAllocatesNothing(t *testing.T) {
 // Values of other peers and tags that have the same place in a table are told apart.
 func TestCollisions(t *testing.T) {
 	t.Parallel()
-	a, b := &Peer{index: 1}, &Peer{index: 2}
+	a, b := newPeer(1), newPeer(2)
 	place := func(p *Peer, tag uint64) uint64 { return hash(p.index, tag) >> 32 % bucketsMin }
 	sameTag, other := uint64(0), uint64(1)
 	for place(a, sameTag) != place(b, sameTag) {
@@ -292,6 +292,34 @@ func TestCollisions(t *testing.T) {
 				t.Errorf("order %v: %d: %+v, %+v", order, i, m, r)
 			}
 		}
+	}
+}
+
+// Who wants anything of one peer does not look at what others have sent before.
+func TestUnexpectedOfOthers(t *testing.T) {
+	find := func(others int) (took time.Duration) {
+		a, b, q := newPeer(1), newPeer(2), newUnexpected()
+		for i := range others {
+			q.add(&Message{peer: b, tag: uint64(i)})
+		}
+		want := &Message{peer: a, tag: 5}
+		q.add(want)
+		took = time.Hour
+		for range 20 { // the fastest, for the machine may do something else
+			begin := time.Now()
+			for range 100 {
+				if q.find(a, 0, 0) != want {
+					t.Fatal("not found")
+				}
+			}
+			took = min(took, time.Since(begin)/100)
+		}
+		return took
+	}
+	few, many := find(10), find(100_000)
+	t.Logf("behind 10 messages of another peer %v, behind 100000 %v", few, many)
+	if many > 200*max(few, time.Nanosecond) {
+		t.Errorf("behind 10 messages of another peer it takes %v, behind 100000 %v", few, many)
 	}
 }
 

@@ -107,6 +107,7 @@ type Message struct {
 	data   []byte
 	order  links[Message]
 	same   links[Message]
+	own    links[Message] // of its peer
 }
 
 // Peer is who has sent it.

@@ -169,8 +169,9 @@ func newStage(t *testing.T, seed uint64, size int) *stage {
 		s.ranks = append(s.ranks, a)
 		cfg := btl.Config{
 			SendBuffers: 64, RecvDepth: 64, MTUBytes: []int{700, 1500, 9000}[random.IntN(3)],
-			Label: mpi.LabelOf(i), Random: random.Uint64, PeersMax: 64, PeersPerHost: 64,
-			PeerTimeout: 300 * time.Millisecond, KeepAlive: 50 * time.Millisecond,
+			Label: mpi.LabelOf(i), Random: random.Uint64, PeersMax: 4 * max(size, 16),
+			PeersPerHost: 4 * max(size, 16),
+			PeerTimeout:  300 * time.Millisecond, KeepAlive: 50 * time.Millisecond,
 			HandshakeTimeout: time.Second,
 		}
 		if a.mod, err = a.open(cfg); err != nil {
@@ -524,9 +525,9 @@ func TestSimulatedPrograms(t *testing.T) {
 }
 
 // survive is the program of a rank of which others die: it plays until a life goes well for all
-// that are left, who agree on that, and in a communicator of them else. It returns how many are
-// left.
-func (a *actor) survive(ctx context.Context, seed uint64) (left int, err error) {
+// that are left, who agree on that, and in a communicator of them else. It returns that of those
+// that are left.
+func (a *actor) survive(ctx context.Context, seed uint64) (left *mpi.Comm, err error) {
 	for c := &a.world.Comm; ; {
 		p, err := beginAll(ctx, c, seed+uint64(c.Size())<<40)
 		a.act = p
@@ -536,12 +537,12 @@ func (a *actor) survive(ctx context.Context, seed uint64) (left int, err error) 
 		var gone *mpi.RankError
 		switch {
 		case ctx.Err() != nil:
-			return 0, ctx.Err()
+			return nil, ctx.Err()
 		case err != nil && !errors.As(err, &gone) && !errors.Is(err, mpi.ErrRevoked):
-			return 0, err
+			return nil, err
 		case err != nil:
 			if err := c.Revoke(); err != nil {
-				return 0, err
+				return nil, err
 			}
 			_ = mpi.WaitAll(ctx, nil, p.loose...) // It ends.
 		}
@@ -550,10 +551,10 @@ func (a *actor) survive(ctx context.Context, seed uint64) (left int, err error) 
 			well = 1
 		}
 		if well, err = c.Agree(ctx, well); err != nil || well == 1 {
-			return c.Size(), err
+			return c, err
 		}
 		if c, err = c.Shrink(ctx); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 }
@@ -572,8 +573,11 @@ func TestSimulatedDeaths(t *testing.T) {
 		left := make([]int, len(s.ranks))
 		deaths, dead := 1+s.random.IntN(2), 0
 		due := s.steps + s.random.IntN(6000)
-		s.play(t, func(ctx context.Context, w *mpi.World) (err error) {
-			left[w.Rank()], err = s.ranks[w.Rank()].survive(ctx, seed)
+		s.play(t, func(ctx context.Context, w *mpi.World) error {
+			c, err := s.ranks[w.Rank()].survive(ctx, seed)
+			if err == nil {
+				left[w.Rank()] = c.Size()
+			}
 			return err
 		}, func() error {
 			if dead < deaths && s.steps >= due {

@@ -1,14 +1,16 @@
 package mpi
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"slices"
 )
 
 const (
-	// roundsMax bounds the rounds that others have begun in communicators that this rank has not.
-	roundsMax = 1 << 16
+	// earlyMax bounds the votes of one rank in communicators that this rank does not have yet: the
+	// last ones. There are some where it has left the round that has made a communicator sooner.
+	earlyMax = 1024
 	// revokedMax bounds the communicators that are known to be revoked: the last ones. What is said of
 	// one comes from all ranks at about the same time, and is told on once.
 	revokedMax = 1 << 16
@@ -235,32 +237,86 @@ func (e *engine) roundOf(key roundKey) *round {
 func (e *engine) hearRound(from int, n *notice) {
 	f, key := &e.failures, roundKey{n.context, n.round}
 	c := f.agreeing(n.context)
-	if c != nil {
-		// Late ones of rounds that all have left, and what nobody can have begun.
-		if int32(n.round-c.rounds) < -2 || int32(n.round-c.rounds) > 1 {
-			return
+	if c == nil {
+		if n.kind == noticeVote { // Nobody decides without this rank's vote.
+			f.putOff(from, n)
 		}
-		if _, ok := c.rankIn(from); !ok {
-			return
-		}
-	} else if f.rounds[key] == nil && len(f.rounds) >= roundsMax {
+		return
+	}
+	// Late ones of rounds that all have left, and what nobody can have begun.
+	if int32(n.round-c.rounds) < -2 || int32(n.round-c.rounds) > 1 {
+		return
+	}
+	if _, ok := c.rankIn(from); !ok {
 		return
 	}
 	r := e.roundOf(key)
 	switch {
 	case n.kind == noticeVote && r.decided:
-		e.tell(from, &r.decision)
+		if !f.waits(from, &r.decision) { // An honest rank votes once, others as often as they like.
+			e.tell(from, &r.decision)
+		}
 	case n.kind == noticeVote:
 		r.votes[from] = *n
 		e.advance(key, r)
 	case !r.decided:
 		r.decided, r.decision, r.leader = true, *n, -1
-		if c != nil && from == e.leader(c) {
+		if from == e.leader(c) {
 			r.leader = from
 		}
 		e.advance(key, r)
 		e.buryAll(n)
 	}
+}
+
+// putOff keeps a vote until this rank has the communicator. Of a rank that has more than there is
+// room for the oldest ones are forgotten, so that no other rank's are, and what it says in the end
+// counts.
+func (f *failures) putOff(from int, n *notice) {
+	if f.early == nil {
+		f.early = make(map[int][]notice)
+	}
+	list := f.early[from]
+	if len(list) >= earlyMax {
+		list = slices.Delete(list, 0, 1)
+	}
+	f.early[from] = append(list, *n)
+}
+
+// hearEarly takes the votes that have come before this rank had a communicator.
+func (e *engine) hearEarly(c *Comm) {
+	f := &e.failures
+	of := func(n notice) bool { return n.context == c.context }
+	var come []vote
+	for from, list := range f.early {
+		for _, n := range list {
+			if of(n) {
+				come = append(come, vote{from, n})
+			}
+		}
+		if f.early[from] = slices.DeleteFunc(list, of); len(f.early[from]) == 0 {
+			delete(f.early, from)
+		}
+	}
+	for _, v := range come { // what they bring may change all that is known
+		if f.dead[v.from] == nil {
+			e.hearRound(v.from, &v.notice)
+		}
+	}
+}
+
+// vote is that of a rank of the world.
+type vote struct {
+	from   int
+	notice notice
+}
+
+// waits says whether a notice waits for room already.
+func (f *failures) waits(to int, n *notice) bool {
+	head := n.bytes()[:noticeHeadBytes]
+	return slices.ContainsFunc(f.outbox, func(l letter) bool {
+		return l.to == to && l.data[0] == head[0] && bytes.Equal(l.data[4:noticeHeadBytes], head[4:])
+	})
 }
 
 // leader is who leads the rounds of a communicator, as far as is known here.

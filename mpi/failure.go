@@ -36,14 +36,17 @@ type failures struct {
 	gone    []*pml.Peer
 	inbox   []arrival
 	outbox  []letter
-	dead    map[int]error // ranks of the world
-	revoked recent        // communicators
+	dead    map[int]error  // ranks of the world
+	revoked recent         // communicators
+	told    map[int]uint64 // how many of them a rank was told, by rank
+	untold  bool           // somebody was not told all
 	asked   []question
 	onDeath func(why error)
 	leaving bool // all ranks finalize: who ends in order is not missed
 	comms   map[uint64]*Comm
 	freed   []*Comm // that have had rounds, the oldest first
 	rounds  map[roundKey]*round
+	early   map[int][]notice    // votes in communicators that this rank has not, by who has sent them
 	parts   map[int][]*assembly // of notices, by the rank that sends them
 	perPart int                 // ranks in a part of a notice; 0: as many as there is room for
 }
@@ -143,6 +146,7 @@ func (e *engine) bury(rank int, why error) {
 	}
 	f.dead[rank] = why
 	delete(f.parts, rank)
+	delete(f.early, rank)
 	if f.onDeath != nil {
 		f.onDeath(e.gone(rank, why))
 	}
@@ -191,11 +195,7 @@ func (c *Comm) register() {
 	if f.revoked.has(c.context) {
 		c.end()
 	}
-	for key, r := range f.rounds {
-		if key.context == c.context {
-			c.e.advance(key, r)
-		}
-	}
+	c.e.hearEarly(c)
 }
 
 // Free forgets a communicator of which nothing is under way: no rank hears of it again. It need not
@@ -276,7 +276,32 @@ func (e *engine) revoke(context uint64) {
 	if c := f.comms[context]; c != nil {
 		c.end()
 	}
-	e.spread(&notice{kind: noticeRevoke, context: context})
+	f.untold, f.news = true, true
+}
+
+// tellRevoked tells on which communicators are revoked, as far as there is room. What waits for
+// that is what is known of them in any case, so one rank that says so of many, and another that
+// takes nothing, cost no more.
+func (e *engine) tellRevoked() {
+	f := &e.failures
+	if f.untold = false; f.told == nil {
+		f.told = make(map[int]uint64)
+	}
+	e.eachNeighbour(func(rank int) {
+		if f.dead[rank] != nil {
+			return
+		}
+		next := max(f.told[rank], f.revoked.oldest())
+		for ; next < f.revoked.added; next++ {
+			n := notice{kind: noticeRevoke, context: f.revoked.at(next)}
+			if !e.postOne(letter{rank, n.bytes()}) {
+				f.untold = true
+				break
+			}
+		}
+		f.told[rank] = next
+	})
+	f.news = f.news || f.untold
 }
 
 // end ends all that goes on in a communicator here.
@@ -312,16 +337,23 @@ func (c *Comm) Failed() []int {
 
 // spread tells all ranks something, or those who tell it on.
 func (e *engine) spread(n *notice) {
+	e.eachNeighbour(func(rank int) { e.tell(rank, n) })
+}
+
+// eachNeighbour calls fn for the ranks that this one tells what it hears.
+func (e *engine) eachNeighbour(fn func(rank int)) {
 	size := len(e.names)
 	if size <= noticeAllRanks {
 		for rank := range size {
-			e.tell(rank, n)
+			if rank != e.rank {
+				fn(rank)
+			}
 		}
 		return
 	}
 	for d := 1; d < size; d *= 2 {
-		e.tell((e.rank+d)%size, n)
-		e.tell((e.rank-d+size)%size, n)
+		fn((e.rank + d) % size)
+		fn((e.rank - d + size) % size)
 	}
 }
 
@@ -357,6 +389,9 @@ func (e *engine) post() {
 	}
 	clear(f.outbox[len(left):])
 	f.outbox = left
+	if f.untold {
+		e.tellRevoked()
+	}
 	f.news = f.news || len(left) > 0
 }
 

@@ -1,6 +1,11 @@
 package mpi
 
-import "context"
+import (
+	"context"
+	"slices"
+
+	"gobtl/pml"
+)
 
 // AskForLock sends so many requests for the shared lock of a rank, as no honest rank does, and does
 // not wait for them; GiveLock sends one Unlock.
@@ -30,14 +35,13 @@ func (w *Window[T]) LocksWaiting() int {
 	return len(w.w.server.waiting)
 }
 
-// Vote sends so many votes of rounds of communicators that nobody has, each with so many dead.
-func (w *World) Vote(ctx context.Context, to, times, dead int) error {
+// notices sends so many notices to a rank, and returns when they are there.
+func (w *World) notices(ctx context.Context, to, times int, of func(i int) notice) error {
 	e := w.e
 	e.lock()
 	defer e.unlock()
-	ranks := make([]int, dead)
 	for i := range times {
-		n := notice{kind: noticeVote, context: 1<<62 + uint64(i)<<countShift, dead: ranks}
+		n := of(i)
 		letter := letter{to: to, data: n.bytes()}
 		if err := e.until(ctx, func() bool {
 			if letter.data != nil && e.postOne(letter) {
@@ -50,6 +54,90 @@ func (w *World) Vote(ctx context.Context, to, times, dead int) error {
 	}
 	_, err := e.flushTo(ctx, []int{to})
 	return err
+}
+
+// Vote sends so many votes of rounds of communicators that nobody has, each with so many dead.
+func (w *World) Vote(ctx context.Context, to, times, dead int) error {
+	ranks := make([]int, dead)
+	return w.notices(ctx, to, times, func(i int) notice {
+		return notice{kind: noticeVote, context: 1<<62 + uint64(i)<<countShift, dead: ranks}
+	})
+}
+
+// VoteAgain sends so many votes of a round of a communicator.
+func (c *Comm) VoteAgain(ctx context.Context, w *World, to, times, round int) error {
+	return w.notices(ctx, to, times, func(int) notice {
+		return notice{kind: noticeVote, context: c.context, round: uint32(round), flags: 1}
+	})
+}
+
+// Decide sends a decision of the first round of the next communicator that this rank makes.
+func (w *World) Decide(ctx context.Context, maker, to int) error {
+	return w.notices(ctx, to, 1, func(int) notice {
+		next := uint64(maker)<<makerShift | (w.e.contexts+1)<<countShift
+		return notice{kind: noticeDecision, context: next, flags: 1 << 40}
+	})
+}
+
+// RevokeAt tells a rank that so many communicators are revoked, which nobody has.
+func (w *World) RevokeAt(ctx context.Context, to, times int) error {
+	return w.notices(ctx, to, times, func(i int) notice {
+		return notice{kind: noticeRevoke, context: 1<<63 + uint64(i)<<countShift}
+	})
+}
+
+// Letters is how many notices wait for room.
+func (w *World) Letters() int {
+	w.e.lock()
+	defer w.e.unlock()
+	return len(w.e.failures.outbox)
+}
+
+// AskAndLeave sends so many requests for a value of a rank, each of so many bytes, and receives no
+// answer. It returns when they have left.
+func (w *Window[T]) AskAndLeave(ctx context.Context, rank, times, bytes int) error {
+	e := w.w.c.e
+	e.lock()
+	defer e.unlock()
+	p, err := e.peer(w.w.c.ranks[rank])
+	if err != nil {
+		return err
+	}
+	requests := make([]pml.Request, times)
+	for i := range requests {
+		head := windowHead{kind: windowFetch, op: opKeep, answer: uint32(windowAnswerTag + 1 + i)}
+		b := make([]byte, windowHeadBytes+bytes)
+		head.put(b)
+		if err := e.l.Send(e.now(), &requests[i], p, w.w.c.context, b, pml.Standard); err != nil {
+			return err
+		}
+	}
+	return e.until(ctx, func() bool {
+		return !slices.ContainsFunc(requests, func(r pml.Request) bool { return !r.Done() })
+	})
+}
+
+// AnnounceAndLeave announces so many requests, and gives none of them: it stands still until
+// release is closed.
+func (w *Window[T]) AnnounceAndLeave(rank, times, bytes int, held func(), release <-chan struct{},
+) error {
+	e := w.w.c.e
+	e.lock()
+	defer e.unlock()
+	p, err := e.peer(w.w.c.ranks[rank])
+	if err != nil {
+		return err
+	}
+	for range times {
+		b := make([]byte, windowHeadBytes+bytes)
+		if err := e.l.Send(e.now(), new(pml.Request), p, w.w.c.context, b, pml.Standard); err != nil {
+			return err
+		}
+	}
+	e.pass()
+	held()
+	<-release
+	return nil
 }
 
 // FragmentBytesMax is the module's.

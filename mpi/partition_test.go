@@ -180,7 +180,7 @@ func TestPartitionHeals(t *testing.T) {
 				c, err = a.survive(ctx, seed)
 			}
 			if errors.Is(err, mpi.ErrExcluded) {
-				p.excluded[a.rank], err = true, nil
+				p.excluded[a.rank] = true
 				return nil
 			}
 			p.left[a.rank] = c

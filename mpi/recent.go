@@ -3,8 +3,8 @@ package mpi
 // recent are the last revokedMax communicators that were added. The zero value is ready.
 type recent struct {
 	known map[uint64]bool
-	order []uint64 // a ring, when it is full
-	next  int      // in it: the oldest one
+	order []uint64 // a ring, when it is full: number i is at i modulo its length
+	added uint64   // so far
 }
 
 // has says whether a communicator is one of them.
@@ -22,10 +22,17 @@ func (r *recent) add(context uint64) bool {
 	if len(r.order) < revokedMax {
 		r.order = append(r.order, context)
 	} else {
-		delete(r.known, r.order[r.next])
-		r.order[r.next] = context
-		r.next = (r.next + 1) % revokedMax
+		place := &r.order[r.added%revokedMax]
+		delete(r.known, *place)
+		*place = context
 	}
 	r.known[context] = true
+	r.added++
 	return true
 }
+
+// oldest is the number of the oldest one that is known, counted from 0.
+func (r *recent) oldest() uint64 { return r.added - uint64(len(r.order)) }
+
+// at is the one of a number, from oldest to added-1.
+func (r *recent) at(number uint64) uint64 { return r.order[number%revokedMax] }

@@ -18,6 +18,8 @@ type windowServer struct {
 	alone   int              // of the holders
 	shared  int
 	waiting []lockWaiting
+	replies *reply // that are not under way
+	replied []int  // that are, by rank
 }
 
 // waits says whether a rank waits for the lock: who asks once more is not heard, or it would be
@@ -28,18 +30,30 @@ func (s *windowServer) waits(rank int) bool {
 
 // A window receives so many requests at once at first. When there are few places left, for the
 // others have what announced requests of ranks bring that are slow to put them, it gets more: of
-// each rank no more than windowSendsMax are announced.
+// each rank no more than windowSendsMax are announced, but for some Unlocks. A rank that has more
+// places than windowHeldMax keeps others out, and is none of this library: it is given up. So is
+// one that has more answers to come than operations may be under way.
 const (
-	windowPlaces  = 16
-	windowReserve = 4
+	windowPlaces     = 16
+	windowReserve    = 4
+	windowHeldMax    = 2 * windowSendsMax
+	windowRepliesMax = 2 * windowOpsMax
 )
 
-// servedRequest is room for a request and its answer.
+// servedRequest is room for a request.
 type servedRequest struct {
-	w          *window
-	recv, send pml.Request
-	buf        []byte
-	answer     []byte
+	w      *window
+	recv   pml.Request
+	buf    []byte
+	answer []byte
+}
+
+// reply is an answer under way: a rank that does not receive it holds up no request of others.
+type reply struct {
+	send pml.Request
+	data []byte
+	rank int
+	next *reply
 }
 
 // lockWaiting is a rank that waits for the lock.
@@ -52,7 +66,7 @@ type lockWaiting struct {
 // serve begins to serve. mu is held.
 func (w *window) serve() error {
 	s := &w.server
-	s.holders = make([]lockKind, w.c.Size())
+	s.holders, s.replied = make([]lockKind, w.c.Size()), make([]int, w.c.Size())
 	for range windowPlaces {
 		w.addPlace()
 	}
@@ -66,25 +80,42 @@ func (w *window) addPlace() {
 	q := &servedRequest{w: w}
 	q.buf = make([]byte, windowHeadBytes+max(windowPieceBytes, 2*w.size))
 	q.recv.OnDone = func(*pml.Request) { w.arrived() }
-	q.send.OnDone = func(*pml.Request) { w.post(q) }
 	w.post(q)
 }
 
 // addPlaces adds places if too few are left.
 func (w *window) addPlaces() {
 	s := &w.server
-	if w.freed || s.places >= windowPlaces+windowSendsMax*w.c.Size() {
+	if w.freed || s.free() >= windowReserve {
 		return
 	}
-	free := 0
+	held := make(map[*pml.Peer]int)
 	for _, q := range s.posted {
-		if q.recv.Peer() == nil {
-			free++
+		if p := q.recv.Peer(); p != nil && !q.recv.Done() {
+			held[p]++
 		}
 	}
-	for ; free < windowReserve; free++ {
+	for p, count := range held {
+		if count > windowHeldMax {
+			p.Endpoint().Abort()
+		}
+	}
+	for free := s.free(); free < windowReserve; free++ {
+		if s.places >= windowPlaces+windowHeldMax*w.c.Size() {
+			return
+		}
 		w.addPlace()
 	}
+}
+
+// free is how many places wait for a request.
+func (s *windowServer) free() (count int) {
+	for _, q := range s.posted {
+		if q.recv.Peer() == nil {
+			count++
+		}
+	}
+	return count
 }
 
 // stopServing ends it. mu is held.
@@ -100,7 +131,7 @@ func (w *window) stopServing() {
 
 // post has the next request received.
 func (w *window) post(q *servedRequest) {
-	if w.freed || !q.send.Done() || !q.recv.Done() {
+	if w.freed || !q.recv.Done() {
 		return
 	}
 	w.server.posted = append(w.server.posted, q)
@@ -124,7 +155,7 @@ func (w *window) arrived() {
 		if q.recv.Err() == nil && q.recv.Len() >= windowHeadBytes {
 			w.carryOut(q)
 		}
-		w.post(q) // Later, if its answer has not left.
+		w.post(q)
 	}
 }
 
@@ -173,7 +204,7 @@ func (w *window) carryOut(q *servedRequest) {
 	case windowFlush, windowKinds:
 	}
 	if h.answer != 0 {
-		w.send(&q.send, q.recv.Peer(), h.answer, q.answer)
+		q.answer = w.reply(rank, q.recv.Peer(), h.answer, q.answer)
 	}
 }
 
@@ -201,9 +232,31 @@ func (w *window) combine(q *servedRequest, h windowHead, there, data []byte) {
 	}
 }
 
-func (w *window) send(r *pml.Request, to *pml.Peer, tag uint32, data []byte) {
-	// An error is that of a peer that is gone.
-	_ = w.c.e.l.Send(w.c.e.now(), r, to, w.c.context|uint64(tag), data, pml.Standard)
+// reply sends an answer to a rank, and returns memory for another one.
+func (w *window) reply(rank int, to *pml.Peer, tag uint32, data []byte) []byte {
+	s := &w.server
+	if s.replied[rank] >= windowRepliesMax {
+		to.Endpoint().Abort()
+		return data
+	}
+	a := s.replies
+	if a == nil {
+		a = &reply{}
+		a.send.OnDone = func(*pml.Request) {
+			s.replied[a.rank]--
+			a.next, s.replies = s.replies, a
+		}
+	} else {
+		s.replies = a.next
+	}
+	a.data, data = data, a.data
+	a.rank = rank
+	s.replied[rank]++
+	err := w.c.e.l.Send(w.c.e.now(), &a.send, to, w.c.context|uint64(tag), a.data, pml.Standard)
+	if err != nil { // The peer is gone.
+		a.send.OnDone(&a.send)
+	}
+	return data[:0]
 }
 
 // grant gives the lock to who waits for it longest, and to others with them if they share it.
@@ -224,7 +277,7 @@ func (w *window) grant() {
 		} else {
 			s.shared++
 		}
-		w.send(new(pml.Request), p, next.tag, nil)
+		w.reply(next.rank, p, next.tag, nil)
 	}
 }
 
@@ -241,7 +294,7 @@ func (w *window) dropLock(rank int, answer *pml.Peer) {
 	s.holders[rank] = lockNone
 	s.waiting = slices.DeleteFunc(s.waiting, func(l lockWaiting) bool {
 		if l.rank == rank && answer != nil {
-			w.send(new(pml.Request), answer, l.tag, nil)
+			w.reply(rank, answer, l.tag, nil)
 		}
 		return l.rank == rank
 	})

@@ -151,7 +151,7 @@ func (w *worker) baseline() error {
 }
 
 // notInSwarm are packages that the swarm has not.
-var notInSwarm = []string{"pml", "mpi/coll"}
+var notInSwarm = []string{"pml", "mpi", "mpi/coll"}
 
 // rapidPackages have tests that would spend half a minute on making a failure smaller.
 var rapidPackages = []string{"./reliability", "./frag", "./hotel"}

@@ -30,9 +30,9 @@ var matchingMutations = []mutation{
 		name:  "wildcard-later",
 		fault: "a receive of anything takes the last message that has come",
 		in:    "pml",
-		old:   "from != nil && m.peer != from || (m.tag^tag)&mask != 0",
-		new: "from != nil && m.peer != from || (m.tag^tag)&mask != 0 || " +
-			"from == nil && mask == 0 && m.order.next != nil",
+		old:   "for m != nil && (m.tag^tag)&mask != 0 { m = m.order.next }",
+		new: "for m != nil && ((m.tag^tag)&mask != 0 || mask == 0 && m.order.next != nil) " +
+			"{ m = m.order.next }",
 		test: "./test/sim/matching -run TestModel",
 	},
 	{
@@ -63,8 +63,8 @@ var matchingMutations = []mutation{
 		name:  "truncated-untold",
 		fault: "a receive that is a few bytes too short ends well",
 		in:    "pml",
-		old:   "$r.size > uint64($r.room())",
-		new:   "$r.size > uint64($r.room())+200",
+		old:   "$r.size > room",
+		new:   "$r.size > room+200",
 		test:  "./test/sim/matching -run TestModel",
 	},
 	{
@@ -112,8 +112,8 @@ var matchingMutations = []mutation{
 		name:  "dead-announces",
 		fault: "a large message is received of which the sender is gone",
 		in:    "pml",
-		old:   "$m.peer == $p && !$m.eager",
-		new:   "$m.peer == $p && !$m.eager && false",
+		old:   "$l.unexpected.remove($m); $m.gone = true",
+		new:   "_ = m",
 		test:  "./test/sim/matching -run TestModel",
 	},
 	{
@@ -163,6 +163,30 @@ var matchingMutations = []mutation{
 		old:   "r.size < room && r.Exact",
 		new:   "r.size < room && false",
 		test:  "./mpi -run TestUnequalCounts",
+	},
+	{
+		name:  "votes-too-early",
+		fault: "a vote in a communicator that this rank does not have yet is forgotten",
+		in:    "mpi",
+		old:   "f.putOff(from, n)",
+		new:   "_ = from",
+		test:  "./mpi -run TestLiarVotesKeepOthersOut",
+	},
+	{
+		name:  "decided-by-strangers",
+		fault: "a decision in a communicator that this rank does not have yet counts",
+		in:    "mpi",
+		old:   "if n.kind == noticeVote { f.putOff(from, n) }",
+		new:   "f.putOff(from, n)",
+		test:  "./mpi -run TestLiarDecidesForOthers",
+	},
+	{
+		name:  "places-for-ever",
+		fault: "a rank may have as many places of a window as it likes",
+		in:    "mpi",
+		old:   "count > windowHeldMax",
+		new:   "count < 0",
+		test:  "./mpi -run TestLiarHoldsPlaces/announced",
 	},
 	{
 		name:  "fence-of-all-but-one",

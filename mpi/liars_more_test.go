@@ -1,0 +1,151 @@
+package mpi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"gobtl/mpi"
+)
+
+// One rank that votes in rounds of communicators that nobody has does not keep others' votes out:
+// those that come to who leads a round before it has the communicator among them.
+func TestLiarVotesKeepOthersOut(t *testing.T) {
+	const liar = 2
+	run(t, "udp", 4, func(ctx context.Context, w *mpi.World) error {
+		if w.Rank() == liar {
+			if err := w.Vote(ctx, 0, 1<<16+100, 0); err != nil {
+				return err
+			}
+		}
+		c := &w.Comm
+		for round := range 20 {
+			var err error
+			if err = mpi.Barrier(ctx, c); err == nil {
+				c, err = c.Shrink(ctx)
+			}
+			short, cancel := context.WithTimeout(ctx, 20*time.Second)
+			for range 3 {
+				if err == nil {
+					_, err = c.Agree(short, 1)
+				}
+			}
+			cancel()
+			if err != nil {
+				return fmt.Errorf("round %d: %w", round, err)
+			}
+		}
+		return nil
+	})
+}
+
+// A decision of who has nothing to decide, in a communicator that is still to be made, is none.
+func TestLiarDecidesForOthers(t *testing.T) {
+	const liar = 2
+	run(t, "udp", 3, func(ctx context.Context, w *mpi.World) error {
+		if w.Rank() == liar {
+			if err := errors.Join(w.Decide(ctx, 0, 0), w.Decide(ctx, 0, 1)); err != nil {
+				return err
+			}
+		}
+		if err := mpi.Barrier(ctx, &w.Comm); err != nil {
+			return err
+		}
+		colour := 0
+		if w.Rank() == liar {
+			colour = mpi.NoColour
+		}
+		c, err := w.Split(ctx, colour, 0)
+		if err != nil || c == nil {
+			return err
+		}
+		flags, err := c.Agree(ctx, 3)
+		if err == nil && flags != 3 {
+			err = fmt.Errorf("who is not in the communicator has decided %x", flags)
+		}
+		return err
+	})
+}
+
+// A rank that says of very many communicators that they are revoked, and votes very often in a
+// round that is over, does not have letters to a rank that stands still pile up.
+func TestLiarLettersPileUp(t *testing.T) {
+	release := make(chan struct{})
+	var held sync.WaitGroup
+	held.Add(1)
+	run(t, "udp", 3, func(ctx context.Context, w *mpi.World) error {
+		_, err := w.Agree(ctx, 1)
+		if err = errors.Join(err, mpi.Barrier(ctx, &w.Comm), w.Job().Fence(ctx)); err != nil {
+			return err
+		}
+		switch w.Rank() {
+		case 0:
+			err = w.Job().Fence(ctx)
+			if n := w.Letters(); n > 10 {
+				err = errors.Join(err, fmt.Errorf("%d letters wait", n))
+			}
+			close(release)
+			return err
+		case 1:
+			held.Wait()
+			err = errors.Join(w.RevokeAt(ctx, 0, 100_000), w.VoteAgain(ctx, w, 0, 10_000, 0))
+			return errors.Join(err, w.Job().Fence(ctx))
+		}
+		fenced := make(chan error)
+		go func() { fenced <- w.Job().Fence(ctx) }()
+		go func() { time.Sleep(50 * time.Millisecond); held.Done() }()
+		w.Hold(release)
+		return <-fenced
+	})
+}
+
+// A rank that asks a window for values, and never receives them, holds up nobody else; nor does one
+// that announces requests and never gives them.
+func TestLiarHoldsPlaces(t *testing.T) {
+	const liar = 2
+	for _, kind := range []string{"answers", "announced"} {
+		t.Run(kind, func(t *testing.T) {
+			release := make(chan struct{})
+			cfg := mpi.Config{}
+			if kind == "announced" {
+				cfg.Layer.EagerBytes = -1
+			}
+			runWith(t, cfg, "udp", 3, func(ctx context.Context, w *mpi.World) error {
+				win, err := mpi.NewWindow(ctx, &w.Comm, make([]int64, 512))
+				if err == nil {
+					err = mpi.Barrier(ctx, &w.Comm)
+				}
+				if err != nil {
+					return err
+				}
+				met := make(chan error, 1)
+				fence := func() { met <- w.Job().Fence(ctx) }
+				if w.Rank() == liar {
+					if kind == "answers" {
+						err = win.AskAndLeave(ctx, 0, 400, 4096)
+						fence()
+						<-release
+						return errors.Join(err, <-met)
+					}
+					err = win.AnnounceAndLeave(0, 200, 4096, func() { go fence() }, release)
+					return errors.Join(err, <-met)
+				}
+				if fence(); w.Rank() == 1 {
+					short, cancel := context.WithTimeout(ctx, 5*time.Second)
+					defer cancel()
+					for i := 0; i < 50 && err == nil; i++ {
+						if _, err = win.FetchAndOp(short, 1, 0, 0, mpi.Sum[int64]()); err != nil {
+							err = fmt.Errorf("operation %d: %w", i, err)
+						}
+					}
+					close(release)
+				}
+				<-release
+				return errors.Join(err, <-met)
+			})
+		})
+	}
+}

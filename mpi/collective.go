@@ -122,12 +122,18 @@ func (c *Comm) blame(p *pml.Peer, err error) error {
 // fold combines values. Whoever drives calls it, maybe for another goroutine: a panic of the
 // program's function is an error of the operation, which goes on, so that no other rank waits.
 func (o *operation) fold(acc, x []byte, xFirst bool) {
+	returned := false
 	defer func() {
-		if why := recover(); why != nil && o.panicked == nil {
-			o.panicked = fmt.Errorf("%w: %v\n%s", ErrOp, why, debug.Stack())
+		switch why := recover(); {
+		case why != nil && o.panicked == nil:
+			o.panicked = &OpError{Panic: why, Stack: debug.Stack()}
+		case why == nil && !returned && o.c.e.broken == nil:
+			// The goroutine ends, and with it the engine's work half done.
+			o.c.e.broken = &OpError{Panic: "it has ended its goroutine", Stack: debug.Stack()}
 		}
 	}()
 	o.plan.fold(acc, x, xFirst)
+	returned = true
 }
 
 // collective begins a collective operation. mu is held.

@@ -165,7 +165,13 @@ func (e *engine) passAt(now mono.Time) int {
 
 // wait drives the engine, or has it driven, until w is over or ctx ends. mu is held.
 func (e *engine) wait(ctx context.Context, w *waiter) error {
-	defer e.handOver()
+	drives := false
+	defer func() {
+		if drives { // It has not come to its end: see operation.fold.
+			e.driving = false
+		}
+		e.handOver()
+	}()
 	for !w.over() {
 		if e.broken != nil {
 			return e.broken
@@ -177,9 +183,9 @@ func (e *engine) wait(ctx context.Context, w *waiter) error {
 			e.park(ctx, w)
 			continue
 		}
-		e.driving = true
+		e.driving, drives = true, true
 		e.drive(ctx, w)
-		e.driving = false
+		e.driving, drives = false, false
 	}
 	return nil
 }

@@ -59,6 +59,23 @@ var (
 // errDecided is why a rank is gone of which others know.
 var errDecided = fmt.Errorf("%w: the others have agreed so", pml.ErrPeer)
 
+// OpError is the panic of an Op's function: an ErrOp.
+type OpError struct {
+	Panic any    // what the function has panicked with
+	Stack []byte // where
+}
+
+// Error implements error. It is one line; where it was is in Stack.
+func (e *OpError) Error() string { return fmt.Sprintf("%v: %v", ErrOp, e.Panic) }
+
+// Unwrap returns ErrOp, and what the function has panicked with, if that is an error.
+func (e *OpError) Unwrap() []error {
+	if err, ok := e.Panic.(error); ok {
+		return []error{ErrOp, err}
+	}
+	return []error{ErrOp}
+}
+
 // RankError is the error of an operation that a rank's end has ended. It wraps why.
 type RankError struct {
 	Rank int // in the world

@@ -33,9 +33,10 @@ type Op[T any] struct {
 // associative; commutes says that f(a, b) is f(b, a), too, so that the values may be combined in
 // any order. T may be any struct that can be sent: of a value and its place, as of MINLOC. f is
 // called by whoever drives: it must be short, and call nothing of this package. Where it
-// panics the operation ends with ErrOp, which tells the panic and where it was; ranks at which it
-// was not called, or not with such values, have no error and values that are worth nothing: who has
-// ErrOp tells them by Revoke.
+// panics the operation ends with an OpError, which tells the panic and where it was; ranks at which
+// it was not called, or not with such values, have no error and values that are worth nothing: who
+// has it tells them by Revoke. One that ends its goroutine (runtime.Goexit, as a test's FailNow)
+// ends the world here: ErrOp for all that goes on and begins.
 func NewOp[T any](f func(low, high T) T, commutes bool) Op[T] {
 	return Op[T]{commutes: commutes, fold: func(acc, x []byte, xFirst bool) {
 		a, b := valuesOf[T](acc), valuesOf[T](x)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gobtl/mpi"
 )
@@ -139,8 +141,12 @@ func TestOpPanics(t *testing.T) {
 				continue
 			}
 			told := []int64{0}
-			if errors.Is(err, mpi.ErrOp) && strings.Contains(err.Error(), "a negative value") &&
-				strings.Contains(err.Error(), "op_test.go") {
+			var panicked *mpi.OpError
+			if errors.Is(err, mpi.ErrOp) && errors.As(err, &panicked) {
+				if text := err.Error(); text != "mpi: an Op has panicked: a negative value" ||
+					!strings.Contains(string(panicked.Stack), "op_test.go") {
+					return fmt.Errorf("round %d: %s", round, text)
+				}
 				told[0] = 1
 			} else if err != nil {
 				return fmt.Errorf("round %d: %w", round, err)
@@ -170,5 +176,45 @@ func TestOpLocal(t *testing.T) {
 	text := mpi.NewOp(func(low, high string) string { return low + high }, false)
 	if err := text.Local([]string{""}, []string{""}); !errors.Is(err, mpi.ErrType) {
 		t.Error(err)
+	}
+}
+
+// An operation that ends its goroutine, as FailNow of a test does, leaves nobody waiting for ever,
+// whoever it is that was driving.
+func TestOpEndsGoroutine(t *testing.T) {
+	for range 5 {
+		runWith(t, mpi.Config{}, "udp", 2, func(ctx context.Context, w *mpi.World) error {
+			op := mpi.NewOp(func(a, b int64) int64 { runtime.Goexit(); return a + b }, true)
+			short, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			ended := make(chan error, 2)
+			begin := func(call func() error) {
+				go func() {
+					err := fmt.Errorf("%w: here", mpi.ErrOp)
+					defer func() { ended <- err }()
+					err = call()
+				}()
+			}
+			begin(func() error {
+				one := []int64{1}
+				return mpi.Allreduce(short, &w.Comm, one, one, op)
+			})
+			begin(func() error {
+				_, err := mpi.Recv(short, &w.Comm, make([]byte, 1), 1-w.Rank(), 1)
+				return err
+			})
+			for range cap(ended) {
+				if err := <-ended; !errors.Is(err, mpi.ErrOp) {
+					return fmt.Errorf("a call: %w", err)
+				}
+			}
+			if err := mpi.Barrier(short, &w.Comm); !errors.Is(err, mpi.ErrOp) {
+				return fmt.Errorf("the next one: %w", err)
+			}
+			if err := w.Finalize(short); !errors.Is(err, mpi.ErrOp) {
+				return fmt.Errorf("Finalize: %w", err)
+			}
+			return nil
+		})
 	}
 }

@@ -110,19 +110,24 @@ func (e *engine) help() {
 			seen = n
 			continue
 		}
-		e.lock()
-		for e.passes.Load() == seen && !e.driving && e.broken == nil && !e.stopped() {
-			e.pass()
-			seen = e.passes.Load()
-			if e.parked != nil || e.wanted.Load() > 0 {
-				break
-			}
-			e.sleep(context.Background(), sleepMost)
-		}
-		seen = e.passes.Load()
-		e.handOver()
-		e.unlock()
+		seen = e.helpOut(seen)
 	}
+}
+
+// helpOut makes passes until somebody else does, or wants to, and returns how many there were.
+func (e *engine) helpOut(seen uint64) uint64 {
+	e.lock()
+	defer e.unlock()
+	defer e.handOver()
+	for e.passes.Load() == seen && !e.driving && e.broken == nil && !e.stopped() {
+		e.pass()
+		seen = e.passes.Load()
+		if e.parked != nil || e.wanted.Load() > 0 {
+			break
+		}
+		e.sleep(context.Background(), sleepMost)
+	}
+	return e.passes.Load()
 }
 
 // stopped says whether the helper is to end.

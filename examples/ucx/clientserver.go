@@ -158,7 +158,12 @@ func byStream(o *options) (right int, err error) {
 		return 0, err
 	}
 	if o.server == "" {
+		// A client that has met this side may be gone before it dials.
+		late := time.AfterFunc(patience, func() { _ = l.Close() })
 		c, err := l.Accept()
+		if !late.Stop() && err != nil {
+			err = fmt.Errorf("nobody dials within %v: %w", patience, err)
+		}
 		if err != nil {
 			return 0, err
 		}

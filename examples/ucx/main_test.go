@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -108,6 +109,39 @@ func TestFailures(t *testing.T) {
 				t.Errorf("%s, %s: %v, %q", transport, fail, ended, said)
 			}
 		}
+	}
+}
+
+// TestNobodyDials has a client leave when it has met the server, which does not wait for ever.
+func TestNobodyDials(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	defer cancel()
+	server := exec.CommandContext(ctx, build(t), "client_server", "-p", "0", "-c", "stream")
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trouble bytes.Buffer
+	server.Stderr = &trouble
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	tcp, err := net.Dial("tcp", strings.TrimSpace(strings.TrimPrefix(first, "listening at ")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := exchange(tcp, []byte("nobody")); err != nil {
+		t.Error(err)
+	}
+	tcp.Close()
+	err = server.Wait()
+	if ctx.Err() != nil || err == nil || !strings.Contains(trouble.String(), "nobody dials") {
+		t.Errorf("%v: %s", err, &trouble)
 	}
 }
 

@@ -38,7 +38,8 @@ type Layer struct {
 	memory     memory
 
 	busy     list[Peer]    // that have something to send which could not be sent
-	homeless list[Request] // receives for which there is no region
+	homeless list[Peer]    // that have receives for which the module had no region
+	regions  int           // that the receives of one peer may have: see regionsPart
 	ended    list[Request] // whose owners have not been told
 	settling bool
 	notice   [headBytes]byte            // of a put that is being prepared
@@ -60,6 +61,7 @@ type Peer struct {
 	index uint32
 	err   error
 	busy  links[Peer]
+	homes links[Peer]
 
 	// What was sent.
 	next       uint32 // number of the next envelope
@@ -80,7 +82,9 @@ type Peer struct {
 	told       uint32
 	toldBytes  uint64
 
-	active list[Request] // what ends with the peer, but for receives that wait
+	landing list[Request] // receives that have been matched, and have no region yet
+	regions int           // that others have
+	active  list[Request] // what ends with the peer, but for receives that wait
 }
 
 // Endpoint is the peer's endpoint, whose Context belongs to the Layer.
@@ -102,7 +106,9 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 		m: m, cfg: cfg, posted: newPosted(), unexpected: newUnexpected(),
 		busy:     list[Peer]{at: func(p *Peer) *links[Peer] { return &p.busy }},
 		probed:   list[Message]{at: func(m *Message) *links[Message] { return &m.order }},
-		homeless: list[Request]{at: queue}, ended: list[Request]{at: queue}, onPeer: onPeer,
+		homeless: list[Peer]{at: func(p *Peer) *links[Peer] { return &p.homes }},
+		regions:  max(1, m.Config().RegionsMax/regionsPart),
+		ended:    list[Request]{at: queue}, onPeer: onPeer,
 	}
 	l.requests.Init(requestsBits, 1<<requestsBits)
 	if err := m.Handle(cfg.Tag, l.arrive); err != nil {
@@ -160,6 +166,7 @@ func newPeer(index uint32) *Peer {
 	queue := func(r *Request) *links[Request] { return &r.queue }
 	return &Peer{
 		index: index, sends: list[Request]{at: queue}, puts: list[Request]{at: queue},
+		landing:    list[Request]{at: queue},
 		active:     list[Request]{at: func(r *Request) *links[Request] { return &r.active }},
 		unexpected: list[Message]{at: func(m *Message) *links[Message] { return &m.own }},
 	}
@@ -169,7 +176,8 @@ func newPeer(index uint32) *Peer {
 // are the module's.
 func (l *Layer) Progress(now btl.Time) (int, error) {
 	n, err := l.m.Progress(now)
-	for r := l.homeless.first; r != nil && l.expose(r); r = l.homeless.first {
+	for p := l.homeless.first; p != nil && l.house(p); p = l.homeless.first {
+		l.homeless.remove(p)
 	}
 	for p := l.busy.first; p != nil; {
 		next := p.busy.next
@@ -289,6 +297,7 @@ func (l *Layer) end(p *Peer, why error) {
 	}
 	p.err = fmt.Errorf("%w: %w", ErrPeer, why)
 	l.busy.remove(p)
+	l.homeless.remove(p)
 	for r := p.active.first; r != nil; r = p.active.first {
 		l.finish(r, p.err)
 	}
@@ -331,7 +340,7 @@ func (l *Layer) finish(r *Request, err error) {
 	case queued:
 		r.peer.sends.remove(r)
 	case landing:
-		l.homeless.remove(r)
+		r.peer.landing.remove(r)
 	case moving:
 		r.peer.puts.remove(r)
 	case idle, announced, over:
@@ -346,6 +355,10 @@ func (l *Layer) finish(r *Request, err error) {
 	if r.region != nil {
 		r.region.Close()
 		r.region = nil
+		p := r.peer
+		if p.regions--; p.landing.first != nil && !p.homes.in && p.err == nil {
+			l.homeless.add(r.peer)
+		}
 	}
 	if r.Layout != nil {
 		l.unstage(r, err != nil)

@@ -251,10 +251,24 @@ func (l *Layer) receive(now btl.Time, r *Request, m *Message) {
 		return
 	}
 	l.stage(r, uint64(r.Len()), false)
-	l.homeless.add(r)
-	if l.homeless.first == r {
-		l.expose(r)
+	if p.landing.add(r); p.landing.first == r && !l.house(p) {
+		l.homeless.add(p)
 	}
+}
+
+// regionsPart is what part of the module's regions the receives of one peer may have: one that is
+// slow, or stands still, with many of them leaves the others their regions.
+const regionsPart = 16
+
+// house gives the receives of a peer regions, in the order in which they were matched, as many as
+// they may have. It reports false if the module has none now.
+func (l *Layer) house(p *Peer) bool {
+	for p.landing.first != nil && p.regions < l.regions {
+		if !l.expose(p.landing.first) {
+			return false
+		}
+	}
+	return true
 }
 
 // misfit is ErrTruncated if a receive has less memory than its message has bytes, and ErrShort if
@@ -279,7 +293,8 @@ func (l *Layer) expose(r *Request) bool {
 		}
 		return false
 	}
-	l.homeless.remove(r)
+	r.peer.landing.remove(r)
+	r.peer.regions++
 	r.region = region
 	l.answer(r.peer.ep.Now(), r.peer, head{
 		kind: kindClear, a: r.theirs, b: r.id, c: uint64(region.Handle()), d: uint64(r.Len()),

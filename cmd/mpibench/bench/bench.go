@@ -70,9 +70,11 @@ func newHist() *hdrhistogram.Histogram { return hdrhistogram.New(1, histMaxNs, 3
 // now is the time since the trial began, in nanoseconds.
 func (t *trial) now() int64 { return int64(time.Since(t.clock)) }
 
-// record takes a sample that began at an instant and ends now.
-func (t *trial) record(h *hdrhistogram.Histogram, begin int64) {
-	_ = h.RecordValue(min(t.now()-begin, histMaxNs)) // In range by that.
+// record takes a sample down, in nanoseconds; less than 0 is none.
+func (t *trial) record(h *hdrhistogram.Histogram, took int64) {
+	if took >= 0 {
+		_ = h.RecordValue(min(took, histMaxNs)) // In range by that.
+	}
 }
 
 // look notes whether what came is what was sent. Any goroutine may call.

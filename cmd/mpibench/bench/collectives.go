@@ -33,7 +33,7 @@ func collective(of func(t *trial) operation) func(t *trial) func(context.Context
 				if err := op.do(ctx); err != nil {
 					return err
 				}
-				t.record(t.hist, begin)
+				t.record(t.hist, t.now()-begin)
 				if t.Verify && op.check != nil {
 					t.look(op.check(iteration))
 				}

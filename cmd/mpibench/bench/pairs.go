@@ -32,20 +32,23 @@ func (t *trial) newPingPong(tag int, hist *hdrhistogram.Histogram) *pingPong {
 	}
 }
 
-// run does n round trips.
+// run does n round trips. Each begins where the one before it ended, and is recorded while the next
+// is under way, so that the time of a message is not that of taking it down.
 func (p *pingPong) run(ctx context.Context, n int) error {
 	t := p.t
 	me, other := t.c.Rank(), 1-t.c.Rank()
+	begin, took := t.now(), int64(-1)
 	for range n {
 		p.round++
 		if t.Verify {
 			fill(p.out, 2*p.round+me)
+			begin = t.now()
 		}
-		begin := t.now()
 		if me == 0 {
 			if err := mpi.Send(ctx, t.c, p.out, other, p.tag); err != nil {
 				return err
 			}
+			t.record(p.hist, took)
 		}
 		if _, err := mpi.Recv(ctx, t.c, p.in, other, p.tag); err != nil {
 			return err
@@ -55,11 +58,15 @@ func (p *pingPong) run(ctx context.Context, n int) error {
 				return err
 			}
 		} else {
-			t.record(p.hist, begin)
+			end := t.now()
+			begin, took = end, end-begin
 		}
 		if t.Verify {
 			t.look(check(p.in, 2*p.round+other))
 		}
+	}
+	if me == 0 {
+		t.record(p.hist, took)
 	}
 	return nil
 }
@@ -183,7 +190,7 @@ func oneWay(t *trial) func(context.Context, int) error {
 			if _, err := mpi.Recv(ctx, t.c, f.answer[:], peer, tagAnswer); err != nil {
 				return err
 			}
-			t.record(t.hist, begin)
+			t.record(t.hist, t.now()-begin)
 		}
 		return nil
 	}
@@ -200,7 +207,7 @@ func bothWays(t *trial) func(context.Context, int) error {
 				return err
 			}
 			if t.c.Rank() == 0 {
-				t.record(t.hist, begin)
+				t.record(t.hist, t.now()-begin)
 			}
 			f.check()
 		}

@@ -94,7 +94,7 @@ func (s *oneSided[T]) iterate(ctx context.Context) error {
 		return err
 	}
 	if s.t.c.Rank() == 0 {
-		s.t.record(s.t.hist, begin)
+		s.t.record(s.t.hist, s.t.now()-begin)
 	}
 	return nil
 }

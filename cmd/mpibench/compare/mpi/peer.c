@@ -26,21 +26,24 @@ static int rank, ranks, size, window;
 static char *in, *out;
 static MPI_Comm comm = MPI_COMM_NULL;
 
-static void record(double begin)
+/* record takes a sample down that began at an instant, and returns the one at which it ends. */
+static double record(double begin)
 {
-	double took = MPI_Wtime() - begin;
+	double end = MPI_Wtime();
 	if (sampled < SAMPLES_MAX)
-		samples[sampled++] = took;
+		samples[sampled++] = end - begin;
+	return end;
 }
 
+/* latency's round trips each begin where the one before ended. */
 static void latency(long n)
 {
+	double begin = MPI_Wtime();
 	for (long i = 0; i < n; i++) {
-		double begin = MPI_Wtime();
 		if (rank == 0) {
 			MPI_Send(out, size, MPI_BYTE, 1, 1, comm);
 			MPI_Recv(in, size, MPI_BYTE, 1, 1, comm, MPI_STATUS_IGNORE);
-			record(begin);
+			begin = record(begin);
 		} else {
 			MPI_Recv(in, size, MPI_BYTE, 0, 1, comm, MPI_STATUS_IGNORE);
 			MPI_Send(out, size, MPI_BYTE, 0, 1, comm);

@@ -61,7 +61,11 @@ func (o *operation) Recv(r *pml.Request, from int, data []byte) error {
 		return err
 	}
 	r.Exact = true
-	err = e.l.Recv(e.lately(), r, p, o.c.context|1<<innerShift|uint64(o.tag), ^uint64(0), data)
+	tag := o.c.context | 1<<innerShift | uint64(o.tag)
+	if e.l.Post(r, p, tag, ^uint64(0), data) {
+		return nil
+	}
+	err = e.l.Recv(e.lately(), r, p, tag, ^uint64(0), data)
 	return o.failed(o.c.ranks[from], err)
 }
 

@@ -45,6 +45,10 @@ func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode p
 	e := c.e
 	e.lock()
 	defer e.unlock()
+	if l == nil && mode == pml.Standard && c.trySend(b, to, tag) {
+		e.due()
+		return nil
+	}
 	r := e.newRequest()
 	if err := c.beginSend(r, b, to, tag, mode, l); err != nil {
 		e.freeRequest(r)
@@ -212,15 +216,30 @@ func (c *Comm) beginSend(r *Request, b []byte, to, tag int, mode pml.Mode, l *sh
 		return nil
 	}
 	r.p.Layout = l.layout()
+	if l == nil && mode == pml.Standard && c.trySend(b, to, tag) {
+		r.done = true
+		return nil
+	}
 	p, err := e.peer(c.ranks[to])
 	if err == nil {
-		err = e.l.Send(e.now(), &r.p, p, c.context|uint64(tag), b, mode)
+		err = e.l.Send(e.lately(), &r.p, p, c.context|uint64(tag), b, mode)
 		if errors.Is(err, pml.ErrPeer) {
 			err = e.gone(c.ranks[to], err)
 		}
 	}
 	r.active = err == nil
 	return err
+}
+
+// trySend sends a small message that can leave at once. It reports false if nothing was sent,
+// whatever the reason. mu is held.
+func (c *Comm) trySend(b []byte, to, tag int) bool {
+	e := c.e
+	if uint(tag) > TagMax || uint(to) >= uint(len(c.ranks)) || c.usable() != nil {
+		return false
+	}
+	p := e.peers[c.ranks[to]]
+	return p != nil && e.l.TrySend(e.lately(), p, c.context|uint64(tag), b)
 }
 
 // sendable is why nothing can be sent to a rank with a tag, nil if it can.
@@ -255,6 +274,9 @@ func (c *Comm) beginRecv(r *Request, b []byte, size, from, tag int, l *shape) er
 		return nil
 	}
 	r.p.Layout = l.layout()
+	if e.l.Post(&r.p, who, want, mask, b) {
+		return nil
+	}
 	if err = e.l.Recv(e.lately(), &r.p, who, want, mask, b); errors.Is(err, pml.ErrPeer) {
 		err = e.gone(c.ranks[from], err)
 	}

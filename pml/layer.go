@@ -367,6 +367,20 @@ func (l *Layer) finish(r *Request, err error) {
 	l.ended.add(r)
 }
 
+// tell tells the owner of a request that is in no list that it has ended, after those whose requests
+// have ended before.
+func (l *Layer) tell(r *Request) {
+	if l.settling || l.ended.first != nil {
+		r.state = over
+		l.ended.add(r)
+	} else if r.state = idle; r.OnDone != nil {
+		l.settling = true
+		r.OnDone(r)
+		l.settling = false
+	}
+	l.settle()
+}
+
 // settle tells the owners of requests that they have ended.
 func (l *Layer) settle() {
 	if l.settling {

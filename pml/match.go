@@ -41,18 +41,20 @@ func (q *posted) remove(r *Request) {
 
 // take finds the earliest receive that wants a message, and takes it out; nil is none.
 func (q *posted) take(p *Peer, tag uint64) *Request {
-	r := q.exact.bucket(hash(p.index, tag)).first
+	bucket := q.exact.bucket(hash(p.index, tag))
+	r := bucket.first
 	for r != nil && (r.peer != p || r.tag != tag) {
 		r = r.queue.next
 	}
 	for w := q.wild.first; w != nil && (r == nil || w.order < r.order); w = w.queue.next {
 		if w.wants(p, tag) {
-			r = w
-			break
+			q.wild.remove(w)
+			return w
 		}
 	}
 	if r != nil {
-		q.remove(r)
+		q.exact.count--
+		bucket.remove(r)
 	}
 	return r
 }

@@ -18,6 +18,19 @@ func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 	return l.recv(now, r, from, tag, mask, mem)
 }
 
+// Post is Recv where no such message is here yet, for which it needs no instant. It reports false if
+// nothing was begun: Recv receives what is here, or tells why it cannot.
+func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool {
+	if r.state != idle || from != nil && from.err != nil || l.unexpected.find(from, tag, mask) != nil {
+		return false
+	}
+	r.repeat = never
+	r.begin(from, tag, mask, mem)
+	r.state = waiting
+	l.posted.add(r)
+	return true
+}
+
 // recv is Recv with a request that is idle.
 func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem []byte) error {
 	m := l.unexpected.find(from, tag, mask)
@@ -113,6 +126,9 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	if p.err != nil {
 		return // It has been given up, and what it had sent by then goes with it.
 	}
+	if l.arriveEager(now, p, data) {
+		return
+	}
 	var h head
 	rest, ok := h.read(data)
 	if ok {
@@ -133,6 +149,36 @@ func (l *Layer) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 		l.giveUp(p)
 	}
 	l.settle()
+}
+
+// arriveEager takes an eager message that is the next one of its peer, and gives it to the receive
+// that waits for it: what onEnvelope would come to, which takes all others.
+func (l *Layer) arriveEager(now btl.Time, p *Peer, data []byte) bool {
+	number, tag, ok := readEager(data)
+	if !ok || number != p.expect || len(data)-headBytes > l.cfg.EagerBytes {
+		return false
+	}
+	cost := uint64(len(data)-headBytes) + messageOverhead
+	most := uint32(l.cfg.EnvelopesMax)
+	if p.came+cost-p.takenBytes > uint64(l.cfg.UnexpectedBytes) || number-p.taken >= most ||
+		p.early != nil && p.early[(number+1)&(most-1)] != nil {
+		return false
+	}
+	r := l.posted.take(p, tag)
+	if r == nil {
+		return false
+	}
+	if l.observe != nil {
+		l.observe(p, tag, uint64(len(data)-headBytes), true)
+	}
+	p.expect++
+	p.came += cost
+	r.state, r.peer, r.tag, r.size = landing, p, tag, uint64(len(data)-headBytes)
+	r.scatter(data[headBytes:])
+	l.took(now, p, cost)
+	r.err = r.misfit()
+	l.tell(r)
+	return true
 }
 
 // onEnvelope takes an envelope: in its turn, or it has to wait for those that it has overtaken.

@@ -16,7 +16,49 @@ func (l *Layer) Send(now btl.Time, r *Request, to *Peer, tag uint64, data []byte
 		return ErrBusy
 	}
 	r.repeat = never
+	if mode == Standard && l.quick(now, r, to, tag, data) {
+		return nil
+	}
 	return l.send(now, r, to, tag, data, mode)
+}
+
+// TrySend sends a small message that can leave at once, for which there need be no request then. It
+// reports false if nothing was sent: Send tells why, or has it wait.
+func (l *Layer) TrySend(now btl.Time, to *Peer, tag uint64, data []byte) bool {
+	cost := uint64(len(data)) + messageOverhead
+	if len(data) > min(tinyMost, l.cfg.EagerBytes) || to.err != nil || to.sends.first != nil ||
+		!l.mayName(to) || !l.mayKeep(to, cost) {
+		return false
+	}
+	b := l.tiny[:headBytes+len(data)]
+	putEager(b, to.next, tag)
+	copy(b[headBytes:], data)
+	if to.ep.SendImmediate(now, l.cfg.Tag, b) != nil {
+		return false
+	}
+	to.next++
+	to.bytes += cost
+	l.stats.SentEager++
+	return true
+}
+
+// quick is what Send comes to when TrySend does it.
+func (l *Layer) quick(now btl.Time, r *Request, to *Peer, tag uint64, data []byte) bool {
+	if r.Layout != nil || !l.TrySend(now, to, tag, data) {
+		return false
+	}
+	r.mode, r.peer, r.from, r.tag, r.mem, r.header, r.err = Standard, to, nil, tag, data, nil, nil
+	r.size = uint64(len(data))
+	l.tell(r)
+	return true
+}
+
+// mayName says whether a peer has room for another envelope, mayKeep whether it has for what an
+// eager message costs.
+func (l *Layer) mayName(p *Peer) bool { return p.next-p.theirTaken < uint32(l.cfg.EnvelopesMax) }
+
+func (l *Layer) mayKeep(p *Peer, cost uint64) bool {
+	return p.bytes-p.theirBytes+cost <= uint64(l.cfg.UnexpectedBytes)
 }
 
 // send is Send with a request that is idle.
@@ -47,13 +89,12 @@ func (l *Layer) begin(now btl.Time, r *Request, to *Peer) {
 // is no room for it, here or at the peer.
 func (l *Layer) sendEnvelope(now btl.Time, r *Request) bool {
 	p := r.peer
-	if p.next-p.theirTaken >= uint32(l.cfg.EnvelopesMax) {
+	if !l.mayName(p) {
 		return false
 	}
 	payload := len(r.header) + int(r.size)
 	cost := uint64(payload) + messageOverhead
-	eager := payload <= l.cfg.EagerBytes && r.mode != active|Synchronous &&
-		p.bytes-p.theirBytes+cost <= uint64(l.cfg.UnexpectedBytes)
+	eager := payload <= l.cfg.EagerBytes && r.mode != active|Synchronous && l.mayKeep(p, cost)
 	if !eager {
 		payload, cost = len(r.header), uint64(len(r.header))
 		if cost > uint64(l.cfg.UnexpectedBytes)-(p.bytes-p.theirBytes) {

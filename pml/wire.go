@@ -72,6 +72,21 @@ func (h *head) put(b []byte) {
 	}
 }
 
+// putEager writes the head of a plain eager message.
+func putEager(b []byte, number uint32, tag uint64) {
+	binary.LittleEndian.PutUint32(b, uint32(kindEager))
+	binary.LittleEndian.PutUint32(b[4:], number)
+	binary.LittleEndian.PutUint64(b[8:], tag)
+}
+
+// readEager is read for such a head alone.
+func readEager(b []byte) (number uint32, tag uint64, ok bool) {
+	if len(b) < headBytes || binary.LittleEndian.Uint32(b) != uint32(kindEager) {
+		return 0, 0, false
+	}
+	return binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint64(b[8:]), true
+}
+
 // active says whether it is that of an active message.
 func (h *head) active() bool { return h.kind == kindActive || h.kind == kindActiveAnnounce }
 

@@ -79,8 +79,8 @@ var matchingMutations = []mutation{
 		name:  "envelopes-unbounded",
 		fault: "a sender has twice as many messages unreceived at its peer as it may",
 		in:    "pml",
-		old:   "$p.next-$p.theirTaken >= uint32($l.cfg.EnvelopesMax)",
-		new:   "$p.next-$p.theirTaken >= uint32(2*$l.cfg.EnvelopesMax)",
+		old:   "$p.next-$p.theirTaken < uint32($l.cfg.EnvelopesMax)",
+		new:   "$p.next-$p.theirTaken < uint32(2*$l.cfg.EnvelopesMax)",
 		test:  "./test/sim/matching -run TestFlood",
 	},
 	{
@@ -211,5 +211,22 @@ var matchingMutations = []mutation{
 		old:   "s.send(s.rank+1, own)",
 		new:   "s.send(s.rank+1, out)",
 		test:  "./mpi/coll -run TestModel",
+	},
+	{
+		name:  "early-in-any-order",
+		fault: "a small message that has overtaken others is received before them",
+		in:    "pml",
+		old:   "$number != $p.expect",
+		with:  "readEager($_)",
+		new:   "$number < $p.expect",
+		test:  "./test/sim/matching -run TestModel",
+	},
+	{
+		name:  "early-left-behind",
+		fault: "a message that has overtaken others waits on when the last of them has come",
+		in:    "pml",
+		old:   "$p.early != nil && $p.early[($number+1)&(most-1)] != nil",
+		new:   "$p.early != nil && $number == 0",
+		test:  "./test/sim/matching -run TestModel",
 	},
 }

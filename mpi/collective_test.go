@@ -256,26 +256,37 @@ func TestCounts(t *testing.T) {
 	})
 }
 
-// An allreduce of few values allocates nothing.
+// An allreduce of few values allocates nothing, alone and among several ranks, all of which are in
+// this process and are counted.
 func TestAllreduceAllocatesNothing(t *testing.T) {
 	if testenv.Race {
 		t.Skip("the race detector allocates")
 	}
-	run(t, "mem/local", 1, func(ctx context.Context, w *mpi.World) error {
-		data, sum := make([]float64, 8), mpi.Sum[float64]()
-		var failed error
-		once := func() {
-			if err := errors.Join(mpi.Allreduce(ctx, &w.Comm, data, data, sum),
-				mpi.Barrier(ctx, &w.Comm)); err != nil {
-				failed = err
+	const runs = 500
+	for _, ranks := range []int{1, 2, 4} {
+		run(t, "mem/local", ranks, func(ctx context.Context, w *mpi.World) error {
+			data, sum := make([]float64, 8), mpi.Sum[float64]()
+			var failed error
+			once := func() {
+				clear(data)
+				if err := errors.Join(mpi.Allreduce(ctx, &w.Comm, data, data, sum),
+					mpi.Barrier(ctx, &w.Comm)); err != nil {
+					failed = err
+				}
 			}
-		}
-		for range 100 {
-			once()
-		}
-		if n := testing.AllocsPerRun(500, once); n != 0 || failed != nil {
-			return fmt.Errorf("%v allocations, %w", n, failed)
-		}
-		return nil
-	})
+			for range 2000 {
+				once()
+			}
+			if w.Rank() > 0 {
+				for range runs + 1 { // as AllocsPerRun
+					once()
+				}
+				return failed
+			}
+			if n := testing.AllocsPerRun(runs, once); n != 0 || failed != nil {
+				return fmt.Errorf("%d ranks: %v allocations, %w", ranks, n, failed)
+			}
+			return nil
+		})
+	}
 }

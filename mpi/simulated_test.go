@@ -29,10 +29,11 @@ import (
 // stage is a job on a simulated network.
 type stage struct {
 	*sim.Network
-	steps  int // events so far
-	seed   uint64
-	random *rand.Rand
-	ranks  []*actor
+	steps   int // events so far
+	seed    uint64
+	random  *rand.Rand
+	ranks   []*actor
+	trouble *trouble // nil: none
 }
 
 // actor is a rank of it: a host, and a program.
@@ -174,6 +175,9 @@ func newStage(t *testing.T, seed uint64, size int) *stage {
 			PeerTimeout:  300 * time.Millisecond, KeepAlive: 50 * time.Millisecond,
 			HandshakeTimeout: time.Second,
 		}
+		if seed%2 == 1 {
+			cfg.PeerTimeout, cfg.HandshakeTimeout = patience, patience
+		}
 		if a.mod, err = a.open(cfg); err != nil {
 			t.Fatal(err)
 		}
@@ -187,6 +191,9 @@ func newStage(t *testing.T, seed uint64, size int) *stage {
 		for _, b := range s.ranks {
 			c.SetPath(a.Node, b.Node, path)
 		}
+	}
+	if seed%2 == 1 {
+		s.worsen()
 	}
 	for _, a := range s.ranks {
 		by := mpi.Outside{Clock: c.Now, Turns: a.wait}
@@ -230,6 +237,7 @@ func (s *stage) play(t *testing.T, body func(context.Context, *mpi.World) error,
 			return
 		}
 		var err error
+		s.suffer()
 		if s.steps++; !s.Step() {
 			err = errors.New("nothing is pending any more")
 		} else if s.steps > stepsMax {

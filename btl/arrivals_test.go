@@ -2,6 +2,7 @@ package btl
 
 import (
 	"bytes"
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -95,6 +96,71 @@ func TestPullArrivalsAllocs(t *testing.T) {
 			if n := testing.AllocsPerRun(100, round); n > 0 {
 				t.Errorf("%d packets kept, %d bytes: %v allocations", cfg.KeptPackets, size, n)
 			}
+		}
+	}
+}
+
+// Who makes passes and does not pull has no more wait than the bound and what one pass takes in:
+// then passes do nothing, and Deadline asks for none. Nothing is lost by it: all comes when the
+// owner pulls, once.
+func TestPullArrivalsBounded(t *testing.T) {
+	const messages = 2000
+	for _, cfg := range []Config{
+		{ArrivalsMax: 8}, {KeptPackets: -1, ArrivalsBytesMax: 1000}, {KeptPackets: 4, ArrivalsMax: 1},
+	} {
+		cfg.PollBatch = 4
+		p := newPuller(t, cfg)
+		m := p.mods[1]
+		sent, most := uint32(0), 0
+		push := func() {
+			for sent < messages {
+				b := binary.LittleEndian.AppendUint32(make([]byte, 0, 104), sent)
+				if err := p.ep.SendImmediate(p.now, 2, b[:104]); err != nil {
+					break
+				}
+				sent++
+			}
+			p.now = p.now.Add(5 * time.Microsecond)
+			for _, m := range p.mods {
+				if _, err := m.Progress(p.now); err != nil {
+					t.Fatal(err)
+				}
+				if err := m.Check(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			most = max(most, m.keeping.waiting.len())
+		}
+		for range 200 {
+			push()
+		}
+		if !m.keeping.full || m.Deadline() != Never || m.deadline() == Never {
+			t.Errorf("full %v, deadline %d", m.keeping.full, m.Deadline())
+		}
+		came, once, buf := 0, make([]bool, messages), make([]Arrival, 3)
+		for range 100_000 {
+			for n := len(buf); n == len(buf); {
+				n = m.PullArrivals(buf)
+				for i := range buf[:n] {
+					got := binary.LittleEndian.Uint32(buf[i].Bytes())
+					if once[got] {
+						t.Fatalf("message %d has come twice", got)
+					}
+					once[got] = true
+					came++
+				}
+			}
+			if came == messages {
+				break
+			}
+			push()
+		}
+		// A pass takes in four batches at most, and of those that are packed some ten in a packet.
+		if came != messages || most > 8+4*(cfg.PollBatch+1)*13 {
+			t.Errorf("%d of %d messages have come, up to %d have waited", came, messages, most)
+		}
+		if m.keeping.full {
+			t.Error("full of nothing")
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (m *Module) tick(now Time) {
 func (m *Module) advance(now Time) {
 	asked := Never
 	if m.mayPause(now) {
-		asked = m.Deadline()
+		asked = m.deadline()
 	}
 	m.clock.advance(now, asked)
 }

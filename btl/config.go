@@ -69,6 +69,11 @@ type Config struct {
 	// KeptBytesMax bounds the memory of larger fragments that handlers keep, beside
 	// ReassemblyBytesMax. 0 means 256 MiB, negative none.
 	KeptBytesMax int64
+	// ArrivalsMax and ArrivalsBytesMax bound what waits for Module.PullArrivals: messages, and bytes
+	// of those that had to be copied. What is in hand when a bound is reached comes in beyond it, at
+	// most what a pass takes in. 0 means 65536 messages, and 256 MiB.
+	ArrivalsMax      int
+	ArrivalsBytesMax int64
 
 	// PeersMax bounds the endpoints, 1 to 1<<20. 0 means 4096.
 	PeersMax int
@@ -180,6 +185,8 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	c.KeptPackets = max(c.KeptPackets, -1)
 	set(&c.KeptBytesMax, 256<<20)
 	c.KeptBytesMax = max(c.KeptBytesMax, -1)
+	set(&c.ArrivalsMax, 1<<16)
+	set(&c.ArrivalsBytesMax, 256<<20)
 	set(&c.PeersMax, 4096)
 	set(&c.HalfOpenMax, 256)
 	set(&c.PeersPerAddress, 16)
@@ -257,6 +264,8 @@ func (c Config) Validate() error {
 		{"reassembly_keep_bytes", c.ReassemblyKeepBytes, 0, 1 << 40},
 		{"kept_packets", int64(c.KeptPackets), -1, 1 << 20},
 		{"kept_bytes_max", c.KeptBytesMax, -1, 1 << 40},
+		{"arrivals_max", int64(c.ArrivalsMax), 1, 1 << 30},
+		{"arrivals_bytes_max", c.ArrivalsBytesMax, 1, 1 << 40},
 		{"peers_max", int64(c.PeersMax), 1, 1 << 20},
 		{"half_open_max", int64(c.HalfOpenMax), 1, 1 << 20},
 		{"peers_per_address", int64(c.PeersPerAddress), 1, 1 << 20},

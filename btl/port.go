@@ -2,6 +2,7 @@ package btl
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
@@ -209,5 +210,5 @@ func (m *Module) checkReceives(c *checker) error {
 			c.seen[b] = false
 		}
 	}
-	return m.keeping.check(first, c)
+	return errors.Join(m.keeping.check(first, c), m.keeping.arrivals.check(m))
 }

@@ -6,7 +6,8 @@ import "fmt"
 // sends what is new, acknowledges, and calls handlers and OnDone functions. now must not go back:
 // an instant before the latest that the module was given counts as that one. It returns the number
 // of packets received; it never blocks. The first call of the arrival of a fragment of one packet
-// does nothing but deliver it (fast receive); the next call catches up.
+// does nothing but deliver it (fast receive); the next call catches up. It does nothing at all
+// while too much waits to be pulled (HandlePulled).
 //
 // An error means that the fabric is broken: the module can only be closed.
 func (m *Module) Progress(now Time) (int, error) {
@@ -15,6 +16,9 @@ func (m *Module) Progress(now Time) (int, error) {
 	}
 	if m.closed {
 		return 0, ErrClosed
+	}
+	if m.keeping.full {
+		return 0, nil
 	}
 	m.inProgress = true
 	m.tick(now)
@@ -135,7 +139,7 @@ func (m *Module) rest() {
 		len(m.outbox.wanting) > 0 {
 		return
 	}
-	m.restUntil = m.Deadline()
+	m.restUntil = m.deadline()
 	if m.dirty {
 		m.restUntil = m.restUntil.Min(m.publishedAt.Add(publishIdle))
 	}
@@ -143,7 +147,7 @@ func (m *Module) rest() {
 
 // checkRest proves that nothing is to be done while passes rest.
 func (m *Module) checkRest(*checker) error {
-	if d := m.Deadline(); m.restUntil > m.now && d < m.restUntil && !m.closed {
+	if d := m.deadline(); m.restUntil > m.now && d < m.restUntil && !m.closed {
 		return fmt.Errorf("at %d passes rest until %d, but the deadline is %d", m.now, m.restUntil, d)
 	}
 	return nil
@@ -155,6 +159,13 @@ func (m *Module) checkRest(*checker) error {
 // Work that lacks a buffer, or room in a channel, waits for the packet or the completion that
 // brings it.
 func (m *Module) Deadline() Time {
+	if m.keeping.full { // until the owner has pulled
+		return Never
+	}
+	return m.deadline()
+}
+
+func (m *Module) deadline() Time {
 	if m.fastLast || m.deferred.pending || m.port.pending() || m.sched.ready() ||
 		m.outbox.due() || m.roomDue() || m.recovery.ResendsWaiting() > 0 && m.data.room() > 0 {
 		return m.now

@@ -108,3 +108,64 @@ func BenchmarkRemoteRound100K(b *testing.B) {
 		round()
 	}
 }
+
+// sectionsRound returns a function that puts to eight places, with a notice, and gets from them.
+func sectionsRound(tb testing.TB, size int) func() {
+	b := newBench(tb, mem.Config{InjectBytes: 1472}, 2, Config{})
+	region, err := b.mods[1].Expose(make([]byte, 16*size), RemoteAll)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := b.mods[1].Handle(1, func(*Endpoint, Tag, []byte) {}); err != nil {
+		tb.Fatal(err)
+	}
+	ep := b.connect(0, 1)
+	var put, get []Section
+	for i := range 8 {
+		at := uint64(2 * i * size)
+		put = append(put, Section{Mem: make([]byte, size), Target: region.Handle(), Offset: at})
+		get = append(get, Section{Mem: make([]byte, size), Target: region.Handle(), Offset: at})
+	}
+	left, says := 0, []byte("done")
+	onDone := func(_ *Fragment, err error) {
+		if left--; err != nil {
+			tb.Error(err)
+		}
+	}
+	send := func(f *Fragment, err error) {
+		if err != nil {
+			tb.Fatal(err)
+		}
+		left++
+		f.OnDone = onDone
+		if _, err := ep.Send(b.now, f); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return func() {
+		send(ep.PreparePutSections(put))
+		send(ep.PreparePutSectionsNotice(put, 1, says))
+		send(ep.PrepareGetSections(get))
+		for left > 0 {
+			b.now = b.now.Add(5 * time.Microsecond)
+			for _, m := range b.mods {
+				if _, err := m.Progress(b.now); err != nil {
+					tb.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// Operations on several places allocate nothing, either.
+func TestSectionsAllocs(t *testing.T) {
+	for _, size := range []int{8, 20_000} {
+		round := sectionsRound(t, size)
+		for range 300 {
+			round()
+		}
+		if n := testing.AllocsPerRun(100, round); n > 0 {
+			t.Errorf("%d bytes: %v allocations a round", size, n)
+		}
+	}
+}

@@ -211,6 +211,28 @@ type Hastener interface {
 	Hasten(timeout time.Duration)
 }
 
+// Readier is implemented by a Domain on which a loop of another kind can sleep, on it among other
+// things: epoll, in C or Go, with the descriptors of several domains and whatever else.
+//
+//	poll all there is -> ArmReady -> 0?  yes: poll
+//	      ^                          no: sleep until a descriptor is readable, or so long at most
+//	      +----------- DisarmReady <-----+
+//
+// All calls belong to the goroutine that uses the Domain. While it is armed nothing else is called.
+type Readier interface {
+	Waiter
+	// ReadyFd returns a descriptor that becomes readable, and stays so until DisarmReady, when a
+	// completion may be there to poll that was not when ArmReady was called, and on Wake. While the
+	// Domain is not armed it says nothing. It stays the Domain's, which reads and closes it, and is
+	// the same until then.
+	ReadyFd() (fd int, err error)
+	// ArmReady readies the descriptor, and returns for how long the caller may sleep at most;
+	// negative: no limit; 0: poll first, or by the time.
+	ArmReady() (most time.Duration)
+	// DisarmReady ends that. It is called after each ArmReady, and without one does nothing.
+	DisarmReady()
+}
+
 // MaxNameBytes bounds an endpoint's name (libfabric's FI_NAME_MAX).
 const MaxNameBytes = 64
 

@@ -302,6 +302,7 @@ func (d *domain) Close() error {
 	d.c = nil
 	d.regions.release()
 	d.peers = peers{}
+	d.bell.ready.close()
 	d.bell.Close()
 	return first
 }

@@ -34,20 +34,33 @@ func (d *domain) Wait(timeout time.Duration) error {
 	if d.c == nil {
 		return fabric.ErrClosed
 	}
+	most, ready, err := d.beforeSleep()
+	if err != nil || ready {
+		return err
+	}
+	if most >= 0 {
+		timeout = atMost(timeout, most)
+	}
+	return d.bell.wait(timeout)
+}
+
+// beforeSleep readies the descriptors for a sleep, and returns how long it may be at most; negative:
+// no limit. ready says that there is something to poll.
+func (d *domain) beforeSleep() (most time.Duration, ready bool, err error) {
 	r := int64(C.gofi_before_sleep(d.c))
 	if code := resultCode(r); code != 0 {
-		return newError(d.info.Provider, resultCall(r), code, strerror)
+		return 0, false, newError(d.info.Provider, resultCall(r), code, strerror)
 	}
 	flags := resultCount(r)
 	switch {
 	case flags&C.GOFI_SLEEP_READY != 0:
-		return nil
+		return 0, true, nil
 	case flags&C.GOFI_SLEEP_BLIND != 0:
-		timeout = atMost(timeout, blindSleep)
+		return blindSleep, false, nil
 	case flags&C.GOFI_SLEEP_SHORT != 0:
-		timeout = atMost(timeout, shortSleep)
+		return shortSleep, false, nil
 	}
-	return d.bell.wait(timeout)
+	return -1, false, nil
 }
 
 // Wake implements fabric.Waiter.
@@ -66,8 +79,9 @@ func atMost(timeout, most time.Duration) time.Duration {
 // arrival, of which next to none finds a sleeper.
 type bell struct {
 	*park.Bell
-	fds  []unix.PollFd // of the waiting goroutine; the first is the Bell's
-	time unix.Timespec
+	fds   []unix.PollFd // of the waiting goroutine; the first is the Bell's
+	time  unix.Timespec
+	ready ready
 }
 
 func newBell() (*bell, error) {
@@ -83,11 +97,13 @@ func newBell() (*bell, error) {
 // watch adds a descriptor.
 func (b *bell) watch(fd int) {
 	b.fds = append(b.fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	b.ready.add(fd)
 }
 
 // unwatch removes a descriptor that may be watched.
 func (b *bell) unwatch(fd int) {
 	b.fds = slices.DeleteFunc(b.fds, func(p unix.PollFd) bool { return p.Fd == int32(fd) })
+	b.ready.remove(fd)
 }
 
 // wait sleeps until a descriptor is readable, a signal, or the timeout (negative: none).

@@ -1,0 +1,77 @@
+//go:build linux && cgo
+
+package ofi
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ready is an epoll descriptor with those that a Wait looks at. It is made when somebody asks for
+// it: from then on it takes part in every arrival.
+type ready struct {
+	epoll int // 0: there is none
+	err   error
+}
+
+// ReadyFd implements fabric.Readier.
+func (d *domain) ReadyFd() (int, error) {
+	b := d.bell
+	if b.ready.epoll > 0 || b.ready.err != nil {
+		return b.ready.epoll, b.ready.err
+	}
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return -1, os.NewSyscallError("epoll_create1", err)
+	}
+	b.ready.epoll = fd
+	for _, p := range b.fds {
+		b.ready.add(int(p.Fd))
+	}
+	return fd, b.ready.err
+}
+
+// add has a descriptor make this one readable, if somebody has asked for it.
+func (r *ready) add(fd int) {
+	if r.epoll == 0 || r.err != nil {
+		return
+	}
+	ev := unix.EpollEvent{Fd: int32(fd), Events: unix.EPOLLIN}
+	r.err = os.NewSyscallError("epoll_ctl", unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &ev))
+}
+
+// remove undoes add.
+func (r *ready) remove(fd int) {
+	if r.epoll > 0 {
+		_ = unix.EpollCtl(r.epoll, unix.EPOLL_CTL_DEL, fd, nil)
+	}
+}
+
+func (r *ready) close() {
+	if r.epoll > 0 {
+		unix.Close(r.epoll)
+		r.epoll = 0
+	}
+}
+
+// ArmReady implements fabric.Readier. Where Info.CanWait is false it says 100 us; while sends are
+// outstanding on a provider that completes them later, 1 ms.
+func (d *domain) ArmReady() time.Duration {
+	if d.c == nil || d.bell.ready.err != nil {
+		return 0
+	}
+	most, ready, err := d.beforeSleep()
+	if err != nil || ready { // the poll will say it
+		return 0
+	}
+	return most
+}
+
+// DisarmReady implements fabric.Readier.
+func (d *domain) DisarmReady() {
+	if d.c != nil && d.bell.ready.epoll > 0 {
+		d.bell.Hush()
+	}
+}

@@ -1,0 +1,28 @@
+//go:build linux
+
+package shm
+
+import "time"
+
+// ReadyFd implements fabric.Readier: it is the loop's epoll descriptor.
+func (d *domain) ReadyFd() (int, error) { return d.loop.epoll, nil }
+
+// ArmReady implements fabric.Readier.
+func (d *domain) ArmReady() time.Duration {
+	if !d.Arm() {
+		return 0
+	}
+	return d.sleeper.most
+}
+
+// DisarmReady implements fabric.Readier.
+func (d *domain) DisarmReady() {
+	if d.closed || !d.sleeper.sleeping.Load() {
+		return
+	}
+	d.sleeper.sleeping.Store(false)
+	d.sayAsleep(0)
+	if d.loop.tend() {
+		d.bell.Hush()
+	}
+}

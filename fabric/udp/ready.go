@@ -1,0 +1,35 @@
+//go:build linux
+
+package udp
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ReadyFd implements fabric.Readier: it is the descriptor on which a Sleep parks.
+func (d *domain) ReadyFd() (int, error) {
+	s := &d.sleeper
+	if !s.made && !s.open(d.bell.Fd()) {
+		return -1, os.NewSyscallError("epoll_create1", unix.EMFILE)
+	}
+	return s.epoll, nil
+}
+
+// ArmReady implements fabric.Readier.
+func (d *domain) ArmReady() time.Duration {
+	if d.Arm() {
+		return -1
+	}
+	return 0
+}
+
+// DisarmReady implements fabric.Readier.
+func (d *domain) DisarmReady() {
+	if d.sleeper.made {
+		d.sleeper.disarm()
+		d.bell.Hush()
+	}
+}

@@ -169,9 +169,9 @@ func (m *Module) complete(f *Fragment, err error) {
 }
 
 // ackRides says whether the ACK that is owed may go with another packet. A selective one that has a
-// gap to report goes alone.
+// gap to report goes alone, and so does one that asks.
 func (ep *Endpoint) ackRides() bool {
-	return ep.ackOwed && (!ep.selective || ep.rcv.Held() == 0)
+	return ep.ackOwed && !ep.asking && (!ep.selective || ep.rcv.Held() == 0)
 }
 
 // acknowledge sends the ACKs that are due by then and found nothing to ride on. An endpoint that

@@ -3,6 +3,8 @@ package btl
 import (
 	"errors"
 	"fmt"
+
+	"gobtl/internal/seq"
 )
 
 // acknowledgements are the ACKs that are owed, one an endpoint, the one that is due first in front.
@@ -42,6 +44,27 @@ func (a *acknowledgements) due(now Time) *Endpoint {
 		return ep
 	}
 	return nil
+}
+
+// askAck has the peer asked for the ACK of everything up to packet n, for which a flush waits: else
+// it keeps that back for a while, in case that it sends something by which it can ride.
+func (m *Module) askAck(ep *Endpoint, n seq.Num) {
+	oldest, _ := ep.snd.Window()
+	if !ep.mayAskAck || ep.state != stateConnected || n.Before(oldest) {
+		return
+	}
+	ep.asking, ep.asksFor = true, n
+	ep.rcv.AskAck(m.now, 0)
+	m.acks.owe(ep, m.now)
+}
+
+// askedForAck handles an Ack that asks for one.
+func (m *Module) askedForAck(in *arrival) {
+	ep := in.ep
+	ep.rcv.AskAckOf(m.now, in.Seq)
+	if ep.ackOwed {
+		m.acks.owe(ep, m.now)
+	}
 }
 
 // check proves that the list holds exactly the living endpoints that owe an ACK, in the order in

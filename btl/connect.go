@@ -215,7 +215,7 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 
 // features are the optional abilities of this side.
 func (m *Module) features() (bits uint64) {
-	bits = frag.FeatureOps | frag.FeatureJoin
+	bits = frag.FeatureOps | frag.FeatureJoin | frag.FeatureAsk
 	if m.rules.Adaptive {
 		bits |= frag.FeatureSack
 	}

@@ -215,6 +215,14 @@ func (m *Module) sendAck(ep *Endpoint) bool {
 	pkt := m.arena.Bytes(b)
 	h := frag.Header{Kind: frag.KindAck, Conn: ep.peer.tag, Number: ep.numbers.take(m, c.which, 1)}
 	m.takeAck(ep, &h)
+	if ep.asking {
+		ep.asking = false
+		if oldest, _ := ep.snd.Window(); !ep.asksFor.Before(oldest) {
+			h.Flags |= frag.FlagAsk
+			h.Seq = ep.asksFor
+			m.stats.counters[CntAsked]++
+		}
+	}
 	sizeBytes := frag.AckBytes
 	if ep.selective {
 		sizeBytes += m.writeSack(ep, &h, pkt)

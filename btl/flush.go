@@ -138,15 +138,20 @@ func (ep *Endpoint) markFlush(f *Fragment) {
 		k = 1
 	}
 	waiting := ep.flushes.all()
+	until := ep.sentUntil()
+	asks := false
 	for i := range waiting {
-		switch waiting[i].after[k] {
-		case nil:
-		case f:
-			waiting[i].after[k] = nil
-			waiting[i].until = ep.sentUntil()
-		default:
-			return
+		w := &waiting[i]
+		if w.after[k] != nil && w.after[k] != f {
+			break
 		}
+		if w.after[k] == f {
+			w.after[k], w.until = nil, until
+			asks = asks || !w.waits()
+		}
+	}
+	if asks && !ep.counted {
+		ep.m.askAck(ep, until-1)
 	}
 }
 

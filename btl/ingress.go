@@ -64,7 +64,8 @@ func (m *Module) decode(c *channel, comp *fabric.Completion, in *arrival) bool {
 		}
 	}
 	in.ep = ep
-	if in.Flags&frag.FlagOp != 0 && !ep.operates { // which no feature has allowed
+	const agreed = frag.FlagOp | frag.FlagAsk
+	if in.Flags&agreed != 0 && !ep.allows(in.Flags) { // which no feature has allowed
 		return m.drop(CntDropMalformed)
 	}
 	return true
@@ -142,6 +143,9 @@ func (m *Module) receive(c *channel, comp *fabric.Completion) {
 	switch in.Kind {
 	case frag.KindAck:
 		m.stats.counters[CntRecvAck]++
+		if in.Flags&frag.FlagAsk != 0 {
+			m.askedForAck(&in)
+		}
 	case frag.KindNack:
 		m.stats.counters[CntRecvNack]++
 		m.nacked(&in)

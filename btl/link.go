@@ -23,10 +23,13 @@ import (
 
 // link is what an endpoint knows of its link.
 type link struct {
-	counted   bool // else sequenced
-	operates  bool // operations go both ways
-	joins     bool // several of them in a pack
-	selective bool // sequenced: ACKs that go alone are selective, here and there
+	counted   bool    // else sequenced
+	operates  bool    // operations go both ways
+	joins     bool    // several of them in a pack
+	selective bool    // sequenced: ACKs that go alone are selective, here and there
+	mayAskAck bool    // sequenced: either side may ask for an ACK
+	asking    bool    // the next ACK goes alone, and asks for one of what was sent
+	asksFor   seq.Num // up to here
 	refusals  []refusal
 	unwanted  []unwanted
 	counts    countedState
@@ -41,6 +44,7 @@ func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 	ep.joins = ep.operates && !ep.counted && common&frag.FeatureJoin != 0
 	ep.selective = common&frag.FeatureSack != 0 && !ep.counted
 	ep.rcv.Selective = ep.selective
+	ep.mayAskAck, ep.asking = common&frag.FeatureAsk != 0 && !ep.counted, false
 	if ep.counted {
 		ep.useSize(ep.mtuMost)
 		ep.tiny = ep.mtu // all goes one way
@@ -50,6 +54,11 @@ func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 	ep.useSize(min(ep.mtuMost, pathBaseBytes))
 	ep.snd.Grant(hello.Credit)
 	m.recovery.Join(&ep.snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
+}
+
+// allows says whether what the flags of a packet stand for is agreed on.
+func (ep *Endpoint) allows(flags frag.Flags) bool {
+	return (flags&frag.FlagOp == 0 || ep.operates) && (flags&frag.FlagAsk == 0 || ep.mayAskAck)
 }
 
 // seal makes a packet ready to be posted: number, ACK that rides on it, header, timer. It returns

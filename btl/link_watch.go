@@ -39,8 +39,14 @@ func (m *Module) watch(ep *Endpoint, d time.Duration) {
 }
 
 // askFlush asks for the confirmation that a Flush waits for, unless something is to be sent that
-// does.
+// does; or for the ACK.
 func (m *Module) askFlush(ep *Endpoint) {
+	if n := ep.flushes.len(); n > 0 && !ep.counted {
+		if f := &ep.flushes.all()[n-1]; !f.waits() {
+			m.askAck(ep, f.until-1)
+		}
+		return
+	}
 	if ep.watches() && ep.state == stateConnected && ep.snd.InFlight() > 0 && !ep.waiting() &&
 		!ep.closing && !ep.superseded && !ep.counts.broken {
 		m.watch(ep, 0)

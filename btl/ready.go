@@ -8,10 +8,10 @@ import (
 
 // ReadyFd returns a descriptor for a loop of another kind, epoll in C perhaps, to sleep on, among
 // those of other modules and whatever else. Such a loop, in the module's owner's goroutine, makes
-// passes of all its modules; then calls Arm of each, and sleeps, for no longer than all of them say,
-// until one of the descriptors is readable; calls Disarm of each; and begins again. Nothing that
-// comes in between is missed. The descriptor is the module's, which reads and closes it, and says
-// something from an Arm to its Disarm alone. Without a fabric.Readier the error is
+// passes of all its modules; then calls Arm of each, and sleeps, for no longer than all of them
+// say, until one of the descriptors is readable; calls Disarm of each; and begins again. Nothing
+// that comes in between is missed. The descriptor is the module's, which reads and closes it, and
+// says something from an Arm to its Disarm alone. Without a fabric.Readier the error is
 // fabric.ErrNotSupported.
 func (m *Module) ReadyFd() (fd int, err error) {
 	if m.closed {

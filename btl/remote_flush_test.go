@@ -50,3 +50,68 @@ func TestFlushOfWithdrawnAnswer(t *testing.T) {
 		return flushed == "ab"
 	})
 }
+
+// A flush asks for the ACK that it waits for: it is over in two trips and a few passes, however
+// long the peer keeps ACKs back; so is a fence, and what waits behind it leaves then. A peer that
+// has not said that it can be asked is not.
+func TestFlushAsksForAck(t *testing.T) {
+	for _, size := range []int{8, 1300, 100_000} {
+		for _, may := range []bool{true, false} {
+			cfg := smallConfig()
+			cfg.Rules.AckDelay = 10 * time.Millisecond
+			l := newRemoteLab(t, mem.Config{MTUBytes: 1500}, cfg, false)
+			l.settle(time.Second)
+			l.ep.mayAskAck = may
+			f, err := l.ep.PreparePut(filled(size, 3), l.region.Handle(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.ep.Send(l.now, f); err != nil {
+				t.Fatal(err)
+			}
+			flushed := false
+			l.ep.Flush(l.now, func(error) { flushed = true })
+			asked := func() uint64 { s := l.mods[0].Stats(); return s.Get(CntAsked) }
+			for range 40 {
+				l.step(20 * time.Microsecond)
+			}
+			// Of many packets every few are acknowledged at once, and here the last ones, too.
+			if !flushed && (may || size == 100_000) || flushed && !may && size < 100_000 {
+				t.Errorf("%d bytes, may be asked: %v: flushed %v", size, may, flushed)
+			}
+			l.until("flushed", 100*time.Microsecond, time.Second, func() bool { return flushed })
+			if n := asked(); may != (n == 1) {
+				t.Errorf("%d bytes, may be asked: %v: asked %d times", size, may, n)
+			}
+			sendOrFail(t, l.ep, 1, []byte("before"))
+			l.ep.Fence(l.now)
+			sendOrFail(t, l.ep, 1, []byte("behind"))
+			for range 40 {
+				l.step(20 * time.Microsecond)
+			}
+			if l.ep.fenced() == may {
+				t.Errorf("%d bytes, may be asked: %v: the fence holds: %v", size, may, l.ep.fenced())
+			}
+		}
+	}
+}
+
+// With nothing in flight a flush asks for nothing, and an ACK that asks is no packet for a peer
+// that has not agreed to it.
+func TestFlushAsksForNothing(t *testing.T) {
+	l := newRemoteLab(t, mem.Config{MTUBytes: 1500}, smallConfig(), false)
+	l.settle(time.Second)
+	l.rest()
+	l.ep.Flush(l.now, nil)
+	l.rest()
+	if s := l.mods[0].Stats(); s.Get(CntAsked) != 0 {
+		t.Errorf("asked %d times", s.Get(CntAsked))
+	}
+	sendOrFail(t, l.ep, 1, []byte("in flight"))
+	l.back.mayAskAck = false
+	l.ep.Flush(l.now, nil)
+	l.rest()
+	if s := l.mods[1].Stats(); s.Get(CntDropMalformed) != 1 {
+		t.Errorf("%d packets dropped as none", s.Get(CntDropMalformed))
+	}
+}

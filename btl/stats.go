@@ -94,7 +94,7 @@ const (
 	CntPeersReliable
 	CntPathRaised  // larger datagrams were found to pass
 	CntPathLowered // those of the size in use did not pass any more
-	CntAsked       // packets that ask the peer of a reliable connection for a confirmation
+	CntAsked       // packets that ask the peer for an ACK, or for a confirmation
 	CntPasses
 
 	numCounters
@@ -128,7 +128,7 @@ const (
 	helpReliable  = "Connections that leave it to the fabric that nothing is lost."
 	helpLanded    = "Chunks received without a copy here."
 	helpPath      = "Changes of the largest datagram that is sent to a peer."
-	helpAsked     = "Packets of such connections that asked for a confirmation."
+	helpAsked     = "Packets that asked the peer for an acknowledgement, or a confirmation."
 	helpPeers     = "Connections, by what became of them."
 )
 

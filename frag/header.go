@@ -77,6 +77,10 @@ const (
 	// FlagOp: the packet belongs to an operation (Header.Op) that is asked for and answered. Only Frag
 	// and Chunk may carry it, and only where both sides have announced FeatureOps.
 	FlagOp Flags = 1 << 4
+	// FlagAsk: the sender waits for the acknowledgement of everything up to Seq, one of its own
+	// numbers, which shall not be delayed. Only an Ack may carry it, and only where both sides have
+	// announced FeatureAsk.
+	FlagAsk Flags = 1 << 5
 )
 
 // Tags of Frags, Chunks and records. A tag names the handler at the receiver; tags above TagUserMax
@@ -124,7 +128,7 @@ type Header struct {
 	Handle    uint64 // FlagPut: the target region
 	PutOffset uint64 // FlagPut: where in the region this packet's payload goes, in bytes
 	// Seq is the packet's sequence number (Frag, Chunk, Pack), the sender's first one (Hello,
-	// HelloAck) or the refused one (Nack); else zero.
+	// HelloAck), the refused one (Nack) or the one that is asked for (Ack with FlagAsk); else zero.
 	Seq seq.Num
 	// Ack (FlagAck) is the last sequence number that the sender has received in order.
 	Ack seq.Num
@@ -346,7 +350,7 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 var allowedFlags = [16]Flags{
 	KindFrag:  FlagAck | FlagDup | FlagPut | FlagOp,
 	KindChunk: FlagAck | FlagDup | FlagPut | FlagOp,
-	KindAck:   FlagAck | FlagDup | FlagSack,
+	KindAck:   FlagAck | FlagDup | FlagSack | FlagAsk,
 	KindNack:  FlagAck | FlagDup,
 	KindPack:  FlagAck | FlagDup,
 }
@@ -404,7 +408,7 @@ func checkOther(h *Header) error {
 		if h.Tag != 0 {
 			return ErrTag
 		}
-		if h.Seq != 0 {
+		if h.Seq != 0 && h.Flags&FlagAsk == 0 {
 			return ErrReserved
 		}
 		if h.Flags&FlagSack == 0 && h.PayloadLen != 0 ||

@@ -10,6 +10,8 @@ import (
 const (
 	// FeatureSack: an Ack that goes alone carries a Sack.
 	FeatureSack = 1 << 0
+	// FeatureAsk: an Ack may ask for one (FlagAsk). It counts for nothing in a reliable connection.
+	FeatureAsk = 1 << 4
 )
 
 // Sizes of the body of an Ack with FlagSack.

@@ -279,6 +279,13 @@ func dataVectors() []vector {
 			},
 		},
 		{
+			name: "ack-ask", about: "the same; the one of packet 0x21222324 is asked for",
+			header: Header{
+				Kind: KindAck, Flags: FlagAck | FlagAsk, Conn: testConn, Ack: 0xFFFFFFFE,
+				Seq: 0x21222324, Credit: 4096, CreditBytes: CreditBytesAll, Number: 5,
+			},
+		},
+		{
 			name: "ack-dup", about: "the same in answer to a packet received before",
 			header: Header{
 				Kind: KindAck, Flags: FlagAck | FlagDup, Conn: testConn, Ack: 0xFFFFFFFE,

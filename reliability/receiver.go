@@ -55,6 +55,8 @@ type Receiver struct {
 	// usedLately are the credits used in this period: who uses few has earned fewer.
 	usedLately uint32
 	load       load
+	askedFor   seq.Num // the peer waits for the ACK of everything up to here
+	asked      bool
 	// Selective: the peer takes selective acknowledgements, so a gap is reported at once.
 	Selective bool
 }
@@ -130,6 +132,9 @@ func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, ru
 	if int(r.unacked) >= min(rules.AckEvery, max(2, int(r.charged/4))) ||
 		!r.next.Before(r.limit) || gap && r.Selective {
 		at = now
+	}
+	if r.asked && r.askedFor.Before(r.next) {
+		r.asked, at = false, now
 	}
 	r.ackAt = r.ackAt.Min(at)
 }
@@ -232,6 +237,18 @@ func (r *Receiver) AckDue() mono.Time { return r.ackAt }
 
 // AskAck makes an ACK due after d, even though nothing arrived: to tell the peer of new credits.
 func (r *Receiver) AskAck(now mono.Time, d time.Duration) { r.ackAt = r.ackAt.Min(now.Add(d)) }
+
+// AskAckOf makes an ACK due as soon as everything up to packet n has been accepted: the peer waits
+// for it. One that has left already is not repeated, and what lies beyond the window is not
+// awaited.
+func (r *Receiver) AskAckOf(now mono.Time, n seq.Num) {
+	switch d := n.Sub(r.next); {
+	case d >= 0 && uint32(d) < r.window:
+		r.asked, r.askedFor = true, n
+	case d < 0 && r.ackAt != mono.Never:
+		r.ackAt = r.ackAt.Min(now)
+	}
+}
 
 // TakeAck returns the ACK to send now and ends its being due. dup says that it answers nothing but
 // duplicates.

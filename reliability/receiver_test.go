@@ -291,3 +291,43 @@ func TestReceiverCheckState(t *testing.T) {
 		t.Error("a window of one holds a packet, CheckState found nothing")
 	}
 }
+
+// An ACK that is asked for is due with the packet that makes it possible, at once if that is here
+// already, and not at all if it has left; what is out of the window is not awaited.
+func TestAskAckOf(t *testing.T) {
+	var r Receiver
+	rules := quick()
+	c := NewCredits(1024)
+	c.Join()
+	r.Init(100, 64)
+	r.Grant(c)
+	const now = mono.Time(1000)
+	late := now.Add(rules.AckDelay)
+	due := func(what string, want mono.Time) {
+		t.Helper()
+		if got := r.AckDue(); got != want {
+			t.Errorf("%s: due at %d, want %d", what, got, want)
+		}
+	}
+	r.AskAckOf(now, 102)
+	due("nothing is here", mono.Never)
+	r.Accept(now, 100, &rules)
+	due("the first of three", late)
+	r.Accept(now, 102, &rules)
+	due("the last of three", late)
+	r.Accept(now, 101, &rules)
+	due("all three", now)
+	r.TakeAck(c)
+	r.AskAckOf(now, 102)
+	due("it has left", mono.Never)
+	r.Accept(now, 103, &rules)
+	due("one more", late)
+	r.AskAckOf(now, 103)
+	due("which is here", now)
+	r.TakeAck(c)
+	r.AskAckOf(now, 104+64)
+	for n := range seq.Num(4) {
+		r.Accept(now, 104+n, &rules)
+	}
+	due("beyond the window", late)
+}

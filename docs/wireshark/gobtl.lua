@@ -10,7 +10,7 @@ local HEADER, EXTRA, RECORD, HELLO_BODY, NAME_MAX = 32, 16, 4, 72, 64
 local REJECT_BODY, RETRY_HEAD, COOKIE_MAX, NONCE, PART_HEAD, PART_GRAIN = 12, 12, 32, 8, 8, 64
 local FRAG, CHUNK, ACK, HELLO, HELLO_ACK, NACK, REJECT, PACK = 1, 2, 3, 4, 5, 6, 7, 8
 local PART, PING, PONG, RETRY = 9, 10, 11, 12
-local FLAG_ACK, FLAG_PUT, FLAG_DUP, FLAG_SACK, FLAG_OP = 1, 2, 4, 8, 16
+local FLAG_ACK, FLAG_PUT, FLAG_DUP, FLAG_SACK, FLAG_OP, FLAG_ASK = 1, 2, 4, 8, 16, 32
 local SACK_HEAD, SACK_RANGES_MAX, CHUNK_MIN, OP = 24, 256, 128, 8
 local BYE, VOID, TAG_USER_MAX = 0xFF, 0xFE, 0xEF
 local PROVEN_ALL = 0x03
@@ -57,7 +57,7 @@ end
 
 local channels = { [0] = "command", [1] = "data" }
 -- The flags that each kind may carry.
-local allowedFlags = { [FRAG] = 23, [CHUNK] = 23, [ACK] = 13, [HELLO] = 0, [HELLO_ACK] = 0,
+local allowedFlags = { [FRAG] = 23, [CHUNK] = 23, [ACK] = 45, [HELLO] = 0, [HELLO_ACK] = 0,
 	[NACK] = 5, [REJECT] = 0, [PACK] = 5, [PART] = 0, [PING] = 0, [PONG] = 0, [RETRY] = 0 }
 -- The kinds that occupy a sequence number.
 local hasSeq = { [FRAG] = true, [CHUNK] = true, [PACK] = true }
@@ -73,7 +73,8 @@ f.magic = u8("gobtl.magic", "Magic", HEX)
 f.version = u8("gobtl.version", "Version", DEC, nil, 0xF0)
 f.kind = u8("gobtl.kind", "Kind", DEC, kinds, 0x0F)
 f.flags = u8("gobtl.flags", "Flags", HEX)
-f.flagReserved = u8("gobtl.flags.reserved", "Reserved", HEX, nil, 0xE0)
+f.flagReserved = u8("gobtl.flags.reserved", "Reserved", HEX, nil, 0xC0)
+f.flagAsk = bool("gobtl.flags.ask", "Ask, for the Ack of what is up to seq", 8, set, FLAG_ASK)
 f.flagOp = bool("gobtl.flags.op", "Op, of an operation", 8, set, FLAG_OP)
 f.flagSack = bool("gobtl.flags.sack", "Sack, tells of packets beyond a gap", 8, set, FLAG_SACK)
 f.flagDup = bool("gobtl.flags.dup", "Dup, answers only duplicates", 8, set, FLAG_DUP)
@@ -476,7 +477,9 @@ kindRules[CHUNK] = checkExtras
 kindRules[ACK] = function(tvb, p, bad)
 	if not has(p.flags, FLAG_ACK) then bad("flags", "an Ack without the Ack flag") end
 	if p.tag ~= 0 then bad("tag", "an Ack has a tag") end
-	if p.seq ~= 0 then bad("reserved", "an Ack has a sequence number") end
+	if p.seq ~= 0 and not has(p.flags, FLAG_ASK) then
+		bad("reserved", "an Ack has a sequence number")
+	end
 	if not has(p.flags, FLAG_SACK) then
 		if p.len ~= 0 then bad("length", "an Ack without the Sack flag has a payload") end
 	elseif p.len < SACK_HEAD or p.len > SACK_HEAD + 4 * SACK_RANGES_MAX
@@ -845,9 +848,12 @@ local function addFlags(tree, tvb, p)
 	if has(p.flags, FLAG_DUP) then table.insert(names, "Dup") end
 	if has(p.flags, FLAG_SACK) then table.insert(names, "Sack") end
 	if has(p.flags, FLAG_OP) then table.insert(names, "Op") end
+	if has(p.flags, FLAG_ASK) then table.insert(names, "Ask") end
 	local sub = tree:add(f.flags, tvb(2, 1))
 	if #names > 0 then sub:append_text(" (" .. table.concat(names, ", ") .. ")") end
-	for _, field in ipairs({ f.flagReserved, f.flagOp, f.flagSack, f.flagDup, f.flagPut, f.flagAck }) do
+	for _, field in ipairs({
+		f.flagReserved, f.flagAsk, f.flagOp, f.flagSack, f.flagDup, f.flagPut, f.flagAck,
+	}) do
 		sub:add(field, tvb(2, 1))
 	end
 end

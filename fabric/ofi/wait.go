@@ -44,8 +44,8 @@ func (d *domain) Wait(timeout time.Duration) error {
 	return d.bell.wait(timeout)
 }
 
-// beforeSleep readies the descriptors for a sleep, and returns how long it may be at most; negative:
-// no limit. ready says that there is something to poll.
+// beforeSleep readies the descriptors for a sleep, and returns how long it may be at most;
+// negative: no limit. ready says that there is something to poll.
 func (d *domain) beforeSleep() (most time.Duration, ready bool, err error) {
 	r := int64(C.gofi_before_sleep(d.c))
 	if code := resultCode(r); code != 0 {

@@ -21,7 +21,7 @@ func (d *domain) DisarmReady() {
 		return
 	}
 	d.sleeper.sleeping.Store(false)
-	d.sayAsleep(0)
+	d.sayAsleep(awake)
 	if d.loop.tend() {
 		d.bell.Hush()
 	}

@@ -77,7 +77,8 @@ func (l *readyLoop) sleep() {
 	if most > 0 {
 		l.slept++
 	}
-	n, err := unix.EpollWait(l.epoll, events[:], int(most.Milliseconds()))
+	ms := (most + time.Millisecond - 1).Milliseconds()
+	n, err := unix.EpollWait(l.epoll, events[:], int(ms))
 	if err != nil && !errors.Is(err, unix.EINTR) {
 		l.t.Fatal(err)
 	}
@@ -93,8 +94,8 @@ func (l *readyLoop) sleep() {
 	}
 }
 
-// TestReady, model: fabtests functional/msg_epoll and functional/poll. Two modules share the sleep of
-// a loop: what comes to either ends it, each time, and so does Wake, of any goroutine.
+// TestReady, model: fabtests functional/msg_epoll and functional/poll. Two modules share the sleep
+// of a loop: what comes to either ends it, each time, and so does Wake, of any goroutine.
 func TestReady(t *testing.T) {
 	for _, provider := range []string{"udp", "shm", "ofi/udp", "ofi/tcp"} {
 		t.Run(provider, func(t *testing.T) { testReady(t, provider) })
@@ -126,7 +127,12 @@ func testReady(t *testing.T, provider string) {
 		t.Fatal(err)
 	}
 	if err := other.Handle(tag, func(ep *btl.Endpoint, tag btl.Tag, data []byte) {
-		if err := ep.SendImmediate(ep.Now(), tag, data); err != nil {
+		f, err := ep.Alloc(tag, len(data))
+		if err == nil {
+			copy(f.Bytes(), data)
+			_, err = ep.Send(ep.Now(), f)
+		}
+		if err != nil {
 			t.Error(err)
 		}
 	}); err != nil {
@@ -149,10 +155,19 @@ func testReady(t *testing.T, provider string) {
 	l.until("connected", func() bool { return eps[0].Connected() && eps[1].Connected() })
 	for round := range rounds {
 		i := round % 2
-		if err := eps[i].SendImmediate(l.now(), tag, []byte("ping")); err != nil {
+		f, err := eps[i].Prepare(tag, []byte("ping"))
+		if err == nil {
+			_, err = eps[i].Send(l.now(), f)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		l.until(fmt.Sprintf("answer %d", round), func() bool { return came[i] == round/2+1 })
+	}
+	for i, n := range l.woken { // by timers it would get on, too
+		if n < rounds/20 {
+			t.Errorf("what has come has ended %d sleeps of module %d", n, i)
+		}
 	}
 	for i, m := range l.mods { // idle by now: nothing but Wake ends a sleep, and that does
 		woken := false
@@ -173,7 +188,11 @@ func TestNotReady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dom, err := nw.Provider().Open(infos[0], fabric.DomainConfig{})
+	dc, err := new(btl.Config).DomainConfig(infos[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	dom, err := nw.Provider().Open(infos[0], dc)
 	if err != nil {
 		t.Fatal(err)
 	}

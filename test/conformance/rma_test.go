@@ -123,6 +123,7 @@ func testAtomic(t *testing.T, fx *fixture) {
 			}
 		}
 	}
+	ended := 0
 	for range 50 {
 		for _, ep := range eps {
 			f, err := ep.PrepareAtomic(btl.Atomic{
@@ -131,11 +132,13 @@ func testAtomic(t *testing.T, fx *fixture) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			f.OnDone = func(*btl.Fragment, error) { ended++ }
 			if _, err := ep.Send(l.net.now(), f); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
+	l.until("all have ended", func() bool { return ended == 100 })
 	l.settle()
 	if got := binary.NativeEndian.Uint64(region.Bytes()); got != 100 {
 		t.Errorf("100 times one has been added, which makes %d", got)

@@ -28,6 +28,7 @@ const (
 	fDup  = 0x04
 	fSack = 0x08
 	fOp   = 0x10
+	fAsk  = 0x20
 
 	tagBye  = 0xFF
 	tagVoid = 0xFE
@@ -41,7 +42,7 @@ var le = binary.LittleEndian
 // flagsOf is which flags a kind may carry.
 var flagsOf = [16]byte{
 	kFrag: fAck | fDup | fPut | fOp, kChunk: fAck | fDup | fPut | fOp,
-	kAck: fAck | fDup | fSack, kNack: fAck | fDup, kPack: fAck | fDup,
+	kAck: fAck | fDup | fSack | fAsk, kNack: fAck | fDup, kPack: fAck | fDup,
 }
 
 type packet struct {
@@ -196,7 +197,7 @@ func (p *packet) decodeBody(b []byte) bool {
 		return p.tag == 0 && len(b) > 0 && p.chunk.first == 0 && p.chunk.each == 0 &&
 			end <= uint64(p.chunk.size) && (p.op == nil || p.op.code == 1 && p.op.notice == 0)
 	case kAck:
-		return p.tag == 0 && p.seq == 0 && p.decodeSack(b)
+		return p.tag == 0 && (p.seq == 0 || p.flags&fAsk != 0) && p.decodeSack(b)
 	case kHello, kHelloAck:
 		return p.tag == 0 && p.decodeHello(b)
 	case kNack:

@@ -22,6 +22,9 @@ type receiver struct {
 	here      map[uint32]bool
 	owed      bool // an Ack
 	owedAt    time.Time
+	urgentTo  uint32 // the Ack of everything up to here is to leave at once
+	urgent    bool
+	askedAcks int  // Acks that were asked for: for tests
 	acked     bool // an acknowledgement was sent: what it grants holds
 	dupOwed   bool
 	copies    uint32
@@ -107,6 +110,9 @@ func (c *conn) onTraffic(d *datagram, p *packet) {
 		return
 	}
 	if !c.onAck(p) {
+		return
+	}
+	if p.flags&fAsk != 0 && !c.askedFor(p.seq) {
 		return
 	}
 	c.heard, c.confirmed = c.h.now, true
@@ -314,7 +320,10 @@ func (c *conn) putAck(p *packet) {
 
 // postAck sends an Ack alone.
 func (c *conn) postAck(dup byte) {
-	p := &packet{kind: kAck, flags: dup, conn: c.far}
+	c.postAckAs(&packet{kind: kAck, flags: dup, conn: c.far})
+}
+
+func (c *conn) postAckAs(p *packet) {
 	c.putAck(p)
 	if c.features&featSack != 0 {
 		p.flags |= fSack
@@ -325,6 +334,23 @@ func (c *conn) postAck(dup byte) {
 	}
 	c.owed, c.dupOwed, c.owedAt = false, false, time.Time{}
 	c.post(0, p)
+}
+
+// askedFor is what section 6 says of an Ack with the flag Ask; false: the packet is none.
+func (c *conn) askedFor(seq uint32) bool {
+	if c.features&featAsk == 0 {
+		c.h.wrong("an Ack asks for one, which was not agreed")
+		return false
+	}
+	c.askedAcks++
+	c.urgentTo, c.urgent = seq, true
+	return true
+}
+
+// askAck has the peer acknowledge at once what was sent.
+func (c *conn) askAck() {
+	p := &packet{kind: kAck, flags: fAsk, conn: c.far, seq: c.next - 1}
+	c.postAckAs(p)
 }
 
 func (c *conn) ranges(most int) (rs [][2]uint16) {
@@ -360,7 +386,11 @@ func (c *conn) progress(ticked bool) {
 	if c.owedAt.IsZero() && c.owed {
 		c.owedAt = c.h.now
 	}
-	if c.owed && !c.dupOwed && c.h.now.Sub(c.owedAt) < c.h.opt.ackAfter {
+	now := c.urgent && int32(c.urgentTo-c.expected) < 0
+	if now {
+		c.urgent = false
+	}
+	if c.owed && !c.dupOwed && !now && c.h.now.Sub(c.owedAt) < c.h.opt.ackAfter {
 		return
 	}
 	if c.relies {

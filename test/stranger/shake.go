@@ -23,6 +23,7 @@ const (
 	featSack = 1 << 0
 	featOps  = 1 << 2
 	featJoin = 1 << 3
+	featAsk  = 1 << 4
 )
 
 var (

@@ -181,6 +181,9 @@ func (d *decoder) appendPacket(b, pkt []byte) []byte {
 		b = d.appendAck(appendSeq(b, h.Seq, sender), h)
 		return appendRecords(b, payload)
 	case frag.KindAck:
+		if h.Flags&frag.FlagAsk != 0 {
+			b = appendSeq(append(b, " asks"...), h.Seq, sender)
+		}
 		return d.appendSack(d.appendAck(b, h), h, payload, receiver)
 	case frag.KindNack:
 		b = appendSeq(b, h.Seq, receiver)

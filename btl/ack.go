@@ -222,8 +222,10 @@ func (m *Module) onNack(in *arrival) bool {
 	if !ok || ep.snd.Withheld(h.Seq) {
 		return false
 	}
-	if h.Tag == frag.NackMemory { // it comes again by its timer
+	if h.Tag == frag.NackMemory { // it comes again by a timer
 		m.answeredBy(ep, t)
+		ep.snd.NoMemory(m.now, t, int(m.segs[t].bytes))
+		m.sched.rearm(ep)
 		return true
 	}
 	switch h.Tag {

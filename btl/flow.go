@@ -72,7 +72,13 @@ func (ep *Endpoint) waiting() bool {
 // bulk says whether a large fragment waits, or is under way.
 func (ep *Endpoint) bulk() bool {
 	f := ep.large.queue.first
-	return f != nil && !f.isBye() && !ep.behindFence(f)
+	return f != nil && !f.isBye() && !ep.behindFence(f) && !ep.lacksMemory(f)
+}
+
+// lacksMemory says whether a large fragment is kept because the peer had no memory for what was
+// sent before it, or of it: what is read into a region needs none.
+func (ep *Endpoint) lacksMemory(f *Fragment) bool {
+	return ep.snd.NeedsMemory() && !f.put && !f.answer && !f.isBye()
 }
 
 // overtakes says whether a small fragment may leave at once, or into the open pack: if none waits,
@@ -143,7 +149,7 @@ func (f *flow) may() bool {
 			return ep.small.queue.first == nil && !ep.pack.open() && ep.snd.Open() && ep.mayClose()
 		}
 		return ep.bulkRoom() > 0 && ep.bulkBytes() > 0 && !ep.holds(f.queue.first) &&
-			!ep.placeless(f.queue.first)
+			!ep.placeless(f.queue.first) && !ep.lacksMemory(f.queue.first)
 	}
 	return ep.pack.open() ||
 		f.queue.first != nil && ep.snd.Open() && !ep.behindFence(f.queue.first) &&

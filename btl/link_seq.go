@@ -82,6 +82,7 @@ func (m *Module) notAdded(in *arrival, err error) {
 	if !errors.Is(err, frag.ErrBudget) && !errors.Is(err, frag.ErrSlot) {
 		return // what no sender sends
 	}
+	in.ep.rcv.Refused(in.Seq)
 	m.sendNack(in.ep, in.Seq, frag.NackMemory, 0)
 	m.askSilent(func(ep *Endpoint) bool { return ep.asm.Active() > 0 })
 }

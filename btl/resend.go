@@ -41,7 +41,7 @@ func (m *Module) sendAgain() {
 				return
 			}
 			if withheld := ep.snd.Withheld(m.seqOf(t)); !withheld {
-				if cause != reliability.CauseRefused && !s.parted {
+				if cause != reliability.CauseRefused && cause != reliability.CauseMemory && !s.parted {
 					lostBytes = int(s.bytes)
 				}
 				m.countResend(ep, t, cause)
@@ -119,7 +119,8 @@ func (m *Module) isOldest(ep *Endpoint, t reliability.Token) bool {
 
 // timedOut says whether a packet is sent again because no answer came.
 func timedOut(cause reliability.Cause) bool {
-	return cause == reliability.CauseTimeout || cause == reliability.CauseProbe
+	return cause == reliability.CauseTimeout || cause == reliability.CauseProbe ||
+		cause == reliability.CauseMemory
 }
 
 func (m *Module) countResend(ep *Endpoint, t reliability.Token, cause reliability.Cause) {

@@ -56,8 +56,9 @@ type adaptive struct {
 	arrivedOutOfTurn bool // a packet has, since losses were looked for
 
 	lost         int32 // packets that are taken for lost, and not sent again yet
-	lostWaiting  int32 // of these, those that are not on the resend list
+	lostWaiting  int32 // of these, those that are not on the resend list and not refused
 	resendBudget int32 // packets that may be sent again, times budgetUnits
+	refused      refusals
 
 	copies                 uint32    // received before, as the peer counts them
 	spurious, spuriousSeen uint32    // packets sent again in vain; those known when this round began
@@ -110,7 +111,8 @@ type adaptiveShared struct {
 // adaptiveTickNs is how exact the timers are: much finer than a round trip.
 const adaptiveTickNs = 1 << 13
 
-// onTheWay is how many packets of the window are neither known to have arrived nor taken for lost.
+// onTheWay is how many packets of the window are neither known to have arrived nor taken for lost,
+// nor refused for now.
 func (a *adaptive) onTheWay(s *Sender) int32 { return s.next.Sub(s.oldest) - s.sacked - a.lost }
 
 // room is the number of packets, new ones or such to be sent again, that the congestion window is
@@ -119,7 +121,7 @@ func (a *adaptive) room(s *Sender) int32 {
 	if a.fixed {
 		return int32(s.window)
 	}
-	return a.cong.window - a.onTheWay(s) - (a.lost - a.lostWaiting)
+	return a.cong.window - a.onTheWay(s) - (a.lost - a.lostWaiting - a.refused.count)
 }
 
 func (a *adaptive) allows(s *Sender) int32 {
@@ -148,7 +150,7 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 		return
 	}
 	if p.lost {
-		a.stopWaiting(p)
+		a.stopWaiting(s, p)
 	} else {
 		a.lost++
 		s.setAside(p.seq)
@@ -157,9 +159,13 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	s.segs.again(t, cause)
 }
 
-// stopWaiting takes a segment off those that wait for the budget.
-func (a *adaptive) stopWaiting(p *segment) {
+// stopWaiting takes a segment off those that wait for the budget, or for memory.
+func (a *adaptive) stopWaiting(s *Sender, p *segment) {
 	p.lost = false
+	if p.refusedBytes != 0 {
+		a.forgive(s, p)
+		return
+	}
 	a.lostWaiting--
 }
 
@@ -176,5 +182,5 @@ func (a *adaptive) abandon() {
 	if a.timer != 0 {
 		a.shared.timers.Checkout(a.timer)
 	}
-	a.timer, a.lost, a.lostWaiting = 0, 0, 0
+	a.timer, a.lost, a.lostWaiting, a.refused = 0, 0, 0, refusals{}
 }

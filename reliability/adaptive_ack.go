@@ -49,7 +49,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 	}
 	if n := int32(len(done) - before); n > 0 {
 		a.ackedAt, a.progressAt, a.backoff, a.rouses = now, now, 0, false
-		if s.oldest == s.next {
+		if s.oldest == s.next || a.restsRefused(s) {
 			a.progressAt = longAgo
 		}
 		a.setWait()
@@ -65,6 +65,9 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 			a.roundEnd, a.roundAt = s.next, now
 			a.endRound(s, took)
 		}
+	}
+	if a.refused.asking {
+		a.answered(s)
 	}
 	if a.arrivedOutOfTurn || a.lostWaiting > 0 || a.lossAt <= now {
 		a.findLost(s, now)

@@ -15,7 +15,7 @@ func (a *adaptive) arrived(s *Sender, now mono.Time, t Token) {
 		a.lost--
 		s.takeBack(p.seq)
 		if p.lost {
-			a.stopWaiting(p)
+			a.stopWaiting(s, p)
 		}
 	}
 	if p.resends == 0 && !a.gaps { // in order, for the first time
@@ -92,6 +92,7 @@ func (a *adaptive) findLost(s *Sender, now mono.Time) {
 	known := a.lostWaiting
 	a.markLost(s, now)
 	found := a.lostWaiting - known
+	a.ask(s, now)
 	a.sendLost(s)
 	if a.resendBudget < budgetUnits {
 		a.shared.counted.Throttled += uint64(max(min(found, a.lostWaiting), 0))
@@ -137,7 +138,7 @@ func (a *adaptive) markLost(s *Sender, now mono.Time) {
 			a.lossAt = a.lossAt.Min(at) // which may be Never
 			continue
 		}
-		p.lost = true
+		p.lost, p.cause = true, CauseLost
 		s.setAside(n)
 		a.lost++
 		a.lostWaiting++
@@ -155,8 +156,9 @@ func (a *adaptive) sendLost(s *Sender) {
 		if a.resendBudget < budgetUnits || room <= 0 {
 			return
 		}
-		if t := s.at(n); s.segment(t).state == Posted { // else it is on the resend list
-			a.sendAgain(s, t, CauseLost)
+		t := s.at(n)
+		if p := s.segment(t); p.state == Posted && !p.refused() { // else it is on the resend list
+			a.sendAgain(s, t, p.cause)
 			room--
 		}
 	}

@@ -80,6 +80,7 @@ func (m *recoveryModel) post(count int, c Channel) {
 		m.packets = append(m.packets, modelPacket{sentAt: m.now})
 		m.copies = append(m.copies, modelCopy{packet: m.sent, at: m.now})
 		m.send(1, c)
+		m.snd.Carry(m.sent)
 	}
 	m.most = max(m.most, int(m.snd.next.Sub(m.snd.oldest)))
 }
@@ -199,6 +200,9 @@ func (m *recoveryModel) hear(t *rapid.T, i int) {
 			m.done[:0])
 	}
 	slices.Sort(m.done)
+	for _, token := range m.done {
+		m.snd.Carry(-1 - int(token))
+	}
 	if !slices.Equal(m.done, want) {
 		t.Fatalf("an ACK of %d and %v frees %v, want %v", a.upTo, a.early, m.done, want)
 	}
@@ -210,6 +214,19 @@ func (m *recoveryModel) refuse(i int) {
 	if token, ok := m.snd.Token(adaptiveFirst.Add(uint32(i))); ok {
 		m.refused[i] = true
 		m.snd.Refuse(token)
+	}
+}
+
+// noMemory has a copy come to the peer, which has no memory for it and says so.
+func (m *recoveryModel) noMemory(i int) {
+	c := m.copies[i]
+	if m.arrived[c.packet] {
+		return
+	}
+	m.copies = slices.Delete(m.copies, i, i+1)
+	m.now = max(m.now, c.at.Add(2*m.oneWay))
+	if token, ok := m.snd.Token(adaptiveFirst.Add(uint32(c.packet))); ok {
+		m.snd.NoMemory(m.now, token, 1+c.packet)
 	}
 }
 
@@ -326,6 +343,11 @@ func TestRecoveryModel(t *testing.T) {
 			"refuse": func(t *rapid.T) {
 				if m.sent > 0 {
 					m.refuse(rapid.IntRange(0, m.sent-1).Draw(t, "packet"))
+				}
+			},
+			"noMemory": func(t *rapid.T) {
+				for n := rapid.IntRange(1, 50).Draw(t, "n"); n > 0 && len(m.copies) > 0; n-- {
+					m.noMemory(pick(len(m.copies), "copy"))
 				}
 			},
 			"wait": func(t *rapid.T) {

@@ -68,12 +68,14 @@ func (a *adaptive) expired(s *Sender, now mono.Time) {
 	if due := a.due(s); due <= now {
 		a.timeout(s, now)
 	}
-	a.wake(s, now, max(a.due(s).Min(a.lossAt), now.Add(time.Microsecond)))
+	if next := a.due(s).Min(a.lossAt); next != mono.Never {
+		a.wake(s, now, max(next, now.Add(time.Microsecond)))
+	}
 	a.pace(s, now)
 }
 
 func (a *adaptive) check(s *Sender) error {
-	var lost, waiting int32
+	var lost, waiting, refused int32
 	waits := false
 	for n := s.oldest; n != s.next; n++ {
 		t := s.at(n)
@@ -85,6 +87,9 @@ func (a *adaptive) check(s *Sender) error {
 		case t == noToken:
 		case s.segment(t).state == Resend:
 			lost++
+		case s.segment(t).refused():
+			lost++
+			refused++
 		case s.segment(t).state == Posted && s.segment(t).lost:
 			lost++
 			waiting++
@@ -107,6 +112,9 @@ func (a *adaptive) check(s *Sender) error {
 			a.pacer.due)
 	case a.cong.window < min(windowLeast, int32(s.window)) || a.resendBudget < 0:
 		return fmt.Errorf("reliability: window of %d packets, %d tokens", a.cong.window, a.resendBudget)
+	}
+	if err := a.checkRefused(refused); err != nil {
+		return err
 	}
 	if a.timer != 0 {
 		if who, ok := a.shared.timers.Knock(a.timer); !ok || who != s {

@@ -14,7 +14,8 @@ import (
 // the time-outs behind it do; it would be in vain nearly always.
 func (a *adaptive) posted(s *Sender, now mono.Time, c Channel, limit time.Duration) {
 	a.sentAt[c] = now
-	if a.timer != 0 && a.progressAt != longAgo && limit == a.waitMax && !a.pacer.short(s.next) {
+	if a.timer != 0 && a.progressAt != longAgo && !a.refused.some() && limit == a.waitMax &&
+		!a.pacer.short(s.next) {
 		return
 	}
 	if a.backoff == 0 {
@@ -56,6 +57,9 @@ func (a *adaptive) due(s *Sender) mono.Time {
 	at := a.dueAfterProgress()
 	if s.oldest == s.next {
 		return at
+	}
+	if a.restsRefused(s) {
+		return mono.Never
 	}
 	// The oldest packet is what would be sent again: not before its latest copy can be answered. (If
 	// it waits to be sent again already, that starts the timer anew.)
@@ -142,7 +146,7 @@ func (a *adaptive) timeout(s *Sender, now mono.Time) {
 		a.restartedAt, a.sweepAt = now, mono.Never
 	}
 	for n := s.oldest; n != s.next; n++ {
-		if t := s.at(n); t != noToken {
+		if t := s.at(n); t != noToken && !s.segment(t).refused() {
 			a.sendAgain(s, t, cause)
 			return
 		}

@@ -15,7 +15,12 @@ const NoBytesBound = unlimited
 func (s *Sender) Carry(sizeBytes int) { s.bytes += sizeBytes }
 
 // InFlightBytes is the sum of what Carry was told of the packets in flight.
-func (s *Sender) InFlightBytes() int { return s.bytes }
+func (s *Sender) InFlightBytes() int {
+	if a := s.policy.adaptive; a != nil {
+		return s.bytes + a.refused.bytes
+	}
+	return s.bytes
+}
 
 // BoundBytes notes how many bytes the peer grants by an ACK that is neither bogus nor old, after
 // OnAck and Carry: less than one is one. It counts if no other ACK has told a higher limit: what

@@ -57,6 +57,7 @@ type Receiver struct {
 	load       load
 	askedFor   seq.Num // the peer waits for the ACK of everything up to here
 	asked      bool
+	refused    refusedPackets
 	// Selective: the peer takes selective acknowledgements, so a gap is reported at once.
 	Selective bool
 }
@@ -125,6 +126,9 @@ func (r *Receiver) AcceptRun(now mono.Time, n seq.Num, count uint32, rules *Rule
 
 // accepted books packets of which n is the last; gap: one has opened or closed.
 func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, rules *Rules) {
+	if r.refused.count > 0 {
+		r.refused.taken(n, count)
+	}
 	r.ackNews = true
 	r.last, r.lastAt = n, now
 	r.unacked += count
@@ -308,12 +312,13 @@ func (r *Receiver) earn(now mono.Time, used uint32) {
 	}
 }
 
-// ahead is the number of packets beyond a gap that take no credit: they have been taken over, and
-// the peer knows it, so a lost packet does not stop it before the copy can be here. A peer that
+// ahead is the number of packets beyond a gap that take no credit: they have been taken over, or
+// refused for now, and the peer knows it, so a packet that is missing does not stop it before the
+// copy can be here. A peer that
 // takes no selective ACKs must see from an unchanged limit that there is a gap.
 func (r *Receiver) ahead() uint32 {
 	if r.Selective {
-		return r.held
+		return r.held + r.refused.count
 	}
 	return 0
 }
@@ -343,6 +348,9 @@ func (r *Receiver) CheckState() error {
 	}
 	if r.held > 0 && r.bit(r.next) {
 		return fmt.Errorf("reliability: packet %d is both held and missing", r.next)
+	}
+	if err := r.refused.check(r.window); err != nil {
+		return err
 	}
 	if held := r.holds(); r.departed && r.charged+r.booked != 0 || !r.departed && held > r.charged {
 		return fmt.Errorf("reliability: the peer may send %d packets, %d booked", held, r.charged)

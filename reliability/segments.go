@@ -38,6 +38,8 @@ const (
 	// Of the adaptive profile:
 	CauseLost  // a packet sent later has arrived; in both: the peer was not ready to take it
 	CauseProbe // the first time-out since something was acknowledged
+	// CauseMemory: the peer had no memory for it, and may have some now.
+	CauseMemory
 )
 
 // SegmentsMax is the largest number of send segments of a module: each may need a room.
@@ -67,7 +69,9 @@ type segment struct {
 	cause    Cause // why it is on the resend list
 	// Of the adaptive profile:
 	channel Channel // that the latest copy took
-	lost    bool    // taken for lost; posted while it waits for the resend budget
+	lost    bool    // taken for lost; posted while it waits for the resend budget, or for memory
+	// refusedBytes is not 0 while it waits until the peer has memory: its size.
+	refusedBytes uint16
 }
 
 // Segments is the state of all send segments of a module, and the list of those to be sent again,
@@ -132,7 +136,7 @@ func (s *Segments) post(now mono.Time, t Token, owner uint32, n seq.Num, c Chann
 		panic("reliability: segment posted twice")
 	}
 	p.owner, p.seq, p.resends = owner, n, 0
-	p.channel, p.lost = c, false
+	p.channel, p.lost, p.refusedBytes = c, false, 0
 	p.state, p.postedAt = Posted, now
 	s.posted++
 }

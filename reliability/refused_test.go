@@ -1,0 +1,155 @@
+package reliability
+
+import (
+	"testing"
+	"time"
+)
+
+// TestNoMemory: packets that the peer had no memory for take no place of the congestion window and
+// no bytes, are asked for one at a time, in growing intervals, and all come again when one is
+// taken.
+func TestNoMemory(t *testing.T) {
+	const rtt, large, sizeBytes = time.Millisecond, 10, 1400
+	a, next := newWarm(t, rtt)
+	window := a.policy().cong.window
+	a.send(large, Data)
+	a.snd.Carry(large * sizeBytes)
+	a.after(rtt)
+	for i := range large {
+		a.snd.NoMemory(a.now, Token(next+i), sizeBytes)
+		a.snd.NoMemory(a.now, Token(next+i), sizeBytes) // of another copy
+		a.check()
+	}
+	if n, room := a.policy().onTheWay(&a.snd), a.policy().room(&a.snd); n != 0 || room != window {
+		t.Errorf("%d packets on their way, room for %d of %d", n, room, window)
+	}
+	if a.snd.bytes != 0 || a.snd.InFlightBytes() != large*sizeBytes || !a.snd.NeedsMemory() {
+		t.Errorf("%d bytes count, %d are in flight, memory is lacking: %t", a.snd.bytes,
+			a.snd.InFlightBytes(), a.snd.NeedsMemory())
+	}
+	asked, began := 0, a.now
+	var early []int
+	for a.now.Sub(began) < 200*time.Millisecond { // small packets go on behind them
+		a.send(1, Command)
+		early = append(early, a.sent-1)
+		a.after(rtt).expire()
+		again, causes := a.again()
+		for i, token := range again {
+			if causes[i] != CauseMemory || token != Token(next) {
+				t.Fatalf("packet %d is sent again after %v, cause %d", token, a.now.Sub(began), causes[i])
+			}
+			asked++
+			a.snd.NoMemory(a.now.Add(rtt/2), token, sizeBytes)
+		}
+		a.ack(next, a.sent-1, early...)
+	}
+	if asked < 8 || asked > 16 {
+		t.Errorf("asked %d times in 200 ms", asked)
+	}
+	if c := &a.policy().cong; c.lost != 0 || c.window < window {
+		t.Errorf("%d lost, window %d, before %d", c.lost, c.window, window)
+	}
+	for range 100 {
+		a.after(rtt).expire()
+		if again, _ := a.again(); len(again) > 0 {
+			a.after(rtt).ack(next+1, next, early...) // taken
+			break
+		}
+	}
+	if again, _ := a.again(); len(again) != large-1 {
+		t.Errorf("then %d of %d come again", len(again), large-1)
+	}
+	a.after(rtt).ack(a.sent, next+large-1)
+	a.snd.Carry(-large * sizeBytes)
+	if a.snd.NeedsMemory() || a.snd.InFlight() != 0 || a.snd.bytes != 0 {
+		t.Errorf("at the end %d packets of %d bytes are in flight", a.snd.InFlight(), a.snd.bytes)
+	}
+	a.check()
+}
+
+// TestNoMemoryAlone: while nothing else is in flight no answer is due, and what is sent then is
+// waited for as ever.
+func TestNoMemoryAlone(t *testing.T) {
+	const rtt = time.Millisecond
+	a, next := newWarm(t, rtt)
+	a.send(2, Data)
+	a.snd.Carry(2 * 1400)
+	a.after(rtt)
+	for i := range 2 {
+		a.snd.NoMemory(a.now, Token(next+i), 1400)
+	}
+	window := a.policy().cong.window
+	for range 100 { // each question is refused
+		a.now = max(a.now, a.segs.Deadline())
+		a.expire()
+		for again, causes := a.again(); len(again) > 0; again, causes = a.again() {
+			if again[0] != Token(next) || causes[0] != CauseMemory {
+				t.Fatalf("packet %d, cause %d", again[0], causes[0])
+			}
+			a.after(rtt)
+			a.snd.NoMemory(a.now, again[0], 1400)
+		}
+	}
+	if p := a.policy(); p.backoff != 0 || p.cong.window != window {
+		t.Errorf("%d time-outs, window %d, before %d", p.backoff, p.cong.window, window)
+	}
+	a.send(1, Command) // is lost
+	at := a.now
+	for range 3 {
+		a.now = max(a.now, a.segs.Deadline())
+		a.expire()
+		if again, causes := a.again(); len(again) > 0 && causes[0] == CauseProbe {
+			if took := a.now.Sub(at); again[0] != Token(next+2) || took > 10*rtt {
+				t.Errorf("packet %d after %v", again[0], took)
+			}
+			return
+		}
+	}
+	t.Error("nobody waits for the answer to what was sent since")
+}
+
+// TestRefusedTakesNoCredit: who sends what there is no memory for has as many credits as before for
+// other packets, however often the refused ones come, and none is lost or gained when they are
+// taken.
+func TestRefusedTakesNoCredit(t *testing.T) {
+	rules := Adaptive()
+	m := &creditModel{pool: NewCredits(100)}
+	p := m.join(1<<32-10, 4096)
+	p.rcv.Selective = true
+	first := p.rcv.Next()
+	limit := func() uint32 { return uint32(p.rcv.Grant(m.pool)) - p.rcv.ahead() }
+	had := limit()
+	refused := had
+	for range 3 {
+		for i := range refused {
+			p.rcv.Refused(first.Add(i))
+		}
+		if got := limit(); got < had {
+			t.Fatalf("%d credits with %d packets refused, before %d", got, p.rcv.refused.count, had)
+		}
+	}
+	for i := range uint32(500) { // small ones behind them
+		p.rcv.Accept(0, first.Add(refused+i), &rules)
+		if got := limit(); got < had {
+			t.Fatalf("%d credits behind %d small packets", got, i)
+		}
+	}
+	had = limit()
+	for i := range refused {
+		p.rcv.Accept(0, first.Add(i), &rules)
+		if err := p.rcv.CheckState(); err != nil {
+			t.Fatal(err)
+		}
+		if got := limit(); got < had {
+			t.Fatalf("%d credits with %d of them taken, before %d", got, i, had)
+		}
+	}
+	if p.rcv.refused.count != 0 || p.rcv.Held() != 0 {
+		t.Errorf("%d refused, %d held at the end", p.rcv.refused.count, p.rcv.Held())
+	}
+	plain := m.join(5, 64) // whose limit says that there is a gap
+	plain.rcv.Refused(5)
+	if plain.rcv.ahead() != 0 {
+		t.Error("a peer without selective acknowledgements is told of a refused packet as if it had come")
+	}
+}

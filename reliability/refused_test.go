@@ -117,31 +117,32 @@ func TestRefusedTakesNoCredit(t *testing.T) {
 	p := m.join(1<<32-10, 4096)
 	p.rcv.Selective = true
 	first := p.rcv.Next()
-	limit := func() uint32 { return uint32(p.rcv.Grant(m.pool)) - p.rcv.ahead() }
-	had := limit()
+	// beyond is how many packets may be sent behind those that have come, or were refused.
+	beyond := func(refused int) int { return int(p.rcv.Grant(m.pool)) - p.rcv.Held() - refused }
+	had := beyond(0)
 	refused := had
 	for range 3 {
 		for i := range refused {
-			p.rcv.Refused(first.Add(i))
+			p.rcv.Refused(first.Add(uint32(i)))
 		}
-		if got := limit(); got < had {
-			t.Fatalf("%d credits with %d packets refused, before %d", got, p.rcv.refused.count, had)
+		if got := beyond(refused); got < had {
+			t.Fatalf("%d credits with %d packets refused, before %d", got, refused, had)
 		}
 	}
-	for i := range uint32(500) { // small ones behind them
-		p.rcv.Accept(0, first.Add(refused+i), &rules)
-		if got := limit(); got < had {
+	for i := range 500 { // small ones behind them
+		p.rcv.Accept(0, first.Add(uint32(refused+i)), &rules)
+		if got := beyond(refused); got < had {
 			t.Fatalf("%d credits behind %d small packets", got, i)
 		}
 	}
-	had = limit()
+	had = beyond(refused)
 	for i := range refused {
-		p.rcv.Accept(0, first.Add(i), &rules)
+		p.rcv.Accept(0, first.Add(uint32(i)), &rules)
 		if err := p.rcv.CheckState(); err != nil {
 			t.Fatal(err)
 		}
-		if got := limit(); got < had {
-			t.Fatalf("%d credits with %d of them taken, before %d", got, i, had)
+		if got := beyond(refused - i - 1); got < had {
+			t.Fatalf("%d credits with %d of them taken, before %d", got, i+1, had)
 		}
 	}
 	if p.rcv.refused.count != 0 || p.rcv.Held() != 0 {

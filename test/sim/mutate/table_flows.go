@@ -174,7 +174,7 @@ $packets += $n`,
 		in:    "reliability",
 		old:   "$held + refused.count",
 		new:   "$held",
-		test:  "./btl -run TestContract07SmallBesideRefused",
+		test:  "./reliability -run TestRefusedTakesNoCredit",
 	},
 	{
 		name:  "refused-is-on-its-way",

@@ -32,7 +32,8 @@ type Config struct {
 	PackBytes int
 	// MixBytes is the largest MTU, up to 65507, at which the end of a large fragment and the beginning
 	// of the next share a packet, if the next is queued, so that a stream of messages of a few packets
-	// fills them. 0 means 1: they share none. What a peer sends so is always taken.
+	// fills them. 0 means 9000: on Ethernet, with jumbo frames too. 1 turns it off. What a peer sends
+	// so is always taken.
 	MixBytes int
 
 	// SendBuffers is the number of packets that can be in flight or lent to the caller, over all
@@ -202,7 +203,7 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.CloseTimeout, time.Second)
 	set(&c.QuantumBytes, 44*1472)
 	set(&c.PassPackets, 88)
-	set(&c.MixBytes, 1)
+	set(&c.MixBytes, mixBytesDefault)
 	set(&c.PollBatch, 128)
 	set(&c.IdlePollEvery, 16)
 	return c, c.Validate()

@@ -102,7 +102,7 @@ var params = []Param{
 		func(c *Config) any { return &c.PackBytes },
 	},
 	{
-		"mix_bytes", "1",
+		"mix_bytes", "9000",
 		"largest MTU at which large fragments share packets where they meet; 1: never",
 		func(c *Config) any { return &c.MixBytes },
 	},

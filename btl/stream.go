@@ -21,6 +21,9 @@ const (
 	// splitsMax bounds the ids between the oldest unfinished fragment in chunks and the newest: two
 	// that are that far apart need the same slot of the peer.
 	splitsMax = frag.ActiveMax
+	// mixBytesDefault is that of Config.MixBytes: packets of Ethernet, jumbo frames among them. Of
+	// larger ones few make a train anyway, and what shares one is copied.
+	mixBytesDefault = 9000
 )
 
 // mixable says whether a fragment may share a packet with others, in pieces: one as large as all

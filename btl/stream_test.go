@@ -141,9 +141,10 @@ func TestStreamMixedSizes(t *testing.T) {
 	l.wantIdle(1)
 }
 
-// TestStreamApart has the MTU at which packets are shared set to less than that of the path.
+// TestStreamApart has the MTU at which packets are shared set to less than that of the path, or
+// left as it is.
 func TestStreamApart(t *testing.T) {
-	for mix, want := range map[int]bool{0: false, 1471: false, 1472: true} {
+	for mix, want := range map[int]bool{0: true, 1: false, 1471: false, 1472: true} {
 		cfg := smallConfig()
 		cfg.MTUBytes, cfg.MixBytes = 1472, mix
 		l := newLab(t, mem.Config{}, 2, cfg)

@@ -86,7 +86,7 @@ const (
 	judgeLeast  = 64
 	judgeRounds = 32
 	judgeAfter  = 512 // packets
-	testRounds  = 8   // of the test what loss is usual, at least, where no delay tells
+	testRounds  = 24  // of the test what loss is usual, at least, where no delay tells
 	judgeLost   = 4   // packets lost beyond twice the usual
 	floodLeast  = 16  // packets lost in a round of slow start, beyond an eighth
 	skipRounds  = 2
@@ -275,7 +275,9 @@ func (c *congestion) judge() bool {
 	// Of a small window as many are too many rounds.
 	enough := min(judgeAfter, max(judgeLeast, judgeRounds*c.window))
 	if c.testing && c.base < delayNoise {
-		enough = max(enough, testRounds*c.window) // else a large window is as large again before others
+		// As many rounds for all windows that matter: while one is tested it does not grow, so who would
+		// be through sooner would have the room of those who are not.
+		enough = max(enough, testRounds*c.window)
 	}
 	if total < enough && !many || total == 0 {
 		return false

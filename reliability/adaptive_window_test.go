@@ -177,3 +177,29 @@ func TestOneStepBack(t *testing.T) {
 			a.snd.next)
 	}
 }
+
+// TestAllAreTestedForAsLong: on a path where no delay tells, a window that was shrunk to see whether
+// less is lost then is not tested for more rounds because it is small.
+func TestAllAreTestedForAsLong(t *testing.T) {
+	t.Parallel()
+	rules := Adaptive()
+	rounds := func(window int32) (n int) {
+		var c congestion
+		c.init(&rules)
+		p := path{base: 50 * time.Microsecond}
+		c.slow, c.window, c.base, c.spread = false, window, p.base, spreadTime
+		c.testing, c.share, c.before = true, shareUnits/10, 2*window
+		for ; c.testing && n < 1000; n++ {
+			c.skip, c.acked, c.lost, c.least, c.limited = 0, window, 0, p.base, true
+			c.endRound(&rules, &p, WindowDefault, p.base)
+		}
+		return n
+	}
+	want := rounds(1000)
+	for _, window := range []int32{24, 30, 60, 130} {
+		if got := rounds(window); got > want || got < want-1 {
+			t.Errorf("a window of %d packets is tested for %d rounds, one of 1000 for %d", window, got,
+				want)
+		}
+	}
+}

@@ -16,6 +16,14 @@ import (
 func varied(t *testing.T, count int, rtt, there, back time.Duration, queue int, congestion string,
 ) (*world, []pair) {
 	t.Helper()
+	return ruled(t, count, rtt, there, back, queue, reliability.Rules{Congestion: congestion})
+}
+
+// ruled is varied with rules of its own.
+func ruled(t *testing.T, count int, rtt, there, back time.Duration, queue int,
+	rules reliability.Rules,
+) (*world, []pair) {
+	t.Helper()
 	skipRace(t)
 	w, err := newWorld(sim.Config{Seed: 1, QueueDatagrams: receiverPackets})
 	if err != nil {
@@ -28,7 +36,7 @@ func varied(t *testing.T, count int, rtt, there, back time.Duration, queue int, 
 		w.Network.Close()
 	})
 	cfg := btl.Config{Profile: "adaptive", SendBuffers: 2 * reliability.WindowDefault / min(count, 4)}
-	cfg.Rules.Congestion = congestion
+	cfg.Rules = rules
 	lines := [2]*sim.Line{new(sim.Line), new(sim.Line)}
 	all := make([]pair, count)
 	for i := range all {
@@ -151,5 +159,44 @@ func (tc *manyFlows) run(t *testing.T, size int) {
 	t.Log(got)
 	if jain(rates) < .95 || share < .9 || float64(most) > tc.base*float64(tc.rtt) || half > tc.waits {
 		t.Errorf("%s; want .95, .9, %.1f of it, %v", got, tc.base, tc.waits)
+	}
+}
+
+// TestFewPacketsOfEach shows what 16 streams over 200 us, which hold 17 packets, can know of their
+// path. With one packet of each on its way the line is not full. With two, the least window, a
+// round trip takes almost twice 200 us, and none can see less while all are there. What they take
+// for the path's own is near that.
+func TestFewPacketsOfEach(t *testing.T) {
+	const flows, rtt, most = 16, 200 * time.Microsecond, 1.5
+	run := func(rules reliability.Rules) (trip, least time.Duration, share float64) {
+		w, all := ruled(t, flows, rtt, 0, 0, 1000, rules)
+		to := make([]*host, len(all))
+		for i := range all {
+			to[i] = all[i].to
+			newStream(all[i].ep, streamBytes, 64).start(all[i].from)
+			w.Advance(time.Millisecond)
+		}
+		w.Advance(2 * time.Second)
+		for _, rate := range w.delivered(1<<40, time.Second, to...) {
+			share += rate / (1e9 / 8) / efficiency(streamBytes)
+		}
+		for i := range all {
+			p := all[i].ep.Path()
+			trip, least = max(trip, p.RoundTrip), max(least, p.Least)
+		}
+		return trip, least, share
+	}
+	fixed := reliability.Rules{Congestion: reliability.CongestionFixed, WindowPackets: 1}
+	one, _, oneShare := run(fixed)
+	fixed.WindowPackets = 2
+	two, _, twoShare := run(fixed)
+	_, base, share := run(reliability.Rules{Congestion: reliability.CongestionDelay})
+	t.Logf("one packet of each: %v, %.3f of the line; two: %v, %.3f; as it is: base up to %v, %.3f",
+		one, oneShare, two, twoShare, base, share)
+	if oneShare > .95 || float64(two) < 1.8*float64(rtt) || twoShare < .95 {
+		t.Error("the path is another one")
+	}
+	if float64(base) > most*float64(two) {
+		t.Errorf("base up to %v, want %.1f of %v", base, most, two)
 	}
 }

@@ -83,4 +83,12 @@ var pieceMutations = []mutation{
 		new:   "",
 		test:  "./btl -run TestStreamBeginningRefused",
 	},
+	{
+		name:  "pieces-asked-for",
+		fault: "large fragments share packets only where that is asked for",
+		in:    "btl",
+		old:   "set(&$c.MixBytes, mixBytesDefault)",
+		new:   "set(&$c.MixBytes, 1)",
+		test:  "./btl -run TestStreamApart",
+	},
 }

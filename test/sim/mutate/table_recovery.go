@@ -269,4 +269,12 @@ return`,
 		new:   "overshot = false",
 		test:  "./reliability -run TestSlowStartFitsThePath",
 	},
+	{
+		name:  "small-window-tested-longer",
+		fault: "on a short path a small window is tested for more rounds than a large one",
+		in:    "reliability",
+		old:   "$enough = max($enough, testRounds*window)",
+		new:   "$enough = max($enough, 8*window)",
+		test:  "./reliability -run TestAllAreTestedForAsLong",
+	},
 }

@@ -84,7 +84,6 @@ type Module struct {
 
 	deferred deferredReceive
 	landing  landing
-	readier  fabric.Readier // since somebody has asked for its descriptor
 	scratch
 
 	counters

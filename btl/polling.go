@@ -10,14 +10,15 @@ import (
 // polling is what a pass knows of the passes before: which channel it may leave out, and whether it
 // may deliver a lone fragment before its book-keeping.
 type polling struct {
-	pass          uint64        // number of the pass
-	fastLast      bool          // the latest pass has received fast
-	dataLast      bool          // the latest message came by the data channel
-	deliveredSeen uint64        // messages, when the data channel was polled last, or not
-	rxQueuedMax   time.Duration // for how long what is handled now may have waited to be read
-	restUntil     Time          // until then passes that find nothing end with their polls: see rest
-	found         bool          // this pass has found something on a channel
-	askEnded      bool          // an operation that was waited for has ended since this was reset
+	pass          uint64         // number of the pass
+	fastLast      bool           // the latest pass has received fast
+	dataLast      bool           // the latest message came by the data channel
+	deliveredSeen uint64         // messages, when the data channel was polled last, or not
+	rxQueuedMax   time.Duration  // for how long what is handled now may have waited to be read
+	restUntil     Time           // until then passes that find nothing end with their polls: see rest
+	found         bool           // this pass has found something on a channel
+	askEnded      bool           // an operation that was waited for has ended since this was reset
+	readier       fabric.Readier // since somebody has asked for its descriptor
 }
 
 // receiveFirst polls the command channel, unless it rests. A tiny fragment that comes first may be

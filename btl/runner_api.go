@@ -240,8 +240,8 @@ func (r *Runner) mine(ep *Endpoint) error {
 }
 
 // fromHandler says whether the caller is a callback: what waits there for the driver waits for
-// itself. The stack tells, which takes a microsecond or two: so it is not asked where nobody is in a
-// callback.
+// itself. The stack tells, which takes a microsecond or two: so it is not asked where nobody is in
+// a callback.
 func (r *Runner) fromHandler() bool {
 	if !r.inside.Load() {
 		return false

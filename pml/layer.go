@@ -367,8 +367,8 @@ func (l *Layer) finish(r *Request, err error) {
 	l.ended.add(r)
 }
 
-// tell tells the owner of a request that is in no list that it has ended, after those whose requests
-// have ended before.
+// tell tells the owner of a request that is in no list that it has ended, after those whose
+// requests have ended before.
 func (l *Layer) tell(r *Request) {
 	if l.settling || l.ended.first != nil {
 		r.state = over

@@ -18,8 +18,8 @@ func (l *Layer) Recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 	return l.recv(now, r, from, tag, mask, mem)
 }
 
-// Post is Recv where no such message is here yet, for which it needs no instant. It reports false if
-// nothing was begun: Recv receives what is here, or tells why it cannot.
+// Post is Recv where no such message is here yet, for which it needs no instant. It reports false
+// if nothing was begun: Recv receives what is here, or tells why it cannot.
 func (l *Layer) Post(r *Request, from *Peer, tag, mask uint64, mem []byte) bool {
 	if r.state != idle || from != nil && from.err != nil || l.unexpected.find(from, tag, mask) != nil {
 		return false

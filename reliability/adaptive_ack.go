@@ -70,16 +70,21 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 		a.answered(s)
 	}
 	if a.arrivedOutOfTurn || a.lostWaiting > 0 || a.lossAt <= now {
-		a.findLost(s, now)
-		if a.lossAt != mono.Never {
-			a.wake(s, now, a.lossAt)
-		}
+		a.lookForLost(s, now)
 	}
 	a.gaps = s.sacked > 0 || a.lost > 0 || a.resentArrived.at != 0
 	a.pace(s, now)
 	a.stop(s)
 	s.updateSendLimit()
 	return done
+}
+
+// lookForLost finds what is lost, and has the timer look again.
+func (a *adaptive) lookForLost(s *Sender, now mono.Time) {
+	a.findLost(s, now)
+	if a.lossAt != mono.Never {
+		a.wake(s, now, a.lossAt)
+	}
 }
 
 // heardAgain sets the time after which nothing will be told any more of what was sent before a

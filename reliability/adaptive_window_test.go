@@ -178,8 +178,8 @@ func TestOneStepBack(t *testing.T) {
 	}
 }
 
-// TestAllAreTestedForAsLong: on a path where no delay tells, a window that was shrunk to see whether
-// less is lost then is not tested for more rounds because it is small.
+// TestAllAreTestedForAsLong: on a path where no delay tells, a window that was shrunk to see
+// whether less is lost then is not tested for more rounds because it is small.
 func TestAllAreTestedForAsLong(t *testing.T) {
 	t.Parallel()
 	rules := Adaptive()

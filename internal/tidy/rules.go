@@ -252,7 +252,7 @@ var btlFloors = [][]string{
 		"runner_nap_linux.go", "runner_nap_other.go", "runner_post.go", "runner_refused.go",
 		"runner_remote.go",
 	},
-	{"module.go", "progress.go", "check.go", "check_idle.go"},
+	{"module.go", "progress.go", "ready.go", "check.go", "check_idle.go"},
 	{
 		"ack.go", "admission.go", "bye.go", "connect.go", "dial.go", "egress.go", "egress_hello.go",
 		"endpoint.go", "flow.go", "flush.go", "fragment.go",

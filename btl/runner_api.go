@@ -12,8 +12,7 @@ import (
 func (r *Runner) Do(ctx context.Context, fn func(m *Module) error) error {
 	c := r.newCall(callDo)
 	c.fn = fn
-	_, err := r.run(ctx, c)
-	return err
+	return r.run(ctx, c)
 }
 
 // DoFor is Do for one endpoint: while it is refused, it waits behind what else waits for that
@@ -24,8 +23,7 @@ func (r *Runner) DoFor(ctx context.Context, ep *Endpoint, fn func(m *Module) err
 	}
 	c := r.newCall(callDo)
 	c.ep, c.fn = ep, fn
-	_, err := r.run(ctx, c)
-	return err
+	return r.run(ctx, c)
 }
 
 // Connect returns the endpoint for a module's name once it is connected, or why it could not be.
@@ -47,7 +45,7 @@ func (r *Runner) Dial(ctx context.Context, address string) (*Endpoint, error) {
 func (r *Runner) reach(ctx context.Context, c *call) (*Endpoint, error) {
 	var ep *Endpoint
 	c.found = &ep
-	if _, err := r.run(ctx, c); err != nil {
+	if err := r.run(ctx, c); err != nil {
 		return nil, err
 	}
 	return ep, nil
@@ -81,8 +79,7 @@ func (r *Runner) Put(ctx context.Context, ep *Endpoint, data []byte, target Hand
 
 func (r *Runner) runLent(ctx context.Context, c *call, lent bool) error {
 	c.lent = lent
-	_, err := r.run(ctx, c)
-	return err
+	return r.run(ctx, c)
 }
 
 // InUse is the error of a call whose context has ended while its memory may still be in use. It is
@@ -119,8 +116,7 @@ func (r *Runner) Flush(ctx context.Context, ep *Endpoint) error {
 	}
 	c := r.newCall(callFlush)
 	c.ep = ep
-	_, err := r.run(ctx, c)
-	return err
+	return r.run(ctx, c)
 }
 
 // Await runs begin with the module, as Do does, and then waits until a callback calls Wake of the
@@ -130,8 +126,7 @@ func (r *Runner) Flush(ctx context.Context, ep *Endpoint) error {
 func (r *Runner) Await(ctx context.Context, begin func(m *Module, w Waker) error) error {
 	c := r.newCall(callAwait)
 	c.await = begin
-	_, err := r.run(ctx, c)
-	return err
+	return r.run(ctx, c)
 }
 
 // AwaitFor is Await for one endpoint, as DoFor is Do.
@@ -143,8 +138,7 @@ func (r *Runner) AwaitFor(ctx context.Context, ep *Endpoint,
 	}
 	c := r.newCall(callAwait)
 	c.ep, c.await = ep, begin
-	_, err := r.run(ctx, c)
-	return err
+	return r.run(ctx, c)
 }
 
 // Waker ends an Await, once.
@@ -219,8 +213,7 @@ func (p Pending) Wait(ctx context.Context) error {
 	if !c.ended() && r.fromHandler() {
 		return ErrInHandler
 	}
-	_, err := r.await(ctx, c, !c.ended() && r.wantToken())
-	return err
+	return r.await(ctx, c, !c.ended() && r.wantToken())
 }
 
 // Yield has who drives let other goroutines run when the present pass is over. A callback that has

@@ -10,12 +10,11 @@ import (
 	"gobtl/internal/waiting"
 )
 
-// run has a call done and waits for its end, or that of ctx. over is false if ctx was first: then
-// the call is still under way.
-func (r *Runner) run(ctx context.Context, c *call) (over bool, err error) {
+// run has a call done and waits for its end, or that of ctx: then it may still be under way.
+func (r *Runner) run(ctx context.Context, c *call) error {
 	if err := ctx.Err(); err != nil {
 		c.recycle()
-		return true, err
+		return err
 	}
 	if r.wantToken() {
 		r.m.at(r.now())
@@ -25,7 +24,7 @@ func (r *Runner) run(ctx context.Context, c *call) (over bool, err error) {
 	}
 	if r.fromHandler() {
 		c.recycle()
-		return true, ErrInHandler
+		return ErrInHandler
 	}
 	r.inbox.push(c, maxInt)
 	return r.await(ctx, c, false)
@@ -56,7 +55,7 @@ func (r *Runner) wantToken() bool {
 }
 
 // await waits for a call's end; holding says whether the token is held, and so who drives.
-func (r *Runner) await(ctx context.Context, c *call, holding bool) (over bool, err error) {
+func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	slept, drives := false, uint64(1)
 	for !c.ended() && ctx.Err() == nil {
 		switch {
@@ -85,7 +84,7 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) (over bool, e
 		r.relieve()
 	}
 	if c.kept && !c.ended() {
-		return false, ctx.Err()
+		return ctx.Err()
 	}
 	life := c.life.Load()
 	if !c.kept && c.lent && !c.ended() {
@@ -94,14 +93,15 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) (over bool, e
 	if free := c.free; !c.kept && c.abandon() {
 		r.forget(c, life)
 		if free != nil {
-			return false, &InUse{ctx.Err(), free}
+			return &InUse{ctx.Err(), free}
 		}
-		return false, ctx.Err()
+		return ctx.Err()
 	}
-	if err = c.err; err != nil || c.does != memoryAtomic {
+	err := c.err
+	if err != nil || c.does != memoryAtomic {
 		c.recycle()
 	}
-	return true, err
+	return err
 }
 
 // offer begins a call, or keeps it until there are resources for it, behind those that wait.

@@ -23,14 +23,13 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *Endpoint, tag Tag, data [
 	if r.token.TryLock() {
 		r.m.at(r.now())
 		r.offer(c)
-		_, err := r.await(ctx, c, true)
-		return err
+		return r.await(ctx, c, true)
 	}
 	if r.leaveBehind(c) {
 		r.nudge()
 		return nil
 	}
-	_, err := r.run(ctx, c)
+	err := r.run(ctx, c)
 	if errors.Is(err, ErrInHandler) {
 		return ErrAgain
 	}

@@ -151,6 +151,12 @@ const stepsMax = 1_000_000
 // newStage opens the modules of a job of so many ranks, over a network that is bad by the seed.
 func newStage(t *testing.T, seed uint64, size int) *stage {
 	t.Helper()
+	return openStage(t, seed, size, false)
+}
+
+// openStage is newStage, of a job that suffers more if it is troubled.
+func openStage(t *testing.T, seed uint64, size int, troubled bool) *stage {
+	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 11))
 	c, err := sim.New(sim.Config{Seed: seed})
 	if err != nil {
@@ -175,7 +181,7 @@ func newStage(t *testing.T, seed uint64, size int) *stage {
 			PeerTimeout:  300 * time.Millisecond, KeepAlive: 50 * time.Millisecond,
 			HandshakeTimeout: time.Second,
 		}
-		if seed%2 == 1 {
+		if troubled {
 			cfg.PeerTimeout, cfg.HandshakeTimeout = patience, patience
 		}
 		if a.mod, err = a.open(cfg); err != nil {
@@ -192,7 +198,7 @@ func newStage(t *testing.T, seed uint64, size int) *stage {
 			c.SetPath(a.Node, b.Node, path)
 		}
 	}
-	if seed%2 == 1 {
+	if troubled {
 		s.worsen()
 	}
 	for _, a := range s.ranks {
@@ -517,7 +523,7 @@ var seeds = flag.Uint64("mpi.seeds", 24, "simulated programs, and as many with d
 func TestSimulatedPrograms(t *testing.T) {
 	begin := testenv.Seed(t, 1)
 	for seed := begin; seed < begin+*seeds; seed++ {
-		s := newStage(t, seed, 2+int(seed%4))
+		s := openStage(t, seed, 2+int(seed%4), seed%2 == 1)
 		s.play(t, func(ctx context.Context, w *mpi.World) error {
 			p, err := beginAll(ctx, &w.Comm, seed)
 			if err == nil {
@@ -577,7 +583,7 @@ func TestSimulatedDeaths(t *testing.T) {
 		list = append(list, begin+seed)
 	}
 	for _, seed := range list {
-		s := newStage(t, seed, 3+int(seed%4))
+		s := openStage(t, seed, 3+int(seed%4), seed%2 == 1)
 		left := make([]int, len(s.ranks))
 		deaths, dead := 1+s.random.IntN(2), 0
 		due := s.steps + s.random.IntN(6000)

@@ -13,10 +13,17 @@ func TestWords(t *testing.T) {
 		value any
 		want  string
 	}{
-		{EventConnected, "connected"}, {EventFailed, "failed"}, {Event(9), "Event(9)"},
-		{Done, "done"}, {Queued, "queued"}, {Status(0), "Status(0)"},
-		{CompletionSend, "send"}, {CompletionRoom, "room"}, {WaitEvent, "event"},
-		{stateLingering, "lingering"}, {endpointState(77), "endpointState(77)"},
+		{EventConnected, "connected"},
+		{EventFailed, "failed"},
+		{Event(9), "Event(9)"},
+		{Done, "done"},
+		{Queued, "queued"},
+		{Status(0), "Status(0)"},
+		{CompletionSend, "send"},
+		{CompletionRoom, "room"},
+		{WaitEvent, "event"},
+		{stateLingering, "lingering"},
+		{endpointState(77), "endpointState(77)"},
 	} {
 		if got := fmt.Sprint(c.value); got != c.want {
 			t.Errorf("%d prints as %q, want %q", c.value, got, c.want)

@@ -54,9 +54,10 @@
 // (a btl module has two endpoints, and so two rings each way for a peer that it talks to); what
 // never held a datagram takes no memory, nor does a pair that never talks. Info says so under
 // "memory". A domain takes in so many rings, and from one process fewer: see linksMax; when those
-// of its peers have 1 GiB together, the smallest alone, which a peer that was refused tries. A
-// sender learns that its ring was not taken in when the socket ends; what it had put in until then
-// is lost, though it has completed, and its next sends end with ECONNREFUSED.
+// of its peers have 1 GiB together, or those of one process half of that, the smallest alone, which
+// a peer that was refused tries. A sender learns that its ring was not taken in when the socket
+// ends; what it had put in until then is lost, though it has completed, and its next sends end with
+// ECONNREFUSED.
 // A datagram of at most injectBytes is complete with Post; one for which there is no room is kept
 // in the queue. If it is lost with its peer, the next Post to that peer tells. Of the sends that
 // may wait, those to one peer are at most as many as there is room for others.

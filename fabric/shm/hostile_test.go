@@ -253,8 +253,16 @@ func TestMemoryFromPeers(t *testing.T) {
 		_, _ = re.Poll(out[:])
 		return rd.takenBytes == 0
 	})
-	if got := rd.takesBytes(); got != ringBytesMax {
+	const one, other = 7, 8
+	rd.loop.bytesOf[one] = takenBudget / 2
+	if got := rd.takesBytes(one); got != ringBytesMin {
+		t.Errorf("takes %d bytes of a process that has half of all, want %d", got, ringBytesMin)
+	}
+	if got := rd.takesBytes(other); got != ringBytesMax {
 		t.Errorf("takes %d bytes, want %d", got, ringBytesMax)
+	}
+	if got := rd.loop.bytesOf[int32(os.Getpid())]; got != 0 {
+		t.Errorf("%d bytes of a process without rings", got)
 	}
 }
 

@@ -94,9 +94,11 @@ func ringSize(most, ringBytes int) int {
 	return ringBytesMin
 }
 
-// takesBytes is how large a ring the domain takes from a peer now.
-func (d *domain) takesBytes() int {
-	if d.takenBytes+ringBytesMax > takenBudget {
+// takesBytes is how large a ring the domain takes from a process now. One alone has no more than
+// half of what there is for all.
+func (d *domain) takesBytes(pid int32) int {
+	if d.takenBytes+ringBytesMax > takenBudget ||
+		d.loop.bytesOf[pid]+ringBytesMax > takenBudget/2 {
 		return ringBytesMin
 	}
 	return ringBytesMax
@@ -350,12 +352,13 @@ func (q *inLink) meet() error {
 	if ep == nil {
 		return errHello
 	}
-	mem, err := mapRing(memfd, q.domain.takesBytes())
+	mem, err := mapRing(memfd, q.domain.takesBytes(q.pid))
 	if err != nil {
 		return err
 	}
 	q.ring = recvRing{ring: newRing(mem)}
 	q.domain.takenBytes += int(q.ring.size)
+	q.domain.loop.bytesOf[q.pid] += int(q.ring.size)
 	if !q.ring.check() {
 		return errHello // close unmaps it
 	}
@@ -379,6 +382,9 @@ func (q *inLink) close() {
 	unix.Close(q.fd)
 	if q.ring.mem != nil {
 		q.domain.takenBytes -= int(q.ring.size)
+		if o.bytesOf[q.pid] -= int(q.ring.size); o.bytesOf[q.pid] == 0 {
+			delete(o.bytesOf, q.pid)
+		}
 		_ = unix.Munmap(q.ring.mem) // cannot fail: it was mapped so
 	}
 	*q = inLink{domain: q.domain, fd: -1}

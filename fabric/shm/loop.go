@@ -23,7 +23,8 @@ type loop struct {
 	outLinks int
 	silent   []*inLink // those whose hello has not come yet, the oldest first
 	perPID   map[int32]int
-	deaf     int // looks until the listening socket is watched again; 0: it is
+	bytesOf  map[int32]int // of the rings of each process
+	deaf     int           // looks until the listening socket is watched again; 0: it is
 	events   [16]unix.EpollEvent
 	scratch  [16]byte
 	oob      [256]byte // control messages
@@ -43,7 +44,8 @@ const (
 )
 
 func (o *loop) open(d *domain) (err error) {
-	o.domain, o.perPID, o.epoll, o.listen = d, make(map[int32]int), -1, -1
+	o.domain, o.epoll, o.listen = d, -1, -1
+	o.perPID, o.bytesOf = make(map[int32]int), make(map[int32]int)
 	o.opened, o.inMax = true, mostIn()
 	o.slots = make([]watched, 2)
 	if o.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {

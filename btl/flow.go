@@ -72,7 +72,8 @@ func (ep *Endpoint) waiting() bool {
 // bulk says whether a large fragment waits, or is under way.
 func (ep *Endpoint) bulk() bool {
 	f := ep.large.queue.first
-	return f != nil && !f.isBye() && !ep.behindFence(f) && !ep.lacksMemory(f)
+	return f != nil && !f.isBye() && !ep.behindFence(f) && !ep.lacksMemory(f) &&
+		!ep.pauses(f)
 }
 
 // lacksMemory says whether a large fragment is kept because the peer had no memory for what was
@@ -147,6 +148,8 @@ func (f *flow) may() bool {
 			return false
 		case f.queue.first.isBye():
 			return ep.small.queue.first == nil && !ep.pack.open() && ep.snd.Open() && ep.mayClose()
+		case ep.pauses(f.queue.first):
+			return false
 		}
 		return ep.bulkRoom() > 0 && ep.bulkBytes() > 0 && !ep.holds(f.queue.first) &&
 			!ep.placeless(f.queue.first) && !ep.lacksMemory(f.queue.first)

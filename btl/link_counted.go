@@ -3,6 +3,7 @@ package btl
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"gobtl/fabric"
 	"gobtl/frag"
@@ -41,8 +42,11 @@ type countedState struct {
 	watched           bool    // the endpoint's timer is that of watch
 	showIn            uint64  // the module's sendEpoch in which a pack of
 	showAt            uint32  // so many records is posted
-	takes             bool    // the peer has said, or shown by an Ack, that it is established
-	broken            bool    // the fabric could not carry a packet
+	// Before a fragment goes anew: how long the latest pause was, until when one lasts (0: none does).
+	pause      time.Duration
+	pauseUntil Time
+	takes      bool // the peer has said, or shown by an Ack, that it is established
+	broken     bool // the fabric could not carry a packet
 }
 
 // pendingNack is a Nack to be sent. The peer's credits, which no Ack renews before, bound them: who
@@ -296,6 +300,9 @@ func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 	if ep.snd.Confirm(m.now, h.Ack, h.Credit) {
 		ep.ackedAt = m.nowUnpaused
 		for f := ep.counts.confirm.first; f != nil && !h.Ack.Before(f.until); {
+			if f.large && !f.put {
+				ep.counts.pause = 0
+			}
 			m.segEnded(ep.counts.confirm.pop())
 			f = ep.counts.confirm.first
 		}
@@ -329,41 +336,6 @@ func (m *Module) onNackCounted(in *arrival) {
 		!h.Seq.Before(oldest) && h.Seq.Before(next) {
 		ep.noteRefused(h.Seq, 1, err)
 	}
-}
-
-// sendAnew puts a fragment in chunks, for which the peer had no memory, back to the front of the
-// to-send list: but behind one of which chunks have been sent, for they must not mix.
-func (m *Module) sendAnew(ep *Endpoint, f *Fragment) {
-	if !f.large || f.put {
-		return // it needs none
-	}
-	m.stats.counters[CntRetransmitNack]++
-	ep.counts.confirm.remove(f)
-	f.out--
-	f.cursor, f.state = 0, fragQueued
-	q := &ep.large.queue
-	busy := q.first
-	if busy != nil && busy.cursor == 0 {
-		busy = nil
-	}
-	q.count++
-	if busy == nil {
-		f.next, q.first = q.first, f
-	} else {
-		f.next, busy.next = busy.next, f
-	}
-	if f.next == nil {
-		q.last = f
-	}
-	waiting := ep.flushes.all()
-	for i := range waiting { // those that waited for it do so again
-		w := &waiting[i]
-		after := &w.after[1]
-		if *after == nil && f.until.Before(w.until) || *after != nil && *after == busy {
-			*after = f
-		}
-	}
-	m.sched.rearm(ep)
 }
 
 // abandonCounted ends what is sent to a reliable peer that is gone.

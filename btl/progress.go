@@ -171,6 +171,9 @@ func (m *Module) deadline() Time {
 		return m.now
 	}
 	d := m.recovery.Deadline().Min(m.timers.Deadline()).Min(m.pathTimers.Deadline())
+	if m.sched.pauseEnd != 0 {
+		d = d.Min(m.sched.pauseEnd)
+	}
 	if m.draining && m.slots.Len() > 0 {
 		d = d.Min(m.drainUntil)
 	}

@@ -451,6 +451,54 @@ func TestReliableMemory(t *testing.T) {
 	}
 }
 
+// A fragment for which the receiver has no memory, because a third peer holds it that stands still,
+// is sent anew at growing pauses, beside which small ones go on; it arrives when there is memory.
+func TestReliableAnewPauses(t *testing.T) {
+	small := relyConfig()
+	small.FragmentBytesMax, small.ReassemblyBytesMax = 1_000_000, 1_000_000
+	small.QuantumBytes = 1 // after a packet's worth of small ones it is the turn of the large one
+	r := newRelied(t, sim.Config{}, small, small, small)
+	large, tiny := 0, 0
+	const tinyBytes = 500
+	if err := r.mods[0].Handle(1, func(_ *Endpoint, _ Tag, data []byte) {
+		if len(data) > tinyBytes {
+			large++
+		} else {
+			tiny++
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	third, honest := r.connect(1, 0), r.connect(2, 0)
+	var thirdEnd, end error
+	r.send(third, 1, 900_000, &thirdEnd)
+	for i := 0; r.mods[0].stats.Get(CntRecvChunk) < 3 && i < 10_000; i++ {
+		r.run(time.Microsecond)
+	}
+	r.nodes[1].Pause(time.Hour)
+	r.send(honest, 1, 500_000, &end)
+	const words = 20
+	var said [words]error
+	for i := range said {
+		r.run(50 * time.Millisecond)
+		if anew := r.mods[2].stats.Get(CntRetransmitNack); anew > 50 {
+			t.Fatalf("sent anew %d times in %d ms", anew, 50*(i+1))
+		}
+		r.send(honest, 1, tinyBytes, &said[i])
+	}
+	r.run(5 * time.Millisecond)
+	if tiny != words {
+		t.Errorf("%d of %d small messages came beside a large one that pauses", tiny, words)
+	}
+	if anew := r.mods[2].stats.Get(CntRetransmitNack); anew < 5 || large > 0 {
+		t.Errorf("sent anew %d times in a second, %d delivered", anew, large)
+	}
+	r.run(10 * time.Second) // the third is given up
+	if end != nil || large != 1 {
+		t.Errorf("the fragment ended with %v, %d were delivered", end, large)
+	}
+}
+
 // Where no trains are made of datagrams the chunks of a fragment are as few as they can be, and of
 // one size, in whole cache lines, but for the last.
 func TestReliableEvenChunks(t *testing.T) {

@@ -81,6 +81,7 @@ func (m *Module) expire(received bool) {
 		ep.room, ep.counts.watched = 0, false
 		m.onTimer(ep)
 	}
+	m.endPauses()
 	m.expirePaths()
 }
 

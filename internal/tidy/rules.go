@@ -254,7 +254,8 @@ var btlFloors = [][]string{
 	},
 	{"module.go", "progress.go", "ready.go", "check.go", "check_idle.go"},
 	{
-		"ack.go", "admission.go", "bye.go", "connect.go", "dial.go", "egress.go", "egress_hello.go",
+		"ack.go", "admission.go", "anew.go", "bye.go", "connect.go", "dial.go", "egress.go",
+		"egress_hello.go",
 		"endpoint.go", "flow.go", "flush.go", "fragment.go",
 		"gather.go", "handshake_apply.go", "held.go", "ingress.go",
 		"landing.go", "landing_put.go", "link.go",

@@ -1,0 +1,90 @@
+package btl
+
+import "time"
+
+// A reliable peer that has no memory for a fragment in chunks says so, and the fragment is sent
+// anew, as a whole. What holds that memory may be a third peer's fragment that does not get on: so
+// before it goes anew the endpoint's large fragments pause, twice as long each time, until one has
+// arrived. Small ones go on.
+const (
+	anewPauseMin = 100 * time.Microsecond
+	anewPauseMax = 100 * time.Millisecond
+)
+
+// sendAnew puts a fragment in chunks, for which the peer had no memory, back to the front of the
+// to-send list: but behind one of which chunks have been sent, for they must not mix.
+func (m *Module) sendAnew(ep *Endpoint, f *Fragment) {
+	if !f.large || f.put {
+		return // it needs none
+	}
+	m.stats.counters[CntRetransmitNack]++
+	ep.counts.confirm.remove(f)
+	f.out--
+	f.cursor, f.state = 0, fragQueued
+	q := &ep.large.queue
+	busy := q.first
+	if busy != nil && busy.cursor == 0 {
+		busy = nil
+	}
+	q.count++
+	if busy == nil {
+		f.next, q.first = q.first, f
+	} else {
+		f.next, busy.next = busy.next, f
+	}
+	if f.next == nil {
+		q.last = f
+	}
+	waiting := ep.flushes.all()
+	for i := range waiting { // those that waited for it do so again
+		w := &waiting[i]
+		after := &w.after[1]
+		if *after == nil && f.until.Before(w.until) || *after != nil && *after == busy {
+			*after = f
+		}
+	}
+	m.pauseAnew(ep)
+	m.sched.rearm(ep)
+}
+
+// pauseAnew has the endpoint's large fragments pause, if they do not already.
+func (m *Module) pauseAnew(ep *Endpoint) {
+	c := &ep.counts
+	if c.pauseUntil != 0 {
+		return
+	}
+	c.pause = min(max(2*c.pause, anewPauseMin), anewPauseMax)
+	c.pauseUntil = m.now.Add(c.pause)
+	if end := &m.sched.pauseEnd; *end == 0 || c.pauseUntil < *end {
+		*end = c.pauseUntil
+	}
+}
+
+// pauses says whether a large fragment that is the next to be sent has to wait: one that is under
+// way goes on.
+func (ep *Endpoint) pauses(f *Fragment) bool { return ep.counts.pauseUntil != 0 && f.cursor == 0 }
+
+// endPauses ends those whose time has come.
+func (m *Module) endPauses() {
+	s := &m.sched
+	if s.pauseEnd == 0 || m.now < s.pauseEnd {
+		return
+	}
+	s.pauseEnd = 0
+	for _, ep := range m.slots.Values() {
+		if ep == nil || ep.counts.pauseUntil == 0 {
+			continue
+		}
+		if until := ep.counts.pauseUntil; m.now < until {
+			if s.pauseEnd == 0 || until < s.pauseEnd {
+				s.pauseEnd = until
+			}
+			continue
+		}
+		ep.counts.pauseUntil = 0
+		if ep.bulk() {
+			ep.beginBulk()
+		}
+		s.rearm(ep)
+	}
+}

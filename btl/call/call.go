@@ -28,7 +28,7 @@ func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, requ
 			h.id = n.lastID
 		}
 		if at, ok := ctx.Deadline(); ok {
-			h.leftMs = uint32(max(1, min(time.Until(at).Milliseconds(), math.MaxUint32)))
+			h.leftMs = leftMs(time.Until(at))
 		}
 		q.waker = w
 		n.asked[h.id] = q
@@ -48,6 +48,12 @@ func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, requ
 		return nil, err
 	}
 	return answer, st.err(answer)
+}
+
+// leftMs is the time a handler has, rounded up: its caller is the first to know that it is over, and
+// what a handler says that ended in time is no answer to one that waits still.
+func leftMs(left time.Duration) uint32 {
+	return uint32(min(max(left, 0)/time.Millisecond+1, math.MaxUint32))
 }
 
 // withdraw forgets a question that nobody waits for any more, and tells the server if cancel is

@@ -39,6 +39,7 @@ owe($*_)
 if !errors.Is($_, ErrBudget) && !errors.Is($_, ErrSlot) {
 	return
 }
+Refused($*_)
 sendNack($*_)`,
 		with: "drop(CntDropReassembly)",
 		new:  "_ = errors.Is(err, frag.ErrBudget)",

@@ -50,8 +50,8 @@ func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, requ
 	return answer, st.err(answer)
 }
 
-// leftMs is the time a handler has, rounded up: its caller is the first to know that it is over, and
-// what a handler says that ended in time is no answer to one that waits still.
+// leftMs is the time a handler has, rounded up: its caller is the first to know that it is over.
+// One that waits still is not to be answered by a handler whose time has ended.
 func leftMs(left time.Duration) uint32 {
 	return uint32(min(max(left, 0)/time.Millisecond+1, math.MaxUint32))
 }

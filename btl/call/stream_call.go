@@ -32,14 +32,13 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	err := c.pull(answer)
 	end(errStreamOver)
 	c.calls.Wait()
-	if err == nil {
-		return nil
-	}
-	c.giveUp()
-	// What came first: the end of the answer, of the request, or of ctx. The calls that it ended
-	// say no more than that they were.
-	if cause := context.Cause(c.ctx); !errors.Is(cause, errStreamOver) {
-		return cause
+	if err != nil {
+		c.giveUp()
+		// What came first: the end of the answer, of the request, or of ctx. The calls that it ended
+		// say no more than that they were.
+		if cause := context.Cause(c.ctx); !errors.Is(cause, errStreamOver) {
+			return cause
+		}
 	}
 	return err
 }

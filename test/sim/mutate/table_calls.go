@@ -68,14 +68,6 @@ var callMutations = []mutation{
 		test:  "./reliability -run TestStopIdle",
 	},
 	{
-		name:  "sleeps-owing",
-		fault: "who goes to sleep owes the ACKs that are not due yet",
-		in:    "btl",
-		old:   "$m.acknowledge(Never)",
-		new:   "$m.acknowledge($m.now)",
-		test:  "./btl -run TestRunnerSleepsOwingNothing",
-	},
-	{
 		name:  "sleep-not-hastened",
 		fault: "a sleep that goes on is not made shorter",
 		in:    "internal/park",

@@ -109,7 +109,7 @@ func (m *Module) searchPath(ep *Endpoint) {
 		for _, s := range ep.path.next(m.now, ep.pathWait(), m.random(), sizes[:0]) {
 			m.sendPing(ep, s)
 		}
-		if ep.narrow(m.cfg.PeerTimeout) {
+		if ep.narrow(m.deadAfter(ep)) {
 			m.endNarrow(ep)
 			return
 		}
@@ -121,13 +121,14 @@ func (m *Module) searchPath(ep *Endpoint) {
 // narrow says whether the path to the peer carries small packets alone, and has for a while, in
 // which the time that the owner was stopped does not count. A peer that has been silent since is
 // dead: the rounds of a doubt are never that far apart. One that has acknowledged something since
-// is reached: if a larger packet is not, what decides is how long that is owed.
+// is reached: if a larger packet is not, what decides is how long that is owed. One that was
+// granted time without progress has it here too.
 func (ep *Endpoint) narrow(after time.Duration) bool {
 	m, since := ep.m, ep.path.since
 	if ep.doubt.since != since { // it has just begun
 		ep.doubt = doubt{since, m.nowUnpaused}
 	}
-	silent := m.nowUnpaused.Sub(ep.heardAt) >= m.cfg.PeerTimeout*3/4
+	silent := m.nowUnpaused.Sub(ep.heardAt) >= m.deadAfter(ep)*3/4
 	reached := m.nowUnpaused.Sub(ep.ackedAt) < after
 	return !ep.counted && !silent && !reached &&
 		ep.path.narrow(since.Add(m.nowUnpaused.Sub(ep.doubt.unpaused)), after)

@@ -2,6 +2,7 @@ package btl
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 	"time"
 
@@ -134,6 +135,25 @@ func TestPathNarrowReached(t *testing.T) {
 		if got := a.narrow(c.after); got != c.want {
 			t.Errorf("acknowledged %v ago: narrow after %v: %v", c.acked, c.after, got)
 		}
+	}
+}
+
+// TestPathNarrowAway has a peer that was granted time without progress: its path is not found
+// narrow before that is over, and then it is, though what is asked is seldom asked by then.
+func TestPathNarrowAway(t *testing.T) {
+	const timeout, away, step = time.Second, 3 * time.Second, 100 * time.Microsecond
+	cfg := smallConfig()
+	cfg.PeerTimeout = timeout
+	l := newLab(t, mem.Config{MTUBytes: 1472}, 1, cfg)
+	cfg.Away = away
+	l.add(cfg, "")
+	a, _ := l.pair()
+	l.narrowTo(700)
+	sendOrFail(t, a, 1, make([]byte, 20_000))
+	began := l.now
+	l.until("the end", step, 20*time.Second, func() bool { return a.Err() != nil })
+	if took := l.now.Sub(began); !errors.Is(a.Err(), ErrNarrow) || took < timeout+away {
+		t.Errorf("%v after %v", a.Err(), took)
 	}
 }
 

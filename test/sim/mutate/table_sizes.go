@@ -74,4 +74,20 @@ var sizeMutations = []mutation{
 		new:   "$b < $last",
 		test:  "./frag -run TestPartsModel",
 	},
+	{
+		name:  "narrow-ungranted",
+		fault: "a path is found narrow before the time is over that the peer was granted",
+		in:    "btl",
+		old:   "$ep.narrow($m.deadAfter($ep))",
+		new:   "$ep.narrow($m.cfg.PeerTimeout)",
+		test:  "./btl -run TestPathNarrowAway",
+	},
+	{
+		name:  "narrow-asked-seldom",
+		fault: "a peer that was granted time counts as silent between two questions about its path",
+		in:    "btl",
+		old:   "$m.nowUnpaused.Sub($ep.heardAt) >= $m.deadAfter($ep)*3/4",
+		new:   "$m.nowUnpaused.Sub($ep.heardAt) >= $m.cfg.PeerTimeout*3/4",
+		test:  "./btl -run TestPathNarrowAway",
+	},
 }

@@ -3,17 +3,17 @@ package coll
 // Allreduce combines the in of all ranks into the out of all; commutes says that the order of the
 // values does not matter.
 func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
-	s.move(out, in)
 	if !commutes || len(in) < allreduceLarge {
+		s.move(out, in)
 		s.allreduceDoubling(out)
 		return
 	}
-	parts := s.even(out, valueBytes)
+	from, parts := s.even(in, valueBytes), s.even(out, valueBytes)
 	if s.size&(s.size-1) == 0 {
-		s.allreduceHalving(parts)
+		s.allreduceHalving(from, parts)
 		return
 	}
-	s.reduceRing(parts.of, parts.per)
+	s.reduceRing(from.of, parts.of, parts.per, same(in, out))
 	for i := range s.size - 1 {
 		s.recv(s.ring(-1), parts.of(s.ring(-i-1)))
 		s.send(s.ring(1), parts.of(s.ring(-i)))
@@ -21,24 +21,44 @@ func (s *Schedule) Allreduce(in, out []byte, valueBytes int, commutes bool) {
 	}
 }
 
-// allreduceHalving is Allreduce in place among 2^k ranks: those that differ in a bit give each
-// other half of what both have, from the highest bit on, and combine the other half; then, from the
-// lowest bit on, the halves come back. It moves as many bytes as a ring in fewer steps, each of
-// which may have to wait for a rank that does not run.
-func (s *Schedule) allreduceHalving(parts even) {
-	x := s.memory(s.size / 2 * parts.per)
+// same says whether two slices, which are the same or do not overlap, are the same.
+func same(a, b []byte) bool { return &a[0] == &b[0] }
+
+// allreduceHalving is Allreduce of from into parts among 2^k ranks: those that differ in a bit
+// give each other half of what both have, from the highest bit on, and combine the other half;
+// then, from the lowest bit on, the halves come back. It moves as many bytes as a ring in fewer
+// steps, each of which may have to wait for a rank that does not run.
+func (s *Schedule) allreduceHalving(from, parts even) {
+	if s.size == 1 {
+		s.move(parts.data, from.data)
+		return
+	}
+	fresh := !same(from.data, parts.data) // parts have nothing yet, and what comes first goes there
+	d := s.size / 2
+	if fresh {
+		d /= 2
+	}
+	x := s.memory(d * parts.per)
 	first := 0 // of those parts that this rank still combines: 2d of them
 	for d := s.size / 2; d > 0; d /= 2 {
 		mine, theirs := first, first+d
 		if s.rank&d != 0 {
 			mine, theirs = theirs, mine
 		}
-		acc := parts.to(mine, mine+d)
-		s.recv(s.rank^d, x[:len(acc)])
-		s.send(s.rank^d, parts.to(theirs, theirs+d))
+		acc, give := parts.to(mine, mine+d), from.to(theirs, theirs+d)
+		if fresh {
+			s.recv(s.rank^d, acc)
+		} else {
+			s.recv(s.rank^d, x[:len(acc)])
+		}
+		s.send(s.rank^d, give)
 		s.fence()
-		s.fold(acc, x[:len(acc)], s.rank&d != 0)
-		first = mine
+		if fresh {
+			s.fold(acc, from.to(mine, mine+d), s.rank&d == 0)
+		} else {
+			s.fold(acc, x[:len(acc)], s.rank&d != 0)
+		}
+		first, from, fresh = mine, parts, false
 	}
 	for d := 1; d < s.size; d *= 2 {
 		other := first ^ d
@@ -89,30 +109,43 @@ func (s *Schedule) allreduceDoubling(acc []byte) {
 	}
 }
 
-// reduceRing combines parts, of at most so many bytes, in a ring: in the end each rank has its own
-// of all. The order of the values is that of the ring.
-func (s *Schedule) reduceRing(part func(int) []byte, most int) {
-	x := s.memory(most)
+// reduceRing combines parts of in, of at most so many bytes, in those of acc, in a ring: in the end
+// each rank has its own of all. The order of the values is that of the ring. inPlace says that in
+// and acc are the same; else what comes goes into acc, and what was in it before does not matter.
+func (s *Schedule) reduceRing(in, acc func(int) []byte, most int, inPlace bool) {
+	var x []byte
+	if inPlace {
+		x = s.memory(most)
+	}
+	give := in(s.ring(-1))
 	for i := 1; i < s.size; i++ {
-		mine := part(s.ring(-i - 1))
-		s.recv(s.ring(-1), x[:len(mine)])
-		s.send(s.ring(1), part(s.ring(-i)))
+		mine := acc(s.ring(-i - 1))
+		into := mine
+		if inPlace {
+			into = x[:len(mine)]
+		}
+		s.recv(s.ring(-1), into)
+		s.send(s.ring(1), give)
 		s.fence()
-		s.fold(mine, x[:len(mine)], false)
+		if inPlace {
+			s.fold(mine, into, false)
+		} else {
+			s.fold(mine, in(s.ring(-i-1)), true)
+		}
+		give = mine
 	}
 }
 
 // ReduceScatter combines the in of all ranks, and brings to each its part of the result.
 func (s *Schedule) ReduceScatter(in, out []byte, parts Parts, commutes bool) {
 	acc := s.memory(len(in))
-	if !commutes || len(in) < scatterLarge {
+	if !commutes || len(in) < scatterLarge || s.size == 1 {
 		s.Reduce(in, acc, 0)
 		s.Scatter(acc, out, parts, 0)
 		return
 	}
-	s.move(acc, in)
-	all := s.place(0, acc, parts)
-	s.reduceRing(all.of, parts.most())
+	from, all := s.place(0, in, parts), s.place(1, acc, parts)
+	s.reduceRing(from.of, all.of, parts.most(), false)
 	s.move(out, all.of(s.rank))
 }
 

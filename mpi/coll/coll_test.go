@@ -187,9 +187,11 @@ func draw(random *rand.Rand, size int) *program {
 		p.name = "reduce"
 		p.plan = func(s *Schedule, rank int) { s.Reduce(p.in[rank], p.out[rank], root) }
 	case 3:
-		all := prefix(size)
+		all, inPlace := prefix(size), random.IntN(3) == 0
 		for i := range size {
-			p.want[i] = all
+			if p.want[i] = all; inPlace {
+				p.out[i] = p.in[i]
+			}
 		}
 		p.name = "allreduce"
 		p.plan = func(s *Schedule, rank int) {

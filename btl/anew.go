@@ -1,6 +1,9 @@
 package btl
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // A reliable peer that has no memory for a fragment in chunks says so, and the fragment is sent
 // anew, as a whole. What holds that memory may be a third peer's fragment that does not get on: so
@@ -21,20 +24,11 @@ func (m *Module) sendAnew(ep *Endpoint, f *Fragment) {
 	ep.counts.confirm.remove(f)
 	f.out--
 	f.cursor, f.state = 0, fragQueued
-	q := &ep.large.queue
-	busy := q.first
+	busy := ep.large.queue.first
 	if busy != nil && busy.cursor == 0 {
 		busy = nil
 	}
-	q.count++
-	if busy == nil {
-		f.next, q.first = q.first, f
-	} else {
-		f.next, busy.next = busy.next, f
-	}
-	if f.next == nil {
-		q.last = f
-	}
+	ep.large.queue.insert(f, busy)
 	waiting := ep.flushes.all()
 	for i := range waiting { // those that waited for it do so again
 		w := &waiting[i]
@@ -55,6 +49,7 @@ func (m *Module) pauseAnew(ep *Endpoint) {
 	}
 	c.pause = min(max(2*c.pause, anewPauseMin), anewPauseMax)
 	c.pauseUntil = m.now.Add(c.pause)
+	m.sched.pausing = append(m.sched.pausing, ep)
 	if end := &m.sched.pauseEnd; *end == 0 || c.pauseUntil < *end {
 		*end = c.pauseUntil
 	}
@@ -71,20 +66,49 @@ func (m *Module) endPauses() {
 		return
 	}
 	s.pauseEnd = 0
-	for _, ep := range m.slots.Values() {
-		if ep == nil || ep.counts.pauseUntil == 0 {
-			continue
-		}
-		if until := ep.counts.pauseUntil; m.now < until {
+	n := 0
+	for _, ep := range s.pausing {
+		until := ep.counts.pauseUntil
+		if m.now < until {
 			if s.pauseEnd == 0 || until < s.pauseEnd {
 				s.pauseEnd = until
 			}
+			s.pausing[n] = ep
+			n++
 			continue
 		}
 		ep.counts.pauseUntil = 0
+		if ep.state != stateConnected {
+			continue
+		}
 		if ep.bulk() {
 			ep.beginBulk()
 		}
 		s.rearm(ep)
 	}
+	clear(s.pausing[n:])
+	s.pausing = s.pausing[:n]
+}
+
+// checkPauses proves that the endpoints which pause are on the list, and that their end is seen.
+func (m *Module) checkPauses(*checker) error {
+	s := &m.sched
+	listed := len(s.pausing)
+	for i, ep := range s.pausing {
+		if until := ep.counts.pauseUntil; until == 0 || until < s.pauseEnd || s.pauseEnd == 0 {
+			return fmt.Errorf("pause %d ends at %d, the first at %d", i, until, s.pauseEnd)
+		}
+		if ep.err != nil {
+			listed--
+		}
+	}
+	for _, ep := range m.slots.Values() {
+		if ep != nil && ep.counts.pauseUntil != 0 && ep.err == nil {
+			listed--
+		}
+	}
+	if listed != 0 {
+		return fmt.Errorf("%d more endpoints pause on the list than are there", listed)
+	}
+	return nil
 }

@@ -69,15 +69,16 @@ func (ep *Endpoint) waiting() bool {
 	return ep.small.queue.first != nil || ep.large.queue.first != nil || ep.pack.open()
 }
 
-// bulk says whether a large fragment waits, or is under way.
+// bulk says whether a large fragment that need not wait for the peer is there. For what it sends
+// small ones wait; one that may not go for other reasons than room does not hold them up.
 func (ep *Endpoint) bulk() bool {
 	f := ep.large.queue.first
 	return f != nil && !f.isBye() && !ep.behindFence(f) && !ep.lacksMemory(f) &&
-		!ep.pauses(f)
+		!ep.pauses(f) && !ep.holds(f) && !ep.placeless(f)
 }
 
 // lacksMemory says whether a large fragment is kept because the peer had no memory for what was
-// sent before it, or of it: what is read into a region needs none.
+// sent before it, or of it: what is written into a region needs none.
 func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 	return ep.snd.NeedsMemory() && !f.put && !f.answer && !f.isBye()
 }
@@ -141,18 +142,11 @@ func (f *flow) may() bool {
 		return false
 	}
 	if f == &ep.large {
-		switch {
-		case f.queue.first == nil:
-			return false
-		case ep.behindFence(f.queue.first):
-			return false
-		case f.queue.first.isBye():
-			return ep.small.queue.first == nil && !ep.pack.open() && ep.snd.Open() && ep.mayClose()
-		case ep.pauses(f.queue.first):
-			return false
+		if first := f.queue.first; first != nil && first.isBye() {
+			return !ep.behindFence(first) && ep.small.queue.first == nil && !ep.pack.open() &&
+				ep.snd.Open() && ep.mayClose()
 		}
-		return ep.bulkRoom() > 0 && ep.bulkBytes() > 0 && !ep.holds(f.queue.first) &&
-			!ep.placeless(f.queue.first) && !ep.lacksMemory(f.queue.first)
+		return ep.bulk() && ep.bulkRoom() > 0 && ep.bulkBytes() > 0
 	}
 	return ep.pack.open() ||
 		f.queue.first != nil && ep.snd.Open() && !ep.behindFence(f.queue.first) &&

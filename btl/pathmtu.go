@@ -19,7 +19,7 @@ import (
 //	           |  +--- it passes --- doubting
 //	           |                      |    |
 //	           +-- the base alone ----+    +-- not even the base, but small ones --> narrow
-//	               passes                      for pathNarrowAfter
+//	               passes                      for PeerTimeout
 //
 // A failure is believed only after several rounds, a success always: a Pong tells its size, under a
 // secret that is drawn anew when what was known before is worth nothing any more.

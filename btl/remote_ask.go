@@ -224,8 +224,5 @@ func (m *Module) checkAsks(c *checker, ep *Endpoint) error {
 	if waiting != a.waiting {
 		return fmt.Errorf("%d operations wait for an answer, %d counted", waiting, a.waiting)
 	}
-	if err := a.table.Check(); err != nil {
-		return err
-	}
-	return nil
+	return a.table.Check()
 }

@@ -110,7 +110,7 @@ type runnerEnd struct {
 }
 
 // callbackEntries is where a callback's stack, or that of a function of Do, has its beginning: see
-// fromHandler.
+// fromHandler. None of them may be inlined: the stack would show who calls it.
 var callbackEntries = [...]uintptr{
 	reflect.ValueOf((*Runner).pass).Pointer(),
 	reflect.ValueOf((*Runner).begin).Pointer(),
@@ -119,7 +119,8 @@ var callbackEntries = [...]uintptr{
 
 // NewRunner starts to drive a module, which belongs to it from then on: use the module only inside
 // Do and from callbacks. Handlers are best set before. It takes over OnEndpoint; give onEvent
-// instead (may be nil).
+// instead (may be nil). Completions are not pulled, and of who sleeps the timers of peers stop to
+// which nothing is in flight.
 func NewRunner(m *Module, cfg RunnerConfig, onEvent func(*Endpoint, Event, error)) *Runner {
 	if cfg.Spin < 0 {
 		cfg.Wait, cfg.Spin = WaitEvent, 0
@@ -224,6 +225,8 @@ func (r *Runner) over() bool {
 }
 
 // shutdown closes the module and ends everything that waits. The token is held, and nobody sleeps.
+//
+//go:noinline
 func (r *Runner) shutdown(err error) {
 	if r.stopped {
 		return

@@ -225,6 +225,8 @@ func (r *Runner) unlink(c *call) {
 }
 
 // begin does what a call wants, or begins it. It returns false if there is no resource for it now.
+//
+//go:noinline
 func (r *Runner) begin(c *call) bool {
 	life := c.life.Load()
 	if c.state.Or(callBeginning) == callAbandoned && !c.left {

@@ -140,6 +140,8 @@ func (r *Runner) takeInbox() int {
 }
 
 // pass is one pass of the module, with what came in.
+//
+//go:noinline
 func (r *Runner) pass() (events int) {
 	was := r.inside.Swap(true)
 	now := r.now()

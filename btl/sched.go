@@ -13,11 +13,12 @@ import (
 //	    +-> oldFlows --+                  \
 //	                                       +--> rearm: off the lists, nothing to send
 type scheduler struct {
-	newFlows flowList // may, and need not wait for their turn
-	oldFlows flowList // the others that may, in turn
-	blocked  bool     // none of them found a buffer, or room in its channel
-	pauseEnd Time     // when the first of the pauses of large fragments ends; 0: there is none
-	packs    int      // endpoints with an open pack
+	newFlows flowList    // may, and need not wait for their turn
+	oldFlows flowList    // the others that may, in turn
+	blocked  bool        // none of them found a buffer, or room in its channel
+	pausing  []*Endpoint // whose large fragments pause: see anew.go
+	pauseEnd Time        // when the first of their pauses ends; 0: there is none
+	packs    int         // endpoints with an open pack
 }
 
 // waiting is the number of flows that may send.

@@ -76,7 +76,6 @@ const (
 	delayNoise = 250 * time.Microsecond
 
 	shareUnits  = 1 << 12
-	shareLeast  = shareUnits / 40 // a share of packets lost that is not worth a reaction
 	shareMost   = shareUnits / 16 // one that is congestion, however usual
 	shareSlow   = shareUnits / 8  // one that ends slow start
 	aboveMax    = 8               // samples that end slow start

@@ -29,7 +29,7 @@ type put struct {
 	done bool
 }
 
-// linkBits is the part of a fragment's Context that is the number of the put.
+// linkShift is that of the part of a fragment's Context that is the number of the put.
 const linkShift = 32
 
 // addLink gives a link its number.

@@ -10,7 +10,6 @@ import (
 const (
 	HostNameBytesMax = 64
 	LanesMax         = 8 // endpoints of one kind
-	nameBytesMax     = 255
 	LeaseMsMax       = 60_000
 )
 

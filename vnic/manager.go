@@ -19,7 +19,6 @@ const (
 	leaseDefault    = 5 * time.Second
 	answerTimeout   = 3 * time.Second
 	trapsRemembered = 256
-	conflictsMax    = 64
 )
 
 // Manager is the Ethernet Manager: it brings the agents to what its Plan says.

@@ -75,23 +75,26 @@ func (n *Node) send(peer *btl.Endpoint, h head, body []byte) {
 // sendLarge is send of a large answer. It is copied once only, and Do, unlike SendBuffered, has the
 // error of one that is too large.
 func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte) error {
-	return n.r.DoFor(n.silent, peer, func(*btl.Module) error {
-		err := send(peer, n.cfg.Tag, h, body)
-		if errors.Is(err, btl.ErrTooLarge) {
-			h.code, body = uint16(statusSize), nil
-			err = send(peer, n.cfg.Tag, h, nil)
-		}
+	return n.r.DoFor(n.silent, peer, func(*btl.Module) (err error) {
+		h, body, err = n.sendAnswer(peer, h, body)
 		return err
 	})
 }
 
-// reply sends an answer from the goroutine that drives. If there is no room now, one of ours waits.
-func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
+// sendAnswer sends an answer, or of one that is too large no more than that, and returns what it
+// was.
+func (n *Node) sendAnswer(peer *btl.Endpoint, h head, body []byte) (head, []byte, error) {
 	err := send(peer, n.cfg.Tag, h, body)
 	if errors.Is(err, btl.ErrTooLarge) {
 		h.code, body = uint16(statusSize), nil
 		err = send(peer, n.cfg.Tag, h, nil)
 	}
+	return h, body, err
+}
+
+// reply sends an answer from the goroutine that drives. If there is no room now, one of ours waits.
+func (n *Node) reply(peer *btl.Endpoint, h head, body []byte) {
+	h, body, err := n.sendAnswer(peer, h, body)
 	if errors.Is(err, btl.ErrAgain) && !n.owe(peer, h, body) && n.leaveBehind(peer, h) != nil {
 		peer.Abort()
 	}

@@ -22,7 +22,9 @@
 // answer is thrown away by the client.
 //
 // What a peer can make a Node keep is bounded, and by what: calls (Concurrent, Total), the bytes of
-// their requests (RequestBytes), answers that it does not take (AnswerBytes, and 1024 of them).
+// their requests (RequestBytes), answers that it does not take (AnswerBytes; 1024 of handlers on
+// goroutines, 32 768 others).
 //
-// A Node may be used by any goroutine once its Runner is there.
+// A Node may be used by any goroutine once its Runner is there. It starts that Runner itself: a
+// module has one of Node, queue.Queue and conn.Node.
 package call

@@ -19,5 +19,6 @@
 // matter which of two overtakes the other; the messages do that, too: the transport has no order.
 // Who sends more than its limit has its endpoint ended.
 //
-// All may be used by any goroutine once the Runner is there.
+// All may be used by any goroutine once the Runner is there. A Queue starts that itself: a module
+// has one of Queue, call.Node and conn.Node.
 package queue

@@ -33,8 +33,9 @@ func (s *sender) end(err error) {
 
 // Send puts data into the peer's queue, and returns when the transport has taken it over: at once
 // where the queue has room, else when the peer has taken enough, as long as ctx allows. When ctx
-// ends first the message was not sent. data is copied. Errors: ErrTooLarge, ErrClosed, the
-// endpoint's, that of ctx. The peer must have a Queue on the tag: where there is none, Send waits
+// ends first the message was not sent. data is copied. Errors: ErrTooLarge, or
+// btl.ErrTooLarge where a fragment may not be as large as the queue, ErrClosed, the endpoint's,
+// that of ctx. The peer must have a Queue on the tag: where there is none, Send waits
 // for ctx.
 func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error {
 	w := &waiter{cost: cost(len(data))}

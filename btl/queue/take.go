@@ -109,8 +109,9 @@ func (q *Queue) sendLimit(peer *btl.Endpoint) error {
 	if err == nil {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		in := q.inbox(peer)
-		in.told = max(in.told, taken)
+		if in := q.from[peer]; in != nil { // else it has ended
+			in.told = max(in.told, taken)
+		}
 	}
 	return err
 }
@@ -118,7 +119,10 @@ func (q *Queue) sendLimit(peer *btl.Endpoint) error {
 func (q *Queue) takenOf(peer *btl.Endpoint) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.inbox(peer).taken
+	if in := q.from[peer]; in != nil {
+		return in.taken
+	}
+	return 0
 }
 
 // Close ends the Sends and Takes that wait, with ErrClosed; what has come is taken still. What

@@ -266,3 +266,16 @@ func TestNapAllocs(t *testing.T) {
 		t.Errorf("%.1f allocations", n)
 	}
 }
+
+// A Wake that comes while others sleep for the domain is heard by Disarm: naps are possible again.
+func TestDisarmHearsWake(t *testing.T) {
+	a, _, _, _ := nappers(t, time.Second)
+	if a.dom.ArmReady() == 0 {
+		t.Fatal("there is something to be polled")
+	}
+	a.dom.Wake()
+	a.dom.DisarmReady()
+	if bell := a.dom.napper.bell.Load(); bell != bellSilent {
+		t.Errorf("the bell of naps is in state %d, want %d", bell, bellSilent)
+	}
+}

@@ -23,6 +23,6 @@ func (d *domain) DisarmReady() {
 	d.sleeper.sleeping.Store(false)
 	d.sayAsleep(awake)
 	if d.loop.tend() {
-		d.bell.Hush()
+		d.hush()
 	}
 }

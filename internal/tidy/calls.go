@@ -72,8 +72,7 @@ func (c *checker) selector(s *source, pos token.Pos, imported, name string) {
 	switch {
 	case slices.Contains(clockNames[imported], name) && !mayReadClock(s.Path):
 		c.at(s, pos, "clock", "%s.%s: take the instant as an argument; clocks are read in "+
-			"btl/runner*.go, stream/run*.go, launch/wait*.go, fabric/*/clock*.go, fabric/*/wait*.go "+
-			"and programs",
+			"programs and where rule 2 of CONTRIBUTING.md says",
 			path.Base(imported), name)
 	case library && slices.Contains(outputNames[imported], name):
 		c.at(s, pos, "output", "a library has no %s.%s; return an error or take an io.Writer",

@@ -143,8 +143,8 @@ func (f *flow) may() bool {
 	}
 	if f == &ep.large {
 		if first := f.queue.first; first != nil && first.isBye() {
-			return !ep.behindFence(first) && ep.small.queue.first == nil && !ep.pack.open() &&
-				ep.snd.Open() && ep.mayClose()
+			return ep.small.queue.first == nil && !ep.pack.open() && ep.snd.Open() &&
+				ep.mayClose() && !ep.behindFence(first)
 		}
 		return ep.bulk() && ep.bulkRoom() > 0 && ep.bulkBytes() > 0
 	}

@@ -178,7 +178,7 @@ $packets += $n`,
 	},
 	{
 		name:  "placeless-goes",
-		fault: "a put with a notice does not wait until the earlier one is over whose place its number has",
+		fault: "a put with a notice does not wait for the earlier one whose place it has",
 		in:    "btl",
 		old:   "!$ep.placeless($f)",
 		new:   "$ep != nil",

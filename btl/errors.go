@@ -64,7 +64,7 @@ var (
 	// ErrEndpoint: the endpoint is nil or of another module.
 	ErrEndpoint = errors.New("btl: endpoint of another module")
 	// ErrState: the fragment is not the caller's to use (sent already, freed), or belongs to another
-	// endpoint.
+	// endpoint; the Region is exposed; the Pending has been waited for.
 	ErrState = errors.New("btl: fragment is not in the caller's hands")
 )
 

@@ -80,7 +80,8 @@ func (m *Module) Expose(mem []byte, rights Rights) (*Region, error) {
 }
 
 // ExposeAs is Expose in a Region of the caller's, new or closed, so that nothing is allocated; and
-// if only is not nil, for that peer alone. Further errors: ErrState if r is exposed, ErrEndpoint.
+// if only is not nil, for that peer alone. Further errors: ErrState if r is exposed, ErrEndpoint,
+// ErrConfig for rights that there are not.
 func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) error {
 	t := &m.regions
 	switch {
@@ -90,6 +91,8 @@ func (m *Module) ExposeAs(r *Region, mem []byte, rights Rights, only *Endpoint) 
 		return fmt.Errorf("%w: the region is exposed", ErrState)
 	case only != nil && only.m != m:
 		return ErrEndpoint
+	case rights&^RemoteAll != 0:
+		return fmt.Errorf("%w: rights %#x, of which %#x are none", ErrConfig, rights, rights&^RemoteAll)
 	case t.users >= t.most || t.exposed.Full():
 		return fmt.Errorf("%w: %d regions are exposed", ErrAgain, t.users)
 	}

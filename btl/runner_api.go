@@ -158,8 +158,9 @@ func (w Waker) Wake(err error) {
 
 // Pending is a send or put that goes on while its caller does something else.
 type Pending struct {
-	r *Runner
-	c *call
+	r   *Runner
+	c   *call
+	use uint64 // of the call, which is another's after Wait
 }
 
 // Start sends data to the peer's handler of the tag and does not wait for anything: data is lent to
@@ -191,6 +192,7 @@ func (r *Runner) launch(ctx context.Context, c *call) (Pending, error) {
 		return Pending{}, err
 	}
 	c.kept = true
+	p := Pending{r, c, c.uses.Load()}
 	if r.token.TryLock() {
 		r.m.at(r.now())
 		r.offer(c)
@@ -199,16 +201,22 @@ func (r *Runner) launch(ctx context.Context, c *call) (Pending, error) {
 		r.inbox.push(c, maxInt)
 		r.nudge()
 	}
-	return Pending{r, c}, nil
+	return p, nil
 }
 
 // Done says whether the operation has ended: then Wait returns at once.
-func (p Pending) Done() bool { return p.c.ended() }
+func (p Pending) Done() bool { return p.over() || p.c.ended() }
+
+// over says whether Wait has told the operation's end, or there is none.
+func (p Pending) over() bool { return p.c == nil || p.c.uses.Load() != p.use }
 
 // Wait returns the operation's error when it has ended, or that of ctx, if that ends first: then
 // the memory is still lent, and Wait must be called again. It must be called until the operation
-// has ended, by one goroutine at a time, and not once more.
+// has ended, by one goroutine at a time; once more it returns ErrState.
 func (p Pending) Wait(ctx context.Context) error {
+	if p.over() {
+		return ErrState
+	}
 	r, c := p.r, p.c
 	if !c.ended() && r.fromHandler() {
 		return ErrInHandler

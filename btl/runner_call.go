@@ -12,6 +12,7 @@ import (
 // call is what one goroutine wants of a Runner, until it has ended. Calls are pooled.
 type call struct {
 	memoryCall
+	callUses
 	r     *Runner
 	kind  callKind
 	ep    *Endpoint
@@ -21,7 +22,6 @@ type call struct {
 	name  []byte
 	found **Endpoint
 	await func(*Module, Waker) error
-	life  atomic.Uint64 // counts what the call was used for: a Waker may outlive it
 	tag   Tag
 	kept  bool // a Pending's: it is waited for again
 	left  bool // by its goroutine: a post that is in the inbox, with a copy of its data
@@ -41,6 +41,12 @@ type call struct {
 
 	callPlace
 	poked bool // to drive
+}
+
+// callUses counts what a call was used for, for who may outlive that.
+type callUses struct {
+	life atomic.Uint64 // ends: for Wakers
+	uses atomic.Uint64 // ends that were waited for: for Pendings
 }
 
 // callPlace is where the Runner has a call. It is of who holds the token.
@@ -128,6 +134,7 @@ func (c *call) recycle() {
 	c.ep, c.fn, c.data, c.name, c.found, c.err, c.r = nil, nil, nil, nil, nil, nil, nil
 	c.kept, c.left, c.begun, c.pending = false, false, false, false
 	c.lent, c.free = false, nil
+	c.uses.Add(1)
 	c.await, c.target, c.memoryCall = nil, nil, memoryCall{}
 	if cap(c.own) > keepCallBytes {
 		c.own = nil

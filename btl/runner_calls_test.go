@@ -157,6 +157,77 @@ func TestRunnerStart(t *testing.T) {
 	}
 }
 
+// A Pending that was waited for tells so, whatever its call is used for by then.
+func TestPendingTwice(t *testing.T) {
+	rs, ep := pair(t, func(_ int, m *Module) {
+		mustHandleTag(t, m, 3, func(*Endpoint, Tag, []byte) {})
+	})
+	start := func(data []byte) Pending {
+		t.Helper()
+		p, err := rs[0].Start(t.Context(), ep, 3, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	const size = 1 << 20
+	first := start([]byte{1})
+	if err := first.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 { // until the pool gives the call out again, if it does
+		second := start(make([]byte, size))
+		if !first.Done() {
+			t.Error("what has been waited for is not done")
+		}
+		if err := first.Wait(t.Context()); !errors.Is(err, ErrState) {
+			t.Fatalf("waited for once more: %v", err)
+		}
+		if err := second.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := (Pending{}).Wait(t.Context()); !errors.Is(err, ErrState) {
+		t.Errorf("a Pending of nothing: %v", err)
+	}
+}
+
+// StartPut writes as Put does, and tells that it is refused.
+func TestRunnerStartPut(t *testing.T) {
+	rs, ep := pair(t, nil)
+	mem := make([]byte, 100_000)
+	var region *Region
+	err := rs[1].Do(t.Context(), func(m *Module) (err error) {
+		region, err = m.Expose(mem, RemoteWrite)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait := func(h Handle) error {
+		p, err := rs[0].StartPut(t.Context(), ep, bytes.Repeat([]byte{7}, len(mem)), h, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Wait(t.Context())
+	}
+	if err := wait(region.Handle()); err != nil {
+		t.Fatal(err)
+	}
+	err = rs[1].Do(t.Context(), func(*Module) error {
+		if bytes.Count(mem, []byte{7}) != len(mem) {
+			t.Error("it has not written all")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := wait(region.Handle() + 1<<40); !errors.Is(err, ErrRemoteAccess) {
+		t.Errorf("a handle of no region: %v", err)
+	}
+}
+
 // echoing answers tag 1 by tag 2, and gives the answers' numbers to a function.
 func echoing(t *testing.T, answered func(id uint64)) (*Runner, *Endpoint) {
 	t.Helper()

@@ -410,6 +410,20 @@ type modelReceiver struct {
 	due     mono.Time
 	unacked int
 	fresh   bool
+	atOnce  []mono.Time // when copies were answered at once, since the first of them
+}
+
+// copyDue is when the answer to a copy is due: 32 in 10 ms are answered at once.
+func (m *modelReceiver) copyDue(now mono.Time) mono.Time {
+	if len(m.atOnce) == 0 || now >= m.atOnce[0].Add(10*time.Millisecond) {
+		m.atOnce = []mono.Time{now}
+		return now
+	}
+	if len(m.atOnce) < 32 {
+		m.atOnce = append(m.atOnce, now)
+		return now
+	}
+	return m.due.Min(m.atOnce[0].Add(10 * time.Millisecond))
 }
 
 func (m *modelReceiver) next() int64 {

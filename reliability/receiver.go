@@ -26,32 +26,34 @@ type Receiver struct {
 	// Allocated at the first gap, and larger when one is wider.
 	outOfOrder []uint64
 
-	next     seq.Num // next to arrive in order
-	limit    seq.Num // first number beyond the credits granted
-	told     seq.Num // the highest limit that the peer was told, which may have lapsed
-	window   uint32
-	held     uint32 // bits set in outOfOrder
-	charged  uint32 // credits that the peer has
-	booked   uint32 // places in Credits for them
-	earned   uint32 // credits that the peer has earned by use
-	used     uint32 // credits used since earned last grew
-	unacked  uint32 // packets accepted since the last ACK
-	ackAt    mono.Time
-	lastAt   mono.Time     // when the latest packet was accepted
-	unread   time.Duration // how long it may have waited before
-	last     seq.Num       // its number
-	copies   uint32        // packets that had come before, modulo 2^32
-	ackNews  bool          // the pending ACK reports a packet that is no duplicate
-	departed bool          // takes no part in the sharing of credits any more
-	lapsed   bool          // limit is not what is booked: see Credits
-	short    bool          // was granted less than it needs, and than its share
-	wants    bool          // less than it has earned
-	path     time.Duration // round trip to the peer, 0 if it is not known
-	listed   bool          // in the pool's list, between these two, for its limit was raised then
-	raisedAt mono.Time
-	earlier  *Receiver
-	later    *Receiver
-	usedAt   mono.Time // since when usedLately counts
+	next      seq.Num // next to arrive in order
+	limit     seq.Num // first number beyond the credits granted
+	told      seq.Num // the highest limit that the peer was told, which may have lapsed
+	window    uint32
+	held      uint32 // bits set in outOfOrder
+	charged   uint32 // credits that the peer has
+	booked    uint32 // places in Credits for them
+	earned    uint32 // credits that the peer has earned by use
+	used      uint32 // credits used since earned last grew
+	unacked   uint32 // packets accepted since the last ACK
+	ackAt     mono.Time
+	lastAt    mono.Time     // when the latest packet was accepted
+	unread    time.Duration // how long it may have waited before
+	last      seq.Num       // its number
+	copies    uint32        // packets that had come before, modulo 2^32
+	answers   uint32        // of these since answersAt for which an ACK was due at once
+	ackNews   bool          // the pending ACK reports a packet that is no duplicate
+	departed  bool          // takes no part in the sharing of credits any more
+	lapsed    bool          // limit is not what is booked: see Credits
+	short     bool          // was granted less than it needs, and than its share
+	wants     bool          // less than it has earned
+	path      time.Duration // round trip to the peer, 0 if it is not known
+	listed    bool          // in the pool's list, between these two, for its limit was raised then
+	raisedAt  mono.Time
+	answersAt mono.Time
+	earlier   *Receiver
+	later     *Receiver
+	usedAt    mono.Time // since when usedLately counts
 	// usedLately are the credits used in this period: who uses few has earned fewer.
 	usedLately uint32
 	load       load
@@ -180,10 +182,26 @@ func (r *Receiver) advance() {
 	}
 }
 
-// Repeated books a packet that had come before: the peer missed an ACK, so one is due now.
+const (
+	// answersMax bounds the copies of packets that are answered at once in answersEvery: anybody who
+	// has seen a packet can repeat it, and an ACK may be longer.
+	answersMax   = 32
+	answersEvery = 10 * time.Millisecond
+)
+
+// Repeated books a packet that had come before: the peer missed an ACK, so one is due now, or soon
+// if there were many.
 func (r *Receiver) Repeated(now mono.Time) {
-	r.ackAt = now
 	r.copies++
+	if r.answers == 0 || now.Sub(r.answersAt) >= answersEvery {
+		r.answersAt, r.answers = now, 0
+	}
+	if r.answers < answersMax {
+		r.answers++
+		r.ackAt = now
+	} else {
+		r.ackAt = r.ackAt.Min(r.answersAt.Add(answersEvery))
+	}
 }
 
 // Latest returns the number of the packet accepted last, the peer's first one less 1 if there was

@@ -55,7 +55,7 @@ func (p *receiverPair) arrive(n int64, refuse bool) {
 		}
 	case Duplicate, Below:
 		p.real.Repeated(p.now)
-		m.due = p.now
+		m.due = m.copyDue(p.now)
 	}
 }
 

@@ -331,3 +331,29 @@ func TestAskAckOf(t *testing.T) {
 	}
 	due("beyond the window", late)
 }
+
+// Copies are answered at once, but not without a bound: who repeats one packet that it has seen
+// would have an ACK sent for each.
+func TestCopiesAnswered(t *testing.T) {
+	t.Parallel()
+	const every, copies = 10 * time.Microsecond, 5000
+	credits, now, acks := NewCredits(8), mono.Time(0), 0
+	credits.Join()
+	var r Receiver
+	r.Init(100, WindowMax)
+	for i := range copies {
+		now = now.Add(every)
+		r.Repeated(now)
+		if r.AckDue() > now.Add(answersEvery) {
+			t.Fatalf("copy %d: an ACK is due at %d, now is %d", i, r.AckDue(), now)
+		}
+		if r.AckDue() <= now {
+			acks++
+			r.TakeAck(credits)
+		}
+	}
+	most := (answersMax + 1) * (int(copies*every/answersEvery) + 1)
+	if acks < answersMax || acks > most {
+		t.Errorf("%d copies are answered by %d ACKs, at most %d", copies, acks, most)
+	}
+}

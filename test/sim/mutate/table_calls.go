@@ -77,6 +77,14 @@ var callMutations = []mutation{
 		test:  "./fabric/udp -run TestHasten",
 	},
 	{
+		name:  "pending-of-another",
+		fault: "who waits twice for what was started waits for what another has started",
+		in:    "btl",
+		old:   "$p.c.uses.Load() != $p.use",
+		new:   "false",
+		test:  "./btl -timeout 20s -run TestPendingTwice",
+	},
+	{
 		name:  "in-use-for-ever",
 		fault: "nobody learns that memory is free again of a call that was given up",
 		in:    "btl",

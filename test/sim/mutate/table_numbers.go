@@ -3,6 +3,14 @@ package main
 // The faults in the numbers of packets, in what is answered to a Ping, and in credits in bytes.
 var numberMutations = []mutation{
 	{
+		name:  "copies-without-bound",
+		fault: "each copy of a packet is answered at once",
+		in:    "reliability",
+		old:   "$r.answers < answersMax",
+		new:   "$r.answers <= 1<<30",
+		test:  "./reliability -run TestCopiesAnswered",
+	},
+	{
 		name:  "credit-bytes-ignored",
 		fault: "credits in bytes are not kept to",
 		in:    "reliability",

@@ -269,7 +269,9 @@ type Hints struct {
 	Provider string // registry name such as "ofi/udp", or a prefix ending in "/" such as "ofi/"
 	Domain   string // a domain's (device's) name
 	// Node is the local address to bind, in the provider's own notation ("127.0.0.1", "fe80::1",
-	// "eth0" where it takes such). Empty is the provider's choice.
+	// "eth0" where it takes such; over udp with fixed ports, to be dialled: "192.0.2.1:4000", or
+	// "192.0.2.1:4000,4711" if that of the second channel is not the next one). Empty is the
+	// provider's choice.
 	Node string
 }
 

@@ -12,12 +12,12 @@ import (
 
 	"gobtl/btl"
 	"gobtl/fabric"
-	_ "gobtl/fabric/ofi" // the providers that this program can use
+	_ "gobtl/fabric/udp" // the provider that this program uses
 )
 
 func main() {
 	var cfg btl.Config // the zero value is a good default
-	infos, err := fabric.GetInfo(fabric.Hints{Provider: "ofi/udp", Node: "127.0.0.1"})
+	infos, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: "127.0.0.1"})
 	check(err)
 	buffers, err := cfg.DomainConfig(infos[0])
 	check(err)

@@ -68,8 +68,9 @@ func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 		m.stats.counters[CntAboveWindow]++
 		return
 	}
-	ep.rcv.Repeated(m.now)
-	m.acks.owe(ep, m.now)
+	if ep.rcv.Repeated(m.now) {
+		m.acks.owe(ep, m.now)
+	}
 }
 
 // notAdded deals with a chunk that its fragment could not take. If there is no memory, or place, it

@@ -423,7 +423,7 @@ func (m *modelReceiver) copyDue(now mono.Time) mono.Time {
 		m.atOnce = append(m.atOnce, now)
 		return now
 	}
-	return m.due.Min(m.atOnce[0].Add(10 * time.Millisecond))
+	return m.due
 }
 
 func (m *modelReceiver) next() int64 {

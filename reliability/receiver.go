@@ -189,19 +189,19 @@ const (
 	answersEvery = 10 * time.Millisecond
 )
 
-// Repeated books a packet that had come before: the peer missed an ACK, so one is due now, or soon
-// if there were many.
-func (r *Receiver) Repeated(now mono.Time) {
+// Repeated books a packet that had come before, and says whether an ACK is due for it now: the peer
+// missed one. If there were many none is, for it comes again if it has to.
+func (r *Receiver) Repeated(now mono.Time) (due bool) {
 	r.copies++
 	if r.answers == 0 || now.Sub(r.answersAt) >= answersEvery {
 		r.answersAt, r.answers = now, 0
 	}
-	if r.answers < answersMax {
-		r.answers++
-		r.ackAt = now
-	} else {
-		r.ackAt = r.ackAt.Min(r.answersAt.Add(answersEvery))
+	if r.answers >= answersMax {
+		return false
 	}
+	r.answers++
+	r.ackAt = now
+	return true
 }
 
 // Latest returns the number of the packet accepted last, the peer's first one less 1 if there was

@@ -341,18 +341,15 @@ func TestCopiesAnswered(t *testing.T) {
 	credits.Join()
 	var r Receiver
 	r.Init(100, WindowMax)
-	for i := range copies {
+	for range copies {
 		now = now.Add(every)
 		r.Repeated(now)
-		if r.AckDue() > now.Add(answersEvery) {
-			t.Fatalf("copy %d: an ACK is due at %d, now is %d", i, r.AckDue(), now)
-		}
 		if r.AckDue() <= now {
 			acks++
 			r.TakeAck(credits)
 		}
 	}
-	most := (answersMax + 1) * (int(copies*every/answersEvery) + 1)
+	most := answersMax * (int(copies*every/answersEvery) + 1)
 	if acks < answersMax || acks > most {
 		t.Errorf("%d copies are answered by %d ACKs, at most %d", copies, acks, most)
 	}

@@ -6,8 +6,8 @@ var numberMutations = []mutation{
 		name:  "copies-without-bound",
 		fault: "each copy of a packet is answered at once",
 		in:    "reliability",
-		old:   "$r.answers < answersMax",
-		new:   "$r.answers <= 1<<30",
+		old:   "$r.answers >= answersMax",
+		new:   "$r.answers > 1<<30",
 		test:  "./reliability -run TestCopiesAnswered",
 	},
 	{

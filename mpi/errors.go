@@ -34,6 +34,8 @@ var (
 	ErrBusy = errors.New("mpi: request in use")
 	// ErrInactive: the Request is not in use.
 	ErrInactive = errors.New("mpi: request not in use")
+	// ErrWorlds: the requests of one call are not all of one World.
+	ErrWorlds = errors.New("mpi: requests of several worlds")
 	// ErrNotInit: the Request was not readied for Start.
 	ErrNotInit = errors.New("mpi: request not initialized")
 	// ErrInUse: the context has ended, and the memory of the message may still be read or written.

@@ -147,13 +147,13 @@ func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error
 	if statuses != nil && len(statuses) != len(requests) {
 		return fmt.Errorf("%w: %d statuses for %d requests", ErrCount, len(statuses), len(requests))
 	}
-	e := engineOf(requests)
+	e, err := engineOf(requests)
 	if e == nil {
-		return nil
+		return err
 	}
 	e.lock()
 	defer e.unlock()
-	err := e.waitFor(ctx, requests, len(requests))
+	err = e.waitFor(ctx, requests, len(requests))
 	for i, r := range requests {
 		if !hasEnded(r) {
 			continue
@@ -172,13 +172,13 @@ func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error
 // WaitAny waits until one of the requests has ended, and tells which and how: the first in the
 // list if there are several. -1 means that none is active.
 func WaitAny(ctx context.Context, requests ...*Request) (int, Status, error) {
-	e := engineOf(requests)
+	e, err := engineOf(requests)
 	if e == nil {
-		return -1, Status{}, nil
+		return -1, Status{}, err
 	}
 	e.lock()
 	defer e.unlock()
-	err := e.waitFor(ctx, requests, 1)
+	err = e.waitFor(ctx, requests, 1)
 	if i := slices.IndexFunc(requests, hasEnded); i >= 0 {
 		s, err := requests[i].result()
 		return i, s, err
@@ -189,13 +189,13 @@ func WaitAny(ctx context.Context, requests ...*Request) (int, Status, error) {
 // WaitSome waits until one of the requests has ended, at least, and appends to indices those that
 // have, which are active until their Wait or Test, at once, tells how they ended.
 func WaitSome(ctx context.Context, indices []int, requests ...*Request) ([]int, error) {
-	e := engineOf(requests)
+	e, err := engineOf(requests)
 	if e == nil {
-		return indices, nil
+		return indices, err
 	}
 	e.lock()
 	defer e.unlock()
-	err := e.waitFor(ctx, requests, 1)
+	err = e.waitFor(ctx, requests, 1)
 	had := len(indices)
 	for i, r := range requests {
 		if hasEnded(r) {
@@ -211,16 +211,16 @@ func WaitSome(ctx context.Context, indices []int, requests ...*Request) ([]int, 
 // TestAll says whether all requests have ended; if so it is WaitAll, else nothing has happened but
 // a pass.
 func TestAll(statuses []Status, requests ...*Request) (bool, error) {
-	e := engineOf(requests)
+	e, err := engineOf(requests)
 	if e == nil {
-		return true, nil
+		return err == nil, err
 	}
 	e.lock()
 	if !e.driving {
 		e.pass()
 	}
 	under := slices.ContainsFunc(requests, func(r *Request) bool { return r.Active() && !r.done })
-	err := e.broken
+	err = e.broken
 	e.unlock()
 	if under {
 		return err != nil, err
@@ -230,9 +230,9 @@ func TestAll(statuses []Status, requests ...*Request) (bool, error) {
 
 // TestAny makes a pass, and tells of the first request that has ended, if there is one: else -1.
 func TestAny(requests ...*Request) (int, Status, error) {
-	e := engineOf(requests)
+	e, err := engineOf(requests)
 	if e == nil {
-		return -1, Status{}, nil
+		return -1, Status{}, err
 	}
 	e.lock()
 	defer e.unlock()
@@ -249,9 +249,9 @@ func TestAny(requests ...*Request) (int, Status, error) {
 // TestSome makes a pass, and appends to indices those of the requests that have ended, which are
 // active until their Wait or Test, at once, tells how (MPI_Testsome).
 func TestSome(indices []int, requests ...*Request) ([]int, error) {
-	e := engineOf(requests)
+	e, err := engineOf(requests)
 	if e == nil {
-		return indices, nil
+		return indices, err
 	}
 	e.lock()
 	defer e.unlock()
@@ -272,14 +272,19 @@ func TestSome(indices []int, requests ...*Request) ([]int, error) {
 
 func hasEnded(r *Request) bool { return r.Active() && r.done }
 
-// engineOf is the engine of the first active request, nil if there is none.
-func engineOf(requests []*Request) *engine {
+// engineOf is the engine of the active requests, nil if there is none: one call waits for those of
+// one World, as in MPI for those of one session.
+func engineOf(requests []*Request) (e *engine, err error) {
 	for _, r := range requests {
-		if r.Active() {
-			return r.c.e
+		switch {
+		case !r.Active():
+		case e == nil:
+			e = r.c.e
+		case e != r.c.e:
+			return nil, ErrWorlds
 		}
 	}
-	return nil
+	return e, nil
 }
 
 // waitFor waits until so many of the requests have ended, or all that are active: one that is there

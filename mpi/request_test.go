@@ -457,3 +457,41 @@ func TestReceiveFromNobody(t *testing.T) {
 		return nil
 	})
 }
+
+// Requests of two Worlds of one process are not waited for, or tested, in one call.
+func TestRequestsOfTwoWorlds(t *testing.T) {
+	var both [2]mpi.Request
+	begun, looked := make(chan struct{}), make(chan struct{})
+	run(t, "udp", 2, func(ctx context.Context, w *mpi.World) error {
+		mine := &both[w.Rank()]
+		err := mpi.Irecv(mine, &w.Comm, make([]byte, 1), 1-w.Rank(), 1)
+		if err != nil {
+			return err
+		}
+		if w.Rank() == 1 {
+			close(begun)
+			<-looked
+		} else {
+			<-begun
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			all := []*mpi.Request{&both[0], &both[1]}
+			errs := make([]error, 6)
+			errs[0] = mpi.WaitAll(short, nil, all...)
+			_, _, errs[1] = mpi.WaitAny(short, all...)
+			_, errs[2] = mpi.WaitSome(short, nil, all...)
+			_, errs[3] = mpi.TestAll(nil, all...)
+			_, _, errs[4] = mpi.TestAny(all...)
+			_, errs[5] = mpi.TestSome(nil, all...)
+			close(looked)
+			for i, e := range errs {
+				if !errors.Is(e, mpi.ErrWorlds) {
+					err = errors.Join(err, fmt.Errorf("call %d: %w", i, e))
+				}
+			}
+		}
+		err = errors.Join(err, mpi.Send(ctx, &w.Comm, make([]byte, 1), 1-w.Rank(), 1))
+		_, waited := mine.Wait(ctx)
+		return errors.Join(err, waited)
+	})
+}

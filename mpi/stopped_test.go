@@ -35,6 +35,7 @@ func TestStoppedLeavesRegions(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 				met <- w.Job().Fence(ctx)
 			}()
+			w.DriveBriefly() // so that all have been announced, and none of their regions is known
 			w.Hold(release)
 			if err := <-met; err != nil {
 				return err

@@ -16,6 +16,7 @@ type flush struct {
 	open   bool         // and the last of these was an open pack
 	fence  bool         // nobody is told, but what waits behind it may be sent
 	fences uint32       // calls of Fence before this one
+	whole  uint64       // the call of Module.Flush of which it is a part, or 0
 	err    error        // some of that was refused
 }
 
@@ -72,15 +73,18 @@ func (ep *Endpoint) Flush(now Time, fn func(error)) {
 		}
 		return
 	}
+	ep.flush(flush{fn: fn})
+}
+
+// flush has a flush wait for what was sent so far.
+func (ep *Endpoint) flush(f flush) {
 	if ep.pack.open() && ep.state == stateConnected { // so that it holds nothing of what follows
 		ep.m.overtook(ep, ep.m.sealPack(ep))
 	}
-	sent := ep.sentUntil()
-	ep.flushes.push(flush{
-		fn: fn, after: ep.lastQueued(), until: sent, sent: sent, open: ep.pack.open(),
-		err: ep.unheard.untold, fences: ep.fences,
-	})
-	ep.unheard.untold = nil
+	f.until = ep.sentUntil()
+	f.sent, f.open, f.after, f.fences = f.until, ep.pack.open(), ep.lastQueued(), ep.fences
+	f.err, ep.unheard.untold = ep.unheard.untold, nil
+	ep.flushes.push(f)
 	ep.checkFlushed()
 	ep.m.askFlush(ep)
 }
@@ -167,7 +171,7 @@ func (ep *Endpoint) checkFlushed() {
 			ep.fencesMet++
 			ep.m.sched.rearm(ep)
 		} else {
-			ep.m.outbox.noteFlush(ep, f.fn, f.err)
+			ep.tellFlushed(f, f.err)
 		}
 		ep.flushes.pop()
 	}
@@ -177,7 +181,7 @@ func (ep *Endpoint) checkFlushed() {
 func (ep *Endpoint) failFlushes() {
 	for f, ok := ep.flushes.pop(); ok; f, ok = ep.flushes.pop() {
 		if !f.fence {
-			ep.m.outbox.noteFlush(ep, f.fn, ep.err)
+			ep.tellFlushed(&f, ep.err)
 		}
 	}
 }

@@ -55,8 +55,9 @@ type callPlace struct {
 	queue      *callQueue // of refused ones in which it is
 	before     *call      // there
 	after      *call
-	begun      bool // it is open
-	pending    bool // its end comes later
+	number     uint64 // in the order in which they were offered
+	begun      bool   // it is open
+	pending    bool   // its end comes later
 }
 
 // memoryCall is what a call wants of memory of the peer.
@@ -87,7 +88,7 @@ const (
 	callDial             // and the name is an address
 	callSend             // waits for the acknowledgement
 	callPost             // ends when it is accepted
-	callFlush
+	callFlush            // of an endpoint, or of all
 	callAwait
 	callCancel // of one that nobody waits for
 )
@@ -268,8 +269,7 @@ func (r *Runner) try(c *call) (pending bool, err error) {
 	case callConnect, callDial:
 		return r.tryConnect(c)
 	case callFlush:
-		c.ep.Flush(r.m.Now(), c.onEnd)
-		return true, nil
+		return r.tryFlush(c)
 	case callAwait:
 		return true, c.await(r.m, Waker{c, c.life.Load()})
 	case callCancel:
@@ -281,6 +281,19 @@ func (r *Runner) try(c *call) (pending bool, err error) {
 	default:
 		return r.trySend(c)
 	}
+}
+
+// tryFlush begins a flush. One of all endpoints is refused while something is that came before it.
+func (r *Runner) tryFlush(c *call) (pending bool, err error) {
+	switch {
+	case c.ep != nil:
+		c.ep.Flush(r.m.Now(), c.onEnd)
+	case r.refused.before(c):
+		return false, ErrAgain
+	default:
+		r.m.Flush(r.m.Now(), c.onEnd)
+	}
+	return true, nil
 }
 
 func (r *Runner) tryConnect(c *call) (pending bool, err error) {

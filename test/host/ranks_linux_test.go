@@ -35,10 +35,14 @@ const (
 var sizes = [...]int{16, 700, 5000, 60_000, 300_000, 64}
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childRole) == "" {
+	run := child
+	switch os.Getenv(childRole) {
+	case "":
 		os.Exit(m.Run())
+	case talkerRole:
+		run = talkerChild
 	}
-	if err := child(); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -55,12 +59,15 @@ type rank struct {
 }
 
 func openRank() (*rank, error) {
+	// Modest depths: sixteen modules and their peers share this host.
+	return openRankWith(btl.Config{SendBuffers: 128, RecvDepth: 256})
+}
+
+func openRankWith(cfg btl.Config) (*rank, error) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: "shm"})
 	if err != nil {
 		return nil, err
 	}
-	// Modest depths: sixteen modules and their peers share this host.
-	cfg := btl.Config{SendBuffers: 128, RecvDepth: 256}
 	dc, err := cfg.DomainConfig(infos[0])
 	if err != nil {
 		return nil, err
@@ -272,15 +279,20 @@ func start(t *testing.T) *process {
 	return p
 }
 
-// TestAllToAll: sixteen ranks in four processes each send to all others, and get all; the rings of
-// each process are no more than one for each pair of endpoints that talk.
-func TestAllToAll(t *testing.T) {
+func needShm(t *testing.T) {
+	t.Helper()
 	if _, err := fabric.GetInfo(fabric.Hints{Provider: "shm"}); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatalf("no shared memory: %v", err)
 		}
 		t.Skipf("needs shared memory: %v", err)
 	}
+}
+
+// TestAllToAll: sixteen ranks in four processes each send to all others, and get all; the rings of
+// each process are no more than one for each pair of endpoints that talk.
+func TestAllToAll(t *testing.T) {
+	needShm(t)
 	var all [processes]*process
 	var names strings.Builder
 	for i := range all {

@@ -40,8 +40,8 @@ type countedState struct {
 	asked             seq.Num // that of the packet behind the latest question
 	askedAt           Time    // when that left
 	watched           bool    // the endpoint's timer is that of watch
-	showIn            uint64  // the module's sendEpoch in which a pack of
-	showAt            uint32  // so many records is posted
+	showSince         seq.Num // the peer's next packet, as of the latest pack; until it comes one of
+	showAt            uint32  // so many records is posted at once
 	// Before a fragment goes anew: how long the latest pause was, until when one lasts (0: none does).
 	pause      time.Duration
 	pauseUntil Time

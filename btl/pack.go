@@ -91,8 +91,9 @@ func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 	return true
 }
 
-// showFirst is how many records the first pack of a burst over a reliable fabric has when it is
-// posted, before the next pass; each further one in that pass has twice as many as the one before.
+// showFirst is how many records a pack over a reliable fabric has when it is posted before the next
+// pass, if it is the first since the peer has said something; each further one has twice as many as
+// the one before. So a burst that follows an answer begins early, and a stream has large packs.
 const showFirst = 16
 
 // showPack posts the open pack of a burst over a reliable fabric, if it has its share of it: there
@@ -102,8 +103,8 @@ func (m *Module) showPack(ep *Endpoint) {
 		return
 	}
 	s := &ep.counts
-	if s.showIn != m.sendEpoch {
-		s.showIn, s.showAt = m.sendEpoch, showFirst
+	if next := ep.rcv.Expected(); s.showSince != next || s.showAt == 0 {
+		s.showSince, s.showAt = next, showFirst
 	}
 	if ep.pack.records < s.showAt {
 		return

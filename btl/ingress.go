@@ -206,7 +206,7 @@ func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
 // if nothing stands against it; false means that the packet is still to be received, and nothing
 // has changed.
 func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
-	if comp.Errno != 0 || int(comp.Len) > m.arena.Size() {
+	if comp.Errno != 0 || int(comp.Len) > m.arena.Size() || m.booksFirst {
 		return false
 	}
 	d := &m.deferred // nothing is deferred now, so its header need not be copied there

@@ -12,6 +12,7 @@ import (
 type polling struct {
 	pass          uint64         // number of the pass
 	fastLast      bool           // the latest pass has received fast
+	booksFirst    bool           // never fast: an answer takes the ACK of its request along
 	dataLast      bool           // the latest message came by the data channel
 	deliveredSeen uint64         // messages, when the data channel was polled last, or not
 	rxQueuedMax   time.Duration  // for how long what is handled now may have waited to be read

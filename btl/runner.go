@@ -138,6 +138,7 @@ func NewRunner(m *Module, cfg RunnerConfig, onEvent func(*Endpoint, Event, error
 	r.sleeper, _ = m.dom.(fabric.Sleeper)
 	r.hastener, _ = m.dom.(fabric.Hastener)
 	m.recovery.StopIdle()
+	m.booksFirst = true
 	m.PullCompletions(false)
 	m.OnEndpoint(func(ep *Endpoint, ev Event, err error) {
 		r.connected(ep, err)

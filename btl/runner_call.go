@@ -41,6 +41,9 @@ type call struct {
 
 	callPlace
 	poked bool // to drive
+	// since is when it has begun to look for its end, if it has left that to another who sleeps in
+	// the kernel; else 0. It is of who holds the token.
+	since Time
 }
 
 // callUses counts what a call was used for, for who may outlive that.
@@ -189,6 +192,10 @@ func (c *call) end(err error) {
 	c.life.Add(1)
 	r := c.r
 	r.unlink(c)
+	if c.since != 0 {
+		r.policies[0].Late(r.m.Now().Sub(c.since))
+		c.since = 0
+	}
 	switch c.state.Swap(callEnded) &^ callBeginning {
 	case callBlocked:
 		r.blocked.Add(-1)

@@ -60,7 +60,7 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	for !c.ended() && ctx.Err() == nil {
 		switch {
 		case !holding:
-			holding = r.block(ctx, c)
+			holding = r.block(ctx, c, slept)
 		case r.stopped:
 			if r.takeInbox(); !c.ended() {
 				c.end(ErrClosed)
@@ -218,10 +218,10 @@ func (r *Runner) lookOn(p *waiting.Policy, now Time, vain time.Duration) bool {
 // module has to do at once it does before.
 func (r *Runner) release() {
 	for first := true; ; first = false {
-		due := r.m.Deadline()
+		due := r.due()
 		if first && due <= r.m.Now() && !r.stopped {
 			r.pass()
-			due = r.m.Deadline()
+			due = r.due()
 		}
 		wake := r.sleeping.Load() && due < r.sleepUntil
 		if wake {
@@ -249,7 +249,7 @@ func (r *Runner) release() {
 // ends sooner. It says whether who sleeps must be woken still. The token is held.
 func (r *Runner) hastenSleep() (wake bool) {
 	r.m.acknowledgeAll()
-	due := r.m.Deadline()
+	due := r.due()
 	if due >= r.sleepUntil {
 		return false
 	}
@@ -277,14 +277,15 @@ func (r *Runner) poke() bool {
 }
 
 // block waits until a call has ended, or is to drive, or nobody drives. It returns whether the
-// token is held then.
-func (r *Runner) block(ctx context.Context, c *call) (holding bool) {
+// token is held then. A call that has begun and searched leaves the rest to who sleeps in the
+// kernel: it would look again and again for as long as that sleeps.
+func (r *Runner) block(ctx context.Context, c *call, searched bool) (holding bool) {
 	r.blocked.Add(1)
 	if !c.turn(callRunning, callBlocked) {
 		r.blocked.Add(-1) // it has ended
 		return false
 	}
-	if r.token.TryLock() {
+	if (!searched || !r.sleeping.Load()) && r.token.TryLock() {
 		if c.turn(callBlocked, callRunning) {
 			r.blocked.Add(-1)
 			return true
@@ -322,16 +323,22 @@ func (r *Runner) woke(c *call) bool {
 	return true
 }
 
+// due is when something is to be done though nothing comes: for what was refused, and for the end,
+// that is not known.
+func (r *Runner) due() Time {
+	const again = time.Millisecond
+	if r.refused.count > 0 || r.closing {
+		return r.m.Deadline().Min(r.m.Now().Add(again))
+	}
+	return r.m.Deadline()
+}
+
 // timeout is for how long nothing is to be done unless something comes.
 func (r *Runner) timeout() time.Duration {
-	d := r.cfg.Park
-	if next := r.m.Deadline(); next != Never {
-		d = min(d, next.Sub(r.m.Now()))
+	if due := r.due(); due != Never {
+		return min(r.cfg.Park, due.Sub(r.m.Now()))
 	}
-	if r.refused.count > 0 || r.closing {
-		d = min(d, time.Millisecond)
-	}
-	return d
+	return r.cfg.Park
 }
 
 // sleep sleeps in the kernel until something may have arrived; c is who sleeps, nil the watcher.
@@ -352,6 +359,9 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding bool) {
 		return true
 	}
 	if r.sleeping.Load() {
+		if c != nil && c.since == 0 {
+			c.since = p.Since()
+		}
 		r.release() // somebody else does, and wakes this one
 		return false
 	}

@@ -1,43 +1,174 @@
 package btl
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"gobtl/fabric"
+	"gobtl/fabric/mem"
 )
 
-// A Runner that sleeps owes nobody an ACK, and no timer wakes it for what has arrived: what ends
-// its sleep is to be worth it.
+// debtDomain looks what its module owes when it goes to sleep.
+type debtDomain struct {
+	fabric.Domain
+	m             *Module
+	sleeps, owing atomic.Int64
+}
+
+func (d *debtDomain) Wait(timeout time.Duration) error {
+	d.sleeps.Add(1)
+	if d.m.acks.list.first != nil {
+		d.owing.Add(1)
+	}
+	return d.Domain.(fabric.Waiter).Wait(timeout)
+}
+
+func (d *debtDomain) Wake() { d.Domain.(fabric.Waiter).Wake() }
+
+// A Runner that sleeps owes nobody an ACK, however long it may keep one back, and no timer wakes it
+// for what has arrived: what ends its sleep is to be worth it.
 func TestRunnerSleepsOwingNothing(t *testing.T) {
-	rs, ep := pair(t, func(_ int, m *Module) {
-		mustHandleTag(t, m, 3, func(*Endpoint, Tag, []byte) {})
-	})
+	b := &bench{tb: t, net: mem.New(mem.Config{})}
+	from := openRunner(t, b.open(Config{PeerTimeout: time.Minute}))
+	debt := &debtDomain{}
+	b.wrap = func(dom fabric.Domain) fabric.Domain {
+		debt.Domain = dom
+		return debt
+	}
+	var cfg Config
+	cfg.PeerTimeout, cfg.Rules.AckDelay = time.Minute, 20*time.Millisecond
+	m := b.open(cfg)
+	debt.m = m
+	mustHandleTag(t, m, 3, func(*Endpoint, Tag, []byte) {})
+	to := openRunner(t, m)
+	ep := connectTo(t, from, to)
 	for range 20 {
-		if err := rs[0].Send(t.Context(), ep, 3, []byte("x")); err != nil {
+		before := debt.sleeps.Load()
+		if err := from.Send(t.Context(), ep, 3, []byte("x")); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Millisecond)
+		eventually(t, "the receiver to sleep", func() bool { return debt.sleeps.Load() > before })
 	}
-	for i, r := range rs {
-		var owed bool
-		var left time.Duration
-		look := func(m *Module) error {
-			m.acknowledgeAll() // as who goes to sleep does
-			owed, left = m.acks.list.first != nil, time.Hour
-			if d := m.recovery.Deadline(); d != Never {
-				left = d.Sub(m.Now())
-			}
-			return nil
-		}
-		eventually(t, "all to be acknowledged", func() bool {
+	if n := debt.owing.Load(); n != 0 {
+		t.Errorf("it owes an ACK in %d of %d sleeps", n, debt.sleeps.Load())
+	}
+	for i, r := range []*Runner{from, to} {
+		eventually(t, fmt.Sprintf("no timer to run in runner %d", i), func() (none bool) {
+			look := func(m *Module) error { none = m.recovery.Deadline() == Never; return nil }
 			if err := r.Do(t.Context(), look); err != nil {
 				t.Fatal(err)
 			}
-			return left == time.Hour
+			return none
 		})
-		if owed {
-			t.Errorf("runner %d owes an ACK after acknowledgeAll", i)
+	}
+}
+
+// An answer takes the ACK of its request along, whoever gives it: none follows it, which would wake
+// the peer a second time.
+func TestRunnerAnswerTakesAck(t *testing.T) {
+	var rs []*Runner
+	var ready sync.WaitGroup
+	ready.Add(1)
+	answered := make(chan int32, 1)
+	rs, ep := pair(t, func(i int, m *Module) {
+		mustHandleTag(t, m, 3, func(from *Endpoint, _ Tag, data []byte) {
+			if err := from.SendImmediate(from.Now(), 4, data); err != nil {
+				t.Error(err)
+			}
+		})
+		mustHandleTag(t, m, 5, func(from *Endpoint, _ Tag, data []byte) {
+			ready.Wait()
+			go func() {
+				if err := rs[i].SendBuffered(context.Background(), from, 4, data); err != nil {
+					t.Error(err)
+				}
+			}()
+		})
+		mustHandleTag(t, m, 4, func(from *Endpoint, _ Tag, _ []byte) {
+			answered <- int32(from.snd.InFlight())
+		})
+	})
+	ready.Done()
+	for n := range 20 {
+		err := rs[0].Do(t.Context(), func(m *Module) error {
+			return ep.SendImmediate(m.Now(), Tag(3+2*(n%2)), []byte("x"))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := <-answered; left != 0 {
+			t.Errorf("answer %d is here, and %d packets of the request are not acknowledged", n, left)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Who waits for long leaves that to the watcher that sleeps in the kernel, and does not look again
+// and again meanwhile.
+func TestRunnerWaitsAsleep(t *testing.T) {
+	r := openRunner(t, openShm(t, Config{}))
+	passes := func() (n uint64) {
+		look := func(m *Module) error { n = m.stats.counters[CntPasses]; return nil }
+		if err := r.Do(t.Context(), look); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for range 3 {
+		eventually(t, "the watcher to sleep", r.sleeping.Load)
+		before := passes()
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		err := r.Await(ctx, func(*Module, Waker) error { return nil })
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		// Of about a microsecond each: 200 000, if nobody slept.
+		if n := passes() - before; n > 10_000 {
+			t.Errorf("%d passes in a wait of 200 ms", n)
 		}
 	}
+}
+
+// What is refused is tried again soon, though somebody sleeps for long.
+func TestRunnerTriesAgainAsleep(t *testing.T) {
+	r := openRunner(t, openShm(t, Config{}))
+	for range 5 {
+		eventually(t, "the watcher to sleep", r.sleeping.Load)
+		ready := time.Now().Add(20 * time.Millisecond)
+		tries := 0
+		err := r.Do(t.Context(), func(*Module) error {
+			if tries++; time.Now().Before(ready) {
+				return ErrAgain
+			}
+			return nil
+		})
+		if err != nil || tries < 2 {
+			t.Errorf("%d tries, %v", tries, err)
+		}
+		if late := time.Since(ready); late > r.cfg.Park/2 {
+			t.Fatalf("run again %v late", late)
+		}
+	}
+}
+
+// openRunner starts a Runner for a module.
+func openRunner(t *testing.T, m *Module) *Runner {
+	t.Helper()
+	r := NewRunner(m, RunnerConfig{Park: 10 * time.Second}, nil)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := r.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
 }
 
 // A call counts once, however often it drives: the watcher naps while there are many.

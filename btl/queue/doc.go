@@ -17,7 +17,13 @@
 //
 // What counts of a message is its length and overheadBytes. A limit only grows, so it does not
 // matter which of two overtakes the other; the messages do that, too: the transport has no order.
-// Who sends more than its limit has its endpoint ended.
+// A peer that keeps to that waits in its own Send. One that does not, because it sends on the tag
+// by other means, is not waited for either: with the first message beyond its limit its endpoint
+// is ended, and that message dropped; what is no message of ours is dropped without a word. So a
+// peer has Config.Bytes here at most, whatever it does, all that have ended Config.GoneBytes
+// together, and nobody's handler blocks. Who must not be put out by peers that come again and
+// again takes what was sent by those that end before they are GoneBytes, or has btl.Module.Admit
+// turn them away.
 //
 // All may be used by any goroutine once the Runner is there. A Queue starts that itself: a module
 // has one of Queue, call.Node and conn.Node.

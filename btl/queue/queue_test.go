@@ -274,6 +274,7 @@ func TestQueueHostile(t *testing.T) {
 	if err := good.Send(t.Context(), toGood, []byte("good")); err != nil {
 		t.Error(err)
 	}
+	kept := 0
 	for {
 		msg, err := receiver.Take(t.Context(), nil)
 		if err != nil {
@@ -282,6 +283,10 @@ func TestQueueHostile(t *testing.T) {
 		if string(msg.Data) == "good" {
 			break
 		}
+		kept += len(msg.Data)
+	}
+	if kept == 0 || kept > 4096 {
+		t.Errorf("%d bytes are kept of a peer that may have 4096", kept)
 	}
 	for _, cfg := range []queue.Config{{Bytes: 1}, {Bytes: 1 << 50}, {GoneBytes: -1}} {
 		if _, err := queue.New(nil, cfg); !errors.Is(err, queue.ErrConfig) {

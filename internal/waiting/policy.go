@@ -149,14 +149,30 @@ func (p *Policy) Found(now mono.Time) {
 // it was, by about what a wake-up costs.
 func (p *Policy) learn(pause time.Duration) {
 	switch {
-	case !p.slept:
-		if 2*pause > p.budget { // it was a near thing
-			p.budget = min(2*pause, p.wake)
-		}
-	case pause <= 2*p.wake: // a little longer, and it had been caught
+	case p.slept:
+		p.learnLate(pause)
+	case 2*pause > p.budget: // it was a near thing
+		p.budget = min(2*pause, p.wake)
+	}
+}
+
+// learnLate is learn of a pause that was not spun through.
+func (p *Policy) learnLate(pause time.Duration) {
+	if pause <= 2*p.wake { // a little longer, and it had been caught
 		p.budget = p.wake
-	default:
+	} else {
 		p.budget = max(p.budget-p.budget>>learnLog2, spinLeast)
+	}
+}
+
+// Since is when the search that goes on has begun.
+func (p *Policy) Since() mono.Time { return p.since }
+
+// Late notes that another thread has found what this one has searched for in vain, so long after
+// the search had begun.
+func (p *Policy) Late(pause time.Duration) {
+	if !p.fixed && p.mode == Adaptive {
+		p.learnLate(pause)
 	}
 }
 

@@ -135,6 +135,28 @@ func TestLearnsPauses(t *testing.T) {
 	}
 }
 
+// TestLearnsLate has another thread find what this one has given up to look for.
+func TestLearnsLate(t *testing.T) {
+	now := mono.Time(1)
+	p := New(Adaptive, 0, &fakeThread{}, now)
+	if p.Begin(now.Add(us)); p.Since() != now.Add(us) {
+		t.Errorf("the search has begun at %v", p.Since())
+	}
+	for range 64 {
+		p.Late(300 * us)
+	}
+	if b := p.Budget(); b != spinLeast {
+		t.Errorf("always in vain, and it spins for %v", b)
+	}
+	if p.Late(50 * us); p.Budget() != wakeFirst {
+		t.Errorf("a near thing, and it spins for %v", p.Budget())
+	}
+	fixed := New(Adaptive, 70*us, &fakeThread{}, now)
+	if fixed.Late(time.Second); fixed.Budget() != 70*us {
+		t.Errorf("a fixed time becomes %v", fixed.Budget())
+	}
+}
+
 // TestLearnsWakes shows sleeps that end late by so much.
 func TestLearnsWakes(t *testing.T) {
 	for _, tc := range []struct{ late, slack, want time.Duration }{

@@ -41,9 +41,6 @@ type call struct {
 
 	callPlace
 	poked bool // to drive
-	// since is when it has begun to look for its end, if it has left that to another who sleeps in
-	// the kernel; else 0. It is of who holds the token.
-	since Time
 }
 
 // callUses counts what a call was used for, for who may outlive that.
@@ -61,6 +58,9 @@ type callPlace struct {
 	number     uint64 // in the order in which they were offered
 	begun      bool   // it is open
 	pending    bool   // its end comes later
+	// since is when it has begun to look for its end, if it has left that to another who sleeps in
+	// the kernel; else 0.
+	since Time
 }
 
 // memoryCall is what a call wants of memory of the peer.

@@ -124,6 +124,14 @@ var remoteMutations = []mutation{
 		test:  "./btl -run TestFence",
 	},
 	{
+		name:  "fence-overtaken",
+		fault: "what may leave at once does not wait for a fence",
+		in:    "btl",
+		old:   "!ep.fenced()",
+		new:   "ep != nil",
+		test:  "./btl -run TestFenceImmediate",
+	},
+	{
 		name:  "fence-nothing",
 		fault: "a fence is over at once",
 		in:    "btl",

@@ -203,7 +203,8 @@ func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragm
 		return nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(mem))
 	}
 	random := m.random() // once, which is most of the work: who sees the handle sees the number, too
-	f, o, err := ep.prepareAsk(frag.OpGet, frag.GetBytes, target, offset, random>>(64-askRandomBits))
+	f, o, err := ep.prepareAsk(frag.OpGet, frag.GetBytes, target, offset,
+		random>>(64-askRandomBits), true)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +249,8 @@ type Atomic struct {
 // PrepareAtomic lends a fragment that does a to a number of the peer, exactly once, in the peer's
 // Progress: what its callbacks see is from before or from after. OnDone with nil means that it is
 // done; if a.Fetch is set, Fragment.Value is the old value then. The region needs RemoteAtomic.
-// Errors as for PrepareGet, and ErrConfig if there is no such operation.
+// Errors as for PrepareGet, but that one without a.Fetch waits for no answer, and ErrConfig if
+// there is no such operation.
 func (ep *Endpoint) PrepareAtomic(a Atomic) (*Fragment, error) {
 	wire := frag.Atomic{
 		Handle: uint64(a.Target), Offset: a.Offset, Operand: a.Operand, Compare: a.Compare,
@@ -258,16 +260,12 @@ func (ep *Endpoint) PrepareAtomic(a Atomic) (*Fragment, error) {
 		return nil, fmt.Errorf("%w: %w: action %d on %d bytes", ErrConfig, errOperation, a.Action,
 			a.WidthBytes)
 	}
-	f, o, err := ep.prepareAsk(frag.OpAtomic, frag.AtomicBytes, a.Target, a.Offset, ep.m.random())
+	f, o, err := ep.prepareAsk(frag.OpAtomic, frag.AtomicBytes, a.Target, a.Offset, ep.m.random(),
+		wire.Fetch)
 	if err != nil {
 		return nil, err
 	}
 	wire.Marshal(o.body[:])
-	o.numbered = wire.Fetch
-	if !wire.Fetch {
-		ep.asks.table.Remove(uint64(o.number))
-		o.number = 0
-	}
 	return f, nil
 }
 

@@ -39,10 +39,10 @@ func (m *Module) giveOp(f *Fragment) {
 	f.op = nil
 }
 
-// prepareAsk lends a fragment that asks for something by one packet. The operation's number has the
-// low askRandomBits of random.
+// prepareAsk lends a fragment that asks for something by one packet. If an answer will come the
+// operation has a number, with the low askRandomBits of random, and that of a get a region, too.
 func (ep *Endpoint) prepareAsk(code frag.OpCode, sizeBytes int, target Handle, offset,
-	random uint64,
+	random uint64, answered bool,
 ) (*Fragment, *operation, error) {
 	if err := ep.mayAsk(); err != nil {
 		return nil, nil, err
@@ -53,7 +53,7 @@ func (ep *Endpoint) prepareAsk(code frag.OpCode, sizeBytes int, target Handle, o
 		ep.asks.made = true
 		t.Init(askSlotBits, asksMax)
 	}
-	if t.Full() || m.regions.exposed.Full() {
+	if answered && t.Full() || code == frag.OpGet && m.regions.exposed.Full() {
 		return nil, nil, ep.again(wantsFragment)
 	}
 	f, err := m.takeFrag(ep, sizeBytes)
@@ -62,8 +62,10 @@ func (ep *Endpoint) prepareAsk(code frag.OpCode, sizeBytes int, target Handle, o
 	}
 	o := m.takeOp(f, code)
 	f.mem, f.handle, f.offset = o.body[:sizeBytes], target, offset
-	number, _ := t.Add(random&(1<<askRandomBits-1), o)
-	o.number, o.numbered = uint32(number), true
+	if answered {
+		number, _ := t.Add(random&(1<<askRandomBits-1), o)
+		o.number, o.numbered = uint32(number), true
+	}
 	return f, o, nil
 }
 

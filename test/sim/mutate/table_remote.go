@@ -132,6 +132,14 @@ var remoteMutations = []mutation{
 		test:  "./btl -run TestFenceImmediate",
 	},
 	{
+		name:  "place-without-answer",
+		fault: "an operation without an answer needs a place among those that wait for one",
+		in:    "btl",
+		old:   "$answered && $t.Full() || $more",
+		new:   "$t.Full() || $more",
+		test:  "./btl -run TestAtomicWithoutValue",
+	},
+	{
 		name:  "fence-nothing",
 		fault: "a fence is over at once",
 		in:    "btl",

@@ -21,6 +21,8 @@ type Bench struct {
 	Flags   *plan.Flags
 	bar     *report.Progress
 	Doc     *Document
+
+	runRound func(*plan.Spec, *layers.Hist) (*session.Outcome, error) // on the session
 }
 
 // combination is one test, size and window, in variants that take turns.
@@ -28,6 +30,8 @@ type combination struct {
 	test              string
 	sizeBytes, window int
 	variants          []variant
+	measured          map[variant]*measurement // while it is being measured
+	runs              []RunRecord              // and then
 }
 
 // variant is a layer that can run the test, or in lat_load one load on such a layer.
@@ -65,15 +69,31 @@ func (b *Bench) Run(ctx context.Context) error {
 	}
 	b.bar = report.NewProgress(b.Stderr, total)
 	defer b.bar.Finish()
-	for i := range todo {
-		if err := b.measure(ctx, &todo[i]); err != nil {
-			return err
-		}
+	b.runRound = b.Session.RunRound
+	if err := b.measureAll(ctx, todo); err != nil {
+		return err
 	}
 	if len(todo) == 0 {
 		return errors.New("nothing to measure: " + b.Doc.Skipped[0].Reason)
 	}
 	return b.Doc.Verdict()
+}
+
+// measureAll measures the sizes one after the other, and reports in the order of the plan.
+func (b *Bench) measureAll(ctx context.Context, todo []combination) (err error) {
+	for _, group := range bySize(todo) {
+		err = b.measure(ctx, group)
+		for _, c := range group {
+			b.report(c)
+		}
+		if err != nil {
+			break
+		}
+	}
+	for i := range todo {
+		b.Doc.Runs = append(b.Doc.Runs, todo[i].runs...)
+	}
+	return err
 }
 
 // plan lists what to measure, and notes what cannot be.
@@ -96,7 +116,9 @@ func (b *Bench) plan() []combination {
 				continue
 			}
 			for _, window := range b.Flags.Windows(test, sizeBytes) {
-				list = append(list, combination{test, sizeBytes, window, all})
+				list = append(list, combination{
+					test: test, sizeBytes: sizeBytes, window: window, variants: all,
+				})
 			}
 		}
 	}
@@ -127,32 +149,55 @@ func skipReasonOf(offers []layers.Offer, layer, test string, sizeBytes int) stri
 	return ""
 }
 
-// measure runs all rounds of a combination. Its variants take turns, and the one that began a round
-// comes last in the next, so that none has the better part of whatever the machine is doing.
-func (b *Bench) measure(ctx context.Context, c *combination) error {
-	measurements := make(map[variant]*measurement)
-	scratch := make(map[variant]*layers.Hist)
-	for _, v := range c.variants {
-		measurements[v] = newMeasurement(c, v)
-		if plan.IsLatency(c.test) {
-			scratch[v] = layers.NewHist()
+// bySize groups what is of one size, in the order in which the sizes come first. Groups are
+// measured one behind the other: no more histograms are held than the tests of one size fill.
+func bySize(todo []combination) (groups [][]*combination) {
+	of := make(map[int]int)
+	for i := range todo {
+		c := &todo[i]
+		at, ok := of[c.sizeBytes]
+		if !ok {
+			at = len(groups)
+			of[c.sizeBytes] = at
+			groups = append(groups, nil)
+		}
+		groups[at] = append(groups[at], c)
+	}
+	return groups
+}
+
+// measure runs all rounds of a group. In each round everything has a turn: tests, and their
+// variants, can be compared though the machine is faster in one round than in another. Who began a
+// round comes last in the next, so that none has the better part of whatever the machine is doing.
+func (b *Bench) measure(ctx context.Context, group []*combination) error {
+	for _, c := range group {
+		c.measured = make(map[variant]*measurement)
+		for _, v := range c.variants {
+			c.measured[v] = newMeasurement(c, v)
 		}
 	}
-	defer b.report(c, measurements)
+	scratch := layers.NewHist()
 	rounds := b.Flags.RoundCount()
 	for i := range rounds {
-		for turn := range c.variants {
-			v := c.variants[(turn+i)%len(c.variants)]
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
+		for turn := range group {
+			c := group[(turn+i)%len(group)]
+			for turn := range c.variants {
+				v := c.variants[(turn+i)%len(c.variants)]
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				b.bar.Begin(fmt.Sprintf("%s %s %v", c.test, plan.SizeText(c.sizeBytes), v))
+				h := scratch
+				if !plan.IsLatency(c.test) {
+					h = nil
+				}
+				o, err := b.runRound(b.spec(c, v, i, rounds), h)
+				if err != nil {
+					return err
+				}
+				c.measured[v].add(o)
+				b.bar.Step()
 			}
-			b.bar.Begin(fmt.Sprintf("%s %s %v", c.test, plan.SizeText(c.sizeBytes), v))
-			o, err := b.Session.RunRound(b.spec(c, v, i, rounds), scratch[v])
-			if err != nil {
-				return err
-			}
-			measurements[v].add(o)
-			b.bar.Step()
 		}
 	}
 	return nil
@@ -177,23 +222,24 @@ func (b *Bench) spec(c *combination, v variant, i, rounds int) *plan.Spec {
 	return s
 }
 
-// report writes a combination's measurements into the document, if there are any.
-func (b *Bench) report(c *combination, measurements map[variant]*measurement) {
+// report makes the records of a combination's measurements, if there are any.
+func (b *Bench) report(c *combination) {
 	for _, v := range c.variants {
-		m := measurements[v]
+		m := c.measured[v]
 		if len(m.rounds) == 0 {
 			continue
 		}
 		facts := b.Doc.Sides.Client.Layers[v.layer]
 		r := m.record(b.Doc.Sides.Client.Provider.Provider, facts)
 		if v.layer != plan.LayerRaw {
-			r.RatioToRaw = m.ratioTo(measurements[variant{layer: plan.LayerRaw}])
+			r.RatioToRaw = m.ratioTo(c.measured[variant{layer: plan.LayerRaw}])
 		}
 		if v.load != plan.LoadIdle {
-			r.RatioToIdle = m.ratioTo(measurements[variant{layer: v.layer}])
+			r.RatioToIdle = m.ratioTo(c.measured[variant{layer: v.layer}])
 		}
-		b.Doc.Runs = append(b.Doc.Runs, r)
+		c.runs = append(c.runs, r)
 	}
+	c.measured = nil
 }
 
 // errVerify is a run in which the transport did not keep its promise.

@@ -36,17 +36,19 @@ func sample() *Document {
 	}
 	b := &Bench{Flags: f, Doc: d}
 	for _, test := range f.Test {
-		measurements := make(map[variant]*measurement)
-		c := &combination{test: test, sizeBytes: 8, window: 64}
+		c := &combination{
+			test: test, sizeBytes: 8, window: 64, measured: make(map[variant]*measurement),
+		}
 		for _, name := range f.Layers() {
 			c.variants = append(c.variants, variant{layer: name})
 			m := newMeasurement(c, variant{layer: name})
 			for i := range 3 {
 				m.add(sampleOutcome(test, name, int64(i)))
 			}
-			measurements[variant{layer: name}] = m
+			c.measured[variant{layer: name}] = m
 		}
-		b.report(c, measurements)
+		b.report(c)
+		d.Runs = append(d.Runs, c.runs...)
 	}
 	return d
 }

@@ -26,7 +26,7 @@ type Flags struct {
 	Duration   time.Duration `help:"Time for each line of the report, over all rounds. Default: 1s." json:"duration_ns"`
 	Iterations int64         `help:"Messages (round trips) for each line of the report, instead of a time." placeholder:"N" json:"iterations"`
 	Warmup     Amount        `help:"Messages or time before each round that is not measured. Default: ${default}." default:"20ms" placeholder:"N|TIME" json:"warmup"`
-	Rounds     int           `help:"Parts into which each measurement is cut; layers and loads take turns, medians are reported. Default: ${default}." default:"5" placeholder:"N" json:"rounds"`
+	Rounds     int           `help:"Parts into which each measurement is cut; tests of a size, layers and loads take turns, medians are reported. Default: ${default}." default:"5" placeholder:"N" json:"rounds"`
 	Window     windowList    `help:"Messages in flight in bw, bibw, rate, put_bw, get_bw, atomic, atomic_post and the stream of lat_load; several with commas. Default: 64, rate and atomics 1,8,64,512, lat_load 2." placeholder:"LIST" json:"window"`
 	Load       loadList      `help:"The stream in lat_load: max, or a part such as 50% of what it reaches alone; several with commas. Default: ${default}." default:"max" placeholder:"LIST" json:"load"`
 	LoadSize   oneSize       `help:"Message size of that stream. Default: ${default}." default:"1M" placeholder:"SIZE" json:"load_size_bytes"`

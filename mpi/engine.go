@@ -41,7 +41,9 @@ type engine struct {
 	asleep     bool // somebody sleeps on the fabric, without mu
 	roused     bool // and was told not to
 	sleepUntil mono.Time
-	parked     *waiter // calls that sleep while others drive
+	watched    <-chan struct{} // of the context whose end ends sleeps; nil: none
+	watching   func() bool     // ends that
+	parked     *waiter         // calls that sleep while others drive
 	spare      *waiter
 	free       *Request   // of blocking calls, linked by next
 	operations *operation // that are not under way

@@ -202,3 +202,6 @@ func (w *World) LoneAcks() uint64 {
 	s := w.e.m.Stats()
 	return s.Get(btl.CntSentAck)
 }
+
+// SleepMost is how long a call sleeps that nothing wakes.
+const SleepMost = sleepMost

@@ -72,17 +72,13 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 		e.mu.Lock()
 		return true
 	}
-	if e.wanted.Load() > 0 || !e.sleeper.Arm() {
+	e.watch(ctx)
+	if e.wanted.Load() > 0 || ctx.Err() != nil || !e.sleeper.Arm() {
 		return false
 	}
 	e.asleep, e.roused, e.sleepUntil = true, false, begin.Add(d)
 	e.mu.Unlock()
-	stop := func() bool { return true }
-	if ctx.Done() != nil {
-		stop = context.AfterFunc(ctx, e.m.Wake)
-	}
 	err := e.sleeper.Sleep(d)
-	stop()
 	e.lock()
 	e.asleep = false
 	if err != nil && e.broken == nil {
@@ -90,6 +86,26 @@ func (e *engine) sleep(ctx context.Context, most time.Duration) bool {
 	}
 	e.policy.Slept(d, e.now().Sub(begin), e.slack)
 	return true
+}
+
+// watch has the end of ctx end a sleep, that which goes on or else the next one. It goes on when
+// the sleep is over: calls mostly have the context of the one before, and a watch allocates. mu is
+// held.
+func (e *engine) watch(ctx context.Context) {
+	done := ctx.Done()
+	if done == nil || done == e.watched {
+		return
+	}
+	e.unwatch()
+	e.watched, e.watching = done, context.AfterFunc(ctx, e.m.Wake)
+}
+
+// unwatch ends the watch. mu is held.
+func (e *engine) unwatch() {
+	if e.watched != nil {
+		e.watching()
+	}
+	e.watched, e.watching = nil, nil
 }
 
 // startHelper starts the helper, which ends after quit is closed.

@@ -317,24 +317,41 @@ func TestWindowErrors(t *testing.T) {
 	})
 }
 
-// TestWindowLockOfTheDead: the lock that a rank holds which is gone is given to who waits for it.
+// TestWindowLockOfTheDead: the lock that a rank holds which is gone, alone or with others, is given
+// to who waits for it, and who is gone while it waits keeps nobody out.
 func TestWindowLockOfTheDead(t *testing.T) {
+	for name, alone := range map[string]bool{"alone": true, "shared": false} {
+		t.Run(name, func(t *testing.T) { lockOfTheDead(t, alone) })
+	}
+}
+
+// lockOfTheDead has rank 2 die while it holds the lock of rank 0, and rank 3 while it waits for it,
+// or shares it.
+func lockOfTheDead(t *testing.T, alone bool) {
+	const holds, waits, size = 2, 3, 4
 	cfg := mpi.Config{}
 	cfg.Transport.PeerTimeout, cfg.Transport.KeepAlive = 300*time.Millisecond, 100*time.Millisecond
-	runWith(t, cfg, "udp", 3, func(ctx context.Context, w *mpi.World) error {
+	runWith(t, cfg, "udp", size, func(ctx context.Context, w *mpi.World) error {
+		ctx, cancel := context.WithTimeout(ctx, limit/4)
+		defer cancel()
 		win, err := mpi.NewWindow(ctx, &w.Comm, make([]byte, 10))
 		if err != nil {
 			return err
 		}
-		if w.Rank() == 2 {
-			if err := win.Lock(ctx, 0, true); err != nil {
+		if w.Rank() == holds {
+			if err := win.Lock(ctx, 0, alone); err != nil {
 				return err
 			}
 		}
 		if err := w.Job().Fence(ctx); err != nil {
 			return err
 		}
-		if w.Rank() == 2 {
+		if w.Rank() == waits {
+			if err := win.AskForLock(ctx, 0, 1); err != nil {
+				return err
+			}
+		}
+		if w.Rank() >= holds {
 			w.Kill()
 			return nil
 		}
@@ -344,24 +361,32 @@ func TestWindowLockOfTheDead(t *testing.T) {
 		if err := win.Unlock(ctx, 0); err != nil {
 			return err
 		}
-		var gone *mpi.RankError
-		for i, f := range []func() error{
-			func() error { return errors.Join(win.Put(ctx, []byte{1}, 2, 0), win.Flush(ctx, 2)) },
-			func() error { return errors.Join(win.Get(ctx, []byte{1}, 2, 0), win.Flush(ctx, 2)) },
-			func() error {
-				return errors.Join(win.Accumulate(ctx, []byte{1}, 2, 0, mpi.Sum[byte]()), win.Flush(ctx, 2))
-			},
-			func() error { return win.Lock(ctx, 2, true) },
-			func() error { _, err := win.CompareAndSwap(ctx, 0, 1, 2, 0); return err },
-		} {
-			if err := f(); !errors.As(err, &gone) || gone.Rank != 2 {
-				return fmt.Errorf("operation %d with the dead: %w", i, err)
-			}
+		if err := operationsWithDead(ctx, win, holds); err != nil {
+			return err
 		}
 		other := 1 - w.Rank()
 		_, err = mpi.Sendrecv(ctx, &w.Comm, []byte{0}, other, 2, make([]byte, 1), other, 2)
 		return errors.Join(err, w.Finalize(ctx))
 	})
+}
+
+// operationsWithDead says which operation does not tell that a rank is gone.
+func operationsWithDead(ctx context.Context, win *mpi.Window[byte], rank int) error {
+	sum := mpi.Sum[byte]()
+	for i, f := range []func() error{
+		func() error { return errors.Join(win.Put(ctx, []byte{1}, rank, 0), win.Flush(ctx, rank)) },
+		func() error { return errors.Join(win.Get(ctx, []byte{1}, rank, 0), win.Flush(ctx, rank)) },
+		func() error {
+			return errors.Join(win.Accumulate(ctx, []byte{1}, rank, 0, sum), win.Flush(ctx, rank))
+		},
+		func() error { return win.Lock(ctx, rank, true) },
+		func() error { _, err := win.CompareAndSwap(ctx, 0, 1, rank, 0); return err },
+	} {
+		if err := dead(f(), rank); err != nil {
+			return fmt.Errorf("operation %d with the dead: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // TestWindowNoMemory: some ranks may give nothing.

@@ -257,6 +257,7 @@ func (e *engine) close(cfg Config) error {
 	if errors.Is(err, ErrFinalized) {
 		return err
 	}
+	e.unwatch()
 	e.broken = ErrFinalized
 	return errors.Join(err, e.m.Close())
 }

@@ -28,9 +28,12 @@ type clock struct {
 // at notes in a call of the owner's that it is now. An instant before the latest one counts as that
 // one. What is called may be work for the next pass.
 func (m *Module) at(now Time) {
-	m.restUntil = 0
+	m.stir()
 	m.tick(now)
 }
+
+// stir has the next pass be a whole one.
+func (m *Module) stir() { m.restUntil, m.resumeUntil = 0, 0 }
 
 // tick notes that it is now, and nothing else.
 func (m *Module) tick(now Time) {

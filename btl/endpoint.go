@@ -182,7 +182,7 @@ func (m *Module) beginClose(ep *Endpoint) {
 // Abort ends the endpoint at once: unfinished sends fail with ErrClosed. The peer is told once, by
 // an EndedError, and finds out by itself if that is lost.
 func (ep *Endpoint) Abort() {
-	ep.m.restUntil = 0
+	ep.m.stir()
 	if ep.err == nil {
 		ep.m.endTelling(ep, frag.ByeAborted, EventClosed, ErrClosed)
 	}

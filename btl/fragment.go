@@ -204,7 +204,7 @@ func (ep *Endpoint) Free(f *Fragment) error {
 	if f.state != fragLent && f.state != fragOver || f.ep != ep {
 		return ErrState
 	}
-	ep.m.restUntil = 0
+	ep.m.stir()
 	ep.m.freeFrag(f)
 	return nil
 }

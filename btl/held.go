@@ -88,7 +88,7 @@ func (ep *Endpoint) again(what wants) error {
 	}
 	if ep.wants == 0 {
 		o.wanting = append(o.wanting, ep)
-		ep.m.restUntil = 0
+		ep.m.stir()
 	}
 	ep.wants |= what
 	return ErrAgain

@@ -114,10 +114,16 @@ func (ep *Endpoint) express(tag uint8, data []byte) bool {
 		}
 		m.stats.counters[CntPostErrors]++
 		m.breakOffTo(ep)
+		m.stir()
 	}
 	ep.snd.Count()
 	ep.sentIn = m.sendEpoch
+	m.touch()
+	m.exchanged = true
 	m.stats.counters[CntSentFrag]++
+	m.stats.counters[CntSentPayloadBytes] += uint64(len(data))
+	m.stats.counters[CntSendsFast]++
+	m.stats.counters[CntDone]++
 	return true
 }
 

@@ -165,7 +165,8 @@ type Completion struct {
 // PeersMax events on.
 func (m *Module) PullCompletions(on bool) {
 	o := &m.outbox
-	o.pulled, m.restUntil = on, 0
+	o.pulled = on
+	m.stir()
 	for _, l := range [...]*fragmentList{&o.ended, &o.byes} { // to the list where each belongs now
 		for range l.count {
 			o.push(l.pop())
@@ -182,7 +183,7 @@ func (m *Module) Pull(buf []Completion) int {
 	if !o.pulled {
 		return 0
 	}
-	m.restUntil = 0
+	m.stir()
 	for i := range buf {
 		if f := o.ended.pop(); f != nil {
 			buf[i] = Completion{Endpoint: f.ep, Err: f.err, Context: f.Context}

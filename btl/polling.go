@@ -17,6 +17,8 @@ type polling struct {
 	deliveredSeen uint64         // messages, when the data channel was polled last, or not
 	rxQueuedMax   time.Duration  // for how long what is handled now may have waited to be read
 	restUntil     Time           // until then passes that find nothing end with their polls: see rest
+	resumeUntil   Time           // restUntil as it was before the latest fast receive
+	exchanged     bool           // a message has left by the shortest way since
 	found         bool           // this pass has found something on a channel
 	askEnded      bool           // an operation that was waited for has ended since this was reset
 	readier       fabric.Readier // since somebody has asked for its descriptor
@@ -68,6 +70,7 @@ func (m *Module) takeFirst(c *channel, got int, err error, n *int) (more, fast b
 	if err != nil {
 		return false, false, m.broken(c, err)
 	}
+	m.resumeUntil, m.exchanged = m.restUntil, false
 	m.found, m.restUntil = true, 0
 	m.rxQueuedMax = m.now.Sub(c.emptyAt)
 	comp := &c.comps[0]
@@ -94,15 +97,19 @@ func (m *Module) takeFirst(c *channel, got int, err error, n *int) (more, fast b
 // late. So a channel by which nothing comes is polled only now and then. But ACKs come by the one,
 // and what is sent again by the other: so passes without a poll are few in number, and in time.
 func (c *channel) rests() bool {
-	const idlePolls = 16 // about a round trip, during which the next packet is likely
-	const longest = 20 * time.Microsecond
-	if c.idle >= idlePolls && c.posted == 0 && c.skipped+1 < c.m.cfg.IdlePollEvery &&
-		c.m.now.Sub(c.polledAt) < longest {
+	if c.mayRest() {
 		c.skipped++
 		return true
 	}
 	c.skipped, c.polledAt = 0, c.m.now
 	return false
+}
+
+func (c *channel) mayRest() bool {
+	const idlePolls = 16 // about a round trip, during which the next packet is likely
+	const longest = 20 * time.Microsecond
+	return c.idle >= idlePolls && c.posted == 0 && c.skipped+1 < c.m.cfg.IdlePollEvery &&
+		c.m.now.Sub(c.polledAt) < longest
 }
 
 // receiveAll polls the data channel, unless it rests, which it does not if its poll is due.

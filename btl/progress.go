@@ -55,6 +55,9 @@ func (m *Module) Progress(now Time) (int, error) {
 func (m *Module) progress() (int, error) {
 	m.pass++
 	m.stats.counters[CntPasses]++
+	if m.fastLast && m.restsOn() {
+		m.fastLast = false
+	}
 	if m.now >= m.restUntil {
 		m.finishDeferred()
 		if m.sched.packs > 0 {
@@ -143,6 +146,30 @@ func (m *Module) rest() {
 	if m.dirty {
 		m.restUntil = m.restUntil.Min(m.publishedAt.Add(publishIdle))
 	}
+}
+
+// restsOn does the book-keeping of a fast receive over a reliable fabric and has the passes rest on
+// as before it, if that is all there is to do: a message came alone, and one has left since, to
+// which the answer may be there already. Anything else makes a whole pass.
+func (m *Module) restsOn() bool {
+	d := &m.deferred
+	if !m.exchanged || m.now >= m.resumeUntil || !d.pending || d.on != &m.cmd || !m.data.mayRest() {
+		return false
+	}
+	if ep := m.lookup(d.tag); ep == nil || !ep.counted || ep.hs != nil {
+		return false
+	}
+	m.finishDeferred()
+	m.cmd.postReceives()
+	until := m.resumeUntil.Min(m.ackDeadline())
+	if m.dirty {
+		until = until.Min(m.publishedAt.Add(publishIdle))
+	}
+	if m.now >= until || len(m.cmd.repost) > 0 || m.outbox.due() {
+		return false
+	}
+	m.restUntil = until
+	return true
 }
 
 // checkRest proves that nothing is to be done while passes rest.

@@ -116,7 +116,8 @@ func (r *Region) Close() {
 	if !r.open {
 		return
 	}
-	r.open, r.m.restUntil = false, 0
+	r.open = false
+	r.m.stir()
 	r.m.regions.users--
 	r.m.regions.exposed.Remove(uint64(r.handle))
 	r.endReads()

@@ -73,7 +73,7 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 // beyond MaxTiny, else as Send. It is the cheapest way to send a tiny message, usnic's sendi.
 func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	m := ep.m
-	m.at(now)
+	m.tick(now)
 	if tag > TagMax {
 		return ErrTag
 	}
@@ -84,11 +84,14 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	if len(data) > min(ep.MaxTiny(), int(ep.fragBytesMax)) {
 		return ErrTooLarge
 	}
-	var t reliability.Token
-	path, alone := CntSendsFast, ep.alone()
+	alone := ep.alone()
 	if ep.counted && alone && ep.express(uint8(tag), data) {
-		// It has left already.
-	} else if (alone || !ep.packs(len(data))) && ep.fastOpen(&m.cmd, alone) && m.takeSeg(ep, &t) {
+		return nil
+	}
+	m.at(now)
+	var t reliability.Token
+	path := CntSendsFast
+	if (alone || !ep.packs(len(data))) && ep.fastOpen(&m.cmd, alone) && m.takeSeg(ep, &t) {
 		copy(m.arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
 		p := packet{ep: ep, seg: t}
 		p.Kind, p.Tag, p.PayloadLen = frag.KindFrag, uint8(tag), uint16(len(data))

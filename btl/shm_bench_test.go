@@ -83,3 +83,86 @@ func BenchmarkShmRound8(b *testing.B) {
 		p.round(b)
 	}
 }
+
+// A message that comes alone over a reliable fabric and is answered leaves the passes at rest, as
+// they were before it: the answer to that may be there already.
+func TestShmRestsOn(t *testing.T) {
+	p := newShmPair(t)
+	for range 3 {
+		p.round(t)
+	}
+	p.restYet(t)
+	most := p.now.Add(300 * time.Nanosecond)
+	p.y.restUntil = most
+	if err := p.ep.SendImmediate(p.now, 3, p.data[:]); err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; !p.y.fastLast; n++ {
+		if p.pass(t, p.y); n > 5 {
+			t.Fatal("it did not come")
+		}
+	}
+	if p.pass(t, p.y); p.y.fastLast || p.y.deferred.pending || p.y.restUntil != most {
+		t.Errorf("the pass behind an answer was a whole one: rests until %d, it was %d", p.y.restUntil,
+			most)
+	}
+}
+
+// They rest on no longer than nothing is due: what must hold after each pass does (checkRest), and
+// no ACK that renews credits is forgotten.
+func TestShmRestsOnAcks(t *testing.T) {
+	p := newShmPair(t)
+	for range 3000 {
+		p.round(t)
+		for _, m := range []*Module{p.x, p.y} {
+			if err := m.Check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Nor do they when the handler has done more than to answer.
+func TestShmRestsOnMore(t *testing.T) {
+	p := newShmPair(t)
+	for range 3 {
+		p.round(t)
+	}
+	got := 0
+	_ = p.x.Handle(4, func(*Endpoint, Tag, []byte) { got++ })
+	_ = p.y.Handle(3, func(ep *Endpoint, _ Tag, data []byte) {
+		if err := ep.SendImmediate(ep.Now(), 3, data); err != nil {
+			t.Error(err)
+		}
+		f, err := ep.Prepare(4, make([]byte, 200_000))
+		if err == nil {
+			_, err = ep.Send(ep.Now(), f)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	p.restYet(t)
+	p.round(t)
+	for n := 0; got == 0; n++ {
+		if p.pass(t, p.y); n > 100 {
+			t.Fatalf("the fragment behind an answer has not come: at %d passes rest until %d", p.now,
+				p.y.restUntil)
+		}
+		p.pass(t, p.x)
+	}
+}
+
+// restYet makes passes until both modules rest, and not so many that all is confirmed.
+func (p *shmPair) restYet(tb testing.TB) {
+	for n := 0; n < 100 && (p.x.restUntil <= p.now || p.y.restUntil <= p.now); n++ {
+		p.pass(tb, p.x)
+		p.pass(tb, p.y)
+	}
+	for _, m := range []*Module{p.x, p.y} {
+		m.data.idle, m.data.skipped, m.data.polledAt = 16, 0, p.now // its turn is not now
+	}
+	if p.x.restUntil <= p.now || p.y.restUntil <= p.now {
+		tb.Fatal("they do not rest")
+	}
+}

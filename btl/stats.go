@@ -305,8 +305,9 @@ const (
 	// publishEvery bounds the age of the counters that other goroutines see while the module is busy.
 	publishEvery = time.Millisecond
 	// publishIdle bounds it while nothing arrives: a pass between a message and its answer, which may
-	// be there already, has better to do. Who is about to sleep publishes before.
-	publishIdle = 2 * time.Microsecond
+	// be there already, has better to do, and few wait for an answer for longer. Who is about to sleep
+	// publishes before.
+	publishIdle = 10 * time.Microsecond
 )
 
 // maybePublish publishes if that is due; idle says that nothing has arrived.
@@ -314,6 +315,15 @@ func (m *Module) maybePublish(idle bool) {
 	age := m.now.Sub(m.publishedAt)
 	if age >= publishEvery || idle && age >= publishIdle {
 		m.publish()
+	}
+}
+
+// touch notes that the counters have changed. Passes may rest on, but no longer than until it is
+// time to show them.
+func (m *Module) touch() {
+	if !m.dirty {
+		m.dirty = true
+		m.restUntil = m.restUntil.Min(m.publishedAt.Add(publishIdle))
 	}
 }
 

@@ -1,0 +1,64 @@
+package btl
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"gobtl/fabric/mem"
+)
+
+// Who is owed as many answers as any peer may ask for gets no further ones, whatever it asks.
+func TestRemoteOwedBounded(t *testing.T) {
+	l := newRemoteLab(t, mem.Config{MTUBytes: 1500}, smallConfig(), false)
+	add := Atomic{
+		Target: l.region.Handle(), Action: ActionAdd, WidthBytes: 8, Operand: 1, Fetch: true,
+	}
+	for _, owed := range []int{asksMax, asksMax - 1} {
+		l.back.answering += owed
+		copy(l.mem, filled(3000, 1))
+		got := make([]byte, 3000)
+		_, getErr := l.do(l.ep.PrepareGet(got, l.region.Handle(), 0))
+		_, addErr := l.do(l.ep.PrepareAtomic(add))
+		l.back.answering -= owed
+		for _, err := range []error{getErr, addErr} {
+			var access *AccessError
+			if refused := errors.As(err, &access) && access.Reason == ReasonRegion; refused !=
+				(owed == asksMax) {
+				t.Errorf("one that is owed %d answers: %v", owed, err)
+			}
+		}
+		if want := filled(3000, 1); (owed != asksMax) != bytes.Equal(got, want) {
+			t.Errorf("one that is owed %d answers: other bytes", owed)
+		}
+	}
+	if n := l.mods[1].stats.Get(CntDropAccess); n != 2 {
+		t.Errorf("%d refused, want 2", n)
+	}
+	l.rest()
+	if l.back.answering != 0 {
+		t.Errorf("%d answers have not left", l.back.answering)
+	}
+}
+
+// A notice for which there is no handler is refused, and its put ends with that, whether it has a
+// packet of its own or not.
+func TestNoticeWithoutHandler(t *testing.T) {
+	weathers(t, func(t *testing.T, l *remoteLab) {
+		for i, size := range []int{8, 5000} {
+			data := filled(size, byte(i+1))
+			const tag = noticeTag + 1
+			_, err := l.do(l.ep.PreparePutNotice(data, l.region.Handle(), 0, tag, []byte("no")))
+			if !errors.Is(err, ErrNoHandler) {
+				t.Errorf("%d bytes: %v, want %v", size, err, ErrNoHandler)
+			}
+			if n := l.mods[1].stats.Get(CntDropNoHandler); n == 0 {
+				t.Errorf("%d bytes: nothing is refused", size)
+			}
+		}
+		l.rest()
+		if len(l.notices) > 0 {
+			t.Errorf("notices %q", l.notices)
+		}
+	})
+}

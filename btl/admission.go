@@ -86,16 +86,20 @@ func (ep *Endpoint) RemoteName() string {
 // (the peer has closed it), or ended.
 func (ep *Endpoint) StateName() string { return ep.state.String() }
 
-// roomFor says for what reason nobody else may connect from an address, 0 if there is none. An
-// endpoint that only lingers makes room for another one from where it was; those that are silent
-// and hold a place are asked for a sign of life.
-func (m *Module) roomFor(addr string) (reason uint8) {
-	host := m.crowd.hostOf(addr)
-	if int(m.crowd.atAddr[addr]) >= m.cfg.PeersPerAddress && !m.endLingering(addr) {
-		m.askSilent(func(ep *Endpoint) bool { return ep.addrKey == addr })
-		return frag.RejectCrowded
+// roomFor says for what reason nobody else of a peer's life may connect from an address, 0 if there
+// is none. An endpoint that only lingers makes room for another one from where it was; those that
+// are silent and hold a place are asked for a sign of life. What another life is connected with
+// ends if this one is established, and so is in nobody's way before.
+func (m *Module) roomFor(addr string, life uint64) (reason uint8) {
+	host, others := m.crowd.hostOf(addr), 0
+	if int(m.crowd.atAddr[addr]) >= m.cfg.PeersPerAddress {
+		others = m.ofOtherLives(addr, life)
+		if int(m.crowd.atAddr[addr])-others >= m.cfg.PeersPerAddress && !m.endLingering(addr, life) {
+			m.askSilent(func(ep *Endpoint) bool { return ep.addrKey == addr })
+			return frag.RejectCrowded
+		}
 	}
-	if most := m.cfg.PeersPerHost; most > 0 && int(m.crowd.atHost[host]) >= most {
+	if most := m.cfg.PeersPerHost; most > 0 && int(m.crowd.atHost[host])-others >= most {
 		m.askSilent(func(ep *Endpoint) bool { return m.crowd.hostOf(ep.addrKey) == host })
 		return frag.RejectCrowded
 	}
@@ -106,12 +110,23 @@ func (m *Module) roomFor(addr string) (reason uint8) {
 	return 0
 }
 
-// endLingering ends the oldest endpoint at an address that only repeats its last ACK, and says
-// whether there was one.
-func (m *Module) endLingering(addr string) bool {
+// ofOtherLives counts the endpoints at an address that were connected with another life of a peer.
+func (m *Module) ofOtherLives(addr string, life uint64) (n int) {
+	for _, ep := range m.slots.Values() {
+		if ep != nil && ep.addrKey == addr && !ep.isLife(life) &&
+			(ep.state == stateConnected || ep.state == stateLingering) {
+			n++
+		}
+	}
+	return n
+}
+
+// endLingering ends the oldest endpoint at an address that only repeats its last ACK to a life of a
+// peer, and says whether there was one.
+func (m *Module) endLingering(addr string, life uint64) bool {
 	var oldest *Endpoint
 	for _, ep := range m.slots.Values() {
-		if ep != nil && ep.state == stateLingering && ep.addrKey == addr &&
+		if ep != nil && ep.state == stateLingering && ep.addrKey == addr && ep.isLife(life) &&
 			(oldest == nil || ep.born < oldest.born) {
 			oldest = ep
 		}

@@ -318,18 +318,6 @@ func (m *Module) beginConnected(ep *Endpoint) {
 	m.dirty = true
 }
 
-// endDisplaced ends the connections to earlier incarnations of a peer that was reached under a new
-// one.
-func (m *Module) endDisplaced(ep *Endpoint) {
-	for d := ep.displaced; d != nil; d = d.displaced {
-		if d.peer.incarnation != ep.peer.incarnation &&
-			(d.state == stateConnecting || d.state == stateConnected) {
-			m.end(d, EventFailed, ErrPeerRestarted)
-		}
-	}
-	ep.displaced = nil
-}
-
 // sortQueues puts what was queued before the peer could say how much it takes where it belongs: a
 // fragment that is larger than a packet of the peer's among the others in chunks, and one that the
 // peer does not take, for its size or its kind, nowhere.

@@ -38,7 +38,7 @@ func (m *Module) onFirstHello(
 	if m.cfg.PeersPerHost > 0 && m.halfOpenFull(peer.addr, m.cfg.HalfOpenMax) {
 		return nil, answer
 	}
-	if answer.Reason = m.roomFor(peer.addr); answer.Reason != 0 {
+	if answer.Reason = m.roomFor(peer.addr, hello.Incarnation); answer.Reason != 0 {
 		return nil, answer
 	}
 	if answer = m.askOwner(hello); answer.Reason != 0 || m.closed || m.draining {
@@ -230,6 +230,29 @@ func (ep *Endpoint) standBehind(newer *Endpoint) {
 		if d == nil {
 			ep.displaced, newer.displaced = newer.displaced, ep
 			return
+		}
+	}
+}
+
+// endDisplaced ends the connections to earlier incarnations of a peer that was reached under a new
+// one: those that this one has displaced, and all others of the same address that were made before
+// this one, with which the peer has shown since that it receives there. (One that was made later
+// may be of a later life: what proves this one may have been under way for long.)
+func (m *Module) endDisplaced(ep *Endpoint) {
+	for d := ep.displaced; d != nil; d = d.displaced {
+		if d.peer.incarnation != ep.peer.incarnation &&
+			(d.state == stateConnecting || d.state == stateConnected) {
+			m.end(d, EventFailed, ErrPeerRestarted)
+		}
+	}
+	ep.displaced = nil
+	if m.crowd.atAddr[ep.addrKey] == 1 {
+		return
+	}
+	for _, d := range m.slots.Values() {
+		if d != nil && d.addrKey == ep.addrKey && d.born < ep.born && d.peer.incarnation != 0 &&
+			d.peer.incarnation != ep.peer.incarnation {
+			m.end(d, EventFailed, ErrPeerRestarted)
 		}
 	}
 }

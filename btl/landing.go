@@ -143,9 +143,9 @@ func (m *Module) pollLanding(c *channel, limit int) (got int, left bool, err err
 	if err = m.land(limit > 1); err != nil {
 		return 0, false, err
 	}
-	if l.mem != nil && l.aim.counted && l.aim.expects.chunk > 0 {
-		// In order comes first what lands, and behind it what would have to be copied, such as the first
-		// chunk of the next fragment: the next poll has a landing for that, too.
+	if l.mem != nil && l.inOrder() {
+		// First comes what lands, and behind it what would have to be copied, such as the first chunk of
+		// the next fragment: the next poll has a landing for that, too, or for those behind it.
 		chunks := (len(l.mem) + int(l.aim.expects.chunk) - 1) / int(l.aim.expects.chunk)
 		limit = min(limit, max(1, chunks))
 	}
@@ -169,6 +169,14 @@ func (m *Module) pollLanding(c *channel, limit int) (got int, left bool, err err
 		}
 	}
 	return got, false, nil
+}
+
+// inOrder says whether there are, in all probability, no other packets among the chunks that are to
+// land: nothing is lost on a reliable connection, and hardly anything of a put where packets are so
+// large that each comes by itself.
+func (l *landing) inOrder() bool {
+	x := &l.aim.expects
+	return l.aim.counted && x.chunk > 0 || l.to.region != nil && x.chunk >= aloneBytesMin
 }
 
 // land tells the provider where the next chunk belongs, if one is expected.

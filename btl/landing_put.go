@@ -88,6 +88,7 @@ func (m *Module) putCame(ep *Endpoint, h *frag.Header) {
 	if !ep.puts.reached(h.FragID, end) {
 		return
 	}
+	chunk := max(x.chunk, h.PayloadLen) // the last one may be small
 	x.missed, x.begins, x.bytes = 0, false, 0
 	x.open = end < h.SizeBytes
 	x.fragID, x.offset, x.chunk = h.FragID, end, h.PayloadLen
@@ -96,7 +97,7 @@ func (m *Module) putCame(ep *Endpoint, h *frag.Header) {
 		at: h.PutOffset + uint64(h.PayloadLen), left: h.SizeBytes - end,
 	}
 	if end == h.SizeBytes {
-		l.justWhole = int(h.PayloadLen)+frag.HeaderBytes(h.Kind, h.Flags) >= aloneBytesMin
+		l.justWhole = int(chunk)+frag.HeaderBytes(h.Kind, h.Flags) >= aloneBytesMin
 	}
 	m.expectNext(ep)
 }

@@ -335,3 +335,68 @@ func BenchmarkLandedPut(b *testing.B) {
 		})
 	}
 }
+
+// Of puts of large packets, one behind the other, all but the first chunks land: the poll that
+// brings the last chunk of one leaves the first of the next for another one, behind which the
+// others of that land.
+func TestPutsLand(t *testing.T) {
+	for _, last := range []int{100, 30_000} { // bytes of the last chunk of each
+		l := newRemoteLab(t, mem.Config{MTUBytes: 32 << 10}, smallConfig(), false)
+		l.until("it is connected", time.Millisecond, time.Second, l.ep.Connected)
+		l.rest()
+		const puts = 12
+		size := 2*int(l.ep.mtu-frag.ChunkPutHeaderBytes) + last
+		left := puts
+		for i := range puts {
+			f, err := l.ep.PreparePut(filled(size, byte(i)), l.region.Handle(), uint64(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Signal, f.OnDone = true, func(_ *Fragment, err error) {
+				if left--; err != nil {
+					t.Error(err)
+				}
+			}
+			if _, err := l.ep.Send(l.now, f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.until("all are there", 20*time.Microsecond, time.Second, func() bool { return left == 0 })
+		s := &l.mods[1].stats
+		if n, chunks := s.Get(CntLandedPut), s.Get(CntRecvPutChunk); chunks != 3*puts ||
+			n < 2*puts-2 {
+			t.Errorf("%d of %d chunks landed, the last ones of %d bytes", n, chunks, last)
+		}
+		for i := range puts - 1 {
+			if l.mem[i] != filled(1, byte(i))[0] {
+				t.Fatalf("put %d has written something else", i)
+			}
+		}
+		if want := filled(size, puts-1); !bytes.Equal(l.mem[puts-1:][:size], want) {
+			t.Fatal("the last put has written something else")
+		}
+	}
+}
+
+// A put of large packets ends with one that is as small as it comes out; what follows it is polled
+// for one by one all the same.
+func TestPutEndsSmall(t *testing.T) {
+	l := newRemoteLab(t, mem.Config{MTUBytes: 32 << 10}, smallConfig(), false)
+	l.until("it is connected", time.Millisecond, time.Second, l.ep.Connected)
+	m := l.mods[0]
+	for i, chunk := range []uint16{20_000, 1000} {
+		h := frag.Header{
+			Kind: frag.KindChunk, Flags: frag.FlagPut, FragID: uint32(i + 1),
+			SizeBytes: 2*uint32(chunk) + 9, PayloadLen: chunk,
+		}
+		for h.OffsetBytes < 2*uint32(chunk) {
+			m.putCame(l.ep, &h)
+			h.OffsetBytes += uint32(chunk)
+		}
+		h.PayloadLen, m.landing.justWhole = 9, false
+		m.putCame(l.ep, &h)
+		if m.landing.justWhole != (chunk >= aloneBytesMin) {
+			t.Errorf("a put in packets of %d bytes: one by one %v", chunk, m.landing.justWhole)
+		}
+	}
+}

@@ -93,6 +93,22 @@ var memoryMutations = []mutation{
 		test:  "./btl -run TestPutLands",
 	},
 	{
+		name:  "next-put-swallowed",
+		fault: "the poll that brings the last chunk of a put takes those of the next one in, too",
+		in:    "btl",
+		old:   "$l.to.region != nil && $x.chunk >= aloneBytesMin",
+		new:   "false",
+		test:  "./btl -run TestPutsLand",
+	},
+	{
+		name:  "put-as-small-as-its-end",
+		fault: "a put whose last chunk is small is taken for one of small packets",
+		in:    "btl",
+		old:   "max($x.chunk, $h.PayloadLen)",
+		new:   "$h.PayloadLen",
+		test:  "./btl -run TestPutEndsSmall",
+	},
+	{
 		name:  "gathered-from-the-start",
 		fault: "all chunks of a message are gathered from its beginning",
 		in:    "btl",

@@ -182,6 +182,7 @@ func (e *endpoint) Poll(out []fabric.Completion) (int, error) {
 		r.burst = 1
 		return n, err
 	}
+	e.domain.sleeper.received()
 	if got == rows {
 		r.burst = min(4*rows, rxRows)
 	}

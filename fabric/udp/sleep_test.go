@@ -3,6 +3,9 @@
 package udp
 
 import (
+	"bytes"
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -174,6 +177,65 @@ func TestNobodyAsleep(t *testing.T) {
 	}
 	if n, err := unix.EpollWait(p.d.sleeper.epoll, events[:], 0); n != 0 || err != nil {
 		t.Errorf("%d descriptors ready (%v) after an Arm that failed", n, err)
+	}
+}
+
+// inSet counts the descriptors on which a Sleep sleeps, as the kernel has them.
+func (p *pair) inSet() int {
+	p.tb.Helper()
+	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", p.d.sleeper.epoll))
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	return bytes.Count(info, []byte("tfd:"))
+}
+
+// TestAwakeForLong: sockets leave the set of who slept once when much arrives and nobody sleeps,
+// for each packet to one that is in it costs its sender time. They do not when a sleep is to come,
+// and come back for the next one.
+func TestAwakeForLong(t *testing.T) {
+	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
+	back, err := p.d.Insert(p.a.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	receive := func(count int) {
+		for range count {
+			p.post()
+			p.stock(int(p.collect(1)[0].Buf), 1)
+		}
+	}
+	p.stock(8, 8)
+	if p.b.openDirect(back); p.b.direct.sock == nil {
+		t.Fatalf("no connected socket: %s", p.b.direct.why)
+	}
+	const bell, all = 1, 3
+	for round := range 3 {
+		ends(t, asleep(t, p.d, 0), "its time is over")
+		receive(lingersMax - 1)
+		if n := p.inSet(); n != all {
+			t.Fatalf("round %d: %d descriptors after little was received, want %d", round, n, all)
+		}
+		if !p.d.Arm() {
+			t.Fatal("Arm: there is something to poll")
+		}
+		receive(3 * lingersMax)
+		if n := p.inSet(); n != all {
+			t.Fatalf("round %d: %d descriptors, and a sleep is to come: want %d", round, n, all)
+		}
+		p.post()
+		ended := make(chan error, 1)
+		go func() { ended <- p.d.Sleep(-1) }()
+		ends(t, ended, "a datagram has arrived")
+		p.stock(int(p.collect(1)[0].Buf), 1)
+		receive(2 * lingersMax)
+		if n := p.inSet(); n != bell {
+			t.Fatalf("round %d: %d descriptors after much was received, want %d", round, n, bell)
+		}
+		ended = asleep(t, p.d, -1)
+		p.post()
+		ends(t, ended, "a datagram has arrived")
+		p.stock(int(p.collect(1)[0].Buf), 1)
 	}
 }
 

@@ -132,4 +132,21 @@ var callMutations = []mutation{
 		new:   "$r.closing",
 		test:  "./btl -run TestRunnerTriesAgainAsleep",
 	},
+	{
+		name:  "sockets-stay-in-set",
+		fault: "each packet to a socket rings for who sleeps there, long after nobody does",
+		in:    "fabric/udp",
+		old:   "$s.lingers--",
+		new:   "$s.lingers -= 0",
+		test:  "./fabric/udp -run TestAwakeForLong",
+	},
+	{
+		name:  "sockets-leave-a-sleep",
+		fault: "sockets leave the set although a sleep is to come",
+		in:    "fabric/udp",
+		old:   "$s.on",
+		with:  "$s.set[:0]",
+		new:   "false",
+		test:  "./fabric/udp -run TestAwakeForLong",
+	},
 }

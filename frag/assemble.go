@@ -42,6 +42,7 @@ type Assembler struct {
 	slots       []*Message
 	starter     *Message // the fragment that has the memory of its first packet alone
 	activeBytes int64
+	emptyBytes  int64 // of these, such that nothing has come for
 	active      int
 }
 
@@ -77,7 +78,7 @@ func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, erro
 		return nil, err
 	}
 	copy(m.mem[h.OffsetBytes:], payload)
-	m.arrivedBytes += int64(len(payload))
+	a.fill(m, int64(len(payload)))
 	m.copiedBytes += int64(len(payload))
 	if m.missing == 0 {
 		a.complete(m)
@@ -95,7 +96,7 @@ func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 		return nil, 0, false, err
 	}
 	if m = a.find(h.FragID); m == nil {
-		m, err = a.begin(h, inOrder, leaving)
+		m, err = a.begin(h, n, inOrder, leaving)
 		if errors.Is(err, ErrBudget) && inOrder && leaving != nil {
 			m, err = a.beginStarter(h, n)
 		}
@@ -105,7 +106,7 @@ func (a *Assembler) place(h *Header, n int, inOrder bool, leaving *Message) (
 		begun = true
 	}
 	end := h.OffsetBytes + uint32(n)
-	if int64(end) > m.roomBytes() && m.sizeBytes == h.SizeBytes && !a.growTo(m, end, inOrder) {
+	if int64(end) > m.roomBytes() && m.sizeBytes == h.SizeBytes && !a.growTo(m, end, n, inOrder) {
 		if begun {
 			a.remove(m)
 			a.pool.put(m)
@@ -131,7 +132,7 @@ func (a *Assembler) AddLanded(h *Header, payloadBytes, follow int) (*Message, er
 	if err := m.mark(h, chunk, 1+uint32(follow)); err != nil {
 		return nil, err
 	}
-	m.arrivedBytes += landedBytes
+	a.fill(m, landedBytes)
 	if m.missing == 0 {
 		a.complete(m)
 		return m, nil
@@ -150,15 +151,19 @@ func (a *Assembler) BeginLanded(h *Header, payloadBytes, follow int, inOrder boo
 		return nil, err
 	}
 	next := a.pool.idle[classOf(h.SizeBytes)]
-	if chunk != 0 || next == nil || len(mem) == 0 || &next.mem[0] != &mem[0] {
+	if chunk != 0 || a.hoards() || next == nil || len(mem) == 0 || &next.mem[0] != &mem[0] {
 		return nil, ErrNotBegun
 	}
-	m, err := a.begin(h, inOrder, nil)
+	m, err := a.begin(h, payloadBytes, inOrder, nil)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.mark(h, 0, 1+uint32(follow)); err != nil || m.missing > 0 {
+	if err := m.mark(h, 0, 1+uint32(follow)); err != nil {
 		return nil, err
+	}
+	a.fill(m, int64(payloadBytes)*int64(1+follow))
+	if m.missing > 0 {
+		return nil, nil
 	}
 	a.complete(m)
 	return m, nil
@@ -171,7 +176,7 @@ func (a *Assembler) Anticipate(sizeBytes uint32, firstBytes, chunkBytes uint16,
 	maxBytes int,
 ) []byte {
 	m := a.pool.idle[classOf(sizeBytes)]
-	if m == nil {
+	if m == nil || a.hoards() {
 		return nil
 	}
 	n := grid{uint32(firstBytes), uint32(chunkBytes)}.whole(sizeBytes, 0, maxBytes)
@@ -334,6 +339,7 @@ func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	a.slots[int(h.FragID)&(len(a.slots)-1)] = m
 	a.active++
 	a.activeBytes += m.capBytes()
+	a.emptyBytes += m.emptyBytes()
 }
 
 // slotBits returns the logarithm of the smallest table, not below the present one, in which the
@@ -374,6 +380,7 @@ func (a *Assembler) remove(m *Message) {
 		a.starter = nil
 	}
 	a.activeBytes -= m.capBytes()
+	a.emptyBytes -= m.emptyBytes()
 	a.active--
 	if a.active == 0 {
 		a.pool.putTable(a.slots)
@@ -427,16 +434,17 @@ func (p *Pool) putTable(t []*Message) {
 
 // Check reports the first broken invariant. It is for tests and simulators.
 func (a *Assembler) Check() error {
-	if a.active == 0 && len(a.slots) == 0 && a.activeBytes == 0 {
+	if a.active == 0 && len(a.slots) == 0 && a.activeBytes == 0 && a.emptyBytes == 0 {
 		return nil
 	}
-	active, bytes := 0, int64(0)
+	active, bytes, empty := 0, int64(0), int64(0)
 	for i, m := range a.slots {
 		if m == nil {
 			continue
 		}
 		active++
 		bytes += m.capBytes()
+		empty += m.emptyBytes()
 		if m.starter != (m == a.starter) {
 			return fmt.Errorf("frag: fragment %d has one packet's memory: %t", m.fragID, m.starter)
 		}
@@ -448,6 +456,9 @@ func (a *Assembler) Check() error {
 			return fmt.Errorf("frag: slot %d holds fragment %d, state %d, %d chunks missing", i, m.fragID,
 				m.state, m.missing)
 		}
+	}
+	if empty != a.emptyBytes {
+		return fmt.Errorf("frag: %d bytes are empty, %d counted", empty, a.emptyBytes)
 	}
 	if active != a.active || active == 0 || bytes != a.activeBytes || len(a.slots) > ActiveMax ||
 		bytes > a.pool.cfg.PeerBytesMax {

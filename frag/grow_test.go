@@ -141,7 +141,8 @@ func TestGrowToTheEnd(t *testing.T) {
 }
 
 // TestGrowBits: the bits that are kept of a fragment's chunks grow with its memory, and not as
-// announced, however many fragments a peer begins and however small their chunks are.
+// announced, however many fragments a peer begins and however small their chunks are. (Of as many
+// as there can be none is refused: beyond its share, a peer gets little for each.)
 func TestGrowBits(t *testing.T) {
 	const peersCount = 8
 	cfg := PoolConfig{FragBytesMax: 1 << 30, BytesMax: 2 << 30, KeepBytes: -1}
@@ -165,7 +166,7 @@ func TestGrowBits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if bits := int64(8 * words); refused != peersCount || bits == 0 || bits > p.ActiveBytes()/1000 {
+	if bits := int64(8 * words); refused != 0 || bits == 0 || bits > p.ActiveBytes()/1000 {
 		t.Errorf("%d bytes of bits beside %d bytes that count", bits, p.ActiveBytes())
 	}
 	for _, a := range peers {
@@ -220,4 +221,73 @@ func TestGrowBitsToTheEnd(t *testing.T) {
 		t.Fatal("not whole, or not what was sent")
 	}
 	msg.Release()
+}
+
+// TestHoarder: a peer of whose many fragments one packet each has come has no more memory than its
+// share and what it has filled, also if it says that the first packets are missing; others go on.
+func TestHoarder(t *testing.T) {
+	cfg := PoolConfig{FragBytesMax: 1 << 30, BytesMax: 2 << 30}
+	share := int64(1<<30) / emptyPart
+	for _, chunk := range []uint32{0, 1, 13_000} { // 18 MiB ahead
+		p, peers := newGrowing(t, cfg, 2)
+		taken := 0
+		for id := range uint32(1025) {
+			h, n := growHeader(id, 1<<30, chunk)
+			if _, err := peers[0].Add(&h, make([]byte, n), true); err == nil {
+				taken++
+			} else if !errors.Is(err, ErrBudget) || chunk == 0 {
+				t.Fatalf("chunk %d of fragment %d: %v", chunk, id, err)
+			}
+		}
+		t.Logf("chunk %d: %d taken, %d MiB in use", chunk, taken, p.ActiveBytes()>>20)
+		if most := share + 4<<20 + growAhead + 1025*beginLeast; p.ActiveBytes() > most {
+			t.Errorf("chunk %d: %d bytes in use, at most %d", chunk, p.ActiveBytes(), most)
+		}
+		for id := range uint32(200) {
+			h, n := growHeader(id, 1<<20, 0)
+			if _, err := peers[1].Add(&h, make([]byte, n), false); err != nil {
+				t.Fatalf("somebody else's fragment %d: %v", id, err)
+			}
+		}
+		if err := errors.Join(p.Check(), peers[0].Check(), peers[1].Check()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestHoarderGoesOn: what such a peer sends in order is put together all the same.
+func TestHoarderGoesOn(t *testing.T) {
+	p, peers := newGrowing(t, PoolConfig{FragBytesMax: 64 << 20, BytesMax: 256 << 20}, 1)
+	for id := range uint32(40) {
+		h, n := growHeader(id, 8<<20, 0)
+		if _, err := peers[0].Add(&h, make([]byte, n), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !peers[0].hoards() {
+		t.Fatalf("%d bytes are empty", peers[0].emptyBytes)
+	}
+	const size = 3<<20 + 7
+	sent := make([]byte, size)
+	for i := range sent {
+		sent[i] = byte(i * i >> 3)
+	}
+	for chunk := uint32(0); ; chunk++ {
+		h, n := growHeader(999, size, chunk)
+		m, err := peers[0].Add(&h, sent[h.OffsetBytes:][:n], true)
+		if err != nil {
+			t.Fatalf("chunk %d: %v", chunk, err)
+		}
+		if m == nil {
+			continue
+		}
+		if !bytes.Equal(m.Bytes, sent) {
+			t.Error("another message than was sent")
+		}
+		m.Release()
+		break
+	}
+	if err := errors.Join(p.Check(), peers[0].Check()); err != nil {
+		t.Error(err)
+	}
 }

@@ -220,10 +220,9 @@ func (p *Pool) capacity(class int) int64 {
 	return min(classBytes(class), int64(p.cfg.FragBytesMax))
 }
 
-// get returns a buffer for the fragment of a chunk, none of which was received; nil if more than
-// limitBytes would then be active.
-func (p *Pool) get(h *Header, limitBytes int64) *Message {
-	class := p.beginClass(h.SizeBytes)
+// get returns a buffer of a class for the fragment of a chunk, none of which was received; nil if
+// more than limitBytes would then be active.
+func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 	capBytes := p.capacity(class)
 	if p.activeBytes+capBytes > limitBytes {
 		return nil

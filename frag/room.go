@@ -3,8 +3,49 @@ package frag
 // Which memory a fragment gets, and when. Nobody waits for memory while he holds some: what has
 // begun in the pool ends with what it has, or grows into a reserve that is for one alone.
 
-// begin makes a place for a new fragment, as if what is leaving had left.
-func (a *Assembler) begin(h *Header, inOrder bool, leaving *Message) (*Message, error) {
+// emptyPart is the part of the memory beyond the reserve that one peer may have without having
+// filled it.
+const emptyPart = 16
+
+// beginLeast is what a fragment of a peer that has its share begins with, at least: the word of
+// bits that it needs anyway (Message.cover) is a thousandth of that.
+const beginLeast = 8 << 10
+
+// emptyBytes is how much of a fragment's memory nothing has come for.
+func (m *Message) emptyBytes() int64 {
+	if m.placed || m.starter {
+		return 0
+	}
+	return m.capBytes() - m.arrivedBytes
+}
+
+// fill notes that bytes of a fragment have come.
+func (a *Assembler) fill(m *Message, bytes int64) {
+	a.emptyBytes -= m.emptyBytes()
+	m.arrivedBytes += bytes
+	a.emptyBytes += m.emptyBytes()
+}
+
+// hoards says whether the peer has more memory that it has not filled than it needs: a packet for
+// each of many fragments would take all there is. From then on each gets what its packets fill, and
+// some more.
+func (a *Assembler) hoards() bool {
+	c := &a.pool.cfg
+	return a.emptyBytes > max((c.BytesMax-int64(c.FragBytesMax))/emptyPart, c.GrowBytes)
+}
+
+// beginClass is the class of the buffer with which a fragment begins, with a chunk of n bytes.
+func (a *Assembler) beginClass(sizeBytes uint32, n int) int {
+	class := a.pool.beginClass(sizeBytes)
+	if a.hoards() {
+		class = min(class, classOf(uint32(max(n, beginLeast))))
+	}
+	return class
+}
+
+// begin makes a place for a new fragment, of which n bytes have come, as if what is leaving had
+// left.
+func (a *Assembler) begin(h *Header, n int, inOrder bool, leaving *Message) (*Message, error) {
 	p := a.pool
 	if h.SizeBytes > p.cfg.FragBytesMax {
 		return nil, ErrTooLarge
@@ -13,12 +54,12 @@ func (a *Assembler) begin(h *Header, inOrder bool, leaving *Message) (*Message, 
 	if slotBits > tableSlotsMaxBits {
 		return nil, ErrSlot
 	}
-	class := p.beginClass(h.SizeBytes)
+	class := a.beginClass(h.SizeBytes, n)
 	reserveBytes := a.reserveBytes(h.SizeBytes, class, inOrder, leaving)
 	if a.activeBytes+p.capacity(class) > p.cfg.PeerBytesMax-reserveBytes {
 		return nil, ErrBudget
 	}
-	m := p.get(h, p.cfg.BytesMax-reserveBytes)
+	m := p.get(h, class, p.cfg.BytesMax-reserveBytes)
 	if m == nil {
 		return nil, ErrBudget
 	}
@@ -56,12 +97,15 @@ func (p *Pool) favour(m *Message) {
 	}
 }
 
-// growTo gives a fragment memory up to the byte end. The last FragBytesMax bytes of either budget
-// are for one fragment alone, which once began to grow into them in order: whatever else is under
-// way, it can come to its end, and then another one.
-func (a *Assembler) growTo(m *Message, end uint32, inOrder bool) bool {
+// growTo gives a fragment memory up to the byte end, where a chunk of n bytes ends. The last
+// FragBytesMax bytes of either budget are for one fragment alone, which once began to grow into
+// them in order: whatever else is under way, it can come to its end, and then another one.
+func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
+	if a.hoards() && int64(end) > growFactor*(m.arrivedBytes+int64(n)) {
+		return false
+	}
 	if m.starter {
-		return a.settle(m, end, inOrder)
+		return a.settle(m, end, n, inOrder)
 	}
 	p, before := a.pool, m.capBytes()
 	reserveBytes := int64(p.cfg.FragBytesMax)
@@ -73,6 +117,7 @@ func (a *Assembler) growTo(m *Message, end uint32, inOrder bool) bool {
 		}
 	}
 	a.activeBytes += m.capBytes() - before
+	a.emptyBytes += m.capBytes() - before
 	return grown
 }
 
@@ -93,9 +138,9 @@ func (a *Assembler) beginStarter(h *Header, n int) (*Message, error) {
 
 // settle gives a fragment that has room for its first packet alone a buffer of the pool up to the
 // byte end, if one that begins would get it.
-func (a *Assembler) settle(m *Message, end uint32, inOrder bool) bool {
+func (a *Assembler) settle(m *Message, end uint32, n int, inOrder bool) bool {
 	p := a.pool
-	class := max(p.beginClass(m.sizeBytes), classOf(end))
+	class := max(a.beginClass(m.sizeBytes, n), classOf(end))
 	limitBytes := min(p.cfg.BytesMax, p.activeBytes+p.cfg.PeerBytesMax-a.activeBytes) -
 		a.reserveBytes(m.sizeBytes, class, inOrder, nil)
 	capBytes := p.capacity(class)
@@ -105,6 +150,7 @@ func (a *Assembler) settle(m *Message, end uint32, inOrder bool) bool {
 	p.enlarge(m, class)
 	a.starter = nil
 	a.activeBytes += capBytes
+	a.emptyBytes += m.emptyBytes()
 	p.favour(m)
 	return true
 }

@@ -214,4 +214,20 @@ var memoryMutations = []mutation{
 		new:   "$m.mem, $m.class, $m.starter = $mem, uint8($class), false",
 		test:  "./frag -run TestGrowBitsToTheEnd",
 	},
+	{
+		name:  "empty-unbounded",
+		fault: "a packet of each of many fragments takes all memory there is",
+		in:    "frag",
+		old:   "$a.emptyBytes > max($_, $c.GrowBytes)",
+		new:   "$a.emptyBytes > $c.BytesMax",
+		test:  "./frag -run TestHoarder",
+	},
+	{
+		name:  "empty-ahead",
+		fault: "a peer that has its share is given memory for what it says is missing",
+		in:    "frag",
+		old:   "$a.hoards() && int64($end) > $_",
+		new:   "false",
+		test:  "./frag -run TestHoarder",
+	},
 }

@@ -41,8 +41,8 @@ func main() {
 
 // train runs a server and workers and returns the first parameter, as the first worker has it.
 func train(ctx context.Context, workers, steps, size int) (first float32, err error) {
-	s := &server{workers: workers, params: make([]byte, 4*size)}
-	runner, name, err := start(s.listen)
+	s := newServer(workers, size)
+	runner, name, err := s.start(ctx, btl.Config{})
 	if err != nil {
 		return 0, err
 	}
@@ -66,12 +66,14 @@ func train(ctx context.Context, workers, steps, size int) (first float32, err er
 }
 
 // start opens a module, has handle register its handlers, and returns its runner and its name.
-func start(handle func(*btl.Module) error) (*btl.Runner, []byte, error) {
+// ended is told of each endpoint that ends, and why.
+func start(cfg btl.Config, handle func(*btl.Module) error, ended func(*btl.Endpoint, error)) (
+	*btl.Runner, []byte, error,
+) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: "127.0.0.1"})
 	if err != nil {
 		return nil, nil, err
 	}
-	var cfg btl.Config
 	buffers, err := cfg.DomainConfig(infos[0])
 	if err != nil {
 		return nil, nil, err
@@ -88,17 +90,52 @@ func start(handle func(*btl.Module) error) (*btl.Runner, []byte, error) {
 		return nil, nil, err
 	}
 	name := module.Name()
-	return btl.NewRunner(module, btl.RunnerConfig{}, nil), name, nil
+	onEvent := func(ep *btl.Endpoint, ev btl.Event, why error) {
+		if ev != btl.EventConnected {
+			ended(ep, why)
+		}
+	}
+	return btl.NewRunner(module, btl.RunnerConfig{}, onEvent), name, nil
 }
 
-// server has the parameters. All of it belongs to its module's goroutine.
+// server has the parameters. All of it belongs to its module's goroutine, but for tell.
 type server struct {
-	workers   int
-	params    []byte // float32 each
-	region    *btl.Region
-	gradients [][]byte
-	peers     []*btl.Endpoint
-	arrived   int
+	workers int    // that are to join; then those that are there count
+	joined  int    // that have
+	params  []byte // float32 each
+	region  *btl.Region
+	members map[*btl.Endpoint]*member
+	tell    func(ep *btl.Endpoint, tag btl.Tag, data []byte)
+}
+
+// member is a worker, as the server knows it.
+type member struct {
+	gradient []byte
+	region   btl.Region
+	arrived  bool // the gradient of this step
+}
+
+func newServer(workers, size int) *server {
+	return &server{
+		workers: workers, params: make([]byte, 4*size), members: make(map[*btl.Endpoint]*member),
+	}
+}
+
+// start opens the server's module. A handler must not wait, and there may be no room for a message
+// at the moment (ErrAgain), so each message has a goroutine that does: two a worker at the most.
+func (s *server) start(ctx context.Context, cfg btl.Config) (*btl.Runner, []byte, error) {
+	var runner *btl.Runner
+	ready := make(chan struct{})
+	s.tell = func(ep *btl.Endpoint, tag btl.Tag, data []byte) {
+		go func() {
+			<-ready
+			_ = runner.Send(ctx, ep, tag, data) // If the worker is gone, ended is told.
+		}()
+	}
+	r, name, err := start(cfg, s.listen, s.ended)
+	runner = r
+	close(ready)
+	return r, name, err
 }
 
 func (s *server) listen(m *btl.Module) (err error) {
@@ -106,39 +143,65 @@ func (s *server) listen(m *btl.Module) (err error) {
 		return err
 	}
 	if err := m.Handle(tagJoin, func(ep *btl.Endpoint, _ btl.Tag, _ []byte) {
-		gradient, own := make([]byte, len(s.params)), new(btl.Region)
-		check(m.ExposeAs(own, gradient, btl.RemoteWrite|btl.RemoteNotify, ep))
-		s.gradients, s.peers = append(s.gradients, gradient), append(s.peers, ep)
-		place := binary.LittleEndian.AppendUint64(nil, uint64(own.Handle()))
-		tell(ep, tagPlace, binary.LittleEndian.AppendUint64(place, uint64(s.region.Handle())))
+		w := &member{gradient: make([]byte, len(s.params))}
+		rights := btl.RemoteWrite | btl.RemoteNotify
+		if s.members[ep] != nil || m.ExposeAs(&w.region, w.gradient, rights, ep) != nil {
+			ep.Abort() // It joins twice, or there is no room for it.
+			return
+		}
+		s.members[ep] = w
+		s.joined++
+		place := binary.LittleEndian.AppendUint64(nil, uint64(w.region.Handle()))
+		s.tell(ep, tagPlace, binary.LittleEndian.AppendUint64(place, uint64(s.region.Handle())))
 	}); err != nil {
 		return err
 	}
-	return m.Handle(tagGradient, func(*btl.Endpoint, btl.Tag, []byte) { s.onGradient() })
+	return m.Handle(tagGradient, func(ep *btl.Endpoint, _ btl.Tag, _ []byte) {
+		if w := s.members[ep]; w != nil {
+			w.arrived = true
+			s.step()
+		}
+	})
 }
 
-// onGradient counts the gradients of a step, and takes the step when all are there.
-func (s *server) onGradient() {
-	if s.arrived++; s.arrived < s.workers {
+// ended takes note that a worker has gone: the others do not wait for it.
+func (s *server) ended(ep *btl.Endpoint, _ error) {
+	if w := s.members[ep]; w != nil {
+		w.region.Close()
+		delete(s.members, ep)
+		s.step()
+	}
+}
+
+// step takes a step when the gradients of all workers are there.
+func (s *server) step() {
+	if s.joined < s.workers || len(s.members) == 0 {
 		return
 	}
-	s.arrived = 0
+	for _, w := range s.members {
+		if !w.arrived {
+			return
+		}
+	}
 	for at := 0; at < len(s.params); at += 4 {
 		sum := number(s.params[at:])
-		for _, g := range s.gradients {
-			sum += number(g[at:]) / float32(s.workers)
+		for _, w := range s.members {
+			sum += number(w.gradient[at:]) / float32(len(s.members))
 		}
 		binary.LittleEndian.PutUint32(s.params[at:], math.Float32bits(sum))
 	}
-	for _, ep := range s.peers {
-		tell(ep, tagStep, nil)
+	for ep, w := range s.members {
+		w.arrived = false
+		s.tell(ep, tagStep, nil)
 	}
 }
 
 // work is a worker: it computes gradients that make each parameter grow by one in a step.
 func work(ctx context.Context, server []byte, steps, size int) (first float32, err error) {
 	places, done := make(chan [2]btl.Handle, 1), make(chan struct{}, 1)
-	runner, _, err := start(func(m *btl.Module) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	runner, _, err := start(btl.Config{}, func(m *btl.Module) error {
 		if err := m.Handle(tagPlace, func(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 			places <- [2]btl.Handle{
 				btl.Handle(binary.LittleEndian.Uint64(data)), btl.Handle(binary.LittleEndian.Uint64(data[8:])),
@@ -147,7 +210,7 @@ func work(ctx context.Context, server []byte, steps, size int) (first float32, e
 			return err
 		}
 		return m.Handle(tagStep, func(*btl.Endpoint, btl.Tag, []byte) { done <- struct{}{} })
-	})
+	}, func(_ *btl.Endpoint, why error) { cancel(fmt.Errorf("the server is gone: %w", why)) })
 	if err != nil {
 		return 0, err
 	}
@@ -158,7 +221,10 @@ func work(ctx context.Context, server []byte, steps, size int) (first float32, e
 	if err := runner.Send(ctx, ep, tagJoin, nil); err != nil {
 		return 0, err
 	}
-	place := <-places
+	place, err := next(ctx, places)
+	if err != nil {
+		return 0, err
+	}
 	gradient, params := make([]byte, 4*size), make([]byte, 4*size)
 	for step := range steps {
 		for at := 0; at < len(gradient); at += 4 {
@@ -168,27 +234,24 @@ func work(ctx context.Context, server []byte, steps, size int) (first float32, e
 		if err := runner.PutNotice(ctx, ep, gradient, place[0], 0, tagGradient, nil); err != nil {
 			return 0, err
 		}
-		<-done
+		if _, err := next(ctx, done); err != nil {
+			return 0, err
+		}
 		if err := runner.Get(ctx, ep, params, place[1], 0); err != nil {
 			return 0, err
 		}
 	}
-	return number(params), runner.Close(ctx)
+	return number(params), runner.Close(context.WithoutCancel(ctx))
 }
 
-// tell sends a few bytes from a handler.
-func tell(ep *btl.Endpoint, tag btl.Tag, data []byte) {
-	f, err := ep.Alloc(tag, len(data))
-	check(err)
-	copy(f.Bytes(), data)
-	_, err = ep.Send(ep.Now(), f)
-	check(err)
+// next waits for what a handler has taken in.
+func next[T any](ctx context.Context, from <-chan T) (v T, err error) {
+	select {
+	case v = <-from:
+		return v, nil
+	case <-ctx.Done():
+		return v, context.Cause(ctx)
+	}
 }
 
 func number(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
-}

@@ -144,9 +144,7 @@ func (m *Module) complete(f *Fragment, err error) {
 	if f.op != nil && !f.answer {
 		m.settleOp(f)
 	}
-	if f.ownRegion {
-		m.dropRegion(f)
-	}
+	m.dropOwn(f)
 	if f.answer {
 		m.giveAnswer(f)
 		return

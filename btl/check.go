@@ -201,6 +201,8 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 			if f.ownRegion { // its packets so far are acknowledged
 				c.regions++
 			}
+		case f.ownRegion:
+			c.regions++
 		}
 		if f.hasSeg {
 			c.places[f.seg] = placeQueued

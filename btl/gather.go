@@ -1,5 +1,7 @@
 package btl
 
+import "gobtl/fabric"
+
 // gathers says whether the payload of a fragment is to be read by the fabric where it lies, and not
 // copied. Memory that is not registered is registered for as long as the fragment is under way,
 // where that costs next to nothing.
@@ -22,9 +24,45 @@ func (m *Module) gathers(f *Fragment) bool {
 	return true
 }
 
+// mayGatherAnswers says whether the answers to a peer's gets may be gathered from the region that
+// they read: where a packet was read when the fabric has taken it, so that Region.Close need only
+// copy what may have to be sent, or sent again. On a counted link a packet is never built anew.
+func (m *Module) mayGatherAnswers(ep *Endpoint) bool {
+	return !ep.counted && m.data.caps.InjectBytes >= m.data.caps.MTUBytes
+}
+
+// takeAlong copies what is in flight of the answers that are gathered from a region, which is
+// withdrawn, to the packets' own buffers: from here on nothing of it is read.
+func (r *Region) takeAlong() {
+	m := r.m
+	for i := range m.segs {
+		s := &m.segs[i]
+		if s.gatherLen == 0 || !s.frag.answer || s.frag.op.from != r {
+			continue
+		}
+		b := m.arena.Bytes(fabric.Buf(i))[s.bytes-uint32(s.gatherLen) : s.bytes]
+		copy(b, s.frag.gathered(s.gatherAt, s.gatherLen))
+		s.gatherLen = 0
+	}
+	for _, c := range [...]*channel{&m.cmd, &m.data} {
+		for i := range c.batch {
+			if p := &c.batch[i]; p.Region != 0 && m.segs[p.Buf].gatherLen == 0 {
+				m.segs[p.Buf].describe(segToken(p.Buf), p)
+			}
+		}
+	}
+}
+
 // gatherBytesMin is the size from which on copying a fragment costs more than to have it gathered,
 // and its sender told when it is acknowledged.
 const gatherBytesMin = 4 << 10
+
+// dropOwn ends the registration of a fragment's memory, if one was made for it.
+func (m *Module) dropOwn(f *Fragment) {
+	if f.ownRegion {
+		m.dropRegion(f)
+	}
+}
 
 // dropRegion ends the registration that was made for one fragment.
 func (m *Module) dropRegion(f *Fragment) {

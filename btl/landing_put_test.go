@@ -345,7 +345,7 @@ func TestPutsLand(t *testing.T) {
 		l.until("it is connected", time.Millisecond, time.Second, l.ep.Connected)
 		l.rest()
 		const puts = 12
-		size := 2*int(l.ep.mtu-frag.ChunkPutHeaderBytes) + last
+		size := 2*(l.ep.mtu-frag.ChunkPutHeaderBytes) + last
 		left := puts
 		for i := range puts {
 			f, err := l.ep.PreparePut(filled(size, byte(i)), l.region.Handle(), uint64(i))

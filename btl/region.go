@@ -21,7 +21,7 @@ type Region struct {
 	open   bool
 	only   *Endpoint   // that alone may use it; nil: all may. Its tag may still change
 	get    *operation  // whose answer goes there, of what is exposed for that alone
-	reads  []*Fragment // answers to gets that have not left
+	reads  []*Fragment // answers to gets that have not left, or not ended if they are gathered
 }
 
 // regionSlotBits is the part of a Handle that is an index; the rest is random.

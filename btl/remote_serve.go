@@ -87,8 +87,15 @@ func (m *Module) left(f *Fragment) {
 	}
 	o.numbered = false
 	f.ep.answering--
-	if r := o.from; r != nil {
-		o.from = nil
+	if !f.ownRegion {
+		f.readsNoMore()
+	}
+}
+
+// readsNoMore notes that nothing of the answer to a get is read from its region any more.
+func (f *Fragment) readsNoMore() {
+	if r := f.op.from; r != nil {
+		f.op.from = nil
 		r.forget(f)
 	}
 }
@@ -96,6 +103,7 @@ func (m *Module) left(f *Fragment) {
 // giveAnswer takes the fragment of an answer back.
 func (m *Module) giveAnswer(f *Fragment) {
 	m.left(f)
+	f.readsNoMore()
 	a := &m.answers
 	a.count--
 	own := f.own
@@ -197,10 +205,15 @@ func (m *Module) sayAnswer(f *Fragment, number uint32, sizeBytes int) {
 // never is, and who asked is told.
 func (r *Region) endReads() {
 	m := r.m
+	if len(r.reads) > 0 {
+		r.takeAlong()
+	}
 	for len(r.reads) > 0 {
 		f := r.reads[len(r.reads)-1]
 		ep, ask := f.ep, f.op.ask
-		m.left(f) // which takes it off the list
+		m.left(f)
+		f.readsNoMore() // which takes it off the list
+		m.dropOwn(f)
 		if f.state != fragQueued {
 			continue
 		}

@@ -367,7 +367,7 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 		if f.op != nil && f.op.code == frag.OpPart {
 			ep.numberPart(f)
 		}
-		if !f.answer {
+		if !f.answer || m.mayGatherAnswers(ep) {
 			m.gathers(f)
 		}
 	}

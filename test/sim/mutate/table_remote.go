@@ -391,4 +391,28 @@ var remoteMutations = []mutation{
 		new:   "false",
 		test:  "./btl -run TestNoticeWithoutHandler",
 	},
+	{
+		name:  "withdrawn-gathered",
+		fault: "what was sent of an answer is not taken along when its region is withdrawn",
+		in:    "btl",
+		old:   "copy($b, $s.frag.gathered($s.gatherAt, $s.gatherLen))",
+		new:   "_ = $b",
+		test:  "./btl -run TestAnswersGathered",
+	},
+	{
+		name:  "withdrawn-waits",
+		fault: "a packet that waits for the fabric reads the region that was withdrawn",
+		in:    "btl",
+		old:   "$p.Region != 0 && $m.segs[$p.Buf].gatherLen == 0",
+		new:   "false",
+		test:  "./btl -run TestAnswerWaitsWithoutRegion",
+	},
+	{
+		name:  "answer-sent-forgotten",
+		fault: "an answer that is gathered is forgotten by its region when it was sent",
+		in:    "btl",
+		old:   "if !$f.ownRegion { $f.readsNoMore() }",
+		new:   "$f.readsNoMore()",
+		test:  "./btl -run TestAnswersGathered",
+	},
 }

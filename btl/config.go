@@ -168,10 +168,13 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	}
 	c.Rules = c.Rules.WithDefaults(rules)
 	mtu := providersMTU(info.MTUBytes)
-	if c.MTUBytes > 0 {
-		mtu = min(mtu, c.MTUBytes)
+	switch {
+	case c.MTUBytes < 0 || c.MTUBytes > max(mtuBytesMax, info.MTUBytes): // Validate says so.
+	case c.MTUBytes > 0:
+		c.MTUBytes = min(mtu, c.MTUBytes)
+	default:
+		c.MTUBytes = mtu
 	}
-	c.MTUBytes = mtu
 	set(&c.TinyBytes, 768)
 	c.TinyBytes = min(c.TinyBytes, c.MTUBytes)
 	set(&c.PackBytes, 8<<10)

@@ -127,6 +127,17 @@ func TestConfigRanges(t *testing.T) {
 	}
 }
 
+// TestConfigMTUBeyond: a size of datagrams that there is not is refused, and not taken for the
+// provider's.
+func TestConfigMTUBeyond(t *testing.T) {
+	for _, asked := range []int{-1, 65508, 1 << 30} {
+		_, err := Config{MTUBytes: asked}.WithDefaults(fabric.Info{MTUBytes: 1472})
+		if !errors.Is(err, ErrConfig) {
+			t.Errorf("%d bytes: %v", asked, err)
+		}
+	}
+}
+
 // TestConfigMTU takes the size of datagrams from providers: of one that carries more than a packet
 // can say, whole cache lines.
 func TestConfigMTU(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"gobtl/btl"
 	"gobtl/cmd/btlbench/plan"
@@ -34,6 +35,8 @@ func TestUsageErrors(t *testing.T) {
 		{"pair --load 50", `"50" is no load`},
 		{"pair --load-size 0", "--load-size must be 1 to 32M"},
 		{"pair --load-size 1G", "--load-size must be 1 to 32M"},
+		{"pair --test bw --gap 1s", "--gap is for lat, put_lat and notice"},
+		{"rate --gap 1s", "--gap is for lat, put_lat and notice"},
 		{"pair --offload", "--offload needs --provider ofi/udp"},
 		{"pair --offload --provider udp", "--offload needs --provider ofi/udp"},
 		{"rate --window 0", "--window must be"},
@@ -88,6 +91,8 @@ func TestFailures(t *testing.T) {
 		{"params ack_dely", `did you mean "ack_delay"?`},
 		{"params --set ack_dely=1us", `did you mean "ack_delay"?`},
 		{"params --set ack_delay=soon", "--set ack_delay=soon"},
+		{"params --set profile=nosuch", "nosuch"},
+		{"params --set mtu_bytes=99999999", "mtu_bytes is 99999999, must be"},
 	} {
 		status, stdout, stderr := runCLI(strings.Fields(c.args)...)
 		if status != exitFailure || stdout != "" || !strings.Contains(stderr, c.want) {
@@ -184,6 +189,12 @@ func TestParams(t *testing.T) {
 	status, stdout, _ = runCLI("params", "ack_delay")
 	if status != exitOK || !strings.Contains(stdout, "70µs") || strings.Contains(stdout, "ack_every") {
 		t.Errorf("status %d\n%s", status, stdout)
+	}
+	status, stdout, _ = runCLI("params")
+	for line := range strings.SplitSeq(stdout, "\n") {
+		if width := utf8.RuneCountInString(line); status != exitOK || width > 80 {
+			t.Errorf("status %d, %d columns: %s", status, width, line)
+		}
 	}
 	t.Setenv("GOBTL_ACK_DELLAY", "1us")
 	if status, _, stderr := runCLI("params"); status != exitFailure {

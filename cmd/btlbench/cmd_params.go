@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -9,7 +10,7 @@ import (
 	"gobtl/cmd/btlbench/layers"
 	"gobtl/cmd/btlbench/measure"
 	"gobtl/cmd/btlbench/plan"
-	"gobtl/internal/report"
+	"gobtl/fabric"
 )
 
 // paramsCmd lists the transport's tunables, as ucx_info -c does.
@@ -20,6 +21,9 @@ type paramsCmd struct {
 	Set    []string `help:"Show the values as they would be with this setting. Repeatable." placeholder:"NAME=VALUE" sep:"none"`
 	Format string   `help:"table or json." enum:"table,json" default:"table"`
 }
+
+// udpMTUBytes is the largest datagram of UDP.
+const udpMTUBytes = 65507
 
 // paramRecord is one tunable.
 type paramRecord struct {
@@ -55,13 +59,21 @@ func (c *paramsCmd) Run(env *environment) error {
 			Params []paramRecord `json:"params"`
 		}{"gobtl-params/1", records})
 	}
-	t := report.NewWriter(env.stdout)
-	t.AppendHeader([]any{"name", "value", "from", "default", "environment", "what it is"})
+	return listParams(env.stdout, records)
+}
+
+// listParams writes tunables for people: two lines each, which fit a terminal of 80 columns.
+func listParams(w io.Writer, records []paramRecord) error {
+	text := "--set NAME=VALUE sets a tunable, or GOBTL_NAME, in capitals, in the environment.\n"
 	for _, r := range records {
-		t.AppendRow([]any{r.Name, r.Value, r.Source, r.Default, r.Env, r.Help})
+		text += "\n" + r.Name + " = " + r.Value
+		if r.Source != "default" {
+			text += " (from " + r.Source + "; default " + r.Default + ")"
+		}
+		text += "\n    " + r.Help + "\n"
 	}
-	t.Render()
-	return nil
+	_, err := io.WriteString(w, text)
+	return err
 }
 
 // records lists the tunables with their values now and where those came from.
@@ -72,6 +84,10 @@ func (c *paramsCmd) records() ([]paramRecord, error) {
 		return nil, err
 	}
 	if err := layers.ApplySettings(&config, c.Set); err != nil {
+		return nil, err
+	}
+	// A provider's datagrams are as large as they may be here: what is wrong is so with any.
+	if _, err := config.WithDefaults(fabric.Info{MTUBytes: udpMTUBytes}); err != nil {
 		return nil, err
 	}
 	var records []paramRecord

@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,6 +77,8 @@ func (f *Flags) Validate() error {
 		return fmt.Errorf("--rounds must be 1 to %d", RoundsMax)
 	case f.Gap < 0 || f.Gap > gapMax:
 		return fmt.Errorf("--gap must be positive and at most %v", gapMax)
+	case f.Gap > 0 && len(f.Test) > 0 && !slices.ContainsFunc(f.Test, hasGap):
+		return errors.New("--gap is for lat, put_lat and notice")
 	case f.LoadSize < 1 || f.LoadSize > loadSizeMax:
 		return fmt.Errorf("--load-size must be 1 to %s", loadSizeMax)
 	case f.Offload && f.Provider != ProviderOfiUDP:
@@ -89,6 +92,11 @@ func (f *Flags) Validate() error {
 		return err
 	}
 	return f.validateImpair()
+}
+
+// hasGap says whether a test pauses between its messages when it is asked to.
+func hasGap(test string) bool {
+	return test == TestLat || test == TestPutLat || test == TestNotice
 }
 
 // ValidateSet reports settings that are not NAME=VALUE.

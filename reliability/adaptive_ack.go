@@ -121,7 +121,7 @@ func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	a.lastMeasured = p.channel
 	path := &a.paths[p.channel]
 	if c := &a.cong; c.unhalved == 0 && rtt < path.base-max(path.base/16, (delayNoise+path.jitter)/8) {
-		c.rounds, c.dipAfter, c.met = 0, dipLeast, true
+		c.rounds, c.dipAfter, c.vain, c.met = 0, dipLeast, 0, true
 	}
 	path.sample(now, rtt)
 	path.vary(n, p.postedAt, rtt)

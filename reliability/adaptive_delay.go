@@ -78,11 +78,11 @@ func (c *congestion) dip(p *path, took time.Duration) bool {
 		if c.rounds < dipRounds {
 			return true
 		}
-		c.dipAfter = 2 * min(c.dipAfter, dipMost/2)
+		c.dipAfter, c.vain = 2*min(c.dipAfter, dipMost/2), min(c.vain, vainMost)+1
 		if p.base < c.dipBase-max(c.dipBase/16, (delayNoise+p.jitter)/8) {
 			own := p.base + p.jitter
 			c.unhalved = max(int32(int64(c.unhalved)*int64(own)/int64(c.dipBase+p.jitter)), windowLeast)
-			c.dipAfter = dipLeast
+			c.dipAfter, c.vain = dipLeast, 0
 		}
 		c.window, c.unhalved, c.ramp = c.unhalved, 0, spreadTime
 		c.skip, c.counted, c.queued = skipRounds, [2]int32{}, 0

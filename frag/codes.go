@@ -27,7 +27,8 @@ const (
 	NackOperation = 7
 )
 
-// Reasons of a Reject, carried as its tag: a Hello is refused.
+// Reasons of a Reject, carried as its tag: a Hello is refused. Whoever gets one that has no name
+// here takes it for RejectFull.
 const (
 	RejectVersion = 1 // no protocol version in common; the payload tells which are spoken
 	RejectFull    = 2 // the receiver takes no more peers

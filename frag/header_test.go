@@ -83,7 +83,7 @@ var refusals = []struct {
 	{"nack of an operation that does not say which", "nack", put(3, NackOperation), ErrLength},
 	{"nack for a record of the transport's", "nack-record", put(32, TagUserMax+1), ErrTag},
 	{"reject without reason", "reject", put(3, 0), ErrTag},
-	{"reject with an unknown reason", "reject", put(3, 9), ErrTag},
+	{"reject without a reason", "reject", put(3, 0), ErrTag},
 	{"bye with payload", "frag-bye", resize(1), ErrLength},
 	{"bye with half a code", "frag-bye-owner", resize(1), ErrLength},
 	{"bye with more than a code", "frag-bye-owner", resize(3), ErrLength},

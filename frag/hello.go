@@ -10,7 +10,7 @@ const (
 	AddrBytesMax    = 64        // longest endpoint name
 	CookieBytesMax  = 32        // longest cookie
 	LabelBytesMax   = 32        // longest label
-	PaddingBytesMax = 64        // most padding
+	PaddingBytesMax = 255       // most padding: all that an extension can have
 	MTUBytesMin     = 256       // smallest MTU of either channel
 	WindowMax       = 1 << 16   // largest window, in packets
 	AckDelayUsMax   = 1_000_000 // longest ACK delay that a peer may announce
@@ -87,7 +87,7 @@ type Hello struct {
 	Probe         Probe
 	Proven        uint8 // mask of Probe.Bit: channels that the sender knows to work, both ways
 	Overhead      uint8 // bytes at the end of each datagram, for protection, up to OverheadBytesMax
-	Padding       uint8 // zeros that only make it longer, up to PaddingBytesMax; see Pad
+	Padding       uint8 // zeros that only make it longer; see Pad
 
 	// What DecodeHello found and does not know: how many extensions, and the type of the first one
 	// that must be known (without its critical bit), 0 for none. Encode does not look at them.
@@ -104,8 +104,7 @@ func (m *Hello) valid() bool {
 		m.MTUBytes >= MTUBytesMin && m.CommandBytes >= MTUBytesMin &&
 		versionRange(m.VersionMin, m.VersionMax) &&
 		m.VersionMin <= Version && m.VersionMax >= Version &&
-		m.Probe < ProbeCount && m.Proven <= ProvenAll && m.Overhead <= OverheadBytesMax &&
-		m.Padding <= PaddingBytesMax
+		m.Probe < ProbeCount && m.Proven <= ProvenAll && m.Overhead <= OverheadBytesMax
 }
 
 // extension is one of those that are known: its type, the longest value, and where it is kept.
@@ -288,7 +287,7 @@ func (m *Hello) extend(kind int, value []byte) bool {
 		m.AwayMs = away(value)
 		return m.AwayMs != 0
 	case extPadding:
-		if len(value) > PaddingBytesMax || !allZero(value) {
+		if !allZero(value) {
 			return false
 		}
 		m.Padding = uint8(len(value))

@@ -173,7 +173,7 @@ func checkAnswer(h *Header) error {
 		}
 		return nil
 	}
-	if h.Tag < RejectVersion || h.Tag > rejectLast {
+	if h.Tag < RejectVersion { // others than are known are taken, too: they end a handshake
 		return ErrTag
 	}
 	if h.PayloadLen != rejectBodyBytes {
@@ -192,7 +192,7 @@ func checkAnswerBody(p []byte, h *Header) error {
 	if !versionRange(r.VersionMin, r.VersionMax) {
 		return ErrBounds
 	}
-	if r.Code != 0 && r.Reason != RejectOwner && r.Reason != RejectLater {
+	if r.Code != 0 && r.Reason != RejectOwner && r.Reason != RejectLater && r.Reason <= rejectLast {
 		return ErrReserved
 	}
 	return nil

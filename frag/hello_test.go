@@ -352,3 +352,25 @@ func BenchmarkDecodeHello(b *testing.B) {
 		}
 	}
 }
+
+// TestUnknownReject: a reason that has no name yet refuses a Hello like the others, with or without
+// a code; none at all is no packet. So later reasons need no feature that a Hello announces.
+func TestUnknownReject(t *testing.T) {
+	for reason := range 256 {
+		b := make([]byte, RejectBytes)
+		n := EncodeReject(b, testConn, Version, Reject{
+			Reason: uint8(reason), VersionMin: 2, VersionMax: 2, Code: 3, Nonce: 4,
+		})
+		var h Header
+		payload, err := Decode(b[:n], &h)
+		known := reason >= RejectVersion && reason <= RejectAddress
+		coded := reason == RejectOwner || reason == RejectLater
+		if ok := reason != 0 && (!known || coded); ok != (err == nil) {
+			t.Errorf("reason %d with a code: %v", reason, err)
+		} else if ok {
+			if r := DecodeReject(&h, payload); int(r.Reason) != reason || r.Code != 3 {
+				t.Errorf("reason %d: %+v", reason, r)
+			}
+		}
+	}
+}

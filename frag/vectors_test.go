@@ -398,7 +398,7 @@ func handshakeVectors() []vector {
 	edge.CommandCookie = cookie(0xC2, CookieBytesMax)
 	edge.DataCookie = cookie(0xD2, CookieBytesMax)
 	edge.Label = cookie(0xE1, LabelBytesMax)
-	edge.AwayMs, edge.Padding = 1<<32-1, PaddingBytesMax
+	edge.AwayMs, edge.Padding = 1<<32-1, 64
 	edge.Features, edge.Required = 1<<64-1, 1<<64-1
 	edge.WindowPkts, edge.AckDelayUs, edge.VersionMax = WindowMax, AckDelayUsMax, VersionLimit
 	edge.MTUBytes, edge.CommandBytes = 65535, MTUBytesMin

@@ -264,7 +264,7 @@ local extensions = {
 	{ most = NAME_MAX, name = "command" }, { most = NAME_MAX, name = "data" },
 	{ most = COOKIE_MAX, field = f.commandCookie }, { most = COOKIE_MAX, field = f.dataCookie },
 	{ most = 32, field = f.label }, { least = 4, most = 4, field = f.away },
-	{ most = 64, field = f.helloPadding },
+	{ most = 255, field = f.helloPadding },
 }
 
 -- eachExtension calls visit(at, type, length) for each extension from at on that was captured whole,
@@ -535,14 +535,14 @@ local function checkAnswer(p, bad)
 end
 
 kindRules[REJECT] = function(tvb, p, bad)
-	if not rejectReasons[p.tag] then bad("tag", "no such reason") end
+	if p.tag == 0 then bad("tag", "no such reason") end
 	checkAnswer(p, bad)
 	if p.len ~= REJECT_BODY then bad("length", "the payload of a Reject is not 12 bytes") end
 	if tvb:len() < HEADER + REJECT_BODY then return end
 	if not versionRange(tvb(HEADER, 1):uint(), tvb(HEADER + 1, 1):uint()) then
 		bad("bounds", "no range of versions")
 	end
-	if p.tag ~= REJECT_OWNER and p.tag ~= REJECT_LATER and tvb(HEADER + 2, 2):le_uint() ~= 0 then
+	if p.tag ~= REJECT_OWNER and p.tag ~= REJECT_LATER and p.tag <= 8 and tvb(HEADER + 2, 2):le_uint() ~= 0 then
 		bad("reserved", "a code without an owner")
 	end
 end

@@ -90,4 +90,12 @@ var sizeMutations = []mutation{
 		new:   "$m.nowUnpaused.Sub($ep.heardAt) >= $m.cfg.PeerTimeout*3/4",
 		test:  "./btl -run TestPathNarrowAway",
 	},
+	{
+		name:  "new-reject-ignored",
+		fault: "a refusal for a reason that is not known yet is no packet: who connects waits in vain",
+		in:    "frag",
+		old:   "$h.Tag < RejectVersion",
+		new:   "$h.Tag < RejectVersion || $h.Tag > rejectLast",
+		test:  "./frag -run TestUnknownReject",
+	},
 }

@@ -15,7 +15,7 @@ import (
 const (
 	// tendPolls is how many polls there are between two looks at the descriptors, which cost a system
 	// call: for new peers, and peers that are gone. Who has nobody to receive from looks more often.
-	tendPolls     = 128
+	tendPolls     = 512
 	tendIdlePolls = 8
 	// scanRings is how many rings a poll looks into beside the one that had something last. With no
 	// more than that, it looks into all.

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"gobtl/internal/bulk"
 )
 
@@ -30,6 +32,12 @@ const (
 
 	// publishBytes is how much of a batch is held back: beyond it the receiver may as well begin.
 	publishBytes = 16 << 10
+
+	// touchBytes is how much of a ring's memory is asked for at once when it is used for the first time:
+	// a page by itself costs as much as ten messages, and all of a ring's at once may never be used.
+	touchBytes = 64 << 10
+	// firstBytes is what comes of itself: many peers say no more than a few words.
+	firstBytes = 4 << 10
 )
 
 // errRing: what stands in a ring is not what a sender writes.
@@ -41,16 +49,30 @@ type ring struct {
 	mem  []byte // all of it, mapped
 	data unsafe.Pointer
 	size uint64 // of the data, a power of two
+
+	touched uint64 // of the data so much is there in this process
 }
 
 func newRing(mem []byte) ring {
 	size := uint64(len(mem) - headerBytes)
-	return ring{mem: mem, data: unsafe.Pointer(&mem[headerBytes]), size: size}
+	return ring{
+		mem: mem, data: unsafe.Pointer(&mem[headerBytes]), size: size,
+		touched: firstBytes,
+	}
 }
 
 func (r *ring) head() *uint64   { return (*uint64)(unsafe.Pointer(&r.mem[offHead])) }
 func (r *ring) sleeps() *uint32 { return (*uint32)(unsafe.Pointer(&r.mem[offSleeps])) }
 func (r *ring) wants() *uint32  { return (*uint32)(unsafe.Pointer(&r.mem[offWants])) }
+
+// touch makes the memory behind what is there already, so that each of its pages need not be made
+// when it is written or read first. Where that fails they are.
+func (r *ring) touch() {
+	at := headerBytes + r.touched
+	n := min(touchBytes, r.size-r.touched)
+	_ = unix.Madvise(r.mem[at:at+n], unix.MADV_POPULATE_WRITE)
+	r.touched += n
+}
 
 // word is the first word of the record at a position.
 func (r *ring) word(pos uint64) *uint64 {
@@ -112,6 +134,9 @@ func (s *sendRing) put(head, tail []byte) bool {
 	skip, ok := s.room(n)
 	if !ok {
 		return false
+	}
+	if s.touched < s.size && s.tail+n >= s.touched {
+		s.touch()
 	}
 	if skip > 0 {
 		s.begin(wordSkip)
@@ -192,7 +217,12 @@ func (q *recvRing) next() ([]byte, error) {
 }
 
 // advance leaves a datagram of so many bytes behind.
-func (q *recvRing) advance(size int) { q.at += recordBytes(uint64(size)) }
+func (q *recvRing) advance(size int) {
+	q.at += recordBytes(uint64(size))
+	if q.touched < q.size && q.at >= q.touched {
+		q.touch()
+	}
+}
 
 // waiting says whether there is something to take out.
 func (q *recvRing) waiting() bool { return atomic.LoadUint64(q.word(q.at)) != wordEnd }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"gobtl/internal/testenv"
 )
 
@@ -168,4 +170,43 @@ func TestRingHostile(t *testing.T) {
 		}
 	}
 	_ = q
+}
+
+// TestRingTouched: the pages of a ring are not made one by one, while a message waits.
+func TestRingTouched(t *testing.T) {
+	mem, memfd, err := makeRing(ringBytesMax)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(memfd)
+	defer func() { _ = unix.Munmap(mem) }()
+	if err := unix.Madvise(mem[:headerBytes], unix.MADV_POPULATE_WRITE); err != nil {
+		t.Skipf("this kernel does not make pages when it is asked to: %v", err)
+	}
+	there := func() (pages int) {
+		seen := make([]byte, ringBytesMax/4096)
+		if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&mem[headerBytes])),
+			ringBytesMax, uintptr(unsafe.Pointer(&seen[0]))); errno != 0 {
+			t.Fatal(errno)
+		}
+		for _, b := range seen {
+			pages += int(b & 1)
+		}
+		return pages
+	}
+	s := &sendRing{ring: newRing(mem)}
+	s.format()
+	for _, c := range []struct{ bytes, want uint64 }{
+		{1, firstBytes}, {firstBytes, firstBytes + touchBytes},
+		{firstBytes + touchBytes, firstBytes + 2*touchBytes},
+	} {
+		for s.tail < c.bytes {
+			if !s.put(make([]byte, 100), nil) {
+				t.Fatal("no room")
+			}
+		}
+		if n := there(); n != int(c.want/4096) {
+			t.Errorf("%d pages are there with %d bytes in the ring, not %d", n, s.tail, c.want/4096)
+		}
+	}
 }

@@ -188,4 +188,12 @@ watch($ep, $d)`,
 		new:   "restUntil = 0",
 		test:  "./btl -run TestShmRestsOnMore",
 	},
+	{
+		name:  "shm-ring-untouched",
+		fault: "each page of a ring is made when a message comes there first",
+		in:    "fabric/shm",
+		old:   "n := min(touchBytes, $rest)",
+		new:   "n := min(4096, $rest)",
+		test:  "./fabric/shm -run TestRingTouched",
+	},
 }

@@ -33,8 +33,8 @@ const (
 	// publishBytes is how much of a batch is held back: beyond it the receiver may as well begin.
 	publishBytes = 16 << 10
 
-	// touchBytes is how much of a ring's memory is asked for at once when it is used for the first time:
-	// a page by itself costs as much as ten messages, and all of a ring's at once may never be used.
+	// touchBytes is how much of a ring's memory is asked for at once when it is used for the first
+	// time: a page by itself costs as much as ten messages, and all of a ring's may never be used.
 	touchBytes = 64 << 10
 	// firstBytes is what comes of itself: many peers say no more than a few words.
 	firstBytes = 4 << 10

@@ -62,15 +62,12 @@ func (c *paramsCmd) Run(env *environment) error {
 	return listParams(env.stdout, records)
 }
 
-// listParams writes tunables for people: two lines each, which fit a terminal of 80 columns.
+// listParams writes tunables for people: a few lines each, which fit a terminal of 80 columns.
 func listParams(w io.Writer, records []paramRecord) error {
-	text := "--set NAME=VALUE sets a tunable, or GOBTL_NAME, in capitals, in the environment.\n"
+	text := ""
 	for _, r := range records {
-		text += "\n" + r.Name + " = " + r.Value
-		if r.Source != "default" {
-			text += " (from " + r.Source + "; default " + r.Default + ")"
-		}
-		text += "\n    " + r.Help + "\n"
+		text += r.Name + " = " + r.Value + " (" + r.Source + ")\n    " + r.Help +
+			"\n    " + r.Env + ", default " + r.Default + "\n"
 	}
 	_, err := io.WriteString(w, text)
 	return err

@@ -236,7 +236,7 @@ func (m *Module) onHelloAck(c *channel, h *frag.Header, hello *frag.Hello) bool 
 	}
 	hs := ep.hs
 	m.heard(ep)
-	ep.counts.takes = ep.counts.takes || hello.Proven == frag.ProvenAll
+	m.noteTakes(ep, hello)
 	if hs == nil {
 		ep.answered = true // to a keep-alive
 		return true
@@ -287,6 +287,7 @@ func (m *Module) establish(ep *Endpoint) {
 		if ep.watches() { // the ACK before may have come too early
 			ep.rcv.AskAck(m.now, 0)
 			m.acks.owe(ep, m.now)
+			m.askMissed(ep)
 		}
 	case news && !ep.watches():
 		hs.interval = helloIntervalMin
@@ -410,6 +411,7 @@ func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 	case ep.state == stateLingering:
 		return ep
 	case !ep.hs.bound:
+		ep.counts.missed = true
 		return nil
 	case ep.state == stateAccepting && !ep.counted:
 		m.askFromHalfOpen(ep)
@@ -421,6 +423,7 @@ func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 	}
 	ep.hs.confirmed, ep.hs.ready = true, true
 	if ep.hs.proven != frag.ProvenAll {
+		ep.counts.missed = true
 		m.hurry(ep)
 		return nil
 	}

@@ -77,7 +77,7 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 			return nil
 		}
 	}
-	ep.counts.takes = ep.counts.takes || hello.Proven == frag.ProvenAll
+	m.noteTakes(ep, hello)
 	if hs := ep.hs; hs != nil {
 		hs.confirmed = true
 		hs.ready = hs.ready || hello.Proven == frag.ProvenAll

@@ -46,6 +46,7 @@ type countedState struct {
 	pause      time.Duration
 	pauseUntil Time
 	takes      bool // the peer has said, or shown by an Ack, that it is established
+	missed     bool // a packet came too early, with credits perhaps: they are to be asked for
 	broken     bool // the fabric could not carry a packet
 }
 
@@ -302,7 +303,7 @@ func (m *Module) tellRefusals(ep *Endpoint) bool {
 
 // onConfirm ends the sends that the peer's Ack confirms.
 func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
-	ep.counts.takes = true
+	ep.counts.takes, ep.counts.missed = true, false
 	if ep.snd.Confirm(m.now, h.Ack, h.Credit) {
 		ep.ackedAt = m.nowUnpaused
 		for f := ep.counts.confirm.first; f != nil && !h.Ack.Before(f.until); {

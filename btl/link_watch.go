@@ -56,7 +56,7 @@ func (m *Module) askFlush(ep *Endpoint) {
 // onWatch asks for a confirmation, and gives the peer up that has long not answered.
 func (m *Module) onWatch(ep *Endpoint) {
 	quiet := m.deadFor(ep)
-	if quiet < m.watchEvery() && m.mayAnswer(ep) {
+	if quiet < m.watchEvery() && !ep.counts.missed && m.mayAnswer(ep) {
 		m.watch(ep, m.watchEvery())
 		return
 	}
@@ -66,7 +66,34 @@ func (m *Module) onWatch(ep *Endpoint) {
 		return
 	}
 	m.ask(ep)
-	m.watch(ep, m.nextQuestion(ep, m.watchEvery(), quiet))
+	m.watch(ep, m.nextQuestion(ep, m.askEvery(ep), quiet))
+}
+
+// askEvery is watchEvery, or less while a question for what came too early has not left: there was
+// no room for it, or the peer has not said yet that it is established.
+func (m *Module) askEvery(ep *Endpoint) time.Duration {
+	if ep.counts.missed {
+		return min(m.watchEvery(), helloIntervalMax)
+	}
+	return m.watchEvery()
+}
+
+// noteTakes notes whether the peer says that it is established.
+func (m *Module) noteTakes(ep *Endpoint, hello *frag.Hello) {
+	if ep.counts.takes || hello.Proven != frag.ProvenAll {
+		return
+	}
+	ep.counts.takes = true
+	m.askMissed(ep)
+}
+
+// askMissed has a peer asked at once, now that both sides are established, whose ACKs may have come
+// too early: with them went its first credits, and it does not say by itself again what they are.
+func (m *Module) askMissed(ep *Endpoint) {
+	if ep.counts.missed && ep.owed() && ep.state == stateConnected && ep.hs == nil &&
+		!ep.closing && !ep.superseded && !ep.counts.broken {
+		m.watch(ep, 0)
+	}
 }
 
 // mayAnswer says whether the answer to the last question may be on its way: nothing was sent behind
@@ -96,6 +123,7 @@ func (m *Module) ask(ep *Endpoint) {
 		m.overtook(ep, sizeBytes)
 	}
 	if m.sendQuestion(ep) {
+		ep.counts.missed = false
 		m.noteAsked(ep)
 		m.sched.rearm(ep) // it may have used up the credits
 	}

@@ -7,13 +7,16 @@
 //	  +-- data, up to the limit ------------>| the peer's queue
 //	  | (waits)                              |    Take
 //	  |<------------------------------ limit | when a quarter of the window was taken
+//	  +-- hello, if it needs more yet ------>|
+//	  |<------------------------------ limit | when all was taken
 //
 // A message is a head of 8 bytes, little-endian, in a fragment of its own:
 //
 //	0  1  kind: data 1, hello 2, limit 3
 //	1  7  0
 //	8     of data the message; of limit how much may have been sent since the beginning (8 bytes),
-//	      and how much of that a queue holds (8 bytes)
+//	      and how much of that a queue holds (8 bytes); of a hello nothing, or, of one who waits with
+//	      a message of more than three quarters of the window, how much was sent (8 bytes)
 //
 // What counts of a message is its length and overheadBytes. A limit only grows, so it does not
 // matter which of two overtakes the other; the messages do that, too: the transport has no order.

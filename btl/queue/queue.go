@@ -41,6 +41,7 @@ const (
 	overheadBytes = 64
 	headBytes     = 8
 	limitBytes    = 16
+	waitsBytes    = 8
 	limitParts    = 4 // of a window is taken when the sender is told
 )
 
@@ -67,6 +68,7 @@ type Queue struct {
 	// Of who drives the module.
 	to      map[*btl.Endpoint]*sender
 	telling map[*btl.Endpoint]bool // a goroutine waits for room to tell the peer its limit
+	asking  map[*btl.Endpoint]bool // and to ask it for one
 
 	begun chan struct{}   // closed by Start: r is there
 	open  context.Context // ends with Close
@@ -89,6 +91,7 @@ type inbox struct {
 	received int64 // since the beginning, as the next two
 	taken    int64
 	told     int64 // of taken, with the latest limit
+	waits    int64 // the peer waits until so much is taken, which is all that it has sent; or 0
 	ended    bool
 }
 
@@ -111,7 +114,8 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 	}
 	q := &Queue{
 		cfg: cfg, m: m, to: map[*btl.Endpoint]*sender{}, from: map[*btl.Endpoint]*inbox{},
-		telling: map[*btl.Endpoint]bool{}, begun: make(chan struct{}), more: make(chan struct{}),
+		telling: map[*btl.Endpoint]bool{}, asking: map[*btl.Endpoint]bool{},
+		begun: make(chan struct{}), more: make(chan struct{}),
 	}
 	q.open, q.end = context.WithCancel(context.Background())
 	return q, m.Handle(cfg.Tag, q.receive)
@@ -144,12 +148,30 @@ func (q *Queue) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	case kindData:
 		q.keep(peer, body)
 	case kindHello:
+		if len(body) == waitsBytes {
+			q.noteWaits(peer, binary.LittleEndian.Uint64(body))
+		}
 		q.tell(peer)
 	case kindLimit:
 		if len(body) == limitBytes {
 			q.allow(peer, binary.LittleEndian.Uint64(body), binary.LittleEndian.Uint64(body[8:]))
 		}
 	}
+}
+
+// noteWaits notes that a peer which has sent so much waits until all of that is taken.
+func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if sent < 1<<62 && !q.closed {
+		q.inbox(peer).waits = int64(sent)
+	}
+}
+
+// due says whether the peer is to be told what it may send.
+func (in *inbox) due(window int64) bool {
+	untold := in.taken - in.told
+	return !in.ended && (untold >= window/limitParts || in.waits > in.told && in.taken >= in.waits)
 }
 
 // inbox returns that of a peer. The lock is held.

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 
 	"gobtl/btl"
@@ -14,6 +15,7 @@ type sender struct {
 	window  int64
 	limit   int64 // since the beginning, as the next one
 	sent    int64
+	said    int64     // of sent, with the latest hello of a Send that needs more than that leaves
 	waiting []*waiter // for a larger limit, the first in front
 }
 
@@ -75,11 +77,35 @@ func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker btl.Waker) error {
 	}
 	w.waker = waker
 	s.waiting = append(s.waiting, w)
-	s.goOn()
+	q.goOn(peer, s)
 	return nil
 }
 
-// goOn wakes the Sends that may go on.
+// goOn wakes the Sends that may go on. If the first that may not needs more than the peer tells
+// without being asked, which leaves a quarter of the window untold, it is asked.
+func (q *Queue) goOn(peer *btl.Endpoint, s *sender) {
+	s.goOn()
+	if len(s.waiting) > 0 && s.known && s.said != s.sent &&
+		s.waiting[0].cost > s.window-s.window/limitParts {
+		q.say(q.asking, peer, func() error { return q.sendWaits(peer) })
+	}
+}
+
+// sendWaits tells a peer that a Send waits until all is taken that was sent before.
+func (q *Queue) sendWaits(peer *btl.Endpoint) error {
+	s := q.to[peer]
+	if s == nil { // it has ended meanwhile
+		return nil
+	}
+	var body [waitsBytes]byte
+	binary.LittleEndian.PutUint64(body[:], uint64(s.sent))
+	err := q.send(peer, kindHello, body[:])
+	if err == nil {
+		s.said = s.sent
+	}
+	return err
+}
+
 func (s *sender) goOn() {
 	for s.known && len(s.waiting) > 0 {
 		w := s.waiting[0]
@@ -102,7 +128,7 @@ func (q *Queue) allow(peer *btl.Endpoint, limit, window uint64) {
 	if s := q.to[peer]; s != nil && limit < 1<<62 && window < 1<<62 {
 		s.known, s.window = true, int64(window)
 		s.limit = max(s.limit, int64(limit))
-		s.goOn()
+		q.goOn(peer, s)
 	}
 }
 
@@ -121,7 +147,7 @@ func (q *Queue) takeBack(peer *btl.Endpoint, w *waiter) {
 			break
 		}
 	}
-	s.goOn()
+	q.goOn(peer, s)
 }
 
 func (q *Queue) isClosed() bool {

@@ -75,25 +75,36 @@ func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan stru
 		if in.taken += c; in.ended {
 			q.kept -= c
 		}
-		return msg, !in.ended && in.taken-in.told >= q.cfg.Bytes/limitParts, nil
+		return msg, in.due(q.cfg.Bytes), nil
 	}
 	return msg, false, q.more
 }
 
-// tell tells a sender its limit. It is called by who drives; where there is no room now a goroutine
-// waits, one for each peer.
+// tell tells a sender its limit. It is called by who drives.
 func (q *Queue) tell(peer *btl.Endpoint) {
-	if q.telling[peer] || !errors.Is(q.sendLimit(peer), btl.ErrAgain) || q.open.Err() != nil {
+	q.say(q.telling, peer, func() error { return q.sendLimit(peer) })
+}
+
+// say sends what send does; where there is no room now a goroutine waits, one for each peer and
+// kind. It is called by who drives.
+func (q *Queue) say(waits map[*btl.Endpoint]bool, peer *btl.Endpoint, send func() error) {
+	if waits[peer] || !errors.Is(send(), btl.ErrAgain) || q.open.Err() != nil {
 		return
 	}
-	q.telling[peer] = true
+	waits[peer] = true
 	q.work.Add(1)
 	go func() {
 		defer q.work.Done()
 		// It ends with the endpoint, the Queue, or the Runner.
-		_ = q.r.DoFor(q.open, peer, func(*btl.Module) error { return q.sendLimit(peer) })
+		_ = q.r.DoFor(q.open, peer, func(*btl.Module) error {
+			err := send()
+			if err == nil {
+				delete(waits, peer) // what is new from now on is to be said again
+			}
+			return err
+		})
 		_ = q.r.Do(context.Background(), func(*btl.Module) error {
-			delete(q.telling, peer)
+			delete(waits, peer)
 			return nil
 		})
 	}()

@@ -19,6 +19,14 @@ var callMutations = []mutation{
 		test:  "./btl/queue -run TestQueueStopsOne",
 	},
 	{
+		name:  "queue-rest-untold",
+		fault: "who waits for all of a queue is told of no more than each quarter that was taken",
+		in:    "btl/queue",
+		old:   "$in.waits > $in.told && $in.taken >= $in.waits",
+		new:   "$in.waits < 0",
+		test:  "./btl/queue -run TestQueueLargeBehindSmall",
+	},
+	{
 		name:  "queue-given-up-counts",
 		fault: "a message that was given up takes room in its queue",
 		in:    "btl/queue",

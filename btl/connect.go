@@ -378,6 +378,9 @@ func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 			if f.hasSeg {
 				m.recovery.Unqueue(f.seg)
 			}
+			if f.OnDone == nil {
+				ep.noteUntold(err)
+			}
 			m.unqueue(ep, f)
 			m.complete(f, err)
 		}

@@ -24,7 +24,8 @@ type flush struct {
 type unheard struct {
 	count  uint64
 	last   error
-	untold error // what the next Flush is to say
+	untold error  // what the next Flush is to say
+	toldBy uint64 // the call of Module.Flush that says how the endpoint has ended
 }
 
 // Refused returns how many messages the peer has refused of which Send, or SendImmediate, said that

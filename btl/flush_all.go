@@ -3,6 +3,7 @@ package btl
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // wholeFlushes are the calls of Module.Flush that wait, the oldest first. A call is one flush of
@@ -22,35 +23,46 @@ type wholeFlush struct {
 	failed  failures
 }
 
-// failures are the ends of several endpoints. As many as flushFailuresMax are told by name.
+// failures are the ends of several endpoints, and what others have refused. As many of each as
+// flushFailuresMax are told by name: peers that come and go do not hide what one that stays says.
 type failures struct {
-	errs  []error
-	count int
+	ended, refused []error
+	count          int
 }
 
-// flushFailuresMax bounds the endpoints that the error of a Module.Flush names.
+// flushFailuresMax bounds the endpoints of one kind that the error of a Module.Flush names.
 const flushFailuresMax = 16
 
 func (f *failures) add(ep *Endpoint, err error) {
-	if f.count++; f.count <= flushFailuresMax {
-		f.errs = append(f.errs, fmt.Errorf("%s: %w", ep.RemoteName(), err))
+	f.count++
+	errs := &f.ended
+	if ep.err == nil {
+		errs = &f.refused
+	}
+	if len(*errs) < flushFailuresMax {
+		*errs = append(*errs, fmt.Errorf("%s: %w", ep.RemoteName(), err))
+	} else if access := errors.Is(err, ErrRemoteAccess); ep.err == nil &&
+		access != errors.Is((*errs)[flushFailuresMax-1], ErrRemoteAccess) {
+		// Of refusals there are two kinds, of which each is found.
+		(*errs)[flushFailuresMax-2] = fmt.Errorf("%s: %w", ep.RemoteName(), err)
 	}
 }
 
 // err returns all in one, nil if there are none.
 func (f *failures) err() error {
-	if more := f.count - len(f.errs); more > 0 {
-		return errors.Join(append(f.errs, fmt.Errorf("and %d peers more", more))...)
+	errs := slices.Concat(f.refused, f.ended)
+	if more := f.count - len(errs); more > 0 {
+		errs = append(errs, fmt.Errorf("and %d peers more", more))
 	}
-	return errors.Join(f.errs...)
+	return errors.Join(errs...)
 }
 
 // Flush calls fn, if it is not nil, from Progress when everything sent so far to whichever endpoint
 // is acknowledged, or its endpoint has ended. The error is nil, or what Endpoint.Flush would have
-// said of those endpoints for which that is not so, with their names: errors.Is finds each. Also
-// told are those that have ended since the latest call with something on its way of which Send has
-// said Done. An owner that pulls gets a CompletionFlush without an endpoint. now is the present
-// instant.
+// said of those endpoints for which that is not so, with their names: errors.Is finds each, of
+// more than 16 that have ended as many. Also told are those that have ended since the latest call
+// with something on its way of which nobody else is told. An owner that pulls gets a
+// CompletionFlush without an endpoint. now is the present instant.
 func (m *Module) Flush(now Time, fn func(error)) {
 	m.at(now)
 	if m.closed {
@@ -107,16 +119,42 @@ func (ep *Endpoint) tellFlushed(f *flush, err error) {
 
 // noteLost books that an endpoint ends with something under way that no Module.Flush waits for.
 func (ep *Endpoint) noteLost() {
-	if ep.snd.InFlight() == 0 && !ep.pack.open() && ep.unheard.untold == nil {
+	if ep.snd.InFlight() == 0 && !ep.pack.open() && ep.unheard.untold == nil &&
+		!ep.small.queue.untold() && !ep.large.queue.untold() {
 		return
 	}
 	waiting := ep.flushes.all()
 	for i := range waiting {
-		if waiting[i].whole != 0 && waiting[i].sent == ep.sentUntil() {
+		w := &waiting[i]
+		if w.whole != 0 && w.sent == ep.sentUntil() && w.after == ep.lastQueued() {
 			return
 		}
 	}
-	ep.m.outbox.wholes.lost.add(ep, ep.err)
+	ep.noteUntold(ep.err)
+}
+
+// untold says whether a fragment waits of whose end its sender is not told.
+func (l *fragmentList) untold() bool {
+	for f := l.first; f != nil; f = f.next {
+		if f.OnDone == nil && !f.answer && !f.isBye() {
+			return true
+		}
+	}
+	return false
+}
+
+// noteUntold books that something which was taken over to be sent is lost. The next Flush says why:
+// of the endpoint, or of all if that has ended.
+func (ep *Endpoint) noteUntold(err error) {
+	if ep.err == nil {
+		ep.unheard.untold = err
+		return
+	}
+	w := &ep.m.outbox.wholes
+	if next := w.first + uint64(w.waiting.len()) + 1; ep.unheard.toldBy != next {
+		ep.unheard.toldBy = next
+		w.lost.add(ep, err)
+	}
 }
 
 // checkWholes proves that the parts of each call are those that the endpoints have, and that none

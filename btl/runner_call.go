@@ -206,6 +206,9 @@ func (c *call) end(err error) {
 	case callAbandoned:
 		if c.left && c.kind == callPost {
 			c.ep.posts.done(len(c.data))
+			if err != nil {
+				c.ep.noteUntold(err)
+			}
 		}
 		if c.free != nil {
 			close(c.free)

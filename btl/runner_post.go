@@ -3,6 +3,7 @@ package btl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 )
 
@@ -14,12 +15,17 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *Endpoint, tag Tag, data [
 	if err := r.mine(ep); err != nil {
 		return err
 	}
-	c := r.newCall(callPost)
-	c.ep, c.tag, c.data = ep, tag, data
+	if tag > TagMax {
+		return ErrTag
+	}
+	if most := r.m.cfg.FragmentBytesMax; uint64(len(data)) > uint64(most) {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), most)
+	}
 	if err := ctx.Err(); err != nil {
-		c.recycle()
 		return err
 	}
+	c := r.newCall(callPost)
+	c.ep, c.tag, c.data = ep, tag, data
 	if r.token.TryLock() {
 		r.m.at(r.now())
 		r.offer(c)

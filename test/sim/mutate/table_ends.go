@@ -92,4 +92,28 @@ var endMutations = []mutation{
 		new:   "int($m.crowd.atAddr[$addr]) >= $m.cfg.PeersPerAddress",
 		test:  "./btl -run TestRestartEndsAllOfTheEarlierLife",
 	},
+	{
+		name:  "left-behind-lost",
+		fault: "a message that was taken over for an endpoint that has ended is lost without a word",
+		in:    "btl",
+		old:   "if $err != nil { $c.ep.noteUntold($err) }",
+		new:   "",
+		test:  "./btl -run TestFlushAllTellsLost",
+	},
+	{
+		name:  "queued-lost-untold",
+		fault: "a message that waits in the queue of an endpoint that ends is lost without a word",
+		in:    "btl",
+		old:   "!$ep.small.queue.untold()",
+		new:   "true",
+		test:  "./btl -run TestFlushAllTellsLost",
+	},
+	{
+		name:  "refusals-hidden",
+		fault: "many peers that end hide from a flush of all what another one has refused",
+		in:    "btl",
+		old:   "if $ep.err == nil { errs = &$f.refused }",
+		new:   "_ = &$f.refused",
+		test:  "./btl -run TestModuleFlushTellsRefused",
+	},
 }

@@ -296,7 +296,7 @@ var remoteMutations = []mutation{
 		name:  "flush-all-forgets-ended",
 		fault: "nobody is told that an endpoint ended with something under way when no flush waited",
 		in:    "btl",
-		old:   "ep.m.outbox.wholes.lost.add(ep, ep.err)",
+		old:   "$ep.noteUntold($ep.err)",
 		new:   "_ = ep.err",
 		test:  "./btl -run TestModuleFlush",
 	},

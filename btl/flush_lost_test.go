@@ -1,0 +1,105 @@
+package btl
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"gobtl/fabric/mem"
+)
+
+// leave has a message left behind for who drives, as while a handler takes its time.
+func leave(t *testing.T, r *Runner, ep *Endpoint, tag Tag, data []byte) (err error) {
+	t.Helper()
+	in, out, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		done <- r.Do(context.Background(), func(*Module) error { close(in); <-out; return nil })
+	}()
+	<-in
+	err = r.SendBuffered(t.Context(), ep, tag, data)
+	close(out)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	return err
+}
+
+// A message that was taken over and is lost before it is sent is told by the next Flush of all:
+// its endpoint has ended, or never connects. One that can never be sent is not taken over.
+func TestFlushAllTellsLost(t *testing.T) {
+	rs, ep := pair(t, func(_ int, m *Module) {
+		mustHandleTag(t, m, 3, func(*Endpoint, Tag, []byte) {})
+	})
+	r := rs[0]
+	if err := r.Do(t.Context(), func(*Module) error { ep.Abort(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.FlushAll(t.Context()); err != nil {
+		t.Errorf("nothing was lost: %v", err)
+	}
+	for range 2 {
+		if err := leave(t, r, ep, 3, []byte("lost")); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := r.FlushAll(t.Context()); !errors.Is(err, ErrClosed) {
+		t.Errorf("its endpoint has ended: %v", err)
+	}
+	if err := r.FlushAll(t.Context()); err != nil {
+		t.Errorf("told twice: %v", err)
+	}
+	b := &bench{tb: t, net: mem.New(mem.Config{})}
+	gone := b.open(Config{})
+	name := gone.Name()
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const most = 100_000
+	cfg := Config{HandshakeTimeout: 500 * time.Millisecond, FragmentBytesMax: most}
+	r = openRunner(t, b.open(cfg))
+	connect := func(m *Module) (err error) { ep, err = m.Connect(m.Now(), name); return err }
+	if err := r.Do(t.Context(), connect); err != nil {
+		t.Fatal(err)
+	}
+	if err := leave(t, r, ep, 3, make([]byte, most+1)); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("too large: %v", err)
+	}
+	if err := leave(t, r, ep, TagMax+1, nil); !errors.Is(err, ErrTag) {
+		t.Errorf("a tag that there is not: %v", err)
+	}
+	if err := r.SendBuffered(t.Context(), ep, 3, []byte("lost")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end", func() (over bool) {
+		_ = r.Do(t.Context(), func(*Module) error { over = ep.Err() != nil; return nil })
+		return over
+	})
+	if err := r.FlushAll(t.Context()); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("never connected: %v", err)
+	}
+}
+
+// Peers that end, however many, do not hide what one that stays has refused.
+func TestModuleFlushTellsRefused(t *testing.T) {
+	l, eps := newStar(t, flushFailuresMax+1, Config{PeersMax: 64})
+	last := eps[flushFailuresMax]
+	for _, ep := range eps[:flushFailuresMax] {
+		sendOrFail(t, ep, 1, make([]byte, 8))
+		ep.Abort()
+	}
+	sendOrFail(t, last, 9, make([]byte, 8)) // without a handler
+	l.until("nothing is refused", 100*time.Microsecond, 5*time.Second, func() bool {
+		n, _ := last.Refused()
+		return n > 0
+	})
+	for _, want := range []error{ErrNoHandler, nil} {
+		var told error
+		over := false
+		l.mods[0].Flush(l.now, func(err error) { told, over = err, true })
+		l.until("nothing is flushed", 100*time.Microsecond, 5*time.Second, func() bool { return over })
+		if !errors.Is(told, want) {
+			t.Errorf("%v, want %v", told, want)
+		}
+	}
+}

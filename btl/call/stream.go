@@ -46,7 +46,7 @@ const (
 	streamHeadBytes = 16
 	streamChunk     = 128 << 10
 	streamWindow    = 8   // chunks under way in one direction
-	streamsMax      = 256 // that one peer may have open; of all totalFactor times as many
+	streamsMax      = 256 // that one peer may have open at most; of all totalFactor times as many
 	// streamIdleMax is for how long a stream waits that no call of the client's waits for: that has
 	// gone, and its endpoint not.
 	streamIdleMax = 30 * time.Second
@@ -200,8 +200,16 @@ func (t *streams) find(key served) *stream {
 	return t.open[key]
 }
 
-// add notes a stream, unless there are too many.
-func (t *streams) add(key served, s *stream) error {
+// streamsMax is how many streams one peer may have open: all may stand still, with a window each
+// way, and none is to be refused a call then.
+func (c *Config) streamsMax() int {
+	byCalls := c.Concurrent / (2 * streamWindow)
+	byBytes := c.RequestBytes / (streamWindow * (streamChunk + streamHeadBytes))
+	return int(max(1, min(streamsMax, int64(byCalls), byBytes)))
+}
+
+// add notes a stream, unless its peer has so many.
+func (t *streams) add(key served, s *stream, most int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open == nil {
@@ -211,7 +219,7 @@ func (t *streams) add(key served, s *stream) error {
 		return errStreamHead
 	}
 	have := t.ofPeer[key.peer]
-	if have >= streamsMax || have > 0 && len(t.open) >= totalFactor*streamsMax {
+	if have >= most || have > 0 && len(t.open) >= totalFactor*streamsMax {
 		return errStreams
 	}
 	t.open[key] = s
@@ -240,7 +248,7 @@ func (n *Node) openStream(ctx context.Context, key served, h StreamHandler) erro
 	}
 	s.ctx, s.end = context.WithCancelCause(limited)
 	s.idle = time.AfterFunc(streamIdleMax, func() { s.end(errStreamGone) })
-	err := n.streams.add(key, s)
+	err := n.streams.add(key, s, n.cfg.streamsMax())
 	if err == nil && !n.begins() {
 		n.streams.remove(key)
 		err = context.Canceled

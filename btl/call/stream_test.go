@@ -226,7 +226,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 // One peer has no more than so many streams open; the next one is told.
 func TestStreamsBounded(t *testing.T) {
 	const most = 256
-	client, server, peer := two(t, call.Config{Concurrent: 1 << 13})
+	client, server, peer := two(t, call.Config{Concurrent: 1 << 13, RequestBytes: 1 << 30})
 	leave := make(chan struct{})
 	server.HandleStream(1, func(context.Context, *btl.Endpoint, io.Reader, io.Writer) error {
 		<-leave

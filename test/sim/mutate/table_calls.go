@@ -35,6 +35,14 @@ var callMutations = []mutation{
 		test:  "./btl/queue -timeout 20s -run TestQueueEnds",
 	},
 	{
+		name:  "streams-beyond-calls",
+		fault: "a peer may open more streams than may have their calls under way",
+		in:    "btl/call",
+		old:   "$n.streams.add($key, $s, $n.cfg.streamsMax())",
+		new:   "$n.streams.add($key, $s, streamsMax)",
+		test:  "./btl/call -run TestStreamBusyAtOpen",
+	},
+	{
 		name:  "cancel-lost",
 		fault: "a server for which there is no room now is not told that a call is cancelled",
 		in:    "btl/call",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gobtl/internal/seq"
+	"gobtl/reliability"
 )
 
 // acknowledgements are the ACKs that are owed, one an endpoint, the one that is due first in front.
@@ -35,6 +36,14 @@ func (a *acknowledgements) settle(ep *Endpoint) {
 	if ep.ackOwed {
 		a.list.remove(ep)
 		ep.ackOwed = false
+	}
+}
+
+// ripen has an ACK leave in a pass that finds nothing, if it covers as much as a batch: the sender
+// may have no more in flight than that, and wait.
+func (a *acknowledgements) ripen(now Time, rules *reliability.Rules) {
+	if ep := a.list.first; ep != nil && ep.rcv.Ripe(rules) {
+		ep.rcv.AskAck(now, 0)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
+	"gobtl/internal/seq"
 	"gobtl/internal/testenv"
 	"gobtl/reliability"
 )
@@ -70,6 +71,29 @@ func testPingPong(t *testing.T, sizeBytes int) {
 	for i, m := range l.mods {
 		if n := m.stats.Get(CntSentAck) - before[i].Get(CntSentAck); i == 0 && n != 1 {
 			t.Errorf("module %d sent %d explicit ACKs, want the one of the last pong", i, n)
+		}
+	}
+}
+
+// An ACK of a quarter of AckEvery packets leaves when no more are there: their sender may have no
+// more in flight, and would wait for AckDelay. One of fewer waits for that.
+func TestPathRipeAck(t *testing.T) {
+	cfg := smallConfig()
+	cfg.Rules.AckEvery = 12
+	for count, want := range map[int]int{2: 0, 3: 1} {
+		l, s := newStranger(t, cfg)
+		l.mods[0].Handle(1, func(*Endpoint, Tag, []byte) {})
+		s.connect()
+		s.run(20)
+		for n := range count {
+			s.frag(s.next+seq.Num(n), 1, []byte("x"))
+		}
+		var acks int
+		for range 20 {
+			acks += len(s.run0())
+		}
+		if acks != want {
+			t.Errorf("%d packets: %d ACKs at once, want %d", count, acks, want)
 		}
 	}
 }

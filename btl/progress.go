@@ -113,6 +113,9 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	m.expire(n > 0)
 	m.sendAgain()
 	m.serve()
+	if !m.found {
+		m.acks.ripen(m.now, &m.rules)
+	}
 	m.acknowledge(m.now)
 	m.tendOvercommit()
 	m.port.post()

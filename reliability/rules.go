@@ -41,7 +41,8 @@ type Rules struct {
 	ResendsPerPass int
 	// AckDelay is how long an ACK may wait for a packet to ride on.
 	AckDelay time.Duration
-	// AckEvery is the number of packets after which an ACK waits no longer.
+	// AckEvery is the number of packets after which an ACK waits no longer; when nothing more is there
+	// to be received a quarter of it.
 	AckEvery int
 
 	// Adaptive says that loss is found by time and selective ACKs, that time-outs follow the measured

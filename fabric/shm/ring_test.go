@@ -197,7 +197,8 @@ func TestRingTouched(t *testing.T) {
 	s := &sendRing{ring: newRing(mem)}
 	s.format()
 	for _, c := range []struct{ bytes, want uint64 }{
-		{1, firstBytes}, {firstBytes, firstBytes + touchBytes},
+		{1, firstBytes},
+		{firstBytes, firstBytes + touchBytes},
 		{firstBytes + touchBytes, firstBytes + 2*touchBytes},
 	} {
 		for s.tail < c.bytes {

@@ -288,7 +288,11 @@ func (m *Module) remove(ep *Endpoint) {
 	ep.hs = nil
 	m.forgetPeer(ep)
 	m.leaveAddrTo(ep)
-	m.leaveAddr(ep.cmdAddr)
-	m.leaveAddr(ep.dataAddr)
+	at := m.now
+	if errors.Is(ep.err, ErrPeerDead) { // it takes nothing any more
+		at = at.Add(-cancelAfter)
+	}
+	m.leaveAddr(ep.cmdAddr, at)
+	m.leaveAddr(ep.dataAddr, at)
 	m.vacate(ep)
 }

@@ -101,11 +101,9 @@ func (p *port) removeAddr(a fabric.Addr) {
 	_ = p.dom.Remove(a)
 }
 
-// leaveAddr has an address removed when it is safe.
-func (p *port) leaveAddr(a fabric.Addr) {
-	p.leaving = append(p.leaving, leavingAddr{
-		a, p.cmd.lastSend(a), p.data.lastSend(a), p.cmd.m.now,
-	})
+// leaveAddr has an address removed when it is safe, as of an instant: see cancelAfter.
+func (p *port) leaveAddr(a fabric.Addr, at Time) {
+	p.leaving = append(p.leaving, leavingAddr{a, p.cmd.lastSend(a), p.data.lastSend(a), at})
 }
 
 // removeAddrs removes the addresses whose last sends have completed. It counts completions, which
@@ -121,12 +119,29 @@ func (p *port) removeAddrs() {
 		cmd, data := p.cmd.hasGone(&l.cmd, l.addr), p.data.hasGone(&l.data, l.addr)
 		if cmd && data || cancels && p.cmd.m.now.Sub(l.at) >= cancelAfter {
 			p.removeAddr(l.addr)
+			if cancels {
+				p.forgetAnswers(l.addr)
+			}
 		} else {
 			p.leaving[n] = *l
 			n++
 		}
 	}
 	p.leaving = p.leaving[:n]
+}
+
+// forgetAnswers removes an address that is kept for answers too: else the fabric would not let go
+// of what is under way to it.
+func (p *port) forgetAnswers(to fabric.Addr) {
+	kept := p.rejectAddrs[:0]
+	for _, a := range p.rejectAddrs {
+		if a != to {
+			kept = append(kept, a)
+		} else {
+			p.removeAddr(a)
+		}
+	}
+	p.rejectAddrs = kept
 }
 
 // insertForAnswer makes the address of somebody known who is answered and not remembered. The
@@ -137,7 +152,7 @@ func (p *port) insertForAnswer(name []byte) (fabric.Addr, error) {
 		return 0, err
 	}
 	if len(p.rejectAddrs) == cap(p.rejectAddrs) {
-		p.leaveAddr(p.rejectAddrs[0])
+		p.leaveAddr(p.rejectAddrs[0], p.cmd.m.now)
 		p.rejectAddrs = p.rejectAddrs[:copy(p.rejectAddrs, p.rejectAddrs[1:])]
 	}
 	p.rejectAddrs = append(p.rejectAddrs, to)

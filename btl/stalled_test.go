@@ -89,12 +89,19 @@ func TestOnePeerStandsStill(t *testing.T) {
 	if a.cmd.posted+a.data.posted == 0 {
 		t.Fatal("no send waits for the peer: the test shows nothing")
 	}
+	if _, err := a.insertForAnswer(still.cmd.name); err != nil { // one of its Hellos was answered
+		t.Fatal(err)
+	}
 	for range 5 {
 		for n := 0; out.Err() == nil && n < 100; n++ {
 			run(100*time.Millisecond, time.Millisecond, a, other)
 		}
 		if out.Err() == nil {
 			t.Fatal("the peer that stands still is not given up")
+		}
+		run(10*time.Millisecond, time.Millisecond, a, other)
+		if posted := a.cmd.posted + a.data.posted; posted > 0 {
+			t.Fatalf("%d sends wait for a peer that was given up", posted)
 		}
 		out = connect(a, still)
 	}

@@ -204,4 +204,12 @@ watch($ep, $d)`,
 		new:   "n := min(4096, $rest)",
 		test:  "./fabric/shm -run TestRingTouched",
 	},
+	{
+		name:  "answered-keeps-sends",
+		fault: "what waits in the network for a peer that was given up stays, for it was sent a Reject",
+		in:    "btl",
+		old:   "if $cancels {\n\t$p.forgetAnswers($*_)\n}",
+		new:   "_ = $cancels",
+		test:  "./btl -run TestOnePeerStandsStill$",
+	},
 }

@@ -293,4 +293,12 @@ return`,
 		new:   "true",
 		test:  "./test/sim/matrix -run TestShortQueueIsUsed",
 	},
+	{
+		name:  "acks-never-ripe",
+		fault: "an ACK of a whole batch waits for AckDelay although nothing more is there",
+		in:    "btl",
+		old:   "if !m.found {\n\t$acks.ripen($*_)\n}",
+		new:   "",
+		test:  "./btl -run TestPathRipeAck",
+	},
 }

@@ -39,11 +39,20 @@ func (a *acknowledgements) settle(ep *Endpoint) {
 	}
 }
 
-// ripen has an ACK leave in a pass that finds nothing, if it covers as much as a batch: the sender
-// may have no more in flight than that, and wait.
+// ripeLooks is how many endpoints ripen looks at: with more that owe an ACK there is enough to do.
+const ripeLooks = 8
+
+// ripen has ACKs leave in a pass that finds nothing, if they cover as much as a batch: the sender
+// may have no more in flight than that, and wait. One that owes less, for longer, holds nobody up.
 func (a *acknowledgements) ripen(now Time, rules *reliability.Rules) {
-	if ep := a.list.first; ep != nil && ep.rcv.Ripe(rules) {
-		ep.rcv.AskAck(now, 0)
+	ep := a.list.first
+	for n := 0; ep != nil && n < ripeLooks; n++ {
+		next := ep.ackLink.next
+		if ep.rcv.AckDue() > now && ep.rcv.Ripe(rules) {
+			ep.rcv.AskAck(now, 0)
+			a.owe(ep, now)
+		}
+		ep = next
 	}
 }
 

@@ -98,6 +98,38 @@ func TestPathRipeAck(t *testing.T) {
 	}
 }
 
+// Neither a peer that is owed the ACK of one word for longer nor a second stream keeps a ripe one
+// back.
+func TestPathRipeAcks(t *testing.T) {
+	cfg := smallConfig()
+	cfg.Rules.AckEvery = 12
+	l, a := newStranger(t, cfg)
+	l.mods[0].Handle(1, func(*Endpoint, Tag, []byte) {})
+	peers := []*script{l.newScript(0), a, l.newScript(0)}
+	for i, s := range peers {
+		s.hello.Incarnation += uint64(i)
+		s.hello.Tag += uint64(i)
+		s.connect()
+		s.run(20)
+	}
+	for i, count := range []int{1, 3, 3} {
+		for n := range count {
+			peers[i].frag(peers[i].next+seq.Num(n), 1, []byte("x"))
+		}
+		peers[i].run0()
+	}
+	var acks [3]int
+	for range 20 {
+		l.step(0)
+		for i, s := range peers {
+			acks[i] += len(s.take())
+		}
+	}
+	if want := [3]int{0, 1, 1}; acks != want {
+		t.Errorf("%d ACKs at once, want %d", acks, want)
+	}
+}
+
 // An ACK that finds nothing to ride on leaves after AckDelay, not earlier and at most a pass later;
 // the Deadline says so.
 func TestPathDelayedAck(t *testing.T) {

@@ -301,4 +301,12 @@ return`,
 		new:   "",
 		test:  "./btl -run TestPathRipeAck",
 	},
+	{
+		name:  "acks-first-ripe",
+		fault: "only the endpoint whose ACK is due first may have a ripe one leave",
+		in:    "btl",
+		old:   "const ripeLooks = 8",
+		new:   "const ripeLooks = 1",
+		test:  "./btl -run TestPathRipeAcks",
+	},
 }

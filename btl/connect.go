@@ -434,10 +434,16 @@ func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 	return ep
 }
 
-// onReject ends a handshake that the peer refuses. The nonce in it is random, so it answers a Hello
-// of this side, and not one of somebody else in its name.
+// onReject ends a handshake that the peer refuses, or a connection whose peer's address has another
+// life by now (askLife). The nonce in it is random, so it answers a Hello of this side, and not one
+// of somebody else in its name.
 func (m *Module) onReject(h *frag.Header, r frag.Reject) bool {
 	ep := m.lookup(h.Conn)
+	if ep != nil && ep.state == stateConnected && r.Reason == frag.RejectStale &&
+		ep.lifeNonce != 0 && r.Nonce == ep.lifeNonce {
+		m.end(ep, EventFailed, ErrPeerRestarted)
+		return true
+	}
 	if ep == nil || ep.state != stateConnecting || !slices.Contains(ep.hs.nonces[:], r.Nonce) ||
 		ep.hs.bound && m.nowUnpaused.Sub(ep.heardAt) < helloIntervalMax {
 		return false // who has answered one Hello does not refuse the next, unless it died meanwhile

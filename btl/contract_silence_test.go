@@ -13,14 +13,15 @@ import (
 	"gobtl/reliability"
 )
 
-// countSent counts the datagrams that module i's endpoints post, but for Pings, while the network
-// loses all of them.
+// countSent counts the datagrams that module i's endpoints post, but for Pings and for questions
+// whether the peer was restarted, while the network loses all of them.
 func (l *lab) countSent(i int) *int {
 	n := new(int)
 	cmd, data := string(l.mods[i].cmd.name), string(l.mods[i].data.name)
 	l.net.SetFilter(func(from, _, pkt []byte) mem.Verdict {
 		ours := string(from) == cmd || string(from) == data
-		if ours && frag.Kind(pkt[1]&0x0F) != frag.KindPing {
+		kind := frag.Kind(pkt[1] & 0x0F)
+		if ours && kind != frag.KindPing && kind != frag.KindHello {
 			*n++
 		}
 		return mem.Drop

@@ -12,7 +12,8 @@ import (
 // and, after a comma, the port of its data channel if it is not the next one ("192.0.2.1:4000",
 // "192.0.2.1:4000,4711"). Whatever life of the module is there will do. An endpoint of that address
 // that has not ended is returned as it is: if the peer was restarted since, and has not connected
-// itself, that is noticed after Config.PeerTimeout; Abort it to begin anew before. Errors:
+// itself, that is noticed when what is sent to it was not answered several times, mostly within a
+// quarter of Config.PeerTimeout; Abort it to begin anew before. Errors:
 // ErrBadName also for a fabric whose addresses cannot be written, ErrRefused when PeersMax are
 // there, ErrClosed.
 func (m *Module) Dial(now Time, address string) (*Endpoint, error) {

@@ -57,6 +57,23 @@ func (m *Module) hurry(ep *Endpoint) {
 	}
 }
 
+// askLife asks whether another life has the address of a peer that does not answer: with a Hello
+// that expects the present one, and has no tag. Another life refuses it, and has got the nonce at
+// that address; the present one remembers nothing of it.
+func (m *Module) askLife(ep *Endpoint) {
+	if ep.state != stateConnected || ep.hs != nil ||
+		m.nowUnpaused.Sub(max(ep.heardAt, ep.lifeAskedAt)) <= 2*helloIntervalMin {
+		return
+	}
+	if ep.lifeNonce == 0 {
+		ep.lifeNonce = m.random()
+	}
+	ep.lifeAskedAt = m.nowUnpaused
+	hello := m.helloOf(ep, frag.ProbeCommand)
+	hello.Expected, hello.Nonce = ep.peer.incarnation, ep.lifeNonce
+	m.sendHello(ep, frag.KindHello, 0, &hello)
+}
+
 // answerHello answers a Hello of the peer by the channel that it came through. Where that has not
 // proven to lead to the peer, nothing goes that is longer than what came.
 func (m *Module) answerHello(ep *Endpoint, asked *frag.Hello, askedBytes int) {

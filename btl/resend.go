@@ -132,7 +132,9 @@ func (m *Module) countResend(ep *Endpoint, t reliability.Token, cause reliabilit
 		// answers are still to be read: then only what follows after a while asks the peer again.
 		if ep.silentResends == 0 || !m.cmd.left && !m.data.left ||
 			m.nowUnpaused.Sub(ep.silentAt) >= m.cfg.PeerTimeout/16 {
-			ep.silentResends++
+			if ep.silentResends++; ep.silentResends >= silentResendsMin && ep.silentAt != m.nowUnpaused {
+				m.askLife(ep) // the one before was in vain
+			}
 			ep.silentAt = m.nowUnpaused
 		}
 	}

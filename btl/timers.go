@@ -259,11 +259,14 @@ func (m *Module) askSilent(holds func(*Endpoint) bool) {
 
 // askAgain says whether a silent peer is to be asked once more, and counts that. It is given up
 // once it was silent for deadAfter and has been asked several times: not because this side slept.
+// Where it was asked in vain another life of it may be by now.
 func (m *Module) askAgain(ep *Endpoint, quiet time.Duration) bool {
 	if quiet >= m.deadAfter(ep) && ep.probes >= silentResendsMin {
 		return false
 	}
-	ep.probes++
+	if ep.probes++; ep.probes > 1 {
+		m.askLife(ep)
+	}
 	return true
 }
 

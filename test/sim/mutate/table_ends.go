@@ -3,6 +3,23 @@ package main
 // The faults of how a connection ends, and of who may take how much.
 var endMutations = []mutation{
 	{
+		name:  "life-not-asked",
+		fault: "a peer that leaves packets unanswered is not asked whether it was restarted",
+		in:    "btl",
+		old:   "$m.askLife($ep)",
+		with:  "$ep.silentAt != $m.nowUnpaused",
+		new:   "_ = 0",
+		test:  "./btl -run TestRestartIsNoticedWhenAsked",
+	},
+	{
+		name:  "life-answer-of-anybody",
+		fault: "who is told that its peer was restarted looks at no nonce",
+		in:    "btl",
+		old:   "$r.Nonce == $ep.lifeNonce",
+		new:   "true",
+		test:  "./btl -run TestSilentPeerIsAskedForItsLife",
+	},
+	{
 		name:  "last-word-from-anywhere",
 		fault: "a Bye that ends at once counts whatever number it has",
 		in:    "btl",

@@ -30,6 +30,8 @@ type port struct {
 	mayCount    bool          // the fabric is reliable and ordered, and may be relied on
 	inserted    int           // addresses inserted and not removed
 	leaving     []leavingAddr // to be removed
+	tender      fabric.Tender // nil where polls see everything
+	tendedAt    Time
 	rejectAddrs []fabric.Addr // addresses inserted for such answers, the oldest first
 }
 
@@ -40,6 +42,7 @@ const rejectAddrsMax = 8
 func (p *port) open(m *Module) error {
 	cfg := &m.cfg
 	p.mayCount = p.info.Reliable && p.info.Ordered && cfg.Reliability == reliabilityAuto
+	p.tender, _ = p.dom.(fabric.Tender)
 	p.rejectAddrs = make([]fabric.Addr, 0, rejectAddrsMax)
 	depth := cfg.recvDepth(p.info)
 	p.rxFirst = fabric.Buf(cfg.SendBuffers + controlBuffers)
@@ -52,6 +55,17 @@ func (p *port) open(m *Module) error {
 		return fmt.Errorf("data channel: %w", err)
 	}
 	return nil
+}
+
+// tendGap is from which time between two passes on a pass is one of few: the fabric counts on many.
+const tendGap = time.Millisecond
+
+// tend has the fabric look at what it looks at now and then only, by the number of polls.
+func (p *port) tend(now Time) {
+	if p.tender != nil && now > p.tendedAt {
+		p.tendedAt = now
+		p.tender.Tend()
+	}
 }
 
 // post posts what the channels have collected, and the receive buffers that are free again.

@@ -23,6 +23,9 @@ func (m *Module) Progress(now Time) (int, error) {
 	m.inProgress = true
 	m.tick(now)
 	m.beginPass(m.fastLast)
+	if m.gap >= tendGap {
+		m.port.tend(m.passAt)
+	}
 	n, err := m.progress()
 	m.endPass()
 	m.inProgress = false

@@ -14,6 +14,30 @@ import (
 	"gobtl/internal/testenv"
 )
 
+// Who makes a pass every 16 ms hears a third peer within a few of them, although the fabric looks
+// for new ones with one in hundreds of polls.
+func TestShmSlowPasses(t *testing.T) {
+	p := newShmPair(t)
+	p.round(t) // who has a peer looks for others less often
+	third := openShm(t, Config{})
+	ep, err := third.Connect(p.now, p.x.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const between = 16 * time.Millisecond
+	passes := 0
+	for ; !ep.Connected() && passes < 100; passes++ {
+		for range 16 {
+			p.now = p.now.Add(between / 16)
+			p.pass(t, third)
+		}
+		p.pass(t, p.x)
+	}
+	if passes > 8 {
+		t.Errorf("connected %t after %d passes, one every %v", ep.Connected(), passes, between)
+	}
+}
+
 func openShm(t testing.TB, cfg Config) *Module {
 	t.Helper()
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: shm.ProviderName})

@@ -191,6 +191,14 @@ type Waiter interface {
 	Wake()
 }
 
+// Tender is implemented by a Domain of which Poll looks only now and then, by the number of polls,
+// at what comes seldom: peers that are new, or gone.
+type Tender interface {
+	// Tend has that looked at now. Who polls at a leisurely pace calls it with every Poll. It may
+	// cost a system call.
+	Tend()
+}
+
 // Sleeper is implemented by a Waiter whose Wait comes in two halves too, so that one thread can
 // sleep while another one uses the Domain: it need not be woken for what the other one does.
 type Sleeper interface {

@@ -52,6 +52,13 @@ func (d *Domain) Wait(timeout time.Duration) error {
 	return d.waiter.Wait(timeout)
 }
 
+// Tend implements fabric.Tender.
+func (d *Domain) Tend() {
+	if t, ok := d.inner.(fabric.Tender); ok {
+		t.Tend()
+	}
+}
+
 // Wake implements fabric.Waiter. Where the inner Domain is none, Wait ends soon anyway.
 func (d *Domain) Wake() {
 	if d.waiter != nil {

@@ -131,6 +131,13 @@ func (o *loop) tend() (rung bool) {
 	return rung
 }
 
+// Tend implements fabric.Tender.
+func (d *domain) Tend() {
+	if !d.closed {
+		d.loop.tend()
+	}
+}
+
 // accept takes in the peers that have connected.
 func (o *loop) accept() {
 	const atOnce = 16

@@ -77,7 +77,7 @@ func (m *Module) adopt(
 	if err != nil {
 		return fmt.Errorf("%w: data channel: %w", ErrBadName, err)
 	}
-	m.leaveAddr(ep.dataAddr, m.now)
+	m.leaveAddr(ep.dataAddr)
 	ep.dataAddr = dataAddr
 	ep.agreeSizes(&m.port, tinyBytes, mtuBytes, fragBytesUnknown)
 	ep.counted = false

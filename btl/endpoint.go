@@ -290,11 +290,11 @@ func (m *Module) remove(ep *Endpoint) {
 	ep.hs = nil
 	m.forgetPeer(ep)
 	m.leaveAddrTo(ep)
-	at := m.now
-	if errors.Is(ep.err, ErrPeerDead) { // it takes nothing any more
-		at = at.Add(-cancelAfter)
+	cancelAt := m.now
+	if !errors.Is(ep.err, ErrPeerDead) {
+		cancelAt = cancelAt.Add(cancelAfter)
 	}
-	m.leaveAddr(ep.cmdAddr, at)
-	m.leaveAddr(ep.dataAddr, at)
+	m.leaveAddrAt(ep.cmdAddr, cancelAt)
+	m.leaveAddrAt(ep.dataAddr, cancelAt)
 	m.vacate(ep)
 }

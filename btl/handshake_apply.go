@@ -270,8 +270,8 @@ func (m *Module) supersede(old *Endpoint) {
 // mergeInto makes half, which nobody knows of, vanish, and ep be what it was to the peer.
 func (m *Module) mergeInto(ep, half *Endpoint) {
 	m.clearTimer(ep)
-	m.leaveAddr(ep.cmdAddr, m.now)
-	m.leaveAddr(ep.dataAddr, m.now)
+	m.leaveAddr(ep.cmdAddr)
+	m.leaveAddr(ep.dataAddr)
 	m.vacate(ep)
 	m.slots.Replace(half.tag, ep)
 	m.replacePeer(half, ep)

@@ -92,11 +92,11 @@ func (p *port) wireName() string { return cmp.Or(p.info.Wire, p.info.Provider) }
 type leavingAddr struct {
 	addr      fabric.Addr
 	cmd, data lastSend
-	at        Time // when it was left
+	cancelAt  Time // from then on Remove may cancel what still waits, if it can
 }
 
 // cancelAfter is how long sends to an address that was left may wait where Remove can cancel them.
-// A peer that is alive takes them in that time.
+// A peer that is alive takes them in that time; one that is dead takes nothing any more.
 const cancelAfter = time.Second
 
 // insert makes a peer's address known to the fabric.
@@ -115,9 +115,12 @@ func (p *port) removeAddr(a fabric.Addr) {
 	_ = p.dom.Remove(a)
 }
 
-// leaveAddr has an address removed when it is safe, as of an instant: see cancelAfter.
-func (p *port) leaveAddr(a fabric.Addr, at Time) {
-	p.leaving = append(p.leaving, leavingAddr{a, p.cmd.lastSend(a), p.data.lastSend(a), at})
+// leaveAddr has an address removed when it is safe.
+func (p *port) leaveAddr(a fabric.Addr) { p.leaveAddrAt(a, p.cmd.m.now.Add(cancelAfter)) }
+
+// leaveAddrAt is that, and says when what waits there still is given up.
+func (p *port) leaveAddrAt(a fabric.Addr, cancelAt Time) {
+	p.leaving = append(p.leaving, leavingAddr{a, p.cmd.lastSend(a), p.data.lastSend(a), cancelAt})
 }
 
 // removeAddrs removes the addresses whose last sends have completed. It counts completions, which
@@ -131,7 +134,7 @@ func (p *port) removeAddrs() {
 	for i := range p.leaving {
 		l := &p.leaving[i]
 		cmd, data := p.cmd.hasGone(&l.cmd, l.addr), p.data.hasGone(&l.data, l.addr)
-		if cmd && data || cancels && p.cmd.m.now.Sub(l.at) >= cancelAfter {
+		if cmd && data || cancels && p.cmd.m.now >= l.cancelAt {
 			p.removeAddr(l.addr)
 			if cancels {
 				p.forgetAnswers(l.addr)
@@ -166,7 +169,7 @@ func (p *port) insertForAnswer(name []byte) (fabric.Addr, error) {
 		return 0, err
 	}
 	if len(p.rejectAddrs) == cap(p.rejectAddrs) {
-		p.leaveAddr(p.rejectAddrs[0], p.cmd.m.now)
+		p.leaveAddr(p.rejectAddrs[0])
 		p.rejectAddrs = p.rejectAddrs[:copy(p.rejectAddrs, p.rejectAddrs[1:])]
 	}
 	p.rejectAddrs = append(p.rejectAddrs, to)

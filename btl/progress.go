@@ -54,7 +54,7 @@ func (m *Module) Progress(now Time) (int, error) {
 //	acknowledge: ACKs that found no ride   acks
 //	tendOvercommit: round trips, overruns  overcommit
 //	flush, receive buffers                 port      one call into the fabric for all of it
-//	callOut, removeAddrs, publish          outbox, port, counters
+//	removeAddrs, callOut, publish          port, outbox, counters
 func (m *Module) progress() (int, error) {
 	m.pass++
 	m.stats.counters[CntPasses]++
@@ -123,10 +123,10 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	m.tendOvercommit()
 	m.port.post()
 	m.findRoom()
-	m.callOut()
-	if len(m.leaving) > 0 {
+	if len(m.leaving) > 0 { // before an owner who is told connects there again
 		m.removeAddrs()
 	}
+	m.callOut()
 	if n > 0 {
 		m.dirty = true
 	}

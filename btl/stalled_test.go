@@ -162,6 +162,70 @@ func TestOnePeerStandsStill(t *testing.T) {
 	}
 }
 
+// An owner connects to a peer that was given up again at once, when it is told of its end, as most
+// do. What waits in the fabric for the end that is over ends all the same.
+func TestStandsStillIsCalledAgain(t *testing.T) {
+	a, still := openShm(t, Config{}), openShm(t, Config{})
+	now := Time(1)
+	run := func(passes int, step time.Duration, mods ...*Module) {
+		for range passes {
+			now = now.Add(step)
+			for _, m := range mods {
+				if _, err := m.Progress(now); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	out, err := a.Connect(now, still.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(500, time.Millisecond, a, still)
+	sent, done, calls := 0, 0, 0
+	lent := make([]byte, 60_000)
+	fill := func() {
+		for range 100 {
+			f, err := out.Prepare(3, lent)
+			if err != nil {
+				return
+			}
+			f.Signal, f.OnDone = true, func(*Fragment, error) { done++ }
+			if _, err := out.Send(now, f); err != nil {
+				return
+			}
+			sent++
+		}
+	}
+	for range 200 {
+		fill()
+		run(10, 20*time.Microsecond, a, still)
+	}
+	for range 300 {
+		fill()
+		run(1, time.Millisecond, a)
+	}
+	a.OnEndpoint(func(_ *Endpoint, ev Event, _ error) {
+		if ev != EventFailed {
+			return
+		}
+		calls++
+		if _, err := a.Connect(now, still.Name()); err != nil {
+			t.Error(err)
+		}
+	})
+	for n := 0; out.Err() == nil && n < 30_000; n++ {
+		run(1, time.Millisecond, a)
+	}
+	run(20, time.Millisecond, a)
+	if !errors.Is(out.Err(), ErrPeerDead) || calls == 0 || done < sent {
+		t.Errorf("%v, called %d times: %d of %d sends have ended", out.Err(), calls, done, sent)
+	}
+	if err := a.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A peer that stands still takes only a part of the room for sends from another one, which is
 // served without delay.
 func TestStandsStillLeavesRoom(t *testing.T) {

@@ -65,6 +65,20 @@ return`,
 		test: "./btl -run TestReliableFirstAck",
 	},
 	{
+		name:  "told-before-cancelled",
+		fault: "an owner is told of a dead peer before what waits for it in the fabric is cancelled",
+		in:    "btl",
+		old: `if len($m.leaving) > 0 {
+	$m.removeAddrs()
+}
+$m.callOut()`,
+		new: `$m.callOut()
+if len($m.leaving) > 0 {
+	$m.removeAddrs()
+}`,
+		test: "./btl -run TestStandsStillIsCalledAgain",
+	},
+	{
 		name:  "reliable-missed-credits",
 		fault: "who has dropped the first credits of a reliable connection does not ask for them",
 		in:    "btl",

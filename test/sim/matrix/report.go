@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gobtl/internal/report"
@@ -198,11 +199,11 @@ func spread(col *column, all []float64) string {
 // UpdateDocs returns a document with what stands between its lines "matrix:begin" and "matrix:end"
 // replaced by the summary, with links to the maps beside it.
 func UpdateDocs(doc []byte, results []Result) ([]byte, error) {
-	plots := make([]string, 0, len(Maps()))
+	var plots strings.Builder
 	for _, m := range Maps() {
-		plots = append(plots, report.PlotPath(m.File))
+		fmt.Fprintf(&plots, "![%s](%s)\n\n", m.title, report.PlotPath(m.File))
 	}
 	return report.Between(doc, "matrix", fmt.Sprintf("%d paths; for each rate of loss and "+
 		"reordering the median of all paths and the worst one.\n\n```text\n%s```\n\n%s",
-		len(results)/max(1, len(profilesOf(results))), Summary(results), report.Links(plots)))
+		len(results)/max(1, len(profilesOf(results))), Summary(results), plots.String()))
 }

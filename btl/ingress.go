@@ -212,19 +212,18 @@ func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
 	d := &m.deferred // nothing is deferred now, so its header need not be copied there
 	h := &d.hdr
 	payload, err := frag.Decode(m.arena.Bytes(comp.Buf)[:comp.Len], h)
-	if err != nil || h.Kind != frag.KindFrag || h.Tag > frag.TagUserMax ||
-		m.handlers[h.Tag] == nil {
+	if err != nil || h.Kind != frag.KindFrag {
 		return false
 	}
 	placed := h.Flags&(frag.FlagPut|frag.FlagOp) != 0
-	if placed && h.OpCode != frag.OpPlaced {
-		return false
-	}
 	ep := m.lookup(h.Conn)
-	if ep == nil || ep.state != stateConnected || ep.byeSeen {
+	if ep == nil || ep.state != stateConnected || ep.byeSeen || !ep.admissible(h) {
 		return false
 	}
-	if !ep.admissible(h) {
+	if placed && h.OpCode != frag.OpPlaced {
+		return m.getFast(c, comp, ep, payload)
+	}
+	if h.Tag > frag.TagUserMax || m.handlers[h.Tag] == nil {
 		return false
 	}
 	if placed {
@@ -233,15 +232,21 @@ func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
 			return false
 		}
 	}
-	c.receiving--
-	d.on, d.tag, d.pending = c, h.Conn, true
-	m.stats.counters[CntReceived]++
+	m.putOff(c)
 	m.stats.counters[CntFastReceives]++
-	m.dirty = true
 	m.keeping.hold(comp.Buf)
 	m.deliver(ep, h.Tag, payload)
 	d.buf = m.keeping.held()
 	return true
+}
+
+// putOff leaves the book-keeping of the packet whose header is in deferred to the next pass.
+func (m *Module) putOff(c *channel) {
+	d := &m.deferred
+	c.receiving--
+	d.on, d.tag, d.pending = c, d.hdr.Conn, true
+	m.stats.counters[CntReceived]++
+	m.dirty = true
 }
 
 // finishDeferred does the book-keeping of the fragment that the previous pass delivered fast. Its

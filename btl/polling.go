@@ -74,16 +74,15 @@ func (m *Module) takeFirst(c *channel, got int, err error, n *int) (more, fast b
 	m.found, m.restUntil = true, 0
 	m.rxQueuedMax = m.now.Sub(c.emptyAt)
 	comp := &c.comps[0]
+	m.askEnded = false
 	if comp.Op == fabric.OpRecv {
 		*n++
-		if m.receiveFast(c, comp) {
-			m.fastLast = true
-			return true, true, nil
-		}
+		m.fastLast = m.receiveFast(c, comp)
 	}
-	m.askEnded = false
-	m.handle(c, comp)
-	c.postReceives()
+	if !m.fastLast {
+		m.handle(c, comp)
+		c.postReceives()
+	}
 	if m.askEnded && m.outbox.due() {
 		m.findRoom()
 		m.callOut()

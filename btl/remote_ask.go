@@ -169,8 +169,9 @@ func (m *Module) gotBytes(o *operation, sizeBytes int) {
 		return
 	}
 	o.arrived += uint32(sizeBytes)
-	if o.arrived >= uint32(len(o.into.mem)) {
-		m.unanswered(o.frag)
+	if f := o.frag; o.arrived >= uint32(len(o.into.mem)) {
+		m.needsNoAck(f)
+		m.unanswered(f)
 	}
 }
 

@@ -1,15 +1,16 @@
 package btl
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"gobtl/fabric/mem"
 )
 
-// A small put with its notice, and the answer to a get, are told before the book-keeping of their
-// packets: the notice is received fast, and the pass that brings the answer is over when the owner
-// has been told.
+// A small put with its notice, a get of few bytes, and its answer, are handled before the
+// book-keeping of their packets: the notice is received fast, the answer leaves before the request
+// is acknowledged, and the pass that brings it is over when who asked has been told.
 func TestRemotePrompt(t *testing.T) {
 	l := newRemoteLab(t, mem.Config{MTUBytes: 1500}, smallConfig(), false)
 	l.settle(time.Second)
@@ -29,6 +30,8 @@ func TestRemotePrompt(t *testing.T) {
 
 	l.rest()
 	into, early, ended := make([]byte, 8), false, false
+	owner := l.mods[1].Stats()
+	acks := owner.Get(CntSentAck)
 	f, err := l.ep.PrepareGet(into, l.region.Handle(), 16)
 	if err != nil {
 		t.Fatal(err)
@@ -41,14 +44,45 @@ func TestRemotePrompt(t *testing.T) {
 	if _, err := l.ep.Send(l.now, f); err != nil {
 		t.Fatal(err)
 	}
+	answered := false
 	l.until("the get ends", 5*time.Microsecond, time.Second, func() bool {
 		early = l.mods[0].fastLast
+		s := l.mods[1].Stats()
+		answered = answered || l.mods[1].deferred.pending && s.Get(CntSentAck) == acks &&
+			l.mods[1].peers.slots.Values()[0].snd.InFlight() == 1
 		return ended
 	})
+	if n := l.ep.snd.InFlight(); !answered || !l.mods[0].deferred.pending || n != 1 {
+		t.Errorf("answered first: %v; %v that the get ended first, %d packets unacknowledged",
+			answered, l.mods[0].deferred.pending, n)
+	}
 	if d := l.mods[0].Deadline(); d > l.now {
 		t.Errorf("the rest of the pass is due at %d, now is %d", d, l.now)
 	}
 	if !early || string(into) != string(filled(8, 1)) {
 		t.Errorf("the pass ended early: %v; the get has brought %x", early, into)
+	}
+}
+
+// A get that comes when its owner has said goodbye is not answered: nothing may follow that.
+func TestGetBehindBye(t *testing.T) {
+	l := newRemoteLab(t, mem.Config{MTUBytes: 1500}, smallConfig(), false)
+	l.settle(time.Second)
+	l.rest()
+	f, err := l.ep.PrepareGet(make([]byte, 8), l.region.Handle(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := errPending
+	f.OnDone = func(_ *Fragment, err error) { told = err }
+	if _, err := l.ep.Send(l.now, f); err != nil {
+		t.Fatal(err)
+	}
+	l.back.Close(l.now)
+	l.until("the get ends", 100*time.Microsecond, time.Second, func() bool {
+		return !errors.Is(told, errPending)
+	})
+	if !errors.Is(told, ErrPeerClosed) {
+		t.Errorf("the get ended with %v", told)
 	}
 }

@@ -120,25 +120,34 @@ func (m *Module) giveAnswer(f *Fragment) {
 func (m *Module) acceptGet(in *arrival) {
 	ep := in.ep
 	var g frag.Get
-	if !frag.DecodeGet(in.payload, &g) || ep.crowded(0) || g.SizeBytes > ep.fragBytesMax {
-		m.refuseAccess(in, frag.NackAccess)
-		return
-	}
-	from, reason := m.regions.reach(ep, Handle(g.Handle), g.Offset, int(g.SizeBytes), RemoteRead)
+	from, reason := m.reachGet(ep, in.payload, &g)
 	if reason != 0 {
 		m.refuseAccess(in, reason)
 		return
 	}
 	m.accepted(ep, &in.Header)
 	if !ep.closing { // else nothing may be sent any more, and the peer learns that soon
-		f := m.answer(ep, 0)
-		f.put, f.handle, f.offset = true, Handle(g.Answer), 0
-		f.mem, f.size = from.mem[g.Offset:][:g.SizeBytes], g.SizeBytes
-		f.op.from, f.op.ask, f.op.numbered = from, in.Op, true
-		from.reads = append(from.reads, f)
-		ep.answerNow(f)
+		m.answerGet(ep, from, in.Op, &g)
 	}
 	m.checkBye(ep)
+}
+
+// reachGet reads what a get asks for and returns its region, or why it is refused.
+func (m *Module) reachGet(ep *Endpoint, payload []byte, g *frag.Get) (from *Region, reason uint8) {
+	if !frag.DecodeGet(payload, g) || ep.crowded(0) || g.SizeBytes > ep.fragBytesMax {
+		return nil, frag.NackAccess
+	}
+	return m.regions.reach(ep, Handle(g.Handle), g.Offset, int(g.SizeBytes), RemoteRead)
+}
+
+// answerGet sends, or queues, what a get asks for.
+func (m *Module) answerGet(ep *Endpoint, from *Region, number uint32, g *frag.Get) {
+	f := m.answer(ep, 0)
+	f.put, f.handle, f.offset = true, Handle(g.Answer), 0
+	f.mem, f.size = from.mem[g.Offset:][:g.SizeBytes], g.SizeBytes
+	f.op.from, f.op.ask, f.op.numbered = from, number, true
+	from.reads = append(from.reads, f)
+	ep.answerNow(f)
 }
 
 // acceptAtomic changes a number, and answers with the old one.

@@ -222,6 +222,10 @@ func TestSectionsMany(t *testing.T) {
 		if len(l.notices) != noticed {
 			t.Errorf("%d notices of %d", len(l.notices), noticed)
 		}
+		// A get ends with its bytes, which may be before the ACK of what asked for them.
+		l.until("all is acknowledged", time.Millisecond, time.Second, func() bool {
+			return l.ep.snd.InFlight() == 0
+		})
 		l.wantIdle(0)
 		l.wantIdle(1)
 	})

@@ -35,6 +35,23 @@ var remoteMutations = []mutation{
 		test:  "./btl -run TestRemoteRefused",
 	},
 	{
+		name:  "get-awaits-ack",
+		fault: "a get whose bytes are there waits for the ACK of what asked for them",
+		in:    "btl",
+		old:   "m.needsNoAck(f)",
+		new:   "",
+		test:  "./btl -run TestRemotePrompt",
+	},
+	{
+		name:  "get-fast-closing",
+		fault: "a get of few bytes is answered behind a goodbye",
+		in:    "btl",
+		old:   "$x && !$ep.closing",
+		with:  "frag.OpGet",
+		new:   "$x",
+		test:  "./btl -run TestGetBehindBye",
+	},
+	{
 		name:  "early-end-rests",
 		fault: "what a pass leaves that ends when an answer was told is not due",
 		in:    "btl",

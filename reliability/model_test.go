@@ -413,8 +413,12 @@ type modelReceiver struct {
 	atOnce  []mono.Time // when copies were answered at once, since the first of them
 }
 
-// copyDue is when the answer to a copy is due: 32 in 10 ms are answered at once.
+// copyDue is when the answer to a copy is due: at once, but no more than 32 ACKs in 10 ms leave
+// for copies alone. One that is due anyway answers any number.
 func (m *modelReceiver) copyDue(now mono.Time) mono.Time {
+	if m.due <= now {
+		return m.due
+	}
 	if len(m.atOnce) == 0 || now >= m.atOnce[0].Add(10*time.Millisecond) {
 		m.atOnce = []mono.Time{now}
 		return now

@@ -186,7 +186,7 @@ func (r *Receiver) advance() {
 }
 
 const (
-	// answersMax bounds the copies of packets that are answered at once in answersEvery: anybody who
+	// answersMax bounds the ACKs by which copies of packets are answered at once in answersEvery: who
 	// has seen a packet can repeat it, and an ACK may be longer.
 	answersMax   = 32
 	answersEvery = 10 * time.Millisecond
@@ -196,6 +196,9 @@ const (
 // missed one. If there were many none is, for it comes again if it has to.
 func (r *Receiver) Repeated(now mono.Time) (due bool) {
 	r.copies++
+	if r.ackAt <= now { // the one that leaves answers this copy, too
+		return true
+	}
 	if r.answers == 0 || now.Sub(r.answersAt) >= answersEvery {
 		r.answersAt, r.answers = now, 0
 	}

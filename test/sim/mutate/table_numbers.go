@@ -11,6 +11,15 @@ var numberMutations = []mutation{
 		test:  "./reliability -run TestCopiesAnswered",
 	},
 	{
+		name:  "copies-each-an-answer",
+		fault: "copies that come in one go, and share an ACK, count as that many answers",
+		in:    "reliability",
+		old:   "if $r.ackAt <= now { $*_ }",
+		with:  "$r.copies++",
+		new:   "",
+		test:  "./reliability -run TestCopiesInOneGo",
+	},
+	{
 		name:  "credit-bytes-ignored",
 		fault: "credits in bytes are not kept to",
 		in:    "reliability",

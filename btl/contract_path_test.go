@@ -76,24 +76,27 @@ func testPingPong(t *testing.T, sizeBytes int) {
 }
 
 // An ACK of a quarter of AckEvery packets leaves when no more are there: their sender may have no
-// more in flight, and would wait for AckDelay. One of fewer waits for that.
+// more in flight, and would wait for AckDelay. One of fewer waits for that, and so does that of a
+// lone packet, which may be answered.
 func TestPathRipeAck(t *testing.T) {
-	cfg := smallConfig()
-	cfg.Rules.AckEvery = 12
-	for count, want := range map[int]int{2: 0, 3: 1} {
+	for _, tc := range []struct{ ackEvery, count, want int }{
+		{12, 2, 0}, {12, 3, 1}, {4, 1, 0}, {4, 2, 1},
+	} {
+		cfg := smallConfig()
+		cfg.Rules.AckEvery = tc.ackEvery
 		l, s := newStranger(t, cfg)
 		l.mods[0].Handle(1, func(*Endpoint, Tag, []byte) {})
 		s.connect()
 		s.run(20)
-		for n := range count {
+		for n := range tc.count {
 			s.frag(s.next+seq.Num(n), 1, []byte("x"))
 		}
 		var acks int
 		for range 20 {
 			acks += len(s.run0())
 		}
-		if acks != want {
-			t.Errorf("%d packets: %d ACKs at once, want %d", count, acks, want)
+		if acks != tc.want {
+			t.Errorf("%d packets of %d: %d ACKs at once, want %d", tc.count, tc.ackEvery, acks, tc.want)
 		}
 	}
 }

@@ -145,8 +145,11 @@ func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, ru
 	r.ackAt = r.ackAt.Min(at)
 }
 
-// Ripe says whether an ACK would cover a quarter of the packets for which it waits no longer.
-func (r *Receiver) Ripe(rules *Rules) bool { return 4*int(r.unacked) >= rules.AckEvery }
+// Ripe says whether an ACK would cover a quarter of the packets for which it waits no longer, and
+// more than one: that of a lone request is to ride on the answer.
+func (r *Receiver) Ripe(rules *Rules) bool {
+	return r.unacked > 1 && 4*int(r.unacked) >= rules.AckEvery
+}
 
 // hold remembers a packet that came before its turn.
 func (r *Receiver) hold(n seq.Num) {

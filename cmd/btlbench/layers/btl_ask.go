@@ -53,7 +53,7 @@ func (p *btlPort) tryAsk(r *Round) (bool, error) {
 		if r.Verify {
 			clear(p.slot(slot))
 		}
-		f, err = p.ep.PrepareGet(p.slot(slot), btl.Handle(r.Handle), 0)
+		f, err = p.ep.PrepareGet(p.slot(r.Place(slot)), btl.Handle(r.Handle), 0)
 	}
 	if err != nil {
 		p.messages.free = append(p.messages.free, slot)

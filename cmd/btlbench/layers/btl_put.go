@@ -278,7 +278,7 @@ func (p *btlPort) putSome(r *Round, most int64) error {
 			p.fillPut(r, p.slot(slot), r.Sent)
 			p.numbers[slot] = r.Sent
 		}
-		offset := uint64(slot) * uint64(r.SizeBytes)
+		offset := uint64(r.Place(slot)) * uint64(r.SizeBytes)
 		sent, err := p.tryPut(r, slot, offset, r.Verify)
 		if err != nil || !sent {
 			return err

@@ -216,6 +216,9 @@ func (b *Bench) spec(c *combination, v variant, i, rounds int) *plan.Spec {
 	if c.test == plan.TestLat || c.test == plan.TestPutLat || c.test == plan.TestNotice {
 		s.GapNs = int64(f.Gap)
 	}
+	if plan.HasPlaces(c.test) {
+		s.Places = min(f.Places, c.window)
+	}
 	if c.test == plan.TestLatLoad {
 		s.Load, s.LoadBytes = v.load, int(f.LoadSize)
 	}

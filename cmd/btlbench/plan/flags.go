@@ -29,6 +29,7 @@ type Flags struct {
 	Warmup     Amount        `help:"Messages or time before each round that is not measured. Default: ${default}." default:"20ms" placeholder:"N|TIME" json:"warmup"`
 	Rounds     int           `help:"Parts into which each measurement is cut; tests of a size, layers and loads take turns, medians are reported. Default: ${default}." default:"5" placeholder:"N" json:"rounds"`
 	Window     windowList    `help:"Messages in flight in bw, bibw, rate, put_bw, get_bw, atomic, atomic_post and the stream of lat_load; several with commas. Default: 64, rate and atomics 1,8,64,512, lat_load 2." placeholder:"LIST" json:"window"`
+	Places     int           `help:"Messages of memory that put_bw and get_bw write in turn, such as 4: a receiver of messages uses the same few again and again, which its caches hold. Default: as many as the window." placeholder:"N" json:"places,omitempty"`
 	Load       loadList      `help:"The stream in lat_load: max, or a part such as 50% of what it reaches alone; several with commas. Default: ${default}." default:"max" placeholder:"LIST" json:"load"`
 	LoadSize   oneSize       `help:"Message size of that stream. Default: ${default}." default:"1M" placeholder:"SIZE" json:"load_size_bytes"`
 	Wait       string        `help:"How both sides wait: busy polls, event sleeps, adaptive polls for what a wake-up costs, then sleeps. Default: ${default}." enum:"busy,adaptive,event" default:"busy" placeholder:"NAME" json:"wait"`
@@ -79,6 +80,12 @@ func (f *Flags) Validate() error {
 		return fmt.Errorf("--gap must be positive and at most %v", gapMax)
 	case f.Gap > 0 && len(f.Test) > 0 && !slices.ContainsFunc(f.Test, hasGap):
 		return errors.New("--gap is for lat, put_lat and notice")
+	case f.Places < 0 || f.Places > windowMax:
+		return fmt.Errorf("--places must be 1 to %d", windowMax)
+	case f.Places > 0 && len(f.Test) > 0 && !slices.ContainsFunc(f.Test, HasPlaces):
+		return errors.New("--places is for put_bw and get_bw")
+	case f.Places > 0 && f.Verify:
+		return errors.New("--places and --verify exclude each other: what is read must stay")
 	case f.LoadSize < 1 || f.LoadSize > loadSizeMax:
 		return fmt.Errorf("--load-size must be 1 to %s", loadSizeMax)
 	case f.Offload && f.Provider != ProviderOfiUDP:
@@ -98,6 +105,9 @@ func (f *Flags) Validate() error {
 func hasGap(test string) bool {
 	return test == TestLat || test == TestPutLat || test == TestNotice
 }
+
+// HasPlaces says whether a test writes memory in which many messages stand at a time.
+func HasPlaces(test string) bool { return test == TestPutBW || test == TestGetBW }
 
 // ValidateSet reports settings that are not NAME=VALUE.
 func (f *Flags) ValidateSet() error {

@@ -25,6 +25,8 @@ type Spec struct {
 	PeerTimeoutNs int64 `json:"peer_timeout_ns"`
 	// GapNs is the pause between two messages of a ping-pong.
 	GapNs int64 `json:"gap_ns,omitempty"`
+	// Places is the number of messages that are written one behind the other, if not Window.
+	Places int `json:"places,omitempty"`
 	// Load is the stream beside the ping-pong of lat_load, in Window messages of LoadBytes.
 	Load      Load `json:"load,omitempty"`
 	LoadBytes int  `json:"load_bytes,omitempty"`
@@ -33,6 +35,14 @@ type Spec struct {
 // String names the round for people.
 func (s *Spec) String() string {
 	return fmt.Sprintf("%s %s (%s)", s.Test, SizeText(s.SizeBytes), s.Layer)
+}
+
+// Place is the place among those that are written, in messages, for what comes from a slot.
+func (s *Spec) Place(slot uint32) uint32 {
+	if s.Places == 0 {
+		return slot
+	}
+	return slot % uint32(s.Places)
 }
 
 // windowBytes is the size of the messages that the window counts.
@@ -70,6 +80,8 @@ func (s *Spec) Validate() error {
 		return fmt.Errorf("window %d out of range for messages of %d bytes", s.Window, s.windowBytes())
 	case s.GapNs < 0 || s.GapNs > int64(gapMax):
 		return errors.New("gap out of range")
+	case s.Places < 0 || s.Places > s.Window || s.Places > 0 && s.Verify:
+		return fmt.Errorf("%d places for a window of %d", s.Places, s.Window)
 	case s.PeerTimeoutNs <= 0:
 		return errors.New("peer timeout out of range")
 	}

@@ -21,6 +21,9 @@ func TestRoundSpecValidate(t *testing.T) {
 		"large window": func(s *Spec) { s.Window = windowMax + 1 },
 		"memory":       func(s *Spec) { s.SizeBytes, s.Window = 1<<30, 64 },
 		"timeout":      func(s *Spec) { s.PeerTimeoutNs = 0 },
+		"places":       func(s *Spec) { s.Places = -1 },
+		"many places":  func(s *Spec) { s.Places = 65 },
+		"read places":  func(s *Spec) { s.Places, s.Verify = 4, true },
 	} {
 		bad := good
 		change(&bad)
@@ -54,6 +57,19 @@ func TestLoadSpecValidate(t *testing.T) {
 		change(&s)
 		if s.Validate() == nil {
 			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// What comes from the slots of a window goes to as many places, or to the first few in turn.
+func TestPlace(t *testing.T) {
+	for _, c := range []struct {
+		places     int
+		slot, want uint32
+	}{{0, 63, 63}, {1, 63, 0}, {4, 3, 3}, {4, 63, 3}, {4, 60, 0}, {64, 63, 63}} {
+		s := Spec{Window: 64, Places: c.places}
+		if got := s.Place(c.slot); got != c.want {
+			t.Errorf("slot %d of 64, %d places: %d, want %d", c.slot, c.places, got, c.want)
 		}
 	}
 }

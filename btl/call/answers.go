@@ -9,7 +9,8 @@ import (
 
 // caller is what this side has to do for a peer that calls. It is under Node.runMu.
 type caller struct {
-	running      int    // calls whose handlers run, on goroutines
+	running      int    // calls whose handlers run, on goroutines, and those that are kept
+	reserved     int    // of these for streams
 	requestBytes int64  // of their requests
 	sending      int    // of which the handlers have ended, and the answers are not accepted
 	answerBytes  int64  // of those answers, and of the owed ones

@@ -40,7 +40,8 @@ type Config struct {
 	// Tag is the module's tag that the Node uses, 0 to btl.TagMax, the same at both sides.
 	Tag btl.Tag
 	// Concurrent bounds the calls of one peer under way whose handlers have goroutines, 1 to 1<<20; 0
-	// means 1024. Beyond it a call is answered with ErrBusy.
+	// means 1024. Beyond it a call is answered with ErrBusy. An open stream counts as 16, and its
+	// chunks under way as 1 MiB of RequestBytes.
 	Concurrent int
 	// Total bounds those of all peers together, 1 to 1<<23; 0 means eight times Concurrent. Beyond it
 	// only a peer is served that has none under way, and that with one at a time.
@@ -113,8 +114,9 @@ type Node struct {
 	spare   []*sentRequest
 	scratch []byte
 
-	runMu        sync.Mutex // of the next five
+	runMu        sync.Mutex // of the next six
 	running      map[served]context.CancelFunc
+	total        int // of them, and those that are kept for streams
 	callers      map[*btl.Endpoint]*caller
 	requestBytes int64 // the callers' together, as the next two
 	answerBytes  int64

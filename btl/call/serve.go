@@ -41,7 +41,8 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte) {
 		ctx, cancel = context.WithCancel(ctx)
 	}
 	s := served{peer, h.id}
-	if st := n.enter(s, cancel, int64(len(body))); st != statusOK {
+	st, lent := n.enter(s, cancel, int64(len(body)), n.lends(peer, h.code, body))
+	if st != statusOK {
 		cancel()
 		n.reply(peer, head{id: h.id, kind: kindAnswer, code: uint16(st)}, nil)
 		return
@@ -56,7 +57,7 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte) {
 			answer = []byte(err.Error())
 		}
 		// Before its answer: who has that may call again.
-		if !n.leave(s, int64(len(request)), int64(len(answer))) {
+		if !n.leave(s, lent, int64(len(request)), int64(len(answer))) {
 			st, answer = statusRoom, nil
 		}
 		n.send(peer, head{id: h.id, kind: kindAnswer, code: uint16(st)}, answer)
@@ -82,24 +83,44 @@ func statusOf(err error) status {
 }
 
 // enter counts a call under way, unless its peer has too many, or takes no answers, or it is under
-// way already, or the Node ends. One peer's calls, however slow, leave room for those of others.
-func (n *Node) enter(s served, cancel context.CancelFunc, bytes int64) status {
+// way already, or the Node ends. One peer's calls, however slow, leave room for those of others. A
+// call of a stream takes what is kept for it, as long as there is some of that: lent says of what,
+// nil for nothing.
+func (n *Node) enter(
+	s served, cancel context.CancelFunc, bytes int64, free *int,
+) (st status, lent *int) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
+	if _, twice := n.running[s]; twice || n.ended.Err() != nil {
+		return statusBusy, nil
+	}
+	if free != nil && *free > 0 {
+		if c := n.caller(s.peer); c.sending >= sendingMax+c.reserved {
+			return statusBusy, nil
+		}
+		*free--
+		n.running[s] = cancel
+		n.work.Add(1)
+		return statusOK, free
+	}
 	if bytes > n.cfg.RequestBytes {
-		return statusRequest
+		return statusRequest, nil
 	}
-	_, twice := n.running[s]
-	if twice || n.ended.Err() != nil || !n.mayEnter(s.peer, bytes) {
-		return statusBusy
+	if !n.mayEnter(s.peer, bytes) {
+		return statusBusy, nil
 	}
-	c := n.caller(s.peer)
-	c.running++
-	c.requestBytes += bytes
-	n.requestBytes += bytes
+	n.count(n.caller(s.peer), 1, bytes)
 	n.running[s] = cancel
 	n.work.Add(1)
-	return statusOK
+	return statusOK, nil
+}
+
+// count counts calls that begin, or end, for which nothing is kept. The lock is held.
+func (n *Node) count(c *caller, calls int, bytes int64) {
+	c.running += calls
+	n.total += calls
+	c.requestBytes += bytes
+	n.requestBytes += bytes
 }
 
 // mayEnter says whether a peer's call may begin. The lock is held.
@@ -114,18 +135,20 @@ func (n *Node) mayEnter(peer *btl.Endpoint, bytes int64) bool {
 		(n.requestBytes+bytes <= totalFactor*n.cfg.RequestBytes ||
 			c.requestBytes == 0 && bytes <= smallBytes) &&
 		(c.running == 0 ||
-			len(n.running) < n.cfg.Total && n.sending < totalFactor*sendingMax)
+			n.total < n.cfg.Total && n.sending < totalFactor*sendingMax)
 }
 
 // leave ends a call whose handler has ended, and says whether there is room for its answer.
-func (n *Node) leave(s served, requestBytes, answerBytes int64) (room bool) {
+func (n *Node) leave(s served, lent *int, requestBytes, answerBytes int64) (room bool) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
 	delete(n.running, s)
-	c := n.callers[s.peer]
-	c.running--
-	c.requestBytes -= requestBytes
-	n.requestBytes -= requestBytes
+	c := n.caller(s.peer)
+	if lent != nil {
+		*lent++
+	} else {
+		n.count(c, -1, -requestBytes)
+	}
 	c.sending++
 	n.sending++
 	room = n.mayAnswer(c, answerBytes)

@@ -46,7 +46,13 @@ const (
 	streamHeadBytes = 16
 	streamChunk     = 128 << 10
 	streamWindow    = 8   // chunks under way in one direction
-	streamsMax      = 256 // that one peer may have open at most; of all totalFactor times as many
+	streamsMax      = 256 // that one peer may have open at most
+	// What is kept for each while it is open: all its calls may wait for who is slow, and none is to
+	// be refused then.
+	streamCalls = 2 * streamWindow
+	streamBytes = streamWindow * streamMsgBytes
+	// streamMsgBytes is the largest request of its calls.
+	streamMsgBytes = streamHeadBytes + streamChunk
 	// streamIdleMax is for how long a stream waits that no call of the client's waits for: that has
 	// gone, and its endpoint not.
 	streamIdleMax = 30 * time.Second
@@ -78,10 +84,20 @@ func (h streamHead) put(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, h.id)
 }
 
+func getStreamHead(b []byte) (h streamHead, ok bool) {
+	if len(b) < streamHeadBytes || b[1] > 1 || b[2] != 0 || b[3] != 0 {
+		return streamHead{}, false
+	}
+	return streamHead{
+		op: streamOp(b[0]), last: b[1] != 0,
+		seq: binary.LittleEndian.Uint32(b[4:]), id: binary.LittleEndian.Uint64(b[8:]),
+	}, true
+}
+
 var (
 	errStreamHead = errors.New("not of a stream")
 	errStreamGone = errors.New("no such stream")
-	errStreams    = errors.New("too many streams")
+	errStreams    = errors.New("no room for the calls of a stream")
 )
 
 // streams are the streams that peers have opened here.
@@ -93,6 +109,8 @@ type streams struct {
 
 // stream is an open stream, at its server.
 type stream struct {
+	method   uint16
+	free     [2]int          // pushes and pulls that may begin; of Node.runMu
 	ctx      context.Context // of the handler
 	end      context.CancelCauseFunc
 	pushes   turns
@@ -156,24 +174,21 @@ func (n *Node) HandleStream(method uint16, h StreamHandler) {
 		return
 	}
 	n.Handle(method, func(ctx context.Context, peer *btl.Endpoint, request []byte) ([]byte, error) {
-		return n.serveStream(ctx, peer, h, request)
+		return n.serveStream(ctx, peer, method, h, request)
 	})
 }
 
 // serveStream answers a call of a stream.
-func (n *Node) serveStream(ctx context.Context, peer *btl.Endpoint, h StreamHandler,
-	request []byte,
+func (n *Node) serveStream(ctx context.Context, peer *btl.Endpoint, method uint16,
+	h StreamHandler, request []byte,
 ) ([]byte, error) {
-	if len(request) < streamHeadBytes || request[1] > 1 || request[2] != 0 || request[3] != 0 {
+	head, ok := getStreamHead(request)
+	if !ok {
 		return nil, errStreamHead
-	}
-	head := streamHead{
-		op: streamOp(request[0]), last: request[1] != 0,
-		seq: binary.LittleEndian.Uint32(request[4:]), id: binary.LittleEndian.Uint64(request[8:]),
 	}
 	key := served{peer, head.id}
 	if head.op == streamOpen {
-		return nil, n.openStream(ctx, key, h)
+		return nil, n.openStream(ctx, key, method, h)
 	}
 	s := n.streams.find(key)
 	if s == nil {
@@ -200,16 +215,57 @@ func (t *streams) find(key served) *stream {
 	return t.open[key]
 }
 
-// streamsMax is how many streams one peer may have open: all may stand still, with a window each
-// way, and none is to be refused a call then.
-func (c *Config) streamsMax() int {
-	byCalls := c.Concurrent / (2 * streamWindow)
-	byBytes := c.RequestBytes / (streamWindow * (streamChunk + streamHeadBytes))
-	return int(max(1, min(streamsMax, int64(byCalls), byBytes)))
+// reserve keeps room for the calls of a stream that opens, if there is: the call that opens it is
+// under way, and over before they are. One that is alone is let in whatever the bounds are.
+func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
+	n.runMu.Lock()
+	defer n.runMu.Unlock()
+	c := n.caller(peer)
+	if c.running-1+streamCalls > max(n.cfg.Concurrent, streamCalls) ||
+		n.total-1+streamCalls > max(n.cfg.Total, streamCalls) ||
+		c.requestBytes+streamBytes > max(n.cfg.RequestBytes, streamBytes+streamHeadBytes) ||
+		n.requestBytes+streamBytes > totalFactor*max(n.cfg.RequestBytes, streamBytes) {
+		return false
+	}
+	n.hold(c, 1)
+	s.free = [2]int{streamWindow, streamWindow}
+	return true
+}
+
+// unreserve gives up what was kept for a stream that is over.
+func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
+	n.runMu.Lock()
+	defer n.runMu.Unlock()
+	s.free = [2]int{}
+	n.hold(n.caller(peer), -1)
+	n.forget(peer)
+}
+
+// hold counts what is kept for a number of streams. The lock is held.
+func (n *Node) hold(c *caller, streams int) {
+	c.reserved += streams * streamCalls
+	c.running += streams * streamCalls
+	n.total += streams * streamCalls
+	c.requestBytes += int64(streams) * streamBytes
+	n.requestBytes += int64(streams) * streamBytes
+}
+
+// lends finds the calls of a stream for which room is kept, by a request: nil if it is of none.
+func (n *Node) lends(peer *btl.Endpoint, method uint16, request []byte) *int {
+	h, ok := getStreamHead(request)
+	if !ok || h.op != streamPush && h.op != streamPull || len(request) > streamMsgBytes ||
+		h.op == streamPull && len(request) > streamHeadBytes {
+		return nil
+	}
+	s := n.streams.find(served{peer, h.id})
+	if s == nil || s.method != method {
+		return nil
+	}
+	return &s.free[h.op-streamPush]
 }
 
 // add notes a stream, unless its peer has so many.
-func (t *streams) add(key served, s *stream, most int) error {
+func (t *streams) add(key served, s *stream) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open == nil {
@@ -218,8 +274,7 @@ func (t *streams) add(key served, s *stream, most int) error {
 	if t.open[key] != nil {
 		return errStreamHead
 	}
-	have := t.ofPeer[key.peer]
-	if have >= most || have > 0 && len(t.open) >= totalFactor*streamsMax {
+	if t.ofPeer[key.peer] >= streamsMax {
 		return errStreams
 	}
 	t.open[key] = s
@@ -237,8 +292,12 @@ func (t *streams) remove(key served) {
 }
 
 // openStream starts a stream's handler.
-func (n *Node) openStream(ctx context.Context, key served, h StreamHandler) error {
+func (n *Node) openStream(ctx context.Context, key served, method uint16, h StreamHandler) error {
+	if !n.begins() {
+		return context.Canceled
+	}
 	s := &stream{
+		method: method,
 		pushes: turns{moved: make(chan struct{})}, pulls: turns{moved: make(chan struct{})},
 		requests: make(chan chunk), answers: make(chan chunk),
 	}
@@ -248,15 +307,16 @@ func (n *Node) openStream(ctx context.Context, key served, h StreamHandler) erro
 	}
 	s.ctx, s.end = context.WithCancelCause(limited)
 	s.idle = time.AfterFunc(streamIdleMax, func() { s.end(errStreamGone) })
-	err := n.streams.add(key, s, n.cfg.streamsMax())
-	if err == nil && !n.begins() {
+	err := n.streams.add(key, s)
+	if err == nil && !n.reserve(key.peer, s) {
 		n.streams.remove(key)
-		err = context.Canceled
+		err = errStreams
 	}
 	if err != nil {
 		s.idle.Stop()
 		s.end(nil)
 		cancel()
+		n.work.Done()
 		return err
 	}
 	go func() {
@@ -267,6 +327,7 @@ func (n *Node) openStream(ctx context.Context, key served, h StreamHandler) erro
 		s.end(nil)
 		s.idle.Stop()
 		n.streams.remove(key)
+		n.unreserve(key.peer, s)
 	}()
 	return nil
 }

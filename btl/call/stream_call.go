@@ -12,8 +12,9 @@ import (
 // CallStream sends all that request has to a method of HandleStream, and writes its answer into
 // answer, while both go on: either may be larger than memory, and who is slow is waited for. nil is
 // nothing, or nowhere. It returns when the whole answer is written: nil, what request or answer
-// said, or an error as of Call: ErrBusy, before anything of request is read, where this side has so
-// many streams open that not all their calls could be under way at once (63 by default). If the
+// said, or an error as of Call: ErrBusy, before anything of request is read, where the server has
+// not room for all its calls at once, beside what else is under way (of streams alone for 63 of one
+// caller, by default). If the
 // handler returns earlier, the rest of request is not read; but a Read that goes on already may end
 // later than CallStream.
 func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16,

@@ -34,26 +34,23 @@ const warmup = 50 * time.Millisecond
 func (l *load) run(c caller) (result, error) {
 	warm := *l
 	warm.duration, warm.gap = warmup, 0
-	if err := warm.calls(c, newHists(l.callers)); err != nil {
+	if err := warm.calls(c, newLatencies()); err != nil {
 		return result{}, err
 	}
-	hists := newHists(l.callers)
+	measured := newLatencies()
 	runtime.GC()
 	there, err := serverCPUNs(c)
 	if err != nil {
 		return result{}, err
 	}
 	here, begin := cpuNs(), time.Now()
-	if err := l.calls(c, hists); err != nil {
+	if err := l.calls(c, measured); err != nil {
 		return result{}, err
 	}
 	took := time.Since(begin)
 	here = cpuNs() - here
 	after, err := serverCPUNs(c)
-	hist := hists[0]
-	for _, own := range hists[1:] {
-		hist.Merge(own)
-	}
+	hist := measured.hist
 	calls := hist.TotalCount()
 	us := func(percentile float64) float64 {
 		return float64(hist.ValueAtPercentile(percentile)) / 1e3
@@ -64,31 +61,39 @@ func (l *load) run(c caller) (result, error) {
 	}, err
 }
 
-// newHists are the histograms of callers, for calls of up to a minute. They are large, so they are
-// made before anything is measured, and merged afterwards.
-func newHists(callers int) []*hdrhistogram.Histogram {
-	const longest = 60e9
-	hists := make([]*hdrhistogram.Histogram, callers)
-	for i := range hists {
-		hists[i] = hdrhistogram.New(1, longest, 3)
-	}
-	return hists
+// latencies are those of all callers. A histogram for each would be more memory than caches
+// hold, and a part of what is measured; and on one processor a lock costs next to nothing.
+type latencies struct {
+	lock sync.Mutex
+	hist *hdrhistogram.Histogram
 }
 
-// calls has the callers call for the duration, and returns what each has recorded.
-func (l *load) calls(c caller, hists []*hdrhistogram.Histogram) error {
+// newLatencies has room for calls of up to a minute.
+func newLatencies() *latencies {
+	const longest = 60e9
+	return &latencies{hist: hdrhistogram.New(1, longest, 3)}
+}
+
+func (l *latencies) record(took time.Duration) error {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.hist.RecordValue(int64(took))
+}
+
+// calls has the callers call for the duration.
+func (l *load) calls(c caller, measured *latencies) error {
 	until := time.Now().Add(l.duration)
 	errs := make([]error, l.callers)
 	var callers sync.WaitGroup
 	for i := range l.callers {
-		callers.Go(func() { errs[i] = l.caller(c, until, hists[i]) })
+		callers.Go(func() { errs[i] = l.caller(c, until, measured) })
 	}
 	callers.Wait()
 	return errors.Join(errs...)
 }
 
 // caller calls, again and again, and once at least.
-func (l *load) caller(c caller, until time.Time, hist *hdrhistogram.Histogram) error {
+func (l *load) caller(c caller, until time.Time, measured *latencies) error {
 	request := make([]byte, l.sizeBytes)
 	for i := 0; i == 0 || time.Now().Before(until); i++ {
 		request[0] = byte(i)
@@ -97,7 +102,7 @@ func (l *load) caller(c caller, until time.Time, hist *hdrhistogram.Histogram) e
 		if err != nil {
 			return err
 		}
-		if err := hist.RecordValue(int64(time.Since(begin))); err != nil {
+		if err := measured.record(time.Since(begin)); err != nil {
 			return err
 		}
 		if len(answer) != l.sizeBytes || answer[0] != byte(i) {

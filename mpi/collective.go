@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"unsafe"
 
 	"gobtl/mpi/coll"
 	"gobtl/pml"
@@ -248,9 +249,22 @@ func sameLength[T any](in, out []T, op Op[T], root int, outHere bool,
 	if outHere && len(in) != len(out) {
 		return plan{}, fmt.Errorf("%w: %d values are reduced to %d", ErrCount, len(in), len(out))
 	}
+	if outHere && overlap(in, out) {
+		return plan{}, fmt.Errorf("%w: in and out overlap, and are not the same", ErrConfig)
+	}
 	p, err := planOf(in, out, root, does)
 	p.fold, p.commutes = op.fold, op.commutes
 	return p, err
+}
+
+// overlap says whether two slices of one length share memory without being the same.
+func overlap[T any](a, b []T) bool {
+	if len(a) == 0 {
+		return false
+	}
+	first, second := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
+	apart := max(first, second) - min(first, second)
+	return apart > 0 && apart < uintptr(len(a))*unsafe.Sizeof(a[0])
 }
 
 func reducePlan[T any](c *Comm, in, out []T, op Op[T], root int) (plan, error) {

@@ -233,10 +233,12 @@ func TestSplit(t *testing.T) {
 // Lengths that do not fit are told, before anything is sent.
 func TestCounts(t *testing.T) {
 	run(t, "mem/local", 2, func(ctx context.Context, w *mpi.World) error {
-		c, one, two := &w.Comm, []int32{1}, []int32{1, 2}
+		c, one, two, three := &w.Comm, []int32{1}, []int32{1, 2}, make([]int32, 3)
 		sum := mpi.Sum[int32]()
 		for i, is := range []struct{ err, want error }{
 			{mpi.Allreduce(ctx, c, one, two, sum), mpi.ErrCount},
+			{mpi.Allreduce(ctx, c, three[:2], three[1:], sum), mpi.ErrConfig},
+			{mpi.Scan(ctx, c, three[1:], three[:2], sum), mpi.ErrConfig},
 			{mpi.Allreduce(ctx, c, one, one, mpi.Op[int32]{}), mpi.ErrConfig},
 			{mpi.Bcast(ctx, c, one, 2), mpi.ErrRank},
 			{mpi.Bcast(ctx, c, []string{""}, 0), mpi.ErrType},

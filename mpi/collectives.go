@@ -9,8 +9,8 @@ import "context"
 // and r ends with it.
 // Slices belong to the operation until then: when ctx ends first, or another rank fails, the error
 // says ErrInUse, and the operation goes on. in and out may be the same slice in reductions and
-// scans. Errors: ErrRank, ErrType, ErrCount, ErrFinalized, a RankError, what broke, or the cause of
-// ctx; of the I also ErrBusy.
+// scans, but not overlap otherwise (ErrConfig). Errors: ErrRank, ErrType, ErrCount, ErrFinalized, a
+// RankError, what broke, or the cause of ctx; of the I also ErrBusy.
 
 // Barrier returns when all ranks have called it.
 func Barrier(ctx context.Context, c *Comm) error {

@@ -3,6 +3,14 @@ package main
 // The faults of what is over the module: the matching of messages, and collective operations.
 var matchingMutations = []mutation{
 	{
+		name:  "reduced-over-itself",
+		fault: "a reduction takes slices that overlap, and reduces what it has written",
+		in:    "mpi",
+		old:   "$outHere && overlap($in, $out)",
+		new:   "false",
+		test:  "./mpi -run TestCounts",
+	},
+	{
 		name:  "eager-overtakes",
 		fault: "a small message goes at once, though larger ones before it wait for room",
 		in:    "pml",

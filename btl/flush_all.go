@@ -61,7 +61,7 @@ func (f *failures) err() error {
 // is acknowledged, or its endpoint has ended. The error is nil, or what Endpoint.Flush would have
 // said of those endpoints for which that is not so, with their names: errors.Is finds each, of
 // more than 16 that have ended as many. Also told are those that have ended since the latest call
-// with something on its way of which nobody else is told. An owner that pulls gets a
+// with something on its way, of which an OnDone may have told already. An owner that pulls gets a
 // CompletionFlush without an endpoint. now is the present instant.
 func (m *Module) Flush(now Time, fn func(error)) {
 	m.at(now)

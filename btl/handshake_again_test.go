@@ -181,3 +181,18 @@ func TestHelloIsPadded(t *testing.T) {
 		}
 	}
 }
+
+// What one end of the peer has said, that it is established, is not true of the next one with which
+// the handshake begins again: that would drop what has a number, and no copy of it comes.
+func TestBeginsAgainUnconfirmed(t *testing.T) {
+	w := newTwoEnds(t, smallConfig(), true)
+	w.s.meet()
+	ep, _ := w.connect()
+	before := ep.tag
+	ep.counts.takes, ep.counts.missed = true, true
+	w.m.restart(ep)
+	if ep.tag == before || ep.counts.takes || ep.counts.missed {
+		t.Errorf("under a new tag %v: takes %v, missed %v", ep.tag != before, ep.counts.takes,
+			ep.counts.missed)
+	}
+}

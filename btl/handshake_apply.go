@@ -177,6 +177,7 @@ func (m *Module) restart(ep *Endpoint) {
 		m.forgetPeer(ep)
 		ep.peer.tag = 0
 	}
+	ep.counts.takes, ep.counts.missed = false, false // what that end has said
 	ep.tag = m.slots.Rename(ep.tag, m.random())
 	until, expected, wanted := ep.hs.until, ep.hs.expected, ep.hs.wanted
 	ep.hs = m.newHandshake()
@@ -283,6 +284,7 @@ func (m *Module) mergeInto(ep, half *Endpoint) {
 	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
 	ep.renumberFlushes()
 	ep.counted, ep.selective = half.counted, half.selective
+	ep.counts.takes, ep.counts.missed = half.counts.takes, half.counts.missed
 	ep.operates, ep.joins = half.operates, half.joins
 	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0
 	ep.label, ep.away = half.label, half.away

@@ -91,7 +91,7 @@ type inbox struct {
 	received int64 // since the beginning, as the next two
 	taken    int64
 	told     int64 // of taken, with the latest limit
-	waits    int64 // the peer waits until so much is taken, which is all that it has sent; or 0
+	waits    int64 // the peer waited when it had sent so much, or more was to be sent; or 0
 	ended    bool
 }
 
@@ -164,14 +164,18 @@ func (q *Queue) noteWaits(peer *btl.Endpoint, sent uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if sent < 1<<62 && !q.closed {
-		q.inbox(peer).waits = int64(sent)
+		in := q.inbox(peer)
+		in.waits = max(in.waits, int64(sent))
 	}
 }
 
-// due says whether the peer is to be told what it may send.
+// due says whether the peer is to be told what it may send: if a part of the window was taken, or
+// all that has come while it waits. That is not counted by what it says that it has sent, for one
+// word of that may overtake another, and what was to be sent then may have been taken back.
 func (in *inbox) due(window int64) bool {
 	untold := in.taken - in.told
-	return !in.ended && (untold >= window/limitParts || in.waits > in.told && in.taken >= in.waits)
+	return !in.ended && (untold >= window/limitParts ||
+		untold > 0 && in.waits > in.told && len(in.messages) == 0)
 }
 
 // inbox returns that of a peer. The lock is held.

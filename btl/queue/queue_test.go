@@ -234,6 +234,9 @@ func TestQueueEnds(t *testing.T) {
 	if err := sender.Send(t.Context(), to, make([]byte, 900)); err != nil {
 		t.Fatal(err)
 	}
+	if err := sender.run.Flush(t.Context(), to); err != nil { // it has come
+		t.Fatal(err)
+	}
 	begin(to)
 	if err := sender.Close(t.Context()); err != nil {
 		t.Error(err)

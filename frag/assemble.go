@@ -339,7 +339,7 @@ func (a *Assembler) enter(m *Message, h *Header, slotBits int) {
 	a.slots[int(h.FragID)&(len(a.slots)-1)] = m
 	a.active++
 	a.activeBytes += m.capBytes()
-	a.emptyBytes += m.emptyBytes()
+	a.addEmpty(m.emptyBytes())
 }
 
 // slotBits returns the logarithm of the smallest table, not below the present one, in which the
@@ -380,7 +380,7 @@ func (a *Assembler) remove(m *Message) {
 		a.starter = nil
 	}
 	a.activeBytes -= m.capBytes()
-	a.emptyBytes -= m.emptyBytes()
+	a.addEmpty(-m.emptyBytes())
 	a.active--
 	if a.active == 0 {
 		a.pool.putTable(a.slots)

@@ -255,6 +255,30 @@ func TestHoarder(t *testing.T) {
 	}
 }
 
+// TestHoarderOfManyEnds: who has a connection sixteen times leaves memory to others, too.
+func TestHoarderOfManyEnds(t *testing.T) {
+	p, peers := newGrowing(t, PoolConfig{FragBytesMax: 1 << 30, BytesMax: 2 << 30}, 17)
+	for _, a := range peers[:16] {
+		for id := range uint32(1025) {
+			h, n := growHeader(id, 1<<30, 0)
+			_, _ = a.Add(&h, make([]byte, n), true)
+		}
+	}
+	for id := range uint32(100) {
+		h, n := growHeader(id, 1<<20, 0)
+		if _, err := peers[16].Add(&h, make([]byte, n), false); err != nil {
+			t.Fatalf("fragment %d of 1 MiB of somebody else: %v; %d MiB are in use", id, err,
+				p.ActiveBytes()>>20)
+		}
+	}
+	for _, a := range peers {
+		a.Drop()
+	}
+	if p.emptyBytes != 0 {
+		t.Errorf("%d bytes are empty, of nobody", p.emptyBytes)
+	}
+}
+
 // TestHoarderGoesOn: what such a peer sends in order is put together all the same.
 func TestHoarderGoesOn(t *testing.T) {
 	p, peers := newGrowing(t, PoolConfig{FragBytesMax: 64 << 20, BytesMax: 256 << 20}, 1)

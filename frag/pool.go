@@ -186,6 +186,7 @@ func (m *Message) Return() {
 type Pool struct {
 	cfg         PoolConfig
 	activeBytes int64 // buffers of unfinished fragments and of unreleased messages
+	emptyBytes  int64 // of these, such that nothing has come for
 	// favourite is the one fragment that may grow into the reserve, nil if none does.
 	favourite *Message
 	idleBytes int64

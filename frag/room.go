@@ -3,8 +3,8 @@ package frag
 // Which memory a fragment gets, and when. Nobody waits for memory while he holds some: what has
 // begun in the pool ends with what it has, or grows into a reserve that is for one alone.
 
-// emptyPart is the part of the memory beyond the reserve that one peer may have without having
-// filled it.
+// emptyPart is the part that one peer may have without having filled it, of the memory beyond the
+// reserve that others have not left empty: so any number of those who do leave something.
 const emptyPart = 16
 
 // beginLeast is what a fragment of a peer that has its share begins with, at least: the word of
@@ -21,17 +21,25 @@ func (m *Message) emptyBytes() int64 {
 
 // fill notes that bytes of a fragment have come.
 func (a *Assembler) fill(m *Message, bytes int64) {
-	a.emptyBytes -= m.emptyBytes()
+	before := m.emptyBytes()
 	m.arrivedBytes += bytes
-	a.emptyBytes += m.emptyBytes()
+	a.addEmpty(m.emptyBytes() - before)
+}
+
+// addEmpty books memory of the peer's that nothing has come for.
+func (a *Assembler) addEmpty(bytes int64) {
+	a.emptyBytes += bytes
+	a.pool.emptyBytes += bytes
 }
 
 // hoards says whether the peer has more memory that it has not filled than it needs: a packet for
 // each of many fragments would take all there is. From then on each gets what its packets fill, and
 // some more.
 func (a *Assembler) hoards() bool {
-	c := &a.pool.cfg
-	return a.emptyBytes > max((c.BytesMax-int64(c.FragBytesMax))/emptyPart, c.GrowBytes)
+	p := a.pool
+	others := p.emptyBytes - a.emptyBytes
+	share := (p.cfg.BytesMax - int64(p.cfg.FragBytesMax) - others) / emptyPart
+	return a.emptyBytes > max(share, p.cfg.GrowBytes)
 }
 
 // beginClass is the class of the buffer with which a fragment begins, with a chunk of n bytes.
@@ -117,7 +125,7 @@ func (a *Assembler) growTo(m *Message, end uint32, n int, inOrder bool) bool {
 		}
 	}
 	a.activeBytes += m.capBytes() - before
-	a.emptyBytes += m.capBytes() - before
+	a.addEmpty(m.capBytes() - before)
 	return grown
 }
 
@@ -150,7 +158,7 @@ func (a *Assembler) settle(m *Message, end uint32, n int, inOrder bool) bool {
 	p.enlarge(m, class)
 	a.starter = nil
 	a.activeBytes += capBytes
-	a.emptyBytes += m.emptyBytes()
+	a.addEmpty(m.emptyBytes())
 	p.favour(m)
 	return true
 }

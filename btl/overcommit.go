@@ -16,6 +16,7 @@ import (
 type trip struct {
 	beganAt Time // when the search for the path's size began
 	near    bool // its first answers came so soon that there is no need to measure
+	answers int  // Pongs that have come, up to tripFirst
 	nonce   uint64
 	askedAt Time             // the latest Ping, of that nonce; 0: it is answered
 	nextAt  Time             // when the next one may be
@@ -26,8 +27,13 @@ type trip struct {
 const (
 	// tripNear is a round trip for which nothing is granted beyond what the buffer holds.
 	tripNear = time.Millisecond
-	// tripEvery is the time between two Pings, tripPeriod that after which an old round trip counts no
-	// more: a path may become another one.
+	// tripFirst is how many Pings must be answered before one counts: when many begin at once the
+	// first answers wait for processors and in queues, each for another time, and the path may be
+	// short. So long they follow each other after tripSoon.
+	tripFirst = 4
+	tripSoon  = 200 * time.Millisecond
+	// tripEvery is the time between two Pings later on, tripPeriod that after which an old round
+	// trip counts no more: a path may become another one.
 	tripEvery  = time.Second
 	tripPeriod = 10 * time.Second
 	// overrunsEvery is how often the fabric is asked what it has lost.
@@ -85,12 +91,24 @@ func (m *Module) tendOvercommit() {
 
 // measured takes the round trip of a Pong, if it is one of the Ping that asked for it.
 func (ep *Endpoint) measured(now Time, nonce uint64) bool {
-	t := &ep.trip
-	if t.askedAt == 0 || nonce != t.nonce {
+	if ep.askedAt == 0 || nonce != ep.nonce {
 		return false
 	}
+	if least, known := ep.trip.answered(now); known {
+		ep.rcv.RoundTrip(least)
+	}
+	return true
+}
+
+// answered notes that a Ping is answered, and returns the least round trip, once there were
+// several.
+func (t *trip) answered(now Time) (least time.Duration, known bool) {
 	d := max(now.Sub(t.askedAt), 1)
 	t.askedAt = 0
+	if t.answers < tripFirst {
+		t.answers++
+		t.nextAt = now.Add(tripSoon)
+	}
 	if now.Sub(t.since) >= tripPeriod {
 		t.since, t.least = now, [2]time.Duration{0, t.least[0]}
 	}
@@ -101,6 +119,5 @@ func (ep *Endpoint) measured(now Time, nonce uint64) bool {
 	if t.least[1] != 0 {
 		d = min(d, t.least[1])
 	}
-	ep.rcv.RoundTrip(d)
-	return true
+	return d, t.answers == tripFirst
 }

@@ -249,4 +249,12 @@ $packets += $n`,
 		new:   "$inOrder",
 		test:  "./frag -run TestGrowToTheEnd",
 	},
+	{
+		name:  "trip-of-first",
+		fault: "the first round trip counts, though it waited for processors or in a queue",
+		in:    "btl",
+		old:   "$t.answers == tripFirst",
+		new:   "true",
+		test:  "./btl -run TestTripOfSeveral",
+	},
 }

@@ -1,7 +1,6 @@
 package call_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"sync"
@@ -9,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"gobtl/btl"
 	"gobtl/btl/call"
 )
 
@@ -18,16 +16,7 @@ import (
 func TestStreamBusyAtOpen(t *testing.T) {
 	const many, size = 100, 2 << 20
 	client, server, peer := two(t, call.Config{})
-	goOn := make(chan struct{})
-	server.HandleStream(1, func(ctx context.Context, _ *btl.Endpoint, r io.Reader, w io.Writer) error {
-		select {
-		case <-goOn:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		_, err := io.Copy(w, r)
-		return err
-	})
+	goOn := stall(server)
 	var all sync.WaitGroup
 	var well, still, refused atomic.Int64
 	for range many {

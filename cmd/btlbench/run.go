@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/usage"
 )
 
 // environment is what a command may touch of the process that it runs in.
@@ -78,7 +79,7 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		env.notef("%v (see btlbench --help)", err)
+		env.notef("%s (see btlbench --help)", usage.Text(err))
 		return exitUsage
 	}
 	return exitStatus(env, kctx.Run())
@@ -93,10 +94,10 @@ func exitStatus(env *environment, err error) int {
 	if !errors.As(err, &told) {
 		env.notef("%v", err)
 	}
-	var usage *usageError
+	var misuse *usageError
 	var sig *signalError
 	switch {
-	case errors.As(err, &usage):
+	case errors.As(err, &misuse):
 		return exitUsage
 	case errors.As(err, &sig):
 		return 128 + int(sig.sig)

@@ -13,6 +13,7 @@ import (
 
 	"gobtl/cmd/btlrun/agent"
 	"gobtl/cmd/btlrun/job"
+	"gobtl/internal/usage"
 )
 
 // Exit statuses of btlrun's own; else they are the ranks'.
@@ -50,7 +51,7 @@ func run(args []string, stdin, stdout, stderr *os.File) (status int) {
 		}
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "btlrun:", err)
+		fmt.Fprintln(stderr, "btlrun:", usage.Text(err))
 		return exitUsage
 	}
 	return launch(&c, stdin, stdout, stderr)

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"gobtl/internal/usage"
 )
 
 // Exit statuses. After a signal it is 128 plus the signal's number, as shells have it.
@@ -93,7 +95,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) 
 		return exitFailure
 	}
 	if _, err := parser.Parse(args); err != nil {
-		env.logf(logError, "%v (see btlstream --help)", err)
+		env.logf(logError, "%s (see btlstream --help)", usage.Text(err))
 		return exitUsage
 	}
 	env.level = c.Log

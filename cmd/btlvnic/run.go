@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"gobtl/internal/usage"
 )
 
 // environment is what a command has to do with the world.
@@ -69,7 +71,7 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		env.notef("%v (see btlvnic --help)", err)
+		env.notef("%s (see btlvnic --help)", usage.Text(err))
 		return exitUsage
 	}
 	if err := kctx.Run(); err != nil {

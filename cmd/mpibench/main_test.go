@@ -19,6 +19,8 @@ func TestUsage(t *testing.T) {
 		{"--test latencie", exitUsage, `did you mean "latency"?`},
 		{"--size 8,x", exitUsage, `"x" is no size`},
 		{"--ranks 1", exitUsage, "--ranks: 1, want 2 or more"},
+		{"--size -1", exitUsage, "--size must not be negative: -1 ("},
+		{"--duration 0", exitUsage, "--duration must be more than 0"},
 		{"--window 0", exitUsage, "--window must be 1 to 4096"},
 		{"--threads 0", exitUsage, "--threads must be 1 to 1024"},
 		{"--duration 0s", exitUsage, "--duration must be more than 0"},

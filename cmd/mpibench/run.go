@@ -6,6 +6,8 @@ import (
 	"io"
 	"os/signal"
 	"syscall"
+
+	"gobtl/internal/usage"
 )
 
 // Exit statuses.
@@ -46,7 +48,7 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		env.notef("%v (see mpibench --help)", err)
+		env.notef("%s (see mpibench --help)", usage.Text(err))
 		return exitUsage
 	}
 	kctx.BindTo(ctx, (*context.Context)(nil))
@@ -54,8 +56,8 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 		return exitOK
 	}
 	env.notef("%v", err)
-	var usage *usageError
-	if errors.As(err, &usage) {
+	var misuse *usageError
+	if errors.As(err, &misuse) {
 		return exitUsage
 	}
 	return exitFailure

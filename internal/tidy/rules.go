@@ -133,7 +133,7 @@ var policies = []policy{
 	{
 		dir: "cmd/...",
 		imports: with(leaves, "btl/...", "cmd/...", "fabric/...", "frag", "hotel", "internal/report",
-			"internal/waiting", "launch/...", "mpi", "reliability", "stream", "vnic/..."),
+			"internal/usage", "internal/waiting", "launch/...", "mpi", "reliability", "stream", "vnic/..."),
 		libs: []string{
 			"github.com/HdrHistogram/hdrhistogram-go", "github.com/agnivade/levenshtein",
 			"github.com/alecthomas/kong", "github.com/fsnotify/fsnotify",

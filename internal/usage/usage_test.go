@@ -1,0 +1,56 @@
+package usage
+
+import (
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+type list []string
+
+func (l *list) UnmarshalText(text []byte) error {
+	*l = list{string(text)}
+	return nil
+}
+
+// What kong says of a missing value is told so that it helps; all else as it is.
+func TestText(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--size", "-1"}, "--size must not be negative: -1"},
+		{[]string{"--count", "-.5"}, "--count must not be negative: -.5"},
+		{[]string{"-n", "-7"}, "--count must not be negative: -7"},
+		{[]string{"--time", "-1s"}, "--time must not be negative: -1s"},
+		{[]string{"--size"}, "--size needs a value"},
+		{
+			[]string{"--size", "--count", "3"},
+			"--size needs a value, and --count is a flag; as a value it is written --size=--count",
+		},
+		{
+			[]string{"--name", `-"x`},
+			`--name needs a value, and -"x is a flag; as a value it is written --name=-"x`,
+		},
+		{[]string{"--bogus"}, "unknown flag --bogus"},
+		{[]string{"--count", "x"}, `--count: expected a valid 64 bit int but got "x"`},
+	} {
+		var c struct {
+			Size  list
+			Count int `short:"n"`
+			Time  time.Duration
+			Name  string
+		}
+		p, err := kong.New(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.Parse(tc.args)
+		if err == nil {
+			t.Errorf("%q: no error", tc.args)
+		} else if got := Text(err); got != tc.want {
+			t.Errorf("%q: %s\nwant %s\nof %v", tc.args, got, tc.want, err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -76,7 +77,18 @@ func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
 			"tests": plan.TestLat + "," + plan.TestBW, "layer": plan.LayerBTL,
 			"all_tests": strings.Join(plan.AllTests, ", "),
 		},
+		kong.NamedMapper("nonzero", kong.MapperFunc(decodeNonzero)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Bind(env),
 	)
+}
+
+// decodeNonzero reads a flag whose zero value stands for its default: a zero that was asked for is
+// none.
+func decodeNonzero(ctx *kong.DecodeContext, target reflect.Value) error {
+	err := kong.NewRegistry().RegisterDefaults().ForType(target.Type()).Decode(ctx, target)
+	if err == nil && target.IsZero() {
+		return errors.New("must not be 0; without the flag it is the default")
+	}
+	return err
 }

@@ -97,7 +97,7 @@ func (c *compareCmd) config() (*compare.Config, error) {
 	}
 	for _, file := range []string{cfg.Programs.Btlrun, cfg.Programs.Btlbench} {
 		if _, err := os.Stat(file); err != nil {
-			return nil, &usageError{fmt.Errorf("--programs: %w", err)}
+			return nil, &usageError{err: fmt.Errorf("--programs: %w", err)}
 		}
 	}
 	if c.Quick {

@@ -32,6 +32,14 @@ func (c *measureCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	err = c.measure(ctx, env, w)
+	var misuse *usageError
+	if errors.As(err, &misuse) {
+		if w.Rank() == 0 { // before the others end
+			env.notef("%v", misuse)
+		}
+		misuse.told = true
+		return errors.Join(err, w.Finalize(ctx))
+	}
 	if errors.Is(err, bench.ErrVerify) {
 		return errors.Join(err, w.Finalize(ctx)) // All ranks know, and end.
 	}
@@ -43,14 +51,14 @@ func (c *measureCmd) Run(ctx context.Context, env *environment) error {
 
 func (c *measureCmd) measure(ctx context.Context, env *environment, w *mpi.World) error {
 	if w.Size() < bench.RanksMin {
-		return &usageError{errors.New("one rank has nobody to measure with: btlrun -n 2 mpibench")}
+		return &usageError{err: errors.New("one rank has nobody to measure with: btlrun -n 2 mpibench")}
 	}
 	ranks := c.Ranks
 	if len(ranks) == 0 {
 		ranks = []int{w.Size()}
 	}
 	if n := slices.Max(ranks); n > w.Size() {
-		return &usageError{fmt.Errorf("--ranks: %d of %d", n, w.Size())}
+		return &usageError{err: fmt.Errorf("--ranks: %d of %d", n, w.Size())}
 	}
 	if len(c.CPUs) > 0 {
 		cpu := c.CPUs[localRank(w)%len(c.CPUs)]

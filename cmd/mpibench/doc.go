@@ -9,5 +9,6 @@
 // program and of one in C under other MPIs.
 //
 // Rank 0 writes the figures, each table or line when it is there, to standard output; everything
-// else goes to standard error. Exit status: 0 success, 1 failure, wrong data among them, 2 usage.
+// else goes to standard error, a mistake on the command line once, by rank 0. Exit status: 0
+// success, 1 failure, wrong data among them, 2 usage.
 package main

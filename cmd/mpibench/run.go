@@ -6,8 +6,10 @@ import (
 	"io"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"gobtl/internal/usage"
+	"gobtl/launch"
 )
 
 // Exit statuses.
@@ -17,8 +19,11 @@ const (
 	exitUsage   = 2
 )
 
-// usageError is a mistake on the command line that only the job shows.
-type usageError struct{ err error }
+// usageError is a mistake on the command line that only the job, or the machine, shows.
+type usageError struct {
+	err  error
+	told bool // already, by this rank or another one
+}
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
@@ -48,17 +53,44 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		env.notef("%s (see mpibench --help)", usage.Text(err))
+		env.refuse(ctx, usage.Text(err)+" (see mpibench --help)")
 		return exitUsage
 	}
 	kctx.BindTo(ctx, (*context.Context)(nil))
 	if err = kctx.Run(); err == nil {
 		return exitOK
 	}
-	env.notef("%v", err)
 	var misuse *usageError
-	if errors.As(err, &misuse) {
+	isMisuse := errors.As(err, &misuse)
+	if !isMisuse || !misuse.told {
+		env.notef("%v", err)
+	}
+	if isMisuse {
 		return exitUsage
 	}
 	return exitFailure
+}
+
+// refuseLimit is how long a rank waits for the others before it tells of a mistake by itself.
+const refuseLimit = 5 * time.Second
+
+// refuse tells of a mistake on the command line: once for the job, by rank 0, whose line is out
+// before the first rank ends, as a launcher may end the others then. Who does not meet the others,
+// as their command lines are right, tells of its own.
+func (e *environment) refuse(ctx context.Context, text string) {
+	ctx, cancel := context.WithTimeout(ctx, refuseLimit)
+	defer cancel()
+	job, err := launch.Join(ctx, launch.Config{})
+	if err != nil {
+		e.notef("%s", text)
+		return
+	}
+	if job.Rank() == 0 {
+		e.notef("%s", text)
+	}
+	_, err = job.Exchange(ctx, "refused", nil)
+	if err != nil && job.Rank() != 0 {
+		e.notef("rank %d: %s", job.Rank(), text)
+	}
+	_ = job.Finalize(ctx) // The launcher learns by the status how it went.
 }

@@ -50,9 +50,11 @@ exec sh -c "$*"
 func TestBtlrun(t *testing.T) {
 	t.Parallel()
 	greetings(t, command(t, btlrun, "-n", "4", self(t)), 4, "PMI-1", oneNode)
-	measures(t, func(args ...string) *exec.Cmd {
+	job := func(args ...string) *exec.Cmd {
 		return command(t, btlrun, append([]string{"-n", "4", mpibench}, args...)...)
-	})
+	}
+	measures(t, job)
+	refuses(t, job)
 	// What another launcher has told btlrun is not for its ranks.
 	cmd := command(t, btlrun, "-n", "2", self(t))
 	cmd.Env = append(cmd.Env, "PMI_PORT=127.0.0.1:1", "PMI_ID=9", "PMI_FD=77",

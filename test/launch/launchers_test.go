@@ -168,6 +168,23 @@ func measures(t *testing.T, start func(args ...string) *exec.Cmd) {
 	}
 }
 
+// refuses starts mpibench with mistakes, which one rank sees as well as another: all end with 2,
+// and they are told once.
+func refuses(t *testing.T, start func(args ...string) *exec.Cmd) {
+	t.Helper()
+	for args, want := range map[string]string{
+		"--window 0": "mpibench: measure: --window must be", // without a look at the job
+		"--ranks 99": "mpibench: --ranks: 99 of ",
+	} {
+		r := run(t, start(strings.Fields(args)...))
+		if r.status != 2 || strings.Count(r.stderr, "mpibench: ") != 1 ||
+			!strings.Contains(r.stderr, want) {
+			t.Errorf("%s: status %d, want 2 and one line of mpibench\n%s%s", args, r.status, r.stdout,
+				r.stderr)
+		}
+	}
+}
+
 // TestAlone runs a rank that nobody has launched.
 func TestAlone(t *testing.T) {
 	t.Parallel()
@@ -180,9 +197,11 @@ func TestHydra(t *testing.T) {
 	hydra := testenv.Need(t, "mpiexec.hydra", "mpich")
 	greetings(t, command(t, hydra, "-n", "4", self(t)), 4, "PMI-1", oneNode)
 	greetings(t, command(t, hydra, "-pmi-port", "-n", "3", self(t)), 3, "PMI-1", oneNode)
-	measures(t, func(args ...string) *exec.Cmd {
+	job := func(args ...string) *exec.Cmd {
 		return command(t, hydra, append([]string{"-n", "4", mpibench}, args...)...)
-	})
+	}
+	measures(t, job)
+	refuses(t, job)
 	abort := command(t, hydra, "-n", "3", self(t))
 	abort.Env = append(abort.Env, roleVariable+"=abort")
 	if r := run(t, abort); r.status != 7 {
@@ -203,9 +222,11 @@ func TestOpenMPI(t *testing.T) {
 	}
 	start := func(args ...string) *exec.Cmd { return launch(append(args, self(t))...) }
 	greetings(t, start("-n", "4"), 4, "Open MPI", oneNode)
-	measures(t, func(args ...string) *exec.Cmd {
+	job := func(args ...string) *exec.Cmd {
 		return launch(append([]string{"-n", "4", mpibench}, args...)...)
-	})
+	}
+	measures(t, job)
+	refuses(t, job)
 	greetings(t, start("-n", "3", "-x", "BTL_RENDEZVOUS=127.0.0.1:"+freePort(t)), 3, "Open MPI",
 		oneNode)
 	for role, status := range map[string]int{"abort": 7, "fail": 5} {

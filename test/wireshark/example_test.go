@@ -61,10 +61,10 @@ func example() []step {
 		})
 	return numbered(append(
 		list,
-		a("A is established, and grants 32 packets; nothing of B has arrived yet", false,
-			ack(tagB, firstB-1, 32, true)),
-		a("It asks for confirmation", false,
+		a("A is established. It says that first, which asks for confirmation", false,
 			hello(frag.KindHello, tagB, firstA, false, frag.ProbeCommand, frag.ProvenAll, false)),
+		a("It grants 32 packets; nothing of B has arrived yet", false,
+			ack(tagB, firstB-1, 32, true)),
 		b("B got its tag back and is established too: it confirms, and grants 32 packets",
 			hello(frag.KindHelloAck, tagA, firstB, true, frag.ProbeCommand, frag.ProvenAll, false)),
 		b("", ack(tagA, firstA-1, 32, true)),

@@ -8,7 +8,8 @@
 // A Module belongs to one goroutine: the one that calls Progress. All methods of Module, Endpoint,
 // Fragment and Region must be called from it, also from inside callbacks, except for those that say
 // otherwise (Stats, Wake). Nothing happens between two calls of Progress: no goroutine, no lock, no
-// clock. A Runner wraps a module for ordinary programs: any goroutine, context, blocking calls.
+// clock. A Runner wraps a module for ordinary programs: any goroutine, context, blocking calls. A
+// nil context is ErrContext, before anything has begun.
 //
 // # The life of a packet
 //

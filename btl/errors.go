@@ -58,6 +58,8 @@ var (
 	ErrReentrant = errors.New("btl: Progress called from a callback")
 	// ErrInHandler: a method that waits was called from a callback, which would wait for itself.
 	ErrInHandler = errors.New("btl: a callback must not wait")
+	// ErrContext: the context is nil. Nothing has begun, or goes on as before.
+	ErrContext = errors.New("btl: nil context")
 	// ErrInUse: the context has ended, and the memory of the message may still be read, or written.
 	// The error is an InUse, which tells when that is over.
 	ErrInUse = errors.New("btl: memory may still be in use")

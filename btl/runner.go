@@ -176,6 +176,9 @@ func (r *Runner) Err() error {
 // by then ends with ErrClosed. Close returns when the Runner has ended; if a handler does not
 // return, soon after ctx.
 func (r *Runner) Close(ctx context.Context) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	if r.fromHandler() {
 		return ErrInHandler
 	}

@@ -191,7 +191,7 @@ func (r *Runner) StartPut(ctx context.Context, ep *Endpoint, data []byte, target
 }
 
 func (r *Runner) launch(ctx context.Context, c *call) (Pending, error) {
-	if err := ctx.Err(); err != nil {
+	if err := endOf(ctx); err != nil {
 		c.recycle()
 		return Pending{}, err
 	}
@@ -220,6 +220,9 @@ func (p Pending) over() bool { return p.c == nil || p.c.uses.Load() != p.use }
 func (p Pending) Wait(ctx context.Context) error {
 	if p.over() {
 		return ErrState
+	}
+	if ctx == nil {
+		return ErrContext
 	}
 	r, c := p.r, p.c
 	if !c.ended() && r.fromHandler() {

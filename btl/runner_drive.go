@@ -12,7 +12,7 @@ import (
 
 // run has a call done and waits for its end, or that of ctx: then it may still be under way.
 func (r *Runner) run(ctx context.Context, c *call) error {
-	if err := ctx.Err(); err != nil {
+	if err := endOf(ctx); err != nil {
 		c.recycle()
 		return err
 	}
@@ -28,6 +28,14 @@ func (r *Runner) run(ctx context.Context, c *call) error {
 	}
 	r.inbox.push(c, maxInt)
 	return r.await(ctx, c, false)
+}
+
+// endOf is the error of a context that has ended, or is none.
+func endOf(ctx context.Context) error {
+	if ctx == nil {
+		return ErrContext
+	}
+	return ctx.Err()
 }
 
 const maxInt = int(^uint(0) >> 1)

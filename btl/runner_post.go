@@ -21,7 +21,7 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *Endpoint, tag Tag, data [
 	if most := r.m.cfg.FragmentBytesMax; uint64(len(data)) > uint64(most) {
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), most)
 	}
-	if err := ctx.Err(); err != nil {
+	if err := endOf(ctx); err != nil {
 		return err
 	}
 	c := r.newCall(callPost)

@@ -40,6 +40,55 @@ func openRunners(t *testing.T, n int, handle func(i int, m *Module)) []*Runner {
 	return rs
 }
 
+// A call with a nil context is refused, and nothing has begun.
+func TestRunnerNilContext(t *testing.T) {
+	rs := openRunners(t, 2, nil)
+	r := rs[0]
+	ep, err := r.Connect(t.Context(), rs[1].m.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pending, err := r.Start(t.Context(), ep, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var none context.Context
+	second := func(_ any, err error) error { return err }
+	began := false
+	begin := func(*Module) error { began = true; return nil }
+	beginAwait := func(*Module, Waker) error { began = true; return nil }
+	for what, err := range map[string]error{
+		"Do":           r.Do(none, begin),
+		"DoFor":        r.DoFor(none, ep, begin),
+		"Await":        r.Await(none, beginAwait),
+		"AwaitFor":     r.AwaitFor(none, ep, beginAwait),
+		"Connect":      second(r.Connect(none, rs[1].m.Name())),
+		"Dial":         second(r.Dial(none, "mem")),
+		"Send":         r.Send(none, ep, 1, nil),
+		"SendBuffered": r.SendBuffered(none, ep, 1, nil),
+		"Put":          r.Put(none, ep, nil, 0, 0),
+		"PutNotice":    r.PutNotice(none, ep, nil, 0, 0, 1, nil),
+		"Get":          r.Get(none, ep, nil, 0, 0),
+		"Atomic":       second(r.Atomic(none, ep, Atomic{})),
+		"Flush":        r.Flush(none, ep),
+		"FlushAll":     r.FlushAll(none),
+		"Start":        second(r.Start(none, ep, 1, nil)),
+		"StartPut":     second(r.StartPut(none, ep, nil, 0, 0)),
+		"Wait":         pending.Wait(none),
+		"Close":        r.Close(none),
+	} {
+		if !errors.Is(err, ErrContext) {
+			t.Errorf("%s: %v, want ErrContext", what, err)
+		}
+	}
+	if began {
+		t.Error("a call without a context has begun")
+	}
+	if err := pending.Wait(t.Context()); !errors.Is(err, ErrNoHandler) {
+		t.Errorf("what went on: %v", err)
+	}
+}
+
 func TestRunnerManyGoroutines(t *testing.T) {
 	const senders, messages = 8, 50
 	var mu sync.Mutex

@@ -19,6 +19,9 @@ var questions = sync.Pool{New: func() any { return new(question) }}
 // answer is the caller's.
 func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, request []byte,
 ) ([]byte, error) {
+	if ctx == nil {
+		return nil, btl.ErrContext
+	}
 	h := head{code: method, kind: kindRequest}
 	q := questions.Get().(*question)
 	q.peer = peer

@@ -265,6 +265,9 @@ func (n *Node) HandleInline(method uint16, h Inline) {
 // does not look at its context may outlive Close, which says so: its answer is thrown away, and the
 // endpoint of its peer ends. The Runner is its owner's.
 func (n *Node) Close(ctx context.Context) error {
+	if ctx == nil {
+		return btl.ErrContext
+	}
 	n.runMu.Lock() // nobody enters any more
 	n.end()
 	n.runMu.Unlock()

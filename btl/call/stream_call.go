@@ -20,6 +20,9 @@ import (
 func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16,
 	request io.Reader, answer io.Writer,
 ) error {
+	if ctx == nil {
+		return btl.ErrContext
+	}
 	c := &streamCall{n: n, peer: peer, method: method, id: n.streamIDs.Add(1)}
 	open := streamHead{op: streamOpen, id: c.id}
 	if _, err := n.Call(ctx, peer, method, open.put(nil)); err != nil {

@@ -40,6 +40,9 @@ func (s *sender) end(err error) {
 // that of ctx. The peer must have a Queue on the tag: where there is none, Send waits
 // for ctx.
 func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error {
+	if ctx == nil {
+		return btl.ErrContext
+	}
 	w := &waiter{cost: cost(len(data))}
 	err := q.r.AwaitFor(ctx, peer, func(_ *btl.Module, waker btl.Waker) error {
 		return q.begin(peer, w, waker)

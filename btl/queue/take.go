@@ -12,6 +12,9 @@ import (
 // as ctx allows. What came before a peer's endpoint ended is taken still; then its error is
 // returned, if that peer was asked for.
 func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
+	if ctx == nil {
+		return Message{}, btl.ErrContext
+	}
 	if peer != nil && !q.r.Owns(peer) {
 		return Message{}, btl.ErrEndpoint
 	}
@@ -139,6 +142,9 @@ func (q *Queue) takenOf(peer *btl.Endpoint) int64 {
 // Close ends the Sends and Takes that wait, with ErrClosed; what has come is taken still. What
 // comes from then on is dropped. The Runner is its owner's.
 func (q *Queue) Close(ctx context.Context) error {
+	if ctx == nil {
+		return btl.ErrContext
+	}
 	q.mu.Lock()
 	q.closed = true
 	q.wake()

@@ -167,6 +167,9 @@ func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 
 // round takes part in a round, and waits for the decision.
 func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, error) {
+	if ctx == nil {
+		return notice{}, ErrContext
+	}
 	e := c.e
 	e.lock()
 	defer e.unlock()

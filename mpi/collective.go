@@ -185,8 +185,11 @@ func (c *Comm) begin(r *Request, p plan, err error) error {
 }
 
 func (c *Comm) do(ctx context.Context, p plan, err error) error {
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case ctx == nil:
+		return ErrContext
 	}
 	e := c.e
 	e.lock()

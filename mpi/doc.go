@@ -11,7 +11,8 @@
 //	err = world.Finalize(ctx)
 //
 // A message is a slice of values without pointers: numbers, arrays and structs of them; generics
-// stand where MPI has datatypes. Errors are values. A call that may wait takes a context.
+// stand where MPI has datatypes. Errors are values. A call that may wait takes a context,
+// and refuses a nil one: ErrContext.
 //
 // Any goroutine may call anything at any time, but for a Request, which belongs to one at a time.
 // Whoever waits drives the engine:

@@ -30,6 +30,8 @@ var (
 	ErrTruncated = pml.ErrTruncated
 	// ErrCancelled: the receive was cancelled before it was matched.
 	ErrCancelled = pml.ErrCancelled
+	// ErrContext: the context is nil. Nothing has begun, or goes on as before.
+	ErrContext = errors.New("mpi: nil context")
 	// ErrBusy: the Request is in use.
 	ErrBusy = errors.New("mpi: request in use")
 	// ErrInactive: the Request is not in use.

@@ -19,6 +19,9 @@ type Message struct {
 // Mprobe is Probe that takes the message out: it must be received with Mrecv or Imrecv
 // (MPI_Mprobe). Errors as of Probe.
 func Mprobe(ctx context.Context, c *Comm, from, tag int) (*Message, Status, error) {
+	if ctx == nil {
+		return nil, Status{}, ErrContext
+	}
 	e := c.e
 	e.lock()
 	defer e.unlock()
@@ -82,6 +85,9 @@ func (c *Comm) probed(found *pml.Message) (*Message, Status, error) {
 // Mrecv receives a message that Mprobe has found into data (MPI_Mrecv). Errors as of Recv, and
 // ErrMessage if it was received before.
 func Mrecv[T any](ctx context.Context, m *Message, data []T) (Status, error) {
+	if ctx == nil {
+		return Status{}, ErrContext
+	}
 	b, err := bytesOf(data)
 	if err != nil {
 		return Status{}, err

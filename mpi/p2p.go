@@ -42,6 +42,9 @@ func sendMode[T any](ctx context.Context, c *Comm, data []T, to, tag int, mode p
 
 // send is a blocking send of memory, or of a layout.
 func (c *Comm) send(ctx context.Context, b []byte, l *shape, to, tag int, mode pml.Mode) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	e := c.e
 	e.lock()
 	defer e.unlock()
@@ -75,6 +78,9 @@ func Recv[T any](ctx context.Context, c *Comm, data []T, from, tag int) (Status,
 
 // recv is a blocking receive into memory, or a layout.
 func (c *Comm) recv(ctx context.Context, b []byte, l *shape, size, from, tag int) (Status, error) {
+	if ctx == nil {
+		return Status{}, ErrContext
+	}
 	e := c.e
 	e.lock()
 	defer e.unlock()
@@ -124,6 +130,9 @@ func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, room []R,
 	from, fromTag int,
 ) (Status, error) {
+	if ctx == nil {
+		return Status{}, ErrContext
+	}
 	out, err := bytesOf(data)
 	if err != nil {
 		return Status{}, err
@@ -153,6 +162,9 @@ func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, roo
 // Probe waits for a message that a Recv with these arguments would receive, and tells of it without
 // receiving it. Errors as for Recv.
 func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
+	if ctx == nil {
+		return Status{}, ErrContext
+	}
 	e := c.e
 	e.lock()
 	defer e.unlock()

@@ -87,6 +87,9 @@ func (r *Request) result() (Status, error) {
 // ErrTruncated, ErrCancelled, ErrCount when the message is no whole number of values, a RankError,
 // what broke, or the cause of ctx.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
+	if ctx == nil {
+		return Status{}, ErrContext
+	}
 	if !r.Active() {
 		return Status{}, ErrInactive
 	}
@@ -144,6 +147,9 @@ func (r *Request) Active() bool { return r != nil && r.active }
 // unless it is nil, gets the status of each. The errors of all are joined, each with the index of
 // its request. When ctx ends first, those that have not ended are active still.
 func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	if statuses != nil && len(statuses) != len(requests) {
 		return fmt.Errorf("%w: %d statuses for %d requests", ErrCount, len(statuses), len(requests))
 	}
@@ -172,6 +178,9 @@ func WaitAll(ctx context.Context, statuses []Status, requests ...*Request) error
 // WaitAny waits until one of the requests has ended, and tells which and how: the first in the
 // list if there are several. -1 means that none is active.
 func WaitAny(ctx context.Context, requests ...*Request) (int, Status, error) {
+	if ctx == nil {
+		return -1, Status{}, ErrContext
+	}
 	e, err := engineOf(requests)
 	if e == nil {
 		return -1, Status{}, err
@@ -189,6 +198,9 @@ func WaitAny(ctx context.Context, requests ...*Request) (int, Status, error) {
 // WaitSome waits until one of the requests has ended, at least, and appends to indices those that
 // have, which are active until their Wait or Test, at once, tells how they ended.
 func WaitSome(ctx context.Context, indices []int, requests ...*Request) ([]int, error) {
+	if ctx == nil {
+		return indices, ErrContext
+	}
 	e, err := engineOf(requests)
 	if e == nil {
 		return indices, err

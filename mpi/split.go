@@ -107,6 +107,9 @@ func (c *Comm) Create(ctx context.Context, g Group) (*Comm, error) {
 // ranks may have the communicator, or ErrGroup. Errors: ErrGroup, also for who does not belong to
 // it, ErrContexts, and as of Send and Recv.
 func (c *Comm) CreateGroup(ctx context.Context, g Group, tag int) (*Comm, error) {
+	if ctx == nil {
+		return nil, ErrContext
+	}
 	members, err := c.members(g)
 	if err != nil {
 		return nil, err

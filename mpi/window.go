@@ -160,6 +160,9 @@ func (t *target) ended(err error) {
 // Free ends the window when all ranks have called it and what they have begun is over. Errors as of
 // Fence; the window is gone in any case, but not when ctx has ended before all ranks have come.
 func (w *Window[T]) Free(ctx context.Context) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	err := w.w.flushAll(ctx)
 	if err == nil || ctx.Err() == nil {
 		err = errors.Join(err, Barrier(ctx, w.w.c))
@@ -222,6 +225,9 @@ func (w *Window[T]) FlushAll(ctx context.Context) error { return w.w.flushAll(ct
 // Fence waits until what all ranks have begun is over. All must call it. Errors as of Flush and of
 // collective operations.
 func (w *Window[T]) Fence(ctx context.Context) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	err := w.w.flushAll(ctx)
 	return errors.Join(err, Barrier(ctx, w.w.c))
 }
@@ -244,6 +250,9 @@ func (w *Window[T]) Unlock(ctx context.Context, rank int) error { return w.w.unl
 
 // LockAll is Lock of all ranks, shared, one after the other.
 func (w *Window[T]) LockAll(ctx context.Context) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	for rank := range w.w.targets {
 		if err := w.Lock(ctx, rank, false); err != nil {
 			for ; rank > 0; rank-- {
@@ -257,6 +266,9 @@ func (w *Window[T]) LockAll(ctx context.Context) error {
 
 // UnlockAll is Unlock of all ranks.
 func (w *Window[T]) UnlockAll(ctx context.Context) (err error) {
+	if ctx == nil {
+		return ErrContext
+	}
 	for rank := range w.w.targets {
 		err = errors.Join(err, w.Unlock(ctx, rank))
 	}
@@ -281,6 +293,9 @@ func (w *window) check(rank, at, bytes int) error {
 
 // move begins a put or a get.
 func (w *window) move(ctx context.Context, mem []byte, rank, at int, get bool) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	e := w.c.e
 	e.lock()
 	defer e.unlock()
@@ -362,6 +377,9 @@ func (w *window) failure(rank int, p *pml.Peer, err error) error {
 
 // flush waits until what was begun with a rank is over.
 func (w *window) flush(ctx context.Context, rank int) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	e := w.c.e
 	e.lock()
 	defer e.unlock()
@@ -423,6 +441,9 @@ func (w *window) hasten(rank int) {
 // flushAll is flush of all ranks; after an error it goes on with the others, but not after ctx's
 // end.
 func (w *window) flushAll(ctx context.Context) (err error) {
+	if ctx == nil {
+		return ErrContext
+	}
 	for rank := range w.targets {
 		err = errors.Join(err, w.flush(ctx, rank))
 		if ctx.Err() != nil {

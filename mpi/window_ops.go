@@ -121,6 +121,9 @@ func (w *window) has(op opCode) bool {
 
 // accumulate begins an accumulate, with the old values if into is not nil.
 func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int, op opCode) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	e := w.c.e
 	e.lock()
 	defer e.unlock()
@@ -155,6 +158,9 @@ func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int
 
 // fetch does an operation on one value, and waits for the old one.
 func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank, at int) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	e := w.c.e
 	e.lock()
 	defer e.unlock()
@@ -315,6 +321,9 @@ const (
 )
 
 func (w *window) lock(ctx context.Context, rank int, kind lockKind) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	e := w.c.e
 	e.lock()
 	defer e.unlock()
@@ -348,6 +357,9 @@ func (w *window) lock(ctx context.Context, rank int, kind lockKind) error {
 }
 
 func (w *window) unlock(ctx context.Context, rank int) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	e := w.c.e
 	e.lock()
 	defer e.unlock()

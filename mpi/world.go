@@ -42,6 +42,9 @@ type World struct {
 // launcher, that of one rank. Call it once in the life of a process, and Finalize in the end.
 // Errors: ErrConfig, those of launch.Join, and what keeps the transport from being opened.
 func Init(ctx context.Context, cfg Config) (*World, error) {
+	if ctx == nil {
+		return nil, ErrContext
+	}
 	job, err := launch.Join(ctx, cfg.Launch)
 	if err != nil {
 		return nil, fmt.Errorf("mpi: %w", err)
@@ -51,6 +54,9 @@ func Init(ctx context.Context, cfg Config) (*World, error) {
 
 // Open is Init for a job that was joined already.
 func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
+	if ctx == nil {
+		return nil, ErrContext
+	}
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -143,6 +149,9 @@ const leaveTimeout = time.Second
 // ErrFinalized. Errors: what kept the ranks from meeting, or what was sent from arriving; the job
 // is left in any case.
 func (w *World) Finalize(ctx context.Context) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	e := w.e
 	e.lock()
 	over := e.finalizing || errors.Is(e.broken, ErrFinalized)

@@ -30,6 +30,8 @@ var (
 	ErrRank = errors.New("launch: no such rank")
 	// ErrConfig: a configuration value is out of its range.
 	ErrConfig = errors.New("launch: invalid configuration")
+	// ErrContext: the context is nil. Nothing has begun.
+	ErrContext = errors.New("launch: nil context")
 	// ErrFinalized: the job was finalized, or aborted, on this side.
 	ErrFinalized = errors.New("launch: finalized")
 )

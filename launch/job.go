@@ -34,6 +34,9 @@ type Job struct {
 // Errors: ErrConfig, ErrEnvironment, ErrNoPMI, ErrRendezvous, ErrProtocol, ErrRefused, ErrGone,
 // ErrTimeout, or the cause of ctx.
 func Join(ctx context.Context, cfg Config) (*Job, error) {
+	if ctx == nil {
+		return nil, ErrContext
+	}
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -137,6 +140,9 @@ func (j *Job) Put(ctx context.Context, key string, value []byte) error {
 }
 
 func (j *Job) put(ctx context.Context, key string, value []byte) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	j.lock.Lock()
 	defer j.lock.Unlock()
 	_, twice := j.own[key]
@@ -169,6 +175,9 @@ func (j *Job) put(ctx context.Context, key string, value []byte) error {
 // fails, also because ctx has ended, the connection to the launcher is over, and with it the job.
 // Errors: ErrFinalized, ErrTimeout after Config.FenceTimeout, the cause of ctx, and as for Join.
 func (j *Job) Fence(ctx context.Context) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	j.lock.Lock()
 	defer j.lock.Unlock()
 	if j.ended {
@@ -200,6 +209,9 @@ func (j *Job) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 }
 
 func (j *Job) get(ctx context.Context, rank int, key string) ([]byte, error) {
+	if ctx == nil {
+		return nil, ErrContext
+	}
 	j.lock.Lock()
 	defer j.lock.Unlock()
 	if j.ended {
@@ -284,6 +296,9 @@ func (j *Job) exchange(ctx context.Context, key string, value []byte) ([][]byte,
 // status, 1 to 255, is what the launcher is to end with. A launcher without PMI-1 ends the others
 // when this process ends with a status that is not 0: do so after Abort in any case.
 func (j *Job) Abort(ctx context.Context, status int) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	if status < 1 || status > 255 {
 		return fmt.Errorf("%w: status %d, want 1 to 255", ErrConfig, status)
 	}
@@ -319,6 +334,9 @@ func (j *Job) Abort(ctx context.Context, status int) error {
 // of the job. Over a launcher without PMI-1 rank 0 waits until all others have called it, or ctx
 // ends. Errors as for Join, ErrFinalized if it was called before.
 func (j *Job) Finalize(ctx context.Context) error {
+	if ctx == nil {
+		return ErrContext
+	}
 	j.lock.Lock()
 	defer j.lock.Unlock()
 	if j.ended {

@@ -183,6 +183,32 @@ func TestNumberHosts(t *testing.T) {
 	}
 }
 
+// A call with a nil context is refused, and nothing has begun.
+func TestNilContext(t *testing.T) {
+	cfg := Config{Environ: []string{"BTL_LAUNCHER=none"}}
+	j, err := Join(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var none context.Context
+	second := func(_ any, err error) error { return err }
+	for what, err := range map[string]error{
+		"Join": second(Join(none, cfg)), "Put": j.Put(none, "key", nil), "Fence": j.Fence(none),
+		"Get": second(j.Get(none, 0, "key")), "Exchange": second(j.Exchange(none, "key", nil)),
+		"Abort": j.Abort(none, 1), "Finalize": j.Finalize(none),
+	} {
+		if !errors.Is(err, ErrContext) {
+			t.Errorf("%s: %v, want ErrContext", what, err)
+		}
+	}
+	if _, err := j.Exchange(t.Context(), "key", nil); err != nil {
+		t.Error(err)
+	}
+	if err := j.Finalize(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAlone(t *testing.T) {
 	all(t, [][]string{{}}, func(j *Job) error {
 		if j.Launcher() != None || j.Node() != 0 || j.Nodes() != 1 || j.LocalRank() != 0 {

@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -92,4 +93,72 @@ func manySenders(t *testing.T, size, bytesPerSecond int, pace time.Duration) []f
 		t.Error(err)
 	}
 	return append(rates, make([]float64, senders-len(rates))...)
+}
+
+// TestBeginTogether has sixteen modules, as many processes on two processors, begin at once to
+// stream to one, whose buffer holds 138 packets and which looks into it every 500 us: at first each
+// gets a processor but from time to time, so that its answers take long, each another time. That
+// says nothing of its path: all get the same, and the receiver is never overrun.
+func TestBeginTogether(t *testing.T) {
+	skipRace(t)
+	for seed := range uint64(2) {
+		rates, overruns := beginTogether(t, seed)
+		sum := 0.0
+		for _, rate := range rates {
+			sum += rate
+		}
+		t.Logf("seed %d: Jain %.3f, %.1f MB/s, %d overruns", seed, jain(rates), sum/1e6, overruns)
+		if jain(rates) < .95 || overruns > 0 {
+			t.Errorf("seed %d: Jain %.3f, want .95; the receiver was overrun by %d packets", seed,
+				jain(rates), overruns)
+		}
+	}
+}
+
+// beginTogether returns what comes of each sender, in bytes per second, and how many packets found
+// the buffer full.
+func beginTogether(t *testing.T, seed uint64) (rates []float64, overruns uint64) {
+	t.Helper()
+	const senders = 16
+	w, err := newWorld(sim.Config{Seed: 1 + seed, QueueDatagrams: 138})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Network.Close()
+	hosts, err := w.openAll(senders+1, btl.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	receiver, from := hosts[senders], map[*btl.Endpoint]int{}
+	count := func(ep *btl.Endpoint, _ btl.Tag, data []byte) { from[ep] += len(data) }
+	if err := receiver.Mod.Handle(tagStream, count); err != nil {
+		t.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	for _, h := range hosts[:senders] {
+		path := sim.Path{Delay: 20*time.Microsecond + time.Duration(rnd.IntN(20_000))}
+		w.setPaths(h, receiver, path, path)
+		ep, err := h.Mod.Connect(w.Now(), receiver.Mod.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		newStream(ep, 16<<10, 64).start(h)
+		h.SetPace(time.Duration(2+rnd.IntN(20)) * time.Millisecond)
+	}
+	receiver.SetPace(500 * time.Microsecond)
+	w.Advance(100 * time.Millisecond)
+	for _, h := range hosts[:senders] {
+		h.SetPace(0)
+	}
+	w.Advance(200 * time.Millisecond)
+	clear(from)
+	const span = time.Second
+	w.Advance(span)
+	for _, n := range from {
+		rates = append(rates, float64(n)/span.Seconds())
+	}
+	if err := w.check(); err != nil {
+		t.Error(err)
+	}
+	return append(rates, make([]float64, senders-len(rates))...), w.Counts()[sim.KindQueueFull]
 }

@@ -114,11 +114,11 @@ const (
 func (r AccessReason) String() string {
 	switch r {
 	case ReasonRegion:
-		return "no such region"
+		return "no region of that handle is exposed to this side"
 	case ReasonBounds:
-		return "out of its bounds, or not aligned"
+		return "not all bytes are in the region, or a number is not aligned"
 	case ReasonRight:
-		return "no right"
+		return "the region's owner has not given the right"
 	}
 	return fmt.Sprintf("reason %d", uint8(r))
 }
@@ -129,11 +129,12 @@ type AccessError struct {
 	Offset    uint64 // where in it
 	SizeBytes int    // and how much
 	Reason    AccessReason
+	Needs     Rights // that the region must have for the operation
 }
 
 func (e *AccessError) Error() string {
-	return fmt.Sprintf("%v: %v (region %#x, %d bytes at %d)", ErrRemoteAccess, e.Reason,
-		uint64(e.Handle), e.SizeBytes, e.Offset)
+	return fmt.Sprintf("%v: %v; %d bytes at %d of region %#x, which need the right to %v",
+		ErrRemoteAccess, e.Reason, e.SizeBytes, e.Offset, uint64(e.Handle), e.Needs)
 }
 
 // Is makes it an ErrRemoteAccess.
@@ -152,12 +153,15 @@ func (f *Fragment) accessError(reason uint8) error {
 	}
 	e := &AccessError{
 		Handle: f.handle, Offset: f.offset, SizeBytes: int(f.size), Reason: AccessReason(reason),
+		Needs: RemoteWrite,
 	}
-	if o := f.op; o != nil && o.code != frag.OpPart {
-		e.SizeBytes = len(o.into.mem)
-		if o.code == frag.OpAtomic {
-			e.SizeBytes = int(o.body[33]) // its width
-		}
+	switch o := f.op; {
+	case f.noticed() || o != nil && o.code == frag.OpPart:
+		e.Needs |= RemoteNotify
+	case o != nil && o.code == frag.OpAtomic:
+		e.Needs, e.SizeBytes = RemoteAtomic, int(o.body[33]) // its width
+	case o != nil:
+		e.Needs, e.SizeBytes = RemoteRead, len(o.into.mem)
 	}
 	return e
 }

@@ -297,6 +297,9 @@ func TestRemoteRefused(t *testing.T) {
 				before := bytes.Clone(l.mem)
 				data := filled(tc.size, 99)
 				var err error
+				needs := map[rune]Rights{
+					'p': RemoteWrite, 'n': RemoteWrite | RemoteNotify, 'g': RemoteRead, 'a': RemoteAtomic,
+				}[op]
 				switch h := tc.region.Handle(); op {
 				case 'p':
 					_, err = l.do(l.ep.PreparePut(data, h, tc.offset))
@@ -312,7 +315,7 @@ func TestRemoteRefused(t *testing.T) {
 				var access *AccessError
 				if !errors.Is(err, ErrRemoteAccess) || !errors.As(err, &access) ||
 					access.Reason != tc.want || access.Handle != tc.region.Handle() ||
-					access.SizeBytes != tc.size {
+					access.SizeBytes != tc.size || access.Needs != needs {
 					t.Errorf("%s, %c: %v, want %v", tc.name, op, err, tc.want)
 				}
 				if tc.name != "over the end, in chunks" && !bytes.Equal(before, l.mem) {

@@ -159,13 +159,16 @@ func TestSectionsRefused(t *testing.T) {
 						sections := s.over(1, sizes...)
 						tc.do(&sections[bad])
 						var err error
+						needs := RemoteRead
 						if op == 'n' {
+							needs = RemoteWrite | RemoteNotify
 							_, err = l.do(l.ep.PreparePutSectionsNotice(sections, noticeTag, nil))
 						} else {
 							_, err = l.do(l.ep.PrepareGetSections(sections))
 						}
 						var why *AccessError
 						if !errors.As(err, &why) || why.Reason != tc.why || why.SizeBytes != sizes[bad] ||
+							why.Needs != needs ||
 							why.Handle != sections[bad].Target || why.Offset != sections[bad].Offset {
 							t.Errorf("%c: section %d of %d: %v, want %v", op, bad, sizes, err, tc.why)
 						}

@@ -43,6 +43,17 @@ func TestManySenders(t *testing.T) {
 	}
 }
 
+// countEach has a host count what it gets of each peer, in bytes.
+func (h *host) countEach(t *testing.T) map[*btl.Endpoint]int {
+	t.Helper()
+	from := map[*btl.Endpoint]int{}
+	count := func(ep *btl.Endpoint, _ btl.Tag, data []byte) { from[ep] += len(data) }
+	if err := h.Mod.Handle(tagStream, count); err != nil {
+		t.Fatal(err)
+	}
+	return from
+}
+
 // manySenders returns what comes of each sender, in bytes per second, from two seconds on.
 func manySenders(t *testing.T, size, bytesPerSecond int, pace time.Duration) []float64 {
 	t.Helper()
@@ -56,11 +67,8 @@ func manySenders(t *testing.T, size, bytesPerSecond int, pace time.Duration) []f
 	if err != nil {
 		t.Fatal(err)
 	}
-	receiver, from := hosts[senders], map[*btl.Endpoint]int{}
-	count := func(ep *btl.Endpoint, _ btl.Tag, data []byte) { from[ep] += len(data) }
-	if err := receiver.Mod.Handle(tagStream, count); err != nil {
-		t.Fatal(err)
-	}
+	receiver := hosts[senders]
+	from := receiver.countEach(t)
 	var there, back sim.Line
 	for i, h := range hosts[:senders] {
 		ep, err := w.connect(h, receiver)
@@ -129,11 +137,8 @@ func beginTogether(t *testing.T, seed uint64) (rates []float64, overruns uint64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	receiver, from := hosts[senders], map[*btl.Endpoint]int{}
-	count := func(ep *btl.Endpoint, _ btl.Tag, data []byte) { from[ep] += len(data) }
-	if err := receiver.Mod.Handle(tagStream, count); err != nil {
-		t.Fatal(err)
-	}
+	receiver := hosts[senders]
+	from := receiver.countEach(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for _, h := range hosts[:senders] {
 		path := sim.Path{Delay: 20*time.Microsecond + time.Duration(rnd.IntN(20_000))}

@@ -38,18 +38,21 @@ func TestShortPathIsShared(t *testing.T) {
 
 // TestShortQueueIsUsed has streams on a path whose queue is a quarter of what the path holds, which
 // is too short for a delay to tell much, alone and in pairs: what is lost there, by the queue or by
-// chance, does not keep the line empty. Each figure is the mean of several runs.
+// chance, does not keep the line empty, and not one of two out of it. Each figure is the mean of
+// several runs. The least of Jain's indices is below what six other sets of so many runs have come
+// to: .93, .91, .84 and .65.
 func TestShortQueueIsUsed(t *testing.T) {
 	skipRace(t)
 	const runs = 5
 	for _, tc := range []struct {
 		loss, reorder float64
 		share, pair   float64 // of the ceiling, at least
+		jain          float64 // of two, at least
 	}{
-		{0, 0, .93, .92},
-		{.01, 0, .84, .90},
-		{.05, 0, .78, .87},
-		{.05, .2, .75, .86},
+		{0, 0, .93, .92, .86},
+		{.01, 0, .84, .90, .84},
+		{.05, 0, .78, .87, .75},
+		{.05, .2, .75, .86, .58},
 	} {
 		var share, pair, jain float64
 		for i := range runs {
@@ -68,8 +71,8 @@ func TestShortQueueIsUsed(t *testing.T) {
 		}
 		t.Logf("loss %g, reorder %g: %.3f of the line; two: %.3f, Jain %.3f", tc.loss, tc.reorder, share,
 			pair, jain)
-		if share < tc.share || pair < tc.pair {
-			t.Errorf("want %.2f, two %.2f", tc.share, tc.pair)
+		if share < tc.share || pair < tc.pair || jain < tc.jain {
+			t.Errorf("want %.2f, two %.2f, Jain %.2f", tc.share, tc.pair, tc.jain)
 		}
 	}
 }

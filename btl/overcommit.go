@@ -29,7 +29,7 @@ const (
 	tripNear = time.Millisecond
 	// tripFirst is how many Pings must be answered before one counts: when many begin at once the
 	// first answers wait for processors and in queues, each for another time, and the path may be
-	// short. So long they follow each other after tripSoon.
+	// short. Until then each follows tripSoon after the answer before it.
 	tripFirst = 4
 	tripSoon  = 200 * time.Millisecond
 	// tripEvery is the time between two Pings later on, tripPeriod that after which an old round

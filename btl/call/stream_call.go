@@ -13,10 +13,9 @@ import (
 // answer, while both go on: either may be larger than memory, and who is slow is waited for. nil is
 // nothing, or nowhere. It returns when the whole answer is written: nil, what request or answer
 // said, or an error as of Call: ErrBusy, before anything of request is read, where the server has
-// not room for all its calls at once, beside what else is under way (of streams alone for 63 of one
-// caller, by default). If the
-// handler returns earlier, the rest of request is not read; but a Read that goes on already may end
-// later than CallStream.
+// not room for all its calls at once, beside what else is under way: by default it has for 63
+// streams of one caller that does nothing else. If the handler returns earlier, the rest of request
+// is not read; but a Read that goes on already may end later than CallStream.
 func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16,
 	request io.Reader, answer io.Writer,
 ) error {

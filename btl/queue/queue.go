@@ -91,7 +91,7 @@ type inbox struct {
 	received int64 // since the beginning, as the next two
 	taken    int64
 	told     int64 // of taken, with the latest limit
-	waits    int64 // the peer waited when it had sent so much, or more was to be sent; or 0
+	waits    int64 // what the peer had sent, or was to send next, when it began to wait; or 0
 	ended    bool
 }
 

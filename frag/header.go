@@ -463,7 +463,7 @@ func checkBody(p []byte, h *Header) error {
 	case KindAck:
 		return checkSack(p)
 	case KindNack:
-		if p[0] > TagUserMax {
+		if h.Tag == NackRecord && p[0] > TagUserMax { // of reason NackOperation it is a place
 			return ErrTag
 		}
 	case KindPart:

@@ -615,3 +615,15 @@ func ExampleDecode() {
 	// frag 41 12 hello <nil>
 	// frag: packet length does not match its header
 }
+
+// A Nack of an operation names any place of a Pack, which is a byte, and no tag.
+func TestNackOfAnyPlace(t *testing.T) {
+	b := goldenPacket(t, "nack-operation")
+	for place := range 256 {
+		b[NackBytes] = byte(place)
+		var h Header
+		if p, err := Decode(b, &h); err != nil || p[0] != byte(place) {
+			t.Fatalf("place %d: %x, %v", place, p, err)
+		}
+	}
+}

@@ -358,7 +358,7 @@ func (m *Module) moveToLarge(ep *Endpoint, f *Fragment) {
 	f.large = true
 	var behind *Fragment
 	for l := ep.large.queue.first; l != nil; l = l.next {
-		if l.cursor > 0 || l.fence != f.fence && int32(l.fence-f.fence) < 0 {
+		if l.begun() || l.fence != f.fence && int32(l.fence-f.fence) < 0 {
 			behind = l
 		}
 	}

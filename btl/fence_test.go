@@ -2,6 +2,7 @@ package btl
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,4 +32,39 @@ func TestFenceImmediate(t *testing.T) {
 		t.Errorf("the fence is over: %v", err)
 	}
 	l.until("another one", 20*time.Microsecond, 5*time.Second, func() bool { return small > 1 })
+}
+
+// A message that fits a packet no more, because the path carries less, keeps its place before what
+// is behind a later fence: there the notice of an operation with sections may stand, of which
+// nothing is sent by itself but the notice. A flush that waits for the message goes on to do so.
+func TestFencePathLowered(t *testing.T) {
+	l := newSectionsLab(t, newRemoteLab(t, mem.Config{MTUBytes: 1500}, smallConfig(), false))
+	var order []string
+	note := func(what string) { order = append(order, what) }
+	for tag, what := range map[Tag]string{1: "large", 2: "lowered", noticeTag: "notice"} {
+		if err := l.mods[1].Handle(tag, func(*Endpoint, Tag, []byte) { note(what) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sendOrFail(t, l.ep, 1, make([]byte, 20_000))
+	l.ep.Fence(l.now)
+	sendOrFail(t, l.ep, 2, make([]byte, 1300))
+	l.ep.Flush(l.now, func(error) { note("flush") })
+	l.ep.Fence(l.now)
+	put, err := l.ep.PreparePutSectionsNotice(l.over(1, 40, 40), noticeTag, []byte("all"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put.Signal = true
+	if _, err := l.ep.Send(l.now, put); err != nil {
+		t.Fatal(err)
+	}
+	l.ep.path.size = pathBaseBytes
+	l.mods[0].usePath(l.ep)
+	l.until("the notice", 20*time.Microsecond, 5*time.Second, func() bool {
+		return slices.Contains(order, "notice")
+	})
+	if want := []string{"large", "lowered", "flush", "notice"}; !slices.Equal(order, want) {
+		t.Errorf("%q, want %q", order, want)
+	}
 }

@@ -147,6 +147,10 @@ func (ep *Endpoint) numberPut(o *operation) {
 	ep.asks.places[o.number%noticePlaces] = true
 }
 
+// begun says whether chunks of a fragment have left, and others have not: no other's may come
+// between them. A notice may wait for longer, behind a fence or behind the sections that it is of.
+func (f *Fragment) begun() bool { return f.cursor > 0 && !f.noticeDue() }
+
 // noticeDue says whether nothing of a fragment is to be sent any more but its notice.
 func (f *Fragment) noticeDue() bool {
 	return f.op != nil && f.op.code == frag.OpPart && f.cursor == f.size && f.size > 0 &&

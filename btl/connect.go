@@ -436,11 +436,10 @@ func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 
 // onReject ends a handshake that the peer refuses, or a connection whose peer's address has another
 // life by now (askLife). The nonce in it is random, so it answers a Hello of this side, and not one
-// of somebody else in its name.
-func (m *Module) onReject(h *frag.Header, r frag.Reject) bool {
+// of somebody else in its name. source is where it came from, if that is known.
+func (m *Module) onReject(h *frag.Header, r frag.Reject, source []byte) bool {
 	ep := m.lookup(h.Conn)
-	if ep != nil && ep.state == stateConnected && r.Reason == frag.RejectStale &&
-		ep.lifeNonce != 0 && r.Nonce == ep.lifeNonce {
+	if ep != nil && ep.state == stateConnected && ep.saysOtherLife(r, source) {
 		m.end(ep, EventFailed, ErrPeerRestarted)
 		return true
 	}

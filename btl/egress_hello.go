@@ -65,13 +65,21 @@ func (m *Module) askLife(ep *Endpoint) {
 		m.nowUnpaused.Sub(max(ep.heardAt, ep.lifeAskedAt)) <= 2*helloIntervalMin {
 		return
 	}
-	if ep.lifeNonce == 0 {
+	if ep.lifeNonce == 0 || ep.heardAt >= ep.lifeAskedAt { // else an answer may be under way
 		ep.lifeNonce = m.random()
 	}
 	ep.lifeAskedAt = m.nowUnpaused
 	hello := m.helloOf(ep, frag.ProbeCommand)
 	hello.Expected, hello.Nonce = ep.peer.incarnation, ep.lifeNonce
 	m.sendHello(ep, frag.KindHello, 0, &hello)
+}
+
+// saysOtherLife says whether a Reject answers the question of askLife: it comes from the peer's
+// address, and nothing of the present life has come since. Somebody who sees the question can have
+// any other module refuse it, but not from there.
+func (ep *Endpoint) saysOtherLife(r frag.Reject, source []byte) bool {
+	return r.Reason == frag.RejectStale && ep.lifeNonce != 0 && r.Nonce == ep.lifeNonce &&
+		ep.heardAt < ep.lifeAskedAt && (len(source) == 0 || string(source) == ep.addrKey)
 }
 
 // answerHello answers a Hello of the peer by the channel that it came through. Where that has not

@@ -94,7 +94,7 @@ func (m *Module) onHandshake(c *channel, comp *fabric.Completion, in *arrival) {
 	ok := false
 	switch in.Kind {
 	case frag.KindReject:
-		ok = m.onReject(&in.Header, frag.DecodeReject(&in.Header, in.payload))
+		ok = m.onReject(&in.Header, frag.DecodeReject(&in.Header, in.payload), m.sourceOf(c, comp))
 	case frag.KindRetry:
 		var retry frag.Retry
 		ok = frag.DecodeRetry(in.payload, &retry) == nil && m.onRetry(c, &in.Header, &retry)

@@ -62,12 +62,54 @@ func TestSilentPeerIsAskedForItsLife(t *testing.T) {
 			t.Fatalf("%s: %v", name, ep.Err())
 		}
 	}
+	r := frag.Reject{Reason: frag.RejectStale, Nonce: first.Nonce}
+	if ep.saysOtherLife(r, []byte("another")) || !ep.saysOtherLife(r, []byte(ep.addrKey)) {
+		t.Error("somebody at another address answers for the peer, or the peer's does not")
+	}
 	s.reject(ep.tag, frag.RejectStale, first.Nonce)
 	if !errors.Is(ep.Err(), ErrPeerRestarted) {
 		t.Errorf("refused by another life: %v", ep.Err())
 	}
 	if err := l.mods[0].Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Once the peer was heard a question is answered: what was seen of it is worth nothing later, and
+// the next one has another nonce.
+func TestLifeQuestionIsOver(t *testing.T) {
+	l, s := newStranger(t, smallConfig())
+	ep := s.connect()
+	sendOrFail(t, ep, 1, []byte("lost"))
+	ask := func() frag.Hello {
+		s.take()
+		for range 100 {
+			l.step(time.Millisecond)
+		}
+		l.mods[0].at(l.now)
+		l.mods[0].askLife(ep)
+		asked := lifeQuestions(t, s.run(2))
+		if len(asked) == 0 {
+			t.Fatal("not asked")
+		}
+		return asked[0]
+	}
+	first := ask()
+	s.frag(s.next, 1, []byte("well"))
+	s.next++
+	s.run(2)
+	s.reject(ep.tag, frag.RejectStale, first.Nonce)
+	if !ep.Connected() {
+		t.Fatalf("the peer was heard, and is another one: %v", ep.Err())
+	}
+	second := ask()
+	s.reject(ep.tag, frag.RejectStale, first.Nonce)
+	if second.Nonce == first.Nonce || !ep.Connected() {
+		t.Fatalf("the nonce of an earlier question: %v", ep.Err())
+	}
+	s.reject(ep.tag, frag.RejectStale, second.Nonce)
+	if !errors.Is(ep.Err(), ErrPeerRestarted) {
+		t.Errorf("refused by another life: %v", ep.Err())
 	}
 }
 

@@ -20,6 +20,22 @@ var endMutations = []mutation{
 		test:  "./btl -run TestSilentPeerIsAskedForItsLife",
 	},
 	{
+		name:  "life-answer-from-anywhere",
+		fault: "any module may say that a peer was restarted, to which the question was sent on",
+		in:    "btl",
+		old:   "len($source) == 0 || string($source) == $ep.addrKey",
+		new:   "len($source) >= 0",
+		test:  "./btl -run TestSilentPeerIsAskedForItsLife",
+	},
+	{
+		name:  "life-answer-too-late",
+		fault: "a question whether a peer was restarted is answered for ever",
+		in:    "btl",
+		old:   "$ep.heardAt < $ep.lifeAskedAt",
+		new:   "true",
+		test:  "./btl -run TestLifeQuestionIsOver",
+	},
+	{
 		name:  "last-word-from-anywhere",
 		fault: "a Bye that ends at once counts whatever number it has",
 		in:    "btl",

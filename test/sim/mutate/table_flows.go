@@ -11,6 +11,14 @@ var flowMutations = []mutation{
 		test:  "./btl -run TestFairTinyBesideLarge",
 	},
 	{
+		name:  "lowered-behind-notice",
+		fault: "what fits a packet no more goes behind a notice that waits behind a later fence",
+		in:    "btl",
+		old:   "$l.begun() || $l.fence != $f.fence && $e",
+		new:   "$l.cursor > 0 || $l.fence != $f.fence && $e",
+		test:  "./btl -run TestFencePathLowered",
+	},
+	{
 		name:  "large-fills-window",
 		fault: "a large message leaves no place of the window to small ones",
 		in:    "btl",

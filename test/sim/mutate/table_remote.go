@@ -35,6 +35,14 @@ var remoteMutations = []mutation{
 		test:  "./btl -run TestRemoteRefused",
 	},
 	{
+		name:  "nack-place-is-tag",
+		fault: "a refused operation has to stand at a place of a pack that would be a tag, too",
+		in:    "frag",
+		old:   "h.Tag == NackRecord && p[0] > TagUserMax",
+		new:   "p[0] > TagUserMax",
+		test:  "./frag -run TestNackOfAnyPlace",
+	},
+	{
 		name:  "get-awaits-ack",
 		fault: "a get whose bytes are there waits for the ACK of what asked for them",
 		in:    "btl",

@@ -306,6 +306,7 @@ func (e *end) refused(m *message, err error) bool {
 		}
 	case errors.Is(err, btl.ErrClosed) && (e.closing || e.aborted || e.life.closing):
 	case e.ep.Err() != nil && errors.Is(err, e.ep.Err()):
+	case errors.Is(err, btl.ErrUnsupported) && e.tainted(): // its Hello was altered
 	default:
 		w.fail("%s refused: %v (endpoint: %v)", m, err, e.ep.Err())
 	}

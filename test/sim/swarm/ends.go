@@ -262,6 +262,9 @@ func (e *end) unjustified(err error) string {
 	case errors.Is(err, btl.ErrPeerDead):
 		return e.judgeDead()
 	case errors.Is(err, btl.ErrPeerRestarted):
+		if w.plan.Net.NoSource && w.attacked(attacker.Replayer) {
+			break // another node refuses the question of this end, and nobody knows which one
+		}
 		if target == nil || target.host.lives[len(target.host.lives)-1] == target {
 			return "the peer has not been restarted"
 		}

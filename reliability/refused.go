@@ -49,8 +49,8 @@ func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int) {
 	s.bytes -= int(p.refusedBytes)
 	r.bytes += int(p.refusedBytes)
 	switch {
-	case r.asking && r.asked == p.seq:
-		r.asking = false
+	case r.asking && (r.asked == p.seq || !a.selective && p.seq.Before(r.asked)):
+		r.asking = false // what comes behind this one is acknowledged after it
 	case r.count == 0 && !r.asking:
 		r.wait = max(a.paths[p.channel].wait(), a.shared.rules.ResendTimeoutMin)
 		r.at = now.Add(r.wait)

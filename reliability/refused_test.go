@@ -108,6 +108,46 @@ func TestNoMemoryAlone(t *testing.T) {
 	t.Error("nobody waits for the answer to what was sent since")
 }
 
+// TestNoMemoryForAnOlderOne: of a peer without selective ACKs the oldest packet is asked for, even
+// while a later one is, which was refused before it and may have been taken: that is told only when
+// the older ones are there.
+func TestNoMemoryForAnOlderOne(t *testing.T) {
+	const rtt, sizeBytes = time.Millisecond, 1400
+	a, next := newWarm(t, rtt)
+	a.policy().selective = false
+	a.send(3, Data)
+	a.snd.Carry(3 * sizeBytes)
+	a.after(rtt)
+	a.snd.NoMemory(a.now, Token(next+1), sizeBytes)
+	asked := func() Token {
+		for range 100 {
+			a.now = max(a.now, a.segs.Deadline())
+			a.expire()
+			again, causes := a.again()
+			for i, token := range again {
+				if causes[i] == CauseMemory {
+					return token
+				}
+			}
+		}
+		return noToken
+	}
+	if got := asked(); got != Token(next+1) {
+		t.Fatalf("%d is asked for", got)
+	}
+	a.after(rtt)
+	a.snd.NoMemory(a.now, Token(next), sizeBytes)
+	if got := asked(); got != Token(next) {
+		t.Fatalf("then %d is asked for", got)
+	}
+	a.after(rtt).plain(next + 3)
+	a.snd.Carry(-3 * sizeBytes)
+	if a.snd.NeedsMemory() || a.snd.InFlight() != 0 || a.snd.bytes != 0 {
+		t.Errorf("at the end %d packets of %d bytes are in flight", a.snd.InFlight(), a.snd.bytes)
+	}
+	a.check()
+}
+
 // TestRefusedTakesNoCredit: who sends what there is no memory for has as many credits as before for
 // other packets, however often the refused ones come, and none is lost or gained when they are
 // taken.

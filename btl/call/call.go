@@ -210,6 +210,12 @@ func (n *Node) lost(ep *btl.Endpoint) {
 			q.waker.Wake(err)
 		}
 	}
+	n.loseCalls(ep)
+	n.streams.endOf(ep) // behind the calls, one of which may open a stream just now
+}
+
+// loseCalls ends the calls of a peer that is gone.
+func (n *Node) loseCalls(ep *btl.Endpoint) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
 	for s, cancel := range n.running {

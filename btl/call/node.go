@@ -44,7 +44,8 @@ type Config struct {
 	// chunks under way as 1 MiB of RequestBytes.
 	Concurrent int
 	// Total bounds those of all peers together, 1 to 1<<23; 0 means eight times Concurrent. Beyond it
-	// only a peer is served that has none under way, and that with one at a time.
+	// only a peer is served that has none under way, and that with one at a time. Streams may have
+	// seven eighths of it; beyond that a peer that has none may have one, up to twice Total.
 	Total int
 	// RequestBytes bounds the requests of one peer whose handlers run on goroutines, in bytes, 1 to
 	// 1<<40; 0 means 64 MiB. A call beyond it is answered with ErrBusy, one that is larger by itself

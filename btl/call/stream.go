@@ -110,7 +110,7 @@ type streams struct {
 // stream is an open stream, at its server.
 type stream struct {
 	method   uint16
-	free     [2]int          // pushes and pulls that may begin; of Node.runMu
+	free     [3]int          // pushes, pulls, ends that may begin; of Node.runMu
 	ctx      context.Context // of the handler
 	end      context.CancelCauseFunc
 	pushes   turns
@@ -215,55 +215,6 @@ func (t *streams) find(key served) *stream {
 	return t.open[key]
 }
 
-// reserve keeps room for the calls of a stream that opens, if there is: the call that opens it is
-// under way, and over before they are. One that is alone is let in whatever the bounds are.
-func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
-	n.runMu.Lock()
-	defer n.runMu.Unlock()
-	c := n.caller(peer)
-	if c.running-1+streamCalls > max(n.cfg.Concurrent, streamCalls) ||
-		n.total-1+streamCalls > max(n.cfg.Total, streamCalls) ||
-		c.requestBytes+streamBytes > max(n.cfg.RequestBytes, streamBytes+streamHeadBytes) ||
-		n.requestBytes+streamBytes > totalFactor*max(n.cfg.RequestBytes, streamBytes) {
-		return false
-	}
-	n.hold(c, 1)
-	s.free = [2]int{streamWindow, streamWindow}
-	return true
-}
-
-// unreserve gives up what was kept for a stream that is over.
-func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
-	n.runMu.Lock()
-	defer n.runMu.Unlock()
-	s.free = [2]int{}
-	n.hold(n.caller(peer), -1)
-	n.forget(peer)
-}
-
-// hold counts what is kept for a number of streams. The lock is held.
-func (n *Node) hold(c *caller, streams int) {
-	c.reserved += streams * streamCalls
-	c.running += streams * streamCalls
-	n.total += streams * streamCalls
-	c.requestBytes += int64(streams) * streamBytes
-	n.requestBytes += int64(streams) * streamBytes
-}
-
-// lends finds the calls of a stream for which room is kept, by a request: nil if it is of none.
-func (n *Node) lends(peer *btl.Endpoint, method uint16, request []byte) *int {
-	h, ok := getStreamHead(request)
-	if !ok || h.op != streamPush && h.op != streamPull || len(request) > streamMsgBytes ||
-		h.op == streamPull && len(request) > streamHeadBytes {
-		return nil
-	}
-	s := n.streams.find(served{peer, h.id})
-	if s == nil || s.method != method {
-		return nil
-	}
-	return &s.free[h.op-streamPush]
-}
-
 // add notes a stream, unless its peer has so many.
 func (t *streams) add(key served, s *stream) error {
 	t.mu.Lock()
@@ -280,6 +231,20 @@ func (t *streams) add(key served, s *stream) error {
 	t.open[key] = s
 	t.ofPeer[key.peer]++
 	return nil
+}
+
+// endOf ends the streams of a peer.
+func (t *streams) endOf(peer *btl.Endpoint) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ofPeer[peer] == 0 {
+		return
+	}
+	for key, s := range t.open {
+		if key.peer == peer {
+			s.end(context.Canceled)
+		}
+	}
 }
 
 func (t *streams) remove(key served) {
@@ -311,6 +276,9 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 	if err == nil && !n.reserve(key.peer, s) {
 		n.streams.remove(key)
 		err = errStreams
+	}
+	if err == nil && ctx.Err() != nil { // lost may have looked for streams before this was one
+		s.end(ctx.Err())
 	}
 	if err != nil {
 		s.idle.Stop()

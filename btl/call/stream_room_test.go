@@ -2,6 +2,7 @@ package call_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"sync"
@@ -102,50 +103,144 @@ func TestStreamBesideCalls(t *testing.T) {
 	all.Wait()
 }
 
-// Streams of one peer leave no room for one of another: that is told when it opens, and over when
-// they are.
+// Streams of one peer leave room for one of another, and for no second one: that is told when it
+// opens, and over when they are.
 func TestStreamTotal(t *testing.T) {
-	cfg := call.Config{Concurrent: 32, Total: 40}
+	cfg := call.Config{Concurrent: 64, Total: 40}
 	net := mem.New(mem.Config{})
 	server := open(t, net, cfg)
 	goOn := stall(server)
+	one, other := open(t, net, cfg), open(t, net, cfg)
 	var all sync.WaitGroup
-	var other *side
-	var peer *btl.Endpoint
-	var begun atomic.Int32
-	for i := range 2 {
-		client := open(t, net, cfg)
-		to, err := client.run.Connect(t.Context(), server.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i == 1 {
-			other, peer = client, to
-			break
-		}
-		for range 2 {
-			all.Go(func() {
-				err := client.CallStream(t.Context(), to, 1, readerFunc(func([]byte) (int, error) {
-					begun.Add(1)
-					return 0, io.EOF
-				}), nil)
-				if err != nil {
-					t.Error(err)
-				}
-			})
+	stream := func(client *side, peer *btl.Endpoint) {
+		begun, ended := make(chan struct{}), make(chan struct{})
+		all.Go(func() {
+			defer close(ended)
+			err := client.CallStream(t.Context(), peer, 1, readerFunc(func([]byte) (int, error) {
+				close(begun)
+				return 0, io.EOF
+			}), nil)
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		select {
+		case <-begun:
+		case <-ended:
 		}
 	}
-	for begun.Load() < 2 {
-		time.Sleep(time.Millisecond)
-	}
-	busyAtOpen(t, other, peer)
+	from, to := dial(t, one, server), dial(t, other, server)
+	stream(one, from)
+	stream(one, from)
+	busyAtOpen(t, one, from)
+	stream(other, to)
+	busyAtOpen(t, other, to)
 	close(goOn)
 	all.Wait()
 	err := call.ErrBusy
 	for errors.Is(err, call.ErrBusy) { // the other's are only just over
-		err = other.CallStream(t.Context(), peer, 1, nil, nil)
+		err = other.CallStream(t.Context(), to, 1, nil, nil)
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+func dial(t *testing.T, client, server *side) *btl.Endpoint {
+	t.Helper()
+	peer, err := client.run.Connect(t.Context(), server.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return peer
+}
+
+// openRaw opens a stream of which nothing is pushed or pulled.
+func openRaw(t *testing.T, client *side, peer *btl.Endpoint, id uint64) error {
+	t.Helper()
+	request := make([]byte, 16)
+	request[0] = 1
+	binary.LittleEndian.PutUint64(request[8:], id)
+	_, err := client.Call(t.Context(), peer, 1, request)
+	return err
+}
+
+// What is kept for the streams of an endpoint is given back when that ends, though no call of a
+// stream waits: another peer has as many at once.
+func TestStreamsEndWithTheirPeer(t *testing.T) {
+	const each = 7 // of Total, without the eighth
+	cfg := call.Config{Concurrent: 128, Total: 128}
+	net := mem.New(mem.Config{})
+	server := open(t, net, cfg)
+	var inside atomic.Int32
+	server.HandleStream(1, func(ctx context.Context, _ *btl.Endpoint, _ io.Reader, _ io.Writer) error {
+		inside.Add(1)
+		defer inside.Add(-1)
+		<-ctx.Done()
+		return nil
+	})
+	client := open(t, net, cfg)
+	for round := range 3 {
+		peer := dial(t, client, server)
+		for id := range uint64(each) {
+			if err := openRaw(t, client, peer, id); err != nil {
+				t.Fatalf("round %d, stream %d: %v", round, id, err)
+			}
+		}
+		err := client.run.Do(t.Context(), func(*btl.Module) error { peer.Abort(); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for until := time.Now().Add(10 * time.Second); inside.Load() > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(until) {
+				t.Fatalf("round %d: %d streams of an endpoint that has ended go on", round, inside.Load())
+			}
+		}
+		time.Sleep(10 * time.Millisecond) // until what was kept for the last one is given back
+	}
+}
+
+// Who has reserved all there is, and uses nothing of it, keeps no other peer's stream out, nor its
+// calls.
+func TestIdleStreamsKeepNobodyOut(t *testing.T) {
+	cfg := call.Config{Concurrent: 128, Total: 256}
+	net := mem.New(mem.Config{})
+	server := open(t, net, cfg)
+	goOn := stall(server)
+	server.Handle(2, func(context.Context, *btl.Endpoint, []byte) ([]byte, error) {
+		time.Sleep(time.Millisecond)
+		return nil, nil
+	})
+	for range 3 {
+		bad := open(t, net, cfg)
+		peer := dial(t, bad, server)
+		for id := uint64(0); ; id++ {
+			if err := openRaw(t, bad, peer, id); err != nil {
+				break
+			}
+		}
+	}
+	good := open(t, net, cfg)
+	peer := dial(t, good, server)
+	var calls sync.WaitGroup
+	for range 10 {
+		calls.Go(func() {
+			if _, err := good.Call(t.Context(), peer, 2, nil); err != nil {
+				t.Errorf("a call: %v", err)
+			}
+		})
+	}
+	calls.Wait()
+	ended := make(chan error, 1)
+	go func() { ended <- good.CallStream(t.Context(), peer, 1, nil, nil) }()
+	select {
+	case err := <-ended:
+		t.Errorf("a stream, while the others stand still: %v", err)
+		close(goOn)
+	case <-time.After(200 * time.Millisecond):
+		close(goOn)
+		if err := <-ended; err != nil {
+			t.Errorf("a stream: %v", err)
+		}
 	}
 }

@@ -49,6 +49,8 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 		m.displace(half, old)
 		return half, nil
 	}
+	m.giveUp(n.Command)
+	m.giveUp(n.Data)
 	ep, err := m.newEndpoint(n.Command, n.Data, int(n.CommandBytes), int(n.MTUBytes))
 	if err != nil {
 		return nil, err

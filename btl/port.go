@@ -147,6 +147,27 @@ func (p *port) removeAddrs() {
 	p.leaving = p.leaving[:n]
 }
 
+// giveUp ends what waits in the fabric for an address that was left, which its owner is about to
+// insert again: from then on no Remove would be the last one while he goes on connecting there. The
+// peer is told by the Hello that comes what it may miss by that.
+func (p *port) giveUp(name []byte) {
+	if len(p.leaving) == 0 || p.cmd.posted+p.data.posted == 0 ||
+		!p.cmd.caps.RemoveCancels || !p.data.caps.RemoveCancels {
+		return
+	}
+	a, err := p.insert(name)
+	if err != nil {
+		return
+	}
+	for i := range p.leaving {
+		if p.leaving[i].addr == a {
+			p.leaving[i].cancelAt = 0
+		}
+	}
+	p.removeAddrs()
+	p.removeAddr(a)
+}
+
 // forgetAnswers removes an address that is kept for answers too: else the fabric would not let go
 // of what is under way to it.
 func (p *port) forgetAnswers(to fabric.Addr) {

@@ -163,8 +163,15 @@ func TestOnePeerStandsStill(t *testing.T) {
 }
 
 // An owner connects to a peer that was given up again at once, when it is told of its end, as most
-// do. What waits in the fabric for the end that is over ends all the same.
+// do, whether the module has found it dead or the owner has lost patience. What waits in the fabric
+// for the end that is over ends all the same.
 func TestStandsStillIsCalledAgain(t *testing.T) {
+	for name, abort := range map[string]bool{"dead": false, "aborted": true} {
+		t.Run(name, func(t *testing.T) { callAgain(t, abort) })
+	}
+}
+
+func callAgain(t *testing.T, abort bool) {
 	a, still := openShm(t, Config{}), openShm(t, Config{})
 	now := Time(1)
 	run := func(passes int, step time.Duration, mods ...*Module) {
@@ -206,19 +213,29 @@ func TestStandsStillIsCalledAgain(t *testing.T) {
 		run(1, time.Millisecond, a)
 	}
 	a.OnEndpoint(func(_ *Endpoint, ev Event, _ error) {
-		if ev != EventFailed {
+		if ev != EventFailed && ev != EventClosed {
 			return
 		}
 		calls++
-		if _, err := a.Connect(now, still.Name()); err != nil {
+		if _, err := a.Connect(now, still.Name()); err != nil && !errors.Is(err, ErrClosed) {
 			t.Error(err)
 		}
 	})
+	if abort {
+		if a.cmd.posted+a.data.posted == 0 {
+			t.Fatal("no send waits for the peer: the test shows nothing")
+		}
+		out.Abort()
+	}
 	for n := 0; out.Err() == nil && n < 30_000; n++ {
 		run(1, time.Millisecond, a)
 	}
 	run(20, time.Millisecond, a)
-	if !errors.Is(out.Err(), ErrPeerDead) || calls == 0 || done < sent {
+	want := ErrPeerDead
+	if abort {
+		want = ErrClosed
+	}
+	if !errors.Is(out.Err(), want) || calls == 0 || done < sent {
 		t.Errorf("%v, called %d times: %d of %d sends have ended", out.Err(), calls, done, sent)
 	}
 	if err := a.Check(); err != nil {

@@ -79,6 +79,14 @@ if len($m.leaving) > 0 {
 		test: "./btl -run TestStandsStillIsCalledAgain",
 	},
 	{
+		name:  "called-again-not-cancelled",
+		fault: "who aborts and connects again keeps what waits in the fabric for the old end",
+		in:    "btl",
+		old:   "$m.giveUp(n.Command)",
+		new:   "_ = $m.giveUp",
+		test:  "./btl -run TestStandsStillIsCalledAgain",
+	},
+	{
 		name:  "reliable-missed-credits",
 		fault: "who has dropped the first credits of a reliable connection does not ask for them",
 		in:    "btl",

@@ -279,6 +279,29 @@ func TestHoarderOfManyEnds(t *testing.T) {
 	}
 }
 
+// TestHoarderOfManyHosts: so does who has a hundred connections, from several addresses.
+func TestHoarderOfManyHosts(t *testing.T) {
+	for _, ends := range []int{16, 48, 64, 100} {
+		p, peers := newGrowing(t, PoolConfig{}, ends+1)
+		for _, a := range peers[:ends] {
+			for id := range uint32(60) {
+				h, n := growHeader(id, p.cfg.FragBytesMax, 0)
+				_, _ = a.Add(&h, make([]byte, n), true)
+			}
+		}
+		for id := range uint32(100) {
+			h, n := growHeader(id, 1<<20, 0)
+			if _, err := peers[ends].Add(&h, make([]byte, n), false); err != nil {
+				t.Fatalf("%d ends, fragment %d of 1 MiB of somebody else: %v; %d MiB are in use", ends, id,
+					err, p.ActiveBytes()>>20)
+			}
+		}
+		for _, a := range peers {
+			a.Drop()
+		}
+	}
+}
+
 // TestHoarderGoesOn: what such a peer sends in order is put together all the same.
 func TestHoarderGoesOn(t *testing.T) {
 	p, peers := newGrowing(t, PoolConfig{FragBytesMax: 64 << 20, BytesMax: 256 << 20}, 1)

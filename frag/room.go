@@ -34,12 +34,13 @@ func (a *Assembler) addEmpty(bytes int64) {
 
 // hoards says whether the peer has more memory that it has not filled than it needs: a packet for
 // each of many fragments would take all there is. From then on each gets what its packets fill, and
-// some more.
+// some more. So does everybody once others have left half of the memory empty, for the shares of
+// many peers, however small, add up to all of it.
 func (a *Assembler) hoards() bool {
 	p := a.pool
 	others := p.emptyBytes - a.emptyBytes
 	share := (p.cfg.BytesMax - int64(p.cfg.FragBytesMax) - others) / emptyPart
-	return a.emptyBytes > max(share, p.cfg.GrowBytes)
+	return others > share*emptyPart || a.emptyBytes > max(share, p.cfg.GrowBytes)
 }
 
 // beginClass is the class of the buffer with which a fragment begins, with a chunk of n bytes.

@@ -218,7 +218,7 @@ var memoryMutations = []mutation{
 		name:  "empty-unbounded",
 		fault: "a packet of each of many fragments takes all memory there is",
 		in:    "frag",
-		old:   "$a.emptyBytes > max(share, $_)",
+		old:   "$_ > share*emptyPart || $a.emptyBytes > max(share, $_)",
 		new:   "$a.emptyBytes > share*1000",
 		test:  "./frag -run TestHoarder",
 	},
@@ -229,6 +229,14 @@ var memoryMutations = []mutation{
 		old:   "($x - $y - others) / emptyPart",
 		new:   "($x - $y + others - others) / emptyPart",
 		test:  "./frag -run TestHoarderOfManyEnds",
+	},
+	{
+		name:  "hoarders-of-many-hosts",
+		fault: "a peer begins with much memory although others have left half of it empty",
+		in:    "frag",
+		old:   "$others > share*emptyPart || $a.emptyBytes > max(share, $_)",
+		new:   "$a.emptyBytes > max(share, $a.pool.cfg.GrowBytes)",
+		test:  "./frag -run TestHoarderOfManyHosts",
 	},
 	{
 		name:  "empty-ahead",

@@ -165,7 +165,8 @@ func Ialltoallv[T any](r *Request, c *Comm,
 }
 
 // ReduceScatter combines the in of all ranks, value by value, and brings to the out of each its
-// part of the result, whose lengths counts tells, by rank; nil means that all are the same.
+// part of the result, whose lengths counts tells, by rank; nil means that all are the same. in and
+// out may overlap in any way.
 func ReduceScatter[T any](ctx context.Context, c *Comm,
 	in, out []T, counts []int, op Op[T],
 ) error {

@@ -65,20 +65,6 @@ return`,
 		test: "./btl -run TestReliableFirstAck",
 	},
 	{
-		name:  "told-before-cancelled",
-		fault: "an owner is told of a dead peer before what waits for it in the fabric is cancelled",
-		in:    "btl",
-		old: `if len($m.leaving) > 0 {
-	$m.removeAddrs()
-}
-$m.callOut()`,
-		new: `$m.callOut()
-if len($m.leaving) > 0 {
-	$m.removeAddrs()
-}`,
-		test: "./btl -run TestStandsStillIsCalledAgain",
-	},
-	{
 		name:  "called-again-not-cancelled",
 		fault: "who aborts and connects again keeps what waits in the fabric for the old end",
 		in:    "btl",

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"gobtl/internal/testenv"
 	"gobtl/mpi"
@@ -342,6 +344,29 @@ func TestRandomPrograms(t *testing.T) {
 	}
 }
 
+// observe is another goroutine of a program, which looks for deaths while that waits for a message
+// from anybody: such a receive waits on until the communicator is revoked.
+func observe(c *mpi.Comm) (stop func()) {
+	over := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(time.Second):
+				if len(c.Failed()) > 0 {
+					_ = c.Revoke() // It is, if it fails.
+				}
+			}
+		}
+	})
+	return func() {
+		close(over)
+		watch.Wait()
+	}
+}
+
 // Random programs of which ranks die: the others have RankError or ErrRevoked, have all that was
 // under way end, and play on in what Shrink makes.
 func TestRandomDeaths(t *testing.T) {
@@ -353,16 +378,20 @@ func TestRandomDeaths(t *testing.T) {
 		for life := range 3 {
 			p, err := begin(ctx, c, seed+uint64(life))
 			last := random.IntN(6)
+			stop := observe(c)
 			for round := 0; err == nil; round++ {
 				if life < 2 && round == last && w.Rank() == victims[life] {
+					stop()
 					w.Kill()
 					return nil
 				}
 				if life == 2 && round > last {
+					stop()
 					return w.Finalize(ctx)
 				}
 				err = p.round(ctx, round)
 			}
+			stop()
 			var gone *mpi.RankError
 			if life == 2 || !errors.As(err, &gone) && !errors.Is(err, mpi.ErrRevoked) {
 				return fmt.Errorf("life %d: %w", life, err)

@@ -114,7 +114,6 @@ type face struct {
 	label       []byte
 	strangers   strangers
 	admission   func(Request) Verdict // nil lets everybody in
-	rejectedIn  uint64                // pass of the latest Reject
 }
 
 // lifetime is how far a module is on its way from Open to Close.

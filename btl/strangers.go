@@ -19,6 +19,8 @@ type strangers struct {
 	seen  [fabric.MaxNameBytes]byte // where the Hello came from that is being looked at
 	spent int                       // Retries of the pass
 	pass  uint64                    // that this is of
+	// refused is the latest pass with a Reject, by channel and place.
+	refused [frag.ProbeCount][rejectPlaces]uint64
 }
 
 const (
@@ -27,6 +29,9 @@ const (
 	// retriesPerPass bounds the answers to strangers, for which there are no more buffers than for
 	// ACKs.
 	retriesPerPass = controlBuffers / 2
+	// rejectPlaces bounds the Rejects of a pass, by each channel: an address has one place, another
+	// one in every pass, so that who asks without end keeps hardly anybody else from his answer.
+	rejectPlaces = controlBuffers / 8
 )
 
 // sealed is what a cookie is for that the sender of a Hello shows, or is given, for a channel.
@@ -86,14 +91,23 @@ func (m *Module) retry(c *channel, hello *frag.Hello, to []byte, sizeBytes int) 
 	})
 }
 
-// reject refuses a Hello with a nonce: at most one in a pass, and no longer than the Hello.
+// reject refuses a Hello with a nonce, no longer than the Hello: at most one of a channel and place
+// in a pass.
 func (m *Module) reject(c *channel, to []byte, tag uint64, version uint8, r frag.Reject) {
-	if m.rejectedIn == m.pass {
+	latest := m.strangers.rejectPlace(c.which, to, m.pass)
+	if *latest == m.pass {
 		return
 	}
-	m.rejectedIn = m.pass
+	*latest = m.pass
 	r.VersionMin, r.VersionMax = frag.Version, frag.Version
 	if addr, err := m.insertForAnswer(to); err == nil {
 		m.sendReject(c, addr, tag, version, r)
 	}
+}
+
+// rejectPlace is the place of an address in a pass. Nobody outside can know which addresses share
+// one, and those that do hardly share one again.
+func (s *strangers) rejectPlace(by via, to []byte, pass uint64) *uint64 {
+	sum := s.jar.Bake(uint32(pass), cookie.For{Channel: uint8(by)}, to)
+	return &s.refused[by][sum[len(sum)-1]%rejectPlaces]
 }

@@ -324,3 +324,69 @@ func TestAdmissionOfAnotherLabel(t *testing.T) {
 		t.Errorf("let in under a third name: state %d, label %q", ep.state, ep.PeerLabel())
 	}
 }
+
+// Who asks for a life that is over in every pass, first of all, gets one Reject a pass by each
+// channel, and keeps nobody else from his; a crowd gets no more than there are places. Together
+// they get fewer bytes than they have sent.
+func TestRejectsAreShared(t *testing.T) {
+	const passes, honest = 40, 8
+	l := newLab(t, mem.Config{}, 1, smallConfig())
+	m := l.mods[0]
+	sent := 0
+	stale := func(s *script, p frag.Probe) {
+		s.hello.Expected = m.incarnation + 1
+		s.hello.Nonce++
+		pkt := s.packHello(frag.KindHello, 0, p)
+		sent += len(pkt)
+		s.raw(probeChannel(p), pkt)
+	}
+	loud := l.newScript(0)
+	var others []*script
+	for range 3 * rejectPlaces {
+		others = append(others, l.newScript(0))
+	}
+	got, answered := 0, 0
+	collect := func(s *script) (n int) {
+		for _, pkt := range s.take() {
+			got += len(pkt.bytes)
+			if pkt.hdr.Kind == frag.KindReject {
+				n++
+			}
+		}
+		return n
+	}
+	for i := range passes {
+		for range 5 {
+			stale(loud, frag.ProbeCommand)
+			stale(loud, frag.ProbeData)
+		}
+		s := others[i%honest]
+		stale(s, frag.ProbeCommand)
+		stale(s, frag.ProbeData)
+		l.step(20 * time.Millisecond)
+		if n := collect(loud); n != int(frag.ProbeCount) {
+			t.Fatalf("pass %d: who is loud got %d Rejects, want one by each channel", i, n)
+		}
+		answered += collect(s)
+	}
+	// A place is shared with who is loud once in rejectPlaces passes, by each channel.
+	if answered < 2*passes*3/4 {
+		t.Errorf("of %d Hellos beside one who is loud %d were answered", 2*passes, answered)
+	}
+	for _, s := range others {
+		stale(s, frag.ProbeCommand)
+	}
+	l.step(20 * time.Millisecond)
+	crowd := 0
+	for _, s := range others {
+		crowd += collect(s)
+	}
+	if crowd > rejectPlaces || crowd < rejectPlaces/2 {
+		t.Errorf("a crowd of %d got %d Rejects in a pass", len(others), crowd)
+	}
+	if got > sent {
+		t.Errorf("%d bytes were answered with %d", sent, got)
+	}
+	l.settle(time.Second)
+	l.wantIdle(0)
+}

@@ -13,7 +13,7 @@ type caller struct {
 	reserved     int    // of these for streams
 	requestBytes int64  // of their requests
 	sending      int    // of which the handlers have ended, and the answers are not accepted
-	answerBytes  int64  // of those answers, and of the owed ones
+	answerBytes  int64  // of those answers, and of the owed ones; a stream counts its own
 	owed         []owed // answers for which there was no room
 	paying       bool   // a goroutine sends them
 }
@@ -56,15 +56,18 @@ func (n *Node) forget(peer *btl.Endpoint) {
 	}
 }
 
-// send sends an answer from a goroutine of ours, and waits for room as long as the Node lives.
-func (n *Node) send(peer *btl.Endpoint, h head, body []byte) {
+// send sends an answer from a goroutine of ours, and waits for room as long as the Node lives. It
+// calls sent when the transport has accepted it, or never will: before the peer can have it, if
+// early is set.
+func (n *Node) send(peer *btl.Endpoint, h head, body []byte, early bool, sent func()) {
 	var err error
-	if len(body) <= bufferedBytesMax {
+	if len(body) <= bufferedBytesMax && !early {
 		msg := make([]byte, headBytes, headBytes+len(body))
 		h.put(msg)
 		err = n.r.SendBuffered(n.silent, peer, n.cfg.Tag, append(msg, body...))
+		sent()
 	} else {
-		err = n.sendLarge(peer, h, body)
+		err = n.sendLarge(peer, h, body, sent)
 	}
 	if err != nil && n.silent.Err() != nil {
 		// The Node has closed, and does not wait: the peer's callers must not do so, either.
@@ -75,11 +78,20 @@ func (n *Node) send(peer *btl.Endpoint, h head, body []byte) {
 
 // sendLarge is send of a large answer. It is copied once only, and Do, unlike SendBuffered, has the
 // error of one that is too large.
-func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte) error {
-	return n.r.DoFor(n.silent, peer, func(*btl.Module) (err error) {
+func (n *Node) sendLarge(peer *btl.Endpoint, h head, body []byte, sent func()) error {
+	told := false
+	err := n.r.DoFor(n.silent, peer, func(*btl.Module) (err error) {
 		h, body, err = n.sendAnswer(peer, h, body)
+		if err == nil {
+			sent()
+			told = true
+		}
 		return err
 	})
+	if !told {
+		sent()
+	}
+	return err
 }
 
 // sendAnswer sends an answer, or of one that is too large no more than that, and returns what it
@@ -164,9 +176,10 @@ func (n *Node) pay(peer *btl.Endpoint, c *caller) {
 		c.owed[0] = owed{}
 		c.owed = c.owed[1:]
 		n.runMu.Unlock()
-		n.send(peer, first.h, first.body)
-		n.runMu.Lock()
-		n.addAnswer(c, -int64(len(first.body)))
-		n.runMu.Unlock()
+		n.send(peer, first.h, first.body, false, func() {
+			n.runMu.Lock()
+			defer n.runMu.Unlock()
+			n.addAnswer(c, -int64(len(first.body)))
+		})
 	}
 }

@@ -41,7 +41,7 @@ type Config struct {
 	Tag btl.Tag
 	// Concurrent bounds the calls of one peer under way whose handlers have goroutines, 1 to 1<<20; 0
 	// means 1024. Beyond it a call is answered with ErrBusy. An open stream counts as 16, and its
-	// chunks under way as 1 MiB of RequestBytes.
+	// chunks under way as 1 MiB of RequestBytes; it has as much for answers, beside AnswerBytes.
 	Concurrent int
 	// Total bounds those of all peers together, 1 to 1<<23; 0 means eight times Concurrent. Beyond it
 	// only a peer is served that has none under way, and that with one at a time. Streams may have

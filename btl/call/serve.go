@@ -41,7 +41,7 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte) {
 		ctx, cancel = context.WithCancel(ctx)
 	}
 	s := served{peer, h.id}
-	st, lent := n.enter(s, cancel, int64(len(body)), n.lends(peer, h.code, body))
+	st, kept := n.enter(s, cancel, int64(len(body)), n.lends(peer, h.code, body))
 	if st != statusOK {
 		cancel()
 		n.reply(peer, head{id: h.id, kind: kindAnswer, code: uint16(st)}, nil)
@@ -57,11 +57,12 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte) {
 			answer = []byte(err.Error())
 		}
 		// Before its answer: who has that may call again.
-		if !n.leave(s, lent, int64(len(request)), int64(len(answer))) {
+		if !n.leave(s, kept, int64(len(request)), int64(len(answer))) {
 			st, answer = statusRoom, nil
 		}
-		n.send(peer, head{id: h.id, kind: kindAnswer, code: uint16(st)}, answer)
-		n.sent(peer, int64(len(answer)))
+		bytes := int64(len(answer))
+		n.send(peer, head{id: h.id, kind: kindAnswer, code: uint16(st)}, answer, kept.stream != nil,
+			func() { n.sent(peer, kept, bytes) })
 	}()
 	n.r.Yield()
 }
@@ -84,35 +85,29 @@ func statusOf(err error) status {
 
 // enter counts a call under way, unless its peer has too many, or takes no answers, or it is under
 // way already, or the Node ends. One peer's calls, however slow, leave room for those of others. A
-// call of a stream takes what is kept for it, as long as there is some of that: lent says of what,
-// nil for nothing.
+// call of a stream takes of what is kept for it, as long as there is some: then what it took is
+// returned.
 func (n *Node) enter(
-	s served, cancel context.CancelFunc, bytes int64, free *int,
-) (st status, lent *int) {
+	s served, cancel context.CancelFunc, bytes int64, of place,
+) (st status, kept place) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
 	if _, twice := n.running[s]; twice || n.ended.Err() != nil {
-		return statusBusy, nil
+		return statusBusy, place{}
 	}
-	if free != nil && *free > 0 {
-		if c := n.caller(s.peer); c.sending >= sendingMax+c.reserved {
-			return statusBusy, nil
-		}
-		*free--
-		n.running[s] = cancel
-		n.work.Add(1)
-		return statusOK, free
+	switch {
+	case of.take():
+		kept = of
+	case bytes > n.cfg.RequestBytes:
+		return statusRequest, place{}
+	case !n.mayEnter(s.peer, bytes):
+		return statusBusy, place{}
+	default:
+		n.count(n.caller(s.peer), 1, bytes)
 	}
-	if bytes > n.cfg.RequestBytes {
-		return statusRequest, nil
-	}
-	if !n.mayEnter(s.peer, bytes) {
-		return statusBusy, nil
-	}
-	n.count(n.caller(s.peer), 1, bytes)
 	n.running[s] = cancel
 	n.work.Add(1)
-	return statusOK, nil
+	return statusOK, kept
 }
 
 // count counts calls that begin, or end, for which nothing is kept. The lock is held.
@@ -138,35 +133,49 @@ func (n *Node) mayEnter(peer *btl.Endpoint, bytes int64) bool {
 			n.total < n.cfg.Total && n.sending < totalFactor*sendingMax)
 }
 
-// leave ends a call whose handler has ended, and says whether there is room for its answer.
-func (n *Node) leave(s served, lent *int, requestBytes, answerBytes int64) (room bool) {
+// leave ends a call whose handler has ended, and says whether there is room for its answer: for
+// that of a call for which something was kept, there is.
+func (n *Node) leave(s served, kept place, requestBytes, answerBytes int64) (room bool) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
 	delete(n.running, s)
 	c := n.caller(s.peer)
-	if lent != nil {
-		*lent++
-	} else {
+	if kept.stream == nil {
 		n.count(c, -1, -requestBytes)
+		room = n.mayAnswer(c, answerBytes)
+	} else {
+		// Else the method has got another handler meanwhile.
+		room = answerBytes <= streamAnswerBytes
 	}
-	c.sending++
-	n.sending++
-	room = n.mayAnswer(c, answerBytes)
-	if room {
-		n.addAnswer(c, answerBytes)
+	if !room {
+		answerBytes = 0
+	}
+	if kept.lives() {
+		kept.stream.answered(1, answerBytes)
+	} else {
+		n.addSending(c, 1, answerBytes)
 	}
 	return room
 }
 
-// sent is called when the transport has accepted an answer.
-func (n *Node) sent(peer *btl.Endpoint, answerBytes int64) {
+// sent is called when the transport has accepted an answer, or never will.
+func (n *Node) sent(peer *btl.Endpoint, kept place, answerBytes int64) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
-	c := n.callers[peer]
-	c.sending--
-	n.sending--
-	n.addAnswer(c, -answerBytes)
+	if kept.lives() {
+		kept.stream.answered(-1, -answerBytes)
+		kept.giveBack()
+		return
+	}
+	n.addSending(n.callers[peer], -1, -answerBytes)
 	n.forget(peer)
+}
+
+// addSending counts answers of goroutines that are not accepted yet. The lock is held.
+func (n *Node) addSending(c *caller, answers int, bytes int64) {
+	c.sending += answers
+	n.sending += answers
+	n.addAnswer(c, bytes)
 }
 
 func (n *Node) cancel(s served) {

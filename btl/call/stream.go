@@ -53,6 +53,8 @@ const (
 	streamBytes = streamWindow * streamMsgBytes
 	// streamMsgBytes is the largest request of its calls.
 	streamMsgBytes = streamHeadBytes + streamChunk
+	// streamAnswerBytes is the largest answer.
+	streamAnswerBytes = 1 + streamChunk
 	// streamIdleMax is for how long a stream waits that no call of the client's waits for: that has
 	// gone, and its endpoint not.
 	streamIdleMax = 30 * time.Second
@@ -109,8 +111,8 @@ type streams struct {
 
 // stream is an open stream, at its server.
 type stream struct {
+	streamRoom
 	method   uint16
-	free     [3]int          // pushes, pulls, ends that may begin; of Node.runMu
 	ctx      context.Context // of the handler
 	end      context.CancelCauseFunc
 	pushes   turns

@@ -28,14 +28,54 @@ func (n *Node) reserve(peer *btl.Endpoint, s *stream) bool {
 	return true
 }
 
-// unreserve gives up what was kept for a stream that is over.
+// unreserve gives up what was kept for a stream that is over. Its answers that are not accepted yet
+// are the peer's from then on, as others are: who takes none opens no more streams for that.
 func (n *Node) unreserve(peer *btl.Endpoint, s *stream) {
 	n.runMu.Lock()
 	defer n.runMu.Unlock()
-	s.free = [3]int{}
-	n.hold(n.caller(peer), -1)
+	s.free, s.over = [3]int{}, true
+	c := n.caller(peer)
+	n.hold(c, -1)
+	n.addSending(c, s.sending, s.answerBytes)
 	n.forget(peer)
 }
+
+// streamRoom is what is kept for the calls of a stream, beyond what their peer may have. A call has
+// its place until its answer is accepted, so the answers of a stream are bounded as its calls are.
+// It is of Node.runMu.
+type streamRoom struct {
+	free        [3]int // pushes, pulls, ends that may begin
+	sending     int    // of which the handlers have ended, and the answers are not accepted
+	answerBytes int64  // of those answers
+	over        bool
+}
+
+// answered counts answers.
+func (r *streamRoom) answered(answers int, bytes int64) {
+	r.sending += answers
+	r.answerBytes += bytes
+}
+
+// place is that of a call among what is kept for a stream; without a stream it is none.
+type place struct {
+	stream *stream
+	of     int // index of streamRoom.free
+}
+
+// lives says whether it is one, of a stream that is not over. The lock is held, as for the next
+// two.
+func (p place) lives() bool { return p.stream != nil && !p.stream.over }
+
+// take reports false if nothing is left of it.
+func (p place) take() bool {
+	if p.stream == nil || p.stream.free[p.of] == 0 {
+		return false
+	}
+	p.stream.free[p.of]--
+	return true
+}
+
+func (p place) giveBack() { p.stream.free[p.of]++ }
 
 // hold counts what is kept for a number of streams. The lock is held.
 func (n *Node) hold(c *caller, streams int) {
@@ -46,16 +86,16 @@ func (n *Node) hold(c *caller, streams int) {
 	n.requestBytes += int64(streams) * streamBytes
 }
 
-// lends finds the calls of a stream for which room is kept, by a request: nil if it is of none.
-func (n *Node) lends(peer *btl.Endpoint, method uint16, request []byte) *int {
+// lends finds the calls of a stream for which room is kept, by a request: none if it is of none.
+func (n *Node) lends(peer *btl.Endpoint, method uint16, request []byte) place {
 	h, ok := getStreamHead(request)
 	if !ok || h.op < streamPush || h.op > streamEnd || len(request) > streamMsgBytes ||
 		h.op != streamPush && len(request) > streamHeadBytes {
-		return nil
+		return place{}
 	}
 	s := n.streams.find(served{peer, h.id})
 	if s == nil || s.method != method {
-		return nil
+		return place{}
 	}
-	return &s.free[h.op-streamPush]
+	return place{s, int(h.op - streamPush)}
 }

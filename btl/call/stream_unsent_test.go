@@ -1,0 +1,70 @@
+package call
+
+import (
+	"context"
+	"testing"
+
+	"gobtl/btl"
+)
+
+// A peer that opens one stream after the other, has each answer, and takes nothing of it, keeps no
+// more than answers may be, and what one stream has beside them. When all is taken nothing is
+// counted any more.
+func TestStreamAnswersNotTaken(t *testing.T) {
+	const streamsMost, answer = 3, streamWindow * streamAnswerBytes
+	n := &Node{
+		cfg:     Config{AnswerBytes: streamsMost * answer},
+		running: map[served]context.CancelFunc{}, callers: map[*btl.Endpoint]*caller{},
+		ended: t.Context(),
+	}
+	if err := n.cfg.fill(); err != nil {
+		t.Fatal(err)
+	}
+	peer, id, untaken := new(btl.Endpoint), uint64(0), []place(nil)
+	// ends has a call begin and end, with an answer of so many bytes that nobody takes.
+	ends := func(of place, bytes int64) (kept place, st status) {
+		id++
+		st, kept = n.enter(served{peer, id}, func() {}, streamHeadBytes, of)
+		if st == statusOK && !n.leave(served{peer, id}, kept, streamHeadBytes, bytes) {
+			st = statusRoom
+		}
+		return kept, st
+	}
+	streams := 0
+	for ; streams <= streamsMost; streams++ {
+		kept, st := ends(place{}, 0)
+		if st == statusBusy {
+			break
+		}
+		n.sent(peer, kept, 0)
+		s := new(stream)
+		if !n.reserve(peer, s) {
+			t.Fatalf("no room for the calls of stream %d", streams)
+		}
+		pulls := place{s, int(streamPull - streamPush)}
+		for range streamWindow {
+			kept, st := ends(pulls, streamAnswerBytes)
+			if st != statusOK || kept.stream != s {
+				t.Fatalf("a pull of stream %d: status %d", streams, st)
+			}
+			untaken = append(untaken, kept)
+		}
+		if kept, _ := ends(pulls, 0); kept.stream != nil {
+			t.Fatal("pulls beyond the window, none of which is answered")
+		} else {
+			n.sent(peer, kept, 0)
+		}
+		n.unreserve(peer, s)
+	}
+	if streams != streamsMost {
+		t.Errorf("%d streams of which nothing is taken, want %d", streams, streamsMost)
+	}
+	for _, kept := range untaken {
+		n.sent(peer, kept, streamAnswerBytes)
+	}
+	if len(n.callers) != 0 || n.sending != 0 || n.answerBytes != 0 || n.total != 0 ||
+		n.requestBytes != 0 {
+		t.Errorf("all is taken, and counted still: %d peers, %d answers of %d bytes, %d calls of %d",
+			len(n.callers), n.sending, n.answerBytes, n.total, n.requestBytes)
+	}
+}

@@ -92,5 +92,9 @@ func (e *environment) refuse(ctx context.Context, text string) {
 	if err != nil && job.Rank() != 0 {
 		e.notef("rank %d: %s", job.Rank(), text)
 	}
+	if err == nil {
+		// The first that ends may have the launcher end all: none does before every one knows.
+		_, _ = job.Exchange(ctx, "known", nil)
+	}
 	_ = job.Finalize(ctx) // The launcher learns by the status how it went.
 }

@@ -78,9 +78,17 @@ var callMutations = []mutation{
 		name:  "stream-calls-not-kept",
 		fault: "calls of a stream take no part of what was kept for them",
 		in:    "btl/call",
-		old:   "$free != nil && *$free > 0",
+		old:   "$of.take()",
 		new:   "false",
 		test:  "./btl/call -run TestStreamsOfManyPeers",
+	},
+	{
+		name:  "stream-answers-not-kept",
+		fault: "the answers of a stream have no room that is kept for them",
+		in:    "btl/call",
+		old:   "$room = $answerBytes <= streamAnswerBytes",
+		new:   "$room = $answerBytes <= 0",
+		test:  "./btl/call -run TestStreamsBesideFewAnswerBytes",
 	},
 	{
 		name:  "cancel-lost",

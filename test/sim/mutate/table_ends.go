@@ -149,4 +149,12 @@ var endMutations = []mutation{
 		new:   "_ = &$f.refused",
 		test:  "./btl -run TestModuleFlushTellsRefused",
 	},
+	{
+		name:  "rejects-by-first-come",
+		fault: "a pass has one Reject of a channel, for whoever comes first",
+		in:    "btl",
+		old:   "$sum[len($sum)-1]%rejectPlaces",
+		new:   "$sum[0]&0",
+		test:  "./btl -run TestRejectsAreShared",
+	},
 }

@@ -222,7 +222,7 @@ func (m *Module) onNack(in *arrival) bool {
 	}
 	if h.Tag == frag.NackMemory { // it comes again by a timer
 		m.answeredBy(ep, t)
-		ep.snd.NoMemory(m.now, t, int(m.segs[t].bytes))
+		ep.snd.NoMemory(m.now, t, int(m.segs[t].bytes), m.cfg.PeerTimeout/4)
 		m.sched.rearm(ep)
 		return true
 	}

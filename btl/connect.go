@@ -171,7 +171,10 @@ func (m *Module) onHello(c *channel, in *arrival, hello *frag.Hello, source []by
 	if ep.hs != nil {
 		ep.hs.offer(hello.Tag, m.nowUnpaused)
 	}
-	m.answerHello(ep, hello, helloBytes)
+	if h.Conn != 0 {
+		to = nil // it is the endpoint's peer
+	}
+	m.answerHello(ep, hello, helloBytes, to)
 	return true
 }
 

@@ -31,7 +31,7 @@ func (m *Module) askHelloOf(ep *Endpoint, p frag.Probe, conn uint64) {
 	if hello.Proven&p.Bit() == 0 {
 		hello.Pad() // the answer may be no longer
 	}
-	m.sendHello(ep, frag.KindHello, conn, &hello)
+	m.sendHello(ep, frag.KindHello, conn, &hello, ep.helloAddr(hello.Probe))
 }
 
 // askFromHalfOpen has a peer that sends as if it were connected say Hello, though it has not told a
@@ -71,7 +71,7 @@ func (m *Module) askLife(ep *Endpoint) {
 	ep.lifeAskedAt = m.nowUnpaused
 	hello := m.helloOf(ep, frag.ProbeCommand)
 	hello.Expected, hello.Nonce = ep.peer.incarnation, ep.lifeNonce
-	m.sendHello(ep, frag.KindHello, 0, &hello)
+	m.sendHello(ep, frag.KindHello, 0, &hello, ep.cmdAddr)
 }
 
 // saysOtherLife says whether a Reject answers the question of askLife: it comes from the peer's
@@ -83,14 +83,31 @@ func (ep *Endpoint) saysOtherLife(r frag.Reject, source []byte) bool {
 }
 
 // answerHello answers a Hello of the peer by the channel that it came through. Where that has not
-// proven to lead to the peer, nothing goes that is longer than what came.
-func (m *Module) answerHello(ep *Endpoint, asked *frag.Hello, askedBytes int) {
-	hello := m.helloOf(ep, asked.Probe)
+// proven to lead to the peer, nothing goes that is longer than what came, and if the Hello showed
+// cookies it goes to the address that they are for: it may not be the one that this side was told.
+func (m *Module) answerHello(ep *Endpoint, asked *frag.Hello, askedBytes int, shown []byte) {
+	hello, to := m.helloOf(ep, asked.Probe), ep.helloAddr(asked.Probe)
 	hello.Nonce = asked.Nonce
-	if hs := ep.hs; hs != nil && hs.proven&asked.Probe.Bit() == 0 && hello.Bytes() > askedBytes {
-		return
+	if hs := ep.hs; hs != nil && hs.proven&asked.Probe.Bit() == 0 {
+		if hello.Bytes() > askedBytes {
+			return
+		}
+		if shown != nil {
+			var err error
+			if to, err = m.insertForAnswer(shown); err != nil {
+				return
+			}
+		}
 	}
-	m.sendHello(ep, frag.KindHelloAck, asked.Tag, &hello)
+	m.sendHello(ep, frag.KindHelloAck, asked.Tag, &hello, to)
+}
+
+// helloAddr is the peer's address on a channel.
+func (ep *Endpoint) helloAddr(p frag.Probe) fabric.Addr {
+	if p == frag.ProbeData {
+		return ep.dataAddr
+	}
+	return ep.cmdAddr
 }
 
 // helloOf is what this side says of itself to a peer.
@@ -113,11 +130,13 @@ func (m *Module) helloOf(ep *Endpoint, p frag.Probe) frag.Hello {
 	return hello
 }
 
-// sendHello sends a Hello or HelloAck by its channel, if there is room.
-func (m *Module) sendHello(ep *Endpoint, kind frag.Kind, conn uint64, hello *frag.Hello) {
-	c, to := &m.cmd, ep.cmdAddr
+// sendHello sends a Hello or HelloAck to an address by its channel, if there is room.
+func (m *Module) sendHello(
+	ep *Endpoint, kind frag.Kind, conn uint64, hello *frag.Hello, to fabric.Addr,
+) {
+	c := &m.cmd
 	if hello.Probe == frag.ProbeData {
-		c, to = &m.data, ep.dataAddr
+		c = &m.data
 	}
 	b, ok := m.takeControl(c, to)
 	if !ok {

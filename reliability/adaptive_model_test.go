@@ -226,7 +226,7 @@ func (m *recoveryModel) noMemory(i int) {
 	m.copies = slices.Delete(m.copies, i, i+1)
 	m.now = max(m.now, c.at.Add(2*m.oneWay))
 	if token, ok := m.snd.Token(adaptiveFirst.Add(uint32(c.packet))); ok {
-		m.snd.NoMemory(m.now, token, 1+c.packet)
+		m.snd.NoMemory(m.now, token, 1+c.packet, time.Hour)
 	}
 }
 

@@ -30,9 +30,9 @@ type refusals struct {
 const askShare = 4
 
 // NoMemory notes that the peer has no memory for a segment in flight, a packet of so many bytes: it
-// is sent again when there may be some. (In the profiles without a congestion window its own timer
-// does that, and this changes nothing.)
-func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int) {
+// is sent again when there may be some, first after limit at the latest. (In the profiles without a
+// congestion window its own timer does that, and this changes nothing.)
+func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Duration) {
 	a, p := s.policy.adaptive, s.segment(t)
 	if a == nil || p.state != Posted || p.refusedBytes != 0 {
 		return
@@ -52,7 +52,7 @@ func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int) {
 	case r.asking && (r.asked == p.seq || !a.selective && p.seq.Before(r.asked)):
 		r.asking = false // what comes behind this one is acknowledged after it
 	case r.count == 0 && !r.asking:
-		r.wait = max(a.paths[p.channel].wait(), a.shared.rules.ResendTimeoutMin)
+		r.wait = min(max(a.paths[p.channel].wait(), a.shared.rules.ResendTimeoutMin), limit)
 		r.at = now.Add(r.wait)
 	}
 	r.count++

@@ -16,8 +16,8 @@ func TestNoMemory(t *testing.T) {
 	a.snd.Carry(large * sizeBytes)
 	a.after(rtt)
 	for i := range large {
-		a.snd.NoMemory(a.now, Token(next+i), sizeBytes)
-		a.snd.NoMemory(a.now, Token(next+i), sizeBytes) // of another copy
+		a.snd.NoMemory(a.now, Token(next+i), sizeBytes, time.Hour)
+		a.snd.NoMemory(a.now, Token(next+i), sizeBytes, time.Hour) // of another copy
 		a.check()
 	}
 	if n, room := a.policy().onTheWay(&a.snd), a.policy().room(&a.snd); n != 0 || room != window {
@@ -39,7 +39,7 @@ func TestNoMemory(t *testing.T) {
 				t.Fatalf("packet %d is sent again after %v, cause %d", token, a.now.Sub(began), causes[i])
 			}
 			asked++
-			a.snd.NoMemory(a.now.Add(rtt/2), token, sizeBytes)
+			a.snd.NoMemory(a.now.Add(rtt/2), token, sizeBytes, time.Hour)
 		}
 		a.ack(next, a.sent-1, early...)
 	}
@@ -76,7 +76,7 @@ func TestNoMemoryAlone(t *testing.T) {
 	a.snd.Carry(2 * 1400)
 	a.after(rtt)
 	for i := range 2 {
-		a.snd.NoMemory(a.now, Token(next+i), 1400)
+		a.snd.NoMemory(a.now, Token(next+i), 1400, time.Hour)
 	}
 	window := a.policy().cong.window
 	for range 100 { // each question is refused
@@ -87,7 +87,7 @@ func TestNoMemoryAlone(t *testing.T) {
 				t.Fatalf("packet %d, cause %d", again[0], causes[0])
 			}
 			a.after(rtt)
-			a.snd.NoMemory(a.now, again[0], 1400)
+			a.snd.NoMemory(a.now, again[0], 1400, time.Hour)
 		}
 	}
 	if p := a.policy(); p.backoff != 0 || p.cong.window != window {
@@ -118,7 +118,7 @@ func TestNoMemoryForAnOlderOne(t *testing.T) {
 	a.send(3, Data)
 	a.snd.Carry(3 * sizeBytes)
 	a.after(rtt)
-	a.snd.NoMemory(a.now, Token(next+1), sizeBytes)
+	a.snd.NoMemory(a.now, Token(next+1), sizeBytes, time.Hour)
 	asked := func() Token {
 		for range 100 {
 			a.now = max(a.now, a.segs.Deadline())
@@ -136,7 +136,7 @@ func TestNoMemoryForAnOlderOne(t *testing.T) {
 		t.Fatalf("%d is asked for", got)
 	}
 	a.after(rtt)
-	a.snd.NoMemory(a.now, Token(next), sizeBytes)
+	a.snd.NoMemory(a.now, Token(next), sizeBytes, time.Hour)
 	if got := asked(); got != Token(next) {
 		t.Fatalf("then %d is asked for", got)
 	}
@@ -192,5 +192,20 @@ func TestRefusedTakesNoCredit(t *testing.T) {
 	plain.rcv.Refused(5)
 	if plain.rcv.ahead() != 0 {
 		t.Error("a peer without selective acknowledgements is told of a refused packet as if it had come")
+	}
+}
+
+// TestNoMemoryAskedInTime: what was refused is asked for within the limit, however long a time-out
+// would be: a peer that is gone meanwhile would be noticed as much later.
+func TestNoMemoryAskedInTime(t *testing.T) {
+	const rtt, limit, sizeBytes = time.Second, 50 * time.Millisecond, 1400
+	a, next := newWarm(t, rtt)
+	a.send(1, Data)
+	a.snd.Carry(sizeBytes)
+	a.after(rtt)
+	a.snd.NoMemory(a.now, Token(next), sizeBytes, limit)
+	a.after(limit).expire()
+	if again, _ := a.again(); len(again) != 1 || again[0] != Token(next) {
+		t.Errorf("asked for after %v: %v", limit, again)
 	}
 }

@@ -64,7 +64,7 @@ func (r *Runner) wantToken() bool {
 
 // await waits for a call's end; holding says whether the token is held, and so who drives.
 func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
-	slept, drives := false, uint64(1)
+	slept, searches, drives := false, false, uint64(1)
 	for !c.ended() && ctx.Err() == nil {
 		switch {
 		case !holding:
@@ -76,8 +76,9 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 		default:
 			r.drives += drives
 			drives = 0
-			if r.drive(ctx, c) {
+			if searches = r.drive(ctx, c, searches); searches {
 				holding, slept = r.sleep(ctx, c), true
+				searches = holding
 			}
 		}
 	}
@@ -173,14 +174,21 @@ func (r *Runner) policy(c *call) *waiting.Policy {
 }
 
 // drive makes passes until c has ended, or it is time to sleep: then it returns true. Without c it
-// ends too when a call wants the token. The token is held.
-func (r *Runner) drive(ctx context.Context, c *call) (sleepy bool) {
+// ends too when a call wants the token. goesOn says that the search is the one that a sleep has
+// interrupted. The token is held.
+func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) {
 	const checkEvery = 16
 	p, last := r.policy(c), r.m.Now()
-	p.Begin(last)
+	if !goesOn {
+		p.Begin(last)
+	}
 	for i := 1; ; i++ {
 		n := r.pass()
-		if c != nil && c.ended() || r.broken != nil ||
+		if c != nil && c.ended() {
+			p.Found(r.m.Now())
+			return false
+		}
+		if r.broken != nil ||
 			c == nil && (r.wanted.Load() > 0 || r.asked.Load()) ||
 			i%checkEvery == 0 && ctx.Err() != nil {
 			return false

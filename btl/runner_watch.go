@@ -43,21 +43,32 @@ func (r *Runner) watch() {
 			r.nap()
 			continue
 		}
-		sleepy := r.drive(context.Background(), nil)
+		sleepy := r.drive(context.Background(), nil, false)
 		if sleepy && !r.sleep(context.Background(), nil) {
 			continue
 		}
-		r.pass()
+		if r.pass() > 0 && sleepy {
+			r.policies[1].Found(r.m.Now())
+		}
 		wakes := r.woken > 0
 		r.woken = 0
 		r.release()
 		if !sleepy {
-			r.nap()
+			r.giveWay()
 		} else if wakes {
 			runtime.Gosched()
 		}
 	}
 	r.finish()
+}
+
+// giveWay lets who wants the token have it. A handler that only sends is done with it by then: who
+// naps for that has the peer's next packet wait.
+func (r *Runner) giveWay() {
+	runtime.Gosched()
+	if r.wanted.Load() > 0 {
+		r.nap()
+	}
 }
 
 // nap leaves the module to the calls for a while.

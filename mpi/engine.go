@@ -261,6 +261,7 @@ func (e *engine) drive(ctx context.Context, w *waiter) {
 	for i := 1; ; i++ {
 		n := e.passAt(now)
 		if w.over() || e.broken != nil {
+			e.policy.Found(now)
 			return
 		}
 		if i%lookEvery == 0 {

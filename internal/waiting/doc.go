@@ -14,7 +14,9 @@
 // Spinning for as long as a wake-up costs loses at most half of what knowing the future would save.
 // Adaptive does so, and learns: how late this machine's sleeps end, and how long the pauses are
 // here; where a wake-up would have been spared by a little more spinning it spins longer, where
-// spinning has been in vain again and again, hardly at all. Busy never sleeps, Event never spins.
+// spinning has been in vain again and again, hardly at all. Two that wait for each other, and both
+// sleep, see pauses that their own wake-ups make: now and then it tries what leaving them out does
+// (trial). Busy never sleeps, Event never spins.
 //
 // A thread that is preempted while it spins shares its processor with somebody, perhaps with the
 // very one it waits for: from then on it yields between two looks, until nobody takes the processor

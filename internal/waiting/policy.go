@@ -90,6 +90,7 @@ type Policy struct {
 	lookAt mono.Time
 	budget time.Duration // for how long to spin
 	wake   time.Duration // what a wake-up costs
+	trial  trial         // of spinning longer
 
 	switches uint64 // as of the latest look
 	counts   Counts
@@ -117,6 +118,7 @@ func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 	p := &Policy{
 		mode: mode, fixed: spin > 0, thread: thread, since: now, lookAt: now.Add(lookEvery),
 		budget: spin, wake: wakeFirst, switches: thread.Switches(), shared: thread.Crowded(),
+		trial: trial{every: trialEvery},
 	}
 	if p.shared {
 		p.counts.Crowded++
@@ -149,20 +151,30 @@ func (p *Policy) Found(now mono.Time) {
 // it was, by about what a wake-up costs.
 func (p *Policy) learn(pause time.Duration) {
 	switch {
+	case p.trial.left > 0:
+		if p.trial.found(pause, p.budget) {
+			p.budget = p.budgetMost()
+		} else {
+			p.budget = min(p.budget, p.budgetMost())
+		}
 	case p.slept:
 		p.learnLate(pause)
 	case 2*pause > p.budget: // it was a near thing
-		p.budget = min(2*pause, p.wake)
+		p.budget = min(2*pause, p.budgetMost())
 	}
 }
 
+// budgetMost is the longest time to spin: what a sleep costs.
+func (p *Policy) budgetMost() time.Duration { return max(p.wake, p.trial.cost) }
+
 // learnLate is learn of a pause that was not spun through.
 func (p *Policy) learnLate(pause time.Duration) {
-	if pause <= 2*p.wake { // a little longer, and it had been caught
-		p.budget = p.wake
+	if most := p.budgetMost(); pause <= 2*most { // a little longer, and it had been caught
+		p.budget = most
 	} else {
 		p.budget = max(p.budget-p.budget>>learnLog2, spinLeast)
 	}
+	p.trial.slept(pause)
 }
 
 // Since is when the search that goes on has begun.
@@ -181,7 +193,7 @@ func (p *Policy) Empty(now mono.Time) Action {
 	if p.mode == Event {
 		return Sleep
 	}
-	if p.mode == Adaptive && now.Sub(p.since) >= p.budget {
+	if p.mode == Adaptive && now.Sub(p.since) >= p.Budget() {
 		if p.probed || p.shared || p.slept {
 			return Sleep
 		}
@@ -239,7 +251,7 @@ func (p *Policy) Slept(asked, took, slack time.Duration) {
 		late = min(max(late, wakeLeast), wakeMost)
 		p.wake += (late - p.wake) / (1 << learnLog2)
 		if !p.fixed {
-			p.budget = min(p.budget, p.wake)
+			p.budget = min(p.budget, p.budgetMost())
 		}
 	}
 }
@@ -254,4 +266,9 @@ func (p *Policy) Shared() bool { return p.shared }
 func (p *Policy) Counts() Counts { return p.counts }
 
 // Budget is for how long Adaptive spins now.
-func (p *Policy) Budget() time.Duration { return p.budget }
+func (p *Policy) Budget() time.Duration {
+	if p.trial.left > 0 {
+		return trialMost
+	}
+	return p.budget
+}

@@ -120,7 +120,7 @@ func TestLearnsPauses(t *testing.T) {
 			now = now.Add(tc.pause)
 			p.Found(now)
 		}
-		if b := p.Budget(); b < tc.min || b > tc.max {
+		if b := p.budget; b < tc.min || b > tc.max {
 			t.Errorf("pauses of %v: spins for %v, want %v to %v", tc.pause, b, tc.min, tc.max)
 		}
 		// A burst after it: one answer is late, the next ones are caught.
@@ -145,11 +145,11 @@ func TestLearnsLate(t *testing.T) {
 	for range 64 {
 		p.Late(300 * us)
 	}
-	if b := p.Budget(); b != spinLeast {
+	if b := p.budget; b != spinLeast {
 		t.Errorf("always in vain, and it spins for %v", b)
 	}
-	if p.Late(50 * us); p.Budget() != wakeFirst {
-		t.Errorf("a near thing, and it spins for %v", p.Budget())
+	if p.Late(50 * us); p.budget != wakeFirst {
+		t.Errorf("a near thing, and it spins for %v", p.budget)
 	}
 	fixed := New(Adaptive, 70*us, &fakeThread{}, now)
 	if fixed.Late(time.Second); fixed.Budget() != 70*us {

@@ -1,0 +1,93 @@
+package waiting
+
+import (
+	"testing"
+	"time"
+
+	"gobtl/internal/mono"
+)
+
+// side is one of two that ask and answer each other.
+type side struct {
+	*Policy
+
+	since mono.Time     // when its search has begun
+	spun  time.Duration // for how long it has spun
+	slept int           // how often it has slept
+}
+
+// hear has a side hear of something that comes at an instant, and returns when it goes on.
+func (s *side) hear(at mono.Time, wake time.Duration) mono.Time {
+	if pause := at.Sub(s.since); pause > s.Budget() {
+		s.spun += s.Budget()
+		s.Slept(-1, pause-s.Budget(), 0)
+		s.slept++
+		at = at.Add(wake)
+	} else {
+		s.spun += pause
+	}
+	s.Found(at)
+	return at
+}
+
+func newSide() *side {
+	return &side{Policy: New(Adaptive, 0, &fakeThread{}, 1), since: 1}
+}
+
+// TestTrialWakesBoth: two that ask and answer each other, and whose sleeps both take long to end,
+// find out that it is these that they wait for. One that is asked so rarely that spinning does not
+// pay sleeps.
+func TestTrialWakesBoth(t *testing.T) {
+	const wake, exchanges = 80 * us, 2000
+	for _, tc := range []struct {
+		name        string
+		work, pause time.Duration // of both; between an answer and the next question
+		sleeps      bool          // whether they sleep in the end: the one that asks, and the other
+	}{
+		{"busy", 20 * us, 0, false},
+		{"nearly idle", 20 * us, time.Millisecond, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			now, asks, answers := mono.Time(1), newSide(), newSide()
+			asks.budget, answers.budget = spinLeast, spinLeast // both have waited in vain for long
+			for i := range exchanges {
+				if i == exchanges/2 {
+					asks.slept, answers.slept = 0, 0
+				}
+				asks.since = now
+				asks.Begin(now)
+				now = answers.hear(now, wake).Add(tc.work)
+				answers.since = now
+				answers.Begin(now)
+				now = asks.hear(now, wake).Add(tc.work + tc.pause)
+			}
+			if sleeps := answers.slept > exchanges/2*9/10; sleeps != tc.sleeps ||
+				!sleeps && answers.slept+asks.slept > exchanges/100 {
+				t.Errorf("of the last %d times the one that asks sleeps %d, the other one %d",
+					exchanges/2, asks.slept, answers.slept)
+			}
+		})
+	}
+}
+
+// TestTrialsInVain: where sleeps cost little, trials cost little, too.
+func TestTrialsInVain(t *testing.T) {
+	now, s := mono.Time(1), newSide()
+	for range 10 * trialEveryMost {
+		s.since = now
+		s.Begin(now)
+		now = s.hear(now.Add(250*us), 20*us)
+	}
+	if share := float64(s.spun) / float64(now); share > .05 {
+		t.Errorf("spins for %.3f of the time", share)
+	}
+	if s.trial.every != trialEveryMost || s.budgetMost() != s.wake {
+		t.Errorf("a trial each %d pauses, and a sleep costs %v", s.trial.every, s.budgetMost())
+	}
+	// A trial that ends with a long pause has shown nothing.
+	s.trial.slept(trialMost + 1)
+	s.trial.left = 2
+	if s.trial.found(trialMost+1, 0) || s.trial.left > 0 {
+		t.Error("a pause that was slept through does not end a trial")
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ type compareCmd struct {
 	Rounds     int           `help:"Times that everything is measured; medians are shown." default:"5"`
 	Duration   time.Duration `help:"Time for each figure in each round." default:"300ms"`
 	System     []string      `help:"Only these systems."`
+	Floor      bool          `help:"Beside them what bare UDP sockets of Go do, without sending again."`
 	Load       []string      `help:"Only workloads whose titles begin so."`
 	Pinned     bool          `help:"Server and caller have a CPU each." default:"true" negatable:""`
 	UpdateDocs []string      `help:"Files to rewrite between calls:begin and calls:end." type:"path"`
@@ -111,6 +113,9 @@ func (c *compareCmd) systems() (list []*system, err error) {
 	}
 	if len(list) == 0 {
 		list = systems
+	}
+	if c.Floor {
+		list = slices.Concat(list, floors)
 	}
 	return list, nil
 }

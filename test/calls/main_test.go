@@ -2,13 +2,14 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 	"time"
 )
 
 // TestSystems has every system carry a load.
 func TestSystems(t *testing.T) {
-	for _, s := range systems {
+	for _, s := range slices.Concat(systems, floors) {
 		addr, err := s.serve()
 		if err != nil {
 			t.Fatal(err)

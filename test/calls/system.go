@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -35,7 +36,7 @@ const base = "net-rpc"
 
 func systemOf(name string) (*system, error) {
 	var names []string
-	for _, s := range systems {
+	for _, s := range slices.Concat(systems, floors) {
 		if s.name == name {
 			return s, nil
 		}

@@ -209,7 +209,7 @@ func TestAwakeForLong(t *testing.T) {
 	if p.b.openDirect(back); p.b.direct.sock == nil {
 		t.Fatalf("no connected socket: %s", p.b.direct.why)
 	}
-	const bell, all = 1, 3
+	const bell, all = 2, 4 // with the timer
 	for round := range 3 {
 		ends(t, asleep(t, p.d, 0), "its time is over")
 		receive(lingersMax - 1)

@@ -12,6 +12,10 @@ import (
 
 // Parker parks a goroutine until an epoll descriptor is readable. It belongs to one goroutine at a
 // time.
+//
+// The time of a Wait is kept by a timer of the kernel's in the same epoll. One of Go's would be a
+// millisecond late, and one that is put off, as that of a packet which is acknowledged soon, wakes
+// its processor at the old time all the same.
 type Parker struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -20,6 +24,8 @@ type Parker struct {
 	rung bool // the bell was among what happened
 
 	mu     sync.Mutex
+	timer  int       // its descriptor
+	set    bool      // it will go off, or has; never while nobody waits
 	until  time.Time // when a Wait that goes on ends; zero: never
 	waits  bool
 	sooner time.Time // by when the Wait to come shall end; zero: it may choose
@@ -40,7 +46,12 @@ func (p *Parker) Open(epoll int, bell int32) bool {
 		file.Close()
 		return false
 	}
-	p.file, p.raw, p.bell = file, raw, bell
+	timer, err := newTimer(epoll)
+	if err != nil {
+		file.Close()
+		return false
+	}
+	p.file, p.raw, p.bell, p.timer, p.set = file, raw, bell, timer, false
 	p.look = func(fd uintptr) bool {
 		n, err := unix.EpollWait(int(fd), p.events[:], 0)
 		for i := range max(n, 0) {
@@ -59,13 +70,10 @@ func (p *Parker) Wait(timeout time.Duration) (rung bool, err error) {
 	if err == nil {
 		err = p.raw.Read(p.look)
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = nil
-	}
 	p.mu.Lock()
-	p.waits, p.sooner = false, time.Time{}
-	p.mu.Unlock()
-	return p.rung, err
+	defer p.mu.Unlock()
+	p.waits, p.sooner, p.until = false, time.Time{}, time.Time{}
+	return p.rung, errors.Join(err, p.setTimer())
 }
 
 func (p *Parker) begin(timeout time.Duration) error {
@@ -79,7 +87,34 @@ func (p *Parker) begin(timeout time.Duration) error {
 		p.until = p.sooner
 	}
 	p.waits = true
-	return p.file.SetReadDeadline(p.until)
+	return p.setTimer()
+}
+
+// newTimer makes a timer that an epoll looks at.
+func newTimer(epoll int) (int, error) {
+	timer, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return 0, err
+	}
+	e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(timer)}
+	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, timer, &e); err != nil {
+		unix.Close(timer)
+		return 0, err
+	}
+	return timer, nil
+}
+
+// setTimer sets the timer to until; one that has gone off is silent again. mu is held.
+func (p *Parker) setTimer() error {
+	var at unix.ItimerSpec // zero: never
+	switch {
+	case !p.until.IsZero():
+		at.Value = unix.NsecToTimespec(max(time.Until(p.until).Nanoseconds(), 1))
+	case !p.set:
+		return nil
+	}
+	p.set = !p.until.IsZero()
+	return unix.TimerfdSettime(p.timer, 0, &at, nil)
 }
 
 // Hasten has the Wait that goes on, or else the next one, end after a time at the latest. Any
@@ -95,9 +130,12 @@ func (p *Parker) Hasten(timeout time.Duration) {
 		}
 	case p.until.IsZero() || at.Before(p.until):
 		p.until = at
-		_ = p.file.SetReadDeadline(at) // as in begin, where it could
+		_ = p.setTimer() // as in begin, where it could
 	}
 }
 
-// Close closes the descriptor.
-func (p *Parker) Close() { p.file.Close() }
+// Close closes the descriptors. Nobody waits, or hastens, from then on.
+func (p *Parker) Close() {
+	p.file.Close()
+	unix.Close(p.timer)
+}

@@ -1,0 +1,82 @@
+package park
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// newParker returns one with a bell.
+func newParker(t *testing.T) (*Parker, *Bell) {
+	t.Helper()
+	bell, err := NewBell()
+	if err != nil {
+		t.Fatal(err)
+	}
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(bell.Fd())}
+	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, bell.Fd(), &e); err != nil {
+		t.Fatal(err)
+	}
+	p := new(Parker)
+	if !p.Open(epoll, int32(bell.Fd())) {
+		t.Fatal("no Parker")
+	}
+	t.Cleanup(func() {
+		p.Close()
+		bell.Close()
+	})
+	return p, bell
+}
+
+// TestWait: a Wait ends by the bell, or when its time is over, and not when that of an earlier one
+// would have been.
+func TestWait(t *testing.T) {
+	const short, long = 20 * time.Millisecond, 200 * time.Millisecond
+	p, bell := newParker(t)
+	wait := func(timeout time.Duration, wantRung bool, atLeast time.Duration) {
+		t.Helper()
+		begin := time.Now()
+		rung, err := p.Wait(timeout)
+		if took := time.Since(begin); err != nil || rung != wantRung || took < atLeast {
+			t.Errorf("a Wait of %v ends after %v, by the bell: %v, %v", timeout, took, rung, err)
+		}
+		bell.Hush()
+	}
+	wait(short, false, short)
+	wait(0, false, 0)
+	bell.Ring()
+	wait(short, true, 0) // whose timer would go off in the next one
+	wait(long, false, long)
+	bell.Ring()
+	wait(short, true, 0)
+	time.AfterFunc(long, bell.Ring)
+	wait(-1, true, long)
+	wait(short, false, short) // goes off, and must be silent in the next one
+	time.AfterFunc(short, bell.Ring)
+	wait(-1, true, short)
+}
+
+// TestHasten ends a Wait that goes on, and the next one, sooner than it would.
+func TestHasten(t *testing.T) {
+	const hour = time.Hour
+	p, _ := newParker(t)
+	for _, timeout := range []time.Duration{hour, -1} {
+		p.Hasten(10 * time.Millisecond)
+		if rung, err := p.Wait(timeout); rung || err != nil {
+			t.Error(rung, err)
+		}
+		time.AfterFunc(10*time.Millisecond, func() { p.Hasten(10 * time.Millisecond) })
+		if rung, err := p.Wait(timeout); rung || err != nil {
+			t.Error(rung, err)
+		}
+	}
+	p.Hasten(hour) // not later than it would
+	if rung, err := p.Wait(time.Millisecond); rung || err != nil {
+		t.Error(rung, err)
+	}
+}

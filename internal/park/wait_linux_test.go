@@ -55,10 +55,10 @@ func TestWait(t *testing.T) {
 	bell.Ring()
 	wait(short, true, 0)
 	time.AfterFunc(long, bell.Ring)
-	wait(-1, true, long)
+	wait(-1, true, 0)
 	wait(short, false, short) // goes off, and must be silent in the next one
 	time.AfterFunc(short, bell.Ring)
-	wait(-1, true, short)
+	wait(-1, true, 0)
 }
 
 // TestHasten ends a Wait that goes on, and the next one, sooner than it would.

@@ -45,9 +45,11 @@ func (s *sum) add(pause time.Duration) {
 
 func (s *sum) mean() time.Duration { return s.took / time.Duration(max(s.pauses, 1)) }
 
-// slept notes a pause that was slept through.
+// slept notes a pause that was slept through. Where they are long what was found of short ones is
+// soon forgotten.
 func (t *trial) slept(pause time.Duration) {
 	if pause > trialMost {
+		t.cost -= t.cost >> learnLog2
 		return
 	}
 	if t.late.add(pause); t.late.pauses >= t.every {

@@ -84,6 +84,16 @@ func TestTrialsInVain(t *testing.T) {
 	if s.trial.every != trialEveryMost || s.budgetMost() != s.wake {
 		t.Errorf("a trial each %d pauses, and a sleep costs %v", s.trial.every, s.budgetMost())
 	}
+	// What was found of short pauses says nothing of long ones.
+	s.trial.cost, s.budget = trialMost-us, trialMost-us
+	for range 64 {
+		s.since = now
+		s.Begin(now)
+		now = s.hear(now.Add(trialMost+50*us), 20*us)
+	}
+	if s.budget > s.wake {
+		t.Errorf("spins for %v before each of the longer pauses", s.budget)
+	}
 	// A trial that ends with a long pause has shown nothing.
 	s.trial.slept(trialMost + 1)
 	s.trial.left = 2

@@ -213,4 +213,12 @@ var callMutations = []mutation{
 		new:   "false",
 		test:  "./fabric/udp -run TestAwakeForLong",
 	},
+	{
+		name:  "sleeps-never-left-out",
+		fault: "two that sleep while they wait for each other never find out what that costs",
+		in:    "internal/waiting",
+		old:   "$t.late.pauses >= $t.every",
+		new:   "$t.late.pauses < 0",
+		test:  "./internal/waiting -run TestTrialWakesBoth",
+	},
 }

@@ -108,9 +108,9 @@ func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	gap := false
 	if n == r.next {
 		r.next++
-		if r.held > 0 {
+		if held := r.held; held > 0 {
 			r.advance()
-			gap = true
+			gap = r.held < held
 		}
 	} else {
 		gap = r.held == 0 || !r.bit(n-1)

@@ -22,7 +22,13 @@ type Host struct {
 	each  time.Duration
 	limit time.Duration // for one process
 	dir   string        // for what is built
+	parts int           // of a figure of this house, which is their median; 0 is 1
 }
+
+// InParts has the figures of this house be the medians of so many parts of their time. The others
+// tell medians of windows: beside a mean of the whole time, each pause of the machine in it would
+// speak for them.
+func (h *Host) InParts(parts int) { h.parts = parts }
 
 // NewHost returns what starts processes on the client's and the server's CPU, empty for any. A
 // figure takes about so long; a process that takes longer than the limit is ended. dir is

@@ -25,6 +25,26 @@ func testHost(t *testing.T, limit time.Duration) *Host {
 	return &Host{each: time.Millisecond, limit: limit, dir: t.TempDir()}
 }
 
+// A figure of the house is one part, or the median of as many as are wanted.
+func TestParts(t *testing.T) {
+	dir := t.TempDir()
+	self, told := filepath.Join(dir, "pair"), filepath.Join(dir, "args")
+	script := "#!/bin/sh\necho \"$@\" >" + told + "\necho {}\n"
+	if err := os.WriteFile(self, []byte(script), 0o700); err != nil { //nolint:gosec // It is run.
+		t.Fatal(err)
+	}
+	p := newPair(Program{Self: self}, "udp", "btl", 0)
+	for parts, want := range map[int]string{0: "--rounds 1 ", 7: "--rounds 7 "} {
+		h := NewHost(nil, time.Millisecond, 10*time.Second, dir)
+		h.InParts(parts)
+		_, _ = p.Measure(t.Context(), h, []Point{{Latency, 8, 1}}) // It tells nothing.
+		args, err := os.ReadFile(told)
+		if err != nil || !strings.Contains(string(args), want) {
+			t.Errorf("%q, %v: want %q", args, err, want)
+		}
+	}
+}
+
 func shell(script string) command { return command{name: "sh", args: []string{"-c", script}} }
 
 func TestRunOutput(t *testing.T) {

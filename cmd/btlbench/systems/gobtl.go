@@ -80,7 +80,8 @@ func (p *pair) Measure(ctx context.Context, h *Host, points []Point) ([]Sample, 
 		}
 	}
 	args := append(p.args(testNames[w], strings.Join(sizes, ","), strings.Join(windows, ",")),
-		"--format", "json", "--rounds", "1", "--duration", h.each.String(), "--cpus", h.cpuText())
+		"--format", "json", "--rounds", strconv.Itoa(max(1, h.parts)),
+		"--duration", h.each.String(), "--cpus", h.cpuText())
 	// It pins itself, and knows better which of its threads to pin.
 	out, err := h.run(ctx, anyCPU, command{name: p.self, args: args})
 	samples, parseErr := parsePair(out, p.layer, points)

@@ -66,6 +66,7 @@ func Run(ctx context.Context, cfg *Config) (*Report, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // A leftover harms nobody.
 	h := systems.NewHost(cfg.CPUs, cfg.Each, cfg.Limit, dir)
+	h.InParts(ownParts)
 	r := &Report{
 		StartedAt: time.Now(), Machine: cfg.Machine, Rounds: cfg.Rounds, Each: cfg.Each.String(),
 		CPUs: cfg.CPUs.String(), Versions: map[string]string{gobtl: cfg.Machine.Version},

@@ -182,6 +182,10 @@ func (s *system) measure(ctx context.Context, h *systems.Host, j job, cfg *Confi
 	return figures, err
 }
 
+// ownParts is into how many parts btlbench's time is cut: with the usual one they are about as long
+// as a window of the largest messages.
+const ownParts = 7
+
 // measureOwn has btlbench measure the transport alone, and tells it as mpibench would.
 func measureOwn(ctx context.Context, h *systems.Host, cfg *Config) ([]bench.Result, error) {
 	var figures []bench.Result

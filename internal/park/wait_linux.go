@@ -134,8 +134,11 @@ func (p *Parker) Hasten(timeout time.Duration) {
 	}
 }
 
-// Close closes the descriptors. Nobody waits, or hastens, from then on.
+// Close closes the descriptors. Nobody waits from then on; a Hasten that comes late does nothing.
 func (p *Parker) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.file.Close()
 	unix.Close(p.timer)
+	p.timer, p.waits = -1, false
 }

@@ -28,6 +28,7 @@ func newParker(t *testing.T) (*Parker, *Bell) {
 	}
 	t.Cleanup(func() {
 		p.Close()
+		p.Hasten(time.Second) // too late
 		bell.Close()
 	})
 	return p, bell

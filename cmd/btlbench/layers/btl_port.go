@@ -294,12 +294,6 @@ var errStuck = errors.New("no message arrives although the peer answers")
 // errStray would be a bug of this program: a message of the round before has ended in this one.
 var errStray = errors.New("a message ended that this round did not send")
 
-// watchdog notices that nothing happens.
-type watchdog struct {
-	mark  uint64
-	since mono.Time
-}
-
 // stuck says that for twice the peer timeout nothing new was sent or delivered. The transport
 // itself notices a peer that is dead; this is about one that lives. It is asked only rarely.
 func (p *btlPort) stuck(now mono.Time) bool {
@@ -307,10 +301,7 @@ func (p *btlPort) stuck(now mono.Time) bool {
 	packets, fragments := p.ep.Outstanding()
 	mark := s.SegmentsSent() + s.Get(btl.CntRecvPayloadBytes) + s.Get(btl.CntDelivered) +
 		s.Get(btl.CntDone) + uint64(packets)<<40 + uint64(fragments)<<52
-	if mark != p.mark {
-		p.mark, p.since = mark, now
-	}
-	return now.Sub(p.since) > 2*p.cfg.PeerTimeout()
+	return p.watchdog.stuck(mark, now, 2*p.cfg.PeerTimeout())
 }
 
 // messages are the memory of the messages on their way.

@@ -159,8 +159,11 @@ func (p *Policy) learn(pause time.Duration) {
 		}
 	case p.slept:
 		p.learnLate(pause)
-	case 2*pause > p.budget: // it was a near thing
-		p.budget = min(2*pause, p.budgetMost())
+	default:
+		p.trial.spunThrough()
+		if 2*pause > p.budget { // it was a near thing
+			p.budget = min(2*pause, p.budgetMost())
+		}
 	}
 }
 

@@ -18,6 +18,8 @@ type trial struct {
 	left       int           // searches of the trial that are still to come
 	every      int           // short pauses slept through before the next trial
 	cost       time.Duration // what a sleep has been found to cost, 0: no more than a wake-up
+	doubt      int           // grows with each pause that is too long for it, and falls with others
+	shorter    int           // pauses in a row that were much shorter than the mean
 }
 
 const (
@@ -30,6 +32,13 @@ const (
 	// trialLen is for how many searches a trial lasts. The first half of them gives the other side
 	// the time to follow, and does not count.
 	trialLen = 16
+	// joinAfter is after how many much shorter pauses in a row a trial begins: the other side seems to
+	// try, and what both save shows only if both do. joinShare bounds such trials: to so many times as
+	// many as there are otherwise.
+	joinAfter = 3
+	joinShare = 8
+	// doubtMost is the doubt at which what was found of short pauses is forgotten: most are long now.
+	doubtMost = 32
 )
 
 // sum is a number of pauses, and the time that they took.
@@ -45,15 +54,25 @@ func (s *sum) add(pause time.Duration) {
 
 func (s *sum) mean() time.Duration { return s.took / time.Duration(max(s.pauses, 1)) }
 
-// slept notes a pause that was slept through. Where they are long what was found of short ones is
-// soon forgotten.
+// spunThrough notes a pause that was.
+func (t *trial) spunThrough() { t.doubt = max(t.doubt-1, 0) }
+
+// slept notes a pause that was slept through.
 func (t *trial) slept(pause time.Duration) {
 	if pause > trialMost {
-		t.cost -= t.cost >> learnLog2
+		if t.doubt += 2; t.doubt >= doubtMost {
+			t.cost, t.doubt = 0, 0
+		}
 		return
 	}
-	if t.late.add(pause); t.late.pauses >= t.every {
-		t.left, t.spun = trialLen, sum{}
+	t.spunThrough() // which it was nearly
+	if t.late.pauses >= t.every/joinShare && 4*pause <= 3*t.late.mean() {
+		t.shorter++
+	} else {
+		t.shorter = 0
+	}
+	if t.late.add(pause); t.late.pauses >= t.every || t.shorter >= joinAfter {
+		t.left, t.spun, t.shorter = trialLen, sum{}, 0
 	}
 }
 

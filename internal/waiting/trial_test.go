@@ -45,11 +45,13 @@ func TestTrialWakesBoth(t *testing.T) {
 		sleeps      bool          // whether they sleep in the end: the one that asks, and the other
 	}{
 		{"busy", 20 * us, 0, false},
+		{"busy, and one trial alone does not pay", 70 * us, 0, false},
 		{"nearly idle", 20 * us, time.Millisecond, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			now, asks, answers := mono.Time(1), newSide(), newSide()
 			asks.budget, answers.budget = spinLeast, spinLeast // both have waited in vain for long
+			asks.trial.every = trialEvery * 3 / 2              // their trials are at other times
 			for i := range exchanges {
 				if i == exchanges/2 {
 					asks.slept, answers.slept = 0, 0
@@ -93,6 +95,20 @@ func TestTrialsInVain(t *testing.T) {
 	}
 	if s.budget > s.wake {
 		t.Errorf("spins for %v before each of the longer pauses", s.budget)
+	}
+	// A long one now and then is nothing to forget for.
+	s.trial.cost, s.budget = trialMost-us, trialMost-us
+	for i := range 640 {
+		s.since = now
+		s.Begin(now)
+		pause := 20 * us
+		if i%10 == 0 {
+			pause = 2 * trialMost
+		}
+		now = s.hear(now.Add(pause), 20*us)
+	}
+	if s.trial.cost == 0 {
+		t.Error("forgets what a sleep costs for one long pause of ten")
 	}
 	// A trial that ends with a long pause has shown nothing.
 	s.trial.slept(trialMost + 1)

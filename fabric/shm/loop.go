@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gobtl/internal/park"
 )
 
 // loop watches a domain's descriptors: the socket on which peers introduce themselves, the
@@ -121,6 +123,7 @@ func (o *loop) tend() (rung bool) {
 			o.accept()
 		case slot == slotBell:
 			rung = true
+		case slot == park.Timer: // of a Sleep that goes on, and is about to end
 		case o.slots[slot] != nil: // else it was closed by the event before
 			o.slots[slot].event()
 		}

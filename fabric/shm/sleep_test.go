@@ -244,3 +244,22 @@ func TestSleepReceivesLater(t *testing.T) {
 		})
 	}
 }
+
+// TestTendBesideSleep has the owner look at the descriptors while another goroutine sleeps, and its
+// time is over.
+func TestTendBesideSleep(t *testing.T) {
+	p, _, _ := sleepers(t)
+	for range 300 {
+		ended := asleep(t, p, 300*time.Microsecond)
+		for end := false; !end; {
+			select {
+			case err := <-ended:
+				if end = true; err != nil {
+					t.Fatal(err)
+				}
+			default:
+				p.dom.Tend()
+			}
+		}
+	}
+}

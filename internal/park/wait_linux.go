@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Timer is the Fd of the event of a Parker's timer, for who looks at its epoll descriptor himself.
+const Timer = -1
+
 // Parker parks a goroutine until an epoll descriptor is readable. It belongs to one goroutine at a
 // time.
 //
@@ -96,7 +99,7 @@ func newTimer(epoll int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(timer)}
+	e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: Timer}
 	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, timer, &e); err != nil {
 		unix.Close(timer)
 		return 0, err

@@ -108,9 +108,9 @@ func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	gap := false
 	if n == r.next {
 		r.next++
-		if held := r.held; held > 0 {
+		if r.held > 0 {
 			r.advance()
-			gap = r.held < held
+			gap = true
 		}
 	} else {
 		gap = r.held == 0 || !r.bit(n-1)

@@ -212,33 +212,6 @@ func TestAckDue(t *testing.T) {
 	}
 }
 
-// To a peer that takes selective ACKs one is due at once for a packet that opens a gap, or closes
-// one, and not for each that comes in order while it is open: a small packet that has overtaken a
-// large message would make an ACK of each of its packets.
-func TestAckDueAtGaps(t *testing.T) {
-	t.Parallel()
-	rules := quick()
-	pool := NewCredits(1000)
-	pool.Join()
-	var r Receiver
-	r.Init(9, 64)
-	r.Selective = true
-	r.Grant(pool)
-	for i, c := range []struct {
-		n    seq.Num
-		want bool // an ACK is due at once
-	}{
-		{9, false}, {13, true}, {10, false}, {11, false}, {15, true}, {12, true}, {14, true}, {16, false},
-	} {
-		now := mono.Time(i + 1)
-		r.Accept(now, c.n, &rules)
-		if due := r.AckDue() <= now; due != c.want {
-			t.Fatalf("packet %d: due at once %v, want %v", c.n, due, c.want)
-		}
-		r.TakeAck(pool)
-	}
-}
-
 // TestAckDup: an ACK is marked as an answer to duplicates exactly when nothing new has come since
 // the last one.
 func TestAckDup(t *testing.T) {

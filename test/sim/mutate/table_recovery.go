@@ -11,14 +11,6 @@ var recoveryMutations = []mutation{
 		test:  "./reliability -run TestVaryingDelayIsNoQueue",
 	},
 	{
-		name:  "ack-while-gap",
-		fault: "each packet that comes while one is missing is acknowledged at once",
-		in:    "reliability",
-		old:   "gap = r.held < held",
-		new:   "gap = true",
-		test:  "./reliability -run TestAckDueAtGaps",
-	},
-	{
 		name:  "late-not-excused",
 		fault: "a window that was shrunk for packets that were only late stays so",
 		in:    "reliability",

@@ -243,7 +243,7 @@ func (m *Module) onHelloAck(c *channel, h *frag.Header, hello *frag.Hello) bool 
 	m.heard(ep)
 	m.noteTakes(ep, hello)
 	if hs == nil {
-		ep.answered = true // to a keep-alive
+		ep.answeredAt = m.nowUnpaused // to a keep-alive
 		return true
 	}
 	answers := hello.Nonce == hs.nonces[hello.Probe]
@@ -278,6 +278,7 @@ func (m *Module) establish(ep *Endpoint) {
 	}
 	news := ep.state != stateConnected
 	if news {
+		ep.answeredAt = m.nowUnpaused // with the proof of its address
 		m.beginConnected(ep)
 	}
 	switch {

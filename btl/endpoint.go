@@ -101,9 +101,9 @@ type liveness struct {
 // supersession is what becomes of a connection whose peer has connected anew: it ends with its bye,
 // or if it does not answer.
 type supersession struct {
-	superseded bool // the peer has connected anew
-	asked      bool // whether it is there still
-	answered   bool // since
+	superseded   bool // the peer has connected anew
+	thereAskedAt Time // when it was asked last whether it is there still; 0 not yet
+	answeredAt   Time // when it answered a question last, this one or another
 }
 
 // goodbye is the end in order, from either side.

@@ -261,7 +261,7 @@ func (m *Module) endDisplaced(ep *Endpoint) {
 // supersede has a connection asked whether its peer's end is there still: the peer has closed it,
 // or lost it, for it has connected anew. What it sent there may still arrive.
 func (m *Module) supersede(old *Endpoint) {
-	old.superseded, old.asked, old.answered = true, false, false
+	old.superseded, old.thereAskedAt = true, 0
 	if !old.watches() { // which has been asking for the same
 		old.probes = 0
 	}

@@ -131,8 +131,8 @@ func (m *Module) onCloseTimer(ep *Endpoint) {
 // still, which may be: the peer may have closed the new one's end before, for Hellos overtake each
 // other. Without an answer for PeerTimeout the endpoint ends.
 func (m *Module) onSuperseded(ep *Endpoint) {
-	if ep.asked && ep.answered {
-		ep.superseded, ep.asked = false, false
+	if ep.thereAskedAt != 0 && ep.answeredAt >= ep.thereAskedAt {
+		ep.superseded, ep.thereAskedAt = false, 0
 		m.leadToIfFree(ep)
 		m.connectedTimer(ep)
 		return
@@ -142,7 +142,8 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 		m.end(ep, EventFailed, m.whySuperseded(ep, quiet))
 		return
 	}
-	ep.asked, ep.answered = true, false
+	m.askSuccessor(ep)
+	ep.thereAskedAt = m.nowUnpaused
 	m.askHello(ep, frag.ProbeCommand)
 	again := min(m.cfg.CloseTimeout, m.cfg.PeerTimeout) / (silentResendsMin + 1)
 	if ep.watches() {
@@ -164,10 +165,21 @@ func (m *Module) supersededTimeout(ep *Endpoint) time.Duration {
 	return m.cfg.CloseTimeout
 }
 
+// askSuccessor asks the peer's end of the new connection, too: who answers there has the other
+// question.
+func (m *Module) askSuccessor(ep *Endpoint) {
+	now := m.byAddr[ep.addrKey]
+	if now != nil && now.state == stateConnected && now.hs == nil && !now.superseded {
+		m.askHello(now, frag.ProbeCommand)
+	}
+}
+
 // whySuperseded is the reason for the end of a superseded endpoint: the peer's end of it is gone,
-// if the peer was heard elsewhere meanwhile.
+// if the peer has answered elsewhere meanwhile. That it was heard does not say so: who only
+// computes may send, and answers nothing.
 func (m *Module) whySuperseded(ep *Endpoint, quiet time.Duration) error {
-	if now := m.byAddr[ep.addrKey]; now != nil && m.nowUnpaused.Sub(now.heardAt) < quiet/2 {
+	now := m.byAddr[ep.addrKey]
+	if now != nil && m.nowUnpaused.Sub(max(now.answeredAt, now.ackedAt)) < quiet/2 {
 		return ErrPeerClosed
 	}
 	return ErrPeerDead

@@ -157,4 +157,20 @@ var endMutations = []mutation{
 		new:   "$sum[0]&0",
 		test:  "./btl -run TestRejectsAreShared",
 	},
+	{
+		name:  "superseded-heard-is-answered",
+		fault: "a superseded connection counts as closed if its peer was only heard on the new one",
+		in:    "btl",
+		old:   "max($now.answeredAt, $now.ackedAt)",
+		new:   "$now.heardAt",
+		test:  "./btl -run TestWhySuperseded",
+	},
+	{
+		name:  "superseded-successor-not-asked",
+		fault: "the peer of a superseded connection is not asked on the new one",
+		in:    "btl",
+		old:   "askSuccessor($ep)",
+		new:   "",
+		test:  "./btl -run TestWhySuperseded",
+	},
 }

@@ -50,7 +50,9 @@ func (e *end) flushRefused(before int, err error) bool {
 	some := false
 	for _, n := range e.msgs { // also such as came into a pack that was open then
 		m := e.w.ledger.msgs[n]
-		some = some || !m.queued && (m.put != nil || m.delivered == 0 || m.size < smallBytes)
+		// What was refused may still be delivered: by an old copy, once its tag has a handler again.
+		refused := m.put != nil || m.delivered == 0 || m.tag == tagFlicker || m.size < smallBytes
+		some = some || !m.queued && refused
 		some = some || e.sharedPack(m)
 	}
 	for size := range e.small { // of these only their number is known

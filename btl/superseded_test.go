@@ -1,0 +1,85 @@
+package btl
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"gobtl/fabric/mem"
+	"gobtl/frag"
+)
+
+// A superseded endpoint that is not answered ends as closed if the peer has answered on its new
+// connection meanwhile, unasked or asked, and as dead if it has only sent there, as one does that
+// computes and receives nothing.
+func TestWhySuperseded(t *testing.T) {
+	for _, test := range []struct {
+		name            string
+		receives, sends bool // what the peer does after it has connected anew
+		want            error
+	}{
+		{"closed", true, true, ErrPeerClosed},
+		{"idle", true, false, ErrPeerClosed},
+		{"computes", false, true, ErrPeerDead},
+		{"stands", false, false, ErrPeerDead},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t, mem.Config{}, 2, regressConfig())
+			mustHandle(t, l.mods[0], func() {})
+			old, anew := l.superseded(t)
+			now := l.mods[0].byAddr[old.addrKey]
+			begin := now.heardAt
+			l.mods[1].cfg.PeerTimeout = time.Minute // it does not give up before
+			drop := mem.Drop
+			if test.receives {
+				drop = mem.Deliver
+			}
+			l.net.SetFilter(func(from, _, pkt []byte) mem.Verdict {
+				if string(from) != string(l.mods[1].cmd.name) && string(from) != string(l.mods[1].data.name) {
+					return drop
+				}
+				return mem.Deliver
+			})
+			for range 100 {
+				if test.sends && old.Err() == nil {
+					if err := anew.SendImmediate(l.now, 1, nil); err != nil && !errors.Is(err, ErrAgain) {
+						t.Fatal(err)
+					}
+				}
+				l.step(100 * time.Millisecond)
+			}
+			if (test.sends || test.receives) != (now.heardAt > begin) {
+				t.Errorf("not as it should be: heard at %v and %v", begin, now.heardAt)
+			}
+			if !errors.Is(old.Err(), test.want) {
+				t.Errorf("ended with %v, want %v", old.Err(), test.want)
+			}
+		})
+	}
+}
+
+// superseded returns an endpoint of the first module whose end at the second was aborted, of which
+// it has heard nothing, and the second's end of a new connection, on which nothing is under way.
+func (l *lab) superseded(t *testing.T) (old, anew *Endpoint) {
+	t.Helper()
+	old, end := l.pair()
+	l.settle(time.Second)
+	tag := old.tag
+	l.net.SetFilter(func(_, _, pkt []byte) mem.Verdict {
+		var h frag.Header
+		if _, err := frag.Decode(pkt, &h); err != nil || h.Conn == tag {
+			return mem.Drop
+		}
+		return mem.Deliver
+	})
+	end.Abort()
+	anew, err := l.mods[1].Connect(l.now, l.mods[0].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.until("connected anew", time.Microsecond, time.Second, func() bool {
+		return anew.Connected() && old.superseded
+	})
+	l.settle(10 * time.Millisecond)
+	return old, anew
+}

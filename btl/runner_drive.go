@@ -73,6 +73,9 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 			if r.takeInbox(); !c.ended() {
 				c.end(ErrClosed)
 			}
+		case r.broken != nil:
+			r.awaitShutdown(ctx)
+			holding = false
 		default:
 			r.drives += drives
 			drives = 0
@@ -111,6 +114,18 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 		c.recycle()
 	}
 	return err
+}
+
+// awaitShutdown leaves a Runner whose fabric is broken to the watcher, wherever that sleeps, and
+// waits until it has ended all, or ctx ends. The token is held, and not afterwards.
+func (r *Runner) awaitShutdown(ctx context.Context) {
+	r.release()
+	r.m.Wake()
+	r.relieve()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+	}
 }
 
 // offer begins a call, or keeps it until there are resources for it, behind those that wait.

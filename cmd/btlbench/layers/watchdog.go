@@ -12,13 +12,17 @@ type watchdog struct {
 	since, lookedAt mono.Time
 }
 
-// pauseShare is the part of the limit from which on the time between two questions is not counted:
-// this process has not run meanwhile, or hardly. The transport judges its peer likewise.
-const pauseShare = 32
+const (
+	// pauseShare is the part of the limit from which on the time between two questions is not counted:
+	// this process has not run meanwhile, or hardly. The transport judges its peer likewise.
+	pauseShare = 32
+	// pauseLeast is the shortest such time: a sleep is none.
+	pauseLeast = sleepMost * 3 / 2
+)
 
 // stuck says whether a mark has been the same for longer than a limit.
 func (w *watchdog) stuck(mark uint64, now mono.Time, limit time.Duration) bool {
-	if pause := now.Sub(w.lookedAt); pause > limit/pauseShare {
+	if pause := now.Sub(w.lookedAt); pause > max(limit/pauseShare, pauseLeast) {
 		w.since = w.since.Add(pause)
 	}
 	w.lookedAt = now

@@ -18,7 +18,8 @@ func TestWatchdog(t *testing.T) {
 	}{
 		{"nothing happens", ms, false, true},
 		{"something happens", ms, true, false},
-		{"starved", 200 * ms, false, false},
+		{"asleep in between", sleepMost, false, true},
+		{"starved", 2 * sleepMost, false, false},
 	} {
 		w, now, mark, stuck := watchdog{}, mono.Time(1), uint64(1), false
 		for i := range 3000 {

@@ -79,9 +79,10 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 		default:
 			r.drives += drives
 			drives = 0
-			if searches = r.drive(ctx, c, searches); searches {
-				holding, slept = r.sleep(ctx, c), true
-				searches = holding
+			sleepy := r.drive(ctx, c, searches)
+			if searches = false; sleepy {
+				holding, searches = r.sleep(ctx, c)
+				slept = true
 			}
 		}
 	}
@@ -373,34 +374,33 @@ func (r *Runner) timeout() time.Duration {
 }
 
 // sleep sleeps in the kernel until something may have arrived; c is who sleeps, nil the watcher.
-// The token is held; it returns whether it is afterwards.
-func (r *Runner) sleep(ctx context.Context, c *call) (holding bool) {
+// The token is held; it returns whether it is afterwards, and then whether it has slept at all.
+func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	if r.inbox.empty() && r.broken == nil {
 		r.m.acknowledgeAll()
 	}
 	d, p := r.timeout(), r.policy(c)
 	if d <= 0 || d < p.SleepMin() || !r.inbox.empty() || r.broken != nil {
-		return true
+		return true, false
 	}
 	if r.m.dirty {
 		r.m.publish()
 	}
 	if r.sleeper == nil {
-		r.sleepHolding(d, p)
-		return true
+		return true, r.sleepHolding(d, p)
 	}
 	if r.sleeping.Load() {
 		if c != nil && c.since == 0 {
 			c.since = p.Since()
 		}
 		r.release() // somebody else does, and wakes this one
-		return false
+		return false, false
 	}
 	if !r.sleeper.Arm() {
-		return true
+		return true, false
 	}
 	if c != nil && !c.turn(callRunning, callAsleep) {
-		return true
+		return true, false
 	}
 	r.noteWaits()
 	begin := r.now()
@@ -424,10 +424,10 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding bool) {
 		c.turn(callAsleep, callRunning)
 	}
 	if !r.token.TryLock() {
-		return false
+		return false, false
 	}
 	p.Slept(d, r.now().Sub(begin), 0) // a timer of the kernel has none
-	return true
+	return true, true
 }
 
 // noteWaits has Waits tell of what was decided so far. The token is held.
@@ -439,13 +439,14 @@ func (r *Runner) noteWaits() {
 	r.mu.Unlock()
 }
 
-// sleepHolding sleeps with the token: who wants something of the module must wake it.
-func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) {
+// sleepHolding sleeps with the token: who wants something of the module must wake it. It returns
+// whether it has slept.
+func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) bool {
 	r.noteWaits()
 	r.holding.Store(true)
 	defer r.holding.Store(false)
 	if !r.inbox.empty() || r.wanted.Load() > 0 || r.asked.Load() {
-		return
+		return false
 	}
 	begin := r.now()
 	err := r.m.Wait(d)
@@ -457,6 +458,7 @@ func (r *Runner) sleepHolding(d time.Duration, p *waiting.Policy) {
 		r.asked.Store(true)
 	}
 	p.Slept(d, r.now().Sub(begin), r.slack)
+	return true
 }
 
 // wakeHolder ends the sleep of who sleeps with the token; of many callers one does.

@@ -135,6 +135,41 @@ func TestRunnerWaitsAsleep(t *testing.T) {
 	}
 }
 
+// wakeful is a domain that has no descriptor left to sleep on.
+type wakeful struct{ fabric.Domain }
+
+func (d wakeful) Wait(timeout time.Duration) error {
+	return d.Domain.(fabric.Waiter).Wait(timeout)
+}
+
+func (d wakeful) Wake()                     { d.Domain.(fabric.Waiter).Wake() }
+func (d wakeful) Arm() bool                 { return false }
+func (d wakeful) Sleep(time.Duration) error { return errors.New("not armed") }
+
+// Who cannot sleep lets others have the processor again and again.
+func TestRunnerWaitsAwake(t *testing.T) {
+	m := openShm(t, Config{})
+	m.dom = wakeful{m.dom}
+	r := openRunner(t, m)
+	yields := func() (n uint64) {
+		look := func(*Module) error { n = r.policies[0].Counts().Yields; return nil }
+		if err := r.Do(t.Context(), look); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := yields()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err := r.Await(ctx, func(*Module, Waker) error { return nil })
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	if n := yields() - before; n < 50 {
+		t.Errorf("%d yields in a wait of 200 ms", n)
+	}
+}
+
 // What is refused is tried again soon, though somebody sleeps for long.
 func TestRunnerTriesAgainAsleep(t *testing.T) {
 	r := openRunner(t, openShm(t, Config{}))

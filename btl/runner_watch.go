@@ -44,8 +44,10 @@ func (r *Runner) watch() {
 			continue
 		}
 		sleepy := r.drive(context.Background(), nil, false)
-		if sleepy && !r.sleep(context.Background(), nil) {
-			continue
+		if sleepy {
+			if holding, _ := r.sleep(context.Background(), nil); !holding {
+				continue
+			}
 		}
 		if r.pass() > 0 && sleepy {
 			r.policies[1].Found(r.m.Now())

@@ -155,6 +155,7 @@ func (p *port) giveUp(name []byte) {
 		!p.cmd.caps.RemoveCancels || !p.data.caps.RemoveCancels {
 		return
 	}
+	p.post() // the last word, for a peer that does take something
 	a, err := p.insert(name)
 	if err != nil {
 		return

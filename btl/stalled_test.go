@@ -592,3 +592,52 @@ func TestLeftBehindLanding(t *testing.T) {
 		t.Error("no poll was cut short by a landing: the test shows nothing")
 	}
 }
+
+// A peer that is alive hears the last word of who aborts and connects again at once: else what it
+// has sent would wait for PeerTimeout.
+func TestCalledAgainHearsLastWord(t *testing.T) {
+	a, b := openShm(t, Config{}), openShm(t, Config{})
+	now := Time(1)
+	run := func(passes int) {
+		for range passes {
+			now = now.Add(10 * time.Microsecond)
+			for _, m := range []*Module{a, b} {
+				if _, err := m.Progress(now); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	var ended error
+	b.OnEndpoint(func(_ *Endpoint, ev Event, err error) {
+		if ev == EventFailed {
+			ended = err
+		}
+	})
+	out, err := a.Connect(now, b.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		run(1000)
+		if !out.Connected() {
+			t.Fatal("not connected")
+		}
+		f, err := out.Alloc(3, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Send(now, f); err != nil || a.cmd.posted == 0 {
+			t.Fatalf("%v, %d sends under way", err, a.cmd.posted)
+		}
+		out.Abort()
+		if out, err = a.Connect(now, b.Name()); err != nil {
+			t.Fatal(err)
+		}
+		run(1000)
+		if !errors.Is(ended, ErrPeerClosed) {
+			t.Fatalf("the peer's end has ended with %v", ended)
+		}
+		ended = nil
+	}
+}

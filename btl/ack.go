@@ -172,14 +172,18 @@ func (ep *Endpoint) ackRides() bool {
 	return ep.ackOwed && !ep.asking && (!ep.selective || ep.rcv.Held() == 0)
 }
 
-// acknowledge sends the ACKs that are due by then and found nothing to ride on. An endpoint that
-// has too many control packets on their way is passed over.
-func (m *Module) acknowledge(until Time) {
+// acknowledge sends the ACKs that are due and found nothing to ride on.
+func (m *Module) acknowledge() {
+	m.acknowledgeUntil(&m.acks.list, m.now)
+	m.acknowledgeUntil(&m.acks.later, m.now)
+}
+
+// acknowledgeUntil sends the ACKs of a list that are due by then. An endpoint that has too many
+// control packets on their way is passed over.
+func (m *Module) acknowledgeUntil(l *endpointList, until Time) {
 	var next *Endpoint
-	for ep := m.acks.due(until); ep != nil; ep = next {
-		if next = ep.ackLink.next; next != nil && next.rcv.AckDue() > until {
-			next = nil
-		}
+	for ep := l.first; ep != nil && ep.rcv.AckDue() <= until; ep = next {
+		next = ep.ackLink.next
 		if m.tellRefusals(ep) && m.sendAck(ep) {
 			continue
 		}
@@ -189,17 +193,23 @@ func (m *Module) acknowledge(until Time) {
 	}
 }
 
-// acknowledgeAll sends every ACK that is owed, for an owner who would be woken for them soon.
+// acknowledgeAll sends every ACK that is owed, for an owner who would be woken for them soon; not
+// those of lone answers.
 func (m *Module) acknowledgeAll() {
 	if m.acks.list.first != nil && !m.inProgress && !m.closed {
-		m.acknowledge(Never)
+		m.acknowledgeUntil(&m.acks.list, Never)
 		m.port.post()
 	}
 }
 
 // ackDeadline is when the next ACK is due for which there is room.
 func (m *Module) ackDeadline() Time {
-	for ep := m.acks.list.first; ep != nil && len(m.freeCtl) > 0; ep = ep.ackLink.next {
+	return m.acksDue(&m.acks.list).Min(m.acksDue(&m.acks.later))
+}
+
+// acksDue is ackDeadline of one of the lists.
+func (m *Module) acksDue(l *endpointList) Time {
+	for ep := l.first; ep != nil && len(m.freeCtl) > 0; ep = ep.ackLink.next {
 		c, to := ep.ackPath()
 		if c.room() <= 0 {
 			return Never

@@ -9,34 +9,46 @@ import (
 )
 
 // acknowledgements are the ACKs that are owed, one an endpoint, the one that is due first in front.
-type acknowledgements struct{ list endpointList }
+// Those of lone answers, which are held back for much longer, are on a list of their own.
+type acknowledgements struct{ list, later endpointList }
 
 // ackDebt is an endpoint's part in it.
 type ackDebt struct {
 	ackOwed bool
-	ackLink endpointLink // in acknowledgements.list
+	ackHeld bool         // back: it stands in acknowledgements.later, else in list
+	ackLink endpointLink // there
 }
 
-// owe puts an endpoint on the list of those that owe an ACK: at the end, for all delays are equal;
-// at the front if the ACK is due at once.
+// owe puts an endpoint on the list of those that owe an ACK: at the end, for all delays on it are
+// equal; at the front if the ACK is due at once.
 func (a *acknowledgements) owe(ep *Endpoint, now Time) {
-	if ep.rcv.AckDue() <= now {
-		if ep.ackOwed {
-			a.list.remove(ep)
-		}
+	if ep.ackHeld && !ep.rcv.AckLater() {
+		a.settle(ep)
+	}
+	switch {
+	case ep.ackHeld:
+	case ep.rcv.AckDue() <= now:
+		a.settle(ep)
 		a.list.pushFront(ep)
-	} else if !ep.ackOwed {
+	case ep.ackOwed:
+	case ep.rcv.AckLater():
+		ep.ackHeld = true
+		a.later.pushBack(ep)
+	default:
 		a.list.pushBack(ep)
 	}
 	ep.ackOwed = true
 }
 
-// settle takes an endpoint off the list, if it is there: its ACK was sent, or will not be.
+// settle takes an endpoint off its list, if it is on one: its ACK was sent, or will not be.
 func (a *acknowledgements) settle(ep *Endpoint) {
-	if ep.ackOwed {
+	switch {
+	case ep.ackHeld:
+		a.later.remove(ep)
+	case ep.ackOwed:
 		a.list.remove(ep)
-		ep.ackOwed = false
 	}
+	ep.ackOwed, ep.ackHeld = false, false
 }
 
 // ripeLooks is how many endpoints ripen looks at: with more that owe an ACK there is enough to do.
@@ -54,14 +66,6 @@ func (a *acknowledgements) ripen(now Time, rules *reliability.Rules) {
 		}
 		ep = next
 	}
-}
-
-// due is the endpoint whose ACK is due by now, nil if none is.
-func (a *acknowledgements) due(now Time) *Endpoint {
-	if ep := a.list.first; ep != nil && ep.rcv.AckDue() <= now {
-		return ep
-	}
-	return nil
 }
 
 // askAck has the peer asked for the ACK of everything up to packet n, for which a flush waits: else
@@ -85,25 +89,27 @@ func (m *Module) askedForAck(in *arrival) {
 	}
 }
 
-// check proves that the list holds exactly the living endpoints that owe an ACK, in the order in
+// check proves that the lists hold exactly the living endpoints that owe an ACK, in the order in
 // which they are due.
 func (a *acknowledgements) check(p *peers, now Time) error {
-	owing := 0
+	owing, held := 0, 0
 	for _, ep := range p.slots.Values() {
-		if ep != nil && ep.ackOwed {
+		switch {
+		case ep == nil:
+		case ep.ackHeld != ep.rcv.AckLater() || ep.ackHeld && !ep.ackOwed:
+			return fmt.Errorf("list of ACKs: endpoint %d owes one: %v, on the list of those held "+
+				"back: %v, is to be: %v", ep.slot, ep.ackOwed, ep.ackHeld, ep.rcv.AckLater())
+		case ep.ackHeld:
+			held++
+		case ep.ackOwed:
 			owing++
 		}
 	}
-	if err := a.list.check(p, owing); err != nil {
+	if err := a.list.check(p, owing, now); err != nil {
 		return fmt.Errorf("list of ACKs: %w", err)
 	}
-	due := now
-	for ep := a.list.first; ep != nil; ep = ep.ackLink.next {
-		at := max(ep.rcv.AckDue(), now)
-		if at < due {
-			return fmt.Errorf("list of ACKs: one due %d stands behind one due %d", at, due)
-		}
-		due = at
+	if err := a.later.check(p, held, now); err != nil {
+		return fmt.Errorf("list of ACKs held back: %w", err)
 	}
 	return nil
 }
@@ -111,7 +117,7 @@ func (a *acknowledgements) check(p *peers, now Time) error {
 // endpointLink chains an endpoint into a list.
 type endpointLink struct{ prev, next *Endpoint }
 
-// endpointList is a list of endpoints, linked through Endpoint.ackLink.
+// endpointList is a list of endpoints that owe ACKs, linked through Endpoint.ackLink.
 type endpointList struct {
 	first, last *Endpoint
 	count       int
@@ -155,7 +161,8 @@ func (l *endpointList) remove(ep *Endpoint) {
 	l.count--
 }
 
-func (l *endpointList) check(p *peers, members int) error {
+func (l *endpointList) check(p *peers, members int, now Time) error {
+	due := now
 	n := 0
 	var last *Endpoint
 	for ep := l.first; ep != nil && n <= l.count; ep = ep.ackLink.next {
@@ -166,7 +173,11 @@ func (l *endpointList) check(p *peers, members int) error {
 		if ep.ackLink.prev != last {
 			return errors.New("its links do not match")
 		}
-		last = ep
+		at := max(ep.rcv.AckDue(), now)
+		if at < due {
+			return fmt.Errorf("one due %d stands behind one due %d", at, due)
+		}
+		last, due = ep, at
 	}
 	if n != l.count || n != members || l.last != last {
 		return fmt.Errorf("%d members, %d counted, %d endpoints say so", n, l.count, members)

@@ -55,6 +55,14 @@ type sendSegment struct {
 	stripTag uint8 // their tag; of an operation its place
 }
 
+// channel is the one that it takes at first.
+func (s *sendSegment) channel() reliability.Channel {
+	if s.data {
+		return reliability.Data
+	}
+	return reliability.Command
+}
+
 // describe says in a send what the packet of a segment is made of.
 func (s *sendSegment) describe(t reliability.Token, to *fabric.Send) {
 	to.Buf, to.Len = segBuf(t), s.bytes-uint32(s.gatherLen)

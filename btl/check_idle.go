@@ -55,7 +55,7 @@ func (m *Module) idleValues() []idleValue {
 		{"packets in flight", m.recovery.InFlight(), 0},
 		{"packets not booked", pending, 0},
 		{"endpoints ready", m.sched.newFlows.count + m.sched.oldFlows.count, 0},
-		{"ACKs owed", m.acks.list.count, 0},
+		{"ACKs owed", m.acks.list.count + m.acks.later.count, 0},
 		{"fragments to be completed", m.outbox.ended.count + m.outbox.byes.count, 0},
 		{"events to be told", m.outbox.notices.len(), 0},
 		{"fragments with the caller", m.frags.lent, 0},

@@ -218,18 +218,6 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	m.agree(ep, hello)
 }
 
-// features are the optional abilities of this side.
-func (m *Module) features() (bits uint64) {
-	bits = frag.FeatureOps | frag.FeatureJoin | frag.FeatureAsk
-	if m.rules.Adaptive {
-		bits |= frag.FeatureSack
-	}
-	if m.mayCount {
-		bits |= frag.FeatureReliable
-	}
-	return bits
-}
-
 // onHelloAck books a channel that works both ways: the Hello's nonce has come back by it.
 func (m *Module) onHelloAck(c *channel, h *frag.Header, hello *frag.Hello) bool {
 	ep := m.lookup(h.Conn)

@@ -214,6 +214,7 @@ func (m *Module) sendAck(ep *Endpoint) bool {
 	}
 	pkt := m.arena.Bytes(b)
 	h := frag.Header{Kind: frag.KindAck, Conn: ep.peer.tag, Number: ep.numbers.take(m, c.which, 1)}
+	ep.snd.Hasten(m.now) // the peer may get by this one what a lone answer that is lost has brought
 	m.takeAck(ep, &h)
 	if ep.asking {
 		ep.asking = false

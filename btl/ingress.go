@@ -64,7 +64,7 @@ func (m *Module) decode(c *channel, comp *fabric.Completion, in *arrival) bool {
 		}
 	}
 	in.ep = ep
-	const agreed = frag.FlagOp | frag.FlagAsk
+	const agreed = frag.FlagOp | frag.FlagAsk | frag.FlagLater
 	if in.Flags&agreed != 0 && !ep.allows(in.Flags) { // which no feature has allowed
 		return m.drop(CntDropMalformed)
 	}
@@ -160,7 +160,7 @@ func (m *Module) receiveWhole(part *arrival, whole []byte) {
 	var err error
 	in.payload, err = frag.Decode(whole, &in.Header)
 	if err != nil || !in.Kind.HasSeq() || in.Conn != part.Conn || in.Seq != part.Seq ||
-		in.Flags&frag.FlagOp != 0 && !in.ep.operates {
+		!in.ep.allows(in.Flags) {
 		m.drop(CntDropMalformed)
 		return
 	}

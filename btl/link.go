@@ -28,11 +28,28 @@ type link struct {
 	joins     bool    // several of them in a pack
 	selective bool    // sequenced: ACKs that go alone are selective, here and there
 	mayAskAck bool    // sequenced: either side may ask for an ACK
+	mayWait   bool    // sequenced: the ACK of a lone answer may be held back, here and there
 	asking    bool    // the next ACK goes alone, and asks for one of what was sent
 	asksFor   seq.Num // up to here
 	refusals  []refusal
 	unwanted  []unwanted
 	counts    countedState
+}
+
+// features are the optional abilities of this side.
+func (m *Module) features() (bits uint64) {
+	bits = frag.FeatureOps | frag.FeatureJoin | frag.FeatureAsk
+	if m.rules.Adaptive {
+		bits |= frag.FeatureSack
+		// Else the time that is granted to a lone answer would be much of what a dead peer has.
+		if m.cfg.PeerTimeout/4 >= 2*reliability.LoneAckDelay {
+			bits |= frag.FeatureLater
+		}
+	}
+	if m.mayCount {
+		bits |= frag.FeatureReliable
+	}
+	return bits
 }
 
 // agree chooses the link by the peer's Hello, and the rules by which it recovers. What may be sent
@@ -45,6 +62,7 @@ func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 	ep.selective = common&frag.FeatureSack != 0 && !ep.counted
 	ep.rcv.Selective = ep.selective
 	ep.mayAskAck, ep.asking = common&frag.FeatureAsk != 0 && !ep.counted, false
+	ep.mayWait = common&frag.FeatureLater != 0 && ep.selective && ep.mayAskAck
 	if ep.counted {
 		ep.useSize(ep.mtuMost)
 		ep.tiny = ep.mtu // all goes one way
@@ -58,7 +76,8 @@ func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 
 // allows says whether what the flags of a packet stand for is agreed on.
 func (ep *Endpoint) allows(flags frag.Flags) bool {
-	return (flags&frag.FlagOp == 0 || ep.operates) && (flags&frag.FlagAsk == 0 || ep.mayAskAck)
+	return (flags&frag.FlagOp == 0 || ep.operates) && (flags&frag.FlagAsk == 0 || ep.mayAskAck) &&
+		(flags&frag.FlagLater == 0 || ep.mayWait)
 }
 
 // seal makes a packet ready to be posted: number, ACK that rides on it, header, timer. It returns
@@ -164,7 +183,7 @@ func (ep *Endpoint) admissible(h *frag.Header) bool {
 	if ep.counted {
 		return h.Flags&frag.FlagAck == 0 && ep.whyLost(h) == nil
 	}
-	return ep.rcv.Check(h.Seq) == reliability.Accept &&
+	return ep.rcv.Check(h.Seq) == reliability.Accept && ep.allows(h.Flags) &&
 		(h.Flags&frag.FlagAck == 0 || ep.snd.Plausible(h.Ack) && ep.snd.Honest(h.Ack))
 }
 
@@ -184,7 +203,11 @@ func (m *Module) accepted(ep *Endpoint, h *frag.Header) {
 		if h.Seq != ep.rcv.Next() {
 			m.stats.counters[CntEarly]++
 		}
-		ep.rcv.Accept(m.now, h.Seq, &m.rules)
+		if h.Flags&frag.FlagLater != 0 {
+			ep.rcv.AcceptLone(m.now, h.Seq, ep.snd.InFlight() == 0 && !ep.closing, &m.rules)
+		} else {
+			ep.rcv.Accept(m.now, h.Seq, &m.rules)
+		}
 		ep.rcv.Weigh(1, frag.HeaderBytes(h.Kind, h.Flags)+int(h.PayloadLen))
 		ep.rcv.Unread(m.rxQueuedMax)
 		ep.numbers.seen, ep.numbers.seenBy = h.Number, m.rxVia

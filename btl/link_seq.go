@@ -13,21 +13,35 @@ import (
 
 // sealSequenced is seal for a sequenced link.
 func (m *Module) sealSequenced(p *packet) int {
-	m.stamp(p)
-	p.Seq = p.ep.snd.Admit(p.seg)
 	s := &m.segs[p.seg]
 	way := viaCommand
 	s.data = p.Kind == frag.KindChunk || s.mixed || p.datagramBytes() > p.ep.tiny
 	if s.data {
 		way = viaData
 	}
+	lone := p.ep.mayWait && m.answersAlone(p, s)
+	m.stamp(p)
+	if lone {
+		p.Flags |= frag.FlagLater
+	}
+	p.Seq = p.ep.snd.Admit(p.seg)
 	p.Number = p.ep.numbers.take(m, way, 1)
 	sizeBytes := m.write(p, s)
 	p.ep.snd.Carry(sizeBytes)
 	s.frag = p.frag
-	m.posted(p.ep, p.seg, p.Seq)
+	m.posted(p.ep, p.seg, p.Seq, lone)
 	m.stats.counters[sentCounter[p.Kind&0x0F]]++
 	return sizeBytes
+}
+
+// answersAlone says whether a packet that is about to be sealed is a lone answer, whose ACK the
+// peer may hold back: it brings the first ACK of what the peer has sent, nothing is in flight, and
+// nobody waits for its own. It keeps its buffer for that time, so that half of them must be free.
+func (m *Module) answersAlone(p *packet, s *sendSegment) bool {
+	ep := p.ep
+	return p.Kind == frag.KindFrag && p.Tag <= frag.TagUserMax && p.frag == nil &&
+		ep.rcv.Answers() && ep.ackRides() && ep.flushes.len() == 0 && !ep.closing && !ep.waiting() &&
+		2*len(m.freeSegs) >= len(m.segs) && ep.snd.MayBePatient(m.now, s.channel())
 }
 
 // stamp gives a packet, the first of one or several to be sent, what the others do not have: the
@@ -70,6 +84,9 @@ func (m *Module) noNews(ep *Endpoint, place reliability.Verdict) {
 	}
 	if ep.rcv.Repeated(m.now) {
 		m.acks.owe(ep, m.now)
+	}
+	if ep.snd.Missed(m.now) {
+		m.sched.rearm(ep)
 	}
 }
 

@@ -119,7 +119,7 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	if !m.found {
 		m.acks.ripen(m.now, &m.rules)
 	}
-	m.acknowledge(m.now)
+	m.acknowledge()
 	m.tendOvercommit()
 	m.port.post()
 	m.findRoom()

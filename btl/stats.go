@@ -94,6 +94,7 @@ const (
 	CntPeersReliable
 	CntPathRaised  // larger datagrams were found to pass
 	CntPathLowered // those of the size in use did not pass any more
+	CntLoneAnswers // packets sent whose ACK the peer may hold back
 	CntAsked       // packets that ask the peer for an ACK, or for a confirmation
 	CntPasses
 
@@ -129,6 +130,7 @@ const (
 	helpLanded    = "Chunks received without a copy here."
 	helpPath      = "Changes of the largest datagram that is sent to a peer."
 	helpAsked     = "Packets that asked the peer for an acknowledgement, or a confirmation."
+	helpLone      = "Packets sent whose acknowledgement the peer might hold back: lone answers."
 	helpPeers     = "Connections, by what became of them."
 )
 
@@ -215,6 +217,7 @@ var counterInfos = [numCounters]counterInfo{
 	CntPeersReliable:     {"gobtl_reliable_connections_total", "", "", helpReliable},
 	CntPathRaised:        {"gobtl_path_mtu_changes_total", "direction", "raised", helpPath},
 	CntPathLowered:       {"gobtl_path_mtu_changes_total", "direction", "lowered", helpPath},
+	CntLoneAnswers:       {"gobtl_lone_answers_total", "", "", helpLone},
 	CntAsked:             {"gobtl_asked_packets_total", "", "", helpAsked},
 	CntPasses:            {"gobtl_progress_passes_total", "", "", "Passes of the progress loop."},
 }

@@ -327,10 +327,12 @@ const lateGap = time.Millisecond
 
 // posted starts the timer of a segment, for no longer than a quarter of PeerTimeout, so that a dead
 // peer has been asked several times by then.
-func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num) {
-	c := reliability.Command
-	if m.segs[t].data {
-		c = reliability.Data
+func (m *Module) posted(ep *Endpoint, t reliability.Token, n seq.Num, lone bool) {
+	c := m.segs[t].channel()
+	if lone {
+		m.stats.counters[CntLoneAnswers]++
+		ep.snd.PostLone(m.now, t, n, c, m.cfg.PeerTimeout/4)
+		return
 	}
 	ep.snd.Post(m.now, t, n, c, m.cfg.PeerTimeout/4)
 }

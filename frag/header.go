@@ -81,6 +81,10 @@ const (
 	// numbers, which shall not be delayed. Only an Ack may carry it, and only where both sides have
 	// announced FeatureAsk.
 	FlagAsk Flags = 1 << 5
+	// FlagLater: the acknowledgement of this packet may come later than others, for its sender waits
+	// longer. Only a Frag with FlagAck that is no mark may carry it, and only where both sides have
+	// announced FeatureLater.
+	FlagLater Flags = 1 << 7
 )
 
 // Tags of Frags, Chunks and records. A tag names the handler at the receiver; tags above TagUserMax
@@ -292,7 +296,7 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 		return 0, ErrKind
 	}
 	if flags&^allowedFlags[kind] != 0 ||
-		flags&FlagAck == 0 && (flags&FlagDup != 0 || kind == KindAck) {
+		flags&FlagAck == 0 && (flags&(FlagDup|FlagLater) != 0 || kind == KindAck) {
 		return 0, ErrFlags
 	}
 	n := HeaderBytes(kind, flags)
@@ -348,7 +352,7 @@ func decodeHeader(pkt []byte, sizeBytes int, h *Header) (headerBytes int, err er
 
 // allowedFlags says which flags each kind may carry.
 var allowedFlags = [16]Flags{
-	KindFrag:  FlagAck | FlagDup | FlagPut | FlagOp,
+	KindFrag:  FlagAck | FlagDup | FlagPut | FlagOp | FlagLater,
 	KindChunk: FlagAck | FlagDup | FlagPut | FlagOp,
 	KindAck:   FlagAck | FlagDup | FlagSack | FlagAsk,
 	KindNack:  FlagAck | FlagDup,
@@ -393,7 +397,7 @@ func decodePut(head []byte, h *Header) error {
 // have.
 func checkMark(h *Header) error {
 	switch {
-	case h.Kind != KindFrag || h.Flags&FlagOp != 0 || h.Tag != TagBye && h.Tag != TagVoid:
+	case h.Kind != KindFrag || h.Flags&(FlagOp|FlagLater) != 0 || h.Tag != TagBye && h.Tag != TagVoid:
 		return ErrTag
 	case h.PayloadLen != 0 && (h.Tag != TagBye || h.PayloadLen != ByeCodeBytes):
 		return ErrLength

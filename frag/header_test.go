@@ -61,7 +61,9 @@ var refusals = []struct {
 	{"hello with dup", "hello", put(2, 4), ErrFlags},
 	{"hello with ack and dup", "hello", put(2, 5), ErrFlags},
 	{"put with dup but no ack", "frag-put", put(2, 6), ErrFlags},
-	{"reserved flag 7", "chunk-first", put(2, 0x80), ErrFlags},
+	{"later of a chunk", "chunk-first", put(2, 0x81), ErrFlags},
+	{"later without ack", "frag-empty", put(2, 0x80), ErrFlags},
+	{"later of a mark", "frag-bye", put(2, 0x81), ErrTag},
 	{"ack without its flag", "ack", put(2, 0), ErrFlags},
 	{"ack with put", "ack", put(2, 3), ErrFlags},
 	{"nack with put", "nack", put(2, 2), ErrFlags},
@@ -345,6 +347,9 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 	case KindChunk:
 		payload = drawChunk(t, &h, append(payload, 1))
 	}
+	if h.Kind == KindFrag && h.Flags&FlagAck != 0 && rapid.Bool().Draw(t, "later?") {
+		h.Flags |= FlagLater
+	}
 	if h.Kind == KindFrag && rapid.IntRange(0, 3).Draw(t, "op?") == 0 {
 		return drawOp(t, h)
 	}
@@ -447,7 +452,7 @@ func TestSetAckClearAck(t *testing.T) {
 			t.Skip("always carries an ACK")
 		}
 		b := encodePacket(&h, payload)
-		h.Flags |= FlagAck
+		h.Flags = h.Flags&^FlagLater | FlagAck
 		h.Ack, h.Credit = drawSeq(t, "new ack"), rapid.Uint16().Draw(t, "new credit")
 		if rapid.Bool().Draw(t, "new dup?") {
 			h.Flags |= FlagDup
@@ -460,7 +465,7 @@ func TestSetAckClearAck(t *testing.T) {
 		if !bytes.Equal(b, encodePacket(&h, payload)) {
 			t.Fatalf("SetAck gave %x", b)
 		}
-		h.Flags &^= FlagAck | FlagDup
+		h.Flags &^= FlagAck | FlagDup | FlagLater
 		if ClearAck(b); !bytes.Equal(b, encodePacket(&h, payload)) {
 			t.Fatalf("ClearAck gave %x", b)
 		}

@@ -10,7 +10,7 @@ func SetNumber(b []byte, number uint32) { le.PutUint32(b[12:16], number) }
 // so that it does not repeat an old one. dup sets FlagDup. Only for packets that may carry FlagAck.
 func SetAck(b []byte, ack seq.Num, credit, creditBytes uint16, dup bool) {
 	c := (*[FragHeaderBytes]byte)(b)
-	c[2] = c[2]&^byte(FlagDup) | byte(FlagAck)
+	c[2] = c[2]&^byte(FlagDup|FlagLater) | byte(FlagAck)
 	if dup {
 		c[2] |= byte(FlagDup)
 	}
@@ -22,7 +22,7 @@ func SetAck(b []byte, ack seq.Num, credit, creditBytes uint16, dup bool) {
 // ClearAck removes the acknowledgement from the encoded packet b in place.
 func ClearAck(b []byte) {
 	c := (*[FragHeaderBytes]byte)(b)
-	c[2] &^= byte(FlagAck | FlagDup)
+	c[2] &^= byte(FlagAck | FlagDup | FlagLater)
 	le.PutUint32(c[20:], 0)
 	le.PutUint32(c[26:], 0)
 }

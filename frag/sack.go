@@ -12,6 +12,9 @@ const (
 	FeatureSack = 1 << 0
 	// FeatureAsk: an Ack may ask for one (FlagAsk). It counts for nothing in a reliable connection.
 	FeatureAsk = 1 << 4
+	// FeatureLater: the acknowledgement of a lone answer may be held back (FlagLater). It counts only
+	// together with the two above.
+	FeatureLater = 1 << 5
 )
 
 // Sizes of the body of an Ack with FlagSack.

@@ -95,6 +95,15 @@ func dataVectors() []vector {
 			payload: []byte("hello"),
 		},
 		{
+			name: "frag-later", about: "the same, as a lone answer: its acknowledgement may come later",
+			header: Header{
+				Kind: KindFrag, Flags: FlagAck | FlagLater, Tag: 0x41, Conn: testConn,
+				Seq: 0x01020304, Ack: 0x0A0B0C0D, Credit: 0x0102, PayloadLen: 5,
+				Number: 0x21222324, CreditBytes: 0x0506,
+			},
+			payload: []byte("hello"),
+		},
+		{
 			name: "frag-limits", about: "the caller's last tag, numbers at the wrap",
 			header: Header{
 				Kind: KindFrag, Flags: FlagAck, Tag: TagUserMax, Conn: 1<<64 - 1,

@@ -149,6 +149,7 @@ func (a *adaptive) sendAgain(s *Sender, t Token, cause Cause) {
 	if p.state != Posted {
 		return
 	}
+	s.patient = false // which is not in flight alone, as it was
 	if p.lost {
 		a.stopWaiting(s, p)
 	} else {

@@ -48,7 +48,7 @@ func (a *adaptive) processAck(s *Sender, now mono.Time, ack seq.Num, sack *Sack,
 		s.sacked-- // a peer that contradicts itself
 	}
 	if n := int32(len(done) - before); n > 0 {
-		a.ackedAt, a.progressAt, a.backoff, a.rouses = now, now, 0, false
+		a.ackedAt, a.progressAt, a.backoff, a.rouses, s.patient = now, now, 0, false, false
 		if s.oldest == s.next || a.restsRefused(s) {
 			a.progressAt = longAgo
 		}
@@ -100,7 +100,8 @@ func (a *adaptive) heardAgain(s *Sender, now mono.Time) {
 // measure takes the round trip of the packet that arrived last, if this is its first
 // acknowledgement and there was only one copy of it (Karn's rule). An ACK that does not say which
 // one arrived last tells nothing when it covers a packet that was sent again: what is behind that
-// may have arrived long before.
+// may have arrived long before. Nor does it of a lone answer, for it may have been held back, and
+// only one that is selective says for how long.
 func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 	n, delay := ack, time.Duration(0)
 	if sack != nil {
@@ -111,7 +112,7 @@ func (a *adaptive) measure(s *Sender, now mono.Time, ack seq.Num, sack *Sack) {
 		return
 	}
 	p := s.segment(t)
-	if p.state != Posted || p.resends > 0 || sack == nil && resentUpTo(s, ack) {
+	if p.state != Posted || p.resends > 0 || sack == nil && (p.lone || resentUpTo(s, ack)) {
 		return
 	}
 	rtt := now.Sub(p.postedAt)

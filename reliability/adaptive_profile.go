@@ -101,6 +101,9 @@ func (a *adaptive) check(s *Sender) error {
 	case lost != a.lost || waiting != a.lostWaiting:
 		return fmt.Errorf("reliability: %d packets lost, %d waiting: counted %d, %d", lost, waiting,
 			a.lost, a.lostWaiting)
+	case s.patient && (s.next.Sub(s.oldest) != 1 || lost > 0 || !s.segment(s.at(s.oldest)).lone):
+		return fmt.Errorf("reliability: window [%d, %d) is no lone answer, but waited for as one",
+			s.oldest, s.next)
 	case s.oldest != s.next && s.at(s.oldest) == noToken:
 		return fmt.Errorf("reliability: oldest packet %d has arrived", s.oldest)
 	case waits && a.timer == 0:

@@ -37,6 +37,12 @@ func (a *adaptive) reposted(s *Sender, now mono.Time, t Token, limit time.Durati
 	a.run(s, now)
 }
 
+// hasten has a packet that nobody was in a hurry for waited for as if it had left now.
+func (a *adaptive) hasten(s *Sender, now mono.Time) {
+	a.sentAt[s.segment(s.at(s.oldest)).channel], a.progressAt = now, now
+	a.run(s, now)
+}
+
 // run has the timer run.
 func (a *adaptive) run(s *Sender, now mono.Time) {
 	if a.progressAt == longAgo {
@@ -64,7 +70,11 @@ func (a *adaptive) due(s *Sender) mono.Time {
 	// The oldest packet is what would be sent again: not before its latest copy can be answered. (If
 	// it waits to be sent again already, that starts the timer anew.)
 	p := s.segment(s.at(s.oldest))
-	return max(at, p.postedAt.Add(max(min(a.wait[p.channel], a.waitMax), 0)))
+	at = max(at, p.postedAt.Add(max(min(a.wait[p.channel], a.waitMax), 0)))
+	if s.patient {
+		at = at.Add(LoneAckDelay)
+	}
+	return at
 }
 
 func (a *adaptive) dueAfterProgress() mono.Time {

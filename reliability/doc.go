@@ -59,6 +59,7 @@
 //	adaptive_timer.go    its timer: when the lack of an answer is a time-out
 //	adaptive_loss.go     what an arrival says of the packets before it
 //	adaptive_ack.go      an ACK
+//	lone.go              an answer whose ACK may wait for the next request
 //	adaptive_profile.go  a module's timers
 //	policy.go            what a profile has to answer for a Sender
 //	recovery.go          what it has to answer for a module; joining

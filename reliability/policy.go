@@ -40,6 +40,9 @@ func (p *policy) posted(s *Sender, now mono.Time, n seq.Num, count int, c Channe
 	p.usnic.posted(s, now, n, count, limit)
 }
 
+// hasten: a lone answer is waited for as one that was sent now. Only one profile sends such.
+func (p *policy) hasten(s *Sender, now mono.Time) { p.adaptive.hasten(s, now) }
+
 // reposted: a segment of the resend list was sent again, on the data channel.
 func (p *policy) reposted(s *Sender, now mono.Time, t Token, limit time.Duration) {
 	if p.adaptive != nil {

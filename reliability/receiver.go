@@ -43,6 +43,8 @@ type Receiver struct {
 	copies    uint32        // packets that had come before, modulo 2^32
 	answers   uint32        // of these since answersAt for which an ACK was due at once
 	ackNews   bool          // the pending ACK reports a packet that is no duplicate
+	ackLater  bool          // the pending ACK is held back, for its packet is a lone answer
+	patient   bool          // the pending ACK is of a lone answer alone, for which the peer waits
 	departed  bool          // takes no part in the sharing of credits any more
 	lapsed    bool          // limit is not what is booked: see Credits
 	short     bool          // was granted less than it needs, and than its share
@@ -105,6 +107,11 @@ func (r *Receiver) ringBits() uint32 { return 64 * uint32(len(r.outOfOrder)) }
 // and cannot go on without it. To a peer that takes selective ACKs one is also due at once when a
 // gap opens or closes: it has something to send again, or to learn about the path.
 func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
+	r.accept(now, n, rules.AckDelay, rules)
+}
+
+// accept is Accept for a packet whose ACK is due after a delay.
+func (r *Receiver) accept(now mono.Time, n seq.Num, delay time.Duration, rules *Rules) {
 	gap := false
 	if n == r.next {
 		r.next++
@@ -116,25 +123,27 @@ func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 		gap = r.held == 0 || !r.bit(n-1)
 		r.hold(n)
 	}
-	r.accepted(now, n, 1, gap, rules)
+	r.accepted(now, n, 1, gap, delay, rules)
 }
 
 // AcceptRun is Accept for count packets from n on, of which n is the next in order, while none is
 // here beyond a gap: so each of them is the next one after the one before.
 func (r *Receiver) AcceptRun(now mono.Time, n seq.Num, count uint32, rules *Rules) {
 	r.next = n.Add(count)
-	r.accepted(now, r.next-1, count, false, rules)
+	r.accepted(now, r.next-1, count, false, rules.AckDelay, rules)
 }
 
 // accepted books packets of which n is the last; gap: one has opened or closed.
-func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, rules *Rules) {
+func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, delay time.Duration,
+	rules *Rules,
+) {
 	if r.refused.count > 0 {
 		r.refused.taken(n, count)
 	}
-	r.ackNews = true
+	r.ackNews, r.patient = true, false
 	r.last, r.lastAt = n, now
 	r.unacked += count
-	at := now.Add(rules.AckDelay)
+	at := now.Add(delay)
 	if int(r.unacked) >= min(rules.AckEvery, max(2, int(r.charged/4))) ||
 		!r.next.Before(r.limit) || gap && r.Selective {
 		at = now
@@ -142,7 +151,15 @@ func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, ru
 	if r.asked && r.askedFor.Before(r.next) {
 		r.asked, at = false, now
 	}
-	r.ackAt = r.ackAt.Min(at)
+	r.ackDue(at)
+}
+
+// ackDue makes an ACK due at an instant, or before. Whatever asks for one before its time ends its
+// being held back.
+func (r *Receiver) ackDue(at mono.Time) {
+	if at < r.ackAt {
+		r.ackAt, r.ackLater = at, false
+	}
 }
 
 // Ripe says whether an ACK would cover a quarter of the packets for which it waits no longer, and
@@ -209,7 +226,7 @@ func (r *Receiver) Repeated(now mono.Time) (due bool) {
 		return false
 	}
 	r.answers++
-	r.ackAt = now
+	r.ackDue(now)
 	return true
 }
 
@@ -267,7 +284,7 @@ func (r *Receiver) Held() int { return int(r.held) }
 func (r *Receiver) AckDue() mono.Time { return r.ackAt }
 
 // AskAck makes an ACK due after d, even though nothing arrived: to tell the peer of new credits.
-func (r *Receiver) AskAck(now mono.Time, d time.Duration) { r.ackAt = r.ackAt.Min(now.Add(d)) }
+func (r *Receiver) AskAck(now mono.Time, d time.Duration) { r.ackDue(now.Add(d)) }
 
 // AskAckOf makes an ACK due as soon as everything up to packet n has been accepted: the peer waits
 // for it. One that has left already is not repeated, and what lies beyond the window is not
@@ -277,7 +294,7 @@ func (r *Receiver) AskAckOf(now mono.Time, n seq.Num) {
 	case d >= 0 && uint32(d) < r.window:
 		r.asked, r.askedFor = true, n
 	case d < 0 && r.ackAt != mono.Never:
-		r.ackAt = r.ackAt.Min(now)
+		r.ackDue(now)
 	}
 }
 
@@ -286,6 +303,7 @@ func (r *Receiver) AskAckOf(now mono.Time, n seq.Num) {
 func (r *Receiver) TakeAck(c *Credits) (ack seq.Num, credit uint16, dup bool) {
 	dup = !r.ackNews
 	r.ackNews, r.unacked, r.ackAt = false, 0, mono.Never
+	r.ackLater, r.patient = false, false
 	return r.next - 1, r.Grant(c), dup
 }
 

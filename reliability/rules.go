@@ -200,3 +200,7 @@ const (
 	withholdLeast = 16
 	withholdMost  = 1 << 20
 )
+
+// LoneAckDelay is for how long the ACK of a lone answer may be held back: who asks for something 25
+// times a second, or more often, sends none alone.
+const LoneAckDelay = 40 * time.Millisecond

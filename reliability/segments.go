@@ -70,6 +70,7 @@ type segment struct {
 	// Of the adaptive profile:
 	channel Channel // that the latest copy took
 	lost    bool    // taken for lost; posted while it waits for the resend budget, or for memory
+	lone    bool    // sent as a lone answer: see lone.go
 	// refusedBytes is not 0 while it waits until the peer has memory: its size.
 	refusedBytes uint16
 }
@@ -136,7 +137,7 @@ func (s *Segments) post(now mono.Time, t Token, owner uint32, n seq.Num, c Chann
 		panic("reliability: segment posted twice")
 	}
 	p.owner, p.seq, p.resends = owner, n, 0
-	p.channel, p.lost, p.refusedBytes = c, false, 0
+	p.channel, p.lost, p.lone, p.refusedBytes = c, false, false, 0
 	p.state, p.postedAt = Posted, now
 	s.posted++
 }

@@ -44,6 +44,7 @@ type Sender struct {
 	bytesMax  int   // no packet is sent while they are as many: see BoundBytes
 	// blocked: something had to wait until the window was open; the policy forgets it.
 	blocked   bool
+	patient   bool    // what is in flight is a lone answer, whose ACK may be held back: see lone.go
 	withholds bool    // withheld is a packet that has a number and was not sent yet
 	withheld  seq.Num // of the window
 }
@@ -107,16 +108,16 @@ func (s *Sender) raise(now mono.Time, limit seq.Num) bool {
 	return true
 }
 
-// Rest lets go of credits that have lapsed: a sender that has nothing in flight, and whose limit
-// was not raised for a while, keeps restingCredits, for the peer may have given the others to
-// somebody else. It is to be called before something is sent.
+// Rest lets go of credits that have lapsed: a sender that has nothing in flight, or only a lone
+// answer, and whose limit was not raised for a while, keeps restingCredits, for the peer may have
+// given the others to somebody else. It is to be called before something is sent.
 func (s *Sender) Rest(now mono.Time) {
-	if s.oldest == s.next && now.Sub(s.raisedAt) >= creditLease { // seldom: small enough to be inlined
-		s.rest()
+	if (s.oldest == s.next || s.patient) && now.Sub(s.raisedAt) >= creditLease {
+		s.rest() // seldom: Rest is small enough to be inlined
 	}
 }
 
-// rest is Rest for who has nothing in flight, and whose limit was not raised for a while.
+// rest is Rest for who has nothing to wait for, and whose limit was not raised for a while.
 func (s *Sender) rest() {
 	keep := s.limit.Sub(s.next)
 	if keep <= 0 {
@@ -236,15 +237,27 @@ func (s *Sender) grow() {
 // Number returns what Init was given.
 func (s *Sender) Number() uint32 { return s.number }
 
+// Hasten ends the patience for a lone answer, if there is any: from now on its ACK is waited for as
+// that of a packet that leaves now. So it is when anything else is sent: the peer's ACK of that
+// covers both, and the peer may have got by it what it would ask for again.
+func (s *Sender) Hasten(now mono.Time) {
+	if s.patient {
+		s.patient = false
+		s.policy.hasten(s, now)
+	}
+}
+
 // Post notes that a segment, free or queued, was sent as number n on a channel. An answer is waited
 // for at most limit, even if the rules allow more (negative limits count as zero).
 func (s *Sender) Post(now mono.Time, t Token, n seq.Num, c Channel, limit time.Duration) {
+	s.Hasten(now)
 	s.segs.post(now, t, s.number, n, c)
 	s.policy.posted(s, now, n, 1, c, limit)
 }
 
 // PostRun is Post for segments sent at once under consecutive numbers from n on.
 func (s *Sender) PostRun(now mono.Time, run []Token, n seq.Num, c Channel, limit time.Duration) {
+	s.Hasten(now)
 	for i, t := range run {
 		s.segs.post(now, t, s.number, n.Add(uint32(i)), c)
 	}
@@ -369,6 +382,7 @@ func (s *Sender) Abort(done []Token) []Token {
 	}
 	s.limit, s.sendLimit = s.next, s.next
 	s.ring, s.marks, s.sacked, s.bytes, s.withholds = nil, marks{}, 0, 0, false
+	s.patient = false
 	return done
 }
 

@@ -11,6 +11,7 @@ local REJECT_BODY, RETRY_HEAD, COOKIE_MAX, NONCE, PART_HEAD, PART_GRAIN = 12, 12
 local FRAG, CHUNK, ACK, HELLO, HELLO_ACK, NACK, REJECT, PACK = 1, 2, 3, 4, 5, 6, 7, 8
 local PART, PING, PONG, RETRY = 9, 10, 11, 12
 local FLAG_ACK, FLAG_PUT, FLAG_DUP, FLAG_SACK, FLAG_OP, FLAG_ASK = 1, 2, 4, 8, 16, 32
+local FLAG_LATER = 128
 local SACK_HEAD, SACK_RANGES_MAX, CHUNK_MIN, OP = 24, 256, 128, 8
 local BYE, VOID, TAG_USER_MAX = 0xFF, 0xFE, 0xEF
 local PROVEN_ALL = 0x03
@@ -57,7 +58,7 @@ end
 
 local channels = { [0] = "command", [1] = "data" }
 -- The flags that each kind may carry.
-local allowedFlags = { [FRAG] = 23, [CHUNK] = 23, [ACK] = 45, [HELLO] = 0, [HELLO_ACK] = 0,
+local allowedFlags = { [FRAG] = 151, [CHUNK] = 23, [ACK] = 45, [HELLO] = 0, [HELLO_ACK] = 0,
 	[NACK] = 5, [REJECT] = 0, [PACK] = 5, [PART] = 0, [PING] = 0, [PONG] = 0, [RETRY] = 0 }
 -- The kinds that occupy a sequence number.
 local hasSeq = { [FRAG] = true, [CHUNK] = true, [PACK] = true }
@@ -73,7 +74,8 @@ f.magic = u8("gobtl.magic", "Magic", HEX)
 f.version = u8("gobtl.version", "Version", DEC, nil, 0xF0)
 f.kind = u8("gobtl.kind", "Kind", DEC, kinds, 0x0F)
 f.flags = u8("gobtl.flags", "Flags", HEX)
-f.flagReserved = u8("gobtl.flags.reserved", "Reserved", HEX, nil, 0xC0)
+f.flagReserved = u8("gobtl.flags.reserved", "Reserved", HEX, nil, 0x40)
+f.flagLater = bool("gobtl.flags.later", "Later, the Ack may be held back", 8, set, FLAG_LATER)
 f.flagAsk = bool("gobtl.flags.ask", "Ask, for the Ack of what is up to seq", 8, set, FLAG_ASK)
 f.flagOp = bool("gobtl.flags.op", "Op, of an operation", 8, set, FLAG_OP)
 f.flagSack = bool("gobtl.flags.sack", "Sack, tells of packets beyond a gap", 8, set, FLAG_SACK)
@@ -460,7 +462,11 @@ kindRules[FRAG] = function(tvb, p, bad)
 	if has(p.flags, FLAG_PUT) then
 		checkExtras(tvb, p, bad)
 	elseif p.tag > TAG_USER_MAX then
-		if has(p.flags, FLAG_OP) then bad("tag", "a mark of an operation") end
+		if has(p.flags, FLAG_OP) then
+			bad("tag", "a mark of an operation")
+			checkOperation(tvb, p, HEADER, bad)
+		end
+		if has(p.flags, FLAG_LATER) then bad("tag", "a mark whose Ack may come later") end
 		if not marks[p.tag] then bad("tag", "a reserved mark") end
 		if p.len ~= 0 and (p.tag ~= BYE or p.len ~= 2) then
 			bad("length", "a mark has a payload")
@@ -645,6 +651,9 @@ local function check(tvb)
 	end
 	if has(p.flags, FLAG_DUP) and not has(p.flags, FLAG_ACK) then
 		bad("flags", "Dup without Ack")
+	end
+	if has(p.flags, FLAG_LATER) and not has(p.flags, FLAG_ACK) then
+		bad("flags", "Later without Ack")
 	end
 	if len < p.headerBytes then
 		bad("short", "shorter than its header")
@@ -849,10 +858,11 @@ local function addFlags(tree, tvb, p)
 	if has(p.flags, FLAG_SACK) then table.insert(names, "Sack") end
 	if has(p.flags, FLAG_OP) then table.insert(names, "Op") end
 	if has(p.flags, FLAG_ASK) then table.insert(names, "Ask") end
+	if has(p.flags, FLAG_LATER) then table.insert(names, "Later") end
 	local sub = tree:add(f.flags, tvb(2, 1))
 	if #names > 0 then sub:append_text(" (" .. table.concat(names, ", ") .. ")") end
 	for _, field in ipairs({
-		f.flagReserved, f.flagAsk, f.flagOp, f.flagSack, f.flagDup, f.flagPut, f.flagAck,
+		f.flagReserved, f.flagLater, f.flagAsk, f.flagOp, f.flagSack, f.flagDup, f.flagPut, f.flagAck,
 	}) do
 		sub:add(field, tvb(2, 1))
 	end
@@ -1260,6 +1270,7 @@ local function summary(tvb, p, info)
 		text = string.format("%s sack=%d", text, math.max(0, math.floor((p.len - SACK_HEAD) / 4)))
 	end
 	if info and info.asks then text = text .. " asks" end
+	if has(p.flags, FLAG_LATER) then text = text .. " later" end
 	if info and info.resentFrom then text = "[Retransmission] " .. text end
 	if info and info.duplicateAck then text = "[Duplicate ack] " .. text end
 	return text

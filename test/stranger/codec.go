@@ -23,12 +23,13 @@ const (
 
 // The flags of section 3, and its marks.
 const (
-	fAck  = 0x01
-	fPut  = 0x02
-	fDup  = 0x04
-	fSack = 0x08
-	fOp   = 0x10
-	fAsk  = 0x20
+	fAck   = 0x01
+	fPut   = 0x02
+	fDup   = 0x04
+	fSack  = 0x08
+	fOp    = 0x10
+	fAsk   = 0x20
+	fLater = 0x80
 
 	tagBye  = 0xFF
 	tagVoid = 0xFE
@@ -41,7 +42,7 @@ var le = binary.LittleEndian
 
 // flagsOf is which flags a kind may carry.
 var flagsOf = [16]byte{
-	kFrag: fAck | fDup | fPut | fOp, kChunk: fAck | fDup | fPut | fOp,
+	kFrag: fAck | fDup | fPut | fOp | fLater, kChunk: fAck | fDup | fPut | fOp,
 	kAck: fAck | fDup | fSack | fAsk, kNack: fAck | fDup, kPack: fAck | fDup,
 }
 
@@ -122,6 +123,7 @@ func decode(b []byte) (*packet, error) {
 	c.must(p.kind >= kFrag && p.kind <= kRetry)
 	c.must(p.flags&^flagsOf[p.kind] == 0)
 	c.must(p.flags&fDup == 0 || p.flags&fAck != 0)
+	c.must(p.flags&fLater == 0 || p.flags&fAck != 0 && p.tag <= tagTop)
 	c.must(p.kind != kAck || p.flags&fAck != 0)
 	c.must(p.flags&fAck != 0 || p.ack == 0 && p.credit == 0 && p.creditBytes == 0)
 	c.must(p.conn != 0 || p.kind == kHello)

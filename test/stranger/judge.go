@@ -11,6 +11,7 @@ type law struct {
 	any      [2]bool
 	used     [2]map[uint32]bool
 	granted  uint32         // the last sequence number that was granted
+	told     uint32         // the ack that was sent last
 	bytes    map[uint32]int // of the packets that no acknowledgement sent has told of
 	bytesMax int            // the most that was bytes, for tests
 	copies   map[uint32]uint64
@@ -123,10 +124,11 @@ func (c *conn) judgeSequenced(d *datagram, p *packet) {
 		l.copies, l.times, l.commands = map[uint32]uint64{}, map[uint32]int{}, map[uint32]int{}
 	}
 	var body bytes.Buffer
-	body.Write([]byte{p.kind, p.flags &^ (fAck | fDup), p.tag})
+	body.Write([]byte{p.kind, p.flags &^ (fAck | fDup | fLater), p.tag})
 	body.Write(d.b[32:])
 	sum := maphash.Bytes(seed, body.Bytes())
 	was, again := l.copies[p.seq]
+	c.judgeLone(p, again)
 	l.times[p.seq]++
 	if d.ch == 0 {
 		l.commands[p.seq]++

@@ -54,8 +54,9 @@ func TestEchoes(t *testing.T) {
 				Rules: reliability.Rules{WithholdEvery: 128},
 			})
 			h := stranger(t, options{
-				mtu: uint16(x.mtu), command: uint16(x.command), features: featSack | featOps,
-				faults: 5, parts: 10, withhold: 1, first: 0xFFFFFF00, fragID: 0xFFFFFFF0,
+				mtu: uint16(x.mtu), command: uint16(x.command),
+				features: featSack | featOps | featAsk | featLater,
+				faults:   5, parts: 10, withhold: 1, first: 0xFFFFFF00, fragID: 0xFFFFFFF0,
 				number: 1<<32 - 100, credit: 128,
 			})
 			echo(t, r, h, x.n, x.most)

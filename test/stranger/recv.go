@@ -137,6 +137,7 @@ func (c *conn) onSequenced(ch int, p *packet) {
 	if away >= 1<<31 || c.here[p.seq] {
 		c.copies++
 		c.dupOwed = true
+		c.copyCame()
 		return
 	}
 	if away >= c.h.opt.window || c.byeHere && int32(p.seq-c.byeSeq) > 0 {
@@ -154,7 +155,6 @@ func (c *conn) onSequenced(ch int, p *packet) {
 		c.law.refuse(p.seq)
 		return
 	}
-	c.owed = true
 	c.last, c.lastNo, c.lastCh = p.seq, p.number, ch
 	c.here[p.seq] = true
 	delete(c.parts, p.seq)
@@ -165,6 +165,8 @@ func (c *conn) onSequenced(ch int, p *packet) {
 		delete(c.here, c.expected)
 		c.expected++
 	}
+	c.loneCame(p)
+	c.owed = true
 	if c.byeHere && c.expected == c.byeSeq+1 {
 		c.state, c.linger, c.err = lingering, c.h.now.Add(150*time.Millisecond), c.byeErr
 		c.failAll(errClosed)
@@ -307,7 +309,7 @@ func (c *conn) limitOf() uint32 { return c.expected - 1 + uint32(c.h.opt.credit)
 func (c *conn) putAck(p *packet) {
 	p.flags |= fAck
 	p.ack, p.credit, p.creditBytes = c.expected-1, c.h.opt.credit, c.h.opt.bytes
-	c.acked = true
+	c.acked, c.law.told = true, p.ack
 	for n := range c.law.bytes { // also those that a Sack tells of, and more
 		if int32(n-c.expected) < 0 || c.here[n] {
 			delete(c.law.bytes, n)
@@ -324,6 +326,7 @@ func (c *conn) postAck(dup byte) {
 }
 
 func (c *conn) postAckAs(p *packet) {
+	c.hasten()
 	c.putAck(p)
 	if c.features&featSack != 0 {
 		p.flags |= fSack
@@ -390,7 +393,7 @@ func (c *conn) progress(ticked bool) {
 	if now {
 		c.urgent = false
 	}
-	if c.owed && !c.dupOwed && !now && c.h.now.Sub(c.owedAt) < c.h.opt.ackAfter {
+	if c.owed && !c.dupOwed && !now && c.h.now.Sub(c.owedAt) < c.ackWait() {
 		return
 	}
 	if c.relies {

@@ -49,6 +49,7 @@ type segment struct {
 	p      *packet
 	msgs   []*message // whose it is; in a Pack that of each record
 	tries  int
+	lone   bool // a lone answer, for which it waits longer
 	at     time.Time
 	wait   time.Duration
 	order  uint64
@@ -199,11 +200,16 @@ func (c *conn) transmit(s *segment) {
 		return
 	}
 	c.holds = c.holds && c.held != s.p.seq
-	s.p.flags &^= fAck | fDup
+	if !s.lone {
+		c.hasten()
+	}
+	s.lone = false
+	s.p.flags &^= fAck | fDup | fLater
 	s.p.ack, s.p.credit, s.p.creditBytes = 0, 0, 0
 	if c.h.dice.IntN(2) == 0 {
+		s.lone = c.answersAlone(s) && c.h.dice.IntN(2) == 0
 		c.putAck(s.p)
-		c.owed = false
+		c.owed, c.owedAt = false, time.Time{}
 	}
 	ch := 1
 	if s.tries == 0 && s.p.kind != kChunk && len(s.p.encode()) <= c.command {
@@ -212,6 +218,11 @@ func (c *conn) transmit(s *segment) {
 	c.order++
 	s.order, s.at, s.wait = c.order, c.h.now, min(waitFirst<<s.tries, waitMost)
 	s.tries++
+	if s.lone {
+		s.p.flags |= fLater
+		s.wait += loneWait
+		c.lone.sent++
+	}
 	b := s.p.encode()
 	if s.bytes == 0 {
 		s.bytes = len(b)

@@ -20,10 +20,11 @@ const (
 )
 
 const (
-	featSack = 1 << 0
-	featOps  = 1 << 2
-	featJoin = 1 << 3
-	featAsk  = 1 << 4
+	featSack  = 1 << 0
+	featOps   = 1 << 2
+	featJoin  = 1 << 3
+	featAsk   = 1 << 4
+	featLater = 1 << 5
 )
 
 var (
@@ -86,6 +87,7 @@ type conn struct {
 	law          law
 	sender
 	receiver
+	lone lone
 	sizes
 	remote
 	rely

@@ -82,6 +82,7 @@ var onWire = append([]field{
 	{"gobtl.flags.put", func(p *packet) any { return flag1(p.put()) }},
 	{"gobtl.flags.op", func(p *packet) any { return flag1(p.Flags&frag.FlagOp != 0) }},
 	{"gobtl.flags.dup", func(p *packet) any { return flag1(p.Flags&frag.FlagDup != 0) }},
+	{"gobtl.flags.later", func(p *packet) any { return flag1(p.Flags&frag.FlagLater != 0) }},
 	{"gobtl.flags.ask", func(p *packet) any { return flag1(p.Flags&frag.FlagAsk != 0) }},
 	{"gobtl.flags.sack", func(p *packet) any { return flag1(p.Flags&frag.FlagSack != 0) }},
 	ofSack("delay_us", func(s *frag.Sack) any { return s.DelayUs }),

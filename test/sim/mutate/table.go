@@ -17,5 +17,6 @@ type mutation struct {
 func mutations() []mutation {
 	return slices.Concat(btlMutations, packMutations, pieceMutations, flowMutations, memoryMutations,
 		reliableMutations, recoveryMutations, partMutations, sizeMutations, endMutations,
-		remoteMutations, numberMutations, placeMutations, matchingMutations, callMutations)
+		remoteMutations, numberMutations, placeMutations, matchingMutations, callMutations,
+		loneMutations)
 }

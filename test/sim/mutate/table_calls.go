@@ -168,8 +168,8 @@ var callMutations = []mutation{
 		name:  "sleeps-owing",
 		fault: "who goes to sleep owes the ACKs that are not due yet",
 		in:    "btl",
-		old:   "$m.acknowledge(Never)",
-		new:   "$m.acknowledge($m.now)",
+		old:   "$m.acknowledgeUntil($l, Never)",
+		new:   "$m.acknowledgeUntil($l, $m.now)",
 		test:  "./btl -run TestRunnerSleepsOwingNothing",
 	},
 	{

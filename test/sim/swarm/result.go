@@ -128,7 +128,7 @@ func (r *Result) Missing() []string {
 		btl.CntRetransmitTimeout, btl.CntRetransmitDupAck, btl.CntRetransmitNack, btl.CntRetransmitLost,
 		btl.CntRetransmitProbe, btl.CntSpurious, btl.CntThrottled, btl.CntSendsPacked,
 		btl.CntRecordsDropped, btl.CntLanded, btl.CntLandedPut, btl.CntPeersReliable, btl.CntAsked,
-		btl.CntDropLost, btl.CntWithheld,
+		btl.CntDropLost, btl.CntWithheld, btl.CntLoneAnswers,
 	} {
 		lack(c.String(), r.Stats[c])
 	}

@@ -231,6 +231,9 @@ func (d *decoder) appendData(b []byte, h *frag.Header, sender *end) []byte {
 		b = fmt.Appendf(b, " frag=%d at=%d of=%d", h.FragID, h.OffsetBytes, h.SizeBytes)
 	}
 	b = d.appendAck(b, h)
+	if h.Flags&frag.FlagLater != 0 {
+		b = append(b, " later"...)
+	}
 	if !mark {
 		b = fmt.Appendf(b, " %d B", h.PayloadLen)
 	}

@@ -55,7 +55,7 @@ func report(out io.Writer, r *swarm.Result, took, slow time.Duration, worst uint
 		btl.CntDupAcks, btl.CntDuplicate, btl.CntBelowWindow, btl.CntAboveWindow, btl.CntEarly,
 		btl.CntDropReassembly, btl.CntDropMalformed, btl.CntDropConn, btl.CntDropHandshake,
 		btl.CntFastReceives, btl.CntSendsPacked, btl.CntRecvPack, btl.CntRecordsDropped,
-		btl.CntLanded, btl.CntLandedPut,
+		btl.CntLanded, btl.CntLandedPut, btl.CntLoneAnswers,
 	} {
 		row(c.String(), r.Stats.Get(c))
 	}

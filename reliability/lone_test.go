@@ -1,0 +1,211 @@
+package reliability
+
+import (
+	"testing"
+	"time"
+
+	"gobtl/internal/mono"
+	"gobtl/internal/seq"
+)
+
+// sendLone puts a lone answer in flight.
+func (a *driven) sendLone(c Channel) {
+	a.t.Helper()
+	if !a.snd.MayBePatient(a.now, c) {
+		a.t.Fatalf("at %d the sender may not be patient", a.now)
+	}
+	token := Token(a.sent)
+	a.sent++
+	a.snd.PostLone(a.now, token, a.snd.Admit(token), c, time.Hour)
+	a.check()
+}
+
+// A sender waits longer for the ACK of a lone answer, as long as that is all that is in flight; an
+// ACK ends it, whatever else is sent does, and then the wait begins anew.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	const rtt = 10 * time.Microsecond
+	for _, c := range []Channel{Command, Data} {
+		a, _ := newWarm(t, rtt)
+		wait := a.policy().shared.rules.ProbeTimeoutMin
+		a.sendLone(c)
+		a.after(LoneAckDelay).expire()
+		wantAgain(t, a)
+		a.after(2 * wait).expire()
+		wantAgain(t, a, a.sent-1) // its own time-out
+		a.after(rtt).ack(a.sent, a.sent-1)
+
+		a, _ = newWarm(t, rtt)
+		a.sendLone(c)
+		a.after(LoneAckDelay/2).send(1, c)
+		a.after(wait - 1).expire()
+		wantAgain(t, a)
+		a.after(wait).expire()
+		wantAgain(t, a, a.sent-2)
+		a.after(rtt).ack(a.sent, a.sent-1)
+		a.after(rtt).send(1, c)
+		a.after(2 * wait).expire()
+		wantAgain(t, a, a.sent-1) // as impatient as ever
+	}
+}
+
+// A copy of what was received before has a lone answer sent again, unless it has come too soon to
+// say anything; then the answer is waited for as any other packet. It says nothing without one.
+func TestMissedAnswer(t *testing.T) {
+	t.Parallel()
+	const rtt = 100 * time.Microsecond
+	a, _ := newWarm(t, rtt)
+	if a.snd.Missed(a.now) {
+		t.Error("missed, and nothing is in flight")
+	}
+	a.sendLone(Command)
+	if !a.snd.Missed(a.after(rtt).now) {
+		t.Error("not missed a round trip later")
+	}
+	wantAgain(t, a, a.sent-1)
+	if a.snd.Missed(a.after(rtt).now) {
+		t.Error("missed twice")
+	}
+	a.ack(a.sent, a.sent-1)
+
+	a, _ = newWarm(t, rtt)
+	a.sendLone(Command)
+	if a.snd.Missed(a.after(rtt / 2).now) {
+		t.Error("missed before an answer could have come")
+	}
+	a.check()
+	a.after(a.policy().shared.rules.ResendTimeoutMin).expire()
+	wantAgain(t, a, a.sent-1)
+
+	a.after(rtt).ack(a.sent, a.sent-1)
+	a.send(1, Command)
+	if a.snd.Missed(a.after(rtt).now) {
+		t.Error("an ordinary packet was missed")
+	}
+}
+
+// The ACK of a lone answer measures the path only if it says for how long it was held back.
+func TestLoneAnswerMeasures(t *testing.T) {
+	t.Parallel()
+	const rtt, held = 100 * time.Microsecond, 20 * time.Millisecond
+	a, _ := newWarm(t, rtt)
+	before := a.snd.Path()
+	a.sendLone(Command)
+	a.after(rtt + held)
+	upTo := adaptiveFirst.Add(uint32(a.sent)) - 1
+	a.done, _ = a.snd.OnAck(a.now, upTo, 4096, false, a.done[:0])
+	a.check()
+	if after := a.snd.Path(); len(a.done) != 1 || after.RoundTrip != before.RoundTrip {
+		t.Errorf("%d acknowledged, and the path was %+v, is %+v", len(a.done), before, after)
+	}
+	a.sendLone(Command)
+	a.after(rtt + held)
+	sack := Sack{Last: upTo + 1, Delay: held}
+	a.done, _ = a.snd.OnSack(a.now, upTo+1, 4096, &sack, a.done[:0])
+	a.check()
+	p := &a.policy().paths[Command]
+	if p.sampledAt != a.now || p.srtt > 2*rtt {
+		t.Errorf("measured %v at %d, now %d", p.srtt, p.sampledAt, a.now)
+	}
+}
+
+// A sender is patient only if nothing is in flight, the path was measured lately, and something was
+// sent not long ago.
+func TestMayBePatient(t *testing.T) {
+	t.Parallel()
+	a := newDriven(t, nil)
+	may := func(what string, want bool) {
+		t.Helper()
+		if got := a.snd.MayBePatient(a.now, Command); got != want {
+			t.Errorf("%s: may be patient: %v", what, got)
+		}
+	}
+	may("nothing measured", false)
+	a.warm(time.Millisecond)
+	may("measured", true)
+	a.send(1, Data)
+	may("something in flight", false)
+	a.after(time.Millisecond).ack(a.sent, a.sent-1)
+	a.after(LoneAckDelay - time.Millisecond - 1)
+	may("soon", true)
+	a.after(1)
+	may("a pause", false)
+	for range 60 { // the one channel is used on, and the other not measured
+		a.send(1, Data)
+		a.after(20*time.Millisecond).ack(a.sent, a.sent-1)
+	}
+	may("measured long ago", false)
+	if !a.snd.MayBePatient(a.now, Data) {
+		t.Error("nor may it be by the other channel")
+	}
+}
+
+// Credits lapse while a lone answer is in flight as they do when nothing is.
+func TestRestBesideLoneAnswer(t *testing.T) {
+	t.Parallel()
+	a, _ := newWarm(t, 10*time.Microsecond)
+	a.sendLone(Command)
+	a.after(creditLease).snd.Rest(a.now)
+	if got := a.snd.limit.Sub(a.snd.next); got != earnedFirst {
+		t.Errorf("%d credits are left, want %d", got, earnedFirst)
+	}
+	a.check()
+}
+
+// The ACK of a lone answer is held back, unless there is a reason for one, or one comes.
+func TestHeldAck(t *testing.T) {
+	rules := quick()
+	const now = mono.Time(1e9)
+	soon, late := now.Add(rules.AckDelay), now.Add(LoneAckDelay)
+	for _, tc := range []struct {
+		name  string
+		holds bool
+		do    func(r *Receiver)
+		want  mono.Time
+		later bool
+	}{
+		{"alone", true, func(*Receiver) {}, late, true},
+		{"the receiver has something in flight", false, func(*Receiver) {}, soon, false},
+		{"then another", true, func(r *Receiver) { r.Accept(now, 101, &rules) }, soon, false},
+		{"then a copy", true, func(r *Receiver) { r.Repeated(now) }, now, false},
+		{"asked for", true, func(r *Receiver) { r.AskAckOf(now, 100) }, now, false},
+		{"credits", true, func(r *Receiver) { r.AskAck(now, time.Microsecond) }, now + 1000, false},
+		{"then a gap", true, func(r *Receiver) { r.Accept(now, 102, &rules) }, now, false},
+	} {
+		var r Receiver
+		c := NewCredits(1024)
+		c.Join()
+		r.Init(100, 64)
+		r.Selective = true
+		r.Grant(c)
+		r.AcceptLone(now, 100, tc.holds, &rules)
+		if r.Answers() {
+			t.Errorf("%s: the ACK of a lone answer makes another one", tc.name)
+		}
+		tc.do(&r)
+		if r.AckDue() != tc.want || r.AckLater() != tc.later {
+			t.Errorf("%s: due at %d, held back: %v; want %d, %v", tc.name, r.AckDue(), r.AckLater(),
+				tc.want, tc.later)
+		}
+		if r.TakeAck(c); r.AckLater() || r.Answers() || r.AckDue() != mono.Never {
+			t.Errorf("%s: an ACK is owed when it has left", tc.name)
+		}
+	}
+	reasons := map[string]func(r *Receiver, c *Credits) seq.Num{
+		"another waits": func(r *Receiver, _ *Credits) seq.Num { r.Accept(now, 100, &rules); return 101 },
+		"behind a gap":  func(*Receiver, *Credits) seq.Num { return 101 },
+		"asked before":  func(r *Receiver, _ *Credits) seq.Num { r.AskAckOf(now, 100); return 100 },
+		"no credits":    func(r *Receiver, _ *Credits) seq.Num { r.limit = 101; return 100 },
+	}
+	for name, prepare := range reasons {
+		var r Receiver
+		c := NewCredits(1024)
+		c.Join()
+		r.Init(100, 64)
+		r.Grant(c)
+		r.AcceptLone(now, prepare(&r, c), true, &rules)
+		if r.AckDue() > soon || r.AckLater() {
+			t.Errorf("%s: due at %d, held back: %v", name, r.AckDue(), r.AckLater())
+		}
+	}
+}

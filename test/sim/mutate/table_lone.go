@@ -1,0 +1,122 @@
+package main
+
+// loneMutations are faults of lone answers, whose ACKs are held back.
+var loneMutations = []mutation{
+	{
+		name:  "lone-answer-to-lone-answer",
+		fault: "a packet is a lone answer that brings nothing but the ACK of one",
+		in:    "reliability",
+		old:   "ackNews && !patient",
+		new:   "ackNews",
+		test:  "./btl -run TestRequestIsNoLoneAnswer",
+	},
+	{
+		name:  "lone-impatient",
+		fault: "the sender of a lone answer waits for its ACK no longer than for others",
+		in:    "reliability",
+		old:   "if $s.patient { $at = $at.Add(LoneAckDelay) }",
+		new:   "",
+		test:  "./reliability -run TestPatience",
+	},
+	{
+		name:  "lone-patient-for-ever",
+		fault: "a lone answer is waited for as one though something else was sent since",
+		in:    "reliability",
+		old:   "if $s.patient {\n\t$s.patient = false\n\t$s.policy.hasten($*_)\n}",
+		new:   "",
+		test:  "./reliability -run TestPatience",
+	},
+	{
+		name:  "lone-not-missed",
+		fault: "a copy of the request does not say that its answer was lost",
+		in:    "btl",
+		old:   "$ep.snd.Missed($now)",
+		new:   "false",
+		test:  "./btl -run TestLoneAnswerLost",
+	},
+	{
+		name:  "lone-missed-too-soon",
+		fault: "a copy of the request has the answer sent again that is still on its way",
+		in:    "reliability",
+		old:   "$now.Sub($p.postedAt) < $a.least($*_)",
+		new:   "$now.Sub($p.postedAt) < 0",
+		test:  "./reliability -run TestMissedAnswer",
+	},
+	{
+		name:  "lone-loss-hidden",
+		fault: "an ACK that leaves behind a lone answer hides from the peer that it was lost",
+		in:    "btl",
+		old:   "$ep.snd.Hasten($now)",
+		new:   "",
+		test:  "./test/sim/scenario -run TestScenarios/lone-answer-lost-acked",
+	},
+	{
+		name:  "lone-later-again",
+		fault: "the ACK of a lone answer that is sent again is held back, too",
+		in:    "frag",
+		old:   "c[2]&^byte(FlagDup|FlagLater) | byte(FlagAck)",
+		new:   "c[2]&^byte(FlagDup) | byte(FlagAck)",
+		test:  "./btl -run TestLoneAnswerLost",
+	},
+	{
+		name:  "lone-held-in-vain",
+		fault: "the ACKs of lone answers leave before a sleep, as others do",
+		in:    "btl",
+		old:   "if $m.acks.list.first != nil && !$m.inProgress && !$m.closed { $*_ }",
+		new: `if !$m.inProgress && !$m.closed {
+			$m.acknowledgeUntil(&$m.acks.list, Never)
+			$m.acknowledgeUntil(&$m.acks.later, Never)
+			$m.port.post()
+		}`,
+		test: "./btl -run TestLoneAnswer",
+	},
+	{
+		name:  "lone-held-for-ever",
+		fault: "the deadline forgets the ACKs that are held back",
+		in:    "btl",
+		old:   "$m.acksDue(&$m.acks.list).Min($m.acksDue(&$m.acks.later))",
+		new:   "$m.acksDue(&$m.acks.list)",
+		test:  "./test/sim/scenario -run TestScenarios/lone-answer",
+	},
+	{
+		name:  "lone-held-beside-others",
+		fault: "an ACK is held back whose owner has something in flight",
+		in:    "btl",
+		old:   "$ep.snd.InFlight() == 0 && !$ep.closing",
+		with:  "AcceptLone",
+		new:   "true",
+		test:  "./btl -run TestLoneAnswer",
+	},
+	{
+		name:  "lone-measured",
+		fault: "an ACK that was held back measures the round trip",
+		in:    "reliability",
+		old:   "$p.lone || resentUpTo($s, $ack)",
+		new:   "resentUpTo($s, $ack)",
+		test:  "./reliability -run TestLoneAnswerMeasures",
+	},
+	{
+		name:  "lone-never-measured",
+		fault: "who sends nothing but lone answers measures no round trip any more",
+		in:    "reliability",
+		old:   "$now.Sub($a.paths[$c].sampledAt) < loneFresh",
+		new:   "true",
+		test:  "./reliability -run TestMayBePatient",
+	},
+	{
+		name:  "lone-keeps-credits",
+		fault: "beside a lone answer credits do not lapse, though the receiver takes them back",
+		in:    "reliability",
+		old:   "$s.oldest == $s.next || $s.patient",
+		new:   "$s.oldest == $s.next",
+		test:  "./reliability -run TestRestBesideLoneAnswer",
+	},
+	{
+		name:  "lone-not-agreed",
+		fault: "the ACK of a lone answer is held back where that was not agreed",
+		in:    "btl",
+		old:   "($flags&FlagLater == 0 || $ep.mayWait)",
+		new:   "true",
+		test:  "./btl -run TestLoneAnswerNotAgreed",
+	},
+}

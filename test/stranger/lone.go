@@ -1,0 +1,87 @@
+package stranger
+
+import "time"
+
+// Lone answers, section 6, from both sides.
+
+// loneWait is for how long the acknowledgement of one may be held back.
+const loneWait = 40 * time.Millisecond
+
+// lone is what a connection knows of lone answers.
+type lone struct {
+	patient bool // what is owed an Ack for is the peer's lone answer alone
+	holds   bool // and that Ack is held back
+	came    int  // those of the peer, the own ones, those sent again for a copy: for tests
+	sent    int
+	missed  int
+}
+
+func (c *conn) knowsLone() bool {
+	const all = featSack | featAsk | featLater
+	return c.features&all == all
+}
+
+// loneCame books whether a packet that was just taken is a lone answer, and its Ack held back.
+func (c *conn) loneCame(p *packet) {
+	c.lone.patient = p.flags&fLater != 0 && !c.owed
+	c.lone.holds = c.lone.patient && len(c.flight) == 0 && c.expected == p.seq+1 && c.top == c.expected
+	if c.lone.patient {
+		c.lone.came++
+	}
+}
+
+// ackWait is how long an Ack alone may wait.
+func (c *conn) ackWait() time.Duration {
+	if c.lone.holds {
+		return loneWait
+	}
+	return c.h.opt.ackAfter
+}
+
+// answersAlone says whether a segment, which is in flight now, may be a lone answer if it carries
+// the acknowledgement. (Here nobody ever waits for the own one.)
+func (c *conn) answersAlone(s *segment) bool {
+	return c.knowsLone() && s.tries == 0 && s.p.kind == kFrag && s.p.tag <= tagTop &&
+		len(c.flight) == 1 && c.owed && !c.lone.patient && !c.bye
+}
+
+// hasten ends the patience for a lone answer: something else is sent.
+func (c *conn) hasten() {
+	for _, s := range c.flight {
+		if s.lone {
+			s.lone, s.at, s.wait = false, c.h.now, waitFirst
+		}
+	}
+}
+
+// copyCame: a copy may say that a lone answer was lost.
+func (c *conn) copyCame() {
+	for _, s := range c.flight {
+		switch {
+		case !s.lone:
+		case c.h.now.Sub(s.at) < 300*time.Microsecond: // too soon to say so
+			c.hasten()
+		default:
+			c.lone.missed++
+			c.transmit(s)
+		}
+	}
+}
+
+// judgeLone: a packet with the flag Later was agreed on, and is sent once; nothing before it is in
+// flight.
+func (c *conn) judgeLone(p *packet, again bool) {
+	if p.flags&fLater == 0 {
+		return
+	}
+	if !c.knowsLone() {
+		c.h.wrong("packet %d may be acknowledged later, which was not agreed", p.seq)
+	}
+	if again {
+		c.h.wrong("packet %d may be acknowledged later, and is sent again", p.seq)
+	}
+	if !c.acked || int32(p.seq-1-c.law.told) > 0 {
+		c.h.wrong("packet %d may be acknowledged later, and those before it are not yet: %d", p.seq,
+			c.law.told)
+	}
+}

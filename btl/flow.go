@@ -86,7 +86,8 @@ func (ep *Endpoint) lacksMemory(f *Fragment) bool {
 // overtakes says whether a small fragment may leave at once, or into the open pack: if none waits,
 // and if they are not ahead of a large one.
 func (ep *Endpoint) overtakes() bool {
-	return ep.small.queue.first == nil && (ep.balance > 0 || !ep.bulk()) && !ep.fenced()
+	return ep.small.queue.first == nil && !ep.fenced() &&
+		(ep.large.queue.first == nil || ep.balance > 0 || !ep.bulk())
 }
 
 // sentSmall puts bytes of small fragments into the balance.

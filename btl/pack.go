@@ -66,7 +66,9 @@ func (ep *Endpoint) packSend(f *Fragment) bool {
 		m.chain(ep, f)
 	}
 	m.sched.armFlow(&ep.small)
-	m.showPack(ep)
+	if ep.counted {
+		m.showPack(ep)
+	}
 	return true
 }
 
@@ -87,7 +89,9 @@ func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 		m.appendRecord(p, tag, data)
 	}
 	m.sched.armFlow(&ep.small)
-	m.showPack(ep)
+	if ep.counted {
+		m.showPack(ep)
+	}
 	return true
 }
 
@@ -99,9 +103,6 @@ const showFirst = 16
 // showPack posts the open pack of a burst over a reliable fabric, if it has its share of it: there
 // a post is no system call, and the peer can begin while others are still being written.
 func (m *Module) showPack(ep *Endpoint) {
-	if !ep.counted {
-		return
-	}
 	s := &ep.counts
 	if next := ep.rcv.Expected(); s.showSince != next || s.showAt == 0 {
 		s.showSince, s.showAt = next, showFirst

@@ -44,8 +44,15 @@ func (s *scheduler) arm(ep *Endpoint) {
 	s.armFlow(&ep.large)
 }
 
+// armFlow puts a flow on a list, if it has something to send and is on none.
 func (s *scheduler) armFlow(f *flow) {
-	if f.list != nil || !f.may() {
+	if f.list == nil { // inlined: what a burst adds to a pack finds it there
+		s.enlist(f)
+	}
+}
+
+func (s *scheduler) enlist(f *flow) {
+	if !f.may() {
 		return
 	}
 	s.blocked = false

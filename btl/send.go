@@ -11,11 +11,11 @@ import (
 // endpoint with an empty queue, an open window and a free slot on the command channel, is posted at
 // once (usnic's fast send path), so is a larger one of one packet when next to nothing is in
 // flight; small ones that follow in the same pass, or before the next one, are put into a common
-// packet, which leaves with this pass, or when the next one begins; and over a reliable fabric
-// those of one packet that are too large for that leave some at a time. Send then returns Done,
-// unless f.Signal is set or the fabric reads the payload where it lies. Anything else joins the
-// endpoint's queue: Queued. With an error the fragment is still the caller's: ErrState, ErrClosed,
-// or why the endpoint ended.
+// packet, which leaves with this pass, or when the next one begins; and those of one packet that
+// are too large for that leave some at a time, the last of them with the next pass. Send then
+// returns Done, unless f.Signal is set or the fabric reads the payload where it lies. Anything else
+// joins the endpoint's queue: Queued. With an error the fragment is still the caller's: ErrState,
+// ErrClosed, or why the endpoint ended.
 func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	m := ep.m
 	m.at(now)
@@ -88,7 +88,7 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	if ep.counted && alone && ep.express(uint8(tag), data) {
 		return nil
 	}
-	m.at(now)
+	m.stir()
 	var t reliability.Token
 	path := CntSendsFast
 	if (alone || !ep.packs(len(data))) && ep.fastOpen(&m.cmd, alone) && m.takeSeg(ep, &t) {
@@ -109,20 +109,35 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	return nil
 }
 
-// companyMax is how many packets of a burst stand in a batch before it is posted: enough that what
-// it costs to show them to the peer is shared, and few enough that the peer begins while others are
-// still being written.
-const companyMax = 8
+// How many packets of a burst stand in a batch before it is posted: enough that what it costs to
+// show them to the peer, or to give them to the kernel as a train of datagrams, is shared, and few
+// enough that the peer begins while others are still being written.
+const (
+	companyMax = 8 // over a reliable fabric
+	trainMax   = 32
+)
+
+// companyOn is how many packets of a burst stand in the batch of c before it is posted. Tiny
+// ones that do not share a packet are posted one by one.
+func (ep *Endpoint) companyOn(c *channel) int {
+	switch {
+	case ep.counted:
+		return companyMax
+	case c == &ep.m.data:
+		return trainMax
+	}
+	return 1
+}
 
 // fastOpen says whether a fragment may be given to c at once without overtaking anything but large
-// fragments. One that does not come alone may stand behind others where the order is the fabric's.
+// fragments. One that does not come alone may stand behind others of its burst.
 func (ep *Endpoint) fastOpen(c *channel, alone bool) bool {
-	behind := 0
-	if ep.counted && !alone {
-		behind = companyMax - 1
+	company := 1
+	if !alone {
+		company = ep.companyOn(c)
 	}
 	return ep.overtakes() && !ep.pack.open() && ep.state == stateConnected && ep.snd.Open() &&
-		len(c.batch) <= behind && ep.roomOn(c) > 0
+		len(c.batch) < company && ep.roomOn(c) > 0
 }
 
 // fastSend posts f at once if the fast path is open for it: to a tiny fragment if it comes alone,
@@ -133,13 +148,14 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	flags := f.flags()
 	size := f.packetBytes()
 	c, to := &m.cmd, ep.cmdAddr
-	if size > ep.tiny {
+	alone := ep.alone()
+	if size > ep.tiny { // of a reliable one none is
 		c, to = &m.data, ep.dataAddr
-		if size > ep.mtu || !ep.quiet() { // of a reliable one none is larger than tiny
+		alone = alone && ep.quiet()
+		if size > ep.mtu || !alone && m.sched.waiting() > 0 {
 			return false
 		}
 	}
-	alone := ep.alone()
 	if !alone && (ep.packable(f) || ep.joinable(f)) {
 		return false
 	}
@@ -161,9 +177,9 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	return true
 }
 
-// quiet says that a message has nothing to share a batch with: nothing was sent in this pass, and
-// next to nothing is in flight. In a ping-pong two packets are: the latest answer brings their
-// acknowledgement with it, but its book-keeping is left for later.
+// quiet says that a larger message has nothing to share a batch with: nothing was sent in this
+// pass, and next to nothing is in flight. In a ping-pong two packets are: the latest answer brings
+// their acknowledgement with it, but its book-keeping is left for later.
 func (ep *Endpoint) quiet() bool {
 	const few = 2
 	return ep.sentIn != ep.m.sendEpoch && ep.snd.InFlight() <= few
@@ -247,9 +263,9 @@ func (m *Module) borrowFrom(l *Fragment, t *reliability.Token) bool {
 
 // postFast sends a packet for which fastOpen holds. One that comes alone does not wait for the
 // batch of the pass, which is empty: if the fabric cannot take it now it is the batch's first. One
-// of a burst over a reliable fabric leaves with those behind it, or with the next pass: there a
-// post is no system call, but shows the peer what was written, and to do that for each would cost
-// as much as to copy some KiB.
+// of a burst leaves with those behind it, or with the next pass: a post is a system call, or over a
+// reliable fabric shows the peer what was written, and to do that for each would cost as much as to
+// copy some KiB.
 func (m *Module) postFast(p *packet, c *channel, to fabric.Addr, alone bool) {
 	sizeBytes := m.seal(p)
 	if p.ep.large.queue.first != nil {
@@ -257,9 +273,9 @@ func (m *Module) postFast(p *packet, c *channel, to fabric.Addr, alone bool) {
 	}
 	c.putSegment(p.seg, to)
 	switch {
-	case alone || !p.ep.counted:
+	case alone:
 		c.postOne()
-	case len(c.batch) == companyMax:
+	case len(c.batch) == p.ep.companyOn(c):
 		c.post()
 	}
 }

@@ -72,9 +72,25 @@ func DecodePiece(tag uint8, data []byte, h *Header) (payload []byte) {
 	return payload
 }
 
-// checkRecords checks that p consists of records, of one at least.
+// checkRecords checks that p consists of records, of one at least. Most packs are of whole
+// fragments only, of which nothing but the length and the tag can be wrong.
 func checkRecords(p []byte) error {
-	whole := p
+	at := 0
+	for at+RecordHeaderBytes <= len(p) {
+		head := le.Uint32(p[at : at+RecordHeaderBytes])
+		next := at + RecordHeaderBytes + int(head>>16)
+		if head&^(0xFFFF<<16) > TagUserMax || next > len(p) {
+			break
+		}
+		if at = next; at == len(p) {
+			return nil
+		}
+	}
+	return checkRecordsFrom(p, p[at:])
+}
+
+// checkRecordsFrom checks the rest p of a pack, whose first record need not be a whole fragment.
+func checkRecordsFrom(whole, p []byte) error {
 	for {
 		if len(p) < RecordHeaderBytes {
 			return ErrLength

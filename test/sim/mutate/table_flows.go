@@ -6,8 +6,8 @@ var flowMutations = []mutation{
 		name:  "tiny-behind-large",
 		fault: "a tiny message waits until the large ones to the same peer are sent",
 		in:    "btl",
-		old:   "small.queue.first == nil && (balance > 0 || !bulk())",
-		new:   "small.queue.first == nil && !bulk()",
+		old:   "large.queue.first == nil || balance > 0 || !bulk()",
+		new:   "large.queue.first == nil || !bulk()",
 		test:  "./btl -run TestFairTinyBesideLarge",
 	},
 	{

@@ -1,0 +1,68 @@
+package btl
+
+import (
+	"testing"
+	"time"
+
+	"gobtl/fabric/mem"
+	"gobtl/reliability"
+)
+
+// Of a burst of messages that fill a packet each, the first leaves at once, alone. Those behind it
+// stand in the batch, and are done: they leave in trains, the last of them with the next pass.
+// Where others wait for their turn they wait, too.
+func TestBurstOfWholePackets(t *testing.T) {
+	cfg := smallConfig()
+	cfg.SendBuffers, cfg.RecvDepth, cfg.FragmentsMax = 256, 256, 256
+	cfg.Rules.Congestion = reliability.CongestionFixed
+	l := newLab(t, mem.Config{}, 3, cfg)
+	ep, other := l.connect(0, 1), l.connect(0, 2)
+	got := 0
+	for _, m := range l.mods[1:] {
+		mustHandle(t, m, func() { got++ })
+	}
+	for range 8 {
+		send(t, ep, 20_000) // the first credits are few
+		l.settle(time.Second)
+	}
+	warm := got
+	size := ep.tiny + 1 - 8
+	if ep.packs(size) || size+8 > ep.mtu {
+		t.Fatalf("%d bytes are no message of one packet alone: tiny %d, MTU %d", size, ep.tiny, ep.mtu)
+	}
+	c := &l.mods[0].data
+	want := func(what string, to *Endpoint, status Status, batch int) {
+		t.Helper()
+		f, err := to.Prepare(3, make([]byte, size))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := to.Send(l.now, f)
+		if err != nil || got != status || len(c.batch) != batch {
+			t.Fatalf("%s: %v, %v, %d packets in the batch, want %v and %d", what, got, err, len(c.batch),
+				status, batch)
+		}
+	}
+	want("the first", ep, Done, 0)
+	for i := range trainMax - 1 {
+		want("behind it", ep, Done, i+1)
+	}
+	want("the last of a train", ep, Done, 0)
+	want("one more", ep, Done, 1)
+	if at := l.mods[0].Deadline(); at > l.now {
+		t.Errorf("a packet waits in the batch, and the next pass may wait until %d, which is after %d",
+			at, l.now)
+	}
+	l.step(time.Microsecond)
+	if len(c.batch) != 0 {
+		t.Errorf("%d packets in the batch after a pass", len(c.batch))
+	}
+	l.settle(time.Second)
+	want("alone again", ep, Done, 0)
+	ended := send(t, other, 20*size)
+	want("beside one that waits", ep, Queued, 0)
+	l.settle(time.Second)
+	if got -= warm; got != trainMax+5 || *ended != nil {
+		t.Errorf("%d messages came, want %d; the large one: %v", got, trainMax+5, *ended)
+	}
+}

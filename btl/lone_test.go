@@ -157,12 +157,18 @@ func TestNoLoneAnswer(t *testing.T) {
 			send(t, ep, false)
 			m.freeSegs = append(m.freeSegs, all[len(m.segs)/2-1:]...)
 		}},
-		{name: "usnic asks", cfgs: [2]Config{usnic, smallConfig()},
-			answer: func(ep *Endpoint) { send(t, ep, false) }},
-		{name: "usnic answers", cfgs: [2]Config{smallConfig(), usnic},
-			answer: func(ep *Endpoint) { send(t, ep, false) }},
-		{name: "peers that are given up soon", cfgs: [2]Config{smallConfig(), hasty},
-			answer: func(ep *Endpoint) { send(t, ep, false) }},
+		{
+			name: "usnic asks", cfgs: [2]Config{usnic, smallConfig()},
+			answer: func(ep *Endpoint) { send(t, ep, false) },
+		},
+		{
+			name: "usnic answers", cfgs: [2]Config{smallConfig(), usnic},
+			answer: func(ep *Endpoint) { send(t, ep, false) },
+		},
+		{
+			name: "peers that are given up soon", cfgs: [2]Config{smallConfig(), hasty},
+			answer: func(ep *Endpoint) { send(t, ep, false) },
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for i := range tc.cfgs {

@@ -79,7 +79,8 @@ func checkRecords(p []byte) error {
 	for at+RecordHeaderBytes <= len(p) {
 		head := le.Uint32(p[at : at+RecordHeaderBytes])
 		next := at + RecordHeaderBytes + int(head>>16)
-		if head&^(0xFFFF<<16) > TagUserMax || next > len(p) {
+		// Above the tag are the bits that say what else than a whole fragment it is.
+		if uint16(head) > TagUserMax || next > len(p) {
 			break
 		}
 		if at = next; at == len(p) {

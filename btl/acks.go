@@ -10,7 +10,19 @@ import (
 
 // acknowledgements are the ACKs that are owed, one an endpoint, the one that is due first in front.
 // Those of lone answers, which are held back for much longer, are on a list of their own.
-type acknowledgements struct{ list, later endpointList }
+type acknowledgements struct {
+	list, later endpointList
+	lulls       uint32 // how often a pass has received nothing after one that had
+	lull        bool   // the latest one has received nothing
+}
+
+// noteLull counts the lulls by what a pass has received: see reliability.Receiver.Pace.
+func (a *acknowledgements) noteLull(nothing bool) {
+	if nothing && !a.lull {
+		a.lulls++
+	}
+	a.lull = nothing
+}
 
 // ackDebt is an endpoint's part in it.
 type ackDebt struct {

@@ -101,6 +101,55 @@ func TestPathRipeAck(t *testing.T) {
 	}
 }
 
+// A peer that sends no more than one ACK covers, and waits for that, gets the next ones after half
+// as many packets, so that it goes on while the others are received; one that is idle before it has
+// sent enough for an ACK gets none sooner.
+func TestPathAckInTurns(t *testing.T) {
+	for _, tc := range []struct {
+		lull bool // between the two trains of a turn
+		want int  // ACKs of the first train of the last turn
+	}{{false, 1}, {true, 0}} {
+		cfg := smallConfig()
+		cfg.Rules.AckEvery = 16
+		l, s := newStranger(t, cfg)
+		l.mods[0].Handle(1, func(*Endpoint, Tag, []byte) {})
+		s.connect()
+		s.run(20)
+		train := func(count int) (acks int) {
+			for n := range count {
+				s.frag(s.next+seq.Num(n), 1, []byte("x"))
+			}
+			s.next = s.next.Add(uint32(count))
+			return len(s.run0())
+		}
+		for range 10 {
+			train(3)
+			if tc.lull {
+				s.run0()
+			}
+			if acks := train(14); acks != 1 {
+				t.Fatalf("%d ACKs of a turn", acks)
+			}
+			s.run0()
+		}
+		if acks := train(8); acks != tc.want {
+			t.Errorf("a lull before each ACK %v: %d ACKs of half of the packets, want %d", tc.lull, acks,
+				tc.want)
+		}
+	}
+}
+
+// However many passes receive nothing, they are one lull.
+func TestPathLulls(t *testing.T) {
+	var a acknowledgements
+	for _, nothing := range []bool{true, true, false, false, true, true, true, false, true} {
+		a.noteLull(nothing)
+	}
+	if a.lulls != 3 {
+		t.Errorf("%d lulls, want 3", a.lulls)
+	}
+}
+
 // Neither a peer that is owed the ACK of one word for longer nor a second stream keeps a ripe one
 // back.
 func TestPathRipeAcks(t *testing.T) {

@@ -193,6 +193,7 @@ func (m *Module) rewrite(p *packet, s *sendSegment) {
 // takeAck moves the ACK that is owed into a header.
 func (m *Module) takeAck(ep *Endpoint, h *frag.Header) {
 	m.credits.At(m.now)
+	ep.rcv.Pace(m.acks.lulls, &m.rules)
 	ack, credit, dup := ep.rcv.TakeAck(m.credits)
 	h.Ack, h.Credit, h.CreditBytes = ack, credit, unitsOf(ep.rcv.GrantedBytes())
 	h.Flags |= frag.FlagAck

@@ -116,6 +116,7 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	m.expire(n > 0)
 	m.sendAgain()
 	m.serve()
+	m.acks.noteLull(n == 0)
 	if !m.found {
 		m.acks.ripen(m.now, &m.rules)
 	}

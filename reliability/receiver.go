@@ -62,6 +62,7 @@ type Receiver struct {
 	askedFor   seq.Num // the peer waits for the ACK of everything up to here
 	asked      bool
 	refused    refusedPackets
+	turns      turns
 	// Selective: the peer takes selective acknowledgements, so a gap is reported at once.
 	Selective bool
 }
@@ -102,10 +103,11 @@ func (r *Receiver) bit(n seq.Num) bool {
 func (r *Receiver) ringBits() uint32 { return 64 * uint32(len(r.outOfOrder)) }
 
 // Accept books a packet that Check found acceptable and the caller has taken over: from now on ACKs
-// may cover it. An ACK is due after the rules' delay; at once when AckEvery packets (or a quarter
-// of the credits, but at least two packets) wait for one, or when the peer has used up its credits
-// and cannot go on without it. To a peer that takes selective ACKs one is also due at once when a
-// gap opens or closes: it has something to send again, or to learn about the path.
+// may cover it. An ACK is due after the rules' delay; at once when AckEvery packets (half as many:
+// see Pace; or a quarter of the credits, but at least two packets) wait for one, or when the peer
+// has used up its credits and cannot go on without it. To a peer that takes selective ACKs one is
+// also due at once when a gap opens or closes: it has something to send again, or to learn about
+// the path.
 func (r *Receiver) Accept(now mono.Time, n seq.Num, rules *Rules) {
 	r.accept(now, n, rules.AckDelay, rules)
 }
@@ -144,7 +146,7 @@ func (r *Receiver) accepted(now mono.Time, n seq.Num, count uint32, gap bool, de
 	r.last, r.lastAt = n, now
 	r.unacked += count
 	at := now.Add(delay)
-	if int(r.unacked) >= min(rules.AckEvery, max(2, int(r.charged/4))) ||
+	if int(r.unacked) >= min(r.turns.ackEvery(rules), max(2, int(r.charged/4))) ||
 		!r.next.Before(r.limit) || gap && r.Selective {
 		at = now
 	}

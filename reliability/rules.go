@@ -42,7 +42,7 @@ type Rules struct {
 	// AckDelay is how long an ACK may wait for a packet to ride on.
 	AckDelay time.Duration
 	// AckEvery is the number of packets after which an ACK waits no longer; when nothing more is there
-	// to be received a quarter of it.
+	// to be received a quarter of it, and half of it to a sender that waits for each (Receiver.Pace).
 	AckEvery int
 
 	// Adaptive says that loss is found by time and selective ACKs, that time-outs follow the measured

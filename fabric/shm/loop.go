@@ -123,7 +123,7 @@ func (o *loop) tend() (rung bool) {
 			o.accept()
 		case slot == slotBell:
 			rung = true
-		case slot == park.Timer: // of a Sleep that goes on, and is about to end
+		case slot == park.Timer: // of a Sleep that is about to end, or is over
 		case o.slots[slot] != nil: // else it was closed by the event before
 			o.slots[slot].event()
 		}

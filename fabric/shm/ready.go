@@ -5,13 +5,17 @@ package shm
 import "time"
 
 // ReadyFd implements fabric.Readier: it is the loop's epoll descriptor.
-func (d *domain) ReadyFd() (int, error) { return d.loop.epoll, nil }
+func (d *domain) ReadyFd() (int, error) {
+	d.sleeper.still()
+	return d.loop.epoll, nil
+}
 
 // ArmReady implements fabric.Readier.
 func (d *domain) ArmReady() time.Duration {
 	if !d.Arm() {
 		return 0
 	}
+	d.sleeper.still()
 	return d.sleeper.most
 }
 

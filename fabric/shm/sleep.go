@@ -87,6 +87,13 @@ func (s *sleeper) close() {
 	}
 }
 
+// still has the time of a Sleep that is over end nothing else that looks at the loop's descriptor.
+func (s *sleeper) still() {
+	if s.made {
+		s.park.Still()
+	}
+}
+
 // stalled has a Sleep that goes on end when there is room for what waits on a link, which was no
 // such link when Arm was called.
 func (s *sleeper) stalled(l *outLink) {

@@ -29,6 +29,7 @@ func (d *domain) Wait(timeout time.Duration) error {
 			return nil
 		}
 	}
+	d.sleeper.still()
 	d.sayAsleep(onSocket)
 	if d.somethingToPoll() {
 		timeout = 0

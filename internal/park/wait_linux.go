@@ -18,17 +18,20 @@ const Timer = -1
 //
 // The time of a Wait is kept by a timer of the kernel's in the same epoll. One of Go's would be a
 // millisecond late, and one that is put off, as that of a packet which is acknowledged soon, wakes
-// its processor at the old time all the same.
+// its processor at the old time all the same. A Wait that ends before its time leaves the timer as
+// it is: to stop it costs as much as to set it, which the next Wait does anyway. If that comes late
+// the timer goes off, once; who looks at the descriptor himself stops it before, with Still.
 type Parker struct {
 	file *os.File
 	raw  syscall.RawConn
 	look func(fd uintptr) bool
 	bell int32
 	rung bool // the bell was among what happened
+	over bool // the timer was
 
 	mu     sync.Mutex
 	timer  int       // its descriptor
-	set    bool      // it will go off, or has; never while nobody waits
+	set    bool      // it will go off, or has
 	until  time.Time // when a Wait that goes on ends; zero: never
 	waits  bool
 	sooner time.Time // by when the Wait to come shall end; zero: it may choose
@@ -59,6 +62,7 @@ func (p *Parker) Open(epoll int, bell int32) bool {
 		n, err := unix.EpollWait(int(fd), p.events[:], 0)
 		for i := range max(n, 0) {
 			p.rung = p.rung || p.events[i].Fd == p.bell
+			p.over = p.over || p.events[i].Fd == Timer
 		}
 		return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
 	}
@@ -68,7 +72,7 @@ func (p *Parker) Open(epoll int, bell int32) bool {
 // Wait parks until something happens, or for a time (negative: no limit), and says whether the bell
 // was among it.
 func (p *Parker) Wait(timeout time.Duration) (rung bool, err error) {
-	p.rung = false
+	p.rung, p.over = false, false
 	err = p.begin(timeout)
 	if err == nil {
 		err = p.raw.Read(p.look)
@@ -76,7 +80,19 @@ func (p *Parker) Wait(timeout time.Duration) (rung bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waits, p.sooner, p.until = false, time.Time{}, time.Time{}
-	return p.rung, errors.Join(err, p.setTimer())
+	if p.over {
+		err = errors.Join(err, p.setTimer())
+	}
+	return p.rung, err
+}
+
+// Still stops the timer that a Wait has left, by which the epoll descriptor would be readable.
+func (p *Parker) Still() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.set && !p.waits {
+		_ = p.setTimer() // to until, which is zero while nobody waits
+	}
 }
 
 func (p *Parker) begin(timeout time.Duration) error {
@@ -143,5 +159,5 @@ func (p *Parker) Close() {
 	defer p.mu.Unlock()
 	p.file.Close()
 	unix.Close(p.timer)
-	p.timer, p.waits = -1, false
+	p.timer, p.waits, p.set = -1, false, false
 }

@@ -62,6 +62,52 @@ func TestWait(t *testing.T) {
 	wait(-1, true, 0)
 }
 
+// TestStill: a Wait that ends early leaves its timer as it is, to save a system call; Still stops
+// it. One that went off is silent at once.
+func TestStill(t *testing.T) {
+	p, bell := newParker(t)
+	runs := func() bool {
+		var at unix.ItimerSpec
+		if err := unix.TimerfdGettime(p.timer, &at); err != nil {
+			t.Fatal(err)
+		}
+		return at.Value != unix.Timespec{}
+	}
+	ready := func() int {
+		var events [4]unix.EpollEvent
+		var n int
+		err := p.raw.Control(func(fd uintptr) { n, _ = unix.EpollWait(int(fd), events[:], 0) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	bell.Ring()
+	if _, err := p.Wait(time.Hour); err != nil || !runs() {
+		t.Errorf("%v, or the timer was stopped", err)
+	}
+	bell.Hush()
+	if p.Still(); runs() {
+		t.Error("the timer runs on")
+	}
+	if _, err := p.Wait(time.Millisecond); err != nil || ready() != 0 {
+		t.Errorf("%v, or the timer rings after its Wait", err)
+	}
+	bell.Ring()
+	if _, err := p.Wait(time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	bell.Hush()
+	time.Sleep(3 * time.Millisecond)
+	if p.Still(); ready() != 0 {
+		t.Error("the timer of a Wait that is over rings")
+	}
+	p.Hasten(time.Millisecond)
+	if p.Still(); runs() {
+		t.Error("Still sets the timer for the Wait to come")
+	}
+}
+
 // TestHasten ends a Wait that goes on, and the next one, sooner than it would.
 func TestHasten(t *testing.T) {
 	const hour = time.Hour

@@ -142,6 +142,7 @@ func (e *endpoint) closeDirect() {
 		return
 	}
 	e.counts.overflown += t.sock.drops()
+	e.domain.sleeper.forget(t.sock)
 	_ = t.sock.close() // what this side has sent is not lost by it
 	t.sock, t.to, t.leaving = nil, fabric.AddrUnknown, false
 }

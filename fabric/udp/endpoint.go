@@ -153,6 +153,7 @@ func (e *endpoint) Close() error {
 		d.endpoints = slices.Delete(d.endpoints, i, i+1)
 	}
 	e.closeDirect()
+	d.sleeper.forget(e.sock)
 	err := e.sock.close()
 	e.rx.release()
 	return err

@@ -15,12 +15,14 @@ func (d *domain) ReadyFd() (int, error) {
 	if !s.made && !s.open(d.bell.Fd()) {
 		return -1, os.NewSyscallError("epoll_create1", unix.EMFILE)
 	}
+	s.still()
 	return s.epoll, nil
 }
 
 // ArmReady implements fabric.Readier.
 func (d *domain) ArmReady() time.Duration {
 	if d.Arm() {
+		d.sleeper.park.Still()
 		return -1
 	}
 	return 0

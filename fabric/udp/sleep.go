@@ -23,21 +23,32 @@ import (
 // but for a sleep. Each that is in it costs whoever sends there some hundred nanoseconds a packet
 // all the same, so they leave it when much was received since the last Arm, and come back with the
 // next.
+//
+// To silence each socket behind a sleep, and to have it speak again before the next one, takes two
+// system calls. Where again and again no more is received between two sleeps than what has ended
+// the first, they are spared: the sockets speak on, until more is received.
 type sleeper struct {
 	made    bool
 	epoll   int
 	park    park.Parker
 	lingers int // receipts until the sockets leave the set; 0: none is in it. The owner's
+	calm    int // Arms in a row before which hardly anything was received. The owner's, under mu
 
 	mu    sync.Mutex // of what the owner and who sleeps share
 	on    bool       // a Sleep is to come, or goes on
-	armed []int      // descriptors that end it
-	set   []int      // those in the set, and some that were closed, which leaves it
+	armed []*socket  // those that end it
+	set   []*socket  // those in the set
 }
 
-// lingersMax is how many polls may find something until the sockets leave the set. To leave and to
-// come back costs as much as a dozen packets to sockets that are in it.
-const lingersMax = 64
+const (
+	// lingersMax is how many polls may find something until the sockets leave the set. To leave and
+	// to come back costs as much as a dozen packets to sockets that are in it.
+	lingersMax = 64
+	// calmFinds is how many polls may find something between two sleeps that follow each other
+	// calmly, calmLeast how many such must do so until the sockets speak on.
+	calmFinds = 1
+	calmLeast = 4
+)
 
 // Arm implements fabric.Sleeper.
 func (d *domain) Arm() bool {
@@ -45,7 +56,6 @@ func (d *domain) Arm() bool {
 	if d.closed || !s.made && !s.open(d.bell.Fd()) {
 		return false
 	}
-	s.disarm() // of an Arm that no Sleep has followed
 	if !s.armAll(d.endpoints) {
 		s.disarm()
 		return false
@@ -58,16 +68,22 @@ func (d *domain) Arm() bool {
 func (s *sleeper) armAll(endpoints []*endpoint) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.lingers >= lingersMax-calmFinds {
+		s.calm++
+	} else {
+		s.calm = 0
+	}
 	s.on, s.lingers = true, lingersMax
 	for _, e := range endpoints {
 		if e.pollable() {
 			return false
 		}
-		if e.rx.top == 0 {
-			continue // Nothing could be polled, so that the Sleep would end at once.
-		}
 		for _, sock := range [...]*socket{e.sock, e.direct.sock} {
-			if sock != nil && !s.arm(sock.fd) {
+			switch {
+			case sock == nil:
+			case e.rx.top == 0:
+				s.hush(sock) // Nothing could be polled, so that the Sleep would end at once.
+			case !s.arm(sock):
 				return false
 			}
 		}
@@ -98,8 +114,18 @@ func (s *sleeper) add(sock *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.made && s.on {
-		_ = s.arm(sock.fd)
+		_ = s.arm(sock)
 	}
+}
+
+// forget notes that a socket is about to be closed, by which it leaves the set. Its number may be
+// that of another file then.
+func (s *sleeper) forget(sock *socket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	is := func(other *socket) bool { return other == sock }
+	s.armed = slices.DeleteFunc(s.armed, is)
+	s.set = slices.DeleteFunc(s.set, is)
 }
 
 // received notes that a poll has found something. It belongs to the owner.
@@ -107,13 +133,40 @@ func (s *sleeper) received() {
 	if s.lingers == 0 {
 		return
 	}
-	if s.lingers--; s.lingers == 0 {
+	s.lingers--
+	switch {
+	case s.lingers == 0:
 		s.leave()
+	case s.calm > 0 && s.lingers < lingersMax-calmFinds:
+		s.stir()
 	}
 }
 
-// leave takes the sockets out of the set, but not from a Sleep. The number of a closed one may be
-// that of another file now, which is in no set.
+// still has the descriptor say nothing by what a Sleep that is over has left, for who looks at it
+// himself.
+func (s *sleeper) still() {
+	s.park.Still()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quiet()
+}
+
+// stir ends the calm: more is received between two sleeps.
+func (s *sleeper) stir() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calm = 0
+	s.quiet()
+}
+
+// quiet has what arrives wake nobody, unless there is a Sleep that it is to end. mu is held.
+func (s *sleeper) quiet() {
+	if !s.on {
+		s.hushAll()
+	}
+}
+
+// leave takes the sockets out of the set, but not from a Sleep.
 func (s *sleeper) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,10 +174,10 @@ func (s *sleeper) leave() {
 		s.lingers = lingersMax
 		return
 	}
-	for _, fd := range s.set {
-		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, fd, nil)
+	for _, sock := range s.set {
+		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, sock.fd, nil)
 	}
-	s.set = s.set[:0]
+	s.set, s.armed = s.set[:0], s.armed[:0]
 }
 
 func (s *sleeper) close() {
@@ -134,31 +187,56 @@ func (s *sleeper) close() {
 	}
 }
 
-// arm has what arrives at a socket end the Sleep. A descriptor that was closed has left the set by
-// itself, and its number may have come back.
-func (s *sleeper) arm(fd int) bool {
-	ev := unix.EpollEvent{Fd: int32(fd), Events: unix.EPOLLIN}
-	known := slices.Contains(s.set, fd)
-	there := known && unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, fd, &ev) == nil
-	if !there && unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &ev) != nil {
+// arm has what arrives at a socket end the Sleep.
+func (s *sleeper) arm(sock *socket) bool {
+	if slices.Contains(s.armed, sock) {
+		return true
+	}
+	ev := unix.EpollEvent{Fd: int32(sock.fd), Events: unix.EPOLLIN}
+	op := unix.EPOLL_CTL_MOD
+	if !slices.Contains(s.set, sock) {
+		op = unix.EPOLL_CTL_ADD
+	}
+	if unix.EpollCtl(s.epoll, op, sock.fd, &ev) != nil {
 		return false
 	}
-	if !known {
-		s.set = append(s.set, fd)
+	if op == unix.EPOLL_CTL_ADD {
+		s.set = append(s.set, sock)
 	}
-	s.armed = append(s.armed, fd)
+	s.armed = append(s.armed, sock)
 	return true
 }
 
-// disarm has what arrives wake nobody. A descriptor that was closed meanwhile is in no set.
+// hush has what arrives at a socket wake nobody.
+func (s *sleeper) hush(sock *socket) {
+	if i := slices.Index(s.armed, sock); i >= 0 {
+		s.armed = slices.Delete(s.armed, i, i+1)
+		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, sock.fd, &unix.EpollEvent{Fd: int32(sock.fd)})
+	}
+}
+
+func (s *sleeper) hushAll() {
+	for len(s.armed) > 0 {
+		s.hush(s.armed[len(s.armed)-1])
+	}
+}
+
+// disarm has what arrives wake nobody.
 func (s *sleeper) disarm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.on = false
-	for _, fd := range s.armed {
-		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Fd: int32(fd)})
+	s.hushAll()
+}
+
+// slept notes that nobody sleeps any more.
+func (s *sleeper) slept() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.on = false
+	if s.calm < calmLeast {
+		s.hushAll()
 	}
-	s.armed = s.armed[:0]
 }
 
 // Hasten implements fabric.Hastener.
@@ -168,7 +246,7 @@ func (d *domain) Hasten(timeout time.Duration) { d.sleeper.park.Hasten(timeout) 
 func (d *domain) Sleep(timeout time.Duration) error {
 	s := &d.sleeper
 	rung, err := s.park.Wait(timeout)
-	s.disarm()
+	s.slept()
 	if rung {
 		d.bell.Hush()
 	}

@@ -239,6 +239,98 @@ func TestAwakeForLong(t *testing.T) {
 	}
 }
 
+// ready counts the descriptors by which a Sleep would end.
+func (p *pair) ready() int {
+	p.tb.Helper()
+	var events [4]unix.EpollEvent
+	n, err := unix.EpollWait(p.d.sleeper.epoll, events[:], 0)
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	return n
+}
+
+// TestCalmSleeps: where each sleep ends by a single datagram, the sockets are not silenced between
+// them, which takes system calls. They are as soon as more is received, where no receive is posted,
+// and for who asks for the descriptor.
+func TestCalmSleeps(t *testing.T) {
+	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
+	p.stock(8, 8)
+	receive := func() { p.stock(int(p.collect(1)[0].Buf), 1) }
+	calm := func() {
+		for range calmLeast + 1 {
+			ended := asleep(t, p.d, -1)
+			p.post()
+			ends(t, ended, "a datagram has arrived")
+			receive()
+		}
+		if len(p.d.sleeper.armed) == 0 {
+			t.Fatal("the sockets are silenced for each sleep")
+		}
+	}
+	silent := func(reason string) {
+		p.post()
+		if n := p.ready(); n != 0 {
+			t.Errorf("%d descriptors ready: %s", n, reason)
+		}
+		receive()
+	}
+	calm()
+	p.post()
+	if p.ready() != 1 {
+		t.Error("the socket is silent")
+	}
+	receive()
+	silent("more was received than what has ended the sleep")
+	ended := asleep(t, p.d, -1)
+	stays(t, ended, "nothing has arrived")
+	p.d.Wake()
+	ends(t, ended, "it was woken")
+	calm()
+	if _, err := p.d.ReadyFd(); err != nil {
+		t.Fatal(err)
+	}
+	silent("it was not readied")
+
+	calm()
+	p.b.rx.top = 0
+	ended = asleep(t, p.d, -1)
+	p.post()
+	stays(t, ended, "no receive is posted")
+	p.d.Wake()
+	ends(t, ended, "it was woken")
+}
+
+// TestCalmAndReopen: of a socket that is closed while it may end a sleep nothing is left, and the
+// one that gets its number ends sleeps, too.
+func TestCalmAndReopen(t *testing.T) {
+	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
+	for range 3 {
+		p.stock(8, 1)
+		for range calmLeast + 1 {
+			ended := asleep(t, p.d, -1)
+			p.post()
+			ends(t, ended, "a datagram has arrived")
+			p.stock(int(p.collect(1)[0].Buf), 1)
+		}
+		if err := p.b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s := &p.d.sleeper
+		if len(s.armed) > 1 || len(s.set) > 1 { // one is of the other endpoint
+			t.Fatalf("%d and %d sockets after one of two was closed", len(s.armed), len(s.set))
+		}
+		e, err := p.d.OpenEndpoint(fabric.EndpointConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.b = e.(*endpoint)
+		if p.to, err = p.d.Insert(p.b.Name()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestHasten: a sleep that goes on, and one that is to come, end sooner than they were to.
 func TestHasten(t *testing.T) {
 	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})

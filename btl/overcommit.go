@@ -38,6 +38,10 @@ const (
 	tripPeriod = 10 * time.Second
 	// overrunsEvery is how often the fabric is asked what it has lost.
 	overrunsEvery = 10 * time.Millisecond
+	// overrunsLeast is how many packets must have come meanwhile, or as many as a channel holds, if
+	// that is less: what is lost for want of room was behind so many. So who is woken now and then
+	// for a lone one does not ask each time, which takes system calls.
+	overrunsLeast = 16
 )
 
 // overcommit is the module's part.
@@ -47,6 +51,8 @@ type overcommit struct {
 	lookedAt    Time
 	looking     bool // since when overruns was told
 	overruns    uint64
+	received    uint64 // packets, when the fabric was asked last
+	fewest      uint64 // that may have met an overrun: overrunsLeast, or what a channel holds
 }
 
 // openOvercommit finds out whether the fabric counts what makes overcommitting safe.
@@ -55,6 +61,8 @@ func (m *Module) openOvercommit() {
 	data, both := m.data.ep.(fabric.Overrunner)
 	if ok && both && !m.mayCount {
 		m.overrunners = [2]fabric.Overrunner{cmd, data}
+		m.fewest = uint64(max(0,
+			min(overrunsLeast, m.cmd.caps.RecvCapacity, m.data.caps.RecvCapacity)))
 		m.credits.Stretch()
 	}
 }
@@ -79,14 +87,20 @@ func (m *Module) tendOvercommit() {
 		m.looking = false
 		return
 	}
-	if m.looking && m.now.Sub(m.lookedAt) < overrunsEvery {
+	received := m.stats.counters[CntReceived]
+	if !m.lookDue(m.now, received) {
 		return
 	}
 	overruns := m.overrunners[0].Overruns() + m.overrunners[1].Overruns()
 	if m.looking {
 		m.credits.Overrun(m.now, overruns != m.overruns)
 	}
-	m.looking, m.lookedAt, m.overruns = true, m.now, overruns
+	m.looking, m.lookedAt, m.overruns, m.received = true, m.now, overruns, received
+}
+
+// lookDue says whether to ask the fabric what it has lost, of so many packets received until now.
+func (o *overcommit) lookDue(now Time, received uint64) bool {
+	return !o.looking || now.Sub(o.lookedAt) >= overrunsEvery && received-o.received >= o.fewest
 }
 
 // measured takes the round trip of a Pong, if it is one of the Ping that asked for it.

@@ -24,3 +24,23 @@ func TestTripOfSeveral(t *testing.T) {
 		now = now.Add(next)
 	}
 }
+
+// The fabric is asked for overruns at first, and then when a while is over and as many packets have
+// come as were before one that is lost.
+func TestOverrunsLooked(t *testing.T) {
+	const first, later = Time(1), Time(1 + overrunsEvery)
+	o := overcommit{fewest: 3}
+	if !o.lookDue(first, 7) {
+		t.Error("not asked at first")
+	}
+	o.looking, o.lookedAt, o.received = true, first, 7
+	for _, tc := range []struct {
+		now      Time
+		received uint64
+		want     bool
+	}{{later, 10, true}, {later - 1, 1000, false}, {later + 1000, 9, false}} {
+		if o.lookDue(tc.now, tc.received) != tc.want {
+			t.Errorf("%v later, %d packets later: asked is %v", tc.now-first, tc.received-7, !tc.want)
+		}
+	}
+}

@@ -25,6 +25,7 @@ func (r *Runner) watch() {
 	defer waiting.Enter()()
 	defer r.napper.close()
 	var seen uint64
+	rested := false // the latest turn was a sleep and the pass behind it
 	for !r.asked.Load() {
 		if !r.token.TryLock() {
 			r.nap()
@@ -43,11 +44,14 @@ func (r *Runner) watch() {
 			r.nap()
 			continue
 		}
-		sleepy := r.drive(context.Background(), nil, false)
+		sleepy := rested && r.atRest() || r.drive(context.Background(), nil, false)
+		rested = false
 		if sleepy {
-			if holding, _ := r.sleep(context.Background(), nil); !holding {
+			holding, slept := r.sleep(context.Background(), nil)
+			if !holding {
 				continue
 			}
+			rested = slept
 		}
 		if r.pass() > 0 && sleepy {
 			r.policies[1].Found(r.m.Now())
@@ -62,6 +66,14 @@ func (r *Runner) watch() {
 		}
 	}
 	r.finish()
+}
+
+// atRest says whether the watcher, which has just made a pass, may sleep without another one: the
+// fabric tells of what has come meanwhile.
+func (r *Runner) atRest() bool {
+	p := r.policies[1]
+	return r.sleeper != nil && p.Calm() && r.due().Sub(r.m.Now()) > p.SleepMin() &&
+		r.wanted.Load() == 0 && !r.asked.Load()
 }
 
 // giveWay lets who wants the token have it. A handler that only sends is done with it by then: who

@@ -16,12 +16,16 @@
 // here; where a wake-up would have been spared by a little more spinning it spins longer, where
 // spinning has been in vain again and again, hardly at all. Two that wait for each other, and both
 // sleep, see pauses that their own wake-ups make: now and then it tries what leaving them out does
-// (trial). Busy never sleeps, Event never spins.
+// (trial). The first search after a silence is looked at by itself: whoever is to answer it sleeps,
+// too, mostly. And who has slept through nothing but silences of late is Calm: with a sleep that
+// ends by what has come just before it, he need not look again once he has found something. Busy
+// never sleeps, Event never spins.
 //
 // A thread that is preempted while it spins shares its processor with somebody, perhaps with the
 // very one it waits for: from then on it yields between two looks, until nobody takes the processor
 // when it does. Only the kernel knows of preemptions; a Thread asks it, rarely. One that sleeps
-// before it is preempted yields once before that: if it finds something then, it is the same. So
+// before it is preempted yields once before that: if it finds something then, it is the same. Where
+// it never does, it yields now and then only. So
 // does a thread yield where as many of one process wait as it may use processors: Go's other
 // goroutines need one.
 //

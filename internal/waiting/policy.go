@@ -65,6 +65,14 @@ const (
 	// spinLeast is for how long to spin where it has always been in vain: an answer of a peer that
 	// is awake may be caught still.
 	spinLeast = 4 * time.Microsecond
+	// silence is a pause in which nobody who is awake would have been caught, however long the search
+	// had gone on. Behind calmLeast of them in a row the next one is taken to be such, too.
+	silence   = time.Millisecond
+	calmLeast = 4
+	// rareLeast is how often in a row something may be tried in vain; then it is so often in rareEvery
+	// times.
+	rareLeast = 2
+	rareEvery = 64
 	// learnLog2 is how much a new observation counts: an eighth.
 	learnLog2 = 3
 	// lookEvery is how long a search must be in vain before the kernel is asked for preemptions, and
@@ -83,12 +91,17 @@ type Policy struct {
 	slept  bool // since the latest find
 	shared bool // others want the processor
 	probed bool // has yielded once before it sleeps
+	cold   bool // the search has begun after a silence
 	yields int  // since the latest look
+	calm   int  // silences slept through in a row, up to calmLeast
+	probes uint // chances in a row to yield before a sleep, of which none has helped anybody
+	near   uint // pauses after silences in a row that were a near thing, of which none was caught
 	thread Thread
 
 	since  mono.Time // of the latest find
 	lookAt mono.Time
 	budget time.Duration // for how long to spin
+	first  time.Duration // ... after a silence, if that is less
 	wake   time.Duration // what a wake-up costs
 	trial  trial         // of spinning longer
 
@@ -124,13 +137,16 @@ func New(mode Mode, spin time.Duration, thread Thread, now mono.Time) *Policy {
 		p.counts.Crowded++
 	}
 	if !p.fixed {
-		p.budget = wakeFirst
+		p.budget, p.first = wakeFirst, wakeFirst
 	}
 	return p
 }
 
 // Begin notes that a search begins now, after something else than searching.
-func (p *Policy) Begin(now mono.Time) { p.since, p.slept, p.probed = now, false, false }
+func (p *Policy) Begin(now mono.Time) {
+	p.cold = now.Sub(p.since) >= silence
+	p.since, p.slept, p.probed = now, false, false
+}
 
 // Found notes that a search ended with something found.
 func (p *Policy) Found(now mono.Time) {
@@ -138,10 +154,11 @@ func (p *Policy) Found(now mono.Time) {
 		p.learn(now.Sub(p.since))
 	}
 	if p.probed && !p.slept { // by one that needed this processor
+		p.probes = 0
 		p.shared, p.yields, p.switches = true, 0, p.thread.Switches()
 		p.counts.Crowded++
 	}
-	p.since, p.slept, p.probed = now, false, false
+	p.since, p.slept, p.probed, p.cold = now, false, false, false
 	if p.lookAt < now.Add(lookEvery) {
 		p.lookAt = now.Add(lookEvery)
 	}
@@ -150,7 +167,14 @@ func (p *Policy) Found(now mono.Time) {
 // learn draws its conclusions from the pause between two finds. A sleep shows a pause longer than
 // it was, by about what a wake-up costs.
 func (p *Policy) learn(pause time.Duration) {
+	if pause >= silence && p.slept {
+		p.calm = min(p.calm+1, calmLeast)
+	} else {
+		p.calm = 0
+	}
 	switch {
+	case p.cold:
+		p.learnCold(pause, p.slept)
 	case p.trial.left > 0:
 		if p.trial.found(pause, p.budget) {
 			p.budget = p.budgetMost()
@@ -165,6 +189,36 @@ func (p *Policy) learn(pause time.Duration) {
 			p.budget = min(2*pause, p.budgetMost())
 		}
 	}
+}
+
+// learnCold is learn of the first pause after a silence. Whoever is to end it most probably sleeps,
+// which says nothing of the pauses that follow each other, nor they of it: where his wake-up makes
+// it a near thing each time, it is in vain to spin longer.
+func (p *Policy) learnCold(pause time.Duration, slept bool) {
+	most := p.budgetMost()
+	switch {
+	case !slept:
+		p.near = 0
+		p.first = min(max(p.first, 2*pause), most)
+	case pause > 2*most:
+		p.first = max(p.first/2, spinLeast)
+	default:
+		p.first = most
+		if p.near++; rare(p.near) {
+			p.first = spinLeast
+		}
+	}
+}
+
+// rare says whether the try of a number, of those in a row that were in vain, is to be left out.
+func rare(number uint) bool { return number%rareEvery > rareLeast }
+
+// Calm says that a search that begins now is most probably in vain: all of late have been slept
+// through, for much longer than it is worth to search. So who has just found something, and knows
+// that there is nothing else, may sleep without another look, if the sleep ends by what has come
+// meanwhile.
+func (p *Policy) Calm() bool {
+	return p.mode == Event || p.mode == Adaptive && !p.fixed && p.calm >= calmLeast
 }
 
 // budgetMost is the longest time to spin: what a sleep costs.
@@ -186,7 +240,11 @@ func (p *Policy) Since() mono.Time { return p.since }
 // Late notes that another thread has found what this one has searched for in vain, so long after
 // the search had begun.
 func (p *Policy) Late(pause time.Duration) {
-	if !p.fixed && p.mode == Adaptive {
+	switch {
+	case p.fixed || p.mode != Adaptive:
+	case p.cold:
+		p.learnCold(pause, true)
+	default:
 		p.learnLate(pause)
 	}
 }
@@ -198,6 +256,9 @@ func (p *Policy) Empty(now mono.Time) Action {
 	}
 	if p.mode == Adaptive && now.Sub(p.since) >= p.Budget() {
 		if p.probed || p.shared || p.slept {
+			return Sleep
+		}
+		if p.probes++; rare(p.probes) {
 			return Sleep
 		}
 		// One who spins just until it sleeps is never preempted. So it yields once: if that helps, it
@@ -270,6 +331,9 @@ func (p *Policy) Counts() Counts { return p.counts }
 
 // Budget is for how long Adaptive spins now.
 func (p *Policy) Budget() time.Duration {
+	if p.cold && !p.fixed {
+		return min(p.first, p.budget)
+	}
 	if p.trial.left > 0 {
 		return trialMost
 	}

@@ -2,6 +2,7 @@ package btl
 
 import (
 	"fmt"
+	"slices"
 
 	"gobtl/frag"
 )
@@ -18,10 +19,46 @@ type descriptors struct {
 
 	vectors []*vector // idle ones
 	groups  []*group
+
+	large      [][]byte // idle memory for large Allocs
+	largeBytes int      // of it
 }
 
-// ownBytesMax bounds the memory that an idle descriptor keeps for the next large Alloc.
-const ownBytesMax = 256 << 10
+const (
+	// ownBytesMax bounds the memory that an idle descriptor keeps for the next large Alloc, of which
+	// there are many descriptors.
+	ownBytesMax = 256 << 10
+	// largeBytesMax bounds the larger memory that all of them together keep. To make it anew for each
+	// message costs more than to copy into it: it is cleared, page by page, and soon collected.
+	largeBytesMax = 4 << 20
+)
+
+// takeLarge returns memory for a large Alloc. Of what is idle the latest that is large enough is
+// taken.
+func (d *descriptors) takeLarge(sizeBytes int) []byte {
+	if sizeBytes > ownBytesMax {
+		for i := len(d.large) - 1; i >= 0; i-- {
+			if mem := d.large[i]; cap(mem) >= sizeBytes {
+				d.large = slices.Delete(d.large, i, i+1)
+				d.largeBytes -= cap(mem)
+				return mem[:sizeBytes]
+			}
+		}
+	}
+	return make([]byte, sizeBytes)
+}
+
+// keepLarge keeps memory for the next large Alloc; what has lain idle for longest goes for it.
+func (d *descriptors) keepLarge(mem []byte) {
+	if cap(mem) > largeBytesMax {
+		return
+	}
+	drop := 0
+	for d.largeBytes += cap(mem); d.largeBytes > largeBytesMax; drop++ {
+		d.largeBytes -= cap(d.large[drop])
+	}
+	d.large = append(slices.Delete(d.large, 0, drop), mem)
+}
 
 // lend takes a free descriptor for an endpoint, or makes one if there are fewer than most. They are
 // shared as send buffers are (mayHave).
@@ -55,6 +92,7 @@ func (d *descriptors) giveBack(f *Fragment) {
 	}
 	own := f.own
 	if cap(own) > ownBytesMax {
+		d.keepLarge(own)
 		own = nil
 	}
 	*f = Fragment{own: own}

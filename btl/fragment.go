@@ -145,7 +145,7 @@ func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
 		return f, nil
 	}
 	if cap(f.own) < sizeBytes {
-		f.own = make([]byte, sizeBytes)
+		f.own = m.frags.takeLarge(sizeBytes)
 	}
 	f.mem = f.own[:sizeBytes]
 	return f, nil

@@ -170,3 +170,23 @@ func TestNoNode(t *testing.T) {
 		}
 	}
 }
+
+// TestInlineRoom: a large inline answer is written where the one before was, and no memory is made
+// for it; but not where a very large one was, for which none is kept.
+func TestInlineRoom(t *testing.T) {
+	client, server, peer := two(t, call.Config{})
+	const large, veryLarge = 1 << 20, 3 << 20
+	var rooms []int
+	server.HandleInline(2, func(_ *btl.Endpoint, q, a []byte) ([]byte, error) {
+		rooms = append(rooms, cap(a))
+		return append(a, q...), nil
+	})
+	for _, size := range []int{large, large, veryLarge, 1} {
+		if a, err := client.Call(t.Context(), peer, 2, make([]byte, size)); len(a) != size || err != nil {
+			t.Fatalf("%d bytes, %v; want %d", len(a), err, size)
+		}
+	}
+	if rooms[1] < large || rooms[3] >= veryLarge {
+		t.Errorf("rooms of %d bytes for the answers", rooms)
+	}
+}

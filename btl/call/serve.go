@@ -29,8 +29,9 @@ func (n *Node) serve(peer *btl.Endpoint, h head, body []byte) {
 	}
 }
 
-// scratchBytesMax is the most memory that is kept for the next inline answer.
-const scratchBytesMax = 64 << 10
+// scratchBytesMax is the most memory that is kept for the next inline answer. Of a Node there is
+// one, and a large answer costs more to make room for than to copy.
+const scratchBytesMax = 2 << 20
 
 // begin has a handler run on a goroutine of its own.
 func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte) {

@@ -60,7 +60,10 @@ func pieceHeader(id, sizeBytes, firstBytes, offset uint32) (h frag.Header, data 
 
 func pieceRecord(h frag.Header, data string) []byte {
 	b := make([]byte, frag.RecordHeaderBytes+frag.PieceExtraBytes+len(data))
-	return b[:frag.PutPiece(b, &h, []byte(data))]
+	return b[:frag.PutPiece(b, h.Tag, frag.Piece{
+		FragID: h.FragID, SizeBytes: h.SizeBytes, OffsetBytes: h.OffsetBytes,
+		FirstBytes: h.FirstBytes, ChunkBytes: h.ChunkBytes,
+	}, []byte(data))]
 }
 
 // pack sends one with number n; its answers are returned.

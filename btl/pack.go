@@ -304,7 +304,7 @@ func (m *Module) acceptPack(in *arrival) {
 	if !m.admitRecords(in) {
 		return
 	}
-	taken := false
+	taken, pieces := false, 0
 	for rest := in.payload; len(rest) > 0; {
 		var tag uint8
 		var data []byte
@@ -318,7 +318,8 @@ func (m *Module) acceptPack(in *arrival) {
 		}
 		switch {
 		case isPiece && ep.state == stateConnected:
-			m.acceptPiece(in, tag, data) // its fragment needs it, whoever is there to get that
+			m.acceptPiece(ep, pieces) // its fragment needs it, whoever is there to get that
+			pieces++
 		case m.handlers[tag] == nil || ep.state != stateConnected ||
 			ep.counted && m.refusedTags.has(tag):
 			m.stats.counters[CntRecordsDropped]++

@@ -94,40 +94,30 @@ func (a *arrivedPieces) takeBack(ep *Endpoint) {
 	}
 }
 
-// acceptPiece adds a piece, which has its place, to its fragment, and delivers that if it is whole.
-func (m *Module) acceptPiece(in *arrival, tag uint8, data []byte) {
-	ep := in.ep
-	var h frag.Header
-	payload := frag.DecodePiece(tag, data, &h)
-	if m.pieces.failedOf(h.FragID) {
+// acceptPiece adds the piece at a place in the list to its fragment, and delivers that if it is
+// whole.
+func (m *Module) acceptPiece(ep *Endpoint, at int) {
+	p := &m.pieces.list[at]
+	if p.failed {
 		m.stats.counters[CntRecordsDropped]++
 		return
 	}
-	msg, err := ep.asm.Add(&h, payload, true)
+	msg, err := ep.asm.AddReserved(&p.Header, &p.place, p.payload)
 	if err != nil { // a handler has done something that nobody may
 		m.stats.counters[CntRecordsDropped]++
 		return
 	}
 	m.stats.counters[CntRecvPieces]++
-	m.pieceCame(ep, &h, msg != nil)
+	m.pieceCame(ep, &p.Header, msg != nil)
 	switch {
 	case msg == nil:
-	case m.handlers[tag] != nil:
+	case m.handlers[p.Tag] != nil:
 		m.deliverWhole(ep, msg)
 	default: // it was there when the pack was admitted; a handler has removed it
 		m.stats.counters[CntRecordsDropped]++
-		m.outbox.abandon(ep, tag, msg.PlacedIn())
+		m.outbox.abandon(ep, p.Tag, msg.PlacedIn())
 		msg.Release()
 	}
-}
-
-func (a *arrivedPieces) failedOf(fragID uint32) bool {
-	for i := range a.of() {
-		if p := &a.list[i]; p.FragID == fragID {
-			return p.failed
-		}
-	}
-	return true
 }
 
 // refusePieces notes the fragments of a refused pack whose tag has no handler.

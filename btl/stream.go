@@ -147,11 +147,10 @@ func (x *mix) add(ep *Endpoint, f *Fragment) bool {
 
 // putPiece copies a piece of a fragment into the pack, from its cursor on.
 func (x *mix) putPiece(f *Fragment, payload []byte) {
-	h := frag.Header{
-		Tag: f.tag, FragID: f.id, SizeBytes: f.size, OffsetBytes: f.cursor,
+	x.bytes += frag.PutPiece(x.buf[x.bytes:], f.tag, frag.Piece{
+		FragID: f.id, SizeBytes: f.size, OffsetBytes: f.cursor,
 		FirstBytes: f.first, ChunkBytes: f.chunk,
-	}
-	x.bytes += frag.PutPiece(x.buf[x.bytes:], &h, payload)
+	}, payload)
 }
 
 // failBegun ends a fragment of which the peer has refused the beginning: no more of it is sent.

@@ -74,6 +74,11 @@ func (a *Assembler) Add(h *Header, payload []byte, inOrder bool) (*Message, erro
 	if err != nil {
 		return nil, err
 	}
+	return a.add(m, h, chunk, payload)
+}
+
+// add copies a chunk to its place in its fragment.
+func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*Message, error) {
 	if err := m.mark(h, chunk, 1); err != nil { // never of one that has just begun
 		return nil, err
 	}
@@ -237,14 +242,8 @@ func locate(h *Header, n int) (chunk uint32, err error) {
 	if h.Kind != KindChunk || h.Flags&FlagPut != 0 {
 		return 0, ErrKind
 	}
-	g := gridOf(h)
-	if g.first == 0 || g.chunk == 0 {
-		return 0, ErrBounds
-	}
-	chunk = g.index(h.OffsetBytes)
-	if g.first > h.SizeBytes || h.OffsetBytes >= h.SizeBytes ||
-		uint64(h.OffsetBytes) != g.start(chunk) ||
-		n != int(min(g.size(chunk), h.SizeBytes-h.OffsetBytes)) {
+	chunk, ok := gridOf(h).locate(h.SizeBytes, h.OffsetBytes, n)
+	if !ok {
 		return 0, ErrBounds
 	}
 	return chunk, nil

@@ -43,3 +43,14 @@ func (g grid) start(index uint32) uint64 {
 
 // chunks is the number of chunks of a fragment of sizeBytes, which is not less than first.
 func (g grid) chunks(sizeBytes uint32) uint32 { return 1 + Chunks(sizeBytes-g.first, g.chunk) }
+
+// locate checks whether n bytes at an offset are a chunk of a fragment of sizeBytes, and returns
+// its index.
+func (g grid) locate(sizeBytes, offset uint32, n int) (chunk uint32, ok bool) {
+	if g.first == 0 || g.chunk == 0 || g.first > sizeBytes || offset >= sizeBytes {
+		return 0, false
+	}
+	chunk = g.index(offset)
+	return chunk, uint64(offset) == g.start(chunk) &&
+		n == int(min(g.size(chunk), sizeBytes-offset))
+}

@@ -35,19 +35,35 @@ func PutRecord(b []byte, tag uint8, payload []byte) int {
 	return n
 }
 
+// Piece is what a piece says of its place: the fields of a Chunk's extra, see Header.
+type Piece struct {
+	FragID, SizeBytes, OffsetBytes uint32
+	FirstBytes, ChunkBytes         uint16
+}
+
 // PutPiece writes a piece at the start of b and returns its length, RecordHeaderBytes +
-// PieceExtraBytes + len(payload). Of h count Tag, FragID, SizeBytes, OffsetBytes, FirstBytes and
-// ChunkBytes. It does not check what Decode would refuse; it panics if b is too short.
-func PutPiece(b []byte, h *Header, payload []byte) int {
+// PieceExtraBytes + len(payload). It does not check what Decode would refuse; it panics if b is too
+// short.
+func PutPiece(b []byte, tag uint8, p Piece, payload []byte) int {
 	n := RecordHeaderBytes + PieceExtraBytes + len(payload)
-	le.PutUint32(b, uint32(h.Tag)|recordPiece|uint32(PieceExtraBytes+len(payload))<<16)
+	le.PutUint32(b, uint32(tag)|recordPiece|uint32(PieceExtraBytes+len(payload))<<16)
 	e := (*[PieceExtraBytes]byte)(b[RecordHeaderBytes:])
-	le.PutUint32(e[0:], h.FragID)
-	le.PutUint32(e[4:], h.SizeBytes)
-	le.PutUint32(e[8:], h.OffsetBytes)
-	le.PutUint32(e[12:], uint32(h.FirstBytes)|uint32(h.ChunkBytes)<<16)
+	le.PutUint32(e[0:], p.FragID)
+	le.PutUint32(e[4:], p.SizeBytes)
+	le.PutUint32(e[8:], p.OffsetBytes)
+	le.PutUint32(e[12:], uint32(p.FirstBytes)|uint32(p.ChunkBytes)<<16)
 	copy(b[RecordHeaderBytes+PieceExtraBytes:n:len(b)], payload)
 	return n
+}
+
+// readPiece reads the piece with which the rest p of a pack begins, and says how long its payload
+// is.
+func readPiece(p []byte) (piece Piece, payloadBytes int) {
+	e := (*[PieceExtraBytes]byte)(p[RecordHeaderBytes:])
+	return Piece{
+		FragID: le.Uint32(e[0:]), SizeBytes: le.Uint32(e[4:]), OffsetBytes: le.Uint32(e[8:]),
+		FirstBytes: le.Uint16(e[12:]), ChunkBytes: le.Uint16(e[14:]),
+	}, int(le.Uint16(p[2:])) - PieceExtraBytes
 }
 
 // NextRecord splits the first record off the payload of a pack that Decode has accepted, or off
@@ -133,20 +149,27 @@ func checkPiece(whole, p []byte, n int) error {
 	if len(p) != len(whole) && len(p) != n { // neither the first record nor the last
 		return ErrFlags
 	}
-	var h Header
-	DecodePiece(p[0], p[RecordHeaderBytes:n], &h)
-	if !h.inFragment() {
+	piece, payloadBytes := readPiece(p)
+	if !piece.inFragment(payloadBytes) {
 		return ErrBounds
 	}
 	if len(p) == len(whole) || !IsPiece(whole) {
 		return nil
 	}
-	var end Header
-	_, data, _ := NextRecord(whole)
-	DecodePiece(whole[0], data, &end)
-	if end.OffsetBytes+uint32(end.PayloadLen) != end.SizeBytes || h.OffsetBytes != 0 ||
-		h.FragID == end.FragID {
+	end, endBytes := readPiece(whole)
+	if end.OffsetBytes+uint32(endBytes) != end.SizeBytes || piece.OffsetBytes != 0 ||
+		piece.FragID == end.FragID {
 		return ErrBounds
 	}
 	return nil
+}
+
+// inFragment says whether a piece with so many bytes lies on its fragment's grid.
+func (p *Piece) inFragment(payloadBytes int) bool {
+	g := grid{uint32(p.FirstBytes), uint32(p.ChunkBytes)}
+	if g.chunk < ChunkBytesMin {
+		return false
+	}
+	_, ok := g.locate(p.SizeBytes, p.OffsetBytes, payloadBytes)
+	return ok
 }

@@ -390,7 +390,9 @@ func records(list ...record) []byte {
 // pieceOf is the record of a piece.
 func pieceOf(h Header, payload string) []byte {
 	b := make([]byte, RecordHeaderBytes+PieceExtraBytes+len(payload))
-	return b[:PutPiece(b, &h, []byte(payload))]
+	return b[:PutPiece(b, h.Tag, Piece{
+		h.FragID, h.SizeBytes, h.OffsetBytes, h.FirstBytes, h.ChunkBytes,
+	}, []byte(payload))]
 }
 
 // handshakeVectors are the rest of them, the module name last.

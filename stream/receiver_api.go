@@ -1,6 +1,10 @@
 package stream
 
-import "context"
+import (
+	"context"
+
+	"gobtl/btl"
+)
 
 // Identity names this receiver to its sender.
 func (r *Receiver) Identity() Identity {
@@ -44,8 +48,11 @@ func (r *Receiver) Err() error {
 	return r.err
 }
 
-// Wait returns when the stream has ended, or ctx.
+// Wait returns when the stream has ended, or ctx; with a nil context btl.ErrContext, at once.
 func (r *Receiver) Wait(ctx context.Context) error {
+	if ctx == nil {
+		return btl.ErrContext
+	}
 	select {
 	case <-r.done:
 		return r.Err()

@@ -336,8 +336,12 @@ func (p *Port) AbortReceiver(r *Receiver, err error) error {
 func (p *Port) Transport() btl.Stats { return p.e.m.Stats() }
 
 // Close says goodbye to all peers, as long as ctx allows but at most a second, and ends everything:
-// streams that are not done end with ErrClosed. Rings may be closed after it.
+// streams that are not done end with ErrClosed. Rings may be closed after it. A nil context is
+// btl.ErrContext, and the port goes on.
 func (p *Port) Close(ctx context.Context) error {
+	if ctx == nil {
+		return btl.ErrContext
+	}
 	until := time.Now().Add(time.Second)
 	if d, ok := ctx.Deadline(); ok && d.Before(until) {
 		until = d

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"gobtl/btl"
 )
 
 // The methods for programs.
@@ -15,8 +17,12 @@ func (s *Sender) Identity() Identity {
 
 // Next waits for the next region in order to be free, for the producer to fill; then Populate it.
 // Only one goroutine may be the producer. With Drop it does not wait: ErrOverrun says that there is
-// none, and Drop that the producer gives messages up. Not for Unmonitored.
+// none, and Drop that the producer gives messages up. Not for Unmonitored. With a nil context it is
+// btl.ErrContext.
 func (s *Sender) Next(ctx context.Context) (Region, error) {
+	if ctx == nil {
+		return Region{}, btl.ErrContext
+	}
 	for {
 		slot := int(s.nextFill % uint64(s.ring.geo.Regions))
 		if s.ring.get(slot, wordState) == regionFree {
@@ -91,8 +97,11 @@ func (s *Sender) Err() error {
 	return s.err
 }
 
-// Wait returns when the stream has ended, or ctx.
+// Wait returns when the stream has ended, or ctx; with a nil context btl.ErrContext, at once.
 func (s *Sender) Wait(ctx context.Context) error {
+	if ctx == nil {
+		return btl.ErrContext
+	}
 	select {
 	case <-s.done:
 		return s.Err()

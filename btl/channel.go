@@ -28,6 +28,7 @@ type channel struct {
 	polledAt  Time         // when that was
 	left      bool         // the latest poll may have left something
 	emptyAt   Time         // when a poll left nothing
+	kept      bool         // the fabric could not take all of the batch at the end of the latest pass
 	withhold  bool         // one packet of the batch, if one suits
 	// withholdFrom is a random number, which chooses where to look for it.
 	withholdFrom uint32

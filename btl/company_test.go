@@ -66,3 +66,45 @@ func TestBurstOfWholePackets(t *testing.T) {
 		t.Errorf("%d messages came, want %d; the large one: %v", got, trainMax+5, *ended)
 	}
 }
+
+// What stands in the batch while its owner is away does not measure the path by that: it leaves
+// first in the next pass, also in one that finds a message, and its clock runs from then on.
+func TestBurstOfWholePacketsStands(t *testing.T) {
+	cfg := smallConfig()
+	cfg.SendBuffers, cfg.RecvDepth, cfg.FragmentsMax = 256, 256, 256
+	l := newLab(t, mem.Config{MTUBytes: 1500}, 2, cfg)
+	ep := l.connect(0, 1)
+	back := l.accepted(1)
+	for _, m := range l.mods {
+		mustHandle(t, m, func() {})
+	}
+	for range 20 {
+		send(t, ep, 20_000)
+		l.settle(time.Second)
+	}
+	before := ep.Path()
+	for i := range 20 {
+		for range 20 {
+			if sendOrFail(t, ep, 3, make([]byte, 1000)); ep.waiting() {
+				t.Fatal("a message waits, and does not stand in the batch")
+			}
+		}
+		away := 20 * time.Millisecond
+		if i%2 == 1 {
+			away = 20 * time.Microsecond
+			sendOrFail(t, back, 3, nil)
+		}
+		l.now = l.now.Add(away)
+		if _, err := l.mods[0].Progress(l.now); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(l.mods[0].data.batch); n != 0 {
+			t.Errorf("%d packets stand in the batch after a pass, %v after the one before", n, away)
+		}
+		l.settle(time.Second)
+	}
+	if after := ep.Path(); after.WindowPackets < before.WindowPackets || !after.SlowStart ||
+		after.RoundTrip > time.Millisecond {
+		t.Errorf("the path was %+v, is %+v", before.PathState, after.PathState)
+	}
+}

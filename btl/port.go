@@ -74,6 +74,7 @@ func (p *port) post() {
 		if len(c.batch) > 0 {
 			c.post()
 		}
+		c.kept = len(c.batch) > 0
 		if len(c.repost) > 0 {
 			c.postReceives()
 		}

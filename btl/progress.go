@@ -1,6 +1,9 @@
 package btl
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Progress does one pass: it receives what has arrived, expires timers, sends again what is due,
 // sends what is new, acknowledges, and calls handlers and OnDone functions. now must not go back:
@@ -66,16 +69,43 @@ func (m *Module) progress() (int, error) {
 		if m.sched.packs > 0 {
 			m.sendPacks()
 		}
+		if len(m.data.batch) > 0 && m.gap >= stoodLeast {
+			m.leaveLate()
+		}
 	} else if !m.dataLast && !m.landing.expects(&m.cmd) {
 		return m.glance()
 	}
-	mayFast := !m.fastLast
+	mayFast := !m.fastLast && len(m.data.batch) == 0
 	m.fastLast, m.found = false, false
 	n, fast, err := m.receiveFirst(mayFast)
 	if fast || err != nil {
 		return n, err
 	}
 	return m.goOn(n, mayFast, false)
+}
+
+// stoodLeast is the time between two passes from which on what stands in the batch has stood there
+// for long: packets of a burst that were sealed since the latest pass.
+const stoodLeast = 100 * time.Microsecond
+
+// leaveLate has the packets of a burst leave before the pass polls, and their clocks run from now
+// on: the time for which the owner was away is none of the path's. Of what the fabric did not take
+// in the latest pass they run on, or a peer to which nothing can be sent would never be dead.
+func (m *Module) leaveLate() {
+	c, some := &m.data, false
+	for i := range c.batch {
+		b := c.batch[i].Buf
+		if c.kept || int(b) >= len(m.segs) || m.tx[b] != txBusy {
+			continue
+		}
+		if ep := m.segs[b].ep; ep != nil && !ep.counted {
+			ep.snd.Leaves(m.now, segToken(b))
+			some = true
+		}
+	}
+	if some {
+		c.post()
+	}
 }
 
 // glance is the pass of a module that rests. Nearly all of them find nothing, and who waits makes

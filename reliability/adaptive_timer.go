@@ -37,6 +37,15 @@ func (a *adaptive) reposted(s *Sender, now mono.Time, t Token, limit time.Durati
 	a.run(s, now)
 }
 
+// Leaves notes that a packet which was posted, and not sent again, has waited for its owner and
+// leaves only now: its round trip begins, and the wait for its ACK.
+func (s *Sender) Leaves(now mono.Time, t Token) {
+	a, p := s.policy.adaptive, s.segment(t)
+	if a != nil && p.state == Posted && p.resends == 0 {
+		p.postedAt, a.sentAt[p.channel] = now, now
+	}
+}
+
 // hasten has a packet that nobody was in a hurry for waited for as if it had left now.
 func (a *adaptive) hasten(s *Sender, now mono.Time) {
 	a.sentAt[s.segment(s.at(s.oldest)).channel], a.progressAt = now, now

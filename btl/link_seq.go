@@ -41,7 +41,7 @@ func (m *Module) answersAlone(p *packet, s *sendSegment) bool {
 	ep := p.ep
 	return p.Kind == frag.KindFrag && p.Tag <= frag.TagUserMax && p.frag == nil &&
 		ep.rcv.Answers() && ep.ackRides() && ep.flushes.len() == 0 && !ep.closing && !ep.waiting() &&
-		2*len(m.freeSegs) >= len(m.segs) && ep.snd.MayBePatient(m.now, s.channel())
+		2*len(m.freeSegs) >= len(m.segs) && ep.snd.MayBePatient(m.now, s.channel(), p.datagramBytes())
 }
 
 // stamp gives a packet, the first of one or several to be sent, what the others do not have: the

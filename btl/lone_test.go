@@ -22,7 +22,7 @@ const tagAsk, tagAnswer = 3, 4
 
 func newCaller(tb testing.TB, cfgs ...Config) *caller {
 	tb.Helper()
-	c := &caller{lab: newLab(tb, mem.Config{MTUBytes: 1500}, 0, smallConfig())}
+	c := &caller{lab: newLab(tb, mem.Config{MTUBytes: 9000}, 0, smallConfig())}
 	for _, cfg := range cfgs {
 		c.add(cfg, "")
 	}
@@ -338,5 +338,33 @@ func TestLoneAnswerAllocatesNothing(t *testing.T) {
 	}
 	if n := b.mods[1].stats.counters[CntLoneAnswers] - before; n < 100 {
 		t.Errorf("%d lone answers", n)
+	}
+}
+
+// What is sent behind an answer does not wait for its ACK where the peer grants no more than that.
+func TestBehindLoneAnswer(t *testing.T) {
+	c := newCaller(t, smallConfig(), smallConfig())
+	c.answer = func(ep *Endpoint, _ []byte) {
+		sendOrFail(t, ep, tagAnswer, make([]byte, frag.CreditBytesUnit))
+	}
+	c.warm()
+	_, lone := c.counts()
+	c.net.SetFilter(func(_, to, pkt []byte) mem.Verdict {
+		var h frag.Header
+		if _, err := frag.Decode(pkt, &h); err == nil && string(to) == string(c.mods[1].cmd.name) &&
+			h.Kind == frag.KindFrag && h.Flags&frag.FlagAck != 0 {
+			frag.SetAck(pkt, h.Ack, h.Credit, 1, h.Flags&frag.FlagDup != 0)
+		}
+		return mem.Deliver
+	})
+	c.call(time.Millisecond)
+	if _, got := c.counts(); got != lone {
+		t.Error("an answer is a lone one behind which nothing may be sent")
+	}
+	sent, before := c.now, c.answered
+	sendOrFail(t, c.back, tagAnswer, make([]byte, 8))
+	c.until("delivered", 20*time.Microsecond, time.Second, func() bool { return c.answered > before })
+	if took := c.now.Sub(sent); took > time.Millisecond {
+		t.Errorf("what was sent behind an answer came %v later", took)
 	}
 }

@@ -47,10 +47,12 @@ func (r *Receiver) Answers() bool { return r.ackNews && !r.patient }
 
 // MayBePatient says whether a packet that leaves now by a channel may be a lone answer, as far as
 // the path knows: nothing is in flight, the round trip was measured lately, and so busy is this
-// sender that the next request is to be expected before the ACK were due.
-func (s *Sender) MayBePatient(now mono.Time, c Channel) bool {
+// sender that the next request is to be expected before the ACK were due. Behind the packet, of so
+// many bytes, another one must find room: else that would wait for the ACK which is held back.
+func (s *Sender) MayBePatient(now mono.Time, c Channel, sizeBytes int) bool {
 	a := s.policy.adaptive
 	return a != nil && s.oldest == s.next && a.paths[c].srtt != 0 &&
+		s.next.Add(1).Before(s.sendLimit) && s.bytes+sizeBytes < s.bytesMax &&
 		now.Sub(a.paths[c].sampledAt) < loneFresh &&
 		now.Sub(max(a.sentAt[Command], a.sentAt[Data])) < LoneAckDelay
 }

@@ -11,7 +11,7 @@ import (
 // sendLone puts a lone answer in flight.
 func (a *driven) sendLone(c Channel) {
 	a.t.Helper()
-	if !a.snd.MayBePatient(a.now, c) {
+	if !a.snd.MayBePatient(a.now, c, 100) {
 		a.t.Fatalf("at %d the sender may not be patient", a.now)
 	}
 	token := Token(a.sent)
@@ -84,6 +84,21 @@ func TestMissedAnswer(t *testing.T) {
 	}
 }
 
+// A lone answer for which the peer says that it has no memory is waited for as any other packet.
+func TestLoneAnswerWithoutMemory(t *testing.T) {
+	t.Parallel()
+	const rtt = 100 * time.Microsecond
+	a, _ := newWarm(t, rtt)
+	a.sendLone(Command)
+	a.snd.Carry(100)
+	a.after(rtt).snd.NoMemory(a.now, Token(a.sent-1), 100, time.Second)
+	a.check()
+	if a.snd.Missed(a.after(rtt).now) {
+		t.Error("it was missed, too")
+	}
+	a.check()
+}
+
 // The ACK of a lone answer measures the path only if it says for how long it was held back.
 func TestLoneAnswerMeasures(t *testing.T) {
 	t.Parallel()
@@ -109,14 +124,14 @@ func TestLoneAnswerMeasures(t *testing.T) {
 	}
 }
 
-// A sender is patient only if nothing is in flight, the path was measured lately, and something was
-// sent not long ago.
+// A sender is patient only if nothing is in flight, the path was measured lately, something was
+// sent not long ago, and another packet may follow before there is an ACK.
 func TestMayBePatient(t *testing.T) {
 	t.Parallel()
 	a := newDriven(t, nil)
 	may := func(what string, want bool) {
 		t.Helper()
-		if got := a.snd.MayBePatient(a.now, Command); got != want {
+		if got := a.snd.MayBePatient(a.now, Command, 100); got != want {
 			t.Errorf("%s: may be patient: %v", what, got)
 		}
 	}
@@ -135,7 +150,21 @@ func TestMayBePatient(t *testing.T) {
 		a.after(20*time.Millisecond).ack(a.sent, a.sent-1)
 	}
 	may("measured long ago", false)
-	if !a.snd.MayBePatient(a.now, Data) {
+	next := a.snd.next
+	for _, room := range []struct {
+		packets uint32
+		bytes   int
+		want    bool
+	}{{1, NoBytesBound, false}, {2, NoBytesBound, true}, {2, 100, false}, {2, 101, true}} {
+		a.snd.limit, a.snd.bytesMax = next.Add(room.packets), room.bytes
+		a.snd.updateSendLimit()
+		if got := a.snd.MayBePatient(a.now, Data, 100); got != room.want {
+			t.Errorf("room for %d packets and %d bytes: may be patient: %v", room.packets, room.bytes, got)
+		}
+	}
+	a.snd.limit, a.snd.bytesMax = next.Add(4096), NoBytesBound
+	a.snd.updateSendLimit()
+	if !a.snd.MayBePatient(a.now, Data, 100) {
 		t.Error("nor may it be by the other channel")
 	}
 }

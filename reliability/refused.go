@@ -38,6 +38,7 @@ func (s *Sender) NoMemory(now mono.Time, t Token, sizeBytes int, limit time.Dura
 		return
 	}
 	r := &a.refused
+	s.patient = false // what it waits for is no ACK
 	if p.lost {
 		a.lostWaiting--
 	} else {

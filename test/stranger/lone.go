@@ -42,7 +42,7 @@ func (c *conn) ackWait() time.Duration {
 // the acknowledgement. (Here nobody ever waits for the own one.)
 func (c *conn) answersAlone(s *segment) bool {
 	return c.knowsLone() && s.tries == 0 && s.p.kind == kFrag && s.p.tag <= tagTop &&
-		len(c.flight) == 1 && c.owed && !c.lone.patient && !c.bye
+		len(c.flight) == 1 && c.owed && !c.lone.patient && !c.bye && c.opens()
 }
 
 // hasten ends the patience for a lone answer: something else is sent.

@@ -174,8 +174,7 @@ func (c *conn) pump() {
 			c.limit = most // credits lapse
 		}
 	}
-	for !c.bye && int32(c.limit-c.next) >= 0 && c.next-c.una < min(c.peerWindow, 4096) &&
-		(c.out < c.outMost || c.outMost == 0xFFFF<<12) {
+	for !c.bye && c.opens() {
 		s := c.nextSegment()
 		if s == nil {
 			return
@@ -191,6 +190,12 @@ func (c *conn) pump() {
 		}
 		c.transmit(s)
 	}
+}
+
+// opens says whether the windows and the credits allow another packet.
+func (c *conn) opens() bool {
+	return int32(c.limit-c.next) >= 0 && c.next-c.una < min(c.peerWindow, 4096) &&
+		(c.out < c.outMost || c.outMost == 0xFFFF<<12)
 }
 
 // transmit sends a segment, for the first time or again.

@@ -27,6 +27,14 @@ var loneMutations = []mutation{
 		test:  "./reliability -run TestPatience",
 	},
 	{
+		name:  "lone-fills-window",
+		fault: "what is sent behind a lone answer waits for its ACK, for want of room",
+		in:    "reliability",
+		old:   "$s.bytes+$sizeBytes < $s.bytesMax",
+		new:   "true",
+		test:  "./btl -run TestBehindLoneAnswer",
+	},
+	{
 		name:  "lone-not-missed",
 		fault: "a copy of the request does not say that its answer was lost",
 		in:    "btl",

@@ -65,10 +65,19 @@ func (ep *Endpoint) newBye(code uint16) *Fragment {
 // endTelling is end, of which the peer is told if it is connected: once, with a code that ends the
 // connection at once.
 func (m *Module) endTelling(ep *Endpoint, code uint16, ev Event, err error) {
-	if ep.state == stateConnected && ep.err == nil {
+	if ep.err == nil && ep.mayBeConnectedThere() {
 		m.sendLastWord(ep, code)
 	}
 	m.end(ep, ev, err)
+}
+
+// mayBeConnectedThere says whether the peer's end may be connected, and has proven to receive:
+// while this side is connecting, too, if the peer has set out to connect as well, and was the first
+// to get there. (One that is half open drops what it is told, but over a reliable fabric it would
+// take that for the proof of a connection.)
+func (ep *Endpoint) mayBeConnectedThere() bool {
+	return ep.state == stateConnected || ep.state == stateConnecting && ep.hs.bound &&
+		ep.hs.proven&frag.ProbeCommand.Bit() != 0 && !ep.counted
 }
 
 // onLastWord ends an endpoint whose peer has forgotten it. False means that the packet is another

@@ -230,3 +230,35 @@ func scripted(t *testing.T, cfg Config) *script {
 	_, s := newStranger(t, cfg)
 	return s
 }
+
+// Who gives up while it is connecting says so to a peer that is connected to it already.
+func TestAbortWhileConnecting(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, smallConfig())
+	l.net.SetFilter(func(_, to, pkt []byte) mem.Verdict {
+		var h frag.Header
+		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind == frag.KindHelloAck &&
+			string(to) == string(l.mods[0].data.name) {
+			return mem.Drop
+		}
+		return mem.Deliver
+	})
+	a, err := l.mods[0].Connect(l.now, l.mods[1].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := l.mods[1].Connect(l.now, l.mods[0].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.until("connected there", 10*time.Microsecond, time.Second, b.Connected)
+	if a.Connected() {
+		t.Fatal("connected here, too")
+	}
+	a.Abort()
+	for range 3 {
+		l.step(time.Microsecond)
+	}
+	if !errors.Is(b.Err(), ErrPeerClosed) {
+		t.Errorf("the peer's endpoint ended with %v", b.Err())
+	}
+}

@@ -173,4 +173,12 @@ var endMutations = []mutation{
 		new:   "",
 		test:  "./btl -run TestWhySuperseded",
 	},
+	{
+		name:  "connecting-silent-abort",
+		fault: "who gives up while it is connecting tells nothing to a peer that is connected to it",
+		in:    "btl",
+		old:   "$ep.hs.proven&frag.ProbeCommand.Bit() != 0",
+		new:   "false",
+		test:  "./btl -run TestAbortWhileConnecting",
+	},
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"gobtl/btl"
 )
@@ -44,9 +45,17 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 		if cause := context.Cause(c.ctx); !errors.Is(cause, errStreamOver) {
 			return cause
 		}
+		// The server has forgotten it when its time was over, which is never before: the timer of
+		// ctx is later still.
+		if at, ok := ctx.Deadline(); ok && isGone(err) && !time.Now().Before(at) {
+			return context.DeadlineExceeded
+		}
 	}
 	return err
 }
+
+// isGone says whether the server knows of no such stream, or not any more.
+func isGone(err error) bool { return errors.Is(err, RemoteError(errStreamGone.Error())) }
 
 // errStreamOver is why the calls of a stream end that has its end.
 var errStreamOver = errors.New("the stream is over")
@@ -105,8 +114,7 @@ func (c *streamCall) push(request io.Reader, end context.CancelCauseFunc) {
 			defer func() { <-free }()
 			_, err := c.n.Call(c.ctx, c.peer, c.method, msg)
 			// A stream that is over takes no more, and its answer says why.
-			if err != nil && !errors.Is(err, context.Canceled) &&
-				!errors.Is(err, RemoteError(errStreamGone.Error())) {
+			if err != nil && !errors.Is(err, context.Canceled) && !isGone(err) {
 				end(err)
 			}
 		}) || last {

@@ -38,6 +38,7 @@ type direct struct {
 
 	polls uint // since the other socket was looked at
 	quiet uint // in vain
+	both  bool // the next poll looks at both: either one may have ended a sleep
 }
 
 // directLead is by how many calls of Post one peer must be ahead of all others together, the first
@@ -172,6 +173,10 @@ func (e *endpoint) pollDirect(rows int) (int, error) {
 		t.polls = 0
 		first, second = cold, hot
 	}
+	if t.both && second == nil {
+		second = cold
+	}
+	t.both = false
 	got, err := e.receiveFrom(first, rows)
 	from := first
 	if got == 0 && err == nil && second != nil {

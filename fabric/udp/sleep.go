@@ -78,6 +78,7 @@ func (s *sleeper) armAll(endpoints []*endpoint) bool {
 		if e.pollable() {
 			return false
 		}
+		e.direct.both = true
 		for _, sock := range [...]*socket{e.sock, e.direct.sock} {
 			switch {
 			case sock == nil:

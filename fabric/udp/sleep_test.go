@@ -351,3 +351,29 @@ func TestHasten(t *testing.T) {
 		ends(t, ended, "it was woken")
 	}
 }
+
+// TestSleepSeesBothSockets: what has ended a sleep is found by the first poll behind it, at
+// whichever of an endpoint's two sockets it is. Who sleeps again as soon as a poll finds nothing
+// would be woken by it again and again.
+func TestSleepSeesBothSockets(t *testing.T) {
+	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
+	back, err := p.d.Insert(p.a.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.stock(8, 8)
+	if p.b.openDirect(back); p.b.direct.sock == nil {
+		t.Fatalf("no connected socket: %s", p.b.direct.why)
+	}
+	for round := range 3 {
+		p.b.direct.mainHot = true // the other socket had something last
+		ended := asleep(t, p.d, -1)
+		p.post()
+		ends(t, ended, "a datagram has arrived at the connected socket")
+		comps := make([]fabric.Completion, 4)
+		if n, err := p.b.Poll(comps); n != 1 || err != nil {
+			t.Fatalf("round %d: the first poll behind the sleep finds %d, %v", round, n, err)
+		}
+		p.stock(int(comps[0].Buf), 1)
+	}
+}

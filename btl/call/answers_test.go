@@ -190,3 +190,37 @@ func TestInlineRoom(t *testing.T) {
 		t.Errorf("rooms of %d bytes for the answers", rooms)
 	}
 }
+
+// TestInlineForeignMemory: what an inline handler has returned is its own: the next answer is not
+// written there, nor is there less room for that after one that has failed.
+func TestInlineForeignMemory(t *testing.T) {
+	client, server, peer := two(t, call.Config{})
+	own := bytes.Repeat([]byte("own"), 1<<10)
+	want := bytes.Clone(own)
+	rooms := 0
+	server.HandleInline(1, func(*btl.Endpoint, []byte, []byte) ([]byte, error) { return own, nil })
+	server.HandleInline(2, func(_ *btl.Endpoint, q, a []byte) ([]byte, error) {
+		rooms = cap(a)
+		return append(a, q...), nil
+	})
+	server.HandleInline(3, func(*btl.Endpoint, []byte, []byte) ([]byte, error) {
+		return nil, errors.New("none")
+	})
+	const small, large = 1 << 10, 1 << 20
+	for i, method := range []uint16{1, 2, 2, 3, 2} {
+		size := small
+		if i == 2 {
+			size = large
+		}
+		_, err := client.Call(t.Context(), peer, method, make([]byte, size))
+		if err != nil && method != 3 {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(own, want) {
+		t.Error("the next answer was written into the memory of the one before")
+	}
+	if rooms < large {
+		t.Errorf("room of %d bytes after an answer that has failed", rooms)
+	}
+}

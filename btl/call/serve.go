@@ -18,10 +18,8 @@ func (n *Node) serve(peer *btl.Endpoint, h head, body []byte) {
 		n.reply(peer, head{id: h.id, kind: kindAnswer, code: uint16(statusBusy)}, nil)
 	case inline != nil:
 		answer, err := inline(peer, body, n.scratch[:0])
-		if cap(answer) <= scratchBytesMax {
-			n.scratch = answer[:0]
-		}
 		n.answer(peer, h.id, answer, err)
+		n.keepRoom(cap(answer))
 	case handler == nil:
 		n.reply(peer, head{id: h.id, kind: kindAnswer, code: uint16(statusMethod)}, nil)
 	default:
@@ -32,6 +30,14 @@ func (n *Node) serve(peer *btl.Endpoint, h head, body []byte) {
 // scratchBytesMax is the most memory that is kept for the next inline answer. Of a Node there is
 // one, and a large answer costs more to make room for than to copy.
 const scratchBytesMax = 2 << 20
+
+// keepRoom has the next inline answer find as much room as the latest one took. The memory of that
+// is not taken for it: a handler may have returned what is its own, or the request.
+func (n *Node) keepRoom(sizeBytes int) {
+	if sizeBytes > cap(n.scratch) && sizeBytes <= scratchBytesMax {
+		n.scratch = make([]byte, 0, sizeBytes)
+	}
+}
 
 // begin has a handler run on a goroutine of its own.
 func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte) {

@@ -68,12 +68,13 @@ func (r *Runner) watch() {
 	r.finish()
 }
 
-// atRest says whether the watcher, which has just made a pass, may sleep without another one: the
-// fabric tells of what has come meanwhile.
+// atRest says whether the watcher, which has made a pass, may sleep without another one: the fabric
+// tells of what has come meanwhile. Unless a call has kept the module from it for a while: then the
+// module does not know how late it is, and what has become due.
 func (r *Runner) atRest() bool {
 	p := r.policies[1]
 	return r.sleeper != nil && p.Calm() && r.due().Sub(r.m.Now()) > p.SleepMin() &&
-		r.wanted.Load() == 0 && !r.asked.Load()
+		r.wanted.Load() == 0 && !r.asked.Load() && r.now().Sub(r.m.Now()) < napping
 }
 
 // giveWay lets who wants the token have it. A handler that only sends is done with it by then: who

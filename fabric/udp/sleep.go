@@ -83,7 +83,7 @@ func (s *sleeper) armAll(endpoints []*endpoint) bool {
 			switch {
 			case sock == nil:
 			case e.rx.top == 0:
-				s.hush(sock) // Nothing could be polled, so that the Sleep would end at once.
+				s.drop(sock) // Nothing could be polled, so that the Sleep would end at once.
 			case !s.arm(sock):
 				return false
 			}
@@ -124,6 +124,10 @@ func (s *sleeper) add(sock *socket) {
 func (s *sleeper) forget(sock *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.unlist(sock)
+}
+
+func (s *sleeper) unlist(sock *socket) {
 	is := func(other *socket) bool { return other == sock }
 	s.armed = slices.DeleteFunc(s.armed, is)
 	s.set = slices.DeleteFunc(s.set, is)
@@ -213,6 +217,15 @@ func (s *sleeper) hush(sock *socket) {
 	if i := slices.Index(s.armed, sock); i >= 0 {
 		s.armed = slices.Delete(s.armed, i, i+1)
 		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, sock.fd, &unix.EpollEvent{Fd: int32(sock.fd)})
+	}
+}
+
+// drop takes a socket out of the set. One that is hushed has its errors end a Sleep still, and each
+// one that comes, as long as nobody polls for them.
+func (s *sleeper) drop(sock *socket) {
+	if slices.Contains(s.set, sock) {
+		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, sock.fd, nil)
+		s.unlist(sock)
 	}
 }
 

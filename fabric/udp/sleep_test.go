@@ -377,3 +377,32 @@ func TestSleepSeesBothSockets(t *testing.T) {
 		p.stock(int(comps[0].Buf), 1)
 	}
 }
+
+// TestSleepBesideError: nor does an error end a sleep where no receive is posted, of a connected
+// socket that has ended sleeps before: no poll would take it, so that all sleeps ended at once.
+func TestSleepBesideError(t *testing.T) {
+	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
+	back, err := p.d.Insert(p.a.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.stock(8, 8)
+	if p.b.openDirect(back); p.b.direct.sock == nil {
+		t.Fatalf("no connected socket: %s", p.b.direct.why)
+	}
+	ends(t, asleep(t, p.d, 0), "its time is over")
+	if err := p.a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	top := p.b.rx.top
+	p.b.rx.top = 0
+	if n, err := p.b.Post([]fabric.Send{{To: back, Buf: 1, Len: 10}}); n != 1 || err != nil {
+		t.Fatalf("Post: %d, %v", n, err)
+	}
+	ended := asleep(t, p.d, -1)
+	stays(t, ended, "nobody polls for the error")
+	p.d.Wake()
+	ends(t, ended, "it was woken")
+	p.b.rx.top = top
+	ends(t, asleep(t, p.d, -1), "a poll takes the error now")
+}

@@ -352,9 +352,9 @@ func TestHasten(t *testing.T) {
 	}
 }
 
-// TestSleepSeesBothSockets: what has ended a sleep is found by the first poll behind it, at
-// whichever of an endpoint's two sockets it is. Who sleeps again as soon as a poll finds nothing
-// would be woken by it again and again.
+// TestSleepSeesBothSockets: what has ended a sleep, or a Wait, is found by the first poll behind
+// that, at whichever of an endpoint's two sockets it is. Who sleeps again as soon as a poll finds
+// nothing would be woken by it again and again.
 func TestSleepSeesBothSockets(t *testing.T) {
 	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
 	back, err := p.d.Insert(p.a.Name())
@@ -365,11 +365,15 @@ func TestSleepSeesBothSockets(t *testing.T) {
 	if p.b.openDirect(back); p.b.direct.sock == nil {
 		t.Fatalf("no connected socket: %s", p.b.direct.why)
 	}
-	for round := range 3 {
+	for round := range 4 {
 		p.b.direct.mainHot = true // the other socket had something last
-		ended := asleep(t, p.d, -1)
-		p.post()
-		ends(t, ended, "a datagram has arrived at the connected socket")
+		if round%2 == 0 {
+			ended := asleep(t, p.d, -1)
+			p.post()
+			ends(t, ended, "a datagram has arrived at the connected socket")
+		} else if p.post(); p.d.Wait(time.Minute) != nil {
+			t.Fatal("Wait fails")
+		}
 		comps := make([]fabric.Completion, 4)
 		if n, err := p.b.Poll(comps); n != 1 || err != nil {
 			t.Fatalf("round %d: the first poll behind the sleep finds %d, %v", round, n, err)

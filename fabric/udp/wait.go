@@ -26,6 +26,7 @@ func (d *domain) Wait(timeout time.Duration) error {
 		if e.rx.top > 0 {
 			d.pollFds = append(d.pollFds, unix.PollFd{Fd: int32(e.sock.fd), Events: unix.POLLIN})
 			if e.direct.sock != nil {
+				e.direct.both = true
 				d.pollFds = append(d.pollFds,
 					unix.PollFd{Fd: int32(e.direct.sock.fd), Events: unix.POLLIN})
 			}

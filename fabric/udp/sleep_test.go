@@ -352,11 +352,10 @@ func TestHasten(t *testing.T) {
 	}
 }
 
-// TestSleepSeesBothSockets: what has ended a sleep, or a Wait, is found by the first poll behind
-// that, at whichever of an endpoint's two sockets it is. Who sleeps again as soon as a poll finds
-// nothing would be woken by it again and again.
-func TestSleepSeesBothSockets(t *testing.T) {
-	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
+// newDirectPair is a pair of which b has a socket that is connected to a, whose address it returns.
+func newDirectPair(t *testing.T) (p *pair, back fabric.Addr) {
+	t.Helper()
+	p = newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
 	back, err := p.d.Insert(p.a.Name())
 	if err != nil {
 		t.Fatal(err)
@@ -365,6 +364,14 @@ func TestSleepSeesBothSockets(t *testing.T) {
 	if p.b.openDirect(back); p.b.direct.sock == nil {
 		t.Fatalf("no connected socket: %s", p.b.direct.why)
 	}
+	return p, back
+}
+
+// TestSleepSeesBothSockets: what has ended a sleep, or a Wait, is found by the first poll behind
+// that, at whichever of an endpoint's two sockets it is. Who sleeps again as soon as a poll finds
+// nothing would be woken by it again and again.
+func TestSleepSeesBothSockets(t *testing.T) {
+	p, _ := newDirectPair(t)
 	for round := range 4 {
 		p.b.direct.mainHot = true // the other socket had something last
 		if round%2 == 0 {
@@ -385,15 +392,7 @@ func TestSleepSeesBothSockets(t *testing.T) {
 // TestSleepBesideError: nor does an error end a sleep where no receive is posted, of a connected
 // socket that has ended sleeps before: no poll would take it, so that all sleeps ended at once.
 func TestSleepBesideError(t *testing.T) {
-	p := newPair(t, Options{}, fabric.DomainConfig{Buffers: 64}, fabric.EndpointConfig{})
-	back, err := p.d.Insert(p.a.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.stock(8, 8)
-	if p.b.openDirect(back); p.b.direct.sock == nil {
-		t.Fatalf("no connected socket: %s", p.b.direct.why)
-	}
+	p, back := newDirectPair(t)
 	ends(t, asleep(t, p.d, 0), "its time is over")
 	if err := p.a.Close(); err != nil {
 		t.Fatal(err)

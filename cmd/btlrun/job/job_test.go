@@ -99,6 +99,35 @@ func TestOutput(t *testing.T) {
 	}
 }
 
+// A line is whole up to lineBytesMax however it is written; a longer one comes in pieces of that
+// length, and no empty line follows it.
+func TestOutputLongLines(t *testing.T) {
+	t.Parallel()
+	for _, length := range []int{8193, lineBytesMax - 1, lineBytesMax} {
+		for _, first := range []int{1, length / 2, length} {
+			var to bytes.Buffer
+			o := newOutput(&to, nil, false)
+			line := append(bytes.Repeat([]byte("x"), length), '\n')
+			o.write(0, line[:first])
+			o.write(0, line[first:])
+			o.end(0)
+			if !bytes.Equal(to.Bytes(), line) {
+				t.Errorf("a line of %d bytes, %d first: %d lines, %d bytes", length, first,
+					bytes.Count(to.Bytes(), []byte("\n")), to.Len())
+			}
+		}
+	}
+	var to bytes.Buffer
+	o := newOutput(&to, nil, false)
+	o.write(0, bytes.Repeat([]byte("x"), 2*lineBytesMax))
+	o.write(0, []byte("yz\n\n"))
+	o.end(0)
+	piece := strings.Repeat("x", lineBytesMax) + "\n"
+	if want := piece + piece + "yz\n\n"; to.String() != want {
+		t.Errorf("%d bytes, want %d", to.Len(), len(want))
+	}
+}
+
 // stuck is a reader of output that reads nothing until it is closed.
 type stuck chan struct{}
 

@@ -7,8 +7,9 @@ import (
 	"sync"
 )
 
-// lineBytesMax bounds what is kept of a line that has no end yet: more goes out as it is.
-const lineBytesMax = 8 << 10
+// lineBytesMax is the longest line that is written whole, in bytes without its end, and so the most
+// that is kept of a line that has no end yet. A longer line is written in pieces of that length.
+const lineBytesMax = 32 << 10
 
 // output writes what many ranks say, so that the lines of one do not get into those of another.
 type output struct {
@@ -33,16 +34,21 @@ func (o *output) write(rank int, text []byte) {
 		return
 	}
 	text = append(o.parts[rank], text...)
-	whole := bytes.LastIndexByte(text, '\n') + 1
-	for line := range bytes.Lines(text[:whole]) {
-		o.line(rank, line)
+	for {
+		end := bytes.IndexByte(text[:min(len(text), lineBytesMax+1)], '\n')
+		switch {
+		case end >= 0:
+			o.line(rank, text[:end+1])
+			text = text[end+1:]
+			continue
+		case len(text) > lineBytesMax:
+			o.line(rank, append(bytes.Clone(text[:lineBytesMax]), '\n'))
+			text = text[lineBytesMax:]
+			continue
+		}
+		break
 	}
-	rest := text[whole:]
-	if len(rest) > lineBytesMax {
-		o.line(rank, append(rest, '\n'))
-		rest = nil
-	}
-	o.parts[rank] = bytes.Clone(rest)
+	o.parts[rank] = bytes.Clone(text)
 }
 
 // end writes what a rank has left without an end of the line.

@@ -53,6 +53,7 @@ var policies = []policy{
 	},
 	{dir: "internal/waiting", imports: leaves, libs: []string{"golang.org/x/sys"}},
 	{dir: "internal/park", libs: []string{"golang.org/x/sys"}},
+	{dir: "internal/bounded"},
 	{dir: "internal/bulk", libs: []string{"golang.org/x/sys"}},
 	{dir: "internal/...", imports: leaves, deny: pureDeny},
 	{dir: "hotel", imports: leaves, deny: pureDeny},
@@ -84,7 +85,8 @@ var policies = []policy{
 	},
 	{dir: "vnic/emfile", imports: []string{"vnic"}, libs: []string{"github.com/BurntSushi/toml"}},
 	{
-		dir: "stream", imports: with(leaves, "btl", "fabric"), libs: []string{"golang.org/x/sys"},
+		dir: "stream", imports: with(leaves, "btl", "fabric", "internal/bounded", "internal/plain"),
+		libs: []string{"golang.org/x/sys"},
 		deny: []string{"log/..."},
 	},
 	{dir: "pml", imports: with(leaves, "btl"), deny: pureDeny},
@@ -112,8 +114,11 @@ var policies = []policy{
 		libs: []string{"github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/sys"},
 	},
 	{
-		dir:     "cmd/btlbench/session",
-		imports: []string{"cmd/btlbench/layers", "cmd/btlbench/plan", "internal/report"},
+		dir: "cmd/btlbench/session",
+		imports: []string{
+			"cmd/btlbench/layers", "cmd/btlbench/plan", "internal/bounded", "internal/plain",
+			"internal/report",
+		},
 	},
 	{
 		dir: "cmd/btlbench/measure",
@@ -132,8 +137,9 @@ var policies = []policy{
 	},
 	{
 		dir: "cmd/...",
-		imports: with(leaves, "btl/...", "cmd/...", "fabric/...", "frag", "hotel", "internal/report",
-			"internal/usage", "internal/waiting", "launch/...", "mpi", "reliability", "stream", "vnic/..."),
+		imports: with(leaves, "btl/...", "cmd/...", "fabric/...", "frag", "hotel", "internal/bounded",
+			"internal/plain", "internal/report", "internal/usage", "internal/waiting", "launch/...", "mpi",
+			"reliability", "stream", "vnic/..."),
 		libs: []string{
 			"github.com/HdrHistogram/hdrhistogram-go", "github.com/agnivade/levenshtein",
 			"github.com/alecthomas/kong", "github.com/fsnotify/fsnotify",
@@ -199,7 +205,7 @@ func mayReadClock(name string) bool {
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)
 	return dir == "btl" && strings.HasPrefix(base, "runner") || dir == "btl/call" ||
-		dir == "btl/conn" ||
+		dir == "btl/conn" || dir == "internal/bounded" ||
 		dir == "stream" && strings.HasPrefix(base, "run") ||
 		(dir == "launch" || dir == "mpi" || dir == "internal/park") && strings.HasPrefix(base, "wait") ||
 		isProvider(dir) && (strings.HasPrefix(base, "clock") || strings.HasPrefix(base, "wait"))

@@ -1,0 +1,225 @@
+package bounded
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const patience = 10 * time.Second
+
+func listen(t *testing.T, most int) *Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := NewListener(l, most, "later\n")
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+// visit connects and returns the connection and the guest that it is.
+func visit(t *testing.T, l *Listener, got <-chan *Guest) (net.Conn, *Guest) {
+	t.Helper()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	select {
+	case g := <-got:
+		return conn, g
+	case <-time.After(patience / 10):
+		return conn, nil
+	}
+}
+
+// said reads all that a connection brings until its end.
+func said(t *testing.T, conn net.Conn) string {
+	t.Helper()
+	b, err := io.ReadAll(conn)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(b)
+}
+
+// TestListener: the silent give way, the first of them first; the proven stay; who finds no place is
+// told so; a guest that leaves makes room.
+func TestListener(t *testing.T) {
+	l := listen(t, 2)
+	got := make(chan *Guest)
+	ended := make(chan struct{})
+	release := make(chan struct{})
+	go func() {
+		l.Serve(func(g *Guest) {
+			got <- g
+			<-release
+		})
+		close(ended)
+	}()
+	first, _ := visit(t, l, got)
+	_, second := visit(t, l, got)
+	_, third := visit(t, l, got) // in the place of the first
+	if text := said(t, first); text != "later\n" {
+		t.Errorf("the silent one was told %q", text)
+	}
+	second.Proven()
+	third.Proven()
+	late, g := visit(t, l, got)
+	if text := said(t, late); g != nil || text != "later\n" {
+		t.Errorf("one too many is %v and was told %q", g, text)
+	}
+	if r := l.Refusals(); r != (Refusals{Full: 1, Displaced: 1}) {
+		t.Errorf("%+v", r)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, g := visit(t, l, got); g == nil {
+		t.Error("the place of one that has left is not free")
+	}
+	close(release)
+	_ = l.Close()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Error("Serve goes on")
+	}
+}
+
+// TestHosts: of the silent the address gives way that has most of them.
+func TestHosts(t *testing.T) {
+	l := &Listener{most: 4}
+	for _, host := range []string{"a", "b", "b", "c"} {
+		l.guests = append(l.guests, &Guest{of: l, host: host})
+	}
+	if i := l.silent(); i != 1 {
+		t.Errorf("guest %d gives way, want 1", i)
+	}
+	l.guests[1].proven = true
+	if i := l.silent(); i != 0 {
+		t.Errorf("guest %d gives way, want 0", i)
+	}
+	for _, g := range l.guests {
+		g.proven = true
+	}
+	if i := l.silent(); i != -1 {
+		t.Errorf("guest %d gives way, want none", i)
+	}
+}
+
+// failing is a listener that fails now and then.
+type failing struct {
+	net.Listener
+	fails atomic.Int32
+}
+
+func (f *failing) Accept() (net.Conn, error) {
+	if f.fails.Add(-1) >= 0 {
+		return nil, errors.New("too many open files")
+	}
+	return f.Listener.Accept()
+}
+
+// TestAcceptFails: an error of one accept ends nothing, but that of a closed listener.
+func TestAcceptFails(t *testing.T) {
+	l := listen(t, 1)
+	f := &failing{Listener: l.listener}
+	f.fails.Store(3)
+	l.listener = f
+	got := make(chan *Guest, 1)
+	go l.Serve(func(g *Guest) { got <- g })
+	if _, g := visit(t, l, got); g == nil {
+		t.Error("nobody is let in")
+	}
+	_ = l.Close()
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// TestLines: lines come whole, however they arrive; one that is too long is an error before it is in
+// memory; one without an end is none.
+func TestLines(t *testing.T) {
+	for _, most := range []int{3, 5000, 1 << 20} {
+		whole := strings.Repeat("x", most)
+		r := NewLines(oneByteEach(strings.NewReader(whole+"\n\r\na\r\n"+whole[:most-1])), most)
+		for _, want := range []string{whole, "", "a"} {
+			if line, err := r.Next(); err != nil || string(line) != want {
+				t.Errorf("%d: %d bytes, %v, want %d", most, len(line), err, len(want))
+			}
+		}
+		if _, err := r.Next(); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%d: no end: %v", most, err)
+		}
+		if _, err := NewLines(strings.NewReader(whole+"x\n"), most).Next(); !errors.Is(err, ErrLong) {
+			t.Errorf("%d: too long: %v", most, err)
+		}
+	}
+	endless := &endless{}
+	if _, err := NewLines(endless, 1000).Next(); !errors.Is(err, ErrLong) || endless.read > 8192 {
+		t.Errorf("endless: %v after %d bytes", err, endless.read)
+	}
+	if _, err := NewLines(bytes.NewReader(nil), 9).Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("empty: %v", err)
+	}
+}
+
+type endless struct{ read int }
+
+func (e *endless) Read(b []byte) (int, error) {
+	e.read += len(b)
+	return len(b), nil
+}
+
+// oneByteEach gives one byte a read.
+func oneByteEach(r io.Reader) io.Reader { return oneByte{r} }
+
+type oneByte struct{ io.Reader }
+
+func (o oneByte) Read(b []byte) (int, error) { return o.Reader.Read(b[:min(1, len(b))]) }
+
+// TestHTTP: hundreds of clients with an endless header keep no other one from its answer.
+func TestHTTP(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := HTTPListener(l)
+	s := HTTPServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "here")
+	}))
+	go func() { _ = s.Serve(b) }()
+	defer s.Close()
+	for range 3 * httpGuests {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nX: ")
+	}
+	client := http.Client{Timeout: patience}
+	resp, err := client.Get("http://" + l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || string(text) != "here" {
+		t.Errorf("%q, %v", text, err)
+	}
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	if n := len(b.guests); n > httpGuests {
+		t.Errorf("%d guests", n)
+	}
+}

@@ -1,0 +1,54 @@
+package bounded
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrLong: a line has more bytes than a reader takes.
+var ErrLong = errors.New("line too long")
+
+// Lines reads lines of a bounded length. Its memory follows what has arrived.
+type Lines struct {
+	from *bufio.Reader
+	most int
+	line []byte
+}
+
+const linesBuffer = 4096
+
+// NewLines reads lines of at most most bytes each, their end not counted.
+func NewLines(r io.Reader, most int) *Lines {
+	return &Lines{from: bufio.NewReaderSize(r, min(linesBuffer, most+1)), most: most}
+}
+
+// Next returns the next line without its end ("\n" or "\r\n"), valid until the next call. Errors are
+// the reader's; io.ErrUnexpectedEOF where that ends in the middle of a line; and one that wraps
+// ErrLong, after which the rest of the line is not read.
+func (l *Lines) Next() ([]byte, error) {
+	l.line = l.line[:0]
+	for {
+		part, err := l.from.ReadSlice('\n')
+		whole := err == nil
+		if whole {
+			part = part[:len(part)-1]
+		}
+		if len(l.line)+len(part) > l.most {
+			return nil, fmt.Errorf("%w: more than %d bytes", ErrLong, l.most)
+		}
+		l.line = append(l.line, part...)
+		switch {
+		case whole:
+			if n := len(l.line); n > 0 && l.line[n-1] == '\r' {
+				l.line = l.line[:n-1]
+			}
+			return l.line, nil
+		case errors.Is(err, io.EOF) && len(l.line) > 0:
+			return nil, io.ErrUnexpectedEOF
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package plain
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// TestLine: what a stranger says moves no cursor, breaks no line and ends.
+func TestLine(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                                "",
+		" a  b\r\n\tc ":                   "a b c",
+		"no such\x1b[2J receiver\n":       "no such [2J receiver",
+		"\u202eright to left\u2028\u009b": "right to left",
+		"bad \xff byte":                   "bad \ufffd byte",
+		"Grüße":                           "Grüße",
+	} {
+		if got := Line(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	long := Line(strings.Repeat("x y", 1<<20))
+	if n := utf8.RuneCountInString(long); n > LineMax || n < LineMax-1 {
+		t.Errorf("%d characters", n)
+	}
+}

@@ -358,7 +358,7 @@ func TestSweep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sweep(dir)
+		sweep(dir, &closers{})
 		unix.Close(dir)
 	}
 	old, young := dead(), dead()

@@ -116,7 +116,7 @@ func ringsBytes(most, count int) (sum int) {
 // reached; EAGAIN, that it cannot be now.
 func (l *outLink) open() error {
 	d := l.ep.domain
-	if d.loop.outLinks >= linksMax {
+	if _, held := d.loop.closers.held(nobody); d.loop.outLinks+held >= linksMax {
 		return unix.EMFILE
 	}
 	fd, err := call(&l.to) // first: for a name of nobody no memory is made
@@ -128,7 +128,7 @@ func (l *outLink) open() error {
 			err = d.loop.add(fd, l, &l.slot)
 		}
 		if err != nil {
-			unix.Close(fd)
+			d.loop.closers.drop(nobody, fd)
 		}
 	}
 	switch {
@@ -191,7 +191,7 @@ func (l *outLink) close() {
 		o := &l.ep.domain.loop
 		o.remove(l.fd, l.slot)
 		o.outLinks--
-		unix.Close(l.fd)
+		o.closers.drop(nobody, l.fd)
 		l.fd = -1
 	}
 	l.dropRing()
@@ -306,14 +306,14 @@ func (l *outLink) event() {
 	if alive {
 		return
 	}
-	to, errno := l.to, unix.ECONNRESET
+	to, errno, closers := l.to, unix.ECONNRESET, &l.ep.domain.loop.closers
 	if !l.taken {
 		l.refused, errno = refusedSends<<min(l.refusals, refusedSendsLog2), unix.ECONNREFUSED
 		l.refusals++
 	}
 	l.close()
 	l.fail(errno)
-	buryPeer(&to)
+	buryPeer(&to, closers)
 }
 
 // inLink is the way from a peer to one endpoint.
@@ -325,6 +325,7 @@ type inLink struct {
 	slot   int
 	pid    int32
 	gone   bool // the peer is: what stands in the ring is taken out first
+	given  bool // the closers have fd
 }
 
 // event is called when the peer introduces itself, knocks, or is gone.
@@ -343,7 +344,11 @@ func (q *inLink) event() {
 
 // meet reads the hello and maps the ring.
 func (q *inLink) meet() error {
-	number, memfd, err := readHello(q.fd, q.domain.loop.oob[:])
+	o := &q.domain.loop
+	number, memfd, err := readHello(q.fd, q.pid, &o.closers, o.oob[:])
+	if errors.Is(err, errForeign) {
+		q.given = true
+	}
 	if err != nil {
 		return err
 	}
@@ -379,7 +384,9 @@ func (q *inLink) close() {
 	}
 	o.remove(q.fd, q.slot)
 	o.left(q.pid)
-	unix.Close(q.fd)
+	if !q.given {
+		o.closers.drop(q.pid, q.fd)
+	}
 	if q.ring.mem != nil {
 		q.domain.takenBytes -= int(q.ring.size)
 		if o.bytesOf[q.pid] -= int(q.ring.size); o.bytesOf[q.pid] == 0 {

@@ -26,15 +26,19 @@ type loop struct {
 	silent   []*inLink // those whose hello has not come yet, the oldest first
 	perPID   map[int32]int
 	bytesOf  map[int32]int // of the rings of each process
-	deaf     int           // looks until the listening socket is watched again; 0: it is
+	closers  closers
+	deaf     int // looks until the listening socket is watched again; 0: it is
 	events   [16]unix.EpollEvent
 	scratch  [16]byte
-	oob      [256]byte // control messages
+	oob      [oobBytes]byte
 	opened   bool
 
 	pollFd   unix.PollFd
 	pollTime unix.Timespec
 }
+
+// oobBytes is the room for the descriptors of a hello: for one, and for one that is too many.
+const oobBytes = 24
 
 // watched is what a descriptor belongs to.
 type watched interface{ event() }
@@ -53,7 +57,7 @@ func (o *loop) open(d *domain) (err error) {
 	if o.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return os.NewSyscallError("epoll_create1", err)
 	}
-	if o.listen, err = listen(&d.name); err != nil {
+	if o.listen, err = listen(&d.name, &o.closers); err != nil {
 		return err
 	}
 	if err = o.watch(o.listen, slotListen); err != nil {
@@ -154,7 +158,7 @@ func (o *loop) accept() {
 			return
 		}
 		if !o.admit(fd) {
-			unix.Close(fd)
+			o.closers.drop(nobody, fd)
 		}
 	}
 }
@@ -210,7 +214,8 @@ func (o *loop) mayTake(pid int32) bool {
 	if pid == 0 {
 		most = o.inMax - most
 	}
-	return o.inLinks < o.inMax && o.perPID[pid] < most
+	its, all := o.closers.held(pid)
+	return o.inLinks+all < o.inMax && o.perPID[pid]+its < most
 }
 
 // heard notes that a link is no longer one that has said nothing.
@@ -239,10 +244,23 @@ func (o *loop) close() {
 	}
 	if o.listen >= 0 {
 		unlisten(&o.domain.name)
+		o.turnAway()
 		unix.Close(o.listen)
 	}
 	if o.epoll >= 0 {
 		unix.Close(o.epoll)
 	}
 	o.opened = false
+}
+
+// turnAway ends those that have called and were not heard.
+func (o *loop) turnAway() {
+	_ = unix.Shutdown(o.listen, unix.SHUT_RDWR) // nobody calls any more
+	for {
+		fd, err := o.acceptOne()
+		if err != nil {
+			return
+		}
+		o.closers.drop(nobody, fd)
+	}
 }

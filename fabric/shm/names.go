@@ -146,7 +146,7 @@ func inDir(dir int, name string) string { return fmt.Sprintf("/proc/self/fd/%d/%
 // sweep removes the sockets of owners that are gone. It looks at a few, from a place drawn at
 // random on, for whoever opens a domain should not pay for all that crashed before; and at none
 // that was made or looked at a moment ago, for a look wakes its owner.
-func sweep(fd int) {
+func sweep(fd int, c *closers) {
 	const (
 		listed  = 256
 		checked = 16
@@ -167,7 +167,7 @@ func sweep(fd int) {
 		if err != nil || e.Type() != os.ModeSocket || !olderThan(info.ModTime(), age) {
 			continue
 		}
-		removeIfDead(inDir(fd, e.Name()))
+		removeIfDead(inDir(fd, e.Name()), c)
 		if looked++; looked == checked {
 			return
 		}
@@ -175,22 +175,22 @@ func sweep(fd int) {
 }
 
 // buryPeer removes the socket of a peer that has gone, if it could not do so itself.
-func buryPeer(n *name) {
+func buryPeer(n *name, c *closers) {
 	dir, err := openDir(n.uid)
 	if err != nil {
 		return
 	}
 	defer unix.Close(dir)
-	removeIfDead(inDir(dir, n.fileName()))
+	removeIfDead(inDir(dir, n.fileName()), c)
 }
 
 // removeIfDead removes a socket that nobody listens to.
-func removeIfDead(path string) {
+func removeIfDead(path string, c *closers) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return
 	}
-	defer unix.Close(fd)
+	defer c.drop(nobody, fd)
 	if errors.Is(unix.Connect(fd, &unix.SockaddrUnix{Name: path}), unix.ECONNREFUSED) {
 		_ = unix.Unlink(path) // somebody else may have done it
 		return

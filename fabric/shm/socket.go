@@ -27,13 +27,13 @@ const (
 // the other side does.
 
 // listen binds a domain's socket.
-func listen(n *name) (fd int, err error) {
+func listen(n *name, c *closers) (fd int, err error) {
 	for range listenTries {
 		var dir int
 		if dir, err = openDir(n.uid); err != nil {
 			break
 		}
-		fd, err = listenIn(dir, n)
+		fd, err = listenIn(dir, n, c)
 		unix.Close(dir)
 		if !errors.Is(err, unix.ENOENT) {
 			break
@@ -52,8 +52,8 @@ const listenTries = 100
 // listenIn binds a domain's socket in a directory. It bears another name until it listens: so one
 // with a name of a domain that nobody listens to is of an owner that is gone, and nobody needs a
 // lock to see that. ENOENT means that the directory is gone.
-func listenIn(dir int, n *name) (fd int, err error) {
-	sweep(dir)
+func listenIn(dir int, n *name, c *closers) (fd int, err error) {
+	sweep(dir, c)
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return -1, os.NewSyscallError("socket", err)
@@ -109,16 +109,33 @@ func hello(fd int, to *name, memfd int) error {
 // errHello: a peer introduced itself with something else than a hello.
 var errHello = errors.New("shm: not a hello")
 
-// readHello reads the number of the endpoint that is meant, and the ring's memory.
-func readHello(fd int, oob []byte) (endpoint uint16, memfd int, err error) {
+// errForeign: a peer has handed something else over than memory. Its socket is with the closers.
+var errForeign = fmt.Errorf("%w: a descriptor of no memory", errHello)
+
+// readHello reads the number of the endpoint that is meant, and the ring's memory. What came instead
+// of memory goes to the closers, and the socket with it.
+func readHello(fd int, pid int32, c *closers, oob []byte) (endpoint uint16, memfd int, err error) {
 	var hello [helloBytes]byte
-	n, oobn, _, _, err := unix.Recvmsg(fd, hello[:], oob, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	const flags = unix.MSG_DONTWAIT | unix.MSG_CMSG_CLOEXEC | unix.MSG_PEEK
+	n, oobn, _, _, err := unix.Recvmsg(fd, hello[:], oob, flags)
 	if err != nil {
 		return 0, -1, err
 	}
 	fds := rights(oob[:oobn])
-	whole := n == helloBytes && len(fds) == 1 && binary.LittleEndian.Uint64(hello[:]) == helloMagic
-	if !whole {
+	memory := len(fds) == 1
+	if memory {
+		_, err := unix.FcntlInt(uintptr(fds[0]), unix.F_GET_SEALS, 0)
+		memory = err == nil // Closing it blocks nobody.
+	}
+	if len(fds) > 0 && !memory {
+		c.close(pid, append(fds, fd)...)
+		return 0, -1, errForeign
+	}
+	whole := n == helloBytes && memory && binary.LittleEndian.Uint64(hello[:]) == helloMagic
+	if whole {
+		_, err = unix.Read(fd, hello[:])
+	}
+	if !whole || err != nil {
 		for _, fd := range fds {
 			unix.Close(fd)
 		}
@@ -155,9 +172,13 @@ var knockBytes = [1]byte{1}
 const knocksRead = 4
 
 // hush reads what knocks have come, and says whether there were any, and whether the peer is still
-// there.
+// there. A peer that sends descriptors is taken for gone, and they stay in the socket.
 func hush(fd int, scratch []byte) (knocks, alive bool) {
+	var oob [1]byte
 	for range knocksRead {
+		if first(fd, oob[:]) == packetOther {
+			return knocks, false
+		}
 		n, err := unix.Read(fd, scratch) // of a socket that was opened not to block
 		switch {
 		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):

@@ -11,3 +11,11 @@ func (q *Queue) Senders() int {
 	defer q.mu.Unlock()
 	return len(q.from)
 }
+
+// Held is what is held of peers: endpoints that have left something, their bytes, and the places of
+// those that have messages.
+func (q *Queue) Held(peer string) (endpoints int, bytes int64, ready int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.gone.Of(peer), q.gone.Bytes(), len(q.ready)
+}

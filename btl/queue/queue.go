@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"gobtl/btl"
+	"gobtl/internal/kept"
 )
 
 // Errors of the package; test for them with errors.Is.
@@ -28,8 +29,9 @@ type Config struct {
 	// Bytes bounds what one peer may have sent that nobody has taken, 64 for each message included,
 	// 1024 to 1<<40; 0 means 4 MiB. It is the receiver's to say.
 	Bytes int64
-	// GoneBytes bounds what is kept of peers whose endpoints have ended, up to 1<<40; 0 means eight
-	// times Bytes. Beyond it the messages of the one that ended first are dropped.
+	// GoneBytes bounds what is kept of peers whose endpoints have ended, 4096 for each endpoint
+	// included, up to 1<<40; 0 means eight times Bytes. Beyond it the peer that has the most of it, by
+	// its address, loses the messages of the endpoint that ended first.
 	GoneBytes int64
 }
 
@@ -39,10 +41,12 @@ const (
 	bytesDefault  = 4 << 20
 	goneFactor    = 8
 	overheadBytes = 64
-	headBytes     = 8
-	limitBytes    = 16
-	waitsBytes    = 8
-	limitParts    = 4 // of a window is taken when the sender is told
+	// goneBytes is what an endpoint that has ended takes, beside the messages that it has left.
+	goneBytes  = 4096
+	headBytes  = 8
+	limitBytes = 16
+	waitsBytes = 8
+	limitParts = 4 // of a window is taken when the sender is told
 )
 
 type kind uint8
@@ -77,9 +81,8 @@ type Queue struct {
 
 	mu     sync.Mutex // of the rest
 	from   map[*btl.Endpoint]*inbox
-	ready  []*inbox // with messages, whose turn is next in front
-	gone   []*inbox // of ended endpoints, the first in front
-	kept   int64    // bytes of those
+	ready  []*inbox             // with messages, whose turn is next in front
+	gone   *kept.Keeper[*inbox] // of ended endpoints
 	closed bool
 	more   chan struct{} // closed when something has come
 }
@@ -116,6 +119,7 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 		cfg: cfg, m: m, to: map[*btl.Endpoint]*sender{}, from: map[*btl.Endpoint]*inbox{},
 		telling: map[*btl.Endpoint]bool{}, asking: map[*btl.Endpoint]bool{},
 		begun: make(chan struct{}), more: make(chan struct{}),
+		gone: kept.New[*inbox](cfg.GoneBytes),
 	}
 	q.open, q.end = context.WithCancel(context.Background())
 	return q, m.Handle(cfg.Tag, q.receive)
@@ -242,13 +246,11 @@ func (q *Queue) lost(ep *btl.Endpoint) {
 	}
 	delete(q.from, ep)
 	in.ended = true
-	q.gone = append(q.gone, in)
-	q.kept += in.received - in.taken
-	q.gone = slices.DeleteFunc(q.gone, func(in *inbox) bool {
-		if q.kept > q.cfg.GoneBytes {
-			q.kept -= in.received - in.taken
-			in.messages, in.taken = nil, in.received
-		}
-		return len(in.messages) == 0
-	})
+	if len(in.messages) == 0 {
+		return
+	}
+	held := goneBytes + in.received - in.taken
+	for _, in := range q.gone.Add(ep.PeerAddress(), in, held) {
+		q.ready = slices.DeleteFunc(q.ready, func(r *inbox) bool { return r == in })
+	}
 }

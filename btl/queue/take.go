@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"gobtl/btl"
 )
@@ -59,24 +60,20 @@ func (q *Queue) over(ctx context.Context, peer *btl.Endpoint) error {
 func (q *Queue) next(peer *btl.Endpoint) (msg Message, tell bool, more chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i := 0; i < len(q.ready); i++ {
-		in := q.ready[i]
+	for i, in := range q.ready {
 		if peer != nil && in.peer != peer {
 			continue
 		}
-		q.ready = append(q.ready[:i], q.ready[i+1:]...)
-		if len(in.messages) == 0 { // dropped
-			i--
-			continue
-		}
+		q.ready = slices.Delete(q.ready, i, i+1)
 		msg = Message{Peer: in.peer, Data: in.messages[0]}
 		in.messages[0] = nil
+		c := cost(len(msg.Data))
+		in.taken += c
 		if in.messages = in.messages[1:]; len(in.messages) > 0 {
 			q.ready = append(q.ready, in)
-		}
-		c := cost(len(msg.Data))
-		if in.taken += c; in.ended {
-			q.kept -= c
+			q.gone.Shrink(in, c)
+		} else {
+			q.gone.Remove(in)
 		}
 		return msg, in.due(q.cfg.Bytes), nil
 	}

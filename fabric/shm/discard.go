@@ -111,7 +111,8 @@ const (
 	packetOther        // it has some
 )
 
-// first looks at the first packet of a socket, and leaves it there. oob has no room for descriptors.
+// first looks at the first packet of a socket, and leaves it there. oob has no room for
+// descriptors.
 func first(fd int, oob []byte) packet {
 	var b [1]byte
 	n, oobn, flags, _, err := unix.Recvmsg(fd, b[:], oob, unix.MSG_DONTWAIT|unix.MSG_PEEK)

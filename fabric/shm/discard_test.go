@@ -18,8 +18,8 @@ import (
 // it takes that long, one that does not takes next to nothing.
 const lingerTime = 8 * time.Second
 
-// lingering returns a socket whose last close stands: its peer reads nothing, and it has more to say
-// than fits.
+// lingering returns a socket whose last close stands: its peer reads nothing, and it has more to
+// say than fits.
 func lingering(t *testing.T) (fd int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,7 +58,7 @@ func say(t *testing.T, fd int, text []byte, fds ...int) {
 	}
 }
 
-// ring makes the memory of a ring, as a peer does.
+// ringMemory makes the memory of a ring, as a peer does.
 func ringMemory(t *testing.T) (memfd int) {
 	t.Helper()
 	mem, memfd, err := makeRing(ringBytesMin)

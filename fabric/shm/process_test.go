@@ -470,6 +470,9 @@ func TestStrangersAtTheDoor(t *testing.T) {
 		if o.inLinks != 0 || len(o.silent) != 0 || len(p.ep.rings) != 0 || len(o.perPID) != 0 {
 			t.Errorf("%s: %d links", tc.what, o.inLinks)
 		}
+		for _, held := o.closers.held(nobody); held > 0; _, held = o.closers.held(nobody) {
+			time.Sleep(time.Millisecond) // a goroutine closes them
+		}
 		if after := openDescriptors(t); after != before {
 			t.Errorf("%s: %d descriptors, %d before", tc.what, after, before)
 		}

@@ -112,8 +112,8 @@ var errHello = errors.New("shm: not a hello")
 // errForeign: a peer has handed something else over than memory. Its socket is with the closers.
 var errForeign = fmt.Errorf("%w: a descriptor of no memory", errHello)
 
-// readHello reads the number of the endpoint that is meant, and the ring's memory. What came instead
-// of memory goes to the closers, and the socket with it.
+// readHello reads the number of the endpoint that is meant, and the ring's memory. What came
+// instead of memory goes to the closers, and the socket with it.
 func readHello(fd int, pid int32, c *closers, oob []byte) (endpoint uint16, memfd int, err error) {
 	var hello [helloBytes]byte
 	const flags = unix.MSG_DONTWAIT | unix.MSG_CMSG_CLOEXEC | unix.MSG_PEEK

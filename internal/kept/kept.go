@@ -3,10 +3,10 @@
 //	peer "a"  [ 5 KiB ][ 4 KiB ]          the most of all: its oldest goes first
 //	peer "b"  [ 6 KiB ]
 //
-// What a peer has sent may be taken after it has gone. A peer that comes, leaves something and goes,
-// again and again, must not fill the memory so, nor crowd out what others have left. So a Keeper
-// counts what is held for each peer by its name, which a new connection does not change, and what is
-// over the bound is taken from the peer that has the most.
+// What a peer has sent may be taken after it has gone. A peer that comes, leaves something and
+// goes, again and again, must not fill the memory so, nor crowd out what others have left. So a
+// Keeper counts what is held for each peer by its name, which a new connection does not change, and
+// what is over the bound is taken from the peer that has the most.
 //
 // A Keeper belongs to one goroutine, or is guarded by its owner's lock.
 package kept

@@ -43,10 +43,15 @@ type Config struct {
 	// differ.
 	WindowBytes int
 	// ConnsMax bounds the Conns that one peer has opened, and those opened to it, 1 to 1<<20; 0 means
-	// 1024.
+	// 1024. A Conn counts until all that has come is read, or dropped.
 	ConnsMax int
-	// Backlog bounds the Conns of a Listener that wait for Accept, 1 to 1<<16; 0 means 128.
+	// Backlog bounds the Conns of a Listener that wait for Accept, 1 to 1<<16; 0 means 128. A peer, by
+	// its address, may have no more of them than are free, so that it leaves room for others.
 	Backlog int
+	// GoneBytes bounds the memory of Conns that have ended and whose bytes nobody has read, 4096 for
+	// each Conn included, up to 1<<40; 0 means 64 times WindowBytes. Beyond it the peer that has the
+	// most of it, by its address, loses those of the Conn that ended first: its Reads fail then.
+	GoneBytes int64
 }
 
 const (
@@ -54,6 +59,10 @@ const (
 	windowBytesMax = 16 << 20
 	connsMax       = 1 << 20
 	backlogMax     = 1 << 16
+	goneBytesMax   = 1 << 40
+	goneFactor     = 64
+	// goneBytes is what a Conn that has ended takes beside the bytes that nobody has read.
+	goneBytes = 4096
 )
 
 // withDefaults fills in the zero fields.
@@ -66,6 +75,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Backlog == 0 {
 		c.Backlog = 128
+	}
+	if c.GoneBytes == 0 {
+		c.GoneBytes = goneFactor * int64(c.WindowBytes)
 	}
 	return c
 }
@@ -84,6 +96,10 @@ func (c Config) Validate() error {
 		if f.value < f.min || f.value > f.max {
 			return fmt.Errorf("%w: %s is %d, want %d to %d", ErrConfig, f.name, f.value, f.min, f.max)
 		}
+	}
+	if c.GoneBytes < 0 || c.GoneBytes > goneBytesMax {
+		return fmt.Errorf("%w: GoneBytes is %d, want 0 to %d", ErrConfig, c.GoneBytes,
+			int64(goneBytesMax))
 	}
 	return nil
 }

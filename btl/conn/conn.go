@@ -20,6 +20,7 @@ type Conn struct {
 
 	// Of who drives the module, as all that follows.
 	dialing  *request
+	backlog  *Listener // in whose it is
 	accepted bool
 	closed   bool
 	err      error // why it has ended

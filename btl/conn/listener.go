@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 
 	"gobtl/btl"
 )
@@ -35,6 +36,7 @@ type Listener struct {
 
 	// Of who drives the module.
 	backlog []*Conn
+	of      map[string]int // of the backlog, by the peer's address
 	accepts []*request
 	closed  bool
 }
@@ -42,7 +44,7 @@ type Listener struct {
 // Listen begins to accept Conns of a service, whose name, which may be empty, has 255 bytes at
 // most. Errors: ErrInUse, ErrService, net.ErrClosed.
 func (n *Node) Listen(service string) (*Listener, error) {
-	l := &Listener{n: n, service: service}
+	l := &Listener{n: n, service: service, of: map[string]int{}}
 	err := n.r.Do(context.Background(), func(*btl.Module) error {
 		switch {
 		case n.closed:
@@ -71,8 +73,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 		case l.closed:
 			return net.ErrClosed
 		case len(l.backlog) > 0:
-			q.conn = l.backlog[0]
-			l.backlog = l.backlog[1:]
+			q.conn = l.take(0)
+			q.conn.advance() // It may be over.
 			w.Wake(nil)
 		default:
 			l.accepts = append(l.accepts, &q)
@@ -105,16 +107,35 @@ func (l *Listener) close() {
 	for _, q := range l.accepts {
 		q.w.Wake(net.ErrClosed)
 	}
-	for _, c := range l.backlog {
-		c.close()
+	for len(l.backlog) > 0 {
+		l.take(len(l.backlog) - 1).close()
 	}
-	l.accepts, l.backlog = nil, nil
+	l.accepts = nil
+}
+
+// take takes a Conn out of the backlog.
+func (l *Listener) take(i int) *Conn {
+	c := l.backlog[i]
+	l.backlog = slices.Delete(l.backlog, i, i+1)
+	if l.of[c.remote.Address]--; l.of[c.remote.Address] == 0 {
+		delete(l.of, c.remote.Address)
+	}
+	c.backlog = nil
+	return c
+}
+
+// mayOffer says whether there is a place for a Conn of a peer.
+func (l *Listener) mayOffer(address string) bool {
+	free := l.n.cfg.Backlog - len(l.backlog)
+	return len(l.accepts) > 0 || free > 0 && l.of[address] <= free
 }
 
 // offer gives a Conn to who waits for one, or keeps it.
 func (l *Listener) offer(c *Conn) {
 	if len(l.accepts) == 0 {
 		l.backlog = append(l.backlog, c)
+		l.of[c.remote.Address]++
+		c.backlog = l
 		return
 	}
 	q := l.accepts[0]

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"gobtl/btl"
+	"gobtl/internal/kept"
 )
 
 // Node has the Conns of one module.
@@ -21,6 +23,7 @@ type Node struct {
 	conns     map[name]*Conn
 	peers     map[*btl.Endpoint]*peer
 	listeners map[string]*Listener
+	gone      *kept.Keeper[*Conn] // Conns that have ended, with bytes that nobody has read
 	lastID    uint32
 	closed    bool
 }
@@ -52,6 +55,7 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, m: m, begun: make(chan struct{}), local: m.Address(),
 		conns: map[name]*Conn{}, peers: map[*btl.Endpoint]*peer{}, listeners: map[string]*Listener{},
+		gone: kept.New[*Conn](cfg.GoneBytes),
 	}
 	m.OnRoom(n.room)
 	return n, m.Handle(cfg.Tag, n.arrive)
@@ -188,6 +192,30 @@ func (n *Node) remove(c *Conn) {
 	}
 }
 
+// leave takes account of a Conn that has ended: what has come whole can still be read.
+func (n *Node) leave(c *Conn) {
+	n.remove(c)
+	c.early = nil
+	if c.deaf || c.read == c.next {
+		c.forget()
+		return
+	}
+	held := goneBytes + int64(len(c.ring))
+	for _, d := range n.gone.Add(c.remote.Address, c, held) {
+		d.next, d.ended = d.read, false // Its Reads tell why it has ended.
+		d.forget()
+	}
+}
+
+// forget gives back what a Conn that has ended holds, when nothing of it is left to read.
+func (c *Conn) forget() {
+	c.ring = nil
+	c.n.gone.Remove(c)
+	if l := c.backlog; l != nil {
+		l.take(slices.Index(l.backlog, c))
+	}
+}
+
 func (n *Node) peer(ep *btl.Endpoint) *peer {
 	p := n.peers[ep]
 	if p == nil {
@@ -268,9 +296,9 @@ func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string)
 	switch {
 	case l == nil:
 		h.status = statusService
-	case n.peer(ep).opened[0] >= n.cfg.ConnsMax:
+	case n.peer(ep).opened[0]+n.gone.Of(ep.PeerAddress()) >= n.cfg.ConnsMax:
 		h.status = statusConns
-	case len(l.accepts) == 0 && len(l.backlog) >= n.cfg.Backlog:
+	case !l.mayOffer(ep.PeerAddress()):
 		h.status = statusBacklog
 	default:
 		c := n.add(named, service)

@@ -146,6 +146,9 @@ func (c *Conn) serveReaders() {
 		c.readers = pop(c.readers)
 		q.w.Wake(err)
 	}
+	if c.err != nil && (c.deaf || c.read == c.next) {
+		c.forget()
+	}
 }
 
 // mayRead is why there will be nothing more to read.

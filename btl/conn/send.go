@@ -73,7 +73,8 @@ func (c *Conn) answered(err error) {
 }
 
 // advance sends what is to be sent, as far as there is room, and forgets a Conn of which both
-// directions are over.
+// directions are over. One with bytes that nobody has read, or that nobody has
+// accepted, is not over: it goes on to count.
 func (c *Conn) advance() {
 	if c.err != nil || c.waits || c.n.conns[c.name] != c {
 		return
@@ -90,8 +91,9 @@ func (c *Conn) advance() {
 	case err != nil:
 		c.fail(err)
 	case c.accepted && c.due == 0 && c.inFlight == 0 && (c.stopped || c.finSent) &&
-		(c.deaf || c.whole()):
+		(c.deaf || c.whole() && c.read == c.next) && c.backlog == nil:
 		c.n.remove(c)
+		c.ring = nil
 	}
 }
 
@@ -221,5 +223,5 @@ func (c *Conn) fail(err error) {
 	c.answered(err)
 	c.serveReaders()
 	c.endWriters(err)
-	c.n.remove(c)
+	c.n.leave(c)
 }

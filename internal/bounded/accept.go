@@ -80,8 +80,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Serve accepts until the listener is closed, has fn serve each guest on a goroutine of its own, and
-// returns when all of them have ended. It closes a guest when fn returns.
+// Serve accepts until the listener is closed, has fn serve each guest on a goroutine of its own,
+// and returns when all of them have ended. It closes a guest when fn returns.
 func (l *Listener) Serve(fn func(*Guest)) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -123,7 +123,8 @@ func (l *Listener) enter(conn net.Conn) *Guest {
 	return g
 }
 
-// silent finds the guest that gives its place to another one, -1 if there is none. The lock is held.
+// silent finds the guest that gives its place to another one, -1 if there is none. The lock
+// is held.
 func (l *Listener) silent() int {
 	count := make(map[string]int)
 	for _, g := range l.guests {

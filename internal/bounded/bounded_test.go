@@ -52,8 +52,8 @@ func said(t *testing.T, conn net.Conn) string {
 	return string(b)
 }
 
-// TestListener: the silent give way, the first of them first; the proven stay; who finds no place is
-// told so; a guest that leaves makes room.
+// TestListener: the silent give way, the first of them first; the proven stay; who finds no place
+// is told so; a guest that leaves makes room.
 func TestListener(t *testing.T) {
 	l := listen(t, 2)
 	got := make(chan *Guest)
@@ -147,8 +147,8 @@ func TestAcceptFails(t *testing.T) {
 	}
 }
 
-// TestLines: lines come whole, however they arrive; one that is too long is an error before it is in
-// memory; one without an end is none.
+// TestLines: lines come whole, however they arrive; one that is too long is an error before it is
+// in memory; one without an end is none.
 func TestLines(t *testing.T) {
 	for _, most := range []int{3, 5000, 1 << 20} {
 		whole := strings.Repeat("x", most)

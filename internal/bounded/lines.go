@@ -24,8 +24,8 @@ func NewLines(r io.Reader, most int) *Lines {
 	return &Lines{from: bufio.NewReaderSize(r, min(linesBuffer, most+1)), most: most}
 }
 
-// Next returns the next line without its end ("\n" or "\r\n"), valid until the next call. Errors are
-// the reader's; io.ErrUnexpectedEOF where that ends in the middle of a line; and one that wraps
+// Next returns the next line without its end ("\n" or "\r\n"), valid until the next call. Errors
+// are the reader's; io.ErrUnexpectedEOF where that ends in the middle of a line; and one that wraps
 // ErrLong, after which the rest of the line is not read.
 func (l *Lines) Next() ([]byte, error) {
 	l.line = l.line[:0]

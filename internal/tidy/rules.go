@@ -36,7 +36,8 @@ var pureDeny = []string{
 
 // leaves are the packages below everything.
 var leaves = []string{
-	"internal/cookie", "internal/fifo", "internal/kept", "internal/mono", "internal/seq", "internal/slots",
+	"internal/cookie", "internal/fifo", "internal/kept",
+	"internal/mono", "internal/seq", "internal/slots",
 }
 
 // policies is the direction of the imports; the first row that matches a package holds. Code in a

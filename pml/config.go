@@ -47,6 +47,10 @@ type Config struct {
 	// UnexpectedBytes bounds what one peer may have here unreceived, up to 1 GiB; a message counts
 	// 64 bytes more than it has. 0 means 1 MiB.
 	UnexpectedBytes int
+	// GoneBytes bounds what is kept of peers that have gone, until it is received: 4096 for each peer
+	// and 256 for each message included, up to 1<<40. 0 means eight times UnexpectedBytes. Beyond it
+	// the peer that has the most of it, by its address, loses what its first connection has left.
+	GoneBytes int64
 	// EnvelopesMax bounds the messages that one peer may have here unreceived, announced ones among
 	// them: a power of two, 4 to 1<<20. 0 means 4096.
 	EnvelopesMax int
@@ -58,6 +62,15 @@ type Config struct {
 // messageOverhead is what a message counts beside its bytes.
 const messageOverhead = 64
 
+const (
+	goneFactor   = 8
+	goneBytesMax = 1 << 40
+	// goneBytes is what a peer that has gone takes beside its messages, and messageBytes a message
+	// beside its data.
+	goneBytes    = 4096
+	messageBytes = 256
+)
+
 // withDefaults fills in the zero fields.
 func (c Config) withDefaults() Config {
 	if c.EagerBytes == 0 {
@@ -65,6 +78,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.UnexpectedBytes == 0 {
 		c.UnexpectedBytes = 1 << 20
+	}
+	if c.GoneBytes == 0 {
+		c.GoneBytes = goneFactor * int64(c.UnexpectedBytes)
 	}
 	if c.EnvelopesMax == 0 {
 		c.EnvelopesMax = 4096
@@ -86,6 +102,8 @@ func (c Config) Validate() error {
 	case c.UnexpectedBytes < messageOverhead || c.UnexpectedBytes > 1<<30:
 		return fmt.Errorf("%w: UnexpectedBytes is %d, want %d to 1 GiB", ErrConfig, c.UnexpectedBytes,
 			messageOverhead)
+	case c.GoneBytes < 0 || c.GoneBytes > goneBytesMax:
+		return fmt.Errorf("%w: GoneBytes is %d, want 0 to 1<<40", ErrConfig, c.GoneBytes)
 	case c.EnvelopesMax < 4 || c.EnvelopesMax > 1<<20 || c.EnvelopesMax&(c.EnvelopesMax-1) != 0:
 		return fmt.Errorf("%w: EnvelopesMax is %d, want a power of two, 4 to 1<<20", ErrConfig,
 			c.EnvelopesMax)

@@ -6,6 +6,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/internal/fifo"
+	"gobtl/internal/kept"
 	"gobtl/internal/slots"
 )
 
@@ -19,6 +20,7 @@ type Stats struct {
 	Early                    uint64 // that overtook others
 	NotReady                 uint64 // of Ready sends, whose receive was not posted
 	Refused                  uint64 // that were dropped
+	Forgotten                uint64 // of peers that have gone, which had left too much
 	Unhandled                uint64 // active messages without a handler, which were dropped
 	UnexpectedBytes          int    // kept now, of all peers, early ones among them
 	UnexpectedMessages       int    // that a Recv could match now
@@ -36,6 +38,7 @@ type Layer struct {
 	probed     list[Message]         // that MProbe or a handler has, and nobody has received
 	requests   slots.Table[*Request] // that the other side knows by an id
 	memory     memory
+	gone       *kept.Keeper[*Peer] // those that have left messages
 
 	busy     list[Peer]    // that have something to send which could not be sent
 	homeless list[Peer]    // that have receives for which the module had no region
@@ -108,7 +111,7 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 		probed:   list[Message]{at: func(m *Message) *links[Message] { return &m.order }},
 		homeless: list[Peer]{at: func(p *Peer) *links[Peer] { return &p.homes }},
 		regions:  max(1, m.Config().RegionsMax/regionsPart),
-		ended:    list[Request]{at: queue}, onPeer: onPeer,
+		ended:    list[Request]{at: queue}, onPeer: onPeer, gone: kept.New[*Peer](cfg.GoneBytes),
 	}
 	l.requests.Init(requestsBits, 1<<requestsBits)
 	if err := m.Handle(cfg.Tag, l.arrive); err != nil {
@@ -306,14 +309,7 @@ func (l *Layer) end(p *Peer, why error) {
 			l.finish(r, p.err)
 		}
 	})
-	for m := p.unexpected.first; m != nil; {
-		next := m.own.next
-		if !m.eager {
-			l.unexpected.remove(m)
-			m.gone = true
-		}
-		m = next
-	}
+	l.leave(p)
 	for m := l.probed.first; m != nil; {
 		next := m.order.next
 		if !m.eager && m.peer == p {

@@ -74,6 +74,8 @@ func TestConfig(t *testing.T) {
 		{EagerBytes: 1<<20 + 1},
 		{UnexpectedBytes: 63},
 		{UnexpectedBytes: 1<<30 + 1},
+		{GoneBytes: -1},
+		{GoneBytes: 1<<40 + 1},
 		{EnvelopesMax: 2},
 		{EnvelopesMax: 100},
 		{EnvelopesMax: 1 << 21},
@@ -166,12 +168,11 @@ func TestPosted(t *testing.T) {
 	})
 }
 
-// memPair is two layers over a network inside the process, which allocates nothing.
-func memPair(t *testing.T) (step func() btl.Time, a, b *Layer, to *Peer) {
+// memLayers is so many layers over a network inside the process, which allocates nothing.
+func memLayers(t *testing.T, count int, lc Config) (step func() btl.Time, layers []*Layer) {
 	t.Helper()
 	net := mem.New(mem.Config{})
-	var layers [2]*Layer
-	var modules [2]*btl.Module
+	layers = make([]*Layer, count)
 	now := btl.Time(1)
 	for i := range layers {
 		cfg := btl.Config{SendBuffers: 256}
@@ -192,8 +193,7 @@ func memPair(t *testing.T) (step func() btl.Time, a, b *Layer, to *Peer) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { m.Close() })
-		modules[i] = m
-		if layers[i], err = New(m, Config{}, nil); err != nil {
+		if layers[i], err = New(m, lc, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -206,7 +206,13 @@ func memPair(t *testing.T) (step func() btl.Time, a, b *Layer, to *Peer) {
 		}
 		return now
 	}
-	ep, err := modules[0].Connect(now, modules[1].Name())
+	return step, layers
+}
+
+// connected connects two of them.
+func connected(t *testing.T, step func() btl.Time, a, b *Layer) *Peer {
+	t.Helper()
+	ep, err := a.m.Connect(step(), b.m.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +222,14 @@ func memPair(t *testing.T) (step func() btl.Time, a, b *Layer, to *Peer) {
 	if !ep.Connected() {
 		t.Fatal("not connected")
 	}
-	return step, layers[0], layers[1], layers[0].Peer(ep)
+	return a.Peer(ep)
+}
+
+// memPair is two layers that are connected.
+func memPair(t *testing.T) (step func() btl.Time, a, b *Layer, to *Peer) {
+	t.Helper()
+	step, layers := memLayers(t, 2, Config{})
+	return step, layers[0], layers[1], connected(t, step, layers[0], layers[1])
 }
 
 // Eager messages allocate nothing, posted or unexpected, whatever receives want.

@@ -43,7 +43,7 @@ func (l *Layer) recv(now btl.Time, r *Request, from *Peer, tag, mask uint64, mem
 		l.posted.add(r)
 		return nil
 	}
-	l.unexpected.remove(m)
+	l.takeOut(m)
 	l.receive(now, r, m)
 	l.release(m)
 	l.settle()
@@ -82,7 +82,7 @@ func (l *Layer) Probe(from *Peer, tag, mask uint64) (Info, bool) {
 func (l *Layer) MProbe(from *Peer, tag, mask uint64) *Message {
 	m := l.unexpected.find(from, tag, mask)
 	if m != nil {
-		l.unexpected.remove(m)
+		l.takeOut(m)
 		l.probed.add(m)
 	}
 	return m

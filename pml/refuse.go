@@ -36,7 +36,7 @@ func (l *Layer) Refuse(now btl.Time, tag uint64, why error) {
 		}
 	}
 	for _, m := range come {
-		l.unexpected.remove(m)
+		l.takeOut(m)
 	}
 	for _, m := range probed {
 		l.probed.remove(m)

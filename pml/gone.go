@@ -1,0 +1,41 @@
+package pml
+
+// leave takes account of what a peer that has gone has sent whole, which may still be received, and
+// drops what it had only announced.
+func (l *Layer) leave(p *Peer) {
+	held := int64(0)
+	for m := p.unexpected.first; m != nil; {
+		next := m.own.next
+		if m.eager {
+			held += m.held()
+		} else {
+			l.unexpected.remove(m)
+			m.gone = true
+		}
+		m = next
+	}
+	if held == 0 {
+		return
+	}
+	for _, d := range l.gone.Add(p.ep.PeerAddress(), p, goneBytes+held) {
+		for m := d.unexpected.first; m != nil; m = d.unexpected.first {
+			l.unexpected.remove(m)
+			l.release(m)
+			l.stats.Forgotten++
+		}
+	}
+}
+
+// held is the memory of a message that is kept.
+func (m *Message) held() int64 { return int64(cap(m.data)) + messageBytes }
+
+// takeOut takes a message out of those that wait for a receive.
+func (l *Layer) takeOut(m *Message) {
+	l.unexpected.remove(m)
+	if p := m.peer; p.err != nil {
+		l.gone.Shrink(p, m.held())
+		if p.unexpected.first == nil {
+			l.gone.Remove(p)
+		}
+	}
+}

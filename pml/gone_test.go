@@ -1,0 +1,92 @@
+package pml
+
+import (
+	"errors"
+	"testing"
+)
+
+// A peer that leaves messages and goes, again and again, fills no more than GoneBytes, and takes
+// nothing of what another one has left, which is still received.
+func TestGoneBytes(t *testing.T) {
+	t.Parallel()
+	const most, size, rounds = 1 << 20, 60 << 10, 40
+	step, layers := memLayers(t, 3, Config{GoneBytes: most})
+	good, bad, l := layers[0], layers[1], layers[2]
+	leave := func(from *Layer, count, size int, tag uint64) {
+		to := connected(t, step, from, l)
+		for range count {
+			var send Request
+			if err := from.Send(step(), &send, to, tag, make([]byte, size), Standard); err != nil {
+				t.Fatal(err)
+			}
+			for range 1000 {
+				step()
+			}
+			if !send.Done() || send.Err() != nil {
+				t.Fatal(send.Done(), send.Err())
+			}
+		}
+		to.ep.Abort()
+		for range 1000 {
+			step()
+		}
+	}
+	leave(good, 3, size, 1)
+	for range rounds {
+		leave(bad, 5, size, 2)
+		if s := l.Stats(); s.UnexpectedBytes > most || l.gone.Bytes() > most {
+			t.Fatalf("%d bytes of messages, %d counted, at most %d", s.UnexpectedBytes, l.gone.Bytes(),
+				most)
+		}
+	}
+	if s := l.Stats(); s.Forgotten == 0 || s.UnexpectedBytes < most/2 {
+		t.Errorf("%d messages forgotten, %d bytes kept", s.Forgotten, s.UnexpectedBytes)
+	}
+	for range 3 {
+		var recv Request
+		if err := l.Recv(step(), &recv, nil, 1, exactly, make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+		if !recv.Done() || recv.Err() != nil || recv.Len() != size {
+			t.Fatalf("the other peer's message: done %v, %v", recv.Done(), recv.Err())
+		}
+	}
+	for l.Stats().UnexpectedMessages > 0 {
+		var recv Request
+		m := l.MProbe(nil, 2, exactly)
+		if err := l.RecvMessage(step(), &recv, m, make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l.gone.Bytes() != 0 {
+		t.Errorf("%d bytes are counted of nothing", l.gone.Bytes())
+	}
+	if err := errors.Join(good.CheckIdle(), bad.CheckIdle(), l.CheckIdle()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A peer that comes and goes with empty messages counts as what it takes.
+func TestGoneEmpty(t *testing.T) {
+	t.Parallel()
+	const most = 64 << 10
+	step, layers := memLayers(t, 2, Config{GoneBytes: most})
+	for range 40 {
+		to := connected(t, step, layers[0], layers[1])
+		var send Request
+		if err := layers[0].Send(step(), &send, to, 1, nil, Standard); err != nil {
+			t.Fatal(err)
+		}
+		for range 200 {
+			step()
+		}
+		to.ep.Abort()
+		for range 200 {
+			step()
+		}
+	}
+	n := layers[1].Stats().UnexpectedMessages
+	if want := most / (goneBytes + messageBytes); n != want {
+		t.Errorf("messages of %d peers that have gone are kept, want %d", n, want)
+	}
+}

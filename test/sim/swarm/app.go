@@ -265,8 +265,7 @@ func (e *end) send(f *btl.Fragment, m *message) bool {
 	w := e.w
 	f.OnDone, f.Context = w.onDoneFn, uint64(m.number)
 	f.Signal = w.d.chance(0.5)
-	f.Held = m.number%holdEvery == 3
-	signal := f.Signal || f.Held
+	signal := f.Signal
 	st, err := e.ep.Send(e.w.net.Now(), f)
 	if err != nil {
 		if e := e.ep.Free(f); e != nil {
@@ -278,7 +277,6 @@ func (e *end) send(f *btl.Fragment, m *message) bool {
 		w.fail("%s: Done, although a signal was asked for", m)
 	}
 	e.accepted(m, st)
-	e.mayCancel(f, m)
 	return true
 }
 

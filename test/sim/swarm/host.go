@@ -41,7 +41,6 @@ type life struct {
 	regs      []*registered
 	kept      keptMessages
 	places    places
-	held      []heldSend
 
 	passing    bool // inside Progress
 	deafened   int
@@ -114,7 +113,6 @@ func (l *life) Progress(now mono.Time) (int, error) {
 	l.passing, l.random.second = true, false
 	n, err := l.mod.Progress(now)
 	l.passing = false
-	l.giveBack()
 	w := l.w
 	if l.closed {
 		return 0, nil
@@ -197,7 +195,6 @@ func (l *life) afterClose() {
 		}
 	}
 	l.places.judgeClosed(l)
-	l.giveBack()
 	if m := w.ledger.openOf(l); m != nil {
 		w.fail("node %s: %s had not ended when the module was closed", l.host.node.Name(), m)
 	}

@@ -29,7 +29,6 @@ type message struct {
 	ended     bool
 	lost      bool // its sender crashed
 	refused   bool // by the receiver's application
-	canceled  bool // taken back before it left
 	delivered int
 	err       error
 }
@@ -181,9 +180,6 @@ func (w *world) onDone(f *btl.Fragment, err error) {
 		return
 	}
 	m.value = f.Value()
-	if f.Held {
-		m.from.life.held = append(m.from.life.held, heldSend{f, err})
-	}
 	for range w.lieTwice(lieDoneTwice) {
 		w.ledger.end(w, m, w.lieOutcome(m, err))
 	}
@@ -241,9 +237,6 @@ func (g *ledger) judge(w *world, m *message) {
 	if m.put != nil && m.put.judge(w, m) {
 		return
 	}
-	if m.canceled && !errors.Is(err, btl.ErrCanceled) {
-		w.fail("%s was canceled, and ended with %v", m, err)
-	}
 	if err == nil {
 		if m.put == nil && m.size >= smallBytes && m.delivered != 1 && !m.cutOff() {
 			w.fail("%s ended well, and was delivered %d times", m, m.delivered)
@@ -254,11 +247,6 @@ func (g *ledger) judge(w *world, m *message) {
 		return
 	}
 	switch {
-	case errors.Is(err, btl.ErrCanceled):
-		if !m.canceled || m.delivered > 0 {
-			w.fail("%s ended with %v: canceled %v, delivered %d times", m, err, m.canceled, m.delivered)
-		}
-		return
 	case errors.Is(err, btl.ErrUnwanted):
 		if !m.refused || m.delivered > 0 {
 			w.fail("%s ended with %v: refused %v, delivered %d times", m, err, m.refused, m.delivered)
@@ -362,8 +350,6 @@ func (g *ledger) deliver(w *world, e *end, tag btl.Tag, data []byte) {
 		w.fail("%s was delivered with %d bytes", m, len(data))
 	case !bytes.Equal(data[smallBytes:], body(m.id, m.size-smallBytes)):
 		w.fail("%s was delivered altered", m)
-	case m.canceled:
-		w.fail("%s was delivered, and had been taken back", m)
 	case m.err != nil && !errors.Is(m.err, btl.ErrNoHandler):
 		// The sender gave up; what was on its way may arrive all the same.
 	}
@@ -414,7 +400,7 @@ func (g *ledger) missing(e *end) *message {
 	for _, n := range e.msgs {
 		m := g.msgs[n]
 		if m.put == nil && m.size >= smallBytes && m.delivered == 0 && m.tag <= handledTags &&
-			m.err == nil && !m.refused && !m.canceled {
+			m.err == nil && !m.refused {
 			return m
 		}
 		if m.put != nil && m.put.missing(m) {

@@ -186,7 +186,7 @@ func (e *end) sendGet(size int) bool {
 	m := w.ledger.enter(e, 0, size)
 	m.put = &put{remote: g}
 	e.life.random.full = true
-	f, err := e.prepareGet(m, g.into[guardBytes:][:size:size], handle, offset)
+	f, err := e.ep.PrepareGet(g.into[guardBytes:][:size:size], handle, offset)
 	e.life.random.full = false
 	if err != nil {
 		return e.refused(m, err)
@@ -265,7 +265,7 @@ func (e *end) checkFences(m *message) {
 	for ; e.fencedTo < until; e.fencedTo++ {
 		o := w.ledger.msgs[e.msgs[e.fencedTo]]
 		switch {
-		case o.err != nil || o.lost || o.canceled || o.refused:
+		case o.err != nil || o.lost || o.refused:
 		case o.put != nil && o.put.missing(o),
 			o.put != nil && o.put.remote != nil && !o.ended,
 			o.put == nil && o.size >= smallBytes && o.tag <= handledTags && o.delivered != 1 &&

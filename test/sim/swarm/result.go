@@ -22,7 +22,6 @@ type Result struct {
 	Share     float64       // Drained of its limit; of a sum the largest
 	Messages  uint64
 	Delivered uint64
-	Canceled  uint64
 	Failed    uint64 // sends that ended with an error
 	Unjudged  uint64 // messages of tainted pairs
 	// SureConnects counts handshakes that nothing disturbed: had they failed, that had been a
@@ -57,7 +56,6 @@ func (r *Result) Add(o *Result) {
 	r.Share = max(r.Share, o.Share)
 	r.Messages += o.Messages
 	r.Delivered += o.Delivered
-	r.Canceled += o.Canceled
 	r.Failed += o.Failed
 	r.Unjudged += o.Unjudged
 	r.SureConnects += o.SureConnects

@@ -23,7 +23,6 @@ func report(out io.Writer, r *swarm.Result, took, slow time.Duration, worst uint
 	row("packets", r.Packets)
 	row("messages accepted", r.Messages)
 	row("messages delivered", r.Delivered)
-	row("messages taken back", r.Canceled)
 	row("sends ended with an error", r.Failed)
 	row("messages between tainted pairs", r.Unjudged)
 	row("connections", r.Connected)

@@ -155,10 +155,6 @@ func (m *Module) complete(f *Fragment, err error) {
 	} else {
 		m.stats.counters[CntFailed]++
 	}
-	if f.section() {
-		m.sectionEnded(f, err)
-		return
-	}
 	if f.Held && m.outbox.pulled {
 		m.hold(f)
 		return

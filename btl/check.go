@@ -182,7 +182,7 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 		switch {
 		case f.state != fragQueued || f.ep != ep || ep.flowOf(f) != fl:
 			return fmt.Errorf("fragment in state %d queued", f.state)
-		case f.cursor > f.size || f.out > 0 && !ep.counted && !f.whole() &&
+		case f.cursor > f.size || f.out > 0 && !ep.counted &&
 			(f != q.first || !f.large):
 			return fmt.Errorf("fragment with %d of %d bytes sent stands at %d of the queue", f.cursor,
 				f.size, count)
@@ -197,7 +197,6 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 			c.meet(f)
 		case !f.internal():
 			c.frags[fragQueued]++
-			c.meetGroup(f)
 			if f.ownRegion { // its packets so far are acknowledged
 				c.regions++
 			}

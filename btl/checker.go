@@ -74,7 +74,6 @@ func (c *checker) meet(f *Fragment) {
 	}
 	if !f.internal() {
 		c.frags[f.state]++
-		c.meetGroup(f)
 	}
 }
 
@@ -88,22 +87,4 @@ func (c *checker) ref(i int, f *Fragment) error {
 	}
 	f.unmet--
 	return nil
-}
-
-// meetGroup counts, with the whole of an operation, its sections that have ended, and with one that
-// has not, that the whole waits for it.
-func (c *checker) meetGroup(f *Fragment) {
-	switch {
-	case f.group == nil:
-	case f.section():
-		c.refs++
-		c.meet(f.group.whole)
-		f.group.whole.unmet--
-	default:
-		for _, part := range f.group.parts {
-			if part.state == fragEnded {
-				c.frags[fragEnded]++
-			}
-		}
-	}
 }

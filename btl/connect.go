@@ -364,11 +364,6 @@ func (m *Module) failTooLarge(ep *Endpoint, q *fragmentList) {
 	for f := q.first; f != nil; {
 		next := f.next
 		if err := ep.cannotTake(f); err != nil {
-			if f.group != nil {
-				m.failSections(f.group.whole, err)
-				f = q.first // of the next ones some may be gone
-				continue
-			}
 			if f.hasSeg {
 				m.recovery.Unqueue(f.seg)
 			}

@@ -18,7 +18,6 @@ type descriptors struct {
 	lent  int // with the caller
 
 	vectors []*vector // idle ones
-	groups  []*group
 
 	large      [][]byte // idle memory for large Allocs
 	largeBytes int      // of it
@@ -101,9 +100,6 @@ func (d *descriptors) giveBack(f *Fragment) {
 
 // freeFrag takes a descriptor back, and its buffer if it never left.
 func (m *Module) freeFrag(f *Fragment) {
-	if f.whole() {
-		m.freeSections(f)
-	}
 	if f.op != nil {
 		m.giveOp(f)
 	}
@@ -111,18 +107,6 @@ func (m *Module) freeFrag(f *Fragment) {
 		m.giveSeg(f.ep, f.seg)
 	}
 	m.frags.giveBack(f)
-}
-
-// freeSections takes back the descriptors of the sections of a fragment that is over, or not sent.
-func (m *Module) freeSections(whole *Fragment) {
-	g := whole.group
-	for _, part := range g.parts {
-		m.freeFrag(part)
-	}
-	clear(g.parts)
-	*g = group{parts: g.parts[:0]}
-	m.frags.groups = append(m.frags.groups, g)
-	whole.group = nil
 }
 
 // isBye says whether f is the transport's own, which ends a connection.

@@ -37,7 +37,7 @@ func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
 // setOp makes it the only packet of an operation.
 func (p *packet) setOp(o *operation) {
 	p.Op, p.OpCode = o.number, o.code
-	if o.code == frag.OpPart && !o.frag.section() { // all of the put, and its notice
+	if o.code == frag.OpPart { // all of the put, and its notice
 		p.OpCode, p.OpBytes, p.Tag = frag.OpPlaced, o.says, o.tag
 		p.PayloadLen += uint16(o.says)
 	}

@@ -35,10 +35,9 @@ func TestFenceImmediate(t *testing.T) {
 }
 
 // A message that fits a packet no more, because the path carries less, keeps its place before what
-// is behind a later fence: there the notice of an operation with sections may stand, of which
-// nothing is sent by itself but the notice. A flush that waits for the message goes on to do so.
+// is behind a later fence. A flush that waits for the message goes on to do so.
 func TestFencePathLowered(t *testing.T) {
-	l := newSectionsLab(t, newRemoteLab(t, mem.Config{MTUBytes: 1500}, smallConfig(), false))
+	l := newRemoteLab(t, mem.Config{MTUBytes: 1500}, smallConfig(), false)
 	var order []string
 	note := func(what string) { order = append(order, what) }
 	for tag, what := range map[Tag]string{1: "large", 2: "lowered", noticeTag: "notice"} {
@@ -51,7 +50,8 @@ func TestFencePathLowered(t *testing.T) {
 	sendOrFail(t, l.ep, 2, make([]byte, 1300))
 	l.ep.Flush(l.now, func(error) { note("flush") })
 	l.ep.Fence(l.now)
-	put, err := l.ep.PreparePutSectionsNotice(l.over(1, 40, 40), noticeTag, []byte("all"))
+	put, err := l.ep.PreparePutNotice(filled(20_000, 1), l.region.Handle(), 0, noticeTag,
+		[]byte("all"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,8 +106,7 @@ func (ep *Endpoint) sentLarge(sizeBytes int) {
 	}
 }
 
-// beginBulk forgives what small fragments were ahead of large ones that are gone. Those of an
-// operation with sections may be so few bytes that they do not make up for it.
+// beginBulk forgives what small fragments were ahead of large ones that are gone.
 func (ep *Endpoint) beginBulk() { ep.balance = max(ep.balance, 0) }
 
 // overtook books bytes that were sent of the small fragments out of turn.

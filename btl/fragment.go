@@ -76,7 +76,6 @@ type manner struct {
 	large  bool    // waits among those in chunks
 	put    bool
 	answer bool // of this side's own making, to what the peer has asked for
-	group  *group
 }
 
 // confirmed is what a fragment waits for over a reliable fabric.

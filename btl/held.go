@@ -16,9 +16,6 @@ func (f *Fragment) Poll() (over bool, err error) {
 // hold leaves the descriptor of a send that has ended with the caller. What it had besides is given
 // back but the old value of an atomic operation.
 func (m *Module) hold(f *Fragment) {
-	if f.whole() {
-		m.freeSections(f)
-	}
 	f.state = fragOver
 	m.frags.lent++
 	if f.hasSeg {
@@ -46,11 +43,7 @@ func (ep *Endpoint) Cancel(now Time, f *Fragment) error {
 	switch {
 	case f.ep != ep || f.internal():
 		return ErrState
-	case f.whole():
-		if !m.cancelSections(f) {
-			return ErrState
-		}
-	case !f.unsent():
+	case f.state != fragQueued || f.cursor != 0 || f.out != 0:
 		return ErrState
 	default:
 		m.unqueue(ep, f)

@@ -67,7 +67,7 @@ func (m *Module) sealCounted(p *packet) int {
 	p.Conn, p.Seq = ep.peer.tag, 0
 	last := p.Kind != frag.KindChunk ||
 		p.OffsetBytes+uint32(p.PayloadLen) == p.SizeBytes &&
-			(p.Flags&frag.FlagOp == 0 || f.section()) // else the notice
+			p.Flags&frag.FlagOp == 0 // else the notice
 	if f != nil && last {
 		f.until = n
 	}

@@ -244,7 +244,6 @@ func (m *Module) checkEnded(c *checker, l *fragmentList) error {
 		}
 		if !f.isBye() {
 			c.frags[fragEnded]++
-			c.meetGroup(f)
 		}
 		if !f.hasSeg {
 			continue

@@ -96,31 +96,3 @@ func (d *descriptors) giveVector(v *vector) {
 	v.count = 0
 	d.vectors = append(d.vectors, v)
 }
-
-// group is what the fragments of an operation with sections have in common.
-type group struct {
-	whole *Fragment
-	parts []*Fragment
-	// failed: a section has, and the whole has its error.
-	failed bool
-}
-
-// whole says whether a fragment is that of an operation with sections.
-func (f *Fragment) whole() bool { return f.group != nil && f.group.whole == f }
-
-// section says whether a fragment is one of those.
-func (f *Fragment) section() bool { return f.group != nil && f.group.whole != f }
-
-// noticed says whether it is one whose bytes a notice waits for.
-func (f *Fragment) noticed() bool { return f.section() && f.group.whole.op != nil }
-
-// takeGroup lends what fragments have in common, with no fragments yet.
-func (d *descriptors) takeGroup() *group {
-	n := len(d.groups)
-	if n == 0 {
-		return new(group)
-	}
-	g := d.groups[n-1]
-	d.groups = d.groups[:n-1]
-	return g
-}

@@ -156,7 +156,7 @@ func (f *Fragment) accessError(reason uint8) error {
 		Needs: RemoteWrite,
 	}
 	switch o := f.op; {
-	case f.noticed() || o != nil && o.code == frag.OpPart:
+	case o != nil && o.code == frag.OpPart:
 		e.Needs |= RemoteNotify
 	case o != nil && o.code == frag.OpAtomic:
 		e.Needs, e.SizeBytes = RemoteAtomic, int(o.body[33]) // its width

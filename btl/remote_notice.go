@@ -121,26 +121,10 @@ func (ep *Endpoint) placeless(f *Fragment) bool {
 	if o == nil || o.code != frag.OpPart {
 		return false
 	}
-	if f.group != nil {
-		o = f.group.whole.op
-	}
 	return !o.numbered && ep.asks.places[(ep.asks.lastPut+1)%noticePlaces]
 }
 
-// numberPart gives a put with a notice a number, when its first packet is sent. A section has that
-// of its operation.
-func (ep *Endpoint) numberPart(f *Fragment) {
-	o := f.op
-	if f.section() {
-		o = f.group.whole.op
-	}
-	if !o.numbered {
-		ep.numberPut(o)
-	}
-	f.op.number = o.number
-}
-
-// numberPut takes the next place for a put with a notice.
+// numberPut gives a put with a notice the next place, when its first packet is sent.
 func (ep *Endpoint) numberPut(o *operation) {
 	ep.asks.lastPut++
 	o.number, o.numbered = ep.asks.lastPut, true
@@ -148,13 +132,12 @@ func (ep *Endpoint) numberPut(o *operation) {
 }
 
 // begun says whether chunks of a fragment have left, and others have not: no other's may come
-// between them. A notice may wait for longer, behind a fence or behind the sections that it is of.
+// between them. A notice may wait for longer, behind a fence.
 func (f *Fragment) begun() bool { return f.cursor > 0 && !f.noticeDue() }
 
 // noticeDue says whether nothing of a fragment is to be sent any more but its notice.
 func (f *Fragment) noticeDue() bool {
-	return f.op != nil && f.op.code == frag.OpPart && f.cursor == f.size && f.size > 0 &&
-		!f.section()
+	return f.op != nil && f.op.code == frag.OpPart && f.cursor == f.size && f.size > 0
 }
 
 // sendNotice sends the notice of a put whose chunks have left. It returns the packet's length, 0 if

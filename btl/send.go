@@ -30,9 +30,6 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	if f.size > ep.fragBytesMax { // which the peer may have said since the fragment was lent
 		return 0, ErrTooLarge
 	}
-	if f.whole() {
-		return ep.sendSections(f)
-	}
 	if f.op != nil {
 		if err := ep.mayAsk(); err != nil {
 			return 0, err
@@ -286,7 +283,7 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 	if f.hasSeg {
 		ep.m.recovery.Queue(f.seg)
 	}
-	f.large = f.isBye() || !ep.fitsPacket(f) || f.group != nil && f.group.whole.op != nil
+	f.large = f.isBye() || !ep.fitsPacket(f)
 	if f.large && f.hasSeg { // it was lent when packets were larger
 		ep.m.unfill(f)
 	}
@@ -338,9 +335,6 @@ func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 	} else if !m.fill(f, flags) {
 		return 0
 	}
-	if f.noticed() {
-		ep.numberPart(f)
-	}
 	var p packet
 	p.setFrag(f, flags)
 	f.hasSeg = false
@@ -380,8 +374,8 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	if f.cursor == 0 {
 		ep.numberFragment(f)
 		f.first, f.chunk = uint16(min(f.size, uint32(packet))), uint16(packet)
-		if f.op != nil && f.op.code == frag.OpPart {
-			ep.numberPart(f)
+		if f.op != nil && f.op.code == frag.OpPart && !f.op.numbered {
+			ep.numberPut(f.op)
 		}
 		if !f.answer || m.mayGatherAnswers(ep) {
 			m.gathers(f)

@@ -270,7 +270,7 @@ var btlFloors = [][]string{
 		"overcommit.go", "pieces.go", "place.go", "polling.go", "recv.go",
 		"region.go", "fence.go", "remote.go", "remote_ask.go", "remote_fast.go", "remote_notice.go",
 		"remote_serve.go",
-		"resend.go", "sched.go", "sections.go", "send.go", "stream.go", "strangers.go", "timers.go",
+		"resend.go", "sched.go", "send.go", "stream.go", "strangers.go", "timers.go",
 		"vector.go",
 	},
 	{

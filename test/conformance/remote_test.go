@@ -112,48 +112,7 @@ func testRemoteRefused(t *testing.T, fx *fixture) {
 		if !errors.As(ended, &why) || why.Reason != tc.want || !errors.Is(ended, btl.ErrRemoteAccess) {
 			t.Errorf("case %d: %v, want %v", i, ended, tc.want)
 		}
-		bad := btl.Section{Mem: into, Target: region.Handle(), Offset: tc.offset}
-		puts := tc.rights&(btl.RemoteWrite|btl.RemoteNotify) != btl.RemoteWrite|btl.RemoteNotify ||
-			tc.want == btl.ReasonBounds
-		testSectionsRefused(t, l, target, ep, bad, puts, tc.want)
 		region.Close()
 	}
 	l.settle()
-}
-
-// testSectionsRefused has a section refused, of a get and perhaps of a put with a notice, which
-// stands behind one that is not: the error names it, and there is no notice.
-func testSectionsRefused(t *testing.T, l *lab, target *node, ep *btl.Endpoint, bad btl.Section,
-	puts bool, want btl.AccessReason,
-) {
-	const noticed = btl.Tag(14)
-	right, err := target.mod.Expose(make([]byte, len(bad.Mem)), btl.RemoteAll)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer right.Close()
-	target.handle(noticed, func(*btl.Endpoint, btl.Tag, []byte) {
-		t.Error("a notice of a put that was refused")
-	})
-	sections := []btl.Section{{Mem: bad.Mem, Target: right.Handle()}, bad}
-	f, err := ep.PrepareGetSections(sections)
-	for err == nil {
-		over, ended := false, error(nil)
-		f.OnDone = func(_ *btl.Fragment, err error) { ended, over = err, true }
-		if _, err := ep.Send(ep.Now(), f); err != nil {
-			t.Fatal(err)
-		}
-		l.until("the operation ends", func() bool { return over })
-		var why *btl.AccessError
-		if !errors.As(ended, &why) || why.Reason != want || why.Handle != bad.Target ||
-			why.Offset != bad.Offset {
-			t.Errorf("%v, want %v of region %#x", ended, want, uint64(bad.Target))
-		}
-		if !puts {
-			return
-		}
-		puts = false
-		f, err = ep.PreparePutSectionsNotice(sections, noticed, nil)
-	}
-	t.Fatal(err)
 }

@@ -155,10 +155,6 @@ func (m *Module) complete(f *Fragment, err error) {
 	} else {
 		m.stats.counters[CntFailed]++
 	}
-	if f.Held && m.outbox.pulled {
-		m.hold(f)
-		return
-	}
 	m.outbox.push(f)
 }
 

@@ -11,7 +11,6 @@ import (
 // its caller.
 //
 //	free --lend--> with the caller --Send--> queued, sent, ended --giveBack--> free
-//	                                                         \--> with the caller, if Held
 type descriptors struct {
 	free  []*Fragment
 	count int // that were made
@@ -82,7 +81,7 @@ func (d *descriptors) lend(ep *Endpoint, most int, alone bool) (*Fragment, bool)
 
 // giveBack makes a descriptor free, which has no buffer any more. It keeps some memory of its own.
 func (d *descriptors) giveBack(f *Fragment) {
-	if f.state == fragLent || f.state == fragOver {
+	if f.state == fragLent {
 		d.lent--
 	}
 	f.ep.descriptors--

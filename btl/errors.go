@@ -45,8 +45,6 @@ var (
 	// ErrUnwanted: the peer's owner has refused a fragment larger than a packet (OnAnnounced). Older
 	// peers give ErrNoHandler.
 	ErrUnwanted = errors.New("btl: the peer does not want this fragment")
-	// ErrCanceled: the send was taken back (Endpoint.Cancel) before anything of it had left.
-	ErrCanceled = errors.New("btl: canceled")
 	// ErrRemoteAccess: the target of an operation is no region of the peer, lies outside it, or this
 	// side has not the right. From the peer it is an AccessError, which says what of it.
 	ErrRemoteAccess = errors.New("btl: remote memory access refused")

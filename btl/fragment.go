@@ -28,7 +28,6 @@ const (
 	fragQueued           // on its endpoint's to-send list
 	fragSent             // every segment posted, not all acknowledged
 	fragEnded            // waiting for its OnDone
-	fragOver             // ended, and with the caller again (Held)
 )
 
 // Fragment describes one message on its way out: a descriptor of the module, lent to the caller by
@@ -41,9 +40,6 @@ type Fragment struct {
 	Context uint64
 	// Signal asks for OnDone in any case: Send then never returns Done.
 	Signal bool
-	// Held asks for a descriptor that is the caller's again when the send has ended, until Free: Poll
-	// says when that is, and Send never returns Done. Who pulls gets no completion of it.
-	Held bool
 
 	ep     *Endpoint
 	next   *Fragment
@@ -198,9 +194,9 @@ func (ep *Endpoint) PreparePut(mem []byte, target Handle, offset uint64) (*Fragm
 	return f, nil
 }
 
-// Free gives back a fragment that is not to be sent after all, or one that was Held and has ended.
+// Free gives back a fragment that is not to be sent after all.
 func (ep *Endpoint) Free(f *Fragment) error {
-	if f.state != fragLent && f.state != fragOver || f.ep != ep {
+	if f.state != fragLent || f.ep != ep {
 		return ErrState
 	}
 	ep.m.stir()

@@ -129,7 +129,7 @@ func (m *Module) finish(f *Fragment) {
 	if f.OnDone != nil {
 		f.OnDone(f, f.err)
 	}
-	m.ended(f)
+	m.freeFrag(f)
 }
 
 // CompletionKind says what a Completion is of.
@@ -187,7 +187,7 @@ func (m *Module) Pull(buf []Completion) int {
 	for i := range buf {
 		if f := o.ended.pop(); f != nil {
 			buf[i] = Completion{Endpoint: f.ep, Err: f.err, Context: f.Context}
-			m.ended(f)
+			m.freeFrag(f)
 			continue
 		}
 		if a, ok := o.abandoned.pop(); ok {

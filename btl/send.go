@@ -22,7 +22,6 @@ func (ep *Endpoint) Send(now Time, f *Fragment) (Status, error) {
 	if f.state != fragLent || f.ep != ep {
 		return 0, ErrState
 	}
-	f.Signal = f.Signal || f.Held
 	if err := ep.usable(); err != nil {
 		return 0, err
 	}

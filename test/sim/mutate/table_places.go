@@ -45,23 +45,6 @@ var placeMutations = []mutation{
 		test:  "./btl -run TestPlace$",
 	},
 	{
-		name:  "cancel-late",
-		fault: "a message of which some has left can be taken back",
-		in:    "btl",
-		old:   "$f.state == fragQueued && $f.cursor == 0 && $f.out == 0",
-		new:   "$f.state == fragQueued",
-		test:  "./btl -run TestCancel",
-	},
-	{
-		name:  "cancel-flush-waits",
-		fault: "a flush that waited for nothing but a message that was taken back goes on waiting",
-		in:    "btl",
-		old:   "checkFlushed()",
-		with:  "complete($_, ErrCanceled)",
-		new:   "",
-		test:  "./btl -run TestCancel",
-	},
-	{
 		name:  "room-not-told",
 		fault: "nobody is told that there is room again",
 		in:    "btl",

@@ -2,62 +2,6 @@ package btl
 
 import "fmt"
 
-// A send can be polled, taken back, or waited with until there is room for it.
-
-// Poll says whether a send with Held set has ended, and how: err is what OnDone is told. It may be
-// called from Send until Free, at any time by the module's owner. Before Send it is not over.
-func (f *Fragment) Poll() (over bool, err error) {
-	if f.state == fragOver {
-		return true, f.err
-	}
-	return false, nil
-}
-
-// hold leaves the descriptor of a send that has ended with the caller. What it had besides is given
-// back but the old value of an atomic operation.
-func (m *Module) hold(f *Fragment) {
-	f.state = fragOver
-	m.frags.lent++
-	if f.hasSeg {
-		f.hasSeg, f.mem = false, nil
-		m.giveSeg(f.ep, f.seg)
-	}
-}
-
-// ended takes back the descriptor of a send that the owner has been told of.
-func (m *Module) ended(f *Fragment) {
-	if f.Held {
-		m.hold(f)
-		return
-	}
-	m.freeFrag(f)
-}
-
-// Cancel ends a send of which nothing has left this side, with ErrCanceled: the peer will not see
-// it. OnDone is told as of any other end. f must be known not to have ended, by OnDone or by Poll.
-// What waits for it, a Flush or a Fence, waits no longer. ErrState: it has ended, or some of it has
-// left, which cannot be taken back. now is the present instant, in a handler Endpoint.Now.
-func (ep *Endpoint) Cancel(now Time, f *Fragment) error {
-	m := ep.m
-	m.at(now)
-	switch {
-	case f.ep != ep || f.internal():
-		return ErrState
-	case f.state != fragQueued || f.cursor != 0 || f.out != 0:
-		return ErrState
-	default:
-		m.unqueue(ep, f)
-		if f.hasSeg {
-			m.recovery.Unqueue(f.seg)
-		}
-		m.complete(f, ErrCanceled)
-	}
-	m.sched.rearm(ep)
-	ep.checkFlushed()
-	m.dirty = true
-	return nil
-}
-
 // wants is what an endpoint's owner has found no room for.
 type wants uint8
 

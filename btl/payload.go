@@ -4,8 +4,7 @@ import "gobtl/fabric"
 
 // vector is the payload of a fragment in several pieces.
 type vector struct {
-	head   [1 + HeadBytesMax]byte
-	pieces [1 + PiecesMax]vectorPiece
+	pieces [PiecesMax]vectorPiece
 	count  int
 }
 

@@ -75,7 +75,6 @@ const (
 	CntSentPieces     // pieces of fragments that left in packs
 	CntRecvPieces     // and that came
 	CntRecordsDropped // of packs that were taken over, whose handler was removed meanwhile
-	CntMisheaded      // fragments for a HeadedHandler that are shorter than their header
 	CntLanded         // chunks that the provider put into their place
 	CntLandedPut      // and those of puts, in their region
 	CntKeptPackets    // fragments that handlers have kept in the buffer of their packet
@@ -105,33 +104,32 @@ const (
 type counterInfo struct{ metric, label, value, help string }
 
 const (
-	helpSends     = "Sends accepted or refused, by the path they took."
-	helpSent      = "Packets sent for the first time, by type."
-	helpRetr      = "Packets sent again, by cause."
-	helpWithheld  = "Packets sent late, to find out whether the peer acknowledges what it has not got."
-	helpSpurious  = "Packets sent again in vain: they had arrived before, as the peers tell."
-	helpThrottle  = "Packets found lost that had to wait, because too much was being sent again."
-	helpErrors    = "Operations of the fabric that failed, by kind."
-	helpEnded     = "Accepted sends that ended, by outcome."
-	helpRecv      = "Packets received and used, by type."
-	helpRepeat    = "Packets received that were no news, by their place in the receive window."
-	helpDrop      = "Packets received and dropped, by reason."
-	helpBytes     = "Payload bytes of fragments, without headers and retransmissions, by direction."
-	helpPiggy     = "ACKs that rode on other packets."
-	helpFast      = "Fragments delivered before their book-keeping."
-	helpRecords   = "Fragments of packs whose handler, or endpoint, went during the delivery."
-	helpGathered  = "Payload bytes that the fabric has read where they lay, first transmissions only."
-	helpKept      = "Fragments that handlers have kept, by the memory that they are in."
-	helpPlaced    = "Large fragments that came into memory of the owner's choice."
-	helpCopied    = "Payload bytes of such fragments that were copied there from packets."
-	helpMisheaded = "Fragments that are shorter than the header that they should have."
-	helpPieces    = "Ends and beginnings of fragments in chunks that shared packets, by direction."
-	helpReliable  = "Connections that leave it to the fabric that nothing is lost."
-	helpLanded    = "Chunks received without a copy here."
-	helpPath      = "Changes of the largest datagram that is sent to a peer."
-	helpAsked     = "Packets that asked the peer for an acknowledgement, or a confirmation."
-	helpLone      = "Packets sent whose acknowledgement the peer might hold back: lone answers."
-	helpPeers     = "Connections, by what became of them."
+	helpSends    = "Sends accepted or refused, by the path they took."
+	helpSent     = "Packets sent for the first time, by type."
+	helpRetr     = "Packets sent again, by cause."
+	helpWithheld = "Packets sent late, to find out whether the peer acknowledges what it has not got."
+	helpSpurious = "Packets sent again in vain: they had arrived before, as the peers tell."
+	helpThrottle = "Packets found lost that had to wait, because too much was being sent again."
+	helpErrors   = "Operations of the fabric that failed, by kind."
+	helpEnded    = "Accepted sends that ended, by outcome."
+	helpRecv     = "Packets received and used, by type."
+	helpRepeat   = "Packets received that were no news, by their place in the receive window."
+	helpDrop     = "Packets received and dropped, by reason."
+	helpBytes    = "Payload bytes of fragments, without headers and retransmissions, by direction."
+	helpPiggy    = "ACKs that rode on other packets."
+	helpFast     = "Fragments delivered before their book-keeping."
+	helpRecords  = "Fragments of packs whose handler, or endpoint, went during the delivery."
+	helpGathered = "Payload bytes that the fabric has read where they lay, first transmissions only."
+	helpKept     = "Fragments that handlers have kept, by the memory that they are in."
+	helpPlaced   = "Large fragments that came into memory of the owner's choice."
+	helpCopied   = "Payload bytes of such fragments that were copied there from packets."
+	helpPieces   = "Ends and beginnings of fragments in chunks that shared packets, by direction."
+	helpReliable = "Connections that leave it to the fabric that nothing is lost."
+	helpLanded   = "Chunks received without a copy here."
+	helpPath     = "Changes of the largest datagram that is sent to a peer."
+	helpAsked    = "Packets that asked the peer for an acknowledgement, or a confirmation."
+	helpLone     = "Packets sent whose acknowledgement the peer might hold back: lone answers."
+	helpPeers    = "Connections, by what became of them."
 )
 
 var counterInfos = [numCounters]counterInfo{
@@ -200,7 +198,6 @@ var counterInfos = [numCounters]counterInfo{
 	CntSentPieces:        {"gobtl_pieces_total", "direction", "sent", helpPieces},
 	CntRecvPieces:        {"gobtl_pieces_total", "direction", "received", helpPieces},
 	CntRecordsDropped:    {"gobtl_records_dropped_total", "", "", helpRecords},
-	CntMisheaded:         {"gobtl_misheaded_total", "", "", helpMisheaded},
 	CntLanded:            {"gobtl_landed_chunks_total", "kind", "message", helpLanded},
 	CntLandedPut:         {"gobtl_landed_chunks_total", "kind", "put", helpLanded},
 	CntKeptPackets:       {"gobtl_kept_total", "memory", "packet", helpKept},

@@ -7,24 +7,17 @@ import (
 	"gobtl/reliability"
 )
 
-// A fragment's payload may lie in several pieces, the first of which may be a short header. Small
-// ones are put together in a packet buffer. Of larger ones each packet is at most one run that the
-// fabric reads where it lies, at the packet's end, and what is before it in that packet is copied
-// behind the packet's header: so of a header and a body only the header is copied, and of further
-// pieces what is left of them for the packet in which the next one begins.
+// A fragment's payload may lie in several pieces. Small ones are put together in a packet buffer.
+// Of larger ones each packet is at most one run that the fabric reads where it lies, at the
+// packet's end, and what is before it in that packet is copied behind the packet's header: of a
+// short piece and a long one behind it only the short one is copied, and of further pieces what is
+// left of them for the packet in which the next one begins.
 //
-//	pieces:   head |     body 1     |   body 2  |
-//	packets:  h....|......|......|..c.......|...|     h, c: copied; the rest is gathered
-//
-// A handler of HandleHeaded gets header and body apart. What travels is one byte, the length of the
-// header, then the header, then the body: docs/protocol.md says nothing of that, as it does of no
-// other contents.
+//	pieces:   1    |        2       |     3     |
+//	packets:  c....|......|......|..c.......|...|     c: copied; the rest is gathered
 
-// PiecesMax is how many pieces a fragment may have, beside a header.
+// PiecesMax is how many pieces a fragment may have.
 const PiecesMax = 8
-
-// HeadBytesMax is the length of the longest header.
-const HeadBytesMax = 255
 
 // gathersPieces is gathers for a fragment in pieces: it says whether any of them is to be read
 // where it lies. Of one packet that can only be the last one.
@@ -81,16 +74,12 @@ func (m *Module) loadPieces(f *Fragment, t reliability.Token, headBytes int, siz
 	m.stats.counters[CntSentGatheredBytes] += uint64(s.gatherLen)
 }
 
-// takeVector lends a fragment whose payload is head and pieces.
-func (ep *Endpoint) takeVector(head bool, headBytes []byte, pieces [][]byte) (*Fragment, error) {
-	if len(pieces) > PiecesMax || len(headBytes) > HeadBytesMax {
-		return nil, fmt.Errorf("%w: a header of %d bytes and %d pieces, at most %d and %d",
-			ErrTooLarge, len(headBytes), len(pieces), HeadBytesMax, PiecesMax)
+// takeVector lends a fragment whose payload is made of pieces.
+func (ep *Endpoint) takeVector(pieces [][]byte) (*Fragment, error) {
+	if len(pieces) > PiecesMax {
+		return nil, fmt.Errorf("%w: %d pieces, at most %d", ErrTooLarge, len(pieces), PiecesMax)
 	}
-	size := len(headBytes)
-	if head {
-		size++
-	}
+	size := 0
 	for _, p := range pieces {
 		size += len(p)
 	}
@@ -101,11 +90,6 @@ func (ep *Endpoint) takeVector(head bool, headBytes []byte, pieces [][]byte) (*F
 	}
 	v := m.frags.takeVector()
 	var at uint32
-	if head {
-		v.head[0] = uint8(len(headBytes))
-		copy(v.head[1:], headBytes)
-		at = v.add(v.head[:1+len(headBytes)], 0)
-	}
 	for _, p := range pieces {
 		at = v.add(p, at)
 	}
@@ -148,21 +132,7 @@ func (ep *Endpoint) PreparePieces(tag Tag, pieces ...[]byte) (*Fragment, error) 
 	if tag > TagMax {
 		return nil, ErrTag
 	}
-	f, err := ep.takeVector(false, nil, pieces)
-	if err != nil {
-		return nil, err
-	}
-	f.tag = uint8(tag)
-	return ep.m.settleVector(f)
-}
-
-// PrepareHeaded is PreparePieces with a header of up to HeadBytesMax bytes, which is copied. tag is
-// that of a HeadedHandler (HandleHeaded) at the peer.
-func (ep *Endpoint) PrepareHeaded(tag Tag, head []byte, body ...[]byte) (*Fragment, error) {
-	if tag > TagMax {
-		return nil, ErrTag
-	}
-	f, err := ep.takeVector(true, head, body)
+	f, err := ep.takeVector(pieces)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +145,7 @@ func (ep *Endpoint) PrepareHeaded(tag Tag, head []byte, body ...[]byte) (*Fragme
 func (ep *Endpoint) PreparePutPieces(target Handle, offset uint64, pieces ...[]byte) (
 	*Fragment, error,
 ) {
-	f, err := ep.takeVector(false, nil, pieces)
+	f, err := ep.takeVector(pieces)
 	if err != nil {
 		return nil, err
 	}
@@ -190,26 +160,6 @@ func (ep *Endpoint) PreparePutPieces(target Handle, offset uint64, pieces ...[]b
 		return f, nil
 	}
 	return ep.m.settleVector(f)
-}
-
-// HeadedHandler receives a fragment of PrepareHeaded, its header and its body. Both are valid only
-// during the call. Else as Handler.
-type HeadedHandler func(ep *Endpoint, tag Tag, head, body []byte)
-
-// HandleHeaded is Handle for fragments with a header. One that was sent otherwise, and is shorter
-// than its first byte says, is dropped (CntMisheaded).
-func (m *Module) HandleHeaded(tag Tag, h HeadedHandler) error {
-	if h == nil {
-		return m.Handle(tag, nil)
-	}
-	return m.Handle(tag, func(ep *Endpoint, tag Tag, data []byte) {
-		if len(data) == 0 || len(data) <= int(data[0]) {
-			m.stats.counters[CntMisheaded]++
-			return
-		}
-		n := 1 + int(data[0])
-		h(ep, tag, data[1:n:n], data[n:])
-	})
 }
 
 // dropVector takes the vector of a fragment back.

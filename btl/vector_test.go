@@ -2,7 +2,6 @@ package btl
 
 import (
 	"bytes"
-	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -12,33 +11,26 @@ import (
 	"gobtl/internal/testenv"
 )
 
-// vectorPair is two modules, one of which gets headers and bodies by tag 1, whole fragments by tag
-// 2, and has a region.
+// vectorPair is two modules, one of which gets fragments by tag 2, and has a region.
 type vectorPair struct {
 	*bench
-	ep         *Endpoint
-	region     *Region
-	head, body []byte
-	whole      []byte
-	got        int
-	ended      int
-	err        error
-	onDone     func(*Fragment, error)
+	ep     *Endpoint
+	region *Region
+	whole  []byte
+	got    int
+	ended  int
+	err    error
+	onDone func(*Fragment, error)
 }
 
 func newVectorPair(tb testing.TB, net mem.Config, cfg Config) *vectorPair {
 	p := &vectorPair{bench: newBench(tb, net, 2, cfg)}
 	p.onDone = func(_ *Fragment, err error) { p.ended, p.err = p.ended+1, err }
 	m := p.mods[1]
-	err := errors.Join(
-		m.HandleHeaded(1, func(_ *Endpoint, _ Tag, head, body []byte) {
-			p.head, p.body = append(p.head[:0], head...), append(p.body[:0], body...)
-			p.got++
-		}),
-		m.Handle(2, func(_ *Endpoint, _ Tag, data []byte) {
-			p.whole = append(p.whole[:0], data...)
-			p.got++
-		}))
+	err := m.Handle(2, func(_ *Endpoint, _ Tag, data []byte) {
+		p.whole = append(p.whole[:0], data...)
+		p.got++
+	})
 	if p.region, _ = m.Expose(make([]byte, 1<<20), RemoteWrite); err != nil || p.region == nil {
 		tb.Fatal(err)
 	}
@@ -77,7 +69,7 @@ func split(draw func(int) int, b []byte, n int) (pieces [][]byte) {
 }
 
 // A fragment in pieces comes as one in one piece, whatever its size, the size of packets, and
-// whether the fabric gathers; a header comes as a header. A put in pieces likewise.
+// whether the fabric gathers. A put in pieces likewise.
 func TestVector(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(testenv.Seed(t, 1), 1))
 	for _, net := range []mem.Config{
@@ -93,16 +85,9 @@ func TestVector(t *testing.T) {
 			for i := range msg {
 				msg[i] = byte(rnd.Uint32())
 			}
-			head := msg[:rnd.IntN(min(len(msg), HeadBytesMax)+1)]
 			pieces := split(rnd.IntN, msg, PiecesMax)
-			switch rnd.IntN(3) {
+			switch rnd.IntN(2) {
 			case 0:
-				p.send(p.ep.PrepareHeaded(1, head, pieces...))
-				if p.err != nil || !bytes.Equal(p.head, head) || !bytes.Equal(p.body, msg) {
-					t.Fatalf("%+v: %d and %d bytes in %d pieces: %v", net, len(head), len(msg), len(pieces),
-						p.err)
-				}
-			case 1:
 				p.send(p.ep.PreparePieces(2, pieces...))
 				if p.err != nil || !bytes.Equal(p.whole, msg) {
 					t.Fatalf("%+v: %d bytes in %d pieces: %v", net, len(msg), len(pieces), p.err)
@@ -129,8 +114,8 @@ func TestVector(t *testing.T) {
 	}
 }
 
-// Of three pieces that end with packets the fabric reads every byte where it lies; of a header and
-// a body all but the header.
+// Of three pieces that end with packets the fabric reads every byte where it lies; of a short
+// piece and a long one behind it all but the short one.
 func TestVectorCopiesNothing(t *testing.T) {
 	p := newVectorPair(t, mem.Config{FreeRegions: true, MTUBytes: 9000}, Config{})
 	chunk := p.mods[0].Limits().ChunkBytes
@@ -142,9 +127,9 @@ func TestVectorCopiesNothing(t *testing.T) {
 		build  func() (*Fragment, error)
 	}{
 		{"three pieces", 0, func() (*Fragment, error) { return p.ep.PreparePieces(2, a, b, c) }},
-		{"a header", 1 + 32, func() (*Fragment, error) { return p.ep.PrepareHeaded(1, a[:32], b) }},
-		{"a header, of one packet", 1 + 32, func() (*Fragment, error) {
-			return p.ep.PrepareHeaded(1, a[:32], b[:5000])
+		{"a short one", 32, func() (*Fragment, error) { return p.ep.PreparePieces(2, a[:32], b) }},
+		{"a short one, of one packet", 32, func() (*Fragment, error) {
+			return p.ep.PreparePieces(2, a[:32], b[:5000])
 		}},
 		{"a put", 0, func() (*Fragment, error) {
 			return p.ep.PreparePutPieces(p.region.Handle(), 0, a[:4*put], b[:7*put], c[:3*put])
@@ -171,9 +156,7 @@ func TestVectorRefused(t *testing.T) {
 		"pieces": func() (*Fragment, error) {
 			return p.ep.PreparePieces(2, one, one, one, one, one, one, one, one, one)
 		},
-		"header": func() (*Fragment, error) { return p.ep.PrepareHeaded(1, make([]byte, 256)) },
 		"tag":    func() (*Fragment, error) { return p.ep.PreparePieces(TagMax+1, one) },
-		"headed": func() (*Fragment, error) { return p.ep.PrepareHeaded(TagMax+1, one) },
 		"offset": func() (*Fragment, error) { return p.ep.PreparePutPieces(1, 1<<64-4, one) },
 	} {
 		if _, err := try(); err == nil {
@@ -187,36 +170,27 @@ func TestVectorRefused(t *testing.T) {
 	if err != nil || p.ep.Free(f) != nil {
 		t.Fatal(err)
 	}
-	p.send(p.ep.Prepare(1, []byte{5, 1, 2})) // a header of five bytes in two
-	p.mods[1].publish()
-	if s := p.mods[1].Stats(); s.Get(CntMisheaded) != 1 || p.got != 0 {
-		t.Errorf("%d fragments without their header, %d given to the handler", s.Get(CntMisheaded), p.got)
-	}
 	p.step(time.Microsecond)
 }
 
-// vectorRound returns a function that sends a header and a body of three pieces, or copies them
-// into one fragment, and waits for its end.
+// vectorRound returns a function that sends a short piece and three others, or copies them into
+// one fragment, and waits for its end.
 func vectorRound(tb testing.TB, size int, gather bool) func() {
 	net := mem.Config{FreeRegions: true, MTUBytes: 9000, QueueDatagrams: 4096}
 	p := newVectorPair(tb, net, Config{})
-	if err := p.mods[1].Handle(1, func(*Endpoint, Tag, []byte) { p.got++ }); err != nil {
-		tb.Fatal(err)
-	}
 	head, body := make([]byte, 32), make([]byte, size)
 	a, b, c := body[:size/4], body[size/4:size/2], body[size/2:]
-	whole := make([]byte, 33+size)
+	whole := make([]byte, 32+size)
 	return func() {
 		if gather {
-			p.send(p.ep.PrepareHeaded(1, head, a, b, c))
+			p.send(p.ep.PreparePieces(2, head, a, b, c))
 			return
 		}
-		whole[0] = uint8(len(head))
-		n := 1 + copy(whole[1:], head)
+		n := copy(whole, head)
 		for _, piece := range [...][]byte{a, b, c} {
 			n += copy(whole[n:], piece)
 		}
-		p.send(p.ep.Prepare(1, whole))
+		p.send(p.ep.Prepare(2, whole))
 	}
 }
 

@@ -12,22 +12,20 @@ import (
 func testVector(t *testing.T, fx *fixture) {
 	l := newLab(t, fx, opts{})
 	target, origin := l.add(btl.Config{}), l.add(btl.Config{})
-	const headed, count, room = btl.Tag(12), 60, 1<<17 + 60
+	const pieces, count, room = btl.Tag(12), 60, 1<<17 + 60
 	region, err := target.mod.Expose(make([]byte, room), btl.RemoteAll)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sizes := mixed(1, 700, 729, 1432, 1433, 5000, 9000, 1<<17, 0)
 	got := 0
-	if err := target.mod.HandleHeaded(headed, func(_ *btl.Endpoint, _ btl.Tag, head, body []byte) {
-		i := int(binary.LittleEndian.Uint32(head))
-		if len(head) != 4+i || len(body) != sizes(i) || !intact(body, uint64(i)) {
+	target.handle(pieces, func(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+		i := int(binary.LittleEndian.Uint32(data))
+		if len(data) != 4+i+sizes(i) || !intact(data[4+i:], uint64(i)) {
 			t.Errorf("message %d of %d bytes is not what was sent", i, sizes(i))
 		}
 		got++
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 	ep := l.connect(origin, target)
 	send := func(f *btl.Fragment, err error) {
 		over := false
@@ -51,7 +49,7 @@ func testVector(t *testing.T, fx *fixture) {
 		pattern(b, uint64(i))
 		binary.LittleEndian.PutUint32(head, uint32(i))
 		a, c := len(b)/3, len(b)*3/4
-		send(ep.PrepareHeaded(headed, head[:4+i], b[:a], b[a:c], b[c:]))
+		send(ep.PreparePieces(pieces, head[:4+i], b[:a], b[a:c], b[c:]))
 		send(ep.PreparePutPieces(region.Handle(), 0, b[:a], b[a:c], b[c:]))
 		if !intact(region.Bytes()[:len(b)], uint64(i)) {
 			t.Errorf("put %d of %d bytes is not what was sent", i, len(b))

@@ -48,7 +48,7 @@ func (m *Module) check(c *checker) error {
 		}
 	}
 	for _, step := range [...]func(*checker) error{
-		m.checkTables, m.checkOutbox, m.checkWholes, m.checkWanting, m.checkPauses, m.checkSegments,
+		m.checkTables, m.checkOutbox, m.checkWanting, m.checkPauses, m.checkSegments,
 		m.checkParts,
 		m.checkControl, m.checkPosted, m.checkReceives, m.checkStats,
 		m.checkLanding, m.checkPaths, m.checkRest,

@@ -228,9 +228,6 @@ var tamperings = []struct {
 	{"flush of a fragment gone", "not queued", func(b *busyModule) {
 		b.out.flushes.push(flush{after: [2]*Fragment{b.lent}, sent: b.out.sentUntil()})
 	}},
-	{"flush of all without its parts", "of all endpoints", func(b *busyModule) {
-		b.outbox.wholes.waiting.push(wholeFlush{parts: 1})
-	}},
 
 	{"not ready", "ready: false", func(b *busyModule) {
 		b.in.small.list.remove(&b.in.small)

@@ -204,7 +204,6 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 		err = ErrClosed
 	}
 	ep.err = err
-	ep.noteLost()
 	m.abandon(ep, err)
 	m.failPack(ep, err)
 	m.sched.disarm(ep)

@@ -16,7 +16,6 @@ type flush struct {
 	open   bool         // and the last of these was an open pack
 	fence  bool         // nobody is told, but what waits behind it may be sent
 	fences uint32       // calls of Fence before this one
-	whole  uint64       // the call of Module.Flush of which it is a part, or 0
 	err    error        // some of that was refused
 }
 
@@ -24,8 +23,7 @@ type flush struct {
 type unheard struct {
 	count  uint64
 	last   error
-	untold error  // what the next Flush is to say
-	toldBy uint64 // the call of Module.Flush that says how the endpoint has ended
+	untold error // what the next Flush is to say
 }
 
 // Refused returns how many messages the peer has refused of which Send, or SendImmediate, said that
@@ -74,20 +72,25 @@ func (ep *Endpoint) Flush(now Time, fn func(error)) {
 		}
 		return
 	}
-	ep.flush(flush{fn: fn})
-}
-
-// flush has a flush wait for what was sent so far.
-func (ep *Endpoint) flush(f flush) {
 	if ep.pack.open() && ep.state == stateConnected { // so that it holds nothing of what follows
 		ep.m.overtook(ep, ep.m.sealPack(ep))
 	}
-	f.until = ep.sentUntil()
-	f.sent, f.open, f.after, f.fences = f.until, ep.pack.open(), ep.lastQueued(), ep.fences
-	f.err, ep.unheard.untold = ep.unheard.untold, nil
-	ep.flushes.push(f)
+	sent := ep.sentUntil()
+	ep.flushes.push(flush{
+		fn: fn, after: ep.lastQueued(), until: sent, sent: sent, open: ep.pack.open(),
+		fences: ep.fences, err: ep.unheard.untold,
+	})
+	ep.unheard.untold = nil
 	ep.checkFlushed()
 	ep.m.askFlush(ep)
+}
+
+// noteUntold books that something which was taken over to be sent is lost, of which nobody is told.
+// The next Flush says why; of an endpoint that has ended each does.
+func (ep *Endpoint) noteUntold(err error) {
+	if ep.err == nil {
+		ep.unheard.untold = err
+	}
 }
 
 // lastQueued returns the fragments that stand last in the endpoint's queues.
@@ -172,7 +175,7 @@ func (ep *Endpoint) checkFlushed() {
 			ep.fencesMet++
 			ep.m.sched.rearm(ep)
 		} else {
-			ep.tellFlushed(f, f.err)
+			ep.m.outbox.noteFlush(ep, f.fn, f.err)
 		}
 		ep.flushes.pop()
 	}
@@ -182,7 +185,7 @@ func (ep *Endpoint) checkFlushed() {
 func (ep *Endpoint) failFlushes() {
 	for f, ok := ep.flushes.pop(); ok; f, ok = ep.flushes.pop() {
 		if !f.fence {
-			ep.tellFlushed(&f, ep.err)
+			ep.m.outbox.noteFlush(ep, f.fn, ep.err)
 		}
 	}
 }

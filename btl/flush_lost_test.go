@@ -25,9 +25,9 @@ func leave(t *testing.T, r *Runner, ep *Endpoint, tag Tag, data []byte) (err err
 	return err
 }
 
-// A message that was taken over and is lost before it is sent is told by the next Flush of all:
-// its endpoint has ended, or never connects. One that can never be sent is not taken over.
-func TestFlushAllTellsLost(t *testing.T) {
+// A message that was taken over and is lost before it is sent is told by the next Flush: its
+// endpoint has ended, or never connects. One that can never be sent is not taken over.
+func TestFlushTellsLost(t *testing.T) {
 	rs, ep := pair(t, func(_ int, m *Module) {
 		mustHandleTag(t, m, 3, func(*Endpoint, Tag, []byte) {})
 	})
@@ -35,19 +35,13 @@ func TestFlushAllTellsLost(t *testing.T) {
 	if err := r.Do(t.Context(), func(*Module) error { ep.Abort(); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.FlushAll(t.Context()); err != nil {
-		t.Errorf("nothing was lost: %v", err)
-	}
 	for range 2 {
 		if err := leave(t, r, ep, 3, []byte("lost")); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := r.FlushAll(t.Context()); !errors.Is(err, ErrClosed) {
+	if err := r.Flush(t.Context(), ep); !errors.Is(err, ErrClosed) {
 		t.Errorf("its endpoint has ended: %v", err)
-	}
-	if err := r.FlushAll(t.Context()); err != nil {
-		t.Errorf("told twice: %v", err)
 	}
 	b := &bench{tb: t, net: mem.New(mem.Config{})}
 	gone := b.open(Config{})
@@ -75,31 +69,7 @@ func TestFlushAllTellsLost(t *testing.T) {
 		_ = r.Do(t.Context(), func(*Module) error { over = ep.Err() != nil; return nil })
 		return over
 	})
-	if err := r.FlushAll(t.Context()); !errors.Is(err, ErrUnreachable) {
+	if err := r.Flush(t.Context(), ep); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("never connected: %v", err)
-	}
-}
-
-// Peers that end, however many, do not hide what one that stays has refused.
-func TestModuleFlushTellsRefused(t *testing.T) {
-	l, eps := newStar(t, flushFailuresMax+1, Config{PeersMax: 64})
-	last := eps[flushFailuresMax]
-	for _, ep := range eps[:flushFailuresMax] {
-		sendOrFail(t, ep, 1, make([]byte, 8))
-		ep.Abort()
-	}
-	sendOrFail(t, last, 9, make([]byte, 8)) // without a handler
-	l.until("nothing is refused", 100*time.Microsecond, 5*time.Second, func() bool {
-		n, _ := last.Refused()
-		return n > 0
-	})
-	for _, want := range []error{ErrNoHandler, nil} {
-		var told error
-		over := false
-		l.mods[0].Flush(l.now, func(err error) { told, over = err, true })
-		l.until("nothing is flushed", 100*time.Microsecond, 5*time.Second, func() bool { return over })
-		if !errors.Is(told, want) {
-			t.Errorf("%v, want %v", told, want)
-		}
 	}
 }

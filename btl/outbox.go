@@ -19,7 +19,6 @@ type outbox struct {
 	ended   fragmentList // sends whose OnDone was not called yet
 	byes    fragmentList // the transport's own that have ended, if the owner pulls all others
 	notices fifo[notice]
-	wholes  wholeFlushes // flushes of all endpoints that are not over
 	onEvent func(*Endpoint, Event, error)
 
 	abandoned   fifo[abandonment]
@@ -54,7 +53,7 @@ func (o *outbox) note(ep *Endpoint, ev Event, err error) {
 	o.notices.push(notice{ep: ep, kind: CompletionEvent, event: ev, err: err})
 }
 
-// noteFlush adds a flush that is over; without ep one of all endpoints.
+// noteFlush adds a flush that is over.
 func (o *outbox) noteFlush(ep *Endpoint, fn func(error), err error) {
 	o.notices.push(notice{ep: ep, kind: CompletionFlush, flushed: fn, err: err})
 }
@@ -146,7 +145,7 @@ const (
 
 // Completion is what an owner that pulls is told instead of having functions called.
 type Completion struct {
-	Endpoint *Endpoint      // nil for a Flush of the module's
+	Endpoint *Endpoint
 	Err      error          // nil if a send or flush is acknowledged; of an event as for OnEndpoint
 	Context  uint64         // of a send: Fragment.Context
 	Kind     CompletionKind // what it is of
@@ -220,7 +219,7 @@ func (m *Module) checkOutbox(c *checker) error {
 		return fmt.Errorf("%d goodbyes wait for an owner that does not pull", o.byes.count)
 	}
 	for i, n := range o.notices.all() {
-		if n.ep == nil && n.kind != CompletionFlush || n.kind == CompletionSend || !o.pulled &&
+		if n.ep == nil || n.kind == CompletionSend || !o.pulled &&
 			(n.kind == CompletionFlush) != (n.flushed != nil) {
 			return fmt.Errorf("notice %d without endpoint, or of nothing", i)
 		}

@@ -119,10 +119,6 @@ func (r *Runner) Flush(ctx context.Context, ep *Endpoint) error {
 	return r.run(ctx, c)
 }
 
-// FlushAll returns when everything sent so far to whichever endpoint is acknowledged, or its
-// endpoint has ended; the error is that of Module.Flush.
-func (r *Runner) FlushAll(ctx context.Context) error { return r.run(ctx, r.newCall(callFlush)) }
-
 // Await runs begin with the module, as Do does, and then waits until a callback calls Wake of the
 // Waker that begin was given; it returns the error that Wake was given, or begin's. So a layer
 // above waits for an answer: begin sends the question and notes the Waker, the answer's handler

@@ -55,9 +55,8 @@ type callPlace struct {
 	queue      *callQueue // of refused ones in which it is
 	before     *call      // there
 	after      *call
-	number     uint64 // in the order in which they were offered
-	begun      bool   // it is open
-	pending    bool   // its end comes later
+	begun      bool // it is open
+	pending    bool // its end comes later
 	// since is when it has begun to look for its end, if it has left that to another who sleeps in
 	// the kernel; else 0.
 	since Time
@@ -91,7 +90,7 @@ const (
 	callDial             // and the name is an address
 	callSend             // waits for the acknowledgement
 	callPost             // ends when it is accepted
-	callFlush            // of an endpoint, or of all
+	callFlush            // of an endpoint
 	callAwait
 	callCancel // of one that nobody waits for
 )
@@ -279,7 +278,8 @@ func (r *Runner) try(c *call) (pending bool, err error) {
 	case callConnect, callDial:
 		return r.tryConnect(c)
 	case callFlush:
-		return r.tryFlush(c)
+		c.ep.Flush(r.m.Now(), c.onEnd)
+		return true, nil
 	case callAwait:
 		return true, c.await(r.m, Waker{c, c.life.Load()})
 	case callCancel:
@@ -291,19 +291,6 @@ func (r *Runner) try(c *call) (pending bool, err error) {
 	default:
 		return r.trySend(c)
 	}
-}
-
-// tryFlush begins a flush. One of all endpoints is refused while something is that came before it.
-func (r *Runner) tryFlush(c *call) (pending bool, err error) {
-	switch {
-	case c.ep != nil:
-		c.ep.Flush(r.m.Now(), c.onEnd)
-	case r.refused.before(c):
-		return false, ErrAgain
-	default:
-		r.m.Flush(r.m.Now(), c.onEnd)
-	}
-	return true, nil
 }
 
 func (r *Runner) tryConnect(c *call) (pending bool, err error) {

@@ -15,7 +15,6 @@ type refusedCalls struct {
 	turn   int // of the queue that is looked at first
 	free   callQueue
 	spare  *refusedQueue
-	number uint64 // of the latest call that was offered
 }
 
 // refusedQueue is what waits for one endpoint.
@@ -31,8 +30,6 @@ const refusedMax = 16
 // offer begins a call, or keeps it until there are resources for it, behind those that wait for the
 // same endpoint.
 func (f *refusedCalls) offer(r *Runner, c *call) {
-	f.number++
-	c.number = f.number
 	ep := c.ep
 	if ep == nil {
 		if !r.begin(c) {
@@ -53,16 +50,6 @@ func (f *refusedCalls) offer(r *Runner, c *call) {
 	}
 	q.calls.push(c)
 	f.count++
-}
-
-// before says whether something for an endpoint waits that was offered before a call.
-func (f *refusedCalls) before(c *call) bool {
-	for _, q := range f.queues {
-		if first := q.calls.first; first != nil && first.number < c.number {
-			return true
-		}
-	}
-	return false
 }
 
 // queue makes the queue of an endpoint.

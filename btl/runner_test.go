@@ -71,7 +71,6 @@ func TestRunnerNilContext(t *testing.T) {
 		"Get":          r.Get(none, ep, nil, 0, 0),
 		"Atomic":       second(r.Atomic(none, ep, Atomic{})),
 		"Flush":        r.Flush(none, ep),
-		"FlushAll":     r.FlushAll(none),
 		"Start":        second(r.Start(none, ep, 1, nil)),
 		"StartPut":     second(r.StartPut(none, ep, nil, 0, 0)),
 		"Wait":         pending.Wait(none),

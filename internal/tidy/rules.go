@@ -263,7 +263,7 @@ var btlFloors = [][]string{
 	{
 		"ack.go", "admission.go", "anew.go", "bye.go", "connect.go", "dial.go", "egress.go",
 		"egress_hello.go",
-		"endpoint.go", "flow.go", "flush.go", "flush_all.go", "fragment.go",
+		"endpoint.go", "flow.go", "flush.go", "fragment.go",
 		"gather.go", "handshake_apply.go", "ingress.go",
 		"landing.go", "landing_put.go", "link.go",
 		"join.go", "link_counted.go", "link_seq.go", "link_watch.go", "pack.go", "pathmtu_apply.go",

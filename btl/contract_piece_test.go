@@ -249,25 +249,6 @@ func TestPieceLosesHandler(t *testing.T) {
 			t.Errorf("%d records dropped, want 1", n)
 		}
 	})
-	t.Run("last, in the owner's memory", func(t *testing.T) {
-		p := newPieceScript(t, smallConfig())
-		remover(p)
-		mem := make([]byte, 2*size)
-		var back []byte
-		err := p.m.OnAnnounced(1, func(*Endpoint, Announced) Place { return PlaceIn(mem) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.m.OnAbandoned(func(_ *Endpoint, _ Tag, mem []byte) { back = mem })
-		n := p.next
-		p.chunkAt(n, 1, size, 50, 0)
-		p.want("begun", 1)
-		p.pack(n+1, packPayload(record{2, "x"}), end)
-		p.want("whole, without a handler", 0)
-		if len(back) != size || &back[0] != &mem[0] {
-			t.Errorf("%d bytes came back, want the owner's %d", len(back), size)
-		}
-	})
 }
 
 // A copy of a packet that was refused is refused again, though there is a handler by then: its

@@ -213,7 +213,7 @@ func (m *Module) fail(ep *Endpoint, ev Event, err error) {
 	if ep.state != stateLingering {
 		m.acks.settle(ep)
 	}
-	ep.dropFragments()
+	ep.asm.Drop()
 	m.endPath(ep)
 	if ev == EventFailed {
 		m.stats.counters[CntPeersFailed]++

@@ -42,8 +42,8 @@ var (
 	ErrTag = errors.New("btl: tag out of range")
 	// ErrNoHandler: the peer has no handler for the fragment's tag.
 	ErrNoHandler = errors.New("btl: peer has no handler for this tag")
-	// ErrUnwanted: the peer's owner has refused a fragment larger than a packet (OnAnnounced). Older
-	// peers give ErrNoHandler.
+	// ErrUnwanted: the fragment is longer than the peer's handler takes (HandleUpTo). Older peers give
+	// ErrNoHandler.
 	ErrUnwanted = errors.New("btl: the peer does not want this fragment")
 	// ErrRemoteAccess: the target of an operation is no region of the peer, lies outside it, or this
 	// side has not the right. From the peer it is an AccessError, which says what of it.

@@ -66,8 +66,8 @@ func (m *Module) openKeeping(first fabric.Buf, receives, spare int) {
 // Keep keeps data, all or a part of what the handler that calls it was given, in k, which is the
 // caller's, until k.Release: k.Bytes stays as it is. Nothing is copied while no more than
 // Config.KeptPackets packets and KeptBytesMax bytes of larger fragments are kept; then, and if
-// data is nothing of the handler's, or in memory of the owner's (OnAnnounced), it is. Memory for
-// copies is of k, and used again. k must not hold anything: ErrState.
+// data is nothing of the handler's, it is. Memory for copies is of k, and used again. k must not
+// hold anything: ErrState.
 func (m *Module) Keep(k *Kept, data []byte) error {
 	if k.in != keptNowhere {
 		return fmt.Errorf("%w: something is kept there", ErrState)
@@ -166,7 +166,7 @@ func (m *Module) keepPacket(k *Kept, data []byte) bool {
 func (m *Module) keepMessage(k *Kept, data []byte) bool {
 	h := &m.keeping
 	msg := h.msg
-	if msg == nil || msg.Placed() || h.bytes+msg.CapBytes() > m.cfg.KeptBytesMax ||
+	if msg == nil || h.bytes+msg.CapBytes() > m.cfg.KeptBytesMax ||
 		!within(data, msg.Bytes) {
 		return false
 	}

@@ -89,7 +89,7 @@ func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 	x.missed, x.put = 0, expectedPut{}
 	if whole {
 		l.justWhole = int(h.ChunkBytes)+frag.ChunkHeaderBytes >= aloneBytesMin
-		x.begins = h.SizeBytes >= l.guessMin && x.bytes == h.SizeBytes && m.placing[h.Tag] == nil
+		x.begins = h.SizeBytes >= l.guessMin && x.bytes == h.SizeBytes
 		x.open, x.fragID, x.offset, x.bytes = x.begins, h.FragID+1, 0, h.SizeBytes
 		x.first, x.chunk = h.FirstBytes, h.ChunkBytes
 	} else {
@@ -317,7 +317,7 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 		return 0
 	}
 	if ep.state != stateConnected || ep.hs != nil || ep.refuses() ||
-		m.handlers[h.Tag] == nil || x.begins && m.placing[h.Tag] != nil || !ep.admissible(h) {
+		m.handlers[h.Tag] == nil || m.tooLong(h) || !ep.admissible(h) {
 		return 0
 	}
 	count = m.runOf(ep, &in, comps)

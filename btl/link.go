@@ -32,7 +32,6 @@ type link struct {
 	asking    bool    // the next ACK goes alone, and asks for one of what was sent
 	asksFor   seq.Num // up to here
 	refusals  []refusal
-	unwanted  []unwanted
 	counts    countedState
 }
 
@@ -228,7 +227,7 @@ func (m *Module) refuse(in *arrival, reason uint8) {
 
 // refuses says whether refusedBefore may have something to do: it mostly has not.
 func (l *link) refuses() bool {
-	return len(l.refusals) > 0 || l.counts.failed != 0 || len(l.unwanted) > 0
+	return len(l.refusals) > 0 || l.counts.failed != 0
 }
 
 // refusedBefore says whether a chunk is of a fragment that is refused already, and deals with it.
@@ -253,9 +252,6 @@ func (m *Module) admitRecords(in *arrival) bool {
 func (m *Module) assemble(in *arrival) (*frag.Message, bool) {
 	if in.ep.counted {
 		return m.assembleCounted(in)
-	}
-	if !m.place(in) {
-		return nil, false
 	}
 	msg, err := in.ep.asm.Add(&in.Header, in.payload, in.Seq == in.ep.rcv.Next())
 	if err != nil {

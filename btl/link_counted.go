@@ -210,9 +210,6 @@ func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 			h.OffsetBytes))
 		return nil, false
 	}
-	if !m.place(in) {
-		return nil, false
-	}
 	msg, err := ep.asm.Add(h, in.payload, true)
 	switch {
 	case errors.Is(err, frag.ErrBudget):
@@ -282,7 +279,7 @@ func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 		if h.OffsetBytes+uint32(h.PayloadLen) == h.SizeBytes {
 			ep.counts.failed = 0 // it is over: chunks come in their order
 		}
-		ep.forgetFragment(h.FragID)
+		ep.asm.Forget(h.FragID)
 	}
 	if h.Seq != 0 || h.Kind != frag.KindChunk {
 		ep.counts.nacks = append(ep.counts.nacks, pendingNack{seq: n, reason: reason})

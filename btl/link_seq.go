@@ -143,10 +143,10 @@ func (m *Module) refusedBeforeSequenced(in *arrival) bool {
 	if in.Flags&frag.FlagPut != 0 || m.handlers[in.Tag] == nil {
 		return false
 	}
-	if len(ep.unwanted) > 0 && m.isUnwanted(in) {
-		return true
-	}
 	if ep.wasRefused(in.Seq, in.FragID) {
+		if m.tooLong(&in.Header) {
+			return false // it is refused for that again
+		}
 		m.drop(CntDropNoHandler)
 		m.refuseSequenced(in, frag.NackNoHandler, 0)
 		return true
@@ -202,7 +202,7 @@ func (ep *Endpoint) voided(n seq.Num) {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && !r.failed {
 			r.failed = true
-			ep.forgetFragment(r.fragID)
+			ep.asm.Forget(r.fragID)
 		}
 	}
 }

@@ -52,7 +52,6 @@ const (
 //	answers        to gets and atomic operations                     remote_serve.go
 //	polling        which channel a pass polls, and how               polling.go
 //	keeping        what handlers have kept of what arrived           keep.go
-//	placing        who is asked where large fragments shall go       place.go
 //	deferred       a fast receive that is not booked yet             ingress.go
 //	landing        where the provider puts what arrives next         landing.go
 //	parts          packets that arrive in slices                     pathmtu_apply.go
@@ -102,8 +101,8 @@ type scratch struct {
 
 // reception is whom the module calls with what arrives, by tag.
 type reception struct {
-	handlers [256]Handler
-	placing  placing
+	handlers  [256]Handler
+	mostBytes [256]uint32 // of a fragment in chunks; 0: any
 }
 
 // face is what others are told of a module, and how it receives them.
@@ -276,7 +275,19 @@ func (m *Module) Handle(tag Tag, h Handler) error {
 	if tag > TagMax {
 		return fmt.Errorf("%w: %d (the last is %d)", ErrTag, tag, TagMax)
 	}
-	m.handlers[tag] = h
+	m.handlers[tag], m.mostBytes[tag] = h, 0
+	return nil
+}
+
+// HandleUpTo is Handle for fragments of up to mostBytes; 0 is no bound. A longer one that comes in
+// chunks is refused when the first of them comes, before there is memory for it: its send ends with
+// ErrUnwanted. One of up to two packets (Limits.SegmentBytes) may come whole all the same, in
+// packets that it shares with others (Config.MixBytes of the sender).
+func (m *Module) HandleUpTo(tag Tag, mostBytes uint32, h Handler) error {
+	if err := m.Handle(tag, h); err != nil {
+		return err
+	}
+	m.mostBytes[tag] = mostBytes
 	return nil
 }
 

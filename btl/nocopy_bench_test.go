@@ -96,16 +96,6 @@ var noCopyWays = []struct {
 		Config{KeptPackets: -1, KeptBytesMax: -1},
 		func(p *noCopyPair) { p.receive(p.keep) }, sendWhole, keptCopies,
 	},
-	{"place", Config{}, func(p *noCopyPair) {
-		p.receive(func([]byte) {})
-		_ = p.y.OnAnnounced(3, func(*Endpoint, Announced) Place { return PlaceIn(p.own) })
-	}, sendWhole, func(p *noCopyPair, _ uint64) uint64 { return p.y.stats.Get(CntPlacedCopiedBytes) }},
-	{
-		"place a copy",
-		Config{},
-		func(p *noCopyPair) { p.receive(func(b []byte) { copy(p.own, b) }) },
-		sendWhole, func(_ *noCopyPair, sent uint64) uint64 { return sent },
-	},
 	{
 		"gather",
 		Config{},

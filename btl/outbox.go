@@ -6,13 +6,12 @@ import (
 	"gobtl/reliability"
 )
 
-// outbox is what the owner is to be told: sends that have ended, what happened to endpoints,
-// flushes that are done, and memory that is the owner's again. It is told when the book-keeping of
+// outbox is what the owner is to be told: sends that have ended, what happened to endpoints, and
+// flushes that are done. It is told when the book-keeping of
 // a pass is over, so that the functions that are called may do anything but call Progress; or the
 // owner pulls it whenever it likes. Each of them costs the same, however many there are.
 //
-//	complete --> ended ----+
-//	abandon ---> abandoned +--> callOut: OnDone, OnAbandoned, OnEndpoint, functions of Flush
+//	complete --> ended ----+--> callOut: OnDone, OnEndpoint, functions of Flush
 //	fail, establish,       |    or
 //	checkFlushed --> notices    Pull: Completions
 type outbox struct {
@@ -20,9 +19,6 @@ type outbox struct {
 	byes    fragmentList // the transport's own that have ended, if the owner pulls all others
 	notices fifo[notice]
 	onEvent func(*Endpoint, Event, error)
-
-	abandoned   fifo[abandonment]
-	onAbandoned func(*Endpoint, Tag, []byte)
 
 	wanting []*Endpoint // for which there was no room
 	onRoom  func(*Endpoint)
@@ -58,26 +54,12 @@ func (o *outbox) noteFlush(ep *Endpoint, fn func(error), err error) {
 	o.notices.push(notice{ep: ep, kind: CompletionFlush, flushed: fn, err: err})
 }
 
-// abandonment is memory that the owner is to get back.
-type abandonment struct {
-	ep  *Endpoint
-	mem []byte
-	tag uint8
-}
-
-// abandon adds memory that was given for a fragment, if there is any.
-func (o *outbox) abandon(ep *Endpoint, tag uint8, mem []byte) {
-	if mem != nil {
-		o.abandoned.push(abandonment{ep: ep, tag: tag, mem: mem})
-	}
-}
-
 // due says whether there is something that a pass is to call.
 func (o *outbox) due() bool {
 	if o.pulled {
 		return o.byes.first != nil
 	}
-	return o.ended.first != nil || o.notices.len() > 0 || o.abandoned.len() > 0
+	return o.ended.first != nil || o.notices.len() > 0
 }
 
 // callOut calls the functions that wait to be called: OnDone of finished fragments, and endpoint
@@ -93,12 +75,6 @@ func (m *Module) callOut() {
 	for !o.pulled {
 		if f := o.ended.pop(); f != nil {
 			m.finish(f)
-			continue
-		}
-		if a, ok := o.abandoned.pop(); ok {
-			if o.onAbandoned != nil {
-				o.onAbandoned(a.ep, Tag(a.tag), a.mem)
-			}
 			continue
 		}
 		n, ok := o.notices.pop()
@@ -136,11 +112,10 @@ type CompletionKind uint8
 
 // The kinds of completions.
 const (
-	CompletionSend      CompletionKind = iota // of an accepted Send that returned Queued
-	CompletionFlush                           // of a Flush
-	CompletionEvent                           // what OnEndpoint would have been told
-	CompletionAbandoned                       // what OnAbandoned would have been told
-	CompletionRoom                            // what OnRoom would have been told
+	CompletionSend  CompletionKind = iota // of an accepted Send that returned Queued
+	CompletionFlush                       // of a Flush
+	CompletionEvent                       // what OnEndpoint would have been told
+	CompletionRoom                        // what OnRoom would have been told
 )
 
 // Completion is what an owner that pulls is told instead of having functions called.
@@ -150,8 +125,6 @@ type Completion struct {
 	Context  uint64         // of a send: Fragment.Context
 	Kind     CompletionKind // what it is of
 	Event    Event          // of CompletionEvent
-	Tag      Tag            // of CompletionAbandoned
-	Mem      []byte         // likewise: the memory
 }
 
 // PullCompletions chooses how the owner is told of what has ended: by Pull (true), or by the
@@ -173,8 +146,8 @@ func (m *Module) PullCompletions(on bool) {
 	}
 }
 
-// Pull fills buf with what has ended since the last call, the oldest first: sends before abandoned
-// memory, and that before events and flushes. It returns how many it has filled in; fewer than
+// Pull fills buf with what has ended since the last call, the oldest first: sends before events
+// and flushes. It returns how many it has filled in; fewer than
 // len(buf) means that there are no more. It may be called at any time by the module's owner, also
 // by a handler, and after Close.
 func (m *Module) Pull(buf []Completion) int {
@@ -187,12 +160,6 @@ func (m *Module) Pull(buf []Completion) int {
 		if f := o.ended.pop(); f != nil {
 			buf[i] = Completion{Endpoint: f.ep, Err: f.err, Context: f.Context}
 			m.freeFrag(f)
-			continue
-		}
-		if a, ok := o.abandoned.pop(); ok {
-			buf[i] = Completion{
-				Endpoint: a.ep, Kind: CompletionAbandoned, Tag: Tag(a.tag), Mem: a.mem,
-			}
 			continue
 		}
 		n, ok := o.notices.pop()
@@ -222,11 +189,6 @@ func (m *Module) checkOutbox(c *checker) error {
 		if n.ep == nil || n.kind == CompletionSend || !o.pulled &&
 			(n.kind == CompletionFlush) != (n.flushed != nil) {
 			return fmt.Errorf("notice %d without endpoint, or of nothing", i)
-		}
-	}
-	for i, a := range o.abandoned.all() {
-		if a.ep == nil || len(a.mem) == 0 {
-			return fmt.Errorf("abandoned memory %d is none, or without endpoint", i)
 		}
 	}
 	return nil

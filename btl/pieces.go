@@ -1,8 +1,6 @@
 package btl
 
 import (
-	"slices"
-
 	"gobtl/frag"
 	"gobtl/internal/seq"
 )
@@ -59,7 +57,7 @@ func (m *Module) admitPieces(in *arrival) bool {
 	var first *frag.Reservation
 	for i := range m.pieces.of() {
 		p := &m.pieces.list[i]
-		p.failed = ep.refuses() && ep.failedThere(p.FragID) || ep.isUnwantedPiece(p.FragID)
+		p.failed = ep.refuses() && ep.failedThere(p.FragID)
 		if p.failed {
 			continue
 		}
@@ -75,21 +73,11 @@ func (m *Module) admitPieces(in *arrival) bool {
 	return true
 }
 
-// isUnwantedPiece says whether a piece is of a fragment that the owner has refused. One of its
-// chunks tells the peer so: the piece counts as received.
-func (ep *Endpoint) isUnwantedPiece(fragID uint32) bool {
-	if len(ep.unwanted) == 0 {
-		return false
-	}
-	ep.forgetUnwanted()
-	return slices.ContainsFunc(ep.unwanted, func(u unwanted) bool { return u.fragID == fragID })
-}
-
 // takeBack forgets the fragments that were begun for pieces of a pack that is not taken.
 func (a *arrivedPieces) takeBack(ep *Endpoint) {
 	for i := range a.of() {
 		if p := &a.list[i]; p.place.Begun {
-			ep.forgetFragment(p.FragID)
+			ep.asm.Forget(p.FragID)
 		}
 	}
 }
@@ -115,7 +103,6 @@ func (m *Module) acceptPiece(ep *Endpoint, at int) {
 		m.deliverWhole(ep, msg)
 	default: // it was there when the pack was admitted; a handler has removed it
 		m.stats.counters[CntRecordsDropped]++
-		m.outbox.abandon(ep, p.Tag, msg.PlacedIn())
 		msg.Release()
 	}
 }
@@ -140,7 +127,7 @@ func (ep *Endpoint) cameWithout(n seq.Num, pieces *arrivedPieces) {
 	for i := range ep.refusals {
 		if r := &ep.refusals[i]; r.seq == n && !r.failed && !pieces.has(r.fragID) {
 			r.failed = true
-			ep.forgetFragment(r.fragID)
+			ep.asm.Forget(r.fragID)
 		}
 	}
 }

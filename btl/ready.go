@@ -58,5 +58,5 @@ func (m *Module) Disarm() {
 func (m *Module) toPull() bool {
 	o := &m.outbox
 	return m.keeping.waiting.len() > 0 ||
-		o.pulled && (o.ended.first != nil || o.notices.len() > 0 || o.abandoned.len() > 0)
+		o.pulled && (o.ended.first != nil || o.notices.len() > 0)
 }

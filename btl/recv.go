@@ -29,6 +29,9 @@ func (m *Module) accept(in *arrival) {
 	case m.handlers[h.Tag] == nil:
 		m.drop(CntDropNoHandler)
 		m.refuse(in, frag.NackNoHandler)
+	case h.Kind == frag.KindChunk && m.tooLong(h):
+		m.drop(CntDropUnwanted)
+		m.refuse(in, ep.unwantedReason())
 	case h.Kind == frag.KindChunk:
 		m.acceptChunk(in)
 	default:
@@ -36,6 +39,21 @@ func (m *Module) accept(in *arrival) {
 		m.deliver(ep, h.Tag, in.payload)
 		m.checkBye(ep)
 	}
+}
+
+// tooLong says whether a chunk is of a fragment that is longer than its tag's handler takes.
+func (m *Module) tooLong(h *frag.Header) bool {
+	most := m.mostBytes[h.Tag]
+	return most != 0 && h.SizeBytes > most
+}
+
+// unwantedReason is that of the Nack for a chunk of such a fragment: a peer that knows no
+// operations would not understand the right one.
+func (ep *Endpoint) unwantedReason() uint8 {
+	if ep.operates {
+		return frag.NackRight
+	}
+	return frag.NackNoHandler
 }
 
 // acceptedCounter is the counter of packets like h that are taken over.
@@ -63,7 +81,6 @@ func (m *Module) deliver(ep *Endpoint, tag uint8, data []byte) {
 func (m *Module) deliverWhole(ep *Endpoint, msg *frag.Message) {
 	h := &m.keeping
 	h.msg = msg
-	m.countPlaced(msg)
 	m.deliver(ep, msg.Tag, msg.Bytes)
 	if h.msg != nil {
 		h.msg = nil

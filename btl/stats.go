@@ -80,10 +80,6 @@ const (
 	CntKeptPackets    // fragments that handlers have kept in the buffer of their packet
 	CntKeptMessages   // and in the memory in which they were put together
 	CntKeptCopies     // and as copies
-	// CntPlaced counts fragments that came into memory which OnAnnounced had given, and
-	// CntPlacedCopiedBytes those of their bytes that did not land there, but were copied from packets.
-	CntPlaced
-	CntPlacedCopiedBytes
 	CntDelivered
 	CntFastReceives
 	CntEarly
@@ -121,8 +117,6 @@ const (
 	helpRecords  = "Fragments of packs whose handler, or endpoint, went during the delivery."
 	helpGathered = "Payload bytes that the fabric has read where they lay, first transmissions only."
 	helpKept     = "Fragments that handlers have kept, by the memory that they are in."
-	helpPlaced   = "Large fragments that came into memory of the owner's choice."
-	helpCopied   = "Payload bytes of such fragments that were copied there from packets."
 	helpPieces   = "Ends and beginnings of fragments in chunks that shared packets, by direction."
 	helpReliable = "Connections that leave it to the fabric that nothing is lost."
 	helpLanded   = "Chunks received without a copy here."
@@ -193,30 +187,28 @@ var counterInfos = [numCounters]counterInfo{
 	CntDropPing:       {"gobtl_dropped_packets_total", "reason", "ping", helpDrop},
 	CntDropState:      {"gobtl_dropped_packets_total", "reason", "endpoint_state", helpDrop},
 
-	CntRecvPayloadBytes:  {"gobtl_payload_bytes_total", "direction", "received", helpBytes},
-	CntPacked:            {"gobtl_packed_total", "", "", "Fragments that shared a packet."},
-	CntSentPieces:        {"gobtl_pieces_total", "direction", "sent", helpPieces},
-	CntRecvPieces:        {"gobtl_pieces_total", "direction", "received", helpPieces},
-	CntRecordsDropped:    {"gobtl_records_dropped_total", "", "", helpRecords},
-	CntLanded:            {"gobtl_landed_chunks_total", "kind", "message", helpLanded},
-	CntLandedPut:         {"gobtl_landed_chunks_total", "kind", "put", helpLanded},
-	CntKeptPackets:       {"gobtl_kept_total", "memory", "packet", helpKept},
-	CntKeptMessages:      {"gobtl_kept_total", "memory", "reassembly", helpKept},
-	CntKeptCopies:        {"gobtl_kept_total", "memory", "copy", helpKept},
-	CntPlaced:            {"gobtl_placed_total", "", "", helpPlaced},
-	CntPlacedCopiedBytes: {"gobtl_placed_copied_bytes_total", "", "", helpCopied},
-	CntDelivered:         {"gobtl_delivered_total", "", "", "Fragments handed to a handler."},
-	CntFastReceives:      {"gobtl_fast_receives_total", "", "", helpFast},
-	CntEarly:             {"gobtl_early_packets_total", "", "", "Packets that arrived beyond a gap."},
-	CntDupAcks:           {"gobtl_duplicate_acks_total", "", "", "ACKs that reported a gap."},
-	CntPeersConnected:    {"gobtl_connections_total", "outcome", "established", helpPeers},
-	CntPeersFailed:       {"gobtl_connections_total", "outcome", "failed", helpPeers},
-	CntPeersReliable:     {"gobtl_reliable_connections_total", "", "", helpReliable},
-	CntPathRaised:        {"gobtl_path_mtu_changes_total", "direction", "raised", helpPath},
-	CntPathLowered:       {"gobtl_path_mtu_changes_total", "direction", "lowered", helpPath},
-	CntLoneAnswers:       {"gobtl_lone_answers_total", "", "", helpLone},
-	CntAsked:             {"gobtl_asked_packets_total", "", "", helpAsked},
-	CntPasses:            {"gobtl_progress_passes_total", "", "", "Passes of the progress loop."},
+	CntRecvPayloadBytes: {"gobtl_payload_bytes_total", "direction", "received", helpBytes},
+	CntPacked:           {"gobtl_packed_total", "", "", "Fragments that shared a packet."},
+	CntSentPieces:       {"gobtl_pieces_total", "direction", "sent", helpPieces},
+	CntRecvPieces:       {"gobtl_pieces_total", "direction", "received", helpPieces},
+	CntRecordsDropped:   {"gobtl_records_dropped_total", "", "", helpRecords},
+	CntLanded:           {"gobtl_landed_chunks_total", "kind", "message", helpLanded},
+	CntLandedPut:        {"gobtl_landed_chunks_total", "kind", "put", helpLanded},
+	CntKeptPackets:      {"gobtl_kept_total", "memory", "packet", helpKept},
+	CntKeptMessages:     {"gobtl_kept_total", "memory", "reassembly", helpKept},
+	CntKeptCopies:       {"gobtl_kept_total", "memory", "copy", helpKept},
+	CntDelivered:        {"gobtl_delivered_total", "", "", "Fragments handed to a handler."},
+	CntFastReceives:     {"gobtl_fast_receives_total", "", "", helpFast},
+	CntEarly:            {"gobtl_early_packets_total", "", "", "Packets that arrived beyond a gap."},
+	CntDupAcks:          {"gobtl_duplicate_acks_total", "", "", "ACKs that reported a gap."},
+	CntPeersConnected:   {"gobtl_connections_total", "outcome", "established", helpPeers},
+	CntPeersFailed:      {"gobtl_connections_total", "outcome", "failed", helpPeers},
+	CntPeersReliable:    {"gobtl_reliable_connections_total", "", "", helpReliable},
+	CntPathRaised:       {"gobtl_path_mtu_changes_total", "direction", "raised", helpPath},
+	CntPathLowered:      {"gobtl_path_mtu_changes_total", "direction", "lowered", helpPath},
+	CntLoneAnswers:      {"gobtl_lone_answers_total", "", "", helpLone},
+	CntAsked:            {"gobtl_asked_packets_total", "", "", helpAsked},
+	CntPasses:           {"gobtl_progress_passes_total", "", "", "Passes of the progress loop."},
 }
 
 // Counters lists all counters.

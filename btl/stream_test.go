@@ -160,18 +160,11 @@ func TestStreamApart(t *testing.T) {
 	}
 }
 
-// The end of a fragment that the owner has refused, when its first chunk came, shares a packet with
-// the next one: nothing of it stays.
+// The end of a fragment that is too long for its handler shares a packet with the next one: nothing
+// of it stays.
 func TestStreamUnwanted(t *testing.T) {
 	l, got := streamLab(t, mem.Config{}, func(int) int { return 2000 })
-	asked := 0
-	refuse := func(*Endpoint, Announced) Place {
-		asked++
-		return PlaceRefused()
-	}
-	if err := l.mods[1].OnAnnounced(2, refuse); err != nil {
-		t.Fatal(err)
-	}
+	l.mods[1].mostBytes[2] = 1999
 	ep := l.connect(0, 1)
 	l.settle(time.Second)
 	for i := range 20 {
@@ -181,8 +174,8 @@ func TestStreamUnwanted(t *testing.T) {
 			t.Fatalf("%v, delivered %d times; %v, %d times", *refused, got[2*i], *taken, got[2*i+1])
 		}
 	}
-	if pieces := l.mods[1].stats.Get(CntRecvPieces); asked != 20 || pieces != 20 {
-		t.Errorf("asked %d times, %d pieces were taken", asked, pieces)
+	if pieces := l.mods[1].stats.Get(CntRecvPieces); pieces < 20 {
+		t.Errorf("%d pieces were taken", pieces)
 	}
 	l.wantIdle(0)
 	l.wantIdle(1)

@@ -33,11 +33,10 @@ var statusWords = [...]string{
 func (s Status) String() string { return word(statusWords[:], int(s), "Status") }
 
 var completionKindWords = [...]string{
-	CompletionSend:      "send",
-	CompletionFlush:     "flush",
-	CompletionEvent:     "event",
-	CompletionAbandoned: "abandoned",
-	CompletionRoom:      "room",
+	CompletionSend:  "send",
+	CompletionFlush: "flush",
+	CompletionEvent: "event",
+	CompletionRoom:  "room",
 }
 
 // String returns what the completion is of.

@@ -84,7 +84,6 @@ func (a *Assembler) add(m *Message, h *Header, chunk uint32, payload []byte) (*M
 	}
 	copy(m.mem[h.OffsetBytes:], payload)
 	a.fill(m, int64(len(payload)))
-	m.copiedBytes += int64(len(payload))
 	if m.missing == 0 {
 		a.complete(m)
 		return m, nil
@@ -398,17 +397,12 @@ func (a *Assembler) Drop() {
 	}
 }
 
-// Forget drops one unfinished fragment, if there is one of that id: its sender has given it up. If
-// it was placed (BeginIn), its tag and memory are returned.
-func (a *Assembler) Forget(fragID uint32) (tag uint8, placed []byte) {
+// Forget drops one unfinished fragment, if there is one of that id: its sender has given it up.
+func (a *Assembler) Forget(fragID uint32) {
 	if m := a.find(fragID); m != nil {
-		if m.placed {
-			tag, placed = m.Tag, m.mem
-		}
 		a.remove(m)
 		a.pool.put(m)
 	}
-	return tag, placed
 }
 
 // getTable returns an empty table of 2^slotBits slots.

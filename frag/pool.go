@@ -122,10 +122,8 @@ type Message struct {
 	missing   uint32 // chunks not yet received
 	// arrivedBytes are those that were put into the buffer.
 	arrivedBytes int64
-	copiedBytes  int64    // of these, by Add
 	have         []uint64 // bit i: chunk i was received; for chunks that have memory
 	mem          []byte
-	placed       bool // mem is not of the pool
 	starter      bool // mem holds the first packet alone, and counts in no budget
 	pool         *Pool
 	nextIdle     *Message
@@ -142,7 +140,7 @@ const (
 
 // capBytes is what the message's buffer counts in the budgets.
 func (m *Message) capBytes() int64 {
-	if m.placed || m.starter {
+	if m.starter {
 		return 0
 	}
 	return int64(len(m.mem))
@@ -191,9 +189,6 @@ type Pool struct {
 	favourite *Message
 	idleBytes int64
 	idle      [classCount]*Message
-	// placed are descriptors of fragments that are put together in others' memory.
-	placed      *Message
-	placedCount int
 	// tables keeps the slot tables of assemblers that have become idle, by size.
 	tables [tableClasses][][]*Message
 }
@@ -247,7 +242,7 @@ func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 func (m *Message) expect(h *Header) {
 	m.Tag, m.fragID, m.grid, m.sizeBytes = h.Tag, h.FragID, gridOf(h), h.SizeBytes
 	m.state, m.missing = messageAssembling, m.grid.chunks(h.SizeBytes)
-	m.arrivedBytes, m.copiedBytes = 0, 0
+	m.arrivedBytes = 0
 	m.have = m.have[:0]
 	m.cover()
 }
@@ -320,10 +315,6 @@ func (p *Pool) put(m *Message) {
 	}
 	m.state = messageIdle
 	m.Bytes = nil
-	if m.placed {
-		p.putPlaced(m)
-		return
-	}
 	if m.starter {
 		return
 	}

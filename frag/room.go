@@ -13,7 +13,7 @@ const beginLeast = 8 << 10
 
 // emptyBytes is how much of a fragment's memory nothing has come for.
 func (m *Message) emptyBytes() int64 {
-	if m.placed || m.starter {
+	if m.starter {
 		return 0
 	}
 	return m.capBytes() - m.arrivedBytes

@@ -267,7 +267,7 @@ var btlFloors = [][]string{
 		"gather.go", "handshake_apply.go", "ingress.go",
 		"landing.go", "landing_put.go", "link.go",
 		"join.go", "link_counted.go", "link_seq.go", "link_watch.go", "pack.go", "pathmtu_apply.go",
-		"overcommit.go", "pieces.go", "place.go", "polling.go", "recv.go",
+		"overcommit.go", "pieces.go", "polling.go", "recv.go",
 		"region.go", "fence.go", "remote.go", "remote_ask.go", "remote_fast.go", "remote_notice.go",
 		"remote_serve.go",
 		"resend.go", "room.go", "sched.go", "send.go", "stream.go", "strangers.go", "timers.go",

@@ -50,7 +50,7 @@ var scenarios = []scenario{
 	{name: "vector", run: testVector, core: true},
 	{name: "keep", run: testKeep, core: true},
 	{name: "pull", run: testPull, core: true},
-	{name: "place", run: testPlace, core: true},
+	{name: "up to", run: testUpTo, core: true},
 	{name: "av_xfer", run: testAVXfer, long: true},
 	{name: "rdm_multi_client", run: testMultiClient, long: true},
 	{name: "rdm_stress", run: testStress, long: true},

@@ -52,14 +52,6 @@ var pieceMutations = []mutation{
 		test:  "./btl -run TestPieceRefusedForGood",
 	},
 	{
-		name:  "piece-of-the-unwanted",
-		fault: "a piece of a fragment that the owner has refused begins it again",
-		in:    "btl",
-		old:   "isUnwantedPiece($p.FragID)",
-		new:   "false",
-		test:  "./btl -run TestStreamUnwanted",
-	},
-	{
 		name:  "piece-refusal-forgotten",
 		fault: "a refused piece is not remembered, so its fragment is never thrown away",
 		in:    "btl",

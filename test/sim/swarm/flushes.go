@@ -31,7 +31,7 @@ func (e *end) onFlush(before int, err error) {
 		case nobodys(m.tag) && !m.queued && m.put == nil && m.size >= smallBytes &&
 			m.delivered == 0 && e.flushed >= e.told:
 			w.fail("%s: flushed without a word, but %s is refused", e, m)
-		case m.err != nil || m.refused || m.tag > handledTags ||
+		case m.err != nil || m.tooLong() || m.tag > handledTags ||
 			m.put == nil && m.size < smallBytes:
 		case m.put == nil && m.delivered != 1 && !m.cutOff():
 			w.fail("%s: flushed, but %s was delivered %d times", e, m, m.delivered)

@@ -40,7 +40,6 @@ type life struct {
 	libraries []*library // withdrawn ones
 	regs      []*registered
 	kept      keptMessages
-	places    places
 
 	passing    bool // inside Progress
 	deafened   int
@@ -60,6 +59,8 @@ const (
 	tagNobody   btl.Tag = 200 // it and some behind it have no handlers
 	nobodies            = 3
 	handledTags         = 6
+	tagLimited  btl.Tag = 3      // its handler takes messages of up to limitBytes
+	limitBytes          = 20_000 // more than two packets
 )
 
 // nobodys says whether a tag never has a handler.
@@ -93,7 +94,7 @@ func (h *host) open() error {
 	if err := l.mod.Handle(tagNotice, l.onNotice); err != nil {
 		return err
 	}
-	if err := l.openPlaces(); err != nil {
+	if err := l.mod.HandleUpTo(tagLimited, limitBytes, l.receive); err != nil {
 		return err
 	}
 	l.mod.OnEndpoint(l.onEndpoint)
@@ -194,7 +195,6 @@ func (l *life) afterClose() {
 				l.host.node.Name(), e, e.flushes)
 		}
 	}
-	l.places.judgeClosed(l)
 	if m := w.ledger.openOf(l); m != nil {
 		w.fail("node %s: %s had not ended when the module was closed", l.host.node.Name(), m)
 	}

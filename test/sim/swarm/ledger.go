@@ -28,7 +28,6 @@ type message struct {
 	done      bool // Send returned Done
 	ended     bool
 	lost      bool // its sender crashed
-	refused   bool // by the receiver's application
 	delivered int
 	err       error
 }
@@ -221,6 +220,11 @@ func (g *ledger) end(w *world, m *message, err error) {
 	}
 }
 
+// tooLong says whether a message may be refused, because it is longer than the handler takes.
+func (m *message) tooLong() bool {
+	return m.put == nil && m.tag == tagLimited && m.size > limitBytes
+}
+
 // cutOff says whether a message that was not delivered may have been in a pack, behind another one
 // whose handler ended the endpoint, or removed a handler: the pack as a whole was taken over then.
 func (m *message) cutOff() bool {
@@ -241,15 +245,15 @@ func (g *ledger) judge(w *world, m *message) {
 		if m.put == nil && m.size >= smallBytes && m.delivered != 1 && !m.cutOff() {
 			w.fail("%s ended well, and was delivered %d times", m, m.delivered)
 		}
-		if nobodys(m.tag) || m.refused {
+		if nobodys(m.tag) || m.tooLong() {
 			w.fail("%s ended well, and nobody handles it, or wants it", m)
 		}
 		return
 	}
 	switch {
 	case errors.Is(err, btl.ErrUnwanted):
-		if !m.refused || m.delivered > 0 {
-			w.fail("%s ended with %v: refused %v, delivered %d times", m, err, m.refused, m.delivered)
+		if !m.tooLong() || m.delivered > 0 {
+			w.fail("%s ended with %v: too long %v, delivered %d times", m, err, m.tooLong(), m.delivered)
 		}
 		return
 	case errors.Is(err, btl.ErrNoHandler):
@@ -290,8 +294,6 @@ func (l *life) receive(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 	e.got++
 	w.res.Delivered++
 	l.keep(e, data)
-	given := data
-	defer func() { l.places.back(l, e, given) }()
 	data = w.lieBytes(e, data)
 	for range w.lieTwice(lieDeliverTwice) {
 		w.ledger.deliver(w, e, tag, data)
@@ -400,7 +402,7 @@ func (g *ledger) missing(e *end) *message {
 	for _, n := range e.msgs {
 		m := g.msgs[n]
 		if m.put == nil && m.size >= smallBytes && m.delivered == 0 && m.tag <= handledTags &&
-			m.err == nil && !m.refused {
+			m.err == nil && !m.tooLong() {
 			return m
 		}
 		if m.put != nil && m.put.missing(m) {

@@ -265,7 +265,7 @@ func (e *end) checkFences(m *message) {
 	for ; e.fencedTo < until; e.fencedTo++ {
 		o := w.ledger.msgs[e.msgs[e.fencedTo]]
 		switch {
-		case o.err != nil || o.lost || o.refused:
+		case o.err != nil || o.lost || o.tooLong():
 		case o.put != nil && o.put.missing(o),
 			o.put != nil && o.put.remote != nil && !o.ended,
 			o.put == nil && o.size >= smallBytes && o.tag <= handledTags && o.delivered != 1 &&

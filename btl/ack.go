@@ -228,11 +228,8 @@ func (m *Module) onNack(in *arrival) bool {
 		m.sched.rearm(ep)
 		return true
 	}
-	switch h.Tag {
-	case frag.NackRecord:
+	if h.Tag == frag.NackRecord {
 		return m.onNackRecord(ep, t, in.payload[0])
-	case frag.NackOperation:
-		return m.onNackOperation(ep, t, in.payload[0], in.payload[1])
 	}
 	s := &m.segs[t]
 	before := s.void

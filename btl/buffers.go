@@ -52,7 +52,7 @@ type sendSegment struct {
 	pack     bool  // open, or sealed with several records
 	mixed    bool  // a pack of large fragments, with pieces; somebody waits for each of them
 	strip    bool  // records of a pack were refused, which are to be taken out when it is sent again
-	stripTag uint8 // their tag; of an operation its place
+	stripTag uint8 // their tag
 }
 
 // channel is the one that it takes at first.

@@ -162,12 +162,8 @@ func (m *Module) stripPack(ep *Endpoint, t reliability.Token, s *sendSegment) {
 	n := 0
 	for rest := all; len(rest) > 0; {
 		var tag uint8
-		var data []byte
 		record := rest
-		if tag, data, rest = nextRecord(rest); frag.IsOperation(record) {
-			tag = frag.DecodeOpRecord(data).Place
-		}
-		if tag != s.stripTag {
+		if tag, _, rest = nextRecord(rest); tag != s.stripTag {
 			n += copy(all[n:], record[:len(record)-len(rest)]) // never beyond where it was
 		}
 	}
@@ -258,10 +254,9 @@ func (m *Module) writeSack(ep *Endpoint, h *frag.Header, pkt []byte) int {
 	return s.Encode(pkt[frag.AckBytes:])
 }
 
-// sendNack tells the peer that the packet with the number n is refused for good; says is the tag of
-// the records for which a pack is (NackRecord), or the place of an operation in one and, in the
-// upper byte, why that is (NackOperation). False means that there is no room for it now.
-func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason uint8, says uint16) bool {
+// sendNack tells the peer that the packet with the number n is refused for good; tag is that of the
+// records for which a pack is (NackRecord). False means that there is no room for it now.
+func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	c, to := ep.ackPath()
 	b, ok := m.takeControl(c, to)
 	if !ok {
@@ -272,13 +267,9 @@ func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason uint8, says uint16) bo
 		Kind: frag.KindNack, Conn: ep.peer.tag, Seq: n, Tag: reason,
 		Number: ep.numbers.take(m, c.which, 1),
 	}
-	switch reason {
-	case frag.NackRecord:
+	if reason == frag.NackRecord {
 		h.PayloadLen = frag.NackRecordBytes - frag.NackBytes
-		pkt[frag.NackBytes] = uint8(says)
-	case frag.NackOperation:
-		h.PayloadLen = frag.NackOperationBytes - frag.NackBytes
-		pkt[frag.NackBytes], pkt[frag.NackBytes+1] = uint8(says), uint8(says>>8)
+		pkt[frag.NackBytes] = tag
 	}
 	sizeBytes := h.Encode(pkt) + int(h.PayloadLen)
 	m.stats.counters[CntSentNack]++

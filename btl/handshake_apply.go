@@ -285,7 +285,7 @@ func (m *Module) mergeInto(ep, half *Endpoint) {
 	ep.renumberFlushes()
 	ep.counted, ep.selective = half.counted, half.selective
 	ep.counts.takes, ep.counts.missed = half.counts.takes, half.counts.missed
-	ep.operates, ep.joins = half.operates, half.joins
+	ep.operates = half.operates
 	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0
 	ep.label, ep.away = half.label, half.away
 	half.state, half.hs = stateEnded, nil

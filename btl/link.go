@@ -25,7 +25,6 @@ import (
 type link struct {
 	counted   bool    // else sequenced
 	operates  bool    // operations go both ways
-	joins     bool    // several of them in a pack
 	selective bool    // sequenced: ACKs that go alone are selective, here and there
 	mayAskAck bool    // sequenced: either side may ask for an ACK
 	mayWait   bool    // sequenced: the ACK of a lone answer may be held back, here and there
@@ -37,7 +36,7 @@ type link struct {
 
 // features are the optional abilities of this side.
 func (m *Module) features() (bits uint64) {
-	bits = frag.FeatureOps | frag.FeatureJoin | frag.FeatureAsk
+	bits = frag.FeatureOps | frag.FeatureAsk
 	if m.rules.Adaptive {
 		bits |= frag.FeatureSack
 		// Else the time that is granted to a lone answer would be much of what a dead peer has.
@@ -57,7 +56,6 @@ func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 	common := m.features() & hello.Features
 	ep.counted = common&frag.FeatureReliable != 0
 	ep.operates = common&frag.FeatureOps != 0
-	ep.joins = ep.operates && !ep.counted && common&frag.FeatureJoin != 0
 	ep.selective = common&frag.FeatureSack != 0 && !ep.counted
 	ep.rcv.Selective = ep.selective
 	ep.mayAskAck, ep.asking = common&frag.FeatureAsk != 0 && !ep.counted, false

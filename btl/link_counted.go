@@ -226,13 +226,13 @@ func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 }
 
 // admitRecordsCounted notes the tags of a pack that have no handler: the other records are
-// delivered. There are no pieces and no operations over a counted link.
+// delivered. There are no pieces over a counted link.
 func (ep *Endpoint) admitRecordsCounted(in *arrival) bool {
 	c, n, refused := &ep.counts, ep.rcv.Expected(), &ep.m.refusedTags
 	*refused = tagSet{}
 	for rest := in.payload; len(rest) > 0; {
-		if frag.IsPiece(rest) || frag.IsOperation(rest) {
-			ep.m.lost(ep, errors.New("a pack has a piece of a fragment, or an operation"))
+		if frag.IsPiece(rest) {
+			ep.m.lost(ep, errors.New("a pack has a piece of a fragment"))
 			return false
 		}
 		var tag uint8
@@ -290,8 +290,7 @@ func (m *Module) refuseCounted(ep *Endpoint, h *frag.Header, reason uint8) {
 // is no room for all of them now.
 func (m *Module) tellRefusals(ep *Endpoint) bool {
 	nacks, told := ep.counts.nacks, 0
-	for told < len(nacks) && m.sendNack(ep, nacks[told].seq, nacks[told].reason,
-		uint16(nacks[told].tag)) {
+	for told < len(nacks) && m.sendNack(ep, nacks[told].seq, nacks[told].reason, nacks[told].tag) {
 		told++
 	}
 	ep.counts.nacks = nacks[:copy(nacks, nacks[told:])]

@@ -134,7 +134,7 @@ func (m *Module) refuseSequenced(in *arrival, reason, tag uint8) {
 	if in.Kind == frag.KindChunk && in.Flags&frag.FlagPut == 0 {
 		in.ep.remember(in.Seq, in.FragID)
 	}
-	m.sendNack(in.ep, in.Seq, reason, uint16(tag))
+	m.sendNack(in.ep, in.Seq, reason, tag)
 }
 
 // refusedBeforeSequenced takes a chunk over, as nothing, whose fragment has failed at its sender.

@@ -297,10 +297,6 @@ func (m *Module) chainEnded(f *Fragment, err error) {
 // handler may remove another one, or end the endpoint; then what is left for that is dropped.
 func (m *Module) acceptPack(in *arrival) {
 	ep, h := in.ep, &in.Header
-	if frag.IsOperation(in.payload) && !ep.counted {
-		m.acceptJoined(in)
-		return
-	}
 	if !m.admitRecords(in) {
 		return
 	}

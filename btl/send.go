@@ -152,7 +152,7 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 			return false
 		}
 	}
-	if !alone && (ep.packable(f) || ep.joinable(f)) {
+	if !alone && ep.packable(f) {
 		return false
 	}
 	if !ep.fastOpen(c, alone) || !f.hasSeg && !m.fill(f, flags) {
@@ -297,18 +297,12 @@ func (ep *Endpoint) enqueue(f *Fragment) {
 	ep.m.sched.rearm(ep)
 }
 
-// sendSmall sends the next packet of an endpoint's small fragments: the open pack, those at the
-// front of the queue together, or else the first of them. It returns the packet's length, 0 if
-// there is no room now.
+// sendSmall sends the next packet of an endpoint's small fragments: the open pack, or else
+// the first of the queue. It returns the packet's length, 0 if there is no room now.
 func (m *Module) sendSmall(ep *Endpoint) int {
 	f := ep.small.queue.first
 	if ep.pack.open() || ep.packable(f) {
 		return m.sendPack(ep)
-	}
-	if ep.joinable(f) {
-		if count, sizeBytes := ep.frontJoined(); count > 1 {
-			return m.sendJoined(ep, count, sizeBytes)
-		}
 	}
 	return m.sendFrag(ep, f)
 }

@@ -22,9 +22,6 @@ const (
 	NackBounds = 5
 	// NackRight: likewise, for want of a right.
 	NackRight = 6
-	// NackOperation: an operation in a Pack is refused. The Nack's payload is its place in the Pack,
-	// and NackAccess, NackBounds or NackRight. Nothing of the Pack was done.
-	NackOperation = 7
 )
 
 // Reasons of a Reject, carried as its tag: a Hello is refused. Whoever gets one that has no name

@@ -103,9 +103,8 @@ const (
 	ChunkHeaderBytes    = 48
 	ChunkPutHeaderBytes = 64
 	AckBytes            = 32 // a whole Ack without a Sack
-	NackBytes           = 32 // a whole Nack, but for reasons NackRecord and NackOperation
+	NackBytes           = 32 // a whole Nack, but for reason NackRecord
 	NackRecordBytes     = 33 // a whole Nack of reason NackRecord
-	NackOperationBytes  = 34 // and of reason NackOperation
 	HeaderBytesMax      = ChunkPutHeaderBytes + opExtraBytes
 	PayloadBytesMax     = 1<<16 - 1
 	OverheadBytesMax    = 64 // what protection may add at the end of a datagram
@@ -269,11 +268,8 @@ func (h *Header) hasBody() bool {
 
 // nackPayload is the length of a Nack's payload, by its reason.
 func nackPayload(reason uint8) uint16 {
-	switch reason {
-	case NackRecord:
+	if reason == NackRecord {
 		return NackRecordBytes - NackBytes
-	case NackOperation:
-		return NackOperationBytes - NackBytes
 	}
 	return 0
 }
@@ -420,7 +416,7 @@ func checkOther(h *Header) error {
 			return ErrLength
 		}
 	case KindNack:
-		if h.Tag < NackAccess || h.Tag > NackOperation {
+		if h.Tag < NackAccess || h.Tag > NackRight {
 			return ErrTag
 		}
 		if h.PayloadLen != nackPayload(h.Tag) {
@@ -467,7 +463,7 @@ func checkBody(p []byte, h *Header) error {
 	case KindAck:
 		return checkSack(p)
 	case KindNack:
-		if h.Tag == NackRecord && p[0] > TagUserMax { // of reason NackOperation it is a place
+		if h.Tag == NackRecord && p[0] > TagUserMax {
 			return ErrTag
 		}
 	case KindPart:

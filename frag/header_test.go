@@ -81,8 +81,7 @@ var refusals = []struct {
 	{"ack with a tag", "ack", put(3, 1), ErrTag},
 	{"hello with a tag", "hello", put(3, 1), ErrTag},
 	{"nack without reason", "nack", put(3, 0), ErrTag},
-	{"nack with an unknown reason", "nack", put(3, 8), ErrTag},
-	{"nack of an operation that does not say which", "nack", put(3, NackOperation), ErrLength},
+	{"nack with an unknown reason", "nack", put(3, 7), ErrTag},
 	{"nack for a record of the transport's", "nack-record", put(32, TagUserMax+1), ErrTag},
 	{"reject without reason", "reject", put(3, 0), ErrTag},
 	{"reject without a reason", "reject", put(3, 0), ErrTag},
@@ -236,7 +235,7 @@ func checkSplit(tb testing.TB, b []byte, h *Header, err error) {
 		got, splitErr := DecodeSplit(b[:n:n], len(b), &part)
 		plain := part.Kind <= KindAck && part.Flags&FlagSack == 0 &&
 			(part.Tag != TagBye || part.PayloadLen == 0) ||
-			part.Kind == KindNack && part.Tag != NackRecord && part.Tag != NackOperation
+			part.Kind == KindNack && part.Tag != NackRecord
 		switch {
 		case splitErr != nil && got != 0:
 			tb.Fatalf("%x: a header of %d bytes beside %v", b, got, splitErr)
@@ -619,16 +618,4 @@ func ExampleDecode() {
 	// Output:
 	// frag 41 12 hello <nil>
 	// frag: packet length does not match its header
-}
-
-// A Nack of an operation names any place of a Pack, which is a byte, and no tag.
-func TestNackOfAnyPlace(t *testing.T) {
-	b := goldenPacket(t, "nack-operation")
-	for place := range 256 {
-		b[NackBytes] = byte(place)
-		var h Header
-		if p, err := Decode(b, &h); err != nil || p[0] != byte(place) {
-			t.Fatalf("place %d: %x, %v", place, p, err)
-		}
-	}
 }

@@ -16,13 +16,12 @@ const RecordHeaderBytes = 4
 // PieceExtraBytes is what a piece takes beside that.
 const PieceExtraBytes = chunkExtraBytes
 
-// recordTags, recordPiece, recordOp and recordReserved tell what the first two bytes of a record
+// recordTags, recordPiece and recordReserved tell what the first two bytes of a record
 // hold when they are read as one number.
 const (
 	recordTags     = 0x00FF
 	recordPiece    = 0x0100
-	recordOp       = 0x0200 // join.go
-	recordReserved = 0xFC00
+	recordReserved = 0xFE00
 )
 
 // PutRecord writes a record, a whole fragment, at the start of b and returns its length,
@@ -123,17 +122,10 @@ func checkRecordsFrom(whole, p []byte) error {
 		if n > len(p) {
 			return ErrLength
 		}
-		var err error
-		switch {
-		case IsOperation(p) != IsOperation(whole):
-			err = ErrFlags
-		case head&recordOp != 0:
-			err = checkOpRecord(p, n)
-		case head&recordPiece != 0:
-			err = checkPiece(whole, p, n)
-		}
-		if err != nil {
-			return err
+		if head&recordPiece != 0 {
+			if err := checkPiece(whole, p, n); err != nil {
+				return err
+			}
 		}
 		if p = p[n:]; len(p) == 0 {
 			return nil

@@ -20,12 +20,11 @@ func packOf(payload []byte) []byte {
 // record that is none.
 func plainRecords(p []byte) (list []record, err error) {
 	var end []byte // the first record's data, if it is a piece
-	all := false   // are operations
 	for first := true; first || len(p) > 0; first = false {
 		switch {
 		case len(p) < 4:
 			return nil, ErrLength
-		case p[1]&^3 != 0:
+		case p[1]&^1 != 0:
 			return nil, ErrReserved
 		case p[0] > 0xEF:
 			return nil, ErrTag
@@ -35,16 +34,6 @@ func plainRecords(p []byte) (list []record, err error) {
 			return nil, ErrLength
 		}
 		data, last := p[4:4+n], 4+n == len(p)
-		if operates := p[1]&2 != 0; first {
-			all = operates
-		} else if operates != all {
-			return nil, ErrFlags
-		}
-		if all {
-			if err := plainOperation(p, data); err != nil {
-				return nil, err
-			}
-		}
 		if p[1] == 1 {
 			if err := plainPiece(data, first, last, end); err != nil {
 				return nil, err
@@ -57,24 +46,6 @@ func plainRecords(p []byte) (list []record, err error) {
 		p = p[4+n:]
 	}
 	return list, nil
-}
-
-// plainOperation checks an operation, the first record of p.
-func plainOperation(p, data []byte) error {
-	payloadBytes := map[byte]int{5: 40, 6: 8}
-	switch {
-	case len(data) < 8:
-		return ErrLength
-	case p[0] != 0:
-		return ErrTag
-	case p[1] != 2 || payloadBytes[data[4]] == 0:
-		return ErrFlags
-	case data[6] != 0 || data[7] != 0:
-		return ErrReserved
-	case len(data) != 8+payloadBytes[data[4]]:
-		return ErrLength
-	}
-	return nil
 }
 
 // plainPiece checks a piece; end is the one before it in the pack, if there is one.
@@ -133,13 +104,9 @@ func checkPacked(tb rapid.TB, payload []byte) {
 // rewritten is the payload of a pack, read and written again.
 func rewritten(payload []byte) (again []byte) {
 	for rest := payload; len(rest) > 0; {
-		isPiece, isOperation := IsPiece(rest), IsOperation(rest)
+		isPiece := IsPiece(rest)
 		var r record
 		r.tag, r.data, rest = NextRecord(rest)
-		if isOperation {
-			again = append(again, operation(DecodeOpRecord(r.data))...)
-			continue
-		}
 		if !isPiece {
 			again = append(again, records(r)...)
 			continue
@@ -165,35 +132,14 @@ func drawPiece(t *rapid.T, id uint32) []byte {
 	return pieceOf(h, string(make([]byte, n)))
 }
 
-func operation(o OpRecord) []byte {
-	b := make([]byte, RecordHeaderBytes+OpRecordExtraBytes+len(o.Payload))
-	return b[:o.Marshal(b)]
-}
-
 func marshalled(a Atomic) []byte {
 	b := make([]byte, AtomicBytes)
 	a.Marshal(b)
 	return b
 }
 
-// drawOperations is the payload of a pack of operations.
-func drawOperations(t *rapid.T) (b []byte) {
-	for place := range rapid.IntRange(1, 3).Draw(t, "operations") {
-		o := OpRecord{Number: 0xA1B2C3D4, Code: OpAtomic, Place: uint8(place)}
-		o.Payload = make([]byte, AtomicBytes)
-		if rapid.Bool().Draw(t, "result") {
-			o.Code, o.Payload = OpResult, o.Payload[:ResultBytes]
-		}
-		b = append(b, operation(o)...)
-	}
-	return b
-}
-
-// drawPack is the payload of a pack, with pieces at its ends or without, or one of operations.
+// drawPack is the payload of a pack, with pieces at its ends or without.
 func drawPack(t *rapid.T) (b []byte) {
-	if rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
-		return drawOperations(t)
-	}
 	if rapid.Bool().Draw(t, "end of one") {
 		b = drawPiece(t, 6)
 	}
@@ -233,9 +179,7 @@ func TestPackRefuses(t *testing.T) {
 		{"padding", resize(22), ErrLength},
 		{"first reserved tag", put(32, TagUserMax+1), ErrTag},
 		{"a mark in the last record", put(41, TagBye), ErrTag},
-		{"reserved byte", put(33, 4), ErrReserved},
-		{"an operation before others", put(33, 2), ErrLength},
-		{"an operation behind others", put(42, 2), ErrFlags},
+		{"reserved byte", put(33, 2), ErrReserved},
 		{"reserved byte of the last record", put(42, 0x80), ErrReserved},
 		{"record one byte short", put(43, 7), ErrLength},
 		{"record one byte long", put(43, 9), ErrLength},

@@ -266,21 +266,6 @@ func dataVectors() []vector {
 			),
 		},
 		{
-			name:  "pack-operations",
-			about: "one is added to a number, whose old value is wanted, and another operation has found 42",
-			header: Header{
-				Kind: KindPack, Conn: testConn, Seq: 28, PayloadLen: 72, Number: 29,
-			},
-			payload: slices.Concat(
-				operation(OpRecord{Number: 0xA1B2C3D4, Code: OpAtomic, Payload: marshalled(Atomic{
-					Handle: testHandle, Offset: 16, Operand: 1, Action: ActionAdd, WidthBytes: 8, Fetch: true,
-				})}),
-				operation(OpRecord{
-					Number: 0xA1B2C3D5, Code: OpResult, Place: 1, Payload: []byte{42, 0, 0, 0, 0, 0, 0, 0},
-				}),
-			),
-		},
-		{
 			name: "ack", about: "an acknowledgement alone",
 			header: Header{
 				Kind: KindAck, Flags: FlagAck, Conn: testConn, Ack: 0xFFFFFFFE,
@@ -349,13 +334,6 @@ func dataVectors() []vector {
 				Kind: KindNack, Tag: NackRecord, Conn: testConn, Seq: 26, PayloadLen: 1,
 			},
 			payload: []byte{0x42},
-		},
-		{
-			name: "nack-operation", about: "the second operation of pack 28 is out of its region",
-			header: Header{
-				Kind: KindNack, Tag: NackOperation, Conn: testConn, Seq: 28, PayloadLen: 2,
-			},
-			payload: []byte{1, NackBounds},
 		},
 		{
 			name:   "nack-memory",
@@ -655,7 +633,7 @@ func TestDocumentedLayouts(t *testing.T) {
 	}
 	want := []int{
 		FragHeaderBytes, chunkExtraBytes, putExtraBytes, opExtraBytes, RecordHeaderBytes,
-		OpRecordExtraBytes, SackHeadBytes, helloFixedBytes, retryHeadBytes, rejectBodyBytes,
+		SackHeadBytes, helloFixedBytes, retryHeadBytes, rejectBodyBytes,
 		nameHeaderBytes,
 		PingBytesMin, PartHeaderBytes, GetBytes, AtomicBytes,
 	}

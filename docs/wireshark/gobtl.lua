@@ -23,11 +23,11 @@ local kinds = {
 	[PART] = "Part", [PING] = "Ping", [PONG] = "Pong", [RETRY] = "Retry",
 }
 local marks = { [BYE] = "Bye", [VOID] = "Void" }
-local NACK_RECORD, NACK_OPERATION = 3, 7
-local RECORD_PIECE, RECORD_OP, OP_EXTRA = 1, 2, 8
+local NACK_RECORD = 3
+local RECORD_PIECE = 1
 local nackReasons = {
 	[1] = "access", [2] = "no handler", [NACK_RECORD] = "no handler for a record",
-	[4] = "memory", [5] = "bounds", [6] = "right", [NACK_OPERATION] = "operation",
+	[4] = "memory", [5] = "bounds", [6] = "right",
 }
 -- The codes of operations: name; the least and the most of a payload, whether it is a put, whether it
 -- has a tag.
@@ -94,8 +94,6 @@ f.sackData = u8("gobtl.sack.last_data", "Its channel", DEC, channels)
 f.sackStart = u16("gobtl.sack.start", "Packets beyond the gap, from", DEC)
 f.sackMore = u16("gobtl.sack.more", "And behind it", DEC)
 f.nackReason = u8("gobtl.nack.reason", "Reason", DEC, nackReasons)
-f.nackPlace = u8("gobtl.nack.place", "Place of the operation", DEC)
-f.nackWhy = u8("gobtl.nack.why", "Why", DEC, nackReasons)
 f.nackRecordTag = u8("gobtl.nack.record_tag", "Tag without a handler", HEX)
 f.rejectReason = u8("gobtl.reject.reason", "Reason", DEC, rejectReasons)
 f.conn = u64("gobtl.conn", "Connection tag of the receiver", HEX)
@@ -123,11 +121,6 @@ f.record = bytes("gobtl.record", "Record")
 f.recordTag = u8("gobtl.record.tag", "Tag", HEX)
 f.recordFlags = u8("gobtl.record.flags", "Flags", HEX)
 f.recordPiece = bool("gobtl.record.piece", "Piece of a fragment", 8, set, 1)
-f.recordIsOp = bool("gobtl.record.operation", "Operation", 8, set, 2)
-f.recordOp = u32("gobtl.record.op", "Operation's number", DEC)
-f.recordCode = u8("gobtl.record.op_code", "What it is of it", DEC, opCodes)
-f.recordPlace = u8("gobtl.record.place", "Place", DEC)
-f.recordReserved = u16("gobtl.record.op_reserved", "Reserved", HEX)
 f.recordFragID = u32("gobtl.record.frag_id", "Fragment", DEC)
 f.recordSize = u32("gobtl.record.size", "Size of the fragment", DEC)
 f.recordOffset = u32("gobtl.record.offset", "Offset in the fragment", DEC)
@@ -395,23 +388,11 @@ local function wrongPiece(tvb, at, size, stop, ending)
 	end
 end
 
--- wrongOperation says which rule an operation of size bytes at at breaks.
-local function wrongOperation(tvb, at, size, flags)
-	if size < RECORD + OP_EXTRA then return "length", "an operation without its head" end
-	if tvb(at, 1):uint() ~= 0 then return "tag", "an operation with a tag" end
-	if flags ~= RECORD_OP then return "flags", "an operation that is a piece" end
-	if at + RECORD + OP_EXTRA > tvb:len() then return end
-	local payload = ({ [5] = 40, [6] = 8 })[tvb(at + RECORD + 4, 1):uint()]
-	if not payload then return "flags", "no operation that a pack may hold" end
-	if tvb(at + RECORD + 6, 2):uint() ~= 0 then return "reserved", "what is reserved is not 0" end
-	if size ~= RECORD + OP_EXTRA + payload then return "length", "an operation of another length" end
-end
-
 -- eachRecord calls visit(at, captured, size, broken) for each record of a pack: where it begins,
 -- whether its header was captured, its length with the header as far as it is in the datagram, and
 -- its broken rules as a list. What is no record ends it.
 local function eachRecord(tvb, visit)
-	local at, stop, ending, all = HEADER, tvb:reported_len(), nil, nil
+	local at, stop, ending = HEADER, tvb:reported_len(), nil
 	repeat
 		local broken, size, captured = {}, stop - at, at + RECORD <= tvb:len()
 		if size < RECORD then
@@ -422,21 +403,14 @@ local function eachRecord(tvb, visit)
 				table.insert(broken, { "tag", "a record with a tag of the transport" })
 			end
 			local flags = tvb(at + 1, 1):uint()
-			local isOp = has(flags, RECORD_OP)
-			if all == nil then all = isOp end
-			if flags > RECORD_PIECE + RECORD_OP then
+			if flags > RECORD_PIECE then
 				table.insert(broken, { "reserved", "a record with reserved flags" })
 			end
 			if RECORD + length > size then
 				table.insert(broken, { "length", "a record reaches beyond the packet" })
 			else
 				size = RECORD + length
-				if isOp ~= all then
-					table.insert(broken, { "flags", "operations and others in one pack" })
-				elseif isOp then
-					local rule, why = wrongOperation(tvb, at, size, flags)
-					if rule then table.insert(broken, { rule, why }) end
-				elseif flags == RECORD_PIECE then
+				if flags == RECORD_PIECE then
 					local rule, why = wrongPiece(tvb, at, size, stop, ending)
 					if rule then table.insert(broken, { rule, why }) end
 					if at == HEADER and size > RECORD + EXTRA and at + RECORD + EXTRA <= tvb:len() then
@@ -521,8 +495,6 @@ kindRules[NACK] = function(tvb, p, bad)
 		elseif tvb:len() > HEADER and tvb(HEADER, 1):uint() > TAG_USER_MAX then
 			bad("tag", "a Nack for a record with a tag of the transport")
 		end
-	elseif p.tag == NACK_OPERATION then
-		if p.len ~= 2 then bad("length", "the payload of a Nack for an operation is not 2 bytes") end
 	elseif p.len ~= 0 then
 		bad("length", "a Nack has a payload")
 	end
@@ -1048,7 +1020,6 @@ local function addRecords(tree, tvb)
 		leaf(sub, f.recordTag, tvb, at, 1)
 		leaf(sub, f.recordFlags, tvb, at + 1, 1)
 		leaf(sub, f.recordPiece, tvb, at + 1, 1)
-		leaf(sub, f.recordIsOp, tvb, at + 1, 1)
 		leaf(sub, f.recordLength, tvb, at + 2, 2)
 		local head = RECORD
 		if tvb(at + 1, 1):uint() == RECORD_PIECE and here >= RECORD + EXTRA then
@@ -1058,12 +1029,6 @@ local function addRecords(tree, tvb)
 			leaf(sub, f.recordFirst, tvb, at + 16, 2)
 			leaf(sub, f.recordChunk, tvb, at + 18, 2)
 			head = RECORD + EXTRA
-		elseif tvb(at + 1, 1):uint() == RECORD_OP and here >= RECORD + OP_EXTRA then
-			leaf(sub, f.recordOp, tvb, at + 4, 4)
-			leaf(sub, f.recordCode, tvb, at + 8, 1)
-			leaf(sub, f.recordPlace, tvb, at + 9, 1)
-			leaf(sub, f.recordReserved, tvb, at + 10, 2)
-			head = RECORD + OP_EXTRA
 		end
 		if here > head then sub:add(f.recordPayload, tvb(at + head, here - head)) end
 		sub:set_text(string.format("Record: tag=0x%02x len=%d", tvb(at, 1):uint(),
@@ -1098,9 +1063,6 @@ local function addPayload(tree, tvb, p)
 		addSack(tree, tvb, p)
 	elseif p.kind == NACK and p.tag == NACK_RECORD and p.len == 1 then
 		leaf(tree, f.nackRecordTag, tvb, HEADER, 1)
-	elseif p.kind == NACK and p.tag == NACK_OPERATION and p.len == 2 then
-		leaf(tree, f.nackPlace, tvb, HEADER, 1)
-		leaf(tree, f.nackWhy, tvb, HEADER + 1, 1)
 	elseif p.kind == FRAG and p.tag == BYE and p.len == 2 then
 		local sub = leaf(tree, f.byeCode, tvb, HEADER, 2)
 		if sub then sub:append_text(" (" .. byeText(tvb(HEADER, 2):le_uint()) .. ")") end
@@ -1214,10 +1176,6 @@ summaries[HELLO_ACK] = summaries[HELLO]
 
 summaries[NACK] = function(tvb, p, seq)
 	local text = string.format("Nack %s: %s", seq, nackReasons[p.tag] or "unknown reason")
-	if p.tag == NACK_OPERATION and tvb:len() > HEADER + 1 then
-		return string.format("%s, place=%d: %s", text, tvb(HEADER, 1):uint(),
-			nackReasons[tvb(HEADER + 1, 1):uint()] or "unknown reason")
-	end
 	if p.tag ~= NACK_RECORD or tvb:len() <= HEADER then return text end
 	return string.format("%s, tag=0x%02x", text, tvb(HEADER, 1):uint())
 end

@@ -266,7 +266,7 @@ var btlFloors = [][]string{
 		"endpoint.go", "flow.go", "flush.go", "fragment.go",
 		"gather.go", "handshake_apply.go", "ingress.go",
 		"landing.go", "landing_put.go", "link.go",
-		"join.go", "link_counted.go", "link_seq.go", "link_watch.go", "pack.go", "pathmtu_apply.go",
+		"link_counted.go", "link_seq.go", "link_watch.go", "pack.go", "pathmtu_apply.go",
 		"overcommit.go", "pieces.go", "polling.go", "recv.go",
 		"region.go", "fence.go", "remote.go", "remote_ask.go", "remote_fast.go", "remote_notice.go",
 		"remote_serve.go",

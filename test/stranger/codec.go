@@ -81,7 +81,6 @@ type op struct {
 type record struct {
 	tag   byte
 	piece *chunk
-	asks  bool // it is an operation, whose head is part of data
 	data  []byte
 }
 
@@ -207,9 +206,6 @@ func (p *packet) decodeBody(b []byte) bool {
 		if p.tag == 3 {
 			return len(b) == 1 && b[0] <= tagTop
 		}
-		if p.tag == 7 {
-			return len(b) == 2
-		}
 		return p.tag >= 1 && p.tag <= 6 && len(b) == 0
 	case kReject:
 		return p.seq == 0 && p.decodeReject(b)
@@ -293,15 +289,12 @@ func (p *packet) decodePack(b []byte) bool {
 		if len(b) < 4 {
 			return false
 		}
-		r, n := record{tag: b[0], asks: b[1] == 2}, int(le.Uint16(b[2:]))
+		r, n := record{tag: b[0]}, int(le.Uint16(b[2:]))
 		piece := b[1] == 1
-		if b[0] > tagTop || b[1] > 2 || len(b) < 4+n || piece && n < 17 {
+		if b[0] > tagTop || b[1] > 1 || len(b) < 4+n || piece && n < 17 {
 			return false
 		}
 		r.data, b = b[4:4+n], b[4+n:]
-		if r.asks && !r.operation() || len(p.records) > 0 && r.asks != p.records[0].asks {
-			return false
-		}
 		if piece {
 			r.piece, r.data = decodeChunk(r.data), r.data[16:]
 			if !r.piece.onGrid(len(r.data)) {
@@ -311,14 +304,6 @@ func (p *packet) decodePack(b []byte) bool {
 		p.records = append(p.records, r)
 	}
 	return piecesFit(p.records)
-}
-
-// operation says whether a record with that flag is one that section 4 knows.
-func (r *record) operation() bool {
-	if len(r.data) < 8 || r.tag != 0 || r.data[6] != 0 || r.data[7] != 0 {
-		return false
-	}
-	return r.data[4] == 5 && len(r.data) == 8+40 || r.data[4] == 6 && len(r.data) == 8+8
 }
 
 // piecesFit is section 4: only the ends may be pieces, the first one an end, the last a beginning.
@@ -430,11 +415,7 @@ func (p *packet) body() (b []byte) {
 
 func (r *record) append(b []byte) []byte {
 	if r.piece == nil {
-		flags := byte(0)
-		if r.asks {
-			flags = 2
-		}
-		return append(le.AppendUint16(append(b, r.tag, flags), uint16(len(r.data))), r.data...)
+		return append(le.AppendUint16(append(b, r.tag, 0), uint16(len(r.data))), r.data...)
 	}
 	b = le.AppendUint16(append(b, r.tag, 1), uint16(len(r.data)+16))
 	return append(r.piece.append(b), r.data...)

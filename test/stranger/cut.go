@@ -24,11 +24,6 @@ func (c *conn) nextSegment() *segment {
 		return nil
 	}
 	m := c.queue[0]
-	if m.joinable() {
-		if s := c.join(); s != nil {
-			return s
-		}
-	}
 	if m.bare {
 		c.queue = c.queue[1:]
 		m.cut = true

@@ -6,7 +6,7 @@
 //	        both ways, and judges what the other side sends before that (judge.go)
 //	conn    handshake from both sides (shake.go, confirm.go), windows, Acks, Nacks (send.go,
 //	        recv.go), cutting and Packs (cut.go), Pings and Parts (size.go), operations
-//	        (remote.go, join.go), lone answers (lone.go); what is different where the carrier is
+//	        (remote.go), lone answers (lone.go); what is different where the carrier is
 //	        reliable (rely.go)
 //	codec   codec.go, hello.go, name.go
 //

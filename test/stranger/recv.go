@@ -43,7 +43,6 @@ type receiver struct {
 	inParts   int // packets that came in Parts, pieces, chunks, Packs: for tests
 	inPieces  int
 	inPacks   int
-	inJoined  int
 	full      bool // no memory: for tests
 	linger    time.Time
 }
@@ -185,8 +184,6 @@ func (c *conn) accept(p *packet) (reason byte, of []byte) {
 		c.drop(id)
 	}
 	switch {
-	case p.kind == kPack && p.records[0].asks:
-		return c.acceptJoined(p)
 	case p.kind == kPack:
 		return c.acceptPack(p)
 	case p.op != nil || p.put != nil:

@@ -231,8 +231,8 @@ func (c *conn) takePackCounted(p *packet, nack func(byte, ...byte)) {
 	c.inPacks++
 	for _, r := range p.records {
 		switch {
-		case r.piece != nil || r.asks:
-			c.h.wrong("a Pack with pieces or operations: %+v", r)
+		case r.piece != nil:
+			c.h.wrong("a Pack with pieces: %+v", r)
 		case c.h.handlers[r.tag] != nil:
 			c.deliver(r.tag, r.data)
 		case !slices.Contains(tags, r.tag):

@@ -55,37 +55,34 @@ type segment struct {
 	order  uint64
 	number uint32
 	bytes  int // of the datagram, in the beginning
-	out    int // operations that were refused, and taken out
 }
 
 // sender is what a connection knows of its own packets.
 type sender struct {
-	queue    []*message
-	first    uint32
-	una      uint32 // oldest number not acknowledged
-	next     uint32
-	limit    uint32 // last number that credits allow
-	raised   time.Time
-	out      int // bytes in flight
-	outMost  int // what is granted of that
-	flight   map[uint32]*segment
-	fragID   uint32
-	open     map[uint32]*message // fragments in chunks that are not finished
-	order    uint64
-	best     uint64 // the latest order that is acknowledged
-	closing  bool
-	bye      bool // sent
-	oldest   time.Time
-	again    int // packets sent again, for tests
-	packs    int // Packs sent, pieces in them, datagrams in Parts: for tests
-	pieces   int
-	inSlice  int
-	held     uint32 // a packet that has its number, and was not sent
-	holds    bool   // there is one
-	joined   int    // Packs of operations, and the most that was taken out of one: for tests
-	takenOut int
-	tests    int // packets that were withheld, for tests
-	short    int // refusals for want of memory: for tests
+	queue   []*message
+	first   uint32
+	una     uint32 // oldest number not acknowledged
+	next    uint32
+	limit   uint32 // last number that credits allow
+	raised  time.Time
+	out     int // bytes in flight
+	outMost int // what is granted of that
+	flight  map[uint32]*segment
+	fragID  uint32
+	open    map[uint32]*message // fragments in chunks that are not finished
+	order   uint64
+	best    uint64 // the latest order that is acknowledged
+	closing bool
+	bye     bool // sent
+	oldest  time.Time
+	again   int // packets sent again, for tests
+	packs   int // Packs sent, pieces in them, datagrams in Parts: for tests
+	pieces  int
+	inSlice int
+	held    uint32 // a packet that has its number, and was not sent
+	holds   bool   // there is one
+	tests   int    // packets that were withheld, for tests
+	short   int    // refusals for want of memory: for tests
 }
 
 func (c *conn) startSender(first uint32) {
@@ -396,12 +393,6 @@ func (c *conn) onNack(p *packet) {
 		return
 	}
 	if s == nil || p.tag == 4 || s.p.kind == kFrag && s.p.tag == tagVoid {
-		return
-	}
-	if p.tag == 7 {
-		if s.takeOut(c, p) {
-			c.transmit(s)
-		}
 		return
 	}
 	err := refused{p.tag}

@@ -22,7 +22,6 @@ const (
 const (
 	featSack  = 1 << 0
 	featOps   = 1 << 2
-	featJoin  = 1 << 3
 	featAsk   = 1 << 4
 	featLater = 1 << 5
 )

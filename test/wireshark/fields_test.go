@@ -120,18 +120,6 @@ var onWire = append([]field{
 		}
 		return p.payload[0]
 	}},
-	{"gobtl.nack.place", func(p *packet) any {
-		if p.Kind != frag.KindNack || p.Tag != frag.NackOperation {
-			return nil
-		}
-		return p.payload[0]
-	}},
-	{"gobtl.nack.why", func(p *packet) any {
-		if p.Kind != frag.KindNack || p.Tag != frag.NackOperation {
-			return nil
-		}
-		return p.payload[1]
-	}},
 	{"gobtl.reject.reason", func(p *packet) any { return when(p.Kind == frag.KindReject, p.Tag) }},
 	{"gobtl.conn", func(p *packet) any { return p.Conn }},
 	{"gobtl.number", func(p *packet) any { return p.Number }},
@@ -169,7 +157,6 @@ var onWire = append([]field{
 	inRecords(".tag", func(tag uint8, _ []byte) any { return tag }),
 	inRecords(".flags", func(_ uint8, record []byte) any { return record[1] }),
 	inRecords(".piece", func(_ uint8, record []byte) any { return record[1] & 1 }),
-	inRecords(".operation", func(_ uint8, record []byte) any { return record[1] >> 1 }),
 	inRecords(".length", func(_ uint8, record []byte) any {
 		return len(record) - frag.RecordHeaderBytes
 	}),
@@ -177,15 +164,9 @@ var onWire = append([]field{
 		payload := record[frag.RecordHeaderBytes:]
 		if record[1] == 1 {
 			payload = payload[frag.PieceExtraBytes:]
-		} else if frag.IsOperation(record) {
-			payload = frag.DecodeOpRecord(payload).Payload
 		}
 		return when(len(payload) > 0, payload)
 	}),
-	inOperations(".op", func(o frag.OpRecord) any { return o.Number }),
-	inOperations(".op_code", func(o frag.OpRecord) any { return o.Code }),
-	inOperations(".place", func(o frag.OpRecord) any { return o.Place }),
-	inOperations(".op_reserved", func(frag.OpRecord) any { return 0 }),
 	inPieces(".frag_id", func(h *frag.Header) any { return h.FragID }),
 	inPieces(".size", func(h *frag.Header) any { return h.SizeBytes }),
 	inPieces(".offset", func(h *frag.Header) any { return h.OffsetBytes }),
@@ -335,16 +316,6 @@ func inPieces(name string, want func(h *frag.Header) any) field {
 		var h frag.Header
 		frag.DecodePiece(tag, record[frag.RecordHeaderBytes:], &h)
 		return want(&h)
-	})
-}
-
-// inOperations makes a field that each operation in a Pack has.
-func inOperations(name string, want func(o frag.OpRecord) any) field {
-	return inRecords(name, func(_ uint8, record []byte) any {
-		if !frag.IsOperation(record) {
-			return nil
-		}
-		return want(frag.DecodeOpRecord(record[frag.RecordHeaderBytes:]))
 	})
 }
 

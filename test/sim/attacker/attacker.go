@@ -249,7 +249,6 @@ const (
 	actBadPack
 	actUnhandledPack
 	actNackRecord
-	actNackOperation
 	actPing
 	actPart
 	numActs
@@ -264,7 +263,7 @@ var actNames = [numActs]string{
 	actUnfinished: "unfinished fragment", actOversize: "oversize fragment", actPut: "bad put",
 	actWindow: "beyond the window", actCredit: "without credit", actMark: "mark",
 	actPack: "pack", actBadPack: "bad pack", actUnhandledPack: "pack without handler",
-	actNackRecord: "nack of a record", actNackOperation: "nack of an operation", actPing: "ping",
+	actNackRecord: "nack of a record", actPing: "ping",
 	actPart: "part",
 }
 

@@ -8,18 +8,9 @@ import (
 // nobody is a tag that no honest module has a handler for.
 const nobody = 150
 
-// nackRecord refuses records, and operations in packs, that nobody refuses: of packs, of other
-// packets, of what was not sent.
+// nackRecord refuses records that nobody refuses: of packs, of other packets, of what was not sent.
 func (a *Attacker) nackRecord(l *link) {
 	h := l.header(frag.KindNack, l.peerNext-seq.Num(a.rng.IntN(16))+4)
-	if a.chance(3) {
-		h.Tag = frag.NackOperation
-		a.build(actNackOperation, l, h, func(b []byte) int {
-			b[0], b[1] = uint8(a.rng.IntN(8)), uint8(a.rng.IntN(9))
-			return 2
-		})
-		return
-	}
 	h.Tag = frag.NackRecord
 	a.build(actNackRecord, l, h, func(b []byte) int {
 		b[0] = uint8(a.rng.IntN(8)) // a handler's, mostly

@@ -188,11 +188,8 @@ func (d *decoder) appendPacket(b, pkt []byte) []byte {
 	case frag.KindNack:
 		b = appendSeq(b, h.Seq, receiver)
 		b = fmt.Appendf(b, " refused=%s", nackName(h.Tag))
-		switch h.Tag {
-		case frag.NackRecord:
+		if h.Tag == frag.NackRecord {
 			b = fmt.Appendf(b, ":%d", payload[0])
-		case frag.NackOperation:
-			b = fmt.Appendf(b, ":%d:%s", payload[0], nackName(payload[1]))
 		}
 		return d.appendAck(b, h)
 	case frag.KindReject:
@@ -248,12 +245,6 @@ func appendRecords(b, payload []byte) []byte {
 	for len(payload) > 0 {
 		tag, data, rest := frag.NextRecord(payload)
 		count, alike = count+1, alike+1
-		if frag.IsOperation(payload) {
-			o := frag.DecodeOpRecord(data)
-			b = fmt.Appendf(b, " %d:op=%x code=%d", o.Place, o.Number, o.Code)
-			payload, alike = rest, 0
-			continue
-		}
 		if frag.IsPiece(payload) {
 			var h frag.Header
 			n := len(frag.DecodePiece(tag, data, &h))
@@ -409,8 +400,6 @@ func nackName(reason uint8) string {
 		return "bounds"
 	case frag.NackRight:
 		return "right"
-	case frag.NackOperation:
-		return "operation"
 	}
 	return strconv.Itoa(int(reason))
 }

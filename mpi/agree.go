@@ -167,12 +167,13 @@ func (c *Comm) Shrink(ctx context.Context) (*Comm, error) {
 
 // round takes part in a round, and waits for the decision.
 func (c *Comm) round(ctx context.Context, flags uint64, makes bool) (notice, error) {
-	if ctx == nil {
-		return notice{}, ErrContext
-	}
 	e := c.e
 	e.lock()
 	defer e.unlock()
+	if ctx == nil {
+		c.rounds++ // the turn of a call that is refused: see Comm.turn
+		return notice{}, ErrContext
+	}
 	if e.broken != nil {
 		return notice{}, e.broken
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"unsafe"
 
 	"gobtl/mpi/coll"
 	"gobtl/pml"
@@ -21,6 +20,7 @@ type plan struct {
 	outParts   coll.Parts
 	fold       coll.Fold
 	commutes   bool
+	tag        int // of the messages: see turn
 }
 
 // operation is a collective operation under way. It is the Port of its schedule.
@@ -165,8 +165,7 @@ func (c *Comm) collective(r *Request, p plan) error {
 		e.operations = o.next
 	}
 	o.c, o.r, o.plan = c, r, p
-	o.tag = c.calls & TagMax
-	c.calls++
+	o.tag = p.tag
 	o.Reset(c.rank, len(c.ranks), o.combine)
 	p.does(&o.Schedule, &o.plan)
 	c.under = append(c.under, o)
@@ -174,26 +173,57 @@ func (c *Comm) collective(r *Request, p plan) error {
 	return nil
 }
 
+// persistentBit is set in the tags of persistent collective operations. The numbers below it go on
+// from 0 after the last one.
+const persistentBit = (TagMax + 1) / 2
+
+// turn is the tag of the next collective operation here. Ranks find each other's operations by it,
+// so each call takes one, also a call that is refused: else the rank's next operation would meet
+// the others' one that was refused here. mu is held.
+func (c *Comm) turn() (tag int) {
+	tag = c.calls % persistentBit
+	c.calls++
+	return tag
+}
+
+// persistentTurn is the tag of the next operation that is readied for Start, whenever that comes.
+// mu is held.
+func (c *Comm) persistentTurn() (tag int) {
+	tag = persistentBit | c.readied%persistentBit
+	c.readied++
+	return tag
+}
+
+// refuse is the error of a call that all ranks make together, and that begins nothing here.
+func (c *Comm) refuse(err error) error {
+	c.e.lock()
+	defer c.e.unlock()
+	c.turn()
+	return err
+}
+
 // begin begins a collective operation of a request, do does one.
 func (c *Comm) begin(r *Request, p plan, err error) error {
 	if err != nil {
-		return err
+		return c.refuse(err)
 	}
 	c.e.lock()
 	defer c.e.unlock()
+	p.tag = c.turn()
 	return c.collective(r, p)
 }
 
 func (c *Comm) do(ctx context.Context, p plan, err error) error {
 	switch {
 	case err != nil:
-		return err
+		return c.refuse(err)
 	case ctx == nil:
-		return ErrContext
+		return c.refuse(ErrContext)
 	}
 	e := c.e
 	e.lock()
 	defer e.unlock()
+	p.tag = c.turn()
 	r := e.newRequest()
 	if err := c.collective(r, p); err != nil {
 		e.freeRequest(r)
@@ -252,22 +282,12 @@ func sameLength[T any](in, out []T, op Op[T], root int, outHere bool,
 	if outHere && len(in) != len(out) {
 		return plan{}, fmt.Errorf("%w: %d values are reduced to %d", ErrCount, len(in), len(out))
 	}
-	if outHere && overlap(in, out) {
-		return plan{}, fmt.Errorf("%w: in and out overlap, and are not the same", ErrConfig)
-	}
 	p, err := planOf(in, out, root, does)
+	if err == nil && outHere {
+		err = apart(p.in, p.out, p.out)
+	}
 	p.fold, p.commutes = op.fold, op.commutes
 	return p, err
-}
-
-// overlap says whether two slices of one length share memory without being the same.
-func overlap[T any](a, b []T) bool {
-	if len(a) == 0 {
-		return false
-	}
-	first, second := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
-	apart := max(first, second) - min(first, second)
-	return apart > 0 && apart < uintptr(len(a))*unsafe.Sizeof(a[0])
 }
 
 func reducePlan[T any](c *Comm, in, out []T, op Op[T], root int) (plan, error) {
@@ -282,8 +302,8 @@ func scanPlan[T any](in, out []T, op Op[T]) (plan, error) {
 	return sameLength(in, out, op, 0, true, scanSteps)
 }
 
-func exscanPlan[T any](in, out []T, op Op[T]) (plan, error) {
-	return sameLength(in, out, op, 0, true, exscanSteps)
+func exscanPlan[T any](c *Comm, in, out []T, op Op[T]) (plan, error) {
+	return sameLength(in, out, op, 0, c.rank > 0, exscanSteps)
 }
 
 func reduceScatterPlan[T any](c *Comm, in, out []T, counts []int, op Op[T]) (plan, error) {
@@ -312,6 +332,9 @@ func gatherPlan[T any](c *Comm, in, out []T, counts []int, root int, whole bool,
 	if err == nil && p.outParts[c.rank] != len(p.in) {
 		err = fmt.Errorf("%w: %d values of this rank, not as counts say", ErrCount, len(in))
 	}
+	if err == nil && whole {
+		err = apart(p.in, p.out, p.outParts.Of(c.rank, p.out))
+	}
 	return p, err
 }
 
@@ -327,6 +350,9 @@ func scatterPlan[T any](c *Comm, in, out []T, counts []int, root int) (plan, err
 	if err == nil && p.inParts[c.rank] != len(p.out) {
 		err = fmt.Errorf("%w: %d values for this rank, not as counts say", ErrCount, len(out))
 	}
+	if err == nil && c.rank == root {
+		err = apart(p.out, p.in, p.inParts.Of(c.rank, p.in))
+	}
 	return p, err
 }
 
@@ -341,6 +367,13 @@ func alltoallPlan[T any](c *Comm, in []T, inCounts []int, out []T, outCounts []i
 	}
 	if err == nil && p.inParts[c.rank] != p.outParts[c.rank] {
 		err = fmt.Errorf("%w: this rank's part for itself is none of the same size", ErrCount)
+	}
+	if err == nil {
+		var inPlace []byte
+		if slices.Equal(p.inParts, p.outParts) {
+			inPlace = p.out
+		}
+		err = apart(p.in, p.out, inPlace)
 	}
 	return p, err
 }

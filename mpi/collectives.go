@@ -4,12 +4,17 @@ import "context"
 
 // The operations of all ranks of a communicator: all of them must call the same ones in the same
 // order, with the same sizes and the same root. A rank that hears of another size has ErrCount, and
-// values that are worth nothing; those that depend on it have, too. Each returns when this rank's
+// values that are worth nothing; those that depend on it have, too. A call that is refused for its
+// arguments has taken its turn and sends nothing: ranks that need this one wait until their
+// contexts end, and the next operation is again that of all. Each returns when this rank's
 // part is done, which says nothing of the others but for Barrier; those that begin with I begin it,
 // and r ends with it.
 // Slices belong to the operation until then: when ctx ends first, or another rank fails, the error
-// says ErrInUse, and the operation goes on. in and out may be the same slice in reductions and
-// scans, but not overlap otherwise (ErrConfig). Errors: ErrRank, ErrType, ErrCount, ErrFinalized, a
+// says ErrInUse, and the operation goes on. in and out must not overlap (ErrConfig), with these
+// exceptions: they may be the same slice in reductions, scans and an Alltoall with the same counts
+// in both; a rank's in may be its own part of out in an Allgather, and at the root of a Gather; and
+// at the root of a Scatter out may be its own part of in. ReduceScatter takes any.
+// Errors: ErrConfig, ErrRank, ErrType, ErrCount, ErrFinalized, a
 // RankError, what broke, or the cause of ctx; of the I also ErrBusy.
 
 // Barrier returns when all ranks have called it.
@@ -192,14 +197,15 @@ func Iscan[T any](r *Request, c *Comm, in, out []T, op Op[T]) error {
 	return c.begin(r, p, err)
 }
 
-// Exscan combines the in of all ranks before this one into out, which rank 0 leaves as it was.
+// Exscan combines the in of all ranks before this one into out, which rank 0 leaves as it was, and
+// may leave nil.
 func Exscan[T any](ctx context.Context, c *Comm, in, out []T, op Op[T]) error {
-	p, err := exscanPlan(in, out, op)
+	p, err := exscanPlan(c, in, out, op)
 	return c.do(ctx, p, err)
 }
 
 // Iexscan begins a Exscan.
 func Iexscan[T any](r *Request, c *Comm, in, out []T, op Op[T]) error {
-	p, err := exscanPlan(in, out, op)
+	p, err := exscanPlan(c, in, out, op)
 	return c.begin(r, p, err)
 }

@@ -2,8 +2,9 @@ package mpi
 
 // The operations of all ranks once more, as persistent requests: each of these readies r for one
 // operation with these arguments, which Start begins, as often as r has ended (MPI_Barrier_init and
-// so on). All ranks must begin them, and what else they do together, in the same order; they need
-// not ready them in the same order. Errors: ErrBusy, and of arguments as the operation's own.
+// so on). All ranks must ready them in the same order, by which they find each other's operations;
+// they may begin them in any order, and between whatever else they do together. A call that is
+// refused has taken its turn. Errors: ErrBusy, and of arguments as the operation's own.
 
 // BarrierInit readies r for a Barrier.
 func BarrierInit(r *Request, c *Comm) error {
@@ -92,6 +93,6 @@ func ScanInit[T any](r *Request, c *Comm, in, out []T, op Op[T]) error {
 
 // ExscanInit readies r for an Exscan.
 func ExscanInit[T any](r *Request, c *Comm, in, out []T, op Op[T]) error {
-	p, err := exscanPlan(in, out, op)
+	p, err := exscanPlan(c, in, out, op)
 	return c.ready(r, p, err)
 }

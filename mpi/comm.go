@@ -23,6 +23,7 @@ type Comm struct {
 	context uint64
 	nodes   []int // of the ranks
 	calls   int   // of collective operations
+	readied int   // persistent ones
 	under   []*operation
 	rounds  uint32
 	failed  error // why no collective operation can begin

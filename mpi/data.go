@@ -25,6 +25,24 @@ func sizeOf[T any]() int {
 	return int(unsafe.Sizeof(v))
 }
 
+// shared says whether two pieces of memory have a byte in common.
+func shared(a, b []byte) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	first, second := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
+	return first < second+uintptr(len(b)) && second < first+uintptr(len(a))
+}
+
+// apart refuses memory that an operation reads, a, and memory that it writes, b, where they share
+// bytes: ErrConfig. But a may be the same memory as inPlace.
+func apart(a, b, inPlace []byte) error {
+	if !shared(a, b) || len(a) == len(inPlace) && &a[0] == &inPlace[0] {
+		return nil
+	}
+	return fmt.Errorf("%w: slices overlap", ErrConfig)
+}
+
 // composite has the verdicts on structs and arrays that were asked for: error or nil, by type.
 var composite sync.Map
 
@@ -66,4 +84,21 @@ func examine(t reflect.Type) error {
 		return nil
 	}
 	return fmt.Errorf("%w: it has a %v", ErrType, t)
+}
+
+// fieldBytes is how many bytes of a value are those of its numbers: what lies between fields of a
+// struct, behind them, or in fields called _ has no value.
+func fieldBytes(t reflect.Type) (bytes uintptr) {
+	switch k := t.Kind(); {
+	case k == reflect.Array:
+		return uintptr(t.Len()) * fieldBytes(t.Elem())
+	case k != reflect.Struct:
+		return t.Size()
+	}
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Name != "_" {
+			bytes += fieldBytes(f.Type)
+		}
+	}
+	return bytes
 }

@@ -111,8 +111,8 @@ func Replace[T any]() Op[T] { return Op[T]{code: opReplace} }
 func Keep[T any]() Op[T] { return Op[T]{code: opKeep} }
 
 // Local combines low with high here, value by value, into high: no message (MPI_Reduce_local).
-// Errors: ErrType, ErrCount, and ErrConfig for an Op that NewOp has not made. A panic is the
-// caller's.
+// Errors: ErrType, ErrCount, and ErrConfig for an Op that NewOp has not made, or for slices that
+// overlap and are not the same. A panic is the caller's.
 func (op Op[T]) Local(low, high []T) error {
 	a, err := bytesOf(high)
 	if err != nil {
@@ -126,6 +126,9 @@ func (op Op[T]) Local(low, high []T) error {
 		return fmt.Errorf("%w: %d values and %d", ErrCount, len(low), len(high))
 	case op.fold == nil:
 		return fmt.Errorf("%w: an Op that NewOp has not made", ErrConfig)
+	}
+	if err := apart(b, a, a); err != nil {
+		return err
 	}
 	op.fold(a, b, true)
 	return nil

@@ -164,12 +164,12 @@ func (c *Comm) readyRecv(r *Request, b []byte, size, from, tag int, l *shape) er
 
 // ready readies a request for a collective operation.
 func (c *Comm) ready(r *Request, p plan, err error) error {
-	if err != nil {
-		return err
-	}
 	c.e.lock()
 	defer c.e.unlock()
+	p.tag = c.persistentTurn()
 	switch {
+	case err != nil:
+		return err
 	case r.active:
 		return ErrBusy
 	case c.e.broken != nil:

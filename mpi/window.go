@@ -29,6 +29,8 @@ import (
 // reads and writes its own memory as a slice between two Fences, or while it has its own Lock,
 // while others do not.
 //
+// To NoRank, as the edge of a grid has it, these do nothing; what was there is then the zero value.
+//
 // Any goroutine may use a Window; Fence and Free are collective operations.
 type Window[T any] struct {
 	w   window
@@ -81,7 +83,7 @@ type windowPart struct {
 func NewWindow[T any](ctx context.Context, c *Comm, mem []T) (*Window[T], error) {
 	b, err := bytesOf(mem)
 	if err != nil {
-		return nil, err
+		return nil, c.refuse(err)
 	}
 	own, err := c.Dup(ctx)
 	if err != nil {
@@ -225,9 +227,6 @@ func (w *Window[T]) FlushAll(ctx context.Context) error { return w.w.flushAll(ct
 // Fence waits until what all ranks have begun is over. All must call it. Errors as of Flush and of
 // collective operations.
 func (w *Window[T]) Fence(ctx context.Context) error {
-	if ctx == nil {
-		return ErrContext
-	}
 	err := w.w.flushAll(ctx)
 	return errors.Join(err, Barrier(ctx, w.w.c))
 }
@@ -275,13 +274,23 @@ func (w *Window[T]) UnlockAll(ctx context.Context) (err error) {
 	return err
 }
 
-// check says whether so many bytes at a value of a rank are in the window. mu is held.
-func (w *window) check(rank, at, bytes int) error {
+// usable is why nothing can begin in a window, nil if it can. mu is held.
+func (w *window) usable() error {
 	switch {
 	case w.c.e.broken != nil:
 		return w.c.e.broken
 	case w.freed:
 		return fmt.Errorf("%w: the window was freed", ErrFinalized)
+	}
+	return nil
+}
+
+// check says whether so many bytes at a value of a rank are in the window. mu is held.
+func (w *window) check(rank, at, bytes int) error {
+	if err := w.usable(); err != nil {
+		return err
+	}
+	switch {
 	case rank < 0 || rank >= len(w.targets):
 		return fmt.Errorf("%w: %d of %d", ErrRank, rank, len(w.targets))
 	case at < 0 || at > w.targets[rank].count || bytes/w.size > w.targets[rank].count-at:
@@ -299,6 +308,9 @@ func (w *window) move(ctx context.Context, mem []byte, rank, at int, get bool) e
 	e := w.c.e
 	e.lock()
 	defer e.unlock()
+	if rank == NoRank {
+		return w.usable()
+	}
 	if err := w.check(rank, at, len(mem)); err != nil || len(mem) == 0 {
 		return err
 	}

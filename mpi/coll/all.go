@@ -185,8 +185,13 @@ func (s *Schedule) allgatherBruck(in, out []byte) {
 	s.move(out[:s.rank*n], all[head:])
 }
 
-// Alltoall brings the part of in that is for a rank to the part of its out that is for this one.
+// Alltoall brings the part of in that is for a rank to the part of its out that is for this one. in
+// may be out where the parts of both are the same.
 func (s *Schedule) Alltoall(in []byte, inParts Parts, out []byte, outParts Parts) {
+	if len(in) > 0 && len(out) > 0 && same(in, out) {
+		in = s.memory(len(in))
+		s.move(in, out)
+	}
 	give, take := s.place(0, in, inParts), s.place(1, out, outParts)
 	s.move(take.of(s.rank), give.of(s.rank))
 	paced := max(inParts.Sum(), outParts.Sum()) >= alltoallLarge

@@ -306,6 +306,12 @@ func (p placed) of(rank int) []byte {
 	return p.data[p.at[rank]:p.at[rank+1]:p.at[rank+1]]
 }
 
+// Of is the part of a rank of data, which is as long as all parts.
+func (p Parts) Of(rank int, data []byte) []byte {
+	first := p[:rank].Sum()
+	return data[first : first+p[rank]]
+}
+
 // Sum is the size of all parts.
 func (p Parts) Sum() (sum int) {
 	for _, n := range p {

@@ -72,7 +72,7 @@ func Improbe(c *Comm, from, tag int) (*Message, Status, error) {
 	if found := e.l.MProbe(who, want, mask); found != nil {
 		return c.probed(found)
 	}
-	return nil, Status{}, c.usable()
+	return nil, Status{}, c.noMessage(who, from)
 }
 
 // probed is a message that was taken out.

@@ -126,7 +126,9 @@ func Irecv[T any](r *Request, c *Comm, data []T, from, tag int) error {
 }
 
 // Sendrecv sends a message and receives another, in whatever order they come; the two slices must
-// not overlap. When ctx ends first both may still be used: ErrInUse. Errors as of Send and Recv.
+// not overlap (ErrConfig). When ctx ends first both may still be used: ErrInUse. Where the send is
+// refused nothing is received; if it fails all the same, a message that was there already is
+// received, and the Status tells of it. Errors as of Send and Recv.
 func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, room []R,
 	from, fromTag int,
 ) (Status, error) {
@@ -138,12 +140,18 @@ func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, roo
 		return Status{}, err
 	}
 	in, err := bytesOf(room)
+	if err == nil {
+		err = apart(out, in, nil)
+	}
 	if err != nil {
 		return Status{}, err
 	}
 	e := c.e
 	e.lock()
 	defer e.unlock()
+	if err := c.reachable(to, tag); err != nil {
+		return Status{}, err
+	}
 	recv, send := e.newRequest(), e.newRequest()
 	if err := c.beginRecv(recv, in, sizeOf[R](), from, fromTag, nil); err != nil {
 		e.freeRequest(recv)
@@ -152,7 +160,7 @@ func Sendrecv[S, R any](ctx context.Context, c *Comm, data []S, to, tag int, roo
 	}
 	if err := c.beginSend(send, out, to, tag, pml.Standard, nil); err != nil {
 		e.freeRequest(send)
-		return Status{}, errors.Join(err, e.abandon(recv))
+		return e.leave(recv, err)
 	}
 	status, err := e.complete(ctx, recv)
 	_, sent := e.complete(ctx, send)
@@ -170,7 +178,7 @@ func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 	defer e.unlock()
 	who, want, mask, err := c.criteria(from, tag)
 	if err != nil || from == NoRank {
-		return Status{Source: from, Tag: tag}, err
+		return Status{Source: NoRank, Tag: AnyTag}, err
 	}
 	var found pml.Info
 	w := e.newWaiter(1)
@@ -200,14 +208,14 @@ func Iprobe(c *Comm, from, tag int) (bool, Status, error) {
 	defer e.unlock()
 	who, want, mask, err := c.criteria(from, tag)
 	if err != nil || from == NoRank {
-		return err == nil, Status{Source: from, Tag: tag}, err
+		return err == nil, Status{Source: NoRank, Tag: AnyTag}, err
 	}
 	if !e.driving {
 		e.pass()
 	}
 	found, ok := e.l.Probe(who, want, mask)
 	if !ok {
-		return false, Status{}, c.usable()
+		return false, Status{}, c.noMessage(who, from)
 	}
 	s, err := c.status(found.Peer, found.Tag)
 	s.Count = int(min(found.Size, math.MaxInt))
@@ -266,6 +274,28 @@ func (c *Comm) sendable(to, tag int) error {
 		return fmt.Errorf("%w: %d of %d", ErrRank, to, len(c.ranks))
 	}
 	return nil
+}
+
+// reachable is why nothing can be sent to a rank with a tag, nil if it can. mu is held.
+func (c *Comm) reachable(to, tag int) error {
+	if err := c.sendable(to, tag); err != nil || to == NoRank {
+		return err
+	}
+	p, err := c.e.peer(c.ranks[to])
+	if err == nil && p.Err() != nil {
+		err = c.e.gone(c.ranks[to], p.Err())
+	}
+	return err
+}
+
+// noMessage is why a probe of a rank, or of any, that has found nothing will find nothing later
+// either; nil if it may. mu is held.
+func (c *Comm) noMessage(who *pml.Peer, from int) error {
+	err := c.usable()
+	if err == nil && who != nil && who.Err() != nil {
+		err = c.e.gone(c.ranks[from], who.Err())
+	}
+	return err
 }
 
 // beginRecv begins to receive bytes, or into a layout. mu is held.
@@ -362,6 +392,17 @@ func (e *engine) complete(ctx context.Context, r *Request) (Status, error) {
 	s, err := r.result()
 	e.freeRequest(r)
 	return s, err
+}
+
+// leave ends the receive of a call that another error ends: a message that it has already is the
+// caller's. mu is held.
+func (e *engine) leave(r *Request, why error) (Status, error) {
+	if !r.done {
+		return Status{}, errors.Join(why, e.abandon(r))
+	}
+	s, err := r.result()
+	e.freeRequest(r)
+	return s, errors.Join(why, err)
 }
 
 // abandon leaves the request of a call that does not wait for it. What cannot be cancelled is left

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"gobtl/pml"
 )
@@ -84,13 +85,20 @@ func (w *Window[T]) Accumulate(ctx context.Context, data []T, to, at int, op Op[
 }
 
 // GetAccumulate is Accumulate that gets the values of before, too, into old, which is as long as
-// data. op may be Keep as well: an atomic Get.
+// data, and may be the same slice, but not overlap it otherwise (ErrConfig). op may be Keep as
+// well: an atomic Get, for which data may be nil.
 func (w *Window[T]) GetAccumulate(ctx context.Context, data, old []T, to, at int, op Op[T]) error {
+	if op.code == opKeep && data == nil {
+		data = old // of the right length, and not looked at
+	}
 	if len(data) != len(old) {
 		return fmt.Errorf("%w: %d values, %d old ones", ErrCount, len(data), len(old))
 	}
 	b, _ := bytesOf(data)
 	into, _ := bytesOf(old)
+	if err := apart(b, into, into); err != nil {
+		return err
+	}
 	return w.w.accumulate(ctx, b, into, to, at, op.code)
 }
 
@@ -104,9 +112,13 @@ func (w *Window[T]) FetchAndOp(ctx context.Context, value T, to, at int, op Op[T
 }
 
 // CompareAndSwap writes value to a rank at at if expected is there, bit by bit, and returns what
-// was there. Errors as of Put.
+// was there. Errors as of Put, and ErrType for structs with bytes that are no field's, which have
+// any value.
 func (w *Window[T]) CompareAndSwap(ctx context.Context, expected, value T, to, at int,
 ) (old T, err error) {
+	if t := reflect.TypeFor[T](); fieldBytes(t) != t.Size() {
+		return old, fmt.Errorf("%w: %v has bytes that are no field's", ErrType, t)
+	}
 	both := [2]T{expected, value}
 	err = w.w.fetch(ctx, windowHead{kind: windowCompareSwap}, asBytes(&both), asBytes(&old), to, at)
 	return old, err
@@ -127,6 +139,9 @@ func (w *window) accumulate(ctx context.Context, data, into []byte, rank, at int
 	e := w.c.e
 	e.lock()
 	defer e.unlock()
+	if rank == NoRank {
+		return w.usable()
+	}
 	if err := w.check(rank, at, len(data)); err != nil {
 		return err
 	}
@@ -164,6 +179,9 @@ func (w *window) fetch(ctx context.Context, h windowHead, data, old []byte, rank
 	e := w.c.e
 	e.lock()
 	defer e.unlock()
+	if rank == NoRank {
+		return w.usable()
+	}
 	if err := w.check(rank, at, w.size); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ const (
 // bulk is a run that is sent again and again.
 type bulk struct {
 	*pair
+	count int
 	sends []fabric.Send
 	bufs  []fabric.Buf
 	out   []fabric.Completion
@@ -27,25 +28,30 @@ type bulk struct {
 }
 
 func newBulk(tb testing.TB, o Options, gather bool) *bulk {
+	return newBulkOf(tb, o, gather, runLength, wireBytes)
+}
+
+// newBulkOf makes a bulk of count datagrams, each of a size.
+func newBulkOf(tb testing.TB, o Options, gather bool, count, sizeBytes int) *bulk {
 	const rxBuffers = 256
-	cfg := fabric.DomainConfig{Buffers: runLength + rxBuffers, BufferBytes: wireBytes}
-	k := &bulk{pair: newPair(tb, o, cfg, fabric.EndpointConfig{})}
+	cfg := fabric.DomainConfig{Buffers: count + rxBuffers, BufferBytes: sizeBytes}
+	k := &bulk{pair: newPair(tb, o, cfg, fabric.EndpointConfig{}), count: count}
 	k.out = make([]fabric.Completion, 64)
 	k.bufs = make([]fabric.Buf, 0, 64)
 	k.land = make([]byte, 1<<20)
-	for i := range runLength {
-		s := fabric.Send{To: k.to, Buf: fabric.Buf(i), Len: wireBytes}
+	for i := range count {
+		s := fabric.Send{To: k.to, Buf: fabric.Buf(i), Len: uint32(sizeBytes)}
 		if gather {
 			region, err := k.d.RegisterRegion(k.land)
 			if err != nil {
 				tb.Fatal(err)
 			}
-			s.Len, s.Region, s.RegionLen = headBytes, region, wireBytes-headBytes
+			s.Len, s.Region, s.RegionLen = headBytes, region, uint32(sizeBytes-headBytes)
 			s.RegionOff = uint64(i * (wireBytes - headBytes))
 		}
 		k.sends = append(k.sends, s)
 	}
-	k.stock(runLength, rxBuffers)
+	k.stock(count, rxBuffers)
 	return k
 }
 
@@ -57,7 +63,7 @@ func (k *bulk) post() {
 
 // drain polls until a run has arrived.
 func (k *bulk) drain() {
-	for got := 0; got < runLength; {
+	for got := 0; got < k.count; {
 		n, err := k.b.Poll(k.out)
 		if err != nil {
 			k.tb.Fatal(err)
@@ -87,7 +93,8 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// BenchmarkPost and BenchmarkPoll share the runs that they carry: what the other does is not timed.
+// BenchmarkPost and BenchmarkPoll share the runs that they carry: what the other does is not timed,
+// but for batches of 128 datagrams, of which the bounds of a run decide how many messages they are.
 func BenchmarkPost(b *testing.B) {
 	for _, gather := range []bool{false, true} {
 		b.Run(fmt.Sprintf("gather=%v", gather), func(b *testing.B) {
@@ -101,6 +108,18 @@ func BenchmarkPost(b *testing.B) {
 				b.StartTimer()
 			}
 			perDatagram(b)
+		})
+	}
+	for _, sizeBytes := range []int{500, 1472, 2113, 4094, 8188} {
+		const count = 128
+		b.Run(fmt.Sprintf("%dx%d", count, sizeBytes), func(b *testing.B) {
+			k := newBulkOf(b, Options{}, false, count, sizeBytes)
+			b.SetBytes(int64(count * sizeBytes))
+			b.ReportAllocs()
+			for b.Loop() {
+				k.post()
+				k.drain()
+			}
 		})
 	}
 }

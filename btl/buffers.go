@@ -23,7 +23,7 @@ type buffers struct {
 	segs     []sendSegment
 	freeSegs []reliability.Token
 	freeCtl  []fabric.Buf
-	tx       []uint8                     // per Buf: txBusy, txRelease
+	tx       []uint8                     // per Buf: txBusy, txRelease, txApart
 	ctlTo    [controlBuffers]fabric.Addr // where those that are busy go
 	ctlOwner [controlBuffers]*Endpoint   // counted ones, whose packets must not fail
 }
@@ -32,6 +32,7 @@ type buffers struct {
 const (
 	txBusy    = 1 << 0 // waiting in a channel's batch, or posted and not completed
 	txRelease = 1 << 1 // nobody needs it any more: free it when it is no longer busy
+	txApart   = 1 << 2 // a control buffer whose packet is to leave in a Post of its own
 )
 
 // sendSegment is what the module knows of a send buffer in flight, under the buffer's Token. It is
@@ -48,6 +49,7 @@ type sendSegment struct {
 
 	data     bool  // goes by the data channel at first
 	parted   bool  // its latest copy left in Parts
+	alone    bool  // its latest copy left with no other packet to the same peer beside it
 	void     bool  // refused by the peer: to be sent again as an empty packet
 	pack     bool  // open, or sealed with several records
 	mixed    bool  // a pack of large fragments, with pieces; somebody waits for each of them

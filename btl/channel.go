@@ -29,6 +29,7 @@ type channel struct {
 	left      bool         // the latest poll may have left something
 	emptyAt   Time         // when a poll left nothing
 	kept      bool         // the fabric could not take all of the batch at the end of the latest pass
+	apart     bool         // packets of the batch are marked txApart
 	withhold  bool         // one packet of the batch, if one suits
 	// withholdFrom is a random number, which chooses where to look for it.
 	withholdFrom uint32
@@ -103,7 +104,12 @@ func (c *channel) post() {
 	}
 	taken := 0
 	for taken < len(c.batch) {
-		n, err := c.ep.Post(c.batch[taken:])
+		end := len(c.batch)
+		if c.apart {
+			end = c.beside(taken)
+		}
+		n, err := c.ep.Post(c.batch[taken:end])
+		c.noteAlone(c.batch[taken:end], n)
 		c.sentAll(c.batch[taken : taken+n])
 		taken += n
 		if errors.Is(err, fabric.ErrAgain) {
@@ -116,6 +122,42 @@ func (c *channel) post() {
 		}
 	}
 	c.batch = c.batch[:copy(c.batch, c.batch[taken:])]
+	c.apart = false
+}
+
+// setApart has the latest packet of the batch, a control packet in b, leave in a Post of its own. A
+// provider makes one message of packets of a Post that follow each other, and a device may let that
+// pass where it drops a single packet.
+func (c *channel) setApart(b fabric.Buf) {
+	c.m.tx[b] |= txApart
+	c.apart = true
+}
+
+// beside is up to where the batch may be posted at once, from a place on.
+func (c *channel) beside(from int) int {
+	for i := from; i < len(c.batch); i++ {
+		if c.m.tx[c.batch[i].Buf]&txApart != 0 {
+			return max(i, from+1)
+		}
+	}
+	return len(c.batch)
+}
+
+// noteAlone marks the segments that have left with no other packet to the same peer beside them: of
+// sends the fabric has taken the first n.
+func (c *channel) noteAlone(sends []fabric.Send, n int) {
+	if n == 0 || c.m.info.Reliable {
+		return
+	}
+	before := fabric.AddrUnknown
+	last := len(sends) - 1
+	for i := range sends[:n] {
+		s := &sends[i]
+		if s.To != before && (i == last || sends[i+1].To != s.To) && int(s.Buf) < len(c.m.segs) {
+			c.m.segs[s.Buf].alone = true
+		}
+		before = s.To
+	}
 }
 
 // postOthers goes on behind a send that the fabric cannot take now, batch[at]. A fabric that keeps
@@ -183,6 +225,7 @@ func (c *channel) postOne() {
 	taken, err := c.ep.Post(c.batch)
 	switch {
 	case taken == 1:
+		c.noteAlone(c.batch, 1)
 		c.sent(&c.batch[0])
 	case errors.Is(err, fabric.ErrAgain):
 		return

@@ -182,8 +182,9 @@ type spyDomain struct {
 	refuse             func() error
 
 	afterRemove int
-	regions     int // registered now
-	gathered    int // sends that gathered from a region
+	regions     int  // registered now
+	single      bool // the send that is posted has none to the same peer beside it
+	gathered    int  // sends that gathered from a region
 }
 
 type spyAddr struct {
@@ -302,11 +303,20 @@ func (e *spyEndpoint) Post(sends []fabric.Send) (int, error) {
 			e.d.afterRemove++
 			return i, errSpy
 		}
-		if err := e.postOne(*s); err != nil {
+		e.d.single = isSingle(sends, i)
+		err := e.postOne(*s)
+		e.d.single = false
+		if err != nil {
 			return i, err
 		}
 	}
 	return len(sends), nil
+}
+
+// isSingle says whether a provider cannot make one message of a send and another one of its Post.
+func isSingle(sends []fabric.Send, i int) bool {
+	to := sends[i].To
+	return (i == 0 || sends[i-1].To != to) && (i == len(sends)-1 || sends[i+1].To != to)
 }
 
 func (e *spyEndpoint) postOne(s fabric.Send) error {

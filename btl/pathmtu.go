@@ -23,6 +23,11 @@ import (
 //
 // A failure is believed only after several rounds, a success always: a Pong tells its size, under a
 // secret that is drawn anew when what was known before is worth nothing any more.
+//
+// Only a datagram that crossed alone proves a size. Devices with a smaller MTU in the path (a port
+// of a bridge, one end of a veth pair) let a run of datagrams pass that leaves as one message of
+// the kernel, and drop a single datagram of the same size. So Pings never join a run (channel.go),
+// and a packet counts as a proof only if it left with no other one to the same peer beside it.
 
 // pathStage is what the search is at.
 type pathStage uint8
@@ -40,6 +45,7 @@ const (
 	pathGrainBytes = 8    // how exactly the size is found
 	pathTriesMax   = 9    // rounds that are counted: then a doubt asks every 5 s
 	pathTries      = 3    // rounds without an answer after which a size does not pass
+	pathTriesRuns  = 6    // the same in a doubt, while packets of the size arrive in runs
 	pathSizes      = 4    // Pings of a round
 	pathLostMax    = 3    // packets lost in a row that raise a doubt
 
@@ -77,11 +83,35 @@ type pathMTU struct {
 	tries   uint8 // rounds since something new was heard
 	tops    uint8 // rounds that have asked for the devices' size
 	raises  uint8
-	lost    uint8 // packets lost in a row
-	proven  bool  // the base has passed since the secret was drawn
-	small   bool  // so has a Ping of the smallest size
+	proven  bool // the base has passed since the secret was drawn
+	small   bool // so has a Ping of the smallest size
 	holes   uint32
-	least   int // of the packets lost in a row, the smallest
+	ran     int // largest packet that left in a run after the doubt began, and has arrived
+	// lost are the packets lost in a row, lostAlone those of them that left alone: runs that arrive
+	// between these say nothing of them.
+	lost, lostAlone losses
+}
+
+// losses are packets lost in a row.
+type losses struct {
+	count uint8
+	least int // the smallest of them
+}
+
+// add notes another one, and says whether they raise a doubt.
+func (l *losses) add(sizeBytes int) bool {
+	if l.count == 0 || sizeBytes < l.least {
+		l.least = sizeBytes
+	}
+	l.count++
+	return l.count >= pathLostMax
+}
+
+// end notes a packet that has arrived: larger ones may still not pass.
+func (l *losses) end(sizeBytes int) {
+	if sizeBytes >= l.least {
+		l.count = 0
+	}
 }
 
 // begin starts the search between the base and the most that both devices take.
@@ -110,7 +140,11 @@ func (p *pathMTU) next(now Time, wait time.Duration, secret uint64, sizes []int)
 			p.giveUp(now)
 		}
 	case pathDoubting:
-		if p.tries >= pathTries && p.proven && p.size > p.base {
+		tries := uint8(pathTries)
+		if p.runs() {
+			tries = pathTriesRuns
+		}
+		if p.tries >= tries && p.proven && p.size > p.base {
 			p.fallBack(secret)
 		}
 	case pathFixed:
@@ -133,6 +167,9 @@ func (p *pathMTU) ask(now Time, wait time.Duration, sizes []int) []int {
 	case pathDoubting:
 		if p.size > p.base {
 			sizes = append(sizes, p.size)
+			if p.tries > 0 && p.runs() { // perhaps it is only a path that loses much
+				sizes = append(sizes, p.size)
+			}
 		}
 	case pathFixed, pathFound:
 		p.due = Never
@@ -258,7 +295,7 @@ func (p *pathMTU) raise(now Time, sizeBytes int) {
 
 // trust ends a doubt: the size in use passes.
 func (p *pathMTU) trust(now Time) {
-	p.lost, p.tries = 0, 0
+	p.lost, p.lostAlone, p.tries = losses{}, losses{}, 0
 	switch {
 	case p.most == p.base:
 		p.stage, p.due = pathFixed, Never
@@ -269,16 +306,17 @@ func (p *pathMTU) trust(now Time) {
 	}
 }
 
-// sentAgain notes that a packet was lost, or its ACK, and leaves again. It returns whether that
-// raises a doubt.
-func (p *pathMTU) sentAgain(now Time, sizeBytes int, secret uint64) bool {
+// sentAgain notes that a packet was lost, or its ACK, and leaves again; alone says how the copy left
+// that was lost. It returns whether that raises a doubt.
+func (p *pathMTU) sentAgain(now Time, sizeBytes int, alone bool, secret uint64) bool {
 	if sizeBytes <= p.floor() || sizeBytes > p.size || p.stage == pathDoubting {
 		return false
 	}
-	if p.lost == 0 || sizeBytes < p.least {
-		p.least = sizeBytes
+	doubtful := p.lost.add(sizeBytes)
+	if alone && p.lostAlone.add(sizeBytes) {
+		doubtful = true
 	}
-	if p.lost++; p.lost < pathLostMax {
+	if !doubtful {
 		return false
 	}
 	p.secret = secret // older Pongs say nothing of now
@@ -292,7 +330,7 @@ func (p *pathMTU) refused(now Time, sizeBytes int, secret uint64) bool {
 	if sizeBytes <= p.floor() || p.stage == pathDoubting || !p.begun() {
 		return false
 	}
-	p.secret, p.least = secret, sizeBytes
+	p.secret = secret
 	p.doubt(now)
 	return true
 }
@@ -307,29 +345,41 @@ func (p *pathMTU) floor() int {
 }
 
 func (p *pathMTU) doubt(now Time) {
-	p.stage, p.tries, p.lost, p.since, p.due = pathDoubting, 0, 0, now, now
+	p.stage, p.tries, p.since, p.due = pathDoubting, 0, now, now
+	p.lost, p.lostAlone, p.ran = losses{}, losses{}, 0
 	p.proven, p.small = false, false
 }
 
 // watches says whether carried wants to know what has arrived.
-func (p *pathMTU) watches() bool { return p.lost > 0 || p.stage == pathDoubting }
+func (p *pathMTU) watches() bool {
+	return p.lost.count > 0 || p.lostAlone.count > 0 || p.stage == pathDoubting
+}
 
-// carried notes that a packet has arrived which was sent at an instant: of several lost ones in a
-// row none has, and one that left after a doubt began says as much as the Pong of a Ping.
-func (p *pathMTU) carried(now, sentAt Time, sizeBytes int) {
-	if p.stage == pathDoubting {
-		if sentAt > p.since && sizeBytes >= p.base {
-			p.proven = true
-			if sizeBytes >= p.size {
-				p.trust(now)
-			}
+// carried notes that a packet has arrived which was sent at an instant, alone or perhaps in a run: of
+// several lost ones in a row none has. One that left alone after a doubt began says as much as the
+// Pong of a Ping. One of a run says only that the path is no black hole.
+func (p *pathMTU) carried(now, sentAt Time, sizeBytes int, alone bool) {
+	if p.stage != pathDoubting {
+		p.lost.end(sizeBytes)
+		if alone {
+			p.lostAlone.end(sizeBytes)
 		}
 		return
 	}
-	if sizeBytes >= p.least {
-		p.lost = 0
+	switch {
+	case sentAt <= p.since:
+	case !alone:
+		p.ran = max(p.ran, sizeBytes)
+	case sizeBytes >= p.base:
+		p.proven = true
+		if sizeBytes >= p.size {
+			p.trust(now)
+		}
 	}
 }
+
+// runs says whether packets of the size in doubt arrive in runs.
+func (p *pathMTU) runs() bool { return p.ran >= p.size }
 
 // fallBack leaves a size that does not pass any more, for the base, which does.
 func (p *pathMTU) fallBack(secret uint64) {
@@ -348,7 +398,7 @@ func (p *pathMTU) opening() bool {
 
 // narrow says whether the path carries small packets alone, and has for a while.
 func (p *pathMTU) narrow(now Time, after time.Duration) bool {
-	return p.stage == pathDoubting && p.small && !p.proven && p.tries >= pathTries &&
+	return p.stage == pathDoubting && p.small && !p.proven && p.ran < p.base && p.tries >= pathTries &&
 		now.Sub(p.since) >= after
 }
 

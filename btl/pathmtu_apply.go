@@ -203,6 +203,7 @@ func (m *Module) sendPingOf(ep *Endpoint, nonce uint64, sizeBytes int) {
 	n := frag.EncodePing(m.arena.Bytes(b), &h, nonce, sizeBytes)
 	m.stats.counters[CntSentPing]++
 	m.putControl(ep, &m.data, b, n, ep.dataAddr)
+	m.data.setApart(b)
 }
 
 // isAside says which kinds of packets have no place in the connection's sequence and say nothing of
@@ -275,9 +276,9 @@ func (m *Module) onPong(in *arrival) {
 }
 
 // pathLost notes that a packet has to be sent again, which raises a doubt when it is one of
-// several.
-func (m *Module) pathLost(ep *Endpoint, sizeBytes int) {
-	if ep.state == stateConnected && ep.path.sentAgain(m.now, sizeBytes, m.random()) {
+// several; alone says whether the copy that was lost left alone.
+func (m *Module) pathLost(ep *Endpoint, sizeBytes int, alone bool) {
+	if ep.state == stateConnected && ep.path.sentAgain(m.now, sizeBytes, alone, m.random()) {
 		m.searchPath(ep)
 	}
 }
@@ -288,7 +289,7 @@ func (m *Module) pathCarried(ep *Endpoint, done []reliability.Token) {
 	stage := ep.path.stage
 	for _, t := range done {
 		if s := &m.segs[t]; !s.parted && m.recovery.Resends(t) == 0 {
-			ep.path.carried(m.now, m.recovery.PostedAt(t), int(s.bytes))
+			ep.path.carried(m.now, m.recovery.PostedAt(t), int(s.bytes), s.alone)
 		}
 	}
 	if ep.path.stage != stage {

@@ -67,6 +67,43 @@ func TestPartsCarryAll(t *testing.T) {
 	}
 }
 
+// TestPathRunsPass has a device of the path drop single packets of a size, and let runs of them
+// pass, from the beginning and in mid-stream: the size that single packets have is found.
+func TestPathRunsPass(t *testing.T) {
+	const limit = 1500
+	for _, fromTheBeginning := range []bool{true, false} {
+		cfg := smallConfig()
+		cfg.SendBuffers = 256
+		l := newLab(t, mem.Config{MTUBytes: 9000}, 2, cfg)
+		narrow := func() {
+			l.net.SetFilter(func(_, _, pkt []byte) mem.Verdict {
+				if len(pkt) > limit && (l.spies[0].single || l.spies[1].single) {
+					return mem.Drop
+				}
+				return mem.Deliver
+			})
+		}
+		if fromTheBeginning {
+			narrow()
+		}
+		tr := newTraffic(t, testenv.Seed(t, 9), 1)
+		l.mods[1].Handle(1, tr.receive)
+		a, _ := l.pair()
+		if !fromTheBeginning {
+			l.until("full size", 10*time.Microsecond, time.Second, func() bool { return a.mtu == 9000 })
+			narrow()
+		}
+		l.until("the size is found", 50*time.Microsecond, 20*time.Second, func() bool {
+			if tr.finished() {
+				tr.send(a, []int{3000, 60_000}[tr.rng.IntN(2)])
+			}
+			return a.mtu > limit-pathGrainBytes && a.mtu <= limit && a.path.stage == pathFound
+		})
+		l.until("all has come", 50*time.Microsecond, 20*time.Second, tr.finished)
+		tr.verify()
+	}
+}
+
 // narrowed is two modules whose path carries small packets alone from now on, and a large fragment
 // that a has accepted for b.
 func narrowed(t *testing.T) (l *lab, a, b *Endpoint) {

@@ -141,7 +141,7 @@ func TestPathHole(t *testing.T) {
 		l.until(t, time.Second, l.found)
 		l.limit = 1472
 		for range pathLostMax {
-			l.p.sentAgain(l.now, 8972, l.rng.Uint64())
+			l.p.sentAgain(l.now, 8972, true, l.rng.Uint64())
 		}
 		if l.p.stage != pathDoubting {
 			t.Fatal("no doubt")
@@ -168,18 +168,18 @@ func TestPathDoubt(t *testing.T) {
 	l := newPathLab(8972, 8972, time.Millisecond, 4)
 	l.until(t, time.Second, l.found)
 	for range 10 * pathLostMax {
-		if l.p.sentAgain(l.now, pathBaseBytes, 5) {
+		if l.p.sentAgain(l.now, pathBaseBytes, true, 5) {
 			t.Fatal("small packets raise a doubt")
 		}
 	}
 	for range 10 * pathLostMax {
-		l.p.sentAgain(l.now, 8972, 5)
+		l.p.sentAgain(l.now, 8972, true, 5)
 		if !l.p.watches() {
 			t.Fatal("does not ask what arrives")
 		}
-		l.p.carried(l.now, l.now, pathBaseBytes)
-		l.p.sentAgain(l.now, 5000, 5)
-		l.p.carried(l.now, l.now, 5000)
+		l.p.carried(l.now, l.now, pathBaseBytes, true)
+		l.p.sentAgain(l.now, 5000, true, 5)
+		l.p.carried(l.now, l.now, 5000, true)
 	}
 	if l.p.stage != pathFound {
 		t.Fatal("losses that are not in a row raise a doubt")
@@ -207,7 +207,7 @@ func TestPathStale(t *testing.T) {
 	}
 	l.until(t, time.Second, l.found)
 	for range pathLostMax {
-		l.p.sentAgain(l.now, 8972, l.rng.Uint64())
+		l.p.sentAgain(l.now, 8972, true, l.rng.Uint64())
 	}
 	if l.p.pong(l.now, old) || l.p.stage != pathDoubting {
 		t.Fatal("believes a Pong of before the doubt")
@@ -227,7 +227,7 @@ func TestPathNarrow(t *testing.T) {
 		l.until(t, time.Second, l.found)
 		l.limit = tc.limit
 		for range pathLostMax {
-			l.p.sentAgain(l.now, tc.most, l.rng.Uint64())
+			l.p.sentAgain(l.now, tc.most, true, l.rng.Uint64())
 		}
 		l.until(t, time.Minute, func() bool { return l.p.narrow(l.now, after) })
 		l.limit = 0 // nothing passes at all: that is no narrow path
@@ -244,7 +244,7 @@ func TestPathNarrow(t *testing.T) {
 	l := newPathLab(1000, 1000, time.Millisecond, 9) // fixed, and it stops
 	l.limit = 600
 	for range pathLostMax {
-		l.p.sentAgain(l.now, 1000, l.rng.Uint64())
+		l.p.sentAgain(l.now, 1000, true, l.rng.Uint64())
 	}
 	l.until(t, time.Minute, func() bool { return l.p.narrow(l.now, after) })
 	l.limit = 1000
@@ -262,7 +262,7 @@ func TestPathDoubtEnded(t *testing.T) {
 		l.p.secret = 1
 		if !l.p.refused(l.now, pathBaseBytes, 1) {
 			for range pathLostMax {
-				l.p.sentAgain(l.now, pathBaseBytes, 1)
+				l.p.sentAgain(l.now, pathBaseBytes, true, 1)
 			}
 		}
 		if l.p.stage != pathDoubting {
@@ -281,7 +281,7 @@ func TestPathDoubtEnded(t *testing.T) {
 		if old {
 			sentAt = began
 		}
-		l.p.carried(l.now, sentAt, pathBaseBytes)
+		l.p.carried(l.now, sentAt, pathBaseBytes, true)
 		if l.p.narrow(l.now, 0) != old {
 			t.Errorf("a packet that left before the doubt: %t; the path is narrow: %t", old, !old)
 		}
@@ -293,7 +293,7 @@ func TestPathDoubtEnded(t *testing.T) {
 func TestPathDoubtAsksMore(t *testing.T) {
 	l := newPathLab(2*pathBaseBytes, pathBaseBytes, time.Millisecond, 5)
 	for range pathLostMax {
-		l.p.sentAgain(l.now, pathBaseBytes, 1)
+		l.p.sentAgain(l.now, pathBaseBytes, true, 1)
 	}
 	asked := 0
 	for round := 1; !l.p.narrow(l.now, 0); round++ {
@@ -310,5 +310,62 @@ func TestPathDoubtAsksMore(t *testing.T) {
 	}
 	if asked < pathTries+2 {
 		t.Errorf("narrow after %d Pings of the base", asked)
+	}
+}
+
+// TestPathRuns has a device drop single packets of a size and let runs of them pass: losses of what
+// leaves alone raise a doubt, whatever arrives in runs meanwhile, and runs do not end it.
+func TestPathRuns(t *testing.T) {
+	l := newPathLab(1472, 1472, time.Millisecond, 10)
+	l.until(t, time.Second, l.found)
+	l.limit = 1272
+	for i := range pathLostMax {
+		l.p.sentAgain(l.now, 1472, true, l.rng.Uint64())
+		if last := i == pathLostMax-1; last != (l.p.stage == pathDoubting) {
+			t.Fatalf("%d packets that left alone are lost; a doubt: %t", i+1, !last)
+		}
+		l.p.carried(l.now, l.now.Add(time.Microsecond), 1472, false)
+	}
+	if l.p.stage != pathDoubting || l.p.narrow(l.now, 0) {
+		t.Fatal("a run has ended the doubt, or the path is narrow")
+	}
+	rounds := 0
+	l.until(t, 5*time.Second, func() bool {
+		rounds = max(rounds, int(l.p.tries))
+		return l.p.size < 1472
+	})
+	if rounds < pathTriesRuns {
+		t.Errorf("the size is left after %d rounds, though runs arrive", rounds)
+	}
+	l.until(t, 10*time.Second, l.found)
+	if l.p.size != 1272 {
+		t.Errorf("found %d", l.p.size)
+	}
+	// Of packets that left in runs those that arrive between the losses say enough.
+	for range 10 * pathLostMax {
+		l.p.sentAgain(l.now, 1272, false, 5)
+		l.p.carried(l.now, l.now, 1272, false)
+	}
+	if l.p.stage != pathFound {
+		t.Error("losses that are not in a row raise a doubt")
+	}
+}
+
+// TestPathRunsNarrow: a path whose runs of the base arrive is not narrow, though each Ping is lost.
+func TestPathRunsNarrow(t *testing.T) {
+	l := newPathLab(pathBaseBytes, 700, time.Millisecond, 11)
+	l.p.doubt(l.now)
+	for range 2 * pathTriesRuns {
+		l.now = l.now.Add(time.Second)
+		l.p.carried(l.now, l.now, pathBaseBytes, false)
+		l.p.next(l.now, time.Millisecond, 1, nil)
+		l.p.pong(l.now, pathNonce(l.p.secret, 0))
+		if l.p.narrow(l.now, 0) || l.p.proven {
+			t.Fatal("narrow, or the base is taken as proven")
+		}
+	}
+	l.p.carried(l.now, l.now, pathBaseBytes, true)
+	if !l.p.proven || l.p.stage == pathDoubting {
+		t.Error("a packet that crossed alone proves nothing")
 	}
 }

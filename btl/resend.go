@@ -34,7 +34,7 @@ func (m *Module) sendAgain() {
 				"for %v, sent again %d times", ErrPeerDead, owed.Round(time.Millisecond), sent))
 			continue
 		}
-		lostBytes := 0
+		lostBytes, alone := 0, s.alone
 		if !m.buffers.busy(t) { // else the last copy has not even left
 			if ep.tooLarge(int(s.bytes)) && m.partsRoom(ep, int(s.bytes)) == 0 {
 				m.recovery.Defer(t)
@@ -46,6 +46,7 @@ func (m *Module) sendAgain() {
 				}
 				m.countResend(ep, t, cause)
 			}
+			s.alone = false
 			m.refresh(ep, t, s)
 			if ep.tooLarge(int(s.bytes)) {
 				m.putParts(ep, t)
@@ -60,7 +61,7 @@ func (m *Module) sendAgain() {
 		}
 		ep.snd.Repost(m.now, t, limit)
 		m.sched.rearm(ep)
-		m.pathLost(ep, lostBytes)
+		m.pathLost(ep, lostBytes, alone)
 	}
 }
 

@@ -306,8 +306,8 @@ func (p *pathMTU) trust(now Time) {
 	}
 }
 
-// sentAgain notes that a packet was lost, or its ACK, and leaves again; alone says how the copy left
-// that was lost. It returns whether that raises a doubt.
+// sentAgain notes that a packet was lost, or its ACK, and leaves again; alone says how the lost copy
+// left. It returns whether that raises a doubt.
 func (p *pathMTU) sentAgain(now Time, sizeBytes int, alone bool, secret uint64) bool {
 	if sizeBytes <= p.floor() || sizeBytes > p.size || p.stage == pathDoubting {
 		return false
@@ -355,9 +355,9 @@ func (p *pathMTU) watches() bool {
 	return p.lost.count > 0 || p.lostAlone.count > 0 || p.stage == pathDoubting
 }
 
-// carried notes that a packet has arrived which was sent at an instant, alone or perhaps in a run: of
-// several lost ones in a row none has. One that left alone after a doubt began says as much as the
-// Pong of a Ping. One of a run says only that the path is no black hole.
+// carried notes that a packet has arrived which was sent at an instant, alone or perhaps in a run:
+// of several lost ones in a row none has. One that left alone after a doubt began says as much as
+// the Pong of a Ping. One of a run says only that the path is no black hole.
 func (p *pathMTU) carried(now, sentAt Time, sizeBytes int, alone bool) {
 	if p.stage != pathDoubting {
 		p.lost.end(sizeBytes)

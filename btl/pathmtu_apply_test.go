@@ -104,6 +104,47 @@ func TestPathRunsPass(t *testing.T) {
 	}
 }
 
+// TestPathAlone: it is noted of each packet whether another one to its peer left beside it.
+func TestPathAlone(t *testing.T) {
+	l := newLab(t, mem.Config{MTUBytes: 9000}, 3, apart())
+	tr := newTraffic(t, testenv.Seed(t, 9), 1)
+	for _, m := range l.mods[1:] {
+		m.Handle(1, tr.receive)
+	}
+	a, b := l.connect(0, 1), l.connect(0, 2)
+	l.until("full size", 10*time.Microsecond, time.Second, func() bool {
+		return a.mtu == 9000 && b.mtu == 9000
+	})
+	m := l.mods[0]
+	l.until("all is acknowledged", 10*time.Microsecond, time.Second, func() bool {
+		return len(m.freeSegs) == len(m.segs)
+	})
+	for _, tc := range []struct {
+		to   []*Endpoint
+		want int
+	}{{[]*Endpoint{a}, 1}, {[]*Endpoint{a, b}, 2}, {[]*Endpoint{a, a}, 0}, {[]*Endpoint{a, a, b}, 1}} {
+		for _, ep := range tc.to {
+			m.data.putTest(ep)
+		}
+		m.data.post()
+		alone := 0
+		for i := range m.segs {
+			if m.segs[i].alone {
+				alone++
+				m.segs[i].alone = false
+			}
+		}
+		if alone != tc.want {
+			t.Errorf("%d of %d packets count as sent alone, want %d", alone, len(tc.to), tc.want)
+		}
+	}
+}
+
+// putTest puts an empty datagram for a peer into the batch, from a free send buffer of its own.
+func (c *channel) putTest(ep *Endpoint) {
+	c.put(segBuf(c.m.freeSegs[len(c.batch)]), 0, ep.dataAddr)
+}
+
 // narrowed is two modules whose path carries small packets alone from now on, and a large fragment
 // that a has accepted for b.
 func narrowed(t *testing.T) (l *lab, a, b *Endpoint) {

@@ -30,6 +30,7 @@ type domain struct {
 	local    local
 	info     fabric.Info
 	mtuBytes int
+	runs     runBounds
 	arena    fabric.Arena
 	buffers  buffers
 	peers    peerTable
@@ -78,6 +79,7 @@ func openDomain(
 		options: o,
 		local:   *l,
 		info:    newInfo(l, o, have, nodeText),
+		runs:    boundsOf(l),
 		peers:   peerTable{byName: make(map[netip.AddrPort]uint32)},
 	}
 	if err := d.mapArena(cfg); err != nil {

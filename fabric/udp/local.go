@@ -15,8 +15,8 @@ import (
 const (
 	headers4Bytes = 20 + 8
 	headers6Bytes = 40 + 8
-	// The largest payloads of one IP packet. IPv6 could carry a little more; the kernel's
-	// segmentation counts its header in.
+	// The largest payloads of one IP packet. IPv6 could carry a little more, but a message that the
+	// kernel is to cut up could not. Such messages have a smaller bound: see runs.go.
 	maxPayload4Bytes = 65535 - headers4Bytes
 	maxPayload6Bytes = 65535 - headers6Bytes
 )

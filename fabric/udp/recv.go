@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	rxRows     = 16  // messages of one system call
-	rxSegments = 128 // datagrams that the kernel coalesces; 64 before Linux 6.9
+	rxRows     = 16              // messages of one system call
+	rxSegments = runSegmentsMost // datagrams that the kernel coalesces
 	// A message of UDP is shorter than this, coalesced or not.
 	messageBytes = 1 << 16
 	// adaptBytes is the size of a run that is worth predicting: shorter ones are copied cheaply.

@@ -15,17 +15,15 @@ const (
 	// garbage collector may have to wait for.
 	txMessages = 32
 	txIovecs   = 1024
-	// txSegments is what every kernel with UDP_SEGMENT takes in one message.
-	txSegments = 64
 )
 
 // sender plans batches of sends as messages for the kernel.
 type sender struct {
-	domain   *domain
-	direct   *direct
-	gso      bool
-	nameLen  uint32 // of a peer's address
-	runBytes uint64 // largest message that the kernel cuts up
+	domain  *domain
+	direct  *direct
+	gso     bool
+	nameLen uint32    // of a peer's address
+	runs    runBounds // of messages that the kernel cuts up
 
 	msgs  []mmsghdr
 	iov   []iovec
@@ -39,10 +37,9 @@ func (t *sender) init(e *endpoint, gso bool) {
 	d := e.domain
 	t.domain, t.direct = d, &e.direct
 	t.gso = gso
-	t.runBytes = maxPayload4Bytes
+	t.runs = d.runs
 	t.nameLen = unix.SizeofSockaddrInet4
 	if d.local.version() == 6 {
-		t.runBytes = maxPayload6Bytes
 		t.nameLen = unix.SizeofSockaddrInet6
 	}
 	t.msgs = make([]mmsghdr, txMessages)
@@ -100,10 +97,10 @@ func (t *sender) plan(sends []fabric.Send, gso bool) (taken int, err error) {
 		if err != nil || v+2 > len(t.iov) {
 			break
 		}
-		if r.open && s.To == r.to && size <= r.segment && size > 0 && r.bytes+size <= t.runBytes {
+		if r.open && s.To == r.to && size <= r.segment && size > 0 && r.bytes+size <= t.runs.bytes {
 			r.segs++
 			r.bytes += size
-			r.open = size == r.segment && r.segs < txSegments
+			r.open = size == r.segment && r.segs < t.runs.segments
 		} else {
 			slot := t.domain.peers.slot(s.To)
 			if slot == nil {
@@ -200,6 +197,11 @@ func (e *endpoint) Post(sends []fabric.Send) (int, error) {
 		}
 		if hi-lo == 1 || !maybeOffload(errno) {
 			return done, e.sendError(errno)
+		}
+		if errno == unix.EINVAL && hi-lo > runSegmentsOld {
+			// A kernel that takes fewer in one message: it is asked only once.
+			e.tx.runs.segments = runSegmentsOld
+			continue
 		}
 		n, err := e.postSingly(sends[lo:hi], errno)
 		done += n

@@ -140,14 +140,14 @@ func TestPlan(t *testing.T) {
 		{name: "without segmentation", sends: lens(8, 8), noGSO: true, want: []shape{
 			{1, 0, 1, 8}, {1, 0, 1, 8},
 		}, taken: 2},
-		{name: "64 at most", sends: same(70, 8), want: []shape{
-			{64, 8, 64, 512}, {6, 8, 6, 48},
-		}, taken: 70},
-		{name: "65507 bytes fit", sends: append(same(7, 9000), lens(2507)...), want: []shape{
-			{8, 9000, 8, 65507},
+		{name: "128 at most", sends: same(130, 8), want: []shape{
+			{128, 8, 128, 1024}, {2, 8, 2, 16},
+		}, taken: 130},
+		{name: "65493 bytes fit", sends: append(same(7, 9000), lens(2493)...), want: []shape{
+			{8, 9000, 8, 65493},
 		}, taken: 8},
-		{name: "65508 bytes do not", sends: append(same(7, 9000), lens(2508)...), want: []shape{
-			{7, 9000, 7, 63000}, {1, 0, 1, 2508},
+		{name: "65494 bytes do not", sends: append(same(7, 9000), lens(2494)...), want: []shape{
+			{7, 9000, 7, 63000}, {1, 0, 1, 2494},
 		}, taken: 8},
 		{name: "gather", sends: gather, want: []shape{{4, 1010, 7, 4039}}, taken: 4},
 		{

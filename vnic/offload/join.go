@@ -3,9 +3,13 @@ package offload
 import "bytes"
 
 const (
-	groupsMax = 8  // flows that are joined at the same time
-	partsMax  = 64 // frames that become one
+	groupsMax = 8 // flows that are joined at the same time
 	headMax   = 160
+
+	// FramesMax is how many frames become one at most. The kernel's UDP_MAX_SEGMENTS bounds those of
+	// UDP: it is as large since Linux 6.9, and FramesOld before.
+	FramesMax = 128
+	FramesOld = 64
 )
 
 // Joined is a frame for the device: its header, and its bytes in parts. A single frame is one part.
@@ -24,6 +28,8 @@ type Joiner struct {
 	Emit func(*Joined)
 	// NoTCP and NoUDP leave frames of that kind alone: the device does not take large ones.
 	NoTCP, NoUDP bool
+	// UDPFrames is how many frames of UDP become one at most, up to FramesMax; 0 is FramesMax.
+	UDPFrames int
 
 	groups [groupsMax]group
 	used   int
@@ -38,7 +44,8 @@ type group struct {
 	l      layers
 	size   int  // payload of each frame but the last
 	closed bool // by a smaller one, or a push: nothing may follow
-	parts  [partsMax + 1][]byte
+	most   int  // frames
+	parts  [FramesMax + 1][]byte
 	head   [headMax]byte
 }
 
@@ -67,7 +74,11 @@ func (j *Joiner) Add(f []byte) {
 		j.emit(&j.groups[0])
 		j.drop(&j.groups[0])
 	}
-	j.groups[j.used].begin(f, &l)
+	g = &j.groups[j.used]
+	g.begin(f, &l)
+	if g.most = FramesMax; l.proto == protoUDP && j.UDPFrames > 0 {
+		g.most = min(j.UDPFrames, FramesMax)
+	}
 	j.used++
 }
 
@@ -91,10 +102,10 @@ func (j *Joiner) drop(g *group) {
 	j.used--
 	last := &j.groups[j.used]
 	if g != last {
-		first, l, size, closed, out, n := last.first, last.l, last.size, last.closed, last.out,
-			len(last.out.Parts)
+		n := len(last.out.Parts)
 		copy(g.parts[:n], last.parts[:n])
-		g.first, g.l, g.size, g.closed, g.out = first, l, size, closed, out
+		g.first, g.l, g.size, g.closed, g.most = last.first, last.l, last.size, last.closed, last.most
+		g.out = last.out
 		g.out.Parts = g.parts[:n]
 	}
 }
@@ -147,8 +158,8 @@ func (g *group) begin(f []byte, l *layers) {
 func (g *group) follows(f []byte, l *layers) bool {
 	n := l.end - l.payload
 	k := g.out.Frames
-	if g.closed || n > g.size || k == partsMax || l.payload != g.l.payload ||
-		g.out.Bytes-l.l3+n > largestPacket {
+	if g.closed || n > g.size || k >= g.most || l.payload != g.l.payload ||
+		g.out.Bytes+n > largestPacket {
 		return false
 	}
 	a, b := g.first, f

@@ -185,7 +185,7 @@ func checkJoined(t *testing.T, k kind, count int, big []byte, h Header, out []Jo
 	if frames != count {
 		t.Fatalf("%s: %d frames came out of %d", k.name, frames, count)
 	}
-	if count < 2 || count > partsMax {
+	if count < 2 || count > FramesMax {
 		return
 	}
 	h.HeaderLen = out[0].Header.HeaderLen
@@ -193,6 +193,50 @@ func checkJoined(t *testing.T, k kind, count int, big []byte, h Header, out []Jo
 		t.Fatalf("%s, %d pieces: joined to %d frames, header %+v, want %+v", k.name, count, len(out),
 			out[0].Header, h)
 	}
+}
+
+// TestJoinBounds: a large frame has as many frames as the kernel takes, and stays whole in front of a
+// device, its Ethernet header included.
+func TestJoinBounds(t *testing.T) {
+	udp4 := kinds[4]
+	for _, tc := range []struct {
+		k                   kind
+		count, size, frames int
+		want                []int
+	}{
+		{udp4, 140, 100, 0, []int{128, 12}},
+		{udp4, 140, 100, FramesOld, []int{64, 64, 12}},
+		{kinds[0], 140, 100, FramesOld, []int{128, 12}},
+		{udp4, 31, 2113, 0, []int{30, 1}},     // 65503 bytes
+		{kinds[0], 31, 2113, 0, []int{30, 1}}, // the same
+		{udp4, 31, 2112, 0, []int{31}},        // 65472
+	} {
+		var got []int
+		j := Joiner{UDPFrames: tc.frames, Emit: func(f *Joined) { got = append(got, f.Frames) }}
+		for i := range tc.count {
+			j.Add(tc.k.frame(i, tc.size))
+		}
+		j.Flush()
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%d of %d bytes of %s: %v, want %v", tc.count, tc.size, tc.k.name, got, tc.want)
+		}
+	}
+}
+
+// frame is frame i of a flow, with a payload of a size.
+func (k kind) frame(i, sizeBytes int) []byte {
+	big, h := k.large(rand.New(rand.NewPCG(5, 6)), 2*sizeBytes, sizeBytes)
+	const id, seq = 14 + 4, 14 + 20 + 4
+	be.PutUint16(big[id:], uint16(i))
+	if !k.udp {
+		be.PutUint32(big[seq:], uint32(i*sizeBytes))
+	}
+	var s Splitter
+	if err := s.Begin(big, h); err != nil {
+		panic(err)
+	}
+	p := make([]byte, s.Largest())
+	return p[:s.Write(p, 0)]
 }
 
 // TestJoinLeaves: what must not be joined is passed on as it came.

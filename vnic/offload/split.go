@@ -10,7 +10,8 @@ type Splitter struct {
 	head    int // bytes before the payload
 }
 
-// largestPacket bounds what IP can tell of a large frame.
+// largestPacket bounds what IP can tell of a large frame. Those that are made here keep to it with
+// their Ethernet header: devices behind a bridge cut up larger ones in front of them.
 const largestPacket = 1<<16 - 1
 
 // Begin takes a frame with its header. A frame that is not large is one piece, whose checksum is

@@ -287,7 +287,7 @@ func (d *Device) closeQueues() {
 }
 
 // writeParts bounds the parts of one Write, without the header.
-const writeParts = 80
+const writeParts = offload.FramesMax + 1
 
 // Queue is a queue of a device. Its descriptor does not block.
 type Queue struct {

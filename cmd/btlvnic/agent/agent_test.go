@@ -250,6 +250,14 @@ func TestRefusedWrites(t *testing.T) {
 	if !n.joiner.NoTCP || n.joiner.NoUDP {
 		t.Errorf("after %d refusals: TCP off %v, UDP off %v", refusedMax, n.joiner.NoTCP, n.joiner.NoUDP)
 	}
+	for range 2 * refusedMax { // an older kernel takes fewer frames of UDP
+		long := large(offload.UDP4)
+		long.Frames = offload.FramesOld + 1
+		n.write(long)
+	}
+	if n.joiner.NoUDP || n.joiner.UDPFrames != offload.FramesOld {
+		t.Errorf("UDP off %v, %d frames at most", n.joiner.NoUDP, n.joiner.UDPFrames)
+	}
 }
 
 // TestNarrow: of several paths the smallest holds, whoever tells of it last.

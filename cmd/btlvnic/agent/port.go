@@ -108,10 +108,10 @@ func (p *port) apply(datagramBytes int) {
 	if mtu := p.wantedMTU(datagramBytes); mtu != p.mtu {
 		p.try("mtu", p.dev.SetMTU(mtu))
 		p.mtu = mtu
-		// One message of UDP takes 65507 bytes: large frames are to fit when they are cut up.
+		// One message of UDP stays whole up to 65473 bytes: large frames are to fit when they are cut up.
 		if p.dev.LargeTCP() {
 			const perFrame = vnic.OverheadBytesMax + 14 + 4 + 60 + 60
-			p.try("gso_max_size", p.dev.SetLargest(65507/(mtu+perFrame)*mtu))
+			p.try("gso_max_size", p.dev.SetLargest(65473/(mtu+perFrame)*mtu))
 		}
 	}
 	if forwards != p.carrier {

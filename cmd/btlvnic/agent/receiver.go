@@ -53,6 +53,7 @@ func newInlet(p *port) *inlet {
 // attach gives an inlet the queue of a device.
 func (n *inlet) attach(q *tap.Queue, dev *tap.Device) {
 	n.queue, n.refused = q.Twin(), [2]int{}
+	n.joiner.UDPFrames = 0
 	n.joiner.NoTCP = !dev.LargeTCP()
 	n.joiner.NoUDP = !dev.LargeUDP()
 }
@@ -82,7 +83,9 @@ func (n *inlet) write(f *offload.Joined) {
 		}
 		return
 	}
-	if n.refused[kind]++; n.refused[kind] >= refusedMax {
+	if kind == 1 && f.Frames > offload.FramesOld {
+		n.joiner.UDPFrames = offload.FramesOld // an older kernel
+	} else if n.refused[kind]++; n.refused[kind] >= refusedMax {
 		*off = true
 	}
 	n.port.refusals.Add(1)

@@ -1,0 +1,127 @@
+//go:build linux
+
+package udp
+
+import (
+	"encoding/binary"
+	"math"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// runSegmentsMost is how many datagrams a message has at most that the kernel cuts up: its
+	// UDP_MAX_SEGMENTS since Linux 6.9, which the kernels of longer support have got, too.
+	runSegmentsMost = 128
+	// runSegmentsOld is what every kernel with UDP_SEGMENT takes.
+	runSegmentsOld = 64
+
+	// gsoBytes is what a device of Linux takes as one packet, if it does not say (GSO_LEGACY_MAX_SIZE).
+	gsoBytes = 1 << 16
+	// linkBytes is the Ethernet header, which counts as part of the packet. Devices without one take
+	// that much more.
+	linkBytes = 14
+)
+
+// runBounds bound the messages that the kernel cuts up. A longer one than bytes is accepted up to
+// the largest packet of IP, but cut up in front of the device, datagram by datagram: loopback, veth,
+// TAP and cards with segmentation then cost several times as much.
+type runBounds struct {
+	bytes    uint64
+	segments int
+}
+
+// deviceBounds is what a device says that it takes as one packet.
+type deviceBounds struct {
+	bytes4, bytes6, segments uint64
+}
+
+// boundsOf returns the bounds for messages from a local address. What goes to an address of this
+// host leaves by the loopback device, whatever device the address is of: both have to take it.
+func boundsOf(l *local) runBounds {
+	least := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}
+	for index, d := range deviceBoundsAll() {
+		if index == l.index || d.loopback {
+			least.bytes4 = min(least.bytes4, d.bytes4)
+			least.bytes6 = min(least.bytes6, d.bytes6)
+			least.segments = min(least.segments, d.segments)
+		}
+	}
+	return least.runs(l.version())
+}
+
+// runs are the bounds for a version of IP. Those that no device has told are Linux's.
+func (d deviceBounds) runs(version int) runBounds {
+	bytes, headers, most := d.bytes4, uint64(headers4Bytes), uint64(maxPayload4Bytes)
+	if version == 6 {
+		bytes, headers, most = d.bytes6, headers6Bytes, maxPayload6Bytes
+	}
+	if bytes == math.MaxUint64 {
+		bytes = gsoBytes
+	}
+	// A packet has fewer bytes than the bound.
+	room := uint64(0)
+	if over := linkBytes + headers + 1; bytes > over {
+		room = bytes - over
+	}
+	return runBounds{bytes: min(room, most), segments: int(min(d.segments, runSegmentsMost))}
+}
+
+// linkDevice is a device as the kernel describes it.
+type linkDevice struct {
+	deviceBounds
+	loopback bool
+}
+
+// deviceBoundsAll asks the kernel for all devices, by their index. It returns none if that fails.
+func deviceBoundsAll() map[int]linkDevice {
+	table, err := syscall.NetlinkRIB(syscall.RTM_GETLINK, syscall.AF_UNSPEC)
+	if err != nil {
+		return nil
+	}
+	messages, err := syscall.ParseNetlinkMessage(table)
+	if err != nil {
+		return nil
+	}
+	devices := make(map[int]linkDevice)
+	for i := range messages {
+		m := &messages[i]
+		if m.Header.Type != syscall.RTM_NEWLINK || len(m.Data) < syscall.SizeofIfInfomsg {
+			continue
+		}
+		attrs, err := syscall.ParseNetlinkRouteAttr(m)
+		if err != nil {
+			continue
+		}
+		// struct ifinfomsg: family and padding, type, index, flags, change.
+		index := int(int32(binary.NativeEndian.Uint32(m.Data[4:])))
+		flags := binary.NativeEndian.Uint32(m.Data[8:])
+		devices[index] = linkDevice{boundsIn(attrs), flags&unix.IFF_LOOPBACK != 0}
+	}
+	return devices
+}
+
+// boundsIn reads the bounds among the attributes of a device. Kernels before 6.3 have one bound for
+// both versions of IP.
+func boundsIn(attrs []syscall.NetlinkRouteAttr) deviceBounds {
+	d := deviceBounds{math.MaxUint64, math.MaxUint64, math.MaxUint64}
+	own4 := false
+	for _, a := range attrs {
+		if len(a.Value) < 4 {
+			continue
+		}
+		switch v := uint64(binary.NativeEndian.Uint32(a.Value)); a.Attr.Type {
+		case unix.IFLA_GSO_MAX_SIZE:
+			d.bytes6 = v
+		case unix.IFLA_GSO_IPV4_MAX_SIZE:
+			d.bytes4, own4 = v, true
+		case unix.IFLA_GSO_MAX_SEGS:
+			d.segments = v
+		}
+	}
+	if !own4 {
+		d.bytes4 = d.bytes6
+	}
+	return d
+}

@@ -195,8 +195,8 @@ func checkJoined(t *testing.T, k kind, count int, big []byte, h Header, out []Jo
 	}
 }
 
-// TestJoinBounds: a large frame has as many frames as the kernel takes, and stays whole in front of a
-// device, its Ethernet header included.
+// TestJoinBounds: a large frame has as many frames as the kernel takes, and stays whole in front of
+// a device, its Ethernet header included.
 func TestJoinBounds(t *testing.T) {
 	udp4 := kinds[4]
 	for _, tc := range []struct {

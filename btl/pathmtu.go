@@ -306,8 +306,8 @@ func (p *pathMTU) trust(now Time) {
 	}
 }
 
-// sentAgain notes that a packet was lost, or its ACK, and leaves again; alone says how the copy that
-// was lost has left. It returns whether that raises a doubt.
+// sentAgain notes that a packet was lost, or its ACK, and leaves again; alone says how the lost
+// copy has left. It returns whether that raises a doubt.
 func (p *pathMTU) sentAgain(now Time, sizeBytes int, alone bool, secret uint64) bool {
 	if sizeBytes <= p.floor() || sizeBytes > p.size || p.stage == pathDoubting {
 		return false

@@ -17,16 +17,16 @@ const (
 	// runSegmentsOld is what every kernel with UDP_SEGMENT takes.
 	runSegmentsOld = 64
 
-	// gsoBytes is what a device of Linux takes as one packet, if it does not say (GSO_LEGACY_MAX_SIZE).
+	// gsoBytes is what a device of Linux takes as one packet, unless it says (GSO_LEGACY_MAX_SIZE).
 	gsoBytes = 1 << 16
 	// linkBytes is the Ethernet header, which counts as part of the packet. Devices without one take
 	// that much more.
 	linkBytes = 14
 )
 
-// runBounds bound the messages that the kernel cuts up. A longer one than bytes is accepted up to
-// the largest packet of IP, but cut up in front of the device, datagram by datagram: loopback, veth,
-// TAP and cards with segmentation then cost several times as much.
+// runBounds bound the messages that the kernel cuts up. A message longer than bytes is accepted up
+// to the largest packet of IP, but cut up in front of the device, datagram by datagram. That costs
+// several times as much with loopback, veth, TAP and cards that segment.
 type runBounds struct {
 	bytes    uint64
 	segments int

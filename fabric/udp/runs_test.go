@@ -133,7 +133,8 @@ func TestFewerSegments(t *testing.T) {
 			t.Errorf("a message of %d bytes", n)
 		}
 	}
-	if e.tx.runs.segments != runSegmentsOld || !e.tx.gso || e.counts.gsoSingly > 0 || got != count*size {
+	if e.tx.runs.segments != runSegmentsOld || !e.tx.gso || e.counts.gsoSingly > 0 ||
+		got != count*size {
 		t.Errorf("%+v, gso %t, %d runs sent singly, %d bytes arrived", e.tx.runs, e.tx.gso,
 			e.counts.gsoSingly, got)
 	}

@@ -82,7 +82,7 @@ func (m *Module) adopt(
 	m.leaveAddr(ep.dataAddr)
 	ep.dataAddr = dataAddr
 	ep.agreeSizes(&m.port, tinyBytes, mtuBytes, fragBytesUnknown)
-	ep.counted = false
+	ep.settle(agreement{})
 	m.forgetPeer(ep)
 	offered := ep.peer.tag // knows this endpoint's tag
 	ep.hs = m.newHandshake()

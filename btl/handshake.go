@@ -26,9 +26,8 @@ import (
 
 // handshake is what an endpoint keeps while it is not connected.
 type handshake struct {
-	until     Time                    // then it has failed; on the axis of clock.nowUnpaused
+	goal
 	interval  time.Duration           // to the next round of Hellos: doubles
-	expected  uint64                  // incarnation to reach, 0 for any
 	began     Time                    // when it said its first Hello
 	trip      time.Duration           // from then until the first Retry; 0 before
 	offered   uint64                  // tag of the peer's end that was told this one's, 0 if none was
@@ -37,7 +36,6 @@ type handshake struct {
 	shown     [frag.ProbeCount]shown  // what the peer wants to see in the next ones
 	proven    uint8                   // channels by which an answer came
 	hurried   uint8                   // times that Hellos went out before their time
-	wanted    bool                    // this side has set out to reach the peer
 	later     *RefusedError           // the peer's owner has put it off
 	askedAt   Time                    // when this side last asked out of its turn
 	last      uint64                  // nonce of the first Hello that said that all is proven
@@ -46,6 +44,13 @@ type handshake struct {
 	bound     bool                    // the peer's tag and first sequence number are known
 	ready     bool                    // the peer knows that both channels work
 	confirmed bool                    // the peer is known to know it too
+}
+
+// goal is what the caller has asked for. It stays when a handshake begins again.
+type goal struct {
+	until    Time   // then it has failed; on the axis of clock.nowUnpaused
+	expected uint64 // incarnation to reach, 0 for any
+	wanted   bool   // this side has set out to reach the peer
 }
 
 // shown is what a peer's Retry has given for one channel, and the address as which it sees this

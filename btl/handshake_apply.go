@@ -179,9 +179,9 @@ func (m *Module) restart(ep *Endpoint) {
 	}
 	ep.counts.takes, ep.counts.missed = false, false // what that end has said
 	ep.tag = m.slots.Rename(ep.tag, m.random())
-	until, expected, wanted := ep.hs.until, ep.hs.expected, ep.hs.wanted
+	wanted := ep.hs.goal
 	ep.hs = m.newHandshake()
-	ep.hs.until, ep.hs.expected, ep.hs.wanted = until, expected, wanted
+	ep.hs.goal = wanted
 	m.setTimer(ep, 0)
 }
 
@@ -268,7 +268,8 @@ func (m *Module) supersede(old *Endpoint) {
 	m.setTimer(old, m.supersededTimeout(old))
 }
 
-// mergeInto makes half, which nobody knows of, vanish, and ep be what it was to the peer.
+// mergeInto makes half, which nobody knows of, vanish, and ep be what it was to the peer. What the
+// handshake has settled is taken over whole. The caller's queues stay with ep.
 func (m *Module) mergeInto(ep, half *Endpoint) {
 	m.clearTimer(ep)
 	m.leaveAddr(ep.cmdAddr)
@@ -278,15 +279,11 @@ func (m *Module) mergeInto(ep, half *Endpoint) {
 	m.replacePeer(half, ep)
 	ep.slot, ep.tag, ep.room = half.slot, half.tag, half.room
 	ep.numbers = half.numbers // none may come again under that tag
-	half.hs.expected, half.hs.wanted = ep.hs.expected, ep.hs.wanted
+	half.hs.goal = ep.hs.goal
 	ep.peer, ep.hs, ep.born = half.peer, half.hs, half.born
 	ep.route = half.route
 	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
 	ep.renumberFlushes()
-	ep.counted, ep.selective = half.counted, half.selective
-	ep.counts.takes, ep.counts.missed = half.counts.takes, half.counts.missed
-	ep.operates = half.operates
-	ep.heardAt, ep.silentResends, ep.probes = half.heardAt, 0, 0
-	ep.label, ep.away = half.label, half.away
+	ep.link, ep.liveness, ep.label = half.link, half.liveness, half.label
 	half.state, half.hs = stateEnded, nil
 }

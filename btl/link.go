@@ -23,15 +23,37 @@ import (
 
 // link is what an endpoint knows of its link.
 type link struct {
-	counted   bool    // else sequenced
-	operates  bool    // operations go both ways
-	selective bool    // sequenced: ACKs that go alone are selective, here and there
-	mayAskAck bool    // sequenced: either side may ask for an ACK
-	mayWait   bool    // sequenced: the ACK of a lone answer may be held back, here and there
-	asking    bool    // the next ACK goes alone, and asks for one of what was sent
-	asksFor   seq.Num // up to here
-	refusals  []refusal
-	counts    countedState
+	agreement
+	asking   bool    // the next ACK goes alone, and asks for one of what was sent
+	asksFor  seq.Num // up to here
+	refusals []refusal
+	counts   countedState
+}
+
+// agreement is what the handshake has settled of the link: the same on both sides.
+type agreement struct {
+	counted   bool // else sequenced
+	operates  bool // operations go both ways
+	selective bool // sequenced: ACKs that go alone are selective, here and there
+	mayAskAck bool // sequenced: either side may ask for an ACK
+	mayWait   bool // sequenced: the ACK of a lone answer may be held back, here and there
+}
+
+// agreed is the agreement of two sides that have these features in common.
+func agreed(common uint64) (a agreement) {
+	has := func(bit uint64) bool { return common&bit != 0 }
+	a.counted = has(frag.FeatureReliable)
+	a.operates = has(frag.FeatureOps)
+	a.selective = has(frag.FeatureSack) && !a.counted
+	a.mayAskAck = has(frag.FeatureAsk) && !a.counted
+	a.mayWait = has(frag.FeatureLater) && a.selective && a.mayAskAck
+	return a
+}
+
+// settle has both directions of the endpoint follow an agreement.
+func (ep *Endpoint) settle(a agreement) {
+	ep.agreement, ep.asking = a, false
+	ep.rcv.Selective = a.selective
 }
 
 // features are the optional abilities of this side.
@@ -53,13 +75,7 @@ func (m *Module) features() (bits uint64) {
 // agree chooses the link by the peer's Hello, and the rules by which it recovers. What may be sent
 // over a counted one, the peer's first ACK tells.
 func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
-	common := m.features() & hello.Features
-	ep.counted = common&frag.FeatureReliable != 0
-	ep.operates = common&frag.FeatureOps != 0
-	ep.selective = common&frag.FeatureSack != 0 && !ep.counted
-	ep.rcv.Selective = ep.selective
-	ep.mayAskAck, ep.asking = common&frag.FeatureAsk != 0 && !ep.counted, false
-	ep.mayWait = common&frag.FeatureLater != 0 && ep.selective && ep.mayAskAck
+	ep.settle(agreed(m.features() & hello.Features))
 	if ep.counted {
 		ep.useSize(ep.mtuMost)
 		ep.tiny = ep.mtu // all goes one way

@@ -262,6 +262,41 @@ func wantGets(t *testing.T, l *lab, ends ...*Endpoint) {
 	l.until("gets", 10*time.Microsecond, time.Second, func() bool { return got == len(ends) })
 }
 
+// wantSettled wants the two ends of each connection of a module to have settled the same, and
+// neither side to refuse what the other one sends by it.
+func wantSettled(t *testing.T, l *lab, of int) {
+	t.Helper()
+	pairs := 0
+	for _, ep := range l.mods[of].slots.Values() {
+		if ep == nil {
+			continue
+		}
+		other := l.mods[1-of].lookup(ep.peer.tag)
+		if other == nil { // the one that has closed at once
+			continue
+		}
+		if other.agreement != ep.agreement {
+			t.Errorf("one end has settled %+v, the other one %+v", ep.agreement, other.agreement)
+		}
+		pairs++
+		for _, end := range []*Endpoint{ep, other} {
+			mustHandle(t, end.m, func() {})
+			send(t, end, 100)
+			flushed := false
+			end.Flush(l.now, func(error) { flushed = true })
+			l.until("flushed", 10*time.Microsecond, time.Second, func() bool { return flushed })
+		}
+	}
+	if pairs == 0 {
+		t.Error("no end of a connection has its peer")
+	}
+	for i, m := range l.mods {
+		if n := m.stats.counters[CntDropMalformed]; n != 0 {
+			t.Errorf("module %d has dropped %d packets as malformed", i, n)
+		}
+	}
+}
+
 func forgedHello(t *testing.T, l *lab, to int, both bool) {
 	t.Helper()
 	var caught []byte
@@ -304,6 +339,7 @@ func forgedHello(t *testing.T, l *lab, to int, both bool) {
 	})
 	if b != nil { // which has taken over a half-open end
 		wantGets(t, l, a, b)
+		wantSettled(t, l, to)
 	}
 	for range 40 {
 		l.step(100 * time.Millisecond)

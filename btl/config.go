@@ -118,8 +118,9 @@ type Config struct {
 	// AwayMax is how much of what a peer asks for by its Away it gets, up to an hour. 0 means a
 	// minute, negative nothing.
 	AwayMax time.Duration
-	// KeepAlive is how long an idle connection stays silent before the peer is asked for a sign of
-	// life, so that a dead peer is noticed without traffic. 0 means 30 s, negative never asks; but
+	// KeepAlive is how long this side sends nothing by a channel, or hears nothing of the peer, before
+	// it asks the peer for a sign of life there. So a dead peer is noticed without traffic, and
+	// firewalls and NATs on the way keep both pairs of ports. 0 means 20 s, negative never asks; but
 	// while memory or places are wanted, silent peers are asked at once.
 	KeepAlive time.Duration
 	// CloseTimeout bounds the drain of Endpoint.Close after the peer stops answering. 0 means 1 s.
@@ -201,7 +202,7 @@ func (c Config) WithDefaults(info fabric.Info) (Config, error) {
 	set(&c.PeerTimeout, 5*time.Second)
 	set(&c.AwayMax, time.Minute)
 	c.AwayMax = max(c.AwayMax, -1)
-	set(&c.KeepAlive, 30*time.Second)
+	set(&c.KeepAlive, 20*time.Second)
 	c.KeepAlive = max(c.KeepAlive, -1)
 	set(&c.CloseTimeout, time.Second)
 	set(&c.QuantumBytes, 44*1472)

@@ -232,6 +232,7 @@ func (m *Module) onHelloAck(c *channel, h *frag.Header, hello *frag.Hello) bool 
 	m.noteTakes(ep, hello)
 	if hs == nil {
 		ep.answeredAt = m.nowUnpaused // to a keep-alive
+		ep.kept.asking[c.which] = false
 		return true
 	}
 	answers := hello.Nonce == hs.nonces[hello.Probe]
@@ -295,6 +296,7 @@ func (m *Module) establish(ep *Endpoint) {
 // beginConnected is what an endpoint does when it is connected, whether or not the peer knows it.
 func (m *Module) beginConnected(ep *Endpoint) {
 	ep.state = stateConnected
+	m.beginKeepAlive(ep)
 	m.credits.Join()
 	ep.joined = true
 	m.sortQueues(ep)

@@ -94,8 +94,9 @@ type liveness struct {
 	away          time.Duration // by which it may be silent for longer: see Config.Away
 	pressed       bool          // it is asked now, whatever KeepAlive says
 	probes        int           // keep-alive questions since heardAt
-	lifeAskedAt   Time          // when it was asked last whether it has restarted
-	lifeNonce     uint64        // by which the answer is known, 0 if it never was
+	kept          keptAlive
+	lifeAskedAt   Time   // when it was asked last whether it has restarted
+	lifeNonce     uint64 // by which the answer is known, 0 if it never was
 }
 
 // supersession is what becomes of a connection whose peer has connected anew: it ends with its bye,

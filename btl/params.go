@@ -208,7 +208,7 @@ var params = []Param{
 		func(c *Config) any { return &c.AwayMax },
 	},
 	{
-		"keep_alive", "30s", "silence after which an idle peer is asked for a sign of life",
+		"keep_alive", "20s", "silence of a channel after which the peer is asked for a sign of life",
 		func(c *Config) any { return &c.KeepAlive },
 	},
 	{

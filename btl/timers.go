@@ -52,7 +52,7 @@ func (m *Module) connectedTimer(ep *Endpoint) {
 	case ep.asks.waiting > 0:
 		m.watchAsks(ep)
 	case m.cfg.KeepAlive > 0:
-		m.setTimer(ep, m.cfg.KeepAlive)
+		m.setTimer(ep, m.cfg.KeepAlive/2)
 	default:
 		m.clearTimer(ep)
 	}
@@ -221,31 +221,6 @@ func (m *Module) sayHello(ep *Endpoint) {
 	}
 	m.setTimer(ep, min(hs.interval, hs.until.Sub(m.nowUnpaused)))
 	hs.interval = min(2*hs.interval, helloIntervalMax)
-}
-
-// onKeepAlive asks a silent peer for a sign of life, and gives it up after PeerTimeout.
-func (m *Module) onKeepAlive(ep *Endpoint) {
-	quiet := m.nowUnpaused.Sub(ep.heardAt)
-	if m.pressForAnswer(ep, quiet) {
-		return
-	}
-	if ep.pressed = ep.pressed && quiet >= m.pressAfter(); !ep.pressed && quiet < m.cfg.KeepAlive {
-		m.setTimer(ep, m.cfg.KeepAlive-quiet)
-		return
-	}
-	if !ep.pressed && m.cfg.KeepAlive < 0 {
-		return
-	}
-	if !m.askAgain(ep, quiet) {
-		m.end(ep, EventFailed, ErrPeerDead)
-		return
-	}
-	m.askHello(ep, frag.ProbeCommand)
-	every := m.pressAfter()
-	if m.cfg.KeepAlive > 0 {
-		every = min(every, m.cfg.KeepAlive)
-	}
-	m.setTimer(ep, m.nextQuestion(ep, every, quiet))
 }
 
 // pressAfter is the silence after which a peer is asked for a sign of life if others want what it

@@ -265,7 +265,7 @@ var btlFloors = [][]string{
 		"egress_hello.go",
 		"endpoint.go", "flow.go", "flush.go", "fragment.go",
 		"gather.go", "handshake_apply.go", "ingress.go",
-		"landing.go", "landing_put.go", "link.go",
+		"keepalive.go", "landing.go", "landing_put.go", "link.go",
 		"link_counted.go", "link_seq.go", "link_watch.go", "pack.go", "pathmtu_apply.go",
 		"overcommit.go", "pieces.go", "polling.go", "recv.go",
 		"region.go", "fence.go", "remote.go", "remote_ask.go", "remote_fast.go", "remote_notice.go",

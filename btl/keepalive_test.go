@@ -1,0 +1,95 @@
+package btl
+
+import (
+	"testing"
+	"time"
+
+	"gobtl/fabric/mem"
+)
+
+// firewall drops what comes from outside on a pair of addresses by which nothing has gone out for
+// its timeout.
+type firewall struct {
+	l       *lab
+	inside  map[string]bool
+	timeout time.Duration
+	last    map[string]Time
+	dropped int
+}
+
+func (f *firewall) filter(src, dst []byte, _ []byte) mem.Verdict {
+	if f.inside[string(src)] {
+		f.last[string(src)+" "+string(dst)] = f.l.now
+		return mem.Deliver
+	}
+	at, ok := f.last[string(dst)+" "+string(src)]
+	if !ok || f.l.now.Sub(at) > f.timeout {
+		f.dropped++
+		return mem.Drop
+	}
+	return mem.Deliver
+}
+
+// A stateful firewall forgets each pair of ports by which the host inside sends nothing for 30 s.
+// The host outside can still send large messages after a long silence, and also when small ones
+// alone have gone for long, which keep the pair of the command channel.
+func TestKeepAliveOfEachChannel(t *testing.T) {
+	for _, small := range []bool{false, true} {
+		cfg := smallConfig()
+		cfg.KeepAlive = 0 // the default
+		l := newLab(t, mem.Config{}, 2, cfg)
+		fw := &firewall{l: l, timeout: 30 * time.Second, last: map[string]Time{}}
+		fw.inside = map[string]bool{string(l.mods[0].told[0]): true, string(l.mods[0].told[1]): true}
+		l.net.SetFilter(fw.filter)
+		got := 0
+		for _, m := range l.mods {
+			mustHandle(t, m, func() { got++ })
+		}
+		a, b := l.pair()
+		l.settle(time.Second)
+		sent := 0
+		for range 3 * 600 { // 3 minutes
+			for range 2 {
+				l.step(50 * time.Millisecond)
+			}
+			if small && sent < 1000 {
+				send(t, a, 8)
+				sent++
+			}
+		}
+		large := send(t, b, 3000)
+		l.settle(time.Second)
+		if *large != nil || got != sent+1 || fw.dropped > 0 {
+			t.Errorf("small ones: %v: %v, %d of %d delivered, %d packets were dropped", small, *large,
+				got, sent+1, fw.dropped)
+		}
+	}
+}
+
+// A question of a channel that gets lost is asked again long before the next one would be due.
+func TestKeepAliveAsksAgain(t *testing.T) {
+	cfg := smallConfig()
+	cfg.KeepAlive, cfg.PeerTimeout = 4*time.Second, time.Second
+	l := newLab(t, mem.Config{}, 2, cfg)
+	a, _ := l.pair()
+	l.settle(time.Second)
+	data := string(l.mods[0].told[1])
+	lost, again := Never, Never
+	l.net.SetFilter(func(src, _ []byte, _ []byte) mem.Verdict {
+		switch {
+		case string(src) != data:
+		case lost == Never:
+			lost = l.now
+			return mem.Drop
+		case again == Never:
+			again = l.now
+		}
+		return mem.Deliver
+	})
+	l.until("a question is lost, and asked again", 10*time.Millisecond, 10*time.Second, func() bool {
+		return again != Never
+	})
+	if d := again.Sub(lost); d > cfg.KeepAlive/2 || a.Err() != nil {
+		t.Errorf("asked again %v after the one that was lost (%v)", d, a.Err())
+	}
+}

@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -78,6 +79,38 @@ func TestFamilies(t *testing.T) {
 			t.Errorf("%q: asked for %q, %v", c.name, p.asked, err)
 		} else if c.found && p.asked[0] != c.reaches {
 			t.Errorf("%q reached the provider as %q, want %q", c.name, p.asked[0], c.reaches)
+		}
+	}
+}
+
+// What nothing matches says what is missing: an import, or an address of this host.
+func TestNothingMatches(t *testing.T) {
+	before := registered()
+	registry.providers = nil
+	defer func() { registry.providers = before }()
+	for _, c := range []struct {
+		hints Hints
+		says  string
+	}{
+		{Hints{}, `this program imports none; write import _ "gobtl/fabric/udp"`},
+		{Hints{Provider: "shm"}, "imports none"},
+	} {
+		if err := nothingFor(c.hints); !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v", c.hints, err)
+		}
+	}
+	Register(&namedProvider{family: "zfam"})
+	for _, c := range []struct {
+		hints Hints
+		says  string
+	}{
+		{Hints{Provider: "shm"}, `write import _ "gobtl/fabric/shm"`},
+		{Hints{Provider: "zfam", Node: "eth7"}, `node "eth7"`},
+		{Hints{Provider: "zfam/x"}, `provider "zfam/x"`},
+	} {
+		err := nothingFor(c.hints)
+		if !errors.Is(err, ErrNoProvider) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v", c.hints, err)
 		}
 	}
 }

@@ -276,10 +276,12 @@ type EndpointConfig struct {
 type Hints struct {
 	Provider string // registry name such as "ofi/udp", or a prefix ending in "/" such as "ofi/"
 	Domain   string // a domain's (device's) name
-	// Node is the local address to bind, in the provider's own notation ("127.0.0.1", "fe80::1",
-	// "eth0" where it takes such; over udp with fixed ports, to be dialled: "192.0.2.1:4000", or
-	// "192.0.2.1:4000,4711" if that of the second channel is not the next one). Empty is the
-	// provider's choice.
+	// Node is the local address to bind, in the provider's own notation. Empty is the provider's
+	// choice. Over udp it is an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0") or
+	// "localhost", and with fixed ports, to be dialled, "192.0.2.1:4000", "[::1]:4000", "eth0:4000",
+	// or "192.0.2.1:4000,4711" if the port of the second channel is not the next one. ":4000" and
+	// "0.0.0.0:4000" stand for the first of this host's addresses, and not for all of them: those
+	// that other hosts reach come first.
 	Node string
 }
 

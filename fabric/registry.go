@@ -15,7 +15,8 @@ type Provider interface {
 	Family() string
 	// GetInfo lists what the hints select, best first; an empty Hints.Provider selects the whole
 	// family. No match is an empty list without error; a provider that cannot work here returns an
-	// error that wraps ErrUnavailable and says why.
+	// error that wraps ErrUnavailable and says why, and one that cannot read the Node an error that
+	// wraps ErrNoProvider.
 	GetInfo(h Hints) ([]Info, error)
 	// Open opens what an Info of this provider describes.
 	Open(info Info, cfg DomainConfig) (Domain, error)
@@ -90,8 +91,28 @@ func GetInfo(h Hints) ([]Info, error) {
 	if len(reasons) > 0 {
 		return nil, errors.Join(reasons...)
 	}
-	return nil, fmt.Errorf("%w: provider %q, domain %q, node %q (registered families: %s)",
-		ErrNoProvider, h.Provider, h.Domain, h.Node, strings.Join(Families(), ", "))
+	return nil, nothingFor(h)
+}
+
+// nothingFor is the error of hints that nothing matches: it says what to write.
+func nothingFor(h Hints) error {
+	families := Families()
+	family := FamilyOf(h.Provider)
+	switch {
+	case len(families) == 0:
+		return fmt.Errorf("%w: this program imports none; write import _ \"gobtl/fabric/udp\"",
+			ErrNoProvider)
+	case family != "" && !slices.Contains(families, family):
+		return fmt.Errorf("%w: this program does not import %q, only %s; write "+
+			"import _ \"gobtl/fabric/%s\" if there is such a package", ErrNoProvider, h.Provider,
+			strings.Join(families, ", "), family)
+	case h.Node != "":
+		return fmt.Errorf("%w here for node %q (provider %q, domain %q): a node is an address or a "+
+			"device of this host, over udp with ports or without: 192.0.2.1:4000, eth0:4000, :4000",
+			ErrNoProvider, h.Node, h.Provider, h.Domain)
+	}
+	return fmt.Errorf("%w: provider %q, domain %q (registered families: %s)", ErrNoProvider, h.Provider,
+		h.Domain, strings.Join(families, ", "))
 }
 
 // Open opens the Domain that an Info describes.
@@ -101,5 +122,5 @@ func Open(info Info, cfg DomainConfig) (Domain, error) {
 			return p.Open(info, cfg)
 		}
 	}
-	return nil, fmt.Errorf("%w: %q", ErrNoProvider, info.Provider)
+	return nil, nothingFor(Hints{Provider: info.Provider})
 }

@@ -14,39 +14,67 @@ import (
 
 var _ fabric.Addresser = (*domain)(nil)
 
-// parsePorts reads "192.0.2.1:4000" or "192.0.2.1:4000,4711": an address with two ports, the second
-// one the next after the first where it is not told.
-func parsePorts(text string) (first netip.AddrPort, second uint16, ok bool) {
-	text, after, told := strings.Cut(text, ",")
-	first, err := netip.ParseAddrPort(text)
+// splitPorts reads "HOST:4000", "HOST:4000,4711", ":4000" or "[::1]:4000": a host and two ports, the
+// second one the next after the first where it is not told. Without a port all of text is the host.
+func splitPorts(text string) (host string, ports [2]uint16, err error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return addr.String(), ports, nil
+	}
+	first, after, told := strings.Cut(text, ",")
+	colon := strings.LastIndexByte(first, ':')
+	if colon < 0 {
+		if told {
+			return "", ports, badName("%q has a second port and no first one: write %s:4000,4711", text,
+				first)
+		}
+		return text, ports, nil
+	}
+	host = first[:colon]
+	if ports[0], err = parsePort(text, first[colon+1:]); err != nil {
+		return "", ports, err
+	}
+	bare, bracketed := strings.CutPrefix(host, "[")
+	switch {
+	case bracketed && !strings.HasSuffix(bare, "]"), !bracketed && strings.ContainsAny(host, ":]"):
+		return "", ports, badName("%q: an IPv6 address with a port stands in brackets: [2001:db8::1]:4000",
+			text)
+	case bracketed:
+		host = strings.TrimSuffix(bare, "]")
+	}
+	switch {
+	case told:
+		ports[1], err = parsePort(text, after)
+	case ports[0] == math.MaxUint16:
+		err = badName("%q: no port comes after %d for the second channel: write both, as in %s,%d", text,
+			ports[0], text, ports[0]-1)
+	case ports[0] != 0: // else any two
+		ports[1] = ports[0] + 1
+	}
+	return host, ports, err
+}
+
+func parsePort(text, port string) (uint16, error) {
+	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
-		return first, 0, false
+		return 0, badName("%q: %q is no port from 0 to 65535", text, port)
 	}
-	first = netip.AddrPortFrom(first.Addr().Unmap(), first.Port())
-	if told {
-		n, err := strconv.ParseUint(after, 10, 16)
-		return first, uint16(n), err == nil
-	}
-	switch first.Port() {
-	case 0: // any two
-		return first, 0, true
-	case math.MaxUint16:
-		return first, 0, false
-	}
-	return first, first.Port() + 1, true
+	return uint16(n), nil
 }
 
 // ParseAddress implements fabric.Addresser. A host is an IP address of this domain's version.
 func (d *domain) ParseAddress(text string) (first, second []byte, err error) {
-	ap, port, ok := parsePorts(text)
-	if !ok {
-		return nil, nil, badName("%q is no address: write 192.0.2.1:4000, [2001:db8::1]:4000 or "+
-			"192.0.2.1:4000,4711", text)
+	host, ports, err := splitPorts(text)
+	if err != nil {
+		return nil, nil, err
 	}
-	first = encodeName(ap)
-	second = encodeName(netip.AddrPortFrom(ap.Addr(), port))
-	for _, name := range [][]byte{first, second} {
-		if _, err := decodeName(name, d.local.version()); err != nil {
+	addr, err := netip.ParseAddr(host)
+	if err != nil || ports[0] == 0 && ports[1] == 0 {
+		return nil, nil, badName("%q is no address: write 192.0.2.1:4000, [2001:db8::1]:4000 or "+
+			"192.0.2.1:4000,4711; names are not looked up", text)
+	}
+	for i, name := range []*[]byte{&first, &second} {
+		*name = encodeName(netip.AddrPortFrom(addr.Unmap(), ports[i]))
+		if _, err := decodeName(*name, d.local.version()); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -4,12 +4,15 @@ package udp
 
 import (
 	"cmp"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"gobtl/fabric"
 )
 
 const (
@@ -48,50 +51,64 @@ func (l *local) payloadBytes() int {
 	return min(l.mtu-headers6Bytes, maxPayload6Bytes)
 }
 
-// node is a parsed Hints.Node.
+// node is a parsed Hints.Node: what an address of this host must be to be picked.
 type node struct {
-	device string     // or
-	addr   netip.Addr // valid if it names an address
-	ports  [2]uint16
+	device   string     // of this device, if it is set
+	addr     netip.Addr // this one, if it is valid; an unspecified one is any of its version
+	loopback bool       // of the loopback device
+	ports    [2]uint16
 }
 
-// parseNode reads "", "192.0.2.1", "fe80::1%eth0", "eth0", "192.0.2.1:4000", "[::1]:4000" or
-// "192.0.2.1:4000,4711": with ports for the first endpoint and the second.
-func parseNode(text string) node {
-	if ap, second, ok := parsePorts(text); ok {
-		return node{addr: ap.Addr(), ports: [2]uint16{ap.Port(), second}}
+// parseNode reads an address ("192.0.2.1", "fe80::1%eth0"), a device ("eth0"), "localhost", or ""
+// for any, with or without ports for the first endpoint and the second: "192.0.2.1:4000",
+// "[::1]:4000", ":4000", "0.0.0.0:4000", "eth0:4000", "192.0.2.1:4000,4711".
+func parseNode(text string) (node, error) {
+	host, ports, err := splitPorts(text)
+	n := node{ports: ports}
+	if err != nil {
+		return n, err
 	}
-	if addr, err := netip.ParseAddr(text); err == nil {
-		return node{addr: addr.Unmap()}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		n.addr = addr.Unmap()
+		return n, nil
 	}
-	return node{device: text}
+	n.device = host
+	if n.loopback = host == "localhost"; n.loopback {
+		n.device = ""
+	}
+	return n, nil
 }
 
 // match returns the local that the node picks of a device's address, if it does. All of 127.0.0.0/8
 // is this host's, although the device names one address of it.
 func (n node) match(l local) (local, bool) {
+	l.ports = n.ports
 	switch {
 	case !n.addr.IsValid():
-		return l, n.device == "" || n.device == l.device
+		return l, (n.device == "" || n.device == l.device) && (!n.loopback || l.addr.IsLoopback())
+	case n.addr.IsUnspecified():
+		return l, n.addr.Is4() == l.addr.Is4()
 	case n.addr.WithZone("") == l.addr.WithZone(""):
 		zone := n.addr.Zone()
-		l.ports = n.ports
 		return l, zone == "" || zone == l.device || zone == strconv.Itoa(l.index)
 	case n.addr.Is4() && n.addr.IsLoopback() && l.addr.IsLoopback() && l.network.Contains(n.addr):
-		l.addr, l.ports = n.addr, n.ports
+		l.addr = n.addr
 		return l, true
 	}
 	return l, false
 }
 
 // locals lists the addresses that a Hints.Node picks, best first: those that other hosts reach
-// first, the loopback device last.
+// first, the loopback device last. A Node that cannot be read is an error that wraps ErrNoProvider.
 func locals(nodeText string) ([]local, error) {
+	want, err := parseNode(nodeText)
+	if err != nil {
+		return nil, fmt.Errorf("%w: node: %w", fabric.ErrNoProvider, err)
+	}
 	devices, err := net.Interfaces()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: the network devices cannot be listed: %w", fabric.ErrUnavailable, err)
 	}
-	want := parseNode(nodeText)
 	var list []local
 	for _, dev := range devices {
 		if dev.Flags&net.FlagUp == 0 {

@@ -37,8 +37,7 @@ func (p provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	}
 	list, err := locals(h.Node)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the network devices cannot be listed: %w",
-			fabric.ErrUnavailable, err)
+		return nil, err
 	}
 	var infos []fabric.Info
 	var unusable []error // addresses such as a tentative one of IPv6
@@ -98,7 +97,7 @@ func (p provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain
 	}
 	list, err := locals(info.Node)
 	if err != nil {
-		return nil, fmt.Errorf("the network devices cannot be listed: %w", err)
+		return nil, err
 	}
 	for i := range list {
 		l := &list[i]

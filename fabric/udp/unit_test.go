@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -248,14 +249,65 @@ func TestNode(t *testing.T) {
 		{"fe80::1%eth1", link, false, "", 0},
 		{"[fe80::1%eth0]:7", link, true, "fe80::1%eth0", 7},
 		{"fe80::2", link, false, "", 0},
+		{":99", lo, true, "127.0.0.1", 99},
+		{":99,7", link, true, "fe80::1%eth0", 99},
+		{"0.0.0.0:99", lo, true, "127.0.0.1", 99},
+		{"0.0.0.0", lo, true, "127.0.0.1", 0},
+		{"0.0.0.0:99", link, false, "", 0},
+		{"[::]:99", link, true, "fe80::1%eth0", 99},
+		{"eth0:99", link, true, "fe80::1%eth0", 99},
+		{"eth0:99", lo, false, "", 0},
+		{"localhost:99", lo, true, "127.0.0.1", 99},
+		{"localhost", link, false, "", 0},
+		{"127.0.0.1:65535,99", lo, true, "127.0.0.1", 65535},
 	} {
-		got, ok := parseNode(tc.node).match(tc.l)
+		want, err := parseNode(tc.node)
+		if err != nil {
+			t.Errorf("node %q: %v", tc.node, err)
+		}
+		got, ok := want.match(tc.l)
 		if ok != tc.ok || ok && (got.addr.String() != tc.addr || got.ports[0] != tc.port) {
 			t.Errorf("node %q on %v: %v %v %d", tc.node, tc.l.addr, ok, got.addr, got.ports)
 		}
 	}
 	if lo.payloadBytes() != 65507 || link.payloadBytes() != 1452 {
 		t.Errorf("payloads of %d and %d bytes", lo.payloadBytes(), link.payloadBytes())
+	}
+}
+
+// A node or an address that cannot be read says what to write.
+func TestUnreadableAddresses(t *testing.T) {
+	d := &domain{local: local{addr: netip.MustParseAddr("127.0.0.1")}}
+	for _, tc := range []struct{ text, says string }{
+		{"127.0.0.1:65535", "write both, as in 127.0.0.1:65535,65534"},
+		{"127.0.0.1:70000", `"70000" is no port`},
+		{"127.0.0.1:http", `"http" is no port`},
+		{"127.0.0.1:4000,x", `"x" is no port`},
+		{"127.0.0.1,4711", "write 127.0.0.1:4000,4711"},
+		{"::1:4000:", "no port"},
+		{"[::1:4000", "stands in brackets"},
+	} {
+		_, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: tc.text})
+		if !errors.Is(err, fabric.ErrNoProvider) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("node %q: %v, want %q", tc.text, err, tc.says)
+		}
+		_, _, err = d.ParseAddress(tc.text)
+		if !errors.Is(err, fabric.ErrBadName) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("address %q: %v, want %q", tc.text, err, tc.says)
+		}
+	}
+	for _, tc := range []struct{ node, says string }{
+		{"nosuch0:4000", "a device of this host"}, {"192.0.2.77", "a device of this host"},
+	} {
+		if _, err := fabric.GetInfo(fabric.Hints{Node: tc.node}); err == nil ||
+			!strings.Contains(err.Error(), tc.says) {
+			t.Errorf("node %q: %v, want %q", tc.node, err, tc.says)
+		}
+	}
+	for _, text := range []string{"localhost:4000", ":4000", "0.0.0.0:4000", "127.0.0.1", "eth0:4000"} {
+		if _, _, err := d.ParseAddress(text); !errors.Is(err, fabric.ErrBadName) {
+			t.Errorf("address %q: %v", text, err)
+		}
 	}
 }
 

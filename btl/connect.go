@@ -56,16 +56,16 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 		return nil, err
 	}
 	m.displace(ep, old)
-	m.begin(ep, n.Incarnation)
+	m.begin(ep, n.Incarnation, n.Data)
 	return ep, nil
 }
 
-// begin starts this side's handshake with an incarnation.
-func (m *Module) begin(ep *Endpoint, incarnation uint64) {
+// begin starts this side's handshake with an incarnation, whose data endpoint has a name.
+func (m *Module) begin(ep *Endpoint, incarnation uint64, data []byte) {
 	ep.state = stateConnecting
 	ep.peer = peerTag{incarnation: incarnation}
 	ep.hs.expected, ep.hs.until = incarnation, m.nowUnpaused.Add(m.cfg.HandshakeTimeout)
-	ep.hs.wanted = true
+	ep.hs.wanted, ep.hs.data = true, string(data)
 	m.sayHello(ep)
 }
 
@@ -88,7 +88,7 @@ func (m *Module) adopt(
 	ep.hs = m.newHandshake()
 	ep.hs.offered = offered
 	m.countHalfOpen(ep, -1)
-	m.begin(ep, incarnation)
+	m.begin(ep, incarnation, data)
 	return nil
 }
 

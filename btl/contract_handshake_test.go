@@ -3,6 +3,7 @@ package btl
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -130,6 +131,16 @@ func TestHandshakeProvesEveryPath(t *testing.T) {
 				l.step(time.Microsecond)
 				if !errors.Is(ep.Err(), ErrUnreachable) || len(l.events[0]) != 1 {
 					t.Errorf("%v, events %v", ep.Err(), l.events[0])
+				}
+				answers, not := l.mods[1].told[1-p], l.mods[1].told[p]
+				want := fmt.Sprintf("it answers by %x (%s) but not by %x (%s)", answers,
+					[]string{"command channel", "data channel"}[1-p], not,
+					[]string{"command channel", "data channel"}[p])
+				if kind == frag.KindHelloAck {
+					want = "the handshake was not finished within 500ms"
+				}
+				if err := ep.Err(); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v, want %q", err, want)
 				}
 				for range 30 {
 					l.step(50 * time.Millisecond)

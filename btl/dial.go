@@ -41,7 +41,7 @@ func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 		return nil, err
 	}
 	m.displace(ep, old)
-	m.begin(ep, 0)
+	m.begin(ep, 0, data)
 	return ep, nil
 }
 

@@ -1,6 +1,7 @@
 package btl
 
 import (
+	"fmt"
 	"time"
 
 	"gobtl/frag"
@@ -51,6 +52,7 @@ type goal struct {
 	until    Time   // then it has failed; on the axis of clock.nowUnpaused
 	expected uint64 // incarnation to reach, 0 for any
 	wanted   bool   // this side has set out to reach the peer
+	data     string // name of the peer's data endpoint, as the caller has given it
 }
 
 // shown is what a peer's Retry has given for one channel, and the address as which it sees this
@@ -116,12 +118,31 @@ func (hs *handshake) answered(hello *frag.Hello) {
 	hs.unheard = hs.unheard || first && hello.Proven != frag.ProvenAll || again && !first
 }
 
-// whyNot is the reason for a handshake that was not finished in its time.
-func (hs *handshake) whyNot() error {
+// answers says whether anything has come back by a channel.
+func (hs *handshake) answers(p frag.Probe) bool {
+	return hs.proven&p.Bit() != 0 || hs.shown[p].valueBytes > 0
+}
+
+// whyNot is the reason for a handshake that was not finished in its time. It names the channels that
+// have answered and those that have not: something on the way may let one port pass and not the other.
+func (m *Module) whyNot(ep *Endpoint) error {
+	hs := ep.hs
 	if hs.later != nil {
 		return hs.later
 	}
-	return ErrUnreachable
+	command := m.formatName([]byte(ep.addrKey)) + " (command channel)"
+	data := m.formatName([]byte(hs.data)) + " (data channel)"
+	const both = "both ports must pass"
+	switch byCommand, byData := hs.answers(frag.ProbeCommand), hs.answers(frag.ProbeData); {
+	case byCommand && byData:
+		return fmt.Errorf("%w: %s and %s answer, but the handshake was not finished within %v",
+			ErrUnreachable, command, data, m.cfg.HandshakeTimeout)
+	case byCommand:
+		return fmt.Errorf("%w: it answers by %s but not by %s: %s", ErrUnreachable, command, data, both)
+	case byData:
+		return fmt.Errorf("%w: it answers by %s but not by %s: %s", ErrUnreachable, data, command, both)
+	}
+	return fmt.Errorf("%w: neither %s nor %s answers", ErrUnreachable, command, data)
 }
 
 // offer notes that an end of the peer is told this side's tag.

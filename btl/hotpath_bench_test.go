@@ -153,7 +153,7 @@ func newNullBench(tb testing.TB, mtu int, gather bool, cfg Config) *nullBench {
 		tb.Fatal(err)
 	}
 	m.byAddr[ep.addrKey] = ep
-	m.begin(ep, 7)
+	m.begin(ep, 7, nil)
 	m.bind(ep, &frag.Header{Seq: nullPeerFirst}, &frag.Hello{
 		Incarnation: 7, Tag: 99, WindowPkts: 4096, FragBytesMax: 1 << 30,
 		MTUBytes: uint16(mtu), CommandBytes: 768, Credit: 4095,

@@ -202,7 +202,7 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 			m.beginPath(ep)
 			return
 		}
-		m.end(ep, EventFailed, hs.whyNot())
+		m.end(ep, EventFailed, m.whyNot(ep))
 		return
 	}
 	if ep.state == stateConnected {

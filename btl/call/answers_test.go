@@ -144,7 +144,7 @@ func TestCloseAnswers(t *testing.T) {
 	if err := server.Node.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := <-ended; !errors.Is(err, context.Canceled) {
+	if err := <-ended; !errors.Is(err, call.ErrClosing) {
 		t.Errorf("a call whose server's Node has closed: %v", err)
 	}
 	for method := uint16(1); method <= 2; method++ {

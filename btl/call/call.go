@@ -19,6 +19,15 @@ var questions = sync.Pool{New: func() any { return new(question) }}
 // answer is the caller's.
 func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, request []byte,
 ) ([]byte, error) {
+	return n.call(ctx, peer, method, request, nil)
+}
+
+// call is Call. gone, unless it is nil, is called when ctx has ended, and the request cannot come
+// to the server any more after what is sent from then on. It runs on the goroutine that drives the
+// module or on the caller's, and does not block.
+func (n *Node) call(ctx context.Context, peer *btl.Endpoint, method uint16, request []byte,
+	gone func(),
+) ([]byte, error) {
 	if ctx == nil {
 		return nil, btl.ErrContext
 	}
@@ -35,13 +44,13 @@ func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, requ
 		}
 		q.waker = w
 		n.asked[h.id] = q
-		err := n.ask(peer, h, request)
-		if err != nil {
+		var err error
+		if q.sent, err = n.ask(peer, h, request); err != nil {
 			delete(n.asked, h.id)
 		}
 		return err
 	})
-	if err != nil && !n.withdraw(h.id, peer, ctx.Err() != nil) {
+	if err != nil && !n.withdraw(h.id, peer, ctx.Err() != nil, gone) {
 		return nil, err // the Runner has ended, and with it all who might look at q
 	}
 	st, answer := q.status, q.answer
@@ -61,17 +70,39 @@ func leftMs(left time.Duration) uint32 {
 
 // withdraw forgets a question that nobody waits for any more, and tells the server if cancel is
 // set. It returns false if the module is gone.
-func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool) bool {
-	h, untold := head{id: id, kind: kindCancel}, false
+//
+// Small messages overtake large ones, and all overtake those that are lost. So the server is told
+// when it has acknowledged the request, and not before: else it would find no call to cancel.
+func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool, gone func()) bool {
 	err := n.r.Do(context.Background(), func(*btl.Module) error {
-		if _, waits := n.asked[id]; waits {
-			delete(n.asked, id)
-			untold = cancel && errors.Is(send(peer, n.cfg.Tag, h, nil), btl.ErrAgain)
+		q, waits := n.asked[id]
+		delete(n.asked, id)
+		if !cancel {
+			return nil
+		}
+		tell := func() {
+			if waits {
+				n.tellCanceled(peer, id)
+			}
+			if gone != nil {
+				gone()
+			}
+		}
+		if waits && q.sent.id == id && q.sent.waits {
+			q.sent.then = tell
+		} else {
+			tell()
 		}
 		return nil
 	})
-	// A server that is not told works in vain. The caller does not wait for room for that.
-	if untold && n.begins() {
+	return err == nil
+}
+
+// tellCanceled tells the server that nobody waits for a call any more.
+func (n *Node) tellCanceled(peer *btl.Endpoint, id uint64) {
+	h := head{id: id, kind: kindCancel}
+	// A server that is not told works in vain. Nobody waits for room for that.
+	if errors.Is(send(peer, n.cfg.Tag, h, nil), btl.ErrAgain) && n.begins() {
 		go func() {
 			defer n.work.Done()
 			var msg [headBytes]byte
@@ -79,20 +110,21 @@ func (n *Node) withdraw(id uint64, peer *btl.Endpoint, cancel bool) bool {
 			_ = n.r.SendBuffered(n.silent, peer, n.cfg.Tag, msg[:]) // The peer may be gone.
 		}()
 	}
-	return err == nil
 }
 
 // sentRequest is a request that the peer has not acknowledged: it may refuse it. It is pooled.
 type sentRequest struct {
-	id   uint64
-	done func(*btl.Fragment, error)
+	id    uint64
+	waits bool   // it is not acknowledged
+	then  func() // to be called when it is, if it is set
+	done  func(*btl.Fragment, error)
 }
 
 // spareMax is how many acknowledged requests are kept to be used again.
 const spareMax = 1024
 
 // ask sends a request. One that the peer's module refuses has no answer: its Call ends with that.
-func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) error {
+func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) (*sentRequest, error) {
 	var s *sentRequest
 	if last := len(n.spare) - 1; last >= 0 {
 		s, n.spare = n.spare[last], n.spare[:last]
@@ -103,18 +135,23 @@ func (n *Node) ask(peer *btl.Endpoint, h head, request []byte) error {
 				delete(n.asked, s.id)
 				q.waker.Wake(err)
 			}
+			then := s.then
 			n.keep(s)
+			if then != nil && err == nil {
+				then()
+			}
 		}
 	}
-	s.id = h.id
+	s.id, s.waits = h.id, true
 	err := sendSignalled(peer, n.cfg.Tag, h, request, s.done)
 	if err != nil {
 		n.keep(s)
 	}
-	return err
+	return s, err
 }
 
 func (n *Node) keep(s *sentRequest) {
+	s.waits, s.then = false, nil
 	if len(n.spare) < spareMax {
 		n.spare = append(n.spare, s)
 	}
@@ -165,6 +202,8 @@ func (s status) err(text []byte) error {
 		return ErrAnswerRoom
 	case statusRequest:
 		return ErrRequestSize
+	case statusClosing:
+		return ErrClosing
 	default:
 		return RemoteError(text)
 	}

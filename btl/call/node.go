@@ -26,6 +26,8 @@ var (
 	ErrAnswerRoom = errors.New("call: no room for the answer")
 	// ErrRequestSize: the request is larger than the server takes. No handler has run.
 	ErrRequestSize = errors.New("call: request is too large for the server")
+	// ErrClosing: the handler ran when the server closed its Node, and has ended for that.
+	ErrClosing = errors.New("call: server is closing")
 	// ErrConfig: a configuration value is out of its range.
 	ErrConfig = errors.New("call: invalid configuration")
 )
@@ -143,6 +145,7 @@ type served struct {
 // question is a call that waits for its answer.
 type question struct {
 	peer   *btl.Endpoint
+	sent   *sentRequest // may be another call's by now
 	waker  btl.Waker
 	answer []byte
 	status status
@@ -172,12 +175,13 @@ const (
 	statusError  status = 1 // of the handler: the body is its text
 	statusMethod status = 2
 	statusBusy   status = 3
-	statusLate   status = 4 // the handler's error was that of its context
+	statusLate   status = 4 // the handler's error was that of its context, which has ended
 	statusEnded  status = 5
 	statusSize   status = 6 // the answer is too large to be sent
 	statusRoom   status = 7 // the answer was thrown away
 
 	statusRequest status = 8 // the request is larger than the server takes
+	statusClosing status = 9 // the handler's context has ended because its Node closes; with a text
 )
 
 // head is the beginning of a message.

@@ -58,9 +58,9 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte) {
 	go func() {
 		defer n.work.Done()
 		answer, err := handler(ctx, peer, request)
+		st := n.statusOf(ownEnd(ctx, err))
 		cancel()
-		st := statusOf(err)
-		if st == statusError {
+		if st == statusError || st == statusClosing {
 			answer = []byte(err.Error())
 		}
 		// Before its answer: who has that may call again.
@@ -74,20 +74,37 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte) {
 	n.r.Yield()
 }
 
+// endError is the error of a handler whose own context has ended.
+type endError struct{ error }
+
+func (e endError) Unwrap() error { return e.error }
+
+// ownEnd marks the error of a handler that says no more than that its context, ctx, has ended. A
+// context of the handler's own, as for a query of its database, is none of the caller's business.
+func ownEnd(ctx context.Context, err error) error {
+	isEnd := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if isEnd && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
+		return endError{err}
+	}
+	return err
+}
+
 // statusOf is how a handler's error is told.
-func statusOf(err error) status {
+func (n *Node) statusOf(err error) status {
+	var end endError
 	switch {
 	case err == nil:
 		return statusOK
 	case errors.Is(err, errStreams):
 		return statusBusy
+	case !errors.As(err, &end):
+		return statusError
+	case n.ended.Err() != nil:
+		return statusClosing
 	case errors.Is(err, context.DeadlineExceeded):
 		return statusLate
-	case errors.Is(err, context.Canceled):
-		return statusEnded
-	default:
-		return statusError
 	}
+	return statusEnded
 }
 
 // enter counts a call under way, unless its peer has too many, or takes no answers, or it is under
@@ -195,7 +212,7 @@ func (n *Node) cancel(s served) {
 
 // answer sends what an inline handler has returned.
 func (n *Node) answer(peer *btl.Endpoint, id uint64, answer []byte, err error) {
-	h := head{id: id, kind: kindAnswer, code: uint16(statusOf(err))}
+	h := head{id: id, kind: kindAnswer, code: uint16(n.statusOf(err))}
 	if h.code == uint16(statusError) {
 		answer = []byte(err.Error())
 	}

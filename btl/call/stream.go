@@ -200,7 +200,7 @@ func (n *Node) serveStream(ctx context.Context, peer *btl.Endpoint, method uint1
 	defer s.leave()
 	switch head.op {
 	case streamPush:
-		return nil, s.push(ctx, head, request[streamHeadBytes:])
+		return nil, ownEnd(s.ctx, s.push(ctx, head, request[streamHeadBytes:]))
 	case streamPull:
 		return s.pull(ctx, head)
 	case streamEnd:
@@ -292,7 +292,7 @@ func (n *Node) openStream(ctx context.Context, key served, method uint16, h Stre
 	go func() {
 		defer n.work.Done()
 		defer cancel()
-		err := h(s.ctx, key.peer, &streamReader{s: s}, streamWriter{s})
+		err := ownEnd(s.ctx, h(s.ctx, key.peer, &streamReader{s: s}, streamWriter{s}))
 		_ = s.answer(chunk{last: true, err: err}) // nobody wants it, else
 		s.end(nil)
 		s.idle.Stop()
@@ -365,13 +365,13 @@ func (s *stream) pull(ctx context.Context, h streamHead) ([]byte, error) {
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-s.ctx.Done():
-			return nil, context.Cause(s.ctx)
+			err = context.Cause(s.ctx)
 		}
 	}
 	if ctx.Err() != nil {
 		s.end(ctx.Err())
 	}
-	return nil, err
+	return nil, ownEnd(s.ctx, err)
 }
 
 func (s *stream) answer(c chunk) error {

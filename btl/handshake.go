@@ -1,7 +1,6 @@
 package btl
 
 import (
-	"fmt"
 	"time"
 
 	"gobtl/frag"
@@ -121,28 +120,6 @@ func (hs *handshake) answered(hello *frag.Hello) {
 // answers says whether anything has come back by a channel.
 func (hs *handshake) answers(p frag.Probe) bool {
 	return hs.proven&p.Bit() != 0 || hs.shown[p].valueBytes > 0
-}
-
-// whyNot is the reason for a handshake that was not finished in its time. It names the channels that
-// have answered and those that have not: something on the way may let one port pass and not the other.
-func (m *Module) whyNot(ep *Endpoint) error {
-	hs := ep.hs
-	if hs.later != nil {
-		return hs.later
-	}
-	command := m.formatName([]byte(ep.addrKey)) + " (command channel)"
-	data := m.formatName([]byte(hs.data)) + " (data channel)"
-	const both = "both ports must pass"
-	switch byCommand, byData := hs.answers(frag.ProbeCommand), hs.answers(frag.ProbeData); {
-	case byCommand && byData:
-		return fmt.Errorf("%w: %s and %s answer, but the handshake was not finished within %v",
-			ErrUnreachable, command, data, m.cfg.HandshakeTimeout)
-	case byCommand:
-		return fmt.Errorf("%w: it answers by %s but not by %s: %s", ErrUnreachable, command, data, both)
-	case byData:
-		return fmt.Errorf("%w: it answers by %s but not by %s: %s", ErrUnreachable, data, command, both)
-	}
-	return fmt.Errorf("%w: neither %s nor %s answers", ErrUnreachable, command, data)
 }
 
 // offer notes that an end of the peer is told this side's tag.

@@ -2,6 +2,7 @@ package btl
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"gobtl/frag"
@@ -222,6 +223,29 @@ func (m *Module) validate(ep *Endpoint) *Endpoint {
 		m.leadTo(ep)
 	}
 	return ep
+}
+
+// whyNot is the reason for a handshake that was not finished in its time. It names the channels
+// that have answered and those that have not: something on the way may let one port pass alone.
+func (m *Module) whyNot(ep *Endpoint) error {
+	hs := ep.hs
+	if hs.later != nil {
+		return hs.later
+	}
+	command := m.formatName([]byte(ep.addrKey)) + " (command channel)"
+	data := m.formatName([]byte(hs.data)) + " (data channel)"
+	const both = "both ports must pass"
+	byCommand, byData := hs.answers(frag.ProbeCommand), hs.answers(frag.ProbeData)
+	switch {
+	case byCommand && byData:
+		return fmt.Errorf("%w: %s and %s answer, but the handshake was not finished within %v",
+			ErrUnreachable, command, data, m.cfg.HandshakeTimeout)
+	case byCommand:
+		return fmt.Errorf("%w: it answers by %s but not by %s: %s", ErrUnreachable, command, data, both)
+	case byData:
+		return fmt.Errorf("%w: it answers by %s but not by %s: %s", ErrUnreachable, data, command, both)
+	}
+	return fmt.Errorf("%w: neither %s nor %s answers", ErrUnreachable, command, data)
 }
 
 // standBehind puts an endpoint into the chain of those that another one has displaced, unless it

@@ -31,7 +31,8 @@ func (m *Module) sendAgain() {
 				continue
 			}
 			m.endTelling(ep, frag.ByeDead, EventFailed, fmt.Errorf("%w: a packet is not acknowledged "+
-				"for %v, sent again %d times; dial anew if it has another address now", ErrPeerDead, owed.Round(time.Millisecond), sent))
+				"for %v, sent again %d times; if a NAT gave it another address, dial it again",
+				ErrPeerDead, owed.Round(time.Millisecond), sent))
 			continue
 		}
 		lostBytes, alone := 0, s.alone

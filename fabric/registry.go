@@ -111,8 +111,8 @@ func nothingFor(h Hints) error {
 			"device of this host, over udp with ports or without: 192.0.2.1:4000, eth0:4000, :4000",
 			ErrNoProvider, h.Node, h.Provider, h.Domain)
 	}
-	return fmt.Errorf("%w: provider %q, domain %q (registered families: %s)", ErrNoProvider, h.Provider,
-		h.Domain, strings.Join(families, ", "))
+	return fmt.Errorf("%w: provider %q, domain %q (registered families: %s)", ErrNoProvider,
+		h.Provider, h.Domain, strings.Join(families, ", "))
 }
 
 // Open opens the Domain that an Info describes.

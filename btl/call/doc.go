@@ -18,9 +18,9 @@
 //
 // Bodies that may be larger than memory go in chunks, by CallStream: see stream.go.
 //
-// Fragments may overtake each other, and small ones mostly overtake large ones. So a cancel leaves
-// when its request is acknowledged, and so does the end of a stream whose opening was given up: what
-// comes before that which it ends would end nothing.
+// Fragments may overtake each other, and small ones mostly overtake large ones. A cancel that comes
+// before its request would end nothing. So it leaves when the request is acknowledged, and so does
+// the end of a stream whose opening was given up.
 //
 // What a peer can make a Node keep is bounded, and by what: calls (Concurrent, Total), the bytes of
 // their requests (RequestBytes), answers that it does not take (AnswerBytes; 1024 of handlers on

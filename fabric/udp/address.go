@@ -14,8 +14,8 @@ import (
 
 var _ fabric.Addresser = (*domain)(nil)
 
-// splitPorts reads "HOST:4000", "HOST:4000,4711", ":4000" or "[::1]:4000": a host and two ports, the
-// second one the next after the first where it is not told. Without a port all of text is the host.
+// splitPorts reads "HOST:4000", "HOST:4000,4711", ":4000" or "[::1]:4000": a host, two ports. The
+// second one is the next after the first where it is not told. Without a port all is the host.
 func splitPorts(text string) (host string, ports [2]uint16, err error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return addr.String(), ports, nil
@@ -36,8 +36,8 @@ func splitPorts(text string) (host string, ports [2]uint16, err error) {
 	bare, bracketed := strings.CutPrefix(host, "[")
 	switch {
 	case bracketed && !strings.HasSuffix(bare, "]"), !bracketed && strings.ContainsAny(host, ":]"):
-		return "", ports, badName("%q: an IPv6 address with a port stands in brackets: [2001:db8::1]:4000",
-			text)
+		return "", ports, badName("%q: an IPv6 address with a port stands in brackets: "+
+			"[2001:db8::1]:4000", text)
 	case bracketed:
 		host = strings.TrimSuffix(bare, "]")
 	}

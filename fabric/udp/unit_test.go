@@ -304,7 +304,9 @@ func TestUnreadableAddresses(t *testing.T) {
 			t.Errorf("node %q: %v, want %q", tc.node, err, tc.says)
 		}
 	}
-	for _, text := range []string{"localhost:4000", ":4000", "0.0.0.0:4000", "127.0.0.1", "eth0:4000"} {
+	for _, text := range []string{
+		"localhost:4000", ":4000", "0.0.0.0:4000", "127.0.0.1", "eth0:4000",
+	} {
 		if _, _, err := d.ParseAddress(text); !errors.Is(err, fabric.ErrBadName) {
 			t.Errorf("address %q: %v", text, err)
 		}

@@ -32,7 +32,8 @@ func TestModuleFirewall(t *testing.T) {
 	firewall(router)
 	cfg := quick
 	cfg.KeepAlive = 300 * time.Millisecond
-	inner, outer := openModule(t, a, a.V4.String(), cfg), openModule(t, b, b.V4.String()+":7000", quick)
+	inner := openModule(t, a, a.V4.String(), cfg)
+	outer := openModule(t, b, b.V4.String()+":7000", quick)
 	if err := outer.Handle(tag+1, func(*btl.Endpoint, btl.Tag, []byte) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -70,13 +71,14 @@ func sendSmall(t *testing.T, ep *btl.Endpoint) {
 	}
 }
 
-// TestModuleOnePort has something on the way let one of the two ports pass, and a caller who names a
-// wrong second port: the error tells which of them answers and which does not.
+// TestModuleOnePort has something on the way let one of the two ports pass, and a caller who names
+// a wrong second port: the error tells which of them answers and which does not.
 func TestModuleOnePort(t *testing.T) {
 	lab := New(t)
 	lab.Need("nft", "nftables")
 	a, b := lab.Cable(lab.Host("a"), lab.Host("b"), 1500)
-	inner, outer := openModule(t, a, a.V4.String(), quick), openModule(t, b, b.V4.String()+":4000", quick)
+	inner := openModule(t, a, a.V4.String(), quick)
+	outer := openModule(t, b, b.V4.String()+":4000", quick)
 	w := newWorld(t, inner, outer)
 	command, data := " by %[1]v:4000 (command channel)", " by %[1]v:4001 (data channel)"
 	for _, c := range []struct{ rule, address, answers, not string }{

@@ -378,14 +378,15 @@ func (j *Job) closeAll(err error) {
 // cannot put it, for it has a dot.
 const hostKey = "launch.host"
 
-// findNodes learns on which nodes the ranks are: from the launcher, or from each other.
+// findNodes learns on which nodes the ranks are: from the launcher, or from each other where it
+// does not tell, or tells what nobody can read.
 func (j *Job) findNodes(ctx context.Context) error {
 	text, err := j.lookUp(ctx, pmi.MappingKey)
 	if err == nil && text != "" {
-		if j.nodes, err = pmi.ParseMapping(text, j.size); err == nil {
+		if nodes, wrong := pmi.ParseMapping(text, j.size); wrong == nil {
+			j.nodes = nodes
 			return nil
-		}
-		return j.link.broken(err)
+		} // A launcher may have cut off what is too long: all ranks see the same.
 	}
 	if err != nil && !errors.Is(err, ErrRefused) {
 		return err

@@ -350,6 +350,7 @@ func TestLiars(t *testing.T) {
 		put    = "cmd=put_result rc=0\n"
 	)
 	long := strings.Repeat("x", 300)
+	farPlace := "(vector" + strings.Repeat(",(0,1,2)", 500) + ")"
 	got := func(value string) string { return "cmd=get_result rc=0 msg=success value=" + value + "\n" }
 	for _, c := range []struct {
 		script []string
@@ -368,7 +369,12 @@ func TestLiars(t *testing.T) {
 		{[]string{hello, maxima, "cmd=my_kvsname\n"}, ErrProtocol},
 		{[]string{hello, maxima, "cmd=my_kvsname kvsname=" + long + "\n"}, ErrProtocol},
 		{[]string{hello, maxima, name, "cmd=get_result rc=0\n"}, ErrProtocol},
-		{[]string{hello, maxima, name, got("(vector,(0,0,0))")}, ErrProtocol},
+		{[]string{strings.Repeat("x", pmi.LineBytesMax) + "\n"}, ErrProtocol},
+		// A place that cannot be read is as good as none.
+		{[]string{hello, maxima, name, got("(vector,(0,0,0))")}, ErrGone},
+		{[]string{hello, maxima, name, got("(vector,(0,1,"), put, "cmd=barrier_out rc=1\n"}, ErrProtocol},
+		// A line may be longer than those of the protocol: hydra's are.
+		{[]string{hello, maxima, name, got(farPlace), got("3.AA"), got("AA")}, nil},
 		{[]string{hello, maxima, name, noMap, "cmd=put_result rc=-1 msg=no_room\n"}, ErrRefused},
 		{[]string{hello, maxima, name, noMap, put, "cmd=barrier_out rc=1\n"}, ErrProtocol},
 		{[]string{hello, maxima, name, place}, ErrGone},

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"gobtl/internal/bounded"
 	"gobtl/launch/pmi"
 )
 
@@ -20,12 +20,12 @@ var longAgo = time.Unix(1, 0)
 // knows which answer would come next.
 type link struct {
 	conn net.Conn
-	in   *bufio.Reader
+	in   *bounded.Lines
 	err  error
 }
 
 func newLink(conn net.Conn) *link {
-	return &link{conn: conn, in: bufio.NewReaderSize(conn, pmi.LineBytesMax)}
+	return &link{conn: conn, in: bounded.NewLines(conn, pmi.LineBytesMax-1)}
 }
 
 // ask sends a line, if it is not empty, and returns the answer, whose command must be want. limit
@@ -90,10 +90,10 @@ func (l *link) exchange(line, want string) (pmi.Message, error) {
 			return pmi.Message{}, fmt.Errorf("%w: %w", ErrGone, err)
 		}
 	}
-	answer, err := l.in.ReadSlice('\n')
+	answer, err := l.in.Next()
 	switch {
-	case errors.Is(err, bufio.ErrBufferFull):
-		return pmi.Message{}, fmt.Errorf("%w: a line of %d bytes", ErrProtocol, len(answer))
+	case errors.Is(err, bounded.ErrLong):
+		return pmi.Message{}, fmt.Errorf("%w: %w", ErrProtocol, err)
 	case err != nil:
 		return pmi.Message{}, fmt.Errorf("%w: %w", ErrGone, err)
 	}

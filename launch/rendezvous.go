@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"bufio"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -17,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"gobtl/internal/bounded"
 	"gobtl/launch/pmi"
 )
 
@@ -159,7 +159,7 @@ func (r *rendezvous) leave(conn net.Conn) {
 // serve talks to one client until its end.
 func (r *rendezvous) serve(conn net.Conn) {
 	_ = conn.SetDeadline(soon(r.limit / proofPart))
-	in := bufio.NewReaderSize(conn, pmi.LineBytesMax)
+	in := bounded.NewLines(conn, pmi.LineBytesMax-1)
 	rank, err := r.welcome(conn, in)
 	if err != nil {
 		return // A stranger is told nothing.
@@ -167,7 +167,7 @@ func (r *rendezvous) serve(conn net.Conn) {
 	_ = conn.SetDeadline(time.Time{})
 	for err == nil {
 		var line []byte
-		if line, err = in.ReadSlice('\n'); err == nil {
+		if line, err = in.Next(); err == nil {
 			err = r.handle(rank, line)
 		}
 	}
@@ -180,12 +180,12 @@ func (r *rendezvous) serve(conn net.Conn) {
 }
 
 // welcome asks a client for its proof, and gives it its place.
-func (r *rendezvous) welcome(conn net.Conn, in *bufio.Reader) (rank int, err error) {
+func (r *rendezvous) welcome(conn net.Conn, in *bounded.Lines) (rank int, err error) {
 	mine := rand.Text()
 	if _, err := fmt.Fprintf(conn, "cmd=challenge nonce=%s\n", mine); err != nil {
 		return 0, err
 	}
-	line, err := in.ReadSlice('\n')
+	line, err := in.Next()
 	if err != nil {
 		return 0, err
 	}

@@ -34,7 +34,7 @@ func checkKey(key string) error {
 func pieceBytes(name string, valueMax int) int {
 	put := len("cmd=put kvsname= key= value=\n") + len(name) + pmi.KeyBytesMax
 	got := len("cmd=get_result rc=0 msg=success value=\n")
-	return min(valueMax, pmi.LineBytesMax-1-max(put, got))
+	return min(valueMax, pmi.SentBytesMax-1-max(put, got))
 }
 
 // cut returns a value as text in pieces of at most size bytes.

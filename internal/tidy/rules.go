@@ -97,7 +97,7 @@ var policies = []policy{
 	},
 	{dir: "mpi/coll", imports: []string{"pml"}, deny: pureDeny},
 	{dir: "launch/pmi", deny: pureDeny},
-	{dir: "launch", imports: []string{"launch/pmi"}},
+	{dir: "launch", imports: []string{"internal/bounded", "launch/pmi"}},
 	{
 		// What a user can do: nothing internal, hence the same rules as for another module.
 		dir:     "examples/...",

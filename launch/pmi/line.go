@@ -10,10 +10,11 @@ import (
 
 // Sizes of the protocol, in bytes.
 const (
-	LineBytesMax  = 1024 // of a line, with its newline
-	NameBytesMax  = 256  // of the name of a job's store
-	KeyBytesMax   = 64   // of a key
-	ValueBytesMax = 1024 // of a value; the line that carries it bounds it further
+	LineBytesMax  = 32 << 10 // of a line that is taken, with its newline
+	SentBytesMax  = 1024     // of a line that every launcher takes, with its newline
+	NameBytesMax  = 256      // of the name of a job's store
+	KeyBytesMax   = 64       // of a key
+	ValueBytesMax = 1024     // of a value
 )
 
 // RanksMax bounds the size of a job.

@@ -209,13 +209,13 @@ func (s *Server) init(rank int, m Message) error {
 	return nil
 }
 
-// own asks that a message is for the store of this job.
+// own asks that a message is for the store of this job. The key may be longer than KeyBytesMax.
 func (s *Server) own(m Message) (key string, err error) {
 	if name, _ := m.Get("kvsname"); name != s.cfg.Name {
 		return "", fmt.Errorf("%w: %s of the store %.40q", ErrProtocol, m.Cmd, name)
 	}
 	key, _ = m.Get("key")
-	if !Good(key, KeyBytesMax) {
+	if !Good(key, LineBytesMax) {
 		return "", fmt.Errorf("%w: key %.80q", ErrSyntax, key)
 	}
 	return key, nil
@@ -229,8 +229,12 @@ func (s *Server) put(rank int, m Message) error {
 	value, ok := m.Get("value")
 	_, there := s.store[key]
 	switch size := s.stored[rank] + len(key) + len(value); {
-	case !ok || len(value) > ValueBytesMax:
-		return fmt.Errorf("%w: put without a value, or with a long one", ErrSyntax)
+	case !ok:
+		return fmt.Errorf("%w: put without a value", ErrSyntax)
+	case len(key) > KeyBytesMax:
+		s.say(rank, "cmd=put_result rc=-1 msg=key_is_longer_than_%d_bytes", KeyBytesMax)
+	case len(value) > ValueBytesMax:
+		s.say(rank, "cmd=put_result rc=-1 msg=value_is_longer_than_%d_bytes", ValueBytesMax)
 	case there || key == MappingKey:
 		s.say(rank, "cmd=put_result rc=-1 msg=duplicate_key")
 	case size > storeBytesPerRank:
@@ -251,12 +255,11 @@ func (s *Server) get(rank int, m Message) error {
 	if key == MappingKey {
 		value, ok = s.mapping, s.mapping != "" && len(s.mapping) <= ValueBytesMax
 	}
-	line := "cmd=get_result rc=0 msg=success value=" + value
-	if !ok || len(line) >= LineBytesMax {
+	if !ok {
 		s.say(rank, "cmd=get_result rc=-1 msg=key_not_found value=unknown")
 		return nil
 	}
-	s.say(rank, "%s", line)
+	s.say(rank, "cmd=get_result rc=0 msg=success value=%s", value)
 	return nil
 }
 

@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"gobtl/internal/bounded"
 	"gobtl/launch/pmi"
 )
 
@@ -140,16 +141,19 @@ func (p *process) start() error {
 	return nil
 }
 
-// readLines sends the lines that the rank says, until it closes its end. One that is too long goes
-// as it is cut, and is refused by who knows PMI.
+// readLines sends the lines that the rank says, until it closes its end. In the place of a line
+// that is too long it sends one that the server of PMI refuses for its length.
 func (p *process) readLines() {
-	in := bufio.NewReaderSize(p.conn, pmi.LineBytesMax)
+	in := bounded.NewLines(p.conn, pmi.LineBytesMax-1)
 	for {
-		line, err := in.ReadSlice('\n')
-		if len(line) > 0 && (err == nil || errors.Is(err, bufio.ErrBufferFull)) {
-			err = p.out.Write(Frame{Kind: KindPMI, Rank: p.rank, Body: line})
+		line, err := in.Next()
+		long := errors.Is(err, bounded.ErrLong)
+		if long {
+			line = bytes.Repeat([]byte{'x'}, pmi.LineBytesMax)
+		} else if err != nil {
+			return
 		}
-		if err != nil {
+		if p.out.Write(Frame{Kind: KindPMI, Rank: p.rank, Body: line}) != nil || long {
 			return
 		}
 	}

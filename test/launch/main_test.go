@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -71,6 +72,10 @@ func rank(ctx context.Context, role string) (status int, err error) {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
 		return 0, j.Fence(ctx)
+	case "input": // how much each rank has of the standard input
+		got, err := io.ReadAll(os.Stdin)
+		fmt.Printf("input: rank %d has %d bytes\n", j.Rank(), len(got))
+		return 0, errors.Join(err, j.Finalize(ctx))
 	case "lose":
 		signal.Ignore(syscall.SIGTERM) // with which the launcher asks the others to end
 		return 0, lose(ctx, j)

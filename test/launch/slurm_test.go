@@ -176,6 +176,14 @@ func TestSlurm(t *testing.T) {
 	if r := run(t, abort); r.status == 0 {
 		t.Errorf("status of a job that was aborted: 0\n%s%s", r.stdout, r.stderr)
 	}
+	inputs(t, start("--mpi=pmi2", "-n", "2"), 1000, 1000)
+	for _, role := range []string{"die", "fail"} {
+		killing := start("--mpi=pmi2", "--kill-on-bad-exit", "-n", "2")
+		killing.Env = append(killing.Env, roleVariable+"="+role)
+		if r := run(t, killing); r.status == 0 {
+			t.Errorf("status of a job whose rank ends badly (%s): 0\n%s%s", role, r.stdout, r.stderr)
+		}
+	}
 	// Without it, each process would take itself for a job of one rank.
 	without := start("--mpi=none", "-n", "2")
 	without.Env = append(without.Env, roleVariable+"=greet")

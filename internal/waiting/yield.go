@@ -15,16 +15,27 @@ func Enter() (leave func()) {
 	return func() { pollers.Add(-1) }
 }
 
+// netpollEvery is how many yields of a crowded process there are for each that asks Go's network
+// poller, which costs as much as some tens of them.
+const netpollEvery = 512
+
+// yields counts those of this process while it was crowded.
+var yields atomic.Uint32
+
 func crowded() bool { return int(pollers.Load()) >= runtime.GOMAXPROCS(0) }
 
 // Crowded implements Thread.
 func (*OSThread) Crowded() bool { return crowded() }
 
 // Cede lets others have the processor: threads of the system, and, where all that Go may use belong
-// to threads that wait, Go's own goroutines.
+// to threads that wait, Go's own goroutines, now and then with those that wait for a socket.
 func Cede() {
 	if crowded() {
-		runtime.Gosched()
+		if yields.Add(1)%netpollEvery == 0 {
+			askNetpoller()
+		} else {
+			runtime.Gosched()
+		}
 	}
 	osYield()
 }

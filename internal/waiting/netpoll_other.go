@@ -1,0 +1,7 @@
+//go:build !linux
+
+package waiting
+
+import "runtime"
+
+func askNetpoller() { runtime.Gosched() }

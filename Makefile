@@ -47,7 +47,7 @@ PACKAGES ?= ./...
 # that are built without it. Of btl and stream it runs the tests of what goroutines may share.
 NOT_RACED := btl|examples/.*|fabric/sim|frag|hotel|internal/.*|reliability|stream
 NOT_RACED := $(NOT_RACED)|pml|test/(cli|launch|netns(/.*)?|sim/.*|stranger|stream|vnic|wireshark)
-RACED_BTL := Runner|Regions|Registrations|Stats
+RACED_BTL := Regions|Registrations|Stats
 RACED_STREAM := Port|Held|Meeting|Example|RingEnds|StdIO
 
 # lint has vetted the packages already.

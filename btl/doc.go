@@ -3,13 +3,13 @@
 // delivers every fragment whole and exactly once to the handler of its tag at the peer, or puts it
 // into memory that the peer has exposed.
 //
-// # Two faces
+// # One owner
 //
 // A Module belongs to one goroutine: the one that calls Progress. All methods of Module, Endpoint,
 // Fragment and Region must be called from it, also from inside callbacks, except for those that say
 // otherwise (Stats, Wake). Nothing happens between two calls of Progress: no goroutine, no lock, no
-// clock. A Runner wraps a module for ordinary programs: any goroutine, context, blocking calls. A
-// nil context is ErrContext, before anything has begun.
+// clock. Package runner wraps a module for ordinary programs: any goroutine, context, blocking
+// calls. A driver of that kind uses Hooks beside the rest.
 //
 // # The life of a packet
 //

@@ -48,8 +48,7 @@ type Endpoint struct {
 	flushes fifo[flush]
 	remoteState
 	unheard
-	room  hotel.Room // of its only timer
-	posts posts      // of a Runner
+	room hotel.Room // of its only timer
 }
 
 // route is how packets reach the peer, and how large they may be.

@@ -54,17 +54,13 @@ var (
 	ErrConfig = errors.New("btl: invalid configuration")
 	// ErrReentrant: Progress was called from inside a callback.
 	ErrReentrant = errors.New("btl: Progress called from a callback")
-	// ErrInHandler: a method that waits was called from a callback, which would wait for itself.
-	ErrInHandler = errors.New("btl: a callback must not wait")
-	// ErrContext: the context is nil. Nothing has begun, or goes on as before.
+	// ErrContext: the context is nil. Nothing has begun, or goes on as before. The layers above the
+	// module return it: runner, those that stand on it, and stream.
 	ErrContext = errors.New("btl: nil context")
-	// ErrInUse: the context has ended, and the memory of the message may still be read, or written.
-	// The error is an InUse, which tells when that is over.
-	ErrInUse = errors.New("btl: memory may still be in use")
 	// ErrEndpoint: the endpoint is nil or of another module.
 	ErrEndpoint = errors.New("btl: endpoint of another module")
 	// ErrState: the fragment is not the caller's to use (sent already, freed), or belongs to another
-	// endpoint; the Region is exposed; the Pending has been waited for.
+	// endpoint; the Region is exposed.
 	ErrState = errors.New("btl: fragment is not in the caller's hands")
 )
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 )
@@ -109,8 +110,8 @@ func ExampleEndpoint_PreparePut() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	run := btl.NewRunner(origin, btl.RunnerConfig{}, nil)
-	passive := btl.NewRunner(target, btl.RunnerConfig{}, nil)
+	run := runner.New(origin, runner.Config{}, nil)
+	passive := runner.New(target, runner.Config{}, nil)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 

@@ -4,9 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bench is a set of modules on one in-process network, driven in virtual time by the test.
 type bench struct {
@@ -108,4 +112,11 @@ func (b *bench) opening() bool {
 		}
 	}
 	return false
+}
+
+func mustHandleTag(t *testing.T, m *Module, tag Tag, h Handler) {
+	t.Helper()
+	if err := m.Handle(tag, h); err != nil {
+		t.Fatal(err)
+	}
 }

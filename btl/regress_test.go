@@ -1,7 +1,6 @@
 package btl
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -11,44 +10,6 @@ import (
 
 // regressConfig keeps the checks after each pass cheap.
 func regressConfig() Config { return Config{SendBuffers: 128, RecvDepth: 64, PeersMax: 8} }
-
-// A Close whose context has ended already still ends the loop.
-func TestRunnerCloseCancelled(t *testing.T) {
-	b := &bench{tb: t, net: mem.New(mem.Config{})}
-	r := NewRunner(b.open(Config{}), RunnerConfig{}, nil)
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := r.Close(ctx); err != nil {
-		t.Error(err)
-	}
-	if err := r.Close(context.Background()); err != nil {
-		t.Errorf("closed again: %v", err)
-	}
-}
-
-// When Send returns, the caller may change its memory, also when the context ended first, unless
-// the error is ErrInUse. The race detector sees it if not.
-func TestRunnerSendLetsGoOfMemory(t *testing.T) {
-	rs, ep := pair(t, func(_ int, m *Module) {
-		mustHandleTag(t, m, 3, func(*Endpoint, Tag, []byte) {})
-	})
-	ctx := t.Context()
-	data := make([]byte, 1<<18)
-	for i := range 100 {
-		short, cancel := context.WithTimeout(ctx, time.Duration(5+i)*time.Microsecond)
-		err := rs[0].Send(short, ep, 3, data)
-		cancel()
-		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatal(err)
-		}
-		if errors.Is(err, ErrInUse) {
-			data = make([]byte, len(data))
-		}
-		for j := range data[:4096] {
-			data[j]++
-		}
-	}
-}
 
 // A process that computed for long without Progress, then sends and closes, loses nothing.
 func TestCloseAfterPause(t *testing.T) {

@@ -21,7 +21,6 @@ func TestWords(t *testing.T) {
 		{Status(0), "Status(0)"},
 		{CompletionSend, "send"},
 		{CompletionRoom, "room"},
-		{WaitEvent, "event"},
 		{stateLingering, "lingering"},
 		{endpointState(77), "endpointState(77)"},
 	} {

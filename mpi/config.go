@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 	"gobtl/fabric"
 	"gobtl/launch"
 	"gobtl/pml"
@@ -28,7 +29,7 @@ type Config struct {
 	// Layer tunes the matching.
 	Layer pml.Config
 	// Wait is how calls wait: WaitAdaptive, the default, WaitBusy or WaitEvent.
-	Wait btl.Waiting
+	Wait runner.Waiting
 	// CloseTimeout bounds what Finalize waits for peers that do not answer, 1 ms to 1 h. 0 means 10
 	// s.
 	CloseTimeout time.Duration
@@ -59,7 +60,7 @@ func (c Config) Validate() error {
 	if c.CloseTimeout < time.Millisecond || c.CloseTimeout > time.Hour {
 		return fmt.Errorf("%w: CloseTimeout is %v, want 1 ms to 1 h", ErrConfig, c.CloseTimeout)
 	}
-	if c.Wait > btl.WaitEvent {
+	if c.Wait > runner.WaitEvent {
 		return fmt.Errorf("%w: Wait is %d", ErrConfig, c.Wait)
 	}
 	return nil

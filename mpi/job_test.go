@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"gobtl/btl"
+	"gobtl/btl/runner"
 	_ "gobtl/fabric/mem"
 	_ "gobtl/fabric/udp"
 	"gobtl/internal/testenv"
@@ -99,7 +99,7 @@ func runWith(t *testing.T, cfg mpi.Config, provider string, size int,
 	cfg.Transport.SendBuffers = 256
 	cfg.Transport.RecvDepth = 128
 	if testenv.Race {
-		cfg.Wait = btl.WaitEvent // many goroutines that poll are slow there
+		cfg.Wait = runner.WaitEvent // many goroutines that poll are slow there
 	}
 	all := &room{size: size, perNod: 2}
 	errs := make([]error, size)

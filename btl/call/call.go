@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 )
 
 var questions = sync.Pool{New: func() any { return new(question) }}
@@ -34,7 +35,7 @@ func (n *Node) call(ctx context.Context, peer *btl.Endpoint, method uint16, requ
 	h := head{code: method, kind: kindRequest}
 	q := questions.Get().(*question)
 	q.peer = peer
-	err := n.r.AwaitFor(ctx, peer, func(_ *btl.Module, w btl.Waker) error {
+	err := n.r.AwaitFor(ctx, peer, func(_ *btl.Module, w runner.Waker) error {
 		if h.id == 0 { // else this is run again, after ErrAgain
 			n.lastID++
 			h.id = n.lastID

@@ -16,6 +16,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/btl/call"
+	"gobtl/btl/runner"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/internal/testenv"
@@ -28,7 +29,7 @@ const tag btl.Tag = 7
 // side is one process of a test.
 type side struct {
 	*call.Node
-	run  *btl.Runner
+	run  *runner.Runner
 	name []byte
 }
 
@@ -61,7 +62,7 @@ func openWith(t *testing.T, net *mem.Network, cfg call.Config, bc btl.Config) *s
 		t.Fatal(err)
 	}
 	s := &side{Node: n, name: m.Name()}
-	s.run = n.Start(btl.RunnerConfig{}, nil)
+	s.run = n.Start(runner.Config{}, nil)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()

@@ -1,6 +1,6 @@
-// Package call is request and response over a btl.Runner: numbered methods, deadlines that travel,
-// cancellation, errors as values. It is small on purpose, for it is also the model of a layer above
-// the transport: all that it uses is public.
+// Package call is request and response over a runner.Runner: numbered methods, deadlines that
+// travel, cancellation, errors as values. It is small on purpose, for it is also the model of a
+// layer above the transport: all that it uses is public.
 //
 //	client                                          server
 //	Call --- Await: note the id, send -- request -> inline, on the goroutine that drives,

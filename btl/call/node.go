@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 )
 
 // Errors of the package; test for them with errors.Is.
@@ -105,7 +106,7 @@ type Inline func(peer *btl.Endpoint, request, answer []byte) ([]byte, error)
 type Node struct {
 	cfg Config
 	m   *btl.Module
-	r   *btl.Runner
+	r   *runner.Runner
 
 	mu      sync.RWMutex // of the tables of methods
 	methods map[uint16]Handler
@@ -146,7 +147,7 @@ type served struct {
 type question struct {
 	peer   *btl.Endpoint
 	sent   *sentRequest // may be another call's by now
-	waker  btl.Waker
+	waker  runner.Waker
 	answer []byte
 	status status
 }
@@ -229,9 +230,9 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 
 // Start starts a Runner for the module and returns it: it is the caller's, to connect by and to
 // close, after the Node. onEvent may be nil.
-func (n *Node) Start(cfg btl.RunnerConfig, onEvent func(*btl.Endpoint, btl.Event, error),
-) *btl.Runner {
-	n.r = btl.NewRunner(n.m, cfg, func(ep *btl.Endpoint, ev btl.Event, err error) {
+func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
+) *runner.Runner {
+	n.r = runner.New(n.m, cfg, func(ep *btl.Endpoint, ev btl.Event, err error) {
 		<-n.begun
 		if ev != btl.EventConnected {
 			n.lost(ep)

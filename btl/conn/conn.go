@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 )
 
 // Conn is a stream of bytes each way: a net.Conn, with half-close.
@@ -32,12 +33,12 @@ type Conn struct {
 
 // request is a call that waits.
 type request struct {
-	w    btl.Waker
+	w    runner.Waker
 	buf  []byte
 	n    int   // bytes of buf that are done
 	conn *Conn // of Accept; of Read and Write the one itself
 
-	beginRead, beginWrite func(*btl.Module, btl.Waker) error // the methods, made once
+	beginRead, beginWrite func(*btl.Module, runner.Waker) error // the methods, made once
 }
 
 // requests are those of Reads and Writes that have ended.
@@ -61,7 +62,7 @@ func (q *request) end(op string, err error) (int, error) {
 	if err != nil {
 		return n, c.wrap(op, err)
 	}
-	q.w, q.conn, q.buf = btl.Waker{}, nil, nil
+	q.w, q.conn, q.buf = runner.Waker{}, nil, nil
 	requests.Put(q)
 	return n, nil
 }
@@ -75,7 +76,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 }
 
 // read begins a Read.
-func (q *request) read(_ *btl.Module, w btl.Waker) error {
+func (q *request) read(_ *btl.Module, w runner.Waker) error {
 	c := q.conn
 	q.w = w
 	c.readers = append(c.readers, q)
@@ -93,7 +94,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 }
 
 // write begins a Write.
-func (q *request) write(_ *btl.Module, w btl.Waker) error {
+func (q *request) write(_ *btl.Module, w runner.Waker) error {
 	c := q.conn
 	q.w = w
 	if err := c.mayWrite(); err != nil || len(q.buf) == 0 {

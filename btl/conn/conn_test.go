@@ -19,6 +19,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/btl/conn"
+	"gobtl/btl/runner"
 	"gobtl/fabric"
 	"gobtl/fabric/impair"
 	"gobtl/fabric/mem"
@@ -34,7 +35,7 @@ const tag btl.Tag = 9
 // side is one process of a test.
 type side struct {
 	*conn.Node
-	run  *btl.Runner
+	run  *runner.Runner
 	name []byte
 }
 
@@ -92,7 +93,7 @@ func open(t testing.TB, with opener, cfg conn.Config, bc btl.Config) *side {
 		t.Fatal(err)
 	}
 	s := &side{Node: n, name: m.Name()}
-	s.run = n.Start(btl.RunnerConfig{}, nil)
+	s.run = n.Start(runner.Config{}, nil)
 	t.Cleanup(s.end)
 	return s
 }

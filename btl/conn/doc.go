@@ -1,5 +1,6 @@
-// Package conn is streams of bytes over a btl.Runner, as net.Conn and net.Listener: what is written
-// for TCP, net/http and net/rpc among it, runs over the transport. All that it uses is public.
+// Package conn is streams of bytes over a runner.Runner, as net.Conn and net.Listener: what is
+// written for TCP, net/http and net/rpc among it, runs over the transport. All that it uses is
+// public.
 //
 //	Dial                                                    Listener
 //	  +-- open: service, limit ------------------------------>| no such one: refuse

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 )
 
 // network is the name of this kind of network.
@@ -67,7 +68,7 @@ func (n *Node) Listen(service string) (*Listener, error) {
 // Accept waits for a Conn. Errors: net.ErrClosed, or why the Runner has ended.
 func (l *Listener) Accept() (net.Conn, error) {
 	var q request
-	err := l.n.r.Await(context.Background(), func(_ *btl.Module, w btl.Waker) error {
+	err := l.n.r.Await(context.Background(), func(_ *btl.Module, w runner.Waker) error {
 		q.w = w
 		switch {
 		case l.closed:

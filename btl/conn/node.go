@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 	"gobtl/internal/kept"
 )
 
@@ -15,7 +16,7 @@ import (
 type Node struct {
 	cfg   Config
 	m     *btl.Module
-	r     *btl.Runner
+	r     *runner.Runner
 	begun chan struct{} // closed by Start: r is there
 	local string        // the module's address
 
@@ -63,9 +64,9 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 
 // Start starts a Runner for the module and returns it: it is the caller's, to connect by and to
 // close, after the Node. onEvent may be nil.
-func (n *Node) Start(cfg btl.RunnerConfig, onEvent func(*btl.Endpoint, btl.Event, error),
-) *btl.Runner {
-	n.r = btl.NewRunner(n.m, cfg, func(ep *btl.Endpoint, ev btl.Event, err error) {
+func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
+) *runner.Runner {
+	n.r = runner.New(n.m, cfg, func(ep *btl.Endpoint, ev btl.Event, err error) {
 		<-n.begun
 		if ev != btl.EventConnected {
 			n.lost(ep, err)
@@ -108,7 +109,7 @@ func (n *Node) Conns() (count int) {
 // the tag; the endpoint's error, or that of ctx.
 func (n *Node) Dial(ctx context.Context, ep *btl.Endpoint, service string) (*Conn, error) {
 	var c *Conn
-	err := n.r.Await(ctx, func(_ *btl.Module, w btl.Waker) (err error) {
+	err := n.r.Await(ctx, func(_ *btl.Module, w runner.Waker) (err error) {
 		c, err = n.open(ep, service)
 		if err == nil {
 			c.dialing = &request{w: w}

@@ -1,4 +1,4 @@
-// Package queue is messages that wait for their receiver over a btl.Runner: a bounded queue for
+// Package queue is messages that wait for their receiver over a runner.Runner: a bounded queue for
 // each peer, whose fullness stops that peer's Send and nobody else's. A handler must not block; who
 // takes from a Queue may be as slow as it likes. All that it uses is public.
 //

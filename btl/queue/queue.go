@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 	"gobtl/internal/kept"
 )
 
@@ -67,7 +68,7 @@ type Message struct {
 type Queue struct {
 	cfg Config
 	m   *btl.Module
-	r   *btl.Runner
+	r   *runner.Runner
 
 	// Of who drives the module.
 	to      map[*btl.Endpoint]*sender
@@ -127,9 +128,9 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 
 // Start starts a Runner for the module and returns it: it is the caller's, to connect by and to
 // close, after the Queue. onEvent may be nil.
-func (q *Queue) Start(cfg btl.RunnerConfig, onEvent func(*btl.Endpoint, btl.Event, error),
-) *btl.Runner {
-	q.r = btl.NewRunner(q.m, cfg, func(ep *btl.Endpoint, ev btl.Event, err error) {
+func (q *Queue) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
+) *runner.Runner {
+	q.r = runner.New(q.m, cfg, func(ep *btl.Endpoint, ev btl.Event, err error) {
 		<-q.begun
 		if ev != btl.EventConnected {
 			q.lost(ep)

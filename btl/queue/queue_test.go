@@ -13,6 +13,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/btl/queue"
+	"gobtl/btl/runner"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 )
@@ -24,7 +25,7 @@ const tag btl.Tag = 7
 // side is one process of a test.
 type side struct {
 	*queue.Queue
-	run  *btl.Runner
+	run  *runner.Runner
 	name []byte
 }
 
@@ -53,7 +54,7 @@ func open(t *testing.T, net *mem.Network, cfg queue.Config) *side {
 		t.Fatal(err)
 	}
 	s := &side{Queue: q, name: m.Name()}
-	s.run = q.Start(btl.RunnerConfig{}, nil)
+	s.run = q.Start(runner.Config{}, nil)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()

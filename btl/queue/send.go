@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 )
 
 // sender is what this side knows of a peer's queue. It is of who drives the module.
@@ -22,7 +23,7 @@ type sender struct {
 // waiter is a Send that waits.
 type waiter struct {
 	cost  int64
-	waker btl.Waker
+	waker runner.Waker
 	may   bool // its cost is counted as sent
 }
 
@@ -44,7 +45,7 @@ func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error
 		return btl.ErrContext
 	}
 	w := &waiter{cost: cost(len(data))}
-	err := q.r.AwaitFor(ctx, peer, func(_ *btl.Module, waker btl.Waker) error {
+	err := q.r.AwaitFor(ctx, peer, func(_ *btl.Module, waker runner.Waker) error {
 		return q.begin(peer, w, waker)
 	})
 	if err == nil {
@@ -60,7 +61,7 @@ func (q *Queue) Send(ctx context.Context, peer *btl.Endpoint, data []byte) error
 }
 
 // begin has a Send go on, or wait.
-func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker btl.Waker) error {
+func (q *Queue) begin(peer *btl.Endpoint, w *waiter, waker runner.Waker) error {
 	if q.isClosed() {
 		return ErrClosed
 	}

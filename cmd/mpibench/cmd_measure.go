@@ -7,15 +7,15 @@ import (
 	"runtime"
 	"slices"
 
-	"gobtl/btl"
+	"gobtl/btl/runner"
 	"gobtl/cmd/btlbench/layers"
 	"gobtl/cmd/mpibench/bench"
 	"gobtl/mpi"
 )
 
 // waits are the values of --wait.
-var waits = map[string]btl.Waiting{
-	"adaptive": btl.WaitAdaptive, "busy": btl.WaitBusy, "event": btl.WaitEvent,
+var waits = map[string]runner.Waiting{
+	"adaptive": runner.WaitAdaptive, "busy": runner.WaitBusy, "event": runner.WaitEvent,
 }
 
 // Run is called by kong.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 	"gobtl/fabric"
 	_ "gobtl/fabric/udp" // the provider that this program uses
 )
@@ -28,12 +29,12 @@ func main() {
 	if len(os.Args) == 1 {
 		check(module.Handle(1, echo))
 		fmt.Println(hex.EncodeToString(module.Name()))
-		check(btl.NewRunner(module, btl.RunnerConfig{}, nil).Err())
+		check(runner.New(module, runner.Config{}, nil).Err())
 		return
 	}
 	texts := make(chan string, 1)
 	check(module.Handle(1, func(_ *btl.Endpoint, _ btl.Tag, data []byte) { texts <- string(data) }))
-	runner := btl.NewRunner(module, btl.RunnerConfig{}, nil)
+	runner := runner.New(module, runner.Config{}, nil)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	name, err := hex.DecodeString(os.Args[1])

@@ -15,6 +15,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/btl/call"
+	"gobtl/btl/runner"
 	"gobtl/fabric"
 	_ "gobtl/fabric/udp" // the provider that this program uses
 )
@@ -99,7 +100,7 @@ func runMember(index, members int, dir string) error {
 		node.HandleInline(method, h)
 	}
 	name := m.Name()
-	others := newStore(node, node.Start(btl.RunnerConfig{}, nil), dir, members)
+	others := newStore(node, node.Start(runner.Config{}, nil), dir, members)
 	// The name is there before the values: what is written meanwhile comes here, too.
 	partial := nameFile(dir, index) + ".new"
 	if err := os.WriteFile(partial, name, 0o600); err != nil {

@@ -10,12 +10,13 @@ import (
 
 	"gobtl/btl"
 	"gobtl/btl/call"
+	"gobtl/btl/runner"
 )
 
 // store is a client. It is for one goroutine.
 type store struct {
 	node    *call.Node
-	runner  *btl.Runner
+	runner  *runner.Runner
 	dir     string
 	members int
 	peers   map[int]*btl.Endpoint
@@ -33,7 +34,7 @@ type place struct {
 	size    int
 }
 
-func newStore(node *call.Node, runner *btl.Runner, dir string, members int) *store {
+func newStore(node *call.Node, runner *runner.Runner, dir string, members int) *store {
 	return &store{
 		node: node, runner: runner, dir: dir, members: members, peers: map[int]*btl.Endpoint{},
 		names: map[int][]byte{}, gone: map[int][]byte{}, places: map[string]place{},
@@ -46,7 +47,7 @@ func openStore(dir string, members int) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newStore(node, node.Start(btl.RunnerConfig{}, nil), dir, members), nil
+	return newStore(node, node.Start(runner.Config{}, nil), dir, members), nil
 }
 
 func (s *store) close(ctx context.Context) error {

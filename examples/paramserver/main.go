@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 	"gobtl/fabric"
 	_ "gobtl/fabric/udp" // the provider that this program uses
 )
@@ -68,7 +69,7 @@ func train(ctx context.Context, workers, steps, size int) (first float32, err er
 // start opens a module, has handle register its handlers, and returns its runner and its name.
 // ended is told of each endpoint that ends, and why.
 func start(cfg btl.Config, handle func(*btl.Module) error, ended func(*btl.Endpoint, error)) (
-	*btl.Runner, []byte, error,
+	*runner.Runner, []byte, error,
 ) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: "127.0.0.1"})
 	if err != nil {
@@ -95,7 +96,7 @@ func start(cfg btl.Config, handle func(*btl.Module) error, ended func(*btl.Endpo
 			ended(ep, why)
 		}
 	}
-	return btl.NewRunner(module, btl.RunnerConfig{}, onEvent), name, nil
+	return runner.New(module, runner.Config{}, onEvent), name, nil
 }
 
 // server has the parameters. All of it belongs to its module's goroutine, but for tell.
@@ -123,8 +124,8 @@ func newServer(workers, size int) *server {
 
 // start opens the server's module. A handler must not wait, and there may be no room for a message
 // at the moment (ErrAgain), so each message has a goroutine that does: two a worker at the most.
-func (s *server) start(ctx context.Context, cfg btl.Config) (*btl.Runner, []byte, error) {
-	var runner *btl.Runner
+func (s *server) start(ctx context.Context, cfg btl.Config) (*runner.Runner, []byte, error) {
+	var runner *runner.Runner
 	ready := make(chan struct{})
 	s.tell = func(ep *btl.Endpoint, tag btl.Tag, data []byte) {
 		go func() {

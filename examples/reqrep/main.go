@@ -11,6 +11,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/btl/call"
+	"gobtl/btl/runner"
 	"gobtl/fabric"
 	_ "gobtl/fabric/udp" // the provider that this program uses
 )
@@ -53,7 +54,7 @@ func demonstrate(ctx context.Context, clients, searches, bits int, patience time
 }
 
 // start opens a module with a Node over it, and returns them and the module's name.
-func start(register func(*call.Node)) (*call.Node, *btl.Runner, []byte, error) {
+func start(register func(*call.Node)) (*call.Node, *runner.Runner, []byte, error) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: "127.0.0.1"})
 	if err != nil {
 		return nil, nil, nil, err
@@ -77,5 +78,5 @@ func start(register func(*call.Node)) (*call.Node, *btl.Runner, []byte, error) {
 	}
 	register(node)
 	name := module.Name()
-	return node, node.Start(btl.RunnerConfig{}, nil), name, nil
+	return node, node.Start(runner.Config{}, nil), name, nil
 }

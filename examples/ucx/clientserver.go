@@ -11,6 +11,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/btl/conn"
+	"gobtl/btl/runner"
 	"gobtl/pml"
 )
 
@@ -151,7 +152,7 @@ func byStream(o *options) (right int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	runner := node.Start(btl.RunnerConfig{}, nil)
+	runner := node.Start(runner.Config{}, nil)
 	defer func() { err = errors.Join(err, node.Close(), runner.Close(ctx)) }()
 	l, err := node.Listen(service)
 	if err != nil {

@@ -67,17 +67,21 @@ var policies = []policy{
 	},
 	{
 		dir:     "btl",
-		imports: with(leaves, "fabric", "frag", "hotel", "internal/waiting", "reliability"),
-		libs:    []string{"github.com/google/btree", "golang.org/x/sys"},
+		imports: with(leaves, "fabric", "frag", "hotel", "reliability"),
+		libs:    []string{"github.com/google/btree"},
+	},
+	{
+		dir: "btl/runner", imports: []string{"btl", "fabric", "internal/waiting"},
+		libs: []string{"golang.org/x/sys"},
 	},
 	{
 		dir:     "btl/btlprom",
 		imports: []string{"btl"},
 		libs:    []string{"github.com/prometheus/client_golang"},
 	},
-	{dir: "btl/call", imports: []string{"btl"}},
-	{dir: "btl/conn", imports: []string{"btl", "internal/kept"}},
-	{dir: "btl/queue", imports: []string{"btl", "internal/kept"}},
+	{dir: "btl/call", imports: []string{"btl", "btl/runner"}},
+	{dir: "btl/conn", imports: []string{"btl", "btl/runner", "internal/kept"}},
+	{dir: "btl/queue", imports: []string{"btl", "btl/runner", "internal/kept"}},
 	{dir: "vnic", imports: with(leaves, "btl"), deny: pureDeny},
 	{dir: "vnic/offload", deny: with(pureDeny, "time")},
 	{
@@ -92,8 +96,9 @@ var policies = []policy{
 	},
 	{dir: "pml", imports: with(leaves, "btl"), deny: pureDeny},
 	{
-		dir:     "mpi",
-		imports: with(leaves, "btl", "fabric", "internal/waiting", "launch", "mpi/coll", "pml"),
+		dir: "mpi",
+		imports: with(leaves, "btl", "btl/runner", "fabric", "internal/waiting", "launch", "mpi/coll",
+			"pml"),
 	},
 	{dir: "mpi/coll", imports: []string{"pml"}, deny: pureDeny},
 	{dir: "launch/pmi", deny: pureDeny},
@@ -110,7 +115,7 @@ var policies = []policy{
 	},
 	{
 		dir: "cmd/btlbench/layers",
-		imports: with(leaves, "btl", "cmd/btlbench/plan", "fabric", "fabric/impair",
+		imports: with(leaves, "btl", "btl/runner", "cmd/btlbench/plan", "fabric", "fabric/impair",
 			"internal/report", "internal/waiting"),
 		libs: []string{"github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/sys"},
 	},
@@ -205,8 +210,8 @@ func mayReadClock(name string) bool {
 	}
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)
-	return dir == "btl" && strings.HasPrefix(base, "runner") || dir == "btl/call" ||
-		dir == "btl/conn" || dir == "internal/bounded" ||
+	return dir == "btl/runner" || dir == "btl/call" || dir == "btl/conn" ||
+		dir == "internal/bounded" ||
 		dir == "stream" && strings.HasPrefix(base, "run") ||
 		(dir == "launch" || dir == "mpi" || dir == "internal/park") && strings.HasPrefix(base, "wait") ||
 		isProvider(dir) && (strings.HasPrefix(base, "clock") || strings.HasPrefix(base, "wait"))
@@ -220,8 +225,7 @@ func mayStartGoroutines(name string) bool {
 	}
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)
-	return dir == "btl" && strings.HasPrefix(base, "runner") || dir == "btl/call" ||
-		dir == "btl/queue" ||
+	return dir == "btl/runner" || dir == "btl/call" || dir == "btl/queue" ||
 		dir == "stream" && strings.HasPrefix(base, "run") ||
 		dir == "mpi" && strings.HasPrefix(base, "wait") ||
 		dir != "fabric/sim" && isProvider(dir)
@@ -254,12 +258,7 @@ var tunables = []string{"Config"}
 // btlFloors are the files of btl, from the top down: the face, what is done with packets and
 // connections, the parts with a state of their own, and the vocabulary.
 var btlFloors = [][]string{
-	{
-		"runner.go", "runner_api.go", "runner_call.go", "runner_drive.go", "runner_watch.go",
-		"runner_nap_linux.go", "runner_nap_other.go", "runner_post.go", "runner_refused.go",
-		"runner_remote.go",
-	},
-	{"module.go", "progress.go", "ready.go", "check.go", "check_idle.go"},
+	{"hooks.go", "module.go", "progress.go", "ready.go", "check.go", "check_idle.go"},
 	{
 		"ack.go", "admission.go", "anew.go", "bye.go", "connect.go", "dial.go", "egress.go",
 		"egress_hello.go",
@@ -279,7 +278,7 @@ var btlFloors = [][]string{
 		"peers.go", "port.go", "random.go", "regcache.go", "withhold.go",
 	},
 	{
-		"config.go", "errors.go", "params.go", "sharing.go", "stats.go", "waiting.go", "words.go",
+		"config.go", "errors.go", "params.go", "sharing.go", "stats.go", "words.go",
 	},
 }
 
@@ -293,6 +292,7 @@ var arrowsUp = []arrow{
 	{"channel.go", "pathmtu_apply.go"},  // a datagram is larger than the own device takes
 	{"clock.go", "progress.go"},         // late is what is later than the Deadline
 	{"descriptors.go", "remote_ask.go"}, // a fragment may have been an operation
+	{"outbox.go", "held.go"},            // an owner that holds a fragment may look at its end
 	{"outbox.go", "endpoint.go"},        // the goodbye is the transport's own send
 }
 

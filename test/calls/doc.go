@@ -1,5 +1,5 @@
 // Command calls measures requests and answers between two processes of this host, by btl/call over
-// a btl.Runner and by what else a Go program would take: net/rpc and gRPC over TCP. It runs all
+// a runner.Runner and by what else a Go program would take: net/rpc and gRPC over TCP. It runs all
 // systems in turns, each time with processes of their own, and shows medians over the rounds:
 //
 //	parent --- serve SYSTEM ------> address, then it serves until its standard input ends

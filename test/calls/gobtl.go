@@ -8,6 +8,7 @@ import (
 
 	"gobtl/btl"
 	"gobtl/btl/call"
+	"gobtl/btl/runner"
 	"gobtl/fabric"
 	_ "gobtl/fabric/udp" // the fabric that is measured
 )
@@ -20,13 +21,13 @@ const (
 
 type gobtlCaller struct {
 	node   *call.Node
-	runner *btl.Runner
+	runner *runner.Runner
 	peer   *btl.Endpoint
 	method uint16
 }
 
 // openGobtl opens a node and returns its address.
-func openGobtl() (*call.Node, *btl.Runner, string, error) {
+func openGobtl() (*call.Node, *runner.Runner, string, error) {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: "127.0.0.1"})
 	if err != nil {
 		return nil, nil, "", err
@@ -55,7 +56,7 @@ func openGobtl() (*call.Node, *btl.Runner, string, error) {
 	node.HandleInline(methodInline, func(_ *btl.Endpoint, q, a []byte) ([]byte, error) {
 		return append(a, reply(q)...), nil
 	})
-	return node, node.Start(btl.RunnerConfig{}, nil), addr, nil
+	return node, node.Start(runner.Config{}, nil), addr, nil
 }
 
 func serveGobtl() (string, error) {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 )
@@ -139,7 +140,7 @@ func testReady(t *testing.T, provider string) {
 		t.Fatal(err)
 	}
 	name := other.Name()
-	r := btl.NewRunner(other, btl.RunnerConfig{}, nil)
+	r := runner.New(other, runner.Config{}, nil)
 	defer r.Close(t.Context())
 	came := [2]int{}
 	var eps [2]*btl.Endpoint

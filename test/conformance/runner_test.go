@@ -10,19 +10,20 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 )
 
-// runner is a module with a loop of its own.
-type runner struct {
-	*btl.Runner
+// loopRunner is a module with a loop of its own.
+type loopRunner struct {
+	*runner.Runner
 	name []byte
 	mod  *btl.Module // for use inside Do and by callbacks
 }
 
 // openRunner opens a module on a real network and starts its loop.
-func openRunner(t *testing.T, nw network, cfg btl.Config, rc btl.RunnerConfig,
+func openRunner(t *testing.T, nw network, cfg btl.Config, rc runner.Config,
 	setup func(m *btl.Module),
-) *runner {
+) *loopRunner {
 	t.Helper()
 	dom, err := nw.station(t).open(cfg)
 	if err != nil {
@@ -35,7 +36,7 @@ func openRunner(t *testing.T, nw network, cfg btl.Config, rc btl.RunnerConfig,
 	if setup != nil {
 		setup(m)
 	}
-	r := &runner{name: m.Name(), mod: m, Runner: btl.NewRunner(m, rc, nil)}
+	r := &loopRunner{name: m.Name(), mod: m, Runner: runner.New(m, rc, nil)}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -58,12 +59,12 @@ func patient(t *testing.T) context.Context {
 // little done on a machine with few cores.
 var waits = []struct {
 	name  string
-	cfg   btl.RunnerConfig
+	cfg   runner.Config
 	sizes []int
 }{
-	{"spin", btl.RunnerConfig{Spin: time.Hour}, []int{0, 745, 1 << 16}},
-	{"sleep", btl.RunnerConfig{Spin: -1}, []int{0, 1, 64, 744, 745, 1448, 4096, 1 << 16, 1 << 20}},
-	{"spin_then_sleep", btl.RunnerConfig{}, []int{0, 64, 744, 745, 1448, 1449, 1 << 16, 1 << 20}},
+	{"spin", runner.Config{Spin: time.Hour}, []int{0, 745, 1 << 16}},
+	{"sleep", runner.Config{Spin: -1}, []int{0, 1, 64, 744, 745, 1448, 4096, 1 << 16, 1 << 20}},
+	{"spin_then_sleep", runner.Config{}, []int{0, 64, 744, 745, 1448, 1449, 1 << 16, 1 << 20}},
 }
 
 const (
@@ -98,7 +99,7 @@ func testUber(t *testing.T, fx *fixture) {
 // uber is a client and a server of the matrix.
 type uber struct {
 	ctx            context.Context
-	client, server *runner
+	client, server *loopRunner
 	ep             *btl.Endpoint
 	region         *btl.Region
 	key            atomic.Uint64
@@ -111,7 +112,7 @@ type seen struct {
 	intact bool
 }
 
-func newUber(t *testing.T, nw network, rc btl.RunnerConfig) *uber {
+func newUber(t *testing.T, nw network, rc runner.Config) *uber {
 	t.Helper()
 	u := &uber{ctx: patient(t), seen: make(chan seen, 4)}
 	u.server = openRunner(t, nw, btl.Config{}, rc, func(m *btl.Module) {
@@ -229,7 +230,7 @@ func testMultiDomainThreads(t *testing.T, fx *fixture) {
 	for p := range pairs {
 		var mu sync.Mutex
 		got := map[string]int{}
-		server := openRunner(t, nw, btl.Config{}, btl.RunnerConfig{}, func(m *btl.Module) {
+		server := openRunner(t, nw, btl.Config{}, runner.Config{}, func(m *btl.Module) {
 			err := m.Handle(tagEcho, func(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -239,7 +240,7 @@ func testMultiDomainThreads(t *testing.T, fx *fixture) {
 				t.Fatal(err)
 			}
 		})
-		client := openRunner(t, nw, btl.Config{}, btl.RunnerConfig{}, nil)
+		client := openRunner(t, nw, btl.Config{}, runner.Config{}, nil)
 		wg.Go(func() {
 			ep, err := client.Connect(ctx, server.name)
 			if err != nil {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 	"gobtl/fabric"
 )
 
@@ -126,7 +127,7 @@ func testSignalsInWait(t *testing.T, fx *fixture) {
 	})
 	defer end()
 	signals := bombard(t, <-tid)
-	client := openRunner(t, nw, btl.Config{}, btl.RunnerConfig{Spin: -1}, nil)
+	client := openRunner(t, nw, btl.Config{}, runner.Config{Spin: -1}, nil)
 	ep, err := client.Connect(ctx, name)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +171,7 @@ func testSignalsInRunner(t *testing.T, fx *fixture) {
 	nw := fx.open(t, opts{})
 	ctx := patient(t)
 	tids := make(chan int, 2)
-	rc := btl.RunnerConfig{Spin: -1, Park: sleep, Setup: func() error {
+	rc := runner.Config{Spin: -1, Park: sleep, Setup: func() error {
 		tids <- unix.Gettid()
 		return nil
 	}}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 	"gobtl/fabric"
 	_ "gobtl/fabric/udp"
 	"gobtl/launch"
@@ -192,7 +193,7 @@ func text(rank int) []byte {
 }
 
 // open starts a module on the loopback interface, small ones, for all ranks are on one machine.
-func open(handle func(data []byte)) (*btl.Runner, []byte, error) {
+func open(handle func(data []byte)) (*runner.Runner, []byte, error) {
 	cfg := btl.Config{MTUBytes: 1500, SendBuffers: 64, RecvDepth: 64, FragmentsMax: 64}
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: "127.0.0.1"})
 	if err != nil {
@@ -214,5 +215,5 @@ func open(handle func(data []byte)) (*btl.Runner, []byte, error) {
 		return nil, nil, err
 	}
 	name := bytes.Clone(m.Name())
-	return btl.NewRunner(m, btl.RunnerConfig{}, nil), name, nil
+	return runner.New(m, runner.Config{}, nil), name, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 	"gobtl/fabric"
 	_ "gobtl/fabric/udp"
 	"gobtl/internal/testenv"
@@ -27,7 +28,7 @@ const (
 // module is the other side: a module over UDP on loopback, driven by a Runner.
 type module struct {
 	t    *testing.T
-	run  *btl.Runner
+	run  *runner.Runner
 	name *name
 
 	mu     sync.Mutex
@@ -77,7 +78,7 @@ func realOver(
 	r.name, err = decodeName(m.Name())
 	check(t, err)
 	r.mu.Lock()
-	r.run = btl.NewRunner(m, btl.RunnerConfig{}, r.onEvent)
+	r.run = runner.New(m, runner.Config{}, r.onEvent)
 	r.mu.Unlock()
 	t.Cleanup(func() {
 		s := r.run.Stats()
@@ -92,7 +93,7 @@ func realOver(
 }
 
 // echo sends back what came, in a handler. What the Runner has no room for waits its turn outside.
-func (r *module) echo(run *btl.Runner, ep *btl.Endpoint, tag btl.Tag, b []byte) {
+func (r *module) echo(run *runner.Runner, ep *btl.Endpoint, tag btl.Tag, b []byte) {
 	r.mu.Lock()
 	before := r.echoed
 	r.mu.Unlock()

@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 	"gobtl/cmd/btlbench/plan"
 )
 
 // runnerPort is one side's end of the transport as ordinary programs use it: a module behind a
-// btl.Runner. The client calls it from the engine's goroutine and waits; the server's handlers
+// runner.Runner. The client calls it from the engine's goroutine and waits; the server's handlers
 // answer. What belongs to who drives the module is only touched in Do and in handlers.
 type runnerPort struct {
 	m     *btl.Module
-	run   *btl.Runner
+	run   *runner.Runner
 	ep    *btl.Endpoint
 	cfg   *Config
 	known Facts
@@ -25,7 +26,7 @@ type runnerPort struct {
 
 	// Of who drives.
 	r     *Round
-	waker btl.Waker     // of the client's ping
+	waker runner.Waker     // of the client's ping
 	owed  chan struct{} // the server found no room for a reply
 }
 
@@ -38,11 +39,11 @@ func openRunner(p *btlPort, cpu int) *runnerPort {
 		m: p.m, cfg: p.cfg, known: p.facts(), waiter: p.waiter,
 		up: make(chan *btl.Endpoint, 1), owed: make(chan struct{}, 1),
 	}
-	rc := btl.RunnerConfig{Wait: q.cfg.wait()}
+	rc := runner.Config{Wait: q.cfg.wait()}
 	if cpu >= 0 {
 		rc.Setup = func() error { return PinThread(cpu) }
 	}
-	q.run = btl.NewRunner(q.m, rc, func(ep *btl.Endpoint, ev btl.Event, _ error) {
+	q.run = runner.New(q.m, rc, func(ep *btl.Endpoint, ev btl.Event, _ error) {
 		if ev == btl.EventConnected {
 			select {
 			case q.up <- ep:
@@ -153,7 +154,7 @@ func (q *runnerPort) Server(r *Round) error {
 }
 
 // usage is what a span has cost this side, which the Runner has waited in.
-func (q *runnerPort) usage(watch stopwatch, before btl.Waits) Usage {
+func (q *runnerPort) usage(watch stopwatch, before runner.Waits) Usage {
 	u, now := watch.read(), q.run.Waits()
 	u.Sleeps = now.Sleeps - before.Sleeps
 	u.Yields = now.Yields - before.Yields
@@ -216,7 +217,7 @@ func (q *runnerPort) because(r *Round, err error) error {
 
 // pingPong waits for the answer to each message.
 func (q *runnerPort) pingPong(ctx context.Context, r *Round, l limit) (done int64, err error) {
-	begin := func(_ *btl.Module, w btl.Waker) error {
+	begin := func(_ *btl.Module, w runner.Waker) error {
 		q.waker = w
 		return q.send(q.ep, r)
 	}
@@ -238,7 +239,7 @@ func (q *runnerPort) pingPong(ctx context.Context, r *Round, l limit) (done int6
 // rate.
 func (q *runnerPort) stream(ctx context.Context, r *Round, l limit) (done int64, err error) {
 	memory := make([]byte, r.Window*r.SizeBytes)
-	pending := make([]btl.Pending, r.Window)
+	pending := make([]runner.Pending, r.Window)
 	window := int64(r.Window)
 	var waited int64
 	for clock() < l.until && done < l.messages {

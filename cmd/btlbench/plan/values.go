@@ -115,7 +115,7 @@ const (
 	LayerRaw  = "raw"  // the bare fabric endpoint
 	LayerBTL  = "btl"  // the transport
 	LayerBoth = "both" // both in turn
-	// LayerRunner is the transport as ordinary programs use it, through a btl.Runner.
+	// LayerRunner is the transport as ordinary programs use it, through a runner.Runner.
 	LayerRunner = "runner"
 )
 

@@ -22,7 +22,7 @@ const (
 	tagsMax          = 64
 )
 
-// spin is how long a process polls before it sleeps, as btl.Runner does.
+// spin is how long a process polls before it sleeps, as runner.Runner does.
 const spin = 50 * time.Microsecond
 
 // btlHost is a module with its loop.

@@ -1,6 +1,6 @@
 package main
 
-// The faults in what stands on btl.Runner.
+// The faults in what stands on runner.Runner.
 var callMutations = []mutation{
 	{
 		name:  "queue-without-bound",
@@ -143,18 +143,18 @@ var callMutations = []mutation{
 	{
 		name:  "pending-of-another",
 		fault: "who waits twice for what was started waits for what another has started",
-		in:    "btl",
+		in:    "btl/runner",
 		old:   "$p.c.uses.Load() != $p.use",
 		new:   "false",
-		test:  "./btl -timeout 20s -run TestPendingTwice",
+		test:  "./btl/runner -timeout 20s -run TestPendingTwice",
 	},
 	{
 		name:  "in-use-for-ever",
 		fault: "nobody learns that memory is free again of a call that was given up",
-		in:    "btl",
+		in:    "btl/runner",
 		old:   "if $c.free != nil { close($c.free) }",
 		new:   "",
-		test:  "./btl -timeout 20s -run TestInUseEnds",
+		test:  "./btl/runner -timeout 20s -run TestInUseEnds",
 	},
 	{
 		name:  "passes-its-own",
@@ -170,7 +170,7 @@ var callMutations = []mutation{
 		in:    "btl",
 		old:   "$m.acknowledgeUntil($l, Never)",
 		new:   "$m.acknowledgeUntil($l, $m.now)",
-		test:  "./btl -run TestRunnerSleepsOwingNothing",
+		test:  "./btl/runner -run TestRunnerSleepsOwingNothing",
 	},
 	{
 		name:  "answer-before-books",
@@ -178,23 +178,23 @@ var callMutations = []mutation{
 		in:    "btl",
 		old:   "$m.booksFirst = true",
 		new:   "$m.booksFirst = false",
-		test:  "./btl -run TestRunnerAnswerTakesAck",
+		test:  "./btl/runner -run TestRunnerAnswerTakesAck",
 	},
 	{
 		name:  "looks-while-another-sleeps",
 		fault: "a call looks again and again while another goroutine sleeps in the kernel",
-		in:    "btl",
+		in:    "btl/runner",
 		old:   "(!$searched || !$r.sleeping.Load()) && $r.token.TryLock()",
 		new:   "$r.token.TryLock()",
-		test:  "./btl -run TestRunnerWaitsAsleep",
+		test:  "./btl/runner -run TestRunnerWaitsAsleep",
 	},
 	{
 		name:  "refused-sleeps-through",
 		fault: "what is refused is not tried again while somebody sleeps",
-		in:    "btl",
+		in:    "btl/runner",
 		old:   "$r.refused.count > 0 || $r.closing",
 		new:   "$r.closing",
-		test:  "./btl -run TestRunnerTriesAgainAsleep",
+		test:  "./btl/runner -run TestRunnerTriesAgainAsleep",
 	},
 	{
 		name:  "sockets-stay-in-set",

@@ -1,4 +1,4 @@
-package btl
+package runner
 
 import (
 	"context"
@@ -8,25 +8,22 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"gobtl/btl"
 	"gobtl/fabric/mem"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 // openRunners starts n runners on one network.
-func openRunners(t *testing.T, n int, handle func(i int, m *Module)) []*Runner {
+func openRunners(t *testing.T, n int, handle func(i int, m *btl.Module)) []*Runner {
 	t.Helper()
 	b := &bench{tb: t, net: mem.New(mem.Config{})}
 	var rs []*Runner
 	for i := range n {
 		// On a slow machine a test may hold a peer still for longer than the default allows.
-		m := b.open(Config{PeerTimeout: time.Minute})
+		m := b.open(btl.Config{PeerTimeout: time.Minute})
 		if handle != nil {
 			handle(i, m)
 		}
-		rs = append(rs, NewRunner(m, RunnerConfig{}, nil))
+		rs = append(rs, New(m, Config{}, nil))
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -55,8 +52,8 @@ func TestRunnerNilContext(t *testing.T) {
 	var none context.Context
 	second := func(_ any, err error) error { return err }
 	began := false
-	begin := func(*Module) error { began = true; return nil }
-	beginAwait := func(*Module, Waker) error { began = true; return nil }
+	begin := func(*btl.Module) error { began = true; return nil }
+	beginAwait := func(*btl.Module, Waker) error { began = true; return nil }
 	for what, err := range map[string]error{
 		"Do":           r.Do(none, begin),
 		"DoFor":        r.DoFor(none, ep, begin),
@@ -69,21 +66,21 @@ func TestRunnerNilContext(t *testing.T) {
 		"Put":          r.Put(none, ep, nil, 0, 0),
 		"PutNotice":    r.PutNotice(none, ep, nil, 0, 0, 1, nil),
 		"Get":          r.Get(none, ep, nil, 0, 0),
-		"Atomic":       second(r.Atomic(none, ep, Atomic{})),
+		"Atomic":       second(r.Atomic(none, ep, btl.Atomic{})),
 		"Flush":        r.Flush(none, ep),
 		"Start":        second(r.Start(none, ep, 1, nil)),
 		"StartPut":     second(r.StartPut(none, ep, nil, 0, 0)),
 		"Wait":         pending.Wait(none),
 		"Close":        r.Close(none),
 	} {
-		if !errors.Is(err, ErrContext) {
+		if !errors.Is(err, btl.ErrContext) {
 			t.Errorf("%s: %v, want ErrContext", what, err)
 		}
 	}
 	if began {
 		t.Error("a call without a context has begun")
 	}
-	if err := pending.Wait(t.Context()); !errors.Is(err, ErrNoHandler) {
+	if err := pending.Wait(t.Context()); !errors.Is(err, btl.ErrNoHandler) {
 		t.Errorf("what went on: %v", err)
 	}
 }
@@ -92,8 +89,8 @@ func TestRunnerManyGoroutines(t *testing.T) {
 	const senders, messages = 8, 50
 	var mu sync.Mutex
 	seen := map[string]int{}
-	rs := openRunners(t, 2, func(i int, m *Module) {
-		m.Handle(3, func(_ *Endpoint, _ Tag, data []byte) {
+	rs := openRunners(t, 2, func(i int, m *btl.Module) {
+		m.Handle(3, func(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 			mu.Lock()
 			seen[string(data)]++
 			mu.Unlock()
@@ -102,7 +99,7 @@ func TestRunnerManyGoroutines(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	var name []byte
-	if err := rs[1].Do(ctx, func(m *Module) error { name = m.Name(); return nil }); err != nil {
+	if err := rs[1].Do(ctx, func(m *btl.Module) error { name = m.Name(); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	ep, err := rs[0].Connect(ctx, name)
@@ -135,7 +132,7 @@ func TestRunnerManyGoroutines(t *testing.T) {
 	}
 	eventually(t, "all delivered in the counters", func() bool { // which are told now and then
 		s := rs[1].Stats()
-		return s.Get(CntDelivered) == senders*messages
+		return s.Get(btl.CntDelivered) == senders*messages
 	})
 }
 
@@ -143,19 +140,57 @@ func TestRunnerErrors(t *testing.T) {
 	rs := openRunners(t, 1, nil)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if _, err := rs[0].Connect(ctx, []byte("nonsense")); !errors.Is(err, ErrBadName) {
+	if _, err := rs[0].Connect(ctx, []byte("nonsense")); !errors.Is(err, btl.ErrBadName) {
 		t.Errorf("connect to nonsense: %v", err)
 	}
 	ended, end := context.WithCancel(ctx)
 	end()
-	if err := rs[0].Do(ended, func(*Module) error { return nil }); !errors.Is(err, context.Canceled) &&
-		err != nil {
+	err := rs[0].Do(ended, func(*btl.Module) error { return nil })
+	if err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("Do with a context that has ended: %v", err)
 	}
 	if err := rs[0].Close(ctx); err != nil {
 		t.Error(err)
 	}
-	if err := rs[0].Do(ctx, func(*Module) error { return nil }); !errors.Is(err, ErrClosed) {
+	if err := rs[0].Do(ctx, func(*btl.Module) error { return nil }); !errors.Is(err, btl.ErrClosed) {
 		t.Errorf("Do after Close: %v", err)
+	}
+}
+
+// A Close whose context has ended already still ends the loop.
+func TestRunnerCloseCancelled(t *testing.T) {
+	b := &bench{tb: t, net: mem.New(mem.Config{})}
+	r := New(b.open(btl.Config{}), Config{}, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := r.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := r.Close(context.Background()); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+}
+
+// When Send returns, the caller may change its memory, also when the context ended first, unless
+// the error is ErrInUse. The race detector sees it if not.
+func TestRunnerSendLetsGoOfMemory(t *testing.T) {
+	rs, ep := pair(t, func(_ int, m *btl.Module) {
+		mustHandleTag(t, m, 3, func(*btl.Endpoint, btl.Tag, []byte) {})
+	})
+	ctx := t.Context()
+	data := make([]byte, 1<<18)
+	for i := range 100 {
+		short, cancel := context.WithTimeout(ctx, time.Duration(5+i)*time.Microsecond)
+		err := rs[0].Send(short, ep, 3, data)
+		cancel()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if errors.Is(err, ErrInUse) {
+			data = make([]byte, len(data))
+		}
+		for j := range data[:4096] {
+			data[j]++
+		}
 	}
 }

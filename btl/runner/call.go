@@ -1,4 +1,4 @@
-package btl
+package runner
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"gobtl/btl"
 )
 
 // call is what one goroutine wants of a Runner, until it has ended. Calls are pooled.
@@ -15,14 +17,14 @@ type call struct {
 	callUses
 	r     *Runner
 	kind  callKind
-	ep    *Endpoint
-	fn    func(*Module) error
+	ep    *btl.Endpoint
+	fn    func(*btl.Module) error
 	data  []byte // the caller's; of one that nobody waits for, own
 	own   []byte
 	name  []byte
-	found **Endpoint
-	await func(*Module, Waker) error
-	tag   Tag
+	found **btl.Endpoint
+	await func(*btl.Module, Waker) error
+	tag   btl.Tag
 	kept  bool // a Pending's: it is waited for again
 	left  bool // by its goroutine: a post that is in the inbox, with a copy of its data
 	lent  bool // its memory is the caller's
@@ -32,7 +34,7 @@ type call struct {
 	state  atomic.Uint32
 	wake   chan struct{} // of one element: the end, or that it shall drive
 	err    error         // valid when it has ended
-	onDone func(*Fragment, error)
+	onDone func(*btl.Fragment, error)
 	onEnd  func(error)
 
 	// Of a callCancel: who is not waited for any more, while its life is that.
@@ -59,16 +61,16 @@ type callPlace struct {
 	pending    bool // its end comes later
 	// since is when it has begun to look for its end, if it has left that to another who sleeps in
 	// the kernel; else 0.
-	since Time
+	since btl.Time
 }
 
 // memoryCall is what a call wants of memory of the peer.
 type memoryCall struct {
 	does   memoryOp
-	to     Handle
+	to     btl.Handle
 	off    uint64
 	says   []byte // the notice; the caller's
-	atomic Atomic
+	atomic btl.Atomic
 	old    uint64 // what an atomic operation has found: who waited reads it, and recycles the call
 }
 
@@ -123,7 +125,7 @@ func (r *Runner) newCall(kind callKind) *call {
 	if !ok {
 		c = &call{wake: make(chan struct{}, 1)}
 		c.onEnd = c.end
-		c.onDone = func(f *Fragment, err error) {
+		c.onDone = func(f *btl.Fragment, err error) {
 			c.old = f.Value()
 			c.end(err)
 		}
@@ -204,9 +206,9 @@ func (c *call) end(err error) {
 		r.m.Wake()
 	case callAbandoned:
 		if c.left && c.kind == callPost {
-			c.ep.posts.done(len(c.data))
+			r.posts.done(c.ep, len(c.data))
 			if err != nil {
-				c.ep.noteUntold(err)
+				r.hooks.NoteLost(c.ep, err)
 			}
 		}
 		if c.free != nil {
@@ -251,13 +253,13 @@ func (r *Runner) begin(c *call) bool {
 		return true
 	}
 	if r.stopped {
-		c.end(ErrClosed)
+		c.end(btl.ErrClosed)
 		return true
 	}
 	was := r.inside.Swap(true)
 	pending, err := r.try(c)
 	r.inside.Store(was)
-	switch again := errors.Is(err, ErrAgain); {
+	switch again := errors.Is(err, btl.ErrAgain); {
 	case c.life.Load() != life:
 		return true // it has ended meanwhile, and may be another one now
 	case !again && (err != nil || !pending):
@@ -306,7 +308,7 @@ func (r *Runner) tryConnect(c *call) (pending bool, err error) {
 }
 
 // find is what a call that connects asks of the module.
-func (r *Runner) find(c *call) (*Endpoint, error) {
+func (r *Runner) find(c *call) (*btl.Endpoint, error) {
 	if c.kind == callDial {
 		return r.m.Dial(r.m.Now(), string(c.name))
 	}
@@ -314,7 +316,7 @@ func (r *Runner) find(c *call) (*Endpoint, error) {
 }
 
 // connected ends the Connects that wait for an endpoint.
-func (r *Runner) connected(ep *Endpoint, err error) {
+func (r *Runner) connected(ep *btl.Endpoint, err error) {
 	waiting, ok := r.connects[ep]
 	if !ok {
 		return
@@ -332,11 +334,11 @@ func (r *Runner) connected(ep *Endpoint, err error) {
 // is read where it lies until its end, unless nobody waits for it.
 func (r *Runner) trySend(c *call) (pending bool, err error) {
 	ep := c.ep
-	var f *Fragment
+	var f *btl.Fragment
 	switch {
 	case c.does != memoryNone:
 		f, err = c.prepare()
-	case c.kind == callPost || len(c.data) <= r.segmentBytes:
+	case c.kind == callPost || len(c.data) <= r.limits.SegmentBytes:
 		if f, err = ep.Alloc(c.tag, len(c.data)); err == nil {
 			copy(f.Bytes(), c.data)
 		}
@@ -356,7 +358,7 @@ func (r *Runner) trySend(c *call) (pending bool, err error) {
 }
 
 // prepare lends the fragment of what a call wants of memory of the peer.
-func (c *call) prepare() (*Fragment, error) {
+func (c *call) prepare() (*btl.Fragment, error) {
 	switch c.does {
 	case memoryPutNotice:
 		return c.ep.PreparePutNotice(c.data, c.to, c.off, c.tag, c.says)

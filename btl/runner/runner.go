@@ -1,4 +1,4 @@
-package btl
+package runner
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gobtl/btl"
 	"gobtl/fabric"
 	"gobtl/internal/waiting"
 )
 
-// RunnerConfig tunes a Runner; the zero value is a good default.
-type RunnerConfig struct {
+// Config tunes a Runner; the zero value is a good default.
+type Config struct {
 	// Wait is how who drives waits; see Waiting.
 	Wait Waiting
 	// Spin is how long who drives polls after the latest event before it sleeps, if Wait is
@@ -49,10 +50,11 @@ type RunnerConfig struct {
 // that drives, one at a time. They may use the Module directly, but none of the Runner's methods
 // that wait: those return ErrInHandler from there.
 type Runner struct {
-	m            *Module
-	cfg          RunnerConfig
-	start        time.Time
-	segmentBytes int // what fits a packet is copied
+	m      *btl.Module
+	hooks  btl.Hooks
+	cfg    Config
+	start  time.Time
+	limits btl.Limits
 	turn
 	requests
 	pauses
@@ -72,12 +74,14 @@ type turn struct {
 	woken    int          // calls woken since the driver has yielded
 }
 
-// requests are the calls that have not ended. All but the inbox is of who holds the token.
+// requests are the calls that have not ended. All but inbox and posts belongs to the goroutine that
+// holds the token.
 type requests struct {
 	inbox    inbox
+	posts    posts
 	open     *call // those that have begun: a list
 	refused  refusedCalls
-	connects map[*Endpoint][]*call
+	connects map[*btl.Endpoint][]*call
 	spare    []*call // scratch
 }
 
@@ -85,7 +89,7 @@ type requests struct {
 type pauses struct {
 	sleeper    fabric.Sleeper // nil: the fabric's sleep needs the token
 	hastener   fabric.Hastener
-	sleepUntil Time // of who sleeps; under the token
+	sleepUntil btl.Time // of who sleeps; under the token
 	policies   [2]*waiting.Policy
 	slack      time.Duration
 	relief     chan struct{} // to the watcher: no call sleeps any more
@@ -117,30 +121,29 @@ var callbackEntries = [...]uintptr{
 	reflect.ValueOf((*Runner).shutdown).Pointer(),
 }
 
-// NewRunner starts to drive a module, which belongs to it from then on: use the module only inside
+// New starts to drive a module, which belongs to it from then on: use the module only inside
 // Do and from callbacks. Handlers are best set before. It takes over OnEndpoint; give onEvent
 // instead (may be nil). Completions are not pulled, and of who sleeps the timers of peers stop to
 // which nothing is in flight.
-func NewRunner(m *Module, cfg RunnerConfig, onEvent func(*Endpoint, Event, error)) *Runner {
+func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error)) *Runner {
 	if cfg.Spin < 0 {
 		cfg.Wait, cfg.Spin = WaitEvent, 0
 	}
-	set(&cfg.Park, 100*time.Millisecond)
-	r := &Runner{
-		m: m, cfg: cfg, start: time.Now(), segmentBytes: m.Limits().SegmentBytes,
+	if cfg.Park == 0 {
+		cfg.Park = 100 * time.Millisecond
 	}
-	r.connects = make(map[*Endpoint][]*call)
+	r := &Runner{
+		m: m, hooks: m.Hooks(), cfg: cfg, start: time.Now(), limits: m.Limits(),
+	}
+	r.connects = make(map[*btl.Endpoint][]*call)
 	r.relief, r.done = make(chan struct{}, 1), make(chan struct{})
 	for i := range r.policies {
 		r.policies[i] = waiting.New(cfg.Wait, cfg.Spin, new(waiting.OSThread), r.now())
 	}
 	r.slack = waiting.TimerSlack()
-	r.sleeper, _ = m.dom.(fabric.Sleeper)
-	r.hastener, _ = m.dom.(fabric.Hastener)
-	m.recovery.StopIdle()
-	m.booksFirst = true
-	m.PullCompletions(false)
-	m.OnEndpoint(func(ep *Endpoint, ev Event, err error) {
+	r.hooks.TakeOver()
+	r.sleeper, r.hastener = r.hooks.Sleeper()
+	m.OnEndpoint(func(ep *btl.Endpoint, ev btl.Event, err error) {
 		r.connected(ep, err)
 		if onEvent != nil {
 			onEvent(ep, ev, err)
@@ -151,10 +154,10 @@ func NewRunner(m *Module, cfg RunnerConfig, onEvent func(*Endpoint, Event, error
 }
 
 // now is the Runner's clock.
-func (r *Runner) now() Time { return Time(time.Since(r.start)) + 1 }
+func (r *Runner) now() btl.Time { return btl.Time(time.Since(r.start)) + 1 }
 
 // Stats returns the module's counters.
-func (r *Runner) Stats() Stats { return r.m.Stats() }
+func (r *Runner) Stats() btl.Stats { return r.m.Stats() }
 
 // Waits returns how the Runner has waited, as of its latest sleep or operation.
 func (r *Runner) Waits() Waits {
@@ -177,7 +180,7 @@ func (r *Runner) Err() error {
 // return, soon after ctx.
 func (r *Runner) Close(ctx context.Context) error {
 	if ctx == nil {
-		return ErrContext
+		return btl.ErrContext
 	}
 	if r.fromHandler() {
 		return ErrInHandler
@@ -201,7 +204,7 @@ func (r *Runner) Close(ctx context.Context) error {
 	case <-r.done:
 		return r.err
 	case <-grace.C:
-		return fmt.Errorf("btl: runner: a handler does not return: %w", ctx.Err())
+		return fmt.Errorf("runner: a handler does not return: %w", ctx.Err())
 	}
 }
 
@@ -216,7 +219,7 @@ func (r *Runner) over() bool {
 	}
 	if !r.closing {
 		r.closing = true
-		r.m.Drain(r.m.Now(), Never)
+		r.m.Drain(r.m.Now(), btl.Never)
 	}
 	r.closeMu.Lock()
 	defer r.closeMu.Unlock()
@@ -242,7 +245,7 @@ func (r *Runner) shutdown(err error) {
 	}
 	r.inside.Store(was)
 	if err != nil {
-		r.err = fmt.Errorf("btl: runner: %w", err)
+		r.err = fmt.Errorf("runner: %w", err)
 	}
 	for _, c := range r.inbox.take(nil) {
 		if !c.begun {
@@ -250,7 +253,7 @@ func (r *Runner) shutdown(err error) {
 		}
 	}
 	for r.open != nil {
-		r.open.end(ErrClosed)
+		r.open.end(btl.ErrClosed)
 	}
 	r.refused = refusedCalls{}
 	clear(r.connects)

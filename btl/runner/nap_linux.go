@@ -1,4 +1,4 @@
-package btl
+package runner
 
 import (
 	"errors"

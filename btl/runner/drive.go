@@ -1,4 +1,4 @@
-package btl
+package runner
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"time"
 
+	"gobtl/btl"
 	"gobtl/fabric"
 	"gobtl/internal/waiting"
 )
@@ -17,7 +18,7 @@ func (r *Runner) run(ctx context.Context, c *call) error {
 		return err
 	}
 	if r.wantToken() {
-		r.m.at(r.now())
+		r.hooks.Enter(r.now())
 		r.takeInbox() // what was accepted before
 		r.offer(c)
 		return r.await(ctx, c, true)
@@ -33,7 +34,7 @@ func (r *Runner) run(ctx context.Context, c *call) error {
 // endOf is the error of a context that has ended, or is none.
 func endOf(ctx context.Context) error {
 	if ctx == nil {
-		return ErrContext
+		return btl.ErrContext
 	}
 	return ctx.Err()
 }
@@ -71,7 +72,7 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 			holding = r.block(ctx, c, slept)
 		case r.stopped:
 			if r.takeInbox(); !c.ended() {
-				c.end(ErrClosed)
+				c.end(btl.ErrClosed)
 			}
 		case r.broken != nil:
 			r.awaitShutdown(ctx)
@@ -170,7 +171,7 @@ func (r *Runner) takeInbox() int {
 func (r *Runner) pass() (events int) {
 	was := r.inside.Swap(true)
 	now := r.now()
-	r.m.tick(now)
+	r.hooks.Advance(now)
 	events = r.takeInbox()
 	n, err := r.m.Progress(now)
 	r.inside.Store(was)
@@ -231,7 +232,7 @@ func (r *Runner) letRun() {
 // lookOn says whether to look again after a pass in vain, the last of several that took so long.
 // The peer may be a thread that waits for this very processor, where the kernel has put it as it
 // was woken by us: so the looking ends soon, and yielding begins.
-func (r *Runner) lookOn(p *waiting.Policy, now Time, vain time.Duration) bool {
+func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) bool {
 	const alone = 5 * time.Microsecond
 	switch p.Empty(now) {
 	case waiting.Sleep:
@@ -280,7 +281,7 @@ func (r *Runner) release() {
 // hastenSleep does what who sleeps would be woken for before its time: ACKs leave, and the sleep
 // ends sooner. It says whether who sleeps must be woken still. The token is held.
 func (r *Runner) hastenSleep() (wake bool) {
-	r.m.acknowledgeAll()
+	r.hooks.AcknowledgeAll()
 	due := r.due()
 	if due >= r.sleepUntil {
 		return false
@@ -357,7 +358,7 @@ func (r *Runner) woke(c *call) bool {
 
 // due is when something is to be done though nothing comes: for what was refused, and for the end,
 // that is not known.
-func (r *Runner) due() Time {
+func (r *Runner) due() btl.Time {
 	const again = time.Millisecond
 	if r.refused.count > 0 || r.closing {
 		return r.m.Deadline().Min(r.m.Now().Add(again))
@@ -367,7 +368,7 @@ func (r *Runner) due() Time {
 
 // timeout is for how long nothing is to be done unless something comes.
 func (r *Runner) timeout() time.Duration {
-	if due := r.due(); due != Never {
+	if due := r.due(); due != btl.Never {
 		return min(r.cfg.Park, due.Sub(r.m.Now()))
 	}
 	return r.cfg.Park
@@ -377,15 +378,13 @@ func (r *Runner) timeout() time.Duration {
 // The token is held; it returns whether it is afterwards, and then whether it has slept at all.
 func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	if r.inbox.empty() && r.broken == nil {
-		r.m.acknowledgeAll()
+		r.hooks.AcknowledgeAll()
 	}
 	d, p := r.timeout(), r.policy(c)
 	if d <= 0 || d < p.SleepMin() || !r.inbox.empty() || r.broken != nil {
 		return true, false
 	}
-	if r.m.dirty {
-		r.m.publish()
-	}
+	r.hooks.PublishStats()
 	if r.sleeper == nil {
 		return true, r.sleepHolding(d, p)
 	}

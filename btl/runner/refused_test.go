@@ -1,4 +1,4 @@
-package btl
+package runner
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gobtl/btl"
 )
 
 // standStill has a Runner's module make no pass until the function that is returned is called.
@@ -14,7 +16,11 @@ func standStill(t *testing.T, r *Runner) (goOn func()) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
-		ended <- r.Do(context.Background(), func(*Module) error { close(stopped); <-stop; return nil })
+		ended <- r.Do(context.Background(), func(*btl.Module) error {
+			close(stopped)
+			<-stop
+			return nil
+		})
 	}()
 	<-stopped
 	goOn = sync.OnceFunc(func() {
@@ -38,10 +44,11 @@ func eventually(t *testing.T, what string, ready func() bool) {
 }
 
 // connectTo connects to another Runner of the test.
-func connectTo(t *testing.T, r, to *Runner) *Endpoint {
+func connectTo(t *testing.T, r, to *Runner) *btl.Endpoint {
 	t.Helper()
 	var name []byte
-	if err := to.Do(t.Context(), func(m *Module) error { name = m.Name(); return nil }); err != nil {
+	look := func(m *btl.Module) error { name = m.Name(); return nil }
+	if err := to.Do(t.Context(), look); err != nil {
 		t.Fatal(err)
 	}
 	ep, err := r.Connect(t.Context(), name)
@@ -53,13 +60,13 @@ func connectTo(t *testing.T, r, to *Runner) *Endpoint {
 
 // Calls that are refused because of one peer, which stands still, hold up nobody else's.
 func TestRunnerOnePeerStandsStill(t *testing.T) {
-	rs := openRunners(t, 3, func(_ int, m *Module) {
-		mustHandleTag(t, m, 3, func(*Endpoint, Tag, []byte) {})
+	rs := openRunners(t, 3, func(_ int, m *btl.Module) {
+		mustHandleTag(t, m, 3, func(*btl.Endpoint, btl.Tag, []byte) {})
 	})
 	ctx := t.Context()
-	var h Handle
-	err := rs[1].Do(ctx, func(m *Module) error {
-		r, err := m.Expose(make([]byte, 4096), RemoteAll)
+	var h btl.Handle
+	err := rs[1].Do(ctx, func(m *btl.Module) error {
+		r, err := m.Expose(make([]byte, 4096), btl.RemoteAll)
 		if err == nil {
 			h = r.Handle()
 		}
@@ -78,13 +85,13 @@ func TestRunnerOnePeerStandsStill(t *testing.T) {
 	}
 	eventually(t, "the gets that are too many to be refused", func() bool {
 		n := 0
-		err := rs[0].Do(ctx, func(*Module) error { n = rs[0].refused.count; return nil })
+		err := rs[0].Do(ctx, func(*btl.Module) error { n = rs[0].refused.count; return nil })
 		return err == nil && n == gets-asksMax
 	})
 	for range 100 {
 		brief, stop := context.WithTimeout(ctx, 10*time.Second)
 		for what, f := range map[string]func() error{
-			"Do":           func() error { return rs[0].Do(brief, func(*Module) error { return nil }) },
+			"Do":           func() error { return rs[0].Do(brief, func(*btl.Module) error { return nil }) },
 			"Send":         func() error { return rs[0].Send(brief, well, 3, []byte("x")) },
 			"SendBuffered": func() error { return rs[0].SendBuffered(brief, well, 3, []byte("x")) },
 			"Flush":        func() error { return rs[0].Flush(brief, well) },
@@ -105,8 +112,8 @@ func TestRunnerOnePeerStandsStill(t *testing.T) {
 
 // A Flush is behind what SendBuffered has accepted, wherever that waits.
 func TestRunnerFlushBehindPosts(t *testing.T) {
-	rs, ep := pair(t, func(_ int, m *Module) {
-		mustHandleTag(t, m, 3, func(*Endpoint, Tag, []byte) {})
+	rs, ep := pair(t, func(_ int, m *btl.Module) {
+		mustHandleTag(t, m, 3, func(*btl.Endpoint, btl.Tag, []byte) {})
 	})
 	if err := rs[0].Flush(t.Context(), ep); err != nil {
 		t.Fatal(err)
@@ -138,21 +145,21 @@ func TestRunnerAwaitIsForgotten(t *testing.T) {
 		begun := make(chan struct{})
 		if i%2 == 1 { // another call drives
 			stop, end := context.WithCancel(t.Context())
-			go func() { _ = r.Await(stop, func(*Module, Waker) error { return nil }) }()
+			go func() { _ = r.Await(stop, func(*btl.Module, Waker) error { return nil }) }()
 			defer end()
 		}
 		go func() { <-begun; cancel() }()
-		err := r.Await(ctx, func(_ *Module, w Waker) error { waker = w; close(begun); return nil })
+		err := r.Await(ctx, func(_ *btl.Module, w Waker) error { waker = w; close(begun); return nil })
 		if !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		if err := r.Do(t.Context(), func(*Module) error { waker.Wake(nil); return nil }); err != nil {
+		if err := r.Do(t.Context(), func(*btl.Module) error { waker.Wake(nil); return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
 	eventually(t, "the Awaits that are over to be forgotten", func() bool {
 		n := 0
-		err := r.Do(t.Context(), func(*Module) error {
+		err := r.Do(t.Context(), func(*btl.Module) error {
 			for c := r.open; c != nil; c = c.next {
 				n++
 			}
@@ -167,7 +174,7 @@ func TestRunnerWakeInsideBegin(t *testing.T) {
 	rs := openRunners(t, 1, nil)
 	failed := errors.New("failed")
 	for range 100 {
-		err := rs[0].Await(t.Context(), func(_ *Module, w Waker) error {
+		err := rs[0].Await(t.Context(), func(_ *btl.Module, w Waker) error {
 			w.Wake(failed)
 			w.Wake(nil)
 			return nil
@@ -185,7 +192,7 @@ func TestRunnerDoWaitsForItsFunction(t *testing.T) {
 	in, out := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)
-	go func() { result <- rs[0].Do(ctx, func(*Module) error { close(in); <-out; return nil }) }()
+	go func() { result <- rs[0].Do(ctx, func(*btl.Module) error { close(in); <-out; return nil }) }()
 	eventually(t, "the call to wait", func() bool { return !rs[0].inbox.empty() })
 	go goOn() // who drives may be the one that stood still: it runs the function, too
 	<-in
@@ -211,21 +218,21 @@ func TestRunnerWakerOfRefusedBegin(t *testing.T) {
 	done := make(chan error, 1)
 	failed := errors.New("failed")
 	go func() {
-		done <- r.Await(t.Context(), func(_ *Module, w Waker) error {
+		done <- r.Await(t.Context(), func(_ *btl.Module, w Waker) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if tries++; tries == 1 {
 				first = w
 			}
 			if tries < 20 {
-				return ErrAgain
+				return btl.ErrAgain
 			}
 			w.Wake(failed)
 			return nil
 		})
 	}()
 	for ended := false; !ended; {
-		err := r.Do(t.Context(), func(*Module) error {
+		err := r.Do(t.Context(), func(*btl.Module) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if tries > 0 && tries < 20 {
@@ -247,15 +254,15 @@ func TestRunnerWakerOfRefusedBegin(t *testing.T) {
 // behind than it may; then it waits, as long as its context allows.
 func TestRunnerPostsAreBounded(t *testing.T) {
 	for _, bytes := range []int{400, postsBytesMax / 16} {
-		rs, ep := pair(t, func(_ int, m *Module) {
-			mustHandleTag(t, m, 3, func(*Endpoint, Tag, []byte) {})
+		rs, ep := pair(t, func(_ int, m *btl.Module) {
+			mustHandleTag(t, m, 3, func(*btl.Endpoint, btl.Tag, []byte) {})
 		})
 		r := rs[0]
 		stop, end := context.WithCancel(t.Context())
 		driver := make(chan error, 1)
 		begun := make(chan struct{})
 		go func() { // drives all the time
-			driver <- r.Await(stop, func(m *Module, _ Waker) error { close(begun); return nil })
+			driver <- r.Await(stop, func(m *btl.Module, _ Waker) error { close(begun); return nil })
 		}()
 		<-begun
 		goOn := standStill(t, rs[1])
@@ -274,7 +281,7 @@ func TestRunnerPostsAreBounded(t *testing.T) {
 			t.Errorf("%d bytes: SendBuffered never waits", bytes)
 		}
 		refused := 0
-		count := func(*Module) error { refused = r.refused.count; return nil }
+		count := func(*btl.Module) error { refused = r.refused.count; return nil }
 		if err := r.Do(t.Context(), count); err != nil {
 			t.Error(err)
 		}
@@ -285,8 +292,11 @@ func TestRunnerPostsAreBounded(t *testing.T) {
 		if err := r.Flush(t.Context(), ep); err != nil {
 			t.Error(err)
 		}
-		if n, b := ep.posts.count.Load(), ep.posts.bytes.Load(); n != 0 || b != 0 {
-			t.Errorf("%d posts of %d bytes are counted when all are sent", n, b)
+		r.posts.mu.Lock()
+		left := r.posts.of[ep]
+		r.posts.mu.Unlock()
+		if left != (postCount{}) {
+			t.Errorf("%d posts of %d bytes are counted when all are sent", left.count, left.bytes)
 		}
 		end()
 		<-driver

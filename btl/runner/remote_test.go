@@ -1,4 +1,4 @@
-package btl
+package runner
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"gobtl/btl"
 	"gobtl/internal/testenv"
 )
 
@@ -15,13 +16,13 @@ func TestRunnerRemote(t *testing.T) {
 	const workers, each, size = 8, 40, 3000
 	mem := make([]byte, workers*size+8)
 	notices := make(chan string, workers*each)
-	rs, ep := pair(t, func(i int, m *Module) {
-		mustHandleTag(t, m, 5, func(_ *Endpoint, _ Tag, data []byte) { notices <- string(data) })
+	rs, ep := pair(t, func(i int, m *btl.Module) {
+		mustHandleTag(t, m, 5, func(_ *btl.Endpoint, _ btl.Tag, data []byte) { notices <- string(data) })
 	})
 	ctx := t.Context()
-	var handle Handle
-	if err := rs[1].Do(ctx, func(m *Module) error {
-		r, err := m.Expose(mem, RemoteAll)
+	var handle btl.Handle
+	if err := rs[1].Do(ctx, func(m *btl.Module) error {
+		r, err := m.Expose(mem, btl.RemoteAll)
 		if err == nil {
 			handle = r.Handle()
 		}
@@ -43,8 +44,8 @@ func TestRunnerRemote(t *testing.T) {
 				if err := rs[0].Get(ctx, ep, into, handle, at); err != nil || !bytes.Equal(into, data) {
 					t.Errorf("what was read is not what was put, or %v", err)
 				}
-				old, err := rs[0].Atomic(ctx, ep, Atomic{
-					Target: handle, Offset: workers * size, Action: ActionAdd, WidthBytes: 8, Operand: 1,
+				old, err := rs[0].Atomic(ctx, ep, btl.Atomic{
+					Target: handle, Offset: workers * size, Action: btl.ActionAdd, WidthBytes: 8, Operand: 1,
 					Fetch: true,
 				})
 				if err != nil {
@@ -64,7 +65,7 @@ func TestRunnerRemote(t *testing.T) {
 	if len(notices) != workers*each || len(seen) != workers*each {
 		t.Errorf("%d notices, %d different numbers, want %d", len(notices), len(seen), workers*each)
 	}
-	if err := rs[1].Do(ctx, func(*Module) error {
+	if err := rs[1].Do(ctx, func(*btl.Module) error {
 		if v := binary.NativeEndian.Uint64(mem[workers*size:]); v != workers*each {
 			t.Errorf("%d adds have made %d", workers*each, v)
 		}
@@ -72,9 +73,9 @@ func TestRunnerRemote(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	var why *AccessError
+	var why *btl.AccessError
 	if err := rs[0].Get(ctx, ep, make([]byte, 8), handle, 1<<40); !errors.As(err, &why) ||
-		why.Reason != ReasonBounds {
+		why.Reason != btl.ReasonBounds {
 		t.Errorf("outside of the region: %v", err)
 	}
 }
@@ -85,13 +86,13 @@ func TestRunnerRemoteAllocs(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	mem := make([]byte, 64)
-	rs, ep := pair(t, func(_ int, m *Module) {
-		mustHandleTag(t, m, 5, func(*Endpoint, Tag, []byte) {})
+	rs, ep := pair(t, func(_ int, m *btl.Module) {
+		mustHandleTag(t, m, 5, func(*btl.Endpoint, btl.Tag, []byte) {})
 	})
 	ctx := t.Context()
-	var handle Handle
-	if err := rs[1].Do(ctx, func(m *Module) error {
-		r, err := m.Expose(mem, RemoteAll)
+	var handle btl.Handle
+	if err := rs[1].Do(ctx, func(m *btl.Module) error {
+		r, err := m.Expose(mem, btl.RemoteAll)
 		if err == nil {
 			handle = r.Handle()
 		}
@@ -100,7 +101,7 @@ func TestRunnerRemoteAllocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	data, says := make([]byte, 8), []byte("put")
-	add := Atomic{Target: handle, Action: ActionAdd, WidthBytes: 8, Operand: 1, Fetch: true}
+	add := btl.Atomic{Target: handle, Action: btl.ActionAdd, WidthBytes: 8, Operand: 1, Fetch: true}
 	for name, op := range map[string]func() error{
 		"put":    func() error { return rs[0].Put(ctx, ep, data, handle, 0) },
 		"notice": func() error { return rs[0].PutNotice(ctx, ep, data, handle, 0, 5, says) },

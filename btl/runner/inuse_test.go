@@ -1,4 +1,4 @@
-package btl
+package runner
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl"
 	"gobtl/fabric/mem"
 )
 
@@ -15,9 +16,9 @@ func TestInUseEnds(t *testing.T) {
 	b := &bench{tb: t, net: mem.New(mem.Config{})}
 	var rs []*Runner
 	for range 2 {
-		m := b.open(Config{})
-		mustHandleTag(t, m, 3, func(*Endpoint, Tag, []byte) {})
-		r := NewRunner(m, RunnerConfig{}, nil)
+		m := b.open(btl.Config{})
+		mustHandleTag(t, m, 3, func(*btl.Endpoint, btl.Tag, []byte) {})
+		r := New(m, Config{}, nil)
 		t.Cleanup(func() { _ = r.Close(context.Background()) })
 		rs = append(rs, r)
 	}

@@ -1,4 +1,4 @@
-package btl
+package runner
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 )
@@ -27,7 +28,7 @@ func (d *bellCount) Wake() {
 }
 
 // countBells starts a runner whose wake-ups are counted.
-func countBells(t *testing.T, cfg RunnerConfig) (*Runner, *bellCount) {
+func countBells(t *testing.T, cfg Config) (*Runner, *bellCount) {
 	t.Helper()
 	bells := &bellCount{}
 	b := &bench{tb: t, net: mem.New(mem.Config{})}
@@ -35,7 +36,7 @@ func countBells(t *testing.T, cfg RunnerConfig) (*Runner, *bellCount) {
 		bells.Domain = dom
 		return bells
 	}
-	r := NewRunner(b.open(Config{}), cfg, nil)
+	r := New(b.open(btl.Config{}), cfg, nil)
 	t.Cleanup(func() {
 		if err := r.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -54,7 +55,7 @@ func do(t *testing.T, r *Runner, callers, each int) {
 	for range callers {
 		wg.Go(func() {
 			for range each {
-				if err := r.Do(ctx, func(*Module) error { return nil }); err != nil {
+				if err := r.Do(ctx, func(*btl.Module) error { return nil }); err != nil {
 					t.Errorf("an operation that should end at once: %v", err)
 					return
 				}
@@ -65,7 +66,7 @@ func do(t *testing.T, r *Runner, callers, each int) {
 }
 
 func TestNoWakeIsLost(t *testing.T) {
-	for _, cfg := range []RunnerConfig{
+	for _, cfg := range []Config{
 		{Wait: WaitEvent, Park: time.Hour},
 		{Spin: time.Nanosecond, Park: time.Hour},
 		{Park: time.Hour},
@@ -91,7 +92,7 @@ func TestNoWakeIsLost(t *testing.T) {
 
 // TestAwakeIsNotWoken has a loop that never sleeps: a wake-up costs its callers a system call.
 func TestAwakeIsNotWoken(t *testing.T) {
-	r, bells := countBells(t, RunnerConfig{Wait: WaitBusy})
+	r, bells := countBells(t, Config{Wait: WaitBusy})
 	do(t, r, 4, 200)
 	if n := bells.rung.Load(); n != 0 {
 		t.Errorf("a loop that does not sleep was woken %d times", n)

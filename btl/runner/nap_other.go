@@ -1,6 +1,6 @@
 //go:build !linux
 
-package btl
+package runner
 
 import "time"
 

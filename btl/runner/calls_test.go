@@ -1,4 +1,4 @@
-package btl
+package runner
 
 import (
 	"bytes"
@@ -11,16 +11,17 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl"
 	"gobtl/internal/testenv"
 )
 
 // pair connects two runners; handle sets the handlers of both modules before they run.
-func pair(t *testing.T, handle func(i int, m *Module)) (rs []*Runner, ep *Endpoint) {
+func pair(t *testing.T, handle func(i int, m *btl.Module)) (rs []*Runner, ep *btl.Endpoint) {
 	t.Helper()
 	rs = openRunners(t, 2, handle)
 	ctx := t.Context()
 	var name []byte
-	if err := rs[1].Do(ctx, func(m *Module) error { name = m.Name(); return nil }); err != nil {
+	if err := rs[1].Do(ctx, func(m *btl.Module) error { name = m.Name(); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	ep, err := rs[0].Connect(ctx, name)
@@ -36,20 +37,20 @@ func TestRunnerCallbackMustNotWait(t *testing.T) {
 	var ready sync.WaitGroup
 	ready.Add(1)
 	told := make(chan error, 8)
-	rs, ep := pair(t, func(i int, m *Module) {
-		mustHandleTag(t, m, 3, func(from *Endpoint, _ Tag, _ []byte) {
+	rs, ep := pair(t, func(i int, m *btl.Module) {
+		mustHandleTag(t, m, 3, func(from *btl.Endpoint, _ btl.Tag, _ []byte) {
 			ready.Wait()
 			r := rs[i]
 			ctx := context.Background()
 			told <- r.Send(ctx, from, 3, nil)
-			told <- r.Do(ctx, func(*Module) error { return nil })
+			told <- r.Do(ctx, func(*btl.Module) error { return nil })
 			told <- r.Flush(ctx, from)
 			told <- r.Close(ctx)
 			if err := r.SendBuffered(ctx, from, 4, []byte("posted")); err != nil {
 				t.Errorf("SendBuffered by a handler: %v", err)
 			}
 		})
-		mustHandleTag(t, m, 4, func(*Endpoint, Tag, []byte) { told <- nil })
+		mustHandleTag(t, m, 4, func(*btl.Endpoint, btl.Tag, []byte) { told <- nil })
 	})
 	ready.Done()
 	if err := rs[0].Send(t.Context(), ep, 3, []byte("x")); err != nil {
@@ -65,23 +66,16 @@ func TestRunnerCallbackMustNotWait(t *testing.T) {
 	}
 }
 
-func mustHandleTag(t *testing.T, m *Module, tag Tag, h Handler) {
-	t.Helper()
-	if err := m.Handle(tag, h); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestRunnerForeignEndpoint(t *testing.T) {
 	rs, ep := pair(t, nil)
 	ctx := t.Context()
-	for _, e := range []*Endpoint{nil, ep} {
+	for _, e := range []*btl.Endpoint{nil, ep} {
 		_, start := rs[1].Start(ctx, e, 1, nil)
 		for i, err := range []error{
 			rs[1].Send(ctx, e, 1, nil), rs[1].SendBuffered(ctx, e, 1, nil), rs[1].Put(ctx, e, nil, 0, 0),
 			rs[1].Flush(ctx, e), start,
 		} {
-			if !errors.Is(err, ErrEndpoint) {
+			if !errors.Is(err, btl.ErrEndpoint) {
 				t.Errorf("method %d: %v, want ErrEndpoint", i, err)
 			}
 		}
@@ -91,8 +85,10 @@ func TestRunnerForeignEndpoint(t *testing.T) {
 func TestRunnerPost(t *testing.T) {
 	const posters, each = 4, 500
 	var got atomic.Int64
-	rs, ep := pair(t, func(_ int, m *Module) {
-		mustHandleTag(t, m, 3, func(_ *Endpoint, _ Tag, data []byte) { got.Add(int64(len(data))) })
+	rs, ep := pair(t, func(_ int, m *btl.Module) {
+		mustHandleTag(t, m, 3, func(_ *btl.Endpoint, _ btl.Tag, data []byte) {
+			got.Add(int64(len(data)))
+		})
 	})
 	var all sync.WaitGroup
 	sent := 0
@@ -121,8 +117,8 @@ func TestRunnerPost(t *testing.T) {
 func TestRunnerStart(t *testing.T) {
 	var mu sync.Mutex
 	got := map[byte]int{}
-	rs, ep := pair(t, func(_ int, m *Module) {
-		mustHandleTag(t, m, 3, func(_ *Endpoint, _ Tag, data []byte) {
+	rs, ep := pair(t, func(_ int, m *btl.Module) {
+		mustHandleTag(t, m, 3, func(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 			mu.Lock()
 			defer mu.Unlock()
 			if bytes.Count(data, data[:1]) == len(data) {
@@ -159,8 +155,8 @@ func TestRunnerStart(t *testing.T) {
 
 // A Pending that was waited for tells so, whatever its call is used for by then.
 func TestPendingTwice(t *testing.T) {
-	rs, ep := pair(t, func(_ int, m *Module) {
-		mustHandleTag(t, m, 3, func(*Endpoint, Tag, []byte) {})
+	rs, ep := pair(t, func(_ int, m *btl.Module) {
+		mustHandleTag(t, m, 3, func(*btl.Endpoint, btl.Tag, []byte) {})
 	})
 	start := func(data []byte) Pending {
 		t.Helper()
@@ -180,14 +176,14 @@ func TestPendingTwice(t *testing.T) {
 		if !first.Done() {
 			t.Error("what has been waited for is not done")
 		}
-		if err := first.Wait(t.Context()); !errors.Is(err, ErrState) {
+		if err := first.Wait(t.Context()); !errors.Is(err, btl.ErrState) {
 			t.Fatalf("waited for once more: %v", err)
 		}
 		if err := second.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := (Pending{}).Wait(t.Context()); !errors.Is(err, ErrState) {
+	if err := (Pending{}).Wait(t.Context()); !errors.Is(err, btl.ErrState) {
 		t.Errorf("a Pending of nothing: %v", err)
 	}
 }
@@ -196,15 +192,15 @@ func TestPendingTwice(t *testing.T) {
 func TestRunnerStartPut(t *testing.T) {
 	rs, ep := pair(t, nil)
 	mem := make([]byte, 100_000)
-	var region *Region
-	err := rs[1].Do(t.Context(), func(m *Module) (err error) {
-		region, err = m.Expose(mem, RemoteWrite)
+	var region *btl.Region
+	err := rs[1].Do(t.Context(), func(m *btl.Module) (err error) {
+		region, err = m.Expose(mem, btl.RemoteWrite)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	wait := func(h Handle) error {
+	wait := func(h btl.Handle) error {
 		p, err := rs[0].StartPut(t.Context(), ep, bytes.Repeat([]byte{7}, len(mem)), h, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -214,7 +210,7 @@ func TestRunnerStartPut(t *testing.T) {
 	if err := wait(region.Handle()); err != nil {
 		t.Fatal(err)
 	}
-	err = rs[1].Do(t.Context(), func(*Module) error {
+	err = rs[1].Do(t.Context(), func(*btl.Module) error {
 		if bytes.Count(mem, []byte{7}) != len(mem) {
 			t.Error("it has not written all")
 		}
@@ -223,16 +219,16 @@ func TestRunnerStartPut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := wait(region.Handle() + 1<<40); !errors.Is(err, ErrRemoteAccess) {
+	if err := wait(region.Handle() + 1<<40); !errors.Is(err, btl.ErrRemoteAccess) {
 		t.Errorf("a handle of no region: %v", err)
 	}
 }
 
 // echoing answers tag 1 by tag 2, and gives the answers' numbers to a function.
-func echoing(t *testing.T, answered func(id uint64)) (*Runner, *Endpoint) {
+func echoing(t *testing.T, answered func(id uint64)) (*Runner, *btl.Endpoint) {
 	t.Helper()
-	rs, ep := pair(t, func(_ int, m *Module) {
-		mustHandleTag(t, m, 1, func(ep *Endpoint, _ Tag, data []byte) {
+	rs, ep := pair(t, func(_ int, m *btl.Module) {
+		mustHandleTag(t, m, 1, func(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 			if f, err := ep.Alloc(2, len(data)); err == nil {
 				copy(f.Bytes(), data)
 				if _, err := ep.Send(ep.Now(), f); err != nil {
@@ -240,7 +236,7 @@ func echoing(t *testing.T, answered func(id uint64)) (*Runner, *Endpoint) {
 				}
 			}
 		})
-		mustHandleTag(t, m, 2, func(_ *Endpoint, _ Tag, data []byte) {
+		mustHandleTag(t, m, 2, func(_ *btl.Endpoint, _ btl.Tag, data []byte) {
 			answered(binary.LittleEndian.Uint64(data))
 		})
 	})
@@ -269,7 +265,7 @@ func TestRunnerAwaitAndCancel(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, time.Duration(rng.IntN(200))*time.Microsecond)
 				}
 				id := uint64(c*each + i + 1)
-				err := r.Await(ctx, func(m *Module, w Waker) error {
+				err := r.Await(ctx, func(m *btl.Module, w Waker) error {
 					var q [8]byte
 					binary.LittleEndian.PutUint64(q[:], id)
 					if err := ep.SendImmediate(m.Now(), 1, q[:]); err != nil {
@@ -300,7 +296,7 @@ func TestRunnerAllocations(t *testing.T) {
 	r, ep := echoing(t, func(uint64) { waker.Wake(nil) })
 	ctx := context.Background()
 	q := make([]byte, 8)
-	ask := func(m *Module, w Waker) error {
+	ask := func(m *btl.Module, w Waker) error {
 		waker = w
 		return ep.SendImmediate(m.Now(), 1, q)
 	}
@@ -332,7 +328,7 @@ func TestWakerOutlivesItsCall(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		for range 300 {
-			if err := r.Do(t.Context(), func(*Module) error {
+			if err := r.Do(t.Context(), func(*btl.Module) error {
 				for _, o := range old {
 					o.Wake(errors.New("of another call"))
 				}
@@ -344,7 +340,7 @@ func TestWakerOutlivesItsCall(t *testing.T) {
 	})
 	for range 300 {
 		for _, each := range []*Runner{r, other, other} { // one pool serves all
-			if err := each.Await(t.Context(), func(_ *Module, w Waker) error {
+			if err := each.Await(t.Context(), func(_ *btl.Module, w Waker) error {
 				if each == r {
 					old = append(old, w)
 				}

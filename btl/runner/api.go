@@ -1,15 +1,17 @@
-package btl
+package runner
 
 import (
 	"context"
 	"runtime"
 	"slices"
+
+	"gobtl/btl"
 )
 
 // Do runs fn with the module, which is its own meanwhile, and returns its error; if that is
 // ErrAgain fn is run again later. fn must not block. It runs on this goroutine or on the one that
 // drives.
-func (r *Runner) Do(ctx context.Context, fn func(m *Module) error) error {
+func (r *Runner) Do(ctx context.Context, fn func(m *btl.Module) error) error {
 	c := r.newCall(callDo)
 	c.fn = fn
 	return r.run(ctx, c)
@@ -17,7 +19,7 @@ func (r *Runner) Do(ctx context.Context, fn func(m *Module) error) error {
 
 // DoFor is Do for one endpoint: while it is refused, it waits behind what else waits for that
 // endpoint, and not among the calls for others.
-func (r *Runner) DoFor(ctx context.Context, ep *Endpoint, fn func(m *Module) error) error {
+func (r *Runner) DoFor(ctx context.Context, ep *btl.Endpoint, fn func(m *btl.Module) error) error {
 	if err := r.mine(ep); err != nil {
 		return err
 	}
@@ -28,22 +30,22 @@ func (r *Runner) DoFor(ctx context.Context, ep *Endpoint, fn func(m *Module) err
 
 // Connect returns the endpoint for a module's name once it is connected, or why it could not be.
 // When ctx ends first the endpoint goes on connecting: Connect again finds it.
-func (r *Runner) Connect(ctx context.Context, name []byte) (*Endpoint, error) {
+func (r *Runner) Connect(ctx context.Context, name []byte) (*btl.Endpoint, error) {
 	c := r.newCall(callConnect)
 	c.name = append([]byte(nil), name...)
 	return r.reach(ctx, c)
 }
 
 // Dial is Connect for a module of which only the address is known: see Module.Dial.
-func (r *Runner) Dial(ctx context.Context, address string) (*Endpoint, error) {
+func (r *Runner) Dial(ctx context.Context, address string) (*btl.Endpoint, error) {
 	c := r.newCall(callDial)
 	c.name = []byte(address)
 	return r.reach(ctx, c)
 }
 
 // reach waits for the endpoint of a call that connects.
-func (r *Runner) reach(ctx context.Context, c *call) (*Endpoint, error) {
-	var ep *Endpoint
+func (r *Runner) reach(ctx context.Context, c *call) (*btl.Endpoint, error) {
+	var ep *btl.Endpoint
 	c.found = &ep
 	if err := r.run(ctx, c); err != nil {
 		return nil, err
@@ -55,18 +57,18 @@ func (r *Runner) reach(ctx context.Context, c *call) (*Endpoint, error) {
 // it, or an error if it did not. It waits for resources as long as ctx allows. When ctx ends
 // first the message may still be delivered; data may be read for as long as the error says so:
 // errors.Is(err, ErrInUse), never for what fits a packet (Limits.SegmentBytes).
-func (r *Runner) Send(ctx context.Context, ep *Endpoint, tag Tag, data []byte) error {
+func (r *Runner) Send(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data []byte) error {
 	if err := r.mine(ep); err != nil {
 		return err
 	}
 	c := r.newCall(callSend)
 	c.ep, c.tag, c.data = ep, tag, data
-	return r.runLent(ctx, c, len(data) > r.segmentBytes)
+	return r.runLent(ctx, c, len(data) > r.limits.SegmentBytes)
 }
 
 // Put writes data into the peer's region from offset on, and returns when it is in place. When ctx
 // ends first, data may still be read: ErrInUse.
-func (r *Runner) Put(ctx context.Context, ep *Endpoint, data []byte, target Handle,
+func (r *Runner) Put(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64,
 ) error {
 	if err := r.mine(ep); err != nil {
@@ -82,23 +84,6 @@ func (r *Runner) runLent(ctx context.Context, c *call, lent bool) error {
 	return r.run(ctx, c)
 }
 
-// InUse is the error of a call whose context has ended while its memory may still be in use. It is
-// ErrInUse, and the context's error.
-type InUse struct {
-	err  error
-	free chan struct{}
-}
-
-// Error implements error.
-func (e *InUse) Error() string { return ErrInUse.Error() + ": " + e.err.Error() }
-
-// Unwrap returns both errors.
-func (e *InUse) Unwrap() []error { return []error{ErrInUse, e.err} }
-
-// Free is closed when the memory is the caller's again: with the end of the message, of its
-// endpoint, or of the Runner.
-func (e *InUse) Free() <-chan struct{} { return e.free }
-
 // nudge has somebody look into the inbox, if nobody drives.
 func (r *Runner) nudge() {
 	if r.token.TryLock() {
@@ -110,7 +95,7 @@ func (r *Runner) nudge() {
 }
 
 // Flush returns when everything sent to the endpoint so far is acknowledged.
-func (r *Runner) Flush(ctx context.Context, ep *Endpoint) error {
+func (r *Runner) Flush(ctx context.Context, ep *btl.Endpoint) error {
 	if err := r.mine(ep); err != nil {
 		return err
 	}
@@ -123,15 +108,15 @@ func (r *Runner) Flush(ctx context.Context, ep *Endpoint) error {
 // Waker that begin was given; it returns the error that Wake was given, or begin's. So a layer
 // above waits for an answer: begin sends the question and notes the Waker, the answer's handler
 // calls it. When ctx ends first the Waker does nothing any more.
-func (r *Runner) Await(ctx context.Context, begin func(m *Module, w Waker) error) error {
+func (r *Runner) Await(ctx context.Context, begin func(m *btl.Module, w Waker) error) error {
 	c := r.newCall(callAwait)
 	c.await = begin
 	return r.run(ctx, c)
 }
 
 // AwaitFor is Await for one endpoint, as DoFor is Do.
-func (r *Runner) AwaitFor(ctx context.Context, ep *Endpoint,
-	begin func(m *Module, w Waker) error,
+func (r *Runner) AwaitFor(ctx context.Context, ep *btl.Endpoint,
+	begin func(m *btl.Module, w Waker) error,
 ) error {
 	if err := r.mine(ep); err != nil {
 		return err
@@ -165,7 +150,8 @@ type Pending struct {
 
 // Start sends data to the peer's handler of the tag and does not wait for anything: data is lent to
 // the Runner until Wait has returned nil or an error other than that of its context.
-func (r *Runner) Start(ctx context.Context, ep *Endpoint, tag Tag, data []byte) (Pending, error) {
+func (r *Runner) Start(ctx context.Context, ep *btl.Endpoint, tag btl.Tag, data []byte,
+) (Pending, error) {
 	if err := r.mine(ep); err != nil {
 		return Pending{}, err
 	}
@@ -175,7 +161,7 @@ func (r *Runner) Start(ctx context.Context, ep *Endpoint, tag Tag, data []byte) 
 }
 
 // StartPut is Start of a Put.
-func (r *Runner) StartPut(ctx context.Context, ep *Endpoint, data []byte, target Handle,
+func (r *Runner) StartPut(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
 	offset uint64,
 ) (Pending, error) {
 	if err := r.mine(ep); err != nil {
@@ -194,7 +180,7 @@ func (r *Runner) launch(ctx context.Context, c *call) (Pending, error) {
 	c.kept = true
 	p := Pending{r, c, c.uses.Load()}
 	if r.token.TryLock() {
-		r.m.at(r.now())
+		r.hooks.Enter(r.now())
 		r.offer(c)
 		r.release()
 	} else {
@@ -215,10 +201,10 @@ func (p Pending) over() bool { return p.c == nil || p.c.uses.Load() != p.use }
 // has ended, by one goroutine at a time; once more it returns ErrState.
 func (p Pending) Wait(ctx context.Context) error {
 	if p.over() {
-		return ErrState
+		return btl.ErrState
 	}
 	if ctx == nil {
-		return ErrContext
+		return btl.ErrContext
 	}
 	r, c := p.r, p.c
 	if !c.ended() && r.fromHandler() {
@@ -233,12 +219,12 @@ func (p Pending) Wait(ctx context.Context) error {
 func (r *Runner) Yield() { r.woken++ }
 
 // Owns says whether an endpoint is one of this Runner's module. Any goroutine may call it.
-func (r *Runner) Owns(ep *Endpoint) bool { return r.mine(ep) == nil }
+func (r *Runner) Owns(ep *btl.Endpoint) bool { return r.mine(ep) == nil }
 
 // mine says why an endpoint is none of this Runner's.
-func (r *Runner) mine(ep *Endpoint) error {
-	if ep == nil || ep.m != r.m {
-		return ErrEndpoint
+func (r *Runner) mine(ep *btl.Endpoint) error {
+	if !r.hooks.Owns(ep) {
+		return btl.ErrEndpoint
 	}
 	return nil
 }

@@ -1,25 +1,29 @@
-package btl
+package runner
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"sync"
+
+	"gobtl/btl"
 )
 
 // SendBuffered sends a copy of data and does not wait for the peer (MPI's buffered send): it
 // returns when the transport has taken the message over, which takes long only while there are no
 // resources for it, or while the peer has not taken what was sent to it before. Whether it arrived
 // is told by Flush. A handler may call it, and gets ErrAgain where another caller would wait.
-func (r *Runner) SendBuffered(ctx context.Context, ep *Endpoint, tag Tag, data []byte) error {
+func (r *Runner) SendBuffered(ctx context.Context, ep *btl.Endpoint, tag btl.Tag,
+	data []byte,
+) error {
 	if err := r.mine(ep); err != nil {
 		return err
 	}
-	if tag > TagMax {
-		return ErrTag
+	if tag > btl.TagMax {
+		return btl.ErrTag
 	}
-	if most := r.m.cfg.FragmentBytesMax; uint64(len(data)) > uint64(most) {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), most)
+	if most := r.limits.FragmentBytesMax; len(data) > most {
+		return fmt.Errorf("%w: %d bytes, at most %d", btl.ErrTooLarge, len(data), most)
 	}
 	if err := endOf(ctx); err != nil {
 		return err
@@ -27,7 +31,7 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *Endpoint, tag Tag, data [
 	c := r.newCall(callPost)
 	c.ep, c.tag, c.data = ep, tag, data
 	if r.token.TryLock() {
-		r.m.at(r.now())
+		r.hooks.Enter(r.now())
 		r.offer(c)
 		return r.await(ctx, c, true)
 	}
@@ -37,7 +41,7 @@ func (r *Runner) SendBuffered(ctx context.Context, ep *Endpoint, tag Tag, data [
 	}
 	err := r.run(ctx, c)
 	if errors.Is(err, ErrInHandler) {
-		return ErrAgain
+		return btl.ErrAgain
 	}
 	return err
 }
@@ -50,32 +54,48 @@ const (
 	postsBytesMax = 4 << 20 // but one may be larger
 )
 
-// posts counts an endpoint's posts. Any goroutine adds some; who drives takes them away.
+// posts counts the posts of each endpoint that has some.
 type posts struct {
-	count atomic.Int32
-	bytes atomic.Int64
+	mu sync.Mutex
+	of map[*btl.Endpoint]postCount // under mu
 }
 
-// add counts one more, unless there are too many.
-func (p *posts) add(bytes int) bool {
-	n, sum := p.count.Add(1), p.bytes.Add(int64(bytes))
-	if n > postsMax || n > 1 && sum > postsBytesMax {
-		p.done(bytes)
+// postCount is how many posts an endpoint has, and how many bytes these hold.
+type postCount struct{ count, bytes int }
+
+// add counts one more post of an endpoint. It returns false, and counts nothing, if the endpoint
+// has too many. Any goroutine may call it.
+func (p *posts) add(ep *btl.Endpoint, bytes int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.of[ep]
+	if n.count >= postsMax || n.count > 0 && n.bytes+bytes > postsBytesMax {
 		return false
 	}
+	if p.of == nil {
+		p.of = make(map[*btl.Endpoint]postCount)
+	}
+	p.of[ep] = postCount{n.count + 1, n.bytes + bytes}
 	return true
 }
 
-func (p *posts) done(bytes int) {
-	p.count.Add(-1)
-	p.bytes.Add(-int64(bytes))
+// done counts one post less.
+func (p *posts) done(ep *btl.Endpoint, bytes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.of[ep]
+	if n.count == 1 {
+		delete(p.of, ep)
+		return
+	}
+	p.of[ep] = postCount{n.count - 1, n.bytes - bytes}
 }
 
 // leaveBehind puts a post into the inbox, with a copy of its data. It returns false if there are
 // too many.
 func (r *Runner) leaveBehind(c *call) bool {
 	data := c.data
-	if !c.ep.posts.add(len(data)) {
+	if !r.posts.add(c.ep, len(data)) {
 		return false
 	}
 	c.own = append(c.own[:0], data...)
@@ -84,7 +104,7 @@ func (r *Runner) leaveBehind(c *call) bool {
 	if r.inbox.push(c, postsMax) {
 		return true
 	}
-	c.ep.posts.done(len(data))
+	r.posts.done(c.ep, len(data))
 	c.data, c.left = data, false
 	c.state.Store(callRunning)
 	return false

@@ -1,12 +1,16 @@
-package btl
+package runner
 
-import "context"
+import (
+	"context"
+
+	"gobtl/btl"
+)
 
 // PutNotice is Put with a notice: see Endpoint.PreparePutNotice. It returns when the bytes are in
 // place and the notice is delivered, or will be at once. When ctx ends first, data and says may
 // still be read: ErrInUse.
-func (r *Runner) PutNotice(ctx context.Context, ep *Endpoint, data []byte, target Handle,
-	offset uint64, tag Tag, says []byte,
+func (r *Runner) PutNotice(ctx context.Context, ep *btl.Endpoint, data []byte, target btl.Handle,
+	offset uint64, tag btl.Tag, says []byte,
 ) error {
 	if err := r.mine(ep); err != nil {
 		return err
@@ -19,7 +23,7 @@ func (r *Runner) PutNotice(ctx context.Context, ep *Endpoint, data []byte, targe
 
 // Get reads into mem what a region of the peer holds from offset on, and returns when all of it is
 // there. When ctx ends first, mem may still be written: ErrInUse.
-func (r *Runner) Get(ctx context.Context, ep *Endpoint, mem []byte, target Handle,
+func (r *Runner) Get(ctx context.Context, ep *btl.Endpoint, mem []byte, target btl.Handle,
 	offset uint64,
 ) error {
 	if err := r.mine(ep); err != nil {
@@ -32,7 +36,9 @@ func (r *Runner) Get(ctx context.Context, ep *Endpoint, mem []byte, target Handl
 
 // Atomic changes a number in a region of the peer, exactly once, and returns the old value if
 // a.Fetch is set. When ctx ends first, it may still be done: the error says ErrInUse.
-func (r *Runner) Atomic(ctx context.Context, ep *Endpoint, a Atomic) (old uint64, err error) {
+func (r *Runner) Atomic(ctx context.Context, ep *btl.Endpoint,
+	a btl.Atomic,
+) (old uint64, err error) {
 	if err := r.mine(ep); err != nil {
 		return 0, err
 	}

@@ -1,4 +1,4 @@
-package btl
+package runner
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl"
 	"gobtl/fabric"
 )
 
@@ -26,26 +27,36 @@ func (e breakable) Poll(out []fabric.Completion) (int, error) {
 	return e.Endpoint.Poll(out)
 }
 
+type breakableDomain struct {
+	sleeping
+	breaks *atomic.Bool
+}
+
+// OpenEndpoint implements fabric.Domain.
+func (d breakableDomain) OpenEndpoint(cfg fabric.EndpointConfig) (fabric.Endpoint, error) {
+	ep, err := d.Domain.OpenEndpoint(cfg)
+	return breakable{ep, d.breaks}, err
+}
+
 // A call that drives when the fabric breaks has its end, as those that wait behind it, and so has
 // the Runner, whose watcher sleeps for long.
 func TestRunnerFabricBreaks(t *testing.T) {
-	m := openShm(t, Config{})
 	var breaks atomic.Bool
-	for _, c := range [...]*channel{&m.cmd, &m.data} {
-		c.ep = breakable{c.ep, &breaks}
-	}
-	r := NewRunner(m, RunnerConfig{Park: time.Hour}, nil)
+	m := openShm(t, func(dom fabric.Domain) fabric.Domain {
+		return breakableDomain{sleeping{dom}, &breaks}
+	})
+	r := New(m, Config{Park: time.Hour}, nil)
 	eventually(t, "the watcher to sleep", r.sleeping.Load)
 	const behind = 3
 	ends := make(chan error, 1+behind)
 	for range behind {
 		go func() {
-			ends <- r.Await(context.Background(), func(*Module, Waker) error { return nil })
+			ends <- r.Await(context.Background(), func(*btl.Module, Waker) error { return nil })
 		}()
 	}
 	eventually(t, "calls to wait", func() bool { return r.blocked.Load() == behind })
 	go func() {
-		ends <- r.Await(context.Background(), func(*Module, Waker) error {
+		ends <- r.Await(context.Background(), func(*btl.Module, Waker) error {
 			breaks.Store(true)
 			return nil
 		})
@@ -53,7 +64,7 @@ func TestRunnerFabricBreaks(t *testing.T) {
 	for range cap(ends) {
 		select {
 		case err := <-ends:
-			if !errors.Is(err, ErrClosed) {
+			if !errors.Is(err, btl.ErrClosed) {
 				t.Errorf("a call ends with %v", err)
 			}
 		case <-time.After(10 * time.Second):

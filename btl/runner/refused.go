@@ -1,4 +1,6 @@
-package btl
+package runner
+
+import "gobtl/btl"
 
 // refusedCalls are a Runner's calls for which there were no resources (ErrAgain). Those to one
 // endpoint wait for each other, so that they are begun in order; nobody waits for another's:
@@ -10,7 +12,7 @@ package btl
 // All is of who holds the token.
 type refusedCalls struct {
 	count  int
-	by     map[*Endpoint]*refusedQueue
+	by     map[*btl.Endpoint]*refusedQueue
 	queues []*refusedQueue
 	turn   int // of the queue that is looked at first
 	free   callQueue
@@ -19,7 +21,7 @@ type refusedCalls struct {
 
 // refusedQueue is what waits for one endpoint.
 type refusedQueue struct {
-	ep    *Endpoint
+	ep    *btl.Endpoint
 	calls callQueue
 	next  *refusedQueue
 }
@@ -53,7 +55,7 @@ func (f *refusedCalls) offer(r *Runner, c *call) {
 }
 
 // queue makes the queue of an endpoint.
-func (f *refusedCalls) queue(ep *Endpoint) *refusedQueue {
+func (f *refusedCalls) queue(ep *btl.Endpoint) *refusedQueue {
 	q := f.spare
 	if q == nil {
 		q = new(refusedQueue)
@@ -62,7 +64,7 @@ func (f *refusedCalls) queue(ep *Endpoint) *refusedQueue {
 	}
 	q.ep = ep
 	if f.by == nil {
-		f.by = make(map[*Endpoint]*refusedQueue)
+		f.by = make(map[*btl.Endpoint]*refusedQueue)
 	}
 	f.by[ep] = q
 	f.queues = append(f.queues, q)

@@ -1,18 +1,20 @@
-package btl
+package runner
 
 import (
 	"testing"
 	"time"
+
+	"gobtl/btl"
 )
 
 // The watcher that wakes up for lone messages, again and again after long silences, looks once each
 // time and sleeps again: the sleep ends by what has come meanwhile.
 func TestRunnerSleepsAtOnceInCalm(t *testing.T) {
 	came := make(chan struct{}, 1)
-	m := openShm(t, Config{})
-	mustHandleTag(t, m, 4, func(*Endpoint, Tag, []byte) { came <- struct{}{} })
+	m := openShm(t, nil)
+	mustHandleTag(t, m, 4, func(*btl.Endpoint, btl.Tag, []byte) { came <- struct{}{} })
 	to := openRunner(t, m)
-	from := openRunner(t, openShm(t, Config{}))
+	from := openRunner(t, openShm(t, nil))
 	ep := connectTo(t, from, to)
 	send := func(count int) {
 		for range count {
@@ -24,7 +26,7 @@ func TestRunnerSleepsAtOnceInCalm(t *testing.T) {
 		}
 	}
 	passes := func() (n uint64) {
-		look := func(m *Module) error { n = m.stats.counters[CntPasses]; return nil }
+		look := func(m *btl.Module) error { n = passesOf(m); return nil }
 		if err := to.Do(t.Context(), look); err != nil {
 			t.Fatal(err)
 		}

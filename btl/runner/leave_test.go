@@ -1,4 +1,4 @@
-package btl
+package runner
 
 import (
 	"context"
@@ -6,18 +6,20 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"gobtl/btl"
 )
 
 // Calls for a peer that stands still leave nothing behind when their contexts have ended, whoever
 // drives.
 func TestRunnerLeavesQueues(t *testing.T) {
-	rs, ep := pair(t, func(_ int, m *Module) {
-		mustHandleTag(t, m, 3, func(*Endpoint, Tag, []byte) {})
+	rs, ep := pair(t, func(_ int, m *btl.Module) {
+		mustHandleTag(t, m, 3, func(*btl.Endpoint, btl.Tag, []byte) {})
 	})
 	r := rs[0]
 	goOn := standStill(t, rs[1])
 	defer func() { goOn() }()
-	data := filled(2*r.segmentBytes, 1)
+	data := filled(2*r.limits.SegmentBytes, 1)
 	full := false
 	for i := 0; i < 20*postsMax && !full; i++ {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -25,7 +27,7 @@ func TestRunnerLeavesQueues(t *testing.T) {
 		cancel()
 	}
 	refused := func() (n int) {
-		count := func(*Module) error { n = r.refused.count; return nil }
+		count := func(*btl.Module) error { n = r.refused.count; return nil }
 		if err := r.Do(t.Context(), count); err != nil {
 			t.Error(err)
 		}
@@ -39,7 +41,7 @@ func TestRunnerLeavesQueues(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				_ = r.Await(stop, func(*Module, Waker) error { close(begun); return nil })
+				_ = r.Await(stop, func(*btl.Module, Waker) error { close(begun); return nil })
 			}()
 			<-begun
 			defer func() { end(); <-ended }()
@@ -72,12 +74,15 @@ func TestRunnerAwaitForOne(t *testing.T) {
 	ended := make(chan error, many)
 	for range many {
 		go func() {
-			ended <- r.AwaitFor(ctx, still, func(*Module, Waker) error { tries.Add(1); return ErrAgain })
+			ended <- r.AwaitFor(ctx, still, func(*btl.Module, Waker) error {
+				tries.Add(1)
+				return btl.ErrAgain
+			})
 		}()
 	}
 	eventually(t, "all to be refused", func() bool {
 		n := 0
-		err := r.Do(t.Context(), func(*Module) error { n = r.refused.count; return nil })
+		err := r.Do(t.Context(), func(*btl.Module) error { n = r.refused.count; return nil })
 		return err == nil && n == many
 	})
 	for _, what := range []string{"AwaitFor", "DoFor"} {
@@ -85,16 +90,16 @@ func TestRunnerAwaitForOne(t *testing.T) {
 		again := func() error {
 			if first == 0 {
 				first = tries.Load()
-				return ErrAgain
+				return btl.ErrAgain
 			}
 			before = tries.Load() - first
 			return nil
 		}
 		var err error
 		if what == "DoFor" {
-			err = r.DoFor(t.Context(), well, func(*Module) error { return again() })
+			err = r.DoFor(t.Context(), well, func(*btl.Module) error { return again() })
 		} else {
-			err = r.AwaitFor(t.Context(), well, func(_ *Module, w Waker) error {
+			err = r.AwaitFor(t.Context(), well, func(_ *btl.Module, w Waker) error {
 				err := again()
 				if err == nil {
 					w.Wake(nil)
@@ -130,7 +135,7 @@ func TestRunnerEndMustNotWait(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for _, depth := range []int{0, 100, 200} {
-		go func() { told <- r.Do(ctx, func(*Module) error { return deep(depth) }) }()
+		go func() { told <- r.Do(ctx, func(*btl.Module) error { return deep(depth) }) }()
 		select {
 		case err := <-told:
 			if !errors.Is(err, ErrInHandler) {
@@ -143,12 +148,13 @@ func TestRunnerEndMustNotWait(t *testing.T) {
 	// An OnDone that is called as the module is closed.
 	goOn := standStill(t, rs[1])
 	defer goOn()
-	err := r.Do(ctx, func(m *Module) error {
+	err := r.Do(ctx, func(m *btl.Module) error {
 		f, err := ep.Alloc(3, 4)
 		if err != nil {
 			return err
 		}
-		f.Signal, f.OnDone = true, func(*Fragment, error) { told <- r.Flush(context.Background(), ep) }
+		f.Signal = true
+		f.OnDone = func(*btl.Fragment, error) { told <- r.Flush(context.Background(), ep) }
 		_, err = ep.Send(m.Now(), f)
 		return err
 	})

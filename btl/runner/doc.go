@@ -1,0 +1,27 @@
+// Package runner drives a module of package btl for ordinary programs: any goroutine may call, with
+// a context, and a call returns when what it wants has its end.
+//
+// Three things to know:
+//
+//   - There is one owner at a time. The goroutine that holds the token owns the module; a call that
+//     finds the token free takes it, does its work and drives. Runner has the picture.
+//   - The fabric's handlers and all other callbacks run on the goroutine that drives. They must not
+//     wait for the Runner: ErrInHandler.
+//   - A nil context is btl.ErrContext, before anything has begun. Where memory may still be in use
+//     when the context has ended, the error is an InUse, which tells when it is free.
+//
+// Where to read:
+//
+//	runner.go     Runner, New, Close: from the start to the end
+//	api.go        Do, Connect, Send, Put, Flush, Await, Start
+//	remote.go     PutNotice, Get, Atomic
+//	post.go       SendBuffered: messages that nobody waits for
+//	call.go       what one goroutine wants, and its states
+//	refused.go    calls for which there was no resource yet
+//	drive.go      a call drives, sleeps, hands the token over
+//	watch.go      the watcher drives while nobody calls
+//	nap_linux.go  a sleep of less than a millisecond
+//	waiting.go    how a loop waits, for users
+//
+// A Runner uses the public API of package btl, and btl.Hooks.
+package runner

@@ -26,7 +26,7 @@ type runnerPort struct {
 
 	// Of who drives.
 	r     *Round
-	waker runner.Waker     // of the client's ping
+	waker runner.Waker  // of the client's ping
 	owed  chan struct{} // the server found no room for a reply
 }
 

@@ -292,7 +292,6 @@ var arrowsUp = []arrow{
 	{"channel.go", "pathmtu_apply.go"},  // a datagram is larger than the own device takes
 	{"clock.go", "progress.go"},         // late is what is later than the Deadline
 	{"descriptors.go", "remote_ask.go"}, // a fragment may have been an operation
-	{"outbox.go", "held.go"},            // an owner that holds a fragment may look at its end
 	{"outbox.go", "endpoint.go"},        // the goodbye is the transport's own send
 }
 

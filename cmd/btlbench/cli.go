@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/usage"
 )
 
 // cli is the command line: one field per command, each in a file cmd_*.go. What a command sets are
@@ -68,7 +69,7 @@ func checkAddress(what, addr string) error {
 
 // newParser returns the parser of the command line. exit is called by --help, and must not return.
 func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
-	return kong.New(c,
+	return kong.New(c, usage.Bytes(),
 		kong.Name("btlbench"),
 		kong.Description(cliDescription),
 		kong.Writers(env.stdout, env.stderr),

@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"gobtl/cmd/btlrun/job"
+	"gobtl/internal/usage"
 	"gobtl/launch/pmi"
 )
 
@@ -48,6 +49,6 @@ func (c *cli) Validate() error {
 }
 
 func newParser(c *cli, stdout, stderr io.Writer, exit func(int)) (*kong.Kong, error) {
-	return kong.New(c, kong.Name("btlrun"), kong.Description(cliDescription),
+	return kong.New(c, usage.Bytes(), kong.Name("btlrun"), kong.Description(cliDescription),
 		kong.Writers(stdout, stderr), kong.Exit(exit))
 }

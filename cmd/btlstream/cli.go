@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"gobtl/fabric/impair"
+	"gobtl/internal/usage"
 	"gobtl/stream"
 )
 
@@ -312,7 +313,7 @@ func influxURL(addr string) (string, error) {
 // newParser returns the parser of the command line. exit is called by --help and --version, and
 // must not return.
 func newParser(c *cli, out, errs io.Writer, exit func(int)) (*kong.Kong, error) {
-	return kong.New(c,
+	return kong.New(c, usage.Bytes(),
 		kong.Name("btlstream"),
 		kong.Description(cliDescription),
 		kong.Writers(out, errs),

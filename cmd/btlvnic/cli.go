@@ -15,6 +15,7 @@ import (
 
 	"gobtl/fabric"
 	"gobtl/fabric/impair"
+	"gobtl/internal/usage"
 	"gobtl/vnic"
 	"gobtl/vnic/tap"
 )
@@ -246,7 +247,7 @@ func (c *dumpCmd) Validate() error {
 
 // newParser returns the parser of the command line. exit is called by --help, and must not return.
 func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
-	return kong.New(c,
+	return kong.New(c, usage.Bytes(),
 		kong.Name("btlvnic"),
 		kong.Description(cliDescription),
 		kong.Writers(env.stdout, env.stderr),

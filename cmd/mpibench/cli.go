@@ -12,6 +12,7 @@ import (
 
 	"gobtl/cmd/btlbench/plan"
 	"gobtl/cmd/mpibench/bench"
+	"gobtl/internal/usage"
 )
 
 const cliDescription = `Latency, bandwidth, message rate and collective operations of package mpi,
@@ -97,7 +98,7 @@ func (c *measureCmd) Validate() error {
 
 // newParser returns the parser of the command line. exit is called by --help, and must not return.
 func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
-	return kong.New(c,
+	return kong.New(c, usage.Bytes(),
 		kong.Name("mpibench"),
 		kong.Description(cliDescription),
 		kong.Writers(env.stdout, env.stderr),

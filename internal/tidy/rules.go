@@ -55,6 +55,7 @@ var policies = []policy{
 	{dir: "internal/waiting", imports: leaves, libs: []string{"golang.org/x/sys"}},
 	{dir: "internal/park", libs: []string{"golang.org/x/sys"}},
 	{dir: "internal/bounded"},
+	{dir: "internal/usage", libs: []string{"github.com/alecthomas/kong"}},
 	{dir: "internal/bulk", libs: []string{"golang.org/x/sys"}},
 	{dir: "internal/...", imports: leaves, deny: pureDeny},
 	{dir: "hotel", imports: leaves, deny: pureDeny},

@@ -1,10 +1,3 @@
-// Package usage says what is wrong with a command line in the words of who wrote it: the parser of
-// all programs, kong, tells what its scanner has expected.
-//
-//	--size: expected value value but got "-1" (short flag); perhaps try --size="-1"?
-//	--size must not be negative: -1
-//
-// Functions of text alone; any goroutine may call them.
 package usage
 
 import (

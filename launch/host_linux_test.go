@@ -16,7 +16,7 @@ const hostNameAsked = "GOBTL_TEST_HOST_NAME"
 // Two hosts of one name, here two networks, are two; two processes of one host are on one.
 func TestHostName(t *testing.T) {
 	if os.Getenv(hostNameAsked) != "" {
-		_, _ = os.Stderr.Write(hostName())
+		_, _ = os.Stderr.Write(HostName())
 		return
 	}
 	if os.Geteuid() != 0 {
@@ -34,7 +34,7 @@ func TestHostName(t *testing.T) {
 		return name.Bytes()
 	}
 	here, there := tell(nil), tell(&syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET})
-	if mine := hostName(); !bytes.Equal(here, mine) || bytes.Equal(there, mine) {
+	if mine := HostName(); !bytes.Equal(here, mine) || bytes.Equal(there, mine) {
 		t.Errorf("this process is on %q, another on %q, one in another network on %q", mine, here, there)
 	}
 	nodes := numberHosts([][]byte{here, there, here})

@@ -391,7 +391,7 @@ func (j *Job) findNodes(ctx context.Context) error {
 	if err != nil && !errors.Is(err, ErrRefused) {
 		return err
 	}
-	hosts, err := j.exchange(ctx, hostKey, hostName())
+	hosts, err := j.exchange(ctx, hostKey, HostName())
 	if err != nil {
 		return err
 	}

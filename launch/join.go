@@ -13,11 +13,11 @@ import (
 	"gobtl/launch/pmi"
 )
 
-// hostName tells this host from the others of a job. Machines that were set up from one image have
+// HostName tells this host from the others of a job. Machines that were set up from one image have
 // one name, and containers have a network of their own each: ranks are on one host only if they
 // have the system's start and the network in common, and so its loopback interface. Where nothing
 // is known a rank is alone.
-func hostName() []byte {
+func HostName() []byte {
 	name, err := os.Hostname()
 	if err != nil || name == "" {
 		name = rand.Text()

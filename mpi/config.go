@@ -17,7 +17,8 @@ type Config struct {
 	// Launch says how to find the launcher.
 	Launch launch.Config
 	// Fabric chooses the provider, which the program must have imported, and the address. Empty is
-	// the provider "udp", at the loopback address if the job is on one host.
+	// the provider "udp", at the loopback address if the job is on one host; else at the address by
+	// which most of the other hosts can reach this one: not one that another host has as well.
 	Fabric fabric.Hints
 	// Transport tunes the module; the variables GOBTL_* of the environment go before what it says.
 	// Its PeerTimeout is 30 s if it is 0: for so long a rank may be out of breath. Its

@@ -369,7 +369,9 @@ func (e *engine) rankOf(p *pml.Peer) (int, error) {
 }
 
 // gone is the error of an operation with a rank that has ended.
-func (e *engine) gone(rank int, err error) error { return &RankError{Rank: rank, Err: err} }
+func (e *engine) gone(rank int, err error) error {
+	return &RankError{Rank: rank, Err: e.way(rank, err)}
+}
 
 // setNames takes the names of all ranks' modules.
 func (e *engine) setNames(names [][]byte) error {

@@ -56,6 +56,8 @@ var (
 	ErrFreed = errors.New("mpi: communicator freed")
 	// ErrExcluded: the other ranks take this one for dead, and go on without it.
 	ErrExcluded = errors.New("mpi: the others take this rank for dead")
+	// ErrAddress: a rank has no address by which those of other hosts can reach it.
+	ErrAddress = errors.New("mpi: no address for the other hosts")
 	// ErrContexts: one rank has made 2^19 communicators.
 	ErrContexts = errors.New("mpi: no communicators left")
 )

@@ -72,7 +72,7 @@ func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 	if cfg.Fabric.Node == "" && job.Nodes() == 1 && cfg.Fabric.Provider == "udp" {
 		cfg.Fabric.Node = "127.0.0.1"
 	}
-	e, err := openEngine(cfg, job.Rank())
+	e, err := openEngine(ctx, job, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -114,16 +114,20 @@ func makeRoom(cfg *btl.Config, ranks int) {
 }
 
 // openEngine opens the transport.
-func openEngine(cfg Config, rank int) (*engine, error) {
+func openEngine(ctx context.Context, job Job, cfg Config) (*engine, error) {
 	infos, err := fabric.GetInfo(cfg.Fabric)
 	if err != nil {
 		return nil, fmt.Errorf("mpi: %w", err)
 	}
-	sizes, err := cfg.Transport.DomainConfig(infos[0])
+	info, err := chooseInfo(ctx, job, infos)
+	if err != nil {
+		return nil, err
+	}
+	sizes, err := cfg.Transport.DomainConfig(info)
 	if err != nil {
 		return nil, fmt.Errorf("mpi: %w", err)
 	}
-	domain, err := fabric.Open(infos[0], sizes)
+	domain, err := fabric.Open(info, sizes)
 	if err != nil {
 		return nil, fmt.Errorf("mpi: %w", err)
 	}
@@ -131,7 +135,7 @@ func openEngine(cfg Config, rank int) (*engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mpi: %w", err)
 	}
-	e, err := newEngine(domain, m, cfg, rank)
+	e, err := newEngine(domain, m, cfg, job.Rank())
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("mpi: %w", err), m.Close())
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 
@@ -31,6 +32,7 @@ type local struct {
 	mtu     int // of the device, with IP headers
 	network netip.Prefix
 	addr    netip.Addr // with zone if it is link-local
+	inner   bool       // the device leads to no other host, as far as can be seen
 	ports   [2]uint16  // of the first two endpoints, 0 for any; all others have any
 	port    uint16     // of the endpoint that is being opened
 }
@@ -144,6 +146,7 @@ func newLocal(dev net.Interface, a net.Addr) (local, bool) {
 	ip = ip.Unmap()
 	bits, _ := ipnet.Mask.Size()
 	l := local{device: dev.Name, index: dev.Index, mtu: dev.MTU, addr: ip}
+	l.inner = dev.Flags&net.FlagRunning == 0 || bridgesNoHardware(dev.Name)
 	l.network = netip.PrefixFrom(ip, bits).Masked()
 	if ip.Is6() && ip.IsLinkLocalUnicast() {
 		l.addr = ip.WithZone(dev.Name)
@@ -151,17 +154,36 @@ func newLocal(dev net.Interface, a net.Addr) (local, bool) {
 	return l, l.payloadBytes() > 0
 }
 
-// reach orders addresses by who can use them.
-func (l *local) reach() int {
-	switch {
-	case l.addr.IsLoopback():
-		return 3
-	case l.addr.IsLinkLocalUnicast():
-		return 2
-	case l.addr.Is6():
-		return 1
+// bridgesNoHardware says whether a device is a bridge to which no hardware belongs: one between
+// containers, or virtual machines, of this host.
+func bridgesNoHardware(device string) bool {
+	ports, err := os.ReadDir("/sys/class/net/" + device + "/brif")
+	if err != nil {
+		return false // It is no bridge.
 	}
-	return 0
+	return !slices.ContainsFunc(ports, func(port os.DirEntry) bool {
+		_, err := os.Stat("/sys/class/net/" + port.Name() + "/device")
+		return err == nil
+	})
+}
+
+// reach orders addresses by who can use them: those of devices without carrier, and of bridges
+// between containers, behind all others but loopback.
+func (l *local) reach() int {
+	if l.addr.IsLoopback() {
+		return 6
+	}
+	kind := 0
+	switch {
+	case l.addr.IsLinkLocalUnicast():
+		kind = 2
+	case l.addr.Is6():
+		kind = 1
+	}
+	if l.inner {
+		return 3 + kind
+	}
+	return kind
 }
 
 // scope is the zone of link-local addresses as this host numbers it.

@@ -86,6 +86,8 @@ func rank(ctx context.Context, role string) (status int, err error) {
 		return 0, compute(ctx, j)
 	case "flood":
 		return 0, flood(ctx, j)
+	case "networks":
+		return 0, networks(ctx, j)
 	case "signals":
 		return signals(ctx, j)
 	default:

@@ -113,6 +113,7 @@ func commonFormat(offers []offer) string {
 // well, or it is loopback, or one of a link's own where the host has others.
 func foreign(offers []offer, rank int, a address) bool {
 	switch reachOf(a) {
+	case anywhere:
 	case onHost:
 		return true
 	case onLink:

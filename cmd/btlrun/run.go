@@ -3,11 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
-	"syscall"
 
 	"golang.org/x/term"
 
@@ -58,14 +57,13 @@ func run(args []string, stdin, stdout, stderr *os.File) (status int) {
 }
 
 // launch runs the job that a command line asks for.
-func launch(c *cli, stdin io.Reader, stdout, stderr *os.File) int {
+func launch(c *cli, stdin, stdout, stderr *os.File) int {
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
-		syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(signals, forwarded()...)
 	defer signal.Stop(signals)
 	hosts, err := job.ParseHosts(c.Hosts)
-	if err == nil && c.Dir == "" {
-		c.Dir, err = os.Getwd()
+	if err == nil {
+		c.Dir, err = filepath.Abs(c.Dir) // "" is the present one
 	}
 	if err == nil && c.Remote == "" {
 		c.Remote, err = os.Executable()
@@ -80,8 +78,9 @@ func launch(c *cli, stdin io.Reader, stdout, stderr *os.File) int {
 	}
 	status, err := job.Run(job.Options{
 		Size: c.Ranks, Hosts: hosts, Args: c.Command, Env: os.Environ(), Dir: c.Dir,
-		Rsh: strings.Fields(c.Rsh), Agent: c.Remote, Stdin: stdin, Stdout: stdout, Stderr: stderr,
-		Label: label, Signals: signals, Grace: c.Grace, StartTimeout: c.Start, KeepGoing: c.Keep,
+		Rsh: strings.Fields(c.Rsh), Agent: c.Remote, Stdin: input(stdin), Stdout: stdout, Stderr: stderr,
+		Label: label, Signals: signals, Suspend: suspend,
+		Grace: c.Grace, StartTimeout: c.Start, KeepGoing: c.Keep,
 	})
 	if err != nil {
 		fmt.Fprintln(stderr, "btlrun:", err)

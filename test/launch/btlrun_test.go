@@ -25,8 +25,9 @@ func roleOf(t *testing.T, role string, args ...string) *exec.Cmd {
 }
 
 // fakeShell is a remote shell that runs everything here, with as much quoting as a real one needs,
-// and a remark on standard error. Host "down" cannot be reached, "chatty" greets who comes, and
-// "old" has another btlrun.
+// and a remark on standard error. Host "down" cannot be reached, "mute" has no btlrun, "chatty"
+// greets who comes, "late" says something behind the agent's greeting, and "old" has another
+// btlrun.
 func fakeShell(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rsh")
@@ -35,7 +36,9 @@ host=$1
 shift
 case $host in
 down) echo "no route to host" >&2; exit 255 ;;
+mute) exit 3 ;;
 chatty) echo "Welcome to chatty" ;;
+late) echo "btlrun agent 3"; echo "bash: warning: no such locale"; exec cat >/dev/null ;;
 old) echo "btlrun agent 1"; exec cat >/dev/null ;;
 esac
 echo "connected" >&2
@@ -92,12 +95,17 @@ func TestBtlrunHosts(t *testing.T) {
 		t.Errorf("status %d, %q, %q", r.status, r.stdout, r.stderr)
 	}
 	for hosts, remark := range map[string]string{
-		"a,down":   "btlrun: down is lost: ",
-		"a,chatty": "btlrun: chatty is lost: ",
-		"a,old":    `btlrun there speaks version "1", this one 2: all hosts must have the same`,
+		"down":   "down cannot be reached: no route to host (" + shell + ": exit status 255)",
+		"mute":   "mute cannot be reached: " + shell + ": exit status 3",
+		"chatty": `chatty is lost: no agent: it says "Welcome to chatty"`,
+		"late":   `late is lost: no agent: it says "bash: warning: no such locale"`,
+		"old": `old is lost: no agent: btlrun there speaks version "1", this one 3: all hosts must ` +
+			"have the same",
 	} {
-		r := run(t, roleOf(t, "abort", "-n", "2", "--rsh", shell, "--hosts", hosts))
-		if r.status != 1 || !strings.Contains(r.stderr, remark) {
+		r := run(t, roleOf(t, "abort", "-n", "2", "--rsh", shell, "--hosts", "a,"+hosts))
+		r.stderr = strings.ReplaceAll(r.stderr, "btlrun: a: connected\n", "")
+		r.stderr = strings.ReplaceAll(r.stderr, "btlrun: "+hosts+": connected\n", "")
+		if r.status != 1 || r.stderr != "btlrun: "+remark+"\n" {
 			t.Errorf("%s: status %d\n%s", hosts, r.status, r.stderr)
 		}
 	}

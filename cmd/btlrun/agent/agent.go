@@ -59,6 +59,7 @@ func (a *agent) loop(in io.Reader) error {
 				return fmt.Errorf("%w: a signal of %d bytes", ErrFrame, len(f.Body))
 			}
 			a.signal(syscall.Signal(f.Body[0]))
+			err = a.out.Write(Frame{Kind: KindSignalled, Body: f.Body})
 		default:
 			err = fmt.Errorf("%w: kind %d for an agent", ErrFrame, f.Kind)
 		}
@@ -95,16 +96,17 @@ func (a *agent) start(body []byte) error {
 	if len(s.Args) == 0 || len(a.ranks) > 0 {
 		return fmt.Errorf("%w: nothing to start, or twice", ErrFrame)
 	}
+	c := command{args: asStrings(s.Args), env: asStrings(s.Env), dir: string(s.Dir)}
 	for local, rank := range s.Ranks {
 		if a.ranks[rank] != nil {
 			return fmt.Errorf("%w: rank %d twice", ErrFrame, rank)
 		}
-		p, err := newProcess(a.out, &s, rank, local)
+		p, err := newProcess(a.out, &s, &c, rank, local)
 		if err == nil {
 			err = p.start()
 		}
 		if err != nil {
-			end := Exit{Status: notStarted(err), Error: err.Error()}
+			end := Exit{Status: notStarted(err), Error: []byte(explain(err).Error())}
 			if err := a.out.Write(exitFrame(rank, end)); err != nil {
 				return err
 			}

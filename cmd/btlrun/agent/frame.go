@@ -12,7 +12,7 @@ import (
 // is from a shell. Version, and a newline, end it.
 const (
 	GreetingPrefix = "btlrun agent "
-	Version        = "2"
+	Version        = "3"
 	Greeting       = GreetingPrefix + Version + "\n"
 )
 
@@ -20,7 +20,7 @@ const (
 type Kind uint8
 
 // The kinds of frames. To the agent: Start, PMI, Stdin, Signal, Credit. From it: PMI, Stdout,
-// Stderr, Taken, Exit.
+// Stderr, Taken, Signalled, Exit.
 const (
 	KindStart  Kind = iota + 1 // Start, as JSON
 	KindPMI                    // a line, with its newline
@@ -29,8 +29,9 @@ const (
 	KindSignal                 // a byte: the signal for all ranks of the host
 	KindStdout
 	KindStderr
-	KindExit   // Exit, as JSON
-	KindCredit // Credit: so many bytes of the rank's output have been written
+	KindExit      // Exit, as JSON
+	KindCredit    // Credit: so many bytes of the rank's output have been written
+	KindSignalled // a byte: the ranks of the host have been sent this signal
 )
 
 // Sizes of a frame's body, in bytes.
@@ -52,6 +53,15 @@ const frameHead = 9
 // ErrFrame: the other side sends what is no frame.
 var ErrFrame = errors.New("agent: malformed frame")
 
+// NoFrame is the ErrFrame of bytes that begin no frame.
+type NoFrame struct{ Head []byte }
+
+// Error implements error.
+func (e *NoFrame) Error() string { return fmt.Sprintf("%v: %q begins none", ErrFrame, e.Head) }
+
+// Unwrap returns ErrFrame.
+func (e *NoFrame) Unwrap() error { return ErrFrame }
+
 // Frame is what is sent.
 type Frame struct {
 	Kind Kind
@@ -71,8 +81,8 @@ func Read(in io.Reader) (Frame, error) {
 	if f.Kind == KindStart {
 		most = StartBytesMax
 	}
-	if f.Kind < KindStart || f.Kind > KindCredit || size > most {
-		return Frame{}, fmt.Errorf("%w: kind %d of %d bytes", ErrFrame, f.Kind, size)
+	if f.Kind < KindStart || f.Kind > KindSignalled || size > most {
+		return Frame{}, &NoFrame{Head: head[:]}
 	}
 	f.Body = make([]byte, size)
 	if _, err := io.ReadFull(in, f.Body); err != nil {
@@ -105,13 +115,14 @@ func (w *Writer) Write(f Frame) error {
 	return err
 }
 
-// Start is what an agent is to start.
+// Start is what an agent is to start. Words and paths are bytes, which JSON carries whatever they
+// are; of text it would change what is no UTF-8.
 type Start struct {
 	Ranks []int    // of this host
 	Size  int      // of the job
-	Args  []string // the program and its arguments
-	Env   []string // all of it, but for PMI's
-	Dir   string   // where the ranks begin
+	Args  [][]byte // the program and its arguments
+	Env   [][]byte // all of it, but for PMI's
+	Dir   []byte   // where the ranks begin
 	Stdin int      // the rank that reads standard input; -1: none
 }
 
@@ -119,7 +130,25 @@ type Start struct {
 type Exit struct {
 	Status int    // if it has exited
 	Signal int    // if one has killed it
-	Error  string // why it could not be started
+	Error  []byte // why it could not be started
+}
+
+// AsBytes are strings as Start has them.
+func AsBytes(list []string) [][]byte {
+	all := make([][]byte, len(list))
+	for i, s := range list {
+		all[i] = []byte(s)
+	}
+	return all
+}
+
+// asStrings is the other way.
+func asStrings(list [][]byte) []string {
+	all := make([]string, len(list))
+	for i, s := range list {
+		all[i] = string(s)
+	}
+	return all
 }
 
 // creditBytes is the size of the body of a KindCredit.

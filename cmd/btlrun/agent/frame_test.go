@@ -20,7 +20,7 @@ func TestFrames(t *testing.T) {
 		var want []Frame
 		for range rapid.IntRange(1, 4).Draw(t, "frames") {
 			f := Frame{
-				Kind: Kind(rapid.IntRange(int(KindStart), int(KindCredit)).Draw(t, "kind")),
+				Kind: Kind(rapid.IntRange(int(KindStart), int(KindSignalled)).Draw(t, "kind")),
 				Rank: rapid.IntRange(0, 1<<20).Draw(t, "rank"),
 				Body: rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "body"),
 			}
@@ -48,7 +48,7 @@ func TestFrames(t *testing.T) {
 		}
 	})
 	for _, bad := range []string{
-		"\x00\x00\x00\x00\x00\x00\x00\x00\x00", "\x0a\x00\x00\x00\x00\x00\x00\x00\x00",
+		"\x00\x00\x00\x00\x00\x00\x00\x00\x00", "\x0b\x00\x00\x00\x00\x00\x00\x00\x00",
 		"\x02\x00\x00\x00\x00\x00\x01\x00\x01", "\x01\x00\x00\x00\x00\x01\x00\x00\x01",
 	} {
 		if f, err := Read(strings.NewReader(bad)); !errors.Is(err, ErrFrame) {

@@ -44,20 +44,26 @@ type process struct {
 	over bool // it has ended, and its number may be another's
 }
 
+// command is what a rank runs.
+type command struct {
+	args, env []string
+	dir       string
+}
+
 // newProcess prepares a rank, the local-th one of its host.
-func newProcess(out *Writer, s *Start, rank, local int) (*process, error) {
+func newProcess(out *Writer, s *Start, c *command, rank, local int) (*process, error) {
 	p := &process{out: out, rank: rank}
-	if info, err := os.Stat(s.Dir); err != nil || !info.IsDir() { // else the program gets the blame
-		return p, fmt.Errorf("%s is no directory to begin in", s.Dir)
+	if info, err := os.Stat(c.dir); err != nil || !info.IsDir() { // else the program gets the blame
+		return p, fmt.Errorf("%s is no directory to begin in", c.dir)
 	}
-	path, err := lookUp(s)
+	path, err := c.lookUp()
 	if err != nil {
 		return p, err
 	}
-	p.cmd = exec.Command(path, s.Args[1:]...)
-	p.cmd.Args[0] = s.Args[0]
-	p.cmd.Dir, p.cmd.SysProcAttr = s.Dir, attributes()
-	p.cmd.Env = slices.Concat(s.Env, []string{
+	p.cmd = exec.Command(path, c.args[1:]...)
+	p.cmd.Args[0] = c.args[0]
+	p.cmd.Dir, p.cmd.SysProcAttr = c.dir, attributes()
+	p.cmd.Env = slices.Concat(c.env, []string{
 		"PMI_FD=" + strconv.Itoa(pmiFD), "PMI_RANK=" + strconv.Itoa(rank),
 		"PMI_SIZE=" + strconv.Itoa(s.Size), "MPI_LOCALRANKID=" + strconv.Itoa(local),
 		"MPI_LOCALNRANKS=" + strconv.Itoa(len(s.Ranks)),
@@ -80,27 +86,67 @@ func newProcess(out *Writer, s *Start, rank, local int) (*process, error) {
 }
 
 // lookUp finds the program as a shell would whose environment and directory are those of the ranks.
-func lookUp(s *Start) (string, error) {
-	name := s.Args[0]
+func (c *command) lookUp() (string, error) {
+	name := c.args[0]
 	if strings.Contains(name, "/") {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(s.Dir, name)
-		}
-		return name, nil
+		return c.within(name), nil
 	}
-	for _, variable := range slices.Backward(s.Env) {
+	for _, variable := range slices.Backward(c.env) {
 		path, ok := strings.CutPrefix(variable, "PATH=")
 		if !ok {
 			continue
 		}
 		for _, dir := range filepath.SplitList(path) {
-			if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			if found, err := exec.LookPath(filepath.Join(c.within(dir), name)); err == nil {
 				return found, nil
 			}
 		}
 		break
 	}
 	return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
+}
+
+// within is a path as seen from the directory of the ranks.
+func (c *command) within(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(c.dir, path)
+}
+
+// explain adds to why a rank could not be started what the system's words leave out: which limit
+// was reached, or that it is not the program that is missing but its interpreter.
+func explain(err error) error {
+	var of *os.PathError
+	switch {
+	case errors.Is(err, syscall.EMFILE):
+		return fmt.Errorf("%w: the limit of open files of one process (ulimit -n)", err)
+	case errors.Is(err, syscall.ENFILE):
+		return fmt.Errorf("%w: the limit of open files of this host", err)
+	case errors.Is(err, syscall.EAGAIN):
+		return fmt.Errorf("%w: the limit of processes (ulimit -u, or pids.max of a control group)", err)
+	case errors.Is(err, syscall.ENOENT) && errors.As(err, &of):
+		if first := interpreter(of.Path); first != "" {
+			return fmt.Errorf("%w: its interpreter: %s", err, first)
+		}
+	}
+	return err
+}
+
+// interpreter is the first line of a script that is there.
+func interpreter(path string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	head := make([]byte, 128)
+	n, _ := io.ReadFull(file, head) // What is shorter ends early.
+	line, _, _ := strings.Cut(string(head[:n]), "\n")
+	if !strings.HasPrefix(line, "#!") {
+		return ""
+	}
+	return line
 }
 
 // socketPair returns this end of a socket, and that for a rank.
@@ -184,7 +230,7 @@ func (p *process) wait() {
 	case ok:
 		e.Status = state.ExitStatus()
 	default:
-		e = Exit{Status: 1, Error: err.Error()}
+		e = Exit{Status: 1, Error: []byte(err.Error())}
 	}
 	_ = p.out.Write(exitFrame(p.rank, e)) // Without btlrun there is nobody to tell.
 }

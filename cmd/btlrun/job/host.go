@@ -9,12 +9,16 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+	"unicode"
 
 	"gobtl/cmd/btlrun/agent"
 )
 
 // ErrAgent: the agent of a host does not answer, or not as one does.
-var ErrAgent = errors.New("btlrun: no agent")
+var ErrAgent = errors.New("no agent")
+
+// ErrUnreached: a host's agent was never heard.
+var ErrUnreached = errors.New("cannot be reached")
 
 // host is a host at work.
 type host struct {
@@ -26,6 +30,7 @@ type host struct {
 	frames  chan agent.Frame // on their way to the agent
 	credit  credits          // and what it may be told of its ranks' output
 	rsh     *exec.Cmd        // nil here
+	remarks *remarks         // what it says on standard error
 	stopped chan struct{}    // closed when its reader has ended
 }
 
@@ -54,7 +59,8 @@ func (j *job) connect(h *host, index int, local bool) error {
 	h.rsh = exec.Command(j.Rsh[0], args...)
 	h.rsh.SysProcAttr = remoteShell()
 	h.rsh.WaitDelay = time.Second
-	h.rsh.Stderr = remarks{lines: j.remarks, host: index}
+	h.remarks = &remarks{lines: j.remarks, host: index}
+	h.rsh.Stderr = h.remarks
 	var err error
 	if h.in, err = h.rsh.StdinPipe(); err != nil {
 		return err
@@ -68,7 +74,8 @@ func (j *job) connect(h *host, index int, local bool) error {
 // begin starts the goroutines of a host, and has its agent start the ranks.
 func (j *job) begin(h *host) error {
 	body, err := json.Marshal(agent.Start{
-		Ranks: h.ranks, Size: j.Size, Args: j.Args, Env: j.env, Dir: j.Dir, Stdin: j.stdinRank(),
+		Ranks: h.ranks, Size: j.Size, Args: agent.AsBytes(j.Args), Env: agent.AsBytes(j.env),
+		Dir: []byte(j.Dir), Stdin: j.stdinRank(),
 	})
 	if err != nil {
 		return err
@@ -116,9 +123,32 @@ func (j *job) read(h *host) {
 			_ = h.out.Close()
 			defer time.AfterFunc(killed, func() { _ = h.rsh.Process.Kill() }).Stop()
 		}
-		err = errors.Join(err, h.rsh.Wait())
+		err = h.why(err, h.rsh.Wait())
 	}
 	j.tell(event{host: h, err: err})
+}
+
+// why is the one reason why nothing more comes from a host, nil in the end: what its reader has
+// found, or how the remote shell has ended, with the last that this had to say.
+func (h *host) why(found, ended error) error {
+	last := h.remarks.last()
+	if found == nil {
+		found = ended
+	}
+	if found == nil || errors.Is(found, ErrAgent) {
+		h.remarks.add(last)
+		return found
+	}
+	text := plain(last)
+	switch {
+	case text != "" && errors.Is(found, ErrUnreached) && ended != nil:
+		return fmt.Errorf("%w: %s (%s: %w)", found, text, h.rsh.Path, ended)
+	case errors.Is(found, ErrUnreached) && ended != nil:
+		return fmt.Errorf("%w: %s: %w", found, h.rsh.Path, ended)
+	case text != "":
+		return fmt.Errorf("%w: %s", found, text)
+	}
+	return found
 }
 
 func (j *job) readFrames(h *host) error {
@@ -126,26 +156,33 @@ func (j *job) readFrames(h *host) error {
 	late := time.AfterFunc(j.StartTimeout, func() { _ = h.out.Close() })
 	greeting, err := in.ReadSlice('\n')
 	if !late.Stop() {
-		return fmt.Errorf("%w within %v", ErrAgent, j.StartTimeout)
+		return fmt.Errorf("%w: no answer within %v", ErrUnreached, j.StartTimeout)
 	}
 	other, known := strings.CutPrefix(string(greeting), agent.GreetingPrefix)
 	switch {
 	case err == nil && string(greeting) == agent.Greeting:
+		h.remarks.pass()
+	case err != nil && len(greeting) == 0:
+		return ErrUnreached
 	case err == nil && known:
 		return fmt.Errorf("%w: btlrun there speaks version %.20q, this one %s: all hosts must "+
 			"have the same", ErrAgent, strings.TrimSpace(other), agent.Version)
 	default:
-		return fmt.Errorf("%w: it says %.80q", ErrAgent, greeting)
+		return fmt.Errorf("%w: it says %.80q", ErrAgent, plain(greeting))
 	}
 	for {
 		f, err := agent.Read(in)
-		if errors.Is(err, io.EOF) {
+		var text *agent.NoFrame
+		switch {
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil {
+		case errors.As(err, &text):
+			return fmt.Errorf("%w: it says %.80q", ErrAgent, plain(h.restOf(in, text.Head)))
+		case err != nil:
 			return err
 		}
-		if f.Rank < 0 || f.Rank >= j.Size || j.at[f.Rank] != h {
+		ofRank := f.Kind != agent.KindSignalled
+		if ofRank && (f.Rank < 0 || f.Rank >= j.Size || j.at[f.Rank] != h) {
 			return fmt.Errorf("%w: it speaks of rank %d", ErrAgent, f.Rank)
 		}
 		switch f.Kind {
@@ -153,7 +190,7 @@ func (j *job) readFrames(h *host) error {
 			if !j.outlet(f.Kind).add(f.Rank, f.Body, h) {
 				return fmt.Errorf("%w: more output of rank %d than it has credit for", ErrAgent, f.Rank)
 			}
-		case agent.KindExit, agent.KindPMI, agent.KindTaken:
+		case agent.KindExit, agent.KindPMI, agent.KindTaken, agent.KindSignalled:
 			if !j.tell(event{host: h, frame: f}) {
 				return nil
 			}
@@ -161,6 +198,28 @@ func (j *job) readFrames(h *host) error {
 			return fmt.Errorf("%w: kind %d from an agent", ErrAgent, f.Kind)
 		}
 	}
+}
+
+// restOf is a piece of text whose beginning was taken for a frame, as far as it comes soon. Nothing
+// more is read from the host.
+func (h *host) restOf(in *bufio.Reader, head []byte) []byte {
+	defer time.AfterFunc(textMost, func() { _ = h.out.Close() }).Stop()
+	rest, _ := in.Peek(160) // of what ends early that is all
+	return append(head, rest...)
+}
+
+// textMost bounds what is waited for the rest of a text.
+const textMost = 200 * time.Millisecond
+
+// plain is the first line of foreign text, without what a terminal would take for commands.
+func plain(text []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, line)
 }
 
 // tell gives the loop an event, unless it has ended.

@@ -33,6 +33,7 @@ type Options struct {
 	Stdout, Stderr io.Writer
 	Label          bool // each line with its rank
 	Signals        <-chan os.Signal
+	Suspend        func() // stops this process, until it is continued; nil: nobody does
 
 	Grace        time.Duration // between the requests to end and SIGKILL
 	StartTimeout time.Duration // for the agent of a host to say that it is there
@@ -54,12 +55,16 @@ type job struct {
 	done           chan struct{} // closed when the loop has ended
 	input          chan []byte   // pieces of Stdin
 	taken          chan struct{} // the last one has been taken
+	unwritable     chan error    // why Stdout or Stderr takes nothing any more
 
 	failed   bool // the job is ending
 	status   int
 	asked    bool // a signal asked the ranks to end
 	deadline *time.Timer
 	killing  bool
+
+	stopping int         // hosts that have not yet said that their ranks were stopped
+	halt     *time.Timer // until this process is stopped all the same
 }
 
 // Run runs a job to its end and returns its status: 0 when all ranks have ended with 0, else that
@@ -70,9 +75,11 @@ func Run(o Options) (status int, err error) {
 		Options: o, env: cleanEnv(o.Env), ended: make([]bool, o.Size), left: o.Size,
 		events: make(chan event), done: make(chan struct{}), input: make(chan []byte),
 		taken: make(chan struct{}, 1), deadline: time.NewTimer(time.Hour),
+		unwritable: make(chan error, 2), halt: time.NewTimer(time.Hour),
 	}
 	defer close(j.done)
 	j.deadline.Stop()
+	j.halt.Stop()
 	var label func(int) string
 	if o.Label {
 		label = rankLabel(len(strconv.Itoa(o.Size - 1)))
@@ -88,6 +95,8 @@ func Run(o Options) (status int, err error) {
 	}
 	j.stdout = newOutlet(newOutput(o.Stdout, label, alone), agent.KindStdout)
 	j.stderr = newOutlet(newOutput(o.Stderr, label, alone), agent.KindStderr)
+	j.stdout.out.failed = j.cannotWrite("standard output")
+	j.stderr.out.failed = j.cannotWrite("standard error")
 	for _, where := range o.Hosts {
 		j.hosts = append(j.hosts, &host{
 			name: where.Name, stopped: make(chan struct{}), credit: newCredits(),
@@ -191,6 +200,10 @@ func (j *job) loop() {
 			j.send(j.at[0], agent.Frame{Kind: agent.KindStdin, Body: append([]byte(nil), piece...)})
 		case s := <-j.Signals:
 			j.onSignal(s)
+		case err := <-j.unwritable:
+			j.fail(1, "%v", err)
+		case <-j.halt.C:
+			j.suspend()
 		case <-j.deadline.C:
 			if j.killing {
 				j.remark("%d ranks do not end", j.left)
@@ -212,6 +225,8 @@ func (j *job) happen(e event) {
 		case j.taken <- struct{}{}:
 		default: // Nobody has asked.
 		}
+	case e.frame.Kind == agent.KindSignalled:
+		j.onSignalled(e.frame.Body)
 	case e.frame.Kind == agent.KindExit:
 		j.onExit(e.frame)
 	case h.left > 0: // The agent is gone before its ranks.
@@ -219,7 +234,10 @@ func (j *job) happen(e event) {
 		if why == nil {
 			why = errors.New("the agent has ended")
 		}
-		j.died(h.ranks, 1, "%s is lost: %v", h.name, why)
+		if !errors.Is(why, ErrUnreached) {
+			why = fmt.Errorf("is lost: %w", why)
+		}
+		j.died(h.ranks, 1, "%s %v", h.name, why)
 		j.lose(h)
 	}
 }
@@ -256,7 +274,7 @@ func (j *job) onExit(f agent.Frame) {
 	j.over(f.Rank)
 	one, where := []int{f.Rank}, fmt.Sprintf("rank %d on %s", f.Rank, j.at[f.Rank].name)
 	switch {
-	case e.Error != "":
+	case len(e.Error) > 0:
 		j.fail(max(e.Status, 1), "%s: %s", where, e.Error)
 	case e.Signal != 0:
 		j.died(one, 128+e.Signal, "%s was ended by signal %d (%v)", where, e.Signal,
@@ -330,39 +348,6 @@ func (j *job) outlet(kind agent.Kind) *outlet {
 	return j.stderr
 }
 
-// onSignal forwards a signal. Who asks again to end means it.
-func (j *job) onSignal(s os.Signal) {
-	number, ok := s.(syscall.Signal)
-	if !ok {
-		return
-	}
-	ends := number == syscall.SIGINT || number == syscall.SIGTERM || number == syscall.SIGHUP ||
-		number == syscall.SIGQUIT
-	if ends && j.asked {
-		j.fail(128+int(number), "%v, again", number)
-		j.kill()
-		return
-	}
-	j.asked = j.asked || ends
-	j.signal(number)
-}
-
-// kill ends the ranks whether they want or not.
-func (j *job) kill() {
-	j.killing = true
-	j.signal(syscall.SIGKILL)
-	j.deadline.Reset(killed)
-}
-
-// signal sends a signal to all ranks.
-func (j *job) signal(s syscall.Signal) {
-	for _, h := range j.hosts {
-		if h.left > 0 && h.frames != nil {
-			j.send(h, agent.Frame{Kind: agent.KindSignal, Body: []byte{byte(s)}})
-		}
-	}
-}
-
 // send gives a frame to a host's agent.
 func (j *job) send(h *host, f agent.Frame) {
 	if !h.send(f) {
@@ -394,8 +379,24 @@ func (j *job) end() {
 	}
 }
 
+// cannotWrite is told why btlrun's output of a kind takes nothing any more: a full disk, for one.
+func (j *job) cannotWrite(which string) func(error) {
+	return func(err error) { j.unwritable <- fmt.Errorf("%s: %w", which, err) } // one of each
+}
+
 // drain waits until all output is written. Who reads it may take his time, but for a signal to end.
+// What cannot be written is an error also now.
 func (j *job) drain() {
+	defer func() {
+		select {
+		case err := <-j.unwritable:
+			if j.status == 0 {
+				j.status = 1
+			}
+			_, _ = fmt.Fprintf(j.Stderr, "btlrun: %v\n", err) // maybe nobody reads that either
+		default:
+		}
+	}()
 	for _, o := range []*outlet{j.stdout, j.stderr} {
 		o.close()
 		for waiting := true; waiting; {

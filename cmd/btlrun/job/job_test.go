@@ -21,6 +21,8 @@ func TestPlace(t *testing.T) {
 		"a,b":       "[0 1 0 1 0 1 0]",
 		"a:2,b:1,c": "[0 0 1 2 0 0 1]",
 		"a:9,b":     "[0 0 0 0 0 0 0]",
+
+		"[::1]:2,[fe80::1%eth0]": "[0 0 1 0 0 1 0]",
 	} {
 		hosts, err := ParseHosts(text)
 		if got := fmt.Sprint(place(hosts, 7)); err != nil || got != want {
@@ -28,7 +30,8 @@ func TestPlace(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		",", "a,", "a,a", "a:0", "a:x", "a:-1", ":2", "-oProxyCommand=x", "a b",
+		",", "a,", "[::1]2", "[]", "[::1", "[-x]",
+		"a,a", "a:0", "a:x", "a:-1", ":2", "-oProxyCommand=x", "a b",
 	} {
 		if hosts, err := ParseHosts(bad); !errors.Is(err, ErrHosts) {
 			t.Errorf("%q: %v, %v", bad, hosts, err)

@@ -18,7 +18,9 @@ type output struct {
 	label func(rank int) string // in front of each line; nil: nothing
 	raw   bool                  // one rank alone writes: as it comes
 	parts map[int][]byte        // lines without an end, by rank
-	err   error                 // of to: there is nobody any more
+	err   error                 // of to: there is nobody any more, or no room
+	// failed, unless it is nil, is told err, once.
+	failed func(error)
 }
 
 func newOutput(to io.Writer, label func(rank int) string, raw bool) *output {
@@ -77,23 +79,15 @@ func (o *output) line(rank int, line []byte) {
 }
 
 func (o *output) put(text []byte) {
-	if o.err == nil {
-		_, o.err = o.to.Write(text)
+	if o.err != nil {
+		return
+	}
+	if _, o.err = o.to.Write(text); o.err != nil && o.failed != nil {
+		o.failed(o.err)
 	}
 }
 
 // rankLabel is what stands in front of a rank's lines.
 func rankLabel(width int) func(int) string {
 	return func(rank int) string { return fmt.Sprintf("[%*d] ", width, rank) }
-}
-
-// remarks writes what the remote shell of a host says.
-type remarks struct {
-	lines *output
-	host  int
-}
-
-func (r remarks) Write(b []byte) (int, error) {
-	r.lines.write(r.host, b)
-	return len(b), nil
 }

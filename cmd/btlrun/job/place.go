@@ -32,7 +32,7 @@ func ParseHosts(text string) ([]Host, error) {
 	var hosts []Host
 	known := map[string]bool{}
 	for item := range strings.SplitSeq(text, ",") {
-		name, slots, counted := strings.Cut(item, ":")
+		name, slots, counted := cutHost(item)
 		h := Host{Name: name, Slots: 1, Local: name == "localhost" || name == own}
 		if counted {
 			h.Slots, err = strconv.Atoi(slots)
@@ -53,6 +53,19 @@ func ParseHosts(text string) ([]Host, error) {
 		hosts = append(hosts, h)
 	}
 	return hosts, nil
+}
+
+// cutHost cuts "a:2", or "[fe80::1%eth0]:2" with an address of IPv6, at the colon in front of the
+// number.
+func cutHost(item string) (name, slots string, counted bool) {
+	inner, bracketed := strings.CutPrefix(item, "[")
+	if address, rest, ends := strings.Cut(inner, "]"); bracketed && ends {
+		slots, counted = strings.CutPrefix(rest, ":")
+		if counted || rest == "" {
+			return address, slots, counted
+		}
+	}
+	return strings.Cut(item, ":")
 }
 
 // place gives each of size ranks a host, by its index: each host in turn takes as many as it has

@@ -42,14 +42,23 @@ func (r *Ring) loadRegion(file string, i int) error {
 	return nil
 }
 
-// Save writes the regions to files, as Load reads them, each whole or not at all.
+// Save writes the regions to files, as Load reads them, each whole or not at all. Behind one that
+// cannot be written it goes on with the others. The error tells of the first few.
 func (r *Ring) Save(name string) error {
+	const told = 3
+	var errs []error
+	failed := 0
 	for i := range r.geo.Regions {
 		if err := WriteFileWhole(FileName(name, i), r.Region(i)); err != nil {
-			return err
+			if failed++; failed <= told {
+				errs = append(errs, err)
+			}
 		}
 	}
-	return nil
+	if failed > told {
+		errs = append(errs, fmt.Errorf("%w: %d others", ErrFile, failed-told))
+	}
+	return errors.Join(errs...)
 }
 
 // Fill gives byte i of region k the value i + k*RegionBytes, modulo 256: data for those who have

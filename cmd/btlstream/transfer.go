@@ -26,6 +26,7 @@ type session struct {
 	c        *cli
 	rings    []*stream.Ring
 	meeting  *stream.Meeting
+	met      net.Addr // where the first peer has come to, if that was asked
 	port     *stream.Port
 	impaired *impair.Domain
 	sampler  *sampler
@@ -43,11 +44,21 @@ func transfer(env *environment, c *cli) (err error) {
 	if err := s.makeRings(); err != nil {
 		return err
 	}
+	if !c.Send {
+		if err := s.tryFiles(); err != nil {
+			return err
+		}
+	}
+	if err := s.findPlace(); err != nil {
+		return err
+	}
 	if c.Listen != "" {
 		if s.meeting, err = stream.Listen(c.Listen); err != nil {
 			return err
 		}
-		env.logf(logNotice, "listening on %v", s.meeting.Addr())
+		if s.met == nil { // else it was told
+			env.logf(logNotice, "listening on %v", s.meeting.Addr())
+		}
 	}
 	if err := s.openPort(); err != nil {
 		return err
@@ -173,9 +184,12 @@ func (s *session) node() string {
 	if s.c.Node != "" {
 		return s.c.Node
 	}
+	if s.met != nil {
+		return hostOf(s.met)
+	}
 	if s.meeting != nil {
-		if a, ok := s.meeting.Addr().(*net.TCPAddr); ok && !a.IP.IsUnspecified() {
-			return a.IP.String()
+		if host := hostOf(s.meeting.Addr()); host != "" {
+			return host
 		}
 	}
 	if len(s.c.Connect) > 0 {
@@ -183,7 +197,7 @@ func (s *session) node() string {
 		if conn, err := net.Dial("udp", s.c.Connect[0]); err == nil {
 			defer conn.Close()
 			if a, ok := conn.LocalAddr().(*net.UDPAddr); ok {
-				return a.IP.String()
+				return (&net.IPAddr{IP: a.IP, Zone: a.Zone}).String()
 			}
 		}
 	}

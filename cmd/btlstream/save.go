@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"gobtl/stream"
+)
+
+// tryFiles finds out before the meeting what would keep the receiver's files from being saved after
+// it: a directory that is missing or takes no file, a name that a directory has.
+func (s *session) tryFiles() error {
+	for i := range s.c.Streams {
+		if name := s.streamName(s.c.File, i); name != "" {
+			for k := range s.c.Regions {
+				if err := tryName(stream.FileName(name, k)); err != nil {
+					return fmt.Errorf("-f: %w", err)
+				}
+			}
+			if err := tryDir(filepath.Dir(name)); err != nil {
+				return fmt.Errorf("-f: %w", err)
+			}
+		}
+		if name := s.streamName(s.c.Missing, i); name != "" {
+			if err := tryName(name); err != nil {
+				return fmt.Errorf("--missing: %w", err)
+			}
+		}
+	}
+	if s.c.Record != "" {
+		if err := tryName(s.c.Record); err != nil {
+			return fmt.Errorf("--record: %w", err)
+		}
+	}
+	return nil
+}
+
+// tryName says why no file can be given a name: a directory has it.
+func tryName(name string) error {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return fmt.Errorf("%w: %s is a directory", stream.ErrFile, name)
+	}
+	return nil
+}
+
+// tryDir says why a directory takes no new file.
+func tryDir(dir string) error {
+	f, err := os.CreateTemp(dir, ".btlstream-*")
+	if err != nil {
+		return fmt.Errorf("%w: %w", stream.ErrFile, err)
+	}
+	_ = f.Close() // It is empty.
+	if err := os.Remove(f.Name()); err != nil {
+		return fmt.Errorf("%w: %w", stream.ErrFile, err)
+	}
+	return nil
+}

@@ -18,6 +18,9 @@ type assembler struct {
 	ended   bool
 	// limit is the first ordinal that cannot have been sent yet: such are foreign.
 	limit uint64
+	// cost is what a region costs from its opening to its end, in bytes that are touched; budget is
+	// what may be spent on regions now, at most budgetMax.
+	cost, budget, budgetMax uint64
 	// overwrite: no reader gives regions back; they are free again at once.
 	overwrite bool
 	// done takes regions that are handed over. It must not block.
@@ -45,6 +48,17 @@ const (
 	resultBlocked        // no free region, and it may not be dropped: offer it again
 )
 
+// A datagram that is far ahead opens regions, which are handed over with zeros in them. What that
+// costs is paid by the datagrams that come: each brings a budget of workBytes, and workFactor bytes
+// for each of its own. A stream of which one datagram in twenty comes can pay; a peer whose
+// ordinals jump with each datagram cannot, and has them dropped.
+const (
+	workFactor = 20
+	workBytes  = 4 << 10
+	// workRegion is what a region costs beside its bytes.
+	workRegion = 512
+)
+
 // horizonMessages bounds how long a region waits for what was overtaken.
 const horizonMessages = 1024
 
@@ -67,6 +81,9 @@ func assemblerOf(ring *Ring, track tracker, perMsg int) *assembler {
 		done:    func(Region) {},
 		curEnd:  first,
 	}
+	a.cost = uint64(g.RegionBytes() + 8*ring.stride + workRegion)
+	a.budgetMax = 2 * uint64(g.Regions) * a.cost
+	a.budget = a.budgetMax
 	a.setCloseAt()
 	return a
 }
@@ -116,11 +133,16 @@ func (a *assembler) take(
 		a.track.foreign++
 		return resultUnused
 	}
+	a.budget = min(a.budget+workBytes+workFactor*uint64(len(payload)), a.budgetMax)
 	n := a.regionOf(ordinal)
 	late := a.ended || n < a.lo
-	room := late || n < a.hi || a.open(n)
-	if !room && block {
-		return resultBlocked
+	room := late || n < a.hi
+	if !room {
+		paid := a.leap(n)
+		room = paid && a.open(n)
+		if !room && paid && block {
+			return resultBlocked
+		}
 	}
 	if a.track.arrive(ordinal, datagram) != arrivalNew {
 		return resultUnused
@@ -162,18 +184,30 @@ func (a *assembler) whole(slot int) bool {
 	return a.ring.get(slot, wordReceived) == a.ring.get(slot, wordMessages)
 }
 
-// open opens all regions up to number n, and says whether there was room for them. A stream that
-// jumps ahead leaves regions out.
+// leap leaves regions out that a datagram of region n is too far ahead for: those for whose
+// messages nobody waits once it has come, and those that the budget does not pay. It returns false
+// if that does not even pay region n.
+func (a *assembler) leap(n uint64) bool {
+	back := min(uint64(a.ring.geo.Regions-1), a.horizon/uint64(a.ring.geo.RegionMessages)+1)
+	pays := a.budget / a.cost
+	if n-a.hi <= back && n-a.hi < pays {
+		return true
+	}
+	if pays == 0 {
+		return false
+	}
+	for a.lo < a.hi {
+		a.handOver()
+	}
+	a.lo = max(a.hi, n-min(back, pays-1))
+	a.hi = a.lo
+	a.setCloseAt()
+	return true
+}
+
+// open opens all regions up to number n, and says whether there was room for them.
 func (a *assembler) open(n uint64) bool {
 	g := &a.ring.geo
-	if regions := uint64(g.Regions); n-a.lo >= 2*regions {
-		for a.lo < a.hi {
-			a.handOver()
-		}
-		a.lo = n - min(regions-1, a.horizon/uint64(g.RegionMessages)+1)
-		a.hi = a.lo
-		a.setCloseAt()
-	}
 	for a.hi <= n {
 		if a.hi-a.lo == uint64(g.Regions) {
 			a.handOver()
@@ -185,6 +219,7 @@ func (a *assembler) open(n uint64) bool {
 		first := a.regionFirst(a.hi)
 		count := min(uint64(g.RegionMessages), a.track.total-first)
 		a.ring.open(slot, first, int(count))
+		a.budget -= min(a.budget, a.cost)
 		a.hi++
 	}
 	return true

@@ -29,7 +29,11 @@ type tracker struct {
 	foreign                 uint64 // datagrams with an ordinal that the stream does not have
 }
 
+// messageState is what is remembered of a message. A place of the history belongs to the message
+// that its mark names; it is made ready when a datagram of that message comes, and not before: so a
+// datagram costs the same however far it is ahead.
 type messageState struct {
+	mark   uint64 // its ordinal and one; 0: no message's yet
 	left   uint32 // datagrams that did not come yet
 	spoilt spoil
 }
@@ -84,21 +88,20 @@ func newTracker(first uint64, datagrams uint32, window int) tracker {
 // extend learns that all ordinals below to have been sent.
 func (t *tracker) extend(to uint64) {
 	to = min(to, t.total)
-	if to <= t.edge {
-		return
-	}
-	from := t.edge
-	if n := uint64(len(t.state)); to-from > n {
-		from = to - n // the others would be forgotten again
-	}
-	for n := from; n != to; n++ {
-		i := n & t.mask
-		t.state[i] = messageState{left: t.datagrams}
+	t.edge = max(t.edge, to)
+}
+
+// of returns the place of a message that is remembered.
+func (t *tracker) of(ordinal uint64) *messageState {
+	i := ordinal & t.mask
+	s := &t.state[i]
+	if s.mark != ordinal+1 {
+		*s = messageState{mark: ordinal + 1, left: t.datagrams}
 		if t.words > 0 {
 			clear(t.bits[int(i)*t.words:][:t.words])
 		}
 	}
-	t.edge = to
+	return s
 }
 
 // end learns where the stream ends, which is never before what was known to be sent.
@@ -126,7 +129,7 @@ func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 		return arrivalStale
 	}
 	i := ordinal & t.mask
-	s := &t.state[i]
+	s := t.of(ordinal)
 	if t.words == 0 {
 		if s.left == 0 {
 			t.duplicates++
@@ -148,7 +151,7 @@ func (t *tracker) arrive(ordinal uint64, datagram uint32) arrival {
 // settle books a new datagram's message when that has come whole, and says whether it is among the
 // data. why spoils it.
 func (t *tracker) settle(ordinal uint64, why spoil) (received bool) {
-	s := &t.state[ordinal&t.mask]
+	s := t.of(ordinal)
 	s.spoilt = max(s.spoilt, why)
 	if s.left > 0 {
 		return false

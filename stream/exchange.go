@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -118,13 +119,17 @@ func ExchangeFiles(name string) Exchange {
 		if mine.Role == RoleReceiver {
 			own, other = other, own
 		}
-		stale := false
+		stale, wrong := false, error(nil)
 		for echo := ""; ; {
 			if err := WriteFileWhole(own, []byte(mine.String()+"\n"+echo+"\n")); err != nil {
 				return Identity{}, fmt.Errorf("%w: %w", ErrExchange, err)
 			}
 			for {
-				peer, theirs, ok := readExchange(other)
+				peer, theirs, e := readExchange(other)
+				ok := e == nil
+				if wrong = e; errors.Is(e, os.ErrNotExist) {
+					wrong = nil
+				}
 				if ok && theirs == mine.String() {
 					id, err := expect(peer, mine)
 					if err != nil {
@@ -143,6 +148,9 @@ func ExchangeFiles(name string) Exchange {
 					if stale {
 						why = "is of another run, or its writer has gone"
 					}
+					if wrong != nil {
+						return Identity{}, fmt.Errorf("%w: %w: %w", ErrTimeout, wrong, err)
+					}
 					return Identity{}, fmt.Errorf("%w: %s %s: %w", ErrTimeout, other, why, err)
 				}
 			}
@@ -150,17 +158,53 @@ func ExchangeFiles(name string) Exchange {
 	}
 }
 
-// readExchange reads a file of ExchangeFiles: who wrote it, and whom that one has seen.
-func readExchange(name string) (writer, seen string, ok bool) {
-	b, err := os.ReadFile(name)
-	if err != nil || len(b) > 4*identityTextMax {
-		return "", "", false
+// readExchange reads a file of ExchangeFiles: who wrote it, and whom that one has seen. The error
+// is that of a file that is there and cannot be one.
+func readExchange(name string) (writer, seen string, err error) {
+	b, err := readSmall(name, 4*identityTextMax)
+	if err != nil {
+		return "", "", err
 	}
 	lines := strings.Split(string(b), "\n")
 	if len(lines) != 3 {
-		return "", "", false
+		return "", "", fmt.Errorf("%w: %s is not two lines", ErrFile, name)
 	}
-	return lines[0], lines[1], true
+	return lines[0], lines[1], nil
+}
+
+// openRegular opens a file that others may have made for reading, without ever waiting: a pipe, a
+// device, a directory is an error.
+func openRegular(name string) (*os.File, os.FileInfo, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // else a pipe without a writer waits
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", name)
+	}
+	if err != nil {
+		_ = f.Close() // nothing was written
+		return nil, nil, fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	return f, st, nil
+}
+
+// readSmall reads a regular file of at most most bytes.
+func readSmall(name string, most int64) ([]byte, error) {
+	f, _, err := openRegular(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, most+1)) // it may grow while it is read
+	if err == nil && int64(len(b)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", name, most)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	return b, nil
 }
 
 // WriteFileWhole writes a file under another name and renames it, so that nobody ever sees a part

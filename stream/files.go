@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 )
 
@@ -23,16 +22,12 @@ func (r *Ring) Load(name string) error {
 }
 
 func (r *Ring) loadRegion(file string, i int) error {
-	f, err := os.Open(file)
+	f, st, err := openRegular(file)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrFile, err)
+		return err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrFile, err)
-	}
-	if st.Mode().IsRegular() && st.Size() != int64(r.geo.RegionBytes()) {
+	if st.Size() != int64(r.geo.RegionBytes()) {
 		return fmt.Errorf("%w: %s has %d bytes, a region %d", ErrFile, file, st.Size(),
 			r.geo.RegionBytes())
 	}

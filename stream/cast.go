@@ -96,6 +96,16 @@ func (c *caster) cut(datagramBytes int) error {
 	return nil
 }
 
+// floorBytes is what every path of IPv6 carries, less the headers.
+const floorBytes = 1200
+
+// floor is the smallest size of datagrams that a receiver may ask for: one below it would slow down
+// all others. A sender that is to have smaller ones has a floor of its own.
+func (c *caster) floor() int {
+	most := (c.s.ring.geo.MessageBytes + datagramsMax - 1) / datagramsMax
+	return min(c.mtu, max(floorBytes, most+headerBytes))
+}
+
 // datagramsMax bounds the datagrams of a message.
 const datagramsMax = 1 << 16
 

@@ -74,6 +74,15 @@ type Config struct {
 	// Meet is how long the peers have to meet, from the call of Send or Receive on. 0 means 1 minute.
 	Meet time.Duration
 
+	// Only says that there is no other peer than those who are connected (of a sender), or the first
+	// that says hello (of a receiver), as where a person carries the identities: when one of them does
+	// not fit the stream ends at once, with the reason. Without it such a peer is refused alone, and
+	// others are waited for until Meet.
+	Only bool
+	// Refused is told of each peer that does not fit, or does not want this side; on the engine's
+	// goroutine, as Sample. nil is nobody.
+	Refused func(Refusal)
+
 	// Begin is called when the peers are ready, before the first message can come; on the engine's
 	// goroutine, as Sample. nil is nobody.
 	Begin func()
@@ -85,8 +94,9 @@ type Config struct {
 
 	// Of a sender alone:
 
-	// Receivers is how many it waits for before it starts. 0 means 1; negative: none, also those who
-	// come later get what is sent from then on (unreliable mode).
+	// Receivers is how many it waits for before it starts: the first that are ready, or with Only all
+	// that are connected. 0 means 1; negative: none, also those who come later get what is sent from
+	// then on (unreliable mode). Of a reliable stream that has begun others are refused.
 	Receivers int
 	// BitsPerSecond bounds the rate of the messages' bytes; 0: as fast as possible.
 	BitsPerSecond float64
@@ -94,7 +104,8 @@ type Config struct {
 	// then, nor faster after a hold-up; 0: none.
 	Delay time.Duration
 	// DatagramBytes bounds the datagrams of the unreliable mode, headers of 24 bytes included. 0: the
-	// most that all take who are there at the start.
+	// most that all take who are there at the start. A receiver that takes less than 1200, and less
+	// than this, is refused: one slow path does not slow down all others.
 	DatagramBytes int
 	// Group is a multicast address with port, "239.1.2.3:5000": all receivers listen there instead of
 	// getting datagrams each. Unreliable mode, where the provider is a fabric.Grouper.
@@ -104,7 +115,8 @@ type Config struct {
 
 	// Grace is how long it waits, after the sender's end and the latest datagram that brought news,
 	// for what may still be on its way; in all no longer than Grace and Timeout, as long as its own
-	// reader holds nothing up. 0 means 200 ms.
+	// reader holds nothing up. 0 means 200 ms. Of a sender: the longest Grace that a receiver may
+	// have; 0 means Timeout.
 	Grace time.Duration
 	// Gap is told which ordinals, first to last, are not among the data, in rising order; Arrival of
 	// each datagram that arrives. Both are called on the engine's goroutine, and must neither block

@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"gobtl/btl"
 	"gobtl/fabric"
 	"gobtl/internal/mono"
+	"gobtl/internal/plain"
 )
 
 // Engine sends and receives streams over a module of the transport and, for the unreliable mode,
@@ -25,23 +24,18 @@ type Engine struct {
 	senders   map[uint64]*Sender   // by key
 	receivers map[uint64]*Receiver // by their own key: waiting for a sender
 	sending   []*Sender
-	receiving []*Receiver          // with a sender; few
-	byKey     map[uint64]*Receiver // of the unreliable mode, by the stream's key
-	latest    *Receiver            // of the latest datagram
-	outbox    []outgoing
-	links     []*link // by the number that fragments carry
+	receiving []*Receiver               // with a sender; few
+	byKey     map[uint64]*Receiver      // of the unreliable mode, by the stream's key
+	latest    *Receiver                 // of the latest datagram
+	outboxes  map[*btl.Endpoint]*outbox // of the peers for which something waits
+	suitors   map[uint64]*suitor        // by the key of their probes
+	refused   Refusals                  // of peers that belong to no stream
+	links     []*link                   // by the number that fragments carry
 	onDone    func(*btl.Fragment, error)
 	random    func() uint64 // for what nobody may guess
 	closed    bool
 	// lingering have ended, and the fabric still reads their rings.
 	lingering []*Sender
-}
-
-// outgoing is a control message for which the transport had no room.
-type outgoing struct {
-	ep   *btl.Endpoint
-	tag  btl.Tag
-	data []byte
 }
 
 const (
@@ -52,16 +46,16 @@ const (
 	// noticeEvery is how often a sender tells how far it is.
 	noticeEvery = 100 * time.Millisecond
 	streamsMax  = 1024 // senders and receivers of an engine
-	outboxMax   = 4096 // control messages that wait
 )
 
 // NewEngine starts an engine on a module, and on a domain of a fabric for the unreliable mode (nil
 // for none), opened with DataConfig. It owns both from then on, also when it fails. The module's
-// tags 1 and 2 and its OnEndpoint are the engine's.
+// tags 1 and 2, its OnEndpoint and its OnRoom are the engine's.
 func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 	e := &Engine{
 		m: m, senders: make(map[uint64]*Sender), receivers: make(map[uint64]*Receiver),
 		byKey: make(map[uint64]*Receiver), random: randomKey,
+		outboxes: make(map[*btl.Endpoint]*outbox), suitors: make(map[uint64]*suitor),
 	}
 	e.onDone = e.putDone
 	err := errors.Join(m.Handle(tagLetter, e.onLetter), m.Handle(tagNotice, e.onNotice))
@@ -76,6 +70,7 @@ func NewEngine(m *btl.Module, data fabric.Domain) (*Engine, error) {
 		return nil, err
 	}
 	m.OnEndpoint(e.onEndpoint)
+	m.OnRoom(e.onRoom)
 	return e, nil
 }
 
@@ -103,7 +98,6 @@ func (e *Engine) Progress(now mono.Time) (int, error) {
 			return n, fmt.Errorf("stream: transport: %w", err)
 		}
 	}
-	e.flushOutbox()
 	for _, s := range e.sending {
 		n += s.progress(now)
 	}
@@ -146,7 +140,7 @@ func (e *Engine) Deadline() mono.Time {
 	for _, r := range e.receiving {
 		d = d.Min(r.deadline(e.now))
 	}
-	if len(e.outbox) > 0 || e.data != nil && e.data.waiting() {
+	if e.data != nil && e.data.waiting() {
 		d = d.Min(e.now.Add(ringEvery))
 	}
 	return d
@@ -190,41 +184,7 @@ func (e *Engine) letGo(all bool) {
 // drain says goodbye to all peers; drained tells when it is done.
 func (e *Engine) drain(until mono.Time) { e.m.Drain(e.now, until) }
 
-func (e *Engine) drained() bool { return len(e.outbox) == 0 && e.m.Drained() }
-
-// send sends a control message, now or when there is room.
-func (e *Engine) send(ep *btl.Endpoint, tag btl.Tag, data []byte) {
-	if ep == nil || ep.Err() != nil {
-		return
-	}
-	if len(e.outbox) > 0 || !e.trySend(ep, tag, data) {
-		if len(e.outbox) < outboxMax {
-			e.outbox = append(e.outbox, outgoing{ep, tag, append([]byte(nil), data...)})
-		}
-	}
-}
-
-// trySend returns false when the transport has no room now.
-func (e *Engine) trySend(ep *btl.Endpoint, tag btl.Tag, data []byte) bool {
-	f, err := ep.Alloc(tag, len(data))
-	if err != nil {
-		return !errors.Is(err, btl.ErrAgain) // any other error is told to OnEndpoint
-	}
-	copy(f.Bytes(), data)
-	if _, err := ep.Send(e.now, f); err != nil {
-		_ = ep.Free(f)
-		return !errors.Is(err, btl.ErrAgain)
-	}
-	return true
-}
-
-func (e *Engine) flushOutbox() {
-	n := 0
-	for n < len(e.outbox) && e.trySend(e.outbox[n].ep, e.outbox[n].tag, e.outbox[n].data) {
-		n++
-	}
-	e.outbox = append(e.outbox[:0], e.outbox[n:]...)
-}
+func (e *Engine) drained() bool { return len(e.outboxes) == 0 && e.m.Drained() }
 
 func (e *Engine) sendLetter(ep *btl.Endpoint, l *letter) {
 	b, err := l.encode()
@@ -237,10 +197,7 @@ func (e *Engine) sendLetter(ep *btl.Endpoint, l *letter) {
 func (e *Engine) sendNotice(ep *btl.Endpoint, n notice) {
 	var b [noticeBytes]byte
 	n.put(b[:])
-	if len(e.outbox) == 0 && e.trySend(ep, tagNotice, b[:]) {
-		return
-	}
-	e.send(ep, tagNotice, append([]byte(nil), b[:]...))
+	e.send(ep, tagNotice, b[:])
 }
 
 // onLetter takes a control message. What makes no sense is dropped: the peer's time-out ends it.
@@ -252,38 +209,44 @@ func (e *Engine) onLetter(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	switch l.Kind {
 	case letterHello:
 		e.onHello(ep, l)
-	case letterStart, letterEnd:
+	case letterStart:
+		if s := e.suitorOf(ep, l.Key); s != nil {
+			s.start(l.Start)
+		} else if e.receiverOf(ep, l.Key) == nil {
+			e.refused.Strangers++
+			e.abort(ep, l.Key, "", "start of a stream that is not received here")
+		}
+	case letterEnd:
 		if r := e.receiverOf(ep, l.Key); r != nil {
-			r.letter(l)
+			r.ending(l.End)
 		}
 	case letterWelcome, letterProof, letterReady, letterReport:
 		if k := e.linkOf(ep, l.Key); k != nil {
 			k.letter(l)
 		}
 	case letterAbort:
-		if r := e.receiverOf(ep, l.Key); r != nil {
-			r.peerFailed(l.Reason)
-		} else if k := e.linkOf(ep, l.Key); k != nil {
-			k.fail(failedError(l.Reason))
-		}
+		e.onAbort(ep, l)
+	}
+}
+
+// onAbort is told by a peer that it goes, or that this side is not wanted there.
+func (e *Engine) onAbort(ep *btl.Endpoint, l *letter) {
+	err := failedError(l)
+	if r := e.receiverOf(ep, l.Key); r != nil {
+		r.fail(err)
+	} else if s := e.suitorOf(ep, l.Key); s != nil {
+		s.left(err)
+	} else if k := e.linkOf(ep, l.Key); k != nil {
+		k.refusedThere(err)
 	}
 }
 
 // failedError is what a peer says of its failure.
-func failedError(reason string) error {
-	return fmt.Errorf("%w: %s", ErrPeerFailed, oneLine(reason))
-}
-
-// oneLine makes text of a stranger fit for a terminal: bounded, printable, on one line.
-func oneLine(text string) string {
-	const most = 300
-	clean := []rune(strings.TrimSpace(text))
-	for i, r := range clean {
-		if !unicode.IsPrint(r) {
-			clean[i] = ' '
-		}
+func failedError(l *letter) error {
+	if l.Code == codeTaken {
+		return fmt.Errorf("%w: %w: %s", ErrPeerFailed, ErrTaken, plain.Line(l.Reason))
 	}
-	return string(clean[:min(len(clean), most)])
+	return fmt.Errorf("%w: %s", ErrPeerFailed, plain.Line(l.Reason))
 }
 
 func (e *Engine) onNotice(ep *btl.Endpoint, _ btl.Tag, data []byte) {
@@ -302,25 +265,27 @@ func (e *Engine) onNotice(ep *btl.Endpoint, _ btl.Tag, data []byte) {
 	}
 }
 
-// onHello begins a stream with the receiver that is meant, or refuses it.
+// onHello takes a sender's hello to the receiver that is meant, or refuses it.
 func (e *Engine) onHello(ep *btl.Endpoint, l *letter) {
 	r := e.receivers[l.Hello.To]
 	switch {
-	case r == nil:
-		e.abort(ep, l.Key, "there is no such receiver here (any more)")
+	case r == nil || r.state > stateRunning:
+		e.refused.Strangers++
+		e.abort(ep, l.Key, "", "there is no such receiver here (any more)")
 	case r.ep != nil:
 		if r.ep != ep || r.key != l.Key {
-			e.abort(ep, l.Key, "the receiver has a sender already")
+			r.refuse(ep, l.Key, RefusedTaken, errTaken)
 		}
 	case e.receiverOf(ep, l.Key) != nil:
-		e.abort(ep, l.Key, "the stream is received here already")
+		r.refuse(ep, l.Key, RefusedMismatch,
+			fmt.Errorf("%w: the stream is received here already", ErrMismatch))
 	default:
 		r.meet(ep, l)
 	}
 }
 
-func (e *Engine) abort(ep *btl.Endpoint, key uint64, reason string) {
-	e.sendLetter(ep, &letter{Kind: letterAbort, Key: key, Reason: reason})
+func (e *Engine) abort(ep *btl.Endpoint, key uint64, code, reason string) {
+	e.sendLetter(ep, &letter{Kind: letterAbort, Key: key, Code: code, Reason: reason})
 }
 
 // receiverOf finds the receiver of a stream, if that is the peer's.
@@ -356,13 +321,16 @@ func (e *Engine) onEndpoint(ep *btl.Endpoint, ev btl.Event, err error) {
 			}
 		}
 	}
+	if ev == btl.EventConnected {
+		return
+	}
+	delete(e.outboxes, ep)
 	for _, r := range e.receiving {
-		switch {
-		case r.ep != ep || ev == btl.EventConnected:
-		case r.state == stateMeeting:
-			r.forget() // another sender may come
-		default:
+		if r.ep == ep {
 			r.fail(lostError(err))
+		}
+		if s := r.suitorOf(ep); s != nil {
+			s.drop() // another sender may come
 		}
 	}
 }

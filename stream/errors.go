@@ -25,6 +25,8 @@ var (
 	ErrClosed = errors.New("stream: closed")
 	// ErrFile: a data file or a ring does not fit, or cannot be read or written.
 	ErrFile = errors.New("stream: file")
+	// ErrTaken: the place is another peer's, for now. Try again.
+	ErrTaken = errors.New("stream: taken")
 	// ErrOverrun: there is no free region now, and the caller does not want to wait.
 	ErrOverrun = errors.New("stream: no region is free")
 )

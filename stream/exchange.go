@@ -175,7 +175,7 @@ func readExchange(name string) (writer, seen string, err error) {
 // openRegular opens a file that others may have made for reading, without ever waiting: a pipe, a
 // device, a directory is an error.
 func openRegular(name string) (*os.File, os.FileInfo, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // else a pipe without a writer waits
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have no writer
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrFile, err)
 	}

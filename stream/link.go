@@ -27,8 +27,10 @@ const (
 type link struct {
 	s      *Sender
 	ep     *btl.Endpoint
-	to     uint64 // the receiver's own key
-	number uint32 // in Engine.links
+	to     uint64    // the receiver's own key
+	probe  uint64    // the key of its probes
+	since  mono.Time // of the state
+	number uint32    // in Engine.links
 	state  linkState
 	err    error
 	pace   pacer     // of the reliable mode: each receiver is sent to for itself
@@ -67,7 +69,7 @@ func (k *link) endpoint(ev btl.Event, err error) {
 	if k.state != linkConnecting {
 		return
 	}
-	k.state = linkGreeted
+	k.enter(linkGreeted)
 	c := &k.s.cfg
 	k.s.e.sendLetter(k.ep, &letter{Kind: letterHello, Key: k.s.key, Hello: &hello{
 		Version: protocolVersion, To: k.to, Mode: c.Mode, MessageBytes: k.s.ring.geo.MessageBytes,
@@ -76,19 +78,21 @@ func (k *link) endpoint(ev btl.Event, err error) {
 	}})
 }
 
+// enter has the link be in a state from now on.
+func (k *link) enter(state linkState) { k.state, k.since = state, k.s.e.now }
+
 // letter takes one from the receiver.
 func (k *link) letter(l *letter) {
 	switch {
 	case l.Kind == letterWelcome && k.state == linkGreeted:
 		if err := k.welcomed(l.Welcome); err != nil {
-			k.s.e.abort(k.ep, k.s.key, err.Error())
-			k.fail(err)
+			k.refuse(RefusedWish, err)
 		}
 	case l.Kind == letterProof:
 		k.proved(l.Proof)
 	case l.Kind == letterReady && k.state == linkStarted:
-		k.state = linkReady
-		k.heard = k.s.e.now
+		k.enter(linkReady)
+		k.handle, k.heard = btl.Handle(l.Ready.Ring), k.s.e.now
 	case l.Kind == letterReport && k.s.state == stateEnding:
 		k.s.lock.Lock()
 		k.s.reports = append(k.s.reports, *l.Report)
@@ -101,23 +105,28 @@ func (k *link) letter(l *letter) {
 func (k *link) welcomed(w *welcome) error {
 	s := k.s
 	k.grace = time.Duration(min(w.GraceNs, uint64(time.Hour)))
-	k.datagramBytes = w.DatagramBytes
+	k.datagramBytes, k.probe = w.DatagramBytes, w.Probe
 	switch {
+	case k.grace > s.cfg.Grace:
+		return fmt.Errorf("%w: the receiver's grace is %v, this sender waits for at most %v",
+			ErrMismatch, k.grace, s.cfg.Grace)
 	case s.cast == nil:
 		if w.RingMessages == 0 || w.RingMessages > ringBytesMax {
 			return fmt.Errorf("%w: a ring of %d messages", ErrMismatch, w.RingMessages)
 		}
-		k.handle, k.ringMessages = btl.Handle(w.Ring), w.RingMessages
+		k.ringMessages = w.RingMessages
 		k.next, k.placed, k.told, k.credit = s.cfg.First, s.cfg.First, s.cfg.First, s.cfg.First
-	case w.DatagramBytes <= headerBytes:
-		return fmt.Errorf("%w: datagrams of %d bytes", ErrMismatch, w.DatagramBytes)
+	case w.DatagramBytes < s.cast.floor():
+		return fmt.Errorf("%w: the receiver takes datagrams of %d bytes, this sender has none below %d",
+			ErrMismatch, w.DatagramBytes, s.cast.floor())
 	case s.cfg.Group == "":
 		addr, err := s.e.data.dom.Insert(w.Data)
 		if err != nil {
 			return fmt.Errorf("%w: address of the receiver's data: %w", ErrMismatch, err)
 		}
 		k.addr, k.hasAddr = addr, true
-		k.state, k.nonce = linkProving, s.e.random()
+		k.enter(linkProving)
+		k.nonce = s.e.random()
 		k.prove(s.e.now)
 		return nil
 	}
@@ -127,7 +136,7 @@ func (k *link) welcomed(w *welcome) error {
 
 // welcome has the receiver take part from now on.
 func (k *link) welcome() {
-	k.state = linkWelcomed
+	k.enter(linkWelcomed)
 	if k.s.state == stateRunning {
 		k.start()
 	}
@@ -142,14 +151,13 @@ func (k *link) start() {
 	if c := k.s.cast; c != nil {
 		st.DatagramBytes, st.Sent = headerBytes+c.perMsg, c.sentTo
 		if st.DatagramBytes > k.datagramBytes {
-			err := fmt.Errorf("%w: the stream's datagrams have %d bytes, the receiver takes %d",
-				ErrMismatch, st.DatagramBytes, k.datagramBytes)
-			k.s.e.abort(k.ep, k.s.key, err.Error())
-			k.fail(err)
+			k.refuse(RefusedWish,
+				fmt.Errorf("%w: the stream's datagrams have %d bytes, the receiver takes %d", ErrMismatch,
+					st.DatagramBytes, k.datagramBytes))
 			return
 		}
 	}
-	k.state = linkStarted
+	k.enter(linkStarted)
 	k.s.e.sendLetter(k.ep, &letter{Kind: letterStart, Key: k.s.key, Start: st})
 }
 
@@ -193,11 +201,46 @@ func (k *link) fail(err error) {
 	if err == nil {
 		err = ErrPeerLost
 	}
+	if k.state != linkReady || k.s.state == stateMeeting {
+		k.unmet(RefusedUnreachable, err)
+		return
+	}
 	k.s.stats.PeersLost++
 	if !k.late {
 		k.s.lost = errors.Join(k.s.lost, err)
 	}
 	k.close(err)
+}
+
+// refuse tells a receiver that it gets no stream, and why. The sender goes on with the others.
+func (k *link) refuse(why Reason, err error) {
+	k.s.e.abort(k.ep, k.s.key, codeOf(why), err.Error())
+	k.unmet(why, err)
+}
+
+// refusedThere is told that the receiver does not want the stream any more.
+func (k *link) refusedThere(err error) {
+	if k.state == linkReady && k.s.state != stateMeeting {
+		k.fail(err)
+		return
+	}
+	k.unmet(RefusedThere, err)
+}
+
+// unmet ends a link with which nothing has begun.
+func (k *link) unmet(why Reason, err error) {
+	s := k.s
+	k.close(err)
+	s.cfg.note(&s.stats, why, k.ep, k.to, err)
+	s.latest = err
+	switch {
+	case s.state != stateMeeting || !s.cfg.Only || why == RefusedTaken || isTaken(err):
+	case why == RefusedUnreachable:
+		s.stats.PeersLost++
+		s.lost = errors.Join(s.lost, err)
+	default:
+		s.wrong = err // the parameters do not fit, and will not
+	}
 }
 
 // close ends the link.

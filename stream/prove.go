@@ -33,12 +33,11 @@ func (k *link) prove(now mono.Time) {
 		return
 	}
 	if k.probes == probesMax {
-		err := fmt.Errorf("%w: no datagram has come to the address that the receiver gives", ErrTimeout)
-		k.s.e.abort(k.ep, k.s.key, err.Error())
-		k.fail(err)
+		k.refuse(RefusedAddress,
+			fmt.Errorf("%w: no datagram has come to the address that the receiver gives", ErrTimeout))
 		return
 	}
-	if k.s.cast.probe(k.addr, header{key: k.to, ordinal: k.nonce, datagram: probeDatagram}) {
+	if k.s.cast.probe(k.addr, header{key: k.probe, ordinal: k.nonce, datagram: probeDatagram}) {
 		k.probes++
 		k.probeAt = now.Add(probeEvery)
 	}
@@ -80,11 +79,10 @@ func (c *caster) probe(to fabric.Addr, h header) bool {
 	return !errors.Is(err, fabric.ErrAgain)
 }
 
-// onProbe answers a sender that asks whether this is where a receiver's datagrams go. One that has
-// been answered asks no more; so does nobody whom a receiver has not met.
+// onProbe answers a sender that asks whether this is where a receiver's datagrams go. The key of
+// the probe names the suitor that asks; one that has been answered asks no more.
 func (e *Engine) onProbe(h header) {
-	r := e.receivers[h.key]
-	if r != nil && r.state == stateMeeting && r.ep != nil && r.cfg.Mode == Unreliable {
-		e.sendLetter(r.ep, &letter{Kind: letterProof, Key: r.key, Proof: &proof{Nonce: h.ordinal}})
+	if s := e.suitors[h.key]; s != nil && s.r.cfg.Mode == Unreliable {
+		e.sendLetter(s.ep, &letter{Kind: letterProof, Key: s.key, Proof: &proof{Nonce: h.ordinal}})
 	}
 }

@@ -282,7 +282,7 @@ func (k *link) watch(now mono.Time) {
 	}
 	if now.Sub(k.heard) > k.s.cfg.Timeout {
 		err := fmt.Errorf("%w: no free region for %v", ErrStalled, k.s.cfg.Timeout)
-		k.s.e.abort(k.ep, k.s.key, err.Error())
+		k.s.e.abort(k.ep, k.s.key, "", err.Error())
 		k.fail(err)
 	}
 }

@@ -23,10 +23,12 @@ type Receiver struct {
 	state    state
 	begun    mono.Time
 
+	suitors []*suitor // senders of which one may be chosen, the first to come first
+	latest  error     // why the latest that came was refused
 	asm     *assembler
 	group   *dataEndpoint
-	exposed *btl.Region
-	credit  uint64 // told to the sender
+	exposed *btl.Region // for the sender alone
+	credit  uint64      // told to the sender
 	end     *ending
 	endAt   mono.Time // when it was told; later, while datagrams wait for a region
 	heard   mono.Time // when a datagram brought news latest, or waited for a region
@@ -82,47 +84,10 @@ func (e *Engine) newReceiver(ring *Ring, cfg Config, own uint64) (*Receiver, err
 		}
 		ring.set(i, wordState, regionFree)
 	}
-	if cfg.Mode == Reliable {
-		if r.exposed, err = e.m.Expose(ring.mem, btl.RemoteWrite); err != nil {
-			ring.unclaim()
-			return nil, fmt.Errorf("stream: ring: %w", err)
-		}
-	}
 	ring.setEnd(endOver, false)
 	e.receivers[own] = r
 	e.receiving = append(e.receiving, r)
 	return r, nil
-}
-
-// meet takes a sender's hello.
-func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
-	h := l.Hello
-	if err := r.judge(h); err != nil {
-		r.e.abort(ep, l.Key, err.Error())
-		r.fail(err)
-		return
-	}
-	w := &welcome{GraceNs: uint64(r.cfg.Grace)}
-	if r.cfg.Mode == Reliable {
-		w.Ring, w.RingMessages = uint64(r.exposed.Handle()), uint64(r.ring.geo.Messages())
-	} else {
-		de := r.e.data.main
-		if h.Group != "" {
-			group, err := r.e.data.join(h.Group)
-			if err != nil {
-				err = fmt.Errorf("%w: group %s: %w", ErrMismatch, h.Group, err)
-				r.e.abort(ep, l.Key, err.Error())
-				r.fail(err)
-				return
-			}
-			r.group, de = group, group
-		}
-		w.Data = de.ep.Name()
-		w.DatagramBytes = min(de.caps.MTUBytes, r.e.data.arena.Size())
-	}
-	r.ep, r.key = ep, l.Key
-	r.takes(h)
-	r.e.sendLetter(ep, &letter{Kind: letterWelcome, Key: r.key, Welcome: w})
 }
 
 // judge says what of a hello does not fit.
@@ -149,62 +114,44 @@ func (r *Receiver) judge(h *hello) error {
 	return nil
 }
 
-// takes has the receiver take what a sender says, which fits.
-func (r *Receiver) takes(h *hello) {
-	r.messages = h.Messages
-	r.lock.Lock()
-	defer r.lock.Unlock()
-	r.met, r.senderMessages = true, h.RingMessages
-}
-
-// forget has the receiver wait for another sender, for the one that said hello has gone before
-// anything began.
-func (r *Receiver) forget() {
-	if r.group != nil {
-		r.e.data.leave(r.group)
-		r.group = nil
+// ending takes the sender's word that this was all.
+func (r *Receiver) ending(l *ending) {
+	if r.asm == nil || r.end != nil {
+		return
 	}
-	r.ep, r.key = nil, 0
-	r.lock.Lock()
-	defer r.lock.Unlock()
-	r.met = false
+	r.end = l
+	r.asm.end(min(max(l.Total, r.cfg.First), ordinalsMax))
+	r.stats.SenderDropped = l.Dropped
+	r.heard, r.endAt = r.e.now, r.e.now
 }
 
-// letter takes one from the sender.
-func (r *Receiver) letter(l *letter) {
-	switch {
-	case l.Kind == letterStart && r.asm == nil && r.state == stateMeeting:
-		if err := r.start(l.Start); err != nil {
-			r.e.abort(r.ep, r.key, err.Error())
-			r.fail(err)
-			return
-		}
-		r.e.sendLetter(r.ep, &letter{Kind: letterReady, Key: r.key})
-	case l.Kind == letterEnd && r.asm != nil && r.end == nil:
-		r.end = l.End
-		r.asm.end(min(max(l.End.Total, r.cfg.First), ordinalsMax))
-		r.stats.SenderDropped = l.End.Dropped
-		r.heard, r.endAt = r.e.now, r.e.now
-	}
-}
-
-// start makes everything ready for the first message.
-func (r *Receiver) start(st *start) error {
+// start makes everything ready for the first message of a suitor. An error has changed nothing.
+func (r *Receiver) start(s *suitor, st *start) error {
 	size := r.ring.geo.MessageBytes
+	n, perMsg := 1, size
 	if r.cfg.Mode == Unreliable {
-		perMsg := st.DatagramBytes - headerBytes
+		perMsg = st.DatagramBytes - headerBytes
 		if perMsg < 1 || perMsg > size {
 			return fmt.Errorf("%w: datagrams of %d bytes", ErrMismatch, st.DatagramBytes)
 		}
-		n := (size + perMsg - 1) / perMsg
-		if n > datagramsMax {
+		if n = (size + perMsg - 1) / perMsg; n > datagramsMax {
 			return fmt.Errorf("%w: messages in %d datagrams", ErrMismatch, n)
 		}
+	}
+	if err := s.prepare(st); err != nil {
+		return err
+	}
+	if r.cfg.Mode == Unreliable {
 		r.drops = r.e.data.dropped()
 		r.asm = newAssembler(r.ring, r.cfg.First, uint32(n), perMsg)
+		r.e.byKey[s.key] = r
 	} else {
 		r.asm = newFiller(r.ring, r.cfg.First)
 	}
+	r.ep, r.key, r.messages = s.ep, s.key, s.hello.Messages
+	r.lock.Lock()
+	r.senderMessages = s.hello.RingMessages
+	r.lock.Unlock()
 	r.asm.overwrite = r.cfg.Unmonitored
 	r.asm.done = r.handOver
 	r.asm.gap = r.cfg.Gap
@@ -212,12 +159,6 @@ func (r *Receiver) start(st *start) error {
 		r.asm.track.total = r.cfg.First + r.messages
 	}
 	r.sent(st.Sent)
-	if r.cfg.Mode == Unreliable {
-		if r.e.byKey[r.key] != nil {
-			return fmt.Errorf("%w: the stream is received here already", ErrMismatch)
-		}
-		r.e.byKey[r.key] = r
-	}
 	r.credit = r.cfg.First
 	r.state = stateRunning
 	r.heard = r.e.now
@@ -321,14 +262,14 @@ func (r *Receiver) progress(now mono.Time) {
 	switch r.state {
 	case stateMeeting:
 		if now.Sub(r.begun) > r.cfg.Meet {
-			r.fail(fmt.Errorf("%w: no sender within %v", ErrTimeout, r.cfg.Meet))
+			r.fail(withLatest(fmt.Errorf("%w: no sender within %v", ErrTimeout, r.cfg.Meet), r.latest))
 		}
 	case stateRunning:
 		r.running(now)
 	case stateEnding:
 		// The report is acknowledged, or the sender has gone.
 		packets, waiting := r.ep.Outstanding()
-		if packets+waiting == 0 && len(r.e.outbox) == 0 || r.ep.Err() != nil ||
+		if packets+waiting == 0 && r.e.outboxes[r.ep] == nil || r.ep.Err() != nil ||
 			now.Sub(r.doneAt) > r.cfg.Timeout {
 			r.over(nil)
 		}
@@ -386,9 +327,6 @@ func (r *Receiver) report(now mono.Time) {
 	r.e.sendLetter(r.ep, &letter{Kind: letterReport, Key: r.key, Report: &st})
 }
 
-// peerFailed is told that the sender ends with an error.
-func (r *Receiver) peerFailed(reason string) { r.fail(failedError(reason)) }
-
 // fail ends the stream with an error. What has come by then is handed over.
 func (r *Receiver) fail(err error) {
 	switch r.state {
@@ -402,8 +340,13 @@ func (r *Receiver) fail(err error) {
 	case stateMeeting:
 	}
 	if r.ep != nil {
-		r.e.abort(r.ep, r.key, err.Error())
+		r.e.abort(r.ep, r.key, "", err.Error())
 	}
+	for _, s := range r.suitors {
+		delete(r.e.suitors, s.probe)
+		r.e.abort(s.ep, s.key, "", err.Error())
+	}
+	r.suitors = nil
 	r.over(err)
 }
 
@@ -435,6 +378,9 @@ const dropsEvery = 100 * time.Millisecond
 // publish shows the counters to other goroutines.
 func (r *Receiver) publish(now mono.Time) {
 	if r.asm == nil {
+		r.lock.Lock()
+		r.shown.Refused = r.e.refusals(&r.stats)
+		r.lock.Unlock()
 		return
 	}
 	due := r.sample.due(r.asm.track.sent())
@@ -465,6 +411,7 @@ func (r *Receiver) publish(now mono.Time) {
 	st.Populated = min(populated, st.Capacity)
 	r.lock.Lock()
 	r.shown = *st
+	r.shown.Refused = r.e.refusals(st)
 	r.lock.Unlock()
 	if due {
 		r.cfg.Sample(*st)

@@ -1,16 +1,17 @@
 package stream
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"gobtl/internal/bounded"
+	"gobtl/internal/plain"
 )
 
 // runAside runs fn on a goroutine of its own.
@@ -30,20 +31,18 @@ func pause(ctx context.Context) error {
 
 // Meeting is an address at which peers come to exchange identities, one line each over TCP.
 type Meeting struct {
-	listener net.Listener
+	listener *bounded.Listener
 	guests   chan guest
 	closed   chan struct{}
 	close    sync.Once
-
-	lock   sync.Mutex // guards what follows
-	silent []net.Conn // who have not said their line, the first to come first
-	inside int        // all who are there
+	nonsense atomic.Uint64
 }
 
 // guest is one who has come and said a line.
 type guest struct {
 	conn net.Conn
 	line string
+	done chan struct{} // closed when it has its answer
 }
 
 const (
@@ -60,8 +59,11 @@ func Listen(address string) (*Meeting, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrExchange, err)
 	}
-	m := &Meeting{listener: l, guests: make(chan guest), closed: make(chan struct{})}
-	go m.accept()
+	m := &Meeting{
+		listener: bounded.NewListener(l, guestsMax, busyLine+"\n"), guests: make(chan guest),
+		closed: make(chan struct{}),
+	}
+	go m.listener.Serve(m.hear)
 	return m, nil
 }
 
@@ -74,79 +76,40 @@ func (m *Meeting) Close() error {
 	return m.listener.Close()
 }
 
-func (m *Meeting) accept() {
-	for {
-		conn, err := m.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			_ = pause(context.Background()) // out of descriptors, say
-			continue
-		}
-		if !m.enter(conn) {
-			_ = conn.SetDeadline(time.Now().Add(pauseTime)) // a few bytes into an empty buffer
-			fmt.Fprintln(conn, busyLine)
-			conn.Close()
-			continue
-		}
-		go func() {
-			m.hear(conn)
-			m.lock.Lock()
-			defer m.lock.Unlock()
-			m.inside--
-		}()
-	}
+// MeetingRefusals counts those who have come to a meeting and were sent away there.
+type MeetingRefusals struct {
+	Nonsense uint64 `json:"nonsense"` // they have not said who they are, in time
+	Crowd    uint64 `json:"crowd"`    // there was no place for them
 }
 
-// enter lets somebody in who will say a line, and returns false if there is no place.
-func (m *Meeting) enter(conn net.Conn) bool {
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	switch {
-	case m.inside < guestsMax:
-	case len(m.silent) == 0:
-		return false
-	default:
-		m.silent[0].Close() // whoever listens to it ends
-		m.silent = m.silent[1:]
-	}
-	m.inside++
-	m.silent = append(m.silent, conn)
-	return true
+// Refusals returns how many were sent away so far.
+func (m *Meeting) Refusals() MeetingRefusals {
+	r := m.listener.Refusals()
+	return MeetingRefusals{Nonsense: m.nonsense.Load(), Crowd: r.Full + r.Displaced}
 }
 
-// spoke notes that somebody is not silent any more.
-func (m *Meeting) spoke(conn net.Conn) {
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	if i := slices.Index(m.silent, conn); i >= 0 {
-		m.silent = slices.Delete(m.silent, i, i+1)
-	}
-}
-
-// hear listens to one who came, and has it wait for an Exchange, which then owns the connection.
-func (m *Meeting) hear(conn net.Conn) {
-	_ = conn.SetDeadline(time.Now().Add(meetLine)) // else the read below blocks until the peer ends
-	line, err := meetingLine(conn)
-	m.spoke(conn)
+// hear listens to one who came, and has it wait for its answer.
+func (m *Meeting) hear(g *bounded.Guest) {
+	_ = g.SetDeadline(time.Now().Add(meetLine)) // else the read below blocks until the peer ends
+	line, err := bounded.NewLines(g, identityTextMax).Next()
 	if err == nil {
-		_, err = ParseIdentity(line)
+		_, err = ParseIdentity(string(line))
 	}
 	if err != nil {
-		fmt.Fprintf(conn, "%s%v\n", refusal, err)
-		conn.Close()
+		m.nonsense.Add(1)
+		fmt.Fprintf(g, "%s%v\n", refusal, plain.Line(err.Error()))
 		return
 	}
+	g.Proven()
 	busy := time.NewTimer(meetLine)
 	defer busy.Stop()
+	answered := guest{g, string(line), make(chan struct{})}
 	select {
-	case m.guests <- guest{conn, line}:
+	case m.guests <- answered:
+		<-answered.done
 	case <-busy.C:
-		fmt.Fprintln(conn, busyLine)
-		conn.Close()
+		fmt.Fprintln(g, busyLine)
 	case <-m.closed:
-		conn.Close()
 	}
 }
 
@@ -159,32 +122,66 @@ const (
 // Exchange waits for the next peer and swaps identities with it. Those who do not say who they are
 // in five seconds, or have the wrong role, are sent away with a line that says so, and keep nobody
 // else waiting. Several Exchanges may wait at once; each gets another peer.
-func (m *Meeting) Exchange(ctx context.Context, mine Identity) (Identity, error) {
+func (m *Meeting) Exchange(ctx context.Context, mine Identity) (id Identity, err error) {
+	met := false
+	err = m.each(ctx, func(g guest) bool {
+		id, err = expect(g.line, mine)
+		met = g.answer(mine, err) && err == nil
+		return met
+	})
+	if met {
+		return id, nil
+	}
+	return Identity{}, err
+}
+
+// Serve answers each peer that comes at once, until ctx ends, with the identity that answer gives
+// it; so nobody waits for another one. answer is called by one goroutine at a time and is given
+// peers of the other role than its own alone. Of its errors one that wraps ErrTaken has the peer
+// come again, and any other sends it away with that reason.
+func (m *Meeting) Serve(ctx context.Context, role Role, answer func(Identity) (Identity, error),
+) error {
+	return m.each(ctx, func(g guest) bool {
+		var mine Identity
+		id, err := expect(g.line, Identity{Role: role})
+		if err == nil {
+			mine, err = answer(id)
+		}
+		g.answer(mine, err)
+		return false
+	})
+}
+
+// each takes one guest after the other until fn returns true.
+func (m *Meeting) each(ctx context.Context, fn func(guest) bool) error {
 	for {
 		select {
 		case g := <-m.guests:
-			_ = g.conn.SetDeadline(time.Now().Add(meetLine)) // a few bytes into an empty buffer
-			id, err := expect(g.line, mine)
-			if err == nil {
-				_, err = fmt.Fprintf(g.conn, "%v\n", mine)
-			} else {
-				fmt.Fprintf(g.conn, "%s%v\n", refusal, err)
-			}
-			g.conn.Close()
-			if err == nil {
-				return id, nil
+			over := fn(g)
+			close(g.done)
+			if over {
+				return nil
 			}
 		case <-m.closed:
-			return Identity{}, fmt.Errorf("%w: the meeting is closed", ErrExchange)
+			return fmt.Errorf("%w: the meeting is closed", ErrExchange)
 		case <-ctx.Done():
-			return Identity{}, fmt.Errorf("%w: nobody came to %v: %w", ErrTimeout, m.Addr(), ctx.Err())
+			return fmt.Errorf("%w: nobody came to %v: %w", ErrTimeout, m.Addr(), ctx.Err())
 		}
 	}
 }
 
-// meetingLine reads a line of bounded length.
-func meetingLine(conn net.Conn) (string, error) {
-	return bufio.NewReader(io.LimitReader(conn, identityTextMax+1)).ReadString('\n')
+// answer tells a guest an identity, or why it gets none, and says whether that has left.
+func (g *guest) answer(mine Identity, err error) bool {
+	text := mine.String()
+	switch {
+	case errors.Is(err, ErrTaken):
+		text = busyLine
+	case err != nil:
+		text = refusal + plain.Line(err.Error())
+	}
+	_ = g.conn.SetDeadline(time.Now().Add(meetLine)) // a few bytes into an empty buffer
+	_, e := fmt.Fprintln(g.conn, text)
+	return e == nil
 }
 
 // ExchangeAt goes to the peer's meeting at "host:port". While nobody listens there it tries again,
@@ -218,12 +215,13 @@ func visit(
 	if _, err = fmt.Fprintf(conn, "%v\n", mine); err != nil {
 		return id, true, fmt.Errorf("%w: %w", ErrExchange, err)
 	}
-	line, err := meetingLine(conn)
+	heard, err := bounded.NewLines(conn, identityTextMax).Next()
+	line := string(heard)
 	if err != nil {
 		return id, true, fmt.Errorf("%w: %s closes the connection: %w", ErrExchange, address, err)
 	}
 	if reason, refused := strings.CutPrefix(line, refusal); refused {
-		return id, false, fmt.Errorf("%w: %s says no: %s", ErrExchange, address, oneLine(reason))
+		return id, false, fmt.Errorf("%w: %s says no: %s", ErrExchange, address, plain.Line(reason))
 	}
 	if strings.TrimSpace(line) == busyLine {
 		return id, true, fmt.Errorf("%w: nobody at %s waits for a %v now", ErrExchange, address,

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -31,16 +30,18 @@ type Sender struct {
 	begun mono.Time // of the meeting; 0: no pass yet
 	pace  pacer
 
-	links []*link
-	lost  error  // why the latest link ended early
-	next  uint64 // ordinal of the next message that a region brings
-	total uint64 // the ordinal behind the last; unknownTotal while nobody has said
-	ended mono.Time
-	seqLo uint64 // regions taken, by number: [seqLo, seqHi) are being sent
-	seqHi uint64
-	cast  *caster // of the unreliable mode
-	drops uint64
-	told  mono.Time // when the receivers were told latest how far this is
+	links  []*link
+	lost   error  // why links ended early
+	latest error  // why the latest receiver that came was refused
+	wrong  error  // why one of the only receivers was refused
+	next   uint64 // ordinal of the next message that a region brings
+	total  uint64 // the ordinal behind the last; unknownTotal while nobody has said
+	ended  mono.Time
+	seqLo  uint64 // regions taken, by number: [seqLo, seqHi) are being sent
+	seqHi  uint64
+	cast   *caster // of the unreliable mode
+	drops  uint64
+	told   mono.Time // when the receivers were told latest how far this is
 	// underWay is how many puts and sends the fabric has not let go of: they read the ring.
 	underWay int
 	prunes   bool // a link has ended
@@ -65,7 +66,11 @@ var errRingUsed = fmt.Errorf("%w: the ring is used by another stream", ErrConfig
 
 // newSender starts to send what is populated in the ring.
 func (e *Engine) newSender(ring *Ring, cfg Config, key uint64) (*Sender, error) {
+	noGrace := cfg.Grace == 0
 	cfg, err := cfg.withDefaults()
+	if noGrace {
+		cfg.Grace = cfg.Timeout
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -110,7 +115,7 @@ func (s *Sender) addReceiver(id Identity) error {
 	case id.Role != RoleReceiver:
 		return fmt.Errorf("%w: of a %s, not of a receiver", ErrIdentity, id.Role)
 	case s.state == stateRunning && s.cfg.Mode == Reliable:
-		return fmt.Errorf("%w: the stream has begun", ErrMismatch)
+		return fmt.Errorf("%w: the stream has begun: %w", ErrMismatch, ErrTaken)
 	}
 	ep, err := s.e.m.Connect(s.e.now, id.Name)
 	if err != nil {
@@ -121,7 +126,8 @@ func (s *Sender) addReceiver(id Identity) error {
 			return fmt.Errorf("%w: a port receives a stream once, and that one does already", ErrMismatch)
 		}
 	}
-	k := &link{s: s, ep: ep, to: id.Key, late: s.state == stateRunning}
+	s.makeRoom()
+	k := &link{s: s, ep: ep, to: id.Key, late: s.state == stateRunning, since: s.e.now}
 	s.e.addLink(k)
 	s.links = append(s.links, k)
 	if ep.Connected() {
@@ -140,6 +146,7 @@ func (s *Sender) progress(now mono.Time) (n int) {
 		s.proveAll(now)
 		s.meeting(now)
 	case stateRunning:
+		s.expire(now)
 		s.prune()
 		s.proveAll(now)
 		s.takeRegions()
@@ -172,52 +179,104 @@ func (s *Sender) alive() (ready, meeting int) {
 	return ready, meeting
 }
 
-// meeting starts the stream when all who are waited for are ready.
+// meeting starts the stream when those are ready who are waited for.
 func (s *Sender) meeting(now mono.Time) {
+	s.expire(now)
+	s.prune()
 	ready, meeting := s.alive()
-	for _, k := range s.links {
-		if k.state == linkDone && k.err != nil && !errors.Is(k.err, ErrPeerLost) {
-			s.fail(k.err) // refused: the parameters are wrong, and will be
-			return
-		}
+	wanted := s.cfg.Receivers
+	waits := ready < wanted
+	if s.cfg.Only {
+		waits = ready+meeting < wanted || meeting > 0 && wanted > 0
 	}
 	switch {
-	case s.lost != nil && ready+meeting == 0 && s.cfg.Receivers > 0:
+	case s.wrong != nil:
+		s.fail(s.wrong)
+	case s.lost != nil && ready+meeting == 0 && wanted > 0:
 		s.fail(s.lost)
-	case ready+meeting < s.cfg.Receivers || meeting > 0 && s.cfg.Receivers > 0:
-		s.greet()
-		if now.Sub(s.begun) > s.cfg.Meet {
-			s.fail(fmt.Errorf("%w: %d of %d receivers met within %v", ErrTimeout, ready,
-				max(s.cfg.Receivers, len(s.links)), s.cfg.Meet))
-		}
-	default:
+	case !waits:
 		s.begin(now)
+	case now.Sub(s.begun) > s.cfg.Meet:
+		s.fail(withLatest(fmt.Errorf("%w: %d of %d receivers met within %v", ErrTimeout, ready,
+			max(wanted, len(s.links)), s.cfg.Meet), s.latest))
+	default:
+		s.choose(ready + meeting)
 	}
 }
 
-// greet tells the receivers, once all are there, how messages will be cut: alike for all of them.
-func (s *Sender) greet() {
-	bytes, all := 0, true
+// choose takes the first receivers that have proven themselves, as many as are waited for (with
+// Only: all that there are), once that many have, and tells them how messages will be cut: alike
+// for all of them.
+func (s *Sender) choose(there int) {
+	wanted := s.cfg.Receivers
+	if s.cfg.Only {
+		wanted = max(wanted, there)
+	}
+	chosen, bytes := 0, 0
+	var proven []*link
 	for _, k := range s.links {
-		if k.state == linkDone {
-			continue
-		}
-		all = all && k.state >= linkWelcomed
-		if bytes == 0 || k.datagramBytes < bytes {
-			bytes = k.datagramBytes
+		switch {
+		case k.state == linkStarted || k.state == linkReady:
+			chosen++
+		case k.state == linkWelcomed && len(proven) < wanted:
+			proven = append(proven, k)
+			if bytes == 0 || k.datagramBytes < bytes {
+				bytes = k.datagramBytes
+			}
 		}
 	}
-	if !all || len(s.links) < s.cfg.Receivers {
+	if chosen+len(proven) < wanted {
 		return
 	}
-	if s.cast != nil {
+	if s.cast != nil && chosen == 0 { // else some have been told
 		if err := s.cast.cut(bytes); err != nil {
 			s.fail(err)
 			return
 		}
 	}
-	for _, k := range s.links {
+	for _, k := range proven[:wanted-chosen] {
 		k.start()
+	}
+}
+
+const (
+	// pendingMax bounds the receivers that have not proven themselves.
+	pendingMax = 64
+	// startTime is how long a receiver that was chosen has to be ready while another one waits.
+	startTime = time.Second
+)
+
+// makeRoom has the first receiver that has not proven itself give its place to another one.
+func (s *Sender) makeRoom() {
+	var first *link
+	pending := 0
+	for _, k := range s.links {
+		if k.state < linkWelcomed {
+			if pending++; first == nil {
+				first = k
+			}
+		}
+	}
+	if pending >= pendingMax {
+		first.refuse(RefusedTaken, errTaken)
+	}
+}
+
+// expire refuses the receivers that do not go on.
+func (s *Sender) expire(now mono.Time) {
+	waits := false
+	for _, k := range s.links {
+		waits = waits || k.state == linkWelcomed
+	}
+	for _, k := range s.links {
+		took := now.Sub(k.since)
+		switch {
+		case k.state != linkGreeted && k.state != linkStarted:
+		case took > s.cfg.Timeout:
+			k.refuse(RefusedSilent, fmt.Errorf("%w: the receiver has not gone on for %v", ErrTimeout, took))
+		case k.state == linkStarted && waits && took > startTime && !s.cfg.Only:
+			k.refuse(RefusedTaken, errTaken)
+		}
 	}
 }
 
@@ -239,11 +298,20 @@ func (s *Sender) begin(now mono.Time) {
 	s.told = now
 	for _, k := range s.links {
 		k.heard, k.pace = now, s.pace
+		if k.state == linkReady || k.state == linkDone || s.cfg.Receivers == 0 {
+			continue
+		}
+		if k.late = true; s.cast == nil {
+			k.refuse(RefusedTaken, errTaken)
+		}
 	}
 	if s.cfg.Begin != nil {
 		s.cfg.Begin()
 	}
 	close(s.started)
+	for _, k := range s.links {
+		k.start()
+	}
 }
 
 // takeRegions takes over the regions that were populated, in order.
@@ -362,6 +430,7 @@ func (s *Sender) publish(now mono.Time) {
 	}
 	s.lock.Lock()
 	s.shown = *st
+	s.shown.Refused = s.e.refusals(st)
 	s.lock.Unlock()
 	if due {
 		s.cfg.Sample(*st)

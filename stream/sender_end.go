@@ -61,7 +61,7 @@ func (s *Sender) fail(err error) {
 func (s *Sender) dismiss(err error) {
 	for _, k := range s.links {
 		if k.state != linkDone {
-			s.e.abort(k.ep, s.key, err.Error())
+			s.e.abort(k.ep, s.key, "", err.Error())
 			k.close(err)
 		}
 	}

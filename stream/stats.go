@@ -49,6 +49,8 @@ type Stats struct {
 	ForfeitedNs int64 `json:"forfeited_ns"`
 	// Peers is how many receivers take part.
 	Peers uint64 `json:"peers"`
+	// Refused counts the peers that came and did not fit, by reason.
+	Refused Refusals `json:"refused"`
 	// PeersLost is how many receivers were lost before the end; of them only those count as a failure
 	// of the stream for whom it waited before it began.
 	PeersLost uint64 `json:"peers_lost"`

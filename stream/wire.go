@@ -62,7 +62,7 @@ const (
 	tagLetter = 1
 	tagNotice = 2
 
-	protocolVersion = 2
+	protocolVersion = 3
 	letterBytesMax  = 16 << 10
 )
 
@@ -72,11 +72,14 @@ const (
 	letterWelcome = "welcome" // <- sender: where to
 	letterProof   = "proof"   // <- sender: what a probe said that came to the address
 	letterStart   = "start"   // -> receiver: how it will be cut
-	letterReady   = "ready"   // <- sender: waiting for it
+	letterReady   = "ready"   // <- sender: waiting for it, and by which right to put
 	letterEnd     = "end"     // -> receiver: how much there was
 	letterReport  = "report"  // <- sender: how much came
-	letterAbort   = "abort"   // both: this side ends with an error
+	letterAbort   = "abort"   // both: this side ends with an error, or does not want the other one
 )
+
+// codeTaken in an abort: the place is another peer's, for now.
+const codeTaken = "taken"
 
 // letter is a control message. Key is the sender's, which names the stream.
 type letter struct {
@@ -88,7 +91,9 @@ type letter struct {
 	Proof   *proof   `json:"proof,omitempty"`
 	Start   *start   `json:"start,omitempty"`
 	End     *ending  `json:"end,omitempty"`
+	Ready   *ready   `json:"ready,omitempty"`
 	Report  *Stats   `json:"report,omitempty"`
+	Code    string   `json:"code,omitempty"`
 	Reason  string   `json:"reason,omitempty"`
 }
 
@@ -105,12 +110,18 @@ type hello struct {
 
 type welcome struct {
 	GraceNs uint64 `json:"grace_ns,string"` // how long the report may take after the end
-	// Of the unreliable mode: the endpoint's name and the largest datagram that it takes.
+	// Of the unreliable mode: the endpoint's name, the key that its probes have, and the largest
+	// datagram that it takes.
 	Data          []byte `json:"data,omitempty"`
+	Probe         uint64 `json:"probe,string,omitempty"`
 	DatagramBytes int    `json:"datagram_bytes,omitempty"`
-	// Of the reliable one: the exposed ring, and the number of messages that it holds.
-	Ring         uint64 `json:"ring,string,omitempty"`
+	// Of the reliable one: the number of messages that the ring holds.
 	RingMessages uint64 `json:"ring_messages,string,omitempty"`
+}
+
+// ready gives a sender of the reliable mode the right to put into the ring, and nobody else.
+type ready struct {
+	Ring uint64 `json:"ring,string,omitempty"`
 }
 
 type proof struct {
@@ -142,6 +153,7 @@ func parseLetter(b []byte) (*letter, error) {
 		l.Kind == letterWelcome && l.Welcome == nil ||
 		l.Kind == letterProof && l.Proof == nil ||
 		l.Kind == letterStart && l.Start == nil ||
+		l.Kind == letterReady && l.Ready == nil ||
 		l.Kind == letterEnd && l.End == nil ||
 		l.Kind == letterReport && l.Report == nil
 	if missing {

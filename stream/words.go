@@ -14,3 +14,21 @@ func (o Overrun) String() string {
 	}
 	return "Overrun(" + strconv.Itoa(int(o)) + ")"
 }
+
+var reasonWords = [...]string{
+	RefusedMismatch:    "mismatch",
+	RefusedWish:        "wish",
+	RefusedTaken:       "taken",
+	RefusedSilent:      "silent",
+	RefusedAddress:     "address",
+	RefusedUnreachable: "unreachable",
+	RefusedThere:       "there",
+}
+
+// String returns the name of the reason, as it is counted.
+func (r Reason) String() string {
+	if int(r) < len(reasonWords) {
+		return reasonWords[r]
+	}
+	return "Reason(" + strconv.Itoa(int(r)) + ")"
+}

@@ -54,7 +54,7 @@ type cli struct {
 	Overrun  string        `name:"on-overrun" default:"block" enum:"block,drop" placeholder:"NAME" help:"When no region is free: block waits; drop drops messages and counts them, at the receiver (unreliable) or at the sender (reliable, or -t0, with --rate or -d). Default: ${default}."`
 	Timeout  time.Duration `default:"10s" help:"A peer that gives no sign of life for so long, or a reader that frees nothing, ends the stream. Default: ${default}."`
 	Wait     time.Duration `default:"1m" help:"Time for the peers to meet. Default: ${default}."`
-	Grace    time.Duration `default:"200ms" help:"Receiver: wait for datagrams after the sender's end. Default: ${default}."`
+	Grace    time.Duration `default:"0" help:"Receiver: wait for datagrams after the sender's end; 0 is 200ms. Sender: the longest that a receiver may wait so; 0 is --timeout."`
 	First    uint64        `default:"0" placeholder:"N" help:"Ordinal of the first message. Default: ${default}."`
 	Datagram int           `default:"0" placeholder:"BYTES" help:"Largest datagram of the unreliable mode. 0: what the network takes."`
 	Ring     string        `placeholder:"FILE" help:"Make the ring in this file, as on /dev/shm, for another process that fills it (sender) or reads it (receiver)."`
@@ -129,7 +129,7 @@ func (c *cli) drops() bool { return c.Overrun == "drop" }
 func (c *cli) config() stream.Config {
 	cfg := stream.Config{
 		Mode: c.Mode, Messages: c.total(), First: c.First, Timeout: c.Timeout, Meet: c.Wait,
-		Grace: c.Grace, DatagramBytes: c.Datagram,
+		Grace: c.Grace, DatagramBytes: c.Datagram, Only: c.Listen == "",
 	}
 	if c.drops() {
 		cfg.Overrun = stream.Drop
@@ -186,7 +186,7 @@ func (c *cli) Validate() error {
 		return fmt.Errorf("--timeout %v: 100ms to 1h", c.Timeout)
 	case c.Wait < time.Millisecond || c.Wait > time.Hour:
 		return fmt.Errorf("--wait %v: 1ms to 1h", c.Wait)
-	case c.Grace < time.Millisecond || c.Grace > time.Hour:
+	case c.Grace != 0 && c.Grace < time.Millisecond || c.Grace > time.Hour:
 		return fmt.Errorf("--grace %v: 1ms to 1h", c.Grace)
 	case c.CPU < -1 || c.CPU >= cpusMax:
 		return fmt.Errorf("--cpu %d: 0 to %d", c.CPU, cpusMax-1)

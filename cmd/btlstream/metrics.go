@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"gobtl/btl/btlprom"
+	"gobtl/internal/bounded"
 	"gobtl/stream"
 )
 
@@ -43,9 +44,9 @@ func serveMetrics(
 	registry.MustRegister(m, btlprom.NewCollector(port.Transport, prometheus.Labels{"role": role}))
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	m.http = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	m.http = bounded.HTTPServer(mux)
 	go func() {
-		if err := m.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := m.http.Serve(bounded.HTTPListener(listener)); !errors.Is(err, http.ErrServerClosed) {
 			env.logf(logWarning, "metrics: %v", err)
 		}
 	}()

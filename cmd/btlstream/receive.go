@@ -19,6 +19,7 @@ type reader struct {
 	gaps  *gapList
 	wrong uint64 // messages that differ from the pattern
 	ended chan struct{}
+	unmet error // why no sender was met
 	err   error
 }
 
@@ -43,6 +44,7 @@ func (s *session) receive() error {
 			cfg.Begin = s.noteFaults
 		}
 		s.sampled(&cfg, i)
+		cfg.Refused = s.refused
 		if r.rx, err = s.port.Receive(ring, cfg); err != nil {
 			return err
 		}
@@ -55,6 +57,9 @@ func (s *session) receive() error {
 	var group sync.WaitGroup
 	meet, cancel := s.meetingContext()
 	defer cancel()
+	if s.meeting != nil {
+		go s.serveSenders(meet, readers)
+	}
 	for _, r := range readers {
 		group.Go(func() { r.run(meet) })
 	}
@@ -77,9 +82,31 @@ func (s *session) streamName(name string, i int) string {
 	return fmt.Sprintf("%s.stream%d", name, i)
 }
 
+// serveSenders gives each sender that comes to the meeting the identity of a receiver that has none
+// yet, first of one that no other sender is at. So nobody waits for another one: the first sender
+// that starts its stream gets the receiver, and the others come again.
+func (s *session) serveSenders(ctx context.Context, readers []*reader) {
+	next := 0
+	_ = s.meeting.Serve(ctx, stream.RoleReceiver, func(stream.Identity) (stream.Identity, error) {
+		for _, alone := range []bool{true, false} {
+			for range readers {
+				r := readers[next%len(readers)]
+				next++
+				if !r.begun() && (!alone || !r.rx.Met()) {
+					return r.rx.Identity(), nil
+				}
+			}
+		}
+		return stream.Identity{}, stream.ErrTaken
+	}) // ends with the time to meet
+}
+
 // run meets a sender and reads until the stream has ended.
 func (r *reader) run(meet context.Context) {
-	err := r.meet(meet)
+	var err error
+	if r.s.meeting == nil {
+		err = r.meet(meet)
+	}
 	if err == nil {
 		go r.read()
 		select {
@@ -96,8 +123,8 @@ func (r *reader) run(meet context.Context) {
 		}
 		_ = r.s.port.AbortReceiver(r.rx, err) // the loop may have ended
 		<-r.rx.Done()
-	} else {
-		err = r.rx.Err()
+	} else if err = r.rx.Err(); errors.Is(err, stream.ErrTimeout) && r.unmet != nil {
+		err = errors.Join(err, r.unmet)
 	}
 	<-r.ended
 	r.err = err
@@ -122,6 +149,7 @@ func (r *reader) meet(ctx context.Context) error {
 		_, err := r.s.exchange()(ctx, r.rx.Identity()) // the sender connects
 		switch {
 		case r.begun():
+			r.unmet = err
 			return nil
 		case err != nil:
 			return err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"gobtl/fabric/impair"
@@ -47,12 +48,15 @@ type record struct {
 	Datagrams     uint64          `json:"datagrams"`
 	Regions       uint64          `json:"regions"`
 	PeersLost     uint64          `json:"peers_lost"`
+	Refused       stream.Refusals `json:"refused"`
 	BurstBytes    uint64          `json:"burst_bytes"`
 	ForfeitedS    float64         `json:"forfeited_seconds"`
 	CPUPercent    float64         `json:"cpu_percent"`
 	Impair        *impair.Counts  `json:"impair,omitempty"`
 	Receivers     []*stream.Stats `json:"receivers,omitempty"`
-	Error         string          `json:"error,omitempty"`
+	// Meeting counts who was sent away at --listen, for all streams.
+	Meeting *stream.MeetingRefusals `json:"meeting,omitempty"`
+	Error   string                  `json:"error,omitempty"`
 }
 
 func (s *session) record(o *outcome) *record {
@@ -63,7 +67,8 @@ func (s *session) record(o *outcome) *record {
 		MBPerS: math.Round(st.MegabytesPerSecond()*1e3) / 1e3, Seconds: st.Seconds(),
 		Sent: st.Sent, Overrun: st.Overrun, SenderDropped: st.SenderDropped,
 		SocketDrops: st.SocketDrops, SendErrors: st.SendErrors, Foreign: st.Foreign, Stale: st.Stale,
-		Datagrams: st.Datagrams, Regions: st.Regions, PeersLost: st.PeersLost, BurstBytes: st.BurstBytes,
+		Datagrams: st.Datagrams, Regions: st.Regions, PeersLost: st.PeersLost,
+		Refused: st.Refused, BurstBytes: st.BurstBytes,
 		ForfeitedS: float64(st.ForfeitedNs) / 1e9, CPUPercent: cpuPercent(st),
 	}
 	if o.role == "sender" {
@@ -75,6 +80,10 @@ func (s *session) record(o *outcome) *record {
 	if s.impaired != nil {
 		c := since(s.impaired.Counts(), s.meant)
 		r.Impair = &c
+	}
+	if s.meeting != nil {
+		m := s.meeting.Refusals()
+		r.Meeting = &m
 	}
 	if o.err != nil {
 		r.Error = o.err.Error()
@@ -120,6 +129,9 @@ func (s *session) text(o *outcome) error {
 	fmt.Fprintf(out, "Wall time since first message: %.3f ms; CPU time: %.3f ms (%.1f %%)\n",
 		float64(wall)/1e6, float64(processCPU())/1e6, cpuPercent(st))
 	fmt.Fprintf(out, "Bandwidth: %.2f Gbps\n", st.MegabytesPerSecond()*8/1e3)
+	if n := st.Refused.Total(); n > 0 {
+		fmt.Fprintf(out, "%d peers refused: %s\n", n, refusedText(&st.Refused))
+	}
 	if o.role == "sender" {
 		fmt.Fprintf(out, "Sent %d messages; queue at %.1f %% of capacity\n", st.Sent,
 			100*float64(st.Populated)/float64(max(st.Capacity, 1)))
@@ -139,6 +151,37 @@ func (s *session) text(o *outcome) error {
 	}
 	_, err := fmt.Fprintln(out, lossText(st))
 	return err
+}
+
+// refusedText says why peers were refused.
+func refusedText(r *stream.Refusals) string {
+	var parts []string
+	for _, f := range refusedFields(r) {
+		if f.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", f.n, f.reason))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// refusedField is a reason with its count.
+type refusedField struct {
+	reason string
+	n      uint64
+}
+
+func refusedFields(r *stream.Refusals) []refusedField {
+	return []refusedField{
+		{"mismatch", r.Mismatch},
+		{"wish", r.Wish},
+		{"taken", r.Taken},
+		{"silent", r.Silent},
+		{"address", r.Address},
+		{"unreachable", r.Unreachable},
+		{"there", r.There},
+		{"strangers", r.Strangers},
+		{"unread", r.Unread},
+	}
 }
 
 // lossText says what is missing, and where it was lost.

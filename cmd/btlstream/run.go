@@ -13,6 +13,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"gobtl/internal/plain"
 	"gobtl/internal/usage"
 )
 
@@ -45,7 +46,7 @@ type environment struct {
 func (e *environment) logf(level int, format string, args ...any) {
 	if level <= e.level {
 		text := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "; ")
-		fmt.Fprintln(e.stderr, "btlstream: "+text)
+		fmt.Fprintln(e.stderr, "btlstream: "+plain.Text(text))
 	}
 }
 

@@ -58,7 +58,7 @@ func newSample(i int, now time.Time, st, before *stream.Stats, wall, cpu time.Du
 	if wall > 0 && st.Bytes >= before.Bytes {
 		gbit = math.Round(float64(st.Bytes-before.Bytes)*8/wall.Seconds()/1e3) / 1e6
 	}
-	return sample{stream: i, at: now, fields: []field{
+	s := sample{stream: i, at: now, fields: []field{
 		{
 			"queue_percent", "Regions of the ring that are populated.",
 			percent(float64(st.Populated), float64(st.Capacity)), false,
@@ -77,6 +77,12 @@ func newSample(i int, now time.Time, st, before *stream.Stats, wall, cpu time.Du
 		},
 		{"send_errors", "Datagrams that the fabric refused.", float64(st.SendErrors), true},
 	}}
+	for _, f := range refusedFields(&st.Refused) {
+		s.fields = append(s.fields, field{
+			"refused_" + f.reason, "Peers that were refused: " + f.reason + ".", float64(f.n), true,
+		})
+	}
+	return s
 }
 
 // sampler looks at the streams while they run: for the metrics, and for the progress bar.

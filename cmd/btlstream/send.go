@@ -34,6 +34,7 @@ func (s *session) send() error {
 		cfg.Delay = time.Duration(float64(cfg.Delay) / headroom)
 	}
 	s.sampled(&cfg, 0)
+	cfg.Refused = s.refused
 	tx, err := s.port.Send(ring, cfg)
 	if err != nil {
 		return err
@@ -58,67 +59,80 @@ func (s *session) send() error {
 	}}, err)
 }
 
-// meetReceivers brings the receivers' identities to the sender.
+// meetReceivers brings the receivers' identities to the sender: all who come to an address, those
+// of the addresses that were named, or the one of a file or a person.
 func (s *session) meetReceivers(ctx context.Context, tx *stream.Sender) error {
+	if s.meeting != nil {
+		go s.serveReceivers(ctx, tx)
+		return nil
+	}
 	meet, cancel := s.meetingContext()
 	defer cancel()
-	wanted := max(s.c.Peers, 1)
-	exchanges := []stream.Exchange{s.exchange()}
-	if len(s.c.Connect) > 0 {
-		exchanges, wanted = nil, len(s.c.Connect)
-		for _, a := range s.c.Connect {
-			exchanges = append(exchanges, stream.ExchangeAt(a))
+	if len(s.c.Connect) == 0 {
+		id, err := s.exchange()(meet, tx.Identity())
+		if err == nil {
+			err = s.port.Connect(tx, id)
 		}
+		return err
 	}
-	if s.c.Peers == 0 {
-		wanted = 0
-	}
-	for met := 0; met < wanted; {
-		id, err := exchanges[met%len(exchanges)](meet, tx.Identity())
-		if err != nil {
+	for _, address := range s.c.Connect {
+		if err := s.visit(meet, tx, address); err != nil {
 			return err
 		}
-		if err = s.port.Connect(tx, id); err == nil {
-			met++
-			continue
-		}
-		if s.meeting == nil || ended(tx) {
-			return err
-		}
-		// At an address anybody may come: who cannot be a receiver takes nobody's place.
-		s.env.logf(logWarning, "a receiver that cannot be: %v", err)
-	}
-	if s.meeting != nil && s.c.Mode == stream.Unreliable {
-		go s.meetLate(ctx, tx)
 	}
 	return nil
 }
 
-// meetLate adds receivers that come later.
-func (s *session) meetLate(ctx context.Context, tx *stream.Sender) {
-	for ctx.Err() == nil {
-		id, err := s.meeting.Exchange(ctx, tx.Identity())
-		if err != nil {
-			if ctx.Err() == nil {
-				s.env.logf(logWarning, "late receiver: %v", err)
-			}
-			return
-		}
-		if err = s.port.Connect(tx, id); err == nil {
-			s.env.logf(logInfo, "a receiver has come late")
-			continue
-		}
-		s.env.logf(logWarning, "late receiver: %v", err)
-		if ended(tx) {
-			return
-		}
+// visit meets the receiver at an address. While another sender has taken that it meets it again.
+func (s *session) visit(ctx context.Context, tx *stream.Sender, address string) error {
+	id, err := stream.ExchangeAt(address)(ctx, tx.Identity())
+	if err != nil {
+		return err
 	}
+	taken := s.awaitTaken(id.Key)
+	if err := s.port.Connect(tx, id); err != nil {
+		return err
+	}
+	meet, cancel := s.meetingContext()
+	go func() {
+		defer cancel()
+		select {
+		case <-taken:
+			s.env.logf(logNotice, "%s is taken by another sender; trying again", address)
+			if sleepUntil(meet, time.Now().Add(againTime)) {
+				if err := s.visit(meet, tx, address); err != nil {
+					_ = s.port.Abort(tx, err) // the loop may have ended
+				}
+			}
+		case <-tx.Started():
+		case <-meet.Done():
+		}
+	}()
+	return nil
 }
 
-// ended says whether a sender is at its end.
-func ended(tx *stream.Sender) bool {
+// againTime is between two visits to a place that is taken.
+const againTime = 50 * time.Millisecond
+
+// serveReceivers has all who come to the meeting be receivers of the stream: those that prove
+// themselves first are. In the unreliable mode more may come while it runs.
+func (s *session) serveReceivers(ctx context.Context, tx *stream.Sender) {
+	_ = s.meeting.Serve(ctx, stream.RoleSender, func(id stream.Identity) (stream.Identity, error) {
+		err := s.port.Connect(tx, id)
+		switch {
+		case err == nil && started(tx):
+			s.env.logf(logInfo, "a receiver has come late")
+		case err != nil && !errors.Is(err, stream.ErrTaken):
+			s.env.logf(logWarning, "a receiver that cannot be: %v", err)
+		}
+		return tx.Identity(), err
+	}) // ends with the stream
+}
+
+// started says whether a stream has begun.
+func started(tx *stream.Sender) bool {
 	select {
-	case <-tx.Done():
+	case <-tx.Started():
 		return true
 	default:
 		return false

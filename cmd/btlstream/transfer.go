@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,7 @@ type session struct {
 	sampler  *sampler
 	samples  chan measured // of -v, from the port's goroutine
 	unseen   atomic.Uint64 // samples that found no room there
+	taken    takenPeers
 	// meant is what --impair had done when the streams began: it meets what finds the way, too.
 	meant impair.Counts
 }
@@ -225,6 +227,44 @@ func (s *session) asksPerson() bool {
 // meetingContext bounds the time to meet.
 func (s *session) meetingContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.env.ctx, s.c.Wait)
+}
+
+// refused tells of a peer that does not fit. It is called by the port's goroutine.
+func (s *session) refused(r stream.Refusal) {
+	if errors.Is(r.Err, stream.ErrTaken) {
+		s.taken.tell(r.Key)
+		s.env.logf(logInfo, "%s: %v", r.Peer, r.Err)
+		return
+	}
+	s.env.logf(logWarning, "refused, %s: %v", r.Peer, r.Err)
+}
+
+// takenPeers is who waits to be told that a receiver has taken another sender.
+type takenPeers struct {
+	lock    sync.Mutex
+	waiting map[uint64]chan struct{}
+}
+
+// awaitTaken returns a channel that is closed when the receiver of a key has taken another sender.
+func (s *session) awaitTaken(key uint64) <-chan struct{} {
+	t := &s.taken
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	if t.waiting == nil {
+		t.waiting = make(map[uint64]chan struct{})
+	}
+	ch := make(chan struct{})
+	t.waiting[key] = ch
+	return ch
+}
+
+func (t *takenPeers) tell(key uint64) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	if ch := t.waiting[key]; ch != nil {
+		close(ch)
+		delete(t.waiting, key)
+	}
 }
 
 // sampled has a stream's counters be sampled as -v says. Who shows them keeps no stream waiting.

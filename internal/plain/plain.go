@@ -35,3 +35,13 @@ func Line(text string) string {
 	}
 	return strings.TrimSpace(b.String())
 }
+
+// Text is Line without a bound: for text of one's own that repeats what a stranger has said.
+func Text(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}

@@ -211,12 +211,15 @@ func TestMismatch(t *testing.T) {
 		{[]string{"--first", "3"}, nil, "begins with 0, the receiver with 3"},
 		{nil, []string{"--first", "3"}, "begins with 3, the receiver with 0"},
 	} {
-		rx, tx := pair(t, []string{"-b4", "-c4"}, c.receiver, c.sender)
-		for _, p := range []*process{rx, tx} {
-			if status := p.wait(); status != 1 || !strings.Contains(p.stderr.String(), c.reason) {
-				t.Errorf("%v: status %d: %s", p.cmd.Args[1:], status, p.stderr.String())
+		t.Run(c.reason, func(t *testing.T) {
+			t.Parallel()
+			rx, tx := pair(t, []string{"-b4", "-c4"}, append(c.receiver, "--wait", "2s"), c.sender)
+			for _, p := range []*process{rx, tx} {
+				if status := p.wait(); status != 1 || !strings.Contains(p.stderr.String(), c.reason) {
+					t.Errorf("%v: status %d: %s", p.cmd.Args[1:], status, p.stderr.String())
+				}
 			}
-		}
+		})
 	}
 }
 

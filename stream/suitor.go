@@ -1,0 +1,172 @@
+package stream
+
+import (
+	"fmt"
+	"slices"
+
+	"gobtl/btl"
+)
+
+// A sender that has said a fitting hello to a receiver is one of its suitors. The first suitor that
+// starts its stream gets the receiver, and with that the right to put into its ring; the others are
+// told that the place is taken. So a suitor that says no more keeps nobody away.
+//
+//	suitor                                receiver
+//	   -------- hello --------------------->    one of suitorsMax
+//	   <------- welcome --------------------    no right yet
+//	   -------- start --------------------->    the first one wins
+//	   <------- ready (right to the ring) --    the others: abort, taken
+
+// suitorsMax bounds the suitors of a receiver. One more takes the place of the first.
+const suitorsMax = 16
+
+type suitor struct {
+	r     *Receiver
+	ep    *btl.Endpoint
+	key   uint64 // the stream's
+	probe uint64 // of the probes that ask whether the address of the data is this port's
+	hello *hello
+}
+
+// meet takes a sender's hello.
+func (r *Receiver) meet(ep *btl.Endpoint, l *letter) {
+	if err := r.judge(l.Hello); err != nil {
+		r.refuse(ep, l.Key, RefusedMismatch, err)
+		return
+	}
+	if s := r.suitorOf(ep); s != nil { // a peer is one suitor at most
+		if s.key == l.Key {
+			return
+		}
+		s.drop()
+	}
+	if len(r.suitors) == suitorsMax {
+		r.suitors[0].refuse(RefusedTaken, errTaken)
+	}
+	s := &suitor{r: r, ep: ep, key: l.Key, probe: r.e.random(), hello: l.Hello}
+	w := &welcome{GraceNs: uint64(r.cfg.Grace), Probe: s.probe}
+	if r.cfg.Mode == Reliable {
+		w.RingMessages = uint64(r.ring.geo.Messages())
+	} else {
+		de := r.e.data.main
+		w.Data = de.ep.Name()
+		w.DatagramBytes = min(de.caps.MTUBytes, r.e.data.arena.Size())
+	}
+	r.suitors = append(r.suitors, s)
+	r.e.suitors[s.probe] = s
+	r.showMet()
+	r.e.sendLetter(ep, &letter{Kind: letterWelcome, Key: s.key, Welcome: w})
+}
+
+// suitorOf finds the suitor that a peer is.
+func (r *Receiver) suitorOf(ep *btl.Endpoint) *suitor {
+	for _, s := range r.suitors {
+		if s.ep == ep {
+			return s
+		}
+	}
+	return nil
+}
+
+// suitorOf finds the suitor of a stream, if that is the peer's.
+func (e *Engine) suitorOf(ep *btl.Endpoint, key uint64) *suitor {
+	for _, r := range e.receiving {
+		if s := r.suitorOf(ep); s != nil && s.key == key {
+			return s
+		}
+	}
+	return nil
+}
+
+// drop forgets a suitor.
+func (s *suitor) drop() {
+	s.r.suitors = slices.DeleteFunc(s.r.suitors, func(o *suitor) bool { return o == s })
+	delete(s.r.e.suitors, s.probe)
+	s.r.showMet()
+}
+
+// refuse sends a suitor away.
+func (s *suitor) refuse(why Reason, err error) {
+	s.drop()
+	s.r.refuse(s.ep, s.key, why, err)
+}
+
+// left is told that the suitor goes, or does not want this receiver.
+func (s *suitor) left(err error) {
+	s.drop()
+	s.r.refused(s.ep, RefusedThere, err)
+}
+
+// refuse tells a sender why it is not received. The receiver goes on, unless there is no other one.
+func (r *Receiver) refuse(ep *btl.Endpoint, key uint64, why Reason, err error) {
+	r.e.abort(ep, key, codeOf(why), err.Error())
+	r.refused(ep, why, err)
+}
+
+// refused notes that a sender and this receiver do not come together.
+func (r *Receiver) refused(ep *btl.Endpoint, why Reason, err error) {
+	r.cfg.note(&r.stats, why, ep, r.own, err)
+	if r.state != stateMeeting {
+		return
+	}
+	r.latest = err
+	if r.cfg.Only && why != RefusedTaken && !isTaken(err) {
+		r.fail(err)
+	}
+}
+
+// showMet shows other goroutines whether a sender is there.
+func (r *Receiver) showMet() {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.met = len(r.suitors) > 0 || r.ep != nil
+}
+
+// start begins the stream with the suitor, if what it says fits.
+func (s *suitor) start(st *start) {
+	r := s.r
+	if err := r.start(s, st); err != nil {
+		s.refuse(RefusedMismatch, err)
+		return
+	}
+	w := &ready{}
+	if r.exposed != nil {
+		w.Ring = uint64(r.exposed.Handle())
+	}
+	s.drop()
+	for len(r.suitors) > 0 {
+		r.suitors[0].refuse(RefusedTaken, errTaken)
+	}
+	r.e.sendLetter(r.ep, &letter{Kind: letterReady, Key: r.key, Ready: w})
+}
+
+// prepare makes what a stream needs beside its memory: the right to put into the ring, for this
+// sender alone, or the group's endpoint.
+func (s *suitor) prepare(st *start) error {
+	r := s.r
+	if r.cfg.Mode == Reliable {
+		r.exposed = new(btl.Region)
+		if err := r.e.m.ExposeAs(r.exposed, r.ring.mem, btl.RemoteWrite, s.ep); err != nil {
+			r.exposed = nil
+			return fmt.Errorf("stream: ring: %w", err)
+		}
+		return nil
+	}
+	if r.e.byKey[s.key] != nil {
+		return fmt.Errorf("%w: the stream is received here already", ErrMismatch)
+	}
+	if s.hello.Group == "" {
+		return nil
+	}
+	group, err := r.e.data.join(s.hello.Group)
+	if err != nil {
+		return fmt.Errorf("%w: group %s: %w", ErrMismatch, s.hello.Group, err)
+	}
+	if room := min(group.caps.MTUBytes, r.e.data.arena.Size()); st.DatagramBytes > room {
+		r.e.data.leave(group)
+		return fmt.Errorf("%w: datagrams of %d bytes, the group takes %d", ErrMismatch, st.DatagramBytes,
+			room)
+	}
+	r.group = group
+	return nil
+}

@@ -27,6 +27,9 @@ var (
 	// ErrNarrow: of what is sent to the peer only the smallest packets arrive, and the peer is there:
 	// the path carries none of 1200 bytes, or of Config.MTUBytes if that is less.
 	ErrNarrow = errors.New("btl: the path to the peer does not carry datagrams of the least size")
+	// ErrStalled: the peer has begun to send fragments and has not gone on for Config.PeerTimeout, and
+	// others wanted the memory that they held.
+	ErrStalled = errors.New("btl: the peer holds memory that others want, and does not go on")
 	// ErrVersion: the peer speaks no protocol version that this side speaks.
 	ErrVersion = errors.New("btl: peer speaks another protocol version")
 	// ErrStale: the address names an incarnation of the peer that is gone.

@@ -215,7 +215,7 @@ func (m *Module) assembleCounted(in *arrival) (*frag.Message, bool) {
 	case errors.Is(err, frag.ErrBudget):
 		m.drop(CntDropReassembly)
 		m.refuseCounted(ep, h, frag.NackMemory)
-		m.askSilent(func(ep *Endpoint) bool { return ep.asm.Active() > 0 })
+		m.wantsMemory(ep)
 		return nil, false
 	case err != nil: // what no sender sends
 		m.lost(ep, err)

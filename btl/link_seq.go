@@ -102,7 +102,7 @@ func (m *Module) notAdded(in *arrival, err error) {
 	}
 	in.ep.rcv.Refused(in.Seq)
 	m.sendNack(in.ep, in.Seq, frag.NackMemory, 0)
-	m.askSilent(func(ep *Endpoint) bool { return ep.asm.Active() > 0 })
+	m.wantsMemory(in.ep)
 }
 
 // admitRecordsSequenced refuses a pack as a whole if one of its tags has no handler: the peer sends

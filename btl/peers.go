@@ -26,6 +26,8 @@ type peers struct {
 	halfOpen   int
 	parts      partial // of all peers
 	births     uint64  // endpoints ever made
+	// shedAt is when peers that hold memory may be looked at again.
+	shedAt Time
 	// askSilentAt is when silent peers may be asked again for what others want.
 	askSilentAt Time
 }

@@ -56,6 +56,9 @@ func (a *Assembler) Active() int { return a.active }
 // ActiveBytes returns the capacity of the buffers of the unfinished fragments.
 func (a *Assembler) ActiveBytes() int64 { return a.activeBytes }
 
+// ArrivedBytes returns how much of that memory has been filled.
+func (a *Assembler) ArrivedBytes() int64 { return a.activeBytes - a.emptyBytes }
+
 // Add takes the chunk with header h, as decoded and not a put, and its payload, which it copies.
 // When that makes its fragment whole, the message is returned and is the caller's until its
 // Release. inOrder says that the packet is the next one of the peer's sequence, with nothing

@@ -270,7 +270,8 @@ var btlFloors = [][]string{
 		"overcommit.go", "pieces.go", "polling.go", "recv.go",
 		"region.go", "fence.go", "remote.go", "remote_ask.go", "remote_fast.go", "remote_notice.go",
 		"remote_serve.go",
-		"resend.go", "room.go", "sched.go", "send.go", "stream.go", "strangers.go", "timers.go",
+		"resend.go", "room.go", "sched.go", "send.go", "shed.go", "stream.go",
+		"strangers.go", "timers.go",
 		"vector.go",
 	},
 	{

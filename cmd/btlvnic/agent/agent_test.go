@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,8 +13,10 @@ import (
 
 	"gobtl/fabric"
 	_ "gobtl/fabric/udp"
+	"gobtl/internal/testenv"
 	"gobtl/vnic"
 	"gobtl/vnic/offload"
+	"gobtl/vnic/tap"
 )
 
 // newAgent is an agent on the loopback device whose threads the test is.
@@ -307,5 +310,34 @@ func TestRefusalTold(t *testing.T) {
 	a.tellRefusal()
 	if told.Load() != nil {
 		t.Error("it is told again and again")
+	}
+}
+
+// TestLanes: the frames that one thread takes for all flows are spread over the queues of a device,
+// those of one flow always to the same.
+func TestLanes(t *testing.T) {
+	if os.Geteuid() != 0 {
+		testenv.Missing(t, "root, to have a TAP device")
+	}
+	dev, err := tap.Open(tap.Config{Name: "lanes%d", Queues: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	queues := dev.Queues()
+	n := newInlet(&port{num: 1})
+	for range 2 { // the device is made anew
+		n.attachAll(queues, dev)
+		for entropy := range 256 {
+			l := n.lane(uint8(entropy))
+			if l.queue.FD() != queues[entropy%len(queues)].FD() || l.in != n.in || l.port != n.port {
+				t.Fatalf("flow %d goes to descriptor %d", entropy, l.queue.FD())
+			}
+		}
+	}
+	one := newInlet(&port{num: 1})
+	one.attach(queues[1], dev)
+	if one.lane(7) != one {
+		t.Error("the inlet of one queue gives its frames away")
 	}
 }

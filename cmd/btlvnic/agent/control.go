@@ -184,7 +184,11 @@ func (a *Agent) attach(p *port) {
 			lock = &a.receivers[i].mu
 		}
 		lock.Lock()
-		n.attach(queues[i%len(queues)], p.dev)
+		if i < len(a.receivers) {
+			n.attach(queues[i%len(queues)], p.dev)
+		} else {
+			n.attachAll(queues, p.dev)
+		}
 		lock.Unlock()
 	}
 }

@@ -30,6 +30,9 @@ type inlet struct {
 	joiner offload.Joiner
 	taken  bool // frames wait in the joiner
 	buf    []byte
+	// lanes are the inlets of a thread that takes the frames of all flows, by flow: one for each queue,
+	// itself among them. None: it is the only one.
+	lanes []*inlet
 	// refused are the large frames of TCP and UDP that were refused since the last that was taken.
 	refused [2]int
 }
@@ -56,6 +59,30 @@ func (n *inlet) attach(q *tap.Queue, dev *tap.Device) {
 	n.joiner.UDPFrames = 0
 	n.joiner.NoTCP = !dev.LargeTCP()
 	n.joiner.NoUDP = !dev.LargeUDP()
+}
+
+// attachAll gives an inlet all queues of a device. A device hands the frames of a flow to the queue
+// that the flow's answers were written to last: so flows are spread over the queues, each always to
+// the same one, and to that which the receiver of its datagrams writes to (sender.datagrams).
+func (n *inlet) attachAll(queues []*tap.Queue, dev *tap.Device) {
+	n.lanes = n.lanes[:0]
+	for i, q := range queues {
+		lane := n
+		if i > 0 {
+			lane = newInlet(n.port)
+			lane.in = n.in
+		}
+		lane.attach(q, dev)
+		n.lanes = append(n.lanes, lane)
+	}
+}
+
+// lane is the inlet for a flow.
+func (n *inlet) lane(entropy uint8) *inlet {
+	if len(n.lanes) == 0 {
+		return n
+	}
+	return n.lanes[int(entropy)%len(n.lanes)]
 }
 
 // write hands a frame to the device. What the device does not take as a large one is cut up again,
@@ -135,6 +162,7 @@ func (k *intake) packet(from uint32, b []byte) {
 		k.agent.probe(n.port, &a)
 		return
 	}
+	n = n.lane(a.Header.Entropy)
 	n.joiner.Add(a.Frame)
 	if !n.taken {
 		n.taken = true

@@ -37,6 +37,7 @@ var lineStyles = map[string]report.Line{
 	"ucx-posix":        {Color: report.Orange, Width: 1.4, Mark: report.Square},
 	"ucx-posix-cma":    {Color: report.Orange, Width: 1.4, Dashes: dotted, Mark: report.Square},
 	"ucx-sysv":         {Color: report.Green, Width: 1.4, Mark: report.Square},
+	"ucx-errors":       {Color: report.Green, Width: 1.4, Dashes: dotted, Mark: report.Square},
 	"fi-shm":           {Color: report.Black, Width: 1.4, Dashes: dotted, Mark: report.Cross},
 }
 

@@ -130,6 +130,7 @@ func oneHost(this Program) []System {
 		newUCXMemory("ucx-posix", "UCX posix", "posix"),
 		newUCXMemory("ucx-posix-cma", "UCX posix, CMA", "posix,cma"),
 		newUCXMemory("ucx-sysv", "UCX sysv", "sysv"),
+		newUCXNotices(),
 		fi,
 	}
 }

@@ -15,7 +15,7 @@ import (
 // ucx measures UCX's tagged messages over one of its transports with ucx_perftest.
 type ucx struct {
 	about           Info
-	env             []string
+	env, flags      []string
 	latency, stream costs
 }
 
@@ -36,6 +36,17 @@ func newUCX() *ucx {
 // newUCXMemory is UCX over shared memory.
 func newUCXMemory(id, label, transports string) *ucx {
 	return ucxOver(id, label, ucxMemoryCosts, ucxMemoryCosts, "UCX_TLS="+transports+",self")
+}
+
+// newUCXNotices is UCX between processes of one host that notice each other's death. Its shared
+// memory has no error handling: it goes by TCP then, whatever else it may use.
+func newUCXNotices() *ucx {
+	u := ucxOver("ucx-errors", "UCX, error handling", ucxLatencyCosts, ucxStreamCosts,
+		"UCX_TLS=all", "UCX_NET_DEVICES=lo")
+	u.flags = []string{"-e"}
+	u.about.Command = strings.Replace(u.about.Command, "ucx_perftest", "ucx_perftest -e", 1)
+	u.about.Note = "with error handling, as all of gobtl: UCX then uses no shared memory"
+	return u
 }
 
 func ucxOver(id, label string, latency, stream costs, env ...string) *ucx {
@@ -94,11 +105,11 @@ func (u *ucx) once(ctx context.Context, h *Host, point Point) (Sample, error) {
 	if point.Workload == Latency {
 		test, n = "tag_lat", u.latency.count(point.SizeBytes, h.each/2) // each is a round trip
 	}
-	args := []string{
+	args := append([]string{
 		"-t", test, "-s", strconv.Itoa(point.SizeBytes), "-O", strconv.Itoa(point.Window),
 		"-n", strconv.Itoa(n), "-w", strconv.Itoa(max(2, n/10)), "-N", "-f",
 		"-p", strconv.Itoa(port),
-	}
+	}, u.flags...)
 	server := command{name: "ucx_perftest", args: args, env: u.env}
 	client := command{
 		name: "ucx_perftest", args: append([]string{"127.0.0.1"}, args...), env: u.env,

@@ -149,10 +149,11 @@ type Lander interface {
 	Land(mem []byte, headBytes int) bool
 }
 
-// Overrunner is implemented by an Endpoint that knows how many datagrams found no room in its
+// Overrunner is implemented by an Endpoint that knows of datagrams that found no room in its
 // receive buffer.
 type Overrunner interface {
-	// Overruns returns how many there have been. It may cost a system call.
+	// Overruns returns how many times that has happened. Several datagrams that were lost together, as
+	// a run that arrived as one packet, may count once. It may cost a system call.
 	Overruns() uint64
 }
 

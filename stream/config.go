@@ -46,7 +46,7 @@ type Overrun uint8
 // The policies.
 const (
 	// Block: it waits. In the unreliable mode it waits at the receiver's socket, whose buffer then
-	// overflows; the datagrams that the kernel drops there are counted by it.
+	// overflows; what the kernel drops there it counts, a run of datagrams as one.
 	Block Overrun = iota
 	// Drop: it is dropped, and counted.
 	Drop

@@ -25,8 +25,9 @@ type Stats struct {
 	Duplicates uint64 `json:"duplicates"`
 	Stale      uint64 `json:"stale"`
 	Foreign    uint64 `json:"foreign"`
-	// SocketDrops is how many datagrams the kernel dropped at this port's socket, as it tells: for all
-	// streams of the port.
+	// SocketDrops is how many packets the kernel dropped at this port's socket, as it tells: for all
+	// streams of the port. A run of datagrams that arrived as one packet, up to 128, counts once: how
+	// much is lost Missing tells.
 	SocketDrops uint64 `json:"socket_drops"`
 	// SendErrors is how many datagrams the fabric refused.
 	SendErrors uint64 `json:"send_errors"`

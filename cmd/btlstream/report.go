@@ -196,7 +196,7 @@ func lossText(st *stream.Stats) string {
 		{st.Overrun, "found no free region"},
 		{st.Duplicates, "duplicate datagrams"},
 		{st.SenderDropped, "dropped by the sender"},
-		{st.SocketDrops, "datagrams dropped at the socket"},
+		{st.SocketDrops, "packets dropped at the socket (a run of datagrams is one)"},
 		{st.Stale, "datagrams too old to tell"},
 		{st.Foreign, "datagrams of no stream here"},
 	} {

@@ -72,7 +72,7 @@ func newSample(i int, now time.Time, st, before *stream.Stats, wall, cpu time.Du
 		{"duplicates", "Datagrams that came again.", float64(st.Duplicates), true},
 		{"sender_dropped", "Messages that the sender gave up.", float64(st.SenderDropped), true},
 		{
-			"socket_drops", "Datagrams that the kernel dropped at the socket.",
+			"socket_drops", "Packets that the kernel dropped at the socket; a run of datagrams is one.",
 			float64(st.SocketDrops), true,
 		},
 		{"send_errors", "Datagrams that the fabric refused.", float64(st.SendErrors), true},

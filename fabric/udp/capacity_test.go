@@ -157,7 +157,8 @@ func TestOverflowIsCounted(t *testing.T) {
 		}
 	}
 	want := fabric.Attr{
-		Name: "datagrams lost to a full receive buffer", Value: strconv.Itoa(count - received),
+		Name:  "packets lost to a full receive buffer (a run of datagrams is one)",
+		Value: strconv.Itoa(count - received),
 	}
 	for _, state := range []string{"open", "closed"} {
 		if attrs := p.d.Info().Attrs; received == count || !slices.Contains(attrs, want) {

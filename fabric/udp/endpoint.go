@@ -32,7 +32,7 @@ type counts struct {
 	gsoSingly uint64 // runs that went again as single datagrams
 	misfit    uint64 // coalesced messages that had to be copied apart
 	dropped   uint64 // coalesced datagrams without a place
-	overflown uint64 // datagrams that the kernel has dropped at sockets; by socket.drops
+	overflown uint64 // packets that the kernel has dropped at sockets; by socket.drops
 	connects  uint64 // sockets connected to a peer
 	direct    uint64 // messages sent through those
 }
@@ -50,7 +50,7 @@ func (c *counts) list() []namedCount {
 		{"runs sent singly", c.gsoSingly},
 		{"coalesced runs copied", c.misfit},
 		{"datagrams dropped", c.dropped},
-		{"datagrams lost to a full receive buffer", c.overflown},
+		{"packets lost to a full receive buffer (a run of datagrams is one)", c.overflown},
 		{"sockets connected to a peer", c.connects},
 		{"messages sent through them", c.direct},
 	}

@@ -189,8 +189,9 @@ const (
 	memInfoWords = 9
 )
 
-// drops returns how many datagrams the kernel has dropped at the socket, which is for want of room
-// in the receive buffer but for those damaged on their way; 0 if it does not tell (Linux 4.12).
+// drops returns how many packets the kernel has dropped at the socket, which is for want of room in
+// the receive buffer but for those damaged on their way; 0 if it does not tell (Linux 4.12). A run
+// of datagrams that arrives as one packet, as with UDP_GRO, counts once.
 func (s *socket) drops() uint64 {
 	var words [memInfoWords]uint32
 	sizeBytes := uint32(unsafe.Sizeof(words))

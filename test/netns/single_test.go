@@ -56,8 +56,8 @@ func TestBridgePort(t *testing.T) {
 	}
 }
 
-// TestTunnelRuns has a VXLAN whose MTU is that of the cable below it, and that fragments nothing. The
-// kernel's check of a run there is 8 bytes more generous than that of a single datagram.
+// TestTunnelRuns has a VXLAN whose MTU is that of the cable below it, and that fragments nothing.
+// Its check of a run is 8 bytes more generous than that of a single datagram.
 func TestTunnelRuns(t *testing.T) {
 	lab := New(t)
 	a, b := lab.Cable(lab.Host("a"), lab.Host("b"), 1500)
@@ -67,7 +67,8 @@ func TestTunnelRuns(t *testing.T) {
 			far = a
 		}
 		p.Host.IP(
-			fmt.Sprintf("link add vx0 type vxlan id 5 local %s remote %s dstport 4789 df set", p.V4, far.V4),
+			fmt.Sprintf("link add vx0 type vxlan id 5 local %s remote %s dstport 4789 df set",
+				p.V4, far.V4),
 			"link set vx0 mtu 1500 up", fmt.Sprintf("addr add 10.98.0.%d/24 dev vx0", i+1))
 	}
 	for range 5 {

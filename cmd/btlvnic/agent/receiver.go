@@ -30,8 +30,8 @@ type inlet struct {
 	joiner offload.Joiner
 	taken  bool // frames wait in the joiner
 	buf    []byte
-	// lanes are the inlets of a thread that takes the frames of all flows, by flow: one for each queue,
-	// itself among them. None: it is the only one.
+	// lanes are the inlets of a thread that takes the frames of all flows, by flow: one for each
+	// queue, itself among them. None: it is the only one.
 	lanes []*inlet
 	// refused are the large frames of TCP and UDP that were refused since the last that was taken.
 	refused [2]int

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"net"
 	"slices"
@@ -15,8 +16,27 @@ const network = "btl"
 
 // Addr is the address of one end of a Conn.
 type Addr struct {
-	Address string // of the module: see btl.Module.Address
+	// Address is that of the module: a host and a port, which net.SplitHostPort takes. Over a fabric
+	// whose addresses cannot be written the host is a name in hexadecimal, and the port 0.
+	Address string
 	Service string
+}
+
+// localAddress is the Address of a module of this side. The name that stands for it where there is
+// none is the one that others connect by.
+func localAddress(m *btl.Module) string {
+	if a := m.Address(); a != "" {
+		return hostPort(a)
+	}
+	return hostPort(hex.EncodeToString(m.Name()))
+}
+
+// hostPort gives an address the form that the tools of package net take, if it has not got it.
+func hostPort(address string) string {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return net.JoinHostPort(address, "0")
+	}
+	return address
 }
 
 // Network is "btl".

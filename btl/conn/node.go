@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 
 	"gobtl/btl"
@@ -54,7 +55,7 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, m: m, begun: make(chan struct{}), local: m.Address(),
+		cfg: cfg, m: m, begun: make(chan struct{}), local: localAddress(m),
 		conns: map[name]*Conn{}, peers: map[*btl.Endpoint]*peer{}, listeners: map[string]*Listener{},
 		gone: kept.New[*Conn](cfg.GoneBytes),
 	}
@@ -127,17 +128,56 @@ func (n *Node) Dial(ctx context.Context, ep *btl.Endpoint, service string) (*Con
 }
 
 // DialContext is Dial of the nameless service of a module of which the address is known, with the
-// arguments of net.Dialer's: for http.Transport, say. network is not looked at.
+// arguments of net.Dialer's: for http.Transport, say. network is not looked at. The host of the
+// address may be a name: it is looked up, and its addresses are tried one after the other until one
+// answers, each for btl.Config.HandshakeTimeout at most.
 func (n *Node) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
-	ep, err := n.r.Dial(ctx, address)
-	if err != nil {
+	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: Addr{Address: address}, Err: err}
 	}
-	c, err := n.Dial(ctx, ep, "")
-	if err != nil {
-		return nil, err // And not a nil Conn in an interface.
+	if ctx == nil {
+		return fail(btl.ErrContext)
 	}
-	return c, nil
+	addresses, err := lookUp(ctx, address)
+	if err != nil {
+		return fail(err)
+	}
+	var errs []error
+	for _, a := range addresses {
+		ep, err := n.r.Dial(ctx, a)
+		if err == nil {
+			c, err := n.Dial(ctx, ep, "")
+			if err != nil {
+				return nil, err // And not a nil Conn in an interface.
+			}
+			return c, nil
+		}
+		errs = append(errs, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return fail(errors.Join(errs...))
+}
+
+// lookUp returns the addresses that an address with the name of a host stands for, at least one.
+func lookUp(ctx context.Context, address string) ([]string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" {
+		return []string{address}, nil // The fabric says what is wrong.
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return []string{address}, nil
+	}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	addresses := make([]string, len(found))
+	for i, a := range found {
+		addresses[i] = net.JoinHostPort(a.Unmap().String(), port)
+	}
+	return addresses, nil
 }
 
 // open begins a Conn of this side's.
@@ -169,7 +209,7 @@ func (n *Node) add(id name, service string) *Conn {
 	c := &Conn{n: n, name: id}
 	c.told = uint64(n.cfg.WindowBytes)
 	c.local = Addr{Address: n.local, Service: service}
-	c.remote = Addr{Address: id.ep.PeerAddress(), Service: service}
+	c.remote = Addr{Address: hostPort(id.ep.PeerAddress()), Service: service}
 	c.sent = c.onSent
 	n.conns[id] = c
 	n.peer(id.ep).opened[side(id.mine)]++
@@ -294,12 +334,13 @@ func (n *Node) onOpen(ep *btl.Endpoint, id uint32, limit uint64, service string)
 		return false
 	}
 	l, h := n.listeners[service], head{kind: kindRefuse, id: id}
+	from := hostPort(ep.PeerAddress())
 	switch {
 	case l == nil:
 		h.status = statusService
-	case n.peer(ep).opened[0]+n.gone.Of(ep.PeerAddress()) >= n.cfg.ConnsMax:
+	case n.peer(ep).opened[0]+n.gone.Of(from) >= n.cfg.ConnsMax:
 		h.status = statusConns
-	case !l.mayOffer(ep.PeerAddress()):
+	case !l.mayOffer(from):
 		h.status = statusBacklog
 	default:
 		c := n.add(named, service)

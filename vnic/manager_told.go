@@ -1,6 +1,10 @@
 package vnic
 
-import "slices"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // told takes in the answer to a Get.
 func (m *Manager) told(s *session, r *request, msg *Message) {
@@ -148,5 +152,45 @@ func (m *Manager) takeReport(s *session, vport uint8, r report) {
 	*was = r
 	if !same {
 		m.touchNear(s.host.Name)
+		m.noteClaims()
+	}
+}
+
+// claimsAttr stands for no attribute: it is the key of the problems that noteClaims notes.
+const claimsAttr Attribute = 0xFFFE
+
+// noteClaims notes as a problem of a host that its device reports an address which another host of
+// the switch has: by the manager's file, or by an earlier LID's report. The other one keeps it.
+func (m *Manager) noteClaims() {
+	for i := range m.plan.Switches {
+		sw := &m.plan.Switches[i]
+		if !sw.Reported {
+			continue
+		}
+		has := make(map[MAC]uint32) // LIDs
+		maps.Copy(has, m.reported(sw))
+		for _, p := range sw.Ports {
+			for _, mac := range append([]MAC{p.MAC}, p.MACs...) {
+				has[mac] = m.plan.lidOf(p.Host)
+			}
+		}
+		for _, row := range sw.MACs {
+			has[row.MAC] = m.plan.lidOf(row.Host)
+		}
+		for _, p := range sw.Ports {
+			h := m.hosts[p.Host]
+			if h == nil {
+				continue
+			}
+			text := ""
+			for _, mac := range h.reportOf(p.Vport).macs {
+				if lid, ok := has[mac]; ok && lid != h.LID {
+					text = fmt.Sprintf("port %d: its device reports %v, which another host has, at LID %d",
+						p.Vport, mac, lid)
+					break
+				}
+			}
+			h.problem(wantKey{p.Vport, claimsAttr}, text)
+		}
 	}
 }

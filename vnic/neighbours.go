@@ -1,6 +1,10 @@
 package vnic
 
-import "gobtl/internal/mono"
+import (
+	"slices"
+
+	"gobtl/internal/mono"
+)
 
 // Neighbours holds who has which IP address, as ARP and neighbour advertisements have told, so that
 // a port can answer its own device's questions instead of asking all members.
@@ -19,6 +23,19 @@ type nearValue struct {
 	lid    uint32 // of the host that told
 	router bool   // the neighbour says that it is one
 	seen   mono.Time
+	// told are those who know of it: they were answered here since, or asked it themselves. One that
+	// asks all again got no answer from it, so its question goes to all.
+	told  [4]MAC
+	tells uint8 // how many were put there
+}
+
+func (v *nearValue) knows(asker MAC) bool { return slices.Contains(v.told[:], asker) }
+
+func (v *nearValue) tell(asker MAC) {
+	if !v.knows(asker) {
+		v.told[v.tells%uint8(len(v.told))] = asker
+		v.tells++
+	}
 }
 
 func (v nearValue) owner() uint32 { return v.lid }
@@ -43,9 +60,35 @@ const (
 	replyBytesMax = ethBytes + vlanBytes + ip6Bytes + neighbourLen
 )
 
+// claims returns the address that somebody is about to take: the target of an ARP probe or
+// announcement, of a neighbour solicitation that detects duplicates, of an advertisement.
+func claims(p []byte, i *FrameInfo) (ip [16]byte, ok bool) {
+	switch {
+	case i.Type == typeARP && isARP(p):
+		sender, target := be.Uint32(p[14:]), be.Uint32(p[24:])
+		return ip4(p[24:]), sender == 0 || sender == target
+	case i.Type == typeIPv6 && isNeighbour(p, neighbourAsk):
+		return [16]byte(p[ip6Bytes+8:]), [16]byte(p[8:24]) == ([16]byte{})
+	case i.Type == typeIPv6 && isNeighbour(p, neighbourTell):
+		return [16]byte(p[ip6Bytes+8:]), true
+	}
+	return ip, false
+}
+
+// forget drops what is known of an address that somebody is about to take: its owner may change.
+func (n *Neighbours) forget(p []byte, i *FrameInfo) {
+	ip, ok := claims(p, i)
+	key := nearKey{ip, i.VLAN}
+	if old, known := n.byIP.rows[key]; ok && known {
+		delete(n.byIP.rows, key)
+		n.byIP.release(old.lid)
+	}
+}
+
 // learn notes what a frame from a host of the fabric tells.
 func (n *Neighbours) learn(now mono.Time, from uint32, f []byte, i *FrameInfo) {
 	p := f[i.L3:]
+	n.forget(p, i)
 	v := nearValue{lid: from, seen: now}
 	switch {
 	case i.Type == typeARP && isARP(p):
@@ -78,18 +121,19 @@ func (n *Neighbours) note(key nearKey, v nearValue, src MAC) {
 	n.byIP.put(key, v)
 }
 
-// answer writes the answer to a question for a known address to out, and returns its size; 0 if
-// there is none.
+// answer writes the answer to a question of the port's own device for a known address to out, and
+// returns its size; 0 if there is none.
 func (n *Neighbours) answer(now mono.Time, f []byte, i *FrameInfo, out []byte) int {
 	p := f[i.L3:]
+	n.forget(p, i)
 	var ip [16]byte
 	switch {
-	case i.Type == typeARP && isARP(p) && be.Uint16(p[6:]) == arpRequest && i.Dst == Broadcast:
+	case i.Type == typeARP && isARP(p) && be.Uint16(p[6:]) == arpRequest:
 		ip = ip4(p[24:])
 		if ip == ip4(p[14:]) || be.Uint32(p[14:]) == 0 {
 			return 0 // an announcement or a probe is for all to hear
 		}
-	case i.Type == typeIPv6 && isNeighbour(p, neighbourAsk) && i.Dst.Group():
+	case i.Type == typeIPv6 && isNeighbour(p, neighbourAsk):
 		ip = [16]byte(p[ip6Bytes+8:])
 		if [16]byte(p[8:24]) == ([16]byte{}) {
 			return 0
@@ -97,8 +141,15 @@ func (n *Neighbours) answer(now mono.Time, f []byte, i *FrameInfo, out []byte) i
 	default:
 		return 0
 	}
-	v, ok := n.byIP.rows[nearKey{ip, i.VLAN}]
+	key := nearKey{ip, i.VLAN}
+	v, ok := n.byIP.rows[key]
 	if !ok || now.Sub(v.seen).Seconds() > nearSeconds {
+		return 0
+	}
+	again := v.knows(i.Src)
+	v.tell(i.Src)
+	n.byIP.rows[key] = v
+	if again || !i.Dst.Group() {
 		return 0
 	}
 	i.Src.Put(out)

@@ -47,7 +47,10 @@ func (d *Device) Link() (Link, error) {
 	near, err := netlink.NeighList(a.Index, unix.AF_BRIDGE)
 	if err == nil { // "bridge fdb add ADDRESS dev NAME self"
 		for _, n := range near {
-			if n.HardwareAddr != nil && n.HardwareAddr[0]&1 == 0 {
+			// Where the device is a port of a bridge, the kernel lists also what the bridge has learned
+			// behind that port. These addresses are of others.
+			own := n.Flags&unix.NTF_SELF != 0 && n.MasterIndex == 0
+			if own && n.HardwareAddr != nil && n.HardwareAddr[0]&1 == 0 {
 				l.Unicast = append(l.Unicast, n.HardwareAddr)
 			}
 		}

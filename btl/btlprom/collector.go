@@ -1,6 +1,8 @@
 package btlprom
 
 import (
+	"maps"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gobtl/btl"
@@ -28,9 +30,13 @@ type gaugeDesc struct {
 }
 
 // NewCollector returns a collector that calls snapshot at every scrape, from the goroutine of the
-// scrape. The labels, which may be nil, are put on every metric.
+// scrape. The labels, which may be nil, are put on every metric, as LabelValue writes them.
 func NewCollector(snapshot func() btl.Stats, labels prometheus.Labels) *Collector {
 	c := &Collector{snapshot: snapshot}
+	labels = maps.Clone(labels)
+	for name, value := range labels {
+		labels[name] = LabelValue(value)
+	}
 	// Counters that differ in a label are one metric, and must share its Desc.
 	descs := make(map[string]*prometheus.Desc)
 	for _, counter := range btl.Counters() {

@@ -62,7 +62,7 @@ func (c *agentCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, p := range list {
 		for name, v := range p.Counters {
 			ch <- prometheus.MustNewConstMetric(c.counters[name], prometheus.CounterValue, float64(v),
-				strconv.Itoa(int(p.Port)), p.Device)
+				strconv.Itoa(int(p.Port)), btlprom.LabelValue(p.Device))
 		}
 	}
 	r, err := c.a.Report(ctx)
@@ -72,7 +72,7 @@ func (c *agentCollector) Collect(ch chan<- prometheus.Metric) {
 	for i := range r.Ports {
 		p := &r.Ports[i]
 		ch <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, one(p.State == "forwarding"),
-			strconv.Itoa(int(p.Port)), p.Device)
+			strconv.Itoa(int(p.Port)), btlprom.LabelValue(p.Device))
 	}
 	ch <- prometheus.MustNewConstMetric(c.leased, prometheus.GaugeValue, one(r.Leased))
 }

@@ -17,6 +17,7 @@ type reader struct {
 	ring  *stream.Ring
 	index int
 	gaps  *gapList
+	cpu   cpuMeter
 	wrong uint64 // messages that differ from the pattern
 	ended chan struct{}
 	unmet error // why no sender was met
@@ -40,8 +41,11 @@ func (s *session) receive() error {
 		cfg.Gap = r.gaps.add
 		cfg.Unmonitored = r.unmonitored()
 		cfg.Arrival = record.arrival()
-		if i == 0 {
-			cfg.Begin = s.noteFaults
+		cfg.Begin = func() {
+			if i == 0 {
+				s.noteFaults()
+			}
+			r.cpu.begin()
 		}
 		s.sampled(&cfg, i)
 		cfg.Refused = s.refused
@@ -61,7 +65,10 @@ func (s *session) receive() error {
 		go s.serveSenders(meet, readers)
 	}
 	for _, r := range readers {
-		group.Go(func() { r.run(meet) })
+		group.Go(func() {
+			r.run(meet)
+			r.cpu.end()
+		})
 	}
 	group.Wait()
 	return s.received(readers, record)
@@ -245,7 +252,7 @@ func (s *session) received(readers []*reader, record *recorder) error {
 			own = errors.Join(own, r.ring.Save(s.streamName(s.c.File, r.index)))
 		}
 		outcomes = append(outcomes, outcome{
-			role: "receiver", stream: r.index, stats: r.rx.Stats(), err: own,
+			role: "receiver", stream: r.index, stats: r.rx.Stats(), cpu: r.cpu, err: own,
 		})
 		err = errors.Join(err, own)
 	}

@@ -22,6 +22,7 @@ type outcome struct {
 	stream  int
 	stats   stream.Stats
 	reports []stream.Stats // of a sender: what the receivers have counted
+	cpu     cpuMeter
 	err     error
 }
 
@@ -69,7 +70,7 @@ func (s *session) record(o *outcome) *record {
 		SocketDrops: st.SocketDrops, SendErrors: st.SendErrors, Foreign: st.Foreign, Stale: st.Stale,
 		Datagrams: st.Datagrams, Regions: st.Regions, PeersLost: st.PeersLost,
 		Refused: st.Refused, BurstBytes: st.BurstBytes,
-		ForfeitedS: float64(st.ForfeitedNs) / 1e9, CPUPercent: cpuPercent(st),
+		ForfeitedS: float64(st.ForfeitedNs) / 1e9, CPUPercent: o.cpu.percent(),
 	}
 	if o.role == "sender" {
 		r.Messages = st.Sent
@@ -89,14 +90,6 @@ func (s *session) record(o *outcome) *record {
 		r.Error = o.err.Error()
 	}
 	return r
-}
-
-// cpuPercent is the process' CPU time, set in relation to the stream's time.
-func cpuPercent(st *stream.Stats) float64 {
-	if st.Seconds() <= 0 {
-		return 0
-	}
-	return math.Round(1e4*processCPU().Seconds()/st.Seconds()) / 100
 }
 
 // report writes the closing reports.
@@ -127,7 +120,7 @@ func (s *session) text(o *outcome) error {
 	}
 	wall := time.Duration(st.LastNs - st.FirstNs)
 	fmt.Fprintf(out, "Wall time since first message: %.3f ms; CPU time: %.3f ms (%.1f %%)\n",
-		float64(wall)/1e6, float64(processCPU())/1e6, cpuPercent(st))
+		float64(wall)/1e6, float64(o.cpu.used)/1e6, o.cpu.percent())
 	fmt.Fprintf(out, "Bandwidth: %.2f Gbps\n", st.MegabytesPerSecond()*8/1e3)
 	if n := st.Refused.Total(); n > 0 {
 		fmt.Fprintf(out, "%d peers refused: %s\n", n, refusedText(&st.Refused))

@@ -33,6 +33,8 @@ func (s *session) send() error {
 		cfg.BitsPerSecond *= headroom
 		cfg.Delay = time.Duration(float64(cfg.Delay) / headroom)
 	}
+	var cpu cpuMeter
+	cfg.Begin = cpu.begin
 	s.sampled(&cfg, 0)
 	cfg.Refused = s.refused
 	tx, err := s.port.Send(ring, cfg)
@@ -54,8 +56,9 @@ func (s *session) send() error {
 		_ = s.port.Abort(tx, err) // the loop may have ended
 		<-tx.Done()
 	}
+	cpu.end()
 	return s.finish([]outcome{{
-		role: "sender", stats: tx.Stats(), reports: tx.Reports(), err: err,
+		role: "sender", stats: tx.Stats(), reports: tx.Reports(), cpu: cpu, err: err,
 	}}, err)
 }
 

@@ -4,27 +4,70 @@ package main
 
 import (
 	"errors"
+	"net"
 	"runtime"
+	"time"
 
 	"gobtl/cmd/btlvnic/agent"
+	"gobtl/fabric"
 )
+
+// addressEvery is how often an address is looked for that is not there.
+const addressEvery = 500 * time.Millisecond
 
 // Run is called by kong.
 func (c *agentCmd) Run(env *environment) error {
-	info, err := c.info()
-	if err != nil {
-		return err
-	}
-	a, err := agent.New(agent.Config{
-		Host: string(c.Host), Manager: string(c.Manager), Managers: c.EM, Fabric: info, Queues: c.Queues,
-		Device: c.Device, FDs: c.fds, NoOffload: c.NoOffload, Impair: c.faults, Log: env.notef,
-	})
-	if err != nil {
-		return err
-	}
 	// A thread that looks for more keeps its place in Go's scheduler: there is one for each of them,
 	// and for the rest of the program, or they would keep each other from running.
 	runtime.GOMAXPROCS(max(runtime.NumCPU(), 2*c.Queues+3))
+	// A device may get its address later than this program begins.
+	_, err := net.InterfaceByName(c.Node)
+	wait := err == nil
+	var kept map[string]bool
+	for {
+		info, err := c.await(env, wait)
+		if err != nil {
+			return err
+		}
+		a, err := c.serve(env, info, kept)
+		if !errors.Is(err, agent.ErrAddress) || len(c.fds) > 0 {
+			return err
+		}
+		env.notef("%v: binding anew", err)
+		wait, kept = true, a.Kept()
+	}
+}
+
+// await returns the network to use. If wait is set, it waits for one.
+func (c *agentCmd) await(env *environment, wait bool) (fabric.Info, error) {
+	for told := false; ; told = true {
+		info, err := c.info()
+		if err == nil || !wait {
+			return info, err
+		}
+		if !told {
+			env.notef("waiting for an address: %v", err)
+		}
+		select {
+		case <-time.After(addressEvery):
+		case <-env.ctx.Done():
+			return info, err
+		}
+	}
+}
+
+// serve runs an agent on a network until it ends.
+func (c *agentCmd) serve(
+	env *environment, info fabric.Info, kept map[string]bool,
+) (*agent.Agent, error) {
+	a, err := agent.New(agent.Config{
+		Host: string(c.Host), Manager: string(c.Manager), Managers: c.EM, Fabric: info, Queues: c.Queues,
+		Device: c.Device, FDs: c.fds, Kept: kept, NoOffload: c.NoOffload, Impair: c.faults,
+		Log: env.notef,
+	})
+	if err != nil {
+		return nil, err
+	}
 	ended := make(chan error, 1)
 	ctx, cancel := withCancel(env.ctx)
 	defer cancel()
@@ -35,8 +78,8 @@ func (c *agentCmd) Run(env *environment) error {
 			info.MTUBytes)
 		err = <-ended
 		stop()
-		return err
+		return a, err
 	}
 	cancel()
-	return errors.Join(err, <-ended)
+	return a, errors.Join(err, <-ended)
 }

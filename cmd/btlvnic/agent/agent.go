@@ -8,6 +8,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,7 +31,9 @@ type Config struct {
 	// Device names the interfaces: "%d" is the number of the port. Empty means "vnic%d".
 	Device string
 	// FDs are descriptors of devices that somebody else has opened, by port.
-	FDs       map[uint8][]int
+	FDs map[uint8][]int
+	// Kept names interfaces that an Agent before this one has left: see Agent.Kept.
+	Kept      map[string]bool
 	NoOffload bool
 	// Impair are faults of what arrives, for tests; nil is none.
 	Impair *impair.Faults
@@ -67,6 +71,7 @@ type Agent struct {
 	probes   probes
 
 	lookAt, dialAt mono.Time
+	kept           map[string]bool
 	refused        string // why the manager does not accept this host, as it was told
 }
 
@@ -234,9 +239,54 @@ func (a *Agent) Run(ctx context.Context) error {
 		s.end()
 	}
 	threads.Wait()
+	if errors.Is(err, ErrAddress) {
+		a.keepDevices()
+	}
 	a.close()
 	return err
 }
+
+// ErrAddress: the address of the network below, to which an Agent is bound, is no longer one of
+// this host. A new Agent can be bound to another one.
+var ErrAddress = errors.New("the address of the network below is gone")
+
+// checkAddress wraps ErrAddress if this host has lost the address that all sockets are bound to:
+// nothing that is sent to it arrives.
+func (a *Agent) checkAddress() error {
+	own, err := netip.ParseAddr(a.cfg.Fabric.Src)
+	if err != nil {
+		return nil //nolint:nilerr // The fabric has no addresses of this kind.
+	}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil //nolint:nilerr // It is looked at again soon.
+	}
+	for _, other := range all {
+		p, err := netip.ParsePrefix(other.String())
+		if err == nil && (p.Addr().Unmap() == own.WithZone("") || own.IsLoopback()) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %v", ErrAddress, own)
+}
+
+// keepDevices has the interfaces stay when they are closed, with the addresses that the
+// administrator has given them.
+func (a *Agent) keepDevices() {
+	a.kept = make(map[string]bool)
+	for _, p := range a.ports {
+		if p == nil || p.dev == nil || p.dev.Given() {
+			continue
+		}
+		if news, err := p.dev.Keep(true); err == nil && (news || a.cfg.Kept[p.dev.Name()]) {
+			a.kept[p.dev.Name()] = true
+		}
+	}
+}
+
+// Kept names the interfaces that an Agent whose Run has ended with ErrAddress has left for the next
+// one, which removes them when it ends.
+func (a *Agent) Kept() map[string]bool { return a.kept }
 
 // control is the control thread.
 func (a *Agent) control(ctx context.Context) error {
@@ -255,6 +305,9 @@ func (a *Agent) control(ctx context.Context) error {
 		a.tellRefusal()
 		if now >= a.lookAt {
 			a.lookAt = now.Add(lookEvery)
+			if err := a.checkAddress(); err != nil {
+				return err
+			}
 			a.look(now)
 		}
 		a.applyChanges()

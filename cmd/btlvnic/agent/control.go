@@ -137,6 +137,10 @@ func (a *Agent) openTAP(p *port) *tap.Device {
 		a.notef("port %d: of %d descriptors %d are used (--queues); the others are closed", p.num, n,
 			len(dev.Queues()))
 	}
+	if a.cfg.Kept[dev.Name()] {
+		_, err := dev.Keep(false)
+		p.try("keep", err)
+	}
 	p.try("carrier", dev.SetCarrier(false))
 	p.try("dormant", dev.SetDormant(true))
 	p.carrier, p.mtu, p.mac = false, 0, 0

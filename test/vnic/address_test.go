@@ -1,0 +1,49 @@
+//go:build linux
+
+package vnic
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestAddressMoves has an agent begin before its device has an address: it waits. Then the address
+// of the network below changes: the agent says so and binds anew, and the interface of its port
+// stays, with its address.
+func TestAddressMoves(t *testing.T) {
+	l := newLab(t, 1700)
+	l.write(blue("", "a", "b"))
+	l.manager()
+	l.agent("b")
+	l.hosts["a"].IP("addr flush dev eth0")
+	l.agent("a")
+	l.eventually("the agent waits for an address", func() bool {
+		return strings.Contains(l.procs["a"].out.String(), "waiting for an address")
+	})
+	l.hosts["a"].IP("addr add 10.77.0.1/24 dev eth0")
+	for i, h := range names[:2] {
+		l.settled(h)
+		l.hosts[h].IP("addr add 10.88.0."+string(rune('1'+i))+"/24 dev vnic1", "link set vnic1 up")
+		l.forwarding(h, 1)
+	}
+	l.ping("a", "10.88.0.2")
+	for _, address := range []string{"10.77.0.11", "10.77.0.12"} {
+		l.hosts["a"].IP("addr flush dev eth0", "addr add "+address+"/24 dev eth0")
+		l.eventually("the agent binds anew", func() bool {
+			return strings.Contains(l.procs["a"].out.String(), "host a on "+address)
+		})
+		l.eventually("the port forwards again", func() bool {
+			p := l.port("a", 1)
+			_, err := l.try("a", "ping", "-c", "1", "-W", "1", "-q", "10.88.0.2")
+			return p != nil && p.State == "forwarding" && err == nil
+		})
+		l.ping("b", "10.88.0.1")
+	}
+	if !strings.Contains(l.procs["a"].out.String(), "the address of the network below is gone") {
+		t.Error("the agent does not say why")
+	}
+	l.stop("a", 15)
+	if out, err := l.try("a", "ip", "link", "show", "vnic1"); err == nil {
+		t.Errorf("the interface is still there:\n%s", out)
+	}
+}

@@ -9,6 +9,7 @@
 //
 // # Layout
 //
+//	library.go       libfabric: loaded at its first use, kept from the process's affairs
 //	ofi.go           provider: fi_getinfo, choice and order of the results
 //	domain.go        Domain: arena, endpoints
 //	endpoint.go      Endpoint: post, poll, receive
@@ -34,6 +35,8 @@
 //	        data.c                    datagrams by libfabric's own calls, completions
 //	          peers.c                 addresses and regions
 //	            info.c                fi_getinfo and what it says
+//	              load.c              libfabric itself
+//	                signals.c         the process's signal handlers, kept
 //
 // A domain's objects, and the order in which they are closed:
 //
@@ -47,8 +50,18 @@
 //
 // # What libfabric leaves to its user
 //
-// The API asked for is 1.9; the package builds with the headers of 1.17 and later, and a program
-// built with the oldest of them runs with all later ones. docs/libfabric.md tells what differs.
+// The API asked for is 1.9; the package builds with the headers of 1.17 and later, and runs with the
+// libraries of 1.17 and later, whichever it was built with. docs/reference/libfabric.md tells what
+// differs.
+//
+// libfabric.so.1 is loaded when a provider of the family is first asked for. A program that asks for
+// none starts without it, also where it is not installed; one that asks there is told
+// fabric.ErrUnavailable. Loading it takes some 200 ms on Debian 12, because constructors of the
+// libraries that it needs sleep.
+//
+// A call that loads, opens or closes leaves the process's signal handlers as they were, and what it
+// opens is not inherited by programs that the process starts. The connections that a provider makes
+// later, while it is polled, are.
 //
 // A batch costs one call into C: the shim loops over the provider. A datagram of at most
 // Caps.InjectBytes is injected (fi_inject, no completion), a larger one sent. A gathered one that

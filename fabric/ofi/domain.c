@@ -59,21 +59,23 @@ static int open_av(struct gofi_domain *d, struct gofi_fail *fail)
 	return gofi_failed(fail, "fi_av_open", ret);
 }
 
-// probe_wait learns whether a completion queue with a descriptor can be had: no attribute tells.
+// probe_wait learns whether a completion queue with a descriptor can be had: no attribute tells. rxd
+// opens one, and has no descriptor to show; that usnic's has none before it is bound is another error.
 static void probe_wait(struct gofi_domain *d)
 {
 	struct fi_cq_attr attr = {.size = 1, .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
 	struct fid_cq *cq = NULL;
+	int fd = -1;
 
 	if (fi_cq_open(d->domain, &attr, &cq, NULL))
 		return;
-	d->can_wait = 1;
+	d->can_wait = fi_control(&cq->fid, FI_GETWAIT, &fd) != -FI_ENOSYS;
 	(void)fi_close(&cq->fid);
 }
 
 static int open_objects(struct gofi_domain *d, struct gofi_fail *fail)
 {
-	int ret = fi_fabric(d->info->fabric_attr, &d->fabric, NULL);
+	int ret = gofi_lib.fabric(d->info->fabric_attr, &d->fabric, NULL);
 
 	if (ret) {
 		d->fabric = NULL;
@@ -188,9 +190,9 @@ struct gofi_domain *gofi_domain_open(const struct fi_info *info, const struct fi
 		return NULL;
 	}
 	d->lay = *lay;
-	d->info = fi_dupinfo(info);
+	d->info = gofi_lib.dupinfo(info);
 	if (sourced)
-		d->sourced = fi_dupinfo(sourced);
+		d->sourced = gofi_lib.dupinfo(sourced);
 	if (!d->info || (sourced && !d->sourced))
 		gofi_failed(fail, "fi_dupinfo", -FI_ENOMEM);
 	else if (!open_objects(d, fail)) {

@@ -81,7 +81,7 @@ func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, erro
 		quirks:    e.limits.quirks.flags(),
 	}
 	var fail C.struct_gofi_fail
-	d.c = C.gofi_domain_open(e.fi, sourcedInfo, &clay, &fail)
+	guard(func() { d.c = C.gofi_domain_open(e.fi, sourcedInfo, &clay, &fail) })
 	if d.c == nil {
 		return nil, failed(d.info.Provider, &fail)
 	}
@@ -93,7 +93,7 @@ func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, erro
 		d.bell, err = newBell()
 	}
 	if err != nil {
-		C.gofi_domain_close(d.c, &fail)
+		guard(func() { C.gofi_domain_close(d.c, &fail) })
 		return nil, err
 	}
 	return d, nil
@@ -178,7 +178,8 @@ func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, 
 	}
 	var got C.struct_gofi_ep_info
 	var fail C.struct_gofi_fail
-	c := C.gofi_ep_open(d.c, &ccfg, &got, &fail)
+	var c *C.struct_gofi_ep
+	guard(func() { c = C.gofi_ep_open(d.c, &ccfg, &got, &fail) })
 	if c == nil {
 		return nil, d.fail(&fail)
 	}
@@ -291,7 +292,7 @@ func (d *domain) Close() error {
 	c := d.c
 	err := d.arena.Retire(func() error {
 		var fail C.struct_gofi_fail
-		if C.gofi_domain_close(c, &fail); fail.code != 0 {
+		if guard(func() { C.gofi_domain_close(c, &fail) }); fail.code != 0 {
 			return failed(d.info.Provider, &fail)
 		}
 		return nil

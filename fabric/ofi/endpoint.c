@@ -32,7 +32,7 @@ static int open_fid(struct gofi_ep *ep, const struct gofi_ep_cfg *cfg, struct go
 	int ret = -FI_ENOMEM;
 
 	for (int source = cfg->source && d->sourced ? 1 : 0; source >= 0; source--) {
-		struct fi_info *info = fi_dupinfo(source ? d->sourced : d->info);
+		struct fi_info *info = gofi_lib.dupinfo(source ? d->sourced : d->info);
 
 		if (!info)
 			break;
@@ -43,7 +43,10 @@ static int open_fid(struct gofi_ep *ep, const struct gofi_ep_cfg *cfg, struct go
 			info->rx_attr->caps &= ~FI_SOURCE;
 		}
 		ret = fi_endpoint(d->domain, info, &ep->ep, NULL);
-		fi_freeinfo(info);
+		// shm's handlers, which come with its first endpoint, unlink the names of endpoints. There is
+		// no name yet.
+		(void)gofi_signals_restore();
+		gofi_lib.freeinfo(info);
 		if (!ret) {
 			ep->source = source;
 			return 0;

@@ -181,7 +181,7 @@ func (e *endpoint) Close() error {
 		d.bell.unwatch(e.waitFd)
 	}
 	var fail C.struct_gofi_fail
-	C.gofi_ep_close(e.c, &fail)
+	guard(func() { C.gofi_ep_close(e.c, &fail) })
 	e.c = nil
 	e.landing.Unpin()
 	if i := slices.Index(d.endpoints, e); i >= 0 {

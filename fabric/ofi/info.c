@@ -34,7 +34,7 @@ static int set_hints(struct fi_info *hints, const struct gofi_query *q)
 
 int gofi_getinfo(const struct gofi_query *q, struct fi_info **out)
 {
-	struct fi_info *hints = fi_allocinfo();
+	struct fi_info *hints = gofi_lib.dupinfo(NULL);
 	int ret;
 
 	*out = NULL;
@@ -43,16 +43,16 @@ int gofi_getinfo(const struct gofi_query *q, struct fi_info **out)
 	ret = set_hints(hints, q);
 	if (!ret) {
 		// Without FI_SOURCE the node would be the peer's, and the endpoint bound to the host's name.
-		ret = -fi_getinfo(GOFI_API, q->node, NULL, q->node ? FI_SOURCE : 0, hints, out);
+		ret = -gofi_lib.getinfo(GOFI_API, q->node, NULL, q->node ? FI_SOURCE : 0, hints, out);
 	}
-	fi_freeinfo(hints);
+	gofi_lib.freeinfo(hints);
 	return ret;
 }
 
 void gofi_freeinfo(struct fi_info *fi)
 {
 	if (fi)
-		fi_freeinfo(fi);
+		gofi_lib.freeinfo(fi);
 }
 
 struct fi_info *gofi_next(const struct fi_info *fi)
@@ -134,15 +134,15 @@ void gofi_attr_text(const struct fi_info *fi, int which, char *text, size_t size
 	case GOFI_ATTR_MR_MODE: data = dom ? &dom->mr_mode : NULL; type = FI_TYPE_MR_MODE; break;
 	}
 	if (data && size > 0)
-		fi_tostr_r(text, size, data, type);
+		gofi_lib.tostr_r(text, size, data, type);
 }
 
 uint32_t gofi_version(void)
 {
-	return fi_version();
+	return gofi_lib.version();
 }
 
 const char *gofi_strerror(int code)
 {
-	return fi_strerror(code);
+	return gofi_lib.strerror(code);
 }

@@ -104,6 +104,20 @@ struct gofi_ep {
 
 enum { GOFI_MINE_RECV = 0xffff };
 
+// gofi_lib is what libfabric exports, found when it is loaded (load.c). All else is called by the
+// tables of its objects. Whoever has an object or a gofi_info has loaded it.
+struct gofi_lib {
+	__typeof__(fi_getinfo) *getinfo;
+	__typeof__(fi_freeinfo) *freeinfo;
+	__typeof__(fi_dupinfo) *dupinfo; // of NULL: an empty one
+	__typeof__(fi_fabric) *fabric;
+	__typeof__(fi_version) *version;
+	__typeof__(fi_strerror) *strerror;
+	__typeof__(fi_tostr_r) *tostr_r;
+};
+
+extern struct gofi_lib gofi_lib;
+
 static inline int64_t gofi_result(int64_t n, int code, int call)
 {
 	return (int64_t)call << 56 | (int64_t)code << 32 | n;

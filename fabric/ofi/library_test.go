@@ -3,6 +3,8 @@
 package ofi
 
 import (
+	"debug/elf"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +17,10 @@ import (
 // TestLibrary tells which libfabric the tests run with. GOBTL_LIBFABRIC names the folder that it
 // must come from ("make test-ofi").
 func TestLibrary(t *testing.T) {
+	infos, err := fabric.GetInfo(fabric.Hints{Provider: "ofi/udp"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		t.Fatal(err)
@@ -30,10 +36,6 @@ func TestLibrary(t *testing.T) {
 	if len(files) != 1 {
 		t.Fatalf("%d libfabrics in this process, want one: %v", len(files), files)
 	}
-	infos, err := fabric.GetInfo(fabric.Hints{Provider: "ofi/udp"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Logf("%s, from %s", infos[0].Version, files[0])
 	want := os.Getenv("GOBTL_LIBFABRIC")
 	if want == "" {
@@ -44,5 +46,43 @@ func TestLibrary(t *testing.T) {
 	}
 	if have := filepath.Dir(files[0]); have != want {
 		t.Errorf("libfabric is that of %s, want the one in %s", have, want)
+	}
+}
+
+// TestNeedsLibcAlone: a program with this package starts where libfabric is not, and as fast.
+func TestNeedsLibcAlone(t *testing.T) {
+	file, err := elf.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	libs, err := file.ImportedLibraries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lib := range libs {
+		name, _, _ := strings.Cut(lib, ".so")
+		// All of them are parts of the C library.
+		if !slices.Contains([]string{"libc", "libm", "libpthread", "libresolv", "libdl"}, name) &&
+			!strings.HasPrefix(name, "ld-") {
+			t.Errorf("this program needs %s", lib)
+		}
+	}
+}
+
+// TestMissing: where libfabric is not installed the error says so, in one line.
+func TestMissing(t *testing.T) {
+	err := loadFrom("libfabric-of-nobody.so.1")
+	if !errors.Is(err, fabric.ErrUnavailable) {
+		t.Fatalf("%v, want ErrUnavailable", err)
+	}
+	text := err.Error()
+	if strings.Contains(text, "\n") || !strings.Contains(text, "libfabric-of-nobody.so.1") ||
+		!strings.Contains(text, "install") {
+		t.Errorf("unhelpful: %q", text)
+	}
+	// A library that is another one than its name says.
+	if err = loadFrom("libc.so.6"); err == nil || !strings.Contains(err.Error(), "fi_getinfo") {
+		t.Errorf("libc taken for libfabric: %v", err)
 	}
 }

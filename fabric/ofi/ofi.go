@@ -4,7 +4,7 @@ package ofi
 
 /*
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra
-#cgo LDFLAGS: -lfabric
+#cgo LDFLAGS: -ldl
 #include <stdlib.h>
 #include "shim.h"
 */
@@ -17,7 +17,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"unsafe"
 
@@ -29,9 +28,6 @@ const (
 	errNoData = int(syscall.ENODATA)
 	errNoSys  = int(syscall.ENOSYS)
 )
-
-// getinfoLock serialises fi_getinfo: it may load and initialise providers.
-var getinfoLock sync.Mutex
 
 // entry is one result of fi_getinfo while its list lives.
 type entry struct {
@@ -89,10 +85,10 @@ func query(r request) (*list, error) {
 	if r.rdm {
 		q.rdm = 1
 	}
-	getinfoLock.Lock()
-	defer getinfoLock.Unlock()
 	l := &list{}
-	switch code := int(C.gofi_getinfo(&q, &l.head)); code {
+	var code int
+	guard(func() { code = int(C.gofi_getinfo(&q, &l.head)) }) // it may load and initialise providers
+	switch code {
 	case 0:
 	case errNoData:
 		return l, nil
@@ -235,7 +231,12 @@ func attrText(fi *C.struct_fi_info, which C.int) string {
 // apiVersion prints a FI_VERSION number.
 func apiVersion(v uint32) string { return fmt.Sprintf("%d.%d", v>>16, v&0xffff) }
 
-func strerror(code int) string { return C.GoString(C.gofi_strerror(C.int(code))) }
+func strerror(code int) string {
+	if load() != nil {
+		return syscall.Errno(code).Error()
+	}
+	return C.GoString(C.gofi_strerror(C.int(code)))
+}
 
 // printable returns an address as people write it, without port; empty where it has no such form.
 func (f nameForm) printable(src []byte) string {
@@ -291,6 +292,9 @@ func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	v, ok := variantOf(h.Provider)
 	if !ok {
 		return nil, nil
+	}
+	if err := load(); err != nil {
+		return nil, err
 	}
 	var infos []fabric.Info
 	if !v.rdm {
@@ -384,6 +388,9 @@ func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, 
 	if !ok || v.prov == "" {
 		return nil, fmt.Errorf("%w: %q, want a name such as %q", fabric.ErrNoProvider,
 			info.Provider, "ofi/udp")
+	}
+	if err := load(); err != nil {
+		return nil, err
 	}
 	r := request{
 		hints:   fabric.Hints{Provider: info.Provider, Domain: info.Domain, Node: info.Node},

@@ -184,6 +184,14 @@ struct gofi_ep_info {
 	uint8_t name[GOFI_NAME_MAX];
 };
 
+// gofi_load loads libfabric: 0, or -1 with the reason in why. Nothing else is called before.
+int gofi_load(const char *soname, char *why, size_t size);
+
+// gofi_signals_save notes the process's signal handlers, gofi_signals_restore puts those back that
+// have changed since; both return their number. One caller at a time.
+int gofi_signals_save(void);
+int gofi_signals_restore(void);
+
 // Information. gofi_getinfo returns a positive errno or 0.
 int gofi_getinfo(const struct gofi_query *q, struct fi_info **out);
 void gofi_freeinfo(struct fi_info *fi);

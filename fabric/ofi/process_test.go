@@ -1,0 +1,265 @@
+//go:build linux && cgo
+
+package ofi
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"gobtl/fabric"
+)
+
+// childVariable makes a process of the test binary a child: a program that has opened an endpoint
+// of the provider named in it ("none": of no one), and does what it is told by standard input.
+const childVariable = "GOBTL_OFI_CHILD"
+
+// leaveVariable has a child close what it has opened, and end, once it is ready.
+const leaveVariable = "GOBTL_OFI_LEAVE"
+
+var nobody *int
+
+// recovered dereferences nil, and recovers.
+func recovered() (ok bool) {
+	defer func() { ok = recover() != nil }()
+	return *nobody == 1
+}
+
+// child answers each line with one. It closes nothing unless leaveVariable is set.
+func child(prov string) {
+	var stop atomic.Bool
+	ended := make(chan int)
+	go func() {
+		n := 1
+		for recovered(); !stop.Load(); n++ {
+			recovered()
+		}
+		ended <- n
+	}()
+	name := ""
+	if prov != "none" {
+		d, err := fabric.Open(fabric.Info{Provider: prov, Node: "127.0.0.1"}, fabric.DomainConfig{})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		e, err := d.OpenEndpoint(fabric.EndpointConfig{})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		name = string(e.Name())
+		if os.Getenv(leaveVariable) != "" {
+			defer d.Close()
+		}
+	}
+	stop.Store(true)
+	fmt.Println("ready, recovered", <-ended > 0)
+	if os.Getenv(leaveVariable) != "" {
+		return
+	}
+	terms := make(chan os.Signal, 1)
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		switch lines.Text() {
+		case "name":
+			fmt.Printf("%q\n", name)
+		case "nil":
+			fmt.Println("recovered", recovered())
+		case "notify":
+			signal.Notify(terms, syscall.SIGTERM)
+			fmt.Println("noticing")
+		case "noticed":
+			fmt.Println(<-terms)
+		case "descriptors":
+			out, err := exec.Command("ls", "/proc/self/fd").Output()
+			fmt.Println(strings.Fields(string(out)), err)
+		default:
+			fmt.Println("alive")
+		}
+	}
+}
+
+// process is a child under test.
+type process struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Scanner
+	stderr bytes.Buffer
+}
+
+// spawn starts a child, by a command line in front of it, and waits until it is ready.
+func spawn(t *testing.T, prov string, by ...string) *process {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append(slices.Clone(by), self)
+	p := &process{t: t, cmd: exec.Command(args[0], args[1:]...)}
+	p.cmd.Env = append(os.Environ(), childVariable+"="+prov)
+	p.cmd.Dir = t.TempDir()
+	p.cmd.Stderr = &p.stderr
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.out = bufio.NewScanner(out)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(time.Minute, func() { _ = p.cmd.Process.Kill() })
+	t.Cleanup(func() {
+		late.Stop()
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+	})
+	if got := p.line(); got != "ready, recovered true" {
+		_ = p.in.Close()
+		_ = p.cmd.Wait()
+		t.Fatalf("%s: %q, want that it is ready; %v\n%s", prov, got, p.cmd.ProcessState, p.stderr.String())
+	}
+	return p
+}
+
+func (p *process) line() string {
+	if !p.out.Scan() {
+		return "the end"
+	}
+	return p.out.Text()
+}
+
+// ask sends a line and returns the answer.
+func (p *process) ask(line string) string {
+	p.t.Helper()
+	if _, err := fmt.Fprintln(p.in, line); err != nil {
+		return err.Error()
+	}
+	return p.line()
+}
+
+func (p *process) want(line, want string) {
+	p.t.Helper()
+	if got := p.ask(line); got != want {
+		_ = p.cmd.Wait()
+		p.t.Errorf("%s: %q, want %q; %v\n%s", line, got, want, p.cmd.ProcessState, p.stderr.String())
+	}
+}
+
+// ends sends a signal, and returns how the process ends by it and what it leaves in its folder.
+func (p *process) ends(by syscall.Signal) string {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(by); err != nil {
+		p.t.Fatal(err)
+	}
+	_ = p.cmd.Wait()
+	files, err := filepath.Glob(filepath.Join(p.cmd.Dir, "*"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return fmt.Sprint(p.cmd.ProcessState, files)
+}
+
+// TestProcessIsItsOwn: with libfabric in it a program ends, goes on and recovers as one without.
+func TestProcessIsItsOwn(t *testing.T) {
+	without := make(map[syscall.Signal]string)
+	for _, prov := range []string{"none", "ofi/udp", "ofi/shm"} {
+		t.Run(prov, func(t *testing.T) {
+			for _, by := range []syscall.Signal{
+				syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGABRT,
+			} {
+				p := spawn(t, prov)
+				removeShm(t, p)
+				got := p.ends(by)
+				if prov == "none" {
+					without[by] = got
+				} else if got != without[by] {
+					t.Errorf("%v: %s, without libfabric %s", by, got, without[by])
+				}
+			}
+			p := spawn(t, prov, "sh", "-c", `trap "" INT; exec "$0"`)
+			removeShm(t, p)
+			if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			p.want("after an ignored signal", "alive")
+			p.want("nil", "recovered true")
+			p.want("notify", "noticing")
+			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			p.want("noticed", "terminated")
+			p.want("after a signal that was caught", "alive")
+		})
+	}
+}
+
+// removeShm removes what a provider with shared memory leaves when its process is killed.
+func removeShm(t *testing.T, p *process) {
+	t.Helper()
+	if file, ok := shmFile(p.ask("name")); ok {
+		t.Cleanup(func() { _ = os.Remove(file) })
+	}
+}
+
+// shmFile returns the file of the endpoint of a quoted name, if it is shm's.
+func shmFile(quoted string) (string, bool) {
+	name, ok := strings.CutPrefix(strings.Trim(quoted, `"`), "fi_shm://")
+	return "/dev/shm/" + strings.TrimSuffix(name, `\x00`), ok
+}
+
+// TestShmStaysReachable: the shm provider's own signal handlers would remove the names of its
+// endpoints, also where the program goes on.
+func TestShmStaysReachable(t *testing.T) {
+	p := spawn(t, "ofi/shm")
+	file, ok := shmFile(p.ask("name"))
+	if !ok {
+		t.Fatalf("%q is no name of shm", file)
+	}
+	t.Cleanup(func() { _ = os.Remove(file) })
+	p.want("notify", "noticing")
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.want("noticed", "terminated")
+	p.want("nil", "recovered true")
+	if _, err := os.Stat(file); err != nil {
+		t.Errorf("after a caught signal and a recovered panic: %v", err)
+	}
+}
+
+// TestNotInherited: a program that this one starts has none of libfabric's descriptors. A socket
+// there would keep its port after this process has ended.
+func TestNotInherited(t *testing.T) {
+	want := ""
+	for _, prov := range []string{
+		"none", "ofi/udp", "ofi/udp;ofi_rxd", "ofi/tcp", "ofi/net", "ofi/sockets", "ofi/shm",
+	} {
+		if prov == "ofi/net" && netIsTCP(t) {
+			continue
+		}
+		p := spawn(t, prov)
+		removeShm(t, p)
+		got := p.ask("descriptors")
+		if prov == "none" {
+			want = got
+		} else if got != want {
+			t.Errorf("%s: a child has the descriptors %s, without libfabric %s", prov, got, want)
+		}
+	}
+}

@@ -60,10 +60,12 @@ static int bind_and_enable(struct gofi_ep *ep, struct gofi_fail *fail)
 {
 	int ret = fi_ep_bind(ep->ep, &ep->d->av->fid, 0);
 
-	if (!ret)
-		ret = fi_ep_bind(ep->ep, &ep->tx->fid, FI_TRANSMIT);
+	// The queue with a descriptor goes first: at a first one without, rxd forgets to ask for its own,
+	// and adds descriptor 0 to what is waited for, which cannot be done if that is a file.
 	if (!ret)
 		ret = fi_ep_bind(ep->ep, &ep->rx->fid, FI_RECV);
+	if (!ret)
+		ret = fi_ep_bind(ep->ep, &ep->tx->fid, FI_TRANSMIT);
 	if (ret)
 		return gofi_failed(fail, "fi_ep_bind", ret);
 	ret = fi_enable(ep->ep);

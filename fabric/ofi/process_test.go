@@ -263,3 +263,33 @@ func TestNotInherited(t *testing.T) {
 		}
 	}
 }
+
+// TestOpensWithoutInput: standard input need not be anything that can be waited for, as in services
+// and batch jobs.
+func TestOpensWithoutInput(t *testing.T) {
+	for _, prov := range []string{
+		"ofi/udp", "ofi/udp;ofi_rxd", "ofi/tcp", "ofi/net", "ofi/sockets", "ofi/shm",
+	} {
+		if prov == "ofi/net" && netIsTCP(t) {
+			continue
+		}
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, input := range []string{os.DevNull, self} {
+			in, err := os.Open(input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), self)
+			cmd.Env = append(os.Environ(), childVariable+"="+prov, leaveVariable+"=1")
+			cmd.Stdin = in
+			out, err := cmd.CombinedOutput()
+			in.Close()
+			if err != nil || !strings.HasPrefix(string(out), "ready") {
+				t.Errorf("%s with the input %s: %v, %s", prov, input, err, out)
+			}
+		}
+	}
+}

@@ -7,7 +7,10 @@ package ofi
 */
 import "C"
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Where providers are not what they say, in all versions unless one is named.
 const (
@@ -31,6 +34,9 @@ const (
 	// each other where their memory is: a message that is not injected makes the receiver follow a
 	// pointer that was never set. Injected ones are copied without.
 	shmInjectOnly = 205
+	// rxdLayer ends the names of datagram providers with libfabric's own reliability.
+	rxdLayer = layerMark + "ofi_rxd"
+
 	// shmPeers is the size of that provider's table of peers.
 	shmPeers = 256
 )
@@ -83,7 +89,9 @@ func (l limits) tamed(prov string, major uint32) limits {
 
 // canWait says whether a provider's queues have a wait descriptor. No attribute tells; Domain.Info
 // has what opening the domain showed.
-func canWait(prov string) bool { return !slices.Contains([]string{"verbs", "efa"}, prov) }
+func canWait(prov string) bool {
+	return !slices.Contains([]string{"verbs", "efa"}, prov) && !strings.HasSuffix(prov, rxdLayer)
+}
 
 // tellsSource says whether a provider's datagram endpoints tell sources if they say so. sockets
 // does so for FI_EP_RDM only. Of reliable endpoints none is asked: shm tells the sources of peers

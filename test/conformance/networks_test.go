@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,14 +65,18 @@ type fixture struct {
 	// brief networks are another one with a feature left out: scenarios that are long and have nothing
 	// to do with it are not run again.
 	brief bool
-	// reliable networks are libfabric providers with a reliability of their own, which make them slow;
+	// reliable networks are libfabric providers with a reliability of their own, which makes them slow;
 	// they run the scenarios of the core only.
 	reliable bool
+	// few are the names of the only scenarios that the network runs, for its slowness. nil: all others.
+	few []string
 }
 
 // runs says whether a scenario is for the network.
 func (fx *fixture) runs(sc *scenario) bool {
 	switch {
+	case fx.few != nil && !slices.Contains(fx.few, sc.name):
+		return false
 	case sc.long && fx.brief, !sc.core && fx.reliable:
 		return false
 	case testenv.Race && (fx.brief || fx.reliable): // the threads are those of the other networks
@@ -111,6 +116,9 @@ var fixtures = []fixture{
 	{name: "ofi_shm", open: registered("ofi/shm", "", 0), reliable: true},
 	{name: "ofi_net", open: registered("ofi/net", "127.0.0.1", 0), reliable: true},
 	{name: "ofi_tcp", open: registered("ofi/tcp", "127.0.0.1", 0), reliable: true},
+	{name: "ofi_rxd", open: registered("ofi/udp;ofi_rxd", "127.0.0.1", 0), reliable: true},
+	{name: "ofi_sockets", open: registered("ofi/sockets", "127.0.0.1", 0), reliable: true,
+		few: []string{"rdm_exchange", "unexpected_msg", "inject", "multinode_all2all", "rdm_atomic"}},
 	{name: "sim_clean", open: openClean, virtual: true, rebinds: true},
 	{name: "sim_rough", open: openRough, virtual: true, rebinds: true, rough: true},
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -151,22 +150,14 @@ func (s *session) openData(
 func (s *session) findNetwork() (fabric.Info, error) {
 	hints := fabric.Hints{Provider: "udp", Node: s.node()}
 	device := s.c.Device
-	infos, err := fabric.GetInfo(fabric.Hints{})
-	if err != nil {
-		return fabric.Info{}, err
-	}
-	isProvider := func(i fabric.Info) bool {
-		name, _, _ := strings.Cut(device, ";")
-		return i.Provider == device || i.Provider == name
-	}
-	switch {
+	switch { // families alone are asked: libfabric would be loaded to be looked through
 	case device == "":
-	case slices.ContainsFunc(infos, isProvider):
+	case slices.Contains(fabric.Families(), fabric.FamilyOf(device)):
 		hints.Provider = device
 	default:
 		hints.Domain = device
 	}
-	infos, err = fabric.GetInfo(hints)
+	infos, err := fabric.GetInfo(hints)
 	if err == nil && len(infos) == 0 && s.c.Node == "" {
 		hints.Node = "" // the meeting's address is not of this provider, or device
 		infos, err = fabric.GetInfo(hints)

@@ -50,12 +50,12 @@
 //
 // # What libfabric leaves to its user
 //
-// The API asked for is 1.9; the package builds with the headers of 1.17 and later, and runs with the
-// libraries of 1.17 and later, whichever it was built with. docs/reference/libfabric.md tells what
-// differs.
+// The API asked for is 1.9; the package builds with the headers of 1.17 and later, and runs with
+// the libraries of 1.17 and later, whichever it was built with. docs/reference/libfabric.md tells
+// what differs.
 //
-// libfabric.so.1 is loaded when a provider of the family is first asked for. A program that asks for
-// none starts without it, also where it is not installed; one that asks there is told
+// libfabric.so.1 is loaded when a provider of the family is first asked for. A program that asks
+// for none starts without it, also where it is not installed; one that asks there is told
 // fabric.ErrUnavailable. Loading it takes some 200 ms on Debian 12, because constructors of the
 // libraries that it needs sleep.
 //

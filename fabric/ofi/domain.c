@@ -59,8 +59,9 @@ static int open_av(struct gofi_domain *d, struct gofi_fail *fail)
 	return gofi_failed(fail, "fi_av_open", ret);
 }
 
-// probe_wait learns whether a completion queue with a descriptor can be had: no attribute tells. rxd
-// opens one, and has no descriptor to show; that usnic's has none before it is bound is another error.
+// probe_wait learns whether a completion queue with a descriptor can be had: no attribute tells.
+// rxd opens one, and has no descriptor to show. A queue of usnic that is not bound yet has none
+// either, but answers with another error.
 static void probe_wait(struct gofi_domain *d)
 {
 	struct fi_cq_attr attr = {.size = 1, .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};

@@ -132,7 +132,8 @@ func spawn(t *testing.T, prov string, by ...string) *process {
 	if got := p.line(); got != "ready, recovered true" {
 		_ = p.in.Close()
 		_ = p.cmd.Wait()
-		t.Fatalf("%s: %q, want that it is ready; %v\n%s", prov, got, p.cmd.ProcessState, p.stderr.String())
+		t.Fatalf("%s: %q, want that it is ready; %v\n%s", prov, got, p.cmd.ProcessState,
+			p.stderr.String())
 	}
 	return p
 }

@@ -65,10 +65,10 @@ type fixture struct {
 	// brief networks are another one with a feature left out: scenarios that are long and have nothing
 	// to do with it are not run again.
 	brief bool
-	// reliable networks are libfabric providers with a reliability of their own, which makes them slow;
-	// they run the scenarios of the core only.
+	// reliable networks are libfabric providers with a reliability of their own, which makes them
+	// slow; they run the scenarios of the core only.
 	reliable bool
-	// few are the names of the only scenarios that the network runs, for its slowness. nil: all others.
+	// few are the names of the only scenarios that a very slow network runs. nil: there is no choice.
 	few []string
 }
 

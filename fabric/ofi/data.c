@@ -197,7 +197,7 @@ static int64_t read_error(struct gofi_ep *ep, struct fid_cq *cq, int op,
 	// One of its own messages to a peer that is gone; sends to that peer fail by themselves.
 	if (op == GOFI_OP_SEND && !e.op_context && ep->d->lay.quirks & GOFI_PRIVATE_SENDS)
 		return 0;
-	err = e.err > 0 ? e.err : FI_EOTHER;
+	err = e.err > 0 ? e.err : e.err < 0 ? -e.err : FI_EOTHER; // shm of libfabric 1 says -FI_ETRUNC
 	code = complete(ep, op, e.op_context, e.len + e.olen, FI_ADDR_NOTAVAIL, err, out);
 	// An entry without a buffer of ours speaks of the device: nothing can be given back for it.
 	if (code)

@@ -19,6 +19,7 @@
 //	peers.go         names to addresses
 //	regions.go       memory to gather from
 //	variant.go       what a registry name says
+//	node.go          names of hosts to addresses
 //	layout.go        sizes, prefixes, depths
 //	quirks.go        what providers do besides what they should, by version
 //	names.go         what a peer's name may be
@@ -104,8 +105,8 @@
 // Info.Reliable and Info.Ordered say so. A datagram is a message there, of at most 16 KiB. Both
 // sides have to poll: a first send is ErrAgain until the peer has worked on the connection, and a
 // large one completes when the peer has taken it. Buffers are never smaller than the MTU, because
-// providers do not survive a message that does not fit. With the shm provider of libfabric 2.5 and
-// later a datagram has 4 KiB at most, and with that of 2.0 and later a domain takes 256 peers.
+// providers do not survive a message that does not fit. With the shm provider a datagram has 4 KiB
+// at most, and with that of libfabric 2.0 and later a domain takes 256 peers.
 //
 // # Concurrency
 //

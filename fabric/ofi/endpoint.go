@@ -16,7 +16,10 @@ package ofi
 import "C"
 
 import (
+	"bytes"
 	"math"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -182,6 +185,7 @@ func (e *endpoint) Close() error {
 	}
 	var fail C.struct_gofi_fail
 	guard(func() { C.gofi_ep_close(e.c, &fail) })
+	d.forgetName(e.name)
 	e.c = nil
 	e.landing.Unpin()
 	if i := slices.Index(d.endpoints, e); i >= 0 {
@@ -191,4 +195,23 @@ func (e *endpoint) Close() error {
 		return d.fail(&fail)
 	}
 	return nil
+}
+
+// shmFolder is where the shm provider has a file for each endpoint, named as the endpoint is behind
+// shmMark.
+const (
+	shmFolder = "/dev/shm"
+	shmMark   = "fi_shm://"
+)
+
+// forgetName removes the file of an endpoint of the shm provider. Peers that have mapped it keep
+// the memory. The libfabric object goes later: see linger_close.
+func (d *domain) forgetName(name []byte) {
+	file, ok := bytes.CutPrefix(name, []byte(shmMark))
+	file = bytes.TrimRight(file, "\x00")
+	if d.info.Provider != family+"/"+shmProvider || !ok || len(file) == 0 ||
+		bytes.IndexByte(file, '/') >= 0 {
+		return
+	}
+	_ = os.Remove(filepath.Join(shmFolder, string(file))) // there may be none
 }

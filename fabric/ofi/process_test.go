@@ -220,8 +220,8 @@ func removeShm(t *testing.T, p *process) {
 
 // shmFile returns the file of the endpoint of a quoted name, if it is shm's.
 func shmFile(quoted string) (string, bool) {
-	name, ok := strings.CutPrefix(strings.Trim(quoted, `"`), "fi_shm://")
-	return "/dev/shm/" + strings.TrimSuffix(name, `\x00`), ok
+	name, ok := strings.CutPrefix(strings.Trim(quoted, `"`), shmMark)
+	return shmFolder + "/" + strings.TrimSuffix(name, `\x00`), ok
 }
 
 // TestShmStaysReachable: the shm provider's own signal handlers would remove the names of its

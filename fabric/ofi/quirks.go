@@ -30,10 +30,6 @@ const (
 	// address that takes the place of a removed one finds the other's state: a send to it dereferences
 	// NULL.
 	shmNoRemove = 200
-	// shmInjectOnly is the first version (libfabric 2.5) in which endpoints of one process do not tell
-	// each other where their memory is: a message that is not injected makes the receiver follow a
-	// pointer that was never set. Injected ones are copied without.
-	shmInjectOnly = 205
 	// rxdLayer ends the names of datagram providers with libfabric's own reliability.
 	rxdLayer = layerMark + "ofi_rxd"
 
@@ -80,11 +76,24 @@ func (l limits) tamed(prov string, major uint32) limits {
 		if major >= shmNoRemove {
 			l.quirks.keptPeers = shmPeers
 		}
-		if major >= shmInjectOnly {
-			l.maxMsgBytes = min(l.maxMsgBytes, l.injectBytes)
-		}
+		// A larger message stays the sender's until its peer has taken it: for ever, if the peer has
+		// ended. From libfabric 2.0 on that is so also within one process, and from 2.5 on its receiver
+		// follows a pointer that was never set. Injected messages are copied.
+		l.maxMsgBytes = min(l.maxMsgBytes, l.injectBytes)
 	}
 	return l
+}
+
+// unfit are providers that are not offered. sm2 is shared memory that ends a process with two
+// endpoints of it, lnx links other providers together, and neither has passed the suites.
+var unfit = []string{"sm2", "lnx"}
+
+// fit says whether a provider is offered. A layer's name stands behind ";" or ":".
+func fit(prov string) bool {
+	return !slices.ContainsFunc(unfit, func(name string) bool {
+		return prov == name || strings.HasPrefix(prov, name+layerMark) ||
+			strings.HasSuffix(prov, layerMark+name) || strings.HasSuffix(prov, ":"+name)
+	})
 }
 
 // canWait says whether a provider's queues have a wait descriptor. No attribute tells; Domain.Info

@@ -4,6 +4,7 @@ package ofi
 
 import (
 	"fmt"
+	"net"
 
 	"gobtl/fabric"
 )
@@ -44,6 +45,36 @@ func (l limits) mtuBytes() int {
 		most = maxSegmentBytes
 	}
 	return clip(sub(l.maxMsgBytes, l.prefix()), most)
+}
+
+const (
+	headerBytes4 = 20 + 8 // of IPv4 and UDP
+	headerBytes6 = 40 + 8
+	// jumboBytes is the largest MTU of an Ethernet that is made use of.
+	jumboBytes = 9000
+	// plainBytes is the MTU counted on where the device's is not known, or is the loopback's.
+	plainBytes = 1500
+)
+
+// onDevice are the limits of the udp provider on a device with an MTU: 1472 is what it says of all,
+// also where that leaves as two fragments, and it refuses nothing of what the device can carry.
+func (l limits) onDevice(mtuBytes int, form nameForm) limits {
+	header := headerBytes4
+	if form == formSockIn6 {
+		header = headerBytes6
+	}
+	payload := uint64(max(min(mtuBytes, jumboBytes)-header, 1))
+	l.maxMsgBytes, l.injectBytes = payload, payload
+	return l
+}
+
+// deviceMTU returns a device's MTU in bytes.
+func deviceMTU(name string) int {
+	dev, err := net.InterfaceByName(name)
+	if err != nil || dev.Flags&net.FlagLoopback != 0 {
+		return plainBytes
+	}
+	return dev.MTU
 }
 
 // inject is the largest payload that fi_inject takes, by the same rule.

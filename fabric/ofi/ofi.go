@@ -133,6 +133,9 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 		return entry{}, false
 	}
 	prov = strings.ToLower(prov) // "UDP" before libfabric 1.12
+	if !fit(prov) {
+		return entry{}, false
+	}
 	if prov == shmProvider && r.variant.prov == "" && h.Node != "" {
 		return entry{}, false // see query
 	}
@@ -155,6 +158,12 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 			iovLimit:    uint64(raw.iov_limit),
 			reliable:    r.rdm,
 		}.tamed(prov, uint32(raw.prov_version)>>16),
+	}
+	if prov == udpProvider {
+		e.limits = e.limits.onDevice(deviceMTU(domain), e.form)
+	}
+	if h.Node != "" && !e.isAt(h.Node) {
+		return entry{}, false
 	}
 	e.info = fabric.Info{
 		Provider: family + "/" + prov + r.variant.option(),
@@ -181,6 +190,14 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 		Attrs:         attrs(fi, uint32(raw.api_version)),
 	}
 	return e, e.info.MTUBytes > 0
+}
+
+// isAt says whether an entry has the local address asked for. libfabric takes the first address of
+// a name, of whatever family.
+func (e *entry) isAt(node string) bool {
+	want, err := netip.ParseAddr(node)
+	have, ok := e.form.addrPort(e.src)
+	return err != nil || !ok || have.Addr().Unmap() == want.WithZone("").Unmap()
 }
 
 func formOf(kind C.int, srcBytes int) nameForm {
@@ -296,6 +313,33 @@ func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	if err := load(); err != nil {
 		return nil, err
 	}
+	nodes, err := numeric(h.Node)
+	if err != nil {
+		return nil, err
+	}
+	var infos []fabric.Info
+	for _, node := range nodes {
+		h.Node = node
+		got, err := listNode(h, v)
+		if err != nil {
+			return nil, err
+		}
+		infos = append(infos, got...)
+	}
+	slices.SortStableFunc(infos, func(a, b fabric.Info) int {
+		switch {
+		case a.Reliable == b.Reliable:
+			return 0
+		case b.Reliable:
+			return -1
+		}
+		return 1
+	})
+	return infos, nil
+}
+
+// listNode lists what hints with a number for a node select: datagram endpoints first.
+func listNode(h fabric.Hints, v variant) ([]fabric.Info, error) {
 	var infos []fabric.Info
 	if !v.rdm {
 		var err error
@@ -392,8 +436,12 @@ func (provider) Open(info fabric.Info, cfg fabric.DomainConfig) (fabric.Domain, 
 	if err := load(); err != nil {
 		return nil, err
 	}
+	nodes, err := numeric(info.Node)
+	if err != nil {
+		return nil, err
+	}
 	r := request{
-		hints:   fabric.Hints{Provider: info.Provider, Domain: info.Domain, Node: info.Node},
+		hints:   fabric.Hints{Provider: info.Provider, Domain: info.Domain, Node: nodes[0]},
 		variant: v, fabric: info.Fabric, rdm: v.rdm,
 	}
 	d, err := openFound(r, info, cfg)

@@ -1,0 +1,36 @@
+//go:build linux && cgo
+
+package ofi
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"gobtl/fabric"
+)
+
+// lookupPatience bounds the search for a name.
+const lookupPatience = 5 * time.Second
+
+// numeric returns the addresses that a node's name stands for, in the form that libfabric is asked
+// with. libfabric itself takes the first that the system names, of whatever family, and does not
+// say so. A number stands for itself, and so does an empty node, which is any address.
+func numeric(node string) ([]string, error) {
+	if _, err := netip.ParseAddr(node); err == nil || node == "" {
+		return []string{node}, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookupPatience)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", node)
+	if err != nil {
+		return nil, fmt.Errorf("%w: node %q: %w", fabric.ErrNoProvider, node, err)
+	}
+	nodes := make([]string, 0, len(ips))
+	for _, ip := range ips {
+		nodes = append(nodes, ip.Unmap().String())
+	}
+	return nodes, nil
+}

@@ -86,7 +86,8 @@ func openDomain(e, sourced *entry, cfg fabric.DomainConfig) (fabric.Domain, erro
 		return nil, failed(d.info.Provider, &fail)
 	}
 	d.info.Source = C.gofi_has_source(d.c) != 0
-	d.info.CanWait = C.gofi_can_wait(d.c) != 0
+	// rxd opens queues that can wait, and has no descriptor to show.
+	d.info.CanWait = C.gofi_can_wait(d.c) != 0 && !e.layeredBy(rxdLayer)
 	mem := unsafe.Slice((*byte)(C.gofi_arena(d.c)), int(C.gofi_arena_bytes(d.c)))
 	d.arena, err = fabric.NewArena(mem, lay.count, lay.strideBytes, lay.headroomBytes, lay.sizeBytes)
 	if err == nil {

@@ -200,6 +200,11 @@ func (e *entry) isAt(node string) bool {
 	return err != nil || !ok || have.Addr().Unmap() == want.WithZone("").Unmap()
 }
 
+// layeredBy says whether a layer of libfabric makes the endpoints of this provider.
+func (e *entry) layeredBy(layer string) bool {
+	return strings.HasSuffix(providerOf(e.info.Provider), layer)
+}
+
 func formOf(kind C.int, srcBytes int) nameForm {
 	switch {
 	case kind == C.GOFI_ADDR_IN, kind == C.GOFI_ADDR_SOCKADDR && srcBytes == sockInBytes:

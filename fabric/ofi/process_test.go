@@ -54,6 +54,11 @@ func child(prov string) {
 			fmt.Println(err)
 			return
 		}
+		if prov == "ofi/shm" {
+			stop.Store(true) // a nil dereference within sigaction itself finds no handler to go back to
+			n := <-ended
+			go func() { ended <- n }()
+		}
 		e, err := d.OpenEndpoint(fabric.EndpointConfig{})
 		if err != nil {
 			fmt.Println(err)

@@ -147,10 +147,11 @@ race: ## Run the tests of what has goroutines with the race detector
 
 # PKG_CONFIG_LIBDIR, not _PATH: where PREFIX has no libfabric the system's must not stand in for it.
 .PHONY: test-ofi
-test-ofi: deps-go ## Test fabric/ofi with the libfabric in PREFIX, such as /opt/libfabric
-	@test -n "$(PREFIX)" || { \
-	  echo "make: say where libfabric is: make test-ofi PREFIX=/opt/libfabric" >&2; exit 1; }
-	@export PKG_CONFIG_LIBDIR=$$(ls -d $(abspath $(PREFIX))/{lib,lib64,lib/*}/pkgconfig 2>/dev/null | paste -sd:); \
+test-ofi: deps-go ## Test fabric/ofi with the libfabric in PREFIX, or with that of a Debian release (DEBIAN=trixie)
+	@if [ -n "$(DEBIAN)" ]; then exec $(MAKE) --no-print-directory test-ofi-debian; fi; \
+	test -n "$(PREFIX)" || { \
+	  echo "make: say where libfabric is: make test-ofi PREFIX=/opt/libfabric, or DEBIAN=trixie" >&2; exit 1; }; \
+	export PKG_CONFIG_LIBDIR=$$(ls -d $(abspath $(PREFIX))/{lib,lib64,lib/*}/pkgconfig 2>/dev/null | paste -sd:); \
 	version=$$(pkg-config --modversion libfabric 2>/dev/null) || { \
 	  echo "make: no libfabric.pc under $(PREFIX)/lib, lib64 or lib/*: is libfabric installed there?" >&2; exit 1; }; \
 	lib=$$(pkg-config --variable=libdir libfabric); \
@@ -160,6 +161,20 @@ test-ofi: deps-go ## Test fabric/ofi with the libfabric in PREFIX, such as /opt/
 	  CGO_LDFLAGS="-L$$lib -Wl,-rpath,$$lib"; \
 	$(GO) test -vet=off -count=1 ./fabric/ofi; \
 	$(GO) test -vet=off -count=1 -run 'TestConformance/^ofi_' ./test/conformance
+
+# The tests' programs are linked with that release's own dynamic linker and C library; nothing of it is
+# installed here.
+.PHONY: test-ofi-debian
+test-ofi-debian:
+	@case "$$(dpkg --print-architecture)" in amd64) ;; *) echo "make: for amd64 alone" >&2; exit 1;; esac; \
+	version=$$(tools/debian/unpack.sh $(DEBIAN) $(BIN)/debian-$(DEBIAN) libfabric1); \
+	lib=$(abspath $(BIN))/debian-$(DEBIAN)/root/usr/lib/x86_64-linux-gnu; \
+	echo "make: libfabric $$version of Debian's $(DEBIAN)"; \
+	export GOBTL_LIBFABRIC=$$lib; \
+	linked="-linkmode=external -extldflags '-Wl,--dynamic-linker=$$lib/ld-linux-x86-64.so.2"; \
+	linked+=" -Wl,--disable-new-dtags -Wl,-rpath,$$lib'"; \
+	$(GO) test -vet=off -count=1 -ldflags "$$linked" ./fabric/ofi; \
+	$(GO) test -vet=off -count=1 -ldflags "$$linked" -run 'TestConformance/^ofi_' ./test/conformance
 
 .PHONY: lint
 lint: ## Check formatting, go.mod, linters (vet and staticcheck among them)

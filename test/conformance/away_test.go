@@ -18,7 +18,7 @@ func overSockets(fx *fixture) bool {
 // testAway sends a thousand messages to a receiver that is away for a moment: what is granted fits
 // the sockets' buffers, so that the kernel drops nothing.
 func testAway(t *testing.T, fx *fixture) {
-	for _, size := range []int{8, 1400} {
+	for _, size := range []int{16, 1400} {
 		l := newLab(t, fx, opts{})
 		receiver, sender := l.add(btl.Config{}), l.add(btl.Config{})
 		ep := l.connect(sender, receiver)

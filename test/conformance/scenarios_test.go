@@ -29,6 +29,7 @@ var scenarios = []scenario{
 	{name: "pingpong", run: testPingpong, core: true},
 	{name: "tagged_bw", run: testTaggedBW, core: true},
 	{name: "flood_sleeping_receiver", run: testFlood},
+	{name: "away", run: testAway, on: overSockets},
 	{name: "unexpected_msg", run: testUnexpected, core: true},
 	{name: "multi_ep", run: testMultiEP, core: true},
 	{name: "multi_domain", run: testMultiDomain},

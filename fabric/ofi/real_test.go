@@ -23,9 +23,14 @@ func TestOnDevice(t *testing.T) {
 		form nameForm
 		want int
 	}{
-		{1500, formSockIn, 1472}, {1500, formSockIn6, 1452}, {1280, formSockIn6, 1232},
-		{1280, formSockIn, 1252}, {9000, formSockIn, 8972}, {9000, formSockIn6, 8952},
-		{65536, formSockIn, 8972}, {20, formSockIn, 1},
+		{1500, formSockIn, 1472},
+		{1500, formSockIn6, 1452},
+		{1280, formSockIn6, 1232},
+		{1280, formSockIn, 1252},
+		{9000, formSockIn, 8972},
+		{9000, formSockIn6, 8952},
+		{65536, formSockIn, 8972},
+		{20, formSockIn, 1},
 	} {
 		got := l.onDevice(tt.mtu, tt.form)
 		if got.mtuBytes() != tt.want || got.inject() != tt.want {
@@ -75,9 +80,12 @@ ip neigh add fd00:9::2 lladdr 02:00:00:00:00:02 dev v0 nud permanent`
 		from, to string
 		want     int
 	}{
-		{"9000", "10.9.0.1", "10.9.0.2", 8972}, {"9000", "fd00:9::1", "fd00:9::2", 8952},
-		{"1500", "10.9.0.1", "10.9.0.2", 1472}, {"1500", "fd00:9::1", "fd00:9::2", 1452},
-		{"1280", "10.9.0.1", "10.9.0.2", 1252}, {"1280", "fd00:9::1", "fd00:9::2", 1232},
+		{"9000", "10.9.0.1", "10.9.0.2", 8972},
+		{"9000", "fd00:9::1", "fd00:9::2", 8952},
+		{"1500", "10.9.0.1", "10.9.0.2", 1472},
+		{"1500", "fd00:9::1", "fd00:9::2", 1452},
+		{"1280", "10.9.0.1", "10.9.0.2", 1252},
+		{"1280", "fd00:9::1", "fd00:9::2", 1232},
 	} {
 		out, err := exec.Command("ip", "link", "set", "v0", "mtu", tt.mtu).CombinedOutput()
 		if err != nil {

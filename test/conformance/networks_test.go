@@ -117,8 +117,10 @@ var fixtures = []fixture{
 	{name: "ofi_net", open: registered("ofi/net", "127.0.0.1", 0), reliable: true},
 	{name: "ofi_tcp", open: registered("ofi/tcp", "127.0.0.1", 0), reliable: true},
 	{name: "ofi_rxd", open: registered("ofi/udp;ofi_rxd", "127.0.0.1", 0), reliable: true},
-	{name: "ofi_sockets", open: registered("ofi/sockets", "127.0.0.1", 0), reliable: true,
-		few: []string{"rdm_exchange", "unexpected_msg", "inject", "multinode_all2all", "rdm_atomic"}},
+	{
+		name: "ofi_sockets", open: registered("ofi/sockets", "127.0.0.1", 0), reliable: true,
+		few: []string{"rdm_exchange", "unexpected_msg", "inject", "multinode_all2all", "rdm_atomic"},
+	},
 	{name: "sim_clean", open: openClean, virtual: true, rebinds: true},
 	{name: "sim_rough", open: openRough, virtual: true, rebinds: true, rough: true},
 }

@@ -46,7 +46,7 @@ PACKAGES ?= ./...
 # What the race detector has nothing to find in: packages of one goroutine, and tests of processes
 # that are built without it. Of btl and stream it runs the tests of what goroutines may share.
 NOT_RACED := btl|examples/.*|fabric/sim|frag|hotel|internal/.*|reliability|stream
-NOT_RACED := $(NOT_RACED)|pml|test/(cli|launch|netns(/.*)?|sim/.*|stranger|stream|vnic|wireshark)
+NOT_RACED := $(NOT_RACED)|pml|test/(cli|hostile|launch|netns(/.*)?|sim/.*|stranger|stream|vnic|wireshark)
 RACED_BTL := Regions|Registrations|Stats
 RACED_STREAM := Port|Held|Meeting|Example|RingEnds|StdIO
 
@@ -238,6 +238,10 @@ mutate: deps-go ## Prove that deliberate faults in the sources are caught
 .PHONY: shm-long
 shm-long: deps-go ## Kill 1000 peers of fabric/shm, and have vandals write over its rings for a minute
 	$(GO) test ./fabric/shm -run 'TestKilledPeer|TestVandal' -count 1 -timeout 20m -v -args $(SHM_FLAGS)
+
+.PHONY: hostile
+hostile: deps-go ## Honest programs beside one bad peer of each kind, in turns with and without it
+	$(GO) test ./test/hostile -count 1 -timeout 30m -v -args -hostile.rounds 5 -hostile.length 1 $(HOSTILE_FLAGS)
 
 .PHONY: matrix
 matrix: deps-go ## Measure the recovery profiles on simulated paths; update the docs

@@ -110,7 +110,7 @@ func exitStatus(env *environment, err error) int {
 func notifyContext() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(signals, usage.Ends()...)
 	go func() {
 		if sig, ok := (<-signals).(syscall.Signal); ok {
 			signal.Stop(signals)

@@ -51,7 +51,7 @@ type exitPanic int
 
 // run executes a command line and returns the exit status.
 func run(args []string, stdout, stderr io.Writer) (status int) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), usage.Ends()...)
 	defer stop()
 	env := &environment{stdout: stdout, stderr: stderr, ctx: ctx}
 	defer func() {

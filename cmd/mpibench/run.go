@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os/signal"
-	"syscall"
 	"time"
 
 	"gobtl/internal/usage"
@@ -34,7 +33,7 @@ type exitPanic int
 // run executes a command line and returns the exit status.
 func run(args []string, stdout, stderr io.Writer) (status int) {
 	env := &environment{stdout: stdout, stderr: stderr}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), usage.Ends()...)
 	defer stop()
 	defer func() {
 		switch e := recover().(type) {

@@ -1,0 +1,43 @@
+package usage
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"testing"
+)
+
+// endsAsked has this binary say which signals end it.
+const endsAsked = "GOBTL_TEST_ENDS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(endsAsked) != "" {
+		fmt.Println(Ends())
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// TestEnds: what a shell has its background jobs ignore stays ignored.
+func TestEnds(t *testing.T) {
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for script, want := range map[string]string{
+		`"$0"`:              "[interrupt terminated]\n",
+		`"$0" & wait $!`:    "[terminated]\n",
+		`trap "" INT; "$0"`: "[terminated]\n",
+	} {
+		if signal.Ignored(syscall.SIGINT) { // The test is such a job itself.
+			want = "[terminated]\n"
+		}
+		cmd := exec.Command("sh", "-c", script, own)
+		cmd.Env = append(os.Environ(), endsAsked+"=1")
+		if out, err := cmd.Output(); err != nil || string(out) != want {
+			t.Errorf("%s: %q, %v, want %q", script, out, err, want)
+		}
+	}
+}

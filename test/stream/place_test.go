@@ -95,8 +95,10 @@ func TestSecondNetwork(t *testing.T) {
 // way later keeps those behind it from nothing.
 func TestSaveTried(t *testing.T) {
 	for _, c := range []struct{ args, reason string }{
-		{"-f missing/out", "missing"}, {"-f taken", "taken.2 is a directory"},
-		{"--record dir", "dir is a directory"}, {"--missing dir", "dir is a directory"},
+		{"-f missing/out", "missing"},
+		{"-f taken", "taken.2 is a directory"},
+		{"--record dir", "dir is a directory"},
+		{"--missing dir", "dir is a directory"},
 	} {
 		dir := t.TempDir()
 		for _, name := range []string{"taken.2", "dir"} {

@@ -97,6 +97,7 @@ func (c *pairCmd) startServer(env *environment, cpu plan.CPUList) (*child, error
 	args := []string{
 		"serve", "--listen", net.JoinHostPort(loopback.IP.String(), "0"), "--once", "--quiet",
 		"--cpus", cpu.String(), "--avoid", c.CPUs.String(), "--timeout", c.Timeout.String(),
+		"--patience", max(c.Timeout, c.PeerTimeout).String(),
 	}
 	if c.Node != "" {
 		args = append(args, "--node", c.Node)

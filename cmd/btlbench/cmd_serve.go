@@ -22,6 +22,8 @@ type serveCmd struct {
 	Metrics string        `help:"Serve Prometheus metrics of this side on HOST:PORT/metrics." placeholder:"ADDR"`
 	Timeout time.Duration `help:"Time for a client to introduce itself." default:"5s"`
 
+	Patience time.Duration `help:"Longest time-out that a client may ask for: it is how long a silent client keeps others waiting." default:"1m"`
+
 	// For pair, which starts this command as its server.
 	Quiet bool         `help:"Say nothing about clients." hidden:""`
 	Avoid plan.CPUList `help:"CPUs of hot loops: other threads keep off them." hidden:""`
@@ -31,6 +33,9 @@ type serveCmd struct {
 func (c *serveCmd) Validate() error {
 	if c.Timeout <= 0 {
 		return errors.New("--timeout must be positive")
+	}
+	if c.Patience <= 0 {
+		return errors.New("--patience must be positive")
 	}
 	if err := checkAddress("--listen", c.Listen); err != nil {
 		return err
@@ -50,7 +55,7 @@ func (c *serveCmd) cpu() int {
 }
 
 func (c *serveCmd) options() session.Options {
-	return session.Options{Node: c.Node, CPU: c.cpu(), Timeout: c.Timeout, Set: c.Set}
+	return session.Options{Node: c.Node, CPU: c.cpu(), Timeout: c.Timeout, Set: c.Set, Patience: c.Patience}
 }
 
 // Run is called by kong.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gobtl/cmd/btlbench/layers"
+	"gobtl/internal/bounded"
 )
 
 // Server accepts clients and serves them, one after the other.
@@ -20,7 +21,6 @@ type Server struct {
 	log    func(format string, args ...any)
 
 	serving chan struct{} // holds a value while a client is served
-	conns   sync.WaitGroup
 	// ended receives the verdict of the first client that was served.
 	ended chan error
 }
@@ -37,35 +37,28 @@ func NewServer(o Options, once bool, opened func(*layers.Side), log func(string,
 // Serve accepts clients until ctx is done, whose cause is the error then, or with once until one
 // has been served. It closes the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) (err error) {
-	go s.accept(ctx, listener)
+	guests := bounded.NewListener(listener, guestsMax, fullLine)
+	var group sync.WaitGroup
+	group.Go(func() { guests.Serve(func(g *bounded.Guest) { s.serveConn(ctx, g) }) })
 	select {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case err = <-s.ended:
 	}
-	_ = listener.Close() // It ends accept; there is nothing else that it could fail to do.
-	s.conns.Wait()
+	_ = guests.Close() // It ends Serve; there is nothing else that it could fail to do.
+	group.Wait()
 	return err
 }
 
-func (s *Server) accept(ctx context.Context, listener net.Listener) {
-	for {
-		conn, err := listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // Out of file descriptors, a client gone already: neither ends the server.
-			s.log("accepting a client: %v", err)
-			time.Sleep(100 * time.Millisecond)
-			continue
-		}
-		s.conns.Go(func() { s.serveConn(ctx, conn) })
-	}
-}
+const (
+	// guestsMax bounds the connections that are there at once, whoever they are.
+	guestsMax = 64
+	// fullLine is what is told to a connection for which there is no place.
+	fullLine = `{"type":"error","error":"busy with other connections: try again later"}` + "\n"
+)
 
 // serveConn serves one connection, whoever is at its other end.
-func (s *Server) serveConn(ctx context.Context, conn net.Conn) {
-	defer conn.Close()
+func (s *Server) serveConn(ctx context.Context, conn *bounded.Guest) {
 	from := conn.RemoteAddr()
 	c := newControlConn(conn)
 	m, err := c.receive(s.options.Timeout)
@@ -73,6 +66,7 @@ func (s *Server) serveConn(ctx context.Context, conn net.Conn) {
 		err = checkHello(m)
 	}
 	if err == nil {
+		conn.Proven()
 		err = s.takeTurn()
 	}
 	if err != nil {

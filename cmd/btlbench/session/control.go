@@ -1,8 +1,6 @@
 package session
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +12,7 @@ import (
 
 	"gobtl/cmd/btlbench/layers"
 	"gobtl/cmd/btlbench/plan"
+	"gobtl/internal/bounded"
 	"gobtl/internal/report"
 )
 
@@ -131,13 +130,13 @@ func (e *remoteError) Error() string { return "peer: " + e.text }
 // controlConn is one end of the control connection. One goroutine may receive while another sends.
 type controlConn struct {
 	conn  net.Conn
-	lines *bufio.Reader
+	lines *bounded.Lines
 	// sendLock keeps a goodbye of one goroutine out of another's message.
 	sendLock sync.Mutex
 }
 
 func newControlConn(conn net.Conn) *controlConn {
-	return &controlConn{conn: conn, lines: bufio.NewReaderSize(conn, 4096)}
+	return &controlConn{conn: conn, lines: bounded.NewLines(conn, controlLineMax)}
 }
 
 // send writes a message, within the timeout.
@@ -185,22 +184,13 @@ func (c *controlConn) receive(timeout time.Duration) (*message, error) {
 	return m, nil
 }
 
-// readLine returns the next line, at most controlLineMax bytes of it.
+// readLine returns the next line, which is valid until the next call.
 func (c *controlConn) readLine() ([]byte, error) {
-	var line []byte
-	for {
-		part, err := c.lines.ReadSlice('\n')
-		if len(line)+len(part) > controlLineMax {
-			return nil, fmt.Errorf("%w: line longer than %d bytes", errProtocol, controlLineMax)
-		}
-		line = append(line, part...)
-		if err == nil {
-			return bytes.TrimSpace(line), nil
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return nil, goneOr(err)
-		}
+	line, err := c.lines.Next()
+	if errors.Is(err, bounded.ErrLong) {
+		return nil, fmt.Errorf("%w: %w", errProtocol, err)
 	}
+	return line, goneOr(err)
 }
 
 // close ends the connection.
@@ -221,7 +211,7 @@ func goneOr(err error) error {
 		return fmt.Errorf("no answer on the control connection: %w", err)
 	case errors.Is(err, net.ErrClosed):
 		return err
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errPeerGone
 	}
 	return fmt.Errorf("%w (%w)", errPeerGone, err)

@@ -3,7 +3,9 @@ package session
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,11 +20,16 @@ import (
 // serveHere runs a server in this process and returns its address. It ends with the test.
 func serveHere(t *testing.T) string {
 	t.Helper()
+	return serveWith(t, Options{CPU: -1, Timeout: 5 * time.Second})
+}
+
+func serveWith(t *testing.T, o Options) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewServer(Options{CPU: -1, Timeout: 5 * time.Second}, false, func(*layers.Side) {}, t.Logf)
+	s := NewServer(o, false, func(*layers.Side) {}, t.Logf)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, listener) }()
@@ -46,6 +53,58 @@ func TestBusy(t *testing.T) {
 	if _, err := dialControl(t.Context(), addr, 5*time.Second); err == nil ||
 		!strings.Contains(err.Error(), "busy") {
 		t.Errorf("a second client: %v", err)
+	}
+}
+
+// Strangers with a first line that does not end hold bounded places, and a client that fits is
+// served beside them.
+func TestEndlessLines(t *testing.T) {
+	addr := serveWith(t, Options{CPU: -1, Timeout: 20 * time.Second})
+	line := make([]byte, 32<<10)
+	for i := range line {
+		line[i] = 'x'
+	}
+	var all []net.Conn
+	for range 4 * guestsMax {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+		_, _ = c.Write(line) // It may have lost its place.
+		all = append(all, c)
+	}
+	for i, c := range all[:2*guestsMax] {
+		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("stranger %d of %d has kept its place", i, len(all))
+		}
+	}
+	c, err := dialControl(t.Context(), addr, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.close()
+}
+
+// A client gets no longer time-out than the server's own, and is told so.
+func TestPatience(t *testing.T) {
+	addr := serveHere(t)
+	for _, cfg := range []layers.Config{
+		{PeerTimeoutNs: int64(24 * time.Hour), TimeoutNs: 1e9},
+		{PeerTimeoutNs: 1e9, TimeoutNs: int64(24 * time.Hour)},
+	} {
+		cfg.Provider, cfg.Layers = "mem/local", []string{plan.LayerBTL}
+		c := dialIdle(t, addr)
+		err := c.send(&message{Type: msgSetup, Setup: &setupMsg{Config: cfg}}, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.receive(5 * time.Second); err == nil ||
+			!strings.Contains(err.Error(), "--patience") {
+			t.Errorf("a time-out of a day: %v", err)
+		}
+		c.close()
 	}
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,8 @@ type serverSession struct {
 	side *layers.Side
 	peer []layers.Offer
 	// opened is told of the side, for its metrics.
-	opened func(*layers.Side)
+	opened   func(*layers.Side)
+	patience time.Duration // the longest time-out that a client gets
 }
 
 // setupAllowance is how long a client may take over its own set-up, beyond its timeout.
@@ -26,11 +28,19 @@ const setupAllowance = 2 * time.Second
 // serveClient serves a client that has said hello until it says bye.
 func serveClient(ctx context.Context, conn *controlConn, o Options, opened func(*layers.Side),
 ) error {
-	s := &serverSession{session: newSession(conn), ctx: ctx, opened: opened}
+	s := &serverSession{
+		session: newSession(conn), ctx: ctx, opened: opened,
+		patience: cmp.Or(o.Patience, PatienceDefault),
+	}
 	defer s.close()
 	m, err := s.await(msgSetup, o.Timeout+setupAllowance)
 	if err != nil {
 		return s.refuse(err)
+	}
+	for _, asked := range []time.Duration{m.Setup.Config.Timeout(), m.Setup.Config.PeerTimeout()} {
+		if err := s.grants(asked); err != nil {
+			return s.refuse(err)
+		}
 	}
 	m.Setup.Config.Server = true
 	m.Setup.Config.Set = append(m.Setup.Config.Set, o.Set...)
@@ -53,6 +63,16 @@ func serveClient(ctx context.Context, conn *controlConn, o Options, opened func(
 			return nil
 		}
 	}
+}
+
+// grants says whether a client may have a time-out that it asks for. Until a silent client is given
+// up nobody else is served.
+func (s *serverSession) grants(asked time.Duration) error {
+	if asked > s.patience {
+		return fmt.Errorf("a time-out of %v: this server grants up to %v (serve --patience)", asked,
+			s.patience)
+	}
+	return nil
 }
 
 // refuse tells the client why its session ends, if it does not know, and returns err.
@@ -102,7 +122,11 @@ func (s *serverSession) serveRequest() (bye bool, err error) {
 
 // serveRound answers one round until the client stops it.
 func (s *serverSession) serveRound(spec *plan.Spec) error {
-	if err := spec.Validate(); err != nil {
+	err := spec.Validate()
+	if err == nil {
+		err = s.grants(time.Duration(spec.PeerTimeoutNs))
+	}
+	if err != nil {
 		return err
 	}
 	l := s.side.Layer(spec.Layer)
@@ -113,7 +137,7 @@ func (s *serverSession) serveRound(spec *plan.Spec) error {
 	s.begin(r)
 	var handle uint64
 	var before layers.Counters
-	err := s.side.Do(func() (err error) {
+	err = s.side.Do(func() (err error) {
 		handle, err = l.Prepare(r)
 		before = l.Counters()
 		return err

@@ -16,7 +16,12 @@ type Options struct {
 	CPU     int    // of the hot loop, negative for any
 	Timeout time.Duration
 	Set     []string // tunables, NAME=VALUE; a server's
+	// Patience is the longest time-out that a server grants a client; 0 means PatienceDefault.
+	Patience time.Duration
 }
+
+// PatienceDefault is for how long a client that says nothing may keep others from being served.
+const PatienceDefault = time.Minute
 
 // session is what both sides share of a control connection that has said hello: a goroutine that
 // reads it, so that a peer's death is noticed while the engine is in a hot loop.

@@ -1,6 +1,9 @@
 package btl
 
-import "gobtl/fabric"
+import (
+	"gobtl/fabric"
+	"gobtl/frag"
+)
 
 // crowd counts the endpoints of each address and of each host, and the half-open ones of each host.
 type crowd struct {
@@ -22,6 +25,20 @@ func (c *crowd) hostOf(addr string) string {
 		return addr
 	}
 	return string(c.hosts.Host([]byte(addr)))
+}
+
+// IsModule says whether a module's name (Module.Name) is that of this peer, which has answered from
+// there.
+func (ep *Endpoint) IsModule(name []byte) bool {
+	n, err := frag.ParseName(name)
+	return err == nil && string(n.Command) == ep.addrKey && ep.isLife(n.Incarnation)
+}
+
+// AtHost says whether the name of an endpoint of the fabric belongs to the host from which the peer
+// has answered. Where the fabric tells no hosts apart, any name may.
+func (ep *Endpoint) AtHost(name []byte) bool {
+	c := &ep.m.crowd
+	return c.hosts == nil || c.hostOf(string(name)) == c.hostOf(ep.addrKey)
 }
 
 // count adds d to the endpoints of an address.

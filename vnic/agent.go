@@ -119,8 +119,9 @@ func (a *Agent) Lease(now mono.Time) (Lease, bool) {
 }
 
 // Refused returns why the manager does not accept this host: StatusInvalid when its file does not
-// name the host, StatusBusy when another is there by its name, or at its addresses. StatusOK means
-// that none has said so.
+// name the host, StatusBusy when another is there by its name, or at its addresses, StatusUnproven
+// when the host's addresses are not where its connection comes from. StatusOK means that none has
+// said so.
 func (a *Agent) Refused() Status {
 	if a.holder > 0 {
 		return StatusOK

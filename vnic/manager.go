@@ -32,6 +32,9 @@ type Manager struct {
 	failed   []int
 	traps    []TrapSeen
 	tid      uint64
+	// proves says whether the ways that a host registers lead to where its connection comes from,
+	// which has answered. nil: nobody knows.
+	proves func(conn int, w *Ways) bool
 	// Stats are for people.
 	Stats ManagerStats
 }
@@ -43,6 +46,7 @@ type ManagerStats struct {
 	Refused   uint64 `json:"refused"` // responses with another status than OK
 	Malformed uint64 `json:"malformed"`
 	Strangers uint64 `json:"strangers"` // registrations that were not accepted
+	Unproven  uint64 `json:"unproven"`  // of those, with an address of another host
 	Traps     uint64 `json:"traps"`
 }
 
@@ -267,6 +271,9 @@ func (m *Manager) register(now mono.Time, conn int, msg *Message) {
 	switch {
 	case err != nil || r.Manager != m.cfg.Name || m.plan.lidOf(r.Host) == 0 || !r.Ways.complete():
 		status = StatusInvalid
+	case m.proves != nil && !m.proves(conn, &r.Ways):
+		m.Stats.Unproven++
+		status = StatusUnproven
 	case m.byHost[r.Host] != nil || m.claimed(&r):
 		status = StatusBusy
 	}

@@ -54,6 +54,7 @@ const (
 	StatusMethod      Status = 2 << 2
 	StatusUnsupported Status = 3 << 2 // no such attribute, or not with this method
 	StatusInvalid     Status = 7 << 2 // a value of the attribute
+	StatusUnproven    Status = 8 << 2 // ours: an address of a registration is of another host
 )
 
 // Attribute names what a message is about.

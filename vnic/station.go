@@ -2,6 +2,7 @@ package vnic
 
 import (
 	"errors"
+	"slices"
 
 	"gobtl/btl"
 	"gobtl/internal/mono"
@@ -38,8 +39,10 @@ type Station struct {
 	watch   func(ep *btl.Endpoint, ev btl.Event, err error)
 }
 
-// waitingMax bounds the messages that the module has not taken; beyond it their connection ends.
-const waitingMax = 4096
+// waitingMax bounds the messages of one connection that the module has not taken. The connection
+// that has more ends; those of others are not concerned. A manager asks an agent one thing at a
+// time, and an agent answers one thing at a time.
+const waitingMax = 256
 
 // NewAgentStation makes the module an agent's. watch, which may be nil, is told of the module's
 // endpoints after the station.
@@ -51,7 +54,18 @@ func NewAgentStation(
 
 // NewManagerStation makes the module a manager's: whoever connects to it may register.
 func NewManagerStation(m *btl.Module, manager *Manager) (*Station, error) {
-	return newStation(&Station{m: m, manager: manager, party: manager})
+	s := &Station{m: m, manager: manager, party: manager}
+	manager.proves = s.proves
+	return newStation(s)
+}
+
+// proves says whether all ways that came by a connection lead to the host that has answered there,
+// and to its module. Other hosts send frames there unasked.
+func (s *Station) proves(conn int, w *Ways) bool {
+	ep := s.eps[conn]
+	elsewhere := func(name []byte) bool { return !ep.AtHost(name) }
+	return ep != nil && ep.IsModule(w.Module) && !slices.ContainsFunc(w.Receive, elsewhere) &&
+		!slices.ContainsFunc(w.Send, elsewhere)
 }
 
 func newStation(s *Station) (*Station, error) {
@@ -137,27 +151,24 @@ func (s *Station) Progress(now mono.Time) (int, error) {
 // flush offers the waiting messages to the module, in order.
 func (s *Station) flush() {
 	kept := s.waiting[:0]
-	stuck := make(map[int]bool) // those behind one that was not taken wait, too
+	stuck := make(map[int]int) // messages of those behind one that was not taken
 	for _, o := range s.waiting {
 		ep := s.eps[o.Conn]
-		if ep == nil {
+		switch {
+		case ep == nil: // It has ended.
+			continue
+		case stuck[o.Conn] == 0 &&
+			!errors.Is(sendCopy(s.now, ep, TagManagement, o.Data), btl.ErrAgain):
+			// Any other error is that of an endpoint that ends, of which event hears.
 			continue
 		}
-		if stuck[o.Conn] {
-			kept = append(kept, o)
+		if stuck[o.Conn]++; stuck[o.Conn] > waitingMax {
+			ep.Abort() // What it has waiting goes with it, the next time.
 			continue
 		}
-		if err := sendCopy(s.now, ep, TagManagement, o.Data); errors.Is(err, btl.ErrAgain) {
-			stuck[o.Conn] = true
-			kept = append(kept, o)
-		}
-		// Any other error is that of an endpoint that ends, of which event hears.
+		kept = append(kept, o)
 	}
-	if len(kept) > waitingMax {
-		if ep := s.eps[kept[0].Conn]; ep != nil {
-			ep.Abort()
-		}
-	}
+	clear(s.waiting[len(kept):])
 	s.waiting = kept
 }
 

@@ -416,6 +416,9 @@ func (a *Agent) refusal() string {
 	case vnic.StatusInvalid:
 		return fmt.Sprintf("the manager does not know host %q: its file has no such [[host]] (--host)",
 			a.cfg.Host)
+	case vnic.StatusUnproven:
+		return fmt.Sprintf("the manager sees host %q at another address than the one that it tells: "+
+			"give it the address that the manager sees (--node)", a.cfg.Host)
 	case vnic.StatusBusy:
 		return fmt.Sprintf("the manager has another host %q, or one at the same addresses, connected "+
 			"already; it is tried again", a.cfg.Host)

@@ -3,6 +3,8 @@ package pml
 import (
 	"errors"
 	"testing"
+
+	"gobtl/btl"
 )
 
 // A peer that leaves messages and goes, again and again, fills no more than GoneBytes, and takes
@@ -88,5 +90,30 @@ func TestGoneEmpty(t *testing.T) {
 	n := layers[1].Stats().UnexpectedMessages
 	if want := most / (goneBytes + messageBytes); n != want {
 		t.Errorf("messages of %d peers that have gone are kept, want %d", n, want)
+	}
+}
+
+// What is longer than any message of a layer is refused before there is memory for it.
+func TestTooLong(t *testing.T) {
+	t.Parallel()
+	step, a, b, to := memPair(t)
+	f, err := to.ep.Alloc(a.cfg.Tag, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told error
+	over := false
+	f.Signal, f.OnDone = true, func(_ *btl.Fragment, err error) { told, over = err, true }
+	if _, err := to.ep.Send(step(), f); err != nil {
+		t.Fatal(err)
+	}
+	for range 10_000 {
+		step()
+	}
+	if !over || !errors.Is(told, btl.ErrUnwanted) {
+		t.Errorf("told: %v, %v; want %v", over, told, btl.ErrUnwanted)
+	}
+	if err := errors.Join(to.Err(), a.CheckIdle(), b.CheckIdle()); err != nil {
+		t.Error(err)
 	}
 }

@@ -114,7 +114,8 @@ func New(m *btl.Module, cfg Config, onPeer func(*Peer, error)) (*Layer, error) {
 		ended:    list[Request]{at: queue}, onPeer: onPeer, gone: kept.New[*Peer](cfg.GoneBytes),
 	}
 	l.requests.Init(requestsBits, 1<<requestsBits)
-	if err := m.Handle(cfg.Tag, l.arrive); err != nil {
+	most := uint32(headMostSize + max(cfg.EagerBytes, l.HeaderMax()))
+	if err := m.HandleUpTo(cfg.Tag, most, l.arrive); err != nil {
 		return nil, err
 	}
 	m.OnEndpoint(l.onEndpoint)

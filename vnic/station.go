@@ -71,7 +71,7 @@ func (s *Station) proves(conn int, w *Ways) bool {
 func newStation(s *Station) (*Station, error) {
 	s.conns, s.eps = make(map[*btl.Endpoint]int), make(map[int]*btl.Endpoint)
 	s.m.OnEndpoint(s.event)
-	return s, s.m.Handle(TagManagement, s.receive)
+	return s, s.m.HandleUpTo(TagManagement, MessageBytesMax, s.receive)
 }
 
 // Dial connects an agent to a manager's module and registers there; now is the present instant. It

@@ -60,7 +60,7 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 		gone: kept.New[*Conn](cfg.GoneBytes),
 	}
 	m.OnRoom(n.room)
-	return n, m.Handle(cfg.Tag, n.arrive)
+	return n, m.HandleUpTo(cfg.Tag, headBytes+chunkBytesMax, n.arrive)
 }
 
 // Start starts a Runner for the module and returns it: it is the caller's, to connect by and to

@@ -196,3 +196,20 @@ func TestBacklogShared(t *testing.T) {
 		must(t, err)
 	}
 }
+
+// What is longer than any message of a Conn is refused before there is memory for it.
+func TestTooLong(t *testing.T) {
+	p := newPair(t, within(mem.New(mem.Config{})), conn.Config{}, btl.Config{})
+	err := p.client.run.Send(t.Context(), p.ep, tag, make([]byte, 1<<20))
+	if err == nil {
+		err = p.client.run.Flush(t.Context(), p.ep)
+	}
+	if !errors.Is(err, btl.ErrUnwanted) {
+		t.Errorf("%v, want %v", err, btl.ErrUnwanted)
+	}
+	c1, c2 := p.dial(t)
+	go func() { _, _ = c1.Write(make([]byte, 256<<10)) }()
+	if _, err := io.ReadFull(c2, make([]byte, 256<<10)); err != nil {
+		t.Error(err)
+	}
+}

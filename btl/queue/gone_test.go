@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"gobtl/btl"
@@ -70,5 +71,23 @@ func TestQueueLeavesAgain(t *testing.T) {
 				t.Errorf("when all is taken %d bytes are kept, in %d places", bytes, ready)
 			}
 		})
+	}
+}
+
+// A message that no queue of the receiver could hold is refused before there is memory for it; its
+// sender is told, and lives.
+func TestQueueTooLong(t *testing.T) {
+	net := mem.New(mem.Config{})
+	receiver, bad := open(t, net, queue.Config{Bytes: 64 << 10}), open(t, net, queue.Config{})
+	ep := bad.connect(t, receiver)
+	err := bad.run.Send(t.Context(), ep, tag, make([]byte, 1<<20))
+	if err == nil {
+		err = bad.run.Flush(t.Context(), ep)
+	}
+	if !errors.Is(err, btl.ErrUnwanted) {
+		t.Errorf("1 MiB for a queue of 64 KiB: %v, want %v", err, btl.ErrUnwanted)
+	}
+	if err := bad.Send(t.Context(), ep, make([]byte, 60<<10)); err != nil {
+		t.Error(err)
 	}
 }

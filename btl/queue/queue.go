@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -123,7 +124,9 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 		gone: kept.New[*inbox](cfg.GoneBytes),
 	}
 	q.open, q.end = context.WithCancel(context.Background())
-	return q, m.Handle(cfg.Tag, q.receive)
+	// A message that no queue of this side could hold is refused before there is memory for it.
+	most := uint32(min(cfg.Bytes+headBytes, math.MaxUint32))
+	return q, m.HandleUpTo(cfg.Tag, most, q.receive)
 }
 
 // Start starts a Runner for the module and returns it: it is the caller's, to connect by and to

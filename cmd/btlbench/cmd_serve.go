@@ -22,7 +22,7 @@ type serveCmd struct {
 	Metrics string        `help:"Serve Prometheus metrics of this side on HOST:PORT/metrics." placeholder:"ADDR"`
 	Timeout time.Duration `help:"Time for a client to introduce itself." default:"5s"`
 
-	Patience time.Duration `help:"Longest time-out that a client may ask for: it is how long a silent client keeps others waiting." default:"1m"`
+	Patience time.Duration `help:"Longest time-out that a client may ask for." default:"1m"`
 
 	// For pair, which starts this command as its server.
 	Quiet bool         `help:"Say nothing about clients." hidden:""`

@@ -175,7 +175,7 @@ func (a *Agent) open() error {
 	if a.module, err = OpenModule(info, a.cfg.Impair); err != nil {
 		return err
 	}
-	if err := a.module.Handle(vnic.TagTrain, a.takeTrain); err != nil {
+	if err := a.module.HandleUpTo(vnic.TagTrain, vnic.TrainBytesMax, a.takeTrain); err != nil {
 		return err
 	}
 	ways.Module = a.module.Name()

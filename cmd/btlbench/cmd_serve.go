@@ -55,7 +55,9 @@ func (c *serveCmd) cpu() int {
 }
 
 func (c *serveCmd) options() session.Options {
-	return session.Options{Node: c.Node, CPU: c.cpu(), Timeout: c.Timeout, Set: c.Set, Patience: c.Patience}
+	return session.Options{
+		Node: c.Node, CPU: c.cpu(), Timeout: c.Timeout, Set: c.Set, Patience: c.Patience,
+	}
 }
 
 // Run is called by kong.

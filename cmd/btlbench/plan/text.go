@@ -2,6 +2,7 @@ package plan
 
 import (
 	"strings"
+	"unicode"
 
 	"github.com/agnivade/levenshtein"
 )
@@ -22,10 +23,11 @@ func Suggestion(word string, candidates []string) string {
 	return ", did you mean \"" + best + "\"?"
 }
 
-// OneLine folds a text into a single line without control characters: whatever a peer or a library
-// put into an error stays one line on the user's terminal.
+// OneLine folds a text into a single line of characters that print: whatever a peer or a library put
+// into an error moves no cursor and turns no text around on the user's terminal. Bytes that are no
+// UTF-8 become a sign for that.
 func OneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
-		return r < ' ' || r == 0x7f
+	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\ufffd"), func(r rune) bool {
+		return !unicode.IsPrint(r) && r != ' '
 	}), " ")
 }

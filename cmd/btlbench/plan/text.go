@@ -23,9 +23,9 @@ func Suggestion(word string, candidates []string) string {
 	return ", did you mean \"" + best + "\"?"
 }
 
-// OneLine folds a text into a single line of characters that print: whatever a peer or a library put
-// into an error moves no cursor and turns no text around on the user's terminal. Bytes that are no
-// UTF-8 become a sign for that.
+// OneLine folds a text into a single line of characters that print: whatever a peer or a library
+// put into an error moves no cursor and turns no text around on the user's terminal. Bytes that are
+// no UTF-8 become a sign for that.
 func OneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\ufffd"), func(r rune) bool {
 		return !unicode.IsPrint(r) && r != ' '

@@ -79,7 +79,7 @@ func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
 	for _, t := range done {
 		s := &m.segs[t]
 		bytes += int(s.bytes)
-		if s.frag == nil || !s.frag.large || s.pack || s.frag.isBye() || m.buffers.busy(t) {
+		if s.frag == nil || !s.frag.large || s.pack || s.frag.isBye() || m.port.Busy(segBuf(t)) {
 			m.chunksEnded(f, chunks)
 			f, chunks = nil, 0
 			m.acked(t)
@@ -101,7 +101,7 @@ func (m *Module) ackedAll(ep *Endpoint, done []reliability.Token) {
 func (m *Module) acked(t reliability.Token) {
 	s := &m.segs[t]
 	f, begins, pack := s.frag, s.begins, s.pack
-	if !m.buffers.busy(t) { // as it mostly is
+	if !m.port.Busy(segBuf(t)) { // as it mostly is
 		ep := s.ep
 		*s = sendSegment{}
 		m.giveSeg(ep, t)
@@ -179,7 +179,7 @@ func (m *Module) acknowledgeUntil(l *endpointList, until Time) {
 		if m.tellRefusals(ep) && m.sendAck(ep) {
 			continue
 		}
-		if c, _ := ep.ackPath(); c.room() <= 0 || len(m.freeCtl) == 0 {
+		if c, _ := ep.ackPath(); c.Room() <= 0 || m.port.FreeControl() == 0 {
 			return
 		}
 	}
@@ -190,7 +190,7 @@ func (m *Module) acknowledgeUntil(l *endpointList, until Time) {
 func (m *Module) acknowledgeAll() {
 	if m.acks.list.first != nil && !m.inProgress && !m.closed {
 		m.acknowledgeUntil(&m.acks.list, Never)
-		m.port.post()
+		m.port.Post()
 	}
 }
 
@@ -201,12 +201,12 @@ func (m *Module) ackDeadline() Time {
 
 // acksDue is ackDeadline of one of the lists.
 func (m *Module) acksDue(l *endpointList) Time {
-	for ep := l.first; ep != nil && len(m.freeCtl) > 0; ep = ep.ackLink.next {
+	for ep := l.first; ep != nil && m.port.FreeControl() > 0; ep = ep.ackLink.next {
 		c, to := ep.ackPath()
-		if c.room() <= 0 {
+		if c.Room() <= 0 {
 			return Never
 		}
-		if m.mayTakeCtl(to) {
+		if m.port.MayTakeControl(to) {
 			return ep.rcv.AckDue()
 		}
 	}

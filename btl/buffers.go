@@ -4,36 +4,26 @@ import (
 	"errors"
 	"fmt"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/reliability"
 )
 
-// buffers is what the module knows of the packet buffers that it sends from: send buffers, which
-// hold a segment each and are known by its Token, and behind them in the arena a few for control
-// packets, so that these never wait for data. A send buffer is
+// buffers is what the module knows of its send buffers, which hold a segment each and are known by
+// its Token. (The port has the control buffers.) A send buffer is
 //
 //	free         on the list
 //	taken        with the caller, in a fragment that waits, or the open pack of an endpoint
 //	in flight    sent and not acknowledged; busy as long as the fabric has its latest copy
 //	to release   acknowledged, but still busy: free when the fabric lets go of it
 //
-// A control buffer is free or busy. Endpoint.buffers counts the send buffers of each endpoint that
-// are not free.
+// Endpoint.buffers counts the send buffers of each endpoint that are not free.
 type buffers struct {
 	segs     []sendSegment
 	freeSegs []reliability.Token
-	freeCtl  []fabric.Buf
-	tx       []uint8                     // per Buf: txBusy, txRelease, txApart
-	ctlTo    [controlBuffers]fabric.Addr // where those that are busy go
-	ctlOwner [controlBuffers]*Endpoint   // counted ones, whose packets must not fail
+	withhold [2]withholding                 // by channel
+	ctlOwner [port.ControlBuffers]*Endpoint // endpoints on counted links, whose packets must not fail
 }
-
-// What buffers.tx says of a buffer.
-const (
-	txBusy    = 1 << 0 // waiting in a channel's batch, or posted and not completed
-	txRelease = 1 << 1 // nobody needs it any more: free it when it is no longer busy
-	txApart   = 1 << 2 // a control buffer whose packet is to leave in a Post of its own
-)
 
 // sendSegment is what the module knows of a send buffer in flight, under the buffer's Token. It is
 // small, for a stream walks through those of all its packets in flight.
@@ -49,7 +39,6 @@ type sendSegment struct {
 
 	data     bool  // goes by the data channel at first
 	parted   bool  // its latest copy left in Parts
-	alone    bool  // its latest copy left with no other packet to the same peer beside it
 	void     bool  // refused by the peer: to be sent again as an empty packet
 	pack     bool  // open, or sealed with several records
 	mixed    bool  // a pack of large fragments, with pieces; somebody waits for each of them
@@ -81,16 +70,12 @@ func segToken(b fabric.Buf) reliability.Token { return reliability.Token(b) }
 
 func segBuf(t reliability.Token) fabric.Buf { return fabric.Buf(t) }
 
-// init makes the first sendBuffers of the arena send buffers, and some behind them control buffers.
+// init makes the first sendBuffers of the arena send buffers.
 func (b *buffers) init(sendBuffers int) {
 	b.segs = make([]sendSegment, sendBuffers)
 	b.freeSegs = make([]reliability.Token, sendBuffers)
 	for i := range b.freeSegs {
 		b.freeSegs[i] = reliability.Token(sendBuffers - 1 - i)
-	}
-	b.tx = make([]uint8, sendBuffers+controlBuffers)
-	for i := range controlBuffers {
-		b.freeCtl = append(b.freeCtl, fabric.Buf(sendBuffers+i))
 	}
 }
 
@@ -135,37 +120,6 @@ func (b *buffers) give(ep *Endpoint, t reliability.Token) {
 	b.freeSegs = append(b.freeSegs, t)
 }
 
-// busy says whether the fabric has, or is about to get, the packet of a segment.
-func (b *buffers) busy(t reliability.Token) bool { return b.tx[t]&txBusy != 0 }
-
-// takeCtl takes a control buffer.
-func (b *buffers) takeCtl() (buf fabric.Buf, ok bool) {
-	n := len(b.freeCtl)
-	if n == 0 {
-		return 0, false
-	}
-	buf = b.freeCtl[n-1]
-	b.freeCtl = b.freeCtl[:n-1]
-	return buf, true
-}
-
-// mayTakeCtl says whether another control packet may go to an address: as many as are free may be
-// on their way to it, as with send buffers (mayTake). A fabric may keep what a peer that stands
-// still does not take, and the others need control buffers to live.
-func (b *buffers) mayTakeCtl(to fabric.Addr) bool {
-	free := len(b.freeCtl)
-	if free > controlBuffers/2 { // more than all that are not, as it mostly is
-		return true
-	}
-	held := 0
-	for i, a := range &b.ctlTo {
-		if a == to && b.tx[len(b.segs)+i] != 0 {
-			held++
-		}
-	}
-	return held < free
-}
-
 // owner is the endpoint that lives by what is in a buffer, nil if there is none.
 func (b *buffers) owner(buf fabric.Buf) *Endpoint {
 	if n := int(buf) - len(b.segs); n >= 0 {
@@ -203,28 +157,29 @@ func (m *Module) giveSeg(ep *Endpoint, t reliability.Token) {
 	m.give(ep, t)
 }
 
-// takeControl takes a buffer for a packet that has no send buffer, if the channel has room for it,
-// and those on their way to the same address are not too many.
-func (m *Module) takeControl(c *channel, to fabric.Addr) (b fabric.Buf, ok bool) {
-	if c.room() <= 0 {
-		return 0, false
-	}
-	if !m.mayTakeCtl(to) {
-		return 0, false
-	}
-	if b, ok = m.takeCtl(); ok {
-		m.ctlTo[int(b)-len(m.segs)] = to
+// takeControl takes a buffer for a packet that has no send buffer, if there is room for it: see
+// port.Port.TakeControl.
+func (m *Module) takeControl(c *port.Channel, to fabric.Addr) (b fabric.Buf, ok bool) {
+	if b, ok = m.port.TakeControl(c, to); ok {
 		m.dirty = true
 	}
 	return b, ok
 }
 
+// putSegment adds a send segment to a channel's batch: its buffer, and what is to be gathered from
+// registered memory.
+func (m *Module) putSegment(c *port.Channel, t reliability.Token, to fabric.Addr) {
+	s := c.Next(segBuf(t))
+	s.To = to
+	m.segs[t].describe(t, s)
+}
+
 // release frees an acknowledged send buffer, or has it freed when the fabric is done with it too.
 func (m *Module) release(t reliability.Token) {
 	ep := m.segs[t].ep
-	if m.buffers.busy(t) {
+	if b := segBuf(t); m.port.Busy(b) {
 		m.segs[t] = sendSegment{ep: ep}
-		m.tx[t] |= txRelease
+		m.port.ReleaseWhenDone(b)
 		return
 	}
 	m.segs[t] = sendSegment{}
@@ -234,37 +189,12 @@ func (m *Module) release(t reliability.Token) {
 // keepGathered keeps a segment that is over for its peer while the fabric may still read its
 // payload from the caller's memory: the fragment cannot end before.
 func (m *Module) keepGathered(t reliability.Token) bool {
-	if m.segs[t].gatherLen == 0 || !m.buffers.busy(t) {
+	b := segBuf(t)
+	if m.segs[t].gatherLen == 0 || !m.port.Busy(b) {
 		return false
 	}
-	m.tx[t] |= txRelease
+	m.port.ReleaseWhenDone(b)
 	return true
-}
-
-// txDone notes that the fabric is done with a send, and frees its buffer if nobody else needs it.
-func (m *Module) txDone(b fabric.Buf) {
-	if w := &m.tx[b]; *w == txBusy && int(b) < len(m.segs) { // as it mostly is
-		*w = 0
-		return
-	}
-	m.letGo(b)
-}
-
-// letGo frees the buffer of a send that was waited for: any control packet, and what was released
-// meanwhile.
-func (m *Module) letGo(b fabric.Buf) {
-	state := m.tx[b]
-	m.tx[b] = 0
-	if n := int(b) - len(m.segs); n >= 0 {
-		m.freeCtl = append(m.freeCtl, b)
-		m.ctlOwner[n] = nil
-		m.sched.unblock() // a chunk may wait to leave in Parts
-	} else if state&txRelease != 0 {
-		m.segs[b].ep.txReleased()
-		f := m.segs[b].frag // set only if the fragment waits for the fabric
-		m.release(segToken(b))
-		m.segEnded(f)
-	}
 }
 
 // checkFreeBuffers looks at the free send buffers.
@@ -274,10 +204,10 @@ func (m *Module) checkFreeBuffers(c *checker) error {
 		if c.places[t] != placeNone {
 			return fmt.Errorf("send buffer %d is free twice", t)
 		}
-		if m.recovery.State(t) != reliability.Free || m.tx[t] != 0 || s.ep != nil || s.frag != nil ||
-			s.pack || s.begins != nil || s.gatherLen != 0 {
+		if m.recovery.State(t) != reliability.Free || m.port.State(segBuf(t)) != 0 ||
+			s.ep != nil || s.frag != nil || s.pack || s.begins != nil || s.gatherLen != 0 {
 			return fmt.Errorf("free send buffer %d is %v, wire %d, of an endpoint: %v, of a fragment: %v",
-				t, m.recovery.State(t), m.tx[t], s.ep != nil, s.frag != nil)
+				t, m.recovery.State(t), m.port.State(segBuf(t)), s.ep != nil, s.frag != nil)
 		}
 		c.places[t] = placeFree
 	}
@@ -288,10 +218,7 @@ func (m *Module) checkFreeBuffers(c *checker) error {
 // left it: what is in none of them is with the caller, or acknowledged but still posted.
 func (m *Module) checkSegments(c *checker) error {
 	for i := range m.segs {
-		s, state := &m.segs[i], m.tx[i]
-		if state&txBusy != 0 {
-			c.busy++
-		}
+		s, state := &m.segs[i], m.port.State(fabric.Buf(i))
 		switch c.places[i] {
 		case placeFree, placeQueued, placeEnded:
 			continue
@@ -307,7 +234,7 @@ func (m *Module) checkSegments(c *checker) error {
 			if m.closed { // and the fabric with it
 				continue
 			}
-			if state != txBusy|txRelease || s.ep == nil {
+			if state != port.Busy|port.Release || s.ep == nil {
 				return fmt.Errorf("send buffer %d is lost: wire %d", i, state)
 			}
 			if m.holds(s.ep) {
@@ -356,34 +283,6 @@ func (m *Module) checkHeld(c *checker) error {
 	if lent > c.lent || c.lent > m.frags.lent {
 		return fmt.Errorf("%d send buffers lent, %d of living endpoints, %d fragments lent", c.lent,
 			lent, m.frags.lent)
-	}
-	return nil
-}
-
-// checkControl proves that every control buffer is free or with the fabric.
-func (m *Module) checkControl(c *checker) error {
-	if m.closed {
-		return nil // the fabric is gone, with what it held
-	}
-	free := 0
-	for b := len(m.segs); b < len(m.tx); b++ {
-		if m.tx[b]&txBusy != 0 {
-			c.busy++
-		} else {
-			free++
-		}
-	}
-	for _, b := range m.freeCtl {
-		if int(b) < len(m.segs) || int(b) >= len(m.tx) || m.tx[b] != 0 || c.seen[b] {
-			return fmt.Errorf("control buffer %d is free, and is not", b)
-		}
-		c.seen[b] = true
-	}
-	for _, b := range m.freeCtl {
-		c.seen[b] = false
-	}
-	if free != len(m.freeCtl) {
-		return fmt.Errorf("%d control buffers on no wire, %d free", free, len(m.freeCtl))
 	}
 	return nil
 }

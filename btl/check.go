@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/reliability"
 )
@@ -50,7 +51,7 @@ func (m *Module) check(c *checker) error {
 	for _, step := range [...]func(*checker) error{
 		m.checkTables, m.checkOutbox, m.checkWanting, m.checkPauses, m.checkSegments,
 		m.checkParts,
-		m.checkControl, m.checkPosted, m.checkReceives, m.checkStats,
+		m.checkPort, m.checkStats,
 		m.checkLanding, m.checkPaths, m.checkRest,
 	} {
 		if err := step(c); err != nil {
@@ -165,8 +166,8 @@ func (m *Module) checkFlow(f *flow) error {
 	case (f.list != nil) != f.may():
 		return fmt.Errorf("ready: %v, with %d fragments queued in state %d, window open: %v",
 			f.list != nil, f.queue.count, ep.state, ep.snd.Open())
-	case max(f.deficit, ep.balance-m.data.mtu) > m.quantum() ||
-		min(f.deficit, ep.balance) < -2*m.data.mtu:
+	case max(f.deficit, ep.balance-m.port.Data.MTUBytes()) > m.quantum() ||
+		min(f.deficit, ep.balance) < -2*m.port.Data.MTUBytes():
 		return fmt.Errorf("a deficit of %d bytes, a balance of %d, with a quantum of %d", f.deficit,
 			ep.balance, m.quantum())
 	}
@@ -190,9 +191,9 @@ func (m *Module) checkQueue(c *checker, fl *flow) error {
 			return fmt.Errorf("queue of %d has another end", q.count)
 		case f.hasSeg && (c.places[f.seg] != placeNone ||
 			m.recovery.State(f.seg) != reliability.Queued ||
-			m.segs[f.seg].ep != nil || m.tx[f.seg] != 0):
+			m.segs[f.seg].ep != nil || m.port.State(segBuf(f.seg)) != 0):
 			return fmt.Errorf("queued fragment's segment %d is %v, %v, wire %d", f.seg, c.places[f.seg],
-				m.recovery.State(f.seg), m.tx[f.seg])
+				m.recovery.State(f.seg), m.port.State(segBuf(f.seg)))
 		case f.out > 0:
 			c.meet(f)
 		case !f.internal():
@@ -228,9 +229,9 @@ func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 	case ep.state != stateConnected || !ep.snd.Open():
 		return fmt.Errorf("a pack is open in state %d, window open: %v", ep.state, ep.snd.Open())
 	case c.places[p.seg] != placeNone || m.recovery.State(p.seg) != reliability.Queued ||
-		m.tx[p.seg] != 0 || s.ep != ep || !s.pack || s.void || s.strip:
+		m.port.State(segBuf(p.seg)) != 0 || s.ep != ep || !s.pack || s.void || s.strip:
 		return fmt.Errorf("the open pack's segment %d is %v, %v, wire %d", p.seg, c.places[p.seg],
-			m.recovery.State(p.seg), m.tx[p.seg])
+			m.recovery.State(p.seg), m.port.State(segBuf(p.seg)))
 	case p.records == 0 || int(p.bytes) > ep.packBytesMax() ||
 		p.records > 1 && frag.FragHeaderBytes+p.records*frag.RecordHeaderBytes > p.bytes:
 		return fmt.Errorf("the open pack has %d records in %d bytes, at most %d", p.records, p.bytes,
@@ -259,13 +260,28 @@ func (m *Module) checkTables(c *checker) error {
 		return fmt.Errorf("%d bytes of reassembly of the endpoints, %d in use", c.asmBytes,
 			m.pool.ActiveBytes())
 	}
-	if err := m.checkAddrs(m.slots.Len()); err != nil {
-		return err
-	}
 	if err := m.credits.Check(); err != nil {
 		return err
 	}
 	return m.pool.Check()
+}
+
+// checkPort proves that the buffers and addresses of the port are where they are counted.
+func (m *Module) checkPort(c *checker) error {
+	if err := m.port.CheckAddresses(m.slots.Len()); err != nil || m.closed {
+		return err // of a closed module the fabric is gone, with what it held
+	}
+	var lent [2]int
+	if m.deferred.pending {
+		lent[m.deferred.on.Which()]++
+	}
+	first := m.port.FirstReceive()
+	kept := func(b fabric.Buf) bool {
+		n := int(b - first)
+		return n >= len(m.keeping.refs) || m.keeping.refs[n] != 0
+	}
+	return errors.Join(m.port.Check(lent, kept), m.keeping.check(first, c),
+		m.keeping.arrivals.check(m))
 }
 
 // checkStats proves that the counters add up.

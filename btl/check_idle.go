@@ -1,6 +1,10 @@
 package btl
 
-import "fmt"
+import (
+	"fmt"
+
+	"gobtl/btl/internal/port"
+)
 
 // CheckIdle returns what is not as it must be when nothing is under way: no send, no handshake, no
 // close, no packet on the network. Then every buffer, timer and descriptor is back, nothing waits
@@ -70,19 +74,23 @@ func (m *Module) idleValues() []idleValue {
 	}
 	all = append(all,
 		idleValue{"free send buffers", len(m.freeSegs), m.cfg.SendBuffers},
-		idleValue{"free control buffers", len(m.freeCtl), controlBuffers},
-		idleValue{"sends posted", m.cmd.posted + m.data.posted, 0},
-		idleValue{"sends in batches", len(m.cmd.batch) + len(m.data.batch), 0},
-		idleValue{"addresses to be removed", len(m.leaving), 0},
-		idleValue{"receive buffers not posted", len(m.cmd.repost) + len(m.data.repost), 0},
+		idleValue{"free control buffers", m.port.FreeControl(), port.ControlBuffers},
+		idleValue{"sends posted", m.port.Command.Posted() + m.port.Data.Posted(), 0},
+		idleValue{"sends in batches", m.port.Command.Batched() + m.port.Data.Batched(), 0},
+		idleValue{"addresses to be removed", m.port.Leaving(), 0},
+		idleValue{
+			"receive buffers not posted",
+			m.port.Command.ReceivesPending() + m.port.Data.ReceivesPending(), 0,
+		},
 	)
 	if m.slots.Len() == 0 {
+		inserted, answers := m.port.Inserted()
 		all = append(all,
 			idleValue{"connection tags without peers", len(m.byTag), 0},
 			idleValue{"addresses without peers", len(m.byAddr), 0},
 			idleValue{"timers without peers", m.timers.Len() + m.pathTimers.Len(), 0},
 			idleValue{"credits granted without peers", m.credits.Granted(), 0},
-			idleValue{"addresses inserted without peers", m.inserted, len(m.rejectAddrs)},
+			idleValue{"addresses inserted without peers", inserted, answers},
 		)
 	}
 	return all

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"gobtl/fabric"
 	"gobtl/fabric/mem"
 )
 
@@ -60,26 +59,25 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 			m.outbox.note(ep, EventConnected, nil)
 		}},
 		{"address", "to be removed", func(l *lab, m *Module, ep *Endpoint) {
-			if _, err := m.insert([]byte(ep.addrKey)); err != nil {
+			if _, err := m.port.Insert([]byte(ep.addrKey)); err != nil {
 				l.tb.Fatal(err)
 			}
-			m.leaving = append(m.leaving, leavingAddr{addr: ep.cmdAddr})
+			m.port.Leave(ep.cmdAddr, m.now.Add(time.Hour))
 		}},
 		{"control buffer", "control buffers", func(_ *lab, m *Module, ep *Endpoint) {
-			b, _ := m.takeControl(&m.cmd, 0)
-			m.cmd.put(b, 24, ep.cmdAddr)
+			b, _ := m.takeControl(&m.port.Command, 0)
+			m.port.Command.Put(b, 24, ep.cmdAddr)
 		}},
 		{"receive buffer", "receive buffers not posted", func(_ *lab, m *Module, _ *Endpoint) {
-			m.cmd.receiving--
-			m.cmd.repost = append(m.cmd.repost, m.rxFirst)
+			m.port.Command.Received(1)
+			m.port.Command.Return(m.port.FirstReceive())
 		}},
 		{"guest without peers", "", func(l *lab, m *Module, ep *Endpoint) {
 			ep.Abort()
 			l.step(time.Millisecond)
-			if _, err := m.insert([]byte(ep.addrKey)); err != nil {
+			if _, err := m.port.InsertForAnswer(m.now, []byte(ep.addrKey)); err != nil {
 				l.tb.Fatal(err)
 			}
-			m.rejectAddrs = append(m.rejectAddrs, fabric.Addr(1))
 		}},
 		{"buffer of a peer gone", "refers to one", func(l *lab, m *Module, ep *Endpoint) {
 			ep.Abort()

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 	"gobtl/reliability"
@@ -154,11 +153,6 @@ var tamperings = []struct {
 		b.byTag[peerKey{peerTag{1, 2}, ""}] = b.out
 	}},
 	{"address", "addresses, ", func(b *busyModule) { b.byAddr["x"] = b.out }},
-	{"address leaked", "addresses inserted", func(b *busyModule) { b.inserted++ }},
-	{"guests", "for Rejects", func(b *busyModule) {
-		b.rejectAddrs = make([]fabric.Addr, rejectAddrsMax+1)
-		b.inserted += len(b.rejectAddrs)
-	}},
 
 	{"credits leaked", "credits granted", func(b *busyModule) {
 		other := reliability.Receiver{}
@@ -169,21 +163,25 @@ var tamperings = []struct {
 
 	{"window", "window", func(b *busyModule) { b.rules.WindowPackets = 2 }},
 	{"window number", "number", func(b *busyModule) {
-		b.arena.Bytes(segBuf(b.sent))[16]++
+		b.port.Arena.Bytes(segBuf(b.sent))[16]++
 	}},
 	{"segment of another", "not this endpoint's", func(b *busyModule) { b.segs[b.sent].ep = b.in }},
 	{"window aborted", "is lost", func(b *busyModule) { b.out.snd.Abort(nil) }},
 	{"segment freed in the window", "free send buffer", func(b *busyModule) {
 		b.freeSegs = append(b.freeSegs, b.sent)
 	}},
-	{"segment released", "to be released", func(b *busyModule) { b.tx[b.sent] |= txRelease }},
+	{"segment released", "to be released", func(b *busyModule) {
+		b.port.ReleaseWhenDone(segBuf(b.sent))
+	}},
 	{"segment without fragment", "count", func(b *busyModule) { b.segs[b.sent].frag = nil }},
 	{"fragment counts too many", "count", func(b *busyModule) { b.segs[b.sent].frag.out++ }},
 	{"fragment counts too few", "one too many", func(b *busyModule) { b.segs[b.sent].frag.out-- }},
 	{"free twice", "free twice", func(b *busyModule) {
 		b.freeSegs = append(b.freeSegs, b.freeSegs[0])
 	}},
-	{"free on the wire", "free send buffer", func(b *busyModule) { b.tx[b.freeSegs[0]] = txBusy }},
+	{"free on the wire", "free send buffer", func(b *busyModule) {
+		b.port.Data.Next(segBuf(b.freeSegs[0]))
+	}},
 	{"free of an endpoint", "free send buffer", func(b *busyModule) {
 		b.segs[b.freeSegs[0]].ep = b.in
 	}},
@@ -191,7 +189,7 @@ var tamperings = []struct {
 		b.freeSegs = b.freeSegs[:len(b.freeSegs)-1]
 	}},
 	{"buffer lost on the wire", "is lost", func(b *busyModule) {
-		b.tx[b.freeSegs[len(b.freeSegs)-1]] = txBusy
+		b.port.Data.Next(segBuf(b.freeSegs[len(b.freeSegs)-1]))
 		b.freeSegs = b.freeSegs[:len(b.freeSegs)-1]
 	}},
 	{"timed in no window", "in no window", func(b *busyModule) {
@@ -247,27 +245,16 @@ var tamperings = []struct {
 		b.acks.list.pushBack(b.out)
 	}},
 
-	{"control buffer leaked", "control buffers", func(b *busyModule) { b.freeCtl = b.freeCtl[1:] }},
-	{"control buffer twice", "control buffer", func(b *busyModule) {
-		b.freeCtl = append(b.freeCtl, b.freeCtl[0])
+	{"control buffer leaked", "control buffers", func(b *busyModule) {
+		b.port.TakeControl(&b.port.Command, 0)
 	}},
-	{"completion lost", "on the wire", func(b *busyModule) { b.data.posted++ }},
-	{"queue depth", "at most", func(b *busyModule) { b.data.posted = b.data.caps.TxDepth + 1 }},
-	{"batch", "is not busy", func(b *busyModule) {
-		b.data.batch = append(b.data.batch, fabric.Send{Buf: fabric.Buf(b.freeSegs[0])})
+	{"completion lost", "on the wire", func(b *busyModule) {
+		b.port.Data.SendDone(segBuf(b.freeSegs[0]))
 	}},
-	{"receive buffer lost", "receive buffers", func(b *busyModule) { b.cmd.receiving-- }},
-	{"receive buffer twice", "there twice", func(b *busyModule) {
-		b.cmd.repost = append(b.cmd.repost, b.rxFirst, b.rxFirst)
-		b.cmd.receiving -= 2
-	}},
-	{"receive buffer that is a send buffer", "is none", func(b *busyModule) {
-		b.data.repost = append(b.data.repost, b.rxFirst-1)
-		b.data.receiving--
-	}},
+	{"receive buffer lost", "receive buffers", func(b *busyModule) { b.port.Command.Received(1) }},
 	{"receive buffer that is kept", "kept", func(b *busyModule) {
-		b.data.repost = append(b.data.repost, b.rxFirst)
-		b.data.receiving--
+		b.port.Data.Return(b.port.FirstReceive())
+		b.port.Data.Received(1)
 		b.keeping.refs[0]++
 	}},
 	{"kept packet not counted", "packets kept", func(b *busyModule) { b.keeping.refs[0]++ }},

@@ -22,7 +22,6 @@ type checker struct {
 	refs     int     // segments with a fragment
 	out      int     // what the fragments say that is
 	regions  int     // fragments with a region of their own
-	busy     int     // buffers in the hands of the fabric
 	packs    int     // open ones
 	lent     int     // send buffers with the caller, in lent fragments
 }
@@ -51,7 +50,7 @@ func (c *checker) reset(m *Module) {
 	*c = checker{round: c.round + 1, freeNext: c.freeNext}
 	if len(places) == 0 {
 		places = make([]place, len(m.segs))
-		seen = make([]bool, m.arena.Len())
+		seen = make([]bool, m.port.Arena.Len())
 	}
 	for len(held) < len(m.slots.Values()) {
 		held = append(held, 0)

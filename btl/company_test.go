@@ -30,7 +30,7 @@ func TestBurstOfWholePackets(t *testing.T) {
 	if ep.packs(size) || size+8 > ep.mtu {
 		t.Fatalf("%d bytes are no message of one packet alone: tiny %d, MTU %d", size, ep.tiny, ep.mtu)
 	}
-	c := &l.mods[0].data
+	c := &l.mods[0].port.Data
 	want := func(what string, to *Endpoint, status Status, batch int) {
 		t.Helper()
 		f, err := to.Prepare(3, make([]byte, size))
@@ -38,8 +38,8 @@ func TestBurstOfWholePackets(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := to.Send(l.now, f)
-		if err != nil || got != status || len(c.batch) != batch {
-			t.Fatalf("%s: %v, %v, %d packets in the batch, want %v and %d", what, got, err, len(c.batch),
+		if err != nil || got != status || c.Batched() != batch {
+			t.Fatalf("%s: %v, %v, %d packets in the batch, want %v and %d", what, got, err, c.Batched(),
 				status, batch)
 		}
 	}
@@ -54,8 +54,8 @@ func TestBurstOfWholePackets(t *testing.T) {
 			at, l.now)
 	}
 	l.step(time.Microsecond)
-	if len(c.batch) != 0 {
-		t.Errorf("%d packets in the batch after a pass", len(c.batch))
+	if c.Batched() != 0 {
+		t.Errorf("%d packets in the batch after a pass", c.Batched())
 	}
 	l.settle(time.Second)
 	want("alone again", ep, Done, 0)
@@ -98,7 +98,7 @@ func TestBurstOfWholePacketsStands(t *testing.T) {
 		if _, err := l.mods[0].Progress(l.now); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(l.mods[0].data.batch); n != 0 {
+		if n := l.mods[0].port.Data.Batched(); n != 0 {
 			t.Errorf("%d packets stand in the batch after a pass, %v after the one before", n, away)
 		}
 		l.settle(time.Second)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/reliability"
@@ -296,14 +297,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// controlBuffers is the number of packet buffers for ACKs, NACKs and the handshake, which are not
-// retransmitted by the window and must not wait for a send buffer.
-const controlBuffers = 64 + partBuffers
-
-// partBuffers is how many of them packets that leave in Parts may take: enough for the largest one
-// at the smallest size.
-const partBuffers = 64
-
 // DomainConfig returns what to open the fabric's Domain with for a module of this configuration.
 func (c Config) DomainConfig(info fabric.Info) (fabric.DomainConfig, error) {
 	c, err := c.WithDefaults(info)
@@ -311,7 +304,7 @@ func (c Config) DomainConfig(info fabric.Info) (fabric.DomainConfig, error) {
 		return fabric.DomainConfig{}, err
 	}
 	return fabric.DomainConfig{
-		Buffers:     c.SendBuffers + controlBuffers + 2*c.recvDepth(info) + max(c.KeptPackets, 0),
+		Buffers:     c.SendBuffers + port.ControlBuffers + 2*c.recvDepth(info) + max(c.KeptPackets, 0),
 		BufferBytes: c.MTUBytes,
 		RingBytes:   c.RingBytes,
 	}, nil

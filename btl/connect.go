@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"gobtl/btl/internal/port"
+	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/seq"
 )
@@ -32,9 +34,9 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadName, err)
 	}
-	if n.Provider != m.wireName() {
+	if n.Provider != m.port.WireName() {
 		return nil, fmt.Errorf("%w: it is of provider %s, this module uses %s", ErrBadName, n.Provider,
-			m.wireName())
+			m.port.WireName())
 	}
 	old := m.byAddr[string(n.Command)]
 	if old != nil && old.isLife(n.Incarnation) && !old.closing && old.err == nil &&
@@ -49,8 +51,8 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 		m.displace(half, old)
 		return half, nil
 	}
-	m.giveUp(n.Command)
-	m.giveUp(n.Data)
+	m.giveUpAddr(n.Command)
+	m.giveUpAddr(n.Data)
 	ep, err := m.newEndpoint(n.Command, n.Data, int(n.CommandBytes), int(n.MTUBytes))
 	if err != nil {
 		return nil, err
@@ -75,7 +77,7 @@ func (m *Module) begin(ep *Endpoint, incarnation uint64, data []byte) {
 func (m *Module) adopt(
 	ep *Endpoint, data []byte, tinyBytes, mtuBytes int, incarnation uint64,
 ) error {
-	dataAddr, err := m.insert(data)
+	dataAddr, err := m.port.Insert(data)
 	if err != nil {
 		return fmt.Errorf("%w: data channel: %w", ErrBadName, err)
 	}
@@ -99,13 +101,13 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 		return nil, fmt.Errorf("%w on this side: all of PeersMax (%d) are taken", ErrRefused,
 			m.cfg.PeersMax)
 	}
-	cmdAddr, err := m.insert(cmd)
+	cmdAddr, err := m.port.Insert(cmd)
 	if err != nil {
 		return nil, fmt.Errorf("%w: command channel: %w", ErrBadName, err)
 	}
-	dataAddr, err := m.insert(data)
+	dataAddr, err := m.port.Insert(data)
 	if err != nil {
-		m.removeAddr(cmdAddr)
+		m.port.Remove(cmdAddr)
 		return nil, fmt.Errorf("%w: data channel: %w", ErrBadName, err)
 	}
 	ep := &Endpoint{m: m, hs: m.newHandshake()}
@@ -125,8 +127,8 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 
 // onHello answers a Hello with one packet, no longer than it, on the same channel: a HelloAck, or
 // what is said to who has proven nothing. source is where it came from, if the fabric knows it.
-func (m *Module) onHello(c *channel, in *arrival, hello *frag.Hello, source []byte) bool {
-	if c.which != viaOf(hello.Probe) {
+func (m *Module) onHello(c *port.Channel, in *arrival, hello *frag.Hello, source []byte) bool {
+	if c.Which() != viaOf(hello.Probe) {
 		return false // names another channel than the one it came through
 	}
 	h := &in.Header
@@ -180,9 +182,9 @@ func (m *Module) onHello(c *channel, in *arrival, hello *frag.Hello, source []by
 
 // onRetry takes the cookie of a peer that wants to see it, and, when it is there for both channels,
 // says Hello again.
-func (m *Module) onRetry(c *channel, h *frag.Header, r *frag.Retry) bool {
+func (m *Module) onRetry(c *port.Channel, h *frag.Header, r *frag.Retry) bool {
 	ep := m.lookup(h.Conn)
-	if ep == nil || ep.state != stateConnecting || c.which != viaOf(r.Probe) ||
+	if ep == nil || ep.state != stateConnecting || c.Which() != viaOf(r.Probe) ||
 		r.Nonce != ep.hs.nonces[r.Probe] {
 		return false
 	}
@@ -219,9 +221,9 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 }
 
 // onHelloAck books a channel that works both ways: the Hello's nonce has come back by it.
-func (m *Module) onHelloAck(c *channel, h *frag.Header, hello *frag.Hello) bool {
+func (m *Module) onHelloAck(c *port.Channel, h *frag.Header, hello *frag.Hello) bool {
 	ep := m.lookup(h.Conn)
-	if ep == nil || !ep.isLife(hello.Incarnation) || c.which != viaOf(hello.Probe) {
+	if ep == nil || !ep.isLife(hello.Incarnation) || c.Which() != viaOf(hello.Probe) {
 		return false
 	}
 	if !m.matchesPeer(ep, h, hello) {
@@ -232,7 +234,7 @@ func (m *Module) onHelloAck(c *channel, h *frag.Header, hello *frag.Hello) bool 
 	m.noteTakes(ep, hello)
 	if hs == nil {
 		ep.answeredAt = m.nowUnpaused // to a keep-alive
-		ep.kept.asking[c.which] = false
+		ep.kept.asking[c.Which()] = false
 		return true
 	}
 	answers := hello.Nonce == hs.nonces[hello.Probe]
@@ -481,4 +483,14 @@ func (m *Module) sendProbes(ep *Endpoint) {
 			m.askHello(ep, p)
 		}
 	}
+}
+
+// leaveAddr has the port remove an address of a peer when its last sends have completed.
+func (m *Module) leaveAddr(a fabric.Addr) { m.port.Leave(a, m.now.Add(port.CancelAfter)) }
+
+// giveUpAddr ends what waits in the fabric for an address that is about to be inserted again. The
+// Hello that comes tells the peer what it may miss by that.
+func (m *Module) giveUpAddr(name []byte) {
+	m.port.GiveUp(m.now, name)
+	m.settleSends()
 }

@@ -49,7 +49,7 @@ func TestCloseInOrder(t *testing.T) {
 		{"bye lost three times", 3, func(*lab) func([]byte, *frag.Header) bool { return isBye }},
 		{"ACKs of the peer lost", 3, func(l *lab) func([]byte, *frag.Header) bool {
 			return func(from []byte, h *frag.Header) bool {
-				return h.Kind == frag.KindAck && string(from) == string(l.mods[1].cmd.name)
+				return h.Kind == frag.KindAck && string(from) == string(l.mods[1].port.Command.Name())
 			}
 		}},
 		{"data lost", 4, func(*lab) func([]byte, *frag.Header) bool {
@@ -208,7 +208,7 @@ func TestCloseOvertakesHandshake(t *testing.T) {
 	})
 	s := l.newScript(0)
 	for _, pkt := range copies {
-		l.inject(s, l.mods[0].cmd.name, pkt)
+		l.inject(s, l.mods[0].port.Command.Name(), pkt)
 		l.step(10 * time.Microsecond)
 	}
 	if len(copies) < frag.ProbeCount {

@@ -237,7 +237,7 @@ func TestAbortWhileConnecting(t *testing.T) {
 	l.net.SetFilter(func(_, to, pkt []byte) mem.Verdict {
 		var h frag.Header
 		if _, err := frag.Decode(pkt, &h); err == nil && h.Kind == frag.KindHelloAck &&
-			string(to) == string(l.mods[0].data.name) {
+			string(to) == string(l.mods[0].port.Data.Name()) {
 			return mem.Drop
 		}
 		return mem.Deliver

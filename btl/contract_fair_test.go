@@ -209,7 +209,7 @@ func TestFairBytes(t *testing.T) {
 	}
 	least, most := 1<<30, 0
 	for _, m := range l.mods[1:] {
-		n := sent[string(m.data.name)]
+		n := sent[string(m.port.Data.Name())]
 		least, most = min(least, n), max(most, n)
 	}
 	if least < 50_000 || most-least > 4000+1472 {

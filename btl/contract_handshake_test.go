@@ -532,7 +532,7 @@ func TestConnectBadNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign.Provider, foreign.Data = m.info.Provider, []byte("not a name")
+	foreign.Provider, foreign.Data = m.port.Info.Provider, []byte("not a name")
 	badData, err := foreign.Append(nil)
 	if err != nil {
 		t.Fatal(err)

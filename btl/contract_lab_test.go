@@ -117,7 +117,7 @@ func (l *lab) settle(limit time.Duration) {
 		quiet++
 		for _, m := range l.mods {
 			if !m.closed && (m.recovery.InFlight() > 0 || m.acks.list.count > 0 || m.sched.waiting() > 0 ||
-				m.deferred.pending || m.cmd.posted+m.data.posted > 0) {
+				m.deferred.pending || m.port.Command.Posted()+m.port.Data.Posted() > 0) {
 				quiet = 0
 			}
 		}
@@ -159,8 +159,9 @@ func (l *lab) wantEmpty(i int) {
 	if n := m.slots.Len(); n != 0 {
 		l.tb.Errorf("module %d without peers: %d endpoints", i, n)
 	}
-	if got := l.spies[i].inserts(); got != len(m.rejectAddrs) {
-		l.tb.Errorf("module %d without peers: %d addresses inserted, want %d", i, got, len(m.rejectAddrs))
+	if _, answers := m.port.Inserted(); l.spies[i].inserts() != answers {
+		l.tb.Errorf("module %d without peers: %d addresses inserted, want %d", i, l.spies[i].inserts(),
+			answers)
 	}
 }
 

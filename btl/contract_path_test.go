@@ -355,7 +355,7 @@ func TestPathFairness(t *testing.T) {
 	l.settle(time.Second)
 	var data [][]byte
 	for _, m := range l.mods[1:] {
-		data = append(data, m.data.name)
+		data = append(data, m.port.Data.Name())
 	}
 	l.net.SetFilter(func(_, to, _ []byte) mem.Verdict {
 		for i := range data {

@@ -68,7 +68,7 @@ func (l *lab) newScript(i int) *script {
 			l.tb.Fatal(err)
 		}
 	}
-	for c, name := range [][]byte{s.m.cmd.name, s.m.data.name} {
+	for c, name := range [][]byte{s.m.port.Command.Name(), s.m.port.Data.Name()} {
 		if s.to[c], err = dom.Insert(name); err != nil {
 			l.tb.Fatal(err)
 		}
@@ -302,7 +302,7 @@ func helloIn(tb testing.TB, pkt []byte) (hello frag.Hello) {
 // address is the script's module name.
 func (s *script) address() []byte {
 	n := frag.Name{
-		Provider: s.m.info.Provider, Incarnation: s.incarnation, MTUBytes: s.hello.MTUBytes,
+		Provider: s.m.port.Info.Provider, Incarnation: s.incarnation, MTUBytes: s.hello.MTUBytes,
 		CommandBytes: s.hello.CommandBytes, Command: s.name[0], Data: s.name[1],
 	}
 	b, err := n.Append(nil)
@@ -320,7 +320,7 @@ func (s *script) frag(n seq.Num, tag Tag, payload []byte) {
 
 // room is that of a chunk between the script and the module.
 func (s *script) room() uint32 {
-	return uint32(min(int(s.hello.MTUBytes), s.m.data.mtu) - frag.ChunkHeaderBytes)
+	return uint32(min(int(s.hello.MTUBytes), s.m.port.Data.MTUBytes()) - frag.ChunkHeaderBytes)
 }
 
 // chunk sends a part of a fragment of size bytes.

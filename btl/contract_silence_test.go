@@ -17,7 +17,7 @@ import (
 // whether the peer was restarted, while the network loses all of them.
 func (l *lab) countSent(i int) *int {
 	n := new(int)
-	cmd, data := string(l.mods[i].cmd.name), string(l.mods[i].data.name)
+	cmd, data := string(l.mods[i].port.Command.Name()), string(l.mods[i].port.Data.Name())
 	l.net.SetFilter(func(from, _, pkt []byte) mem.Verdict {
 		ours := string(from) == cmd || string(from) == data
 		kind := frag.Kind(pkt[1] & 0x0F)

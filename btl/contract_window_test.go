@@ -215,7 +215,7 @@ func TestContract02AddressHeld(t *testing.T) {
 	spy.refuse = func() error { return fabric.ErrAgain }
 	sendOrFail(t, a, 1, make([]byte, 20_000))
 	l.step(time.Microsecond)
-	if len(l.mods[0].data.batch) == 0 {
+	if l.mods[0].port.Data.Batched() == 0 {
 		t.Fatal("nothing waits in the batch")
 	}
 	a.Abort()

@@ -36,7 +36,7 @@ func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 		m.displace(half, old)
 		return half, nil
 	}
-	ep, err := m.newEndpoint(cmd, data, m.cmd.mtu, m.data.mtu)
+	ep, err := m.newEndpoint(cmd, data, m.port.Command.MTUBytes(), m.port.Data.MTUBytes())
 	if err != nil {
 		return nil, err
 	}
@@ -47,17 +47,17 @@ func (m *Module) Dial(now Time, address string) (*Endpoint, error) {
 
 // parseAddress reads where a module is.
 func (m *Module) parseAddress(address string) (cmd, data []byte, err error) {
-	a, ok := m.dom.(fabric.Addresser)
+	a, ok := m.port.Dom.(fabric.Addresser)
 	if !ok {
 		return nil, nil, fmt.Errorf("%w: an address says nothing to provider %s, give a name", ErrBadName,
-			m.info.Provider)
+			m.port.Info.Provider)
 	}
 	cmd, data, err = a.ParseAddress(address)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrBadName, err)
 		if errors.Is(err, fabric.ErrNotSupported) {
 			err = fmt.Errorf("%w: an address says nothing to provider %s, give a name", ErrBadName,
-				m.info.Provider)
+				m.port.Info.Provider)
 		}
 	}
 	return cmd, data, err
@@ -65,7 +65,7 @@ func (m *Module) parseAddress(address string) (cmd, data []byte, err error) {
 
 // formatName is an endpoint's name for people.
 func (m *Module) formatName(name []byte) string {
-	if a, ok := m.dom.(fabric.Addresser); ok {
+	if a, ok := m.port.Dom.(fabric.Addresser); ok {
 		return a.FormatName(name)
 	}
 	return hex.EncodeToString(name)
@@ -75,7 +75,7 @@ func (m *Module) formatName(name []byte) string {
 // others (Config.Advertise), else the one that it is bound to. Empty where the fabric's addresses
 // cannot be written.
 func (m *Module) Address() string {
-	a, ok := m.dom.(fabric.Addresser)
+	a, ok := m.port.Dom.(fabric.Addresser)
 	if !ok {
 		return ""
 	}

@@ -3,6 +3,7 @@ package btl
 import (
 	"math"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/seq"
@@ -50,7 +51,7 @@ func (p *packet) datagramBytes() int {
 
 // write puts a packet's header before its payload. It returns the datagram's length.
 func (m *Module) write(p *packet, s *sendSegment) int {
-	sizeBytes := p.Encode(m.arena.Bytes(segBuf(p.seg))) + int(p.PayloadLen)
+	sizeBytes := p.Encode(m.port.Arena.Bytes(segBuf(p.seg))) + int(p.PayloadLen)
 	s.ep, s.bytes = p.ep, uint32(sizeBytes)
 	return sizeBytes
 }
@@ -88,7 +89,7 @@ func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reli
 // writeChunk writes the header of the next chunk of a run, sizeBytes from offset on, in segment t.
 func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes uint32) {
 	if r.written > 0 && sizeBytes == uint32(r.PayloadLen) {
-		r.next.Write(m.arena.Bytes(segBuf(t)))
+		r.next.Write(m.port.Arena.Bytes(segBuf(t)))
 		s := &m.segs[t]
 		s.frag, s.ep, s.bytes, s.data = r.frag, r.ep, r.sizeBytes, true
 		r.ep.snd.Carry(int(r.sizeBytes))
@@ -115,7 +116,7 @@ func (m *Module) writeChunk(r *chunkRun, t reliability.Token, offset, sizeBytes 
 
 // appendRecord copies a further record into a pack. The first one gets its record header now.
 func (m *Module) appendRecord(p *openPack, tag uint8, data []byte) {
-	b := m.arena.Bytes(segBuf(p.seg))
+	b := m.port.Arena.Bytes(segBuf(p.seg))
 	if p.records == 1 {
 		const at = frag.FragHeaderBytes + frag.RecordHeaderBytes
 		first := b[at:][:copy(b[at:], b[frag.FragHeaderBytes:p.bytes])]
@@ -142,7 +143,7 @@ func (m *Module) refresh(ep *Endpoint, t reliability.Token, s *sendSegment) {
 		m.rewrite(&void, s)
 		s.gatherLen = 0
 	}
-	b := m.arena.Bytes(segBuf(t))
+	b := m.port.Arena.Bytes(segBuf(t))
 	frag.SetNumber(b, ep.numbers.take(m, viaData, 1))
 	if !ep.ackRides() {
 		frag.ClearAck(b)
@@ -209,8 +210,8 @@ func (m *Module) sendAck(ep *Endpoint) bool {
 	if !ok {
 		return false
 	}
-	pkt := m.arena.Bytes(b)
-	h := frag.Header{Kind: frag.KindAck, Conn: ep.peer.tag, Number: ep.numbers.take(m, c.which, 1)}
+	pkt := m.port.Arena.Bytes(b)
+	h := frag.Header{Kind: frag.KindAck, Conn: ep.peer.tag, Number: ep.numbers.take(m, c.Which(), 1)}
 	ep.snd.Hasten(m.now) // the peer may get by this one what a lone answer that is lost has brought
 	m.takeAck(ep, &h)
 	if ep.asking {
@@ -262,10 +263,10 @@ func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 	if !ok {
 		return false
 	}
-	pkt := m.arena.Bytes(b)
+	pkt := m.port.Arena.Bytes(b)
 	h := frag.Header{
 		Kind: frag.KindNack, Conn: ep.peer.tag, Seq: n, Tag: reason,
-		Number: ep.numbers.take(m, c.which, 1),
+		Number: ep.numbers.take(m, c.Which(), 1),
 	}
 	if reason == frag.NackRecord {
 		h.PayloadLen = frag.NackRecordBytes - frag.NackBytes
@@ -280,7 +281,7 @@ func (m *Module) sendNack(ep *Endpoint, n seq.Num, reason, tag uint8) bool {
 // sendQuestion sends a reliable peer an empty packet, which counts as any other and asks for a
 // confirmation, in a control buffer. False means that there is no room for it now.
 func (m *Module) sendQuestion(ep *Endpoint) bool {
-	b, ok := m.takeControl(&m.cmd, ep.cmdAddr)
+	b, ok := m.takeControl(&m.port.Command, ep.cmdAddr)
 	if !ok {
 		return false
 	}
@@ -290,17 +291,17 @@ func (m *Module) sendQuestion(ep *Endpoint) bool {
 	}
 	m.stats.counters[CntAsked]++
 	m.stats.counters[CntSentFrag]++
-	m.putControl(ep, &m.cmd, b, h.Encode(m.arena.Bytes(b)), ep.cmdAddr)
+	m.putControl(ep, &m.port.Command, b, h.Encode(m.port.Arena.Bytes(b)), ep.cmdAddr)
 	return true
 }
 
 // sendLastWord tells the peer once that this side has forgotten the connection, if there is room.
 func (m *Module) sendLastWord(ep *Endpoint, code uint16) {
-	b, ok := m.takeControl(&m.cmd, ep.cmdAddr)
+	b, ok := m.takeControl(&m.port.Command, ep.cmdAddr)
 	if !ok {
 		return
 	}
-	pkt := m.arena.Bytes(b)
+	pkt := m.port.Arena.Bytes(b)
 	h := frag.Header{
 		Kind: frag.KindFrag, Tag: frag.TagBye, Conn: ep.peer.tag,
 		Number:     ep.numbers.take(m, viaCommand, 1),
@@ -310,16 +311,17 @@ func (m *Module) sendLastWord(ep *Endpoint, code uint16) {
 		_, h.Seq = ep.snd.Window()
 	}
 	m.stats.counters[CntSentFrag]++
-	m.cmd.put(b, h.Encode(pkt)+int(h.PayloadLen), ep.cmdAddr)
+	m.port.Command.Put(b, h.Encode(pkt)+int(h.PayloadLen), ep.cmdAddr)
 }
 
 // putControl puts a packet to a connected peer, which has no send buffer of its own, into a
 // channel's batch.
-func (m *Module) putControl(ep *Endpoint, c *channel, b fabric.Buf, sizeBytes int,
+func (m *Module) putControl(ep *Endpoint, c *port.Channel, b fabric.Buf, sizeBytes int,
 	to fabric.Addr,
 ) {
 	if ep.counted {
-		m.ctlOwner[int(b)-len(m.segs)] = ep
+		n, _ := m.port.Control(b)
+		m.ctlOwner[n] = ep
 	}
-	c.put(b, sizeBytes, to)
+	c.Put(b, sizeBytes, to)
 }

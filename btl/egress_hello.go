@@ -1,6 +1,7 @@
 package btl
 
 import (
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 )
@@ -94,7 +95,7 @@ func (m *Module) answerHello(ep *Endpoint, asked *frag.Hello, askedBytes int, sh
 		}
 		if shown != nil {
 			var err error
-			if to, err = m.insertForAnswer(shown); err != nil {
+			if to, err = m.port.InsertForAnswer(m.now, shown); err != nil {
 				return
 			}
 		}
@@ -117,7 +118,7 @@ func (m *Module) helloOf(ep *Endpoint, p frag.Probe) frag.Hello {
 		CommandName: m.told[0], DataName: m.told[1], Label: m.label, Features: m.features(),
 		WindowPkts: uint32(m.rules.WindowPackets), FragBytesMax: m.cfg.FragmentBytesMax,
 		AckDelayUs: uint32(m.rules.AckDelay.Microseconds()), AwayMs: uint32(m.cfg.Away.Milliseconds()),
-		MTUBytes: uint16(m.data.mtu), CommandBytes: uint16(m.cmd.mtu),
+		MTUBytes: uint16(m.port.Data.MTUBytes()), CommandBytes: uint16(m.port.Command.MTUBytes()),
 		Credit: helloCredit, VersionMin: frag.Version, VersionMax: frag.Version, Probe: p,
 		Proven: frag.ProvenAll,
 	}
@@ -134,9 +135,9 @@ func (m *Module) helloOf(ep *Endpoint, p frag.Probe) frag.Hello {
 func (m *Module) sendHello(
 	ep *Endpoint, kind frag.Kind, conn uint64, hello *frag.Hello, to fabric.Addr,
 ) {
-	c := &m.cmd
+	c := &m.port.Command
 	if hello.Probe == frag.ProbeData {
-		c = &m.data
+		c = &m.port.Data
 	}
 	b, ok := m.takeControl(c, to)
 	if !ok {
@@ -148,34 +149,34 @@ func (m *Module) sendHello(
 	first, _ := ep.snd.Window()
 	h := frag.Header{Kind: kind, Conn: conn, Seq: first}
 	if conn != 0 {
-		h.Number = ep.numbers.take(m, c.which, 1)
+		h.Number = ep.numbers.take(m, c.Which(), 1)
 	}
-	n := hello.Encode(m.arena.Bytes(b), &h)
+	n := hello.Encode(m.port.Arena.Bytes(b), &h)
 	m.stats.counters[CntSentControl]++
-	c.put(b, n, to)
+	c.Put(b, n, to)
 }
 
 // sendReject refuses the Hello of a peer at an address, if there is room: see Module.reject.
 func (m *Module) sendReject(
-	c *channel, to fabric.Addr, tag uint64, version uint8, r frag.Reject,
+	c *port.Channel, to fabric.Addr, tag uint64, version uint8, r frag.Reject,
 ) {
 	b, ok := m.takeControl(c, to)
 	if !ok {
 		return
 	}
-	n := frag.EncodeReject(m.arena.Bytes(b), tag, version, r)
+	n := frag.EncodeReject(m.port.Arena.Bytes(b), tag, version, r)
 	m.stats.counters[CntSentControl]++
-	c.put(b, n, to)
+	c.Put(b, n, to)
 }
 
 // sendRetry answers a stranger, if there is room: see Module.retry. It returns whether there is.
-func (m *Module) sendRetry(c *channel, to fabric.Addr, tag uint64, r *frag.Retry) bool {
+func (m *Module) sendRetry(c *port.Channel, to fabric.Addr, tag uint64, r *frag.Retry) bool {
 	b, ok := m.takeControl(c, to)
 	if !ok {
 		return false
 	}
-	n := r.Encode(m.arena.Bytes(b), tag)
+	n := r.Encode(m.port.Arena.Bytes(b), tag)
 	m.stats.counters[CntSentControl]++
-	c.put(b, n, to)
+	c.Put(b, n, to)
 	return true
 }

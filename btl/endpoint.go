@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/hotel"
@@ -67,11 +68,11 @@ const fragBytesUnknown = 1<<32 - 1
 
 // agreeSizes notes how large packets and fragments may be: what both sides' channels take, and what
 // the peer says of itself.
-func (r *route) agreeSizes(own *port, tinyBytes, mtuBytes int, fragBytesMax uint32) {
-	r.tinyMost, r.mtuMost = min(own.cmd.mtu, tinyBytes), min(own.data.mtu, mtuBytes)
+func (r *route) agreeSizes(own *port.Port, tinyBytes, mtuBytes int, fragBytesMax uint32) {
+	r.tinyMost, r.mtuMost = min(own.Command.MTUBytes(), tinyBytes), min(own.Data.MTUBytes(), mtuBytes)
 	r.fragBytesMax = fragBytesMax
 	r.useSize(min(r.mtuMost, pathBaseBytes))
-	if own.mayCount { // unless the peer may not
+	if own.Reliable() { // unless the peer may not
 		r.useSize(r.mtuMost)
 	}
 }
@@ -292,9 +293,9 @@ func (m *Module) remove(ep *Endpoint) {
 	m.leaveAddrTo(ep)
 	cancelAt := m.now
 	if !errors.Is(ep.err, ErrPeerDead) {
-		cancelAt = cancelAt.Add(cancelAfter)
+		cancelAt = cancelAt.Add(port.CancelAfter)
 	}
-	m.leaveAddrAt(ep.cmdAddr, cancelAt)
-	m.leaveAddrAt(ep.dataAddr, cancelAt)
+	m.port.Leave(ep.cmdAddr, cancelAt)
+	m.port.Leave(ep.dataAddr, cancelAt)
 	m.vacate(ep)
 }

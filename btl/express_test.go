@@ -58,7 +58,7 @@ func TestExpress(t *testing.T) {
 	}
 	send('1') // after which something is not confirmed
 	r.run(time.Millisecond)
-	if send('2'); int(d.last) < len(a.segs) || string(a.arena.Bytes(d.last)[32:33]) != "2" {
+	if send('2'); int(d.last) < len(a.segs) || string(a.port.Arena.Bytes(d.last)[32:33]) != "2" {
 		t.Errorf("a message leaves in buffer %d", d.last)
 	}
 	flushed := errNotEnded
@@ -69,8 +69,8 @@ func TestExpress(t *testing.T) {
 	send('-')
 	r.run(time.Millisecond)
 	d.err = fabric.ErrAgain
-	if send('3'); len(a.cmd.batch) != 1 {
-		t.Errorf("%d packets wait for the fabric", len(a.cmd.batch))
+	if send('3'); a.port.Command.Batched() != 1 {
+		t.Errorf("%d packets wait for the fabric", a.port.Command.Batched())
 	}
 	d.err = nil
 	r.run(time.Millisecond)

@@ -48,7 +48,7 @@ func (ep *Endpoint) initFlows() {
 
 // quantum is what a flow may send in a turn: not less than a packet, for else a turn might only
 // pay for what the last one exceeded.
-func (m *Module) quantum() int { return max(m.cfg.QuantumBytes, m.data.mtu) }
+func (m *Module) quantum() int { return max(m.cfg.QuantumBytes, m.port.Data.MTUBytes()) }
 
 // flowOf is the flow that a queued fragment stands in. A bye is the last of the large ones: it is
 // sent when nothing else waits.
@@ -162,7 +162,7 @@ const passBytes = 256 << 10
 // until an ACK opens it.
 func (m *Module) serve() {
 	budget, bytes := m.cfg.PassPackets, passBytes
-	batched := len(m.cmd.batch) + len(m.data.batch) // takes room until the end of the pass
+	batched := m.port.Command.Batched() + m.port.Data.Batched() // takes room until the end of the pass
 	for stuck := 0; budget > 0 && bytes > 0 && stuck < m.sched.waiting(); {
 		f := m.sched.next()
 		if f.deficit <= 0 {

@@ -136,7 +136,7 @@ func (ep *Endpoint) Alloc(tag Tag, sizeBytes int) (*Fragment, error) {
 			return nil, ep.again(wantsFragment)
 		}
 		f.hasSeg = true
-		f.mem = m.arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:][:sizeBytes]
+		f.mem = m.port.Arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:][:sizeBytes]
 		return f, nil
 	}
 	if cap(f.own) < sizeBytes {
@@ -164,7 +164,7 @@ func (ep *Endpoint) Prepare(tag Tag, mem []byte) (*Fragment, error) {
 // findRegion notes the registration of the caller's memory, if it has one and the fabric can
 // gather.
 func (m *Module) findRegion(f *Fragment) {
-	if !m.data.caps.Gather {
+	if !m.port.Data.Caps().Gather {
 		return
 	}
 	// An idle entry may be evicted at any time, also under a send.

@@ -1,6 +1,9 @@
 package btl
 
-import "gobtl/fabric"
+import (
+	"gobtl/btl/internal/port"
+	"gobtl/fabric"
+)
 
 // gathers says whether the payload of a fragment is to be read by the fabric where it lies, and not
 // copied. Memory that is not registered is registered for as long as the fragment is under way,
@@ -12,10 +15,10 @@ func (m *Module) gathers(f *Fragment) bool {
 	if f.vec != nil {
 		return m.gathersPieces(f)
 	}
-	if f.gather != 0 || !m.data.caps.FreeRegions {
+	if f.gather != 0 || !m.port.Data.Caps().FreeRegions {
 		return f.gather != 0
 	}
-	region, err := m.dom.RegisterRegion(f.mem)
+	region, err := m.port.Dom.RegisterRegion(f.mem)
 	if err != nil {
 		return false // it is copied, then
 	}
@@ -28,7 +31,7 @@ func (m *Module) gathers(f *Fragment) bool {
 // they read: where a packet was read when the fabric has taken it, so that Region.Close need only
 // copy what may have to be sent, or sent again. On a counted link a packet is never built anew.
 func (m *Module) mayGatherAnswers(ep *Endpoint) bool {
-	return !ep.counted && m.data.caps.InjectBytes >= m.data.caps.MTUBytes
+	return !ep.counted && m.port.Data.Caps().InjectBytes >= m.port.Data.Caps().MTUBytes
 }
 
 // takeAlong copies what is in flight of the answers that are gathered from a region, which is
@@ -40,13 +43,13 @@ func (r *Region) takeAlong() {
 		if s.gatherLen == 0 || !s.frag.answer || s.frag.op.from != r {
 			continue
 		}
-		b := m.arena.Bytes(fabric.Buf(i))[s.bytes-uint32(s.gatherLen) : s.bytes]
+		b := m.port.Arena.Bytes(fabric.Buf(i))[s.bytes-uint32(s.gatherLen) : s.bytes]
 		copy(b, s.frag.gathered(s.gatherAt, s.gatherLen))
 		s.gatherLen = 0
 	}
-	for _, c := range [...]*channel{&m.cmd, &m.data} {
-		for i := range c.batch {
-			if p := &c.batch[i]; p.Region != 0 && m.segs[p.Buf].gatherLen == 0 {
+	for _, c := range [...]*port.Channel{&m.port.Command, &m.port.Data} {
+		for i := range c.Batch() {
+			if p := &c.Batch()[i]; p.Region != 0 && m.segs[p.Buf].gatherLen == 0 {
 				m.segs[p.Buf].describe(segToken(p.Buf), p)
 			}
 		}
@@ -72,7 +75,7 @@ func (m *Module) dropRegion(f *Fragment) {
 		if f.vec != nil {
 			m.dropPieces(f)
 		} else {
-			_ = m.dom.DeregisterRegion(f.gather)
+			_ = m.port.Dom.DeregisterRegion(f.gather)
 		}
 	}
 	f.ownRegion, f.gather = false, 0

@@ -24,8 +24,8 @@ func (h Hooks) TakeOver() {
 // Sleeper returns the module's fabric as one in which a goroutine can sleep that does not own the
 // module, and as one that shortens such a sleep. Each is nil if the fabric is not of that kind.
 func (h Hooks) Sleeper() (fabric.Sleeper, fabric.Hastener) {
-	s, _ := h.m.dom.(fabric.Sleeper)
-	e, _ := h.m.dom.(fabric.Hastener)
+	s, _ := h.m.port.Dom.(fabric.Sleeper)
+	e, _ := h.m.port.Dom.(fabric.Hastener)
 	return s, e
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 	"gobtl/internal/seq"
@@ -372,11 +373,12 @@ func TestContract06HelloFlood(t *testing.T) {
 			s.hello.Expected = 0
 		}
 		v.hit(probeChannel(p), s.packHello(frag.KindHello, 0, p))
+		_, answers := m.port.Inserted()
 		if m.halfOpen > 8 || len(m.byTag) > 9 || len(m.byAddr) > 9 || len(m.slots.Values()) > 9 ||
-			len(m.rejectAddrs) > rejectAddrsMax || v.spies[1].inserts() > 2*9+rejectAddrsMax {
+			answers > port.AnswersMax || v.spies[1].inserts() > 2*9+port.AnswersMax {
 			t.Fatalf("after %d hellos: %d half-open, %d tags, %d addresses, %d slots, %d guests, %d inserts",
 				i, m.halfOpen, len(m.byTag), len(m.byAddr), len(m.slots.Values()),
-				len(m.rejectAddrs), v.spies[1].inserts())
+				answers, v.spies[1].inserts())
 		}
 	}
 	runtime.GC()
@@ -396,7 +398,7 @@ func TestContract06ForgedHellos(t *testing.T) {
 	v := newVictim(t, testenv.Seed(t, 66))
 	m, s := v.mods[1], v.s
 	peer := v.mods[0]
-	s.hello.CommandName, s.hello.DataName = peer.cmd.name, peer.data.name
+	s.hello.CommandName, s.hello.DataName = peer.port.Command.Name(), peer.port.Data.Name()
 	for i := range 200 {
 		s.hello.Tag = v.a.tag + uint64(i%3)
 		s.hello.Incarnation = peer.incarnation + uint64(i%5)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/seq"
@@ -23,7 +24,7 @@ type arrival struct {
 
 // deferredReceive is the book-keeping that fast receive left for the next pass.
 type deferredReceive struct {
-	on      *channel
+	on      *port.Channel
 	tag     uint64 // of the endpoint, which may be gone by then
 	hdr     frag.Header
 	buf     fabric.Buf
@@ -32,15 +33,15 @@ type deferredReceive struct {
 
 // decode reads a packet and finds its endpoint. False means that the packet was dealt with: dropped
 // and counted, or part of a handshake.
-func (m *Module) decode(c *channel, comp *fabric.Completion, in *arrival) bool {
+func (m *Module) decode(c *port.Channel, comp *fabric.Completion, in *arrival) bool {
 	m.stats.counters[CntReceived]++
 	if comp.Errno != 0 {
 		return m.drop(CntRecvErrors)
 	}
-	if int(comp.Len) > m.arena.Size() {
+	if int(comp.Len) > m.port.Arena.Size() {
 		return m.drop(CntDropTruncated)
 	}
-	pkt := m.arena.Bytes(comp.Buf)[:comp.Len]
+	pkt := m.port.Arena.Bytes(comp.Buf)[:comp.Len]
 	payload, err := frag.Decode(pkt, &in.Header)
 	if err != nil {
 		if errors.Is(err, frag.ErrVersion) {
@@ -89,7 +90,7 @@ func (m *Module) heard(ep *Endpoint) {
 }
 
 // onHandshake handles a Hello, or what answers one.
-func (m *Module) onHandshake(c *channel, comp *fabric.Completion, in *arrival) {
+func (m *Module) onHandshake(c *port.Channel, comp *fabric.Completion, in *arrival) {
 	var hello frag.Hello
 	ok := false
 	switch in.Kind {
@@ -112,7 +113,7 @@ func (m *Module) onHandshake(c *channel, comp *fabric.Completion, in *arrival) {
 }
 
 // onForeign answers a Hello of another protocol version.
-func (m *Module) onForeign(c *channel, comp *fabric.Completion, pkt []byte) {
+func (m *Module) onForeign(c *port.Channel, comp *fabric.Completion, pkt []byte) {
 	f, ok := frag.ForeignHello(pkt)
 	if !ok {
 		return
@@ -121,15 +122,15 @@ func (m *Module) onForeign(c *channel, comp *fabric.Completion, pkt []byte) {
 	if source := m.sourceOf(c, comp); len(source) > 0 {
 		to = source
 	} else {
-		c = &m.cmd // whose address it tells
+		c = &m.port.Command // whose address it tells
 	}
 	m.reject(c, to, f.Tag, f.Version, frag.Reject{Reason: frag.RejectVersion, Nonce: f.Nonce})
 }
 
 // receive books a packet and delivers what it completes.
-func (m *Module) receive(c *channel, comp *fabric.Completion) {
+func (m *Module) receive(c *port.Channel, comp *fabric.Completion) {
 	var in arrival
-	m.rxVia = c.which
+	m.rxVia = c.Which()
 	if !m.decode(c, comp, &in) {
 		return
 	}
@@ -197,7 +198,7 @@ func (m *Module) onSack(in *arrival) bool {
 // receiver says that. If its Acks did not count, nothing would until a later packet has come.
 func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
 	if t, ok := ep.snd.Token(n); ok && m.recovery.Resends(t) == 0 {
-		return frag.NumberOf(m.arena.Bytes(segBuf(t))) == number
+		return frag.NumberOf(m.port.Arena.Bytes(segBuf(t))) == number
 	}
 	return ep.numbers.sent(number, viaCommand) || ep.numbers.sent(number, viaData)
 }
@@ -205,13 +206,13 @@ func (m *Module) wasNumberOf(ep *Endpoint, n seq.Num, number uint32) bool {
 // receiveFast delivers a fragment of one packet, or a put with its notice, before its book-keeping,
 // if nothing stands against it; false means that the packet is still to be received, and nothing
 // has changed.
-func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
-	if comp.Errno != 0 || int(comp.Len) > m.arena.Size() || m.booksFirst {
+func (m *Module) receiveFast(c *port.Channel, comp *fabric.Completion) bool {
+	if comp.Errno != 0 || int(comp.Len) > m.port.Arena.Size() || m.booksFirst {
 		return false
 	}
 	d := &m.deferred // nothing is deferred now, so its header need not be copied there
 	h := &d.hdr
-	payload, err := frag.Decode(m.arena.Bytes(comp.Buf)[:comp.Len], h)
+	payload, err := frag.Decode(m.port.Arena.Bytes(comp.Buf)[:comp.Len], h)
 	if err != nil || h.Kind != frag.KindFrag {
 		return false
 	}
@@ -241,9 +242,9 @@ func (m *Module) receiveFast(c *channel, comp *fabric.Completion) bool {
 }
 
 // putOff leaves the book-keeping of the packet whose header is in deferred to the next pass.
-func (m *Module) putOff(c *channel) {
+func (m *Module) putOff(c *port.Channel) {
 	d := &m.deferred
-	c.receiving--
+	c.Received(1)
 	d.on, d.tag, d.pending = c, d.hdr.Conn, true
 	m.stats.counters[CntReceived]++
 	m.dirty = true
@@ -257,8 +258,8 @@ func (m *Module) finishDeferred() {
 		return
 	}
 	d.pending = false
-	m.rxVia = d.on.which
-	d.on.repost = append(d.on.repost, d.buf)
+	m.rxVia = d.on.Which()
+	d.on.Return(d.buf)
 	ep := m.lookup(d.tag)
 	if ep == nil || ep.state != stateConnected {
 		m.stats.counters[CntRecvFrag]++
@@ -279,10 +280,10 @@ func (m *Module) finishDeferred() {
 // the buffer. False means that it is something else, or of another kind of put than flags say.
 func (m *Module) decodeLanded(comp *fabric.Completion, in *arrival, flags frag.Flags) bool {
 	headBytes := int(comp.Len - comp.Landed)
-	if comp.Landed == 0 || comp.Errno != 0 || headBytes > m.arena.Size() {
+	if comp.Landed == 0 || comp.Errno != 0 || headBytes > m.port.Arena.Size() {
 		return false
 	}
-	n, err := frag.DecodeSplit(m.arena.Bytes(comp.Buf)[:headBytes], int(comp.Len), &in.Header)
+	n, err := frag.DecodeSplit(m.port.Arena.Bytes(comp.Buf)[:headBytes], int(comp.Len), &in.Header)
 	return err == nil && n == headBytes && in.Kind == frag.KindChunk &&
 		in.Flags&(frag.FlagPut|frag.FlagOp) == flags
 }
@@ -303,7 +304,7 @@ func (m *Module) following(in *arrival, comps []fabric.Completion) (count int) {
 		at += size
 		if comp.Op != fabric.OpRecv || comp.Errno != 0 || comp.Landed != size ||
 			comp.LandedOff != at || comp.Len != size+uint32(head) ||
-			!next.Match(m.arena.Bytes(comp.Buf)[:head]) {
+			!next.Match(m.port.Arena.Bytes(comp.Buf)[:head]) {
 			break
 		}
 		count++
@@ -316,5 +317,5 @@ func nextRecord(pack []byte) (tag uint8, data, rest []byte) { return frag.NextRe
 
 // seqOf reads the sequence number of the packet in a send buffer.
 func (m *Module) seqOf(t reliability.Token) seq.Num {
-	return frag.SeqOf(m.arena.Bytes(segBuf(t)))
+	return frag.SeqOf(m.port.Arena.Bytes(segBuf(t)))
 }

@@ -98,9 +98,9 @@ func (k *Kept) Bytes() []byte { return k.data }
 func (k *Kept) Release() {
 	switch m := k.m; {
 	case k.in == keptPacket && m.closed:
-		m.arena.Drop()
+		m.port.Arena.Drop()
 	case k.in == keptPacket:
-		m.keeping.letGo(k.buf, m.rxFirst)
+		m.keeping.letGo(k.buf, m.port.FirstReceive())
 	case k.in == keptMessage && !m.closed:
 		m.keeping.bytes -= k.msg.CapBytes()
 		k.msg.Return()
@@ -146,11 +146,11 @@ func (m *Module) keepPacket(k *Kept, data []byte) bool {
 	if !h.hasBuf {
 		return false
 	}
-	if h.isKept && within(data, m.arena.Bytes(h.taken)) {
+	if h.isKept && within(data, m.port.Arena.Bytes(h.taken)) {
 		k.buf = h.taken // another record of a pack
 	} else {
 		n := len(h.spare)
-		if n == 0 || h.isKept || !within(data, m.arena.Bytes(h.inHand)) {
+		if n == 0 || h.isKept || !within(data, m.port.Arena.Bytes(h.inHand)) {
 			return false
 		}
 		h.taken, h.inHand, h.isKept = h.inHand, h.spare[n-1], true
@@ -158,7 +158,7 @@ func (m *Module) keepPacket(k *Kept, data []byte) bool {
 		h.packets++
 		k.buf = h.taken
 	}
-	h.refs[k.buf-m.rxFirst]++
+	h.refs[k.buf-m.port.FirstReceive()]++
 	return true
 }
 

@@ -155,7 +155,7 @@ func TestKeepEdges(t *testing.T) {
 		t.Errorf("a second thing: %v", err)
 	}
 	var e, empty Kept
-	late := m.arena.Bytes(m.rxFirst)[:8]
+	late := m.port.Arena.Bytes(m.port.FirstReceive())[:8]
 	if err := errors.Join(m.Keep(&e, late), m.Keep(&empty, nil)); err != nil || e.in != keptCopy {
 		t.Errorf("bytes of before are kept in %d: %v", e.in, err)
 	}

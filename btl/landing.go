@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 )
@@ -42,7 +43,7 @@ type expectation struct {
 // reliable by itself, that of commands.
 type landing struct {
 	lander    fabric.Lander // nil: the provider cannot do it
-	on        *channel      // whose poll has a landing; nil as well
+	on        *port.Channel // whose poll has a landing; nil as well
 	armed     bool          // it has been told a landing
 	pause     int           // polls without a landing, after one that was of no use
 	justWhole bool          // a fragment of large packets is whole, and nothing was polled since
@@ -134,14 +135,14 @@ func (m *Module) learn(ep *Endpoint) {
 }
 
 // expects says whether the next poll of a channel is to have a landing, or the latest one had.
-func (l *landing) expects(c *channel) bool { return l.on == c && (l.armed || l.tag != 0) }
+func (l *landing) expects(c *port.Channel) bool { return l.on == c && (l.armed || l.tag != 0) }
 
 // pollLanding is poll for the channel by which chunks come. It may ask for fewer than limit; left
 // says whether there may be more.
-func (m *Module) pollLanding(c *channel, limit int) (got int, left bool, err error) {
+func (m *Module) pollLanding(c *port.Channel, limit int) (got int, err error) {
 	l := &m.landing
 	if err = m.land(limit > 1); err != nil {
-		return 0, false, err
+		return 0, err
 	}
 	if l.mem != nil && l.inOrder() {
 		// First comes what lands, and behind it what would have to be copied, such as the first chunk of
@@ -149,8 +150,11 @@ func (m *Module) pollLanding(c *channel, limit int) (got int, left bool, err err
 		chunks := (len(l.mem) + int(l.aim.expects.chunk) - 1) / int(l.aim.expects.chunk)
 		limit = min(limit, max(1, chunks))
 	}
-	if got, err = c.ep.Poll(c.comps[:limit]); err != nil || l.mem == nil {
-		return got, got >= limit, err
+	if l.mem == nil {
+		return c.Poll(m.now, limit)
+	}
+	if got, err = c.PollBehind(0, limit); err != nil {
+		return got, err
 	}
 	l.justWhole = false
 	// What the provider could not report yet lies in the landing too: it is taken now, before anything
@@ -159,16 +163,18 @@ func (m *Module) pollLanding(c *channel, limit int) (got int, left bool, err err
 	for n := got; n == limit; got += n {
 		if l.lander.Land(nil, 0) {
 			l.armed = false
-			return got, true, nil
+			c.NotePolled(m.now, got, true)
+			return got, nil
 		}
-		if limit = 1; got == len(c.comps) {
-			return got, false, errSurplus
+		if limit = 1; got == c.PollsMost() {
+			return got, errSurplus
 		}
-		if n, err = c.ep.Poll(c.comps[got:][:limit]); err != nil {
-			return got, false, err
+		if n, err = c.PollBehind(got, limit); err != nil {
+			return got, err
 		}
 	}
-	return got, false, nil
+	c.NotePolled(m.now, got, false)
+	return got, nil
 }
 
 // inOrder says whether there are, in all probability, no other packets among the chunks that are to
@@ -234,12 +240,12 @@ func (ep *Endpoint) landing(to *landingTo) (mem []byte) {
 var errSurplus = errors.New("more completions than were posted")
 
 // handleLanded books a batch of which some may have landed.
-func (m *Module) handleLanded(c *channel, comps []fabric.Completion) {
+func (m *Module) handleLanded(c *port.Channel, comps []fabric.Completion) {
 	m.handleAimed(c, comps)
 	m.landing.aim = nil
 }
 
-func (m *Module) handleAimed(c *channel, comps []fabric.Completion) {
+func (m *Module) handleAimed(c *port.Channel, comps []fabric.Completion) {
 	base := m.landing.aim.expects.offset
 	for len(comps) > 0 {
 		if comps[0].Op == fabric.OpSend {
@@ -255,9 +261,9 @@ func (m *Module) handleAimed(c *channel, comps []fabric.Completion) {
 			}
 			return
 		}
-		c.receiving -= count
+		c.Received(count)
 		for i := range comps[:count] {
-			c.repost = append(c.repost, comps[i].Buf)
+			c.Return(comps[i].Buf)
 		}
 		comps = comps[count:]
 	}
@@ -280,7 +286,7 @@ func (m *Module) unsplit(comps []fabric.Completion) {
 		missed = true
 		landed := comp.Landed
 		comp.Landed = 0
-		if b := m.arena.Bytes(comp.Buf); int(comp.Len) <= len(b) { // else it is dropped as truncated
+		if b := m.port.Arena.Bytes(comp.Buf); int(comp.Len) <= len(b) { // else it is dropped as truncated
 			copy(b[comp.Len-landed:comp.Len], l.mem[comp.LandedOff:])
 		}
 	}

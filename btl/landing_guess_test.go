@@ -143,7 +143,7 @@ func TestLandingOver(t *testing.T) {
 		for _, lander := range []fabric.Lander{&nullEndpoint{}, nil} {
 			m := &Module{landing: landing{lander: lander, guessMin: 100}}
 			if lander != nil {
-				m.landing.on = &m.data
+				m.landing.on = &m.port.Data
 			}
 			m.slots.Init(slotBits, 3)
 			for range 3 { // those with the numbers 1 and 2 are the peers

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/seq"
@@ -66,7 +67,7 @@ func (m *Module) features() (bits uint64) {
 			bits |= frag.FeatureLater
 		}
 	}
-	if m.mayCount {
+	if m.port.Reliable() {
 		bits |= frag.FeatureReliable
 	}
 	return bits
@@ -111,19 +112,19 @@ func (m *Module) sealRun(r *chunkRun, run []reliability.Token) {
 }
 
 // bulkPath is the channel that chunks take, and the peer's address there.
-func (ep *Endpoint) bulkPath() (*channel, fabric.Addr) {
+func (ep *Endpoint) bulkPath() (*port.Channel, fabric.Addr) {
 	if ep.counted {
-		return &ep.m.cmd, ep.cmdAddr
+		return &ep.m.port.Command, ep.cmdAddr
 	}
-	return &ep.m.data, ep.dataAddr
+	return &ep.m.port.Data, ep.dataAddr
 }
 
 // ackPath is the one that ACKs and Nacks take: where there is order, that beside the packets.
-func (ep *Endpoint) ackPath() (*channel, fabric.Addr) {
+func (ep *Endpoint) ackPath() (*port.Channel, fabric.Addr) {
 	if ep.counted {
-		return &ep.m.data, ep.dataAddr
+		return &ep.m.port.Data, ep.dataAddr
 	}
-	return &ep.m.cmd, ep.cmdAddr
+	return &ep.m.port.Command, ep.cmdAddr
 }
 
 // awaitEnd has fragments, the one that is given and those chained to it, wait for their end: their
@@ -309,9 +310,9 @@ func (ep *Endpoint) watches() bool { return ep.counted }
 // lands says whether chunks may be put into their place by the provider, which is told it for one
 // channel.
 func (ep *Endpoint) lands() bool {
-	on := &ep.m.data
+	on := &ep.m.port.Data
 	if ep.counted {
-		on = &ep.m.cmd
+		on = &ep.m.port.Command
 	}
 	return ep.m.landing.on == on
 }
@@ -370,7 +371,7 @@ func (m *Module) checkInFlight(c *checker, ep *Endpoint, t reliability.Token, n 
 		return fmt.Errorf("is %v too", c.places[t])
 	case s.ep != ep:
 		return fmt.Errorf("is not this endpoint's")
-	case m.tx[t]&txRelease != 0:
+	case m.port.State(segBuf(t))&port.Release != 0:
 		return fmt.Errorf("is to be released")
 	case m.seqOf(t) != n:
 		return fmt.Errorf("its packet has the number %d", m.seqOf(t))

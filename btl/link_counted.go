@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/seq"
@@ -86,7 +87,7 @@ func (m *Module) sealCounted(p *packet) int {
 	if p.Kind == frag.KindChunk && last { // the confirmation, as for others from the beginning
 		f.out++
 	}
-	m.tx[p.seg] = txRelease
+	m.port.ReleaseWhenDone(segBuf(p.seg))
 	ep.counts.held++
 	m.stats.counters[sentCounter[p.Kind&0x0F]]++
 	return sizeBytes
@@ -97,19 +98,16 @@ func (m *Module) sealCounted(p *packet) int {
 // it cannot be sent like this, and nothing has changed but that a packet number is left out.
 func (ep *Endpoint) express(tag uint8, data []byte) bool {
 	m := ep.m
-	c, free := &m.cmd, len(m.freeCtl)
-	if len(data)+frag.FragHeaderBytes > c.caps.InjectBytes || free == 0 || !ep.fastOpen(c, true) ||
+	c := &m.port.Command
+	b, free := m.port.PeekControl()
+	if len(data)+frag.FragHeaderBytes > c.Caps().InjectBytes || !free || !ep.fastOpen(c, true) ||
 		ep.large.queue.first != nil || ep.flushes.len() > 0 || ep.snd.InFlight() == 0 {
 		return false
 	}
-	b := m.freeCtl[free-1]
-	pkt := m.arena.Bytes(b)
+	pkt := m.port.Arena.Bytes(b)
 	n := frag.PutFrag(pkt, ep.peer.tag, ep.numbers.take(m, viaCommand, 1), tag, len(data))
 	n += copy(pkt[n:], data)
-	s := &c.batch[:1][0]
-	s.To, s.Buf, s.Len = ep.cmdAddr, b, uint32(n)
-	s.Region, s.RegionLen, s.RegionOff = 0, 0, 0
-	if _, err := c.ep.Post(c.batch[:1]); err != nil {
+	if err := c.Inject(b, n, ep.cmdAddr); err != nil {
 		if errors.Is(err, fabric.ErrAgain) {
 			return false
 		}
@@ -131,13 +129,13 @@ func (ep *Endpoint) express(tag uint8, data []byte) bool {
 // roomOn is the number of packets that the endpoint may put on a channel now. A reliable fabric
 // keeps what a peer does not take, and holds no more than TxDepth for all: that room is shared as
 // send buffers are (mayHave). Elsewhere what is sent leaves at once.
-func (ep *Endpoint) roomOn(c *channel) int {
-	room := c.room()
+func (ep *Endpoint) roomOn(c *port.Channel) int {
+	room := c.Room()
 	if !ep.counted {
 		return room
 	}
-	depth := c.caps.TxDepth
-	free := depth - c.posted - len(c.batch)
+	depth := c.Caps().TxDepth
+	free := depth - c.Posted() - c.Batched()
 	return min(room, mayAdd(ep.counts.held, free, depth, ep.m.lonely()))
 }
 

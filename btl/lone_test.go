@@ -351,7 +351,8 @@ func TestBehindLoneAnswer(t *testing.T) {
 	_, lone := c.counts()
 	c.net.SetFilter(func(_, to, pkt []byte) mem.Verdict {
 		var h frag.Header
-		if _, err := frag.Decode(pkt, &h); err == nil && string(to) == string(c.mods[1].cmd.name) &&
+		if _, err := frag.Decode(pkt, &h); err == nil &&
+			string(to) == string(c.mods[1].port.Command.Name()) &&
 			h.Kind == frag.KindFrag && h.Flags&frag.FlagAck != 0 {
 			frag.SetAck(pkt, h.Ack, h.Credit, 1, h.Flags&frag.FlagDup != 0)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/cookie"
@@ -35,9 +36,9 @@ const (
 // of parts; each keeps a part of the state, in a file of its own, and checks it there:
 //
 //	lifetime       how far it is on its way from Open to Close       module.go
-//	port           a Domain, its memory, two channels, addresses     port.go channel.go
+//	port           a Domain, its memory, two channels, addresses     internal/port
 //	clock          what time it is                                   clock.go
-//	buffers        send and control buffers                          buffers.go
+//	buffers        send buffers, and who has them                    buffers.go
 //	recovery       what is in flight, and is lost: see reliability   timers.go resend.go link_seq.go
 //	credits        what peers may send, shared out: see reliability  connect.go egress.go timers.go
 //	overcommit     more of them for long paths                       overcommit.go
@@ -59,7 +60,7 @@ const (
 type Module struct {
 	cfg   Config
 	rules reliability.Rules
-	port
+	port  port.Port
 	clock
 	polling
 	lifetime
@@ -103,6 +104,7 @@ type scratch struct {
 type reception struct {
 	handlers  [256]Handler
 	mostBytes [256]uint32 // of a fragment in chunks; 0: any
+	keeping   keeping     // what handlers have kept of what has arrived
 }
 
 // face is what others are told of a module, and how it receives them.
@@ -127,15 +129,16 @@ type lifetime struct {
 // Open starts a module on a Domain that was opened with cfg.DomainConfig. The module owns the
 // Domain from then on, also when Open fails.
 func Open(dom fabric.Domain, cfg Config) (*Module, error) {
-	m := &Module{port: port{dom: dom, info: dom.Info(), arena: dom.Arena()}}
-	if err := m.open(cfg); err != nil {
+	m := new(Module)
+	if err := m.open(dom, cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("btl: open: %w", err), dom.Close())
 	}
 	return m, nil
 }
 
-func (m *Module) open(cfg Config) error {
-	cfg, err := cfg.WithDefaults(m.info)
+func (m *Module) open(dom fabric.Domain, cfg Config) error {
+	info, arena := dom.Info(), dom.Arena()
+	cfg, err := cfg.WithDefaults(info)
 	if err != nil {
 		return err
 	}
@@ -145,27 +148,27 @@ func (m *Module) open(cfg Config) error {
 	if m.cfg.Random == nil {
 		m.cfg.Random = cryptoRandom
 	}
-	depth := cfg.recvDepth(m.info)
-	need := cfg.SendBuffers + controlBuffers + 2*depth + max(cfg.KeptPackets, 0)
-	if m.arena.Len() < need || m.arena.Size() < cfg.MTUBytes {
+	depth := cfg.recvDepth(info)
+	need := cfg.SendBuffers + port.ControlBuffers + 2*depth + max(cfg.KeptPackets, 0)
+	if arena.Len() < need || arena.Size() < cfg.MTUBytes {
 		return fmt.Errorf("%w: domain has %d buffers of %d bytes, needs %d of %d",
-			ErrConfig, m.arena.Len(), m.arena.Size(), need, cfg.MTUBytes)
+			ErrConfig, arena.Len(), arena.Size(), need, cfg.MTUBytes)
 	}
-	if err := m.openTables(); err != nil {
+	if err := m.openTables(dom); err != nil {
 		return err
 	}
-	if err := m.port.open(m); err != nil {
+	if err := m.openPort(dom, depth); err != nil {
 		return err
 	}
-	bulk := &m.data
-	if m.mayCount { // counted links have their chunks come by the other one
-		bulk = &m.cmd
+	bulk := &m.port.Data
+	if m.port.Reliable() { // counted links have their chunks come by the other one
+		bulk = &m.port.Command
 	}
-	if lander, ok := bulk.ep.(fabric.Lander); ok && bulk.caps.Landing {
+	if lander, ok := bulk.Endpoint().(fabric.Lander); ok && bulk.Caps().Landing {
 		m.landing = landing{lander: lander, on: bulk, guessMin: guessBytesMin}
 	}
 	// An eighth of the room is left to ACKs and handshakes, which need no credit.
-	room := min(m.cmd.caps.RecvCapacity, m.data.caps.RecvCapacity)
+	room := min(m.port.Command.Caps().RecvCapacity, m.port.Data.Caps().RecvCapacity)
 	m.credits = reliability.NewCredits(room - room/8)
 	m.openSmall()
 	m.openOvercommit()
@@ -175,21 +178,38 @@ func (m *Module) open(cfg Config) error {
 // openSmall finds out what small datagrams take of the room for full ones. Half of that is counted
 // out in packets and half in bytes.
 func (m *Module) openSmall() {
-	cmd, data := &m.cmd.caps, &m.data.caps
+	cmd, data := m.port.Command.Caps(), m.port.Data.Caps()
 	fixed := max(cmd.RecvFixedBytes, data.RecvFixedBytes)
 	full := min(cmd.RecvFullBytes, data.RecvFullBytes)
-	if min(cmd.RecvFixedBytes, data.RecvFixedBytes) > 0 && !m.mayCount {
+	if min(cmd.RecvFixedBytes, data.RecvFixedBytes) > 0 && !m.port.Reliable() {
 		m.credits.Small(full/2/fixed, full/2/2)
 	}
 }
 
+// openPort opens the two channels.
+func (m *Module) openPort(dom fabric.Domain, depth int) error {
+	cfg := &m.cfg
+	err := m.port.Open(dom, port.Config{
+		SendBuffers: cfg.SendBuffers, RecvDepth: depth,
+		TxDepth: cfg.TxDepth, RecvBufferBytes: cfg.RecvBufferBytes,
+		CommandBytes: cfg.TinyBytes, DataBytes: cfg.MTUBytes,
+		PollBatch: cfg.PollBatch, IdlePollEvery: cfg.IdlePollEvery,
+		Reliable: cfg.Reliability == reliabilityAuto,
+	})
+	if errors.Is(err, port.ErrConfig) {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	m.openKeeping(m.port.FirstReceive(), 2*depth, max(cfg.KeptPackets, 0))
+	return err
+}
+
 // openTables allocates everything that is sized by the configuration.
-func (m *Module) openTables() (err error) {
+func (m *Module) openTables(dom fabric.Domain) (err error) {
 	cfg := &m.cfg
 	if m.recovery, err = reliability.NewRecovery(cfg.SendBuffers, cfg.PeersMax, m.rules); err != nil {
 		return err
 	}
-	if err = m.peers.init(m.dom, cfg.PeersMax); err != nil {
+	if err = m.peers.init(dom, cfg.PeersMax); err != nil {
 		return err
 	}
 	m.pool, err = frag.NewPool(frag.PoolConfig{
@@ -203,7 +223,7 @@ func (m *Module) openTables() (err error) {
 	m.parts.pool = frag.NewPartPool(partsBytesMax)
 	m.buffers.init(cfg.SendBuffers)
 	m.done = make([]reliability.Token, 0, min(cfg.Rules.WindowPackets, reliability.WindowDefault))
-	m.regions.init(m.dom, cfg.RegionsMax, cfg.RegistrationsKept)
+	m.regions.init(dom, cfg.RegionsMax, cfg.RegistrationsKept)
 	return nil
 }
 
@@ -211,7 +231,7 @@ func (m *Module) openTables() (err error) {
 func (m *Module) openName() error {
 	m.strangers.jar = cookie.New(m.random)
 	m.incarnation = m.random()
-	m.label, m.told = []byte(m.cfg.Label), [2][]byte{m.cmd.name, m.data.name}
+	m.label, m.told = []byte(m.cfg.Label), [2][]byte{m.port.Command.Name(), m.port.Data.Name()}
 	if m.cfg.Advertise != "" {
 		cmd, data, err := m.parseAddress(m.cfg.Advertise)
 		if err != nil {
@@ -220,10 +240,10 @@ func (m *Module) openName() error {
 		m.told = [2][]byte{cmd, data}
 	}
 	n := frag.Name{
-		Provider:     m.wireName(),
+		Provider:     m.port.WireName(),
 		Incarnation:  m.incarnation,
-		MTUBytes:     uint16(m.data.mtu),
-		CommandBytes: uint16(m.cmd.mtu),
+		MTUBytes:     uint16(m.port.Data.MTUBytes()),
+		CommandBytes: uint16(m.port.Command.MTUBytes()),
 		Command:      m.told[0],
 		Data:         m.told[1],
 	}
@@ -241,7 +261,7 @@ func (m *Module) Config() Config { return m.cfg }
 
 // Info returns the fabric's description of the domain in use. Its attributes tell the present
 // state, with what a provider counts: errors that it survived, datagrams for which it had no room.
-func (m *Module) Info() fabric.Info { return m.dom.Info() }
+func (m *Module) Info() fabric.Info { return m.port.Dom.Info() }
 
 // Limits are the sizes that a module works with.
 type Limits struct {
@@ -258,12 +278,12 @@ type Limits struct {
 func (m *Module) Limits() Limits {
 	return Limits{
 		FragmentBytesMax: int(m.cfg.FragmentBytesMax),
-		SegmentBytes:     segmentRoom(m.data.mtu, frag.KindFrag),
-		ChunkBytes:       segmentRoom(m.data.mtu, frag.KindChunk),
-		TinyBytes:        segmentRoom(m.cmd.mtu, frag.KindFrag),
+		SegmentBytes:     segmentRoom(m.port.Data.MTUBytes(), frag.KindFrag),
+		ChunkBytes:       segmentRoom(m.port.Data.MTUBytes(), frag.KindChunk),
+		TinyBytes:        segmentRoom(m.port.Command.MTUBytes(), frag.KindFrag),
 		CreditPackets:    m.credits.Capacity(),
-		RecvBufferBytes:  m.data.caps.RecvBufferBytes,
-		MTUBytes:         m.data.mtu,
+		RecvBufferBytes:  m.port.Data.Caps().RecvBufferBytes,
+		MTUBytes:         m.port.Data.MTUBytes(),
 	}
 }
 
@@ -303,7 +323,7 @@ func (m *Module) Stats() Stats { return m.pub.load() }
 // no limit). It may return early. Call Progress before and after it; a timeout beyond the Deadline
 // makes timers late. Without a fabric.Waiter it returns fabric.ErrNotSupported.
 func (m *Module) Wait(timeout time.Duration) error {
-	w, ok := m.dom.(fabric.Waiter)
+	w, ok := m.port.Dom.(fabric.Waiter)
 	if !ok {
 		return fabric.ErrNotSupported
 	}
@@ -315,7 +335,7 @@ func (m *Module) Wait(timeout time.Duration) error {
 
 // Wake ends a Wait in progress, or the next one. Any goroutine may call it.
 func (m *Module) Wake() {
-	if w, ok := m.dom.(fabric.Waiter); ok {
+	if w, ok := m.port.Dom.(fabric.Waiter); ok {
 		w.Wake()
 	}
 }
@@ -336,7 +356,7 @@ func (m *Module) Drain(now, until Time) {
 // Drained says whether no endpoint is left but those whose peers have closed them: they only stay
 // to repeat an ACK that has been sent once. Nothing waits to be posted either, on neither channel.
 func (m *Module) Drained() bool {
-	if m.port.pending() {
+	if m.port.Pending() {
 		return false
 	}
 	for _, ep := range m.slots.Values() {
@@ -368,8 +388,8 @@ func (m *Module) Close() error {
 	}
 	m.callOut()
 	m.closed = true
-	m.keeping.outlive(&m.arena, m.rxFirst)
-	err := m.dom.Close()
+	m.keeping.outlive(&m.port.Arena, m.port.FirstReceive())
+	err := m.port.Dom.Close()
 	// The fabric has let go of the callers' memory: what waited only for that ends too.
 	for t := range m.segs {
 		if f := m.segs[t].frag; f != nil {

@@ -1,11 +1,13 @@
 package btl
 
+import "gobtl/btl/internal/port"
+
 // via is the channel that a packet takes.
-type via uint8
+type via = port.Which
 
 const (
-	viaCommand via = iota
-	viaData
+	viaCommand = port.Command
+	viaData    = port.Data
 )
 
 // numbers counts the packets that are sent to a peer on each channel, copies and all: what a packet
@@ -67,10 +69,7 @@ func (w *numbering) skip(m *Module, way via) {
 		every = min(every, withhold/skipsLeast)
 	}
 	w.left = int32(1 + r%(2*every))
-	if c := &m.cmd; withhold > 0 && r>>32%(withhold/every) == 0 {
-		if way == viaData {
-			c = &m.data
-		}
-		c.withhold, c.withholdFrom = true, uint32(r>>40)
+	if withhold > 0 && r>>32%(withhold/every) == 0 {
+		m.withhold[way] = withholding{due: true, from: uint32(r >> 40)}
 	}
 }

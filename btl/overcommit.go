@@ -57,12 +57,12 @@ type overcommit struct {
 
 // openOvercommit finds out whether the fabric counts what makes overcommitting safe.
 func (m *Module) openOvercommit() {
-	cmd, ok := m.cmd.ep.(fabric.Overrunner)
-	data, both := m.data.ep.(fabric.Overrunner)
-	if ok && both && !m.mayCount {
+	cmd, ok := m.port.Command.Endpoint().(fabric.Overrunner)
+	data, both := m.port.Data.Endpoint().(fabric.Overrunner)
+	if ok && both && !m.port.Reliable() {
 		m.overrunners = [2]fabric.Overrunner{cmd, data}
 		m.fewest = uint64(max(0,
-			min(overrunsLeast, m.cmd.caps.RecvCapacity, m.data.caps.RecvCapacity)))
+			min(overrunsLeast, m.port.Command.Caps().RecvCapacity, m.port.Data.Caps().RecvCapacity)))
 		m.credits.Stretch()
 	}
 }

@@ -1,6 +1,7 @@
 package btl
 
 import (
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/reliability"
@@ -84,7 +85,7 @@ func (ep *Endpoint) packData(tag uint8, data []byte) bool {
 	}
 	if p := &ep.pack; !p.open() {
 		m.beginPack(ep, t, tag, len(data))
-		copy(m.arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
+		copy(m.port.Arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
 	} else {
 		m.appendRecord(p, tag, data)
 	}
@@ -110,10 +111,10 @@ func (m *Module) showPack(ep *Endpoint) {
 	if ep.pack.records < s.showAt {
 		return
 	}
-	if c, _ := ep.pack.channel(ep); c.room() > batchMax/2 {
+	if c, _ := ep.pack.channel(ep); c.Room() > port.BatchMax/2 {
 		s.showAt *= 2
 		m.overtook(ep, m.sealPack(ep))
-		c.post()
+		m.post(c)
 	}
 }
 
@@ -124,7 +125,7 @@ func (m *Module) packRoom(ep *Endpoint, sizeBytes int) bool {
 	if ep.pack.fits(sizeBytes, ep.packBytesMax()) {
 		return true
 	}
-	if c, _ := ep.pack.channel(ep); c.room() <= batchMax/2 {
+	if c, _ := ep.pack.channel(ep); c.Room() <= port.BatchMax/2 {
 		return false
 	}
 	m.overtook(ep, m.sealPack(ep))
@@ -140,7 +141,7 @@ func (p *openPack) fits(sizeBytes, maxBytes int) bool {
 }
 
 // channel is the one that the pack takes, with the peer's address there.
-func (p *openPack) channel(ep *Endpoint) (*channel, fabric.Addr) {
+func (p *openPack) channel(ep *Endpoint) (*port.Channel, fabric.Addr) {
 	return ep.way(int(p.bytes))
 }
 
@@ -152,7 +153,7 @@ func (m *Module) openPack(ep *Endpoint, f *Fragment) bool {
 	}
 	if !f.hasSeg {
 		f.hasSeg = true
-		copy(m.arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:], f.mem)
+		copy(m.port.Arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:], f.mem)
 	}
 	return true
 }
@@ -235,8 +236,8 @@ func (m *Module) sendPacks() {
 		}
 		f = next
 	}
-	m.cmd.post()
-	m.data.post()
+	m.post(&m.port.Command)
+	m.post(&m.port.Data)
 }
 
 // sealPack makes the open pack a packet of its channel's batch: a plain fragment if it has only one
@@ -262,7 +263,7 @@ func (m *Module) sealPack(ep *Endpoint) int {
 	ep.pack = openPack{}
 	n := m.seal(&pkt)
 	ep.awaitEndOfPack(f, int(p.records))
-	c.putSegment(p.seg, to)
+	m.putSegment(c, p.seg, to)
 	return n
 }
 
@@ -386,7 +387,7 @@ func (m *Module) toldDone(t reliability.Token) (count int) {
 
 // recordsOf is the payload of a sealed pack.
 func (m *Module) recordsOf(t reliability.Token) []byte {
-	return m.arena.Bytes(segBuf(t))[frag.FragHeaderBytes:m.segs[t].bytes]
+	return m.port.Arena.Bytes(segBuf(t))[frag.FragHeaderBytes:m.segs[t].bytes]
 }
 
 func (m *Module) hasRecord(t reliability.Token, tag uint8) bool {

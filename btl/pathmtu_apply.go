@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/hotel"
@@ -193,17 +194,17 @@ func (m *Module) sendPing(ep *Endpoint, sizeBytes int) {
 
 // sendPingOf sends a Ping with a nonce.
 func (m *Module) sendPingOf(ep *Endpoint, nonce uint64, sizeBytes int) {
-	b, ok := m.takeControl(&m.data, ep.dataAddr)
+	b, ok := m.takeControl(&m.port.Data, ep.dataAddr)
 	if !ok {
 		return
 	}
 	h := frag.Header{
 		Kind: frag.KindPing, Conn: ep.peer.tag, Number: ep.numbers.take(m, viaData, 1),
 	}
-	n := frag.EncodePing(m.arena.Bytes(b), &h, nonce, sizeBytes)
+	n := frag.EncodePing(m.port.Arena.Bytes(b), &h, nonce, sizeBytes)
 	m.stats.counters[CntSentPing]++
-	m.putControl(ep, &m.data, b, n, ep.dataAddr)
-	m.data.setApart(b)
+	m.putControl(ep, &m.port.Data, b, n, ep.dataAddr)
+	m.port.Data.SetApart(b)
 }
 
 // isAside says which kinds of packets have no place in the connection's sequence and say nothing of
@@ -211,7 +212,7 @@ func (m *Module) sendPingOf(ep *Endpoint, nonce uint64, sizeBytes int) {
 var isAside = [16]bool{frag.KindPart: true, frag.KindPing: true, frag.KindPong: true}
 
 // receiveAside takes a Part, a Ping or a Pong.
-func (m *Module) receiveAside(c *channel, in *arrival) {
+func (m *Module) receiveAside(c *port.Channel, in *arrival) {
 	ep := in.ep
 	if ep.state != stateConnected {
 		m.drop(CntDropState)
@@ -228,14 +229,14 @@ func (m *Module) receiveAside(c *channel, in *arrival) {
 }
 
 // onPing answers a Ping by the channel through which it came, unless there are too many.
-func (m *Module) onPing(c *channel, in *arrival) {
+func (m *Module) onPing(c *port.Channel, in *arrival) {
 	ep := in.ep
 	m.heard(ep)
 	if m.now.Sub(ep.pongsAt) >= pongsEvery {
 		ep.pongs, ep.pongsAt = 0, m.now
 	}
 	to := ep.cmdAddr
-	if c == &m.data {
+	if c == &m.port.Data {
 		to = ep.dataAddr
 	}
 	if ep.pongs >= pongsMax {
@@ -249,9 +250,9 @@ func (m *Module) onPing(c *channel, in *arrival) {
 	}
 	ep.pongs++
 	h := frag.Header{
-		Kind: frag.KindPong, Conn: ep.peer.tag, Number: ep.numbers.take(m, c.which, 1),
+		Kind: frag.KindPong, Conn: ep.peer.tag, Number: ep.numbers.take(m, c.Which(), 1),
 	}
-	n := frag.EncodePing(m.arena.Bytes(b), &h, frag.NonceOf(in.payload), frag.PongBytes)
+	n := frag.EncodePing(m.port.Arena.Bytes(b), &h, frag.NonceOf(in.payload), frag.PongBytes)
 	m.stats.counters[CntRecvPing]++
 	m.stats.counters[CntSentPong]++
 	m.putControl(ep, c, b, n, to)
@@ -289,7 +290,7 @@ func (m *Module) pathCarried(ep *Endpoint, done []reliability.Token) {
 	stage := ep.path.stage
 	for _, t := range done {
 		if s := &m.segs[t]; !s.parted && m.recovery.Resends(t) == 0 {
-			ep.path.carried(m.now, m.recovery.PostedAt(t), int(s.bytes), s.alone)
+			ep.path.carried(m.now, m.recovery.PostedAt(t), int(s.bytes), m.port.Alone(segBuf(t)))
 		}
 	}
 	if ep.path.stage != stage {
@@ -329,14 +330,14 @@ func (ep *Endpoint) partsOf(sizeBytes int) (count, slice int) {
 func (m *Module) partsRoom(ep *Endpoint, sizeBytes int) int {
 	count, _ := ep.partsOf(sizeBytes)
 	// As many control buffers as others need are left to them.
-	return min(len(m.freeCtl)-(controlBuffers-partBuffers), m.data.room()) / count
+	return min(m.port.FreeParts(), m.port.Data.Room()) / count
 }
 
 // putParts puts the packet of a segment into the data channel's batch, in Parts; there is room.
 func (m *Module) putParts(ep *Endpoint, t reliability.Token) {
 	s := &m.segs[t]
 	total := int(s.bytes)
-	head := m.arena.Bytes(segBuf(t))[:total-int(s.gatherLen)]
+	head := m.port.Arena.Bytes(segBuf(t))[:total-int(s.gatherLen)]
 	var tail []byte
 	if s.gatherLen > 0 {
 		tail = s.frag.gathered(s.gatherAt, s.gatherLen)
@@ -344,11 +345,10 @@ func (m *Module) putParts(ep *Endpoint, t reliability.Token) {
 	n, slice := m.seqOf(t), 0
 	_, slice = ep.partsOf(total)
 	for at := 0; at < total; at += slice {
-		b, _ := m.takeCtl()
-		m.ctlTo[int(b)-len(m.segs)] = ep.dataAddr
+		b := m.port.TakePart(ep.dataAddr)
 		h := frag.Header{Conn: ep.peer.tag, Seq: n, Number: ep.numbers.take(m, viaData, 1)}
 		k := min(slice, total-at)
-		pkt := m.arena.Bytes(b)
+		pkt := m.port.Arena.Bytes(b)
 		from := frag.PutPart(pkt, &h, at, total, k)
 		copied := 0
 		if at < len(head) {
@@ -356,7 +356,7 @@ func (m *Module) putParts(ep *Endpoint, t reliability.Token) {
 		}
 		copy(pkt[from:][copied:k], tail[max(0, at-len(head)):])
 		m.stats.counters[CntSentPart]++
-		m.putControl(ep, &m.data, b, from+k, ep.dataAddr)
+		m.putControl(ep, &m.port.Data, b, from+k, ep.dataAddr)
 	}
 	s.parted = true
 }

@@ -123,15 +123,15 @@ func TestPathAlone(t *testing.T) {
 		to   []*Endpoint
 		want int
 	}{{[]*Endpoint{a}, 1}, {[]*Endpoint{a, b}, 2}, {[]*Endpoint{a, a}, 0}, {[]*Endpoint{a, a, b}, 1}} {
-		for _, ep := range tc.to {
-			m.data.putTest(ep)
-		}
-		m.data.post()
 		alone := 0
-		for i := range m.segs {
-			if m.segs[i].alone {
+		for _, ep := range tc.to {
+			m.putTest(ep)
+		}
+		m.port.Data.Post()
+		m.settleSends()
+		for i := range tc.to {
+			if m.port.Alone(segBuf(m.freeSegs[i])) {
 				alone++
-				m.segs[i].alone = false
 			}
 		}
 		if alone != tc.want {
@@ -141,8 +141,9 @@ func TestPathAlone(t *testing.T) {
 }
 
 // putTest puts an empty datagram for a peer into the batch, from a free send buffer of its own.
-func (c *channel) putTest(ep *Endpoint) {
-	c.put(segBuf(c.m.freeSegs[len(c.batch)]), 0, ep.dataAddr)
+func (m *Module) putTest(ep *Endpoint) {
+	c := &m.port.Data
+	c.Put(segBuf(m.freeSegs[c.Batched()]), 0, ep.dataAddr)
 }
 
 // narrowed is two modules whose path carries small packets alone from now on, and a large fragment

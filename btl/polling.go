@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 )
 
@@ -27,31 +28,33 @@ type polling struct {
 // receiveFirst polls the command channel, unless it rests. A tiny fragment that comes first may be
 // delivered fast.
 func (m *Module) receiveFirst(mayFast bool) (n int, fast bool, err error) {
-	c := &m.cmd
-	if mayFast && m.dataLast && m.data.idle > 0 && c.rests() {
+	c := &m.port.Command
+	if mayFast && m.dataLast && m.port.Data.Idle() > 0 && c.Rests(m.now) {
 		return 0, false, nil
 	}
-	c.idle++
+	c.NoteIdle()
 	if mayFast && !m.landing.expects(c) {
-		got, err := c.ep.Poll(c.comps[:1])
+		got, err := c.Poll(m.now, 1)
 		return m.receiveFound(got, err)
 	}
 	_, err = m.poll(c, m.cfg.PollBatch, &n)
 	if n > 0 {
-		c.idle, m.dataLast = 0, false
+		c.NoteFound()
+		m.dataLast = false
 	}
 	return n, false, err
 }
 
 // receiveFound is the rest of receiveFirst, when it has polled for one completion.
 func (m *Module) receiveFound(got int, err error) (n int, fast bool, _ error) {
-	c := &m.cmd
+	c := &m.port.Command
 	more, fast, err := m.takeFirst(c, got, err, &n)
 	if more && !fast && err == nil {
 		_, err = m.poll(c, m.cfg.PollBatch, &n)
 	}
 	if n > 0 {
-		c.idle, m.dataLast = 0, false
+		c.NoteFound()
+		m.dataLast = false
 	}
 	return n, fast, err
 }
@@ -61,10 +64,8 @@ func (m *Module) receiveFound(got int, err error) (n int, fast bool, _ error) {
 // usnic's fast receive path (btl_usnic_component_progress, btl_usnic_recv_fast). The answer that an
 // operation has waited for is told at once, too, and the rest of the pass left for the next one.
 // more says that there may be others.
-func (m *Module) takeFirst(c *channel, got int, err error, n *int) (more, fast bool, _ error) {
-	c.left = got > 0
+func (m *Module) takeFirst(c *port.Channel, got int, err error, n *int) (more, fast bool, _ error) {
 	if got == 0 && err == nil {
-		c.emptyAt = m.now
 		return false, false, nil
 	}
 	if err != nil {
@@ -72,8 +73,8 @@ func (m *Module) takeFirst(c *channel, got int, err error, n *int) (more, fast b
 	}
 	m.resumeUntil, m.exchanged = m.restUntil, false
 	m.found, m.restUntil = true, 0
-	m.rxQueuedMax = m.now.Sub(c.emptyAt)
-	comp := &c.comps[0]
+	m.rxQueuedMax = c.Queued()
+	comp := &c.Completions(got)[0]
 	m.askEnded = false
 	if comp.Op == fabric.OpRecv {
 		*n++
@@ -81,7 +82,7 @@ func (m *Module) takeFirst(c *channel, got int, err error, n *int) (more, fast b
 	}
 	if !m.fastLast {
 		m.handle(c, comp)
-		c.postReceives()
+		c.PostReceives()
 	}
 	if m.askEnded && m.outbox.due() {
 		m.findRoom()
@@ -91,44 +92,24 @@ func (m *Module) takeFirst(c *channel, got int, err error, n *int) (more, fast b
 	return true, m.fastLast, nil
 }
 
-// rests says whether the channel need not be polled in this pass, if the latest message came by the
-// other one: each empty poll of a socket is a system call, by which messages of the other one are
-// late. So a channel by which nothing comes is polled only now and then. But ACKs come by the one,
-// and what is sent again by the other: so passes without a poll are few in number, and in time.
-func (c *channel) rests() bool {
-	if c.mayRest() {
-		c.skipped++
-		return true
-	}
-	c.skipped, c.polledAt = 0, c.m.now
-	return false
-}
-
-func (c *channel) mayRest() bool {
-	const idlePolls = 16 // about a round trip, during which the next packet is likely
-	const longest = 20 * time.Microsecond
-	return c.idle >= idlePolls && c.posted == 0 && c.skipped+1 < c.m.cfg.IdlePollEvery &&
-		c.m.now.Sub(c.polledAt) < longest
-}
-
 // receiveAll polls the data channel, unless it rests, which it does not if its poll is due.
 func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
-	c := &m.data
+	c := &m.port.Data
 	delivered := m.stats.counters[CntDelivered]
 	if delivered != m.deliveredSeen {
 		m.dataLast = false
 	}
-	if !m.dataLast && !due && c.rests() {
+	if !m.dataLast && !due && c.Rests(m.now) {
 		m.deliveredSeen = delivered
 		return 0, false, nil
 	}
 	more := true
-	if l := &m.landing; l.tag == 0 && (c.idle > 0 || l.justWhole) {
+	if l := &m.landing; l.tag == 0 && (c.Idle() > 0 || l.justWhole) {
 		// A lone packet is delivered, and answered, before the poll that finds nothing behind it. And
 		// behind the first packet of a large fragment the others can land already.
 		l.justWhole = false
-		if c.idle > 0 && mayFast && !l.armed {
-			got, e := c.ep.Poll(c.comps[:1])
+		if c.Idle() > 0 && mayFast && !l.armed {
+			got, e := c.Poll(m.now, 1)
 			more, fast, err = m.takeFirst(c, got, e, &n)
 		} else {
 			more, err = m.poll(c, 1, &n)
@@ -138,9 +119,9 @@ func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 		_, err = m.poll(c, m.cfg.PollBatch, &n)
 	}
 	if n > 0 {
-		c.idle = 0
+		c.NoteFound()
 	} else {
-		c.idle++
+		c.NoteIdle()
 	}
 	if m.deliveredSeen = m.stats.counters[CntDelivered]; m.deliveredSeen != delivered {
 		m.dataLast = true
@@ -150,24 +131,24 @@ func (m *Module) receiveAll(mayFast, due bool) (n int, fast bool, err error) {
 
 // poll takes a batch of completions from a channel and handles them; *n counts the packets. more
 // says that there may be others.
-func (m *Module) poll(c *channel, limit int, n *int) (more bool, err error) {
+func (m *Module) poll(c *port.Channel, limit int, n *int) (more bool, err error) {
 	var got int
 	landing := c == m.landing.on
 	if landing {
-		got, c.left, err = m.pollLanding(c, limit)
+		got, err = m.pollLanding(c, limit)
 		landing = m.landing.mem != nil
 	} else {
-		got, err = c.ep.Poll(c.comps[:limit])
-		c.left = got >= limit
+		got, err = c.Poll(m.now, limit)
 	}
 	if err != nil {
 		return false, m.broken(c, err)
 	}
+	left := c.Left()
 	if got > 0 {
 		m.found, m.restUntil = true, 0
 	}
-	comps := c.comps[:got]
-	m.rxQueuedMax = m.now.Sub(c.emptyAt)
+	comps := c.Completions(got)
+	m.rxQueuedMax = c.Queued()
 	for i := range comps {
 		if comps[i].Op == fabric.OpRecv {
 			*n++
@@ -179,42 +160,32 @@ func (m *Module) poll(c *channel, limit int, n *int) (more bool, err error) {
 	if landing {
 		m.handleLanded(c, comps)
 	}
-	c.postReceives()
-	if got == 0 || !c.left && c.caps.PollsAll {
-		c.emptyAt = m.now
-	}
-	return c.left, nil
+	c.PostReceives()
+	return left, nil
 }
 
-func (m *Module) broken(c *channel, err error) error {
+func (m *Module) broken(c *port.Channel, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("btl: %s channel: %w", c.label(), err)
-}
-
-func (c *channel) label() string {
-	if c == &c.m.cmd {
-		return "command"
-	}
-	return "data"
+	return fmt.Errorf("btl: %s channel: %w", c.Which(), err)
 }
 
 // handle books one completion.
-func (m *Module) handle(c *channel, comp *fabric.Completion) {
+func (m *Module) handle(c *port.Channel, comp *fabric.Completion) {
 	if comp.Op == fabric.OpSend {
-		c.posted--
 		m.dirty = true
 		m.sched.unblock()
 		if comp.Errno != 0 {
 			m.stats.counters[CntSendCompletionErrors]++
 			m.breakOff(comp.Buf)
 		}
-		m.txDone(comp.Buf)
+		c.SendDone(comp.Buf)
+		m.settleSends()
 		return
 	}
-	c.receiving--
+	c.Received(1)
 	m.keeping.hold(comp.Buf)
 	m.receive(c, comp)
-	c.repost = append(c.repost, m.keeping.held())
+	c.Return(m.keeping.held())
 }

@@ -3,7 +3,13 @@ package btl
 import (
 	"fmt"
 	"time"
+
+	"gobtl/btl/internal/port"
 )
+
+// tendGap is the time between two passes from which on the port tends its fabric, which counts on
+// many passes.
+const tendGap = time.Millisecond
 
 // Progress does one pass: it receives what has arrived, expires timers, sends again what is due,
 // sends what is new, acknowledges, and calls handlers and OnDone functions. now must not go back:
@@ -27,7 +33,7 @@ func (m *Module) Progress(now Time) (int, error) {
 	m.tick(now)
 	m.beginPass(m.fastLast)
 	if m.gap >= tendGap {
-		m.port.tend(m.passAt)
+		m.port.Tend(m.passAt)
 	}
 	n, err := m.progress()
 	m.endPass()
@@ -69,13 +75,13 @@ func (m *Module) progress() (int, error) {
 		if m.sched.packs > 0 {
 			m.sendPacks()
 		}
-		if len(m.data.batch) > 0 && m.gap >= stoodLeast {
+		if m.port.Data.Batched() > 0 && m.gap >= stoodLeast {
 			m.leaveLate()
 		}
-	} else if !m.dataLast && !m.landing.expects(&m.cmd) {
+	} else if !m.dataLast && !m.landing.expects(&m.port.Command) {
 		return m.glance()
 	}
-	mayFast := !m.fastLast && len(m.data.batch) == 0
+	mayFast := !m.fastLast && m.port.Data.Batched() == 0
 	m.fastLast, m.found = false, false
 	n, fast, err := m.receiveFirst(mayFast)
 	if fast || err != nil {
@@ -92,10 +98,10 @@ const stoodLeast = 100 * time.Microsecond
 // on: the time for which the owner was away is none of the path's. Of what the fabric did not take
 // in the latest pass they run on, or a peer to which nothing can be sent would never be dead.
 func (m *Module) leaveLate() {
-	c, some := &m.data, false
-	for i := range c.batch {
-		b := c.batch[i].Buf
-		if c.kept || int(b) >= len(m.segs) || m.tx[b] != txBusy {
+	c, some := &m.port.Data, false
+	for i := range c.Batch() {
+		b := c.Batch()[i].Buf
+		if c.Stuck() || int(b) >= len(m.segs) || m.port.State(b) != port.Busy {
 			continue
 		}
 		if ep := m.segs[b].ep; ep != nil && !ep.counted {
@@ -104,17 +110,17 @@ func (m *Module) leaveLate() {
 		}
 	}
 	if some {
-		c.post()
+		m.post(c)
 	}
 }
 
 // glance is the pass of a module that rests. Nearly all of them find nothing, and who waits makes
 // them one after the other: the less there is to one, the sooner a message is seen.
 func (m *Module) glance() (n int, err error) {
-	c := &m.cmd
+	c := &m.port.Command
 	m.found = false
-	c.idle++
-	got, err := c.ep.Poll(c.comps[:1])
+	c.NoteIdle()
+	got, err := c.Poll(m.now, 1)
 	if got > 0 || err != nil {
 		n, fast, err := m.receiveFound(got, err)
 		if fast || err != nil {
@@ -122,8 +128,7 @@ func (m *Module) glance() (n int, err error) {
 		}
 		return m.goOn(n, true, false)
 	}
-	c.left, c.emptyAt = false, m.now
-	if m.data.rests() {
+	if m.port.Data.Rests(m.now) {
 		return 0, nil
 	}
 	return m.goOn(0, true, true)
@@ -152,10 +157,10 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 	}
 	m.acknowledge()
 	m.tendOvercommit()
-	m.port.post()
+	m.postAll()
 	m.findRoom()
-	if len(m.leaving) > 0 { // before an owner who is told connects there again
-		m.removeAddrs()
+	if m.port.Leaving() > 0 { // before an owner who is told connects there again
+		m.port.RemoveLeft(m.now)
 	}
 	m.callOut()
 	if n > 0 {
@@ -175,7 +180,7 @@ func (m *Module) goOn(n int, mayFast, due bool) (int, error) {
 // each packet, and the sooner such a pass is over the sooner the packet is seen.
 func (m *Module) rest() {
 	if m.sched.waiting() > 0 || m.sched.packs > 0 || m.credits.Stretched() || m.measure != nil ||
-		len(m.leaving) > 0 || len(m.cmd.repost) > 0 || len(m.data.repost) > 0 ||
+		m.port.Leaving() > 0 || m.port.ReceivesPending() ||
 		len(m.outbox.wanting) > 0 {
 		return
 	}
@@ -190,19 +195,20 @@ func (m *Module) rest() {
 // which the answer may be there already. Anything else makes a whole pass.
 func (m *Module) restsOn() bool {
 	d := &m.deferred
-	if !m.exchanged || m.now >= m.resumeUntil || !d.pending || d.on != &m.cmd || !m.data.mayRest() {
+	if !m.exchanged || m.now >= m.resumeUntil || !d.pending || d.on != &m.port.Command ||
+		!m.port.Data.MayRest(m.now) {
 		return false
 	}
 	if ep := m.lookup(d.tag); ep == nil || !ep.counted || ep.hs != nil {
 		return false
 	}
 	m.finishDeferred()
-	m.cmd.postReceives()
+	m.port.Command.PostReceives()
 	until := m.resumeUntil.Min(m.ackDeadline())
 	if m.dirty {
 		until = until.Min(m.publishedAt.Add(publishIdle))
 	}
-	if m.now >= until || len(m.cmd.repost) > 0 || m.outbox.due() {
+	if m.now >= until || m.port.Command.ReceivesPending() > 0 || m.outbox.due() {
 		return false
 	}
 	m.restUntil = until
@@ -230,8 +236,8 @@ func (m *Module) Deadline() Time {
 }
 
 func (m *Module) deadline() Time {
-	if m.fastLast || m.deferred.pending || m.port.pending() || m.sched.ready() ||
-		m.outbox.due() || m.roomDue() || m.recovery.ResendsWaiting() > 0 && m.data.room() > 0 {
+	if m.fastLast || m.deferred.pending || m.port.Pending() || m.sched.ready() ||
+		m.outbox.due() || m.roomDue() || m.recovery.ResendsWaiting() > 0 && m.port.Data.Room() > 0 {
 		return m.now
 	}
 	d := m.recovery.Deadline().Min(m.timers.Deadline()).Min(m.pathTimers.Deadline())

@@ -18,7 +18,7 @@ func (m *Module) ReadyFd() (fd int, err error) {
 		return -1, ErrClosed
 	}
 	if m.readier == nil {
-		r, ok := m.dom.(fabric.Readier)
+		r, ok := m.port.Dom.(fabric.Readier)
 		if !ok {
 			return -1, fabric.ErrNotSupported
 		}

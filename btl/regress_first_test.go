@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -68,7 +69,8 @@ func TestBeginAnewWithEstablishedPeer(t *testing.T) {
 	// The responder hears the Hellos with cookies, and nothing that returns its tag.
 	probes := 0
 	l.net.SetFilter(func(from, _ []byte, pkt []byte) mem.Verdict {
-		mine := string(from) == string(l.mods[0].cmd.name) || string(from) == string(l.mods[0].data.name)
+		p := &l.mods[0].port
+		mine := string(from) == string(p.Command.Name()) || string(from) == string(p.Data.Name())
 		if mine {
 			if probes++; probes > 2*frag.ProbeCount { // without cookies, and with them
 				return mem.Drop
@@ -130,7 +132,7 @@ func TestRejectAddressesLeave(t *testing.T) {
 	}
 	l.add(smallConfig(), "")
 	m, spy := l.mods[0], l.spies[0]
-	const refused = rejectAddrsMax + 6
+	const refused = port.AnswersMax + 6
 	var strangers []*script
 	for range refused {
 		s := l.newScript(0)
@@ -140,9 +142,9 @@ func TestRejectAddressesLeave(t *testing.T) {
 		wantPostedInserted(t, spy)
 		strangers = append(strangers, s)
 	}
-	if n := len(spy.eps[0].wait); n != refused || spy.inserts() != refused || len(m.leaving) != 6 {
+	if n := len(spy.eps[0].wait); n != refused || spy.inserts() != refused || m.port.Leaving() != 6 {
 		t.Fatalf("%d Rejects under way, %d addresses inserted, %d leaving; want %d, %d, 6", n,
-			spy.inserts(), len(m.leaving), refused, refused)
+			spy.inserts(), m.port.Leaving(), refused, refused)
 	}
 	// They complete one by one, the oldest first. All that were posted before an address was left may
 	// have been sent to it.
@@ -154,7 +156,7 @@ func TestRejectAddressesLeave(t *testing.T) {
 		wait = wait[1:]
 		spy.eps[0].wait = wait
 		wantPostedInserted(t, spy)
-		gone := max(0, min(done-rejectAddrsMax+1, 6))
+		gone := max(0, min(done-port.AnswersMax+1, 6))
 		for i, s := range strangers {
 			if in := inserted(spy, s.name[0]); in != (i >= gone) {
 				t.Fatalf("after %d completions the address of stranger %d is inserted: %v", done, i, in)
@@ -197,7 +199,7 @@ func inserted(d *spyDomain, name []byte) bool {
 func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	l := newLab(t, mem.Config{}, 2, regressConfig())
 	old := l.connect(0, 1)
-	first := string(l.mods[0].cmd.name)
+	first := string(l.mods[0].port.Command.Name())
 	l.net.SetFilter(func(from, _ []byte, pkt []byte) mem.Verdict {
 		if kind := kindOf(pkt); string(from) == first && kind != frag.KindHello ||
 			kind == frag.KindHelloAck {
@@ -343,7 +345,7 @@ func TestPeersEndGoneWhileConnecting(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("an answer", 10*time.Microsecond, time.Second, func() bool { return a.hs.bound })
-	key := peerKey{peerTag{l.mods[0].incarnation, a.tag}, string(l.mods[0].cmd.name)}
+	key := peerKey{peerTag{l.mods[0].incarnation, a.tag}, string(l.mods[0].port.Command.Name())}
 	gone := l.mods[1].byTag[key]
 	if gone == nil || gone.tag != a.peer.tag {
 		t.Fatal("the peer's end is not the one that answered")

@@ -126,7 +126,7 @@ func TestDuplicatedPacketIsNoDuplicateAck(t *testing.T) {
 	mustHandle(t, l.mods[0], func() {})
 	mustHandle(t, l.mods[1], func() {})
 	l.settle(time.Second)
-	cmd := string(l.mods[1].cmd.name)
+	cmd := string(l.mods[1].port.Command.Name())
 	copies := 0
 	l.net.SetFilter(func(from, _ []byte, pkt []byte) mem.Verdict {
 		if kindOf(pkt) == frag.KindFrag && string(from) == cmd {

@@ -378,7 +378,7 @@ func (m *Module) inject(tb testing.TB, pkt []byte) {
 		tb.Fatal(err)
 	}
 	m.stats.counters[CntReceived]++
-	m.onHandshake(&m.cmd, &fabric.Completion{}, &in)
+	m.onHandshake(&m.port.Command, &fabric.Completion{}, &in)
 }
 
 // Of two ends of the peer the older one's handshake may be done last, and it may close at once. The
@@ -509,7 +509,7 @@ func TestReflectedHello(t *testing.T) {
 	l.step(time.Microsecond)
 	l.mods[0].inject(t, hello)
 	l.net.SetFilter(func(_, to []byte, pkt []byte) mem.Verdict {
-		if kindOf(pkt) == frag.KindHelloAck && string(to) == string(l.mods[0].data.name) {
+		if kindOf(pkt) == frag.KindHelloAck && string(to) == string(l.mods[0].port.Data.Name()) {
 			return mem.Drop
 		}
 		return mem.Deliver
@@ -616,7 +616,7 @@ func TestTagToldToAnotherEnd(t *testing.T) {
 			first = hello.Tag
 		case isHello && mine && h.Conn != 0 && hello.Tag == first:
 			return mem.Hold // what proves the first end is slow
-		case !isHello && string(from) == string(l.mods[0].cmd.name):
+		case !isHello && string(from) == string(l.mods[0].port.Command.Name()):
 			return mem.Hold
 		}
 		return mem.Deliver

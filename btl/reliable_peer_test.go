@@ -233,8 +233,11 @@ func (s *stuckPost) Post(sends []fabric.Send) (int, error) {
 func TestReliableDrained(t *testing.T) {
 	r := newRelied(t, sim.Config{}, relyConfig(), relyConfig())
 	a, m := r.connect(0, 1), r.mods[1]
-	out := &stuckPost{Endpoint: m.data.ep, full: true}
-	m.data.ep = out
+	out := &stuckPost{full: true}
+	m.port.Data.Interpose(func(ep fabric.Endpoint) fabric.Endpoint {
+		out.Endpoint = ep
+		return out
+	})
 	closed := errNotEnded
 	r.mods[0].OnEndpoint(func(_ *Endpoint, _ Event, err error) { closed = err })
 	a.Close(a.Now())
@@ -244,8 +247,8 @@ func TestReliableDrained(t *testing.T) {
 	for range 100 {
 		r.nw.RunUntil(r.nw.Now().Add(time.Microsecond))
 	}
-	if b := m.slots.At(0); b == nil || b.state != stateLingering || len(m.data.batch) != 1 {
-		t.Fatalf("not as it should be: %d packets wait", len(m.data.batch))
+	if b := m.slots.At(0); b == nil || b.state != stateLingering || m.port.Data.Batched() != 1 {
+		t.Fatalf("not as it should be: %d packets wait", m.port.Data.Batched())
 	}
 	if m.Drained() {
 		t.Error("drained, and the confirmation of the goodbye has not left")

@@ -260,7 +260,7 @@ func TestReliableImpaired(t *testing.T) {
 		}
 		return bad
 	})
-	if m.mayCount {
+	if m.port.Reliable() {
 		t.Fatal("relies on an impaired fabric")
 	}
 	n := 0

@@ -1,6 +1,7 @@
 package btl
 
 import (
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 )
@@ -11,7 +12,9 @@ import (
 
 // getFast does so for the packet in deferred, if it asks for bytes or brings all that a get has
 // asked for; false means that the packet is still to be received, and nothing has changed.
-func (m *Module) getFast(c *channel, comp *fabric.Completion, ep *Endpoint, payload []byte) bool {
+func (m *Module) getFast(
+	c *port.Channel, comp *fabric.Completion, ep *Endpoint, payload []byte,
+) bool {
 	h := &m.deferred.hdr
 	switch {
 	case h.Flags&(frag.FlagPut|frag.FlagOp) == frag.FlagPut:

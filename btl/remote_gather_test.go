@@ -106,10 +106,10 @@ func TestAnswerWaitsWithoutRegion(t *testing.T) {
 	i := find()
 	s := m.segs[i]
 	want := filled(len(l.mem), 1)[s.gatherAt:][:s.gatherLen]
-	m.data.putSegment(segToken(fabric.Buf(i)), l.back.dataAddr)
+	m.putSegment(&m.port.Data, segToken(fabric.Buf(i)), l.back.dataAddr)
 	l.region.Close()
-	p := &m.data.batch[len(m.data.batch)-1]
-	b := m.arena.Bytes(p.Buf)[:p.Len]
+	p := &m.port.Data.Batch()[m.port.Data.Batched()-1]
+	b := m.port.Arena.Bytes(p.Buf)[:p.Len]
 	if p.Region != 0 || p.RegionLen != 0 || p.Len != s.bytes || !bytes.HasSuffix(b, want) {
 		t.Errorf("%+v waits, of %d bytes", *p, s.bytes)
 	}

@@ -143,7 +143,7 @@ func (f *Fragment) noticeDue() bool {
 // sendNotice sends the notice of a put whose chunks have left. It returns the packet's length, 0 if
 // there is no room now.
 func (m *Module) sendNotice(ep *Endpoint, f *Fragment) int {
-	c, to := &m.cmd, ep.cmdAddr // as all that is tiny: it may come before the bytes
+	c, to := &m.port.Command, ep.cmdAddr // as all that is tiny: it may come before the bytes
 	var tokens [1]reliability.Token
 	if ep.roomOn(c) <= 0 {
 		return 0
@@ -157,12 +157,12 @@ func (m *Module) sendNotice(ep *Endpoint, f *Fragment) int {
 	p.ep, p.frag, p.seg = ep, f, run[0]
 	p.Kind, p.Flags, p.Tag = frag.KindFrag, frag.FlagOp, o.tag
 	p.Op, p.OpCode = o.number, frag.OpNotice
-	at := m.arena.Bytes(segBuf(p.seg))[frag.HeaderBytes(p.Kind, p.Flags):]
+	at := m.port.Arena.Bytes(segBuf(p.seg))[frag.HeaderBytes(p.Kind, p.Flags):]
 	p.PayloadLen = uint16(frag.PutNotice(at, f.size, o.body[:o.says]))
 	o.told = true
 	f.out++
 	n := m.seal(&p)
-	c.putSegment(p.seg, to)
+	m.putSegment(c, p.seg, to)
 	m.unqueue(ep, f)
 	ep.awaitEnd(f)
 	return n

@@ -12,7 +12,7 @@ import (
 // that ACKs never queue behind them.
 func (m *Module) sendAgain() {
 	for range m.rules.ResendsPerPass {
-		if m.recovery.ResendsWaiting() == 0 || m.data.room() <= 0 {
+		if m.recovery.ResendsWaiting() == 0 || m.port.Data.Room() <= 0 {
 			return
 		}
 		t, cause, _ := m.recovery.PopResend()
@@ -35,8 +35,8 @@ func (m *Module) sendAgain() {
 				ErrPeerDead, owed.Round(time.Millisecond), sent))
 			continue
 		}
-		lostBytes, alone := 0, s.alone
-		if !m.buffers.busy(t) { // else the last copy has not even left
+		lostBytes, alone := 0, m.port.Alone(segBuf(t))
+		if !m.port.Busy(segBuf(t)) { // else the last copy has not even left
 			if ep.tooLarge(int(s.bytes)) && m.partsRoom(ep, int(s.bytes)) == 0 {
 				m.recovery.Defer(t)
 				return
@@ -47,12 +47,11 @@ func (m *Module) sendAgain() {
 				}
 				m.countResend(ep, t, cause)
 			}
-			s.alone = false
 			m.refresh(ep, t, s)
 			if ep.tooLarge(int(s.bytes)) {
 				m.putParts(ep, t)
 			} else {
-				m.data.putSegment(t, ep.dataAddr)
+				m.putSegment(&m.port.Data, t, ep.dataAddr)
 			}
 		}
 		// The wait is cut short so that a dead peer is noticed when its time is up, not a back-off later.
@@ -73,7 +72,7 @@ func (m *Module) deadAfter(ep *Endpoint) time.Duration { return m.cfg.PeerTimeou
 // that are here and were not read yet, by a process that makes few passes. That there are always
 // some does not keep a dead one for ever.
 func (m *Module) unreadGrace() time.Duration {
-	if m.cmd.left || m.data.left {
+	if m.port.Command.Left() || m.port.Data.Left() {
 		return m.cfg.PeerTimeout / 4
 	}
 	return 0
@@ -132,7 +131,7 @@ func (m *Module) countResend(ep *Endpoint, t reliability.Token, cause reliabilit
 	if timedOut(cause) {
 		// A process that was stopped finds all timers expired, and short ones again at once, while the
 		// answers are still to be read: then only what follows after a while asks the peer again.
-		if ep.silentResends == 0 || !m.cmd.left && !m.data.left ||
+		if ep.silentResends == 0 || !m.port.Command.Left() && !m.port.Data.Left() ||
 			m.nowUnpaused.Sub(ep.silentAt) >= m.cfg.PeerTimeout/16 {
 			if ep.silentResends++; ep.silentResends >= silentResendsMin && ep.silentAt != m.nowUnpaused {
 				m.askLife(ep) // the one before was in vain

@@ -70,7 +70,7 @@ func (m *Module) hasRoom(ep *Endpoint) bool {
 		return false
 	}
 	if ep.wants&wantsImmediate != 0 && ep.state == stateConnected && ep.overtakes() &&
-		ep.snd.Open() && m.cmd.room() > 0 {
+		ep.snd.Open() && m.port.Command.Room() > 0 {
 		return true
 	}
 	most := m.cfg.FragmentsMax

@@ -1,6 +1,7 @@
 package btl
 
 import (
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/reliability"
@@ -87,11 +88,11 @@ func (ep *Endpoint) SendImmediate(now Time, tag Tag, data []byte) error {
 	m.stir()
 	var t reliability.Token
 	path := CntSendsFast
-	if (alone || !ep.packs(len(data))) && ep.fastOpen(&m.cmd, alone) && m.takeSeg(ep, &t) {
-		copy(m.arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
+	if (alone || !ep.packs(len(data))) && ep.fastOpen(&m.port.Command, alone) && m.takeSeg(ep, &t) {
+		copy(m.port.Arena.Bytes(segBuf(t))[frag.FragHeaderBytes:], data)
 		p := packet{ep: ep, seg: t}
 		p.Kind, p.Tag, p.PayloadLen = frag.KindFrag, uint8(tag), uint16(len(data))
-		m.postFast(&p, &m.cmd, ep.cmdAddr, alone)
+		m.postFast(&p, &m.port.Command, ep.cmdAddr, alone)
 	} else if ep.packData(uint8(tag), data) {
 		path = CntSendsPacked
 	} else {
@@ -115,11 +116,11 @@ const (
 
 // companyOn is how many packets of a burst stand in the batch of c before it is posted. Tiny
 // ones that do not share a packet are posted one by one.
-func (ep *Endpoint) companyOn(c *channel) int {
+func (ep *Endpoint) companyOn(c *port.Channel) int {
 	switch {
 	case ep.counted:
 		return companyMax
-	case c == &ep.m.data:
+	case c == &ep.m.port.Data:
 		return trainMax
 	}
 	return 1
@@ -127,13 +128,13 @@ func (ep *Endpoint) companyOn(c *channel) int {
 
 // fastOpen says whether a fragment may be given to c at once without overtaking anything but large
 // fragments. One that does not come alone may stand behind others of its burst.
-func (ep *Endpoint) fastOpen(c *channel, alone bool) bool {
+func (ep *Endpoint) fastOpen(c *port.Channel, alone bool) bool {
 	company := 1
 	if !alone {
 		company = ep.companyOn(c)
 	}
 	return ep.overtakes() && !ep.pack.open() && ep.state == stateConnected && ep.snd.Open() &&
-		len(c.batch) < company && ep.roomOn(c) > 0
+		c.Batched() < company && ep.roomOn(c) > 0
 }
 
 // fastSend posts f at once if the fast path is open for it: to a tiny fragment if it comes alone,
@@ -143,10 +144,10 @@ func (ep *Endpoint) fastSend(f *Fragment) bool {
 	m := ep.m
 	flags := f.flags()
 	size := f.packetBytes()
-	c, to := &m.cmd, ep.cmdAddr
+	c, to := &m.port.Command, ep.cmdAddr
 	alone := ep.alone()
 	if size > ep.tiny { // of a reliable one none is
-		c, to = &m.data, ep.dataAddr
+		c, to = &m.port.Data, ep.dataAddr
 		alone = alone && ep.quiet()
 		if size > ep.mtu || !alone && m.sched.waiting() > 0 {
 			return false
@@ -211,7 +212,7 @@ func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
 	if f.op == nil && m.gathers(f) {
 		m.load(f, f.seg, head, f.size)
 	} else {
-		b := m.arena.Bytes(segBuf(f.seg))[head:]
+		b := m.port.Arena.Bytes(segBuf(f.seg))[head:]
 		n := f.copyPayload(b, 0)
 		if f.op != nil && f.op.code == frag.OpPart {
 			copy(b[n:], f.op.body[:f.op.says])
@@ -262,17 +263,18 @@ func (m *Module) borrowFrom(l *Fragment, t *reliability.Token) bool {
 // of a burst leaves with those behind it, or with the next pass: a post is a system call, or over a
 // reliable fabric shows the peer what was written, and to do that for each would cost as much as to
 // copy some KiB.
-func (m *Module) postFast(p *packet, c *channel, to fabric.Addr, alone bool) {
+func (m *Module) postFast(p *packet, c *port.Channel, to fabric.Addr, alone bool) {
 	sizeBytes := m.seal(p)
 	if p.ep.large.queue.first != nil {
 		m.overtook(p.ep, sizeBytes)
 	}
-	c.putSegment(p.seg, to)
+	m.putSegment(c, p.seg, to)
 	switch {
 	case alone:
-		c.postOne()
-	case len(c.batch) == p.ep.companyOn(c):
-		c.post()
+		c.PostOne()
+		m.settleSends()
+	case c.Batched() == p.ep.companyOn(c):
+		m.post(c)
 	}
 }
 
@@ -308,11 +310,11 @@ func (m *Module) sendSmall(ep *Endpoint) int {
 }
 
 // way is the channel that a packet of so many bytes takes, with the peer's address there.
-func (ep *Endpoint) way(sizeBytes int) (*channel, fabric.Addr) {
+func (ep *Endpoint) way(sizeBytes int) (*port.Channel, fabric.Addr) {
 	if sizeBytes <= ep.tiny {
-		return &ep.m.cmd, ep.cmdAddr
+		return &ep.m.port.Command, ep.cmdAddr
 	}
-	return &ep.m.data, ep.dataAddr
+	return &ep.m.port.Data, ep.dataAddr
 }
 
 // sendFrag sends the first fragment of a queue as a packet of its own. It returns the packet's
@@ -334,7 +336,7 @@ func (m *Module) sendFrag(ep *Endpoint, f *Fragment) int {
 	f.out, f.cursor = 1, f.size
 	m.asked(f)
 	n := m.seal(&p)
-	c.putSegment(p.seg, to)
+	m.putSegment(c, p.seg, to)
 	m.unqueue(ep, f)
 	ep.awaitEnd(f)
 	return n
@@ -351,7 +353,7 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 		packet = ep.evenly(int(f.size-f.cursor), ep.mtu-head)
 	}
 	// Half of the batch is left to other packets if the fabric does not take it.
-	limit := min(budget, ep.roomOn(c), batchMax/2-len(c.batch), ep.bulkRoom(),
+	limit := min(budget, ep.roomOn(c), port.BatchMax/2-c.Batched(), ep.bulkRoom(),
 		1+(quantum-1)/(head+packet), ep.chunksOf(f, packet))
 	if ep.tooLarge(head + packet) { // what the path carries has become less meanwhile
 		limit = min(limit, m.partsRoom(ep, head+packet))
@@ -385,7 +387,7 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 		if ep.tooLarge(int(m.segs[t].bytes)) {
 			m.putParts(ep, t)
 		} else {
-			c.putSegment(t, to)
+			m.putSegment(c, t, to)
 		}
 	}
 	if f.cursor == f.size && !f.noticeDue() {
@@ -421,7 +423,7 @@ func (m *Module) load(f *Fragment, t reliability.Token, headBytes int, sizeBytes
 		return
 	}
 	if f.gather == 0 {
-		copy(m.arena.Bytes(segBuf(t))[headBytes:], f.mem[f.cursor:][:sizeBytes])
+		copy(m.port.Arena.Bytes(segBuf(t))[headBytes:], f.mem[f.cursor:][:sizeBytes])
 		return
 	}
 	s := &m.segs[t]

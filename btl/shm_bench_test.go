@@ -68,7 +68,7 @@ func BenchmarkShmIdle(b *testing.B) {
 	})
 	b.Run("poll", func(b *testing.B) {
 		for b.Loop() {
-			if n, err := p.x.cmd.ep.Poll(p.x.cmd.comps[:1]); n > 0 || err != nil {
+			if n, err := p.x.port.Command.PollBehind(0, 1); n > 0 || err != nil {
 				b.Fatal(n, err)
 			}
 		}
@@ -160,7 +160,9 @@ func (p *shmPair) restYet(tb testing.TB) {
 		p.pass(tb, p.y)
 	}
 	for _, m := range []*Module{p.x, p.y} {
-		m.data.idle, m.data.skipped, m.data.polledAt = 16, 0, p.now // its turn is not now
+		for m.port.Data.NoteFound(); !m.port.Data.MayRest(p.now); m.port.Data.NoteIdle() {
+			m.port.Data.Rests(p.now) // its turn is not now
+		}
 	}
 	if p.x.restUntil <= p.now || p.y.restUntil <= p.now {
 		tb.Fatal("they do not rest")

@@ -4,10 +4,10 @@ package btl
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/fabric/shm"
@@ -110,10 +110,11 @@ func TestOnePeerStandsStill(t *testing.T) {
 		fill()
 		run(time.Millisecond, time.Millisecond, a, other)
 	}
-	if a.cmd.posted+a.data.posted == 0 {
+	if a.port.Command.Posted()+a.port.Data.Posted() == 0 {
 		t.Fatal("no send waits for the peer: the test shows nothing")
 	}
-	if _, err := a.insertForAnswer(still.cmd.name); err != nil { // one of its Hellos was answered
+	// One of its Hellos was answered.
+	if _, err := a.port.InsertForAnswer(a.now, still.port.Command.Name()); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
@@ -124,7 +125,7 @@ func TestOnePeerStandsStill(t *testing.T) {
 			t.Fatal("the peer that stands still is not given up")
 		}
 		run(10*time.Millisecond, time.Millisecond, a, other)
-		if posted := a.cmd.posted + a.data.posted; posted > 0 {
+		if posted := a.port.Command.Posted() + a.port.Data.Posted(); posted > 0 {
 			t.Fatalf("%d sends wait for a peer that was given up", posted)
 		}
 		out = connect(a, still)
@@ -151,11 +152,12 @@ func TestOnePeerStandsStill(t *testing.T) {
 		t.Errorf("another peer was told %d times: %v", told, in.Err())
 	}
 	out.Abort()
-	run(2*cancelAfter, time.Millisecond, a, other)
-	if posted := a.cmd.posted + a.data.posted; posted > 0 || len(a.freeSegs) != len(a.segs) ||
-		len(a.freeCtl) != controlBuffers || len(a.leaving) > 0 {
+	run(2*port.CancelAfter, time.Millisecond, a, other)
+	posted := a.port.Command.Posted() + a.port.Data.Posted()
+	if posted > 0 || len(a.freeSegs) != len(a.segs) ||
+		a.port.FreeControl() != port.ControlBuffers || a.port.Leaving() > 0 {
 		t.Errorf("given up: %d sends wait, %d send and %d control buffers free, %d addresses leaving",
-			posted, len(a.freeSegs), len(a.freeCtl), len(a.leaving))
+			posted, len(a.freeSegs), a.port.FreeControl(), a.port.Leaving())
 	}
 	if err := a.Check(); err != nil {
 		t.Error(err)
@@ -222,7 +224,7 @@ func callAgain(t *testing.T, abort bool) {
 		}
 	})
 	if abort {
-		if a.cmd.posted+a.data.posted == 0 {
+		if a.port.Command.Posted()+a.port.Data.Posted() == 0 {
 			t.Fatal("no send waits for the peer: the test shows nothing")
 		}
 		out.Abort()
@@ -290,7 +292,7 @@ func TestStandsStillLeavesRoom(t *testing.T) {
 	if n := to[0].counts.held; n < cfg.TxDepth/4 {
 		t.Fatalf("%d sends wait for the peer: the test shows nothing", n)
 	}
-	if room := a.cmd.room(); room < cfg.TxDepth/4 {
+	if room := a.port.Command.Room(); room < cfg.TxDepth/4 {
 		t.Errorf("room for %d sends of %d", room, cfg.TxDepth)
 	}
 	f, err := to[1].Prepare(3, make([]byte, 100_000))
@@ -314,6 +316,24 @@ func TestStandsStillLeavesRoom(t *testing.T) {
 	}
 }
 
+// keepsFor is a fabric that keeps all sends to one address.
+type keepsFor struct {
+	fabric.Endpoint
+	to fabric.Addr
+}
+
+func (k *keepsFor) Post(sends []fabric.Send) (int, error) {
+	for i := range sends {
+		if sends[i].To == k.to {
+			continue
+		}
+		if n, err := k.Endpoint.Post(sends[i : i+1]); n != 1 || err != nil {
+			return i, err
+		}
+	}
+	return len(sends), nil
+}
+
 // An endpoint that may take no more control buffers does not hold up the ACKs of the others, and
 // has no pass made in vain.
 func TestAckPassesOver(t *testing.T) {
@@ -324,13 +344,21 @@ func TestAckPassesOver(t *testing.T) {
 	}
 	senders := [2]*Endpoint{b.connect(1, 0), b.connect(2, 0)}
 	c, to := m.slots.At(0).ackPath() // of the first
+	// The fabric keeps what it takes, and what goes to the first for ever.
+	c.Caps().InjectBytes = 0
+	keeps := &keepsFor{to: to}
+	c.Interpose(func(ep fabric.Endpoint) fabric.Endpoint {
+		keeps.Endpoint = ep
+		return keeps
+	})
 	var held []fabric.Buf
 	for buf, ok := m.takeControl(c, to); ok; buf, ok = m.takeControl(c, to) {
-		m.tx[buf] = txBusy // as if the fabric kept them
+		c.Put(buf, 24, to)
 		held = append(held, buf)
 	}
-	if len(held) != controlBuffers/2 {
-		t.Errorf("one address took %d control buffers of %d", len(held), controlBuffers)
+	c.Post()
+	if len(held) != port.ControlBuffers/2 {
+		t.Errorf("one address took %d control buffers of %d", len(held), port.ControlBuffers)
 	}
 	told := [2]int{}
 	for i, ep := range senders {
@@ -357,9 +385,11 @@ func TestAckPassesOver(t *testing.T) {
 	if at := m.Deadline(); at <= b.now {
 		t.Errorf("asks for a pass at %v, it is %v", at, b.now)
 	}
+	keeps.to = fabric.Addr(1 << 40) // nobody
 	for _, buf := range held {
-		m.letGo(buf)
+		c.SendDone(buf)
 	}
+	m.settleSends()
 	m.restUntil = 0
 	b.until("acknowledged", 100*time.Microsecond, time.Second, func() bool { return told[0] == 1 })
 }
@@ -431,14 +461,15 @@ func TestSeveralStandStill(t *testing.T) {
 		}
 		if told < burst {
 			t.Fatalf("%d peers stand still, %d sends wait for them, %d send buffers are free: %d of %d "+
-				"sends to one that reads have ended", i+1, a.cmd.posted, len(a.freeSegs), told, burst)
+				"sends to one that reads have ended", i+1, a.port.Command.Posted(), len(a.freeSegs), told,
+				burst)
 		}
 		if err := a.Check(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if a.cmd.posted < buffers/2 {
-		t.Errorf("%d sends wait: the test shows nothing", a.cmd.posted)
+	if a.port.Command.Posted() < buffers/2 {
+		t.Errorf("%d sends wait: the test shows nothing", a.port.Command.Posted())
 	}
 	if free := len(a.freeSegs); free < buffers/newcomersShare/2 {
 		t.Errorf("%d of %d send buffers are left by %d peers that stand still", free, buffers, count)
@@ -474,63 +505,6 @@ func TestShares(t *testing.T) {
 			t.Errorf("of %d %d are free after %d have taken what they may", all, free, takers)
 		}
 		t.Logf("%d are used up by %d", all, takers)
-	}
-}
-
-// fullFor takes no sends to one address.
-type fullFor struct {
-	fabric.Endpoint
-	full fabric.Addr
-	got  []fabric.Buf
-}
-
-func (f *fullFor) Post(sends []fabric.Send) (int, error) {
-	for i := range sends {
-		if sends[i].To == f.full {
-			return i, fabric.ErrAgain
-		}
-		f.got = append(f.got, sends[i].Buf)
-	}
-	return len(sends), nil
-}
-
-// What a fabric cannot take for one peer waits, in its order, and holds up no others.
-func TestPostPassesOver(t *testing.T) {
-	ep := &fullFor{full: 1}
-	c := channel{m: &Module{}, ep: ep, batch: make([]fabric.Send, 0, batchMax)}
-	c.m.info.Reliable = true
-	c.m.tx = make([]uint8, 8)
-	for i, to := range []fabric.Addr{2, 1, 3, 1, 2} {
-		c.batch = append(c.batch, fabric.Send{To: to, Buf: fabric.Buf(i), Len: 1})
-	}
-	c.post()
-	if !slices.Equal(ep.got, []fabric.Buf{0, 2, 4}) || len(c.batch) != 2 || c.posted != 3 ||
-		c.batch[0].Buf != 1 || c.batch[1].Buf != 3 {
-		t.Errorf("posted %v, %d counted, %+v wait", ep.got, c.posted, c.batch)
-	}
-	// An address that is left now may be removed when all four sends to it and before it have gone.
-	waits, gone := c.lastSend(1), c.lastSend(2)
-	if waits.mark != 5 || gone.mark != 5 {
-		t.Errorf("marks %d and %d, want 5", waits.mark, gone.mark)
-	}
-	c.batch = append(c.batch, fabric.Send{To: 4, Buf: 5, Len: 1})
-	if c.post(); c.hasGone(&waits, 1) || c.hasGone(&gone, 2) || waits.mark != 6 || gone.mark != 5 {
-		t.Errorf("marks %d and %d after another send, want 6 for the one that it has passed and 5",
-			waits.mark, gone.mark)
-	}
-	ep.full = 3
-	if c.post(); !slices.Equal(ep.got[4:], []fabric.Buf{1, 3}) || len(c.batch) != 0 {
-		t.Errorf("then posted %v, %+v wait", ep.got[4:], c.batch)
-	}
-	c.posted--
-	if c.hasGone(&waits, 1) || waits.waits {
-		t.Errorf("%+v, five of six sends have yet to complete, none waits", waits)
-	}
-	if c.posted = 1; !c.hasGone(&gone, 2) || c.hasGone(&waits, 1) {
-		t.Error("with five of six sends complete, those to the second address have gone")
-	}
-	if c.posted = 0; !c.hasGone(&waits, 1) {
-		t.Error("all sends are complete")
 	}
 }
 
@@ -577,14 +551,14 @@ func TestLeftBehindLanding(t *testing.T) {
 			if n > 0 && !left {
 				t.Fatalf("%d packets come after a pass that has left nothing", n)
 			}
-			if left = b.cmd.left; n == 0 {
+			if left = b.port.Command.Left(); n == 0 {
 				break
 			}
 			if left && b.stats.counters[CntLanded] > landed && n < b.cfg.PollBatch {
 				cut++
 			}
 		}
-		if b.cmd.left {
+		if b.port.Command.Left() {
 			t.Fatal("something is left, and does not come")
 		}
 	}
@@ -627,8 +601,8 @@ func TestCalledAgainHearsLastWord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := out.Send(now, f); err != nil || a.cmd.posted == 0 {
-			t.Fatalf("%v, %d sends under way", err, a.cmd.posted)
+		if _, err := out.Send(now, f); err != nil || a.port.Command.Posted() == 0 {
+			t.Fatalf("%v, %d sends under way", err, a.port.Command.Posted())
 		}
 		out.Abort()
 		if out, err = a.Connect(now, b.Name()); err != nil {

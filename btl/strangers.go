@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"time"
 
+	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/cookie"
@@ -28,10 +29,10 @@ const (
 	cookieSlot = 4 * time.Second
 	// retriesPerPass bounds the answers to strangers, for which there are no more buffers than for
 	// ACKs.
-	retriesPerPass = controlBuffers / 2
+	retriesPerPass = port.ControlBuffers / 2
 	// rejectPlaces bounds the Rejects of a pass, by each channel: an address has one place, another
 	// one in every pass, so that who asks without end keeps hardly anybody else from his answer.
-	rejectPlaces = controlBuffers / 8
+	rejectPlaces = port.ControlBuffers / 8
 )
 
 // sealed is what a cookie is for that the sender of a Hello shows, or is given, for a channel.
@@ -44,11 +45,8 @@ func (m *Module) slotNow() uint32 { return uint32(m.nowUnpaused / Time(cookieSlo
 
 // sourceOf is the address from which a datagram came, where the fabric knows it; else none. It is
 // valid until the next call.
-func (m *Module) sourceOf(c *channel, comp *fabric.Completion) []byte {
-	if c.sourcer == nil {
-		return nil
-	}
-	return c.sourcer.AppendSource(m.strangers.seen[:0], comp)
+func (m *Module) sourceOf(c *port.Channel, comp *fabric.Completion) []byte {
+	return c.AppendSource(m.strangers.seen[:0], comp)
 }
 
 // claimed is the address that a Hello tells for a channel.
@@ -72,7 +70,7 @@ func (m *Module) proves(hello *frag.Hello, source []byte) bool {
 
 // retry answers a Hello that proves nothing, with no more bytes than it has: it is to be said again
 // with the cookie. It returns whether it does: there is a bound to it.
-func (m *Module) retry(c *channel, hello *frag.Hello, to []byte, sizeBytes int) bool {
+func (m *Module) retry(c *port.Channel, hello *frag.Hello, to []byte, sizeBytes int) bool {
 	s := &m.strangers
 	if s.pass != m.pass {
 		s.pass, s.spent = m.pass, 0
@@ -80,7 +78,7 @@ func (m *Module) retry(c *channel, hello *frag.Hello, to []byte, sizeBytes int) 
 	if s.spent >= retriesPerPass || frag.RetryBytes(len(to), cookie.Bytes) > sizeBytes {
 		return false
 	}
-	addr, err := m.insertForAnswer(to)
+	addr, err := m.port.InsertForAnswer(m.now, to)
 	if err != nil {
 		return false
 	}
@@ -93,14 +91,14 @@ func (m *Module) retry(c *channel, hello *frag.Hello, to []byte, sizeBytes int) 
 
 // reject refuses a Hello with a nonce, no longer than the Hello: at most one of a channel and place
 // in a pass.
-func (m *Module) reject(c *channel, to []byte, tag uint64, version uint8, r frag.Reject) {
-	latest := m.strangers.rejectPlace(c.which, to, m.pass)
+func (m *Module) reject(c *port.Channel, to []byte, tag uint64, version uint8, r frag.Reject) {
+	latest := m.strangers.rejectPlace(c.Which(), to, m.pass)
 	if *latest == m.pass {
 		return
 	}
 	*latest = m.pass
 	r.VersionMin, r.VersionMax = frag.Version, frag.Version
-	if addr, err := m.insertForAnswer(to); err == nil {
+	if addr, err := m.port.InsertForAnswer(m.now, to); err == nil {
 		m.sendReject(c, addr, tag, version, r)
 	}
 }

@@ -32,12 +32,12 @@ func TestMixedAddresses(t *testing.T) {
 		m, s := w.mods[1], w.s
 		peer := w.mods[0]
 		own := [2][]byte{s.name[0], s.name[1]}
-		theirs := [2][]byte{peer.cmd.name, peer.data.name}
+		theirs := [2][]byte{peer.port.Command.Name(), peer.port.Data.Name()}
 		theirs[mine] = own[mine]
 		s.hello.CommandName, s.hello.DataName = theirs[0], theirs[1]
 		sent, got := 0, 0
 		w.net.SetFilter(func(from, to, pkt []byte) mem.Verdict {
-			if string(from) == string(m.cmd.name) || string(from) == string(m.data.name) {
+			if string(from) == string(m.port.Command.Name()) || string(from) == string(m.port.Data.Name()) {
 				if string(to) != string(own[0]) && string(to) != string(own[1]) {
 					got += len(pkt)
 				}
@@ -130,7 +130,7 @@ func TestFloodShutsNobodyOut(t *testing.T) {
 	forger := l.newScript(0)
 	peer := l.mods[1]
 	forger.hello.Incarnation = peer.incarnation
-	forger.hello.CommandName, forger.hello.DataName = peer.cmd.name, peer.data.name
+	forger.hello.CommandName, forger.hello.DataName = peer.port.Command.Name(), peer.port.Data.Name()
 	l.until("connected", 10*time.Microsecond, 100*time.Millisecond, func() bool {
 		forger.hello.Tag++
 		forger.raw(0, forger.packHello(frag.KindHello, 0, frag.ProbeCommand))
@@ -268,7 +268,7 @@ func TestSourceIsUsed(t *testing.T) {
 	heard := 0
 	mustHandle(t, b.mods[1], func() { heard++ })
 	ep := b.connect(1, 0)
-	if got == nil || got.addrKey == string(b.mods[1].cmd.name) {
+	if got == nil || got.addrKey == string(b.mods[1].port.Command.Name()) {
 		t.Fatalf("the peer is known by the address that it claims")
 	}
 	send(t, got, 1000)

@@ -1,6 +1,7 @@
 package btl
 
 import (
+	"gobtl/btl/internal/port"
 	"gobtl/frag"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
@@ -74,7 +75,7 @@ type mix struct {
 // returns the packet's length, 0 if there is no room for it now.
 func (m *Module) sendMixed(ep *Endpoint) int {
 	c, to := ep.bulkPath()
-	if ep.roomOn(c) <= 0 || len(c.batch) >= batchMax/2 || ep.bulkRoom() <= 0 {
+	if ep.roomOn(c) <= 0 || c.Batched() >= port.BatchMax/2 || ep.bulkRoom() <= 0 {
 		return 0
 	}
 	var one [1]reliability.Token
@@ -83,7 +84,7 @@ func (m *Module) sendMixed(ep *Endpoint) int {
 		return 0
 	}
 	t := run[0]
-	x := mix{buf: m.arena.Bytes(segBuf(t)), bytes: frag.FragHeaderBytes}
+	x := mix{buf: m.port.Arena.Bytes(segBuf(t)), bytes: frag.FragHeaderBytes}
 	for f := ep.large.queue.first; f != nil && x.begins == nil && x.add(ep, f); f = f.next {
 	}
 	x.ep, x.seg = ep, t
@@ -112,7 +113,7 @@ func (m *Module) sendMixed(ep *Endpoint) int {
 	}
 	m.stats.counters[CntPacked] += uint64(x.ends)
 	ep.bursts = true
-	c.putSegment(t, to)
+	m.putSegment(c, t, to)
 	return n
 }
 

@@ -35,7 +35,8 @@ func TestWhySuperseded(t *testing.T) {
 				drop = mem.Deliver
 			}
 			l.net.SetFilter(func(from, _, pkt []byte) mem.Verdict {
-				if string(from) != string(l.mods[1].cmd.name) && string(from) != string(l.mods[1].data.name) {
+				p := &l.mods[1].port
+				if string(from) != string(p.Command.Name()) && string(from) != string(p.Data.Name()) {
 					return drop
 				}
 				return mem.Deliver

@@ -28,8 +28,8 @@ func (m *Module) gathersPieces(f *Fragment) (found bool) {
 	}
 	for i := range pieces {
 		p := &pieces[i]
-		if p.gather == 0 && m.data.caps.FreeRegions && len(p.mem) >= gatherPieceMin {
-			region, err := m.dom.RegisterRegion(p.mem)
+		if p.gather == 0 && m.port.Data.Caps().FreeRegions && len(p.mem) >= gatherPieceMin {
+			region, err := m.port.Dom.RegisterRegion(p.mem)
 			if err != nil {
 				continue // it is copied, then
 			}
@@ -52,7 +52,7 @@ const gatherPieceMin = 1 << 10
 func (m *Module) dropPieces(f *Fragment) {
 	for i := range f.vec.all() {
 		if p := &f.vec.pieces[i]; p.ownRegion {
-			_ = m.dom.DeregisterRegion(p.gather) // as in dropRegion
+			_ = m.port.Dom.DeregisterRegion(p.gather) // as in dropRegion
 		}
 	}
 }
@@ -61,7 +61,7 @@ func (m *Module) dropPieces(f *Fragment) {
 // header in segment t. What ends the packet is gathered, if it can be.
 func (m *Module) loadPieces(f *Fragment, t reliability.Token, headBytes int, sizeBytes uint32) {
 	v := f.vec
-	dst := m.arena.Bytes(segBuf(t))[headBytes:][:sizeBytes]
+	dst := m.port.Arena.Bytes(segBuf(t))[headBytes:][:sizeBytes]
 	last := v.holding(f.cursor + sizeBytes - 1)
 	if last.gather == 0 {
 		v.copyTo(dst, f.cursor)
@@ -108,12 +108,12 @@ func (m *Module) settleVector(f *Fragment) (*Fragment, error) {
 			return nil, ep.again(wantsFragment)
 		}
 		f.hasSeg = true
-		f.mem = m.arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:][:f.size]
+		f.mem = m.port.Arena.Bytes(segBuf(f.seg))[frag.FragHeaderBytes:][:f.size]
 		v.copyTo(f.mem, 0)
 		m.dropVector(f)
 		return f, nil
 	}
-	if m.data.caps.Gather {
+	if m.port.Data.Caps().Gather {
 		for i := range v.all() {
 			p := &v.pieces[i]
 			if e := m.regions.cache.find(p.mem); e != nil && e.users > 0 {

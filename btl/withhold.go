@@ -1,42 +1,72 @@
 package btl
 
 import (
+	"gobtl/btl/internal/port"
+	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
 )
 
-// withholdOne takes a packet out of the batch that was never sent, and is followed by another one
-// to the same peer: see reliability.Sender.Withhold. It carries no ACK, which may be waited for.
-func (c *channel) withholdOne() {
-	c.withhold = false
-	count := uint32(len(c.batch))
+// withholding says of a channel whether a packet of its batch is to be withheld.
+type withholding struct {
+	due  bool
+	from uint32 // a random number, which chooses where in the batch to look for it
+}
+
+// post posts the batch of a channel, but for the packet that is to be withheld.
+func (m *Module) post(c *port.Channel) {
+	if m.withhold[c.Which()].due {
+		m.withholdOne(c)
+	}
+	c.Post()
+	m.settleSends()
+}
+
+// postAll posts the batches of both channels, and the receive buffers that are free again.
+func (m *Module) postAll() {
+	for _, c := range [...]*port.Channel{&m.port.Command, &m.port.Data} {
+		if m.withhold[c.Which()].due && c.Batched() > 0 {
+			m.withholdOne(c)
+		}
+	}
+	m.port.Post()
+	m.settleSends()
+}
+
+// withholdOne takes a packet out of the batch that was never sent, and that another packet to the
+// same peer follows: see reliability.Sender.Withhold. It carries no ACK, for which the peer may
+// wait.
+func (m *Module) withholdOne(c *port.Channel) {
+	w := &m.withhold[c.Which()]
+	w.due = false
+	count := uint32(c.Batched())
 	for i := range count {
-		at := (c.withholdFrom + i) % count
-		if ep, n, ok := c.withholdable(at); ok {
-			t := reliability.Token(c.batch[at].Buf)
-			c.batch = append(c.batch[:at], c.batch[at+1:]...)
+		at := (w.from + i) % count
+		if ep, n, ok := m.withholdable(c.Batch(), at); ok {
+			c.TakeOut(int(at))
+			m.settleSends()
 			ep.snd.Withhold(n)
-			c.m.txDone(segBuf(t))
-			c.m.stats.counters[CntWithheld]++
+			m.stats.counters[CntWithheld]++
 			return
 		}
 	}
 }
 
-// withholdable says whether the packet at a place of the batch may be withheld, whose it is, and
-// its sequence number.
-func (c *channel) withholdable(at uint32) (ep *Endpoint, n seq.Num, ok bool) {
-	m, s := c.m, &c.batch[at]
-	if int(s.Buf) >= len(m.segs) || m.tx[s.Buf] != txBusy || !goesTo(c.batch[at+1:], s.To) {
+// withholdable says whether the packet at a place of a batch may be withheld, whose it is, and its
+// sequence number.
+func (m *Module) withholdable(batch []fabric.Send, at uint32) (ep *Endpoint, n seq.Num, ok bool) {
+	s := &batch[at]
+	if int(s.Buf) >= len(m.segs) || m.port.State(s.Buf) != port.Busy ||
+		!port.GoesTo(batch[at+1:], s.To) {
 		return nil, 0, false
 	}
-	t := reliability.Token(s.Buf)
+	t := segToken(s.Buf)
 	ep = m.segs[t].ep
 	if ep == nil || ep.counted || ep.state != stateConnected || !ep.snd.Tests() ||
 		m.recovery.State(t) != reliability.Posted || m.recovery.Resends(t) > 0 ||
-		frag.CarriesAck(m.arena.Bytes(s.Buf)) {
+		frag.CarriesAck(m.port.Arena.Bytes(s.Buf)) {
 		return nil, 0, false
 	}
-	return ep, frag.SeqOf(m.arena.Bytes(s.Buf)), true
+	return ep, frag.SeqOf(m.port.Arena.Bytes(s.Buf)), true
 }

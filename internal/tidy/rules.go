@@ -66,9 +66,10 @@ var policies = []policy{
 		dir: "fabric/...", imports: with(leaves, "fabric", "internal/bulk", "internal/park"),
 		libs: []string{"golang.org/x/sys"},
 	},
+	{dir: "btl/internal/port", imports: with(leaves, "fabric"), deny: pureDeny},
 	{
 		dir:     "btl",
-		imports: with(leaves, "fabric", "frag", "hotel", "reliability"),
+		imports: with(leaves, "btl/internal/port", "fabric", "frag", "hotel", "reliability"),
 		libs:    []string{"github.com/google/btree"},
 	},
 	{
@@ -270,14 +271,13 @@ var btlFloors = [][]string{
 		"overcommit.go", "pieces.go", "polling.go", "recv.go",
 		"region.go", "fence.go", "remote.go", "remote_ask.go", "remote_fast.go", "remote_notice.go",
 		"remote_serve.go",
-		"resend.go", "room.go", "sched.go", "send.go", "shed.go", "stream.go",
-		"strangers.go", "timers.go",
-		"vector.go",
+		"resend.go", "room.go", "sched.go", "send.go", "settle.go", "shed.go", "stream.go",
+		"strangers.go", "timers.go", "vector.go", "withhold.go",
 	},
 	{
-		"acks.go", "buffers.go", "channel.go", "checker.go", "clock.go", "crowd.go", "descriptors.go",
+		"acks.go", "buffers.go", "checker.go", "clock.go", "crowd.go", "descriptors.go",
 		"arrivals.go", "handshake.go", "keep.go", "number.go", "outbox.go", "pathmtu.go", "payload.go",
-		"peers.go", "port.go", "random.go", "regcache.go", "withhold.go",
+		"peers.go", "random.go", "regcache.go",
 	},
 	{
 		"config.go", "errors.go", "params.go", "sharing.go", "stats.go", "words.go",
@@ -286,12 +286,9 @@ var btlFloors = [][]string{
 
 // arrowsUp are the calls from a lower floor that are allowed: a part tells who it was told to tell.
 var arrowsUp = []arrow{
-	{"buffers.go", "ack.go"},            // a buffer that the fabric has let go of ends its segment
 	{"buffers.go", "link.go"},           // and the link counts what the fabric holds
 	{"buffers.go", "sched.go"},          // who found no buffer may try again
 	{"buffers.go", "send.go"},           // one that is lent and not filled yet is taken back
-	{"channel.go", "link_counted.go"},   // a reliable fabric could not carry a packet
-	{"channel.go", "pathmtu_apply.go"},  // a datagram is larger than the own device takes
 	{"clock.go", "progress.go"},         // late is what is later than the Deadline
 	{"descriptors.go", "remote_ask.go"}, // a fragment may have been an operation
 	{"outbox.go", "endpoint.go"},        // the goodbye is the transport's own send

@@ -159,10 +159,10 @@ var callMutations = []mutation{
 	{
 		name:  "passes-its-own",
 		fault: "behind a send that the fabric cannot take now go others to the same peer",
-		in:    "btl",
-		old:   "!goesTo($batch[:$kept], $batch[$end].To)",
+		in:    "btl/internal/port",
+		old:   "!GoesTo($batch[:$kept], $batch[$end].To)",
 		new:   "$end >= $kept",
-		test:  "./btl -run TestPostOthers",
+		test:  "./btl/internal/port -run TestPostOthers",
 	},
 	{
 		name:  "sleeps-owing",

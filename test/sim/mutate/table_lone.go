@@ -74,7 +74,7 @@ var loneMutations = []mutation{
 		new: `if !$m.inProgress && !$m.closed {
 			$m.acknowledgeUntil(&$m.acks.list, Never)
 			$m.acknowledgeUntil(&$m.acks.later, Never)
-			$m.port.post()
+			$m.postAll()
 		}`,
 		test: "./btl -run TestLoneAnswer",
 	},

@@ -144,7 +144,7 @@ var memoryMutations = []mutation{
 		name:  "kept-gone-with-module",
 		fault: "what is kept of packets is unmapped when the module closes",
 		in:    "btl",
-		old:   "$m.keeping.outlive(&$m.arena, $m.rxFirst)",
+		old:   "$m.keeping.outlive($*_)",
 		new:   "_ = $m",
 		test:  "./btl -run TestKeepOutlivesClose",
 	},
@@ -175,7 +175,7 @@ var memoryMutations = []mutation{
 	{
 		name:  "landed-ahead-no-room",
 		fault: "a poll keeps no room for what the provider has taken in ahead",
-		in:    "btl",
+		in:    "btl/internal/port",
 		old:   "max(PollBatch, $_+TxDepth)",
 		new:   "PollBatch",
 		test:  "./test/sim -run TestRegressions",

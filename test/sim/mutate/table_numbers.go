@@ -80,7 +80,7 @@ var numberMutations = []mutation{
 		fault: "a Pong is answered as a Ping is",
 		in:    "btl",
 		old:   "$m.onPong($in)",
-		new:   "$m.onPing(&$m.data, $in)",
+		new:   "$m.onPing(&$m.port.Data, $in)",
 		test:  "./test/sim/swarm -run TestJudgeIsContent",
 	},
 	{
@@ -111,8 +111,8 @@ var numberMutations = []mutation{
 		name:  "nothing-withheld",
 		fault: "no packet is ever withheld",
 		in:    "btl",
-		old:   "$c.withhold, $c.withholdFrom = true, uint32($r>>40)",
-		new:   "$c.withhold, $c.withholdFrom = false, uint32($r>>40)",
+		old:   "$m.withhold[$way] = withholding{due: true, from: uint32($r >> 40)}",
+		new:   "$m.withhold[$way] = withholding{from: uint32($r >> 40)}",
 		test:  "./btl -run TestLyingReceiver",
 	},
 }

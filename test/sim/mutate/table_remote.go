@@ -55,8 +55,8 @@ var remoteMutations = []mutation{
 		name:  "early-end-rests",
 		fault: "what a pass leaves that ends when an answer was told is not due",
 		in:    "btl",
-		old:   "$m.fastLast || $m.deferred.pending || $m.port.pending()",
-		new:   "$m.deferred.pending || $m.port.pending()",
+		old:   "$m.fastLast || $m.deferred.pending || $m.port.Pending()",
+		new:   "$m.deferred.pending || $m.port.Pending()",
 		test:  "./btl -run TestRemotePrompt",
 	},
 	{
@@ -200,8 +200,8 @@ var remoteMutations = []mutation{
 		name:  "merged-without-operations",
 		fault: "an end that takes over a half-open one takes no operations",
 		in:    "btl",
-		old:   "ep.operates = half.operates",
-		new:   "ep.operates = false",
+		old:   "$ep.link, $ep.liveness, $ep.label = $half.link, $half.liveness, $half.label",
+		new:   "$ep.liveness, $ep.label = $half.liveness, $half.label",
 		test:  "./btl -run TestForgedHelloWhileConnecting",
 	},
 	{

@@ -30,8 +30,8 @@ var sizeMutations = []mutation{
 		name:  "hole-not-left",
 		fault: "a size that does not pass any more is kept",
 		in:    "btl",
-		old:   "$p.tries >= pathTries && $p.proven && $p.size > $p.base",
-		new:   "$p.tries >= pathTries && $p.proven && $p.size < $p.base",
+		old:   "$p.tries >= tries && $p.proven && $p.size > $p.base",
+		new:   "$p.tries >= tries && $p.proven && $p.size < $p.base",
 		test:  "./btl -run TestPathHole",
 	},
 	{

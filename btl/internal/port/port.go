@@ -1,0 +1,177 @@
+package port
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"gobtl/fabric"
+	"gobtl/internal/mono"
+)
+
+// Time is an instant in nanoseconds on the owner's axis.
+type Time = mono.Time
+
+// ErrConfig is the error of Open for sizes that a provider cannot meet.
+var ErrConfig = errors.New("port: invalid configuration")
+
+// Config has the sizes of a Port.
+type Config struct {
+	SendBuffers     int  // buffers at the beginning of the arena that the owner sends from
+	RecvDepth       int  // receive buffers that are posted on each channel
+	TxDepth         int  // sends that a channel may have posted; 0 is the provider's default
+	RecvBufferBytes int  // kernel receive buffer of each channel; 0 is the provider's default
+	CommandBytes    int  // largest datagram of the command channel
+	DataBytes       int  // largest datagram of the data channel
+	PollBatch       int  // completions that one poll asks for at most
+	IdlePollEvery   int  // passes of which one polls an idle channel at least
+	Reliable        bool // the owner relies on the fabric where that is reliable and ordered
+}
+
+// Port is an open Domain with its two channels.
+type Port struct {
+	// Dom is the open Domain, Info describes it as it was opened, and Arena is its packet memory.
+	// They do not change after Open.
+	Dom   fabric.Domain
+	Info  fabric.Info
+	Arena fabric.Arena
+
+	Command, Data Channel
+
+	cfg      Config
+	reliable bool
+	tender   fabric.Tender // nil where polls see everything
+	tendedAt Time
+	buffers
+	addresses
+	seen []bool // scratch of Check
+}
+
+// Open opens the two channels on a Domain, whose arena must have SendBuffers, ControlBuffers and
+// twice RecvDepth buffers. The caller closes the Domain, also when Open fails. Errors: ErrConfig,
+// and those of the provider.
+func (p *Port) Open(dom fabric.Domain, cfg Config) error {
+	p.Dom, p.Info, p.Arena, p.cfg = dom, dom.Info(), dom.Arena(), cfg
+	p.reliable = p.Info.Reliable && p.Info.Ordered && cfg.Reliable
+	p.tender, _ = dom.(fabric.Tender)
+	p.buffers.init(cfg.SendBuffers, p.Arena.Len())
+	p.addresses.init()
+	first := p.FirstReceive()
+	if err := p.Command.open(p, Command, first, cfg.CommandBytes); err != nil {
+		return fmt.Errorf("command channel: %w", err)
+	}
+	err := p.Data.open(p, Data, first+fabric.Buf(cfg.RecvDepth), cfg.DataBytes)
+	if err != nil {
+		return fmt.Errorf("data channel: %w", err)
+	}
+	return nil
+}
+
+// FirstReceive is the first buffer of the arena that receives: all before it are for sending.
+func (p *Port) FirstReceive() fabric.Buf { return fabric.Buf(p.cfg.SendBuffers + ControlBuffers) }
+
+// Reliable says whether the fabric delivers everything once and in order, and the owner relies on
+// it.
+func (p *Port) Reliable() bool { return p.reliable }
+
+// WireName is the name that the fabrics of two sides must have in common.
+func (p *Port) WireName() string { return cmp.Or(p.Info.Wire, p.Info.Provider) }
+
+// Tend lets a provider do what it otherwise does once in many polls. The owner calls it when its
+// passes are rare.
+func (p *Port) Tend(now Time) {
+	if p.tender != nil && now > p.tendedAt {
+		p.tendedAt = now
+		p.tender.Tend()
+	}
+}
+
+// Post posts the batches of both channels and the receive buffers that are free again. Call Refused
+// and Done afterwards.
+func (p *Port) Post() {
+	for _, c := range [...]*Channel{&p.Command, &p.Data} {
+		if len(c.batch) > 0 {
+			c.Post()
+		}
+		c.stuck = len(c.batch) > 0
+		if len(c.repost) > 0 {
+			c.PostReceives()
+		}
+	}
+}
+
+// Pending says whether packets wait to be posted.
+func (p *Port) Pending() bool { return len(p.Command.batch) > 0 || len(p.Data.batch) > 0 }
+
+// ReceivesPending says whether receive buffers wait to be posted.
+func (p *Port) ReceivesPending() bool {
+	return len(p.Command.repost) > 0 || len(p.Data.repost) > 0
+}
+
+// Check proves that each buffer is where it is counted: sends with the fabric or in a batch,
+// control buffers free or with the fabric, receive buffers posted or about to be. lent is the
+// number of receive buffers of each channel that the owner has at hand, and kept says whether it
+// keeps a receive buffer.
+func (p *Port) Check(lent [2]int, kept func(fabric.Buf) bool) error {
+	if p.seen == nil {
+		p.seen = make([]bool, p.Arena.Len())
+	}
+	if err := p.checkControl(); err != nil {
+		return err
+	}
+	if err := p.checkPosted(); err != nil {
+		return err
+	}
+	return p.checkReceives(lent, kept)
+}
+
+// checkPosted compares the buffers that are with the fabric with the sends of the channels.
+func (p *Port) checkPosted() error {
+	with, busy := 0, 0
+	for _, s := range p.state {
+		if s&Busy != 0 {
+			busy++
+		}
+	}
+	for _, c := range [...]*Channel{&p.Command, &p.Data} {
+		if c.posted < 0 || c.posted+len(c.batch) > c.caps.TxDepth || len(c.batch) > BatchMax {
+			return fmt.Errorf("%s channel: %d sends posted, %d to be posted, at most %d", c.which,
+				c.posted, len(c.batch), c.caps.TxDepth)
+		}
+		with += c.posted + len(c.batch)
+		for i := range c.batch {
+			if b := c.batch[i].Buf; int(b) >= len(p.state) || p.state[b]&Busy == 0 {
+				return fmt.Errorf("%s channel: buffer %d to be posted is not busy", c.which, b)
+			}
+		}
+	}
+	if with != busy {
+		return fmt.Errorf("%d buffers on the wire, %d sends posted or to be posted", busy, with)
+	}
+	return nil
+}
+
+// checkReceives proves that every receive buffer is posted, about to be, or with the owner.
+func (p *Port) checkReceives(lent [2]int, kept func(fabric.Buf) bool) error {
+	first := p.FirstReceive()
+	for i, c := range [...]*Channel{&p.Command, &p.Data} {
+		depth := cap(c.repost)
+		if here := c.receiving + len(c.repost) + lent[i]; here != depth || c.receiving < 0 {
+			return fmt.Errorf("%s channel: %d receive buffers posted, %d to be posted, of %d", c.which,
+				c.receiving, len(c.repost), depth)
+		}
+		for _, b := range c.repost {
+			if b < first || int(b) >= p.Arena.Len() || p.seen[b] || kept(b) {
+				return fmt.Errorf("%s channel: buffer %d to be posted is none, kept, or there twice",
+					c.which, b)
+			}
+			p.seen[b] = true
+		}
+	}
+	for _, c := range [...]*Channel{&p.Command, &p.Data} {
+		for _, b := range c.repost {
+			p.seen[b] = false
+		}
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package btl
+
+import "gobtl/fabric"
+
+// settleSends does what follows from a post, or from the completion of a send: it books the sends
+// that the fabric has refused, and frees the buffers that the fabric has let go of.
+func (m *Module) settleSends() {
+	if !m.port.Settled() { // inlined: nearly always there is nothing
+		m.settleSome()
+	}
+}
+
+func (m *Module) settleSome() {
+	refused := m.port.Refused()
+	for i := range refused {
+		r := &refused[i]
+		m.stats.counters[CntPostErrors]++
+		m.pathRefused(&r.Send, r.Err)
+		m.breakOff(r.Send.Buf)
+	}
+	for _, b := range m.port.Done() {
+		m.letGo(b)
+	}
+}
+
+// letGo frees the buffer of a send that was waited for: any control packet, and what was released
+// meanwhile.
+func (m *Module) letGo(b fabric.Buf) {
+	if n, ok := m.port.Control(b); ok {
+		m.ctlOwner[n] = nil
+		m.sched.unblock() // a chunk may wait to leave in Parts
+		return
+	}
+	m.segs[b].ep.txReleased()
+	f := m.segs[b].frag // set only if the fragment waits for the fabric
+	m.release(segToken(b))
+	m.segEnded(f)
+}

@@ -38,7 +38,8 @@ func TestStalledGivesMemoryBack(t *testing.T) {
 			l.net.SetFilter(func(from, _, pkt []byte) mem.Verdict {
 				var h frag.Header
 				_, err := frag.Decode(pkt, &h)
-				if err != nil || h.Kind != frag.KindChunk || string(from) == string(l.mods[1].data.name) {
+				fromGood := string(from) == string(l.mods[1].port.Data.Name())
+				if err != nil || h.Kind != frag.KindChunk || fromGood {
 					return mem.Deliver
 				}
 				if chunks++; chunks < 300 || l.now >= resumes && resumes != 0 {

@@ -46,7 +46,7 @@ PACKAGES ?= ./...
 # What the race detector has nothing to find in: packages of one goroutine, and tests of processes
 # that are built without it. Of btl and stream it runs the tests of what goroutines may share.
 NOT_RACED := btl|examples/.*|fabric/sim|frag|hotel|internal/.*|reliability|stream
-NOT_RACED := $(NOT_RACED)|pml|test/(cli|hostile|launch|netns(/.*)?|sim/.*|stranger|stream|vnic|wireshark)
+NOT_RACED := $(NOT_RACED)|pml|test/(cli|hostile(/.*)?|launch|netns(/.*)?|sim/.*|stranger|stream|vnic|wireshark)
 RACED_BTL := Regions|Registrations|Stats
 RACED_STREAM := Port|Held|Meeting|Example|RingEnds|StdIO
 
@@ -242,6 +242,7 @@ shm-long: deps-go ## Kill 1000 peers of fabric/shm, and have vandals write over 
 .PHONY: hostile
 hostile: deps-go ## Honest programs beside one bad peer of each kind, in turns with and without it
 	$(GO) test ./test/hostile -count 1 -timeout 30m -v -args -hostile.rounds 5 -hostile.length 1 $(HOSTILE_FLAGS)
+	$(GO) run ./test/hostile/cmd/hostile -time $(or $(HOSTILE_TIME),10m)
 
 .PHONY: matrix
 matrix: deps-go ## Measure the recovery profiles on simulated paths; update the docs

@@ -1,0 +1,158 @@
+package layers
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"gobtl/btl"
+	"gobtl/internal/report"
+)
+
+// Load is honest work.
+type Load interface {
+	Name() string
+	Target() Target
+	// Work is what was done so far, in units of the Load's own.
+	Work() uint64
+	// Err is why the work has failed, nil while it goes on.
+	Err() error
+	Close() error
+}
+
+// Target is what a bad peer knows.
+type Target struct {
+	Module  []byte // its name
+	Address string // for people
+	Tag     btl.Tag
+	// Leave makes messages that fit, for a bad peer's life of that number.
+	Leave func(life int) [][]byte
+}
+
+// Bad is a kind of bad peer.
+type Bad struct {
+	Name string
+	// Run does what it does, until ctx ends.
+	Run func(ctx context.Context, to Target) error
+}
+
+// Result is what a Load was beside a Bad.
+type Result struct {
+	Load, Bad string
+	// Alone and Beside are units of work a second, medians over the pairs; Ratio is the median of the
+	// pairs' ratios.
+	Alone, Beside, Ratio float64
+	// GrownBytes is what the heap has grown by, from behind the first window with the bad peer to
+	// behind the last one, and PeakBytes the most above what it was before all of them.
+	GrownBytes, PeakBytes int64
+	Err                   error // why honest work has failed
+}
+
+// Run has pairs of windows take turns.
+func Run(ctx context.Context, l Load, b Bad, pairs int, window time.Duration) Result {
+	r := Result{Load: l.Name(), Bad: b.Name}
+	var alone, beside, ratios []float64
+	before := heapBytes()
+	first, last := int64(0), int64(0)
+	for i := range pairs {
+		a := rate(l, window)
+		inner, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(inner, l.Target()) }()
+		w := rate(l, window)
+		cancel()
+		if err := <-ended; err != nil {
+			r.Err = fmt.Errorf("the bad peer itself: %w", err)
+		}
+		last = heapBytes()
+		if r.PeakBytes = max(r.PeakBytes, last-before); i == 0 {
+			first = last
+		}
+		alone, beside, ratios = append(alone, a), append(beside, w), append(ratios, w/math.Max(a, 1))
+		if l.Err() != nil || r.Err != nil || ctx.Err() != nil {
+			break
+		}
+	}
+	r.Alone, r.Beside = report.Median(alone), report.Median(beside)
+	r.Ratio, r.GrownBytes = report.Median(ratios), last-first
+	if err := l.Err(); err != nil {
+		r.Err = err
+	}
+	return r
+}
+
+// rate is the work of a window, in units a second.
+func rate(l Load, window time.Duration) float64 {
+	begin, work := time.Now(), l.Work()
+	time.Sleep(window)
+	return float64(l.Work()-work) / time.Since(begin).Seconds()
+}
+
+// heapBytes is what lives on the heap.
+func heapBytes() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// Table shows results.
+func Table(all []Result) string {
+	t := report.Table{
+		Heads: [][]string{{
+			"load", "bad peer", "alone/s", "beside/s", "ratio", "heap grown", "heap peak", "honest",
+		}},
+		Left: []int{0, 1, 7},
+	}
+	mib := func(n int64) string { return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB" }
+	for _, r := range all {
+		honest := "all there"
+		if r.Err != nil {
+			honest = strings.ToValidUTF8(r.Err.Error(), "?")
+		}
+		t.Rows = append(t.Rows, []string{
+			r.Load, r.Bad, strconv.FormatFloat(r.Alone, 'f', 0, 64),
+			strconv.FormatFloat(r.Beside, 'f', 0, 64), strconv.FormatFloat(r.Ratio, 'f', 2, 64),
+			mib(r.GrownBytes), mib(r.PeakBytes), honest,
+		})
+	}
+	return t.String()
+}
+
+// All runs each Load beside each Bad, for about so long together, and shows how far it is.
+func All(ctx context.Context, total time.Duration) (all []Result, err error) {
+	const pairs = 5
+	loads := Loads()
+	window := total / time.Duration(len(loads)*len(Bads())*2*pairs)
+	for _, open := range loads {
+		l, err := open()
+		if err != nil {
+			return all, err
+		}
+		for _, b := range Bads() {
+			r := Run(ctx, l, b, pairs, window)
+			fmt.Fprintf(os.Stderr, "%s beside %s: %.2f\n", r.Load, r.Bad, r.Ratio)
+			all = append(all, r)
+			if r.Err != nil { // The next ones shall find honest work.
+				_ = l.Close()
+				if l, err = open(); err != nil {
+					return all, err
+				}
+			}
+		}
+		if err := l.Close(); err != nil {
+			return all, err
+		}
+	}
+	return all, ctx.Err()
+}
+
+// Loads are the makers of all Loads.
+func Loads() []func() (Load, error) {
+	return []func() (Load, error){openCalls, openQueue, openConns, openMessages, openEthernet}
+}

@@ -6,9 +6,9 @@ var matchingMutations = []mutation{
 		name:  "reduced-over-itself",
 		fault: "a reduction takes slices that overlap, and reduces what it has written",
 		in:    "mpi",
-		old:   "$outHere && overlap($in, $out)",
-		new:   "false",
-		test:  "./mpi -run TestCounts",
+		old:   "!shared($a, $b) || len($a) == len($p) && &$a[0] == &$p[0]",
+		new:   "true",
+		test:  "./mpi -run TestOverlap",
 	},
 	{
 		name:  "eager-overtakes",
@@ -79,8 +79,8 @@ var matchingMutations = []mutation{
 		name:  "probed-stays",
 		fault: "a large message that a matched probe has taken out is there for others still",
 		in:    "pml",
-		old:   "if $m != nil { $l.unexpected.remove($m); $l.probed.add($m) }",
-		new:   "if $m != nil && $m.eager { $l.unexpected.remove($m); $l.probed.add($m) }",
+		old:   "if $m != nil { $l.takeOut($m); $l.probed.add($m) }",
+		new:   "if $m != nil && $m.eager { $l.takeOut($m); $l.probed.add($m) }",
 		test:  "./test/sim/matching -run TestModel",
 	},
 	{

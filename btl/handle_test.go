@@ -16,7 +16,7 @@ import (
 type longTest struct {
 	t                 *testing.T
 	most, sent, ended int
-	unwanted, long    int
+	long              int
 	came              map[int]int // deliveries, by length
 }
 

@@ -132,12 +132,6 @@ func drawPiece(t *rapid.T, id uint32) []byte {
 	return pieceOf(h, string(make([]byte, n)))
 }
 
-func marshalled(a Atomic) []byte {
-	b := make([]byte, AtomicBytes)
-	a.Marshal(b)
-	return b
-}
-
 // drawPack is the payload of a pack, with pieces at its ends or without.
 func drawPack(t *rapid.T) (b []byte) {
 	if rapid.Bool().Draw(t, "end of one") {

@@ -397,8 +397,10 @@ func TestFloor(t *testing.T) {
 				for _, l := range bad.heard {
 					if l["kind"] == letterHello {
 						ep, _ := bad.m.Connect(w.nw.Now(), w.tx.m.Name())
-						bad.say(ep, obj{"kind": letterProof, "key": l["key"],
-							"proof": obj{"nonce": text(h.ordinal)}})
+						bad.say(ep, obj{
+							"kind": letterProof, "key": l["key"],
+							"proof": obj{"nonce": text(h.ordinal)},
+						})
 					}
 				}
 			}

@@ -199,8 +199,11 @@ func TestBoundsIn(t *testing.T) {
 		{attrs{attr(size, 131072), attr(size4, 65536)}, runBounds{65493, 128}, runBounds{65487, 128}},
 		{attrs{attr(size, 40)}, runBounds{0, 128}, runBounds{0, 128}},
 		{attrs{attr(size, 32000), attr(segs, 64)}, runBounds{31957, 64}, runBounds{31937, 64}},
-		{attrs{{Attr: syscall.RtAttr{Type: size}, Value: []byte{1}}}, runBounds{65493, 128},
-			runBounds{65473, 128}},
+		{
+			attrs{{Attr: syscall.RtAttr{Type: size}, Value: []byte{1}}},
+			runBounds{65493, 128},
+			runBounds{65473, 128},
+		},
 	} {
 		d := boundsIn(tc.attrs)
 		if v4, v6 := d.runs(4), d.runs(6); v4 != tc.v4 || v6 != tc.v6 {

@@ -7,8 +7,9 @@ const (
 	headMax   = 160
 
 	// FramesMax is how many frames become one at most. The kernel's UDP_MAX_SEGMENTS bounds those of
-	// UDP: it is as large since Linux 6.9, and FramesOld before.
+	// UDP: it is 128 in Linux 6.18 and in Debian's 6.1, and FramesOld in older kernels.
 	FramesMax = 128
+	// FramesOld is the same bound of older kernels.
 	FramesOld = 64
 )
 

@@ -20,8 +20,11 @@ const pace = 5 * time.Millisecond
 // Bads are all kinds of bad peers.
 func Bads() []Bad {
 	return []Bad{
-		{"comes and goes", comesAndGoes}, {"junk", junk}, {"too long", tooLong},
-		{"takes nothing", takesNothing}, {"strangers", strangers},
+		{"comes and goes", comesAndGoes},
+		{"junk", junk},
+		{"too long", tooLong},
+		{"takes nothing", takesNothing},
+		{"strangers", strangers},
 	}
 }
 

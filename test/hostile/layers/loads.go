@@ -20,7 +20,7 @@ import (
 
 const (
 	tag     btl.Tag = 9
-	clients         = 2
+	clients int     = 2
 	// patience is how long honest work may stand still.
 	patience = 10 * time.Second
 )
@@ -255,7 +255,7 @@ func openConns() (Load, error) {
 		return err
 	})
 	b.aim(m, func(life int) [][]byte {
-		var all [][]byte
+		all := make([][]byte, 0, 4)
 		for kind, value := range map[byte]uint64{1: 1 << 18, 4: 0, 6: 1000, 7: 0} {
 			msg := make([]byte, 16)
 			msg[0], msg[1] = kind, 1

@@ -37,7 +37,7 @@ func openMessages() (Load, error) {
 		}
 	}
 	b.aim(modules[0], func(int) [][]byte {
-		var all [][]byte
+		all := make([][]byte, 0, 3)
 		for n := range 3 {
 			msg := make([]byte, 16+1000) // an eager message that nobody receives
 			msg[0], msg[8] = 1, 99

@@ -285,6 +285,50 @@ func TestFloors(t *testing.T) {
 	}
 }
 
+// TestWalls: a type with too many methods is told, and one of today that has grown.
+func TestWalls(t *testing.T) {
+	t.Parallel()
+	file := func(name, pkg, typ string, methods int) File {
+		var b strings.Builder
+		b.WriteString("package " + pkg + "\n")
+		for i := range methods {
+			fmt.Fprintf(&b, "func (x *%s) m%d() {}\n", typ, i)
+		}
+		return File{Path: name, Data: []byte(b.String())}
+	}
+	walls := func(files ...File) (got []string) {
+		for _, f := range Check(files) {
+			if f.Rule == "wall" {
+				got = append(got, f.Text)
+			}
+		}
+		return got
+	}
+	for _, c := range []struct {
+		what  string
+		files []File
+		want  string // "" is nothing
+	}{
+		{"at the limit", []File{file("hotel/a.go", "hotel", "Hotel", methodsMax)}, ""},
+		{"above", []File{
+			file("hotel/a.go", "hotel", "Hotel", 20), file("hotel/b.go", "hotel", "Hotel", methodsMax-19),
+		}, "hotel.Hotel has 61 methods, at most 60"},
+		{"a test", []File{file("hotel/a_test.go", "hotel", "Hotel", methodsMax+1)}, ""},
+		{"today's", []File{file("btl/a.go", "btl", "Module", methodsToday["btl.Module"])}, ""},
+		{"grown", []File{file("btl/a.go", "btl", "Module", methodsToday["btl.Module"]+1)},
+			"and fewer with time"},
+		{"a long package", []File{
+			{Path: "btl/call/a.go", Data: []byte("package call\n" + strings.Repeat("\n", packageLinesMax))},
+		}, "btl/call has 7001 lines"},
+	} {
+		got := walls(c.files...)
+		if c.want == "" && got != nil || c.want != "" &&
+			(len(got) != 1 || !strings.Contains(got[0], c.want)) {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+	}
+}
+
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	lines := func(n int) string { return strings.Repeat("\n", n) }

@@ -48,6 +48,7 @@ func Check(files []File) []Finding {
 	}
 	c.packageDocs()
 	c.floors()
+	c.walls()
 	c.folders(files)
 	slices.SortFunc(c.findings, func(a, b Finding) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line),

@@ -1,0 +1,77 @@
+package tidy
+
+import (
+	"bytes"
+	"go/ast"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// walls judges how large a type and a package of the library may be: what has more than methodsMax
+// methods, or more lines than its bound, is several things. The largest of today have bounds of
+// their own, which only fall.
+func (c *checker) walls() {
+	methods, lines := map[string]int{}, map[string]int{}
+	for _, s := range c.sources {
+		if isTest(s.Path) || isProgram(s.Path) {
+			continue
+		}
+		lines[s.dir] += bytes.Count(s.Data, []byte("\n"))
+		for _, decl := range s.ast.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv != nil {
+				methods[s.dir+"."+receiverOf(fn)]++
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(methods)) {
+		dir := name[:strings.LastIndexByte(name, '.')]
+		c.bounded(dir, name, "methods", methods[name], methodsMax, methodsToday)
+	}
+	for _, dir := range slices.Sorted(maps.Keys(lines)) {
+		if covers("btl/...", dir) {
+			c.bounded(dir, dir, "lines", lines[dir], packageLinesMax, linesToday)
+		}
+	}
+}
+
+// bounded reports a count above its bound, and a bound of today that can be lowered.
+func (c *checker) bounded(place, name, what string, count, most int, today map[string]int) {
+	own, has := today[name]
+	switch {
+	case !has && count > most:
+		c.report(place, 0, "wall", "%s has %d %s, at most %d: which of them are a part with a state of "+
+			"its own?", name, count, what, most)
+	case has && count > own:
+		c.report(place, 0, "wall", "%s has %d %s, at most %d, and fewer with time", name, count, what,
+			own)
+	case has && len(c.sources) > wholeHouse && own-count > slack(own):
+		c.report("internal/tidy/rules.go", 0, "wall", "%s has %d %s: lower its bound of %d", name, count,
+			what, own)
+	}
+}
+
+// slack is by how much a bound of today may be above what is there.
+func slack(bound int) int { return max(3, bound/50) }
+
+// wholeHouse is a number of files that only the whole repository has.
+const wholeHouse = 200
+
+// receiverOf is the name of the type that a method belongs to.
+func receiverOf(fn *ast.FuncDecl) string {
+	t := fn.Recv.List[0].Type
+	for {
+		switch x := t.(type) {
+		case *ast.StarExpr:
+			t = x.X
+		case *ast.IndexExpr:
+			t = x.X
+		case *ast.IndexListExpr:
+			t = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
+}

@@ -32,7 +32,7 @@ func (m *Module) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token
 	if verdict == reliability.AckDuplicate {
 		m.stats.counters[CntDupAcks]++
 	}
-	if ep.path.watches() {
+	if ep.path.WantsDelivered() {
 		m.pathCarried(ep, done)
 	}
 	m.ackedAll(ep, done)

@@ -9,6 +9,7 @@ import (
 	"gobtl/frag"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
+	"gobtl/btl/internal/pmtu"
 )
 
 // fairScript is a script that grants so many credits to a module with room for them.
@@ -344,7 +345,7 @@ func TestFairBeforeFence(t *testing.T) {
 		t.Fatal(err)
 	}
 	mtu := ep.mtu
-	ep.useSize(pathBaseBytes)
+	ep.useSize(pmtu.BaseBytes)
 	if _, err := ep.Send(ep.Now(), large); err != nil {
 		t.Fatal(err)
 	}

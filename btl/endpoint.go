@@ -10,6 +10,7 @@ import (
 	"gobtl/hotel"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
+	"gobtl/btl/internal/pmtu"
 )
 
 type endpointState uint8
@@ -71,7 +72,7 @@ const fragBytesUnknown = 1<<32 - 1
 func (r *route) agreeSizes(own *port.Port, tinyBytes, mtuBytes int, fragBytesMax uint32) {
 	r.tinyMost, r.mtuMost = min(own.Command.MTUBytes(), tinyBytes), min(own.Data.MTUBytes(), mtuBytes)
 	r.fragBytesMax = fragBytesMax
-	r.useSize(min(r.mtuMost, pathBaseBytes))
+	r.useSize(min(r.mtuMost, pmtu.BaseBytes))
 	if own.Reliable() { // unless the peer may not
 		r.useSize(r.mtuMost)
 	}

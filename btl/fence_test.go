@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gobtl/fabric/mem"
+	"gobtl/btl/internal/pmtu"
 )
 
 // What would leave at once waits for a fence like everything else: SendImmediate has no room until
@@ -59,7 +60,7 @@ func TestFencePathLowered(t *testing.T) {
 	if _, err := l.ep.Send(l.now, put); err != nil {
 		t.Fatal(err)
 	}
-	l.ep.path.size = pathBaseBytes
+	l.ep.path.Begin(l.now, pmtu.BaseBytes, 1)
 	l.mods[0].usePath(l.ep)
 	l.until("the notice", 20*time.Microsecond, 5*time.Second, func() bool {
 		return slices.Contains(order, "notice")

@@ -106,7 +106,7 @@ func (b *bench) connect(i, j int) *Endpoint {
 func (b *bench) opening() bool {
 	for _, m := range b.mods {
 		for _, ep := range m.slots.Values() {
-			if ep != nil && ep.Connected() && !ep.counted && ep.path.opening() {
+			if ep != nil && ep.Connected() && !ep.counted && ep.path.FirstProbePending() {
 				return true
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"gobtl/frag"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
+	"gobtl/btl/internal/pmtu"
 )
 
 // The packets of a connection travel by one of two kinds of link, which both ends choose alike at
@@ -83,7 +84,7 @@ func (m *Module) agree(ep *Endpoint, hello *frag.Hello) {
 		ep.snd.Unbind()
 		return
 	}
-	ep.useSize(min(ep.mtuMost, pathBaseBytes))
+	ep.useSize(min(ep.mtuMost, pmtu.BaseBytes))
 	ep.snd.Grant(hello.Credit)
 	m.recovery.Join(&ep.snd, time.Duration(hello.AckDelayUs)*time.Microsecond, ep.selective)
 }

@@ -51,7 +51,7 @@ func newNoCopyPair(tb testing.TB, size int, cfg Config) *noCopyPair {
 	if p.ep, err = p.x.Connect(p.now(), p.y.Name()); err != nil {
 		tb.Fatal(err)
 	}
-	for !p.ep.Connected() || p.ep.path.opening() {
+	for !p.ep.Connected() || p.ep.path.FirstProbePending() {
 		p.pass()
 	}
 	return p

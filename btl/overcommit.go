@@ -78,7 +78,7 @@ func (m *Module) wantsTrip(ep *Endpoint) {
 func (m *Module) tendOvercommit() {
 	if ep := m.measure; ep != nil {
 		m.measure = nil
-		if ep.state == stateConnected && ep.hs == nil && ep.path.begun() {
+		if ep.state == stateConnected && ep.hs == nil && ep.path.Begun() {
 			ep.nonce, ep.askedAt, ep.nextAt = m.random(), m.now, m.now.Add(tripEvery)
 			m.sendPingOf(ep, ep.nonce, frag.PingBytesMin)
 		}

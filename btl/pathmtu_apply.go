@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"gobtl/btl/internal/pmtu"
 	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
@@ -14,13 +15,13 @@ import (
 	"gobtl/reliability"
 )
 
-// What the search of pathmtu.go says, done to endpoints; Pings and Pongs; and the packets that are
+// What a pmtu.Search says, done to endpoints; Pings and Pongs; and the packets that are
 // too large for what the path carries now, which leave in Parts. A counted link has none of it: a
 // fabric that loses nothing does not lose what is large.
 
 // pathState is what an endpoint knows of the sizes that its path carries.
 type pathState struct {
-	path  pathMTU
+	path  pmtu.Search
 	doubt doubt
 	room  hotel.Room // of the search's timer
 	parts frag.Parts // that have come
@@ -62,13 +63,13 @@ type Path struct {
 func (ep *Endpoint) Path() Path {
 	p := Path{
 		PathState: ep.snd.Path(), MTUBytes: ep.mtu, MTUBytesMost: ep.mtuMost,
-		Holes: int(ep.path.holes),
+		Holes: ep.path.Holes(),
 	}
 	switch {
 	case ep.counted:
 		p.MTUWhy = "all that both devices take, of a fabric that loses nothing"
-	case ep.path.begun():
-		p.MTUWhy = ep.path.why()
+	case ep.path.Begun():
+		p.MTUWhy = ep.path.Reason()
 	default:
 		p.MTUWhy = "not connected"
 	}
@@ -81,7 +82,7 @@ func (m *Module) beginPath(ep *Endpoint) {
 		return
 	}
 	ep.parts.Init(m.parts.pool)
-	ep.path.begin(m.now, ep.mtuMost, m.random())
+	ep.path.Begin(m.now, ep.mtuMost, m.random())
 	ep.beganAt = m.now
 	m.searchPath(ep)
 }
@@ -105,9 +106,9 @@ func (ep *Endpoint) pathWait() time.Duration {
 
 // searchPath does what the search of an endpoint wants now.
 func (m *Module) searchPath(ep *Endpoint) {
-	if ep.path.due <= m.now {
-		var sizes [pathSizes + 2]int
-		for _, s := range ep.path.next(m.now, ep.pathWait(), m.random(), sizes[:0]) {
+	if ep.path.Due() <= m.now {
+		var sizes [pmtu.ProbesMax + 2]int
+		for _, s := range ep.path.Probes(m.now, ep.pathWait(), m.random(), sizes[:0]) {
 			m.sendPing(ep, s)
 		}
 		if ep.narrow(m.deadAfter(ep)) {
@@ -125,29 +126,29 @@ func (m *Module) searchPath(ep *Endpoint) {
 // is reached: if a larger packet is not, what decides is how long that is owed. One that was
 // granted time without progress has it here too.
 func (ep *Endpoint) narrow(after time.Duration) bool {
-	m, since := ep.m, ep.path.since
+	m, since := ep.m, ep.path.DoubtSince()
 	if ep.doubt.since != since { // it has just begun
 		ep.doubt = doubt{since, m.nowUnpaused}
 	}
 	silent := m.nowUnpaused.Sub(ep.heardAt) >= m.deadAfter(ep)*3/4
 	reached := m.nowUnpaused.Sub(ep.ackedAt) < after
 	return !ep.counted && !silent && !reached &&
-		ep.path.narrow(since.Add(m.nowUnpaused.Sub(ep.doubt.unpaused)), after)
+		ep.path.Narrow(since.Add(m.nowUnpaused.Sub(ep.doubt.unpaused)), after)
 }
 
 func (m *Module) endNarrow(ep *Endpoint) {
 	m.endTelling(ep, frag.ByeNarrow, EventFailed,
-		fmt.Errorf("%w: none of %d bytes, small ones do", ErrNarrow, ep.path.base))
+		fmt.Errorf("%w: none of %d bytes, small ones do", ErrNarrow, ep.path.Base()))
 }
 
 // pathTimer has the search go on when it is due.
 func (m *Module) pathTimer(ep *Endpoint) {
 	m.pathTimers.Checkout(ep.pathState.room)
 	ep.pathState.room = 0
-	if ep.path.due == Never || ep.state != stateConnected {
+	if ep.path.Due() == Never || ep.state != stateConnected {
 		return
 	}
-	room, err := m.pathTimers.Checkin(m.now, ep.path.due.Sub(m.now), ep.slot)
+	room, err := m.pathTimers.Checkin(m.now, ep.path.Due().Sub(m.now), ep.slot)
 	if err != nil {
 		panic("btl: no room for a path's timer: " + err.Error()) // as many as endpoints
 	}
@@ -169,8 +170,8 @@ func (m *Module) expirePaths() {
 
 // usePath has an endpoint send packets of the size that the search knows to pass.
 func (m *Module) usePath(ep *Endpoint) {
-	if was := ep.mtu; was != ep.path.size {
-		ep.useSize(ep.path.size)
+	if was := ep.mtu; was != ep.path.Size() {
+		ep.useSize(ep.path.Size())
 		if ep.mtu < was {
 			m.stats.counters[CntPathLowered]++
 			m.moveLarge(ep)
@@ -184,12 +185,13 @@ func (m *Module) usePath(ep *Endpoint) {
 
 // holds says whether a large fragment waits for the answer to the first Ping.
 func (ep *Endpoint) holds(f *Fragment) bool {
-	return f.size > heldBytes && f.cursor == 0 && !f.isBye() && !ep.counted && ep.path.opening()
+	return f.size > heldBytes && f.cursor == 0 && !f.isBye() && !ep.counted &&
+		ep.path.FirstProbePending()
 }
 
 // sendPing asks whether a datagram of a size gets through; 0 is the smallest.
 func (m *Module) sendPing(ep *Endpoint, sizeBytes int) {
-	m.sendPingOf(ep, pathNonce(ep.path.secret, sizeBytes), max(sizeBytes, frag.PingBytesMin))
+	m.sendPingOf(ep, ep.path.Nonce(sizeBytes), max(sizeBytes, frag.PingBytesMin))
 }
 
 // sendPingOf sends a Ping with a nonce.
@@ -266,7 +268,7 @@ func (m *Module) onPong(in *arrival) {
 		m.stats.counters[CntRecvPong]++
 		return
 	}
-	if ep.counted || !ep.path.pong(m.now, frag.NonceOf(in.payload)) {
+	if ep.counted || !ep.path.ProbeAcked(m.now, frag.NonceOf(in.payload)) {
 		m.drop(CntDropPing)
 		return
 	}
@@ -279,7 +281,7 @@ func (m *Module) onPong(in *arrival) {
 // pathLost notes that a packet has to be sent again, which raises a doubt when it is one of
 // several; alone says whether the copy that was lost left alone.
 func (m *Module) pathLost(ep *Endpoint, sizeBytes int, alone bool) {
-	if ep.state == stateConnected && ep.path.sentAgain(m.now, sizeBytes, alone, m.random()) {
+	if ep.state == stateConnected && ep.path.PacketLost(m.now, sizeBytes, alone, m.random()) {
 		m.searchPath(ep)
 	}
 }
@@ -287,13 +289,13 @@ func (m *Module) pathLost(ep *Endpoint, sizeBytes int, alone bool) {
 // pathCarried notes what has arrived while packets are lost in a row, or the path is in doubt. Of
 // a packet that was sent again it is not known which copy has arrived, and when that left.
 func (m *Module) pathCarried(ep *Endpoint, done []reliability.Token) {
-	stage := ep.path.stage
+	stage := ep.path.Stage()
 	for _, t := range done {
 		if s := &m.segs[t]; !s.parted && m.recovery.Resends(t) == 0 {
-			ep.path.carried(m.now, m.recovery.PostedAt(t), int(s.bytes), m.port.Alone(segBuf(t)))
+			ep.path.Delivered(m.now, m.recovery.PostedAt(t), int(s.bytes), m.port.Alone(segBuf(t)))
 		}
 	}
-	if ep.path.stage != stage {
+	if ep.path.Stage() != stage {
 		m.searchPath(ep)
 	}
 }
@@ -308,7 +310,7 @@ func (m *Module) pathRefused(s *fabric.Send, err error) {
 	if ep == nil || ep.counted || ep.state != stateConnected {
 		return
 	}
-	if ep.path.refused(m.now, int(s.Len+s.RegionLen), m.random()) {
+	if ep.path.TooLarge(m.now, int(s.Len+s.RegionLen), m.random()) {
 		m.pathTimer(ep)
 	}
 }
@@ -417,16 +419,18 @@ func (m *Module) checkPaths(*checker) error {
 		kept += n
 		p := &ep.path
 		switch {
-		case ep.state != stateConnected || ep.counted || !p.begun():
+		case ep.state != stateConnected || ep.counted || !p.Begun():
 			if ep.pathState.room != 0 || n > 0 {
 				return fmt.Errorf("endpoint %d in state %d searches its path", ep.slot, ep.state)
 			}
-		case p.size != ep.mtu || p.size > p.most || p.size < p.base || ep.tiny > ep.mtu:
-			return fmt.Errorf("endpoint %d: packets of %d and %d bytes, searched %d of %d", ep.slot, ep.tiny,
-				ep.mtu, p.size, p.most)
-		case (p.due == Never) != (ep.pathState.room == 0):
-			return fmt.Errorf("endpoint %d: search of stage %d, due %d, room %d", ep.slot, p.stage, p.due,
-				ep.pathState.room)
+		case p.Check() != nil:
+			return fmt.Errorf("endpoint %d: %w", ep.slot, p.Check())
+		case p.Size() != ep.mtu || ep.tiny > ep.mtu:
+			return fmt.Errorf("endpoint %d: packets of %d and %d bytes, searched %d", ep.slot, ep.tiny,
+				ep.mtu, p.Size())
+		case (p.Due() == Never) != (ep.pathState.room == 0):
+			return fmt.Errorf("endpoint %d: search of stage %d, due %d, room %d", ep.slot, p.Stage(),
+				p.Due(), ep.pathState.room)
 		}
 	}
 	if kept != m.parts.pool.Bytes() {

@@ -10,6 +10,7 @@ import (
 	"gobtl/frag"
 	"gobtl/internal/seq"
 	"gobtl/internal/testenv"
+	"gobtl/btl/internal/pmtu"
 )
 
 // narrowTo has the network lose datagrams beyond a size.
@@ -57,7 +58,7 @@ func TestPartsCarryAll(t *testing.T) {
 				t.Errorf("%s, %d: %+v, %d Parts", profile, limit, p, l.mods[0].stats.Get(CntSentPart))
 			}
 			l.until("the size is found", time.Millisecond, 20*time.Second, func() bool {
-				return a.mtu > limit-pathGrainBytes
+				return a.mtu > limit-pmtu.GrainBytes
 			})
 			l.settle(time.Second)
 			if n := l.mods[1].parts.pool.Bytes(); n != 0 {
@@ -97,7 +98,7 @@ func TestPathRunsPass(t *testing.T) {
 			if tr.finished() {
 				tr.send(a, []int{3000, 60_000}[tr.rng.IntN(2)])
 			}
-			return a.mtu > limit-pathGrainBytes && a.mtu <= limit && a.path.stage == pathFound
+			return a.mtu > limit-pmtu.GrainBytes && a.mtu <= limit && a.path.Stage() == pmtu.Complete
 		})
 		l.until("all has come", 50*time.Microsecond, 20*time.Second, tr.finished)
 		tr.verify()
@@ -184,7 +185,7 @@ func TestPathNarrowStopped(t *testing.T) {
 	l, a, _ := narrowed(t)
 	const step = 100 * time.Microsecond
 	l.until("only small packets pass", step, 5*time.Second, func() bool {
-		return a.path.narrow(l.now, 0)
+		return a.path.Narrow(l.now, 0)
 	})
 	began := l.now
 	timeout := l.mods[0].cfg.PeerTimeout

@@ -66,10 +66,12 @@ var policies = []policy{
 		dir: "fabric/...", imports: with(leaves, "fabric", "internal/bulk", "internal/park"),
 		libs: []string{"golang.org/x/sys"},
 	},
+	{dir: "btl/internal/pmtu", imports: leaves, deny: pureDeny},
 	{dir: "btl/internal/port", imports: with(leaves, "fabric"), deny: pureDeny},
 	{
 		dir:     "btl",
-		imports: with(leaves, "btl/internal/port", "fabric", "frag", "hotel", "reliability"),
+		imports: with(leaves, "btl/internal/pmtu", "btl/internal/port", "fabric", "frag", "hotel",
+			"reliability"),
 		libs:    []string{"github.com/google/btree"},
 	},
 	{
@@ -264,7 +266,7 @@ var (
 		"btl.Endpoint": 136, "btl.Module": 432, "btl/runner.Runner": 75, "mpi.engine": 72,
 		"pml.Layer": 78, "reliability.Sender": 65,
 	}
-	linesToday = map[string]int{"btl": 15000}
+	linesToday = map[string]int{"btl": 14600}
 )
 
 // structFieldsMax bounds the fields of a struct of btl.
@@ -292,7 +294,7 @@ var btlFloors = [][]string{
 	},
 	{
 		"acks.go", "buffers.go", "checker.go", "clock.go", "crowd.go", "descriptors.go",
-		"arrivals.go", "handshake.go", "keep.go", "number.go", "outbox.go", "pathmtu.go", "payload.go",
+		"arrivals.go", "handshake.go", "keep.go", "number.go", "outbox.go", "payload.go",
 		"peers.go", "random.go", "regcache.go",
 	},
 	{

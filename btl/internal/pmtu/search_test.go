@@ -1,17 +1,18 @@
-package btl
+package pmtu
 
 import (
 	"math/rand/v2"
 	"testing"
 	"time"
 
+	"gobtl/internal/mono"
 	"gobtl/internal/testenv"
 )
 
 // pathLab drives a search over a path of its own: Pings that are not too large are answered.
 type pathLab struct {
-	p       pathMTU
-	now     Time
+	p       Search
+	now     mono.Time
 	limit   int // of the path
 	rtt     time.Duration
 	loss    float64
@@ -23,13 +24,13 @@ type pathLab struct {
 }
 
 type pathPong struct {
-	at    Time
+	at    mono.Time
 	nonce uint64
 }
 
 func newPathLab(most, limit int, rtt time.Duration, seed uint64) *pathLab {
 	l := &pathLab{now: 1, limit: limit, rtt: rtt, rng: rand.New(rand.NewPCG(seed, 1))}
-	l.p.begin(l.now, most, l.rng.Uint64())
+	l.p.Begin(l.now, most, l.rng.Uint64())
 	return l
 }
 
@@ -43,7 +44,7 @@ func (l *pathLab) until(t *testing.T, limit time.Duration, cond func() bool) tim
 		for _, p := range l.pongs {
 			next = min(next, p.at)
 		}
-		if next == Never || next.Sub(begin) > limit {
+		if next == mono.Never || next.Sub(begin) > limit {
 			t.Fatalf("size %d, below %d, stage %d after %v", l.p.size, l.p.below, l.p.stage,
 				l.now.Sub(begin))
 		}
@@ -52,7 +53,7 @@ func (l *pathLab) until(t *testing.T, limit time.Duration, cond func() bool) tim
 		for _, p := range l.pongs {
 			if p.at > l.now {
 				rest = append(rest, p)
-			} else if !l.p.pong(l.now, p.nonce) && l.p.holes == 0 {
+			} else if !l.p.ProbeAcked(l.now, p.nonce) && l.p.holes == 0 {
 				t.Fatalf("pong %x is not one of the search", p.nonce)
 			}
 		}
@@ -65,18 +66,18 @@ func (l *pathLab) until(t *testing.T, limit time.Duration, cond func() bool) tim
 }
 
 func (l *pathLab) ask() {
-	sizes := l.p.next(l.now, 2*l.rtt, l.rng.Uint64(), nil)
+	sizes := l.p.Probes(l.now, 2*l.rtt, l.rng.Uint64(), nil)
 	for _, s := range sizes {
 		l.pings++
 		l.bytes += s
 		l.largest = max(l.largest, s)
 		if s <= l.limit && l.rng.Float64() >= l.loss {
-			l.pongs = append(l.pongs, pathPong{l.now.Add(l.rtt), pathNonce(l.p.secret, s)})
+			l.pongs = append(l.pongs, pathPong{l.now.Add(l.rtt), nonceOf(l.p.secret, s)})
 		}
 	}
 }
 
-func (l *pathLab) found() bool { return l.p.stage == pathFound || l.p.stage == pathFixed }
+func (l *pathLab) found() bool { return l.p.stage == Complete || l.p.stage == Fixed }
 
 // TestPathSearch finds what paths carry, to within the grain, in a few round trips.
 func TestPathSearch(t *testing.T) {
@@ -106,7 +107,7 @@ func TestPathSearch(t *testing.T) {
 		took := l.until(t, time.Minute, l.found)
 		want := tc.want
 		if want == 0 {
-			want = max(l.p.size, tc.limit-pathGrainBytes)
+			want = max(l.p.size, tc.limit-GrainBytes)
 		}
 		if l.p.size != want || l.p.size > tc.limit {
 			t.Errorf("%+v: found %d", tc, l.p.size)
@@ -126,7 +127,7 @@ func TestPathSearchLossy(t *testing.T) {
 	for i := range uint64(200) {
 		l := newPathLab(8972, 1472, 300*time.Microsecond, seed+i)
 		l.loss = 0.25
-		l.until(t, 20*time.Second, func() bool { return l.found() && l.p.size >= 1472-pathGrainBytes })
+		l.until(t, 20*time.Second, func() bool { return l.found() && l.p.size >= 1472-GrainBytes })
 		if l.p.size > l.limit {
 			t.Fatalf("seed %d: found %d", seed+i, l.p.size)
 		}
@@ -140,14 +141,14 @@ func TestPathHole(t *testing.T) {
 		l := newPathLab(8972, 8972, rtt, 3)
 		l.until(t, time.Second, l.found)
 		l.limit = 1472
-		for range pathLostMax {
-			l.p.sentAgain(l.now, 8972, true, l.rng.Uint64())
+		for range lostMax {
+			l.p.PacketLost(l.now, 8972, true, l.rng.Uint64())
 		}
-		if l.p.stage != pathDoubting {
+		if l.p.stage != Doubting {
 			t.Fatal("no doubt")
 		}
 		took := l.until(t, 2*time.Second, func() bool { return l.p.size < 8972 })
-		if l.p.size != pathBaseBytes || l.p.holes != 1 {
+		if l.p.size != BaseBytes || l.p.holes != 1 {
 			t.Errorf("left for %d, %d holes", l.p.size, l.p.holes)
 		}
 		l.until(t, 10*time.Second, l.found)
@@ -156,7 +157,7 @@ func TestPathHole(t *testing.T) {
 		}
 		l.limit = 8972
 		again := l.until(t, time.Hour, func() bool { return l.p.size == 8972 })
-		if again < pathRaiseAfter[0] || again > 2*pathRaiseAfter[0] {
+		if again < raiseAfter[0] || again > 2*raiseAfter[0] {
 			t.Errorf("raised after %v", again)
 		}
 		t.Logf("rtt %v: left after %v", rtt, took)
@@ -167,31 +168,31 @@ func TestPathHole(t *testing.T) {
 func TestPathDoubt(t *testing.T) {
 	l := newPathLab(8972, 8972, time.Millisecond, 4)
 	l.until(t, time.Second, l.found)
-	for range 10 * pathLostMax {
-		if l.p.sentAgain(l.now, pathBaseBytes, true, 5) {
+	for range 10 * lostMax {
+		if l.p.PacketLost(l.now, BaseBytes, true, 5) {
 			t.Fatal("small packets raise a doubt")
 		}
 	}
-	for range 10 * pathLostMax {
-		l.p.sentAgain(l.now, 8972, true, 5)
-		if !l.p.watches() {
+	for range 10 * lostMax {
+		l.p.PacketLost(l.now, 8972, true, 5)
+		if !l.p.WantsDelivered() {
 			t.Fatal("does not ask what arrives")
 		}
-		l.p.carried(l.now, l.now, pathBaseBytes, true)
-		l.p.sentAgain(l.now, 5000, true, 5)
-		l.p.carried(l.now, l.now, 5000, true)
+		l.p.Delivered(l.now, l.now, BaseBytes, true)
+		l.p.PacketLost(l.now, 5000, true, 5)
+		l.p.Delivered(l.now, l.now, 5000, true)
 	}
-	if l.p.stage != pathFound {
+	if l.p.stage != Complete {
 		t.Fatal("losses that are not in a row raise a doubt")
 	}
-	if !l.p.refused(l.now, 8972, l.rng.Uint64()) || l.p.refused(l.now, 8972, 5) {
+	if !l.p.TooLarge(l.now, 8972, l.rng.Uint64()) || l.p.TooLarge(l.now, 8972, 5) {
 		t.Fatal("a refusal raises one doubt")
 	}
 	l.until(t, time.Second, l.found)
 	if l.p.size != 8972 || l.p.holes != 0 {
 		t.Errorf("size %d, %d holes after a doubt", l.p.size, l.p.holes)
 	}
-	if l.p.refused(l.now, pathBaseBytes, 5) {
+	if l.p.TooLarge(l.now, BaseBytes, 5) {
 		t.Error("a refusal of the base is believed")
 	}
 }
@@ -199,17 +200,17 @@ func TestPathDoubt(t *testing.T) {
 // TestPathStale sends Pongs of before the doubt, and forged ones: they prove nothing.
 func TestPathStale(t *testing.T) {
 	l := newPathLab(8972, 8972, time.Millisecond, 6)
-	old := pathNonce(l.p.secret, 8972)
-	for _, nonce := range []uint64{0, old ^ 1<<16, old ^ 1<<63, pathNonce(l.p.secret, 9000)} {
-		if l.p.pong(l.now, nonce) || l.p.size != pathBaseBytes {
+	old := nonceOf(l.p.secret, 8972)
+	for _, nonce := range []uint64{0, old ^ 1<<16, old ^ 1<<63, nonceOf(l.p.secret, 9000)} {
+		if l.p.ProbeAcked(l.now, nonce) || l.p.size != BaseBytes {
 			t.Fatalf("believes %x", nonce)
 		}
 	}
 	l.until(t, time.Second, l.found)
-	for range pathLostMax {
-		l.p.sentAgain(l.now, 8972, true, l.rng.Uint64())
+	for range lostMax {
+		l.p.PacketLost(l.now, 8972, true, l.rng.Uint64())
 	}
-	if l.p.pong(l.now, old) || l.p.stage != pathDoubting {
+	if l.p.ProbeAcked(l.now, old) || l.p.stage != Doubting {
 		t.Fatal("believes a Pong of before the doubt")
 	}
 }
@@ -219,37 +220,37 @@ func TestPathNarrow(t *testing.T) {
 	const after = 5 * time.Second
 	for _, tc := range []struct{ most, limit int }{{1472, 700}, {8972, 1199}} {
 		l := newPathLab(tc.most, tc.limit, time.Millisecond, 7)
-		took := l.until(t, time.Minute, func() bool { return l.p.narrow(l.now, after) })
+		took := l.until(t, time.Minute, func() bool { return l.p.Narrow(l.now, after) })
 		if took < after || took > after+2*time.Second {
 			t.Errorf("narrow from the beginning after %v", took)
 		}
 		l = newPathLab(tc.most, tc.most, time.Millisecond, 8)
 		l.until(t, time.Second, l.found)
 		l.limit = tc.limit
-		for range pathLostMax {
-			l.p.sentAgain(l.now, tc.most, true, l.rng.Uint64())
+		for range lostMax {
+			l.p.PacketLost(l.now, tc.most, true, l.rng.Uint64())
 		}
-		l.until(t, time.Minute, func() bool { return l.p.narrow(l.now, after) })
+		l.until(t, time.Minute, func() bool { return l.p.Narrow(l.now, after) })
 		l.limit = 0 // nothing passes at all: that is no narrow path
 		l.p.doubt(l.now)
 		for range 100 {
 			l.now = l.now.Add(time.Second)
 			l.ask()
 			l.pongs = l.pongs[:0]
-			if l.p.narrow(l.now, after) {
+			if l.p.Narrow(l.now, after) {
 				t.Fatal("a dead path is a narrow one")
 			}
 		}
 	}
 	l := newPathLab(1000, 1000, time.Millisecond, 9) // fixed, and it stops
 	l.limit = 600
-	for range pathLostMax {
-		l.p.sentAgain(l.now, 1000, true, l.rng.Uint64())
+	for range lostMax {
+		l.p.PacketLost(l.now, 1000, true, l.rng.Uint64())
 	}
-	l.until(t, time.Minute, func() bool { return l.p.narrow(l.now, after) })
+	l.until(t, time.Minute, func() bool { return l.p.Narrow(l.now, after) })
 	l.limit = 1000
 	l.until(t, time.Minute, l.found)
-	if l.p.stage != pathFixed || l.p.size != 1000 {
+	if l.p.stage != Fixed || l.p.size != 1000 {
 		t.Errorf("stage %d, size %d after it passes again", l.p.stage, l.p.size)
 	}
 }
@@ -258,31 +259,31 @@ func TestPathNarrow(t *testing.T) {
 // meanwhile: the path is not narrow. One that left before says nothing of it.
 func TestPathDoubtEnded(t *testing.T) {
 	for _, old := range []bool{false, true} {
-		l := newPathLab(pathBaseBytes, pathBaseBytes, time.Millisecond, 5)
+		l := newPathLab(BaseBytes, BaseBytes, time.Millisecond, 5)
 		l.p.secret = 1
-		if !l.p.refused(l.now, pathBaseBytes, 1) {
-			for range pathLostMax {
-				l.p.sentAgain(l.now, pathBaseBytes, true, 1)
+		if !l.p.TooLarge(l.now, BaseBytes, 1) {
+			for range lostMax {
+				l.p.PacketLost(l.now, BaseBytes, true, 1)
 			}
 		}
-		if l.p.stage != pathDoubting {
+		if l.p.stage != Doubting {
 			t.Fatal("no doubt")
 		}
 		began := l.now
-		for range pathTries {
+		for range roundsMax {
 			l.now = l.now.Add(time.Second)
-			l.p.next(l.now, time.Millisecond, 1, nil)
-			l.p.pong(l.now, pathNonce(l.p.secret, 0))
+			l.p.Probes(l.now, time.Millisecond, 1, nil)
+			l.p.ProbeAcked(l.now, nonceOf(l.p.secret, 0))
 		}
-		if !l.p.narrow(l.now, 0) || !l.p.watches() {
+		if !l.p.Narrow(l.now, 0) || !l.p.WantsDelivered() {
 			t.Fatal("only small packets pass, and the path is not narrow")
 		}
 		sentAt := began.Add(time.Millisecond)
 		if old {
 			sentAt = began
 		}
-		l.p.carried(l.now, sentAt, pathBaseBytes, true)
-		if l.p.narrow(l.now, 0) != old {
+		l.p.Delivered(l.now, sentAt, BaseBytes, true)
+		if l.p.Narrow(l.now, 0) != old {
 			t.Errorf("a packet that left before the doubt: %t; the path is narrow: %t", old, !old)
 		}
 	}
@@ -291,24 +292,24 @@ func TestPathDoubtEnded(t *testing.T) {
 // TestPathDoubtAsksMore: the rounds of a doubt in which the base was asked for in vain ask for it
 // several times, so that a path which loses much is not taken for a narrow one.
 func TestPathDoubtAsksMore(t *testing.T) {
-	l := newPathLab(2*pathBaseBytes, pathBaseBytes, time.Millisecond, 5)
-	for range pathLostMax {
-		l.p.sentAgain(l.now, pathBaseBytes, true, 1)
+	l := newPathLab(2*BaseBytes, BaseBytes, time.Millisecond, 5)
+	for range lostMax {
+		l.p.PacketLost(l.now, BaseBytes, true, 1)
 	}
 	asked := 0
-	for round := 1; !l.p.narrow(l.now, 0); round++ {
-		if round > pathTries {
+	for round := 1; !l.p.Narrow(l.now, 0); round++ {
+		if round > roundsMax {
 			t.Fatalf("not narrow after %d rounds", round)
 		}
 		l.now = l.now.Add(time.Second)
-		for _, size := range l.p.next(l.now, time.Millisecond, 1, nil) {
+		for _, size := range l.p.Probes(l.now, time.Millisecond, 1, nil) {
 			if size == l.p.base {
 				asked++
 			}
 		}
-		l.p.pong(l.now, pathNonce(l.p.secret, 0))
+		l.p.ProbeAcked(l.now, nonceOf(l.p.secret, 0))
 	}
-	if asked < pathTries+2 {
+	if asked < roundsMax+2 {
 		t.Errorf("narrow after %d Pings of the base", asked)
 	}
 }
@@ -319,14 +320,14 @@ func TestPathRuns(t *testing.T) {
 	l := newPathLab(1472, 1472, time.Millisecond, 10)
 	l.until(t, time.Second, l.found)
 	l.limit = 1272
-	for i := range pathLostMax {
-		l.p.sentAgain(l.now, 1472, true, l.rng.Uint64())
-		if last := i == pathLostMax-1; last != (l.p.stage == pathDoubting) {
+	for i := range lostMax {
+		l.p.PacketLost(l.now, 1472, true, l.rng.Uint64())
+		if last := i == lostMax-1; last != (l.p.stage == Doubting) {
 			t.Fatalf("%d packets that left alone are lost; a doubt: %t", i+1, !last)
 		}
-		l.p.carried(l.now, l.now.Add(time.Microsecond), 1472, false)
+		l.p.Delivered(l.now, l.now.Add(time.Microsecond), 1472, false)
 	}
-	if l.p.stage != pathDoubting || l.p.narrow(l.now, 0) {
+	if l.p.stage != Doubting || l.p.Narrow(l.now, 0) {
 		t.Fatal("a run has ended the doubt, or the path is narrow")
 	}
 	rounds := 0
@@ -334,7 +335,7 @@ func TestPathRuns(t *testing.T) {
 		rounds = max(rounds, int(l.p.tries))
 		return l.p.size < 1472
 	})
-	if rounds < pathTriesRuns {
+	if rounds < roundsMaxRuns {
 		t.Errorf("the size is left after %d rounds, though runs arrive", rounds)
 	}
 	l.until(t, 10*time.Second, l.found)
@@ -342,30 +343,30 @@ func TestPathRuns(t *testing.T) {
 		t.Errorf("found %d", l.p.size)
 	}
 	// Of packets that left in runs those that arrive between the losses say enough.
-	for range 10 * pathLostMax {
-		l.p.sentAgain(l.now, 1272, false, 5)
-		l.p.carried(l.now, l.now, 1272, false)
+	for range 10 * lostMax {
+		l.p.PacketLost(l.now, 1272, false, 5)
+		l.p.Delivered(l.now, l.now, 1272, false)
 	}
-	if l.p.stage != pathFound {
+	if l.p.stage != Complete {
 		t.Error("losses that are not in a row raise a doubt")
 	}
 }
 
 // TestPathRunsNarrow: a path whose runs of the base arrive is not narrow, though each Ping is lost.
 func TestPathRunsNarrow(t *testing.T) {
-	l := newPathLab(pathBaseBytes, 700, time.Millisecond, 11)
+	l := newPathLab(BaseBytes, 700, time.Millisecond, 11)
 	l.p.doubt(l.now)
-	for range 2 * pathTriesRuns {
+	for range 2 * roundsMaxRuns {
 		l.now = l.now.Add(time.Second)
-		l.p.carried(l.now, l.now, pathBaseBytes, false)
-		l.p.next(l.now, time.Millisecond, 1, nil)
-		l.p.pong(l.now, pathNonce(l.p.secret, 0))
-		if l.p.narrow(l.now, 0) || l.p.proven {
+		l.p.Delivered(l.now, l.now, BaseBytes, false)
+		l.p.Probes(l.now, time.Millisecond, 1, nil)
+		l.p.ProbeAcked(l.now, nonceOf(l.p.secret, 0))
+		if l.p.Narrow(l.now, 0) || l.p.proven {
 			t.Fatal("narrow, or the base is taken as proven")
 		}
 	}
-	l.p.carried(l.now, l.now, pathBaseBytes, true)
-	if !l.p.proven || l.p.stage == pathDoubting {
+	l.p.Delivered(l.now, l.now, BaseBytes, true)
+	if !l.p.proven || l.p.stage == Doubting {
 		t.Error("a packet that crossed alone proves nothing")
 	}
 }

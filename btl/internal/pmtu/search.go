@@ -1,0 +1,457 @@
+package pmtu
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"gobtl/internal/mono"
+)
+
+// Stage is what the search is at.
+type Stage uint8
+
+// The stages.
+const (
+	Fixed     Stage = iota // there is nothing to search: the agreed size is the base
+	Searching              // larger sizes are being asked for
+	Complete               // nothing larger passes, as far as is known
+	Doubting               // the size in use may not pass any more
+)
+
+const (
+	// BaseBytes is the datagram that every path should carry: BASE_PLPMTU of RFC 8899.
+	BaseBytes = 1200
+	// GrainBytes is how exactly the size is found.
+	GrainBytes = 8
+	// ProbesMax is the number of probes that a round has at most, beside those of the base and of
+	// the smallest size.
+	ProbesMax = 4
+)
+
+const (
+	smallBytes    = 512 // no handshake is larger: a connection shows that datagrams of this size pass
+	triesMax      = 9   // rounds that are counted: then a doubt asks every 5 s
+	roundsMax     = 3   // rounds without an answer after which a size does not pass
+	roundsMaxRuns = 6   // the same in a doubt, while packets of the size arrive in runs
+	lostMax       = 3   // packets lost in a row that raise a doubt
+
+	// baseProbes is the number of probes of the base that a round of a doubt has from the third
+	// round on, if none was answered. On a path that loses much, three are lost easily while small
+	// datagrams pass.
+	baseProbes = 3
+
+	waitMin = 10 * time.Millisecond // for an answer: a process may be late
+	waitMax = 500 * time.Millisecond
+)
+
+// String is the stage for people.
+func (s Stage) String() string {
+	switch s {
+	case Fixed:
+		return "fixed"
+	case Searching:
+		return "searching"
+	case Complete:
+		return "complete"
+	case Doubting:
+		return "doubting"
+	}
+	return "unknown"
+}
+
+// raiseAfter is how long a size that was found stays before larger ones are asked for again. It
+// may have been an accident, so not as long at first as RFC 8899 has it.
+var raiseAfter = [...]time.Duration{10 * time.Second, time.Minute, 10 * time.Minute}
+
+// usualSizes are the sizes that paths mostly have: MTUs of links and tunnels, less the headers of
+// IP and UDP.
+var usualSizes = [...]int{
+	1232, 1252, 1352, 1372, 1392, 1402, 1412, 1422, 1432, 1444, 1452, 1464, 1472,
+	1972, 4004, 8152, 8902, 8922, 8952, 8972, 16336, 32720,
+}
+
+// Search is the search for the path of one endpoint to its peer. Begin makes it ready.
+type Search struct {
+	size   int // largest datagram that is sent: it has passed, or is the base
+	base   int
+	most   int // what both sides' devices take
+	below  int // sizes from here on do not pass, as far as is known
+	secret uint64
+	due    mono.Time // when next must be called
+
+	askedAt mono.Time // the latest round
+	since   mono.Time // when the doubt began
+	stage   Stage
+	tries   uint8 // rounds since something new was heard
+	tops    uint8 // rounds that have asked for the devices' size
+	raises  uint8
+	proven  bool // the base has passed since the secret was drawn
+	small   bool // so has a probe of the smallest size
+	holes   uint32
+	ran     int // largest packet that left in a run after the doubt began, and has arrived
+	// lost are the packets lost in a row, lostAlone those of them that left alone: runs that arrive
+	// between these say nothing of them.
+	lost, lostAlone losses
+}
+
+// losses are packets lost in a row.
+type losses struct {
+	count uint8
+	least int // the smallest of them
+}
+
+// add notes another one, and says whether they raise a doubt.
+func (l *losses) add(sizeBytes int) bool {
+	if l.count == 0 || sizeBytes < l.least {
+		l.least = sizeBytes
+	}
+	l.count++
+	return l.count >= lostMax
+}
+
+// end notes a packet that has arrived: larger ones may still not pass.
+func (l *losses) end(sizeBytes int) {
+	if sizeBytes >= l.least {
+		l.count = 0
+	}
+}
+
+// Begin starts the search between the base and the most that both devices take.
+func (p *Search) Begin(now mono.Time, most int, secret uint64) {
+	*p = Search{
+		size: min(BaseBytes, most), base: min(BaseBytes, most), most: most, below: most + 1,
+		secret: secret, due: mono.Never, stage: Fixed,
+	}
+	if p.size < most {
+		p.stage, p.due = Searching, now
+	}
+}
+
+// nonceOf is what a probe of a size says, and its answer repeats.
+func nonceOf(secret uint64, sizeBytes int) uint64 { return secret<<16 | uint64(sizeBytes) }
+
+// Probes is called when it is due; wait is how long an answer takes at most, as far as is known,
+// and secret is a new random number. It appends the sizes of the probes that are to be sent now; 0
+// is the smallest probe.
+func (p *Search) Probes(now mono.Time, wait time.Duration, secret uint64, sizes []int) []int {
+	switch p.stage {
+	case Complete:
+		p.stage, p.below, p.tries, p.tops = Searching, p.most+1, 0, 0
+	case Searching:
+		if p.tries >= roundsMax || p.below > p.most && p.tops >= roundsMax {
+			p.giveUp(now)
+		}
+	case Doubting:
+		tries := uint8(roundsMax)
+		if p.runs() {
+			tries = roundsMaxRuns
+		}
+		if p.tries >= tries && p.proven && p.size > p.base {
+			p.fallBack(secret)
+		}
+	case Fixed:
+	}
+	return p.ask(now, wait, sizes)
+}
+
+// ask appends the sizes of a round, and says when it is over.
+func (p *Search) ask(now mono.Time, wait time.Duration, sizes []int) []int {
+	wait = max(min(max(wait, waitMin)<<min(p.tries, roundsMax), waitMax),
+		waitMin<<p.tries)
+	switch p.stage {
+	case Searching:
+		if p.below-p.size <= GrainBytes || p.size == p.most {
+			p.settle(now)
+			return sizes
+		}
+		sizes = p.between(sizes)
+		p.tops++
+	case Doubting:
+		if p.size > p.base {
+			sizes = append(sizes, p.size)
+			if p.tries > 0 && p.runs() { // perhaps it is only a path that loses much
+				sizes = append(sizes, p.size)
+			}
+		}
+	case Fixed, Complete:
+		p.due = mono.Never
+		return sizes
+	}
+	if !p.proven && (p.tries > 0 || p.stage == Doubting) {
+		again := 1
+		if p.stage == Doubting && p.tries+1 >= roundsMax {
+			again = baseProbes
+		}
+		for range again {
+			sizes = append(sizes, p.base)
+		}
+	}
+	if !p.small && p.tries > 0 || !p.proven && p.stage == Doubting {
+		sizes = append(sizes, 0)
+	}
+	// Ascending: what leaves behind a larger one may, until it is cut up, share its fate.
+	slices.Sort(sizes)
+	p.askedAt, p.due = now, now.Add(wait)
+	p.tries = min(p.tries+1, triesMax)
+	return sizes
+}
+
+// between appends the sizes to ask for: the device's as long as it may pass, with others when it
+// was not answered; then the usual ones, and last what lies between.
+func (p *Search) between(sizes []int) []int {
+	from, room := len(sizes), ProbesMax
+	if p.below > p.most {
+		sizes = append(sizes, p.most)
+		if p.tops == 0 {
+			return sizes
+		}
+		room--
+	}
+	lo, hi := p.size+1, min(p.below, p.most)
+	first, count := 0, 0
+	for i, s := range usualSizes {
+		if s < lo {
+			first = i + 1
+		} else if s < hi {
+			count++
+		}
+	}
+	switch {
+	case count > room: // spread over them
+		for i := range room {
+			sizes = append(sizes, usualSizes[first+(2*i+1)*count/(2*room)])
+		}
+	case count > 0:
+		sizes = append(sizes, usualSizes[first:first+count]...)
+	default:
+		for i := range room {
+			s := p.size + (hi-p.size)*(i+1)/(room+1)
+			if s > p.size && s < hi && (len(sizes) == from || sizes[len(sizes)-1] != s) {
+				sizes = append(sizes, s)
+			}
+		}
+	}
+	return sizes
+}
+
+// giveUp notes that the smallest of the sizes that were asked for does not pass.
+func (p *Search) giveUp(now mono.Time) {
+	if !p.proven && p.size == p.base {
+		p.doubt(now) // perhaps nothing does
+		return
+	}
+	if p.below > p.most {
+		p.below = p.most
+	} else {
+		var asked [ProbesMax]int
+		for _, s := range p.between(asked[:0]) {
+			p.below = min(p.below, s)
+		}
+	}
+	p.tries = 0
+}
+
+// settle ends a search.
+func (p *Search) settle(now mono.Time) {
+	p.stage, p.tries, p.due = Complete, 0, mono.Never
+	if p.size < p.most {
+		p.due = now.Add(raiseAfter[p.raises])
+		p.raises = min(p.raises+1, uint8(len(raiseAfter)-1))
+	}
+}
+
+// ProbeAcked notes that a probe was answered; false if it was none of this search. A size that
+// passes passes, whatever was thought before.
+func (p *Search) ProbeAcked(now mono.Time, nonce uint64) bool {
+	sizeBytes := int(nonce & 0xFFFF)
+	if nonce != nonceOf(p.secret, sizeBytes) || sizeBytes > p.most {
+		return false
+	}
+	p.small = true
+	p.proven = p.proven || sizeBytes >= p.base
+	switch {
+	case p.stage == Doubting:
+		if sizeBytes >= p.size {
+			p.trust(now)
+		}
+	case sizeBytes > p.size:
+		p.raise(now, sizeBytes)
+	}
+	return true
+}
+
+// raise notes a larger size that passes.
+func (p *Search) raise(now mono.Time, sizeBytes int) {
+	// answers of larger ones may follow at once.
+	const settleShare = 4
+	due := min(p.due, now.Add(max(now.Sub(p.askedAt)/settleShare, time.Millisecond)))
+	p.size, p.tries, p.raises = sizeBytes, 0, 0
+	if sizeBytes >= p.below {
+		p.below, p.tops = p.most+1, 1
+	}
+	p.stage, p.due = Searching, due
+	if sizeBytes == p.most {
+		p.stage, p.due = Complete, mono.Never
+	}
+}
+
+// trust ends a doubt: the size in use passes.
+func (p *Search) trust(now mono.Time) {
+	p.lost, p.lostAlone, p.tries = losses{}, losses{}, 0
+	switch {
+	case p.most == p.base:
+		p.stage, p.due = Fixed, mono.Never
+	case p.size == p.most:
+		p.stage, p.due = Complete, mono.Never
+	default:
+		p.stage, p.due = Searching, now
+	}
+}
+
+// PacketLost notes that a packet was lost, or its ACK, and leaves again; alone says how the lost
+// copy has left. It returns whether that raises a doubt.
+func (p *Search) PacketLost(now mono.Time, sizeBytes int, alone bool, secret uint64) bool {
+	if sizeBytes <= p.floor() || sizeBytes > p.size || p.stage == Doubting {
+		return false
+	}
+	doubtful := p.lost.add(sizeBytes)
+	if alone && p.lostAlone.add(sizeBytes) {
+		doubtful = true
+	}
+	if !doubtful {
+		return false
+	}
+	p.secret = secret // older answers say nothing of now
+	p.doubt(now)
+	return true
+}
+
+// TooLarge notes that the own system did not take a packet for its size. It is a hint, and may be a
+// lie that somebody told the system: what passes is found out.
+func (p *Search) TooLarge(now mono.Time, sizeBytes int, secret uint64) bool {
+	if sizeBytes <= p.floor() || p.stage == Doubting || !p.Begun() {
+		return false
+	}
+	p.secret = secret
+	p.doubt(now)
+	return true
+}
+
+// floor is the size up to which the loss of packets says nothing of the path's: above the base that
+// falls first, below it only the smallest remain.
+func (p *Search) floor() int {
+	if p.size > p.base {
+		return p.base
+	}
+	return smallBytes
+}
+
+func (p *Search) doubt(now mono.Time) {
+	p.stage, p.tries, p.since, p.due = Doubting, 0, now, now
+	p.lost, p.lostAlone, p.ran = losses{}, losses{}, 0
+	p.proven, p.small = false, false
+}
+
+// WantsDelivered says whether carried wants to know what has arrived.
+func (p *Search) WantsDelivered() bool {
+	return p.lost.count > 0 || p.lostAlone.count > 0 || p.stage == Doubting
+}
+
+// Delivered notes that a packet has arrived which was sent at an instant, alone or perhaps in a
+// run: of several lost ones in a row none has. One that left alone after a doubt began says as
+// much as the answer of a probe. One of a run says only that the path is no black hole.
+func (p *Search) Delivered(now, sentAt mono.Time, sizeBytes int, alone bool) {
+	if p.stage != Doubting {
+		p.lost.end(sizeBytes)
+		if alone {
+			p.lostAlone.end(sizeBytes)
+		}
+		return
+	}
+	switch {
+	case sentAt <= p.since:
+	case !alone:
+		p.ran = max(p.ran, sizeBytes)
+	case sizeBytes >= p.base:
+		p.proven = true
+		if sizeBytes >= p.size {
+			p.trust(now)
+		}
+	}
+}
+
+// runs says whether packets of the size in doubt arrive in runs.
+func (p *Search) runs() bool { return p.ran >= p.size }
+
+// fallBack leaves a size that does not pass any more, for the base, which does.
+func (p *Search) fallBack(secret uint64) {
+	p.holes++
+	p.below, p.size, p.secret = p.size, p.base, secret
+	p.stage, p.tries, p.tops, p.raises = Searching, 0, roundsMax, 0
+}
+
+// Begun says whether the search has.
+func (p *Search) Begun() bool { return p.most != 0 }
+
+// FirstProbePending says whether the first probe of a connection is still to be sent, or may be
+// answered.
+func (p *Search) FirstProbePending() bool {
+	return !p.Begun() || p.stage == Searching && p.tops == 1 && p.tries == 1 && p.size == p.base
+}
+
+// Narrow says whether the path carries small packets alone, and has for a while.
+func (p *Search) Narrow(now mono.Time, after time.Duration) bool {
+	return p.stage == Doubting && p.small && !p.proven && p.ran < p.base && p.tries >= roundsMax &&
+		now.Sub(p.since) >= after
+}
+
+// Reason tells people where the size in use comes from.
+func (p *Search) Reason() string {
+	switch {
+	case p.stage == Doubting:
+		return "in doubt: packets of that size were lost"
+	case p.size == p.most:
+		return "all that both devices take"
+	case p.stage == Searching && p.size == p.base:
+		return "to begin with: larger ones are being tried"
+	case p.stage == Searching:
+		return "so far: larger ones are being tried"
+	case p.holes > 0:
+		return "larger ones stopped passing"
+	}
+	return "larger ones do not pass"
+}
+
+// Size is the largest datagram that is sent now, in bytes: it has passed, or is the base.
+func (p *Search) Size() int { return p.size }
+
+// Base is the size that every path should carry, or less if a device takes no more.
+func (p *Search) Base() int { return p.base }
+
+// Most is the largest datagram that the devices of both sides take.
+func (p *Search) Most() int { return p.most }
+
+// Due is when Probes must be called next; mono.Never if nothing is to be asked.
+func (p *Search) Due() mono.Time { return p.due }
+
+// DoubtSince is when the latest doubt began.
+func (p *Search) DoubtSince() mono.Time { return p.since }
+
+// Stage is what the search is at.
+func (p *Search) Stage() Stage { return p.stage }
+
+// Holes is how often the size in use stopped getting through.
+func (p *Search) Holes() int { return int(p.holes) }
+
+// Nonce is the number by which the answer to a probe of a size is known.
+func (p *Search) Nonce(sizeBytes int) uint64 { return nonceOf(p.secret, sizeBytes) }
+
+// Check proves that the size in use lies between the base and what the devices take.
+func (p *Search) Check() error {
+	if p.size > p.most || p.size < p.base {
+		return fmt.Errorf("pmtu: datagrams of %d bytes, at least %d and at most %d", p.size, p.base,
+			p.most)
+	}
+	return nil
+}

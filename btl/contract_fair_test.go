@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/pmtu"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
-	"gobtl/btl/internal/pmtu"
 )
 
 // fairScript is a script that grants so many credits to a module with room for them.

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"time"
 
+	"gobtl/btl/internal/pmtu"
 	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/hotel"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
-	"gobtl/btl/internal/pmtu"
 )
 
 type endpointState uint8

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"gobtl/fabric/mem"
 	"gobtl/btl/internal/pmtu"
+	"gobtl/fabric/mem"
 )
 
 // What would leave at once waits for a fence like everything else: SendImmediate has no room until

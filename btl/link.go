@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/pmtu"
 	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
-	"gobtl/btl/internal/pmtu"
 )
 
 // The packets of a connection travel by one of two kinds of link, which both ends choose alike at

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/pmtu"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 	"gobtl/internal/seq"
 	"gobtl/internal/testenv"
-	"gobtl/btl/internal/pmtu"
 )
 
 // narrowTo has the network lose datagrams beyond a size.

@@ -69,10 +69,10 @@ var policies = []policy{
 	{dir: "btl/internal/pmtu", imports: leaves, deny: pureDeny},
 	{dir: "btl/internal/port", imports: with(leaves, "fabric"), deny: pureDeny},
 	{
-		dir:     "btl",
+		dir: "btl",
 		imports: with(leaves, "btl/internal/pmtu", "btl/internal/port", "fabric", "frag", "hotel",
 			"reliability"),
-		libs:    []string{"github.com/google/btree"},
+		libs: []string{"github.com/google/btree"},
 	},
 	{
 		dir: "btl/runner", imports: []string{"btl", "fabric", "internal/waiting"},

@@ -450,7 +450,6 @@ var abuses = []string{
 	"ack", "nack", "hello", "hello-ack", "frag", "chunk", "chunk off the grid", "overlapping chunk",
 	"unfinished fragment", "oversize fragment", "bad put", "beyond the window", "without credit",
 	"mark", "pack", "bad pack", "pack without handler", "nack of a record",
-	"nack of an operation",
 	"ping", "part",
 }
 

@@ -315,8 +315,11 @@ func TestWalls(t *testing.T) {
 		}, "hotel.Hotel has 61 methods, at most 60"},
 		{"a test", []File{file("hotel/a_test.go", "hotel", "Hotel", methodsMax+1)}, ""},
 		{"today's", []File{file("btl/a.go", "btl", "Module", methodsToday["btl.Module"])}, ""},
-		{"grown", []File{file("btl/a.go", "btl", "Module", methodsToday["btl.Module"]+1)},
-			"and fewer with time"},
+		{
+			"grown",
+			[]File{file("btl/a.go", "btl", "Module", methodsToday["btl.Module"]+1)},
+			"and fewer with time",
+		},
 		{"a long package", []File{
 			{Path: "btl/call/a.go", Data: []byte("package call\n" + strings.Repeat("\n", packageLinesMax))},
 		}, "btl/call has 7001 lines"},

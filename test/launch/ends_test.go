@@ -12,6 +12,10 @@ import (
 
 // The rows of docs/reference/launchers.md that a version of a launcher may change.
 
+// anyFailure stands for every status but 0. Of the ranks that a foreign launcher ends it depends on
+// time which one's status the job has.
+const anyFailure = -1
+
 // statuses runs jobs whose rank 1 ends as each role says while the others wait for it, and wants
 // the launcher's status.
 func statuses(t *testing.T, start func() *exec.Cmd, want map[string]int) {
@@ -19,7 +23,8 @@ func statuses(t *testing.T, start func() *exec.Cmd, want map[string]int) {
 	for role, status := range want {
 		cmd := start()
 		cmd.Env = append(cmd.Env, roleVariable+"="+role)
-		if r := run(t, cmd); r.status != status {
+		r := run(t, cmd)
+		if r.status != status && (status != anyFailure || r.status == 0) {
 			t.Errorf("%v: role %s: status %d, want %d\n%s%s", cmd.Args, role, r.status, status, r.stdout,
 				r.stderr)
 		}
@@ -54,8 +59,7 @@ func TestEndings(t *testing.T) {
 	hydra := func() *exec.Cmd {
 		return command(t, testenv.Need(t, "mpiexec.hydra", "mpich"), "-n", "2", self(t))
 	}
-	// The status of a rank that fails is 5, or the 9 of the ranks that hydra kills then.
-	statuses(t, hydra, map[string]int{"die": 9, "abort": 7})
+	statuses(t, hydra, map[string]int{"die": anyFailure, "fail": anyFailure, "abort": anyFailure})
 	openMPI := func() *exec.Cmd {
 		cmd := command(t, testenv.Need(t, "mpirun.openmpi", "openmpi-bin"), "--oversubscribe", "-n", "2",
 			self(t))
@@ -63,7 +67,7 @@ func TestEndings(t *testing.T) {
 			"TMPDIR="+t.TempDir())
 		return cmd
 	}
-	statuses(t, openMPI, map[string]int{"die": 137, "fail": 5})
+	statuses(t, openMPI, map[string]int{"die": anyFailure, "fail": anyFailure})
 	inputs(t, openMPI(), 1000, 0)
 	own := func() *exec.Cmd { return command(t, btlrun, "-n", "2", self(t)) }
 	statuses(t, own, map[string]int{"die": 137, "fail": 5, "leave": 1, "abort": 7})

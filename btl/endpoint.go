@@ -98,7 +98,7 @@ type liveness struct {
 	kept          keptAlive
 	lifeAskedAt   Time   // when it was asked last whether it has restarted
 	lifeNonce     uint64 // by which the answer is known, 0 if it never was
-	heldMem       held
+	goesOnAt      Time   // when its fragments went on, or would have: see shed.go
 }
 
 // supersession is what becomes of a connection whose peer has connected anew: it ends with its bye,

@@ -6,45 +6,33 @@ import "gobtl/frag"
 // those that hold some are looked at: one whose fragments have not grown for PeerTimeout, though it
 // is alive and the others could go on, is ended, so that they do. It learns why (frag.ByeShed).
 
-// held is how a peer's unfinished fragments have grown, as far as was looked.
-type held struct {
-	bytes int64 // the most that had come of them
-	since Time  // when that was, on the axis of clock.nowUnpaused; 0: nobody has looked
-}
-
-// growsBy is the part of what a peer holds by which it must grow to have gone on: a packet now and
-// then is no progress.
-const growsBy = 64
-
-// grown looks at a peer's fragments, and says whether they have grown, or some have ended, since
-// the latest look at which they had.
-func (h *held) grown(now Time, arrivedBytes, heldBytes int64) bool {
-	if h.since != 0 && arrivedBytes <= h.bytes+heldBytes/growsBy && arrivedBytes > h.bytes/2 {
-		return false
-	}
-	h.bytes, h.since = arrivedBytes, now
-	return true
-}
-
 // wantsMemory is called when a peer was refused a fragment for want of memory, or of a place. The
-// silent among those that may hold it in vain are asked whether they are there, and of those that
-// are there and do not go on the one that holds most is ended.
+// silent among those that may hold memory in vain are asked whether they are there, and of those
+// that are there and do not go on the one that holds most is ended. A look at them counts only if
+// there was one within PeerTimeout before it: else nobody has waited meanwhile.
 func (m *Module) wantsMemory(refused *Endpoint) {
 	m.askSilent(func(ep *Endpoint) bool { return ep.asm.Active() > 0 })
-	refused.heldMem = held{refused.asm.ArrivedBytes(), m.nowUnpaused} // it would go on
-	if m.nowUnpaused < m.shedAt {
+	now := m.nowUnpaused
+	if !refused.asm.HasReserve() {
+		refused.goesOnAt = now // if it got memory
+	}
+	if now < m.shedAt || !m.pool.Short() {
 		return
 	}
-	m.shedAt = m.nowUnpaused.Add(m.pressAfter())
+	anew := now.Sub(m.shedAt) >= m.cfg.PeerTimeout
+	m.shedAt = now.Add(m.pressAfter())
 	var worst *Endpoint
+	most := int64(0)
 	for _, ep := range m.slots.Values() {
-		if ep == nil || ep == refused || ep.state != stateConnected || ep.asm.ActiveBytes() == 0 ||
-			ep.heldMem.grown(m.nowUnpaused, ep.asm.ArrivedBytes(), ep.asm.ActiveBytes()) ||
-			m.nowUnpaused.Sub(ep.heldMem.since) < m.deadAfter(ep) {
+		if ep == nil || ep.state != stateConnected || ep.asm.ActiveBytes() == 0 {
 			continue
 		}
-		if worst == nil || ep.asm.ActiveBytes() > worst.asm.ActiveBytes() {
-			worst = ep
+		since := now.Add(-m.deadAfter(ep))
+		bytes := ep.asm.Stalled(int64(now), int64(since))
+		if anew {
+			ep.goesOnAt = now
+		} else if ep.goesOnAt <= since && bytes > most {
+			worst, most = ep, bytes
 		}
 	}
 	if worst != nil {

@@ -122,6 +122,8 @@ type Message struct {
 	missing   uint32 // chunks not yet received
 	// arrivedBytes are those that were put into the buffer.
 	arrivedBytes int64
+	grownBytes   int64    // were there when Stalled has found that the fragment had gone on,
+	grownAt      int64    // at this instant; 0: it was not looked at
 	have         []uint64 // bit i: chunk i was received; for chunks that have memory
 	mem          []byte
 	starter      bool // mem holds the first packet alone, and counts in no budget
@@ -242,7 +244,7 @@ func (p *Pool) get(h *Header, class int, limitBytes int64) *Message {
 func (m *Message) expect(h *Header) {
 	m.Tag, m.fragID, m.grid, m.sizeBytes = h.Tag, h.FragID, gridOf(h), h.SizeBytes
 	m.state, m.missing = messageAssembling, m.grid.chunks(h.SizeBytes)
-	m.arrivedBytes = 0
+	m.arrivedBytes, m.grownAt = 0, 0
 	m.have = m.have[:0]
 	m.cover()
 }

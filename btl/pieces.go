@@ -57,7 +57,7 @@ func (m *Module) admitPieces(in *arrival) bool {
 	var first *frag.Reservation
 	for i := range m.pieces.of() {
 		p := &m.pieces.list[i]
-		p.failed = ep.refuses() && ep.failedThere(p.FragID)
+		p.failed = ep.refuses() && ep.failedThere(p.FragID) || m.tooLongPiece(&p.Header)
 		if p.failed {
 			continue
 		}
@@ -71,6 +71,12 @@ func (m *Module) admitPieces(in *arrival) bool {
 		first = &p.place
 	}
 	return true
+}
+
+// tooLongPiece says whether a piece is of a fragment that is longer than its tag's handler takes.
+// One of two packets may have no packet of its own that could be refused: it is taken.
+func (m *Module) tooLongPiece(h *frag.Header) bool {
+	return m.tooLong(h) && h.SizeBytes > uint32(h.FirstBytes)+uint32(h.ChunkBytes)
 }
 
 // takeBack forgets the fragments that were begun for pieces of a pack that is not taken.

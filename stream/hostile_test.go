@@ -399,7 +399,7 @@ func TestFloor(t *testing.T) {
 						ep, _ := bad.m.Connect(w.nw.Now(), w.tx.m.Name())
 						bad.say(ep, obj{
 							"kind": letterProof, "key": l["key"],
-							"proof": obj{"nonce": text(h.ordinal)},
+							"proof": obj{"nonce": text(proofOf(h.ordinal, bad.m.Name()))},
 						})
 					}
 				}

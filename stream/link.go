@@ -28,6 +28,7 @@ type link struct {
 	s      *Sender
 	ep     *btl.Endpoint
 	to     uint64    // the receiver's own key
+	name   []byte    // of its module
 	probe  uint64    // the key of its probes
 	since  mono.Time // of the state
 	number uint32    // in Engine.links

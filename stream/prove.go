@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -11,8 +13,9 @@ import (
 
 // A receiver's word for where its datagrams shall go is not believed: it could name a stranger, at
 // whom the whole stream would then be aimed. The sender posts a probe to the address, a header with
-// a number drawn at random and no payload, and goes on when the receiver has told that number on
-// the connection of the control messages.
+// a number drawn at random and no payload, and goes on when the receiver has told what it has made
+// of that number and its own name, on the connection of the control messages. So the answer of one
+// receiver is no proof for another, which may be a sender to the first one.
 //
 //	sender                               receiver
 //	   <------- welcome (address) ----------
@@ -45,7 +48,7 @@ func (k *link) prove(now mono.Time) {
 
 // proved takes the receiver's answer.
 func (k *link) proved(p *proof) {
-	if k.state == linkProving && p.Nonce == k.nonce {
+	if k.state == linkProving && p.Nonce == proofOf(k.nonce, k.name) {
 		k.welcome()
 	}
 }
@@ -83,6 +86,14 @@ func (c *caster) probe(to fabric.Addr, h header) bool {
 // the probe names the suitor that asks; one that has been answered asks no more.
 func (e *Engine) onProbe(h header) {
 	if s := e.suitors[h.key]; s != nil && s.r.cfg.Mode == Unreliable {
-		e.sendLetter(s.ep, &letter{Kind: letterProof, Key: s.key, Proof: &proof{Nonce: h.ordinal}})
+		p := &proof{Nonce: proofOf(h.ordinal, e.m.Name())}
+		e.sendLetter(s.ep, &letter{Kind: letterProof, Key: s.key, Proof: p})
 	}
+}
+
+// proofOf is what a receiver whose module has a name tells of the number of a probe. The number
+// cannot be found from it.
+func proofOf(nonce uint64, name []byte) uint64 {
+	sum := sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, nonce), name...))
+	return binary.LittleEndian.Uint64(sum[:])
 }

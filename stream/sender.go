@@ -127,7 +127,9 @@ func (s *Sender) addReceiver(id Identity) error {
 		}
 	}
 	s.makeRoom()
-	k := &link{s: s, ep: ep, to: id.Key, late: s.state == stateRunning, since: s.e.now}
+	k := &link{
+		s: s, ep: ep, to: id.Key, name: id.Name, late: s.state == stateRunning, since: s.e.now,
+	}
 	s.e.addLink(k)
 	s.links = append(s.links, k)
 	if ep.Connected() {

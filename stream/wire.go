@@ -62,7 +62,7 @@ const (
 	tagLetter = 1
 	tagNotice = 2
 
-	protocolVersion = 3
+	protocolVersion = 4
 	letterBytesMax  = 16 << 10
 )
 
@@ -70,7 +70,7 @@ const (
 const (
 	letterHello   = "hello"   // -> receiver: what will come
 	letterWelcome = "welcome" // <- sender: where to
-	letterProof   = "proof"   // <- sender: what a probe said that came to the address
+	letterProof   = "proof"   // <- sender: what proves that a probe came to the address
 	letterStart   = "start"   // -> receiver: how it will be cut
 	letterReady   = "ready"   // <- sender: waiting for it, and by which right to put
 	letterEnd     = "end"     // -> receiver: how much there was

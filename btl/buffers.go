@@ -134,7 +134,7 @@ func (m *Module) takeSeg(ep *Endpoint, t *reliability.Token) bool {
 }
 
 // lonely says whether there is only one endpoint.
-func (m *Module) lonely() bool { return m.slots.Len() == 1 }
+func (p *peers) lonely() bool { return p.slots.Len() == 1 }
 
 // takeBulk takes up to limit send buffers for chunks, and appends them to run. If nothing of the
 // fragment is in flight the first is taken even from a small fragment that waits, or it could wait

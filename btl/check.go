@@ -58,7 +58,10 @@ func (m *Module) check(c *checker) error {
 			return err
 		}
 	}
-	return m.regions.check(m, c.regions)
+	if err := m.regions.check(m); err != nil {
+		return err
+	}
+	return m.frags.registered.Check()
 }
 
 // checkParts has those parts look at themselves that need no more than what c has counted.

@@ -64,7 +64,7 @@ func (m *Module) idleValues() []idleValue {
 		{"events to be told", m.outbox.notices.len(), 0},
 		{"fragments with the caller", m.frags.lent, 0},
 		{"free descriptors", len(m.frags.free), m.frags.count},
-		{"regions of fragments", m.regions.own, 0},
+		{"regions of fragments", m.frags.ownRegions, 0},
 		{"half-open endpoints", m.halfOpen, 0},
 		{"reassembly bytes in use", int(m.pool.ActiveBytes()), 0},
 		{"bytes of packets in Parts", m.parts.pool.Bytes(), 0},

@@ -274,9 +274,10 @@ var tamperings = []struct {
 	}},
 	{"region handle", "region", func(b *busyModule) { b.regions.exposed.At(0).handle++ }},
 	{"region leaked", "region", func(b *busyModule) { b.regions.exposed.At(0).m = nil }},
-	{"registrations", "registrations", func(b *busyModule) { b.regions.cache.idleLen++ }},
 
-	{"region of a fragment leaked", "regions of fragments", func(b *busyModule) { b.regions.own++ }},
+	{"region of a fragment leaked", "regions of fragments", func(b *busyModule) {
+		b.frags.ownRegions++
+	}},
 	{"region of a fragment forgotten", "regions of fragments", func(b *busyModule) {
 		b.out.large.queue.first.ownRegion = false
 	}},

@@ -490,12 +490,6 @@ func TestPathRegistrations(t *testing.T) {
 		reg(7000+i*100, 7000+i*100+50).Close()
 	}
 	want("two idle ones are kept", 2)
-	if m.regions.cache.find(block[1000:1001]) != nil {
-		t.Error("the oldest idle range is still there")
-	}
-	if m.regions.cache.find(block[7300:7350]) == nil || m.regions.cache.find(block[7300:7351]) != nil {
-		t.Error("the youngest idle range is not found, or too much of it")
-	}
 	if _, err := m.RegisterMemory(nil); !errors.Is(err, ErrConfig) {
 		t.Errorf("registering nothing: %v", err)
 	}

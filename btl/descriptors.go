@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"gobtl/btl/internal/regcache"
 	"gobtl/frag"
 )
 
@@ -15,6 +16,9 @@ type descriptors struct {
 	free  []*Fragment
 	count int // that were made
 	lent  int // with the caller
+
+	registered regcache.Cache // memory that the caller has registered
+	ownRegions int            // fragments whose memory is registered for them alone
 
 	vectors []*vector // idle ones
 
@@ -97,6 +101,20 @@ func (d *descriptors) giveBack(f *Fragment) {
 	d.free = append(d.free, f)
 }
 
+// noteOwnRegion notes that memory of a fragment is registered for that fragment alone.
+func (d *descriptors) noteOwnRegion(f *Fragment) {
+	if !f.ownRegion {
+		f.ownRegion = true
+		d.ownRegions++
+	}
+}
+
+// endOwnRegion notes that it is not any more.
+func (d *descriptors) endOwnRegion(f *Fragment) {
+	f.ownRegion = false
+	d.ownRegions--
+}
+
 // freeFrag takes a descriptor back, and its buffer if it never left.
 func (m *Module) freeFrag(f *Fragment) {
 	if f.op != nil {
@@ -137,6 +155,9 @@ func (d *descriptors) check(c *checker, most int) error {
 		return fmt.Errorf("%d descriptors, at most %d: %d free, %d lent, %d queued, %d sent, %d ended",
 			d.count, most, len(d.free), d.lent, c.frags[fragQueued],
 			c.frags[fragSent], c.frags[fragEnded])
+	}
+	if c.regions != d.ownRegions {
+		return fmt.Errorf("%d regions of fragments under way, %d counted", c.regions, d.ownRegions)
 	}
 	return nil
 }

@@ -167,11 +167,7 @@ func (m *Module) findRegion(f *Fragment) {
 	if !m.port.Data.Caps().Gather {
 		return
 	}
-	// An idle entry may be evicted at any time, also under a send.
-	if e := m.regions.cache.find(f.mem); e != nil && e.users > 0 {
-		lo, _ := span(f.mem)
-		f.gather, f.gatherOff = e.region, uint64(lo-e.start)
-	}
+	f.gather, f.gatherOff = m.frags.registered.Find(f.mem)
 }
 
 // PreparePut lends a fragment that writes mem into a region of the peer, from offset on. No handler

@@ -1,9 +1,30 @@
 package btl
 
 import (
+	"errors"
+
 	"gobtl/btl/internal/port"
+	"gobtl/btl/internal/regcache"
 	"gobtl/fabric"
 )
+
+// Registration keeps memory registered with the fabric, so that large fragments prepared from it
+// are gathered by the network and not copied, where the provider can do that. Its Close must not be
+// called while a fragment from the memory is under way.
+type Registration = regcache.Registration
+
+// RegisterMemory registers mem with the fabric, or shares a registration that covers it. Go memory
+// stays pinned until Close. Without support of the provider it returns fabric.ErrNotSupported, and
+// fragments from this memory are copied.
+func (m *Module) RegisterMemory(mem []byte) (*Registration, error) {
+	if m.closed {
+		return nil, ErrClosed
+	}
+	if len(mem) == 0 {
+		return nil, errors.Join(ErrConfig, errors.New("btl: registration of no memory"))
+	}
+	return m.frags.registered.Register(mem)
+}
 
 // gathers says whether the payload of a fragment is to be read by the fabric where it lies, and not
 // copied. Memory that is not registered is registered for as long as the fragment is under way,
@@ -22,8 +43,8 @@ func (m *Module) gathers(f *Fragment) bool {
 	if err != nil {
 		return false // it is copied, then
 	}
-	f.gather, f.gatherOff, f.ownRegion = region, 0, true
-	m.regions.own++
+	f.gather, f.gatherOff = region, 0
+	m.frags.noteOwnRegion(f)
 	return true
 }
 
@@ -69,7 +90,6 @@ func (m *Module) dropOwn(f *Fragment) {
 
 // dropRegion ends the registration that was made for one fragment.
 func (m *Module) dropRegion(f *Fragment) {
-	m.regions.own--
 	if !m.closed { // else the fabric is gone, with all its regions
 		// The region is known; nothing can be done about a provider that does not let go of it.
 		if f.vec != nil {
@@ -78,5 +98,6 @@ func (m *Module) dropRegion(f *Fragment) {
 			_ = m.port.Dom.DeregisterRegion(f.gather)
 		}
 	}
-	f.ownRegion, f.gather = false, 0
+	f.gather = 0
+	m.frags.endOwnRegion(f)
 }

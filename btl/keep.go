@@ -2,6 +2,7 @@ package btl
 
 import (
 	"fmt"
+	"unsafe"
 
 	"gobtl/fabric"
 	"gobtl/frag"
@@ -181,10 +182,11 @@ func within(part, whole []byte) bool {
 	if len(part) == 0 || len(whole) == 0 {
 		return false
 	}
-	lo, hi := span(part)
-	from, to := span(whole)
-	return lo >= from && hi <= to
+	lo, from := address(part), address(whole)
+	return lo >= from && lo+uintptr(len(part)) <= from+uintptr(len(whole))
 }
+
+func address(mem []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(mem))) }
 
 // hold notes the buffer of a packet that is being received: what it brings may be kept.
 func (k *keeping) hold(b fabric.Buf) {

@@ -47,9 +47,9 @@ const (
 //	face           what others are told; answers to strangers         strangers.go
 //	scheduler      whose turn it is to send                          sched.go
 //	acks           who owes an ACK, the first due in front           acks.go
-//	descriptors    fragments, lent to the caller                     descriptors.go
+//	descriptors    fragments, lent to the caller; registered memory  descriptors.go internal/regcache
 //	outbox         what the owner is to be told                      outbox.go
-//	regions        exposed and registered memory                     region.go regcache.go
+//	regions        exposed memory                                    region.go
 //	answers        to gets and atomic operations                     remote_serve.go
 //	polling        which channel a pass polls, and how               polling.go
 //	keeping        what handlers have kept of what arrived           keep.go
@@ -223,7 +223,8 @@ func (m *Module) openTables(dom fabric.Domain) (err error) {
 	m.parts.pool = frag.NewPartPool(partsBytesMax)
 	m.buffers.init(cfg.SendBuffers)
 	m.done = make([]reliability.Token, 0, min(cfg.Rules.WindowPackets, reliability.WindowDefault))
-	m.regions.init(dom, cfg.RegionsMax, cfg.RegistrationsKept)
+	m.regions.init(cfg.RegionsMax)
+	m.frags.registered.Init(dom, cfg.RegistrationsKept)
 	return nil
 }
 

@@ -3,7 +3,6 @@ package btl
 import (
 	"fmt"
 
-	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/slots"
 )
@@ -31,24 +30,20 @@ const regionSlotBits = 17
 // owner.
 const getRegionsMax = 4096
 
-// regions is the memory that others reach without a copy: what peers may write into, and what the
-// fabric reads for fragments on their way.
+// regions is the memory that peers reach.
 type regions struct {
 	exposed slots.Table[*Region]
 	users   int // those that the owner has exposed
 	most    int
-	cache   registrationCache
-	own     int // registered for single fragments under way
 }
 
-func (r *regions) init(dom fabric.Domain, exposedMax, keptMax int) {
+func (r *regions) init(exposedMax int) {
 	r.exposed.Init(regionSlotBits, exposedMax+getRegionsMax)
 	r.most = exposedMax
-	r.cache.init(dom, keptMax)
 }
 
-// check looks at the exposed regions and the cache of registrations.
-func (r *regions) check(m *Module, own int) error {
+// check looks at the exposed regions.
+func (r *regions) check(m *Module) error {
 	for slot, e := range r.exposed.Values() {
 		if e == nil {
 			continue
@@ -61,10 +56,7 @@ func (r *regions) check(m *Module, own int) error {
 	if err := r.exposed.Check(); err != nil {
 		return fmt.Errorf("regions: %w", err)
 	}
-	if own != r.own {
-		return fmt.Errorf("%d regions of fragments under way, %d counted", own, r.own)
-	}
-	return r.cache.check()
+	return nil
 }
 
 // Expose makes mem a region that all peers may access as its rights say: see RemoteWrite and the

@@ -34,10 +34,7 @@ func (m *Module) gathersPieces(f *Fragment) (found bool) {
 				continue // it is copied, then
 			}
 			p.source = source{gather: region, ownRegion: true}
-			if !f.ownRegion {
-				f.ownRegion = true
-				m.regions.own++
-			}
+			m.frags.noteOwnRegion(f)
 		}
 		found = found || p.gather != 0
 	}
@@ -116,10 +113,7 @@ func (m *Module) settleVector(f *Fragment) (*Fragment, error) {
 	if m.port.Data.Caps().Gather {
 		for i := range v.all() {
 			p := &v.pieces[i]
-			if e := m.regions.cache.find(p.mem); e != nil && e.users > 0 {
-				lo, _ := span(p.mem)
-				p.gather, p.gatherOff = e.region, uint64(lo-e.start)
-			}
+			p.gather, p.gatherOff = m.frags.registered.Find(p.mem)
 		}
 	}
 	return f, nil

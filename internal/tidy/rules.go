@@ -69,10 +69,13 @@ var policies = []policy{
 	{dir: "btl/internal/pmtu", imports: leaves, deny: pureDeny},
 	{dir: "btl/internal/port", imports: with(leaves, "fabric"), deny: pureDeny},
 	{
-		dir: "btl",
-		imports: with(leaves, "btl/internal/pmtu", "btl/internal/port", "fabric", "frag", "hotel",
-			"reliability"),
+		dir: "btl/internal/regcache", imports: []string{"fabric"},
 		libs: []string{"github.com/google/btree"},
+	},
+	{
+		dir: "btl",
+		imports: with(leaves, "btl/internal/pmtu", "btl/internal/port", "btl/internal/regcache",
+			"fabric", "frag", "hotel", "reliability"),
 	},
 	{
 		dir: "btl/runner", imports: []string{"btl", "fabric", "internal/waiting"},
@@ -295,7 +298,7 @@ var btlFloors = [][]string{
 	{
 		"acks.go", "buffers.go", "checker.go", "clock.go", "crowd.go", "descriptors.go",
 		"arrivals.go", "handshake.go", "keep.go", "number.go", "outbox.go", "payload.go",
-		"peers.go", "random.go", "regcache.go",
+		"peers.go", "random.go",
 	},
 	{
 		"config.go", "errors.go", "params.go", "sharing.go", "stats.go", "words.go",

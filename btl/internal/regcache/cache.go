@@ -1,7 +1,6 @@
-package btl
+package regcache
 
 import (
-	"errors"
 	"fmt"
 	"unsafe"
 
@@ -13,55 +12,48 @@ import (
 // Registration keeps memory registered with the fabric, so that large fragments prepared from it
 // are gathered by the network and not copied, where the provider can do that.
 type Registration struct {
-	cache *registrationCache
-	entry *regEntry
+	cache *Cache
+	entry *entry
 }
 
-// regEntry is one registered address range, shared by all registrations inside it.
-type regEntry struct {
+// entry is one registered address range, shared by all registrations inside it.
+type entry struct {
 	start, end uintptr
 	mem        []byte // keeps the memory reachable
 	region     fabric.Region
 	users      int
-	idlePrev   *regEntry // list of entries without users, oldest first
-	idleNext   *regEntry
+	idlePrev   *entry // list of entries without users, oldest first
+	idleNext   *entry
 }
 
-// registrationCache holds the registered ranges in the order of their addresses. Of two ranges with
-// the same start the newer one, which is the longer, takes the other's place.
-type registrationCache struct {
+// Cache holds the registered ranges in the order of their addresses. Of two ranges with the same
+// start the newer one, which is the longer, takes the other's place.
+type Cache struct {
 	dom     fabric.Domain
-	tree    *btree.BTreeG[*regEntry]
-	key     regEntry // scratch of find
-	idle    regEntry // head of a ring
+	tree    *btree.BTreeG[*entry]
+	key     entry // scratch of find
+	idle    entry // head of a ring
 	idleLen int
 	keep    int
 }
 
-func (c *registrationCache) init(dom fabric.Domain, keep int) {
+// Init makes an empty cache of registrations with dom, which keeps up to keep ranges without users.
+func (c *Cache) Init(dom fabric.Domain, keep int) {
 	c.dom, c.keep = dom, keep
-	c.tree = btree.NewG(16, func(a, b *regEntry) bool { return a.start < b.start })
+	c.tree = btree.NewG(16, func(a, b *entry) bool { return a.start < b.start })
 	c.idle.idlePrev, c.idle.idleNext = &c.idle, &c.idle
 }
 
-// RegisterMemory registers mem with the fabric, or shares a registration that covers it. Go memory
-// stays pinned until Close. Without support of the provider it returns fabric.ErrNotSupported, and
-// fragments from this memory are copied.
-func (m *Module) RegisterMemory(mem []byte) (*Registration, error) {
-	if m.closed {
-		return nil, ErrClosed
-	}
-	if len(mem) == 0 {
-		return nil, errors.Join(ErrConfig, errors.New("btl: registration of no memory"))
-	}
-	c := &m.regions.cache
+// Register registers mem, which is not empty, with the fabric, or shares a registration that covers
+// it.
+func (c *Cache) Register(mem []byte) (*Registration, error) {
 	e := c.find(mem)
 	if e == nil {
 		region, err := c.dom.RegisterRegion(mem)
 		if err != nil {
 			return nil, err
 		}
-		e = &regEntry{mem: mem, region: region}
+		e = &entry{mem: mem, region: region}
 		e.start, e.end = span(mem)
 		if old, ok := c.tree.ReplaceOrInsert(e); ok && old.users == 0 {
 			c.unlinkIdle(old)
@@ -100,29 +92,40 @@ func (r *Registration) Close() {
 	}
 }
 
-func (c *registrationCache) unlinkIdle(e *regEntry) {
+func (c *Cache) unlinkIdle(e *entry) {
 	e.idlePrev.idleNext, e.idleNext.idlePrev = e.idleNext, e.idlePrev
 	e.idlePrev, e.idleNext = nil, nil
 	c.idleLen--
 }
 
-func (c *registrationCache) release(e *regEntry) {
+func (c *Cache) release(e *entry) {
 	// The region is known; nothing can be done about a provider that does not let go of it.
 	_ = c.dom.DeregisterRegion(e.region)
 	e.mem = nil
 }
 
+// Find returns the fabric's region that mem is part of, and where in it mem begins; or the region 0
+// if no registration that is in use covers mem.
+func (c *Cache) Find(mem []byte) (region fabric.Region, offset uint64) {
+	e := c.find(mem)
+	if e == nil || e.users == 0 { // an idle entry may be evicted at any time, also under a send
+		return 0, 0
+	}
+	lo, _ := span(mem)
+	return e.region, uint64(lo - e.start)
+}
+
 // find returns the entry that covers mem: the last one that starts at or before it, if it ends
 // behind. A range that starts earlier may cover mem too; then mem is registered once more, which
 // costs time and is not wrong.
-func (c *registrationCache) find(mem []byte) *regEntry {
+func (c *Cache) find(mem []byte) *entry {
 	if len(mem) == 0 || c.tree.Len() == 0 {
 		return nil
 	}
 	lo, hi := span(mem)
-	var found *regEntry
+	var found *entry
 	c.key.start = lo
-	c.tree.DescendLessOrEqual(&c.key, func(e *regEntry) bool {
+	c.tree.DescendLessOrEqual(&c.key, func(e *entry) bool {
 		if e.end >= hi {
 			found = e
 		}
@@ -136,15 +139,17 @@ func span(mem []byte) (lo, hi uintptr) {
 	return lo, lo + uintptr(len(mem))
 }
 
-func (c *registrationCache) check() error {
+// Check returns what is wrong with the cache, nil if nothing is.
+func (c *Cache) Check() error {
 	idle := 0
 	for e := c.idle.idleNext; e != &c.idle && idle <= c.idleLen; e = e.idleNext {
 		if idle++; e.users != 0 {
-			return fmt.Errorf("a registration with %d users is idle", e.users)
+			return fmt.Errorf("regcache: a registration with %d users is idle", e.users)
 		}
 	}
 	if idle != c.idleLen || idle > c.keep {
-		return fmt.Errorf("%d idle registrations, %d counted, at most %d", idle, c.idleLen, c.keep)
+		return fmt.Errorf("regcache: %d idle registrations, %d counted, at most %d", idle, c.idleLen,
+			c.keep)
 	}
 	return nil
 }

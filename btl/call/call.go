@@ -216,7 +216,6 @@ func (n *Node) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
 	if !ok {
 		return
 	}
-	<-n.begun // a message may come before Start has returned
 	switch body := data[headBytes:]; h.kind {
 	case kindAnswer:
 		n.answered(peer, h, body)

@@ -26,6 +26,6 @@
 // their requests (RequestBytes), answers that it does not take (AnswerBytes; 1024 of handlers on
 // goroutines, 32 768 others).
 //
-// A Node may be used by any goroutine once its Runner is there. It starts that Runner itself: a
-// module has one of Node, queue.Queue and conn.Node.
+// A Node may be used by any goroutine once its Runner is there: Start makes one. Layer is for a
+// module that has several of Node, queue.Queue and conn.Node.
 package call

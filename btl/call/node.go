@@ -129,7 +129,6 @@ type Node struct {
 	streams   streams
 	streamIDs atomic.Uint64
 
-	begun  chan struct{} // closed by Start: r is there
 	ended  context.Context
 	end    context.CancelFunc
 	silent context.Context // ends when no answer is sent any more
@@ -221,28 +220,31 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 		cfg: cfg, m: m,
 		methods: map[uint16]Handler{}, inline: map[uint16]Inline{},
 		asked: map[uint64]*question{}, running: map[served]context.CancelFunc{},
-		callers: map[*btl.Endpoint]*caller{}, begun: make(chan struct{}),
+		callers: map[*btl.Endpoint]*caller{},
 	}
 	n.silent, n.hush = context.WithCancel(context.Background())
 	n.ended, n.end = context.WithCancel(context.Background())
 	return n, m.Handle(cfg.Tag, n.receive)
 }
 
-// Start starts a Runner for the module and returns it: it is the caller's, to connect by and to
-// close, after the Node. onEvent may be nil.
+// Start starts a Runner for the module with the Node as its only layer, and returns it. It is the
+// caller's, to connect by and to close, after the Node. onEvent may be nil.
 func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
-	n.r = runner.New(n.m, cfg, func(ep *btl.Endpoint, ev btl.Event, err error) {
-		<-n.begun
-		if ev != btl.EventConnected {
-			n.lost(ep)
-		}
-		if onEvent != nil {
-			onEvent(ep, ev, err)
-		}
-	})
-	close(n.begun)
-	return n.r
+	return runner.New(n.m, cfg, onEvent, n.Layer())
+}
+
+// Layer is what runner.New takes where several layers share a module: it stands for Start. Until
+// then all methods that wait return runner.ErrNotStarted.
+func (n *Node) Layer() runner.Layer {
+	return runner.Layer{
+		Attach: func(r *runner.Runner) { n.r = r },
+		Event: func(ep *btl.Endpoint, ev btl.Event, _ error) {
+			if ev != btl.EventConnected {
+				n.lost(ep)
+			}
+		},
+	}
 }
 
 // Handle registers the handler of a method; nil removes it. At any time.

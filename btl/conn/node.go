@@ -18,8 +18,7 @@ type Node struct {
 	cfg   Config
 	m     *btl.Module
 	r     *runner.Runner
-	begun chan struct{} // closed by Start: r is there
-	local string        // the module's address
+	local string // the module's address
 
 	// Of who drives the module.
 	conns     map[name]*Conn
@@ -47,37 +46,40 @@ type peer struct {
 // refusedMax bounds the answers that a peer may owe room for: beyond it, it is given up.
 const refusedMax = 1024
 
-// New takes a tag of a module for Conns, and its OnRoom, then Start it. It belongs to the goroutine
-// that owns the module until then. Errors: ErrConfig, btl.ErrTag.
+// New takes a tag of a module for Conns; then Start it, or give its Layer to a Runner. It belongs to
+// the goroutine that owns the module until then. Errors: ErrConfig, btl.ErrTag.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, m: m, begun: make(chan struct{}), local: localAddress(m),
+		cfg: cfg, m: m, local: localAddress(m),
 		conns: map[name]*Conn{}, peers: map[*btl.Endpoint]*peer{}, listeners: map[string]*Listener{},
 		gone: kept.New[*Conn](cfg.GoneBytes),
 	}
-	m.OnRoom(n.room)
 	return n, m.HandleUpTo(cfg.Tag, headBytes+chunkBytesMax, n.arrive)
 }
 
-// Start starts a Runner for the module and returns it: it is the caller's, to connect by and to
-// close, after the Node. onEvent may be nil.
+// Start starts a Runner for the module with the Node as its only layer, and returns it. It is the
+// caller's, to connect by and to close, after the Node. onEvent may be nil.
 func (n *Node) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
-	n.r = runner.New(n.m, cfg, func(ep *btl.Endpoint, ev btl.Event, err error) {
-		<-n.begun
-		if ev != btl.EventConnected {
-			n.lost(ep, err)
-		}
-		if onEvent != nil {
-			onEvent(ep, ev, err)
-		}
-	})
-	close(n.begun)
-	return n.r
+	return runner.New(n.m, cfg, onEvent, n.Layer())
+}
+
+// Layer is what runner.New takes where several layers share a module: it stands for Start. Until
+// then all methods that wait return runner.ErrNotStarted.
+func (n *Node) Layer() runner.Layer {
+	return runner.Layer{
+		Attach: func(r *runner.Runner) { n.r = r },
+		Event: func(ep *btl.Endpoint, ev btl.Event, err error) {
+			if ev != btl.EventConnected {
+				n.lost(ep, err)
+			}
+		},
+		Room: n.room,
+	}
 }
 
 // Close closes all Listeners and Conns; none can be made any more. What was written is still sent:
@@ -309,7 +311,6 @@ func (n *Node) room(ep *btl.Endpoint) {
 
 // arrive is the handler of the Node's tag.
 func (n *Node) arrive(ep *btl.Endpoint, _ btl.Tag, data []byte) {
-	<-n.begun // a message may come before Start has returned
 	var h head
 	rest, ok := h.read(data)
 	if ok && h.kind == kindOpen {

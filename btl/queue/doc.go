@@ -28,6 +28,6 @@
 // again takes what was sent by those that end before they are GoneBytes, or has btl.Module.Admit
 // turn them away.
 //
-// All may be used by any goroutine once the Runner is there. A Queue starts that itself: a module
-// has one of Queue, call.Node and conn.Node.
+// All may be used by any goroutine once the Runner is there: Start makes one. Layer is for a module
+// that has several of Queue, call.Node and conn.Node.
 package queue

@@ -76,10 +76,9 @@ type Queue struct {
 	telling map[*btl.Endpoint]bool // a goroutine waits for room to tell the peer its limit
 	asking  map[*btl.Endpoint]bool // and to ask it for one
 
-	begun chan struct{}   // closed by Start: r is there
-	open  context.Context // ends with Close
-	end   context.CancelFunc
-	work  sync.WaitGroup
+	open context.Context // ends with Close
+	end  context.CancelFunc
+	work sync.WaitGroup
 
 	mu     sync.Mutex // of the rest
 	from   map[*btl.Endpoint]*inbox
@@ -120,7 +119,7 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 	q := &Queue{
 		cfg: cfg, m: m, to: map[*btl.Endpoint]*sender{}, from: map[*btl.Endpoint]*inbox{},
 		telling: map[*btl.Endpoint]bool{}, asking: map[*btl.Endpoint]bool{},
-		begun: make(chan struct{}), more: make(chan struct{}),
+		more: make(chan struct{}),
 		gone: kept.New[*inbox](cfg.GoneBytes),
 	}
 	q.open, q.end = context.WithCancel(context.Background())
@@ -129,26 +128,28 @@ func New(m *btl.Module, cfg Config) (*Queue, error) {
 	return q, m.HandleUpTo(cfg.Tag, most, q.receive)
 }
 
-// Start starts a Runner for the module and returns it: it is the caller's, to connect by and to
-// close, after the Queue. onEvent may be nil.
+// Start starts a Runner for the module with the Queue as its only layer, and returns it. It is the
+// caller's, to connect by and to close, after the Queue. onEvent may be nil.
 func (q *Queue) Start(cfg runner.Config, onEvent func(*btl.Endpoint, btl.Event, error),
 ) *runner.Runner {
-	q.r = runner.New(q.m, cfg, func(ep *btl.Endpoint, ev btl.Event, err error) {
-		<-q.begun
-		if ev != btl.EventConnected {
-			q.lost(ep)
-		}
-		if onEvent != nil {
-			onEvent(ep, ev, err)
-		}
-	})
-	close(q.begun)
-	return q.r
+	return runner.New(q.m, cfg, onEvent, q.Layer())
+}
+
+// Layer is what runner.New takes where several layers share a module: it stands for Start. Until
+// then all methods that wait return runner.ErrNotStarted.
+func (q *Queue) Layer() runner.Layer {
+	return runner.Layer{
+		Attach: func(r *runner.Runner) { q.r = r },
+		Event: func(ep *btl.Endpoint, ev btl.Event, _ error) {
+			if ev != btl.EventConnected {
+				q.lost(ep)
+			}
+		},
+	}
 }
 
 // receive is the handler of the tag. What is no message of ours is dropped.
 func (q *Queue) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
-	<-q.begun
 	if len(data) < headBytes || binary.LittleEndian.Uint64(data)>>8 != 0 {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gobtl/btl"
+	"gobtl/btl/runner"
 )
 
 // Take returns a message that has come from a peer; of nil from any, each in turn. It waits as long
@@ -15,6 +16,9 @@ import (
 func (q *Queue) Take(ctx context.Context, peer *btl.Endpoint) (Message, error) {
 	if ctx == nil {
 		return Message{}, btl.ErrContext
+	}
+	if q.r == nil {
+		return Message{}, runner.ErrNotStarted
 	}
 	if peer != nil && !q.r.Owns(peer) {
 		return Message{}, btl.ErrEndpoint

@@ -223,6 +223,9 @@ func (r *Runner) Owns(ep *btl.Endpoint) bool { return r.mine(ep) == nil }
 
 // mine says why an endpoint is none of this Runner's.
 func (r *Runner) mine(ep *btl.Endpoint) error {
+	if r == nil {
+		return ErrNotStarted
+	}
 	if !r.hooks.Owns(ep) {
 		return btl.ErrEndpoint
 	}

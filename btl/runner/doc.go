@@ -13,6 +13,7 @@
 // Where to read:
 //
 //	runner.go     Runner, New, Close: from the start to the end
+//	layer.go      what several protocols on one Runner are told
 //	api.go        Do, Connect, Send, Put, Flush, Await, Start
 //	remote.go     PutNotice, Get, Atomic
 //	post.go       SendBuffered: messages that nobody waits for

@@ -13,6 +13,10 @@ import (
 
 // run has a call done and waits for its end, or that of ctx: then it may still be under way.
 func (r *Runner) run(ctx context.Context, c *call) error {
+	if r == nil {
+		c.recycle()
+		return ErrNotStarted
+	}
 	if err := endOf(ctx); err != nil {
 		c.recycle()
 		return err

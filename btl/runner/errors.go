@@ -6,6 +6,8 @@ import "errors"
 var (
 	// ErrInHandler: a method that waits was called from a callback, which would wait for itself.
 	ErrInHandler = errors.New("runner: a callback must not wait")
+	// ErrNotStarted: there is no Runner yet. A layer, such as call.Node, was used before its Start.
+	ErrNotStarted = errors.New("runner: not started")
 	// ErrInUse: the context has ended, and the memory of the message may still be read, or written.
 	// The error is an InUse, which tells when that is over.
 	ErrInUse = errors.New("runner: memory may still be in use")

@@ -122,10 +122,12 @@ var callbackEntries = [...]uintptr{
 }
 
 // New starts to drive a module, which belongs to it from then on: use the module only inside
-// Do and from callbacks. Handlers are best set before. It takes over OnEndpoint; give onEvent
-// instead (may be nil). Completions are not pulled, and of who sleeps the timers of peers stop to
-// which nothing is in flight.
-func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error)) *Runner {
+// Do and from callbacks. Handlers are best set before. It takes over OnEndpoint: give onEvent
+// instead, which may be nil and is told behind the layers; and OnRoom, if a layer has Room.
+// Completions are not pulled. While the Runner sleeps, the timers of those peers stop to which
+// nothing is in flight.
+func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error), layers ...Layer,
+) *Runner {
 	if cfg.Spin < 0 {
 		cfg.Wait, cfg.Spin = WaitEvent, 0
 	}
@@ -143,12 +145,7 @@ func New(m *btl.Module, cfg Config, onEvent func(*btl.Endpoint, btl.Event, error
 	r.slack = waiting.TimerSlack()
 	r.hooks.TakeOver()
 	r.sleeper, r.hastener = r.hooks.Sleeper()
-	m.OnEndpoint(func(ep *btl.Endpoint, ev btl.Event, err error) {
-		r.connected(ep, err)
-		if onEvent != nil {
-			onEvent(ep, ev, err)
-		}
-	})
+	r.attach(layers, onEvent)
 	go r.watch()
 	return r
 }

@@ -1,0 +1,50 @@
+package runner
+
+import "gobtl/btl"
+
+// Layer is a protocol that stands on a Runner, such as those of the packages call, conn and queue.
+// Several may share one module, each with a tag of its own. All its functions but Attach run on the
+// goroutine that drives, and must not wait. Each may be nil.
+type Layer struct {
+	// Attach is given the Runner, before anything else of the Layer is called and before the module's
+	// handlers are.
+	Attach func(r *Runner)
+	// Event is told when an endpoint connects, closes or fails: see btl.Module.OnEndpoint.
+	Event func(ep *btl.Endpoint, ev btl.Event, err error)
+	// Room is told that there is room for an endpoint again: see btl.Module.OnRoom.
+	Room func(ep *btl.Endpoint)
+}
+
+// attach gives the Runner to its layers, and has them told what they want to know.
+func (r *Runner) attach(layers []Layer, onEvent func(*btl.Endpoint, btl.Event, error)) {
+	rooms := 0
+	for _, l := range layers {
+		if l.Attach != nil {
+			l.Attach(r)
+		}
+		if l.Room != nil {
+			rooms++
+		}
+	}
+	r.m.OnEndpoint(func(ep *btl.Endpoint, ev btl.Event, err error) {
+		r.connected(ep, err)
+		for _, l := range layers {
+			if l.Event != nil {
+				l.Event(ep, ev, err)
+			}
+		}
+		if onEvent != nil {
+			onEvent(ep, ev, err)
+		}
+	})
+	if rooms == 0 {
+		return
+	}
+	r.m.OnRoom(func(ep *btl.Endpoint) {
+		for _, l := range layers {
+			if l.Room != nil {
+				l.Room(ep)
+			}
+		}
+	})
+}

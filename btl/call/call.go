@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -20,19 +21,29 @@ var questions = sync.Pool{New: func() any { return new(question) }}
 // answer is the caller's.
 func (n *Node) Call(ctx context.Context, peer *btl.Endpoint, method uint16, request []byte,
 ) ([]byte, error) {
-	return n.call(ctx, peer, method, request, nil)
+	return n.call(ctx, peer, head{code: method}, request, nil)
 }
 
-// call is Call. gone, unless it is nil, is called when ctx has ended, and the request cannot come
+// CallName is Call of a method that was registered with HandleName.
+func (n *Node) CallName(ctx context.Context, peer *btl.Endpoint, name string, request []byte,
+) ([]byte, error) {
+	if len(name) < 1 || len(name) > nameBytesMax {
+		return nil, fmt.Errorf("%w: its name has %d bytes, want 1 to %d", ErrMethod, len(name),
+			nameBytesMax)
+	}
+	return n.call(ctx, peer, head{name: name}, request, nil)
+}
+
+// call is Call of the method that h has. gone, unless it is nil, is called when ctx has ended, and the request cannot come
 // to the server any more after what is sent from then on. It runs on the goroutine that drives the
 // module or on the caller's, and does not block.
-func (n *Node) call(ctx context.Context, peer *btl.Endpoint, method uint16, request []byte,
+func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []byte,
 	gone func(),
 ) ([]byte, error) {
 	if ctx == nil {
 		return nil, btl.ErrContext
 	}
-	h := head{code: method, kind: kindRequest}
+	h.kind = kindRequest
 	q := questions.Get().(*question)
 	q.peer = peer
 	err := n.r.AwaitFor(ctx, peer, func(_ *btl.Module, w runner.Waker) error {
@@ -170,12 +181,12 @@ func sendSignalled(peer *btl.Endpoint, tag btl.Tag, h head, body []byte,
 	if peer == nil {
 		return btl.ErrEndpoint
 	}
-	f, err := peer.Alloc(tag, headBytes+len(body))
+	f, err := peer.Alloc(tag, h.bytes()+len(body))
 	if err != nil {
 		return err
 	}
 	h.put(f.Bytes())
-	copy(f.Bytes()[headBytes:], body)
+	copy(f.Bytes()[h.bytes():], body)
 	f.Signal, f.OnDone = done != nil, done
 	if _, err := peer.Send(peer.Now(), f); err != nil {
 		_ = peer.Free(f) // it is the caller's still
@@ -212,15 +223,15 @@ func (s status) err(text []byte) error {
 
 // receive is the handler of the Node's tag. What is no message of ours is dropped.
 func (n *Node) receive(peer *btl.Endpoint, _ btl.Tag, data []byte) {
-	h, ok := getHead(data)
+	h, name, body, ok := getHead(data)
 	if !ok {
 		return
 	}
-	switch body := data[headBytes:]; h.kind {
+	switch h.kind {
 	case kindAnswer:
 		n.answered(peer, h, body)
 	case kindRequest:
-		n.serve(peer, h, body)
+		n.serve(peer, h, name, body)
 	case kindCancel:
 		n.cancel(served{peer, h.id})
 	}

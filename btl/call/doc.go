@@ -1,6 +1,6 @@
-// Package call is request and response over a runner.Runner: numbered methods, deadlines that
-// travel, cancellation, errors as values. It is small on purpose, for it is also the model of a
-// layer above the transport: all that it uses is public.
+// Package call is request and response over a runner.Runner: methods with numbers or names,
+// deadlines that travel, cancellation, errors as values. It is small on purpose, for it is also the
+// model of a layer above the transport: all that it uses is public.
 //
 //	client                                          server
 //	Call --- Await: note the id, send -- request -> inline, on the goroutine that drives,
@@ -12,9 +12,9 @@
 //
 //	0  8  id of the call, chosen by the client
 //	8  4  of a request: milliseconds that are left to it, 0 for no limit
-//	12 2  of a request: the method; of an answer: its status
+//	12 2  of a request: the method's number, or 0 if it has a name; of an answer: its status
 //	14 1  kind: request 1, answer 2, cancel 3
-//	15 1  0
+//	15 1  of a request: the length of the method's name, which stands before the body; else 0
 //
 // Bodies that may be larger than memory go in chunks, by CallStream: see stream.go.
 //

@@ -111,6 +111,7 @@ type Node struct {
 	mu      sync.RWMutex // of the tables of methods
 	methods map[uint16]Handler
 	inline  map[uint16]Inline
+	named   map[string]Handler
 
 	// Of who drives the module.
 	lastID  uint64
@@ -153,6 +154,7 @@ type question struct {
 
 const (
 	headBytes         = 16
+	nameBytesMax      = 255
 	defaultConcurrent = 1024
 	concurrentMax     = 1 << 20
 	totalFactor       = 8
@@ -190,24 +192,35 @@ type head struct {
 	leftMs uint32
 	code   uint16 // method or status
 	kind   kind
+	name   string // of the method that is asked for, unless that has a number
 }
 
 func (h head) put(b []byte) {
 	binary.LittleEndian.PutUint64(b, h.id)
 	binary.LittleEndian.PutUint32(b[8:], h.leftMs)
 	binary.LittleEndian.PutUint16(b[12:], h.code)
-	b[14], b[15] = byte(h.kind), 0
+	b[14], b[15] = byte(h.kind), byte(len(h.name))
+	copy(b[headBytes:], h.name)
 }
 
-func getHead(b []byte) (h head, ok bool) {
-	if len(b) < headBytes || b[15] != 0 {
-		return head{}, false
+// bytes is how long the head of a message is, with the name.
+func (h *head) bytes() int { return headBytes + len(h.name) }
+
+// getHead reads the head of a message. name and body are parts of b.
+func getHead(b []byte) (h head, name, body []byte, ok bool) {
+	if len(b) < headBytes {
+		return head{}, nil, nil, false
 	}
 	h = head{
 		id: binary.LittleEndian.Uint64(b), leftMs: binary.LittleEndian.Uint32(b[8:]),
 		code: binary.LittleEndian.Uint16(b[12:]), kind: kind(b[14]),
 	}
-	return h, h.kind >= kindRequest && h.kind <= kindCancel
+	nameBytes, rest := int(b[15]), b[headBytes:]
+	if h.kind < kindRequest || h.kind > kindCancel || nameBytes > len(rest) ||
+		nameBytes > 0 && (h.kind != kindRequest || h.code != 0) {
+		return head{}, nil, nil, false
+	}
+	return h, rest[:nameBytes], rest[nameBytes:], true
 }
 
 // New takes a tag of a module for calls. Register what it shall answer, then Start it. It belongs
@@ -219,6 +232,7 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, m: m,
 		methods: map[uint16]Handler{}, inline: map[uint16]Inline{},
+		named: map[string]Handler{},
 		asked: map[uint64]*question{}, running: map[served]context.CancelFunc{},
 		callers: map[*btl.Endpoint]*caller{},
 	}
@@ -255,6 +269,21 @@ func (n *Node) Handle(method uint16, h Handler) {
 	if n.methods[method] = h; h == nil {
 		delete(n.methods, method)
 	}
+}
+
+// HandleName registers the handler of a method that has a name, 1 to 255 bytes long, instead of a
+// number; nil removes it. At any time. A name is sent with each request. ErrMethod says that it is
+// too long, or empty.
+func (n *Node) HandleName(name string, h Handler) error {
+	if len(name) < 1 || len(name) > nameBytesMax {
+		return fmt.Errorf("%w: its name has %d bytes, want 1 to %d", ErrMethod, len(name), nameBytesMax)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.named[name] = h; h == nil {
+		delete(n.named, name)
+	}
+	return nil
 }
 
 // HandleInline registers a method that is answered at once. At any time.

@@ -9,10 +9,8 @@ import (
 )
 
 // serve answers a request, or has it answered.
-func (n *Node) serve(peer *btl.Endpoint, h head, body []byte) {
-	n.mu.RLock()
-	inline, handler := n.inline[h.code], n.methods[h.code]
-	n.mu.RUnlock()
+func (n *Node) serve(peer *btl.Endpoint, h head, name, body []byte) {
+	inline, handler := n.handlerOf(h.code, name)
 	switch {
 	case n.ended.Err() != nil:
 		n.reply(peer, head{id: h.id, kind: kindAnswer, code: uint16(statusBusy)}, nil)
@@ -23,8 +21,23 @@ func (n *Node) serve(peer *btl.Endpoint, h head, body []byte) {
 	case handler == nil:
 		n.reply(peer, head{id: h.id, kind: kindAnswer, code: uint16(statusMethod)}, nil)
 	default:
-		n.begin(peer, h, handler, body)
+		lent := place{}
+		if len(name) == 0 {
+			lent = n.lends(peer, h.code, body)
+		}
+		n.begin(peer, h, handler, body, lent)
 	}
+}
+
+// handlerOf returns the handler of a method, which has a name or a number: one of the two kinds of
+// handlers, or none.
+func (n *Node) handlerOf(number uint16, name []byte) (Inline, Handler) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if len(name) > 0 {
+		return nil, n.named[string(name)]
+	}
+	return n.inline[number], n.methods[number]
 }
 
 // scratchBytesMax is the most memory that is kept for the next inline answer. Of a Node there is
@@ -39,8 +52,9 @@ func (n *Node) keepRoom(sizeBytes int) {
 	}
 }
 
-// begin has a handler run on a goroutine of its own.
-func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte) {
+// begin has a handler run on a goroutine of its own. lent is the place that is kept for the call, if
+// it is one of a stream.
+func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, lent place) {
 	ctx, cancel := n.ended, context.CancelFunc(nil)
 	if h.leftMs > 0 {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(h.leftMs)*time.Millisecond)
@@ -48,7 +62,7 @@ func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte) {
 		ctx, cancel = context.WithCancel(ctx)
 	}
 	s := served{peer, h.id}
-	st, kept := n.enter(s, cancel, int64(len(body)), n.lends(peer, h.code, body))
+	st, kept := n.enter(s, cancel, int64(len(body)), lent)
 	if st != statusOK {
 		cancel()
 		n.reply(peer, head{id: h.id, kind: kindAnswer, code: uint16(st)}, nil)

@@ -26,7 +26,7 @@ func (n *Node) CallStream(ctx context.Context, peer *btl.Endpoint, method uint16
 	c := &streamCall{n: n, peer: peer, method: method, id: n.streamIDs.Add(1)}
 	open := streamHead{op: streamOpen, id: c.id}
 	// An end that came before the opening would end nothing.
-	if _, err := n.call(ctx, peer, method, open.put(nil), c.giveUp); err != nil {
+	if _, err := n.call(ctx, peer, head{code: method}, open.put(nil), c.giveUp); err != nil {
 		return err
 	}
 	var end context.CancelCauseFunc

@@ -34,9 +34,9 @@ func (n *Node) CallName(ctx context.Context, peer *btl.Endpoint, name string, re
 	return n.call(ctx, peer, head{name: name}, request, nil)
 }
 
-// call is Call of the method that h has. gone, unless it is nil, is called when ctx has ended, and the request cannot come
-// to the server any more after what is sent from then on. It runs on the goroutine that drives the
-// module or on the caller's, and does not block.
+// call is Call of the method that h has. gone, unless it is nil, is called when ctx has ended, and
+// the request cannot come to the server any more after what is sent from then on. It runs on the
+// goroutine that drives the module or on the caller's, and does not block.
 func (n *Node) call(ctx context.Context, peer *btl.Endpoint, h head, request []byte,
 	gone func(),
 ) ([]byte, error) {

@@ -61,7 +61,10 @@ func TestNameIsWithinTheMessage(t *testing.T) {
 	client, server := open(t, net, call.Config{}), open(t, net, call.Config{})
 	ran := make(chan string, 8)
 	handler := func(what string) call.Handler {
-		return func(context.Context, *btl.Endpoint, []byte) ([]byte, error) { ran <- what; return nil, nil }
+		return func(context.Context, *btl.Endpoint, []byte) ([]byte, error) {
+			ran <- what
+			return nil, nil
+		}
 	}
 	if err := server.HandleName("ab", handler("name")); err != nil {
 		t.Fatal(err)

@@ -52,8 +52,8 @@ func (n *Node) keepRoom(sizeBytes int) {
 	}
 }
 
-// begin has a handler run on a goroutine of its own. lent is the place that is kept for the call, if
-// it is one of a stream.
+// begin has a handler run on a goroutine of its own. lent is the place that is kept for the call,
+// if it is one of a stream.
 func (n *Node) begin(peer *btl.Endpoint, h head, handler Handler, body []byte, lent place) {
 	ctx, cancel := n.ended, context.CancelFunc(nil)
 	if h.leftMs > 0 {

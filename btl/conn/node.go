@@ -46,8 +46,8 @@ type peer struct {
 // refusedMax bounds the answers that a peer may owe room for: beyond it, it is given up.
 const refusedMax = 1024
 
-// New takes a tag of a module for Conns; then Start it, or give its Layer to a Runner. It belongs to
-// the goroutine that owns the module until then. Errors: ErrConfig, btl.ErrTag.
+// New takes a tag of a module for Conns; then Start it, or give its Layer to a Runner. It belongs
+// to the goroutine that owns the module until then. Errors: ErrConfig, btl.ErrTag.
 func New(m *btl.Module, cfg Config) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {

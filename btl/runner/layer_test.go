@@ -44,8 +44,8 @@ func openLayers(t *testing.T, net *mem.Network) *layered {
 	l.queue, err = queue.New(m, queue.Config{Tag: 3})
 	must(t, err)
 	testNotStarted(t, l)
-	l.run = runner.New(m, runner.Config{}, func(_ *btl.Endpoint, ev btl.Event, _ error) { l.events <- ev },
-		l.calls.Layer(), l.conns.Layer(), l.queue.Layer())
+	event := func(_ *btl.Endpoint, ev btl.Event, _ error) { l.events <- ev }
+	l.run = runner.New(m, runner.Config{}, event, l.calls.Layer(), l.conns.Layer(), l.queue.Layer())
 	t.Cleanup(func() {
 		ctx := context.Background()
 		must(t, errors.Join(l.calls.Close(ctx), l.conns.Close(), l.queue.Close(ctx), l.run.Close(ctx)))
@@ -99,7 +99,8 @@ func TestLayersShareAModule(t *testing.T) {
 	}()
 	ep, err := a.run.Connect(t.Context(), b.name)
 	must(t, err)
-	if answer, err := a.calls.Call(t.Context(), ep, 1, []byte("hi")); err != nil || string(answer) != "re: hi" {
+	answer, err := a.calls.Call(t.Context(), ep, 1, []byte("hi"))
+	if err != nil || string(answer) != "re: hi" {
 		t.Fatalf("%q, %v", answer, err)
 	}
 	must(t, a.queue.Send(t.Context(), ep, []byte("later")))

@@ -78,6 +78,14 @@ var policies = []policy{
 			"fabric", "frag", "hotel", "reliability"),
 	},
 	{
+		// The front door.
+		dir: ".",
+		imports: []string{
+			"btl", "btl/call", "btl/conn", "btl/queue", "btl/runner", "fabric", "fabric/ofi",
+			"fabric/shm", "fabric/udp",
+		},
+	},
+	{
 		dir: "btl/runner", imports: []string{"btl", "fabric", "internal/waiting"},
 		libs: []string{"golang.org/x/sys"},
 	},
@@ -112,9 +120,11 @@ var policies = []policy{
 	{dir: "launch", imports: []string{"internal/bounded", "launch/pmi"}},
 	{
 		// What a user can do: nothing internal, hence the same rules as for another module.
-		dir:     "examples/...",
-		imports: []string{"btl/...", "fabric/...", "frag", "hotel", "mpi", "pml", "reliability"},
-		libs:    []string{"github.com/prometheus/client_golang"},
+		dir: "examples/...",
+		imports: []string{
+			".", "btl/...", "fabric/...", "frag", "hotel", "mpi", "pml", "reliability",
+		},
+		libs: []string{"github.com/prometheus/client_golang"},
 	},
 	{
 		dir: "cmd/btlbench/plan", imports: []string{"fabric/impair"},
@@ -217,7 +227,7 @@ func mayReadClock(name string) bool {
 	}
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)
-	return dir == "btl/runner" || dir == "btl/call" || dir == "btl/conn" ||
+	return dir == "btl/runner" || dir == "btl/call" || dir == "btl/conn" || dir == "." ||
 		dir == "internal/bounded" ||
 		dir == "stream" && strings.HasPrefix(base, "run") ||
 		(dir == "launch" || dir == "mpi" || dir == "internal/park") && strings.HasPrefix(base, "wait") ||
@@ -232,7 +242,7 @@ func mayStartGoroutines(name string) bool {
 	}
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)
-	return dir == "btl/runner" || dir == "btl/call" || dir == "btl/queue" ||
+	return dir == "btl/runner" || dir == "btl/call" || dir == "btl/queue" || dir == "." ||
 		dir == "stream" && strings.HasPrefix(base, "run") ||
 		dir == "mpi" && strings.HasPrefix(base, "wait") ||
 		dir != "fabric/sim" && isProvider(dir)

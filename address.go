@@ -1,0 +1,134 @@
+package gobtl
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"gobtl/fabric"
+)
+
+// hostsMax bounds the addresses of this host at which one Node listens: each has a module with its
+// own buffers and sockets.
+const hostsMax = 32
+
+// localHosts is what a text such as ":4000" stands for.
+type localHosts struct {
+	hosts []string // numbers with zones, those first that other hosts can reach
+	port  uint16   // 0 for a choice
+}
+
+// splitPort cuts "host:port" into its parts.
+func splitPort(text string) (host string, port uint16, err error) {
+	host, digits, err := net.SplitHostPort(text)
+	if err != nil {
+		return "", 0, fmt.Errorf("%w: %q has no port: want something like \"server:4000\" or \":4000\"",
+			ErrAddress, text)
+	}
+	number, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil || number == 65535 {
+		return "", 0, fmt.Errorf("%w: port %q of %q: want a number up to 65534, for the next port is "+
+			"used as well", ErrAddress, digits, text)
+	}
+	return host, uint16(number), nil
+}
+
+// localAddresses returns the addresses of this host at which a Node listens.
+func localAddresses(text string) (localHosts, error) {
+	host, port, err := splitPort(text)
+	if err != nil {
+		return localHosts{}, err
+	}
+	names := []string{host}
+	if isName(host) {
+		found, err := net.DefaultResolver.LookupNetIP(context.Background(), "ip", host)
+		if err != nil {
+			return localHosts{}, fmt.Errorf("%w: %q is no device and no host: %w", ErrAddress, host, err)
+		}
+		names = nil
+		for _, addr := range found {
+			names = append(names, addr.Unmap().String())
+		}
+	}
+	local := localHosts{port: port}
+	seen := map[string]bool{}
+	for _, name := range names {
+		infos, _ := fabric.GetInfo(fabric.Hints{Provider: "udp", Node: name})
+		for _, info := range infos {
+			if !seen[info.Src] {
+				seen[info.Src] = true
+				local.hosts = append(local.hosts, info.Src)
+			}
+		}
+	}
+	switch {
+	case len(local.hosts) == 0:
+		return localHosts{}, fmt.Errorf("%w: %q is not an address of this host, or its device is down",
+			ErrAddress, host)
+	case len(local.hosts) > hostsMax:
+		return localHosts{}, fmt.Errorf("%w: %q stands for %d addresses of this host, at most %d: name "+
+			"a device or an address", ErrAddress, text, len(local.hosts), hostsMax)
+	}
+	return local, nil
+}
+
+// isName says whether a host is neither a number, nor a device, nor one of the words that the
+// provider knows.
+func isName(host string) bool {
+	if host == "" || host == "localhost" {
+		return false
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return false
+	}
+	_, err := net.InterfaceByName(host)
+	return err != nil
+}
+
+// freePort returns a port of a host that is free now, and so is the next one.
+func freePort(host string) (uint16, error) {
+	var last error
+	for range portTries {
+		first, err := net.ListenPacket("udp", joinHostPort(host, 0))
+		if err != nil {
+			return 0, err
+		}
+		addr, _ := netip.ParseAddrPort(first.LocalAddr().String())
+		_ = first.Close()
+		if addr.Port() == 65535 {
+			continue
+		}
+		second, err := net.ListenPacket("udp", joinHostPort(host, addr.Port()+1))
+		if err == nil {
+			_ = second.Close()
+			return addr.Port(), nil
+		}
+		last = err
+	}
+	return 0, last
+}
+
+func joinHostPort(host string, port uint16) string {
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+}
+
+// shortAddress leaves out of an address of the transport the port of its second channel where that
+// is the next one: "192.0.2.1:4000,4001" is "192.0.2.1:4000".
+func shortAddress(address string) string {
+	first, second, ok := strings.Cut(address, ",")
+	if !ok {
+		return address
+	}
+	_, digits, err := net.SplitHostPort(first)
+	if err != nil {
+		return address
+	}
+	port, err := strconv.Atoi(digits)
+	if err != nil || second != strconv.Itoa(port+1) {
+		return address
+	}
+	return first
+}

@@ -1,0 +1,42 @@
+// Package gobtl is the front door of the transport: messages, calls and streams between programs
+// that know each other's addresses.
+//
+//	server                                 client
+//	node, err := gobtl.Listen(":4000")     node, err := gobtl.Open()
+//	node.Handle("greet", greet)            peer, err := node.Dial(ctx, "server:4000")
+//	                                       answer, err := peer.Call(ctx, "greet", []byte("Ada"))
+//
+// Three things to know:
+//
+//   - Both sides are alike. A Node that listens may dial. A peer that has dialled can be called while
+//     it is connected: handlers are given the Peer.
+//   - A Peer is one connection. When the other program ends or stops answering, all that waits for
+//     it gets an error, and Peer.Done is closed. Dial connects again.
+//   - Messages do not keep their order, and packets are neither encrypted nor authenticated.
+//
+// What a Peer can do:
+//
+//	Call         a request and its answer, by the name of a method    -> Node.Handle
+//	Send         a message, acknowledged when it was handled          -> Node.HandleMessage
+//	Enqueue      a message that waits until the peer takes it         -> Node.Take
+//	OpenStream   a net.Conn: bytes in order, in both directions       -> Node.Accept
+//	Put, Get     memory of the peer                                   -> Peer.Expose
+//
+// Listen and Dial take addresses as package net does: "server:4000", "192.0.2.1:4000",
+// "[::1]:4000", ":4000" for all addresses of this host. A Node takes two UDP ports, the one that is
+// named and the next one. A firewall must let both pass.
+//
+// The providers udp, shm and, where cgo is on, ofi (libfabric) come with this package.
+//
+// Below it stand the packages btl (the transport), btl/runner (goroutines on it), btl/call,
+// btl/conn and btl/queue; Link leads to them.
+//
+// Where to read:
+//
+//	node.go      Config, Listen, Open, Close
+//	handle.go    what a Node does for its peers: Handle, HandleMessage, Accept, Take
+//	peer.go      what a program asks of a peer
+//	dial.go      from an address to a Peer
+//	address.go   the addresses of this host
+//	link.go      one address of this host: a module, its Runner, and the layers on it
+package gobtl

@@ -1,0 +1,184 @@
+package gobtl
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+
+	"gobtl/btl"
+	"gobtl/btl/conn"
+)
+
+// Request is what a peer asks for.
+type Request struct {
+	// Peer has sent the request. It can be called in turn.
+	Peer *Peer
+	// Method is the name that was called.
+	Method string
+	// Body is the handler's own.
+	Body []byte
+}
+
+// Handler answers a request. It runs on a goroutine of its own, and may block. ctx ends with the
+// caller's deadline, when the caller gives up or is gone, and when the Node closes. An error
+// travels to the caller as a call.RemoteError with its text.
+type Handler func(ctx context.Context, req *Request) ([]byte, error)
+
+// MessageHandler is given the messages of a tag. It runs on the goroutine that drives the network:
+// it must not block, and while it runs no other message comes in. data is valid only during the
+// call.
+type MessageHandler func(peer *Peer, data []byte)
+
+// Handle registers the handler of a method, whose name has 1 to 255 bytes; nil removes it. At any
+// time. Error: call.ErrMethod for a name of another length.
+func (n *Node) Handle(method string, h Handler) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return ErrClosed
+	}
+	if n.handlers[method] = h; h == nil {
+		delete(n.handlers, method)
+	}
+	var err error
+	for _, l := range n.links {
+		err = errors.Join(err, l.handle(method, h))
+	}
+	return err
+}
+
+func (l *Link) handle(method string, h Handler) error {
+	if h == nil {
+		return l.calls.HandleName(method, nil)
+	}
+	return l.calls.HandleName(method,
+		func(ctx context.Context, ep *btl.Endpoint, body []byte) ([]byte, error) {
+			return h(ctx, &Request{Peer: l.peerOf(ep), Method: method, Body: body})
+		})
+}
+
+// HandleMessage registers the handler of the messages of a tag, 0 to TagMax; nil removes it. At any
+// time, but not in a MessageHandler or in OnPeer. A peer's Send of a tag without a handler fails
+// with btl.ErrNoHandler. Errors: ErrTag, ErrClosed, runner.ErrInHandler.
+func (n *Node) HandleMessage(tag btl.Tag, h MessageHandler) error {
+	if tag > TagMax {
+		return ErrTag
+	}
+	if h == nil {
+		n.messages[tag].Store(nil)
+	} else {
+		n.messages[tag].Store(&h)
+	}
+	n.mu.Lock()
+	n.tags[tag] = true
+	links, closed := append([]*Link(nil), n.links...), n.closed
+	n.mu.Unlock()
+	if closed {
+		return ErrClosed
+	}
+	var err error
+	for _, l := range links {
+		err = errors.Join(err, l.handleMessages(tag))
+	}
+	return err
+}
+
+// handleMessages has the link's module take the messages of a tag if there is a handler, and refuse
+// them if there is none.
+func (l *Link) handleMessages(tag btl.Tag) error {
+	handler := &l.node.messages[tag]
+	return l.run.Do(context.Background(), func(m *btl.Module) error {
+		if handler.Load() == nil {
+			return m.Handle(tag, nil)
+		}
+		return m.Handle(tag, func(ep *btl.Endpoint, _ btl.Tag, data []byte) {
+			if h := handler.Load(); h != nil {
+				(*h)(l.peer(ep), data)
+			}
+		})
+	})
+}
+
+// Accept waits for a stream that a peer opens. Error: ErrClosed.
+func (n *Node) Accept() (net.Conn, error) {
+	select {
+	case c := <-n.accepted:
+		return c, nil
+	case <-n.done:
+		return nil, ErrClosed
+	}
+}
+
+// Listener is Accept as a net.Listener, for net/http and the like. Its Close ends its Accept; the
+// Node goes on.
+func (n *Node) Listener() net.Listener { return &listener{n: n, closed: make(chan struct{})} }
+
+// listener is a net.Listener at a Node.
+type listener struct {
+	n      *Node
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case <-l.closed:
+		return nil, net.ErrClosed
+	default:
+	}
+	select {
+	case c := <-l.n.accepted:
+		return c, nil
+	case <-l.n.done:
+		return nil, net.ErrClosed
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *listener) Addr() net.Addr { return conn.Addr{Address: l.n.Address()} }
+
+// Message is a message that was taken from the queue.
+type Message struct {
+	// Peer has sent it. It may be gone.
+	Peer *Peer
+	// Data is the caller's.
+	Data []byte
+}
+
+// Take returns a message that a peer has put into this Node's queue with Enqueue. It waits as long
+// as ctx allows. Errors: ErrClosed, that of ctx.
+func (n *Node) Take(ctx context.Context) (Message, error) {
+	if ctx == nil {
+		return Message{}, btl.ErrContext
+	}
+	n.startTaking()
+	select {
+	case msg := <-n.taken:
+		return msg, nil
+	case <-n.done:
+		return Message{}, ErrClosed
+	case <-ctx.Done():
+		return Message{}, ctx.Err()
+	}
+}
+
+// startTaking has each link hand out what its peers have queued, from the first Take on. Before,
+// all of it waits in the queues.
+func (n *Node) startTaking() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.taking || n.closed {
+		return
+	}
+	n.taking = true
+	for _, l := range n.links {
+		n.work.Go(l.take)
+	}
+}

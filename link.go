@@ -1,0 +1,233 @@
+package gobtl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+
+	"gobtl/btl"
+	"gobtl/btl/call"
+	"gobtl/btl/conn"
+	"gobtl/btl/queue"
+	"gobtl/btl/runner"
+	"gobtl/fabric"
+)
+
+// Link is one address of this host that a Node uses: a module of the transport with its Runner, and
+// the layers for calls, streams and queued messages on it. It leads to all that package gobtl does
+// not show.
+//
+//	Peer.Call   Peer.Send   Peer.Enqueue   Peer.OpenStream
+//	    |           |            |               |
+//	call.Node       |       queue.Queue      conn.Node        the layers, a tag each
+//	    +-----------+------+-----+---------------+
+//	                 runner.Runner                            any goroutine
+//	                 btl.Module                               the transport
+type Link struct {
+	node     *Node
+	host     netip.Addr // of this side; invalid if the provider has none
+	module   *btl.Module
+	run      *runner.Runner
+	calls    *call.Node
+	streams  *conn.Node
+	queue    *queue.Queue
+	listener *conn.Listener
+	peers    sync.Map // of *btl.Endpoint, the *Peer: those that are not gone
+}
+
+// Runner drives the module of the Link.
+func (l *Link) Runner() *runner.Runner { return l.run }
+
+// Calls is the layer for calls.
+func (l *Link) Calls() *call.Node { return l.calls }
+
+// Streams is the layer for streams.
+func (l *Link) Streams() *conn.Node { return l.streams }
+
+// Queue is the layer for messages that wait to be taken.
+func (l *Link) Queue() *queue.Queue { return l.queue }
+
+// Address is the Link's address, for Dial. One of IPv6 that is valid on a network alone has the
+// name of this host's device, such as "[fe80::1%eth0]:4000": other hosts write their own device
+// there.
+func (l *Link) Address() string {
+	address := shortAddress(l.module.Address())
+	if zone := l.host.Zone(); zone != "" {
+		return strings.Replace(address, "]", "%"+zone+"]", 1)
+	}
+	return address
+}
+
+// openLink opens a link at the first local address that the hints pick.
+func (n *Node) openLink(hints fabric.Hints) (*Link, error) {
+	infos, err := fabric.GetInfo(hints)
+	if err != nil {
+		return nil, err
+	}
+	info := infos[0]
+	sizes, err := n.cfg.Transport.DomainConfig(info)
+	if err != nil {
+		return nil, err
+	}
+	domain, err := fabric.Open(info, sizes)
+	if err != nil {
+		return nil, err
+	}
+	l := &Link{node: n}
+	if l.module, err = btl.Open(domain, n.cfg.Transport); err != nil {
+		return nil, errors.Join(err, domain.Close())
+	}
+	if at, err := netip.ParseAddr(info.Src); err == nil {
+		l.host = at
+	}
+	if err := l.start(); err != nil {
+		return nil, errors.Join(err, l.module.Close())
+	}
+	return l, n.add(l)
+}
+
+// start puts the layers on the module, and has a Runner drive it.
+func (l *Link) start() (err error) {
+	cfg := &l.node.cfg
+	calls, streams, messages := cfg.Calls, cfg.Streams, cfg.Queue
+	calls.Tag, streams.Tag, messages.Tag = tagCalls, tagStreams, tagQueue
+	if l.calls, err = call.New(l.module, calls); err != nil {
+		return err
+	}
+	if l.streams, err = conn.New(l.module, streams); err != nil {
+		return err
+	}
+	if l.queue, err = queue.New(l.module, messages); err != nil {
+		return err
+	}
+	l.run = runner.New(l.module, cfg.Runner, l.event,
+		l.calls.Layer(), l.streams.Layer(), l.queue.Layer())
+	return nil
+}
+
+// add makes a link one of the Node's: it gets the handlers, and gives the Node its streams.
+func (n *Node) add(l *Link) error {
+	listener, err := l.streams.Listen("")
+	if err != nil {
+		return errors.Join(err, l.close(context.Background()))
+	}
+	l.listener = listener
+	tags, err := n.enlist(l)
+	for _, tag := range tags {
+		err = errors.Join(err, l.handleMessages(tag))
+	}
+	if err != nil {
+		return errors.Join(err, l.close(context.Background()))
+	}
+	return nil
+}
+
+// enlist puts a link into the Node's list, and returns the tags of which it gets the messages.
+func (n *Node) enlist(l *Link) (tags []btl.Tag, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, ErrClosed
+	}
+	for name, h := range n.handlers {
+		err = errors.Join(err, l.handle(name, h))
+	}
+	for tag := range n.tags {
+		tags = append(tags, tag)
+	}
+	n.links = append(n.links, l)
+	n.work.Go(l.accept)
+	if n.taking {
+		n.work.Go(l.take)
+	}
+	return tags, err
+}
+
+// accept gives the streams that peers open to Accept.
+func (l *Link) accept() {
+	for {
+		c, err := l.listener.Accept()
+		if err != nil {
+			return
+		}
+		select {
+		case l.node.accepted <- c:
+		case <-l.node.done:
+			_ = c.Close() // Nobody can use it any more.
+			return
+		}
+	}
+}
+
+// take gives the messages that peers have queued to Take.
+func (l *Link) take() {
+	for {
+		msg, err := l.queue.Take(context.Background(), nil)
+		if err != nil {
+			return
+		}
+		select {
+		case l.node.taken <- Message{Peer: l.peerOf(msg.Peer), Data: msg.Data}:
+		case <-l.node.done:
+			return
+		}
+	}
+}
+
+// event is told of the endpoints of the link, on the goroutine that drives.
+func (l *Link) event(ep *btl.Endpoint, ev btl.Event, err error) {
+	p := l.peer(ep)
+	if ev != btl.EventConnected {
+		l.peers.Delete(ep)
+		p.end(err)
+	}
+	if l.node.cfg.OnPeer != nil {
+		l.node.cfg.OnPeer(p, ev, err)
+	}
+}
+
+// peer returns the Peer of an endpoint, new if it is not known yet, or gone. It is called on the
+// goroutine that drives.
+func (l *Link) peer(ep *btl.Endpoint) *Peer {
+	if p, ok := ep.Context.(*Peer); ok {
+		return p
+	}
+	p := &Peer{link: l, ep: ep, address: shortAddress(ep.PeerAddress()), done: make(chan struct{})}
+	ep.Context = p
+	if err := ep.Err(); err != nil {
+		p.end(err)
+	} else {
+		l.peers.Store(ep, p)
+	}
+	return p
+}
+
+// peerOf is peer for any other goroutine. A message may be handled before OnPeer is told of its
+// peer, or when that is gone: then the goroutine that drives knows.
+func (l *Link) peerOf(ep *btl.Endpoint) *Peer {
+	if p, ok := l.peers.Load(ep); ok {
+		return p.(*Peer) //nolint:forcetypeassert // nothing else is in it
+	}
+	var p *Peer
+	err := l.run.Do(context.Background(), func(*btl.Module) error {
+		p = l.peer(ep)
+		return nil
+	})
+	if err != nil { // The link is closed.
+		p = &Peer{link: l, ep: ep, done: make(chan struct{})}
+		p.end(ErrClosed)
+	}
+	return p
+}
+
+// close ends the layers, and then the connections.
+func (l *Link) close(ctx context.Context) error {
+	err := errors.Join(l.calls.Close(ctx), l.streams.Close(), l.queue.Close(ctx), l.run.Close(ctx))
+	if err != nil {
+		return fmt.Errorf("gobtl: close %s: %w", l.host, err)
+	}
+	return nil
+}

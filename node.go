@@ -1,0 +1,225 @@
+package gobtl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"gobtl/btl"
+	"gobtl/btl/call"
+	"gobtl/btl/conn"
+	"gobtl/btl/queue"
+	"gobtl/btl/runner"
+	"gobtl/fabric"
+	_ "gobtl/fabric/ofi" // providers "ofi/..."
+	_ "gobtl/fabric/shm" // provider "shm"
+	_ "gobtl/fabric/udp" // provider "udp"
+)
+
+// Errors of the package; test for them with errors.Is. Errors of the peer and of the transport are
+// those of the packages btl, call, conn and queue.
+var (
+	// ErrAddress: an address cannot be read, is not one of this host's, or stands for too many.
+	ErrAddress = errors.New("gobtl: bad address")
+	// ErrClosed: the Node was closed.
+	ErrClosed = errors.New("gobtl: node is closed")
+	// ErrTag: a tag is larger than TagMax.
+	ErrTag = errors.New("gobtl: no such tag")
+)
+
+// The tags of a module that a Node takes for itself.
+const (
+	tagCalls   = btl.TagMax
+	tagStreams = btl.TagMax - 1
+	tagQueue   = btl.TagMax - 2
+)
+
+// TagMax is the largest tag of a message: a Node uses those above it itself.
+const TagMax = btl.TagMax - 3
+
+// Config is what Listen and Open can be told. The zero value is a good default. A Config may be
+// used several times.
+type Config struct {
+	// Provider is the network's, by its name in the registry of package fabric: "" means "udp". Of
+	// another one a Node uses the first device.
+	Provider string
+	// Transport is the configuration of the transport. The environment (GOBTL_..., see btl.Param) is
+	// applied on top of it.
+	Transport btl.Config
+	// Runner says how the goroutines of the Node wait for the network.
+	Runner runner.Config
+	// Calls bounds what peers may ask for at the same time. Its Tag is not used.
+	Calls call.Config
+	// Streams bounds streams and their memory. Its Tag is not used.
+	Streams conn.Config
+	// Queue bounds the messages that wait to be taken. Its Tag is not used.
+	Queue queue.Config
+	// OnPeer is told when a peer has connected, from either side, and when it is gone, with the
+	// reason. It runs on the goroutine that drives the network and must not wait. It may be nil.
+	OnPeer func(p *Peer, event btl.Event, err error)
+}
+
+// Node is this program's place in the network. All its methods may be used by any goroutine.
+type Node struct {
+	cfg Config
+
+	opening  sync.Mutex // held while a link is opened to dial
+	mu       sync.Mutex // of the next ones
+	links    []*Link
+	listens  bool
+	closed   bool
+	handlers map[string]Handler
+	tags     map[btl.Tag]bool // that have, or have had, a handler of messages
+	taking   bool
+
+	messages [TagMax + 1]atomic.Pointer[MessageHandler]
+	accepted chan net.Conn  // streams that peers have opened
+	taken    chan Message   // of all links, for Take
+	done     chan struct{}  // closed by Close
+	work     sync.WaitGroup // goroutines that wait at the links
+}
+
+// Listen makes a Node that peers can reach at an address of this host: "192.0.2.1:4000", ":4000"
+// for all addresses that this host has now, "eth0:4000" for those of a device, "name:4000". Port 0
+// chooses two free ports: Address tells which. The Node uses the port and the one behind it.
+func Listen(address string) (*Node, error) { return Config{}.Listen(address) }
+
+// Open makes a Node for a program that dials. Its own ports are chosen when it dials.
+func Open() (*Node, error) { return Config{}.Open() }
+
+// Open is the package's Open with a configuration.
+func (c Config) Open() (*Node, error) {
+	if c.Provider == "" {
+		c.Provider = "udp"
+	}
+	if _, err := c.Transport.LoadEnv(os.Environ()); err != nil {
+		return nil, fmt.Errorf("gobtl: the environment: %w", err)
+	}
+	return &Node{
+		cfg: c, handlers: map[string]Handler{}, tags: map[btl.Tag]bool{},
+		accepted: make(chan net.Conn), taken: make(chan Message), done: make(chan struct{}),
+	}, nil
+}
+
+// Listen is the package's Listen with a configuration.
+func (c Config) Listen(address string) (*Node, error) {
+	n, err := c.Open()
+	if err != nil {
+		return nil, err
+	}
+	n.listens = true
+	if err := n.listen(address); err != nil {
+		return nil, errors.Join(err, n.Close(context.Background()))
+	}
+	return n, nil
+}
+
+// portTries is how often Listen tries another pair of ports for port 0.
+const portTries = 32
+
+// listen opens a link for each address of this host that the text stands for.
+func (n *Node) listen(text string) error {
+	if n.cfg.Provider != "udp" {
+		_, err := n.openLink(fabric.Hints{Provider: n.cfg.Provider, Node: text})
+		return err
+	}
+	local, err := localAddresses(text)
+	if err != nil {
+		return err
+	}
+	for try := 0; ; try++ {
+		port := local.port
+		if port == 0 {
+			if port, err = freePort(local.hosts[0]); err != nil {
+				return fmt.Errorf("gobtl: no free port at %s: %w", local.hosts[0], err)
+			}
+		}
+		err = n.listenAt(local.hosts, port)
+		if err == nil || local.port != 0 || try == portTries || !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+	}
+}
+
+// listenAt opens a link at a port of each host, or none.
+func (n *Node) listenAt(hosts []string, port uint16) error {
+	for _, host := range hosts {
+		node := joinHostPort(host, port)
+		_, err := n.openLink(fabric.Hints{Provider: n.cfg.Provider, Node: node})
+		if err != nil {
+			err = fmt.Errorf("gobtl: listen at %s (UDP ports %d and %d): %w", node, port, port+1, err)
+			return errors.Join(err, n.closeLinks(context.Background()))
+		}
+	}
+	return nil
+}
+
+// Address is where peers reach this Node: the first of Addresses, "" if it does not listen.
+func (n *Node) Address() string {
+	if all := n.Addresses(); len(all) > 0 {
+		return all[0]
+	}
+	return ""
+}
+
+// Addresses lists where peers reach this Node, those first that other hosts can reach; none if it
+// does not listen.
+func (n *Node) Addresses() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.listens {
+		return nil
+	}
+	all := make([]string, len(n.links))
+	for i, l := range n.links {
+		all[i] = l.Address()
+	}
+	return all
+}
+
+// Links lists the addresses of this host that the Node uses now.
+func (n *Node) Links() []*Link {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]*Link(nil), n.links...)
+}
+
+// Close ends the contexts of the handlers that run and waits for their answers, and then for all
+// that was sent to be acknowledged, as long as ctx allows. All that waits at the Node ends with an
+// error. A second Close does nothing.
+func (n *Node) Close(ctx context.Context) error {
+	if ctx == nil {
+		return btl.ErrContext
+	}
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil
+	}
+	n.closed = true
+	close(n.done)
+	n.mu.Unlock()
+	err := n.closeLinks(ctx)
+	n.work.Wait()
+	return err
+}
+
+// closeLinks closes all links at once.
+func (n *Node) closeLinks(ctx context.Context) error {
+	n.mu.Lock()
+	links := n.links
+	n.links = nil
+	n.mu.Unlock()
+	errs := make([]error, len(links))
+	var wait sync.WaitGroup
+	for i, l := range links {
+		wait.Go(func() { errs[i] = l.close(ctx) })
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}

@@ -8,8 +8,8 @@
 //
 // Three things to know:
 //
-//   - Both sides are alike. A Node that listens may dial. A peer that has dialled can be called while
-//     it is connected: handlers are given the Peer.
+//   - Both sides are alike. A Node that listens may dial. A peer that has dialled can be called
+//     while it is connected: handlers are given the Peer.
 //   - A Peer is one connection. When the other program ends or stops answering, all that waits for
 //     it gets an error, and Peer.Done is closed. Dial connects again.
 //   - Messages do not keep their order, and packets are neither encrypted nor authenticated.

@@ -16,9 +16,11 @@ import (
 type Config struct {
 	// Launch says how to find the launcher.
 	Launch launch.Config
-	// Fabric chooses the provider, which the program must have imported, and the address. Empty is
-	// the provider "udp", at the loopback address if the job is on one host; else at the address by
-	// which most of the other hosts can reach this one: not one that another host has as well.
+	// Fabric chooses the provider, which the program must have imported, and the address. If it names
+	// no provider that is "shm" where all ranks are on one host and see the same shared memory, and
+	// the program has imported it; else "udp". World.Network tells which. The address over "udp" is
+	// loopback if the job is on one host; else that by which most of the other hosts can reach this
+	// one: not one that another host has as well.
 	Fabric fabric.Hints
 	// Transport tunes the module; the variables GOBTL_* of the environment go before what it says.
 	// Its PeerTimeout is 30 s if it is 0: for so long a rank may be out of breath. Its
@@ -37,9 +39,6 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Fabric.Provider == "" {
-		c.Fabric.Provider = "udp"
-	}
 	if c.Transport.PeerTimeout == 0 {
 		c.Transport.PeerTimeout = 30 * time.Second
 	}

@@ -34,8 +34,9 @@ type Job interface {
 // World is a process's part in a job, and the communicator of all its ranks.
 type World struct {
 	Comm
-	job Job
-	cfg Config
+	job     Job
+	cfg     Config
+	network Network
 }
 
 // Init joins the job that a launcher has started this process for, and returns its world; without a
@@ -69,7 +70,12 @@ func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 	}
 	cfg.Transport.Label = labelPrefix + strconv.Itoa(job.Rank())
 	makeRoom(&cfg.Transport, job.Size())
-	if cfg.Fabric.Node == "" && job.Nodes() == 1 && cfg.Fabric.Provider == "udp" {
+	network, err := chooseNetwork(ctx, job, cfg.Fabric)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Fabric.Provider = network.Provider
+	if cfg.Fabric.Node == "" && job.Nodes() == 1 && cfg.Fabric.Provider == networkProvider {
 		cfg.Fabric.Node = "127.0.0.1"
 	}
 	e, err := openEngine(ctx, job, cfg)
@@ -78,6 +84,7 @@ func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 	}
 	w, err := join(ctx, job, cfg, e)
 	if err == nil {
+		w.network = network
 		e.startHelper()
 	}
 	return w, err

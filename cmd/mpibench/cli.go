@@ -64,9 +64,10 @@ type measureCmd struct {
 	Threads  int           `default:"4" placeholder:"N" help:"Goroutines that send at each rank in latency_mt. Default: ${default}."`
 	Verify   bool          `help:"Look at every byte that comes, between what is timed; end with 1 if one is wrong."`
 	CPUs     plan.CPUList  `name:"cpus" default:"none" placeholder:"LIST" help:"CPUs to which the thread that measures is pinned, of each rank of a host in turn; or none. Default: ${default}."`
-	Provider string        `default:"udp" placeholder:"NAME" help:"The fabric's provider: udp, shm, ofi/tcp and so on. Default: ${default}."`
+	Provider string        `placeholder:"NAME" help:"The fabric's provider: udp, shm, ofi/tcp and so on. Default: shm if all ranks are on one host and see the same memory, else udp."`
 	Node     string        `placeholder:"ADDR" help:"This rank's address. Default: loopback if all ranks are on one host, else the provider's choice."`
 	Wait     string        `default:"adaptive" enum:"adaptive,busy,event" placeholder:"NAME" help:"How to wait: adaptive, busy or event. Default: ${default}."`
+	Verbose  bool          `short:"v" help:"Say first which network the ranks use, and why."`
 	Limit    time.Duration `default:"10m" help:"Time after which a job is given up. Default: ${default}."`
 }
 

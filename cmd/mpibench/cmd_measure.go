@@ -31,6 +31,9 @@ func (c *measureCmd) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
+	if network := w.Network(); c.Verbose && w.Rank() == 0 {
+		env.notef("network: %s (%s)", network.Provider, network.Reason)
+	}
 	err = c.measure(ctx, env, w)
 	var misuse *usageError
 	if errors.As(err, &misuse) {

@@ -30,7 +30,8 @@ func main() {
 	flag.IntVar(&j.cells, "cells", 128, "the plate has so many rows and columns")
 	flag.IntVar(&j.steps, "steps", 1000, "steps in time")
 	flag.StringVar(&j.picture, "picture", "", "file to draw the plate into, as PNG")
-	flag.StringVar(&j.provider, "provider", "udp", "the fabric: udp or shm")
+	flag.StringVar(&j.provider, "provider", "",
+		"the fabric: udp or shm; empty is shm if all ranks are on one host, else udp")
 	limit := flag.Duration("limit", 10*time.Minute, "time after which the job is given up")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), *limit)

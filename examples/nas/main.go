@@ -49,7 +49,8 @@ var kernels = map[string]func(ctx context.Context, c *mpi.Comm, class string) (v
 func main() {
 	kernel := flag.String("kernel", "ep,is,cg,ft", "which kernels, in turn")
 	class := flag.String("class", "S", "how large: S or W")
-	provider := flag.String("provider", "udp", "the fabric: udp or shm")
+	provider := flag.String("provider", "",
+		"the fabric: udp or shm; empty is shm if all ranks are on one host, else udp")
 	limit := flag.Duration("limit", 10*time.Minute, "time after which the job is given up")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), *limit)

@@ -164,7 +164,7 @@ func TestRingBytes(t *testing.T) {
 		t.Errorf("Info does not say %q: %v", want, d.Info().Attrs)
 	}
 	for _, bad := range []int{-1, 1, ringBytesMin - 1, ringBytesMin + 64, 2 * ringBytesMax} {
-		_, err := openDomain(newInfo(), fabric.DomainConfig{RingBytes: bad})
+		_, err := openDomain(newInfo(0), fabric.DomainConfig{RingBytes: bad})
 		if !errors.Is(err, fabric.ErrBadConfig) {
 			t.Errorf("RingBytes %d: %v", bad, err)
 		}

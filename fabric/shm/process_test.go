@@ -83,7 +83,7 @@ type player struct {
 }
 
 func newPlayer() (*player, error) {
-	d, err := openDomain(newInfo(), fabric.DomainConfig{Buffers: 256, BufferBytes: 4096})
+	d, err := openDomain(newInfo(0), fabric.DomainConfig{Buffers: 256, BufferBytes: 4096})
 	if err != nil {
 		return nil, err
 	}

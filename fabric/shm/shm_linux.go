@@ -33,14 +33,15 @@ func (provider) GetInfo(h fabric.Hints) ([]fabric.Info, error) {
 	if h.Domain != "" && h.Domain != domainName || h.Node != "" && h.Node != domainName {
 		return nil, nil
 	}
-	if _, err := findPlace(); err != nil {
+	here, err := findPlace()
+	if err != nil {
 		return nil, fmt.Errorf("%w: shm: %w", fabric.ErrUnavailable, err)
 	}
 	if limit := fileLimit(); limit < headerBytes+ringBytesMin {
 		return nil, fmt.Errorf("%w: shm: files may have %d bytes (RLIMIT_FSIZE), a ring has %d",
 			fabric.ErrUnavailable, limit, headerBytes+ringBytesMin)
 	}
-	info := newInfo()
+	info := newInfo(here)
 	info.Node = h.Node
 	return []fabric.Info{info}, nil
 }
@@ -64,7 +65,8 @@ func fileLimit() uint64 {
 // manyPeers is for how many peers Info says what memory they take.
 const manyPeers = 256
 
-func newInfo() fabric.Info {
+// newInfo describes the provider. Processes with the same Fabric reach each other.
+func newInfo(here place) fabric.Info {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "this host"
@@ -72,7 +74,7 @@ func newInfo() fabric.Info {
 	return fabric.Info{
 		Provider:    ProviderName,
 		Version:     "1",
-		Fabric:      host,
+		Fabric:      fmt.Sprintf("%s/%016x/%d", host, uint64(here), os.Geteuid()),
 		Domain:      domainName,
 		AddrFormat:  "shm",
 		MTUBytes:    mtuBytes,

@@ -56,7 +56,10 @@ func TestBtlrun(t *testing.T) {
 	job := func(args ...string) *exec.Cmd {
 		return command(t, btlrun, append([]string{"-n", "4", mpibench}, args...)...)
 	}
-	measures(t, job)
+	measures(t, "shm (all ranks are on this host", job)
+	measures(t, "udp (the configuration of rank 0 names it)", func(args ...string) *exec.Cmd {
+		return job(append(args, "--provider", "udp")...)
+	})
 	refuses(t, job)
 	// What another launcher has told btlrun is not for its ranks.
 	cmd := command(t, btlrun, "-n", "2", self(t))

@@ -140,13 +140,16 @@ func greetings(t *testing.T, cmd *exec.Cmd, size int, launcher string, node func
 func oneNode(int) int { return 0 }
 
 // measures runs mpibench with all of its tests, by the launcher's arguments, and wants figures of
-// each, with all data right.
-func measures(t *testing.T, start func(args ...string) *exec.Cmd) {
+// each, with all data right, over the network that is told in words.
+func measures(t *testing.T, network string, start func(args ...string) *exec.Cmd) {
 	t.Helper()
 	r := run(t, start("--test", "all", "--verify", "--size", "8,1K,20K", "--duration", "1ms",
-		"--format", "json"))
+		"--format", "json", "-v"))
 	if r.status != 0 {
 		t.Fatalf("mpibench: status %d\n%s%s", r.status, r.stdout, r.stderr)
+	}
+	if !strings.Contains(r.stderr, "network: "+network) {
+		t.Errorf("mpibench says %q, want the network %s", r.stderr, network)
 	}
 	got := map[string]int{}
 	for line := range strings.Lines(r.stdout) {
@@ -200,7 +203,7 @@ func TestHydra(t *testing.T) {
 	job := func(args ...string) *exec.Cmd {
 		return command(t, hydra, append([]string{"-n", "4", mpibench}, args...)...)
 	}
-	measures(t, job)
+	measures(t, "shm (all ranks are on this host", job)
 	refuses(t, job)
 	abort := command(t, hydra, "-n", "3", self(t))
 	abort.Env = append(abort.Env, roleVariable+"=abort")
@@ -225,7 +228,7 @@ func TestOpenMPI(t *testing.T) {
 	job := func(args ...string) *exec.Cmd {
 		return launch(append([]string{"-n", "4", mpibench}, args...)...)
 	}
-	measures(t, job)
+	measures(t, "shm (all ranks are on this host", job)
 	refuses(t, job)
 	greetings(t, start("-n", "3", "-x", "BTL_RENDEZVOUS=127.0.0.1:"+freePort(t)), 3, "Open MPI",
 		oneNode)

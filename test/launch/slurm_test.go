@@ -168,7 +168,7 @@ func TestSlurm(t *testing.T) {
 	}
 	start := func(args ...string) *exec.Cmd { return launch(append(args, self(t))...) }
 	greetings(t, start("--mpi=pmi2", "-n", "4"), 4, "PMI-1", oneNode)
-	measures(t, func(args ...string) *exec.Cmd {
+	measures(t, "", func(args ...string) *exec.Cmd {
 		return launch(append([]string{"--mpi=pmi2", "-n", "4", mpibench}, args...)...)
 	})
 	abort := start("--mpi=pmi2", "-n", "3")

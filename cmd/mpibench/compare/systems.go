@@ -142,7 +142,7 @@ func (s *system) line(j job, cfg *Config) (name string, args []string) {
 	args = append(append(args, s.args...), "-n", strconv.Itoa(j.ranks), s.program)
 	if s.compiler == "" {
 		return s.launcher, append(args, "--test", tests, "--size", list, "--format", "json",
-			"--duration", cfg.Each.String(), "--cpus", cfg.CPUs.String())
+			"--duration", cfg.Each.String(), "--cpus", cfg.CPUs.String(), "--provider", "udp")
 	}
 	return s.launcher, append(args, cfg.CPUs.String(),
 		strconv.FormatInt(cfg.Each.Milliseconds(), 10), "64", tests, list)

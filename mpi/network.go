@@ -31,8 +31,8 @@ type wish struct {
 	Memory   string // the shared memory that it sees, if the program can use it
 }
 
-// chooseNetwork says which provider the ranks of a job use: all the same one. What one of them names
-// goes before; shared memory comes next, if all ranks see the same; then UDP.
+// chooseNetwork says which provider the ranks of a job use: all the same one. What one of them
+// names goes before; shared memory comes next, if all ranks see the same; then UDP.
 func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, error) {
 	switch {
 	case hints.Provider != "" && (job.Nodes() != 1 || job.Size() == 1):
@@ -97,8 +97,8 @@ func agreeOnNetwork(wishes []wish) (Network, error) {
 	return Network{memoryProvider, "all ranks are on this host and see the same memory"}, nil
 }
 
-// sharedMemory tells the shared memory that this process sees from that of other hosts, containers
-// and users; it is empty if the program cannot use any.
+// sharedMemory tells the shared memory that this process sees from that of other hosts,
+// containers and users; it is empty if the program cannot use any.
 func sharedMemory() string {
 	infos, err := fabric.GetInfo(fabric.Hints{Provider: memoryProvider})
 	if err != nil {

@@ -39,16 +39,14 @@ func (m *Module) afterAck(ep *Endpoint, h *frag.Header, done []reliability.Token
 	if verdict != reliability.AckOld {
 		ep.snd.BoundBytes(h.Ack, h.Credit, grantedBytes(h.CreditBytes), ep.pack.open())
 	}
-	if oldest, _ := ep.snd.Window(); oldest != ep.oldest {
-		ep.oldest = oldest
-		m.answered(ep)
-	}
+	oldest, _ := ep.snd.Window()
+	ep.life.OldestIs(m.nowUnpaused, oldest)
 	if len(done) > 0 {
 		if f := ep.byeAhead; f != nil && ep.snd.InFlight() == 0 {
 			ep.byeAhead = nil
 			m.segEnded(f)
 		}
-		ep.ackedAt = m.nowUnpaused
+		ep.life.Acked(m.nowUnpaused)
 		ep.checkFlushed()
 	}
 	m.sched.rearm(ep)

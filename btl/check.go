@@ -140,9 +140,10 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 		return fmt.Errorf("in state %d, has ended: %v", ep.state, ep.err != nil)
 	case handshake && ep.hs == nil || ep.state == stateLingering && ep.hs != nil:
 		return fmt.Errorf("in state %d, has a handshake: %v", ep.state, ep.hs != nil)
-	case max(ep.heardAt, ep.waitSince, ep.ackedAt, ep.closeAt) > m.nowUnpaused:
-		return fmt.Errorf("heard %d, waits since %d, got on %d, closes since %d, and it is %d",
-			ep.heardAt, ep.waitSince, ep.ackedAt, ep.closeAt, m.nowUnpaused)
+	case ep.closeAt > m.nowUnpaused:
+		return fmt.Errorf("closes since %d, and it is %d", ep.closeAt, m.nowUnpaused)
+	case ep.life.Check(m.nowUnpaused) != nil:
+		return ep.life.Check(m.nowUnpaused)
 	case ep.ackOwed != (ep.rcv.AckDue() != Never):
 		return fmt.Errorf("owes an ACK: %v, due %d", ep.ackOwed, ep.rcv.AckDue())
 	}

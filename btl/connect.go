@@ -114,7 +114,7 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 	ep.addrKey = string(cmd)
 	ep.route = route{cmdAddr: cmdAddr, dataAddr: dataAddr}
 	ep.agreeSizes(&m.port, tinyBytes, mtuBytes, fragBytesUnknown)
-	ep.heardAt, ep.waitSince = m.nowUnpaused, m.nowUnpaused
+	ep.life.Begin(m.nowUnpaused)
 	m.peers.add(ep, m.random())
 	m.crowd.count(ep.addrKey, 1)
 	ep.initFlows()
@@ -210,7 +210,7 @@ func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	m.setPeer(ep, peerTag{hello.Incarnation, hello.Tag})
 	ep.hs.bound, ep.hs.proven = true, 0
 	ep.label = string(hello.Label)
-	ep.away = max(0, min(time.Duration(hello.AwayMs)*time.Millisecond, m.cfg.AwayMax))
+	ep.life.Grant(max(0, min(time.Duration(hello.AwayMs)*time.Millisecond, m.cfg.AwayMax)))
 	ep.agreeSizes(&m.port, int(hello.CommandBytes), int(hello.MTUBytes), hello.FragBytesMax)
 	_, first := ep.snd.Window()
 	window := min(m.rules.WindowPackets, 1<<(bits.Len32(hello.WindowPkts)-1))
@@ -230,11 +230,10 @@ func (m *Module) onHelloAck(c *port.Channel, h *frag.Header, hello *frag.Hello) 
 		return false
 	}
 	hs := ep.hs
-	m.heard(ep)
+	ep.life.Heard(m.nowUnpaused)
 	m.noteTakes(ep, hello)
 	if hs == nil {
-		ep.answeredAt = m.nowUnpaused // to a keep-alive
-		ep.kept.asking[c.Which()] = false
+		ep.life.AnsweredBy(int(c.Which()), m.nowUnpaused)
 		return true
 	}
 	answers := hello.Nonce == hs.nonces[hello.Probe]
@@ -269,7 +268,7 @@ func (m *Module) establish(ep *Endpoint) {
 	}
 	news := ep.state != stateConnected
 	if news {
-		ep.answeredAt = m.nowUnpaused // with the proof of its address
+		ep.life.Answered(m.nowUnpaused) // with the proof of its address
 		m.beginConnected(ep)
 	}
 	switch {
@@ -298,7 +297,7 @@ func (m *Module) establish(ep *Endpoint) {
 // beginConnected is what an endpoint does when it is connected, whether or not the peer knows it.
 func (m *Module) beginConnected(ep *Endpoint) {
 	ep.state = stateConnected
-	m.beginKeepAlive(ep)
+	ep.life.BeginChannels(m.nowUnpaused, ep.numbers.latest())
 	m.credits.Join()
 	ep.joined = true
 	m.sortQueues(ep)
@@ -437,7 +436,7 @@ func (m *Module) onReject(h *frag.Header, r frag.Reject, source []byte) bool {
 		return true
 	}
 	if ep == nil || ep.state != stateConnecting || !slices.Contains(ep.hs.nonces[:], r.Nonce) ||
-		ep.hs.bound && m.nowUnpaused.Sub(ep.heardAt) < helloIntervalMax {
+		ep.hs.bound && ep.life.Quiet(m.nowUnpaused) < helloIntervalMax {
 		return false // who has answered one Hello does not refuse the next, unless it died meanwhile
 	}
 	if r.Reason == frag.RejectLater {

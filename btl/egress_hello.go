@@ -62,16 +62,16 @@ func (m *Module) hurry(ep *Endpoint) {
 // that expects the present one, and has no tag. Another life refuses it, and has got the nonce at
 // that address; the present one remembers nothing of it.
 func (m *Module) askLife(ep *Endpoint) {
-	if ep.state != stateConnected || ep.hs != nil ||
-		m.nowUnpaused.Sub(max(ep.heardAt, ep.lifeAskedAt)) <= 2*helloIntervalMin {
+	if ep.state != stateConnected || ep.hs != nil || !ep.life.MayAskLife(m.nowUnpaused) {
 		return
 	}
-	if ep.lifeNonce == 0 || ep.heardAt >= ep.lifeAskedAt { // else an answer may be under way
-		ep.lifeNonce = m.random()
+	nonce := ep.life.LifeNonce()
+	if nonce == 0 {
+		nonce = m.random()
 	}
-	ep.lifeAskedAt = m.nowUnpaused
+	ep.life.AskedLife(m.nowUnpaused, nonce)
 	hello := m.helloOf(ep, frag.ProbeCommand)
-	hello.Expected, hello.Nonce = ep.peer.incarnation, ep.lifeNonce
+	hello.Expected, hello.Nonce = ep.peer.incarnation, nonce
 	m.sendHello(ep, frag.KindHello, 0, &hello, ep.cmdAddr)
 }
 
@@ -79,8 +79,8 @@ func (m *Module) askLife(ep *Endpoint) {
 // address, and nothing of the present life has come since. Somebody who sees the question can have
 // any other module refuse it, but not from there.
 func (ep *Endpoint) saysOtherLife(r frag.Reject, source []byte) bool {
-	return r.Reason == frag.RejectStale && ep.lifeNonce != 0 && r.Nonce == ep.lifeNonce &&
-		ep.heardAt < ep.lifeAskedAt && (len(source) == 0 || string(source) == ep.addrKey)
+	return r.Reason == frag.RejectStale && ep.life.AnswersLife(r.Nonce) &&
+		(len(source) == 0 || string(source) == ep.addrKey)
 }
 
 // answerHello answers a Hello of the peer by the channel that it came through. Where that has not

@@ -2,8 +2,8 @@ package btl
 
 import (
 	"errors"
-	"time"
 
+	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/pmtu"
 	"gobtl/btl/internal/port"
 	"gobtl/fabric"
@@ -41,11 +41,12 @@ type Endpoint struct {
 	asm frag.Assembler
 	link
 	pathState
-	expects expectation // of chunks that arrive
+	expects  expectation // of chunks that arrive
+	goesOnAt Time        // when its fragments went on, or would have: see shed.go
 	sending
 	ackDebt
-	liveness
-	supersession
+	life       liveness.Peer
+	superseded bool // the peer has connected anew: it ends with its bye, or if it does not answer
 	goodbye
 	flushes fifo[flush]
 	remoteState
@@ -80,34 +81,6 @@ func (r *route) agreeSizes(own *port.Port, tinyBytes, mtuBytes int, fragBytesMax
 
 // useSize has datagrams of up to a size sent from now on.
 func (r *route) useSize(mtuBytes int) { r.mtu, r.tiny = mtuBytes, min(r.tinyMost, mtuBytes) }
-
-// liveness is what is known of the peer being there. The instants are on the axis of
-// clock.nowUnpaused.
-type liveness struct {
-	heardAt       Time // latest packet of the peer
-	waitSince     Time // since when something has been in flight
-	ackedAt       Time // when something was acknowledged last
-	oldestAt      Time // when the oldest packet in flight became it, or the peer had no memory for it
-	oldest        seq.Num
-	silentAt      Time          // when the latest of the silent resends was
-	oldestResends int           // since then, of the oldest
-	silentResends int           // resends by time-out since heardAt, but those right after another
-	away          time.Duration // by which it may be silent for longer: see Config.Away
-	pressed       bool          // it is asked now, whatever KeepAlive says
-	probes        int           // keep-alive questions since heardAt
-	kept          keptAlive
-	lifeAskedAt   Time   // when it was asked last whether it has restarted
-	lifeNonce     uint64 // by which the answer is known, 0 if it never was
-	goesOnAt      Time   // when its fragments went on, or would have: see shed.go
-}
-
-// supersession is what becomes of a connection whose peer has connected anew: it ends with its bye,
-// or if it does not answer.
-type supersession struct {
-	superseded   bool // the peer has connected anew
-	thereAskedAt Time // when it was asked last whether it is there still; 0 not yet
-	answeredAt   Time // when it answered a question last, this one or another
-}
 
 // goodbye is the end in order, from either side.
 type goodbye struct {

@@ -69,7 +69,7 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 	if !m.matchesPeer(ep, h, hello) {
 		return nil
 	}
-	m.heard(ep)
+	ep.life.Heard(m.nowUnpaused)
 	if ep.state == stateAccepting && hello.Proven != frag.ProvenAll {
 		return ep // the peer may need the answer to get there
 	}
@@ -167,7 +167,7 @@ func (m *Module) contest(ep *Endpoint, longer time.Duration) {
 // another one does, it is not.
 func (m *Module) maybeStale(ep *Endpoint) bool {
 	return ep.state == stateConnecting && ep.hs.bound && ep.hs.wanted &&
-		m.nowUnpaused.Sub(ep.heardAt) > 2*helloIntervalMin
+		ep.life.Quiet(m.nowUnpaused) > 2*helloIntervalMin
 }
 
 // restart makes an endpoint begin its handshake again under a new tag. The old one was told to an
@@ -285,9 +285,10 @@ func (m *Module) endDisplaced(ep *Endpoint) {
 // supersede has a connection asked whether its peer's end is there still: the peer has closed it,
 // or lost it, for it has connected anew. What it sent there may still arrive.
 func (m *Module) supersede(old *Endpoint) {
-	old.superseded, old.thereAskedAt = true, 0
+	old.superseded = true
+	old.life.ForgetThere()
 	if !old.watches() { // which has been asking for the same
-		old.probes = 0
+		old.life.AskAnew()
 	}
 	m.setTimer(old, m.supersededTimeout(old))
 }
@@ -308,6 +309,6 @@ func (m *Module) mergeInto(ep, half *Endpoint) {
 	ep.route = half.route
 	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm
 	ep.renumberFlushes()
-	ep.link, ep.liveness, ep.label = half.link, half.liveness, half.label
+	ep.link, ep.life, ep.label = half.link, half.life, half.label
 	half.state, half.hs = stateEnded, nil
 }

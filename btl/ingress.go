@@ -83,12 +83,6 @@ func (m *Module) drop(reason Counter) bool {
 	return false
 }
 
-// heard notes a sign of life.
-func (m *Module) heard(ep *Endpoint) {
-	ep.heardAt = m.nowUnpaused
-	ep.silentResends, ep.probes = 0, 0
-}
-
 // onHandshake handles a Hello, or what answers one.
 func (m *Module) onHandshake(c *port.Channel, comp *fabric.Completion, in *arrival) {
 	var hello frag.Hello
@@ -272,7 +266,7 @@ func (m *Module) finishDeferred() {
 		m.stats.counters[CntRecvFrag]++ // it was sound, but for what was withheld since
 		return
 	}
-	m.heard(ep)
+	ep.life.Heard(m.nowUnpaused)
 	m.accepted(ep, &d.hdr)
 }
 

@@ -134,7 +134,7 @@ func (m *Module) receivePutLanded(comps []fabric.Completion, base uint32) (count
 	if h.Flags&frag.FlagAck != 0 {
 		m.onAck(ep, h, false)
 	}
-	m.heard(ep)
+	ep.life.Heard(m.nowUnpaused)
 	m.acceptedRun(ep, h, count)
 	// From here on it is the last one's.
 	h.OffsetBytes += uint32(sizeBytes) - uint32(h.PayloadLen)

@@ -160,7 +160,7 @@ func (m *Module) admitCounted(in *arrival) bool {
 		m.lost(ep, why)
 		return false
 	}
-	m.heard(ep)
+	ep.life.Heard(m.nowUnpaused)
 	if in.Flags&frag.FlagAck != 0 {
 		m.onConfirm(ep, &in.Header)
 	}
@@ -299,7 +299,7 @@ func (m *Module) tellRefusals(ep *Endpoint) bool {
 func (m *Module) onConfirm(ep *Endpoint, h *frag.Header) {
 	ep.counts.takes, ep.counts.missed = true, false
 	if ep.snd.Confirm(m.now, h.Ack, h.Credit) {
-		ep.ackedAt = m.nowUnpaused
+		ep.life.Acked(m.nowUnpaused)
 		for f := ep.counts.confirm.first; f != nil && !h.Ack.Before(f.until); {
 			if f.large && !f.put {
 				ep.counts.pause = 0

@@ -50,7 +50,7 @@ func (m *Module) stamp(p *packet) {
 	ep := p.ep
 	p.Conn = ep.peer.tag
 	if ep.snd.InFlight() == 0 {
-		ep.waitSince, ep.oldestResends = m.nowUnpaused, 0
+		ep.life.FirstInFlight(m.nowUnpaused)
 	}
 	if ep.ackRides() {
 		m.takeAck(ep, &p.Header)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/liveness"
 	"gobtl/frag"
 )
 
@@ -15,22 +16,13 @@ func (ep *Endpoint) owed() bool {
 	return ep.watches() && (ep.snd.InFlight() > 0 || !ep.snd.Open())
 }
 
-// watchEvery is the time between such questions.
-func (m *Module) watchEvery() time.Duration {
-	d := m.cfg.PeerTimeout / 4
-	if m.cfg.KeepAlive > 0 {
-		d = min(d, m.cfg.KeepAlive)
-	}
-	return d
-}
-
 // beginWatch notes that something is not confirmed from now on.
 func (m *Module) beginWatch(ep *Endpoint) {
-	ep.waitSince = m.nowUnpaused
+	ep.life.FirstInFlight(m.nowUnpaused)
 	if ep.counts.watched || ep.closing || ep.superseded || ep.counts.broken || ep.hs != nil {
 		return
 	}
-	m.watch(ep, m.watchEvery())
+	m.watch(ep, m.lifeRules.AskEvery())
 }
 
 func (m *Module) watch(ep *Endpoint, d time.Duration) {
@@ -55,27 +47,28 @@ func (m *Module) askFlush(ep *Endpoint) {
 
 // onWatch asks for a confirmation, and gives the peer up that has long not answered.
 func (m *Module) onWatch(ep *Endpoint) {
-	quiet := m.deadFor(ep)
-	if quiet < m.watchEvery() && !ep.counts.missed && m.mayAnswer(ep) {
-		m.watch(ep, m.watchEvery())
+	v := ep.life.Verdict(m.nowUnpaused, &m.lifeRules, liveness.Confirm, 0)
+	if v.Owed < m.lifeRules.AskEvery() && !ep.counts.missed && m.mayAnswer(ep) {
+		m.watch(ep, m.lifeRules.AskEvery())
 		return
 	}
-	if !m.askAgain(ep, quiet) {
+	if !m.askAgain(ep, &v) {
 		m.end(ep, EventFailed, fmt.Errorf("%w: silent for %v, asked %d times", ErrPeerDead,
-			quiet.Round(time.Millisecond), ep.probes))
+			v.Owed.Round(time.Millisecond), v.Tries))
 		return
 	}
 	m.ask(ep)
-	m.watch(ep, m.nextQuestion(ep, m.askEvery(ep), quiet))
+	m.watch(ep, v.Next(m.askEvery(ep)))
 }
 
-// askEvery is watchEvery, or less while a question for what came too early has not left: there was
-// no room for it, or the peer has not said yet that it is established.
+// askEvery is the time between questions for a confirmation. It is shorter while a question for
+// what came too early has not left: there was no room for it, or the peer has not said yet that it
+// is established.
 func (m *Module) askEvery(ep *Endpoint) time.Duration {
 	if ep.counts.missed {
-		return min(m.watchEvery(), helloIntervalMax)
+		return min(m.lifeRules.AskEvery(), helloIntervalMax)
 	}
-	return m.watchEvery()
+	return m.lifeRules.AskEvery()
 }
 
 // noteTakes notes whether the peer says that it is established.
@@ -103,7 +96,7 @@ func (m *Module) askMissed(ep *Endpoint) {
 func (m *Module) mayAnswer(ep *Endpoint) bool {
 	r := &ep.counts
 	_, next := ep.snd.Window()
-	return r.asked == next && ep.heardAt > r.askedAt &&
+	return r.asked == next && ep.life.HeardAfter(r.askedAt) &&
 		m.nowUnpaused.Sub(r.askedAt) < m.cfg.PeerTimeout
 }
 
@@ -137,12 +130,12 @@ func (m *Module) noteAsked(ep *Endpoint) {
 // onUnconfirmed goes on asking a peer of which it is not known whether it is connected too, for
 // until then nothing may be sent to it.
 func (m *Module) onUnconfirmed(ep *Endpoint) {
-	quiet := m.nowUnpaused.Sub(ep.heardAt)
-	if !m.askAgain(ep, quiet) {
+	v := ep.life.Verdict(m.nowUnpaused, &m.lifeRules, liveness.Sign, 0)
+	if !m.askAgain(ep, &v) {
 		m.end(ep, EventFailed, ErrPeerDead)
 		return
 	}
 	m.sendProbes(ep)
-	m.setTimer(ep, m.nextQuestion(ep, min(ep.hs.interval, m.watchEvery()), quiet))
+	m.setTimer(ep, v.Next(min(ep.hs.interval, m.lifeRules.AskEvery())))
 	ep.hs.interval = min(2*ep.hs.interval, helloIntervalMax)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
@@ -143,6 +144,7 @@ func (m *Module) open(dom fabric.Domain, cfg Config) error {
 		return err
 	}
 	m.cfg, m.rules = cfg, cfg.Rules
+	m.lifeRules = liveness.Rules{PeerTimeout: cfg.PeerTimeout, KeepAlive: cfg.KeepAlive}
 	const share = 8
 	m.pauseMin = min(cfg.PeerTimeout, cfg.HandshakeTimeout, cfg.CloseTimeout) / share
 	if m.cfg.Random == nil {

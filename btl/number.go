@@ -1,6 +1,9 @@
 package btl
 
-import "gobtl/btl/internal/port"
+import (
+	"gobtl/btl/internal/liveness"
+	"gobtl/btl/internal/port"
+)
 
 // via is the channel that a packet takes.
 type via = port.Which
@@ -47,6 +50,11 @@ func (n *numbers) take(m *Module, way via, count uint32) uint32 {
 	first := uint32(w.next) + 1
 	w.next += uint64(count)
 	return first
+}
+
+// latest is the number of the last packet of each channel.
+func (n *numbers) latest() liveness.Sent {
+	return liveness.Sent{uint32(n.ways[viaCommand].next), uint32(n.ways[viaData].next)}
 }
 
 // sent says whether a packet of that number can have been seen on a channel: it was sent, and not

@@ -111,7 +111,7 @@ func (m *Module) searchPath(ep *Endpoint) {
 		for _, s := range ep.path.Probes(m.now, ep.pathWait(), m.random(), sizes[:0]) {
 			m.sendPing(ep, s)
 		}
-		if ep.narrow(m.deadAfter(ep)) {
+		if ep.narrow(ep.life.DeadAfter(&m.lifeRules)) {
 			m.endNarrow(ep)
 			return
 		}
@@ -130,8 +130,8 @@ func (ep *Endpoint) narrow(after time.Duration) bool {
 	if ep.doubt.since != since { // it has just begun
 		ep.doubt = doubt{since, m.nowUnpaused}
 	}
-	silent := m.nowUnpaused.Sub(ep.heardAt) >= m.deadAfter(ep)*3/4
-	reached := m.nowUnpaused.Sub(ep.ackedAt) < after
+	silent := ep.life.Quiet(m.nowUnpaused) >= ep.life.DeadAfter(&m.lifeRules)*3/4
+	reached := m.nowUnpaused.Sub(ep.life.AckedAt()) < after
 	return !ep.counted && !silent && !reached &&
 		ep.path.Narrow(since.Add(m.nowUnpaused.Sub(ep.doubt.unpaused)), after)
 }
@@ -233,7 +233,7 @@ func (m *Module) receiveAside(c *port.Channel, in *arrival) {
 // onPing answers a Ping by the channel through which it came, unless there are too many.
 func (m *Module) onPing(c *port.Channel, in *arrival) {
 	ep := in.ep
-	m.heard(ep)
+	ep.life.Heard(m.nowUnpaused)
 	if m.now.Sub(ep.pongsAt) >= pongsEvery {
 		ep.pongs, ep.pongsAt = 0, m.now
 	}
@@ -264,7 +264,7 @@ func (m *Module) onPing(c *port.Channel, in *arrival) {
 func (m *Module) onPong(in *arrival) {
 	ep := in.ep
 	if ep.measured(m.now, frag.NonceOf(in.payload)) {
-		m.heard(ep)
+		ep.life.Heard(m.nowUnpaused)
 		m.stats.counters[CntRecvPong]++
 		return
 	}
@@ -272,7 +272,7 @@ func (m *Module) onPong(in *arrival) {
 		m.drop(CntDropPing)
 		return
 	}
-	m.heard(ep)
+	ep.life.Heard(m.nowUnpaused)
 	m.stats.counters[CntRecvPong]++
 	ep.near = ep.near || m.now.Sub(ep.beganAt) <= tripNear
 	m.searchPath(ep)
@@ -377,7 +377,7 @@ func (m *Module) onPart(in *arrival) {
 		m.drop(CntDropState)
 		return
 	}
-	m.heard(ep)
+	ep.life.Heard(m.nowUnpaused)
 	if place := ep.rcv.Check(in.Seq); place != reliability.Accept {
 		m.noNews(ep, place)
 		return

@@ -204,14 +204,15 @@ func TestPathNarrowReached(t *testing.T) {
 		return a.narrow(0)
 	})
 	now, timeout := a.m.nowUnpaused, a.m.cfg.PeerTimeout
-	a.doubt.unpaused, a.heardAt = now.Add(-timeout), now
+	a.doubt.unpaused = now.Add(-timeout)
+	a.life.Heard(now)
 	for _, c := range []struct {
 		acked, after time.Duration
 		want         bool
 	}{
 		{timeout, timeout, true}, {timeout / 2, timeout, false}, {0, timeout, false}, {0, 0, true},
 	} {
-		a.ackedAt = now.Add(-c.acked)
+		a.life.Acked(now.Add(-c.acked))
 		if got := a.narrow(c.after); got != c.want {
 			t.Errorf("acknowledged %v ago: narrow after %v: %v", c.acked, c.after, got)
 		}

@@ -3,6 +3,7 @@ package btl
 import (
 	"fmt"
 
+	"gobtl/btl/internal/liveness"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/hotel"
@@ -27,7 +28,8 @@ type peers struct {
 	parts      partial // of all peers
 	births     uint64  // endpoints ever made
 	// shedAt is when peers that hold memory may be looked at again.
-	shedAt Time
+	shedAt    Time
+	lifeRules liveness.Rules
 	// askSilentAt is when silent peers may be asked again for what others want.
 	askSilentAt Time
 }

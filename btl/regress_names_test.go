@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/liveness"
 	"gobtl/frag"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
@@ -167,11 +168,15 @@ func TestLaterHelloCounts(t *testing.T) {
 func TestMissingQuestionsFollowSoon(t *testing.T) {
 	_, s := newStranger(t, smallConfig())
 	ep := s.connect()
-	late := s.m.deadAfter(ep) + time.Millisecond
-	if d := s.m.nextQuestion(ep, time.Hour, late); d > s.m.cfg.PeerTimeout/8 {
+	next := func(later time.Duration) time.Duration {
+		v := ep.life.Verdict(s.m.nowUnpaused.Add(later), &s.m.lifeRules, liveness.Sign, 0)
+		return v.Next(time.Hour)
+	}
+	quiet, after := ep.life.Quiet(s.m.nowUnpaused), ep.life.DeadAfter(&s.m.lifeRules)
+	if d := next(after - quiet + time.Millisecond); d > s.m.cfg.PeerTimeout/8 {
 		t.Errorf("the next one %v later", d)
 	}
-	if d := s.m.nextQuestion(ep, time.Hour, 0); d != s.m.deadAfter(ep) {
+	if d := next(-quiet); d != after {
 		t.Errorf("one %v after a sign of life", d)
 	}
 }
@@ -186,7 +191,7 @@ func TestTimerSetAgainWatchesNoAnswer(t *testing.T) {
 	due := s.m.Deadline()
 	s.m.watchAsks(ep)
 	soon := s.m.Deadline().Sub(s.m.now)
-	if s.m.Deadline() >= due || soon > s.m.pressAfter()+time.Millisecond {
+	if s.m.Deadline() >= due || soon > s.m.lifeRules.PressAfter()+time.Millisecond {
 		t.Errorf("asks %v from now, and without an operation %v", soon, due.Sub(s.m.now))
 	}
 }
@@ -200,7 +205,7 @@ func TestSupersededPeerThatOwesAnAnswer(t *testing.T) {
 	ep := s.connect()
 	soon := func(when string) {
 		t.Helper()
-		if d := s.m.Deadline().Sub(s.m.now); d > s.m.pressAfter()+time.Millisecond {
+		if d := s.m.Deadline().Sub(s.m.now); d > s.m.lifeRules.PressAfter()+time.Millisecond {
 			t.Errorf("%s: asks after %v", when, d)
 		}
 	}

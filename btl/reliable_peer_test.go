@@ -66,7 +66,8 @@ func TestReliableSuperseded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		heard, end := ep.heardAt, error(nil)
+		quiet, end := ep.life.Quiet(ep.m.nowUnpaused), error(nil)
+		heard := ep.m.nowUnpaused.Add(-quiet)
 		r.mods[0].OnEndpoint(func(e *Endpoint, _ Event, err error) {
 			if e != ep {
 				return

@@ -146,7 +146,7 @@ func (m *Module) watchAsks(ep *Endpoint) {
 		return
 	}
 	ep.asks.watched = true
-	m.setTimer(ep, m.pressAfter())
+	m.setTimer(ep, m.lifeRules.PressAfter())
 }
 
 // pressForAnswer says whether a peer that owes an answer was heard of lately, so that it is not to
@@ -155,11 +155,11 @@ func (m *Module) pressForAnswer(ep *Endpoint, quiet time.Duration) bool {
 	if ep.asks.watched = ep.asks.waiting > 0; !ep.asks.watched {
 		return false
 	}
-	if quiet < m.pressAfter() {
-		m.setTimer(ep, m.pressAfter()-quiet)
+	if quiet < m.lifeRules.PressAfter() {
+		m.setTimer(ep, m.lifeRules.PressAfter()-quiet)
 		return true
 	}
-	ep.pressed = ep.asks.watched
+	ep.life.Press()
 	return false
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/liveness"
 	"gobtl/frag"
 	"gobtl/reliability"
 )
@@ -18,21 +19,10 @@ func (m *Module) sendAgain() {
 		t, cause, _ := m.recovery.PopResend()
 		s := &m.segs[t]
 		ep := s.ep
-		owed := m.owedFor(ep)
-		sent, enough, again := ep.silentResends, silentResendsMin, time.Millisecond
-		deadAfter := m.deadAfter(ep)
-		if m.nowUnpaused.Sub(ep.heardAt) < deadAfter {
-			sent, enough, again = ep.oldestResends, owedResendsMin, m.cfg.PeerTimeout/16
-		}
-		if cause != reliability.CauseRefused && owed >= deadAfter+m.unreadGrace() && sent >= enough {
+		v := ep.life.Verdict(m.nowUnpaused, &m.lifeRules, liveness.Ack, m.unreadGrace())
+		if v.Dead && cause != reliability.CauseRefused {
 			m.recovery.Defer(t)
-			if ep.narrow(0) {
-				m.endNarrow(ep)
-				continue
-			}
-			m.endTelling(ep, frag.ByeDead, EventFailed, fmt.Errorf("%w: a packet is not acknowledged "+
-				"for %v, sent again %d times; if a NAT gave it another address, dial it again",
-				ErrPeerDead, owed.Round(time.Millisecond), sent))
+			m.endDead(ep, &v)
 			continue
 		}
 		lostBytes, alone := 0, m.port.Alone(segBuf(t))
@@ -54,19 +44,23 @@ func (m *Module) sendAgain() {
 				m.putSegment(&m.port.Data, t, ep.dataAddr)
 			}
 		}
-		// The wait is cut short so that a dead peer is noticed when its time is up, not a back-off later.
-		limit := deadAfter - owed
-		if limit <= 0 {
-			limit = again
-		}
-		ep.snd.Repost(m.now, t, limit)
+		ep.snd.Repost(m.now, t, v.Within)
 		m.sched.rearm(ep)
 		m.pathLost(ep, lostBytes, alone)
 	}
 }
 
-// deadAfter is for how long a peer may owe an answer.
-func (m *Module) deadAfter(ep *Endpoint) time.Duration { return m.cfg.PeerTimeout + ep.away }
+// endDead ends an endpoint whose peer does not acknowledge a packet, or which carries small ones
+// alone.
+func (m *Module) endDead(ep *Endpoint, v *liveness.Verdict) {
+	if ep.narrow(0) {
+		m.endNarrow(ep)
+		return
+	}
+	m.endTelling(ep, frag.ByeDead, EventFailed, fmt.Errorf("%w: a packet is not acknowledged "+
+		"for %v, sent again %d times; if a NAT gave it another address, dial it again",
+		ErrPeerDead, v.Owed.Round(time.Millisecond), v.Tries))
+}
 
 // unreadGrace is for how much longer no peer is declared dead: what it says may be among packets
 // that are here and were not read yet, by a process that makes few passes. That there are always
@@ -78,37 +72,12 @@ func (m *Module) unreadGrace() time.Duration {
 	return 0
 }
 
-// silentResendsMin is the number of unanswered resends without which no peer is declared dead: a
-// process that was itself stopped for a while finds all its timers expired.
-const silentResendsMin = 3
-
-// owedResendsMin is that of the oldest packet for a peer that was heard of meanwhile: its path may
-// be one that loses much, and then some more copies tell.
-const owedResendsMin = 8
-
-// owedFor is for how long the peer has owed the acknowledgement of the oldest packet in flight,
-// whatever else was heard of it: a path may carry small packets only, and answers to nothing.
-func (m *Module) owedFor(ep *Endpoint) time.Duration {
-	return m.nowUnpaused.Sub(max(ep.oldestAt, ep.waitSince))
-}
-
-// answered notes that the peer has acknowledged the oldest packet in flight, or has told that it
-// has no memory for it.
-func (m *Module) answered(ep *Endpoint) {
-	ep.oldestAt = m.nowUnpaused
-	ep.oldestResends = 0
-}
-
-// answeredBy is answered if a segment that the peer has said something of is the oldest in flight.
+// answeredBy notes that the peer has acknowledged a segment, or has told that it has no memory for
+// it, if that is the oldest in flight.
 func (m *Module) answeredBy(ep *Endpoint, t reliability.Token) {
 	if m.isOldest(ep, t) {
-		m.answered(ep)
+		ep.life.OldestAnswered(m.nowUnpaused)
 	}
-}
-
-// deadFor is how long an answer of the peer has been due on a counted link.
-func (m *Module) deadFor(ep *Endpoint) time.Duration {
-	return m.nowUnpaused.Sub(max(ep.heardAt, ep.waitSince))
 }
 
 // isOldest says whether a segment is the oldest in flight.
@@ -125,19 +94,9 @@ func timedOut(cause reliability.Cause) bool {
 }
 
 func (m *Module) countResend(ep *Endpoint, t reliability.Token, cause reliability.Cause) {
-	if m.isOldest(ep, t) {
-		ep.oldestResends++
-	}
-	if timedOut(cause) {
-		// A process that was stopped finds all timers expired, and short ones again at once, while the
-		// answers are still to be read: then only what follows after a while asks the peer again.
-		if ep.silentResends == 0 || !m.port.Command.Left() && !m.port.Data.Left() ||
-			m.nowUnpaused.Sub(ep.silentAt) >= m.cfg.PeerTimeout/16 {
-			if ep.silentResends++; ep.silentResends >= silentResendsMin && ep.silentAt != m.nowUnpaused {
-				m.askLife(ep) // the one before was in vain
-			}
-			ep.silentAt = m.nowUnpaused
-		}
+	unread := m.port.Command.Left() || m.port.Data.Left()
+	if ep.life.Resent(m.nowUnpaused, &m.lifeRules, m.isOldest(ep, t), timedOut(cause), unread) {
+		m.askLife(ep)
 	}
 	switch cause {
 	case reliability.CauseTimeout:

@@ -20,14 +20,14 @@ func (m *Module) wantsMemory(refused *Endpoint) {
 		return
 	}
 	anew := now.Sub(m.shedAt) >= m.cfg.PeerTimeout
-	m.shedAt = now.Add(m.pressAfter())
+	m.shedAt = now.Add(m.lifeRules.PressAfter())
 	var worst *Endpoint
 	most := int64(0)
 	for _, ep := range m.slots.Values() {
 		if ep == nil || ep.state != stateConnected || ep.asm.ActiveBytes() == 0 {
 			continue
 		}
-		since := now.Add(-m.deadAfter(ep))
+		since := now.Add(-ep.life.DeadAfter(&m.lifeRules))
 		bytes := ep.asm.Stalled(int64(now), int64(since))
 		if anew {
 			ep.goesOnAt = now

@@ -28,8 +28,8 @@ func TestWhySuperseded(t *testing.T) {
 			mustHandle(t, l.mods[0], func() {})
 			old, anew := l.superseded(t)
 			now := l.mods[0].byAddr[old.addrKey]
-			begin := now.heardAt
-			l.mods[1].cfg.PeerTimeout = time.Minute // it does not give up before
+			begin := l.mods[0].nowUnpaused.Add(-now.life.Quiet(l.mods[0].nowUnpaused))
+			l.mods[1].lifeRules.PeerTimeout = time.Minute // it does not give up before
 			drop := mem.Drop
 			if test.receives {
 				drop = mem.Deliver
@@ -49,8 +49,8 @@ func TestWhySuperseded(t *testing.T) {
 				}
 				l.step(100 * time.Millisecond)
 			}
-			if (test.sends || test.receives) != (now.heardAt > begin) {
-				t.Errorf("not as it should be: heard at %v and %v", begin, now.heardAt)
+			if (test.sends || test.receives) != now.life.HeardAfter(begin) {
+				t.Errorf("not as it should be: heard after %v: %v", begin, now.life.HeardAfter(begin))
 			}
 			if !errors.Is(old.Err(), test.want) {
 				t.Errorf("ended with %v, want %v", old.Err(), test.want)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/liveness"
 	"gobtl/frag"
 	"gobtl/internal/seq"
 	"gobtl/reliability"
@@ -44,11 +45,11 @@ func (m *Module) connectedTimer(ep *Endpoint) {
 	ep.asks.watched = false // whatever the timer was for until now
 	switch {
 	case ep.closing:
-		m.setTimer(ep, m.cfg.CloseTimeout-m.nowUnpaused.Sub(max(ep.ackedAt, ep.closeAt)))
+		m.setTimer(ep, m.cfg.CloseTimeout-m.nowUnpaused.Sub(max(ep.life.AckedAt(), ep.closeAt)))
 	case ep.superseded:
 		m.setTimer(ep, m.supersededTimeout(ep))
 	case ep.owed():
-		m.watch(ep, m.watchEvery())
+		m.watch(ep, m.lifeRules.AskEvery())
 	case ep.asks.waiting > 0:
 		m.watchAsks(ep)
 	case m.cfg.KeepAlive > 0:
@@ -102,7 +103,7 @@ func (m *Module) onTimer(ep *Endpoint) {
 		m.onSuperseded(ep)
 	case ep.owed():
 		m.onWatch(ep)
-	case ep.watches() && m.cfg.KeepAlive < 0 && !ep.pressed && ep.asks.waiting == 0:
+	case ep.watches() && m.cfg.KeepAlive < 0 && !ep.life.Pressed() && ep.asks.waiting == 0:
 		// It was for packets that are confirmed by now.
 	default:
 		m.onKeepAlive(ep)
@@ -112,7 +113,7 @@ func (m *Module) onTimer(ep *Endpoint) {
 // onCloseTimer ends a close that does not get on: nothing was acknowledged for CloseTimeout. A peer
 // that only talks does not hold it up. One that may be half open is told that it need not be.
 func (m *Module) onCloseTimer(ep *Endpoint) {
-	quiet := m.nowUnpaused.Sub(max(ep.ackedAt, ep.closeAt))
+	quiet := m.nowUnpaused.Sub(max(ep.life.AckedAt(), ep.closeAt))
 	if quiet >= m.cfg.CloseTimeout {
 		m.end(ep, EventClosed, ErrClosed)
 		return
@@ -131,23 +132,24 @@ func (m *Module) onCloseTimer(ep *Endpoint) {
 // still, which may be: the peer may have closed the new one's end before, for Hellos overtake each
 // other. Without an answer for PeerTimeout the endpoint ends.
 func (m *Module) onSuperseded(ep *Endpoint) {
-	if ep.thereAskedAt != 0 && ep.answeredAt >= ep.thereAskedAt {
-		ep.superseded, ep.thereAskedAt = false, 0
+	if ep.life.IsThere() {
+		ep.superseded = false
+		ep.life.ForgetThere()
 		m.leadToIfFree(ep)
 		m.connectedTimer(ep)
 		return
 	}
-	quiet := m.nowUnpaused.Sub(ep.heardAt)
-	if !m.askAgain(ep, quiet) {
-		m.end(ep, EventFailed, m.whySuperseded(ep, quiet))
+	v := ep.life.Verdict(m.nowUnpaused, &m.lifeRules, liveness.Sign, 0)
+	if !m.askAgain(ep, &v) {
+		m.end(ep, EventFailed, m.whySuperseded(ep, v.Owed))
 		return
 	}
 	m.askSuccessor(ep)
-	ep.thereAskedAt = m.nowUnpaused
+	ep.life.AskedThere(m.nowUnpaused)
 	m.askHello(ep, frag.ProbeCommand)
-	again := min(m.cfg.CloseTimeout, m.cfg.PeerTimeout) / (silentResendsMin + 1)
+	again := min(m.cfg.CloseTimeout, m.cfg.PeerTimeout) / (liveness.TriesMin + 1)
 	if ep.watches() {
-		again = m.nextQuestion(ep, again, quiet)
+		again = v.Next(again)
 	}
 	m.setTimer(ep, max(again, time.Millisecond))
 }
@@ -156,11 +158,11 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 // endpoint has no other timer that would notice its death.
 func (m *Module) supersededTimeout(ep *Endpoint) time.Duration {
 	if ep.watches() {
-		left := m.deadAfter(ep) - m.nowUnpaused.Sub(ep.heardAt)
-		return max(min(m.cfg.CloseTimeout, m.watchEvery(), left), time.Millisecond)
+		left := ep.life.DeadAfter(&m.lifeRules) - ep.life.Quiet(m.nowUnpaused)
+		return max(min(m.cfg.CloseTimeout, m.lifeRules.AskEvery(), left), time.Millisecond)
 	}
 	if ep.asks.waiting > 0 {
-		return max(min(m.cfg.CloseTimeout, m.pressAfter()), time.Millisecond)
+		return max(min(m.cfg.CloseTimeout, m.lifeRules.PressAfter()), time.Millisecond)
 	}
 	return m.cfg.CloseTimeout
 }
@@ -179,7 +181,7 @@ func (m *Module) askSuccessor(ep *Endpoint) {
 // computes may send, and answers nothing.
 func (m *Module) whySuperseded(ep *Endpoint, quiet time.Duration) error {
 	now := m.byAddr[ep.addrKey]
-	if now != nil && m.nowUnpaused.Sub(max(now.answeredAt, now.ackedAt)) < quiet/2 {
+	if now != nil && now.life.Unanswered(m.nowUnpaused) < quiet/2 {
 		return ErrPeerClosed
 	}
 	return ErrPeerDead
@@ -223,49 +225,34 @@ func (m *Module) sayHello(ep *Endpoint) {
 	hs.interval = min(2*hs.interval, helloIntervalMax)
 }
 
-// pressAfter is the silence after which a peer is asked for a sign of life if others want what it
-// may hold in vain, and the time between such questions.
-func (m *Module) pressAfter() time.Duration { return m.cfg.PeerTimeout / 8 }
-
 // askSilent asks, among the endpoints that hold what others want, those that have been silent, now
 // and not when KeepAlive is over. It looks at all of them, and so does it at times only.
 func (m *Module) askSilent(holds func(*Endpoint) bool) {
 	if m.nowUnpaused < m.askSilentAt {
 		return
 	}
-	m.askSilentAt = m.nowUnpaused.Add(m.pressAfter())
+	silence := m.lifeRules.PressAfter()
+	m.askSilentAt = m.nowUnpaused.Add(silence)
 	for _, ep := range m.slots.Values() {
 		if ep == nil || ep.state != stateConnected || ep.closing || ep.superseded || ep.hs != nil ||
-			ep.pressed || ep.owed() || m.nowUnpaused.Sub(ep.heardAt) < m.pressAfter() || !holds(ep) {
+			ep.life.Pressed() || ep.owed() || ep.life.Quiet(m.nowUnpaused) < silence || !holds(ep) {
 			continue
 		}
-		ep.pressed = true
+		ep.life.Press()
 		m.setTimer(ep, 0)
 	}
 }
 
-// askAgain says whether a silent peer is to be asked once more, and counts that. It is given up
-// once it was silent for deadAfter and has been asked several times: not because this side slept.
-// Where it was asked in vain another life of it may be by now.
-func (m *Module) askAgain(ep *Endpoint, quiet time.Duration) bool {
-	if quiet >= m.deadAfter(ep) && ep.probes >= silentResendsMin {
+// askAgain says whether a silent peer that is not dead is to be asked once more, and counts that.
+// If the question before was in vain, the peer is asked whether it has restarted, too.
+func (m *Module) askAgain(ep *Endpoint, v *liveness.Verdict) bool {
+	if v.Dead {
 		return false
 	}
-	if ep.probes++; ep.probes > 1 {
+	if ep.life.Asked() {
 		m.askLife(ep)
 	}
 	return true
-}
-
-// nextQuestion is when the question after this one is due: after d, or when deadAfter is over.
-// Those that are still missing then (silentResendsMin) follow soon.
-func (m *Module) nextQuestion(ep *Endpoint, d, quiet time.Duration) time.Duration {
-	if left := m.deadAfter(ep) - quiet; left > 0 {
-		d = min(d, left)
-	} else {
-		d = min(d, m.cfg.PeerTimeout/16)
-	}
-	return max(d, time.Millisecond)
 }
 
 // peerClosed ends an endpoint whose peer has said goodbye. Its slot stays for a while, to repeat

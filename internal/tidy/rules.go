@@ -66,6 +66,7 @@ var policies = []policy{
 		dir: "fabric/...", imports: with(leaves, "fabric", "internal/bulk", "internal/park"),
 		libs: []string{"golang.org/x/sys"},
 	},
+	{dir: "btl/internal/liveness", imports: leaves, deny: pureDeny},
 	{dir: "btl/internal/pmtu", imports: leaves, deny: pureDeny},
 	{dir: "btl/internal/port", imports: with(leaves, "fabric"), deny: pureDeny},
 	{
@@ -73,9 +74,8 @@ var policies = []policy{
 		libs: []string{"github.com/google/btree"},
 	},
 	{
-		dir: "btl",
-		imports: with(leaves, "btl/internal/pmtu", "btl/internal/port", "btl/internal/regcache",
-			"fabric", "frag", "hotel", "reliability"),
+		dir:     "btl",
+		imports: with(leaves, "btl/internal/...", "fabric", "frag", "hotel", "reliability"),
 	},
 	{
 		// The front door.
@@ -276,10 +276,10 @@ const (
 // methodsToday and linesToday are the bounds of what is larger than that today.
 var (
 	methodsToday = map[string]int{
-		"btl.Endpoint": 136, "btl.Module": 432, "btl/runner.Runner": 75, "mpi.engine": 72,
+		"btl.Endpoint": 136, "btl.Module": 424, "btl/runner.Runner": 75, "mpi.engine": 72,
 		"pml.Layer": 78, "reliability.Sender": 65,
 	}
-	linesToday = map[string]int{"btl": 14600}
+	linesToday = map[string]int{"btl": 14450}
 )
 
 // structFieldsMax bounds the fields of a struct of btl.

@@ -156,9 +156,9 @@ watch($ep, $d)`,
 		fault: "a superseded reliable connection forgets how often it has asked in vain",
 		in:    "btl",
 		old: `if !watches() {
-	probes = 0
+	life.AskAnew()
 }`,
-		new:  "probes = 0",
+		new:  "life.AskAnew()",
 		test: "./btl -run TestReliableSuperseded",
 	},
 	{

@@ -200,8 +200,8 @@ var remoteMutations = []mutation{
 		name:  "merged-without-operations",
 		fault: "an end that takes over a half-open one takes no operations",
 		in:    "btl",
-		old:   "$ep.link, $ep.liveness, $ep.label = $half.link, $half.liveness, $half.label",
-		new:   "$ep.liveness, $ep.label = $half.liveness, $half.label",
+		old:   "$ep.link, $ep.life, $ep.label = $half.link, $half.life, $half.label",
+		new:   "$ep.life, $ep.label = $half.life, $half.label",
 		test:  "./btl -run TestForgedHelloWhileConnecting",
 	},
 	{

@@ -1,0 +1,19 @@
+// Package liveness keeps what is known of whether a peer lives, and judges it.
+//
+//	events in                          questions
+//	  Heard, Acked, Answered    +------+  Verdict: is the peer dead, and when is it tried again?
+//	  FirstInFlight, Resent --> | Peer | --> SignDue: is a sign of life due?
+//	  Asked, AskedLife, ...     +------+  SilentChannels: which channels need a packet?
+//
+// Three things to know:
+//   - A peer is dead when it has owed something for longer than it may, and was tried several times
+//     meanwhile. Time alone says nothing: the owner of this side may have been stopped.
+//   - A peer that computes is silent and lives. It is judged by what it owes longest: an
+//     acknowledgement, a confirmation, or a sign of life that it was asked for.
+//   - A Peer knows no packet, reads no clock and calls nobody. The instants that it is given are on
+//     an axis on which the time does not go on while the owner is stopped.
+//
+// Start reading at Verdict.
+//
+// A Peer belongs to the goroutine of its owner.
+package liveness

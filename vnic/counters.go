@@ -62,6 +62,8 @@ const (
 	TxOversize
 	TxSuppressed
 	FDBRefused
+	RxFECN // packets that have met congestion
+	RxBECN // packets whose sender was told of congestion on the way there
 
 	numCounters
 )
@@ -84,6 +86,7 @@ var counterNames = [numCounters]string{
 	RxNotMember: "rx_not_member", RxBadPKey: "rx_bad_pkey", RxBadDLID: "rx_bad_dlid",
 	TxNoPeer: "tx_no_peer", TxSelf: "tx_self", TxStorm: "tx_storm_limited",
 	TxOversize: "tx_oversize", TxSuppressed: "tx_suppressed", FDBRefused: "fdb_refused",
+	RxFECN: "rx_fecn", RxBECN: "rx_becn",
 }
 
 func (c Counter) String() string {
@@ -104,6 +107,16 @@ func Counters() []Counter {
 
 // Counts are the values of all counters of a port, or of a part of it.
 type Counts [numCounters]uint64
+
+// countCongestion counts a packet that tells of congestion. It is delivered as any other.
+func (c *Counts) countCongestion(h *Header) {
+	if h.FECN {
+		c[RxFECN]++
+	}
+	if h.BECN {
+		c[RxBECN]++
+	}
+}
 
 // Add adds another part's counts.
 func (c *Counts) Add(o *Counts) {

@@ -152,7 +152,7 @@ func (e *Egress) header(d *Decision, t *Tables, dlid uint32) {
 	p := &t.Info
 	d.Header = Header{
 		SLID: p.EncapSLID, DLID: dlid, VESW: p.VESW, PKey: p.PKey,
-		Entropy: d.Info.Entropy(), RC: p.rcOf(d.Info.Class),
+		Entropy: uint16(d.Info.Entropy()), RC: p.rcOf(d.Info.Class),
 	}
 	group := d.Info.Dst.Group()
 	switch {

@@ -31,10 +31,11 @@ const (
 	l4Type   = 0x78
 	h1Base   = 0xC0000000 // L2 type 2 (16B), LT 1 (head flit)
 	h1Fixed  = 0xE0000000
-	bitECN0  = 1 << 31 // BECN in h0
-	bitECN1  = 1 << 28 // FECN in h1
+	bitBECN  = 1 << 31 // in h0
+	bitFECN  = 1 << 28 // in h1
 	lid20    = 1<<20 - 1
 	padMask  = 7
+	tailFlit = 1 << 6 // LT 1 in the last byte: this is the packet's last flit
 	quadword = 8
 )
 
@@ -58,9 +59,11 @@ type Header struct {
 	SLID, DLID uint32 // sender and receiver, up to LIDMax
 	VESW       uint16 // the switch, up to VESWMax
 	PKey       uint16 // partition
-	Entropy    uint8  // of the flow: frames with different entropy may overtake each other
+	Entropy    uint16 // of the flow: frames with different entropy may overtake each other
 	SC         uint8  // service class, up to SCMax
 	RC         uint8  // routing control, up to RCMax
+	FECN       bool   // this packet has met congestion on its way
+	BECN       bool   // packets on the way back, from receiver to sender, meet congestion
 }
 
 // PadBytes is the padding behind a frame of some bytes: 0 to 7.
@@ -77,8 +80,16 @@ func PacketBytes(frameBytes int) int {
 // which has HeaderBytes or more. The header's values must be in range: see Validate.
 func (h *Header) Put(b []byte, packetBytes int) {
 	_ = b[HeaderBytes-1]
-	le.PutUint32(b, h.SLID&lid20|uint32(packetBytes/quadword)<<20)
-	le.PutUint32(b[4:], h.DLID&lid20|uint32(h.SC)<<20|uint32(h.RC)<<25|h1Base)
+	h0 := h.SLID&lid20 | uint32(packetBytes/quadword)<<20
+	if h.BECN {
+		h0 |= bitBECN
+	}
+	h1 := h.DLID&lid20 | uint32(h.SC)<<20 | uint32(h.RC)<<25 | h1Base
+	if h.FECN {
+		h1 |= bitFECN
+	}
+	le.PutUint32(b, h0)
+	le.PutUint32(b[4:], h1)
 	le.PutUint32(b[8:], l4Type|h.SLID>>20<<8|h.DLID>>20<<12|uint32(h.PKey)<<16)
 	le.PutUint32(b[12:], uint32(h.Entropy))
 	le.PutUint32(b[16:], uint32(h.VESW)<<16)
@@ -100,7 +111,7 @@ func (h *Header) Seal(b []byte, frameBytes int) []byte {
 	h.Put(b, n)
 	end := HeaderBytes + frameBytes
 	clear(b[end : n-1])
-	b[n-1] = byte(n - end - TrailerBytes)
+	b[n-1] = byte(n-end-TrailerBytes) | tailFlit
 	return b[:n]
 }
 
@@ -121,8 +132,10 @@ func (h *Header) Append(b, frame []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Parse takes a packet apart: exactly what Append makes, with a frame of 60 bytes or more. The
-// frame is part of b. Anything else is one of the codec's errors; no bytes make it panic.
+// Parse takes a packet apart that has a frame of 60 bytes or more. The frame is part of b. Padding
+// and ICRC may have any value: the checksum of what carries the packet protects them. The last flit
+// may be marked as one or not. Anything else that Append does not write is one of the codec's
+// errors; no bytes make Parse panic. A switch may be beyond VESWMax.
 func Parse(b []byte) (h Header, frame []byte, err error) {
 	if len(b) < HeaderBytes+TrailerBytes {
 		return h, nil, ErrShort
@@ -136,18 +149,13 @@ func Parse(b []byte) (h Header, frame []byte, err error) {
 		return h, nil, ErrL4
 	case int(h0>>20&lenMax)*quadword != len(b):
 		return h, nil, ErrLength
-	case h0&bitECN0 != 0 || h1&bitECN1 != 0 || h3>>8 != 0 || h4&0xFFFF != 0 || h4>>28 != 0:
+	case h3>>16 != 0 || h4&0xFFFF != 0:
 		return h, nil, ErrReserved
 	}
-	pad := int(b[len(b)-1])
+	pad := int(b[len(b)-1] &^ tailFlit)
 	size := len(b) - HeaderBytes - TrailerBytes - pad
 	if pad > padMask || size < 0 {
 		return h, nil, ErrPad
-	}
-	for _, c := range b[HeaderBytes+size : len(b)-1] {
-		if c != 0 {
-			return h, nil, ErrPad
-		}
 	}
 	if size < FrameBytesMin {
 		return h, nil, ErrRunt
@@ -155,8 +163,9 @@ func Parse(b []byte) (h Header, frame []byte, err error) {
 	h = Header{
 		SLID: h0&lid20 | h2>>8&0xF<<20,
 		DLID: h1&lid20 | h2>>12&0xF<<20,
-		VESW: uint16(h4 >> 16), PKey: uint16(h2 >> 16), Entropy: uint8(h3),
+		VESW: uint16(h4 >> 16), PKey: uint16(h2 >> 16), Entropy: uint16(h3),
 		SC: uint8(h1 >> 20 & SCMax), RC: uint8(h1 >> 25 & RCMax),
+		BECN: h0&bitBECN != 0, FECN: h1&bitFECN != 0,
 	}
 	return h, b[HeaderBytes : HeaderBytes+size : HeaderBytes+size], nil
 }

@@ -72,7 +72,10 @@ func (h *Host) Accept(now mono.Time, from uint32, packet []byte) (a Arrival, ok 
 		h.Strangers.DropRx(RxForged)
 		return a, false
 	}
-	in := h.ports[hdr.VESW]
+	var in *Ingress
+	if hdr.VESW <= VESWMax {
+		in = h.ports[hdr.VESW]
+	}
 	if in == nil || in.tables == nil {
 		h.Strangers.DropRx(RxBadVESW)
 		return a, false
@@ -81,6 +84,9 @@ func (h *Host) Accept(now mono.Time, from uint32, packet []byte) (a Arrival, ok 
 	if reason, bad := in.judge(&hdr, len(frame)); bad {
 		in.Counts.DropRx(reason)
 		return a, false
+	}
+	if hdr.FECN || hdr.BECN {
+		in.Counts.countCongestion(&hdr)
 	}
 	if o := &in.tables.Options; o.Learning || o.Suppress {
 		in.learn(now, from, frame, &info)

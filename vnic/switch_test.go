@@ -1,6 +1,7 @@
 package vnic
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -132,7 +133,8 @@ func TestRouter(t *testing.T) {
 		}
 	}
 	d := a.out.Forward(tick, frame(0x00AABBCCDDEE, 0x020000000001, -1, typeIPv4), 60)
-	if want, _ := a.tables.router(d.Header.Entropy); d.Verdict != Unicast || d.Header.DLID != want {
+	want, _ := a.tables.router(uint8(d.Header.Entropy))
+	if d.Verdict != Unicast || d.Header.DLID != want {
 		t.Errorf("verdict %d to %d, want %d", d.Verdict, d.Header.DLID, want)
 	}
 }
@@ -229,10 +231,19 @@ func TestAccept(t *testing.T) {
 	if a, ok := b.host.Accept(tick, 1, p); !ok || a.Port != b.in || len(a.Frame) != 1518 {
 		t.Error("a good frame is refused")
 	}
+	b.in.Counts = Counts{}
+	congested := Header{SLID: 1, DLID: 2, VESW: 5, PKey: 0x8001, FECN: true, BECN: true}
+	told, _ := congested.Append(nil, f)
+	if a, ok := b.host.Accept(tick, 1, told); !ok || !a.Header.FECN || !a.Header.BECN ||
+		b.in.Counts[RxFECN] != 1 || b.in.Counts[RxBECN] != 1 {
+		t.Error("a packet that tells of congestion is refused, or not counted")
+	}
+	beyond := bytes.Clone(p)
+	beyond[19] = 0x10 // a switch that is 5 by its lower bits
 	for _, bad := range []struct {
 		p    []byte
 		want Counter
-	}{{nil, RxRunt}, {p[:24], RxRunt}, {p[:80], RxMalformed}} {
+	}{{beyond, RxBadVESW}, {nil, RxRunt}, {p[:24], RxRunt}, {p[:80], RxMalformed}} {
 		b.host.Strangers = Counts{}
 		if _, ok := b.host.Accept(tick, 1, bad.p); ok || b.host.Strangers[bad.want] != 1 {
 			t.Errorf("%d bytes: %v is %d", len(bad.p), bad.want, b.host.Strangers[bad.want])

@@ -11,8 +11,7 @@ import (
 // which tells its length, behind a header of eight bytes:
 //
 //	0  u32  number of the train in its flow, from 0 on
-//	4  u8   entropy of the flow
-//	5  u8   0
+//	4  u16  entropy of the flow
 //	6  u16  number of the switch
 const (
 	TrainHeaderBytes = 8
@@ -24,24 +23,24 @@ const (
 type Train struct {
 	Seq     uint32
 	VESW    uint16
-	Entropy uint8
+	Entropy uint16
 }
 
 // Put writes the header to b.
 func (t *Train) Put(b []byte) {
 	le.PutUint32(b, t.Seq)
-	b[4], b[5] = t.Entropy, 0
+	le.PutUint16(b[4:], t.Entropy)
 	le.PutUint16(b[6:], t.VESW)
 }
 
 // ParseTrain takes the header off; a train without packets is none. The packets are for
 // NextPacket.
 func ParseTrain(b []byte) (t Train, packets []byte, err error) {
-	if len(b) <= TrainHeaderBytes || len(b) > TrainBytesMax || b[5] != 0 ||
+	if len(b) <= TrainHeaderBytes || len(b) > TrainBytesMax ||
 		le.Uint16(b[6:]) > VESWMax {
 		return t, nil, fmt.Errorf("%w: train of %d bytes", ErrLength, len(b))
 	}
-	t = Train{Seq: le.Uint32(b), VESW: le.Uint16(b[6:]), Entropy: b[4]}
+	t = Train{Seq: le.Uint32(b), VESW: le.Uint16(b[6:]), Entropy: le.Uint16(b[4:])}
 	return t, b[TrainHeaderBytes:], nil
 }
 
@@ -86,7 +85,7 @@ func charge(packets []byte) int { return cap(packets) + orderTrainBytes }
 
 type orderKey struct {
 	vesw    uint16
-	entropy uint8
+	entropy uint16
 }
 
 type orderFlow struct {

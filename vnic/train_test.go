@@ -57,7 +57,7 @@ func TestOrderMemory(t *testing.T) {
 	o := NewOrder(time.Second)
 	out := 0
 	for i := range uint32(200_000) {
-		o.Take(1, Train{Seq: 2*i + 1, VESW: 1, Entropy: uint8(i)}, []byte{1}, func([]byte) { out++ })
+		o.Take(1, Train{Seq: 2*i + 1, VESW: 1, Entropy: uint16(i)}, []byte{1}, func([]byte) { out++ })
 		if o.bytes > orderBytesMax || o.bytes < o.held*orderTrainBytes {
 			t.Fatalf("%d trains wait with %d bytes", o.held, o.bytes)
 		}

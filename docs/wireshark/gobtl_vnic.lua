@@ -3,7 +3,7 @@
 
 local vnic = Proto("gobtl_vnic", "gobtl virtual Ethernet")
 
-local HEADER, TRAILER, FRAME_MIN, L4 = 20, 5, 60, 0x78
+local HEADER, TRAILER, FRAME_MIN, L4, TAIL_FLIT = 20, 5, 60, 0x78, 0x40
 
 local f = vnic.fields
 f.slid = ProtoField.uint32("gobtl_vnic.slid", "Sender's LID", base.DEC)
@@ -12,7 +12,9 @@ f.length = ProtoField.uint32("gobtl_vnic.length", "Length, bytes", base.DEC)
 f.sc = ProtoField.uint8("gobtl_vnic.sc", "Service class", base.DEC)
 f.rc = ProtoField.uint8("gobtl_vnic.rc", "Routing control", base.DEC)
 f.pkey = ProtoField.uint16("gobtl_vnic.pkey", "Partition", base.HEX)
-f.entropy = ProtoField.uint8("gobtl_vnic.entropy", "Entropy", base.HEX)
+f.entropy = ProtoField.uint16("gobtl_vnic.entropy", "Entropy", base.HEX)
+f.fecn = ProtoField.bool("gobtl_vnic.fecn", "Has met congestion")
+f.becn = ProtoField.bool("gobtl_vnic.becn", "Congestion on the way back")
 f.switch = ProtoField.uint16("gobtl_vnic.switch", "Switch", base.DEC)
 f.pad = ProtoField.uint8("gobtl_vnic.pad", "Padding, bytes", base.DEC)
 
@@ -34,12 +36,14 @@ local function size(tvb, at)
 		return nil
 	end
 	local n = bits(tvb, at, 20, 11) * 8
-	if n < HEADER + TRAILER + FRAME_MIN or n > left or bits(tvb, at, 31, 1) ~= 0
-		or bits(tvb, at + 4, 28, 1) ~= 0 or bits(tvb, at + 12, 8, 24) ~= 0
-		or bits(tvb, at + 16, 0, 16) ~= 0 or bits(tvb, at + 16, 28, 4) ~= 0 then
+	if n < HEADER + TRAILER + FRAME_MIN or n > left
+		or bits(tvb, at + 12, 16, 16) ~= 0 or bits(tvb, at + 16, 0, 16) ~= 0 then
 		return nil
 	end
 	local pad = tvb(at + n - 1, 1):uint()
+	if pad >= TAIL_FLIT then
+		pad = pad - TAIL_FLIT
+	end
 	if pad > 7 or n - HEADER - TRAILER - pad < FRAME_MIN then
 		return nil
 	end
@@ -63,16 +67,18 @@ local function one(tvb, at, n, pad, pinfo, root)
 	local tree = root:add(vnic, tvb(at, n))
 	local slid = bits(tvb, at, 0, 20) + bits(tvb, at + 8, 8, 4) * 2 ^ 20
 	local dlid = bits(tvb, at + 4, 0, 20) + bits(tvb, at + 8, 12, 4) * 2 ^ 20
-	local switch = bits(tvb, at + 16, 16, 12)
+	local switch = bits(tvb, at + 16, 16, 16)
 	tree:add(f.slid, tvb(at, 12), slid)
 	tree:add(f.dlid, tvb(at + 4, 8), dlid)
 	tree:add(f.length, tvb(at, 4), n)
 	tree:add(f.sc, tvb(at + 4, 4), bits(tvb, at + 4, 20, 5))
 	tree:add(f.rc, tvb(at + 4, 4), bits(tvb, at + 4, 25, 3))
 	tree:add(f.pkey, tvb(at + 8, 4), bits(tvb, at + 8, 16, 16))
-	tree:add(f.entropy, tvb(at + 12, 1))
+	tree:add_le(f.entropy, tvb(at + 12, 2))
+	tree:add(f.fecn, tvb(at + 4, 4), bits(tvb, at + 4, 28, 1) == 1)
+	tree:add(f.becn, tvb(at, 4), bits(tvb, at, 31, 1) == 1)
 	tree:add(f.switch, tvb(at + 16, 4), switch)
-	tree:add(f.pad, tvb(at + n - 1, 1))
+	tree:add(f.pad, tvb(at + n - 1, 1), pad)
 	tree:append_text(string.format(", switch %d, LID %d to %d", switch, slid, dlid))
 	ethernet:call(tvb(at + HEADER, n - HEADER - TRAILER - pad):tvb(), pinfo, root)
 	return tree

@@ -29,14 +29,15 @@ func TestDissector(t *testing.T) {
 		t.Skip("needs tshark, Debian's package of that name")
 	}
 	a := vnic.Header{
-		SLID: 0xABCDEF, DLID: 0x123456, PKey: 0x8001, Entropy: 0x5A, SC: 31, RC: 7, VESW: 0xABC,
+		SLID: 0xABCDEF, DLID: 0x123456, PKey: 0x8001, Entropy: 0xC35A, SC: 31, RC: 7, VESW: 0xABC,
+		FECN: true,
 	}
-	b := vnic.Header{SLID: 1, DLID: vnic.GroupLID(257), Entropy: 7, SC: 3, VESW: 257}
+	b := vnic.Header{SLID: 1, DLID: vnic.GroupLID(257), Entropy: 7, SC: 3, VESW: 257, BECN: true}
 	src := vnic.MAC(0x020000000001)
 	one, _ := a.Append(nil, rawFrame(0x020000000002, src, 0x2064, "first"))
 	two, _ := b.Append(one, rawFrame(vnic.Broadcast, src, -1, "second"))
 	broken := append([]byte(nil), one...)
-	broken[13] = 1 // a reserved byte
+	broken[14] = 1 // a reserved byte
 	file := filepath.Join(t.TempDir(), "packets.pcapng")
 	writePackets(t, file, one, two, broken)
 	lua, err := filepath.Abs("../../docs/wireshark/gobtl_vnic.lua")
@@ -45,7 +46,8 @@ func TestDissector(t *testing.T) {
 	}
 	args := []string{"-n", "-r", file, "-X", "lua_script:" + lua, "-T", "fields"}
 	fields := []string{
-		"slid", "dlid", "length", "sc", "rc", "pkey", "entropy", "switch", "pad", "joined",
+		"slid", "dlid", "length", "sc", "rc", "pkey", "entropy", "fecn", "becn", "switch", "pad",
+		"joined",
 	}
 	for _, f := range fields {
 		args = append(args, "-e", "gobtl_vnic."+f)
@@ -57,8 +59,9 @@ func TestDissector(t *testing.T) {
 	if err != nil {
 		t.Fatalf("tshark: %v\n%s", err, out)
 	}
+	bit := map[bool]string{true: "1", false: "0"}
 	row := func(hs ...vnic.Header) string {
-		cols := make([][]string, 9)
+		cols := make([][]string, 11)
 		for i, h := range hs {
 			size := len(one)
 			if i > 0 {
@@ -67,7 +70,8 @@ func TestDissector(t *testing.T) {
 			pad := vnic.PadBytes([]int{14 + 4 + 5 + 100, 14 + 6 + 100}[i])
 			for k, v := range []string{
 				fmt.Sprint(h.SLID), fmt.Sprint(h.DLID), fmt.Sprint(size), fmt.Sprint(h.SC),
-				fmt.Sprint(h.RC), fmt.Sprintf("0x%04x", h.PKey), fmt.Sprintf("0x%02x", h.Entropy),
+				fmt.Sprint(h.RC), fmt.Sprintf("0x%04x", h.PKey), fmt.Sprintf("0x%04x", h.Entropy),
+				bit[h.FECN], bit[h.BECN],
 				fmt.Sprint(h.VESW), fmt.Sprint(pad),
 			} {
 				cols[k] = append(cols[k], v)

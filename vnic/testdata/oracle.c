@@ -1,5 +1,5 @@
 /* The encapsulation as the description has it, for comparison: reads lines of
- *   slid dlid frame_bytes pkey entropy sc rc vesw
+ *   slid dlid frame_bytes pkey entropy sc rc vesw becn fecn
  * (hexadecimal, but for the decimal frame_bytes) and writes the header, and the trailer behind the
  * frame, in hexadecimal. Written from the description alone; it shares nothing with the Go code. */
 #include <stdint.h>
@@ -13,10 +13,10 @@ static void dword(uint32_t v)
 
 int main(void)
 {
-	unsigned slid, dlid, frame, pkey, entropy, sc, rc, vesw;
+	unsigned slid, dlid, frame, pkey, entropy, sc, rc, vesw, becn, fecn;
 
-	while (scanf("%x %x %u %x %x %x %x %x", &slid, &dlid, &frame, &pkey, &entropy, &sc, &rc,
-		     &vesw) == 8) {
+	while (scanf("%x %x %u %x %x %x %x %x %x %x", &slid, &dlid, &frame, &pkey, &entropy, &sc, &rc,
+		     &vesw, &becn, &fecn) == 10) {
 		unsigned pad = 0;
 		uint32_t h0 = 0, h1 = 0, h2 = 0, h3 = 0, h4 = 0;
 
@@ -24,7 +24,9 @@ int main(void)
 			pad++;
 		h0 |= slid & 0xfffff;
 		h0 |= ((20 + frame + pad + 5) / 8) << 20;
+		h0 |= becn << 31;
 		h1 |= dlid & 0xfffff;
+		h1 |= fecn << 28;
 		h1 |= sc << 20;
 		h1 |= rc << 25;
 		h1 |= 2u << 29;
@@ -43,7 +45,9 @@ int main(void)
 		printf(" ");
 		for (unsigned i = 0; i < pad + 4; i++)
 			printf("00");
-		printf("%02x\n", pad);
+		/* Bits 56-61 of the last quad word are the number of pad bytes, 62-63 the type of the
+		 * link transfer: 1, a tail. */
+		printf("%02x\n", pad | 1 << 6);
 	}
 	return 0;
 }

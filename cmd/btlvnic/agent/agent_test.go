@@ -329,7 +329,7 @@ func TestLanes(t *testing.T) {
 	for range 2 { // the device is made anew
 		n.attachAll(queues, dev)
 		for entropy := range 256 {
-			l := n.lane(uint8(entropy))
+			l := n.lane(uint16(entropy))
 			if l.queue.FD() != queues[entropy%len(queues)].FD() || l.in != n.in || l.port != n.port {
 				t.Fatalf("flow %d goes to descriptor %d", entropy, l.queue.FD())
 			}

@@ -78,7 +78,7 @@ func (n *inlet) attachAll(queues []*tap.Queue, dev *tap.Device) {
 }
 
 // lane is the inlet for a flow.
-func (n *inlet) lane(entropy uint8) *inlet {
+func (n *inlet) lane(entropy uint16) *inlet {
 	if len(n.lanes) == 0 {
 		return n
 	}

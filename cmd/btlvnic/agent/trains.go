@@ -34,7 +34,7 @@ type train struct {
 	port    *port // is told of a loss
 	frames  int
 	to      uint32
-	entropy uint8
+	entropy uint16
 	vesw    uint16
 	mem     []byte // with room for the train's header
 }
@@ -128,7 +128,7 @@ type peer struct {
 
 type flowKey struct {
 	vesw    uint16
-	entropy uint8
+	entropy uint16
 }
 
 // dial sees to it that there is a connection to every host that fragments may go to or come from:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Geometry is the shape of a ring: Regions of RegionMessages contiguous messages of MessageBytes
@@ -112,15 +113,15 @@ type Ring struct {
 }
 
 // NewRing returns a ring over the caller's memory, which must have Geometry.Bytes and stay the
-// caller's to read and write only as the states of the regions allow; nil allocates it. The memory
-// may be mapped from a file or come from a device's driver.
+// caller's to read and write only as the states of the regions allow; nil allocates it, from the
+// beginning of a page on. The memory may be mapped from a file or come from a device's driver.
 func NewRing(g Geometry, mem []byte) (*Ring, error) {
 	g = g.WithDefaults()
 	if err := g.Validate(); err != nil {
 		return nil, err
 	}
 	if mem == nil {
-		mem = make([]byte, g.Bytes())
+		mem = pages(g.Bytes())
 	}
 	if len(mem) != g.Bytes() {
 		return nil, fmt.Errorf("%w: memory of %d bytes for a ring of %d", ErrConfig, len(mem), g.Bytes())
@@ -129,6 +130,16 @@ func NewRing(g Geometry, mem []byte) (*Ring, error) {
 	r.words = make([]uint64, r.stride*g.Regions)
 	r.end = make([]uint64, endWords)
 	return r, nil
+}
+
+// pageBytes is the largest page of the systems that Go runs on, huge pages left out.
+const pageBytes = 64 << 10
+
+// pages allocates memory that begins with a page.
+func pages(size int) []byte {
+	mem := make([]byte, size+pageBytes-1)
+	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) & (pageBytes - 1)
+	return mem[skip : skip+size : skip+size]
 }
 
 // descriptorWords is the size of a region's descriptor: whole cache lines, so that two regions

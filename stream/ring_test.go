@@ -2,9 +2,11 @@ package stream
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
+	"unsafe"
 
 	"gobtl/fabric/mem"
 	"gobtl/internal/mono"
@@ -224,6 +226,20 @@ func TestDropCount(t *testing.T) {
 	} {
 		if got := c.look(s.value); got != s.want {
 			t.Errorf("%d after %d, want %d", got, s.value, s.want)
+		}
+	}
+}
+
+// Memory that a ring allocates begins with a page, however small the ring is.
+func TestRingIsOnPages(t *testing.T) {
+	for _, bytes := range []int{1, 3000, 65536, 100_000} {
+		r, err := NewRing(Geometry{MessageBytes: bytes}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := uintptr(unsafe.Pointer(unsafe.SliceData(r.Bytes())))
+		if at%uintptr(os.Getpagesize()) != 0 || len(r.Bytes()) != bytes {
+			t.Errorf("a ring of %d bytes has %d at %#x", bytes, len(r.Bytes()), at)
 		}
 	}
 }

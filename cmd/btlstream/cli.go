@@ -39,8 +39,8 @@ type cli struct {
 	Device       string `short:"r" placeholder:"NAME" help:"Network device such as eth0, or fabric provider such as udp or ofi/udp. Default: the first device that others reach, by udp."`
 	Port         int    `short:"p" default:"0" placeholder:"PORT" help:"UDP port for the datagrams of the unreliable mode. 0 is any, and so is 1, which old scripts give."`
 	GID          int    `name:"gid" short:"g" default:"-1" placeholder:"N" help:"Of old scripts; there are no GIDs here. Choose the address with --node."`
-	Out          string `short:"o" placeholder:"ADDR" help:"Post metrics to InfluxDB at HOST:PORT (database gobtl) or http://HOST:PORT/write?db=NAME."`
-	Every        uint64 `name:"interval" short:"v" default:"0" placeholder:"N" help:"Messages between two metrics. 0: one at the end."`
+	Out          string `short:"o" placeholder:"ADDR" help:"Post metrics to InfluxDB at HOST or HOST:PORT (port ${influx_port}, database gobtl) or http://HOST:PORT/write?db=NAME."`
+	Every        uint64 `name:"interval" short:"v" default:"0" placeholder:"N" help:"Messages between two metrics. 0: one after each pass over all regions."`
 	Log          int    `name:"log-level" short:"l" default:"5" placeholder:"0..7" help:"What is told on standard error, as RFC 5424 numbers it: 3 errors, 4 warnings, 5 notices, 6 metrics, 7 all. Default: ${default}."`
 
 	Mode     stream.Mode   `default:"reliable" enum:"reliable,unreliable" placeholder:"NAME" help:"reliable: nothing is missing, the sender waits for the reader. unreliable: the sender waits for nobody, what is lost is counted. Default: ${default}."`
@@ -59,6 +59,7 @@ type cli struct {
 	Datagram int           `default:"0" placeholder:"BYTES" help:"Largest datagram of the unreliable mode. 0: what the network takes."`
 	Ring     string        `placeholder:"FILE" help:"Make the ring in this file, as on /dev/shm, for another process that fills it (sender) or reads it (receiver)."`
 	Verify   bool          `help:"Receiver: compare every message with the sender's pattern."`
+	Huge     bool          `name:"huge-pages" help:"Ask for huge pages for the ring's memory (Linux)."`
 	Display  bool          `default:"true" negatable:"" help:"Show the first and last bytes of each region. Default: yes, up to 64 regions."`
 
 	Format  string  `default:"text" enum:"text,json" placeholder:"NAME" help:"Closing report: text or json, one line a stream. Default: ${default}."`
@@ -289,11 +290,17 @@ func checkAddress(what, addr string) error {
 	return nil
 }
 
+// influxPort is the one at which InfluxDB takes posts if nothing else is said.
+const influxPort = "8086"
+
 // influxURL reads the value of -o.
 func influxURL(addr string) (string, error) {
 	if !strings.Contains(addr, "://") {
 		if checkAddress("-o", addr) != nil {
-			return "", fmt.Errorf("-o %q: write HOST:PORT or http://HOST:PORT/write?db=NAME", addr)
+			addr = net.JoinHostPort(strings.Trim(addr, "[]"), influxPort)
+		}
+		if checkAddress("-o", addr) != nil {
+			return "", fmt.Errorf("-o %q: write HOST, HOST:PORT or http://HOST:PORT/write?db=NAME", addr)
 		}
 		addr = "http://" + addr + "/write?db=gobtl"
 	}
@@ -318,6 +325,7 @@ func newParser(c *cli, out, errs io.Writer, exit func(int)) (*kong.Kong, error) 
 		kong.Description(cliDescription),
 		kong.Writers(out, errs),
 		kong.Exit(exit),
+		kong.Vars{"influx_port": influxPort},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 }

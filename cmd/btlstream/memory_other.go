@@ -2,5 +2,12 @@
 
 package main
 
+import "errors"
+
 // ringMemory allocates the memory of a ring.
-func ringMemory(bytes int) ([]byte, error) { return make([]byte, bytes), nil }
+func ringMemory(bytes int, huge bool) ([]byte, error) {
+	if huge {
+		return nil, errors.New("--huge-pages is for Linux alone")
+	}
+	return make([]byte, bytes), nil
+}

@@ -96,7 +96,7 @@ func (s *session) makeRing(g stream.Geometry) (*stream.Ring, error) {
 	if s.c.Ring != "" {
 		return stream.CreateRing(s.c.Ring, g)
 	}
-	mem, err := ringMemory(g.Bytes())
+	mem, err := ringMemory(g.Bytes(), s.c.Huge)
 	if err != nil {
 		return nil, fmt.Errorf("-m %d -b %d -c %d: memory of %d bytes for the ring: %w", g.MessageBytes,
 			g.Regions, g.RegionMessages, g.Bytes(), err)
@@ -258,16 +258,19 @@ func (t *takenPeers) tell(key uint64) {
 	}
 }
 
-// sampled has a stream's counters be sampled as -v says. Who shows them keeps no stream waiting.
+// sampled has a stream's counters be sampled as -v says: after so many messages, or after each pass
+// over the regions of the ring. What shows them keeps no stream waiting.
 func (s *session) sampled(cfg *stream.Config, index int) {
 	c := s.c
-	if c.Every == 0 || c.Out == "" && c.Metrics == "" && c.Log < logInfo {
+	if c.Out == "" && c.Metrics == "" && c.Log < logInfo {
 		return
 	}
 	if s.samples == nil {
 		s.samples = make(chan measured, samplesMax)
 	}
-	cfg.Every = c.Every
+	if cfg.Every = c.Every; c.Every == 0 {
+		cfg.Every = uint64(c.geometry().Messages())
+	}
 	cfg.Sample = func(st stream.Stats) {
 		select {
 		case s.samples <- measured{index, time.Now(), processCPU(), st}:

@@ -67,6 +67,21 @@ func TestEverySample(t *testing.T) {
 	}
 }
 
+// TestSampleOfEachPass: without -v there is a sample for each pass over the regions of the ring,
+// which may be of huge pages.
+func TestSampleOfEachPass(t *testing.T) {
+	args := []string{"-m64", "-b8", "-c8", "-t6400", "-l6", "--huge-pages"} // 100 passes
+	rx, tx := pair(t, args, []string{"-d10"}, nil)
+	tx.ok()
+	rx.ok()
+	for _, p := range []*process{rx, tx} {
+		// Passes over so small a ring may end together.
+		if n := strings.Count(p.stderr.String(), "Gbit/s"); n < 25 || n > 102 {
+			t.Errorf("%d samples\n%s", n, p.stderr.String())
+		}
+	}
+}
+
 // TestRingEndless: a stream without end out of another process' ring ends when that has finished,
 // or with Ctrl-C, and the receiver has all that was in the ring.
 func TestRingEndless(t *testing.T) {

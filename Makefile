@@ -95,7 +95,7 @@ build: deps-build ## Build the programs into bin/
 bench: deps-bench build ## Measure latency and bandwidth on this machine
 	$(BIN)/btlbench pair --test $(BENCH_TESTS) $(BENCH_FLAGS)
 
-.PHONY: compare compare-host compare-mpi compare-calls deps-compare
+.PHONY: compare compare-host compare-mpi compare-calls compare-streams deps-compare
 compare: deps-bench build ## Measure beside libfabric, UCX, Open MPI, iperf3; update the docs
 	$(BIN)/btlbench compare --update-docs docs/performance.md $(COMPARE_FLAGS)
 	$(BIN)/btlbench compare --table host --update-docs docs/performance.md $(COMPARE_FLAGS)
@@ -110,6 +110,11 @@ compare-mpi: build ## Measure mpi beside Open MPI and MPICH; update the docs
 compare-calls: deps-go ## Measure btl/call beside net/rpc and gRPC; update the docs
 	cd test/calls && $(GO) build -trimpath -o ../../$(BIN)/calls .
 	$(BIN)/calls --update-docs docs/performance.md $(CALLS_FLAGS)
+
+compare-streams: deps-go ## Measure streams beside TCP, quic-go and kcp-go, as root; update the docs
+	$(call need,$(RECOVERY_PACKAGES))
+	cd test/streams && $(GO) build -trimpath -o ../../$(BIN)/streams .
+	$(BIN)/streams --update-docs docs/performance.md $(STREAMS_FLAGS)
 
 deps-compare: deps-go ## Install the peers of "make compare"
 	$(call need,$(COMPARE_PACKAGES))
@@ -200,6 +205,7 @@ smoke: ## Run every benchmark once and every fuzz target briefly, so that none r
 	$(GO) test -vet=off -run='^$$' -bench=. -benchtime=1x $(PACKAGES)
 	$(MAKE) --no-print-directory fuzz FUZZTIME=3s
 	cd test/calls && $(GO) test ./...
+	cd test/streams && $(GO) test ./...
 
 # Go's fuzzer now and then reports its own deadline as a failure ("context deadline exceeded"), hence
 # the second run: after that alone, never after a failing input.

@@ -76,8 +76,8 @@ func (m *Module) endTelling(ep *Endpoint, code uint16, ev Event, err error) {
 // to get there. (One that is half open drops what it is told, but over a reliable fabric it would
 // take that for the proof of a connection.)
 func (ep *Endpoint) mayBeConnectedThere() bool {
-	return ep.state == stateConnected || ep.state == stateConnecting && ep.hs.bound &&
-		ep.hs.proven&frag.ProbeCommand.Bit() != 0 && !ep.counted
+	return ep.state == stateConnected ||
+		ep.state == stateConnecting && ep.hs.ReachesPeer() && !ep.counted
 }
 
 // onLastWord ends an endpoint whose peer has forgotten it. False means that the packet is another

@@ -140,6 +140,8 @@ func (m *Module) checkState(c *checker, ep *Endpoint) error {
 		return fmt.Errorf("in state %d, has ended: %v", ep.state, ep.err != nil)
 	case handshake && ep.hs == nil || ep.state == stateLingering && ep.hs != nil:
 		return fmt.Errorf("in state %d, has a handshake: %v", ep.state, ep.hs != nil)
+	case ep.hs != nil && ep.hs.Check() != nil:
+		return ep.hs.Check()
 	case ep.closeAt > m.nowUnpaused:
 		return fmt.Errorf("closes since %d, and it is %d", ep.closeAt, m.nowUnpaused)
 	case ep.life.Check(m.nowUnpaused) != nil:

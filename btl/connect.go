@@ -3,9 +3,9 @@ package btl
 import (
 	"fmt"
 	"math/bits"
-	"slices"
 	"time"
 
+	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/port"
 	"gobtl/fabric"
 	"gobtl/frag"
@@ -13,8 +13,6 @@ import (
 )
 
 const (
-	helloIntervalMin = 20 * time.Millisecond
-	helloIntervalMax = 500 * time.Millisecond
 	// helloCredit is what a Hello promises: the real credits follow with the first ACK, because those
 	// of peers that have not proven their address would be lost to the others.
 	helloCredit = 1
@@ -66,8 +64,7 @@ func (m *Module) Connect(now Time, name []byte) (*Endpoint, error) {
 func (m *Module) begin(ep *Endpoint, incarnation uint64, data []byte) {
 	ep.state = stateConnecting
 	ep.peer = peerTag{incarnation: incarnation}
-	ep.hs.expected, ep.hs.until = incarnation, m.nowUnpaused.Add(m.cfg.HandshakeTimeout)
-	ep.hs.wanted, ep.hs.data = true, string(data)
+	ep.hs.Want(incarnation, data, m.nowUnpaused.Add(m.cfg.HandshakeTimeout))
 	m.sayHello(ep)
 }
 
@@ -86,9 +83,8 @@ func (m *Module) adopt(
 	ep.agreeSizes(&m.port, tinyBytes, mtuBytes, fragBytesUnknown)
 	ep.settle(agreement{})
 	m.forgetPeer(ep)
-	offered := ep.peer.tag // knows this endpoint's tag
-	ep.hs = m.newHandshake()
-	ep.hs.offered = offered
+	ep.hs = meet.New(m.nowUnpaused, m.newNonces())
+	ep.hs.OfferedBefore(ep.peer.tag)
 	m.countHalfOpen(ep, -1)
 	m.begin(ep, incarnation, data)
 	return nil
@@ -110,7 +106,7 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 		m.port.Remove(cmdAddr)
 		return nil, fmt.Errorf("%w: data channel: %w", ErrBadName, err)
 	}
-	ep := &Endpoint{m: m, hs: m.newHandshake()}
+	ep := &Endpoint{m: m, hs: meet.New(m.nowUnpaused, m.newNonces())}
 	ep.addrKey = string(cmd)
 	ep.route = route{cmdAddr: cmdAddr, dataAddr: dataAddr}
 	ep.agreeSizes(&m.port, tinyBytes, mtuBytes, fragBytesUnknown)
@@ -171,7 +167,7 @@ func (m *Module) onHello(c *port.Channel, in *arrival, hello *frag.Hello, source
 		return false
 	}
 	if ep.hs != nil {
-		ep.hs.offer(hello.Tag, m.nowUnpaused)
+		ep.hs.Offer(hello.Tag, m.nowUnpaused)
 	}
 	if h.Conn != 0 {
 		to = nil // it is the endpoint's peer
@@ -184,31 +180,22 @@ func (m *Module) onHello(c *port.Channel, in *arrival, hello *frag.Hello, source
 // says Hello again.
 func (m *Module) onRetry(c *port.Channel, h *frag.Header, r *frag.Retry) bool {
 	ep := m.lookup(h.Conn)
-	if ep == nil || ep.state != stateConnecting || c.Which() != viaOf(r.Probe) ||
-		r.Nonce != ep.hs.nonces[r.Probe] {
+	if ep == nil || ep.state != stateConnecting || c.Which() != viaOf(r.Probe) {
 		return false
 	}
-	hs := ep.hs
-	if news := hs.retried(r, m.nowUnpaused); news && hs.mayShow() && !hs.bound {
+	ok, hurry := ep.hs.OnRetry(r, m.nowUnpaused)
+	if hurry {
 		m.hurry(ep)
 	}
-	return true
+	return ok
 }
 
-// bindAgain notes what the peer of an endpoint that is not connected says of itself now, with what
-// only it should know, the cookies or a nonce: what was noted before may have been said by another,
+// bind notes what the peer of an endpoint that is not connected says of itself, with what only it
+// should know, the cookies or a nonce. What was noted before may have been said by another module,
 // in its name.
-func (m *Module) bindAgain(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
-	proven := ep.hs.proven
-	m.bind(ep, h, hello)
-	ep.hs.proven = proven
-}
-
-// bind notes what a peer says of itself. Until the endpoint is connected a later Hello may correct
-// it.
 func (m *Module) bind(ep *Endpoint, h *frag.Header, hello *frag.Hello) {
 	m.setPeer(ep, peerTag{hello.Incarnation, hello.Tag})
-	ep.hs.bound, ep.hs.proven = true, 0
+	ep.hs.Bind()
 	ep.label = string(hello.Label)
 	ep.life.Grant(max(0, min(time.Duration(hello.AwayMs)*time.Millisecond, m.cfg.AwayMax)))
 	ep.agreeSizes(&m.port, int(hello.CommandBytes), int(hello.MTUBytes), hello.FragBytesMax)
@@ -236,7 +223,7 @@ func (m *Module) onHelloAck(c *port.Channel, h *frag.Header, hello *frag.Hello) 
 		ep.life.AnsweredBy(int(c.Which()), m.nowUnpaused)
 		return true
 	}
-	answers := hello.Nonce == hs.nonces[hello.Probe]
+	answers := hs.Answers(hello)
 	if ep.state == stateAccepting { // there the peer does the asking, but for askFromHalfOpen
 		if !answers || hello.Proven != frag.ProvenAll {
 			return false
@@ -247,14 +234,11 @@ func (m *Module) onHelloAck(c *port.Channel, h *frag.Header, hello *frag.Hello) 
 		hs = ep.hs
 	} else if answers {
 		if ep.state != stateConnected {
-			m.bindAgain(ep, h, hello)
+			m.bind(ep, h, hello)
 		}
-		hs.proven |= hello.Probe.Bit()
+		hs.Prove(hello.Probe)
 	}
-	hs.answered(hello)
-	if hello.Proven == frag.ProvenAll {
-		hs.confirmed, hs.ready = true, true
-	}
+	hs.OnHelloAck(hello)
 	m.establish(ep)
 	return true
 }
@@ -263,7 +247,7 @@ func (m *Module) onHelloAck(c *port.Channel, h *frag.Header, hello *frag.Hello) 
 // until the peer knows that too, for it may not get that far.
 func (m *Module) establish(ep *Endpoint) {
 	hs := ep.hs
-	if hs.proven != frag.ProvenAll || !hs.wanted && !hs.ready {
+	if !hs.Works() {
 		return
 	}
 	news := ep.state != stateConnected
@@ -272,8 +256,8 @@ func (m *Module) establish(ep *Endpoint) {
 		m.beginConnected(ep)
 	}
 	switch {
-	case hs.confirmed:
-		if hs.unheard {
+	case hs.Confirmed():
+		if hs.Unheard() {
 			ep.snd.Unheard()
 			m.sched.rearm(ep)
 		}
@@ -286,8 +270,7 @@ func (m *Module) establish(ep *Endpoint) {
 			m.askMissed(ep)
 		}
 	case news && !ep.watches():
-		hs.interval = helloIntervalMin
-		hs.repeatLast(m.random(), true)
+		hs.BeginConfirm(m.random())
 		m.sayHello(ep) // before all else, for a half-open endpoint drops what comes before it
 	case ep.watches():
 		m.setTimer(ep, 0)
@@ -405,7 +388,7 @@ func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 	switch {
 	case ep.state == stateLingering:
 		return ep
-	case !ep.hs.bound:
+	case !ep.hs.Bound():
 		ep.counts.missed = true
 		return nil
 	case ep.state == stateAccepting && !ep.counted:
@@ -416,8 +399,8 @@ func (m *Module) confirmByPacket(ep *Endpoint) *Endpoint {
 			return nil
 		}
 	}
-	ep.hs.confirmed, ep.hs.ready = true, true
-	if ep.hs.proven != frag.ProvenAll {
+	ep.hs.OnPacket()
+	if ep.hs.Proven() != frag.ProvenAll {
 		ep.counts.missed = true
 		m.hurry(ep)
 		return nil
@@ -435,12 +418,12 @@ func (m *Module) onReject(h *frag.Header, r frag.Reject, source []byte) bool {
 		m.end(ep, EventFailed, ErrPeerRestarted)
 		return true
 	}
-	if ep == nil || ep.state != stateConnecting || !slices.Contains(ep.hs.nonces[:], r.Nonce) ||
-		ep.hs.bound && ep.life.Quiet(m.nowUnpaused) < helloIntervalMax {
-		return false // who has answered one Hello does not refuse the next, unless it died meanwhile
+	if ep == nil || ep.state != stateConnecting ||
+		!ep.hs.OnReject(r.Nonce, ep.life.Quiet(m.nowUnpaused)) {
+		return false
 	}
 	if r.Reason == frag.RejectLater {
-		ep.hs.later = &RefusedError{Code: r.Code, Later: true}
+		ep.hs.PutOff(r.Code)
 		return true
 	}
 	m.end(ep, EventFailed, whyRejected(r))
@@ -467,18 +450,10 @@ func whyRejected(r frag.Reject) error {
 	return fmt.Errorf("%w at the peer: its tables are full", ErrRefused)
 }
 
-// sendProbes sends Hellos by the channels from which no answer has come yet, or one to be
-// confirmed. While the peer has no end that is known, those are of no use that lack a cookie
-// which is there for the other channel.
+// sendProbes sends the Hellos of a round.
 func (m *Module) sendProbes(ep *Endpoint) {
-	hs := ep.hs
-	if hs.proven == frag.ProvenAll {
-		m.askHello(ep, frag.ProbeCommand)
-		return
-	}
 	for p := range frag.Probe(frag.ProbeCount) {
-		waits := !hs.bound && !hs.mayShow() && hs.shown[p].valueBytes > 0
-		if hs.proven&p.Bit() == 0 && !waits {
+		if ep.hs.Asks(p) {
 			m.askHello(ep, p)
 		}
 	}

@@ -24,9 +24,9 @@ func (m *Module) askHello(ep *Endpoint, p frag.Probe) { m.askHelloOf(ep, p, ep.p
 func (m *Module) askHelloOf(ep *Endpoint, p frag.Probe, conn uint64) {
 	hello := m.helloOf(ep, p)
 	if hs := ep.hs; hs != nil {
-		hello.Nonce = hs.nonces[p]
+		hello.Nonce = hs.Nonce(p)
 		if conn == 0 {
-			hs.show(&hello)
+			hs.Show(&hello)
 		}
 	}
 	if hello.Proven&p.Bit() == 0 {
@@ -38,22 +38,14 @@ func (m *Module) askHelloOf(ep *Endpoint, p frag.Probe, conn uint64) {
 // askFromHalfOpen has a peer that sends as if it were connected say Hello, though it has not told a
 // half-open endpoint that it is: its answer brings the nonce back, and what is true of it.
 func (m *Module) askFromHalfOpen(ep *Endpoint) {
-	if hs := ep.hs; hs.askedAt == 0 || m.nowUnpaused.Sub(hs.askedAt) >= helloIntervalMin {
-		hs.askedAt = m.nowUnpaused
+	if ep.hs.MayAsk(m.nowUnpaused) {
 		m.askHello(ep, frag.ProbeCommand)
 	}
 }
 
-// hurry sends the Hellos that lack an answer before their time: the peer is there, and waits for
-// what only they bring. It does so a few times, and once in a pass: a peer that is never content is
-// asked no more often than one that is silent.
+// hurry sends the Hellos that lack an answer before their time, if the handshake may.
 func (m *Module) hurry(ep *Endpoint) {
-	const hurriesMax = 4
-	hs := ep.hs
-	if ep.state == stateConnecting && hs.proven != frag.ProvenAll && hs.hurried < hurriesMax &&
-		hs.askedAt != m.nowUnpaused {
-		hs.hurried++
-		hs.askedAt = m.nowUnpaused
+	if ep.state == stateConnecting && ep.hs.MayHurry(m.nowUnpaused) {
 		m.sendProbes(ep)
 	}
 }
@@ -89,7 +81,7 @@ func (ep *Endpoint) saysOtherLife(r frag.Reject, source []byte) bool {
 func (m *Module) answerHello(ep *Endpoint, asked *frag.Hello, askedBytes int, shown []byte) {
 	hello, to := m.helloOf(ep, asked.Probe), ep.helloAddr(asked.Probe)
 	hello.Nonce = asked.Nonce
-	if hs := ep.hs; hs != nil && hs.proven&asked.Probe.Bit() == 0 {
+	if hs := ep.hs; hs != nil && hs.Proven()&asked.Probe.Bit() == 0 {
 		if hello.Bytes() > askedBytes {
 			return
 		}
@@ -123,7 +115,7 @@ func (m *Module) helloOf(ep *Endpoint, p frag.Probe) frag.Hello {
 		Proven: frag.ProvenAll,
 	}
 	if hs := ep.hs; hs != nil {
-		hello.Expected, hello.Proven = hs.expected, hs.proven
+		hello.Expected, hello.Proven = hs.Expected(), hs.Proven()
 	}
 	if ep.state == stateAccepting { // what it says would confirm a peer that it knows nothing of yet
 		hello.Proven = 0

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"gobtl/btl/internal/liveness"
+	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/pmtu"
 	"gobtl/btl/internal/port"
 	"gobtl/fabric"
@@ -13,14 +14,15 @@ import (
 	"gobtl/reliability"
 )
 
-type endpointState uint8
+// endpointState is how far a connection is: see meet.State.
+type endpointState = meet.State
 
 const (
-	stateConnecting endpointState = iota // opened here, handshake under way
-	stateAccepting                       // opened by the peer, its address not proven yet
-	stateConnected
-	stateLingering // closed by the peer; only repeats its last ACK
-	stateEnded
+	stateConnecting = meet.Connecting
+	stateAccepting  = meet.Accepting
+	stateConnected  = meet.Connected
+	stateLingering  = meet.Lingering
+	stateEnded      = meet.Ended
 )
 
 // Endpoint is the connection to one peer.
@@ -31,9 +33,9 @@ type Endpoint struct {
 	m *Module
 	identity
 	state  endpointState
-	err    error // why it ended
-	hs     *handshake
-	joined bool // has a share of the credits
+	err    error           // why it ended
+	hs     *meet.Handshake // nil once it is over
+	joined bool            // has a share of the credits
 	route
 	numbers
 	snd reliability.Sender
@@ -152,7 +154,7 @@ func (m *Module) beginClose(ep *Endpoint) {
 	ep.closeAt = m.nowUnpaused
 	wait := m.cfg.CloseTimeout
 	if ep.hs != nil {
-		wait = min(wait, ep.hs.interval)
+		wait = min(wait, ep.hs.Interval())
 	}
 	m.setTimer(ep, wait)
 }

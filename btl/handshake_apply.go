@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"gobtl/btl/internal/meet"
 	"gobtl/frag"
 )
 
-// What the rules of handshake.go say, done to endpoints and tables.
+// What the rules of btl/internal/meet say, done to endpoints and tables.
 
 // onFirstHello finds or makes the endpoint for a Hello that does not carry its tag, but shows
 // that its sender receives at both its addresses. It is the half-open endpoint that an earlier
@@ -24,13 +25,13 @@ func (m *Module) onFirstHello(
 			if answer, ok := m.welcomeAgain(ep, hello); !ok {
 				return nil, answer
 			}
-			m.bindAgain(ep, h, hello)
+			m.bind(ep, h, hello)
 		}
 		return ep, answer
 	}
 	ep = m.byAddr[peer.addr]
 	if ep != nil && ep.state == stateConnecting && ep.isLife(hello.Incarnation) &&
-		!ep.hs.bound && m.free(ep, hello.Tag) {
+		!ep.hs.Bound() && m.free(ep, hello.Tag) {
 		return ep, answer
 	}
 	if m.halfOpen >= m.cfg.HalfOpenMax || m.draining || m.outbox.full(m.cfg.PeersMax) {
@@ -57,7 +58,7 @@ func (m *Module) onFirstHello(
 	ep.state = stateAccepting
 	m.countHalfOpen(ep, 1)
 	m.bind(ep, h, hello)
-	ep.hs.proven = frag.ProvenAll // cookies went by both channels and came back
+	ep.hs.ProveAll()
 	m.leadToIfFree(ep)
 	m.setTimer(ep, m.cfg.HandshakeTimeout)
 	return ep, answer
@@ -80,9 +81,7 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 	}
 	m.noteTakes(ep, hello)
 	if hs := ep.hs; hs != nil {
-		hs.confirmed = true
-		hs.ready = hs.ready || hello.Proven == frag.ProvenAll
-		hs.unheard = hs.unheard || hello.Proven != frag.ProvenAll
+		hs.OnProvenHello(hello)
 		m.establish(ep)
 	}
 	if ep.hs != nil {
@@ -97,36 +96,37 @@ func (m *Module) lastWord(ep *Endpoint, h *frag.Header, hello *frag.Hello) *Endp
 	if _, ok := m.welcomeAgain(ep, hello); !ok {
 		return nil
 	}
-	m.bindAgain(ep, h, hello)
+	m.bind(ep, h, hello)
 	return m.validate(ep)
 }
 
 // matchesPeer says whether a packet of a handshake that carries the endpoint's tag is of that end
 // of the peer which this endpoint deals with, and does what follows if it is not.
 func (m *Module) matchesPeer(ep *Endpoint, h *frag.Header, hello *frag.Hello) bool {
-	f := helloFrom{
-		state: ep.state, settled: ep.hs == nil, same: ep.peer.tag == hello.Tag,
-		lower: m.incarnation <= ep.peer.incarnation,
+	f := meet.Tagged{
+		State: ep.state, Settled: ep.hs == nil, Same: ep.peer.tag == hello.Tag,
+		Lower: m.incarnation <= ep.peer.incarnation,
 	}
 	if hs := ep.hs; hs != nil {
-		f.bound, f.free = hs.bound, m.free(ep, hello.Tag)
-		f.stale = m.maybeStale(ep)
+		f.Bound, f.Free = hs.Bound(), m.free(ep, hello.Tag)
+		f.Stale = ep.maybeStale()
 	}
-	switch f.claim() {
-	case claimTaken:
+	switch f.Claim() {
+	case meet.ClaimTaken:
 		return true
-	case claimBinds:
+	case meet.ClaimBinds:
 		m.bind(ep, h, hello)
+		ep.hs.BindAnew()
 		return true
-	case claimRestarts:
-		if f.bound {
+	case meet.ClaimRestarts:
+		if f.Bound {
 			m.restart(ep)
 		} else {
 			m.contest(ep, 0)
 		}
-	case claimContested:
-		m.contest(ep, helloIntervalMin)
-	case claimIgnored:
+	case meet.ClaimContested:
+		m.contest(ep, meet.HelloIntervalMin)
+	case meet.ClaimIgnored:
 	}
 	return false
 }
@@ -135,7 +135,7 @@ func (m *Module) matchesPeer(ep *Endpoint, h *frag.Header, hello *frag.Hello) bo
 // than this one that may use it. One that a connection of this side deals with does not: it has
 // answered there, and an end deals with one only.
 func (m *Module) free(ep *Endpoint, tag uint64) bool {
-	offered := ep.hs.offered
+	offered := ep.hs.Offered()
 	if offered == 0 || offered == tag {
 		return true
 	}
@@ -148,41 +148,36 @@ func (m *Module) free(ep *Endpoint, tag uint64) bool {
 // the end that was told the present one proves itself first: that takes it a round trip, and a
 // while longer where one side has to wait for the other.
 func (m *Module) contest(ep *Endpoint, longer time.Duration) {
-	hs := ep.hs
-	if hs.contested {
+	if ep.hs.Contested() {
 		return // it is waiting
 	}
-	wait := max(hs.offeredAt.Add(hs.trip).Sub(m.nowUnpaused), 0) + longer
-	if wait == 0 {
+	after, waits := ep.hs.Contest(m.nowUnpaused, longer)
+	if !waits {
 		m.restart(ep)
 		return
 	}
-	hs.contested = true
-	m.setTimer(ep, min(wait, hs.until.Sub(m.nowUnpaused)))
+	m.setTimer(ep, after)
 }
 
 // maybeStale says whether the end of the peer that a connecting endpoint deals with may be gone, or
 // have begun again under another tag: it was silent for more than a round of Hellos. Then the
 // endpoint asks without a tag too. If that end is there still, and knows this one, it answers; if
 // another one does, it is not.
-func (m *Module) maybeStale(ep *Endpoint) bool {
-	return ep.state == stateConnecting && ep.hs.bound && ep.hs.wanted &&
-		ep.life.Quiet(m.nowUnpaused) > 2*helloIntervalMin
+func (ep *Endpoint) maybeStale() bool {
+	return ep.state == stateConnecting && ep.hs.MaybeStale(ep.life.Quiet(ep.m.nowUnpaused))
 }
 
 // restart makes an endpoint begin its handshake again under a new tag. The old one was told to an
 // end of the peer that has not proven itself, and now another one has, or that is not there any
 // more.
 func (m *Module) restart(ep *Endpoint) {
-	if ep.hs.bound {
+	if ep.hs.Bound() {
 		m.forgetPeer(ep)
 		ep.peer.tag = 0
 	}
 	ep.counts.takes, ep.counts.missed = false, false // what that end has said
 	ep.tag = m.slots.Rename(ep.tag, m.random())
-	wanted := ep.hs.goal
-	ep.hs = m.newHandshake()
-	ep.hs.goal = wanted
+	ep.hs = ep.hs.Again(m.nowUnpaused, m.newNonces())
 	m.setTimer(ep, 0)
 }
 
@@ -192,34 +187,34 @@ func (m *Module) restart(ep *Endpoint) {
 // proves the peer comes late, from a life that is over.
 func (m *Module) validate(ep *Endpoint) *Endpoint {
 	old := m.byAddr[ep.addrKey]
-	p := proof{known: old != nil && old != ep}
-	if p.known {
-		p.sameLife, p.state = old.peer.incarnation == ep.peer.incarnation, old.state
-		p.newer = old.born > ep.born
+	p := meet.Proof{Known: old != nil && old != ep}
+	if p.Known {
+		p.SameLife, p.State = old.peer.incarnation == ep.peer.incarnation, old.state
+		p.Newer = old.born > ep.born
 		if hs := old.hs; hs != nil {
-			p.named, p.told = hs.wanted, hs.bound || hs.offered != 0
+			p.Named, p.Told = hs.Wanted(), hs.Told()
 		}
 	}
-	outcome := p.outcome()
-	if outcome == outcomeLate {
+	outcome := p.Outcome()
+	if outcome == meet.OutcomeLate {
 		m.end(ep, EventFailed, ErrPeerRestarted)
 		return nil
 	}
 	m.countHalfOpen(ep, -1)
 	ep.state = stateConnecting
 	switch outcome {
-	case outcomeAlone, outcomeLate:
-	case outcomeUndecided:
+	case meet.OutcomeAlone, meet.OutcomeLate:
+	case meet.OutcomeUndecided:
 		ep.standBehind(old)
-	case outcomeRestarted:
+	case meet.OutcomeRestarted:
 		m.end(old, EventFailed, ErrPeerRestarted)
-	case outcomeSupersedes:
+	case meet.OutcomeSupersedes:
 		m.supersede(old)
-	case outcomeMerges:
+	case meet.OutcomeMerges:
 		m.mergeInto(old, ep)
 		ep = old
 	}
-	if outcome != outcomeUndecided {
+	if outcome != meet.OutcomeUndecided {
 		m.leadTo(ep)
 	}
 	return ep
@@ -229,13 +224,13 @@ func (m *Module) validate(ep *Endpoint) *Endpoint {
 // that have answered and those that have not: something on the way may let one port pass alone.
 func (m *Module) whyNot(ep *Endpoint) error {
 	hs := ep.hs
-	if hs.later != nil {
-		return hs.later
+	if code, ok := hs.Later(); ok {
+		return &RefusedError{Code: code, Later: true}
 	}
 	command := m.formatName([]byte(ep.addrKey)) + " (command channel)"
-	data := m.formatName([]byte(hs.data)) + " (data channel)"
+	data := m.formatName([]byte(hs.DataName())) + " (data channel)"
 	const both = "both ports must pass"
-	byCommand, byData := hs.answers(frag.ProbeCommand), hs.answers(frag.ProbeData)
+	byCommand, byData := hs.HeardBy(frag.ProbeCommand), hs.HeardBy(frag.ProbeData)
 	switch {
 	case byCommand && byData:
 		return fmt.Errorf("%w: %s and %s answer, but the handshake was not finished within %v",
@@ -304,7 +299,7 @@ func (m *Module) mergeInto(ep, half *Endpoint) {
 	m.replacePeer(half, ep)
 	ep.slot, ep.tag, ep.room = half.slot, half.tag, half.room
 	ep.numbers = half.numbers // none may come again under that tag
-	half.hs.goal = ep.hs.goal
+	half.hs.TakeGoal(ep.hs)
 	ep.peer, ep.hs, ep.born = half.peer, half.hs, half.born
 	ep.route = half.route
 	ep.snd, ep.rcv, ep.asm = half.snd, half.rcv, half.asm

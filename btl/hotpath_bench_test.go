@@ -158,7 +158,8 @@ func newNullBench(tb testing.TB, mtu int, gather bool, cfg Config) *nullBench {
 		Incarnation: 7, Tag: 99, WindowPkts: 4096, FragBytesMax: 1 << 30,
 		MTUBytes: uint16(mtu), CommandBytes: 768, Credit: 4095,
 	})
-	ep.hs.proven, ep.hs.confirmed = frag.ProvenAll, true
+	ep.hs.ProveAll()
+	ep.hs.OnPacket()
 	m.establish(ep)
 	b := &nullBench{tb: tb, d: d, m: m, ep: ep, cmd: d.endpoints[0], data: d.endpoints[1], now: 1}
 	b.pass()

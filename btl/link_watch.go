@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gobtl/btl/internal/liveness"
+	"gobtl/btl/internal/meet"
 	"gobtl/frag"
 )
 
@@ -66,7 +67,7 @@ func (m *Module) onWatch(ep *Endpoint) {
 // is established.
 func (m *Module) askEvery(ep *Endpoint) time.Duration {
 	if ep.counts.missed {
-		return min(m.lifeRules.AskEvery(), helloIntervalMax)
+		return min(m.lifeRules.AskEvery(), meet.HelloIntervalMax)
 	}
 	return m.lifeRules.AskEvery()
 }
@@ -136,6 +137,5 @@ func (m *Module) onUnconfirmed(ep *Endpoint) {
 		return
 	}
 	m.sendProbes(ep)
-	m.setTimer(ep, v.Next(min(ep.hs.interval, m.lifeRules.AskEvery())))
-	ep.hs.interval = min(2*ep.hs.interval, helloIntervalMax)
+	m.setTimer(ep, v.Next(min(ep.hs.NextRound(), m.lifeRules.AskEvery())))
 }

@@ -3,6 +3,8 @@ package btl
 import (
 	"crypto/rand"
 	"encoding/binary"
+
+	"gobtl/btl/internal/meet"
 )
 
 // cryptoRandom is the default of Config.Random.
@@ -19,4 +21,12 @@ func (m *Module) random() uint64 {
 			return r
 		}
 	}
+}
+
+// newNonces are those of a handshake's Hellos.
+func (m *Module) newNonces() (n meet.Nonces) {
+	for i := range n {
+		n[i] = m.random()
+	}
+	return n
 }

@@ -86,14 +86,14 @@ func TestBeginAnewWithEstablishedPeer(t *testing.T) {
 	if l.mods[1].halfOpen != 1 {
 		t.Fatalf("%d half-open endpoints at the responder", l.mods[1].halfOpen)
 	}
-	a.hs.confirmed = true // as by a packet that was under way
+	a.hs.OnPacket() // which was under way
 	l.mods[0].establish(a)
 	ended := []*error{send(t, a, 100), send(t, a, 100)}
 	b, err := l.mods[1].Connect(l.now, l.mods[0].Name()) // forgets what the half-open one has learnt
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.hs == nil || b.hs.bound || b.hs.offered != a.tag {
+	if b.hs == nil || b.hs.Bound() || b.hs.Offered() != a.tag {
 		t.Fatalf("the half-open endpoint was not adopted: %+v", b.hs)
 	}
 	l.net.SetFilter(deliverAll)
@@ -227,7 +227,7 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.mods[1].halfOpen != 0 || b.hs == nil || b.hs.offered != a.tag {
+	if l.mods[1].halfOpen != 0 || b.hs == nil || b.hs.Offered() != a.tag {
 		t.Fatalf("%d half-open endpoints beside the one that connects", l.mods[1].halfOpen)
 	}
 	l.net.SetFilter(deliverAll)
@@ -344,13 +344,13 @@ func TestPeersEndGoneWhileConnecting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.until("an answer", 10*time.Microsecond, time.Second, func() bool { return a.hs.bound })
+	l.until("an answer", 10*time.Microsecond, time.Second, func() bool { return a.hs.Bound() })
 	key := peerKey{peerTag{l.mods[0].incarnation, a.tag}, string(l.mods[0].port.Command.Name())}
 	gone := l.mods[1].byTag[key]
 	if gone == nil || gone.tag != a.peer.tag {
 		t.Fatal("the peer's end is not the one that answered")
 	}
-	a.hs.offered = a.peer.tag // as by a Hello of that end
+	a.hs.OfferedBefore(a.peer.tag) // as by a Hello of that end
 	l.mods[1].end(gone, EventFailed, ErrUnreachable)
 	l.net.SetFilter(deliverAll)
 	l.until("connected", time.Millisecond, time.Second, a.Connected)

@@ -149,7 +149,7 @@ func TestLaterHelloCounts(t *testing.T) {
 		s.raw(0, s.packHello(frag.KindHello, s.conn, frag.ProbeCommand))
 		s.run(1)
 		ep := s.m.lookup(s.conn)
-		if !ep.hs.bound || ep.operates {
+		if !ep.hs.Bound() || ep.operates {
 			t.Fatal("the first Hello is not believed")
 		}
 		s.hello = truth

@@ -327,8 +327,8 @@ func forgedHello(t *testing.T, l *lab, to int, both bool) {
 	l.net.SetFilter(deliverAll)
 	a := connect(to)
 	l.mods[to].inject(t, caught)
-	if a.hs.offered != gone.tag {
-		t.Fatalf("the forged Hello was not answered as the endpoint: offered %#x", a.hs.offered)
+	if a.hs.Offered() != gone.tag {
+		t.Fatalf("the forged Hello was not answered as the endpoint: offered %#x", a.hs.Offered())
 	}
 	var b *Endpoint
 	if both {
@@ -446,7 +446,7 @@ func TestSupersededWhileUnconfirmed(t *testing.T) {
 		t.Fatal("confirmed already")
 	}
 	l.mods[0].stateSuperseded(a)
-	a.hs.confirmed = true
+	a.hs.OnPacket()
 	l.mods[0].establish(a)
 	dead := l.mods[1]
 	l.mods = l.mods[:1]
@@ -514,12 +514,12 @@ func TestReflectedHello(t *testing.T) {
 		}
 		return mem.Deliver
 	})
-	l.until("bound", time.Millisecond, time.Second, func() bool { return ep.hs.bound })
+	l.until("bound", time.Millisecond, time.Second, func() bool { return ep.hs.Bound() })
 	reject := make([]byte, frag.RejectBytes)
 	frag.EncodeReject(reject, ep.tag, frag.Version,
 		frag.Reject{
 			Reason: frag.RejectStale, VersionMin: frag.Version, VersionMax: frag.Version,
-			Nonce: ep.hs.nonces[0],
+			Nonce: ep.hs.Nonce(0),
 		})
 	l.mods[0].inject(t, reject)
 	l.net.SetFilter(deliverAll)

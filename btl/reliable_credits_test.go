@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/meet"
 	"gobtl/fabric/sim"
 	"gobtl/frag"
 )
@@ -39,7 +40,7 @@ func TestReliableMissedCredits(t *testing.T) {
 		}
 		var end error
 		r.send(eps[0], 1, 100, &end)
-		r.run(3 * helloIntervalMin)
+		r.run(3 * meet.HelloIntervalMin)
 		if dropped := r.mods[0].stats.Get(CntDropState); dropped == 0 || !eps[0].Connected() {
 			t.Errorf("%v: %d packets came too early, state %v", held, dropped, eps[0].state)
 		}

@@ -120,10 +120,9 @@ func (m *Module) onCloseTimer(ep *Endpoint) {
 	}
 	left := m.cfg.CloseTimeout - quiet
 	if hs := ep.hs; hs != nil {
-		hs.repeatLast(m.random(), false)
+		hs.ConfirmAgain(m.random())
 		m.sendProbes(ep)
-		left = min(left, hs.interval)
-		hs.interval = min(2*hs.interval, helloIntervalMax)
+		left = min(left, hs.NextRound())
 	}
 	m.setTimer(ep, left)
 }
@@ -189,7 +188,7 @@ func (m *Module) whySuperseded(ep *Endpoint, quiet time.Duration) error {
 
 func (m *Module) onHelloTimer(ep *Endpoint) {
 	hs := ep.hs
-	if hs.contested && !hs.bound {
+	if hs.ContestLost() {
 		m.restart(ep)
 		return // to here at once
 	}
@@ -197,7 +196,7 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 		m.onUnconfirmed(ep)
 		return
 	}
-	if m.nowUnpaused >= hs.until {
+	if hs.Left(m.nowUnpaused) <= 0 {
 		if ep.state == stateConnected { // it works; only the confirmation never came
 			ep.hs = nil
 			m.connectedTimer(ep)
@@ -208,7 +207,7 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 		return
 	}
 	if ep.state == stateConnected {
-		hs.repeatLast(m.random(), false)
+		hs.ConfirmAgain(m.random())
 	}
 	m.sayHello(ep)
 }
@@ -217,12 +216,11 @@ func (m *Module) onHelloTimer(ep *Endpoint) {
 func (m *Module) sayHello(ep *Endpoint) {
 	hs := ep.hs
 	m.sendProbes(ep)
-	if m.maybeStale(ep) {
+	if ep.maybeStale() {
 		m.askHelloOf(ep, frag.ProbeCommand, 0)
 		m.askHelloOf(ep, frag.ProbeData, 0)
 	}
-	m.setTimer(ep, min(hs.interval, hs.until.Sub(m.nowUnpaused)))
-	hs.interval = min(2*hs.interval, helloIntervalMax)
+	m.setTimer(ep, min(hs.NextRound(), hs.Left(m.nowUnpaused)))
 }
 
 // askSilent asks, among the endpoints that hold what others want, those that have been silent, now

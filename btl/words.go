@@ -11,19 +11,6 @@ var eventWords = [...]string{
 // String returns what has happened.
 func (e Event) String() string { return word(eventWords[:], int(e), "Event") }
 
-var endpointStateWords = [...]string{
-	stateConnecting: "connecting",
-	stateAccepting:  "accepting",
-	stateConnected:  "connected",
-	stateLingering:  "lingering",
-	stateEnded:      "ended",
-}
-
-// String returns the state.
-func (e endpointState) String() string {
-	return word(endpointStateWords[:], int(e), "endpointState")
-}
-
 var statusWords = [...]string{
 	Done:   "done",
 	Queued: "queued",

@@ -22,7 +22,7 @@ func TestWords(t *testing.T) {
 		{CompletionSend, "send"},
 		{CompletionRoom, "room"},
 		{stateLingering, "lingering"},
-		{endpointState(77), "endpointState(77)"},
+		{endpointState(77), "unknown 77"},
 	} {
 		if got := fmt.Sprint(c.value); got != c.want {
 			t.Errorf("%d prints as %q, want %q", c.value, got, c.want)

@@ -67,6 +67,7 @@ var policies = []policy{
 		libs: []string{"golang.org/x/sys"},
 	},
 	{dir: "btl/internal/liveness", imports: leaves, deny: pureDeny},
+	{dir: "btl/internal/meet", imports: with(leaves, "frag"), deny: pureDeny},
 	{dir: "btl/internal/pmtu", imports: leaves, deny: pureDeny},
 	{dir: "btl/internal/port", imports: with(leaves, "fabric"), deny: pureDeny},
 	{
@@ -276,10 +277,10 @@ const (
 // methodsToday and linesToday are the bounds of what is larger than that today.
 var (
 	methodsToday = map[string]int{
-		"btl.Endpoint": 136, "btl.Module": 424, "btl/runner.Runner": 75, "mpi.engine": 72,
+		"btl.Endpoint": 136, "btl.Module": 422, "btl/runner.Runner": 75, "mpi.engine": 72,
 		"pml.Layer": 78, "reliability.Sender": 65,
 	}
-	linesToday = map[string]int{"btl": 14450}
+	linesToday = map[string]int{"btl": 14060}
 )
 
 // structFieldsMax bounds the fields of a struct of btl.
@@ -307,7 +308,7 @@ var btlFloors = [][]string{
 	},
 	{
 		"acks.go", "buffers.go", "checker.go", "clock.go", "crowd.go", "descriptors.go",
-		"arrivals.go", "handshake.go", "keep.go", "number.go", "outbox.go", "payload.go",
+		"arrivals.go", "keep.go", "number.go", "outbox.go", "payload.go",
 		"peers.go", "random.go",
 	},
 	{

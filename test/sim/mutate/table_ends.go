@@ -153,7 +153,7 @@ var endMutations = []mutation{
 		name:  "connecting-silent-abort",
 		fault: "who gives up while it is connecting tells nothing to a peer that is connected to it",
 		in:    "btl",
-		old:   "$ep.hs.proven&frag.ProbeCommand.Bit() != 0",
+		old:   "$ep.hs.ReachesPeer()",
 		new:   "false",
 		test:  "./btl -run TestAbortWhileConnecting",
 	},

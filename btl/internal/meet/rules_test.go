@@ -1,4 +1,4 @@
-package btl
+package meet
 
 import (
 	"strings"
@@ -33,9 +33,9 @@ func rule(t *testing.T, rules []handshakeRule, facts map[string]bool, used map[i
 	return ""
 }
 
-var handshakeStates = map[string]endpointState{
-	"connecting": stateConnecting, "accepting": stateAccepting, "connected": stateConnected,
-	"lingering": stateLingering,
+var handshakeStates = map[string]State{
+	"connecting": Connecting, "accepting": Accepting, "connected": Connected,
+	"lingering": Lingering,
 }
 
 // Whose packet it is, in words: docs/protocol.md has them as "Return of the tag" and "Simultaneous
@@ -56,28 +56,28 @@ var claimRules = []handshakeRule{
 // somewhere.
 func TestHandshakeClaims(t *testing.T) {
 	names := [...]string{
-		claimIgnored: "ignored", claimTaken: "taken", claimBinds: "binds",
-		claimRestarts: "restarts", claimContested: "contested",
+		ClaimIgnored: "ignored", ClaimTaken: "taken", ClaimBinds: "binds",
+		ClaimRestarts: "restarts", ClaimContested: "contested",
 	}
 	used := map[int]bool{}
 	for state, s := range handshakeStates {
 		for bits := range 1 << 6 {
-			f := helloFrom{
-				state: s, settled: bits&1 != 0, bound: bits&2 != 0, same: bits&4 != 0,
-				free: bits&8 != 0, stale: bits&16 != 0, lower: bits&32 != 0,
+			f := Tagged{
+				State: s, Settled: bits&1 != 0, Bound: bits&2 != 0, Same: bits&4 != 0,
+				Free: bits&8 != 0, Stale: bits&16 != 0, Lower: bits&32 != 0,
 			}
 			facts := map[string]bool{
-				"settled": f.settled, "bound": f.bound, "same": f.same, "free": f.free,
-				"stale": f.stale, "lower": f.lower, "connecting": state == "connecting",
+				"settled": f.Settled, "bound": f.Bound, "same": f.Same, "free": f.Free,
+				"stale": f.Stale, "lower": f.Lower, "connecting": state == "connecting",
 			}
 			want := rule(t, claimRules, facts, used)
-			if got := names[f.claim()]; got != want {
+			if got := names[f.Claim()]; got != want {
 				t.Errorf("%s, %+v: %s, want %s", state, f, got, want)
 			}
 			// Of two modules that each know another end of the other, one gives in.
 			other := f
-			other.lower = !f.lower
-			if f.claim() == claimContested && other.claim() != claimRestarts {
+			other.Lower = !f.Lower
+			if f.Claim() == ClaimContested && other.Claim() != ClaimRestarts {
 				t.Errorf("%s, %+v: neither side gives in", state, f)
 			}
 		}
@@ -101,22 +101,22 @@ var outcomeRules = []handshakeRule{
 
 func TestHandshakeOutcomes(t *testing.T) {
 	names := [...]string{
-		outcomeAlone: "alone", outcomeLate: "late", outcomeUndecided: "undecided",
-		outcomeRestarted: "restarted", outcomeSupersedes: "supersedes", outcomeMerges: "merges",
+		OutcomeAlone: "alone", OutcomeLate: "late", OutcomeUndecided: "undecided",
+		OutcomeRestarted: "restarted", OutcomeSupersedes: "supersedes", OutcomeMerges: "merges",
 	}
 	used := map[int]bool{}
 	for state, s := range handshakeStates {
 		for bits := range 1 << 5 {
-			p := proof{
-				state: s, known: bits&1 != 0, sameLife: bits&2 != 0, newer: bits&4 != 0,
-				named: bits&8 != 0, told: bits&16 != 0,
+			p := Proof{
+				State: s, Known: bits&1 != 0, SameLife: bits&2 != 0, Newer: bits&4 != 0,
+				Named: bits&8 != 0, Told: bits&16 != 0,
 			}
 			facts := map[string]bool{
-				"known": p.known, "sameLife": p.sameLife, "newer": p.newer, "named": p.named,
-				"told": p.told, "connecting": state == "connecting", "connected": state == "connected",
+				"known": p.Known, "sameLife": p.SameLife, "newer": p.Newer, "named": p.Named,
+				"told": p.Told, "connecting": state == "connecting", "connected": state == "connected",
 			}
 			want := rule(t, outcomeRules, facts, used)
-			if got := names[p.outcome()]; got != want {
+			if got := names[p.Outcome()]; got != want {
 				t.Errorf("%s, %+v: %s, want %s", state, p, got, want)
 			}
 		}

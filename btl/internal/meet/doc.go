@@ -1,0 +1,28 @@
+// Package meet has the rules by which two modules meet: who has proven what, which end of a peer an
+// endpoint deals with, and who is let in. Events go in, decisions come out.
+//
+//	  Connect                 a peer's Hello
+//	     |                          |
+//	     v                          v   Strangers: a Retry with a cookie, until
+//	     |                          |   the Hello shows cookies for both its addresses
+//	     |                          v
+//	Connecting                  Accepting (half open)
+//	     |                          |
+//	     v                          v   Handshake, Tagged.Claim, Proof.Outcome
+//	  both channels work, both ways, and the peer knows it
+//	     |
+//	     v
+//	 Connected ---> Lingering (the peer said goodbye) ---> Ended
+//
+// Three things to know:
+//   - Peers may connect to each other at the same time, give up, connect again, and restart, while
+//     their Hellos overtake each other. Most of the rules say which end of the peer is meant.
+//   - Nothing is believed because a packet says so: an address is proven by a nonce or a cookie
+//     that came back from it.
+//   - The package knows no endpoint and no table of them. The owner tells what it has found there,
+//     and does what a decision says: btl/handshake_apply.go, btl/connect.go.
+//
+// Start reading at Handshake, then Tagged.Claim and Proof.Outcome.
+//
+// What is here belongs to the goroutine of its owner.
+package meet

@@ -140,7 +140,7 @@ func (m *Module) chunksEnded(f *Fragment, chunks uint32) {
 func (m *Module) complete(f *Fragment, err error) {
 	f.state, f.err = fragEnded, err
 	if f.op != nil && !f.answer {
-		m.settleOp(f)
+		m.endOp(f)
 	}
 	m.dropOwn(f)
 	if f.answer {

@@ -58,7 +58,7 @@ func (m *Module) check(c *checker) error {
 			return err
 		}
 	}
-	if err := m.regions.check(m); err != nil {
+	if err := m.remote.Check(); err != nil {
 		return err
 	}
 	return m.frags.registered.Check()

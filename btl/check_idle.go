@@ -115,6 +115,8 @@ func (ep *Endpoint) checkIdle() error {
 		return fmt.Errorf("%d packets wait behind a gap", ep.rcv.Held())
 	case ep.asm.Active() > 0:
 		return fmt.Errorf("%d fragments are not whole", ep.asm.Active())
+	case ep.remote.Waiting() > 0 || ep.remote.Owed() > 0:
+		return fmt.Errorf("%d answers are awaited, %d owed", ep.remote.Waiting(), ep.remote.Owed())
 	case ep.flushes.len() > 0:
 		return fmt.Errorf("%d calls of Flush wait", ep.flushes.len())
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/remote"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
 	"gobtl/reliability"
@@ -272,8 +273,11 @@ var tamperings = []struct {
 		b.peerClosed(b.in)
 		b.in.asm = asm
 	}},
-	{"region handle", "region", func(b *busyModule) { b.regions.exposed.At(0).handle++ }},
-	{"region leaked", "region", func(b *busyModule) { b.regions.exposed.At(0).m = nil }},
+	{"region exposed twice", "region", func(b *busyModule) {
+		r := new(remote.Region[*Fragment])
+		b.remote.Expose(r, nil, RemoteAll, nil, 1)
+		b.remote.Expose(r, nil, RemoteAll, nil, 2)
+	}},
 
 	{"region of a fragment leaked", "regions of fragments", func(b *busyModule) {
 		b.frags.ownRegions++

@@ -432,7 +432,7 @@ func TestContract11Regions(t *testing.T) {
 			t.Fatal(err)
 		}
 		old.Close() // again: must not withdraw the one that took its place
-		if _, ok := m.regions.exposed.Get(uint64(r.Handle())); !ok {
+		if _, reason := m.remote.Reach(nil, r.Handle(), 0, 9, RemoteWrite); reason != 0 {
 			t.Error("closing a region twice withdrew another one")
 		}
 		r.Close()

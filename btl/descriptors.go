@@ -20,6 +20,8 @@ type descriptors struct {
 	registered regcache.Cache // memory that the caller has registered
 	ownRegions int            // fragments whose memory is registered for them alone
 
+	answers []*Fragment // idle ones of the module's own, which are nobody's sends
+
 	vectors []*vector // idle ones
 
 	large      [][]byte // idle memory for large Allocs
@@ -101,6 +103,29 @@ func (d *descriptors) giveBack(f *Fragment) {
 	d.free = append(d.free, f)
 }
 
+// lendAnswer lends a fragment for an answer to what the peer has asked for.
+func (d *descriptors) lendAnswer(ep *Endpoint) *Fragment {
+	var f *Fragment
+	if n := len(d.answers); n > 0 {
+		f = d.answers[n-1]
+		d.answers = d.answers[:n-1]
+	} else {
+		f = new(Fragment)
+	}
+	f.ep, f.answer = ep, true
+	return f
+}
+
+// giveBackAnswer takes it back.
+func (d *descriptors) giveBackAnswer(f *Fragment) {
+	own := f.own
+	if cap(own) > ownBytesMax {
+		own = nil
+	}
+	*f = Fragment{own: own}
+	d.answers = append(d.answers, f)
+}
+
 // noteOwnRegion notes that memory of a fragment is registered for that fragment alone.
 func (d *descriptors) noteOwnRegion(f *Fragment) {
 	if !f.ownRegion {
@@ -118,7 +143,8 @@ func (d *descriptors) endOwnRegion(f *Fragment) {
 // freeFrag takes a descriptor back, and its buffer if it never left.
 func (m *Module) freeFrag(f *Fragment) {
 	if f.op != nil {
-		m.giveOp(f)
+		m.endOp(f)
+		m.remote.Give(f.op)
 	}
 	if f.hasSeg {
 		m.giveSeg(f.ep, f.seg)

@@ -37,10 +37,11 @@ func (p *packet) setFrag(f *Fragment, flags frag.Flags) {
 
 // setOp makes it the only packet of an operation.
 func (p *packet) setOp(o *operation) {
-	p.Op, p.OpCode = o.number, o.code
-	if o.code == frag.OpPart { // all of the put, and its notice
-		p.OpCode, p.OpBytes, p.Tag = frag.OpPlaced, o.says, o.tag
-		p.PayloadLen += uint16(o.says)
+	p.Op, p.OpCode = o.Number(), o.Code()
+	if o.Notifies() { // all of the put, and its notice
+		says := len(o.Notice())
+		p.OpCode, p.OpBytes, p.Tag = frag.OpPlaced, uint8(says), o.Tag()
+		p.PayloadLen += uint16(says)
 	}
 }
 
@@ -81,7 +82,7 @@ func (m *Module) beginRun(r *chunkRun, f *Fragment, flags frag.Flags, run []reli
 	r.FirstBytes, r.ChunkBytes = f.first, f.chunk
 	r.ep, r.frag = f.ep, f
 	if f.op != nil && flags&frag.FlagOp != 0 {
-		r.Op, r.OpCode = f.op.number, frag.OpPart
+		r.Op, r.OpCode = f.op.Number(), frag.OpPart
 	}
 	m.sealRun(r, run)
 }

@@ -7,6 +7,7 @@ import (
 	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/pmtu"
 	"gobtl/btl/internal/port"
+	"gobtl/btl/internal/remote"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/hotel"
@@ -40,20 +41,26 @@ type Endpoint struct {
 	numbers
 	snd reliability.Sender
 	rcv reliability.Receiver
-	asm frag.Assembler
+	arriving
 	link
 	pathState
-	expects  expectation // of chunks that arrive
-	goesOnAt Time        // when its fragments went on, or would have: see shed.go
 	sending
 	ackDebt
 	life       liveness.Peer
 	superseded bool // the peer has connected anew: it ends with its bye, or if it does not answer
 	goodbye
-	flushes fifo[flush]
-	remoteState
+	flushing
+	remote *remote.Peer[*Fragment] // operations and answers: nil until there is one
 	unheard
-	room hotel.Room // of its only timer
+	room        hotel.Room // of its only timer
+	asksWatched bool       // the timer asks for a sign of life while the peer owes answers
+}
+
+// arriving is what arrives in chunks.
+type arriving struct {
+	asm      frag.Assembler
+	expects  *expectation // which chunk is next; nil before there were any
+	goesOnAt Time         // when its fragments went on, or would have: see shed.go
 }
 
 // route is how packets reach the peer, and how large they may be.

@@ -1,5 +1,14 @@
 package btl
 
+// flushing is the calls of Endpoint.Flush and Endpoint.Fence that wait.
+type flushing struct {
+	flushes fifo[flush]
+	fences
+}
+
+// fences are the calls of Endpoint.Fence, and how many of them are over.
+type fences struct{ set, met uint32 }
+
 // Fence orders what is sent to the peer: nothing that is given to Send from now on leaves before
 // everything that was given to it before is done. Of messages that means acknowledged, of puts that
 // they are in place, of gets and atomic operations that their answers are here. Calls do not wait;
@@ -16,30 +25,30 @@ func (ep *Endpoint) Fence(now Time) {
 	}
 	sent := ep.sentUntil()
 	ep.flushes.push(flush{
-		fence: true, fences: ep.fences, after: ep.lastQueued(), until: sent, sent: sent,
+		fence: true, fences: ep.fences.set, after: ep.lastQueued(), until: sent, sent: sent,
 		open: ep.pack.open(),
 	})
-	ep.fences++
+	ep.fences.set++
 	ep.checkFlushed()
 	m.askFlush(ep)
 	m.sched.rearm(ep)
 }
 
 // fenced says whether something that is sent now waits for an earlier fence.
-func (ep *Endpoint) fenced() bool { return ep.fencesMet != ep.fences }
+func (x *fences) fenced() bool { return x.met != x.set }
 
 // behindFence says whether a fragment has to wait for an earlier fence.
-func (ep *Endpoint) behindFence(f *Fragment) bool { return int32(f.fence-ep.fencesMet) > 0 }
+func (x *fences) behindFence(f *Fragment) bool { return int32(f.fence-x.met) > 0 }
 
 // pushAnswer adds an answer to a queue, in front of what waits for a fence: the peer may have a
 // fence of its own, which waits for this answer.
-func (ep *Endpoint) pushAnswer(q *fragmentList, f *Fragment) {
-	if f.fence = ep.fencesMet; q.last == nil || !ep.behindFence(q.last) {
+func (x *fences) pushAnswer(q *fragmentList, f *Fragment) {
+	if f.fence = x.met; q.last == nil || !x.behindFence(q.last) {
 		q.push(f)
 		return
 	}
 	var behind *Fragment
-	for l := q.first; !ep.behindFence(l); l = l.next {
+	for l := q.first; !x.behindFence(l); l = l.next {
 		behind = l
 	}
 	q.insert(f, behind)

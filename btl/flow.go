@@ -74,7 +74,7 @@ func (ep *Endpoint) waiting() bool {
 func (ep *Endpoint) bulk() bool {
 	f := ep.large.queue.first
 	return f != nil && !f.isBye() && !ep.behindFence(f) && !ep.lacksMemory(f) &&
-		!ep.pauses(f) && !ep.holds(f) && !ep.placeless(f)
+		!ep.pauses(f) && !ep.holds(f) && !f.placeless()
 }
 
 // lacksMemory says whether a large fragment is kept because the peer had no memory for what was

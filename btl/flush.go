@@ -78,7 +78,7 @@ func (ep *Endpoint) Flush(now Time, fn func(error)) {
 	sent := ep.sentUntil()
 	ep.flushes.push(flush{
 		fn: fn, after: ep.lastQueued(), until: sent, sent: sent, open: ep.pack.open(),
-		fences: ep.fences, err: ep.unheard.untold,
+		fences: ep.fences.set, err: ep.unheard.untold,
 	})
 	ep.unheard.untold = nil
 	ep.checkFlushed()
@@ -168,11 +168,11 @@ func (ep *Endpoint) checkFlushed() {
 	oldest, _ := ep.snd.Window()
 	for ep.flushes.len() > 0 {
 		f := &ep.flushes.all()[0]
-		if f.waits() || oldest.Before(f.until) || f.fence && ep.asks.waiting > 0 {
+		if f.waits() || oldest.Before(f.until) || f.fence && ep.remote.Waiting() > 0 {
 			return
 		}
 		if f.fence {
-			ep.fencesMet++
+			ep.fences.met++
 			ep.m.sched.rearm(ep)
 		} else {
 			ep.m.outbox.noteFlush(ep, f.fn, f.err)
@@ -204,7 +204,7 @@ func (ep *Endpoint) checkFlushes() error {
 		if ep.sentUntil().Before(f.sent) {
 			return fmt.Errorf("flush %d was called when more was sent than has been", i)
 		}
-		due := !f.waits() && !oldest.Before(f.until) && (!f.fence || ep.asks.waiting == 0)
+		due := !f.waits() && !oldest.Before(f.until) && (!f.fence || ep.remote.Waiting() == 0)
 		if due && i == 0 || ep.err != nil {
 			return fmt.Errorf("flush %d is due and will not be called", i)
 		}

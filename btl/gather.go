@@ -61,7 +61,7 @@ func (r *Region) takeAlong() {
 	m := r.m
 	for i := range m.segs {
 		s := &m.segs[i]
-		if s.gatherLen == 0 || !s.frag.answer || s.frag.op.from != r {
+		if s.gatherLen == 0 || !s.frag.answer || !s.frag.op.Reads(&r.is) {
 			continue
 		}
 		b := m.port.Arena.Bytes(fabric.Buf(i))[s.bytes-uint32(s.gatherLen) : s.bytes]

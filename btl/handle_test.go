@@ -160,7 +160,7 @@ func TestHandleUpToGuess(t *testing.T) {
 			}
 		}
 		for _, ep := range p.mods[1].slots.Values() {
-			if ep != nil && !ep.expects.begins {
+			if ep != nil && !ep.expected().begins {
 				t.Fatal("the fourth message of one size is not expected")
 			}
 		}

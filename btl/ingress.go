@@ -222,10 +222,15 @@ func (m *Module) receiveFast(c *port.Channel, comp *fabric.Completion) bool {
 		return false
 	}
 	if placed {
-		var ok bool
-		if payload, ok = m.placeFast(ep, h, payload); !ok {
+		if !ep.operates {
 			return false
 		}
+		sizeBytes := len(payload) - int(h.OpBytes)
+		var ok bool
+		if payload, ok = m.remote.WritePlaced(ep.remote, h, payload); !ok {
+			return false
+		}
+		m.stats.counters[CntRecvPayloadBytes] += uint64(sizeBytes)
 	}
 	m.putOff(c)
 	m.stats.counters[CntFastReceives]++

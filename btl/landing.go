@@ -34,6 +34,7 @@ type expectation struct {
 	first  uint16 // and its grid
 	chunk  uint16
 	put    expectedPut
+	puts   putProgress // of the peer
 	// next is the tag of the endpoint whose chunks the poll after one with this one's brings; rival
 	// that of another one which the latest such poll has brought. One that comes twice is the next.
 	next, rival uint64
@@ -83,10 +84,11 @@ const aloneBytesMin = 16 << 10
 // of one size from an endpoint a third is expected: then its first chunks land, too, in the buffer
 // that it will get.
 func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
-	l, x := &m.landing, &ep.expects
+	l := &m.landing
 	if l.lander == nil || !ep.lands() {
 		return
 	}
+	x := ep.expected()
 	x.missed, x.put = 0, expectedPut{}
 	if whole {
 		l.justWhole = int(h.ChunkBytes)+frag.ChunkHeaderBytes >= aloneBytesMin
@@ -100,12 +102,20 @@ func (m *Module) chunkCame(ep *Endpoint, h *frag.Header, whole bool) {
 	m.expectNext(ep)
 }
 
+// expected is which chunk is expected next: the memory of that is made when a chunk has come.
+func (ep *Endpoint) expected() *expectation {
+	if ep.expects == nil {
+		ep.expects = new(expectation)
+	}
+	return ep.expects
+}
+
 // expectNext chooses the endpoint of which the next poll has the landing, after chunks of ep.
 func (m *Module) expectNext(ep *Endpoint) {
-	l, x := &m.landing, &ep.expects
+	l, x := &m.landing, ep.expects
 	m.learn(ep)
 	l.tag = 0
-	if next := m.lookup(x.next); next != nil && next.expects.open {
+	if next := m.lookup(x.next); next != nil && next.expects != nil && next.expects.open {
 		l.tag = x.next
 	} else if x.open {
 		l.tag = ep.tag
@@ -124,7 +134,7 @@ func (m *Module) learn(ep *Endpoint) {
 	if before == nil {
 		return
 	}
-	switch x := &before.expects; {
+	switch x := before.expected(); {
 	case x.next == ep.tag:
 		x.rival = 0
 	case x.rival == ep.tag:
@@ -181,7 +191,7 @@ func (m *Module) pollLanding(c *port.Channel, limit int) (got int, err error) {
 // land: nothing is lost on a reliable connection, and hardly anything of a put where packets are so
 // large that each comes by itself.
 func (l *landing) inOrder() bool {
-	x := &l.aim.expects
+	x := l.aim.expects
 	return l.aim.counted && x.chunk > 0 || l.to.region != nil && x.chunk >= aloneBytesMin
 }
 
@@ -220,7 +230,7 @@ func (m *Module) land(bulk bool) error {
 
 // landing is the memory for the chunks that are expected of an endpoint, nil if there is none.
 func (ep *Endpoint) landing(to *landingTo) (mem []byte) {
-	x := &ep.expects
+	x := ep.expects
 	switch {
 	case ep.state != stateConnected || !x.open:
 		x.open, x.begins = false, false
@@ -317,7 +327,7 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 	if l.to.region != nil {
 		return m.receivePutLanded(comps, base)
 	}
-	ep, x := l.aim, &l.aim.expects
+	ep, x := l.aim, l.aim.expects
 	if l.mem == nil || !m.decodeLanded(&comps[0], &in, 0) || h.Conn != ep.tag || !x.open ||
 		h.FragID != x.fragID || h.OffsetBytes != base+comps[0].LandedOff {
 		return 0
@@ -368,7 +378,7 @@ func (m *Module) runOf(ep *Endpoint, in *arrival, comps []fabric.Completion) (co
 
 // addLanded adds count chunks that have landed, of which h is the first.
 func (m *Module) addLanded(ep *Endpoint, h *frag.Header, count int) (*frag.Message, error) {
-	l, x := &m.landing, &ep.expects
+	l, x := &m.landing, ep.expects
 	if !x.begins {
 		return ep.asm.AddLanded(h, int(h.PayloadLen), count-1)
 	}
@@ -399,10 +409,10 @@ func (m *Module) checkLanding(*checker) error {
 		return errors.New("a landing outlives its poll")
 	}
 	for slot, ep := range m.slots.Values() {
-		if ep == nil {
+		if ep == nil || ep.expects == nil {
 			continue
 		}
-		if x := &ep.expects; x.begins && !x.open || x.open && (m.landing.lander == nil || !ep.lands()) ||
+		if x := ep.expects; x.begins && !x.open || x.open && (m.landing.lander == nil || !ep.lands()) ||
 			x.missed >= missedMax && x.open {
 			return fmt.Errorf("endpoint %d expects %+v", slot, *x)
 		}

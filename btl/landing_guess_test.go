@@ -157,7 +157,7 @@ func TestLandingOver(t *testing.T) {
 					ChunkBytes: aloneBytesMin - frag.ChunkHeaderBytes,
 				}
 				m.chunkCame(m.slots.At(uint32(w.conn)), &h, true)
-				last = &m.slots.At(uint32(w.conn)).expects
+				last = m.slots.At(uint32(w.conn)).expected()
 				if last.begins && last.fragID != h.FragID+1 {
 					t.Errorf("%s: fragment %d is expected behind %d", c.name, last.fragID, h.FragID)
 				}

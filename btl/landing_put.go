@@ -1,6 +1,7 @@
 package btl
 
 import (
+	"gobtl/btl/internal/remote"
 	"gobtl/fabric"
 	"gobtl/frag"
 )
@@ -45,20 +46,21 @@ func (p *putProgress) reached(fragID, end uint32) bool {
 
 // landingTo is where a poll's landing is, beside its memory.
 type landingTo struct {
-	head    int     // bytes of a header
-	region  *Region // nil: it is a message's
-	at      uint64  // where in the region
-	claimed uint32  // bytes of the landing that were taken over
+	head    int                       // bytes of a header
+	region  *remote.Region[*Fragment] // nil: it is a message's
+	at      uint64                    // where in the region
+	claimed uint32                    // bytes of the landing that were taken over
 }
 
 // landingPut is landing for a put.
 func (ep *Endpoint) landingPut(to *landingTo) []byte {
-	x := &ep.expects
+	x := ep.expects
 	n := min(x.put.left, landingBytesMax)
 	if n < x.put.left {
 		n -= n % uint32(x.chunk)
 	}
-	r, _ := ep.m.regions.reach(ep, x.put.handle, x.put.at, int(n), rightsOf(x.put.flags))
+	m := ep.m
+	r, _ := m.remote.Reach(ep.remote, x.put.handle, x.put.at, int(n), remote.PutNeeds(x.put.flags))
 	if r == nil || n == 0 {
 		x.open = false
 		return nil
@@ -66,26 +68,19 @@ func (ep *Endpoint) landingPut(to *landingTo) []byte {
 	*to = landingTo{
 		head: frag.HeaderBytes(frag.KindChunk, x.put.flags), region: r, at: x.put.at,
 	}
-	return r.mem[x.put.at:][:n:n]
-}
-
-// rightsOf is what a put with these flags needs.
-func rightsOf(flags frag.Flags) Rights {
-	if flags&frag.FlagOp != 0 {
-		return RemoteWrite | RemoteNotify
-	}
-	return RemoteWrite
+	return r.Bytes()[x.put.at:][:n:n]
 }
 
 // putCame notes that the chunk in h of a put was accepted. If nothing behind it has come, that is
 // expected next.
 func (m *Module) putCame(ep *Endpoint, h *frag.Header) {
-	l, x := &m.landing, &ep.expects
+	l := &m.landing
 	if h.Kind != frag.KindChunk || l.lander == nil || !ep.lands() {
 		return
 	}
+	x := ep.expected()
 	end := h.OffsetBytes + uint32(h.PayloadLen)
-	if !ep.puts.reached(h.FragID, end) {
+	if !x.puts.reached(h.FragID, end) {
 		return
 	}
 	chunk := max(x.chunk, h.PayloadLen) // the last one may be small
@@ -105,7 +100,7 @@ func (m *Module) putCame(ep *Endpoint, h *frag.Header) {
 // isExpectedPut says whether a packet that has landed is the one of a put that was expected there.
 func (m *Module) isExpectedPut(in *arrival, comp *fabric.Completion, base uint32) bool {
 	l, h := &m.landing, &in.Header
-	ep, x := l.aim, &l.aim.expects
+	ep, x := l.aim, l.aim.expects
 	return l.mem != nil && x.open && x.put.flags != 0 &&
 		m.decodeLanded(comp, in, x.put.flags) && h.Conn == ep.tag && h.FragID == x.fragID &&
 		h.OffsetBytes == base+comp.LandedOff && Handle(h.Handle) == x.put.handle &&
@@ -123,7 +118,8 @@ func (m *Module) receivePutLanded(comps []fabric.Completion, base uint32) (count
 	}
 	count = m.runOf(ep, &in, comps)
 	sizeBytes := count * int(h.PayloadLen)
-	to, _ := m.regions.reach(ep, Handle(h.Handle), h.PutOffset, sizeBytes, rightsOf(h.Flags))
+	needs := remote.PutNeeds(h.Flags)
+	to, _ := m.remote.Reach(ep.remote, Handle(h.Handle), h.PutOffset, sizeBytes, needs)
 	if to == nil || to != l.to.region {
 		return 0
 	}
@@ -140,14 +136,13 @@ func (m *Module) receivePutLanded(comps []fabric.Completion, base uint32) (count
 	h.OffsetBytes += uint32(sizeBytes) - uint32(h.PayloadLen)
 	h.PutOffset += uint64(sizeBytes) - uint64(h.PayloadLen)
 	m.putCame(ep, h)
-	if to.get != nil {
-		m.gotBytes(to.get, sizeBytes)
+	if o := to.Came(sizeBytes); o != nil {
+		m.gotAnswer(o, true)
 	}
 	if h.Flags&frag.FlagOp != 0 {
-		p := ep.place(h.Op)
-		if p.arrived += uint64(sizeBytes); p.here { // its handler may be called
+		if n := ep.memory().Placed(h.Op, sizeBytes); n.Here() { // its handler may be called
 			m.unsplit(comps[count:])
-			m.notify(ep, p)
+			m.notify(ep, n)
 		}
 	}
 	return count

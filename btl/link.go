@@ -301,7 +301,7 @@ func (m *Module) abandon(ep *Endpoint, err error) {
 // mayClose says whether a goodbye may be sent. A counted link keeps it until everything before is
 // confirmed: of that something may have to be sent again.
 func (ep *Endpoint) mayClose() bool {
-	return ep.counts.confirm.first == nil && ep.asks.waiting == 0
+	return ep.counts.confirm.first == nil && ep.remote.Waiting() == 0
 }
 
 // watches says whether the endpoint's timer asks the peer while an answer is owed: where packets

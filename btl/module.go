@@ -7,6 +7,7 @@ import (
 
 	"gobtl/btl/internal/liveness"
 	"gobtl/btl/internal/port"
+	"gobtl/btl/internal/remote"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/internal/cookie"
@@ -50,8 +51,7 @@ const (
 //	acks           who owes an ACK, the first due in front           acks.go
 //	descriptors    fragments, lent to the caller; registered memory  descriptors.go internal/regcache
 //	outbox         what the owner is to be told                      outbox.go
-//	regions        exposed memory                                    region.go
-//	answers        to gets and atomic operations                     remote_serve.go
+//	remote         exposed memory, operations there and on peers'    internal/remote
 //	polling        which channel a pass polls, and how               polling.go
 //	keeping        what handlers have kept of what arrived           keep.go
 //	deferred       a fast receive that is not booked yet             ingress.go
@@ -77,9 +77,8 @@ type Module struct {
 	outbox outbox
 
 	reception
-	regions regions
-	answers answers
-	pool    *frag.Pool
+	remote remote.Service[*Fragment]
+	pool   *frag.Pool
 
 	face
 
@@ -225,7 +224,7 @@ func (m *Module) openTables(dom fabric.Domain) (err error) {
 	m.parts.pool = frag.NewPartPool(partsBytesMax)
 	m.buffers.init(cfg.SendBuffers)
 	m.done = make([]reliability.Token, 0, min(cfg.Rules.WindowPackets, reliability.WindowDefault))
-	m.regions.init(cfg.RegionsMax)
+	m.remote.Init(cfg.RegionsMax)
 	m.frags.registered.Init(dom, cfg.RegistrationsKept)
 	return nil
 }

@@ -144,7 +144,7 @@ func (m *Module) pieceCame(ep *Endpoint, h *frag.Header, whole bool) {
 	left := h.SizeBytes - h.OffsetBytes - uint32(h.PayloadLen)
 	if !whole && left >= m.landing.guessMin {
 		m.chunkCame(ep, h, false)
-	} else if ep.expects.open {
+	} else if ep.expects != nil && ep.expects.open {
 		m.expectNothing(ep)
 	}
 }

@@ -12,10 +12,8 @@ func (m *Module) accept(in *arrival) {
 	case ep.byeSeen && ep.byeSeq.Before(ep.numberOf(h)):
 		m.drop(CntDropState) // nor before all has come that went ahead of it
 	case h.Kind == frag.KindChunk && ep.refuses() && m.refusedBefore(in):
-	case h.Flags&frag.FlagOp != 0:
-		m.acceptOp(in)
-	case h.Flags&frag.FlagPut != 0:
-		m.acceptPut(in)
+	case h.Flags&(frag.FlagPut|frag.FlagOp) != 0:
+		m.acceptRemote(in)
 	case h.Kind == frag.KindPack:
 		m.acceptPack(in)
 	case h.Tag > frag.TagUserMax:

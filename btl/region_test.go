@@ -47,7 +47,7 @@ func TestGetAnsweredByOwnerAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := errPending
-	put, err := stranger.PreparePut(make([]byte, 8), get.op.into.handle, 0)
+	put, err := stranger.PreparePut(make([]byte, 8), get.op.Into().Handle(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -211,9 +211,12 @@ func TestSupersededPeerThatOwesAnAnswer(t *testing.T) {
 	}
 	ep.superseded = true
 	s.m.connectedTimer(ep)
-	ep.asks.waiting = 1
+	fetch := frag.Atomic{Action: frag.ActionRead, WidthBytes: 8, Fetch: true}
+	o := s.m.remote.AskAtomic(ep.memory(), nil, &fetch, 1)
+	ep.remote.Asked(o)
 	s.m.watchAsks(ep)
 	soon("an operation of a superseded endpoint")
 	s.m.connectedTimer(ep)
 	soon("superseded while an operation waits")
+	ep.remote.Answered(o)
 }

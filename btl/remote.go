@@ -4,97 +4,28 @@ import (
 	"errors"
 	"fmt"
 
+	"gobtl/btl/internal/remote"
 	"gobtl/frag"
 )
 
 // An operation on the memory of a peer is a fragment like any other on its way: it waits in the
 // same queues, its packets have numbers and are sent again, it ends by OnDone. What it has besides
-// is an operation:
-//
-//	put with a notice   its chunks name the operation; a packet behind them is the notice. What fits
-//	                    one packet is one. The target counts: remote_notice.go
-//	get                 one packet asks; the answer is a put of the peer into the caller's memory,
-//	                    which is exposed for that, and to that peer, alone. It is counted in
-//	                    Fragment.out like a packet that is not acknowledged: remote_ask.go
-//	atomic              one packet asks; if the old value is wanted one packet answers
-//
-// What is done for others is in remote_serve.go.
+// is an operation of package remote: Fragment.op. One that waits for an answer counts that in
+// Fragment.out like a packet that is not acknowledged. What is asked for is in remote_ask.go, what
+// is done for others in remote_serve.go.
 
 // operation is what a fragment has that is more than a message or a plain put.
-type operation struct {
-	frag   *Fragment
-	code   frag.OpCode // OpPart: a put with a notice; OpGet, OpAtomic; OpResult, OpFailed, of answers
-	number uint32      // 0 until it has one: of a put in chunks when the first is sent
-	body   [frag.NoticeBytesMax]byte
-	says   uint8 // bytes of body that are a notice
-	tag    uint8 // and its tag
+type operation = remote.Operation[*Fragment]
 
-	numbered bool // holds its number's place: in asks, or of the notices
-	waits    bool // for an answer, which is counted in the fragment's out
-	told     bool // the notice has been sent
-
-	into    Region // of a get: the caller's memory, for the peer
-	arrived uint32
-	value   uint64 // of an atomic: the old one
-
-	from *Region // of the answer to a get: what is read
-	ask  uint32  // and the number of the get
-}
-
-// remoteState is what an endpoint knows of operations and fences.
-type remoteState struct {
-	asks      asks
-	notices   *[noticePlaces]noticePlace // of the peer's puts
-	answering int                        // answers to the peer that have not left
-	puts      putProgress                // of the peer
-	fences    uint32                     // calls of Fence
-	fencesMet uint32                     // of these, over
-}
-
-// asks are an endpoint's operations that are answered, by number, and the places of its notices.
-type asks struct {
-	table   askTable
-	made    bool // the table is
-	waiting int  // operations sent whose answer has not come
-	watched bool // the peer is asked for a sign of life while some are
-
-	lastPut uint32 // number of the latest put with a notice in chunks
-	places  [noticePlaces]bool
-}
-
-// asksMax bounds the operations to a peer that are not answered.
-const asksMax = 256
-
-// noticePlaces is how many puts in chunks with a notice may be under way to a peer.
-const noticePlaces = 64
-
-// Rights say what peers may do with a region.
-type Rights uint8
-
-// The rights. A put with a notice needs RemoteWrite and RemoteNotify.
-const (
-	RemoteWrite  Rights = 1 << iota // puts
-	RemoteRead                      // gets
-	RemoteAtomic                    // atomic operations
-	RemoteNotify                    // notices of puts
-	RemoteAll    = RemoteWrite | RemoteRead | RemoteAtomic | RemoteNotify
-)
-
-func (r Rights) String() string {
-	text := ""
-	for i, name := range [...]string{"write", "read", "atomic", "notify"} {
-		if r&(1<<i) == 0 {
-			continue
-		}
-		if text != "" {
-			text += ", "
-		}
-		text += name
+// memory is what is under way between the memories of the two sides: of nobody nil.
+func (ep *Endpoint) memory() *remote.Peer[*Fragment] {
+	if ep == nil {
+		return nil
 	}
-	if text == "" {
-		return "none"
+	if ep.remote == nil {
+		ep.remote = remote.NewPeer[*Fragment]()
 	}
-	return text
+	return ep.remote
 }
 
 // AccessReason says why a peer has refused an operation.
@@ -155,13 +86,11 @@ func (f *Fragment) accessError(reason uint8) error {
 		Handle: f.handle, Offset: f.offset, SizeBytes: int(f.size), Reason: AccessReason(reason),
 		Needs: RemoteWrite,
 	}
-	switch o := f.op; {
-	case o != nil && o.code == frag.OpPart:
-		e.Needs |= RemoteNotify
-	case o != nil && o.code == frag.OpAtomic:
-		e.Needs, e.SizeBytes = RemoteAtomic, int(o.body[33]) // its width
-	case o != nil:
-		e.Needs, e.SizeBytes = RemoteRead, len(o.into.mem)
+	if f.op != nil {
+		needs, sizeBytes := f.op.Needs()
+		if e.Needs = needs; !f.put {
+			e.SizeBytes = sizeBytes
+		}
 	}
 	return e
 }
@@ -180,8 +109,8 @@ func (ep *Endpoint) PreparePutNotice(mem []byte, target Handle, offset uint64, t
 	if err != nil {
 		return nil, err
 	}
-	o := ep.m.takeOp(f, frag.OpPart)
-	o.tag, o.says = uint8(tag), uint8(copy(o.body[:], says))
+	ep.memory()
+	f.op = ep.m.remote.NotifyPut(f, uint8(tag), says)
 	return f, nil
 }
 
@@ -206,19 +135,13 @@ func (ep *Endpoint) PrepareGet(mem []byte, target Handle, offset uint64) (*Fragm
 	if uint64(len(mem)) > uint64(min(ep.fragBytesMax, m.cfg.FragmentBytesMax)) {
 		return nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(mem))
 	}
-	random := m.random() // once, which is most of the work: who sees the handle sees the number, too
-	f, o, err := ep.prepareAsk(frag.OpGet, frag.GetBytes, target, offset,
-		random>>(64-askRandomBits), true)
+	random := m.random() // once, which is most of the work
+	f, err := ep.prepareAsk(frag.GetBytes, target, offset, true, m.remote.Full())
 	if err != nil {
 		return nil, err
 	}
-	o.into = Region{m: m, mem: mem, rights: RemoteWrite, only: ep, get: o}
-	handle, _ := m.regions.exposed.Add(random, &o.into)
-	o.into.handle = Handle(handle)
-	get := frag.Get{
-		Handle: uint64(target), Offset: offset, Answer: handle, SizeBytes: uint32(len(mem)),
-	}
-	get.Marshal(o.body[:])
+	f.op = m.remote.AskGet(ep.remote, f, mem, target, offset, random)
+	f.mem = f.op.Body()
 	return f, nil
 }
 
@@ -264,12 +187,14 @@ func (ep *Endpoint) PrepareAtomic(a Atomic) (*Fragment, error) {
 		return nil, fmt.Errorf("%w: %w: action %d on %d bytes", ErrConfig, errOperation, a.Action,
 			a.WidthBytes)
 	}
-	f, o, err := ep.prepareAsk(frag.OpAtomic, frag.AtomicBytes, a.Target, a.Offset, ep.m.random(),
-		wire.Fetch)
+	m := ep.m
+	random := m.random()
+	f, err := ep.prepareAsk(frag.AtomicBytes, a.Target, a.Offset, wire.Fetch, false)
 	if err != nil {
 		return nil, err
 	}
-	wire.Marshal(o.body[:])
+	f.op = m.remote.AskAtomic(ep.remote, f, &wire, random)
+	f.mem = f.op.Body()
 	return f, nil
 }
 
@@ -278,7 +203,7 @@ func (f *Fragment) Value() uint64 {
 	if f.op == nil {
 		return 0
 	}
-	return f.op.value
+	return f.op.Value()
 }
 
 // mayAsk says why the peer takes no operations, if it is known that it does not.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"gobtl/btl/internal/remote"
 	"gobtl/fabric/mem"
 )
 
@@ -14,21 +15,27 @@ func TestRemoteOwedBounded(t *testing.T) {
 	add := Atomic{
 		Target: l.region.Handle(), Action: ActionAdd, WidthBytes: 8, Operand: 1, Fetch: true,
 	}
-	for _, owed := range []int{asksMax, asksMax - 1} {
-		l.back.answering += owed
+	m, back := l.mods[1], l.back.memory()
+	for _, owed := range []int{remote.AsksMax, remote.AsksMax - 1} {
+		var answers []*operation
+		for range owed {
+			answers = append(answers, m.remote.AnswerResult(back, nil, 0, 0))
+		}
 		copy(l.mem, filled(3000, 1))
 		got := make([]byte, 3000)
 		_, getErr := l.do(l.ep.PrepareGet(got, l.region.Handle(), 0))
 		_, addErr := l.do(l.ep.PrepareAtomic(add))
-		l.back.answering -= owed
+		for _, o := range answers {
+			m.remote.EndAnswer(back, o)
+		}
 		for _, err := range []error{getErr, addErr} {
 			var access *AccessError
 			if refused := errors.As(err, &access) && access.Reason == ReasonRegion; refused !=
-				(owed == asksMax) {
+				(owed == remote.AsksMax) {
 				t.Errorf("one that is owed %d answers: %v", owed, err)
 			}
 		}
-		if want := filled(3000, 1); (owed != asksMax) != bytes.Equal(got, want) {
+		if want := filled(3000, 1); (owed != remote.AsksMax) != bytes.Equal(got, want) {
 			t.Errorf("one that is owed %d answers: other bytes", owed)
 		}
 	}
@@ -36,8 +43,8 @@ func TestRemoteOwedBounded(t *testing.T) {
 		t.Errorf("%d refused, want 2", n)
 	}
 	l.rest()
-	if l.back.answering != 0 {
-		t.Errorf("%d answers have not left", l.back.answering)
+	if n := back.Owed(); n != 0 {
+		t.Errorf("%d answers have not left", n)
 	}
 }
 

@@ -18,19 +18,18 @@ func (m *Module) getFast(
 	h := &m.deferred.hdr
 	switch {
 	case h.Flags&(frag.FlagPut|frag.FlagOp) == frag.FlagPut:
-		to, reason := m.regions.reach(ep, Handle(h.Handle), h.PutOffset, len(payload), RemoteWrite)
-		if reason != 0 || to.get == nil || !to.get.waits || len(payload) < len(to.mem) {
+		o := m.remote.WriteAnswer(ep.remote, h, payload)
+		if o == nil {
 			return false
 		}
 		m.putOff(c)
 		m.deferred.buf = comp.Buf
-		copy(to.mem, payload)
 		m.stats.counters[CntRecvPayloadBytes] += uint64(len(payload))
-		m.gotBytes(to.get, len(payload))
+		m.gotAnswer(o, true)
 		return true
 	case h.Flags&frag.FlagOp != 0 && h.OpCode == frag.OpGet && ep.operates && !ep.closing:
 		var g frag.Get
-		from, reason := m.reachGet(ep, payload, &g)
+		from, reason := m.remote.ReachGet(ep.memory(), payload, ep.grants(), &g)
 		if reason != 0 {
 			return false
 		}

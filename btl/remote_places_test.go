@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/remote"
 	"gobtl/fabric/mem"
 )
 
@@ -12,14 +13,14 @@ import (
 // answer, nor a region.
 func TestAtomicWithoutValue(t *testing.T) {
 	cfg := smallConfig()
-	cfg.FragmentsMax, cfg.RegionsMax = 2*asksMax, 1
+	cfg.FragmentsMax, cfg.RegionsMax = 2*remote.AsksMax, 1
 	l := newRemoteLab(t, mem.Config{}, cfg, false)
 	l.settle(time.Second)
 	add := Atomic{Target: l.region.Handle(), Action: ActionAdd, WidthBytes: 8, Operand: 1}
 	fetch := add
 	fetch.Fetch = true
 	var held []*Fragment
-	for range asksMax {
+	for range remote.AsksMax {
 		f, err := l.ep.PrepareAtomic(fetch)
 		if err != nil {
 			t.Fatalf("operation %d: %v", len(held), err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/remote"
 	"gobtl/fabric/mem"
 )
 
@@ -264,11 +265,8 @@ func TestRemoteRefused(t *testing.T) {
 		for _, r := range []Rights{RemoteWrite, RemoteRead, RemoteAtomic, RemoteNotify, 0} {
 			rights[r], _ = m.Expose(l.mem, r)
 		}
-		other := new(Region)
-		if err := m.ExposeAs(other, l.mem, RemoteAll, l.back); err != nil {
-			t.Fatal(err)
-		}
-		other.only = l.ep // as if it were another peer's
+		other := &Region{m: m}
+		m.remote.Expose(&other.is, l.mem, RemoteAll, remote.NewPeer[*Fragment](), 1)
 		closed, _ := m.Expose(l.mem, RemoteAll)
 		closed.Close()
 		all := l.region

@@ -74,8 +74,7 @@ func (m *Module) hasRoom(ep *Endpoint) bool {
 		return true
 	}
 	most := m.cfg.FragmentsMax
-	return ep.wants&wantsFragment != 0 && !m.regions.exposed.Full() &&
-		(!ep.asks.made || !ep.asks.table.Full()) &&
+	return ep.wants&wantsFragment != 0 && !m.remote.Full() && !ep.remote.Full() &&
 		mayHave(ep.descriptors, most-d.count+len(d.free), most, alone)
 }
 

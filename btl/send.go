@@ -187,7 +187,7 @@ func (f *Fragment) flags() frag.Flags {
 	if f.put {
 		flags = frag.FlagPut
 	}
-	if f.op != nil && f.op.code != 0 {
+	if f.op != nil && f.op.Code() != 0 {
 		flags |= frag.FlagOp
 	}
 	return flags
@@ -196,8 +196,8 @@ func (f *Fragment) flags() frag.Flags {
 // packetBytes is the length of the packet that a fragment would be if it fits one.
 func (f *Fragment) packetBytes() int {
 	n := int(f.size) + frag.HeaderBytes(frag.KindFrag, f.flags())
-	if f.op != nil && f.op.code == frag.OpPart {
-		n += int(f.op.says)
+	if f.op != nil {
+		n += len(f.op.Notice())
 	}
 	return n
 }
@@ -214,8 +214,8 @@ func (m *Module) fill(f *Fragment, flags frag.Flags) bool {
 	} else {
 		b := m.port.Arena.Bytes(segBuf(f.seg))[head:]
 		n := f.copyPayload(b, 0)
-		if f.op != nil && f.op.code == frag.OpPart {
-			copy(b[n:], f.op.body[:f.op.says])
+		if f.op != nil {
+			copy(b[n:], f.op.Notice())
 		}
 	}
 	f.hasSeg = true
@@ -280,7 +280,7 @@ func (m *Module) postFast(p *packet, c *port.Channel, to fabric.Addr, alone bool
 
 // enqueue puts f on the endpoint's to-send list.
 func (ep *Endpoint) enqueue(f *Fragment) {
-	f.state, f.fence = fragQueued, ep.fences
+	f.state, f.fence = fragQueued, ep.fences.set
 	if f.hasSeg {
 		ep.m.recovery.Queue(f.seg)
 	}
@@ -369,8 +369,8 @@ func (m *Module) sendChunks(ep *Endpoint, f *Fragment, quantum, budget int) (sen
 	if f.cursor == 0 {
 		ep.numberFragment(f)
 		f.first, f.chunk = uint16(min(f.size, uint32(packet))), uint16(packet)
-		if f.op != nil && f.op.code == frag.OpPart && !f.op.numbered {
-			ep.numberPut(f.op)
+		if f.op != nil {
+			ep.remote.TakePlace(f.op)
 		}
 		if !f.answer || m.mayGatherAnswers(ep) {
 			m.gathers(f)
@@ -442,6 +442,6 @@ func (m *Module) unqueue(ep *Endpoint, f *Fragment) {
 		ep.moveFlush(f, before)
 	}
 	if f.answer {
-		m.left(f)
+		ep.remote.Left(f.op, f.ownRegion)
 	}
 }

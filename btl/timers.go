@@ -42,7 +42,7 @@ func (m *Module) clearTimer(ep *Endpoint) {
 
 // connectedTimer starts the timer of a connected endpoint, if it needs one.
 func (m *Module) connectedTimer(ep *Endpoint) {
-	ep.asks.watched = false // whatever the timer was for until now
+	ep.asksWatched = false // whatever the timer was for until now
 	switch {
 	case ep.closing:
 		m.setTimer(ep, m.cfg.CloseTimeout-m.nowUnpaused.Sub(max(ep.life.AckedAt(), ep.closeAt)))
@@ -50,7 +50,7 @@ func (m *Module) connectedTimer(ep *Endpoint) {
 		m.setTimer(ep, m.supersededTimeout(ep))
 	case ep.owed():
 		m.watch(ep, m.lifeRules.AskEvery())
-	case ep.asks.waiting > 0:
+	case ep.remote.Waiting() > 0:
 		m.watchAsks(ep)
 	case m.cfg.KeepAlive > 0:
 		m.setTimer(ep, m.cfg.KeepAlive/2)
@@ -103,7 +103,7 @@ func (m *Module) onTimer(ep *Endpoint) {
 		m.onSuperseded(ep)
 	case ep.owed():
 		m.onWatch(ep)
-	case ep.watches() && m.cfg.KeepAlive < 0 && !ep.life.Pressed() && ep.asks.waiting == 0:
+	case ep.watches() && m.cfg.KeepAlive < 0 && !ep.life.Pressed() && ep.remote.Waiting() == 0:
 		// It was for packets that are confirmed by now.
 	default:
 		m.onKeepAlive(ep)
@@ -160,7 +160,7 @@ func (m *Module) supersededTimeout(ep *Endpoint) time.Duration {
 		left := ep.life.DeadAfter(&m.lifeRules) - ep.life.Quiet(m.nowUnpaused)
 		return max(min(m.cfg.CloseTimeout, m.lifeRules.AskEvery(), left), time.Millisecond)
 	}
-	if ep.asks.waiting > 0 {
+	if ep.remote.Waiting() > 0 {
 		return max(min(m.cfg.CloseTimeout, m.lifeRules.PressAfter()), time.Millisecond)
 	}
 	return m.cfg.CloseTimeout

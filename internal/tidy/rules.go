@@ -75,6 +75,10 @@ var policies = []policy{
 		libs: []string{"github.com/google/btree"},
 	},
 	{
+		dir: "btl/internal/remote", imports: []string{"frag", "internal/slots"},
+		deny: with(pureDeny, "time"),
+	},
+	{
 		dir:     "btl",
 		imports: with(leaves, "btl/internal/...", "fabric", "frag", "hotel", "reliability"),
 	},
@@ -277,10 +281,10 @@ const (
 // methodsToday and linesToday are the bounds of what is larger than that today.
 var (
 	methodsToday = map[string]int{
-		"btl.Endpoint": 136, "btl.Module": 422, "btl/runner.Runner": 75, "mpi.engine": 72,
+		"btl.Endpoint": 132, "btl.Module": 404, "btl/runner.Runner": 75, "mpi.engine": 72,
 		"pml.Layer": 78, "reliability.Sender": 65,
 	}
-	linesToday = map[string]int{"btl": 14060}
+	linesToday = map[string]int{"btl": 13609}
 )
 
 // structFieldsMax bounds the fields of a struct of btl.

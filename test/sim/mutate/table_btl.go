@@ -66,7 +66,7 @@ refuse($in, NackNoHandler)`,
 	{
 		name:  "put-bounds",
 		fault: "a put may write one byte beyond its region",
-		in:    "btl",
+		in:    "btl/internal/remote",
 		old:   "uint64($n) > uint64(len(mem))-$offset",
 		new:   "uint64($n) > uint64(len(mem))-$offset+1",
 		test:  "./btl -run TestContract03Refusals|TestContract06",
@@ -74,7 +74,7 @@ refuse($in, NackNoHandler)`,
 	{
 		name:  "put-rights",
 		fault: "a region without the right to write is written",
-		in:    "btl",
+		in:    "btl/internal/remote",
 		old:   "rights&need != need",
 		new:   "false",
 		test:  "./btl -run TestContract03Refusals|TestContract06",
@@ -82,12 +82,12 @@ refuse($in, NackNoHandler)`,
 	{
 		name:  "put-handle",
 		fault: "the handle of a region is compared by its slot alone",
-		in:    "btl",
-		old:   "$r, $ok := $t.exposed.Get($h)",
+		in:    "btl/internal/remote",
+		old:   "$r, $ok := $t.regions.Get($h)",
 		with:  "rights&need != need",
-		new: `var $r *Region
-if i := $t.exposed.Slot($h); int(i) < len($t.exposed.Values()) {
-	$r = $t.exposed.At(i)
+		new: `var $r *Region[F]
+if i := $t.regions.Slot($h); int(i) < len($t.regions.Values()) {
+	$r = $t.regions.At(i)
 }
 $ok := $r != nil`,
 		test: "./btl -run TestContract03Refusals|TestContract06",

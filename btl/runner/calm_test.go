@@ -8,7 +8,9 @@ import (
 )
 
 // The watcher that wakes up for lone messages, again and again after long silences, looks once each
-// time and sleeps again: the sleep ends by what has come meanwhile.
+// time and sleeps again: the sleep ends by what has come meanwhile. A watcher that searched would
+// make two passes at least for each message, always. One that does not makes more than one when the
+// machine takes its processor away, so it has several batches to show that it does not.
 func TestRunnerSleepsAtOnceInCalm(t *testing.T) {
 	came := make(chan struct{}, 1)
 	m := openShm(t, nil)
@@ -33,11 +35,14 @@ func TestRunnerSleepsAtOnceInCalm(t *testing.T) {
 		return n
 	}
 	send(20)
-	before := passes()
-	const messages = 50
-	send(messages)
-	// One of each message. It were two at least of each, if it searched.
-	if n := passes() - before; n > 3*messages/2 {
-		t.Errorf("%d passes for %d messages", n, messages)
+	const messages, batches = 20, 100
+	least := ^uint64(0)
+	for range batches {
+		before := passes()
+		send(messages)
+		if least = min(least, passes()-before); least <= 3*messages/2 {
+			return
+		}
 	}
+	t.Errorf("%d passes for %d messages, in the best of %d batches", least, messages, batches)
 }

@@ -79,18 +79,43 @@ func (c *Conn) Read(b []byte) (int, error) {
 func (q *request) read(_ *btl.Module, w runner.Waker) error {
 	c := q.conn
 	q.w = w
+	c.n.flushAll()
 	c.readers = append(c.readers, q)
 	c.serveReaders()
 	c.advance()
 	return nil
 }
 
-// Write writes all of b, which is sent, and copied, when it returns: only that the peer has no room
-// for more makes it wait. Errors, in a net.OpError, with the bytes that were written before:
-// os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, or why the Conn has ended.
+// Write writes all of b, which is copied when it returns: only that the peer has no room for more
+// makes it wait. A Write that stands alone is sent before it returns. One of up to 4 KiB that comes
+// within 10 us after the one before is part of a burst: it is sent together with those around it,
+// as soon as the goroutine that writes waits for something, another processor is free, 64 KiB have
+// come together, or a Write finds bytes that are 50 us old. None waits for a timer or for an
+// acknowledgement; SetNoDelay(true) has each one sent before it returns. Errors, in a net.OpError,
+// with the bytes that were written before: os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, or
+// why the Conn has ended.
 func (c *Conn) Write(b []byte) (int, error) {
+	if c.n.r != nil {
+		if taken, first := c.buffer.take(b, sinceStart()); taken {
+			if first {
+				c.n.flushSoon(c)
+			}
+			return len(b), nil
+		}
+		defer c.buffer.ended()
+	}
 	q := c.request(b)
 	return q.end("write", c.n.r.Await(context.Background(), q.beginWrite))
+}
+
+// SetNoDelay(true) has every Write sent before it returns, also in a burst. The default is false,
+// which makes no Write wait, unlike TCP's: see Write. What was written before is sent at once.
+func (c *Conn) SetNoDelay(noDelay bool) error {
+	return c.do("set", func() {
+		c.buffer.mu.Lock()
+		defer c.buffer.mu.Unlock()
+		c.buffer.direct = noDelay
+	})
 }
 
 // write begins a Write.
@@ -180,6 +205,7 @@ type deadline struct {
 
 // set sets the deadline. What waits ends if it has passed.
 func (d *deadline) set(c *Conn, t time.Time) {
+	defer c.shutWrites()
 	d.stop()
 	d.passed = false
 	if t.IsZero() {
@@ -213,6 +239,7 @@ func (d *deadline) stop() {
 // pass ends what waits.
 func (d *deadline) pass(c *Conn) {
 	d.passed = true
+	c.shutWrites()
 	if c.rd.passed {
 		c.serveReaders()
 	}

@@ -25,6 +25,10 @@
 // gaps there may be at the other side. What is for a Conn that is gone is dropped; what does not
 // keep to these rules ends the endpoint.
 //
+// Small Writes in a burst are taken over into a buffer without the module, and leave together:
+// writebuffer.go. A Read of any Conn of the Node sends what waits there. So does a goroutine that
+// the first such Write starts, which has its turn when the writer waits.
+//
 // A Conn that nobody reads stops its writer when WindowBytes are unread; they are all that it
 // keeps, and no memory is taken for them before one comes, the last of them perhaps. What was
 // written before Close arrives, if the other side reads it. A Conn ends with its endpoint: who

@@ -18,3 +18,6 @@ func (n *Node) Held(service string) (bytes int64, backlog int) {
 	})
 	return bytes, backlog
 }
+
+// Unsent is how many bytes of small Writes are not sent yet.
+func (c *Conn) Unsent() int { return len(c.buffer.unsent()) }

@@ -27,6 +27,36 @@ type Node struct {
 	gone      *kept.Keeper[*Conn] // Conns that have ended, with bytes that nobody has read
 	lastID    uint32
 	closed    bool
+
+	dirty dirty // Conns with bytes to send, for any goroutine
+}
+
+// flushSoon has what a Conn has in its buffer sent, now or by whoever has the module first.
+func (n *Node) flushSoon(c *Conn) {
+	if n.dirty.add(c) {
+		go n.flush()
+	}
+}
+
+// flush is the goroutine that sends what nobody else has sent.
+func (n *Node) flush() {
+	for !n.dirty.done() {
+		err := n.r.Do(context.Background(), func(*btl.Module) error {
+			n.flushAll()
+			return nil
+		})
+		if err != nil {
+			n.dirty.take() // The Runner has ended, and with it all Conns.
+		}
+	}
+}
+
+// flushAll sends what Conns have in their buffers, as far as there is room.
+func (n *Node) flushAll() {
+	for _, c := range n.dirty.take() {
+		c.buffer.unlist()
+		c.advance()
+	}
 }
 
 // name is that of a Conn on the wire.

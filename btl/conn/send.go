@@ -16,6 +16,7 @@ type outgoing struct {
 	chunk    int    // the most bytes of a message; 0 is not known yet
 	finished bool   // nothing more will be written
 	stopped  bool   // the other side reads no more
+	buffer   writeBuffer
 	finSent  bool
 	sent     func(*btl.Fragment, error)
 	writers  []*request
@@ -58,6 +59,7 @@ func (c *Conn) on(h *head, rest []byte) bool {
 	case kindStop:
 		c.stopped = true
 		c.due &^= dueFin
+		c.shutWrites()
 		c.endWriters(ErrStopped)
 	case kindOpen: // It does not come here.
 	}
@@ -108,6 +110,13 @@ func (c *Conn) sendAll() error {
 		}
 		c.told = limit
 	}
+	buffered, err := c.sendBuffered()
+	if err != nil {
+		return err
+	}
+	if buffered {
+		return c.sendDue(dueStop, head{kind: kindStop})
+	}
 	for len(c.writers) > 0 && c.inFlight < inFlightMax && c.off < c.limit {
 		if err := c.sendData(c.writers[0]); err != nil {
 			return err
@@ -136,22 +145,59 @@ func (c *Conn) sendDue(d due, h head) error {
 	return nil
 }
 
-// sendData sends the next bytes of a Write.
-func (c *Conn) sendData(q *request) error {
-	if c.chunk == 0 {
-		c.chunk = min(chunkBytesMax, c.n.m.Limits().FragmentBytesMax-headBytes)
+// sendBuffered sends what small Writes have left, and says whether some of it stays.
+func (c *Conn) sendBuffered() (stays bool, err error) {
+	for {
+		rest := c.buffer.unsent()
+		if len(rest) == 0 {
+			return false, nil
+		}
+		if c.inFlight >= inFlightMax || c.off >= c.limit {
+			return true, nil
+		}
+		n, err := c.sendSome(rest)
+		if err != nil {
+			return true, err
+		}
+		c.buffer.advance(n)
 	}
-	n := int(min(uint64(len(q.buf)-q.n), uint64(c.chunk), c.limit-c.off))
-	err := c.say(head{kind: kindData, value: c.off}, q.buf[q.n:q.n+n])
+}
+
+// sendSome sends the beginning of what is to be sent next, and says how much; 0 is to be tried
+// again.
+func (c *Conn) sendSome(b []byte) (int, error) {
+	if c.chunk == 0 {
+		c.chunk = chunkBytes(c.n.m.Limits())
+	}
+	n := int(min(uint64(len(b)), uint64(c.chunk), c.limit-c.off))
+	err := c.say(head{kind: kindData, value: c.off}, b[:n])
 	if errors.Is(err, btl.ErrTooLarge) && c.chunk > 1 {
 		c.chunk /= 2 // The peer takes less than this side.
-		return nil
+		return 0, nil
 	}
+	if err != nil {
+		return 0, err
+	}
+	c.off += uint64(n)
+	return n, nil
+}
+
+// chunkBytes is the most bytes of a message. Where one packet carries nearly as much as a message
+// may have, it is what fills that packet: a rest would be a packet of its own.
+func chunkBytes(limits btl.Limits) int {
+	if packet := limits.SegmentBytes - headBytes; packet >= chunkBytesMax/2 {
+		return min(packet, chunkBytesMax)
+	}
+	return min(chunkBytesMax, limits.FragmentBytesMax-headBytes)
+}
+
+// sendData sends the next bytes of a Write.
+func (c *Conn) sendData(q *request) error {
+	n, err := c.sendSome(q.buf[q.n:])
 	if err != nil {
 		return err
 	}
 	q.n += n
-	c.off += uint64(n)
 	if q.n == len(q.buf) {
 		c.writers = pop(c.writers)
 		q.w.Wake(nil)
@@ -194,6 +240,10 @@ func (c *Conn) mayWrite() error {
 	return nil
 }
 
+// shutWrites tells the buffer whether anything may be written. What the other side does not read
+// any more is dropped there.
+func (c *Conn) shutWrites() { c.buffer.setShut(c.mayWrite() != nil, c.stopped || c.err != nil) }
+
 // endWriters ends the Writes that wait.
 func (c *Conn) endWriters(err error) {
 	for _, q := range c.writers {
@@ -208,6 +258,7 @@ func (c *Conn) closeWrite() {
 		return
 	}
 	c.finished = true
+	c.shutWrites()
 	if !c.stopped {
 		c.due |= dueFin
 	}
@@ -220,6 +271,7 @@ func (c *Conn) fail(err error) {
 		return
 	}
 	c.err = err
+	c.shutWrites()
 	c.answered(err)
 	c.serveReaders()
 	c.endWriters(err)

@@ -91,16 +91,20 @@ func (ep *Endpoint) StateName() string { return ep.state.String() }
 // are silent and hold a place are asked for a sign of life. What another life is connected with
 // ends if this one is established, and so is in nobody's way before.
 func (m *Module) roomFor(addr string, life uint64) (reason uint8) {
-	host, others := m.crowd.hostOf(addr), 0
-	if int(m.crowd.atAddr[addr]) >= m.cfg.PeersPerAddress {
+	others := 0
+	if m.census.AddressFull(addr, 0) {
 		others = m.ofOtherLives(addr, life)
-		if int(m.crowd.atAddr[addr])-others >= m.cfg.PeersPerAddress && !m.endLingering(addr, life) {
-			m.askSilent(func(ep *Endpoint) bool { return ep.addrKey == addr })
-			return frag.RejectCrowded
+		if m.census.AddressFull(addr, others) {
+			oldest := m.oldestLingering(addr, life)
+			if oldest == nil {
+				m.askSilent(func(ep *Endpoint) bool { return ep.addrKey == addr })
+				return frag.RejectCrowded
+			}
+			m.end(oldest, EventClosed, ErrPeerClosed)
 		}
 	}
-	if most := m.cfg.PeersPerHost; most > 0 && int(m.crowd.atHost[host])-others >= most {
-		m.askSilent(func(ep *Endpoint) bool { return m.crowd.hostOf(ep.addrKey) == host })
+	if m.census.HostFull(addr, others) {
+		m.askSilent(func(ep *Endpoint) bool { return m.census.SameHost(ep.addrKey, addr) })
 		return frag.RejectCrowded
 	}
 	if m.slots.Full() {
@@ -108,32 +112,4 @@ func (m *Module) roomFor(addr string, life uint64) (reason uint8) {
 		return frag.RejectFull
 	}
 	return 0
-}
-
-// ofOtherLives counts the endpoints at an address that were connected with another life of a peer.
-func (m *Module) ofOtherLives(addr string, life uint64) (n int) {
-	for _, ep := range m.slots.Values() {
-		if ep != nil && ep.addrKey == addr && !ep.isLife(life) &&
-			(ep.state == stateConnected || ep.state == stateLingering) {
-			n++
-		}
-	}
-	return n
-}
-
-// endLingering ends the oldest endpoint at an address that only repeats its last ACK to a life of a
-// peer, and says whether there was one.
-func (m *Module) endLingering(addr string, life uint64) bool {
-	var oldest *Endpoint
-	for _, ep := range m.slots.Values() {
-		if ep != nil && ep.state == stateLingering && ep.addrKey == addr && ep.isLife(life) &&
-			(oldest == nil || ep.born < oldest.born) {
-			oldest = ep
-		}
-	}
-	if oldest == nil {
-		return false
-	}
-	m.end(oldest, EventClosed, ErrPeerClosed)
-	return true
 }

@@ -253,7 +253,7 @@ func (m *Module) checkPack(c *checker, ep *Endpoint) error {
 
 // checkTables compares the sums over the endpoints with what the module says of them.
 func (m *Module) checkTables(c *checker) error {
-	if err := m.peers.check(c, m.cfg.HalfOpenMax); err != nil {
+	if err := m.peers.check(c); err != nil {
 		return err
 	}
 	switch {

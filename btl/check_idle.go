@@ -65,7 +65,7 @@ func (m *Module) idleValues() []idleValue {
 		{"fragments with the caller", m.frags.lent, 0},
 		{"free descriptors", len(m.frags.free), m.frags.count},
 		{"regions of fragments", m.frags.ownRegions, 0},
-		{"half-open endpoints", m.halfOpen, 0},
+		{"half-open endpoints", m.census.HalfOpen(), 0},
 		{"reassembly bytes in use", int(m.pool.ActiveBytes()), 0},
 		{"bytes of packets in Parts", m.parts.pool.Bytes(), 0},
 	}

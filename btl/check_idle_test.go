@@ -15,7 +15,7 @@ func TestCheckIdleSeesWhatIsUnderWay(t *testing.T) {
 		leave      func(l *lab, m *Module, ep *Endpoint)
 	}{
 		{"nothing", "", func(*lab, *Module, *Endpoint) {}},
-		{"broken", "check", func(_ *lab, m *Module, _ *Endpoint) { m.halfOpen++ }},
+		{"broken", "check", func(_ *lab, m *Module, _ *Endpoint) { m.census.AddHalfOpen("nowhere") }},
 		{"idle buffer kept", "", func(l *lab, m *Module, ep *Endpoint) {
 			send(l.tb, l.accepted(1), 4000)
 			l.settle(time.Second)

@@ -142,7 +142,7 @@ var tamperings = []struct {
 	{"state", "share of the credits", func(b *busyModule) { b.in.state = stateConnecting }},
 	{"ended", "ended", func(b *busyModule) { b.in.state = stateEnded }},
 	{"error", "has ended", func(b *busyModule) { b.in.err = ErrPeerDead }},
-	{"half open", "half open", func(b *busyModule) { b.halfOpen++ }},
+	{"half open", "half open", func(b *busyModule) { b.census.AddHalfOpen("nowhere") }},
 	{"timer forgotten", "no timer", func(b *busyModule) { b.in.room = 0 }},
 	{"timer of another", "not its own", func(b *busyModule) { b.in.room = b.out.room }},
 	{"timer leaked", "have a timer", func(b *busyModule) {

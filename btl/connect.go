@@ -85,7 +85,7 @@ func (m *Module) adopt(
 	m.forgetPeer(ep)
 	ep.hs = meet.New(m.nowUnpaused, m.newNonces())
 	ep.hs.OfferedBefore(ep.peer.tag)
-	m.countHalfOpen(ep, -1)
+	m.census.RemoveHalfOpen(ep.addrKey)
 	m.begin(ep, incarnation, data)
 	return nil
 }
@@ -112,7 +112,7 @@ func (m *Module) newEndpoint(cmd, data []byte, tinyBytes, mtuBytes int) (*Endpoi
 	ep.agreeSizes(&m.port, tinyBytes, mtuBytes, fragBytesUnknown)
 	ep.life.Begin(m.nowUnpaused)
 	m.peers.add(ep, m.random())
-	m.crowd.count(ep.addrKey, 1)
+	m.census.Add(ep.addrKey)
 	ep.initFlows()
 	first := m.random()
 	ep.snd.Init(ep.slot, seq.Num(first), m.rules.WindowPackets)
@@ -131,20 +131,12 @@ func (m *Module) onHello(c *port.Channel, in *arrival, hello *frag.Hello, source
 	helloBytes := frag.FragHeaderBytes + int(h.PayloadLen)
 	to := source
 	if len(to) == 0 {
-		to = claimed(hello, hello.Probe)
+		to = meet.Claimed(hello, hello.Probe)
 	}
-	if hello.Expected != 0 && hello.Expected != m.incarnation {
-		if hello.Incarnation != m.incarnation { // else its own, to another one, which somebody sends back
-			m.reject(c, to, hello.Tag, frag.Version, frag.Reject{
-				Reason: frag.RejectStale, Nonce: hello.Nonce,
-			})
+	if answer, unfit := meet.Unfit(hello, m.incarnation, m.features()); unfit {
+		if answer.Reason != 0 {
+			m.reject(c, to, hello.Tag, frag.Version, answer)
 		}
-		return false
-	}
-	if hello.Critical != 0 || hello.Required&^m.features() != 0 || hello.Overhead != 0 {
-		m.reject(c, to, hello.Tag, frag.Version, frag.Reject{
-			Reason: frag.RejectFeature, Nonce: hello.Nonce,
-		})
 		return false
 	}
 	var ep *Endpoint
@@ -154,7 +146,7 @@ func (m *Module) onHello(c *port.Channel, in *arrival, hello *frag.Hello, source
 			return false
 		}
 		ep = m.onProvenHello(ep, h, hello)
-	case !m.proves(hello, source):
+	case !m.strangers.Proves(m.nowUnpaused, hello, source):
 		return m.retry(c, hello, to, helloBytes)
 	default:
 		var answer frag.Reject

@@ -388,8 +388,8 @@ func TestContract11HalfOpen(t *testing.T) {
 		s.raw(0, s.packHello(frag.KindHello, 0, 0))
 		replies = append(replies, s.run(4)...)
 	}
-	if len(replies) != 3 || m.halfOpen != 3 || len(m.byTag) != 3 {
-		t.Errorf("%d replies, %d half-open endpoints, want 3", len(replies), m.halfOpen)
+	if len(replies) != 3 || m.census.HalfOpen() != 3 || len(m.byTag) != 3 {
+		t.Errorf("%d replies, %d half-open endpoints, want 3", len(replies), m.census.HalfOpen())
 	}
 	l.idleFor(200 * time.Millisecond)
 	l.wantEmpty(0)

@@ -104,8 +104,8 @@ func (l *lab) wantOne(t *testing.T, a, b *Endpoint) {
 		if len(l.events[i]) != 1 || l.events[i][0].ev != EventConnected {
 			t.Errorf("module %d told of %v", i, l.events[i])
 		}
-		if l.mods[i].halfOpen != 0 {
-			t.Errorf("module %d has %d half-open endpoints", i, l.mods[i].halfOpen)
+		if l.mods[i].census.HalfOpen() != 0 {
+			t.Errorf("module %d has %d half-open endpoints", i, l.mods[i].census.HalfOpen())
 		}
 		l.wantIdle(i)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"gobtl/fabric"
+	"gobtl/frag"
 )
 
 // Dial is Connect for a module of which only the address is known: that of its command channel,
@@ -86,6 +87,20 @@ func (m *Module) Address() string {
 		}
 	}
 	return first
+}
+
+// IsModule says whether a module's name (Module.Name) is that of this peer, which has answered from
+// there.
+func (ep *Endpoint) IsModule(name []byte) bool {
+	n, err := frag.ParseName(name)
+	return err == nil && string(n.Command) == ep.addrKey && ep.isLife(n.Incarnation)
+}
+
+// AtHost says whether the name of an endpoint of the fabric belongs to the host from which the peer
+// has answered. Where the fabric tells no hosts apart, any name may.
+func (ep *Endpoint) AtHost(name []byte) bool {
+	c := &ep.m.census
+	return !c.TellsHosts() || c.SameHost(string(name), ep.addrKey)
 }
 
 // PeerAddress is the peer's command channel for people: "192.0.2.1:4000", or hexadecimal where the

@@ -148,27 +148,40 @@ func (m *Module) sendHello(
 	c.Put(b, n, to)
 }
 
-// sendReject refuses the Hello of a peer at an address, if there is room: see Module.reject.
-func (m *Module) sendReject(
-	c *port.Channel, to fabric.Addr, tag uint64, version uint8, r frag.Reject,
-) {
-	b, ok := m.takeControl(c, to)
-	if !ok {
+// reject refuses a Hello with a nonce at an address, no longer than the Hello, if it may be refused
+// and there is room.
+func (m *Module) reject(c *port.Channel, to []byte, tag uint64, version uint8, r frag.Reject) {
+	if !m.strangers.MayReject(m.pass, frag.Probe(c.Which()), to) {
 		return
 	}
-	n := frag.EncodeReject(m.port.Arena.Bytes(b), tag, version, r)
-	m.stats.counters[CntSentControl]++
-	c.Put(b, n, to)
+	r.VersionMin, r.VersionMax = frag.Version, frag.Version
+	addr, err := m.port.InsertForAnswer(m.now, to)
+	if err != nil {
+		return
+	}
+	if b, ok := m.takeControl(c, addr); ok {
+		n := frag.EncodeReject(m.port.Arena.Bytes(b), tag, version, r)
+		m.stats.counters[CntSentControl]++
+		c.Put(b, n, addr)
+	}
 }
 
-// sendRetry answers a stranger, if there is room: see Module.retry. It returns whether there is.
-func (m *Module) sendRetry(c *port.Channel, to fabric.Addr, tag uint64, r *frag.Retry) bool {
-	b, ok := m.takeControl(c, to)
+// retry has a stranger say a Hello again that proves nothing, and returns whether it does.
+func (m *Module) retry(c *port.Channel, hello *frag.Hello, to []byte, helloBytes int) bool {
+	if !m.strangers.MayRetry(m.pass, len(to), helloBytes) {
+		return false
+	}
+	addr, err := m.port.InsertForAnswer(m.now, to)
+	if err != nil {
+		return false
+	}
+	r := m.strangers.Retry(m.nowUnpaused, hello, to)
+	b, ok := m.takeControl(c, addr)
 	if !ok {
 		return false
 	}
-	n := r.Encode(m.port.Arena.Bytes(b), tag)
+	n := r.Encode(m.port.Arena.Bytes(b), hello.Tag)
 	m.stats.counters[CntSentControl]++
-	c.Put(b, n, to)
+	c.Put(b, n, addr)
 	return true
 }

@@ -34,10 +34,7 @@ func (m *Module) onFirstHello(
 		!ep.hs.Bound() && m.free(ep, hello.Tag) {
 		return ep, answer
 	}
-	if m.halfOpen >= m.cfg.HalfOpenMax || m.draining || m.outbox.full(m.cfg.PeersMax) {
-		return nil, answer
-	}
-	if m.cfg.PeersPerHost > 0 && m.halfOpenFull(peer.addr, m.cfg.HalfOpenMax) {
+	if m.census.HalfOpenFull(peer.addr) || m.draining || m.outbox.full(m.cfg.PeersMax) {
 		return nil, answer
 	}
 	if answer.Reason = m.roomFor(peer.addr, hello.Incarnation); answer.Reason != 0 {
@@ -56,7 +53,7 @@ func (m *Module) onFirstHello(
 		return nil, answer
 	}
 	ep.state = stateAccepting
-	m.countHalfOpen(ep, 1)
+	m.census.AddHalfOpen(ep.addrKey)
 	m.bind(ep, h, hello)
 	ep.hs.ProveAll()
 	m.leadToIfFree(ep)
@@ -200,7 +197,7 @@ func (m *Module) validate(ep *Endpoint) *Endpoint {
 		m.end(ep, EventFailed, ErrPeerRestarted)
 		return nil
 	}
-	m.countHalfOpen(ep, -1)
+	m.census.RemoveHalfOpen(ep.addrKey)
 	ep.state = stateConnecting
 	switch outcome {
 	case meet.OutcomeAlone, meet.OutcomeLate:
@@ -266,7 +263,7 @@ func (m *Module) endDisplaced(ep *Endpoint) {
 		}
 	}
 	ep.displaced = nil
-	if m.crowd.atAddr[ep.addrKey] == 1 {
+	if m.census.At(ep.addrKey) == 1 {
 		return
 	}
 	for _, d := range m.slots.Values() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/port"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -356,7 +357,7 @@ func TestContract06OverlappingChunks(t *testing.T) {
 func TestContract06HelloFlood(t *testing.T) {
 	v := newVictim(t, testenv.Seed(t, 65))
 	m, s := v.mods[1], v.s
-	m.cfg.HalfOpenMax = 8
+	m.census.Limit(meet.Limits{PerAddress: m.cfg.PeersPerAddress, HalfOpen: 8})
 	var first, last runtime.MemStats
 	s.hello.Incarnation = 1 << 40
 	for i := range 6000 {
@@ -374,10 +375,11 @@ func TestContract06HelloFlood(t *testing.T) {
 		}
 		v.hit(probeChannel(p), s.packHello(frag.KindHello, 0, p))
 		_, answers := m.port.Inserted()
-		if m.halfOpen > 8 || len(m.byTag) > 9 || len(m.byAddr) > 9 || len(m.slots.Values()) > 9 ||
-			answers > port.AnswersMax || v.spies[1].inserts() > 2*9+port.AnswersMax {
+		if m.census.HalfOpen() > 8 || len(m.byTag) > 9 || len(m.byAddr) > 9 ||
+			len(m.slots.Values()) > 9 || answers > port.AnswersMax ||
+			v.spies[1].inserts() > 2*9+port.AnswersMax {
 			t.Fatalf("after %d hellos: %d half-open, %d tags, %d addresses, %d slots, %d guests, %d inserts",
-				i, m.halfOpen, len(m.byTag), len(m.byAddr), len(m.slots.Values()),
+				i, m.census.HalfOpen(), len(m.byTag), len(m.byAddr), len(m.slots.Values()),
 				answers, v.spies[1].inserts())
 		}
 	}

@@ -83,6 +83,12 @@ func (m *Module) drop(reason Counter) bool {
 	return false
 }
 
+// sourceOf is the address from which a datagram came, where the fabric knows it; else none. It is
+// valid until the next call.
+func (m *Module) sourceOf(c *port.Channel, comp *fabric.Completion) []byte {
+	return c.AppendSource(m.seen[:0], comp)
+}
+
 // onHandshake handles a Hello, or what answers one.
 func (m *Module) onHandshake(c *port.Channel, comp *fabric.Completion, in *arrival) {
 	var hello frag.Hello

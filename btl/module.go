@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"gobtl/btl/internal/liveness"
+	"gobtl/btl/internal/meet"
 	"gobtl/btl/internal/port"
 	"gobtl/btl/internal/remote"
 	"gobtl/fabric"
 	"gobtl/frag"
-	"gobtl/internal/cookie"
 	"gobtl/reliability"
 )
 
@@ -46,7 +46,7 @@ const (
 //	overcommit     more of them for long paths                       overcommit.go
 //	pool           memory of fragments that arrive in chunks: frag   connect.go link.go
 //	peers          the table of connections                          peers.go admission.go
-//	face           what others are told; answers to strangers         strangers.go
+//	face           what others are told; answers to strangers         internal/meet
 //	scheduler      whose turn it is to send                          sched.go
 //	acks           who owes an ACK, the first due in front           acks.go
 //	descriptors    fragments, lent to the caller; registered memory  descriptors.go internal/regcache
@@ -113,8 +113,9 @@ type face struct {
 	name        []byte
 	told        [2][]byte // the addresses that others are told, of command and data
 	label       []byte
-	strangers   strangers
-	admission   func(Request) Verdict // nil lets everybody in
+	strangers   meet.Strangers
+	seen        [fabric.MaxNameBytes]byte // where the packet came from that is being looked at
+	admission   func(Request) Verdict     // nil lets everybody in
 }
 
 // lifetime is how far a module is on its way from Open to Close.
@@ -210,7 +211,10 @@ func (m *Module) openTables(dom fabric.Domain) (err error) {
 	if m.recovery, err = reliability.NewRecovery(cfg.SendBuffers, cfg.PeersMax, m.rules); err != nil {
 		return err
 	}
-	if err = m.peers.init(dom, cfg.PeersMax); err != nil {
+	limits := meet.Limits{
+		PerAddress: cfg.PeersPerAddress, PerHost: cfg.PeersPerHost, HalfOpen: cfg.HalfOpenMax,
+	}
+	if err = m.peers.init(dom, cfg.PeersMax, limits); err != nil {
 		return err
 	}
 	m.pool, err = frag.NewPool(frag.PoolConfig{
@@ -231,7 +235,7 @@ func (m *Module) openTables(dom fabric.Domain) (err error) {
 
 // openName draws the incarnation and writes the name that peers connect to.
 func (m *Module) openName() error {
-	m.strangers.jar = cookie.New(m.random)
+	m.strangers.Init(m.random)
 	m.incarnation = m.random()
 	m.label, m.told = []byte(m.cfg.Label), [2][]byte{m.port.Command.Name(), m.port.Data.Name()}
 	if m.cfg.Advertise != "" {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"gobtl/btl/internal/liveness"
+	"gobtl/btl/internal/meet"
 	"gobtl/fabric"
 	"gobtl/frag"
 	"gobtl/hotel"
@@ -23,8 +24,7 @@ type peers struct {
 	pathTimers *hotel.Hotel[uint32]
 	byTag      map[peerKey]*Endpoint
 	byAddr     map[string]*Endpoint
-	crowd      crowd
-	halfOpen   int
+	census     meet.Census
 	parts      partial // of all peers
 	births     uint64  // endpoints ever made
 	// shedAt is when peers that hold memory may be looked at again.
@@ -75,8 +75,9 @@ type identity struct {
 // slotBits is the part of a connection tag that is an index; the rest is random.
 const slotBits = 20
 
-func (p *peers) init(dom fabric.Domain, peersMax int) (err error) {
-	p.crowd.init(dom)
+func (p *peers) init(dom fabric.Domain, peersMax int, limits meet.Limits) (err error) {
+	hosts, _ := dom.(fabric.Addresser)
+	p.census.Init(hosts, limits)
 	p.slots.Init(slotBits, peersMax)
 	p.byTag, p.byAddr = make(map[peerKey]*Endpoint), make(map[string]*Endpoint)
 	if p.timers, err = hotel.New[uint32](hotel.Config{Rooms: peersMax}); err == nil {
@@ -102,7 +103,7 @@ func (p *peers) add(ep *Endpoint, random uint64) {
 // vacate makes the place of an endpoint free.
 func (p *peers) vacate(ep *Endpoint) {
 	p.slots.Remove(ep.tag)
-	p.crowd.count(ep.addrKey, -1)
+	p.census.Remove(ep.addrKey)
 }
 
 // holds says whether an endpoint is in the table still.
@@ -181,11 +182,34 @@ func (p *peers) displace(ep, old *Endpoint) {
 	p.leadTo(ep)
 }
 
+// ofOtherLives counts the endpoints at an address that were connected with another life of a peer.
+func (p *peers) ofOtherLives(addr string, life uint64) (n int) {
+	for _, ep := range p.slots.Values() {
+		if ep != nil && ep.addrKey == addr && !ep.isLife(life) &&
+			(ep.state == stateConnected || ep.state == stateLingering) {
+			n++
+		}
+	}
+	return n
+}
+
+// oldestLingering is the oldest endpoint at an address that only repeats its last ACK to a life of
+// a peer, nil if there is none.
+func (p *peers) oldestLingering(addr string, life uint64) (oldest *Endpoint) {
+	for _, ep := range p.slots.Values() {
+		if ep != nil && ep.state == stateLingering && ep.addrKey == addr && ep.isLife(life) &&
+			(oldest == nil || ep.born < oldest.born) {
+			oldest = ep
+		}
+	}
+	return oldest
+}
+
 // halfOpenTo finds the latest half-open endpoint of a module that is known by its address, and by
 // its incarnation unless that is 0. It need not be the one in byAddr, where an earlier connection
 // may be on its way out.
 func (p *peers) halfOpenTo(incarnation uint64, addr string) *Endpoint {
-	if p.halfOpen == 0 {
+	if p.census.HalfOpen() == 0 {
 		return nil
 	}
 	var found *Endpoint
@@ -213,21 +237,17 @@ func (ep *Endpoint) displacesItself() bool {
 }
 
 // check compares the tables with what c has counted of the endpoints in them.
-func (p *peers) check(c *checker, halfOpenMax int) error {
+func (p *peers) check(c *checker) error {
 	switch {
-	case c.accept != p.halfOpen || c.accept > halfOpenMax:
-		return fmt.Errorf("%d endpoints are half open, %d counted, at most %d", c.accept, p.halfOpen,
-			halfOpenMax)
-	case p.crowd.hosts != nil && p.crowd.halves() != p.halfOpen:
-		return fmt.Errorf("%d endpoints are half open, %d counted by host", p.halfOpen, p.crowd.halves())
 	case c.timers != p.timers.Len():
 		return fmt.Errorf("%d endpoints have a timer, %d run", c.timers, p.timers.Len())
 	case c.byTag != len(p.byTag):
 		return fmt.Errorf("%d connection tags, %d endpoints", len(p.byTag), c.byTag)
-	case p.crowd.endpoints() != p.slots.Len():
-		return fmt.Errorf("%d endpoints, %d counted by address", p.slots.Len(), p.crowd.endpoints())
 	case c.byAddr != len(p.byAddr):
 		return fmt.Errorf("%d addresses, %d endpoints", len(p.byAddr), c.byAddr)
+	}
+	if err := p.census.Check(p.slots.Len(), c.accept); err != nil {
+		return err
 	}
 	return p.slots.Check()
 }

@@ -83,8 +83,8 @@ func TestBeginAnewWithEstablishedPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("established", time.Microsecond, time.Second, a.Connected)
-	if l.mods[1].halfOpen != 1 {
-		t.Fatalf("%d half-open endpoints at the responder", l.mods[1].halfOpen)
+	if l.mods[1].census.HalfOpen() != 1 {
+		t.Fatalf("%d half-open endpoints at the responder", l.mods[1].census.HalfOpen())
 	}
 	a.hs.OnPacket() // which was under way
 	l.mods[0].establish(a)
@@ -218,7 +218,7 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.until("half open", 10*time.Microsecond, time.Second, func() bool {
-		return l.mods[1].halfOpen == 1
+		return l.mods[1].census.HalfOpen() == 1
 	})
 	if l.mods[1].byAddr[first] != closing {
 		t.Fatal("the old connection is not closing any more")
@@ -227,8 +227,8 @@ func TestConnectFindsHalfOpenBehindClosing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.mods[1].halfOpen != 0 || b.hs == nil || b.hs.Offered() != a.tag {
-		t.Fatalf("%d half-open endpoints beside the one that connects", l.mods[1].halfOpen)
+	if l.mods[1].census.HalfOpen() != 0 || b.hs == nil || b.hs.Offered() != a.tag {
+		t.Fatalf("%d half-open endpoints beside the one that connects", l.mods[1].census.HalfOpen())
 	}
 	l.net.SetFilter(deliverAll)
 	l.until("connected", 10*time.Microsecond, time.Second, func() bool {
@@ -273,7 +273,7 @@ func TestConnectToDisplaced(t *testing.T) {
 		return mem.Deliver
 	})
 	l.until("half open", 10*time.Microsecond, time.Second, func() bool {
-		return l.mods[1].halfOpen == 1
+		return l.mods[1].census.HalfOpen() == 1
 	})
 	living := l.mods[0].Name()
 	other, err := l.mods[1].Connect(l.now, otherLife(t, living))
@@ -284,8 +284,9 @@ func TestConnectToDisplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b == other || l.mods[1].halfOpen != 0 || b.displaced != other || other.displaced != nil {
-		t.Errorf("%d half-open, displaced %p and %p", l.mods[1].halfOpen, b.displaced, other.displaced)
+	half := l.mods[1].census.HalfOpen()
+	if b == other || half != 0 || b.displaced != other || other.displaced != nil {
+		t.Errorf("%d half-open, displaced %p and %p", half, b.displaced, other.displaced)
 	}
 	if err := l.mods[1].Check(); err != nil {
 		t.Fatal(err)

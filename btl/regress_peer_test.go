@@ -550,7 +550,7 @@ func TestLateProofOfEarlierLife(t *testing.T) {
 			for range 10 {
 				l.step(50 * time.Microsecond)
 			}
-			if proof == nil || l.mods[0].halfOpen != 1 {
+			if proof == nil || l.mods[0].census.HalfOpen() != 1 {
 				t.Fatal("no half-open endpoint")
 			}
 			if err := l.mods[dead].Close(); err != nil {

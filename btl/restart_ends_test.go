@@ -79,8 +79,8 @@ func TestHalfOpenLivesEndNothing(t *testing.T) {
 	if !old.Connected() {
 		t.Errorf("the connection that was there: %v", old.Err())
 	}
-	if m.halfOpen != 4 {
-		t.Errorf("%d are half open", m.halfOpen)
+	if m.census.HalfOpen() != 4 {
+		t.Errorf("%d are half open", m.census.HalfOpen())
 	}
 	if err := m.Check(); err != nil {
 		t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gobtl/btl/internal/meet"
 	"gobtl/fabric"
 	"gobtl/fabric/mem"
 	"gobtl/frag"
@@ -59,9 +60,9 @@ func TestMixedAddresses(t *testing.T) {
 				s.learn(pkt)
 			}
 		}
-		if s.conn != 0 || m.halfOpen != 0 || m.slots.Len() != 1 {
+		if s.conn != 0 || m.census.HalfOpen() != 0 || m.slots.Len() != 1 {
 			t.Errorf("own channel %d: an endpoint was made: tag %x, %d half open, %d in all", mine, s.conn,
-				m.halfOpen, m.slots.Len())
+				m.census.HalfOpen(), m.slots.Len())
 		}
 		if got > sent {
 			t.Errorf("own channel %d: %d bytes made %d for somebody else", mine, sent, got)
@@ -101,7 +102,7 @@ func TestCookiesOfOthers(t *testing.T) {
 		}
 	}
 	s.hello = good
-	l.idleFor(2*cookieSlot + time.Second)
+	l.idleFor(2*meet.CookieSlot + time.Second)
 	s.raw(0, s.packHello(frag.KindHello, 0, frag.ProbeCommand))
 	if got := s.run(3); m.slots.Len() != 0 || len(kinds(got, frag.KindRetry)) != 1 {
 		t.Errorf("too late: %d endpoints, answers %+v", m.slots.Len(), got)
@@ -342,7 +343,7 @@ func TestRejectsAreShared(t *testing.T) {
 	}
 	loud := l.newScript(0)
 	var others []*script
-	for range 3 * rejectPlaces {
+	for range 3 * meet.RejectPlaces {
 		others = append(others, l.newScript(0))
 	}
 	got, answered := 0, 0
@@ -369,7 +370,7 @@ func TestRejectsAreShared(t *testing.T) {
 		}
 		answered += collect(s)
 	}
-	// A place is shared with who is loud once in rejectPlaces passes, by each channel.
+	// A place is shared with who is loud once in meet.RejectPlaces passes, by each channel.
 	if answered < 2*passes*3/4 {
 		t.Errorf("of %d Hellos beside one who is loud %d were answered", 2*passes, answered)
 	}
@@ -381,7 +382,7 @@ func TestRejectsAreShared(t *testing.T) {
 	for _, s := range others {
 		crowd += collect(s)
 	}
-	if crowd > rejectPlaces || crowd < rejectPlaces/2 {
+	if crowd > meet.RejectPlaces || crowd < meet.RejectPlaces/2 {
 		t.Errorf("a crowd of %d got %d Rejects in a pass", len(others), crowd)
 	}
 	if got > sent {

@@ -273,7 +273,7 @@ func (m *Module) peerClosed(ep *Endpoint) {
 // leave gives an endpoint's share of the credits back to the others.
 func (m *Module) leave(ep *Endpoint) {
 	if ep.state == stateAccepting {
-		m.countHalfOpen(ep, -1)
+		m.census.RemoveHalfOpen(ep.addrKey)
 	}
 	if ep.joined {
 		ep.joined = false

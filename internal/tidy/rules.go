@@ -67,7 +67,7 @@ var policies = []policy{
 		libs: []string{"golang.org/x/sys"},
 	},
 	{dir: "btl/internal/liveness", imports: leaves, deny: pureDeny},
-	{dir: "btl/internal/meet", imports: with(leaves, "frag"), deny: pureDeny},
+	{dir: "btl/internal/meet", imports: with(leaves, "btl/internal/port", "frag"), deny: pureDeny},
 	{dir: "btl/internal/pmtu", imports: leaves, deny: pureDeny},
 	{dir: "btl/internal/port", imports: with(leaves, "fabric"), deny: pureDeny},
 	{
@@ -281,10 +281,10 @@ const (
 // methodsToday and linesToday are the bounds of what is larger than that today.
 var (
 	methodsToday = map[string]int{
-		"btl.Endpoint": 132, "btl.Module": 404, "btl/runner.Runner": 75, "mpi.engine": 72,
+		"btl.Endpoint": 132, "btl.Module": 398, "btl/runner.Runner": 75, "mpi.engine": 72,
 		"pml.Layer": 78, "reliability.Sender": 65,
 	}
-	linesToday = map[string]int{"btl": 13609}
+	linesToday = map[string]int{"btl": 13428}
 )
 
 // structFieldsMax bounds the fields of a struct of btl.
@@ -308,10 +308,10 @@ var btlFloors = [][]string{
 		"region.go", "fence.go", "remote.go", "remote_ask.go", "remote_fast.go", "remote_notice.go",
 		"remote_serve.go",
 		"resend.go", "room.go", "sched.go", "send.go", "settle.go", "shed.go", "stream.go",
-		"strangers.go", "timers.go", "vector.go", "withhold.go",
+		"timers.go", "vector.go", "withhold.go",
 	},
 	{
-		"acks.go", "buffers.go", "checker.go", "clock.go", "crowd.go", "descriptors.go",
+		"acks.go", "buffers.go", "checker.go", "clock.go", "descriptors.go",
 		"arrivals.go", "keep.go", "number.go", "outbox.go", "payload.go",
 		"peers.go", "random.go",
 	},

@@ -101,16 +101,17 @@ func TestHalfOpenPerHost(t *testing.T) {
 		for i := range 10 {
 			knock(crowd, uint64(i)+1)
 		}
-		if m.halfOpen != c.want {
-			t.Fatalf("%+v: one host holds %d half-open endpoints", c, m.halfOpen)
+		if m.census.HalfOpen() != c.want {
+			t.Fatalf("%+v: one host holds %d half-open endpoints", c, m.census.HalfOpen())
 		}
 		knock(other, 99)
-		if want := min(c.want+1, c.most); m.halfOpen != want {
-			t.Errorf("%+v: %d half-open endpoints with the newcomer's, want %d", c, m.halfOpen, want)
+		if want := min(c.want+1, c.most); m.census.HalfOpen() != want {
+			t.Errorf("%+v: %d half-open endpoints with the newcomer's, want %d", c, m.census.HalfOpen(),
+				want)
 		}
 		l.idleFor(200 * time.Millisecond)
-		if m.halfOpen != 0 || len(m.crowd.halfAt) != 0 {
-			t.Errorf("%+v: %d half-open endpoints left, by host %v", c, m.halfOpen, m.crowd.halfAt)
+		if err := m.census.Check(m.slots.Len(), 0); err != nil {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }

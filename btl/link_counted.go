@@ -324,7 +324,7 @@ func (m *Module) onNackCounted(in *arrival) {
 		switch {
 		case h.Seq != f.until:
 		case h.Tag == frag.NackMemory:
-			m.sendAnew(ep, f)
+			m.resendWhole(ep, f)
 			return
 		case h.Tag != frag.NackRecord || f.tag == in.payload[0] && !f.put:
 			if f.err, waits = err, !f.mixed; access {

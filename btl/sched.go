@@ -16,7 +16,7 @@ type scheduler struct {
 	newFlows flowList    // may, and need not wait for their turn
 	oldFlows flowList    // the others that may, in turn
 	blocked  bool        // none of them found a buffer, or room in its channel
-	pausing  []*Endpoint // whose large fragments pause: see anew.go
+	pausing  []*Endpoint // whose large fragments pause: see chunk_backoff.go
 	pauseEnd Time        // when the first of their pauses ends; 0: there is none
 	packs    int         // endpoints with an open pack
 }

@@ -298,7 +298,7 @@ var tunables = []string{"Config"}
 var btlFloors = [][]string{
 	{"hooks.go", "module.go", "progress.go", "ready.go", "check.go", "check_idle.go"},
 	{
-		"ack.go", "admission.go", "anew.go", "bye.go", "connect.go", "dial.go", "egress.go",
+		"ack.go", "admission.go", "bye.go", "chunk_backoff.go", "connect.go", "dial.go", "egress.go",
 		"egress_hello.go",
 		"endpoint.go", "flow.go", "flush.go", "fragment.go",
 		"gather.go", "handshake_apply.go", "ingress.go",
@@ -312,11 +312,11 @@ var btlFloors = [][]string{
 	},
 	{
 		"acks.go", "buffers.go", "checker.go", "clock.go", "descriptors.go",
-		"arrivals.go", "keep.go", "number.go", "outbox.go", "payload.go",
+		"arrivals.go", "keep.go", "outbox.go", "packet_number.go", "payload.go",
 		"peers.go", "random.go",
 	},
 	{
-		"config.go", "errors.go", "params.go", "sharing.go", "stats.go", "words.go",
+		"config.go", "errors.go", "params.go", "sharing.go", "stats.go", "strings.go",
 	},
 }
 

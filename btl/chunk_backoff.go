@@ -10,13 +10,13 @@ import (
 // before it goes anew the endpoint's large fragments pause, twice as long each time, until one has
 // arrived. Small ones go on.
 const (
-	anewPauseMin = 100 * time.Microsecond
-	anewPauseMax = 100 * time.Millisecond
+	backoffMin = 100 * time.Microsecond
+	backoffMax = 100 * time.Millisecond
 )
 
-// sendAnew puts a fragment in chunks, for which the peer had no memory, back to the front of the
+// resendWhole puts a fragment in chunks, for which the peer had no memory, back to the front of the
 // to-send list: but behind one of which chunks have been sent, for they must not mix.
-func (m *Module) sendAnew(ep *Endpoint, f *Fragment) {
+func (m *Module) resendWhole(ep *Endpoint, f *Fragment) {
 	if !f.large || f.put {
 		return // it needs none
 	}
@@ -37,17 +37,17 @@ func (m *Module) sendAnew(ep *Endpoint, f *Fragment) {
 			*after = f
 		}
 	}
-	m.pauseAnew(ep)
+	m.backOff(ep)
 	m.sched.rearm(ep)
 }
 
-// pauseAnew has the endpoint's large fragments pause, if they do not already.
-func (m *Module) pauseAnew(ep *Endpoint) {
+// backOff has the endpoint's large fragments pause, if they do not already.
+func (m *Module) backOff(ep *Endpoint) {
 	c := &ep.counts
 	if c.pauseUntil != 0 {
 		return
 	}
-	c.pause = min(max(2*c.pause, anewPauseMin), anewPauseMax)
+	c.pause = min(max(2*c.pause, backoffMin), backoffMax)
 	c.pauseUntil = m.now.Add(c.pause)
 	m.sched.pausing = append(m.sched.pausing, ep)
 	if end := &m.sched.pauseEnd; *end == 0 || c.pauseUntil < *end {

@@ -42,6 +42,12 @@ type Config struct {
 	// WindowBytes is what a Conn keeps unread, 1 KiB to 16 MiB; 0 means 256 KiB. The other side's may
 	// differ.
 	WindowBytes int
+	// WindowBytesMax is what the window of a Conn may grow to, where the path needs more and the
+	// bytes are read as they come: WindowBytes to 64 MiB; 0 means 16 times WindowBytes, or 64 MiB.
+	WindowBytesMax int
+	// GrowthBytes bounds what the windows of all Conns together have grown by, up to 1<<40; 0 means
+	// 256 times WindowBytes. One Conn takes a quarter of what is left at most.
+	GrowthBytes int64
 	// ConnsMax bounds the Conns that one peer has opened, and those opened to it, 1 to 1<<20; 0 means
 	// 1024. A Conn counts until all that has come is read, or dropped.
 	ConnsMax int
@@ -57,6 +63,10 @@ type Config struct {
 const (
 	windowBytesMin = 1 << 10
 	windowBytesMax = 16 << 20
+	grownBytesMax  = 64 << 20
+	windowFactor   = 16
+	growthFactor   = 256
+	growthBytesMax = 1 << 40
 	connsMax       = 1 << 20
 	backlogMax     = 1 << 16
 	goneBytesMax   = 1 << 40
@@ -69,6 +79,12 @@ const (
 func (c Config) withDefaults() Config {
 	if c.WindowBytes == 0 {
 		c.WindowBytes = 256 << 10
+	}
+	if c.WindowBytesMax == 0 {
+		c.WindowBytesMax = min(windowFactor*c.WindowBytes, max(c.WindowBytes, grownBytesMax))
+	}
+	if c.GrowthBytes == 0 {
+		c.GrowthBytes = growthFactor * int64(c.WindowBytes)
 	}
 	if c.ConnsMax == 0 {
 		c.ConnsMax = 1024
@@ -90,12 +106,17 @@ func (c Config) Validate() error {
 	}{
 		{"Tag", int(c.Tag), 0, int(btl.TagMax)},
 		{"WindowBytes", c.WindowBytes, windowBytesMin, windowBytesMax},
+		{"WindowBytesMax", c.WindowBytesMax, c.WindowBytes, grownBytesMax},
 		{"ConnsMax", c.ConnsMax, 1, connsMax},
 		{"Backlog", c.Backlog, 1, backlogMax},
 	} {
 		if f.value < f.min || f.value > f.max {
 			return fmt.Errorf("%w: %s is %d, want %d to %d", ErrConfig, f.name, f.value, f.min, f.max)
 		}
+	}
+	if c.GrowthBytes < 0 || c.GrowthBytes > growthBytesMax {
+		return fmt.Errorf("%w: GrowthBytes is %d, want 0 to %d", ErrConfig, c.GrowthBytes,
+			int64(growthBytesMax))
 	}
 	if c.GoneBytes < 0 || c.GoneBytes > goneBytesMax {
 		return fmt.Errorf("%w: GoneBytes is %d, want 0 to %d", ErrConfig, c.GoneBytes,

@@ -29,11 +29,11 @@
 // writebuffer.go. A Read of any Conn of the Node sends what waits there. So does a goroutine that
 // the first such Write starts, which has its turn when the writer waits.
 //
-// A Conn that nobody reads stops its writer when WindowBytes are unread; they are all that it
-// keeps, and no memory is taken for them before one comes, the last of them perhaps. What was
-// written before Close arrives, if the other side reads it. A Conn ends with its endpoint: who
-// waits for a peer that has died is told after btl.Config.PeerTimeout, and KeepAlive more where
-// nothing is under way to it.
+// A Conn that nobody reads stops its writer when a window is unread, which is WindowBytes and
+// grows where the path needs more: growth.go. Those bytes are all that it keeps, and no memory is
+// taken for them before one comes, the last of them perhaps. What was written before Close arrives,
+// if the other side reads it. A Conn ends with its endpoint: who waits for a peer that has died is
+// told after btl.Config.PeerTimeout, and KeepAlive more where nothing is under way to it.
 //
 // All may be used by any goroutine; what a Conn is made of belongs to who drives the Runner.
 package conn

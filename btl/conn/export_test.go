@@ -21,3 +21,26 @@ func (n *Node) Held(service string) (bytes int64, backlog int) {
 
 // Unsent is how many bytes of small Writes are not sent yet.
 func (c *Conn) Unsent() int { return len(c.buffer.unsent()) }
+
+// Window is how many bytes a Conn keeps unread.
+func (c *Conn) Window() (bytes int) {
+	_ = c.n.r.Do(context.Background(), func(*btl.Module) error {
+		bytes = int(c.window)
+		return nil
+	})
+	return bytes
+}
+
+// Received says whether all bytes of a peer's Conn have come up to an offset, or it has ended.
+func (n *Node) Received(to uint64, id uint32) (all bool) {
+	_ = n.r.Do(context.Background(), func(*btl.Module) error {
+		all = true
+		for name, c := range n.conns {
+			if !name.mine && name.id == id {
+				all = c.next >= to
+			}
+		}
+		return nil
+	})
+	return all
+}

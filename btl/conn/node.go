@@ -25,6 +25,7 @@ type Node struct {
 	peers     map[*btl.Endpoint]*peer
 	listeners map[string]*Listener
 	gone      *kept.Keeper[*Conn] // Conns that have ended, with bytes that nobody has read
+	grown     int64               // bytes that the windows of conns have grown by
 	lastID    uint32
 	closed    bool
 
@@ -239,7 +240,8 @@ func (n *Node) open(ep *btl.Endpoint, service string) (*Conn, error) {
 // add makes a Conn.
 func (n *Node) add(id name, service string) *Conn {
 	c := &Conn{n: n, name: id}
-	c.told = uint64(n.cfg.WindowBytes)
+	c.window = uint64(n.cfg.WindowBytes)
+	c.tell(c.window)
 	c.local = Addr{Address: n.local, Service: service}
 	c.remote = Addr{Address: hostPort(id.ep.PeerAddress()), Service: service}
 	c.sent = c.onSent
@@ -260,6 +262,7 @@ func side(mine bool) int {
 func (n *Node) remove(c *Conn) {
 	if n.conns[c.name] == c {
 		delete(n.conns, c.name)
+		c.ungrow()
 		n.peer(c.ep).opened[side(c.mine)]--
 		n.forget(c.ep)
 	}

@@ -12,11 +12,12 @@ import (
 //	read            next               early[0]                 told
 //	 |--- unread ----|       gap       |---------|     gap       |
 type incoming struct {
-	ring    []byte // byte i of the stream is at i modulo its length, which grows
-	read    uint64 // bytes that were read
-	next    uint64 // that came without a gap
-	told    uint64 // the limit that the other side knows
-	early   []span // that came behind gaps, in order
+	ring  []byte // byte i of the stream is at i modulo its length, which grows
+	read  uint64 // bytes that were read
+	next  uint64 // that came without a gap
+	told  uint64 // the limit that the other side knows
+	early []span // that came behind gaps, in order
+	growth
 	end     uint64 // of the stream, if it is known
 	ended   bool   // it is known
 	deaf    bool   // nobody reads any more
@@ -43,6 +44,7 @@ func (c *Conn) onData(at uint64, data []byte) bool {
 	if to > c.told || at < c.next || c.ended && to > c.end {
 		return false
 	}
+	c.mayGrow(to)
 	if at > c.next {
 		if !c.addEarly(span{at, to}) {
 			return false
@@ -107,7 +109,7 @@ func (c *Conn) store(at uint64, data []byte) {
 		return
 	}
 	if need := int(at - c.read + uint64(len(data))); need > len(c.ring) {
-		grown := make([]byte, min(max(2*len(c.ring), need, ringBytesMin), c.n.cfg.WindowBytes))
+		grown := make([]byte, min(max(2*len(c.ring), need, ringBytesMin), int(c.window)))
 		if len(c.ring) > 0 {
 			for i := c.read; i < c.read+uint64(len(c.ring)); { // all of it: there are early parts, too
 				part := c.ring[i%uint64(len(c.ring)):]
@@ -199,8 +201,12 @@ func (c *Conn) whole() bool { return c.ended && c.next == c.end }
 
 // credit is the limit that the other side shall know, if it is time to tell.
 func (c *Conn) credit() (limit uint64, due bool) {
-	limit = c.read + uint64(c.n.cfg.WindowBytes)
-	return limit, !c.deaf && !c.ended && limit-c.told >= uint64(c.n.cfg.WindowBytes/4)
+	if c.deaf || c.ended {
+		return 0, false
+	}
+	c.grow()
+	limit = c.read + c.window
+	return limit, limit-c.told >= c.window/4
 }
 
 // pop takes the first of a queue out.

@@ -108,7 +108,7 @@ func (c *Conn) sendAll() error {
 		if err := c.say(head{kind: kindCredit, value: limit}, nil); err != nil {
 			return err
 		}
-		c.told = limit
+		c.tell(limit)
 	}
 	buffered, err := c.sendBuffered()
 	if err != nil {

@@ -1,0 +1,145 @@
+package conn_test
+
+import (
+	"io"
+	"testing"
+
+	"gobtl/btl"
+	"gobtl/btl/conn"
+	"gobtl/fabric/mem"
+)
+
+// feed is a pair whose client is this test, message by message.
+type feed struct {
+	*pair
+	sent [8]uint64 // by the Conn's id
+}
+
+// open opens a Conn and returns the server's end.
+func (f *feed) open(t *testing.T, id uint32) *conn.Conn {
+	t.Helper()
+	must(t, f.client.run.Send(t.Context(), f.ep, tag, message(opens, id, 1<<20, "service")))
+	c, err := f.listener.Accept()
+	must(t, err)
+	return c.(*conn.Conn)
+}
+
+// send sends so many bytes more, and returns when they are handled.
+func (f *feed) send(t *testing.T, id uint32, bytes int) {
+	t.Helper()
+	m := message(data, id, f.sent[id], string(make([]byte, bytes)))
+	f.sent[id] += uint64(bytes)
+	must(t, f.client.run.Send(t.Context(), f.ep, tag, m))
+	must(t, f.client.run.Flush(t.Context(), f.ep))
+	eventually(t, "the bytes", func() bool { return f.server.Received(f.sent[id], id) })
+}
+
+func read(t *testing.T, c *conn.Conn, bytes int) {
+	t.Helper()
+	_, err := io.ReadFull(c, make([]byte, bytes))
+	must(t, err)
+}
+
+// A window grows if its limit was used up and all was read, to its bound; it does not for a reader
+// that leaves something unread, nor for bytes that nobody reads, nor for a sender that keeps below.
+func TestWindowGrows(t *testing.T) {
+	const window = 4096
+	f := &feed{pair: newPair(t, within(mem.New(mem.Config{})),
+		conn.Config{WindowBytes: window, WindowBytesMax: 3 * window}, btl.Config{})}
+	is := func(c *conn.Conn, want int, when string) {
+		t.Helper()
+		if got := c.Window(); got != want {
+			t.Errorf("%s: the window is %d, want %d", when, got, want)
+		}
+	}
+	c := f.open(t, 1)
+	f.send(t, 1, window)
+	is(c, window, "used up, not read")
+	read(t, c, window/2)
+	is(c, window, "half of it read")
+	f.send(t, 1, 1)
+	read(t, c, window/2)
+	is(c, window, "a byte is left")
+	read(t, c, 1)
+	is(c, 2*window, "all read")
+	f.send(t, 1, 2*window-1)
+	read(t, c, 2*window-1)
+	f.send(t, 1, window+7)
+	read(t, c, window+7)
+	is(c, 2*window, "not used up")
+
+	c = f.open(t, 2)
+	for range 4 {
+		f.send(t, 2, c.Window())
+		read(t, c, c.Window())
+	}
+	is(c, 3*window, "at its bound")
+}
+
+// Windows of all Conns grow to a bound, of which a Conn leaves some to others, and which one that
+// has ended gives back.
+func TestGrowthShared(t *testing.T) {
+	const window = 4096
+	f := &feed{pair: newPair(t, within(mem.New(mem.Config{})),
+		conn.Config{WindowBytes: window, GrowthBytes: 7 * window}, btl.Config{})}
+	grow := func(c *conn.Conn, id uint32) int {
+		n := c.Window()
+		f.send(t, id, n)
+		read(t, c, n)
+		return c.Window()
+	}
+	c1, c2, c3 := f.open(t, 1), f.open(t, 2), f.open(t, 3)
+	if n := grow(c1, 1); n != 2*window {
+		t.Errorf("the first one has %d", n)
+	}
+	if n := grow(c1, 1); n != 2*window {
+		t.Errorf("the first one has taken %d, more than a quarter of what is left", n)
+	}
+	if a, b := grow(c2, 2), grow(c3, 3); a != 2*window || b != 2*window {
+		t.Errorf("the others have %d and %d", a, b)
+	}
+	c4 := f.open(t, 4)
+	if n := grow(c4, 4); n != 2*window {
+		t.Errorf("the fourth one has %d", n)
+	}
+	c5 := f.open(t, 5)
+	if n := grow(c5, 5); n != window {
+		t.Errorf("the fifth one has %d though less than four windows are left", n)
+	}
+	must(t, c1.Close())
+	must(t, f.client.run.Send(t.Context(), f.ep, tag, message(fin, 1, f.sent[1], "")))
+	must(t, f.client.run.Send(t.Context(), f.ep, tag, message(stop, 1, 0, "")))
+	eventually(t, "the end of the first one", func() bool { return f.server.Conns() == 4 })
+	if n := grow(c5, 5); n != 2*window {
+		t.Errorf("the fifth one has %d though one has ended", n)
+	}
+}
+
+// Bytes flow through a window that grows, in order.
+func TestGrowingStream(t *testing.T) {
+	p := overNetwork(t, conn.Config{WindowBytes: 2048, WindowBytesMax: 1 << 20})
+	c1, c2 := p.dial(t)
+	const total = 4 << 20
+	go func() {
+		b := make([]byte, total)
+		for i := range b {
+			b[i] = byte(i / 251)
+		}
+		if _, err := c1.Write(b); err != nil {
+			t.Error(err)
+		}
+		if err := c1.CloseWrite(); err != nil {
+			t.Error(err)
+		}
+	}()
+	got, err := io.ReadAll(c2)
+	must(t, err)
+	for i := range got {
+		if got[i] != byte(i/251) {
+			t.Fatalf("byte %d", i)
+		}
+	}
+	if len(got) != total || c2.Window() == 2048 {
+		t.Errorf("%d bytes, the window is %d", len(got), c2.Window())
+	}
+}

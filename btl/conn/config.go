@@ -43,10 +43,10 @@ type Config struct {
 	// differ.
 	WindowBytes int
 	// WindowBytesMax is what the window of a Conn may grow to, where the path needs more and the
-	// bytes are read as they come: WindowBytes to 64 MiB; 0 means 16 times WindowBytes, or 64 MiB.
+	// bytes are read as they come: WindowBytes to 64 MiB; 0 means 4 times WindowBytes.
 	WindowBytesMax int
 	// GrowthBytes bounds what the windows of all Conns together have grown by, up to 1<<40; 0 means
-	// 256 times WindowBytes. One Conn takes a quarter of what is left at most.
+	// 512 times WindowBytes. One Conn takes a quarter of what is left at most.
 	GrowthBytes int64
 	// ConnsMax bounds the Conns that one peer has opened, and those opened to it, 1 to 1<<20; 0 means
 	// 1024. A Conn counts until all that has come is read, or dropped.
@@ -64,8 +64,8 @@ const (
 	windowBytesMin = 1 << 10
 	windowBytesMax = 16 << 20
 	grownBytesMax  = 64 << 20
-	windowFactor   = 16
-	growthFactor   = 256
+	windowFactor   = 4
+	growthFactor   = 512
 	growthBytesMax = 1 << 40
 	connsMax       = 1 << 20
 	backlogMax     = 1 << 16

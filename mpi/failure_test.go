@@ -108,7 +108,7 @@ func TestDeathInLargeJob(t *testing.T) {
 	const size = 70
 	victims := []int{0, 33, 69}
 	cfg := soon()
-	cfg.Transport.PeerTimeout = 4 * time.Second // Not all of so many have the processor all the time.
+	cfg.Transport.PeerTimeout = 12 * time.Second // Not all of so many have the processor all the time.
 	runWith(t, cfg, "udp", size, func(ctx context.Context, w *mpi.World) error {
 		err := errors.Join(mpi.Barrier(ctx, &w.Comm), w.Job().Fence(ctx))
 		if err != nil {

@@ -30,10 +30,9 @@ const (
 	// ones, so that some wait in queues.
 	inFlight = 24
 	// deadAfter is the PeerTimeout, and the HandshakeTimeout, of talkers.
-	deadAfter = 500 * time.Millisecond
-	// lateMost is when the error of a peer that was stopped must have come, on a slow machine too;
-	// it is less than where nothing is configured.
-	lateMost = 8 * deadAfter
+	deadAfter = 2 * time.Second
+	// lateMost ends the wait for an error that never comes.
+	lateMost = time.Minute
 )
 
 // talker is a rank that sends to each of its peers as much as is taken, and looks at what comes.

@@ -293,8 +293,11 @@ func (e *engine) drive(ctx context.Context, w *waiter) {
 func (e *engine) idle(ctx context.Context, now mono.Time) waiting.Action {
 	action := e.policy.Empty(now)
 	if action == waiting.Yield || action == waiting.Sleep &&
-		(!e.sleep(ctx, sleepMost) || e.broken != nil) {
+		(!e.sleep(ctx, sleepMost) || e.broken != nil) && e.policy.MayYield(now) {
+		before := e.now()
 		waiting.Cede()
+		after := e.now()
+		e.policy.Yielded(after, after.Sub(before))
 	}
 	return action
 }

@@ -242,13 +242,21 @@ func (r *Runner) lookOn(p *waiting.Policy, now btl.Time, vain time.Duration) boo
 	case waiting.Sleep:
 		return false
 	case waiting.Yield:
-		waiting.Cede()
+		r.cede(p)
 	case waiting.Poll:
-		if vain > alone && r.cfg.Wait != WaitBusy {
-			waiting.Cede()
+		if vain > alone && r.cfg.Wait != WaitBusy && p.MayYield(now) {
+			r.cede(p)
 		}
 	}
 	return true
+}
+
+// cede lets others have the processor.
+func (r *Runner) cede(p *waiting.Policy) {
+	before := r.now()
+	waiting.Cede()
+	after := r.now()
+	p.Yielded(after, after.Sub(before))
 }
 
 // release gives the token away: to a call that waits to drive on, if nobody sleeps for it. What the

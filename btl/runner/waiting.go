@@ -7,8 +7,8 @@ type Waiting = waiting.Mode
 
 // The ways to wait.
 const (
-	// WaitAdaptive polls for about as long as a wake-up costs, less where that has been in vain again
-	// and again, then sleeps.
+	// WaitAdaptive polls for about as long as a wake-up costs, less where that has been in vain
+	// again and again, then sleeps.
 	WaitAdaptive = waiting.Adaptive
 	// WaitBusy polls: the lowest latency, for all of a core.
 	WaitBusy = waiting.Busy
@@ -21,5 +21,6 @@ func ParseWaiting(name string) (Waiting, error) { return waiting.ParseMode(name)
 
 // Waits counts how a loop has waited. A loop that polls yields between two polls where the kernel
 // has taken its processor away for another, or where a process has as many such loops as
-// processors: Crowded counts how often that was found, Yields what came of it.
+// processors: Crowded counts how often that was found, Yields what came of it. Apart counts how
+// often a yield has shown a neighbour that computes: for a while nothing is yielded to it.
 type Waits = waiting.Counts

@@ -65,12 +65,12 @@ const (
 	// spinLeast is for how long to spin where it has always been in vain: an answer of a peer that
 	// is awake may be caught still.
 	spinLeast = 4 * time.Microsecond
-	// silence is a pause in which nobody who is awake would have been caught, however long the search
-	// had gone on. Behind calmLeast of them in a row the next one is taken to be such, too.
+	// silence is a pause in which nobody who is awake would have been caught, however long the
+	// search had gone on. Behind calmLeast of them in a row the next one is taken to be such, too.
 	silence   = time.Millisecond
 	calmLeast = 4
-	// rareLeast is how often in a row something may be tried in vain; then it is so often in rareEvery
-	// times.
+	// rareLeast is how often in a row something may be tried in vain; then it is so often in
+	// rareEvery times.
 	rareLeast = 2
 	rareEvery = 64
 	// learnLog2 is how much a new observation counts: an eighth.
@@ -82,6 +82,13 @@ const (
 	yieldsLook = 64
 	// yieldsTaken is how many of them must have let somebody run to go on yielding.
 	yieldsTaken = 4
+	// yieldLong is a yield that only a neighbour who computes makes so long: Linux gives him a
+	// slice. One who waits as well gives the processor back in microseconds.
+	yieldLong = time.Millisecond
+	// apartLeast is for how long nothing is yielded to such a neighbour. Then one yield may show
+	// whether he is there still: each that does doubles the time, up to apartMost.
+	apartLeast = 100 * time.Millisecond
+	apartMost  = 3200 * time.Millisecond
 )
 
 // Policy decides for one thread. Make one with New.
@@ -100,6 +107,8 @@ type Policy struct {
 
 	since  mono.Time // of the latest find
 	lookAt mono.Time
+	apart  mono.Time     // until then a neighbour is taken to compute
+	pause  time.Duration // how long apart was the latest time
 	budget time.Duration // for how long to spin
 	first  time.Duration // ... after a silence, if that is less
 	wake   time.Duration // what a wake-up costs
@@ -115,6 +124,7 @@ type Counts struct {
 	Vain    uint64 // sleeps that ended before their time, with nothing to be found
 	Yields  uint64 // yields
 	Crowded uint64 // times that the processor was found to be shared
+	Apart   uint64 // times that a neighbour was found to compute, to whom nothing is yielded
 }
 
 // Add adds what another policy has decided.
@@ -123,6 +133,7 @@ func (c *Counts) Add(o Counts) {
 	c.Vain += o.Vain
 	c.Yields += o.Yields
 	c.Crowded += o.Crowded
+	c.Apart += o.Apart
 }
 
 // New returns the policy of a thread whose search begins at now. spin is for how long Adaptive
@@ -191,9 +202,9 @@ func (p *Policy) learn(pause time.Duration) {
 	}
 }
 
-// learnCold is learn of the first pause after a silence. Whoever is to end it most probably sleeps,
-// which says nothing of the pauses that follow each other, nor they of it: where his wake-up makes
-// it a near thing each time, it is in vain to spin longer.
+// learnCold is learn of the first pause after a silence. Whoever is to end it most probably
+// sleeps, which says nothing of the pauses that follow each other, nor they of it: where his
+// wake-up makes it a near thing each time, it is in vain to spin longer.
 func (p *Policy) learnCold(pause time.Duration, slept bool) {
 	most := p.budgetMost()
 	switch {
@@ -255,7 +266,7 @@ func (p *Policy) Empty(now mono.Time) Action {
 		return Sleep
 	}
 	if p.mode == Adaptive && now.Sub(p.since) >= p.Budget() {
-		if p.probed || p.shared || p.slept {
+		if p.probed || p.shared || p.slept || now < p.apart {
 			return Sleep
 		}
 		if p.probes++; rare(p.probes) {
@@ -267,7 +278,7 @@ func (p *Policy) Empty(now mono.Time) Action {
 		p.counts.Yields++
 		return Yield
 	}
-	if p.shared {
+	if p.shared && p.MayYield(now) {
 		if p.yields++; p.yields >= yieldsLook {
 			p.lookShared()
 		}
@@ -278,6 +289,24 @@ func (p *Policy) Empty(now mono.Time) Action {
 		p.lookAlone(now)
 	}
 	return Poll
+}
+
+// MayYield says whether a yield comes back soon: whether no neighbour is known to compute. Go's
+// own goroutines must have their turn in any case.
+func (p *Policy) MayYield(now mono.Time) bool { return now >= p.apart || p.thread.Crowded() }
+
+// Yielded notes that a yield has ended at now, which took so long. A neighbour to whom the kernel
+// has given a whole slice computes: on Linux a thread that yields within one scheduling group (a
+// session, a container, a job step) has the processor again when that slice is over.
+func (p *Policy) Yielded(now mono.Time, took time.Duration) {
+	switch {
+	case took >= yieldLong:
+		p.pause = min(max(2*p.pause, apartLeast), apartMost)
+		p.apart = now.Add(p.pause)
+		p.counts.Apart++
+	case p.pause > 0 && now >= p.apart:
+		p.pause /= 2
+	}
 }
 
 // lookAlone asks whether the thread was preempted of late.
@@ -306,8 +335,8 @@ func (p *Policy) SleepMin() time.Duration {
 	return p.wake
 }
 
-// Slept notes a sleep that took so long, of at most asked (negative: no limit), slack of which the
-// system may add by its own rules.
+// Slept notes a sleep that took so long, of at most asked (negative: no limit), slack of which
+// the system may add by its own rules.
 func (p *Policy) Slept(asked, took, slack time.Duration) {
 	p.counts.Sleeps++
 	p.slept = true

@@ -63,6 +63,8 @@ func (w *waiter) idle() bool {
 	case waiting.Poll:
 	case waiting.Yield:
 		waiting.Cede()
+		after := clock()
+		w.policy.Yielded(after, after.Sub(now))
 	case waiting.Sleep:
 		w.sleepFrom(now)
 		return true

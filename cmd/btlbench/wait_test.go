@@ -61,8 +61,8 @@ func pairJSON(t *testing.T, args ...string) (run pairRun, cpu time.Duration) {
 	return report.Runs[0], cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 }
 
-// TestWaitSleeps has seconds of silence between two messages. A side that sleeps spends far less CPU
-// time in them than one that polls, and says so. Both are measured beside each other.
+// TestWaitSleeps has seconds of silence between two messages. A side that sleeps spends far less
+// CPU time in them than one that polls, and says so. Both are measured beside each other.
 func TestWaitSleeps(t *testing.T) {
 	notRaced(t)
 	const gaps = 2

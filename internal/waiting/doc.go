@@ -31,10 +31,10 @@
 //
 // Who has the processor after a yield decides whether yielding is right:
 //
-//	the thread that is waited for, or others that wait    back in microseconds    yield
-//	nobody                                                at once                 spin
-//	a neighbour that computes                             a slice later           never yield: spin for
-//	                                                                              a wake-up, then sleep
+//	who                          comes back            so
+//	others that wait, too        in microseconds       yield
+//	nobody                       at once               spin
+//	a neighbour that computes    a slice later         never yield: spin, then sleep
 //
 // On Linux the last is so within one scheduling group: a session, a container, a job step. One
 // yield that takes a millisecond or more shows it (Yielded). For 100 ms nothing is yielded then,

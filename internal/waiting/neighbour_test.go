@@ -41,7 +41,7 @@ func TestNeighbourThatComputes(t *testing.T) {
 			for end := now.Add(apart); now < end; now = now.Add(apart / 10) {
 				p.Begin(now)
 				if got := p.Empty(now.Add(us)); got != Poll {
-					t.Fatalf("%v: %v in the first microsecond, %v before the time is over", mode, got, end.Sub(now))
+					t.Fatalf("%v: %v, and %v are left", mode, got, end.Sub(now))
 				}
 				got := p.Empty(now.Add(ms))
 				if sleeps := mode == Adaptive; sleeps != (got == Sleep) || !sleeps && got != Poll {

@@ -81,6 +81,13 @@ int64_t gofi_poll(struct gofi_ep *ep, struct gofi_completion *out, int max)
 			return keep_broken(ep, got + n);
 		n += (int)got;
 	}
+	if (ep->copied) {
+		got = gofi_read_copies(ep);
+		if (got)
+			return keep_broken(ep, got + n);
+	}
+	if (ep->d->waiting)
+		gofi_offer_copies(ep->d);
 	if (n == max)
 		return n;
 	got = ep->off ? gofi_offload_poll(ep, out + n, max - n) :
@@ -112,6 +119,12 @@ static int reap(struct gofi_ep *ep)
 		}
 		ep->stash_count++;
 	}
+	if (ep->copied) {
+		int64_t got = gofi_read_copies(ep);
+
+		if (got)
+			keep_broken(ep, got);
+	}
 	return ep->stash_count > 0 || ep->broken;
 }
 
@@ -122,7 +135,7 @@ void gofi_wait_socket(struct gofi_ep *ep)
 
 int64_t gofi_before_sleep(struct gofi_domain *d)
 {
-	int flags = 0;
+	int flags = d->waiting || d->copied > d->left ? GOFI_SLEEP_SHORT : 0;
 
 	for (struct gofi_ep *ep = d->eps; ep; ep = ep->next) {
 		struct fid *fid = &ep->rx->fid;

@@ -53,22 +53,6 @@ static int find_tail(const struct gofi_domain *d, const struct gofi_send *s, cha
 	return 0;
 }
 
-// inject sends bytes that the provider copies before it returns. The prefix comes first on the wire
-// side of the interface, so a gathered datagram is put together in the endpoint's bounce buffer:
-// libfabric has no fi_injectv, and these bytes are few.
-static ssize_t inject(struct gofi_ep *ep, const struct gofi_parts *p)
-{
-	uint32_t prefix = ep->d->lay.tx_prefix;
-	char *head = p->head;
-
-	if (p->tail_len) {
-		memcpy(ep->bounce + prefix, head, p->head_len);
-		memcpy(ep->bounce + prefix + p->head_len, p->tail, p->tail_len);
-		head = ep->bounce + prefix;
-	}
-	return fi_inject(ep->ep, head - prefix, (size_t)prefix + p->head_len + p->tail_len, p->to);
-}
-
 // find_parts checks a send and finds its bytes; 0 or a code.
 static inline int find_parts(struct gofi_domain *d, const struct gofi_send *s,
 	struct gofi_parts *p)
@@ -112,8 +96,10 @@ static inline int64_t post_one(struct gofi_ep *ep, const struct gofi_send *s)
 
 	if (call)
 		return gofi_result(0, call, GOFI_CALL_NONE);
+	if (d->lay.quirks & GOFI_COPIES)
+		return gofi_post_copy(ep, &p, s->to);
 	if (p.head_len + p.tail_len <= d->lay.inject) {
-		ret = inject(ep, &p);
+		ret = gofi_inject(ep, &p);
 		return ret ? gofi_result(0, (int)-ret, GOFI_CALL_INJECT) : 0;
 	}
 	// A provider with FI_CONTEXT writes into it until the completion, so it serves one send.

@@ -35,9 +35,10 @@
 //	      offload.c, offload_recv.c   runs of datagrams by one send, by one receive
 //	        data.c                    datagrams by libfabric's own calls, completions
 //	          peers.c                 addresses and regions
-//	            info.c                fi_getinfo and what it says
-//	              load.c              libfabric itself
-//	                signals.c         the process's signal handlers, kept
+//	            copies.c              sends of which the provider is given a copy
+//	              info.c              fi_getinfo and what it says
+//	                load.c            libfabric itself
+//	                  signals.c       the process's signal handlers, kept
 //
 // A domain's objects, and the order in which they are closed:
 //
@@ -67,6 +68,10 @@
 // A batch costs one call into C: the shim loops over the provider. A datagram of at most
 // Caps.InjectBytes is injected (fi_inject, no completion), a larger one sent. A gathered one that
 // is injected is put together in a bounce buffer first; larger ones use fi_sendv.
+//
+// Providers over TCP and rxd keep what a peer does not take, for ever if it has ended. They are given
+// copies (copies.c): every send is complete when Post returns, and what one peer does not take holds
+// up nobody else. 256 copies to a peer are the provider's, 4096 more wait in the shim.
 //
 // An Addr is an index and a generation, not libfabric's fi_addr_t, which on some providers is a
 // pointer: a stale or invented one is an error, never a crash, and never the peer that came after.

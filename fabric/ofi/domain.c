@@ -115,6 +115,7 @@ static void domain_free(struct gofi_domain *d, struct gofi_fail *fail)
 	gofi_close_fid(d->fabric ? &d->fabric->fid : NULL, "fi_close(fabric)", fail);
 	if (d->arena)
 		(void)munmap(d->arena, d->arena_bytes);
+	gofi_free_copies(d);
 	gofi_freeinfo(d->info);
 	gofi_freeinfo(d->sourced);
 	free(d->ctx);

@@ -191,12 +191,14 @@ func (d *domain) newEndpoint(cfg fabric.EndpointConfig, tx, rx int) (*endpoint, 
 		name:   C.GoBytes(unsafe.Pointer(&got.name[0]), C.int(got.name_len)),
 		caps: fabric.Caps{
 			MTUBytes:     d.layout.mtuBytes,
-			InjectBytes:  d.layout.injectBytes,
+			InjectBytes:  d.limits.done(),
 			TxDepth:      tx,
 			RxDepth:      rx,
 			RecvCapacity: rx,
 			Gather:       d.gathers(),
 			Source:       got.source != 0,
+			// Nothing of the caller's waits there.
+			RemoveCancels: d.limits.quirks.copies,
 		},
 	}
 	e.finish(cfg.RecvBufferBytes)

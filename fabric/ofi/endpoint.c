@@ -163,6 +163,7 @@ void gofi_ep_free(struct gofi_ep *ep, struct gofi_fail *fail)
 {
 	int lingered = ep->d->lingers;
 
+	gofi_drop_copies(ep->d, NULL, ep);
 	gofi_close_fid(ep->ep ? &ep->ep->fid : NULL, "fi_close(ep)", fail);
 	gofi_close_fid(ep->rx ? &ep->rx->fid : NULL, "fi_close(cq)", fail);
 	gofi_close_fid(ep->tx ? &ep->tx->fid : NULL, "fi_close(cq)", fail);
@@ -172,5 +173,6 @@ void gofi_ep_free(struct gofi_ep *ep, struct gofi_fail *fail)
 	free(ep->stash);
 	free(ep->bounce);
 	gofi_offload_free(ep->off);
+	ep->d->copied -= ep->copied; // they never complete
 	free(ep);
 }

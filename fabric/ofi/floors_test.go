@@ -10,8 +10,8 @@ import (
 
 // floors are the shim's files from the ground up: each calls those before it only.
 var floors = []string{
-	"signals.c", "load.c", "info.c", "peers.c", "data.c", "offload_recv.c", "offload.c", "batch.c",
-	"endpoint.c", "domain.c",
+	"signals.c", "load.c", "info.c", "copies.c", "peers.c", "data.c", "offload_recv.c", "offload.c",
+	"batch.c", "endpoint.c", "domain.c",
 }
 
 var (

@@ -29,6 +29,10 @@ struct gofi_name {
 struct gofi_peer {
 	fi_addr_t fi; // an index on some providers, a pointer on others
 	uint32_t gen;
+	uint32_t copied; // sends that were copied (copies.c), and have not completed
+	uint32_t waiting; // copies that the provider does not take yet, from first to last
+	uint32_t next;    // of gofi_domain.waiting
+	struct gofi_copy *first, *last;
 	struct gofi_name name; // zero where it is no socket address
 };
 
@@ -67,6 +71,11 @@ struct gofi_domain {
 	struct gofi_table back;   // from fi_addr_t
 	struct gofi_table named;  // from a hash of gofi_name
 	struct gofi_ep *eps;
+	struct gofi_copy *copies; // free ones (copies.c)
+	struct gofi_block *blocks;
+	uint32_t copied; // sends that were copied, and have not completed; of them
+	uint32_t left;   // those to peers that were removed
+	uint32_t waiting; // the first peer for which copies wait, its index plus one; 0: none
 
 	struct fi_info *info;
 	struct fi_info *sourced;
@@ -98,6 +107,7 @@ struct gofi_ep {
 	uint32_t stash_head, stash_count;
 	uint16_t *mine; // per buffer: how many of d->use are this endpoint's, GOFI_MINE_RECV for a receive
 	struct gofi_offload *off; // NULL: none
+	uint32_t copied; // sends that were copied, and have not completed
 	int64_t broken; // the result of every later call, once a queue failed for good
 	struct gofi_ep *next;
 };
@@ -162,7 +172,7 @@ uint64_t gofi_addr_named(const struct gofi_domain *d, const struct sockaddr_in6 
 int gofi_reg_mr(struct gofi_domain *d, void *base, uint64_t len, uint64_t access,
 	struct fid_mr **mr, struct gofi_fail *fail);
 
-// data.c. gofi_parts is a checked send.
+// gofi_parts is a checked send.
 struct gofi_parts {
 	char *head, *tail;
 	uint32_t head_len, tail_len;
@@ -170,7 +180,28 @@ struct gofi_parts {
 	fi_addr_t to;
 };
 
-// gofi_find_parts checks a send and finds its bytes; 0 or a code.
+// copies.c. gofi_inject sends bytes that the provider copies before it returns: what libfabric
+// returns.
+ssize_t gofi_inject(struct gofi_ep *ep, const struct gofi_parts *p);
+
+// gofi_post_copy posts a send as a copy: 0, or the form of gofi_result with count 0.
+int64_t gofi_post_copy(struct gofi_ep *ep, const struct gofi_parts *p, uint64_t to);
+
+// gofi_offer_copies offers the provider those that wait.
+void gofi_offer_copies(struct gofi_domain *d);
+
+// gofi_drop_copies drops those that wait for a peer, or for any (NULL), from one endpoint, or from
+// any.
+void gofi_drop_copies(struct gofi_domain *d, struct gofi_peer *peer, const struct gofi_ep *ep);
+
+// gofi_read_copies takes back the copies that have been sent: 0, or the failure of their queue.
+int64_t gofi_read_copies(struct gofi_ep *ep);
+
+// gofi_free_copies frees all, once libfabric's objects are closed: until then what is being sent may
+// be read.
+void gofi_free_copies(struct gofi_domain *d);
+
+// data.c. gofi_find_parts checks a send and finds its bytes; 0 or a code.
 int gofi_find_parts(struct gofi_domain *d, const struct gofi_send *s, struct gofi_parts *p);
 
 // gofi_post_one posts one send: 0, or the form of gofi_result with count 0.

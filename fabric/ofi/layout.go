@@ -80,6 +80,14 @@ func deviceMTU(name string) int {
 // inject is the largest payload that fi_inject takes, by the same rule.
 func (l limits) inject() int { return clip(sub(l.injectBytes, l.tx()), l.mtuBytes()) }
 
+// done is the largest payload whose send is done with when it was posted: a copy has been made.
+func (l limits) done() int {
+	if l.quirks.copies {
+		return l.mtuBytes()
+	}
+	return l.inject()
+}
+
 func (l limits) prefix() uint64 { return max(l.tx(), l.rx()) }
 
 func (l limits) tx() uint64 { return when(l.txPrefix, l.prefixBytes) }

@@ -175,7 +175,7 @@ func newEntry(fi *C.struct_fi_info, r request) (entry, bool) {
 		Src:           e.form.printable(e.src),
 		AddrFormat:    attrText(fi, C.GOFI_ATTR_ADDR_FORMAT),
 		MTUBytes:      e.limits.mtuBytes(),
-		InjectBytes:   e.limits.inject(),
+		InjectBytes:   e.limits.done(),
 		TxPrefixBytes: int(e.limits.tx()),
 		RxPrefixBytes: int(e.limits.rx()),
 		TxDepth:       clip(e.limits.txDepth, maxDepth),

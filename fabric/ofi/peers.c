@@ -172,7 +172,7 @@ uint64_t gofi_fi_addr(const struct gofi_domain *d, uint64_t addr)
 	return d->peers[(uint32_t)addr].fi;
 }
 
-int gofi_remove(struct gofi_domain *d, uint64_t addr, struct gofi_fail *fail)
+int gofi_remove(struct gofi_domain *d, uint64_t addr, int *kept, struct gofi_fail *fail)
 {
 	struct gofi_peer *p = &d->peers[(uint32_t)addr];
 	fi_addr_t fi = p->fi;
@@ -182,7 +182,11 @@ int gofi_remove(struct gofi_domain *d, uint64_t addr, struct gofi_fail *fail)
 	table_drop(&d->back, fi, addr);
 	if (p->name.family)
 		table_drop(&d->named, key_of(&p->name), addr);
-	if (d->lay.quirks & GOFI_KEEPS_PEERS)
+	gofi_drop_copies(d, p, NULL);
+	// What the provider still has for the peer would find no connection.
+	*kept = d->lay.quirks & GOFI_KEEPS_PEERS || p->copied;
+	d->left += p->copied;
+	if (*kept)
 		return 0;
 	ret = fi_av_remove(d->av, &fi, 1, 0);
 	// The peer was there: Go has looked.

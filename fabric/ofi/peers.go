@@ -24,7 +24,7 @@ type peers struct {
 	free   []uint32          // indices to use again
 	byName map[string]uint32 // canonical name to index: Insert is idempotent on every provider
 	// kept are libfabric's addresses of peers that were removed, where the provider must not be told
-	// (quirks.keptPeers), by canonical name.
+	// (quirks.keptPeers) or has something for them, by canonical name.
 	kept map[string]C.uint64_t
 }
 
@@ -86,12 +86,10 @@ func (d *domain) Insert(name []byte) (fabric.Addr, error) {
 		return d.peers.all[i].addr(i), nil
 	}
 	known := C.uint64_t(C.GOFI_NO_FI_ADDR)
-	if most := d.limits.quirks.keptPeers; most > 0 {
-		fi, ok := d.peers.kept[canon]
-		switch {
-		case ok:
-			known = fi
-		case len(d.peers.byName)+len(d.peers.kept) >= most:
+	if fi, ok := d.peers.kept[canon]; ok {
+		known = fi
+	} else if most := d.limits.quirks.keptPeers; most > 0 {
+		if len(d.peers.byName)+len(d.peers.kept) >= most {
 			return fabric.AddrUnknown, fmt.Errorf("%w: this version of %s cannot forget a peer, and "+
 				"has room for %d", fabric.ErrAgain, d.info.Provider, most)
 		}
@@ -140,13 +138,15 @@ func (d *domain) Remove(a fabric.Addr) error {
 		return nil
 	}
 	delete(d.peers.byName, p.name)
-	if d.limits.quirks.keptPeers > 0 {
+	var fail C.struct_gofi_fail
+	var kept C.int
+	failed := C.gofi_remove(d.c, C.uint64_t(a), &kept, &fail) != 0
+	if kept != 0 {
 		d.peers.kept[p.name] = C.gofi_fi_addr(d.c, C.uint64_t(a))
 	}
 	p.name = ""
 	d.peers.free = append(d.peers.free, i)
-	var fail C.struct_gofi_fail
-	if C.gofi_remove(d.c, C.uint64_t(a), &fail) != 0 {
+	if failed {
 		return d.fail(&fail)
 	}
 	return nil

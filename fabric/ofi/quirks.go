@@ -44,6 +44,8 @@ type quirks struct {
 	// removeComplains: fi_av_remove removes a peer, and then says EINVAL if no endpoint has a
 	// connection to it (sockets of libfabric 2).
 	removeComplains bool
+	// copies: the provider keeps for ever what a peer does not take. It is given copies.
+	copies bool
 	// keptPeers: no peer may be removed, and there is room for so many. 0: they may.
 	keptPeers int
 }
@@ -59,6 +61,9 @@ func (q quirks) flags() C.uint32_t {
 	}
 	if q.keptPeers > 0 {
 		flags |= C.GOFI_KEEPS_PEERS
+	}
+	if q.copies {
+		flags |= C.GOFI_COPIES
 	}
 	return flags
 }
@@ -80,8 +85,17 @@ func (l limits) tamed(prov string, major uint32) limits {
 		// ended. From libfabric 2.0 on that is so also within one process, and from 2.5 on its receiver
 		// follows a pointer that was never set. Injected messages are copied.
 		l.maxMsgBytes = min(l.maxMsgBytes, l.injectBytes)
+	default:
+		l.quirks.copies = l.reliable && keepsUntaken(prov)
 	}
 	return l
+}
+
+// keepsUntaken says whether a reliable provider has what it was sent for as long as the peer does not
+// take it: those over TCP of a peer that stands still, rxd of one that has ended as well.
+func keepsUntaken(prov string) bool {
+	core, _, _ := strings.Cut(prov, layerMark)
+	return slices.Contains([]string{"net", "tcp", udpProvider}, core)
 }
 
 // unfit are providers that are not offered. sm2 is shared memory that ends a process with two

@@ -153,7 +153,8 @@ struct gofi_query {
 enum {
 	GOFI_PRIVATE_SENDS = 1,    // it sends messages of its own by the queue of the caller's sends
 	GOFI_REMOVE_COMPLAINS = 2, // fi_av_remove may say EINVAL after it has removed
-	GOFI_KEEPS_PEERS = 4       // fi_av_remove must not be called
+	GOFI_KEEPS_PEERS = 4,      // fi_av_remove must not be called
+	GOFI_COPIES = 8            // it keeps for ever what a peer does not take: copies.c
 };
 
 // gofi_layout is the arena's geometry, computed in Go (layout.go).
@@ -213,12 +214,12 @@ int gofi_has_source(struct gofi_domain *d);
 
 // Peers and regions: the index and its generation are chosen by Go; the shim checks them. known is
 // the fi_addr_t that libfabric has for the name already, or GOFI_NO_FI_ADDR. gofi_fi_addr returns
-// that of a peer.
+// that of a peer. After gofi_remove kept says whether libfabric has it still.
 #define GOFI_NO_FI_ADDR UINT64_MAX
 int gofi_insert(struct gofi_domain *d, uint64_t addr, const void *name, uint64_t known,
 	struct gofi_fail *fail);
 uint64_t gofi_fi_addr(const struct gofi_domain *d, uint64_t addr);
-int gofi_remove(struct gofi_domain *d, uint64_t addr, struct gofi_fail *fail);
+int gofi_remove(struct gofi_domain *d, uint64_t addr, int *kept, struct gofi_fail *fail);
 int gofi_region_add(struct gofi_domain *d, uint32_t region, void *base, uint64_t len,
 	struct gofi_fail *fail);
 int gofi_region_drop(struct gofi_domain *d, uint32_t region, struct gofi_fail *fail);

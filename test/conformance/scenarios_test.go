@@ -56,7 +56,8 @@ var scenarios = []scenario{
 	{name: "rdm_multi_client", run: testMultiClient, long: true},
 	{name: "rdm_stress", run: testStress, long: true},
 	{name: "close_outstanding", run: testClose, core: true},
-	{name: "peer_death", run: testPeerDeath, long: true},
+	{name: "stuck_peers", run: testStuckPeers, long: true, core: true},
+	{name: "peer_death", run: testPeerDeath, long: true, core: true},
 	{name: "ubertest", run: testUber, on: threaded},
 	{name: "multi_domain_threads", run: testMultiDomainThreads, on: threaded},
 }

@@ -1,9 +1,10 @@
 //go:build linux && cgo
 
-// copies.c: sends of which the provider is given a copy (GOFI_COPIES). Some providers keep what they
-// send to a peer that has ended or stands still, for ever: so that is no memory of the caller's, and
-// it is bounded for each peer. What the provider does not take for one peer waits here, and those to
-// others go on. Memory is allocated for more copies than there ever were at once, never per send.
+// copies.c: sends of which the provider is given a copy (GOFI_COPIES). Some providers keep what
+// they send to a peer that has ended or stands still, for ever: so that is no memory of the
+// caller's, and it is bounded for each peer. What the provider does not take for one peer waits
+// here, and those to others go on. Memory is allocated for more copies than there ever were at
+// once, never per send.
 #include "internal.h"
 
 #include <stdlib.h>
@@ -14,8 +15,8 @@ enum {
 	PEER_COPIES = 256,
 	// ALL_COPIES is the number of those of all peers at which each peer may have one.
 	ALL_COPIES = 16384,
-	// PEER_WAITING bounds the copies that wait for a peer beside those. What it may be sent at once is
-	// less, by the credits that it gives.
+	// PEER_WAITING bounds the copies that wait for a peer beside those. What it may be sent at
+	// once is less, by the credits that it gives.
 	PEER_WAITING = 4096,
 	BLOCK = 16 // copies that are allocated together
 };
@@ -180,8 +181,8 @@ void gofi_drop_copies(struct gofi_domain *d, struct gofi_peer *peer, const struc
 	}
 }
 
-// The prefix comes first on the wire side of the interface, so a gathered datagram is put together in the endpoint's bounce buffer:
-// libfabric has no fi_injectv, and these bytes are few.
+// The prefix comes first on the wire side of the interface, so a gathered datagram is put together
+// in the endpoint's bounce buffer: libfabric has no fi_injectv, and these bytes are few.
 ssize_t gofi_inject(struct gofi_ep *ep, const struct gofi_parts *p)
 {
 	uint32_t prefix = ep->d->lay.tx_prefix;

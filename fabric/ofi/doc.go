@@ -69,9 +69,9 @@
 // Caps.InjectBytes is injected (fi_inject, no completion), a larger one sent. A gathered one that
 // is injected is put together in a bounce buffer first; larger ones use fi_sendv.
 //
-// Providers over TCP and rxd keep what a peer does not take, for ever if it has ended. They are given
-// copies (copies.c): every send is complete when Post returns, and what one peer does not take holds
-// up nobody else. 256 copies to a peer are the provider's, 4096 more wait in the shim.
+// Providers over TCP and rxd keep what a peer does not take, for ever if it has ended. They are
+// given copies (copies.c): every send is complete when Post returns, and what one peer does not
+// take holds up nobody else. 256 copies to a peer are the provider's, 4096 more wait in the shim.
 //
 // An Addr is an index and a generation, not libfabric's fi_addr_t, which on some providers is a
 // pointer: a stale or invented one is an error, never a crash, and never the peer that came after.

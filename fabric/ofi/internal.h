@@ -197,8 +197,8 @@ void gofi_drop_copies(struct gofi_domain *d, struct gofi_peer *peer, const struc
 // gofi_read_copies takes back the copies that have been sent: 0, or the failure of their queue.
 int64_t gofi_read_copies(struct gofi_ep *ep);
 
-// gofi_free_copies frees all, once libfabric's objects are closed: until then what is being sent may
-// be read.
+// gofi_free_copies frees all, once libfabric's objects are closed: until then what is being sent
+// may be read.
 void gofi_free_copies(struct gofi_domain *d);
 
 // data.c. gofi_find_parts checks a send and finds its bytes; 0 or a code.

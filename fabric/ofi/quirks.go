@@ -16,19 +16,19 @@ import (
 const (
 	socketsProvider = "sockets"
 
-	// The sockets provider leaves a message in its TCP connection until all of the header is there.
-	// If the receive window closes within a header, its first bytes keep all memory that came in with
-	// them, the window stays shut, and the connection hangs for good. So no endpoint has more bytes
-	// under way than half the smallest window that systems begin with: sends complete when they have
-	// been received, all but injected ones, of which there are none.
+	// The sockets provider leaves a message in its TCP connection until all of the header is
+	// there. If the receive window closes within a header, its first bytes keep all memory that
+	// came in with them, the window stays shut, and the connection hangs for good. So no endpoint
+	// has more bytes under way than half the smallest window that systems begin with: sends
+	// complete when they have been received, all but injected ones, of which there are none.
 	socketsHeaderBytes   = 24
 	socketsMTUBytes      = 1 << 10
 	socketsTxDepth       = 31
 	socketsUnderWayBytes = 32 << 10
 
-	// shmNoRemove is the first version of the shm provider (200 is that of libfabric 2.0) in which an
-	// address that takes the place of a removed one finds the other's state: a send to it dereferences
-	// NULL.
+	// shmNoRemove is the first version of the shm provider (200 is that of libfabric 2.0) in which
+	// an address that takes the place of a removed one finds the other's state: a send to it
+	// dereferences NULL.
 	shmNoRemove = 200
 	// rxdLayer ends the names of datagram providers with libfabric's own reliability.
 	rxdLayer = layerMark + "ofi_rxd"
@@ -81,9 +81,9 @@ func (l limits) tamed(prov string, major uint32) limits {
 		if major >= shmNoRemove {
 			l.quirks.keptPeers = shmPeers
 		}
-		// A larger message stays the sender's until its peer has taken it: for ever, if the peer has
-		// ended. From libfabric 2.0 on that is so also within one process, and from 2.5 on its receiver
-		// follows a pointer that was never set. Injected messages are copied.
+		// A larger message stays the sender's until its peer has taken it: for ever, if the peer
+		// has ended. From libfabric 2.0 on that is so also within one process, and from 2.5 on its
+		// receiver follows a pointer that was never set. Injected messages are copied.
 		l.maxMsgBytes = min(l.maxMsgBytes, l.injectBytes)
 	default:
 		l.quirks.copies = l.reliable && keepsUntaken(prov)
@@ -91,8 +91,8 @@ func (l limits) tamed(prov string, major uint32) limits {
 	return l
 }
 
-// keepsUntaken says whether a reliable provider has what it was sent for as long as the peer does not
-// take it: those over TCP of a peer that stands still, rxd of one that has ended as well.
+// keepsUntaken says whether a reliable provider has what it was sent for as long as the peer does
+// not take it: those over TCP of a peer that stands still, rxd of one that has ended as well.
 func keepsUntaken(prov string) bool {
 	core, _, _ := strings.Cut(prov, layerMark)
 	return slices.Contains([]string{"net", "tcp", udpProvider}, core)

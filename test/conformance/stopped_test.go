@@ -10,8 +10,8 @@ import (
 )
 
 // testStuckPeers: peers that take nothing: one that stands still, one that was killed, one that is
-// killed with 16 MiB half sent, one that was never there. Each is an error of its own, the memory of
-// what was sent to it comes back, and the others' messages go on meanwhile.
+// killed with 16 MiB half sent, one that was never there. Each is an error of its own, the memory
+// of what was sent to it comes back, and the others' messages go on meanwhile.
 func testStuckPeers(t *testing.T, fx *fixture) {
 	timeout := fx.allow(time.Second)
 	cfg := btl.Config{PeerTimeout: timeout, HandshakeTimeout: timeout}

@@ -7,7 +7,8 @@ import "slices"
 //	the sender has used a limit up, and then the reader has read all that came: it waits for more
 //
 // A reader that does not keep up never gets there, nor does a peer that sends less than it may. At
-// least a window has to be read between two doublings. Config bounds the window of a Conn, and what
+// least a window has to be read between two doublings. Many Conns fill the path together: beside
+// more than growingConnsMax no window grows, for it would take its share from the others. Config bounds the window of a Conn, and what
 // the windows of all Conns of a Node have grown by; of the latter a Conn takes at most a quarter of
 // what is left, so that others find some.
 type growth struct {
@@ -16,6 +17,9 @@ type growth struct {
 	limits [limitsKept]uint64 // the latest that the other side was told
 	usedUp bool               // the sender has used up one of them since the window grew
 }
+
+// growingConnsMax is the number of a Node's Conns up to which their windows grow.
+const growingConnsMax = 8
 
 // limitsKept is how many limits are on their way at most, but for rare cases: each is a quarter of
 // a window above the one before.
@@ -33,7 +37,8 @@ func (g *growth) mayGrow(end uint64) { g.usedUp = g.usedUp || slices.Contains(g.
 // grow doubles the window if it is time.
 func (c *Conn) grow() {
 	cfg := &c.n.cfg
-	if !c.usedUp || c.read != c.next || c.read-c.since < c.window {
+	if !c.usedUp || c.read != c.next || c.read-c.since < c.window ||
+		len(c.n.conns) > growingConnsMax {
 		return
 	}
 	c.usedUp, c.since = false, c.read

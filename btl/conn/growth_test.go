@@ -76,6 +76,30 @@ func TestWindowGrows(t *testing.T) {
 	is(c, 3*window, "at its bound")
 }
 
+// Beside many Conns no window grows, so that all have their share.
+func TestNoGrowthAmongMany(t *testing.T) {
+	const window, few = 4096, 8
+	f := &feed{pair: newPair(t, within(mem.New(mem.Config{})),
+		conn.Config{WindowBytes: window, WindowBytesMax: 8 * window}, btl.Config{})}
+	grow := func(c *conn.Conn, id uint32) int {
+		n := c.Window()
+		f.send(t, id, n)
+		read(t, c, n)
+		return c.Window()
+	}
+	c := f.open(t, 0)
+	for id := range uint32(few - 1) {
+		f.open(t, 10+id)
+	}
+	if n := grow(c, 0); n != 2*window {
+		t.Errorf("the window is %d beside %d Conns", n, few-1)
+	}
+	f.open(t, 99)
+	if n := grow(c, 0); n != 2*window {
+		t.Errorf("the window has grown to %d beside %d Conns", n, few)
+	}
+}
+
 // Windows of all Conns grow to a bound, of which a Conn leaves some to others, and which one that
 // has ended gives back.
 func TestGrowthShared(t *testing.T) {

@@ -6,11 +6,11 @@ import "slices"
 //
 //	the sender has used a limit up, and then the reader has read all that came: it waits for more
 //
-// A reader that does not keep up never gets there, nor does a peer that sends less than it may. At
-// least a window has to be read between two doublings. Many Conns fill the path together: beside
-// more than growingConnsMax no window grows, for it would take its share from the others. Config bounds the window of a Conn, and what
-// the windows of all Conns of a Node have grown by; of the latter a Conn takes at most a quarter of
-// what is left, so that others find some.
+// A reader that does not keep up never gets there, nor does a peer that sends less than it may.
+// At least a window has to be read between two doublings. Many Conns fill the path together:
+// beside more than growingConnsMax no window grows, for it would take its share from the others.
+// Config bounds the window of a Conn, and what the windows of all Conns of a Node have grown by;
+// of the latter a Conn takes at most a quarter of what is left, so that others find some.
 type growth struct {
 	window uint64             // bytes that the Conn keeps unread
 	since  uint64             // bytes that were read when it grew
@@ -21,8 +21,8 @@ type growth struct {
 // growingConnsMax is the number of a Node's Conns up to which their windows grow.
 const growingConnsMax = 8
 
-// limitsKept is how many limits are on their way at most, but for rare cases: each is a quarter of
-// a window above the one before.
+// limitsKept is how many limits are on their way at most, but for rare cases: each is a quarter
+// of a window above the one before.
 const limitsKept = 6
 
 // tell notes that the other side is told a limit.

@@ -63,8 +63,13 @@ func TestFind(t *testing.T) {
 		region   fabric.Region
 		offset   uint64
 	}{
-		{1000, 5000, 1, 0}, {2000, 3000, 1, 1000}, {4999, 5000, 1, 3999},
-		{999, 1001, 0, 0}, {4999, 5001, 0, 0}, {6000, 6001, 0, 0}, {2000, 2000, 0, 0},
+		{1000, 5000, 1, 0},
+		{2000, 3000, 1, 1000},
+		{4999, 5000, 1, 3999},
+		{999, 1001, 0, 0},
+		{4999, 5001, 0, 0},
+		{6000, 6001, 0, 0},
+		{2000, 2000, 0, 0},
 	} {
 		if region, offset := c.Find(block[v.from:v.to]); region != v.region || offset != v.offset {
 			t.Errorf("[%d, %d): region %d, offset %d, want %d, %d", v.from, v.to, region, offset, v.region,

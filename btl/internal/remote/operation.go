@@ -74,10 +74,10 @@ func (o *Operation[F]) Reads(r *Region[F]) bool { return o.from == r }
 // Needs is the right that the region must have, and how many bytes are accessed. Of a put with a
 // notice the size is that of its fragment, and 0 here.
 func (o *Operation[F]) Needs() (Rights, int) {
-	switch o.code {
-	case frag.OpPart:
+	if o.code == frag.OpPart {
 		return Write | Notify, 0
-	case frag.OpAtomic:
+	}
+	if o.code == frag.OpAtomic {
 		var a frag.Atomic
 		frag.DecodeAtomic(o.Body(), &a)
 		return Atomic, int(a.WidthBytes)

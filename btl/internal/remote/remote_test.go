@@ -360,8 +360,8 @@ func TestServeAtomic(t *testing.T) {
 		return b.accept(ask(frag.OpAtomic, 8, body), body, usual)
 	}
 	binary.NativeEndian.PutUint64(b.Bytes()[8:], 40)
-	did, reason := do(frag.Atomic{Offset: 8, Action: frag.ActionAdd, WidthBytes: 8, Operand: 2,
-		Fetch: true})
+	const add = frag.ActionAdd
+	did, reason := do(frag.Atomic{Offset: 8, Action: add, WidthBytes: 8, Operand: 2, Fetch: true})
 	got := binary.NativeEndian.Uint64(b.Bytes()[8:])
 	if reason != 0 || !did.Fetched || did.Old != 40 || got != 42 {
 		t.Errorf("reason %d, %+v, now %d", reason, did, got)
@@ -374,15 +374,14 @@ func TestServeAtomic(t *testing.T) {
 		t.Error("four bytes have changed more")
 	}
 	for _, offset := range []uint64{4, 12, 63, 64} {
-		if _, reason := do(frag.Atomic{Offset: offset, Action: frag.ActionAdd, WidthBytes: 8,
-			Operand: 1}); reason != frag.NackBounds {
+		_, reason := do(frag.Atomic{Offset: offset, Action: add, WidthBytes: 8, Operand: 1})
+		if reason != frag.NackBounds {
 			t.Errorf("at %d: reason %d", offset, reason)
 		}
 	}
 	for range AsksMax {
 		b.service.AnswerResult(b.peer, &send{}, 1, 0)
 	}
-	const add = frag.ActionAdd
 	if _, reason := do(frag.Atomic{Action: add, WidthBytes: 8, Fetch: true}); reason == 0 {
 		t.Error("one more answer than is owed to anybody")
 	}

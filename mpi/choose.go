@@ -197,9 +197,16 @@ func clash(offers []offer, chosen []int, rank int) error {
 	return nil
 }
 
-// way names both ends of the way to a rank that cannot be reached, in its error.
+// way names both ends of the way to a rank that cannot be reached, in its error, and the limit of
+// this process that may be the reason.
 func (e *engine) way(rank int, err error) error {
-	if !errors.Is(err, btl.ErrUnreachable) || e.m == nil {
+	if !errors.Is(err, btl.ErrUnreachable) {
+		return err
+	}
+	if limit := limitOfFiles(); limit != "" {
+		err = fmt.Errorf("%w: %s", err, limit)
+	}
+	if e.m == nil {
 		return err
 	}
 	info := e.m.Info()

@@ -9,7 +9,8 @@ import (
 	"gobtl/btl"
 )
 
-// The error of a rank that cannot be reached names the limit of open files, if this process is at it.
+// The error of a rank that cannot be reached names the limit of open files where this process is
+// at it.
 func TestLimitOfFiles(t *testing.T) {
 	gone := (&engine{}).gone(1, btl.ErrUnreachable)
 	if !errors.Is(gone, btl.ErrUnreachable) || strings.Contains(gone.Error(), "ulimit") {

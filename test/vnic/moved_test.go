@@ -56,8 +56,8 @@ func (l *lab) give(host, address string) {
 	})
 }
 
-// asks has the kernel of host a ask for an address until it has found its owner, or often enough, and
-// says how often it has asked.
+// asks has the kernel of host a ask for an address until it has found its owner, or often enough,
+// and says how often it has asked.
 func (l *lab) asks(address string, most int) int {
 	l.t.Helper()
 	for n := 1; n <= most; n++ {

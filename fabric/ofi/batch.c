@@ -101,6 +101,8 @@ void gofi_progress(struct gofi_ep *ep)
 {
 	(void)fi_cq_read(ep->tx, NULL, 0);
 	(void)fi_cq_read(ep->rx, NULL, 0);
+	if (ep->d->waiting)
+		gofi_offer_copies(ep->d);
 }
 
 // reap reads send completions into the stash.

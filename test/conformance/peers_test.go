@@ -340,7 +340,7 @@ func testClose(t *testing.T, fx *fixture) {
 func testPeerDeath(t *testing.T, fx *fixture) {
 	const keepAlive = 100 * time.Millisecond
 	timeout := fx.allow(500 * time.Millisecond)
-	slack := 3 * time.Second // of a machine that does other things
+	slack := 30 * time.Second // of a machine that does other things
 	if fx.virtual {
 		slack = timeout
 	}

@@ -87,13 +87,13 @@ func (q *request) read(_ *btl.Module, w runner.Waker) error {
 }
 
 // Write writes all of b, which is copied when it returns: only that the peer has no room for more
-// makes it wait. A Write that stands alone is sent before it returns. One of up to 4 KiB that comes
-// within 10 us after the one before is part of a burst: it is sent together with those around it,
-// as soon as the goroutine that writes waits for something, another processor is free, 64 KiB have
-// come together, or a Write finds bytes that are 50 us old. None waits for a timer or for an
-// acknowledgement; SetNoDelay(true) has each one sent before it returns. Errors, in a net.OpError,
-// with the bytes that were written before: os.ErrDeadlineExceeded, net.ErrClosed, ErrStopped, or
-// why the Conn has ended.
+// makes it wait. A Write that stands alone is sent before it returns. One of up to 4 KiB that
+// comes within 10 us after the one before is part of a burst: it is sent together with those
+// around it, as soon as the goroutine that writes waits for something, another processor is free,
+// 64 KiB have come together, or a Write finds bytes that are 50 us old. None waits for a timer or
+// for an acknowledgement; SetNoDelay(true) has each one sent before it returns. Errors, in a
+// net.OpError, with the bytes that were written before: os.ErrDeadlineExceeded, net.ErrClosed,
+// ErrStopped, or why the Conn has ended.
 func (c *Conn) Write(b []byte) (int, error) {
 	if c.n.r != nil {
 		if taken, first := c.buffer.take(b, sinceStart()); taken {
@@ -108,8 +108,9 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return q.end("write", c.n.r.Await(context.Background(), q.beginWrite))
 }
 
-// SetNoDelay(true) has every Write sent before it returns, also in a burst. The default is false,
-// which makes no Write wait, unlike TCP's: see Write. What was written before is sent at once.
+// SetNoDelay with true has every Write sent before it returns, also in a burst. False is the
+// default, which makes no Write wait, unlike TCP's: see Write. What was written before is sent at
+// once.
 func (c *Conn) SetNoDelay(noDelay bool) error {
 	return c.do("set", func() {
 		c.buffer.mu.Lock()
@@ -167,8 +168,8 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	})
 }
 
-// SetReadDeadline has Reads end at t with os.ErrDeadlineExceeded, also the one that waits; the zero
-// time is never.
+// SetReadDeadline has Reads end at t with os.ErrDeadlineExceeded, also the one that waits; the
+// zero time is never.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	return c.do("set", func() { c.rd.set(c, t) })
 }

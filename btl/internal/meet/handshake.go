@@ -12,6 +12,7 @@ import (
 // Time is an instant in nanoseconds on the owner's axis without pauses.
 type Time = mono.Time
 
+// The times and numbers of a handshake.
 const (
 	// HelloIntervalMin and HelloIntervalMax bound the time between two rounds of Hellos.
 	HelloIntervalMin = 20 * time.Millisecond

@@ -42,6 +42,7 @@ type Tagged struct {
 // Claim is what becomes of an end that proves to know an endpoint's tag.
 type Claim uint8
 
+// The claims.
 const (
 	ClaimIgnored   Claim = iota // it is another end's
 	ClaimTaken                  // it is the end that the endpoint deals with
@@ -88,6 +89,7 @@ type Proof struct {
 // Outcome is what becomes of both.
 type Outcome uint8
 
+// The outcomes.
 const (
 	OutcomeAlone      Outcome = iota // the half-open one goes on, and the address leads to it
 	OutcomeLate                      // what proves it is of a life that is over: it ends

@@ -29,7 +29,9 @@ type Node struct {
 	lastID    uint32
 	closed    bool
 
-	dirty dirty // Conns with bytes to send, for any goroutine
+	dirty    dirty                   // Conns with bytes to send, for any goroutine
+	flush    func()                  // flushes, as a value that a go statement starts as it is
+	flushAll func(*btl.Module) error // sends what Conns have in their buffers, as far as there is room
 }
 
 // flushSoon has what a Conn has in its buffer sent, now or by whoever has the module first.
@@ -39,25 +41,22 @@ func (n *Node) flushSoon(c *Conn) {
 	}
 }
 
-// flush is the goroutine that sends what nobody else has sent.
-func (n *Node) flush() {
+// flushes is the goroutine that sends what nobody else has sent.
+func (n *Node) flushes() {
 	for !n.dirty.done() {
-		err := n.r.Do(context.Background(), func(*btl.Module) error {
-			n.flushAll()
-			return nil
-		})
-		if err != nil {
+		if n.r.Do(context.Background(), n.flushAll) != nil {
 			n.dirty.take() // The Runner has ended, and with it all Conns.
 		}
 	}
 }
 
-// flushAll sends what Conns have in their buffers, as far as there is room.
-func (n *Node) flushAll() {
+// flushConns is flushAll.
+func (n *Node) flushConns(*btl.Module) error {
 	for _, c := range n.dirty.take() {
 		c.buffer.unlist()
 		c.advance()
 	}
+	return nil
 }
 
 // name is that of a Conn on the wire.
@@ -89,6 +88,7 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 		conns: map[name]*Conn{}, peers: map[*btl.Endpoint]*peer{}, listeners: map[string]*Listener{},
 		gone: kept.New[*Conn](cfg.GoneBytes),
 	}
+	n.flush, n.flushAll = n.flushes, n.flushConns
 	return n, m.HandleUpTo(cfg.Tag, headBytes+chunkBytesMax, n.arrive)
 }
 

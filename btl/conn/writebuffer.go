@@ -122,7 +122,8 @@ func (w *writeBuffer) setShut(shut, unwanted bool) {
 type dirty struct {
 	mu       sync.Mutex
 	conns    []*Conn
-	flushing bool // a goroutine is on its way
+	taken    []*Conn // by the latest take, of whose user it is until the next one
+	flushing bool    // a goroutine is on its way
 }
 
 // add adds a Conn, and says whether a goroutine has to be started.
@@ -135,13 +136,14 @@ func (d *dirty) add(c *Conn) (start bool) {
 	return start
 }
 
-// take takes the list, with an empty one left behind.
+// take takes the list, with an empty one left behind. It is valid until the next call, which the
+// goroutine that drives the module makes, or one behind its end.
 func (d *dirty) take() []*Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := d.conns
-	d.conns = nil
-	return all
+	clear(d.taken)
+	d.taken, d.conns = d.conns, d.taken[:0]
+	return d.taken
 }
 
 // done says whether there is nothing left for the goroutine, whose end that is.

@@ -72,7 +72,7 @@ func TestQuirks(t *testing.T) {
 		{"shm", 201, 4096, 256, 4},
 		{"shm", 205, 4096, 256, 4},
 		{"shm", 300, 4096, 256, 4},
-		{"tcp", 206, maxSegmentBytes, 0, 0},
+		{"tcp", 206, maxSegmentBytes, 0, 8},
 		{"sockets", 117, socketsMTUBytes, 0, 3},
 		{"sockets", 206, socketsMTUBytes, 0, 3},
 	} {

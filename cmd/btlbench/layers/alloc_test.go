@@ -19,7 +19,7 @@ func localPair(t testing.TB) (client, server *Side) {
 	t.Helper()
 	cfg := Config{
 		Provider: "mem/local", Layers: []string{plan.LayerRaw, plan.LayerBTL},
-		PeerTimeoutNs: int64(5 * time.Second), TimeoutNs: int64(5 * time.Second),
+		PeerTimeoutNs: int64(time.Minute), TimeoutNs: int64(time.Minute),
 	}
 	open := func(cfg Config) *Side {
 		s, err := Open(cfg, NodeHint{}, -1)

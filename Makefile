@@ -51,7 +51,7 @@ RACED_BTL := Regions|Registrations|Stats
 RACED_STREAM := Port|Held|Meeting|Example|RingEnds|StdIO
 
 # lint has vetted the packages already.
-GOTESTSUM := $(GO) tool gotestsum --format pkgname-and-test-fails -- -vet=off -shuffle=on -timeout=10m
+GOTESTSUM := $(GO) tool gotestsum --format pkgname-and-test-fails -- -vet=off -shuffle=on -timeout=20m
 GOLANGCI := $(GO) tool -modfile=tools/go.mod golangci-lint
 
 # need installs the Debian packages that are missing.

@@ -10,9 +10,9 @@ import (
 	"gobtl/reliability"
 )
 
-// This file alone writes the headers of what leaves: of new packets, of those that are sent again,
-// and of those without a number (ACKs, Nacks, handshakes, questions). The payload stands in its
-// buffer already, or is gathered by the fabric; posting is the channel's.
+// This file writes the headers of new and resent packets, ACKs and Nacks; egress_hello.go those of
+// handshakes, pathmtu_apply.go of Pings, Pongs and Parts, link_counted.go of counted fragments. The
+// payload is in its buffer already, or the fabric gathers it. The channel posts the packet.
 
 // packet is a packet on its way out: what its header says, and what the module must know of it. It
 // is a local variable of who sends it, handed down by pointer and kept by nobody.

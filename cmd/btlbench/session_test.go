@@ -166,8 +166,8 @@ func checkRun(t *testing.T, r *measure.RunRecord) {
 	}
 }
 
-// TestLatLoad measures at three loads: the stream flows, a limited one less than an unlimited one,
-// and is verified.
+// TestLatLoad measures at three loads. The stream flows and is verified. TestLoadPace in layers
+// checks with a given clock that a limited stream keeps to its rate.
 func TestLatLoad(t *testing.T) {
 	notRaced(t)
 	addr, _ := startServe(t)
@@ -190,9 +190,6 @@ func TestLatLoad(t *testing.T) {
 		if r.CorruptBytes+r.MissingMessages+r.DuplicatedMessages != 0 ||
 			!idle && r.VerifiedBytes < 20000+pings {
 			t.Errorf("%s %d: %+v", r.Load, r.SizeBytes, r)
-		}
-		if r.Load == "max" && r.LoadBandwidth < d.Runs[i-1].LoadBandwidth {
-			t.Errorf("1%% reaches %v MB/s, max %v", d.Runs[i-1].LoadBandwidth, r.LoadBandwidth)
 		}
 	}
 }

@@ -263,7 +263,8 @@ var headerRooms = []struct {
 	calls      []string
 }{
 	{"egress.go", "writes headers", []string{
-		"Encode", "EncodeReject", "EncodeRetry", "Write", "SetAck", "SetNumber", "ClearAck",
+		"Encode", "EncodePing", "EncodeReject", "PutFrag", "PutPart", "Write", "SetAck", "SetNumber",
+		"ClearAck",
 	}},
 	{"ingress.go", "reads headers", []string{
 		"Decode", "DecodeOver", "DecodeHello", "DecodeSack", "DecodeSplit",
@@ -281,7 +282,7 @@ const (
 // methodsToday and linesToday are the bounds of what is larger than that today.
 var (
 	methodsToday = map[string]int{
-		"btl.Endpoint": 132, "btl.Module": 398, "btl/runner.Runner": 75, "mpi.engine": 72,
+		"btl.Endpoint": 131, "btl.Module": 397, "btl/runner.Runner": 75, "mpi.engine": 72,
 		"pml.Layer": 78, "reliability.Sender": 65,
 	}
 	linesToday = map[string]int{"btl": 13428}
@@ -299,7 +300,7 @@ var btlFloors = [][]string{
 	{"hooks.go", "module.go", "progress.go", "ready.go", "check.go", "check_idle.go"},
 	{
 		"ack.go", "admission.go", "bye.go", "chunk_backoff.go", "connect.go", "dial.go", "egress.go",
-		"egress_hello.go",
+		"egress_hello.go", "egress_path.go",
 		"endpoint.go", "flow.go", "flush.go", "fragment.go",
 		"gather.go", "handshake_apply.go", "ingress.go",
 		"keepalive.go", "landing.go", "landing_put.go", "link.go",

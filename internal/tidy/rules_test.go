@@ -219,6 +219,13 @@ func TestHeaderCalls(t *testing.T) {
 	run(t, []violation{
 		{"a second writer", "btl/send.go", write, bad},
 		{"the writer", "btl/egress.go", write, nil},
+		{"a writer beside it", "btl/egress_path.go", write, nil},
+		{"a second writer of fragments", "btl/link_counted.go",
+			"package x\nfunc f(b []byte) int { return frag.PutFrag(b) }\n", bad},
+		{"a second writer of Pings", "btl/pathmtu_apply.go",
+			"package x\nfunc f(b []byte) int { return frag.EncodePing(b) }\n", bad},
+		{"a second writer of Parts", "btl/pathmtu_apply.go",
+			"package x\nfunc f(b []byte) int { return frag.PutPart(b) }\n", bad},
 		{"the writer reads", "btl/egress.go", read, bad},
 		{"a second reader", "btl/recv.go", read, bad},
 		{"the reader", "btl/ingress.go", read, nil},

@@ -18,6 +18,7 @@ RECOVERY_PACKAGES := $(BUILD_PACKAGES) iproute2 nftables iperf3
 TEST_PACKAGES := $(BENCH_PACKAGES) $(RECOVERY_PACKAGES) git influxdb prometheus tshark
 TEST_PACKAGES += iputils-ping arping # of test/vnic
 TEST_PACKAGES += $(MPI_PACKAGES) # of cmd/mpibench/compare, test/launch
+TEST_PACKAGES += groff-base # of test/commands
 TEST_PACKAGES += slurmctld slurmd slurm-client munge # of test/launch
 
 VNIC_PACKAGES := iproute2 iputils-ping arping iperf3 wireguard-tools wireguard-go n2n tinc
@@ -137,6 +138,14 @@ test: deps build lint nocgo unit smoke race ## Do all that CI does
 .PHONY: unit
 unit: ## Run the tests
 	$(GOTESTSUM) $(PACKAGES)
+
+# What check runs: no package that needs root, a server, libfabric, other programs or many minutes.
+CHECKED := gobtl(/(btl|fabric|frag|hotel|internal|pml|reliability|stream|vnic)(/.*)?)?
+
+.PHONY: check
+check: deps-go ## Run the tests that need Go alone: no privileges, nothing installed, a few minutes
+	@packages=$$(CGO_ENABLED=0 $(GO) list ./... | grep -xE '$(CHECKED)'); \
+	CGO_ENABLED=0 $(GO) test -short $$packages
 
 .PHONY: race
 race: ## Run the tests of what has goroutines with the race detector

@@ -20,6 +20,8 @@ import (
 //
 //nolint:lll // A struct tag cannot be broken.
 type cli struct {
+	usage.Own
+
 	Pair    pairCmd    `cmd:"" help:"Measure between two processes on this host, each on a core."`
 	Serve   serveCmd   `cmd:"" help:"Wait for clients; \"run\" on the other host measures."`
 	Run     runCmd     `cmd:"" help:"Measure against a \"serve\" on another host."`
@@ -38,8 +40,8 @@ trip; MB is 1000000 bytes.`
 //
 //nolint:lll // A struct tag cannot be broken.
 type reportFlags struct {
-	Format  string        `help:"table, json (one document), csv or gobench (for benchstat). Default: ${default}." placeholder:"NAME" enum:"table,json,csv,gobench" default:"table"`
-	Verbose bool          `short:"v" help:"In the table also what both sides knew of the path, say of the provider, and counted; json always has it."`
+	Format  string        `help:"text, json (one document), csv or gobench (for benchstat). Default: ${default}." placeholder:"NAME" enum:"text,json,csv,gobench" default:"text"`
+	Verbose bool          `short:"v" help:"In the text also what both sides knew of the path, say of the provider, and counted; json always has it."`
 	Metrics string        `help:"Serve Prometheus metrics of this side on HOST:PORT/metrics while running." placeholder:"ADDR"`
 	Timeout time.Duration `help:"Time to reach the peer and to agree with it." default:"5s"`
 }
@@ -76,6 +78,7 @@ func newParser(c *cli, env *environment, exit func(int)) (*kong.Kong, error) {
 		kong.Exit(exit),
 		kong.Vars{
 			"tests": plan.TestLat + "," + plan.TestBW, "layer": plan.LayerBTL,
+			"port":      defaultPort,
 			"all_tests": strings.Join(plan.AllTests, ", "),
 		},
 		kong.NamedMapper("nonzero", kong.MapperFunc(decodeNonzero)),

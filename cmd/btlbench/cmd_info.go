@@ -15,12 +15,14 @@ import (
 )
 
 // infoCmd lists what the fabric offers, as fi_info does.
+//
+//nolint:lll // A struct tag cannot be broken.
 type infoCmd struct {
 	Provider string `help:"Only this provider, or family (\"ofi/\")." placeholder:"NAME"`
 	Domain   string `help:"Only this device." placeholder:"NAME"`
 	Node     string `help:"Only what reaches from this local address." placeholder:"ADDR"`
 	Verbose  bool   `short:"v" help:"Every attribute, a block for each."`
-	Format   string `help:"table or json." enum:"table,json" default:"table"`
+	Format   string `help:"text or json. Default: ${default}." placeholder:"NAME" enum:"text,json" default:"text"`
 }
 
 // infoDocument is the JSON form.

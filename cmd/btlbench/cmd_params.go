@@ -19,7 +19,7 @@ import (
 type paramsCmd struct {
 	Name   string   `arg:"" optional:"" help:"Only this tunable."`
 	Set    []string `help:"Show the values as they would be with this setting. Repeatable." placeholder:"NAME=VALUE" sep:"none"`
-	Format string   `help:"table or json." enum:"table,json" default:"table"`
+	Format string   `help:"text or json. Default: ${default}." placeholder:"NAME" enum:"text,json" default:"text"`
 }
 
 // udpMTUBytes is the largest datagram of UDP.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"runtime"
+	"strings"
 
 	"gobtl/cmd/btlbench/layers"
 	"gobtl/cmd/btlbench/measure"
@@ -37,8 +39,10 @@ func (f *runFlags) cpu() int {
 }
 
 // runCmd measures against a server.
+//
+//nolint:lll // A struct tag cannot be broken.
 type runCmd struct {
-	Address string `arg:"" help:"HOST:PORT of a \"btlbench serve\"." name:"host:port"`
+	Address string `arg:"" help:"HOST or HOST:PORT of a \"btlbench serve\". Without a port: the one at which serve listens by itself." name:"host"`
 	runFlags
 }
 
@@ -47,7 +51,17 @@ func (c *runCmd) Validate() error {
 	if err := c.validate(); err != nil {
 		return err
 	}
+	if _, _, err := net.SplitHostPort(c.Address); err != nil && portMissing(c.Address) {
+		c.Address = net.JoinHostPort(strings.Trim(c.Address, "[]"), defaultPort)
+	}
 	return checkAddress("address", c.Address)
+}
+
+// portMissing says whether a text is a host alone: a name, an IPv4 address, or an IPv6 address with
+// brackets or without.
+func portMissing(text string) bool {
+	bare := strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
+	return bare != "" && (!strings.Contains(bare, ":") || net.ParseIP(bare) != nil)
 }
 
 // Run is called by kong.

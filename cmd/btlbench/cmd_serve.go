@@ -10,11 +10,14 @@ import (
 	"gobtl/cmd/btlbench/session"
 )
 
+// defaultPort is where serve listens if nothing else is said.
+const defaultPort = "4711"
+
 // serveCmd waits for clients and serves them one after the other.
 //
 //nolint:lll // A struct tag cannot be broken.
 type serveCmd struct {
-	Listen  string        `help:"HOST:PORT to listen on for clients; port 0 picks one." default:":4711" placeholder:"ADDR"`
+	Listen  string        `help:"HOST:PORT to listen on for clients; port 0 picks one. Default: ${default}." default:":${port}" placeholder:"ADDR"`
 	Once    bool          `help:"End after one client."`
 	Node    string        `help:"Local address for the fabric. Default: the one that the client came to." placeholder:"ADDR"`
 	CPUs    plan.CPUList  `name:"cpus" help:"CPU to pin to. Default: none." placeholder:"CPU"`

@@ -22,6 +22,8 @@ others are ended, but with --keep-going, and btlrun ends with its status.`
 //
 //nolint:lll // A struct tag cannot be broken.
 type cli struct {
+	usage.Own
+
 	Ranks   int           `short:"n" name:"np" default:"1" placeholder:"N" help:"Ranks to start. Default: ${default}."`
 	Hosts   string        `short:"H" placeholder:"A,B:2" help:"Hosts in the order in which ranks are given to them: one in each turn, or as many as stand behind the colon. Default: all ranks on this host. It is known by its name and as localhost; others need btlrun, and the program, at the same paths."`
 	Rsh     string        `default:"ssh -x -T -o BatchMode=yes" placeholder:"CMD" help:"Remote shell: words, before the host. Default: ${default}."`
@@ -31,6 +33,7 @@ type cli struct {
 	Grace   time.Duration `default:"5s" help:"Time for the ranks to end by themselves when one has died, after a SIGTERM. Default: ${default}."`
 	Keep    bool          `name:"keep-going" help:"Let the others go on when a rank has died, or a host is lost, for programs that do without it."`
 	Start   time.Duration `name:"start-timeout" default:"30s" help:"Time for a host to answer. Default: ${default}."`
+	Format  string        `default:"text" enum:"text,json" placeholder:"NAME" help:"text, or json: the last line on standard error is an object with the status of the job. Default: ${default}."`
 	Command []string      `arg:"" passthrough:"partial" placeholder:"PROG" help:"The program and its arguments."`
 }
 

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -56,6 +58,28 @@ func run(args []string, stdin, stdout, stderr *os.File) (status int) {
 	return launch(&c, stdin, stdout, stderr)
 }
 
+// outcome is what --format json tells of a job.
+type outcome struct {
+	Schema string `json:"schema"`
+	Ranks  int    `json:"ranks"`
+	Status int    `json:"status"`
+	Error  string `json:"error,omitempty"` // why a rank, a host or btlrun itself failed
+}
+
+// tell writes how the job went.
+func tell(w io.Writer, format string, o outcome, err error) {
+	switch {
+	case format == "json":
+		o.Schema = "gobtl-run/1"
+		if err != nil {
+			o.Error = err.Error()
+		}
+		_ = json.NewEncoder(w).Encode(o) // Nobody is left to tell of an error there.
+	case err != nil:
+		fmt.Fprintln(w, "btlrun:", err)
+	}
+}
+
 // launch runs the job that a command line asks for.
 func launch(c *cli, stdin, stdout, stderr *os.File) int {
 	signals := make(chan os.Signal, 16)
@@ -82,8 +106,6 @@ func launch(c *cli, stdin, stdout, stderr *os.File) int {
 		Label: label, Signals: signals, Suspend: suspend,
 		Grace: c.Grace, StartTimeout: c.Start, KeepGoing: c.Keep,
 	})
-	if err != nil {
-		fmt.Fprintln(stderr, "btlrun:", err)
-	}
+	tell(stderr, c.Format, outcome{Ranks: c.Ranks, Status: status}, err)
 	return status
 }

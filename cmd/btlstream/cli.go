@@ -28,20 +28,22 @@ on their terminals.`
 //
 //nolint:lll // A struct tag cannot be broken.
 type cli struct {
-	Send         bool   `short:"s" help:"Send instead of receiving."`
-	MessageBytes int    `name:"message-bytes" short:"m" default:"65536" placeholder:"BYTES" help:"Size of a message. Default: ${default}."`
-	Regions      int    `short:"b" default:"1" placeholder:"N" help:"Memory regions (blocks) of the ring. Default: ${default}."`
-	Contiguous   int    `short:"c" default:"1" placeholder:"N" help:"Contiguous messages in a region. Default: ${default}."`
-	Total        *total `short:"t" placeholder:"N" help:"Messages in all; the regions are used again and again. 0 or endless: until Ctrl-C. Default: what the ring holds."`
-	Delay        delay  `short:"d" default:"0" placeholder:"US" help:"Delay of each message in microseconds, or as 10us, 1ms: a sender spreads messages by it, a receiver's reader takes so long for each."`
-	File         string `short:"f" placeholder:"NAME" help:"Data files NAME.0, NAME.1, ... one a region: the sender loads, the receiver saves them. Default: a pattern."`
-	Exchange     string `short:"x" placeholder:"NAME" help:"Exchange identities by the files NAME.send and NAME.recv, on a file system that both see."`
-	Device       string `short:"r" placeholder:"NAME" help:"Network device such as eth0, or fabric provider such as udp or ofi/udp. Default: the first device that others reach, by udp."`
-	Port         int    `short:"p" default:"0" placeholder:"PORT" help:"UDP port for the datagrams of the unreliable mode. 0 is any, and so is 1, which old scripts give."`
-	GID          int    `name:"gid" short:"g" default:"-1" placeholder:"N" help:"Of old scripts; there are no GIDs here. Choose the address with --node."`
-	Out          string `short:"o" placeholder:"ADDR" help:"Post metrics to InfluxDB at HOST or HOST:PORT (port ${influx_port}, database gobtl) or http://HOST:PORT/write?db=NAME."`
-	Every        uint64 `name:"interval" short:"v" default:"0" placeholder:"N" help:"Messages between two metrics. 0: one after each pass over all regions."`
-	Log          int    `name:"log-level" short:"l" default:"5" placeholder:"0..7" help:"What is told on standard error, as RFC 5424 numbers it: 3 errors, 4 warnings, 5 notices, 6 metrics, 7 all. Default: ${default}."`
+	usage.Own
+
+	Send         bool       `short:"s" help:"Send instead of receiving."`
+	MessageBytes usage.Size `name:"message-bytes" short:"m" default:"64K" placeholder:"SIZE" help:"Size of a message, such as 8192, 64K or 1M. Default: ${default}."`
+	Regions      int        `short:"b" default:"1" placeholder:"N" help:"Memory regions (blocks) of the ring. Default: ${default}."`
+	Contiguous   int        `short:"c" default:"1" placeholder:"N" help:"Contiguous messages in a region. Default: ${default}."`
+	Total        *total     `short:"t" placeholder:"N" help:"Messages in all; the regions are used again and again. 0 or endless: until Ctrl-C. Default: what the ring holds."`
+	Delay        delay      `short:"d" default:"0" placeholder:"US" help:"Delay of each message in microseconds, or as 10us, 1ms: a sender spreads messages by it, a receiver's reader takes so long for each."`
+	File         string     `short:"f" placeholder:"NAME" help:"Data files NAME.0, NAME.1, ... one a region: the sender loads, the receiver saves them. Default: a pattern."`
+	Exchange     string     `short:"x" placeholder:"NAME" help:"Exchange identities by the files NAME.send and NAME.recv, on a file system that both see."`
+	Device       string     `short:"r" placeholder:"NAME" help:"Network device such as eth0, or fabric provider such as udp or ofi/udp. Default: the first device that others reach, by udp."`
+	Port         int        `short:"p" default:"0" placeholder:"PORT" help:"UDP port for the datagrams of the unreliable mode. 0 is any, and so is 1, which old scripts give."`
+	GID          int        `name:"gid" short:"g" default:"-1" placeholder:"N" help:"Of old scripts; there are no GIDs here. Choose the address with --node."`
+	Out          string     `short:"o" placeholder:"ADDR" help:"Post metrics to InfluxDB at HOST or HOST:PORT (port ${influx_port}, database gobtl) or http://HOST:PORT/write?db=NAME."`
+	Every        uint64     `name:"interval" short:"v" default:"0" placeholder:"N" help:"Messages between two metrics. 0: one after each pass over all regions."`
+	Log          int        `name:"log-level" short:"l" default:"5" placeholder:"0..7" help:"What is told on standard error, as RFC 5424 numbers it: 3 errors, 4 warnings, 5 notices, 6 metrics, 7 all. Default: ${default}."`
 
 	Mode     stream.Mode   `default:"reliable" enum:"reliable,unreliable" placeholder:"NAME" help:"reliable: nothing is missing, the sender waits for the reader. unreliable: the sender waits for nobody, what is lost is counted. Default: ${default}."`
 	Connect  []string      `placeholder:"HOST:PORT" help:"Meet the peer that listens there. A sender may name several receivers." sep:"none"`
@@ -56,20 +58,19 @@ type cli struct {
 	Wait     time.Duration `default:"1m" help:"Time for the peers to meet. Default: ${default}."`
 	Grace    time.Duration `default:"0" help:"Receiver: wait for datagrams after the sender's end; 0 is 200ms. Sender: the longest that a receiver may wait so; 0 is --timeout."`
 	First    uint64        `default:"0" placeholder:"N" help:"Ordinal of the first message. Default: ${default}."`
-	Datagram int           `default:"0" placeholder:"BYTES" help:"Largest datagram of the unreliable mode. 0: what the network takes."`
+	Datagram usage.Size    `default:"0" placeholder:"SIZE" help:"Largest datagram of the unreliable mode. 0: what the network takes."`
 	Ring     string        `placeholder:"FILE" help:"Make the ring in this file, as on /dev/shm, for another process that fills it (sender) or reads it (receiver)."`
 	Verify   bool          `help:"Receiver: compare every message with the sender's pattern."`
 	Huge     bool          `name:"huge-pages" help:"Ask for huge pages for the ring's memory (Linux)."`
 	Display  bool          `default:"true" negatable:"" help:"Show the first and last bytes of each region. Default: yes, up to 64 regions."`
 
-	Format  string  `default:"text" enum:"text,json" placeholder:"NAME" help:"Closing report: text or json, one line a stream. Default: ${default}."`
-	Metrics string  `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics."`
-	Record  string  `placeholder:"FILE" help:"Receiver: record the time and header of each arrival in this pcap file."`
-	Missing string  `placeholder:"FILE" help:"Receiver: list in this file the messages that are not among the data, FIRST-LAST a line."`
-	Impair  string  `placeholder:"FAULTS" help:"Receiver, unreliable: loss=1%,dup=1%,reorder=5%,corrupt=..,seed=7 on what arrives."`
-	CPU     int     `name:"cpu" default:"-1" placeholder:"N" help:"Pin the stream's thread to this CPU."`
-	Quiet   bool    `help:"No progress bar."`
-	Version version `help:"Print the version and exit."`
+	Format  string `default:"text" enum:"text,json" placeholder:"NAME" help:"Closing report: text or json, one line a stream. Default: ${default}."`
+	Metrics string `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics."`
+	Record  string `placeholder:"FILE" help:"Receiver: record the time and header of each arrival in this pcap file."`
+	Missing string `placeholder:"FILE" help:"Receiver: list in this file the messages that are not among the data, FIRST-LAST a line."`
+	Impair  string `placeholder:"FAULTS" help:"Receiver, unreliable: loss=1%,dup=1%,reorder=5%,corrupt=..,seed=7 on what arrives."`
+	CPU     int    `name:"cpu" default:"-1" placeholder:"N" help:"Pin the stream's thread to this CPU."`
+	Quiet   bool   `help:"No progress bar."`
 
 	faults impair.Faults
 }
@@ -111,7 +112,7 @@ func (d *delay) UnmarshalText(text []byte) error {
 // geometry is the ring's shape.
 func (c *cli) geometry() stream.Geometry {
 	return stream.Geometry{
-		MessageBytes: c.MessageBytes, Regions: c.Regions, RegionMessages: c.Contiguous,
+		MessageBytes: int(c.MessageBytes), Regions: c.Regions, RegionMessages: c.Contiguous,
 	}
 }
 
@@ -130,7 +131,7 @@ func (c *cli) drops() bool { return c.Overrun == "drop" }
 func (c *cli) config() stream.Config {
 	cfg := stream.Config{
 		Mode: c.Mode, Messages: c.total(), First: c.First, Timeout: c.Timeout, Meet: c.Wait,
-		Grace: c.Grace, DatagramBytes: c.Datagram, Only: c.Listen == "",
+		Grace: c.Grace, DatagramBytes: int(c.Datagram), Only: c.Listen == "",
 	}
 	if c.drops() {
 		cfg.Overrun = stream.Drop

@@ -7,11 +7,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
-
-	"github.com/alecthomas/kong"
 
 	"gobtl/internal/plain"
 	"gobtl/internal/usage"
@@ -54,25 +51,6 @@ func (e *environment) logf(level int, format string, args ...any) {
 type signalError struct{ sig syscall.Signal }
 
 func (e *signalError) Error() string { return "interrupted: " + e.sig.String() }
-
-// version is the flag that prints it.
-type version bool
-
-// BeforeApply is called by kong.
-func (version) BeforeApply(app *kong.Kong) error { //nolint:unparam // Kong's signature.
-	text := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		text = info.Main.Version
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				text += " " + s.Value
-			}
-		}
-	}
-	fmt.Fprintln(app.Stdout, "btlstream", text)
-	app.Exit(exitOK)
-	return nil
-}
 
 // exitPanic carries the exit status out of kong's flags that end the program.
 type exitPanic int

@@ -113,7 +113,7 @@ func (s *session) openPort() error {
 	s.env.logf(logInfo, "network: %s, device %s, address %s", info.Provider, info.Domain, info.Src)
 	cfg := stream.PortConfig{
 		Timeout: s.c.Timeout, ReliableOnly: s.c.Mode == stream.Reliable,
-		DatagramBytes: s.c.Datagram, OpenData: s.openData,
+		DatagramBytes: int(s.c.Datagram), OpenData: s.openData,
 	}
 	if s.c.CPU >= 0 {
 		cfg.Setup = func() error {

@@ -24,6 +24,8 @@ import (
 //
 //nolint:lll // A struct tag cannot be broken.
 type cli struct {
+	usage.Own
+
 	EM      emCmd    `cmd:"" name:"em" help:"Run the Ethernet Manager: hand out the rules of a file, and watch it."`
 	Agent   agentCmd `cmd:"" help:"Run a host's agent: make its ports' devices and carry their frames."`
 	Check   checkCmd `cmd:"" help:"Check a manager's file."`
@@ -181,8 +183,10 @@ type checkCmd struct {
 }
 
 // askFlags say how to tell.
+//
+//nolint:lll // A struct tag cannot be broken.
 type askFlags struct {
-	JSON bool `name:"json" help:"One JSON document instead of a table."`
+	Format string `help:"text, or json: one document. Default: ${default}." default:"text" enum:"text,json" placeholder:"NAME"`
 }
 
 // showCmd shows a list.

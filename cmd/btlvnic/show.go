@@ -78,7 +78,7 @@ func (c *showCmd) Run(env *environment) error {
 	if err := fetch(env.ctx, socket, http.MethodGet, "/"+c.What, &raw); err != nil {
 		return err
 	}
-	if c.JSON {
+	if c.Format == "json" {
 		return ignorePipe(writeJSON(env.stdout, raw))
 	}
 	t, err := c.table(raw)
@@ -215,7 +215,7 @@ func (c *pingCmd) Run(env *environment) error {
 		if p.Error == "" {
 			answered++
 		}
-		if !c.JSON {
+		if c.Format != "json" {
 			line := fmt.Sprintf("%s: %s", p.MAC, p.Error)
 			if p.Error == "" {
 				line = fmt.Sprintf("%s at LID %d: %.0f us", p.MAC, p.LID, p.RTTUs)
@@ -232,13 +232,13 @@ func (c *pingCmd) Run(env *environment) error {
 			}
 		}
 	}
-	if c.JSON {
+	if c.Format == "json" {
 		if err := writeJSON(env.stdout, all); err != nil {
 			return ignorePipe(err)
 		}
 	}
 	if answered == 0 {
-		if c.JSON {
+		if c.Format == "json" {
 			return errTold
 		}
 		return agent.ErrNoAnswer

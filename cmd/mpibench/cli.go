@@ -23,6 +23,8 @@ are bytes with the binary suffixes K, M and G; MB is 1000000 bytes.`
 //
 //nolint:lll // A struct tag cannot be broken.
 type cli struct {
+	usage.Own
+
 	Measure measureCmd `cmd:"" default:"withargs" help:"Measure between the ranks of this job. The default: its flags may stand alone."`
 	Compare compareCmd `cmd:"" help:"Measure beside Open MPI and MPICH, in turns."`
 }
@@ -58,7 +60,7 @@ type measureCmd struct {
 	Test     testList      `short:"t" default:"latency,bw" placeholder:"NAMES" help:"${all_tests}, or all. Default: ${default}."`
 	Size     plan.SizeList `short:"s" default:"8,64,512,4K,64K,1M" placeholder:"LIST" help:"Sizes, as 8,1K,..,4M: of a message, of what a rank gives to Bcast and to reductions, of a rank's part in the others. Default: ${default}."`
 	Ranks    []int         `placeholder:"LIST" help:"Numbers of ranks that take part in the tests of more than two. Default: all."`
-	Format   string        `default:"table" enum:"table,json" placeholder:"NAME" help:"table, or json: an object a line, as figures come. Default: ${default}."`
+	Format   string        `default:"text" enum:"text,json" placeholder:"NAME" help:"text, or json: an object a line, as figures come. Default: ${default}."`
 	Duration time.Duration `default:"200ms" help:"Time for each figure. Default: ${default}."`
 	Window   int           `default:"64" placeholder:"N" help:"Messages in flight, of bw, bibw and mbw_mr. Default: ${default}."`
 	Threads  int           `default:"4" placeholder:"N" help:"Goroutines that send at each rank in latency_mt. Default: ${default}."`

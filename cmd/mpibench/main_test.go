@@ -86,7 +86,7 @@ size  ranks    median       p99      min
 {"schema":"gobtl-mpibench/1","test":"latency","size":1048576,"ranks":2,"unit":"us","median":200,"p99":300,"min":100}
 {"schema":"gobtl-mpibench/1","test":"mbw_mr","size":8,"ranks":4,"unit":"messages/s","median":12340000,"p99":20000000,"min":1000000}
 `
-	for format, want := range map[string]string{"table": table, "json": lines} {
+	for format, want := range map[string]string{"text": table, "json": lines} {
 		var b bytes.Buffer
 		out := newOutput(&b, format)
 		for _, r := range results {

@@ -4,8 +4,9 @@ import (
 	"bufio"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strings"
+
+	"gobtl/internal/version"
 )
 
 // Machine says where figures come from. What the system does not tell is "unknown".
@@ -52,22 +53,4 @@ func kernelRelease() string {
 }
 
 // Version is the program's version, or the commit that a working copy stands at.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	revision, modified := "devel", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			modified = "+changes"
-		}
-	}
-	return revision + modified
-}
+func Version() string { return version.String() }

@@ -45,8 +45,9 @@ var leaves = []string{
 var policies = []policy{
 	{dir: "internal/tidy"},
 	{dir: "internal/testenv"},
+	{dir: "internal/version"},
 	{
-		dir: "internal/report",
+		dir: "internal/report", imports: []string{"internal/version"},
 		libs: []string{
 			"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3",
 			"golang.org/x/term", "gonum.org/v1/plot",
@@ -55,7 +56,10 @@ var policies = []policy{
 	{dir: "internal/waiting", imports: leaves, libs: []string{"golang.org/x/sys"}},
 	{dir: "internal/park", libs: []string{"golang.org/x/sys"}},
 	{dir: "internal/bounded"},
-	{dir: "internal/usage", libs: []string{"github.com/alecthomas/kong"}},
+	{
+		dir: "internal/usage", imports: []string{"internal/version"},
+		libs: []string{"github.com/alecthomas/kong"},
+	},
 	{dir: "internal/bulk", libs: []string{"golang.org/x/sys"}},
 	{dir: "internal/...", imports: leaves, deny: pureDeny},
 	{dir: "hotel", imports: leaves, deny: pureDeny},
@@ -87,7 +91,7 @@ var policies = []policy{
 		dir: ".",
 		imports: []string{
 			"btl", "btl/call", "btl/conn", "btl/queue", "btl/runner", "fabric", "fabric/ofi",
-			"fabric/shm", "fabric/udp",
+			"fabric/shm", "fabric/udp", "internal/version",
 		},
 	},
 	{
@@ -132,7 +136,7 @@ var policies = []policy{
 		libs: []string{"github.com/prometheus/client_golang"},
 	},
 	{
-		dir: "cmd/btlbench/plan", imports: []string{"fabric/impair"},
+		dir: "cmd/btlbench/plan", imports: []string{"fabric/impair", "internal/usage"},
 		libs: []string{"github.com/agnivade/levenshtein"},
 	},
 	{

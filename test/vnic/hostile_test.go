@@ -154,7 +154,8 @@ func (l *lab) managed(host string) (s state) {
 	l.t.Helper()
 	l.show(host, "agent", &s)
 	for _, what := range []string{"ports", "macs", "fdb"} {
-		out, err := exec.Command(binary, "show", what, "--json", "--socket", l.socket(host)).Output()
+		out, err := exec.Command(binary, "show", what, "--format", "json", "--socket",
+			l.socket(host)).Output()
 		if err != nil {
 			l.t.Fatal(err)
 		}

@@ -274,7 +274,8 @@ func (l *lab) port(host string, port int) *portInfo {
 // show asks a process; one that does not answer yet leaves v as it is.
 func (l *lab) show(host, what string, v any) {
 	l.t.Helper()
-	out, err := exec.Command(binary, "show", what, "--json", "--socket", l.socket(host)).Output()
+	out, err := exec.Command(binary, "show", what, "--format", "json", "--socket",
+		l.socket(host)).Output()
 	if err != nil {
 		return
 	}

@@ -351,7 +351,7 @@ func TestWrongHost(t *testing.T) {
 	var report struct{ Refused string }
 	l.show("a", "agent", &report)
 	if report.Refused == "" {
-		t.Error("show agent --json does not tell of it")
+		t.Error("show agent --format json does not tell of it")
 	}
 	out, err := exec.Command(binary, "show", "agent", "--socket", l.socket("a")).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), `does not know host "zz"`) {

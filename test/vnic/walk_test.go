@@ -60,7 +60,7 @@ func TestWalk(t *testing.T) {
 // pingMAC asks agents by their Ethernet addresses.
 func (l *lab) pingMAC() {
 	l.t.Helper()
-	out, err := exec.Command(binary, "ping-mac", "--json", "--socket", l.socket("a"),
+	out, err := exec.Command(binary, "ping-mac", "--format", "json", "--socket", l.socket("a"),
 		l.port("c", 1).MAC).Output()
 	var answers []struct {
 		LID   int

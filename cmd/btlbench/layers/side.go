@@ -38,7 +38,8 @@ type Config struct {
 func NewConfig(f *plan.Flags, timeout time.Duration) Config {
 	return Config{
 		Provider: f.Provider, Domain: f.Domain, Layers: f.Layers(), Profile: f.Profile,
-		MTUBytes: f.MTU, Impair: f.Impair, Set: f.Set, PeerTimeoutNs: int64(f.PeerTimeout), Wait: f.Wait,
+		MTUBytes: int(f.MTU), Impair: f.Impair, Set: f.Set,
+		PeerTimeoutNs: int64(f.PeerTimeout), Wait: f.Wait,
 		TimeoutNs: int64(timeout),
 	}
 }

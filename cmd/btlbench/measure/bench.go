@@ -61,7 +61,7 @@ func (b *Bench) Run(ctx context.Context) error {
 	begin := time.Now()
 	defer func() { b.Doc.ElapsedS = report.Decimals(time.Since(begin).Seconds(), 3) }()
 	b.Doc.Sides.Client, b.Doc.Sides.Server = b.Session.Side.Facts(), b.Session.Remote
-	b.Doc.Config.MTU = b.Session.Side.Cfg.MTUBytes
+	b.Doc.Config.MTU = plan.Bytes(b.Session.Side.Cfg.MTUBytes)
 	todo := b.plan()
 	total := 0
 	for i := range todo {

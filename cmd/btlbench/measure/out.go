@@ -15,7 +15,7 @@ import (
 
 // The formats of a report.
 const (
-	formatTable   = "table"
+	formatText    = "text"
 	FormatJSON    = "json"
 	formatCSV     = "csv"
 	formatGobench = "gobench"

@@ -224,7 +224,7 @@ func TestTable(t *testing.T) {
 		{Test: plan.TestLat, Layer: plan.LayerRaw, SizeBytes: 8 << 10, Reason: "too large"},
 	}
 	var out bytes.Buffer
-	if err := Write(&out, formatTable, d); err != nil {
+	if err := Write(&out, formatText, d); err != nil {
 		t.Fatal(err)
 	}
 	text := out.String()
@@ -273,7 +273,7 @@ func TestDetails(t *testing.T) {
 	for _, verbose := range []bool{true, false} {
 		d.Verbose = verbose
 		var out bytes.Buffer
-		if err := Write(&out, formatTable, d); err != nil {
+		if err := Write(&out, formatText, d); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
@@ -358,7 +358,7 @@ type failingWriter struct{}
 func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 func TestReportToFullDisk(t *testing.T) {
-	for _, format := range []string{formatTable, FormatJSON, formatCSV, formatGobench} {
+	for _, format := range []string{formatText, FormatJSON, formatCSV, formatGobench} {
 		if Write(failingWriter{}, format, sample()) == nil {
 			t.Errorf("%s: no error", format)
 		}

@@ -22,7 +22,7 @@ type Flags struct {
 	Domain   string   `help:"Device (libfabric domain). Default: the provider's first." placeholder:"NAME" json:"domain"`
 	Layer    string   `help:"btl: the transport. runner: lat, bw and rate through a runner.Runner. raw: the same on the bare fabric endpoint. both: in turn, with their ratio. Default: ${default}." placeholder:"NAME" enum:"btl,raw,both,runner" default:"${layer}" json:"layer"`
 	Profile  string   `help:"Recovery profile of the transport. Default: the transport's own." placeholder:"NAME" json:"profile"`
-	MTU      int      `name:"mtu" type:"nonzero" help:"MTU of the network, with UDP that of the interface: 1500 makes datagrams of 1472 bytes over IPv4, 1452 over IPv6. Default: the provider's." placeholder:"BYTES" json:"mtu_bytes"`
+	MTU      Bytes    `name:"mtu" type:"nonzero" help:"MTU of the network, with UDP that of the interface: 1500 makes datagrams of 1472 bytes over IPv4, 1452 over IPv6. Default: the provider's." placeholder:"BYTES" json:"mtu_bytes"`
 
 	Duration   time.Duration `type:"nonzero" help:"Time for each line of the report, over all rounds. Default: 1s." json:"duration_ns"`
 	Iterations int64         `type:"nonzero" help:"Messages (round trips) for each line of the report, instead of a time." placeholder:"N" json:"iterations"`
@@ -31,7 +31,7 @@ type Flags struct {
 	Window     windowList    `help:"Messages in flight in bw, bibw, rate, put_bw, get_bw, atomic, atomic_post and the stream of lat_load; several with commas. Default: 64, rate and atomics 1,8,64,512, lat_load 2." placeholder:"LIST" json:"window"`
 	Places     int           `type:"nonzero" help:"Messages of memory that put_bw and get_bw write in turn, such as 4: a receiver of messages uses the same few again and again, which its caches hold. Default: as many as the window." placeholder:"N" json:"places,omitempty"`
 	Load       loadList      `help:"The stream in lat_load: max, or a part such as 50% of what it reaches alone; several with commas. Default: ${default}." default:"max" placeholder:"LIST" json:"load"`
-	LoadSize   oneSize       `help:"Message size of that stream. Default: ${default}." default:"1M" placeholder:"SIZE" json:"load_size_bytes"`
+	LoadSize   Bytes         `help:"Message size of that stream. Default: ${default}." default:"1M" placeholder:"SIZE" json:"load_size_bytes"`
 	Wait       string        `help:"How both sides wait: busy polls, event sleeps, adaptive polls for what a wake-up costs, then sleeps. Default: ${default}." enum:"busy,adaptive,event" default:"busy" placeholder:"NAME" json:"wait"`
 	Gap        time.Duration `help:"Pause between two messages of lat, put_lat and notice, such as 1s, for the first one after a silence." placeholder:"TIME" json:"gap_ns"`
 	Verify     bool          `help:"Check every byte and that each message arrives once." json:"verify"`

@@ -89,7 +89,7 @@ const (
 	LoadMax  Load = 101
 )
 
-const loadSizeMax oneSize = inFlightBytesMax / windowLoad
+const loadSizeMax Bytes = inFlightBytesMax / windowLoad
 
 // String writes a load as loadList reads it.
 func (l Load) String() string {
@@ -135,16 +135,3 @@ func (l loadList) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(texts)
 }
-
-// oneSize is a single message size.
-type oneSize int
-
-// UnmarshalText parses "1M".
-func (s *oneSize) UnmarshalText(text []byte) error {
-	n, err := parseSize(string(text))
-	*s = oneSize(n)
-	return err
-}
-
-// String writes it as UnmarshalText reads it.
-func (s oneSize) String() string { return SizeText(int(s)) }

@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"gobtl/internal/usage"
 )
 
 // The tests, in the order in which they are reported.
@@ -143,8 +144,11 @@ func (l *TestList) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// SizeBytesMax bounds a message: the transport's own limit is 4 GiB - 1.
-const SizeBytesMax = min(1<<32-1, math.MaxInt)
+// SizeBytesMax bounds a message.
+const SizeBytesMax = usage.SizeBytesMax
+
+// Bytes is a number of bytes, such as 64K, in a flag.
+type Bytes = usage.Size
 
 // sizesMax bounds the number of sizes in one list.
 const sizesMax = 256
@@ -160,7 +164,7 @@ func (l *SizeList) UnmarshalText(text []byte) error {
 	for i := 0; i < len(parts); i++ {
 		part := strings.TrimSpace(parts[i])
 		if part != ".." {
-			size, err := parseSize(part)
+			size, err := usage.ParseSize(part)
 			if err != nil {
 				return err
 			}
@@ -187,7 +191,7 @@ func doublings(before SizeList, after []string) (SizeList, error) {
 		return nil, errors.New(`".." needs a size before and after it, as in 1K,..,4M`)
 	}
 	from := before[len(before)-1]
-	to, err := parseSize(strings.TrimSpace(after[0]))
+	to, err := usage.ParseSize(strings.TrimSpace(after[0]))
 	if err != nil {
 		return nil, err
 	}
@@ -201,36 +205,8 @@ func doublings(before SizeList, after []string) (SizeList, error) {
 	return list, nil
 }
 
-// parseSize parses a number of bytes with an optional binary suffix: "8", "1K", "4MiB".
-func parseSize(text string) (int, error) {
-	digits := strings.TrimRight(text, "BKMGikmgb")
-	suffix := strings.ToUpper(text[len(digits):])
-	shift, ok := map[string]int{
-		"": 0, "B": 0, "K": 10, "KB": 10, "KIB": 10, "M": 20, "MB": 20, "MIB": 20,
-		"G": 30, "GB": 30, "GIB": 30,
-	}[suffix]
-	n, err := strconv.ParseUint(digits, 10, 32)
-	if err != nil || !ok {
-		return 0, fmt.Errorf("%q is no size: write bytes as 8, 1K, 4M or 1G", text)
-	}
-	if n > SizeBytesMax>>shift {
-		return 0, fmt.Errorf("size %s is beyond the limit of %d bytes", text, SizeBytesMax)
-	}
-	return int(n << shift), nil
-}
-
-// SizeText writes a size as parseSize reads it, in the largest unit that needs no fraction.
-func SizeText(sizeBytes int) string {
-	for _, unit := range []struct {
-		shift int
-		name  string
-	}{{30, "G"}, {20, "M"}, {10, "K"}} {
-		if sizeBytes >= 1<<unit.shift && sizeBytes%(1<<unit.shift) == 0 {
-			return strconv.Itoa(sizeBytes>>unit.shift) + unit.name
-		}
-	}
-	return strconv.Itoa(sizeBytes)
-}
+// SizeText writes a size as a command line has it, in the largest unit that needs no fraction.
+func SizeText(sizeBytes int) string { return usage.SizeText(sizeBytes) }
 
 // Amount is a number of messages, or a time, whichever is not zero.
 type Amount struct {

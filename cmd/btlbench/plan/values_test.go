@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"gobtl/internal/usage"
 )
 
 func TestSizeList(t *testing.T) {
@@ -69,7 +71,7 @@ func TestSizeListErrors(t *testing.T) {
 func TestSizeTextRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, SizeBytesMax).Draw(t, "size")
-		got, err := parseSize(SizeText(n))
+		got, err := usage.ParseSize(SizeText(n))
 		if err != nil || got != n {
 			t.Fatalf("%d became %q became %d (%v)", n, SizeText(n), got, err)
 		}

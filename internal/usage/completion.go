@@ -1,0 +1,175 @@
+package usage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Completion returns a script with which a shell (bash, zsh or fish) completes the commands, flags
+// and values of a program. Where a file may stand the shell completes files.
+func Completion(app *kong.Application, shell string) (string, error) {
+	switch shell {
+	case "bash":
+		return bash(app), nil
+	case "zsh":
+		return "#compdef " + app.Name + "\nautoload -U +X bashcompinit && bashcompinit\n" +
+			bash(app), nil
+	case "fish":
+		return fish(app), nil
+	}
+	return "", fmt.Errorf("--completion %q: want bash, zsh or fish", shell)
+}
+
+// commands are those of a program, itself first, under the name "".
+func commands(app *kong.Application) []*kong.Node {
+	list := []*kong.Node{app.Node}
+	for _, c := range app.Children {
+		if !c.Hidden && c.Type == kong.CommandNode {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// nameOf is the word that stands for a command on the command line.
+func nameOf(app *kong.Application, c *kong.Node) string {
+	if c == app.Node {
+		return ""
+	}
+	return c.Name
+}
+
+// flagsOf are the flags that may stand behind a command.
+func flagsOf(app *kong.Application, c *kong.Node) (list []*kong.Flag) {
+	nodes := []*kong.Node{app.Node}
+	switch {
+	case c != app.Node:
+		nodes = append(nodes, c)
+	case app.DefaultCmd != nil:
+		nodes = append(nodes, app.DefaultCmd)
+	}
+	for _, n := range nodes {
+		for _, f := range n.Flags {
+			if !f.Hidden {
+				list = append(list, f)
+			}
+		}
+	}
+	return list
+}
+
+// valuesOf are the words that a flag or an argument takes, nil if any will do.
+func valuesOf(v *kong.Value) []string {
+	switch {
+	case v.Enum != "":
+		return v.EnumSlice()
+	case v.Name == "completion":
+		return []string{"bash", "zsh", "fish"}
+	}
+	return nil
+}
+
+// words are what may stand behind a command.
+func words(app *kong.Application, c *kong.Node) (list []string) {
+	if c == app.Node {
+		for _, sub := range commands(app)[1:] {
+			list = append(list, sub.Name)
+		}
+	}
+	for _, a := range c.Positional {
+		list = append(list, valuesOf(a)...)
+	}
+	for _, f := range flagsOf(app, c) {
+		list = append(list, "--"+f.Name)
+		if f.Tag.Negatable != "" {
+			list = append(list, "--no-"+f.Name)
+		}
+	}
+	return list
+}
+
+// names are a flag's, as they are written.
+func names(f *kong.Flag) []string {
+	if f.Short == 0 {
+		return []string{"--" + f.Name}
+	}
+	return []string{"-" + string(f.Short), "--" + f.Name}
+}
+
+// bash is the script for bash. It looks for the command among the words, then for a flag in front
+// of the cursor. It knows the flag's values, or leaves them to the shell.
+func bash(app *kong.Application) string {
+	var b strings.Builder
+	all := commands(app)
+	fmt.Fprintf(&b, "_%s() {\n  local cur=${COMP_WORDS[COMP_CWORD]} command= i\n"+
+		"  local prev=${COMP_WORDS[COMP_CWORD-1]}\n", app.Name)
+	if len(all) > 1 {
+		subs := make([]string, 0, len(all)-1)
+		for _, c := range all[1:] {
+			subs = append(subs, c.Name)
+		}
+		fmt.Fprintf(&b, "  for ((i = 1; i < COMP_CWORD; i++)); do\n    case ${COMP_WORDS[i]} in\n"+
+			"      %s) command=${COMP_WORDS[i]}; break ;;\n    esac\n  done\n", strings.Join(subs, "|"))
+	}
+	b.WriteString("  COMPREPLY=()\n  case $command,$prev in\n")
+	for _, c := range all {
+		for _, f := range flagsOf(app, c) {
+			if f.IsBool() {
+				continue
+			}
+			at := make([]string, 0, 2)
+			for _, n := range names(f) {
+				at = append(at, nameOf(app, c)+","+n)
+			}
+			reply := ""
+			if values := valuesOf(f.Value); values != nil {
+				reply = fmt.Sprintf("COMPREPLY=($(compgen -W '%s' -- \"$cur\")); ",
+					strings.Join(values, " "))
+			}
+			fmt.Fprintf(&b, "    %s) %sreturn ;;\n", strings.Join(at, "|"), reply)
+		}
+	}
+	b.WriteString("  esac\n  case $command in\n")
+	for _, c := range all {
+		fmt.Fprintf(&b, "    '%s') COMPREPLY=($(compgen -W '%s' -- \"$cur\")) ;;\n",
+			nameOf(app, c), strings.Join(words(app, c), " "))
+	}
+	fmt.Fprintf(&b, "  esac\n}\ncomplete -o default -F _%s %s\n", app.Name, app.Name)
+	return b.String()
+}
+
+// fish is the script for fish, a line for each command and flag.
+func fish(app *kong.Application) string {
+	var b strings.Builder
+	all := commands(app)
+	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `\'`) + "'" }
+	for _, c := range all[1:] {
+		fmt.Fprintf(&b, "complete -c %s -f -n __fish_use_subcommand -a %s -d %s\n", app.Name, c.Name,
+			quote(c.Help))
+	}
+	for _, c := range all {
+		when := ""
+		if c != app.Node {
+			when = " -n '__fish_seen_subcommand_from " + c.Name + "'"
+		}
+		for _, f := range flagsOf(app, c) {
+			if c != app.Node && slices.Contains(app.Flags, f) {
+				continue // The program's own line has it.
+			}
+			line := "complete -c " + app.Name + when + " -l " + f.Name
+			if f.Short != 0 {
+				line += " -s " + string(f.Short)
+			}
+			if values := valuesOf(f.Value); values != nil {
+				line += " -x -a " + quote(strings.Join(values, " "))
+			} else if !f.IsBool() {
+				line += " -r"
+			}
+			b.WriteString(line + " -d " + quote(f.Help) + "\n")
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,153 @@
+package usage
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Man returns the manual page of a program in the language of man(7).
+func Man(app *kong.Application) string {
+	var b strings.Builder
+	title := strings.ToUpper(app.Name)
+	summary, _, _ := strings.Cut(oneLine(app.Help), ". ")
+	fmt.Fprintf(&b, ".TH %s 1 \"\" gobtl\n.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n", title, app.Name,
+		roff(strings.TrimSuffix(summary, ".")))
+	for _, c := range leaves(app) {
+		fmt.Fprintf(&b, ".br\n%s\n", roff(synopsis(app, c)))
+	}
+	fmt.Fprintf(&b, ".SH DESCRIPTION\n%s\n", roff(oneLine(app.Help)))
+	for _, c := range commands(app) {
+		heading := "OPTIONS"
+		if c != app.Node {
+			heading = strings.ToUpper(c.Name)
+		}
+		fmt.Fprintf(&b, ".SH %s\n", roff(heading))
+		if c != app.Node {
+			fmt.Fprintf(&b, "%s\n", roff(c.Help))
+		}
+		for _, r := range rows(c) {
+			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(r.name), roff(r.help))
+		}
+	}
+	return b.String()
+}
+
+// Markdown returns the page of a program for the reference.
+func Markdown(app *kong.Application) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n%s\n\n```\n", app.Name, oneLine(app.Help))
+	for _, c := range leaves(app) {
+		b.WriteString(synopsis(app, c) + "\n")
+	}
+	b.WriteString("```\n")
+	for _, c := range commands(app) {
+		list := rows(c)
+		if c == app.Node {
+			b.WriteString("\n## Flags of the program\n\n")
+		} else {
+			fmt.Fprintf(&b, "\n## %s %s\n\n%s\n", app.Name, c.Name, c.Help)
+			if len(list) == 0 {
+				continue
+			}
+			b.WriteString("\n")
+		}
+		b.WriteString("| write | meaning |\n|---|---|\n")
+		for _, r := range list {
+			fmt.Fprintf(&b, "| `%s` | %s |\n", cell(r.name), cell(r.help))
+		}
+	}
+	return b.String()
+}
+
+// row is a flag or an argument, and what it means.
+type row struct{ name, help string }
+
+// rows are the arguments and flags of a command.
+func rows(c *kong.Node) (list []row) {
+	for _, a := range c.Positional {
+		name := strings.ToUpper(a.Name)
+		if a.Tag.PlaceHolder != "" {
+			name = a.Tag.PlaceHolder
+		}
+		list = append(list, row{name, a.Help})
+	}
+	for _, f := range c.Flags {
+		if !f.Hidden {
+			list = append(list, row{flagText(f), f.Help})
+		}
+	}
+	return list
+}
+
+// flagText is a flag as it is written, with its value.
+func flagText(f *kong.Flag) string {
+	text := strings.Join(names(f), ", ")
+	switch {
+	case f.Tag.Negatable != "":
+		text = strings.Replace(text, "--", "--[no-]", 1)
+	case f.IsBool():
+	case f.PlaceHolder != "":
+		text += " " + f.PlaceHolder
+	case f.Enum != "":
+		text += " NAME"
+	default:
+		text += " VALUE"
+	}
+	return text
+}
+
+// leaves are the commands that can be run.
+func leaves(app *kong.Application) []*kong.Node {
+	if all := commands(app); len(all) > 1 {
+		return all[1:]
+	}
+	return []*kong.Node{app.Node}
+}
+
+// synopsis is the shortest form of a command line.
+func synopsis(app *kong.Application, c *kong.Node) string {
+	text := app.Name
+	switch c {
+	case app.Node:
+	case app.DefaultCmd:
+		text += " [" + c.Name + "]"
+	default:
+		text += " " + c.Name
+	}
+	for _, f := range c.Flags {
+		if f.Required {
+			text += " " + flagText(f)
+		}
+	}
+	text += " [flags]"
+	for _, a := range c.Positional {
+		name := strings.ToUpper(a.Name)
+		if a.Tag.PlaceHolder != "" {
+			name = a.Tag.PlaceHolder
+		}
+		if a.Passthrough {
+			name += " ..."
+		}
+		if !a.Required {
+			name = "[" + name + "]"
+		}
+		text += " " + name
+	}
+	return text
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// roff is a text in which nothing is a request of man's language.
+func roff(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`).Replace(oneLine(text))
+	if strings.HasPrefix(text, ".") {
+		text = `\&` + text
+	}
+	return text
+}
+
+// cell is a text in which nothing ends a cell of a table.
+func cell(text string) string { return strings.ReplaceAll(oneLine(text), "|", `\|`) }

@@ -1,0 +1,64 @@
+package usage
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/alecthomas/kong"
+
+	"gobtl/internal/version"
+)
+
+// Own are the flags that every program of the house has. A program embeds it in its command line.
+//
+//nolint:lll // A struct tag cannot be broken.
+type Own struct {
+	Version    printVersion `help:"Print the version and exit." group:"Every program"`
+	Completion shell        `help:"Print the completions for a shell and exit: bash, zsh or fish." placeholder:"SHELL" group:"Every program"`
+	Man        printMan     `help:"Print the manual page and exit; man -l - shows it." group:"Every program"`
+	Reference  printPage    `help:"Print this as a page of Markdown." hidden:""`
+}
+
+// The types of the flags. Each prints and ends the program before anything else is looked at.
+type (
+	printVersion bool
+	printMan     bool
+	printPage    bool
+	shell        string
+)
+
+// BeforeApply is called by kong.
+func (printVersion) BeforeApply(app *kong.Kong) error {
+	return printed(app, app.Model.Name+" "+version.String()+"\n")
+}
+
+// BeforeApply is called by kong.
+func (printMan) BeforeApply(app *kong.Kong) error { return printed(app, Man(app.Model)) }
+
+// BeforeApply is called by kong.
+func (printPage) BeforeApply(app *kong.Kong) error { return printed(app, Markdown(app.Model)) }
+
+// BeforeApply is called by kong.
+func (shell) BeforeApply(app *kong.Kong, ctx *kong.Context) error {
+	for _, p := range ctx.Path {
+		if p.Flag == nil || p.Flag.Name != "completion" {
+			continue
+		}
+		name, _ := ctx.FlagValue(p.Flag).(shell)
+		text, err := Completion(app.Model, string(name))
+		if err != nil {
+			return err
+		}
+		return printed(app, text)
+	}
+	return nil
+}
+
+// printed prints a text and ends the program.
+func printed(app *kong.Kong, text string) error {
+	if _, err := io.WriteString(app.Stdout, text); err != nil {
+		return fmt.Errorf("standard output: %w", err)
+	}
+	app.Exit(0)
+	return nil
+}

@@ -1,0 +1,45 @@
+// Package version tells the version of gobtl that a program was built with.
+package version
+
+import "runtime/debug"
+
+// module is the path of this module.
+const module = "gobtl"
+
+// String is the version of the module, or the commit that its working copy stood at: "v1.2.0",
+// "1a2b3c4d5e6f", "1a2b3c4d5e6f+changes". Where the program does not know it is "devel". Any
+// goroutine may call it.
+func String() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return unknown
+	}
+	return of(info)
+}
+
+// unknown is the version of a build that has recorded none.
+const unknown = "devel"
+
+func of(info *debug.BuildInfo) string {
+	if info.Main.Path != module {
+		for _, d := range info.Deps {
+			if d.Path == module {
+				return d.Version
+			}
+		}
+		return unknown
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	revision, modified := unknown, ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = "+changes"
+		}
+	}
+	return revision + modified
+}

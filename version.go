@@ -1,0 +1,7 @@
+package gobtl
+
+import "gobtl/internal/version"
+
+// Version is the version of gobtl that the program was built with: "v1.2.0", or the commit of the
+// tree, or "devel" where the build has recorded neither. Any goroutine may call it.
+func Version() string { return version.String() }

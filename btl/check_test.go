@@ -136,7 +136,7 @@ var tamperings = []struct {
 	{"nothing", "", func(*busyModule) {}},
 
 	{"time", "unpaused", func(b *busyModule) { b.nowUnpaused = b.now + 1 }},
-	{"heard in the future", "heard", func(b *busyModule) { b.in.life.Heard(b.nowUnpaused + 1) }},
+	{"heard in the future", "heard", func(b *busyModule) { b.in.life.Heard(b.nowUnpaused+1, 0) }},
 	{"slot", "slot", func(b *busyModule) { b.in.slot = b.out.slot }},
 	{"tag", "not its own", func(b *busyModule) { b.in.tag++ }},
 	{"state", "share of the credits", func(b *busyModule) { b.in.state = stateConnecting }},

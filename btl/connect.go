@@ -209,7 +209,7 @@ func (m *Module) onHelloAck(c *port.Channel, h *frag.Header, hello *frag.Hello) 
 		return false
 	}
 	hs := ep.hs
-	ep.life.Heard(m.nowUnpaused)
+	ep.life.Heard(m.nowUnpaused, int(c.Which()))
 	m.noteTakes(ep, hello)
 	if hs == nil {
 		ep.life.AnsweredBy(int(c.Which()), m.nowUnpaused)

@@ -14,7 +14,7 @@ var (
 	// ErrPeerClosed: the peer closed its end.
 	ErrPeerClosed = errors.New("btl: closed by the peer")
 	// ErrPeerDead: nothing was heard from the peer for Config.PeerTimeout while an answer was due,
-	// or a reliable fabric could not carry a packet to it.
+	// or a reliable fabric could not carry a packet to it. The error says which channel is silent.
 	ErrPeerDead = errors.New("btl: peer does not answer")
 	// ErrLost: a reliable fabric has lost a packet after all, or mixed up their order.
 	ErrLost = errors.New("btl: packet lost by a fabric that is said to be reliable")

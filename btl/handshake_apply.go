@@ -16,7 +16,7 @@ func (m *Module) onProvenHello(ep *Endpoint, h *frag.Header, hello *frag.Hello) 
 	if !m.matchesPeer(ep, h, hello) {
 		return nil
 	}
-	ep.life.Heard(m.nowUnpaused)
+	ep.life.Heard(m.nowUnpaused, int(viaOf(hello.Probe)))
 	if ep.state == stateAccepting && hello.Proven != frag.ProvenAll {
 		return ep // the peer may need the answer to get there
 	}

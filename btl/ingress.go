@@ -277,7 +277,7 @@ func (m *Module) finishDeferred() {
 		m.stats.counters[CntRecvFrag]++ // it was sound, but for what was withheld since
 		return
 	}
-	ep.life.Heard(m.nowUnpaused)
+	ep.life.Heard(m.nowUnpaused, int(m.rxVia))
 	m.accepted(ep, &d.hdr)
 }
 

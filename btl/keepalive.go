@@ -47,7 +47,7 @@ func (m *Module) onKeepAlive(ep *Endpoint) {
 	}
 	v := ep.life.Verdict(m.nowUnpaused, &m.lifeRules, liveness.Sign, 0)
 	if !m.askAgain(ep, &v) {
-		m.end(ep, EventFailed, ErrPeerDead)
+		m.end(ep, EventFailed, dead(&v))
 		return
 	}
 	m.askKeepAlive(ep, frag.ProbeCommand)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gobtl/fabric/mem"
+	"gobtl/frag"
 )
 
 // firewall drops what comes from outside on a pair of addresses by which nothing has gone out for
@@ -91,5 +92,33 @@ func TestKeepAliveAsksAgain(t *testing.T) {
 	})
 	if d := again.Sub(lost); d > cfg.KeepAlive/2 || a.Err() != nil {
 		t.Errorf("asked again %v after the one that was lost (%v)", d, a.Err())
+	}
+}
+
+// A peer that was silent for a while, and holds what others want, is asked for a sign of life at
+// once, also where nobody is asked without traffic.
+func TestSilentHolderIsAsked(t *testing.T) {
+	cfg := smallConfig()
+	cfg.KeepAlive, cfg.PeerTimeout = -1, time.Second
+	l := newLab(t, mem.Config{}, 2, cfg)
+	l.pair()
+	l.settle(time.Second)
+	hellos := 0
+	l.net.SetFilter(func(_, _ []byte, pkt []byte) mem.Verdict {
+		if kindOf(pkt) == frag.KindHello {
+			hellos++
+		}
+		return mem.Deliver
+	})
+	for _, holds := range []bool{false, true} {
+		for range 20 {
+			l.step(50 * time.Millisecond)
+		}
+		l.mods[0].stir()
+		l.mods[0].askSilent(func(*Endpoint) bool { return holds })
+		l.step(time.Millisecond)
+		if (hellos > 0) != holds {
+			t.Errorf("holds what others want: %v: asked %d times", holds, hellos)
+		}
 	}
 }

@@ -346,7 +346,7 @@ func (m *Module) receiveLanded(comps []fabric.Completion, base uint32) (count in
 	if h.Flags&frag.FlagAck != 0 { // on a counted link none has
 		m.onAck(ep, h, false)
 	}
-	ep.life.Heard(m.nowUnpaused)
+	ep.life.Heard(m.nowUnpaused, int(l.on.Which()))
 	if ep.counted {
 		ep.counts.arriving, ep.counts.arrived = h.FragID, h.OffsetBytes+uint32(h.PayloadLen)
 		m.accepted(ep, h)

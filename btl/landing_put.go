@@ -130,7 +130,7 @@ func (m *Module) receivePutLanded(comps []fabric.Completion, base uint32) (count
 	if h.Flags&frag.FlagAck != 0 {
 		m.onAck(ep, h, false)
 	}
-	ep.life.Heard(m.nowUnpaused)
+	ep.life.Heard(m.nowUnpaused, int(viaData))
 	m.acceptedRun(ep, h, count)
 	// From here on it is the last one's.
 	h.OffsetBytes += uint32(sizeBytes) - uint32(h.PayloadLen)

@@ -184,7 +184,7 @@ func (m *Module) admit(in *arrival) bool {
 	} else if in.Flags&frag.FlagAck != 0 && !m.onAck(ep, &in.Header, place != reliability.Accept) {
 		return m.drop(CntDropAck)
 	}
-	ep.life.Heard(m.nowUnpaused)
+	ep.life.Heard(m.nowUnpaused, int(m.rxVia))
 	if place != reliability.Accept {
 		m.noNews(ep, place)
 		return false

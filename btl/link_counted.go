@@ -157,7 +157,7 @@ func (m *Module) admitCounted(in *arrival) bool {
 		m.lost(ep, why)
 		return false
 	}
-	ep.life.Heard(m.nowUnpaused)
+	ep.life.Heard(m.nowUnpaused, int(m.rxVia))
 	if in.Flags&frag.FlagAck != 0 {
 		m.onConfirm(ep, &in.Header)
 	}

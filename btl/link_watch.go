@@ -1,7 +1,6 @@
 package btl
 
 import (
-	"fmt"
 	"time"
 
 	"gobtl/btl/internal/liveness"
@@ -54,8 +53,7 @@ func (m *Module) onWatch(ep *Endpoint) {
 		return
 	}
 	if !m.askAgain(ep, &v) {
-		m.end(ep, EventFailed, fmt.Errorf("%w: silent for %v, asked %d times", ErrPeerDead,
-			v.Owed.Round(time.Millisecond), v.Tries))
+		m.end(ep, EventFailed, dead(&v))
 		return
 	}
 	m.ask(ep)
@@ -133,7 +131,7 @@ func (m *Module) noteAsked(ep *Endpoint) {
 func (m *Module) onUnconfirmed(ep *Endpoint) {
 	v := ep.life.Verdict(m.nowUnpaused, &m.lifeRules, liveness.Sign, 0)
 	if !m.askAgain(ep, &v) {
-		m.end(ep, EventFailed, ErrPeerDead)
+		m.end(ep, EventFailed, dead(&v))
 		return
 	}
 	m.sendProbes(ep)

@@ -213,7 +213,7 @@ func (m *Module) receiveAside(c *port.Channel, in *arrival) {
 // onPing answers a Ping by the channel through which it came, unless there are too many.
 func (m *Module) onPing(c *port.Channel, in *arrival) {
 	ep := in.ep
-	ep.life.Heard(m.nowUnpaused)
+	ep.life.Heard(m.nowUnpaused, int(m.rxVia))
 	if m.now.Sub(ep.pongsAt) >= pongsEvery {
 		ep.pongs, ep.pongsAt = 0, m.now
 	}
@@ -230,7 +230,7 @@ func (m *Module) onPing(c *port.Channel, in *arrival) {
 func (m *Module) onPong(in *arrival) {
 	ep := in.ep
 	if ep.measured(m.now, frag.NonceOf(in.payload)) {
-		ep.life.Heard(m.nowUnpaused)
+		ep.life.Heard(m.nowUnpaused, int(m.rxVia))
 		m.stats.counters[CntRecvPong]++
 		return
 	}
@@ -238,7 +238,7 @@ func (m *Module) onPong(in *arrival) {
 		m.drop(CntDropPing)
 		return
 	}
-	ep.life.Heard(m.nowUnpaused)
+	ep.life.Heard(m.nowUnpaused, int(m.rxVia))
 	m.stats.counters[CntRecvPong]++
 	ep.near = ep.near || m.now.Sub(ep.beganAt) <= tripNear
 	m.searchPath(ep)
@@ -315,7 +315,7 @@ func (m *Module) onPart(in *arrival) {
 		m.drop(CntDropState)
 		return
 	}
-	ep.life.Heard(m.nowUnpaused)
+	ep.life.Heard(m.nowUnpaused, int(m.rxVia))
 	if place := ep.rcv.Check(in.Seq); place != reliability.Accept {
 		m.noNews(ep, place)
 		return

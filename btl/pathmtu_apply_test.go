@@ -205,7 +205,7 @@ func TestPathNarrowReached(t *testing.T) {
 	})
 	now, timeout := a.m.nowUnpaused, a.m.cfg.PeerTimeout
 	a.doubt.unpaused = now.Add(-timeout)
-	a.life.Heard(now)
+	a.life.Heard(now, 0)
 	for _, c := range []struct {
 		acked, after time.Duration
 		want         bool

@@ -327,6 +327,27 @@ func TestConnectToEarlierLife(t *testing.T) {
 	}
 }
 
+// A half-open endpoint that proves itself ends the Connect to an earlier life of its peer at once:
+// no answer of that life that comes late can end the connection to the later one.
+func TestEarlierLifeEndsWithProof(t *testing.T) {
+	l := newLab(t, mem.Config{}, 2, regressConfig())
+	m, peer := l.mods[1], l.mods[0]
+	old, err := m.Connect(l.now, otherLife(t, peer.Name()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	half, err := m.newEndpoint(peer.told[0], peer.told[1], old.tinyMost, old.mtuMost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half.state = stateAccepting
+	m.census.AddHalfOpen(half.addrKey)
+	m.setPeer(half, peerTag{peer.incarnation, 4711})
+	if m.validate(half) != half || !errors.Is(old.Err(), ErrPeerRestarted) || !m.known(half) {
+		t.Errorf("the connection to the earlier life: %v; it is reached: %v", old.Err(), !m.known(half))
+	}
+}
+
 // The end of the peer that has answered, and was told this one's tag, is gone before it was proven:
 // closed, or begun again under another tag. The peer says nothing to what comes for it; asked
 // without a tag it does.

@@ -57,10 +57,12 @@ func (m *Module) endDead(ep *Endpoint, v *liveness.Verdict) {
 		m.endNarrow(ep)
 		return
 	}
-	m.endTelling(ep, frag.ByeDead, EventFailed, fmt.Errorf("%w: a packet is not acknowledged "+
-		"for %v, sent again %d times; if a NAT gave it another address, dial it again",
-		ErrPeerDead, v.Owed.Round(time.Millisecond), v.Tries))
+	m.endTelling(ep, frag.ByeDead, EventFailed, fmt.Errorf(
+		"%w; if a NAT gave it another address, dial it again", dead(v)))
 }
+
+// dead is the ErrPeerDead of a verdict.
+func dead(v *liveness.Verdict) error { return fmt.Errorf("%w: %s", ErrPeerDead, v.Why()) }
 
 // unreadGrace is for how much longer no peer is declared dead: what it says may be among packets
 // that are here and were not read yet, by a process that makes few passes. That there are always

@@ -59,6 +59,23 @@ func TestWhySuperseded(t *testing.T) {
 	}
 }
 
+// Questions in vain before an endpoint is superseded count, if they were for the same: over a
+// reliable fabric. Elsewhere what was asked before is another question.
+func TestSupersededKeepsItsQuestions(t *testing.T) {
+	for _, counted := range []bool{false, true} {
+		l := newLab(t, mem.Config{}, 2, regressConfig())
+		old, _ := l.pair()
+		l.settle(time.Second)
+		old.counted = counted
+		old.life.Asked()
+		l.mods[0].supersede(old)
+		if inVain := old.life.Asked(); inVain != counted {
+			t.Errorf("counted %v: the question before counts: %v", counted, inVain)
+		}
+		old.counted = false
+	}
+}
+
 // superseded returns an endpoint of the first module whose end at the second was aborted, of which
 // it has heard nothing, and the second's end of a new connection, on which nothing is under way.
 func (l *lab) superseded(t *testing.T) (old, anew *Endpoint) {

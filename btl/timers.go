@@ -140,7 +140,7 @@ func (m *Module) onSuperseded(ep *Endpoint) {
 	}
 	v := ep.life.Verdict(m.nowUnpaused, &m.lifeRules, liveness.Sign, 0)
 	if !m.askAgain(ep, &v) {
-		m.end(ep, EventFailed, m.whySuperseded(ep, v.Owed))
+		m.end(ep, EventFailed, m.whySuperseded(ep, &v))
 		return
 	}
 	m.askSuccessor(ep)
@@ -178,12 +178,12 @@ func (m *Module) askSuccessor(ep *Endpoint) {
 // whySuperseded is the reason for the end of a superseded endpoint: the peer's end of it is gone,
 // if the peer has answered elsewhere meanwhile. That it was heard does not say so: who only
 // computes may send, and answers nothing.
-func (m *Module) whySuperseded(ep *Endpoint, quiet time.Duration) error {
+func (m *Module) whySuperseded(ep *Endpoint, v *liveness.Verdict) error {
 	now := m.byAddr[ep.addrKey]
-	if now != nil && now.life.Unanswered(m.nowUnpaused) < quiet/2 {
+	if now != nil && now.life.Unanswered(m.nowUnpaused) < v.Owed/2 {
 		return ErrPeerClosed
 	}
-	return ErrPeerDead
+	return dead(v)
 }
 
 func (m *Module) onHelloTimer(ep *Endpoint) {

@@ -21,6 +21,8 @@ import (
 // Channels is the number of channels of a connection.
 const Channels = 2
 
+var channelNames = [Channels]string{"command", "data"}
+
 // Sent has the number of the last packet that was sent by each channel.
 type Sent [Channels]uint32
 

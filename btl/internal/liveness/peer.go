@@ -62,6 +62,7 @@ type Peer struct {
 	// time-out since heardAt, except those right after another.
 	oldestResends, silentResends uint32
 	questions                    uint32 // for a sign of life, since heardAt
+	heardBy                      uint8  // the channel of the latest packet of the peer
 	pressed                      bool   // it is asked now, whatever KeepAlive says
 	channels
 	doubts *doubts // made on first use
@@ -87,9 +88,9 @@ func (p *Peer) Begin(now Time) { p.heardAt, p.owesAt = now, now }
 // Grant lets the peer be silent for so much longer than others.
 func (p *Peer) Grant(away time.Duration) { p.away = away }
 
-// Heard notes a packet of the peer.
-func (p *Peer) Heard(now Time) {
-	p.heardAt = now
+// Heard notes a packet of the peer that came by a channel.
+func (p *Peer) Heard(now Time, channel int) {
+	p.heardAt, p.heardBy = now, uint8(channel)
 	p.silentResends, p.questions = 0, 0
 }
 
@@ -243,7 +244,27 @@ type Verdict struct {
 	Tries int           // how often it was tried in vain to get it
 	// Within is the time in which it is to be tried again: so a dead peer is noticed when its time is
 	// up, and not a back-off later.
-	Within time.Duration
+	Within  time.Duration
+	debt    Debt
+	quiet   time.Duration // for how long nothing of the peer has come
+	silent  bool          // by no channel, for as long as it may owe an answer
+	heardBy uint8         // the channel of the latest packet
+}
+
+// Why is what people are told of a peer that is dead: by which channels no answer came, and what
+// was tried in vain. Whatever is sent again takes the data channel.
+func (v *Verdict) Why() string {
+	owed, tries := v.Owed.Round(time.Millisecond), v.Tries
+	switch {
+	case v.debt != Ack:
+		return fmt.Sprintf("both channels are silent for %v, asked %d times", owed, tries)
+	case v.silent:
+		return fmt.Sprintf("both channels are silent: a packet is not acknowledged for %v, sent again "+
+			"%d times", owed, tries)
+	}
+	return fmt.Sprintf("the data channel is not answered: a packet is not acknowledged for %v, sent "+
+		"again %d times by it; the peer was heard by the %s channel %v ago", owed, tries,
+		channelNames[v.heardBy], v.quiet.Round(time.Millisecond))
 }
 
 // Verdict says whether the peer is dead, judged by a debt. Grace is for how much longer no peer is
@@ -252,12 +273,12 @@ type Verdict struct {
 // The acknowledgement of the oldest packet is owed whatever else is heard: a path may carry small
 // packets alone, and answers to nothing else.
 func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdict {
-	v := Verdict{Tries: int(p.questions)}
+	v := Verdict{Tries: int(p.questions), debt: debt, quiet: p.Quiet(now), heardBy: p.heardBy}
 	after, enough, again := p.DeadAfter(r), TriesMin, r.sooner()
 	switch debt {
 	case Ack:
 		v.Owed = now.Sub(max(p.oldestAt, p.owesAt))
-		if p.Quiet(now) < after {
+		if v.silent = v.quiet >= after; !v.silent {
 			v.Tries, enough = int(p.oldestResends), oldestTriesMin
 		} else {
 			v.Tries, again = int(p.silentResends), time.Millisecond
@@ -265,7 +286,7 @@ func (p *Peer) Verdict(now Time, r *Rules, debt Debt, grace time.Duration) Verdi
 	case Confirm:
 		v.Owed = now.Sub(max(p.heardAt, p.owesAt))
 	case Sign:
-		v.Owed = p.Quiet(now)
+		v.Owed = v.quiet
 	}
 	v.Dead = v.Owed >= after+grace && v.Tries >= enough
 	if v.Within = after - v.Owed; v.Within <= 0 {

@@ -35,7 +35,7 @@ func TestVerdictAck(t *testing.T) {
 		p.Grant(c.away)
 		now := begin + 1000*second
 		p.FirstInFlight(now.Add(-c.owes))
-		p.Heard(now.Add(-c.heard))
+		p.Heard(now.Add(-c.heard), 0)
 		for i := range c.resends { // all of them before now
 			p.Resent(now.Add(-time.Duration(c.resends-i)), &rules, true, true, false)
 		}
@@ -45,6 +45,40 @@ func TestVerdictAck(t *testing.T) {
 		}
 		if err := p.Check(now); err != nil {
 			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// The reason of a verdict names the channels by which no answer came, and the one that was heard.
+func TestVerdictWhy(t *testing.T) {
+	const now = 1000 * second
+	for _, c := range []struct {
+		debt    Debt
+		heard   time.Duration // before now
+		channel int
+		want    string
+	}{
+		{Ack, 20 * time.Second, 1, "both channels are silent: a packet is not acknowledged for 30s, " +
+			"sent again 9 times"},
+		{Ack, time.Second, 0, "the data channel is not answered: a packet is not acknowledged for " +
+			"30s, sent again 9 times by it; the peer was heard by the command channel 1s ago"},
+		{Ack, 2 * time.Second, 1, "the data channel is not answered: a packet is not acknowledged for " +
+			"30s, sent again 9 times by it; the peer was heard by the data channel 2s ago"},
+		{Sign, 20 * time.Second, 0, "both channels are silent for 20s, asked 3 times"},
+		{Confirm, 20 * time.Second, 1, "both channels are silent for 20s, asked 3 times"},
+	} {
+		var p Peer
+		p.Begin(now.Add(-40 * time.Second))
+		p.FirstInFlight(now.Add(-30 * time.Second))
+		p.Heard(now.Add(-c.heard), c.channel)
+		for i := range 9 {
+			p.Resent(now.Add(time.Duration(i-9)), &rules, true, true, false)
+		}
+		for range 3 {
+			p.Asked()
+		}
+		if v := p.Verdict(now, &rules, c.debt, 0); !v.Dead || v.Why() != c.want {
+			t.Errorf("%v, heard %v ago by %d: dead %v: %s", c.debt, c.heard, c.channel, v.Dead, v.Why())
 		}
 	}
 }
@@ -60,7 +94,7 @@ func TestVerdictOldest(t *testing.T) {
 		p.Resent(second*Time(2+i), &rules, true, false, false)
 	}
 	p.OldestIs(21*second, 7)
-	p.Heard(21 * second)
+	p.Heard(21*second, 0)
 	if v := p.Verdict(21*second, &rules, Ack, 0); !v.Dead || v.Owed != 20*time.Second {
 		t.Errorf("the oldest packet stays: %+v", v)
 	}
@@ -93,7 +127,7 @@ func TestVerdictAsked(t *testing.T) {
 	if d := v.Next(time.Hour); d != time.Second {
 		t.Errorf("a question that is missing: %v", d)
 	}
-	p.Heard(17 * second)
+	p.Heard(17*second, 0)
 	if v = p.Verdict(17*second, &rules, Sign, 0); v.Dead || v.Tries != 0 ||
 		v.Next(time.Hour) != rules.PeerTimeout {
 		t.Errorf("heard: %+v", v)
@@ -142,7 +176,7 @@ func TestLifeQuestion(t *testing.T) {
 	if p.LifeNonce() != 5 || !p.AnswersLife(5) || p.AnswersLife(6) || p.MayAskLife(2*second) {
 		t.Error("the question is asked")
 	}
-	p.Heard(2 * second)
+	p.Heard(2*second, 0)
 	if p.LifeNonce() != 0 || p.AnswersLife(5) {
 		t.Error("the question is over")
 	}
@@ -181,7 +215,7 @@ func TestSignDue(t *testing.T) {
 	if d := p.SignDue(3*second, &never); d != 0 || !p.Pressed() {
 		t.Errorf("pressed: %v", d)
 	}
-	p.Heard(3 * second)
+	p.Heard(3*second, 0)
 	if d := p.SignDue(3*second, &rules); d != rules.KeepAlive || p.Pressed() {
 		t.Errorf("pressed, and heard: %v", d)
 	}
@@ -262,7 +296,7 @@ func TestSilentChannelAskedAgain(t *testing.T) {
 // What happens later than now is noticed.
 func TestCheck(t *testing.T) {
 	for name, late := range map[string]func(p *Peer){
-		"heard":   func(p *Peer) { p.Heard(2) },
+		"heard":   func(p *Peer) { p.Heard(2, 0) },
 		"owes":    func(p *Peer) { p.FirstInFlight(2) },
 		"acked":   func(p *Peer) { p.Acked(2) },
 		"oldest":  func(p *Peer) { p.OldestAnswered(2) },

@@ -8,11 +8,11 @@ type Hosts interface {
 	Host(name []byte) []byte
 }
 
-// Limits bound what others may open. Those that are not above 0 bound nothing, but HalfOpen.
+// Limits bound what others may open.
 type Limits struct {
-	PerAddress int // endpoints of an address
-	PerHost    int // endpoints of a host
-	HalfOpen   int // half-open endpoints of all
+	PerAddress int // endpoints of an address; 0 or less: none may be opened
+	PerHost    int // endpoints of a host; 0 or less: any number
+	HalfOpen   int // half-open endpoints of all hosts together; 0 or less: none
 }
 
 // Census counts the endpoints of each address and of each host, and the half-open ones.

@@ -291,10 +291,10 @@ func (hs *Handshake) Left(now Time) time.Duration { return hs.until.Sub(now) }
 // Contested says whether Contest was called.
 func (hs *Handshake) Contested() bool { return hs.contested }
 
-// Contest notes that another end of the peer than the one that was told the tag has proven itself.
-// This end, which is bound to none, begins again when the time after is over. The end that was told
-// the tag may prove itself first: that takes it a round trip, and the time longer where one side
-// has to wait for the other. Waits is false if there is nothing to wait for.
+// Contest notes that an end of the peer has proven itself, but another end of it was told this
+// side's tag and may use it. The end that was told the tag has the time after to prove itself too:
+// a round trip since it was told, and the time longer. If it does not, this side begins its
+// handshake again under a new tag (ContestLost). Waits is false if that time is over already.
 func (hs *Handshake) Contest(now Time, longer time.Duration) (after time.Duration, waits bool) {
 	after = max(hs.offeredAt.Add(hs.trip).Sub(now), 0) + longer
 	if after == 0 {

@@ -9,8 +9,9 @@ import (
 	"gobtl/internal/cookie"
 )
 
-// Strangers decides what is said to addresses at which nobody has proven to receive. It keeps
-// nothing of them: what it must know again later it gives them to bring back, sealed.
+// Strangers decides how Hellos are answered whose senders have not proven that they receive at the
+// addresses that they tell. Strangers keeps no state of such a sender. A sender gets a cookie, a
+// sealed note of its address, and sends it back with its next Hello: that is the proof.
 //
 //	Hello               -->  Retry: the address that it came from, a cookie for it
 //	Hello with cookies  -->  each seals an address and a channel: the sender receives at both

@@ -473,7 +473,7 @@ OnDone($f, $err)`,
 		old:   "$old.born > $ep.born",
 		with:  "hs.Wanted()",
 		new:   "true",
-		test:  "./btl -run TestConnectToEarlierLife",
+		test:  "./btl -run TestEarlierLifeEndsWithProof",
 	},
 	{
 		name:  "contest-at-once",

@@ -175,7 +175,7 @@ $packets += $n`,
 		old:   "$ep.life.Press()",
 		with:  "askSilentAt",
 		new:   "",
-		test:  "./btl -run TestContract07MemoryOfTheDead",
+		test:  "./btl -run TestSilentHolderIsAsked",
 	},
 	{
 		name:  "refused-keeps-its-credit",

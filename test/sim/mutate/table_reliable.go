@@ -159,7 +159,7 @@ watch($ep, $d)`,
 	life.AskAnew()
 }`,
 		new:  "life.AskAnew()",
-		test: "./btl -run TestReliableSuperseded",
+		test: "./btl -run TestSupersededKeepsItsQuestions",
 	},
 	{
 		name:  "reliable-drained-early",

@@ -217,13 +217,10 @@ func busy(t *testing.T, pid int) {
 	const ticks = 25 // of 10 ms
 	eventually(t, "the run begins", func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			return false
-		}
 		_, after, _ := strings.Cut(string(stat), ") ")
 		fields := strings.Fields(after)
-		if len(fields) < 13 {
-			return false
+		if err != nil || len(fields) < 13 || fields[0] == "Z" {
+			t.Fatalf("the process ended before the run began: %v, %q", err, stat)
 		}
 		user, uerr := strconv.Atoi(fields[11])
 		system, serr := strconv.Atoi(fields[12])

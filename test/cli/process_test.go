@@ -22,6 +22,9 @@ import (
 // long is a run that a test ends before its time.
 var long = []string{"--test", "lat", "--size", "8", "--duration", "60s", "--rounds", "60"}
 
+// oneRound is a run that is in its one round whenever a test ends it.
+var oneRound = []string{"--test", "lat", "--size", "8", "--duration", "60s", "--rounds", "1"}
+
 // margin is what a loaded machine may add to the time in which something must happen.
 const margin = 15 * time.Second
 
@@ -79,7 +82,7 @@ func TestServerKilled(t *testing.T) {
 	needUDP(t)
 	for _, layer := range []string{"btl", "raw", "both"} {
 		server, addr := startServe(t)
-		args := append([]string{"run", addr, "--layer", layer, "--peer-timeout", "2s"}, long...)
+		args := append([]string{"run", addr, "--layer", layer, "--peer-timeout", "2s"}, oneRound...)
 		client := start(t, args...)
 		busy(t, server.cmd.Process.Pid)
 		server.signal(syscall.SIGKILL)
@@ -98,11 +101,11 @@ func TestServerStopped(t *testing.T) {
 	needUDP(t)
 	for _, test := range []string{"lat", "bw", "put_lat", "put_bw", "bibw", "rate", "lat_load"} {
 		server, addr := startServe(t)
-		client := start(t, "run", addr, "--peer-timeout", "500ms", "--test", test, "--size", "8",
+		client := start(t, "run", addr, "--peer-timeout", "1s", "--test", test, "--size", "8",
 			"--duration", "60s")
 		busy(t, server.cmd.Process.Pid)
 		server.signal(syscall.SIGSTOP)
-		if status := client.wait(500*time.Millisecond + margin); status != 1 {
+		if status := client.wait(time.Second + margin); status != 1 {
 			t.Errorf("%s: status %d", test, status)
 		}
 		if line := client.oneLine(); !strings.Contains(line, "peer does not answer") {
@@ -141,10 +144,10 @@ func TestClientKilled(t *testing.T) {
 func TestClientStopped(t *testing.T) {
 	needUDP(t)
 	server, addr := startServe(t, "--once")
-	client := start(t, append([]string{"run", addr, "--peer-timeout", "500ms"}, long...)...)
+	client := start(t, append([]string{"run", addr, "--peer-timeout", "1s"}, oneRound...)...)
 	busy(t, server.cmd.Process.Pid)
 	client.signal(syscall.SIGSTOP)
-	if status := server.wait(500*time.Millisecond + margin); status != 1 {
+	if status := server.wait(time.Second + margin); status != 1 {
 		t.Errorf("status %d", status)
 	}
 	if text := server.stderr.String(); !strings.Contains(text, "peer does not answer") {

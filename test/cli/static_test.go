@@ -102,7 +102,7 @@ func TestKilledByProvider(t *testing.T) {
 			if strings.HasPrefix(provider, "ofi/") {
 				needUDP(t)
 			}
-			run := append([]string{"--provider", provider, "--peer-timeout", "500ms"}, long...)
+			run := append([]string{"--provider", provider, "--peer-timeout", "1s"}, oneRound...)
 			for _, tc := range []struct {
 				sig  syscall.Signal
 				want string

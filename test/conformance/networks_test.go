@@ -79,7 +79,9 @@ func (fx *fixture) runs(sc *scenario) bool {
 		return false
 	case sc.long && fx.brief, !sc.core && fx.reliable:
 		return false
-	case testenv.Race && (fx.brief || fx.reliable): // the threads are those of the other networks
+	case sc.threads && fx.virtual:
+		return false
+	case testenv.Race && (!sc.threads || fx.brief || fx.reliable): // brief ones have the same threads
 		return false
 	case testing.Short() && (fx.brief || fx.virtual):
 		return false

@@ -15,10 +15,10 @@ type scenario struct {
 	on   func(fx *fixture) bool // nil: everywhere
 	long bool                   // and about peers and time: not for networks that are brief
 	core bool                   // what everybody uses
+	// threads says that the scenario has several goroutines. It needs a real network. The race detector
+	// runs no other scenario: one goroutine drives all stations there.
+	threads bool
 }
-
-// threaded networks are those with goroutines of their own.
-func threaded(fx *fixture) bool { return !fx.virtual }
 
 // shallow networks can have small receive queues.
 func shallow(fx *fixture) bool { return !fx.deep }
@@ -58,8 +58,8 @@ var scenarios = []scenario{
 	{name: "close_outstanding", run: testClose, core: true},
 	{name: "stuck_peers", run: testStuckPeers, long: true, core: true},
 	{name: "peer_death", run: testPeerDeath, long: true, core: true},
-	{name: "ubertest", run: testUber, on: threaded},
-	{name: "multi_domain_threads", run: testMultiDomainThreads, on: threaded},
+	{name: "ubertest", run: testUber, threads: true},
+	{name: "multi_domain_threads", run: testMultiDomainThreads, threads: true},
 }
 
 func TestConformance(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 
 func init() {
 	scenarios = append(scenarios,
-		scenario{name: "sighandler_wait", run: testSignalsInWait, on: threaded},
-		scenario{name: "sighandler_runner", run: testSignalsInRunner, on: threaded})
+		scenario{name: "sighandler_wait", run: testSignalsInWait, threads: true},
+		scenario{name: "sighandler_runner", run: testSignalsInRunner, threads: true})
 }
 
 // bombard sends signals to one thread of this process until the test ends. Go's handlers are

@@ -7,16 +7,12 @@ import (
 	"time"
 
 	"gobtl/btl"
-	"gobtl/internal/testenv"
 )
 
 // testStuckPeers: peers that take nothing: one that stands still, one that was killed, one that is
 // killed with 16 MiB half sent, one that was never there. Each is an error of its own, the memory
 // of what was sent to it comes back, and the others' messages go on meanwhile.
 func testStuckPeers(t *testing.T, fx *fixture) {
-	if testenv.Race {
-		t.Skip("one goroutine moves all modules: the race detector has nothing to find")
-	}
 	timeout := fx.allow(time.Second)
 	cfg := btl.Config{PeerTimeout: timeout, HandshakeTimeout: timeout}
 	l := newLab(t, fx, opts{})

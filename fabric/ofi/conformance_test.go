@@ -24,11 +24,17 @@ func TestConformanceUDP(t *testing.T) {
 	fabrictest.Run(t, fabrictest.Fixture{Name: "ofi/udp", Open: loopback("ofi/udp")})
 }
 
-func TestConformanceSockets(t *testing.T) {
+// notRaced leaves out a provider with the race detector.
+func notRaced(t *testing.T) {
+	t.Helper()
 	if testenv.Race {
 		t.Skip("the race detector sees nothing of the provider's own threads, and TestConformanceUDP " +
 			"shows it the same lines of this package")
 	}
+}
+
+func TestConformanceSockets(t *testing.T) {
+	notRaced(t)
 	const slow = "its threads and its TCP carry a few thousand datagrams a second on a busy machine"
 	fabrictest.Run(t, fabrictest.Fixture{
 		Name: "ofi/sockets",

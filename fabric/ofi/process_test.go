@@ -183,6 +183,7 @@ func (p *process) ends(by syscall.Signal) string {
 
 // TestProcessIsItsOwn: with libfabric in it a program ends, goes on and recovers as one without.
 func TestProcessIsItsOwn(t *testing.T) {
+	notRaced(t)
 	without := make(map[syscall.Signal]string)
 	for _, prov := range []string{"none", "ofi/udp", "ofi/shm"} {
 		t.Run(prov, func(t *testing.T) {
@@ -252,6 +253,7 @@ func TestShmStaysReachable(t *testing.T) {
 // TestNotInherited: a program that this one starts has none of libfabric's descriptors. A socket
 // there would keep its port after this process has ended.
 func TestNotInherited(t *testing.T) {
+	notRaced(t)
 	want := ""
 	for _, prov := range []string{
 		"none", "ofi/udp", "ofi/udp;ofi_rxd", "ofi/tcp", "ofi/net", "ofi/sockets", "ofi/shm",
@@ -273,6 +275,7 @@ func TestNotInherited(t *testing.T) {
 // TestOpensWithoutInput: standard input need not be anything that can be waited for, as in services
 // and batch jobs.
 func TestOpensWithoutInput(t *testing.T) {
+	notRaced(t)
 	for _, prov := range []string{
 		"ofi/udp", "ofi/udp;ofi_rxd", "ofi/tcp", "ofi/net", "ofi/sockets", "ofi/shm",
 	} {

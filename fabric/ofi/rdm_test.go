@@ -120,6 +120,7 @@ func netIsTCP(tb testing.TB) bool {
 }
 
 func TestConformanceRDM(t *testing.T) {
+	notRaced(t)
 	for _, name := range []string{"ofi/shm", "ofi/net", "ofi/tcp", "ofi/udp;ofi_rxd"} {
 		t.Run(name, func(t *testing.T) {
 			if name == "ofi/net" && netIsTCP(t) {

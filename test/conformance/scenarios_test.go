@@ -15,8 +15,8 @@ type scenario struct {
 	on   func(fx *fixture) bool // nil: everywhere
 	long bool                   // and about peers and time: not for networks that are brief
 	core bool                   // what everybody uses
-	// threads says that the scenario has several goroutines. It needs a real network. The race detector
-	// runs no other scenario: one goroutine drives all stations there.
+	// threads says that the scenario has several goroutines. It needs a real network. The race
+	// detector runs no other scenario: one goroutine drives all stations there.
 	threads bool
 }
 

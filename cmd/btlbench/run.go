@@ -105,8 +105,8 @@ func exitStatus(env *environment, err error) int {
 	return exitFailure
 }
 
-// notifyContext returns a context that ends at the first SIGINT or SIGTERM. A second one does what
-// it does to any process, in case that the orderly way out hangs.
+// notifyContext returns a context that ends at the first of the signals of usage.Ends. A second one
+// does what it does to any process, in case that the orderly way out hangs.
 func notifyContext() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)

@@ -6,11 +6,15 @@ import (
 	"syscall"
 )
 
-// Ends are the signals that ask a program to end in order: SIGINT and SIGTERM. A SIGINT that the
-// program was started to ignore, as scripts start their background jobs, stays ignored.
+// Ends are the signals that ask a program to end in order: SIGTERM, SIGINT, and the SIGHUP of a
+// terminal that was closed. A SIGINT or a SIGHUP that the program was started to ignore stays
+// ignored: scripts start their background jobs so, and nohup all that it starts.
 func Ends() []os.Signal {
-	if signal.Ignored(syscall.SIGINT) {
-		return []os.Signal{syscall.SIGTERM}
+	ends := []os.Signal{syscall.SIGTERM}
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			ends = append(ends, s)
+		}
 	}
-	return []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	return ends
 }

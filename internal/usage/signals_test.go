@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -27,12 +28,16 @@ func TestEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for script, want := range map[string]string{
-		`"$0"`:              "[interrupt terminated]\n",
-		`"$0" & wait $!`:    "[terminated]\n",
-		`trap "" INT; "$0"`: "[terminated]\n",
+		`"$0"`:                  "[terminated interrupt hangup]\n",
+		`"$0" & wait $!`:        "[terminated hangup]\n",
+		`trap "" INT; "$0"`:     "[terminated hangup]\n",
+		`trap "" HUP; "$0"`:     "[terminated interrupt]\n",
+		`trap "" INT HUP; "$0"`: "[terminated]\n",
 	} {
-		if signal.Ignored(syscall.SIGINT) { // The test is such a job itself.
-			want = "[terminated]\n"
+		for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
+			if signal.Ignored(s) { // The test is such a job itself.
+				want = strings.Replace(want, " "+s.String(), "", 1)
+			}
 		}
 		cmd := exec.Command("sh", "-c", script, own)
 		cmd.Env = append(os.Environ(), endsAsked+"=1")

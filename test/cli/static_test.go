@@ -6,10 +6,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"gobtl/internal/testenv"
 )
 
 // TestStatic builds btlbench without cgo: a file that needs nothing else, and that measures
@@ -131,4 +134,59 @@ func TestKilledByProvider(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStartsAlone: a program opens the C library when it starts, and no other. libfabric and what
+// that brings along are opened when one of its providers is asked for, for that costs much longer
+// than all else of a start.
+func TestStartsAlone(t *testing.T) {
+	needUDP(t)
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-o", dir+"/", "gobtl/cmd/...")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	opened := opens(t, binary, "info", "--provider", "ofi/udp")
+	if !slices.ContainsFunc(opened, func(s string) bool { return strings.HasPrefix(s, "libfabric.so") }) {
+		testenv.Missing(t, "needs a dynamic linker that tells what it opens: %v", opened)
+	}
+	for _, name := range []string{"btlbench", "btlrun", "btlstream", "btlvnic", "mpibench"} {
+		for _, lib := range opens(t, filepath.Join(dir, name), "--help") {
+			// All of them are parts of the C library.
+			base, _, _ := strings.Cut(lib, ".so")
+			if !slices.Contains([]string{"libc", "libm", "libpthread", "libresolv", "libdl"}, base) {
+				t.Errorf("%s opens %s when it starts", name, lib)
+			}
+		}
+	}
+}
+
+// opens are the libraries that a command has opened until its end, as the dynamic linker tells.
+func opens(t *testing.T, name string, args ...string) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	told := filepath.Join(t.TempDir(), "opened")
+	cmd.Env = append(os.Environ(), "LD_DEBUG=files", "LD_DEBUG_OUTPUT="+told)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %v\n%s", filepath.Base(name), args, err, out)
+	}
+	files, err := filepath.Glob(told + ".*") // one for each process
+	if err != nil {
+		t.Fatal(err)
+	}
+	var opened []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if _, rest, ok := strings.Cut(line, "file="); ok {
+				lib, _, _ := strings.Cut(rest, " ")
+				opened = append(opened, filepath.Base(lib))
+			}
+		}
+	}
+	slices.Sort(opened)
+	return slices.Compact(opened)
 }

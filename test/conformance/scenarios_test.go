@@ -1,12 +1,28 @@
 package conformance
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain asks at the end that no goroutine is left, and no memory of libfabric's provider shm.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		left, err := filepath.Glob(fmt.Sprintf("/dev/shm/%d:*", os.Getpid()))
+		if err != nil || len(left) > 0 {
+			fmt.Fprintln(os.Stderr, "the tests have left", left, err)
+			code = 1
+		}
+		for _, file := range left {
+			_ = os.Remove(file)
+		}
+		os.Exit(code)
+	}))
+}
 
 // scenario is a test that runs on every network that can take it.
 type scenario struct {

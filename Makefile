@@ -215,6 +215,18 @@ nocgo: ## Build, vet and test without cgo, build for other systems
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) build ./...
 	CGO_ENABLED=0 GOARCH=386 $(GO) build ./...
 
+# Vetting for a system compiles all packages and tests for it, some minutes each. The tests of btl
+# itself want Linux, and btlrun has no Windows.
+.PHONY: vet-systems
+vet-systems: ## Vet for other systems: macOS, FreeBSD, 32 bits; build for Windows
+	@for system in darwin/arm64 freebsd/amd64 linux/386; do \
+	  export CGO_ENABLED=0 GOOS=$${system%/*} GOARCH=$${system#*/}; \
+	  echo "make: $$system"; \
+	  $(GO) build ./btl; \
+	  $(GO) vet $$($(GO) list ./... | grep -vx gobtl/btl); \
+	done
+	export CGO_ENABLED=0 GOOS=windows; $(GO) build $$($(GO) list ./... | grep -v ^gobtl/cmd/btlrun)
+
 .PHONY: smoke
 smoke: ## Run every benchmark once and every fuzz target briefly, so that none rots
 	$(GO) test -vet=off -run='^$$' -bench=. -benchtime=1x $(PACKAGES)

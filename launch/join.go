@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net"
 	"os"
-	"syscall"
 
 	"gobtl/launch/pmi"
 )
@@ -63,25 +61,6 @@ func (j *Job) joinPMI(ctx context.Context, env environment) (err error) {
 		return err
 	}
 	return j.readPlace(ctx)
-}
-
-// inherited makes a connection of a socket that the launcher has left open for this process, and
-// sees to it that what this process starts does not have it, too.
-func inherited(fd int) (net.Conn, error) {
-	twin, err := syscall.Dup(fd)
-	if err != nil {
-		return nil, fmt.Errorf("%w: PMI_FD=%d: %w", ErrEnvironment, fd, err)
-	}
-	file := os.NewFile(uintptr(twin), "PMI_FD")
-	defer file.Close()
-	conn, err := net.FileConn(file)
-	if err != nil {
-		return nil, fmt.Errorf("%w: PMI_FD=%d is no socket: %w", ErrEnvironment, fd, err)
-	}
-	if err := syscall.Close(fd); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: PMI_FD=%d: %w", ErrEnvironment, fd, err), conn.Close())
-	}
-	return conn, nil
 }
 
 // readPlace reads what follows the answer to who came to a port: three lines, in any order.

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // meeting is where the ranks of a launcher without PMI-1 meet, and what they have in common.
@@ -95,17 +94,4 @@ func (e environment) meeting(size int) (meeting, error) {
 	}
 	// The directory is for this user alone, so that the secret may be anything.
 	return meeting{"unix", filepath.Join(base, name, "pmi"), []byte(job + "/" + secret), name}, nil
-}
-
-// checkOwn asks that a path is a directory which this user alone can change.
-func checkOwn(path string) error {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrRendezvous, err)
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || !info.IsDir() || info.Mode().Perm()&0o077 != 0 || int(stat.Uid) != os.Geteuid() {
-		return fmt.Errorf("%w: %s is no directory of this user alone", ErrRendezvous, path)
-	}
-	return nil
 }

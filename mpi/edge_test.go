@@ -138,10 +138,7 @@ func TestSendrecvRefused(t *testing.T) {
 				return fmt.Errorf("%+v, %v, %w", s, room, err)
 			}
 		}
-		if err := w.Finalize(ctx); err != nil { // of what the dying one had not acknowledged
-			return dead(err, dying)
-		}
-		return nil
+		return w.Finalize(ctx)
 	})
 }
 

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"errors"
 	"io"
 	"sync"
 )
@@ -39,7 +40,7 @@ func move(read, write func([]byte) (int, error)) (sum int64, err error) {
 				return sum, err
 			}
 		}
-		if err == io.EOF { //nolint:errorlint // an error that wraps it is no end
+		if errors.Is(err, io.EOF) {
 			return sum, nil
 		}
 		if err != nil {

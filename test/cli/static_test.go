@@ -147,7 +147,8 @@ func TestStartsAlone(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	opened := opens(t, binary, "info", "--provider", "ofi/udp")
-	if !slices.ContainsFunc(opened, func(s string) bool { return strings.HasPrefix(s, "libfabric.so") }) {
+	isLibfabric := func(lib string) bool { return strings.HasPrefix(lib, "libfabric.so") }
+	if !slices.ContainsFunc(opened, isLibfabric) {
 		testenv.Missing(t, "needs a dynamic linker that tells what it opens: %v", opened)
 	}
 	for _, name := range []string{"btlbench", "btlrun", "btlstream", "btlvnic", "mpibench"} {

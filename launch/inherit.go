@@ -1,0 +1,43 @@
+//go:build !windows
+
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+)
+
+// inherited makes a connection of a socket that the launcher has left open for this process, and
+// sees to it that what this process starts does not have it, too.
+func inherited(fd int) (net.Conn, error) {
+	twin, err := syscall.Dup(fd)
+	if err != nil {
+		return nil, fmt.Errorf("%w: PMI_FD=%d: %w", ErrEnvironment, fd, err)
+	}
+	file := os.NewFile(uintptr(twin), "PMI_FD")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: PMI_FD=%d is no socket: %w", ErrEnvironment, fd, err)
+	}
+	if err := syscall.Close(fd); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: PMI_FD=%d: %w", ErrEnvironment, fd, err), conn.Close())
+	}
+	return conn, nil
+}
+
+// checkOwn asks that a path is a directory which this user alone can change.
+func checkOwn(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRendezvous, err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || info.Mode().Perm()&0o077 != 0 || int(stat.Uid) != os.Geteuid() {
+		return fmt.Errorf("%w: %s is no directory of this user alone", ErrRendezvous, path)
+	}
+	return nil
+}

@@ -1,0 +1,17 @@
+package launch
+
+import (
+	"fmt"
+	"net"
+)
+
+// inherited refuses: Windows has no numbered descriptors that a child gets from its launcher.
+func inherited(fd int) (net.Conn, error) {
+	return nil, fmt.Errorf("%w: PMI_FD=%d is not for Windows", ErrEnvironment, fd)
+}
+
+// checkOwn refuses: whose directory it is does not follow from its mode there.
+func checkOwn(path string) error {
+	return fmt.Errorf("%w: %s: on Windows say where rank 0 shall listen: %s=HOST:PORT",
+		ErrRendezvous, path, RendezvousVariable)
+}

@@ -44,7 +44,7 @@ type Config struct {
 	WindowBytes int
 	// WindowBytesMax is what the window of a Conn may grow to, where the path needs more and the
 	// bytes are read as they come: WindowBytes to 64 MiB; 0 means 4 times WindowBytes. None grows
-	// while the Node has more than eight Conns.
+	// while more than eight Conns of the Node are busy, and what has grown shrinks.
 	WindowBytesMax int
 	// GrowthBytes bounds what the windows of all Conns together have grown by, up to 1<<40; 0 means
 	// 512 times WindowBytes. One Conn takes a quarter of what is left at most.

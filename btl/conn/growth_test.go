@@ -1,6 +1,7 @@
 package conn_test
 
 import (
+	"bytes"
 	"io"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 // feed is a pair whose client is this test, message by message.
 type feed struct {
 	*pair
-	sent [8]uint64 // by the Conn's id
+	sent [16]uint64 // by the Conn's id
 }
 
 // open opens a Conn and returns the server's end.
@@ -76,7 +77,8 @@ func TestWindowGrows(t *testing.T) {
 	is(c, 3*window, "at its bound")
 }
 
-// Beside many Conns no window grows, so that all have their share.
+// Beside many busy Conns no window grows, and one that has grown shrinks, so that all have their
+// share. Idle ones hinder nobody, and those that were busy do not for long.
 func TestNoGrowthAmongMany(t *testing.T) {
 	const window, few = 4096, 8
 	f := &feed{pair: newPair(t, within(mem.New(mem.Config{})),
@@ -88,15 +90,81 @@ func TestNoGrowthAmongMany(t *testing.T) {
 		return c.Window()
 	}
 	c := f.open(t, 0)
-	for id := range uint32(few - 1) {
-		f.open(t, 10+id)
+	var others []*conn.Conn
+	for id := range uint32(few + 1) {
+		others = append(others, f.open(t, 1+id))
+	}
+	busy := func() {
+		for i, o := range others {
+			f.send(t, uint32(1+i), 64)
+			read(t, o, 64)
+		}
 	}
 	if n := grow(c, 0); n != 2*window {
-		t.Errorf("the window is %d beside %d Conns", n, few-1)
+		t.Errorf("the window is %d beside idle Conns", n)
 	}
-	f.open(t, 99)
-	if n := grow(c, 0); n != 2*window {
-		t.Errorf("the window has grown to %d beside %d Conns", n, few)
+	others = others[:few-1]
+	busy()
+	if n := grow(c, 0); n != 4*window {
+		t.Errorf("the window is %d beside %d busy Conns", n, few-1)
+	}
+	others = others[:few+1]
+	busy()
+	if n := grow(c, 0); n != window {
+		t.Errorf("the window is %d beside %d busy Conns", n, few+1)
+	}
+	for range 33 { // two epochs
+		grow(c, 0)
+	}
+	if n := grow(c, 0); n <= window {
+		t.Errorf("the window is %d long after the others were busy", n)
+	}
+}
+
+// What is unread when a window shrinks is read as it came, also what came behind a gap.
+func TestShrinkKeepsBytes(t *testing.T) {
+	const window = 4096
+	f := &feed{pair: newPair(t, within(mem.New(mem.Config{})),
+		conn.Config{WindowBytes: window}, btl.Config{})}
+	c := f.open(t, 0)
+	f.send(t, 0, window)
+	read(t, c, window)
+	f.send(t, 0, 2*window)
+	read(t, c, 2*window)
+	if c.Window() != 4*window {
+		t.Fatal("the window has not grown")
+	}
+	var want []byte
+	for i := range 4 * window {
+		want = append(want, byte(i/7))
+	}
+	from := f.sent[0]
+	put := func(begin, end int) {
+		m := message(data, 0, from+uint64(begin), string(want[begin:end]))
+		must(t, f.client.run.Send(t.Context(), f.ep, tag, m))
+		must(t, f.client.run.Flush(t.Context(), f.ep))
+	}
+	put(0, 3*window+100)
+	put(3*window+200, 4*window)
+	for id := range uint32(9) {
+		o := f.open(t, 1+id)
+		f.send(t, 1+id, 64)
+		read(t, o, 64)
+	}
+	got := make([]byte, 4*window)
+	for at := 0; at < 3*window+50; at += 50 {
+		_, err := io.ReadFull(c, got[at:at+50])
+		must(t, err)
+	}
+	if n := c.Window(); n != window {
+		t.Errorf("the window is %d", n)
+	}
+	put(3*window+100, 3*window+200)
+	at := (3*window + 50 + 49) / 50 * 50
+	_, err := io.ReadFull(c, got[at:])
+	must(t, err)
+	if !bytes.Equal(got, want) {
+		t.Error("other bytes were read than were sent")
 	}
 }
 

@@ -26,6 +26,7 @@ type Node struct {
 	listeners map[string]*Listener
 	gone      *kept.Keeper[*Conn] // Conns that have ended, with bytes that nobody has read
 	grown     int64               // bytes that the windows of conns have grown by
+	company   company
 	lastID    uint32
 	closed    bool
 
@@ -86,7 +87,8 @@ func New(m *btl.Module, cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, m: m, local: localAddress(m),
 		conns: map[name]*Conn{}, peers: map[*btl.Endpoint]*peer{}, listeners: map[string]*Listener{},
-		gone: kept.New[*Conn](cfg.GoneBytes),
+		gone:    kept.New[*Conn](cfg.GoneBytes),
+		company: company{window: cfg.WindowBytes},
 	}
 	n.flush, n.flushAll = n.flushes, n.flushConns
 	return n, m.HandleUpTo(cfg.Tag, headBytes+chunkBytesMax, n.arrive)

@@ -45,6 +45,7 @@ func (c *Conn) onData(at uint64, data []byte) bool {
 		return false
 	}
 	c.mayGrow(to)
+	c.n.company.note(&c.growth, len(data))
 	if at > c.next {
 		if !c.addEarly(span{at, to}) {
 			return false
@@ -109,23 +110,27 @@ func (c *Conn) store(at uint64, data []byte) {
 		return
 	}
 	if need := int(at - c.read + uint64(len(data))); need > len(c.ring) {
-		grown := make([]byte, min(max(2*len(c.ring), need, ringBytesMin), int(c.window)))
-		if len(c.ring) > 0 {
-			for i := c.read; i < c.read+uint64(len(c.ring)); { // all of it: there are early parts, too
-				part := c.ring[i%uint64(len(c.ring)):]
-				part = part[:min(uint64(len(part)), c.read+uint64(len(c.ring))-i)]
-				for len(part) > 0 {
-					n := copy(grown[i%uint64(len(grown)):], part)
-					i, part = i+uint64(n), part[n:]
-				}
-			}
-		}
-		c.ring = grown
+		c.resize(min(max(2*len(c.ring), need, ringBytesMin), int(c.window)))
 	}
 	for len(data) > 0 {
 		n := copy(c.ring[at%uint64(len(c.ring)):], data)
 		at, data = at+uint64(n), data[n:]
 	}
+}
+
+// resize gives the ring another size, which is enough for all that is in it.
+func (c *Conn) resize(bytes int) {
+	other := make([]byte, bytes)
+	end := c.read + uint64(min(len(c.ring), bytes)) // with what has come early
+	for i := c.read; i < end; {
+		part := c.ring[i%uint64(len(c.ring)):]
+		part = part[:min(uint64(len(part)), end-i)]
+		for len(part) > 0 {
+			n := copy(other[i%uint64(bytes):], part)
+			i, part = i+uint64(n), part[n:]
+		}
+	}
+	c.ring = other
 }
 
 // serveReaders gives those that wait what there is for them.
@@ -204,7 +209,11 @@ func (c *Conn) credit() (limit uint64, due bool) {
 	if c.deaf || c.ended {
 		return 0, false
 	}
-	c.grow()
+	if !c.n.company.many() {
+		c.grow()
+	} else if !c.shrink() {
+		return 0, false
+	}
 	limit = c.read + c.window
 	return limit, limit-c.told >= c.window/4
 }

@@ -37,7 +37,8 @@ func Man(app *kong.Application) string {
 // Markdown returns the page of a program for the reference.
 func Markdown(app *kong.Application) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n%s\n\n```\n", app.Name, oneLine(app.Help))
+	fmt.Fprintf(&b, "# %s\n\nThis page lists the commands and flags of %s. "+
+		"It is made from the program.\n\n%s\n\n```\n", app.Name, app.Name, oneLine(app.Help))
 	for _, c := range leaves(app) {
 		b.WriteString(synopsis(app, c) + "\n")
 	}

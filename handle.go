@@ -3,10 +3,12 @@ package gobtl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 
 	"gobtl/btl"
+	"gobtl/btl/call"
 	"gobtl/btl/conn"
 )
 
@@ -30,9 +32,16 @@ type Handler func(ctx context.Context, req *Request) ([]byte, error)
 // call.
 type MessageHandler func(peer *Peer, data []byte)
 
+// methodBytesMax is the longest name of a method.
+const methodBytesMax = 255
+
 // Handle registers the handler of a method, whose name has 1 to 255 bytes; nil removes it. At any
-// time. Error: call.ErrMethod for a name of another length.
+// time. Errors: call.ErrMethod for a name of another length, ErrClosed.
 func (n *Node) Handle(method string, h Handler) error {
+	if len(method) < 1 || len(method) > methodBytesMax {
+		return fmt.Errorf("%w: its name has %d bytes, want 1 to %d", call.ErrMethod, len(method),
+			methodBytesMax)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {

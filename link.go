@@ -120,9 +120,33 @@ func (n *Node) add(l *Link) error {
 		err = errors.Join(err, l.handleMessages(tag))
 	}
 	if err != nil {
+		n.drop(l)
 		return errors.Join(err, l.close(context.Background()))
 	}
 	return nil
+}
+
+// drop takes a link out of the Node's list.
+func (n *Node) drop(l *Link) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	links := make([]*Link, 0, len(n.links)) // another one, for others may go through the old one
+	for _, other := range n.links {
+		if other != l {
+			links = append(links, other)
+		}
+	}
+	n.links = links
+}
+
+// ended says whether the Runner of the link has ended.
+func (l *Link) ended() bool {
+	select {
+	case <-l.run.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 // enlist puts a link into the Node's list, and returns the tags of which it gets the messages.
@@ -180,11 +204,13 @@ func (l *Link) take() {
 // event is told of the endpoints of the link, on the goroutine that drives.
 func (l *Link) event(ep *btl.Endpoint, ev btl.Event, err error) {
 	p := l.peer(ep)
-	if ev != btl.EventConnected {
+	if ev == btl.EventConnected {
+		p.connected = true
+	} else {
 		l.peers.Delete(ep)
 		p.end(err)
 	}
-	if l.node.cfg.OnPeer != nil {
+	if p.connected && l.node.cfg.OnPeer != nil {
 		l.node.cfg.OnPeer(p, ev, err)
 	}
 }
@@ -225,7 +251,7 @@ func (l *Link) peerOf(ep *btl.Endpoint) *Peer {
 
 // close ends the layers, and then the connections.
 func (l *Link) close(ctx context.Context) error {
-	err := errors.Join(l.calls.Close(ctx), l.streams.Close(), l.queue.Close(ctx), l.run.Close(ctx))
+	err := errors.Join(l.calls.Close(ctx), l.streams.Close(ctx), l.queue.Close(ctx), l.run.Close(ctx))
 	if err != nil {
 		return fmt.Errorf("gobtl: close %s: %w", l.host, err)
 	}

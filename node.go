@@ -59,8 +59,9 @@ type Config struct {
 	Streams conn.Config
 	// Queue bounds the messages that wait to be taken. Its Tag is not used.
 	Queue queue.Config
-	// OnPeer is told when a peer has connected, from either side, and when it is gone, with the
-	// reason. It runs on the goroutine that drives the network and must not wait. It may be nil.
+	// OnPeer is told when a peer has connected, from either side, and when such a peer is gone, with
+	// the reason. A Dial that fails tells its caller alone. OnPeer runs on the goroutine that drives
+	// the network and must not wait. It may be nil.
 	OnPeer func(p *Peer, event btl.Event, err error)
 }
 
@@ -191,7 +192,9 @@ func (n *Node) Links() []*Link {
 
 // Close ends the contexts of the handlers that run and waits for their answers, and then for all
 // that was sent to be acknowledged, as long as ctx allows. All that waits at the Node ends with an
-// error. A second Close does nothing.
+// error; of what waits for a MessageHandler or OnPeer that does not return, when that returns. A
+// second Close does nothing. Errors: runner.ErrInHandler in a MessageHandler or in OnPeer, then
+// nothing is closed; that of ctx.
 func (n *Node) Close(ctx context.Context) error {
 	if ctx == nil {
 		return btl.ErrContext
@@ -201,15 +204,19 @@ func (n *Node) Close(ctx context.Context) error {
 		n.mu.Unlock()
 		return nil
 	}
+	for _, l := range n.links {
+		if l.run.InCallback() {
+			n.mu.Unlock()
+			return runner.ErrInHandler
+		}
+	}
 	n.closed = true
 	close(n.done)
 	n.mu.Unlock()
-	err := n.closeLinks(ctx)
-	n.work.Wait()
-	return err
+	return n.closeLinks(ctx)
 }
 
-// closeLinks closes all links at once.
+// closeLinks closes all links at once, and waits for the goroutines at them.
 func (n *Node) closeLinks(ctx context.Context) error {
 	n.mu.Lock()
 	links := n.links
@@ -221,5 +228,11 @@ func (n *Node) closeLinks(ctx context.Context) error {
 		wait.Go(func() { errs[i] = l.close(ctx) })
 	}
 	wait.Wait()
+	for _, l := range links {
+		if !l.ended() { // A callback does not return, and who waits at the link waits for that.
+			return errors.Join(errs...)
+		}
+	}
+	n.work.Wait()
 	return errors.Join(errs...)
 }

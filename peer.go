@@ -2,6 +2,7 @@ package gobtl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 
@@ -19,6 +20,10 @@ type Peer struct {
 	address string
 	done    chan struct{}
 	err     error // valid when done is closed
+
+	// Of the goroutine that drives.
+	connected bool                 // OnPeer was told so
+	regions   map[*Region]struct{} // that the peer may use
 }
 
 // Call has the peer answer a request, by the handler of the method. It returns the answer's body,
@@ -59,22 +64,40 @@ func (p *Peer) OpenStream(ctx context.Context) (net.Conn, error) {
 
 // Region is memory of this side that a peer may use.
 type Region struct {
-	link   *Link
+	peer   *Peer
 	region *btl.Region
 }
 
 // Expose lets the peer, and no other one, use mem as the rights say, until Close of the Region or
-// the end of the connection. Tell it the Handle. Error: btl.ErrAgain when
-// Config.Transport.RegionsMax are exposed.
+// the end of the connection. Tell it the Handle. Errors: btl.ErrAgain when
+// Config.Transport.RegionsMax are exposed, btl.ErrConfig for rights that there are not, the
+// connection's end, that of ctx.
 func (p *Peer) Expose(ctx context.Context, mem []byte, rights btl.Rights) (*Region, error) {
-	r := &Region{link: p.link, region: new(btl.Region)}
+	r := &Region{peer: p, region: new(btl.Region)}
+	var exposed error // Do would wait for ErrAgain to be over.
 	err := p.link.run.Do(ctx, func(m *btl.Module) error {
-		return m.ExposeAs(r.region, mem, rights, p.ep)
+		exposed = p.expose(m, r, mem, rights)
+		return nil
 	})
-	if err != nil {
+	if err = errors.Join(err, exposed); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// expose is Expose for the goroutine that drives.
+func (p *Peer) expose(m *btl.Module, r *Region, mem []byte, rights btl.Rights) error {
+	if err := p.ep.Err(); err != nil {
+		return err
+	}
+	if err := m.ExposeAs(r.region, mem, rights, p.ep); err != nil {
+		return err
+	}
+	if p.regions == nil {
+		p.regions = map[*Region]struct{}{}
+	}
+	p.regions[r] = struct{}{}
+	return nil
 }
 
 // Handle names the Region to the peer.
@@ -82,10 +105,16 @@ func (r *Region) Handle() btl.Handle { return r.region.Handle() }
 
 // Close takes the memory back. When it has returned the peer reads and writes there no more.
 func (r *Region) Close(ctx context.Context) error {
-	return r.link.run.Do(ctx, func(*btl.Module) error {
-		r.region.Close()
+	return r.peer.link.run.Do(ctx, func(*btl.Module) error {
+		r.close()
 		return nil
 	})
+}
+
+// close is Close for the goroutine that drives.
+func (r *Region) close() {
+	r.region.Close()
+	delete(r.peer.regions, r)
 }
 
 // Put writes data into memory that the peer has exposed, from offset on, and returns when it is in
@@ -151,6 +180,9 @@ func (p *Peer) String() string { return p.address }
 func (p *Peer) end(err error) {
 	if p.Err() != nil {
 		return
+	}
+	for r := range p.regions {
+		r.close()
 	}
 	if err == nil {
 		err = btl.ErrClosed

@@ -2,6 +2,7 @@ package btl
 
 import (
 	"bytes"
+	"errors"
 	"strconv"
 
 	"gobtl/frag"
@@ -47,6 +48,56 @@ func Defer(code uint16) Verdict { return Verdict{frag.RejectLater, code} }
 // called from Progress; it may do what a handler may. Repetitions of a peer's first packets may
 // have it asked more than once, and one that calls itself something else is asked about again.
 func (m *Module) Admit(fn func(Request) Verdict) { m.admission = fn }
+
+// onFirstHello finds or makes the endpoint for a Hello that does not carry its tag, but shows
+// that its sender receives at both its addresses. It is the half-open endpoint that an earlier
+// one of its kind made, or the endpoint that is itself connecting to the Hello's sender
+// (simultaneous opening), unless another end of the peer may use that one's tag already, or a new
+// one. If there is none, answer refuses the Hello, unless its Reason is 0: then nothing is said.
+func (m *Module) onFirstHello(
+	h *frag.Header, hello *frag.Hello,
+) (ep *Endpoint, answer frag.Reject) {
+	peer := peerKey{peerTag{hello.Incarnation, hello.Tag}, string(hello.CommandName)}
+	if ep = m.byTag[peer]; ep != nil {
+		if ep.state == stateAccepting { // the Hello before may have been another's, in the peer's name
+			if answer, ok := m.welcomeAgain(ep, hello); !ok {
+				return nil, answer
+			}
+			m.bind(ep, h, hello)
+		}
+		return ep, answer
+	}
+	ep = m.byAddr[peer.addr]
+	if ep != nil && ep.state == stateConnecting && ep.isLife(hello.Incarnation) &&
+		!ep.hs.Bound() && m.free(ep, hello.Tag) {
+		return ep, answer
+	}
+	if m.census.HalfOpenFull(peer.addr) || m.draining || m.outbox.full(m.cfg.PeersMax) {
+		return nil, answer
+	}
+	if answer.Reason = m.roomFor(peer.addr, hello.Incarnation); answer.Reason != 0 {
+		return nil, answer
+	}
+	if answer = m.askOwner(hello); answer.Reason != 0 || m.closed || m.draining {
+		return nil, answer
+	}
+	ep, err := m.newEndpoint(hello.CommandName, hello.DataName, int(hello.CommandBytes),
+		int(hello.MTUBytes))
+	if err != nil {
+		answer.Reason = frag.RejectAddress
+		if errors.Is(err, ErrRefused) {
+			answer.Reason = frag.RejectFull
+		}
+		return nil, answer
+	}
+	ep.state = stateAccepting
+	m.census.AddHalfOpen(ep.addrKey)
+	m.bind(ep, h, hello)
+	ep.hs.ProveAll()
+	m.leadToIfFree(ep)
+	m.setTimer(ep, m.cfg.HandshakeTimeout)
+	return ep, answer
+}
 
 // askOwner says how a newcomer is to be refused: with a Reason of 0, not at all.
 func (m *Module) askOwner(hello *frag.Hello) (answer frag.Reject) {

@@ -10,9 +10,9 @@ import (
 	"gobtl/reliability"
 )
 
-// This file writes the headers of new and resent packets, ACKs and Nacks; egress_hello.go those of
-// handshakes, pathmtu_apply.go of Pings, Pongs and Parts, link_counted.go of counted fragments. The
-// payload is in its buffer already, or the fabric gathers it. The channel posts the packet.
+// All headers are written here: in this file those of fragments, ACKs and Nacks, in egress_hello.go
+// of handshakes, in egress_path.go of Pings, Pongs and Parts. The payload is in its buffer already,
+// or the fabric gathers it. The channel posts the packet.
 
 // packet is a packet on its way out: what its header says, and what the module must know of it. It
 // is a local variable of who sends it, handed down by pointer and kept by nobody.
@@ -57,9 +57,18 @@ func (m *Module) write(p *packet, s *sendSegment) int {
 	return sizeBytes
 }
 
-// sentCounter is the counter of each kind of packet that is sealed.
+// writeWhole writes a whole packet, header and payload, into a buffer that has no segment. It
+// returns the datagram's length.
+func writeWhole(ep *Endpoint, b fabric.Buf, tag uint8, data []byte) int {
+	pkt := ep.m.port.Arena.Bytes(b)
+	n := frag.PutFrag(pkt, ep.peer.tag, ep.numbers.take(ep.m, viaCommand, 1), tag, len(data))
+	return n + copy(pkt[n:], data)
+}
+
+// sentCounter is the counter of each kind of packet that is sealed, and of Pings and Pongs.
 var sentCounter = [16]Counter{
 	frag.KindFrag: CntSentFrag, frag.KindChunk: CntSentChunk, frag.KindPack: CntSentPack,
+	frag.KindPing: CntSentPing, frag.KindPong: CntSentPong,
 }
 
 // chunkRun is the chunks of one fragment that are sent one behind the other: the packet of the

@@ -6,8 +6,6 @@ import (
 	"gobtl/frag"
 )
 
-// This file alone writes the packets of handshakes.
-
 // viaOf is the channel of a Hello.
 func viaOf(p frag.Probe) via {
 	if p == frag.ProbeData {
@@ -32,7 +30,7 @@ func (m *Module) askHelloOf(ep *Endpoint, p frag.Probe, conn uint64) {
 	if hello.Proven&p.Bit() == 0 {
 		hello.Pad() // the answer may be no longer
 	}
-	m.sendHello(ep, frag.KindHello, conn, &hello, ep.helloAddr(hello.Probe))
+	m.sendHello(ep, frag.KindHello, conn, &hello, ep.addrOn(viaOf(p)))
 }
 
 // askFromHalfOpen has a peer that sends as if it were connected say Hello, though it has not told a
@@ -79,7 +77,7 @@ func (ep *Endpoint) saysOtherLife(r frag.Reject, source []byte) bool {
 // proven to lead to the peer, nothing goes that is longer than what came, and if the Hello showed
 // cookies it goes to the address that they are for: it may not be the one that this side was told.
 func (m *Module) answerHello(ep *Endpoint, asked *frag.Hello, askedBytes int, shown []byte) {
-	hello, to := m.helloOf(ep, asked.Probe), ep.helloAddr(asked.Probe)
+	hello, to := m.helloOf(ep, asked.Probe), ep.addrOn(viaOf(asked.Probe))
 	hello.Nonce = asked.Nonce
 	if hs := ep.hs; hs != nil && hs.Proven()&asked.Probe.Bit() == 0 {
 		if hello.Bytes() > askedBytes {
@@ -93,14 +91,6 @@ func (m *Module) answerHello(ep *Endpoint, asked *frag.Hello, askedBytes int, sh
 		}
 	}
 	m.sendHello(ep, frag.KindHelloAck, asked.Tag, &hello, to)
-}
-
-// helloAddr is the peer's address on a channel.
-func (ep *Endpoint) helloAddr(p frag.Probe) fabric.Addr {
-	if p == frag.ProbeData {
-		return ep.dataAddr
-	}
-	return ep.cmdAddr
 }
 
 // helloOf is what this side says of itself to a peer.

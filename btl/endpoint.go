@@ -88,6 +88,14 @@ func (r *route) agreeSizes(own *port.Port, tinyBytes, mtuBytes int, fragBytesMax
 	}
 }
 
+// addrOn is the peer's address on a channel.
+func (r *route) addrOn(by via) fabric.Addr {
+	if by == viaData {
+		return r.dataAddr
+	}
+	return r.cmdAddr
+}
+
 // useSize has datagrams of up to a size sent from now on.
 func (r *route) useSize(mtuBytes int) { r.mtu, r.tiny = mtuBytes, min(r.tinyMost, mtuBytes) }
 

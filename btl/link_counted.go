@@ -104,10 +104,7 @@ func (ep *Endpoint) express(tag uint8, data []byte) bool {
 		ep.large.queue.first != nil || ep.flushes.len() > 0 || ep.snd.InFlight() == 0 {
 		return false
 	}
-	pkt := m.port.Arena.Bytes(b)
-	n := frag.PutFrag(pkt, ep.peer.tag, ep.numbers.take(m, viaCommand, 1), tag, len(data))
-	n += copy(pkt[n:], data)
-	if err := c.Inject(b, n, ep.cmdAddr); err != nil {
+	if err := c.Inject(b, writeWhole(ep, b, tag, data), ep.cmdAddr); err != nil {
 		if errors.Is(err, fabric.ErrAgain) {
 			return false
 		}

@@ -48,7 +48,7 @@ const (
 //	peers          the table of connections                          peers.go admission.go
 //	face           what others are told; answers to strangers         internal/meet
 //	scheduler      whose turn it is to send                          sched.go
-//	acks           who owes an ACK, the first due in front           acks.go
+//	acks           who owes an ACK, the first due in front           acks_owed.go
 //	descriptors    fragments, lent to the caller; registered memory  descriptors.go internal/regcache
 //	outbox         what the owner is to be told                      outbox.go
 //	remote         exposed memory, operations there and on peers'    internal/remote

@@ -80,7 +80,7 @@ func (m *Module) tendOvercommit() {
 		m.measure = nil
 		if ep.state == stateConnected && ep.hs == nil && ep.path.Begun() {
 			ep.nonce, ep.askedAt, ep.nextAt = m.random(), m.now, m.now.Add(tripEvery)
-			m.sendPingOf(ep, ep.nonce, frag.PingBytesMin)
+			m.sendPing(ep, frag.KindPing, &m.port.Data, ep.nonce, frag.PingBytesMin)
 		}
 	}
 	if !m.credits.Stretched() {

@@ -15,9 +15,9 @@ import (
 	"gobtl/reliability"
 )
 
-// What a pmtu.Search says, done to endpoints; Pings and Pongs; and the packets that are
-// too large for what the path carries now, which leave in Parts. A counted link has none of it: a
-// fabric that loses nothing does not lose what is large.
+// What a pmtu.Search says, done to endpoints; Pings and Pongs that arrive; and the packets that are
+// too large for what the path carries now, which leave in Parts (egress_path.go). A counted link
+// has none of it: a fabric that loses nothing does not lose what is large.
 
 // pathState is what an endpoint knows of the sizes that its path carries.
 type pathState struct {
@@ -109,7 +109,7 @@ func (m *Module) searchPath(ep *Endpoint) {
 	if ep.path.Due() <= m.now {
 		var sizes [pmtu.ProbesMax + 2]int
 		for _, s := range ep.path.Probes(m.now, ep.pathWait(), m.random(), sizes[:0]) {
-			m.sendPing(ep, s)
+			m.sendPing(ep, frag.KindPing, &m.port.Data, ep.path.Nonce(s), max(s, frag.PingBytesMin))
 		}
 		if ep.narrow(ep.life.DeadAfter(&m.lifeRules)) {
 			m.endNarrow(ep)
@@ -189,26 +189,6 @@ func (ep *Endpoint) holds(f *Fragment) bool {
 		ep.path.FirstProbePending()
 }
 
-// sendPing asks whether a datagram of a size gets through; 0 is the smallest.
-func (m *Module) sendPing(ep *Endpoint, sizeBytes int) {
-	m.sendPingOf(ep, ep.path.Nonce(sizeBytes), max(sizeBytes, frag.PingBytesMin))
-}
-
-// sendPingOf sends a Ping with a nonce.
-func (m *Module) sendPingOf(ep *Endpoint, nonce uint64, sizeBytes int) {
-	b, ok := m.takeControl(&m.port.Data, ep.dataAddr)
-	if !ok {
-		return
-	}
-	h := frag.Header{
-		Kind: frag.KindPing, Conn: ep.peer.tag, Number: ep.numbers.take(m, viaData, 1),
-	}
-	n := frag.EncodePing(m.port.Arena.Bytes(b), &h, nonce, sizeBytes)
-	m.stats.counters[CntSentPing]++
-	m.putControl(ep, &m.port.Data, b, n, ep.dataAddr)
-	m.port.Data.SetApart(b)
-}
-
 // isAside says which kinds of packets have no place in the connection's sequence and say nothing of
 // it.
 var isAside = [16]bool{frag.KindPart: true, frag.KindPing: true, frag.KindPong: true}
@@ -237,27 +217,13 @@ func (m *Module) onPing(c *port.Channel, in *arrival) {
 	if m.now.Sub(ep.pongsAt) >= pongsEvery {
 		ep.pongs, ep.pongsAt = 0, m.now
 	}
-	to := ep.cmdAddr
-	if c == &m.port.Data {
-		to = ep.dataAddr
-	}
-	if ep.pongs >= pongsMax {
-		m.drop(CntDropPing)
-		return
-	}
-	b, ok := m.takeControl(c, to)
-	if !ok {
+	if ep.pongs >= pongsMax ||
+		!m.sendPing(ep, frag.KindPong, c, frag.NonceOf(in.payload), frag.PongBytes) {
 		m.drop(CntDropPing)
 		return
 	}
 	ep.pongs++
-	h := frag.Header{
-		Kind: frag.KindPong, Conn: ep.peer.tag, Number: ep.numbers.take(m, c.Which(), 1),
-	}
-	n := frag.EncodePing(m.port.Arena.Bytes(b), &h, frag.NonceOf(in.payload), frag.PongBytes)
 	m.stats.counters[CntRecvPing]++
-	m.stats.counters[CntSentPong]++
-	m.putControl(ep, c, b, n, to)
 }
 
 // onPong notes that a Ping got through, if it is one of the search.
@@ -333,34 +299,6 @@ func (m *Module) partsRoom(ep *Endpoint, sizeBytes int) int {
 	count, _ := ep.partsOf(sizeBytes)
 	// As many control buffers as others need are left to them.
 	return min(m.port.FreeParts(), m.port.Data.Room()) / count
-}
-
-// putParts puts the packet of a segment into the data channel's batch, in Parts; there is room.
-func (m *Module) putParts(ep *Endpoint, t reliability.Token) {
-	s := &m.segs[t]
-	total := int(s.bytes)
-	head := m.port.Arena.Bytes(segBuf(t))[:total-int(s.gatherLen)]
-	var tail []byte
-	if s.gatherLen > 0 {
-		tail = s.frag.gathered(s.gatherAt, s.gatherLen)
-	}
-	n, slice := m.seqOf(t), 0
-	_, slice = ep.partsOf(total)
-	for at := 0; at < total; at += slice {
-		b := m.port.TakePart(ep.dataAddr)
-		h := frag.Header{Conn: ep.peer.tag, Seq: n, Number: ep.numbers.take(m, viaData, 1)}
-		k := min(slice, total-at)
-		pkt := m.port.Arena.Bytes(b)
-		from := frag.PutPart(pkt, &h, at, total, k)
-		copied := 0
-		if at < len(head) {
-			copied = copy(pkt[from:][:k], head[at:])
-		}
-		copy(pkt[from:][copied:k], tail[max(0, at-len(head)):])
-		m.stats.counters[CntSentPart]++
-		m.putControl(ep, &m.port.Data, b, from+k, ep.dataAddr)
-	}
-	s.parted = true
 }
 
 // partRefused answers a slice for which there is no memory: it comes again when there may be some.

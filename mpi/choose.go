@@ -27,46 +27,96 @@ type address struct {
 	Src     string
 	Network string
 	Device  string
+
+	silent bool // ranks have not reached each other by its network
 }
 
-// chooseInfo picks one of the fabrics that the provider offers. Ranks of one host take the first.
-// Those of several hosts tell each other their addresses by the launcher, and each takes the one
-// that most other hosts have a network in common with; one that another host has as well, as
-// bridges of containers do, comes last, and so does what is loopback.
-func chooseInfo(ctx context.Context, job Job, infos []fabric.Info) (fabric.Info, error) {
+// places are the fabrics that a provider offers to the ranks of a job.
+type places struct {
+	infos  []fabric.Info // of this rank, as many as its offer has
+	offers []offer       // of each rank; nil: the job is on one host, or each rank has one fabric
+}
+
+// offerAll tells the ranks of other hosts which addresses this one has, by the launcher, and hears
+// of theirs. Ranks of one host need not ask.
+func offerAll(ctx context.Context, job Job, infos []fabric.Info) (*places, error) {
 	if job.Nodes() < 2 {
-		return infos[0], nil
+		return &places{infos: infos}, nil
 	}
-	own, of := offer{Host: string(launch.HostName())}, []fabric.Info{} // of each address
+	own, p := offer{Host: string(launch.HostName())}, &places{}
 	for _, info := range infos[:min(len(infos), offersMax)] {
 		if info.Provider == infos[0].Provider {
-			own.Addrs = append(own.Addrs, address{info.AddrFormat, info.Src, info.Fabric, info.Domain})
-			of = append(of, info)
+			own.Addrs = append(own.Addrs, address{
+				Format: info.AddrFormat, Src: info.Src, Network: info.Fabric, Device: info.Domain,
+			})
+			p.infos = append(p.infos, info)
 		}
 	}
 	value, err := json.Marshal(own)
 	if err != nil {
-		return fabric.Info{}, fmt.Errorf("mpi: %w", err)
+		return nil, fmt.Errorf("mpi: %w", err)
 	}
 	values, err := job.Exchange(ctx, "mpi-addresses", value)
 	if err != nil {
-		return fabric.Info{}, fmt.Errorf("mpi: %w", err)
+		return nil, fmt.Errorf("mpi: %w", err)
 	}
-	offers := make([]offer, len(values))
+	p.offers = make([]offer, len(values))
 	for rank, value := range values {
-		if err := json.Unmarshal(value, &offers[rank]); err != nil || len(offers[rank].Addrs) == 0 {
-			return fabric.Info{}, fmt.Errorf("%w: rank %d offers %.80q", ErrAddress, rank, value)
+		if err := json.Unmarshal(value, &p.offers[rank]); err != nil || len(p.offers[rank].Addrs) == 0 {
+			return nil, fmt.Errorf("%w: rank %d offers %.80q", ErrAddress, rank, value)
 		}
 	}
-	chosen := make([]int, len(offers))
-	format := commonFormat(offers)
-	for rank := range offers {
-		chosen[rank] = chooseAddress(offers, rank, format)
+	return p, nil
+}
+
+// pick is the fabric that a rank takes. Ranks of one host take the first. Of those of several hosts
+// each takes the one that most other hosts have a network in common with; one that another host has
+// as well, as bridges of containers do, comes last, and so does what is loopback.
+func (p *places) pick(rank int) (fabric.Info, error) {
+	if p.offers == nil {
+		return p.infos[0], nil
 	}
-	if err := clash(offers, chosen, job.Rank()); err != nil {
-		return fabric.Info{}, err
+	chosen := p.choose()
+	return p.infos[chosen[rank]], clash(p.offers, chosen, rank)
+}
+
+// choose is the address that each rank takes, by its place in what that rank offers.
+func (p *places) choose() []int {
+	chosen, format := make([]int, len(p.offers)), commonFormat(p.offers)
+	for rank := range p.offers {
+		chosen[rank] = chooseAddress(p.offers, rank, format)
 	}
-	return of[chosen[job.Rank()]], nil
+	return chosen
+}
+
+// leave has the ranks take other networks than those by which ranks have missed each other, and
+// other devices. It reports false if some rank has no other one. All ranks come to the same result.
+func (p *places) leave(missing []missed) bool {
+	if p.offers == nil {
+		return false
+	}
+	chosen, silent := p.choose(), map[string]bool{}
+	for _, m := range missing {
+		for _, rank := range []int{m.From, m.To} {
+			silent[p.offers[rank].Addrs[chosen[rank]].Network] = true
+		}
+	}
+	for _, o := range p.offers {
+		devices := map[string]bool{}
+		for _, a := range o.Addrs {
+			devices[a.Device] = devices[a.Device] || silent[a.Network]
+		}
+		for i := range o.Addrs {
+			o.Addrs[i].silent = o.Addrs[i].silent || devices[o.Addrs[i].Device]
+		}
+	}
+	next := p.choose()
+	for rank := range p.offers {
+		if p.offers[rank].Addrs[next[rank]].silent || clash(p.offers, next, rank) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // reach is from where an address can be used.
@@ -110,8 +160,12 @@ func commonFormat(offers []offer) string {
 }
 
 // foreign says whether an address of a rank says nothing to other hosts: one of them has it as
-// well, or it is loopback, or one of a link's own where the host has others.
+// well, or it is loopback, or one of a link's own where the host has others, or its network has led
+// nowhere.
 func foreign(offers []offer, rank int, a address) bool {
+	if a.silent {
+		return true
+	}
 	switch reachOf(a) {
 	case anywhere:
 	case onHost:
@@ -203,19 +257,27 @@ func (e *engine) way(rank int, err error) error {
 	if !errors.Is(err, btl.ErrUnreachable) {
 		return err
 	}
-	if limit := limitOfFiles(); limit != "" {
+	if limit := limitOfFiles(filesForPeer); limit != "" {
 		err = fmt.Errorf("%w: %s", err, limit)
 	}
+	if ends := endsOfWay(e, rank); ends != "" {
+		err = fmt.Errorf("%w: %s", err, ends)
+	}
+	return err
+}
+
+// endsOfWay are both ends of the way to a rank, "" if there is no address.
+func endsOfWay(e *engine, rank int) string {
 	if e.m == nil {
-		return err
+		return ""
 	}
 	info := e.m.Info()
 	if info.Src == "" {
-		return err
+		return ""
 	}
 	to := ""
 	if p := e.peers[rank]; p != nil {
 		to = " to " + p.Endpoint().PeerAddress()
 	}
-	return fmt.Errorf("%w: from %s (%s)%s", err, info.Src, info.Domain, to)
+	return fmt.Sprintf("from %s (%s)%s", info.Src, info.Domain, to)
 }

@@ -6,13 +6,16 @@ import (
 )
 
 // Addresses of the tests, by the device that they are of.
-func eth(src string) address    { return address{"udp/ip4", src, "10.0.0.0/24", "eth0"} }
-func docker(src string) address { return address{"udp/ip4", src, "172.17.0.0/16", "docker0"} }
-func lo() address               { return address{"udp/ip4", "127.0.0.1", "127.0.0.0/8", "lo"} }
-func six(src string) address    { return address{"udp/ip6", src, "2001:db8::/64", "eth0"} }
-func link(src string) address   { return address{"udp/ip6", src, "fe80::/64", "eth0"} }
+func at(format, src, network, device string) address {
+	return address{Format: format, Src: src, Network: network, Device: device}
+}
+func eth(src string) address    { return at("udp/ip4", src, "10.0.0.0/24", "eth0") }
+func docker(src string) address { return at("udp/ip4", src, "172.17.0.0/16", "docker0") }
+func lo() address               { return at("udp/ip4", "127.0.0.1", "127.0.0.0/8", "lo") }
+func six(src string) address    { return at("udp/ip6", src, "2001:db8::/64", "eth0") }
+func link(src string) address   { return at("udp/ip6", src, "fe80::/64", "eth0") }
 func other(src, network string) address {
-	return address{"udp/ip4", src, network, "eth1"}
+	return at("udp/ip4", src, network, "eth1")
 }
 
 // Each rank takes the address by which the others reach it, whatever the order of its devices.

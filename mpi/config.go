@@ -33,6 +33,10 @@ type Config struct {
 	Layer pml.Config
 	// Wait is how calls wait: WaitAdaptive, the default, WaitBusy or WaitEvent.
 	Wait runner.Waiting
+	// SkipReach has Init not try whether the hosts of the job reach each other: for jobs of which some
+	// never do, and need not. Then a rank that cannot be reached is found at the first message to it,
+	// after HandshakeTimeout. It must be the same at all ranks.
+	SkipReach bool
 	// CloseTimeout bounds what Finalize waits for peers that do not answer, 1 ms to 1 h. 0 means 10
 	// s.
 	CloseTimeout time.Duration

@@ -138,7 +138,10 @@ func TestSendrecvRefused(t *testing.T) {
 				return fmt.Errorf("%+v, %v, %w", s, room, err)
 			}
 		}
-		return w.Finalize(ctx)
+		if err := w.Finalize(ctx); err != nil { // of what the dying one had not acknowledged
+			return dead(err, dying)
+		}
+		return nil
 	})
 }
 

@@ -348,6 +348,7 @@ func (e *engine) peer(rank int) (*pml.Peer, error) {
 		p.Context = &member{rank: rank}
 	}
 	e.peers[rank] = p
+	watchFiles(e, rank, p)
 	return p, nil
 }
 

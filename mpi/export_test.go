@@ -112,7 +112,7 @@ func OpenOver(ctx context.Context, job Job, m *btl.Module, cfg Config, by Outsid
 	if err != nil {
 		return nil, err
 	}
-	return join(ctx, job, cfg, e)
+	return join(ctx, job, cfg, e, 0)
 }
 
 // Pass makes a pass, which nobody else does meanwhile.

@@ -1,13 +1,55 @@
 package mpi
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"gobtl/btl"
+	"gobtl/fabric"
+	_ "gobtl/fabric/shm"
 )
+
+// alike is a job on one host whose ranks all say what this one does.
+type alike struct{ size int }
+
+func (a alike) Rank() int                      { return 0 }
+func (a alike) Size() int                      { return a.size }
+func (a alike) NodeOf(int) int                 { return 0 }
+func (a alike) Nodes() int                     { return 1 }
+func (a alike) Fence(context.Context) error    { return nil }
+func (a alike) Finalize(context.Context) error { return nil }
+func (a alike) Exchange(_ context.Context, _ string, value []byte) ([][]byte, error) {
+	return slices.Repeat([][]byte{value}, a.size), nil
+}
+
+// Ranks share memory where each has files left for all others.
+func TestFilesForSharing(t *testing.T) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	few := limit
+	few.Cur = 200
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	some, errSome := chooseNetwork(t.Context(), alike{20}, fabric.Hints{})
+	more, errMore := chooseNetwork(t.Context(), alike{60}, fabric.Hints{})
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if some.Provider != memoryProvider || errSome != nil {
+		t.Errorf("20 ranks of 200 files: %v, %v", some, errSome)
+	}
+	if more.Provider != networkProvider || errMore != nil ||
+		!strings.Contains(more.Reason, "limit of open files (ulimit -n)") {
+		t.Errorf("60 ranks of 200 files: %v, %v", more, errMore)
+	}
+}
 
 // The error of a rank that cannot be reached names the limit of open files where this process is
 // at it.

@@ -21,14 +21,15 @@ const (
 )
 
 // sharingRanksMax is the number of ranks of one host up to which they share memory without being
-// asked to. Each pair takes four descriptors of a process: more ranks would come near the usual
-// limit of 1024.
+// asked to. Each pair takes filesForPeer descriptors of a process: more ranks would come near the
+// usual limit of 1024.
 const sharingRanksMax = 128
 
 // wish is what a rank tells the others before they choose a provider.
 type wish struct {
 	Provider string // that its Config names, if any
 	Memory   string // the shared memory that it sees, if the program can use it
+	Lack     string // why it cannot, if that is not the program's
 }
 
 // chooseNetwork says which provider the ranks of a job use: all the same one. What one of them
@@ -43,8 +44,10 @@ func chooseNetwork(ctx context.Context, job Job, hints fabric.Hints) (Network, e
 		return Network{networkProvider, "the job has one rank"}, nil
 	}
 	mine := wish{Provider: hints.Provider}
-	if hints.Node == "" && hints.Domain == "" {
-		mine.Memory = sharedMemory()
+	if hints.Node == "" && hints.Domain == "" && job.Size() <= sharingRanksMax {
+		if mine.Memory = sharedMemory(); mine.Memory != "" {
+			mine.Lack = limitOfFiles(filesForPeer * job.Size())
+		}
 	}
 	value, err := json.Marshal(mine)
 	if err != nil {
@@ -86,6 +89,9 @@ func agreeOnNetwork(wishes []wish) (Network, error) {
 	}
 	for rank, w := range wishes {
 		switch {
+		case w.Lack != "":
+			why := fmt.Sprintf("rank %d has too few files for shared memory: %s", rank, w.Lack)
+			return Network{networkProvider, why}, nil
 		case w.Memory == "":
 			why := fmt.Sprintf("rank %d cannot use shared memory", rank)
 			return Network{networkProvider, why}, nil

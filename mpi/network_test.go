@@ -13,19 +13,22 @@ func TestAgreeOnNetwork(t *testing.T) {
 		want   string
 		err    error
 	}{
-		"all see the same":      {[]wish{{"", "a"}, {"", "a"}, {"", "a"}}, "shm", nil},
-		"one in a container":    {[]wish{{"", "a"}, {"", "a"}, {"", "b"}}, "udp", nil},
-		"one without":           {[]wish{{"", "a"}, {"", ""}}, "udp", nil},
-		"the first one without": {[]wish{{"", ""}, {"", "a"}}, "udp", nil},
-		"none has":              {[]wish{{"", ""}, {"", ""}}, "udp", nil},
-		"one names another":     {[]wish{{"", "a"}, {"ofi/tcp", "a"}}, "ofi/tcp", nil},
-		"all name it":           {[]wish{{"udp", "a"}, {"udp", "a"}}, "udp", nil},
-		"they do not agree":     {[]wish{{"udp", "a"}, {"", "a"}, {"shm", "a"}}, "", ErrConfig},
+		"all see the same":      {[]wish{{"", "a", ""}, {"", "a", ""}, {"", "a", ""}}, "shm", nil},
+		"one in a container":    {[]wish{{"", "a", ""}, {"", "a", ""}, {"", "b", ""}}, "udp", nil},
+		"one without":           {[]wish{{"", "a", ""}, {"", "", ""}}, "udp", nil},
+		"the first one without": {[]wish{{"", "", ""}, {"", "a", ""}}, "udp", nil},
+		"none has":              {[]wish{{"", "", ""}, {"", "", ""}}, "udp", nil},
+		"one with few files":    {[]wish{{"", "a", ""}, {"", "a", "few"}}, "udp", nil},
+		"one names another":     {[]wish{{"", "a", ""}, {"ofi/tcp", "a", ""}}, "ofi/tcp", nil},
+		"all name it":           {[]wish{{"udp", "a", ""}, {"udp", "a", ""}}, "udp", nil},
+		"they do not agree": {
+			[]wish{{"udp", "a", ""}, {"", "a", ""}, {"shm", "a", ""}}, "", ErrConfig,
+		},
 		"as many as share": {
-			slices.Repeat([]wish{{"", "a"}}, sharingRanksMax), "shm", nil,
+			slices.Repeat([]wish{{"", "a", ""}}, sharingRanksMax), "shm", nil,
 		},
 		"more than that": {
-			slices.Repeat([]wish{{"", "a"}}, sharingRanksMax+1), "udp", nil,
+			slices.Repeat([]wish{{"", "a", ""}}, sharingRanksMax+1), "udp", nil,
 		},
 	} {
 		got, err := agreeOnNetwork(test.wishes)

@@ -41,7 +41,8 @@ type World struct {
 
 // Init joins the job that a launcher has started this process for, and returns its world; without a
 // launcher, that of one rank. Call it once in the life of a process, and Finalize in the end.
-// Errors: ErrConfig, those of launch.Join, and what keeps the transport from being opened.
+// Errors: ErrConfig, ErrAddress, btl.ErrUnreachable where hosts of the job do not reach each other,
+// those of launch.Join, and what keeps the transport from being opened.
 func Init(ctx context.Context, cfg Config) (*World, error) {
 	if ctx == nil {
 		return nil, ErrContext
@@ -78,21 +79,58 @@ func Open(ctx context.Context, job Job, cfg Config) (*World, error) {
 	if cfg.Fabric.Node == "" && job.Nodes() == 1 && cfg.Fabric.Provider == networkProvider {
 		cfg.Fabric.Node = "127.0.0.1"
 	}
-	e, err := openEngine(ctx, job, cfg)
+	w, err := openWorld(ctx, job, cfg)
 	if err != nil {
 		return nil, err
 	}
-	w, err := join(ctx, job, cfg, e)
-	if err == nil {
-		w.network = network
-		e.startHelper()
-	}
-	return w, err
+	w.network = network
+	return w, nil
 }
 
-// join makes the world of a job with an engine, which is closed if that fails.
-func join(ctx context.Context, job Job, cfg Config, e *engine) (*World, error) {
-	names, err := job.Exchange(ctx, "mpi", bytes.Clone(e.m.Name()))
+// openWorld opens the transport by the first network by which the ranks reach each other.
+func openWorld(ctx context.Context, job Job, cfg Config) (*World, error) {
+	infos, err := fabric.GetInfo(cfg.Fabric)
+	if err != nil {
+		return nil, fmt.Errorf("mpi: %w", err)
+	}
+	places, err := offerAll(ctx, job, infos)
+	if err != nil {
+		return nil, err
+	}
+	var tried []missed // the first pair of each try
+	for try := 0; ; try++ {
+		info, err := places.pick(job.Rank())
+		if err != nil {
+			return nil, err
+		}
+		e, err := openEngine(info, job, cfg)
+		if err != nil {
+			return nil, err
+		}
+		w, err := join(ctx, job, cfg, e, try)
+		if err != nil {
+			return nil, err
+		}
+		e.startHelper()
+		missing, err := w.reachHosts(ctx, try)
+		if err == nil && len(missing) == 0 {
+			return w, nil
+		}
+		if err == nil {
+			if tried = append(tried, missing[0]); !places.leave(missing) {
+				err = missedError(tried)
+			}
+		}
+		if closed := discard(e); err != nil || closed != nil {
+			return nil, errors.Join(err, closed)
+		}
+	}
+}
+
+// join makes the world of a job with an engine, which is closed if that fails. Try is how many
+// engines there were before.
+func join(ctx context.Context, job Job, cfg Config, e *engine, try int) (*World, error) {
+	names, err := job.Exchange(ctx, "mpi-"+strconv.Itoa(try), bytes.Clone(e.m.Name()))
 	if err == nil {
 		err = e.setNames(names)
 	}
@@ -120,16 +158,8 @@ func makeRoom(cfg *btl.Config, ranks int) {
 	}
 }
 
-// openEngine opens the transport.
-func openEngine(ctx context.Context, job Job, cfg Config) (*engine, error) {
-	infos, err := fabric.GetInfo(cfg.Fabric)
-	if err != nil {
-		return nil, fmt.Errorf("mpi: %w", err)
-	}
-	info, err := chooseInfo(ctx, job, infos)
-	if err != nil {
-		return nil, err
-	}
+// openEngine opens the transport by a fabric.
+func openEngine(info fabric.Info, job Job, cfg Config) (*engine, error) {
 	sizes, err := cfg.Transport.DomainConfig(info)
 	if err != nil {
 		return nil, fmt.Errorf("mpi: %w", err)
@@ -257,11 +287,26 @@ func (e *engine) flushTo(ctx context.Context, ranks []int) (lost, err error) {
 	return lost, err
 }
 
-// close ends the helper and the transport.
-func (e *engine) close(cfg Config) error {
+// discard ends the helper and the transport of an engine that nobody has used.
+func discard(e *engine) error {
+	endHelper(e)
+	e.lock()
+	defer e.unlock()
+	e.unwatch()
+	e.broken = ErrFinalized
+	return e.m.Close()
+}
+
+// endHelper ends the helper.
+func endHelper(e *engine) {
 	close(e.quit)
 	e.m.Wake()
 	<-e.ended
+}
+
+// close ends the helper and the transport.
+func (e *engine) close(cfg Config) error {
+	endHelper(e)
 	e.lock()
 	defer e.unlock()
 	for _, q := range e.failures.asked {

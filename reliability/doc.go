@@ -47,7 +47,8 @@
 //	rules.go             the numbers of a profile
 //	credits.go           what all peers together may send
 //	stretch.go           more of it for those on long paths
-//	receiver.go          the way in: what has arrived, when to acknowledge
+//	ack_policy.go        when a Receiver acknowledges
+//	receiver.go          the way in: what has arrived
 //	segments.go          states, resend list
 //	sender.go            the window; what a peer's ACKs and credits do to it
 //	counted.go           a Sender and a Receiver that only count
@@ -58,7 +59,7 @@
 //	adaptive.go          what is kept for a Sender
 //	adaptive_timer.go    its timer: when the lack of an answer is a time-out
 //	adaptive_loss.go     what an arrival says of the packets before it
-//	adaptive_ack.go      an ACK
+//	adaptive_on_ack.go   what an ACK that has come does to it
 //	lone.go              an answer whose ACK may wait for the next request
 //	adaptive_profile.go  a module's timers
 //	policy.go            what a profile has to answer for a Sender

@@ -190,6 +190,7 @@ func (c *Conn) wrap(op string, err error) error {
 // close is Close.
 func (c *Conn) close() {
 	c.closed = true
+	c.answered(net.ErrClosed)
 	c.rd.stop()
 	c.wd.stop()
 	c.closeWrite()

@@ -100,10 +100,10 @@ func open(t testing.TB, with opener, cfg conn.Config, bc btl.Config) *side {
 
 // end closes a side, if that was not done.
 func (s *side) end() {
-	_ = s.Node.Close() // A Runner that has ended says so.
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_ = s.run.Close(ctx) // What a test has broken does not end in order.
+	_ = s.Node.Close(ctx) // A Runner that has ended says so.
+	_ = s.run.Close(ctx)  // What a test has broken does not end in order.
 }
 
 // pair is two sides, and a Listener of the second one.

@@ -1,7 +1,6 @@
 package conn
 
 import (
-	"errors"
 	"io"
 	"sync"
 )
@@ -40,7 +39,7 @@ func move(read, write func([]byte) (int, error)) (sum int64, err error) {
 				return sum, err
 			}
 		}
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF { //nolint:errorlint // an error that wraps it is no end
 			return sum, nil
 		}
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"gobtl/btl"
 	"gobtl/btl/runner"
@@ -115,10 +116,12 @@ func (n *Node) Layer() runner.Layer {
 	}
 }
 
-// Close closes all Listeners and Conns; none can be made any more. What was written is still sent:
-// by the Runner, whose Close waits for it.
-func (n *Node) Close() error {
-	return n.r.Do(context.Background(), func(*btl.Module) error {
+// Close closes all Listeners and Conns; none can be made any more. It waits until what was written
+// has left, as long as ctx allows, but no longer than a second in which no peer takes anything of
+// it. What a peer has not taken by then is lost: its Reads end with an error. The Runner's Close
+// waits for the rest to arrive. Errors: that of ctx, btl.ErrClosed if the Runner has ended.
+func (n *Node) Close(ctx context.Context) error {
+	err := n.r.Do(ctx, func(*btl.Module) error {
 		n.closed = true
 		for _, l := range n.listeners {
 			l.close()
@@ -128,6 +131,34 @@ func (n *Node) Close() error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	left, since := 0, sinceStart()
+	return n.r.Do(ctx, func(*btl.Module) error {
+		unsent, now := n.unsent(), sinceStart()
+		if unsent != left {
+			left, since = unsent, now
+		}
+		if unsent == 0 || now-since > int64(closeGrace) {
+			return nil
+		}
+		return btl.ErrAgain
+	})
+}
+
+// closeGrace is how long Close waits for peers that take nothing.
+const closeGrace = time.Second
+
+// unsent is how much of what was written, with the ends of streams, has not left yet.
+func (n *Node) unsent() (count int) {
+	for _, c := range n.conns {
+		count += len(c.buffer.unsent())
+		if c.due != 0 {
+			count++
+		}
+	}
+	return count
 }
 
 // Conns is how many Conns of both sides' making are not over, closed ones among them of which
@@ -315,6 +346,9 @@ func (n *Node) forget(ep *btl.Endpoint) {
 func (n *Node) lost(ep *btl.Endpoint, err error) {
 	if err == nil {
 		err = btl.ErrClosed
+	}
+	if n.peers[ep] == nil {
+		return // It has no Conns, and those of others may be many.
 	}
 	for id, c := range n.conns {
 		if id.ep == ep {

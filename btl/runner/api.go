@@ -218,6 +218,11 @@ func (p Pending) Wait(ctx context.Context) error {
 // it wants of the Runner is done by the next pass. Call it in callbacks and in Do alone.
 func (r *Runner) Yield() { r.woken++ }
 
+// InCallback says whether the caller is a callback of the Runner, or of another one while this one
+// is in a callback, too. What waits for the Runner is ErrInHandler there. Any goroutine may call
+// it.
+func (r *Runner) InCallback() bool { return r.fromHandler() }
+
 // Owns says whether an endpoint is one of this Runner's module. Any goroutine may call it.
 func (r *Runner) Owns(ep *btl.Endpoint) bool { return r.mine(ep) == nil }
 

@@ -19,10 +19,10 @@
 //	post.go       SendBuffered: messages that nobody waits for
 //	call.go       what one goroutine wants, and its states
 //	refused.go    calls for which there was no resource yet
-//	drive.go      a call drives, sleeps, hands the token over
+//	wake.go       a call drives, sleeps, is woken, hands the token over
 //	watch.go      the watcher drives while nobody calls
 //	nap_linux.go  a sleep of less than a millisecond
-//	waiting.go    how a loop waits, for users
+//	waitmode.go   how a loop waits, for users
 //
 // A Runner uses the public API of package btl, and btl.Hooks.
 package runner

@@ -48,7 +48,7 @@ func openLayers(t *testing.T, net *mem.Network) *layered {
 	l.run = runner.New(m, runner.Config{}, event, l.calls.Layer(), l.conns.Layer(), l.queue.Layer())
 	t.Cleanup(func() {
 		ctx := context.Background()
-		must(t, errors.Join(l.calls.Close(ctx), l.conns.Close(), l.queue.Close(ctx), l.run.Close(ctx)))
+		must(t, errors.Join(l.calls.Close(ctx), l.conns.Close(ctx), l.queue.Close(ctx), l.run.Close(ctx)))
 	})
 	return l
 }

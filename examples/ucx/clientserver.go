@@ -153,7 +153,7 @@ func byStream(o *options) (right int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	runner := node.Start(runner.Config{}, nil)
-	defer func() { err = errors.Join(err, node.Close(), runner.Close(ctx)) }()
+	defer func() { err = errors.Join(err, node.Close(ctx), runner.Close(ctx)) }()
 	l, err := node.Listen(service)
 	if err != nil {
 		return 0, err

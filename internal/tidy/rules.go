@@ -267,7 +267,8 @@ var headerRooms = []struct {
 	calls      []string
 }{
 	{"egress.go", "writes headers", []string{
-		"Encode", "EncodeReject", "EncodeRetry", "Write", "SetAck", "SetNumber", "ClearAck",
+		"Encode", "EncodePing", "EncodeReject", "PutFrag", "PutPart", "Write", "SetAck", "SetNumber",
+		"ClearAck",
 	}},
 	{"ingress.go", "reads headers", []string{
 		"Decode", "DecodeOver", "DecodeHello", "DecodeSack", "DecodeSplit",
@@ -285,7 +286,7 @@ const (
 // methodsToday and linesToday are the bounds of what is larger than that today.
 var (
 	methodsToday = map[string]int{
-		"btl.Endpoint": 132, "btl.Module": 398, "btl/runner.Runner": 75, "mpi.engine": 72,
+		"btl.Endpoint": 131, "btl.Module": 397, "btl/runner.Runner": 75, "mpi.engine": 72,
 		"pml.Layer": 78, "reliability.Sender": 65,
 	}
 	linesToday = map[string]int{"btl": 13428}
@@ -302,20 +303,20 @@ var tunables = []string{"Config"}
 var btlFloors = [][]string{
 	{"hooks.go", "module.go", "progress.go", "ready.go", "check.go", "check_idle.go"},
 	{
-		"ack.go", "admission.go", "bye.go", "chunk_backoff.go", "connect.go", "dial.go", "egress.go",
-		"egress_hello.go",
-		"endpoint.go", "flow.go", "flush.go", "fragment.go",
+		"acks_send.go", "admission.go", "bye.go", "chunk_backoff.go", "connect.go", "dial.go",
+		"egress.go", "egress_hello.go", "egress_path.go", "endpoint.go", "flow.go", "flush.go",
+		"fragment.go",
 		"gather.go", "handshake_apply.go", "ingress.go",
 		"keepalive.go", "landing.go", "landing_put.go", "link.go",
 		"link_counted.go", "link_seq.go", "link_watch.go", "pack.go", "pathmtu_apply.go",
-		"overcommit.go", "pieces.go", "polling.go", "recv.go",
+		"on_ack.go", "overcommit.go", "pieces.go", "polling.go", "recv.go",
 		"region.go", "fence.go", "remote.go", "remote_ask.go", "remote_fast.go", "remote_notice.go",
 		"remote_serve.go",
 		"resend.go", "room.go", "sched.go", "send.go", "settle.go", "shed.go", "stream.go",
 		"timers.go", "vector.go", "withhold.go",
 	},
 	{
-		"acks.go", "buffers.go", "checker.go", "clock.go", "descriptors.go",
+		"acks_owed.go", "buffers.go", "checker.go", "clock.go", "descriptors.go",
 		"arrivals.go", "keep.go", "outbox.go", "packet_number.go", "payload.go",
 		"peers.go", "random.go",
 	},

@@ -125,7 +125,7 @@ func TestCalls(t *testing.T) {
 			"clock of the system", "fabric/udp/x.go",
 			"package x\nimport \"golang.org/x/sys/unix\"\nvar _ = unix.ClockGettime\n", clock,
 		},
-		{"clock in the Runner", "btl/runner/drive.go", now, nil},
+		{"clock in the Runner", "btl/runner/wake.go", now, nil},
 		{"clock in a provider's file for it", "fabric/impair/clock.go", now, nil},
 		{"sleep in a provider's file for it", "fabric/mem/wait_linux.go", alias, nil},
 		{"clock in a program", "cmd/btlbench/x.go", now, nil},
@@ -219,6 +219,19 @@ func TestHeaderCalls(t *testing.T) {
 	run(t, []violation{
 		{"a second writer", "btl/send.go", write, bad},
 		{"the writer", "btl/egress.go", write, nil},
+		{"a writer beside it", "btl/egress_path.go", write, nil},
+		{
+			"a second writer of fragments", "btl/link_counted.go",
+			"package x\nfunc f(b []byte) int { return frag.PutFrag(b) }\n", bad,
+		},
+		{
+			"a second writer of Pings", "btl/pathmtu_apply.go",
+			"package x\nfunc f(b []byte) int { return frag.EncodePing(b) }\n", bad,
+		},
+		{
+			"a second writer of Parts", "btl/pathmtu_apply.go",
+			"package x\nfunc f(b []byte) int { return frag.PutPart(b) }\n", bad,
+		},
 		{"the writer reads", "btl/egress.go", read, bad},
 		{"a second reader", "btl/recv.go", read, bad},
 		{"the reader", "btl/ingress.go", read, nil},

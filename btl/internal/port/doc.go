@@ -16,6 +16,11 @@
 //   - A send buffer belongs to the owner, who frees it. A control buffer belongs to the Port, which
 //     frees it as soon as the fabric has let go of it.
 //
+// A Port is the one gate of packets. Each leaves by Put, Next or Inject of a Channel with its
+// header written, and each arrives by Poll with its header unread. Encryption of packets belongs
+// here: a packet is sealed before Post, in a buffer of the arena, and opened after Poll. A payload
+// that the fabric gathers, or that lands in the caller's memory, has to be copied for that.
+//
 // Start reading at Open, then Channel.Put and Channel.Post.
 //
 // A Port belongs to the goroutine of its owner.

@@ -233,7 +233,7 @@ func openConns() (Load, error) {
 			return nil, nil, nil, err
 		}
 		r := n.Start(runner.Config{}, nil)
-		b.ends = append(b.ends, r.Close, func(context.Context) error { return n.Close() })
+		b.ends = append(b.ends, r.Close, n.Close)
 		return m, n, r, nil
 	}
 	m, server, _, err := open()

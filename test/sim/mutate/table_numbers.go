@@ -87,8 +87,8 @@ var numberMutations = []mutation{
 		name:  "pong-larger",
 		fault: "a Pong is larger than the least Ping",
 		in:    "btl",
-		old:   "$n := frag.EncodePing($b, &$h, frag.NonceOf($in.payload), frag.PongBytes)",
-		new:   "$n := frag.EncodePing($b, &$h, frag.NonceOf($in.payload), frag.PongBytes+64)",
+		old:   "$m.sendPing($ep, frag.KindPong, $c, frag.NonceOf($in.payload), frag.PongBytes)",
+		new:   "$m.sendPing($ep, frag.KindPong, $c, frag.NonceOf($in.payload), frag.PongBytes+64)",
 		test:  "./test/sim/swarm -run TestJudgeIsContent",
 	},
 	{

@@ -69,18 +69,18 @@ func (r *Runner) wantToken() bool {
 
 // await waits for a call's end; holding says whether the token is held, and so who drives.
 func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
-	slept, searches, drives := false, false, uint64(1)
+	slept, searches, left, drives := false, false, false, uint64(1)
 	for !c.ended() && ctx.Err() == nil {
 		switch {
 		case !holding:
-			holding = r.block(ctx, c, slept)
+			holding = r.block(ctx, c, slept, left)
 		case r.stopped:
 			if r.takeInbox(); !c.ended() {
 				c.end(btl.ErrClosed)
 			}
-		case r.broken != nil:
-			r.awaitShutdown(ctx)
-			holding = false
+		case r.asked.Load():
+			r.leaveToWatcher()
+			holding, left = false, true
 		default:
 			r.drives += drives
 			drives = 0
@@ -122,16 +122,12 @@ func (r *Runner) await(ctx context.Context, c *call, holding bool) error {
 	return err
 }
 
-// awaitShutdown leaves a Runner whose fabric is broken to the watcher, wherever that sleeps, and
-// waits until it has ended all, or ctx ends. The token is held, and not afterwards.
-func (r *Runner) awaitShutdown(ctx context.Context) {
+// leaveToWatcher leaves a Runner that is to end to the watcher, wherever that sleeps. The watcher
+// drives from then on, and ends all calls. The token is held, and not afterwards.
+func (r *Runner) leaveToWatcher() {
 	r.release()
 	r.m.Wake()
 	r.relieve()
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-	}
 }
 
 // offer begins a call, or keeps it until there are resources for it, behind those that wait.
@@ -209,8 +205,7 @@ func (r *Runner) drive(ctx context.Context, c *call, goesOn bool) (sleepy bool) 
 			p.Found(r.m.Now())
 			return false
 		}
-		if r.broken != nil ||
-			c == nil && (r.wanted.Load() > 0 || r.asked.Load()) ||
+		if r.asked.Load() || c == nil && r.wanted.Load() > 0 ||
 			i%checkEvery == 0 && ctx.Err() != nil {
 			return false
 		}
@@ -277,7 +272,7 @@ func (r *Runner) release() {
 			r.m.Wake()
 		}
 		for {
-			wait := r.blocked.Load() > 0 && !r.poked.Load() && !r.sleeping.Load()
+			wait := r.blocked.Load() > 0 && !r.poked.Load() && !r.sleeping.Load() && !r.asked.Load()
 			if r.inbox.empty() && !wait || !r.token.TryLock() {
 				return
 			}
@@ -323,14 +318,15 @@ func (r *Runner) poke() bool {
 
 // block waits until a call has ended, or is to drive, or nobody drives. It returns whether the
 // token is held then. A call that has begun and searched leaves the rest to who sleeps in the
-// kernel: it would look again and again for as long as that sleeps.
-func (r *Runner) block(ctx context.Context, c *call, searched bool) (holding bool) {
+// kernel: it would look again and again for as long as that sleeps. One that has left all to the
+// watcher does not drive any more.
+func (r *Runner) block(ctx context.Context, c *call, searched, left bool) (holding bool) {
 	r.blocked.Add(1)
 	if !c.turn(callRunning, callBlocked) {
 		r.blocked.Add(-1) // it has ended
 		return false
 	}
-	if (!searched || !r.sleeping.Load()) && r.token.TryLock() {
+	if !left && (!searched || !r.sleeping.Load()) && r.token.TryLock() {
 		if c.turn(callBlocked, callRunning) {
 			r.blocked.Add(-1)
 			return true
@@ -419,7 +415,7 @@ func (r *Runner) sleep(ctx context.Context, c *call) (holding, slept bool) {
 	r.sleeping.Store(true)
 	r.token.Unlock()
 	// Who came while the token was held has put something into the inbox, or asked for the end.
-	if r.inbox.empty() && (c != nil || !r.asked.Load()) {
+	if r.inbox.empty() && !r.asked.Load() {
 		stop := func() bool { return true }
 		if c != nil && ctx.Done() != nil {
 			stop = context.AfterFunc(ctx, r.m.Wake)

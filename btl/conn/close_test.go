@@ -1,0 +1,88 @@
+package conn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+
+	"gobtl/btl"
+	"gobtl/btl/conn"
+	"gobtl/fabric/mem"
+)
+
+// fill writes small pieces in bursts until some of what was written cannot leave, for the other
+// side reads nothing, and returns how many bytes.
+func fill(t *testing.T, c *conn.Conn) (sum int) {
+	t.Helper()
+	b := make([]byte, 64)
+	for {
+		n, err := c.Write(b)
+		must(t, err)
+		if sum += n; sum > 4096 && c.Unsent() > 1024 && c.Unsent() < 32<<10 {
+			return sum
+		}
+	}
+}
+
+// What was written before a Node closes arrives, though it had to wait for the reader then, with
+// the end of the stream behind it.
+func TestNodeCloseSendsAll(t *testing.T) {
+	p := newPair(t, within(mem.New(mem.Config{})), conn.Config{WindowBytes: 4096}, btl.Config{})
+	c1, c2 := p.dial(t)
+	want := fill(t, c1)
+	must(t, c1.Close())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- errors.Join(p.client.Node.Close(t.Context()), p.client.run.Close(t.Context()))
+	}()
+	eventually(t, "Close to begin", func() bool {
+		_, err := p.client.Dial(t.Context(), p.ep, "service")
+		return err != nil
+	})
+	if got, err := io.Copy(io.Discard, c2); int(got) != want || err != nil {
+		t.Errorf("%d of %d bytes, %v", got, want, err)
+	}
+	must(t, <-ended)
+}
+
+// A peer that reads nothing does not keep a Node from closing.
+func TestNodeCloseBesideUnread(t *testing.T) {
+	p := newPair(t, within(mem.New(mem.Config{})), conn.Config{WindowBytes: 4096}, btl.Config{})
+	c1, _ := p.dial(t)
+	fill(t, c1)
+	must(t, p.client.Node.Close(context.Background()))
+}
+
+// A Node that closes ends the Dials that wait, though the peer does not answer them.
+func TestNodeCloseEndsDials(t *testing.T) {
+	p := newPair(t, within(mem.New(mem.Config{})), conn.Config{}, btl.Config{})
+	asked := make(chan struct{}, 1)
+	must(t, p.server.run.Do(t.Context(), func(m *btl.Module) error {
+		return m.Handle(tag, func(*btl.Endpoint, btl.Tag, []byte) { asked <- struct{}{} })
+	}))
+	ended := make(chan error, 1)
+	go func() {
+		c, err := p.client.Dial(t.Context(), p.ep, "service")
+		if c != nil {
+			err = errors.New("a Conn")
+		}
+		ended <- err
+	}()
+	<-asked
+	must(t, p.client.Node.Close(t.Context()))
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// An error that only wraps io.EOF is an error for who copies into a Conn, or from one.
+func TestCopyOfWrappedEnd(t *testing.T) {
+	c1, _ := newPair(t, within(mem.New(mem.Config{})), conn.Config{}, btl.Config{}).dial(t)
+	cut := fmt.Errorf("cut in the middle: %w", io.EOF)
+	if n, err := c1.ReadFrom(brokenReader{cut}); n != 0 || !errors.Is(err, cut) {
+		t.Error(n, err)
+	}
+}

@@ -1,0 +1,55 @@
+package btl
+
+import (
+	"gobtl/btl/internal/port"
+	"gobtl/frag"
+	"gobtl/reliability"
+)
+
+// sendPing sends a Ping, or the Pong that answers one, by a channel. False means that there is no
+// room for it now.
+func (m *Module) sendPing(
+	ep *Endpoint, kind frag.Kind, c *port.Channel, nonce uint64, sizeBytes int,
+) bool {
+	to := ep.addrOn(c.Which())
+	b, ok := m.takeControl(c, to)
+	if !ok {
+		return false
+	}
+	h := frag.Header{Kind: kind, Conn: ep.peer.tag, Number: ep.numbers.take(m, c.Which(), 1)}
+	n := frag.EncodePing(m.port.Arena.Bytes(b), &h, nonce, sizeBytes)
+	m.stats.counters[sentCounter[kind]]++
+	m.putControl(ep, c, b, n, to)
+	if kind == frag.KindPing { // the fabric is not to join it with other datagrams
+		c.SetApart(b)
+	}
+	return true
+}
+
+// putParts puts the packet of a segment into the data channel's batch, in Parts; there is room.
+func (m *Module) putParts(ep *Endpoint, t reliability.Token) {
+	s := &m.segs[t]
+	total := int(s.bytes)
+	head := m.port.Arena.Bytes(segBuf(t))[:total-int(s.gatherLen)]
+	var tail []byte
+	if s.gatherLen > 0 {
+		tail = s.frag.gathered(s.gatherAt, s.gatherLen)
+	}
+	n, slice := m.seqOf(t), 0
+	_, slice = ep.partsOf(total)
+	for at := 0; at < total; at += slice {
+		b := m.port.TakePart(ep.dataAddr)
+		h := frag.Header{Conn: ep.peer.tag, Seq: n, Number: ep.numbers.take(m, viaData, 1)}
+		k := min(slice, total-at)
+		pkt := m.port.Arena.Bytes(b)
+		from := frag.PutPart(pkt, &h, at, total, k)
+		copied := 0
+		if at < len(head) {
+			copied = copy(pkt[from:][:k], head[at:])
+		}
+		copy(pkt[from:][copied:k], tail[max(0, at-len(head)):])
+		m.stats.counters[CntSentPart]++
+		m.putControl(ep, &m.port.Data, b, from+k, ep.dataAddr)
+	}
+	s.parted = true
+}

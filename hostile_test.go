@@ -1,0 +1,134 @@
+package gobtl_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"gobtl"
+	"gobtl/btl"
+	"gobtl/btl/call"
+	"gobtl/btl/runner"
+)
+
+// A method whose name no request can have is refused at once, and harms no other one: neither the
+// links that a Node has, nor one that it opens later.
+func TestBadMethodNames(t *testing.T) {
+	server, client := listen(t, gobtl.Config{}, "127.0.0.1:0"), open(t, gobtl.Config{})
+	h := func(context.Context, *gobtl.Request) ([]byte, error) { return nil, nil }
+	for _, name := range []string{"", strings.Repeat("x", 256)} {
+		for _, n := range []*gobtl.Node{server, client} {
+			if err := n.Handle(name, h); !errors.Is(err, call.ErrMethod) {
+				t.Errorf("%d bytes: %v", len(name), err)
+			}
+		}
+	}
+	must(t, client.Handle(strings.Repeat("x", 255), h))
+	for range 2 {
+		if _, err := client.Dial(t.Context(), server.Address()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Who exposes more than the module takes is told so.
+func TestExposeTooMuch(t *testing.T) {
+	cfg := gobtl.Config{Transport: btl.Config{RegionsMax: 1}}
+	server, client := listen(t, gobtl.Config{}, "127.0.0.1:0"), open(t, cfg)
+	peer := dial(t, client, server.Address())
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err := peer.Expose(ctx, make([]byte, 8), btl.RemoteRead)
+	must(t, err)
+	if _, err := peer.Expose(ctx, make([]byte, 8), btl.RemoteRead); !errors.Is(err, btl.ErrAgain) {
+		t.Error(err)
+	}
+}
+
+// What was exposed to a peer is taken back when the connection ends.
+func TestExposedEnds(t *testing.T) {
+	cfg := gobtl.Config{Transport: btl.Config{RegionsMax: 1}}
+	server, client := listen(t, gobtl.Config{}, "127.0.0.1:0"), open(t, cfg)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for round := range 3 {
+		peer := dial(t, client, server.Address())
+		if _, err := peer.Expose(ctx, make([]byte, 8), btl.RemoteRead); err != nil {
+			t.Fatalf("connection %d: %v", round, err)
+		}
+		must(t, peer.Close(ctx))
+		if _, err := peer.Expose(ctx, make([]byte, 8), btl.RemoteRead); err == nil ||
+			errors.Is(err, btl.ErrAgain) || ctx.Err() != nil {
+			t.Errorf("to a peer that is gone: %v", err)
+		}
+	}
+}
+
+// OnPeer is told of the end of those peers alone of whose beginning it was told.
+func TestOnPeerPairs(t *testing.T) {
+	events := make(chan btl.Event, 16)
+	client := open(t, gobtl.Config{
+		Transport: btl.Config{HandshakeTimeout: 50 * time.Millisecond},
+		OnPeer:    func(_ *gobtl.Peer, ev btl.Event, _ error) { events <- ev },
+	})
+	gone := listen(t, gobtl.Config{}, "127.0.0.1:0")
+	address := gone.Address()
+	closeNode(t, gone)
+	if _, err := client.Dial(t.Context(), address); !errors.Is(err, btl.ErrUnreachable) {
+		t.Fatal(err)
+	}
+	server := listen(t, gobtl.Config{}, "127.0.0.1:0")
+	dial(t, client, server.Address())
+	if ev := <-events; ev != btl.EventConnected {
+		t.Errorf("the first event is %v", ev)
+	}
+}
+
+// Close of a Node in a callback says that it cannot wait there, and closes nothing.
+func TestCloseInCallback(t *testing.T) {
+	server, client := listen(t, gobtl.Config{}, "127.0.0.1:0"), open(t, gobtl.Config{})
+	told := make(chan error, 1)
+	must(t, server.HandleMessage(1, func(*gobtl.Peer, []byte) {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		told <- server.Close(ctx)
+	}))
+	must(t, dial(t, client, server.Address()).Send(t.Context(), 1, nil))
+	select {
+	case err := <-told:
+		if !errors.Is(err, runner.ErrInHandler) {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("Close waits for itself")
+	}
+	must(t, dial(t, client, server.Address()).Send(t.Context(), 1, nil))
+	<-told
+}
+
+// Close of a Node returns with its context though a handler does not return.
+func TestCloseBesideStuckHandler(t *testing.T) {
+	server, client := listen(t, gobtl.Config{}, "127.0.0.1:0"), open(t, gobtl.Config{})
+	goOn, stuck := make(chan struct{}), make(chan struct{})
+	must(t, server.HandleMessage(1, func(*gobtl.Peer, []byte) { close(stuck); <-goOn }))
+	go func() { _, _ = server.Accept() }()
+	go func() { _, _ = server.Take(context.Background()) }()
+	peer := dial(t, client, server.Address())
+	go func() { _ = peer.Send(t.Context(), 1, nil) }()
+	<-stuck
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Close(ctx) }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("Close waits for the handler")
+	}
+	close(goOn)
+}

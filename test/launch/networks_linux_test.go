@@ -87,3 +87,22 @@ func TestNetworks(t *testing.T) {
 		})
 	}
 }
+
+// Ranks on hosts that have nothing but link-local addresses reach each other, whatever their
+// devices are called: a zone is a name of its own host.
+func TestLinkLocalNetworks(t *testing.T) {
+	t.Parallel()
+	lab := netns.New(t)
+	a, b := lab.Host("a"), lab.Host("b")
+	b.IP("link add eth9 type veth peer name eth8") // Its other devices have other numbers.
+	port, other := lab.Cable(a, b, 1500)
+	b.IP("link set "+other.Dev+" down", "link set "+other.Dev+" name net7", "link set net7 up",
+		"addr flush dev net7", fmt.Sprintf("addr add %s/64 dev net7 nodad", other.LinkLocal))
+	a.IP("addr flush dev "+port.Dev,
+		fmt.Sprintf("addr add %s/64 dev %s nodad", port.LinkLocal, port.Dev))
+	shell := namespaceShell(t, map[string]string{"a": a.NS, "b": b.NS})
+	r := run(t, roleOf(t, "networks", "-n", "3", "--rsh", shell, "--hosts", "a:2,b"))
+	if r.status != 0 || r.stdout != "sum 6\nsum 6\nsum 6\n" {
+		t.Errorf("%s: status %d, %q\n%s", port.Zoned(), r.status, r.stdout, r.stderr)
+	}
+}

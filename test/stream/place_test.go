@@ -91,6 +91,35 @@ func TestSecondNetwork(t *testing.T) {
 	rx.ok()
 }
 
+// TestLinkLocal: both sides have link-local addresses alone, of devices with different names.
+func TestLinkLocal(t *testing.T) {
+	lab := netns.New(t)
+	a, b := lab.Host("a"), lab.Host("b")
+	near, far := lab.Cable(a, b, 1500)
+	b.IP("link set "+far.Dev+" down", "link set "+far.Dev+" name net7", "link set net7 up",
+		"addr flush dev net7", fmt.Sprintf("addr add %s/64 dev net7 nodad", far.LinkLocal))
+	a.IP("addr flush dev "+near.Dev,
+		fmt.Sprintf("addr add %s/64 dev %s nodad", near.LinkLocal, near.Dev))
+	for _, listen := range []string{":0", "[" + far.LinkLocal.String() + "%net7]:0"} {
+		cmd := b.Command(program, "--listen", listen, "-t5")
+		cmd.Dir = t.TempDir()
+		rx := run(t, cmd)
+		_, port, err := net.SplitHostPort(rx.listening())
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := net.JoinHostPort(far.LinkLocal.WithZone(near.Dev).String(), port)
+		cmd = a.Command(program, "-s", "-t5", "--connect", to)
+		cmd.Dir = t.TempDir()
+		tx := run(t, cmd)
+		for _, p := range []*process{rx, tx} {
+			if status := p.wait(); status != 0 {
+				t.Errorf("%s, %s: status %d: %s", listen, to, status, p.stderr.String())
+			}
+		}
+	}
+}
+
 // TestSaveTried: what keeps files from being saved is told before the meeting; what comes in the
 // way later keeps those behind it from nothing.
 func TestSaveTried(t *testing.T) {

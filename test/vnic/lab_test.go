@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -50,7 +51,10 @@ type lab struct {
 	hosts map[string]*netns.Host
 	dir   string
 	lease string // in the manager's file
-	procs map[string]*process
+	em    string // address of the manager's host
+	// prefix is what the manager and the agents are started by: nothing, or "taskset -c 0".
+	prefix []string
+	procs  map[string]*process
 }
 
 // names are the hosts, in the order of their LIDs and addresses: 10.77.0.1 to .3; the manager has
@@ -61,7 +65,7 @@ func newLab(t *testing.T, mtu int) *lab {
 	t.Helper()
 	l := &lab{
 		t: t, net: netns.New(t), hosts: make(map[string]*netns.Host), dir: t.TempDir(), lease: "2s",
-		procs: make(map[string]*process),
+		em: "10.77.0.4", procs: make(map[string]*process),
 	}
 	l.net.Need("ping", "iputils-ping")
 	l.net.Need("arping", "arping")
@@ -179,8 +183,9 @@ func virtual(name string, id int, keys string, hosts ...string) string {
 
 func (l *lab) manager(more ...string) {
 	l.t.Helper()
-	p := l.start("m", l.hosts["m"].Command(binary, append([]string{
-		"em", l.file(), "--node", "10.77.0.4", "--listen", "10.77.0.4:4790", "--socket", l.socket("m"),
+	p := l.start("m", l.command("m", append([]string{
+		"em", l.file(), "--node", strings.Trim(l.em, "[]"), "--listen", l.em + ":4790",
+		"--socket", l.socket("m"),
 	}, more...)...))
 	l.eventually("the manager listens", func() bool {
 		return strings.Contains(p.out.String(), "listening on")
@@ -191,14 +196,20 @@ func (l *lab) socket(host string) string { return filepath.Join(l.dir, host+".so
 
 func (l *lab) agentArgs(host string, more ...string) []string {
 	return append([]string{
-		"agent", "--host", host, "--manager", "lab", "--em", "10.77.0.4:4790", "--node", "eth0",
+		"agent", "--host", host, "--manager", "lab", "--em", l.em + ":4790", "--node", "eth0",
 		"--socket", l.socket(host),
 	}, more...)
 }
 
 func (l *lab) agent(host string, more ...string) {
 	l.t.Helper()
-	l.start(host, l.hosts[host].Command(binary, l.agentArgs(host, more...)...))
+	l.start(host, l.command(host, l.agentArgs(host, more...)...))
+}
+
+// command is btlvnic on a host.
+func (l *lab) command(host string, args ...string) *exec.Cmd {
+	line := slices.Concat(l.prefix, []string{binary}, args)
+	return l.hosts[host].Command(line[0], line[1:]...)
 }
 
 // up starts manager and agents, and gives the devices of port 1 the addresses 10.88.0.1 to .3.
